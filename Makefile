@@ -1,0 +1,34 @@
+# The developer's commands. Each works on a bare Debian 12: what is missing is installed first (scripts/setup.sh).
+BUILD := build
+JOBS ?= $(shell nproc)
+
+.PHONY: build demo test bench format check clean setup configure
+
+build: configure
+	@cmake --build $(BUILD) -j $(JOBS)
+
+setup:
+	@scripts/setup.sh
+
+configure: setup
+	@cmake --preset release --log-level=WARNING >/dev/null
+
+demo: configure
+	@cmake --build $(BUILD) -j $(JOBS) --target toroid_demo_digits
+	@$(BUILD)/toroid_demo_digits
+
+test: build
+	@ctest --test-dir $(BUILD) -j 2 --output-on-failure --no-tests=error
+	@scripts/check.sh
+
+bench: build
+	@for program in $(BUILD)/bench_*; do [ -x "$$program" ] || continue; echo "== $$program"; "$$program" || exit 1; done
+
+format: setup
+	@scripts/check.sh --fix
+
+check: setup
+	@scripts/check.sh
+
+clean:
+	@rm -rf build build-*

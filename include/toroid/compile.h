@@ -1,0 +1,247 @@
+// compile(): turns a C++ function over tensors into a compiled one.
+#pragma once
+
+#include <array>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "toroid/model.h"
+#include "toroid/ops.h"
+
+namespace toroid {
+
+struct CompileConfig {
+  Mode mode = Mode::Default;
+  // A read of a value while tracing (item()) is a UserError that names the line, before anything has run. Otherwise it splits the
+  // function into several graphs.
+  bool fullgraph = false;
+  // true: all sizes are symbolic from the start; false: never; not set: a size that has changed between calls becomes symbolic.
+  std::optional<bool> dynamic = {};
+  // Values by name: those of list_options() and of compile_options(). UserError for an unknown name.
+  std::map<std::string, std::string> options = {};
+  // For messages.
+  std::string name = "function";
+  std::vector<std::string> input_names = {};
+};
+
+// Options of one compiled function, with their meaning.
+std::vector<std::pair<std::string, std::string>> compile_options();
+
+// What a compiled function has done since it was made, or since reset().
+struct CompileReport {
+  int64_t calls = 0;
+  int64_t compiles = 0;                        // graphs that were compiled
+  int64_t cache_hits = 0;                      // calls whose guards matched
+  int64_t eager_calls = 0;                     // calls that ran without compiled code, by a stance, the limit, or for want of support
+  int64_t limit_calls = 0;                     // those among them that ran eagerly because of recompile_limit
+  size_t entries = 0;                          // compiled variants now
+  std::vector<std::string> recompile_reasons;  // which guard failed, in order of the compiles
+  std::vector<std::string> graph_breaks;       // reasons with source lines, each once
+  std::vector<std::string> fallbacks;          // why calls ran eagerly
+  std::vector<std::string> guards;             // of the latest variant
+  std::vector<std::string> graphs;             // of the latest variant, as text
+};
+std::string to_string(const CompileReport& r);
+
+namespace detail {
+
+// One argument of a call, seen from the type-erased side.
+using ArgumentView = std::variant<const Tensor*, const std::vector<Tensor>*, int64_t, double, bool, std::string_view>;
+// Calls the function with other tensors in place of those in the arguments, in their order.
+using Body = std::vector<Tensor> (*)(void* function, std::span<const Tensor> tensors, std::span<const ArgumentView> arguments);
+
+class Function {
+ public:
+  explicit Function(CompileConfig config);
+  ~Function();
+  std::vector<Tensor> call(std::span<const ArgumentView> arguments, Body body, void* function);
+  CompileReport report() const;
+  void reset();
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+// Runs body outside of the trace, if there is one: what was recorded so far runs first.
+std::vector<Tensor> run_untraced(std::span<const ArgumentView> arguments, Body body, void* function);
+
+template <class T>
+struct Passed {
+  using D = std::decay_t<T>;
+  using Type = std::conditional_t<std::is_same_v<D, Tensor> || std::is_same_v<D, std::vector<Tensor>> || std::is_same_v<D, bool>, D,
+                                  std::conditional_t<std::is_same_v<D, SymInt> || std::is_integral_v<D>, int64_t,
+                                                     std::conditional_t<std::is_floating_point_v<D>, double, std::string>>>;
+};
+
+template <class T>
+ArgumentView view_of(const T& v) {
+  if constexpr (std::is_same_v<T, Tensor> || std::is_same_v<T, std::vector<Tensor>>)
+    return &v;
+  else if constexpr (std::is_same_v<T, bool>)
+    return v;
+  else if constexpr (std::is_same_v<T, SymInt> || std::is_integral_v<T>)
+    return static_cast<int64_t>(v);
+  else if constexpr (std::is_floating_point_v<T>)
+    return static_cast<double>(v);
+  else
+    return std::string_view(v);
+}
+
+// Reads the next argument; tensors come from `tensors`.
+template <class T>
+T take(std::span<const ArgumentView> arguments, size_t& position, std::span<const Tensor> tensors, size_t& next) {
+  const ArgumentView& v = arguments[position++];
+  if constexpr (std::is_same_v<T, Tensor>) {
+    return tensors[next++];
+  } else if constexpr (std::is_same_v<T, std::vector<Tensor>>) {
+    size_t n = std::get<const std::vector<Tensor>*>(v)->size();
+    next += n;
+    return {tensors.begin() + static_cast<std::ptrdiff_t>(next - n), tensors.begin() + static_cast<std::ptrdiff_t>(next)};
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    return std::string(std::get<std::string_view>(v));
+  } else {
+    return std::get<T>(v);
+  }
+}
+
+// Results as a list, and back.
+template <class R>
+struct Results {
+  static_assert(std::is_same_v<R, Tensor>, "a compiled function returns Tensor, std::vector<Tensor>, a tuple or pair of Tensor, or void");
+  static std::vector<Tensor> list(R r) { return {std::move(r)}; }
+  static R value(std::vector<Tensor> l) { return std::move(l.at(0)); }
+};
+template <>
+struct Results<std::vector<Tensor>> {
+  static std::vector<Tensor> list(std::vector<Tensor> r) { return r; }
+  static std::vector<Tensor> value(std::vector<Tensor> l) { return l; }
+};
+template <class Tuple>
+struct TupleResults {
+  static std::vector<Tensor> list(Tuple r) {
+    return std::apply([](auto&... t) { return std::vector<Tensor>{std::move(t)...}; }, r);
+  }
+  static Tuple value(std::vector<Tensor> l) {
+    return [&]<size_t... I>(std::index_sequence<I...>) { return Tuple(std::move(l.at(I))...); }
+    (std::make_index_sequence<std::tuple_size_v<Tuple>>{});
+  }
+};
+template <class... T>
+struct Results<std::tuple<T...>> : TupleResults<std::tuple<T...>> {};
+template <class A, class B>
+struct Results<std::pair<A, B>> : TupleResults<std::pair<A, B>> {};
+
+template <class F, class... T>
+std::vector<Tensor> invoke(void* function, std::span<const Tensor> tensors, std::span<const ArgumentView> arguments) {
+  size_t next = 0, position = 0;
+  // Braces: the arguments are read from left to right.
+  std::tuple<T...> values{take<T>(arguments, position, tensors, next)...};
+  using R = std::invoke_result_t<F&, T&...>;
+  if constexpr (std::is_void_v<R>) {
+    std::apply(*static_cast<F*>(function), values);
+    return {};
+  } else {
+    return Results<std::decay_t<R>>::list(std::apply(*static_cast<F*>(function), values));
+  }
+}
+
+}  // namespace detail
+
+// A compiled function. Copies share their compiled code. Safe to call from several threads, if the function itself is.
+template <class F>
+class Compiled {
+ public:
+  Compiled(F fn, CompileConfig config)
+      : fn_(std::make_shared<F>(std::move(fn))), function_(std::make_shared<detail::Function>(std::move(config))) {}
+
+  // The first call traces and compiles; later ones run the compiled code while the guards hold. Arguments are tensors, lists of
+  // tensors, and numbers, truth values and texts, whose values are guarded.
+  template <class... A>
+  auto operator()(A&&... args) const {
+    std::array<detail::ArgumentView, sizeof...(A)> views{detail::view_of<std::decay_t<A>>(args)...};
+    using R = std::invoke_result_t<F&, typename detail::Passed<A>::Type&...>;
+    auto results = function_->call(views, &detail::invoke<F, typename detail::Passed<A>::Type...>, fn_.get());
+    if constexpr (!std::is_void_v<R>) return detail::Results<std::decay_t<R>>::value(std::move(results));
+  }
+
+  CompileReport report() const { return function_->report(); }
+  // Forgets all compiled code; the next call compiles again.
+  void reset() { function_->reset(); }
+
+ private:
+  std::shared_ptr<F> fn_;
+  std::shared_ptr<detail::Function> function_;
+};
+
+// The compiled form of fn, which takes tensors (and numbers) and returns tensors. Tensors that fn captures are read at each call;
+// everything else that it captures is frozen at the first call. UserError for unknown options.
+template <class F>
+Compiled<std::decay_t<F>> compile(F&& fn, CompileConfig config = {}) {
+  return {std::forward<F>(fn), std::move(config)};
+}
+
+// A function that is never traced: inside of a compiled function it ends the graph and runs on ordinary tensors.
+template <class F>
+auto compile_disable(F fn) {
+  return [fn = std::make_shared<F>(std::move(fn))](const auto&... args) {
+    std::array<detail::ArgumentView, sizeof...(args)> views{detail::view_of<std::decay_t<decltype(args)>>(args)...};
+    using R = std::invoke_result_t<F&, typename detail::Passed<decltype(args)>::Type&...>;
+    auto results = detail::run_untraced(views, &detail::invoke<F, typename detail::Passed<decltype(args)>::Type...>, fn.get());
+    if constexpr (!std::is_void_v<R>) return detail::Results<std::decay_t<R>>::value(std::move(results));
+  };
+}
+
+// Makes one dimension of t symbolic in every trace that takes it: one compile covers sizes min to max (from 2 on). Code that needs a
+// fixed size, or a narrower range, is then a UserError that names the line. dim may be negative.
+void mark_dynamic(const Tensor& t, int64_t dim, int64_t min = 2, int64_t max = int64_t{1} << 60);
+// Keeps a dimension (or all) of t out of automatic dynamic sizes.
+void mark_static(const Tensor& t, std::optional<int64_t> dim = std::nullopt);
+
+// What compiled functions do at run time, for the whole process.
+enum class Stance {
+  Default,
+  ForceEager,        // run the functions as they are
+  EagerOnRecompile,  // compiled code where guards match, eager elsewhere
+  FailOnRecompile,   // UserError where guards do not match
+};
+// Returns the stance before.
+Stance set_stance(Stance s);
+
+// Whether this thread is tracing a function.
+bool is_compiling();
+
+// Drops the compiled code of all functions and of eager operations.
+void reset();
+
+// What compile() makes of a call.
+struct Explanation {
+  size_t graph_count = 0;
+  size_t operation_count = 0;
+  std::vector<std::string> breaks;  // reasons with source lines
+  std::vector<std::string> guards;
+  std::vector<std::string> graphs;  // as text
+};
+std::string to_string(const Explanation& e);
+
+namespace detail {
+Explanation explain(std::span<const ArgumentView> arguments, Body body, void* function, CompileConfig config);
+}
+
+// Traces fn on the arguments and tells about it. Parts before graph breaks are run, by the reference evaluator.
+template <class F, class... A>
+Explanation explain(F fn, const A&... args) {
+  std::array<detail::ArgumentView, sizeof...(A)> views{detail::view_of<std::decay_t<A>>(args)...};
+  return detail::explain(views, &detail::invoke<F, typename detail::Passed<A>::Type...>, &fn, {});
+}
+
+}  // namespace toroid

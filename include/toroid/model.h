@@ -1,0 +1,53 @@
+// Exported models: load, compile, run.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "toroid/mode.h"
+#include "toroid/tensor.h"
+
+namespace toroid {
+
+struct ModelOptions {
+  Mode mode = Mode::Default;
+  bool freeze = true;     // weights are constants: folded and packed when compiling
+  bool templates = true;  // products, convolutions and attention by tuned templates; otherwise as plain loops
+  bool fuse = true;       // join kernels that share memory
+  bool eager = false;     // one operation at a time, nothing fused: what the program costs without a compiler
+};
+
+// A compiled program. Cheap to move; safe to run from several threads.
+class Model {
+ public:
+  struct Summary {
+    double compile_ms = 0;
+    size_t operations = 0;       // nodes of the graph that was lowered
+    size_t kernels_unfused = 0;  // kernels that one operation at a time would launch
+    size_t kernels = 0;          // kernels that a run launches
+    size_t host_calls = 0;       // operations that a run leaves to libraries or reference code
+    size_t kernels_compiled = 0; // kernels that were in no cache
+  };
+
+  // Reads an exported program (.pt2) and compiles it. UserError for what is not such a file or uses operations that Toroid lacks.
+  static Model load(const std::string& path, const ModelOptions& options = {});
+
+  // Takes the program's tensors in the order of its signature, returns its results. Buffers that the program overwrites keep their
+  // contents between runs. UserError naming the input when count, dtype or sizes do not fit.
+  std::vector<Tensor> run(std::span<const Tensor> inputs);
+  std::vector<Tensor> run(std::initializer_list<Tensor> inputs) { return run(std::span(inputs.begin(), inputs.size())); }
+
+  const Summary& summary() const;
+
+ private:
+  struct Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+// The tensors of a safetensors file by name; their memory is the mapped file.
+std::map<std::string, Tensor> load_tensors(const std::string& path);
+
+}  // namespace toroid

@@ -1,0 +1,103 @@
+// Tensor: a cheap handle to typed, strided elements, or to a value of a graph that is being traced.
+#pragma once
+
+#include <cstddef>
+#include <initializer_list>
+#include <memory>
+#include <source_location>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "toroid/dtype.h"
+#include "toroid/error.h"
+#include "toroid/sym_expr.h"
+
+namespace toroid {
+
+struct TensorImpl;
+
+// A size that may be symbolic while a function is traced with dynamic shapes. Comparing two of them while tracing decides by the
+// sizes at hand and adds a guard; outside of tracing it is an ordinary integer.
+class SymInt {
+ public:
+  SymInt(int64_t v) : expr_(v) {}  // NOLINT
+  SymInt(int v) : expr_(v) {}      // NOLINT
+  SymInt(Expr e) : expr_(std::move(e)) {}  // NOLINT
+  const Expr& expr() const { return expr_; }
+  // The plain number. While tracing, a symbolic size becomes fixed by a guard.
+  operator int64_t() const;
+
+  friend SymInt operator+(const SymInt& a, const SymInt& b) { return a.expr_ + b.expr_; }
+  friend SymInt operator-(const SymInt& a, const SymInt& b) { return a.expr_ - b.expr_; }
+  friend SymInt operator*(const SymInt& a, const SymInt& b) { return a.expr_ * b.expr_; }
+  friend SymInt operator/(const SymInt& a, const SymInt& b) { return sym::floor_div(a.expr_, b.expr_); }
+  friend SymInt operator%(const SymInt& a, const SymInt& b) { return sym::mod(a.expr_, b.expr_); }
+  friend bool operator==(const SymInt& a, const SymInt& b) { return decide(sym::Rel::Eq, a, b); }
+  friend bool operator!=(const SymInt& a, const SymInt& b) { return decide(sym::Rel::Ne, a, b); }
+  friend bool operator<(const SymInt& a, const SymInt& b) { return decide(sym::Rel::Lt, a, b); }
+  friend bool operator<=(const SymInt& a, const SymInt& b) { return decide(sym::Rel::Le, a, b); }
+  friend bool operator>(const SymInt& a, const SymInt& b) { return decide(sym::Rel::Gt, a, b); }
+  friend bool operator>=(const SymInt& a, const SymInt& b) { return decide(sym::Rel::Ge, a, b); }
+
+ private:
+  static bool decide(sym::Rel rel, const SymInt& a, const SymInt& b);
+  Expr expr_;
+};
+
+class Tensor {
+ public:
+  Tensor() = default;  // undefined
+  explicit Tensor(std::shared_ptr<TensorImpl> impl) : impl_(std::move(impl)) {}
+
+  // Uninitialised, row-major, 64-byte aligned. Sizes in elements, none negative.
+  static Tensor empty(std::span<const int64_t> sizes, DType dtype);
+  static Tensor empty(std::initializer_list<int64_t> sizes, DType dtype) { return empty(std::span(sizes.begin(), sizes.size()), dtype); }
+  static Tensor full(std::span<const int64_t> sizes, double value, DType dtype = DType::F32);
+  // Copies the numbers, converting them to dtype. UserError when their count is not the product of the sizes.
+  static Tensor of(std::span<const double> values, std::span<const int64_t> sizes, DType dtype = DType::F32);
+  static Tensor of(std::initializer_list<double> values, std::initializer_list<int64_t> sizes, DType dtype = DType::F32) {
+    return of(std::span(values.begin(), values.size()), std::span(sizes.begin(), sizes.size()), dtype);
+  }
+  // A view of memory owned elsewhere, which `owner` keeps alive. strides in elements; empty means row-major.
+  static Tensor from_blob(void* data, std::span<const int64_t> sizes, DType dtype, std::span<const int64_t> strides = {},
+                          std::shared_ptr<void> owner = nullptr);
+
+  bool defined() const { return impl_ != nullptr; }
+  DType dtype() const;
+  int64_t dim() const;
+  // d may be negative, counting from the end. UserError when out of range.
+  SymInt size(int64_t d) const;
+  std::vector<SymInt> sym_sizes() const;
+  // Concrete tensors only (InternalError for one that is being traced).
+  const std::vector<int64_t>& sizes() const;
+  const std::vector<int64_t>& strides() const;
+  int64_t numel() const;
+  bool is_contiguous() const;
+  std::byte* raw_data() const;  // of the first element
+  template <class T>
+  T* data() const {
+    return reinterpret_cast<T*>(raw_data());
+  }
+  // The single element as a number. UserError unless numel() == 1. Ends the traced segment (a graph break) while tracing.
+  double item(std::source_location where = std::source_location::current()) const;
+  // All elements in row-major order, as doubles.
+  std::vector<double> to_vector() const;
+  // Row-major copy (or itself when it is that already).
+  Tensor contiguous() const;
+  // A view with other sizes and strides (in elements) on the same storage, `offset` elements from this tensor's first.
+  Tensor as_strided(std::span<const int64_t> sizes, std::span<const int64_t> strides, int64_t offset = 0) const;
+  bool requires_grad() const;
+  Tensor& set_requires_grad(bool value);
+
+  TensorImpl* impl() const { return impl_.get(); }
+  const std::shared_ptr<TensorImpl>& shared_impl() const { return impl_; }
+
+ private:
+  std::shared_ptr<TensorImpl> impl_;
+};
+
+// Sizes, dtype and the first elements, for people.
+std::string to_string(const Tensor& t);
+
+}  // namespace toroid

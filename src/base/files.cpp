@@ -1,0 +1,150 @@
+#include "base/files.h"
+
+#include <fcntl.h>
+#include <pwd.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <system_error>
+#include <utility>
+
+#include "base/check.h"
+#include "base/options.h"
+
+namespace toroid {
+namespace {
+
+std::string reason(int error) { return std::generic_category().message(error); }
+
+// An open file descriptor.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&&) = delete;
+  int get() const { return fd_; }
+  // Closes now; returns the error, since a full disk may show itself only here.
+  int close() { return ::close(std::exchange(fd_, -1)) == 0 ? 0 : errno; }
+
+ private:
+  int fd_;
+};
+
+struct Opened {
+  Descriptor fd;
+  size_t size;
+};
+
+Opened open_for_reading(const std::filesystem::path& path) {
+  // Without O_NONBLOCK a named pipe in the file's place would block for ever.
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) {
+    const int error = errno;
+    if (error == ENOENT || error == ENOTDIR) fail<UserError>("cannot read \"{}\": {}; check the path", path.string(), reason(error));
+    fail<EnvironmentError>("cannot read \"{}\": {}", path.string(), reason(error));
+  }
+  Opened opened{Descriptor(fd), 0};
+  struct stat info {};
+  if (::fstat(fd, &info) != 0) fail<EnvironmentError>("cannot read \"{}\": {}", path.string(), reason(errno));
+  TOROID_USER_CHECK(S_ISREG(info.st_mode), "cannot read \"{}\": it is not a regular file", path.string());
+  opened.size = static_cast<size_t>(info.st_size);
+  return opened;
+}
+
+[[noreturn]] void write_failure(const std::filesystem::path& path, int error) {
+  fail<EnvironmentError>("cannot write \"{}\": {}; check the disk space and the permissions of its folder", path.string(), reason(error));
+}
+
+}  // namespace
+
+MappedFile::MappedFile(const std::filesystem::path& path) {
+  const Opened file = open_for_reading(path);
+  if (file.size == 0) return;
+  void* data = ::mmap(nullptr, file.size, PROT_READ, MAP_PRIVATE, file.fd.get(), 0);
+  if (data == MAP_FAILED) fail<EnvironmentError>("cannot map \"{}\" ({} bytes): {}", path.string(), file.size, reason(errno));
+  data_ = data;
+  size_ = file.size;
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) ::munmap(data_, size_);
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+std::string read_file(const std::filesystem::path& path) {
+  const Opened file = open_for_reading(path);
+  std::string bytes(file.size, '\0');
+  size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t n = ::read(file.fd.get(), bytes.data() + done, bytes.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail<EnvironmentError>("cannot read \"{}\": {}", path.string(), reason(errno));
+    if (n == 0) break;
+    done += static_cast<size_t>(n);
+  }
+  bytes.resize(done);
+  return bytes;
+}
+
+void write_file_atomic(const std::filesystem::path& path, std::string_view bytes) {
+  static std::atomic<unsigned> counter{0};
+  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+  const std::filesystem::path temporary = folder / fmt::format(".toroid-tmp-{}-{}", ::getpid(), counter++);
+  Descriptor fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644));
+  if (fd.get() < 0) write_failure(path, errno);
+  int error = 0;
+  while (error == 0 && !bytes.empty()) {
+    const ssize_t n = ::write(fd.get(), bytes.data(), bytes.size());
+    if (n >= 0) {
+      bytes.remove_prefix(static_cast<size_t>(n));
+    } else if (errno != EINTR) {
+      error = errno;
+    }
+  }
+  if (const int closing = fd.close(); error == 0) error = closing;
+  if (error == 0 && ::rename(temporary.c_str(), path.c_str()) != 0) error = errno;
+  if (error != 0) {
+    ::unlink(temporary.c_str());
+    write_failure(path, error);
+  }
+}
+
+void make_directories(const std::filesystem::path& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error)
+    fail<EnvironmentError>("cannot create the folder \"{}\": {}; check the permissions of its parent", path.string(), error.message());
+}
+
+std::filesystem::path make_temp_dir(std::string_view prefix) {
+  const char* base = std::getenv("TMPDIR");
+  std::string name = fmt::format("{}/{}-XXXXXX", base != nullptr && *base != '\0' ? base : "/tmp", prefix);
+  if (::mkdtemp(name.data()) == nullptr) fail<EnvironmentError>("cannot create a folder like \"{}\": {}", name, reason(errno));
+  return name;
+}
+
+std::filesystem::path cache_dir() {
+  if (std::string set = get_option(options::kCacheDir); !set.empty()) return set;
+  // The XDG rules: a relative path there is to be ignored.
+  if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg != nullptr && *xdg == '/') return std::filesystem::path(xdg) / "toroid";
+  if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0') return std::filesystem::path(home) / ".cache" / "toroid";
+  if (const passwd* user = ::getpwuid(::getuid()); user != nullptr && user->pw_dir != nullptr && *user->pw_dir == '/')
+    return std::filesystem::path(user->pw_dir) / ".cache" / "toroid";
+  fail<EnvironmentError>("no folder for the cache: HOME is not set; set TOROID_CACHE_DIR to a folder that can be written");
+}
+
+}  // namespace toroid

@@ -1,0 +1,163 @@
+#include "base/options.h"
+
+#include <array>
+#include <atomic>
+#include <charconv>
+#include <cstdlib>
+#include <mutex>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/text.h"
+
+namespace toroid {
+namespace {
+
+enum class Kind { Bool, Int, String };
+
+struct Row {
+  OptionId id;
+  Kind kind;
+  std::string_view name;
+  std::string_view default_value;
+  std::string_view doc;
+  int64_t max = 0;                                                         // Int: values lie in [0, max]
+  void (*check)(std::string_view value, std::string_view what) = nullptr;  // String: throws UserError for a bad value
+};
+
+void check_isa(std::string_view value, std::string_view what) {
+  for (std::string_view known : {"auto", "avx2", "avx512", "scalar"})
+    if (value == known) return;
+  fail<UserError>("{}: \"{}\" is not known; expected auto, avx2, avx512 or scalar", what, value);
+}
+
+void check_logs(std::string_view value, std::string_view) { parse_artifacts(value); }
+
+constexpr Row kRows[] = {
+    {OptionId::Cache, Kind::Bool, "cache", "1", "Keep compiled kernels on disk and use those found there."},
+    {OptionId::CacheDir, Kind::String, "cache_dir", "", "Folder of the cache; empty: XDG_CACHE_HOME/toroid or ~/.cache/toroid."},
+    {OptionId::CacheSizeMb, Kind::Int, "cache_size_mb", "2048", "Size of the cache in MiB above which old entries are removed.", 1 << 30},
+    {OptionId::CompileThreads, Kind::Int, "compile_threads", "0", "Threads that compile kernels; 0: one for each processor.", 1024},
+    {OptionId::Threads, Kind::Int, "threads", "0", "Threads that run kernels, read at the first kernel; 0: one for each processor.", 1024},
+    {OptionId::SpinUs, Kind::Int, "spin_us", "100", "How long an idle kernel thread spins before it sleeps, in microseconds.", 1'000'000},
+    {OptionId::CompileDebug, Kind::Bool, "compile_debug", "0", "Write every stage of each compilation into debug_dir."},
+    {OptionId::DebugDir, Kind::String, "debug_dir", "toroid_debug", "Folder for what compile_debug writes."},
+    {OptionId::Logs, Kind::String, "logs", "", "Comma-separated artifacts to log, or \"all\" (see base/log.h).", 0, check_logs},
+    {OptionId::VerifyPasses, Kind::Bool, "verify_passes", "0", "Verify the program after every pass."},
+    {OptionId::DisablePasses, Kind::String, "disable_passes", "", "Comma-separated names of passes to leave out."},
+    {OptionId::RecompileLimit, Kind::Int, "recompile_limit", "8", "Compiled variants of one function before it is run eagerly.", 1 << 20},
+    {OptionId::Isa, Kind::String, "isa", "auto", "Instructions to compile for: auto, avx2, avx512 or scalar.", 0, check_isa},
+};
+static_assert(std::size(kRows) == kOptionCount);
+static_assert([] {
+  for (int i = 0; i < kOptionCount; ++i)
+    if (kRows[i].id != static_cast<OptionId>(i)) return false;
+  return true;
+}());
+
+// Text to number; bools accept the usual words. `what` names the source of the text in messages.
+int64_t parse_number(const Row& row, std::string_view value, std::string_view what) {
+  if (row.kind == Kind::Bool) {
+    for (std::string_view yes : {"1", "true", "on", "yes"})
+      if (value == yes) return 1;
+    for (std::string_view no : {"0", "false", "off", "no"})
+      if (value == no) return 0;
+    fail<UserError>("{}: \"{}\" is not a truth value; expected 1/true/on/yes or 0/false/off/no", what, value);
+  }
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (value.empty() || error != std::errc() || end != value.data() + value.size() || number < 0 || number > row.max)
+    fail<UserError>("{}: \"{}\" is not acceptable; expected a whole number from 0 to {}", what, value, row.max);
+  return number;
+}
+
+std::string environment_name(const Row& row) {
+  std::string name = "TOROID_";
+  for (char c : row.name) name += static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+  return name;
+}
+
+// The values. Numbers are read without a lock, texts under one.
+class Table {
+ public:
+  Table() {
+    for (const Row& row : kRows) {
+      set(row, row.default_value, row.name);
+      const std::string variable = environment_name(row);
+      if (const char* value = std::getenv(variable.c_str())) set(row, value, "environment variable " + variable);
+    }
+  }
+
+  void set(const Row& row, std::string_view value, std::string_view what) {
+    if (row.kind == Kind::String) {
+      if (row.check != nullptr) row.check(value, what);
+      std::lock_guard lock(mutex_);
+      texts_[static_cast<size_t>(row.id)] = value;
+    } else {
+      numbers_[static_cast<size_t>(row.id)].store(parse_number(row, value, what), std::memory_order_relaxed);
+    }
+    version_.fetch_add(1, std::memory_order_release);
+  }
+
+  int64_t number(OptionId id) const { return numbers_[static_cast<size_t>(id)].load(std::memory_order_relaxed); }
+
+  std::string text(OptionId id) const {
+    std::lock_guard lock(mutex_);
+    return texts_[static_cast<size_t>(id)];
+  }
+
+  std::string as_text(const Row& row) const { return row.kind == Kind::String ? text(row.id) : std::to_string(number(row.id)); }
+
+  uint64_t version() const { return version_.load(std::memory_order_acquire); }
+
+ private:
+  mutable std::mutex mutex_;
+  std::array<std::atomic<int64_t>, kOptionCount> numbers_{};
+  std::array<std::string, kOptionCount> texts_;
+  std::atomic<uint64_t> version_{0};
+};
+
+Table& table() {
+  // Never destroyed: threads that outlive main may still read options.
+  static Table* const table = new Table;
+  return *table;
+}
+
+const Row& find_row(std::string_view name) {
+  std::array<std::string_view, kOptionCount> names;
+  for (int i = 0; i < kOptionCount; ++i) {
+    if (kRows[i].name == name) return kRows[i];
+    names[i] = kRows[i].name;
+  }
+  fail<UserError>("there is no option \"{}\"{}", name, did_you_mean(name, names));
+}
+
+}  // namespace
+
+bool get_option(Option<bool> key) { return table().number(key.id) != 0; }
+int64_t get_option(Option<int64_t> key) { return table().number(key.id); }
+std::string get_option(Option<std::string> key) { return table().text(key.id); }
+
+void set_option(std::string_view name, std::string_view value) {
+  const Row& row = find_row(name);
+  table().set(row, value, fmt::format("option {}", name));
+}
+
+uint64_t options_version() { return table().version(); }
+
+ScopedOption::ScopedOption(std::string_view name, std::string_view value) : name_(name), old_(table().as_text(find_row(name))) {
+  set_option(name, value);
+}
+
+ScopedOption::~ScopedOption() { set_option(name_, old_); }
+
+std::vector<OptionInfo> list_options() {
+  static constexpr std::string_view kTypes[] = {"bool", "int", "string"};
+  std::vector<OptionInfo> rows;
+  for (const Row& row : kRows)
+    rows.push_back({row.name, kTypes[static_cast<int>(row.kind)], std::string(row.default_value), table().as_text(row),
+                    environment_name(row), row.doc});
+  return rows;
+}
+
+}  // namespace toroid

@@ -1,0 +1,84 @@
+// The one table of options: each has a type, a default, a text for people and an environment variable TOROID_<NAME>.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace toroid {
+
+enum class OptionId : uint8_t {
+  Cache,
+  CacheDir,
+  CacheSizeMb,
+  CompileThreads,
+  Threads,
+  SpinUs,
+  CompileDebug,
+  DebugDir,
+  Logs,
+  VerifyPasses,
+  DisablePasses,
+  RecompileLimit,
+  Isa,
+};
+inline constexpr int kOptionCount = 13;
+
+// A key into the table that knows the type of its value: bool, int64_t or std::string.
+template <class T>
+struct Option {
+  OptionId id;
+};
+
+namespace options {
+inline constexpr Option<bool> kCache{OptionId::Cache};
+inline constexpr Option<std::string> kCacheDir{OptionId::CacheDir};
+inline constexpr Option<int64_t> kCacheSizeMb{OptionId::CacheSizeMb};
+inline constexpr Option<int64_t> kCompileThreads{OptionId::CompileThreads};
+inline constexpr Option<int64_t> kThreads{OptionId::Threads};
+inline constexpr Option<int64_t> kSpinUs{OptionId::SpinUs};
+inline constexpr Option<bool> kCompileDebug{OptionId::CompileDebug};
+inline constexpr Option<std::string> kDebugDir{OptionId::DebugDir};
+inline constexpr Option<std::string> kLogs{OptionId::Logs};
+inline constexpr Option<bool> kVerifyPasses{OptionId::VerifyPasses};
+inline constexpr Option<std::string> kDisablePasses{OptionId::DisablePasses};
+inline constexpr Option<int64_t> kRecompileLimit{OptionId::RecompileLimit};
+inline constexpr Option<std::string> kIsa{OptionId::Isa};
+}  // namespace options
+
+// The value now. The first access to any option reads the environment; a bad value there is a UserError that names the variable.
+bool get_option(Option<bool> key);
+int64_t get_option(Option<int64_t> key);
+std::string get_option(Option<std::string> key);
+
+// Sets an option by name from text ("1"/"true"/"on", "42", ...). UserError for an unknown name (with the nearest ones) or a bad value.
+void set_option(std::string_view name, std::string_view value);
+
+// Grows with every set_option: whoever keeps something derived from options compares it.
+uint64_t options_version();
+
+// Sets an option for the life of this object and puts the old value back. For the whole process, not for one thread.
+class ScopedOption {
+ public:
+  ScopedOption(std::string_view name, std::string_view value);
+  ~ScopedOption();
+  ScopedOption(const ScopedOption&) = delete;
+  ScopedOption& operator=(const ScopedOption&) = delete;
+
+ private:
+  std::string name_, old_;
+};
+
+// One row of the table as text, for help and documentation.
+struct OptionInfo {
+  std::string_view name;
+  std::string_view type;  // "bool", "int" or "string"
+  std::string default_value;
+  std::string value;
+  std::string environment;
+  std::string_view doc;
+};
+std::vector<OptionInfo> list_options();
+
+}  // namespace toroid

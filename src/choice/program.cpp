@@ -1,0 +1,82 @@
+#include "choice/program.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+namespace toroid::choice {
+namespace {
+
+void add_unique(std::vector<int>& list, int buffer) {
+  if (buffer >= 0 && std::find(list.begin(), list.end(), buffer) == list.end()) list.push_back(buffer);
+}
+
+std::string text_of(const Operand& o) {
+  std::string out = fmt::format("%{}[{}", o.buffer, sym::to_string(o.offset));
+  for (auto& s : o.strides) out += ", " + sym::to_string(s);
+  return out + "]";
+}
+
+std::string header(const Node& n) {
+  if (auto* g = std::get_if<Gemm>(&n.problem)) {
+    std::string batch;
+    for (auto& b : g->batch) batch += sym::to_string(b) + "x";
+    return fmt::format("gemm {}{}x{}x{} a={} b={}", batch, sym::to_string(g->m), sym::to_string(g->n), sym::to_string(g->k), text_of(g->a), text_of(g->b));
+  }
+  if (auto* c = std::get_if<Convolution>(&n.problem))
+    return fmt::format("convolution {}x{}x{}x{} -> {}x{}x{} kernel {}x{} stride {}x{} pad {}x{} groups {}", sym::to_string(c->n), c->in_channels, sym::to_string(c->in_h),
+                       sym::to_string(c->in_w), c->out_channels, sym::to_string(c->out_h), sym::to_string(c->out_w), c->kernel_h, c->kernel_w, c->stride_h, c->stride_w,
+                       c->pad_h, c->pad_w, c->groups);
+  if (auto* a = std::get_if<Attention>(&n.problem))
+    return fmt::format("attention {}x{} ({} kv) {}x{}x{} q={} k={} v={}{}", sym::to_string(a->batch), sym::to_string(a->heads), sym::to_string(a->kv_heads),
+                       sym::to_string(a->queries), sym::to_string(a->keys), a->head_dim, text_of(a->q), text_of(a->k), text_of(a->v), a->causal ? " causal" : "");
+  if (auto* e = std::get_if<Extern>(&n.problem)) return "extern " + e->op->name;
+  return "loop";
+}
+
+}  // namespace
+
+int Program::new_buffer(std::string name, DType dtype, Expr numel, loop::BufferKind kind) {
+  int id = static_cast<int>(buffers.size());
+  buffers.push_back({id, std::move(name), dtype, std::move(numel), kind});
+  return id;
+}
+
+std::vector<int> reads(const Node& n) {
+  std::vector<int> out = loop::buffers_read(n.body);
+  if (auto* g = std::get_if<Gemm>(&n.problem)) {
+    add_unique(out, g->a.buffer);
+    add_unique(out, g->b.buffer);
+  } else if (auto* c = std::get_if<Convolution>(&n.problem)) {
+    add_unique(out, c->input.buffer);
+    add_unique(out, c->weight.buffer);
+  } else if (auto* a = std::get_if<Attention>(&n.problem)) {
+    for (auto* o : {&a->q, &a->k, &a->v, &a->mask}) add_unique(out, o->buffer);
+  } else if (auto* e = std::get_if<Extern>(&n.problem)) {
+    for (auto& v : e->inputs) add_unique(out, v.memory.buffer);
+  }
+  return out;
+}
+
+std::vector<int> writes(const Node& n) {
+  std::vector<int> out = loop::buffers_written(n.body);
+  if (auto* e = std::get_if<Extern>(&n.problem))
+    for (auto& v : e->outputs) add_unique(out, v.memory.buffer);
+  return out;
+}
+
+std::string to_string(const Program& p) {
+  std::string out;
+  for (auto& b : p.buffers)
+    out += fmt::format("buffer %{} {}: {} x {}{}\n", b.id, b.name, name_of(b.dtype), sym::to_string(b.numel),
+                       b.kind == loop::BufferKind::Input ? " input" : b.kind == loop::BufferKind::Constant ? " constant" : b.kind == loop::BufferKind::Output ? " output" : "");
+  for (auto& n : p.nodes) {
+    out += header(n) + "  #";
+    for (auto& o : n.origins) out += " " + o;
+    out += "\n";
+    if (!n.is_extern()) out += loop::to_string(n.domain, n.body);
+  }
+  return out;
+}
+
+}  // namespace toroid::choice

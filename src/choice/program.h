@@ -1,0 +1,100 @@
+// A lowered program: buffers, and nodes that read and write them in order. Loop nodes are complete; template and extern nodes name a
+// problem that has more than one implementation, and carry what is fused into them as a loop body over their output points.
+#pragma once
+
+#include <variant>
+
+#include "graph/graph.h"
+#include "loop/node.h"
+
+namespace toroid::choice {
+
+// A strided view of a buffer: element (i, j, ...) is at offset + i * strides[0] + ...
+struct Operand {
+  int buffer = -1;
+  DType dtype = DType::F32;
+  Expr offset = 0;
+  std::vector<Expr> strides;
+};
+
+// out[batch..., m, n] = sum over k of a[batch..., m, k] * b[batch..., k, n], accumulated in `accumulate`.
+struct Gemm {
+  std::vector<Expr> batch;
+  Expr m, n, k;
+  Operand a, b;  // strides: batch..., then (m, k) and (k, n)
+  DType accumulate = DType::F32;
+};
+
+// out[n, oc, oh, ow] of a 2-d convolution, NCHW logical order; strides of `input` are in that order too.
+struct Convolution {
+  Expr n;
+  int64_t groups = 1, in_channels = 0, out_channels = 0;
+  Expr in_h, in_w, out_h, out_w;
+  int64_t kernel_h = 1, kernel_w = 1, stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0, dilation_h = 1, dilation_w = 1;
+  Operand input, weight;  // weight: [oc, ic / groups, kh, kw]
+};
+
+// out[b, h, i, d] = softmax over j of (scale * q[b, h, i, :] . k[b, h / (heads / kv_heads), j, :] + mask[b, h, i, j]) . v
+struct Attention {
+  Expr batch, heads, kv_heads, queries, keys;
+  int64_t head_dim = 0, value_dim = 0;
+  Operand q, k, v;     // strides: b, h, position, dim
+  Operand mask;        // buffer -1: none; strides broadcast with 0; dtype Bool: false is minus infinity
+  bool causal = false;
+  double scale = 1;
+};
+
+// A call of an operation's library or reference implementation on whole tensors.
+struct Extern {
+  const ops::Op* op = nullptr;
+  std::vector<Arg<int>> args;  // tensors are positions in `inputs`
+  struct View {
+    Operand memory;
+    std::vector<Expr> sizes;
+  };
+  std::vector<View> inputs;
+  std::vector<View> outputs;        // row-major
+  std::vector<Expr> fresh_symbols;  // sizes of the outputs that the call determines
+};
+
+struct Node {
+  // Which implementation family; monostate: the loop body is all there is.
+  std::variant<std::monostate, Gemm, Convolution, Attention, Extern> problem;
+  loop::Domain domain;
+  loop::Body body;                   // templates: reads Accumulate, stores the results
+  std::vector<std::string> origins;  // names of the graph values that it computes
+  bool is_loop() const { return problem.index() == 0; }
+  bool is_extern() const { return std::holds_alternative<Extern>(problem); }
+};
+
+struct ProgramInput {
+  int buffer = -1;
+  TensorType type;
+  graph::InputKind kind = graph::InputKind::User;
+  Tensor data;        // parameters and constants
+  std::string name;
+};
+
+struct ProgramOutput {
+  int buffer = -1;  // -1: None or a literal, which is not computed
+  TensorType type;
+  int mutates = -1;       // input that this replaces the contents of
+  graph::NodeArg literal;
+};
+
+struct Program {
+  std::vector<loop::Buffer> buffers;
+  std::vector<Node> nodes;
+  std::vector<ProgramInput> inputs;    // parallel to the graph's inputs
+  std::vector<ProgramOutput> outputs;  // parallel to the graph's outputs
+  std::vector<graph::Symbol> symbols;
+  std::vector<sym::Relation> guards;
+
+  int new_buffer(std::string name, DType dtype, Expr numel, loop::BufferKind kind);
+};
+
+std::vector<int> reads(const Node& n);
+std::vector<int> writes(const Node& n);
+std::string to_string(const Program& p);
+
+}  // namespace toroid::choice

@@ -1,0 +1,55 @@
+// The subcommands of `toroid`: what each is told, and the function that does it. Each returns the exit code of the program.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace toroid::cli {
+
+// 0 done; the others as documented in the help.
+enum ExitCode : int { kOk = 0, kMismatch = 1, kUserError = 2, kEnvironmentError = 3, kInternalError = 4 };
+
+struct RunArgs {
+  std::string model, inputs, outputs, expect, backend = "compiled";
+  double tolerance = 1e-4;
+  bool json = false;
+};
+int run_model(const RunArgs& args);
+
+struct VerifyArgs {
+  std::vector<std::string> paths;
+  std::string backend = "compiled";
+  double tolerance = 1e-4;
+  int jobs = 1;
+  int timeout = 0;  // seconds a case, 0: none; needs a process of its own
+  bool json = false, verbose = false, isolate = false;
+};
+int verify(const VerifyArgs& args);
+
+struct InspectArgs {
+  std::string model;
+  bool json = false, graph = false;
+};
+int inspect(const InspectArgs& args);
+
+struct OptArgs {
+  std::string graph, passes;
+};
+int opt(const OptArgs& args);
+
+int doctor();
+
+struct CacheArgs {
+  std::string action;  // "stats", "list" or "clear"
+};
+int cache(const CacheArgs& args);
+
+struct WhyArgs {
+  std::string model;
+};
+int why(const WhyArgs& args);
+
+// `text` as a JSON string, quotes included.
+std::string json_string(std::string_view text);
+
+}  // namespace toroid::cli

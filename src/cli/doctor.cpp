@@ -1,0 +1,83 @@
+// toroid doctor: what this machine offers and what is missing.
+#include <fmt/core.h>
+
+#include <filesystem>
+
+#include "base/options.h"
+#include "base/thread_pool.h"
+#include "cli/commands.h"
+#include "device/cpu/isa.h"
+#include "jit/artefact_cache.h"
+#include "jit/jit.h"
+#include "toroid/error.h"
+
+namespace toroid::cli {
+namespace {
+
+// One line a check. A check that fails says what to do.
+class Checks {
+ public:
+  void ok(const char* name, const std::string& text) { fmt::print("  ok       {:<12} {}\n", name, text); }
+  void missing(const char* name, const std::string& text) {
+    fmt::print("  missing  {:<12} {}\n", name, text);
+    healthy_ = false;
+  }
+  bool healthy() const { return healthy_; }
+
+ private:
+  bool healthy_ = true;
+};
+
+void check_processor(Checks& checks) {
+  const auto& host = device::host();
+  checks.ok("processor", fmt::format("{}, {} core{}", host.model, host.cores, host.cores == 1 ? "" : "s"));
+  checks.ok("instructions", fmt::format("{} (kernels use {}){}{}{}", name_of(host.isa), name_of(device::active_isa()),
+                                        host.f16c ? ", f16c" : "", host.avx512_bf16 ? ", bf16" : "", host.avx512_vnni ? ", vnni" : ""));
+  checks.ok("caches", fmt::format("{} kB L1, {} kB L2, {} kB L3", host.l1d_bytes / 1024, host.l2_bytes / 1024, host.l3_bytes / 1024));
+  checks.ok("threads", fmt::format("{}", ThreadPool::global().size()));
+}
+
+void check_compiler(Checks& checks) {
+  try {
+    auto info = jit::compiler_info();
+    auto made = jit::KernelCompiler(nullptr).compile({"int toroid_probe(int x) { return x + 1; }", "native", 1, false});
+    checks.ok("compiler", fmt::format("{} at {}; a probe took {:.0f} ms", info.version, info.library, made.compile_ms));
+  } catch (const Error& e) {
+    checks.missing("compiler", e.what());
+  }
+}
+
+void check_cache(Checks& checks) {
+  std::string problem;
+  auto cache = jit::shared_cache(&problem);
+  if (!cache) {
+    if (get_option(options::kCache))
+      checks.missing("cache", problem);
+    else
+      checks.ok("cache", "switched off by the option cache");
+    return;
+  }
+  auto stats = cache->stats();
+  std::error_code error;
+  std::filesystem::create_directories(cache->root(), error);
+  if (error)
+    checks.missing("cache", fmt::format("{} cannot be written: {}; set TOROID_CACHE_DIR", cache->root().string(), error.message()));
+  else
+    checks.ok("cache",
+              fmt::format("{}: {} kernels, {:.1f} MB", cache->root().string(), stats.entries, static_cast<double>(stats.bytes) / 1e6));
+}
+
+}  // namespace
+
+int doctor() {
+  Checks checks;
+  check_processor(checks);
+  check_compiler(checks);
+  check_cache(checks);
+  for (auto& o : list_options())
+    if (o.value != o.default_value) fmt::print("  note     option {} is {} (default {})\n", o.name, o.value, o.default_value);
+  fmt::print("{}\n", checks.healthy() ? "everything is in place" : "something is missing: see above");
+  return checks.healthy() ? kOk : kEnvironmentError;
+}
+
+}  // namespace toroid::cli

@@ -1,0 +1,23 @@
+#include <fmt/core.h>
+
+#include "cli/commands.h"
+
+namespace toroid::cli {
+
+std::string json_string(std::string_view text) {
+  std::string out = "\"";
+  for (char c : text) {
+    auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\')
+      (out += '\\') += c;
+    else if (c == '\n')
+      out += "\\n";
+    else if (byte < 32)
+      out += fmt::format("\\u{:04x}", byte);
+    else
+      out += c;
+  }
+  return out + "\"";
+}
+
+}  // namespace toroid::cli

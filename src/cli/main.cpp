@@ -1,0 +1,141 @@
+// The `toroid` command: its options, its help, and what errors become.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+
+#include "base/text.h"
+#include "cli/commands.h"
+#include "toroid/error.h"
+
+namespace {
+
+using namespace toroid::cli;
+
+constexpr const char* kFooter =
+    "Exit codes: 0 done, 1 results differ or a case failed, 2 something in the call or the files is wrong, 3 the machine lacks something,\n"
+    "4 a bug in Toroid. Options of the library are environment variables TOROID_<NAME>.\n";
+
+struct Command {
+  CLI::App app{"Compiles and runs tensor programs.", "toroid"};
+  RunArgs run;
+  VerifyArgs verify;
+  InspectArgs inspect;
+  OptArgs opt;
+  CacheArgs cache;
+  WhyArgs why;
+  std::function<int()> action;
+
+  Command() {
+    app.require_subcommand(1);
+    app.footer(kFooter);
+    auto* r = add("run", "Run a model on tensors from a safetensors file.", [this] { return run_model(run); });
+    r->add_option("model", run.model, "The model: a .pt2 archive of torch.export.save")->required();
+    r->add_option("--inputs", run.inputs, "Inputs \"000\", \"001\", ...; a second call's are \"call1.000\", ...")->required();
+    r->add_option("--outputs", run.outputs, "Write the outputs of the last call here");
+    r->add_option("--expect", run.expect, "Compare the outputs with these");
+    add_common(r, run.backend, run.json);
+    r->add_option("--tolerance", run.tolerance, "Allowed error of f32, as a part of the output's range")->capture_default_str();
+
+    auto* v = add("verify", "Run models on the inputs stored beside them and compare with the stored outputs.",
+                  [this] { return toroid::cli::verify(verify); });
+    v->add_option("paths", verify.paths,
+                  "Folders with in.safetensors, out.safetensors and .pt2 models, at any depth; or .tar.zst archives of them")
+        ->required();
+    add_common(v, verify.backend, verify.json);
+    v->add_option("--tolerance", verify.tolerance, "Allowed error of f32, as a part of the output's range")->capture_default_str();
+    v->add_option("--jobs", verify.jobs, "Cases at a time, each in a process of its own")->check(CLI::Range(1, 1024));
+    v->add_option("--timeout", verify.timeout, "Seconds that a case may take, 0: any")->check(CLI::Range(0, 86400));
+    v->add_flag("--isolate", verify.isolate, "A process for each case, so that a crash is a failed case");
+    v->add_flag("-v,--verbose", verify.verbose, "A line for each case that passed, too");
+
+    auto* i = add("inspect", "Show what a model holds.", [this] { return toroid::cli::inspect(inspect); });
+    i->add_option("model", inspect.model, "The model file")->required();
+    i->add_flag("--json", inspect.json, "Machine-readable output");
+    i->add_flag("--graph", inspect.graph, "The whole graph as text, which `toroid opt` reads");
+
+    auto* o = add("opt", "Run passes on a graph in its text form.", [this] { return toroid::cli::opt(opt); });
+    o->add_option("graph", opt.graph, "The text of a graph")->required();
+    o->add_option("--passes", opt.passes, "Names separated by commas, in order")->required();
+
+    add("doctor", "Check what this machine offers and what is missing.", [] { return doctor(); });
+
+    auto* c = add("cache", "The compiled kernels on disk.", [this] { return toroid::cli::cache(cache); });
+    c->add_option("action", cache.action, "stats, list or clear")->required()->check(CLI::IsMember({"stats", "list", "clear"}));
+
+    auto* w = add("why", "Compile a model and say what was done, and what was not.", [this] { return toroid::cli::why(why); });
+    w->add_option("model", why.model, "The model file")->required();
+  }
+
+  CLI::App* add(const char* name, const char* doc, std::function<int()> run_it) {
+    auto* sub = app.add_subcommand(name, doc);
+    sub->callback([this, run_it = std::move(run_it)] { action = run_it; });
+    return sub;
+  }
+
+  void add_common(CLI::App* sub, std::string& backend, bool& json) {
+    sub->add_option("--backend", backend, "compiled or interpreter")->capture_default_str();
+    sub->add_flag("--json", json, "Machine-readable output");
+  }
+};
+
+// The words of the call that nothing takes, with what they may have been meant to be.
+std::string suggestion(const Command& command, int argc, char** argv) {
+  std::vector<std::string> names;
+  const CLI::App* where = &command.app;
+  for (auto* sub : command.app.get_subcommands({}))
+    if (argc > 1 && sub->get_name() == argv[1]) where = sub;
+  if (where == &command.app) {
+    for (auto* sub : command.app.get_subcommands({})) names.push_back(sub->get_name());
+    std::vector<std::string_view> views(names.begin(), names.end());
+    return argc > 1 && argv[1][0] != '-' ? toroid::did_you_mean(argv[1], views) : "";
+  }
+  for (auto* o : where->get_options())
+    for (auto& l : o->get_lnames()) names.push_back("--" + l);
+  std::vector<std::string_view> views(names.begin(), names.end());
+  for (int i = 2; i < argc; ++i) {
+    std::string_view word = argv[i];
+    word = word.substr(0, word.find('='));
+    if (!word.starts_with("--") || std::find(names.begin(), names.end(), word) != names.end()) continue;
+    return toroid::did_you_mean(word, views);
+  }
+  return "";
+}
+
+bool has_command(const CLI::App& app, const std::string& name) {
+  auto subs = app.get_subcommands({});
+  return std::any_of(subs.begin(), subs.end(), [&](const CLI::App* sub) { return sub->get_name() == name; });
+}
+
+int fail_with(const char* kind, const char* what, int code) {
+  std::fprintf(stderr, "toroid: %s%s\n", kind, what);
+  return code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    Command command;
+    try {
+      command.app.parse(argc, argv);
+    } catch (const CLI::CallForHelp& e) {
+      return command.app.exit(e);
+    } catch (const CLI::CallForAllHelp& e) {
+      return command.app.exit(e);
+    } catch (const CLI::ParseError& e) {
+      std::string hint = suggestion(command, argc, argv);
+      bool unknown_command = argc > 1 && argv[1][0] != '-' && !has_command(command.app, argv[1]);
+      std::string what = unknown_command ? std::string("there is no command \"") + argv[1] + "\"" : e.what();
+      return fail_with("", (what + hint + "\nTry `toroid --help`.").c_str(), kUserError);
+    }
+    return command.action();
+  } catch (const toroid::UserError& e) {
+    return fail_with("", e.what(), kUserError);
+  } catch (const toroid::EnvironmentError& e) {
+    return fail_with("this machine: ", e.what(), kEnvironmentError);
+  } catch (const toroid::InternalError& e) {
+    return fail_with("this is a bug in Toroid, please report it: ", e.what(), kInternalError);
+  } catch (const std::exception& e) {
+    return fail_with("", e.what(), kInternalError);
+  }
+}

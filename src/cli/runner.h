@@ -1,0 +1,26 @@
+// One face for everything that can run a model: the interpreter and compiled programs.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace toroid::cli {
+
+enum class Backend { Compiled, Interpreter };
+// UserError, with the nearest names, for an unknown one.
+Backend backend_from_name(const std::string& name);
+
+class Runner {
+ public:
+  virtual ~Runner() = default;
+  // One tensor an output that is returned (undefined for literals). Buffers that the model writes keep their contents between runs.
+  virtual std::vector<Tensor> run(std::span<const Tensor> user_inputs) = 0;
+};
+
+std::unique_ptr<Runner> make_runner(Backend backend, std::unique_ptr<graph::Graph> graph);
+
+}  // namespace toroid::cli

@@ -1,0 +1,90 @@
+// toroid verify: runs models on the inputs stored beside them and compares the outputs with the stored ones.
+#include <unistd.h>
+
+#include <cstdio>
+#include <deque>
+
+#include "base/check.h"
+#include "cli/archive.h"
+#include "cli/runner.h"
+#include "cli/verify_case.h"
+
+namespace toroid::cli {
+namespace {
+
+const char* text_of(CaseState s) { return s == CaseState::Passed ? "passed" : s == CaseState::Failed ? "failed" : "refused"; }
+
+class Report {
+ public:
+  Report(const VerifyArgs& args, size_t total) : args_(args), total_(total), progress_(::isatty(2) && !args.json) {}
+
+  void add(const VerifyCase& c, const CaseResult& r) {
+    ++counts_[static_cast<size_t>(r.state)];
+    clear_progress();
+    if (args_.json) {
+      std::string lines;
+      for (auto& l : r.lines) lines += (lines.empty() ? "" : ",") + json_string(l);
+      cases_ += fmt::format("{}{{\"case\":{},\"path\":{},\"state\":\"{}\",\"milliseconds\":{:.1f},\"messages\":[{}]}}",
+                            cases_.empty() ? "" : ",\n", json_string(c.name), json_string(c.model.string()), text_of(r.state),
+                            r.milliseconds, lines);
+    } else {
+      if (args_.verbose && r.state == CaseState::Passed) fmt::print("{}: passed ({:.0f} ms)\n", c.name, r.milliseconds);
+      for (auto& l : r.lines) fmt::print("{}: {}{}\n", c.name, r.state == CaseState::Refused ? "refused: " : "", l);
+      std::fflush(stdout);
+    }
+    show_progress();
+  }
+
+  int finish() {
+    clear_progress();
+    if (args_.json)
+      fmt::print("{{\"passed\":{},\"failed\":{},\"refused\":{},\"cases\":[\n{}\n]}}\n", counts_[0], counts_[1], counts_[2], cases_);
+    else
+      fmt::print("{} passed, {} failed, {} refused\n", counts_[0], counts_[1], counts_[2]);
+    return counts_[1] || counts_[2] ? kMismatch : kOk;
+  }
+
+ private:
+  void clear_progress() {
+    if (progress_) fmt::print(stderr, "\r\033[K");
+  }
+  void show_progress() {
+    if (progress_) fmt::print(stderr, "{} of {}", counts_[0] + counts_[1] + counts_[2], total_);
+  }
+
+  const VerifyArgs& args_;
+  size_t total_, counts_[3] = {};
+  bool progress_;
+  std::string cases_;
+};
+
+}  // namespace
+
+int verify(const VerifyArgs& args) {
+  backend_from_name(args.backend);  // a wrong name is the caller's error, not that of each case
+  std::deque<TempFolder> unpacked;
+  std::vector<VerifyCase> cases;
+  for (auto& path : args.paths) {
+    std::filesystem::path folder = path;
+    if (path.ends_with(".tar.zst")) folder = unpacked.emplace_back(unpack(path)).path();
+    for (auto& c : find_cases(folder)) cases.push_back(std::move(c));
+  }
+  Report report(args, cases.size());
+  if (!args.isolate && args.jobs <= 1 && args.timeout <= 0) {
+    for (auto& c : cases) report.add(c, run_case(c, args));
+    return report.finish();
+  }
+  std::deque<std::pair<const VerifyCase*, IsolatedCase>> running;
+  for (size_t next = 0; next < cases.size() || !running.empty();) {
+    while (next < cases.size() && running.size() < static_cast<size_t>(std::max(args.jobs, 1))) {
+      running.emplace_back(&cases[next], start_isolated(cases[next], args));
+      ++next;
+    }
+    auto [c, started] = running.front();
+    running.pop_front();
+    report.add(*c, finish_isolated(started));
+  }
+  return report.finish();
+}
+
+}  // namespace toroid::cli

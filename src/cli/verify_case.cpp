@@ -1,0 +1,150 @@
+#include "cli/verify_case.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "base/check.h"
+#include "cli/runner.h"
+#include "cli/tensor_files.h"
+#include "cli/verify_rules.h"
+#include "import/pt2_importer.h"
+
+namespace toroid::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+void check_outputs(const VerifyRules& rules, const CallTensors& in, const CallTensors& out, Runner& runner, const Tolerance& tolerance,
+                   CaseResult& result) {
+  for (size_t call = 0; call < in.calls.size(); ++call) {
+    std::string prefix = call == 0 ? "" : fmt::format("call {}, ", call);
+    std::vector<Tensor> inputs;
+    for (auto& [index, t] : in.calls[call]) inputs.push_back(t);
+    auto got = runner.run(inputs);
+    const auto& expected = call < out.calls.size() ? out.calls[call] : std::map<int64_t, Tensor>{};
+    for (auto& [index, t] : expected)
+      if (auto bad = rules.check(static_cast<size_t>(index), inputs, got, t, tolerance))
+        result.lines.push_back(fmt::format("{}output {}: {}", prefix, index, *bad));
+    for (size_t i = 0; i < got.size(); ++i)
+      if (got[i].defined() && !expected.count(static_cast<int64_t>(i)))
+        result.lines.push_back(fmt::format("{}output {}: none is expected", prefix, i));
+  }
+  if (out.calls.size() > in.calls.size())
+    result.lines.push_back(fmt::format("outputs of {} calls are expected, inputs are there for {}", out.calls.size(), in.calls.size()));
+  if (!result.lines.empty()) result.state = CaseState::Failed;
+}
+
+// The result through the pipe: state, lines.
+void send(int pipe, const CaseResult& result) {
+  std::string text(1, static_cast<char>('0' + static_cast<int>(result.state)));
+  text += fmt::format("{}\n", result.milliseconds);
+  for (auto& l : result.lines) {
+    text += l;
+    text += '\0';
+  }
+  size_t at = 0;
+  while (at < text.size()) {
+    ssize_t n = ::write(pipe, text.data() + at, text.size() - at);
+    if (n <= 0) break;
+    at += static_cast<size_t>(n);
+  }
+}
+
+CaseResult parse(const std::string& text) {
+  CaseResult out;
+  out.state = static_cast<CaseState>(text[0] - '0');
+  size_t line = text.find('\n');
+  out.milliseconds = std::strtod(text.c_str() + 1, nullptr);
+  for (size_t at = line + 1; at < text.size();) {
+    size_t end = text.find('\0', at);
+    out.lines.push_back(text.substr(at, end - at));
+    at = end == std::string::npos ? text.size() : end + 1;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<VerifyCase> find_cases(const fs::path& path) {
+  std::vector<VerifyCase> out;
+  auto add = [&](const fs::path& folder) {
+    if (!fs::exists(folder / "in.safetensors") || !fs::exists(folder / "out.safetensors")) return;
+    for (auto& entry : fs::directory_iterator(folder))
+      if (entry.path().extension() == ".pt2") {
+        fs::path below = folder == path ? fs::canonical(folder).filename() : fs::relative(folder, path);
+        out.push_back({folder, entry.path(), (below / entry.path().filename()).string()});
+      }
+  };
+  TOROID_USER_CHECK(fs::is_directory(path), "{}: no such folder", path.string());
+  add(path);
+  for (auto& entry : fs::recursive_directory_iterator(path))
+    if (entry.is_directory()) add(entry.path());
+  TOROID_USER_CHECK(!out.empty(), "{}: no folder here holds in.safetensors, out.safetensors and a .pt2 model", path.string());
+  std::sort(out.begin(), out.end(), [](auto& a, auto& b) { return a.model < b.model; });
+  return out;
+}
+
+CaseResult run_case(const VerifyCase& c, const VerifyArgs& args) {
+  CaseResult result;
+  auto start = std::chrono::steady_clock::now();
+  auto stop_as = [&](CaseState state, const char* prefix, const char* what) {
+    result.state = state;
+    result.lines.push_back(fmt::format("{}{}", prefix, what));
+  };
+  try {
+    auto in = read_calls(c.folder / "in.safetensors"), out = read_calls(c.folder / "out.safetensors");
+    auto graph = import::load_model(c.model);
+    VerifyRules rules(*graph);
+    auto runner = make_runner(backend_from_name(args.backend), std::move(graph));
+    check_outputs(rules, in, out, *runner, {args.tolerance}, result);
+  } catch (const UserError& e) {
+    stop_as(CaseState::Refused, "", e.what());
+  } catch (const InternalError& e) {
+    stop_as(CaseState::Failed, "internal error: ", e.what());
+  } catch (const std::exception& e) {
+    stop_as(CaseState::Failed, "", e.what());
+  }
+  result.milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  return result;
+}
+
+IsolatedCase start_isolated(const VerifyCase& c, const VerifyArgs& args) {
+  int ends[2];
+  if (::pipe(ends) != 0) fail<EnvironmentError>("cannot make a pipe: {}", std::strerror(errno));
+  pid_t pid = ::fork();
+  if (pid < 0) fail<EnvironmentError>("cannot start a process for {}: {}", c.name, std::strerror(errno));
+  if (pid == 0) {
+    ::close(ends[0]);
+    if (args.timeout > 0) ::alarm(static_cast<unsigned>(args.timeout));
+    send(ends[1], run_case(c, args));
+    ::_exit(0);
+  }
+  ::close(ends[1]);
+  return {pid, ends[0]};
+}
+
+CaseResult finish_isolated(const IsolatedCase& started) {
+  std::string text;
+  char buffer[4096];
+  ssize_t n;
+  while ((n = ::read(started.pipe, buffer, sizeof buffer)) > 0) text.append(buffer, static_cast<size_t>(n));
+  ::close(started.pipe);
+  int status = 0;
+  ::waitpid(started.pid, &status, 0);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && !text.empty()) return parse(text);
+  CaseResult out;
+  out.state = CaseState::Failed;
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
+    out.lines.push_back("took longer than allowed");
+  else if (WIFSIGNALED(status))
+    out.lines.push_back(fmt::format("crashed: {}", ::strsignal(WTERMSIG(status))));
+  else
+    out.lines.push_back("the process ended without a result");
+  return out;
+}
+
+}  // namespace toroid::cli

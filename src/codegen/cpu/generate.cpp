@@ -1,0 +1,327 @@
+#include "codegen/cpu/generate.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "codegen/cpu/templates/attention_template.h"
+#include "codegen/cpu/templates/conv_template.h"
+#include "codegen/cpu/templates/gemm_pack.h"
+#include "codegen/cpu/templates/gemm_template.h"
+#include "codegen/cpu/templates/gemv_template.h"
+#include "codegen/prelude/prelude.h"
+
+namespace toroid::codegen {
+namespace {
+
+using choice::Operand;
+
+// Collects the buffers and parameters of one kernel, and names them in C.
+class Slots {
+ public:
+  explicit Slots(CpuKernel& kernel) : kernel_(kernel) {}
+
+  int buffer(int id) {
+    auto it = std::find(kernel_.buffers.begin(), kernel_.buffers.end(), id);
+    if (it == kernel_.buffers.end()) it = kernel_.buffers.insert(it, id);
+    return static_cast<int>(it - kernel_.buffers.begin());
+  }
+  // A size: constant or parameter.
+  Extent extent(const Expr& e) {
+    if (auto c = e.maybe_constant()) return *c;
+    return Extent::at(param(e));
+  }
+  std::string text(const Expr& e) { return e.is_const() ? std::to_string(e.constant()) : "params[" + std::to_string(param(e)) + "]"; }
+  int param(const Expr& e) {
+    for (size_t i = 0; i < kernel_.params.size(); ++i)
+      if (kernel_.params[i] == e) return static_cast<int>(i);
+    kernel_.params.push_back(e);
+    return static_cast<int>(kernel_.params.size()) - 1;
+  }
+
+ private:
+  CpuKernel& kernel_;
+};
+
+// C text of the epilogue hole; `points` maps the domain's variables to C expressions.
+Hole epilogue_of(const loop::Domain& domain, const loop::Body& body, const Expr& vector_var, int lanes, Slots& slots,
+                 const std::map<std::string, std::string>& points, std::vector<std::string>& functions) {
+  EpilogueNames names;
+  names.pointer = [&](int buffer, DType dtype) {
+    return fmt::format("(({}*)bufs[{}])", dtype == DType::Bool ? "u8" : std::string(name_of(dtype)), slots.buffer(buffer));
+  };
+  names.symbol = [&](const sym::Node& s) {
+    auto it = points.find(s.name);
+    return it != points.end() ? it->second : "params[" + std::to_string(slots.param(sym::symbol(s.name, s.lo, s.hi))) + "]";
+  };
+  names.vector_accumulator = names.scalar_accumulator = "acc";
+  EpilogueText t = emit_epilogue(domain, body, vector_var, lanes, names);
+  functions.insert(functions.end(), t.functions_used.begin(), t.functions_used.end());
+  return {.declarations = {}, .vector = t.vector, .scalar = t.scalar};
+}
+
+std::string with_prelude(std::vector<std::string> functions, int lanes, const std::string& text) {
+  std::sort(functions.begin(), functions.end());
+  functions.erase(std::unique(functions.begin(), functions.end()), functions.end());
+  std::vector<std::string_view> views(functions.begin(), functions.end());
+  return prelude_for(views, lanes) + text;
+}
+
+// Names of what was fused behind a template: "gemm_add_gelu".
+std::string kernel_name(std::string name, const loop::Body& body) {
+  int shown = 0;
+  for (auto& s : body.steps) {
+    if (s.step != loop::Step::Scalar || s.op == ScalarOp::Const || s.op == ScalarOp::Cast || shown == 4) continue;
+    std::string op(name_of(s.op));
+    std::transform(op.begin(), op.end(), op.begin(), [](unsigned char c) { return std::tolower(c); });
+    name += "_" + op;
+    ++shown;
+  }
+  return name;
+}
+
+int64_t typical(const Expr& e) { return e.maybe_constant().value_or(128); }
+
+// Index of dimension d in the flattened position `flat`, in C.
+std::string unflatten(const std::string& flat, const std::vector<Expr>& sizes, size_t d, Slots& slots) {
+  Expr inner = 1;
+  for (size_t k = d + 1; k < sizes.size(); ++k) inner = inner * sizes[k];
+  std::string e = inner == Expr(1) ? flat : fmt::format("({} / {})", flat, slots.text(inner));
+  return d == 0 ? e : fmt::format("({} % {})", e, slots.text(sizes[d]));
+}
+
+std::string batch_offset(const Operand& o, const std::vector<Expr>& batch, Slots& slots) {
+  std::string out = slots.text(o.offset);
+  for (size_t d = 0; d < batch.size(); ++d)
+    if (!(o.strides[d] == Expr(0)) && !(batch[d] == Expr(1)))
+      out += fmt::format(" + {} * {}", unflatten("batch", batch, d, slots), slots.text(o.strides[d]));
+  return out;
+}
+
+CpuKernel generate_gemm(const choice::Node& node, const choice::Gemm& g, choice::Program& program, device::Isa isa,
+                        ConstantMemory& constants) {
+  CpuKernel kernel;
+  Slots slots(kernel);
+  int lanes = std::max(lanes_of(isa), 8);
+  size_t nb = g.batch.size();
+  Expr batch = 1;
+  for (auto& b : g.batch) batch = batch * b;
+  const Expr &a_row = g.a.strides[nb], &a_col = g.a.strides[nb + 1], &b_row = g.b.strides[nb], &b_col = g.b.strides[nb + 1];
+  bool same_b = std::all_of(g.b.strides.begin(), g.b.strides.begin() + static_cast<long>(nb), [](const Expr& e) { return e == Expr(0); }) ||
+                batch == Expr(1);
+  auto weight = constants.tensors.find(g.b.buffer);
+  bool constant_b = weight != constants.tensors.end() && same_b && g.n.is_const() && g.k.is_const() && b_row.is_const() &&
+                    b_col.is_const() && g.b.offset.is_const();
+
+  GemmConfig c;
+  c.name = kernel.name = kernel_name("gemm", node.body);
+  c.m = slots.extent(g.m);
+  c.n = slots.extent(g.n);
+  c.k = slots.extent(g.k);
+  c.batch = slots.extent(batch);
+  c.tile = choose_gemm_tile(typical(g.m), typical(g.n), typical(g.k), lanes);
+  c.a_buffer = slots.buffer(g.a.buffer);
+  c.a_type = g.a.dtype;
+  c.a_row_stride = slots.text(a_row);
+  c.a_col_stride = slots.text(a_col);
+  c.a_batch_offset = batch_offset(g.a, g.batch, slots);
+  if (constant_b) {
+    const Tensor& w = weight->second;
+    int panel = c.tile.lanes * c.tile.vecs;
+    int64_t k = g.k.constant(), n = g.n.constant();
+    // Half weights are kept half where they are streamed once a call, widened where they are reused.
+    DType packed_type = g.m.is_const() && g.m.constant() <= 4 ? g.b.dtype : DType::F32;
+    Tensor packed = Tensor::empty({packed_b_elements(k, n, panel)}, packed_type);
+    const std::byte* src = w.raw_data() + g.b.offset.constant() * static_cast<int64_t>(size_of(g.b.dtype));
+    pack_b(src, g.b.dtype, k, n, b_row.constant(), b_col.constant(), panel, packed.raw_data(), packed_type);
+    int id = program.new_buffer("packed_" + program.buffers[static_cast<size_t>(g.b.buffer)].name, packed_type, packed.numel(),
+                                loop::BufferKind::Constant);
+    constants.packed[id] = packed;
+    c.b_source = GemmB::Packed;
+    c.b_type = packed_type;
+    c.b_buffer = slots.buffer(id);
+  } else {
+    c.b_buffer = slots.buffer(g.b.buffer);
+    c.b_type = g.b.dtype;
+    c.b_row_stride = slots.text(b_row);
+    c.b_col_stride = slots.text(b_col);
+    c.b_batch_offset = batch_offset(g.b, g.batch, slots);
+    c.b_source = g.b.dtype == DType::F32 && b_col == Expr(1) ? GemmB::InPlace : GemmB::Strided;
+  }
+  std::map<std::string, std::string> points;
+  for (size_t d = 0; d < nb; ++d) points[node.domain.vars[d].symbol.node()->name] = unflatten("batch", g.batch, d, slots);
+  points[node.domain.vars[nb].symbol.node()->name] = "m";
+  points[node.domain.vars[nb + 1].symbol.node()->name] = "n";
+  std::vector<std::string> functions;
+  c.epilogue = epilogue_of(node.domain, node.body, node.domain.vars[nb + 1].symbol, lanes, slots, points, functions);
+  c.scratch_buffer = static_cast<int>(kernel.buffers.size());
+  kernel.source = with_prelude(functions, lanes, gemm_text(c));
+  kernel.tasks = batch * sym::ceil_div(g.m, Expr(c.tile.block_m)) * sym::ceil_div(g.n, Expr(c.tile.lanes * c.tile.vecs));
+  // The scratch size is a monotone function of the sizes; a symbolic one is bounded by taking the extents' parts as they are.
+  std::vector<int64_t> guess;
+  for (auto& p : kernel.params) guess.push_back(p.maybe_constant().value_or(1));
+  if (g.m.is_const() && g.n.is_const() && g.k.is_const() && batch.is_const()) {
+    kernel.scratch_bytes_per_thread = gemm_scratch_bytes(c, guess.data());
+  } else {
+    Expr bk = Expr(c.tile.block_k), bm = Expr(c.tile.block_m), panel = Expr(c.tile.lanes * c.tile.vecs);
+    Expr k_blocks = sym::ceil_div(g.k, bk);
+    kernel.scratch_bytes_per_thread = Expr(4) * (k_blocks * bm * (bk + 32) + (g.k + 1) * panel + bm * panel) + 256;
+  }
+  kernel.plan =
+      fmt::format("gemm tile {}x{} vectors, block_k {}, block_m {}, B {}", c.tile.rows, c.tile.vecs, c.tile.block_k, c.tile.block_m,
+                  c.b_source == GemmB::Packed    ? "packed"
+                  : c.b_source == GemmB::InPlace ? "in place"
+                                                 : "copied");
+  return kernel;
+}
+
+enum class ConvLayout { Nhwc, Nchw, Other };
+
+ConvLayout layout_of(const choice::Convolution& c) {
+  Expr h = c.in_h, w = c.in_w, ch = c.in_channels;
+  const auto& s = c.input.strides;
+  auto is = [](const Expr& extent, const Expr& stride, const Expr& want) { return extent == Expr(1) || stride == want; };
+  if (is(ch, s[1], 1) && is(w, s[3], ch) && is(h, s[2], w * ch) && is(c.n, s[0], h * w * ch)) return ConvLayout::Nhwc;
+  if (is(w, s[3], 1) && is(h, s[2], w) && is(ch, s[1], h * w) && is(c.n, s[0], h * w * ch)) return ConvLayout::Nchw;
+  return ConvLayout::Other;
+}
+
+ConvShape shape_of(const choice::Convolution& c) {
+  ConvShape s;
+  s.channels = c.in_channels;
+  s.height = c.in_h.constant();
+  s.width = c.in_w.constant();
+  s.out_channels = c.out_channels;
+  s.kernel_h = c.kernel_h;
+  s.kernel_w = c.kernel_w;
+  s.stride_h = c.stride_h;
+  s.stride_w = c.stride_w;
+  s.dilation_h = c.dilation_h;
+  s.dilation_w = c.dilation_w;
+  s.pad_top = s.pad_bottom = c.pad_h;
+  s.pad_left = s.pad_right = c.pad_w;
+  s.groups = c.groups;
+  return s;
+}
+
+CpuKernel generate_convolution(const choice::Node& node, const choice::Convolution& c, choice::Program& program, device::Isa isa,
+                               ConstantMemory& constants) {
+  CpuKernel kernel;
+  Slots slots(kernel);
+  int lanes = lanes_of(isa);
+  ConvConfig config;
+  config.name = kernel.name = kernel_name("convolution", node.body);
+  config.batch = slots.extent(c.n);
+  config.shape = shape_of(c);
+  config.input = layout_of(c) == ConvLayout::Nchw ? ConvInput::Nchw : ConvInput::Nhwc;
+  config.tile = choose_conv_tile(config.shape, config.input, lanes);
+  config.input_buffer = slots.buffer(c.input.buffer);
+  Tensor w = constants.tensors.at(c.weight.buffer);
+  std::vector<int64_t> strides;
+  for (auto& e : c.weight.strides) strides.push_back(e.constant());
+  Tensor oihw = w.as_strided(std::vector<int64_t>{c.out_channels, c.in_channels / c.groups, c.kernel_h, c.kernel_w}, strides,
+                             c.weight.offset.constant())
+                    .contiguous();
+  Tensor packed = Tensor::empty({conv_packed_elements(config)}, DType::F32);
+  pack_conv_weights(config, oihw.data<float>(), packed.data<float>());
+  int id = program.new_buffer("packed_" + program.buffers[static_cast<size_t>(c.weight.buffer)].name, DType::F32, packed.numel(),
+                              loop::BufferKind::Constant);
+  constants.packed[id] = packed;
+  config.weight_buffer = slots.buffer(id);
+  // The template walks pixels of the whole plane: rows and columns are parts of one number.
+  loop::Domain domain = node.domain;
+  Expr pixel = sym::loop_symbol("pixel", c.out_h * c.out_w);
+  std::string row = domain.vars[2].symbol.node()->name, column = domain.vars[3].symbol.node()->name;
+  loop::Body body = loop::substitute(node.body, [&](const sym::Node& s) -> std::optional<Expr> {
+    if (s.name == row) return sym::floor_div(pixel, c.out_w);
+    if (s.name == column) return sym::mod(pixel, c.out_w);
+    return std::nullopt;
+  });
+  domain.vars = {domain.vars[0], {pixel, false}, domain.vars[1]};
+  std::map<std::string, std::string> points = {
+      {domain.vars[0].symbol.node()->name, "image"}, {"pixel", "pixel"}, {domain.vars[2].symbol.node()->name, "oc"}};
+  std::vector<std::string> functions;
+  config.epilogue = epilogue_of(domain, body, domain.vars[2].symbol, lanes, slots, points, functions);
+  config.scratch_buffer = static_cast<int>(kernel.buffers.size());
+  kernel.source = with_prelude(functions, lanes, conv_text(config));
+  kernel.scratch_bytes_per_thread = conv_scratch_bytes(config);
+  ConvConfig one = config;
+  one.batch = 1;
+  kernel.tasks = c.n * Expr(conv_task_count(one, nullptr));
+  kernel.plan = fmt::format("convolution tile {} pixels x {} vectors, {} rows a task, input {}", config.tile.pixels, config.tile.vecs,
+                            config.tile.block_rows, config.input == ConvInput::Nchw ? "nchw" : "nhwc");
+  return kernel;
+}
+
+AttentionOperand attention_operand(const Operand& o, Slots& slots) {
+  TOROID_CHECK(o.offset == Expr(0), "an attention operand must start at the beginning of its buffer");
+  return {slots.buffer(o.buffer),  o.dtype, slots.text(o.strides[0]), slots.text(o.strides[1]), slots.text(o.strides[2]),
+          slots.text(o.strides[3])};
+}
+
+CpuKernel generate_attention(const choice::Node& node, const choice::Attention& a, device::Isa isa) {
+  CpuKernel kernel;
+  Slots slots(kernel);
+  AttentionConfig c;
+  c.name = kernel.name = kernel_name("attention", node.body);
+  c.lanes = lanes_of(isa);
+  c.batch = slots.extent(a.batch);
+  c.heads = slots.extent(a.heads);
+  c.kv_heads = slots.extent(a.kv_heads);
+  c.queries = slots.extent(a.queries);
+  c.keys = slots.extent(a.keys);
+  c.depth = a.head_dim;
+  c.value_depth = a.value_dim;
+  c.scale = fmt::format("{:.9e}f", a.scale);
+  c.causal = a.causal;
+  c.q = attention_operand(a.q, slots);
+  c.k = attention_operand(a.k, slots);
+  c.v = attention_operand(a.v, slots);
+  if (a.mask.buffer >= 0) {
+    c.mask_kind = a.mask.dtype == DType::Bool ? AttentionMask::Boolean : AttentionMask::Additive;
+    c.mask = attention_operand(a.mask, slots);
+  }
+  int64_t group = a.heads.is_const() && a.kv_heads.is_const() ? a.heads.constant() / a.kv_heads.constant() : 1;
+  c.vecs = choose_attention_vecs(typical(a.queries) * group, c.lanes);
+  std::map<std::string, std::string> points;
+  const char* names[] = {"batch", "head", "m", "d"};
+  for (size_t i = 0; i < 4; ++i) points[node.domain.vars[i].symbol.node()->name] = names[i];
+  std::vector<std::string> functions = {"v_exp_f32", "s_exp_f32"};
+  c.epilogue = epilogue_of(node.domain, node.body, node.domain.vars[3].symbol, c.lanes, slots, points, functions);
+  c.scratch_buffer = static_cast<int>(kernel.buffers.size());
+  kernel.source = with_prelude(functions, c.lanes, attention_text(c));
+  kernel.scratch_bytes_per_thread = attention_scratch_bytes(c);
+  // One task a key/value head and block of queries, the heads of a group counted as further queries.
+  kernel.tasks = a.batch * a.kv_heads * sym::ceil_div(sym::floor_div(a.heads, a.kv_heads) * a.queries, Expr(c.vecs * c.lanes));
+  kernel.plan = fmt::format("attention {} query vectors a task, {} keys a block", c.vecs, c.block_keys);
+  return kernel;
+}
+
+}  // namespace
+
+bool supports(const choice::Convolution& c, bool constant_weight, device::Isa isa) {
+  if (!constant_weight || isa == device::Isa::Scalar || c.input.dtype != DType::F32 || !c.in_h.is_const() || !c.in_w.is_const() ||
+      !(c.input.offset == Expr(0)))
+    return false;
+  ConvLayout layout = layout_of(c);
+  if (layout == ConvLayout::Other) return false;
+  ConvShape s = shape_of(c);
+  int lanes = lanes_of(isa);
+  if (s.depthwise()) return layout == ConvLayout::Nhwc && s.channels % lanes == 0;
+  return conv_direct_supported(s, layout == ConvLayout::Nchw ? ConvInput::Nchw : ConvInput::Nhwc, lanes);
+}
+
+bool supports(const choice::Attention& a, device::Isa isa) {
+  auto fine = [](const Operand& o) { return o.buffer < 0 || o.offset == Expr(0); };
+  auto dtype = [](DType t) { return t == DType::F32 || is_half(t); };
+  return isa != device::Isa::Scalar && dtype(a.q.dtype) && dtype(a.k.dtype) && dtype(a.v.dtype) && fine(a.q) && fine(a.k) && fine(a.v) &&
+         fine(a.mask) && (a.mask.buffer < 0 || a.mask.dtype == DType::Bool || dtype(a.mask.dtype));
+}
+
+CpuKernel generate(const choice::Node& node, choice::Program& program, device::Isa isa, ConstantMemory& constants) {
+  if (auto* g = std::get_if<choice::Gemm>(&node.problem)) return generate_gemm(node, *g, program, isa, constants);
+  if (auto* c = std::get_if<choice::Convolution>(&node.problem)) return generate_convolution(node, *c, program, isa, constants);
+  if (auto* a = std::get_if<choice::Attention>(&node.problem)) return generate_attention(node, *a, isa);
+  return generate_loop(node.domain, node.body, program.buffers, isa);
+}
+
+}  // namespace toroid::codegen

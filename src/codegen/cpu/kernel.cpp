@@ -1,0 +1,311 @@
+#include "codegen/cpu/kernel.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/check.h"
+#include "codegen/cpu/emit.h"
+#include "codegen/cpu/passes.h"
+#include "codegen/cpu/plan.h"
+#include "codegen/prelude/prelude.h"
+
+namespace toroid::codegen {
+namespace {
+
+using loop::Statement;
+using loop::Step;
+
+constexpr const char* kTail = "#pragma clang loop vectorize(disable) unroll(disable)";
+
+// "fused_add_relu": what the body does, in order, each operation once.
+std::string name_kernel(const loop::Body& b) {
+  constexpr const char* kReductions[] = {"sum", "prod", "max", "min", "argmax", "argmin", "any", "all"};
+  std::vector<std::string> parts;
+  bool loads = false, casts = false;
+  for (auto& s : b.steps) {
+    loads = loads || s.step == Step::Load;
+    std::string part;
+    if (s.step == Step::Reduce) part = std::string("reduce") + kReductions[static_cast<int>(s.reduction)];
+    if (s.step == Step::Store && s.mode != loop::StoreMode::Set) part = "scatter";
+    if (s.step == Step::Scalar && s.op == ScalarOp::Cast)
+      casts = true;
+    else if (s.step == Step::Scalar)
+      part = std::string(prelude_stem(s.op));
+    if (!part.empty() && parts.size() < 6 && std::find(parts.begin(), parts.end(), part) == parts.end()) parts.push_back(part);
+  }
+  if (parts.empty()) return casts ? "kernel_cast" : loads ? "kernel_copy" : "kernel_fill";
+  std::string name = parts.size() > 1 ? "fused" : "kernel";
+  for (auto& p : parts) name += "_" + p;
+  return name;
+}
+
+class KernelWriter {
+ public:
+  KernelWriter(KernelPlan plan, const std::vector<loop::Buffer>& buffers)
+      : plan_(std::move(plan)),
+        buffers_(buffers),
+        emitter_(plan_.body, plan_.inner_symbol(), plan_.on_inner, plan_.lanes,
+                 {[this](int b, DType t) { return pointer(b, t); }, [this](const sym::Node& n) { return symbol(n); }, "", ""}),
+        passes_(plan_, emitter_, inner_text_) {
+    if (plan_.inner >= 0) inner_name_ = inner_text_ = plan_.inner_symbol().node()->name;
+  }
+
+  CpuKernel write() {
+    write_tasks();
+    CpuKernel k;
+    k.name = name_kernel(plan_.body);
+    std::string text = emitter_.take();
+    if (!plan_.scratch.empty()) k.scratch_bytes_per_thread = plan_.scratch_at.back();
+    std::string head = header(k.name);
+    std::vector<std::string_view> used(emitter_.functions().begin(), emitter_.functions().end());
+    k.source = prelude_for(used, plan_.lanes > 1 ? plan_.lanes : 4) + emitter_.helpers() + head + text + "}\n";
+    k.buffers = ids_;
+    k.params = params_;
+    k.tasks = plan_.tasks;
+    k.serial = plan_.serial;
+    k.plan = to_string(plan_);
+    return k;
+  }
+
+ private:
+  std::string pointer(int buffer, DType dtype) {
+    auto at = static_cast<size_t>(std::find(ids_.begin(), ids_.end(), buffer) - ids_.begin());
+    if (at == ids_.size()) {
+      bool known = std::any_of(buffers_.begin(), buffers_.end(), [&](auto& b) { return b.id == buffer; });
+      TOROID_CHECK(known, "the loop uses buffer %{}, which is not given", buffer);
+      ids_.push_back(buffer);
+    }
+    std::string& name = pointers_[{at, dtype}];
+    bool second = std::any_of(pointers_.begin(), pointers_.end(), [&](auto& p) { return p.first.first == at && p.first.second != dtype; });
+    if (name.empty()) name = fmt::format("b{}{}", at, second ? "_" + memory_type(dtype) : "");
+    return name;
+  }
+
+  std::string symbol(const sym::Node& n) {
+    if (n.has_extent) return n.name == inner_name_ ? inner_text_ : n.name;
+    for (size_t i = 0; i < params_.size(); ++i)
+      if (params_[i].node()->name == n.name) return fmt::format("n{}", i);
+    params_.push_back(sym::symbol(n.name, n.lo, n.hi));
+    return fmt::format("n{}", params_.size() - 1);
+  }
+
+  std::string header(const std::string& name) {
+    std::string scratch;
+    if (!plan_.scratch.empty()) {
+      std::string bytes = emitter_.index(plan_.scratch_at.back());
+      scratch = fmt::format("  char* scratch = (char*)bufs[{}] + (i64)thread * {};\n", ids_.size(), bytes);
+      for (size_t i = 0; i < plan_.scratch.size(); ++i) {
+        std::string type = memory_type(plan_.step(plan_.scratch[i]).dtype);
+        scratch += fmt::format("  {0}* c{1} = ({0}*)(scratch + {2});\n", type, plan_.scratch[i], emitter_.index(plan_.scratch_at[i]));
+      }
+    }
+    std::string out = fmt::format("void {}(void* const* bufs, const i64* params, i64 begin, i64 end, int thread) {{\n", name);
+    for (auto& [key, variable] : pointers_) {
+      bool written = std::any_of(plan_.body.steps.begin(), plan_.body.steps.end(),
+                                 [&, at = key.first](auto& s) { return s.step == Step::Store && s.buffer == ids_[at]; });
+      std::string type = (written ? "" : "const ") + memory_type(key.second);
+      out += fmt::format("  {0}* {1} = ({0}*)bufs[{2}];\n", type, variable, key.first);
+    }
+    for (size_t i = 0; i < params_.size(); ++i) out += fmt::format("  const i64 n{0} = params[{0}];\n", i);
+    return out + scratch;
+  }
+
+  std::string extent(int v) { return emitter_.index(plan_.domain.vars[static_cast<size_t>(v)].extent()); }
+  std::string name(int v) const { return plan_.domain.vars[static_cast<size_t>(v)].symbol.node()->name; }
+
+  // The loop over [begin, end): outer points, or pairs of an outer point and a chunk of the inner variable.
+  void write_tasks() {
+    StepEmitter& e = emitter_;
+    std::vector<std::pair<std::string, std::string>> digits;  // name, extent
+    Expr points = 1;
+    for (int v : plan_.outer) {
+      digits.emplace_back(name(v), extent(v));
+      points = points * plan_.domain.vars[static_cast<size_t>(v)].extent();
+    }
+    if (plan_.tile >= 0) {
+      Expr tiles = sym::ceil_div(plan_.domain.vars[static_cast<size_t>(plan_.tile)].extent(), plan_.lanes);
+      digits.emplace_back("tile", e.index(tiles));
+      points = points * tiles;
+    }
+    if (plan_.chunk) {
+      digits.emplace_back("chunk", "chunks");
+      e.line(fmt::format("const i64 chunks = ({} + {}) / {};", extent(plan_.inner), plan_.chunk - 1, plan_.chunk));
+    }
+    if (digits.empty()) {
+      e.line("if (begin >= end) return;");
+      write_point();
+      return;
+    }
+    std::string first = "begin", last = "end";
+    if (plan_.group > 1) {
+      e.line(fmt::format("const i64 first = begin * {}, points = {};", plan_.group, e.index(points)));
+      e.line(fmt::format("const i64 last = end * {0} < points ? end * {0} : points;", plan_.group));
+      first = "first", last = "last";
+    }
+    e.line(fmt::format("if ({} >= {}) return;", first, last));
+    std::string rest = first;
+    for (size_t i = digits.size(); i-- > 1;) {
+      e.line(fmt::format("i64 {} = {} % {};", digits[i].first, rest, digits[i].second));
+      rest = fmt::format("{} / {}", rest, digits[i].second);
+    }
+    e.line(fmt::format("i64 {} = {};", digits[0].first, rest));
+    e.open(fmt::format("for (i64 task = {}; task < {}; ++task)", first, last));
+    write_point();
+    for (size_t i = digits.size(); i-- > 0;) {
+      e.line(i ? fmt::format("if (++{0} == {1}) {{", digits[i].first, digits[i].second) : fmt::format("++{};", digits[i].first));
+      if (i) e.line(fmt::format("  {} = 0;", digits[i].first));
+    }
+    if (digits.size() > 1) e.line(std::string(digits.size() - 1, '}'));
+    e.close();
+  }
+
+  // All that happens at one outer point: values that are equal for the whole inner loop, then that loop.
+  void write_point() {
+    StepEmitter::Values saved = emitter_.values();
+    for (size_t k = 0; k < plan_.body.steps.size(); ++k) {
+      const Statement& s = plan_.body.steps[k];
+      if (!plan_.on_inner[k] && !plan_.on_tile[k] && !plan_.varies[k] && plan_.pass[k] == 1 && s.step != Step::Reduce &&
+          s.step != Step::Store)
+        emitter_.emit(static_cast<int>(k), false);
+    }
+    if (plan_.inner < 0 || plan_.inner_reduces()) {
+      write_body(false);
+    } else if (plan_.tile >= 0) {
+      write_tile();
+    } else {
+      write_inner_loop();
+    }
+    emitter_.restore(std::move(saved));
+  }
+
+  // Range of the inner variable within a task.
+  std::pair<std::string, std::string> inner_range() {
+    std::string hi = extent(plan_.inner);
+    if (!plan_.chunk) return {"0", hi};
+    emitter_.line(
+        fmt::format("const i64 from = chunk * {}, to = from + {} < {} ? from + {} : {};", plan_.chunk, plan_.chunk, hi, plan_.chunk, hi));
+    return {"from", "to"};
+  }
+
+  // Squares of lanes x lanes: each staged load reads rows along the tile variable and turns them into vectors along the inner one.
+  void write_tile() {
+    StepEmitter& e = emitter_;
+    auto [lo, hi] = inner_range();
+    int w = plan_.lanes;
+    std::string t = name(plan_.tile), t_extent = extent(plan_.tile);
+    e.line(fmt::format("const i64 {0}_from = tile * {1}, {0}_to = {0}_from + {1} < {2} ? {0}_from + {1} : {2};", t, w, t_extent));
+    e.line(fmt::format("i64 {0} = {1};", inner_name_, lo));
+    e.open(fmt::format("for (; {0}_to - {0}_from == {1} && {2} + {1} <= {3}; {2} += {1})", t, w, inner_name_, hi));
+    StepEmitter::Values saved = e.values();
+    for (int k : plan_.staged) e.line(fmt::format("v{} tile{}[{}];", name_of(plan_.step(k).dtype), k, w));
+    e.open(fmt::format("for (int l = 0; l < {}; ++l)", w));
+    e.line(fmt::format("const i64 {0} = {0}_from;", t));
+    inner_text_ = fmt::format("({} + l)", inner_name_);
+    for (int k : plan_.staged) {
+      const Statement& s = plan_.step(k);
+      e.line(fmt::format("tile{}[l] = {}({} + {});", k, e.function("load", s.dtype, true), pointer(s.buffer, s.dtype), e.index(s.index)));
+    }
+    inner_text_ = inner_name_;
+    e.close();
+    for (int k : plan_.staged) e.line(fmt::format("{}(tile{});", e.transpose(plan_.step(k).dtype), k));
+    e.open(fmt::format("for (i64 {0} = {0}_from; {0} < {0}_to; ++{0})", t));
+    for (int k : plan_.staged) e.define(k, fmt::format("tile{}[{} - {}_from]", k, t, t), true);
+    write_body(true);
+    e.close();
+    e.restore(saved);
+    e.close();
+    // What is left over along either variable.
+    if (sym::known_multiple(plan_.domain.vars[static_cast<size_t>(plan_.inner)].extent(), w) &&
+        sym::known_multiple(plan_.domain.vars[static_cast<size_t>(plan_.tile)].extent(), w))
+      return;
+    e.line(fmt::format("const i64 {0}_rest = {0};", inner_name_));
+    e.line(kTail);
+    e.open(fmt::format("for (i64 {0} = {0}_from; {0} < {0}_to; ++{0})", t));
+    e.line(kTail);
+    e.open(fmt::format("for (i64 {0} = {0}_rest; {0} < {1}; ++{0})", inner_name_, hi));
+    write_body(false);
+    e.restore(std::move(saved));
+    e.close();
+    e.close();
+  }
+
+  void write_inner_loop() {
+    StepEmitter& e = emitter_;
+    auto [lo, hi] = inner_range();
+    bool tail = plan_.lanes == 1 || !sym::known_multiple(plan_.domain.vars[static_cast<size_t>(plan_.inner)].extent(), plan_.lanes);
+    e.line(fmt::format("i64 {} = {};", inner_name_, lo));
+    if (plan_.lanes > 1) {
+      std::vector<int> steps;
+      for (size_t k = 0; k < plan_.body.steps.size(); ++k) steps.push_back(static_cast<int>(k));
+      e.splat_operands(steps);
+      e.open(fmt::format("for (; {0} + {1} <= {2}; {0} += {1})", inner_name_, plan_.lanes, hi));
+      StepEmitter::Values saved = e.values();
+      write_body(true);
+      e.restore(std::move(saved));
+      e.close();
+    }
+    if (!tail) return;
+    e.line(kTail);
+    e.open(fmt::format("for (; {0} < {1}; ++{0})", inner_name_, hi));
+    StepEmitter::Values saved = e.values();
+    write_body(false);
+    e.restore(std::move(saved));
+    e.close();
+  }
+
+  // The steps that depend on the inner variable, pass after pass.
+  void write_body(bool vector) {
+    auto step = [&](size_t k) -> const Statement& { return plan_.body.steps[k]; };
+    for (size_t q = 0; q < std::max<size_t>(plan_.passes.size(), 1); ++q) {
+      for (size_t k = 0; k < plan_.body.steps.size(); ++k) {
+        bool ready = !plan_.varies[k] && (plan_.passes.empty() || plan_.pass[k] == static_cast<int>(q) + 1);
+        if (!ready || step(k).step == Step::Reduce || emitter_.known(static_cast<int>(k))) continue;
+        if (step(k).step == Step::Store && !plan_.passes.empty()) continue;
+        emitter_.emit(static_cast<int>(k), vector);
+      }
+      if (q < plan_.passes.size() && !plan_.passes[q].empty()) passes_.write(q, vector);
+    }
+    if (plan_.passes.empty()) return;
+    for (size_t k = 0; k < plan_.body.steps.size(); ++k)
+      if (step(k).step == Step::Store && !plan_.varies[k]) emitter_.emit(static_cast<int>(k), vector);
+  }
+
+  KernelPlan plan_;
+  const std::vector<loop::Buffer>& buffers_;
+  std::vector<int> ids_;
+  std::map<std::pair<size_t, DType>, std::string> pointers_;
+  std::vector<Expr> params_;
+  std::string inner_name_;
+  std::string inner_text_;
+  StepEmitter emitter_;
+  PassWriter passes_;
+};
+
+}  // namespace
+
+int lanes_of(device::Isa isa) { return isa == device::Isa::Avx512 ? 16 : isa == device::Isa::Avx2 ? 8 : 1; }
+
+CpuKernel generate_loop(const loop::Domain& d, const loop::Body& b, const std::vector<loop::Buffer>& buffers, device::Isa isa) {
+  for (auto& s : b.steps) TOROID_CHECK(s.step != Step::Accumulate, "a loop kernel has no template to take Accumulate from");
+  return KernelWriter(make_plan(d, b, lanes_of(isa)), buffers).write();
+}
+
+EpilogueText emit_epilogue(const loop::Domain& d, const loop::Body& b, const Expr& vector_var, int lanes, const EpilogueNames& names) {
+  for (auto& s : b.steps) TOROID_CHECK(s.step != Step::Reduce, "a template's epilogue has no reductions");
+  std::vector<bool> on_inner = depends_on_variable(d, b, vector_var);
+  for (size_t k = 0; k < b.steps.size(); ++k) on_inner[k] = on_inner[k] || b.steps[k].step == Step::Store;
+  StepEmitter e(b, vector_var, on_inner, lanes, {names.pointer, names.symbol, names.vector_accumulator, names.scalar_accumulator});
+  e.set_indent(0);
+  EpilogueText out;
+  StepEmitter::Values none = e.values();
+  for (bool vector : {true, false}) {
+    e.restore(none);
+    for (size_t k = 0; k < b.steps.size(); ++k) e.emit(static_cast<int>(k), vector);
+    (vector ? out.vector : out.scalar) = e.take();
+  }
+  out.functions_used.assign(e.functions().begin(), e.functions().end());
+  out.helpers = e.helpers();
+  return out;
+}
+
+}  // namespace toroid::codegen

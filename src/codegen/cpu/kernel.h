@@ -1,0 +1,47 @@
+// CPU kernels for loop nodes, and loop bodies printed into templates.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "device/cpu/isa.h"
+#include "loop/node.h"
+
+namespace toroid::codegen {
+
+// void name(void* const* bufs, const int64_t* params, int64_t begin, int64_t end, int thread)
+struct CpuKernel {
+  std::string name;          // a C identifier made of the body's operations
+  std::string source;        // complete C text; equal loops give equal text whatever their buffers and sizes are called
+  std::vector<int> buffers;  // ids of the program's buffers, in the order of the kernel's `bufs`
+  std::vector<Expr> params;  // whose values are the kernel's `params`
+  Expr tasks;                // the range that begin and end are in; tasks are independent unless `serial`
+  // When not 0, bufs[buffers.size()] is scratch memory of threads * this many bytes; thread t uses the t-th part.
+  Expr scratch_bytes_per_thread = 0;
+  bool serial = false;  // all tasks in one call
+  std::string plan;     // for people: tiling, passes and the simplified loop
+};
+
+// Different buffers must not overlap, except that a kernel without reductions may write an element in the place of one that the same
+// point reads. Lanes follow from `isa`.
+CpuKernel generate_loop(const loop::Domain& d, const loop::Body& b, const std::vector<loop::Buffer>& buffers, device::Isa isa);
+
+// How a template calls things: C expressions.
+struct EpilogueNames {
+  std::function<std::string(int buffer, DType dtype)> pointer;  // of type dtype* ("f32*", Bool: "u8*")
+  std::function<std::string(const sym::Node& symbol)> symbol;   // of type int64_t: the domain's variables and size symbols
+  std::string vector_accumulator, scalar_accumulator;           // what Accumulate stands for; of type v<dtype> and <dtype>
+};
+struct EpilogueText {
+  std::string vector, scalar;               // statements for `lanes` points along vector_var from its value on, and for one point
+  std::vector<std::string> functions_used;  // of the prelude
+  std::string helpers;                      // functions that follow the prelude
+};
+// The steps of a body without reductions, at the point that names.symbol tells.
+EpilogueText emit_epilogue(const loop::Domain& d, const loop::Body& b, const Expr& vector_var, int lanes, const EpilogueNames& names);
+
+// Lanes of all vectors in kernels for an instruction set; 1 for Scalar.
+int lanes_of(device::Isa isa);
+
+}  // namespace toroid::codegen

@@ -1,0 +1,52 @@
+// The loops over reduction variables: one nest for each pass of a plan.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "codegen/cpu/emit.h"
+#include "codegen/cpu/plan.h"
+
+namespace toroid::codegen {
+
+class PassWriter {
+ public:
+  // `inner_text` is what the inner variable is printed as; loop copies change it.
+  PassWriter(const KernelPlan& plan, StepEmitter& emitter, std::string& inner_text);
+
+  // Emits pass q and defines the results of its reductions. `vector`: the space variable innermost runs in lanes here.
+  void write(size_t q, bool vector);
+
+ private:
+  struct Accumulator {
+    int step;
+    DType dtype;   // accumulated in
+    bool blocked;  // float sums restart for each block of the innermost loop
+  };
+  struct Form {
+    bool vector;         // the accumulators of this copy are vectors
+    std::string suffix;  // of their names
+  };
+  std::string type(DType t, bool vector) const { return (vector ? "v" : "s") + std::string(name_of(t)); }
+  bool lanes_of_result(int step, bool vector) const {
+    return plan_.inner_reduces() ? vector : vector && plan_.on_inner[static_cast<size_t>(step)];
+  }
+  void declare(const Accumulator& a, const Form& f);
+  void fold(const Accumulator& a, const Form& f);
+  // to = to combined with from, both in one form.
+  void combine(const Accumulator& a, const std::string& to, const std::string& from, bool vector);
+  void finish(const Accumulator& a, bool vector);
+  void body(const PassPlan& pass, const Form& f);
+  void innermost(const PassPlan& pass, bool vector, const std::string& lo, const std::string& hi);
+  void emit_level(const PassPlan& pass, int level, bool vector);
+  Expr position(bool nominal) const;
+  std::string scratch_at(int step, bool vector);
+
+  const KernelPlan& plan_;
+  StepEmitter& e_;
+  std::string& inner_text_;
+  std::vector<int> level_;  // of each step: how many of plan.reduction must be open; more by one when it is on the inner variable
+  std::vector<Accumulator> accumulators_;
+};
+
+}  // namespace toroid::codegen

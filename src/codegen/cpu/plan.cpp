@@ -1,0 +1,353 @@
+#include "codegen/cpu/plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "base/check.h"
+
+namespace toroid::codegen {
+namespace {
+
+using loop::Body;
+using loop::Domain;
+using loop::Statement;
+using loop::Step;
+using loop::StoreMode;
+
+constexpr int64_t kTaskWork = 4096;            // elements of work that a task should have
+constexpr int64_t kScratchLimit = 256 * 1024;  // bytes; larger rows are computed again instead
+constexpr double kUnknownExtent = 256;         // what a symbolic extent counts as when variables are compared
+
+template <class F>
+void for_each_use(const Statement& s, F&& f) {
+  for (int a : s.args)
+    if (a >= 0) f(static_cast<size_t>(a));
+  if (s.mask >= 0) f(static_cast<size_t>(s.mask));
+  sym::for_each_symbol(s.index, [&](const Expr& e) {
+    if (int k = loop::step_of_symbol(*e.node()); k >= 0) f(static_cast<size_t>(k));
+  });
+}
+
+// Costs about as much as ten multiplications or more.
+bool is_heavy(const Statement& s) {
+  if (s.step != Step::Scalar) return false;
+  if (is_int(s.dtype))
+    return s.op == ScalarOp::Div || s.op == ScalarOp::FloorDiv || s.op == ScalarOp::Remainder || s.op == ScalarOp::Fmod ||
+           s.op == ScalarOp::Pow;
+  return s.op >= ScalarOp::Exp && !(s.op >= ScalarOp::FrexpMantissa && s.op <= ScalarOp::FrexpExponent);
+}
+
+double extent_guess(const Expr& e) {
+  return e.is_const() ? static_cast<double>(e.constant()) : std::min(kUnknownExtent, static_cast<double>(sym::bounds(e).hi));
+}
+
+bool uses_values(const Expr& e) {
+  bool found = false;
+  sym::for_each_symbol(e, [&](const Expr& s) { found = found || loop::step_of_symbol(*s.node()) >= 0; });
+  return found;
+}
+
+bool is_position(const Statement& s) {
+  return s.step == Step::Reduce && (s.reduction == loop::Reduction::ArgMax || s.reduction == loop::Reduction::ArgMin);
+}
+
+// Estimated cycles for one element when the lanes run along variable c.
+double cost_along(const Domain& d, const Body& b, size_t c, int lanes) {
+  const loop::Var& v = d.vars[c];
+  std::vector<bool> on = depends_on_variable(d, b, v.symbol), varies = loop::varies_over_reduction(d, b);
+  double vector = 0, scalar = 0, reduces = 0;  // of one vector, and of an element that is left over
+  for (size_t k = 0; k < b.steps.size(); ++k) {
+    const Statement& s = b.steps[k];
+    if (v.reduction && !varies[k] && s.step != Step::Reduce) continue;
+    double one = 0;  // an operation costs the same for one element and for a vector of them
+    switch (s.step) {
+      case Step::Reduce:
+        reduces += 1;
+        one = 1;
+        break;
+      case Step::Scalar:
+        one = on[k] && s.op != ScalarOp::Const ? (is_heavy(s) ? 8 : 1) : 0;
+        break;
+      case Step::Index:
+      case Step::Accumulate:
+        one = on[k] ? 2 : 0;
+        break;
+      default: {
+        bool through_value = false;
+        sym::for_each_symbol(s.index, [&](const Expr& e) {
+          if (int u = loop::step_of_symbol(*e.node()); u >= 0) through_value = through_value || on[static_cast<size_t>(u)];
+        });
+        auto step = through_value ? std::nullopt : sym::linear_coefficient(s.index, v.symbol);
+        bool masked = s.mask >= 0 && on[static_cast<size_t>(s.mask)];
+        bool near = step && step->is_const() && std::abs(step->constant()) <= 8;
+        scalar += 1;
+        if (!step)
+          vector += 24;
+        else if (*step == Expr(1))
+          vector += masked ? 3 : 1;
+        else if (*step == Expr(0) && s.step == Step::Load)
+          vector += 0.2, scalar -= 0.8;
+        else
+          vector += near ? 10 : 30;  // lanes far apart are in as many cache lines
+      }
+    }
+    vector += one;
+    scalar += one;
+  }
+  double n = std::max(extent_guess(v.extent()), 1.0);
+  double vectors = v.extent().is_const() ? std::floor(n / lanes) : n / lanes, rest = v.extent().is_const() ? n - vectors * lanes : 0;
+  double total = vectors * vector + rest * scalar;
+  if (v.reduction) total += 12 * reduces;
+  return total / n;
+}
+
+void choose_inner(KernelPlan& p, int lanes) {
+  size_t count = p.domain.vars.size();
+  if (count == 0) return;
+  bool positions = std::any_of(p.body.steps.begin(), p.body.steps.end(), is_position);
+  size_t last_reduction = count;
+  for (size_t c = 0; c < count; ++c)
+    if (p.domain.vars[c].reduction) last_reduction = c;
+  double best = 0;
+  for (size_t c = 0; c < count; ++c) {
+    // Stores of which several may meet in one element run in nominal order, and so do searches for the first position.
+    if (p.serial && c + 1 != count) continue;
+    if (positions && p.domain.vars[c].reduction && c != last_reduction) continue;
+    double cost = cost_along(p.domain, p.body, c, std::max(lanes, 1));
+    if (p.inner < 0 || cost <= best) {
+      p.inner = static_cast<int>(c);
+      best = cost;
+    }
+  }
+  auto extent = p.domain.vars[static_cast<size_t>(p.inner)].extent().maybe_constant();
+  p.lanes = extent && *extent < lanes ? 1 : lanes;
+  // Sums down columns are bound by memory: wider vectors take whole pairs of cache lines of each row.
+  constexpr int kWide = 32;
+  bool columns = loop::has_reduction(p.domain) && !p.inner_reduces() && p.lanes > 1 && p.body.steps.size() <= 6;
+  if (columns && (!extent || *extent >= 4 * kWide)) p.lanes = kWide;
+}
+
+// Varying values that pass q needs: from its reduces and stores down, stopping at what an earlier pass keeps.
+// Only values of the innermost loop are worth keeping.
+void close_pass(KernelPlan& p, size_t q, const std::vector<std::set<int>>& computed, const std::vector<bool>& may_keep) {
+  PassPlan& pass = p.passes[q];
+  std::set<int> steps, reads;
+  std::vector<int> work = pass.reduces;
+  work.insert(work.end(), pass.stores.begin(), pass.stores.end());
+  for (size_t i = 0; i < work.size(); ++i) {
+    for_each_use(p.step(work[i]), [&](size_t u) {
+      int k = static_cast<int>(u);
+      if (!p.varies[u] || p.step(k).step == Step::Reduce || steps.count(k) || reads.count(k)) return;
+      for (size_t e = 0; may_keep[u] && is_heavy(p.step(k)) && e < q; ++e) {
+        if (!computed[e].count(k)) continue;
+        reads.insert(k);
+        auto& keeps = p.passes[e].keeps;
+        if (std::find(keeps.begin(), keeps.end(), k) == keeps.end()) keeps.push_back(k);
+        if (std::find(p.scratch.begin(), p.scratch.end(), k) == p.scratch.end()) p.scratch.push_back(k);
+        return;
+      }
+      steps.insert(k);
+      work.push_back(k);
+    });
+  }
+  pass.steps.assign(steps.begin(), steps.end());
+  pass.reads.assign(reads.begin(), reads.end());
+}
+
+void plan_passes(KernelPlan& p) {
+  int last = 0;
+  for (size_t k = 0; k < p.body.steps.size(); ++k) last = std::max(last, p.pass[k]);
+  p.passes.assign(static_cast<size_t>(last), {});
+  // A buffer that is read and written is written in the last pass that could read it.
+  std::vector<int> stores;
+  size_t last_loop = 0;
+  for (size_t k = 0; k < p.body.steps.size(); ++k) {
+    const Statement& s = p.body.steps[k];
+    auto q = static_cast<size_t>(p.pass[k] - 1);
+    if (s.step == Step::Reduce)
+      p.passes[q].reduces.push_back(static_cast<int>(k));
+    else if (s.step == Step::Store && p.varies[k])
+      stores.push_back(static_cast<int>(k));
+    else
+      continue;
+    last_loop = std::max(last_loop, q);
+  }
+  std::vector<int> read;
+  for (auto& s : p.body.steps)
+    if (s.step == Step::Load) read.push_back(s.buffer);
+  for (int k : stores) {
+    bool in_place = std::find(read.begin(), read.end(), p.step(k).buffer) != read.end();
+    p.passes[in_place ? last_loop : static_cast<size_t>(p.pass[static_cast<size_t>(k)] - 1)].stores.push_back(k);
+  }
+  auto close_all = [&](const std::vector<bool>& may_keep) {
+    p.scratch.clear();
+    std::vector<std::set<int>> computed(p.passes.size());
+    for (auto& pass : p.passes) pass.keeps.clear();
+    for (size_t q = 0; q < p.passes.size(); ++q) {
+      close_pass(p, q, computed, may_keep);
+      computed[q].insert(p.passes[q].steps.begin(), p.passes[q].steps.end());
+    }
+  };
+  int innermost = p.inner_reduces() ? p.inner : p.reduction.back();
+  close_all(depends_on_variable(p.domain, p.body, p.domain.vars[static_cast<size_t>(innermost)].symbol));
+  Expr row = loop::reduction_size(p.domain), at = 0;
+  p.scratch_at = {0};
+  for (int k : p.scratch) {
+    Expr bytes = row * static_cast<int64_t>(size_of(p.step(k).dtype)) * (p.inner_reduces() ? 1 : p.lanes);
+    at = at + sym::ceil_div(bytes, 64) * 64;
+    p.scratch_at.push_back(at);
+  }
+  if (auto bytes = at.maybe_constant(); bytes && *bytes > kScratchLimit) {
+    close_all(std::vector<bool>(p.body.steps.size(), false));
+    p.scratch_at = {0};
+  }
+}
+
+// Loads whose neighbours along the inner variable are far apart, but run on along another variable.
+void choose_tile(KernelPlan& p) {
+  if (p.lanes == 1 || p.serial || loop::has_reduction(p.domain)) return;
+  for (size_t v = 0; v < p.domain.vars.size(); ++v) {
+    const loop::Var& var = p.domain.vars[v];
+    if (static_cast<int>(v) == p.inner || (var.extent().is_const() && var.extent().constant() < p.lanes)) continue;
+    std::vector<bool> on_tile = depends_on_variable(p.domain, p.body, var.symbol);
+    std::vector<int> staged;
+    for (size_t k = 0; k < p.body.steps.size(); ++k) {
+      const Statement& s = p.body.steps[k];
+      if (s.step != Step::Load || s.mask >= 0 || is_bool(s.dtype)) continue;
+      bool through_value = false;
+      for_each_use(s, [&](size_t u) { through_value = through_value || on_tile[u] || p.on_inner[u]; });
+      auto across = sym::linear_coefficient(s.index, p.inner_symbol()), along = sym::linear_coefficient(s.index, var.symbol);
+      bool near = across && across->is_const() && std::abs(across->constant()) <= 2;
+      if (!through_value && across && !near && along && *along == Expr(1)) staged.push_back(static_cast<int>(k));
+    }
+    if (staged.size() > p.staged.size()) {
+      p.tile = static_cast<int>(v);
+      p.staged = std::move(staged);
+      p.on_tile = std::move(on_tile);
+    }
+  }
+}
+
+// Several accumulators hide the latency of an addition, where little else is done.
+void choose_unroll(KernelPlan& p) {
+  if (p.lanes == 1) return;
+  auto extent = p.domain.vars[static_cast<size_t>(p.inner)].extent().maybe_constant();
+  for (auto& pass : p.passes) {
+    size_t work = pass.steps.size() + 4 * (pass.stores.size() + pass.reads.size());
+    for (int k : pass.steps) work += is_heavy(p.step(k)) ? 8 : 0;
+    bool positions = std::any_of(pass.reduces.begin(), pass.reduces.end(), [&](int k) { return is_position(p.step(k)); });
+    if (p.inner_reduces() && !pass.reduces.empty() && !positions && work <= 6 && (!extent || *extent >= 4 * p.lanes)) pass.unroll = 4;
+  }
+}
+
+void plan_tasks(KernelPlan& p) {
+  Expr outer_points = 1;
+  for (int v : p.outer) outer_points = outer_points * p.domain.vars[static_cast<size_t>(v)].extent();
+  Expr row = loop::reduction_size(p.domain);
+  int64_t row_guess = std::max<int64_t>(static_cast<int64_t>(extent_guess(row)), 1);
+  Expr inner = p.inner < 0 ? Expr(1) : p.domain.vars[static_cast<size_t>(p.inner)].extent();
+  if (p.inner >= 0 && !p.inner_reduces()) {
+    int64_t step = p.lanes, chunk = (std::max(kTaskWork / row_guess, step) + step - 1) / step * step;
+    if (!inner.is_const() || inner.constant() > 2 * chunk) p.chunk = chunk;
+  }
+  if (p.tile >= 0) {
+    outer_points = outer_points * sym::ceil_div(p.domain.vars[static_cast<size_t>(p.tile)].extent(), p.lanes);
+    row_guess = p.lanes;
+  }
+  if (p.chunk) {
+    p.tasks = outer_points * sym::ceil_div(inner, p.chunk);
+    return;
+  }
+  int64_t work = static_cast<int64_t>(row_guess) * (p.inner_reduces() ? 1 : static_cast<int64_t>(std::max(extent_guess(inner), 1.0)));
+  p.group = std::max<int64_t>(1, kTaskWork / std::max<int64_t>(work, 1));
+  if (auto n = outer_points.maybe_constant()) p.group = std::clamp<int64_t>(p.group, 1, std::max<int64_t>(*n, 1));
+  p.tasks = sym::ceil_div(outer_points, p.group);
+}
+
+}  // namespace
+
+std::vector<bool> depends_on_variable(const Domain& d, const Body& b, const Expr& variable) {
+  bool reduction = false;
+  for (auto& v : d.vars) reduction = reduction || (v.symbol == variable && v.reduction);
+  std::vector<bool> depends(b.steps.size(), false);
+  for (size_t k = 0; k < b.steps.size(); ++k) {
+    const Statement& s = b.steps[k];
+    if (s.step == Step::Reduce && reduction) continue;
+    bool yes = sym::depends_on(s.index, variable) || s.step == Step::Accumulate;
+    for_each_use(s, [&](size_t u) { yes = yes || depends[u]; });
+    depends[k] = yes;
+  }
+  return depends;
+}
+
+bool may_collide(const Domain& d, const Statement& store, bool over_reduction) {
+  if (uses_values(store.index)) return true;
+  if (store.mode == StoreMode::Set) return false;  // two different values for one element have no meaning
+  // Injective when every coefficient exceeds what all smaller ones reach together.
+  std::vector<std::pair<int64_t, int64_t>> parts;  // coefficient, extent
+  for (auto& v : d.vars) {
+    if (v.reduction && !over_reduction) continue;
+    auto c = sym::linear_coefficient(store.index, v.symbol);
+    if (!c || !c->is_const() || c->constant() <= 0 || !v.extent().is_const()) return true;
+    parts.emplace_back(c->constant(), v.extent().constant());
+  }
+  std::sort(parts.begin(), parts.end());
+  int64_t reach = 0;
+  for (auto [c, n] : parts) {
+    if (c <= reach) return true;
+    reach += c * (n - 1);
+  }
+  return false;
+}
+
+KernelPlan make_plan(const Domain& d, const Body& b, int lanes) {
+  KernelPlan p;
+  p.domain = d;
+  p.body = b;
+  simplify(p.domain, p.body);
+  p.varies = loop::varies_over_reduction(p.domain, p.body);
+  p.pass = loop::pass_of(p.domain, p.body);
+  for (size_t k = 0; k < p.body.steps.size(); ++k)
+    if (p.body.steps[k].step == Step::Store) p.serial = p.serial || may_collide(p.domain, p.body.steps[k], p.varies[k]);
+  choose_inner(p, lanes);
+  p.on_inner = p.inner < 0 ? std::vector<bool>(p.body.steps.size(), false) : depends_on_variable(p.domain, p.body, p.inner_symbol());
+  for (size_t k = 0; k < p.body.steps.size(); ++k) {
+    // Stores run where their last variable runs.
+    if (p.body.steps[k].step == Step::Store && p.inner >= 0) p.on_inner[k] = !p.inner_reduces() || p.varies[k];
+  }
+  choose_tile(p);
+  for (size_t v = 0; v < p.domain.vars.size(); ++v)
+    if (static_cast<int>(v) != p.inner && static_cast<int>(v) != p.tile)
+      (p.domain.vars[v].reduction ? p.reduction : p.outer).push_back(static_cast<int>(v));
+  p.on_tile.resize(p.body.steps.size(), false);
+  if (loop::has_reduction(p.domain)) plan_passes(p);
+  choose_unroll(p);
+  plan_tasks(p);
+  return p;
+}
+
+std::string to_string(const KernelPlan& p) {
+  auto name = [&](int v) { return sym::to_string(p.domain.vars[static_cast<size_t>(v)].symbol); };
+  auto names = [&](const std::vector<int>& vars) {
+    std::string out;
+    for (int v : vars) out += (out.empty() ? "" : ", ") + name(v);
+    return out.empty() ? "none" : out;
+  };
+  std::string out = fmt::format("tasks {} ({}{}) over {}; inner {} x {} lanes", sym::to_string(p.tasks),
+                                p.chunk ? fmt::format("chunks of {}", p.chunk) : fmt::format("groups of {}", p.group),
+                                p.serial ? ", serial" : "", names(p.outer), p.inner < 0 ? "none" : name(p.inner), p.lanes);
+  if (p.tile >= 0) out += fmt::format("; {} staged loads in tiles over {}", p.staged.size(), name(p.tile));
+  if (!p.reduction.empty()) out += "; loops " + names(p.reduction);
+  for (size_t q = 0; q < p.passes.size(); ++q) {
+    const PassPlan& pass = p.passes[q];
+    if (pass.empty()) continue;
+    out += fmt::format("; pass {}: {} reduces, {} stores, {} steps", q + 1, pass.reduces.size(), pass.stores.size(), pass.steps.size());
+    if (pass.unroll > 1) out += fmt::format(", unroll {}", pass.unroll);
+    for (int k : pass.keeps) out += fmt::format(", keeps v{}", k);
+    for (int k : pass.reads) out += fmt::format(", reads v{}", k);
+  }
+  return out + '\n' + loop::to_string(p.domain, p.body);
+}
+
+}  // namespace toroid::codegen

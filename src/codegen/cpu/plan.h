@@ -1,0 +1,62 @@
+// How a loop node becomes a CPU kernel: which variable the lanes run along, what a task is, what each pass computes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "loop/node.h"
+
+namespace toroid::codegen {
+
+// One walk over the reduction variables. Steps are numbers into the plan's body, in order.
+struct PassPlan {
+  std::vector<int> reduces;  // folded here
+  std::vector<int> stores;   // of values that vary over the reduction
+  std::vector<int> steps;    // varying values computed here
+  std::vector<int> reads;    // varying values taken from the row scratch instead
+  std::vector<int> keeps;    // those of `steps` that a later pass takes from the row scratch
+  int unroll = 1;            // copies of the vector body, each with accumulators of its own
+  bool empty() const { return reduces.empty() && stores.empty(); }
+};
+
+struct KernelPlan {
+  // The node with variables of one class merged or split so that addresses are as simple as possible, and without variables of extent 1.
+  loop::Domain domain;
+  loop::Body body;
+
+  int lanes = 1;   // 1: plain scalar code
+  int inner = -1;  // position in domain.vars of the innermost loop's variable, along which the lanes run; -1: no loop at all
+  int tile = -1;   // space variable that runs in blocks of `lanes`, whose loads in `staged` are transposed in registers
+  std::vector<int> staged;
+  std::vector<int> outer;      // the other space variables, in nominal order
+  std::vector<int> reduction;  // the other reduction variables, in nominal order
+  int64_t chunk = 0;           // inner elements of a task when a space variable is innermost; 0: all
+  int64_t group = 1;           // consecutive outer points of a task
+  bool serial = false;
+  Expr tasks = 1;
+
+  std::vector<bool> varies;    // over the reduction
+  std::vector<bool> on_inner;  // the value differs between points of the inner variable
+  std::vector<bool> on_tile;   // or of the tile variable
+  std::vector<int> pass;
+  std::vector<PassPlan> passes;  // [p - 1]; none without reductions
+  std::vector<int> scratch;      // steps that are kept in the row scratch
+  std::vector<Expr> scratch_at;  // their offsets in bytes, and the end
+
+  bool inner_reduces() const { return inner >= 0 && domain.vars[static_cast<size_t>(inner)].reduction; }
+  const loop::Statement& step(int k) const { return body.steps[static_cast<size_t>(k)]; }
+  Expr inner_symbol() const { return inner < 0 ? Expr(0) : domain.vars[static_cast<size_t>(inner)].symbol; }
+};
+
+// `lanes`: 1 for plain scalar code.
+KernelPlan make_plan(const loop::Domain& d, const loop::Body& b, int lanes);
+std::string to_string(const KernelPlan& p);
+
+// For each step, whether its value differs between points of a variable.
+std::vector<bool> depends_on_variable(const loop::Domain& d, const loop::Body& b, const Expr& variable);
+// Merges, splits and drops variables. Exact for all bodies.
+void simplify(loop::Domain& d, loop::Body& b);
+// Can two points of the domain address one element? False only when it is proved that they cannot.
+bool may_collide(const loop::Domain& d, const loop::Statement& store, bool over_reduction);
+
+}  // namespace toroid::codegen

@@ -1,0 +1,148 @@
+// Rewrites of a domain that make addresses simple: variables split at divisions, merged where memory runs on, dropped at extent 1.
+#include <algorithm>
+#include <functional>
+
+#include "codegen/cpu/plan.h"
+
+namespace toroid::codegen {
+namespace {
+
+using loop::Body;
+using loop::Domain;
+using loop::Step;
+
+bool has_index(const loop::Statement& s) { return s.step == Step::Load || s.step == Step::Store || s.step == Step::Index; }
+
+Body replace(const Body& b, const Expr& symbol, const Expr& by) {
+  return loop::substitute(b, [&](const sym::Node& n) -> std::optional<Expr> {
+    return n.has_extent && n.name == symbol.node()->name ? std::optional<Expr>(by) : std::nullopt;
+  });
+}
+
+void for_each_division(const Expr& e, const std::function<void(const sym::Node&)>& visit) {
+  if (e.is_const()) return;
+  const sym::Node& n = *e.node();
+  if (n.kind == sym::Kind::FloorDiv || n.kind == sym::Kind::Mod) visit(n);
+  for (auto& t : n.terms)
+    for (auto& f : t.factors) for_each_division(f, visit);
+  for (auto& a : n.args) for_each_division(a, visit);
+}
+
+int count_divisions(const Body& b) {
+  int count = 0;
+  for (auto& s : b.steps)
+    if (has_index(s)) for_each_division(s.index, [&](const sym::Node&) { ++count; });
+  return count;
+}
+
+void drop_unit_variables(Domain& d, Body& b) {
+  for (size_t i = 0; i < d.vars.size();) {
+    if (d.vars[i].extent() == Expr(1)) {
+      b = replace(b, d.vars[i].symbol, 0);
+      bool last_reduction = d.vars[i].reduction && std::count_if(d.vars.begin(), d.vars.end(), [](auto& v) { return v.reduction; }) == 1;
+      bool reduces = std::any_of(b.steps.begin(), b.steps.end(), [](auto& s) { return s.step == Step::Reduce; });
+      if (last_reduction && reduces) {
+        ++i;  // a reduction needs something to run over
+        continue;
+      }
+      d.vars.erase(d.vars.begin() + static_cast<long>(i));
+    } else {
+      ++i;
+    }
+  }
+}
+
+// Inner extents at which splitting the variable could resolve a division, smallest first.
+std::vector<Expr> split_points(const Body& b, const loop::Var& v) {
+  std::vector<Expr> points;
+  for (auto& s : b.steps) {
+    if (!has_index(s)) continue;
+    for_each_division(s.index, [&](const sym::Node& n) {
+      auto c = sym::linear_coefficient(n.args[0], v.symbol);
+      if (!c || *c == Expr(0)) return;
+      Expr at = n.args[1];
+      if (auto k = c->maybe_constant(); k && *k > 1) {
+        if (!sym::known_multiple(at, *k)) return;
+        at = sym::floor_div(at, *k);
+      } else if (!k || *k != 1) {
+        return;
+      }
+      if (at == v.extent() || at == Expr(1) || !sym::known_multiple(v.extent(), at)) return;
+      if (std::find(points.begin(), points.end(), at) == points.end()) points.push_back(at);
+    });
+  }
+  std::stable_sort(points.begin(), points.end(), [](const Expr& x, const Expr& y) { return sym::bounds(x).hi < sym::bounds(y).hi; });
+  return points;
+}
+
+// One split that lowers the number of divisions, if there is one.
+bool split_one(Domain& d, Body& b, int& fresh) {
+  int before = count_divisions(b);
+  if (before == 0) return false;
+  for (size_t i = 0; i < d.vars.size(); ++i) {
+    for (const Expr& at : split_points(b, d.vars[i])) {
+      Expr outer = sym::loop_symbol("split" + std::to_string(fresh), sym::floor_div(d.vars[i].extent(), at));
+      Expr inner = sym::loop_symbol("split" + std::to_string(fresh + 1), at);
+      Body changed = replace(b, d.vars[i].symbol, outer * at + inner);
+      if (count_divisions(changed) >= before) continue;
+      fresh += 2;
+      b = std::move(changed);
+      bool reduction = d.vars[i].reduction;
+      d.vars[i] = {outer, reduction};
+      d.vars.insert(d.vars.begin() + static_cast<long>(i) + 1, {inner, reduction});
+      return true;
+    }
+  }
+  return false;
+}
+
+bool can_merge(const Body& b, const loop::Var& outer, const loop::Var& inner) {
+  for (auto& s : b.steps) {
+    if (!has_index(s)) continue;
+    auto co = sym::linear_coefficient(s.index, outer.symbol), ci = sym::linear_coefficient(s.index, inner.symbol);
+    if (!co || !ci || !(*co == *ci * inner.extent())) return false;
+  }
+  return true;
+}
+
+void merge_all(Domain& d, Body& b, int& fresh) {
+  for (size_t i = 0; i < d.vars.size();) {
+    size_t j = i + 1;
+    while (j < d.vars.size() && d.vars[j].reduction != d.vars[i].reduction) ++j;
+    if (j == d.vars.size() || !can_merge(b, d.vars[i], d.vars[j])) {
+      ++i;
+      continue;
+    }
+    Expr merged = sym::loop_symbol("merge" + std::to_string(fresh++), d.vars[i].extent() * d.vars[j].extent());
+    b = replace(replace(b, d.vars[i].symbol, 0), d.vars[j].symbol, merged);
+    d.vars[j].symbol = merged;
+    d.vars.erase(d.vars.begin() + static_cast<long>(i));
+    i = 0;
+  }
+}
+
+}  // namespace
+
+void simplify(Domain& d, Body& b) {
+  int fresh = 0;
+  drop_unit_variables(d, b);
+  for (int i = 0; i < 8 && split_one(d, b, fresh); ++i) continue;
+  merge_all(d, b, fresh);
+  // Names by position, so that equal nodes give equal text.
+  int space = 0, reduction = 0;
+  for (auto& v : d.vars) {
+    Expr named = sym::loop_symbol(v.reduction ? "r" + std::to_string(reduction++) : "i" + std::to_string(space++), v.extent());
+    if (named == v.symbol) continue;
+    Expr marked = sym::loop_symbol("named" + std::to_string(fresh++), v.extent());
+    b = replace(b, v.symbol, marked);
+    v.symbol = marked;
+  }
+  space = reduction = 0;
+  for (auto& v : d.vars) {
+    Expr named = sym::loop_symbol(v.reduction ? "r" + std::to_string(reduction++) : "i" + std::to_string(space++), v.extent());
+    if (!(named == v.symbol)) b = replace(b, v.symbol, named);
+    v.symbol = named;
+  }
+}
+
+}  // namespace toroid::codegen

@@ -1,0 +1,302 @@
+#include "codegen/cpu/templates/attention_template.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace toroid::codegen {
+namespace {
+
+// The queries of all heads that share a key head are one list of rows; a task takes `vecs` vectors of them, one query a
+// lane. Scores and outputs are kept transposed ([key][query], [column][query]), so that keys and values are only ever
+// broadcast (any strides, no packing) and the softmax runs down the lanes without crossing them.
+
+// Rows of a register tile that suit `vecs` vectors of queries.
+int tile_rows(const AttentionConfig& c) {
+  static constexpr int kWide[] = {12, 8, 8, 6}, kNarrow[] = {8, 4, 3, 2};
+  return (c.lanes >= 16 ? kWide : kNarrow)[c.vecs - 1];
+}
+
+std::string product_text(const AttentionConfig& c, int rows) {
+  std::string accs, scaled, loads, fma, store;
+  for (int r = 0; r < rows; ++r) {
+    accs += "vf32";
+    fma += fmt::format("{{ const vf32 x = t_splat(a[{} * row_step]);", r);
+    for (int v = 0; v < c.vecs; ++v) {
+      const std::string at = fmt::format("out + {}", (r * c.vecs + v) * c.lanes);
+      const char* end = v + 1 < c.vecs ? " " : "\n";
+      accs += fmt::format("{} s{}_{} = {{0}}", v ? "," : "", r, v);
+      scaled += fmt::format("s{}_{} = t_load({}) * t_load(scale + {});{}", r, v, at, v * c.lanes, end);
+      fma += fmt::format(" s{}_{} += x * b{};", r, v, v);
+      store += fmt::format("t_store({}, s{}_{});{}", at, r, v, end);
+    }
+    accs += ";\n";
+    fma += " }\n";
+  }
+  for (int v = 0; v < c.vecs; ++v) loads += fmt::format("const vf32 b{} = t_load(b + {});\n", v, v * c.lanes);
+  for (std::string* s : {&accs, &scaled, &loads, &fma, &store}) s->pop_back();
+  return expand(R"(
+// out[r][*] = (scale ? out[r][*] * scale[*] : 0) + sum over k of a[r*row_step + k*step] * b[k][*].
+T_KERNEL void @NAME@_product_@ROWS@(const float* restrict a, int64_t row_step, int64_t step, const float* restrict b, int64_t depth,
+                               float* restrict out, const float* restrict scale) {
+  @ACCS@
+  if (scale) {
+    @SCALED@
+  }
+  for (int64_t k = 0; k < depth; ++k, a += step, b += @QUERIES@) {
+    @LOADS@
+    @FMA@
+  }
+  @STORE@
+}
+)",
+                {{"NAME", c.name},
+                 {"ROWS", std::to_string(rows)},
+                 {"QUERIES", std::to_string(c.vecs * c.lanes)},
+                 {"ACCS", accs},
+                 {"SCALED", scaled},
+                 {"LOADS", loads},
+                 {"FMA", fma},
+                 {"STORE", store}});
+}
+
+std::string products_text(const AttentionConfig& c) {
+  std::string out, calls;
+  const int full = tile_rows(c);
+  for (int rows : {full, 4, 2, 1}) {
+    if (rows > full || (rows == full && !calls.empty())) continue;
+    out += product_text(c, rows);
+    calls += fmt::format(
+        "for (; rows - r >= {1}; r += {1}) {0}_product_{1}(a + r * row_step, row_step, step, b, depth, out + r * {2}, scale);\n", c.name,
+        rows, c.vecs * c.lanes);
+  }
+  calls.pop_back();
+  return out + expand(R"(
+static void @NAME@_product(int64_t rows, const float* a, int64_t row_step, int64_t step, const float* b, int64_t depth, float* out,
+                           const float* scale) {
+  int64_t r = 0;
+  @CALLS@
+}
+)",
+                      {{"NAME", c.name}, {"CALLS", calls}});
+}
+
+std::string address(const AttentionOperand& o, const std::string& type, const std::string& head) {
+  return fmt::format("(const {}*)bufs[{}] + batch * ({}) + {} * ({})", type, o.buffer, o.batch_stride, head, o.head_stride);
+}
+
+// Statements that add the mask to scores[n - n0][lane], or that put -infinity where it masks out.
+std::string mask_text(const AttentionConfig& c) {
+  if (c.mask_kind == AttentionMask::None) return "";
+  const bool additive = c.mask_kind == AttentionMask::Additive;
+  const std::string type = additive ? storage_type(c.mask.type) : "unsigned char";
+  const std::string at = fmt::format("row + (n0 + i) * ({})", c.mask.column_stride);
+  return expand(R"(// The mask is read once per lane: its strides are arbitrary.
+for (int64_t j = 0; j < lanes_used; ++j) {
+  const @TYPE@* row = @ROW@ + query[j] * (@ROW_STRIDE@);
+  for (int64_t i = 0; i < count; ++i) @APPLY@
+})",
+                {{"TYPE", type},
+                 {"ROW", address(c.mask, type, "head[j]")},
+                 {"ROW_STRIDE", c.mask.row_stride},
+                 {"APPLY", additive ? fmt::format("scores[i * QUERIES + j] += {};", load_scalar(c.mask.type, at))
+                                    : fmt::format("if (!*({})) scores[i * QUERIES + j] = -__builtin_inff();", at)}});
+}
+
+// Statements that make `name` (pointer), `name_row`, `name_column` (steps) for keys [n0, n0 + count) of K or V.
+std::string block_text(const AttentionOperand& o, const std::string& name, int64_t columns) {
+  const std::string type = storage_type(o.type);
+  const std::string source = fmt::format("{} + n0 * ({})", address(o, type, "kv_head"), o.row_stride);
+  if (o.type == DType::F32) {
+    return fmt::format("const float* const {0} = {1};\nconst int64_t {0}_row = {2}, {0}_column = {3};", name, source, o.row_stride,
+                       o.column_stride);
+  }
+  const std::string at = fmt::format("source + i * ({}) + d * ({})", o.row_stride, o.column_stride);
+  const bool vector = o.column_stride == "1";
+  return expand(R"(float* const @N@ = @N@_copy;
+const int64_t @N@_row = @COLUMNS@, @N@_column = 1;
+{
+  const @TYPE@* const source = @SOURCE@;
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t d = 0;
+    @VECTOR@
+    for (; d < @COLUMNS@; ++d) @N@[i * @COLUMNS@ + d] = @SCALAR@;
+  }
+})",
+                {{"N", name},
+                 {"COLUMNS", std::to_string(columns)},
+                 {"TYPE", type},
+                 {"SOURCE", source},
+                 {"VECTOR", vector ? fmt::format("for (; d + T_LANES <= {0}; d += T_LANES) t_store({1} + i * {0} + d, {2});", columns, name,
+                                                 load_vector(o.type, at))
+                                   : ""},
+                 {"SCALAR", load_scalar(o.type, at)}});
+}
+
+constexpr std::string_view kSoftmax = R"(
+// One step of the running softmax over `count` rows of scores: scores become exp(score - peak), `decay` what the sums and
+// outputs so far have to be multiplied with.
+static void @NAME@_softmax(float* restrict scores, int64_t count, float* restrict peak, float* restrict sum, float* restrict decay) {
+  for (int64_t j = 0; j < @QUERIES@; j += T_LANES) {
+    const vf32 before = t_load(peak + j);
+    vf32 high = before, other = before;
+    int64_t i = 0;
+    for (; i + 2 <= count; i += 2) {
+      high = t_max(high, t_load(scores + i * @QUERIES@ + j));
+      other = t_max(other, t_load(scores + i * @QUERIES@ + @QUERIES@ + j));
+    }
+    if (i < count) high = t_max(high, t_load(scores + i * @QUERIES@ + j));
+    high = t_max(high, other);
+    t_store(peak + j, high);
+    // Finite even when everything so far is masked out: infinity minus infinity would be NaN.
+    const vf32 base = t_max(high, t_splat(-3.4028234e38f));
+    const vf32 factor = v_exp_f32(before - base);
+    vf32 total = {0};
+    for (i = 0; i < count; ++i) {
+      vf32 p = v_exp_f32(t_load(scores + i * @QUERIES@ + j) - base);
+      total += p;
+      t_store(scores + i * @QUERIES@ + j, p);
+    }
+    t_store(decay + j, factor);
+    t_store(sum + j, t_load(sum + j) * factor + total);
+  }
+}
+)";
+
+constexpr std::string_view kEntry = R"(
+// Hands the rows of a finished block of queries to the consumer's code; row j holds value columns of query[j] of head_of[j].
+static void @NAME@_epilogue(const float* restrict rows, int64_t lanes_used, const int64_t* query, const int64_t* head_of, int64_t batch,
+                            void* const* bufs, const int64_t* params) {
+  @DECLARATIONS@
+  for (int64_t j = 0; j < lanes_used; ++j) {
+    const int64_t m = query[j], head = head_of[j];
+    const float* restrict row = rows + j * @DV@;
+    int64_t d = 0;
+    for (; d + T_LANES <= @DV@; d += T_LANES) {
+      const vf32 acc = t_load(row + d);
+      @VECTOR@
+    }
+    @TAIL@
+  }
+}
+
+// Attention of @HEADS@ heads over @KV_HEADS@ key heads, depth @D@, value depth @DV@. A task is @QUERIES@ queries of one key head.
+void @NAME@(void* const* bufs, const int64_t* params, int64_t begin, int64_t end, int thread) {
+  enum { QUERIES = @QUERIES@, KEYS = @KEYS@, D = @D@, DV = @DV@ };
+  const int64_t M = @M@, N = @N@, group = @HEADS@ / @KV_HEADS@;
+  const int64_t blocks = (group * M + QUERIES - 1) / QUERIES;
+  float* const scratch = (float*)bufs[@SCRATCH@] + thread * (int64_t)@FLOATS@;
+  float* const qt = scratch;                    // [D][QUERIES]
+  float* const ot = qt + D * QUERIES;           // [DV][QUERIES]
+  float* const scores = ot + DV * QUERIES;      // [KEYS][QUERIES]
+  float* const rows = scores + KEYS * QUERIES;  // [QUERIES][DV]
+  float* const k_copy = rows + QUERIES * DV;
+  float* const v_copy = k_copy + KEYS * D;
+  float peak[QUERIES] __attribute__((aligned(64))), sum[QUERIES] __attribute__((aligned(64)));
+  float decay[QUERIES] __attribute__((aligned(64)));
+  int64_t query[QUERIES], head[QUERIES];
+  for (int64_t task = begin; task < end; ++task) {
+    const int64_t block = task % blocks, kv_head = task / blocks % @KV_HEADS@, batch = task / blocks / @KV_HEADS@;
+    const int64_t first = block * QUERIES, left = group * M - first, lanes_used = left < QUERIES ? left : QUERIES;
+    int64_t last_query = 0;
+    for (int64_t j = 0; j < lanes_used; ++j) {
+      query[j] = (first + j) % M;
+      head[j] = kv_head * group + (first + j) / M;
+      if (query[j] > last_query) last_query = query[j];
+      const @QTYPE@* q = @QROW@ + query[j] * (@Q_STRIDE@);
+      for (int64_t d = 0; d < D; ++d) qt[d * QUERIES + j] = @QVALUE@ * (float)(@SCALE@);
+    }
+    for (int64_t j = lanes_used; j < QUERIES; ++j) {
+      query[j] = last_query;
+      for (int64_t d = 0; d < D; ++d) qt[d * QUERIES + j] = 0.0f;
+    }
+    for (int64_t j = 0; j < QUERIES; ++j) peak[j] = -__builtin_inff(), sum[j] = 0.0f;
+    for (int64_t i = 0; i < DV * QUERIES; i += T_LANES) t_store(ot + i, (vf32){0});
+    const int64_t visible = @VISIBLE@;
+    for (int64_t n0 = 0; n0 < visible; n0 += KEYS) {
+      const int64_t count = visible - n0 < KEYS ? visible - n0 : KEYS;
+      @K_BLOCK@
+      @NAME@_product(count, k, k_row, k_column, qt, D, scores, 0);
+      @MASK@
+      @CAUSAL@
+      @NAME@_softmax(scores, count, peak, sum, decay);
+      @V_BLOCK@
+      @NAME@_product(DV, v, v_column, v_row, scores, count, ot, decay);
+    }
+    for (int64_t j = 0; j < lanes_used; ++j) {
+      const float inverse = peak[j] > -__builtin_inff() ? 1.0f / sum[j] : 0.0f;  // nothing seen: zero
+      for (int64_t d = 0; d < DV; ++d) rows[j * DV + d] = ot[d * QUERIES + j] * inverse;
+    }
+    @NAME@_epilogue(rows, lanes_used, query, head, batch, bufs, params);
+  }
+}
+)";
+
+constexpr std::string_view kCausal = R"(// Only blocks that reach past the first query's last key need the triangle.
+if (n0 + count > N - M + 1) {
+  for (int64_t j = 0; j < QUERIES; ++j) {
+    int64_t i = query[j] + N - M + 1 - n0;
+    for (i = i < 0 ? 0 : i; i < count; ++i) scores[i * QUERIES + j] = -__builtin_inff();
+  }
+})";
+
+}  // namespace
+
+int choose_attention_vecs(int64_t queries, int lanes) {
+  // Full tiles are best at three vectors; shorter lists of queries take what covers them.
+  const int64_t vecs = ceil_div(std::max<int64_t>(queries, 1), lanes);
+  if (vecs <= 4) return static_cast<int>(vecs);
+  return vecs % 3 == 0 || vecs % 4 != 0 ? 3 : 4;
+}
+
+std::string attention_text(const AttentionConfig& c) {
+  TOROID_CHECK(c.depth > 0 && c.value_depth > 0 && c.vecs >= 1 && c.vecs <= 4 && c.block_keys > 0, "attention tile out of range");
+  const auto n = [](int64_t x) { return std::to_string(x); };
+  const int64_t queries = static_cast<int64_t>(c.vecs) * c.lanes;
+  const std::string tail = c.value_depth % c.lanes == 0 ? ""
+                                                        : expand(R"(for (; d < @DV@; ++d) {
+  const float acc = row[d];
+  @SCALAR@
+})",
+                                                                 {{"DV", n(c.value_depth)}, {"SCALAR", c.epilogue.scalar}});
+  const std::string q_type = storage_type(c.q.type);
+  return template_head(c.lanes) + products_text(c) + expand(kSoftmax, {{"NAME", c.name}, {"QUERIES", n(queries)}}) +
+         expand(kEntry, {{"NAME", c.name},
+                         {"DECLARATIONS", c.epilogue.declarations},
+                         {"VECTOR", c.epilogue.vector},
+                         {"TAIL", tail},
+                         {"HEADS", c.heads.text()},
+                         {"KV_HEADS", c.kv_heads.text()},
+                         {"M", c.queries.text()},
+                         {"N", c.keys.text()},
+                         {"D", n(c.depth)},
+                         {"DV", n(c.value_depth)},
+                         {"QUERIES", n(queries)},
+                         {"KEYS", n(c.block_keys)},
+                         {"SCRATCH", n(c.scratch_buffer)},
+                         {"FLOATS", n(attention_scratch_bytes(c) / 4)},
+                         {"QTYPE", q_type},
+                         {"QROW", address(c.q, q_type, "head[j]")},
+                         {"Q_STRIDE", c.q.row_stride},
+                         {"QVALUE", load_scalar(c.q.type, fmt::format("q + d * ({})", c.q.column_stride))},
+                         {"SCALE", c.scale},
+                         {"VISIBLE", c.causal ? "last_query + N - M + 1 < N ? last_query + N - M + 1 : N" : "N"},
+                         {"K_BLOCK", block_text(c.k, "k", c.depth)},
+                         {"V_BLOCK", block_text(c.v, "v", c.value_depth)},
+                         {"MASK", mask_text(c)},
+                         {"CAUSAL", c.causal ? std::string(kCausal) : ""}});
+}
+
+int64_t attention_task_count(const AttentionConfig& c, const int64_t* params) {
+  const int64_t kv = c.kv_heads.value(params), rows = c.heads.value(params) / kv * c.queries.value(params);
+  return c.batch.value(params) * kv * ceil_div(rows, static_cast<int64_t>(c.vecs) * c.lanes);
+}
+
+int64_t attention_scratch_bytes(const AttentionConfig& c) {
+  const int64_t queries = static_cast<int64_t>(c.vecs) * c.lanes;
+  int64_t floats = (c.depth + 2 * c.value_depth + c.block_keys) * queries;
+  floats += c.block_keys * (c.depth + c.value_depth);  // copies of half keys and values
+  return ceil_div(floats, 16) * 64;
+}
+
+}  // namespace toroid::codegen

@@ -1,0 +1,120 @@
+// Depthwise convolution: a vector of channels a lane group, a tile of output pixels of a row in registers.
+#include <fmt/core.h>
+
+#include "codegen/cpu/templates/conv_plan.h"
+
+namespace toroid::codegen {
+namespace {
+
+// One tap row of a tile: every input pixel is loaded once and feeds all taps that it lies under.
+std::string tap_row_text(const ConvPlan& p, const TileKind& kind) {
+  const ConvShape& s = p.c.shape;
+  std::string text;
+  for (int64_t kw = 0; kw < s.kernel_w; ++kw) text += fmt::format("const vf32 w{} = t_load(taps + {});\n", kw, kw * p.c.tile.lanes);
+  const int64_t last = (kind.pixels - 1) * s.stride_w + (s.kernel_w - 1) * s.dilation_w;
+  for (int64_t column = 0; column <= last; ++column) {
+    std::string uses;
+    for (int64_t kw = 0; kw < s.kernel_w; ++kw) {
+      const int64_t shift = column - kw * s.dilation_w, pixel = shift / s.stride_w;
+      if (shift < 0 || shift % s.stride_w || pixel < kind.taps[kw].first || pixel >= kind.taps[kw].last) continue;
+      uses += fmt::format(" s{} += v * w{};", pixel, kw);
+    }
+    if (!uses.empty()) text += fmt::format("{{ const vf32 v = t_load(row + {});{} }}\n", column * p.pixel_stride, uses);
+  }
+  text.pop_back();
+  return text;
+}
+
+std::string tile_text(const ConvPlan& p, int index) {
+  const TileKind& kind = p.kinds[index];
+  const ConvShape& s = p.c.shape;
+  std::string accs, store;
+  for (int64_t i = 0; i < kind.pixels; ++i) {
+    accs += fmt::format("{}s{} = {{0}}", i ? ", " : "vf32 ", i);
+    store += fmt::format("t_store(tile + {}, s{});\n", i * p.c.tile.lanes, i);
+  }
+  store.pop_back();
+  return expand(R"(
+// @PIXELS@ output pixels of one vector of channels; `x` is the input under tap (0, 0) of the first pixel.
+T_KERNEL void @NAME@_tile_@KIND@(const float* restrict x, const float* restrict w, int64_t kh0, int64_t kh1, float* restrict tile) {
+  @ACCS@;
+  for (int64_t kh = kh0; kh < kh1; ++kh) {
+    const float* const row = x + kh * @TAP_ROW@;
+    const float* const taps = w + kh * @TAPS@;
+    @ROW@
+  }
+  @STORE@
+}
+)",
+                {{"PIXELS", std::to_string(kind.pixels)},
+                 {"NAME", p.c.name},
+                 {"KIND", std::to_string(index)},
+                 {"ACCS", accs},
+                 {"TAP_ROW", std::to_string(s.dilation_h * p.row_stride)},
+                 {"TAPS", std::to_string(s.kernel_w * p.c.tile.lanes)},
+                 {"ROW", tap_row_text(p, kind)},
+                 {"STORE", store}});
+}
+
+constexpr std::string_view kEntry = R"(
+// Depthwise convolution of @CHANNELS@ channels, taps @KH@ x @KW@, output @ROWS@ x @WIDTH@. A task is up to @BLOCK_ROWS@ rows of a
+// vector of channels.
+void @NAME@(void* const* bufs, const int64_t* params, int64_t begin, int64_t end, int thread) {
+  enum { ROWS = @ROWS@, BLOCK_ROWS = @BLOCK_ROWS@, ROW_BLOCKS = @ROW_BLOCKS@, BLOCKS = @BLOCKS@ };
+  float tile[@PIXELS@ * T_LANES] __attribute__((aligned(64)));
+  for (int64_t task = begin; task < end; ++task) {
+    const int64_t row_block = task % ROW_BLOCKS, block = task / ROW_BLOCKS % BLOCKS, image = task / ROW_BLOCKS / BLOCKS;
+    const int64_t row0 = row_block * BLOCK_ROWS, row1 = row0 + BLOCK_ROWS < ROWS ? row0 + BLOCK_ROWS : ROWS;
+    const float* const source = (const float*)bufs[@INPUT@] + image * @IMAGE_STRIDE@ + block * @BLOCK_STRIDE@;
+    const float* const w = (const float*)bufs[@WEIGHT@] + block * @WEIGHTS@;
+    const int64_t oc0 = block * T_LANES, left = @CHANNELS@ - oc0, columns = left < T_LANES ? left : T_LANES;
+    for (int64_t row = row0; row < row1; ++row) {
+      const int64_t top = row * @STRIDE_H@ - @PAD_TOP@;  // input row under tap row 0
+      const int64_t kh0 = top < 0 ? (-top + @DILATION@ - 1) / @DILATION@ : 0;
+      const int64_t kh1 = top + @DILATION@ * @KH@ < @HEIGHT@ ? @KH@ : (@HEIGHT@ - top + @DILATION@ - 1) / @DILATION@;
+      const float* const x = source + top * @ROW_STRIDE@ - @PAD_LEFT@ * @PIXEL_STRIDE@;
+      @WALK@
+    }
+  }
+}
+)";
+
+}  // namespace
+
+std::string depthwise_text(const ConvPlan& p) {
+  const ConvConfig& c = p.c;
+  const ConvShape& s = c.shape;
+  const auto n = [](int64_t x) { return std::to_string(x); };
+  std::string out = template_head(c.tile.lanes);
+  for (size_t i = 0; i < p.kinds.size(); ++i) out += tile_text(p, static_cast<int>(i));
+  out += conv_epilogue_text(p, c.tile.lanes, s.channels % c.tile.lanes != 0);
+  const std::string call = expand(
+      R"(@NAME@_tile_@KIND@(x + ow * @STEP_W@, w, kh0, kh1, tile);
+@NAME@_epilogue(tile, row * @WIDTH@ + ow, @PIXELS@, oc0, columns, image, bufs, params);)",
+      {{"NAME", c.name}, {"KIND", "@KIND@"}, {"PIXELS", "@PIXELS@"}, {"STEP_W", n(s.stride_w * p.pixel_stride)}, {"WIDTH", n(p.width)}});
+  return out + expand(kEntry, {{"NAME", c.name},
+                               {"CHANNELS", n(s.channels)},
+                               {"KH", n(s.kernel_h)},
+                               {"KW", n(s.kernel_w)},
+                               {"ROWS", n(p.rows)},
+                               {"WIDTH", n(p.width)},
+                               {"BLOCK_ROWS", n(c.tile.block_rows)},
+                               {"ROW_BLOCKS", n(p.row_blocks)},
+                               {"BLOCKS", n(p.blocks)},
+                               {"PIXELS", n(c.tile.pixels)},
+                               {"INPUT", n(c.input_buffer)},
+                               {"WEIGHT", n(c.weight_buffer)},
+                               {"IMAGE_STRIDE", n(p.image_stride)},
+                               {"BLOCK_STRIDE", n(p.block_stride)},
+                               {"WEIGHTS", n(s.kernel_h * s.kernel_w * c.tile.lanes)},
+                               {"STRIDE_H", n(s.stride_h)},
+                               {"PAD_TOP", n(s.pad_top)},
+                               {"PAD_LEFT", n(s.pad_left)},
+                               {"DILATION", n(s.dilation_h)},
+                               {"HEIGHT", n(s.height)},
+                               {"ROW_STRIDE", n(p.row_stride)},
+                               {"PIXEL_STRIDE", n(p.pixel_stride)},
+                               {"WALK", walk_row_text(p, call)}});
+}
+
+}  // namespace toroid::codegen

@@ -1,0 +1,127 @@
+#include "codegen/cpu/templates/conv_plan.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace toroid::codegen {
+namespace {
+
+TileKind kind_of(const ConvShape& s, bool joined, int64_t start, int64_t pixels) {
+  TileKind kind{pixels, {}};
+  for (int64_t kw = 0; kw < s.kernel_w; ++kw) {
+    TapRange range{0, pixels};
+    const auto inside = [&](int64_t p) {
+      const int64_t x = (start + p) * s.stride_w - s.pad_left + kw * s.dilation_w;
+      return joined || (x >= 0 && x < s.width);
+    };
+    while (range.first < pixels && !inside(range.first)) ++range.first;
+    while (range.last > range.first && !inside(range.last - 1)) --range.last;
+    kind.taps.push_back(range);
+  }
+  return kind;
+}
+
+}  // namespace
+
+ConvPlan::ConvPlan(const ConvConfig& config) : c(config) {
+  const ConvShape& s = c.shape;
+  const int lanes = c.tile.lanes;
+  TOROID_CHECK(s.out_h() > 0 && s.out_w() > 0, "convolution with an empty output");
+  // A depthwise kernel reads whole vectors of channels: NHWC has no padding to read past its last channel.
+  const bool whole_vectors = c.input == ConvInput::Blocked || (c.input == ConvInput::Nhwc && s.channels % lanes == 0);
+  TOROID_CHECK(s.depthwise() ? whole_vectors : conv_direct_supported(s, c.input, lanes),
+               "no CPU convolution template for these groups and this layout");
+  TOROID_CHECK(s.out_h() % c.tile.join_rows == 0, "joined rows must divide the output height");
+  rows = s.out_h() / c.tile.join_rows;
+  width = s.out_w() * c.tile.join_rows;
+  group_channels = s.channels / s.groups;
+  group_out = s.out_channels / s.groups;
+  const int64_t plane = s.height * s.width;
+  switch (c.input) {
+    case ConvInput::Blocked:
+      block_channels = lanes, channel_stride = 1, pixel_stride = lanes, row_stride = s.width * lanes, block_stride = plane * lanes;
+      image_stride = ceil_div(s.channels, lanes) * block_stride;
+      break;
+    case ConvInput::Nhwc:
+      block_channels = group_channels % lanes ? group_channels : lanes;
+      channel_stride = 1, pixel_stride = s.channels, row_stride = s.width * s.channels, block_stride = lanes;
+      image_stride = plane * s.channels;
+      break;
+    case ConvInput::Nchw:
+      block_channels = group_channels, channel_stride = plane, pixel_stride = 1, row_stride = s.width, block_stride = 0;
+      image_stride = plane * s.channels;
+      break;
+  }
+  blocks = s.depthwise() ? ceil_div(s.channels, lanes) : ceil_div(group_channels, block_channels);
+  oc_tile = static_cast<int64_t>(c.tile.vecs) * lanes;
+  oc_tiles = s.depthwise() ? blocks : ceil_div(group_out, oc_tile);
+  row_blocks = ceil_div(rows, c.tile.block_rows);
+  c_chunks = ceil_div(blocks, c.tile.block_c);
+  // Tiles of equal width (to one pixel), so that the last one is no sliver.
+  const int64_t tiles = ceil_div(width, c.tile.pixels);
+  int64_t start = 0;
+  for (int64_t t = 0; t < tiles; ++t) {
+    const int64_t pixels = width / tiles + (t < width % tiles ? 1 : 0);
+    const TileKind kind = kind_of(s, c.tile.join_rows > 1, start, pixels);
+    const auto known = std::find(kinds.begin(), kinds.end(), kind);
+    const int index = static_cast<int>(known - kinds.begin());
+    if (known == kinds.end()) kinds.push_back(kind);
+    if (!runs.empty() && runs.back().kind == index) {
+      ++runs.back().count;
+    } else {
+      runs.push_back({index, start, 1});
+    }
+    start += pixels;
+  }
+}
+
+std::string conv_epilogue_text(const ConvPlan& p, int64_t pitch, bool ragged) {
+  const std::string tail = !ragged ? ""
+                                   : expand(R"(
+#pragma clang loop vectorize(disable) unroll(disable)
+for (; j < columns; ++j) {
+  const int64_t oc = oc0 + j;
+  const float acc = row[j];
+  @SCALAR@
+})",
+                                            {{"SCALAR", p.c.epilogue.scalar}});
+  return expand(R"(
+// Hands the finished sums of a tile to the consumer's code.
+static void @NAME@_epilogue(const float* restrict tile, int64_t pixel0, int64_t pixels, int64_t oc0, int64_t columns, int64_t image,
+                            void* const* bufs, const int64_t* params) {
+  @DECLARATIONS@
+  for (int64_t pixel = pixel0; pixel < pixel0 + pixels; ++pixel) {
+    const float* restrict row = tile + (pixel - pixel0) * @PITCH@;
+    int64_t j = 0;
+    for (; j + T_LANES <= columns; j += T_LANES) {
+      const int64_t oc = oc0 + j;
+      const vf32 acc = t_load(row + j);
+      @VECTOR@
+    }
+    @TAIL@
+  }
+}
+)",
+                {{"NAME", p.c.name},
+                 {"PITCH", std::to_string(pitch)},
+                 {"DECLARATIONS", p.c.epilogue.declarations},
+                 {"VECTOR", p.c.epilogue.vector},
+                 {"TAIL", tail}});
+}
+
+std::string walk_row_text(const ConvPlan& p, const std::string& call) {
+  std::string out;
+  for (const TileRun& run : p.runs) {
+    const int64_t pixels = p.kinds[run.kind].pixels;
+    const std::string loop =
+        run.count == 1 ? fmt::format("{{\n  const int64_t ow = {};", run.start)
+                       : fmt::format("for (int64_t ow = {}; ow < {}; ow += {}) {{", run.start, run.start + run.count * pixels, pixels);
+    out += expand("@LOOP@\n  @CALL@\n}\n",
+                  {{"LOOP", loop}, {"CALL", expand(call, {{"KIND", std::to_string(run.kind)}, {"PIXELS", std::to_string(pixels)}})}});
+  }
+  out.pop_back();
+  return out;
+}
+
+}  // namespace toroid::codegen

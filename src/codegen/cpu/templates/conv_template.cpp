@@ -1,0 +1,302 @@
+#include "codegen/cpu/templates/conv_template.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "codegen/cpu/templates/conv_plan.h"
+
+namespace toroid::codegen {
+namespace {
+
+constexpr std::string_view kTile = R"(
+// tile[pixel][*] (+)= sums over channel blocks [c0, c1) and tap rows [kh0, kh1): @PIXELS@ pixels of @VECS@ vectors in registers.
+// `x` is the input under tap (0, 0) of the first pixel, `w` the packed weights of this tile of output channels.
+T_KERNEL void @NAME@_tile_@KIND@(const float* restrict x, const float* restrict w, int64_t c0, int64_t c1, int64_t kh0, int64_t kh1,
+                            float* restrict tile, int accumulate, const char* ahead) {
+  @ACCS@
+  if (accumulate) {
+    @LOAD@
+  }
+  for (int64_t c = c0; c < c1; ++c) {
+    for (int64_t kh = kh0; kh < kh1; ++kh) {
+      const float* const row = x + c * @BLOCK_STRIDE@ + kh * @TAP_ROW@;
+      const float* taps = w + (c * @KH@ + kh) * @TAPS@;
+      @RUNS@
+    }
+  }
+  @STORE@
+}
+)";
+
+// Sums over the channels of a block for tap columns [kw0, kw1), which all have data for the same pixels.
+std::string tap_run_text(const ConvPlan& p, int64_t kw0, int64_t kw1, TapRange pixels) {
+  const int vecs = p.c.tile.vecs, lanes = p.c.tile.lanes;
+  std::string loads, fma;
+  for (int v = 0; v < vecs; ++v) loads += fmt::format("const vf32 w{0} = t_load(taps + k * {1} + {2});\n", v, p.oc_tile, v * lanes);
+  for (int64_t i = pixels.first; i < pixels.last; ++i) {
+    fma += fmt::format("{{ const vf32 v = t_splat(in[{} + k * {}]);", i * p.c.shape.stride_w * p.pixel_stride, p.channel_stride);
+    for (int v = 0; v < vecs; ++v) fma += fmt::format(" s{}_{} += v * w{};", i, v, v);
+    fma += " }\n";
+  }
+  loads.pop_back();
+  fma.pop_back();
+  return expand(R"(#pragma clang loop unroll(disable)
+for (int64_t kw = @KW0@; kw < @KW1@; ++kw, taps += @STEP@) {
+  const float* const in = row + kw * @TAP@;
+#pragma clang loop unroll(disable)
+  for (int64_t k = 0; k < @CHANNELS@; ++k, ahead += 64) {
+    __builtin_prefetch(ahead, 0, 2);
+    @LOADS@
+    @FMA@
+  }
+})",
+                {{"KW0", std::to_string(kw0)},
+                 {"KW1", std::to_string(kw1)},
+                 {"STEP", std::to_string(p.block_channels * p.oc_tile)},
+                 {"TAP", std::to_string(p.c.shape.dilation_w * p.pixel_stride)},
+                 {"CHANNELS", std::to_string(p.block_channels)},
+                 {"LOADS", loads},
+                 {"FMA", fma}});
+}
+
+std::string tile_text(const ConvPlan& p, int kind_index) {
+  const TileKind& kind = p.kinds[kind_index];
+  const ConvShape& s = p.c.shape;
+  const int vecs = p.c.tile.vecs, lanes = p.c.tile.lanes;
+  std::string accs, load, store, runs;
+  for (int64_t i = 0; i < kind.pixels; ++i) {
+    accs += "vf32";
+    for (int v = 0; v < vecs; ++v) {
+      const int64_t at = i * p.oc_tile + v * lanes;
+      const char* end = v + 1 < vecs ? " " : "\n";
+      accs += fmt::format("{} s{}_{} = {{0}}", v ? "," : "", i, v);
+      load += fmt::format("s{}_{} = t_load(tile + {});{}", i, v, at, end);
+      store += fmt::format("t_store(tile + {}, s{}_{});{}", at, i, v, end);
+    }
+    accs += ";\n";
+  }
+  const int64_t step = p.block_channels * p.oc_tile;
+  for (int64_t kw = 0; kw < s.kernel_w;) {
+    int64_t end = kw + 1;
+    while (end < s.kernel_w && kind.taps[end] == kind.taps[kw]) ++end;
+    if (kind.taps[kw].first < kind.taps[kw].last) {
+      runs += tap_run_text(p, kw, end, kind.taps[kw]) + "\n";
+    } else {
+      runs += fmt::format("taps += {};\n", (end - kw) * step);
+    }
+    kw = end;
+  }
+  for (std::string* text : {&accs, &load, &store, &runs}) text->pop_back();
+  return expand(kTile, {{"NAME", p.c.name},
+                        {"KIND", std::to_string(kind_index)},
+                        {"PIXELS", std::to_string(kind.pixels)},
+                        {"VECS", std::to_string(vecs)},
+                        {"ACCS", accs},
+                        {"LOAD", load},
+                        {"STORE", store},
+                        {"RUNS", runs},
+                        {"KH", std::to_string(s.kernel_h)},
+                        {"TAPS", std::to_string(s.kernel_w * step)},
+                        {"BLOCK_STRIDE", std::to_string(p.block_stride)},
+                        {"TAP_ROW", std::to_string(s.dilation_h * p.row_stride)}});
+}
+
+constexpr std::string_view kEntry = R"(
+// Convolution @CHANNELS@ -> @OUT@ channels, taps @KH@ x @KW@, output @OH@ x @OW@. A task is up to @BLOCK_ROWS@ rows of one tile of
+// output channels of one group.
+void @NAME@(void* const* bufs, const int64_t* params, int64_t begin, int64_t end, int thread) {
+  enum { ROWS = @ROWS@, BLOCK_ROWS = @BLOCK_ROWS@, ROW_BLOCKS = @ROW_BLOCKS@, OC_TILE = @OC_TILE@, OC_TILES = @OC_TILES@,
+         GROUPS = @GROUPS@, BLOCKS = @BLOCKS@, BLOCK_C = @BLOCK_C@ };
+  const int64_t block_weights = @BLOCK_WEIGHTS@;  // floats of one channel block
+  @SCRATCH@
+  for (int64_t task = begin; task < end; ++task) {
+    @DECODE@
+    const int64_t row0 = row_block * BLOCK_ROWS, row1 = row0 + BLOCK_ROWS < ROWS ? row0 + BLOCK_ROWS : ROWS;
+    const float* const source = (const float*)bufs[@INPUT@] + image * @IMAGE_STRIDE@ + group * @GROUP_STRIDE@;
+    const float* const w = (const float*)bufs[@WEIGHT@] + (group * OC_TILES + oc_tile) * BLOCKS * block_weights;
+    const int64_t left = @GROUP_OUT@ - oc_tile * OC_TILE, columns = left < OC_TILE ? left : OC_TILE;
+    const int64_t oc0 = group * @GROUP_OUT@ + oc_tile * OC_TILE;
+    for (int64_t c0 = 0; c0 < BLOCKS; c0 += BLOCK_C) {
+      const int64_t c1 = c0 + BLOCK_C < BLOCKS ? c0 + BLOCK_C : BLOCKS;
+      // The weights that come next are fetched into the second-level cache by the first tiles of these.
+      const char* ahead = (const char*)(w + c1 * block_weights);
+      const char* const ahead_end = ahead + (c1 - c0) * block_weights * sizeof *w;
+      for (int64_t row = row0; row < row1; ++row) {
+        const int64_t top = row * @STEP_H@ - @PAD_TOP@;  // input row under tap row 0
+        const int64_t kh0 = @KH0@, kh1 = @KH1@;
+        const float* const x = source + top * @ROW_STRIDE@ - @PAD_LEFT@ * @PIXEL_STRIDE@;
+        @WALK@
+      }
+    }
+  }
+}
+)";
+
+std::string entry_text(const ConvPlan& p) {
+  const ConvConfig& c = p.c;
+  const ConvShape& s = c.shape;
+  const auto n = [](int64_t x) { return std::to_string(x); };
+  const bool partial = p.c_chunks > 1;
+  const int64_t max_pixels = std::max_element(p.kinds.begin(), p.kinds.end(), [](auto& a, auto& b) { return a.pixels < b.pixels; })->pixels;
+  const std::string scratch =
+      partial ? fmt::format("float* const partial = (float*)bufs[{}] + (int64_t)thread * {};", c.scratch_buffer, conv_scratch_bytes(c) / 4)
+              : fmt::format("float small_tile[{} * OC_TILE] __attribute__((aligned(64)));", max_pixels);
+  const std::string call = expand(
+      R"(float* tile = @TILE@;
+@NAME@_tile_@KIND@(x + ow * @STEP_W@, w, c0, c1, kh0, kh1, tile, c0 > 0, ahead);
+ahead = ahead + (c1 - c0) * @LINES@ < ahead_end ? ahead + (c1 - c0) * @LINES@ : (const char*)(w + c0 * block_weights);
+if (c1 == BLOCKS) @NAME@_epilogue(tile, row * @WIDTH@ + ow, @PIXELS@, oc0, columns, image, bufs, params);)",
+      {{"TILE", partial ? fmt::format("partial + ((row - row0) * {} + ow) * OC_TILE", p.width) : "small_tile"},
+       {"NAME", c.name},
+       {"KIND", "@KIND@"},
+       {"PIXELS", "@PIXELS@"},
+       {"STEP_W", n(s.stride_w * p.pixel_stride)},
+       {"LINES", n(64 * s.kernel_h * s.kernel_w * p.block_channels)},
+       {"WIDTH", n(p.width)}});
+  const std::string decode = c.tile.channels_inner
+                                 ? "const int64_t oc_tile = task % OC_TILES, row_block = task / OC_TILES % ROW_BLOCKS;\n"
+                                 : "const int64_t row_block = task % ROW_BLOCKS, oc_tile = task / ROW_BLOCKS % OC_TILES;\n";
+  const std::string groups =
+      "const int64_t group = task / (OC_TILES * ROW_BLOCKS) % GROUPS, image = task / (OC_TILES * ROW_BLOCKS) / GROUPS;";
+  const std::string kh0 = s.pad_top == 0 ? "0" : fmt::format("top < 0 ? (-top + {0} - 1) / {0} : 0", s.dilation_h);
+  const std::string kh1 = fmt::format("top + {0} * {1} < {2} ? {1} : ({2} - top + {0} - 1) / {0}", s.dilation_h, s.kernel_h, s.height);
+  const bool below = (s.out_h() - 1) * s.stride_h - s.pad_top + s.dilation_h * (s.kernel_h - 1) >= s.height;
+  return expand(kEntry, {{"NAME", c.name},
+                         {"CHANNELS", n(s.channels)},
+                         {"OUT", n(s.out_channels)},
+                         {"KH", n(s.kernel_h)},
+                         {"KW", n(s.kernel_w)},
+                         {"OH", n(s.out_h())},
+                         {"OW", n(s.out_w())},
+                         {"ROWS", n(p.rows)},
+                         {"BLOCK_ROWS", n(c.tile.block_rows)},
+                         {"ROW_BLOCKS", n(p.row_blocks)},
+                         {"OC_TILE", n(p.oc_tile)},
+                         {"OC_TILES", n(p.oc_tiles)},
+                         {"GROUPS", n(s.groups)},
+                         {"BLOCKS", n(p.blocks)},
+                         {"BLOCK_C", n(c.tile.block_c)},
+                         {"BLOCK_WEIGHTS", n(s.kernel_h * s.kernel_w * p.block_channels * p.oc_tile)},
+                         {"SCRATCH", scratch},
+                         {"DECODE", decode + groups},
+                         {"INPUT", n(c.input_buffer)},
+                         {"WEIGHT", n(c.weight_buffer)},
+                         {"IMAGE_STRIDE", n(p.image_stride)},
+                         {"GROUP_STRIDE", n(p.blocks * p.block_stride)},
+                         {"GROUP_OUT", n(p.group_out)},
+                         {"STEP_H", n(s.stride_h * c.tile.join_rows)},
+                         {"PAD_TOP", n(s.pad_top)},
+                         {"PAD_LEFT", n(s.pad_left)},
+                         {"KH0", kh0},
+                         {"KH1", below ? kh1 : n(s.kernel_h)},
+                         {"ROW_STRIDE", n(p.row_stride)},
+                         {"PIXEL_STRIDE", n(p.pixel_stride)},
+                         {"WALK", walk_row_text(p, call)}});
+}
+
+// Rows can be joined where every output pixel reads one input pixel and both walk memory without gaps.
+bool rows_join(const ConvShape& s) {
+  return s.kernel_h == 1 && s.kernel_w == 1 && s.stride_h == 1 && s.stride_w == 1 && s.out_h() == s.height && s.out_w() == s.width;
+}
+
+}  // namespace
+
+bool conv_direct_supported(const ConvShape& s, ConvInput input, int lanes) {
+  if (s.groups == 1) return true;
+  if (s.channels % s.groups || s.out_channels % s.groups || input == ConvInput::Nchw) return false;
+  return (s.channels / s.groups) % lanes == 0 && (s.out_channels / s.groups) % lanes == 0;
+}
+
+ConvTile choose_conv_tile(const ConvShape& s, ConvInput input, int lanes) {
+  ConvTile best;
+  best.lanes = lanes;
+  const int registers = lanes >= 16 ? 32 : 16;
+  const int64_t out_vecs = s.depthwise() ? 1 : ceil_div(s.out_channels / s.groups, lanes);
+  if (s.depthwise()) {
+    best.vecs = 1;
+    best.pixels = static_cast<int>(std::min<int64_t>(s.out_w(), registers == 32 ? 14 : 6));
+  } else {
+    double best_cost = 0;
+    for (int64_t join = 1; join <= (rows_join(s) ? s.out_h() : 1); ++join) {
+      if (s.out_h() % join || (join > 1 && s.out_w() * join > 256)) continue;
+      for (int vecs = 1; vecs <= 4; ++vecs) {
+        const int pixels = std::min<int64_t>((registers - vecs - 1) / vecs, s.out_w() * join);
+        // Cycles of one step for all pixels of a row: FMAs and loads on two ports, latency 4.
+        const int64_t width = s.out_w() * join, tiles = ceil_div(width, pixels), rest = width % tiles;
+        const auto cost_of = [&](int64_t r) { return std::max({r * vecs / 2.0, (r + vecs) / 2.0, 4.0}) + 0.25; };
+        const double cost = (rest * cost_of(width / tiles + 1) + (tiles - rest) * cost_of(width / tiles)) * ceil_div(out_vecs, vecs) / join;
+        if (best_cost != 0 && cost > best_cost * 0.99) continue;
+        best_cost = cost;
+        best.vecs = vecs;
+        best.pixels = pixels;
+        best.join_rows = join;
+      }
+    }
+  }
+  // The weights of a chunk of channels stay in the first-level cache while all rows of the task pass; partial sums are cheap.
+  const int64_t rows = s.out_h() / best.join_rows;
+  const bool whole = input == ConvInput::Nchw || (input == ConvInput::Nhwc && (s.channels / s.groups) % lanes);
+  const int64_t blocks = whole ? 1 : ceil_div(s.channels / s.groups, lanes);
+  constexpr int64_t kChunkBytes = 24 * 1024, kCachedWeights = 384 * 1024;
+  const int64_t block_bytes = s.kernel_h * s.kernel_w * lanes * best.vecs * lanes * 4;
+  const int64_t chunks = s.depthwise() ? 1 : ceil_div(blocks, std::max<int64_t>(1, kChunkBytes / block_bytes));
+  best.block_c = s.depthwise() ? 1 : ceil_div(blocks, chunks);
+  best.channels_inner = blocks * out_vecs / best.vecs * block_bytes <= kCachedWeights;
+  const int64_t row_bytes = s.width * best.join_rows * s.stride_h * s.channels / s.groups * 4;
+  constexpr int64_t kInputBytes = 256 * 1024;
+  const int64_t cache_rows = std::clamp<int64_t>(kInputBytes / std::max<int64_t>(row_bytes, 1), 1, rows);
+  best.block_rows = chunks > 1 ? std::max<int64_t>(cache_rows, 8) : cache_rows;
+  constexpr int64_t kMinTasks = 8;  // of one image, so that a few threads have even shares
+  const int64_t columns = s.depthwise() ? ceil_div(s.channels, lanes) : s.groups * ceil_div(out_vecs, best.vecs);
+  const int64_t row_blocks = std::min(rows, std::max(ceil_div(rows, best.block_rows), ceil_div(kMinTasks, columns)));
+  best.block_rows = ceil_div(rows, row_blocks);
+  return best;
+}
+
+std::string conv_text(const ConvConfig& config) {
+  const ConvPlan p(config);
+  if (config.shape.depthwise()) return depthwise_text(p);
+  std::string out = template_head(config.tile.lanes);
+  for (size_t i = 0; i < p.kinds.size(); ++i) out += tile_text(p, static_cast<int>(i));
+  return out + conv_epilogue_text(p, p.oc_tile, p.group_out % config.tile.lanes != 0) + entry_text(p);
+}
+
+int64_t conv_task_count(const ConvConfig& config, const int64_t* params) {
+  const ConvPlan p(config);
+  return config.batch.value(params) * (config.shape.depthwise() ? 1 : config.shape.groups) * p.oc_tiles * p.row_blocks;
+}
+
+int64_t conv_scratch_bytes(const ConvConfig& config) {
+  const ConvPlan p(config);
+  return config.shape.depthwise() || p.c_chunks == 1 ? 0 : config.tile.block_rows * p.width * p.oc_tile * 4;
+}
+
+int64_t conv_packed_elements(const ConvConfig& config) {
+  const ConvPlan p(config);
+  const ConvShape& s = config.shape;
+  const int64_t taps = s.kernel_h * s.kernel_w;
+  return s.depthwise() ? p.blocks * taps * config.tile.lanes : s.groups * p.oc_tiles * p.blocks * taps * p.block_channels * p.oc_tile;
+}
+
+void pack_conv_weights(const ConvConfig& config, const float* oihw, float* packed) {
+  const ConvPlan p(config);
+  const ConvShape& s = config.shape;
+  const int64_t taps = s.kernel_h * s.kernel_w;
+  std::fill(packed, packed + conv_packed_elements(config), 0.0f);
+  for (int64_t o = 0; o < s.out_channels; ++o) {
+    const int64_t group = o / p.group_out, in_group = o % p.group_out;
+    for (int64_t i = 0; i < p.group_channels; ++i) {
+      for (int64_t t = 0; t < taps; ++t) {
+        const int64_t lane = config.tile.lanes;
+        int64_t at = (o / lane * taps + t) * lane + o % lane;
+        if (!s.depthwise()) {
+          at = (group * p.oc_tiles + in_group / p.oc_tile) * p.blocks + i / p.block_channels;
+          at = ((at * taps + t) * p.block_channels + i % p.block_channels) * p.oc_tile + in_group % p.oc_tile;
+        }
+        packed[at] = oihw[(o * p.group_channels + i) * taps + t];
+      }
+    }
+  }
+}
+
+}  // namespace toroid::codegen

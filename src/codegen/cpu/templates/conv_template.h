@@ -1,0 +1,74 @@
+// Direct 2-d convolution as C text: register tiles of output pixels x output channels over blocked, NHWC or plain NCHW input.
+#pragma once
+
+#include <string>
+
+#include "codegen/cpu/templates/template_text.h"
+
+namespace toroid::codegen {
+
+// How the input lies in memory (always f32). The output's layout is the epilogue's business.
+enum class ConvInput {
+  Blocked,  // [image][channel block][h][w][lanes], lanes past the last channel are zero
+  Nhwc,     // [image][h][w][channel]
+  Nchw,     // [image][channel][h][w]: for the few channels of a first layer
+};
+
+struct ConvShape {
+  int64_t channels = 0, height = 0, width = 0, out_channels = 0;
+  int64_t kernel_h = 1, kernel_w = 1, stride_h = 1, stride_w = 1, dilation_h = 1, dilation_w = 1;
+  int64_t pad_top = 0, pad_left = 0, pad_bottom = 0, pad_right = 0;
+  int64_t groups = 1;
+
+  int64_t out_h() const { return (height + pad_top + pad_bottom - dilation_h * (kernel_h - 1) - 1) / stride_h + 1; }
+  int64_t out_w() const { return (width + pad_left + pad_right - dilation_w * (kernel_w - 1) - 1) / stride_w + 1; }
+  bool depthwise() const { return groups == channels && groups == out_channels && groups > 1; }
+};
+
+// Register tile and blocking; choose_conv_tile fills it, the autotuner may try others.
+struct ConvTile {
+  int lanes = 16;
+  int pixels = 14;             // output pixels of a row held in registers
+  int vecs = 2;                // vectors of output channels held in registers
+  int64_t join_rows = 1;       // output rows walked as one (only where input pixels are contiguous across rows)
+  int64_t block_rows = 8;      // output rows (after joining) of a task
+  int64_t block_c = 1;         // channel blocks summed before partial sums go to scratch
+  bool channels_inner = true;  // tasks walk output channels fastest (weights fit in the cache) or rows fastest
+};
+
+struct ConvConfig {
+  std::string name;
+  Extent batch = 1;
+  ConvShape shape;
+  ConvInput input = ConvInput::Blocked;
+  ConvTile tile;
+  int input_buffer = 0, weight_buffer = 1, scratch_buffer = 2;
+  // Statements that consume `acc` and do the stores: vf32 of output channels oc .. oc+lanes-1, or (scalar text) float of oc.
+  // They see `image`, `oc`, `pixel` (= oh * out_w + ow), `bufs`, `params`. The vector text never sees channels past the last.
+  Hole epilogue;
+};
+
+// Whether the direct template (not the depthwise one) takes this shape: no groups, or groups of whole vectors.
+bool conv_direct_supported(const ConvShape& shape, ConvInput input, int lanes);
+
+ConvTile choose_conv_tile(const ConvShape& shape, ConvInput input, int lanes);
+
+// The kernel: void name(void* const* bufs, const int64_t* params, int64_t begin, int64_t end, int thread). Depthwise shapes
+// (multiplier 1; Blocked input, or Nhwc with whole vectors of channels) get their own kernel.
+std::string conv_text(const ConvConfig& config);
+
+int64_t conv_task_count(const ConvConfig& config, const int64_t* params);
+// Bytes of scratch a thread (thread t uses [t*bytes, (t+1)*bytes), 64-byte aligned); 0 where none is touched.
+int64_t conv_scratch_bytes(const ConvConfig& config);
+
+// Packs OIHW f32 weights for `config`, at compile time of the program. Direct: [group][oc tile][c block][kh][kw][c][oc in
+// tile]; depthwise: [channel block][kh][kw][lanes]. Zero padded. `packed` holds conv_packed_elements floats.
+int64_t conv_packed_elements(const ConvConfig& config);
+void pack_conv_weights(const ConvConfig& config, const float* oihw, float* packed);
+
+// A kernel that copies f32 [n][channels][pixels] to the blocked layout (tasks: n * channel blocks), and its inverse. The
+// buffers are bufs[0] -> bufs[1]; n is the task range's business: tasks = n * ceil(channels / lanes).
+std::string nchw_to_blocked_text(const std::string& name, int64_t channels, int64_t pixels, int lanes);
+std::string blocked_to_nchw_text(const std::string& name, int64_t channels, int64_t pixels, int lanes);
+
+}  // namespace toroid::codegen

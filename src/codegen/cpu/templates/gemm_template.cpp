@@ -1,0 +1,420 @@
+#include "codegen/cpu/templates/gemm_template.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/check.h"
+
+namespace toroid::codegen {
+namespace {
+
+// Row counts of the register tiles of one task with `rows` rows: equal heights where M is known, so that the last tile is
+// not a sliver; full tiles and then 4, 2, 1 where it is not (few kernels to compile).
+void collect_row_counts(int64_t rows, int tile_rows, std::set<int>& counts) {
+  while (rows > 0) {
+    const int64_t tiles = ceil_div(rows, tile_rows);
+    const int64_t r = ceil_div(rows, tiles);
+    counts.insert(static_cast<int>(r));
+    rows -= r;
+  }
+}
+
+struct Plan {
+  const GemmConfig& c;
+  int panel = 0;
+  bool copies_a = false, copies_b = false, splits_k = false;
+  std::set<int> row_counts, vec_counts;
+
+  explicit Plan(const GemmConfig& config) : c(config) {
+    const GemmTile& t = c.tile;
+    TOROID_CHECK(t.lanes > 0 && t.rows > 0 && t.vecs > 0 && t.block_k > 0 && t.block_m > 0, "empty GEMM tile");
+    panel = t.lanes * t.vecs;
+    copies_a = t.copy_a || !c.prologue.empty() || c.a_type != DType::F32 || c.a_col_stride != "1";
+    copies_b = c.b_source == GemmB::Strided || (c.b_source == GemmB::InPlace && !(c.n.is_constant() && c.n.value() % panel == 0));
+    splits_k = !c.k.is_constant() || c.k.value() > t.block_k;
+    if (c.m.is_constant()) {
+      if (c.m.value() >= t.block_m) collect_row_counts(t.block_m, t.rows, row_counts);
+      collect_row_counts(c.m.value() % t.block_m, t.rows, row_counts);
+    } else {
+      for (int r : {1, 2, 4, t.rows}) row_counts.insert(std::min(r, t.rows));
+    }
+    vec_counts.insert(t.vecs);
+    if (c.n.is_constant()) {
+      if (c.n.value() < panel) vec_counts.clear();
+      if (const int64_t rest = c.n.value() % panel) vec_counts.insert(static_cast<int>(ceil_div(rest, t.lanes)));
+    }
+  }
+
+  // Floats of the three scratch areas of a thread, as C expressions and as values: one formula, two readers.
+  int64_t copy_stride() const { return ceil_div(c.tile.block_k, 16) * 16 + 16; }
+  int64_t a_floats(int64_t k) const { return copies_a ? ceil_div(k, c.tile.block_k) * c.tile.block_m * copy_stride() : 0; }
+  int64_t b_floats(int64_t k) const { return copies_b ? ceil_div(k * panel, 16) * 16 : 0; }
+  int64_t partial_floats() const { return splits_k ? c.tile.block_m * panel : 0; }
+};
+
+constexpr std::string_view kMicro = R"(
+// tile[r][*] (+)= sum over k of a[r*lda + k] * b[k*ldb + *], @ROWS@ rows of @VECS@ vectors held in registers.
+T_KERNEL void @NAME@_micro_@ROWS@x@VECS@(const float* restrict a, int64_t lda, const @BTYPE@* restrict b, int64_t ldb, int64_t depth,
+                                       float* restrict tile, int accumulate, const char* ahead) {
+  @ACCS@
+  if (accumulate) {
+    @LOAD@
+  }
+  for (int64_t k = 0; k < depth; ++k) {
+    __builtin_prefetch(ahead + 64 * k, 0, 2);
+    @LOADB@
+    @FMA@
+    b += ldb;
+  }
+  @STORE@
+}
+)";
+
+std::string micro_text(const Plan& p, int rows, int vecs) {
+  const int lanes = p.c.tile.lanes;
+  std::string accs, load, loadb, fma, store;
+  const DType b_type = p.copies_b && p.c.b_source == GemmB::Strided ? DType::F32 : p.c.b_type;
+  for (int v = 0; v < vecs; ++v) {
+    loadb += fmt::format("const vf32 b{} = {};\n", v, load_vector(b_type, fmt::format("b + {}", v * lanes)));
+  }
+  for (int r = 0; r < rows; ++r) {
+    accs += "vf32";
+    fma += fmt::format("{{ const vf32 x = t_splat(a[{} * lda + k]);", r);
+    for (int v = 0; v < vecs; ++v) {
+      const std::string acc = fmt::format("c{}_{}", r, v);
+      accs += fmt::format("{} {} = {{0}}", v ? "," : "", acc);
+      const int at = r * p.panel + v * lanes;
+      load += fmt::format("{} = t_load(tile + {});{}", acc, at, v + 1 < vecs ? " " : "\n");
+      fma += fmt::format(" {} += x * b{};", acc, v);
+      store += fmt::format("t_store(tile + {}, {});{}", at, acc, v + 1 < vecs ? " " : "\n");
+    }
+    accs += ";\n";
+    fma += " }\n";
+  }
+  const std::string rows_text = std::to_string(rows), vecs_text = std::to_string(vecs);
+  for (std::string* s : {&accs, &load, &loadb, &fma, &store}) s->pop_back();
+  return expand(kMicro, {{"NAME", p.c.name},
+                         {"ROWS", rows_text},
+                         {"VECS", vecs_text},
+                         {"BTYPE", storage_type(b_type)},
+                         {"ACCS", accs},
+                         {"LOAD", load},
+                         {"LOADB", loadb},
+                         {"FMA", fma},
+                         {"STORE", store}});
+}
+
+// Chooses among the kernels above; only the pairs that this problem can reach exist.
+std::string dispatch_text(const Plan& p) {
+  const DType b_type = p.c.b_source == GemmB::Strided ? DType::F32 : p.c.b_type;
+  std::string cases, kernels;
+  for (int r : p.row_counts) {
+    for (int v : p.vec_counts) {
+      kernels += micro_text(p, r, v);
+      cases += fmt::format("case {}: {}_micro_{}x{}(a, lda, b, ldb, depth, tile, accumulate, ahead); break;\n", r * 16 + v, p.c.name, r, v);
+    }
+  }
+  cases.pop_back();
+  return kernels + expand(R"(
+static void @NAME@_micro(int64_t rows, int64_t vecs, const float* a, int64_t lda, const @BTYPE@* b, int64_t ldb, int64_t depth,
+                         float* tile, int accumulate, const char* ahead) {
+  switch (rows * 16 + vecs) {
+    @CASES@
+  }
+}
+)",
+                          {{"NAME", p.c.name}, {"BTYPE", storage_type(b_type)}, {"CASES", cases}});
+}
+
+std::string epilogue_text(const Plan& p) {
+  const bool ragged = !(p.c.n.is_constant() && p.c.n.value() % p.c.tile.lanes == 0);
+  const std::string tail = !ragged ? ""
+                                   : expand(R"(
+#pragma clang loop vectorize(disable) unroll(disable)
+for (; j < columns; ++j) {
+  const int64_t n = n0 + j;
+  const float acc = row[j];
+  @SCALAR@
+})",
+                                            {{"SCALAR", p.c.epilogue.scalar}});
+  return expand(R"(
+// Hands the finished sums of a register tile to the consumer's code.
+static void @NAME@_epilogue(const float* restrict tile, int64_t m0, int64_t rows, int64_t n0, int64_t columns, int64_t batch,
+                            void* const* bufs, const int64_t* params) {
+  @DECLARATIONS@
+  for (int64_t m = m0; m < m0 + rows; ++m) {
+    const float* restrict row = tile + (m - m0) * @PANEL@;
+    int64_t j = 0;
+    for (; j + T_LANES <= columns; j += T_LANES) {
+      const int64_t n = n0 + j;
+      const vf32 acc = t_load(row + j);
+      @VECTOR@
+    }
+    @TAIL@
+  }
+}
+)",
+                {{"NAME", p.c.name},
+                 {"PANEL", std::to_string(p.panel)},
+                 {"DECLARATIONS", p.c.epilogue.declarations},
+                 {"VECTOR", p.c.epilogue.vector},
+                 {"TAIL", tail}});
+}
+
+std::string copy_a_text(const Plan& p) {
+  if (!p.copies_a) return "";
+  Hole hole = p.c.prologue;
+  if (hole.empty()) {
+    hole.declarations = fmt::format("const {0}* restrict source = (const {0}*)bufs[{1}] + ({2});", storage_type(p.c.a_type), p.c.a_buffer,
+                                    p.c.a_batch_offset);
+    const std::string at = fmt::format("source + m * ({}) + k * ({})", p.c.a_row_stride, p.c.a_col_stride);
+    if (p.c.a_col_stride == "1") hole.vector = "a = " + load_vector(p.c.a_type, at) + ";";
+    hole.scalar = "a = " + load_scalar(p.c.a_type, at) + ";";
+  }
+  const std::string vector_loop = hole.vector.empty() ? ""
+                                                      : expand(R"(for (; k + T_LANES <= k1; k += T_LANES) {
+  vf32 a;
+  @VECTOR@
+  t_store(row + k, a);
+})",
+                                                               {{"VECTOR", hole.vector}});
+  return expand(R"(
+// Rows [m0, m1), columns [k0, k1) of A as f32: dst[(m - m0) * @STRIDE@ + k - k0].
+static void @NAME@_copy_a(float* restrict dst, int64_t m0, int64_t m1, int64_t k0, int64_t k1, int64_t batch, void* const* bufs,
+                          const int64_t* params) {
+  @DECLARATIONS@
+  for (int64_t m = m0; m < m1; ++m) {
+    float* restrict row = dst + (m - m0) * @STRIDE@ - k0;
+    int64_t k = k0;
+    @VECTORLOOP@
+#pragma clang loop vectorize(disable) unroll(disable)
+    for (; k < k1; ++k) {
+      float a;
+      @SCALAR@
+      row[k] = a;
+    }
+  }
+}
+)",
+                {{"NAME", p.c.name},
+                 {"STRIDE", std::to_string(p.copy_stride())},
+                 {"DECLARATIONS", hole.declarations},
+                 {"VECTORLOOP", vector_loop},
+                 {"SCALAR", hole.scalar}});
+}
+
+std::string copy_b_text(const Plan& p) {
+  if (!p.copies_b) return "";
+  const bool contiguous = p.c.b_col_stride == "1";
+  const std::string at = fmt::format("source + k * ({}) + (n0 + j) * ({})", p.c.b_row_stride, p.c.b_col_stride);
+  // Columns of the transposed form are contiguous along k: walk blocks of 16 x panel, so that whole lines are used.
+  const std::string body =
+      contiguous
+          ? expand(R"(for (int64_t k = 0; k < depth; ++k) {
+  float* restrict row = dst + k * @PANEL@;
+  int64_t j = 0;
+  for (; j + T_LANES <= columns; j += T_LANES) t_store(row + j, @VECTOR@);
+  for (; j < @PANEL@; ++j) row[j] = j < columns ? @SCALAR@ : 0.0f;
+})",
+                   {{"PANEL", std::to_string(p.panel)}, {"VECTOR", load_vector(p.c.b_type, at)}, {"SCALAR", load_scalar(p.c.b_type, at)}})
+          : expand(R"(for (int64_t k0 = 0; k0 < depth; k0 += 16) {
+  const int64_t k1 = k0 + 16 < depth ? k0 + 16 : depth;
+  for (int64_t j = 0; j < @PANEL@; ++j) {
+    for (int64_t k = k0; k < k1; ++k) dst[k * @PANEL@ + j] = j < columns ? @SCALAR@ : 0.0f;
+  }
+})",
+                   {{"PANEL", std::to_string(p.panel)}, {"SCALAR", load_scalar(p.c.b_type, at)}});
+  return expand(R"(
+// One panel of B as f32: dst[k * @PANEL@ + j], zeros past the last column.
+static void @NAME@_copy_b(float* restrict dst, int64_t n0, int64_t columns, int64_t depth, int64_t batch, void* const* bufs,
+                          const int64_t* params) {
+  const @TYPE@* restrict source = (const @TYPE@*)bufs[@BUFFER@] + (@OFFSET@);
+  @BODY@
+}
+)",
+                {{"NAME", p.c.name},
+                 {"PANEL", std::to_string(p.panel)},
+                 {"TYPE", storage_type(p.c.b_type)},
+                 {"BUFFER", std::to_string(p.c.b_buffer)},
+                 {"OFFSET", p.c.b_batch_offset},
+                 {"BODY", body}});
+}
+
+// Statements that set `b` and `ldb` for panel columns [n0, n0 + columns).
+std::string select_b_text(const Plan& p) {
+  const std::string type = storage_type(p.c.b_type);
+  const std::string copy = expand(R"(if (held_panel != batch * panels + panel) {
+  @NAME@_copy_b(b_copy, n0, columns, K, batch, bufs, params);
+  held_panel = batch * panels + panel;
+}
+const float* b = b_copy;
+const int64_t ldb = PANEL;)",
+                                  {{"NAME", p.c.name}});
+  switch (p.c.b_source) {
+    case GemmB::Packed:
+      return fmt::format("const {0}* b = (const {0}*)bufs[{1}] + ({2}) + panel * K * PANEL;\nconst int64_t ldb = PANEL;", type,
+                         p.c.b_buffer, p.c.b_batch_offset);
+    case GemmB::InPlace: {
+      const std::string direct = fmt::format("(const float*)bufs[{}] + ({}) + n0", p.c.b_buffer, p.c.b_batch_offset);
+      if (!p.copies_b) return fmt::format("const float* b = {};\nconst int64_t ldb = {};", direct, p.c.b_row_stride);
+      return expand(R"(const float* b = @DIRECT@;
+int64_t ldb = @STRIDE@;
+if (columns < PANEL) {
+  if (held_panel != batch) @NAME@_copy_b(b_copy, n0, columns, K, batch, bufs, params);
+  held_panel = batch;
+  b = b_copy;
+  ldb = PANEL;
+})",
+                    {{"NAME", p.c.name}, {"DIRECT", direct}, {"STRIDE", p.c.b_row_stride}});
+    }
+    case GemmB::Strided:
+      return copy;
+  }
+  fail<InternalError>("unknown source of B");
+}
+
+constexpr std::string_view kEntry = R"(
+// C[@M@, @N@] = A x B over K = @K@, batch @BATCH@. A task is @BLOCKM@ rows of one panel of @PANEL@ columns.
+void @NAME@(void* const* bufs, const int64_t* params, int64_t begin, int64_t end, int thread) {
+  enum { PANEL = @PANEL@, BLOCK_M = @BLOCKM@, BLOCK_K = @BLOCKK@, ROWS = @ROWS@ };
+  const int64_t M = @M@, N = @N@, K = @K@;
+  const int64_t blocks = (M + BLOCK_M - 1) / BLOCK_M, panels = (N + PANEL - 1) / PANEL;
+  @SCRATCH@
+  for (int64_t task = begin; task < end; ++task) {
+    @DECODE@
+    const int64_t m_begin = block * BLOCK_M, m_end = m_begin + BLOCK_M < M ? m_begin + BLOCK_M : M;
+    const int64_t n0 = panel * PANEL, columns = N - n0 < PANEL ? N - n0 : PANEL;
+    const int64_t vecs = @VECS@;
+    @SELECTB@
+    @SELECTA@
+    for (int64_t k0 = 0; k0 < K; k0 += BLOCK_K) {
+      const int64_t depth = K - k0 < BLOCK_K ? K - k0 : BLOCK_K;
+      // The block of B that comes next is fetched into the second-level cache by the first tiles of this one.
+      const char* ahead = (const char*)(b + (k0 + depth) * ldb);
+      const char* const ahead_end = ahead + depth * ldb * sizeof *b;
+      for (int64_t m = m_begin, rows; m < m_end; m += rows) {
+        const int64_t left = m_end - m;
+        @HEIGHT@
+        @TILEA@
+        float* tile = @TILE@;
+        @NAME@_micro(rows, vecs, a, lda, b + k0 * ldb, ldb, depth, tile, k0 > 0, ahead);
+        if (ahead < ahead_end) ahead += 64 * depth;
+        if (k0 + depth == K) @NAME@_epilogue(tile, m, rows, n0, columns, batch, bufs, params);
+      }
+    }
+  }
+}
+)";
+
+std::string entry_text(const Plan& p) {
+  const GemmConfig& c = p.c;
+  std::string scratch;
+  if (p.copies_a || p.copies_b || p.splits_k) {
+    scratch = expand(R"(const int64_t a_floats = @A@, b_floats = @B@, partial_floats = @P@;
+float* scratch = (float*)bufs[@BUFFER@] + thread * (a_floats + b_floats + partial_floats);
+)",
+                     {{"A", p.copies_a ? fmt::format("(K + BLOCK_K - 1) / BLOCK_K * BLOCK_M * {}", p.copy_stride()) : "0"},
+                      {"B", p.copies_b ? "(K * PANEL + 15) / 16 * 16" : "0"},
+                      {"P", p.splits_k ? "BLOCK_M * PANEL" : "0"},
+                      {"BUFFER", std::to_string(c.scratch_buffer)}});
+    if (p.copies_a) scratch += "float* a_copy = scratch;\nint64_t held_rows = -1;\n";
+    if (p.copies_b) scratch += "float* b_copy = scratch + a_floats;\nint64_t held_panel = -1;\n";
+    if (p.splits_k) scratch += "float* partial = scratch + a_floats + b_floats;\n";
+  }
+  if (!p.splits_k) scratch += "float small_tile[ROWS * PANEL] __attribute__((aligned(64)));\n";
+  scratch.pop_back();
+  // The copied operand stays while the other one advances.
+  const std::string decode = c.b_source == GemmB::Strided
+                                 ? "const int64_t block = task % blocks, panel = task / blocks % panels, batch = task / blocks / panels;"
+                                 : "const int64_t panel = task % panels, block = task / panels % blocks, batch = task / panels / blocks;";
+  // A copy is made tile by tile just before its first use, when the rows have to come into the cache anyway.
+  const std::string select_a = !p.copies_a
+                                   ? fmt::format("const int64_t lda = {0};\nconst float* const rows_a = (const float*)bufs[{1}] + ({2});",
+                                                 c.a_row_stride, c.a_buffer, c.a_batch_offset)
+                                   : fmt::format(R"(const int64_t lda = {};
+const int copy_a = held_rows != batch * blocks + block;
+held_rows = batch * blocks + block;)",
+                                                 p.copy_stride());
+  const std::string tile_a = !p.copies_a ? "const float* a = rows_a + m * lda + k0;"
+                                         : expand(R"(float* a = a_copy + (k0 / BLOCK_K * BLOCK_M + m - m_begin) * lda;
+if (copy_a) @NAME@_copy_a(a, m, m + rows, k0, k0 + depth, batch, bufs, params);)",
+                                                  {{"NAME", c.name}});
+  const std::string height =
+      c.m.is_constant() ? "const int64_t tiles = (left + ROWS - 1) / ROWS;\nrows = (left + tiles - 1) / tiles;"
+                        : fmt::format("rows = left >= ROWS ? ROWS : {}left >= 2 ? 2 : 1;", c.tile.rows > 4 ? "left >= 4 ? 4 : " : "");
+  return expand(kEntry, {{"NAME", c.name},
+                         {"M", c.m.text()},
+                         {"N", c.n.text()},
+                         {"K", c.k.text()},
+                         {"BATCH", c.batch.text()},
+                         {"PANEL", std::to_string(p.panel)},
+                         {"BLOCKM", std::to_string(c.tile.block_m)},
+                         {"BLOCKK", std::to_string(c.tile.block_k)},
+                         {"ROWS", std::to_string(c.tile.rows)},
+                         {"VECS", c.n.is_constant() ? "(columns + T_LANES - 1) / T_LANES" : std::to_string(c.tile.vecs)},
+                         {"SCRATCH", scratch},
+                         {"DECODE", decode},
+                         {"SELECTA", select_a},
+                         {"TILEA", tile_a},
+                         {"SELECTB", select_b_text(p)},
+                         {"HEIGHT", height},
+                         {"TILE", p.splits_k ? "partial + (m - m_begin) * PANEL" : "small_tile"}});
+}
+
+}  // namespace
+
+GemmTile choose_gemm_tile(int64_t m, int64_t n, int64_t k, int lanes) {
+  // Tiles that keep two FMA ports busy: enough independent sums, and loads (rows broadcasts + vecs) well below the FMAs.
+  static constexpr int kWide[][2] = {{8, 3}, {6, 4}};    // 32 registers
+  static constexpr int kNarrow[][2] = {{6, 2}, {4, 3}};  // 16 registers
+  GemmTile best;
+  best.lanes = lanes;
+  double best_cost = 0;
+  const auto consider = [&](int rows, int vecs) {
+    // Cycles of one step of k over the whole product: FMAs on two ports, loads on two, latency 4 with few sums.
+    const auto cost_of = [&](int64_t r, int64_t v) { return std::max({r * v / 2.0, (r + v) / 2.0, 4.0}); };
+    const int64_t all_vecs = ceil_div(n, lanes), tiles = ceil_div(m, rows), low = m / tiles;
+    const auto column_cost = [&](int64_t v) { return (m % tiles) * cost_of(low + 1, v) + (tiles - m % tiles) * cost_of(low, v); };
+    double cost = all_vecs / vecs * column_cost(vecs);
+    if (all_vecs % vecs) cost += column_cost(all_vecs % vecs);
+    if (best_cost == 0 || cost < best_cost * 0.98) {
+      best_cost = cost;
+      best.rows = rows;
+      best.vecs = vecs;
+    }
+  };
+  if (lanes >= 16) {
+    for (const auto& t : kWide) consider(t[0], t[1]);
+  } else {
+    for (const auto& t : kNarrow) consider(t[0], t[1]);
+  }
+  best.rows = static_cast<int>(std::min<int64_t>(best.rows, std::max<int64_t>(m, 1)));
+  // One block of a panel of B and the rows of a tile of A share the first-level cache; a task's rows of A stay in the second.
+  constexpr int64_t kShortK = 256, kBlockK = 144, kCacheFloats = 160 * 1024, kMaxRows = 128, kMinRows = 64;
+  const int64_t depth = std::max<int64_t>(k, 1), height = std::max<int64_t>(m, 1);
+  best.block_k = depth <= kShortK ? depth : ceil_div(ceil_div(depth, ceil_div(depth, kBlockK)), 16) * 16;
+  const int64_t fit = std::clamp(kCacheFloats / depth, kMinRows, kMaxRows);
+  best.block_m = ceil_div(ceil_div(height, ceil_div(height, fit)), best.rows) * best.rows;
+  best.copy_a = depth % 1024 == 0;  // rows 4 KiB apart fall into the same cache sets
+  return best;
+}
+
+std::string gemm_text(const GemmConfig& config) {
+  const Plan p(config);
+  TOROID_CHECK(config.b_source != GemmB::InPlace || (config.b_type == DType::F32 && config.b_col_stride == "1"),
+               "B can be read in place only when it is f32 with contiguous columns");
+  return template_head(config.tile.lanes) + dispatch_text(p) + copy_a_text(p) + copy_b_text(p) + epilogue_text(p) + entry_text(p);
+}
+
+int64_t gemm_task_count(const GemmConfig& c, const int64_t* params) {
+  return c.batch.value(params) * ceil_div(c.m.value(params), c.tile.block_m) *
+         ceil_div(c.n.value(params), static_cast<int64_t>(c.tile.vecs) * c.tile.lanes);
+}
+
+int64_t gemm_scratch_bytes(const GemmConfig& config, const int64_t* params) {
+  const Plan p(config);
+  const int64_t k = config.k.value(params);
+  return 4 * (p.a_floats(k) + p.b_floats(k) + p.partial_floats());
+}
+
+}  // namespace toroid::codegen

@@ -1,0 +1,63 @@
+// C[M,N] = A[M,K] x B[K,N] (batched) as C text: packed panels of B, register tiles, caller-written prologue and epilogue.
+#pragma once
+
+#include <string>
+
+#include "codegen/cpu/templates/template_text.h"
+
+namespace toroid::codegen {
+
+// Where B comes from.
+enum class GemmB {
+  Packed,   // pack_b's layout, made before the first call: [panel][K][panel columns], zero padded to whole panels
+  InPlace,  // [K][N] f32 with contiguous columns: read in place; the ragged last panel is copied to scratch
+  Strided,  // any strides, any float storage: each panel is copied to scratch, once per panel and thread
+};
+
+// Register tile and blocking. choose_gemm_tile fills it; the autotuner may try others.
+struct GemmTile {
+  int lanes = 16;         // floats in a vector
+  int rows = 8;           // rows of the register tile
+  int vecs = 3;           // vectors of the register tile: a panel has vecs * lanes columns
+  int64_t block_k = 384;  // K block: partial sums of longer sums wait in scratch
+  int64_t block_m = 128;  // rows of a task (a multiple of rows)
+  bool copy_a = false;    // copy A even where it could be read in place
+};
+
+struct GemmConfig {
+  std::string name;
+  Extent m, n, k, batch = 1;
+  GemmTile tile;
+
+  // A: element (i, j) of batch b is a[offset(b) + i*row_stride + j*col_stride]. Strides are C expressions over `params`,
+  // offset is one over `batch` too. Read in place when f32 with col_stride "1" and no prologue, else copied (scratch).
+  int a_buffer = 0;
+  DType a_type = DType::F32;
+  std::string a_row_stride, a_col_stride = "1", a_batch_offset = "0";
+  // Statements that set `a` (vf32 of A(m, k .. k+lanes-1), or float A(m, k)) from `m`, `k`, `batch`.
+  Hole prologue;
+
+  int b_buffer = 1;
+  GemmB b_source = GemmB::Packed;
+  DType b_type = DType::F32;                                           // storage of B (of the packed panels for Packed)
+  std::string b_row_stride, b_col_stride = "1", b_batch_offset = "0";  // not used by Packed, but for b_batch_offset
+
+  // Statements that consume `acc` (vf32: columns n .. n+lanes-1 of row m; or float at (m, n)) and do the stores. They see
+  // `m`, `n`, `batch`, `bufs`, `params`. The vector text is never run on columns at or past N.
+  Hole epilogue;
+
+  int scratch_buffer = 2;  // see gemm_scratch_bytes; not touched when that is 0
+};
+
+// A tile for these sizes (any extent may be a guess when symbolic).
+GemmTile choose_gemm_tile(int64_t m, int64_t n, int64_t k, int lanes);
+
+// The kernel: void name(void* const* bufs, const int64_t* params, int64_t begin, int64_t end, int thread).
+std::string gemm_text(const GemmConfig& config);
+
+// Number of tasks to split over threads, and bytes of scratch each thread needs (thread t uses [t*bytes, (t+1)*bytes) of
+// the scratch buffer, which must be 64-byte aligned).
+int64_t gemm_task_count(const GemmConfig& config, const int64_t* params);
+int64_t gemm_scratch_bytes(const GemmConfig& config, const int64_t* params);
+
+}  // namespace toroid::codegen

@@ -1,0 +1,129 @@
+#include "codegen/cpu/templates/gemv_template.h"
+
+#include "base/check.h"
+
+namespace toroid::codegen {
+namespace {
+
+constexpr int kRowsOfB = 4;  // weight rows read side by side: four streams keep the memory busy
+
+// sums[m][r] = dot product of row m of A and row r of b, for `rows` weight rows.
+std::string dots_text(const GemvConfig& c, int rows) {
+  std::string accs, loads, fma, sum, tail;
+  for (int m = 0; m < c.m; ++m) {
+    fma += fmt::format("{{ const vf32 x = t_load(a + {} * lda + k);", m);
+    for (int r = 0; r < rows; ++r) {
+      accs += fmt::format("{}s{}_{} = {{0}}", accs.empty() ? "vf32 " : ", ", m, r);
+      fma += fmt::format(" s{}_{} += x * b{};", m, r, r);
+      sum += fmt::format("float d{0}_{1} = @NAME@_sum(s{0}_{1});\n", m, r);
+      tail += fmt::format("d{0}_{1} += a[{0} * lda + k] * {2};\n", m, r, load_scalar(c.b_type, fmt::format("b + {} * ldb + k", r)));
+    }
+    fma += " }\n";
+  }
+  std::string store;
+  for (int m = 0; m < c.m; ++m) {
+    for (int r = 0; r < rows; ++r) store += fmt::format("sums[{} * T_LANES + {}] = d{}_{};\n", m, r, m, r);
+  }
+  for (int r = 0; r < rows; ++r) {
+    loads += fmt::format("__builtin_prefetch(b + {0} * ldb + k + {1}, 0, 3);\nconst vf32 b{0} = {2};\n", r, 2048 / size_of(c.b_type),
+                         load_vector(c.b_type, fmt::format("b + {} * ldb + k", r)));
+  }
+  for (std::string* s : {&loads, &fma, &sum, &tail, &store}) s->pop_back();
+  return expand(R"(
+static void @NAME@_dots_@ROWS@(const float* restrict a, int64_t lda, const @TYPE@* restrict b, int64_t ldb, int64_t depth,
+                            float* restrict sums) {
+  @ACCS@;
+  int64_t k = 0;
+  for (; k + T_LANES <= depth; k += T_LANES) {
+    @LOADS@
+    @FMA@
+  }
+  @SUM@
+#pragma clang loop vectorize(disable) unroll(disable)
+  for (; k < depth; ++k) {
+    @TAIL@
+  }
+  @STORE@
+}
+)",
+                {{"NAME", c.name},
+                 {"ROWS", std::to_string(rows)},
+                 {"TYPE", storage_type(c.b_type)},
+                 {"ACCS", accs},
+                 {"LOADS", loads},
+                 {"FMA", fma},
+                 {"SUM", expand(sum, {{"NAME", c.name}})},
+                 {"TAIL", tail},
+                 {"STORE", store}});
+}
+
+constexpr std::string_view kSum = R"(
+static inline float @NAME@_sum(vf32 v) {
+  float x[T_LANES] __attribute__((aligned(64)));
+  t_store(x, v);
+#pragma clang loop unroll(full)
+  for (int half = T_LANES / 2; half > 0; half /= 2) {
+#pragma clang loop unroll(full)
+    for (int i = 0; i < half; ++i) x[i] += x[i + half];
+  }
+  return x[0];
+}
+)";
+
+constexpr std::string_view kEntry = R"(
+// C[@M@, @N@] = A x W^T over K = @K@. A task is @TASK@ columns.
+void @NAME@(void* const* bufs, const int64_t* params, int64_t begin, int64_t end, int thread) {
+  const int64_t N = @N@, K = @K@, lda = @LDA@, ldb = @LDB@, batch = 0;
+  const float* const a = (const float*)bufs[@A@];
+  const @TYPE@* const weights = (const @TYPE@*)bufs[@B@];
+  const int64_t stop = end * @TASK@ < N ? end * @TASK@ : N;
+  @DECLARATIONS@
+  for (int64_t n0 = begin * @TASK@; n0 < stop; n0 += T_LANES) {
+    const int64_t columns = N - n0 < T_LANES ? N - n0 : T_LANES;
+    float sums[@M@ * T_LANES] __attribute__((aligned(64)));
+    int64_t j = 0;
+    for (; j + @ROWS@ <= columns; j += @ROWS@) @NAME@_dots_@ROWS@(a, lda, weights + (n0 + j) * ldb, ldb, K, sums + j);
+    for (; j < columns; ++j) @NAME@_dots_1(a, lda, weights + (n0 + j) * ldb, ldb, K, sums + j);
+    for (int64_t m = 0; m < @M@; ++m) {
+      if (columns == T_LANES) {
+        const int64_t n = n0;
+        const vf32 acc = t_load(sums + m * T_LANES);
+        @VECTOR@
+      } else {
+#pragma clang loop vectorize(disable) unroll(disable)
+        for (int64_t n = n0; n < N; ++n) {
+          const float acc = sums[m * T_LANES + n - n0];
+          @SCALAR@
+        }
+      }
+    }
+  }
+}
+)";
+
+}  // namespace
+
+std::string gemv_text(const GemvConfig& c) {
+  TOROID_CHECK(c.m >= 1 && c.m <= 4 && c.task_columns > 0 && c.task_columns % c.lanes == 0, "GEMV of {} rows, {} columns a task", c.m,
+               c.task_columns);
+  const auto n = [](int64_t x) { return std::to_string(x); };
+  return template_head(c.lanes) + expand(kSum, {{"NAME", c.name}}) + dots_text(c, kRowsOfB) + dots_text(c, 1) +
+         expand(kEntry, {{"NAME", c.name},
+                         {"M", n(c.m)},
+                         {"N", c.n.text()},
+                         {"K", c.k.text()},
+                         {"TASK", n(c.task_columns)},
+                         {"LDA", c.a_row_stride},
+                         {"LDB", c.b_row_stride},
+                         {"A", n(c.a_buffer)},
+                         {"B", n(c.b_buffer)},
+                         {"TYPE", storage_type(c.b_type)},
+                         {"ROWS", n(kRowsOfB)},
+                         {"DECLARATIONS", c.epilogue.declarations},
+                         {"VECTOR", c.epilogue.vector},
+                         {"SCALAR", c.epilogue.scalar}});
+}
+
+int64_t gemv_task_count(const GemvConfig& c, const int64_t* params) { return ceil_div(c.n.value(params), c.task_columns); }
+
+}  // namespace toroid::codegen

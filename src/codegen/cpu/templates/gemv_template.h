@@ -1,0 +1,31 @@
+// C[M,N] = A[M,K] x W[N,K]^T for very small M as C text: streams plain row-major weights at memory speed.
+#pragma once
+
+#include <string>
+
+#include "codegen/cpu/templates/template_text.h"
+
+namespace toroid::codegen {
+
+struct GemvConfig {
+  std::string name;
+  int lanes = 16;
+  int64_t m = 1;  // 1 .. 4
+  Extent n, k;
+  // A: f32, contiguous columns, rows a_row_stride (C expression) apart. A half A is converted by the caller.
+  int a_buffer = 0, b_buffer = 1;
+  std::string a_row_stride;
+  // Weights [N][K] in storage b_type (f32, bf16, f16), rows b_row_stride (C expression) apart.
+  DType b_type = DType::F32;
+  std::string b_row_stride;
+  int64_t task_columns = 64;  // columns of C of a task, a multiple of lanes
+  // As in GemmConfig: consumes `acc` of columns n .. n+lanes-1 of row m (vector text) or of (m, n) (scalar text).
+  Hole epilogue;
+};
+
+// The kernel: void name(void* const* bufs, const int64_t* params, int64_t begin, int64_t end, int thread). No scratch.
+std::string gemv_text(const GemvConfig& config);
+
+int64_t gemv_task_count(const GemvConfig& config, const int64_t* params);
+
+}  // namespace toroid::codegen

@@ -1,0 +1,28 @@
+// What makes a traced graph run: the compiler, or the reference evaluator.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "graph/graph.h"
+
+namespace toroid::front {
+
+struct BackendOptions {
+  bool reduce_overhead = false;
+  bool freezing = false;
+  bool templates = true;
+  bool fuse = true;
+};
+
+// Runs a graph on its user inputs: returns its outputs, and writes those inputs that the graph writes.
+using Program = std::function<std::vector<Tensor>(std::span<const Tensor>)>;
+using Backend = std::function<Program(std::unique_ptr<graph::Graph>, const BackendOptions&)>;
+
+// "compiled", "reference", and what was registered. UserError with near names for others.
+Backend find_backend(const std::string& name);
+// Adds or replaces a backend, for the whole process.
+void register_backend(const std::string& name, Backend backend);
+
+}  // namespace toroid::front

@@ -1,0 +1,26 @@
+#include "compile/debug_folder.h"
+
+#include <atomic>
+#include <filesystem>
+
+#include "base/files.h"
+#include "base/options.h"
+
+namespace toroid::compile {
+
+DebugFolder::DebugFolder(const std::string& name) {
+  if (!get_option(options::kCompileDebug)) return;
+  static std::atomic<int> next{0};
+  std::string root = get_option(options::kDebugDir);
+  if (root.empty()) root = "toroid_debug";
+  path_ = root + "/" + (name.empty() ? "graph" : name) + "_" + std::to_string(next++);
+}
+
+void DebugFolder::write(const std::string& file, const std::function<std::string()>& text) const {
+  if (path_.empty()) return;
+  std::filesystem::path path = std::filesystem::path(path_) / file;
+  make_directories(path.parent_path());
+  write_file_atomic(path, text());
+}
+
+}  // namespace toroid::compile

@@ -1,0 +1,21 @@
+// The folder into which a compile writes what each stage made, when the option compile_debug is on.
+#pragma once
+
+#include <functional>
+#include <string>
+
+namespace toroid::compile {
+
+class DebugFolder {
+ public:
+  // Makes <debug_dir>/<name>_<number>. Does nothing when the option is off.
+  explicit DebugFolder(const std::string& name);
+  // text is only called when the folder is on.
+  void write(const std::string& file, const std::function<std::string()>& text) const;
+  bool on() const { return !path_.empty(); }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace toroid::compile

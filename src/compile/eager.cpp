@@ -1,0 +1,304 @@
+#include "compile/eager.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/scalar.h"
+#include "graph/bind.h"
+#include "graph/recorder.h"
+#include "ops/reference.h"
+#include "trace/strided_view.h"
+
+namespace toroid {
+namespace front {
+namespace {
+
+// Attribute sets of one operation beyond which it is no longer compiled for each new one.
+constexpr size_t kMaxFamilies = 4096;
+constexpr size_t kMaxVariants = 8;
+
+template <class T>
+void put(std::string& key, const T& v) {
+  key.append(reinterpret_cast<const char*>(&v), sizeof v);
+}
+
+// Everything of the arguments that the code of an operation depends on, but for sizes of tensors.
+std::string family_key(const ops::Op& op, const CallArgs& args, std::vector<const Tensor*>& tensors) {
+  std::string key;
+  key.reserve(96);
+  put(key, &op);
+  auto tensor = [&](const Tensor& t) {
+    if (!t.defined()) {
+      key += '-';
+      return;
+    }
+    key += 'T';
+    put(key, t.dtype());
+    put(key, static_cast<uint8_t>(t.sizes().size()));
+    tensors.push_back(&t);
+  };
+  auto number = [&](const Expr& e) { put(key, e.constant()); };
+  for (auto& a : args) {
+    key += static_cast<char>('a' + a.index());
+    std::visit(
+        [&](const auto& v) {
+          using V = std::decay_t<decltype(v)>;
+          if constexpr (std::is_same_v<V, Tensor>)
+            tensor(v);
+          else if constexpr (std::is_same_v<V, Expr>)
+            number(v);
+          else if constexpr (std::is_same_v<V, std::monostate>)
+            key += '0';
+          else if constexpr (std::is_same_v<V, std::string> || std::is_same_v<V, std::vector<bool>>) {
+            put(key, v.size());
+            for (auto c : v) key += static_cast<char>(c);
+          } else if constexpr (std::is_same_v<V, std::vector<Tensor>> || std::is_same_v<V, std::vector<Expr>> ||
+                               std::is_same_v<V, std::vector<double>>) {
+            put(key, v.size());
+            for (auto& x : v) {
+              if constexpr (std::is_same_v<V, std::vector<Tensor>>)
+                tensor(x);
+              else if constexpr (std::is_same_v<V, std::vector<Expr>>)
+                number(x);
+              else
+                put(key, x);
+            }
+          } else {
+            put(key, v);
+          }
+        },
+        a);
+  }
+  return key;
+}
+
+// A number given for a tensor becomes a 0-d tensor, so that x * 0.1 and x * 0.2 are one program. It has the same part in type promotion.
+Tensor number_tensor(const Arg<Tensor>& a, bool wide) {
+  if (auto* d = std::get_if<double>(&a)) return Tensor::full({}, *d, wide ? DType::F64 : DType::F32);
+  if (auto* b = std::get_if<bool>(&a)) return Tensor::full({}, *b, DType::Bool);
+  Tensor t = Tensor::empty({}, DType::I64);
+  *t.data<int64_t>() = std::get<Expr>(a).constant();
+  return t;
+}
+
+void wrap_numbers(const ops::Op& op, CallArgs& args) {
+  if (!op.formula) return;
+  bool wide = false;
+  for (auto& a : args)
+    if (auto* t = std::get_if<Tensor>(&a)) wide = wide || t->dtype() == DType::F64 || t->dtype() == DType::C128;
+  for (size_t i = 0; i < args.size(); ++i) {
+    const Arg<Tensor>& a = args[i];
+    bool number = std::holds_alternative<double>(a) || std::holds_alternative<bool>(a) || std::holds_alternative<Expr>(a);
+    if (number && op.schema.params[i].type == ops::ParamType::Tensor) args[i] = number_tensor(a, wide);
+  }
+}
+
+bool has_complex(std::span<const Tensor* const> tensors) {
+  return std::any_of(tensors.begin(), tensors.end(), [](const Tensor* t) { return is_complex(t->dtype()); });
+}
+
+}  // namespace
+
+EagerDispatcher& EagerDispatcher::instance() {
+  static EagerDispatcher& d = *new EagerDispatcher;  // never destroyed: threads may outlive main
+  return d;
+}
+
+bool EagerDispatcher::decide(const sym::Relation& r) {
+  auto k = sym::known(r);
+  TOROID_CHECK(k, "undecided relation {} among ordinary sizes", sym::to_string(r));
+  return *k;
+}
+int64_t EagerDispatcher::specialize(const Expr& e) { return e.constant(); }
+double EagerDispatcher::item(const Tensor& t, const std::source_location&) { return load_number(t.raw_data(), t.dtype()).as_double(); }
+
+std::vector<Tensor> EagerDispatcher::reference(const ops::Op& op, CallArgs args) {
+  reference_.fetch_add(1, std::memory_order_relaxed);
+  DispatchScope scope(*this);
+  return ops::evaluate(op, std::move(args));
+}
+
+std::vector<Tensor> EagerDispatcher::call(const ops::Op& op, CallArgs args, const std::source_location& where) {
+  for (auto& a : args)
+    map_arg<Tensor>(a, [&](const Tensor& t) {
+      TOROID_USER_CHECK(!is_proxy(t), "{}: a tensor of a trace is used outside of the function that is traced", op.name);
+      return t;
+    });
+  if (op.index_map && op.schema.params[0].alias) return trace::strided_view(op, args);
+  if (!graph::is_mutating(op)) return functional(op, std::move(args), where);
+  if (!op.inplace_of) {  // writes more than its first argument: its parts say what
+    TOROID_USER_CHECK(op.decompose, "{} writes in place and has no eager form", op.name);
+    DispatchScope scope(*this);
+    return op.decompose(ops::CallReader(op, args));
+  }
+  Tensor self = std::get<Tensor>(args.at(0));
+  Tensor result = functional(*op.inplace_of, std::move(args), where).at(0);
+  if (result.sizes() != self.sizes()) {
+    result = ops::call1("expand", {result, std::vector<Expr>(self.sizes().begin(), self.sizes().end())});
+    TOROID_USER_CHECK(result.sizes() == self.sizes(), "{}: the result {} does not fit into {}", op.name, to_string(result),
+                      to_string(self));
+  }
+  copy_elements(result, self);
+  return {self};
+}
+
+std::vector<Tensor> EagerDispatcher::functional(const ops::Op& op, CallArgs args, const std::source_location& where) {
+  // Random numbers, effects and training statistics: the parts run one by one.
+  bool statistics = op.decompose && op.schema.find("training") >= 0 && op.schema.find("running_mean") >= 0;
+  if (op.decompose && (op.random || statistics)) {
+    DispatchScope scope(*this);
+    return op.decompose(ops::CallReader(op, args));
+  }
+  wrap_numbers(op, args);
+  std::vector<const Tensor*> tensors;
+  FamilyKey key = family_key(op, args, tensors);
+  if (tensors.empty() || op.random || op.effect || has_complex(tensors)) return reference(op, std::move(args));
+  auto variant = find(key, tensors);
+  if (!variant) variant = make(op, key, args, tensors, where);
+  if (!variant) return reference(op, std::move(args));
+  std::vector<Tensor> inputs;
+  for (auto* t : tensors) inputs.push_back(*t);
+  return variant->program(inputs);
+}
+
+std::shared_ptr<const EagerDispatcher::Variant> EagerDispatcher::find(const FamilyKey& key, std::span<const Tensor* const> tensors) const {
+  std::shared_lock lock(mutex_);
+  auto it = families_.find(key);
+  if (it == families_.end()) return nullptr;
+  for (size_t i = it->second.variants.size(); i-- > 0;)
+    if (it->second.variants[i]->guards.hold(tensors)) return it->second.variants[i];
+  return nullptr;
+}
+
+// Null when the operation is to run by the reference evaluator.
+std::shared_ptr<const EagerDispatcher::Variant> EagerDispatcher::make(const ops::Op& op, const FamilyKey& key, const CallArgs& args,
+                                                                      std::span<const Tensor* const> tensors,
+                                                                      const std::source_location& where) {
+  std::lock_guard one_at_a_time(compile_mutex_);
+  if (auto made = find(key, tensors)) return made;
+  std::vector<std::vector<bool>> changed(tensors.size());
+  Backend backend;
+  {
+    std::unique_lock lock(mutex_);
+    if (fallbacks_.count(&op)) return nullptr;
+    if (families_.size() >= kMaxFamilies && !families_.count(key)) return nullptr;
+    Family& f = families_[key];
+    if (f.variants.size() >= kMaxVariants) return nullptr;
+    f.sizes.resize(tensors.size());
+    f.changed.resize(tensors.size());
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      const auto& sizes = tensors[i]->sizes();
+      f.changed[i].resize(sizes.size());
+      for (size_t d = 0; d < sizes.size(); ++d)
+        if (!f.variants.empty() && f.sizes[i][d] != sizes[d]) f.changed[i][d] = true;
+      f.sizes[i] = sizes;
+    }
+    changed = f.changed;
+    if (!backend_) backend_ = find_backend("compiled");
+    backend = backend_;
+  }
+  auto g = std::make_unique<graph::Graph>();
+  g->name = op.name;
+  graph::Recorder recorder(*g);
+  size_t next = 0;
+  std::vector<int> positions;
+  std::vector<std::string> names;
+  CallArgs stand_ins;
+  for (auto& a : args)
+    stand_ins.push_back(map_arg<Tensor>(a, [&](const Tensor& t) -> Tensor {
+      if (!t.defined()) return t;
+      TensorType type{t.dtype(), {}, {}};
+      bool symbolic = false;
+      for (size_t d = 0; d < t.sizes().size(); ++d) {
+        int64_t size = t.sizes()[d];
+        if (changed[next][d] && size > 1) {
+          Expr s = g->new_symbol("s", 2, sym::kInf - 1, false);
+          recorder.set_hint(s.node()->name, size);
+          type.sizes.push_back(s);
+          symbolic = true;
+        } else {
+          type.sizes.push_back(size);
+        }
+      }
+      if (!symbolic && !t.is_contiguous()) type.strides.assign(t.strides().begin(), t.strides().end());
+      positions.push_back(static_cast<int>(next));
+      names.push_back(fmt::format("tensor {} of {}", next, op.name));
+      ++next;
+      return recorder.proxy(g->add_input(std::move(type), graph::InputKind::User, "x"));
+    }));
+  // Errors of the caller (sizes that do not fit) leave from here.
+  for (auto& r : recorder.call(op, std::move(stand_ins), where))
+    g->outputs.push_back({static_cast<graph::Value*>(r.impl()->proxy), {}, -1});
+  auto v = std::make_shared<Variant>();
+  try {
+    v->guards = Guards(*g, tensors, positions, names, false);
+    v->program = backend(std::move(g), {});
+  } catch (const Error& e) {
+    log(Artifact::Perf, fmt::format("{} runs by the reference evaluator: {}", op.name, e.what()));
+    std::unique_lock lock(mutex_);
+    fallbacks_[&op] = e.what();
+    return nullptr;
+  }
+  compiles_.fetch_add(1);
+  std::unique_lock lock(mutex_);
+  families_[key].variants.push_back(v);
+  return v;
+}
+
+EagerDispatcher::Counts EagerDispatcher::counts() const {
+  Counts c;
+  c.compiles = compiles_;
+  c.reference = reference_;
+  std::shared_lock lock(mutex_);
+  for (auto& [op, why] : fallbacks_) c.fallbacks[op->name] = why;
+  return c;
+}
+
+void EagerDispatcher::reset() {
+  std::unique_lock lock(mutex_);
+  families_.clear();
+  fallbacks_.clear();
+}
+
+void EagerDispatcher::set_backend(Backend backend) {
+  reset();
+  std::unique_lock lock(mutex_);
+  backend_ = std::move(backend);
+}
+
+std::vector<Tensor> run_one_by_one(const graph::Graph& g, std::span<const Tensor> user_inputs) {
+  graph::BoundSymbols symbols = graph::bind_inputs(g, user_inputs);
+  std::vector<Tensor> values(g.values.size());
+  size_t next = 0;
+  for (auto& in : g.inputs) values[static_cast<size_t>(in.value->id)] = in.kind == graph::InputKind::User ? user_inputs[next++] : in.data;
+  EagerDispatcher& eager = EagerDispatcher::instance();
+  for (auto& n : g.nodes) {
+    CallArgs args;
+    for (auto& a : n->args) {
+      args.push_back(map_arg<Tensor>(a, [&](graph::Value* v) { return v ? values[static_cast<size_t>(v->id)] : Tensor(); }));
+      if (auto* e = std::get_if<Expr>(&args.back())) *e = symbols.value(*e);
+      if (auto* list = std::get_if<std::vector<Expr>>(&args.back()))
+        for (auto& e : *list) e = symbols.value(e);
+    }
+    auto results = eager.call(*n->op, std::move(args), std::source_location::current());
+    for (size_t i = 0; i < n->results.size(); ++i) {
+      graph::bind_sizes(symbols, n->results[i]->type, results.at(i).sizes());
+      values[static_cast<size_t>(n->results[i]->id)] = results[i];
+    }
+  }
+  std::vector<Tensor> out;
+  for (auto& o : g.outputs) out.push_back(o.value ? values[static_cast<size_t>(o.value->id)] : Tensor());
+  return out;
+}
+
+}  // namespace front
+
+namespace detail {
+bool install_eager() {
+  install_eager_dispatcher(&front::EagerDispatcher::instance());
+  return true;
+}
+}  // namespace detail
+
+}  // namespace toroid

@@ -1,0 +1,69 @@
+// Eager execution: each operation on ordinary tensors is a program of one operation, compiled once and kept.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <shared_mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "compile/backend.h"
+#include "compile/guards.h"
+
+namespace toroid::front {
+
+// Safe to use from several threads.
+class EagerDispatcher : public Dispatcher {
+ public:
+  // The one of the process.
+  static EagerDispatcher& instance();
+
+  std::vector<Tensor> call(const ops::Op& op, CallArgs args, const std::source_location& where) override;
+  bool decide(const sym::Relation& r) override;
+  int64_t specialize(const Expr& e) override;
+  double item(const Tensor& t, const std::source_location& where) override;
+
+  struct Counts {
+    int64_t compiles = 0;                          // programs of one operation made
+    int64_t reference = 0;                         // calls by the reference evaluator
+    std::map<std::string, std::string> fallbacks;  // operation -> why it is not compiled
+  };
+  Counts counts() const;
+  // Drops all programs.
+  void reset();
+  // "compiled" unless set otherwise.
+  void set_backend(Backend backend);
+
+ private:
+  struct Variant {
+    Guards guards;
+    Program program;
+  };
+  // All variants of one operation with equal attributes, dtypes and ranks.
+  struct Family {
+    std::vector<std::shared_ptr<const Variant>> variants;
+    std::vector<std::vector<int64_t>> sizes;  // of the tensors of the latest variant
+    std::vector<std::vector<bool>> changed;   // sizes that have differed between calls
+  };
+  using FamilyKey = std::string;
+
+  std::vector<Tensor> functional(const ops::Op& op, CallArgs args, const std::source_location& where);
+  std::vector<Tensor> reference(const ops::Op& op, CallArgs args);
+  std::shared_ptr<const Variant> find(const FamilyKey& key, std::span<const Tensor* const> tensors) const;
+  std::shared_ptr<const Variant> make(const ops::Op& op, const FamilyKey& key, const CallArgs& args, std::span<const Tensor* const> tensors,
+                                      const std::source_location& where);
+
+  mutable std::shared_mutex mutex_;
+  std::unordered_map<FamilyKey, Family> families_;
+  std::unordered_map<const ops::Op*, std::string> fallbacks_;
+  std::mutex compile_mutex_;
+  Backend backend_;
+  std::atomic<int64_t> compiles_{0}, reference_{0};
+};
+
+// Runs a traced graph operation by operation: views share memory and writes happen where they stand, whatever the inputs overlap with.
+std::vector<Tensor> run_one_by_one(const graph::Graph& g, std::span<const Tensor> user_inputs);
+
+}  // namespace toroid::front

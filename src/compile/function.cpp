@@ -1,0 +1,549 @@
+// Compiled functions: guards, variants, recompiles, graph breaks.
+#include <atomic>
+#include <mutex>
+#include <set>
+#include <unordered_map>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/options.h"
+#include "compile/eager.h"
+#include "compile/guards.h"
+#include "compile/settings.h"
+#include "trace/tracer.h"
+
+namespace toroid {
+namespace detail {
+namespace {
+
+using front::Guards;
+using trace::SizePolicy;
+using trace::Tracer;
+
+using Scalar = std::variant<int64_t, double, bool, std::string>;
+constexpr size_t kKeptReasons = 256;
+
+// A call, with its tensors laid out in a row.
+struct Call {
+  std::vector<const Tensor*> tensors;
+  std::span<const ArgumentView> arguments;
+  Body body;
+  void* function;
+
+  std::vector<Tensor> run(std::span<const Tensor> in_place_of_tensors) const { return body(function, in_place_of_tensors, arguments); }
+  std::vector<Tensor> run_eagerly() const {
+    std::vector<Tensor> own;
+    for (auto* t : tensors) own.push_back(*t);
+    return run(own);
+  }
+};
+
+Call call_of(std::span<const ArgumentView> arguments, Body body, void* function) {
+  Call c{{}, arguments, body, function};
+  c.tensors.reserve(arguments.size());
+  for (auto& a : arguments) {
+    if (auto* t = std::get_if<const Tensor*>(&a)) c.tensors.push_back(*t);
+    if (auto* list = std::get_if<const std::vector<Tensor>*>(&a))
+      for (auto& t : **list) c.tensors.push_back(&t);
+  }
+  return c;
+}
+
+// Values of the arguments that are not tensors; of a list of tensors its length.
+std::vector<Scalar> scalars_of(std::span<const ArgumentView> arguments) {
+  std::vector<Scalar> out;
+  for (auto& a : arguments) {
+    if (auto* list = std::get_if<const std::vector<Tensor>*>(&a))
+      out.emplace_back(static_cast<int64_t>((*list)->size()));
+    else if (auto* i = std::get_if<int64_t>(&a))
+      out.emplace_back(*i);
+    else if (auto* d = std::get_if<double>(&a))
+      out.emplace_back(*d);
+    else if (auto* b = std::get_if<bool>(&a))
+      out.emplace_back(*b);
+    else if (auto* s = std::get_if<std::string_view>(&a))
+      out.emplace_back(std::string(*s));
+  }
+  return out;
+}
+
+bool equal(const ArgumentView& a, const Scalar& s) {
+  if (auto* list = std::get_if<const std::vector<Tensor>*>(&a))
+    return std::get_if<int64_t>(&s) && std::get<int64_t>(s) == static_cast<int64_t>((*list)->size());
+  if (auto* i = std::get_if<int64_t>(&a)) return std::get_if<int64_t>(&s) && std::get<int64_t>(s) == *i;
+  if (auto* d = std::get_if<double>(&a))
+    return std::get_if<double>(&s) && (std::get<double>(s) == *d || (std::get<double>(s) != std::get<double>(s) && *d != *d));
+  if (auto* b = std::get_if<bool>(&a)) return std::get_if<bool>(&s) && std::get<bool>(s) == *b;
+  if (auto* t = std::get_if<std::string_view>(&a)) return std::get_if<std::string>(&s) && std::get<std::string>(s) == *t;
+  return false;
+}
+
+std::string text_of(const Scalar& s) {
+  if (auto* i = std::get_if<int64_t>(&s)) return std::to_string(*i);
+  if (auto* d = std::get_if<double>(&s)) return fmt::format("{}", *d);
+  if (auto* b = std::get_if<bool>(&s)) return *b ? "true" : "false";
+  return "\"" + std::get<std::string>(s) + "\"";
+}
+
+// One compiled variant.
+struct Entry {
+  Guards guards;
+  std::vector<Scalar> scalars;
+  std::vector<int> inputs;  // argument tensor for each input of the program
+  front::Program program;   // null: run eagerly
+  std::vector<Tensor> captured;
+  bool writes = false;
+  std::string text;  // of the traced graph
+  std::vector<std::vector<SizePolicy>> policies;
+
+  bool matches(const Call& c) const {
+    size_t next = 0;
+    for (auto& a : c.arguments)
+      if (!std::holds_alternative<const Tensor*>(a) && (next >= scalars.size() || !equal(a, scalars[next++]))) return false;
+    if (next != scalars.size() || !guards.hold(c.tensors)) return false;
+    if (!writes || !program) return true;
+    for (auto* t : c.tensors)
+      for (auto& w : captured)
+        if (t->defined() && front::share_memory(*t, w)) return false;
+    return true;
+  }
+  std::string failure(const Call& c) const {
+    size_t next = 0;
+    for (size_t i = 0; i < c.arguments.size(); ++i) {
+      if (std::holds_alternative<const Tensor*>(c.arguments[i])) continue;
+      if (next >= scalars.size()) return "the number of arguments changed";
+      const Scalar& s = scalars[next++];
+      if (equal(c.arguments[i], s)) continue;
+      auto now = scalars_of(c.arguments.subspan(i, 1));
+      if (std::holds_alternative<const std::vector<Tensor>*>(c.arguments[i]))
+        return fmt::format("argument {}: had {} tensors, has {}", i, text_of(s), text_of(now[0]));
+      return fmt::format("argument {}: was {}, is {}", i, text_of(s), text_of(now[0]));
+    }
+    std::string reason = guards.failure(c.tensors);
+    return reason.empty() ? "an argument shares memory with a captured tensor that the function writes" : reason;
+  }
+};
+using Entries = std::vector<std::shared_ptr<const Entry>>;
+
+// What was seen of one argument tensor: sizes that differ between calls become symbolic.
+struct History {
+  std::vector<int64_t> sizes;
+  std::vector<bool> changed;
+};
+
+void keep(std::vector<std::string>& list, std::string text) {
+  if (list.size() < kKeptReasons && std::find(list.begin(), list.end(), text) == list.end()) list.push_back(std::move(text));
+}
+
+}  // namespace
+
+struct Function::State {
+  explicit State(CompileConfig c) : config(std::move(c)), settings(front::read_settings(config)) {}
+
+  std::vector<Tensor> call(std::span<const ArgumentView> arguments, Body body, void* function);
+  std::vector<Tensor> miss(const Call& c);
+  std::vector<Tensor> run(const Entry& e, const Call& c);
+  std::vector<Tensor> eager(const Call& c, const std::string& reason);
+  std::vector<Tensor> run_segment(trace::Segment s);
+  trace::Segment trace(const Call& c, const std::vector<std::vector<SizePolicy>>& policies, const trace::SegmentRunner& on_break,
+                       bool* broken);
+  std::vector<std::vector<SizePolicy>> policies_of(const Call& c);
+  std::string name_of_tensor(const Call& c, size_t index) const;
+  std::shared_ptr<const Entry> find(const Call& c);
+  std::shared_ptr<const Entry> add(const Call& c, trace::Segment s, std::vector<std::vector<SizePolicy>> policies);
+  void verify(const Entry& e, const Call& c);
+  int64_t limit() const { return settings.recompile_limit >= 0 ? settings.recompile_limit : get_option(options::kRecompileLimit); }
+  void clear();
+
+  const CompileConfig config;
+  const front::Settings settings;
+  std::atomic<std::shared_ptr<const Entries>> entries{std::make_shared<const Entries>()};
+  std::atomic<size_t> recent{0};
+  std::atomic<int64_t> calls{0}, hits{0}, eager_calls{0}, limit_calls{0}, compiles{0};
+  std::atomic<uint64_t> resets{front::reset_count()};
+
+  std::mutex mutex;  // of what follows, and held while compiling
+  std::vector<History> history;
+  CompileReport kept;  // the lists of the report
+  struct SegmentSite {
+    std::unordered_map<std::string, front::Program> programs;  // by the graph's text
+    Guards latest;
+  };
+  std::unordered_map<std::string, SegmentSite> segments;  // by the reason of the break at their end
+  bool segmented = false;
+};
+
+std::string Function::State::name_of_tensor(const Call& c, size_t index) const {
+  size_t next = 0;
+  for (size_t i = 0; i < c.arguments.size(); ++i) {
+    std::string label = i < config.input_names.size() ? fmt::format("input {} ({})", i, config.input_names[i]) : fmt::format("input {}", i);
+    if (std::holds_alternative<const Tensor*>(c.arguments[i]) && next++ == index) return label;
+    if (auto* list = std::get_if<const std::vector<Tensor>*>(&c.arguments[i])) {
+      if (index < next + (*list)->size()) return fmt::format("{}[{}]", label, index - next);
+      next += (*list)->size();
+    }
+  }
+  return fmt::format("tensor {}", index);
+}
+
+// Which sizes are symbols in the trace of this call.
+std::vector<std::vector<SizePolicy>> Function::State::policies_of(const Call& c) {
+  std::lock_guard lock(mutex);
+  history.resize(std::max(history.size(), c.tensors.size()));
+  std::vector<std::vector<SizePolicy>> out(c.tensors.size());
+  for (size_t i = 0; i < c.tensors.size(); ++i) {
+    if (!c.tensors[i]->defined()) continue;
+    const auto& sizes = c.tensors[i]->sizes();
+    History& h = history[i];
+    if (h.sizes.size() != sizes.size()) h = {sizes, std::vector<bool>(sizes.size(), false)};
+    auto marks = front::marks_of(*c.tensors[i]);
+    out[i].resize(sizes.size());
+    for (size_t d = 0; d < sizes.size(); ++d) {
+      h.changed[d] = h.changed[d] || h.sizes[d] != sizes[d];
+      SizePolicy& p = out[i][d];
+      p.dynamic = config.dynamic.value_or(h.changed[d]);
+      front::Mark m = d < marks.size() ? marks[d] : front::Mark{};
+      if (m.kind == front::Mark::kStatic) p.dynamic = false;
+      if (m.kind == front::Mark::kDynamic) p = {true, true, m.min, m.max};
+    }
+    h.sizes = sizes;
+  }
+  return out;
+}
+
+trace::Segment Function::State::trace(const Call& c, const std::vector<std::vector<SizePolicy>>& policies,
+                                      const trace::SegmentRunner& on_break, bool* broken) {
+  Tracer tracer(config.name, on_break);
+  std::vector<Tensor> results;
+  {
+    std::vector<Tensor> stand_ins;
+    for (size_t i = 0; i < c.tensors.size(); ++i) stand_ins.push_back(tracer.argument(*c.tensors[i], name_of_tensor(c, i), policies[i]));
+    Tracer::Scope scope(&tracer);
+    results = c.run(stand_ins);
+  }
+  trace::Segment s = tracer.finish(std::move(results));
+  *broken = tracer.broken();
+  return s;
+}
+
+std::vector<Tensor> Function::State::eager(const Call& c, const std::string& reason) {
+  eager_calls.fetch_add(1, std::memory_order_relaxed);
+  if (!reason.empty()) {
+    std::lock_guard lock(mutex);
+    keep(kept.fallbacks, reason);
+  }
+  return c.run_eagerly();
+}
+
+std::shared_ptr<const Entry> Function::State::find(const Call& c) {
+  std::shared_ptr<const Entries> list = entries.load(std::memory_order_acquire);
+  size_t first = recent.load(std::memory_order_relaxed);
+  if (first < list->size() && (*list)[first]->matches(c)) return (*list)[first];
+  for (size_t i = list->size(); i-- > 0;) {
+    if (i == first || !(*list)[i]->matches(c)) continue;
+    recent.store(i, std::memory_order_relaxed);
+    return (*list)[i];
+  }
+  return nullptr;
+}
+
+std::vector<Tensor> Function::State::run(const Entry& e, const Call& c) {
+  if (!e.program) return eager(c, "");
+  std::vector<Tensor> inputs;
+  inputs.reserve(e.inputs.size());
+  for (int i : e.inputs) inputs.push_back(*c.tensors[static_cast<size_t>(i)]);
+  return e.program(inputs);
+}
+
+// Compiles a trace of the whole function. Null when another thread has made a fitting variant meanwhile.
+std::shared_ptr<const Entry> Function::State::add(const Call& c, trace::Segment s, std::vector<std::vector<SizePolicy>> policies) {
+  trace::settle_guards(*s.graph, s.origins, s.guard_places);
+  auto e = std::make_shared<Entry>();
+  std::vector<int> positions(c.tensors.size(), -1);
+  std::vector<std::string> names;
+  for (size_t i = 0; i < c.tensors.size(); ++i) {
+    names.push_back(name_of_tensor(c, i));
+    for (size_t k = 0; k < s.inputs.size() && positions[i] < 0; ++k)
+      if (c.tensors[i]->defined() && s.inputs[k].impl() == c.tensors[i]->impl()) positions[i] = static_cast<int>(k);
+  }
+  for (size_t k = 0; k < s.inputs.size(); ++k)
+    e->inputs.push_back(static_cast<int>(std::find(positions.begin(), positions.end(), static_cast<int>(k)) - positions.begin()));
+  e->guards = Guards(*s.graph, c.tensors, positions, std::move(names), s.writes_inputs);
+  e->scalars = scalars_of(c.arguments);
+  e->writes = s.writes_inputs;
+  e->text = graph::to_string(*s.graph);
+  e->policies = std::move(policies);
+  std::string overlap;
+  std::vector<Tensor> all = s.inputs;
+  for (auto& in : s.graph->inputs)
+    if (in.data.defined()) {
+      e->captured.push_back(in.data);
+      all.push_back(in.data);
+    }
+  for (size_t i = 0; s.writes_inputs && i < all.size(); ++i)
+    for (size_t k = i + 1; k < all.size(); ++k)
+      if (front::share_memory(all[i], all[k])) overlap = "the function writes to its inputs, and two different ones share memory";
+
+  std::lock_guard lock(mutex);
+  if (find(c)) return nullptr;
+  auto list = entries.load();
+  if (!list->empty()) {
+    std::string reason = list->back()->failure(c);
+    log(Artifact::Recompiles, fmt::format("{}: {}", config.name, reason));
+    if (kept.recompile_reasons.size() < kKeptReasons) kept.recompile_reasons.push_back(reason);
+  }
+  kept.guards = e->guards.describe();
+  kept.graphs = {e->text};
+  if (log_enabled(Artifact::Guards))
+    for (auto& g : kept.guards) log(Artifact::Guards, fmt::format("{}: {}", config.name, g));
+  if (log_enabled(Artifact::Graph)) log(Artifact::Graph, e->text);
+  if (overlap.empty()) {
+    e->program = front::with_base_options(settings, [&] { return settings.backend(std::move(s.graph), settings.backend_options); });
+    compiles.fetch_add(1);
+  } else {
+    keep(kept.fallbacks, overlap);
+  }
+  auto longer = std::make_shared<Entries>(*list);
+  longer->push_back(e);
+  recent.store(longer->size() - 1, std::memory_order_relaxed);
+  entries.store(std::move(longer), std::memory_order_release);
+  return e;
+}
+
+std::vector<Tensor> Function::State::run_segment(trace::Segment s) {
+  trace::settle_guards(*s.graph, s.origins, s.guard_places);
+  if (s.graph->nodes.empty()) {  // nothing to compute: outputs are inputs
+    std::vector<Tensor> out;
+    for (auto& o : s.graph->outputs) {
+      Tensor t;
+      for (size_t i = 0; i < s.graph->inputs.size(); ++i)
+        if (o.value && s.graph->inputs[i].value == o.value)
+          t = s.graph->inputs[i].kind == graph::InputKind::User ? s.inputs[i] : s.graph->inputs[i].data;
+      out.push_back(std::move(t));
+    }
+    return out;
+  }
+  std::string text = graph::to_string(*s.graph);
+  for (size_t i = 0; i < s.inputs.size(); ++i) {
+    text += s.inputs[i].requires_grad() ? 'g' : '-';
+    if (!s.inputs[i].is_contiguous())
+      for (int64_t stride : s.inputs[i].strides()) text += fmt::format("{},", stride);
+  }
+  bool overlap = false;
+  for (size_t i = 0; s.writes_inputs && i < s.inputs.size(); ++i)
+    for (size_t k = i + 1; k < s.inputs.size(); ++k) overlap = overlap || front::share_memory(s.inputs[i], s.inputs[k]);
+  auto one_by_one = [&] {
+    trace::Tracer::Scope none(nullptr);
+    DispatchScope eager(front::EagerDispatcher::instance());
+    return front::run_one_by_one(*s.graph, s.inputs);
+  };
+  front::Program program;
+  {
+    std::lock_guard lock(mutex);
+    segmented = true;
+    if (!s.break_reason.empty()) {
+      keep(kept.graph_breaks, s.break_reason);
+      log(Artifact::GraphBreaks, fmt::format("{}: {}", config.name, s.break_reason));
+    }
+    if (overlap) {
+      eager_calls.fetch_add(1);
+      keep(kept.fallbacks,
+           fmt::format("the part up to {} writes to tensors that share memory", s.break_reason.empty() ? "the end" : s.break_reason));
+    }
+    SegmentSite& here = segments[s.break_reason];
+    if (!overlap && here.programs.count(text)) {
+      program = here.programs.at(text);
+    } else if (!overlap) {
+      std::vector<const Tensor*> tensors;
+      std::vector<int> positions;
+      std::vector<std::string> names;
+      for (size_t i = 0; i < s.inputs.size(); ++i) {
+        tensors.push_back(&s.inputs[i]);
+        positions.push_back(static_cast<int>(i));
+        names.push_back(fmt::format("input {} of the part up to {}", i, s.break_reason.empty() ? "the end" : s.break_reason));
+      }
+      bool again = !here.programs.empty();
+      std::string reason;
+      if (again) {
+        reason = here.latest.failure(tensors);
+        if (reason.empty()) reason = "the operations recorded are others";
+      }
+      Stance stance = front::current_stance();
+      bool over = static_cast<int64_t>(here.programs.size()) >= limit();
+      if (stance == Stance::FailOnRecompile || (over && settings.fail_on_recompile_limit))
+        fail<UserError>("{}: {} ({})", config.name, over ? "recompile_limit is reached" : "the stance forbids a recompile",
+                        again ? reason : "first use");
+      if (over || stance == Stance::EagerOnRecompile) {
+        limit_calls.fetch_add(over);
+        eager_calls.fetch_add(1);
+        keep(kept.fallbacks, over ? fmt::format("recompile_limit {} is reached: {}", limit(), reason) : "stance EagerOnRecompile");
+      } else {
+        if (again && kept.recompile_reasons.size() < kKeptReasons) kept.recompile_reasons.push_back(reason);
+        if (again) log(Artifact::Recompiles, fmt::format("{}: {}", config.name, reason));
+        here.latest = Guards(*s.graph, tensors, positions, names, false);
+        kept.guards = here.latest.describe();
+        keep(kept.graphs, graph::to_string(*s.graph));
+        program = front::with_base_options(settings, [&] { return settings.backend(std::move(s.graph), settings.backend_options); });
+        here.programs[text] = program;
+        compiles.fetch_add(1);
+      }
+    }
+  }
+  if (!program) return one_by_one();
+  trace::Tracer::Scope none(nullptr);
+  DispatchScope eager(front::EagerDispatcher::instance());
+  return program(s.inputs);
+}
+
+std::vector<Tensor> Function::State::miss(const Call& c) {
+  Stance stance = front::current_stance();
+  auto list = entries.load();
+  bool in_segments = false;
+  {
+    std::lock_guard lock(mutex);
+    in_segments = segmented;
+  }
+  if (!in_segments && stance == Stance::EagerOnRecompile) return eager(c, "stance EagerOnRecompile");
+  if (!in_segments && stance == Stance::FailOnRecompile)
+    fail<UserError>("the function \"{}\" would be compiled, which the stance FailOnRecompile forbids: {}", config.name,
+                    list->empty() ? "it has no compiled code yet" : list->back()->failure(c));
+  if (static_cast<int64_t>(list->size()) >= limit()) {
+    std::string reason = fmt::format("recompile_limit {} is reached: {}", limit(), list->empty() ? "it is 0" : list->back()->failure(c));
+    TOROID_USER_CHECK(!settings.fail_on_recompile_limit,
+                      "the function \"{}\": {}. Mark sizes that vary with mark_dynamic, or raise the option recompile_limit", config.name,
+                      reason);
+    limit_calls.fetch_add(1, std::memory_order_relaxed);
+    log(Artifact::Recompiles, fmt::format("{}: {}; running eagerly", config.name, reason));
+    return eager(c, reason);
+  }
+  auto policies = policies_of(c);
+  trace::SegmentRunner on_break;
+  if (!config.fullgraph) on_break = [this](trace::Segment s) { return run_segment(std::move(s)); };
+  bool broken = false;
+  trace::Segment s = trace(c, policies, on_break, &broken);
+  if (broken) return run_segment(std::move(s));
+  if (auto e = add(c, std::move(s), std::move(policies))) return run(*e, c);
+  return run(*find(c), c);
+}
+
+void Function::State::verify(const Entry& e, const Call& c) {
+  bool broken = false;
+  trace::Segment s = trace(c, e.policies, nullptr, &broken);
+  trace::settle_guards(*s.graph, s.origins, s.guard_places);
+  std::string now = graph::to_string(*s.graph);
+  if (now == e.text) return;
+  size_t at = 0;
+  while (at < now.size() && at < e.text.size() && now[at] == e.text[at]) ++at;
+  auto line = [at](const std::string& text) {
+    size_t begin = at == 0 ? std::string::npos : text.rfind('\n', at - 1);
+    begin = begin == std::string::npos ? 0 : begin + 1;
+    return text.substr(begin, text.find('\n', begin) - begin);
+  };
+  fail<UserError>(
+      "verify_trace: the function \"{}\" takes another path than its compiled form: \"{}\" was recorded, now it is \"{}\". It reads "
+      "something that changes and is no "
+      "argument; pass that as an argument",
+      config.name, line(e.text), line(now));
+}
+
+std::vector<Tensor> Function::State::call(std::span<const ArgumentView> arguments, Body body, void* function) {
+  Call c = call_of(arguments, body, function);
+  if (Tracer::current()) return c.run_eagerly();  // a part of the function that is being traced
+  calls.fetch_add(1, std::memory_order_relaxed);
+  if (resets.load(std::memory_order_relaxed) != front::reset_count()) clear();
+  if (front::current_stance() == Stance::ForceEager) return eager(c, "stance ForceEager");
+  auto e = find(c);
+  if (!e) return miss(c);
+  hits.fetch_add(1, std::memory_order_relaxed);
+  if (settings.verify_trace && e->program) verify(*e, c);
+  return run(*e, c);
+}
+
+void Function::State::clear() {
+  std::lock_guard lock(mutex);
+  resets.store(front::reset_count());
+  entries.store(std::make_shared<const Entries>());
+  recent.store(0);
+  for (auto* n : {&calls, &hits, &eager_calls, &limit_calls, &compiles}) n->store(0);
+  history.clear();
+  kept = {};
+  segments.clear();
+  segmented = false;
+}
+
+Function::Function(CompileConfig config) : state_(std::make_shared<State>(std::move(config))) {}
+Function::~Function() = default;
+std::vector<Tensor> Function::call(std::span<const ArgumentView> arguments, Body body, void* function) {
+  return state_->call(arguments, body, function);
+}
+void Function::reset() { state_->clear(); }
+
+CompileReport Function::report() const {
+  std::lock_guard lock(state_->mutex);
+  CompileReport r = state_->kept;
+  r.calls = state_->calls;
+  r.compiles = state_->compiles;
+  r.cache_hits = state_->hits;
+  r.eager_calls = state_->eager_calls;
+  r.limit_calls = state_->limit_calls;
+  r.entries = state_->entries.load()->size();
+  for (auto& [site, s] : state_->segments) r.entries += s.programs.size();
+  return r;
+}
+
+std::vector<Tensor> run_untraced(std::span<const ArgumentView> arguments, Body body, void* function) {
+  Call c = call_of(arguments, body, function);
+  Tracer* tracer = Tracer::current();
+  if (!tracer) return c.run_eagerly();
+  tracer->break_graph("call of a function that compile_disable() excludes");
+  Tracer::Scope none(nullptr);
+  DispatchScope eager(front::EagerDispatcher::instance());
+  return c.run_eagerly();
+}
+
+Explanation explain(std::span<const ArgumentView> arguments, Body body, void* function, CompileConfig config) {
+  config.options["backend"] = "reference";
+  Function f(std::move(config));
+  f.call(arguments, body, function);
+  CompileReport r = f.report();
+  Explanation e;
+  e.graph_count = r.graphs.size();
+  e.breaks = r.graph_breaks;
+  e.guards = r.guards;
+  e.graphs = r.graphs;
+  for (auto& g : e.graphs) {
+    auto parsed = graph::parse(g);
+    e.operation_count += parsed->nodes.size();
+  }
+  return e;
+}
+
+}  // namespace detail
+
+bool is_compiling() { return trace::Tracer::current() != nullptr; }
+
+namespace {
+void append_list(std::string& out, const char* title, const std::vector<std::string>& list) {
+  for (auto& line : list) out += fmt::format("{}: {}\n", title, line);
+}
+}  // namespace
+
+std::string to_string(const CompileReport& r) {
+  std::string out = fmt::format("calls {}, compiles {}, cache hits {}, variants {}, eager calls {} (recompile limit: {})\n", r.calls,
+                                r.compiles, r.cache_hits, r.entries, r.eager_calls, r.limit_calls);
+  append_list(out, "recompile", r.recompile_reasons);
+  append_list(out, "graph break", r.graph_breaks);
+  append_list(out, "eager", r.fallbacks);
+  append_list(out, "guard", r.guards);
+  return out;
+}
+
+std::string to_string(const Explanation& e) {
+  std::string out = fmt::format("graphs {}, operations {}, graph breaks {}\n", e.graph_count, e.operation_count, e.breaks.size());
+  append_list(out, "graph break", e.breaks);
+  append_list(out, "guard", e.guards);
+  for (auto& g : e.graphs) out += g + "\n";
+  return out;
+}
+
+}  // namespace toroid

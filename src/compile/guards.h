@@ -1,0 +1,77 @@
+// Guards: what must hold of the arguments of a call for a compiled variant to be right, checked in nanoseconds.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace toroid::front {
+
+// What tells one argument tensor from another. Sizes are numbers, or symbols that must be equal wherever they appear.
+class Guards {
+ public:
+  Guards() = default;
+  // Guards of a graph whose user inputs stand for `tensors`: positions[i] is the user input of argument i, -1 for an undefined tensor.
+  // names: one for each argument. no_overlap: some input is written, so that no two different inputs may share memory.
+  Guards(const graph::Graph& g, std::span<const Tensor* const> tensors, std::vector<int> positions, std::vector<std::string> names,
+         bool no_overlap);
+
+  bool hold(std::span<const Tensor* const> tensors) const noexcept;
+  // The first guard that does not hold: "input 0 (x): size of dimension 1 was 8, is 9".
+  std::string failure(std::span<const Tensor* const> tensors) const;
+  // One line a guard.
+  std::vector<std::string> describe() const;
+
+ private:
+  // One step of the value of an expression, in postfix order.
+  struct Step {
+    enum Kind : uint8_t { Number, Symbol, Add, Mul, FloorDiv, Mod, Min, Max } kind;
+    int64_t value = 0;  // Number: it; Symbol: which
+  };
+  struct Condition {
+    sym::Rel rel;
+    std::vector<Step> a, b;
+    std::string text;
+  };
+  enum class Layout : uint8_t { RowMajor, Strided, Any };
+  struct TensorGuard {
+    bool defined = true;
+    DType dtype = DType::F32;
+    bool requires_grad = false;
+    Layout layout = Layout::RowMajor;
+    uint32_t rank = 0, first = 0;  // first: of its dimensions in the two arrays below
+    int same_as = -1;              // an earlier argument that must be the same tensor
+    bool fixed = true;             // no size is a symbol
+  };
+  struct Dimension {
+    int64_t size = 0;  // a number, when symbol < 0
+    int symbol = -1;
+    bool binds = false;  // the first appearance of the symbol
+  };
+  struct Symbol {
+    std::string name, what;
+    int64_t lo = 0, hi = 0;
+  };
+
+  int symbol_of(const Expr& e);
+  void append(std::vector<Step>& steps, const Expr& e);
+  static int64_t value(const std::vector<Step>& steps, const int64_t* symbols);
+  bool bind(std::span<const Tensor* const> tensors, int64_t* symbols) const;
+  bool tensor_holds(const TensorGuard& g, std::span<const Tensor* const> tensors, size_t i) const noexcept;
+  bool overlaps(std::span<const Tensor* const> tensors, size_t* first, size_t* second) const noexcept;
+
+  std::vector<TensorGuard> tensors_;
+  std::vector<Dimension> dimensions_;
+  std::vector<int64_t> sizes_, strides_;  // parallel to dimensions_: of the tensors at hand
+  std::vector<Symbol> symbols_;
+  std::vector<Condition> conditions_;
+  std::vector<std::string> names_;
+  bool no_overlap_ = false;
+};
+
+// Whether two tensors have bytes in common, judged by the ranges of memory that they span.
+bool share_memory(const Tensor& a, const Tensor& b);
+
+}  // namespace toroid::front

@@ -1,0 +1,44 @@
+// From a graph to something that runs: the pipeline, and what it made.
+#pragma once
+
+#include "choice/program.h"
+#include "exec/executable.h"
+#include "graph/graph.h"
+#include "graph/pass.h"
+#include "sched/fuse.h"
+#include "toroid/model.h"
+
+namespace toroid::compile {
+
+// What one compile did.
+struct CompileReport {
+  graph::PassReport passes;
+  double lower_ms = 0, fuse_ms = 0, codegen_ms = 0, jit_ms = 0, total_ms = 0;
+  size_t graph_nodes = 0;      // after the passes
+  size_t kernels_unfused = 0;  // nodes before fusion
+  size_t kernels = 0;          // launches a run
+  size_t host_calls = 0;       // library and reference calls a run
+  size_t kernels_compiled = 0; // distinct texts that were not in a cache
+  sched::FusionReport fusion;
+  std::string graph_text, program_text, fused_text;  // filled when a debug folder or the matching log artifact asks for it
+};
+
+class CompiledModel {
+ public:
+  // UserError for programs outside of what the compiler supports, naming the operation and its place.
+  static CompiledModel compile(std::unique_ptr<graph::Graph> graph, const ModelOptions& options = {});
+
+  // One tensor an output. See exec::Executable::run.
+  std::vector<Tensor> run(std::span<const Tensor> inputs) { return executable_->run(inputs); }
+  exec::Executable& executable() { return *executable_; }
+  const CompileReport& report() const { return report_; }
+  // C text of each distinct kernel, by name.
+  const std::vector<std::pair<std::string, std::string>>& sources() const { return sources_; }
+
+ private:
+  std::unique_ptr<exec::Executable> executable_;
+  CompileReport report_;
+  std::vector<std::pair<std::string, std::string>> sources_;
+};
+
+}  // namespace toroid::compile

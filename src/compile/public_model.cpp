@@ -1,0 +1,36 @@
+#include "compile/model.h"
+#include "import/pt2_importer.h"
+#include "import/safetensors.h"
+#include "toroid/model.h"
+
+namespace toroid {
+
+struct Model::Impl {
+  compile::CompiledModel compiled;
+  Summary summary;
+};
+
+Model Model::load(const std::string& path, const ModelOptions& options) {
+  Model m;
+  m.impl_ = std::make_shared<Impl>();
+  m.impl_->compiled = compile::CompiledModel::compile(import::load_model(path), options);
+  const auto& r = m.impl_->compiled.report();
+  m.impl_->summary = {r.total_ms, r.graph_nodes, r.kernels_unfused, r.kernels, r.host_calls, r.kernels_compiled};
+  return m;
+}
+
+std::vector<Tensor> Model::run(std::span<const Tensor> inputs) { return impl_->compiled.run(inputs); }
+const Model::Summary& Model::summary() const { return impl_->summary; }
+
+std::map<std::string, Tensor> load_tensors(const std::string& path) {
+  auto reader = std::make_shared<import::SafetensorsReader>(import::SafetensorsReader::open(path));
+  std::map<std::string, Tensor> out;
+  for (auto& t : reader->tensors()) {
+    // Tensors are not written through; the memory is mapped read-only.
+    auto* data = const_cast<std::byte*>(t.bytes().data());
+    out[t.name] = Tensor::from_blob(data, t.sizes, t.dtype, {}, reader);
+  }
+  return out;
+}
+
+}  // namespace toroid

@@ -1,0 +1,334 @@
+#include "exec/executable.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "base/check.h"
+#include "base/thread_pool.h"
+
+namespace toroid::exec {
+namespace {
+
+int64_t value_of(const std::vector<std::pair<std::string, int64_t>>& symbols, const std::string& name) {
+  for (auto& [n, v] : symbols)
+    if (n == name) return v;
+  fail<InternalError>("the size {} has no value yet", name);
+}
+
+int64_t evaluate(const Expr& e, const std::vector<std::pair<std::string, int64_t>>& symbols) {
+  if (auto c = e.maybe_constant()) return *c;
+  return sym::evaluate(e, [&](const sym::Node& s) { return value_of(symbols, s.name); });
+}
+
+std::vector<int64_t> evaluate(const std::vector<Expr>& list, const std::vector<std::pair<std::string, int64_t>>& symbols) {
+  std::vector<int64_t> out;
+  for (auto& e : list) out.push_back(evaluate(e, symbols));
+  return out;
+}
+
+std::string sizes_text(const std::vector<int64_t>& sizes) {
+  std::string out = "[";
+  for (size_t i = 0; i < sizes.size(); ++i) out += (i ? ", " : "") + std::to_string(sizes[i]);
+  return out + "]";
+}
+
+}  // namespace
+
+// Everything that only depends on the sizes.
+struct Executable::Bound {
+  Symbols symbols;
+  std::vector<int64_t> bytes;    // per buffer
+  std::vector<int64_t> offsets;  // per buffer, in the arena; -1: not there
+  int64_t arena = 0;
+  struct Step {
+    std::vector<int64_t> params;
+    int64_t tasks = 0;
+    int64_t scratch = -1;  // offset in the arena
+  };
+  std::vector<Step> steps;
+  std::vector<std::vector<int64_t>> output_sizes;
+};
+
+// Memory of one run, kept for the next.
+struct Executable::Context {
+  std::shared_ptr<Storage> arena;
+};
+
+Executable::~Executable() = default;
+
+Executable::Executable(Plan plan) : plan_(std::move(plan)) {
+  for (auto& [s, unbacked] : plan_.symbols) dynamic_ = dynamic_ || unbacked;
+  for (auto& in : plan_.inputs) {
+    users_ = std::max(users_, static_cast<size_t>(in.user + 1));
+    stateful_ = stateful_ || (in.mutated && in.user < 0);
+  }
+  // A contiguous copy of constants that kernels take for row-major memory is made by the compiler; here they are used as they are.
+}
+
+Tensor Executable::input_tensor(size_t i, std::span<const Tensor> arguments) const {
+  const InputPlan& in = plan_.inputs[i];
+  return in.user >= 0 ? arguments[static_cast<size_t>(in.user)] : in.data;
+}
+
+void Executable::check_inputs(std::span<const Tensor> arguments, Symbols& symbols) const {
+  TOROID_USER_CHECK(arguments.size() == users_, "the program takes {} tensors, {} were given", users_, arguments.size());
+  for (auto& in : plan_.inputs) {
+    if (in.user < 0) continue;
+    const Tensor& t = arguments[static_cast<size_t>(in.user)];
+    auto where = [&] { return fmt::format("input {} (\"{}\")", in.user, in.name); };
+    TOROID_USER_CHECK(t.defined(), "{} is an undefined tensor", where());
+    TOROID_USER_CHECK(t.dtype() == in.type.dtype, "{} must have dtype {}, it has {}", where(), name_of(in.type.dtype), name_of(t.dtype()));
+    TOROID_USER_CHECK(t.sizes().size() == in.type.sizes.size(), "{} must have sizes {}, it has {}", where(), to_string(in.type), sizes_text(t.sizes()));
+    for (size_t d = 0; d < in.type.sizes.size(); ++d) {
+      const Expr& e = in.type.sizes[d];
+      int64_t got = t.sizes()[d];
+      if (e.kind() == sym::Kind::Symbol) {
+        const std::string& name = e.node()->name;
+        auto known = std::find_if(symbols.begin(), symbols.end(), [&](auto& s) { return s.first == name; });
+        if (known == symbols.end()) {
+          TOROID_USER_CHECK(got >= e.node()->lo && got <= e.node()->hi, "{}: dimension {} must lie in {}..{}, it is {}", where(), d, e.node()->lo,
+                            e.node()->hi >= sym::kInf - 1 ? std::string("any") : std::to_string(e.node()->hi), got);
+          symbols.emplace_back(name, got);
+        } else {
+          TOROID_USER_CHECK(known->second == got, "{}: dimension {} must be {} (= {} of an earlier input), it is {}", where(), d, known->second, name, got);
+        }
+      } else if (e.is_const()) {
+        TOROID_USER_CHECK(e.constant() == got, "{}: dimension {} must be {}, it is {}; expected {}, got {}", where(), d, e.constant(), got, to_string(in.type), sizes_text(t.sizes()));
+      }
+    }
+  }
+  for (auto& in : plan_.inputs)  // sizes that are expressions of other sizes
+    if (in.user >= 0)
+      for (size_t d = 0; d < in.type.sizes.size(); ++d) {
+        const Expr& e = in.type.sizes[d];
+        if (e.is_const() || e.kind() == sym::Kind::Symbol) continue;
+        int64_t want = evaluate(e, symbols), got = arguments[static_cast<size_t>(in.user)].sizes()[d];
+        TOROID_USER_CHECK(want == got, "input {} (\"{}\"): dimension {} must be {} = {}, it is {}", in.user, in.name, d, sym::to_string(e), want, got);
+      }
+}
+
+std::shared_ptr<const Executable::Bound> Executable::bind(const Symbols& symbols) {
+  std::lock_guard lock(mutex_);
+  for (auto& b : bound_)
+    if (b->symbols == symbols) return b;
+  auto b = std::make_shared<Bound>();
+  b->symbols = symbols;
+  for (auto& g : plan_.guards)
+    TOROID_USER_CHECK(sym::holds(g, [&](const sym::Node& s) { return value_of(symbols, s.name); }), "these sizes are outside of what the program was compiled for: {} does not hold",
+                      sym::to_string(g));
+  std::vector<LiveRange> ranges(plan_.buffers.size());
+  for (auto& buffer : plan_.buffers) {
+    int64_t n = evaluate(buffer.numel, symbols);
+    b->bytes.push_back(n * static_cast<int64_t>(size_of(buffer.dtype)));
+  }
+  auto touch = [&](int buffer, int step) {
+    auto i = static_cast<size_t>(buffer);
+    if (plan_.buffers[i].role != BufferRole::Temporary) return;
+    LiveRange& r = ranges[i];
+    if (r.bytes == 0) r = {std::max<int64_t>(b->bytes[i], 1), step, step};
+    r.last = step;
+  };
+  int threads = ThreadPool::global().size();
+  for (size_t s = 0; s < plan_.steps.size(); ++s) {
+    int step = static_cast<int>(s);
+    Bound::Step bs;
+    if (auto* l = std::get_if<Launch>(&plan_.steps[s])) {
+      for (int i : l->buffers) touch(i, step);
+      bs.params = evaluate(l->params, symbols);
+      bs.tasks = evaluate(l->tasks, symbols);
+      if (int64_t scratch = evaluate(l->scratch_bytes_per_thread, symbols); scratch > 0) {
+        bs.scratch = static_cast<int64_t>(ranges.size());
+        ranges.push_back({scratch * threads, step, step});
+      }
+    } else if (auto* h = std::get_if<HostCall>(&plan_.steps[s])) {
+      for (auto& v : h->inputs) touch(v.buffer, step);
+      for (auto& v : h->outputs) touch(v.buffer, step);
+    }
+    b->steps.push_back(std::move(bs));
+  }
+  for (auto& o : plan_.outputs) {
+    if (o.buffer >= 0) touch(o.buffer, static_cast<int>(plan_.steps.size()));
+    b->output_sizes.push_back(evaluate(o.type.sizes, symbols));
+  }
+  Arena arena = place(ranges);
+  b->offsets.assign(arena.offsets.begin(), arena.offsets.begin() + static_cast<long>(plan_.buffers.size()));
+  for (auto& s : b->steps)
+    if (s.scratch >= 0) s.scratch = arena.offsets[static_cast<size_t>(s.scratch)];
+  b->arena = arena.bytes;
+  constexpr size_t kKept = 64;
+  if (bound_.size() >= kKept) bound_.erase(bound_.begin());
+  bound_.push_back(b);
+  return b;
+}
+
+void Executable::launch(const Launch& l, void* const* bufs, const int64_t* params, int64_t tasks) {
+  if (tasks <= 0) return;
+  struct Call {
+    KernelFunction function;
+    void* const* bufs;
+    const int64_t* params;
+  } call{l.function, bufs, params};
+  if (l.serial || tasks == 1) return l.function(bufs, params, 0, tasks, 0);
+  ThreadPool::global().parallel_for(
+      tasks,
+      [](void* ctx, int64_t begin, int64_t end, int thread) {
+        auto* c = static_cast<Call*>(ctx);
+        c->function(c->bufs, c->params, begin, end, thread);
+      },
+      &call);
+}
+
+std::vector<Tensor> Executable::collect(std::span<const Tensor> arguments, const std::function<Tensor(int)>& result) {
+  std::vector<Tensor> out;
+  for (size_t i = 0; i < plan_.outputs.size(); ++i) {
+    const OutputPlan& o = plan_.outputs[i];
+    Tensor t = o.buffer >= 0 ? result(static_cast<int>(i)) : Tensor();
+    if (o.mutates >= 0) {
+      Tensor target = input_tensor(static_cast<size_t>(o.mutates), arguments);
+      if (t.defined() && t.raw_data() != target.raw_data()) copy_elements(t, target);
+    } else {
+      out.push_back(std::move(t));
+    }
+  }
+  return out;
+}
+
+std::vector<Tensor> Executable::run_bound(const Bound& b, std::span<const Tensor> arguments) {
+  std::unique_ptr<Context> context;
+  {
+    std::lock_guard lock(mutex_);
+    arena_bytes_ = b.arena;
+    if (!idle_.empty()) {
+      context = std::move(idle_.back());
+      idle_.pop_back();
+    }
+  }
+  if (!context) context = std::make_unique<Context>();
+  if (!context->arena || context->arena->bytes < static_cast<size_t>(b.arena)) context->arena = allocate_storage(static_cast<size_t>(b.arena));
+  std::byte* arena = context->arena->data;
+
+  std::vector<Tensor> held(plan_.buffers.size());
+  std::vector<void*> at(plan_.buffers.size(), nullptr);
+  for (size_t i = 0; i < plan_.buffers.size(); ++i) {
+    const BufferPlan& p = plan_.buffers[i];
+    if (p.role == BufferRole::Constant) at[i] = p.data.raw_data();
+    else if (p.role == BufferRole::Temporary && b.offsets[i] >= 0) at[i] = arena + b.offsets[i];
+  }
+  for (size_t i = 0; i < plan_.inputs.size(); ++i) {
+    const InputPlan& in = plan_.inputs[i];
+    if (plan_.buffers[static_cast<size_t>(in.buffer)].role == BufferRole::Constant) continue;
+    Tensor t = input_tensor(i, arguments);
+    // Kernels are written for the strides of the input's type; row-major unless it says otherwise.
+    if (in.type.strides.empty() && !t.is_contiguous()) t = t.contiguous();
+    held[static_cast<size_t>(in.buffer)] = t;
+    at[static_cast<size_t>(in.buffer)] = t.raw_data();
+  }
+  for (size_t i = 0; i < plan_.outputs.size(); ++i) {
+    const OutputPlan& o = plan_.outputs[i];
+    if (o.buffer < 0 || plan_.buffers[static_cast<size_t>(o.buffer)].role != BufferRole::Output) continue;
+    Tensor& t = held[static_cast<size_t>(o.buffer)];
+    if (!t.defined()) t = Tensor::empty(b.output_sizes[i], o.type.dtype);
+    at[static_cast<size_t>(o.buffer)] = t.raw_data();
+  }
+
+  std::vector<void*> bufs;
+  auto resolve = [&](const Expr& e) { return Expr(evaluate(e, b.symbols)); };
+  for (size_t s = 0; s < plan_.steps.size(); ++s) {
+    auto start = observer_ ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
+    if (auto* l = std::get_if<Launch>(&plan_.steps[s])) {
+      bufs.clear();
+      for (int i : l->buffers) bufs.push_back(at[static_cast<size_t>(i)]);
+      bufs.push_back(b.steps[s].scratch >= 0 ? arena + b.steps[s].scratch : nullptr);
+      launch(*l, bufs.data(), b.steps[s].params.data(), b.steps[s].tasks);
+      if (observer_) observer_(l->name, (std::chrono::steady_clock::now() - start).count());
+    } else if (auto* h = std::get_if<HostCall>(&plan_.steps[s])) {
+      auto tensor_at = [&](const HostCall::View& v) {
+        auto sizes = evaluate(v.sizes, b.symbols), strides = evaluate(v.strides, b.symbols);
+        auto* data = static_cast<std::byte*>(at[static_cast<size_t>(v.buffer)]) + evaluate(v.offset, b.symbols) * static_cast<int64_t>(size_of(v.dtype));
+        return Tensor::from_blob(data, sizes, v.dtype, strides);
+      };
+      std::vector<Tensor> inputs;
+      for (auto& v : h->inputs) inputs.push_back(tensor_at(v));
+      auto results = h->function(inputs, resolve);
+      for (size_t r = 0; r < h->outputs.size(); ++r) copy_elements(results.at(r), tensor_at(h->outputs[r]));
+      if (observer_) observer_(h->name, (std::chrono::steady_clock::now() - start).count());
+    }
+  }
+  auto out = collect(arguments, [&](int i) {
+    const OutputPlan& o = plan_.outputs[static_cast<size_t>(i)];
+    const Tensor& t = held[static_cast<size_t>(o.buffer)];
+    if (t.defined() && t.sizes() == b.output_sizes[static_cast<size_t>(i)]) return t;
+    Tensor view = Tensor::from_blob(at[static_cast<size_t>(o.buffer)], b.output_sizes[static_cast<size_t>(i)], o.type.dtype);
+    Tensor copy = Tensor::empty(view.sizes(), view.dtype());
+    copy_elements(view, copy);
+    return copy;
+  });
+  std::lock_guard lock(mutex_);
+  idle_.push_back(std::move(context));
+  return out;
+}
+
+// Sizes that the run determines: every buffer gets its own memory when it is first written.
+std::vector<Tensor> Executable::run_dynamic(Symbols symbols, std::span<const Tensor> arguments) {
+  std::vector<Tensor> held(plan_.buffers.size());
+  for (size_t i = 0; i < plan_.buffers.size(); ++i)
+    if (plan_.buffers[i].role == BufferRole::Constant) held[i] = plan_.buffers[i].data;
+  for (size_t i = 0; i < plan_.inputs.size(); ++i) {
+    const InputPlan& in = plan_.inputs[i];
+    Tensor t = input_tensor(i, arguments);
+    held[static_cast<size_t>(in.buffer)] = in.type.strides.empty() ? t.contiguous() : t;
+  }
+  auto memory = [&](int buffer) -> Tensor& {
+    Tensor& t = held[static_cast<size_t>(buffer)];
+    if (!t.defined()) t = Tensor::empty({evaluate(plan_.buffers[static_cast<size_t>(buffer)].numel, symbols)}, plan_.buffers[static_cast<size_t>(buffer)].dtype);
+    return t;
+  };
+  auto resolve = [&](const Expr& e) { return Expr(evaluate(e, symbols)); };
+  for (auto& step : plan_.steps) {
+    if (auto* l = std::get_if<Launch>(&step)) {
+      std::vector<void*> bufs;
+      for (int i : l->buffers) bufs.push_back(memory(i).raw_data());
+      int64_t scratch = evaluate(l->scratch_bytes_per_thread, symbols);
+      std::shared_ptr<Storage> space = scratch > 0 ? allocate_storage(static_cast<size_t>(scratch * ThreadPool::global().size())) : nullptr;
+      bufs.push_back(space ? space->data : nullptr);
+      auto params = evaluate(l->params, symbols);
+      launch(*l, bufs.data(), params.data(), evaluate(l->tasks, symbols));
+    } else if (auto* h = std::get_if<HostCall>(&step)) {
+      std::vector<Tensor> inputs;
+      for (auto& v : h->inputs) {
+        auto sizes = evaluate(v.sizes, symbols), strides = evaluate(v.strides, symbols);
+        auto* data = memory(v.buffer).raw_data() + evaluate(v.offset, symbols) * static_cast<int64_t>(size_of(v.dtype));
+        inputs.push_back(Tensor::from_blob(data, sizes, v.dtype, strides));
+      }
+      auto results = h->function(inputs, resolve);
+      for (size_t r = 0; r < h->outputs.size(); ++r) {
+        const Tensor& t = results.at(r);
+        for (size_t d = 0; d < h->outputs[r].sizes.size(); ++d) {
+          const Expr& e = h->outputs[r].sizes[d];
+          if (e.kind() != sym::Kind::Symbol) continue;
+          const std::string& name = e.node()->name;
+          if (std::none_of(symbols.begin(), symbols.end(), [&](auto& s) { return s.first == name; })) symbols.emplace_back(name, t.sizes()[d]);
+        }
+        Tensor dense = t.contiguous();
+        held[static_cast<size_t>(h->outputs[r].buffer)] = dense.as_strided(std::vector<int64_t>{dense.numel()}, std::vector<int64_t>{1});
+      }
+    }
+  }
+  return collect(arguments, [&](int i) {
+    const OutputPlan& o = plan_.outputs[static_cast<size_t>(i)];
+    auto sizes = evaluate(o.type.sizes, symbols);
+    return memory(o.buffer).as_strided(sizes, contiguous_strides(sizes));
+  });
+}
+
+std::vector<Tensor> Executable::run(std::span<const Tensor> arguments) {
+  Symbols symbols;
+  check_inputs(arguments, symbols);
+  std::unique_lock<std::mutex> state(state_mutex_, std::defer_lock);
+  if (stateful_) state.lock();
+  if (dynamic_) return run_dynamic(std::move(symbols), arguments);
+  return run_bound(*bind(symbols), arguments);
+}
+
+}  // namespace toroid::exec

@@ -1,0 +1,50 @@
+// Runs plans on the CPU.
+#pragma once
+
+#include "exec/plan.h"
+
+namespace toroid::exec {
+
+class Executable {
+ public:
+  explicit Executable(Plan plan);
+  ~Executable();
+
+  // Runs on the caller's tensors, in the order of the user inputs. Mutated inputs are written in place. Returns one tensor an output
+  // that is not a mutation (undefined for None). UserError naming the input when count, dtype, sizes or guards do not fit.
+  // Safe to call from several threads, except for plans that mutate their own buffers (caches), where calls take turns.
+  std::vector<Tensor> run(std::span<const Tensor> arguments);
+
+  const Plan& plan() const { return plan_; }
+  // Bytes of the arena for the sizes of the latest run.
+  int64_t arena_bytes() const { return arena_bytes_; }
+  // Called around every step of later runs (profiling): name of the step and nanoseconds it took. Null switches it off.
+  using Observer = std::function<void(const std::string& step, int64_t ns)>;
+  void observe(Observer observer) { observer_ = std::move(observer); }
+
+ private:
+  struct Bound;
+  struct Context;
+  using Symbols = std::vector<std::pair<std::string, int64_t>>;
+
+  void check_inputs(std::span<const Tensor> arguments, Symbols& symbols) const;
+  std::shared_ptr<const Bound> bind(const Symbols& symbols);
+  std::vector<Tensor> run_bound(const Bound& bound, std::span<const Tensor> arguments);
+  std::vector<Tensor> run_dynamic(Symbols symbols, std::span<const Tensor> arguments);
+  std::vector<Tensor> collect(std::span<const Tensor> arguments, const std::function<Tensor(int)>& result);
+  void launch(const Launch& l, void* const* bufs, const int64_t* params, int64_t tasks);
+  Tensor input_tensor(size_t i, std::span<const Tensor> arguments) const;
+
+  Plan plan_;
+  bool dynamic_ = false;  // some size is known only while running
+  bool stateful_ = false;
+  std::mutex mutex_;      // of the two below
+  std::vector<std::shared_ptr<const Bound>> bound_;  // most recent last
+  std::vector<std::unique_ptr<Context>> idle_;
+  std::mutex state_mutex_;
+  int64_t arena_bytes_ = 0;
+  size_t users_ = 0;
+  Observer observer_;
+};
+
+}  // namespace toroid::exec

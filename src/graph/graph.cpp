@@ -1,0 +1,96 @@
+#include "graph/graph.h"
+
+#include "base/check.h"
+
+namespace toroid::graph {
+
+Value* Graph::new_value(TensorType type, std::string name_hint) {
+  for (char& c : name_hint)
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  if (name_hint.empty() || std::isdigit(static_cast<unsigned char>(name_hint[0]))) name_hint = "v" + name_hint;
+  auto v = std::make_unique<Value>();
+  v->id = static_cast<int>(values.size());
+  v->type = std::move(type);
+  v->name = name_hint;
+  if (auto [used, is_new] = names_.emplace(name_hint, 1); !is_new) {
+    do v->name = name_hint + "_" + std::to_string(used->second++);
+    while (!names_.emplace(v->name, 1).second);
+  }
+  values.push_back(std::move(v));
+  return values.back().get();
+}
+
+Value* Graph::add_input(TensorType type, InputKind kind, std::string name, Tensor data) {
+  bool starts_well = !name.empty() && !std::isdigit(static_cast<unsigned char>(name[0]));
+  Value* v = new_value(std::move(type), starts_well ? name : "arg" + name);
+  inputs.push_back({v, kind, std::move(name), std::move(data)});
+  return v;
+}
+
+Node* Graph::add_node(const ops::Op& op, std::vector<NodeArg> args, std::vector<TensorType> types, std::string where,
+                      const std::vector<std::string>& names) {
+  auto n = std::make_unique<Node>();
+  n->op = &op;
+  n->args = std::move(args);
+  n->where = std::move(where);
+  std::string hint = op.name.substr(0, op.name.find('.'));
+  for (size_t i = 0; i < types.size(); ++i) {
+    Value* v = new_value(std::move(types[i]), i < names.size() ? names[i] : hint);
+    v->producer = n.get();
+    v->result = i;
+    n->results.push_back(v);
+  }
+  nodes.push_back(std::move(n));
+  return nodes.back().get();
+}
+
+const Symbol* Graph::find_symbol(const std::string& name) const {
+  for (auto& s : symbols)
+    if (s.expr.node()->name == name) return &s;
+  return nullptr;
+}
+
+Expr Graph::new_symbol(const std::string& prefix, int64_t lo, int64_t hi, bool unbacked) {
+  int i = 0;
+  while (find_symbol(prefix + std::to_string(i))) ++i;
+  Expr e = sym::symbol(prefix + std::to_string(i), lo, hi);
+  symbols.push_back({e, unbacked});
+  return e;
+}
+
+std::vector<Arg<const TensorType*>> type_args(const Node& n) {
+  std::vector<Arg<const TensorType*>> out;
+  for (auto& a : n.args) out.push_back(map_arg<const TensorType*>(a, [](Value* v) -> const TensorType* { return v ? &v->type : nullptr; }));
+  return out;
+}
+
+std::unique_ptr<Graph> clone(const Graph& g) {
+  auto out = std::make_unique<Graph>();
+  out->name = g.name;
+  out->symbols = g.symbols;
+  out->guards = g.guards;
+  std::map<const Value*, Value*> map;
+  for (auto& in : g.inputs) {
+    Value* v = out->new_value(in.value->type, in.value->name);
+    out->inputs.push_back({v, in.kind, in.name, in.data});
+    map[in.value] = v;
+  }
+  auto arg = [&](const NodeArg& a) { return map_arg<Value*>(a, [&](Value* v) { return v ? map.at(v) : nullptr; }); };
+  for (auto& n : g.nodes) {
+    std::vector<NodeArg> args;
+    for (auto& a : n->args) args.push_back(arg(a));
+    std::vector<TensorType> types;
+    std::vector<std::string> names;
+    for (auto* r : n->results) {
+      types.push_back(r->type);
+      names.push_back(r->name);
+    }
+    Node* c = out->add_node(*n->op, std::move(args), std::move(types), n->where, names);
+    for (auto& r : n->regions) c->regions.push_back(std::shared_ptr<Graph>(clone(*r)));
+    for (size_t i = 0; i < c->results.size(); ++i) map[n->results[i]] = c->results[i];
+  }
+  for (auto& o : g.outputs) out->outputs.push_back({o.value ? map.at(o.value) : nullptr, o.literal, o.mutates});
+  return out;
+}
+
+}  // namespace toroid::graph

@@ -1,0 +1,108 @@
+// Graph IR: a program over tensors in SSA form. Node order is execution order.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ops/table.h"
+
+namespace toroid::graph {
+
+struct Graph;
+struct Node;
+
+struct Value {
+  int id = 0;
+  TensorType type;
+  Node* producer = nullptr;  // nullptr: an input of the graph
+  size_t result = 0;         // which result of the producer
+  std::string name;          // "add_3"; unique within the graph
+};
+
+using NodeArg = Arg<Value*>;
+
+struct Node {
+  const ops::Op* op = nullptr;
+  std::vector<NodeArg> args;  // parallel to the op's schema
+  std::vector<Value*> results;
+  std::vector<std::shared_ptr<Graph>> regions;  // cond, while_loop, scan: see their rows
+  std::string where;                            // source line or the importer's name of the node
+};
+
+enum class InputKind : uint8_t { User, Parameter, Buffer, Constant };
+
+struct Input {
+  Value* value = nullptr;
+  InputKind kind = InputKind::User;
+  std::string name;  // "weight" path for parameters, argument name for users
+  Tensor data;       // what a parameter, buffer or constant holds
+};
+
+struct Output {
+  Value* value = nullptr;  // nullptr: a literal or None, which `literal` holds
+  NodeArg literal;
+  int mutates = -1;  // index of the input whose new contents this is; such outputs are written back, not returned
+};
+
+// A size known only by its range, or a data-dependent one.
+struct Symbol {
+  Expr expr;
+  bool unbacked = false;  // comes from data, not from an input's size
+};
+
+struct Graph {
+  std::string name = "graph";
+  std::vector<Input> inputs;
+  std::vector<Output> outputs;
+  std::vector<std::unique_ptr<Node>> nodes;
+  std::vector<std::unique_ptr<Value>> values;
+  std::vector<Symbol> symbols;
+  std::vector<sym::Relation> guards;  // what must hold of the sizes for this graph to be right
+
+  Value* new_value(TensorType type, std::string name_hint);
+  Value* add_input(TensorType type, InputKind kind, std::string name, Tensor data = {});
+  // Appends a node; result types are given. Results are named after the operation unless `names` says otherwise.
+  Node* add_node(const ops::Op& op, std::vector<NodeArg> args, std::vector<TensorType> types, std::string where,
+                 const std::vector<std::string>& names = {});
+  const Symbol* find_symbol(const std::string& name) const;
+  Expr new_symbol(const std::string& prefix, int64_t lo, int64_t hi, bool unbacked);
+
+ private:
+  std::map<std::string, int> names_;  // every name in use, with the suffix to try next
+};
+
+// Calls f on every value that a node reads (not into its regions; those read only their own inputs).
+template <class F>
+void for_each_operand(const Node& n, F&& f) {
+  for (auto& a : n.args) {
+    if (auto* v = std::get_if<Value*>(&a)) f(*v);
+    if (auto* list = std::get_if<std::vector<Value*>>(&a))
+      for (auto* v : *list)
+        if (v) f(v);
+  }
+}
+
+// Readers over a node's arguments, for type rules and lowering. `storage` keeps what the reader refers to.
+std::vector<Arg<const TensorType*>> type_args(const Node& n);
+
+// The first argument is overwritten ("add_").
+inline bool is_mutating(const ops::Op& op) { return op.inplace_of || (!op.schema.params.empty() && op.schema.params[0].mutated); }
+
+// One argument as the text form has it: "%x", "[1, s0]", "0.5", "none" ...
+std::string to_string(const NodeArg& a);
+
+// The graph as text, which parse() reads back. Data of parameters is not part of it.
+std::string to_string(const Graph& g);
+// UserError with line and column for malformed text, unknown operations and ill-typed nodes.
+std::unique_ptr<Graph> parse(const std::string& text);
+
+// Checks the rules of the IR: defined before use, types as the op's rule says, unique names, outputs present. InternalError names the
+// node, the rule and `stage`.
+void verify(const Graph& g, const std::string& stage);
+
+// Deep copy.
+std::unique_ptr<Graph> clone(const Graph& g);
+
+}  // namespace toroid::graph

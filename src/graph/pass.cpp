@@ -1,0 +1,80 @@
+#include "graph/pass.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/options.h"
+#include "base/text.h"
+
+namespace toroid::graph {
+namespace {
+
+// Guards that regions added about sizes of the graph around them must hold for that graph.
+void hoist_guards(Graph& g, Graph& region) {
+  auto is_outer = [&](const Expr& e) {
+    bool outer = true;
+    sym::for_each_symbol(e, [&](const Expr& s) {
+      const Symbol* found = g.find_symbol(s.node()->name);
+      outer = outer && found && !found->unbacked;
+    });
+    return outer;
+  };
+  auto is_known = [&](const sym::Relation& r) {
+    return std::any_of(g.guards.begin(), g.guards.end(), [&](auto& have) { return have.rel == r.rel && have.a == r.a && have.b == r.b; });
+  };
+  for (auto& r : region.guards)
+    if (is_outer(r.a) && is_outer(r.b) && !is_known(r)) g.guards.push_back(r);
+}
+
+// Regions are shared between clones of a graph, so a changed region is replaced, never edited.
+bool run_on(std::unique_ptr<Graph>& g, const PassRow& row) {
+  bool changed = false;
+  if (auto after = row.run(*g)) {
+    g = std::move(after);
+    changed = true;
+  }
+  if (!row.in_regions) return changed;
+  for (auto& n : g->nodes)
+    for (auto& region : n->regions) {
+      std::unique_ptr<Graph> copy = clone(*region);
+      if (!run_on(copy, row)) continue;
+      hoist_guards(*g, *copy);
+      region = std::move(copy);
+      changed = true;
+    }
+  return changed;
+}
+
+}  // namespace
+
+std::unique_ptr<Graph> run_passes(std::unique_ptr<Graph> g, std::span<const PassRow> rows, PassReport* report) {
+  std::string disabled_text = get_option(options::kDisablePasses);
+  auto disabled = split_list(disabled_text);
+  for (auto name : disabled) find_pass(name);
+  bool check = get_option(options::kVerifyPasses);
+  if (check) verify(*g, "before all passes");
+  for (auto& row : rows) {
+    if (std::find(disabled.begin(), disabled.end(), row.name) != disabled.end()) continue;
+    auto start = std::chrono::steady_clock::now();
+    bool changed = run_on(g, row);
+    std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+    if (report) report->passes.push_back({row.name, took.count(), changed});
+    if (log_enabled(Artifact::Graph))
+      log(Artifact::Graph, fmt::format("after {}{}", row.name, changed ? ":\n" + to_string(*g) : " (unchanged)"));
+    if (check && changed) verify(*g, std::string("after ") + row.name);
+  }
+  return g;
+}
+
+const PassRow& find_pass(std::string_view name) {
+  std::vector<std::string_view> names;
+  for (auto& row : all_passes()) {
+    if (row.name == name) return row;
+    names.push_back(row.name);
+  }
+  fail<UserError>("there is no graph pass \"{}\"{}", name, did_you_mean(name, names));
+}
+
+}  // namespace toroid::graph

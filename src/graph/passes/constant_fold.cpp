@@ -1,0 +1,130 @@
+#include <algorithm>
+
+#include "graph/passes/passes.h"
+#include "graph/passes/rebuild.h"
+#include "ops/reference.h"
+
+namespace toroid::graph {
+namespace {
+
+constexpr int64_t kSmallBytes = 1 << 20;
+// The reference evaluator is slow: above this many elements folding would cost more than it gives.
+constexpr int64_t kMaxElements = 1 << 22;
+constexpr int64_t kMaxKernelElements = 1 << 18;
+
+// How much is known of a value when compiling. Computed values come from attributes alone (full, arange and what is made of them):
+// computing them again costs less than reading them from memory, so they stay as they are.
+enum class Known { No, Computed, Data };
+
+class Folder {
+ public:
+  explicit Folder(const Graph& g) : g_(g), out_(g), known_(g.values.size(), Known::No), data_(g.values.size()) {
+    for (size_t i = 0; i < g.inputs.size(); ++i) {
+      const Input& in = g.inputs[i];
+      bool written = std::any_of(g.outputs.begin(), g.outputs.end(), [&](auto& o) { return o.mutates == static_cast<int>(i); });
+      if (in.kind != InputKind::Constant || !in.data.defined() || written) continue;
+      known_[id(in.value)] = Known::Data;
+      data_[id(in.value)] = in.data;
+    }
+  }
+
+  std::unique_ptr<Graph> run() {
+    bool changed = false;
+    for (auto& n : g_.nodes) {
+      Known k = knowledge(*n);
+      for (auto* r : n->results) known_[id(r)] = k;
+      // Views cost nothing where they are.
+      if (k == Known::Data && !n->op->index_map && is_worth(*n) && compute(*n)) {
+        changed = true;
+        for (auto* r : n->results) out_.set(r, out_.recorder().proxy(out_.recorder().value_of(data_[id(r)])));
+      } else {
+        out_.copy(*n);
+      }
+    }
+    return changed ? out_.finish() : nullptr;
+  }
+
+ private:
+  static size_t id(const Value* v) { return static_cast<size_t>(v->id); }
+
+  static bool has_symbols(const Node& n) {
+    for (auto& a : n.args) {
+      if (auto* e = std::get_if<Expr>(&a); e && !e->is_const()) return true;
+      if (auto* list = std::get_if<std::vector<Expr>>(&a);
+          list && std::any_of(list->begin(), list->end(), [](auto& e) { return !e.is_const(); }))
+        return true;
+    }
+    return false;
+  }
+
+  Known knowledge(const Node& n) const {
+    if (n.op->random || n.op->effect || is_mutating(*n.op) || !n.regions.empty() || n.results.empty() || has_symbols(n)) return Known::No;
+    Known k = Known::Computed;
+    for_each_operand(n, [&](const Value* v) {
+      if (known_[id(v)] == Known::No)
+        k = Known::No;
+      else if (known_[id(v)] == Known::Data && k == Known::Computed)
+        k = Known::Data;
+    });
+    for (auto* r : n.results)
+      for (auto& e : r->type.sizes)
+        if (!e.is_const()) return Known::No;
+    return k;
+  }
+
+  static int64_t elements(const Value* v) { return v->type.numel().constant(); }
+  static int64_t bytes(const Value* v) { return elements(v) * static_cast<int64_t>(size_of(v->type.dtype)); }
+
+  // Memory that the value really takes: views take none of their own, computed values none at all.
+  int64_t stored_bytes(const Value* v) const {
+    while (v->producer && v->producer->op->index_map && known_[id(v)] == Known::Data) v = std::get<Value*>(v->producer->args[0]);
+    return known_[id(v)] == Known::Data ? bytes(v) : 0;
+  }
+
+  bool is_worth(const Node& n) const {
+    int64_t before = 0, after = 0, count = 0;
+    for_each_operand(n, [&](const Value* v) {
+      before += stored_bytes(v);
+      count = std::max(count, elements(v));
+    });
+    for (auto* r : n.results) {
+      after += bytes(r);
+      count = std::max(count, elements(r));
+    }
+    return (after <= kSmallBytes || after <= before) && count <= (n.op->formula ? kMaxElements : kMaxKernelElements);
+  }
+
+  // Fills in the data of the results; false when the operation refuses or something it needs is too large.
+  bool compute(const Node& n) {
+    if (std::all_of(n.results.begin(), n.results.end(), [&](auto* r) { return data_[id(r)].defined(); })) return true;
+    bool ready = true;
+    for_each_operand(n, [&](const Value* v) {
+      if (ready && !data_[id(v)].defined()) ready = elements(v) <= kMaxElements && v->producer && compute(*v->producer);
+    });
+    if (!ready) return false;
+    CallArgs args;
+    for (auto& a : n.args) args.push_back(map_arg<Tensor>(a, [&](Value* v) { return v ? data_[id(v)] : Tensor(); }));
+    try {
+      auto results = ops::evaluate(*n.op, std::move(args));
+      for (size_t i = 0; i < results.size(); ++i) {
+        const TensorType& type = n.results[i]->type;
+        if (results[i].dtype() != type.dtype || results[i].dim() != type.dim()) return false;
+      }
+      for (size_t i = 0; i < results.size(); ++i) data_[id(n.results[i])] = results[i];
+    } catch (const UserError&) {
+      return false;  // it will be reported where it is run
+    }
+    return true;
+  }
+
+  const Graph& g_;
+  Rebuild out_;
+  std::vector<Known> known_;
+  std::vector<Tensor> data_;
+};
+
+}  // namespace
+
+std::unique_ptr<Graph> constant_fold(const Graph& g) { return Folder(g).run(); }
+
+}  // namespace toroid::graph

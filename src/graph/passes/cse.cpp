@@ -1,0 +1,31 @@
+#include <algorithm>
+
+#include "graph/passes/passes.h"
+#include "graph/passes/rebuild.h"
+
+namespace toroid::graph {
+
+std::unique_ptr<Graph> cse(const Graph& g) {
+  if (std::any_of(g.nodes.begin(), g.nodes.end(), [](auto& n) { return is_mutating(*n->op); })) return nullptr;
+  Rebuild out(g);
+  std::unordered_map<std::string, const Node*> seen;
+  bool changed = false;
+  for (auto& n : g.nodes) {
+    if (n->op->random || n->op->effect || !n->regions.empty() || n->results.empty()) {
+      out.copy(*n);
+      continue;
+    }
+    std::string key = n->op->name;
+    for (auto& a : out.args(*n)) key += ", " + to_string(map_arg<Value*>(a, [&](const Tensor& t) { return out.recorder().value_of(t); }));
+    auto [it, is_new] = seen.emplace(std::move(key), n.get());
+    if (is_new) {
+      out.copy(*n);
+      continue;
+    }
+    changed = true;
+    for (size_t i = 0; i < n->results.size(); ++i) out.set(n->results[i], out.at(it->second->results[i]));
+  }
+  return changed ? out.finish() : nullptr;
+}
+
+}  // namespace toroid::graph

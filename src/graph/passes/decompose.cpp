@@ -1,0 +1,56 @@
+#include <algorithm>
+#include <set>
+
+#include "base/check.h"
+#include "graph/inplace.h"
+#include "graph/passes/passes.h"
+#include "graph/passes/rebuild.h"
+
+namespace toroid::graph {
+namespace {
+
+// Records composites as their parts; parts that are composites come back here through the dispatch hook.
+class Expander : public Dispatcher {
+ public:
+  Expander(Recorder& recorder, bool keep_templates) : recorder_(recorder), keep_templates_(keep_templates) {}
+
+  bool expands(const ops::Op& op) const { return op.decompose && !is_mutating(op) && !(keep_templates_ && op.has_template); }
+
+  std::vector<Tensor> call(const ops::Op& op, CallArgs args, const std::source_location& where) override {
+    if (!expands(op)) return recorder_.call(op, std::move(args), where);
+    DispatchScope scope(*this);
+    return op.decompose(ops::CallReader(op, args));
+  }
+  bool decide(const sym::Relation& r) override { return recorder_.decide(r); }
+  int64_t specialize(const Expr& e) override { return recorder_.specialize(e); }
+  double item(const Tensor& t, const std::source_location& where) override { return recorder_.item(t, where); }
+
+ private:
+  Recorder& recorder_;
+  bool keep_templates_;
+};
+
+std::unique_ptr<Graph> run(const Graph& g, bool keep_templates) {
+  Rebuild out(g);
+  Expander expander(out.recorder(), keep_templates);
+  // Writes into an input's own memory are done as they are: what they expand to would copy all of it.
+  std::set<const Node*> whole;
+  if (keep_templates)
+    for (auto& chain : inplace_chains(g)) whole.insert(chain.writes.begin(), chain.writes.end());
+  auto expands = [&](const auto& n) { return expander.expands(*n->op) && !whole.count(n.get()); };
+  if (std::none_of(g.nodes.begin(), g.nodes.end(), expands)) return nullptr;
+  for (auto& n : g.nodes) {
+    if (!expands(n))
+      out.copy(*n);
+    else
+      out.replace(*n, [&] { return expander.call(*n->op, out.args(*n), std::source_location::current()); });
+  }
+  return out.finish();
+}
+
+}  // namespace
+
+std::unique_ptr<Graph> decompose(const Graph& g) { return run(g, false); }
+std::unique_ptr<Graph> decompose_keeping_templates(const Graph& g) { return run(g, true); }
+
+}  // namespace toroid::graph

@@ -1,0 +1,333 @@
+#include <algorithm>
+#include <deque>
+#include <set>
+
+#include "base/check.h"
+#include "graph/passes/passes.h"
+#include "graph/passes/rebuild.h"
+
+namespace toroid::graph {
+namespace {
+
+// A tensor of the old program: memory of its own (no parent), or a view of the parent's memory. `value` is its contents as of
+// `generation`; it is stale once the root's generation has moved on, and then read() makes it anew from the parent.
+struct Slot {
+  Slot* parent = nullptr;
+  Slot* root = nullptr;
+  const ops::Op* view = nullptr;
+  CallArgs view_args;  // without the tensor
+  size_t view_result = 0;
+  Tensor value;
+  int generation = 0;
+  int input = -1;                            // roots: the graph input whose memory it is
+  std::optional<std::vector<Expr>> strides;  // nullopt: not expressible
+  std::string where;
+};
+
+bool is_row_major(const std::vector<Expr>& sizes, const std::optional<std::vector<Expr>>& strides) {
+  if (!strides) return false;
+  Expr step = 1;
+  for (size_t d = sizes.size(); d-- > 0;) {
+    if (!(sizes[d] == Expr(1)) && !((*strides)[d] == step)) return false;
+    step = step * sizes[d];
+  }
+  return true;
+}
+
+std::vector<Expr> row_major_strides(const std::vector<Expr>& sizes) {
+  std::vector<Expr> out(sizes.size());
+  Expr step = 1;
+  for (size_t d = sizes.size(); d-- > 0;) {
+    out[d] = step;
+    step = step * sizes[d];
+  }
+  return out;
+}
+
+// Its results share memory with its first argument (rows without the mark, such as view_copy, are copies).
+bool is_alias_view(const ops::Op& op) { return op.index_map && op.schema.params[0].alias; }
+// Views where the layout allows it, copies elsewhere.
+bool may_copy(const ops::Op& op) {
+  static const std::set<std::string_view> names = {"contiguous", "reshape", "flatten.using_ints"};
+  return names.count(op.name) > 0;
+}
+bool is_expand(const ops::Op& op) { return op.name == "expand" || op.name == "broadcast_to"; }
+
+// Batch normalisation that updates its running statistics.
+bool updates_statistics(const ops::Op& op) {
+  static const std::set<std::string_view> names = {"batch_norm", "native_batch_norm", "_native_batch_norm_legit"};
+  return names.count(op.name) > 0;
+}
+template <class T>
+bool updates_statistics(const ops::Op& op, const std::vector<Arg<T>>& args) {
+  if (!updates_statistics(op)) return false;
+  auto at = [&](const char* name) -> const Arg<T>& { return args[static_cast<size_t>(op.schema.find(name))]; };
+  auto* training = std::get_if<bool>(&at("training"));
+  return training && *training && std::holds_alternative<T>(at("running_mean")) && std::holds_alternative<T>(at("running_var"));
+}
+
+class Functionalizer : public Dispatcher {
+ public:
+  explicit Functionalizer(const Graph& g) : old_(g), out_(g) {
+    for (size_t i = 0; i < g.inputs.size(); ++i) {
+      Tensor t = add_root(out_.at(g.inputs[i].value));
+      Slot& s = slot(t);
+      s.input = static_cast<int>(i);
+      if (!g.inputs[i].value->type.strides.empty()) s.strides = g.inputs[i].value->type.strides;
+      handles_[g.inputs[i].value] = t;
+    }
+  }
+
+  std::unique_ptr<Graph> run() {
+    for (auto& n : old_.nodes) {
+      where_ = n->where;
+      out_.recorder().set_where(n->where);
+      record(*n);
+    }
+    auto outputs = std::vector<Output>();
+    auto has_explicit = [&](int input) {
+      return std::any_of(old_.outputs.begin(), old_.outputs.end(), [&](auto& o) { return o.mutates == input; });
+    };
+    for (auto& s : slots_)
+      if (s.input >= 0 && s.generation > 0 && !has_explicit(s.input)) outputs.push_back({value_of(s.value), {}, s.input});
+    for (auto& o : old_.outputs) outputs.push_back({o.value ? value_of(read(slot(handles_.at(o.value)))) : nullptr, o.literal, o.mutates});
+    out_.graph().outputs = std::move(outputs);
+    return out_.finish_without_outputs();
+  }
+
+  // Called for nodes, and for the parts of composites whose results share memory with their arguments.
+  std::vector<Tensor> call(const ops::Op& op, CallArgs args, const std::source_location& where) override {
+    if (is_mutating(op)) return {mutate(op, std::move(args), where)};
+    if (updates_statistics(op, args)) return update_statistics(op, std::move(args), where);
+    if (is_alias_view(op)) return view(op, args, where);
+    if (op.decompose && shares_memory(op, args)) {
+      DispatchScope scope(*this);
+      return op.decompose(ops::CallReader(op, args));
+    }
+    std::vector<Tensor> out;
+    for (auto& r : record(op, args, where)) out.push_back(add_root(r));
+    return out;
+  }
+  bool decide(const sym::Relation& r) override { return out_.recorder().decide(r); }
+  int64_t specialize(const Expr& e) override { return out_.recorder().specialize(e); }
+  double item(const Tensor& t, const std::source_location& where) override { return out_.recorder().item(t, where); }
+
+ private:
+  // Handles are tensors whose proxy is a slot; those of the recorder stand for values of the new graph.
+  static Slot& slot(const Tensor& handle) { return *static_cast<Slot*>(handle.impl()->proxy); }
+  Tensor handle_of(Slot& s) {
+    auto impl = std::make_shared<TensorImpl>();
+    impl->dtype = s.value.dtype();
+    impl->sym_sizes = sizes_of(s);
+    impl->proxy = &s;
+    return Tensor(std::move(impl));
+  }
+  static std::vector<Expr> sizes_of(const Slot& s) {
+    std::vector<Expr> out;
+    for (auto& e : s.value.sym_sizes()) out.push_back(e.expr());
+    return out;
+  }
+  Value* value_of(const Tensor& recorded) { return out_.recorder().value_of(recorded); }
+
+  Tensor add_root(const Tensor& value) {
+    Slot& s = slots_.emplace_back();
+    s.root = &s;
+    s.value = value;
+    s.strides = row_major_strides(sizes_of(s));
+    s.where = where_;
+    return handle_of(s);
+  }
+
+  std::vector<Tensor> record(const ops::Op& op, const CallArgs& args, const std::source_location& where) {
+    return out_.recorder().call(op, map_args(args), where);
+  }
+  CallArgs map_args(const CallArgs& args) {
+    CallArgs out;
+    for (auto& a : args) out.push_back(map_arg<Tensor>(a, [&](const Tensor& t) { return is_proxy(t) ? read(slot(t)) : t; }));
+    return out;
+  }
+
+  void record(const Node& n) {
+    bool plain = !is_mutating(*n.op) && !updates_statistics(*n.op, n.args) && !is_alias_view(*n.op);
+    CallArgs args;
+    for (auto& a : n.args) args.push_back(map_arg<Tensor>(a, [&](Value* v) { return v ? handles_.at(v) : Tensor(); }));
+    if (plain && !(n.op->decompose && shares_memory(*n.op, args))) {
+      for_each_operand(n, [&](Value* v) { out_.set(v, read(slot(handles_.at(v)))); });
+      out_.copy(n);
+      for (auto* r : n.results) handles_[r] = add_root(out_.at(r));
+      return;
+    }
+    auto results = call(*n.op, std::move(args), std::source_location::current());
+    for (size_t i = 0; i < n.results.size(); ++i) handles_[n.results[i]] = results.at(i);
+  }
+
+  const Tensor& read(Slot& s) {
+    if (s.generation == s.root->generation) return s.value;
+    CallArgs args = s.view_args;
+    args[0] = read(*s.parent);
+    s.value = out_.recorder().call(*s.view, std::move(args), std::source_location::current()).at(s.view_result);
+    s.generation = s.root->generation;
+    return s.value;
+  }
+
+  // Overwrites what s stands for, in it and in everything it is a view of.
+  void write(Slot& s, const Tensor& value) {
+    if (s.parent) {
+      TOROID_USER_CHECK(!is_expand(*s.view),
+                        "{}: a tensor made by {} ({}) is written in place, but its elements share memory; clone it first", where_,
+                        s.view->name, s.where);
+      TOROID_USER_CHECK(s.view->write_back, "{}: a tensor made by {} ({}) is written in place, which is not supported; clone it first",
+                        where_, s.view->name, s.where);
+      CallArgs args = s.view_args;
+      args[0] = read(*s.parent);
+      write(*s.parent, s.view->write_back(ops::CallReader(*s.view, args), s.view_result, value));
+    } else {
+      ++s.generation;
+    }
+    s.value = value;
+    s.generation = s.root->generation;
+  }
+
+  Tensor mutate(const ops::Op& op, CallArgs args, const std::source_location& where) {
+    const ops::Op* functional = op.inplace_of;
+    if (!functional) {
+      size_t dot = op.name.find('.');
+      std::string stem = op.name.substr(0, dot);
+      if (stem.ends_with("_"))
+        functional = ops::table().find(stem.substr(0, stem.size() - 1) + (dot == std::string::npos ? "" : op.name.substr(dot)));
+      TOROID_USER_CHECK(functional, "{}: the in-place operation {} has no functional form", where_, op.name);
+    }
+    Tensor self = std::get<Tensor>(args.at(0));
+    Tensor result = record(*functional, args, where).at(0);
+    store(slot(self), result, op);
+    return self;
+  }
+
+  void store(Slot& target, Tensor result, const ops::Op& op) {
+    auto sizes = sizes_of(target);
+    bool fits = result.dim() == static_cast<int64_t>(sizes.size());
+    for (size_t d = 0; fits && d < sizes.size(); ++d) fits = result.size(static_cast<int64_t>(d)) == SymInt(sizes[d]);
+    TOROID_USER_CHECK(fits, "{}: {} gives {}, which does not fit into the {} that it is to be written to", where_, op.name,
+                      to_string(result), to_string(target.value));
+    if (result.dtype() != target.value.dtype()) result = ops::call1("_to_copy", {result, target.value.dtype()});
+    write(target, result);
+  }
+
+  std::vector<Tensor> update_statistics(const ops::Op& op, CallArgs args, const std::source_location& where) {
+    const ops::Op& functional = ops::get("_native_batch_norm_legit_functional");
+    CallArgs given;
+    for (auto& p : functional.schema.params) given.push_back(args[static_cast<size_t>(op.schema.find(p.name))]);
+    auto results = record(functional, given, where);
+    auto target = [&](const char* name) -> Slot& { return slot(std::get<Tensor>(args[static_cast<size_t>(op.schema.find(name))])); };
+    store(target("running_mean"), results.at(3), op);
+    store(target("running_var"), results.at(4), op);
+    results.resize(op.schema.returns.size());
+    for (auto& r : results) r = add_root(r);
+    return results;
+  }
+
+  std::vector<Tensor> view(const ops::Op& op, const CallArgs& args, const std::source_location& where) {
+    const Tensor& source = std::get<Tensor>(args.at(0));
+    if (!is_proxy(source)) return as_roots(record(op, args, where));
+    Slot& parent = slot(source);
+    bool row_major = is_row_major(sizes_of(parent), parent.strides);
+    if (op.name == "contiguous" && row_major) return {source};
+    auto results = record(op, args, where);
+    if (op.name == "contiguous") return as_roots(results);
+    if (is_expand(op) && results[0].sym_sizes().size() == source.sym_sizes().size() && value_of(results[0])->type.sizes == sizes_of(parent))
+      return {source};
+    std::vector<Tensor> out;
+    for (size_t i = 0; i < results.size(); ++i) {
+      auto strides = view_strides(op, args, parent, i, results[i], row_major);
+      if (may_copy(op) && !strides) return as_roots(results);
+      Slot& s = slots_.emplace_back();
+      s.parent = &parent;
+      s.root = parent.root;
+      s.view = &op;
+      s.view_args = args;
+      s.view_args[0] = std::monostate{};
+      s.view_result = i;
+      s.value = results[i];
+      s.generation = s.root->generation;
+      s.strides = std::move(strides);
+      s.where = where_;
+      out.push_back(handle_of(s));
+    }
+    return out;
+  }
+  std::vector<Tensor> as_roots(std::vector<Tensor> results) {
+    for (auto& r : results) r = add_root(r);
+    return results;
+  }
+
+  // Strides of a view in the memory of its root, where they can be written down.
+  std::optional<std::vector<Expr>> view_strides(const ops::Op& op, const CallArgs& args, const Slot& parent, size_t result, const Tensor& t,
+                                                bool row_major) {
+    std::vector<Expr> sizes;
+    for (auto& s : t.sym_sizes()) sizes.push_back(s.expr());
+    static const std::set<std::string_view> keep_order = {"view",      "reshape", "flatten.using_ints", "unflatten.int",
+                                                          "unsqueeze", "squeeze", "squeeze.dim",        "squeeze.dims"};
+    if (row_major && keep_order.count(op.name)) return row_major_strides(sizes);
+    if (!parent.strides) return std::nullopt;
+    TensorType type{parent.value.dtype(), sizes_of(parent), {}};
+    std::vector<Arg<const TensorType*>> types;
+    for (auto& a : args) types.push_back(map_arg<const TensorType*>(a, [&](const Tensor&) -> const TensorType* { return &type; }));
+    std::vector<Expr> index;
+    for (size_t d = 0; d < sizes.size(); ++d) index.push_back(sym::loop_symbol("i" + std::to_string(d), sizes[d]));
+    auto from = op.index_map(ops::TypeReader(op, types), result, index);
+    Expr flat = 0;
+    for (size_t d = 0; d < from.size(); ++d) flat = flat + from[d] * (*parent.strides)[d];
+    std::vector<Expr> strides;
+    for (auto& i : index) {
+      auto c = sym::linear_coefficient(flat, i);
+      if (!c) return std::nullopt;
+      strides.push_back(*c);
+    }
+    return strides;
+  }
+
+  // Some result of the composite is (a view of) an argument, or a part of it writes in place.
+  bool shares_memory(const ops::Op& op, const CallArgs& args) {
+    Graph scratch;
+    scratch.symbols = out_.graph().symbols;
+    scratch.guards = out_.graph().guards;
+    Recorder aside(scratch);
+    aside.set_expand_composites(true);
+    CallArgs stand_ins;
+    for (auto& a : args)
+      stand_ins.push_back(map_arg<Tensor>(a, [&](const Tensor& t) -> Tensor {
+        if (!is_proxy(t)) return t;
+        return aside.proxy(scratch.add_input({t.dtype(), sizes_of(slot(t)), {}}, InputKind::User, "x"));
+      }));
+    std::vector<Tensor> results;
+    {
+      DispatchScope scope(aside);
+      results = op.decompose(ops::CallReader(op, stand_ins));
+    }
+    for (auto& n : scratch.nodes)
+      if (is_mutating(*n->op)) return true;
+    for (auto& r : results) {
+      if (!is_proxy(r)) continue;
+      const Value* v = static_cast<Value*>(r.impl()->proxy);
+      while (v->producer && is_alias_view(*v->producer->op)) v = std::get<Value*>(v->producer->args[0]);
+      if (!v->producer) return true;
+    }
+    return false;
+  }
+
+  const Graph& old_;
+  Rebuild out_;
+  std::deque<Slot> slots_;
+  std::unordered_map<const Value*, Tensor> handles_;
+  std::string where_;
+};
+
+}  // namespace
+
+std::unique_ptr<Graph> functionalize(const Graph& g) {
+  auto writes = [](const auto& n) { return is_mutating(*n->op) || updates_statistics(*n->op, n->args); };
+  if (std::none_of(g.nodes.begin(), g.nodes.end(), writes)) return nullptr;
+  return Functionalizer(g).run();
+}
+
+}  // namespace toroid::graph

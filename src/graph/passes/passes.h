@@ -1,0 +1,36 @@
+// The passes on graphs. Each returns the graph after it, or nullptr when it changes nothing; names, kinds and order of the inputs,
+// symbols, guards and outputs stay.
+#pragma once
+
+#include "graph/graph.h"
+
+namespace toroid::graph {
+
+// Turns in-place operations, also through views, into functional ones; what they did to inputs becomes outputs that mutate those.
+// UserError for writes that have no meaning, such as those to an expanded tensor.
+std::unique_ptr<Graph> functionalize(const Graph& g);
+
+// Replaces composite operations by what they are made of, all the way down.
+std::unique_ptr<Graph> decompose(const Graph& g);
+// The same, but leaves those whole that have a template (attention) and those that write into an input's memory (graph/inplace.h).
+std::unique_ptr<Graph> decompose_keeping_templates(const Graph& g);
+
+// Removes operations that change nothing and merges chains of views, transposes and casts.
+std::unique_ptr<Graph> simplify(const Graph& g);
+
+// Computes what depends on constants alone, where the result is not much larger than they are.
+std::unique_ptr<Graph> constant_fold(const Graph& g);
+
+// Computes equal things once.
+std::unique_ptr<Graph> cse(const Graph& g);
+
+// Drops what no output needs, constants included; operations with effects stay.
+std::unique_ptr<Graph> dce(const Graph& g);
+
+// Makes parameters and unchanged buffers constants.
+std::unique_ptr<Graph> freeze(const Graph& g);
+
+// Multiplies batch normalisation with constant statistics into the constant weights of the convolution or linear layer before it.
+std::unique_ptr<Graph> fold_conv_bn(const Graph& g);
+
+}  // namespace toroid::graph

@@ -1,0 +1,33 @@
+// The table of passes.
+#include "graph/pass.h"
+#include "graph/passes/passes.h"
+
+namespace toroid::graph {
+namespace {
+
+constexpr PassRow kPasses[] = {
+    {"functionalize", functionalize, true, "Makes in-place operations functional."},
+    {"freeze", freeze, false, "Makes parameters constants."},
+    {"fold_conv_bn", fold_conv_bn, true, "Folds batch normalisation into constant weights."},
+    {"decompose_keeping_templates", decompose_keeping_templates, true, "Expands composites that have no template."},
+    {"decompose", decompose, true, "Expands composites."},
+    {"simplify", simplify, true, "Removes what changes nothing; merges views and casts."},
+    {"constant_fold", constant_fold, true, "Computes what depends on constants alone."},
+    {"cse", cse, true, "Computes equal things once."},
+    {"dce", dce, true, "Drops what no output needs."},
+};
+
+}  // namespace
+
+std::span<const PassRow> all_passes() { return kPasses; }
+
+std::vector<PassRow> default_passes(bool freeze, bool keep_templates) {
+  std::vector<const char*> names = {"functionalize"};
+  if (freeze) names.insert(names.end(), {"freeze", "dce", "fold_conv_bn"});
+  names.insert(names.end(), {keep_templates ? "decompose_keeping_templates" : "decompose", "simplify", "constant_fold", "cse", "dce"});
+  std::vector<PassRow> rows;
+  for (auto* name : names) rows.push_back(find_pass(name));
+  return rows;
+}
+
+}  // namespace toroid::graph

@@ -1,0 +1,109 @@
+#include "graph/passes/rebuild.h"
+
+#include <set>
+
+#include "base/check.h"
+
+namespace toroid::graph {
+namespace {
+
+void collect_symbols(const Graph& g, std::set<std::string>& names) {
+  auto add = [&](const Expr& e) { sym::for_each_symbol(e, [&](const Expr& s) { names.insert(s.node()->name); }); };
+  auto add_arg = [&](const NodeArg& a) {
+    if (auto* e = std::get_if<Expr>(&a)) add(*e);
+    if (auto* list = std::get_if<std::vector<Expr>>(&a))
+      for (auto& e : *list) add(e);
+  };
+  for (auto& v : g.values) {
+    for (auto& e : v->type.sizes) add(e);
+    for (auto& e : v->type.strides) add(e);
+  }
+  for (auto& r : g.guards) {
+    add(r.a);
+    add(r.b);
+  }
+  for (auto& n : g.nodes) {
+    for (auto& a : n->args) add_arg(a);
+    for (auto& r : n->regions) collect_symbols(*r, names);
+  }
+  for (auto& o : g.outputs) add_arg(o.literal);
+}
+
+}  // namespace
+
+Rebuild::Rebuild(const Graph& old) : old_(old), graph_(std::make_unique<Graph>()), recorder_(*graph_), scope_(recorder_) {
+  graph_->name = old.name;
+  graph_->symbols = old.symbols;
+  graph_->guards = old.guards;
+  for (auto& in : old.inputs) {
+    Value* v = graph_->new_value(in.value->type, in.value->name);
+    graph_->inputs.push_back({v, in.kind, in.name, in.data});
+    map_[in.value] = recorder_.proxy(v);
+  }
+}
+
+Tensor Rebuild::at(const Value* old) const {
+  auto it = map_.find(old);
+  TOROID_CHECK(it != map_.end(), "the value {} was not rebuilt", old->name);
+  return it->second;
+}
+
+void Rebuild::set(const Value* old, const Tensor& t) {
+  map_[old] = t;
+  if (!is_proxy(t)) return;
+  const auto& sizes = t.impl()->sym_sizes;
+  for (size_t d = 0; d < sizes.size() && d < old->type.sizes.size(); ++d) {
+    const Expr& before = old->type.sizes[d];
+    if (before.kind() != sym::Kind::Symbol || before == sizes[d] || renamed_.count(before.node()->name)) continue;
+    const Symbol* s = old_.find_symbol(before.node()->name);
+    if (s && s->unbacked) renamed_.emplace(before.node()->name, sizes[d]);
+  }
+}
+
+Expr Rebuild::renamed(const Expr& e) const {
+  if (e.is_const() || renamed_.empty()) return e;
+  return sym::substitute(e, [&](const sym::Node& s) -> std::optional<Expr> {
+    auto it = renamed_.find(s.name);
+    return it == renamed_.end() ? std::nullopt : std::optional(it->second);
+  });
+}
+
+CallArgs Rebuild::args(const Node& n) const {
+  CallArgs out;
+  for (auto& a : n.args) {
+    out.push_back(map_arg<Tensor>(a, [&](Value* v) { return at_or_undefined(v); }));
+    if (auto* e = std::get_if<Expr>(&out.back())) *e = renamed(*e);
+    if (auto* list = std::get_if<std::vector<Expr>>(&out.back()))
+      for (auto& e : *list) e = renamed(e);
+  }
+  return out;
+}
+
+void Rebuild::copy(const Node& n) {
+  std::vector<NodeArg> node_args;
+  for (auto& a : args(n)) node_args.push_back(map_arg<Value*>(a, [&](const Tensor& t) { return recorder_.value_of(t); }));
+  std::vector<TensorType> types;
+  std::vector<std::string> names;
+  for (auto* r : n.results) {
+    types.push_back(r->type);
+    for (auto& e : types.back().sizes) e = renamed(e);
+    names.push_back(r->name);
+  }
+  Node* made = graph_->add_node(*n.op, std::move(node_args), std::move(types), n.where, names);
+  made->regions = n.regions;
+  for (size_t i = 0; i < n.results.size(); ++i) set(n.results[i], recorder_.proxy(made->results[i]));
+}
+
+std::unique_ptr<Graph> Rebuild::finish() {
+  for (auto& o : old_.outputs) graph_->outputs.push_back({recorder_.value_of(at_or_undefined(o.value)), o.literal, o.mutates});
+  return finish_without_outputs();
+}
+
+std::unique_ptr<Graph> Rebuild::finish_without_outputs() {
+  std::set<std::string> used;
+  collect_symbols(*graph_, used);
+  std::erase_if(graph_->symbols, [&](const Symbol& s) { return s.unbacked && !used.count(s.expr.node()->name); });
+  return std::move(graph_);
+}
+
+}  // namespace toroid::graph

@@ -1,0 +1,189 @@
+#include <algorithm>
+#include <set>
+
+#include "graph/passes/passes.h"
+#include "graph/passes/rebuild.h"
+
+namespace toroid::graph {
+namespace {
+
+using Names = std::set<std::string_view>;
+
+bool is_copy(const ops::Op& op) {
+  static const Names names = {"alias", "alias_copy", "detach", "detach_copy", "clone", "contiguous", "lift_fresh", "lift_fresh_copy"};
+  return names.count(op.name) > 0;
+}
+bool is_cast(const ops::Op& op) {
+  static const Names names = {"_to_copy", "to.dtype", "to.dtype_layout", "to.device", "to.other", "type_as", "prims.convert_element_type"};
+  return names.count(op.name) > 0;
+}
+// The elements stay and keep their order; only the sizes change.
+bool is_reshape(const ops::Op& op) {
+  static const Names names = {"view",    "view_copy",   "_unsafe_view", "reshape",   "flatten.using_ints", "unflatten.int",
+                              "squeeze", "squeeze.dim", "squeeze.dims", "unsqueeze", "_reshape_alias"};
+  return names.count(op.name) > 0;
+}
+bool is_permute(const ops::Op& op) {
+  static const Names names = {"permute", "permute_copy", "transpose.int",   "t",        "numpy_T",
+                              "mT",      "movedim.int",  "movedim.intlist", "swapdims", "swapaxes"};
+  return names.count(op.name) > 0;
+}
+bool is_expand(const ops::Op& op) { return op.name == "expand" || op.name == "broadcast_to"; }
+// Equal sizes mean that it changed nothing.
+bool is_cut(const ops::Op& op) { return op.name == "slice.Tensor" || op.name == "narrow" || op.name == "slice_copy.Tensor"; }
+bool is_dropout(const ops::Op& op) {
+  static const Names names = {"dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout"};
+  return names.count(op.name) > 0;
+}
+
+// Every value of `from` is one of `to`.
+bool is_lossless(DType from, DType to) {
+  if (from == to || is_bool(from)) return true;
+  if (is_int(from) && is_int(to)) {
+    auto is_unsigned = [](DType t) { return t == DType::U8 || t == DType::U16 || t == DType::U32 || t == DType::U64; };
+    if (is_unsigned(from)) return is_unsigned(to) ? size_of(to) >= size_of(from) : size_of(to) > size_of(from);
+    return !is_unsigned(to) && size_of(to) >= size_of(from);
+  }
+  if (is_int(from)) return (to == DType::F64 && size_of(from) <= 4) || (to == DType::F32 && size_of(from) <= 2);
+  if (is_float(from) && is_float(to)) return size_of(to) > size_of(from);
+  return false;
+}
+
+std::vector<size_t> permutation(const ops::Op& op, const std::vector<NodeArg>& args, size_t rank) {
+  std::vector<Expr> index;
+  for (size_t d = 0; d < rank; ++d) index.push_back(sym::symbol("i" + std::to_string(d), 0, sym::kInf));
+  std::vector<Arg<const TensorType*>> types;
+  for (auto& a : args) types.push_back(map_arg<const TensorType*>(a, [](Value* v) -> const TensorType* { return v ? &v->type : nullptr; }));
+  auto from = op.index_map(ops::TypeReader(op, types), 0, index);
+  std::vector<size_t> dims(rank);  // result dimension d is dimension dims[d] of the operand
+  for (size_t s = 0; s < rank; ++s)
+    for (size_t d = 0; d < rank; ++d)
+      if (from[s] == index[d]) dims[d] = s;
+  return dims;
+}
+
+std::optional<double> constant_number(const NodeArg& a) {
+  if (auto* e = std::get_if<Expr>(&a); e && e->is_const()) return static_cast<double>(e->constant());
+  if (auto* d = std::get_if<double>(&a)) return *d;
+  return std::nullopt;
+}
+
+class Simplifier {
+ public:
+  explicit Simplifier(const Graph& g) : g_(g), out_(g) {}
+
+  std::unique_ptr<Graph> run() {
+    bool changed = false;
+    for (auto& n : g_.nodes) {
+      Tensor t = n->results.size() == 1 ? replacement(*n) : Tensor();
+      if (!t.defined()) {
+        out_.copy(*n);
+        continue;
+      }
+      out_.set(n->results[0], t);
+      changed = true;
+    }
+    return changed ? out_.finish() : nullptr;
+  }
+
+ private:
+  // The node of the new graph that makes t, if any.
+  const Node* producer(const Tensor& t) { return out_.recorder().value_of(t)->producer; }
+  Tensor operand(const Node& made, size_t i) { return out_.recorder().proxy(std::get<Value*>(made.args[i])); }
+  static std::vector<Expr> sizes(const Tensor& t) {
+    std::vector<Expr> out;
+    for (auto& s : t.sym_sizes()) out.push_back(s.expr());
+    return out;
+  }
+
+  // Undefined: the node stays.
+  Tensor replacement(const Node& n) {
+    const ops::Op& op = *n.op;
+    if (n.args.empty() || !std::holds_alternative<Value*>(n.args[0])) return {};
+    Tensor x = out_.at(std::get<Value*>(n.args[0]));
+    const TensorType& result = n.results[0]->type;
+    bool same_sizes = sizes(x) == result.sizes, same_type = same_sizes && x.dtype() == result.dtype;
+    out_.recorder().set_where(n.where);
+    if (is_copy(op) && same_type) return x;
+    if ((is_reshape(op) || is_expand(op) || is_cut(op) || is_cast(op)) && same_type && op.name != "view.dtype") return x;
+    if (is_dropout(op) && same_type && is_inactive_dropout(n)) return x;
+    if (same_type && is_neutral(n)) return x;
+    if (op.name == "_to_copy") return merged_cast(x, result);
+    if (is_reshape(op)) return merged_reshape(x, result);
+    if (is_expand(op)) return merged_expand(x, result);
+    if (is_permute(op)) return merged_permute(n, x);
+    return {};
+  }
+
+  static bool is_inactive_dropout(const Node& n) {
+    auto at = [&](const char* name) -> const NodeArg* {
+      int i = n.op->schema.find(name);
+      return i < 0 ? nullptr : &n.args[static_cast<size_t>(i)];
+    };
+    auto* train = at("train");
+    auto* p = at("p");
+    if (train && std::holds_alternative<bool>(*train) && !std::get<bool>(*train)) return true;
+    return p && constant_number(*p) == 0.0;
+  }
+
+  // x + 0, x - 0, x * 1, x / 1, x ** 1.
+  static bool is_neutral(const Node& n) {
+    static const std::vector<std::pair<std::string_view, double>> neutral = {
+        {"add.Tensor", 0}, {"add.Scalar", 0}, {"sub.Tensor", 0}, {"sub.Scalar", 0},       {"mul.Tensor", 1},
+        {"mul.Scalar", 1}, {"div.Tensor", 1}, {"div.Scalar", 1}, {"pow.Tensor_Scalar", 1}};
+    if (n.args.size() < 2) return false;
+    auto number = constant_number(n.args[1]);
+    return number && std::find(neutral.begin(), neutral.end(), std::pair<std::string_view, double>(n.op->name, *number)) != neutral.end();
+  }
+
+  Tensor merged_cast(const Tensor& x, const TensorType& result) {
+    const Node* inner = producer(x);
+    if (!inner || inner->op->name != "_to_copy") return {};
+    Tensor source = operand(*inner, 0);
+    if (!is_lossless(source.dtype(), x.dtype())) return {};
+    if (source.dtype() == result.dtype) return source;
+    return ops::call1("_to_copy", {source, result.dtype});
+  }
+
+  Tensor merged_reshape(const Tensor& x, const TensorType& result) {
+    const Node* inner = producer(x);
+    if (!inner || !is_reshape(*inner->op)) return {};
+    Tensor source = operand(*inner, 0);
+    if (sizes(source) == result.sizes) return source;
+    return ops::call1("view", {source, result.sizes});
+  }
+
+  Tensor merged_expand(const Tensor& x, const TensorType& result) {
+    const Node* inner = producer(x);
+    if (!inner || !is_expand(*inner->op)) return {};
+    return ops::call1("expand", {operand(*inner, 0), result.sizes});
+  }
+
+  Tensor merged_permute(const Node& n, const Tensor& x) {
+    size_t rank = n.results[0]->type.sizes.size();
+    auto dims = permutation(*n.op, n.args, rank);
+    Tensor source = x;
+    if (const Node* inner = producer(x); inner && is_permute(*inner->op)) {
+      auto before = permutation(*inner->op, inner->args, rank);
+      for (auto& d : dims) d = before[d];
+      source = operand(*inner, 0);
+    }
+    if (std::is_sorted(dims.begin(), dims.end())) return source;
+    if (source.impl() == x.impl()) return {};
+    std::vector<Expr> list;
+    for (size_t d : dims) list.push_back(static_cast<int64_t>(d));
+    return ops::call1("permute", {source, list});
+  }
+
+  const Graph& g_;
+  Rebuild out_;
+};
+
+}  // namespace
+
+std::unique_ptr<Graph> simplify(const Graph& g) {
+  if (std::any_of(g.nodes.begin(), g.nodes.end(), [](auto& n) { return is_mutating(*n->op); })) return nullptr;
+  return Simplifier(g).run();
+}
+
+}  // namespace toroid::graph

@@ -1,0 +1,170 @@
+#include "graph/recorder.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace toroid::graph {
+namespace {
+
+std::string source_line(const std::source_location& where) {
+  std::string_view file = where.file_name();
+  if (size_t slash = file.rfind('/'); slash != std::string_view::npos) file.remove_prefix(slash + 1);
+  return fmt::format("{}:{}", file, where.line());
+}
+
+TensorType type_of(const Tensor& t) {
+  if (is_proxy(t)) return static_cast<Value*>(t.impl()->proxy)->type;
+  TensorType type{t.dtype(), {}, {}};
+  for (int64_t s : t.sizes()) type.sizes.push_back(s);
+  if (!t.is_contiguous())
+    for (int64_t s : t.strides()) type.strides.push_back(s);
+  return type;
+}
+
+sym::Rel opposite(sym::Rel r) {
+  constexpr sym::Rel kOpposite[] = {sym::Rel::Ne, sym::Rel::Eq, sym::Rel::Ge, sym::Rel::Gt, sym::Rel::Le, sym::Rel::Lt};
+  return kOpposite[static_cast<int>(r)];
+}
+
+// The relation with its sides exchanged.
+sym::Relation mirrored(const sym::Relation& r) {
+  constexpr sym::Rel kMirrored[] = {sym::Rel::Eq, sym::Rel::Ne, sym::Rel::Gt, sym::Rel::Ge, sym::Rel::Lt, sym::Rel::Le};
+  return {kMirrored[static_cast<int>(r.rel)], r.b, r.a};
+}
+
+// Truth of r where one of the guards states it.
+std::optional<bool> follows(const std::vector<sym::Relation>& guards, const sym::Relation& r) {
+  auto states = [&](const sym::Relation& s) {
+    return std::any_of(guards.begin(), guards.end(), [&](const sym::Relation& g) { return g.rel == s.rel && g.a == s.a && g.b == s.b; });
+  };
+  if (states(r) || states(mirrored(r))) return true;
+  sym::Relation negated{opposite(r.rel), r.a, r.b};
+  if (states(negated) || states(mirrored(negated))) return false;
+  return std::nullopt;
+}
+
+}  // namespace
+
+Tensor Recorder::proxy(Value* v) {
+  auto impl = std::make_shared<TensorImpl>();
+  impl->dtype = v->type.dtype;
+  impl->sym_sizes = v->type.sizes;
+  impl->proxy = v;
+  return Tensor(std::move(impl));
+}
+
+Value* Recorder::value_of(const Tensor& t) {
+  if (!t.defined()) return nullptr;
+  if (is_proxy(t)) return static_cast<Value*>(t.impl()->proxy);
+  TensorType type = type_of(t);
+  auto& same_storage = constants_[t.impl()->storage.get()];
+  for (Value* v : same_storage)
+    for (auto& in : graph_.inputs)
+      if (in.value == v && in.data.raw_data() == t.raw_data() && v->type == type) return v;
+  Value* v = graph_.add_input(type, InputKind::Constant, "constant", t);
+  graph_.inputs.back().name = v->name;
+  same_storage.push_back(v);
+  return v;
+}
+
+std::vector<TensorType> Recorder::result_types(const ops::Op& op, const CallArgs& args) {
+  std::vector<TensorType> held;
+  std::vector<Arg<const TensorType*>> types;
+  size_t count = 0;
+  for (auto& a : args) {
+    if (std::holds_alternative<Tensor>(a)) ++count;
+    if (auto* l = std::get_if<std::vector<Tensor>>(&a)) count += l->size();
+  }
+  held.reserve(count);
+  for (auto& a : args)
+    types.push_back(map_arg<const TensorType*>(a, [&](const Tensor& t) -> const TensorType* {
+      if (!t.defined()) return nullptr;
+      held.push_back(type_of(t));
+      return &held.back();
+    }));
+  auto decide = [&](const sym::Relation& r) { return this->decide(r); };
+  auto fresh = [&] { return graph_.new_symbol("u", 0, sym::kInf - 1, true); };
+  if (!op.decompose) return ops::infer(op, types, decide, fresh);
+  // A composite's types are those of what it is made of: record that aside.
+  Graph scratch;
+  scratch.symbols = graph_.symbols;
+  Recorder aside(scratch);
+  aside.hints_ = hints_;
+  aside.expand_ = true;
+  std::map<const TensorImpl*, Tensor> seen;
+  CallArgs stand_ins;
+  for (auto& a : args)
+    stand_ins.push_back(map_arg<Tensor>(a, [&](const Tensor& t) -> Tensor {
+      if (!t.defined()) return t;
+      Tensor& s = seen[t.impl()];
+      if (!s.defined()) s = aside.proxy(scratch.add_input(type_of(t), InputKind::User, "x"));
+      return s;
+    }));
+  std::vector<TensorType> out;
+  {
+    DispatchScope scope(aside);
+    for (auto& r : op.decompose(ops::CallReader(op, stand_ins))) out.push_back(type_of(r));
+  }
+  graph_.symbols = std::move(scratch.symbols);
+  for (auto& g : scratch.guards) graph_.guards.push_back(g);
+  return out;
+}
+
+std::vector<Tensor> Recorder::call(const ops::Op& op, CallArgs args, const std::source_location& where) {
+  if (op.decompose && expand_ && !op.inplace_of) {
+    DispatchScope scope(*this);
+    return op.decompose(ops::CallReader(op, args));
+  }
+  const ops::Op& typed = op.inplace_of ? *op.inplace_of : op;
+  auto types = result_types(typed, args);
+  if (op.inplace_of) {  // the result takes the dtype and sizes of what it is written to
+    TensorType self = type_of(std::get<Tensor>(args[0]));
+    types.resize(1);
+    types[0] = {self.dtype, self.sizes, {}};
+  }
+  std::vector<NodeArg> node_args;
+  for (auto& a : args) node_args.push_back(map_arg<Value*>(a, [&](const Tensor& t) { return value_of(t); }));
+  Node* n = graph_.add_node(op, std::move(node_args), std::move(types), where_.empty() ? source_line(where) : where_);
+  std::vector<Tensor> out;
+  for (auto* r : n->results) out.push_back(proxy(r));
+  return out;
+}
+
+bool Recorder::decide(const sym::Relation& r) {
+  if (auto k = sym::known(r)) return *k;
+  if (auto k = follows(graph_.guards, r)) return *k;
+  bool hinted = true;
+  auto look = [&](const sym::Node& s) {
+    auto it = hints_.find(s.name);
+    if (it == hints_.end()) hinted = false;
+    return it == hints_.end() ? int64_t{2} : it->second;
+  };
+  bool truth = sym::holds(r, look);
+  if (!hinted)
+    truth = r.rel == sym::Rel::Eq ? !(r.a == Expr(1) || r.b == Expr(1) || r.a == Expr(0) || r.b == Expr(0)) : r.rel == sym::Rel::Ne;
+  sym::Relation guard = r;
+  if (!truth) guard.rel = opposite(r.rel);
+  graph_.guards.push_back(guard);
+  return truth;
+}
+
+int64_t Recorder::specialize(const Expr& e) {
+  if (auto c = e.maybe_constant()) return *c;
+  bool hinted = true;
+  int64_t v = sym::evaluate(e, [&](const sym::Node& s) {
+    auto it = hints_.find(s.name);
+    if (it == hints_.end()) hinted = false;
+    return it == hints_.end() ? int64_t{0} : it->second;
+  });
+  TOROID_USER_CHECK(hinted, "the size {} must be a known number here, but it is symbolic", sym::to_string(e));
+  graph_.guards.push_back({sym::Rel::Eq, e, v});
+  return v;
+}
+
+double Recorder::item(const Tensor&, const std::source_location& where) {
+  fail<UserError>("{}: the value of a tensor was asked for while a graph is recorded; the value exists only at run time",
+                  source_line(where));
+}
+
+}  // namespace toroid::graph

@@ -1,0 +1,42 @@
+// A dispatcher that appends what is called to a graph. Tracing, importing and passes build graphs with it.
+#pragma once
+
+#include "graph/graph.h"
+
+namespace toroid::graph {
+
+class Recorder : public Dispatcher {
+ public:
+  // `graph` outlives the recorder. `hint` gives the size that a symbol had in the inputs at hand; without it a relation that is not
+  // known is taken to hold for "==" between sizes that must agree, and recorded as a guard.
+  explicit Recorder(Graph& graph) : graph_(graph) {}
+
+  std::vector<Tensor> call(const ops::Op& op, CallArgs args, const std::source_location& where) override;
+  bool decide(const sym::Relation& r) override;
+  int64_t specialize(const Expr& e) override;
+  double item(const Tensor& t, const std::source_location& where) override;
+
+  // The tensor that stands for a value of the graph, and back. value_of turns a concrete tensor into a constant input.
+  Tensor proxy(Value* v);
+  Value* value_of(const Tensor& t);
+
+  // Hints: value of a symbol for deciding relations that are not known.
+  void set_hint(const std::string& symbol, int64_t value) { hints_[symbol] = value; }
+  // Text put into `where` of the nodes recorded from now on; empty: the caller's source line.
+  void set_where(std::string where) { where_ = std::move(where); }
+  // Composite operations are recorded whole (default) or as what they are made of.
+  void set_expand_composites(bool expand) { expand_ = expand; }
+
+  Graph& graph() { return graph_; }
+
+ private:
+  std::vector<TensorType> result_types(const ops::Op& op, const CallArgs& args);
+
+  Graph& graph_;
+  std::map<std::string, int64_t> hints_;
+  std::map<const Storage*, std::vector<Value*>> constants_;
+  std::string where_;
+  bool expand_ = false;
+};
+
+}  // namespace toroid::graph

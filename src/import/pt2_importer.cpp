@@ -1,0 +1,227 @@
+#include "import/pt2_importer.h"
+
+#include <cstring>
+#include <map>
+#include <set>
+
+#include "base/check.h"
+#include "base/files.h"
+#include "import/pt2_nodes.h"
+
+namespace toroid::import {
+namespace {
+
+// The tensors of the archive. Records of one storage share it here too.
+class Weights {
+ public:
+  explicit Weights(std::shared_ptr<const Pt2Archive> archive) : archive_(std::move(archive)) {}
+
+  Tensor tensor(const TensorRecord& record) {
+    auto& storage = storages_[record.storage_id];
+    if (!storage) storage = view(record.storage);
+    auto impl = std::make_shared<TensorImpl>();
+    impl->dtype = record.dtype;
+    impl->sizes = record.sizes;
+    impl->strides = record.strides;
+    impl->offset = record.offset;
+    impl->storage = storage;
+    return Tensor(std::move(impl));
+  }
+
+ private:
+  std::shared_ptr<Storage> view(std::span<const std::byte> bytes) {
+    constexpr size_t kAlignment = 16;
+    if (reinterpret_cast<uintptr_t>(bytes.data()) % kAlignment == 0) {
+      auto storage = std::make_shared<Storage>();
+      storage->data = const_cast<std::byte*>(bytes.data());  // never written: see own_written_inputs
+      storage->bytes = bytes.size();
+      storage->owner = std::const_pointer_cast<Pt2Archive>(archive_);
+      return storage;
+    }
+    auto storage = allocate_storage(bytes.size());
+    if (!bytes.empty()) std::memcpy(storage->data, bytes.data(), bytes.size());
+    return storage;
+  }
+
+  std::shared_ptr<const Pt2Archive> archive_;
+  std::map<size_t, std::shared_ptr<Storage>> storages_;
+};
+
+TensorType type_of(const Tensor& t) {
+  TensorType type{t.dtype(), {t.sizes().begin(), t.sizes().end()}, {}};
+  if (!t.is_contiguous()) type.strides.assign(t.strides().begin(), t.strides().end());
+  return type;
+}
+
+graph::InputKind kind_of(InputKind kind) {
+  switch (kind) {
+    case InputKind::Parameter:
+      return graph::InputKind::Parameter;
+    case InputKind::Buffer:
+      return graph::InputKind::Buffer;
+    case InputKind::TensorConstant:
+      return graph::InputKind::Constant;
+    default:
+      return graph::InputKind::User;
+  }
+}
+
+// The input of the graph that a tensor was made from by views, if it is one.
+const graph::Value* base_of(const graph::Value* v) {
+  while (v && v->producer && !v->producer->args.empty()) {
+    auto* self = std::get_if<graph::Value*>(&v->producer->args[0]);
+    if (!self) return nullptr;
+    v = *self;
+  }
+  return v;
+}
+
+class ProgramImporter {
+ public:
+  explicit ProgramImporter(std::shared_ptr<const Pt2Archive> archive)
+      : archive_(std::move(archive)),
+        program_(archive_->program()),
+        graph_(std::make_unique<graph::Graph>()),
+        symbols_(program_, *graph_),
+        nodes_(*graph_, symbols_, findings_) {}
+
+  std::unique_ptr<graph::Graph> run() {
+    check_operations(program_.graph, archive_->source());
+    graph_->name = "main";
+    add_inputs();
+    nodes_.run(program_.graph);
+    add_outputs();
+    own_written_inputs();
+    if (findings_.count == 0) return std::move(graph_);
+    std::string list;
+    for (auto& m : findings_.mismatches) list += "\n  " + m;
+    fail<InternalError>("{}: {} results have other types than the file states:{}", archive_->source(), findings_.count, list);
+  }
+
+ private:
+  void add_inputs() {
+    Weights weights(archive_);
+    size_t leaf = 0;
+    for (auto& spec : program_.input_specs) {
+      bool is_user = spec.kind == InputKind::User || spec.kind == InputKind::ConstantInput;
+      std::string argument = is_user && leaf < program_.input_names.size() ? program_.input_names[leaf] : "";
+      leaf += is_user;
+      if (spec.kind == InputKind::ConstantInput || spec.kind == InputKind::Token) continue;
+      auto* t = spec.arg.get<TensorArg>();
+      if (spec.kind == InputKind::User && !t) {
+        bool is_symbol = spec.arg.is<SymIntArg>() && spec.arg.get<SymIntArg>()->is_name();
+        TOROID_USER_CHECK(!is_symbol, "{}: the input \"{}\" is a number that may change from call to call; export it as a tensor",
+                          archive_->source(), argument);
+        continue;  // a literal that the program was exported with
+      }
+      TOROID_USER_CHECK(t && spec.kind != InputKind::CustomObj,
+                        "{}: the input \"{}\" is an object of a custom class, which Toroid cannot run", archive_->source(), spec.target);
+      graph::Value* v = nullptr;
+      if (spec.kind == InputKind::User) {
+        auto meta = program_.graph.tensor_values.find(t->name);
+        TOROID_USER_CHECK(meta != program_.graph.tensor_values.end(), "{}: the input \"{}\" has no type", archive_->source(), t->name);
+        v = graph_->add_input(symbols_.type(meta->second), graph::InputKind::User, argument.empty() ? t->name : argument);
+      } else {
+        Tensor data = weights.tensor(archive_->tensor_of(spec));
+        v = graph_->add_input(type_of(data), kind_of(spec.kind), spec.target, data);
+      }
+      nodes_.bind(t->name, v);
+    }
+  }
+
+  int mutated_input(const OutputSpec& spec) const {
+    for (size_t i = 0; i < graph_->inputs.size(); ++i) {
+      const graph::Input& in = graph_->inputs[i];
+      bool by_name = spec.kind == OutputKind::BufferMutation ? in.kind == graph::InputKind::Buffer : in.kind == graph::InputKind::Parameter;
+      if (spec.kind == OutputKind::UserInputMutation ? in.value == nodes_.value_of(spec.target) : by_name && in.name == spec.target)
+        return static_cast<int>(i);
+    }
+    fail<UserError>("{}: an output overwrites \"{}\", which is no input of the program", archive_->source(), spec.target);
+  }
+
+  void add_outputs() {
+    for (auto& spec : program_.output_specs) {
+      graph::Output out;
+      switch (spec.kind) {
+        case OutputKind::Token:
+          continue;
+        case OutputKind::BufferMutation:
+        case OutputKind::ParameterMutation:
+        case OutputKind::UserInputMutation:
+          out.mutates = mutated_input(spec);
+          break;
+        case OutputKind::User:
+        case OutputKind::Loss:
+          break;
+        default:
+          fail<UserError>("{}: the program returns gradients; export the forward program alone", archive_->source());
+      }
+      if (auto* t = spec.arg.get<TensorArg>())
+        out.value = nodes_.value_of(t->name);
+      else
+        out.literal = literal(spec.arg);
+      graph_->outputs.push_back(std::move(out));
+    }
+  }
+
+  graph::NodeArg literal(const Argument& arg) const {
+    if (auto* v = arg.get<int64_t>()) return Expr(*v);
+    if (auto* v = arg.get<double>()) return *v;
+    if (auto* v = arg.get<bool>()) return *v;
+    if (auto* v = arg.get<std::string>()) return *v;
+    if (arg.is<NoneArg>()) return std::monostate{};
+    if (auto* v = arg.get<SymIntArg>()) {
+      if (!v->is_name()) return Expr(v->value);
+      auto it = program_.graph.sym_int_values.find(v->name);
+      if (it != program_.graph.sym_int_values.end()) return symbols_.expr(it->second);
+    }
+    fail<UserError>("{}: the program returns {}; tensors, numbers, texts and None are supported", archive_->source(), arg.tag());
+  }
+
+  // The mapped file cannot be written: weights that the program overwrites get memory of their own.
+  void own_written_inputs() {
+    std::set<const graph::Value*> written;
+    for (auto& o : graph_->outputs)
+      if (o.mutates >= 0) written.insert(graph_->inputs[static_cast<size_t>(o.mutates)].value);
+    for (auto& n : graph_->nodes)
+      if (graph::is_mutating(*n->op))
+        if (auto* self = std::get_if<graph::Value*>(&n->args[0])) written.insert(base_of(*self));
+    std::map<const Storage*, std::shared_ptr<Storage>> copies;
+    for (auto& in : graph_->inputs)
+      if (in.data.defined() && written.count(in.value)) copies.emplace(in.data.impl()->storage.get(), nullptr);
+    for (auto& in : graph_->inputs) {
+      if (!in.data.defined()) continue;
+      auto it = copies.find(in.data.impl()->storage.get());
+      if (it == copies.end()) continue;
+      if (!it->second) {
+        it->second = allocate_storage(it->first->bytes);
+        if (it->first->bytes) std::memcpy(it->second->data, it->first->data, it->first->bytes);
+      }
+      in.data.impl()->storage = it->second;
+    }
+  }
+
+  std::shared_ptr<const Pt2Archive> archive_;
+  const ExportedProgram& program_;
+  std::unique_ptr<graph::Graph> graph_;
+  TypeFindings findings_;
+  SymValues symbols_;
+  NodeImporter nodes_;
+};
+
+}  // namespace
+
+std::unique_ptr<graph::Graph> import_pt2(std::shared_ptr<const Pt2Archive> archive) { return ProgramImporter(std::move(archive)).run(); }
+
+std::unique_ptr<graph::Graph> load_model(const std::filesystem::path& path) {
+  std::string head;
+  {
+    MappedFile file(path);
+    head = std::string(file.text().substr(0, 4));
+  }
+  if (head == std::string_view("PK\3\4", 4)) return import_pt2(std::make_shared<Pt2Archive>(Pt2Archive::open(path)));
+  fail<UserError>("{}: this is no model that Toroid reads; supported: .pt2 archives of torch.export.save (PyTorch 2.5 and newer)",
+                  path.string());
+}
+
+}  // namespace toroid::import

@@ -1,0 +1,94 @@
+#include "jit/compiler_library.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "base/check.h"
+
+namespace toroid::jit {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kFileName = "libtoroid_jit.so";
+
+std::vector<std::string> places() {
+  if (const char* set = std::getenv("TOROID_JIT_LIBRARY"); set && *set) return {set};
+  std::vector<std::string> result;
+  auto add_around = [&](const fs::path& folder) {
+    for (const char* relative : {"", "../lib", "../lib/toroid"})
+      result.push_back((folder / relative / kFileName).lexically_normal().string());
+  };
+  std::error_code ignored;
+  Dl_info self{};
+  // For the main program dladdr repeats argv[0], which need not be a path: /proc knows better.
+  fs::path program = fs::read_symlink("/proc/self/exe", ignored);
+  if (::dladdr(reinterpret_cast<const void*>(&compiler_library), &self) && self.dli_fname) {
+    fs::path holder = fs::weakly_canonical(self.dli_fname, ignored);
+    if (!ignored && holder != program && fs::exists(holder, ignored)) add_around(holder.parent_path());
+  }
+  if (!program.empty()) add_around(program.parent_path());
+  result.push_back(kFileName);
+  return result;
+}
+
+template <class F>
+F symbol(void* handle, const char* name, const std::string& path) {
+  void* address = ::dlsym(handle, name);
+  if (!address)
+    fail<EnvironmentError>("\"{}\" is not Toroid's compiler: it lacks {}; install the one of this version or unset TOROID_JIT_LIBRARY",
+                           path, name);
+  return reinterpret_cast<F>(address);
+}
+
+std::unique_ptr<CompilerLibrary> open_library() {
+  std::string reasons;
+  for (const std::string& place : places()) {
+    std::error_code ignored;
+    bool is_path = place.find('/') != std::string::npos;
+    if (is_path && !fs::exists(place, ignored)) {
+      reasons += fmt::format("\n  {}: no such file", place);
+      continue;
+    }
+    void* handle = ::dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!handle) {
+      const char* why = ::dlerror();
+      reasons += fmt::format("\n  {}: {}", place, why ? why : "cannot be opened");
+      continue;
+    }
+    auto library = std::make_unique<CompilerLibrary>();
+    library->path = place;
+    int32_t abi = symbol<decltype(&toroid_jit_abi)>(handle, "toroid_jit_abi", place)();
+    if (abi != TOROID_JIT_ABI) {
+      fail<EnvironmentError>("\"{}\" belongs to another version of Toroid (interface {}, expected {}); install the one of this version",
+                             place, abi, TOROID_JIT_ABI);
+    }
+    library->version = symbol<decltype(&toroid_jit_version)>(handle, "toroid_jit_version", place)();
+    library->compile = symbol<decltype(&toroid_jit_compile)>(handle, "toroid_jit_compile", place);
+    library->release = symbol<decltype(&toroid_jit_release)>(handle, "toroid_jit_release", place);
+    return library;
+  }
+  fail<EnvironmentError>(
+      "a kernel must be compiled, but the compiler {} cannot be loaded (kernels in the cache or in a package run without it); looked "
+      "at:{}\n"
+      "Install LLVM 19 (Debian: apt-get install libclang-cpp19 libllvm19) and put {} beside the program, or name it in TOROID_JIT_LIBRARY.",
+      kFileName, reasons, kFileName);
+}
+
+}  // namespace
+
+const CompilerLibrary& compiler_library() {
+  static std::mutex mutex;
+  static std::unique_ptr<CompilerLibrary> library;
+  std::lock_guard lock(mutex);
+  if (!library) library = open_library();
+  return *library;
+}
+
+}  // namespace toroid::jit

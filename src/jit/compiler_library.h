@@ -1,0 +1,22 @@
+// libtoroid_jit.so, found and opened at the first use.
+#pragma once
+
+#include <string>
+
+#include "jit/clang/abi.h"
+
+namespace toroid::jit {
+
+// The functions of jit/clang/abi.h, valid until the process ends.
+struct CompilerLibrary {
+  std::string path;
+  std::string version;
+  decltype(&toroid_jit_compile) compile = nullptr;
+  decltype(&toroid_jit_release) release = nullptr;
+};
+
+// Looks at TOROID_JIT_LIBRARY, else beside the program or library that holds this code, in ../lib and in ../lib/toroid, else where
+// the system's loader looks. EnvironmentError names the places and the remedy; a later call tries again.
+const CompilerLibrary& compiler_library();
+
+}  // namespace toroid::jit

@@ -1,0 +1,143 @@
+// Loop IR: an iteration domain and one scalar SSA body of loads, reductions and stores at symbolic addresses.
+//
+// A node runs its body for every point of its domain. A variable is either a space variable or a reduction variable. Values that
+// depend on a reduction variable exist once for each of its points; a Reduce step folds such a value over all reduction variables, and
+// its result exists once for each point of the space variables. A value may depend on both (softmax: exp(x[s, r] - max[s])): the body
+// then takes several passes over the reduction variables, which the code generator derives. Fusing two nodes is joining two bodies over
+// one domain: a load of what the other stores becomes its value.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/scalar_builder.h"
+#include "toroid/sym_expr.h"
+
+namespace toroid::loop {
+
+enum class BufferKind : uint8_t { Input, Constant, Temporary, Output };
+
+// Memory that nodes read and write; elements are addressed by a flat element index.
+struct Buffer {
+  int id = 0;
+  std::string name;
+  DType dtype = DType::F32;
+  Expr numel = 1;  // extent of the storage in elements
+  BufferKind kind = BufferKind::Temporary;
+};
+
+enum class Step : uint8_t {
+  Scalar,    // op over earlier values
+  Load,      // buffer[index]; with mask: 0 where the mask is false, and no access there
+  Index,     // the value of `index` as I64
+  Reduce,    // folds args[0] over the reduction variables (ArgMax, ArgMin: result I64, the position in row-major order of them)
+  Store,     // buffer[index] = args[0]; with mask: only where true
+  Accumulate,  // template nodes: the element that the template computed for this point
+};
+
+enum class Reduction : uint8_t { Sum, Prod, Max, Min, ArgMax, ArgMin, Any, All };
+enum class StoreMode : uint8_t { Set, Add, Mul, Max, Min };  // others than Set: read-modify-write, for scatters
+
+// One step of a body. Steps are numbered from 0; args refer to earlier steps. A step's index may use, besides the domain's variables
+// and size symbols, symbols named "v<k>": the I64 value of step k (indirect addressing).
+struct Statement {
+  Step step = Step::Scalar;
+  ScalarOp op = ScalarOp::Const;  // Scalar
+  DType dtype = DType::F32;       // of the value; Store: of the buffer
+  int args[3] = {-1, -1, -1};
+  Number value;                   // Scalar Const
+  int buffer = -1;                // Load, Store
+  Expr index;                     // Load, Store, Index
+  int mask = -1;                  // Load, Store: a Bool step
+  Reduction reduction = Reduction::Sum;
+  StoreMode mode = StoreMode::Set;
+};
+
+struct Var {
+  Expr symbol;  // a loop_symbol: carries the extent
+  bool reduction = false;
+  const Expr& extent() const { return symbol.node()->extent; }
+};
+
+// Vars are in nominal order, outermost first; ArgMax counts positions in that order.
+struct Domain {
+  std::vector<Var> vars;
+};
+
+struct Body {
+  std::vector<Statement> steps;
+};
+
+// Name of the symbol that stands for the value of step k in index expressions.
+Expr value_symbol(int step, int64_t lo, int64_t hi);
+// k of a value symbol, -1 for other symbols.
+int step_of_symbol(const sym::Node& symbol);
+
+// Appends steps to a body; equal steps are made once. Formulas are written into bodies through it.
+class BodyBuilder : public ScalarBuilder {
+ public:
+  explicit BodyBuilder(Body& body) : body_(body) {}
+  int emit(const ScalarNode& node) override;  // folds constants
+  // Under a mask (below) the load gives 0, without an access, where the mask is false.
+  S load(int buffer, DType dtype, const Expr& index);
+  S index(const Expr& e);
+  S reduce(Reduction kind, S value);
+  S accumulator(DType dtype);
+  void store(int buffer, DType dtype, const Expr& index, S value, StoreMode mode = StoreMode::Set, int mask = -1);
+  // An I64 value as part of index expressions, with the bounds it is known to lie in.
+  Expr as_index(S value, int64_t lo, int64_t hi);
+  S constant(DType dtype, Number v);
+  // Loads made while a mask is set are masked by the conjunction of the masks.
+  void push_mask(S condition) { masks_.push_back(masks_.empty() ? condition : masks_.back() & condition); }
+  void pop_mask() { masks_.pop_back(); }
+  Body& body() { return body_; }
+
+ private:
+  int add(Statement s);
+  std::vector<S> masks_;
+  Body& body_;
+};
+
+// --- questions about bodies -------------------------------------------------------------------------------------------------------
+
+// For each step, whether its value differs between points of the reduction variables.
+std::vector<bool> varies_over_reduction(const Domain& d, const Body& b);
+// For each step, in which pass over the reduction variables it can first be computed: 1 + the number of Reduce steps on the longest
+// chain below it, counting a Reduce's result as available in the next pass.
+std::vector<int> pass_of(const Domain& d, const Body& b);
+bool has_reduction(const Domain& d);
+// What a reduction of nothing gives, and folding starts with. ArgMax, ArgMin: of the value that is compared.
+Number identity_of(Reduction kind, DType dtype);
+Expr space_size(const Domain& d);
+Expr reduction_size(const Domain& d);
+std::vector<int> buffers_read(const Body& b);
+std::vector<int> buffers_written(const Body& b);
+
+// Removes steps that no store needs, renumbering the rest.
+void eliminate_dead(Body& b);
+// Rebuilds a body with symbols of its indices replaced (value symbols are kept).
+Body substitute(const Body& b, const sym::Substitution& replace);
+
+// Text form, and back.
+//   loop (i0: 128, r r0: 384) {
+//     v0: f32 = load %3 [i0*384 + r0]
+//     v1: f32 = reduce max v0
+//     v2: f32 = Sub v0 v1
+//     store %4 [i0*384 + r0] v2
+//   }
+std::string to_string(const Domain& d, const Body& b);
+struct Parsed {
+  Domain domain;
+  Body body;
+};
+Parsed parse(const std::string& text);
+
+// Rules: args before use, operand dtypes, masks Bool, indices over known symbols, no Store of a value outside its domain. InternalError.
+void verify(const Domain& d, const Body& b, const std::string& stage);
+
+// The definition of the IR: plain loops, floats in double. memory[i] is the first element of buffer i (null when unused); symbols gives
+// the values of size symbols.
+void interpret(const Domain& d, const Body& b, const std::vector<Buffer>& buffers, const std::vector<std::byte*>& memory, const sym::Lookup& symbols);
+
+}  // namespace toroid::loop

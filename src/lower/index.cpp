@@ -1,0 +1,259 @@
+// Indexing, scatters, concatenation and padding.
+#include <algorithm>
+
+#include "base/check.h"
+#include "lower/lowering.h"
+
+namespace toroid::lower {
+
+using loop::BodyBuilder;
+using loop::StoreMode;
+
+namespace {
+
+// The element of an integer tensor as an index into a dimension of `extent`, negative values counting from the end.
+Expr index_value(BodyBuilder& b, S raw, const Expr& extent) {
+  S i = cast(raw, DType::I64);
+  S wrapped = select(i < 0.0, i + b.index(extent), i);
+  auto hi = sym::bounds(extent).hi;
+  return b.as_index(wrapped, 0, hi >= sym::kInf ? sym::kInf : std::max<int64_t>(hi - 1, 0));
+}
+
+const graph::Value* operand(const graph::Node& n, std::string_view name) {
+  int i = n.op->schema.find(name);
+  TOROID_CHECK(i >= 0, "{} has no parameter {}", n.op->name, name);
+  return std::get<graph::Value*>(n.args[static_cast<size_t>(i)]);
+}
+
+// Advanced indexing: which dimensions are indexed by tensors, and where the broadcast index dimensions stand in the result.
+struct Advanced {
+  std::vector<const Lazy*> tensors;  // per dimension of self; nullptr: kept whole
+  std::vector<Expr> index_sizes;     // of the broadcast index tensors
+  size_t front = 0;                  // position of the index dimensions in the result
+  size_t rank = 0;                   // of self
+};
+
+std::optional<Advanced> analyse(Lowering& l, const graph::Node& n, size_t self_rank) {
+  int at = n.op->schema.find("indices");
+  Advanced a;
+  a.rank = self_rank;
+  auto* list = std::get_if<std::vector<graph::Value*>>(&n.args[static_cast<size_t>(at)]);
+  if (!list) return std::nullopt;
+  std::vector<size_t> positions;
+  for (auto* v : *list) {
+    if (v && (is_bool(v->type.dtype) || v->type.dtype == DType::U8)) return std::nullopt;  // masks select a data-dependent number of elements
+    if (v) positions.push_back(a.tensors.size());
+    a.tensors.push_back(v ? &l.value(v) : nullptr);
+  }
+  a.tensors.resize(self_rank, nullptr);
+  if (positions.empty()) return std::nullopt;
+  for (size_t p : positions) {
+    const auto& s = a.tensors[p]->sizes;
+    if (s.size() > a.index_sizes.size()) a.index_sizes.insert(a.index_sizes.begin(), s.size() - a.index_sizes.size(), Expr(1));
+    for (size_t d = 0; d < s.size(); ++d) {
+      Expr& x = a.index_sizes[a.index_sizes.size() - s.size() + d];
+      if (x == Expr(1)) x = s[d];
+    }
+  }
+  bool adjacent = positions.back() - positions.front() + 1 == positions.size();
+  a.front = adjacent ? positions.front() : 0;
+  return a;
+}
+
+// Index into self for an index of the (gathered) result.
+Index self_index(const Advanced& a, const std::vector<Lazy>& tensors, const std::vector<Expr>& self_sizes, BodyBuilder& b, const Index& index) {
+  Index at(index.begin() + static_cast<long>(a.front), index.begin() + static_cast<long>(a.front + a.index_sizes.size()));
+  Index kept(index.begin(), index.begin() + static_cast<long>(a.front));
+  kept.insert(kept.end(), index.begin() + static_cast<long>(a.front + a.index_sizes.size()), index.end());
+  Index out;
+  size_t next_kept = 0, next_tensor = 0;
+  for (size_t d = 0; d < a.rank; ++d) {
+    if (!a.tensors[d]) {
+      out.push_back(kept.at(next_kept++));
+      continue;
+    }
+    const Lazy& t = tensors[next_tensor++];
+    Index ti;
+    size_t lead = at.size() - t.sizes.size();
+    for (size_t k = 0; k < t.sizes.size(); ++k) ti.push_back(t.sizes[k] == Expr(1) ? Expr(0) : at[lead + k]);
+    out.push_back(index_value(b, t.at(b, ti), self_sizes[d]));
+  }
+  return out;
+}
+
+std::vector<Lazy> copies(const Advanced& a) {
+  std::vector<Lazy> out;
+  for (auto* t : a.tensors)
+    if (t) out.push_back(*t);
+  return out;
+}
+
+// A node's domain over the given sizes, with the index over it.
+Index make_domain(Lowering& l, choice::Node& node, const std::vector<Expr>& sizes) {
+  Index index;
+  for (auto& s : sizes) {
+    index.push_back(l.fresh_var(s, false));
+    if (!index.back().is_const()) node.domain.vars.push_back({index.back(), false});
+  }
+  return index;
+}
+
+}  // namespace
+
+void lower_index(Lowering& l, const graph::Node& n) {
+  const graph::Value* source = operand(n, "self");
+  auto a = analyse(l, n, source->type.sizes.size());
+  if (!a) return l.lower_extern(n);
+  Lazy self = l.value(source);
+  if (!self.place && self.work > 4) l.realize(source), self = l.value(source);
+  Lazy out;
+  out.dtype = self.dtype;
+  out.sizes = n.results[0]->type.sizes;
+  out.work = self.work;
+  out.loads = self.loads;
+  for (auto& t : copies(*a)) {
+    out.work += t.work + 2;
+    out.loads += t.loads;
+  }
+  out.at = [self, a = *a, tensors = copies(*a)](BodyBuilder& b, const Index& index) { return self.at(b, self_index(a, tensors, self.sizes, b, index)); };
+  l.define(n.results[0], std::move(out));
+}
+
+void lower_gather(Lowering& l, const graph::Node& n) {
+  const graph::Value* source = operand(n, "self");
+  const graph::Value* indices = operand(n, "index");
+  auto types = graph::type_args(n);
+  int64_t rank = static_cast<int64_t>(source->type.sizes.size());
+  if (rank == 0) return l.lower_extern(n);
+  size_t dim = static_cast<size_t>(ops::normal_dim(*n.op, ops::TypeReader(*n.op, types).integer("dim"), rank));
+  Lazy self = l.value(source), where = l.value(indices);
+  Lazy out;
+  out.dtype = self.dtype;
+  out.sizes = n.results[0]->type.sizes;
+  out.work = self.work + where.work + 2;
+  out.loads = self.loads + where.loads;
+  out.at = [self, where, dim](BodyBuilder& b, const Index& index) {
+    Index at = index;
+    at[dim] = index_value(b, where.at(b, index), self.sizes[dim]);
+    return self.at(b, at);
+  };
+  l.define(n.results[0], std::move(out));
+}
+
+void lower_cat(Lowering& l, const graph::Node& n) {
+  auto types = graph::type_args(n);
+  ops::TypeReader reader(*n.op, types);
+  const auto& list = std::get<std::vector<graph::Value*>>(n.args[0]);
+  const TensorType& type = n.results[0]->type;
+  size_t dim = static_cast<size_t>(ops::normal_dim(*n.op, reader.integer("dim"), type.dim()));
+  Place p = l.allocate(n.results[0]->name, type);
+  Expr at = 0;
+  for (auto* v : list) {
+    Lazy part = l.value(v);
+    if (part.sizes.size() != type.sizes.size()) continue;  // the legacy empty 1-d tensor
+    Place slice = p;
+    slice.offset = at * p.strides[dim];
+    l.fill(slice, type.dtype, part.sizes, part.at, n.results[0]);
+    at = at + part.sizes[dim];
+  }
+  l.define(n.results[0], l.at_place(type, p));
+}
+
+void lower_pad(Lowering& l, const graph::Node& n) {
+  const graph::Value* source = operand(n, "self");
+  auto types = std::make_shared<std::vector<Arg<const TensorType*>>>(graph::type_args(n));
+  ops::TypeReader reader(*n.op, *types);
+  std::vector<Expr> pad = reader.exprs("pad");
+  Number value = reader.number("value");
+  Lazy self = l.value(source);
+  std::vector<Expr> before(self.sizes.size(), 0);
+  for (size_t i = 0; 2 * i < pad.size(); ++i) before[self.sizes.size() - 1 - i] = pad[2 * i];
+  Lazy out;
+  out.dtype = self.dtype;
+  out.sizes = n.results[0]->type.sizes;
+  out.work = self.work + 2;
+  out.loads = self.loads;
+  out.at = [self, before, value, padded = out.sizes](BodyBuilder& b, const Index& index) {
+    Index at;
+    std::optional<S> inside;
+    auto require = [&](S c) { inside = inside ? *inside & c : c; };
+    for (size_t d = 0; d < index.size(); ++d) {
+      Expr i = index[d] - before[d];
+      at.push_back(i);
+      if (!sym::known_ge(i, 0)) require(b.index(i) >= 0.0);
+      if (!sym::known_lt(i, self.sizes[d])) require(b.index(i) < b.index(self.sizes[d]));
+    }
+    if (!inside) return self.at(b, at);
+    b.push_mask(*inside);
+    S v = self.at(b, at);
+    b.pop_mask();
+    return select(*inside, v, b.constant(v.dtype, value));
+  };
+  l.define(n.results[0], std::move(out));
+}
+
+void lower_index_put(Lowering& l, const graph::Node& n) {
+  const graph::Value* self = operand(n, "self");
+  const graph::Value* values = operand(n, "values");
+  auto types = graph::type_args(n);
+  bool accumulate = ops::TypeReader(*n.op, types).flag("accumulate");
+  auto a = analyse(l, n, self->type.sizes.size());
+  if (!a || (accumulate && is_bool(self->type.dtype))) return l.lower_extern(n);
+  std::vector<Expr> sizes;  // of the region that is written, as gathering it would give
+  for (size_t d = 0; d < a->rank; ++d)
+    if (!a->tensors[d]) sizes.push_back(self->type.sizes[d]);
+  sizes.insert(sizes.begin() + static_cast<long>(a->front), a->index_sizes.begin(), a->index_sizes.end());
+  Place p = l.place_for_update(n);
+  Lazy v = l.value(values);
+  choice::Node node;
+  Index index = make_domain(l, node, sizes);
+  BodyBuilder b(node.body);
+  Index vi;
+  size_t lead = index.size() - v.sizes.size();
+  for (size_t d = 0; d < v.sizes.size(); ++d) vi.push_back(v.sizes[d] == Expr(1) ? Expr(0) : index[d + lead]);
+  Index at = self_index(*a, copies(*a), self->type.sizes, b, index);
+  b.store(p.buffer, self->type.dtype, flat_index(p, at), v.at(b, vi), accumulate ? StoreMode::Add : StoreMode::Set);
+  loop::eliminate_dead(node.body);
+  l.append(std::move(node), n.results[0]);
+  l.define(n.results[0], l.at_place(n.results[0]->type, p));
+}
+
+void lower_scatter(Lowering& l, const graph::Node& n) {
+  const graph::Value* self = operand(n, "self");
+  const graph::Value* indices = operand(n, "index");
+  auto types = graph::type_args(n);
+  if (self->type.sizes.empty() || indices->type.sizes.empty() || is_bool(self->type.dtype)) return l.lower_extern(n);
+  size_t dim = static_cast<size_t>(ops::normal_dim(*n.op, ops::TypeReader(*n.op, types).integer("dim"), self->type.dim()));
+  Place p = l.place_for_update(n);
+  Lazy where = l.value(indices), from = l.value(operand(n, "src"));
+  choice::Node node;
+  Index index = make_domain(l, node, indices->type.sizes);
+  BodyBuilder b(node.body);
+  Index at = index;
+  at[dim] = index_value(b, where.at(b, index), self->type.sizes[dim]);
+  b.store(p.buffer, self->type.dtype, flat_index(p, at), from.at(b, index), n.op->name == "scatter_add" ? StoreMode::Add : StoreMode::Set);
+  loop::eliminate_dead(node.body);
+  l.append(std::move(node), n.results[0]);
+  l.define(n.results[0], l.at_place(n.results[0]->type, p));
+}
+
+// slice_scatter and select_scatter write through the index map of their view, where the memory may be written in place; elsewhere they
+// are selections between two tensors, which fuse.
+void lower_view_scatter(Lowering& l, const graph::Node& n) {
+  const graph::Value* self = std::get<graph::Value*>(n.args[0]);
+  if (!l.is_inplace(n) || !l.value(self).place) return l.lower_composite(n);
+  const ops::Op& view = ops::get(n.op->name == "slice_scatter" ? "slice.Tensor" : "select.int");
+  auto types = graph::type_args(n);
+  types.erase(types.begin() + 1);  // the source
+  Place p = l.place_for_update(n);
+  Lazy from = l.value(std::get<graph::Value*>(n.args[1]));
+  choice::Node node;
+  Index index = make_domain(l, node, from.sizes);
+  BodyBuilder b(node.body);
+  b.store(p.buffer, self->type.dtype, flat_index(p, view.index_map(ops::TypeReader(view, types), 0, index)), from.at(b, index));
+  loop::eliminate_dead(node.body);
+  l.append(std::move(node), n.results[0]);
+  l.define(n.results[0], l.at_place(n.results[0]->type, p));
+}
+
+}  // namespace toroid::lower

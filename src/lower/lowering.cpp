@@ -1,0 +1,346 @@
+#include "lower/lowering.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/check.h"
+#include "graph/inplace.h"
+#include "graph/recorder.h"
+
+namespace toroid::lower {
+
+using loop::BodyBuilder;
+
+Expr flat_index(const Place& p, const Index& index) {
+  Expr e = p.offset;
+  for (size_t d = 0; d < index.size(); ++d) e = e + index[d] * p.strides[d];
+  return e;
+}
+
+std::vector<Expr> dense_strides(const std::vector<Expr>& sizes) {
+  std::vector<Expr> strides(sizes.size(), 1);
+  for (size_t d = sizes.size(); d-- > 1;) strides[d - 1] = strides[d] * sizes[d];
+  return strides;
+}
+
+bool is_dense(const Place& p, const std::vector<Expr>& sizes) {
+  auto want = dense_strides(sizes);
+  for (size_t d = 0; d < sizes.size(); ++d)
+    if (sizes[d] != Expr(1) && p.strides[d] != want[d]) return false;
+  return true;
+}
+
+Lowering::Lowering(const graph::Graph& g, const LowerOptions& options) : graph_(g), options_(options) {
+  program_.symbols = g.symbols;
+  program_.guards = g.guards;
+  int position = 0;
+  for (auto& n : g.nodes) {
+    ++position;
+    graph::for_each_operand(*n, [&](const graph::Value* v) {
+      ++uses_[v];
+      last_use_[v] = position;
+    });
+  }
+  for (auto& o : g.outputs)
+    if (o.value) {
+      ++uses_[o.value];
+      last_use_[o.value] = position + 1;
+    }
+  for (auto& chain : graph::inplace_chains(g))
+    if (!g.inputs[chain.input].data.defined() || g.inputs[chain.input].kind != graph::InputKind::Constant)
+      for (auto* n : chain.writes) inplace_[n] = true;
+}
+
+int Lowering::uses(const graph::Value* v) const {
+  auto it = uses_.find(v);
+  return it == uses_.end() ? 0 : it->second;
+}
+
+Expr Lowering::fresh_var(const Expr& extent, bool reduction) {
+  return extent == Expr(1) ? Expr(0) : fresh_symbol(extent, reduction);
+}
+
+Expr Lowering::fresh_symbol(const Expr& extent, bool reduction) {
+  return sym::loop_symbol((reduction ? "r" : "i") + std::to_string(vars_++), extent);
+}
+
+Lazy Lowering::at_place(const TensorType& type, Place place) {
+  Lazy lazy;
+  lazy.dtype = type.dtype;
+  lazy.sizes = type.sizes;
+  lazy.place = place;
+  lazy.at = [place, dtype = type.dtype](BodyBuilder& b, const Index& index) { return cast(b.load(place.buffer, dtype, flat_index(place, index)), ops::compute_type(dtype)); };
+  return lazy;
+}
+
+Place Lowering::allocate(const std::string& name, const TensorType& type) {
+  Place p;
+  p.buffer = program_.new_buffer(name, type.dtype, type.numel(), loop::BufferKind::Temporary);
+  p.strides = dense_strides(type.sizes);
+  return p;
+}
+
+Place Lowering::allocate_like_operands(const graph::Value* v, const Lazy& lazy) {
+  Place p = allocate(v->name, v->type);
+  if (lazy.sizes.size() < 3 || !lazy.at) return p;
+  loop::Body body;
+  BodyBuilder b(body);
+  Index index;
+  for (auto& s : lazy.sizes) index.push_back(fresh_var(s, false));
+  lazy.at(b, index);
+  for (auto& s : body.steps) {
+    if (s.step != loop::Step::Load) continue;
+    std::vector<std::pair<int64_t, size_t>> order;  // stride of the load along each dimension
+    for (size_t d = 0; d < index.size(); ++d) {
+      if (index[d].is_const()) continue;
+      auto c = sym::linear_coefficient(s.index, index[d]);
+      if (c && c->is_const() && c->constant() > 0) order.emplace_back(c->constant(), d);
+    }
+    size_t extended = static_cast<size_t>(std::count_if(index.begin(), index.end(), [](const Expr& e) { return !e.is_const(); }));
+    if (order.size() != extended) continue;  // a broadcast operand says nothing
+    std::stable_sort(order.begin(), order.end(), [](auto& x, auto& y) { return x.first > y.first; });
+    Expr step = 1;
+    for (size_t k = order.size(); k-- > 0;) {
+      p.strides[order[k].second] = step;
+      step = step * lazy.sizes[order[k].second];
+    }
+    return p;
+  }
+  return p;
+}
+
+choice::Node& Lowering::append(choice::Node node, const graph::Value* origin) {
+  if (origin) node.origins.push_back(origin->name);
+  program_.nodes.push_back(std::move(node));
+  return program_.nodes.back();
+}
+
+void Lowering::fill(const Place& place, DType dtype, const std::vector<Expr>& sizes, const std::function<S(BodyBuilder&, const Index&)>& element, const graph::Value* origin) {
+  choice::Node node;
+  Index index;
+  for (auto& s : sizes) {
+    index.push_back(fresh_var(s, false));
+    if (!index.back().is_const()) node.domain.vars.push_back({index.back(), false});
+  }
+  BodyBuilder b(node.body);
+  b.store(place.buffer, dtype, flat_index(place, index), element(b, index));
+  loop::eliminate_dead(node.body);
+  append(std::move(node), origin);
+}
+
+Place Lowering::realize(const graph::Value* v, bool dense) {
+  Lazy& lazy = values_.at(v);
+  if (lazy.place && (!dense || is_dense(*lazy.place, lazy.sizes))) return *lazy.place;
+  TOROID_USER_CHECK(!is_complex(lazy.dtype) || lazy.place, "{}: complex tensors are only supported where they are in memory", v->name);
+  Place p = dense ? allocate(v->name, v->type) : allocate_like_operands(v, lazy);
+  fill(p, lazy.dtype, lazy.sizes, lazy.at, v);
+  if (!lazy.place) lazy = at_place(v->type, p);
+  return p;
+}
+
+Place Lowering::strided(const graph::Value* v) {
+  const Lazy& lazy = values_.at(v);
+  if (lazy.place) return *lazy.place;
+  // Ask for the element at symbolic indices: when it is one load at a linear index, the value is a strided view of that buffer.
+  loop::Body body;
+  BodyBuilder b(body);
+  Index index;
+  for (auto& s : lazy.sizes) index.push_back(s == Expr(1) ? Expr(0) : fresh_var(s, false));
+  S s = lazy.at(b, index);
+  const loop::Statement* st = &body.steps[static_cast<size_t>(s.id)];
+  if (st->step == loop::Step::Scalar && st->op == ScalarOp::Cast && body.steps.size() == 2) st = &body.steps[0];
+  if (st->step == loop::Step::Load && st->mask < 0 && st->dtype == lazy.dtype && body.steps.size() <= 2) {
+    Place p;
+    p.buffer = st->buffer;
+    Expr rest = st->index;
+    for (auto& i : index) {
+      auto c = i.is_const() ? std::optional<Expr>(0) : sym::linear_coefficient(st->index, i);
+      if (!c) return realize(v);
+      p.strides.push_back(*c);
+      if (!i.is_const()) rest = rest - *c * i;
+    }
+    for (auto& i : index)
+      if (!i.is_const() && sym::depends_on(rest, i)) return realize(v);
+    bool indirect = false;
+    sym::for_each_symbol(rest, [&](const Expr& e) { indirect = indirect || loop::step_of_symbol(*e.node()) >= 0; });
+    if (indirect) return realize(v);
+    p.offset = rest;
+    return p;
+  }
+  return realize(v);
+}
+
+void Lowering::define(const graph::Value* v, Lazy lazy) {
+  // Values with several readers are computed once, unless computing them again is no dearer than reading them back.
+  constexpr int kCheapWork = 4, kCheapLoads = 2, kMaxInlineLoads = 12, kMaxInlineWork = 200;
+  bool again = !lazy.place && uses(v) > 1 && (lazy.work > kCheapWork || lazy.loads > kCheapLoads);
+  bool too_big = !lazy.place && (lazy.loads > kMaxInlineLoads || lazy.work > kMaxInlineWork);
+  values_[v] = std::move(lazy);
+  if (again || too_big || !options_.compose) realize(v);
+}
+
+void Lowering::lower_inputs() {
+  for (auto& in : graph_.inputs) {
+    auto kind = in.data.defined() ? loop::BufferKind::Constant : loop::BufferKind::Input;
+    Place p;
+    p.strides = in.value->type.strides.empty() ? dense_strides(in.value->type.sizes) : in.value->type.strides;
+    Expr last = 0;
+    for (size_t d = 0; d < p.strides.size(); ++d) last = last + (in.value->type.sizes[d] - 1) * p.strides[d];
+    p.buffer = program_.new_buffer(in.name, in.value->type.dtype, last + 1, kind);
+    program_.inputs.push_back({p.buffer, in.value->type, in.kind, in.data, in.name});
+    values_[in.value] = at_place(in.value->type, p);
+  }
+}
+
+void Lowering::lower_outputs() {
+  std::set<const graph::Value*> seen;
+  for (auto& o : graph_.outputs) {
+    choice::ProgramOutput out;
+    out.mutates = o.mutates;
+    out.literal = o.literal;
+    if (o.value) {
+      out.type = o.value->type;
+      out.type.strides.clear();
+      const Lazy& lazy = values_.at(o.value);
+      bool in_place = o.mutates >= 0 && lazy.place && lazy.place->buffer == program_.inputs[static_cast<size_t>(o.mutates)].buffer;
+      if (!in_place) {
+        Place p = realize(o.value, true);
+        auto& buffer = program_.buffers[static_cast<size_t>(p.buffer)];
+        bool shared = buffer.kind != loop::BufferKind::Temporary || !(p.offset == Expr(0)) || !(buffer.numel == o.value->type.numel());
+        if (shared || seen.count(o.value)) {  // an input's memory or part of a larger buffer: the result needs its own
+          Place own = allocate(o.value->name, out.type);
+          Lazy from = values_.at(o.value);
+          fill(own, from.dtype, from.sizes, from.at, o.value);
+          p = own;
+        }
+        seen.insert(o.value);
+        out.buffer = p.buffer;
+        program_.buffers[static_cast<size_t>(p.buffer)].kind = loop::BufferKind::Output;
+      }
+    }
+    program_.outputs.push_back(std::move(out));
+  }
+}
+
+void Lowering::lower_extern(const graph::Node& n) {
+  TOROID_USER_CHECK(n.op->kernel || n.op->formula || n.op->index_map || n.op->decompose, "{} ({}): this operation is not supported by the compiler", n.op->name, n.where);
+  choice::Extern call;
+  call.op = n.op;
+  auto add = [&](const graph::Value* v) {
+    if (!v) return -1;
+    Place p = strided(v);
+    call.inputs.push_back({{p.buffer, v->type.dtype, p.offset, p.strides}, v->type.sizes});
+    return static_cast<int>(call.inputs.size()) - 1;
+  };
+  for (auto& a : n.args) call.args.push_back(map_arg<int>(a, [&](graph::Value* v) { return add(v); }));
+  choice::Node node;
+  for (auto* r : n.results) {
+    Place p = allocate(r->name, r->type);
+    call.outputs.push_back({{p.buffer, r->type.dtype, 0, p.strides}, r->type.sizes});
+    for (auto& s : r->type.sizes)
+      if (s.kind() == sym::Kind::Symbol)
+        if (auto* known = graph_.find_symbol(s.node()->name); known && known->unbacked) call.fresh_symbols.push_back(s);
+    values_[r] = at_place(r->type, p);
+    node.origins.push_back(r->name);
+  }
+  node.problem = std::move(call);
+  append(std::move(node), nullptr);
+}
+
+void Lowering::settle_readers(int buffer, const graph::Value* except) {
+  std::vector<const graph::Value*> readers;
+  for (auto& [v, lazy] : values_) {
+    auto use = last_use_.find(v);
+    if (v == except || use == last_use_.end() || use->second <= position_) continue;
+    bool reads = lazy.place && lazy.place->buffer == buffer;
+    if (!lazy.place) {
+      loop::Body body;
+      BodyBuilder b(body);
+      Index index;
+      for (auto& s : lazy.sizes) index.push_back(fresh_var(s, false));
+      lazy.at(b, index);
+      for (auto& s : body.steps) reads = reads || (s.step == loop::Step::Load && s.buffer == buffer);
+    }
+    if (reads) readers.push_back(v);
+  }
+  for (auto* v : readers) {
+    Lazy from = values_.at(v);
+    Place p = allocate(v->name, v->type);
+    fill(p, from.dtype, from.sizes, from.at, v);
+    values_[v] = at_place(v->type, p);
+  }
+}
+
+Place Lowering::place_for_update(const graph::Node& n) {
+  const graph::Value* self = std::get<graph::Value*>(n.args[0]);
+  const Lazy& lazy = values_.at(self);
+  if (is_inplace(n) && lazy.place) {
+    Place p = *lazy.place;
+    settle_readers(p.buffer, self);
+    return p;
+  }
+  Place p = allocate(n.results[0]->name, n.results[0]->type);
+  Lazy from = lazy;
+  fill(p, from.dtype, from.sizes, from.at, n.results[0]);
+  return p;
+}
+
+void Lowering::lower_composite(const graph::Node& n) {
+  graph::Graph parts;
+  parts.symbols = graph_.symbols;
+  graph::Recorder recorder(parts);
+  recorder.set_expand_composites(true);
+  recorder.set_where(n.where);
+  std::map<const graph::Value*, Tensor> stand_ins;
+  CallArgs args;
+  for (auto& a : n.args)
+    args.push_back(map_arg<Tensor>(a, [&](graph::Value* v) -> Tensor {
+      if (!v) return {};
+      Tensor& t = stand_ins[v];
+      if (!t.defined()) t = recorder.proxy(parts.add_input(v->type, graph::InputKind::User, v->name));
+      return t;
+    }));
+  std::vector<Tensor> results;
+  {
+    DispatchScope scope(recorder);
+    results = n.op->decompose(ops::CallReader(*n.op, args));
+  }
+  for (auto& p : parts.nodes) graph::for_each_operand(*p, [&](const graph::Value* v) { ++uses_[v]; });
+  for (auto& [v, t] : stand_ins) values_[recorder.value_of(t)] = values_.at(v);
+  for (auto& in : parts.inputs)
+    if (in.data.defined()) TOROID_CHECK(false, "the decomposition of {} captures a tensor", n.op->name);
+  for (auto& p : parts.nodes) {
+    if (is_inplace(n) && p->op->name == "index_put" && std::get<graph::Value*>(p->args[0]) == recorder.value_of(stand_ins.at(std::get<graph::Value*>(n.args[0])))) inplace_[p.get()] = true;
+    lower_node(*p);
+  }
+  for (size_t i = 0; i < n.results.size(); ++i) define(n.results[i], values_.at(recorder.value_of(results.at(i))));
+  parts_.push_back(std::make_unique<graph::Graph>(std::move(parts)));
+}
+
+void Lowering::lower_node(const graph::Node& n) {
+  bool complex = false;
+  graph::for_each_operand(n, [&](const graph::Value* v) { complex = complex || is_complex(v->type.dtype); });
+  for (auto* r : n.results) complex = complex || is_complex(r->type.dtype);
+  if (n.op->effect && n.results.empty()) return lower_extern(n);
+  if (complex && !n.op->index_map) return lower_extern(n);
+  if (Rule rule = find_rule(n.op->name)) return rule(*this, n);
+  if (n.op->formula) return lower_pointwise(*this, n);
+  if (n.op->index_map) return lower_view(*this, n);
+  if (n.op->reduce) return lower_reduction(*this, n);
+  if (n.op->decompose) return lower_composite(n);
+  lower_extern(n);
+}
+
+choice::Program Lowering::run() {
+  lower_inputs();
+  for (auto& n : graph_.nodes) {
+    ++position_;
+    lower_node(*n);
+  }
+  lower_outputs();
+  return std::move(program_);
+}
+
+choice::Program lower(const graph::Graph& g, const LowerOptions& options) { return Lowering(g, options).run(); }
+
+}  // namespace toroid::lower

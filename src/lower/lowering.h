@@ -1,0 +1,114 @@
+// Lowering a functional graph to loops and problems. The way of it: each graph value becomes a Lazy, an expression that can be asked
+// for the element at an index; views and pointwise operations only compose such expressions. A value is realized (given a buffer and a
+// node that fills it) where that pays or where memory is needed: reductions, template operands, outputs, values with several users.
+#pragma once
+
+#include <functional>
+#include <map>
+
+#include "choice/program.h"
+
+namespace toroid::lower {
+
+// Where element (i, j, ...) of a realized value is.
+struct Place {
+  int buffer = -1;
+  Expr offset = 0;
+  std::vector<Expr> strides;
+};
+
+using Index = std::vector<Expr>;
+
+struct Lazy {
+  DType dtype = DType::F32;
+  std::vector<Expr> sizes;
+  // The element at an index, in compute_type(dtype).
+  std::function<S(loop::BodyBuilder&, const Index&)> at;
+  // Set when the elements are in memory.
+  std::optional<Place> place;
+  int work = 0;    // scalar operations that one element costs, transcendental ones counted as several
+  int loads = 1;   // memory reads that one element costs
+};
+
+struct LowerOptions {
+  bool templates = true;  // products, convolutions and attention become problems; otherwise loops
+  bool compose = true;    // otherwise every value is realized: one node an operation
+  // What the target's templates take; unset: nothing.
+  std::function<bool(const choice::Convolution&, bool constant_weight)> convolution_template = {};
+  std::function<bool(const choice::Attention&)> attention_template = {};
+};
+
+class Lowering {
+ public:
+  Lowering(const graph::Graph& g, const LowerOptions& options);
+  choice::Program run();
+
+  // --- what the rules of the operation families use ---
+  const Lazy& value(const graph::Value* v) { return values_.at(v); }
+  void define(const graph::Value* v, Lazy lazy);
+  // Memory for a value; computes it there when it is not in memory yet. `dense`: row-major without gaps.
+  Place realize(const graph::Value* v, bool dense = false);
+  // A place for an operand whose index map is linear over a realized buffer (views of it included), else realizes.
+  Place strided(const graph::Value* v);
+  Lazy at_place(const TensorType& type, Place place);
+  // A new dense buffer for a result.
+  Place allocate(const std::string& name, const TensorType& type);
+  // A new loop variable; the constant 0 for an extent of 1.
+  Expr fresh_var(const Expr& extent, bool reduction);
+  Expr fresh_symbol(const Expr& extent, bool reduction);
+  // Where a scatter into `self` (the first operand of n) may write: self's own memory when the graph allows it, else a copy.
+  Place place_for_update(const graph::Node& n);
+  // The node overwrites part of an input that nothing reads afterwards, and may do so in the input's memory.
+  bool is_inplace(const graph::Node& n) const { return inplace_.count(&n) > 0; }
+  // Appends a node.
+  choice::Node& append(choice::Node node, const graph::Value* origin);
+  // A loop over `sizes` that stores value(index) at place; returns the node.
+  void fill(const Place& place, DType dtype, const std::vector<Expr>& sizes, const std::function<S(loop::BodyBuilder&, const Index&)>& element, const graph::Value* origin);
+  // Number of readers of a value among nodes, plus one when it is an output.
+  int uses(const graph::Value* v) const;
+  choice::Program& program() { return program_; }
+  const LowerOptions& options() const { return options_; }
+  // Lowers a composite operation through what it is made of.
+  void lower_composite(const graph::Node& n);
+  // Runs the operation's kernel on realized operands.
+  void lower_extern(const graph::Node& n);
+
+ private:
+  void lower_node(const graph::Node& n);
+  // Computes now what still reads `buffer` and is used later, before it is overwritten.
+  void settle_readers(int buffer, const graph::Value* except);
+  void lower_inputs();
+  void lower_outputs();
+
+  // Memory for a value whose dimensions lie in the order in which its operands' do (channels last stays channels last).
+  Place allocate_like_operands(const graph::Value* v, const Lazy& lazy);
+
+  const graph::Graph& graph_;
+  LowerOptions options_;
+  choice::Program program_;
+  std::map<const graph::Value*, Lazy> values_;
+  std::map<const graph::Value*, int> uses_, last_use_;  // number of readers; position of the last one
+  std::map<const graph::Node*, bool> inplace_;
+  int position_ = 0;  // of the node that is being lowered
+  std::vector<std::unique_ptr<graph::Graph>> parts_;  // of composites: own the values that values_ names
+  int vars_ = 0;
+};
+
+// The flat element index of an index at a place.
+Expr flat_index(const Place& p, const Index& index);
+std::vector<Expr> dense_strides(const std::vector<Expr>& sizes);
+// Whether strides are those of a row-major tensor of these sizes (dimensions of extent 1 aside).
+bool is_dense(const Place& p, const std::vector<Expr>& sizes);
+
+// Rules by operation name; nullptr when the family has none.
+using Rule = void (*)(Lowering&, const graph::Node&);
+Rule find_rule(const std::string& op_name);
+
+// Families.
+void lower_pointwise(Lowering& l, const graph::Node& n);
+void lower_view(Lowering& l, const graph::Node& n);
+void lower_reduction(Lowering& l, const graph::Node& n);
+
+choice::Program lower(const graph::Graph& g, const LowerOptions& options = {});
+
+}  // namespace toroid::lower

@@ -1,0 +1,254 @@
+// Matrix products, convolutions and attention: problems with several implementations, or loops where no template fits.
+#include <cmath>
+
+#include "base/check.h"
+#include "lower/lowering.h"
+
+namespace toroid::lower {
+
+using loop::BodyBuilder;
+
+namespace {
+
+choice::Operand operand_of(const Place& p, DType dtype) { return {p.buffer, dtype, p.offset, p.strides}; }
+
+bool template_dtype(DType t) { return t == DType::F32 || is_half(t); }
+
+std::optional<int64_t> constant(const Expr& e) { return e.maybe_constant(); }
+
+// out[batch, m, n] = sum_k a * b as a reduction loop: any dtype, any size.
+void matmul_loop(Lowering& l, const graph::Node& n, const Lazy& a, const Lazy& b, const Place& out) {
+  const TensorType& type = n.results[0]->type;
+  DType compute = ops::compute_type(type.dtype);
+  choice::Node node;
+  Index index;
+  for (auto& s : type.sizes) {
+    index.push_back(l.fresh_var(s, false));
+    if (!index.back().is_const()) node.domain.vars.push_back({index.back(), false});
+  }
+  Expr k = l.fresh_var(a.sizes.back(), true);
+  if (!k.is_const()) node.domain.vars.push_back({k, true});
+  BodyBuilder builder(node.body);
+  Index ai = index, bi = index;
+  ai.back() = k;
+  bi[bi.size() - 2] = k;
+  S product = cast(a.at(builder, ai), compute) * cast(b.at(builder, bi), compute);
+  builder.store(out.buffer, type.dtype, flat_index(out, index), k.is_const() ? product : builder.reduce(loop::Reduction::Sum, product));
+  loop::eliminate_dead(node.body);
+  l.append(std::move(node), n.results[0]);
+}
+
+// A 2-d convolution as a reduction loop over input channels and the window.
+void convolution_loop(Lowering& l, const graph::Node& n, const ops::TypeReader& r) {
+  const graph::Value *input = std::get<graph::Value*>(n.args[0]), *weight = std::get<graph::Value*>(n.args[1]);
+  const graph::Value* bias = std::holds_alternative<graph::Value*>(n.args[2]) ? std::get<graph::Value*>(n.args[2]) : nullptr;
+  const TensorType& type = n.results[0]->type;
+  DType compute = ops::compute_type(type.dtype);
+  auto stride = r.integers("stride"), pad = r.integers("padding"), dilation = r.integers("dilation");
+  Expr groups = r.expr("groups");
+  for (auto* v : {input, weight})
+    if (!l.value(v).place && l.value(v).work > 2) l.realize(v);
+  Lazy x = l.value(input), w = l.value(weight);
+  Place out = l.allocate(n.results[0]->name, type);
+  choice::Node node;
+  Index index;
+  auto var = [&](const Expr& extent, bool reduction) {
+    Expr e = l.fresh_var(extent, reduction);
+    if (!e.is_const()) node.domain.vars.push_back({e, reduction});
+    return e;
+  };
+  for (auto& s : type.sizes) index.push_back(var(s, false));
+  Expr ic = var(w.sizes[1], true), kh = var(w.sizes[2], true), kw = var(w.sizes[3], true);
+  BodyBuilder b(node.body);
+  Expr ih = index[2] * Expr(stride[0]) + kh * Expr(dilation[0]) - Expr(pad[0]), iw = index[3] * Expr(stride[1]) + kw * Expr(dilation[1]) - Expr(pad[1]);
+  Expr channel = ic + sym::floor_div(index[1], sym::floor_div(type.sizes[1], groups)) * w.sizes[1];
+  std::optional<S> inside;
+  auto require = [&](S c) { inside = inside ? *inside & c : c; };
+  for (auto& [e, extent] : {std::pair(ih, x.sizes[2]), std::pair(iw, x.sizes[3])}) {
+    if (!sym::known_ge(e, 0)) require(b.index(e) >= 0.0);
+    if (!sym::known_lt(e, extent)) require(b.index(e) < b.index(extent));
+  }
+  if (inside) b.push_mask(*inside);
+  S element = cast(x.at(b, {index[0], channel, ih, iw}), compute);
+  if (inside) b.pop_mask();
+  S product = element * cast(w.at(b, {index[1], ic, kh, kw}), compute);
+  S sum = loop::has_reduction(node.domain) ? b.reduce(loop::Reduction::Sum, product) : product;
+  if (bias) sum = sum + cast(l.value(bias).at(b, {index[1]}), compute);
+  b.store(out.buffer, type.dtype, flat_index(out, index), sum);
+  loop::eliminate_dead(node.body);
+  l.append(std::move(node), n.results[0]);
+  l.define(n.results[0], l.at_place(type, out));
+}
+
+std::vector<Expr> channels_last(const std::vector<Expr>& sizes) {
+  Expr c = sizes[1], h = sizes[2], w = sizes[3];
+  return {h * w * c, 1, w * c, c};
+}
+
+// The value in memory as [image][row][column][channel].
+Place realize_channels_last(Lowering& l, const graph::Value* v) {
+  Place p = l.strided(v);
+  auto want = channels_last(v->type.sizes);
+  bool fits = p.offset == Expr(0);
+  for (size_t d = 0; d < 4; ++d) fits = fits && (v->type.sizes[d] == Expr(1) || p.strides[d] == want[d]);
+  if (fits) return p;
+  Lazy from = l.value(v);
+  Place copy = l.allocate(v->name, v->type);
+  copy.strides = want;
+  l.fill(copy, from.dtype, from.sizes, from.at, v);
+  return copy;
+}
+
+// The domain of a template node over `sizes`, and the store of its accumulator.
+void store_accumulator(Lowering& l, choice::Node& node, const std::vector<Expr>& sizes, const Place& out, DType accumulate, DType dtype) {
+  Index index;
+  for (auto& s : sizes) {
+    Expr var = l.fresh_symbol(s, false);  // kept even when the extent is 1: templates name their variables
+    index.push_back(var);
+    node.domain.vars.push_back({var, false});
+  }
+  BodyBuilder b(node.body);
+  b.store(out.buffer, dtype, flat_index(out, index), b.accumulator(accumulate));
+}
+
+}  // namespace
+
+void lower_matmul(Lowering& l, const graph::Node& n) {
+  const graph::Value *av = std::get<graph::Value*>(n.args[0]), *bv = std::get<graph::Value*>(n.args[1]);
+  const TensorType& type = n.results[0]->type;
+  for (auto& s : av->type.sizes)
+    if (constant(s) == 0) return l.lower_extern(n);
+  for (auto& s : type.sizes)
+    if (constant(s) == 0) return l.lower_extern(n);
+  Place out = l.allocate(n.results[0]->name, type);
+  bool fits = l.options().templates && template_dtype(type.dtype) && av->type.dtype == type.dtype && bv->type.dtype == type.dtype;
+  if (fits) {
+    choice::Gemm g;
+    g.batch.assign(type.sizes.begin(), type.sizes.end() - 2);
+    g.m = type.sizes[type.sizes.size() - 2];
+    g.n = type.sizes.back();
+    g.k = av->type.sizes.back();
+    g.a = operand_of(l.strided(av), av->type.dtype);
+    g.b = operand_of(l.strided(bv), bv->type.dtype);
+    choice::Node node;
+    node.problem = g;
+    store_accumulator(l, node, type.sizes, out, g.accumulate, type.dtype);
+    l.append(std::move(node), n.results[0]);
+  } else {
+    Lazy a = l.value(av), b = l.value(bv);
+    if (!a.place && a.work > 2) l.realize(av), a = l.value(av);
+    if (!b.place && b.work > 2) l.realize(bv), b = l.value(bv);
+    matmul_loop(l, n, a, b, out);
+  }
+  l.define(n.results[0], l.at_place(type, out));
+}
+
+void lower_convolution(Lowering& l, const graph::Node& n) {
+  auto types = graph::type_args(n);
+  ops::TypeReader r(*n.op, types);
+  const graph::Value *input = std::get<graph::Value*>(n.args[0]), *weight = std::get<graph::Value*>(n.args[1]);
+  const graph::Value* bias = std::holds_alternative<graph::Value*>(n.args[2]) ? std::get<graph::Value*>(n.args[2]) : nullptr;
+  const TensorType& type = n.results[0]->type;
+  auto stride = r.integers("stride"), pad = r.integers("padding"), dilation = r.integers("dilation");
+  bool two_d = type.sizes.size() == 4 && input->type.sizes.size() == 4 && stride.size() == 2 && pad.size() == 2 && dilation.size() == 2;
+  bool fits = two_d && !r.flag("transposed") && template_dtype(type.dtype) && input->type.dtype == type.dtype && weight->type.dtype == type.dtype && constant(input->type.sizes[1]);
+  for (auto& s : weight->type.sizes) fits = fits && constant(s) && *constant(s) > 0;
+  for (auto& s : type.sizes) fits = fits && constant(s) != 0;
+  if (!fits || !l.options().templates) {
+    if (!two_d || r.flag("transposed")) return l.lower_extern(n);
+    return convolution_loop(l, n, r);
+  }
+
+  choice::Convolution c;
+  c.n = type.sizes[0];
+  c.groups = r.integer("groups");
+  c.in_channels = *constant(input->type.sizes[1]);
+  c.out_channels = *constant(weight->type.sizes[0]);
+  c.in_h = input->type.sizes[2];
+  c.in_w = input->type.sizes[3];
+  c.out_h = type.sizes[2];
+  c.out_w = type.sizes[3];
+  c.kernel_h = *constant(weight->type.sizes[2]);
+  c.kernel_w = *constant(weight->type.sizes[3]);
+  c.stride_h = stride[0];
+  c.stride_w = stride[1];
+  c.pad_h = pad[0];
+  c.pad_w = pad[1];
+  c.dilation_h = dilation[0];
+  c.dilation_w = dilation[1];
+  Place w = l.strided(weight);
+  c.weight = operand_of(w, weight->type.dtype);
+  bool constant_weight = l.program().buffers[static_cast<size_t>(w.buffer)].kind == loop::BufferKind::Constant;
+  auto taken = [&] { return l.options().convolution_template && l.options().convolution_template(c, constant_weight); };
+  c.input = operand_of(l.strided(input), input->type.dtype);
+  if (c.in_channels > 4 || !taken()) {  // all but first layers work on channels-last memory
+    c.input.strides = channels_last(input->type.sizes);
+    c.input.offset = 0;
+    if (!taken()) return convolution_loop(l, n, r);
+    c.input = operand_of(realize_channels_last(l, input), input->type.dtype);
+  }
+  choice::Node node;
+  node.problem = c;
+  Place out = l.allocate(n.results[0]->name, type);
+  out.strides = channels_last(type.sizes);
+  store_accumulator(l, node, type.sizes, out, DType::F32, type.dtype);
+  if (bias) {  // as the accumulator's first epilogue
+    Lazy b = l.value(bias);
+    node.body.steps.clear();
+    BodyBuilder builder(node.body);
+    Index index;
+    for (auto& v : node.domain.vars) index.push_back(v.symbol);
+    S sum = builder.accumulator(DType::F32) + cast(b.at(builder, {index[1]}), DType::F32);
+    builder.store(out.buffer, type.dtype, flat_index(out, index), sum);
+  }
+  l.append(std::move(node), n.results[0]);
+  l.define(n.results[0], l.at_place(type, out));
+}
+
+void lower_attention(Lowering& l, const graph::Node& n) {
+  auto types = graph::type_args(n);
+  ops::TypeReader r(*n.op, types);
+  const graph::Value *q = std::get<graph::Value*>(n.args[0]), *k = std::get<graph::Value*>(n.args[1]), *v = std::get<graph::Value*>(n.args[2]);
+  const graph::Value* mask = std::holds_alternative<graph::Value*>(n.args[3]) ? std::get<graph::Value*>(n.args[3]) : nullptr;
+  const TensorType& type = n.results[0]->type;
+  bool whole = l.options().templates && type.sizes.size() == 4 && q->type.sizes.size() == 4 && k->type.sizes.size() == 4 && v->type.sizes.size() == 4 &&
+               constant(q->type.sizes[3]) && constant(v->type.sizes[3]) && r.real("dropout_p") == 0 && k->type.sizes[0] == q->type.sizes[0] && v->type.sizes[0] == q->type.sizes[0];
+  for (auto& s : type.sizes) whole = whole && constant(s) != 0;
+  for (auto& s : k->type.sizes) whole = whole && constant(s) != 0;
+  // "Causal" compares positions from the first query and key on; the template aligns the last ones.
+  if (r.flag("is_causal")) whole = whole && q->type.sizes[2] == k->type.sizes[2];
+  if (!whole) return l.lower_composite(n);
+  choice::Attention a;
+  a.batch = type.sizes[0];
+  a.heads = q->type.sizes[1];
+  a.kv_heads = k->type.sizes[1];
+  a.queries = q->type.sizes[2];
+  a.keys = k->type.sizes[2];
+  a.head_dim = q->type.sizes[3].constant();
+  a.value_dim = v->type.sizes[3].constant();
+  a.q = operand_of(l.strided(q), q->type.dtype);
+  a.k = operand_of(l.strided(k), k->type.dtype);
+  a.v = operand_of(l.strided(v), v->type.dtype);
+  if (mask) {
+    Place p = l.strided(mask);
+    a.mask = operand_of(p, mask->type.dtype);
+    a.mask.strides.assign(4, 0);
+    size_t lead = 4 - mask->type.sizes.size();
+    for (size_t d = 0; d < mask->type.sizes.size(); ++d)
+      if (mask->type.sizes[d] != Expr(1)) a.mask.strides[d + lead] = p.strides[d];
+  }
+  a.causal = r.flag("is_causal");
+  a.scale = r.opt_number("scale") ? r.real("scale") : 1 / std::sqrt(static_cast<double>(a.head_dim));
+  if (!l.options().attention_template || !l.options().attention_template(a)) return l.lower_composite(n);
+  choice::Node node;
+  node.problem = a;
+  // In memory as [batch, position, head, dim]: the transpose and reshape that follow are then free.
+  Place out;
+  out.buffer = l.program().new_buffer(n.results[0]->name, type.dtype, type.numel(), loop::BufferKind::Temporary);
+  out.strides = {type.sizes[1] * type.sizes[2] * type.sizes[3], type.sizes[3], type.sizes[1] * type.sizes[3], 1};
+  store_accumulator(l, node, type.sizes, out, DType::F32, type.dtype);
+  l.append(std::move(node), n.results[0]);
+  l.define(n.results[0], l.at_place(type, out));
+}
+
+}  // namespace toroid::lower

@@ -1,0 +1,223 @@
+// Pointwise operations and creation operations: formulas over lazily composed operands.
+#include "base/check.h"
+#include "lower/lowering.h"
+
+namespace toroid::lower {
+
+using loop::BodyBuilder;
+
+namespace {
+
+// What one scalar step costs in units of a multiplication.
+int work_of(ScalarOp op) {
+  switch (op) {
+    case ScalarOp::Const:
+    case ScalarOp::Input:
+    case ScalarOp::Cast: return 0;
+    case ScalarOp::Div:
+    case ScalarOp::Sqrt:
+    case ScalarOp::Rsqrt: return 4;
+    default: return function_name(op).empty() ? 1 : 16;
+  }
+}
+
+// Counts the work of a formula.
+class WorkCounter : public ScalarBuilder {
+ public:
+  int emit(const ScalarNode& node) override {
+    work += work_of(node.op);
+    return next++;
+  }
+  int work = 0, next = 0;
+};
+
+struct PointwiseOperand {
+  const Lazy* lazy = nullptr;  // nullptr: a number
+  Number number;
+  bool condition = false;
+};
+
+// The index of an operand element under broadcasting.
+Index broadcast_index(const Lazy& operand, const Index& index) {
+  Index out;
+  size_t lead = index.size() - operand.sizes.size();
+  for (size_t d = 0; d < operand.sizes.size(); ++d) out.push_back(operand.sizes[d] == Expr(1) ? Expr(0) : index[d + lead]);
+  return out;
+}
+
+}  // namespace
+
+void lower_pointwise(Lowering& l, const graph::Node& n) {
+  const ops::Op& op = *n.op;
+  std::vector<PointwiseOperand> operands;
+  uint32_t bit = 1;
+  for (size_t i = 0; i < n.args.size(); ++i) {
+    if (op.schema.params[i].type != ops::ParamType::Tensor) continue;
+    PointwiseOperand o;
+    o.condition = op.bool_operands & bit;
+    bit <<= 1;
+    const auto& a = n.args[i];
+    if (auto* v = std::get_if<graph::Value*>(&a)) o.lazy = &l.value(*v);
+    else if (auto* e = std::get_if<Expr>(&a)) {
+      if (!e->is_const()) return l.lower_extern(n);
+      o.number = Number::of(e->constant());
+    } else if (auto* d = std::get_if<double>(&a)) o.number = Number::of(*d);
+    else if (auto* t = std::get_if<bool>(&a)) o.number = Number::of(*t);
+    else continue;
+    operands.push_back(o);
+  }
+  auto types = std::make_shared<std::vector<Arg<const TensorType*>>>(graph::type_args(n));
+  ops::TypeReader reader(op, *types);
+  DType promoted = ops::promoted_dtype(reader);
+  if (op.promote == ops::Promote::Float) promoted = ops::float_type(promoted);
+  if (op.promote == ops::Promote::Logical) promoted = DType::Bool;
+  if ((op.promote == ops::Promote::KeepFirst || op.promote == ops::Promote::Predicate) && !operands.empty() && operands[0].lazy) promoted = operands[0].lazy->dtype;
+  DType compute = ops::compute_type(promoted);
+  DType result = n.results[0]->type.dtype;
+
+  Lazy out;
+  out.dtype = result;
+  out.sizes = n.results[0]->type.sizes;
+  out.loads = 0;
+  for (auto& o : operands)
+    if (o.lazy) {
+      out.work += o.lazy->work;
+      out.loads += o.lazy->loads;
+    }
+  auto formula = [&op, types, compute](ScalarBuilder&, std::vector<S> inputs) {
+    ops::FormulaCall f(op, *types);
+    f.compute = compute;
+    f.operands = std::move(inputs);
+    return op.formula(f);
+  };
+  WorkCounter counter;
+  std::vector<S> stand_ins;
+  for (auto& o : operands) stand_ins.push_back({&counter, counter.next++, o.condition ? DType::Bool : compute});
+  formula(counter, stand_ins);
+  out.work += counter.work;
+  // Operands are captured by value: realizing one later must not change what was composed.
+  std::vector<std::pair<Lazy, PointwiseOperand>> captured;
+  for (auto& o : operands) captured.emplace_back(o.lazy ? *o.lazy : Lazy{}, o);
+  out.at = [captured = std::move(captured), formula, compute, result](BodyBuilder& b, const Index& index) {
+    std::vector<S> inputs;
+    for (auto& [lazy, o] : captured) {
+      DType want = o.condition ? DType::Bool : compute;
+      inputs.push_back(o.lazy ? cast(lazy.at(b, broadcast_index(lazy, index)), want) : b.constant(want, o.number));
+    }
+    S s = formula(b, std::move(inputs));
+    return cast(s, ops::compute_type(result));
+  };
+  l.define(n.results[0], std::move(out));
+}
+
+void lower_full(Lowering& l, const graph::Node& n) {
+  auto types = graph::type_args(n);
+  ops::TypeReader reader(*n.op, types);
+  DType dtype = n.results[0]->type.dtype;
+  if (is_complex(dtype)) return l.lower_extern(n);
+  const auto& fill = reader.at("fill_value");
+  Lazy out;
+  out.dtype = dtype;
+  out.sizes = n.results[0]->type.sizes;
+  out.loads = 0;
+  if (auto* e = std::get_if<Expr>(&fill); e && !e->is_const()) {
+    out.at = [e = *e, dtype](BodyBuilder& b, const Index&) { return cast(b.index(e), ops::compute_type(dtype)); };
+  } else {
+    Number v = reader.number("fill_value");
+    out.at = [v, dtype](BodyBuilder& b, const Index&) { return b.constant(ops::compute_type(dtype), convert(v, dtype)); };
+  }
+  l.define(n.results[0], std::move(out));
+}
+
+void lower_iota(Lowering& l, const graph::Node& n) {
+  auto types = graph::type_args(n);
+  ops::TypeReader reader(*n.op, types);
+  Expr start = reader.expr("start"), step = reader.expr("step");
+  Lazy out;
+  out.dtype = n.results[0]->type.dtype;
+  out.sizes = n.results[0]->type.sizes;
+  out.loads = 0;
+  out.at = [start, step, dtype = out.dtype](BodyBuilder& b, const Index& index) { return cast(b.index(start + step * index[0]), ops::compute_type(dtype)); };
+  l.define(n.results[0], std::move(out));
+}
+
+void lower_view(Lowering& l, const graph::Node& n) {
+  const graph::Value* source = std::get<graph::Value*>(n.args[0]);
+  Lazy input = l.value(source);
+  auto types = std::make_shared<std::vector<Arg<const TensorType*>>>(graph::type_args(n));
+  if (is_complex(input.dtype)) l.realize(source), input = l.value(source);
+  for (size_t r = 0; r < n.results.size(); ++r) {
+    Lazy out;
+    out.dtype = n.results[r]->type.dtype;
+    out.sizes = n.results[r]->type.sizes;
+    out.work = input.work;
+    out.loads = input.loads;
+    const ops::Op* op = n.op;
+    out.at = [input, op, types, r](BodyBuilder& b, const Index& index) { return input.at(b, op->index_map(ops::TypeReader(*op, *types), r, index)); };
+    if (input.place) {  // a view of memory whose index map is linear is itself a place
+      Index index;
+      for (auto& s : out.sizes) index.push_back(s == Expr(1) ? Expr(0) : l.fresh_var(s, false));
+      Expr flat = flat_index(*input.place, op->index_map(ops::TypeReader(*op, *types), r, index)), rest = flat;
+      Place p{input.place->buffer, 0, {}};
+      bool linear = true;
+      for (auto& i : index) {
+        auto c = i.is_const() ? std::optional<Expr>(0) : sym::linear_coefficient(flat, i);
+        linear = linear && c;
+        if (!c) break;
+        p.strides.push_back(*c);
+        if (!i.is_const()) rest = rest - *c * i;
+      }
+      for (auto& i : index) linear = linear && (i.is_const() || !sym::depends_on(rest, i));
+      if (linear) {
+        p.offset = rest;
+        out = l.at_place(n.results[r]->type, p);
+      }
+    }
+    l.define(n.results[r], std::move(out));
+  }
+}
+
+void lower_reduction(Lowering& l, const graph::Node& n) {
+  auto types = graph::type_args(n);
+  ops::TypeReader reader(*n.op, types);
+  const graph::Value* source = reader.op().schema.params.empty() ? nullptr : std::get<graph::Value*>(n.args[0]);
+  const Lazy input = l.value(source);
+  int64_t rank = static_cast<int64_t>(input.sizes.size());
+  std::vector<bool> reduced(static_cast<size_t>(rank), false);
+  std::vector<int64_t> dims;
+  if (n.op->schema.find("dim") >= 0 && reader.has("dim")) {
+    dims = reader.integers("dim");
+    for (int64_t d : dims)
+      if (rank > 0) reduced[static_cast<size_t>(ops::normal_dim(*n.op, d, rank))] = true;
+  }
+  if (dims.empty()) std::fill(reduced.begin(), reduced.end(), true);
+  DType result = n.results[0]->type.dtype;
+  // ReduceKind and loop::Reduction list the same kinds in the same order.
+  auto kind = static_cast<loop::Reduction>(*n.op->reduce);
+  DType element = kind == loop::Reduction::Any || kind == loop::Reduction::All                       ? DType::Bool
+                  : kind == loop::Reduction::ArgMax || kind == loop::Reduction::ArgMin ? ops::compute_type(input.dtype)
+                                                                                       : ops::compute_type(result);
+  for (size_t d = 0; d < reduced.size(); ++d)
+    if (auto c = input.sizes[d].maybe_constant(); c && *c == 0) return l.lower_extern(n);
+
+  choice::Node node;
+  Index index, out_index;
+  bool keep = n.results[0]->type.sizes.size() == input.sizes.size();
+  for (size_t d = 0; d < reduced.size(); ++d) {
+    Expr var = l.fresh_var(input.sizes[d], reduced[d]);
+    index.push_back(var);
+    if (!var.is_const()) node.domain.vars.push_back({var, reduced[d]});
+    if (!reduced[d]) out_index.push_back(var);
+    else if (keep) out_index.push_back(0);
+  }
+  if (out_index.size() != n.results[0]->type.sizes.size()) out_index.resize(n.results[0]->type.sizes.size(), 0);
+  Place p = l.allocate(n.results[0]->name, n.results[0]->type);
+  BodyBuilder b(node.body);
+  S v = b.reduce(kind, cast(input.at(b, index), element));
+  b.store(p.buffer, result, flat_index(p, out_index), v);
+  loop::eliminate_dead(node.body);
+  l.append(std::move(node), n.results[0]);
+  l.define(n.results[0], l.at_place(n.results[0]->type, p));
+}
+
+}  // namespace toroid::lower

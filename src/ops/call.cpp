@@ -1,0 +1,65 @@
+// Calls: defaults, argument kinds, dispatch, result types.
+#include "base/check.h"
+#include "ops/table.h"
+
+namespace toroid::ops {
+namespace {
+
+bool is_none(const Arg<Tensor>& a) { return std::holds_alternative<std::monostate>(a); }
+
+// Brings an argument to the form its parameter has: numbers to lists, integers to floats.
+void normalise(const Op& op, const Param& p, Arg<Tensor>& a) {
+  if (is_none(a)) {
+    bool may_be_none = p.optional || p.type == ParamType::Ignored || (p.has_default && std::holds_alternative<std::monostate>(p.default_value));
+    TOROID_USER_CHECK(may_be_none || p.type == ParamType::Graph, "{}: argument \"{}\" is missing", op.name, p.name);
+    return;
+  }
+  if (p.type == ParamType::Ignored) a = std::monostate{};
+  if (p.list && p.type == ParamType::Int) {
+    if (auto* e = std::get_if<Expr>(&a)) a = std::vector<Expr>(static_cast<size_t>(std::max<int64_t>(p.list_size, 1)), *e);
+    if (auto* v = std::get_if<std::vector<Expr>>(&a); v && v->size() == 1 && p.list_size > 1) v->resize(static_cast<size_t>(p.list_size), v->front());
+  } else if (p.list && p.type == ParamType::Float) {
+    if (auto* d = std::get_if<double>(&a)) a = std::vector<double>{*d};
+  } else if (p.type == ParamType::Float && !p.list) {
+    if (auto* e = std::get_if<Expr>(&a); e && e->is_const()) a = static_cast<double>(e->constant());
+  }
+  if (auto* t = std::get_if<Tensor>(&a); t && p.type == ParamType::Tensor && !p.list && !t->defined()) {
+    TOROID_USER_CHECK(p.optional, "{}: argument \"{}\" is an undefined tensor", op.name, p.name);
+    a = std::monostate{};
+  }
+}
+
+}  // namespace
+
+CallArgs complete(const Op& op, CallArgs args) {
+  const auto& params = op.schema.params;
+  TOROID_USER_CHECK(args.size() <= params.size(), "{} takes at most {} arguments, {} were given", op.name, params.size(), args.size());
+  for (size_t i = args.size(); i < params.size(); ++i) {
+    TOROID_USER_CHECK(params[i].has_default || params[i].optional || params[i].type == ParamType::Ignored, "{}: argument \"{}\" is missing", op.name, params[i].name);
+    args.push_back(params[i].default_value);
+  }
+  for (size_t i = 0; i < args.size(); ++i) normalise(op, params[i], args[i]);
+  return args;
+}
+
+std::vector<Tensor> call(const Op& op, CallArgs args, const std::source_location& where) {
+  return current_dispatcher().call(op, complete(op, std::move(args)), where);
+}
+
+Tensor call1(std::string_view name, CallArgs args, const std::source_location& where) {
+  auto results = call(get(name), std::move(args), where);
+  TOROID_CHECK(!results.empty(), "{} has no result", name);
+  return results[0];
+}
+
+std::vector<TensorType> infer(const Op& op, std::span<const Arg<const TensorType*>> args, const std::function<bool(const sym::Relation&)>& decide,
+                              const std::function<Expr()>& fresh_size) {
+  TOROID_CHECK(op.meta, "{} has no type rule", op.name);
+  MetaCall c(op, args);
+  c.decide = decide;
+  c.fresh_size = fresh_size;
+  op.meta(c);
+  return std::move(c.results);
+}
+
+}  // namespace toroid::ops

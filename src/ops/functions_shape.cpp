@@ -1,0 +1,234 @@
+// User-facing functions: matrix products, layers, shapes, indexing, new tensors; and what all functions share.
+#include <cmath>
+
+#include "base/check.h"
+#include "ops/function_arguments.h"
+#include "ops/rows/forms.h"
+
+namespace toroid {
+namespace ops::arguments {
+
+Arg<Tensor> argument(const Operand& o) {
+  if (auto* t = std::get_if<Tensor>(&o.value())) return *t;
+  if (auto* s = std::get_if<SymInt>(&o.value())) return forms::operand(s->expr());
+  if (auto* b = std::get_if<bool>(&o.value())) return *b;
+  return std::get<double>(o.value());
+}
+std::vector<Expr> exprs(const SizeList& sizes) {
+  std::vector<Expr> out;
+  for (auto& s : sizes.values()) out.push_back(s.expr());
+  return out;
+}
+std::vector<Expr> numbers(const Dims& dims) { return {dims.values().begin(), dims.values().end()}; }
+std::vector<Expr> every_if_empty(const Tensor& x, const Dims& dims) {
+  std::vector<Expr> out = numbers(dims);
+  if (out.empty())
+    for (int64_t d = 0; d < x.dim(); ++d) out.push_back(d);
+  return out;
+}
+Arg<Tensor> optional(std::optional<double> v) { return v ? Arg<Tensor>(*v) : std::monostate{}; }
+Arg<Tensor> optional(std::optional<int64_t> v) { return v ? Arg<Tensor>(Expr(*v)) : std::monostate{}; }
+Arg<Tensor> whole(double v) { return std::nearbyint(v) == v && std::abs(v) < 1e15 ? Arg<Tensor>(Expr(static_cast<int64_t>(v))) : v; }
+Arg<Tensor> bound(const Tensor& x, std::optional<double> v) { return v && is_int(x.dtype()) ? whole(*v) : optional(v); }
+std::pair<Tensor, Tensor> two(const Op& op, CallArgs args, const std::source_location& where) {
+  auto results = call(op, std::move(args), where);
+  return {results.at(0), results.at(1)};
+}
+
+}  // namespace ops::arguments
+
+using ops::call;
+using ops::call1;
+using namespace ops::arguments;
+
+namespace {
+
+// The place of a loss in PyTorch's list of reductions.
+Expr reduction_number(std::string_view op, std::string_view reduction) {
+  constexpr std::string_view kNames[] = {"none", "mean", "sum"};
+  for (int64_t i = 0; i < 3; ++i)
+    if (reduction == kNames[i]) return i;
+  fail<UserError>("{}: reduction is \"{}\"; it must be \"none\", \"mean\" or \"sum\"", op, reduction);
+}
+
+Arg<Tensor> optional_size(const std::optional<SymInt>& v) { return v ? Arg<Tensor>(v->expr()) : std::monostate{}; }
+
+}  // namespace
+
+Tensor matmul(const Tensor& a, const Tensor& b, Where where) { return call1("matmul", {a, b}, where); }
+Tensor mm(const Tensor& a, const Tensor& b, Where where) { return call1("mm", {a, b}, where); }
+Tensor bmm(const Tensor& a, const Tensor& b, Where where) { return call1("bmm", {a, b}, where); }
+Tensor dot(const Tensor& a, const Tensor& b, Where where) { return call1("dot", {a, b}, where); }
+Tensor outer(const Tensor& a, const Tensor& b, Where where) { return call1("outer", {a, b}, where); }
+Tensor mv(const Tensor& a, const Tensor& v, Where where) { return call1("mv", {a, v}, where); }
+Tensor addmm(const Tensor& x, const Tensor& a, const Tensor& b, double beta, double alpha, Where where) {
+  return call1("addmm", {x, a, b, whole(beta), whole(alpha)}, where);
+}
+Tensor baddbmm(const Tensor& x, const Tensor& a, const Tensor& b, double beta, double alpha, Where where) {
+  return call1("baddbmm", {x, a, b, whole(beta), whole(alpha)}, where);
+}
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Where where) {
+  return call1("linear", {x, weight, maybe(bias)}, where);
+}
+Tensor einsum(std::string_view equation, const std::vector<Tensor>& tensors, Where where) {
+  return call1("einsum", {std::string(equation), tensors}, where);
+}
+
+Tensor layer_norm(const Tensor& x, const SizeList& normalized_shape, const Tensor& weight, const Tensor& bias, double eps, Where where) {
+  return call1("layer_norm", {x, exprs(normalized_shape), maybe(weight), maybe(bias), eps}, where);
+}
+Tensor rms_norm(const Tensor& x, const SizeList& normalized_shape, const Tensor& weight, std::optional<double> eps, Where where) {
+  return call1("rms_norm", {x, exprs(normalized_shape), maybe(weight), optional(eps)}, where);
+}
+Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight, const Tensor& bias, double eps, Where where) {
+  return call1("group_norm", {x, Expr(groups), maybe(weight), maybe(bias), eps}, where);
+}
+Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& running_mean, const Tensor& running_var,
+                  bool training, double momentum, double eps, Where where) {
+  return call1("batch_norm", {x, maybe(weight), maybe(bias), maybe(running_mean), maybe(running_var), training, momentum, eps, true},
+               where);
+}
+Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias, const SizeList& stride, const SizeList& padding,
+              const SizeList& dilation, int64_t groups, Where where) {
+  return call1("conv1d", {x, weight, maybe(bias), exprs(stride), exprs(padding), exprs(dilation), Expr(groups)}, where);
+}
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const SizeList& stride, const SizeList& padding,
+              const SizeList& dilation, int64_t groups, Where where) {
+  return call1("conv2d", {x, weight, maybe(bias), exprs(stride), exprs(padding), exprs(dilation), Expr(groups)}, where);
+}
+Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const SizeList& stride, const SizeList& padding,
+                        const SizeList& output_padding, int64_t groups, const SizeList& dilation, Where where) {
+  return call1("conv_transpose2d.input",
+               {x, weight, maybe(bias), exprs(stride), exprs(padding), exprs(output_padding), Expr(groups), exprs(dilation)}, where);
+}
+Tensor max_pool2d(const Tensor& x, const SizeList& kernel, const SizeList& stride, const SizeList& padding, const SizeList& dilation,
+                  bool ceil_mode, Where where) {
+  return call1("max_pool2d", {x, exprs(kernel), exprs(stride), exprs(padding), exprs(dilation), ceil_mode}, where);
+}
+Tensor avg_pool2d(const Tensor& x, const SizeList& kernel, const SizeList& stride, const SizeList& padding, bool ceil_mode,
+                  bool count_include_pad, Where where) {
+  return call1("avg_pool2d", {x, exprs(kernel), exprs(stride), exprs(padding), ceil_mode, count_include_pad}, where);
+}
+Tensor adaptive_avg_pool2d(const Tensor& x, const SizeList& output_size, Where where) {
+  return call1("adaptive_avg_pool2d", {x, exprs(output_size)}, where);
+}
+Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask, double dropout_p,
+                                    bool is_causal, std::optional<double> scale, bool enable_gqa, Where where) {
+  return call1("scaled_dot_product_attention", {query, key, value, maybe(mask), dropout_p, is_causal, optional(scale), enable_gqa}, where);
+}
+Tensor embedding(const Tensor& weight, const Tensor& indices, Where where) { return call1("embedding", {weight, indices}, where); }
+Tensor mse_loss(const Tensor& x, const Tensor& target, std::string_view reduction, Where where) {
+  return call1("mse_loss", {x, target, reduction_number("mse_loss", reduction)}, where);
+}
+Tensor cross_entropy(const Tensor& logits, const Tensor& target, std::string_view reduction, Where where) {
+  return call1("cross_entropy_loss", {logits, target, std::monostate{}, reduction_number("cross_entropy", reduction)}, where);
+}
+
+Tensor reshape(const Tensor& x, const SizeList& sizes, Where where) { return call1("reshape", {x, exprs(sizes)}, where); }
+Tensor view(const Tensor& x, const SizeList& sizes, Where where) { return call1("view", {x, exprs(sizes)}, where); }
+Tensor flatten(const Tensor& x, int64_t start, int64_t end, Where where) {
+  return call1("flatten.using_ints", {x, Expr(start), Expr(end)}, where);
+}
+Tensor unflatten(const Tensor& x, int64_t dim, const SizeList& sizes, Where where) {
+  return call1("unflatten.int", {x, Expr(dim), exprs(sizes)}, where);
+}
+Tensor transpose(const Tensor& x, int64_t a, int64_t b, Where where) { return call1("transpose.int", {x, Expr(a), Expr(b)}, where); }
+Tensor t(const Tensor& x, Where where) { return call1("t", {x}, where); }
+Tensor permute(const Tensor& x, const Dims& dims, Where where) { return call1("permute", {x, numbers(dims)}, where); }
+Tensor unsqueeze(const Tensor& x, int64_t dim, Where where) { return call1("unsqueeze", {x, Expr(dim)}, where); }
+Tensor squeeze(const Tensor& x, const Dims& dims, Where where) {
+  return dims.values().empty() ? call1("squeeze", {x}, where) : call1("squeeze.dims", {x, numbers(dims)}, where);
+}
+Tensor expand(const Tensor& x, const SizeList& sizes, Where where) { return call1("expand", {x, exprs(sizes)}, where); }
+Tensor repeat(const Tensor& x, const SizeList& repeats, Where where) { return call1("repeat", {x, exprs(repeats)}, where); }
+Tensor repeat_interleave(const Tensor& x, int64_t repeats, int64_t dim, Where where) {
+  return call1("repeat_interleave.self_int", {x, Expr(repeats), Expr(dim)}, where);
+}
+Tensor select(const Tensor& x, int64_t dim, const SymInt& index, Where where) {
+  return call1("select.int", {x, Expr(dim), index.expr()}, where);
+}
+Tensor slice(const Tensor& x, int64_t dim, std::optional<SymInt> start, std::optional<SymInt> end, int64_t step, Where where) {
+  return call1("slice.Tensor", {x, Expr(dim), optional_size(start), optional_size(end), Expr(step)}, where);
+}
+Tensor narrow(const Tensor& x, int64_t dim, const SymInt& start, const SymInt& length, Where where) {
+  return call1("narrow", {x, Expr(dim), start.expr(), length.expr()}, where);
+}
+Tensor diagonal(const Tensor& x, int64_t offset, int64_t dim1, int64_t dim2, Where where) {
+  return call1("diagonal", {x, Expr(offset), Expr(dim1), Expr(dim2)}, where);
+}
+std::vector<Tensor> split(const Tensor& x, const SymInt& size, int64_t dim, Where where) {
+  return call("split.Tensor", {x, size.expr(), Expr(dim)}, where);
+}
+std::vector<Tensor> split_with_sizes(const Tensor& x, const SizeList& sizes, int64_t dim, Where where) {
+  return call("split_with_sizes", {x, exprs(sizes), Expr(dim)}, where);
+}
+std::vector<Tensor> chunk(const Tensor& x, int64_t chunks, int64_t dim, Where where) {
+  return call("chunk", {x, Expr(chunks), Expr(dim)}, where);
+}
+std::vector<Tensor> unbind(const Tensor& x, int64_t dim, Where where) { return call("unbind.int", {x, Expr(dim)}, where); }
+Tensor cat(const std::vector<Tensor>& tensors, int64_t dim, Where where) { return call1("cat", {tensors, Expr(dim)}, where); }
+Tensor stack(const std::vector<Tensor>& tensors, int64_t dim, Where where) { return call1("stack", {tensors, Expr(dim)}, where); }
+Tensor flip(const Tensor& x, const Dims& dims, Where where) { return call1("flip", {x, numbers(dims)}, where); }
+Tensor roll(const Tensor& x, const SizeList& shifts, const Dims& dims, Where where) {
+  return call1("roll", {x, exprs(shifts), numbers(dims)}, where);
+}
+Tensor tril(const Tensor& x, int64_t diagonal, Where where) { return call1("tril", {x, Expr(diagonal)}, where); }
+Tensor triu(const Tensor& x, int64_t diagonal, Where where) { return call1("triu", {x, Expr(diagonal)}, where); }
+Tensor pad(const Tensor& x, const SizeList& widths, std::string_view mode, double value, Where where) {
+  return call1("pad", {x, exprs(widths), std::string(mode), mode == "constant" ? Arg<Tensor>(value) : std::monostate{}}, where);
+}
+Tensor contiguous(const Tensor& x, Where where) { return call1("contiguous", {x}, where); }
+Tensor clone(const Tensor& x, Where where) { return call1("clone", {x}, where); }
+Tensor detach(const Tensor& x, Where where) { return call1("detach", {x}, where); }
+Tensor to(const Tensor& x, DType dtype, Where where) { return x.dtype() == dtype ? x : call1("_to_copy", {x, dtype}, where); }
+
+Tensor index(const Tensor& x, const std::vector<Tensor>& indices, Where where) { return call1("index.Tensor", {x, indices}, where); }
+Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index, Where where) {
+  return call1("index_select", {x, Expr(dim), index}, where);
+}
+Tensor gather(const Tensor& x, int64_t dim, const Tensor& index, Where where) { return call1("gather", {x, Expr(dim), index}, where); }
+Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src, Where where) {
+  return call1("scatter.src", {x, Expr(dim), index, src}, where);
+}
+Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src, Where where) {
+  return call1("scatter_add", {x, Expr(dim), index, src}, where);
+}
+Tensor index_put(const Tensor& x, const std::vector<Tensor>& indices, const Tensor& values, bool accumulate, Where where) {
+  return call1("index_put", {x, indices, values, accumulate}, where);
+}
+Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source, Where where) {
+  return call1("index_add", {x, Expr(dim), index, source}, where);
+}
+Tensor index_copy(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source, Where where) {
+  return call1("index_copy", {x, Expr(dim), index, source}, where);
+}
+Tensor nonzero(const Tensor& x, Where where) { return call1("nonzero", {x}, where); }
+Tensor one_hot(const Tensor& x, int64_t classes, Where where) { return call1("one_hot", {x, Expr(classes)}, where); }
+
+Tensor full(const SizeList& sizes, double value, DType dtype, Where where) {
+  return call1("full", {exprs(sizes), is_int(dtype) || is_bool(dtype) ? whole(value) : Arg<Tensor>(value), dtype}, where);
+}
+Tensor zeros(const SizeList& sizes, DType dtype, Where where) { return call1("zeros", {exprs(sizes), dtype}, where); }
+Tensor ones(const SizeList& sizes, DType dtype, Where where) { return call1("ones", {exprs(sizes), dtype}, where); }
+Tensor arange(const SymInt& end, DType dtype, Where where) { return call1("arange", {end.expr(), dtype}, where); }
+Tensor arange(const SymInt& start, const SymInt& end, const SymInt& step, DType dtype, Where where) {
+  return call1("arange.start_step", {start.expr(), end.expr(), step.expr(), dtype}, where);
+}
+Tensor eye(const SymInt& n, DType dtype, Where where) { return call1("eye", {n.expr(), dtype}, where); }
+Tensor scalar_tensor(double value, DType dtype, Where where) { return call1("scalar_tensor", {value, dtype}, where); }
+Tensor empty_like(const Tensor& x, Where where) { return call1("empty_like", {x}, where); }
+Tensor zeros_like(const Tensor& x, Where where) { return call1("zeros_like", {x}, where); }
+Tensor ones_like(const Tensor& x, Where where) { return call1("ones_like", {x}, where); }
+Tensor full_like(const Tensor& x, double value, Where where) {
+  return call1("full_like", {x, is_int(x.dtype()) || is_bool(x.dtype()) ? whole(value) : Arg<Tensor>(value)}, where);
+}
+Tensor rand(const SizeList& sizes, DType dtype, Where where) { return call1("rand", {exprs(sizes), dtype}, where); }
+Tensor randn(const SizeList& sizes, DType dtype, Where where) { return call1("randn", {exprs(sizes), dtype}, where); }
+Tensor randint(int64_t low, int64_t high, const SizeList& sizes, DType dtype, Where where) {
+  return call1("randint.low", {Expr(low), Expr(high), exprs(sizes), dtype}, where);
+}
+Tensor rand_like(const Tensor& x, Where where) { return call1("rand_like", {x}, where); }
+Tensor randn_like(const Tensor& x, Where where) { return call1("randn_like", {x}, where); }
+Tensor bernoulli(const Tensor& p, Where where) { return call1("bernoulli", {p}, where); }
+
+}  // namespace toroid

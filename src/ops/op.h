@@ -1,0 +1,151 @@
+// One row of the op table: everything that Toroid knows of an operation, and the views through which its functions read arguments.
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "base/scalar_builder.h"
+#include "ops/schema.h"
+
+namespace toroid::ops {
+
+struct Op;
+
+// Typed access to the arguments of one call, by parameter name. A missing parameter name is an InternalError; a value of the wrong
+// type a UserError that names the operation and the parameter.
+template <class T>
+class ArgReader {
+ public:
+  ArgReader(const Op& op, std::span<const Arg<T>> args) : op_(&op), args_(args) {}
+
+  const Op& op() const { return *op_; }
+  std::span<const Arg<T>> args() const { return args_; }
+  const Arg<T>& at(std::string_view name) const;
+  bool has(std::string_view name) const { return !std::holds_alternative<std::monostate>(at(name)); }
+  // A Tensor parameter that was given a number ("wrapped number" in type promotion).
+  bool is_number(std::string_view name) const;
+  T tensor(std::string_view name) const;
+  // T{} when absent.
+  T opt_tensor(std::string_view name) const;
+  std::vector<T> tensors(std::string_view name) const;
+  Expr expr(std::string_view name) const;
+  std::optional<Expr> opt_expr(std::string_view name) const;
+  std::vector<Expr> exprs(std::string_view name) const;  // empty when absent
+  // Integers that must be known when compiling.
+  int64_t integer(std::string_view name) const;
+  std::optional<int64_t> opt_integer(std::string_view name) const;
+  std::vector<int64_t> integers(std::string_view name) const;
+  double real(std::string_view name) const;
+  std::vector<double> reals(std::string_view name) const;
+  Number number(std::string_view name) const;
+  std::optional<Number> opt_number(std::string_view name) const;
+  bool flag(std::string_view name) const;  // false when absent
+  std::string text(std::string_view name) const;
+  std::optional<DType> dtype(std::string_view name) const;
+
+ private:
+  const Op* op_;
+  std::span<const Arg<T>> args_;
+};
+
+using TypeReader = ArgReader<const TensorType*>;
+using CallReader = ArgReader<Tensor>;
+
+// A type rule fills `results` (one a result, tensor lists flattened).
+struct MetaCall : TypeReader {
+  using TypeReader::TypeReader;
+  std::vector<TensorType> results;
+  // Truth of a relation between sizes; may add a guard.
+  std::function<bool(const sym::Relation&)> decide;
+  // A size that only the run will tell.
+  std::function<Expr()> fresh_size;
+
+  void result(DType dtype, std::vector<Expr> sizes) { results.push_back({dtype, std::move(sizes), {}}); }
+  // Equal sizes, by proof or by guard.
+  bool same(const Expr& a, const Expr& b) { return decide_or_known({sym::Rel::Eq, a, b}); }
+  bool decide_or_known(const sym::Relation& r) {
+    if (auto k = sym::known(r)) return *k;
+    return decide(r);
+  }
+};
+
+// A scalar formula: operand i is the i-th Tensor parameter, already in the compute dtype.
+struct FormulaCall : TypeReader {
+  using TypeReader::TypeReader;
+  std::vector<S> operands;
+  DType compute = DType::F32;
+  S operator[](size_t i) const { return operands[i]; }
+  // A constant of the compute dtype.
+  S constant(double v) const { return lit_as(operands.at(0), compute, Number::of(v)); }
+  // A Scalar parameter as a constant of the compute dtype.
+  S constant(std::string_view name) const { return lit_as(operands.at(0), compute, number(name)); }
+};
+
+// The reference implementation on host memory. `outputs` are allocated row-major from the type rule; those with sizes that only the
+// run tells are undefined, and the kernel sets them.
+struct KernelCall : CallReader {
+  using CallReader::CallReader;
+  std::vector<Tensor> outputs;
+};
+
+// How a pointwise operation finds its dtypes. Operands are cast to the compute dtype: the promoted dtype, but f32 for f16 and bf16.
+enum class Promote : uint8_t {
+  Default,    // result = promoted dtype of the operands
+  Float,      // integers and Bool become f32
+  Compare,    // compute in the promoted dtype, result Bool
+  Logical,    // operands become Bool, result Bool
+  KeepFirst,  // result and compute dtype are the first operand's
+  Predicate,  // as the first operand, result Bool
+};
+
+enum class ReduceKind : uint8_t { Sum, Prod, Max, Min, ArgMax, ArgMin, Any, All };
+
+using Meta = void (*)(MetaCall&);
+using Formula = S (*)(const FormulaCall&);
+using Kernel = void (*)(KernelCall&);
+// A pointwise operation on complex numbers (operands in schema order, numbers included).
+using ComplexFormula = std::complex<double> (*)(std::span<const std::complex<double>>);
+using Decompose = std::vector<Tensor> (*)(const CallReader&);
+// Index into the viewed tensor of element `index` of result number `result`.
+using IndexMap = std::vector<Expr> (*)(const TypeReader&, size_t result, const std::vector<Expr>& index);
+// The viewed tensor after result number `result` of the view was overwritten by `value`.
+using WriteBack = Tensor (*)(const CallReader&, size_t result, const Tensor& value);
+
+struct Op {
+  std::string name;  // "add.Tensor"; the overload ".default" is left out
+  Schema schema;
+  Meta meta = nullptr;
+  // What it is, exactly one of: formula (pointwise), index_map (view), decompose (in terms of other operations), or none of them: then
+  // `kernel` defines it, and lowering knows it or it runs as an extern call.
+  Formula formula = nullptr;
+  IndexMap index_map = nullptr;
+  Decompose decompose = nullptr;
+  Kernel kernel = nullptr;
+  ComplexFormula complex_formula = nullptr;  // pointwise rows that also take complex operands
+  std::optional<ReduceKind> reduce;          // reductions over parameter "dim" (int or list, absent = all) with optional "keepdim"
+
+  Promote promote = Promote::Default;
+  uint32_t bool_operands = 0;   // bit i: operand i is a condition, cast to Bool and not promoted
+  WriteBack write_back = nullptr;
+  const Op* inplace_of = nullptr;  // add_.Tensor -> add.Tensor: writes the first result into the first argument
+  bool random = false;             // results differ from call to call
+  bool effect = false;             // kept though nothing uses its results (assertions)
+  // Kept whole where a template exists (attention); decomposed elsewhere.
+  bool has_template = false;
+  double domain_lo = -3, domain_hi = 3;  // operand values for generated samples
+};
+
+// One-element view of dtype rules used by several type rules.
+DType promote_types(DType a, DType b);
+// float for integers and Bool.
+DType float_type(DType t);
+// f32 for f16 and bf16, else t.
+DType compute_type(DType t);
+// Result sizes of broadcasting. UserError naming the operation when sizes do not fit.
+std::vector<Expr> broadcast(MetaCall& c, const std::vector<Expr>& a, const std::vector<Expr>& b);
+// Promoted dtype of a call's tensor operands (0-d tensors and numbers take part by category only, as in PyTorch), skipping bool_operands.
+DType promoted_dtype(const TypeReader& c);
+// Non-negative dimension. UserError naming the operation when out of range; 0 and -1 are allowed for 0-d tensors.
+int64_t normal_dim(const Op& op, int64_t dim, int64_t rank);
+
+}  // namespace toroid::ops

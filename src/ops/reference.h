@@ -1,0 +1,21 @@
+// The reference evaluator: what each operation means, computed on host memory one operation at a time.
+#pragma once
+
+#include "ops/table.h"
+
+namespace toroid::ops {
+
+// Runs one operation on concrete tensors. Floating arithmetic is done in double and rounded to the result's dtype once an operation.
+// UserError for arguments that the operation refuses.
+std::vector<Tensor> evaluate(const Op& op, CallArgs args);
+
+// Evaluates whatever is called at once by evaluate(): makes decompositions and user functions run as reference programs.
+class ReferenceDispatcher : public Dispatcher {
+ public:
+  std::vector<Tensor> call(const Op& op, CallArgs args, const std::source_location& where) override;
+  bool decide(const sym::Relation& r) override;
+  int64_t specialize(const Expr& e) override;
+  double item(const Tensor& t, const std::source_location& where) override;
+};
+
+}  // namespace toroid::ops

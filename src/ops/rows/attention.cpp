@@ -1,0 +1,98 @@
+// Rows of scaled dot-product attention.
+#include <cmath>
+#include <limits>
+
+#include "base/check.h"
+#include "ops/rows/dense_compose.h"
+
+namespace toroid::ops {
+namespace {
+
+using namespace compose;
+
+constexpr double kMinusInf = -std::numeric_limits<double>::infinity();
+
+struct Attention {
+  Tensor scores;   // scaled and masked
+  Tensor weights;  // softmax of the scores, after dropout
+  Tensor output;
+};
+
+// Each key or value head serves `groups` query heads that follow each other.
+Tensor repeat_heads(const Tensor& t, const Expr& heads) {
+  Sizes sizes = sizes_of(t);
+  size_t h = sizes.size() - 3;
+  if (equal(sizes[h], heads)) return t;
+  Expr groups = sym::floor_div(heads, sizes[h]);
+  TOROID_USER_CHECK(equal(groups * sizes[h], heads), "scaled_dot_product_attention: {} query heads are not a multiple of {} key heads",
+                    sym::to_string(heads), sym::to_string(sizes[h]));
+  Sizes wide = sizes;
+  wide.insert(wide.begin() + static_cast<int64_t>(h) + 1, groups);
+  sizes[h] = heads;
+  return reshape(expand(unsqueeze(t, static_cast<int64_t>(h) + 1), wide), sizes);
+}
+
+// 0 for rows that are masked altogether, where softmax would divide 0 by 0.
+Tensor safe_softmax(const Tensor& scores) {
+  Tensor p = call1("_softmax", {scores, Expr(-1), false});
+  Tensor alive = call1("any.dim", {call1("ne.Scalar", {scores, kMinusInf}), Expr(-1), true});
+  return where(alive, p, call1("scalar_tensor", {0.0, p.dtype()}));
+}
+
+Attention attend(const CallReader& c, const Tensor& mask) {
+  Tensor q = c.tensor("query"), k = c.tensor("key"), v = c.tensor("value");
+  const std::string& name = c.op().name;
+  TOROID_USER_CHECK(q.dim() >= 2 && k.dim() >= 2 && v.dim() >= 2,
+                    "{}: query, key and value must have at least 2 dimensions, got {}, {} and {}", name, q.dim(), k.dim(), v.dim());
+  if (c.op().schema.find("enable_gqa") >= 0 && c.flag("enable_gqa") && q.dim() >= 3) {
+    k = repeat_heads(k, extent(q, -3));
+    v = repeat_heads(v, extent(q, -3));
+  }
+  double scale = c.has("scale") ? c.real("scale") : 1 / std::sqrt(static_cast<double>(std::max<int64_t>(fixed_extent(q, -1), 1)));
+  Attention a;
+  a.scores = call1("mul.Scalar", {call1("matmul", {q, transpose(k, -2, -1)}), scale});
+  if (c.flag("is_causal")) {
+    TOROID_USER_CHECK(!mask.defined(), "{}: give either attn_mask or is_causal, not both", name);
+    Tensor seen = call1("ge.Tensor", {unsqueeze(arange(extent(q, -2)), 1), arange(extent(k, -2))});
+    a.scores = where(seen, a.scores, call1("scalar_tensor", {kMinusInf, a.scores.dtype()}));
+  }
+  if (mask.defined()) {
+    a.scores = is_bool(mask.dtype()) ? where(mask, a.scores, call1("scalar_tensor", {kMinusInf, a.scores.dtype()}))
+                                     : add(a.scores, cast(mask, a.scores.dtype()));
+  }
+  a.weights = mask.defined() ? safe_softmax(a.scores) : call1("_softmax", {a.scores, Expr(-1), false});
+  if (double p = c.real("dropout_p"); p > 0) a.weights = call1("dropout", {a.weights, p, true});
+  a.output = call1("matmul", {a.weights, v});
+  return a;
+}
+
+std::vector<Tensor> with_logsumexp(const CallReader& c) {
+  Attention a = attend(c, c.opt_tensor("attn_mask"));
+  DType statistic = compute_type(a.scores.dtype());
+  return {a.output, call1("logsumexp", {cast(a.scores, statistic), Sizes{Expr(-1)}, false})};
+}
+
+}  // namespace
+
+void add_attention_rows(Table& t) {
+  t.composite(
+       "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool "
+       "is_causal=False, "
+       "*, float? scale=None, bool enable_gqa=False) -> Tensor",
+       [](const CallReader& c) -> std::vector<Tensor> { return {attend(c, c.opt_tensor("attn_mask")).output}; })
+      .has_template = true;
+  t.composite(
+      "_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0.0, bool is_causal=False, *, "
+      "Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)",
+      with_logsumexp);
+  t.composite(
+      "_scaled_dot_product_attention_math(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, "
+      "bool is_causal=False, Tensor? dropout_mask=None, *, float? scale=None, bool enable_gqa=False) -> (Tensor, Tensor)",
+      [](const CallReader& c) -> std::vector<Tensor> {
+        TOROID_USER_CHECK(!c.has("dropout_mask"), "_scaled_dot_product_attention_math: dropout_mask is not supported; use dropout_p");
+        Attention a = attend(c, c.opt_tensor("attn_mask"));
+        return {a.output, a.weights};
+      });
+}
+
+}  // namespace toroid::ops

@@ -1,0 +1,10 @@
+// A linear layer and its cross entropy in one operation, as exports of chunked losses contain it.
+#pragma once
+
+#include "ops/table.h"
+
+namespace toroid::ops {
+
+void add_linear_loss_rows(Table& t);
+
+}  // namespace toroid::ops

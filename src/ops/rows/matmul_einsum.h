@@ -1,0 +1,15 @@
+// Products of matrices that need a plan: Einstein sums and matrix powers.
+#pragma once
+
+#include "ops/table.h"
+
+namespace toroid::ops {
+
+// matmul with all its rank rules; `c` names the operation in messages.
+Tensor compose_matmul(const CallReader& c, const Tensor& a, const Tensor& b);
+// Rule of einsum(equation, tensors).
+std::vector<Tensor> einsum(const CallReader& c);
+// Rule of matrix_power(self, n); negative powers need linalg_inv_ex.
+std::vector<Tensor> matrix_power(const CallReader& c);
+
+}  // namespace toroid::ops

@@ -1,0 +1,169 @@
+// Losses, in terms of pointwise operations and reductions.
+#include "base/check.h"
+#include "ops/rows/forms.h"
+#include "ops/rows/reduction_rules.h"
+
+namespace toroid::ops {
+
+using namespace forms;
+
+namespace {
+
+using Results = std::vector<Tensor>;
+
+// Parameter "reduction": 0 none, 1 mean, 2 sum.
+Results reduced(const CallReader& c, const Tensor& loss) {
+  switch (c.integer("reduction")) {
+    case 0:
+      return {loss};
+    case 1:
+      return {call1("mean", {loss})};
+    case 2:
+      return {call1("sum", {loss})};
+    default:
+      fail<UserError>("{}: reduction is {}; it must be 0 (none), 1 (mean) or 2 (sum)", c.op().name, c.integer("reduction"));
+  }
+}
+
+Tensor difference(const CallReader& c) { return sub(c.tensor("self"), c.tensor("target")); }
+
+// 0.5 d^2 / beta near 0, |d| - 0.5 beta elsewhere.
+Tensor smooth_distance(const Tensor& d, double beta) {
+  Tensor a = abs(d);
+  if (beta == 0) return a;
+  return where(compare("lt", a, beta), mul(mul(d, d), 0.5 / beta), sub(a, 0.5 * beta));
+}
+
+Results binary_cross_entropy(const CallReader& c) {
+  Tensor p = c.tensor("self"), y = c.tensor("target");
+  Tensor positive = call1("clamp_min", {log(p), -100.0}), negative = call1("clamp_min", {unary("log1p", unary("neg", p)), -100.0});
+  Tensor loss = sub(mul(sub(y, 1.0), negative), mul(y, positive));
+  if (c.has("weight")) loss = mul(loss, c.tensor("weight"));
+  return reduced(c, loss);
+}
+
+Results binary_cross_entropy_logits(const CallReader& c) {
+  Tensor x = c.tensor("self"), y = c.tensor("target");
+  Tensor ones = sub(mul(y, -1.0), -1.0);  // 1 - y
+  Tensor log_sigmoid = call1("log_sigmoid", {x});
+  Tensor loss;
+  if (c.has("pos_weight")) {
+    Tensor scale = add(mul(sub(c.tensor("pos_weight"), 1.0), y), 1.0);
+    loss = sub(mul(ones, x), mul(scale, log_sigmoid));
+  } else {
+    loss = sub(mul(ones, x), log_sigmoid);
+  }
+  if (c.has("weight")) loss = mul(loss, c.tensor("weight"));
+  return reduced(c, loss);
+}
+
+Results kl_div(const CallReader& c) {
+  Tensor x = c.tensor("self"), y = c.tensor("target");
+  Tensor entropy = c.flag("log_target") ? mul(exp(y), sub(y, x)) : sub(call1("xlogy.Tensor", {y, y}), mul(y, x));
+  return reduced(c, entropy);
+}
+
+struct NegativeLogLikelihood {
+  Tensor loss, total_weight;
+};
+// x: [N, C, d1 ...] (or [C]) log probabilities; target: class numbers.
+NegativeLogLikelihood negative_log_likelihood(const Tensor& x, const Tensor& target, const Tensor& weight, int64_t reduction,
+                                              int64_t ignore_index) {
+  int64_t classes_dim = x.dim() == 1 ? 0 : 1;
+  Tensor ignored = compare_int("eq", target, ignore_index);
+  Tensor safe = where(ignored, full({}, 0, DType::I64), cast_to(target, DType::I64));
+  Tensor index = unsqueeze(safe, classes_dim);
+  Tensor picked = call1("squeeze.dim", {call1("gather", {x, num(classes_dim), index}), num(classes_dim)});
+  Tensor scale = weight.defined() ? call1("index.Tensor", {weight, std::vector<Tensor>{safe}}) : full(sizes_of(safe), 1, x.dtype());
+  Tensor zero = full({}, 0, x.dtype());
+  scale = where(ignored, zero, scale);
+  Tensor loss = where(ignored, zero, unary("neg", mul(picked, scale)));
+  Tensor total = sum(scale, {}, false);
+  if (reduction == 1) return {div(sum(loss, {}, false), total), total};
+  if (reduction == 2) return {sum(loss, {}, false), total};
+  return {loss, full({}, 0, x.dtype())};
+}
+NegativeLogLikelihood nll_of(const CallReader& c) {
+  Tensor self = c.tensor("self"), target = c.tensor("target");
+  TOROID_USER_CHECK(self.dim() >= 1 && (target.dim() == self.dim() - 1), "{}: {} dimensions of scores need {} of targets, there are {}",
+                    c.op().name, self.dim(), self.dim() - 1, target.dim());
+  return negative_log_likelihood(self, target, c.opt_tensor("weight"), c.integer("reduction"), c.integer("ignore_index"));
+}
+Results nll(const CallReader& c) { return {nll_of(c).loss}; }
+Results nll_forward(const CallReader& c) {
+  auto r = nll_of(c);
+  return {r.loss, r.total_weight};
+}
+
+Results cross_entropy(const CallReader& c) {
+  Tensor self = c.tensor("self"), target = c.tensor("target"), weight = c.opt_tensor("weight");
+  TOROID_USER_CHECK(self.dim() >= 1, "{}: a 0-d tensor has no classes", c.op().name);
+  int64_t classes_dim = self.dim() == 1 ? 0 : 1, reduction = c.integer("reduction");
+  double smoothing = c.real("label_smoothing");
+  Tensor x = call1("log_softmax.int", {self, num(classes_dim)});
+  auto weighted = [&](const Tensor& t) {
+    if (!weight.defined()) return t;
+    Sizes sizes(static_cast<size_t>(self.dim()), Expr(1));
+    sizes[static_cast<size_t>(classes_dim)] = size_at(weight, 0);
+    return mul(t, view(weight, sizes));
+  };
+  Expr classes = size_at(self, classes_dim);
+  if (is_float(target.dtype())) {  // class probabilities
+    if (smoothing > 0) {
+      Tensor share = div(full({}, smoothing, target.dtype()), operand(classes));
+      target = add(mul(target, 1 - smoothing), share);
+    }
+    Tensor loss = unary("neg", sum(weighted(mul(x, target)), {classes_dim}, false));
+    if (reduction == 1) return {div(sum(loss, {}, false), operand(numel_of(loss)))};
+    return reduced(c, loss);
+  }
+  TOROID_USER_CHECK(target.dim() == self.dim() - 1, "{}: {} dimensions of scores need {} of targets, there are {}", c.op().name, self.dim(),
+                    self.dim() - 1, target.dim());
+  auto r = negative_log_likelihood(x, target, weight, reduction, c.integer("ignore_index"));
+  if (smoothing == 0) return {r.loss};
+  Tensor smooth = unary("neg", sum(weighted(x), {classes_dim}, false));
+  Tensor ignored = compare_int("eq", target, c.integer("ignore_index"));
+  smooth = where(ignored, full({}, 0, x.dtype()), smooth);
+  if (reduction == 1)
+    smooth = div(sum(smooth, {}, false), r.total_weight);
+  else
+    smooth = reduced(c, smooth)[0];
+  return {add(mul(r.loss, 1 - smoothing), div(mul(smooth, smoothing), operand(classes)))};
+}
+
+}  // namespace
+
+void add_reduction_loss_rows(Table& t) {
+  t.composite("mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", [](const CallReader& c) {
+    Tensor d = difference(c);
+    return reduced(c, mul(d, d));
+  });
+  t.composite("l1_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
+              [](const CallReader& c) { return reduced(c, abs(difference(c))); });
+  t.composite("smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.0) -> Tensor",
+              [](const CallReader& c) { return reduced(c, smooth_distance(difference(c), c.real("beta"))); });
+  t.composite("huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.0) -> Tensor",
+              [](const CallReader& c) { return reduced(c, mul(smooth_distance(difference(c), c.real("delta")), c.real("delta"))); });
+  t.composite("soft_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
+              [](const CallReader& c) { return reduced(c, unary("log1p", exp(unary("neg", mul(c.tensor("self"), c.tensor("target")))))); });
+  t.composite("binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor", binary_cross_entropy);
+  t.composite(
+      "binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=1) -> "
+      "Tensor",
+      binary_cross_entropy_logits);
+  t.composite("kl_div(Tensor self, Tensor target, int reduction=1, *, bool log_target=False) -> Tensor", kl_div);
+  for (const char* name : {"nll_loss", "nll_loss2d", "nll_loss_nd"})
+    t.composite(
+        std::string(name) + "(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor", nll);
+  for (const char* name : {"nll_loss_forward", "nll_loss2d_forward"})
+    t.composite(
+        std::string(name) +
+            "(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor output, Tensor total_weight)",
+        nll_forward);
+  t.composite(
+      "cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100, float "
+      "label_smoothing=0.0) -> Tensor",
+      cross_entropy);
+}
+
+}  // namespace toroid::ops

@@ -1,0 +1,135 @@
+#include "ops/table.h"
+
+#include "base/check.h"
+#include "base/text.h"
+
+namespace toroid::ops {
+namespace {
+
+void pointwise_meta(MetaCall& c) {
+  const Op& op = c.op();
+  std::vector<Expr> sizes;
+  const TensorType* first = nullptr;
+  auto join = [&](const TensorType* t) {
+    if (!t) return;
+    if (!first) first = t;
+    sizes = broadcast(c, sizes, t->sizes);
+  };
+  for (auto& a : c.args()) {
+    if (auto* t = std::get_if<const TensorType*>(&a)) join(*t);
+  }
+  DType t = DType::F32;
+  switch (op.promote) {
+    case Promote::Default: t = promoted_dtype(c); break;
+    case Promote::Float: t = float_type(promoted_dtype(c)); break;
+    case Promote::KeepFirst: t = first ? first->dtype : promoted_dtype(c); break;
+    case Promote::Compare:
+    case Promote::Logical:
+    case Promote::Predicate: t = DType::Bool; break;
+  }
+  c.result(t, std::move(sizes));
+}
+
+}  // namespace
+
+Op& Table::add(std::string_view schema) {
+  Op& op = rows_.emplace_back();
+  op.schema = parse_schema(schema);
+  op.name = op.schema.name;
+  TOROID_CHECK(by_name_.emplace(op.name, &op).second, "two rows for {}", op.name);
+  return op;
+}
+
+Op& Table::pointwise(std::string_view schema, Promote promote, Formula formula) {
+  Op& op = add(schema);
+  op.meta = pointwise_meta;
+  op.promote = promote;
+  op.formula = formula;
+  return op;
+}
+
+Op& Table::view(std::string_view schema, Meta meta, IndexMap map, WriteBack write_back) {
+  Op& op = add(schema);
+  op.meta = meta;
+  op.index_map = map;
+  op.write_back = write_back;
+  return op;
+}
+
+Op& Table::composite(std::string_view schema, Decompose decompose) {
+  Op& op = add(schema);
+  op.decompose = decompose;
+  return op;
+}
+
+Op& Table::primitive(std::string_view schema, Meta meta, Kernel kernel) {
+  Op& op = add(schema);
+  op.meta = meta;
+  op.kernel = kernel;
+  return op;
+}
+
+void Table::derive_inplace() {
+  size_t n = rows_.size();
+  for (size_t i = 0; i < n; ++i) {
+    const Op& op = rows_[i];
+    if (op.index_map || op.schema.params.empty() || op.schema.params[0].type != ParamType::Tensor || op.schema.params[0].list || op.schema.returns.size() != 1) continue;
+    size_t dot = op.name.find('.');
+    std::string name = op.name.substr(0, dot) + "_" + (dot == std::string::npos ? "" : op.name.substr(dot));
+    if (op.name.substr(0, dot).ends_with("_") || by_name_.count(name)) continue;
+    Op copy = op;
+    copy.name = copy.schema.name = name;
+    copy.schema.params[0].mutated = copy.schema.params[0].alias = true;
+    copy.inplace_of = &op;
+    Op& row = rows_.emplace_back(std::move(copy));
+    by_name_.emplace(row.name, &row);
+  }
+}
+
+const Op* Table::find(std::string_view name) const {
+  if (name.starts_with("torch.ops.")) name.remove_prefix(10);
+  if (name.starts_with("aten.")) name.remove_prefix(5);
+  if (name.ends_with(".default")) name.remove_suffix(8);
+  auto it = by_name_.find(std::string(name));
+  return it == by_name_.end() ? nullptr : it->second;
+}
+
+std::vector<std::string> Table::near(std::string_view name) const {
+  std::vector<std::string_view> names;
+  for (auto& op : rows_) names.push_back(op.name);
+  return nearest_names(name, names);
+}
+
+const Table& table() {
+  static const Table t = [] {
+    Table t;
+    add_pointwise_rows(t);
+    add_special_rows(t);
+    add_view_rows(t);
+    add_creation_rows(t);
+    add_reduction_rows(t);
+    add_scan_sort_rows(t);
+    add_index_rows(t);
+    add_matmul_rows(t);
+    add_attention_rows(t);
+    add_convolution_rows(t);
+    add_pool_rows(t);
+    add_norm_rows(t);
+    add_resample_rows(t);
+    add_linalg_rows(t);
+    add_fft_complex_rows(t);
+    add_random_rows(t);
+    add_recurrent_rows(t);
+    t.derive_inplace();
+    return t;
+  }();
+  return t;
+}
+
+const Op& get(std::string_view name) {
+  const Op* op = table().find(name);
+  TOROID_CHECK(op, "no operation named {}", name);
+  return *op;
+}
+
+}  // namespace toroid::ops

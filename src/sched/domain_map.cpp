@@ -1,0 +1,154 @@
+#include "sched/domain_map.h"
+
+namespace toroid::sched {
+
+using loop::Domain;
+using loop::Var;
+
+namespace {
+
+// A stretch of consecutive variables on both sides with equal numbers of points.
+struct Segment {
+  std::vector<Var> first, second;
+};
+
+std::optional<std::vector<Segment>> segments(const std::vector<Var>& a, const std::vector<Var>& b) {
+  std::vector<Segment> out;
+  size_t i = a.size(), j = b.size();
+  while (i > 0 || j > 0) {
+    Segment s;
+    Expr pa = 1, pb = 1;
+    auto take = [](const std::vector<Var>& from, size_t& at, std::vector<Var>& to, Expr& product) {
+      if (at == 0) return false;
+      --at;
+      to.insert(to.begin(), from[at]);
+      product = product * from[at].extent();
+      return true;
+    };
+    if (i > 0) take(a, i, s.first, pa);
+    if (j > 0) take(b, j, s.second, pb);
+    while (!(pa == pb)) {
+      bool grow_first = sym::known_multiple(pb, pa), grow_second = sym::known_multiple(pa, pb);
+      if (pa.is_const() && pb.is_const()) grow_first = pa.constant() < pb.constant(), grow_second = !grow_first;
+      if (grow_first ? !take(a, i, s.first, pa) : !grow_second || !take(b, j, s.second, pb)) return std::nullopt;
+    }
+    out.insert(out.begin(), std::move(s));
+  }
+  return out;
+}
+
+// Expresses variables `to` by the variables `from` that run over the same points in the same order.
+void express(const std::vector<Var>& to, const std::vector<Var>& from, VarMap& map) {
+  Expr flat = 0, step = 1;
+  for (size_t k = from.size(); k-- > 0;) {
+    flat = flat + from[k].symbol * step;
+    step = step * from[k].extent();
+  }
+  step = 1;
+  for (size_t k = to.size(); k-- > 0;) {
+    Expr e = sym::floor_div(flat, step);
+    map[to[k].symbol.node()->name] = k == 0 ? e : sym::mod(e, to[k].extent());
+    step = step * to[k].extent();
+  }
+}
+
+void keep(const std::vector<Var>& vars, VarMap& map) {
+  for (auto& v : vars) map[v.symbol.node()->name] = v.symbol;
+}
+
+// -1: mixed, 0: all space, 1: all reduction.
+int kind_of(const std::vector<Var>& vars) {
+  int kind = vars.empty() ? 0 : vars[0].reduction;
+  for (auto& v : vars)
+    if (v.reduction != static_cast<bool>(kind)) return -1;
+  return kind;
+}
+
+std::optional<Match> join(const std::vector<Segment>& parts, bool first_reduces, bool second_reduces, bool first_fixed) {
+  Match m;
+  for (auto& s : parts) {
+    int ka = kind_of(s.first), kb = kind_of(s.second);
+    if (ka < 0 || kb < 0) return std::nullopt;
+    if (first_reduces && second_reduces && ka != kb) return std::nullopt;
+    if (first_reduces && !second_reduces && kb == 1) return std::nullopt;
+    bool reduction = ka || kb;
+    bool take_first = first_fixed || s.first.size() >= s.second.size();
+    const auto& finer = take_first ? s.first : s.second;
+    if (!first_fixed && s.first.size() > 1 && s.second.size() > 1) {
+      bool equal = s.first.size() == s.second.size();
+      for (size_t k = 0; equal && k < s.first.size(); ++k) equal = s.first[k].extent() == s.second[k].extent();
+      if (!equal) return std::nullopt;
+    }
+    keep(finer, take_first ? m.first : m.second);
+    express(take_first ? s.second : s.first, finer, take_first ? m.second : m.first);
+    for (Var v : finer) {
+      v.reduction = reduction;
+      m.joint.vars.push_back(v);
+    }
+  }
+  return m;
+}
+
+std::vector<Var> without_ones(const std::vector<Var>& vars, VarMap& map) {
+  std::vector<Var> out;
+  for (auto& v : vars) {
+    if (v.extent() == Expr(1)) map[v.symbol.node()->name] = 0;
+    else out.push_back(v);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::optional<Match> match_domains(const Domain& first, const Domain& second, bool first_fixed) {
+  VarMap ones_first, ones_second;
+  std::vector<Var> a = without_ones(first.vars, ones_first), b = without_ones(second.vars, ones_second);
+  bool first_reduces = loop::has_reduction(first), second_reduces = loop::has_reduction(second);
+  auto finish = [&](std::optional<Match> m) {
+    if (!m) return m;
+    m->first.insert(ones_first.begin(), ones_first.end());
+    m->second.insert(ones_second.begin(), ones_second.end());
+    if (first_fixed) {
+      m->joint = first;
+      keep(first.vars, m->first);
+    }
+    return m;
+  };
+  if (auto parts = segments(a, b))
+    if (auto m = join(*parts, first_reduces, second_reduces, first_fixed)) return finish(std::move(m));
+  if (first_reduces == second_reduces) return std::nullopt;
+  // One reduces, the other runs over its space points.
+  std::vector<Var> space, reduction;
+  for (auto& v : first_reduces ? a : b) (v.reduction ? reduction : space).push_back(v);
+  auto parts = first_reduces ? segments(space, b) : segments(a, space);
+  if (!parts) return std::nullopt;
+  auto m = join(*parts, false, false, first_fixed);
+  if (!m) return std::nullopt;
+  // The space variables may have been refined; the reduction variables keep their nominal place relative to the originals.
+  const auto& reducing = first_reduces ? a : b;
+  const auto& map = first_reduces ? m->first : m->second;
+  loop::Domain joint;
+  size_t next = 0;
+  for (auto& v : reducing) {
+    if (v.reduction) {
+      joint.vars.push_back(v);
+      continue;
+    }
+    const Expr& e = map.at(v.symbol.node()->name);
+    while (next < m->joint.vars.size() && sym::depends_on(e, m->joint.vars[next].symbol)) joint.vars.push_back(m->joint.vars[next++]);
+  }
+  while (next < m->joint.vars.size()) joint.vars.push_back(m->joint.vars[next++]);
+  m->joint = std::move(joint);
+  keep(reduction, first_reduces ? m->first : m->second);
+  return finish(std::move(m));
+}
+
+loop::Body rename(const loop::Body& body, const VarMap& map) {
+  return loop::substitute(body, [&](const sym::Node& s) -> std::optional<Expr> {
+    auto it = map.find(s.name);
+    if (it == map.end()) return std::nullopt;
+    return it->second;
+  });
+}
+
+}  // namespace toroid::sched

@@ -1,0 +1,26 @@
+// Matching the iteration domains of two nodes, so that their bodies can be joined.
+#pragma once
+
+#include <map>
+
+#include "loop/node.h"
+
+namespace toroid::sched {
+
+// Where each variable of a domain went: an expression over the variables of the joint domain.
+using VarMap = std::map<std::string, Expr>;
+
+struct Match {
+  loop::Domain joint;
+  VarMap first, second;
+};
+
+// Matches two domains by their row-major positions. Either all variables of both run over the same points, or one of them has a
+// reduction and the other runs over its space points only. `first_fixed`: the joint domain must be the first one (templates name their
+// variables). nullopt when they do not match.
+std::optional<Match> match_domains(const loop::Domain& first, const loop::Domain& second, bool first_fixed);
+
+// The body over the joint domain.
+loop::Body rename(const loop::Body& body, const VarMap& map);
+
+}  // namespace toroid::sched

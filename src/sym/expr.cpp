@@ -1,0 +1,352 @@
+#include <algorithm>
+
+#include "base/check.h"
+#include "toroid/sym_expr.h"
+
+namespace toroid::sym {
+namespace {
+
+uint64_t mix(uint64_t h, uint64_t v) {
+  h ^= v + 0x9e3779b97f4a7c15ULL + (h << 12) + (h >> 4);
+  return h * 0xff51afd7ed558ccdULL;
+}
+
+int64_t clamp(__int128 v) { return v > kInf ? kInf : v < -kInf ? -kInf : static_cast<int64_t>(v); }
+
+// Bounds arithmetic saturates at +-kInf, which stand for "unknown".
+int64_t sat_add(int64_t a, int64_t b) {
+  if (a == kInf || b == kInf) return kInf;
+  if (a == -kInf || b == -kInf) return -kInf;
+  return clamp(static_cast<__int128>(a) + b);
+}
+int64_t sat_mul(int64_t a, int64_t b) { return clamp(static_cast<__int128>(a) * b); }
+
+Bounds mul(Bounds a, Bounds b) {
+  int64_t p[] = {sat_mul(a.lo, b.lo), sat_mul(a.lo, b.hi), sat_mul(a.hi, b.lo), sat_mul(a.hi, b.hi)};
+  return {*std::min_element(p, p + 4), *std::max_element(p, p + 4)};
+}
+
+int64_t floor_div_int(int64_t a, int64_t b) {
+  int64_t q = a / b;
+  return (a % b != 0 && ((a < 0) != (b < 0))) ? q - 1 : q;
+}
+
+int compare(const Expr& a, const Expr& b);
+
+int compare_factors(const std::vector<Expr>& a, const std::vector<Expr>& b) {
+  if (a.size() != b.size()) return a.size() < b.size() ? 1 : -1;  // higher degree first, the constant last
+  for (size_t i = 0; i < a.size(); ++i)
+    if (int c = compare(a[i], b[i])) return c;
+  return 0;
+}
+
+// A total order that does not depend on addresses, so that printed forms are stable.
+int compare(const Expr& a, const Expr& b) {
+  if (a.node() == b.node() && (a.node() || a == b)) return 0;
+  if (a.kind() != b.kind()) return a.kind() < b.kind() ? -1 : 1;
+  if (a.is_const()) return a.constant() < b.constant() ? -1 : a.constant() > b.constant();
+  const Node &x = *a.node(), &y = *b.node();
+  switch (x.kind) {
+    case Kind::Symbol: return x.name.compare(y.name);
+    case Kind::Poly:
+      if (x.terms.size() != y.terms.size()) return x.terms.size() < y.terms.size() ? -1 : 1;
+      for (size_t i = 0; i < x.terms.size(); ++i) {
+        if (int c = compare_factors(x.terms[i].factors, y.terms[i].factors)) return c;
+        if (x.terms[i].coef != y.terms[i].coef) return x.terms[i].coef < y.terms[i].coef ? -1 : 1;
+      }
+      return 0;
+    default:
+      for (size_t i = 0; i < x.args.size(); ++i)
+        if (int c = compare(x.args[i], y.args[i])) return c;
+      return 0;
+  }
+}
+
+std::vector<Term> terms_of(const Expr& e) {
+  if (e.is_const()) return e.constant() ? std::vector<Term>{{e.constant(), {}}} : std::vector<Term>{};
+  if (e.kind() == Kind::Poly) return e.node()->terms;
+  return {{1, {e}}};
+}
+
+Bounds term_bounds(const Term& t) {
+  Bounds b{t.coef, t.coef};
+  for (size_t i = 0; i < t.factors.size();) {
+    size_t j = i;
+    Bounds f = bounds(t.factors[i]), p = f;
+    while (++j < t.factors.size() && t.factors[j] == t.factors[i]) {
+      p = mul(p, f);
+      if ((j - i) % 2 == 1 && p.lo < 0) p.lo = 0;  // an even power
+    }
+    b = mul(b, p);
+    i = j;
+  }
+  return b;
+}
+
+Expr make_node(Node n) { return Expr(std::make_shared<const Node>(std::move(n))); }
+
+Expr make_atom(Kind kind, Expr a, Expr b, Bounds range) {
+  Node n{.kind = kind, .hash = mix(mix(static_cast<uint64_t>(kind) * 0x51ed27, a.hash()), b.hash()), .lo = range.lo, .hi = range.hi, .name = {}, .extent = {}, .terms = {}, .args = {}};
+  n.args = {std::move(a), std::move(b)};
+  return make_node(std::move(n));
+}
+
+// b * floor(x / b) + x mod b = x: joins such pairs of terms. Returns whether it changed anything.
+bool join_div_mod(std::vector<Term>& terms) {
+  for (size_t i = 0; i < terms.size(); ++i) {
+    for (size_t f = 0; f < terms[i].factors.size(); ++f) {
+      Expr m = terms[i].factors[f];
+      if (m.kind() != Kind::Mod) continue;
+      std::vector<Expr> others = terms[i].factors;
+      others.erase(others.begin() + static_cast<long>(f));
+      Expr rest(terms[i].coef);
+      for (auto& o : others) rest = rest * o;
+      Expr x = m.node()->args[0], b = m.node()->args[1];
+      Expr wanted = rest * b * floor_div(x, b);
+      auto w = terms_of(wanted);
+      if (w.size() != 1) continue;
+      for (size_t j = 0; j < terms.size(); ++j) {
+        if (j == i || terms[j].coef != w[0].coef || compare_factors(terms[j].factors, w[0].factors) != 0) continue;
+        auto joined = terms_of(rest * x);
+        terms.erase(terms.begin() + static_cast<long>(std::max(i, j)));
+        terms.erase(terms.begin() + static_cast<long>(std::min(i, j)));
+        terms.insert(terms.end(), joined.begin(), joined.end());
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+Expr make_poly(std::vector<Term> terms) {
+  for (bool again = true; again;) {
+    std::sort(terms.begin(), terms.end(), [](const Term& a, const Term& b) { return compare_factors(a.factors, b.factors) < 0; });
+    std::vector<Term> merged;
+    for (auto& t : terms) {
+      if (!merged.empty() && compare_factors(merged.back().factors, t.factors) == 0) {
+        merged.back().coef += t.coef;
+      } else {
+        merged.push_back(std::move(t));
+      }
+      if (merged.back().coef == 0) merged.pop_back();
+    }
+    terms = std::move(merged);
+    again = join_div_mod(terms);
+  }
+  if (terms.empty()) return 0;
+  if (terms.size() == 1) {
+    if (terms[0].factors.empty()) return terms[0].coef;
+    if (terms[0].factors.size() == 1 && terms[0].coef == 1) return terms[0].factors[0];
+  }
+  Node n{.kind = Kind::Poly, .hash = 0x9017, .lo = 0, .hi = 0, .name = {}, .extent = {}, .terms = {}, .args = {}};
+  for (auto& t : terms) {
+    n.hash = mix(n.hash, static_cast<uint64_t>(t.coef));
+    for (auto& f : t.factors) n.hash = mix(n.hash, f.hash());
+    Bounds b = term_bounds(t);
+    n.lo = sat_add(n.lo, b.lo);
+    n.hi = sat_add(n.hi, b.hi);
+  }
+  n.terms = std::move(terms);
+  return make_node(std::move(n));
+}
+
+// t / b when exact for every value, b a single term.
+std::optional<Term> divide_term(const Term& t, const Term& b) {
+  if (b.coef == 0 || t.coef % b.coef != 0) return std::nullopt;
+  Term q{t.coef / b.coef, t.factors};
+  for (auto& f : b.factors) {
+    auto it = std::find(q.factors.begin(), q.factors.end(), f);
+    if (it == q.factors.end()) return std::nullopt;
+    q.factors.erase(it);
+  }
+  return q;
+}
+
+struct Split {
+  Expr quotient, rest;  // a = quotient * b + rest
+};
+
+Split split_multiple(const Expr& a, const Expr& b) {
+  auto bt = terms_of(b);
+  if (a == b) return {1, 0};
+  if (bt.size() != 1) return {0, a};
+  std::vector<Term> q, r;
+  for (auto& t : terms_of(a)) {
+    if (auto d = divide_term(t, bt[0])) {
+      q.push_back(std::move(*d));
+    } else if (bt[0].factors.empty() && t.coef / bt[0].coef != 0 && t.factors.empty()) {  // a constant: keep it within [0, b)
+      int64_t c = floor_div_int(t.coef, bt[0].coef);
+      q.push_back({c, {}});
+      r.push_back({t.coef - c * bt[0].coef, {}});
+    } else {
+      r.push_back(t);
+    }
+  }
+  return {make_poly(std::move(q)), make_poly(std::move(r))};
+}
+
+// Largest value of e as an expression free of loop variables, where e is monotone in each of them.
+std::optional<Expr> upper_expr(const Expr& e) {
+  Expr total = 0;
+  for (auto& t : terms_of(e)) {
+    Expr term(t.coef);
+    for (auto& f : t.factors) {
+      Bounds fb = bounds(f);
+      if (fb.lo < 0) return std::nullopt;
+      bool loop = f.kind() == Kind::Symbol && f.node()->has_extent;
+      if (t.coef < 0) {
+        if (loop || f.kind() != Kind::Symbol) {
+          if (fb.lo == 0) term = 0;  // lower bound of a negative term's factor
+          else term = term * Expr(fb.lo);
+        } else {
+          term = term * f;
+        }
+      } else if (loop) {
+        term = term * (f.node()->extent - 1);
+      } else if (f.kind() == Kind::Mod) {
+        term = term * (f.node()->args[1] - 1);
+      } else {
+        term = term * f;
+      }
+    }
+    total = total + term;
+  }
+  return total;
+}
+
+}  // namespace
+
+int64_t Expr::constant() const {
+  TOROID_CHECK(!node_, "{} is not a constant", to_string(*this));
+  return value_;
+}
+Kind Expr::kind() const { return node_ ? node_->kind : Kind::Const; }
+uint64_t Expr::hash() const { return node_ ? node_->hash : mix(0x5ca1ab1e, static_cast<uint64_t>(value_)); }
+
+bool operator==(const Expr& a, const Expr& b) {
+  if (a.node_ == b.node_) return a.node_ || a.value_ == b.value_;
+  if (!a.node_ || !b.node_ || a.node_->hash != b.node_->hash) return false;
+  return compare(a, b) == 0;
+}
+
+Expr operator+(const Expr& a, const Expr& b) {
+  if (a.is_const() && b.is_const()) return a.constant() + b.constant();
+  if (a.is_const() && a.constant() == 0) return b;
+  if (b.is_const() && b.constant() == 0) return a;
+  auto terms = terms_of(a);
+  auto more = terms_of(b);
+  terms.insert(terms.end(), more.begin(), more.end());
+  return make_poly(std::move(terms));
+}
+
+Expr operator*(const Expr& a, const Expr& b) {
+  if (a.is_const() && b.is_const()) return a.constant() * b.constant();
+  for (auto* c : {&a, &b})
+    if (c->is_const() && c->constant() == 1) return c == &a ? b : a;
+  std::vector<Term> out;
+  for (auto& x : terms_of(a))
+    for (auto& y : terms_of(b)) {
+      Term t{x.coef * y.coef, x.factors};
+      t.factors.insert(t.factors.end(), y.factors.begin(), y.factors.end());
+      std::sort(t.factors.begin(), t.factors.end(), [](const Expr& p, const Expr& q) { return compare(p, q) < 0; });
+      out.push_back(std::move(t));
+    }
+  return make_poly(std::move(out));
+}
+
+Expr operator-(const Expr& a) { return a * Expr(-1); }
+Expr operator-(const Expr& a, const Expr& b) { return a + (-b); }
+
+Bounds bounds(const Expr& e) { return e.is_const() ? Bounds{e.constant(), e.constant()} : Bounds{e.node()->lo, e.node()->hi}; }
+
+bool known_ge(const Expr& a, const Expr& b) {
+  Expr d = a - b;
+  if (bounds(d).lo >= 0) return true;
+  if (auto up = upper_expr(-d)) return bounds(-*up).lo >= 0;
+  return false;
+}
+
+bool known_multiple(const Expr& a, const Expr& b) {
+  if (b == Expr(1)) return true;
+  Expr rest = split_multiple(a, b).rest;
+  return rest.is_const() && rest.constant() == 0;
+}
+
+Expr floor_div(const Expr& a, const Expr& b) {
+  TOROID_USER_CHECK(!(b.is_const() && b.constant() == 0), "division by zero in a size expression: {} / 0", to_string(a));
+  if (a.is_const() && b.is_const()) return floor_div_int(a.constant(), b.constant());
+  if (b.is_const() && b.constant() == 1) return a;
+  Split s = split_multiple(a, b);
+  if (s.rest.is_const() && s.rest.constant() == 0) return s.quotient;
+  if (bounds(b).lo > 0 && bounds(s.rest).lo >= 0 && known_lt(s.rest, b)) return s.quotient;
+  Expr x = s.rest, d = b;
+  if (d.is_const() && d.constant() > 0) {
+    int64_t g = d.constant(), c0 = 0;  // a common factor of all but the constant term and b cancels: floor((g*x + c) / (g*y)) = floor((x + floor(c/g)) / y)
+    auto terms = terms_of(x);
+    for (auto& t : terms) {
+      if (t.factors.empty()) c0 = t.coef;
+      else g = std::__gcd(g, std::abs(t.coef));
+    }
+    if (g > 1) {
+      for (auto& t : terms) t.coef = t.factors.empty() ? floor_div_int(c0, g) : t.coef / g;
+      x = make_poly(std::move(terms));
+      return s.quotient + floor_div(x, d.constant() / g);
+    }
+    if (x.kind() == Kind::FloorDiv && x.node()->args[1].is_const() && x.node()->args[1].constant() > 0)
+      return s.quotient + floor_div(x.node()->args[0], x.node()->args[1] * d);
+  }
+  Bounds xb = bounds(x), db = bounds(d), r{-kInf, kInf};
+  if (db.lo > 0) {
+    r.lo = xb.lo == -kInf ? -kInf : xb.lo >= 0 ? (db.hi == kInf ? 0 : xb.lo / db.hi) : floor_div_int(xb.lo, db.lo);
+    r.hi = xb.hi == kInf ? kInf : xb.hi >= 0 ? xb.hi / db.lo : -1;
+  }
+  return s.quotient + make_atom(Kind::FloorDiv, x, d, r);
+}
+
+Expr ceil_div(const Expr& a, const Expr& b) { return floor_div(a + b - 1, b); }
+
+Expr mod(const Expr& a, const Expr& b) {
+  TOROID_USER_CHECK(!(b.is_const() && b.constant() == 0), "division by zero in a size expression: {} % 0", to_string(a));
+  if (a.is_const() && b.is_const()) return a.constant() - b.constant() * floor_div_int(a.constant(), b.constant());
+  if (b.is_const() && b.constant() == 1) return 0;
+  Expr x = split_multiple(a, b).rest;
+  if (x.is_const() && b.is_const()) return mod(x, b);
+  if (bounds(b).lo > 0 && bounds(x).lo >= 0 && known_lt(x, b)) return x;
+  if (x.kind() == Kind::Mod && x.node()->args[1].is_const() && b.is_const() && x.node()->args[1].constant() % b.constant() == 0)
+    return mod(x.node()->args[0], b);
+  Bounds db = bounds(b);
+  return make_atom(Kind::Mod, x, b, db.lo > 0 ? Bounds{0, sat_add(db.hi, -1)} : Bounds{-kInf, kInf});
+}
+
+Expr min(const Expr& a, const Expr& b) {
+  if (known_ge(b, a)) return a;
+  if (known_ge(a, b)) return b;
+  Bounds x = bounds(a), y = bounds(b);
+  bool swap = compare(a, b) > 0;
+  return make_atom(Kind::Min, swap ? b : a, swap ? a : b, {std::min(x.lo, y.lo), std::min(x.hi, y.hi)});
+}
+
+Expr max(const Expr& a, const Expr& b) {
+  if (known_ge(a, b)) return a;
+  if (known_ge(b, a)) return b;
+  Bounds x = bounds(a), y = bounds(b);
+  bool swap = compare(a, b) > 0;
+  return make_atom(Kind::Max, swap ? b : a, swap ? a : b, {std::max(x.lo, y.lo), std::max(x.hi, y.hi)});
+}
+
+Expr symbol(std::string name, int64_t lo, int64_t hi) {
+  uint64_t h = 0x51b01;
+  for (char c : name) h = mix(h, static_cast<uint64_t>(c));
+  Node n{.kind = Kind::Symbol, .hash = h, .lo = lo, .hi = hi, .name = std::move(name), .extent = {}, .terms = {}, .args = {}};
+  return make_node(std::move(n));
+}
+
+Expr loop_symbol(std::string name, const Expr& extent) {
+  uint64_t h = 0x51b01;
+  for (char c : name) h = mix(h, static_cast<uint64_t>(c));
+  Bounds b = bounds(extent);
+  Node n{.kind = Kind::Symbol, .hash = h, .lo = 0, .hi = b.hi == kInf ? kInf : std::max<int64_t>(b.hi - 1, 0), .name = std::move(name), .extent = extent, .has_extent = true, .terms = {}, .args = {}};
+  return make_node(std::move(n));
+}
+
+}  // namespace toroid::sym

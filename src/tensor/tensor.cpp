@@ -1,0 +1,230 @@
+#include "toroid/tensor.h"
+
+#include <cstdlib>
+#include <cstring>
+
+#include "base/check.h"
+#include "base/scalar.h"
+#include "tensor/dispatch.h"
+
+namespace toroid {
+
+int64_t product(std::span<const int64_t> sizes) {
+  int64_t n = 1;
+  for (int64_t s : sizes)
+    if (__builtin_mul_overflow(n, s, &n)) fail<UserError>("a tensor with more than 2^63 elements was asked for");
+  return n;
+}
+
+std::vector<int64_t> contiguous_strides(std::span<const int64_t> sizes) {
+  std::vector<int64_t> strides(sizes.size());
+  int64_t step = 1;
+  for (size_t d = sizes.size(); d-- > 0;) {
+    strides[d] = step;
+    step *= std::max<int64_t>(sizes[d], 1);
+  }
+  return strides;
+}
+
+std::shared_ptr<Storage> allocate_storage(size_t bytes) {
+  constexpr size_t kAlign = 64;
+  size_t rounded = (bytes + kAlign - 1) / kAlign * kAlign + kAlign;  // one spare line, so that vectors may be read past the end
+  void* p = rounded < bytes ? nullptr : std::aligned_alloc(kAlign, rounded);
+  if (!p) fail<EnvironmentError>("out of memory: {} bytes for a tensor", bytes);
+  auto s = std::make_shared<Storage>();
+  s->data = static_cast<std::byte*>(p);
+  s->bytes = bytes;
+  s->owner = std::shared_ptr<void>(p, std::free);
+  return s;
+}
+
+bool is_proxy(const Tensor& t) { return t.defined() && t.impl()->proxy; }
+
+SymInt::operator int64_t() const { return expr_.is_const() ? expr_.constant() : current_dispatcher().specialize(expr_); }
+
+bool SymInt::decide(sym::Rel rel, const SymInt& a, const SymInt& b) {
+  sym::Relation r{rel, a.expr_, b.expr_};
+  if (auto k = sym::known(r)) return *k;
+  return current_dispatcher().decide(r);
+}
+
+namespace {
+
+const TensorImpl& concrete(const Tensor& t) {
+  TOROID_USER_CHECK(t.defined(), "an undefined tensor was used");
+  TOROID_CHECK(!t.impl()->proxy, "the data of a traced tensor was asked for");
+  return *t.impl();
+}
+
+int64_t wrap_dim(int64_t d, int64_t n) {
+  TOROID_USER_CHECK(d >= -n && d < n, "dimension {} is out of range for a tensor of {} dimensions", d, n);
+  return d < 0 ? d + n : d;
+}
+
+}  // namespace
+
+Tensor Tensor::empty(std::span<const int64_t> sizes, DType dtype) {
+  for (int64_t s : sizes) TOROID_USER_CHECK(s >= 0, "a tensor cannot have the size {}", s);
+  auto impl = std::make_shared<TensorImpl>();
+  impl->dtype = dtype;
+  impl->sizes.assign(sizes.begin(), sizes.end());
+  impl->strides = contiguous_strides(sizes);
+  int64_t bytes;
+  if (__builtin_mul_overflow(product(sizes), static_cast<int64_t>(size_of(dtype)), &bytes)) fail<UserError>("a tensor with more than 2^63 bytes was asked for");
+  impl->storage = allocate_storage(static_cast<size_t>(bytes));
+  return Tensor(std::move(impl));
+}
+
+Tensor Tensor::full(std::span<const int64_t> sizes, double value, DType dtype) {
+  Tensor t = empty(sizes, dtype);
+  size_t step = size_of(dtype);
+  for (int64_t i = 0, n = t.numel(); i < n; ++i) store_number(t.raw_data() + static_cast<size_t>(i) * step, dtype, Number::of(value));
+  return t;
+}
+
+Tensor Tensor::of(std::span<const double> values, std::span<const int64_t> sizes, DType dtype) {
+  TOROID_USER_CHECK(product(sizes) == static_cast<int64_t>(values.size()), "{} numbers were given for a tensor of {} elements", values.size(), product(sizes));
+  Tensor t = empty(sizes, dtype);
+  for (size_t i = 0; i < values.size(); ++i) store_number(t.raw_data() + i * size_of(dtype), dtype, Number::of(values[i]));
+  return t;
+}
+
+Tensor Tensor::from_blob(void* data, std::span<const int64_t> sizes, DType dtype, std::span<const int64_t> strides, std::shared_ptr<void> owner) {
+  TOROID_USER_CHECK(strides.empty() || strides.size() == sizes.size(), "{} strides were given for {} sizes", strides.size(), sizes.size());
+  auto impl = std::make_shared<TensorImpl>();
+  impl->dtype = dtype;
+  impl->sizes.assign(sizes.begin(), sizes.end());
+  impl->strides = strides.empty() ? contiguous_strides(sizes) : std::vector<int64_t>(strides.begin(), strides.end());
+  impl->storage = std::make_shared<Storage>();
+  impl->storage->data = static_cast<std::byte*>(data);
+  impl->storage->owner = std::move(owner);
+  int64_t last = product(sizes) == 0 ? -1 : 0;
+  for (size_t d = 0; d < sizes.size(); ++d) last += (sizes[d] - 1) * impl->strides[d];
+  impl->storage->bytes = last < 0 ? 0 : static_cast<size_t>(last + 1) * size_of(dtype);
+  return Tensor(std::move(impl));
+}
+
+DType Tensor::dtype() const {
+  TOROID_USER_CHECK(defined(), "an undefined tensor was used");
+  return impl_->dtype;
+}
+int64_t Tensor::dim() const {
+  TOROID_USER_CHECK(defined(), "an undefined tensor was used");
+  return static_cast<int64_t>(impl_->proxy ? impl_->sym_sizes.size() : impl_->sizes.size());
+}
+SymInt Tensor::size(int64_t d) const {
+  d = wrap_dim(d, dim());
+  return impl_->proxy ? SymInt(impl_->sym_sizes[static_cast<size_t>(d)]) : SymInt(impl_->sizes[static_cast<size_t>(d)]);
+}
+std::vector<SymInt> Tensor::sym_sizes() const {
+  std::vector<SymInt> out;
+  for (int64_t d = 0; d < dim(); ++d) out.push_back(size(d));
+  return out;
+}
+const std::vector<int64_t>& Tensor::sizes() const { return concrete(*this).sizes; }
+const std::vector<int64_t>& Tensor::strides() const { return concrete(*this).strides; }
+int64_t Tensor::numel() const { return product(sizes()); }
+
+bool Tensor::is_contiguous() const {
+  const TensorImpl& t = concrete(*this);
+  int64_t step = 1;
+  for (size_t d = t.sizes.size(); d-- > 0;) {
+    if (t.sizes[d] != 1 && t.strides[d] != step) return product(t.sizes) == 0;
+    step *= t.sizes[d];
+  }
+  return true;
+}
+
+std::byte* Tensor::raw_data() const {
+  const TensorImpl& t = concrete(*this);
+  return t.storage->data + t.offset * static_cast<int64_t>(size_of(t.dtype));
+}
+
+double Tensor::item(std::source_location where) const {
+  if (is_proxy(*this)) return current_dispatcher().item(*this, where);
+  TOROID_USER_CHECK(numel() == 1, "item() of a tensor of {} elements; it must have one", numel());
+  return load_number(raw_data(), dtype()).as_double();
+}
+
+std::vector<double> Tensor::to_vector() const {
+  Tensor c = contiguous();
+  std::vector<double> out(static_cast<size_t>(c.numel()));
+  for (size_t i = 0; i < out.size(); ++i) out[i] = load_number(c.raw_data() + i * size_of(dtype()), dtype()).as_double();
+  return out;
+}
+
+Tensor Tensor::contiguous() const {
+  if (is_contiguous()) return *this;
+  Tensor out = empty(sizes(), dtype());
+  copy_elements(*this, out);
+  return out;
+}
+
+Tensor Tensor::as_strided(std::span<const int64_t> sizes, std::span<const int64_t> strides, int64_t offset) const {
+  auto impl = std::make_shared<TensorImpl>(concrete(*this));
+  impl->sizes.assign(sizes.begin(), sizes.end());
+  impl->strides.assign(strides.begin(), strides.end());
+  impl->offset += offset;
+  int64_t lo = impl->offset, hi = impl->offset;
+  if (product(sizes) > 0)
+    for (size_t d = 0; d < sizes.size(); ++d) (strides[d] < 0 ? lo : hi) += (sizes[d] - 1) * strides[d];
+  TOROID_USER_CHECK(product(sizes) == 0 || (lo >= 0 && static_cast<size_t>(hi + 1) * size_of(impl->dtype) <= impl->storage->bytes),
+                    "as_strided reaches elements {}..{} of a storage of {} bytes", lo, hi, impl->storage->bytes);
+  return Tensor(std::move(impl));
+}
+
+bool Tensor::requires_grad() const { return impl_ && impl_->requires_grad; }
+Tensor& Tensor::set_requires_grad(bool value) {
+  TOROID_USER_CHECK(defined(), "an undefined tensor was used");
+  impl_->requires_grad = value;
+  return *this;
+}
+
+void copy_elements(const Tensor& from, const Tensor& to) {
+  TOROID_CHECK(from.sizes() == to.sizes(), "copy between different sizes");
+  size_t fs = size_of(from.dtype()), ts = size_of(to.dtype());
+  bool same = from.dtype() == to.dtype();
+  if (same && from.is_contiguous() && to.is_contiguous()) {
+    std::memcpy(to.raw_data(), from.raw_data(), static_cast<size_t>(from.numel()) * fs);
+    return;
+  }
+  const auto &a = from.strides(), &b = to.strides();
+  const std::byte* src = from.raw_data();
+  std::byte* dst = to.raw_data();
+  for_each_index(from.sizes(), [&](std::span<const int64_t> index) {
+    int64_t i = 0, o = 0;
+    for (size_t d = 0; d < index.size(); ++d) {
+      i += index[d] * a[d];
+      o += index[d] * b[d];
+    }
+    if (same) std::memcpy(dst + o * static_cast<int64_t>(ts), src + i * static_cast<int64_t>(fs), fs);
+    else store_number(dst + o * static_cast<int64_t>(ts), to.dtype(), load_number(src + i * static_cast<int64_t>(fs), from.dtype()));
+  });
+}
+
+Expr TensorType::numel() const {
+  Expr n = 1;
+  for (auto& s : sizes) n = n * s;
+  return n;
+}
+
+std::string to_string(const TensorType& t) {
+  std::string out = fmt::format("{}[", name_of(t.dtype));
+  for (size_t d = 0; d < t.sizes.size(); ++d) out += (d ? ", " : "") + sym::to_string(t.sizes[d]);
+  return out + "]";
+}
+
+std::string to_string(const Tensor& t) {
+  if (!t.defined()) return "undefined";
+  std::string out = fmt::format("{}[", name_of(t.dtype()));
+  for (int64_t d = 0; d < t.dim(); ++d) out += (d ? ", " : "") + sym::to_string(t.size(d).expr());
+  out += "]";
+  if (is_proxy(t) || is_complex(t.dtype())) return out;
+  out += " {";
+  constexpr size_t kShown = 8;
+  auto values = t.to_vector();
+  for (size_t i = 0; i < values.size() && i < kShown; ++i) out += fmt::format("{}{:g}", i ? ", " : "", values[i]);
+  return out + (values.size() > kShown ? ", ...}" : "}");
+}
+
+}  // namespace toroid

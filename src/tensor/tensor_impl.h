@@ -1,0 +1,49 @@
+// What a Tensor handle points to, and the hook through which operations on tensors go.
+#pragma once
+
+#include "toroid/tensor.h"
+
+namespace toroid {
+
+// Memory that one or more tensors view.
+struct Storage {
+  std::byte* data = nullptr;
+  size_t bytes = 0;
+  std::shared_ptr<void> owner;  // frees the memory when the last reference goes
+};
+
+// 64-byte aligned memory, uninitialised. EnvironmentError when there is not enough.
+std::shared_ptr<Storage> allocate_storage(size_t bytes);
+
+struct TensorImpl {
+  DType dtype = DType::F32;
+  bool requires_grad = false;
+  // Concrete tensors.
+  std::vector<int64_t> sizes, strides;
+  int64_t offset = 0;  // elements
+  std::shared_ptr<Storage> storage;
+  // Tensors that stand for a graph value while a program is recorded: `proxy` identifies the value to the recorder.
+  std::vector<Expr> sym_sizes;
+  void* proxy = nullptr;
+};
+
+bool is_proxy(const Tensor& t);
+std::vector<int64_t> contiguous_strides(std::span<const int64_t> sizes);
+int64_t product(std::span<const int64_t> sizes);
+// Copies elements between tensors of equal sizes, converting the dtype.
+void copy_elements(const Tensor& from, const Tensor& to);
+// Calls fn(byte offset a) for each element in row-major order; strides in elements.
+template <class F>
+void for_each_index(std::span<const int64_t> sizes, F&& fn) {
+  int64_t n = product(sizes);
+  std::vector<int64_t> index(sizes.size(), 0);
+  for (int64_t i = 0; i < n; ++i) {
+    fn(std::span<const int64_t>(index));
+    for (size_t d = sizes.size(); d-- > 0;) {
+      if (++index[d] < sizes[d]) break;
+      index[d] = 0;
+    }
+  }
+}
+
+}  // namespace toroid

@@ -1,0 +1,112 @@
+#include "trace/sizes.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace toroid::trace {
+namespace {
+
+using graph::Graph;
+using Replacements = std::map<std::string, Expr>;
+
+Expr replaced(const Expr& e, const Replacements& with) {
+  if (e.is_const()) return e;
+  return sym::substitute(e, [&](const sym::Node& s) -> std::optional<Expr> {
+    auto it = with.find(s.name);
+    return it == with.end() ? std::nullopt : std::optional(it->second);
+  });
+}
+
+void replace_in_list(std::vector<Expr>& list, const Replacements& with) {
+  for (auto& e : list) e = replaced(e, with);
+}
+
+void replace_in(Graph& g, const Replacements& with) {
+  for (auto& v : g.values) {
+    replace_in_list(v->type.sizes, with);
+    replace_in_list(v->type.strides, with);
+  }
+  for (auto& n : g.nodes) {
+    for (auto& a : n->args) {
+      if (auto* e = std::get_if<Expr>(&a)) *e = replaced(*e, with);
+      if (auto* list = std::get_if<std::vector<Expr>>(&a)) replace_in_list(*list, with);
+    }
+    for (auto& r : n->regions) replace_in(*r, with);
+  }
+  for (auto& r : g.guards) r = {r.rel, replaced(r.a, with), replaced(r.b, with)};
+  std::erase_if(g.symbols, [&](const graph::Symbol& s) { return with.count(s.expr.node()->name) > 0; });
+}
+
+// The replacement that makes an equation between sizes hold, when it determines a symbol.
+std::optional<std::pair<Expr, Expr>> solved(const sym::Relation& r, const Origins& origins) {
+  if (r.rel != sym::Rel::Eq) return std::nullopt;
+  auto backed = [&](const Expr& e) { return e.kind() == sym::Kind::Symbol && origins.count(e.node()->name); };
+  if (backed(r.a) && backed(r.b)) return std::pair(r.b, r.a);
+  std::optional<Expr> only;
+  bool several = false;
+  Expr difference = r.a - r.b;
+  sym::for_each_symbol(difference, [&](const Expr& s) {
+    if (only && !(*only == s)) several = true;
+    only = s;
+  });
+  if (!only || several || !backed(*only)) return std::nullopt;
+  return std::pair(*only, Expr(origins.at(only->node()->name).hint));
+}
+
+void refuse_fixing(const SymbolOrigin& s, const sym::Relation& guard, const std::string& place) {
+  if (!s.policy.marked) return;
+  fail<UserError>(
+      "the {} was marked dynamic, but the function needs it to be {}: {} requires {}. Remove mark_dynamic, or change the function so that "
+      "it "
+      "works for other sizes",
+      s.what, s.hint, place, sym::to_string(guard));
+}
+
+// Marked ranges must lie inside of what a guard about one symbol allows.
+void refuse_narrowing(const sym::Relation& guard, const Origins& origins, const std::string& place) {
+  std::optional<std::string> only;
+  bool several = false;
+  auto collect = [&](const Expr& s) {
+    if (only && *only != s.node()->name) several = true;
+    only = s.node()->name;
+  };
+  sym::for_each_symbol(guard.a, collect);
+  sym::for_each_symbol(guard.b, collect);
+  if (!only || several) return;
+  auto it = origins.find(*only);
+  if (it == origins.end() || !it->second.policy.marked) return;
+  const SizePolicy& p = it->second.policy;
+  auto holds_at = [&](int64_t v) { return sym::holds(guard, [&](const sym::Node&) { return v; }); };
+  if (holds_at(p.min) && (p.max >= sym::kInf - 1 || holds_at(p.max))) return;
+  if (p.max >= sym::kInf - 1) return refuse_fixing(it->second, guard, place);
+  fail<UserError>("the {} was marked dynamic from {} to {}, but {} requires {}. Give mark_dynamic a range in which this holds",
+                  it->second.what, p.min, p.max, place, sym::to_string(guard));
+}
+
+}  // namespace
+
+void settle_guards(Graph& g, const Origins& origins, const std::vector<std::string>& places) {
+  auto place_of = [&](size_t i) { return i < places.size() ? places[i] : std::string("a comparison in the function"); };
+  for (size_t i = 0; i < g.guards.size(); ++i) {
+    sym::Relation r = g.guards[i];
+    if (sym::known(r).value_or(false)) continue;
+    auto s = solved(r, origins);
+    if (!s) continue;
+    if (s->second.is_const()) refuse_fixing(origins.at(s->first.node()->name), r, place_of(i));
+    if (!s->second.is_const() && origins.at(s->first.node()->name).policy.marked && !origins.at(s->second.node()->name).policy.marked)
+      std::swap(s->first, s->second);
+    replace_in(g, {{s->first.node()->name, s->second}});
+  }
+  for (size_t i = 0; i < g.guards.size(); ++i)
+    if (!sym::known(g.guards[i])) refuse_narrowing(g.guards[i], origins, place_of(i));
+  std::vector<sym::Relation> kept;
+  for (auto& r : g.guards) {
+    if (sym::known(r).value_or(false)) continue;
+    bool twice = std::any_of(kept.begin(), kept.end(), [&](const sym::Relation& k) { return k.rel == r.rel && k.a == r.a && k.b == r.b; });
+    if (!twice) kept.push_back(r);
+  }
+  g.guards = std::move(kept);
+}
+
+}  // namespace toroid::trace

@@ -1,0 +1,343 @@
+#include "trace/tracer.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "trace/strided_view.h"
+
+namespace toroid::trace {
+namespace {
+
+thread_local Tracer* innermost = nullptr;
+
+std::string place_text(const std::source_location& where) {
+  std::string_view file = where.file_name();
+  if (size_t slash = file.rfind('/'); slash != std::string_view::npos) file.remove_prefix(slash + 1);
+  return fmt::format("{}:{}", file, where.line());
+}
+
+bool is_alias_view(const ops::Op& op) { return op.index_map && op.schema.params[0].alias; }
+
+// A write whose result is v goes to the memory of an input.
+bool reaches_input(const graph::Value* v) {
+  while (v->producer && (is_alias_view(*v->producer->op) || graph::is_mutating(*v->producer->op)))
+    v = std::get<graph::Value*>(v->producer->args[0]);
+  return !v->producer;
+}
+
+// Makes the handle an empty tensor, so that what outlives its trace is harmless.
+void retire(TensorImpl& t) {
+  t.proxy = nullptr;
+  t.sym_sizes.clear();
+  t.sizes = {0};
+  t.strides = {1};
+  t.offset = 0;
+  t.storage = std::make_shared<Storage>();
+}
+
+// Makes the handle stand for what `real` stands for.
+void become(TensorImpl& t, const TensorImpl& real) {
+  t.proxy = nullptr;
+  t.sym_sizes.clear();
+  t.dtype = real.dtype;
+  t.sizes = real.sizes;
+  t.strides = real.strides;
+  t.offset = real.offset;
+  t.storage = real.storage;
+}
+
+}  // namespace
+
+Tracer* Tracer::current() { return innermost; }
+
+Tracer::Scope::Scope(Tracer* t) : before_(innermost), dispatch_(t ? std::make_unique<DispatchScope>(*t) : nullptr) { innermost = t; }
+Tracer::Scope::~Scope() { innermost = before_; }
+
+Tracer::Tracer(std::string name, SegmentRunner on_break) : name_(std::move(name)), on_break_(std::move(on_break)) { start_segment(); }
+
+Tracer::~Tracer() {
+  for (auto& [weak, value] : issued_)
+    if (auto t = weak.lock(); t && t->proxy) retire(*t);
+}
+
+void Tracer::start_segment() {
+  lifted_.clear();
+  lifted_by_impl_.clear();
+  issued_.clear();
+  guard_places_.clear();
+  writes_inputs_ = false;
+  arguments_ = 0;
+  recorder_.reset();
+  graph_ = std::make_unique<graph::Graph>();
+  graph_->name = name_;
+  recorder_ = std::make_unique<graph::Recorder>(*graph_);
+}
+
+Expr Tracer::new_size(int64_t size, const SizePolicy& policy, const std::string& what) {
+  if (!policy.dynamic || size < 2) {
+    TOROID_USER_CHECK(!policy.marked,
+                      "the {} was marked dynamic, but it is {}; sizes 0 and 1 get code of their own, so call with another size first", what,
+                      size);
+    return size;
+  }
+  TOROID_USER_CHECK(!policy.marked || (size >= policy.min && size <= policy.max), "the {} was marked dynamic from {} to {}, but it is {}",
+                    what, policy.min, policy.max, size);
+  Expr s = graph_->new_symbol(broken() ? fmt::format("s{}_", segments_) : "s", std::max<int64_t>(policy.min, 2), policy.max, false);
+  const std::string& name = s.node()->name;
+  origins_[name] = {size, policy, what};
+  recorder_->set_hint(name, size);
+  return s;
+}
+
+Tensor Tracer::stand_in(const Tensor& original, TensorType type, graph::InputKind kind, const std::string& name) {
+  // Data of parameters and buffers is bound to the graph; user inputs come with each call.
+  Tensor data = kind == graph::InputKind::User ? Tensor() : original;
+  graph::Value* v = graph_->add_input(std::move(type), kind, name, data);
+  Tensor t = recorder_->proxy(v);
+  t.impl()->requires_grad = original.requires_grad();
+  lifted_by_impl_[original.impl()] = lifted_.size();
+  lifted_by_impl_[t.impl()] = lifted_.size();
+  lifted_.push_back({original, t});
+  issued_.emplace_back(t.shared_impl(), v);
+  return t;
+}
+
+Tensor Tracer::argument(const Tensor& t, const std::string& what, const std::vector<SizePolicy>& sizes) {
+  if (!t.defined()) return t;
+  if (auto it = lifted_by_impl_.find(t.impl()); it != lifted_by_impl_.end()) return lifted_[it->second].stand_in;
+  TensorType type{t.dtype(), {}, {}};
+  bool symbolic = false;
+  for (size_t d = 0; d < t.sizes().size(); ++d) {
+    SizePolicy policy = d < sizes.size() ? sizes[d] : SizePolicy{};
+    type.sizes.push_back(new_size(t.sizes()[d], policy, fmt::format("size of dimension {} of {}", d, what)));
+    symbolic = symbolic || !type.sizes.back().is_const();
+  }
+  // Strides of tensors with symbolic sizes are left open: the executable brings them to row-major order.
+  if (!symbolic && !t.is_contiguous()) type.strides.assign(t.strides().begin(), t.strides().end());
+  ++arguments_;
+  return stand_in(t, std::move(type), graph::InputKind::User, "arg");
+}
+
+// A tensor from outside of the trace: a capture, or what an earlier segment made.
+Tensor Tracer::lift(const Tensor& t) {
+  if (auto it = lifted_by_impl_.find(t.impl()); it != lifted_by_impl_.end()) return lifted_[it->second].stand_in;
+  for (auto& l : lifted_) {  // another handle to the same elements
+    const TensorImpl &a = *l.original.impl(), &b = *t.impl();
+    if (l.original.defined() && a.storage == b.storage && a.offset == b.offset && a.sizes == b.sizes && a.strides == b.strides &&
+        a.dtype == b.dtype)
+      return l.stand_in;
+  }
+  TensorType type{t.dtype(), {}, {}};
+  auto made = sizes_of_real_.find(t.impl());
+  bool known = made != sizes_of_real_.end() && made->second.first.lock().get() == t.impl();
+  bool symbolic = false;
+  for (size_t d = 0; d < t.sizes().size(); ++d) {
+    Expr size = t.sizes()[d];
+    if (known && !made->second.second[d].is_const() && t.sizes()[d] > 1) {
+      const Expr& e = made->second.second[d];
+      const std::string* name = e.kind() == sym::Kind::Symbol ? &e.node()->name : nullptr;
+      if (name && origins_.count(*name) && origins_.at(*name).hint == t.sizes()[d]) {
+        size = e;
+        if (!graph_->find_symbol(*name)) graph_->symbols.push_back({e, false});
+        recorder_->set_hint(*name, t.sizes()[d]);
+      } else {
+        size = new_size(t.sizes()[d], {.dynamic = true}, fmt::format("size of dimension {} of a tensor made before a graph break", d));
+      }
+    }
+    symbolic = symbolic || !size.is_const();
+    type.sizes.push_back(size);
+  }
+  if (!symbolic && !t.is_contiguous()) type.strides.assign(t.strides().begin(), t.strides().end());
+  // After a break everything comes with the call: the function runs each time anyway.
+  auto kind = broken() ? graph::InputKind::User : t.requires_grad() ? graph::InputKind::Parameter : graph::InputKind::Buffer;
+  return stand_in(t, std::move(type), kind, broken() ? "in" : t.requires_grad() ? "parameter" : "captured");
+}
+
+Tensor Tracer::on_graph(const Tensor& t) {
+  if (!t.defined()) return t;
+  if (is_proxy(t)) return t;
+  return lift(t);
+}
+
+int64_t Tracer::hint_of(const Expr& e) const {
+  return sym::evaluate(e, [&](const sym::Node& s) {
+    auto it = origins_.find(s.name);
+    TOROID_USER_CHECK(it != origins_.end(), "{}: the size {} is known only when the program has run", last_place_, s.name);
+    return it->second.hint;
+  });
+}
+
+// Symbols of earlier segments that no input of this one carries become numbers.
+Expr Tracer::usable(const Expr& e) const {
+  if (e.is_const() || !broken()) return e;
+  return sym::substitute(e, [&](const sym::Node& s) -> std::optional<Expr> {
+    if (graph_->find_symbol(s.name)) return std::nullopt;
+    return Expr(origins_.count(s.name) ? origins_.at(s.name).hint : s.lo);
+  });
+}
+
+void Tracer::note_guards(const std::string& place) { guard_places_.resize(std::max(guard_places_.size(), graph_->guards.size()), place); }
+
+std::vector<Tensor> Tracer::call(const ops::Op& op, CallArgs args, const std::source_location& where) {
+  last_place_ = fmt::format("{} ({})", op.name, place_text(where));
+  Tensor self;  // what an in-place operation writes to, as the caller holds it
+  if (graph::is_mutating(op)) self = std::get<Tensor>(args.at(0));
+  for (auto& a : args) {
+    a = map_arg<Tensor>(a, [&](const Tensor& t) { return on_graph(t); });
+    if (auto* e = std::get_if<Expr>(&a)) *e = usable(*e);
+    if (auto* list = std::get_if<std::vector<Expr>>(&a))
+      for (auto& e : *list) e = usable(e);
+  }
+  auto results = recorder_->call(op, std::move(args), where);
+  note_guards(last_place_);
+  ++operations_;
+  for (auto& r : results)
+    if (is_proxy(r)) issued_.emplace_back(r.shared_impl(), static_cast<graph::Value*>(r.impl()->proxy));
+  if (self.defined() && !results.empty()) {
+    writes_inputs_ = writes_inputs_ || reaches_input(static_cast<graph::Value*>(results[0].impl()->proxy));
+    results[0] = self;
+  }
+  return results;
+}
+
+bool Tracer::decide(const sym::Relation& given) {
+  sym::Relation r{given.rel, usable(given.a), usable(given.b)};
+  bool truth = recorder_->decide(r);
+  note_guards(last_place_.empty() ? "a comparison of sizes at the start of the function" : "a comparison of sizes after " + last_place_);
+  return truth;
+}
+
+int64_t Tracer::specialize(const Expr& given) {
+  Expr e = usable(given);
+  if (auto c = e.maybe_constant()) return *c;
+  bool unbacked = false;
+  sym::for_each_symbol(e, [&](const Expr& s) { unbacked = unbacked || !origins_.count(s.node()->name); });
+  TOROID_USER_CHECK(
+      !unbacked,
+      "after {}: the size {} depends on data, and the function needs it as a number. Use it as a SymInt, or read it outside of compile()",
+      last_place_, sym::to_string(e));
+  int64_t v = recorder_->specialize(e);
+  note_guards(last_place_.empty() ? "the use of a size as a plain number at the start of the function"
+                                  : "the use of a size as a plain number after " + last_place_);
+  return v;
+}
+
+double Tracer::item(const Tensor& t, const std::source_location& where) {
+  break_graph(fmt::format("item() at {}: the value of a tensor is read", place_text(where)));
+  return t.item(where);
+}
+
+Segment Tracer::take_segment(std::string reason) {
+  Segment s;
+  for (size_t i = 0; i < lifted_.size(); ++i)
+    if (graph_->inputs[i].kind == graph::InputKind::User) s.inputs.push_back(lifted_[i].original);
+  s.arguments = arguments_;
+  s.origins = origins_;
+  s.guard_places = guard_places_;
+  s.break_reason = std::move(reason);
+  s.writes_inputs = writes_inputs_;
+  recorder_.reset();
+  s.graph = std::move(graph_);
+  return s;
+}
+
+void Tracer::break_graph(const std::string& reason) {
+  TOROID_USER_CHECK(
+      on_break_,
+      "fullgraph: the function \"{}\" cannot be captured as one graph: {}{}. Return the tensor and read it outside, use where() instead of "
+      "branching on it, or compile without fullgraph",
+      name_, reason, last_place_.empty() ? "" : " (after " + last_place_ + ")");
+  // Views of other tensors are made again from those, so that they share memory afterwards.
+  struct View {
+    const ops::Op* op;
+    CallArgs args;
+    size_t result;
+    graph::Value* base;
+  };
+  std::map<graph::Value*, View> views;
+  std::map<graph::Value*, size_t> outputs;
+  auto known = [&](const Expr& e) {
+    bool all = true;
+    sym::for_each_symbol(e, [&](const Expr& s) { all = all && origins_.count(s.node()->name); });
+    return all;
+  };
+  auto view_of = [&](graph::Value* v) -> std::optional<View> {
+    if (!v->producer || !is_alias_view(*v->producer->op)) return std::nullopt;
+    View view{v->producer->op, {}, v->result, std::get<graph::Value*>(v->producer->args[0])};
+    for (auto& a : v->producer->args) {
+      Arg<Tensor> c = map_arg<Tensor>(a, [](graph::Value*) { return Tensor(); });
+      auto number = [&](Expr& e) {
+        if (!known(e)) return false;
+        e = hint_of(e);
+        return true;
+      };
+      if (auto* e = std::get_if<Expr>(&c); e && !number(*e)) return std::nullopt;
+      if (auto* list = std::get_if<std::vector<Expr>>(&c))
+        for (auto& e : *list)
+          if (!number(e)) return std::nullopt;
+      view.args.push_back(std::move(c));
+    }
+    return view;
+  };
+  std::vector<std::pair<std::shared_ptr<TensorImpl>, graph::Value*>> live;
+  for (auto& [weak, value] : issued_) {
+    auto t = weak.lock();
+    if (!t) continue;
+    live.emplace_back(t, value);
+    for (graph::Value* v = value; v->producer && !outputs.count(v) && !views.count(v);) {
+      if (auto view = view_of(v)) {
+        v = views.emplace(v, std::move(*view)).first->second.base;
+      } else {
+        size_t position = outputs.size();
+        outputs[v] = position;
+        graph_->outputs.emplace_back();
+      }
+    }
+  }
+  for (auto& [v, position] : outputs) graph_->outputs[position].value = v;
+  std::map<graph::Value*, Tensor> real;
+  for (size_t i = 0; i < lifted_.size(); ++i) {
+    graph::Input& in = graph_->inputs[i];
+    real[in.value] = lifted_[i].original;
+    in.kind = graph::InputKind::User;
+    in.data = Tensor();
+  }
+  auto results = on_break_(take_segment(reason));
+  for (auto& [v, position] : outputs) real[v] = results.at(position);
+  std::function<const Tensor&(graph::Value*)> make = [&](graph::Value* v) -> const Tensor& {
+    if (auto it = real.find(v); it != real.end()) return it->second;
+    View& view = views.at(v);
+    view.args[0] = make(view.base);
+    return real[v] = strided_view(*view.op, view.args).at(view.result);
+  };
+  for (auto& [t, value] : live) {
+    std::vector<Expr> sizes = std::move(t->sym_sizes);
+    bool symbolic = std::any_of(sizes.begin(), sizes.end(), [&](const Expr& e) { return !e.is_const(); });
+    if (symbolic) sizes_of_real_[t.get()] = {t, std::move(sizes)};
+    become(*t, *make(value).impl());
+  }
+  ++segments_;
+  start_segment();
+}
+
+Segment Tracer::finish(std::vector<Tensor> results) {
+  for (auto& r : results) {
+    graph::Output o;
+    if (r.defined()) o.value = static_cast<graph::Value*>(on_graph(r).impl()->proxy);
+    graph_->outputs.push_back(std::move(o));
+  }
+  results.clear();
+  for (auto& l : lifted_) l.stand_in = Tensor();
+  for (auto& [weak, value] : issued_) {
+    auto t = weak.lock();
+    if (!t || !t->proxy) continue;
+    std::string what =
+        value->producer ? fmt::format("the result of {} ({})", value->producer->op->name, value->producer->where) : "an argument";
+    for (auto& [other, v] : issued_)
+      if (auto o = other.lock(); o && o->proxy) retire(*o);
+    fail<UserError>("the function \"{}\" keeps {} beyond its end, in a variable outside of it; return the tensor instead", name_, what);
+  }
+  return take_segment("");
+}
+
+}  // namespace toroid::trace

@@ -1,0 +1,93 @@
+// Runs C++ functions on stand-in tensors: what they call is recorded as a graph, up to the end or to a read of a value.
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+
+#include "graph/recorder.h"
+#include "trace/sizes.h"
+
+namespace toroid::trace {
+
+// What was recorded up to the end of the function, or up to a graph break.
+struct Segment {
+  std::unique_ptr<graph::Graph> graph;
+  std::vector<Tensor> inputs;  // the tensors behind the graph's user inputs, in their order
+  size_t arguments = 0;        // how many of those are arguments of the function
+  Origins origins;
+  std::vector<std::string> guard_places;
+  std::string break_reason;  // empty at the end of the function
+  bool writes_inputs = false;
+};
+
+// Runs a recorded segment on its inputs. It returns the graph's outputs.
+using SegmentRunner = std::function<std::vector<Tensor>(Segment)>;
+
+class Tracer : public Dispatcher {
+ public:
+  // on_break runs the part before a read of a value; when it is null such a read is a UserError.
+  Tracer(std::string name, SegmentRunner on_break);
+  ~Tracer() override;
+
+  // The stand-in for an argument. Two arguments that are the same tensor get the same stand-in. sizes: one entry a dimension, or none.
+  Tensor argument(const Tensor& t, const std::string& what, const std::vector<SizePolicy>& sizes);
+  // Ends the trace. The tensors that the function returned become the graph's outputs. UserError when the function kept a tensor of the
+  // trace elsewhere.
+  Segment finish(std::vector<Tensor> results);
+
+  std::vector<Tensor> call(const ops::Op& op, CallArgs args, const std::source_location& where) override;
+  bool decide(const sym::Relation& r) override;
+  int64_t specialize(const Expr& e) override;
+  double item(const Tensor& t, const std::source_location& where) override;
+
+  // Ends the segment and makes every tensor of the trace an ordinary one.
+  void break_graph(const std::string& reason);
+  // Whether a break happened.
+  bool broken() const { return segments_ > 0; }
+  size_t operations() const { return operations_; }
+
+  // The innermost tracer of this thread.
+  static Tracer* current();
+  // Makes it the innermost one, and the dispatcher of the thread.
+  class Scope {
+   public:
+    explicit Scope(Tracer* t);
+    ~Scope();
+    Scope(const Scope&) = delete;
+
+   private:
+    Tracer* before_;
+    std::unique_ptr<DispatchScope> dispatch_;
+  };
+
+ private:
+  struct Lifted {
+    Tensor original, stand_in;
+  };
+  void start_segment();
+  Tensor lift(const Tensor& t);
+  Tensor stand_in(const Tensor& original, TensorType type, graph::InputKind kind, const std::string& name);
+  Tensor on_graph(const Tensor& t);
+  Expr usable(const Expr& e) const;
+  Expr new_size(int64_t size, const SizePolicy& policy, const std::string& what);
+  void note_guards(const std::string& place);
+  Segment take_segment(std::string reason);
+  int64_t hint_of(const Expr& e) const;
+
+  std::string name_;
+  SegmentRunner on_break_;
+  std::unique_ptr<graph::Graph> graph_;
+  std::unique_ptr<graph::Recorder> recorder_;
+  std::vector<Lifted> lifted_;
+  std::unordered_map<const TensorImpl*, size_t> lifted_by_impl_;
+  std::vector<std::pair<std::weak_ptr<TensorImpl>, graph::Value*>> issued_;
+  std::unordered_map<const TensorImpl*, std::pair<std::weak_ptr<TensorImpl>, std::vector<Expr>>>
+      sizes_of_real_;  // made by earlier segments
+  Origins origins_;
+  std::vector<std::string> guard_places_;
+  std::string last_place_;
+  size_t arguments_ = 0, segments_ = 0, operations_ = 0;
+  bool writes_inputs_ = false;
+};
+
+}  // namespace toroid::trace

@@ -1,0 +1,121 @@
+#include "codegen/cpu/templates/conv_template.h"
+
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include "template_harness.h"
+
+namespace toroid::codegen {
+namespace {
+
+using testing::AlignedFloats;
+using testing::values;
+
+ConvShape shape(int64_t channels, int64_t h, int64_t w, int64_t out, int64_t kernel, int64_t stride, int64_t pad, int64_t groups = 1,
+                int64_t dilation = 1) {
+  ConvShape s;
+  s.channels = channels, s.height = h, s.width = w, s.out_channels = out, s.groups = groups;
+  s.kernel_h = s.kernel_w = kernel, s.stride_h = s.stride_w = stride, s.dilation_h = s.dilation_w = dilation;
+  s.pad_top = s.pad_left = s.pad_bottom = s.pad_right = pad;
+  return s;
+}
+
+double reference(const ConvShape& s, AlignedFloats& x, AlignedFloats& w, int64_t image, int64_t o, int64_t oh, int64_t ow) {
+  const int64_t in_group = s.channels / s.groups, base = o / (s.out_channels / s.groups) * in_group;
+  double sum = 0;
+  for (int64_t i = 0; i < in_group; ++i) {
+    for (int64_t kh = 0; kh < s.kernel_h; ++kh) {
+      for (int64_t kw = 0; kw < s.kernel_w; ++kw) {
+        const int64_t ih = oh * s.stride_h - s.pad_top + kh * s.dilation_h, iw = ow * s.stride_w - s.pad_left + kw * s.dilation_w;
+        if (ih < 0 || ih >= s.height || iw < 0 || iw >= s.width) continue;
+        sum += double(x[((image * s.channels + base + i) * s.height + ih) * s.width + iw]) *
+               w[((o * in_group + i) * s.kernel_h + kh) * s.kernel_w + kw];
+      }
+    }
+  }
+  return sum;
+}
+
+// Runs the kernel on NCHW data given in `input`'s layout, output stored as NHWC, and compares with the definition.
+void expect_right(const ConvShape& s, ConvInput input, int lanes, const ConvTile* tile = nullptr) {
+  constexpr int64_t kImages = 2;
+  ConvConfig c;
+  c.name = "conv";
+  c.batch = Extent::at(0);
+  c.shape = s, c.input = input, c.scratch_buffer = 3;
+  c.tile = tile ? *tile : choose_conv_tile(s, input, lanes);
+  const int64_t plane = s.height * s.width, pixels = s.out_h() * s.out_w(), blocks = ceil_div(s.channels, lanes);
+  c.epilogue.declarations = fmt::format("float* restrict out = (float*)bufs[2] + image * {};", pixels * s.out_channels);
+  c.epilogue.vector = fmt::format("t_store(out + pixel * {} + oc, acc);", s.out_channels);
+  c.epilogue.scalar = fmt::format("out[pixel * {} + oc] = acc;", s.out_channels);
+  AlignedFloats x = values(kImages * s.channels * plane, 1),
+                w = values(s.out_channels * s.channels / s.groups * s.kernel_h * s.kernel_w, 2);
+  AlignedFloats in(kImages * blocks * lanes * plane), out(kImages * pixels * s.out_channels), packed(conv_packed_elements(c));
+  AlignedFloats scratch(2 * conv_scratch_bytes(c) / 4);
+  pack_conv_weights(c, &w[0], &packed[0]);
+  for (int64_t i = 0; i < kImages * s.channels * plane; ++i) {
+    const int64_t image = i / plane / s.channels, channel = i / plane % s.channels, p = i % plane;
+    if (input == ConvInput::Nchw) in[i] = x[i];
+    if (input == ConvInput::Nhwc) in[(image * plane + p) * s.channels + channel] = x[i];
+  }
+  if (input == ConvInput::Blocked) {
+    testing::run_template(nchw_to_blocked_text("reorder", s.channels, plane, lanes), "reorder", lanes, {x.get(), in.get()}, nullptr,
+                          kImages * blocks);
+  }
+  const int64_t params[] = {kImages};
+  testing::run_template(conv_text(c), c.name, lanes, {in.get(), packed.get(), out.get(), scratch.get()}, params,
+                        conv_task_count(c, params));
+  for (int64_t image = 0; image < kImages; ++image) {
+    for (int64_t o = 0; o < s.out_channels; ++o) {
+      for (int64_t p = 0; p < pixels; ++p) {
+        ASSERT_NEAR(out[(image * pixels + p) * s.out_channels + o], reference(s, x, w, image, o, p / s.out_w(), p % s.out_w()), 1e-4)
+            << "image " << image << " channel " << o << " pixel " << p;
+      }
+    }
+  }
+}
+
+class ConvLayouts : public ::testing::TestWithParam<ConvInput> {};
+
+TEST_P(ConvLayouts, OddShapes) {
+  for (int lanes : {8, 16}) {
+    expect_right(shape(3, 11, 13, 20, 3, 1, 1), GetParam(), lanes);
+    expect_right(shape(3, 17, 15, 16, 7, 2, 3), GetParam(), lanes);
+    expect_right(shape(32, 7, 7, 24, 1, 1, 0), GetParam(), lanes);
+    expect_right(shape(20, 9, 9, 16, 3, 2, 2, 1, 2), GetParam(), lanes);
+    expect_right(shape(16, 2, 2, 16, 5, 1, 2), GetParam(), lanes);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(ConvTemplate, ConvLayouts, ::testing::Values(ConvInput::Blocked, ConvInput::Nhwc, ConvInput::Nchw));
+
+TEST(ConvTemplate, PartialSumsAcrossChannelBlocks) {
+  const ConvShape s = shape(64, 6, 20, 40, 3, 1, 1);
+  ConvTile tile = choose_conv_tile(s, ConvInput::Blocked, 16);
+  tile.block_c = 3;
+  tile.block_rows = 4;
+  tile.channels_inner = !tile.channels_inner;
+  expect_right(s, ConvInput::Blocked, 16, &tile);
+}
+
+TEST(ConvTemplate, GroupsOfWholeVectors) { expect_right(shape(32, 5, 6, 48, 3, 1, 1, 2), ConvInput::Nhwc, 8); }
+
+TEST(ConvTemplate, Depthwise) {
+  for (ConvInput input : {ConvInput::Blocked, ConvInput::Nhwc}) {
+    // NHWC reads whole vectors of channels, so its channel count is a multiple of the lanes.
+    expect_right(shape(32, 9, 8, 32, 3, 1, 1, 32), input, 16);
+    expect_right(shape(16, 9, 8, 16, 5, 2, 2, 16), input, 8);
+  }
+  expect_right(shape(40, 9, 8, 40, 3, 1, 1, 40), ConvInput::Blocked, 16);
+}
+
+TEST(ConvTemplate, BlockedReorderRoundTrip) {
+  const int64_t channels = 21, pixels = 19;
+  AlignedFloats x = values(2 * channels * pixels, 3), blocked(2 * 32 * pixels), back(2 * channels * pixels);
+  testing::run_template(nchw_to_blocked_text("to", channels, pixels, 16), "to", 16, {x.get(), blocked.get()}, nullptr, 4);
+  testing::run_template(blocked_to_nchw_text("from", channels, pixels, 16), "from", 16, {blocked.get(), back.get()}, nullptr, 4);
+  for (int64_t i = 0; i < x.size; ++i) ASSERT_EQ(x[i], back[i]) << i;
+}
+
+}  // namespace
+}  // namespace toroid::codegen

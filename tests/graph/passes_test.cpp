@@ -1,0 +1,201 @@
+// Each pass: the text before and what is left of it after; results stay what they were.
+#include "graph/passes/passes.h"
+
+#include <gtest/gtest.h>
+
+#include "base/options.h"
+#include "graph/inplace.h"
+#include "graph/interpreter.h"
+#include "graph/pass.h"
+
+namespace toroid::graph {
+namespace {
+
+// The nodes and the return line, without the types.
+std::string body(const Graph& g) {
+  std::string out;
+  for (auto& n : g.nodes) {
+    for (auto* r : n->results) out += (r == n->results[0] ? "" : ", ") + r->name;
+    out += " = " + n->op->name;
+    for (auto& a : n->args) out += " " + to_string(a);
+    out += "\n";
+  }
+  out += "return";
+  for (auto& o : g.outputs) out += " " + (o.value ? o.value->name : to_string(o.literal));
+  return out;
+}
+
+std::unique_ptr<Graph> run(const char* pass, const Graph& g) {
+  auto after = find_pass(pass).run(g);
+  if (after) verify(*after, std::string("after ") + pass);
+  return after;
+}
+
+TEST(Dce, DropsWhatNothingNeeds) {
+  auto g = parse(R"(graph "t"(%x: f32[2], constant %k: f32[2]) {
+    %a: f32[2] = add.Tensor(%x, %k)
+    %b: f32[2] = neg(%x)
+    return %b, (input 0 <- %b)
+  })");
+  auto after = run("dce", *g);
+  EXPECT_EQ(body(*after), "b = neg %x\nreturn b b");
+  EXPECT_EQ(after->inputs.size(), 1u) << "unused constants go, too";
+  EXPECT_EQ(run("dce", *after), nullptr);
+}
+
+TEST(Cse, MergesEqualNodes) {
+  auto g = parse(R"(graph "t"(%x: f32[2]) {
+    %a: f32[2] = add.Tensor(%x, 0.0)
+    %b: f32[2] = add.Tensor(%x, -0.0)
+    %c: f32[2] = add.Tensor(%x, 0.0)
+    %d: f32[2] = mul.Tensor(%a, %c)
+    return %b, %d
+  })");
+  EXPECT_EQ(body(*run("cse", *g)), "a = add.Tensor %x 0.0 1\nb = add.Tensor %x -0.0 1\nd = mul.Tensor %a %a\nreturn b d");
+}
+
+TEST(Simplify, RemovesWhatChangesNothing) {
+  auto g = parse(R"(graph "t"(%x: f32[2, 3]) {
+    %a: f32[2, 3] = clone(%x)
+    %b: f32[2, 3] = view(%a, size=[2, 3])
+    %c: f32[2, 3] = add.Tensor(%b, 0)
+    %d: f32[2, 3] = _to_copy(%c, dtype=f32)
+    %e: f32[2, 3] = expand(%d, size=[2, 3])
+    %f: f32[2, 3] = mul.Tensor(%e, 1)
+    %g: f32[2, 3] = permute(%f, dims=[0, 1])
+    %h: f32[2, 3] = slice.Tensor(%g)
+    %i: f32[2, 3] = mul.Tensor(%h, 2)
+    return %i
+  })");
+  EXPECT_EQ(body(*run("simplify", *g)), "i = mul.Tensor %x 2\nreturn i");
+}
+
+TEST(Simplify, KeepsWhatChangesTheDtype) {
+  auto g = parse("graph \"t\"(%x: i64[2]) {\n  %a: f32[2] = add.Tensor(%x, 0.0)\n  return %a\n}");
+  EXPECT_EQ(run("simplify", *g), nullptr);
+}
+
+TEST(Simplify, MergesChains) {
+  auto g = parse(R"(graph "t"(%x: f32[2, 3, 4]) {
+    %a: f32[6, 4] = view(%x, size=[6, 4])
+    %b: f32[24] = view(%a, size=[24])
+    %p: f32[4, 2, 3] = permute(%x, dims=[2, 0, 1])
+    %q: f32[2, 3, 4] = permute(%p, dims=[1, 2, 0])
+    %r: f32[3, 4, 2] = permute(%p, dims=[2, 0, 1])
+    %s: f64[2, 3, 4] = _to_copy(%x, dtype=f64)
+    %t: f16[2, 3, 4] = _to_copy(%s, dtype=f16)
+    return %b, %q, %r, %t
+  })");
+  auto after = run("dce", *run("simplify", *g));
+  EXPECT_EQ(body(*after),
+            "view = view %x [24]\npermute = permute %x [1, 2, 0]\n_to_copy = _to_copy %x f16 none none none false none\nreturn view x "
+            "permute _to_copy");
+}
+
+TEST(Simplify, LossyCastsStay) {
+  auto g = parse(R"(graph "t"(%x: f32[2]) {
+    %s: f16[2] = _to_copy(%x, dtype=f16)
+    %t: f32[2] = _to_copy(%s, dtype=f32)
+    return %t
+  })");
+  EXPECT_EQ(run("simplify", *g), nullptr);
+}
+
+TEST(Freeze, AndFold) {
+  auto g = parse(R"(graph "t"(%x: f32[2], param %w: f32[2], buffer %b: f32[2]) {
+    %a: f32[2] = mul.Tensor(%w, 2)
+    %k: f32[2] = full([2], fill_value=3.0)
+    %c: f32[2] = add.Tensor(%a, %k)
+    %y: f32[2] = mul.Tensor(%x, %c)
+    %z: f32[2] = add.Tensor(%b, %k)
+    return (input 2 <- %z), %y
+  })");
+  g->inputs[1].data = Tensor::of({1, 2}, {2});
+  g->inputs[2].data = Tensor::of({0, 0}, {2});
+  EXPECT_EQ(run("constant_fold", *g), nullptr) << "parameters are not constants before freezing";
+  auto after = run("dce", *run("constant_fold", *run("freeze", *g)));
+  EXPECT_EQ(body(*after), "k = full [2] 3.0 none none none none\ny = mul.Tensor %x %constant_1\nz = add.Tensor %b %k 1\nreturn z y");
+  EXPECT_EQ(after->inputs[2].data.to_vector(), (std::vector<double>{5, 7}));
+  EXPECT_EQ(after->outputs[0].mutates, 1) << "w is gone, so that b comes second";
+}
+
+TEST(ConstantFold, LargeResultsStay) {
+  auto g = parse(R"(graph "t"(constant %w: f32[1, 1]) {
+    %a: f32[1024, 1024] = expand(%w, size=[1024, 1024])
+    %b: f32[1024, 1024] = mul.Tensor(%a, 2)
+    return %b
+  })");
+  g->inputs[0].data = Tensor::of({1}, {1, 1});
+  auto after = run("constant_fold", *g);
+  EXPECT_TRUE(after == nullptr) << to_string(*after);
+}
+
+TEST(Decompose, LeavesNoComposite) {
+  auto g = parse(R"(graph "t"(%x: f32[2, 3], %w: f32[4, 3], %b: f32[4]) {
+    %y: f32[2, 4] = linear(%x, %w, %b)  @ "model.py:7"
+    return %y
+  })");
+  std::vector<Tensor> in = {Tensor::of({1, 2, 3, 4, 5, 6}, {2, 3}), Tensor::of({1, 0, 0, 0, 1, 0, 0, 0, 1, 1, 1, 1}, {4, 3}),
+                            Tensor::of({0, 0, 0, 1}, {4})};
+  auto after = run("decompose", *g);
+  for (auto& n : after->nodes) {
+    EXPECT_EQ(n->op->decompose, nullptr) << n->op->name;
+    EXPECT_EQ(n->where, "model.py:7");
+  }
+  EXPECT_EQ(interpret(*after, in)[0].to_vector(), interpret(*g, in)[0].to_vector());
+}
+
+TEST(FoldConvBn, GivesTheSameNumbers) {
+  auto g = parse(
+      R"(graph "t"(%x: f32[1, 2, 3, 3], param %w: f32[2, 2, 1, 1], param %g: f32[2], param %b: f32[2], buffer %m: f32[2], buffer %v: f32[2]) {
+    %c: f32[1, 2, 3, 3] = conv2d(%x, %w)
+    %n: f32[1, 2, 3, 3] = batch_norm(%c, %g, %b, %m, %v, training=false, momentum=0.1, eps=1e-05, cudnn_enabled=true)
+    return %n
+  })");
+  g->inputs[1].data = Tensor::of({1, 2, 3, 4}, {2, 2, 1, 1});
+  g->inputs[2].data = Tensor::of({0.5, 2}, {2});
+  g->inputs[3].data = Tensor::of({1, -1}, {2});
+  g->inputs[4].data = Tensor::of({3, 4}, {2});
+  g->inputs[5].data = Tensor::of({4, 0.25}, {2});
+  std::vector<Tensor> in = {Tensor::of({1, 2, 3, 4, 5, 6, 7, 8, 9, 9, 8, 7, 6, 5, 4, 3, 2, 1}, {1, 2, 3, 3})};
+  auto after = run("dce", *run("fold_conv_bn", *run("freeze", *g)));
+  ASSERT_EQ(after->nodes.size(), 1u) << to_string(*after);
+  auto a = interpret(*g, in)[0].to_vector(), b = interpret(*after, in)[0].to_vector();
+  for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-4);
+}
+
+TEST(InplaceChains, CacheThatIsReadOnlyAfterwards) {
+  auto g = parse(R"(graph "t"(buffer %cache: f32[4, 3], %pos: i64[1], %k: f32[1, 3]) {
+    %c: f32[4, 3] = index_copy(%cache, dim=0, index=%pos, source=%k)
+    %y: f32[4, 3] = mul.Tensor(%c, 2)
+    return (input 0 <- %c), %y
+  })");
+  auto chains = inplace_chains(*g);
+  ASSERT_EQ(chains.size(), 1u);
+  EXPECT_EQ(chains[0].writes.size(), 1u);
+}
+
+TEST(InplaceChains, NotWhenTheOldContentsAreReadLater) {
+  auto g = parse(R"(graph "t"(buffer %cache: f32[4, 3], %pos: i64[1], %k: f32[1, 3]) {
+    %old: f32[12] = view(%cache, size=[12])
+    %c: f32[4, 3] = index_copy(%cache, dim=0, index=%pos, source=%k)
+    %y: f32[12] = mul.Tensor(%old, 2)
+    return (input 0 <- %c), %y
+  })");
+  EXPECT_TRUE(inplace_chains(*g).empty());
+}
+
+TEST(RunPasses, ReportsAndObeysTheOffSwitch) {
+  const char* text = "graph \"t\"(%x: f32[2]) {\n  %a: f32[2] = clone(%x)\n  %b: f32[2] = add_.Tensor(%a, 0)\n  return %b\n}";
+  ScopedOption verify_on("verify_passes", "1");
+  PassReport report;
+  auto rows = default_passes(false, false);
+  EXPECT_EQ(body(*run_passes(parse(text), rows, &report)), "return x");
+  EXPECT_EQ(report.passes.size(), rows.size());
+  ScopedOption off("disable_passes", "simplify");
+  EXPECT_EQ(run_passes(parse(text), rows)->nodes.size(), 2u);
+  EXPECT_THROW(find_pass("simplifi"), UserError);
+}
+
+}  // namespace
+}  // namespace toroid::graph

@@ -1,0 +1,73 @@
+// Random graphs: passes keep what the interpreter computes, and in-place graphs mean what shared memory means.
+#include "graph/random_graph.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "aliasing_oracle.h"
+#include "base/options.h"
+#include "graph/interpreter.h"
+#include "graph/pass.h"
+
+namespace toroid::graph {
+namespace {
+
+void expect_near(const Tensor& a, const Tensor& b, const std::string& what) {
+  ASSERT_EQ(a.dtype(), b.dtype()) << what;
+  ASSERT_EQ(a.sizes(), b.sizes()) << what;
+  auto x = a.to_vector(), y = b.to_vector();
+  double tolerance = is_half(a.dtype()) ? 2e-2 : 1e-4;
+  for (size_t i = 0; i < x.size(); ++i)
+    if (!(std::isnan(x[i]) && std::isnan(y[i]))) ASSERT_NEAR(x[i], y[i], tolerance * (1 + std::abs(x[i]))) << what << ", element " << i;
+}
+
+std::vector<Tensor> copies(const std::vector<Tensor>& from) {
+  std::vector<Tensor> out;
+  for (auto& t : from) out.push_back(deep_copy(t));
+  return out;
+}
+
+TEST(RandomGraph, TextRoundTrip) {
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    auto g = random_graph(seed);
+    verify(*g, "as generated");
+    std::string text = to_string(*g);
+    EXPECT_EQ(to_string(*parse(text)), text);
+  }
+}
+
+TEST(RandomGraph, PassesKeepTheResults) {
+  ScopedOption verify_on("verify_passes", "1");
+  for (uint64_t seed = 0; seed < 150; ++seed) {
+    auto g = random_graph(seed, {.nodes = 14, .in_place = false});
+    auto inputs = random_inputs(*g, seed);
+    auto expected = interpret(*g, copies(inputs));
+    auto after = run_passes(clone(*g), default_passes(false, false));
+    auto found = interpret(*after, copies(inputs));
+    ASSERT_EQ(expected.size(), found.size());
+    for (size_t i = 0; i < found.size(); ++i)
+      expect_near(expected[i], found[i], "seed " + std::to_string(seed) + "\n" + to_string(*g) + to_string(*after));
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(RandomGraph, FunctionalizedGraphsMeanTheSame) {
+  ScopedOption verify_on("verify_passes", "1");
+  for (uint64_t seed = 1000; seed < 1300; ++seed) {
+    auto g = random_graph(seed, {.nodes = 16, .dynamic_sizes = false, .mixed_dtypes = false});
+    auto inputs = random_inputs(*g, seed);
+    auto a = copies(inputs), b = copies(inputs);
+    auto expected = run_aliasing(*g, a);
+    auto after = run_passes(clone(*g), default_passes(false, false));
+    auto found = interpret(*after, b);
+    std::string what = "seed " + std::to_string(seed) + "\n" + to_string(*g) + to_string(*after);
+    ASSERT_EQ(expected.size(), found.size());
+    for (size_t i = 0; i < found.size(); ++i) expect_near(expected[i], found[i], what);
+    for (size_t i = 0; i < a.size(); ++i) expect_near(a[i], b[i], "input after the run, " + what);
+    if (HasFatalFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace toroid::graph

@@ -1,0 +1,317 @@
+#include "import/pt2_importer.h"
+
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "base/files.h"
+#include "graph/interpreter.h"
+#include "graph/pass.h"
+#include "import/safetensors.h"
+#include "import/zip_builder.h"
+#include "toroid/error.h"
+
+namespace toroid::import {
+namespace {
+
+const std::filesystem::path kModels = std::filesystem::path(TOROID_SOURCE_DIR) / "tests/data/models";
+
+std::vector<Tensor> read(const std::filesystem::path& path) {
+  auto reader = SafetensorsReader::open(path);
+  std::vector<Tensor> out;
+  for (int i = 0; auto* r = reader.find(fmt::format("{:03}", i)); ++i) {
+    Tensor t = Tensor::empty(r->sizes, r->dtype);
+    auto bytes = r->bytes();
+    std::memcpy(t.raw_data(), bytes.data(), bytes.size());
+    out.push_back(t);
+  }
+  return out;
+}
+
+void expect_near(const Tensor& got, const Tensor& expected) {
+  ASSERT_EQ(got.dtype(), expected.dtype());
+  ASSERT_EQ(got.sizes(), expected.sizes());
+  auto g = got.to_vector(), e = expected.to_vector();
+  for (size_t i = 0; i < g.size(); ++i) ASSERT_NEAR(g[i], e[i], 1e-5 * (1 + std::abs(e[i]))) << "element " << i;
+}
+
+class Model : public testing::TestWithParam<const char*> {};
+
+// What PyTorch computed with these files: in-place operations (train) and functional ones (core).
+TEST_P(Model, RunsInTheInterpreterAsInPyTorch) {
+  std::filesystem::path model = kModels / GetParam();
+  auto g = load_model(model);
+  graph::PassRow functionalize = graph::find_pass("functionalize");
+  g = graph::run_passes(std::move(g), std::span(&functionalize, 1));
+  graph::verify(*g, "import");
+  auto expected = read(model.parent_path() / "out.safetensors");
+  auto got = graph::interpret(*g, read(model.parent_path() / "in.safetensors"));
+  ASSERT_EQ(got.size(), expected.size());
+  for (size_t i = 0; i < got.size(); ++i) expect_near(got[i], expected[i]);
+}
+
+INSTANTIATE_TEST_SUITE_P(Fixtures, Model,
+                         testing::Values("digitsnet/train.pt2", "digitsnet/core.pt2", "encoder/train.pt2", "encoder/core.pt2"));
+
+// A buffer that counts the calls, in both dialects. The file was saved after one call.
+TEST(Pt2Importer, BuffersKeepWhatTheProgramWrites) {
+  for (const char* file : {"tied/train.pt2", "tied/core.pt2"}) {
+    auto g = load_model(kModels / file);
+    graph::PassRow functionalize = graph::find_pass("functionalize");
+    g = graph::run_passes(std::move(g), std::span(&functionalize, 1));
+    auto inputs = read(kModels / "tied/in.safetensors");
+    for (double count : {2, 3, 4}) {
+      auto got = graph::interpret(*g, inputs);
+      ASSERT_EQ(got.size(), 2u);
+      EXPECT_EQ(got[1].item(), count) << file;
+    }
+    expect_near(graph::interpret(*g, inputs)[0], read(kModels / "tied/out.safetensors")[0]);
+  }
+}
+
+TEST(Pt2Importer, KeepsNamesKindsAndSharedStorage) {
+  auto g = load_model(kModels / "tied/train.pt2");
+  const graph::Input *first = nullptr, *second = nullptr;
+  int users = 0;
+  for (auto& in : g->inputs) {
+    users += in.kind == graph::InputKind::User;
+    if (!in.data.defined()) continue;
+    if (first && first->data.impl()->storage == in.data.impl()->storage) second = &in;
+    if (!first) first = &in;
+  }
+  EXPECT_EQ(users, 1);
+  EXPECT_NE(second, nullptr) << "the tied weights do not share their storage";
+  ASSERT_NE(first, nullptr);
+  EXPECT_EQ(first->kind, graph::InputKind::Parameter);
+  EXPECT_FALSE(first->name.empty());
+}
+
+TEST(Pt2Importer, NodesSayWhereTheyComeFrom) {
+  auto g = load_model(kModels / "encoder/core.pt2");
+  ASSERT_FALSE(g->nodes.empty());
+  for (auto& n : g->nodes) EXPECT_FALSE(n->where.empty());
+}
+
+// Small programs written by hand.
+const std::string kMeta = R"("requires_grad":false,"device":{"type":"cpu","index":null},"storage_offset":{"as_int":0},"layout":7})";
+std::string meta(const std::string& sizes, int rank, int dtype = 7) {
+  std::string strides;
+  for (int i = 0; i < rank; ++i) strides += std::string(i ? "," : "") + R"({"as_int":1})";
+  return fmt::format(R"({{"dtype":{},"sizes":[{}],"strides":[{}],)", dtype, sizes, strides) + kMeta;
+}
+std::string int_size(int n) { return fmt::format(R"({{"as_int":{}}})", n); }
+std::string expr_size(const std::string& text, int hint) {
+  return fmt::format(R"j({{"as_expr":{{"expr_str":"{}","hint":{{"as_int":{}}}}}}})j", text, hint);
+}
+const std::string kS0 = "Symbol('s0', positive=True, integer=True)";
+
+struct Program {
+  std::string nodes, values, output = "y", ranges, sym_ints, verifier = "ATEN";
+
+  std::unique_ptr<graph::Graph> load() const {
+    std::string json = R"({"schema_version":{"major":8,"minor":20},"verifiers":[")" + verifier +
+                       R"("],"torch_version":"2.14","range_constraints":{)" + ranges +
+                       R"(},"graph_module":{"graph":{"inputs":[{"as_tensor":{"name":"x"}}],"outputs":[{"as_tensor":{"name":")" + output +
+                       R"("}}],"nodes":[)" + nodes + R"(],"tensor_values":{)" + values + R"(},"sym_int_values":{)" + sym_ints +
+                       R"(},"sym_bool_values":{}},"signature":{"input_specs":[{"user_input":{"arg":{"as_tensor":{"name":"x"}}}}],)" +
+                       R"("output_specs":[{"user_output":{"arg":{"as_tensor":{"name":")" + output + R"("}}}}]},"module_call_graph":[]}})";
+    bytes_ = ZipBuilder{}.build({{"net/archive_format", "pt2"},
+                                 {"net/byteorder", "little"},
+                                 {"net/models/model.json", json},
+                                 {"net/data/weights/model_weights_config.json", R"({"config":{}})"}});
+    return import_pt2(std::make_shared<Pt2Archive>(Pt2Archive::from_bytes(std::as_bytes(std::span(bytes_)), "net.pt2")));
+  }
+  std::string error() const {
+    try {
+      load();
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "no error";
+  }
+  mutable std::string bytes_;
+};
+
+std::string node(const std::string& target, const std::string& inputs, const std::string& output, const std::string& name = "n") {
+  return R"({"target":"torch.ops.aten.)" + target + R"(","inputs":[)" + inputs + R"(],"outputs":[)" + output +
+         R"(],"metadata":{},"name":")" + name + "\"}";
+}
+std::string arg(const std::string& name, const std::string& value) {
+  return R"({"name":")" + name + R"(","arg":)" + value + R"(,"kind":1})";
+}
+std::string tensor_arg(const std::string& name) { return R"({"as_tensor":{"name":")" + name + R"("}})"; }
+
+Program scaled() {
+  Program p;
+  p.nodes = node("mul.Tensor", arg("self", tensor_arg("x")) + "," + arg("other", R"({"as_float":2.5})"), tensor_arg("y"));
+  p.values = R"("x":)" + meta(int_size(3), 1) + R"(,"y":)" + meta(int_size(3), 1);
+  return p;
+}
+
+TEST(Pt2Importer, NumbersForTensorParameters) {
+  auto g = scaled().load();
+  Tensor x = Tensor::of({1, 2, -4}, {3});
+  EXPECT_EQ(graph::interpret(*g, std::span(&x, 1))[0].to_vector(), (std::vector<double>{2.5, 5, -10}));
+}
+
+TEST(Pt2Importer, ListsAllUnknownOperationsWithNearNames) {
+  Program p = scaled();
+  p.nodes = node("mull.Tensor", arg("self", tensor_arg("x")), tensor_arg("a")) + "," +
+            node("mull.Tensor", arg("self", tensor_arg("a")), tensor_arg("b")) + "," +
+            node("frobnicate.default", arg("self", tensor_arg("b")), tensor_arg("y"));
+  std::string e = p.error();
+  EXPECT_NE(e.find("mull.Tensor (2 nodes); Toroid has mul.Tensor"), std::string::npos) << e;
+  EXPECT_NE(e.find("frobnicate (1 node)"), std::string::npos) << e;
+}
+
+TEST(Pt2Importer, TypesThatDisagreeWithTheFileAreFound) {
+  Program p = scaled();
+  p.values = R"("x":)" + meta(int_size(3), 1) + R"(,"y":)" + meta(int_size(3), 1, 8);
+  try {
+    p.load();
+    FAIL() << "no error";
+  } catch (const InternalError& e) {
+    EXPECT_NE(std::string(e.what()).find("\"y\" is f32[3] by Toroid's rules and f64[3] in the file"), std::string::npos) << e.what();
+  }
+}
+
+TEST(Pt2Importer, UnknownParameterAndMissingTensorNameTheNode) {
+  Program p = scaled();
+  p.nodes = node("mul.Tensor", arg("self", tensor_arg("x")) + "," + arg("otter", R"({"as_int":2})"), tensor_arg("y"), "mul_7");
+  EXPECT_NE(p.error().find("node \"mul_7\" (mul.Tensor): there is no parameter \"otter\""), std::string::npos) << p.error();
+  p.nodes = node("mul.Tensor", arg("self", tensor_arg("z")) + "," + arg("other", R"({"as_int":2})"), tensor_arg("y"), "mul_7");
+  EXPECT_NE(p.error().find("\"z\" is used before it is computed"), std::string::npos) << p.error();
+}
+
+Program symbolic() {
+  Program p;
+  p.ranges = R"("s0":{"min_val":2,"max_val":64})";
+  p.sym_ints = R"("n":)" + expr_size("Mul(Integer(2), " + kS0 + ")", 10);
+  p.nodes = node("sym_size.int", arg("self", tensor_arg("x")) + "," + arg("dim", R"({"as_int":0})"), R"({"as_sym_int":{"as_name":"n"}})") +
+            "," +
+            node("view.default", arg("self", tensor_arg("x")) + "," + arg("size", R"({"as_sym_ints":[{"as_name":"n"}]})"), tensor_arg("y"));
+  p.values =
+      R"("x":)" + meta(expr_size(kS0, 5) + "," + int_size(2), 2) + R"(,"y":)" + meta(expr_size("Mul(Integer(2), " + kS0 + ")", 10), 1);
+  return p;
+}
+
+TEST(Pt2Importer, SymbolicSizesFollowTheInput) {
+  auto g = symbolic().load();
+  ASSERT_EQ(g->symbols.size(), 1u);
+  EXPECT_EQ(g->symbols[0].expr.node()->hi, 64);
+  Tensor x = Tensor::full(std::vector<int64_t>{7, 2}, 1.0);
+  EXPECT_EQ(graph::interpret(*g, std::span(&x, 1))[0].sizes(), (std::vector<int64_t>{14}));
+  Tensor too_long = Tensor::full(std::vector<int64_t>{65, 2}, 1.0);
+  EXPECT_THROW(graph::interpret(*g, std::span(&too_long, 1)), UserError);
+}
+
+TEST(Pt2Importer, SizesOutsideOfTheLanguageAreRefused) {
+  Program p = symbolic();
+  p.sym_ints = R"("n":)" + expr_size("Frobnicate(" + kS0 + ")", 10);
+  EXPECT_NE(p.error().find("Frobnicate"), std::string::npos) << p.error();
+}
+
+// A higher-order node: operands are positional.
+std::string higher_order(const std::string& name, const std::vector<std::string>& operands, const std::string& outputs) {
+  std::string inputs;
+  for (auto& o : operands) inputs += (inputs.empty() ? "" : ",") + arg("", o);
+  return R"({"target":"torch.ops.higher_order.)" + name + R"(","inputs":[)" + inputs + R"(],"outputs":[)" + outputs +
+         R"(],"metadata":{},"name":"h"})";
+}
+std::string sub_graph(const std::string& inputs, const std::string& nodes, const std::string& output, const std::string& values) {
+  return R"({"as_graph":{"name":"g","graph":{"inputs":[)" + inputs + R"(],"outputs":[)" + tensor_arg(output) + R"(],"nodes":[)" + nodes +
+         R"(],"tensor_values":{)" + values + R"(},"sym_int_values":{},"sym_bool_values":{},"is_single_tensor_return":false}}})";
+}
+std::string times(const std::string& factor, const std::string& in = "a", const std::string& out = "r") {
+  return node("mul.Tensor", arg("self", tensor_arg(in)) + "," + arg("other", R"({"as_float":)" + factor + "}"), tensor_arg(out));
+}
+
+// y = sum(x) > 0 ? 2 x : -x
+Program branching() {
+  Program p = scaled();
+  std::string vector = meta(int_size(3), 1), values = R"("a":)" + vector + R"(,"r":)" + vector;
+  p.nodes = node("sum.default", arg("self", tensor_arg("x")), tensor_arg("s")) + "," +
+            node("gt.Scalar", arg("self", tensor_arg("s")) + "," + arg("other", R"({"as_int":0})"), tensor_arg("positive")) + "," +
+            higher_order("cond",
+                         {tensor_arg("positive"), sub_graph(tensor_arg("a"), times("2.0"), "r", values),
+                          sub_graph(tensor_arg("a"), times("-1.0"), "r", values), R"({"as_tensors":[{"name":"x"}]})"},
+                         tensor_arg("y"));
+  p.values += R"(,"s":)" + meta("", 0) + R"(,"positive":)" + meta("", 0, 12);
+  return p;
+}
+
+TEST(Pt2Importer, BranchesBecomeRegions) {
+  auto g = branching().load();
+  graph::verify(*g, "import");
+  Tensor up = Tensor::of({1, 2, 3}, {3}), down = Tensor::of({1, 2, -4}, {3});
+  EXPECT_EQ(graph::interpret(*g, std::span(&up, 1))[0].to_vector(), (std::vector<double>{2, 4, 6}));
+  EXPECT_EQ(graph::interpret(*g, std::span(&down, 1))[0].to_vector(), (std::vector<double>{-1, -2, 4}));
+}
+
+TEST(Pt2Importer, LoopsBecomeRegions) {
+  Program p = scaled();
+  std::string vector = meta(int_size(3), 1), values = R"("a":)" + vector + R"(,"r":)" + vector;
+  std::string test = node("sum.default", arg("self", tensor_arg("a")), tensor_arg("s")) + "," +
+                     node("lt.Scalar", arg("self", tensor_arg("s")) + "," + arg("other", R"({"as_int":100})"), tensor_arg("c"));
+  p.nodes =
+      higher_order("while_loop",
+                   {sub_graph(tensor_arg("a"), test, "c", values + R"(,"s":)" + meta("", 0) + R"(,"c":)" + meta("", 0, 12)),
+                    sub_graph(tensor_arg("a"), times("2.0"), "r", values), R"({"as_tensors":[{"name":"x"}]})", R"({"as_tensors":[]})"},
+                   tensor_arg("y"));
+  auto g = p.load();
+  Tensor x = Tensor::of({1, 2, 3}, {3});
+  EXPECT_EQ(graph::interpret(*g, std::span(&x, 1))[0].to_vector(), (std::vector<double>{32, 64, 96}));
+}
+
+TEST(Pt2Importer, ScansBecomeRegions) {
+  Program p = scaled();  // running sums: carry + x[i]
+  std::string scalar = meta("", 0), two = R"("c":)" + scalar + R"(,"v":)" + scalar + R"(,"r":)" + scalar + R"(,"q":)" + scalar;
+  std::string add = node("add.Tensor", arg("self", tensor_arg("c")) + "," + arg("other", tensor_arg("v")), tensor_arg("r")) + "," +
+                    node("clone.default", arg("self", tensor_arg("r")), tensor_arg("q"));
+  std::string combine = sub_graph(tensor_arg("c") + "," + tensor_arg("v"), add, "r", two);
+  size_t at = combine.find(R"("outputs":[)" + tensor_arg("r") + "]");
+  ASSERT_NE(at, std::string::npos);
+  combine.insert(at + 11, tensor_arg("q") + ",");
+  p.nodes =
+      node("full.default", arg("size", R"({"as_ints":[]})") + "," + arg("fill_value", R"({"as_float":0.5})"), tensor_arg("zero")) + "," +
+      higher_order("scan", {combine, R"({"as_tensors":[{"name":"zero"}]})", R"({"as_tensors":[{"name":"x"}]})", R"({"as_tensors":[]})"},
+                   tensor_arg("last") + "," + tensor_arg("y"));
+  p.values += R"(,"zero":)" + scalar + R"(,"last":)" + scalar;
+  auto g = p.load();
+  Tensor x = Tensor::of({1, 2, 3}, {3});
+  EXPECT_EQ(graph::interpret(*g, std::span(&x, 1))[0].to_vector(), (std::vector<double>{1.5, 3.5, 6.5}));
+}
+
+TEST(Pt2Importer, InlinesGradientModesAndRefusesAutocast) {
+  Program p = scaled();
+  std::string vector = meta(int_size(3), 1), values = R"("a":)" + vector + R"(,"r":)" + vector;
+  std::string body = sub_graph(tensor_arg("a"), times("3.0"), "r", values);
+  p.nodes = higher_order("wrap_with_set_grad_enabled", {R"({"as_bool":false})", body, tensor_arg("x")}, tensor_arg("y"));
+  auto g = p.load();
+  EXPECT_EQ(g->nodes.size(), 1u);
+  Tensor x = Tensor::of({1, 2, 3}, {3});
+  EXPECT_EQ(graph::interpret(*g, std::span(&x, 1))[0].to_vector(), (std::vector<double>{3, 6, 9}));
+  p.nodes =
+      higher_order("wrap_with_autocast",
+                   {R"({"as_string":"cpu"})", R"({"as_none":true})", R"({"as_bool":true})", R"({"as_none":true})", body, tensor_arg("x")},
+                   tensor_arg("y"));
+  EXPECT_NE(p.error().find("run_decompositions()"), std::string::npos) << p.error();
+}
+
+TEST(LoadModel, OtherFilesAreRefusedWithWhatIsSupported) {
+  auto folder = make_temp_dir();
+  write_file_atomic(folder / "model.onnx", "not a model");
+  try {
+    load_model(folder / "model.onnx");
+    ADD_FAILURE() << "no error";
+  } catch (const UserError& e) {
+    EXPECT_NE(std::string(e.what()).find(".pt2"), std::string::npos);
+  }
+  EXPECT_THROW(load_model(folder / "absent.pt2"), UserError);
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace toroid::import

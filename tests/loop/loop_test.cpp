@@ -1,0 +1,145 @@
+// Loop bodies: text form, verifier, interpreter, builder.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/check.h"
+#include "loop/node.h"
+
+namespace toroid::loop {
+namespace {
+
+constexpr const char* kBody = R"(loop (i0: s0, r r0: 3) {
+  v0: f32 = load %0 [3*i0 + r0]
+  v1: i64 = load %1 [i0]
+  v2: i64 = index [i0 + 1]
+  v3: bool = Lt v1 v2
+  v4: f32 = load %0 [v1] if v3
+  v5: f32 = const -1.5
+  v6: f32 = Select v3 v4 v5
+  v7: f32 = Add v0 v6
+  v8: f32 = reduce max v7
+  store %2 [i0] v8 add if v3
+}
+)";
+
+TEST(LoopText, PrintsWhatItReads) {
+  Parsed p = parse(kBody);
+  verify(p.domain, p.body, "parse");
+  std::string text = to_string(p.domain, p.body);
+  Parsed again = parse(text);
+  EXPECT_EQ(to_string(again.domain, again.body), text);
+  EXPECT_EQ(p.body.steps.size(), 10u);
+  EXPECT_EQ(p.body.steps[9].mode, StoreMode::Add);
+  EXPECT_EQ(p.body.steps[9].mask, 3);
+  EXPECT_EQ(p.body.steps[4].mask, 3);
+  EXPECT_EQ(p.body.steps[5].value.f, -1.5);
+  EXPECT_TRUE(p.domain.vars[1].reduction);
+}
+
+TEST(LoopText, RejectsMalformedText) {
+  for (const char* text :
+       {"", "loop", "loop (i0: 3) {", "loop (i0: 3) { v1: f32 = const 1 }", "loop (i0: 3) { v0: f32 = Add v0 v0 }",
+        "loop (i0: 3) { v0: f99 = const 1 }", "loop (i0: 3) { v0: f32 = Frob }", "loop (i0: 3) { v0: f32 = load %0 [i0 }",
+        "loop (i0: 3) { v0: f32 = const x }", "loop (i0: 3, i0: 4) { }", "loop (i0: 3) { v0: f32 = reduce most v0 }", "loop (i0: 3) { } x",
+        "loop (i0: 3) { store %0 [i0] v7 }", "loop (i0: 3) { v0: f32 = load %0 [v9] }"})
+    EXPECT_THROW(parse(text), UserError) << text;
+}
+
+TEST(LoopVerify, FindsBrokenBodies) {
+  auto broken = [](const std::function<void(Parsed&)>& change) {
+    Parsed p = parse(kBody);
+    change(p);
+    EXPECT_THROW(verify(p.domain, p.body, "test"), InternalError);
+  };
+  broken([](Parsed& p) { p.body.steps[7].args[0] = 9; });
+  broken([](Parsed& p) { p.body.steps[7].args[1] = 1; });
+  broken([](Parsed& p) { p.body.steps[7].args[1] = -1; });
+  broken([](Parsed& p) { p.body.steps[4].mask = 0; });
+  broken([](Parsed& p) { p.body.steps[7].dtype = DType::F64; });
+  broken([](Parsed& p) { p.body.steps[9].dtype = DType::I64; });
+  broken([](Parsed& p) { p.domain.vars.pop_back(); });
+  broken([](Parsed& p) { p.body.steps[8].reduction = Reduction::Any; });
+  broken([](Parsed& p) { p.body.steps[0].index = sym::loop_symbol("elsewhere", 4); });
+  broken([](Parsed& p) { p.body.steps[2].dtype = DType::I32; });
+}
+
+template <class T>
+std::byte* bytes(std::vector<T>& v) {
+  return reinterpret_cast<std::byte*>(v.data());
+}
+
+TEST(LoopInterpret, MasksIndirectionAndAccumulation) {
+  Parsed p = parse(kBody);
+  std::vector<float> x = {1, 2, 3, 4, 9, 5}, y = {100, 200};
+  std::vector<int64_t> at = {5, 1};
+  std::vector<Buffer> buffers = {
+      {0, "x", DType::F32, 6, BufferKind::Input}, {1, "at", DType::I64, 2, BufferKind::Input}, {2, "y", DType::F32, 2, BufferKind::Output}};
+  interpret(p.domain, p.body, buffers, {bytes(x), bytes(at), bytes(y)}, [](const sym::Node&) { return 2; });
+  // Row 0: 5 < 1 is false, so nothing is stored; row 1: max(4, 9, 5) + x[1].
+  EXPECT_EQ(y, (std::vector<float>{100, 200 + 9 + 2}));
+}
+
+TEST(LoopInterpret, SoftmaxNeedsThreePasses) {
+  Parsed p = parse(R"(loop (i0: 2, r r0: 4) {
+    v0: f32 = load %0 [4*i0 + r0]
+    v1: f32 = reduce max v0
+    v2: f32 = Sub v0 v1
+    v3: f32 = Exp v2
+    v4: f32 = reduce sum v3
+    v5: f32 = Div v3 v4
+    store %0 [4*i0 + r0] v5
+  })");
+  EXPECT_EQ(pass_of(p.domain, p.body), (std::vector<int>{1, 1, 2, 2, 2, 3, 3}));
+  std::vector<float> x = {1, 2, 3, 4, 0, 0, 0, 0};
+  interpret(p.domain, p.body, {{0, "x", DType::F32, 8, BufferKind::Temporary}}, {bytes(x)}, [](const sym::Node&) { return 0; });
+  double sum = std::exp(-3.) + std::exp(-2.) + std::exp(-1.) + 1;
+  EXPECT_NEAR(x[0], std::exp(-3.) / sum, 1e-6);
+  EXPECT_NEAR(x[3], 1 / sum, 1e-6);
+  EXPECT_EQ(x[6], 0.25f);
+}
+
+TEST(LoopInterpret, ReductionsOfNothingAndNan) {
+  Parsed p = parse(
+      "loop (r r0: s0) {\n v0: f32 = load %0 [r0]\n v1: f32 = reduce max v0\n v2: i64 = reduce argmax v0\n v3: f32 = reduce prod v0\n "
+      "store %1 [0] v1\n store %2 [0] v2\n store %3 [0] v3\n}");
+  std::vector<Buffer> buffers = {{0, "x", DType::F32, 4, BufferKind::Input},
+                                 {1, "", DType::F32, 1, BufferKind::Output},
+                                 {2, "", DType::I64, 1, BufferKind::Output},
+                                 {3, "", DType::F32, 1, BufferKind::Output}};
+  std::vector<float> x = {1, 7, NAN, 9}, m(1), q(1);
+  std::vector<int64_t> at(1);
+  auto run = [&](int64_t n) {
+    interpret(p.domain, p.body, buffers, {bytes(x), bytes(m), bytes(at), bytes(q)}, [n](const sym::Node&) { return n; });
+  };
+  run(4);
+  EXPECT_TRUE(std::isnan(m[0]));
+  EXPECT_EQ(at[0], 2);
+  run(2);
+  EXPECT_EQ(m[0], 7);
+  EXPECT_EQ(at[0], 1);
+  run(0);
+  EXPECT_EQ(m[0], -INFINITY);
+  EXPECT_EQ(q[0], 1);
+  EXPECT_THROW(run(5), InternalError);  // behind the end of the buffer
+}
+
+TEST(LoopBuilder, SharesStepsAndFoldsConstants) {
+  Body body;
+  BodyBuilder b(body);
+  Expr i = sym::loop_symbol("i", 8);
+  S x = b.load(0, DType::F32, i), y = b.load(0, DType::F32, i);
+  EXPECT_EQ(x.id, y.id);
+  S two = lit(x, 1) + lit(x, 1);
+  EXPECT_EQ(body.steps[static_cast<size_t>(two.id)].op, ScalarOp::Const);
+  EXPECT_EQ(body.steps[static_cast<size_t>(two.id)].value.f, 2);
+  S unused = exp(x);
+  b.store(1, DType::F32, i, x * two);
+  eliminate_dead(body);
+  for (auto& s : body.steps) EXPECT_NE(s.op, ScalarOp::Exp);
+  EXPECT_GE(unused.id, 0);
+  verify(Domain{{{i, false}}}, body, "test");
+}
+
+}  // namespace
+}  // namespace toroid::loop

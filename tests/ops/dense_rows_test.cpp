@@ -1,0 +1,157 @@
+// Matrix products, convolutions, pools, norms, resampling, linear algebra and recurrent networks against numbers worked out by hand.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "ops/reference.h"
+#include "ops/rows/dense_compose.h"
+
+namespace toroid::ops {
+namespace {
+
+using namespace compose;
+
+class DenseRows : public ::testing::Test {
+ protected:
+  ReferenceDispatcher dispatcher_;
+  DispatchScope scope_{dispatcher_};
+};
+
+void expect_values(const Tensor& t, const std::vector<int64_t>& sizes, const std::vector<double>& values) {
+  ASSERT_EQ(t.sizes(), sizes);
+  auto got = t.to_vector();
+  ASSERT_EQ(got.size(), values.size());
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], values[i], 1e-5) << "element " << i;
+}
+
+Tensor range(std::vector<int64_t> sizes) {
+  std::vector<double> v;
+  for (int64_t i = 0; i < product(sizes); ++i) v.push_back(static_cast<double>(i));
+  return Tensor::of(v, sizes);
+}
+
+TEST_F(DenseRows, MatmulBroadcastsBatchesAndTakesVectors) {
+  Tensor a = range({2, 1, 2, 3}), b = range({2, 3, 1});
+  expect_values(call1("matmul", {a, b}), {2, 2, 2, 1}, {5, 14, 14, 50, 23, 32, 86, 122});
+  expect_values(call1("matmul", {range({3}), range({3})}), {}, {5});
+  expect_values(call1("matmul", {range({2, 2, 3}), range({3})}), {2, 2}, {5, 14, 23, 32});
+}
+
+TEST_F(DenseRows, AddmmIgnoresSelfWhenBetaIsZero) {
+  Tensor nan = Tensor::of({NAN}, {1}), a = range({2, 2});
+  expect_values(call1("addmm", {nan, a, a, Expr(0), 2.0}), {2, 2}, {4, 6, 12, 22});
+}
+
+TEST_F(DenseRows, IntegerProductsAreExact) {
+  int64_t big = (int64_t{1} << 53) + 1;
+  Tensor a = Tensor::empty({1, 1}, DType::I64), b = Tensor::of({1}, {1, 1}, DType::I64);
+  a.data<int64_t>()[0] = big;
+  EXPECT_EQ(call1("mm", {a, b}).data<int64_t>()[0], big);
+}
+
+TEST_F(DenseRows, ProductsOfWrongSizesAreRefused) { EXPECT_THROW(call1("mm", {range({2, 3}), range({2, 3})}), UserError); }
+
+TEST_F(DenseRows, EinsumContractsTransposesAndTakesDiagonals) {
+  Tensor a = range({2, 3}), b = range({3, 2});
+  expect_values(call1("einsum", {std::string("ij,jk->ki"), std::vector<Tensor>{a, b}}), {2, 2}, {10, 28, 13, 40});
+  expect_values(call1("einsum", {std::string("ii->i"), std::vector<Tensor>{range({2, 2})}}), {2}, {0, 3});
+  expect_values(call1("einsum", {std::string("...i,i"), std::vector<Tensor>{range({2, 2, 2}), range({2})}}), {2, 2}, {1, 3, 5, 7});
+}
+
+TEST_F(DenseRows, ConvolutionHandlesGroupsAndStrides) {
+  Tensor x = range({1, 2, 4}), w = Tensor::of({1, 1, 1, -1}, {2, 1, 2});
+  Tensor y = call1("conv1d", {x, w, Tensor(), Sizes{Expr(2)}, Sizes{Expr(0)}, Sizes{Expr(1)}, Expr(2)});
+  expect_values(y, {1, 2, 2}, {1, 5, -1, -1});
+}
+
+TEST_F(DenseRows, TransposedConvolutionSpreadsItsInput) {
+  Tensor y = call1("conv_transpose1d", {Tensor::of({1, 2}, {1, 1, 2}), Tensor::of({1, 10}, {1, 1, 2}), Tensor(), Sizes{Expr(2)}});
+  expect_values(y, {1, 1, 4}, {1, 10, 2, 20});
+}
+
+TEST_F(DenseRows, SamePaddingPutsTheOddColumnAtTheEnd) {
+  Tensor y = call1("conv1d.padding",
+                   {Tensor::of({1, 2, 3}, {1, 1, 3}), Tensor::of({1, 1}, {1, 1, 2}), Tensor(), Sizes{Expr(1)}, std::string("same")});
+  expect_values(y, {1, 1, 3}, {3, 5, 3});
+}
+
+TEST_F(DenseRows, PoolsCountPaddingAndPartialWindows) {
+  Tensor x = Tensor::of({1, 2, 3, 4, 5}, {1, 1, 5});
+  expect_values(call1("avg_pool1d", {x, Sizes{Expr(2)}, Sizes{Expr(2)}, Sizes{Expr(1)}, true, false}), {1, 1, 3}, {1, 2.5, 4.5});
+  auto r = call("max_pool2d_with_indices", {range({1, 3, 3}), Sizes{Expr(2)}, Sizes{Expr(2)}, Sizes{Expr(1)}});
+  expect_values(r[0], {1, 2, 2}, {0, 2, 6, 8});
+  expect_values(r[1], {1, 2, 2}, {0, 2, 6, 8});
+}
+
+TEST_F(DenseRows, AdaptivePoolsOverlapWhereSizesDoNotDivide) {
+  expect_values(call1("adaptive_avg_pool1d", {range({1, 1, 5}), Sizes{Expr(3)}}), {1, 1, 3}, {0.5, 2, 3.5});
+  auto r = call("adaptive_max_pool1d", {range({1, 1, 5}), Sizes{Expr(3)}});
+  expect_values(r[1], {1, 1, 3}, {1, 3, 4});
+}
+
+TEST_F(DenseRows, BatchNormReturnsNewRunningStatistics) {
+  Tensor x = Tensor::of({1, 3}, {2, 1}), zero = Tensor::of({0}, {1}), one = Tensor::of({1}, {1});
+  auto r = call("_native_batch_norm_legit_functional", {x, Tensor(), Tensor(), zero, one, true, 0.5, 0.0});
+  expect_values(r[0], {2, 1}, {-1, 1});
+  expect_values(r[3], {1}, {1});
+  expect_values(r[4], {1}, {1.5});  // unbiased variance 2
+}
+
+TEST_F(DenseRows, UpsamplingAgreesWithItsDefinition) {
+  Tensor x = Tensor::of({0, 4}, {1, 1, 2});
+  expect_values(call1("upsample_nearest1d", {x, Sizes{Expr(3)}}), {1, 1, 3}, {0, 0, 4});
+  expect_values(call1("upsample_linear1d", {x, Sizes{Expr(4)}, false}), {1, 1, 4}, {0, 1, 3, 4});
+  expect_values(call1("upsample_linear1d", {x, Sizes{Expr(3)}, true}), {1, 1, 3}, {0, 2, 4});
+}
+
+TEST_F(DenseRows, PixelShuffleIsUndoneByUnshuffle) {
+  Tensor x = range({4, 1, 2});
+  Tensor y = call1("pixel_shuffle", {x, Expr(2)});
+  expect_values(y, {1, 2, 4}, {0, 2, 1, 3, 4, 6, 5, 7});
+  expect_values(call1("pixel_unshuffle", {y, Expr(2)}), {4, 1, 2}, x.to_vector());
+}
+
+TEST_F(DenseRows, SolvesBroadcastAndInvert) {
+  Tensor a = Tensor::of({0, 2, 1, 1}, {2, 2}), b = Tensor::of({2, 3, 4, 5}, {2, 2, 1});
+  expect_values(call1("linalg_solve", {a, b}), {2, 2, 1}, {2, 1, 3, 2});
+  expect_values(call1("linalg_inv", {a}), {2, 2}, {-0.5, 1, 0.5, 0});
+  expect_values(call1("linalg_det", {a}), {}, {-2});
+  EXPECT_THROW(call1("linalg_inv", {Tensor::of({1, 1, 1, 1}, {2, 2})}), UserError);
+}
+
+TEST_F(DenseRows, PivotsOutOfRangeAreRefused) {
+  Tensor lu = Tensor::of({1, 0, 0, 1}, {2, 2}), pivots = Tensor::of({1, 7}, {2}, DType::I32);
+  EXPECT_THROW(call1("linalg_lu_solve", {lu, pivots, lu}), UserError);
+}
+
+TEST_F(DenseRows, QrOfAMatrixMultipliesBack) {
+  Tensor a = Tensor::of({3, 1, 4, 2, 0, 5}, {3, 2});
+  auto r = call("linalg_qr", {a});
+  expect_values(call1("mm", {r[0], r[1]}), {3, 2}, a.to_vector());
+  expect_values(call1("mm", {transpose(r[0], 0, 1), r[0]}), {2, 2}, {1, 0, 0, 1});
+}
+
+TEST_F(DenseRows, MatrixExponentialOfARotation) {
+  expect_values(call1("linalg_matrix_exp", {Tensor::of({0, -1, 1, 0}, {2, 2})}), {2, 2},
+                {std::cos(1), -std::sin(1), std::sin(1), std::cos(1)});
+}
+
+TEST_F(DenseRows, GruKeepsItsStateWhenTheUpdateGateIsOpen) {
+  // Gate biases: reset 0, update +inf-like, new 0.
+  Tensor w = Tensor::full(std::vector<int64_t>{3, 1}, 0), b = Tensor::of({0, 50, 0}, {3});
+  Tensor x = range({2, 1, 1}), h = Tensor::of({0.25}, {1, 1, 1});
+  auto r = call("gru.input", {x, h, std::vector<Tensor>{w, w, b, b}, true, Expr(1), 0.0, false, false, false});
+  expect_values(r[0], {2, 1, 1}, {0.25, 0.25});
+  expect_values(r[1], {1, 1, 1}, {0.25});
+}
+
+TEST_F(DenseRows, CausalAttentionSeesThePastOnly) {
+  Tensor q = Tensor::full(std::vector<int64_t>{1, 2, 1}, 0), v = Tensor::of({2, 4}, {1, 2, 1});
+  expect_values(call1("scaled_dot_product_attention", {q, q, v, Tensor(), 0.0, true}), {1, 2, 1}, {2, 3});
+  // A row that the mask hides altogether gives zeros.
+  Tensor mask = Tensor::of({0, 0, 1, 1}, {2, 2}, DType::Bool);
+  expect_values(call1("scaled_dot_product_attention", {q, q, v, mask}), {1, 2, 1}, {0, 3});
+}
+
+}  // namespace
+}  // namespace toroid::ops

@@ -1,0 +1,159 @@
+// Rows of the pointwise, special, creation, complex and random families.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "ops/reference.h"
+#include "ops/rows/random.h"
+
+namespace toroid::ops {
+namespace {
+
+class ElementwiseRows : public ::testing::Test {
+ protected:
+  void SetUp() override { install_eager_dispatcher(&reference_); }
+  static std::vector<double> run(const char* name, CallArgs args) { return evaluate(get(name), std::move(args))[0].to_vector(); }
+  ReferenceDispatcher reference_;
+};
+
+using Values = std::vector<double>;
+
+// Every pointwise row gives a result, or says to the caller what it refuses: no formula may meet a dtype that it was not written for.
+TEST_F(ElementwiseRows, FormulasTakeEveryDType) {
+  for (const Op& op : table().rows()) {
+    if (!op.formula) continue;
+    for (DType dtype : {DType::F32, DType::F16, DType::I32, DType::U8, DType::Bool}) {
+      CallArgs args;
+      for (const Param& p : op.schema.params) {
+        if (p.type == ParamType::Tensor)
+          args.push_back(Tensor::of({1, 0, 1}, {3}, dtype));
+        else if (p.has_default && !(p.type == ParamType::Scalar && p.optional))
+          args.push_back(p.default_value);
+        else if (p.type == ParamType::Str)
+          args.push_back(std::string("none"));
+        else if (p.type == ParamType::DType)
+          args.push_back(DType::F32);
+        else
+          args.push_back(Expr(1));
+      }
+      try {
+        EXPECT_EQ(evaluate(op, args)[0].numel(), 3) << op.name;
+      } catch (const UserError&) {
+      } catch (const InternalError& e) {
+        ADD_FAILURE() << op.name << " of " << name_of(dtype) << ": " << e.what();
+      }
+    }
+  }
+}
+
+TEST_F(ElementwiseRows, NumbersPromoteByCategoryOnly) {
+  Tensor half = Tensor::of({1, 2}, {2}, DType::F16), integer = Tensor::of({1, 2}, {2}, DType::I32);
+  EXPECT_EQ(evaluate(get("add.Scalar"), {half, 2.5})[0].dtype(), DType::F16);
+  EXPECT_EQ(evaluate(get("mul.Scalar"), {integer, 2.5})[0].dtype(), DType::F32);
+  EXPECT_EQ(evaluate(get("add.Tensor"), {integer, Expr(3)})[0].dtype(), DType::I32);
+  EXPECT_EQ(evaluate(get("div.Tensor"), {integer, integer})[0].dtype(), DType::F32);
+  EXPECT_EQ(evaluate(get("where.ScalarOther"), {Tensor::of({1, 0}, {2}, DType::Bool), half, 0.5})[0].dtype(), DType::F16);
+}
+
+TEST_F(ElementwiseRows, DivisionRoundsAsAsked) {
+  Tensor a = Tensor::of({-7, 7}, {2}, DType::I64), b = Tensor::of({2, -2}, {2}, DType::I64);
+  EXPECT_EQ(run("div.Tensor_mode", {a, b, std::string("floor")}), (Values{-4, -4}));
+  EXPECT_EQ(run("div.Tensor_mode", {a, b, std::string("trunc")}), (Values{-3, -3}));
+  EXPECT_EQ(run("div.Tensor_mode", {a, b, std::monostate{}}), (Values{-3.5, -3.5}));
+  EXPECT_EQ(run("remainder.Tensor", {a, b}), (Values{1, -1}));
+  EXPECT_EQ(run("fmod.Tensor", {a, b}), (Values{-1, 1}));
+  EXPECT_THROW(run("div.Tensor_mode", {a, b, std::string("up")}), UserError);
+}
+
+TEST_F(ElementwiseRows, ClampWithEitherBoundAbsent) {
+  Tensor x = Tensor::of({-2, 0, 2}, {3}), low = Tensor::of({-1}, {1}), high = Tensor::of({1}, {1});
+  EXPECT_EQ(run("clamp.Tensor", {x, std::monostate{}, high}), (Values{-2, 0, 1}));
+  EXPECT_EQ(run("clamp.Tensor", {x, low}), (Values{-1, 0, 2}));
+  EXPECT_EQ(run("clamp", {x, -1.0, 1.0}), (Values{-1, 0, 1}));
+  EXPECT_THROW(run("clamp", {x}), UserError);
+}
+
+TEST_F(ElementwiseRows, Ranges) {
+  EXPECT_EQ(run("arange.start_step", {Expr(5), Expr(0), Expr(-2)}), (Values{5, 3, 1}));
+  EXPECT_EQ(run("arange.start_step", {0.0, 1.0, 0.25}), (Values{0, 0.25, 0.5, 0.75}));
+  EXPECT_EQ(run("linspace", {0.0, 1.0, Expr(5)}), (Values{0, 0.25, 0.5, 0.75, 1}));
+  EXPECT_EQ(run("logspace", {0.0, 2.0, Expr(3), 10.0}), (Values{1, 10, 100}));
+  EXPECT_EQ(run("eye.m", {Expr(2), Expr(3)}), (Values{1, 0, 0, 0, 1, 0}));
+  EXPECT_EQ(run("one_hot", {Tensor::of({1, 0}, {2}, DType::I64), Expr(2)}), (Values{0, 1, 1, 0}));
+  EXPECT_THROW(run("arange.start_step", {Expr(0), Expr(5), Expr(-1)}), UserError);
+  EXPECT_THROW(run("full", {std::vector<Expr>{-1}, 1.0}), UserError);
+}
+
+// The count in the type rule agrees with a count one by one.
+TEST_F(ElementwiseRows, TriangleIndices) {
+  for (int64_t rows = 0; rows < 5; ++rows)
+    for (int64_t columns = 0; columns < 5; ++columns)
+      for (int64_t offset = -6; offset < 7; ++offset) {
+        Values lower, upper;
+        for (int side = 0; side < 2; ++side)
+          for (int64_t r = 0; r < rows; ++r)
+            for (int64_t c = 0; c < columns; ++c) {
+              auto v = static_cast<double>(side == 0 ? r : c);
+              if (c - r <= offset) lower.push_back(v);
+              if (c - r >= offset) upper.push_back(v);
+            }
+        EXPECT_EQ(run("tril_indices", {Expr(rows), Expr(columns), Expr(offset)}), lower);
+        EXPECT_EQ(run("triu_indices", {Expr(rows), Expr(columns), Expr(offset)}), upper);
+      }
+}
+
+TEST_F(ElementwiseRows, FourierTransformsInvert) {
+  Tensor x = Tensor::of({1, 4, -2, 0.5, 3, 7}, {2, 3}, DType::F64);
+  for (int64_t mode : {0, 1, 2}) {
+    Tensor spectrum = evaluate(get("_fft_r2c"), {x, std::vector<Expr>{0, 1}, Expr(mode), true})[0];
+    EXPECT_EQ(spectrum.sizes(), (std::vector<int64_t>{2, 2}));
+    Tensor back = evaluate(get("_fft_c2r"), {spectrum, std::vector<Expr>{0, 1}, Expr(mode == 1 ? 1 : 2 - mode), Expr(3)})[0];
+    for (size_t i = 0; i < 6; ++i) EXPECT_NEAR(back.to_vector()[i], x.to_vector()[i], 1e-12);
+  }
+  EXPECT_THROW(run("_fft_c2r", {x, std::vector<Expr>{1}, Expr(0), Expr(3)}), UserError);
+}
+
+TEST_F(ElementwiseRows, ComplexArithmetic) {
+  Tensor re = Tensor::of({3, 0}, {2}), im = Tensor::of({4, -1}, {2});
+  Tensor z = evaluate(get("complex"), {re, im})[0];
+  EXPECT_EQ(run("abs", {z}), (Values{5, 1}));
+  EXPECT_EQ(run("view_as_real", {evaluate(get("mul.Tensor"), {z, z})[0]}), (Values{-7, 24, -1, 0}));
+  EXPECT_EQ(run("imag", {evaluate(get("_conj"), {z})[0]}), (Values{-4, 1}));
+  EXPECT_THROW(evaluate(get("add.Tensor"), {z, z, 2.0}), UserError);
+}
+
+TEST_F(ElementwiseRows, RandomNumbersFollowTheSeed) {
+  auto draw = [&](const char* name, CallArgs args) {
+    set_reference_seed(7);
+    return run(name, args);
+  };
+  std::vector<Expr> many = {20000};
+  Tensor ones = Tensor::full(std::vector<int64_t>{20000}, 1);
+  auto mean = [](const Values& v) {
+    double sum = 0;
+    for (double x : v) sum += x;
+    return sum / static_cast<double>(v.size());
+  };
+  EXPECT_EQ(draw("rand", {many}), draw("rand", {many}));
+  EXPECT_NEAR(mean(draw("rand", {many})), 0.5, 0.02);
+  EXPECT_NEAR(mean(draw("randn", {many})), 0, 0.04);
+  EXPECT_NEAR(mean(draw("bernoulli.p", {ones, 0.25})), 0.25, 0.02);
+  EXPECT_NEAR(mean(draw("exponential", {ones, 2.0})), 0.5, 0.03);
+  EXPECT_NEAR(mean(draw("geometric", {ones, 0.25})), 4, 0.15);
+  EXPECT_NEAR(mean(draw("dropout", {ones, 0.25, true})), 1, 0.03);
+  EXPECT_NEAR(mean(draw("alpha_dropout", {ones, 0.0, true})), 1, 1e-6);
+  Values dice = draw("randint.low", {Expr(1), Expr(7), many});
+  EXPECT_EQ(*std::min_element(dice.begin(), dice.end()), 1);
+  EXPECT_EQ(*std::max_element(dice.begin(), dice.end()), 6);
+  Values order = draw("randperm", {Expr(50)});
+  std::sort(order.begin(), order.end());
+  for (size_t i = 0; i < order.size(); ++i) EXPECT_EQ(order[i], static_cast<double>(i));
+  Tensor weights = Tensor::of({0, 1, 3}, {3});
+  Values picked = draw("multinomial", {weights, Expr(4000), true});
+  EXPECT_NEAR(mean(picked), 1.75, 0.04);
+  EXPECT_EQ(std::count(picked.begin(), picked.end(), 0.0), 0);
+}
+
+}  // namespace
+}  // namespace toroid::ops
