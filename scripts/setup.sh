@@ -5,7 +5,7 @@ set -euo pipefail
 packages=(
   g++ cmake ninja-build ccache mold git python3 zstd
   libfmt-dev libcli11-dev nlohmann-json3-dev libxxhash-dev
-  clang-19 llvm-19-dev libclang-19-dev libclang-cpp19-dev
+  clang-19 llvm-19-dev libclang-19-dev libclang-cpp19-dev libclang-rt-19-dev
   libdnnl-dev liblapacke-dev libfftw3-dev libopenblas0-openmp
   librapidcheck-dev libgtest-dev libbenchmark-dev clang-format-14
 )

@@ -23,11 +23,11 @@ class InterpreterRunner : public Runner {
 
 class CompiledRunner : public Runner {
  public:
-  explicit CompiledRunner(std::unique_ptr<graph::Graph> g) : model_(compile::CompiledModel::compile(std::move(g))) {}
+  explicit CompiledRunner(std::unique_ptr<graph::Graph> g) : model_(compiler::CompiledModel::compile(std::move(g))) {}
   std::vector<Tensor> run(std::span<const Tensor> user_inputs) override { return model_.run(user_inputs); }
 
  private:
-  compile::CompiledModel model_;
+  compiler::CompiledModel model_;
 };
 
 }  // namespace

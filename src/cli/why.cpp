@@ -8,7 +8,7 @@
 namespace toroid::cli {
 
 int why(const WhyArgs& args) {
-  auto model = compile::CompiledModel::compile(import::load_model(args.model));
+  auto model = compiler::CompiledModel::compile(import::load_model(args.model));
   const auto& report = model.report();
   for (auto& p : report.passes.passes)
     fmt::print("pass {:<28} {:>8.2f} ms{}\n", p.name, p.milliseconds, p.changed ? "" : ", changed nothing");

@@ -18,7 +18,7 @@ Program compiled(std::unique_ptr<graph::Graph> g, const BackendOptions& options)
   m.freeze = options.freezing;
   m.templates = options.templates;
   m.eager = !options.fuse;
-  auto model = std::make_shared<compile::CompiledModel>(compile::CompiledModel::compile(std::move(g), m));
+  auto model = std::make_shared<compiler::CompiledModel>(compiler::CompiledModel::compile(std::move(g), m));
   return [model](std::span<const Tensor> inputs) { return model->run(inputs); };
 }
 

@@ -6,7 +6,7 @@
 #include "base/files.h"
 #include "base/options.h"
 
-namespace toroid::compile {
+namespace toroid::compiler {
 
 DebugFolder::DebugFolder(const std::string& name) {
   if (!get_option(options::kCompileDebug)) return;
@@ -23,4 +23,4 @@ void DebugFolder::write(const std::string& file, const std::function<std::string
   write_file_atomic(path, text());
 }
 
-}  // namespace toroid::compile
+}  // namespace toroid::compiler

@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-namespace toroid::compile {
+namespace toroid::compiler {
 
 class DebugFolder {
  public:
@@ -18,4 +18,4 @@ class DebugFolder {
   std::string path_;
 };
 
-}  // namespace toroid::compile
+}  // namespace toroid::compiler

@@ -12,7 +12,7 @@
 #include "lower/lowering.h"
 #include "ops/reference.h"
 
-namespace toroid::compile {
+namespace toroid::compiler {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -149,4 +149,4 @@ CompiledModel CompiledModel::compile(std::unique_ptr<graph::Graph> g, const Mode
   return model;
 }
 
-}  // namespace toroid::compile
+}  // namespace toroid::compiler

@@ -8,7 +8,7 @@
 #include "sched/fuse.h"
 #include "toroid/model.h"
 
-namespace toroid::compile {
+namespace toroid::compiler {
 
 // What one compile did.
 struct CompileReport {
@@ -41,4 +41,4 @@ class CompiledModel {
   std::vector<std::pair<std::string, std::string>> sources_;
 };
 
-}  // namespace toroid::compile
+}  // namespace toroid::compiler

@@ -200,9 +200,29 @@ void lower_reduction(Lowering& l, const graph::Node& n) {
   for (size_t d = 0; d < reduced.size(); ++d)
     if (auto c = input.sizes[d].maybe_constant(); c && *c == 0) return l.lower_extern(n);
 
+  bool keep = n.results[0]->type.sizes.size() == input.sizes.size();
+  bool single = true;  // nothing to fold: every reduced dimension has one element
+  for (size_t d = 0; d < reduced.size(); ++d) single = single && (!reduced[d] || input.sizes[d] == Expr(1));
+  if (single) {
+    Lazy out = input;
+    out.place.reset();
+    out.dtype = result;
+    out.sizes = n.results[0]->type.sizes;
+    out.at = [input, reduced, keep, kind, element, result](BodyBuilder& b, const Index& at) {
+      Index index;
+      size_t next = 0;
+      for (bool r : reduced) {
+        index.push_back(r ? Expr(0) : at[next]);
+        next += !r || keep;
+      }
+      if (kind == loop::Reduction::ArgMax || kind == loop::Reduction::ArgMin) return b.constant(DType::I64, Number::of(int64_t{0}));
+      return cast(cast(input.at(b, index), element), ops::compute_type(result));
+    };
+    return l.define(n.results[0], std::move(out));
+  }
+
   choice::Node node;
   Index index, out_index;
-  bool keep = n.results[0]->type.sizes.size() == input.sizes.size();
   for (size_t d = 0; d < reduced.size(); ++d) {
     Expr var = l.fresh_var(input.sizes[d], reduced[d]);
     index.push_back(var);

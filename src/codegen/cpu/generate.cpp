@@ -42,9 +42,15 @@ class Slots {
   CpuKernel& kernel_;
 };
 
+// What a text uses of the prelude, and functions of its own that follow it.
+struct PreludeNeeds {
+  std::vector<std::string> functions;
+  std::string helpers;
+};
+
 // C text of the epilogue hole; `points` maps the domain's variables to C expressions.
 Hole epilogue_of(const loop::Domain& domain, const loop::Body& body, const Expr& vector_var, int lanes, Slots& slots,
-                 const std::map<std::string, std::string>& points, std::vector<std::string>& functions) {
+                 const std::map<std::string, std::string>& points, PreludeNeeds& needs) {
   EpilogueNames names;
   names.pointer = [&](int buffer, DType dtype) {
     return fmt::format("(({}*)bufs[{}])", dtype == DType::Bool ? "u8" : std::string(name_of(dtype)), slots.buffer(buffer));
@@ -55,15 +61,17 @@ Hole epilogue_of(const loop::Domain& domain, const loop::Body& body, const Expr&
   };
   names.vector_accumulator = names.scalar_accumulator = "acc";
   EpilogueText t = emit_epilogue(domain, body, vector_var, lanes, names);
-  functions.insert(functions.end(), t.functions_used.begin(), t.functions_used.end());
+  needs.functions.insert(needs.functions.end(), t.functions_used.begin(), t.functions_used.end());
+  needs.helpers += t.helpers;
   return {.declarations = {}, .vector = t.vector, .scalar = t.scalar};
 }
 
-std::string with_prelude(std::vector<std::string> functions, int lanes, const std::string& text) {
-  std::sort(functions.begin(), functions.end());
-  functions.erase(std::unique(functions.begin(), functions.end()), functions.end());
-  std::vector<std::string_view> views(functions.begin(), functions.end());
-  return prelude_for(views, lanes) + text;
+std::string with_prelude(PreludeNeeds needs, int lanes, const std::string& text) {
+  auto& f = needs.functions;
+  std::sort(f.begin(), f.end());
+  f.erase(std::unique(f.begin(), f.end()), f.end());
+  std::vector<std::string_view> views(f.begin(), f.end());
+  return prelude_for(views, lanes) + needs.helpers + text;
 }
 
 // Names of what was fused behind a template: "gemm_add_gelu".
@@ -151,10 +159,10 @@ CpuKernel generate_gemm(const choice::Node& node, const choice::Gemm& g, choice:
   for (size_t d = 0; d < nb; ++d) points[node.domain.vars[d].symbol.node()->name] = unflatten("batch", g.batch, d, slots);
   points[node.domain.vars[nb].symbol.node()->name] = "m";
   points[node.domain.vars[nb + 1].symbol.node()->name] = "n";
-  std::vector<std::string> functions;
-  c.epilogue = epilogue_of(node.domain, node.body, node.domain.vars[nb + 1].symbol, lanes, slots, points, functions);
+  PreludeNeeds needs;
+  c.epilogue = epilogue_of(node.domain, node.body, node.domain.vars[nb + 1].symbol, lanes, slots, points, needs);
   c.scratch_buffer = static_cast<int>(kernel.buffers.size());
-  kernel.source = with_prelude(functions, lanes, gemm_text(c));
+  kernel.source = with_prelude(needs, lanes, gemm_text(c));
   kernel.tasks = batch * sym::ceil_div(g.m, Expr(c.tile.block_m)) * sym::ceil_div(g.n, Expr(c.tile.lanes * c.tile.vecs));
   // The scratch size is a monotone function of the sizes; a symbolic one is bounded by taking the extents' parts as they are.
   std::vector<int64_t> guess;
@@ -239,10 +247,10 @@ CpuKernel generate_convolution(const choice::Node& node, const choice::Convoluti
   domain.vars = {domain.vars[0], {pixel, false}, domain.vars[1]};
   std::map<std::string, std::string> points = {
       {domain.vars[0].symbol.node()->name, "image"}, {"pixel", "pixel"}, {domain.vars[2].symbol.node()->name, "oc"}};
-  std::vector<std::string> functions;
-  config.epilogue = epilogue_of(domain, body, domain.vars[2].symbol, lanes, slots, points, functions);
+  PreludeNeeds needs;
+  config.epilogue = epilogue_of(domain, body, domain.vars[2].symbol, lanes, slots, points, needs);
   config.scratch_buffer = static_cast<int>(kernel.buffers.size());
-  kernel.source = with_prelude(functions, lanes, conv_text(config));
+  kernel.source = with_prelude(needs, lanes, conv_text(config));
   kernel.scratch_bytes_per_thread = conv_scratch_bytes(config);
   ConvConfig one = config;
   one.batch = 1;
@@ -285,10 +293,10 @@ CpuKernel generate_attention(const choice::Node& node, const choice::Attention& 
   std::map<std::string, std::string> points;
   const char* names[] = {"batch", "head", "m", "d"};
   for (size_t i = 0; i < 4; ++i) points[node.domain.vars[i].symbol.node()->name] = names[i];
-  std::vector<std::string> functions = {"v_exp_f32", "s_exp_f32"};
-  c.epilogue = epilogue_of(node.domain, node.body, node.domain.vars[3].symbol, c.lanes, slots, points, functions);
+  PreludeNeeds needs{{"v_exp_f32", "s_exp_f32"}, {}};
+  c.epilogue = epilogue_of(node.domain, node.body, node.domain.vars[3].symbol, c.lanes, slots, points, needs);
   c.scratch_buffer = static_cast<int>(kernel.buffers.size());
-  kernel.source = with_prelude(functions, c.lanes, attention_text(c));
+  kernel.source = with_prelude(needs, c.lanes, attention_text(c));
   kernel.scratch_bytes_per_thread = attention_scratch_bytes(c);
   // One task a key/value head and block of queries, the heads of a group counted as further queries.
   kernel.tasks = a.batch * a.kv_heads * sym::ceil_div(sym::floor_div(a.heads, a.kv_heads) * a.queries, Expr(c.vecs * c.lanes));
