@@ -1,250 +1,320 @@
 #include "graph/random_graph.h"
 
 #include <algorithm>
-#include <random>
+#include <cmath>
+#include <limits>
 #include <set>
 
 #include "base/check.h"
 #include "graph/bind.h"
-#include "graph/recorder.h"
+#include "graph/random_generator.h"
 
 namespace toroid::graph {
+
 namespace {
 
-using Exprs = std::vector<Expr>;
-
-class Generator {
- public:
-  Generator(uint64_t seed, const RandomGraphOptions& options)
-      : options_(options), random_(seed), graph_(std::make_unique<Graph>()), recorder_(*graph_) {}
-
-  std::unique_ptr<Graph> run() {
-    graph_->name = "random";
-    if (options_.dynamic_sizes) sizes_.push_back(graph_->new_symbol("s", 2, 16, false));
-    DispatchScope scope(recorder_);
-    for (int64_t i = 0, n = 1 + pick(3); i < n; ++i) {
-      Exprs sizes;
-      for (int64_t d = 0, rank = 1 + pick(3); d < rank; ++d) sizes.push_back(one_of(sizes_));
-      pool_.push_back(recorder_.proxy(graph_->add_input({dtype(), sizes, {}}, InputKind::User, "x" + std::to_string(i))));
-    }
-    bind_symbols();
-    for (int tries = 0; static_cast<int>(graph_->nodes.size()) < options_.nodes && tries < options_.nodes * 20; ++tries) attempt();
-    for (int64_t i = 0, n = 1 + pick(3); i < n; ++i)
-      graph_->outputs.push_back(
-          {recorder_.value_of(pool_[pool_.size() - 1 - static_cast<size_t>(pick(static_cast<int64_t>(pool_.size())))]), {}, -1});
-    graph_->outputs.push_back({recorder_.value_of(pool_.back()), {}, -1});
-    return std::move(graph_);
+// Multiples of grain up to bound are values of the dtype, whole sums of them included.
+bool fits(DType t, double bound, double grain) {
+  switch (t) {
+    case DType::Bool:
+      return bound <= 1;
+    case DType::U8:
+      return bound <= 100 && grain >= 1;
+    case DType::I32:
+    case DType::I64:
+      return bound <= 1e8 && grain >= 1;
+    case DType::BF16:
+      return bound / grain <= 128;
+    case DType::F16:
+      return bound / grain <= 1024 && bound < 30000;
+    case DType::F32:
+      return bound / grain <= 4e6;
+    default:
+      return bound / grain <= 1e12;
   }
-
- private:
-  int64_t pick(int64_t n) { return static_cast<int64_t>(random_() % static_cast<uint64_t>(n)); }
-  template <class T>
-  const T& one_of(const std::vector<T>& v) {
-    return v[static_cast<size_t>(pick(static_cast<int64_t>(v.size())))];
-  }
-  DType dtype() {
-    static const std::vector<DType> kinds = {DType::F32, DType::F32, DType::F32, DType::F64, DType::F16, DType::I64, DType::Bool};
-    return options_.mixed_dtypes ? one_of(kinds) : DType::F32;
-  }
-  // An input whose size is the symbol alone, so that each symbol has a value.
-  void bind_symbols() {
-    for (auto& s : graph_->symbols)
-      pool_.push_back(recorder_.proxy(graph_->add_input({DType::F32, {s.expr}, {}}, InputKind::User, "sized")));
-  }
-
-  static Exprs sizes_of(const Tensor& t) {
-    Exprs out;
-    for (auto& s : t.sym_sizes()) out.push_back(s.expr());
-    return out;
-  }
-  const Tensor& any() { return one_of(pool_); }
-  Tensor any_float() {
-    const Tensor& t = any();
-    return is_float(t.dtype()) ? t : ops::call1("_to_copy", {t, DType::F32});
-  }
-
-  // What an operation refuses is left out again, together with the guards that it asked for.
-  void attempt() {
-    size_t nodes = graph_->nodes.size(), guards = graph_->guards.size();
-    try {
-      Tensor t = step();
-      if (!t.defined()) return;
-      if (graph_->guards.size() == guards && t.dim() <= 5) {
-        pool_.push_back(t);
-        return;
-      }
-    } catch (const UserError&) {
-    }
-    graph_->guards.resize(guards);
-    // Only nodes made by this attempt go: nothing else reads them.
-    graph_->nodes.resize(nodes);
-    drop_lost_values();
-  }
-  void drop_lost_values() {
-    std::set<const Value*> kept;
-    for (auto& in : graph_->inputs) kept.insert(in.value);
-    for (auto& n : graph_->nodes) kept.insert(n->results.begin(), n->results.end());
-    std::erase_if(graph_->values, [&](auto& v) { return !kept.count(v.get()); });
-    for (size_t i = 0; i < graph_->values.size(); ++i) graph_->values[i]->id = static_cast<int>(i);
-  }
-
-  Tensor step() {
-    switch (pick(options_.in_place ? 9 : 8)) {
-      case 0:
-      case 1:
-        return unary();
-      case 2:
-      case 3:
-        return binary();
-      case 4:
-        return reduction();
-      case 5:
-      case 6:
-        return view();
-      case 7:
-        return pick(2) ? ops::call1("_to_copy", {any(), dtype()}) : product();
-      default:
-        return in_place();
-    }
-  }
-
-  Tensor unary() {
-    static const std::vector<const char*> names = {"relu", "neg", "abs", "sigmoid", "tanh", "sin", "cos", "square", "sign", "floor"};
-    Tensor x = any_float();
-    const char* name = one_of(names);
-    return ops::call1(name, {name == std::string_view("square") ? ops::call1("tanh", {x}) : x});
-  }
-
-  Tensor binary() {
-    static const std::vector<const char*> names = {"add.Tensor", "sub.Tensor", "mul.Tensor", "maximum", "minimum"};
-    static const std::vector<const char*> compares = {"lt.Tensor", "eq.Tensor", "ge.Tensor"};
-    Tensor a = any(), b = any();
-    int64_t kind = pick(6);
-    if (kind == 0) return ops::call1(one_of(compares), {a, b});
-    if (kind == 1) return ops::call1("where.self", {ops::call1("gt.Scalar", {any_float(), 0.25}), a, b});
-    if (kind == 2) return ops::call1(pick(2) ? "add.Tensor" : "mul.Tensor", {any_float(), 0.5});
-    const char* name = one_of(names);
-    if (is_bool(a.dtype()) && is_bool(b.dtype())) b = ops::call1("_to_copy", {b, DType::F32});
-    // Products are kept in bounds.
-    if (name == std::string_view("mul.Tensor")) a = ops::call1("sigmoid", {any_float()});
-    return ops::call1(name, {a, b});
-  }
-
-  Tensor reduction() {
-    Tensor x = any_float();
-    if (x.dim() == 0) return {};
-    bool keep = pick(2) != 0;
-    Exprs dims;
-    for (int64_t d = 0; d < x.dim(); ++d)
-      if (pick(2)) dims.push_back(d);
-    if (dims.empty()) dims.push_back(pick(x.dim()));
-    switch (pick(4)) {
-      case 0:
-        return ops::call1("sum.dim_IntList", {ops::call1("sigmoid", {x}), dims, keep});
-      case 1:
-        return ops::call1("mean.dim", {x, dims, keep});
-      case 2:
-        return ops::call1("amax", {x, dims, keep});
-      default:
-        return ops::call1("amin", {x, dims, keep});
-    }
-  }
-
-  Tensor view() {
-    const Tensor x = any();
-    Exprs sizes = sizes_of(x);
-    int64_t rank = x.dim();
-    if (pick(5) == 0 || rank == 0) return mark(ops::call1("unsqueeze", {x, Expr(pick(rank + 1))}), x);
-    int64_t d = pick(rank);
-    switch (pick(7)) {
-      case 0: {
-        std::vector<int64_t> order(static_cast<size_t>(rank));
-        for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int64_t>(i);
-        std::shuffle(order.begin(), order.end(), random_);
-        return mark(ops::call1("permute", {x, Exprs(order.begin(), order.end())}), x);
-      }
-      case 1:
-        return is_shared(x) ? Tensor() : mark(ops::call1("reshape", {x, Exprs{x.dim() ? numel(sizes) : Expr(1)}}), x);
-      case 2:
-        return mark(ops::call1("select.int", {x, Expr(d), Expr(0)}), x);
-      case 3:
-        return mark(ops::call1("slice.Tensor", {x, Expr(d), Expr(pick(2)), std::monostate{}, Expr(1 + pick(2))}), x);
-      case 4: {
-        Exprs wide = sizes;
-        wide.insert(wide.begin(), one_of(sizes_));
-        Tensor t = ops::call1("expand", {x, wide});
-        shared_.insert(recorder_.value_of(t)->name);
-        return t;
-      }
-      case 5:
-        return ops::call1("cat", {std::vector<Tensor>{x, x}, Expr(d)});
-      default:
-        return mark(ops::call("chunk", {x, Expr(1 + pick(2)), Expr(d)}).back(), x);
-    }
-  }
-  static Expr numel(const Exprs& sizes) {
-    Expr n = 1;
-    for (auto& s : sizes) n = n * s;
-    return n;
-  }
-  bool is_shared(const Tensor& t) { return shared_.count(recorder_.value_of(t)->name) > 0; }
-  // Views of tensors whose elements share memory cannot be written either.
-  Tensor mark(const Tensor& view, const Tensor& of) {
-    if (is_shared(of)) shared_.insert(recorder_.value_of(view)->name);
-    return view;
-  }
-
-  Tensor product() {
-    Tensor x = any_float();
-    if (x.dim() != 2) return {};
-    Tensor y = ops::call1("permute", {ops::call1("sigmoid", {x}), Exprs{1, 0}});
-    return ops::call1("mm", {ops::call1("tanh", {x}), y});
-  }
-
-  Tensor in_place() {
-    const Tensor x = any();
-    if (!is_float(x.dtype()) || is_shared(x)) return {};
-    switch (pick(4)) {
-      case 0:
-        return ops::call1("add_.Tensor", {x, 0.5});
-      case 1:
-        return ops::call1("mul_.Tensor", {x, -0.5});
-      case 2:
-        return ops::call1("tanh_", {x});
-      default: {
-        Tensor y = any_float();
-        return sizes_of(y) == sizes_of(x) ? ops::call1("copy_", {x, y}) : Tensor();
-      }
-    }
-  }
-
-  RandomGraphOptions options_;
-  std::mt19937_64 random_;
-  std::unique_ptr<Graph> graph_;
-  Recorder recorder_;
-  Exprs sizes_ = {1, 2, 3, 4, 7};
-  std::vector<Tensor> pool_;
-  std::set<std::string> shared_;  // names of values whose elements share memory
-};
+}
 
 }  // namespace
 
-std::unique_ptr<Graph> random_graph(uint64_t seed, const RandomGraphOptions& options) { return Generator(seed, options).run(); }
+RandomGenerator::RandomGenerator(uint64_t seed, const RandomGraphOptions& options)
+    : options_(options), random_(seed * 0x9E3779B97F4A7C15ull + 1), graph_(std::make_unique<Graph>()), recorder_(*graph_) {
+  using G = RandomGenerator;
+  families_ = {&G::unary,   &G::unary, &G::unary_exact, &G::binary,       &G::binary, &G::integer,   &G::compare, &G::choose,      &G::casts,
+               &G::reduce,  &G::reduce, &G::reduce_exact, &G::softmax,    &G::norm,   &G::view,      &G::view,    &G::strided_view, &G::rearrange,
+               &G::join,    &G::pad,   &G::index,       &G::scatter,      &G::scan,   &G::order,     &G::product, &G::product,     &G::convolution,
+               &G::pool,    &G::attention, &G::create};
+  if (options.in_place) families_.insert(families_.end(), {&G::in_place, &G::in_place, &G::in_place_part, &G::in_place_part});
+  if (options.data_dependent && chance(8)) families_.push_back(&G::data_dependent);
+  if (options.special_values && chance(6)) wild_ = true, families_.push_back(&G::special);
+}
 
-std::vector<Tensor> random_inputs(const Graph& g, uint64_t seed) {
+std::unique_ptr<Graph> RandomGenerator::run() {
+  graph_->name = "random";
+  if (options_.dynamic_sizes && chance(2)) sizes_.push_back(graph_->new_symbol("s", 2, 16, false));
+  if (chance(4)) sizes_.push_back(one_of<Expr>({16, 17, 33, 64}));
+  DispatchScope scope(recorder_);
+  for (int64_t i = 0, n = 1 + pick(3); i < n; ++i) {
+    Exprs sizes;
+    for (int64_t d = 0, rank = 1 + pick(3); d < rank; ++d) sizes.push_back(one_of(sizes_));
+    pool_.push_back(fresh_input(dtype(), sizes));
+  }
+  // An input whose size is the symbol alone, so that each symbol has a value.
+  for (size_t i = 0, n = graph_->symbols.size(); i < n; ++i) pool_.push_back(fresh_input(DType::F32, {graph_->symbols[i].expr}));
+  for (int tries = 0; static_cast<int>(graph_->nodes.size()) < options_.nodes && tries < options_.nodes * 20; ++tries) attempt();
+  auto output = [&](const Tensor& t) { graph_->outputs.push_back({recorder_.value_of(t), {}, -1}); };
+  for (int64_t i = 0, n = 1 + pick(3); i < n; ++i) output(any().t);
+  output(pool_.back().t);
+  for (auto& t : last_) output(t);
+  return std::move(graph_);
+}
+
+// What an operation refuses is left out again, together with the inputs, symbols and guards that it asked for.
+void RandomGenerator::attempt() {
+  size_t nodes = graph_->nodes.size(), guards = graph_->guards.size(), inputs = graph_->inputs.size(), symbols = graph_->symbols.size(),
+         pooled = pool_.size(), last = last_.size();
+  try {
+    auto made = (this->*one_of(families_))();
+    bool fine = graph_->guards.size() == guards;
+    for (auto& d : made) fine = fine && d.t.defined() && d.t.dim() <= 5;
+    for (auto& d : made)
+      if (auto n = numel(sizes_of(d.t)).maybe_constant()) fine = fine && *n <= 20000;
+    if (fine) {
+      pool_.insert(pool_.end(), made.begin(), made.end());
+      return;
+    }
+  } catch (const UserError&) {
+  }
+  graph_->guards.resize(guards);
+  graph_->nodes.resize(nodes);  // nothing but this attempt reads them
+  graph_->inputs.resize(inputs);
+  graph_->symbols.resize(symbols);
+  pool_.resize(pooled);
+  last_.resize(last);
+  drop_lost_values();
+}
+
+void RandomGenerator::drop_lost_values() {
+  std::set<const Value*> kept;
+  for (auto& in : graph_->inputs) kept.insert(in.value);
+  for (auto& n : graph_->nodes) kept.insert(n->results.begin(), n->results.end());
+  std::erase_if(graph_->values, [&](auto& v) { return !kept.count(v.get()); });
+  for (size_t i = 0; i < graph_->values.size(); ++i) graph_->values[i]->id = static_cast<int>(i);
+}
+
+DType RandomGenerator::dtype() {
+  static const std::vector<DType> kinds = {DType::F32, DType::F32, DType::F32,  DType::F32, DType::F64, DType::F16,
+                                           DType::BF16, DType::I64, DType::I32, DType::U8,  DType::Bool};
+  return options_.mixed_dtypes ? one_of(kinds) : DType::F32;
+}
+
+DType RandomGenerator::float_dtype() {
+  DType t = dtype();
+  return is_float(t) ? t : DType::F32;
+}
+
+Drawn RandomGenerator::fresh_input(DType t, const Exprs& sizes, InputKind kind) {
+  bool wild = wild_ && kind == InputKind::User && is_float(t) && chance(2);
+  std::string name = kind == InputKind::Parameter ? "weight" : wild ? "wild" : "x";
+  name += std::to_string(graph_->inputs.size());
+  Value* v = graph_->add_input({t, sizes, {}}, kind, name);
+  graph_->inputs.back().name = v->name;
+  if (kind == InputKind::Parameter) fill_parameters(*graph_);
+  Drawn d = exact(recorder_.proxy(v), is_bool(t) ? 1 : 2, is_float(t) ? 0.125 : 1, wild);
+  d.writable = kind == InputKind::User;
+  return d;
+}
+
+RandomGenerator::Exprs RandomGenerator::sizes_of(const Tensor& t) {
+  Exprs out;
+  for (auto& s : t.sym_sizes()) out.push_back(s.expr());
+  return out;
+}
+
+Expr RandomGenerator::numel(const Exprs& sizes) {
+  Expr n = 1;
+  for (auto& s : sizes) n = n * s;
+  return n;
+}
+
+RandomGenerator::Exprs RandomGenerator::some_dims(int64_t rank) {
+  Exprs dims;
+  for (int64_t d = 0; d < rank; ++d)
+    if (chance(2)) dims.push_back(chance(3) ? d - rank : d);
+  if (dims.empty()) dims.push_back(pick(rank));
+  return dims;
+}
+
+Drawn RandomGenerator::rough(Tensor t, bool wild) {
+  Drawn d{.t = std::move(t)};
+  d.wild = wild;
+  d.group = groups_++;
+  return d;
+}
+
+Drawn RandomGenerator::exact(Tensor t, double bound, double grain, bool wild) {
+  Drawn d = rough(std::move(t), wild);
+  if (!is_float(d.t.dtype())) grain = 1;
+  d.exact = fits(d.t.dtype(), bound, grain);
+  if (!d.exact && !is_float(d.t.dtype())) fail<UserError>("the values might not fit into the dtype");
+  d.bound = bound;
+  d.grain = grain;
+  return d;
+}
+
+Drawn RandomGenerator::derived(Tensor t, std::initializer_list<const Drawn*> from, double bound, double grain) {
+  bool all = true, wild = false;
+  for (auto* d : from) all = all && d->exact, wild = wild || d->wild;
+  return all ? exact(std::move(t), bound, grain, wild) : rough(std::move(t), wild);
+}
+
+Drawn RandomGenerator::view_of(Tensor t, const Drawn& of, bool writable) {
+  Drawn d = of;
+  d.t = std::move(t);
+  d.writable = of.writable && writable;
+  return d;
+}
+
+Drawn RandomGenerator::cast_to(const Drawn& x, DType t) {
+  // A number becomes an integer by a jump, and a huge one or NaN by no rule at all.
+  if (!is_float(t) && (!x.exact || (x.wild && !is_bool(t)))) fail<UserError>("only exact numbers become integers");
+  if (t == DType::U8 && x.t.dtype() != DType::Bool && x.t.dtype() != DType::U8) fail<UserError>("might be negative");
+  return derived(ops::call1("_to_copy", {x.t, t}), {&x}, is_bool(t) ? 1 : x.bound, is_float(t) ? x.grain : 1);
+}
+
+Drawn RandomGenerator::as_float(const Drawn& x) { return is_float(x.t.dtype()) ? x : cast_to(x, DType::F32); }
+
+Drawn RandomGenerator::tame(const Drawn& x) {
+  return x.wild ? rough(ops::call1("nan_to_num", {x.t, 0.0, 1.0, -1.0})) : x;
+}
+
+Drawn RandomGenerator::any_float() { return as_float(any()); }
+Drawn RandomGenerator::any_tame() { return tame(any_float()); }
+
+Drawn RandomGenerator::any_exact() {
+  for (int i = 0; i < 8; ++i)
+    if (const Drawn& d = any(); d.exact) return d;
+  fail<UserError>("no exact value was drawn");
+}
+
+Drawn RandomGenerator::any_rank(int64_t least, int64_t most) {
+  for (int i = 0; i < 8; ++i)
+    if (const Drawn& d = any(); d.t.dim() >= least && d.t.dim() <= most) return d;
+  fail<UserError>("no value of that rank was drawn");
+}
+
+Drawn RandomGenerator::partner(const Drawn& x) {
+  auto want = sizes_of(x.t);
+  std::vector<const Drawn*> fitting;
+  for (auto& d : pool_) {
+    auto have = sizes_of(d.t);
+    bool fine = true;
+    for (size_t k = 0; k < std::min(want.size(), have.size()); ++k) {
+      const Expr &a = want[want.size() - 1 - k], &b = have[have.size() - 1 - k];
+      fine = fine && (a == b || a == Expr(1) || b == Expr(1));
+    }
+    if (fine) fitting.push_back(&d);
+  }
+  return fitting.empty() ? x : *one_of(fitting);
+}
+
+Drawn RandomGenerator::bounded(const Drawn& x) { return rough(ops::call1(chance(2) ? "tanh" : "sigmoid", {tame(as_float(x)).t})); }
+
+Tensor RandomGenerator::index_into(const Exprs& sizes, const Expr& extent) {
+  Tensor raw;
+  for (int i = 0; i < 6 && !raw.defined(); ++i)
+    if (const Drawn& d = any(); d.exact && !d.wild && sizes_of(d.t) == sizes) raw = cast_to(d, DType::I64).t;
+  if (!raw.defined()) {
+    Expr n = sizes.empty() ? Expr(1) : sizes.back();
+    raw = ops::call1("expand", {ops::call1("add.Tensor", {ops::call1("arange", {n}), static_cast<double>(pick(4))}), sizes});
+    if (raw.dtype() != DType::I64) raw = ops::call1("_to_copy", {raw, DType::I64});
+  }
+  Tensor wrapped = ops::call1("remainder.Scalar", {raw, extent});
+  return chance(3) ? ops::call1("sub.Tensor", {wrapped, ops::call1("full", {Exprs{}, extent, DType::I64})}) : wrapped;
+}
+
+Tensor RandomGenerator::mask_of(const Drawn& x) {
+  for (int i = 0; i < 6; ++i)
+    if (const Drawn& d = any(); d.exact && sizes_of(d.t) == sizes_of(x.t))
+      return is_bool(d.t.dtype()) ? d.t : ops::call1("gt.Scalar", {d.t, 0.25});
+  Expr last = x.t.dim() ? sizes_of(x.t).back() : Expr(1);
+  Tensor line = ops::call1("eq.Scalar", {ops::call1("remainder.Scalar", {ops::call1("arange", {last}), Expr(2)}), 0.0});
+  return ops::call1("expand", {line, x.t.dim() ? sizes_of(x.t) : Exprs{1}});
+}
+
+// All that may share memory with x now holds parts of the result.
+void RandomGenerator::wrote(const Drawn& x, const Drawn& result) {
+  for (auto& d : pool_) {
+    if (d.group != x.group) continue;
+    d.wild = d.wild || result.wild;
+    d.exact = d.exact && result.exact;
+    d.bound = std::max(d.bound, result.bound);
+    d.grain = std::min(d.grain, result.grain);
+    d.exact = d.exact && fits(d.t.dtype(), d.bound, d.grain);
+  }
+}
+
+std::unique_ptr<Graph> random_graph(uint64_t seed, const RandomGraphOptions& options) { return RandomGenerator(seed, options).run(); }
+
+void fill_parameters(Graph& g) {
+  for (auto& in : g.inputs) {
+    if (in.kind == InputKind::User || in.data.defined()) continue;
+    std::vector<int64_t> sizes;
+    for (auto& s : in.value->type.sizes) sizes.push_back(s.constant());
+    uint64_t seed = 1469598103934665603ull;
+    for (char c : in.name) seed = (seed ^ static_cast<unsigned char>(c)) * 1099511628211ull;
+    std::mt19937_64 random(seed);
+    std::vector<double> values(static_cast<size_t>(product(sizes)));
+    for (auto& v : values) v = static_cast<double>(static_cast<int64_t>(random() % 17) - 8) / 8;
+    in.data = Tensor::of(values, sizes, in.value->type.dtype);
+  }
+}
+
+namespace {
+
+// The same elements in other memory: an offset, gaps, and the dimensions in another order.
+Tensor scattered(const Tensor& t, std::mt19937_64& random) {
+  if (t.dim() == 0 || t.numel() == 0) return t;
+  std::vector<size_t> order(static_cast<size_t>(t.dim()));
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::shuffle(order.begin(), order.end(), random);
+  std::vector<int64_t> strides(order.size());
+  int64_t step = 1 + static_cast<int64_t>(random() % 3), offset = static_cast<int64_t>(random() % 5);
+  for (size_t d : order) {
+    strides[d] = step;
+    step *= t.sizes()[d] + static_cast<int64_t>(random() % 2);
+  }
+  Tensor memory = Tensor::full({step + offset + 1}, 0, t.dtype());
+  Tensor view = memory.as_strided(t.sizes(), strides, offset);
+  copy_elements(t, view);
+  return view;
+}
+
+}  // namespace
+
+std::vector<Tensor> random_inputs(const Graph& g, uint64_t seed, bool strided) {
   std::mt19937_64 random(seed);
   BoundSymbols symbols;
   for (auto& s : g.symbols) {
+    if (s.unbacked) continue;
     const sym::Node& n = *s.expr.node();
     symbols.set(n.name, n.lo + static_cast<int64_t>(random() % static_cast<uint64_t>(std::min<int64_t>(n.hi - n.lo + 1, 8))));
   }
   std::vector<Tensor> out;
   for (auto& in : g.inputs) {
     if (in.kind != InputKind::User) continue;
+    DType t = in.value->type.dtype;
     auto sizes = symbols.values(in.value->type.sizes);
     std::vector<double> values(static_cast<size_t>(product(sizes)));
-    for (auto& v : values) v = static_cast<double>(static_cast<int64_t>(random() % 33) - 16) / 8;
-    out.push_back(Tensor::of(values, sizes, in.value->type.dtype));
+    for (auto& v : values) {
+      auto n = static_cast<int64_t>(random() % 33);
+      v = is_bool(t) ? static_cast<double>(n % 2) : t == DType::U8 ? static_cast<double>(n % 3) : static_cast<double>(n - 16) / 8;
+      if (!is_float(t)) v = std::floor(v);
+      if (in.name.rfind("wild", 0) != 0 || random() % 6) continue;
+      constexpr double kInfinity = std::numeric_limits<double>::infinity();
+      v = n % 3 == 0 ? std::nan("") : n % 3 == 1 ? kInfinity : -kInfinity;
+    }
+    Tensor made = Tensor::of(values, sizes, t);
+    out.push_back(strided && random() % 2 ? scattered(made, random) : made);
   }
   return out;
 }

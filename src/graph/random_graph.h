@@ -8,15 +8,23 @@ namespace toroid::graph {
 struct RandomGraphOptions {
   int nodes = 12;
   bool dynamic_sizes = true;
-  bool in_place = true;      // also writes through views; the functionalize pass must run before the interpreter can
-  bool mixed_dtypes = true;  // f64, f16, i64 and bool besides f32
+  bool in_place = true;        // also writes through views; the functionalize pass must run before the interpreter can
+  bool mixed_dtypes = true;    // f64, f16, bf16, i64, i32, u8 and bool besides f32
+  bool data_dependent = true;  // sizes that only a run tells (nonzero, masked_select), now and then
+  bool special_values = true;  // NaN and infinities in some inputs, and operations that make them
 };
 
-// Pointwise operations with broadcasting, reductions, views, casts, matrix products, in-place operations. Values stay moderate, so that
-// results can be compared with a tolerance. The same seed and options give the same graph.
+// Pointwise operations with broadcasting, reductions, views, joins, indexing, scans, sorts, products, convolutions, pools, norms,
+// attention, casts and in-place operations. Values stay moderate, and operations whose result jumps (comparisons, rounding, positions)
+// only read values that every evaluation order computes exactly, so that results can be compared with a tolerance. The same seed and
+// options give the same graph.
 std::unique_ptr<Graph> random_graph(uint64_t seed, const RandomGraphOptions& options = {});
 
-// Inputs that fit the graph; symbols get small random values.
-std::vector<Tensor> random_inputs(const Graph& g, uint64_t seed);
+// Gives each parameter the values that its name stands for. random_graph has done so; parsed text holds no data.
+void fill_parameters(Graph& g);
+
+// Inputs that fit the graph; symbols get small random values. Inputs named "wild..." hold NaN and infinities besides numbers; integer
+// inputs are not negative where the dtype has no negative values. `strided`: some of them are not row-major in memory.
+std::vector<Tensor> random_inputs(const Graph& g, uint64_t seed, bool strided = false);
 
 }  // namespace toroid::graph

@@ -146,7 +146,7 @@ void lower_cat(Lowering& l, const graph::Node& n) {
   const auto& list = std::get<std::vector<graph::Value*>>(n.args[0]);
   const TensorType& type = n.results[0]->type;
   size_t dim = static_cast<size_t>(ops::normal_dim(*n.op, reader.integer("dim"), type.dim()));
-  Place p = l.allocate(n.results[0]->name, type);
+  Place p = l.allocate_like(n.results[0], l.value(list[0]));
   Expr at = 0;
   for (auto* v : list) {
     Lazy part = l.value(v);

@@ -30,6 +30,11 @@ bool is_dense(const Place& p, const std::vector<Expr>& sizes) {
   return true;
 }
 
+namespace {
+// Loops only move complex numbers, and move a c64 as its eight bytes.
+DType memory_type(DType t) { return t == DType::C64 ? DType::I64 : t; }
+}  // namespace
+
 Lowering::Lowering(const graph::Graph& g, const LowerOptions& options) : graph_(g), options_(options) {
   program_.symbols = g.symbols;
   program_.guards = g.guards;
@@ -69,7 +74,10 @@ Lazy Lowering::at_place(const TensorType& type, Place place) {
   lazy.dtype = type.dtype;
   lazy.sizes = type.sizes;
   lazy.place = place;
-  lazy.at = [place, dtype = type.dtype](BodyBuilder& b, const Index& index) { return cast(b.load(place.buffer, dtype, flat_index(place, index)), ops::compute_type(dtype)); };
+  lazy.at = [place, dtype = type.dtype](BodyBuilder& b, const Index& index) {
+    S s = b.load(place.buffer, memory_type(dtype), flat_index(place, index));
+    return is_complex(dtype) ? s : cast(s, ops::compute_type(dtype));
+  };
   return lazy;
 }
 
@@ -80,9 +88,9 @@ Place Lowering::allocate(const std::string& name, const TensorType& type) {
   return p;
 }
 
-Place Lowering::allocate_like_operands(const graph::Value* v, const Lazy& lazy) {
+Place Lowering::allocate_like(const graph::Value* v, const Lazy& lazy) {
   Place p = allocate(v->name, v->type);
-  if (lazy.sizes.size() < 3 || !lazy.at) return p;
+  if (lazy.sizes.size() < 3 || lazy.sizes.size() != v->type.sizes.size()) return p;
   loop::Body body;
   BodyBuilder b(body);
   Index index;
@@ -100,13 +108,33 @@ Place Lowering::allocate_like_operands(const graph::Value* v, const Lazy& lazy) 
     if (order.size() != extended) continue;  // a broadcast operand says nothing
     std::stable_sort(order.begin(), order.end(), [](auto& x, auto& y) { return x.first > y.first; });
     Expr step = 1;
+    for (size_t d = 0; d < index.size(); ++d)
+      if (index[d].is_const() && !(v->type.sizes[d] == Expr(1))) return p;
     for (size_t k = order.size(); k-- > 0;) {
       p.strides[order[k].second] = step;
-      step = step * lazy.sizes[order[k].second];
+      step = step * v->type.sizes[order[k].second];
     }
     return p;
   }
   return p;
+}
+
+Place Lowering::allocate_reduced(const graph::Value* v, const Lazy& input, const std::vector<bool>& reduced) {
+  Lazy kept;  // the input as if each reduced dimension had one element
+  kept.dtype = input.dtype;
+  bool keep = v->type.sizes.size() == input.sizes.size();
+  for (size_t d = 0; d < reduced.size(); ++d)
+    if (!reduced[d] || keep) kept.sizes.push_back(reduced[d] ? Expr(1) : input.sizes[d]);
+  kept.at = [&input, &reduced, keep](BodyBuilder& b, const Index& at) {
+    Index index;
+    size_t next = 0;
+    for (bool r : reduced) {
+      index.push_back(r ? Expr(0) : at[next]);
+      next += !r || keep;
+    }
+    return input.at(b, index);
+  };
+  return allocate_like(v, kept);
 }
 
 choice::Node& Lowering::append(choice::Node node, const graph::Value* origin) {
@@ -123,7 +151,7 @@ void Lowering::fill(const Place& place, DType dtype, const std::vector<Expr>& si
     if (!index.back().is_const()) node.domain.vars.push_back({index.back(), false});
   }
   BodyBuilder b(node.body);
-  b.store(place.buffer, dtype, flat_index(place, index), element(b, index));
+  b.store(place.buffer, memory_type(dtype), flat_index(place, index), element(b, index));
   loop::eliminate_dead(node.body);
   append(std::move(node), origin);
 }
@@ -131,8 +159,8 @@ void Lowering::fill(const Place& place, DType dtype, const std::vector<Expr>& si
 Place Lowering::realize(const graph::Value* v, bool dense) {
   Lazy& lazy = values_.at(v);
   if (lazy.place && (!dense || is_dense(*lazy.place, lazy.sizes))) return *lazy.place;
-  TOROID_USER_CHECK(!is_complex(lazy.dtype) || lazy.place, "{}: complex tensors are only supported where they are in memory", v->name);
-  Place p = dense ? allocate(v->name, v->type) : allocate_like_operands(v, lazy);
+  TOROID_USER_CHECK(lazy.dtype != DType::C128 || lazy.place, "{}: views of c128 tensors that are not in memory are not supported", v->name);
+  Place p = dense ? allocate(v->name, v->type) : allocate_like(v, lazy);
   fill(p, lazy.dtype, lazy.sizes, lazy.at, v);
   if (!lazy.place) lazy = at_place(v->type, p);
   return p;
@@ -173,7 +201,7 @@ Place Lowering::strided(const graph::Value* v) {
 void Lowering::define(const graph::Value* v, Lazy lazy) {
   // Values with several readers are computed once, unless computing them again is no dearer than reading them back.
   constexpr int kCheapWork = 4, kCheapLoads = 2, kMaxInlineLoads = 12, kMaxInlineWork = 200;
-  bool again = !lazy.place && uses(v) > 1 && (lazy.work > kCheapWork || lazy.loads > kCheapLoads);
+  bool again = !lazy.place && uses(v) > 1 && (lazy.work > kCheapWork || lazy.loads > kCheapLoads || lazy.over_template);
   bool too_big = !lazy.place && (lazy.loads > kMaxInlineLoads || lazy.work > kMaxInlineWork);
   values_[v] = std::move(lazy);
   if (again || too_big || !options_.compose) realize(v);

@@ -26,6 +26,7 @@ struct Lazy {
   std::function<S(loop::BodyBuilder&, const Index&)> at;
   // Set when the elements are in memory.
   std::optional<Place> place;
+  bool over_template = false;  // reads the result of a template, whose epilogue it can become
   int work = 0;    // scalar operations that one element costs, transcendental ones counted as several
   int loads = 1;   // memory reads that one element costs
 };
@@ -51,6 +52,10 @@ class Lowering {
   // A place for an operand whose index map is linear over a realized buffer (views of it included), else realizes.
   Place strided(const graph::Value* v);
   Lazy at_place(const TensorType& type, Place place);
+  // Memory for a value whose dimensions lie in the order in which those of `like` do (channels last stays channels last).
+  Place allocate_like(const graph::Value* v, const Lazy& like);
+  // The same for the result of a reduction of `input` over some dimensions.
+  Place allocate_reduced(const graph::Value* v, const Lazy& input, const std::vector<bool>& reduced);
   // A new dense buffer for a result.
   Place allocate(const std::string& name, const TensorType& type);
   // A new loop variable; the constant 0 for an extent of 1.
@@ -79,9 +84,6 @@ class Lowering {
   void settle_readers(int buffer, const graph::Value* except);
   void lower_inputs();
   void lower_outputs();
-
-  // Memory for a value whose dimensions lie in the order in which its operands' do (channels last stays channels last).
-  Place allocate_like_operands(const graph::Value* v, const Lazy& lazy);
 
   const graph::Graph& graph_;
   LowerOptions options_;

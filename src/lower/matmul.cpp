@@ -99,12 +99,19 @@ Place realize_channels_last(Lowering& l, const graph::Value* v) {
   return copy;
 }
 
+// The result of a template at `out`.
+void define_template_result(Lowering& l, const graph::Node& n, const Place& out) {
+  Lazy lazy = l.at_place(n.results[0]->type, out);
+  lazy.over_template = true;
+  l.define(n.results[0], std::move(lazy));
+}
+
 // The domain of a template node over `sizes`, and the store of its accumulator.
 void store_accumulator(Lowering& l, choice::Node& node, const std::vector<Expr>& sizes, const Place& out, DType accumulate, DType dtype) {
   Index index;
   for (auto& s : sizes) {
     Expr var = l.fresh_symbol(s, false);  // kept even when the extent is 1: templates name their variables
-    index.push_back(var);
+    index.push_back(s == Expr(1) ? Expr(0) : var);
     node.domain.vars.push_back({var, false});
   }
   BodyBuilder b(node.body);
@@ -134,6 +141,7 @@ void lower_matmul(Lowering& l, const graph::Node& n) {
     node.problem = g;
     store_accumulator(l, node, type.sizes, out, g.accumulate, type.dtype);
     l.append(std::move(node), n.results[0]);
+    return define_template_result(l, n, out);
   } else {
     Lazy a = l.value(av), b = l.value(bv);
     if (!a.place && a.work > 2) l.realize(av), a = l.value(av);
@@ -197,12 +205,12 @@ void lower_convolution(Lowering& l, const graph::Node& n) {
     node.body.steps.clear();
     BodyBuilder builder(node.body);
     Index index;
-    for (auto& v : node.domain.vars) index.push_back(v.symbol);
+    for (auto& v : node.domain.vars) index.push_back(v.extent() == Expr(1) ? Expr(0) : v.symbol);
     S sum = builder.accumulator(DType::F32) + cast(b.at(builder, {index[1]}), DType::F32);
     builder.store(out.buffer, type.dtype, flat_index(out, index), sum);
   }
   l.append(std::move(node), n.results[0]);
-  l.define(n.results[0], l.at_place(type, out));
+  define_template_result(l, n, out);
 }
 
 void lower_attention(Lowering& l, const graph::Node& n) {
@@ -248,7 +256,7 @@ void lower_attention(Lowering& l, const graph::Node& n) {
   out.strides = {type.sizes[1] * type.sizes[2] * type.sizes[3], type.sizes[3], type.sizes[1] * type.sizes[3], 1};
   store_accumulator(l, node, type.sizes, out, DType::F32, type.dtype);
   l.append(std::move(node), n.results[0]);
-  l.define(n.results[0], l.at_place(type, out));
+  define_template_result(l, n, out);
 }
 
 }  // namespace toroid::lower

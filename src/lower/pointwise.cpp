@@ -83,6 +83,7 @@ void lower_pointwise(Lowering& l, const graph::Node& n) {
     if (o.lazy) {
       out.work += o.lazy->work;
       out.loads += o.lazy->loads;
+      out.over_template = out.over_template || o.lazy->over_template;
     }
   auto formula = [&op, types, compute](ScalarBuilder&, std::vector<S> inputs) {
     ops::FormulaCall f(op, *types);
@@ -152,6 +153,7 @@ void lower_view(Lowering& l, const graph::Node& n) {
     out.sizes = n.results[r]->type.sizes;
     out.work = input.work;
     out.loads = input.loads;
+    out.over_template = input.over_template;
     const ops::Op* op = n.op;
     out.at = [input, op, types, r](BodyBuilder& b, const Index& index) { return input.at(b, op->index_map(ops::TypeReader(*op, *types), r, index)); };
     if (input.place) {  // a view of memory whose index map is linear is itself a place
@@ -231,7 +233,7 @@ void lower_reduction(Lowering& l, const graph::Node& n) {
     else if (keep) out_index.push_back(0);
   }
   if (out_index.size() != n.results[0]->type.sizes.size()) out_index.resize(n.results[0]->type.sizes.size(), 0);
-  Place p = l.allocate(n.results[0]->name, n.results[0]->type);
+  Place p = l.allocate_reduced(n.results[0], input, reduced);
   BodyBuilder b(node.body);
   S v = b.reduce(kind, cast(input.at(b, index), element));
   b.store(p.buffer, result, flat_index(p, out_index), v);

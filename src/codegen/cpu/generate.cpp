@@ -261,9 +261,8 @@ CpuKernel generate_convolution(const choice::Node& node, const choice::Convoluti
 }
 
 AttentionOperand attention_operand(const Operand& o, Slots& slots) {
-  TOROID_CHECK(o.offset == Expr(0), "an attention operand must start at the beginning of its buffer");
   return {slots.buffer(o.buffer),  o.dtype, slots.text(o.strides[0]), slots.text(o.strides[1]), slots.text(o.strides[2]),
-          slots.text(o.strides[3])};
+          slots.text(o.strides[3]), slots.text(o.offset)};
 }
 
 CpuKernel generate_attention(const choice::Node& node, const choice::Attention& a, device::Isa isa) {
@@ -319,10 +318,9 @@ bool supports(const choice::Convolution& c, bool constant_weight, device::Isa is
 }
 
 bool supports(const choice::Attention& a, device::Isa isa) {
-  auto fine = [](const Operand& o) { return o.buffer < 0 || o.offset == Expr(0); };
   auto dtype = [](DType t) { return t == DType::F32 || is_half(t); };
-  return isa != device::Isa::Scalar && dtype(a.q.dtype) && dtype(a.k.dtype) && dtype(a.v.dtype) && fine(a.q) && fine(a.k) && fine(a.v) &&
-         fine(a.mask) && (a.mask.buffer < 0 || a.mask.dtype == DType::Bool || dtype(a.mask.dtype));
+  return isa != device::Isa::Scalar && dtype(a.q.dtype) && dtype(a.k.dtype) && dtype(a.v.dtype) &&
+         (a.mask.buffer < 0 || a.mask.dtype == DType::Bool || dtype(a.mask.dtype));
 }
 
 CpuKernel generate(const choice::Node& node, choice::Program& program, device::Isa isa, ConstantMemory& constants) {

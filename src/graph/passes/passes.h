@@ -30,6 +30,9 @@ std::unique_ptr<Graph> dce(const Graph& g);
 // Makes parameters and unchanged buffers constants.
 std::unique_ptr<Graph> freeze(const Graph& g);
 
+// Joins matrix products of one input with several constant weights (query, key, value; gate, up) into one product and slices of it.
+std::unique_ptr<Graph> merge_linear(const Graph& g);
+
 // Multiplies batch normalisation with constant statistics into the constant weights of the convolution or linear layer before it.
 std::unique_ptr<Graph> fold_conv_bn(const Graph& g);
 

@@ -14,6 +14,7 @@ constexpr PassRow kPasses[] = {
     {"simplify", simplify, true, "Removes what changes nothing; merges views and casts."},
     {"constant_fold", constant_fold, true, "Computes what depends on constants alone."},
     {"cse", cse, true, "Computes equal things once."},
+    {"merge_linear", merge_linear, false, "Joins products that share an input."},
     {"dce", dce, true, "Drops what no output needs."},
 };
 
@@ -24,7 +25,9 @@ std::span<const PassRow> all_passes() { return kPasses; }
 std::vector<PassRow> default_passes(bool freeze, bool keep_templates) {
   std::vector<const char*> names = {"functionalize"};
   if (freeze) names.insert(names.end(), {"freeze", "dce", "fold_conv_bn"});
-  names.insert(names.end(), {keep_templates ? "decompose_keeping_templates" : "decompose", "simplify", "constant_fold", "cse", "dce"});
+  names.insert(names.end(), {keep_templates ? "decompose_keeping_templates" : "decompose", "simplify", "constant_fold", "cse"});
+  if (freeze && keep_templates) names.push_back("merge_linear");
+  names.push_back("dce");
   std::vector<PassRow> rows;
   for (auto* name : names) rows.push_back(find_pass(name));
   return rows;

@@ -135,18 +135,14 @@ std::vector<Tensor> linear_rule(const CallReader& c) {
   TOROID_USER_CHECK(w.dim() == 1 || w.dim() == 2, "linear: the weight must have 1 or 2 dimensions, it has {}", w.dim());
   TOROID_USER_CHECK(x.dim() >= 1, "linear: the input must have at least one dimension");
   Tensor wt = w.dim() == 2 ? permute(w, {1, 0}) : w;
-  Tensor y;
-  if (w.dim() == 2 && x.dim() != 2) {
-    Sizes sizes = sizes_of(x);
-    Expr k = sizes.back();
-    sizes.pop_back();
-    y = mm(reshape(x, {product_of(sizes), k}), wt);
-    sizes.push_back(extent(w, 0));
-    y = reshape(y, sizes);
-  } else {
-    y = matmul(c, x, wt);
-  }
-  return {bias.defined() ? add(y, bias) : y};
+  auto with_bias = [&](const Tensor& y) { return bias.defined() ? add(y, bias) : y; };
+  if (w.dim() == 1 || x.dim() == 2) return {with_bias(matmul(c, x, wt))};
+  // One matrix of all rows; the bias is added to it while it is one, where it can be the product's epilogue.
+  Sizes sizes = sizes_of(x);
+  Expr k = sizes.back();
+  sizes.back() = extent(w, 0);
+  Sizes rows(sizes.begin(), sizes.end() - 1);
+  return {reshape(with_bias(mm(reshape(x, {product_of(rows), k}), wt)), sizes)};
 }
 
 // sum over sumdim of the broadcast product of three tensors, each first given size-1 dimensions at the positions in expandN.

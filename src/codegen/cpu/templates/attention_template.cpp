@@ -82,7 +82,7 @@ static void @NAME@_product(int64_t rows, const float* a, int64_t row_step, int64
 }
 
 std::string address(const AttentionOperand& o, const std::string& type, const std::string& head) {
-  return fmt::format("(const {}*)bufs[{}] + batch * ({}) + {} * ({})", type, o.buffer, o.batch_stride, head, o.head_stride);
+  return fmt::format("(const {}*)bufs[{}] + ({}) + batch * ({}) + {} * ({})", type, o.buffer, o.offset, o.batch_stride, head, o.head_stride);
 }
 
 // Statements that add the mask to scores[n - n0][lane], or that put -infinity where it masks out.

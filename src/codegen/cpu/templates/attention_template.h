@@ -13,6 +13,7 @@ struct AttentionOperand {
   int buffer = 0;
   DType type = DType::F32;
   std::string batch_stride = "0", head_stride = "0", row_stride = "0", column_stride = "1";
+  std::string offset = "0";  // of the first element, in elements
 };
 
 enum class AttentionMask {

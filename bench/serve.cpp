@@ -1,0 +1,179 @@
+// Serves one exported model for comparisons with other runtimes: loads it once, then runs it as often as each line of stdin says.
+//   bench_serve MODEL.pt2 IN.safetensors [--expect OUT.safetensors] [--profile RUNS]
+// Prints "ready {...}" when the model is compiled, warm and compared with the expected outputs. Then a line "N" on stdin runs it N times
+// and prints the microseconds of each run on one line. With --profile it prints what each step costs instead, as JSON lines.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <iostream>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compile/model.h"
+#include "import/pt2_importer.h"
+#include "toroid/error.h"
+#include "toroid/model.h"
+
+namespace {
+
+using namespace toroid;
+using Clock = std::chrono::steady_clock;
+
+struct Args {
+  std::string model, inputs, expected;
+  int64_t profile_runs = 0;
+};
+
+constexpr int64_t kMaxRuns = 1'000'000;
+
+std::optional<int64_t> parse_count(std::string_view text) {
+  int64_t value = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 1 || value > kMaxRuns) return std::nullopt;
+  return value;
+}
+
+std::optional<Args> parse(int argc, char** argv) {
+  Args args;
+  for (int i = 1; i < argc; ++i) {
+    std::string word = argv[i];
+    bool has_value = i + 1 < argc;
+    if (word == "--expect" && has_value) {
+      args.expected = argv[++i];
+    } else if (word == "--profile" && has_value) {
+      auto runs = parse_count(argv[++i]);
+      if (!runs) return std::nullopt;
+      args.profile_runs = *runs;
+    } else if (args.model.empty() && !word.starts_with("--")) {
+      args.model = word;
+    } else if (args.inputs.empty() && !word.starts_with("--")) {
+      args.inputs = word;
+    } else {
+      return std::nullopt;
+    }
+  }
+  if (args.inputs.empty()) return std::nullopt;
+  return args;
+}
+
+// In the order of their keys, "000", "001", ..., which is the order of the arguments. Copies, so that they are aligned as tensors are that
+// a program makes: in the file they are not.
+std::vector<Tensor> tensors_in_order(const std::string& path) {
+  std::vector<Tensor> out;
+  for (auto& [name, tensor] : load_tensors(path)) {
+    out.push_back(Tensor::empty(tensor.sizes(), tensor.dtype()));
+    std::memcpy(out.back().raw_data(), tensor.raw_data(), static_cast<size_t>(tensor.numel()) * size_of(tensor.dtype()));
+  }
+  return out;
+}
+
+struct Difference {
+  double absolute = 0, relative = 0;  // relative to the largest magnitude expected
+};
+
+Difference compare(const std::vector<Tensor>& got, const std::vector<Tensor>& expected) {
+  if (got.size() != expected.size())
+    throw UserError(fmt::format("the model returned {} tensors, expected {}", got.size(), expected.size()));
+  Difference out;
+  for (size_t i = 0; i < got.size(); ++i) {
+    if (!got[i].defined() || got[i].sizes() != expected[i].sizes())
+      throw UserError(fmt::format("output {} has other sizes than expected", i));
+    auto a = got[i].to_vector(), b = expected[i].to_vector();
+    double largest = 0, worst = 0;
+    for (size_t k = 0; k < a.size(); ++k) {
+      largest = std::max(largest, std::abs(b[k]));
+      double difference = std::abs(a[k] - b[k]);
+      worst = std::isnan(difference) ? HUGE_VAL : std::max(worst, difference);
+    }
+    out.absolute = std::max(out.absolute, worst);
+    out.relative = std::max(out.relative, worst == 0 ? 0 : worst / largest);
+  }
+  return out;
+}
+
+struct StepCost {
+  std::vector<int64_t> ns;  // one entry a run, the sum over the step's calls
+  int64_t calls = 0;
+};
+
+// Costs of each step by name, dearest first. Steps of one name (equal kernels) are added up.
+void profile(compiler::CompiledModel& model, const std::vector<Tensor>& inputs, int64_t runs) {
+  std::map<std::string, StepCost> costs;
+  std::vector<int64_t> totals;
+  size_t run = 0;
+  model.executable().observe([&](const std::string& step, int64_t ns) {
+    auto& cost = costs[step];
+    cost.ns.resize(static_cast<size_t>(runs));
+    cost.ns[run] += ns;
+    ++cost.calls;
+  });
+  for (; run < static_cast<size_t>(runs); ++run) {
+    auto start = Clock::now();
+    model.run(inputs);
+    totals.push_back(std::chrono::nanoseconds(Clock::now() - start).count());
+  }
+  auto median = [](std::vector<int64_t> v) {
+    std::nth_element(v.begin(), v.begin() + static_cast<int64_t>(v.size() / 2), v.end());
+    return static_cast<double>(v[v.size() / 2]) / 1e3;
+  };
+  std::vector<std::pair<double, std::string>> rows;
+  for (auto& [name, cost] : costs) rows.emplace_back(median(cost.ns), name);
+  std::sort(rows.rbegin(), rows.rend());
+  fmt::print("{{\"total_us\": {:.1f}, \"runs\": {}}}\n", median(totals), runs);
+  for (auto& [us, name] : rows) fmt::print("{{\"us\": {:.1f}, \"calls\": {}, \"step\": \"{}\"}}\n", us, costs[name].calls / runs, name);
+}
+
+void serve(compiler::CompiledModel& model, const std::vector<Tensor>& inputs) {
+  std::string line;
+  while (std::getline(std::cin, line)) {
+    auto count = parse_count(line);
+    if (!count) throw UserError(fmt::format("\"{}\" is no number of runs; expected 1 to {}", line, kMaxRuns));
+    std::string times;
+    for (int64_t i = 0; i < *count; ++i) {
+      auto start = Clock::now();
+      auto outputs = model.run(inputs);
+      std::chrono::duration<double, std::micro> us = Clock::now() - start;
+      times += fmt::format("{}{:.2f}", i ? " " : "", us.count());
+    }
+    fmt::print("{}\n", times);
+    std::fflush(stdout);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  auto args = parse(argc, argv);
+  if (!args) {
+    fmt::print(stderr, "usage: bench_serve MODEL.pt2 IN.safetensors [--expect OUT.safetensors] [--profile RUNS]\n");
+    return 2;
+  }
+  try {
+    auto start = Clock::now();
+    auto model = compiler::CompiledModel::compile(import::load_model(args->model));
+    double load_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+    auto inputs = tensors_in_order(args->inputs);
+    auto outputs = model.run(inputs);
+    Difference difference;
+    if (!args->expected.empty()) difference = compare(outputs, tensors_in_order(args->expected));
+    const auto& report = model.report();
+    fmt::print("ready {{\"load_ms\": {:.1f}, \"kernels\": {}, \"host_calls\": {}, \"max_abs\": {:.3g}, \"max_rel\": {:.3g}}}\n", load_ms,
+               report.kernels, report.host_calls, difference.absolute, difference.relative);
+    std::fflush(stdout);
+    if (args->profile_runs)
+      profile(model, inputs, args->profile_runs);
+    else
+      serve(model, inputs);
+    return 0;
+  } catch (const Error& e) {
+    fmt::print(stderr, "bench_serve: {}\n", e.what());
+    return 1;
+  }
+}

@@ -1,0 +1,47 @@
+// Where the parameters of new modules get their dtype and first values from.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "toroid/tensor.h"
+
+namespace toroid::nn {
+
+// A stream of random tensors: equal seeds and equal orders of calls give equal tensors, on every machine. Copies share the stream.
+class Init {
+ public:
+  explicit Init(uint64_t seed, DType dtype = DType::F32);
+  // The stream of the process, which manual_seed() restarts.
+  static Init standard(DType dtype = DType::F32);
+  // Tensors of the right sizes without memory of their own, to be replaced by Module::load_state(). All elements are one zero.
+  static Init shapes_only(DType dtype = DType::F32);
+
+  DType dtype() const { return dtype_; }
+  // UserError for a negative size.
+  Tensor uniform(const std::vector<int64_t>& sizes, double low, double high) const;
+  Tensor normal(const std::vector<int64_t>& sizes, double mean, double deviation) const;
+  Tensor constant(const std::vector<int64_t>& sizes, double value) const;
+  // What torch.nn gives the weights of linear layers and convolutions: uniform within 1 / sqrt(fan_in).
+  Tensor kaiming_uniform(const std::vector<int64_t>& sizes, int64_t fan_in) const;
+  // Uniform within sqrt(6 / (fan_in + fan_out)).
+  Tensor xavier_uniform(const std::vector<int64_t>& sizes, int64_t fan_in, int64_t fan_out) const;
+
+ private:
+  struct Stream {
+    std::atomic<uint64_t> seed{0}, next{0};
+  };
+  Init(std::shared_ptr<Stream> stream, DType dtype) : stream_(std::move(stream)), dtype_(dtype) {}
+  static const std::shared_ptr<Stream>& process_stream();
+  friend void manual_seed(uint64_t seed);
+
+  std::shared_ptr<Stream> stream_;  // null: shapes only
+  DType dtype_;
+};
+
+// Restarts the stream of Init::standard().
+void manual_seed(uint64_t seed);
+
+}  // namespace toroid::nn

@@ -1,0 +1,118 @@
+// Module: named parameters, buffers and child modules, as in torch.nn.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "toroid/nn/init.h"
+#include "toroid/tensor.h"
+
+namespace toroid::nn {
+
+using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
+
+// The base of all modules. A module has a forward() of its own signature. Its tensors are members that it names in its constructor.
+// Modules are neither copied nor moved; to compile one: compile([&](const Tensor& x) { return module.forward(x); }).
+class Module {
+ public:
+  Module() = default;
+  virtual ~Module() = default;
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
+
+  // All parameters, those of children included, by path ("encoder.layer.0.output.dense.weight"), in the order of their registration.
+  // A tensor that stands under two names comes twice.
+  NamedTensors named_parameters() const;
+  // Tensors that belong to the module without being trained, such as running statistics.
+  NamedTensors named_buffers() const;
+  // Each parameter once.
+  std::vector<Tensor> parameters() const;
+  // Elements of all parameters, each counted once.
+  int64_t parameter_count() const;
+  std::vector<std::pair<std::string, Module*>> named_children() const { return children_; }
+
+  // Parameters and persistent buffers by path, which load_state() takes.
+  std::map<std::string, Tensor> state() const;
+  // Makes the given tensors the module's own (they are shared, not copied; other dtypes are converted). UserError that lists the names that
+  // are missing, that the module does not have, and those of other sizes; the module is unchanged then. Without `strict`, missing
+  // and unknown names are ignored. Functions compiled before keep the former tensors: load first.
+  void load_state(const std::map<std::string, Tensor>& state, bool strict = true);
+
+  // Replaces every parameter and float buffer by one of another dtype.
+  void to(DType dtype);
+  // Dropout and batch statistics are in use while training. Modules start in evaluation.
+  void train(bool on = true);
+  void eval() { train(false); }
+  bool is_training() const { return training_; }
+  // Marks all parameters.
+  void requires_grad(bool on = true);
+
+ protected:
+  // Names a member. The object that is given must live as long as the module. An undefined parameter (no bias) has no name.
+  void add_parameter(const std::string& name, Tensor& member);
+  void add_buffer(const std::string& name, Tensor& member, bool persistent = true);
+  void add_child(const std::string& name, Module& child);
+
+ private:
+  struct Slot {
+    std::string name;
+    Tensor* tensor;
+    bool buffer, persistent;
+  };
+  template <class F>
+  void for_each_slot(const std::string& prefix, F&& f) const;
+
+  std::vector<Slot> slots_;
+  std::vector<std::pair<std::string, Module*>> children_;
+  bool training_ = false;
+};
+
+// A module from one tensor to one tensor.
+class Layer : public Module {
+ public:
+  virtual Tensor forward(const Tensor& x) = 0;
+  Tensor operator()(const Tensor& x) { return forward(x); }
+};
+
+// Modules under the names "0", "1", ...
+template <class M>
+class ModuleList : public Module {
+ public:
+  template <class... A>
+  M& emplace(A&&... args) {
+    items_.push_back(std::make_unique<M>(std::forward<A>(args)...));
+    add_child(std::to_string(items_.size() - 1), *items_.back());
+    return *items_.back();
+  }
+  size_t size() const { return items_.size(); }
+  M& operator[](size_t i) { return *items_.at(i); }
+  auto begin() { return items_.begin(); }
+  auto end() { return items_.end(); }
+
+ private:
+  std::vector<std::unique_ptr<M>> items_;
+};
+
+// Layers one after the other, under the names "0", "1", ...
+class Sequential : public Layer {
+ public:
+  Sequential() = default;
+  template <class L, class... A>
+  L& add(A&&... args) {
+    auto layer = std::make_unique<L>(std::forward<A>(args)...);
+    L& out = *layer;
+    layers_.push_back(std::move(layer));
+    add_child(std::to_string(layers_.size() - 1), out);
+    return out;
+  }
+  size_t size() const { return layers_.size(); }
+  Tensor forward(const Tensor& x) override;
+
+ private:
+  std::vector<std::unique_ptr<Layer>> layers_;
+};
+
+}  // namespace toroid::nn

@@ -1,0 +1,118 @@
+#include <map>
+
+#include "graph/passes/passes.h"
+#include "graph/passes/rebuild.h"
+
+namespace toroid::graph {
+namespace {
+
+// x . W^T, perhaps + bias, with constant W [n, k] and bias [n].
+struct Linear {
+  const Node* product = nullptr;
+  const Node* sum = nullptr;  // nullptr: no bias
+  Tensor weight, bias;
+  const Node* last() const { return sum ? sum : product; }
+};
+
+Tensor constant_of(const Graph& g, const Value* v) {
+  for (auto& in : g.inputs)
+    if (in.value == v && in.kind == InputKind::Constant) return in.data;
+  return {};
+}
+
+const Value* operand(const Node& n, size_t i) {
+  auto* v = std::get_if<Value*>(&n.args[i]);
+  return v ? *v : nullptr;
+}
+
+std::optional<Linear> match(const Graph& g, const Node& n, const std::map<const Value*, std::vector<const Node*>>& users) {
+  if (n.op->name != "mm") return std::nullopt;
+  const Value* b = operand(n, 1);
+  if (!b->producer || b->producer->op->name != "permute") return std::nullopt;
+  Linear l{&n, nullptr, constant_of(g, operand(*b->producer, 0)), {}};
+  if (!l.weight.defined()) return std::nullopt;
+  auto it = users.find(n.results[0]);
+  if (it == users.end() || it->second.size() != 1) return l;
+  const Node* user = it->second[0];
+  if (user->op->name != "add.Tensor") return l;
+  const Value *x = operand(*user, 0), *y = operand(*user, 1);
+  const Value* other = x == n.results[0] ? y : x;
+  auto* alpha = std::get_if<Expr>(&user->args[2]);
+  Tensor bias = other ? constant_of(g, other) : Tensor();
+  if (alpha && *alpha == Expr(1) && bias.defined() && bias.sizes().size() == 1 && bias.sizes()[0] == l.weight.sizes()[0] && bias.dtype() == l.weight.dtype()) {
+    l.sum = user;
+    l.bias = bias;
+  }
+  return l;
+}
+
+// Constants one below the other.
+Tensor stack_rows(const std::vector<Tensor>& parts) {
+  std::vector<int64_t> sizes = parts[0].sizes();
+  sizes[0] = 0;
+  for (auto& p : parts) sizes[0] += p.sizes()[0];
+  Tensor out = Tensor::empty(sizes, parts[0].dtype());
+  auto strides = contiguous_strides(sizes);
+  int64_t row = 0;
+  for (auto& p : parts) {
+    copy_elements(p, out.as_strided(p.sizes(), strides, row * strides[0]));
+    row += p.sizes()[0];
+  }
+  return out;
+}
+
+}  // namespace
+
+std::unique_ptr<Graph> merge_linear(const Graph& g) {
+  std::map<const Value*, std::vector<const Node*>> users;
+  for (auto& n : g.nodes) for_each_operand(*n, [&](const Value* v) { users[v].push_back(n.get()); });
+  for (auto& o : g.outputs)
+    if (o.value) users[o.value].push_back(nullptr);
+  std::map<const Value*, std::vector<Linear>> by_input;
+  for (auto& n : g.nodes)
+    if (auto l = match(g, *n, users)) {
+      auto& same = by_input[operand(*n, 0)];
+      bool fits = same.empty() || (same[0].weight.dtype() == l->weight.dtype() && (same[0].sum != nullptr) == (l->sum != nullptr));
+      if (fits) same.push_back(std::move(*l));
+    }
+  std::map<const Node*, const std::vector<Linear>*> groups;
+  for (auto& [input, list] : by_input)
+    if (list.size() > 1)
+      for (auto& l : list) {
+        groups[l.product] = &list;
+        if (l.sum) groups[l.sum] = &list;
+      }
+  if (groups.empty()) return nullptr;
+
+  Rebuild out(g);
+  std::map<const Node*, Tensor> results;  // of the members' last nodes
+  for (auto& n : g.nodes) {
+    auto it = groups.find(n.get());
+    if (it == groups.end()) {
+      out.copy(*n);
+      continue;
+    }
+    const auto& list = *it->second;
+    if (!results.count(list[0].last())) {
+      out.recorder().set_where(n->where);
+      std::vector<Tensor> weights, biases;
+      for (auto& l : list) {
+        weights.push_back(l.weight);
+        biases.push_back(l.bias);
+      }
+      Tensor w = ops::call1("permute", {stack_rows(weights), std::vector<Expr>{1, 0}});
+      Tensor y = ops::call1("mm", {out.at(operand(*list[0].product, 0)), w});
+      if (list[0].sum) y = ops::call1("add.Tensor", {y, stack_rows(biases)});
+      int64_t column = 0;
+      for (auto& l : list) {
+        int64_t next = column + l.weight.sizes()[0];
+        results[l.last()] = ops::call1("slice.Tensor", {y, Expr(1), Expr(column), Expr(next)});
+        column = next;
+      }
+    }
+    if (auto r = results.find(n.get()); r != results.end()) out.set(n->results[0], r->second);
+  }
+  return out.finish();
+}
+
+}  // namespace toroid::graph

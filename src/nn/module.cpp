@@ -1,0 +1,141 @@
+#include "toroid/nn/module.h"
+
+#include <algorithm>
+#include <set>
+
+#include <fmt/ranges.h>
+
+#include "nn/errors.h"
+#include "toroid/ops.h"
+
+namespace toroid::nn {
+namespace {
+
+std::string sizes_text(const Tensor& t) { return fmt::format("[{}]", fmt::join(t.sizes(), ", ")); }
+
+// The first names of a list, for a message.
+std::string some_of(const std::vector<std::string>& names) {
+  constexpr size_t kShown = 8;
+  std::string out = fmt::format("{}", fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), kShown)), ", "));
+  return names.size() > kShown ? fmt::format("{} and {} more", out, names.size() - kShown) : out;
+}
+
+}  // namespace
+
+template <class F>
+void Module::for_each_slot(const std::string& prefix, F&& f) const {
+  for (auto& s : slots_)
+    if (s.tensor->defined()) f(prefix + s.name, s);
+  for (auto& [name, child] : children_) child->for_each_slot(prefix + name + ".", f);
+}
+
+void Module::add_parameter(const std::string& name, Tensor& member) { slots_.push_back({name, &member, false, true}); }
+void Module::add_buffer(const std::string& name, Tensor& member, bool persistent) { slots_.push_back({name, &member, true, persistent}); }
+
+void Module::add_child(const std::string& name, Module& child) {
+  children_.emplace_back(name, &child);
+  child.train(training_);
+}
+
+NamedTensors Module::named_parameters() const {
+  NamedTensors out;
+  for_each_slot("", [&](std::string name, const Slot& s) {
+    if (!s.buffer) out.emplace_back(std::move(name), *s.tensor);
+  });
+  return out;
+}
+
+NamedTensors Module::named_buffers() const {
+  NamedTensors out;
+  for_each_slot("", [&](std::string name, const Slot& s) {
+    if (s.buffer) out.emplace_back(std::move(name), *s.tensor);
+  });
+  return out;
+}
+
+std::vector<Tensor> Module::parameters() const {
+  std::vector<Tensor> out;
+  std::set<const TensorImpl*> seen;
+  for (auto& [name, t] : named_parameters())
+    if (seen.insert(t.impl()).second) out.push_back(t);
+  return out;
+}
+
+int64_t Module::parameter_count() const {
+  int64_t n = 0;
+  for (auto& t : parameters()) n += t.numel();
+  return n;
+}
+
+std::map<std::string, Tensor> Module::state() const {
+  std::map<std::string, Tensor> out;
+  for_each_slot("", [&](const std::string& name, const Slot& s) {
+    if (s.persistent) out[name] = *s.tensor;
+  });
+  return out;
+}
+
+void Module::load_state(const std::map<std::string, Tensor>& state, bool strict) {
+  std::vector<std::string> missing, unexpected, unfit;
+  std::map<std::string, Tensor*> own;
+  std::vector<std::pair<Tensor*, Tensor>> loads;
+  for_each_slot("", [&](const std::string& name, const Slot& s) {
+    if (!s.persistent) return;
+    own[name] = s.tensor;
+    auto it = state.find(name);
+    if (it == state.end())
+      missing.push_back(name);
+    else if (!it->second.defined())
+      unfit.push_back(fmt::format("{} (given as an undefined tensor)", name));
+    else if (it->second.sizes() != s.tensor->sizes())
+      unfit.push_back(fmt::format("{} (given {}, the module has {})", name, sizes_text(it->second), sizes_text(*s.tensor)));
+    else
+      loads.emplace_back(s.tensor, it->second);
+  });
+  for (auto& [name, t] : state)
+    if (!own.count(name)) unexpected.push_back(name);
+  std::string what;
+  auto tell = [&](const char* kind, const std::vector<std::string>& names) {
+    if (!names.empty()) what += fmt::format("{}{} {}: {}", what.empty() ? "" : "; ", names.size(), kind, some_of(names));
+  };
+  tell("of other sizes", unfit);
+  if (strict) {
+    tell("missing", missing);
+    tell("that the module does not have", unexpected);
+  }
+  require(what.empty(), "load_state: the tensors do not fit the module: {}", what);
+  for (auto& [mine, given] : loads) {
+    bool grad = mine->requires_grad();
+    *mine = given.dtype() == mine->dtype() ? given : toroid::to(given, mine->dtype());
+    if (grad) mine->set_requires_grad(true);
+  }
+}
+
+void Module::to(DType dtype) {
+  require(is_float(dtype), "a module cannot be of the dtype {}: parameters are floats", name_of(dtype));
+  std::map<const TensorImpl*, Tensor> done;  // tied tensors stay tied
+  for_each_slot("", [&](const std::string&, const Slot& s) {
+    if (!is_float(s.tensor->dtype()) || s.tensor->dtype() == dtype) return;
+    Tensor before = *s.tensor;
+    auto [it, fresh] = done.emplace(before.impl(), Tensor());
+    if (fresh) it->second = toroid::to(before, dtype).set_requires_grad(before.requires_grad());
+    *s.tensor = it->second;
+  });
+}
+
+void Module::train(bool on) {
+  training_ = on;
+  for (auto& [name, child] : children_) child->train(on);
+}
+
+void Module::requires_grad(bool on) {
+  for (auto& t : parameters()) t.set_requires_grad(on);
+}
+
+Tensor Sequential::forward(const Tensor& x) {
+  Tensor y = x;
+  for (auto& layer : layers_) y = layer->forward(y);
+  return y;
+}
+
+}  // namespace toroid::nn
