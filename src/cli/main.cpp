@@ -19,6 +19,7 @@ struct Command {
   CLI::App app{"Compiles and runs tensor programs.", "toroid"};
   RunArgs run;
   VerifyArgs verify;
+  BenchArgs bench;
   InspectArgs inspect;
   OptArgs opt;
   CacheArgs cache;
@@ -48,6 +49,8 @@ struct Command {
     v->add_flag("--isolate", verify.isolate, "A process for each case, so that a crash is a failed case");
     v->add_flag("-v,--verbose", verify.verbose, "A line for each case that passed, too");
 
+    add_bench();
+
     auto* i = add("inspect", "Show what a model holds.", [this] { return toroid::cli::inspect(inspect); });
     i->add_option("model", inspect.model, "The model file")->required();
     i->add_flag("--json", inspect.json, "Machine-readable output");
@@ -64,6 +67,25 @@ struct Command {
 
     auto* w = add("why", "Compile a model and say what was done, and what was not.", [this] { return toroid::cli::why(why); });
     w->add_option("model", why.model, "The model file")->required();
+  }
+
+  void add_bench() {
+    auto* b = add("bench", "Measure a model: compile and run times, kernels, and each kernel beside what the machine can do.",
+                  [this] { return toroid::cli::bench(bench); });
+    b->add_option("model", bench.model, "A .pt2 archive, or a built-in model with random weights: bert-base, minilm-l6, gpt2, llama-7b, "
+                                        "tinyllama, resnet50, ...")
+        ->required();
+    b->add_option("--inputs", bench.inputs, "Of a .pt2 archive: tensors \"000\", ...; otherwise in.safetensors beside it, or plain numbers");
+    b->add_option("--seq", bench.seq, "Tokens, or positions of the cache, or pixels a side")->check(CLI::Range(1, 1 << 20));
+    b->add_option("--batch", bench.batch, "Sequences or images")->check(CLI::Range(1, 1 << 16))->capture_default_str();
+    b->add_option("--layers", bench.layers, "Layers of a built-in model, where fewer will do")->check(CLI::Range(1, 1000));
+    b->add_option("--dtype", bench.dtype, "Of the parameters: f32, bf16, f16 or f64")->capture_default_str();
+    b->add_option("--threads", bench.threads, "Threads of the kernels")->check(CLI::Range(1, 1024));
+    b->add_option("--iterations", bench.iterations, "Timed runs; otherwise as many as fit in a few seconds")->check(CLI::Range(1, 1000000));
+    b->add_flag("--decode", bench.decode, "Llama: one token with a cache of --seq positions, instead of a prefill");
+    b->add_flag("--no-eager", bench.no_eager, "Leave out the run of one operation at a time");
+    b->add_flag("--no-freeze", bench.no_freeze, "Leave weights as they are; otherwise they are packed when compiling, where memory allows");
+    b->add_flag("--json", bench.json, "Machine-readable output");
   }
 
   CLI::App* add(const char* name, const char* doc, std::function<int()> run_it) {

@@ -4,7 +4,9 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/thread_pool.h"
 #include "codegen/cpu/generate.h"
+#include "compile/costs.h"
 #include "compile/debug_folder.h"
 #include "device/cpu/code_loader.h"
 #include "device/cpu/runtime_symbols.h"
@@ -75,6 +77,7 @@ CompiledModel CompiledModel::compile(std::unique_ptr<graph::Graph> g, const Mode
   std::vector<codegen::CpuKernel> kernels;
   for (auto& n : program.nodes)
     if (!n.is_extern()) kernels.push_back(codegen::generate(n, program, isa, constants));
+  run_parallel(constants.jobs);
   report.codegen_ms = ms_since(t);
 
   t = Clock::now();
@@ -135,6 +138,9 @@ CompiledModel CompiledModel::compile(std::unique_ptr<graph::Graph> g, const Mode
     l.tasks = k.tasks;
     l.scratch_bytes_per_thread = k.scratch_bytes_per_thread;
     l.serial = k.serial;
+    Cost cost = cost_of(n, program);
+    l.bytes = cost.bytes;
+    l.flops = cost.flops;
     plan.steps.push_back(std::move(l));
     ++report.kernels;
     ++next;

@@ -33,6 +33,25 @@ std::string sizes_text(const std::vector<int64_t>& sizes) {
   return out + "]";
 }
 
+// t, or its elements in other memory, with the strides that kernels take the input for.
+Tensor laid_out(const Tensor& t, const InputPlan& in, const std::vector<std::pair<std::string, int64_t>>& symbols) {
+  if (in.type.strides.empty()) return t.contiguous();
+  auto want = evaluate(in.type.strides, symbols);
+  bool same = true, repeats = false;
+  int64_t extent = 1;
+  for (size_t d = 0; d < want.size(); ++d) {
+    if (t.sizes()[d] <= 1) continue;
+    same = same && t.strides()[d] == want[d];
+    repeats = repeats || want[d] == 0;
+    extent += (t.sizes()[d] - 1) * want[d];
+  }
+  if (same || t.numel() == 0) return t;
+  TOROID_USER_CHECK(!repeats, "input {} (\"{}\") must have strides {}, it has {}", in.user, in.name, sizes_text(want), sizes_text(t.strides()));
+  Tensor out = Tensor::empty(std::vector<int64_t>{extent}, t.dtype()).as_strided(t.sizes(), want);
+  copy_elements(t, out);
+  return out;
+}
+
 }  // namespace
 
 // Everything that only depends on the sizes.
@@ -179,13 +198,16 @@ void Executable::launch(const Launch& l, void* const* bufs, const int64_t* param
       &call);
 }
 
-std::vector<Tensor> Executable::collect(std::span<const Tensor> arguments, const std::function<Tensor(int)>& result) {
+std::vector<Tensor> Executable::collect(std::span<const Tensor> arguments, const std::vector<Tensor>& held,
+                                        const std::function<Tensor(int)>& result) {
   std::vector<Tensor> out;
   for (size_t i = 0; i < plan_.outputs.size(); ++i) {
     const OutputPlan& o = plan_.outputs[i];
     Tensor t = o.buffer >= 0 ? result(static_cast<int>(i)) : Tensor();
     if (o.mutates >= 0) {
-      Tensor target = input_tensor(static_cast<size_t>(o.mutates), arguments);
+      auto input = static_cast<size_t>(o.mutates);
+      Tensor target = input_tensor(input, arguments);
+      if (o.buffer < 0) t = held[static_cast<size_t>(plan_.inputs[input].buffer)];  // written in place, or in the input's copy
       if (t.defined() && t.raw_data() != target.raw_data()) copy_elements(t, target);
     } else {
       out.push_back(std::move(t));
@@ -219,8 +241,7 @@ std::vector<Tensor> Executable::run_bound(const Bound& b, std::span<const Tensor
     const InputPlan& in = plan_.inputs[i];
     if (plan_.buffers[static_cast<size_t>(in.buffer)].role == BufferRole::Constant) continue;
     Tensor t = input_tensor(i, arguments);
-    // Kernels are written for the strides of the input's type; row-major unless it says otherwise.
-    if (in.type.strides.empty() && !t.is_contiguous()) t = t.contiguous();
+    t = laid_out(t, in, b.symbols);
     held[static_cast<size_t>(in.buffer)] = t;
     at[static_cast<size_t>(in.buffer)] = t.raw_data();
   }
@@ -255,7 +276,7 @@ std::vector<Tensor> Executable::run_bound(const Bound& b, std::span<const Tensor
       if (observer_) observer_(h->name, (std::chrono::steady_clock::now() - start).count());
     }
   }
-  auto out = collect(arguments, [&](int i) {
+  auto out = collect(arguments, held, [&](int i) {
     const OutputPlan& o = plan_.outputs[static_cast<size_t>(i)];
     const Tensor& t = held[static_cast<size_t>(o.buffer)];
     if (t.defined() && t.sizes() == b.output_sizes[static_cast<size_t>(i)]) return t;
@@ -277,7 +298,7 @@ std::vector<Tensor> Executable::run_dynamic(Symbols symbols, std::span<const Ten
   for (size_t i = 0; i < plan_.inputs.size(); ++i) {
     const InputPlan& in = plan_.inputs[i];
     Tensor t = input_tensor(i, arguments);
-    held[static_cast<size_t>(in.buffer)] = in.type.strides.empty() ? t.contiguous() : t;
+    held[static_cast<size_t>(in.buffer)] = laid_out(t, in, symbols);
   }
   auto memory = [&](int buffer) -> Tensor& {
     Tensor& t = held[static_cast<size_t>(buffer)];
@@ -315,7 +336,7 @@ std::vector<Tensor> Executable::run_dynamic(Symbols symbols, std::span<const Ten
       }
     }
   }
-  return collect(arguments, [&](int i) {
+  return collect(arguments, held, [&](int i) {
     const OutputPlan& o = plan_.outputs[static_cast<size_t>(i)];
     auto sizes = evaluate(o.type.sizes, symbols);
     return memory(o.buffer).as_strided(sizes, contiguous_strides(sizes));

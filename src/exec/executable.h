@@ -31,7 +31,8 @@ class Executable {
   std::shared_ptr<const Bound> bind(const Symbols& symbols);
   std::vector<Tensor> run_bound(const Bound& bound, std::span<const Tensor> arguments);
   std::vector<Tensor> run_dynamic(Symbols symbols, std::span<const Tensor> arguments);
-  std::vector<Tensor> collect(std::span<const Tensor> arguments, const std::function<Tensor(int)>& result);
+  // held: the memory of each buffer that has some of its own, inputs included.
+  std::vector<Tensor> collect(std::span<const Tensor> arguments, const std::vector<Tensor>& held, const std::function<Tensor(int)>& result);
   void launch(const Launch& l, void* const* bufs, const int64_t* params, int64_t tasks);
   Tensor input_tensor(size_t i, std::span<const Tensor> arguments) const;
 

@@ -36,6 +36,7 @@ struct Launch {
   Expr tasks = 1;
   Expr scratch_bytes_per_thread = 0;
   bool serial = false;
+  Expr bytes = 0, flops = 0;  // what it must move and compute, for reports
 };
 
 // A call on whole tensors (a library or reference implementation). It returns its results; they are copied to `outputs`.

@@ -94,6 +94,8 @@ class RandomGenerator {
 
   void attempt();
   void drop_lost_values();
+  static void mix(Drawn& d, const Drawn& result);
+  // All that may share memory with x now holds parts of the result.
   void wrote(const Drawn& x, const Drawn& result);
 
   RandomGraphOptions options_;

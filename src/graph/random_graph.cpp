@@ -241,16 +241,17 @@ Tensor RandomGenerator::mask_of(const Drawn& x) {
   return ops::call1("expand", {line, x.t.dim() ? sizes_of(x.t) : Exprs{1}});
 }
 
-// All that may share memory with x now holds parts of the result.
+// d holds what it held before in one part of its memory, and parts of `result` in the other.
+void RandomGenerator::mix(Drawn& d, const Drawn& result) {
+  d.wild = d.wild || result.wild;
+  d.bound = std::max(d.bound, result.bound);
+  d.grain = std::min(d.grain, result.grain);
+  d.exact = d.exact && result.exact && fits(d.t.dtype(), d.bound, d.grain);
+}
+
 void RandomGenerator::wrote(const Drawn& x, const Drawn& result) {
-  for (auto& d : pool_) {
-    if (d.group != x.group) continue;
-    d.wild = d.wild || result.wild;
-    d.exact = d.exact && result.exact;
-    d.bound = std::max(d.bound, result.bound);
-    d.grain = std::min(d.grain, result.grain);
-    d.exact = d.exact && fits(d.t.dtype(), d.bound, d.grain);
-  }
+  for (auto& d : pool_)
+    if (d.group == x.group) mix(d, result);
 }
 
 std::unique_ptr<Graph> random_graph(uint64_t seed, const RandomGraphOptions& options) { return RandomGenerator(seed, options).run(); }
@@ -283,7 +284,8 @@ Tensor scattered(const Tensor& t, std::mt19937_64& random) {
     strides[d] = step;
     step *= t.sizes()[d] + static_cast<int64_t>(random() % 2);
   }
-  Tensor memory = Tensor::full({step + offset + 1}, 0, t.dtype());
+  std::vector<int64_t> extent = {step + offset + 1};
+  Tensor memory = Tensor::full(extent, 0, t.dtype());
   Tensor view = memory.as_strided(t.sizes(), strides, offset);
   copy_elements(t, view);
   return view;

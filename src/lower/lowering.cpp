@@ -279,7 +279,8 @@ void Lowering::settle_readers(int buffer, const graph::Value* except) {
   std::vector<const graph::Value*> readers;
   for (auto& [v, lazy] : values_) {
     auto use = last_use_.find(v);
-    if (v == except || use == last_use_.end() || use->second <= position_) continue;
+    if (v == except || use == last_use_.end() || use->second < position_) continue;
+    if (auto it = stand_ins_.find(except); it != stand_ins_.end() && it->second == v) continue;
     bool reads = lazy.place && lazy.place->buffer == buffer;
     if (!lazy.place) {
       loop::Body body;
@@ -333,8 +334,16 @@ void Lowering::lower_composite(const graph::Node& n) {
     DispatchScope scope(recorder);
     results = n.op->decompose(ops::CallReader(*n.op, args));
   }
-  for (auto& p : parts.nodes) graph::for_each_operand(*p, [&](const graph::Value* v) { ++uses_[v]; });
-  for (auto& [v, t] : stand_ins) values_[recorder.value_of(t)] = values_.at(v);
+  for (auto& p : parts.nodes)
+    graph::for_each_operand(*p, [&](const graph::Value* v) {
+      ++uses_[v];
+      last_use_[v] = position_;
+    });
+  for (auto& [v, t] : stand_ins) {
+    values_[recorder.value_of(t)] = values_.at(v);
+    auto outer = stand_ins_.find(v);
+    stand_ins_[recorder.value_of(t)] = outer == stand_ins_.end() ? v : outer->second;
+  }
   for (auto& in : parts.inputs)
     if (in.data.defined()) TOROID_CHECK(false, "the decomposition of {} captures a tensor", n.op->name);
   for (auto& p : parts.nodes) {

@@ -80,7 +80,7 @@ class Lowering {
 
  private:
   void lower_node(const graph::Node& n);
-  // Computes now what still reads `buffer` and is used later, before it is overwritten.
+  // Computes now what still reads `buffer` and is used by this node or later, before it is overwritten.
   void settle_readers(int buffer, const graph::Value* except);
   void lower_inputs();
   void lower_outputs();
@@ -90,6 +90,7 @@ class Lowering {
   choice::Program program_;
   std::map<const graph::Value*, Lazy> values_;
   std::map<const graph::Value*, int> uses_, last_use_;  // number of readers; position of the last one
+  std::map<const graph::Value*, const graph::Value*> stand_ins_;  // inputs of the parts of composites: the values they stand for
   std::map<const graph::Node*, bool> inplace_;
   int position_ = 0;  // of the node that is being lowered
   std::vector<std::unique_ptr<graph::Graph>> parts_;  // of composites: own the values that values_ names

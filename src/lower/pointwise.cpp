@@ -52,7 +52,11 @@ void lower_pointwise(Lowering& l, const graph::Node& n) {
   std::vector<PointwiseOperand> operands;
   uint32_t bit = 1;
   for (size_t i = 0; i < n.args.size(); ++i) {
-    if (op.schema.params[i].type != ops::ParamType::Tensor) continue;
+    if (op.schema.params[i].type != ops::ParamType::Tensor) {
+      // Formulas read other arguments as numbers; sizes among them are only known to a run.
+      if (auto* e = std::get_if<Expr>(&n.args[i]); e && !e->is_const()) return l.lower_extern(n);
+      continue;
+    }
     PointwiseOperand o;
     o.condition = op.bool_operands & bit;
     bit <<= 1;

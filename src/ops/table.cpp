@@ -79,6 +79,7 @@ void Table::derive_inplace() {
     if (op.name.substr(0, dot).ends_with("_") || by_name_.count(name)) continue;
     Op copy = op;
     copy.name = copy.schema.name = name;
+    copy.schema.params[0].name = "self";  // whatever the functional form calls it
     copy.schema.params[0].mutated = copy.schema.params[0].alias = true;
     copy.inplace_of = &op;
     Op& row = rows_.emplace_back(std::move(copy));

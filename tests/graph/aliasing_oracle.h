@@ -50,7 +50,8 @@ inline std::vector<Tensor> run_aliasing(const Graph& g, const std::vector<Tensor
     CallArgs args;
     std::vector<Tensor> tensors;
     for (auto& a : n->args)
-      args.push_back(map_arg<Tensor>(a, [&](Value* v) {
+      args.push_back(map_arg<Tensor>(a, [&](Value* v) -> Tensor {
+        if (!v) return {};
         tensors.push_back(values.at(v));
         return tensors.back();
       }));

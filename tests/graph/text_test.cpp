@@ -1,4 +1,5 @@
 // Text form: what is printed parses back to the same, and bad text is refused with a position.
+#include <cstring>
 #include <gtest/gtest.h>
 
 #include <random>

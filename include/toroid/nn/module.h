@@ -70,6 +70,12 @@ class Module {
   bool training_ = false;
 };
 
+// A module that only gives its children, which live elsewhere, a common part of their paths.
+class Scope : public Module {
+ public:
+  void adopt(const std::string& name, Module& child) { add_child(name, child); }
+};
+
 // A module from one tensor to one tensor.
 class Layer : public Module {
  public:

@@ -140,7 +140,15 @@ CpuKernel generate_gemm(const choice::Node& node, const choice::Gemm& g, choice:
     DType packed_type = g.m.is_const() && g.m.constant() <= 4 ? g.b.dtype : DType::F32;
     Tensor packed = Tensor::empty({packed_b_elements(k, n, panel)}, packed_type);
     const std::byte* src = w.raw_data() + g.b.offset.constant() * static_cast<int64_t>(size_of(g.b.dtype));
-    pack_b(src, g.b.dtype, k, n, b_row.constant(), b_col.constant(), panel, packed.raw_data(), packed_type);
+    // A few panels a job, so that one large weight is packed by all threads.
+    constexpr int64_t kColumnsPerJob = 1024;
+    int64_t columns = std::max<int64_t>(kColumnsPerJob / panel, 1) * panel;
+    for (int64_t first = 0; first < n; first += columns)
+      constants.jobs.push_back([=, type = g.b.dtype, row = b_row.constant(), col = b_col.constant()] {
+        const std::byte* from = src + first * col * static_cast<int64_t>(size_of(type));
+        std::byte* to = packed.raw_data() + packed_b_elements(k, first, panel) * static_cast<int64_t>(size_of(packed_type));
+        pack_b(from, type, k, std::min(columns, n - first), row, col, panel, to, packed_type);
+      });
     int id = program.new_buffer("packed_" + program.buffers[static_cast<size_t>(g.b.buffer)].name, packed_type, packed.numel(),
                                 loop::BufferKind::Constant);
     constants.packed[id] = packed;
@@ -230,7 +238,7 @@ CpuKernel generate_convolution(const choice::Node& node, const choice::Convoluti
                              c.weight.offset.constant())
                     .contiguous();
   Tensor packed = Tensor::empty({conv_packed_elements(config)}, DType::F32);
-  pack_conv_weights(config, oihw.data<float>(), packed.data<float>());
+  constants.jobs.push_back([config, oihw, packed] { pack_conv_weights(config, oihw.data<float>(), packed.data<float>()); });
   int id = program.new_buffer("packed_" + program.buffers[static_cast<size_t>(c.weight.buffer)].name, DType::F32, packed.numel(),
                               loop::BufferKind::Constant);
   constants.packed[id] = packed;

@@ -12,6 +12,7 @@ namespace toroid::codegen {
 struct ConstantMemory {
   std::map<int, Tensor> tensors;  // by buffer
   std::map<int, Tensor> packed;   // buffers that generate() added: packed weights
+  std::vector<std::function<void()>> jobs;  // fill them; independent of each other
 };
 
 // Whether a template takes this problem; where none does, the node is to be lowered to a loop.

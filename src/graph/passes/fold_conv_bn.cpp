@@ -22,11 +22,15 @@ const Value* tensor(const NodeArg* a) {
   return v ? *v : nullptr;
 }
 
+Tensor constant(const Graph& g, const Value* v) {
+  for (auto& in : g.inputs)
+    if (in.value == v && in.kind == InputKind::Constant) return in.data;
+  return {};
+}
 // Numbers of a constant, or nothing.
 std::optional<std::vector<double>> numbers(const Graph& g, const Value* v) {
-  for (auto& in : g.inputs)
-    if (in.value == v && in.kind == InputKind::Constant && in.data.defined()) return in.data.to_vector();
-  return std::nullopt;
+  Tensor t = constant(g, v);
+  return t.defined() ? std::optional(t.to_vector()) : std::nullopt;
 }
 // An absent operand counts as `filler`.
 std::optional<std::vector<double>> numbers_or(const Graph& g, const NodeArg* a, size_t count, double filler) {
@@ -50,26 +54,33 @@ struct Folded {
   Tensor weight, bias;
 };
 
+// The weight with each output channel multiplied by its factor.
+Tensor scaled(const Tensor& weight, const std::vector<double>& factors) {
+  Tensor from = weight.contiguous(), out = Tensor::empty(weight.sizes(), weight.dtype());
+  size_t each = static_cast<size_t>(from.numel()) / factors.size(), step = size_of(weight.dtype());
+  for (size_t c = 0; c < factors.size(); ++c)
+    for (size_t i = c * each; i < (c + 1) * each; ++i) {
+      if (weight.dtype() == DType::F32) out.data<float>()[i] = static_cast<float>(from.data<float>()[i] * factors[c]);
+      else store_number(out.raw_data() + i * step, weight.dtype(), Number::of(load_number(from.raw_data() + i * step, weight.dtype()).as_double() * factors[c]));
+    }
+  return out;
+}
+
 std::optional<Folded> fold(const Graph& g, const Node& layer, const Node& norm) {
-  const Value* weight = tensor(arg(layer, "weight"));
-  auto w = numbers(g, weight);
-  if (!w || weight->type.sizes.empty() || w->empty()) return std::nullopt;
-  size_t channels = static_cast<size_t>(weight->type.sizes[0].constant());
+  Tensor w = constant(g, tensor(arg(layer, "weight")));
+  if (!w.defined() || w.sizes().empty() || w.numel() == 0 || !is_float(w.dtype())) return std::nullopt;
+  size_t channels = static_cast<size_t>(w.sizes()[0]);
   auto b = numbers_or(g, arg(layer, "bias"), channels, 0);
   auto gamma = numbers_or(g, arg(norm, "weight"), channels, 1), beta = numbers_or(g, arg(norm, "bias"), channels, 0);
   auto mean = numbers_or(g, arg(norm, "running_mean"), channels, 0), var = numbers_or(g, arg(norm, "running_var"), channels, 1);
   auto* eps = std::get_if<double>(arg(norm, "eps"));
   if (!b || !gamma || !beta || !mean || !var || !eps) return std::nullopt;
-  size_t each = w->size() / channels;
+  std::vector<double> factors(channels);
   for (size_t c = 0; c < channels; ++c) {
-    double scale = (*gamma)[c] / std::sqrt((*var)[c] + *eps);
-    for (size_t i = 0; i < each; ++i) (*w)[c * each + i] *= scale;
-    (*b)[c] = ((*b)[c] - (*mean)[c]) * scale + (*beta)[c];
+    factors[c] = (*gamma)[c] / std::sqrt((*var)[c] + *eps);
+    (*b)[c] = ((*b)[c] - (*mean)[c]) * factors[c] + (*beta)[c];
   }
-  std::vector<int64_t> sizes;
-  for (auto& s : weight->type.sizes) sizes.push_back(s.constant());
-  std::vector<int64_t> count = {sizes[0]};
-  return Folded{Tensor::of(*w, sizes, weight->type.dtype), Tensor::of(*b, count, weight->type.dtype)};
+  return Folded{scaled(w, factors), Tensor::of(*b, std::vector<int64_t>{static_cast<int64_t>(channels)}, w.dtype())};
 }
 
 }  // namespace

@@ -1,0 +1,28 @@
+// Models from Hugging Face folders: config.json with model.safetensors, or shards with their index.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "toroid/nn/models/token_model.h"
+
+namespace toroid::nn {
+
+struct PretrainedOptions {
+  // Parameters are converted to this dtype; not set: they stay as the file has them (the dtype of most of them).
+  std::optional<DType> dtype = {};
+  // Copy the weights into memory that may be written, for training. Otherwise they are the mapped file, read-only.
+  bool copy = false;
+};
+
+// Builds the model that config.json names under "architectures" and gives it the weights beside. UserError for a folder without these
+// files, an architecture or a setting that is not supported, and weights that do not fit. The result is one of the classes in
+// nn/models: use std::dynamic_pointer_cast for what only that class has. A BertForMaskedLM is loaded as its encoder, without the head.
+std::shared_ptr<TokenModel> load_pretrained(const std::string& folder, const PretrainedOptions& options = {});
+
+// Names that load_pretrained() takes in "architectures".
+std::vector<std::string> supported_architectures();
+
+}  // namespace toroid::nn

@@ -1,0 +1,246 @@
+// toroid bench: what a model costs here, in whole and kernel by kernel.
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <map>
+
+#include "base/files.h"
+#include "base/options.h"
+#include "cli/bench_subject.h"
+#include "cli/machine_limits.h"
+#include "compile/model.h"
+#include "jit/jit.h"
+
+namespace toroid::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using compiler::CompiledModel;
+double ms_since(Clock::time_point t) { return std::chrono::duration<double, std::milli>(Clock::now() - t).count(); }
+
+constexpr double kMeasureMs = 3000;  // of timed runs, where the number of iterations is not given
+constexpr int kLeastRuns = 3, kMostRuns = 100, kProfiledRuns = 5;
+
+// A line on a terminal that says what is going on; nothing elsewhere.
+class Progress {
+ public:
+  explicit Progress(bool on) : on_(on && isatty(2)) {}
+  ~Progress() { say(""); }
+  void say(const std::string& what) {
+    if (!on_) return;
+    std::fprintf(stderr, "\r%-70s\r%s", "", what.c_str());
+    std::fflush(stderr);
+  }
+
+ private:
+  bool on_;
+};
+
+struct Times {
+  double median = 0, least = 0, most = 0;
+  size_t runs = 0;
+};
+
+Times measure(CompiledModel& model, const std::vector<Tensor>& inputs, int iterations) {
+  auto first = Clock::now();
+  model.run(inputs);
+  if (ms_since(first) < kMeasureMs) model.run(inputs);
+  std::vector<double> ms;
+  auto start = Clock::now();
+  auto enough = [&] {
+    auto n = static_cast<int>(ms.size());
+    if (iterations > 0) return n >= iterations;
+    return n >= kMostRuns || (n >= kLeastRuns && ms_since(start) > kMeasureMs);
+  };
+  while (!enough()) {
+    auto t = Clock::now();
+    model.run(inputs);
+    ms.push_back(ms_since(t));
+  }
+  std::sort(ms.begin(), ms.end());
+  return {ms[ms.size() / 2], ms.front(), ms.back(), ms.size()};
+}
+
+struct KernelRow {
+  std::string name;
+  int64_t calls = 0, bytes = 0, flops = 0;  // bytes and flops of one call; 0: not known
+  double us = 0;                            // of one call
+  bool host = false;
+};
+
+// Sizes of a plan whose inputs have symbols.
+int64_t value_of(const Expr& e, const exec::Plan& plan, const std::vector<Tensor>& inputs) {
+  return sym::evaluate(e, [&](const sym::Node& s) {
+    for (auto& in : plan.inputs)
+      for (size_t d = 0; in.user >= 0 && d < in.type.sizes.size(); ++d)
+        if (in.type.sizes[d].node() && in.type.sizes[d].node()->name == s.name)
+          return inputs.at(static_cast<size_t>(in.user)).sizes()[d];
+    return int64_t{0};  // known only while running: reported as nothing
+  });
+}
+
+// Kernels by total time.
+std::vector<KernelRow> profile(CompiledModel& model, const std::vector<Tensor>& inputs) {
+  const exec::Plan& plan = model.executable().plan();
+  std::vector<double> ns(plan.steps.size(), 0);
+  size_t next = 0;
+  bool in_order = true;
+  model.executable().observe([&](const std::string& step, int64_t time) {
+    const exec::StepPlan& s = plan.steps[next];
+    in_order = in_order && step == std::visit([](auto& x) { return x.name; }, s);
+    ns[next] += static_cast<double>(time);
+    next = (next + 1) % plan.steps.size();
+  });
+  for (int i = 0; i < kProfiledRuns; ++i) model.run(inputs);
+  model.executable().observe(nullptr);
+  std::map<std::tuple<std::string, int64_t, int64_t>, KernelRow> rows;
+  for (size_t i = 0; in_order && i < plan.steps.size(); ++i) {
+    KernelRow r;
+    r.name = std::visit([](auto& x) { return x.name; }, plan.steps[i]);
+    if (auto* l = std::get_if<exec::Launch>(&plan.steps[i])) {
+      r.bytes = value_of(l->bytes, plan, inputs);
+      r.flops = value_of(l->flops, plan, inputs);
+    } else {
+      r.host = true;
+    }
+    KernelRow& sum = rows.try_emplace({r.name, r.bytes, r.flops}, r).first->second;
+    ++sum.calls;
+    sum.us += ns[i] / kProfiledRuns / 1e3;
+  }
+  std::vector<KernelRow> out;
+  for (auto& [key, r] : rows) out.push_back(r);
+  std::sort(out.begin(), out.end(), [](auto& a, auto& b) { return a.us > b.us; });
+  for (auto& r : out) r.us /= static_cast<double>(r.calls);
+  return out;
+}
+
+// A folder for kernels that goes away.
+struct ScratchCache {
+  std::filesystem::path path = make_temp_dir("toroid-bench");
+  ~ScratchCache() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path, ignored);
+  }
+};
+
+struct Result {
+  std::string description;
+  MachineLimits limits;
+  bool frozen = false;
+  double cold_ms = 0, warm_ms = 0;
+  compiler::CompileReport report;
+  Times compiled, eager;
+  size_t eager_kernels = 0;
+  std::vector<KernelRow> kernels;
+};
+
+double gb_per_s(const KernelRow& r) { return r.us > 0 ? static_cast<double>(r.bytes) / r.us / 1e3 : 0; }
+double gflop_per_s(const KernelRow& r) { return r.us > 0 ? static_cast<double>(r.flops) / r.us / 1e3 : 0; }
+
+std::string times_text(const Times& t) { return fmt::format("{:.3f} ms  (from {:.3f} to {:.3f}, {} runs)", t.median, t.least, t.most, t.runs); }
+
+void print_text(const Result& r) {
+  fmt::print("{}\n", r.description);
+  fmt::print("machine    {} threads, copies {:.1f} GB/s, f32 {:.0f} GFLOP/s\n", r.limits.threads, r.limits.copy_gb_per_s,
+             r.limits.f32_gflop_per_s);
+  fmt::print("compile    {:.0f} ms cold ({} kernels compiled), {:.0f} ms from the cache; weights {}\n", r.cold_ms, r.report.kernels_compiled,
+             r.warm_ms, r.frozen ? "packed" : "as they are");
+  fmt::print("kernels    {} a run ({} before fusion), {} library calls\n", r.report.kernels, r.report.kernels_unfused, r.report.host_calls);
+  fmt::print("compiled   {}\n", times_text(r.compiled));
+  if (r.eager.runs)
+    fmt::print("eager      {}, {} kernels: {:.2f} times the compiled time\n", times_text(r.eager), r.eager_kernels,
+               r.eager.median / r.compiled.median);
+  double all = 0;
+  for (auto& k : r.kernels) all += k.us * static_cast<double>(k.calls);
+  fmt::print("\n{:<56} {:>6} {:>10} {:>6} {:>10} {:>10} {:>7} {:>8}\n", "kernel", "calls", "us a call", "share", "MB", "MFLOP", "GB/s", "GFLOP/s");
+  for (auto& k : r.kernels) {
+    std::string name = k.name.size() > 56 ? k.name.substr(0, 53) + "..." : k.name;
+    fmt::print("{:<56} {:>6} {:>10.1f} {:>5.1f}%", name, k.calls, k.us, 100 * k.us * static_cast<double>(k.calls) / all);
+    if (k.host)
+      fmt::print("  (library call)\n");
+    else
+      fmt::print(" {:>10.3f} {:>10.2f} {:>7.1f} {:>8.1f}\n", static_cast<double>(k.bytes) / 1e6, static_cast<double>(k.flops) / 1e6, gb_per_s(k),
+                 gflop_per_s(k));
+  }
+  fmt::print("{:<56} {:>6} {:>10.1f}\n", "all", r.report.kernels + r.report.host_calls, all);
+}
+
+std::string times_json(const Times& t) {
+  return fmt::format("{{\"median_ms\":{:.4f},\"min_ms\":{:.4f},\"max_ms\":{:.4f},\"runs\":{}}}", t.median, t.least, t.most, t.runs);
+}
+
+void print_json(const Result& r) {
+  std::string kernels;
+  for (auto& k : r.kernels)
+    kernels += fmt::format("{}{{\"name\":{},\"calls\":{},\"us\":{:.3f},\"bytes\":{},\"flops\":{},\"gb_per_s\":{:.2f},\"gflop_per_s\":{:.2f}}}",
+                           kernels.empty() ? "" : ",", json_string(k.name), k.calls, k.us, k.bytes, k.flops, gb_per_s(k), gflop_per_s(k));
+  fmt::print(
+      "{{\"model\":{},\"machine\":{{\"threads\":{},\"copy_gb_per_s\":{:.2f},\"f32_gflop_per_s\":{:.1f}}},\"compile_ms\":{{\"cold\":{:.2f},"
+      "\"cached\":{:.2f}}},\"frozen\":{},\"kernels_compiled\":{},\"launches\":{},\"launches_unfused\":{},\"host_calls\":{},\"compiled\":{},"
+      "\"eager\":{},\"eager_launches\":{},\"kernels\":[{}]}}\n",
+      json_string(r.description), r.limits.threads, r.limits.copy_gb_per_s, r.limits.f32_gflop_per_s, r.cold_ms, r.warm_ms, r.frozen,
+      r.report.kernels_compiled, r.report.kernels, r.report.kernels_unfused, r.report.host_calls, times_json(r.compiled),
+      r.eager.runs ? times_json(r.eager) : "null", r.eager_kernels, kernels);
+}
+
+// Packing copies the weights: only where both fit.
+bool room_for_packing(int64_t weight_bytes) {
+  auto memory = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
+  return 2.5 * static_cast<double>(weight_bytes) < memory;
+}
+
+}  // namespace
+
+int bench(const BenchArgs& args) {
+  if (args.threads > 0) set_option("threads", std::to_string(args.threads));
+  Progress progress(!args.json);
+  Result r;
+  progress.say("measuring the machine");
+  r.limits = measure_machine();
+  progress.say("building the model");
+  BenchSubject subject = make_subject(args);
+  r.description = subject.description;
+  r.frozen = !args.no_freeze && room_for_packing(subject.weight_bytes);
+  ModelOptions options{.freeze = r.frozen};
+  if (!args.no_eager) {
+    progress.say("running one operation at a time");
+    CompiledModel eager = CompiledModel::compile(subject.graph(), {.freeze = false, .eager = true});
+    r.eager = measure(eager, subject.inputs, args.iterations);
+    r.eager_kernels = eager.report().kernels + eager.report().host_calls;
+  }
+  // An empty cache, then the same one as another process would find it.
+  ScratchCache cold, other;
+  {
+    progress.say("compiling");
+    ScopedOption folder("cache_dir", cold.path.string());
+    auto g = subject.graph();
+    auto start = Clock::now();
+    CompiledModel model = CompiledModel::compile(std::move(g), options);
+    r.cold_ms = ms_since(start);
+    r.report = model.report();
+  }
+  {
+    ScopedOption folder("cache_dir", other.path.string());
+    jit::shared_compiler();
+  }
+  ScopedOption folder("cache_dir", cold.path.string());
+  auto g = subject.graph();
+  auto start = Clock::now();
+  CompiledModel model = CompiledModel::compile(std::move(g), options);
+  r.warm_ms = ms_since(start);
+  progress.say("running the compiled program");
+  r.compiled = measure(model, subject.inputs, args.iterations);
+  progress.say("measuring each kernel");
+  r.kernels = profile(model, subject.inputs);
+  progress.say("");
+  if (args.json)
+    print_json(r);
+  else
+    print_text(r);
+  return kOk;
+}
+
+}  // namespace toroid::cli

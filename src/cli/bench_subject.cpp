@@ -1,0 +1,163 @@
+#include "cli/bench_subject.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "cli/tensor_files.h"
+#include "import/pt2_importer.h"
+#include "toroid/nn.h"
+#include "trace/tracer.h"
+
+namespace toroid::cli {
+namespace {
+
+constexpr uint64_t kSeed = 1;
+constexpr int64_t kSizeOfSymbols = 16;  // where a model leaves a size open and no inputs are given
+
+using Forward = std::function<Tensor(const std::vector<Tensor>&)>;
+
+std::unique_ptr<graph::Graph> trace(const std::string& name, const Forward& forward, const std::vector<Tensor>& inputs) {
+  trace::Tracer tracer(name, nullptr);
+  std::vector<Tensor> results;
+  {
+    std::vector<Tensor> stand_ins;
+    for (size_t i = 0; i < inputs.size(); ++i) stand_ins.push_back(tracer.argument(inputs[i], fmt::format("input {}", i), {}));
+    trace::Tracer::Scope scope(&tracer);
+    results = {forward(stand_ins)};
+  }
+  trace::Segment s = tracer.finish(std::move(results));
+  trace::settle_guards(*s.graph, s.origins, s.guard_places);
+  return std::move(s.graph);
+}
+
+Tensor token_ids(int64_t batch, int64_t length, int64_t vocabulary) {
+  Tensor t = Tensor::empty({batch, length}, DType::I64);
+  for (int64_t i = 0; i < t.numel(); ++i) t.data<int64_t>()[i] = (i * 7919 + 13) % vocabulary;
+  return t;
+}
+
+int64_t bytes_of(const nn::Module& m) {
+  int64_t n = 0;
+  for (auto& t : m.parameters()) n += t.numel() * static_cast<int64_t>(size_of(t.dtype()));
+  return n;
+}
+
+BenchSubject subject_of(const BenchArgs& args, std::shared_ptr<nn::Module> model, Forward forward, std::vector<Tensor> inputs,
+                        const std::string& sizes) {
+  BenchSubject s;
+  s.description = fmt::format("{}, {}, {}", args.model, sizes, args.dtype);
+  s.inputs = inputs;
+  s.weight_bytes = bytes_of(*model);
+  s.graph = [name = args.model, model, forward, inputs] { return trace(name, forward, inputs); };
+  return s;
+}
+
+BenchSubject bert(const BenchArgs& args, const nn::Init& init) {
+  nn::BertConfig c = nn::BertConfig::preset(args.model);
+  if (args.layers > 0) c.num_hidden_layers = args.layers;
+  int64_t seq = args.seq ? args.seq : 128;
+  c.max_position_embeddings = std::max(c.max_position_embeddings, seq);
+  auto m = std::make_shared<nn::BertModel>(c, true, init);
+  return subject_of(
+      args, m, [m](auto& in) { return m->pool(m->forward(in[0], {})); }, {token_ids(args.batch, seq, c.vocab_size)},
+      fmt::format("{} layers, batch {}, {} tokens", c.num_hidden_layers, args.batch, seq));
+}
+
+BenchSubject gpt2(const BenchArgs& args, const nn::Init& init) {
+  nn::GPT2Config c = nn::GPT2Config::preset(args.model);
+  if (args.layers > 0) c.n_layer = args.layers;
+  int64_t seq = args.seq ? args.seq : 128;
+  c.n_positions = std::max(c.n_positions, seq);
+  auto m = std::make_shared<nn::GPT2LMHeadModel>(c, init);
+  return subject_of(
+      args, m, [m](auto& in) { return m->forward(in[0], {}); }, {token_ids(args.batch, seq, c.vocab_size)},
+      fmt::format("{} layers, batch {}, {} tokens", c.n_layer, args.batch, seq));
+}
+
+BenchSubject llama(const BenchArgs& args, const nn::Init& init) {
+  nn::LlamaConfig c = nn::LlamaConfig::preset(args.model);
+  if (args.layers > 0) c.num_hidden_layers = args.layers;
+  int64_t seq = args.seq ? args.seq : 128;
+  auto m = std::make_shared<nn::LlamaForCausalLM>(c, init);
+  std::string layers = fmt::format("{} layers, batch {}", c.num_hidden_layers, args.batch);
+  if (!args.decode)
+    return subject_of(
+        args, m, [m](auto& in) { return m->forward(in[0], {}); }, {token_ids(args.batch, seq, c.vocab_size)},
+        fmt::format("{}, prefill of {} tokens", layers, seq));
+  m->allocate_cache(args.batch, seq);
+  Tensor position = Tensor::full(std::vector<int64_t>{1}, static_cast<double>(seq - 1), DType::I64);
+  return subject_of(
+      args, m, [m](auto& in) { return m->forward_cached(in[0], in[1]); }, {token_ids(args.batch, 1, c.vocab_size), position},
+      fmt::format("{}, decoding with a cache of {} positions", layers, seq));
+}
+
+BenchSubject resnet(const BenchArgs& args, const nn::Init& init) {
+  auto m = std::make_shared<nn::ResNet>(nn::ResNetConfig::preset(args.model), init);
+  int64_t side = args.seq ? args.seq : 224;
+  return subject_of(
+      args, m, [m](auto& in) { return m->forward(in[0]); }, {nn::Init(kSeed, init.dtype()).normal({args.batch, 3, side, side}, 0, 1)},
+      fmt::format("batch {}, {} x {} pixels", args.batch, side, side));
+}
+
+// Inputs that any program takes: zeros for integers, which are valid indices.
+Tensor plain_input(const graph::Input& in) {
+  std::vector<int64_t> sizes;
+  for (auto& s : in.value->type.sizes)
+    sizes.push_back(sym::evaluate(s, [](const sym::Node& n) { return std::clamp(kSizeOfSymbols, n.lo, std::max(n.lo, n.hi)); }));
+  DType dtype = in.value->type.dtype;
+  if (!is_float(dtype)) return Tensor::full(sizes, is_bool(dtype) ? 1 : 0, dtype);
+  return nn::Init(kSeed, dtype).normal(sizes, 0, 1);
+}
+
+BenchSubject file_subject(const BenchArgs& args) {
+  BenchSubject s;
+  s.description = args.model;
+  auto g = import::load_model(args.model);
+  std::string inputs = args.inputs;
+  auto beside = std::filesystem::path(args.model).parent_path() / "in.safetensors";
+  if (inputs.empty() && std::filesystem::exists(beside)) inputs = beside.string();
+  if (!inputs.empty()) {
+    auto calls = read_calls(inputs);
+    if (!calls.calls.empty())
+      for (auto& [index, t] : calls.calls[0]) s.inputs.push_back(t);
+  }
+  for (auto& in : g->inputs) {
+    if (in.data.defined()) s.weight_bytes += in.data.numel() * static_cast<int64_t>(size_of(in.data.dtype()));
+    if (in.kind == graph::InputKind::User && inputs.empty()) s.inputs.push_back(plain_input(in));
+  }
+  s.graph = [path = args.model] { return import::load_model(path); };
+  return s;
+}
+
+struct Family {
+  std::string_view name;
+  BenchSubject (*make)(const BenchArgs&, const nn::Init&);
+};
+constexpr Family kFamilies[] = {
+    {"bert-base", bert},     {"bert-large", bert},  {"minilm-l6", bert},   {"gpt2", gpt2},         {"gpt2-medium", gpt2},
+    {"gpt2-large", gpt2},    {"llama-7b", llama},   {"llama-13b", llama},  {"tinyllama", llama},   {"qwen2-0.5b", llama},
+    {"resnet50", resnet},    {"resnet101", resnet}, {"resnet152", resnet},
+};
+
+}  // namespace
+
+BenchSubject make_subject(const BenchArgs& args) {
+  DType dtype = dtype_from_name(args.dtype);
+  TOROID_USER_CHECK(is_float(dtype), "--dtype: parameters are floats, not {}", args.dtype);
+  for (auto& f : kFamilies)
+    if (f.name == args.model) return f.make(args, nn::Init(kSeed, dtype));
+  if (std::filesystem::exists(args.model)) return file_subject(args);
+  std::vector<std::string_view> names;
+  std::string list;
+  for (auto& f : kFamilies) {
+    names.push_back(f.name);
+    list += (list.empty() ? "" : ", ") + std::string(f.name);
+  }
+  fail<UserError>("\"{}\" is neither a file nor a model that is built in{}; those are {}", args.model, did_you_mean(args.model, names), list);
+}
+
+}  // namespace toroid::cli

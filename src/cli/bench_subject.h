@@ -1,0 +1,24 @@
+// What `toroid bench` measures: a model file, or a model of toroid/nn with random weights.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/commands.h"
+#include "graph/graph.h"
+
+namespace toroid::cli {
+
+struct BenchSubject {
+  std::string description;                               // "bert-base, 12 layers, batch 1, 128 tokens, f32"
+  std::function<std::unique_ptr<graph::Graph>()> graph;  // made anew at each call
+  std::vector<Tensor> inputs;
+  int64_t weight_bytes = 0;
+};
+
+// UserError for a name that is neither a file nor a known model, with the known ones.
+BenchSubject make_subject(const BenchArgs& args);
+
+}  // namespace toroid::cli
