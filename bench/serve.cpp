@@ -99,35 +99,67 @@ Difference compare(const std::vector<Tensor>& got, const std::vector<Tensor>& ex
 }
 
 struct StepCost {
-  std::vector<int64_t> ns;  // one entry a run, the sum over the step's calls
-  int64_t calls = 0;
+  std::vector<double> us;  // of each call
+  int64_t bytes = 0;       // of the buffers that it names
 };
 
-// Costs of each step by name, dearest first. Steps of one name (equal kernels) are added up.
+// A step's name and the elements of each buffer that it names: equal steps of a model have one cost.
+std::string describe(const exec::Plan& plan, const exec::StepPlan& step, int64_t& bytes) {
+  std::string sizes;
+  auto add = [&](int buffer) {
+    const auto& b = plan.buffers[static_cast<size_t>(buffer)];
+    int64_t numel = b.numel.maybe_constant().value_or(0);
+    sizes += fmt::format("{}{}", sizes.empty() ? "" : ", ", numel);
+    bytes += numel * static_cast<int64_t>(size_of(b.dtype));
+  };
+  if (auto* l = std::get_if<exec::Launch>(&step)) {
+    for (int b : l->buffers) add(b);
+    return fmt::format("{} [{}]", l->name, sizes);
+  }
+  const auto& call = std::get<exec::HostCall>(step);
+  for (const auto& view : call.inputs) add(view.buffer);
+  for (const auto& view : call.outputs) add(view.buffer);
+  return fmt::format("{} (host) [{}]", call.name, sizes);
+}
+
+double median(std::vector<double> v) {
+  std::nth_element(v.begin(), v.begin() + static_cast<int64_t>(v.size() / 2), v.end());
+  return v[v.size() / 2];
+}
+
+// What each step costs, the dearest first. GB/s counts each buffer once.
 void profile(compiler::CompiledModel& model, const std::vector<Tensor>& inputs, int64_t runs) {
+  const auto& plan = model.executable().plan();
+  std::vector<std::string> names;
   std::map<std::string, StepCost> costs;
-  std::vector<int64_t> totals;
-  size_t run = 0;
-  model.executable().observe([&](const std::string& step, int64_t ns) {
-    auto& cost = costs[step];
-    cost.ns.resize(static_cast<size_t>(runs));
-    cost.ns[run] += ns;
-    ++cost.calls;
-  });
-  for (; run < static_cast<size_t>(runs); ++run) {
+  for (const auto& step : plan.steps) {
+    int64_t bytes = 0;
+    names.push_back(describe(plan, step, bytes));
+    costs[names.back()].bytes = bytes;
+  }
+  size_t position = 0;
+  model.executable().observe(
+      [&](const std::string&, int64_t ns) { costs[names.at(position++)].us.push_back(static_cast<double>(ns) / 1e3); });
+  std::vector<double> totals;
+  for (int64_t run = 0; run < runs; ++run) {
+    position = 0;
     auto start = Clock::now();
     model.run(inputs);
-    totals.push_back(std::chrono::nanoseconds(Clock::now() - start).count());
+    totals.push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count());
   }
-  auto median = [](std::vector<int64_t> v) {
-    std::nth_element(v.begin(), v.begin() + static_cast<int64_t>(v.size() / 2), v.end());
-    return static_cast<double>(v[v.size() / 2]) / 1e3;
-  };
+  fmt::print("{{\"total_us\": {:.1f}, \"min_us\": {:.1f}, \"runs\": {}}}\n", median(totals),
+             *std::min_element(totals.begin(), totals.end()), runs);
   std::vector<std::pair<double, std::string>> rows;
-  for (auto& [name, cost] : costs) rows.emplace_back(median(cost.ns), name);
+  auto calls = [&](const StepCost& c) { return static_cast<int64_t>(c.us.size()) / runs; };
+  for (auto& [name, cost] : costs) rows.emplace_back(median(cost.us) * static_cast<double>(calls(cost)), name);
   std::sort(rows.rbegin(), rows.rend());
-  fmt::print("{{\"total_us\": {:.1f}, \"runs\": {}}}\n", median(totals), runs);
-  for (auto& [us, name] : rows) fmt::print("{{\"us\": {:.1f}, \"calls\": {}, \"step\": \"{}\"}}\n", us, costs[name].calls / runs, name);
+  for (auto& [us, name] : rows) {
+    const StepCost& c = costs[name];
+    double least = *std::min_element(c.us.begin(), c.us.end());
+    fmt::print(
+        "{{\"us\": {:.1f}, \"calls\": {}, \"us_a_call\": {:.1f}, \"min_us_a_call\": {:.1f}, \"gb_per_s\": {:.2f}, \"step\": \"{}\"}}\n", us,
+        calls(c), median(c.us), least, static_cast<double>(c.bytes) / least / 1e3, name);
+  }
 }
 
 void serve(compiler::CompiledModel& model, const std::vector<Tensor>& inputs) {

@@ -76,8 +76,7 @@ int64_t value_of(const Expr& e, const exec::Plan& plan, const std::vector<Tensor
   return sym::evaluate(e, [&](const sym::Node& s) {
     for (auto& in : plan.inputs)
       for (size_t d = 0; in.user >= 0 && d < in.type.sizes.size(); ++d)
-        if (in.type.sizes[d].node() && in.type.sizes[d].node()->name == s.name)
-          return inputs.at(static_cast<size_t>(in.user)).sizes()[d];
+        if (in.type.sizes[d].node() && in.type.sizes[d].node()->name == s.name) return inputs.at(static_cast<size_t>(in.user)).sizes()[d];
     return int64_t{0};  // known only while running: reported as nothing
   });
 }
@@ -140,14 +139,16 @@ struct Result {
 double gb_per_s(const KernelRow& r) { return r.us > 0 ? static_cast<double>(r.bytes) / r.us / 1e3 : 0; }
 double gflop_per_s(const KernelRow& r) { return r.us > 0 ? static_cast<double>(r.flops) / r.us / 1e3 : 0; }
 
-std::string times_text(const Times& t) { return fmt::format("{:.3f} ms  (from {:.3f} to {:.3f}, {} runs)", t.median, t.least, t.most, t.runs); }
+std::string times_text(const Times& t) {
+  return fmt::format("{:.3f} ms  (from {:.3f} to {:.3f}, {} runs)", t.median, t.least, t.most, t.runs);
+}
 
 void print_text(const Result& r) {
   fmt::print("{}\n", r.description);
   fmt::print("machine    {} threads, copies {:.1f} GB/s, f32 {:.0f} GFLOP/s\n", r.limits.threads, r.limits.copy_gb_per_s,
              r.limits.f32_gflop_per_s);
-  fmt::print("compile    {:.0f} ms cold ({} kernels compiled), {:.0f} ms from the cache; weights {}\n", r.cold_ms, r.report.kernels_compiled,
-             r.warm_ms, r.frozen ? "packed" : "as they are");
+  fmt::print("compile    {:.0f} ms cold ({} kernels compiled), {:.0f} ms from the cache; weights {}\n", r.cold_ms,
+             r.report.kernels_compiled, r.warm_ms, r.frozen ? "packed" : "as they are");
   fmt::print("kernels    {} a run ({} before fusion), {} library calls\n", r.report.kernels, r.report.kernels_unfused, r.report.host_calls);
   fmt::print("compiled   {}\n", times_text(r.compiled));
   if (r.eager.runs)
@@ -155,15 +156,16 @@ void print_text(const Result& r) {
                r.eager.median / r.compiled.median);
   double all = 0;
   for (auto& k : r.kernels) all += k.us * static_cast<double>(k.calls);
-  fmt::print("\n{:<56} {:>6} {:>10} {:>6} {:>10} {:>10} {:>7} {:>8}\n", "kernel", "calls", "us a call", "share", "MB", "MFLOP", "GB/s", "GFLOP/s");
+  fmt::print("\n{:<56} {:>6} {:>10} {:>6} {:>10} {:>10} {:>7} {:>8}\n", "kernel", "calls", "us a call", "share", "MB", "MFLOP", "GB/s",
+             "GFLOP/s");
   for (auto& k : r.kernels) {
     std::string name = k.name.size() > 56 ? k.name.substr(0, 53) + "..." : k.name;
     fmt::print("{:<56} {:>6} {:>10.1f} {:>5.1f}%", name, k.calls, k.us, 100 * k.us * static_cast<double>(k.calls) / all);
     if (k.host)
       fmt::print("  (library call)\n");
     else
-      fmt::print(" {:>10.3f} {:>10.2f} {:>7.1f} {:>8.1f}\n", static_cast<double>(k.bytes) / 1e6, static_cast<double>(k.flops) / 1e6, gb_per_s(k),
-                 gflop_per_s(k));
+      fmt::print(" {:>10.3f} {:>10.2f} {:>7.1f} {:>8.1f}\n", static_cast<double>(k.bytes) / 1e6, static_cast<double>(k.flops) / 1e6,
+                 gb_per_s(k), gflop_per_s(k));
   }
   fmt::print("{:<56} {:>6} {:>10.1f}\n", "all", r.report.kernels + r.report.host_calls, all);
 }
@@ -175,8 +177,9 @@ std::string times_json(const Times& t) {
 void print_json(const Result& r) {
   std::string kernels;
   for (auto& k : r.kernels)
-    kernels += fmt::format("{}{{\"name\":{},\"calls\":{},\"us\":{:.3f},\"bytes\":{},\"flops\":{},\"gb_per_s\":{:.2f},\"gflop_per_s\":{:.2f}}}",
-                           kernels.empty() ? "" : ",", json_string(k.name), k.calls, k.us, k.bytes, k.flops, gb_per_s(k), gflop_per_s(k));
+    kernels +=
+        fmt::format("{}{{\"name\":{},\"calls\":{},\"us\":{:.3f},\"bytes\":{},\"flops\":{},\"gb_per_s\":{:.2f},\"gflop_per_s\":{:.2f}}}",
+                    kernels.empty() ? "" : ",", json_string(k.name), k.calls, k.us, k.bytes, k.flops, gb_per_s(k), gflop_per_s(k));
   fmt::print(
       "{{\"model\":{},\"machine\":{{\"threads\":{},\"copy_gb_per_s\":{:.2f},\"f32_gflop_per_s\":{:.1f}}},\"compile_ms\":{{\"cold\":{:.2f},"
       "\"cached\":{:.2f}}},\"frozen\":{},\"kernels_compiled\":{},\"launches\":{},\"launches_unfused\":{},\"host_calls\":{},\"compiled\":{},"

@@ -138,9 +138,9 @@ struct Family {
   BenchSubject (*make)(const BenchArgs&, const nn::Init&);
 };
 constexpr Family kFamilies[] = {
-    {"bert-base", bert},     {"bert-large", bert},  {"minilm-l6", bert},   {"gpt2", gpt2},         {"gpt2-medium", gpt2},
-    {"gpt2-large", gpt2},    {"llama-7b", llama},   {"llama-13b", llama},  {"tinyllama", llama},   {"qwen2-0.5b", llama},
-    {"resnet50", resnet},    {"resnet101", resnet}, {"resnet152", resnet},
+    {"bert-base", bert},  {"bert-large", bert},  {"minilm-l6", bert},   {"gpt2", gpt2},       {"gpt2-medium", gpt2},
+    {"gpt2-large", gpt2}, {"llama-7b", llama},   {"llama-13b", llama},  {"tinyllama", llama}, {"qwen2-0.5b", llama},
+    {"resnet50", resnet}, {"resnet101", resnet}, {"resnet152", resnet},
 };
 
 }  // namespace
@@ -157,7 +157,8 @@ BenchSubject make_subject(const BenchArgs& args) {
     names.push_back(f.name);
     list += (list.empty() ? "" : ", ") + std::string(f.name);
   }
-  fail<UserError>("\"{}\" is neither a file nor a model that is built in{}; those are {}", args.model, did_you_mean(args.model, names), list);
+  fail<UserError>("\"{}\" is neither a file nor a model that is built in{}; those are {}", args.model, did_you_mean(args.model, names),
+                  list);
 }
 
 }  // namespace toroid::cli

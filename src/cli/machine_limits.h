@@ -5,7 +5,7 @@ namespace toroid::cli {
 
 struct MachineLimits {
   int threads = 1;
-  double copy_gb_per_s = 0;   // bytes read and written by a copy that no cache holds, on all threads
+  double copy_gb_per_s = 0;    // bytes read and written by a copy that no cache holds, on all threads
   double f32_gflop_per_s = 0;  // fused multiply-adds on registers, on all threads
 };
 

@@ -96,6 +96,7 @@ CompiledModel CompiledModel::compile(std::unique_ptr<graph::Graph> g, const Mode
   report.jit_ms = ms_since(t);
 
   exec::Plan plan;
+  plan.record = options.mode == Mode::ReduceOverhead;
   std::map<int, Tensor> packed = std::move(constants.packed);
   for (auto& b : program.buffers) {
     exec::BufferPlan bp{b.name, b.dtype, b.numel, exec::BufferRole::Temporary, -1, {}};

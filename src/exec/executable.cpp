@@ -5,7 +5,9 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/mutants.h"
 #include "base/thread_pool.h"
+#include "exec/recording.h"
 
 namespace toroid::exec {
 namespace {
@@ -35,7 +37,7 @@ std::string sizes_text(const std::vector<int64_t>& sizes) {
 
 // t, or its elements in other memory, with the strides that kernels take the input for.
 Tensor laid_out(const Tensor& t, const InputPlan& in, const std::vector<std::pair<std::string, int64_t>>& symbols) {
-  if (in.type.strides.empty()) return t.contiguous();
+  if (in.type.strides.empty()) return mutant(Mutant::IgnoredStrides) ? t : t.contiguous();
   auto want = evaluate(in.type.strides, symbols);
   bool same = true, repeats = false;
   int64_t extent = 1;
@@ -55,7 +57,7 @@ Tensor laid_out(const Tensor& t, const InputPlan& in, const std::vector<std::pai
 }  // namespace
 
 // Everything that only depends on the sizes.
-struct Executable::Bound {
+struct Executable::Bound : std::enable_shared_from_this<Executable::Bound> {
   Symbols symbols;
   std::vector<int64_t> bytes;    // per buffer
   std::vector<int64_t> offsets;  // per buffer, in the arena; -1: not there
@@ -72,6 +74,8 @@ struct Executable::Bound {
 // Memory of one run, kept for the next.
 struct Executable::Context {
   std::shared_ptr<Storage> arena;
+  std::shared_ptr<const Bound> recorded_for;  // the sizes that `recording` is good for, in this arena
+  std::unique_ptr<Recording> recording;
 };
 
 Executable::~Executable() = default;
@@ -82,7 +86,7 @@ Executable::Executable(Plan plan) : plan_(std::move(plan)) {
     users_ = std::max(users_, static_cast<size_t>(in.user + 1));
     stateful_ = stateful_ || (in.mutated && in.user < 0);
   }
-  // A contiguous copy of constants that kernels take for row-major memory is made by the compiler; here they are used as they are.
+  for (auto& s : plan_.steps) launches_only_ = launches_only_ && std::holds_alternative<Launch>(s);
 }
 
 Tensor Executable::input_tensor(size_t i, std::span<const Tensor> arguments) const {
@@ -207,7 +211,7 @@ std::vector<Tensor> Executable::collect(std::span<const Tensor> arguments, const
     if (o.mutates >= 0) {
       auto input = static_cast<size_t>(o.mutates);
       Tensor target = input_tensor(input, arguments);
-      if (o.buffer < 0) t = held[static_cast<size_t>(plan_.inputs[input].buffer)];  // written in place, or in the input's copy
+      if (o.buffer < 0 && !mutant(Mutant::SkippedWriteBack)) t = held[static_cast<size_t>(plan_.inputs[input].buffer)];  // written in place, or in the input's copy
       if (t.defined() && t.raw_data() != target.raw_data()) copy_elements(t, target);
     } else {
       out.push_back(std::move(t));
@@ -227,7 +231,10 @@ std::vector<Tensor> Executable::run_bound(const Bound& b, std::span<const Tensor
     }
   }
   if (!context) context = std::make_unique<Context>();
-  if (!context->arena || context->arena->bytes < static_cast<size_t>(b.arena)) context->arena = allocate_storage(static_cast<size_t>(b.arena));
+  if (!context->arena || context->arena->bytes < static_cast<size_t>(b.arena)) {
+    context->arena = allocate_storage(static_cast<size_t>(b.arena));
+    context->recorded_for = nullptr;  // its addresses are gone
+  }
   std::byte* arena = context->arena->data;
 
   std::vector<Tensor> held(plan_.buffers.size());
@@ -253,9 +260,14 @@ std::vector<Tensor> Executable::run_bound(const Bound& b, std::span<const Tensor
     at[static_cast<size_t>(o.buffer)] = t.raw_data();
   }
 
+  bool replay = plan_.record && launches_only_ && !observer_;
+  if (replay) {
+    if (context->recorded_for.get() != &b) record(b, *context, at);
+    context->recording->replay(at, ThreadPool::global());
+  }
   std::vector<void*> bufs;
   auto resolve = [&](const Expr& e) { return Expr(evaluate(e, b.symbols)); };
-  for (size_t s = 0; s < plan_.steps.size(); ++s) {
+  for (size_t s = 0; s < plan_.steps.size() && !replay; ++s) {
     auto start = observer_ ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
     if (auto* l = std::get_if<Launch>(&plan_.steps[s])) {
       bufs.clear();
@@ -288,6 +300,25 @@ std::vector<Tensor> Executable::run_bound(const Bound& b, std::span<const Tensor
   std::lock_guard lock(mutex_);
   idle_.push_back(std::move(context));
   return out;
+}
+
+void Executable::record(const Bound& b, Context& context, const std::vector<void*>& at) {
+  context.recording = std::make_unique<Recording>();
+  for (size_t s = 0; s < plan_.steps.size(); ++s) {
+    const auto& l = std::get<Launch>(plan_.steps[s]);
+    std::vector<void*> bufs;
+    std::vector<int> slots;
+    for (int i : l.buffers) {
+      auto role = plan_.buffers[static_cast<size_t>(i)].role;
+      bool moves = role == BufferRole::Input || role == BufferRole::Output;
+      bufs.push_back(at[static_cast<size_t>(i)]);
+      slots.push_back(moves ? i : -1);
+    }
+    bufs.push_back(b.steps[s].scratch >= 0 ? context.arena->data + b.steps[s].scratch : nullptr);
+    slots.push_back(-1);
+    context.recording->add(l, bufs, slots, b.steps[s].params.data(), b.steps[s].tasks);
+  }
+  context.recorded_for = b.shared_from_this();
 }
 
 // Sizes that the run determines: every buffer gets its own memory when it is first written.

@@ -70,6 +70,7 @@ struct OutputPlan {
 };
 
 struct Plan {
+  bool record = false;  // replay the launches of a call as one
   std::vector<BufferPlan> buffers;
   std::vector<StepPlan> steps;
   std::vector<InputPlan> inputs;

@@ -1,5 +1,7 @@
 #include "graph/inplace.h"
 
+#include "base/mutants.h"
+
 #include <algorithm>
 #include <set>
 
@@ -28,6 +30,7 @@ class Finder {
 
   // Nothing but the write reads v, through views or directly, once the write has begun.
   bool dies_at(const Value* v, const Node& write) const {
+    if (mutant(Mutant::DeadWrite)) return true;
     int reads = 0;
     for_each_operand(write, [&](const Value* o) { reads += o == v; });
     return reads == 1 && last_read(v, &write) <= position_.at(&write) && !reads_view_of(write, v);

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "base/check.h"
+#include "base/mutants.h"
 #include "loop/node.h"
 
 namespace toroid::loop {
@@ -184,7 +185,7 @@ Number identity_of(Reduction kind, DType dtype) {
     default: break;
   }
   bool of_max = kind == Reduction::Max || kind == Reduction::ArgMax;
-  if (is_float(dtype)) return Number::of(of_max ? -HUGE_VAL : HUGE_VAL);
+  if (is_float(dtype)) return Number::of(of_max ? (mutant(Mutant::WrongIdentity) ? 0.0 : -HUGE_VAL) : HUGE_VAL);
   if (is_bool(dtype)) return Number::of(!of_max);
   auto bits = static_cast<int>(8 * size_of(dtype));
   if (name_of(dtype)[0] == 'u') return Number::of(of_max ? int64_t{0} : static_cast<int64_t>(~uint64_t{0} >> (64 - bits)));

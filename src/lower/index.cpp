@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/mutants.h"
 #include "lower/lowering.h"
 
 namespace toroid::lower {
@@ -14,7 +15,7 @@ namespace {
 // The element of an integer tensor as an index into a dimension of `extent`, negative values counting from the end.
 Expr index_value(BodyBuilder& b, S raw, const Expr& extent) {
   S i = cast(raw, DType::I64);
-  S wrapped = select(i < 0.0, i + b.index(extent), i);
+  S wrapped = mutant(Mutant::NegativeIndex) ? i : select(i < 0.0, i + b.index(extent), i);
   auto hi = sym::bounds(extent).hi;
   return b.as_index(wrapped, 0, hi >= sym::kInf ? sym::kInf : std::max<int64_t>(hi - 1, 0));
 }
@@ -56,7 +57,7 @@ std::optional<Advanced> analyse(Lowering& l, const graph::Node& n, size_t self_r
     }
   }
   bool adjacent = positions.back() - positions.front() + 1 == positions.size();
-  a.front = adjacent ? positions.front() : 0;
+  a.front = adjacent && !mutant(Mutant::IndexFront) ? positions.front() : 0;
   return a;
 }
 
@@ -132,6 +133,7 @@ void lower_gather(Lowering& l, const graph::Node& n) {
   out.sizes = n.results[0]->type.sizes;
   out.work = self.work + where.work + 2;
   out.loads = self.loads + where.loads;
+  if (mutant(Mutant::GatherDimension)) dim = self.sizes.size() - 1;
   out.at = [self, where, dim](BodyBuilder& b, const Index& index) {
     Index at = index;
     at[dim] = index_value(b, where.at(b, index), self.sizes[dim]);
@@ -180,8 +182,8 @@ void lower_pad(Lowering& l, const graph::Node& n) {
     for (size_t d = 0; d < index.size(); ++d) {
       Expr i = index[d] - before[d];
       at.push_back(i);
-      if (!sym::known_ge(i, 0)) require(b.index(i) >= 0.0);
-      if (!sym::known_lt(i, self.sizes[d])) require(b.index(i) < b.index(self.sizes[d]));
+      if (!sym::known_ge(i, 0) && !mutant(Mutant::PadLowerMask)) require(b.index(i) >= 0.0);
+      if (!sym::known_lt(i, self.sizes[d])) require(b.index(i) < b.index(self.sizes[d] + (mutant(Mutant::PadOffByOne) ? 1 : 0)));
     }
     if (!inside) return self.at(b, at);
     b.push_mask(*inside);
@@ -212,7 +214,7 @@ void lower_index_put(Lowering& l, const graph::Node& n) {
   size_t lead = index.size() - v.sizes.size();
   for (size_t d = 0; d < v.sizes.size(); ++d) vi.push_back(v.sizes[d] == Expr(1) ? Expr(0) : index[d + lead]);
   Index at = self_index(*a, copies(*a), self->type.sizes, b, index);
-  b.store(p.buffer, self->type.dtype, flat_index(p, at), v.at(b, vi), accumulate ? StoreMode::Add : StoreMode::Set);
+  b.store(p.buffer, self->type.dtype, flat_index(p, at), v.at(b, vi), accumulate && !mutant(Mutant::PutSets) ? StoreMode::Add : StoreMode::Set);
   loop::eliminate_dead(node.body);
   l.append(std::move(node), n.results[0]);
   l.define(n.results[0], l.at_place(n.results[0]->type, p));
@@ -231,7 +233,7 @@ void lower_scatter(Lowering& l, const graph::Node& n) {
   BodyBuilder b(node.body);
   Index at = index;
   at[dim] = index_value(b, where.at(b, index), self->type.sizes[dim]);
-  b.store(p.buffer, self->type.dtype, flat_index(p, at), from.at(b, index), n.op->name == "scatter_add" ? StoreMode::Add : StoreMode::Set);
+  b.store(p.buffer, self->type.dtype, flat_index(p, at), from.at(b, index), n.op->name == "scatter_add" && !mutant(Mutant::ScatterSets) ? StoreMode::Add : StoreMode::Set);
   loop::eliminate_dead(node.body);
   l.append(std::move(node), n.results[0]);
   l.define(n.results[0], l.at_place(n.results[0]->type, p));

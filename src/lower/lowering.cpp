@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/check.h"
+#include "base/mutants.h"
 #include "graph/inplace.h"
 #include "graph/recorder.h"
 
@@ -12,18 +13,19 @@ namespace toroid::lower {
 using loop::BodyBuilder;
 
 Expr flat_index(const Place& p, const Index& index) {
-  Expr e = p.offset;
+  Expr e = mutant(Mutant::DroppedOffset) ? Expr(0) : p.offset;
   for (size_t d = 0; d < index.size(); ++d) e = e + index[d] * p.strides[d];
   return e;
 }
 
 std::vector<Expr> dense_strides(const std::vector<Expr>& sizes) {
   std::vector<Expr> strides(sizes.size(), 1);
-  for (size_t d = sizes.size(); d-- > 1;) strides[d - 1] = strides[d] * sizes[d];
+  for (size_t d = sizes.size(); d-- > 1;) strides[d - 1] = strides[d] * sizes[mutant(Mutant::WrongStride) ? d - 1 : d];
   return strides;
 }
 
 bool is_dense(const Place& p, const std::vector<Expr>& sizes) {
+  if (mutant(Mutant::AlwaysDense)) return true;
   auto want = dense_strides(sizes);
   for (size_t d = 0; d < sizes.size(); ++d)
     if (sizes[d] != Expr(1) && p.strides[d] != want[d]) return false;
@@ -177,7 +179,7 @@ Place Lowering::strided(const graph::Value* v) {
   S s = lazy.at(b, index);
   const loop::Statement* st = &body.steps[static_cast<size_t>(s.id)];
   if (st->step == loop::Step::Scalar && st->op == ScalarOp::Cast && body.steps.size() == 2) st = &body.steps[0];
-  if (st->step == loop::Step::Load && st->mask < 0 && st->dtype == lazy.dtype && body.steps.size() <= 2) {
+  if (st->step == loop::Step::Load && (st->mask < 0 || mutant(Mutant::MaskedPlace)) && st->dtype == lazy.dtype && body.steps.size() <= 2) {
     Place p;
     p.buffer = st->buffer;
     Expr rest = st->index;
@@ -209,7 +211,7 @@ void Lowering::define(const graph::Value* v, Lazy lazy) {
 
 void Lowering::lower_inputs() {
   for (auto& in : graph_.inputs) {
-    auto kind = in.data.defined() ? loop::BufferKind::Constant : loop::BufferKind::Input;
+    auto kind = in.data.defined() && in.kind == graph::InputKind::Constant ? loop::BufferKind::Constant : loop::BufferKind::Input;
     Place p;
     p.strides = in.value->type.strides.empty() ? dense_strides(in.value->type.sizes) : in.value->type.strides;
     Expr last = 0;
@@ -218,6 +220,14 @@ void Lowering::lower_inputs() {
     program_.inputs.push_back({p.buffer, in.value->type, in.kind, in.data, in.name});
     values_[in.value] = at_place(in.value->type, p);
   }
+}
+
+bool Lowering::is_input_memory(const Place& p, size_t input) const {
+  const TensorType& type = graph_.inputs[input].value->type;
+  auto want = type.strides.empty() ? dense_strides(type.sizes) : type.strides;
+  bool same = p.buffer == program_.inputs[input].buffer && p.offset == Expr(0) && p.strides.size() == want.size();
+  for (size_t d = 0; same && d < want.size(); ++d) same = type.sizes[d] == Expr(1) || p.strides[d] == want[d];
+  return same;
 }
 
 void Lowering::lower_outputs() {
@@ -230,12 +240,12 @@ void Lowering::lower_outputs() {
       out.type = o.value->type;
       out.type.strides.clear();
       const Lazy& lazy = values_.at(o.value);
-      bool in_place = o.mutates >= 0 && lazy.place && lazy.place->buffer == program_.inputs[static_cast<size_t>(o.mutates)].buffer;
+      bool in_place = o.mutates >= 0 && lazy.place && is_input_memory(*lazy.place, static_cast<size_t>(o.mutates));
       if (!in_place) {
         Place p = realize(o.value, true);
         auto& buffer = program_.buffers[static_cast<size_t>(p.buffer)];
         bool shared = buffer.kind != loop::BufferKind::Temporary || !(p.offset == Expr(0)) || !(buffer.numel == o.value->type.numel());
-        if (shared || seen.count(o.value)) {  // an input's memory or part of a larger buffer: the result needs its own
+        if (!mutant(Mutant::MissingAlias) && (shared || seen.count(o.value))) {  // an input's memory or part of a larger buffer: the result needs its own
           Place own = allocate(o.value->name, out.type);
           Lazy from = values_.at(o.value);
           fill(own, from.dtype, from.sizes, from.at, o.value);
@@ -277,6 +287,7 @@ void Lowering::lower_extern(const graph::Node& n) {
 
 void Lowering::settle_readers(int buffer, const graph::Value* except) {
   std::vector<const graph::Value*> readers;
+  if (mutant(Mutant::UnsettledReaders)) return;
   for (auto& [v, lazy] : values_) {
     auto use = last_use_.find(v);
     if (v == except || use == last_use_.end() || use->second < position_) continue;
@@ -303,7 +314,7 @@ void Lowering::settle_readers(int buffer, const graph::Value* except) {
 Place Lowering::place_for_update(const graph::Node& n) {
   const graph::Value* self = std::get<graph::Value*>(n.args[0]);
   const Lazy& lazy = values_.at(self);
-  if (is_inplace(n) && lazy.place) {
+  if ((is_inplace(n) || mutant(Mutant::AlwaysInPlace)) && lazy.place) {
     Place p = *lazy.place;
     settle_readers(p.buffer, self);
     return p;

@@ -84,6 +84,8 @@ class Lowering {
   void settle_readers(int buffer, const graph::Value* except);
   void lower_inputs();
   void lower_outputs();
+  // Element after element the memory of an input, not a view that walks through it in another way.
+  bool is_input_memory(const Place& p, size_t input) const;
 
   const graph::Graph& graph_;
   LowerOptions options_;

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "base/mutants.h"
 #include "lower/lowering.h"
 
 namespace toroid::lower {
@@ -60,12 +61,12 @@ void convolution_loop(Lowering& l, const graph::Node& n, const ops::TypeReader& 
   for (auto& s : type.sizes) index.push_back(var(s, false));
   Expr ic = var(w.sizes[1], true), kh = var(w.sizes[2], true), kw = var(w.sizes[3], true);
   BodyBuilder b(node.body);
-  Expr ih = index[2] * Expr(stride[0]) + kh * Expr(dilation[0]) - Expr(pad[0]), iw = index[3] * Expr(stride[1]) + kw * Expr(dilation[1]) - Expr(pad[1]);
+  Expr ih = index[2] * Expr(stride[0]) + kh * Expr(dilation[0]) - Expr(pad[0]), iw = index[3] * Expr(stride[mutant(Mutant::SwappedStride) ? 0 : 1]) + kw * Expr(dilation[1]) - Expr(pad[1]);
   Expr channel = ic + sym::floor_div(index[1], sym::floor_div(type.sizes[1], groups)) * w.sizes[1];
   std::optional<S> inside;
   auto require = [&](S c) { inside = inside ? *inside & c : c; };
   for (auto& [e, extent] : {std::pair(ih, x.sizes[2]), std::pair(iw, x.sizes[3])}) {
-    if (!sym::known_ge(e, 0)) require(b.index(e) >= 0.0);
+    if (!sym::known_ge(e, 0) && !mutant(Mutant::ConvolutionBorder)) require(b.index(e) >= 0.0);
     if (!sym::known_lt(e, extent)) require(b.index(e) < b.index(extent));
   }
   if (inside) b.push_mask(*inside);
@@ -73,7 +74,7 @@ void convolution_loop(Lowering& l, const graph::Node& n, const ops::TypeReader& 
   if (inside) b.pop_mask();
   S product = element * cast(w.at(b, {index[1], ic, kh, kw}), compute);
   S sum = loop::has_reduction(node.domain) ? b.reduce(loop::Reduction::Sum, product) : product;
-  if (bias) sum = sum + cast(l.value(bias).at(b, {index[1]}), compute);
+  if (bias && !mutant(Mutant::LostBias)) sum = sum + cast(l.value(bias).at(b, {index[1]}), compute);
   b.store(out.buffer, type.dtype, flat_index(out, index), sum);
   loop::eliminate_dead(node.body);
   l.append(std::move(node), n.results[0]);
@@ -243,9 +244,9 @@ void lower_attention(Lowering& l, const graph::Node& n) {
     a.mask.strides.assign(4, 0);
     size_t lead = 4 - mask->type.sizes.size();
     for (size_t d = 0; d < mask->type.sizes.size(); ++d)
-      if (mask->type.sizes[d] != Expr(1)) a.mask.strides[d + lead] = p.strides[d];
+      if (mask->type.sizes[d] != Expr(1) && !(mutant(Mutant::MaskBroadcast) && d == 0)) a.mask.strides[d + lead] = p.strides[d];
   }
-  a.causal = r.flag("is_causal");
+  a.causal = r.flag("is_causal") && !mutant(Mutant::LostCausal);
   a.scale = r.opt_number("scale") ? r.real("scale") : 1 / std::sqrt(static_cast<double>(a.head_dim));
   if (!l.options().attention_template || !l.options().attention_template(a)) return l.lower_composite(n);
   choice::Node node;

@@ -1,5 +1,6 @@
 // Pointwise operations and creation operations: formulas over lazily composed operands.
 #include "base/check.h"
+#include "base/mutants.h"
 #include "lower/lowering.h"
 
 namespace toroid::lower {
@@ -73,7 +74,7 @@ void lower_pointwise(Lowering& l, const graph::Node& n) {
   auto types = std::make_shared<std::vector<Arg<const TensorType*>>>(graph::type_args(n));
   ops::TypeReader reader(op, *types);
   DType promoted = ops::promoted_dtype(reader);
-  if (op.promote == ops::Promote::Float) promoted = ops::float_type(promoted);
+  if (op.promote == ops::Promote::Float && !mutant(Mutant::WrongPromotion)) promoted = ops::float_type(promoted);
   if (op.promote == ops::Promote::Logical) promoted = DType::Bool;
   if ((op.promote == ops::Promote::KeepFirst || op.promote == ops::Promote::Predicate) && !operands.empty() && operands[0].lazy) promoted = operands[0].lazy->dtype;
   DType compute = ops::compute_type(promoted);
@@ -110,7 +111,7 @@ void lower_pointwise(Lowering& l, const graph::Node& n) {
       inputs.push_back(o.lazy ? cast(lazy.at(b, broadcast_index(lazy, index)), want) : b.constant(want, o.number));
     }
     S s = formula(b, std::move(inputs));
-    return cast(s, ops::compute_type(result));
+    return mutant(Mutant::NoResultCast) ? s : cast(s, ops::compute_type(result));
   };
   l.define(n.results[0], std::move(out));
 }

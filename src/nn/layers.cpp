@@ -48,7 +48,8 @@ Tensor RMSNorm::forward(const Tensor& x) { return rms_norm(x, normalized_shape_,
 
 GroupNorm::GroupNorm(int64_t num_groups, int64_t num_channels, double eps, const Init& init)
     : weight(init.constant({num_channels}, 1)), bias(init.constant({num_channels}, 0)), groups_(num_groups), eps_(eps) {
-  require(num_groups > 0 && num_channels % num_groups == 0, "GroupNorm: {} channels cannot be split into {} groups", num_channels, num_groups);
+  require(num_groups > 0 && num_channels % num_groups == 0, "GroupNorm: {} channels cannot be split into {} groups", num_channels,
+          num_groups);
   add_parameter("weight", weight);
   add_parameter("bias", bias);
 }
@@ -109,7 +110,8 @@ MultiheadAttention::MultiheadAttention(int64_t embed_dim, int64_t num_heads, boo
       out_proj(embed_dim, embed_dim, with_bias, init),
       embed_dim_(embed_dim),
       heads_(num_heads) {
-  require(num_heads > 0 && embed_dim % num_heads == 0, "MultiheadAttention: embed_dim {} is not a multiple of num_heads {}", embed_dim, num_heads);
+  require(num_heads > 0 && embed_dim % num_heads == 0, "MultiheadAttention: embed_dim {} is not a multiple of num_heads {}", embed_dim,
+          num_heads);
   if (with_bias) {
     in_proj_bias = init.constant({3 * embed_dim}, 0);
     out_proj.bias = init.constant({embed_dim}, 0);

@@ -1,9 +1,9 @@
 #include "toroid/nn/module.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <set>
-
-#include <fmt/ranges.h>
 
 #include "nn/errors.h"
 #include "toroid/ops.h"
@@ -16,7 +16,8 @@ std::string sizes_text(const Tensor& t) { return fmt::format("[{}]", fmt::join(t
 // The first names of a list, for a message.
 std::string some_of(const std::vector<std::string>& names) {
   constexpr size_t kShown = 8;
-  std::string out = fmt::format("{}", fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), kShown)), ", "));
+  std::string out =
+      fmt::format("{}", fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), kShown)), ", "));
   return names.size() > kShown ? fmt::format("{} and {} more", out, names.size() - kShown) : out;
 }
 

@@ -55,7 +55,8 @@ class Config {
   // A number of layers: each has weights, so that there cannot be more of them than tensors.
   void read_layers(const std::string& key, int64_t& field, const State& state) const {
     read(key, field);
-    require(field <= static_cast<int64_t>(state.size()), "{}: \"{}\" is {}, but there are only {} weights", path_, key, field, state.size());
+    require(field <= static_cast<int64_t>(state.size()), "{}: \"{}\" is {}, but there are only {} weights", path_, key, field,
+            state.size());
   }
   // Number of keys "<prefix>.<...>".
   int64_t count(const std::string& prefix) const {
@@ -146,7 +147,8 @@ std::shared_ptr<TokenModel> make_gpt2(const Config& c, State& state, const Init&
   c.read("scale_attn_by_inverse_layer_idx", by_layer);
   c.read("scale_attn_weights", scaled);
   require(tied && !by_layer && scaled, "{}: GPT-2 with untied embeddings or other attention scales is not supported", c.path());
-  drop_if(state, [](const std::string& n) { return n == "lm_head.weight" || n.ends_with(".attn.bias") || n.ends_with(".attn.masked_bias"); });
+  drop_if(state,
+          [](const std::string& n) { return n == "lm_head.weight" || n.ends_with(".attn.bias") || n.ends_with(".attn.masked_bias"); });
   add_prefix(state, "transformer.");
   return std::make_shared<GPT2LMHeadModel>(config, init);
 }
@@ -177,8 +179,8 @@ LlamaConfig llama_config(const Config& c, const State& state) {
   std::string activation = "silu";
   c.read("hidden_act", activation);
   require(activation == "silu", "{}: hidden_act \"{}\" is not supported; only \"silu\" is", c.path(), activation);
-  require(out.rope_factor > 0 && out.rope_high_freq_factor > out.rope_low_freq_factor, "{}: the factors of the rotary scaling are out of range",
-          c.path());
+  require(out.rope_factor > 0 && out.rope_high_freq_factor > out.rope_low_freq_factor,
+          "{}: the factors of the rotary scaling are out of range", c.path());
   return out;
 }
 
@@ -218,9 +220,14 @@ struct Architecture {
   std::shared_ptr<TokenModel> (*make)(const Config&, State&, const Init&);
 };
 constexpr Architecture kArchitectures[] = {
-    {"BertModel", make_bert},      {"BertForMaskedLM", make_bert},      {"BertForSequenceClassification", make_bert_classifier},
-    {"GPT2LMHeadModel", make_gpt2}, {"GPT2Model", make_gpt2},           {"LlamaForCausalLM", make_llama},
-    {"MistralForCausalLM", make_mistral}, {"Qwen2ForCausalLM", make_qwen2},
+    {"BertModel", make_bert},
+    {"BertForMaskedLM", make_bert},
+    {"BertForSequenceClassification", make_bert_classifier},
+    {"GPT2LMHeadModel", make_gpt2},
+    {"GPT2Model", make_gpt2},
+    {"LlamaForCausalLM", make_llama},
+    {"MistralForCausalLM", make_mistral},
+    {"Qwen2ForCausalLM", make_qwen2},
 };
 
 // The float dtype that most elements have.

@@ -1,5 +1,7 @@
 #include "sched/domain_map.h"
 
+#include "base/mutants.h"
+
 namespace toroid::sched {
 
 using loop::Domain;
@@ -47,7 +49,7 @@ void express(const std::vector<Var>& to, const std::vector<Var>& from, VarMap& m
   step = 1;
   for (size_t k = to.size(); k-- > 0;) {
     Expr e = sym::floor_div(flat, step);
-    map[to[k].symbol.node()->name] = k == 0 ? e : sym::mod(e, to[k].extent());
+    map[to[k].symbol.node()->name] = k == 0 || mutant(Mutant::LostModulo) ? e : sym::mod(e, to[k].extent());
     step = step * to[k].extent();
   }
 }
@@ -69,7 +71,7 @@ std::optional<Match> join(const std::vector<Segment>& parts, bool first_reduces,
   for (auto& s : parts) {
     int ka = kind_of(s.first), kb = kind_of(s.second);
     if (ka < 0 || kb < 0) return std::nullopt;
-    if (first_reduces && second_reduces && ka != kb) return std::nullopt;
+    if (!mutant(Mutant::MixedKinds) && first_reduces && second_reduces && ka != kb) return std::nullopt;
     if (first_reduces && !second_reduces && kb == 1) return std::nullopt;
     bool reduction = ka || kb;
     bool take_first = first_fixed || s.first.size() >= s.second.size();

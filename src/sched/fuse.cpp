@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/check.h"
+#include "base/mutants.h"
 #include "sched/domain_map.h"
 
 namespace toroid::sched {
@@ -94,7 +95,8 @@ class Fuser {
         for (size_t w : wrote[b]) edge(w);
       for (int b : writes_[i]) {
         for (size_t w : wrote[b]) edge(w);
-        for (size_t r : read[b]) edge(r);
+        for (size_t r : read[b])
+          if (!mutant(Mutant::ReadBeforeWrite)) edge(r);
       }
       for (int b : reads_[i]) read[b].push_back(i);
       for (int b : writes_[i]) wrote[b].push_back(i);
@@ -129,6 +131,7 @@ class Fuser {
 
   // A path from `from` to `to` (or back) with at least one node in between.
   bool path_between(size_t from, size_t to) {
+    if (mutant(Mutant::PathIgnored)) return false;
     auto reaches = [&](size_t start, size_t goal) {
       std::vector<size_t> stack;
       std::vector<bool> seen(groups_.size(), false);
@@ -206,7 +209,7 @@ class Fuser {
     auto read_first = loop::buffers_read(first);
     auto contains = [](const std::vector<int>& v, int b) { return std::find(v.begin(), v.end(), b) != v.end(); };
     for (int w : written_second)
-      if (contains(written, w) || contains(read_first, w)) {
+      if (!mutant(Mutant::FusedAcrossWrite) && (contains(written, w) || contains(read_first, w))) {
         *reason = "the second writes what the first uses";
         return std::nullopt;
       }
@@ -228,7 +231,7 @@ class Fuser {
         return loop::value_symbol(to[static_cast<size_t>(k)], n.lo, n.hi);
       });
       if (s.step == Step::Load && contains(written, s.buffer)) {
-        if (writers_[static_cast<size_t>(s.buffer)] > 1) {
+        if (writers_[static_cast<size_t>(s.buffer)] > 1 && !mutant(Mutant::SeveralWriters)) {
           *reason = "several nodes write what passes between them";
           return std::nullopt;
         }
@@ -279,13 +282,14 @@ class Fuser {
   // The value that the body stores where `load` reads.
   static std::optional<int> stored_value(const Body& body, const Statement& load) {
     for (auto& s : body.steps)
-      if (s.step == Step::Store && s.buffer == load.buffer && s.mode == loop::StoreMode::Set && s.mask < 0 && s.index == load.index) return s.args[0];
+      if (s.step == Step::Store && s.buffer == load.buffer && s.mode == loop::StoreMode::Set && s.mask < 0 && (s.index == load.index || mutant(Mutant::OtherElement))) return s.args[0];
     return std::nullopt;
   }
 
   // Stores of temporaries that nothing outside the joint node reads become empty steps, which eliminate_dead removes.
   void drop_internal_stores(Node& out) {
     auto is_read = [&](int buffer) {
+      if (mutant(Mutant::SkippedStore)) return false;
       for (size_t i = 0; i < groups_.size(); ++i)
         if (!inside_.count(groups_[i].id) && std::find(reads_[i].begin(), reads_[i].end(), buffer) != reads_[i].end()) return true;
       auto own = choice::reads(out);

@@ -83,7 +83,23 @@ class Minimiser {
       any = accept(std::move(g)) || any;
       if (i > best_->outputs.size()) i = best_->outputs.size();
     }
-    return any;
+    return earlier_outputs() || any;
+  }
+
+  // An operand is returned instead of what is made of it.
+  bool earlier_outputs() {
+    for (size_t i = 0; i < best_->outputs.size(); ++i) {
+      const Value* v = best_->outputs[i].value;
+      if (!v || !v->producer) continue;
+      std::vector<size_t> operands;
+      for_each_operand(*v->producer, [&](const Value* o) { operands.push_back(static_cast<size_t>(o->id)); });
+      for (size_t o : operands) {
+        auto g = graph::clone(*best_);
+        g->outputs[i].value = g->values[o].get();
+        if (accept(std::move(g))) return true;
+      }
+    }
+    return false;
   }
 
   // A result becomes an input of the same type, or one of the node's operands; a write goes altogether.

@@ -95,11 +95,13 @@ Values attention_by_hand(const MultiheadAttention& m, const Tensor& x, int64_t h
         sum += p[static_cast<size_t>(j)];
       }
       for (int64_t c = 0; c < d; ++c)
-        for (int64_t j = 0; j < n; ++j) mixed[static_cast<size_t>(i * e + h * d + c)] += p[static_cast<size_t>(j)] / sum * project(2, j, h * d + c);
+        for (int64_t j = 0; j < n; ++j)
+          mixed[static_cast<size_t>(i * e + h * d + c)] += p[static_cast<size_t>(j)] / sum * project(2, j, h * d + c);
     }
   for (int64_t i = 0; i < n; ++i)
     for (int64_t c = 0; c < e; ++c)
-      for (int64_t k = 0; k < e; ++k) out[static_cast<size_t>(i * e + c)] += mixed[static_cast<size_t>(i * e + k)] * o[static_cast<size_t>(c * e + k)];
+      for (int64_t k = 0; k < e; ++k)
+        out[static_cast<size_t>(i * e + c)] += mixed[static_cast<size_t>(i * e + k)] * o[static_cast<size_t>(c * e + k)];
   return out;
 }
 

@@ -34,7 +34,11 @@ TEST(Models, SmallResNetRunsCompiled) {
   ResNet m({.blocks = {1, 1}, .num_classes = 10, .base_width = 8}, Init(1));
   Tensor x = Init(2).normal({2, 3, 32, 32}, 0, 1);
   Tensor expected = compile([&](const Tensor& v) { return m.forward(v); }, by_reference())(x);
-  EXPECT_LT(error_of(compile([&](const Tensor& v) { return m.forward(v); })(x), expected), 1e-4);
+  for (const char* freezing : {"true", "false"}) {
+    CompileConfig config;
+    config.options["freezing"] = freezing;
+    EXPECT_LT(error_of(compile([&](const Tensor& v) { return m.forward(v); }, config)(x), expected), 1e-4) << "freezing " << freezing;
+  }
   EXPECT_EQ(expected.sizes(), (std::vector<int64_t>{2, 10}));
 }
 
@@ -59,8 +63,8 @@ TEST(Models, StretchedRotaryFrequencies) {
   EXPECT_NEAR(rope_frequencies(c).to_vector()[5], plain[5] / 4, 1e-7);
   c.rope_type = "llama3", c.rope_factor = 8, c.rope_low_freq_factor = 1, c.rope_high_freq_factor = 4;
   auto stretched = rope_frequencies(c).to_vector();
-  EXPECT_EQ(stretched[0], plain[0]);                              // short waves stay
-  EXPECT_NEAR(stretched[31], plain[31] / 8, 1e-12);               // long ones are stretched
+  EXPECT_EQ(stretched[0], plain[0]);                 // short waves stay
+  EXPECT_NEAR(stretched[31], plain[31] / 8, 1e-12);  // long ones are stretched
   c.rope_type = "yarn";
   EXPECT_TRUE(contains(user_error([&] { rope_frequencies(c); }), "default, linear and llama3"));
 }
@@ -72,7 +76,11 @@ TEST(Models, TellWhatIsWrongWithAnInput) {
   EXPECT_TRUE(contains(user_error([&] { m(ids({1, 5}, 9)); }), "longer than the 4 positions"));
   EXPECT_TRUE(contains(user_error([&] { m(ids({5}, 9)); }), "input_ids are [batch, length]"));
   EXPECT_TRUE(contains(user_error([&] { m.pool(counting({1, 1, 8})); }), "without a pooler"));
-  LlamaForCausalLM l({.vocab_size = 9, .hidden_size = 8, .intermediate_size = 8, .num_hidden_layers = 1, .num_attention_heads = 2,
+  LlamaForCausalLM l({.vocab_size = 9,
+                      .hidden_size = 8,
+                      .intermediate_size = 8,
+                      .num_hidden_layers = 1,
+                      .num_attention_heads = 2,
                       .num_key_value_heads = 2});
   EXPECT_TRUE(contains(user_error([&] { l.forward_cached(ids({1, 1}, 9), arange(1)); }), "allocate_cache"));
 }

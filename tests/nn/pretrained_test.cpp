@@ -30,8 +30,13 @@ constexpr const char* kLlama =
         "num_attention_heads": 2, "num_key_value_heads": 1, "rms_norm_eps": 1e-5})";
 
 LlamaConfig llama_config() {
-  return {.vocab_size = 20, .hidden_size = 8, .intermediate_size = 12, .num_hidden_layers = 2, .num_attention_heads = 2,
-          .num_key_value_heads = 1, .rms_norm_eps = 1e-5};
+  return {.vocab_size = 20,
+          .hidden_size = 8,
+          .intermediate_size = 12,
+          .num_hidden_layers = 2,
+          .num_attention_heads = 2,
+          .num_key_value_heads = 1,
+          .rms_norm_eps = 1e-5};
 }
 
 std::vector<double> logits(TokenModel& m) {
@@ -79,7 +84,8 @@ TEST(Pretrained, BareGpt2Checkpoints) {
   std::map<std::string, Tensor> bare;
   for (auto& [name, t] : m.state()) bare[name.substr(std::string("transformer.").size())] = t;
   bare["h.0.attn.bias"] = counting({1, 1, 8, 8});
-  f.write("config.json", R"({"architectures": ["GPT2LMHeadModel"], "vocab_size": 20, "n_positions": 8, "n_embd": 8, "n_layer": 1, "n_head": 2})");
+  f.write("config.json",
+          R"({"architectures": ["GPT2LMHeadModel"], "vocab_size": 20, "n_positions": 8, "n_embd": 8, "n_layer": 1, "n_head": 2})");
   f.write_tensors("model.safetensors", bare);
   EXPECT_EQ(logits(*f.load()), logits(m));
 }

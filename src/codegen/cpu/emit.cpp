@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/check.h"
+#include "base/mutants.h"
 #include "codegen/prelude/prelude.h"
 
 namespace toroid::codegen {
@@ -274,7 +275,7 @@ std::string StepEmitter::load_second(DType t) {
 
 std::string StepEmitter::load_backwards(DType t) {
   std::string name = fmt::format("v_load_backwards_{}", name_of(t)), lanes, load = function("load", t, true);
-  for (int l = lanes_; l-- > 0;) lanes += fmt::format(", {}", l);
+  for (int l = lanes_; l-- > 0;) lanes += fmt::format(", {}", mutant(Mutant::WrongShuffle) && l > 0 ? l - 1 : l);
   helpers_[name] =
       fmt::format("static inline v{0} {1}(const {2}* p) {{ v{0} x = {3}(p - {4}); return __builtin_shufflevector(x, x{5}); }}\n",
                   name_of(t), name, memory_type(t), load, lanes_ - 1, lanes);
@@ -359,7 +360,7 @@ void StepEmitter::emit_load(int k, bool vector_form) {
   auto scalar_load = [&](const std::string& at) { return fmt::format("{}({} + {})", function("load", s.dtype, false), p, at); };
   if (!vector_form) {
     std::string value = scalar_load(index(s.index));
-    if (s.mask >= 0) value = fmt::format("{} ? {} : {}", scalar(s.mask), value, zero);
+    if (s.mask >= 0 && !mutant(Mutant::DroppedScalarMask)) value = fmt::format("{} ? {} : {}", scalar(s.mask), value, zero);
     line(fmt::format("s{} {} = {};", name_of(s.dtype), name, value));
     return define(k, name, false);
   }
@@ -388,7 +389,7 @@ void StepEmitter::emit_load(int k, bool vector_form) {
     std::string mask = vector(s.mask), hall = function("hall", DType::Bool, true), hany = function("hany", DType::Bool, true);
     std::string safe = gather(fmt::format("{}({}, {}, (vi64)(0))", function("sel", DType::I64, true), mask, vector_index(s.index)));
     line(fmt::format("{} {} = {};", type, name, zero));
-    if (!whole.empty() && c != 0) line(fmt::format("if ({}({})) {} = {};", hall, mask, name, whole));
+    if (!whole.empty() && c != 0) line(fmt::format("if ({}({})) {} = {};", mutant(Mutant::DroppedLaneMask) ? hany : hall, mask, name, whole));
     line(fmt::format("{}if ({}({})) {} = {}({}, {}, {});", !whole.empty() && c != 0 ? "else " : "", hany, mask, name,
                      function("sel", s.dtype, true), mask, !whole.empty() && c == 0 ? whole : safe, zero));
   }

@@ -219,6 +219,17 @@ ConvShape shape_of(const choice::Convolution& c) {
   return s;
 }
 
+// Whether running the body twice at a point is the same as once: it overwrites, and nothing that it reads.
+bool repeatable(const loop::Body& body) {
+  for (auto& s : body.steps) {
+    if (s.step != loop::Step::Store) continue;
+    if (s.mode != loop::StoreMode::Set) return false;
+    for (auto& l : body.steps)
+      if (l.step == loop::Step::Load && l.buffer == s.buffer) return false;
+  }
+  return true;
+}
+
 CpuKernel generate_convolution(const choice::Node& node, const choice::Convolution& c, choice::Program& program, device::Isa isa,
                                ConstantMemory& constants) {
   CpuKernel kernel;
@@ -238,7 +249,13 @@ CpuKernel generate_convolution(const choice::Node& node, const choice::Convoluti
                              c.weight.offset.constant())
                     .contiguous();
   Tensor packed = Tensor::empty({conv_packed_elements(config)}, DType::F32);
-  constants.jobs.push_back([config, oihw, packed] { pack_conv_weights(config, oihw.data<float>(), packed.data<float>()); });
+  // Parts of about this many weights a job, so that one large weight is packed by all threads.
+  constexpr int64_t kWeightsPerJob = 1 << 18;
+  int64_t parts = conv_pack_jobs(config), step = std::max<int64_t>(parts * kWeightsPerJob / std::max<int64_t>(packed.numel(), 1), 1);
+  for (int64_t first = 0; first < parts; first += step)
+    constants.jobs.push_back([config, oihw, packed, first, last = std::min(first + step, parts)] {
+      pack_conv_weights(config, oihw.data<float>(), packed.data<float>(), first, last);
+    });
   int id = program.new_buffer("packed_" + program.buffers[static_cast<size_t>(c.weight.buffer)].name, DType::F32, packed.numel(),
                               loop::BufferKind::Constant);
   constants.packed[id] = packed;
@@ -257,6 +274,7 @@ CpuKernel generate_convolution(const choice::Node& node, const choice::Convoluti
       {domain.vars[0].symbol.node()->name, "image"}, {"pixel", "pixel"}, {domain.vars[2].symbol.node()->name, "oc"}};
   PreludeNeeds needs;
   config.epilogue = epilogue_of(domain, body, domain.vars[2].symbol, lanes, slots, points, needs);
+  config.repeatable_epilogue = repeatable(body);
   config.scratch_buffer = static_cast<int>(kernel.buffers.size());
   kernel.source = with_prelude(needs, lanes, conv_text(config));
   kernel.scratch_bytes_per_thread = conv_scratch_bytes(config);
@@ -321,7 +339,7 @@ bool supports(const choice::Convolution& c, bool constant_weight, device::Isa is
   if (layout == ConvLayout::Other) return false;
   ConvShape s = shape_of(c);
   int lanes = lanes_of(isa);
-  if (s.depthwise()) return layout == ConvLayout::Nhwc && s.channels % lanes == 0;
+  if (s.depthwise()) return layout == ConvLayout::Nhwc && s.channels >= lanes;
   return conv_direct_supported(s, layout == ConvLayout::Nchw ? ConvInput::Nchw : ConvInput::Nhwc, lanes);
 }
 

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/check.h"
+#include "base/mutants.h"
 #include "codegen/cpu/emit.h"
 #include "codegen/cpu/passes.h"
 #include "codegen/cpu/plan.h"
@@ -139,7 +140,7 @@ class KernelWriter {
     std::string first = "begin", last = "end";
     if (plan_.group > 1) {
       e.line(fmt::format("const i64 first = begin * {}, points = {};", plan_.group, e.index(points)));
-      e.line(fmt::format("const i64 last = end * {0} < points ? end * {0} : points;", plan_.group));
+      e.line(fmt::format(mutant(Mutant::TaskOverrun) ? "const i64 last = end * {0};" : "const i64 last = end * {0} < points ? end * {0} : points;", plan_.group));
       first = "first", last = "last";
     }
     e.line(fmt::format("if ({} >= {}) return;", first, last));
@@ -244,7 +245,7 @@ class KernelWriter {
       e.restore(std::move(saved));
       e.close();
     }
-    if (!tail) return;
+    if (!tail || (mutant(Mutant::SkippedTail) && plan_.lanes > 1)) return;
     e.line(kTail);
     e.open(fmt::format("for (; {0} < {1}; ++{0})", inner_name_, hi));
     StepEmitter::Values saved = e.values();

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/check.h"
+#include "base/mutants.h"
 
 namespace toroid::codegen {
 
@@ -118,7 +119,7 @@ void PassWriter::finish(const Accumulator& a, bool vector) {
   } else {
     if (across) {
       value = fmt::format("{}({})", e_.function(horizontal_of(s.reduction, a.dtype), a.dtype, true), acc);
-      value = e_.call(op_of(s.reduction, a.dtype), a.dtype, a.dtype, {value, acc + "_tail"}, false);
+      if (!mutant(Mutant::LostTail)) value = e_.call(op_of(s.reduction, a.dtype), a.dtype, a.dtype, {value, acc + "_tail"}, false);
     }
     value = e_.convert(a.dtype, s.dtype, value, lanes);
   }
@@ -131,7 +132,7 @@ void PassWriter::finish(const Accumulator& a, bool vector) {
 Expr PassWriter::position(bool nominal) const {
   Expr at = 0;
   auto append = [&](const loop::Var& v) { at = at * v.extent() + v.symbol; };
-  if (nominal) {
+  if (nominal && !mutant(Mutant::WrongPosition)) {
     for (auto& v : plan_.domain.vars)
       if (v.reduction) append(v);
     return at;
@@ -230,7 +231,7 @@ void PassWriter::write(size_t q, bool vector) {
   auto suffix = [](int u) { return u ? fmt::format("_{}", u) : std::string(); };
   auto in_lanes = [&](const Accumulator& a) { return lanes_of_result(a.step, main_vector); };
   auto join_copies = [&](const Accumulator& a) {
-    for (int u = 1; u < copies; ++u) combine(a, fmt::format("a{}", a.step), fmt::format("a{}_{}", a.step, u), in_lanes(a));
+    for (int u = 1; u < copies && !mutant(Mutant::LostAccumulator); ++u) combine(a, fmt::format("a{}", a.step), fmt::format("a{}_{}", a.step, u), in_lanes(a));
   };
   for (auto& a : accumulators_) {
     if (a.blocked)

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/check.h"
+#include "base/mutants.h"
 
 namespace toroid::codegen {
 namespace {
@@ -282,6 +283,7 @@ std::vector<bool> depends_on_variable(const Domain& d, const Body& b, const Expr
 }
 
 bool may_collide(const Domain& d, const Statement& store, bool over_reduction) {
+  if (mutant(Mutant::ParallelScatter)) return false;
   if (uses_values(store.index)) return true;
   if (store.mode == StoreMode::Set) return false;  // two different values for one element have no meaning
   // Injective when every coefficient exceeds what all smaller ones reach together.

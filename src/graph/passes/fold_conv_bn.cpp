@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -58,11 +59,15 @@ struct Folded {
 Tensor scaled(const Tensor& weight, const std::vector<double>& factors) {
   Tensor from = weight.contiguous(), out = Tensor::empty(weight.sizes(), weight.dtype());
   size_t each = static_cast<size_t>(from.numel()) / factors.size(), step = size_of(weight.dtype());
-  for (size_t c = 0; c < factors.size(); ++c)
-    for (size_t i = c * each; i < (c + 1) * each; ++i) {
-      if (weight.dtype() == DType::F32) out.data<float>()[i] = static_cast<float>(from.data<float>()[i] * factors[c]);
-      else store_number(out.raw_data() + i * step, weight.dtype(), Number::of(load_number(from.raw_data() + i * step, weight.dtype()).as_double() * factors[c]));
+  for (size_t c = 0; c < factors.size(); ++c) {
+    if (weight.dtype() == DType::F32) {
+      const float* source = from.data<float>() + c * each;
+      std::transform(source, source + each, out.data<float>() + c * each, [factor = factors[c]](float x) { return static_cast<float>(x * factor); });
+      continue;
     }
+    for (size_t i = c * each; i < (c + 1) * each; ++i)
+      store_number(out.raw_data() + i * step, weight.dtype(), Number::of(load_number(from.raw_data() + i * step, weight.dtype()).as_double() * factors[c]));
+  }
   return out;
 }
 

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "base/check.h"
+#include "base/mutants.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rebuild.h"
 
@@ -162,7 +163,7 @@ class Functionalizer : public Dispatcher {
   }
 
   const Tensor& read(Slot& s) {
-    if (s.generation == s.root->generation) return s.value;
+    if (s.generation == s.root->generation || mutant(Mutant::StaleView)) return s.value;
     CallArgs args = s.view_args;
     args[0] = read(*s.parent);
     s.value = out_.recorder().call(*s.view, std::move(args), std::source_location::current()).at(s.view_result);

@@ -29,12 +29,14 @@ std::optional<Linear> match(const Graph& g, const Node& n, const std::map<const 
   if (n.op->name != "mm") return std::nullopt;
   const Value* b = operand(n, 1);
   if (!b->producer || b->producer->op->name != "permute") return std::nullopt;
+  auto* order = std::get_if<std::vector<Expr>>(&b->producer->args[1]);
+  if (!order || order->size() != 2 || !((*order)[0] == Expr(1) || (*order)[0] == Expr(-1))) return std::nullopt;
   Linear l{&n, nullptr, constant_of(g, operand(*b->producer, 0)), {}};
   if (!l.weight.defined()) return std::nullopt;
   auto it = users.find(n.results[0]);
   if (it == users.end() || it->second.size() != 1) return l;
   const Node* user = it->second[0];
-  if (user->op->name != "add.Tensor") return l;
+  if (!user || user->op->name != "add.Tensor") return l;
   const Value *x = operand(*user, 0), *y = operand(*user, 1);
   const Value* other = x == n.results[0] ? y : x;
   auto* alpha = std::get_if<Expr>(&user->args[2]);

@@ -14,17 +14,17 @@ int64_t head_dim_of(const LlamaConfig& c) { return c.head_dim ? c.head_dim : c.h
 const LlamaConfig& checked(const LlamaConfig& c) {
   require(c.num_attention_heads > 0 && c.num_key_value_heads > 0 && c.num_attention_heads % c.num_key_value_heads == 0,
           "Llama: {} attention heads are not a multiple of {} key and value heads", c.num_attention_heads, c.num_key_value_heads);
-  require(c.head_dim > 0 || c.hidden_size % c.num_attention_heads == 0, "Llama: hidden_size {} is not a multiple of {} heads", c.hidden_size,
-          c.num_attention_heads);
+  require(c.head_dim > 0 || c.hidden_size % c.num_attention_heads == 0, "Llama: hidden_size {} is not a multiple of {} heads",
+          c.hidden_size, c.num_attention_heads);
   int64_t dim = head_dim_of(c);
   require(dim > 0 && dim % 2 == 0 && dim <= 1 << 16, "Llama: rotary positions need an even head_dim of at most 65536, got {}", dim);
   return c;
 }
 
-// x * cos + (second half negated, first half) * sin
+// Each element turned with the one half a head away. Exchanging the halves is a view, so that this joins what comes before and after.
 Tensor rotate(const Tensor& x, const LlamaContext& c, int64_t dim) {
-  Tensor turned = cat({-slice(x, -1, dim / 2, dim), slice(x, -1, 0, dim / 2)}, -1);
-  return x * c.cos + turned * c.sin;
+  Tensor exchanged = flatten(flip(unflatten(x, -1, {2, dim / 2}), -2), -2);
+  return x * c.cos + exchanged * c.sin;
 }
 
 }  // namespace
@@ -133,9 +133,12 @@ LlamaForCausalLM::LlamaForCausalLM(const LlamaConfig& c, const Init& init)
 // positions: i64 [length]
 void LlamaForCausalLM::set_rotation(const Tensor& positions, DType dtype, LlamaContext& context) const {
   Tensor angles = unsqueeze(toroid::to(positions, DType::F32), 1) * inv_freq_;
-  angles = unsqueeze(unsqueeze(cat({angles, angles}, -1), 0), 0);
-  context.cos = toroid::to(cos(angles), dtype);
-  context.sin = toroid::to(sin(angles), dtype);
+  Tensor c = cos(angles), s = sin(angles);
+  auto both = [&](const Tensor& first, const Tensor& second) {
+    return toroid::to(unsqueeze(unsqueeze(cat({first, second}, -1), 0), 0), dtype);
+  };
+  context.cos = both(c, c);
+  context.sin = both(-s, s);
 }
 
 Tensor LlamaForCausalLM::run(Tensor x, const LlamaContext& context) {

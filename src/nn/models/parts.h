@@ -18,7 +18,9 @@ inline Tensor activate(const Tensor& x, const std::string& name) {
 }
 
 // [batch, length, heads * dim] -> [batch, heads, length, dim]
-inline Tensor split_heads(const Tensor& x, int64_t heads, int64_t dim) { return transpose(view(x, {x.size(0), x.size(1), heads, dim}), 1, 2); }
+inline Tensor split_heads(const Tensor& x, int64_t heads, int64_t dim) {
+  return transpose(view(x, {x.size(0), x.size(1), heads, dim}), 1, 2);
+}
 // And back.
 inline Tensor merge_heads(const Tensor& x) {
   Tensor y = transpose(x, 1, 2);

@@ -14,7 +14,8 @@ Conv2dOptions without_bias(int64_t stride, int64_t padding) {
 ResNetConfig ResNetConfig::preset(const std::string& name) {
   ResNetConfig c;
   if (name == "resnet50") return c;
-  require(name == "resnet101" || name == "resnet152", "there is no ResNet preset \"{}\"; there are resnet50, resnet101 and resnet152", name);
+  require(name == "resnet101" || name == "resnet152", "there is no ResNet preset \"{}\"; there are resnet50, resnet101 and resnet152",
+          name);
   c.blocks = name == "resnet101" ? std::vector<int64_t>{3, 4, 23, 3} : std::vector<int64_t>{3, 8, 36, 3};
   return c;
 }

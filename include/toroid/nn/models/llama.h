@@ -23,9 +23,9 @@ struct LlamaConfig {
 
 // What the layers of one call share.
 struct LlamaContext {
-  Tensor cos, sin;     // [batch or 1, 1, length, head_dim]
-  Tensor mask;         // Bool, broadcast to [batch, heads, queries, keys]; undefined: causal
-  Tensor positions;    // where new keys go in the caches, i64 [length]; undefined: no caches
+  Tensor cos, sin;   // [batch or 1, 1, length, head_dim]; the first half of sin is negated
+  Tensor mask;       // Bool, broadcast to [batch, heads, queries, keys]; undefined: causal
+  Tensor positions;  // where new keys go in the caches, i64 [length]; undefined: no caches
 };
 
 class LlamaBlock : public Module {

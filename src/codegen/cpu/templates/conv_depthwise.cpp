@@ -58,22 +58,26 @@ T_KERNEL void @NAME@_tile_@KIND@(const float* restrict x, const float* restrict 
 
 constexpr std::string_view kEntry = R"(
 // Depthwise convolution of @CHANNELS@ channels, taps @KH@ x @KW@, output @ROWS@ x @WIDTH@. A task is up to @BLOCK_ROWS@ rows of a
-// vector of channels.
+// vector of channels; the last vector may overlap the one before, whose task does both.
 void @NAME@(void* const* bufs, const int64_t* params, int64_t begin, int64_t end, int thread) {
-  enum { ROWS = @ROWS@, BLOCK_ROWS = @BLOCK_ROWS@, ROW_BLOCKS = @ROW_BLOCKS@, BLOCKS = @BLOCKS@ };
+  enum { ROWS = @ROWS@, BLOCK_ROWS = @BLOCK_ROWS@, ROW_BLOCKS = @ROW_BLOCKS@, BLOCKS = @BLOCKS@, OC_TASKS = @OC_TASKS@,
+         CHANNELS = @CHANNELS@ };
   float tile[@PIXELS@ * T_LANES] __attribute__((aligned(64)));
   for (int64_t task = begin; task < end; ++task) {
-    const int64_t row_block = task % ROW_BLOCKS, block = task / ROW_BLOCKS % BLOCKS, image = task / ROW_BLOCKS / BLOCKS;
+    const int64_t row_block = task % ROW_BLOCKS, first = task / ROW_BLOCKS % OC_TASKS, image = task / ROW_BLOCKS / OC_TASKS;
     const int64_t row0 = row_block * BLOCK_ROWS, row1 = row0 + BLOCK_ROWS < ROWS ? row0 + BLOCK_ROWS : ROWS;
-    const float* const source = (const float*)bufs[@INPUT@] + image * @IMAGE_STRIDE@ + block * @BLOCK_STRIDE@;
-    const float* const w = (const float*)bufs[@WEIGHT@] + block * @WEIGHTS@;
-    const int64_t oc0 = block * T_LANES, left = @CHANNELS@ - oc0, columns = left < T_LANES ? left : T_LANES;
-    for (int64_t row = row0; row < row1; ++row) {
-      const int64_t top = row * @STRIDE_H@ - @PAD_TOP@;  // input row under tap row 0
-      const int64_t kh0 = top < 0 ? (-top + @DILATION@ - 1) / @DILATION@ : 0;
-      const int64_t kh1 = top + @DILATION@ * @KH@ < @HEIGHT@ ? @KH@ : (@HEIGHT@ - top + @DILATION@ - 1) / @DILATION@;
-      const float* const x = source + top * @ROW_STRIDE@ - @PAD_LEFT@ * @PIXEL_STRIDE@;
-      @WALK@
+    const int64_t last = first + 1 < OC_TASKS ? first + 1 : BLOCKS;
+    for (int64_t block = first; block < last; ++block) {
+      @START@
+      const float* const source = (const float*)bufs[@INPUT@] + image * @IMAGE_STRIDE@ + @OFFSET@;
+      const float* const w = (const float*)bufs[@WEIGHT@] + block * @WEIGHTS@;
+      for (int64_t row = row0; row < row1; ++row) {
+        const int64_t top = row * @STRIDE_H@ - @PAD_TOP@;  // input row under tap row 0
+        const int64_t kh0 = top < 0 ? (-top + @DILATION@ - 1) / @DILATION@ : 0;
+        const int64_t kh1 = top + @DILATION@ * @KH@ < @HEIGHT@ ? @KH@ : (@HEIGHT@ - top + @DILATION@ - 1) / @DILATION@;
+        const float* const x = source + top * @ROW_STRIDE@ - @PAD_LEFT@ * @PIXEL_STRIDE@;
+        @WALK@
+      }
     }
   }
 }
@@ -87,10 +91,18 @@ std::string depthwise_text(const ConvPlan& p) {
   const auto n = [](int64_t x) { return std::to_string(x); };
   std::string out = template_head(c.tile.lanes);
   for (size_t i = 0; i < p.kinds.size(); ++i) out += tile_text(p, static_cast<int>(i));
-  out += conv_epilogue_text(p, c.tile.lanes, s.channels % c.tile.lanes != 0);
+  const int64_t rest = s.channels % c.tile.lanes;
+  const bool overlap = c.input == ConvInput::Nhwc && rest != 0;
+  out += conv_epilogue_text(p, c.tile.lanes, rest != 0);
+  // The channels of a block, and where its sums that are still to be handed on begin in the tile.
+  std::string start = "const int64_t start = block * T_LANES, left = CHANNELS - start, columns = left < T_LANES ? left : T_LANES, skip = 0;";
+  if (overlap)
+    start = expand(R"(const int64_t start = block * T_LANES < CHANNELS - T_LANES ? block * T_LANES : CHANNELS - T_LANES;
+const int64_t skip = @SKIP@, columns = T_LANES - skip;)",
+                   {{"SKIP", c.repeatable_epilogue ? "0" : "block * T_LANES - start"}});
   const std::string call = expand(
       R"(@NAME@_tile_@KIND@(x + ow * @STEP_W@, w, kh0, kh1, tile);
-@NAME@_epilogue(tile, row * @WIDTH@ + ow, @PIXELS@, oc0, columns, image, bufs, params);)",
+@NAME@_epilogue(tile + skip, row * @WIDTH@ + ow, @PIXELS@, start + skip, columns, image, bufs, params);)",
       {{"NAME", c.name}, {"KIND", "@KIND@"}, {"PIXELS", "@PIXELS@"}, {"STEP_W", n(s.stride_w * p.pixel_stride)}, {"WIDTH", n(p.width)}});
   return out + expand(kEntry, {{"NAME", c.name},
                                {"CHANNELS", n(s.channels)},
@@ -101,11 +113,13 @@ std::string depthwise_text(const ConvPlan& p) {
                                {"BLOCK_ROWS", n(c.tile.block_rows)},
                                {"ROW_BLOCKS", n(p.row_blocks)},
                                {"BLOCKS", n(p.blocks)},
+                               {"OC_TASKS", n(p.oc_tiles)},
                                {"PIXELS", n(c.tile.pixels)},
                                {"INPUT", n(c.input_buffer)},
                                {"WEIGHT", n(c.weight_buffer)},
                                {"IMAGE_STRIDE", n(p.image_stride)},
-                               {"BLOCK_STRIDE", n(p.block_stride)},
+                               {"OFFSET", c.input == ConvInput::Nhwc ? "start" : "block * " + n(p.block_stride)},
+                               {"START", start},
                                {"WEIGHTS", n(s.kernel_h * s.kernel_w * c.tile.lanes)},
                                {"STRIDE_H", n(s.stride_h)},
                                {"PAD_TOP", n(s.pad_top)},

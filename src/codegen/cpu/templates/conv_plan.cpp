@@ -28,8 +28,8 @@ ConvPlan::ConvPlan(const ConvConfig& config) : c(config) {
   const ConvShape& s = c.shape;
   const int lanes = c.tile.lanes;
   TOROID_CHECK(s.out_h() > 0 && s.out_w() > 0, "convolution with an empty output");
-  // A depthwise kernel reads whole vectors of channels: NHWC has no padding to read past its last channel.
-  const bool whole_vectors = c.input == ConvInput::Blocked || (c.input == ConvInput::Nhwc && s.channels % lanes == 0);
+  // A depthwise kernel reads whole vectors of channels: NHWC has no padding to read past its last channel, so the last vector ends there.
+  const bool whole_vectors = c.input == ConvInput::Blocked || (c.input == ConvInput::Nhwc && s.channels >= lanes);
   TOROID_CHECK(s.depthwise() ? whole_vectors : conv_direct_supported(s, c.input, lanes),
                "no CPU convolution template for these groups and this layout");
   TOROID_CHECK(s.out_h() % c.tile.join_rows == 0, "joined rows must divide the output height");
@@ -55,7 +55,9 @@ ConvPlan::ConvPlan(const ConvConfig& config) : c(config) {
   }
   blocks = s.depthwise() ? ceil_div(s.channels, lanes) : ceil_div(group_channels, block_channels);
   oc_tile = static_cast<int64_t>(c.tile.vecs) * lanes;
-  oc_tiles = s.depthwise() ? blocks : ceil_div(group_out, oc_tile);
+  // A last depthwise vector that overlaps the one before it is part of its task: no two threads write the same place.
+  const int64_t depthwise_tasks = c.input == ConvInput::Nhwc ? s.channels / lanes : blocks;
+  oc_tiles = s.depthwise() ? depthwise_tasks : ceil_div(group_out, oc_tile);
   row_blocks = ceil_div(rows, c.tile.block_rows);
   c_chunks = ceil_div(blocks, c.tile.block_c);
   // Tiles of equal width (to one pixel), so that the last one is no sliver.
@@ -76,9 +78,24 @@ ConvPlan::ConvPlan(const ConvConfig& config) : c(config) {
   }
 }
 
+int64_t ConvPlan::depthwise_start(int64_t block) const {
+  const int64_t start = block * c.tile.lanes;
+  return c.input == ConvInput::Nhwc ? std::min(start, c.shape.channels - c.tile.lanes) : start;
+}
+
 std::string conv_epilogue_text(const ConvPlan& p, int64_t pitch, bool ragged) {
+  const std::string overlap = !ragged || !p.c.repeatable_epilogue ? ""
+                                                                  : expand(R"(
+if (j < columns && columns >= T_LANES) {
+  j = columns - T_LANES;
+  const int64_t oc = oc0 + j;
+  const vf32 acc = t_load(row + j);
+  @VECTOR@
+  continue;
+})",
+                                                                           {{"VECTOR", p.c.epilogue.vector}});
   const std::string tail = !ragged ? ""
-                                   : expand(R"(
+                                   : overlap + expand(R"(
 #pragma clang loop vectorize(disable) unroll(disable)
 for (; j < columns; ++j) {
   const int64_t oc = oc0 + j;

@@ -219,7 +219,7 @@ ConvTile choose_conv_tile(const ConvShape& s, ConvInput input, int lanes) {
     double best_cost = 0;
     for (int64_t join = 1; join <= (rows_join(s) ? s.out_h() : 1); ++join) {
       if (s.out_h() % join || (join > 1 && s.out_w() * join > 256)) continue;
-      for (int vecs = 1; vecs <= 4; ++vecs) {
+      for (int vecs = 1; vecs <= (registers == 32 ? 6 : 4); ++vecs) {
         const int pixels = std::min<int64_t>((registers - vecs - 1) / vecs, s.out_w() * join);
         // Cycles of one step for all pixels of a row: FMAs and loads on two ports, latency 4.
         const int64_t width = s.out_w() * join, tiles = ceil_div(width, pixels), rest = width % tiles;
@@ -247,7 +247,7 @@ ConvTile choose_conv_tile(const ConvShape& s, ConvInput input, int lanes) {
   const int64_t cache_rows = std::clamp<int64_t>(kInputBytes / std::max<int64_t>(row_bytes, 1), 1, rows);
   best.block_rows = chunks > 1 ? std::max<int64_t>(cache_rows, 8) : cache_rows;
   constexpr int64_t kMinTasks = 8;  // of one image, so that a few threads have even shares
-  const int64_t columns = s.depthwise() ? ceil_div(s.channels, lanes) : s.groups * ceil_div(out_vecs, best.vecs);
+  const int64_t columns = s.depthwise() ? std::max<int64_t>(s.channels / lanes, 1) : s.groups * ceil_div(out_vecs, best.vecs);
   const int64_t row_blocks = std::min(rows, std::max(ceil_div(rows, best.block_rows), ceil_div(kMinTasks, columns)));
   best.block_rows = ceil_div(rows, row_blocks);
   return best;
@@ -278,25 +278,60 @@ int64_t conv_packed_elements(const ConvConfig& config) {
   return s.depthwise() ? p.blocks * taps * config.tile.lanes : s.groups * p.oc_tiles * p.blocks * taps * p.block_channels * p.oc_tile;
 }
 
-void pack_conv_weights(const ConvConfig& config, const float* oihw, float* packed) {
-  const ConvPlan p(config);
-  const ConvShape& s = config.shape;
-  const int64_t taps = s.kernel_h * s.kernel_w;
-  std::fill(packed, packed + conv_packed_elements(config), 0.0f);
-  for (int64_t o = 0; o < s.out_channels; ++o) {
-    const int64_t group = o / p.group_out, in_group = o % p.group_out;
-    for (int64_t i = 0; i < p.group_channels; ++i) {
-      for (int64_t t = 0; t < taps; ++t) {
-        const int64_t lane = config.tile.lanes;
-        int64_t at = (o / lane * taps + t) * lane + o % lane;
-        if (!s.depthwise()) {
-          at = (group * p.oc_tiles + in_group / p.oc_tile) * p.blocks + i / p.block_channels;
-          at = ((at * taps + t) * p.block_channels + i % p.block_channels) * p.oc_tile + in_group % p.oc_tile;
-        }
-        packed[at] = oihw[(o * p.group_channels + i) * taps + t];
+namespace {
+
+// One vector of depthwise channels after the other.
+void pack_depthwise(const ConvPlan& p, const float* oihw, float* packed) {
+  const int64_t taps = p.c.shape.kernel_h * p.c.shape.kernel_w, lanes = p.c.tile.lanes;
+  for (int64_t block = 0; block < p.blocks; ++block) {
+    const int64_t start = p.depthwise_start(block), count = std::min(lanes, p.c.shape.channels - start);
+    for (int64_t t = 0; t < taps; ++t, packed += lanes) {
+      for (int64_t lane = 0; lane < lanes; ++lane) packed[lane] = lane < count ? oihw[(start + lane) * taps + t] : 0.0f;
+    }
+  }
+}
+
+// One panel: the weights of a tile of output channels under one block of input channels, [tap][channel][output channel].
+void pack_panel(const ConvPlan& p, int64_t oc_tile, int64_t block, const float* group, float* packed) {
+  const int64_t taps = p.c.shape.kernel_h * p.c.shape.kernel_w, first = oc_tile * p.oc_tile, c0 = block * p.block_channels;
+  const int64_t columns = std::min(p.oc_tile, p.group_out - first), channels = std::min(p.block_channels, p.group_channels - c0);
+  if (columns < p.oc_tile || channels < p.block_channels) std::fill(packed, packed + taps * p.block_channels * p.oc_tile, 0.0f);
+  // A few channels of all output channels at a time: reads stay within lines, writes are runs of output channels.
+  constexpr int64_t kStep = 16;
+  for (int64_t i0 = 0; i0 < channels; i0 += kStep) {
+    const int64_t count = std::min(kStep, channels - i0);
+    for (int64_t t = 0; t < taps; ++t) {
+      float* to = packed + (t * p.block_channels + i0) * p.oc_tile;
+      for (int64_t o = 0; o < columns; ++o) {
+        const float* from = group + ((first + o) * p.group_channels + c0 + i0) * taps + t;
+        for (int64_t i = 0; i < count; ++i) to[i * p.oc_tile + o] = from[i * taps];
       }
     }
   }
+}
+
+}  // namespace
+
+int64_t conv_pack_jobs(const ConvConfig& config) {
+  const ConvPlan p(config);
+  return config.shape.depthwise() ? 1 : config.shape.groups * p.oc_tiles;
+}
+
+void pack_conv_weights(const ConvConfig& config, const float* oihw, float* packed, int64_t first_job, int64_t last_job) {
+  const ConvPlan p(config);
+  if (config.shape.depthwise()) {
+    if (first_job < last_job) pack_depthwise(p, oihw, packed);
+    return;
+  }
+  const int64_t taps = config.shape.kernel_h * config.shape.kernel_w, panel = taps * p.block_channels * p.oc_tile;
+  for (int64_t job = first_job; job < last_job; ++job) {
+    const float* group = oihw + job / p.oc_tiles * p.group_out * p.group_channels * taps;
+    for (int64_t block = 0; block < p.blocks; ++block) pack_panel(p, job % p.oc_tiles, block, group, packed + (job * p.blocks + block) * panel);
+  }
+}
+
+void pack_conv_weights(const ConvConfig& config, const float* oihw, float* packed) {
+  pack_conv_weights(config, oihw, packed, 0, conv_pack_jobs(config));
 }
 
 }  // namespace toroid::codegen

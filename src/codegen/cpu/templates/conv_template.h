@@ -46,6 +46,8 @@ struct ConvConfig {
   // Statements that consume `acc` and do the stores: vf32 of output channels oc .. oc+lanes-1, or (scalar text) float of oc.
   // They see `image`, `oc`, `pixel` (= oh * out_w + ow), `bufs`, `params`. The vector text never sees channels past the last.
   Hole epilogue;
+  // The epilogue may run twice on the same sum: ragged channels are then vectors that overlap, not scalars.
+  bool repeatable_epilogue = false;
 };
 
 // Whether the direct template (not the depthwise one) takes this shape: no groups, or groups of whole vectors.
@@ -54,7 +56,7 @@ bool conv_direct_supported(const ConvShape& shape, ConvInput input, int lanes);
 ConvTile choose_conv_tile(const ConvShape& shape, ConvInput input, int lanes);
 
 // The kernel: void name(void* const* bufs, const int64_t* params, int64_t begin, int64_t end, int thread). Depthwise shapes
-// (multiplier 1; Blocked input, or Nhwc with whole vectors of channels) get their own kernel.
+// (multiplier 1; Blocked input, or Nhwc with a vector of channels or more) get their own kernel.
 std::string conv_text(const ConvConfig& config);
 
 int64_t conv_task_count(const ConvConfig& config, const int64_t* params);
@@ -62,9 +64,13 @@ int64_t conv_task_count(const ConvConfig& config, const int64_t* params);
 int64_t conv_scratch_bytes(const ConvConfig& config);
 
 // Packs OIHW f32 weights for `config`, at compile time of the program. Direct: [group][oc tile][c block][kh][kw][c][oc in
-// tile]; depthwise: [channel block][kh][kw][lanes]. Zero padded. `packed` holds conv_packed_elements floats.
+// tile]; depthwise: [channel block][kh][kw][lanes], where the last block of Nhwc ends at the last channel. Zero padded. `packed` holds
+// conv_packed_elements floats.
 int64_t conv_packed_elements(const ConvConfig& config);
 void pack_conv_weights(const ConvConfig& config, const float* oihw, float* packed);
+// Parts [first_job, last_job) of the packing; the conv_pack_jobs parts can be done by several threads.
+int64_t conv_pack_jobs(const ConvConfig& config);
+void pack_conv_weights(const ConvConfig& config, const float* oihw, float* packed, int64_t first_job, int64_t last_job);
 
 // A kernel that copies f32 [n][channels][pixels] to the blocked layout (tasks: n * channel blocks), and its inverse. The
 // buffers are bufs[0] -> bufs[1]; n is the task range's business: tasks = n * ceil(channels / lanes).

@@ -1,0 +1,11 @@
+#!/bin/sh
+# Compares COUNT random graphs from seed SEED on, compiled and interpreted: scripts/fuzz-compiled.sh [COUNT] [SEED]
+# Prints how often each operation was drawn, and each failure as the smallest graph that still fails. BUILD names another build folder.
+set -eu
+root=$(cd "$(dirname "$0")/.." && pwd)
+build=${BUILD:-$root/build}
+TOROID_FUZZ_COUNT=${1:-10000}
+TOROID_FUZZ_SEED=${2:-1}
+TOROID_FUZZ_COUNTS=1
+export TOROID_FUZZ_COUNT TOROID_FUZZ_SEED TOROID_FUZZ_COUNTS
+exec "$build/test_fuzz_compiled" --gtest_filter=FuzzCompiled.RandomGraphsAreWhatTheInterpreterSays

@@ -1,0 +1,34 @@
+// The launches of one call, recorded: replayed in a single parallel region with no host work between kernels.
+#pragma once
+
+#include "base/thread_pool.h"
+#include "exec/plan.h"
+
+namespace toroid::exec {
+
+class Recording {
+ public:
+  // Appends a launch. params outlive the recording. slots[i] is the plan's buffer behind bufs[i], or -1 for memory that never moves.
+  void add(const Launch& l, std::span<void* const> bufs, std::span<const int> slots, const int64_t* params, int64_t tasks);
+  bool empty() const { return entries_.empty(); }
+  // Replays with the addresses that `at` gives the plan's buffers. All threads of the pool walk through the list together; each launch
+  // starts when the one before has ended on all of them. One replay at a time.
+  void replay(std::span<void* const> at, ThreadPool& pool);
+
+ private:
+  struct Entry {
+    KernelFunction function;
+    size_t bufs;  // first of its pointers
+    const int64_t* params;
+    int64_t tasks;
+    bool serial;
+  };
+  void walk(int64_t part, int64_t parts, int thread);
+
+  std::vector<Entry> entries_;
+  std::vector<void*> bufs_;
+  std::vector<std::pair<size_t, int>> patches_;  // position in bufs_, buffer of the plan
+  alignas(64) std::atomic<int64_t> arrived_{0};
+};
+
+}  // namespace toroid::exec

@@ -1,0 +1,109 @@
+#include <gtest/gtest.h>
+
+#include <random>
+#include <thread>
+
+#include "exec/executable.h"
+
+namespace toroid::exec {
+namespace {
+
+// bufs: in, out; params: elements. Tasks of 16 elements.
+void add_one(void* const* bufs, const int64_t* params, int64_t begin, int64_t end, int) {
+  auto* in = static_cast<const float*>(bufs[0]);
+  auto* out = static_cast<float*>(bufs[1]);
+  for (int64_t i = begin * 16; i < std::min(end * 16, params[0]); ++i) out[i] = in[i] + 1;
+}
+
+// x + length of the chain, as so many launches.
+Plan chain(int length, bool record) {
+  Plan p;
+  p.record = record;
+  Expr n = sym::symbol("s0", 1, 1000);
+  p.symbols.emplace_back(n, false);
+  for (int i = 0; i <= length; ++i) {
+    BufferRole role = i == 0 ? BufferRole::Input : i == length ? BufferRole::Output : BufferRole::Temporary;
+    p.buffers.push_back({"b" + std::to_string(i), DType::F32, n, role, i == 0 ? 0 : -1, {}});
+  }
+  for (int i = 0; i < length; ++i) {
+    Launch l;
+    l.name = "add_one";
+    l.function = add_one;
+    l.buffers = {i, i + 1};
+    l.params = {n};
+    l.tasks = sym::ceil_div(n, 16);
+    p.steps.push_back(l);
+  }
+  p.inputs.push_back({"x", {DType::F32, {n}, {}}, 0, 0, {}, false});
+  p.outputs.push_back({length, {DType::F32, {n}, {}}, -1});
+  return p;
+}
+
+TEST(Arena, NoTwoLiveRangesOverlap) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 200; ++round) {
+    std::vector<LiveRange> ranges(1 + random() % 40);
+    int64_t sum = 0;
+    for (auto& r : ranges) {
+      r.first = static_cast<int>(random() % 20);
+      r.last = r.first + static_cast<int>(random() % 6);
+      r.bytes = static_cast<int64_t>(random() % 5000);
+      sum += r.bytes ? (r.bytes + 63) / 64 * 64 + 64 : 0;
+    }
+    Arena a = place(ranges);
+    EXPECT_LE(a.bytes, sum);
+    for (size_t i = 0; i < ranges.size(); ++i)
+      for (size_t j = 0; j < i; ++j) {
+        bool live_together = ranges[i].first <= ranges[j].last && ranges[j].first <= ranges[i].last;
+        if (!live_together || !ranges[i].bytes || !ranges[j].bytes) continue;
+        EXPECT_TRUE(a.offsets[i] + ranges[i].bytes <= a.offsets[j] || a.offsets[j] + ranges[j].bytes <= a.offsets[i]);
+      }
+  }
+}
+
+TEST(Executable, ReplayedLaunchesGiveWhatSingleOnesGive) {
+  for (bool record : {false, true}) {
+    Executable e(chain(9, record));
+    for (int64_t n : {1, 16, 100, 1000, 100, 16}) {
+      Tensor x = Tensor::full(std::vector<int64_t>{n}, 2.5);
+      EXPECT_EQ(e.run(std::vector<Tensor>{x})[0].to_vector(), std::vector<double>(static_cast<size_t>(n), 11.5)) << n << (record ? " recorded" : "");
+    }
+  }
+}
+
+TEST(Executable, ReplaysFromManyThreadsAtOnce) {
+  Executable e(chain(5, true));
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (int t = 0; t < 8; ++t)
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 100; ++i) {
+        Tensor x = Tensor::full(std::vector<int64_t>{10 + 30 * t}, t);
+        for (double v : e.run(std::vector<Tensor>{x})[0].to_vector()) wrong += v != t + 5;
+      }
+    });
+  for (auto& t : threads) t.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(Executable, SaysWhatIsWrongWithAnInput) {
+  Executable e(chain(1, false));
+  auto message = [&](const std::vector<Tensor>& inputs) -> std::string {
+    try {
+      e.run(inputs);
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_NE(message({}).find("takes 1 tensors, 0 were given"), std::string::npos) << message({});
+  std::string dtype = message({Tensor::full(std::vector<int64_t>{4}, 1, DType::I64)});
+  EXPECT_NE(dtype.find("input 0 (\"x\") must have dtype f32, it has i64"), std::string::npos) << dtype;
+  std::string rank = message({Tensor::full(std::vector<int64_t>{4, 4}, 1)});
+  EXPECT_NE(rank.find("must have sizes f32[s0], it has [4, 4]"), std::string::npos) << rank;
+  std::string range = message({Tensor::full(std::vector<int64_t>{2000}, 1)});
+  EXPECT_NE(range.find("dimension 0 must lie in 1..1000, it is 2000"), std::string::npos) << range;
+}
+
+}  // namespace
+}  // namespace toroid::exec
