@@ -22,7 +22,7 @@ test: build
 	@scripts/check.sh
 
 bench: build
-	@for program in $(BUILD)/bench_*; do [ -x "$$program" ] || continue; echo "== $$program"; "$$program" || exit 1; done
+	@bench/run.sh $(BUILD)
 
 format: setup
 	@scripts/check.sh --fix

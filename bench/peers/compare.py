@@ -5,7 +5,8 @@ Usage: compare.py MODELS [MODEL ...] [--serve PROGRAM] [--rounds 30] [--threads 
 MODELS is the folder that export_models.py wrote. Each runtime is a process of its own that holds the model and waits on its stdin, so that
 the others are idle while one runs. Every round runs all of them once, in random order: whatever else the machine does hits them alike.
 Prints a table; a ratio below 1 means that Toroid is faster than the best of the others (medians over all rounds; in brackets the 95 %
-interval of the ratio, by bootstrap over rounds).
+interval of the ratio, by bootstrap over rounds). The last column is the share of the machine that other processes took meanwhile: above a few
+percent the numbers say little, since preempted threads hold up each runtime's barriers differently.
 """
 import argparse
 import json
@@ -94,6 +95,28 @@ def measure(runtimes, rounds, seed):
     return times
 
 
+class Bystanders:
+    """The share of the machine's CPU time that goes to processes other than the given ones, since construction."""
+
+    def __init__(self, pids):
+        self.pids = pids
+        self.before = self.ticks()
+
+    def ticks(self):
+        with open("/proc/stat") as f:
+            fields = [int(x) for x in f.readline().split()[1:9]]
+        own = 0
+        for pid in self.pids:
+            with open(f"/proc/{pid}/stat") as f:
+                own += sum(int(x) for x in f.read().rpartition(")")[2].split()[11:13])
+        idle = fields[3] + fields[4]
+        return sum(fields), sum(fields) - idle - own
+
+    def share(self):
+        total, foreign = (b - a for a, b in zip(self.before, self.ticks()))
+        return max(0.0, foreign / max(1, total))
+
+
 def median_of(rounds):
     return statistics.median([t for r in rounds for t in r])
 
@@ -123,7 +146,9 @@ def compare(model, args):
             else:
                 runtimes.append(runtime)
                 result["load_ms"][name] = runtime.facts["load_ms"]
+        bystanders = Bystanders([os.getpid()] + [r.process.pid for r in runtimes])
         times = measure(runtimes, args.rounds, args.seed)
+        result["others_cpu"] = round(bystanders.share(), 3)
     finally:
         for r in runtimes:
             r.close()
@@ -145,7 +170,7 @@ def row(result, names):
     if "ratio" in result:
         low, high = result["ratio_95"]
         ratio = f"{result['ratio']:.2f} [{low:.2f}, {high:.2f}] of minima {result['ratio_of_minima']:.2f}"
-    return "| " + " | ".join([result["model"], *cells, ratio]) + " |"
+    return "| " + " | ".join([result["model"], *cells, ratio, f"{result['others_cpu']:.0%}"]) + " |"
 
 
 def parse_arguments():
@@ -164,6 +189,8 @@ def parse_arguments():
     for name in args.runtimes.split(","):
         if name not in RUNTIMES:
             parser.error(f"unknown runtime {name}; known are {', '.join(RUNTIMES)}")
+    if "toroid" in args.runtimes.split(",") and not os.access(args.serve, os.X_OK):
+        parser.error(f"there is no program {args.serve}; build it with make, or name it with --serve")
     if not args.model:
         args.model = sorted(m for m in os.listdir(args.models) if os.path.exists(os.path.join(args.models, m, "model.pt2")))
     return args
@@ -172,8 +199,8 @@ def parse_arguments():
 def main():
     args = parse_arguments()
     names = args.runtimes.split(",")
-    print("| model | " + " | ".join(f"{n} ms, median (min)" for n in names) + " | Toroid / best peer |", flush=True)
-    print("|---" * (len(names) + 2) + "|", flush=True)
+    print("| model | " + " | ".join(f"{n} ms, median (min)" for n in names) + " | Toroid / best peer | others' CPU |", flush=True)
+    print("|---" * (len(names) + 3) + "|", flush=True)
     for model in args.model:
         result = compare(model, args)
         print(row(result, names), flush=True)

@@ -42,6 +42,7 @@ constexpr Row kRows[] = {
     {OptionId::SpinUs, Kind::Int, "spin_us", "100", "How long an idle kernel thread spins before it sleeps, in microseconds.", 1'000'000},
     {OptionId::CompileDebug, Kind::Bool, "compile_debug", "0", "Write every stage of each compilation into debug_dir."},
     {OptionId::DebugDir, Kind::String, "debug_dir", "toroid_debug", "Folder for what compile_debug writes."},
+    {OptionId::KernelDir, Kind::String, "kernel_dir", "", "Folder with edited kernels: a file of the name that compile_debug gave it replaces the generated text."},
     {OptionId::Logs, Kind::String, "logs", "", "Comma-separated artifacts to log, or \"all\" (see base/log.h).", 0, check_logs},
     {OptionId::VerifyPasses, Kind::Bool, "verify_passes", "0", "Verify the program after every pass."},
     {OptionId::DisablePasses, Kind::String, "disable_passes", "", "Comma-separated names of passes to leave out."},

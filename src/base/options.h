@@ -17,13 +17,14 @@ enum class OptionId : uint8_t {
   SpinUs,
   CompileDebug,
   DebugDir,
+  KernelDir,
   Logs,
   VerifyPasses,
   DisablePasses,
   RecompileLimit,
   Isa,
 };
-inline constexpr int kOptionCount = 13;
+inline constexpr int kOptionCount = 14;
 
 // A key into the table that knows the type of its value: bool, int64_t or std::string.
 template <class T>
@@ -40,6 +41,7 @@ inline constexpr Option<int64_t> kThreads{OptionId::Threads};
 inline constexpr Option<int64_t> kSpinUs{OptionId::SpinUs};
 inline constexpr Option<bool> kCompileDebug{OptionId::CompileDebug};
 inline constexpr Option<std::string> kDebugDir{OptionId::DebugDir};
+inline constexpr Option<std::string> kKernelDir{OptionId::KernelDir};
 inline constexpr Option<std::string> kLogs{OptionId::Logs};
 inline constexpr Option<bool> kVerifyPasses{OptionId::VerifyPasses};
 inline constexpr Option<std::string> kDisablePasses{OptionId::DisablePasses};

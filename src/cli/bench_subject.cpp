@@ -157,8 +157,7 @@ BenchSubject make_subject(const BenchArgs& args) {
     names.push_back(f.name);
     list += (list.empty() ? "" : ", ") + std::string(f.name);
   }
-  fail<UserError>("\"{}\" is neither a file nor a model that is built in{}; those are {}", args.model, did_you_mean(args.model, names),
-                  list);
+  fail<UserError>("\"{}\" is neither a file nor a built-in model; those are {}{}", args.model, list, did_you_mean(args.model, names));
 }
 
 }  // namespace toroid::cli

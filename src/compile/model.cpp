@@ -1,9 +1,13 @@
 #include "compile/model.h"
 
 #include <chrono>
+#include <filesystem>
 
 #include "base/check.h"
+#include "base/files.h"
+#include "base/hash.h"
 #include "base/log.h"
+#include "base/options.h"
 #include "base/thread_pool.h"
 #include "codegen/cpu/generate.h"
 #include "compile/costs.h"
@@ -43,93 +47,143 @@ exec::HostCall host_call(const choice::Node& node) {
   return call;
 }
 
-}  // namespace
+// One compile on its way through the stages. Each stage reads what those before it left here.
+class Compilation {
+ public:
+  Compilation(std::unique_ptr<graph::Graph> g, const ModelOptions& options, CompileReport& report)
+      : options_(options), report_(report), debug_(g->name), graph_(std::move(g)) {}
 
-CompiledModel CompiledModel::compile(std::unique_ptr<graph::Graph> g, const ModelOptions& options) {
-  CompiledModel model;
-  CompileReport& report = model.report_;
-  auto start = Clock::now();
-  DebugFolder debug(g->name);
-  debug.write("graph_imported.txt", [&] { return graph::to_string(*g); });
-  g = graph::run_passes(std::move(g), graph::default_passes(options.freeze, options.templates), &report.passes);
-  debug.write("graph_lowered.txt", [&] { return graph::to_string(*g); });
-  report.graph_nodes = g->nodes.size();
-
-  auto t = Clock::now();
-  device::Isa isa = device::active_isa();
-  lower::LowerOptions lowering{.templates = options.templates, .compose = !options.eager};
-  lowering.convolution_template = [isa](const choice::Convolution& c, bool constant_weight) { return codegen::supports(c, constant_weight, isa); };
-  lowering.attention_template = [isa](const choice::Attention& a) { return codegen::supports(a, isa); };
-  choice::Program program = lower::lower(*g, lowering);
-  report.lower_ms = ms_since(t);
-  report.kernels_unfused = program.nodes.size();
-  debug.write("program_lowered.txt", [&] { return choice::to_string(program); });
-
-  t = Clock::now();
-  if (options.fuse && !options.eager) program = sched::fuse(std::move(program), &report.fusion);
-  report.fuse_ms = ms_since(t);
-  debug.write("program_fused.txt", [&] { return choice::to_string(program); });
-
-  t = Clock::now();
-  codegen::ConstantMemory constants;
-  for (auto& in : program.inputs)
-    if (in.data.defined() && in.kind == graph::InputKind::Constant) constants.tensors[in.buffer] = in.data;
-  std::vector<codegen::CpuKernel> kernels;
-  for (auto& n : program.nodes)
-    if (!n.is_extern()) kernels.push_back(codegen::generate(n, program, isa, constants));
-  run_parallel(constants.jobs);
-  report.codegen_ms = ms_since(t);
-
-  t = Clock::now();
-  std::vector<jit::CompileRequest> requests;
-  for (auto& k : kernels) requests.push_back({.source = k.source});
-  auto artefacts = jit::compile_all(requests);
-  std::unordered_map<std::string, std::shared_ptr<const device::LoadedCode>> loaded;
-  for (size_t i = 0; i < kernels.size(); ++i) {
-    auto& code = loaded[artefacts[i].key.hex()];
-    if (code) continue;
-    code = device::LoadedCode::load(artefacts[i].object, device::runtime_symbols(), kernels[i].name);
-    if (!artefacts[i].from_cache) ++report.kernels_compiled;
-    model.sources_.emplace_back(kernels[i].name, kernels[i].source);
-    debug.write("kernels/" + kernels[i].name + "_" + artefacts[i].key.hex().substr(0, 8) + ".c", [&] { return kernels[i].source; });
-  }
-  report.jit_ms = ms_since(t);
-
-  exec::Plan plan;
-  plan.record = options.mode == Mode::ReduceOverhead;
-  std::map<int, Tensor> packed = std::move(constants.packed);
-  for (auto& b : program.buffers) {
-    exec::BufferPlan bp{b.name, b.dtype, b.numel, exec::BufferRole::Temporary, -1, {}};
-    if (b.kind == loop::BufferKind::Output) bp.role = exec::BufferRole::Output;
-    if (auto it = packed.find(b.id); it != packed.end()) {
-      bp.role = exec::BufferRole::Constant;
-      bp.data = it->second;
+  exec::Plan run() {
+    auto start = Clock::now();
+    struct Stage {
+      void (Compilation::*run)();
+      double CompileReport::*ms;
+    };
+    constexpr Stage kStages[] = {{&Compilation::transform, &CompileReport::passes_ms},
+                                 {&Compilation::lower, &CompileReport::lower_ms},
+                                 {&Compilation::fuse, &CompileReport::fuse_ms},
+                                 {&Compilation::generate, &CompileReport::codegen_ms},
+                                 {&Compilation::build, &CompileReport::jit_ms}};
+    for (auto& stage : kStages) {
+      auto t = Clock::now();
+      (this->*stage.run)();
+      report_.*stage.ms = ms_since(t);
     }
-    plan.buffers.push_back(std::move(bp));
+    exec::Plan plan = assemble();
+    report_.total_ms = ms_since(start);
+    return plan;
   }
-  int users = 0;
-  for (size_t i = 0; i < program.inputs.size(); ++i) {
-    auto& in = program.inputs[i];
-    auto& b = plan.buffers[static_cast<size_t>(in.buffer)];
-    b.role = exec::BufferRole::Input;
-    b.input = static_cast<int>(i);
-    plan.inputs.push_back({in.name, in.type, in.buffer, in.data.defined() ? -1 : users++, in.data, false});
+
+  std::vector<std::pair<std::string, std::string>> take_sources() { return std::move(sources_); }
+
+ private:
+  // Shows what a stage made, where somebody asked for it.
+  void show(Artifact artifact, const std::string& file, const std::function<std::string()>& text) {
+    debug_.write(file, text);
+    if (log_enabled(artifact)) log(artifact, file + "\n" + text());
   }
-  for (auto& o : program.outputs) {
-    if (o.mutates >= 0) plan.inputs[static_cast<size_t>(o.mutates)].mutated = true;
-    plan.outputs.push_back({o.buffer, o.type, o.mutates});
+
+  void transform() {
+    show(Artifact::Graph, "graph_imported.txt", [&] { return graph::to_string(*graph_); });
+    graph_ = graph::run_passes(std::move(graph_), graph::default_passes(options_.freeze, options_.templates), &report_.passes);
+    show(Artifact::Graph, "graph_lowered.txt", [&] { return graph::to_string(*graph_); });
+    report_.graph_nodes = graph_->nodes.size();
   }
-  plan.guards = program.guards;
-  for (auto& s : program.symbols) plan.symbols.emplace_back(s.expr, s.unbacked);
-  size_t next = 0;
-  for (auto& n : program.nodes) {
-    if (n.is_extern()) {
-      plan.steps.push_back(host_call(n));
-      ++report.host_calls;
-      continue;
+
+  void lower() {
+    lower::LowerOptions how{.templates = options_.templates, .compose = !options_.eager};
+    how.convolution_template = [isa = isa_](const choice::Convolution& c, bool constant_weight) { return codegen::supports(c, constant_weight, isa); };
+    how.attention_template = [isa = isa_](const choice::Attention& a) { return codegen::supports(a, isa); };
+    program_ = lower::lower(*graph_, how);
+    report_.kernels_unfused = program_.nodes.size();
+    show(Artifact::Loops, "program_lowered.txt", [&] { return choice::to_string(program_); });
+  }
+
+  void fuse() {
+    if (options_.fuse && !options_.eager) program_ = sched::fuse(std::move(program_), &report_.fusion);
+    show(Artifact::Schedule, "program_fused.txt", [&] { return choice::to_string(program_); });
+    if (log_enabled(Artifact::Fusion))
+      for (auto& m : report_.fusion.misses) log(Artifact::Fusion, m.first + " and " + m.second + " stay apart: " + m.reason);
+  }
+
+  void generate() {
+    for (auto& in : program_.inputs)
+      if (in.data.defined() && in.kind == graph::InputKind::Constant) constants_.tensors[in.buffer] = in.data;
+    for (auto& n : program_.nodes)
+      if (!n.is_extern()) kernels_.push_back(codegen::generate(n, program_, isa_, constants_));
+    run_parallel(constants_.jobs);
+    show(Artifact::Kernels, "plan.txt", [&] {
+      std::string out;
+      for (auto& k : kernels_) out += k.name + "\n" + k.plan + "\n";
+      return out;
+    });
+  }
+
+  void build() {
+    std::string edited = get_option(options::kKernelDir);
+    std::vector<jit::CompileRequest> requests;
+    std::vector<std::string> files;
+    for (auto& k : kernels_) {
+      files.push_back(k.name + "_" + hash_text(k.source).hex().substr(0, 8) + ".c");
+      std::filesystem::path replacement = std::filesystem::path(edited) / files.back();
+      if (!edited.empty() && std::filesystem::exists(replacement)) k.source = read_file(replacement);
+      requests.push_back({.source = k.source});
     }
-    auto& k = kernels[next];
-    auto& code = loaded.at(artefacts[next].key.hex());
+    auto artefacts = jit::compile_all(requests);
+    std::unordered_map<std::string, std::shared_ptr<const device::LoadedCode>> loaded;
+    for (size_t i = 0; i < kernels_.size(); ++i) {
+      auto& code = loaded[artefacts[i].key.hex()];
+      if (!code) {
+        code = device::LoadedCode::load(artefacts[i].object, device::runtime_symbols(), kernels_[i].name);
+        if (!artefacts[i].from_cache) ++report_.kernels_compiled;
+        sources_.emplace_back(kernels_[i].name, kernels_[i].source);
+        show(Artifact::OutputCode, "kernels/" + files[i], [&] { return kernels_[i].source; });
+      }
+      code_.push_back(code);
+    }
+  }
+
+  exec::Plan assemble() {
+    exec::Plan plan;
+    plan.record = options_.mode == Mode::ReduceOverhead;
+    for (auto& b : program_.buffers) {
+      exec::BufferPlan bp{b.name, b.dtype, b.numel, exec::BufferRole::Temporary, -1, {}};
+      if (b.kind == loop::BufferKind::Output) bp.role = exec::BufferRole::Output;
+      if (auto it = constants_.packed.find(b.id); it != constants_.packed.end()) {
+        bp.role = exec::BufferRole::Constant;
+        bp.data = it->second;
+      }
+      plan.buffers.push_back(std::move(bp));
+    }
+    int users = 0;
+    for (size_t i = 0; i < program_.inputs.size(); ++i) {
+      auto& in = program_.inputs[i];
+      auto& b = plan.buffers[static_cast<size_t>(in.buffer)];
+      b.role = exec::BufferRole::Input;
+      b.input = static_cast<int>(i);
+      plan.inputs.push_back({in.name, in.type, in.buffer, in.data.defined() ? -1 : users++, in.data, false});
+    }
+    for (auto& o : program_.outputs) {
+      if (o.mutates >= 0) plan.inputs[static_cast<size_t>(o.mutates)].mutated = true;
+      plan.outputs.push_back({o.buffer, o.type, o.mutates});
+    }
+    plan.guards = program_.guards;
+    for (auto& s : program_.symbols) plan.symbols.emplace_back(s.expr, s.unbacked);
+    size_t next = 0;
+    for (auto& n : program_.nodes) {
+      if (n.is_extern()) {
+        plan.steps.push_back(host_call(n));
+        ++report_.host_calls;
+      } else {
+        plan.steps.push_back(launch(n, kernels_[next], code_[next]));
+        ++report_.kernels;
+        ++next;
+      }
+    }
+    return plan;
+  }
+
+  exec::Launch launch(const choice::Node& n, const codegen::CpuKernel& k, const std::shared_ptr<const device::LoadedCode>& code) {
     exec::Launch l;
     l.name = k.name;
     l.function = code->function<void(void* const*, const int64_t*, int64_t, int64_t, int)>(k.name);
@@ -139,20 +193,31 @@ CompiledModel CompiledModel::compile(std::unique_ptr<graph::Graph> g, const Mode
     l.tasks = k.tasks;
     l.scratch_bytes_per_thread = k.scratch_bytes_per_thread;
     l.serial = k.serial;
-    Cost cost = cost_of(n, program);
+    Cost cost = cost_of(n, program_);
     l.bytes = cost.bytes;
     l.flops = cost.flops;
-    plan.steps.push_back(std::move(l));
-    ++report.kernels;
-    ++next;
+    return l;
   }
-  debug.write("plan.txt", [&] {
-    std::string out;
-    for (auto& k : kernels) out += k.name + "\n" + k.plan + "\n";
-    return out;
-  });
-  model.executable_ = std::make_unique<exec::Executable>(std::move(plan));
-  report.total_ms = ms_since(start);
+
+  const ModelOptions& options_;
+  CompileReport& report_;
+  DebugFolder debug_;
+  device::Isa isa_ = device::active_isa();
+  std::unique_ptr<graph::Graph> graph_;
+  choice::Program program_;
+  codegen::ConstantMemory constants_;
+  std::vector<codegen::CpuKernel> kernels_;
+  std::vector<std::shared_ptr<const device::LoadedCode>> code_;  // parallel to kernels_
+  std::vector<std::pair<std::string, std::string>> sources_;
+};
+
+}  // namespace
+
+CompiledModel CompiledModel::compile(std::unique_ptr<graph::Graph> graph, const ModelOptions& options) {
+  CompiledModel model;
+  Compilation compilation(std::move(graph), options, model.report_);
+  model.executable_ = std::make_unique<exec::Executable>(compilation.run());
+  model.sources_ = compilation.take_sources();
   return model;
 }
 

@@ -13,14 +13,13 @@ namespace toroid::compiler {
 // What one compile did.
 struct CompileReport {
   graph::PassReport passes;
-  double lower_ms = 0, fuse_ms = 0, codegen_ms = 0, jit_ms = 0, total_ms = 0;
+  double passes_ms = 0, lower_ms = 0, fuse_ms = 0, codegen_ms = 0, jit_ms = 0, total_ms = 0;
   size_t graph_nodes = 0;      // after the passes
   size_t kernels_unfused = 0;  // nodes before fusion
   size_t kernels = 0;          // launches a run
   size_t host_calls = 0;       // library and reference calls a run
   size_t kernels_compiled = 0; // distinct texts that were not in a cache
   sched::FusionReport fusion;
-  std::string graph_text, program_text, fused_text;  // filled when a debug folder or the matching log artifact asks for it
 };
 
 class CompiledModel {

@@ -1,5 +1,7 @@
 #include "toroid/tensor.h"
 
+#include <sys/mman.h>
+
 #include <cstdlib>
 #include <cstring>
 
@@ -27,10 +29,13 @@ std::vector<int64_t> contiguous_strides(std::span<const int64_t> sizes) {
 }
 
 std::shared_ptr<Storage> allocate_storage(size_t bytes) {
-  constexpr size_t kAlign = 64;
-  size_t rounded = (bytes + kAlign - 1) / kAlign * kAlign + kAlign;  // one spare line, so that vectors may be read past the end
-  void* p = rounded < bytes ? nullptr : std::aligned_alloc(kAlign, rounded);
+  // Large memory asks for huge pages: packing the weights of a BERT costs a hundred page faults instead of eighty thousand.
+  constexpr size_t kLine = 64, kHugePage = size_t{2} << 20, kLarge = 2 * kHugePage;
+  size_t align = bytes >= kLarge ? kHugePage : kLine;
+  size_t rounded = (bytes + kLine + align - 1) / align * align;  // one spare line, so that vectors may be read past the end
+  void* p = rounded < bytes ? nullptr : std::aligned_alloc(align, rounded);
   if (!p) fail<EnvironmentError>("out of memory: {} bytes for a tensor", bytes);
+  if (align == kHugePage) madvise(p, rounded, MADV_HUGEPAGE);  // a wish: where it is refused, small pages do
   auto s = std::make_shared<Storage>();
   s->data = static_cast<std::byte*>(p);
   s->bytes = bytes;

@@ -217,6 +217,7 @@ ConvTile choose_conv_tile(const ConvShape& s, ConvInput input, int lanes) {
     best.pixels = static_cast<int>(std::min<int64_t>(s.out_w(), registers == 32 ? 14 : 6));
   } else {
     double best_cost = 0;
+    constexpr double kPassCost = 0.04;  // of reading the input once more, for another tile of output channels
     for (int64_t join = 1; join <= (rows_join(s) ? s.out_h() : 1); ++join) {
       if (s.out_h() % join || (join > 1 && s.out_w() * join > 256)) continue;
       for (int vecs = 1; vecs <= (registers == 32 ? 6 : 4); ++vecs) {
@@ -224,7 +225,8 @@ ConvTile choose_conv_tile(const ConvShape& s, ConvInput input, int lanes) {
         // Cycles of one step for all pixels of a row: FMAs and loads on two ports, latency 4.
         const int64_t width = s.out_w() * join, tiles = ceil_div(width, pixels), rest = width % tiles;
         const auto cost_of = [&](int64_t r) { return std::max({r * vecs / 2.0, (r + vecs) / 2.0, 4.0}) + 0.25; };
-        const double cost = (rest * cost_of(width / tiles + 1) + (tiles - rest) * cost_of(width / tiles)) * ceil_div(out_vecs, vecs) / join;
+        const double cost = (rest * cost_of(width / tiles + 1) + (tiles - rest) * cost_of(width / tiles)) * ceil_div(out_vecs, vecs) / join *
+                            (1 + kPassCost * ceil_div(out_vecs, vecs) / (s.kernel_h * s.kernel_w));
         if (best_cost != 0 && cost > best_cost * 0.99) continue;
         best_cost = cost;
         best.vecs = vecs;

@@ -21,17 +21,18 @@ void collect_row_counts(int64_t rows, int tile_rows, std::set<int>& counts) {
 
 struct Plan {
   const GemmConfig& c;
-  int panel = 0;
+  int panel = 0, group = 1;
   bool copies_a = false, copies_b = false, splits_k = false;
   std::set<int> row_counts, vec_counts;
 
   explicit Plan(const GemmConfig& config) : c(config) {
     const GemmTile& t = c.tile;
-    TOROID_CHECK(t.lanes > 0 && t.rows > 0 && t.vecs > 0 && t.block_k > 0 && t.block_m > 0, "empty GEMM tile");
+    TOROID_CHECK(t.lanes > 0 && t.rows > 0 && t.vecs > 0 && t.block_k > 0 && t.block_m > 0 && t.group > 0, "empty GEMM tile");
     panel = t.lanes * t.vecs;
     copies_a = t.copy_a || !c.prologue.empty() || c.a_type != DType::F32 || c.a_col_stride != "1";
     copies_b = c.b_source == GemmB::Strided || (c.b_source == GemmB::InPlace && !(c.n.is_constant() && c.n.value() % panel == 0));
     splits_k = !c.k.is_constant() || c.k.value() > t.block_k;
+    if (splits_k && c.b_source == GemmB::Packed) group = t.group;
     if (c.m.is_constant()) {
       if (c.m.value() >= t.block_m) collect_row_counts(t.block_m, t.rows, row_counts);
       collect_row_counts(c.m.value() % t.block_m, t.rows, row_counts);
@@ -47,9 +48,11 @@ struct Plan {
 
   // Floats of the three scratch areas of a thread, as C expressions and as values: one formula, two readers.
   int64_t copy_stride() const { return ceil_div(c.tile.block_k, 16) * 16 + 16; }
-  int64_t a_floats(int64_t k) const { return copies_a ? ceil_div(k, c.tile.block_k) * c.tile.block_m * copy_stride() : 0; }
+  int64_t a_floats(int64_t k) const {
+    return copies_a ? (group > 1 ? 1 : ceil_div(k, c.tile.block_k)) * c.tile.block_m * copy_stride() : 0;
+  }
   int64_t b_floats(int64_t k) const { return copies_b ? ceil_div(k * panel, 16) * 16 : 0; }
-  int64_t partial_floats() const { return splits_k ? c.tile.block_m * panel : 0; }
+  int64_t partial_floats() const { return splits_k ? c.tile.block_m * panel * group : 0; }
 };
 
 constexpr std::string_view kMicro = R"(
@@ -274,32 +277,36 @@ if (columns < PANEL) {
 }
 
 constexpr std::string_view kEntry = R"(
-// C[@M@, @N@] = A x B over K = @K@, batch @BATCH@. A task is @BLOCKM@ rows of one panel of @PANEL@ columns.
+// C[@M@, @N@] = A x B over K = @K@, batch @BATCH@. A task is @BLOCKM@ rows of one panel of @PANEL@ columns; up to GROUP tasks
+// of the same rows go through K side by side, so that a block of A is used for all of them while it is in the cache.
 void @NAME@(void* const* bufs, const int64_t* params, int64_t begin, int64_t end, int thread) {
-  enum { PANEL = @PANEL@, BLOCK_M = @BLOCKM@, BLOCK_K = @BLOCKK@, ROWS = @ROWS@ };
+  enum { PANEL = @PANEL@, BLOCK_M = @BLOCKM@, BLOCK_K = @BLOCKK@, ROWS = @ROWS@, GROUP = @GROUP@ };
   const int64_t M = @M@, N = @N@, K = @K@;
   const int64_t blocks = (M + BLOCK_M - 1) / BLOCK_M, panels = (N + PANEL - 1) / PANEL;
   @SCRATCH@
-  for (int64_t task = begin; task < end; ++task) {
+  for (int64_t task = begin, count; task < end; task += count) {
     @DECODE@
+    count = @COUNT@;
     const int64_t m_begin = block * BLOCK_M, m_end = m_begin + BLOCK_M < M ? m_begin + BLOCK_M : M;
-    const int64_t n0 = panel * PANEL, columns = N - n0 < PANEL ? N - n0 : PANEL;
-    const int64_t vecs = @VECS@;
-    @SELECTB@
     @SELECTA@
     for (int64_t k0 = 0; k0 < K; k0 += BLOCK_K) {
       const int64_t depth = K - k0 < BLOCK_K ? K - k0 : BLOCK_K;
-      // The block of B that comes next is fetched into the second-level cache by the first tiles of this one.
-      const char* ahead = (const char*)(b + (k0 + depth) * ldb);
-      const char* const ahead_end = ahead + depth * ldb * sizeof *b;
-      for (int64_t m = m_begin, rows; m < m_end; m += rows) {
-        const int64_t left = m_end - m;
-        @HEIGHT@
-        @TILEA@
-        float* tile = @TILE@;
-        @NAME@_micro(rows, vecs, a, lda, b + k0 * ldb, ldb, depth, tile, k0 > 0, ahead);
-        if (ahead < ahead_end) ahead += 64 * depth;
-        if (k0 + depth == K) @NAME@_epilogue(tile, m, rows, n0, columns, batch, bufs, params);
+      for (int64_t panel = first_panel; panel < first_panel + count; ++panel) {
+        const int64_t n0 = panel * PANEL, columns = N - n0 < PANEL ? N - n0 : PANEL;
+        const int64_t vecs = @VECS@;
+        @SELECTB@
+        // The block of B that comes next is fetched into the second-level cache by the first tiles of this one.
+        const char* ahead = (const char*)(@AHEAD@);
+        const char* const ahead_end = ahead + depth * ldb * sizeof *b;
+        for (int64_t m = m_begin, rows; m < m_end; m += rows) {
+          const int64_t left = m_end - m;
+          @HEIGHT@
+          @TILEA@
+          float* tile = @TILE@;
+          @NAME@_micro(rows, vecs, a, lda, b + k0 * ldb, ldb, depth, tile, k0 > 0, ahead);
+          if (ahead < ahead_end) ahead += 64 * depth;
+          if (k0 + depth == K) @NAME@_epilogue(tile, m, rows, n0, columns, batch, bufs, params);
+        }
       }
     }
   }
@@ -310,35 +317,47 @@ std::string entry_text(const Plan& p) {
   const GemmConfig& c = p.c;
   std::string scratch;
   if (p.copies_a || p.copies_b || p.splits_k) {
-    scratch = expand(R"(const int64_t a_floats = @A@, b_floats = @B@, partial_floats = @P@;
+    scratch = expand(
+        R"(const int64_t a_floats = @A@, b_floats = @B@, partial_floats = @P@;
 float* scratch = (float*)bufs[@BUFFER@] + thread * (a_floats + b_floats + partial_floats);
 )",
-                     {{"A", p.copies_a ? fmt::format("(K + BLOCK_K - 1) / BLOCK_K * BLOCK_M * {}", p.copy_stride()) : "0"},
-                      {"B", p.copies_b ? "(K * PANEL + 15) / 16 * 16" : "0"},
-                      {"P", p.splits_k ? "BLOCK_M * PANEL" : "0"},
-                      {"BUFFER", std::to_string(c.scratch_buffer)}});
-    if (p.copies_a) scratch += "float* a_copy = scratch;\nint64_t held_rows = -1;\n";
+        {{"A", !p.copies_a ? "0" : fmt::format("{}BLOCK_M * {}", p.group == 1 ? "(K + BLOCK_K - 1) / BLOCK_K * " : "", p.copy_stride())},
+         {"B", p.copies_b ? "(K * PANEL + 15) / 16 * 16" : "0"},
+         {"P", p.splits_k ? "GROUP * BLOCK_M * PANEL" : "0"},
+         {"BUFFER", std::to_string(c.scratch_buffer)}});
+    if (p.copies_a) scratch += p.group == 1 ? "float* a_copy = scratch;\nint64_t held_rows = -1;\n" : "float* a_copy = scratch;\n";
     if (p.copies_b) scratch += "float* b_copy = scratch + a_floats;\nint64_t held_panel = -1;\n";
     if (p.splits_k) scratch += "float* partial = scratch + a_floats + b_floats;\n";
   }
   if (!p.splits_k) scratch += "float small_tile[ROWS * PANEL] __attribute__((aligned(64)));\n";
   scratch.pop_back();
   // The copied operand stays while the other one advances.
-  const std::string decode = c.b_source == GemmB::Strided
-                                 ? "const int64_t block = task % blocks, panel = task / blocks % panels, batch = task / blocks / panels;"
-                                 : "const int64_t panel = task % panels, block = task / panels % blocks, batch = task / panels / blocks;";
-  // A copy is made tile by tile just before its first use, when the rows have to come into the cache anyway.
-  const std::string select_a = !p.copies_a
-                                   ? fmt::format("const int64_t lda = {0};\nconst float* const rows_a = (const float*)bufs[{1}] + ({2});",
-                                                 c.a_row_stride, c.a_buffer, c.a_batch_offset)
-                                   : fmt::format(R"(const int64_t lda = {};
-const int copy_a = held_rows != batch * blocks + block;
-held_rows = batch * blocks + block;)",
-                                                 p.copy_stride());
+  std::string decode = c.b_source == GemmB::Strided
+                           ? "const int64_t block = task % blocks, first_panel = task / blocks % panels, batch = task / blocks / panels;"
+                           : "const int64_t first_panel = task % panels, block = task / panels % blocks, batch = task / panels / blocks;";
+  // A copy is made tile by tile just before its first use, when the rows have to come into the cache anyway. A group keeps
+  // one block of K, a lone panel all of K for the panels that follow.
+  std::string select_a = !p.copies_a ? fmt::format("const int64_t lda = {0};\nconst float* const rows_a = (const float*)bufs[{1}] + ({2});",
+                                                   c.a_row_stride, c.a_buffer, c.a_batch_offset)
+                                     : fmt::format("const int64_t lda = {};", p.copy_stride());
+  if (p.copies_a && p.group == 1)
+    select_a += "\nconst int copy_a = held_rows != batch * blocks + block;\nheld_rows = batch * blocks + block;";
   const std::string tile_a = !p.copies_a ? "const float* a = rows_a + m * lda + k0;"
-                                         : expand(R"(float* a = a_copy + (k0 / BLOCK_K * BLOCK_M + m - m_begin) * lda;
-if (copy_a) @NAME@_copy_a(a, m, m + rows, k0, k0 + depth, batch, bufs, params);)",
-                                                  {{"NAME", c.name}});
+                                         : expand(R"(float* a = a_copy + (@BLOCK@m - m_begin) * lda;
+if (@WHEN@) @NAME@_copy_a(a, m, m + rows, k0, k0 + depth, batch, bufs, params);)",
+                                                  {{"NAME", c.name},
+                                                   {"BLOCK", p.group == 1 ? "k0 / BLOCK_K * BLOCK_M + " : ""},
+                                                   {"WHEN", p.group == 1 ? "copy_a" : "panel == first_panel"}});
+  // The last group of a call is not a sliver: what is left is dealt out evenly.
+  if (p.group > 1)
+    decode += R"(
+const int64_t same_rows = end - task < panels - first_panel ? end - task : panels - first_panel;
+const int64_t groups = (same_rows + GROUP - 1) / GROUP;)";
+  const std::string ahead = p.group == 1 ? "b + (k0 + depth) * ldb"
+                                         : "panel + 1 < first_panel + count ? b + (K + k0) * PANEL"
+                                           " : b - (panel - first_panel) * K * PANEL + (k0 + depth) * PANEL";
+  const std::string partial =
+      p.group == 1 ? "partial + (m - m_begin) * PANEL" : "partial + ((panel - first_panel) * BLOCK_M + m - m_begin) * PANEL";
   const std::string height =
       c.m.is_constant() ? "const int64_t tiles = (left + ROWS - 1) / ROWS;\nrows = (left + tiles - 1) / tiles;"
                         : fmt::format("rows = left >= ROWS ? ROWS : {}left >= 2 ? 2 : 1;", c.tile.rows > 4 ? "left >= 4 ? 4 : " : "");
@@ -351,6 +370,9 @@ if (copy_a) @NAME@_copy_a(a, m, m + rows, k0, k0 + depth, batch, bufs, params);)
                          {"BLOCKM", std::to_string(c.tile.block_m)},
                          {"BLOCKK", std::to_string(c.tile.block_k)},
                          {"ROWS", std::to_string(c.tile.rows)},
+                         {"GROUP", std::to_string(p.group)},
+                         {"COUNT", p.group == 1 ? "1" : "(same_rows + groups - 1) / groups"},
+                         {"AHEAD", ahead},
                          {"VECS", c.n.is_constant() ? "(columns + T_LANES - 1) / T_LANES" : std::to_string(c.tile.vecs)},
                          {"SCRATCH", scratch},
                          {"DECODE", decode},
@@ -358,7 +380,7 @@ if (copy_a) @NAME@_copy_a(a, m, m + rows, k0, k0 + depth, batch, bufs, params);)
                          {"TILEA", tile_a},
                          {"SELECTB", select_b_text(p)},
                          {"HEIGHT", height},
-                         {"TILE", p.splits_k ? "partial + (m - m_begin) * PANEL" : "small_tile"}});
+                         {"TILE", p.splits_k ? partial : "small_tile"}});
 }
 
 }  // namespace

@@ -1,0 +1,78 @@
+// `toroid bench` from outside: the program that lies beside this test.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <filesystem>
+
+#include "import/json.h"
+
+namespace toroid {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Outcome {
+  int code = -1;
+  std::string text;
+};
+
+Outcome bench(const std::string& arguments) {
+  fs::path program = fs::read_symlink("/proc/self/exe").parent_path() / "toroid";
+  Outcome out;
+  FILE* pipe = ::popen((program.string() + " bench " + arguments + " 2>&1").c_str(), "r");
+  if (!pipe) return out;
+  char buffer[4096];
+  size_t n;
+  while ((n = std::fread(buffer, 1, sizeof(buffer), pipe)) > 0) out.text.append(buffer, n);
+  int status = ::pclose(pipe);
+  out.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return out;
+}
+
+void expect_report(const Outcome& o) {
+  ASSERT_EQ(o.code, 0) << o.text;
+  auto document = import::JsonDocument::parse(o.text, "bench");
+  import::Json r = document.root();
+  EXPECT_GT(r.at("machine").at("copy_gb_per_s").as_double(), 0.1);
+  EXPECT_GT(r.at("machine").at("f32_gflop_per_s").as_double(), 1);
+  EXPECT_GT(r.at("compiled").at("median_ms").as_double(), 0);
+  EXPECT_LE(r.at("compiled").at("min_ms").as_double(), r.at("compiled").at("median_ms").as_double());
+  EXPECT_EQ(r.at("compiled").at("runs").as_int(), 3);
+  EXPECT_GT(r.at("eager_launches").as_int(), r.at("launches").as_int());
+  int64_t calls = 0;
+  import::Json kernels = r.at("kernels");
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    calls += kernels[i].at("calls").as_int();
+    EXPECT_GT(kernels[i].at("bytes").as_int(), 0);
+  }
+  EXPECT_EQ(calls, r.at("launches").as_int() + r.at("host_calls").as_int());
+}
+
+TEST(Bench, BuiltInModel) { expect_report(bench("minilm-l6 --layers 1 --seq 16 --iterations 3 --json")); }
+
+TEST(Bench, ModelFile) {
+  expect_report(bench(std::string(TOROID_SOURCE_DIR) + "/tests/data/models/encoder/core.pt2 --iterations 3 --json"));
+}
+
+TEST(Bench, CountsTheWorkOfAProduct) {
+  Outcome o = bench("minilm-l6 --layers 1 --seq 16 --iterations 3 --json --no-eager");
+  // Query, key and value of 16 tokens: at least 2 * 16 * 384 * 3 * 384 operations, and not many more.
+  auto document = import::JsonDocument::parse(o.text, "bench");
+  import::Json kernels = document.root().at("kernels");
+  bool found = false;
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    double flops = kernels[i].at("flops").as_double(), expected = 2.0 * 16 * 384 * 3 * 384;
+    found = found || (flops >= expected && flops < 1.01 * expected);
+  }
+  EXPECT_TRUE(found) << o.text;
+}
+
+TEST(Bench, UnknownModelsNameTheKnownOnes) {
+  Outcome o = bench("bert-bas");
+  EXPECT_EQ(o.code, 2);
+  EXPECT_NE(o.text.find("bert-base"), std::string::npos) << o.text;
+}
+
+}  // namespace
+}  // namespace toroid
