@@ -95,7 +95,8 @@ std::string depthwise_text(const ConvPlan& p) {
   const bool overlap = c.input == ConvInput::Nhwc && rest != 0;
   out += conv_epilogue_text(p, c.tile.lanes, rest != 0);
   // The channels of a block, and where its sums that are still to be handed on begin in the tile.
-  std::string start = "const int64_t start = block * T_LANES, left = CHANNELS - start, columns = left < T_LANES ? left : T_LANES, skip = 0;";
+  std::string start =
+      "const int64_t start = block * T_LANES, left = CHANNELS - start, columns = left < T_LANES ? left : T_LANES, skip = 0;";
   if (overlap)
     start = expand(R"(const int64_t start = block * T_LANES < CHANNELS - T_LANES ? block * T_LANES : CHANNELS - T_LANES;
 const int64_t skip = @SKIP@, columns = T_LANES - skip;)",

@@ -102,7 +102,7 @@ for (; j < columns; ++j) {
   const float acc = row[j];
   @SCALAR@
 })",
-                                            {{"SCALAR", p.c.epilogue.scalar}});
+                                                      {{"SCALAR", p.c.epilogue.scalar}});
   return expand(R"(
 // Hands the finished sums of a tile to the consumer's code.
 static void @NAME@_epilogue(const float* restrict tile, int64_t pixel0, int64_t pixels, int64_t oc0, int64_t columns, int64_t image,

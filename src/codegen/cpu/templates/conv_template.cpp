@@ -17,46 +17,67 @@ T_KERNEL void @NAME@_tile_@KIND@(const float* restrict x, const float* restrict 
   if (accumulate) {
     @LOAD@
   }
-  for (int64_t c = c0; c < c1; ++c) {
-    for (int64_t kh = kh0; kh < kh1; ++kh) {
-      const float* const row = x + c * @BLOCK_STRIDE@ + kh * @TAP_ROW@;
-      const float* taps = w + (c * @KH@ + kh) * @TAPS@;
-      @RUNS@
-    }
-  }
+  @SUM@
   @STORE@
 }
 )";
 
-// Sums over the channels of a block for tap columns [kw0, kw1), which all have data for the same pixels.
-std::string tap_run_text(const ConvPlan& p, int64_t kw0, int64_t kw1, TapRange pixels) {
+constexpr std::string_view kSum = R"(for (int64_t c = c0; c < c1; ++c) {
+  for (int64_t kh = kh0; kh < kh1; ++kh) {
+    const float* const row = x + c * @BLOCK_STRIDE@ + kh * @TAP_ROW@;
+    const float* taps = w + (c * @KH@ + kh) * @TAPS@;
+    @RUNS@
+  }
+})";
+
+// One tap over channels that follow each other in memory: one loop (fewer levels also compile faster).
+constexpr std::string_view kSumOneTap = R"(const float* const in = x + c0 * @BLOCK_STRIDE@;
+const float* const taps = w + c0 * @TAPS@;
+const int64_t depth = (c1 - c0) * @CHANNELS@;
+@CHANNEL_LOOP@)";
+
+bool one_tap(const ConvPlan& p) {
+  const ConvShape& s = p.c.shape;
+  return s.kernel_h == 1 && s.kernel_w == 1 && s.pad_top == 0 && s.pad_left == 0 && s.pad_bottom == 0 && s.pad_right == 0 &&
+         (p.blocks == 1 || p.block_stride == p.block_channels * p.channel_stride);
+}
+
+// Sums over `channels` (C text) channels at `in` and `taps`, for the pixels that have data there.
+std::string channel_loop_text(const ConvPlan& p, const std::string& channels, TapRange pixels) {
   const int vecs = p.c.tile.vecs, lanes = p.c.tile.lanes;
   std::string loads, fma;
   for (int v = 0; v < vecs; ++v) loads += fmt::format("const vf32 w{0} = t_load(taps + k * {1} + {2});\n", v, p.oc_tile, v * lanes);
   for (int64_t i = pixels.first; i < pixels.last; ++i) {
-    fma += fmt::format("{{ const vf32 v = t_splat(in[{} + k * {}]);", i * p.c.shape.stride_w * p.pixel_stride, p.channel_stride);
+    fma += fmt::format("{{ const vf32 v = (vf32)(in[{} + k * {}]);", i * p.c.shape.stride_w * p.pixel_stride, p.channel_stride);
     for (int v = 0; v < vecs; ++v) fma += fmt::format(" s{}_{} += v * w{};", i, v, v);
     fma += " }\n";
   }
   loads.pop_back();
   fma.pop_back();
   return expand(R"(#pragma clang loop unroll(disable)
-for (int64_t kw = @KW0@; kw < @KW1@; ++kw, taps += @STEP@) {
-  const float* const in = row + kw * @TAP@;
-#pragma clang loop unroll(disable)
-  for (int64_t k = 0; k < @CHANNELS@; ++k, ahead += 64) {
-    __builtin_prefetch(ahead, 0, 2);
-    @LOADS@
-    @FMA@
-  }
+for (int64_t k = 0; k < @CHANNELS@; ++k, ahead += 64) {
+  __builtin_prefetch(ahead, 0, 2);
+  @LOADS@
+  @FMA@
 })",
-                {{"KW0", std::to_string(kw0)},
-                 {"KW1", std::to_string(kw1)},
-                 {"STEP", std::to_string(p.block_channels * p.oc_tile)},
+                {{"CHANNELS", channels}, {"LOADS", loads}, {"FMA", fma}});
+}
+
+// Sums over the channels of a block for tap columns [kw0, kw1), which all have data for the same pixels.
+std::string tap_run_text(const ConvPlan& p, int64_t kw0, int64_t kw1, TapRange pixels) {
+  const std::string step = std::to_string(p.block_channels * p.oc_tile);
+  const std::string head = kw1 - kw0 == 1
+                               ? fmt::format("{{\n  const int64_t kw = {};", kw0)
+                               : fmt::format("#pragma clang loop unroll(disable)\nfor (int64_t kw = {}; kw < {}; ++kw) {{", kw0, kw1);
+  return expand(R"(@HEAD@
+  const float* const in = row + kw * @TAP@;
+  @CHANNEL_LOOP@
+  taps += @STEP@;
+})",
+                {{"HEAD", head},
+                 {"STEP", step},
                  {"TAP", std::to_string(p.c.shape.dilation_w * p.pixel_stride)},
-                 {"CHANNELS", std::to_string(p.block_channels)},
-                 {"LOADS", loads},
-                 {"FMA", fma}});
+                 {"CHANNEL_LOOP", channel_loop_text(p, std::to_string(p.block_channels), pixels)}});
 }
 
 std::string tile_text(const ConvPlan& p, int kind_index) {
@@ -87,6 +108,16 @@ std::string tile_text(const ConvPlan& p, int kind_index) {
     kw = end;
   }
   for (std::string* text : {&accs, &load, &store, &runs}) text->pop_back();
+  const std::string taps = std::to_string(s.kernel_w * step), block_stride = std::to_string(p.block_stride);
+  const std::string sum = one_tap(p) ? expand(kSumOneTap, {{"BLOCK_STRIDE", block_stride},
+                                                           {"TAPS", taps},
+                                                           {"CHANNELS", std::to_string(p.block_channels)},
+                                                           {"CHANNEL_LOOP", channel_loop_text(p, "depth", {0, kind.pixels})}})
+                                     : expand(kSum, {{"BLOCK_STRIDE", block_stride},
+                                                     {"TAP_ROW", std::to_string(s.dilation_h * p.row_stride)},
+                                                     {"KH", std::to_string(s.kernel_h)},
+                                                     {"TAPS", taps},
+                                                     {"RUNS", runs}});
   return expand(kTile, {{"NAME", p.c.name},
                         {"KIND", std::to_string(kind_index)},
                         {"PIXELS", std::to_string(kind.pixels)},
@@ -94,11 +125,7 @@ std::string tile_text(const ConvPlan& p, int kind_index) {
                         {"ACCS", accs},
                         {"LOAD", load},
                         {"STORE", store},
-                        {"RUNS", runs},
-                        {"KH", std::to_string(s.kernel_h)},
-                        {"TAPS", std::to_string(s.kernel_w * step)},
-                        {"BLOCK_STRIDE", std::to_string(p.block_stride)},
-                        {"TAP_ROW", std::to_string(s.dilation_h * p.row_stride)}});
+                        {"SUM", sum}});
 }
 
 constexpr std::string_view kEntry = R"(
@@ -217,7 +244,8 @@ ConvTile choose_conv_tile(const ConvShape& s, ConvInput input, int lanes) {
     best.pixels = static_cast<int>(std::min<int64_t>(s.out_w(), registers == 32 ? 14 : 6));
   } else {
     double best_cost = 0;
-    constexpr double kPassCost = 0.04;  // of reading the input once more, for another tile of output channels
+    constexpr double kPassCost = 0.04;      // of reading the input once more, for another tile of output channels
+    constexpr double kTwoKindsCost = 1.02;  // tiles of two widths: twice the code to compile
     for (int64_t join = 1; join <= (rows_join(s) ? s.out_h() : 1); ++join) {
       if (s.out_h() % join || (join > 1 && s.out_w() * join > 256)) continue;
       for (int vecs = 1; vecs <= (registers == 32 ? 6 : 4); ++vecs) {
@@ -225,8 +253,8 @@ ConvTile choose_conv_tile(const ConvShape& s, ConvInput input, int lanes) {
         // Cycles of one step for all pixels of a row: FMAs and loads on two ports, latency 4.
         const int64_t width = s.out_w() * join, tiles = ceil_div(width, pixels), rest = width % tiles;
         const auto cost_of = [&](int64_t r) { return std::max({r * vecs / 2.0, (r + vecs) / 2.0, 4.0}) + 0.25; };
-        const double cost = (rest * cost_of(width / tiles + 1) + (tiles - rest) * cost_of(width / tiles)) * ceil_div(out_vecs, vecs) / join *
-                            (1 + kPassCost * ceil_div(out_vecs, vecs) / (s.kernel_h * s.kernel_w));
+        const double cost = (rest * cost_of(width / tiles + 1) + (tiles - rest) * cost_of(width / tiles)) * ceil_div(out_vecs, vecs) /
+                            join * (1 + kPassCost * ceil_div(out_vecs, vecs) / (s.kernel_h * s.kernel_w)) * (rest ? kTwoKindsCost : 1);
         if (best_cost != 0 && cost > best_cost * 0.99) continue;
         best_cost = cost;
         best.vecs = vecs;
@@ -328,7 +356,8 @@ void pack_conv_weights(const ConvConfig& config, const float* oihw, float* packe
   const int64_t taps = config.shape.kernel_h * config.shape.kernel_w, panel = taps * p.block_channels * p.oc_tile;
   for (int64_t job = first_job; job < last_job; ++job) {
     const float* group = oihw + job / p.oc_tiles * p.group_out * p.group_channels * taps;
-    for (int64_t block = 0; block < p.blocks; ++block) pack_panel(p, job % p.oc_tiles, block, group, packed + (job * p.blocks + block) * panel);
+    for (int64_t block = 0; block < p.blocks; ++block)
+      pack_panel(p, job % p.oc_tiles, block, group, packed + (job * p.blocks + block) * panel);
   }
 }
 
