@@ -142,12 +142,58 @@ void lower_gather(Lowering& l, const graph::Node& n) {
   l.define(n.results[0], std::move(out));
 }
 
+namespace {
+
+// A few cheap parts of one size are chosen between where they are read (rotating half of a head): which part is then a question about a
+// loop variable, not about single elements. True when it was done.
+bool choose_between_parts(Lowering& l, const graph::Node& n, const std::vector<graph::Value*>& list, size_t dim) {
+  constexpr size_t kMostParts = 4;
+  constexpr int kMostWork = 8;
+  Expr each = list[0]->type.sizes.empty() ? Expr(0) : list[0]->type.sizes[dim];
+  int work = 0;
+  for (auto* v : list) {
+    const Lazy& part = l.value(v);
+    if (!each.is_const() || each.constant() % 8 != 0 || part.sizes.size() != n.results[0]->type.sizes.size() || !(part.sizes[dim] == each) || part.dtype != n.results[0]->type.dtype || part.over_template) return false;
+    work += part.work + part.loads;
+  }
+  if (!l.options().compose || list.size() > kMostParts || work > kMostWork || each.constant() == 0 || is_complex(l.value(list[0]).dtype)) return false;
+  std::vector<Lazy> parts;
+  Lazy out;
+  out.loads = 0;
+  for (auto* v : list) {
+    parts.push_back(l.value(v));
+    out.loads += parts.back().loads;
+  }
+  out.dtype = parts[0].dtype;
+  out.sizes = n.results[0]->type.sizes;
+  out.work = work + static_cast<int>(list.size());
+  out.at = [parts, dim, each](BodyBuilder& b, const Index& index) {
+    Index at = index;
+    at[dim] = sym::mod(index[dim], each);
+    Expr which = sym::floor_div(index[dim], each);
+    std::optional<S> chosen;
+    for (size_t p = 0; p < parts.size(); ++p) {
+      S here = b.index(which) == static_cast<double>(p);
+      b.push_mask(here);
+      S v = parts[p].at(b, at);
+      b.pop_mask();
+      chosen = chosen ? select(here, v, *chosen) : v;
+    }
+    return *chosen;
+  };
+  l.define(n.results[0], std::move(out));
+  return true;
+}
+
+}  // namespace
+
 void lower_cat(Lowering& l, const graph::Node& n) {
   auto types = graph::type_args(n);
   ops::TypeReader reader(*n.op, types);
   const auto& list = std::get<std::vector<graph::Value*>>(n.args[0]);
   const TensorType& type = n.results[0]->type;
   size_t dim = static_cast<size_t>(ops::normal_dim(*n.op, reader.integer("dim"), type.dim()));
+  if (choose_between_parts(l, n, list, dim)) return;
   Place p = l.allocate_like(n.results[0], l.value(list[0]));
   Expr at = 0;
   for (auto* v : list) {

@@ -151,7 +151,9 @@ void lower_view(Lowering& l, const graph::Node& n) {
   const graph::Value* source = std::get<graph::Value*>(n.args[0]);
   Lazy input = l.value(source);
   auto types = std::make_shared<std::vector<Arg<const TensorType*>>>(graph::type_args(n));
-  if (is_complex(input.dtype)) l.realize(source), input = l.value(source);
+  // A template's result that several views share is finished in the template's epilogue, not once a view.
+  bool shared = input.over_template && !input.place && n.results.size() > 1;
+  if (shared || is_complex(input.dtype)) l.realize(source), input = l.value(source);
   for (size_t r = 0; r < n.results.size(); ++r) {
     Lazy out;
     out.dtype = n.results[r]->type.dtype;

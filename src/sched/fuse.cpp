@@ -30,10 +30,10 @@ class Fuser {
   Fuser(Program& program, FusionReport* report) : p_(program), report_(report) {}
 
   void run() {
-    for (auto& n : p_.nodes) groups_.push_back({next_id_++, std::move(n)});
+    for (auto& n : p_.nodes) groups_.push_back(Group{next_id_++, std::move(n)});
     writers_.resize(p_.buffers.size());
     for (auto& g : groups_)
-      for (int b : choice::writes(g.node)) ++writers_[static_cast<size_t>(b)];
+      for (int b : g.writes) ++writers_[static_cast<size_t>(b)];
     while (step()) {
     }
     p_.nodes.clear();
@@ -44,6 +44,7 @@ class Fuser {
   struct Group {
     int id;  // names a group for good, across changes of order
     Node node;
+    std::vector<int> reads = choice::reads(node), writes = choice::writes(node);  // buffers
   };
   struct Candidate {
     size_t first, second;  // positions; second reads what first writes, or both read the same
@@ -81,25 +82,21 @@ class Fuser {
   // Who reads and writes what, and successor lists.
   void index() {
     size_t n = groups_.size();
-    reads_.assign(n, {});
-    writes_.assign(n, {});
     next_.assign(n, {});
     std::map<int, std::vector<size_t>> wrote, read;
     for (size_t i = 0; i < n; ++i) {
-      reads_[i] = choice::reads(groups_[i].node);
-      writes_[i] = choice::writes(groups_[i].node);
       auto edge = [&](size_t from) {
         if (from != i && std::find(next_[from].begin(), next_[from].end(), i) == next_[from].end()) next_[from].push_back(i);
       };
-      for (int b : reads_[i])
+      for (int b : groups_[i].reads)
         for (size_t w : wrote[b]) edge(w);
-      for (int b : writes_[i]) {
+      for (int b : groups_[i].writes) {
         for (size_t w : wrote[b]) edge(w);
         for (size_t r : read[b])
           if (!mutant(Mutant::ReadBeforeWrite)) edge(r);
       }
-      for (int b : reads_[i]) read[b].push_back(i);
-      for (int b : writes_[i]) wrote[b].push_back(i);
+      for (int b : groups_[i].reads) read[b].push_back(i);
+      for (int b : groups_[i].writes) wrote[b].push_back(i);
     }
   }
 
@@ -107,8 +104,8 @@ class Fuser {
     std::vector<Candidate> out;
     std::map<int, std::vector<size_t>> touching;  // positions by buffer, in order
     for (size_t i = 0; i < groups_.size(); ++i) {
-      std::set<int> all(reads_[i].begin(), reads_[i].end());
-      all.insert(writes_[i].begin(), writes_[i].end());
+      std::set<int> all(groups_[i].reads.begin(), groups_[i].reads.end());
+      all.insert(groups_[i].writes.begin(), groups_[i].writes.end());
       for (int b : all) touching[b].push_back(i);
     }
     std::map<std::pair<size_t, size_t>, Candidate> pairs;
@@ -119,7 +116,7 @@ class Fuser {
         for (size_t y = x + 1; y < users.size(); ++y) {
           size_t i = users[x], j = users[y];
           if (groups_[i].node.is_extern() || !groups_[j].node.is_loop()) continue;
-          bool wrote = std::find(writes_[i].begin(), writes_[i].end(), buffer) != writes_[i].end();
+          bool wrote = std::find(groups_[i].writes.begin(), groups_[i].writes.end(), buffer) != groups_[i].writes.end();
           auto [it, fresh] = pairs.try_emplace({i, j}, Candidate{i, j, 0, false});
           it->second.score += wrote ? 2 * bytes : bytes;
           it->second.depends = it->second.depends || wrote;
@@ -291,7 +288,7 @@ class Fuser {
     auto is_read = [&](int buffer) {
       if (mutant(Mutant::SkippedStore)) return false;
       for (size_t i = 0; i < groups_.size(); ++i)
-        if (!inside_.count(groups_[i].id) && std::find(reads_[i].begin(), reads_[i].end(), buffer) != reads_[i].end()) return true;
+        if (!inside_.count(groups_[i].id) && std::find(groups_[i].reads.begin(), groups_[i].reads.end(), buffer) != groups_[i].reads.end()) return true;
       auto own = choice::reads(out);
       return std::find(own.begin(), own.end(), buffer) != own.end();
     };
@@ -311,7 +308,7 @@ class Fuser {
     for (size_t i = 0; i < n; ++i)
       for (size_t s : next_[i])
         if (to(i) != to(s) && next[to(i)].insert(to(s)).second) ++waiting[to(s)];
-    groups_[first] = {next_id_++, std::move(joined)};
+    groups_[first] = Group{next_id_++, std::move(joined)};
     std::set<size_t> ready;
     for (size_t i = 0; i < n; ++i)
       if (i != second && !waiting[i]) ready.insert(i);
@@ -333,7 +330,6 @@ class Fuser {
   int next_id_ = 0;
   std::set<int> inside_;  // ids of the pair being joined
   std::vector<int> writers_;
-  std::vector<std::vector<int>> reads_, writes_;
   std::vector<std::vector<size_t>> next_;
   std::set<std::pair<int, int>> refused_;
 };

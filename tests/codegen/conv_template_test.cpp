@@ -37,12 +37,12 @@ double reference(const ConvShape& s, AlignedFloats& x, AlignedFloats& w, int64_t
 }
 
 // Runs the kernel on NCHW data given in `input`'s layout, output stored as NHWC, and compares with the definition.
-void expect_right(const ConvShape& s, ConvInput input, int lanes, const ConvTile* tile = nullptr) {
+void expect_right(const ConvShape& s, ConvInput input, int lanes, const ConvTile* tile = nullptr, bool repeatable = false) {
   constexpr int64_t kImages = 2;
   ConvConfig c;
   c.name = "conv";
   c.batch = Extent::at(0);
-  c.shape = s, c.input = input, c.scratch_buffer = 3;
+  c.shape = s, c.input = input, c.scratch_buffer = 3, c.repeatable_epilogue = repeatable;
   c.tile = tile ? *tile : choose_conv_tile(s, input, lanes);
   const int64_t plane = s.height * s.width, pixels = s.out_h() * s.out_w(), blocks = ceil_div(s.channels, lanes);
   c.epilogue.declarations = fmt::format("float* restrict out = (float*)bufs[2] + image * {};", pixels * s.out_channels);
@@ -102,11 +102,32 @@ TEST(ConvTemplate, GroupsOfWholeVectors) { expect_right(shape(32, 5, 6, 48, 3, 1
 
 TEST(ConvTemplate, Depthwise) {
   for (ConvInput input : {ConvInput::Blocked, ConvInput::Nhwc}) {
-    // NHWC reads whole vectors of channels, so its channel count is a multiple of the lanes.
     expect_right(shape(32, 9, 8, 32, 3, 1, 1, 32), input, 16);
     expect_right(shape(16, 9, 8, 16, 5, 2, 2, 16), input, 8);
   }
   expect_right(shape(40, 9, 8, 40, 3, 1, 1, 40), ConvInput::Blocked, 16);
+}
+
+TEST(ConvTemplate, RaggedChannelsOverlapOrGoOneByOne) {
+  for (bool repeatable : {false, true}) {
+    expect_right(shape(40, 9, 8, 40, 3, 1, 1, 40), ConvInput::Nhwc, 16, nullptr, repeatable);
+    expect_right(shape(19, 7, 9, 19, 5, 2, 2, 19), ConvInput::Nhwc, 16, nullptr, repeatable);
+    expect_right(shape(13, 6, 5, 13, 3, 1, 1, 13), ConvInput::Nhwc, 8, nullptr, repeatable);
+    expect_right(shape(24, 5, 6, 21, 1, 1, 0), ConvInput::Nhwc, 16, nullptr, repeatable);
+    expect_right(shape(24, 5, 6, 7, 3, 1, 1), ConvInput::Nhwc, 16, nullptr, repeatable);
+  }
+}
+
+TEST(ConvTemplate, PackingInPartsIsTheSame) {
+  ConvConfig c;
+  c.shape = shape(40, 4, 4, 70, 3, 1, 1), c.input = ConvInput::Nhwc;
+  c.tile = choose_conv_tile(c.shape, c.input, 16);
+  c.tile.vecs = 2;
+  AlignedFloats w = values(70 * 40 * 9, 4), whole(conv_packed_elements(c)), parts(conv_packed_elements(c));
+  pack_conv_weights(c, &w[0], &whole[0]);
+  ASSERT_GT(conv_pack_jobs(c), 1);
+  for (int64_t job = 0; job < conv_pack_jobs(c); ++job) pack_conv_weights(c, &w[0], &parts[0], job, job + 1);
+  for (int64_t i = 0; i < whole.size; ++i) ASSERT_EQ(whole[i], parts[i]) << i;
 }
 
 TEST(ConvTemplate, BlockedReorderRoundTrip) {

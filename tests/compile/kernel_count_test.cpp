@@ -54,6 +54,13 @@ TEST(KernelCount, BertLayer) {
   expect_kernels(counts_of([&](auto& in) { return layer.forward(in[0]); }, {random({1, 64, 256})}), 8);
 }
 
+TEST(KernelCount, Gpt2Block) {
+  nn::GPT2Config config;
+  config.n_embd = 256, config.n_head = 4;
+  nn::GPT2Block block(config, nn::Init(1));
+  expect_kernels(counts_of([&](auto& in) { return block.forward(in[0]); }, {random({1, 64, 256})}), 8);
+}
+
 nn::LlamaConfig llama() {
   nn::LlamaConfig c;
   c.hidden_size = 256, c.num_attention_heads = 4, c.num_key_value_heads = 2, c.intermediate_size = 512;

@@ -105,6 +105,44 @@ std::string batch_offset(const Operand& o, const std::vector<Expr>& batch, Slots
   return out;
 }
 
+// A few rows times weights whose rows are contiguous along K: streamed as they are, half ones kept half.
+bool is_gemv(const choice::Gemm& g) {
+  size_t nb = g.batch.size();
+  bool one = std::all_of(g.batch.begin(), g.batch.end(), [](const Expr& e) { return e == Expr(1); });
+  return one && g.m.is_const() && g.m.constant() >= 1 && g.m.constant() <= 4 && g.a.dtype == DType::F32 &&
+         (g.b.dtype == DType::F32 || is_half(g.b.dtype)) && g.a.strides[nb + 1] == Expr(1) && g.b.strides[nb] == Expr(1);
+}
+
+CpuKernel generate_gemv(const choice::Node& node, const choice::Gemm& g, device::Isa isa) {
+  CpuKernel kernel;
+  Slots slots(kernel);
+  size_t nb = g.batch.size();
+  GemvConfig c;
+  c.lanes = std::max(lanes_of(isa), 8);
+  c.name = kernel.name = kernel_name("gemv", node.body);
+  c.m = g.m.constant();
+  c.n = slots.extent(g.n);
+  c.k = slots.extent(g.k);
+  c.a_buffer = slots.buffer(g.a.buffer);
+  c.a_row_stride = slots.text(g.a.strides[nb]);
+  c.a_offset = slots.text(g.a.offset);
+  c.b_buffer = slots.buffer(g.b.buffer);
+  c.b_type = g.b.dtype;
+  c.b_row_stride = slots.text(g.b.strides[nb + 1]);
+  c.b_offset = slots.text(g.b.offset);
+  c.task_columns = c.lanes;
+  std::map<std::string, std::string> points;
+  for (size_t d = 0; d < nb; ++d) points[node.domain.vars[d].symbol.node()->name] = "0";
+  points[node.domain.vars[nb].symbol.node()->name] = "m";
+  points[node.domain.vars[nb + 1].symbol.node()->name] = "n";
+  PreludeNeeds needs;
+  c.epilogue = epilogue_of(node.domain, node.body, node.domain.vars[nb + 1].symbol, c.lanes, slots, points, needs);
+  kernel.source = with_prelude(needs, c.lanes, gemv_text(c));
+  kernel.tasks = sym::ceil_div(g.n, Expr(c.task_columns));
+  kernel.plan = fmt::format("gemv {} rows, weights {} in place", c.m, name_of(c.b_type));
+  return kernel;
+}
+
 CpuKernel generate_gemm(const choice::Node& node, const choice::Gemm& g, choice::Program& program, device::Isa isa,
                         ConstantMemory& constants) {
   CpuKernel kernel;
@@ -180,7 +218,7 @@ CpuKernel generate_gemm(const choice::Node& node, const choice::Gemm& g, choice:
   } else {
     Expr bk = Expr(c.tile.block_k), bm = Expr(c.tile.block_m), panel = Expr(c.tile.lanes * c.tile.vecs);
     Expr k_blocks = sym::ceil_div(g.k, bk);
-    kernel.scratch_bytes_per_thread = Expr(4) * (k_blocks * bm * (bk + 32) + (g.k + 1) * panel + bm * panel) + 256;
+    kernel.scratch_bytes_per_thread = Expr(4) * (k_blocks * bm * (bk + 32) + (g.k + 1) * panel + bm * panel * Expr(c.tile.group)) + 256;
   }
   kernel.plan =
       fmt::format("gemm tile {}x{} vectors, block_k {}, block_m {}, B {}", c.tile.rows, c.tile.vecs, c.tile.block_k, c.tile.block_m,
@@ -350,7 +388,8 @@ bool supports(const choice::Attention& a, device::Isa isa) {
 }
 
 CpuKernel generate(const choice::Node& node, choice::Program& program, device::Isa isa, ConstantMemory& constants) {
-  if (auto* g = std::get_if<choice::Gemm>(&node.problem)) return generate_gemm(node, *g, program, isa, constants);
+  if (auto* g = std::get_if<choice::Gemm>(&node.problem))
+    return is_gemv(*g) ? generate_gemv(node, *g, isa) : generate_gemm(node, *g, program, isa, constants);
   if (auto* c = std::get_if<choice::Convolution>(&node.problem)) return generate_convolution(node, *c, program, isa, constants);
   if (auto* a = std::get_if<choice::Attention>(&node.problem)) return generate_attention(node, *a, isa);
   return generate_loop(node.domain, node.body, program.buffers, isa);

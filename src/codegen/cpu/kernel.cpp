@@ -140,7 +140,8 @@ class KernelWriter {
     std::string first = "begin", last = "end";
     if (plan_.group > 1) {
       e.line(fmt::format("const i64 first = begin * {}, points = {};", plan_.group, e.index(points)));
-      e.line(fmt::format(mutant(Mutant::TaskOverrun) ? "const i64 last = end * {0};" : "const i64 last = end * {0} < points ? end * {0} : points;", plan_.group));
+      std::string overrun = mutant(Mutant::TaskOverrun) ? " || 1" : "";
+      e.line(fmt::format("const i64 last = end * {0} < points{1} ? end * {0} : points;", plan_.group, overrun));
       first = "first", last = "last";
     }
     e.line(fmt::format("if ({} >= {}) return;", first, last));

@@ -105,7 +105,7 @@ for (; j < columns; ++j) {
                                                       {{"SCALAR", p.c.epilogue.scalar}});
   return expand(R"(
 // Hands the finished sums of a tile to the consumer's code.
-static void @NAME@_epilogue(const float* restrict tile, int64_t pixel0, int64_t pixels, int64_t oc0, int64_t columns, int64_t image,
+T_KERNEL void @NAME@_epilogue(const float* restrict tile, int64_t pixel0, int64_t pixels, int64_t oc0, int64_t columns, int64_t image,
                             void* const* bufs, const int64_t* params) {
   @DECLARATIONS@
   for (int64_t pixel = pixel0; pixel < pixel0 + pixels; ++pixel) {

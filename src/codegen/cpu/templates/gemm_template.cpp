@@ -29,10 +29,10 @@ struct Plan {
     const GemmTile& t = c.tile;
     TOROID_CHECK(t.lanes > 0 && t.rows > 0 && t.vecs > 0 && t.block_k > 0 && t.block_m > 0 && t.group > 0, "empty GEMM tile");
     panel = t.lanes * t.vecs;
-    copies_a = t.copy_a || !c.prologue.empty() || c.a_type != DType::F32 || c.a_col_stride != "1";
-    copies_b = c.b_source == GemmB::Strided || (c.b_source == GemmB::InPlace && !(c.n.is_constant() && c.n.value() % panel == 0));
     splits_k = !c.k.is_constant() || c.k.value() > t.block_k;
     if (splits_k && c.b_source == GemmB::Packed) group = t.group;
+    copies_a = (t.copy_a && group == 1) || !c.prologue.empty() || c.a_type != DType::F32 || c.a_col_stride != "1";
+    copies_b = c.b_source == GemmB::Strided || (c.b_source == GemmB::InPlace && !(c.n.is_constant() && c.n.value() % panel == 0));
     if (c.m.is_constant()) {
       if (c.m.value() >= t.block_m) collect_row_counts(t.block_m, t.rows, row_counts);
       collect_row_counts(c.m.value() % t.block_m, t.rows, row_counts);
@@ -411,11 +411,14 @@ GemmTile choose_gemm_tile(int64_t m, int64_t n, int64_t k, int lanes) {
     for (const auto& t : kNarrow) consider(t[0], t[1]);
   }
   best.rows = static_cast<int>(std::min<int64_t>(best.rows, std::max<int64_t>(m, 1)));
-  // One block of a panel of B and the rows of a tile of A share the first-level cache; a task's rows of A stay in the second.
-  constexpr int64_t kShortK = 256, kBlockK = 144, kCacheFloats = 160 * 1024, kMaxRows = 128, kMinRows = 64;
+  // Measured at M = 128: up to kShortK one pass over K wins; from kLongK on A no longer fits the second-level cache whole, and
+  // blocks of it are used for a group of panels, whose partial sums stay there instead.
+  constexpr int64_t kShortK = 384, kLongK = 1024, kBlockK = 256, kCacheFloats = 160 * 1024, kMaxRows = 128, kMinRows = 64;
+  constexpr int kGroup = 12;
   const int64_t depth = std::max<int64_t>(k, 1), height = std::max<int64_t>(m, 1);
   best.block_k = depth <= kShortK ? depth : ceil_div(ceil_div(depth, ceil_div(depth, kBlockK)), 16) * 16;
-  const int64_t fit = std::clamp(kCacheFloats / depth, kMinRows, kMaxRows);
+  if (depth >= kLongK && height >= kMinRows / 2) best.group = kGroup;
+  const int64_t fit = best.group > 1 ? kMaxRows : std::clamp(kCacheFloats / depth, kMinRows, kMaxRows);
   best.block_m = ceil_div(ceil_div(height, ceil_div(height, fit)), best.rows) * best.rows;
   best.copy_a = depth % 1024 == 0;  // rows 4 KiB apart fall into the same cache sets
   return best;

@@ -74,8 +74,8 @@ constexpr std::string_view kEntry = R"(
 // C[@M@, @N@] = A x W^T over K = @K@. A task is @TASK@ columns.
 void @NAME@(void* const* bufs, const int64_t* params, int64_t begin, int64_t end, int thread) {
   const int64_t N = @N@, K = @K@, lda = @LDA@, ldb = @LDB@, batch = 0;
-  const float* const a = (const float*)bufs[@A@];
-  const @TYPE@* const weights = (const @TYPE@*)bufs[@B@];
+  const float* const a = (const float*)bufs[@A@] + (@AOFFSET@);
+  const @TYPE@* const weights = (const @TYPE@*)bufs[@B@] + (@BOFFSET@);
   const int64_t stop = end * @TASK@ < N ? end * @TASK@ : N;
   @DECLARATIONS@
   for (int64_t n0 = begin * @TASK@; n0 < stop; n0 += T_LANES) {
@@ -116,6 +116,8 @@ std::string gemv_text(const GemvConfig& c) {
                          {"LDA", c.a_row_stride},
                          {"LDB", c.b_row_stride},
                          {"A", n(c.a_buffer)},
+                         {"AOFFSET", c.a_offset},
+                         {"BOFFSET", c.b_offset},
                          {"B", n(c.b_buffer)},
                          {"TYPE", storage_type(c.b_type)},
                          {"ROWS", n(kRowsOfB)},

@@ -14,10 +14,10 @@ struct GemvConfig {
   Extent n, k;
   // A: f32, contiguous columns, rows a_row_stride (C expression) apart. A half A is converted by the caller.
   int a_buffer = 0, b_buffer = 1;
-  std::string a_row_stride;
+  std::string a_row_stride, a_offset = "0";  // the offset, of the first element, is a C expression too
   // Weights [N][K] in storage b_type (f32, bf16, f16), rows b_row_stride (C expression) apart.
   DType b_type = DType::F32;
-  std::string b_row_stride;
+  std::string b_row_stride, b_offset = "0";
   int64_t task_columns = 64;  // columns of C of a task, a multiple of lanes
   // As in GemmConfig: consumes `acc` of columns n .. n+lanes-1 of row m (vector text) or of (m, n) (scalar text).
   Hole epilogue;
