@@ -46,7 +46,8 @@ int demo(const std::string& folder) {
   Tensor scores = model.run({images})[0];
   std::printf("accuracy: %d/%lld\n", count_right(scores, labels), static_cast<long long>(labels.numel()));
   double one_at_a_time = us_per_image(eager, images), compiled = us_per_image(model, images);
-  std::printf("one operation at a time: %.2f us an image\ncompiled:                %.2f us an image (%.1fx)\n", one_at_a_time, compiled, one_at_a_time / compiled);
+  std::printf("one operation at a time: %.2f us an image\ncompiled:                %.2f us an image (%.1fx)\n", one_at_a_time, compiled,
+              one_at_a_time / compiled);
   return 0;
 }
 

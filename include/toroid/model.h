@@ -25,11 +25,11 @@ class Model {
  public:
   struct Summary {
     double compile_ms = 0;
-    size_t operations = 0;       // nodes of the graph that was lowered
-    size_t kernels_unfused = 0;  // kernels that one operation at a time would launch
-    size_t kernels = 0;          // kernels that a run launches
-    size_t host_calls = 0;       // operations that a run leaves to libraries or reference code
-    size_t kernels_compiled = 0; // kernels that were in no cache
+    size_t operations = 0;        // nodes of the graph that was lowered
+    size_t kernels_unfused = 0;   // kernels that one operation at a time would launch
+    size_t kernels = 0;           // kernels that a run launches
+    size_t host_calls = 0;        // operations that a run leaves to libraries or reference code
+    size_t kernels_compiled = 0;  // kernels that were in no cache
   };
 
   // Reads an exported program (.pt2) and compiles it. UserError for what is not such a file or uses operations that Toroid lacks.

@@ -65,9 +65,9 @@ struct Term {
 struct Node {
   Kind kind;
   uint64_t hash;
-  int64_t lo, hi;           // inclusive bounds of the value, +-kInf when unknown
-  std::string name;         // Symbol
-  Expr extent;              // Symbol made by loop_symbol
+  int64_t lo, hi;    // inclusive bounds of the value, +-kInf when unknown
+  std::string name;  // Symbol
+  Expr extent;       // Symbol made by loop_symbol
   bool has_extent = false;
   std::vector<Term> terms;  // Poly
   std::vector<Expr> args;   // FloorDiv, Mod, Min, Max: two

@@ -21,8 +21,8 @@ struct TensorImpl;
 // sizes at hand and adds a guard; outside of tracing it is an ordinary integer.
 class SymInt {
  public:
-  SymInt(int64_t v) : expr_(v) {}  // NOLINT
-  SymInt(int v) : expr_(v) {}      // NOLINT
+  SymInt(int64_t v) : expr_(v) {}          // NOLINT
+  SymInt(int v) : expr_(v) {}              // NOLINT
   SymInt(Expr e) : expr_(std::move(e)) {}  // NOLINT
   const Expr& expr() const { return expr_; }
   // The plain number. While tracing, a symbolic size becomes fixed by a guard.

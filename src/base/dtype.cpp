@@ -9,7 +9,7 @@ struct Row {
   std::string_view name;
   size_t size;
 };
-constexpr Row kRows[kDTypeCount] = {{"f32", 4}, {"f64", 8}, {"f16", 2}, {"bf16", 2}, {"i8", 1},  {"i16", 2}, {"i32", 4}, {"i64", 8},
+constexpr Row kRows[kDTypeCount] = {{"f32", 4}, {"f64", 8}, {"f16", 2}, {"bf16", 2}, {"i8", 1},   {"i16", 2}, {"i32", 4},  {"i64", 8},
                                     {"u8", 1},  {"u16", 2}, {"u32", 4}, {"u64", 8},  {"bool", 1}, {"c64", 8}, {"c128", 16}};
 
 }  // namespace

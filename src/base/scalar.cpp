@@ -49,55 +49,102 @@ double floor_div_of(double a, double b) {
 double float_op(ScalarOp op, DType dtype, const double* x) {
   double a = x[0], b = x[1];
   switch (op) {
-    case ScalarOp::Add: return a + b;
-    case ScalarOp::Sub: return a - b;
-    case ScalarOp::Mul: return a * b;
-    case ScalarOp::Neg: return -a;
-    case ScalarOp::Abs: return std::fabs(a);
-    case ScalarOp::Div: return a / b;
-    case ScalarOp::FloorDiv: return floor_div_of(a, b);
-    case ScalarOp::Remainder: return remainder_of(a, b);
-    case ScalarOp::Fmod: return std::fmod(a, b);
-    case ScalarOp::Min: return minimum(a, b);
-    case ScalarOp::Max: return maximum(a, b);
-    case ScalarOp::Fmin: return std::fmin(a, b);
-    case ScalarOp::Fmax: return std::fmax(a, b);
-    case ScalarOp::Floor: return std::floor(a);
-    case ScalarOp::Ceil: return std::ceil(a);
-    case ScalarOp::Trunc: return std::trunc(a);
-    case ScalarOp::Round: return std::nearbyint(a);
-    case ScalarOp::CopySign: return std::copysign(a, b);
+    case ScalarOp::Add:
+      return a + b;
+    case ScalarOp::Sub:
+      return a - b;
+    case ScalarOp::Mul:
+      return a * b;
+    case ScalarOp::Neg:
+      return -a;
+    case ScalarOp::Abs:
+      return std::fabs(a);
+    case ScalarOp::Div:
+      return a / b;
+    case ScalarOp::FloorDiv:
+      return floor_div_of(a, b);
+    case ScalarOp::Remainder:
+      return remainder_of(a, b);
+    case ScalarOp::Fmod:
+      return std::fmod(a, b);
+    case ScalarOp::Min:
+      return minimum(a, b);
+    case ScalarOp::Max:
+      return maximum(a, b);
+    case ScalarOp::Fmin:
+      return std::fmin(a, b);
+    case ScalarOp::Fmax:
+      return std::fmax(a, b);
+    case ScalarOp::Floor:
+      return std::floor(a);
+    case ScalarOp::Ceil:
+      return std::ceil(a);
+    case ScalarOp::Trunc:
+      return std::trunc(a);
+    case ScalarOp::Round:
+      return std::nearbyint(a);
+    case ScalarOp::CopySign:
+      return std::copysign(a, b);
     case ScalarOp::NextAfter:
       return dtype == DType::F64 ? std::nextafter(a, b) : static_cast<double>(std::nextafter(static_cast<float>(a), static_cast<float>(b)));
-    case ScalarOp::Sign: return compare(a, 0.0);  // 0 for NaN
-    case ScalarOp::Sqrt: return std::sqrt(a);
-    case ScalarOp::Rsqrt: return 1 / std::sqrt(a);
-    case ScalarOp::Exp: return std::exp(a);
-    case ScalarOp::Exp2: return std::exp2(a);
-    case ScalarOp::Expm1: return std::expm1(a);
-    case ScalarOp::Log: return std::log(a);
-    case ScalarOp::Log2: return std::log2(a);
-    case ScalarOp::Log10: return std::log10(a);
-    case ScalarOp::Log1p: return std::log1p(a);
-    case ScalarOp::Pow: return std::pow(a, b);
-    case ScalarOp::Hypot: return std::hypot(a, b);
-    case ScalarOp::Sin: return std::sin(a);
-    case ScalarOp::Cos: return std::cos(a);
-    case ScalarOp::Tan: return std::tan(a);
-    case ScalarOp::Asin: return std::asin(a);
-    case ScalarOp::Acos: return std::acos(a);
-    case ScalarOp::Atan: return std::atan(a);
-    case ScalarOp::Atan2: return std::atan2(a, b);
-    case ScalarOp::Sinh: return std::sinh(a);
-    case ScalarOp::Cosh: return std::cosh(a);
-    case ScalarOp::Tanh: return std::tanh(a);
-    case ScalarOp::Asinh: return std::asinh(a);
-    case ScalarOp::Acosh: return std::acosh(a);
-    case ScalarOp::Atanh: return std::atanh(a);
-    case ScalarOp::Sigmoid: return 1 / (1 + std::exp(-a));
-    case ScalarOp::Erf: return std::erf(a);
-    case ScalarOp::Erfc: return std::erfc(a);
-    default: return special_function(op, a, b);
+    case ScalarOp::Sign:
+      return compare(a, 0.0);  // 0 for NaN
+    case ScalarOp::Sqrt:
+      return std::sqrt(a);
+    case ScalarOp::Rsqrt:
+      return 1 / std::sqrt(a);
+    case ScalarOp::Exp:
+      return std::exp(a);
+    case ScalarOp::Exp2:
+      return std::exp2(a);
+    case ScalarOp::Expm1:
+      return std::expm1(a);
+    case ScalarOp::Log:
+      return std::log(a);
+    case ScalarOp::Log2:
+      return std::log2(a);
+    case ScalarOp::Log10:
+      return std::log10(a);
+    case ScalarOp::Log1p:
+      return std::log1p(a);
+    case ScalarOp::Pow:
+      return std::pow(a, b);
+    case ScalarOp::Hypot:
+      return std::hypot(a, b);
+    case ScalarOp::Sin:
+      return std::sin(a);
+    case ScalarOp::Cos:
+      return std::cos(a);
+    case ScalarOp::Tan:
+      return std::tan(a);
+    case ScalarOp::Asin:
+      return std::asin(a);
+    case ScalarOp::Acos:
+      return std::acos(a);
+    case ScalarOp::Atan:
+      return std::atan(a);
+    case ScalarOp::Atan2:
+      return std::atan2(a, b);
+    case ScalarOp::Sinh:
+      return std::sinh(a);
+    case ScalarOp::Cosh:
+      return std::cosh(a);
+    case ScalarOp::Tanh:
+      return std::tanh(a);
+    case ScalarOp::Asinh:
+      return std::asinh(a);
+    case ScalarOp::Acosh:
+      return std::acosh(a);
+    case ScalarOp::Atanh:
+      return std::atanh(a);
+    case ScalarOp::Sigmoid:
+      return 1 / (1 + std::exp(-a));
+    case ScalarOp::Erf:
+      return std::erf(a);
+    case ScalarOp::Erfc:
+      return std::erfc(a);
+    default:
+      return special_function(op, a, b);
   }
 }
 
@@ -116,12 +163,18 @@ int64_t int_op(ScalarOp op, const int64_t* x, bool is_u64) {
     return b == -1 ? 0 : a % b;
   };
   switch (op) {
-    case ScalarOp::Add: return wrap(ua + ub);
-    case ScalarOp::Sub: return wrap(ua - ub);
-    case ScalarOp::Mul: return wrap(ua * ub);
-    case ScalarOp::Neg: return wrap(0 - ua);
-    case ScalarOp::Abs: return a < 0 && !is_u64 ? wrap(0 - ua) : a;
-    case ScalarOp::Div: return trunc_div();
+    case ScalarOp::Add:
+      return wrap(ua + ub);
+    case ScalarOp::Sub:
+      return wrap(ua - ub);
+    case ScalarOp::Mul:
+      return wrap(ua * ub);
+    case ScalarOp::Neg:
+      return wrap(0 - ua);
+    case ScalarOp::Abs:
+      return a < 0 && !is_u64 ? wrap(0 - ua) : a;
+    case ScalarOp::Div:
+      return trunc_div();
     case ScalarOp::FloorDiv: {
       int64_t q = trunc_div();
       return !is_u64 && c_mod() != 0 && ((a < 0) != (b < 0)) ? q - 1 : q;
@@ -130,22 +183,33 @@ int64_t int_op(ScalarOp op, const int64_t* x, bool is_u64) {
       int64_t r = c_mod();
       return !is_u64 && r != 0 && ((r < 0) != (b < 0)) ? r + b : r;
     }
-    case ScalarOp::Fmod: return c_mod();
+    case ScalarOp::Fmod:
+      return c_mod();
     case ScalarOp::Min:
-    case ScalarOp::Fmin: return is_u64 ? wrap(std::min(ua, ub)) : std::min(a, b);
+    case ScalarOp::Fmin:
+      return is_u64 ? wrap(std::min(ua, ub)) : std::min(a, b);
     case ScalarOp::Max:
-    case ScalarOp::Fmax: return is_u64 ? wrap(std::max(ua, ub)) : std::max(a, b);
-    case ScalarOp::And: return a & b;
-    case ScalarOp::Or: return a | b;
-    case ScalarOp::Xor: return a ^ b;
-    case ScalarOp::Not: return ~a;
-    case ScalarOp::Shl: return b < 0 || b > 63 ? 0 : wrap(ua << b);
-    case ScalarOp::Shr: return b < 0 || b > 63 ? (is_u64 || a >= 0 ? 0 : -1) : is_u64 ? wrap(ua >> b) : a >> b;
+    case ScalarOp::Fmax:
+      return is_u64 ? wrap(std::max(ua, ub)) : std::max(a, b);
+    case ScalarOp::And:
+      return a & b;
+    case ScalarOp::Or:
+      return a | b;
+    case ScalarOp::Xor:
+      return a ^ b;
+    case ScalarOp::Not:
+      return ~a;
+    case ScalarOp::Shl:
+      return b < 0 || b > 63 ? 0 : wrap(ua << b);
+    case ScalarOp::Shr:
+      return b < 0 || b > 63 ? (is_u64 || a >= 0 ? 0 : -1) : is_u64 ? wrap(ua >> b) : a >> b;
     case ScalarOp::Floor:
     case ScalarOp::Ceil:
     case ScalarOp::Trunc:
-    case ScalarOp::Round: return a;
-    case ScalarOp::Sign: return is_u64 ? a != 0 : compare<int64_t>(a, 0);
+    case ScalarOp::Round:
+      return a;
+    case ScalarOp::Sign:
+      return is_u64 ? a != 0 : compare<int64_t>(a, 0);
     case ScalarOp::Pow: {
       if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 ? -1 : 1) : 0;
       uint64_t r = 1, base = ua;
@@ -153,20 +217,31 @@ int64_t int_op(ScalarOp op, const int64_t* x, bool is_u64) {
         if (e & 1) r *= base;
       return wrap(r);
     }
-    case ScalarOp::Gcd: return std::gcd(a, b);
-    case ScalarOp::Lcm: return a == 0 || b == 0 ? 0 : wrap(ua / static_cast<uint64_t>(std::gcd(a, b)) * ub) < 0 ? wrap(0 - ua / static_cast<uint64_t>(std::gcd(a, b)) * ub) : wrap(ua / static_cast<uint64_t>(std::gcd(a, b)) * ub);
-    default: fail<InternalError>("scalar op {} is not defined on integers", name_of(op));
+    case ScalarOp::Gcd:
+      return std::gcd(a, b);
+    case ScalarOp::Lcm:
+      return a == 0 || b == 0                                            ? 0
+             : wrap(ua / static_cast<uint64_t>(std::gcd(a, b)) * ub) < 0 ? wrap(0 - ua / static_cast<uint64_t>(std::gcd(a, b)) * ub)
+                                                                         : wrap(ua / static_cast<uint64_t>(std::gcd(a, b)) * ub);
+    default:
+      fail<InternalError>("scalar op {} is not defined on integers", name_of(op));
   }
 }
 
 bool compare_op(ScalarOp op, int order, bool unordered) {
   switch (op) {
-    case ScalarOp::Eq: return !unordered && order == 0;
-    case ScalarOp::Ne: return unordered || order != 0;
-    case ScalarOp::Lt: return !unordered && order < 0;
-    case ScalarOp::Le: return !unordered && order <= 0;
-    case ScalarOp::Gt: return !unordered && order > 0;
-    default: return !unordered && order >= 0;
+    case ScalarOp::Eq:
+      return !unordered && order == 0;
+    case ScalarOp::Ne:
+      return unordered || order != 0;
+    case ScalarOp::Lt:
+      return !unordered && order < 0;
+    case ScalarOp::Le:
+      return !unordered && order <= 0;
+    case ScalarOp::Gt:
+      return !unordered && order > 0;
+    default:
+      return !unordered && order >= 0;
   }
 }
 
@@ -176,20 +251,26 @@ bool bool_op(ScalarOp op, bool a, bool b) {
   switch (op) {
     case ScalarOp::And:
     case ScalarOp::Mul:
-    case ScalarOp::Min: return a && b;
+    case ScalarOp::Min:
+      return a && b;
     case ScalarOp::Or:
     case ScalarOp::Add:
-    case ScalarOp::Max: return a || b;
+    case ScalarOp::Max:
+      return a || b;
     case ScalarOp::Xor:
-    case ScalarOp::Sub: return a != b;
-    case ScalarOp::Not: return !a;
+    case ScalarOp::Sub:
+      return a != b;
+    case ScalarOp::Not:
+      return !a;
     case ScalarOp::Abs:
     case ScalarOp::Floor:
     case ScalarOp::Ceil:
     case ScalarOp::Trunc:
     case ScalarOp::Round:
-    case ScalarOp::Sign: return a;
-    default: fail<InternalError>("scalar op {} is not defined on bool", name_of(op));
+    case ScalarOp::Sign:
+      return a;
+    default:
+      fail<InternalError>("scalar op {} is not defined on bool", name_of(op));
   }
 }
 
@@ -237,29 +318,51 @@ Number evaluate(ScalarOp op, DType dtype, DType operand, const Number* args) {
 
 Number convert(const Number& v, DType dtype) {
   switch (dtype) {
-    case DType::F64: return Number::of(v.as_double());
-    case DType::F32: return Number::of(static_cast<double>(static_cast<float>(v.as_double())));
-    case DType::F16: return Number::of(static_cast<double>(f16_to_f32(f32_to_f16(static_cast<float>(v.as_double())))));
-    case DType::BF16: return Number::of(static_cast<double>(bf16_to_f32(f32_to_bf16(static_cast<float>(v.as_double())))));
-    case DType::Bool: return Number::of(v.kind == Number::Kind::Float ? v.f != 0 : v.i != 0);
+    case DType::F64:
+      return Number::of(v.as_double());
+    case DType::F32:
+      return Number::of(static_cast<double>(static_cast<float>(v.as_double())));
+    case DType::F16:
+      return Number::of(static_cast<double>(f16_to_f32(f32_to_f16(static_cast<float>(v.as_double())))));
+    case DType::BF16:
+      return Number::of(static_cast<double>(bf16_to_f32(f32_to_bf16(static_cast<float>(v.as_double())))));
+    case DType::Bool:
+      return Number::of(v.kind == Number::Kind::Float ? v.f != 0 : v.i != 0);
     case DType::C64:
-    case DType::C128: return Number::of(v.as_double());
-    default: break;
+    case DType::C128:
+      return Number::of(v.as_double());
+    default:
+      break;
   }
   int64_t i = v.i;
   if (v.kind == Number::Kind::Float) {
     double f = v.f;
-    i = std::isnan(f) ? std::numeric_limits<int64_t>::min() : f >= 9223372036854775808.0 || f < -9223372036854775808.0 ? std::numeric_limits<int64_t>::min() : static_cast<int64_t>(f);
+    i = std::isnan(f)                                              ? std::numeric_limits<int64_t>::min()
+        : f >= 9223372036854775808.0 || f < -9223372036854775808.0 ? std::numeric_limits<int64_t>::min()
+                                                                   : static_cast<int64_t>(f);
     if (dtype == DType::U64 && f >= 9223372036854775808.0 && f < 18446744073709551616.0) i = static_cast<int64_t>(static_cast<uint64_t>(f));
   }
   switch (dtype) {
-    case DType::I8: i = static_cast<int8_t>(i); break;
-    case DType::I16: i = static_cast<int16_t>(i); break;
-    case DType::I32: i = static_cast<int32_t>(i); break;
-    case DType::U8: i = static_cast<uint8_t>(i); break;
-    case DType::U16: i = static_cast<uint16_t>(i); break;
-    case DType::U32: i = static_cast<uint32_t>(i); break;
-    default: break;
+    case DType::I8:
+      i = static_cast<int8_t>(i);
+      break;
+    case DType::I16:
+      i = static_cast<int16_t>(i);
+      break;
+    case DType::I32:
+      i = static_cast<int32_t>(i);
+      break;
+    case DType::U8:
+      i = static_cast<uint8_t>(i);
+      break;
+    case DType::U16:
+      i = static_cast<uint16_t>(i);
+      break;
+    case DType::U32:
+      i = static_cast<uint32_t>(i);
+      break;
+    default:
+      break;
   }
   return Number::of(i);
 }
@@ -279,21 +382,36 @@ void write(void* p, T v) {
 
 Number load_number(const void* p, DType dtype) {
   switch (dtype) {
-    case DType::F32: return Number::of(static_cast<double>(read<float>(p)));
-    case DType::F64: return Number::of(read<double>(p));
-    case DType::F16: return Number::of(static_cast<double>(f16_to_f32(read<uint16_t>(p))));
-    case DType::BF16: return Number::of(static_cast<double>(bf16_to_f32(read<uint16_t>(p))));
-    case DType::I8: return Number::of(int64_t{read<int8_t>(p)});
-    case DType::I16: return Number::of(int64_t{read<int16_t>(p)});
-    case DType::I32: return Number::of(int64_t{read<int32_t>(p)});
-    case DType::I64: return Number::of(read<int64_t>(p));
-    case DType::U8: return Number::of(int64_t{read<uint8_t>(p)});
-    case DType::U16: return Number::of(int64_t{read<uint16_t>(p)});
-    case DType::U32: return Number::of(int64_t{read<uint32_t>(p)});
-    case DType::U64: return Number::of(static_cast<int64_t>(read<uint64_t>(p)));
-    case DType::Bool: return Number::of(read<uint8_t>(p) != 0);
-    case DType::C64: return Number::of(static_cast<double>(read<float>(p)));
-    case DType::C128: return Number::of(read<double>(p));
+    case DType::F32:
+      return Number::of(static_cast<double>(read<float>(p)));
+    case DType::F64:
+      return Number::of(read<double>(p));
+    case DType::F16:
+      return Number::of(static_cast<double>(f16_to_f32(read<uint16_t>(p))));
+    case DType::BF16:
+      return Number::of(static_cast<double>(bf16_to_f32(read<uint16_t>(p))));
+    case DType::I8:
+      return Number::of(int64_t{read<int8_t>(p)});
+    case DType::I16:
+      return Number::of(int64_t{read<int16_t>(p)});
+    case DType::I32:
+      return Number::of(int64_t{read<int32_t>(p)});
+    case DType::I64:
+      return Number::of(read<int64_t>(p));
+    case DType::U8:
+      return Number::of(int64_t{read<uint8_t>(p)});
+    case DType::U16:
+      return Number::of(int64_t{read<uint16_t>(p)});
+    case DType::U32:
+      return Number::of(int64_t{read<uint32_t>(p)});
+    case DType::U64:
+      return Number::of(static_cast<int64_t>(read<uint64_t>(p)));
+    case DType::Bool:
+      return Number::of(read<uint8_t>(p) != 0);
+    case DType::C64:
+      return Number::of(static_cast<double>(read<float>(p)));
+    case DType::C128:
+      return Number::of(read<double>(p));
   }
   fail<InternalError>("load of an unknown dtype");
 }
@@ -301,19 +419,28 @@ Number load_number(const void* p, DType dtype) {
 void store_number(void* p, DType dtype, const Number& value) {
   Number v = convert(value, dtype);
   switch (dtype) {
-    case DType::F32: return write(p, static_cast<float>(v.f));
-    case DType::F64: return write(p, v.f);
-    case DType::F16: return write(p, f32_to_f16(static_cast<float>(v.f)));
-    case DType::BF16: return write(p, f32_to_bf16(static_cast<float>(v.f)));
+    case DType::F32:
+      return write(p, static_cast<float>(v.f));
+    case DType::F64:
+      return write(p, v.f);
+    case DType::F16:
+      return write(p, f32_to_f16(static_cast<float>(v.f)));
+    case DType::BF16:
+      return write(p, f32_to_bf16(static_cast<float>(v.f)));
     case DType::I8:
-    case DType::U8: return write(p, static_cast<uint8_t>(v.i));
+    case DType::U8:
+      return write(p, static_cast<uint8_t>(v.i));
     case DType::I16:
-    case DType::U16: return write(p, static_cast<uint16_t>(v.i));
+    case DType::U16:
+      return write(p, static_cast<uint16_t>(v.i));
     case DType::I32:
-    case DType::U32: return write(p, static_cast<uint32_t>(v.i));
+    case DType::U32:
+      return write(p, static_cast<uint32_t>(v.i));
     case DType::I64:
-    case DType::U64: return write(p, v.i);
-    case DType::Bool: return write(p, static_cast<uint8_t>(v.i != 0));
+    case DType::U64:
+      return write(p, v.i);
+    case DType::Bool:
+      return write(p, static_cast<uint8_t>(v.i != 0));
     case DType::C64: {
       float parts[2] = {static_cast<float>(v.f), 0};
       std::memcpy(p, parts, sizeof parts);

@@ -21,15 +21,17 @@ std::string header(const Node& n) {
   if (auto* g = std::get_if<Gemm>(&n.problem)) {
     std::string batch;
     for (auto& b : g->batch) batch += sym::to_string(b) + "x";
-    return fmt::format("gemm {}{}x{}x{} a={} b={}", batch, sym::to_string(g->m), sym::to_string(g->n), sym::to_string(g->k), text_of(g->a), text_of(g->b));
+    return fmt::format("gemm {}{}x{}x{} a={} b={}", batch, sym::to_string(g->m), sym::to_string(g->n), sym::to_string(g->k), text_of(g->a),
+                       text_of(g->b));
   }
   if (auto* c = std::get_if<Convolution>(&n.problem))
-    return fmt::format("convolution {}x{}x{}x{} -> {}x{}x{} kernel {}x{} stride {}x{} pad {}x{} groups {}", sym::to_string(c->n), c->in_channels, sym::to_string(c->in_h),
-                       sym::to_string(c->in_w), c->out_channels, sym::to_string(c->out_h), sym::to_string(c->out_w), c->kernel_h, c->kernel_w, c->stride_h, c->stride_w,
-                       c->pad_h, c->pad_w, c->groups);
+    return fmt::format("convolution {}x{}x{}x{} -> {}x{}x{} kernel {}x{} stride {}x{} pad {}x{} groups {}", sym::to_string(c->n),
+                       c->in_channels, sym::to_string(c->in_h), sym::to_string(c->in_w), c->out_channels, sym::to_string(c->out_h),
+                       sym::to_string(c->out_w), c->kernel_h, c->kernel_w, c->stride_h, c->stride_w, c->pad_h, c->pad_w, c->groups);
   if (auto* a = std::get_if<Attention>(&n.problem))
-    return fmt::format("attention {}x{} ({} kv) {}x{}x{} q={} k={} v={}{}", sym::to_string(a->batch), sym::to_string(a->heads), sym::to_string(a->kv_heads),
-                       sym::to_string(a->queries), sym::to_string(a->keys), a->head_dim, text_of(a->q), text_of(a->k), text_of(a->v), a->causal ? " causal" : "");
+    return fmt::format("attention {}x{} ({} kv) {}x{}x{} q={} k={} v={}{}", sym::to_string(a->batch), sym::to_string(a->heads),
+                       sym::to_string(a->kv_heads), sym::to_string(a->queries), sym::to_string(a->keys), a->head_dim, text_of(a->q),
+                       text_of(a->k), text_of(a->v), a->causal ? " causal" : "");
   if (auto* e = std::get_if<Extern>(&n.problem)) return "extern " + e->op->name;
   return "loop";
 }
@@ -69,7 +71,10 @@ std::string to_string(const Program& p) {
   std::string out;
   for (auto& b : p.buffers)
     out += fmt::format("buffer %{} {}: {} x {}{}\n", b.id, b.name, name_of(b.dtype), sym::to_string(b.numel),
-                       b.kind == loop::BufferKind::Input ? " input" : b.kind == loop::BufferKind::Constant ? " constant" : b.kind == loop::BufferKind::Output ? " output" : "");
+                       b.kind == loop::BufferKind::Input      ? " input"
+                       : b.kind == loop::BufferKind::Constant ? " constant"
+                       : b.kind == loop::BufferKind::Output   ? " output"
+                                                              : "");
   for (auto& n : p.nodes) {
     out += header(n) + "  #";
     for (auto& o : n.origins) out += " " + o;

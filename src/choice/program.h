@@ -38,8 +38,8 @@ struct Convolution {
 struct Attention {
   Expr batch, heads, kv_heads, queries, keys;
   int64_t head_dim = 0, value_dim = 0;
-  Operand q, k, v;     // strides: b, h, position, dim
-  Operand mask;        // buffer -1: none; strides broadcast with 0; dtype Bool: false is minus infinity
+  Operand q, k, v;  // strides: b, h, position, dim
+  Operand mask;     // buffer -1: none; strides broadcast with 0; dtype Bool: false is minus infinity
   bool causal = false;
   double scale = 1;
 };
@@ -71,14 +71,14 @@ struct ProgramInput {
   int buffer = -1;
   TensorType type;
   graph::InputKind kind = graph::InputKind::User;
-  Tensor data;        // parameters and constants
+  Tensor data;  // parameters and constants
   std::string name;
 };
 
 struct ProgramOutput {
   int buffer = -1;  // -1: None or a literal, which is not computed
   TensorType type;
-  int mutates = -1;       // input that this replaces the contents of
+  int mutates = -1;  // input that this replaces the contents of
   graph::NodeArg literal;
 };
 

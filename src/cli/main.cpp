@@ -72,10 +72,12 @@ struct Command {
   void add_bench() {
     auto* b = add("bench", "Measure a model: compile and run times, kernels, and each kernel beside what the machine can do.",
                   [this] { return toroid::cli::bench(bench); });
-    b->add_option("model", bench.model, "A .pt2 archive, or a built-in model with random weights: bert-base, minilm-l6, gpt2, llama-7b, "
-                                        "tinyllama, resnet50, ...")
+    b->add_option("model", bench.model,
+                  "A .pt2 archive, or a built-in model with random weights: bert-base, minilm-l6, gpt2, llama-7b, "
+                  "tinyllama, resnet50, ...")
         ->required();
-    b->add_option("--inputs", bench.inputs, "Of a .pt2 archive: tensors \"000\", ...; otherwise in.safetensors beside it, or plain numbers");
+    b->add_option("--inputs", bench.inputs,
+                  "Of a .pt2 archive: tensors \"000\", ...; otherwise in.safetensors beside it, or plain numbers");
     b->add_option("--seq", bench.seq, "Tokens, or positions of the cache, or pixels a side")->check(CLI::Range(1, 1 << 20));
     b->add_option("--batch", bench.batch, "Sequences or images")->check(CLI::Range(1, 1 << 16))->capture_default_str();
     b->add_option("--layers", bench.layers, "Layers of a built-in model, where fewer will do")->check(CLI::Range(1, 1000));

@@ -24,7 +24,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 double ms_since(Clock::time_point t) { return std::chrono::duration<double, std::milli>(Clock::now() - t).count(); }
 
-exec::HostCall::View view_of(const choice::Extern::View& v) { return {v.memory.buffer, v.memory.dtype, v.memory.offset, v.sizes, v.memory.strides}; }
+exec::HostCall::View view_of(const choice::Extern::View& v) {
+  return {v.memory.buffer, v.memory.dtype, v.memory.offset, v.sizes, v.memory.strides};
+}
 
 // A call of the operation's reference implementation; symbolic arguments get their values at each call.
 exec::HostCall host_call(const choice::Node& node) {
@@ -92,7 +94,9 @@ class Compilation {
 
   void lower() {
     lower::LowerOptions how{.templates = options_.templates, .compose = !options_.eager};
-    how.convolution_template = [isa = isa_](const choice::Convolution& c, bool constant_weight) { return codegen::supports(c, constant_weight, isa); };
+    how.convolution_template = [isa = isa_](const choice::Convolution& c, bool constant_weight) {
+      return codegen::supports(c, constant_weight, isa);
+    };
     how.attention_template = [isa = isa_](const choice::Attention& a) { return codegen::supports(a, isa); };
     program_ = lower::lower(*graph_, how);
     report_.kernels_unfused = program_.nodes.size();

@@ -21,7 +21,9 @@ Arena place(const std::vector<LiveRange>& ranges) {
     int64_t bytes = (r.bytes + kAlign - 1) / kAlign * kAlign + kAlign;
     std::vector<std::pair<int64_t, int64_t>> taken;
     for (size_t j : placed)
-      if ((mutant(Mutant::ArenaOverlap) ? ranges[j].first < r.last && r.first < ranges[j].last : ranges[j].first <= r.last && r.first <= ranges[j].last)) taken.emplace_back(arena.offsets[j], arena.offsets[j] + (ranges[j].bytes + kAlign - 1) / kAlign * kAlign + kAlign);
+      if ((mutant(Mutant::ArenaOverlap) ? ranges[j].first < r.last && r.first < ranges[j].last
+                                        : ranges[j].first <= r.last && r.first <= ranges[j].last))
+        taken.emplace_back(arena.offsets[j], arena.offsets[j] + (ranges[j].bytes + kAlign - 1) / kAlign * kAlign + kAlign);
     std::sort(taken.begin(), taken.end());
     int64_t at = 0;
     for (auto& [lo, hi] : taken) {

@@ -48,7 +48,8 @@ Tensor laid_out(const Tensor& t, const InputPlan& in, const std::vector<std::pai
     extent += (t.sizes()[d] - 1) * want[d];
   }
   if (same || t.numel() == 0) return t;
-  TOROID_USER_CHECK(!repeats, "input {} (\"{}\") must have strides {}, it has {}", in.user, in.name, sizes_text(want), sizes_text(t.strides()));
+  TOROID_USER_CHECK(!repeats, "input {} (\"{}\") must have strides {}, it has {}", in.user, in.name, sizes_text(want),
+                    sizes_text(t.strides()));
   Tensor out = Tensor::empty(std::vector<int64_t>{extent}, t.dtype()).as_strided(t.sizes(), want);
   copy_elements(t, out);
   return out;
@@ -66,6 +67,7 @@ struct Executable::Bound : std::enable_shared_from_this<Executable::Bound> {
     std::vector<int64_t> params;
     int64_t tasks = 0;
     int64_t scratch = -1;  // offset in the arena
+    bool alone = false;    // too little work to share between threads
   };
   std::vector<Step> steps;
   std::vector<std::vector<int64_t>> output_sizes;
@@ -102,7 +104,8 @@ void Executable::check_inputs(std::span<const Tensor> arguments, Symbols& symbol
     auto where = [&] { return fmt::format("input {} (\"{}\")", in.user, in.name); };
     TOROID_USER_CHECK(t.defined(), "{} is an undefined tensor", where());
     TOROID_USER_CHECK(t.dtype() == in.type.dtype, "{} must have dtype {}, it has {}", where(), name_of(in.type.dtype), name_of(t.dtype()));
-    TOROID_USER_CHECK(t.sizes().size() == in.type.sizes.size(), "{} must have sizes {}, it has {}", where(), to_string(in.type), sizes_text(t.sizes()));
+    TOROID_USER_CHECK(t.sizes().size() == in.type.sizes.size(), "{} must have sizes {}, it has {}", where(), to_string(in.type),
+                      sizes_text(t.sizes()));
     for (size_t d = 0; d < in.type.sizes.size(); ++d) {
       const Expr& e = in.type.sizes[d];
       int64_t got = t.sizes()[d];
@@ -110,14 +113,16 @@ void Executable::check_inputs(std::span<const Tensor> arguments, Symbols& symbol
         const std::string& name = e.node()->name;
         auto known = std::find_if(symbols.begin(), symbols.end(), [&](auto& s) { return s.first == name; });
         if (known == symbols.end()) {
-          TOROID_USER_CHECK(got >= e.node()->lo && got <= e.node()->hi, "{}: dimension {} must lie in {}..{}, it is {}", where(), d, e.node()->lo,
-                            e.node()->hi >= sym::kInf - 1 ? std::string("any") : std::to_string(e.node()->hi), got);
+          TOROID_USER_CHECK(got >= e.node()->lo && got <= e.node()->hi, "{}: dimension {} must lie in {}..{}, it is {}", where(), d,
+                            e.node()->lo, e.node()->hi >= sym::kInf - 1 ? std::string("any") : std::to_string(e.node()->hi), got);
           symbols.emplace_back(name, got);
         } else {
-          TOROID_USER_CHECK(known->second == got, "{}: dimension {} must be {} (= {} of an earlier input), it is {}", where(), d, known->second, name, got);
+          TOROID_USER_CHECK(known->second == got, "{}: dimension {} must be {} (= {} of an earlier input), it is {}", where(), d,
+                            known->second, name, got);
         }
       } else if (e.is_const()) {
-        TOROID_USER_CHECK(e.constant() == got, "{}: dimension {} must be {}, it is {}; expected {}, got {}", where(), d, e.constant(), got, to_string(in.type), sizes_text(t.sizes()));
+        TOROID_USER_CHECK(e.constant() == got, "{}: dimension {} must be {}, it is {}; expected {}, got {}", where(), d, e.constant(), got,
+                          to_string(in.type), sizes_text(t.sizes()));
       }
     }
   }
@@ -127,7 +132,8 @@ void Executable::check_inputs(std::span<const Tensor> arguments, Symbols& symbol
         const Expr& e = in.type.sizes[d];
         if (e.is_const() || e.kind() == sym::Kind::Symbol) continue;
         int64_t want = evaluate(e, symbols), got = arguments[static_cast<size_t>(in.user)].sizes()[d];
-        TOROID_USER_CHECK(want == got, "input {} (\"{}\"): dimension {} must be {} = {}, it is {}", in.user, in.name, d, sym::to_string(e), want, got);
+        TOROID_USER_CHECK(want == got, "input {} (\"{}\"): dimension {} must be {} = {}, it is {}", in.user, in.name, d, sym::to_string(e),
+                          want, got);
       }
 }
 
@@ -138,8 +144,8 @@ std::shared_ptr<const Executable::Bound> Executable::bind(const Symbols& symbols
   auto b = std::make_shared<Bound>();
   b->symbols = symbols;
   for (auto& g : plan_.guards)
-    TOROID_USER_CHECK(sym::holds(g, [&](const sym::Node& s) { return value_of(symbols, s.name); }), "these sizes are outside of what the program was compiled for: {} does not hold",
-                      sym::to_string(g));
+    TOROID_USER_CHECK(sym::holds(g, [&](const sym::Node& s) { return value_of(symbols, s.name); }),
+                      "these sizes are outside of what the program was compiled for: {} does not hold", sym::to_string(g));
   std::vector<LiveRange> ranges(plan_.buffers.size());
   for (auto& buffer : plan_.buffers) {
     int64_t n = evaluate(buffer.numel, symbols);
@@ -160,6 +166,10 @@ std::shared_ptr<const Executable::Bound> Executable::bind(const Symbols& symbols
       for (int i : l->buffers) touch(i, step);
       bs.params = evaluate(l->params, symbols);
       bs.tasks = evaluate(l->tasks, symbols);
+      // About two microseconds of one thread, several times what waking and joining the others costs.
+      constexpr int64_t kSmallBytes = 20'000, kSmallFlops = 200'000;
+      int64_t bytes = evaluate(l->bytes, symbols), flops = evaluate(l->flops, symbols);
+      bs.alone = l->serial || (bytes > 0 && bytes < kSmallBytes && flops < kSmallFlops);
       if (int64_t scratch = evaluate(l->scratch_bytes_per_thread, symbols); scratch > 0) {
         bs.scratch = static_cast<int64_t>(ranges.size());
         ranges.push_back({scratch * threads, step, step});
@@ -185,14 +195,14 @@ std::shared_ptr<const Executable::Bound> Executable::bind(const Symbols& symbols
   return b;
 }
 
-void Executable::launch(const Launch& l, void* const* bufs, const int64_t* params, int64_t tasks) {
+void Executable::launch(const Launch& l, void* const* bufs, const int64_t* params, int64_t tasks, bool alone) {
   if (tasks <= 0) return;
   struct Call {
     KernelFunction function;
     void* const* bufs;
     const int64_t* params;
   } call{l.function, bufs, params};
-  if (l.serial || tasks == 1) return l.function(bufs, params, 0, tasks, 0);
+  if (alone || tasks == 1) return l.function(bufs, params, 0, tasks, 0);
   ThreadPool::global().parallel_for(
       tasks,
       [](void* ctx, int64_t begin, int64_t end, int thread) {
@@ -211,7 +221,8 @@ std::vector<Tensor> Executable::collect(std::span<const Tensor> arguments, const
     if (o.mutates >= 0) {
       auto input = static_cast<size_t>(o.mutates);
       Tensor target = input_tensor(input, arguments);
-      if (o.buffer < 0 && !mutant(Mutant::SkippedWriteBack)) t = held[static_cast<size_t>(plan_.inputs[input].buffer)];  // written in place, or in the input's copy
+      if (o.buffer < 0 && !mutant(Mutant::SkippedWriteBack))
+        t = held[static_cast<size_t>(plan_.inputs[input].buffer)];  // written in place, or in the input's copy
       if (t.defined() && t.raw_data() != target.raw_data()) copy_elements(t, target);
     } else {
       out.push_back(std::move(t));
@@ -241,8 +252,10 @@ std::vector<Tensor> Executable::run_bound(const Bound& b, std::span<const Tensor
   std::vector<void*> at(plan_.buffers.size(), nullptr);
   for (size_t i = 0; i < plan_.buffers.size(); ++i) {
     const BufferPlan& p = plan_.buffers[i];
-    if (p.role == BufferRole::Constant) at[i] = p.data.raw_data();
-    else if (p.role == BufferRole::Temporary && b.offsets[i] >= 0) at[i] = arena + b.offsets[i];
+    if (p.role == BufferRole::Constant)
+      at[i] = p.data.raw_data();
+    else if (p.role == BufferRole::Temporary && b.offsets[i] >= 0)
+      at[i] = arena + b.offsets[i];
   }
   for (size_t i = 0; i < plan_.inputs.size(); ++i) {
     const InputPlan& in = plan_.inputs[i];
@@ -273,12 +286,13 @@ std::vector<Tensor> Executable::run_bound(const Bound& b, std::span<const Tensor
       bufs.clear();
       for (int i : l->buffers) bufs.push_back(at[static_cast<size_t>(i)]);
       bufs.push_back(b.steps[s].scratch >= 0 ? arena + b.steps[s].scratch : nullptr);
-      launch(*l, bufs.data(), b.steps[s].params.data(), b.steps[s].tasks);
+      launch(*l, bufs.data(), b.steps[s].params.data(), b.steps[s].tasks, b.steps[s].alone);
       if (observer_) observer_(l->name, (std::chrono::steady_clock::now() - start).count());
     } else if (auto* h = std::get_if<HostCall>(&plan_.steps[s])) {
       auto tensor_at = [&](const HostCall::View& v) {
         auto sizes = evaluate(v.sizes, b.symbols), strides = evaluate(v.strides, b.symbols);
-        auto* data = static_cast<std::byte*>(at[static_cast<size_t>(v.buffer)]) + evaluate(v.offset, b.symbols) * static_cast<int64_t>(size_of(v.dtype));
+        auto* data = static_cast<std::byte*>(at[static_cast<size_t>(v.buffer)]) +
+                     evaluate(v.offset, b.symbols) * static_cast<int64_t>(size_of(v.dtype));
         return Tensor::from_blob(data, sizes, v.dtype, strides);
       };
       std::vector<Tensor> inputs;
@@ -316,7 +330,7 @@ void Executable::record(const Bound& b, Context& context, const std::vector<void
     }
     bufs.push_back(b.steps[s].scratch >= 0 ? context.arena->data + b.steps[s].scratch : nullptr);
     slots.push_back(-1);
-    context.recording->add(l, bufs, slots, b.steps[s].params.data(), b.steps[s].tasks);
+    context.recording->add(l, bufs, slots, b.steps[s].params.data(), b.steps[s].tasks, b.steps[s].alone);
   }
   context.recorded_for = b.shared_from_this();
 }
@@ -333,7 +347,9 @@ std::vector<Tensor> Executable::run_dynamic(Symbols symbols, std::span<const Ten
   }
   auto memory = [&](int buffer) -> Tensor& {
     Tensor& t = held[static_cast<size_t>(buffer)];
-    if (!t.defined()) t = Tensor::empty({evaluate(plan_.buffers[static_cast<size_t>(buffer)].numel, symbols)}, plan_.buffers[static_cast<size_t>(buffer)].dtype);
+    if (!t.defined())
+      t = Tensor::empty({evaluate(plan_.buffers[static_cast<size_t>(buffer)].numel, symbols)},
+                        plan_.buffers[static_cast<size_t>(buffer)].dtype);
     return t;
   };
   auto resolve = [&](const Expr& e) { return Expr(evaluate(e, symbols)); };
@@ -345,7 +361,7 @@ std::vector<Tensor> Executable::run_dynamic(Symbols symbols, std::span<const Ten
       std::shared_ptr<Storage> space = scratch > 0 ? allocate_storage(static_cast<size_t>(scratch * ThreadPool::global().size())) : nullptr;
       bufs.push_back(space ? space->data : nullptr);
       auto params = evaluate(l->params, symbols);
-      launch(*l, bufs.data(), params.data(), evaluate(l->tasks, symbols));
+      launch(*l, bufs.data(), params.data(), evaluate(l->tasks, symbols), l->serial);
     } else if (auto* h = std::get_if<HostCall>(&step)) {
       std::vector<Tensor> inputs;
       for (auto& v : h->inputs) {
@@ -360,7 +376,8 @@ std::vector<Tensor> Executable::run_dynamic(Symbols symbols, std::span<const Ten
           const Expr& e = h->outputs[r].sizes[d];
           if (e.kind() != sym::Kind::Symbol) continue;
           const std::string& name = e.node()->name;
-          if (std::none_of(symbols.begin(), symbols.end(), [&](auto& s) { return s.first == name; })) symbols.emplace_back(name, t.sizes()[d]);
+          if (std::none_of(symbols.begin(), symbols.end(), [&](auto& s) { return s.first == name; }))
+            symbols.emplace_back(name, t.sizes()[d]);
         }
         Tensor dense = t.contiguous();
         held[static_cast<size_t>(h->outputs[r].buffer)] = dense.as_strided(std::vector<int64_t>{dense.numel()}, std::vector<int64_t>{1});

@@ -34,14 +34,14 @@ class Executable {
   // held: the memory of each buffer that has some of its own, inputs included.
   std::vector<Tensor> collect(std::span<const Tensor> arguments, const std::vector<Tensor>& held, const std::function<Tensor(int)>& result);
   void record(const Bound& bound, Context& context, const std::vector<void*>& at);
-  void launch(const Launch& l, void* const* bufs, const int64_t* params, int64_t tasks);
+  void launch(const Launch& l, void* const* bufs, const int64_t* params, int64_t tasks, bool alone);
   Tensor input_tensor(size_t i, std::span<const Tensor> arguments) const;
 
   Plan plan_;
   bool dynamic_ = false;  // some size is known only while running
   bool stateful_ = false;
   bool launches_only_ = true;
-  std::mutex mutex_;      // of the two below
+  std::mutex mutex_;                                 // of the two below
   std::vector<std::shared_ptr<const Bound>> bound_;  // most recent last
   std::vector<std::unique_ptr<Context>> idle_;
   std::mutex state_mutex_;

@@ -58,15 +58,15 @@ struct InputPlan {
   std::string name;
   TensorType type;
   int buffer = -1;
-  int user = -1;   // position among the caller's arguments; -1: bound to `data`
-  Tensor data;     // parameters, buffers and constants
+  int user = -1;  // position among the caller's arguments; -1: bound to `data`
+  Tensor data;    // parameters, buffers and constants
   bool mutated = false;
 };
 
 struct OutputPlan {
-  int buffer = -1;       // -1: None or a literal, or a mutation that the steps already made in place
+  int buffer = -1;  // -1: None or a literal, or a mutation that the steps already made in place
   TensorType type;
-  int mutates = -1;      // input that takes the contents
+  int mutates = -1;  // input that takes the contents
 };
 
 struct Plan {

@@ -6,9 +6,10 @@
 
 namespace toroid::exec {
 
-void Recording::add(const Launch& l, std::span<void* const> bufs, std::span<const int> slots, const int64_t* params, int64_t tasks) {
+void Recording::add(const Launch& l, std::span<void* const> bufs, std::span<const int> slots, const int64_t* params, int64_t tasks,
+                    bool alone) {
   if (tasks <= 0) return;
-  entries_.push_back({l.function, bufs_.size(), params, tasks, l.serial});
+  entries_.push_back({l.function, bufs_.size(), params, tasks, alone});
   for (size_t i = 0; i < bufs.size(); ++i) {
     if (slots[i] >= 0) patches_.emplace_back(bufs_.size(), slots[i]);
     bufs_.push_back(bufs[i]);
@@ -20,14 +21,16 @@ void Recording::walk(int64_t part, int64_t parts, int thread) {
   int64_t passed = 0;
   for (const Entry& e : entries_) {
     int64_t begin = e.tasks * part / parts, end = e.tasks * (part + 1) / parts;
-    if (e.serial) begin = 0, end = part == 0 ? e.tasks : 0;
+    if (e.alone) begin = 0, end = part == 0 ? e.tasks : 0;
     if (begin < end) e.function(bufs_.data() + e.bufs, e.params, begin, end, thread);
     if (parts == 1) continue;
     passed += parts;
     arrived_.fetch_add(1, std::memory_order_acq_rel);
     for (int spin = 0; arrived_.load(std::memory_order_acquire) < passed; ++spin) {
-      if (spin < kSpins) _mm_pause();
-      else std::this_thread::yield();
+      if (spin < kSpins)
+        _mm_pause();
+      else
+        std::this_thread::yield();
     }
   }
 }
@@ -38,8 +41,10 @@ void Recording::replay(std::span<void* const> at, ThreadPool& pool) {
   int64_t parts = pool.size();
   pool.parallel_for(parts, [&](int64_t begin, int64_t end, int thread) {
     // The pool gives each of its threads one part, or, when it is busy elsewhere, all of them to the caller.
-    if (end - begin == parts) walk(0, 1, thread);
-    else walk(begin, parts, thread);
+    if (end - begin == parts)
+      walk(0, 1, thread);
+    else
+      walk(begin, parts, thread);
   });
 }
 

@@ -8,8 +8,9 @@ namespace toroid::exec {
 
 class Recording {
  public:
-  // Appends a launch. params outlive the recording. slots[i] is the plan's buffer behind bufs[i], or -1 for memory that never moves.
-  void add(const Launch& l, std::span<void* const> bufs, std::span<const int> slots, const int64_t* params, int64_t tasks);
+  // Appends a launch; `alone`: all of it on one thread. params outlive the recording. slots[i] is the plan's buffer behind bufs[i], or -1
+  // for memory that never moves.
+  void add(const Launch& l, std::span<void* const> bufs, std::span<const int> slots, const int64_t* params, int64_t tasks, bool alone);
   bool empty() const { return entries_.empty(); }
   // Replays with the addresses that `at` gives the plan's buffers. All threads of the pool walk through the list together; each launch
   // starts when the one before has ended on all of them. One replay at a time.
@@ -21,7 +22,7 @@ class Recording {
     size_t bufs;  // first of its pointers
     const int64_t* params;
     int64_t tasks;
-    bool serial;
+    bool alone;  // on one thread
   };
   void walk(int64_t part, int64_t parts, int thread);
 

@@ -1,9 +1,9 @@
 #include "graph/inplace.h"
 
-#include "base/mutants.h"
-
 #include <algorithm>
 #include <set>
+
+#include "base/mutants.h"
 
 namespace toroid::graph {
 namespace {

@@ -39,14 +39,14 @@ class RandomGenerator {
   DType float_dtype();
   Exprs some_dims(int64_t rank);
   const Drawn& any() { return one_of(pool_); }
-  Drawn any_float();   // cast to f32 when it is not a float
-  Drawn any_tame();    // a float without NaN and infinities
-  Drawn any_exact();   // throws UserError when there is none: the attempt is dropped
+  Drawn any_float();  // cast to f32 when it is not a float
+  Drawn any_tame();   // a float without NaN and infinities
+  Drawn any_exact();  // throws UserError when there is none: the attempt is dropped
   Drawn any_rank(int64_t least, int64_t most);
-  Drawn partner(const Drawn& x);                        // a value that broadcasts with x
-  Drawn bounded(const Drawn& x);                        // tanh or sigmoid of a tame x
+  Drawn partner(const Drawn& x);                              // a value that broadcasts with x
+  Drawn bounded(const Drawn& x);                              // tanh or sigmoid of a tame x
   Tensor index_into(const Exprs& sizes, const Expr& extent);  // i64 values that are valid indices
-  Tensor mask_of(const Drawn& x);                       // bool, of x's sizes
+  Tensor mask_of(const Drawn& x);                             // bool, of x's sizes
   Drawn fresh_input(DType t, const Exprs& sizes, InputKind kind = InputKind::User);
 
   // --- what is known of results ---

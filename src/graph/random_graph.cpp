@@ -39,10 +39,10 @@ bool fits(DType t, double bound, double grain) {
 RandomGenerator::RandomGenerator(uint64_t seed, const RandomGraphOptions& options)
     : options_(options), random_(seed * 0x9E3779B97F4A7C15ull + 1), graph_(std::make_unique<Graph>()), recorder_(*graph_) {
   using G = RandomGenerator;
-  families_ = {&G::unary,   &G::unary, &G::unary_exact, &G::binary,       &G::binary, &G::integer,   &G::compare, &G::choose,      &G::casts,
-               &G::reduce,  &G::reduce, &G::reduce_exact, &G::softmax,    &G::norm,   &G::view,      &G::view,    &G::strided_view, &G::rearrange,
-               &G::join,    &G::pad,   &G::index,       &G::scatter,      &G::scan,   &G::order,     &G::product, &G::product,     &G::convolution,
-               &G::pool,    &G::attention, &G::create};
+  families_ = {&G::unary,        &G::unary,     &G::unary_exact, &G::binary,       &G::binary,    &G::integer, &G::compare, &G::choose,
+               &G::casts,        &G::reduce,    &G::reduce,      &G::reduce_exact, &G::softmax,   &G::norm,    &G::view,    &G::view,
+               &G::strided_view, &G::rearrange, &G::join,        &G::pad,          &G::index,     &G::scatter, &G::scan,    &G::order,
+               &G::product,      &G::product,   &G::convolution, &G::pool,         &G::attention, &G::create};
   if (options.in_place) families_.insert(families_.end(), {&G::in_place, &G::in_place, &G::in_place_part, &G::in_place_part});
   if (options.data_dependent && chance(8)) families_.push_back(&G::data_dependent);
   if (options.special_values && chance(6)) wild_ = true, families_.push_back(&G::special);
@@ -102,7 +102,7 @@ void RandomGenerator::drop_lost_values() {
 }
 
 DType RandomGenerator::dtype() {
-  static const std::vector<DType> kinds = {DType::F32, DType::F32, DType::F32,  DType::F32, DType::F64, DType::F16,
+  static const std::vector<DType> kinds = {DType::F32,  DType::F32, DType::F32, DType::F32, DType::F64, DType::F16,
                                            DType::BF16, DType::I64, DType::I32, DType::U8,  DType::Bool};
   return options_.mixed_dtypes ? one_of(kinds) : DType::F32;
 }
@@ -183,9 +183,7 @@ Drawn RandomGenerator::cast_to(const Drawn& x, DType t) {
 
 Drawn RandomGenerator::as_float(const Drawn& x) { return is_float(x.t.dtype()) ? x : cast_to(x, DType::F32); }
 
-Drawn RandomGenerator::tame(const Drawn& x) {
-  return x.wild ? rough(ops::call1("nan_to_num", {x.t, 0.0, 1.0, -1.0})) : x;
-}
+Drawn RandomGenerator::tame(const Drawn& x) { return x.wild ? rough(ops::call1("nan_to_num", {x.t, 0.0, 1.0, -1.0})) : x; }
 
 Drawn RandomGenerator::any_float() { return as_float(any()); }
 Drawn RandomGenerator::any_tame() { return tame(any_float()); }

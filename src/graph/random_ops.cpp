@@ -11,8 +11,8 @@ using ops::call1;
 using Names = std::vector<const char*>;
 
 std::vector<Drawn> RandomGenerator::unary() {
-  static const Names names = {"sigmoid", "tanh", "sin",  "cos",      "erf",       "gelu",      "silu",     "softplus", "expm1",
-                              "elu",     "mish", "atan", "hardtanh", "hardswish", "leaky_relu", "log_sigmoid", "asinh", "celu"};
+  static const Names names = {"sigmoid", "tanh", "sin",  "cos",      "erf",       "gelu",       "silu",        "softplus", "expm1",
+                              "elu",     "mish", "atan", "hardtanh", "hardswish", "leaky_relu", "log_sigmoid", "asinh",    "celu"};
   Drawn x = any_tame();
   const char* name = one_of(names);
   if (name == std::string_view("expm1")) x = bounded(x);
@@ -23,7 +23,8 @@ std::vector<Drawn> RandomGenerator::unary() {
       return {rough(call1(one_of<const char*>({"sqrt", "rsqrt", "log", "reciprocal", "log2", "log1p"}),
                           {call1("add.Tensor", {call1("abs", {x.t}), 0.5})}))};
     case 2:
-      return {rough(call1("pow.Tensor_Scalar", {call1("add.Tensor", {call1("sigmoid", {x.t}), 0.5}), one_of<double>({2, 0.5, -1, 3, 2.5})}))};
+      return {
+          rough(call1("pow.Tensor_Scalar", {call1("add.Tensor", {call1("sigmoid", {x.t}), 0.5}), one_of<double>({2, 0.5, -1, 3, 2.5})}))};
     default:
       return {rough(call1(name, {x.t}))};
   }
@@ -77,8 +78,8 @@ std::vector<Drawn> RandomGenerator::binary() {
       if (is_bool(a.t.dtype()) || is_bool(b.t.dtype())) a = as_float(a);
       bool unsigned_difference = a.t.dtype() == DType::U8 || b.t.dtype() == DType::U8;
       bool alpha = chance(3);
-      Tensor t = call1(unsigned_difference || chance(2) ? "add.Tensor" : "sub.Tensor",
-                       alpha ? CallArgs{a.t, b.t, Expr(2)} : CallArgs{a.t, b.t});
+      Tensor t =
+          call1(unsigned_difference || chance(2) ? "add.Tensor" : "sub.Tensor", alpha ? CallArgs{a.t, b.t, Expr(2)} : CallArgs{a.t, b.t});
       return {derived(t, {&a, &b}, a.bound + (alpha ? 2 : 1) * b.bound, grain)};
     }
     case 1:
@@ -143,7 +144,8 @@ std::vector<Drawn> RandomGenerator::integer() {
 std::vector<Drawn> RandomGenerator::compare() {
   Drawn a = any_exact(), b = partner(a);
   if (!b.exact) return {exact(call1(one_of<const char*>({"gt.Scalar", "eq.Scalar", "le.Scalar"}), {a.t, 0.5}), 1, 1)};
-  static const Names names = {"lt.Tensor", "le.Tensor", "eq.Tensor", "ne.Tensor", "gt.Tensor", "ge.Tensor", "logical_and", "logical_or", "logical_xor"};
+  static const Names names = {"lt.Tensor", "le.Tensor",   "eq.Tensor",  "ne.Tensor",  "gt.Tensor",
+                              "ge.Tensor", "logical_and", "logical_or", "logical_xor"};
   return {exact(call1(one_of(names), {a.t, b.t}), 1, 1)};
 }
 
@@ -281,8 +283,10 @@ std::vector<Drawn> RandomGenerator::view() {
     case 3: {  // other sizes with as many elements: runs of dimensions merged, one split
       Exprs merged;
       for (auto& s : sizes)
-        if (!merged.empty() && chance(2)) merged.back() = merged.back() * s;
-        else merged.push_back(s);
+        if (!merged.empty() && chance(2))
+          merged.back() = merged.back() * s;
+        else
+          merged.push_back(s);
       size_t k = static_cast<size_t>(pick(static_cast<int64_t>(merged.size())));
       if (auto n = merged[k].maybe_constant())
         for (int64_t f : {3, 2, 7})
@@ -428,7 +432,8 @@ std::vector<Drawn> RandomGenerator::index() {
   Exprs few = chance(2) ? Exprs{one_of(sizes_)} : Exprs{2, 3};
   switch (pick(7)) {
     case 0:
-      return {own(call1("gather", {x.t, Expr(static_cast<int64_t>(d)), call1("remainder.Scalar", {index_into(sizes, sizes[d]), sizes[d]})}))};
+      return {
+          own(call1("gather", {x.t, Expr(static_cast<int64_t>(d)), call1("remainder.Scalar", {index_into(sizes, sizes[d]), sizes[d]})}))};
     case 1:
       return {own(call1("index_select", {x.t, Expr(static_cast<int64_t>(d)),
                                          call1("remainder.Scalar", {index_into({one_of(sizes_)}, sizes[d]), sizes[d]})}))};
@@ -449,7 +454,8 @@ std::vector<Drawn> RandomGenerator::index() {
     case 5:
       return {own(call1("take", {x.t, index_into(few, numel(sizes))}))};
     default:
-      return {own(call1("take_along_dim", {x.t, call1("remainder.Scalar", {index_into(sizes, sizes[d]), sizes[d]}), Expr(static_cast<int64_t>(d))}))};
+      return {own(call1("take_along_dim",
+                        {x.t, call1("remainder.Scalar", {index_into(sizes, sizes[d]), sizes[d]}), Expr(static_cast<int64_t>(d))}))};
   }
 }
 
@@ -640,7 +646,9 @@ std::vector<Drawn> RandomGenerator::attention() {
     if (recorder_.value_of(*x)->producer == nullptr) *x = call1("nan_to_num", {*x, 0.0, 1.0, -1.0});
   bool causal = chance(3) && keys == length;
   Arg<Tensor> mask;
-  if (!causal && chance(2)) mask = chance(2) ? call1("nan_to_num", {fresh_input(t, {length, keys}).t, 0.0, 1.0, -1.0}) : Tensor(fresh_input(t, {heads, length, keys}).t);
+  if (!causal && chance(2))
+    mask = chance(2) ? call1("nan_to_num", {fresh_input(t, {length, keys}).t, 0.0, 1.0, -1.0})
+                     : Tensor(fresh_input(t, {heads, length, keys}).t);
   if (wild_) mask = {};
   return {rough(call1("scaled_dot_product_attention", {q, k, v, mask, 0.0, causal}))};
 }

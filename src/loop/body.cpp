@@ -23,8 +23,8 @@ int step_of_symbol(const sym::Node& s) {
 namespace {
 
 bool same(const Statement& a, const Statement& b) {
-  return a.step == b.step && a.op == b.op && a.dtype == b.dtype && std::equal(a.args, a.args + 3, b.args) && a.value == b.value && a.buffer == b.buffer &&
-         a.mask == b.mask && a.reduction == b.reduction && a.mode == b.mode && a.index == b.index;
+  return a.step == b.step && a.op == b.op && a.dtype == b.dtype && std::equal(a.args, a.args + 3, b.args) && a.value == b.value &&
+         a.buffer == b.buffer && a.mask == b.mask && a.reduction == b.reduction && a.mode == b.mode && a.index == b.index;
 }
 
 // Steps that a statement reads, through arguments, mask and value symbols of its index.
@@ -51,7 +51,8 @@ Expr renumber(const Expr& e, const std::vector<int>& to) {
 int BodyBuilder::add(Statement s) {
   if (s.step != Step::Store)
     for (size_t i = body_.steps.size(); i-- > 0;) {
-      if (body_.steps[i].step == Step::Store && s.step == Step::Load && body_.steps[i].buffer == s.buffer) break;  // memory changed in between
+      if (body_.steps[i].step == Step::Store && s.step == Step::Load && body_.steps[i].buffer == s.buffer)
+        break;  // memory changed in between
       if (same(body_.steps[i], s)) return static_cast<int>(i);
     }
   body_.steps.push_back(std::move(s));
@@ -166,7 +167,8 @@ std::vector<int> pass_of(const Domain&, const Body& b) {
   std::vector<int> pass(b.steps.size(), 1);
   for (size_t i = 0; i < b.steps.size(); ++i) {
     int p = 1;
-    for_each_use(b.steps[i], [&](int k) { p = std::max(p, pass[static_cast<size_t>(k)] + (b.steps[static_cast<size_t>(k)].step == Step::Reduce)); });
+    for_each_use(b.steps[i],
+                 [&](int k) { p = std::max(p, pass[static_cast<size_t>(k)] + (b.steps[static_cast<size_t>(k)].step == Step::Reduce)); });
     pass[i] = p;
   }
   return pass;
@@ -178,11 +180,16 @@ bool has_reduction(const Domain& d) {
 
 Number identity_of(Reduction kind, DType dtype) {
   switch (kind) {
-    case Reduction::Sum: return convert(Number::of(int64_t{0}), dtype);
-    case Reduction::Prod: return convert(Number::of(int64_t{1}), dtype);
-    case Reduction::Any: return Number::of(false);
-    case Reduction::All: return Number::of(true);
-    default: break;
+    case Reduction::Sum:
+      return convert(Number::of(int64_t{0}), dtype);
+    case Reduction::Prod:
+      return convert(Number::of(int64_t{1}), dtype);
+    case Reduction::Any:
+      return Number::of(false);
+    case Reduction::All:
+      return Number::of(true);
+    default:
+      break;
   }
   bool of_max = kind == Reduction::Max || kind == Reduction::ArgMax;
   if (is_float(dtype)) return Number::of(of_max ? (mutant(Mutant::WrongIdentity) ? 0.0 : -HUGE_VAL) : HUGE_VAL);
@@ -244,7 +251,8 @@ void eliminate_dead(Body& b) {
 
 Body substitute(const Body& b, const sym::Substitution& replace) {
   Body out = b;
-  for (auto& s : out.steps) s.index = sym::substitute(s.index, [&](const sym::Node& n) { return step_of_symbol(n) >= 0 ? std::nullopt : replace(n); });
+  for (auto& s : out.steps)
+    s.index = sym::substitute(s.index, [&](const sym::Node& n) { return step_of_symbol(n) >= 0 ? std::nullopt : replace(n); });
   return out;
 }
 

@@ -28,11 +28,11 @@ struct Buffer {
 };
 
 enum class Step : uint8_t {
-  Scalar,    // op over earlier values
-  Load,      // buffer[index]; with mask: 0 where the mask is false, and no access there
-  Index,     // the value of `index` as I64
-  Reduce,    // folds args[0] over the reduction variables (ArgMax, ArgMin: result I64, the position in row-major order of them)
-  Store,     // buffer[index] = args[0]; with mask: only where true
+  Scalar,      // op over earlier values
+  Load,        // buffer[index]; with mask: 0 where the mask is false, and no access there
+  Index,       // the value of `index` as I64
+  Reduce,      // folds args[0] over the reduction variables (ArgMax, ArgMin: result I64, the position in row-major order of them)
+  Store,       // buffer[index] = args[0]; with mask: only where true
   Accumulate,  // template nodes: the element that the template computed for this point
 };
 
@@ -46,10 +46,10 @@ struct Statement {
   ScalarOp op = ScalarOp::Const;  // Scalar
   DType dtype = DType::F32;       // of the value; Store: of the buffer
   int args[3] = {-1, -1, -1};
-  Number value;                   // Scalar Const
-  int buffer = -1;                // Load, Store
-  Expr index;                     // Load, Store, Index
-  int mask = -1;                  // Load, Store: a Bool step
+  Number value;     // Scalar Const
+  int buffer = -1;  // Load, Store
+  Expr index;       // Load, Store, Index
+  int mask = -1;    // Load, Store: a Bool step
   Reduction reduction = Reduction::Sum;
   StoreMode mode = StoreMode::Set;
 };
@@ -138,6 +138,7 @@ void verify(const Domain& d, const Body& b, const std::string& stage);
 
 // The definition of the IR: plain loops, floats in double. memory[i] is the first element of buffer i (null when unused); symbols gives
 // the values of size symbols.
-void interpret(const Domain& d, const Body& b, const std::vector<Buffer>& buffers, const std::vector<std::byte*>& memory, const sym::Lookup& symbols);
+void interpret(const Domain& d, const Body& b, const std::vector<Buffer>& buffers, const std::vector<std::byte*>& memory,
+               const sym::Lookup& symbols);
 
 }  // namespace toroid::loop

@@ -42,7 +42,8 @@ std::optional<Advanced> analyse(Lowering& l, const graph::Node& n, size_t self_r
   if (!list) return std::nullopt;
   std::vector<size_t> positions;
   for (auto* v : *list) {
-    if (v && (is_bool(v->type.dtype) || v->type.dtype == DType::U8)) return std::nullopt;  // masks select a data-dependent number of elements
+    if (v && (is_bool(v->type.dtype) || v->type.dtype == DType::U8))
+      return std::nullopt;  // masks select a data-dependent number of elements
     if (v) positions.push_back(a.tensors.size());
     a.tensors.push_back(v ? &l.value(v) : nullptr);
   }
@@ -62,7 +63,8 @@ std::optional<Advanced> analyse(Lowering& l, const graph::Node& n, size_t self_r
 }
 
 // Index into self for an index of the (gathered) result.
-Index self_index(const Advanced& a, const std::vector<Lazy>& tensors, const std::vector<Expr>& self_sizes, BodyBuilder& b, const Index& index) {
+Index self_index(const Advanced& a, const std::vector<Lazy>& tensors, const std::vector<Expr>& self_sizes, BodyBuilder& b,
+                 const Index& index) {
   Index at(index.begin() + static_cast<long>(a.front), index.begin() + static_cast<long>(a.front + a.index_sizes.size()));
   Index kept(index.begin(), index.begin() + static_cast<long>(a.front));
   kept.insert(kept.end(), index.begin() + static_cast<long>(a.front + a.index_sizes.size()), index.end());
@@ -116,7 +118,9 @@ void lower_index(Lowering& l, const graph::Node& n) {
     out.work += t.work + 2;
     out.loads += t.loads;
   }
-  out.at = [self, a = *a, tensors = copies(*a)](BodyBuilder& b, const Index& index) { return self.at(b, self_index(a, tensors, self.sizes, b, index)); };
+  out.at = [self, a = *a, tensors = copies(*a)](BodyBuilder& b, const Index& index) {
+    return self.at(b, self_index(a, tensors, self.sizes, b, index));
+  };
   l.define(n.results[0], std::move(out));
 }
 
@@ -153,10 +157,13 @@ bool choose_between_parts(Lowering& l, const graph::Node& n, const std::vector<g
   int work = 0;
   for (auto* v : list) {
     const Lazy& part = l.value(v);
-    if (!each.is_const() || each.constant() % 8 != 0 || part.sizes.size() != n.results[0]->type.sizes.size() || !(part.sizes[dim] == each) || part.dtype != n.results[0]->type.dtype || part.over_template) return false;
+    if (!each.is_const() || each.constant() % 8 != 0 || part.sizes.size() != n.results[0]->type.sizes.size() ||
+        !(part.sizes[dim] == each) || part.dtype != n.results[0]->type.dtype || part.over_template)
+      return false;
     work += part.work + part.loads;
   }
-  if (!l.options().compose || list.size() > kMostParts || work > kMostWork || each.constant() == 0 || is_complex(l.value(list[0]).dtype)) return false;
+  if (!l.options().compose || list.size() > kMostParts || work > kMostWork || each.constant() == 0 || is_complex(l.value(list[0]).dtype))
+    return false;
   std::vector<Lazy> parts;
   Lazy out;
   out.loads = 0;
@@ -260,7 +267,8 @@ void lower_index_put(Lowering& l, const graph::Node& n) {
   size_t lead = index.size() - v.sizes.size();
   for (size_t d = 0; d < v.sizes.size(); ++d) vi.push_back(v.sizes[d] == Expr(1) ? Expr(0) : index[d + lead]);
   Index at = self_index(*a, copies(*a), self->type.sizes, b, index);
-  b.store(p.buffer, self->type.dtype, flat_index(p, at), v.at(b, vi), accumulate && !mutant(Mutant::PutSets) ? StoreMode::Add : StoreMode::Set);
+  b.store(p.buffer, self->type.dtype, flat_index(p, at), v.at(b, vi),
+          accumulate && !mutant(Mutant::PutSets) ? StoreMode::Add : StoreMode::Set);
   loop::eliminate_dead(node.body);
   l.append(std::move(node), n.results[0]);
   l.define(n.results[0], l.at_place(n.results[0]->type, p));
@@ -279,7 +287,8 @@ void lower_scatter(Lowering& l, const graph::Node& n) {
   BodyBuilder b(node.body);
   Index at = index;
   at[dim] = index_value(b, where.at(b, index), self->type.sizes[dim]);
-  b.store(p.buffer, self->type.dtype, flat_index(p, at), from.at(b, index), n.op->name == "scatter_add" && !mutant(Mutant::ScatterSets) ? StoreMode::Add : StoreMode::Set);
+  b.store(p.buffer, self->type.dtype, flat_index(p, at), from.at(b, index),
+          n.op->name == "scatter_add" && !mutant(Mutant::ScatterSets) ? StoreMode::Add : StoreMode::Set);
   loop::eliminate_dead(node.body);
   l.append(std::move(node), n.results[0]);
   l.define(n.results[0], l.at_place(n.results[0]->type, p));

@@ -63,9 +63,7 @@ int Lowering::uses(const graph::Value* v) const {
   return it == uses_.end() ? 0 : it->second;
 }
 
-Expr Lowering::fresh_var(const Expr& extent, bool reduction) {
-  return extent == Expr(1) ? Expr(0) : fresh_symbol(extent, reduction);
-}
+Expr Lowering::fresh_var(const Expr& extent, bool reduction) { return extent == Expr(1) ? Expr(0) : fresh_symbol(extent, reduction); }
 
 Expr Lowering::fresh_symbol(const Expr& extent, bool reduction) {
   return sym::loop_symbol((reduction ? "r" : "i") + std::to_string(vars_++), extent);
@@ -145,7 +143,8 @@ choice::Node& Lowering::append(choice::Node node, const graph::Value* origin) {
   return program_.nodes.back();
 }
 
-void Lowering::fill(const Place& place, DType dtype, const std::vector<Expr>& sizes, const std::function<S(BodyBuilder&, const Index&)>& element, const graph::Value* origin) {
+void Lowering::fill(const Place& place, DType dtype, const std::vector<Expr>& sizes,
+                    const std::function<S(BodyBuilder&, const Index&)>& element, const graph::Value* origin) {
   choice::Node node;
   Index index;
   for (auto& s : sizes) {
@@ -245,7 +244,8 @@ void Lowering::lower_outputs() {
         Place p = realize(o.value, true);
         auto& buffer = program_.buffers[static_cast<size_t>(p.buffer)];
         bool shared = buffer.kind != loop::BufferKind::Temporary || !(p.offset == Expr(0)) || !(buffer.numel == o.value->type.numel());
-        if (!mutant(Mutant::MissingAlias) && (shared || seen.count(o.value))) {  // an input's memory or part of a larger buffer: the result needs its own
+        if (!mutant(Mutant::MissingAlias) &&
+            (shared || seen.count(o.value))) {  // an input's memory or part of a larger buffer: the result needs its own
           Place own = allocate(o.value->name, out.type);
           Lazy from = values_.at(o.value);
           fill(own, from.dtype, from.sizes, from.at, o.value);
@@ -261,7 +261,8 @@ void Lowering::lower_outputs() {
 }
 
 void Lowering::lower_extern(const graph::Node& n) {
-  TOROID_USER_CHECK(n.op->kernel || n.op->formula || n.op->index_map || n.op->decompose, "{} ({}): this operation is not supported by the compiler", n.op->name, n.where);
+  TOROID_USER_CHECK(n.op->kernel || n.op->formula || n.op->index_map || n.op->decompose,
+                    "{} ({}): this operation is not supported by the compiler", n.op->name, n.where);
   choice::Extern call;
   call.op = n.op;
   auto add = [&](const graph::Value* v) {
@@ -358,7 +359,9 @@ void Lowering::lower_composite(const graph::Node& n) {
   for (auto& in : parts.inputs)
     if (in.data.defined()) TOROID_CHECK(false, "the decomposition of {} captures a tensor", n.op->name);
   for (auto& p : parts.nodes) {
-    if (is_inplace(n) && p->op->name == "index_put" && std::get<graph::Value*>(p->args[0]) == recorder.value_of(stand_ins.at(std::get<graph::Value*>(n.args[0])))) inplace_[p.get()] = true;
+    if (is_inplace(n) && p->op->name == "index_put" &&
+        std::get<graph::Value*>(p->args[0]) == recorder.value_of(stand_ins.at(std::get<graph::Value*>(n.args[0]))))
+      inplace_[p.get()] = true;
     lower_node(*p);
   }
   for (size_t i = 0; i < n.results.size(); ++i) define(n.results[i], values_.at(recorder.value_of(results.at(i))));

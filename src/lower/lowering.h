@@ -27,8 +27,8 @@ struct Lazy {
   // Set when the elements are in memory.
   std::optional<Place> place;
   bool over_template = false;  // reads the result of a template, whose epilogue it can become
-  int work = 0;    // scalar operations that one element costs, transcendental ones counted as several
-  int loads = 1;   // memory reads that one element costs
+  int work = 0;                // scalar operations that one element costs, transcendental ones counted as several
+  int loads = 1;               // memory reads that one element costs
 };
 
 struct LowerOptions {
@@ -68,7 +68,8 @@ class Lowering {
   // Appends a node.
   choice::Node& append(choice::Node node, const graph::Value* origin);
   // A loop over `sizes` that stores value(index) at place; returns the node.
-  void fill(const Place& place, DType dtype, const std::vector<Expr>& sizes, const std::function<S(loop::BodyBuilder&, const Index&)>& element, const graph::Value* origin);
+  void fill(const Place& place, DType dtype, const std::vector<Expr>& sizes,
+            const std::function<S(loop::BodyBuilder&, const Index&)>& element, const graph::Value* origin);
   // Number of readers of a value among nodes, plus one when it is an output.
   int uses(const graph::Value* v) const;
   choice::Program& program() { return program_; }
@@ -91,10 +92,10 @@ class Lowering {
   LowerOptions options_;
   choice::Program program_;
   std::map<const graph::Value*, Lazy> values_;
-  std::map<const graph::Value*, int> uses_, last_use_;  // number of readers; position of the last one
+  std::map<const graph::Value*, int> uses_, last_use_;            // number of readers; position of the last one
   std::map<const graph::Value*, const graph::Value*> stand_ins_;  // inputs of the parts of composites: the values they stand for
   std::map<const graph::Node*, bool> inplace_;
-  int position_ = 0;  // of the node that is being lowered
+  int position_ = 0;                                  // of the node that is being lowered
   std::vector<std::unique_ptr<graph::Graph>> parts_;  // of composites: own the values that values_ names
   int vars_ = 0;
 };

@@ -61,7 +61,8 @@ void convolution_loop(Lowering& l, const graph::Node& n, const ops::TypeReader& 
   for (auto& s : type.sizes) index.push_back(var(s, false));
   Expr ic = var(w.sizes[1], true), kh = var(w.sizes[2], true), kw = var(w.sizes[3], true);
   BodyBuilder b(node.body);
-  Expr ih = index[2] * Expr(stride[0]) + kh * Expr(dilation[0]) - Expr(pad[0]), iw = index[3] * Expr(stride[mutant(Mutant::SwappedStride) ? 0 : 1]) + kw * Expr(dilation[1]) - Expr(pad[1]);
+  Expr ih = index[2] * Expr(stride[0]) + kh * Expr(dilation[0]) - Expr(pad[0]),
+       iw = index[3] * Expr(stride[mutant(Mutant::SwappedStride) ? 0 : 1]) + kw * Expr(dilation[1]) - Expr(pad[1]);
   Expr channel = ic + sym::floor_div(index[1], sym::floor_div(type.sizes[1], groups)) * w.sizes[1];
   std::optional<S> inside;
   auto require = [&](S c) { inside = inside ? *inside & c : c; };
@@ -160,7 +161,8 @@ void lower_convolution(Lowering& l, const graph::Node& n) {
   const TensorType& type = n.results[0]->type;
   auto stride = r.integers("stride"), pad = r.integers("padding"), dilation = r.integers("dilation");
   bool two_d = type.sizes.size() == 4 && input->type.sizes.size() == 4 && stride.size() == 2 && pad.size() == 2 && dilation.size() == 2;
-  bool fits = two_d && !r.flag("transposed") && template_dtype(type.dtype) && input->type.dtype == type.dtype && weight->type.dtype == type.dtype && constant(input->type.sizes[1]);
+  bool fits = two_d && !r.flag("transposed") && template_dtype(type.dtype) && input->type.dtype == type.dtype &&
+              weight->type.dtype == type.dtype && constant(input->type.sizes[1]);
   for (auto& s : weight->type.sizes) fits = fits && constant(s) && *constant(s) > 0;
   for (auto& s : type.sizes) fits = fits && constant(s) != 0;
   if (!fits || !l.options().templates) {
@@ -217,11 +219,13 @@ void lower_convolution(Lowering& l, const graph::Node& n) {
 void lower_attention(Lowering& l, const graph::Node& n) {
   auto types = graph::type_args(n);
   ops::TypeReader r(*n.op, types);
-  const graph::Value *q = std::get<graph::Value*>(n.args[0]), *k = std::get<graph::Value*>(n.args[1]), *v = std::get<graph::Value*>(n.args[2]);
+  const graph::Value *q = std::get<graph::Value*>(n.args[0]), *k = std::get<graph::Value*>(n.args[1]),
+                     *v = std::get<graph::Value*>(n.args[2]);
   const graph::Value* mask = std::holds_alternative<graph::Value*>(n.args[3]) ? std::get<graph::Value*>(n.args[3]) : nullptr;
   const TensorType& type = n.results[0]->type;
-  bool whole = l.options().templates && type.sizes.size() == 4 && q->type.sizes.size() == 4 && k->type.sizes.size() == 4 && v->type.sizes.size() == 4 &&
-               constant(q->type.sizes[3]) && constant(v->type.sizes[3]) && r.real("dropout_p") == 0 && k->type.sizes[0] == q->type.sizes[0] && v->type.sizes[0] == q->type.sizes[0];
+  bool whole = l.options().templates && type.sizes.size() == 4 && q->type.sizes.size() == 4 && k->type.sizes.size() == 4 &&
+               v->type.sizes.size() == 4 && constant(q->type.sizes[3]) && constant(v->type.sizes[3]) && r.real("dropout_p") == 0 &&
+               k->type.sizes[0] == q->type.sizes[0] && v->type.sizes[0] == q->type.sizes[0];
   for (auto& s : type.sizes) whole = whole && constant(s) != 0;
   for (auto& s : k->type.sizes) whole = whole && constant(s) != 0;
   // "Causal" compares positions from the first query and key on; the template aligns the last ones.

@@ -14,11 +14,14 @@ int work_of(ScalarOp op) {
   switch (op) {
     case ScalarOp::Const:
     case ScalarOp::Input:
-    case ScalarOp::Cast: return 0;
+    case ScalarOp::Cast:
+      return 0;
     case ScalarOp::Div:
     case ScalarOp::Sqrt:
-    case ScalarOp::Rsqrt: return 4;
-    default: return function_name(op).empty() ? 1 : 16;
+    case ScalarOp::Rsqrt:
+      return 4;
+    default:
+      return function_name(op).empty() ? 1 : 16;
   }
 }
 
@@ -62,13 +65,17 @@ void lower_pointwise(Lowering& l, const graph::Node& n) {
     o.condition = op.bool_operands & bit;
     bit <<= 1;
     const auto& a = n.args[i];
-    if (auto* v = std::get_if<graph::Value*>(&a)) o.lazy = &l.value(*v);
+    if (auto* v = std::get_if<graph::Value*>(&a))
+      o.lazy = &l.value(*v);
     else if (auto* e = std::get_if<Expr>(&a)) {
       if (!e->is_const()) return l.lower_extern(n);
       o.number = Number::of(e->constant());
-    } else if (auto* d = std::get_if<double>(&a)) o.number = Number::of(*d);
-    else if (auto* t = std::get_if<bool>(&a)) o.number = Number::of(*t);
-    else continue;
+    } else if (auto* d = std::get_if<double>(&a))
+      o.number = Number::of(*d);
+    else if (auto* t = std::get_if<bool>(&a))
+      o.number = Number::of(*t);
+    else
+      continue;
     operands.push_back(o);
   }
   auto types = std::make_shared<std::vector<Arg<const TensorType*>>>(graph::type_args(n));
@@ -76,7 +83,8 @@ void lower_pointwise(Lowering& l, const graph::Node& n) {
   DType promoted = ops::promoted_dtype(reader);
   if (op.promote == ops::Promote::Float && !mutant(Mutant::WrongPromotion)) promoted = ops::float_type(promoted);
   if (op.promote == ops::Promote::Logical) promoted = DType::Bool;
-  if ((op.promote == ops::Promote::KeepFirst || op.promote == ops::Promote::Predicate) && !operands.empty() && operands[0].lazy) promoted = operands[0].lazy->dtype;
+  if ((op.promote == ops::Promote::KeepFirst || op.promote == ops::Promote::Predicate) && !operands.empty() && operands[0].lazy)
+    promoted = operands[0].lazy->dtype;
   DType compute = ops::compute_type(promoted);
   DType result = n.results[0]->type.dtype;
 
@@ -143,7 +151,9 @@ void lower_iota(Lowering& l, const graph::Node& n) {
   out.dtype = n.results[0]->type.dtype;
   out.sizes = n.results[0]->type.sizes;
   out.loads = 0;
-  out.at = [start, step, dtype = out.dtype](BodyBuilder& b, const Index& index) { return cast(b.index(start + step * index[0]), ops::compute_type(dtype)); };
+  out.at = [start, step, dtype = out.dtype](BodyBuilder& b, const Index& index) {
+    return cast(b.index(start + step * index[0]), ops::compute_type(dtype));
+  };
   l.define(n.results[0], std::move(out));
 }
 
@@ -162,7 +172,9 @@ void lower_view(Lowering& l, const graph::Node& n) {
     out.loads = input.loads;
     out.over_template = input.over_template;
     const ops::Op* op = n.op;
-    out.at = [input, op, types, r](BodyBuilder& b, const Index& index) { return input.at(b, op->index_map(ops::TypeReader(*op, *types), r, index)); };
+    out.at = [input, op, types, r](BodyBuilder& b, const Index& index) {
+      return input.at(b, op->index_map(ops::TypeReader(*op, *types), r, index));
+    };
     if (input.place) {  // a view of memory whose index map is linear is itself a place
       Index index;
       for (auto& s : out.sizes) index.push_back(s == Expr(1) ? Expr(0) : l.fresh_var(s, false));
@@ -180,6 +192,7 @@ void lower_view(Lowering& l, const graph::Node& n) {
       if (linear) {
         p.offset = rest;
         out = l.at_place(n.results[r]->type, p);
+        out.over_template = input.over_template;
       }
     }
     l.define(n.results[r], std::move(out));
@@ -203,7 +216,7 @@ void lower_reduction(Lowering& l, const graph::Node& n) {
   DType result = n.results[0]->type.dtype;
   // ReduceKind and loop::Reduction list the same kinds in the same order.
   auto kind = static_cast<loop::Reduction>(*n.op->reduce);
-  DType element = kind == loop::Reduction::Any || kind == loop::Reduction::All                       ? DType::Bool
+  DType element = kind == loop::Reduction::Any || kind == loop::Reduction::All         ? DType::Bool
                   : kind == loop::Reduction::ArgMax || kind == loop::Reduction::ArgMin ? ops::compute_type(input.dtype)
                                                                                        : ops::compute_type(result);
   for (size_t d = 0; d < reduced.size(); ++d)
@@ -236,8 +249,10 @@ void lower_reduction(Lowering& l, const graph::Node& n) {
     Expr var = l.fresh_var(input.sizes[d], reduced[d]);
     index.push_back(var);
     if (!var.is_const()) node.domain.vars.push_back({var, reduced[d]});
-    if (!reduced[d]) out_index.push_back(var);
-    else if (keep) out_index.push_back(0);
+    if (!reduced[d])
+      out_index.push_back(var);
+    else if (keep)
+      out_index.push_back(0);
   }
   if (out_index.size() != n.results[0]->type.sizes.size()) out_index.resize(n.results[0]->type.sizes.size(), 0);
   Place p = l.allocate_reduced(n.results[0], input, reduced);

@@ -18,10 +18,21 @@ void lower_view_scatter(Lowering& l, const graph::Node& n);
 
 Rule find_rule(const std::string& name) {
   static const std::map<std::string, Rule> rules = {
-      {"full", lower_full},          {"prims.iota", lower_iota},   {"mm", lower_matmul},           {"bmm", lower_matmul},
-      {"convolution", lower_convolution}, {"scaled_dot_product_attention", lower_attention}, {"index.Tensor", lower_index}, {"gather", lower_gather},
-      {"cat", lower_cat},            {"constant_pad_nd", lower_pad}, {"index_put", lower_index_put}, {"scatter.src", lower_scatter},
-      {"scatter_add", lower_scatter}, {"slice_scatter", lower_view_scatter}, {"select_scatter", lower_view_scatter},
+      {"full", lower_full},
+      {"prims.iota", lower_iota},
+      {"mm", lower_matmul},
+      {"bmm", lower_matmul},
+      {"convolution", lower_convolution},
+      {"scaled_dot_product_attention", lower_attention},
+      {"index.Tensor", lower_index},
+      {"gather", lower_gather},
+      {"cat", lower_cat},
+      {"constant_pad_nd", lower_pad},
+      {"index_put", lower_index_put},
+      {"scatter.src", lower_scatter},
+      {"scatter_add", lower_scatter},
+      {"slice_scatter", lower_view_scatter},
+      {"select_scatter", lower_view_scatter},
   };
   auto it = rules.find(name);
   return it == rules.end() ? nullptr : it->second;

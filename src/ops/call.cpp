@@ -10,14 +10,16 @@ bool is_none(const Arg<Tensor>& a) { return std::holds_alternative<std::monostat
 // Brings an argument to the form its parameter has: numbers to lists, integers to floats.
 void normalise(const Op& op, const Param& p, Arg<Tensor>& a) {
   if (is_none(a)) {
-    bool may_be_none = p.optional || p.type == ParamType::Ignored || (p.has_default && std::holds_alternative<std::monostate>(p.default_value));
+    bool may_be_none =
+        p.optional || p.type == ParamType::Ignored || (p.has_default && std::holds_alternative<std::monostate>(p.default_value));
     TOROID_USER_CHECK(may_be_none || p.type == ParamType::Graph, "{}: argument \"{}\" is missing", op.name, p.name);
     return;
   }
   if (p.type == ParamType::Ignored) a = std::monostate{};
   if (p.list && p.type == ParamType::Int) {
     if (auto* e = std::get_if<Expr>(&a)) a = std::vector<Expr>(static_cast<size_t>(std::max<int64_t>(p.list_size, 1)), *e);
-    if (auto* v = std::get_if<std::vector<Expr>>(&a); v && v->size() == 1 && p.list_size > 1) v->resize(static_cast<size_t>(p.list_size), v->front());
+    if (auto* v = std::get_if<std::vector<Expr>>(&a); v && v->size() == 1 && p.list_size > 1)
+      v->resize(static_cast<size_t>(p.list_size), v->front());
   } else if (p.list && p.type == ParamType::Float) {
     if (auto* d = std::get_if<double>(&a)) a = std::vector<double>{*d};
   } else if (p.type == ParamType::Float && !p.list) {
@@ -35,7 +37,8 @@ CallArgs complete(const Op& op, CallArgs args) {
   const auto& params = op.schema.params;
   TOROID_USER_CHECK(args.size() <= params.size(), "{} takes at most {} arguments, {} were given", op.name, params.size(), args.size());
   for (size_t i = args.size(); i < params.size(); ++i) {
-    TOROID_USER_CHECK(params[i].has_default || params[i].optional || params[i].type == ParamType::Ignored, "{}: argument \"{}\" is missing", op.name, params[i].name);
+    TOROID_USER_CHECK(params[i].has_default || params[i].optional || params[i].type == ParamType::Ignored, "{}: argument \"{}\" is missing",
+                      op.name, params[i].name);
     args.push_back(params[i].default_value);
   }
   for (size_t i = 0; i < args.size(); ++i) normalise(op, params[i], args[i]);
@@ -52,8 +55,8 @@ Tensor call1(std::string_view name, CallArgs args, const std::source_location& w
   return results[0];
 }
 
-std::vector<TensorType> infer(const Op& op, std::span<const Arg<const TensorType*>> args, const std::function<bool(const sym::Relation&)>& decide,
-                              const std::function<Expr()>& fresh_size) {
+std::vector<TensorType> infer(const Op& op, std::span<const Arg<const TensorType*>> args,
+                              const std::function<bool(const sym::Relation&)>& decide, const std::function<Expr()>& fresh_size) {
   TOROID_CHECK(op.meta, "{} has no type rule", op.name);
   MetaCall c(op, args);
   c.decide = decide;

@@ -31,7 +31,8 @@ const Arg<T>& ArgReader<T>::at(std::string_view name) const {
 template <class T>
 bool ArgReader<T>::is_number(std::string_view name) const {
   const auto& a = at(name);
-  return std::holds_alternative<Expr>(a) || std::holds_alternative<double>(a) || std::holds_alternative<bool>(a) || std::holds_alternative<std::complex<double>>(a);
+  return std::holds_alternative<Expr>(a) || std::holds_alternative<double>(a) || std::holds_alternative<bool>(a) ||
+         std::holds_alternative<std::complex<double>>(a);
 }
 
 template <class T>
@@ -214,13 +215,20 @@ DType promoted_dtype(const TypeReader& c) {
     if (param.type == ParamType::Tensor) bit <<= 1;
     if (condition) continue;
     const auto& a = c.args()[i];
-    if (auto* t = std::get_if<const TensorType*>(&a)) add(*t);
-    else if (auto* v = std::get_if<std::vector<const TensorType*>>(&a)) for (auto* t : *v) add(t);
-    else if (param.name == "alpha" || param.name == "beta") continue;
-    else if (std::holds_alternative<Expr>(a)) p.add(p.number, DType::I64);
-    else if (std::holds_alternative<double>(a)) p.add(p.number, DType::F32);
-    else if (std::holds_alternative<bool>(a)) p.add(p.number, DType::Bool);
-    else if (std::holds_alternative<std::complex<double>>(a)) p.add(p.number, DType::C64);
+    if (auto* t = std::get_if<const TensorType*>(&a))
+      add(*t);
+    else if (auto* v = std::get_if<std::vector<const TensorType*>>(&a))
+      for (auto* t : *v) add(t);
+    else if (param.name == "alpha" || param.name == "beta")
+      continue;
+    else if (std::holds_alternative<Expr>(a))
+      p.add(p.number, DType::I64);
+    else if (std::holds_alternative<double>(a))
+      p.add(p.number, DType::F32);
+    else if (std::holds_alternative<bool>(a))
+      p.add(p.number, DType::Bool);
+    else if (std::holds_alternative<std::complex<double>>(a))
+      p.add(p.number, DType::C64);
   }
   return p.result();
 }
@@ -231,12 +239,19 @@ std::vector<Expr> broadcast(MetaCall& c, const std::vector<Expr>& a, const std::
   for (size_t i = 0; i < n; ++i) {  // from the last dimension
     Expr x = i < a.size() ? a[a.size() - 1 - i] : Expr(1), y = i < b.size() ? b[b.size() - 1 - i] : Expr(1);
     Expr& r = out[n - 1 - i];
-    if (x == y || y == Expr(1)) r = x;
-    else if (x == Expr(1)) r = y;
-    else if (c.same(x, y)) r = x.is_const() ? x : y;
-    else if (!x.is_const() && c.same(x, 1)) r = y;
-    else if (!y.is_const() && c.same(y, 1)) r = x;
-    else fail<UserError>("{}: sizes {} and {} (dimension {} from the end) neither are equal nor is one of them 1", c.op().name, sym::to_string(x), sym::to_string(y), i + 1);
+    if (x == y || y == Expr(1))
+      r = x;
+    else if (x == Expr(1))
+      r = y;
+    else if (c.same(x, y))
+      r = x.is_const() ? x : y;
+    else if (!x.is_const() && c.same(x, 1))
+      r = y;
+    else if (!y.is_const() && c.same(y, 1))
+      r = x;
+    else
+      fail<UserError>("{}: sizes {} and {} (dimension {} from the end) neither are equal nor is one of them 1", c.op().name,
+                      sym::to_string(x), sym::to_string(y), i + 1);
   }
   return out;
 }

@@ -125,7 +125,7 @@ struct Op {
   std::optional<ReduceKind> reduce;          // reductions over parameter "dim" (int or list, absent = all) with optional "keepdim"
 
   Promote promote = Promote::Default;
-  uint32_t bool_operands = 0;   // bit i: operand i is a condition, cast to Bool and not promoted
+  uint32_t bool_operands = 0;  // bit i: operand i is a condition, cast to Bool and not promoted
   WriteBack write_back = nullptr;
   const Op* inplace_of = nullptr;  // add_.Tensor -> add.Tensor: writes the first result into the first argument
   bool random = false;             // results differ from call to call

@@ -123,7 +123,8 @@ Tensor evaluate_pointwise(const Op& op, const CallArgs& args, const TypeArgs& ty
   TypeReader reader(op, types);
   DType promoted = promoted_dtype(reader);
   if (op.promote == Promote::Float) promoted = float_type(promoted);
-  if ((op.promote == Promote::KeepFirst || op.promote == Promote::Predicate) && !operands.empty() && operands[0].tensor.defined()) promoted = operands[0].tensor.dtype();
+  if ((op.promote == Promote::KeepFirst || op.promote == Promote::Predicate) && !operands.empty() && operands[0].tensor.defined())
+    promoted = operands[0].tensor.dtype();
   if (op.promote == Promote::Logical) promoted = DType::Bool;
   bool complex = is_complex(promoted);
   for (auto& o : operands) complex = complex || (o.tensor.defined() && is_complex(o.tensor.dtype()));
@@ -183,7 +184,8 @@ Tensor evaluate_view(const Op& op, const Tensor& self, const TypeReader& reader,
   Tensor out = Tensor::empty(sizes, type.dtype);
   if (out.numel() == 0) return out;
   std::vector<Expr> from = op.index_map(reader, result, symbols);
-  TOROID_CHECK(from.size() == self.sizes().size(), "the index map of {} gives {} indices for {} dimensions", op.name, from.size(), self.sizes().size());
+  TOROID_CHECK(from.size() == self.sizes().size(), "the index map of {} gives {} indices for {} dimensions", op.name, from.size(),
+               self.sizes().size());
   Expr flat = 0;
   for (size_t d = 0; d < from.size(); ++d) flat = flat + from[d] * Expr(self.strides()[d]);
   std::vector<int64_t> strides;

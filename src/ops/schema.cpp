@@ -92,9 +92,12 @@ Arg<Tensor> parse_default(std::string_view text, const Param& p, std::string_vie
     std::vector<double> floats;
     std::vector<bool> bools;
     for (auto item : split_commas(text.substr(1, text.size() - 2))) {
-      if (p.type == ParamType::Bool) bools.push_back(item == "True");
-      else if (p.type == ParamType::Float) floats.push_back(number(item));
-      else ints.push_back(static_cast<int64_t>(number(item)));
+      if (p.type == ParamType::Bool)
+        bools.push_back(item == "True");
+      else if (p.type == ParamType::Float)
+        floats.push_back(number(item));
+      else
+        ints.push_back(static_cast<int64_t>(number(item)));
     }
     if (p.type == ParamType::Bool) return bools;
     if (p.type == ParamType::Float) return floats;

@@ -8,18 +8,29 @@
 
 namespace toroid::ops {
 
-enum class ParamType : uint8_t { Tensor, Scalar, Int, Float, Bool, Str, DType, Complex, Graph, Ignored /* layout, device, generator ... */ };
+enum class ParamType : uint8_t {
+  Tensor,
+  Scalar,
+  Int,
+  Float,
+  Bool,
+  Str,
+  DType,
+  Complex,
+  Graph,
+  Ignored /* layout, device, generator ... */
+};
 
 struct Param {
   std::string name;
   ParamType type = ParamType::Tensor;
-  bool list = false;           // Tensor[], int[]
-  bool optional = false;       // T?
-  bool optional_items = false; // Tensor?[]
+  bool list = false;            // Tensor[], int[]
+  bool optional = false;        // T?
+  bool optional_items = false;  // Tensor?[]
   bool keyword_only = false;
   bool has_default = false;
-  bool alias = false;    // (a): results may be views of it
-  bool mutated = false;  // (a!)
+  bool alias = false;     // (a): results may be views of it
+  bool mutated = false;   // (a!)
   int64_t list_size = 0;  // int[2]: one number stands for two
   Arg<Tensor> default_value;
 };

@@ -20,12 +20,20 @@ void pointwise_meta(MetaCall& c) {
   }
   DType t = DType::F32;
   switch (op.promote) {
-    case Promote::Default: t = promoted_dtype(c); break;
-    case Promote::Float: t = float_type(promoted_dtype(c)); break;
-    case Promote::KeepFirst: t = first ? first->dtype : promoted_dtype(c); break;
+    case Promote::Default:
+      t = promoted_dtype(c);
+      break;
+    case Promote::Float:
+      t = float_type(promoted_dtype(c));
+      break;
+    case Promote::KeepFirst:
+      t = first ? first->dtype : promoted_dtype(c);
+      break;
     case Promote::Compare:
     case Promote::Logical:
-    case Promote::Predicate: t = DType::Bool; break;
+    case Promote::Predicate:
+      t = DType::Bool;
+      break;
   }
   c.result(t, std::move(sizes));
 }
@@ -73,7 +81,9 @@ void Table::derive_inplace() {
   size_t n = rows_.size();
   for (size_t i = 0; i < n; ++i) {
     const Op& op = rows_[i];
-    if (op.index_map || op.schema.params.empty() || op.schema.params[0].type != ParamType::Tensor || op.schema.params[0].list || op.schema.returns.size() != 1) continue;
+    if (op.index_map || op.schema.params.empty() || op.schema.params[0].type != ParamType::Tensor || op.schema.params[0].list ||
+        op.schema.returns.size() != 1)
+      continue;
     size_t dot = op.name.find('.');
     std::string name = op.name.substr(0, dot) + "_" + (dot == std::string::npos ? "" : op.name.substr(dot));
     if (op.name.substr(0, dot).ends_with("_") || by_name_.count(name)) continue;

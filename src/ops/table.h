@@ -67,7 +67,7 @@ Tensor call1(std::string_view name, CallArgs args, const std::source_location& w
 CallArgs complete(const Op& op, CallArgs args);
 
 // Result types of a call.
-std::vector<TensorType> infer(const Op& op, std::span<const Arg<const TensorType*>> args, const std::function<bool(const sym::Relation&)>& decide,
-                              const std::function<Expr()>& fresh_size);
+std::vector<TensorType> infer(const Op& op, std::span<const Arg<const TensorType*>> args,
+                              const std::function<bool(const sym::Relation&)>& decide, const std::function<Expr()>& fresh_size);
 
 }  // namespace toroid::ops

@@ -94,8 +94,10 @@ std::optional<Match> join(const std::vector<Segment>& parts, bool first_reduces,
 std::vector<Var> without_ones(const std::vector<Var>& vars, VarMap& map) {
   std::vector<Var> out;
   for (auto& v : vars) {
-    if (v.extent() == Expr(1)) map[v.symbol.node()->name] = 0;
-    else out.push_back(v);
+    if (v.extent() == Expr(1))
+      map[v.symbol.node()->name] = 0;
+    else
+      out.push_back(v);
   }
   return out;
 }

@@ -111,7 +111,8 @@ class Fuser {
     std::map<std::pair<size_t, size_t>, Candidate> pairs;
     for (auto& [buffer, users] : touching) {
       if (users.size() > 24) continue;  // an input that everything reads says nothing
-      int64_t bytes = estimate(p_.buffers[static_cast<size_t>(buffer)].numel) * static_cast<int64_t>(size_of(p_.buffers[static_cast<size_t>(buffer)].dtype));
+      int64_t bytes = estimate(p_.buffers[static_cast<size_t>(buffer)].numel) *
+                      static_cast<int64_t>(size_of(p_.buffers[static_cast<size_t>(buffer)].dtype));
       for (size_t x = 0; x < users.size(); ++x)
         for (size_t y = x + 1; y < users.size(); ++y) {
           size_t i = users[x], j = users[y];
@@ -167,8 +168,10 @@ class Fuser {
         }
     std::optional<Match> m = match_domains(a.domain, b.domain, template_first);
     std::optional<Node> out;
-    if (m) out = join_matched(a, b, *m, depends, reason);
-    else *reason = "their iteration domains do not match";
+    if (m)
+      out = join_matched(a, b, *m, depends, reason);
+    else
+      *reason = "their iteration domains do not match";
     if (!out && depends && !loop::has_reduction(b.domain))
       if (auto reordered = follow_order(a, b)) {
         m = match_domains(a.domain, reordered->domain, template_first);
@@ -260,7 +263,9 @@ class Fuser {
   static int append(Body& body, loop::BodyBuilder& builder, const Statement& s) {
     if (s.step == Step::Scalar && s.op == ScalarOp::Cast && s.args[0] >= 0) {  // widening what was narrowed: keep the wide value
       const Statement& x = body.steps[static_cast<size_t>(s.args[0])];
-      if (x.step == Step::Scalar && x.op == ScalarOp::Cast && is_half(x.dtype) && body.steps[static_cast<size_t>(x.args[0])].dtype == s.dtype && is_float(s.dtype)) return x.args[0];
+      if (x.step == Step::Scalar && x.op == ScalarOp::Cast && is_half(x.dtype) &&
+          body.steps[static_cast<size_t>(x.args[0])].dtype == s.dtype && is_float(s.dtype))
+        return x.args[0];
     }
     if (s.step == Step::Scalar) {
       ScalarNode n{.op = s.op, .dtype = s.dtype, .args = {s.args[0], s.args[1], s.args[2]}, .value = s.value};
@@ -279,7 +284,9 @@ class Fuser {
   // The value that the body stores where `load` reads.
   static std::optional<int> stored_value(const Body& body, const Statement& load) {
     for (auto& s : body.steps)
-      if (s.step == Step::Store && s.buffer == load.buffer && s.mode == loop::StoreMode::Set && s.mask < 0 && (s.index == load.index || mutant(Mutant::OtherElement))) return s.args[0];
+      if (s.step == Step::Store && s.buffer == load.buffer && s.mode == loop::StoreMode::Set && s.mask < 0 &&
+          (s.index == load.index || mutant(Mutant::OtherElement)))
+        return s.args[0];
     return std::nullopt;
   }
 
@@ -288,7 +295,8 @@ class Fuser {
     auto is_read = [&](int buffer) {
       if (mutant(Mutant::SkippedStore)) return false;
       for (size_t i = 0; i < groups_.size(); ++i)
-        if (!inside_.count(groups_[i].id) && std::find(groups_[i].reads.begin(), groups_[i].reads.end(), buffer) != groups_[i].reads.end()) return true;
+        if (!inside_.count(groups_[i].id) && std::find(groups_[i].reads.begin(), groups_[i].reads.end(), buffer) != groups_[i].reads.end())
+          return true;
       auto own = choice::reads(out);
       return std::find(own.begin(), own.end(), buffer) != own.end();
     };

@@ -47,7 +47,8 @@ int compare(const Expr& a, const Expr& b) {
   if (a.is_const()) return a.constant() < b.constant() ? -1 : a.constant() > b.constant();
   const Node &x = *a.node(), &y = *b.node();
   switch (x.kind) {
-    case Kind::Symbol: return x.name.compare(y.name);
+    case Kind::Symbol:
+      return x.name.compare(y.name);
     case Kind::Poly:
       if (x.terms.size() != y.terms.size()) return x.terms.size() < y.terms.size() ? -1 : 1;
       for (size_t i = 0; i < x.terms.size(); ++i) {
@@ -86,7 +87,14 @@ Bounds term_bounds(const Term& t) {
 Expr make_node(Node n) { return Expr(std::make_shared<const Node>(std::move(n))); }
 
 Expr make_atom(Kind kind, Expr a, Expr b, Bounds range) {
-  Node n{.kind = kind, .hash = mix(mix(static_cast<uint64_t>(kind) * 0x51ed27, a.hash()), b.hash()), .lo = range.lo, .hi = range.hi, .name = {}, .extent = {}, .terms = {}, .args = {}};
+  Node n{.kind = kind,
+         .hash = mix(mix(static_cast<uint64_t>(kind) * 0x51ed27, a.hash()), b.hash()),
+         .lo = range.lo,
+         .hi = range.hi,
+         .name = {},
+         .extent = {},
+         .terms = {},
+         .args = {}};
   n.args = {std::move(a), std::move(b)};
   return make_node(std::move(n));
 }
@@ -196,8 +204,10 @@ std::optional<Expr> upper_expr(const Expr& e) {
       bool loop = f.kind() == Kind::Symbol && f.node()->has_extent;
       if (t.coef < 0) {
         if (loop || f.kind() != Kind::Symbol) {
-          if (fb.lo == 0) term = 0;  // lower bound of a negative term's factor
-          else term = term * Expr(fb.lo);
+          if (fb.lo == 0)
+            term = 0;  // lower bound of a negative term's factor
+          else
+            term = term * Expr(fb.lo);
         } else {
           term = term * f;
         }
@@ -281,11 +291,14 @@ Expr floor_div(const Expr& a, const Expr& b) {
   if (bounds(b).lo > 0 && bounds(s.rest).lo >= 0 && known_lt(s.rest, b)) return s.quotient;
   Expr x = s.rest, d = b;
   if (d.is_const() && d.constant() > 0) {
-    int64_t g = d.constant(), c0 = 0;  // a common factor of all but the constant term and b cancels: floor((g*x + c) / (g*y)) = floor((x + floor(c/g)) / y)
+    int64_t g = d.constant(),
+            c0 = 0;  // a common factor of all but the constant term and b cancels: floor((g*x + c) / (g*y)) = floor((x + floor(c/g)) / y)
     auto terms = terms_of(x);
     for (auto& t : terms) {
-      if (t.factors.empty()) c0 = t.coef;
-      else g = std::__gcd(g, std::abs(t.coef));
+      if (t.factors.empty())
+        c0 = t.coef;
+      else
+        g = std::__gcd(g, std::abs(t.coef));
     }
     if (g > 1) {
       for (auto& t : terms) t.coef = t.factors.empty() ? floor_div_int(c0, g) : t.coef / g;
@@ -345,7 +358,15 @@ Expr loop_symbol(std::string name, const Expr& extent) {
   uint64_t h = 0x51b01;
   for (char c : name) h = mix(h, static_cast<uint64_t>(c));
   Bounds b = bounds(extent);
-  Node n{.kind = Kind::Symbol, .hash = h, .lo = 0, .hi = b.hi == kInf ? kInf : std::max<int64_t>(b.hi - 1, 0), .name = std::move(name), .extent = extent, .has_extent = true, .terms = {}, .args = {}};
+  Node n{.kind = Kind::Symbol,
+         .hash = h,
+         .lo = 0,
+         .hi = b.hi == kInf ? kInf : std::max<int64_t>(b.hi - 1, 0),
+         .name = std::move(name),
+         .extent = extent,
+         .has_extent = true,
+         .terms = {},
+         .args = {}};
   return make_node(std::move(n));
 }
 

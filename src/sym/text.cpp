@@ -29,9 +29,12 @@ class Parser {
     if (++depth_ > 200) error("nested too deeply");
     Expr e = product();
     for (;;) {
-      if (take('+')) e = e + product();
-      else if (take('-')) e = e - product();
-      else break;
+      if (take('+'))
+        e = e + product();
+      else if (take('-'))
+        e = e - product();
+      else
+        break;
     }
     --depth_;
     return e;
@@ -88,18 +91,26 @@ std::string to_string(const Expr& e) {
   const Node& n = *e.node();
   auto call = [&](const char* f) { return fmt::format("{}({}, {})", f, to_string(n.args[0]), to_string(n.args[1])); };
   switch (n.kind) {
-    case Kind::Symbol: return n.name;
-    case Kind::FloorDiv: return call("floordiv");
-    case Kind::Mod: return call("mod");
-    case Kind::Min: return call("min");
-    case Kind::Max: return call("max");
-    default: break;
+    case Kind::Symbol:
+      return n.name;
+    case Kind::FloorDiv:
+      return call("floordiv");
+    case Kind::Mod:
+      return call("mod");
+    case Kind::Min:
+      return call("min");
+    case Kind::Max:
+      return call("max");
+    default:
+      break;
   }
   std::string out;
   for (auto& t : n.terms) {
     int64_t c = t.coef;
-    if (out.empty()) out += c < 0 ? "-" : "";
-    else out += c < 0 ? " - " : " + ";
+    if (out.empty())
+      out += c < 0 ? "-" : "";
+    else
+      out += c < 0 ? " - " : " + ";
     uint64_t m = c < 0 ? 0 - static_cast<uint64_t>(c) : static_cast<uint64_t>(c);
     bool number = t.factors.empty() || m != 1;
     if (number) out += std::to_string(m);

@@ -11,7 +11,8 @@ int64_t evaluate(const Expr& e, const Lookup& lookup) {
   const Node& n = *e.node();
   auto arg = [&](int i) { return evaluate(n.args[static_cast<size_t>(i)], lookup); };
   switch (n.kind) {
-    case Kind::Symbol: return lookup(n);
+    case Kind::Symbol:
+      return lookup(n);
     case Kind::Poly: {
       int64_t sum = 0;
       for (auto& t : n.terms) {
@@ -21,8 +22,10 @@ int64_t evaluate(const Expr& e, const Lookup& lookup) {
       }
       return sum;
     }
-    case Kind::Min: return std::min(arg(0), arg(1));
-    case Kind::Max: return std::max(arg(0), arg(1));
+    case Kind::Min:
+      return std::min(arg(0), arg(1));
+    case Kind::Max:
+      return std::max(arg(0), arg(1));
     default: {
       int64_t a = arg(0), b = arg(1);
       TOROID_USER_CHECK(b != 0, "division by zero while evaluating the size expression {}", to_string(e));
@@ -51,10 +54,14 @@ Expr substitute(const Expr& e, const Substitution& replace) {
     default: {
       Expr a = substitute(n.args[0], replace), b = substitute(n.args[1], replace);
       switch (n.kind) {
-        case Kind::FloorDiv: return floor_div(a, b);
-        case Kind::Mod: return mod(a, b);
-        case Kind::Min: return min(a, b);
-        default: return max(a, b);
+        case Kind::FloorDiv:
+          return floor_div(a, b);
+        case Kind::Mod:
+          return mod(a, b);
+        case Kind::Min:
+          return min(a, b);
+        default:
+          return max(a, b);
       }
     }
   }
@@ -84,9 +91,12 @@ std::optional<Expr> linear_coefficient(const Expr& e, const Expr& symbol) {
     Expr c(t.coef);
     int uses = 0;
     for (auto& f : t.factors) {
-      if (f == symbol) ++uses;
-      else if (depends_on(f, symbol)) return std::nullopt;
-      else c = c * f;
+      if (f == symbol)
+        ++uses;
+      else if (depends_on(f, symbol))
+        return std::nullopt;
+      else
+        c = c * f;
     }
     if (uses > 1) return std::nullopt;
     if (uses == 1) coefficient = coefficient + c;
@@ -101,26 +111,36 @@ std::optional<bool> known(const Relation& r) {
       if (r.a == r.b) return true;
       if (known_lt(r.a, r.b) || known_lt(r.b, r.a)) return false;
       return std::nullopt;
-    case Rel::Ne: return negate(known({Rel::Eq, r.a, r.b}));
+    case Rel::Ne:
+      return negate(known({Rel::Eq, r.a, r.b}));
     case Rel::Ge:
       if (known_ge(r.a, r.b)) return true;
       if (known_lt(r.a, r.b)) return false;
       return std::nullopt;
-    case Rel::Lt: return negate(known({Rel::Ge, r.a, r.b}));
-    case Rel::Le: return known({Rel::Ge, r.b, r.a});
-    default: return negate(known({Rel::Ge, r.b, r.a}));
+    case Rel::Lt:
+      return negate(known({Rel::Ge, r.a, r.b}));
+    case Rel::Le:
+      return known({Rel::Ge, r.b, r.a});
+    default:
+      return negate(known({Rel::Ge, r.b, r.a}));
   }
 }
 
 bool holds(const Relation& r, const Lookup& lookup) {
   int64_t a = evaluate(r.a, lookup), b = evaluate(r.b, lookup);
   switch (r.rel) {
-    case Rel::Eq: return a == b;
-    case Rel::Ne: return a != b;
-    case Rel::Lt: return a < b;
-    case Rel::Le: return a <= b;
-    case Rel::Gt: return a > b;
-    default: return a >= b;
+    case Rel::Eq:
+      return a == b;
+    case Rel::Ne:
+      return a != b;
+    case Rel::Lt:
+      return a < b;
+    case Rel::Le:
+      return a <= b;
+    case Rel::Gt:
+      return a > b;
+    default:
+      return a >= b;
   }
 }
 

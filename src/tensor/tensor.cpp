@@ -75,7 +75,8 @@ Tensor Tensor::empty(std::span<const int64_t> sizes, DType dtype) {
   impl->sizes.assign(sizes.begin(), sizes.end());
   impl->strides = contiguous_strides(sizes);
   int64_t bytes;
-  if (__builtin_mul_overflow(product(sizes), static_cast<int64_t>(size_of(dtype)), &bytes)) fail<UserError>("a tensor with more than 2^63 bytes was asked for");
+  if (__builtin_mul_overflow(product(sizes), static_cast<int64_t>(size_of(dtype)), &bytes))
+    fail<UserError>("a tensor with more than 2^63 bytes was asked for");
   impl->storage = allocate_storage(static_cast<size_t>(bytes));
   return Tensor(std::move(impl));
 }
@@ -88,13 +89,15 @@ Tensor Tensor::full(std::span<const int64_t> sizes, double value, DType dtype) {
 }
 
 Tensor Tensor::of(std::span<const double> values, std::span<const int64_t> sizes, DType dtype) {
-  TOROID_USER_CHECK(product(sizes) == static_cast<int64_t>(values.size()), "{} numbers were given for a tensor of {} elements", values.size(), product(sizes));
+  TOROID_USER_CHECK(product(sizes) == static_cast<int64_t>(values.size()), "{} numbers were given for a tensor of {} elements",
+                    values.size(), product(sizes));
   Tensor t = empty(sizes, dtype);
   for (size_t i = 0; i < values.size(); ++i) store_number(t.raw_data() + i * size_of(dtype), dtype, Number::of(values[i]));
   return t;
 }
 
-Tensor Tensor::from_blob(void* data, std::span<const int64_t> sizes, DType dtype, std::span<const int64_t> strides, std::shared_ptr<void> owner) {
+Tensor Tensor::from_blob(void* data, std::span<const int64_t> sizes, DType dtype, std::span<const int64_t> strides,
+                         std::shared_ptr<void> owner) {
   TOROID_USER_CHECK(strides.empty() || strides.size() == sizes.size(), "{} strides were given for {} sizes", strides.size(), sizes.size());
   auto impl = std::make_shared<TensorImpl>();
   impl->dtype = dtype;
@@ -202,8 +205,10 @@ void copy_elements(const Tensor& from, const Tensor& to) {
       i += index[d] * a[d];
       o += index[d] * b[d];
     }
-    if (same) std::memcpy(dst + o * static_cast<int64_t>(ts), src + i * static_cast<int64_t>(fs), fs);
-    else store_number(dst + o * static_cast<int64_t>(ts), to.dtype(), load_number(src + i * static_cast<int64_t>(fs), from.dtype()));
+    if (same)
+      std::memcpy(dst + o * static_cast<int64_t>(ts), src + i * static_cast<int64_t>(fs), fs);
+    else
+      store_number(dst + o * static_cast<int64_t>(ts), to.dtype(), load_number(src + i * static_cast<int64_t>(fs), from.dtype()));
   });
 }
 

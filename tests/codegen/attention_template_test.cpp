@@ -18,6 +18,7 @@ struct Problem {
   bool causal = false;
   AttentionMask mask = AttentionMask::None;
   bool half = false;
+  bool constant = false;  // sizes known when the text is made
 };
 
 AttentionOperand operand(int buffer, int64_t heads, int64_t rows, int64_t columns) {
@@ -34,7 +35,7 @@ void expect_right(const Problem& p, int lanes = 16) {
   c.name = "attention";
   c.lanes = lanes;
   c.batch = p.batch, c.heads = p.heads, c.kv_heads = p.kv_heads;
-  c.queries = Extent::at(0), c.keys = Extent::at(1);
+  c.queries = p.constant ? Extent(p.queries) : Extent::at(0), c.keys = Extent::at(1);
   c.depth = p.depth, c.value_depth = p.value_depth, c.causal = p.causal;
   c.scale = "0.25f";
   c.q = operand(0, p.heads, p.queries, p.depth);
@@ -111,6 +112,16 @@ TEST(AttentionTemplate, OddShapes) {
 TEST(AttentionTemplate, GroupedHeads) { expect_right({2, 6, 2, 9, 33, 12, 16, true}); }
 
 TEST(AttentionTemplate, OneQueryOfManyKeys) { expect_right({1, 4, 1, 1, 100, 16, 16, true}); }
+
+TEST(AttentionTemplate, FewQueriesOfEachMaskAndStorage) {
+  for (const auto mask : {AttentionMask::None, AttentionMask::Additive, AttentionMask::Boolean}) {
+    for (const bool half : {false, true}) {
+      expect_right({2, 4, 2, 2, 37, 32, 48, true, mask, half, true});
+      expect_right({1, 3, 3, 1, 64, 16, 80, false, mask, half, true}, 8);
+    }
+  }
+  expect_right({1, 1, 1, 4, 2, 16, 16, true, AttentionMask::None, false, true});  // the first queries see nothing
+}
 
 TEST(AttentionTemplate, Masks) {
   expect_right({2, 2, 1, 18, 40, 8, 16, false, AttentionMask::Additive});

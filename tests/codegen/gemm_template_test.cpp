@@ -79,6 +79,19 @@ TEST(GemmTemplate, TransposedWeight) {
   EXPECT_LT(error_of(p, config_for(p, 16)), 1e-4);
 }
 
+TEST(GemmTemplate, GroupsOfPanelsShareABlockOfA) {
+  const Problem p{21, 330, 70};  // 7 panels of 48 columns: groups of unequal length, ragged ends
+  for (const bool copies : {false, true}) {
+    GemmConfig c = config_for(p, 16);
+    c.tile.block_m = 2 * c.tile.rows, c.tile.block_k = 32, c.tile.group = 3;
+    if (copies) {
+      c.prologue.declarations = "const float* restrict x = bufs[0];";
+      c.prologue.scalar = "a = x[m * 70 + k];";
+    }
+    EXPECT_LT(error_of(p, c), 1e-4);
+  }
+}
+
 TEST(GemmTemplate, SymbolicSizes) {
   const Problem p{23, 61, 300};
   const int64_t params[] = {p.m, p.n, p.k};

@@ -32,7 +32,8 @@ TEST(DynamicModel, OneCompileServesEverySize) {
 }
 
 TEST(DynamicModel, RefusesSizesOutsideItsRange) {
-  auto model = compiler::CompiledModel::compile(import::load_model(std::string(TOROID_SOURCE_DIR) + "/tests/data/models/minilm_dynamic.pt2"));
+  auto model =
+      compiler::CompiledModel::compile(import::load_model(std::string(TOROID_SOURCE_DIR) + "/tests/data/models/minilm_dynamic.pt2"));
   EXPECT_THROW(model.run(std::vector<Tensor>{ramp(65, 4, 90), ramp(65, 4, 2)}), UserError);
   EXPECT_THROW(model.run(std::vector<Tensor>{ramp(2, 4, 90), ramp(2, 5, 2)}), UserError);
 }

@@ -1,9 +1,9 @@
+#include "exec/executable.h"
+
 #include <gtest/gtest.h>
 
 #include <random>
 #include <thread>
-
-#include "exec/executable.h"
 
 namespace toroid::exec {
 namespace {
@@ -66,7 +66,8 @@ TEST(Executable, ReplayedLaunchesGiveWhatSingleOnesGive) {
     Executable e(chain(9, record));
     for (int64_t n : {1, 16, 100, 1000, 100, 16}) {
       Tensor x = Tensor::full(std::vector<int64_t>{n}, 2.5);
-      EXPECT_EQ(e.run(std::vector<Tensor>{x})[0].to_vector(), std::vector<double>(static_cast<size_t>(n), 11.5)) << n << (record ? " recorded" : "");
+      EXPECT_EQ(e.run(std::vector<Tensor>{x})[0].to_vector(), std::vector<double>(static_cast<size_t>(n), 11.5))
+          << n << (record ? " recorded" : "");
     }
   }
 }

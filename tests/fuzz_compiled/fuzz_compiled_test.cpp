@@ -100,8 +100,8 @@ TEST(FuzzCompiled, RandomGraphsAreWhatTheInterpreterSays) {
   std::string rare;
   for (auto& [name, n] : report.drawn)
     if (n < least) least = n, rare = name;
-  std::printf("%d graphs in %.0f s, %d refused, %zu operations, the rarest %s %d times, %zu failures\n", report.graphs.load(), s, report.refused.load(),
-              report.drawn.size(), rare.c_str(), least, report.failures.size());
+  std::printf("%d graphs in %.0f s, %d refused, %zu operations, the rarest %s %d times, %zu failures\n", report.graphs.load(), s,
+              report.refused.load(), report.drawn.size(), rare.c_str(), least, report.failures.size());
   if (from_environment("TOROID_FUZZ_COUNTS", 0))
     for (auto& [name, n] : report.drawn) std::printf("%7d %s\n", n, name.c_str());
   EXPECT_LT(report.refused.load(), report.graphs.load() / 20 + 1);

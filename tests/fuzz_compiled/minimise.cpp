@@ -29,7 +29,8 @@ void drop_unused(Graph& g) {
     }
     for_each_operand(n, [&](const Value* v) { used.insert(v); });
   }
-  std::erase_if(g.inputs, [&](auto& in) { return !used.count(in.value) && in.value->type.sizes.size() != 1 && in.value->type.numel().is_const(); });
+  std::erase_if(g.inputs,
+                [&](auto& in) { return !used.count(in.value) && in.value->type.sizes.size() != 1 && in.value->type.numel().is_const(); });
   std::set<const Value*> kept;
   for (auto& in : g.inputs) kept.insert(in.value);
   for (auto& n : g.nodes) kept.insert(n->results.begin(), n->results.end());
@@ -162,7 +163,8 @@ class Minimiser {
     return any;
   }
   static bool is_start(const std::string& text, size_t i) {
-    return i > 0 && !std::isalnum(static_cast<unsigned char>(text[i - 1])) && text[i - 1] != '_' && text[i - 1] != '.' && text[i - 1] != '%' && text[i - 1] != ':';
+    return i > 0 && !std::isalnum(static_cast<unsigned char>(text[i - 1])) && text[i - 1] != '_' && text[i - 1] != '.' &&
+           text[i - 1] != '%' && text[i - 1] != ':';
   }
   static size_t length(const std::string& text, size_t i) {
     size_t n = 0;
@@ -172,7 +174,8 @@ class Minimiser {
   static std::string with_number(const std::string& text, const std::string& from, const std::string& to) {
     std::string out;
     for (size_t i = 0; i < text.size();) {
-      if (std::isdigit(static_cast<unsigned char>(text[i])) && is_start(text, i) && length(text, i) == from.size() && text.compare(i, from.size(), from) == 0) {
+      if (std::isdigit(static_cast<unsigned char>(text[i])) && is_start(text, i) && length(text, i) == from.size() &&
+          text.compare(i, from.size(), from) == 0) {
         out += to;
         i += from.size();
       } else {

@@ -42,10 +42,11 @@ inline Tensor deep_copy(const Tensor& t) {
   return out;
 }
 
-// Runs g on (and writes to) the inputs; returns copies of the outputs.
+// Runs g on (and writes to) the user inputs; returns copies of the outputs.
 inline std::vector<Tensor> run_aliasing(const Graph& g, const std::vector<Tensor>& inputs) {
   std::map<const Value*, Tensor> values;
-  for (size_t i = 0; i < inputs.size(); ++i) values[g.inputs[i].value] = inputs[i];
+  size_t next = 0;
+  for (auto& in : g.inputs) values[in.value] = in.kind == InputKind::User ? inputs[next++] : in.data;
   for (auto& n : g.nodes) {
     CallArgs args;
     std::vector<Tensor> tensors;

@@ -41,10 +41,17 @@ TEST(RandomGraph, TextRoundTrip) {
 
 TEST(RandomGraph, PassesKeepTheResults) {
   ScopedOption verify_on("verify_passes", "1");
+  int refused = 0;
   for (uint64_t seed = 0; seed < 150; ++seed) {
     auto g = random_graph(seed, {.nodes = 14, .in_place = false});
     auto inputs = random_inputs(*g, seed);
-    auto expected = interpret(*g, copies(inputs));
+    std::vector<Tensor> expected;
+    try {
+      expected = interpret(*g, copies(inputs));
+    } catch (const UserError&) {  // such as an index into a dimension that came out empty
+      ++refused;
+      continue;
+    }
     auto after = run_passes(clone(*g), default_passes(false, false));
     auto found = interpret(*after, copies(inputs));
     ASSERT_EQ(expected.size(), found.size());
@@ -52,15 +59,23 @@ TEST(RandomGraph, PassesKeepTheResults) {
       expect_near(expected[i], found[i], "seed " + std::to_string(seed) + "\n" + to_string(*g) + to_string(*after));
     if (HasFatalFailure()) return;
   }
+  EXPECT_LT(refused, 10);
 }
 
 TEST(RandomGraph, FunctionalizedGraphsMeanTheSame) {
   ScopedOption verify_on("verify_passes", "1");
+  int refused = 0;
   for (uint64_t seed = 1000; seed < 1300; ++seed) {
     auto g = random_graph(seed, {.nodes = 16, .dynamic_sizes = false, .mixed_dtypes = false});
     auto inputs = random_inputs(*g, seed);
     auto a = copies(inputs), b = copies(inputs);
-    auto expected = run_aliasing(*g, a);
+    std::vector<Tensor> expected;
+    try {
+      expected = run_aliasing(*g, a);
+    } catch (const UserError&) {
+      ++refused;
+      continue;
+    }
     auto after = run_passes(clone(*g), default_passes(false, false));
     auto found = interpret(*after, b);
     std::string what = "seed " + std::to_string(seed) + "\n" + to_string(*g) + to_string(*after);
@@ -69,6 +84,7 @@ TEST(RandomGraph, FunctionalizedGraphsMeanTheSame) {
     for (size_t i = 0; i < a.size(); ++i) expect_near(a[i], b[i], "input after the run, " + what);
     if (HasFatalFailure()) return;
   }
+  EXPECT_LT(refused, 15);
 }
 
 }  // namespace

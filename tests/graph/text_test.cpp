@@ -1,7 +1,7 @@
 // Text form: what is printed parses back to the same, and bad text is refused with a position.
-#include <cstring>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <random>
 
 #include "graph/graph.h"

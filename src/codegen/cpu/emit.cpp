@@ -389,7 +389,8 @@ void StepEmitter::emit_load(int k, bool vector_form) {
     std::string mask = vector(s.mask), hall = function("hall", DType::Bool, true), hany = function("hany", DType::Bool, true);
     std::string safe = gather(fmt::format("{}({}, {}, (vi64)(0))", function("sel", DType::I64, true), mask, vector_index(s.index)));
     line(fmt::format("{} {} = {};", type, name, zero));
-    if (!whole.empty() && c != 0) line(fmt::format("if ({}({})) {} = {};", mutant(Mutant::DroppedLaneMask) ? hany : hall, mask, name, whole));
+    if (!whole.empty() && c != 0)
+      line(fmt::format("if ({}({})) {} = {};", mutant(Mutant::DroppedLaneMask) ? hany : hall, mask, name, whole));
     line(fmt::format("{}if ({}({})) {} = {}({}, {}, {});", !whole.empty() && c != 0 ? "else " : "", hany, mask, name,
                      function("sel", s.dtype, true), mask, !whole.empty() && c == 0 ? whole : safe, zero));
   }

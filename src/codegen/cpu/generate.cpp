@@ -325,8 +325,10 @@ CpuKernel generate_convolution(const choice::Node& node, const choice::Convoluti
 }
 
 AttentionOperand attention_operand(const Operand& o, Slots& slots) {
-  return {slots.buffer(o.buffer),  o.dtype, slots.text(o.strides[0]), slots.text(o.strides[1]), slots.text(o.strides[2]),
-          slots.text(o.strides[3]), slots.text(o.offset)};
+  return {slots.buffer(o.buffer),   o.dtype,
+          slots.text(o.strides[0]), slots.text(o.strides[1]),
+          slots.text(o.strides[2]), slots.text(o.strides[3]),
+          slots.text(o.offset)};
 }
 
 CpuKernel generate_attention(const choice::Node& node, const choice::Attention& a, device::Isa isa) {

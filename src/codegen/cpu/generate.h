@@ -10,8 +10,8 @@ namespace toroid::codegen {
 
 // Constants that templates may repack when compiling.
 struct ConstantMemory {
-  std::map<int, Tensor> tensors;  // by buffer
-  std::map<int, Tensor> packed;   // buffers that generate() added: packed weights
+  std::map<int, Tensor> tensors;            // by buffer
+  std::map<int, Tensor> packed;             // buffers that generate() added: packed weights
   std::vector<std::function<void()>> jobs;  // fill them; independent of each other
 };
 

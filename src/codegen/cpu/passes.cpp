@@ -231,7 +231,8 @@ void PassWriter::write(size_t q, bool vector) {
   auto suffix = [](int u) { return u ? fmt::format("_{}", u) : std::string(); };
   auto in_lanes = [&](const Accumulator& a) { return lanes_of_result(a.step, main_vector); };
   auto join_copies = [&](const Accumulator& a) {
-    for (int u = 1; u < copies && !mutant(Mutant::LostAccumulator); ++u) combine(a, fmt::format("a{}", a.step), fmt::format("a{}_{}", a.step, u), in_lanes(a));
+    for (int u = 1; u < copies && !mutant(Mutant::LostAccumulator); ++u)
+      combine(a, fmt::format("a{}", a.step), fmt::format("a{}_{}", a.step, u), in_lanes(a));
   };
   for (auto& a : accumulators_) {
     if (a.blocked)

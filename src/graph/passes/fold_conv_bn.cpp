@@ -62,11 +62,13 @@ Tensor scaled(const Tensor& weight, const std::vector<double>& factors) {
   for (size_t c = 0; c < factors.size(); ++c) {
     if (weight.dtype() == DType::F32) {
       const float* source = from.data<float>() + c * each;
-      std::transform(source, source + each, out.data<float>() + c * each, [factor = factors[c]](float x) { return static_cast<float>(x * factor); });
+      std::transform(source, source + each, out.data<float>() + c * each,
+                     [factor = factors[c]](float x) { return static_cast<float>(x * factor); });
       continue;
     }
     for (size_t i = c * each; i < (c + 1) * each; ++i)
-      store_number(out.raw_data() + i * step, weight.dtype(), Number::of(load_number(from.raw_data() + i * step, weight.dtype()).as_double() * factors[c]));
+      store_number(out.raw_data() + i * step, weight.dtype(),
+                   Number::of(load_number(from.raw_data() + i * step, weight.dtype()).as_double() * factors[c]));
   }
   return out;
 }

@@ -41,7 +41,8 @@ std::optional<Linear> match(const Graph& g, const Node& n, const std::map<const 
   const Value* other = x == n.results[0] ? y : x;
   auto* alpha = std::get_if<Expr>(&user->args[2]);
   Tensor bias = other ? constant_of(g, other) : Tensor();
-  if (alpha && *alpha == Expr(1) && bias.defined() && bias.sizes().size() == 1 && bias.sizes()[0] == l.weight.sizes()[0] && bias.dtype() == l.weight.dtype()) {
+  if (alpha && *alpha == Expr(1) && bias.defined() && bias.sizes().size() == 1 && bias.sizes()[0] == l.weight.sizes()[0] &&
+      bias.dtype() == l.weight.dtype()) {
     l.sum = user;
     l.bias = bias;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "codegen/cpu/templates/attention_parts.h"
 
 namespace toroid::codegen {
 namespace {
@@ -79,28 +80,6 @@ static void @NAME@_product(int64_t rows, const float* a, int64_t row_step, int64
 }
 )",
                       {{"NAME", c.name}, {"CALLS", calls}});
-}
-
-std::string address(const AttentionOperand& o, const std::string& type, const std::string& head) {
-  return fmt::format("(const {}*)bufs[{}] + ({}) + batch * ({}) + {} * ({})", type, o.buffer, o.offset, o.batch_stride, head, o.head_stride);
-}
-
-// Statements that add the mask to scores[n - n0][lane], or that put -infinity where it masks out.
-std::string mask_text(const AttentionConfig& c) {
-  if (c.mask_kind == AttentionMask::None) return "";
-  const bool additive = c.mask_kind == AttentionMask::Additive;
-  const std::string type = additive ? storage_type(c.mask.type) : "unsigned char";
-  const std::string at = fmt::format("row + (n0 + i) * ({})", c.mask.column_stride);
-  return expand(R"(// The mask is read once per lane: its strides are arbitrary.
-for (int64_t j = 0; j < lanes_used; ++j) {
-  const @TYPE@* row = @ROW@ + query[j] * (@ROW_STRIDE@);
-  for (int64_t i = 0; i < count; ++i) @APPLY@
-})",
-                {{"TYPE", type},
-                 {"ROW", address(c.mask, type, "head[j]")},
-                 {"ROW_STRIDE", c.mask.row_stride},
-                 {"APPLY", additive ? fmt::format("scores[i * QUERIES + j] += {};", load_scalar(c.mask.type, at))
-                                    : fmt::format("if (!*({})) scores[i * QUERIES + j] = -__builtin_inff();", at)}});
 }
 
 // Statements that make `name` (pointer), `name_row`, `name_column` (steps) for keys [n0, n0 + count) of K or V.
@@ -242,6 +221,28 @@ if (n0 + count > N - M + 1) {
 
 }  // namespace
 
+std::string address(const AttentionOperand& o, const std::string& type, const std::string& head) {
+  return fmt::format("(const {}*)bufs[{}] + ({}) + batch * ({}) + {} * ({})", type, o.buffer, o.offset, o.batch_stride, head,
+                     o.head_stride);
+}
+
+std::string mask_text(const AttentionConfig& c, const std::string& score) {
+  if (c.mask_kind == AttentionMask::None) return "";
+  const bool additive = c.mask_kind == AttentionMask::Additive;
+  const std::string type = additive ? storage_type(c.mask.type) : "unsigned char";
+  const std::string at = fmt::format("row + (n0 + i) * ({})", c.mask.column_stride);
+  return expand(R"(// The mask is read once per lane: its strides are arbitrary.
+for (int64_t j = 0; j < lanes_used; ++j) {
+  const @TYPE@* row = @ROW@ + query[j] * (@ROW_STRIDE@);
+  for (int64_t i = 0; i < count; ++i) @APPLY@
+})",
+                {{"TYPE", type},
+                 {"ROW", address(c.mask, type, "head[j]")},
+                 {"ROW_STRIDE", c.mask.row_stride},
+                 {"APPLY", additive ? fmt::format("{} += {};", score, load_scalar(c.mask.type, at))
+                                    : fmt::format("if (!*({})) {} = -__builtin_inff();", at, score)}});
+}
+
 int choose_attention_vecs(int64_t queries, int lanes) {
   // Full tiles are best at three vectors; shorter lists of queries take what covers them.
   const int64_t vecs = ceil_div(std::max<int64_t>(queries, 1), lanes);
@@ -251,6 +252,7 @@ int choose_attention_vecs(int64_t queries, int lanes) {
 
 std::string attention_text(const AttentionConfig& c) {
   TOROID_CHECK(c.depth > 0 && c.value_depth > 0 && c.vecs >= 1 && c.vecs <= 4 && c.block_keys > 0, "attention tile out of range");
+  if (has_few_queries(c)) return few_queries_text(c);
   const auto n = [](int64_t x) { return std::to_string(x); };
   const int64_t queries = static_cast<int64_t>(c.vecs) * c.lanes;
   const std::string tail = c.value_depth % c.lanes == 0 ? ""
@@ -283,7 +285,7 @@ std::string attention_text(const AttentionConfig& c) {
                          {"VISIBLE", c.causal ? "last_query + N - M + 1 < N ? last_query + N - M + 1 : N" : "N"},
                          {"K_BLOCK", block_text(c.k, "k", c.depth)},
                          {"V_BLOCK", block_text(c.v, "v", c.value_depth)},
-                         {"MASK", mask_text(c)},
+                         {"MASK", mask_text(c, "scores[i * QUERIES + j]")},
                          {"CAUSAL", c.causal ? std::string(kCausal) : ""}});
 }
 

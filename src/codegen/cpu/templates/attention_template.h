@@ -46,7 +46,7 @@ struct AttentionConfig {
 int choose_attention_vecs(int64_t queries, int lanes);
 
 // The kernel: void name(void* const* bufs, const int64_t* params, int64_t begin, int64_t end, int thread). Its prelude must
-// define vf32 v_exp_f32(vf32).
+// define vf32 v_exp_f32(vf32). At most four constant queries a key head take a form of their own (attention_few.cpp).
 std::string attention_text(const AttentionConfig& config);
 
 int64_t attention_task_count(const AttentionConfig& config, const int64_t* params);

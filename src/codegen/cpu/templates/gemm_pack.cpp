@@ -24,6 +24,33 @@ void pack(const Src* src, int64_t k, int64_t n, int64_t row_stride, int64_t col_
   }
 }
 
+using Four = float __attribute__((vector_size(16)));
+using FourAnywhere = Four __attribute__((aligned(4)));
+
+// One panel of whole columns that are contiguous along K, transposed in squares of four: most weights of most models.
+void pack_panel_of_rows(const float* src, int64_t k, int64_t col_stride, int panel, float* dst) {
+  constexpr int64_t kRows = 16;
+  const auto at = [&](int64_t c, int64_t i) { return *reinterpret_cast<const FourAnywhere*>(src + c * col_stride + i); };
+  const auto put = [&](int64_t i, int64_t c, Four x) { *reinterpret_cast<FourAnywhere*>(dst + i * panel + c) = x; };
+  const int64_t whole = k / kRows * kRows;
+  for (int64_t k0 = 0; k0 < whole; k0 += kRows) {
+    for (int64_t c = 0; c < panel; c += 4) {
+      for (int64_t i = k0; i < k0 + kRows; i += 4) {
+        const Four r0 = at(c, i), r1 = at(c + 1, i), r2 = at(c + 2, i), r3 = at(c + 3, i);
+        const Four a = __builtin_shufflevector(r0, r1, 0, 4, 1, 5), b = __builtin_shufflevector(r2, r3, 0, 4, 1, 5);
+        const Four d = __builtin_shufflevector(r0, r1, 2, 6, 3, 7), e = __builtin_shufflevector(r2, r3, 2, 6, 3, 7);
+        put(i, c, __builtin_shufflevector(a, b, 0, 1, 4, 5));
+        put(i + 1, c, __builtin_shufflevector(a, b, 2, 3, 6, 7));
+        put(i + 2, c, __builtin_shufflevector(d, e, 0, 1, 4, 5));
+        put(i + 3, c, __builtin_shufflevector(d, e, 2, 3, 6, 7));
+      }
+    }
+  }
+  for (int64_t i = whole; i < k; ++i) {
+    for (int64_t c = 0; c < panel; ++c) dst[i * panel + c] = src[c * col_stride + i];
+  }
+}
+
 }  // namespace
 
 int64_t packed_b_elements(int64_t k, int64_t n, int panel) { return (n + panel - 1) / panel * panel * k; }
@@ -42,7 +69,10 @@ void pack_b(const void* src, DType src_type, int64_t k, int64_t n, int64_t row_s
     pack(half, k, n, row_stride, col_stride, panel, wide, f16_to_f32);
   } else {
     TOROID_CHECK(src_type == DType::F32, "cannot pack {} weights", name_of(src_type));
-    pack(static_cast<const float*>(src), k, n, row_stride, col_stride, panel, wide, same);
+    const auto* from = static_cast<const float*>(src);
+    const int64_t fast = row_stride == 1 && panel % 4 == 0 ? n / panel * panel : 0;
+    for (int64_t n0 = 0; n0 < fast; n0 += panel) pack_panel_of_rows(from + n0 * col_stride, k, col_stride, panel, wide + n0 * k);
+    pack(from + fast * col_stride, k, n - fast, row_stride, col_stride, panel, wide + fast * k, same);
   }
 }
 
