@@ -1,5 +1,7 @@
 // The part of the scalar vocabulary that is functions by name, and random numbers.
+#include <array>
 #include <cmath>
+#include <utility>
 
 #include "base/check.h"
 #include "base/scalar.h"
@@ -24,44 +26,85 @@ void philox(uint64_t seed, uint64_t offset, uint32_t* w0, uint32_t* w1) {
   *w1 = c[1];
 }
 
+constexpr std::pair<ScalarOp, std::string_view> kFunctions[] = {
+    {ScalarOp::Sqrt, "sqrt"},
+    {ScalarOp::Rsqrt, "rsqrt"},
+    {ScalarOp::Exp, "exp"},
+    {ScalarOp::Exp2, "exp2"},
+    {ScalarOp::Expm1, "expm1"},
+    {ScalarOp::Log, "log"},
+    {ScalarOp::Log2, "log2"},
+    {ScalarOp::Log10, "log10"},
+    {ScalarOp::Log1p, "log1p"},
+    {ScalarOp::Pow, "pow"},
+    {ScalarOp::Hypot, "hypot"},
+    {ScalarOp::Sin, "sin"},
+    {ScalarOp::Cos, "cos"},
+    {ScalarOp::Tan, "tan"},
+    {ScalarOp::Asin, "asin"},
+    {ScalarOp::Acos, "acos"},
+    {ScalarOp::Atan, "atan"},
+    {ScalarOp::Atan2, "atan2"},
+    {ScalarOp::Sinh, "sinh"},
+    {ScalarOp::Cosh, "cosh"},
+    {ScalarOp::Tanh, "tanh"},
+    {ScalarOp::Asinh, "asinh"},
+    {ScalarOp::Acosh, "acosh"},
+    {ScalarOp::Atanh, "atanh"},
+    {ScalarOp::Sigmoid, "sigmoid"},
+    {ScalarOp::Erf, "erf"},
+    {ScalarOp::Erfc, "erfc"},
+    {ScalarOp::Erfinv, "erfinv"},
+    {ScalarOp::Gcd, "gcd"},
+    {ScalarOp::Lcm, "lcm"},
+    {ScalarOp::Lgamma, "lgamma"},
+    {ScalarOp::Digamma, "digamma"},
+    {ScalarOp::Polygamma, "polygamma"},
+    {ScalarOp::Zeta, "zeta"},
+    {ScalarOp::Igamma, "igamma"},
+    {ScalarOp::Igammac, "igammac"},
+    {ScalarOp::I0, "i0"},
+    {ScalarOp::I0e, "i0e"},
+    {ScalarOp::I1, "i1"},
+    {ScalarOp::I1e, "i1e"},
+    {ScalarOp::Ndtri, "ndtri"},
+    {ScalarOp::LogNdtr, "log_ndtr"},
+    {ScalarOp::Erfcx, "erfcx"},
+    {ScalarOp::BesselJ0, "j0"},
+    {ScalarOp::BesselJ1, "j1"},
+    {ScalarOp::BesselY0, "y0"},
+    {ScalarOp::BesselY1, "y1"},
+    {ScalarOp::ModifiedBesselI0, "i0"},
+    {ScalarOp::ModifiedBesselI1, "i1"},
+    {ScalarOp::ModifiedBesselK0, "k0"},
+    {ScalarOp::ModifiedBesselK1, "k1"},
+    {ScalarOp::ScaledModifiedBesselK0, "k0e"},
+    {ScalarOp::ScaledModifiedBesselK1, "k1e"},
+    {ScalarOp::SphericalBesselJ0, "spherical_j0"},
+    {ScalarOp::AiryAi, "airy_ai"},
+    {ScalarOp::ChebyshevT, "chebyshev_t"},
+    {ScalarOp::ChebyshevU, "chebyshev_u"},
+    {ScalarOp::ChebyshevV, "chebyshev_v"},
+    {ScalarOp::ChebyshevW, "chebyshev_w"},
+    {ScalarOp::ShiftedChebyshevT, "shifted_chebyshev_t"},
+    {ScalarOp::ShiftedChebyshevU, "shifted_chebyshev_u"},
+    {ScalarOp::ShiftedChebyshevV, "shifted_chebyshev_v"},
+    {ScalarOp::ShiftedChebyshevW, "shifted_chebyshev_w"},
+    {ScalarOp::HermiteH, "hermite_h"},
+    {ScalarOp::HermiteHe, "hermite_he"},
+    {ScalarOp::LaguerreL, "laguerre_l"},
+    {ScalarOp::LegendreP, "legendre_p"},
+};
+
 }  // namespace
 
 std::string_view function_name(ScalarOp op) {
-  switch (op) {
-#define TOROID_NAME(Op, text) \
-  case ScalarOp::Op: \
-    return text;
-    TOROID_NAME(Sqrt, "sqrt")
-    TOROID_NAME(Rsqrt, "rsqrt") TOROID_NAME(Exp, "exp") TOROID_NAME(Exp2, "exp2") TOROID_NAME(Expm1, "expm1") TOROID_NAME(Log, "log")
-        TOROID_NAME(Log2, "log2") TOROID_NAME(Log10, "log10") TOROID_NAME(Log1p, "log1p") TOROID_NAME(Pow, "pow") TOROID_NAME(
-            Hypot, "hypot") TOROID_NAME(Sin, "sin") TOROID_NAME(Cos, "cos") TOROID_NAME(Tan, "tan") TOROID_NAME(Asin, "asin")
-            TOROID_NAME(Acos, "acos") TOROID_NAME(Atan, "atan") TOROID_NAME(Atan2, "atan2") TOROID_NAME(Sinh, "sinh") TOROID_NAME(
-                Cosh, "cosh") TOROID_NAME(Tanh, "tanh") TOROID_NAME(Asinh, "asinh") TOROID_NAME(Acosh, "acosh") TOROID_NAME(Atanh, "atanh")
-                TOROID_NAME(Sigmoid, "sigmoid") TOROID_NAME(Erf, "erf") TOROID_NAME(Erfc, "erfc") TOROID_NAME(Erfinv, "erfinv")
-                    TOROID_NAME(Gcd, "gcd") TOROID_NAME(Lcm, "lcm") TOROID_NAME(Lgamma, "lgamma") TOROID_NAME(Digamma, "digamma")
-                        TOROID_NAME(Polygamma, "polygamma") TOROID_NAME(Zeta, "zeta") TOROID_NAME(Igamma, "igamma")
-                            TOROID_NAME(Igammac, "igammac") TOROID_NAME(I0, "i0") TOROID_NAME(I0e, "i0e") TOROID_NAME(I1, "i1")
-                                TOROID_NAME(I1e, "i1e") TOROID_NAME(Ndtri, "ndtri") TOROID_NAME(LogNdtr, "log_ndtr")
-                                    TOROID_NAME(Erfcx, "erfcx") TOROID_NAME(BesselJ0, "j0") TOROID_NAME(BesselJ1, "j1")
-                                        TOROID_NAME(BesselY0, "y0") TOROID_NAME(BesselY1, "y1") TOROID_NAME(ModifiedBesselI0, "i0")
-                                            TOROID_NAME(ModifiedBesselI1, "i1") TOROID_NAME(ModifiedBesselK0, "k0")
-                                                TOROID_NAME(ModifiedBesselK1, "k1") TOROID_NAME(ScaledModifiedBesselK0, "k0e")
-                                                    TOROID_NAME(ScaledModifiedBesselK1, "k1e")
-                                                        TOROID_NAME(SphericalBesselJ0, "spherical_j0") TOROID_NAME(AiryAi, "airy_ai")
-                                                            TOROID_NAME(ChebyshevT, "chebyshev_t") TOROID_NAME(ChebyshevU, "chebyshev_u")
-                                                                TOROID_NAME(ChebyshevV, "chebyshev_v")
-                                                                    TOROID_NAME(ChebyshevW, "chebyshev_w")
-                                                                        TOROID_NAME(ShiftedChebyshevT, "shifted_chebyshev_t")
-                                                                            TOROID_NAME(ShiftedChebyshevU, "shifted_chebyshev_u")
-                                                                                TOROID_NAME(ShiftedChebyshevV, "shifted_chebyshev_v")
-                                                                                    TOROID_NAME(ShiftedChebyshevW, "shifted_chebyshev_w")
-                                                                                        TOROID_NAME(HermiteH, "hermite_h")
-                                                                                            TOROID_NAME(HermiteHe, "hermite_he")
-                                                                                                TOROID_NAME(LaguerreL, "laguerre_l")
-                                                                                                    TOROID_NAME(LegendreP, "legendre_p")
-#undef TOROID_NAME
-                                                                                                        default : return {};
-  }
+  static const auto names = [] {
+    std::array<std::string_view, kScalarOpCount> by_op;
+    for (auto& [function, name] : kFunctions) by_op[static_cast<size_t>(function)] = name;
+    return by_op;
+  }();
+  return names[static_cast<size_t>(op)];
 }
 
 double special_function(ScalarOp op, double a, double b) {

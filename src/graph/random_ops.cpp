@@ -207,6 +207,7 @@ std::vector<Drawn> RandomGenerator::reduce_exact() {
       return {derived(call1("sum.dim_IntList", {x.t, dims, keep}), {&x}, x.bound * n, x.grain)};
     case 3:
       if (!x.exact) return {};
+      if (chance(4)) return {exact(call1(chance(2) ? "argmax" : "argmin", {is_bool(x.t.dtype()) ? cast_to(x, DType::I64).t : x.t}), n, 1)};
       return {exact(call1(chance(2) ? "argmax" : "argmin", {is_bool(x.t.dtype()) ? cast_to(x, DType::I64).t : x.t, dims[0], keep}), n, 1)};
     case 4:
       if (!x.exact) return {};
@@ -596,7 +597,7 @@ std::vector<Drawn> RandomGenerator::convolution() {
   for (int i = 0; i < 6 && !x.defined(); ++i)
     if (const Drawn& d = any(); d.t.dim() == 4 && !d.wild && is_float(d.t.dtype()) && sizes_of(d.t)[1].is_const())
       x = d.t, channels = sizes_of(d.t)[1].constant(), t = d.t.dtype();
-  if (!x.defined()) x = fresh_input(t, {1 + pick(2), channels, 3 + pick(6), 3 + pick(6)}).t;
+  if (!x.defined()) x = fresh_input(t, {1 + pick(2), channels, 3 + pick(6), 3 + pick(chance(3) ? 30 : 6)}).t;
   if (channels % groups || channels > 32) groups = 1, out = std::min<int64_t>(out, 8);
   InputKind kind = chance(3) ? InputKind::User : InputKind::Parameter;
   Tensor w = fresh_input(t, {out, channels / groups, 1 + pick(3), 1 + pick(3)}, kind).t;
@@ -775,6 +776,11 @@ std::vector<Drawn> RandomGenerator::in_place_part() {
     case 3:
       return wrote(call1("scatter_.value", {x.t, dim, at, Expr(1)}));
     case 4:
+      if (chance(2)) {  // reads what it overwrites
+        one = rough(x.t, x.wild);
+        if (!is_float(x.t.dtype())) return {};
+        return wrote(call1("scatter_add_", {x.t, dim, at, x.t}));
+      }
       return wrote(call1("scatter_add_", {x.t, dim, at, call1("ones_like", {x.t})}));
     default:
       if (x.t.dim() < 2) return {};

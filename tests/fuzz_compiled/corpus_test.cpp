@@ -113,6 +113,8 @@ const std::vector<Family>& families() {
        [](const Tensors& x) {
          return on("scatter_add", {on("sigmoid", {x[0]}), Expr(1), on("remainder.Scalar", {x[1], Expr(907)}), x[0]});
        }},
+      {"scatter add with collisions", {{"a", {907, 601}, true}, {"i0", {907, 601}, true}},
+       [](const Tensors& x) { return on("scatter_add", {on("sigmoid", {x[0]}), Expr(0), on("remainder.Scalar", {x[1], Expr(5)}), on("sign", {x[0]})}); }},
       {"index put",
        {{"a", {701, 777}, true}, {"i0", {9}}, {"b", {9, 777}}},
        [](const Tensors& x) {
@@ -154,9 +156,9 @@ const std::vector<Family>& families() {
          return on("relu", {on("conv2d", {x[0], x[1], x[2], Exprs{2, 2}, Exprs{1, 1}})});
        }},
       {"convolution, weights given",
-       {{"a", {1, 6, 301, 299}, true}, {"b", {4, 6, 2, 2}}},
+       {{"a", {1, 6, 301, 299}, true}, {"b", {4, 6, 3, 3}}},
        [](const Tensors& x) {
-         return on("conv2d", {x[0], x[1], std::monostate{}, Exprs{3, 3}});
+         return on("conv2d", {x[0], x[1], std::monostate{}, Exprs{2, 3}, Exprs{1, 2}});
        }},
       {"product",
        {{"a", {7, 1031}}, {"b", {1031, 1061}}},
