@@ -234,9 +234,9 @@ Tensor RandomGenerator::mask_of(const Drawn& x) {
   for (int i = 0; i < 6; ++i)
     if (const Drawn& d = any(); d.exact && sizes_of(d.t) == sizes_of(x.t))
       return is_bool(d.t.dtype()) ? d.t : ops::call1("gt.Scalar", {d.t, 0.25});
-  Expr last = x.t.dim() ? sizes_of(x.t).back() : Expr(1);
-  Tensor line = ops::call1("eq.Scalar", {ops::call1("remainder.Scalar", {ops::call1("arange", {last}), Expr(2)}), 0.0});
-  return ops::call1("expand", {line, x.t.dim() ? sizes_of(x.t) : Exprs{1}});
+  if (x.t.dim() == 0) return ops::call1("full", {Exprs{}, true, DType::Bool});
+  Tensor line = ops::call1("eq.Scalar", {ops::call1("remainder.Scalar", {ops::call1("arange", {sizes_of(x.t).back()}), Expr(2)}), 0.0});
+  return ops::call1("expand", {line, sizes_of(x.t)});
 }
 
 // d holds what it held before in one part of its memory, and parts of `result` in the other.
