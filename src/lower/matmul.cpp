@@ -74,6 +74,7 @@ void convolution_loop(Lowering& l, const graph::Node& n, const ops::TypeReader& 
   S element = cast(x.at(b, {index[0], channel, ih, iw}), compute);
   if (inside) b.pop_mask();
   S product = element * cast(w.at(b, {index[1], ic, kh, kw}), compute);
+  if (inside) product = select(*inside, product, 0.0);  // padding adds nothing, not 0 times a weight that may be infinite
   S sum = loop::has_reduction(node.domain) ? b.reduce(loop::Reduction::Sum, product) : product;
   if (bias && !mutant(Mutant::LostBias)) sum = sum + cast(l.value(bias).at(b, {index[1]}), compute);
   b.store(out.buffer, type.dtype, flat_index(out, index), sum);

@@ -251,6 +251,10 @@ class Fuser {
       *reason = "they read no element in common";
       return std::nullopt;
     }
+    if (scatters_results(m.joint, first, second)) {
+      *reason = "the joint loop would read along one dimension and write along another";
+      return std::nullopt;
+    }
     drop_internal_stores(out);
     loop::eliminate_dead(out.body);
     if (loop::buffers_read(out.body).size() + loop::buffers_written(out.body).size() > kMaxBuffers) {
@@ -258,6 +262,24 @@ class Fuser {
       return std::nullopt;
     }
     return out;
+  }
+
+  // A reduction whose lanes run along a space variable (pooling over channels-last memory), and a reader that stores along another one:
+  // apart, each runs along its memory.
+  static bool scatters_results(const loop::Domain& joint, const Body& reducing, const Body& reader) {
+    for (auto& v : joint.vars) {
+      if (v.reduction || !loop::has_reduction(joint)) continue;
+      auto steps_by = [&](const Body& b, Step kind, int64_t stride) {
+        for (auto& s : b.steps) {
+          if (s.step != kind) continue;
+          auto c = sym::linear_coefficient(s.index, v.symbol);
+          if (c && c->is_const() && (stride == 1 ? c->constant() == 1 : c->constant() > 1)) return true;
+        }
+        return false;
+      };
+      if (steps_by(reducing, Step::Load, 1) && steps_by(reducing, Step::Store, 1) && steps_by(reader, Step::Store, 2)) return true;
+    }
+    return false;
   }
 
   static int append(Body& body, loop::BodyBuilder& builder, const Statement& s) {

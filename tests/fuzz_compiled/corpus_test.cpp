@@ -113,8 +113,11 @@ const std::vector<Family>& families() {
        [](const Tensors& x) {
          return on("scatter_add", {on("sigmoid", {x[0]}), Expr(1), on("remainder.Scalar", {x[1], Expr(907)}), x[0]});
        }},
-      {"scatter add with collisions", {{"a", {907, 601}, true}, {"i0", {907, 601}, true}},
-       [](const Tensors& x) { return on("scatter_add", {on("sigmoid", {x[0]}), Expr(0), on("remainder.Scalar", {x[1], Expr(5)}), on("sign", {x[0]})}); }},
+      {"scatter add with collisions",
+       {{"a", {907, 601}, true}, {"i0", {907, 601}, true}},
+       [](const Tensors& x) {
+         return on("scatter_add", {on("sigmoid", {x[0]}), Expr(0), on("remainder.Scalar", {x[1], Expr(5)}), on("sign", {x[0]})});
+       }},
       {"index put",
        {{"a", {701, 777}, true}, {"i0", {9}}, {"b", {9, 777}}},
        [](const Tensors& x) {
