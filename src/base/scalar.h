@@ -12,32 +12,37 @@
 namespace toroid {
 
 // name, arity. Operands and result share a dtype unless stated; comparisons and predicates give Bool.
+// clang-format off
 #define TOROID_SCALAR_OPS(X) \
   /* leaves; see ScalarNode for where their data is */ \
-  X(Const, 0) \
-  X(Input, 0) X(Cast, 1)                                          /* to the node's dtype, C rules; float to Bool is x != 0 */ \
-      X(Select, 3)                                                /* Bool, then two of one dtype */ \
-      X(Add, 2) X(Sub, 2) X(Mul, 2) X(Neg, 1) X(Abs, 1) X(Div, 2) /* floats: true division; integers: truncates, 0 divisor gives 0 */ \
-      X(FloorDiv, 2) X(Remainder, 2)                              /* result has the sign of the divisor, as Python */ \
-      X(Fmod, 2)                                                  /* sign of the dividend, as C */ \
-      X(Min, 2) X(Max, 2)                                         /* NaN wins */ \
-      X(Fmin, 2) X(Fmax, 2)                                       /* NaN loses */ \
-      X(Eq, 2) X(Ne, 2) X(Lt, 2) X(Le, 2) X(Gt, 2) X(Ge, 2) X(And, 2) X(Or, 2) X(Xor, 2) \
-          X(Not, 1)                                                      /* bitwise on integers, logical on Bool */ \
-      X(Shl, 2) X(Shr, 2) X(Floor, 1) X(Ceil, 1) X(Trunc, 1) X(Round, 1) /* half to even */ \
-      X(IsNan, 1) X(IsInf, 1) X(SignBit, 1) X(CopySign, 2) X(NextAfter, 2) X(Sign, 1) X(Sqrt, 1) X(Rsqrt, 1) X(Exp, 1) X(Exp2, 1) \
-          X(Expm1, 1) X(Log, 1) X(Log2, 1) X(Log10, 1) X(Log1p, 1) X(Pow, 2) X(Hypot, 2) X(Sin, 1) X(Cos, 1) X(Tan, 1) X(Asin, 1) \
-              X(Acos, 1) X(Atan, 1) X(Atan2, 2) X(Sinh, 1) X(Cosh, 1) X(Tanh, 1) X(Asinh, 1) X(Acosh, 1) X(Atanh, 1) X(Sigmoid, 1) \
-                  X(Erf, 1) X(Erfc, 1) X(Erfinv, 1) X(Gcd, 2) X(Lcm, 2) /* special functions, float only; order arguments are floats */ \
-      X(Lgamma, 1) X(Digamma, 1) X(Polygamma, 2) X(Zeta, 2) X(Igamma, 2) X(Igammac, 2) X(I0, 1) X(I0e, 1) X(I1, 1) X(I1e, 1) X(Ndtri, 1) \
-          X(LogNdtr, 1) X(Erfcx, 1) X(BesselJ0, 1) X(BesselJ1, 1) X(BesselY0, 1) X(BesselY1, 1) X(ModifiedBesselI0, 1) \
-              X(ModifiedBesselI1, 1) X(ModifiedBesselK0, 1) X(ModifiedBesselK1, 1) X(ScaledModifiedBesselK0, 1) \
-                  X(ScaledModifiedBesselK1, 1) X(SphericalBesselJ0, 1) X(AiryAi, 1) X(ChebyshevT, 2) X(ChebyshevU, 2) X(ChebyshevV, 2) \
-                      X(ChebyshevW, 2) X(ShiftedChebyshevT, 2) X(ShiftedChebyshevU, 2) X(ShiftedChebyshevV, 2) X(ShiftedChebyshevW, 2) \
-                          X(HermiteH, 2) X(HermiteHe, 2) X(LaguerreL, 2) X(LegendreP, 2) X(FrexpMantissa, 1) \
-                              X(FrexpExponent, \
-                                1) /* the exponent as a float */ /* counter-based random numbers: (seed, offset) as I64, F32 result */ \
-      X(RandUniform, 2) X(RandNormal, 2)
+  X(Const, 0) X(Input, 0) \
+  X(Cast, 1)   /* to the node's dtype, C rules; float to Bool is x != 0 */ \
+  X(Select, 3) /* Bool, then two of one dtype */ \
+  X(Add, 2) X(Sub, 2) X(Mul, 2) X(Neg, 1) X(Abs, 1) \
+  X(Div, 2)      /* floats: true division; integers: truncates, 0 divisor gives 0 */ \
+  X(FloorDiv, 2) X(Remainder, 2) /* result has the sign of the divisor, as Python */ \
+  X(Fmod, 2)     /* sign of the dividend, as C */ \
+  X(Min, 2) X(Max, 2)   /* NaN wins */ \
+  X(Fmin, 2) X(Fmax, 2) /* NaN loses */ \
+  X(Eq, 2) X(Ne, 2) X(Lt, 2) X(Le, 2) X(Gt, 2) X(Ge, 2) \
+  X(And, 2) X(Or, 2) X(Xor, 2) X(Not, 1) /* bitwise on integers, logical on Bool */ \
+  X(Shl, 2) X(Shr, 2) \
+  X(Floor, 1) X(Ceil, 1) X(Trunc, 1) X(Round, 1) /* half to even */ \
+  X(IsNan, 1) X(IsInf, 1) X(SignBit, 1) X(CopySign, 2) X(NextAfter, 2) X(Sign, 1) \
+  X(Sqrt, 1) X(Rsqrt, 1) X(Exp, 1) X(Exp2, 1) X(Expm1, 1) X(Log, 1) X(Log2, 1) X(Log10, 1) X(Log1p, 1) X(Pow, 2) X(Hypot, 2) \
+  X(Sin, 1) X(Cos, 1) X(Tan, 1) X(Asin, 1) X(Acos, 1) X(Atan, 1) X(Atan2, 2) X(Sinh, 1) X(Cosh, 1) X(Tanh, 1) X(Asinh, 1) X(Acosh, 1) \
+  X(Atanh, 1) X(Sigmoid, 1) X(Erf, 1) X(Erfc, 1) X(Erfinv, 1) \
+  X(Gcd, 2) X(Lcm, 2) \
+  /* special functions, float only; order arguments are floats */ \
+  X(Lgamma, 1) X(Digamma, 1) X(Polygamma, 2) X(Zeta, 2) X(Igamma, 2) X(Igammac, 2) X(I0, 1) X(I0e, 1) X(I1, 1) X(I1e, 1) X(Ndtri, 1) \
+  X(LogNdtr, 1) X(Erfcx, 1) X(BesselJ0, 1) X(BesselJ1, 1) X(BesselY0, 1) X(BesselY1, 1) X(ModifiedBesselI0, 1) X(ModifiedBesselI1, 1) \
+  X(ModifiedBesselK0, 1) X(ModifiedBesselK1, 1) X(ScaledModifiedBesselK0, 1) X(ScaledModifiedBesselK1, 1) X(SphericalBesselJ0, 1) \
+  X(AiryAi, 1) X(ChebyshevT, 2) X(ChebyshevU, 2) X(ChebyshevV, 2) X(ChebyshevW, 2) X(ShiftedChebyshevT, 2) X(ShiftedChebyshevU, 2) \
+  X(ShiftedChebyshevV, 2) X(ShiftedChebyshevW, 2) X(HermiteH, 2) X(HermiteHe, 2) X(LaguerreL, 2) X(LegendreP, 2) \
+  X(FrexpMantissa, 1) X(FrexpExponent, 1) /* the exponent as a float */ \
+  /* counter-based random numbers: (seed, offset) as I64, F32 result */ \
+  X(RandUniform, 2) X(RandNormal, 2)
+// clang-format on
 
 enum class ScalarOp : uint8_t {
 #define TOROID_ENUM(name, arity) name,
