@@ -73,6 +73,7 @@ ThreadPool::ThreadPool(int n) : spin_us_(get_option(options::kSpinUs)), fork_gen
     }
     workers_.push_back(std::move(worker));
   }
+  shares_ = std::make_unique<TaskShares>(size());
 }
 
 ThreadPool::~ThreadPool() {
@@ -115,10 +116,8 @@ void ThreadPool::work(Worker& self, int index) {
 }
 
 void ThreadPool::run_part(int part) {
-  const int64_t base = n_tasks_ / parts_, rest = n_tasks_ % parts_;
-  const int64_t begin = part * base + std::min<int64_t>(part, rest);
   try {
-    fn_(ctx_, begin, begin + base + (part < rest), part);
+    shares_->run(part, n_tasks_, [&](int64_t begin, int64_t end) { fn_(ctx_, begin, end, part); });
   } catch (...) {
     std::lock_guard lock(error_mutex_);
     if (!error_) error_ = std::current_exception();
@@ -146,7 +145,7 @@ void ThreadPool::parallel_for(int64_t n_tasks, LoopBody fn, void* ctx) {
   fn_ = fn;
   ctx_ = ctx;
   n_tasks_ = n_tasks;
-  parts_ = parts;
+  for (int i = 0; i < size(); ++i) shares_->deal(i, n_tasks);
   error_ = nullptr;
   pending_.store(parts - 1, std::memory_order_relaxed);
   for (int i = 0; i < parts - 1; ++i) {

@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/task_shares.h"
+
 namespace toroid {
 
 class ThreadPool {
@@ -26,9 +28,10 @@ class ThreadPool {
 
   int size() const { return static_cast<int>(workers_.size()) + 1; }
 
-  // Splits [0, n_tasks) into one contiguous part a thread, the same split for the same n_tasks, and returns when all are done.
-  // Any thread may call it at any time. A call from inside a loop body, and one that finds the pool at work for another thread, runs the
-  // whole range itself as thread 0. The first exception of a body is rethrown after the join.
+  // Splits [0, n_tasks) over the threads and returns when all are done. Each thread starts with one contiguous share, which it runs in a
+  // few pieces; one that is done early takes over tasks of another. With no more tasks than threads each thread runs at most one. Any
+  // thread may call it at any time. A call from inside a loop body, and one that finds the pool at work for another thread, runs the whole
+  // range itself as thread 0. The first exception of a body is rethrown after the join.
   void parallel_for(int64_t n_tasks, LoopBody fn, void* ctx);
 
   // The same with any callable (begin, end, thread).
@@ -54,7 +57,7 @@ class ThreadPool {
   LoopBody fn_ = nullptr;
   void* ctx_ = nullptr;
   int64_t n_tasks_ = 0;
-  int parts_ = 0;
+  std::unique_ptr<TaskShares> shares_;
   std::exception_ptr error_;
   std::mutex error_mutex_;
 

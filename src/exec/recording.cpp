@@ -16,14 +16,20 @@ void Recording::add(const Launch& l, std::span<void* const> bufs, std::span<cons
   }
 }
 
-void Recording::walk(int64_t part, int64_t parts, int thread) {
+void Recording::walk(int part, int parts, int thread) {
   constexpr int kSpins = 4096;  // then let others have the processor
   int64_t passed = 0;
-  for (const Entry& e : entries_) {
-    int64_t begin = e.tasks * part / parts, end = e.tasks * (part + 1) / parts;
-    if (e.alone) begin = 0, end = part == 0 ? e.tasks : 0;
-    if (begin < end) e.function(bufs_.data() + e.bufs, e.params, begin, end, thread);
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    const Entry& e = entries_[i];
+    const auto run = [&](int64_t begin, int64_t end) { e.function(bufs_.data() + e.bufs, e.params, begin, end, thread); };
+    if (e.alone || parts == 1) {
+      if (part == 0) run(0, e.tasks);
+    } else {
+      shares_[i % 2].run(part, e.tasks, run);
+    }
     if (parts == 1) continue;
+    // Nobody looks at the shares of the next entry before all have passed this barrier.
+    if (i + 1 < entries_.size()) shares_[(i + 1) % 2].deal(part, entries_[i + 1].tasks);
     passed += parts;
     arrived_.fetch_add(1, std::memory_order_acq_rel);
     for (int spin = 0; arrived_.load(std::memory_order_acquire) < passed; ++spin) {
@@ -38,13 +44,17 @@ void Recording::walk(int64_t part, int64_t parts, int thread) {
 void Recording::replay(std::span<void* const> at, ThreadPool& pool) {
   for (auto& [position, buffer] : patches_) bufs_[position] = at[static_cast<size_t>(buffer)];
   arrived_.store(0, std::memory_order_relaxed);
-  int64_t parts = pool.size();
+  const int parts = pool.size();
+  if (shares_.empty())
+    for (int i = 0; i < 2; ++i) shares_.emplace_back(parts);
+  if (!entries_.empty())
+    for (int i = 0; i < parts; ++i) shares_[0].deal(i, entries_[0].tasks);
   pool.parallel_for(parts, [&](int64_t begin, int64_t end, int thread) {
     // The pool gives each of its threads one part, or, when it is busy elsewhere, all of them to the caller.
     if (end - begin == parts)
       walk(0, 1, thread);
     else
-      walk(begin, parts, thread);
+      walk(static_cast<int>(begin), parts, thread);
   });
 }
 

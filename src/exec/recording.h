@@ -24,11 +24,12 @@ class Recording {
     int64_t tasks;
     bool alone;  // on one thread
   };
-  void walk(int64_t part, int64_t parts, int thread);
+  void walk(int part, int parts, int thread);
 
   std::vector<Entry> entries_;
   std::vector<void*> bufs_;
   std::vector<std::pair<size_t, int>> patches_;  // position in bufs_, buffer of the plan
+  std::vector<TaskShares> shares_;               // of the even and of the odd entries
   alignas(64) std::atomic<int64_t> arrived_{0};
 };
 

@@ -23,6 +23,24 @@ TEST(ThreadPool, EveryTaskRunsOnceForEveryCount) {
   }
 }
 
+TEST(ThreadPool, EarlyThreadTakesOverWork) {
+  ThreadPool pool(2);
+  std::vector<int> ran_by(64, -1);
+  std::atomic<bool> started{false};
+  pool.parallel_for(64, [&](int64_t begin, int64_t end, int thread) {
+    if (thread == 1) started = true;
+    while (!started) std::this_thread::yield();
+    for (int64_t i = begin; i < end; ++i) {
+      ran_by[static_cast<size_t>(i)] = thread;
+      if (thread == 1) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  });
+  const auto slow = std::count(ran_by.begin(), ran_by.end(), 1);
+  EXPECT_GE(slow, 1);
+  EXPECT_LE(slow, 24);  // an even split would leave it 32
+  EXPECT_EQ(slow + std::count(ran_by.begin(), ran_by.end(), 0), 64);
+}
+
 TEST(ThreadPool, ManyLoopsWakeSleepingWorkers) {
   const auto start = std::chrono::steady_clock::now();
   ThreadPool pool(2);

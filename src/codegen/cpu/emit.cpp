@@ -131,12 +131,29 @@ void StepEmitter::splat_operands(const std::vector<int>& steps) {
     for (int a : s.args) {
       if (a < 0 || (step(a).step == Step::Scalar && step(a).op == ScalarOp::Const)) continue;
       Value& v = values_[static_cast<size_t>(a)];
+      // Rows over their sum: one division a row instead of one a vector.
+      if (s.step == Step::Scalar && s.op == ScalarOp::Div && s.dtype == DType::F32 && a == s.args[1] && a != s.args[0] && reduced(a) &&
+          !v.name.empty() && !v.vector && v.inverse.empty()) {
+        line(fmt::format("sf32 v{0}_power = {1}({2}), v{0}_inverse = 1.0f / ({2} * v{0}_power);", a,
+                         function("quotient_power", DType::F32, false), v.name));
+        v.inverse = fmt::format("v{0}_inverse, v{0}_power", a);
+        continue;
+      }
       if (v.name.empty() || v.vector || !v.splat.empty()) continue;
       std::string name = fmt::format("v{}_all", a);
       line(fmt::format("v{} {} = {}({});", name_of(step(a).dtype), name, function("splat", step(a).dtype, true), v.name));
       v.splat = name;
     }
   }
+}
+
+// Is the value of step k the result of a reduction, or computed from one?
+bool StepEmitter::reduced(int k) const {
+  const Statement& s = step(k);
+  if (s.step == Step::Reduce) return true;
+  bool found = false;
+  for (int i = 0; s.step == Step::Scalar && i < arity_of(s.op); ++i) found = found || reduced(s.args[i]);
+  return found;
 }
 
 bool StepEmitter::differs(const Expr& e) const {
@@ -346,6 +363,13 @@ void StepEmitter::emit(int k, bool wants_vector) {
     value = vector_form ? vector_index(s.index) : index(s.index);
   } else {
     std::vector<std::string> args;
+    const std::string* inverse = nullptr;
+    if (vector_form && s.op == ScalarOp::Div) inverse = &values_[static_cast<size_t>(s.args[1])].inverse;
+    if (inverse && !inverse->empty()) {
+      value = fmt::format("{}({}, {})", function("quotient", DType::F32, true), vector(s.args[0]), *inverse);
+      line(fmt::format("vf32 v{} = {};", k, value));
+      return define(k, "v" + std::to_string(k), true);
+    }
     for (int i = 0; i < arity_of(s.op); ++i) args.push_back(vector_form ? vector(s.args[i]) : scalar(s.args[i]));
     value = call(s.op, step(s.args[0]).dtype, s.dtype, args, vector_form);
   }

@@ -44,12 +44,13 @@ class StepEmitter {
   struct Value {
     std::string name;  // empty: not computed
     bool vector = false;
-    std::string splat;  // of a scalar: the vector variable that holds it in all lanes
+    std::string splat;    // of a scalar: the vector variable that holds it in all lanes
+    std::string inverse;  // of a scalar that vectors are divided by: the arguments of v_quotient that stand for it
   };
   using Values = std::vector<Value>;
   const Values& values() const { return values_; }
   void restore(Values values) { values_ = std::move(values); }
-  void define(int step, std::string name, bool vector) { values_[static_cast<size_t>(step)] = {std::move(name), vector, {}}; }
+  void define(int step, std::string name, bool vector) { values_[static_cast<size_t>(step)] = {std::move(name), vector, {}, {}}; }
   bool known(int step) const { return !values_[static_cast<size_t>(step)].name.empty(); }
   // Emits vector copies of the scalar values that the vector forms of `steps` read.
   void splat_operands(const std::vector<int>& steps);
@@ -83,6 +84,7 @@ class StepEmitter {
  private:
   const loop::Statement& step(int k) const { return body_.steps[static_cast<size_t>(k)]; }
   bool differs(const Expr& e) const;
+  bool reduced(int k) const;
   bool inner_coefficient(const Expr& e, int64_t* coefficient) const;
   bool nonnegative(const Expr& e) const { return sym::known_ge(e, 0); }
   void emit_load(int k, bool vector);

@@ -230,6 +230,16 @@ void choose_tile(KernelPlan& p) {
   }
 }
 
+// Chains of functions wait for themselves, one operation after the other: vectors of twice the width are two chains side by side. Only
+// where 32 registers hold both.
+void choose_width(KernelPlan& p) {
+  constexpr int kRegister = 16;
+  constexpr int64_t kWide = 2 * kRegister, kChain = 2;
+  if (p.lanes != kRegister || p.tile >= 0 || loop::has_reduction(p.domain)) return;
+  if (!sym::known_multiple(p.domain.vars[static_cast<size_t>(p.inner)].extent(), kWide)) return;
+  if (std::count_if(p.body.steps.begin(), p.body.steps.end(), is_heavy) >= kChain) p.lanes = kWide;
+}
+
 // Several accumulators hide the latency of an addition, where little else is done.
 void choose_unroll(KernelPlan& p) {
   if (p.lanes == 1) return;
@@ -319,6 +329,7 @@ KernelPlan make_plan(const Domain& d, const Body& b, int lanes) {
     if (p.body.steps[k].step == Step::Store && p.inner >= 0) p.on_inner[k] = !p.inner_reduces() || p.varies[k];
   }
   choose_tile(p);
+  choose_width(p);
   for (size_t v = 0; v < p.domain.vars.size(); ++v)
     if (static_cast<int>(v) != p.inner && static_cast<int>(v) != p.tile)
       (p.domain.vars[v].reduction ? p.reduction : p.outer).push_back(static_cast<int>(v));

@@ -31,7 +31,7 @@ struct Plan {
     panel = t.lanes * t.vecs;
     splits_k = !c.k.is_constant() || c.k.value() > t.block_k;
     if (splits_k && c.b_source == GemmB::Packed) group = t.group;
-    copies_a = (t.copy_a && group == 1) || !c.prologue.empty() || c.a_type != DType::F32 || c.a_col_stride != "1";
+    copies_a = t.copy_a || !c.prologue.empty() || c.a_type != DType::F32 || c.a_col_stride != "1";
     copies_b = c.b_source == GemmB::Strided || (c.b_source == GemmB::InPlace && !(c.n.is_constant() && c.n.value() % panel == 0));
     if (c.m.is_constant()) {
       if (c.m.value() >= t.block_m) collect_row_counts(t.block_m, t.rows, row_counts);
@@ -411,9 +411,10 @@ GemmTile choose_gemm_tile(int64_t m, int64_t n, int64_t k, int lanes) {
     for (const auto& t : kNarrow) consider(t[0], t[1]);
   }
   best.rows = static_cast<int>(std::min<int64_t>(best.rows, std::max<int64_t>(m, 1)));
-  // Measured at M = 128: up to kShortK one pass over K wins; from kLongK on A no longer fits the second-level cache whole, and
+  // Measured at M = 128: up to kShortK one pass over K wins; above it blocks whose panel of B stays in the first-level cache are 3-5 %
+  // faster than blocks twice as deep. From kLongK on A no longer fits the second-level cache whole, and
   // blocks of it are used for a group of panels, whose partial sums stay there instead.
-  constexpr int64_t kShortK = 384, kLongK = 1024, kBlockK = 256, kCacheFloats = 160 * 1024, kMaxRows = 128, kMinRows = 64;
+  constexpr int64_t kShortK = 384, kLongK = 1024, kBlockK = 128, kCacheFloats = 160 * 1024, kMaxRows = 128, kMinRows = 64;
   constexpr int kGroup = 12;
   const int64_t depth = std::max<int64_t>(k, 1), height = std::max<int64_t>(m, 1);
   best.block_k = depth <= kShortK ? depth : ceil_div(ceil_div(depth, ceil_div(depth, kBlockK)), 16) * 16;
