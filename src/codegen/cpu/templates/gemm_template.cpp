@@ -19,6 +19,10 @@ void collect_row_counts(int64_t rows, int tile_rows, std::set<int>& counts) {
   }
 }
 
+// Steps of k a turn of the innermost loop: counting takes issue slots, which are scarce where two threads share a core. (The fetch in every
+// step also keeps the loads of one step out of the others, where no register is free for them.)
+constexpr int kUnroll = 4;
+
 struct Plan {
   const GemmConfig& c;
   int panel = 0, group = 1;
@@ -31,7 +35,7 @@ struct Plan {
     panel = t.lanes * t.vecs;
     splits_k = !c.k.is_constant() || c.k.value() > t.block_k;
     if (splits_k && c.b_source == GemmB::Packed) group = t.group;
-    copies_a = t.copy_a || !c.prologue.empty() || c.a_type != DType::F32 || c.a_col_stride != "1";
+    copies_a = (t.copy_a && group == 1) || !c.prologue.empty() || c.a_type != DType::F32 || c.a_col_stride != "1";
     copies_b = c.b_source == GemmB::Strided || (c.b_source == GemmB::InPlace && !(c.n.is_constant() && c.n.value() % panel == 0));
     if (c.m.is_constant()) {
       if (c.m.value() >= t.block_m) collect_row_counts(t.block_m, t.rows, row_counts);
@@ -63,6 +67,7 @@ T_KERNEL void @NAME@_micro_@ROWS@x@VECS@(const float* restrict a, int64_t lda, c
   if (accumulate) {
     @LOAD@
   }
+#pragma clang loop unroll_count(@UNROLL@)
   for (int64_t k = 0; k < depth; ++k) {
     __builtin_prefetch(ahead + 64 * k, 0, 2);
     @LOADB@
@@ -100,6 +105,7 @@ std::string micro_text(const Plan& p, int rows, int vecs) {
                          {"ROWS", rows_text},
                          {"VECS", vecs_text},
                          {"BTYPE", storage_type(b_type)},
+                         {"UNROLL", std::to_string(kUnroll)},
                          {"ACCS", accs},
                          {"LOAD", load},
                          {"LOADB", loadb},
