@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "base/check.h"
 #include "base/mutants.h"
@@ -30,45 +31,46 @@ class Fuser {
   Fuser(Program& program, FusionReport* report) : p_(program), report_(report) {}
 
   void run() {
-    for (auto& n : p_.nodes) groups_.push_back(Group{next_id_++, std::move(n)});
+    for (auto& n : p_.nodes) groups_.push_back(Group{std::move(n)});
     writers_.resize(p_.buffers.size());
     for (auto& g : groups_)
       for (int b : g.writes) ++writers_[static_cast<size_t>(b)];
+    index();
+    for (size_t i = 0; i < groups_.size(); ++i) propose(i, i);
     while (step()) {
     }
-    p_.nodes.clear();
-    for (auto& g : groups_) p_.nodes.push_back(std::move(g.node));
+    put_in_order();
   }
 
  private:
+  // A node, or several that were joined. Its place in groups_ is its name; the place of a node that went into another one is empty.
   struct Group {
-    int id;  // names a group for good, across changes of order
     Node node;
     std::vector<int> reads = choice::reads(node), writes = choice::writes(node);  // buffers
+    bool gone = false;
   };
   struct Candidate {
-    size_t first, second;  // positions; second reads what first writes, or both read the same
     int64_t score;
+    size_t first, second;  // second reads what first writes, or both read the same
     bool depends;
+    bool operator<(const Candidate& o) const {  // the best one comes first
+      return std::tie(o.score, first, second) < std::tie(score, o.first, o.second);
+    }
   };
 
   // Joins the best pair that can be joined. False when there is none.
   bool step() {
-    index();
-    std::vector<Candidate> candidates = this->candidates();
-    std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate& x, const Candidate& y) { return x.score > y.score; });
-    for (auto& c : candidates) {
-      const Group &a = groups_[c.first], &b = groups_[c.second];
-      if (refused_.count({a.id, b.id})) continue;
+    while (!candidates_.empty()) {
+      const Candidate c = *candidates_.begin();
+      candidates_.erase(candidates_.begin());
       std::string reason;
       if (path_between(c.first, c.second)) {
-        reason = "a third node lies between them";
-      } else if (auto joined = join(a, b, c.depends, &reason)) {
+        reason = "a third node lies between them";  // for good: joining others only shortens the way
+      } else if (auto joined = join(c.first, c.second, c.depends, &reason)) {
         replace(c.first, c.second, std::move(*joined));
         return true;
       }
-      refused_.insert({a.id, b.id});
-      if (report_) report_->misses.push_back({label(a.node), label(b.node), reason});
+      if (report_) report_->misses.push_back({label(groups_[c.first].node), label(groups_[c.second].node), reason});
     }
     return false;
   }
@@ -79,14 +81,14 @@ class Fuser {
     return out;
   }
 
-  // Who reads and writes what, and successor lists.
+  // Who touches what, and successor lists.
   void index() {
     size_t n = groups_.size();
     next_.assign(n, {});
     std::map<int, std::vector<size_t>> wrote, read;
     for (size_t i = 0; i < n; ++i) {
       auto edge = [&](size_t from) {
-        if (from != i && std::find(next_[from].begin(), next_[from].end(), i) == next_[from].end()) next_[from].push_back(i);
+        if (from != i) next_[from].insert(i);
       };
       for (int b : groups_[i].reads)
         for (size_t w : wrote[b]) edge(w);
@@ -97,34 +99,37 @@ class Fuser {
       }
       for (int b : groups_[i].reads) read[b].push_back(i);
       for (int b : groups_[i].writes) wrote[b].push_back(i);
+      for (int b : buffers_of(groups_[i])) touching_[b].insert(i);
     }
   }
 
-  std::vector<Candidate> candidates() {
-    std::vector<Candidate> out;
-    std::map<int, std::vector<size_t>> touching;  // positions by buffer, in order
-    for (size_t i = 0; i < groups_.size(); ++i) {
-      std::set<int> all(groups_[i].reads.begin(), groups_[i].reads.end());
-      all.insert(groups_[i].writes.begin(), groups_[i].writes.end());
-      for (int b : all) touching[b].push_back(i);
-    }
-    std::map<std::pair<size_t, size_t>, Candidate> pairs;
-    for (auto& [buffer, users] : touching) {
+  static std::set<int> buffers_of(const Group& g) {
+    std::set<int> all(g.reads.begin(), g.reads.end());
+    all.insert(g.writes.begin(), g.writes.end());
+    return all;
+  }
+
+  // Adds the pairs of group i with the groups from `from` on that touch the same buffers.
+  void propose(size_t i, size_t from) {
+    std::map<size_t, Candidate> pairs;
+    for (int buffer : buffers_of(groups_[i])) {
+      const std::set<size_t>& users = touching_[buffer];
       if (users.size() > 24) continue;  // an input that everything reads says nothing
       int64_t bytes = estimate(p_.buffers[static_cast<size_t>(buffer)].numel) *
                       static_cast<int64_t>(size_of(p_.buffers[static_cast<size_t>(buffer)].dtype));
-      for (size_t x = 0; x < users.size(); ++x)
-        for (size_t y = x + 1; y < users.size(); ++y) {
-          size_t i = users[x], j = users[y];
-          if (groups_[i].node.is_extern() || !groups_[j].node.is_loop()) continue;
-          bool wrote = std::find(groups_[i].writes.begin(), groups_[i].writes.end(), buffer) != groups_[i].writes.end();
-          auto [it, fresh] = pairs.try_emplace({i, j}, Candidate{i, j, 0, false});
-          it->second.score += wrote ? 2 * bytes : bytes;
-          it->second.depends = it->second.depends || wrote;
-        }
+      for (size_t j : users) {
+        if (j == i || j < from) continue;
+        bool forward = next_[i].count(j) > 0 || (i < j && next_[j].count(i) == 0);
+        size_t first = forward ? i : j, second = forward ? j : i;
+        if (groups_[first].node.is_extern() || !groups_[second].node.is_loop()) continue;
+        const std::vector<int>& writes = groups_[first].writes;
+        bool wrote = std::find(writes.begin(), writes.end(), buffer) != writes.end();
+        auto [it, fresh] = pairs.try_emplace(j, Candidate{0, first, second, false});
+        it->second.score += wrote ? 2 * bytes : bytes;
+        it->second.depends = it->second.depends || wrote;
+      }
     }
-    for (auto& [key, c] : pairs) out.push_back(c);
-    return out;
+    for (auto& [j, c] : pairs) candidates_.insert(c);
   }
 
   // A path from `from` to `to` (or back) with at least one node in between.
@@ -148,9 +153,9 @@ class Fuser {
     return reaches(from, to) || reaches(to, from);
   }
 
-  std::optional<Node> join(const Group& first, const Group& second, bool depends, std::string* reason) {
-    const Node &a = first.node, &b = second.node;
-    inside_ = {first.id, second.id};
+  std::optional<Node> join(size_t first, size_t second, bool depends, std::string* reason) {
+    const Node &a = groups_[first].node, &b = groups_[second].node;
+    inside_ = {first, second};
     bool template_first = !a.is_loop();
     if (template_first && (!depends || loop::has_reduction(b.domain))) {
       *reason = "a template takes only pointwise readers of its result";
@@ -316,9 +321,8 @@ class Fuser {
   void drop_internal_stores(Node& out) {
     auto is_read = [&](int buffer) {
       if (mutant(Mutant::SkippedStore)) return false;
-      for (size_t i = 0; i < groups_.size(); ++i)
-        if (!inside_.count(groups_[i].id) && std::find(groups_[i].reads.begin(), groups_[i].reads.end(), buffer) != groups_[i].reads.end())
-          return true;
+      for (size_t i : touching_[buffer])
+        if (!inside_.count(i) && std::find(groups_[i].reads.begin(), groups_[i].reads.end(), buffer) != groups_[i].reads.end()) return true;
       auto own = choice::reads(out);
       return std::find(own.begin(), own.end(), buffer) != own.end();
     };
@@ -329,39 +333,51 @@ class Fuser {
     }
   }
 
-  // Puts the joint node in place of two, and all nodes into an order in which each comes after what it needs.
+  // Puts the joint node in the first one's place.
   void replace(size_t first, size_t second, Node joined) {
-    size_t n = groups_.size();
-    std::vector<std::set<size_t>> next(n);
-    std::vector<int> waiting(n, 0);
-    auto to = [&](size_t i) { return i == second ? first : i; };
-    for (size_t i = 0; i < n; ++i)
-      for (size_t s : next_[i])
-        if (to(i) != to(s) && next[to(i)].insert(to(s)).second) ++waiting[to(s)];
-    groups_[first] = Group{next_id_++, std::move(joined)};
+    for (int b : buffers_of(groups_[first])) touching_[b].erase(first);
+    for (int b : buffers_of(groups_[second])) touching_[b].erase(second);
+    groups_[first] = Group{std::move(joined)};
+    groups_[second].gone = true;
+    for (auto& after : next_)
+      if (after.erase(second)) after.insert(first);
+    next_[first].insert(next_[second].begin(), next_[second].end());
+    next_[first].erase(first);
+    next_[second].clear();
+    for (int b : buffers_of(groups_[first])) touching_[b].insert(first);
+    std::erase_if(candidates_,
+                  [&](const Candidate& c) { return c.first == first || c.second == first || c.first == second || c.second == second; });
+    propose(first, 0);
+  }
+
+  // All nodes in an order in which each comes after what it needs.
+  void put_in_order() {
+    std::vector<int> waiting(groups_.size(), 0);
+    for (auto& after : next_)
+      for (size_t s : after) ++waiting[s];
     std::set<size_t> ready;
-    for (size_t i = 0; i < n; ++i)
-      if (i != second && !waiting[i]) ready.insert(i);
-    std::vector<Group> order;
+    for (size_t i = 0; i < groups_.size(); ++i)
+      if (!groups_[i].gone && !waiting[i]) ready.insert(i);
+    p_.nodes.clear();
     while (!ready.empty()) {
       size_t i = *ready.begin();
       ready.erase(ready.begin());
-      order.push_back(std::move(groups_[i]));
-      for (size_t s : next[i])
+      p_.nodes.push_back(std::move(groups_[i].node));
+      for (size_t s : next_[i])
         if (--waiting[s] == 0) ready.insert(s);
     }
-    TOROID_CHECK(order.size() == n - 1, "fusion made a cycle");
-    groups_ = std::move(order);
+    const auto left = std::count_if(groups_.begin(), groups_.end(), [](const Group& g) { return !g.gone; });
+    TOROID_CHECK(p_.nodes.size() == static_cast<size_t>(left), "fusion made a cycle");
   }
 
   Program& p_;
   FusionReport* report_;
   std::vector<Group> groups_;
-  int next_id_ = 0;
-  std::set<int> inside_;  // ids of the pair being joined
+  std::set<Candidate> candidates_;
+  std::set<size_t> inside_;  // the pair being joined
   std::vector<int> writers_;
-  std::vector<std::vector<size_t>> next_;
-  std::set<std::pair<int, int>> refused_;
+  std::vector<std::set<size_t>> next_;
+  std::map<int, std::set<size_t>> touching_;  // places of the groups that use a buffer
 };
 
 }  // namespace

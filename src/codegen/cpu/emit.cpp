@@ -363,12 +363,14 @@ void StepEmitter::emit(int k, bool wants_vector) {
     value = vector_form ? vector_index(s.index) : index(s.index);
   } else {
     std::vector<std::string> args;
-    const std::string* inverse = nullptr;
-    if (vector_form && s.op == ScalarOp::Div) inverse = &values_[static_cast<size_t>(s.args[1])].inverse;
-    if (inverse && !inverse->empty()) {
-      value = fmt::format("{}({}, {})", function("quotient", DType::F32, true), vector(s.args[0]), *inverse);
-      line(fmt::format("vf32 v{} = {};", k, value));
-      return define(k, "v" + std::to_string(k), true);
+    // The rest of a row is divided like its vectors.
+    if (s.op == ScalarOp::Div && on_inner_[static_cast<size_t>(k)]) {
+      const std::string& inverse = values_[static_cast<size_t>(s.args[1])].inverse;
+      if (!inverse.empty()) {
+        const std::string x = vector_form ? vector(s.args[0]) : scalar(s.args[0]);
+        line(fmt::format("{}f32 v{} = {}({}, {});", vector_form ? "v" : "s", k, function("quotient", DType::F32, vector_form), x, inverse));
+        return define(k, "v" + std::to_string(k), vector_form);
+      }
     }
     for (int i = 0; i < arity_of(s.op); ++i) args.push_back(vector_form ? vector(s.args[i]) : scalar(s.args[i]));
     value = call(s.op, step(s.args[0]).dtype, s.dtype, args, vector_form);
