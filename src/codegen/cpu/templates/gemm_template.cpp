@@ -19,10 +19,6 @@ void collect_row_counts(int64_t rows, int tile_rows, std::set<int>& counts) {
   }
 }
 
-// Steps of k a turn of the innermost loop: counting takes issue slots, which are scarce where two threads share a core. (The fetch in every
-// step also keeps the loads of one step out of the others, where no register is free for them.)
-constexpr int kUnroll = 4;
-
 struct Plan {
   const GemmConfig& c;
   int panel = 0, group = 1;
@@ -67,7 +63,6 @@ T_KERNEL void @NAME@_micro_@ROWS@x@VECS@(const float* restrict a, int64_t lda, c
   if (accumulate) {
     @LOAD@
   }
-#pragma clang loop unroll_count(@UNROLL@)
   for (int64_t k = 0; k < depth; ++k) {
     __builtin_prefetch(ahead + 64 * k, 0, 2);
     @LOADB@
@@ -105,7 +100,6 @@ std::string micro_text(const Plan& p, int rows, int vecs) {
                          {"ROWS", rows_text},
                          {"VECS", vecs_text},
                          {"BTYPE", storage_type(b_type)},
-                         {"UNROLL", std::to_string(kUnroll)},
                          {"ACCS", accs},
                          {"LOAD", load},
                          {"LOADB", loadb},
