@@ -544,7 +544,7 @@ std::vector<Drawn> RandomGenerator::order() {
       stable = true;
       break;
     case 2:
-      r = call("topk", {x.t, Expr(extent.is_const() ? 1 + pick(extent.constant()) : 2), d, chance(2)});
+      r = call("topk", {x.t, Expr(extent.is_const() ? pick(extent.constant() + 1) : 2), d, chance(2)});
       break;
     default:
       if (!x.exact) return {};
@@ -619,7 +619,7 @@ std::vector<Drawn> RandomGenerator::pool() {
     case 1: {
       if (!x.exact) return {};
       auto r = call("max_pool2d_with_indices", {x.t, kernel, stride, Exprs{pick(2) && kernel[0].constant() > 1 ? 1 : 0, 0}});
-      return {exact(r[0], x.bound, x.grain), exact(r[1], 400, 1)};
+      return {exact(r[0], x.bound, x.grain, x.wild), exact(r[1], 400, 1)};
     }
     case 2:
       return {rough(call1("avg_pool2d", {x.t, kernel, stride, Exprs{kernel[0].constant() > 1 ? pick(2) : 0, 0}, false, chance(2)}))};

@@ -32,7 +32,7 @@ Tensor repeat_heads(const Tensor& t, const Expr& heads) {
   return reshape(expand(unsqueeze(t, static_cast<int64_t>(h) + 1), wide), sizes);
 }
 
-// 0 for rows that are masked altogether, where softmax would divide 0 by 0.
+// 0 for rows of nothing but -inf (masked altogether, or by overflow), where softmax would divide 0 by 0.
 Tensor safe_softmax(const Tensor& scores) {
   Tensor p = call1("_softmax", {scores, Expr(-1), false});
   Tensor alive = call1("any.dim", {call1("ne.Scalar", {scores, kMinusInf}), Expr(-1), true});
@@ -60,7 +60,7 @@ Attention attend(const CallReader& c, const Tensor& mask) {
     a.scores = is_bool(mask.dtype()) ? where(mask, a.scores, call1("scalar_tensor", {kMinusInf, a.scores.dtype()}))
                                      : add(a.scores, cast(mask, a.scores.dtype()));
   }
-  a.weights = mask.defined() ? safe_softmax(a.scores) : call1("_softmax", {a.scores, Expr(-1), false});
+  a.weights = safe_softmax(a.scores);
   if (double p = c.real("dropout_p"); p > 0) a.weights = call1("dropout", {a.weights, p, true});
   a.output = call1("matmul", {a.weights, v});
   return a;
