@@ -151,6 +151,9 @@ TEST_F(DenseRows, CausalAttentionSeesThePastOnly) {
   // A row that the mask hides altogether gives zeros.
   Tensor mask = Tensor::of({0, 0, 1, 1}, {2, 2}, DType::Bool);
   expect_values(call1("scaled_dot_product_attention", {q, q, v, mask}), {1, 2, 1}, {0, 3});
+  // So does one whose scores all overflow to -inf.
+  Tensor least = Tensor::of({-3e38, 1}, {1, 2, 1}), most = Tensor::full(std::vector<int64_t>{1, 2, 1}, 3e38);
+  expect_values(call1("scaled_dot_product_attention", {least, most, v}), {1, 2, 1}, {0, 3});
 }
 
 }  // namespace
