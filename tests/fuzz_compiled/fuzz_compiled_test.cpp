@@ -24,7 +24,7 @@ int64_t from_environment(const char* name, int64_t otherwise) {
 
 graph::RandomGraphOptions options_of(uint64_t seed) {
   graph::RandomGraphOptions o;
-  o.nodes = 4 + static_cast<int>(seed % 13);
+  o.nodes = 4 + static_cast<int>(seed % 17);
   o.in_place = seed % 3 != 1;
   o.dynamic_sizes = seed % 4 == 2;
   o.mixed_dtypes = seed % 5 != 3;

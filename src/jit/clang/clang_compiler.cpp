@@ -109,7 +109,7 @@ class Compilation {
         // Freestanding, no include path at all: the text is complete in itself.
         "-nostdsysteminc", "-nobuiltininc", "-ffreestanding",
         // Position independent, everything near the code, nothing of the C runtime needed.
-        "-mrelocation-model", "pic", "-pic-level", "2", "-fvisibility=hidden", "-ffp-contract=fast", "-fno-signed-zeros", "-Wno-psabi"};
+        "-mrelocation-model", "pic", "-pic-level", "2", "-fvisibility=hidden", "-ffp-contract=fast", "-Wno-psabi"};
     // Not -O1: with it clang marks every loop as not to be unrolled.
     std::string level = "-O" + std::to_string(options_.opt_level == 0 ? 0 : std::clamp(options_.opt_level, 2, 3));
     args.push_back(level.c_str());
