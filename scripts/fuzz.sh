@@ -24,17 +24,14 @@ graph_text)
   ;;
 *) echo "$usage" >&2; exit 2 ;;
 esac
+rm -rf "$out/objects"
 mkdir -p "$out/corpus" "$out/objects"
 flags="-std=c++20 -DTOROID_FUZZER -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -Wno-deprecated-declarations"
 flags="$flags -I$root/src -I$root/include -I$root/tests -I/usr/include/lapacke"
-# Objects newer than their sources are kept; a changed header needs an empty folder.
 for source in $sources; do
-  object="$out/objects/$(echo "$source" | tr / _).o"
-  [ "$object" -nt "$root/src/$source.cpp" ] || echo "$root/src/$source.cpp -o $object"
-done | xargs -P "$(nproc)" -L 1 clang++-19 $flags -c
+  echo "$root/src/$source.cpp -o $out/objects/$(echo "$source" | tr / _).o"
+done | xargs -P "$(nproc)" -L 1 ccache clang++-19 $flags -c
 # shellcheck disable=SC2086
 clang++-19 $flags "$root/tests/fuzz/${name}_fuzz.cpp" "$out"/objects/*.o $libraries -o "$out/fuzzer"
 cd "$out"
-[ -d "$seeds" ] || seeds=
-# shellcheck disable=SC2086
-exec ./fuzzer -max_total_time="$seconds" -max_len=65536 -timeout=10 -rss_limit_mb=2048 -artifact_prefix="$out/" corpus $seeds "$@"
+exec ./fuzzer -max_total_time="$seconds" -max_len=65536 -timeout=10 -rss_limit_mb=2048 -artifact_prefix="$out/" corpus "$seeds" "$@"

@@ -13,6 +13,7 @@ enum class Mutant {
   UnsettledReaders,   // what reads memory later is not computed before the memory is overwritten
   AlwaysInPlace,      // updates overwrite memory that others still read
   MissingAlias,       // an output that is an input or a part of another tensor gets no memory of its own
+  MaskedPlace,        // a masked load counts as a strided view of its buffer
   NegativeIndex,      // negative indices are not wrapped
   PadLowerMask,       // padding in front is not masked
   PadOffByOne,        // the element behind the last one counts as inside
@@ -21,6 +22,7 @@ enum class Mutant {
   IndexFront,         // dimensions of adjacent index tensors always stand in front
   GatherDimension,    // gather indexes the last dimension
   WrongPromotion,     // division and functions of integers are computed in integers
+  NoResultCast,       // results keep the type they were computed in
   ConvolutionBorder,  // rows in front of the image are read
   SwappedStride,      // a convolution takes its vertical stride for the horizontal one
   LostBias,           // the bias of a convolution by loops is left out
@@ -30,12 +32,15 @@ enum class Mutant {
   FusedAcrossWrite,   // a node that overwrites what the other uses is joined with it
   OtherElement,       // a load is replaced by the value stored at another index
   SkippedStore,       // a store that others read is dropped
+  SeveralWriters,     // one of several writers counts as the only one
   ReadBeforeWrite,    // nothing keeps a write behind the reads of the old contents
+  LostModulo,         // a variable of a split domain runs on
   MixedKinds,         // space and reduction variables are matched with each other
   SkippedTail,        // points that fill no vector are left out
   TaskOverrun,        // the last group of tasks runs over the end
   LostAccumulator,    // only one of several accumulators reaches the result
   LostTail,           // terms of a reduction that fill no vector are left out
+  WrongPosition,      // positions are counted in the order of the loops
   DroppedLaneMask,    // a load of lanes is masked as a whole by its first lanes
   DroppedScalarMask,  // a load of one element is not masked
   WrongShuffle,       // backward loads are shifted by one lane

@@ -18,23 +18,18 @@ class TaskShares {
 
   // Gives `part` its even share of [0, n_tasks). No thread may be inside run() meanwhile with the same shares.
   void deal(int part, int64_t n_tasks) {
-    const int64_t base = n_tasks / parts_, rest = n_tasks % parts_;
-    const int64_t begin = part * base + std::min<int64_t>(part, rest);
-    Share& share = shares_[static_cast<size_t>(part)];
-    share.wide_begin = begin;
-    share.wide_end = begin + base + (part < rest);
-    share.left.store(n_tasks > kMaxTasks ? 0 : pack(share.wide_begin, share.wide_end), std::memory_order_relaxed);
+    if (is_shared(n_tasks)) shares_[static_cast<size_t>(part)].left.store(pack(even(part, n_tasks)), std::memory_order_relaxed);
   }
 
   // Runs body(begin, end) over the share of `part`, then over what can be taken from others. Every task runs once, on some thread. A loop
   // of no more tasks than threads, or of 2^31 and more, is not shared: each part runs its own.
   template <class Body>
   void run(int part, int64_t n_tasks, Body&& body) {
-    Share& own = shares_[static_cast<size_t>(part)];
-    if (n_tasks <= parts_ || n_tasks > kMaxTasks) {
-      if (own.wide_begin < own.wide_end) body(own.wide_begin, own.wide_end);
+    if (!is_shared(n_tasks)) {
+      if (const Range own = even(part, n_tasks); own.begin < own.end) body(own.begin, own.end);
       return;
     }
+    Share& own = shares_[static_cast<size_t>(part)];
     const uint64_t grain = static_cast<uint64_t>(std::max<int64_t>(1, n_tasks / (parts_ * kPieces)));
     do {
       uint64_t begin, end;
@@ -48,10 +43,17 @@ class TaskShares {
 
   struct alignas(64) Share {
     std::atomic<uint64_t> left{0};  // begin in the upper half, end in the lower: both change at once
-    int64_t wide_begin = 0, wide_end = 0;
+  };
+  struct Range {
+    int64_t begin, end;
   };
 
-  static uint64_t pack(int64_t begin, int64_t end) { return static_cast<uint64_t>(begin) << 32 | static_cast<uint64_t>(end); }
+  bool is_shared(int64_t n_tasks) const { return n_tasks > parts_ && n_tasks <= kMaxTasks; }
+  Range even(int part, int64_t n_tasks) const {
+    const int64_t base = n_tasks / parts_, rest = n_tasks % parts_, begin = part * base + std::min<int64_t>(part, rest);
+    return {begin, begin + base + (part < rest)};
+  }
+  static uint64_t pack(Range r) { return static_cast<uint64_t>(r.begin) << 32 | static_cast<uint64_t>(r.end); }
 
   // The first half of what is left, at least a grain.
   static bool take(Share& own, uint64_t grain, uint64_t& begin, uint64_t& end) {

@@ -49,7 +49,7 @@ void express(const std::vector<Var>& to, const std::vector<Var>& from, VarMap& m
   step = 1;
   for (size_t k = to.size(); k-- > 0;) {
     Expr e = sym::floor_div(flat, step);
-    map[to[k].symbol.node()->name] = k == 0 ? e : sym::mod(e, to[k].extent());
+    map[to[k].symbol.node()->name] = k == 0 || mutant(Mutant::LostModulo) ? e : sym::mod(e, to[k].extent());
     step = step * to[k].extent();
   }
 }

@@ -236,7 +236,7 @@ class Fuser {
         return loop::value_symbol(to[static_cast<size_t>(k)], n.lo, n.hi);
       });
       if (s.step == Step::Load && contains(written, s.buffer)) {
-        if (writers_[static_cast<size_t>(s.buffer)] > 1) {
+        if (writers_[static_cast<size_t>(s.buffer)] > 1 && !mutant(Mutant::SeveralWriters)) {
           *reason = "several nodes write what passes between them";
           return std::nullopt;
         }

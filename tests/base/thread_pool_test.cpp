@@ -23,6 +23,20 @@ TEST(ThreadPool, EveryTaskRunsOnceForEveryCount) {
   }
 }
 
+TEST(ThreadPool, LoopsOfMoreTasksThanFitAShareAreSplitEvenly) {
+  ThreadPool pool(2);
+  const int64_t n = (int64_t{5} << 31) + 3;
+  int64_t begins[2] = {-1, -1}, ends[2] = {-1, -1};
+  pool.parallel_for(n, [&](int64_t begin, int64_t end, int thread) {
+    EXPECT_EQ(begins[thread], -1);
+    begins[thread] = begin, ends[thread] = end;
+  });
+  EXPECT_EQ(begins[0], 0);
+  EXPECT_EQ(ends[0], begins[1]);
+  EXPECT_EQ(ends[0], n / 2 + 1);
+  EXPECT_EQ(ends[1], n);
+}
+
 TEST(ThreadPool, EarlyThreadTakesOverWork) {
   ThreadPool pool(2);
   std::vector<int> ran_by(64, -1);

@@ -15,6 +15,24 @@ TEST(LoopKernel, Pointwise) {
   }
 }
 
+// Two registers side by side hide the latency of chains of functions.
+TEST(LoopKernel, ChainsOfFunctionsRunTwoRegistersWide) {
+  for (int64_t n : {32, 96, 4096, 100}) {
+    KernelRunner r;
+    const std::string text = "loop (i0: 3, i1: " + std::to_string(n) + ") {\n v0: f32 = load %0 [i0*" + std::to_string(n) +
+                             " + i1]\n v1: f32 = load %1 [i1]\n v2: f32 = Tanh v0\n v3: f32 = Exp v1\n v4: f32 = Mul v2 v3\n v5: bool "
+                             "= Lt v4 v0\n v6: f32 = Select v5 v4 v1\n store %2 [i0*" +
+                             std::to_string(n) + " + i1] v6\n store %3 [i0*" + std::to_string(n) + " + i1] v5\n}";
+    const std::vector<BufferSpec> specs = {{0, DType::F32, 3 * n}, {1, DType::F32, n}, {2, DType::F32, 3 * n}, {3, DType::Bool, 3 * n}};
+    r.check(text, specs);
+    const loop::Parsed p = loop::parse(text);
+    std::vector<loop::Buffer> buffers;
+    for (auto& s : specs) buffers.push_back({s.id, "b", s.dtype, s.numel, loop::BufferKind::Temporary});
+    const std::string plan = generate_loop(p.domain, p.body, buffers, device::Isa::Avx512).plan;
+    EXPECT_EQ(plan.find("x 32 lanes") != std::string::npos, n % 32 == 0) << plan;
+  }
+}
+
 TEST(LoopKernel, BroadcastRowsAndColumns) {
   KernelRunner r;
   r.check(R"(loop (i0: 37, i1: 53) {

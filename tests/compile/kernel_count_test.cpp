@@ -61,9 +61,13 @@ TEST(KernelCount, Gpt2Block) {
   expect_kernels(counts_of([&](auto& in) { return block.forward(in[0]); }, {random({1, 64, 256})}), 8);
 }
 
-// What a block takes now. The aim is 7: both rotations as one kernel, silu(gate) * up inside the product of the two, and the norms as
-// prologues of the products that follow them are still to come.
-constexpr size_t kLlamaBlock = 10;
+// The promise for a Llama block is 7 launches. Until it is kept the test says so and is skipped, but never for more launches than today's.
+void expect_llama_block(const Counts& c) {
+  constexpr size_t kPromised = 7, kToday = 10;
+  expect_kernels(c, kToday);
+  if (c.kernels > kPromised)
+    GTEST_SKIP() << c.kernels << " launches where " << kPromised << " are promised (docs/status.md, \"Llama block\"): " << c.names;
+}
 
 nn::LlamaConfig llama() {
   nn::LlamaConfig c;
@@ -74,7 +78,7 @@ nn::LlamaConfig llama() {
 TEST(KernelCount, LlamaBlock) {
   nn::LlamaBlock block(llama(), nn::Init(1));
   auto forward = [&](auto& in) { return block.forward(in[0], {.cos = in[1], .sin = in[2], .mask = {}, .positions = {}}); };
-  expect_kernels(counts_of(forward, {random({1, 32, 256}), random({1, 1, 32, 64}), random({1, 1, 32, 64})}), kLlamaBlock);
+  expect_llama_block(counts_of(forward, {random({1, 32, 256}), random({1, 1, 32, 64}), random({1, 1, 32, 64})}));
 }
 
 TEST(KernelCount, LlamaBlockDecodingWithCaches) {
@@ -83,7 +87,7 @@ TEST(KernelCount, LlamaBlockDecodingWithCaches) {
   auto forward = [&](auto& in) { return block.forward(in[0], {.cos = in[1], .sin = in[2], .mask = in[3], .positions = in[4]}); };
   std::vector<Tensor> inputs{random({1, 1, 256}), random({1, 1, 1, 64}), random({1, 1, 1, 64}),
                              Tensor::full(std::vector<int64_t>{1, 1, 1, 64}, 1, DType::Bool), Tensor::of({5}, {1}, DType::I64)};
-  expect_kernels(counts_of(forward, inputs), kLlamaBlock);
+  expect_llama_block(counts_of(forward, inputs));
 }
 
 TEST(KernelCount, GeluMlp) {

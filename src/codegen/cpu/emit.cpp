@@ -131,15 +131,17 @@ void StepEmitter::splat_operands(const std::vector<int>& steps) {
     for (int a : s.args) {
       if (a < 0 || (step(a).step == Step::Scalar && step(a).op == ScalarOp::Const)) continue;
       Value& v = values_[static_cast<size_t>(a)];
+      if (v.name.empty() || v.vector) continue;
       // Rows over their sum: one division a row instead of one a vector.
-      if (s.step == Step::Scalar && s.op == ScalarOp::Div && s.dtype == DType::F32 && a == s.args[1] && a != s.args[0] && reduced(a) &&
-          !v.name.empty() && !v.vector && v.inverse.empty()) {
+      bool divides = s.step == Step::Scalar && s.op == ScalarOp::Div && s.dtype == DType::F32 && a == s.args[1] && reduced(a);
+      if (divides) {
+        if (!v.inverse.empty()) continue;
         line(fmt::format("sf32 v{0}_power = {1}({2}), v{0}_inverse = 1.0f / ({2} * v{0}_power);", a,
                          function("quotient_power", DType::F32, false), v.name));
         v.inverse = fmt::format("v{0}_inverse, v{0}_power", a);
         continue;
       }
-      if (v.name.empty() || v.vector || !v.splat.empty()) continue;
+      if (!v.splat.empty()) continue;
       std::string name = fmt::format("v{}_all", a);
       line(fmt::format("v{} {} = {}({});", name_of(step(a).dtype), name, function("splat", step(a).dtype, true), v.name));
       v.splat = name;
@@ -147,7 +149,6 @@ void StepEmitter::splat_operands(const std::vector<int>& steps) {
   }
 }
 
-// Is the value of step k the result of a reduction, or computed from one?
 bool StepEmitter::reduced(int k) const {
   const Statement& s = step(k);
   if (s.step == Step::Reduce) return true;

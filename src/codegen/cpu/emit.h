@@ -52,7 +52,7 @@ class StepEmitter {
   void restore(Values values) { values_ = std::move(values); }
   void define(int step, std::string name, bool vector) { values_[static_cast<size_t>(step)] = {std::move(name), vector, {}, {}}; }
   bool known(int step) const { return !values_[static_cast<size_t>(step)].name.empty(); }
-  // Emits vector copies of the scalar values that the vector forms of `steps` read.
+  // Emits vector copies of the scalar values that the vector forms of `steps` read, and inverses of those that they divide by.
   void splat_operands(const std::vector<int>& steps);
 
   // Text of a known value.
@@ -84,7 +84,7 @@ class StepEmitter {
  private:
   const loop::Statement& step(int k) const { return body_.steps[static_cast<size_t>(k)]; }
   bool differs(const Expr& e) const;
-  bool reduced(int k) const;
+  bool reduced(int k) const;  // a reduction's result, or computed from one
   bool inner_coefficient(const Expr& e, int64_t* coefficient) const;
   bool nonnegative(const Expr& e) const { return sym::known_ge(e, 0); }
   void emit_load(int k, bool vector);

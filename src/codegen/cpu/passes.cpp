@@ -132,7 +132,7 @@ void PassWriter::finish(const Accumulator& a, bool vector) {
 Expr PassWriter::position(bool nominal) const {
   Expr at = 0;
   auto append = [&](const loop::Var& v) { at = at * v.extent() + v.symbol; };
-  if (nominal) {
+  if (nominal && !mutant(Mutant::WrongPosition)) {
     for (auto& v : plan_.domain.vars)
       if (v.reduction) append(v);
     return at;

@@ -18,7 +18,7 @@ std::string dots_text(const AttentionConfig& c, int keys) {
     for (int i = 0; i < keys; ++i) {
       accs += fmt::format("{}s{}_{} = {{0}}", accs.empty() ? "vf32 " : ", ", j, i);
       fma += fmt::format(" s{}_{} += x * k{};", j, i, i);
-      store += fmt::format("scores[{} + {}] = {}_sum(s{}_{});\n", j * c.block_keys, i, c.name, j, i);
+      store += fmt::format("scores[{} + {}] = t_sum(s{}_{});\n", j * c.block_keys, i, j, i);
     }
     fma += " }\n";
   }
@@ -85,16 +85,6 @@ static void @NAME@_values_@VECS@(const float* restrict scores, const @TYPE@* res
 }
 
 constexpr std::string_view kSoftmax = R"(
-static inline float @NAME@_sum(vf32 v) {
-  float x[T_LANES] __attribute__((aligned(64)));
-  t_store(x, v);
-#pragma clang loop unroll(full)
-  for (int half = T_LANES / 2; half > 0; half /= 2) {
-#pragma clang loop unroll(full)
-    for (int i = 0; i < half; ++i) x[i] += x[i + half];
-  }
-  return x[0];
-}
 // One step of the running softmax of a row; `scores` is padded with -infinity to whole vectors.
 static void @NAME@_softmax(float* restrict scores, int64_t count, float* restrict peak, float* restrict sum, float* restrict decay) {
   const float before = *peak;
@@ -113,7 +103,7 @@ static void @NAME@_softmax(float* restrict scores, int64_t count, float* restric
     total += p;
     t_store(scores + i, p);
   }
-  *sum = *sum * *decay + @NAME@_sum(total);
+  *sum = *sum * *decay + t_sum(total);
 }
 )";
 

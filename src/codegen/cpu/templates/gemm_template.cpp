@@ -412,8 +412,8 @@ GemmTile choose_gemm_tile(int64_t m, int64_t n, int64_t k, int lanes) {
   }
   best.rows = static_cast<int>(std::min<int64_t>(best.rows, std::max<int64_t>(m, 1)));
   // Measured at M = 128: up to kShortK one pass over K wins; above it blocks whose panel of B stays in the first-level cache are 3-5 %
-  // faster than blocks twice as deep. From kLongK on A no longer fits the second-level cache whole, and
-  // blocks of it are used for a group of panels, whose partial sums stay there instead.
+  // faster than blocks twice as deep. From kLongK on A no longer fits the second-level cache whole, and blocks of it are used for a
+  // group of panels, whose partial sums stay there instead.
   constexpr int64_t kShortK = 384, kLongK = 1024, kBlockK = 128, kCacheFloats = 160 * 1024, kMaxRows = 128, kMinRows = 64;
   constexpr int kGroup = 12;
   const int64_t depth = std::max<int64_t>(k, 1), height = std::max<int64_t>(m, 1);

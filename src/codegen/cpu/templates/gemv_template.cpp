@@ -15,7 +15,7 @@ std::string dots_text(const GemvConfig& c, int rows) {
     for (int r = 0; r < rows; ++r) {
       accs += fmt::format("{}s{}_{} = {{0}}", accs.empty() ? "vf32 " : ", ", m, r);
       fma += fmt::format(" s{}_{} += x * b{};", m, r, r);
-      sum += fmt::format("float d{0}_{1} = @NAME@_sum(s{0}_{1});\n", m, r);
+      sum += fmt::format("float d{0}_{1} = t_sum(s{0}_{1});\n", m, r);
       tail += fmt::format("d{0}_{1} += a[{0} * lda + k] * {2};\n", m, r, load_scalar(c.b_type, fmt::format("b + {} * ldb + k", r)));
     }
     fma += " }\n";
@@ -52,23 +52,10 @@ static void @NAME@_dots_@ROWS@(const float* restrict a, int64_t lda, const @TYPE
                  {"ACCS", accs},
                  {"LOADS", loads},
                  {"FMA", fma},
-                 {"SUM", expand(sum, {{"NAME", c.name}})},
+                 {"SUM", sum},
                  {"TAIL", tail},
                  {"STORE", store}});
 }
-
-constexpr std::string_view kSum = R"(
-static inline float @NAME@_sum(vf32 v) {
-  float x[T_LANES] __attribute__((aligned(64)));
-  t_store(x, v);
-#pragma clang loop unroll(full)
-  for (int half = T_LANES / 2; half > 0; half /= 2) {
-#pragma clang loop unroll(full)
-    for (int i = 0; i < half; ++i) x[i] += x[i + half];
-  }
-  return x[0];
-}
-)";
 
 constexpr std::string_view kEntry = R"(
 // C[@M@, @N@] = A x W^T over K = @K@. A task is @TASK@ columns.
@@ -107,7 +94,7 @@ std::string gemv_text(const GemvConfig& c) {
   TOROID_CHECK(c.m >= 1 && c.m <= 4 && c.task_columns > 0 && c.task_columns % c.lanes == 0, "GEMV of {} rows, {} columns a task", c.m,
                c.task_columns);
   const auto n = [](int64_t x) { return std::to_string(x); };
-  return template_head(c.lanes) + expand(kSum, {{"NAME", c.name}}) + dots_text(c, kRowsOfB) + dots_text(c, 1) +
+  return template_head(c.lanes) + dots_text(c, kRowsOfB) + dots_text(c, 1) +
          expand(kEntry, {{"NAME", c.name},
                          {"M", n(c.m)},
                          {"N", c.n.text()},

@@ -26,6 +26,17 @@ T_INLINE float t_scalar_bf16(const t_u16* p) {
   union { unsigned u; float f; } x = {(unsigned)*p << 16};
   return x.f;
 }
+// Sum of the lanes.
+T_INLINE float t_sum(vf32 v) {
+  float x[T_LANES] __attribute__((aligned(64)));
+  t_store(x, v);
+#pragma clang loop unroll(full)
+  for (int half = T_LANES / 2; half > 0; half /= 2) {
+#pragma clang loop unroll(full)
+    for (int i = 0; i < half; ++i) x[i] += x[i + half];
+  }
+  return x[0];
+}
 T_INLINE vf32 t_load_f16(const _Float16* p) { return __builtin_convertvector(*(const t_vf16*)p, vf32); }
 // Copies min(count, T_LANES) floats; the rest of the vector is zero.
 T_INLINE vf32 t_load_part(const float* p, int64_t count) {
