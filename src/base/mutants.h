@@ -30,6 +30,7 @@ enum class Mutant {
   LostCausal,         // causal attention sees the future
   PathIgnored,        // two nodes are joined although a third lies between them
   FusedAcrossWrite,   // a node that overwrites what the other uses is joined with it
+  ProducerAfterWrite,  // rows are computed after what they are made of was overwritten
   OtherElement,       // a load is replaced by the value stored at another index
   SkippedStore,       // a store that others read is dropped
   SeveralWriters,     // one of several writers counts as the only one

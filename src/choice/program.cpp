@@ -44,10 +44,18 @@ int Program::new_buffer(std::string name, DType dtype, Expr numel, loop::BufferK
   return id;
 }
 
+std::string label(const Node& n) {
+  std::string out;
+  for (auto& o : n.origins) out += (out.empty() ? "" : "+") + o;
+  return out;
+}
+
 std::vector<int> reads(const Node& n) {
   std::vector<int> out = loop::buffers_read(n.body);
+  if (n.producer)
+    for (int b : loop::buffers_read(n.producer->body)) add_unique(out, b);
   if (auto* g = std::get_if<Gemm>(&n.problem)) {
-    add_unique(out, g->a.buffer);
+    if (!n.producer) add_unique(out, g->a.buffer);
     add_unique(out, g->b.buffer);
   } else if (auto* c = std::get_if<Convolution>(&n.problem)) {
     add_unique(out, c->input.buffer);
@@ -79,6 +87,7 @@ std::string to_string(const Program& p) {
     out += header(n) + "  #";
     for (auto& o : n.origins) out += " " + o;
     out += "\n";
+    if (n.producer) out += "rows of a: " + loop::to_string(n.producer->domain, n.producer->body);
     if (!n.is_extern()) out += loop::to_string(n.domain, n.body);
   }
   return out;

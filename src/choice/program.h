@@ -2,6 +2,7 @@
 // problem that has more than one implementation, and carry what is fused into them as a loop body over their output points.
 #pragma once
 
+#include <optional>
 #include <variant>
 
 #include "graph/graph.h"
@@ -57,11 +58,18 @@ struct Extern {
   std::vector<Expr> fresh_symbols;  // sizes of the outputs that the call determines
 };
 
+// What a template computes itself in place of an operand that it would read.
+struct Producer {
+  loop::Domain domain;  // first the variables that say which row, then those that run over one
+  loop::Body body;      // stores element i of a row at index i, in f32, to the operand's buffer: memory that nothing else touches
+};
+
 struct Node {
   // Which implementation family; monostate: the loop body is all there is.
   std::variant<std::monostate, Gemm, Convolution, Attention, Extern> problem;
   loop::Domain domain;
   loop::Body body;                   // templates: reads Accumulate, stores the results
+  std::optional<Producer> producer;  // Gemm: of the rows of `a`, whose variables are batch..., m
   std::vector<std::string> origins;  // names of the graph values that it computes
   bool is_loop() const { return problem.index() == 0; }
   bool is_extern() const { return std::holds_alternative<Extern>(problem); }
@@ -93,6 +101,8 @@ struct Program {
   int new_buffer(std::string name, DType dtype, Expr numel, loop::BufferKind kind);
 };
 
+// Its origins, for people: "mm_3+add_2".
+std::string label(const Node& n);
 std::vector<int> reads(const Node& n);
 std::vector<int> writes(const Node& n);
 std::string to_string(const Program& p);

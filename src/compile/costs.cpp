@@ -17,7 +17,11 @@ class Counter {
 
   Cost count() {
     std::visit([&](const auto& p) { problem(p); }, node_.problem);
-    body();
+    count(node_.domain, node_.body);
+    if (node_.producer) {
+      count(node_.producer->domain, node_.producer->body);
+      touched_.erase(std::get<choice::Gemm>(node_.problem).a.buffer);
+    }
     for (auto& [buffer, elements] : touched_) {
       const loop::Buffer& b = program_.buffers[static_cast<size_t>(buffer)];
       cost_.bytes += sym::min(elements, b.numel) * static_cast<int64_t>(size_of(b.dtype));
@@ -58,24 +62,24 @@ class Counter {
   }
 
   // Elements that an access reaches: the points of the variables that its index depends on.
-  Expr reach(const Expr& index) const {
+  static Expr reach(const loop::Domain& domain, const Expr& index) {
     bool indirect = false;
     sym::for_each_symbol(index, [&](const Expr& s) { indirect = indirect || loop::step_of_symbol(*s.node()) >= 0; });
     Expr n = 1;
-    for (auto& v : node_.domain.vars)
+    for (auto& v : domain.vars)
       if (indirect || sym::depends_on(index, v.symbol)) n *= v.extent();
     return n;
   }
 
-  void body() {
-    Expr space = loop::space_size(node_.domain), all = space * loop::reduction_size(node_.domain);
-    std::vector<bool> varies = loop::varies_over_reduction(node_.domain, node_.body);
-    for (size_t i = 0; i < node_.body.steps.size(); ++i) {
-      const loop::Statement& s = node_.body.steps[i];
+  void count(const loop::Domain& domain, const loop::Body& body) {
+    Expr space = loop::space_size(domain), all = space * loop::reduction_size(domain);
+    std::vector<bool> varies = loop::varies_over_reduction(domain, body);
+    for (size_t i = 0; i < body.steps.size(); ++i) {
+      const loop::Statement& s = body.steps[i];
       bool arithmetic = s.step == loop::Step::Scalar && s.op != ScalarOp::Const && s.op != ScalarOp::Cast && is_float(s.dtype);
       if (arithmetic) cost_.flops += varies[i] ? all : space;
       if (s.step == loop::Step::Reduce && is_float(s.dtype)) cost_.flops += all;
-      if (s.step == loop::Step::Load || s.step == loop::Step::Store) touch(s.buffer, reach(s.index));
+      if (s.step == loop::Step::Load || s.step == loop::Step::Store) touch(s.buffer, reach(domain, s.index));
     }
   }
 

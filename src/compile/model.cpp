@@ -17,6 +17,7 @@
 #include "jit/jit.h"
 #include "lower/lowering.h"
 #include "ops/reference.h"
+#include "sched/absorb.h"
 
 namespace toroid::compiler {
 namespace {
@@ -104,7 +105,10 @@ class Compilation {
   }
 
   void fuse() {
-    if (options_.fuse && !options_.eager) program_ = sched::fuse(std::move(program_), &report_.fusion);
+    if (options_.fuse && !options_.eager) {
+      program_ = sched::fuse(std::move(program_), &report_.fusion);
+      program_ = sched::absorb_producers(std::move(program_), ThreadPool::global().size(), &report_.fusion);
+    }
     show(Artifact::Schedule, "program_fused.txt", [&] { return choice::to_string(program_); });
     if (log_enabled(Artifact::Fusion))
       for (auto& m : report_.fusion.misses) log(Artifact::Fusion, m.first + " and " + m.second + " stay apart: " + m.reason);

@@ -66,7 +66,8 @@ struct Executable::Bound : std::enable_shared_from_this<Executable::Bound> {
   struct Step {
     std::vector<int64_t> params;
     int64_t tasks = 0;
-    int64_t scratch = -1;  // offset in the arena
+    int64_t scratch = -1;       // offset in the arena
+    int64_t scratch_bytes = 0;  // a thread
     bool alone = false;    // too little work to share between threads
   };
   std::vector<Step> steps;
@@ -172,6 +173,7 @@ std::shared_ptr<const Executable::Bound> Executable::bind(const Symbols& symbols
       bs.alone = l->serial || (bytes > 0 && bytes < kSmallBytes && flops < kSmallFlops);
       if (int64_t scratch = evaluate(l->scratch_bytes_per_thread, symbols); scratch > 0) {
         bs.scratch = static_cast<int64_t>(ranges.size());
+        bs.scratch_bytes = scratch;
         ranges.push_back({scratch * threads, step, step});
       }
     } else if (auto* h = std::get_if<HostCall>(&plan_.steps[s])) {
@@ -195,14 +197,18 @@ std::shared_ptr<const Executable::Bound> Executable::bind(const Symbols& symbols
   return b;
 }
 
-void Executable::launch(const Launch& l, void* const* bufs, const int64_t* params, int64_t tasks, bool alone) {
+void Executable::launch(const Launch& l, void* const* bufs, const int64_t* params, int64_t tasks, bool alone, int64_t scratch_bytes) {
   if (tasks <= 0) return;
+  alone = alone || tasks == 1;
+  if (scratch_bytes > 0)
+    for (int t = 0, threads = alone ? 1 : ThreadPool::global().size(); t < threads; ++t)
+      mark_fresh(bufs[l.buffers.size()], scratch_bytes, t);
   struct Call {
     KernelFunction function;
     void* const* bufs;
     const int64_t* params;
   } call{l.function, bufs, params};
-  if (alone || tasks == 1) return l.function(bufs, params, 0, tasks, 0);
+  if (alone) return l.function(bufs, params, 0, tasks, 0);
   ThreadPool::global().parallel_for(
       tasks,
       [](void* ctx, int64_t begin, int64_t end, int thread) {
@@ -286,7 +292,7 @@ std::vector<Tensor> Executable::run_bound(const Bound& b, std::span<const Tensor
       bufs.clear();
       for (int i : l->buffers) bufs.push_back(at[static_cast<size_t>(i)]);
       bufs.push_back(b.steps[s].scratch >= 0 ? arena + b.steps[s].scratch : nullptr);
-      launch(*l, bufs.data(), b.steps[s].params.data(), b.steps[s].tasks, b.steps[s].alone);
+      launch(*l, bufs.data(), b.steps[s].params.data(), b.steps[s].tasks, b.steps[s].alone, b.steps[s].scratch_bytes);
       if (observer_) observer_(l->name, (std::chrono::steady_clock::now() - start).count());
     } else if (auto* h = std::get_if<HostCall>(&plan_.steps[s])) {
       auto tensor_at = [&](const HostCall::View& v) {
@@ -330,7 +336,8 @@ void Executable::record(const Bound& b, Context& context, const std::vector<void
     }
     bufs.push_back(b.steps[s].scratch >= 0 ? context.arena->data + b.steps[s].scratch : nullptr);
     slots.push_back(-1);
-    context.recording->add(l, bufs, slots, b.steps[s].params.data(), b.steps[s].tasks, b.steps[s].alone);
+    context.recording->add(l, bufs, slots, b.steps[s].params.data(), b.steps[s].tasks, b.steps[s].alone,
+                            b.steps[s].scratch_bytes);
   }
   context.recorded_for = b.shared_from_this();
 }
@@ -361,7 +368,7 @@ std::vector<Tensor> Executable::run_dynamic(Symbols symbols, std::span<const Ten
       std::shared_ptr<Storage> space = scratch > 0 ? allocate_storage(static_cast<size_t>(scratch * ThreadPool::global().size())) : nullptr;
       bufs.push_back(space ? space->data : nullptr);
       auto params = evaluate(l->params, symbols);
-      launch(*l, bufs.data(), params.data(), evaluate(l->tasks, symbols), l->serial);
+      launch(*l, bufs.data(), params.data(), evaluate(l->tasks, symbols), l->serial, scratch);
     } else if (auto* h = std::get_if<HostCall>(&step)) {
       std::vector<Tensor> inputs;
       for (auto& v : h->inputs) {

@@ -34,7 +34,7 @@ class Executable {
   // held: the memory of each buffer that has some of its own, inputs included.
   std::vector<Tensor> collect(std::span<const Tensor> arguments, const std::vector<Tensor>& held, const std::function<Tensor(int)>& result);
   void record(const Bound& bound, Context& context, const std::vector<void*>& at);
-  void launch(const Launch& l, void* const* bufs, const int64_t* params, int64_t tasks, bool alone);
+  void launch(const Launch& l, void* const* bufs, const int64_t* params, int64_t tasks, bool alone, int64_t scratch_bytes);
   Tensor input_tensor(size_t i, std::span<const Tensor> arguments) const;
 
   Plan plan_;

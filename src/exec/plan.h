@@ -26,7 +26,8 @@ struct BufferPlan {
 
 using KernelFunction = void (*)(void* const* bufs, const int64_t* params, int64_t begin, int64_t end, int thread);
 
-// One kernel launch. bufs holds the buffers in order, then the scratch memory; tasks are split over the threads of the pool.
+// One kernel launch. bufs holds the buffers in order, then the scratch memory; tasks are split over the threads of the pool. The first 8
+// bytes of each thread's scratch are -1 when the launch begins.
 struct Launch {
   std::string name;
   KernelFunction function = nullptr;

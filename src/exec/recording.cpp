@@ -7,9 +7,9 @@
 namespace toroid::exec {
 
 void Recording::add(const Launch& l, std::span<void* const> bufs, std::span<const int> slots, const int64_t* params, int64_t tasks,
-                    bool alone) {
+                    bool alone, int64_t scratch_bytes) {
   if (tasks <= 0) return;
-  entries_.push_back({l.function, bufs_.size(), params, tasks, alone});
+  entries_.push_back({l.function, bufs_.size(), params, tasks, alone, bufs.back(), scratch_bytes});
   for (size_t i = 0; i < bufs.size(); ++i) {
     if (slots[i] >= 0) patches_.emplace_back(bufs_.size(), slots[i]);
     bufs_.push_back(bufs[i]);
@@ -22,6 +22,7 @@ void Recording::walk(int part, int parts, int thread) {
   for (size_t i = 0; i < entries_.size(); ++i) {
     const Entry& e = entries_[i];
     const auto run = [&](int64_t begin, int64_t end) { e.function(bufs_.data() + e.bufs, e.params, begin, end, thread); };
+    if (e.scratch_bytes > 0) mark_fresh(e.scratch, e.scratch_bytes, thread);
     if (e.alone || parts == 1) {
       if (part == 0) run(0, e.tasks);
     } else {

@@ -70,15 +70,9 @@ class Fuser {
         replace(c.first, c.second, std::move(*joined));
         return true;
       }
-      if (report_) report_->misses.push_back({label(groups_[c.first].node), label(groups_[c.second].node), reason});
+      if (report_) report_->misses.push_back({choice::label(groups_[c.first].node), choice::label(groups_[c.second].node), reason});
     }
     return false;
-  }
-
-  static std::string label(const Node& n) {
-    std::string out;
-    for (auto& o : n.origins) out += (out.empty() ? "" : "+") + o;
-    return out;
   }
 
   // Who touches what, and successor lists.
@@ -211,7 +205,7 @@ class Fuser {
   std::optional<Node> join_matched(const Node& a, const Node& b, const Match& m, bool depends, std::string* reason) {
     Body first = rename(a.body, m.first), second = rename(b.body, m.second);
     auto written = loop::buffers_written(first), written_second = loop::buffers_written(second);
-    auto read_first = loop::buffers_read(first);
+    auto read_first = choice::reads(a);
     auto contains = [](const std::vector<int>& v, int b) { return std::find(v.begin(), v.end(), b) != v.end(); };
     for (int w : written_second)
       if (!mutant(Mutant::FusedAcrossWrite) && (contains(written, w) || contains(read_first, w))) {

@@ -356,7 +356,7 @@ TEST(LoopKernel, EqualLoopsGiveEqualText) {
 TEST(LoopKernel, EpilogueText) {
   auto p =
       loop::parse("loop (m: 8, n: 64) {\n v0: f32 = accumulate\n v1: f32 = load %0 [n]\n v2: f32 = Add v0 v1\n store %1 [64*m + n] v2\n}");
-  EpilogueNames names;
+  TemplateNames names;
   names.pointer = [](int b, DType) { return "buf" + std::to_string(b); };
   names.symbol = [](const sym::Node& n) { return n.name == "m" ? std::string("row") : std::string("col"); };
   names.vector_accumulator = "acc";

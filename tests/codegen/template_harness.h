@@ -52,8 +52,10 @@ inline void run_template(const std::string& text, const std::string& name, int l
   const jit::Artefact artefact = jit::compile_c(request);
   const auto code = device::LoadedCode::load(artefact.object, device::runtime_symbols(), name);
   TaskKernel* kernel = code->function<TaskKernel>(name);
-  kernel(buffers.data(), params, 0, tasks / 2, 0);
-  kernel(buffers.data(), params, tasks / 2, tasks, 1);
+  // As when one of two threads is done first and takes over work of the other.
+  kernel(buffers.data(), params, 0, tasks / 3, 0);
+  kernel(buffers.data(), params, tasks - tasks / 2, tasks, 1);
+  kernel(buffers.data(), params, tasks / 3, tasks - tasks / 2, 0);
 }
 
 }  // namespace toroid::testing

@@ -48,22 +48,61 @@ struct PreludeNeeds {
   std::string helpers;
 };
 
-// C text of the epilogue hole; `points` maps the domain's variables to C expressions.
-Hole epilogue_of(const loop::Domain& domain, const loop::Body& body, const Expr& vector_var, int lanes, Slots& slots,
-                 const std::map<std::string, std::string>& points, PreludeNeeds& needs) {
-  EpilogueNames names;
-  names.pointer = [&](int buffer, DType dtype) {
+TemplateNames names_in_template(Slots& slots, const std::map<std::string, std::string>& points) {
+  TemplateNames names;
+  names.pointer = [&slots](int buffer, DType dtype) {
     return fmt::format("(({}*)bufs[{}])", dtype == DType::Bool ? "u8" : std::string(name_of(dtype)), slots.buffer(buffer));
   };
-  names.symbol = [&](const sym::Node& s) {
+  names.symbol = [&slots, &points](const sym::Node& s) {
     auto it = points.find(s.name);
     return it != points.end() ? it->second : "params[" + std::to_string(slots.param(sym::symbol(s.name, s.lo, s.hi))) + "]";
   };
+  return names;
+}
+
+// C text of the epilogue hole; `points` maps the domain's variables to C expressions.
+Hole epilogue_of(const loop::Domain& domain, const loop::Body& body, const Expr& vector_var, int lanes, Slots& slots,
+                 const std::map<std::string, std::string>& points, PreludeNeeds& needs) {
+  TemplateNames names = names_in_template(slots, points);
   names.vector_accumulator = names.scalar_accumulator = "acc";
   EpilogueText t = emit_epilogue(domain, body, vector_var, lanes, names);
   needs.functions.insert(needs.functions.end(), t.functions_used.begin(), t.functions_used.end());
   needs.helpers += t.helpers;
   return {.declarations = {}, .vector = t.vector, .scalar = t.scalar};
+}
+
+// Index of dimension d in the flattened position `flat`, in C.
+std::string unflatten(const std::string& flat, const std::vector<Expr>& sizes, size_t d, Slots& slots) {
+  Expr inner = 1;
+  for (size_t k = d + 1; k < sizes.size(); ++k) inner = inner * sizes[k];
+  std::string e = inner == Expr(1) ? flat : fmt::format("({} / {})", flat, slots.text(inner));
+  return d == 0 ? e : fmt::format("({} % {})", e, slots.text(sizes[d]));
+}
+
+// C text that computes a row of a product's left operand.
+RowProducer rows_of(const choice::Producer& producer, const choice::Gemm& g, int lanes, Slots& slots, PreludeNeeds& needs) {
+  // Names that no variable of a kernel or size has.
+  size_t nb = g.batch.size();
+  std::map<std::string, Expr> fixed;
+  std::map<std::string, std::string> points;
+  for (size_t d = 0; d <= nb; ++d) {
+    const Expr& v = producer.domain.vars[d].symbol;
+    std::string name = "row." + std::to_string(d);
+    fixed[v.node()->name] = sym::loop_symbol(name, v.node()->extent);
+    points[name] = d < nb ? unflatten("batch", g.batch, d, slots) : "m";
+  }
+  loop::Domain inside;
+  inside.vars.assign(producer.domain.vars.begin() + static_cast<long>(nb) + 1, producer.domain.vars.end());
+  const loop::Body body = loop::substitute(producer.body, [&](const sym::Node& s) -> std::optional<Expr> {
+    auto it = fixed.find(s.name);
+    return s.has_extent && it != fixed.end() ? std::optional(it->second) : std::nullopt;
+  });
+  TemplateNames names = names_in_template(slots, points);
+  names.pointer = [operand = g.a.buffer, memory = names.pointer](int buffer, DType dtype) { return buffer == operand ? "row" : memory(buffer, dtype); };
+  RowText t = emit_row(inside, body, lanes, names);
+  needs.functions.insert(needs.functions.end(), t.functions_used.begin(), t.functions_used.end());
+  needs.helpers += t.helpers;
+  return {t.statements, t.scratch_bytes, slots.text(t.scratch_bytes)};
 }
 
 std::string with_prelude(PreludeNeeds needs, int lanes, const std::string& text) {
@@ -74,7 +113,7 @@ std::string with_prelude(PreludeNeeds needs, int lanes, const std::string& text)
   return prelude_for(views, lanes) + needs.helpers + text;
 }
 
-// Names of what was fused behind a template: "gemm_add_gelu".
+// Names of what was fused into a template: "gemm_add_gelu", "gemm_add_of_mul_rsqrt".
 std::string kernel_name(std::string name, const loop::Body& body) {
   int shown = 0;
   for (auto& s : body.steps) {
@@ -87,15 +126,12 @@ std::string kernel_name(std::string name, const loop::Body& body) {
   return name;
 }
 
-int64_t typical(const Expr& e) { return e.maybe_constant().value_or(128); }
-
-// Index of dimension d in the flattened position `flat`, in C.
-std::string unflatten(const std::string& flat, const std::vector<Expr>& sizes, size_t d, Slots& slots) {
-  Expr inner = 1;
-  for (size_t k = d + 1; k < sizes.size(); ++k) inner = inner * sizes[k];
-  std::string e = inner == Expr(1) ? flat : fmt::format("({} / {})", flat, slots.text(inner));
-  return d == 0 ? e : fmt::format("({} % {})", e, slots.text(sizes[d]));
+std::string kernel_name(const char* name, const choice::Node& node) {
+  std::string own = kernel_name(name, node.body);
+  return node.producer ? kernel_name(own + "_of", node.producer->body) : own;
 }
+
+int64_t typical(const Expr& e) { return e.maybe_constant().value_or(128); }
 
 std::string batch_offset(const Operand& o, const std::vector<Expr>& batch, Slots& slots) {
   std::string out = slots.text(o.offset);
@@ -119,13 +155,15 @@ CpuKernel generate_gemv(const choice::Node& node, const choice::Gemm& g, device:
   size_t nb = g.batch.size();
   GemvConfig c;
   c.lanes = std::max(lanes_of(isa), 8);
-  c.name = kernel.name = kernel_name("gemv", node.body);
+  c.name = kernel.name = kernel_name("gemv", node);
   c.m = g.m.constant();
   c.n = slots.extent(g.n);
   c.k = slots.extent(g.k);
-  c.a_buffer = slots.buffer(g.a.buffer);
-  c.a_row_stride = slots.text(g.a.strides[nb]);
-  c.a_offset = slots.text(g.a.offset);
+  if (!node.producer) {
+    c.a_buffer = slots.buffer(g.a.buffer);
+    c.a_row_stride = slots.text(g.a.strides[nb]);
+    c.a_offset = slots.text(g.a.offset);
+  }
   c.b_buffer = slots.buffer(g.b.buffer);
   c.b_type = g.b.dtype;
   c.b_row_stride = slots.text(g.b.strides[nb + 1]);
@@ -137,6 +175,9 @@ CpuKernel generate_gemv(const choice::Node& node, const choice::Gemm& g, device:
   points[node.domain.vars[nb + 1].symbol.node()->name] = "n";
   PreludeNeeds needs;
   c.epilogue = epilogue_of(node.domain, node.body, node.domain.vars[nb + 1].symbol, c.lanes, slots, points, needs);
+  if (node.producer) c.rows_of_a = rows_of(*node.producer, g, c.lanes, slots, needs);
+  c.scratch_buffer = static_cast<int>(kernel.buffers.size());
+  kernel.scratch_bytes_per_thread = gemv_scratch_bytes(c, g.k);
   kernel.source = with_prelude(needs, c.lanes, gemv_text(c));
   kernel.tasks = sym::ceil_div(g.n, Expr(c.task_columns));
   kernel.plan = fmt::format("gemv {} rows, weights {} in place", c.m, name_of(c.b_type));
@@ -159,17 +200,19 @@ CpuKernel generate_gemm(const choice::Node& node, const choice::Gemm& g, choice:
                     b_col.is_const() && g.b.offset.is_const();
 
   GemmConfig c;
-  c.name = kernel.name = kernel_name("gemm", node.body);
+  c.name = kernel.name = kernel_name("gemm", node);
   c.m = slots.extent(g.m);
   c.n = slots.extent(g.n);
   c.k = slots.extent(g.k);
   c.batch = slots.extent(batch);
   c.tile = choose_gemm_tile(typical(g.m), typical(g.n), typical(g.k), lanes);
-  c.a_buffer = slots.buffer(g.a.buffer);
-  c.a_type = g.a.dtype;
-  c.a_row_stride = slots.text(a_row);
-  c.a_col_stride = slots.text(a_col);
-  c.a_batch_offset = batch_offset(g.a, g.batch, slots);
+  if (!node.producer) {
+    c.a_buffer = slots.buffer(g.a.buffer);
+    c.a_type = g.a.dtype;
+    c.a_row_stride = slots.text(a_row);
+    c.a_col_stride = slots.text(a_col);
+    c.a_batch_offset = batch_offset(g.a, g.batch, slots);
+  }
   if (constant_b) {
     const Tensor& w = weight->second;
     int panel = c.tile.lanes * c.tile.vecs;
@@ -207,19 +250,11 @@ CpuKernel generate_gemm(const choice::Node& node, const choice::Gemm& g, choice:
   points[node.domain.vars[nb + 1].symbol.node()->name] = "n";
   PreludeNeeds needs;
   c.epilogue = epilogue_of(node.domain, node.body, node.domain.vars[nb + 1].symbol, lanes, slots, points, needs);
+  if (node.producer) c.rows_of_a = rows_of(*node.producer, g, lanes, slots, needs);
   c.scratch_buffer = static_cast<int>(kernel.buffers.size());
   kernel.source = with_prelude(needs, lanes, gemm_text(c));
   kernel.tasks = batch * sym::ceil_div(g.m, Expr(c.tile.block_m)) * sym::ceil_div(g.n, Expr(c.tile.lanes * c.tile.vecs));
-  // The scratch size is a monotone function of the sizes; a symbolic one is bounded by taking the extents' parts as they are.
-  std::vector<int64_t> guess;
-  for (auto& p : kernel.params) guess.push_back(p.maybe_constant().value_or(1));
-  if (g.m.is_const() && g.n.is_const() && g.k.is_const() && batch.is_const()) {
-    kernel.scratch_bytes_per_thread = gemm_scratch_bytes(c, guess.data());
-  } else {
-    Expr bk = Expr(c.tile.block_k), bm = Expr(c.tile.block_m), panel = Expr(c.tile.lanes * c.tile.vecs);
-    Expr k_blocks = sym::ceil_div(g.k, bk);
-    kernel.scratch_bytes_per_thread = Expr(4) * (k_blocks * bm * (bk + 32) + (g.k + 1) * panel + bm * panel * Expr(c.tile.group)) + 256;
-  }
+  kernel.scratch_bytes_per_thread = gemm_scratch_bytes(c, g.k);
   kernel.plan =
       fmt::format("gemm tile {}x{} vectors, block_k {}, block_m {}, B {}", c.tile.rows, c.tile.vecs, c.tile.block_k, c.tile.block_m,
                   c.b_source == GemmB::Packed    ? "packed"
@@ -274,7 +309,7 @@ CpuKernel generate_convolution(const choice::Node& node, const choice::Convoluti
   Slots slots(kernel);
   int lanes = lanes_of(isa);
   ConvConfig config;
-  config.name = kernel.name = kernel_name("convolution", node.body);
+  config.name = kernel.name = kernel_name("convolution", node);
   config.batch = slots.extent(c.n);
   config.shape = shape_of(c);
   config.input = layout_of(c) == ConvLayout::Nchw ? ConvInput::Nchw : ConvInput::Nhwc;
@@ -335,7 +370,7 @@ CpuKernel generate_attention(const choice::Node& node, const choice::Attention& 
   CpuKernel kernel;
   Slots slots(kernel);
   AttentionConfig c;
-  c.name = kernel.name = kernel_name("attention", node.body);
+  c.name = kernel.name = kernel_name("attention", node);
   c.lanes = lanes_of(isa);
   c.batch = slots.extent(a.batch);
   c.heads = slots.extent(a.heads);

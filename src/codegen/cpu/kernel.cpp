@@ -42,9 +42,11 @@ std::string name_kernel(const loop::Body& b) {
 
 class KernelWriter {
  public:
-  KernelWriter(KernelPlan plan, const std::vector<loop::Buffer>& buffers)
+  // `names`: of the template that the text is written into.
+  KernelWriter(KernelPlan plan, const std::vector<loop::Buffer>& buffers, const TemplateNames* names = nullptr)
       : plan_(std::move(plan)),
         buffers_(buffers),
+        template_names_(names),
         emitter_(plan_.body, plan_.inner_symbol(), plan_.on_inner, plan_.lanes,
                  {[this](int b, DType t) { return pointer(b, t); }, [this](const sym::Node& n) { return symbol(n); }, "", ""}),
         passes_(plan_, emitter_, inner_text_) {
@@ -68,8 +70,23 @@ class KernelWriter {
     return k;
   }
 
+  RowText write_row() {
+    RowText row;
+    if (!plan_.scratch.empty()) row.scratch_bytes = plan_.scratch_at.back();
+    Expr points = 1;
+    for (int v : plan_.outer) points = points * plan_.domain.vars[static_cast<size_t>(v)].extent();
+    if (plan_.tile >= 0) points = points * sym::ceil_div(plan_.domain.vars[static_cast<size_t>(plan_.tile)].extent(), plan_.lanes);
+    emitter_.line(fmt::format("const i64 begin = 0, end = {};", emitter_.index(points)));
+    write_tasks();
+    row.statements = kept_rows() + emitter_.take();
+    row.functions_used.assign(emitter_.functions().begin(), emitter_.functions().end());
+    row.helpers = emitter_.helpers();
+    return row;
+  }
+
  private:
   std::string pointer(int buffer, DType dtype) {
+    if (template_names_) return template_names_->pointer(buffer, dtype);
     auto at = static_cast<size_t>(std::find(ids_.begin(), ids_.end(), buffer) - ids_.begin());
     if (at == ids_.size()) {
       bool known = std::any_of(buffers_.begin(), buffers_.end(), [&](auto& b) { return b.id == buffer; });
@@ -83,6 +100,8 @@ class KernelWriter {
   }
 
   std::string symbol(const sym::Node& n) {
+    auto own = [&](const loop::Var& v) { return v.symbol.node()->name == n.name; };
+    if (template_names_ && std::none_of(plan_.domain.vars.begin(), plan_.domain.vars.end(), own)) return template_names_->symbol(n);
     if (n.has_extent) return n.name == inner_name_ ? inner_text_ : n.name;
     for (size_t i = 0; i < params_.size(); ++i)
       if (params_[i].node()->name == n.name) return fmt::format("n{}", i);
@@ -94,11 +113,7 @@ class KernelWriter {
     std::string scratch;
     if (!plan_.scratch.empty()) {
       std::string bytes = emitter_.index(plan_.scratch_at.back());
-      scratch = fmt::format("  char* scratch = (char*)bufs[{}] + (i64)thread * {};\n", ids_.size(), bytes);
-      for (size_t i = 0; i < plan_.scratch.size(); ++i) {
-        std::string type = memory_type(plan_.step(plan_.scratch[i]).dtype);
-        scratch += fmt::format("  {0}* c{1} = ({0}*)(scratch + {2});\n", type, plan_.scratch[i], emitter_.index(plan_.scratch_at[i]));
-      }
+      scratch = fmt::format("  char* scratch = (char*)bufs[{}] + (i64)thread * {};\n", ids_.size(), bytes) + kept_rows();
     }
     std::string out = fmt::format("void {}(void* const* bufs, const i64* params, i64 begin, i64 end, int thread) {{\n", name);
     for (auto& [key, variable] : pointers_) {
@@ -109,6 +124,15 @@ class KernelWriter {
     }
     for (size_t i = 0; i < params_.size(); ++i) out += fmt::format("  const i64 n{0} = params[{0}];\n", i);
     return out + scratch;
+  }
+
+  std::string kept_rows() {
+    std::string out;
+    for (size_t i = 0; i < plan_.scratch.size(); ++i) {
+      std::string type = memory_type(plan_.step(plan_.scratch[i]).dtype);
+      out += fmt::format("  {0}* c{1} = ({0}*)(scratch + {2});\n", type, plan_.scratch[i], emitter_.index(plan_.scratch_at[i]));
+    }
+    return out;
   }
 
   std::string extent(int v) { return emitter_.index(plan_.domain.vars[static_cast<size_t>(v)].extent()); }
@@ -274,6 +298,7 @@ class KernelWriter {
 
   KernelPlan plan_;
   const std::vector<loop::Buffer>& buffers_;
+  const TemplateNames* template_names_;
   std::vector<int> ids_;
   std::map<std::pair<size_t, DType>, std::string> pointers_;
   std::vector<Expr> params_;
@@ -292,7 +317,11 @@ CpuKernel generate_loop(const loop::Domain& d, const loop::Body& b, const std::v
   return KernelWriter(make_plan(d, b, lanes_of(isa)), buffers).write();
 }
 
-EpilogueText emit_epilogue(const loop::Domain& d, const loop::Body& b, const Expr& vector_var, int lanes, const EpilogueNames& names) {
+RowText emit_row(const loop::Domain& d, const loop::Body& b, int lanes, const TemplateNames& names) {
+  return KernelWriter(make_plan(d, b, lanes, true), {}, &names).write_row();
+}
+
+EpilogueText emit_epilogue(const loop::Domain& d, const loop::Body& b, const Expr& vector_var, int lanes, const TemplateNames& names) {
   for (auto& s : b.steps) TOROID_CHECK(s.step != Step::Reduce, "a template's epilogue has no reductions");
   std::vector<bool> on_inner = depends_on_variable(d, b, vector_var);
   for (size_t k = 0; k < b.steps.size(); ++k) on_inner[k] = on_inner[k] || b.steps[k].step == Step::Store;

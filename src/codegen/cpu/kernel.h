@@ -17,7 +17,8 @@ struct CpuKernel {
   std::vector<int> buffers;  // ids of the program's buffers, in the order of the kernel's `bufs`
   std::vector<Expr> params;  // whose values are the kernel's `params`
   Expr tasks;                // the range that begin and end are in; tasks are independent unless `serial`
-  // When not 0, bufs[buffers.size()] is scratch memory of threads * this many bytes; thread t uses the t-th part.
+  // When not 0, bufs[buffers.size()] is scratch memory of threads * this many bytes; thread t uses the t-th part, whose first 8 bytes are
+  // -1 when a launch begins: what a thread leaves there serves its later calls of the launch.
   Expr scratch_bytes_per_thread = 0;
   bool serial = false;  // all tasks in one call
   std::string plan;     // for people: tiling, passes and the simplified loop
@@ -28,7 +29,7 @@ struct CpuKernel {
 CpuKernel generate_loop(const loop::Domain& d, const loop::Body& b, const std::vector<loop::Buffer>& buffers, device::Isa isa);
 
 // How a template calls things: C expressions.
-struct EpilogueNames {
+struct TemplateNames {
   std::function<std::string(int buffer, DType dtype)> pointer;  // of type dtype* ("f32*", Bool: "u8*")
   std::function<std::string(const sym::Node& symbol)> symbol;   // of type int64_t: the domain's variables and size symbols
   std::string vector_accumulator, scalar_accumulator;           // what Accumulate stands for; of type v<dtype> and <dtype>
@@ -39,7 +40,16 @@ struct EpilogueText {
   std::string helpers;                      // functions that follow the prelude
 };
 // The steps of a body without reductions, at the point that names.symbol tells.
-EpilogueText emit_epilogue(const loop::Domain& d, const loop::Body& b, const Expr& vector_var, int lanes, const EpilogueNames& names);
+EpilogueText emit_epilogue(const loop::Domain& d, const loop::Body& b, const Expr& vector_var, int lanes, const TemplateNames& names);
+
+struct RowText {
+  std::string statements;                   // see names' symbols, and `scratch` (char*, 64-byte aligned)
+  Expr scratch_bytes = 0;                   // that they use there
+  std::vector<std::string> functions_used;  // as in EpilogueText
+  std::string helpers;
+};
+// All points of a domain, one after another on one thread. names.symbol tells the variables that the body uses besides the domain's.
+RowText emit_row(const loop::Domain& d, const loop::Body& b, int lanes, const TemplateNames& names);
 
 // Lanes of all vectors in kernels for an instruction set; 1 for Scalar.
 int lanes_of(device::Isa isa);

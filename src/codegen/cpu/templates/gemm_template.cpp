@@ -31,7 +31,7 @@ struct Plan {
     panel = t.lanes * t.vecs;
     splits_k = !c.k.is_constant() || c.k.value() > t.block_k;
     if (splits_k && c.b_source == GemmB::Packed) group = t.group;
-    copies_a = (t.copy_a && group == 1) || !c.prologue.empty() || c.a_type != DType::F32 || c.a_col_stride != "1";
+    copies_a = !produces_a() && ((t.copy_a && group == 1) || c.a_type != DType::F32 || c.a_col_stride != "1");
     copies_b = c.b_source == GemmB::Strided || (c.b_source == GemmB::InPlace && !(c.n.is_constant() && c.n.value() % panel == 0));
     if (c.m.is_constant()) {
       if (c.m.value() >= t.block_m) collect_row_counts(t.block_m, t.rows, row_counts);
@@ -46,13 +46,21 @@ struct Plan {
     }
   }
 
-  // Floats of the three scratch areas of a thread, as C expressions and as values: one formula, two readers.
+  bool produces_a() const { return !c.rows_of_a.empty(); }
+  bool uses_scratch() const { return copies_a || copies_b || splits_k || produces_a(); }
+
+  // Floats of the scratch areas of a thread behind the first kHead, as C expressions and as values: one formula, two readers.
+  static constexpr int64_t kHead = 16;
   int64_t copy_stride() const { return ceil_div(c.tile.block_k, 16) * 16 + 16; }
-  int64_t a_floats(int64_t k) const {
-    return copies_a ? (group > 1 ? 1 : ceil_div(k, c.tile.block_k)) * c.tile.block_m * copy_stride() : 0;
+  Expr a_floats(const Expr& k) const {
+    return copies_a ? (group > 1 ? Expr(1) : sym::ceil_div(k, c.tile.block_k)) * (c.tile.block_m * copy_stride()) : Expr(0);
   }
-  int64_t b_floats(int64_t k) const { return copies_b ? ceil_div(k * panel, 16) * 16 : 0; }
+  Expr b_floats(const Expr& k) const { return copies_b ? sym::ceil_div(k * panel, 16) * 16 : Expr(0); }
   int64_t partial_floats() const { return splits_k ? c.tile.block_m * panel * group : 0; }
+  Expr row_floats(const Expr& k) const {
+    if (!produces_a()) return 0;
+    return (sym::ceil_div(k, 16) * 16 + 16) * c.tile.block_m + sym::ceil_div(c.rows_of_a.scratch_bytes, 64) * 16;
+  }
 };
 
 constexpr std::string_view kMicro = R"(
@@ -166,44 +174,31 @@ static void @NAME@_epilogue(const float* restrict tile, int64_t m0, int64_t rows
 
 std::string copy_a_text(const Plan& p) {
   if (!p.copies_a) return "";
-  Hole hole = p.c.prologue;
-  if (hole.empty()) {
-    hole.declarations = fmt::format("const {0}* restrict source = (const {0}*)bufs[{1}] + ({2});", storage_type(p.c.a_type), p.c.a_buffer,
-                                    p.c.a_batch_offset);
-    const std::string at = fmt::format("source + m * ({}) + k * ({})", p.c.a_row_stride, p.c.a_col_stride);
-    if (p.c.a_col_stride == "1") hole.vector = "a = " + load_vector(p.c.a_type, at) + ";";
-    hole.scalar = "a = " + load_scalar(p.c.a_type, at) + ";";
-  }
-  const std::string vector_loop = hole.vector.empty() ? ""
-                                                      : expand(R"(for (; k + T_LANES <= k1; k += T_LANES) {
-  vf32 a;
-  @VECTOR@
-  t_store(row + k, a);
-})",
-                                                               {{"VECTOR", hole.vector}});
+  const std::string at = fmt::format("source + m * ({}) + k * ({})", p.c.a_row_stride, p.c.a_col_stride);
+  std::string vector_loop;
+  if (p.c.a_col_stride == "1")
+    vector_loop = fmt::format("for (; k + T_LANES <= k1; k += T_LANES) t_store(row + k, {});", load_vector(p.c.a_type, at));
   return expand(R"(
 // Rows [m0, m1), columns [k0, k1) of A as f32: dst[(m - m0) * @STRIDE@ + k - k0].
 static void @NAME@_copy_a(float* restrict dst, int64_t m0, int64_t m1, int64_t k0, int64_t k1, int64_t batch, void* const* bufs,
                           const int64_t* params) {
-  @DECLARATIONS@
+  const @TYPE@* restrict source = (const @TYPE@*)bufs[@BUFFER@] + (@OFFSET@);
   for (int64_t m = m0; m < m1; ++m) {
     float* restrict row = dst + (m - m0) * @STRIDE@ - k0;
     int64_t k = k0;
     @VECTORLOOP@
 #pragma clang loop vectorize(disable) unroll(disable)
-    for (; k < k1; ++k) {
-      float a;
-      @SCALAR@
-      row[k] = a;
-    }
+    for (; k < k1; ++k) row[k] = @SCALAR@;
   }
 }
 )",
                 {{"NAME", p.c.name},
                  {"STRIDE", std::to_string(p.copy_stride())},
-                 {"DECLARATIONS", hole.declarations},
+                 {"TYPE", storage_type(p.c.a_type)},
+                 {"BUFFER", std::to_string(p.c.a_buffer)},
+                 {"OFFSET", p.c.a_batch_offset},
                  {"VECTORLOOP", vector_loop},
-                 {"SCALAR", hole.scalar}});
+                 {"SCALAR", load_scalar(p.c.a_type, at)}});
 }
 
 std::string copy_b_text(const Plan& p) {
@@ -246,9 +241,9 @@ static void @NAME@_copy_b(float* restrict dst, int64_t n0, int64_t columns, int6
 // Statements that set `b` and `ldb` for panel columns [n0, n0 + columns).
 std::string select_b_text(const Plan& p) {
   const std::string type = storage_type(p.c.b_type);
-  const std::string copy = expand(R"(if (held_panel != batch * panels + panel) {
+  const std::string copy = expand(R"(if (*held_panel != batch * panels + panel) {
   @NAME@_copy_b(b_copy, n0, columns, K, batch, bufs, params);
-  held_panel = batch * panels + panel;
+  *held_panel = batch * panels + panel;
 }
 const float* b = b_copy;
 const int64_t ldb = PANEL;)",
@@ -263,8 +258,8 @@ const int64_t ldb = PANEL;)",
       return expand(R"(const float* b = @DIRECT@;
 int64_t ldb = @STRIDE@;
 if (columns < PANEL) {
-  if (held_panel != batch) @NAME@_copy_b(b_copy, n0, columns, K, batch, bufs, params);
-  held_panel = batch;
+  if (*held_panel != batch) @NAME@_copy_b(b_copy, n0, columns, K, batch, bufs, params);
+  *held_panel = batch;
   b = b_copy;
   ldb = PANEL;
 })",
@@ -316,23 +311,35 @@ void @NAME@(void* const* bufs, const int64_t* params, int64_t begin, int64_t end
 std::string entry_text(const Plan& p) {
   const GemmConfig& c = p.c;
   std::string scratch;
-  if (p.copies_a || p.copies_b || p.splits_k) {
+  if (p.uses_scratch()) {
     scratch = expand(
-        R"(const int64_t a_floats = @A@, b_floats = @B@, partial_floats = @P@;
-float* scratch = (float*)bufs[@BUFFER@] + thread * (a_floats + b_floats + partial_floats);
+        R"(const int64_t a_floats = @A@, b_floats = @B@, partial_floats = @P@, row_floats = @R@;
+float* const state = (float*)bufs[@BUFFER@] + thread * (@HEAD@ + a_floats + b_floats + partial_floats + row_floats);
+float* const scratch = state + @HEAD@;
+// What the copies hold, kept for the later calls of a launch.
+int64_t *const held_rows = (int64_t*)state + 1, *const held_panel = (int64_t*)state + 2;
+if (*(int64_t*)state) *(int64_t*)state = 0, *held_rows = *held_panel = -1;
 )",
         {{"A", !p.copies_a ? "0" : fmt::format("{}BLOCK_M * {}", p.group == 1 ? "(K + BLOCK_K - 1) / BLOCK_K * " : "", p.copy_stride())},
          {"B", p.copies_b ? "(K * PANEL + 15) / 16 * 16" : "0"},
          {"P", p.splits_k ? "GROUP * BLOCK_M * PANEL" : "0"},
+         {"R", !p.produces_a() ? "0"
+                               : fmt::format("BLOCK_M * ((K + 15) / 16 * 16 + 16) + ({} + 63) / 64 * 16", c.rows_of_a.scratch_text)},
+         {"HEAD", std::to_string(Plan::kHead)},
          {"BUFFER", std::to_string(c.scratch_buffer)}});
-    if (p.copies_a) scratch += p.group == 1 ? "float* a_copy = scratch;\nint64_t held_rows = -1;\n" : "float* a_copy = scratch;\n";
-    if (p.copies_b) scratch += "float* b_copy = scratch + a_floats;\nint64_t held_panel = -1;\n";
+    if (p.copies_a) scratch += "float* a_copy = scratch;\n";
+    if (p.copies_b) scratch += "float* b_copy = scratch + a_floats;\n";
     if (p.splits_k) scratch += "float* partial = scratch + a_floats + b_floats;\n";
+    if (p.produces_a())
+      // Rows that are a multiple of 4 KiB apart would share cache sets.
+      scratch +=
+          "const int64_t row_stride = (K + 15) / 16 * 16 + 16;\nfloat* a_rows = scratch + a_floats + b_floats + partial_floats;\n"
+          "char* row_scratch = (char*)(a_rows + BLOCK_M * row_stride);\n";
   }
   if (!p.splits_k) scratch += "float small_tile[ROWS * PANEL] __attribute__((aligned(64)));\n";
   scratch.pop_back();
-  // The copied operand stays while the other one advances.
-  std::string decode = c.b_source == GemmB::Strided
+  // The copied operand stays while the other one advances; computed rows are dearest.
+  std::string decode = c.b_source == GemmB::Strided && !p.produces_a()
                            ? "const int64_t block = task % blocks, first_panel = task / blocks % panels, batch = task / blocks / panels;"
                            : "const int64_t first_panel = task % panels, block = task / panels % blocks, batch = task / panels / blocks;";
   // A copy is made tile by tile just before its first use, when the rows have to come into the cache anyway. A group keeps
@@ -341,8 +348,17 @@ float* scratch = (float*)bufs[@BUFFER@] + thread * (a_floats + b_floats + partia
                                                    c.a_row_stride, c.a_buffer, c.a_batch_offset)
                                      : fmt::format("const int64_t lda = {};", p.copy_stride());
   if (p.copies_a && p.group == 1)
-    select_a += "\nconst int copy_a = held_rows != batch * blocks + block;\nheld_rows = batch * blocks + block;";
-  const std::string tile_a = !p.copies_a ? "const float* a = rows_a + m * lda + k0;"
+    select_a += "\nconst int copy_a = *held_rows != batch * blocks + block;\n*held_rows = batch * blocks + block;";
+  if (p.produces_a()) {
+    select_a = expand(R"(const int64_t lda = row_stride;
+if (*held_rows != batch * blocks + block) {
+  for (int64_t m = m_begin; m < m_end; ++m) @NAME@_row(a_rows + (m - m_begin) * lda, m, batch, row_scratch, bufs, params);
+  *held_rows = batch * blocks + block;
+})",
+                      {{"NAME", c.name}});
+  }
+  const std::string tile_a = p.produces_a() ? "const float* a = a_rows + (m - m_begin) * lda + k0;"
+                             : !p.copies_a  ? "const float* a = rows_a + m * lda + k0;"
                                          : expand(R"(float* a = a_copy + (@BLOCK@m - m_begin) * lda;
 if (@WHEN@) @NAME@_copy_a(a, m, m + rows, k0, k0 + depth, batch, bufs, params);)",
                                                   {{"NAME", c.name},
@@ -429,7 +445,8 @@ std::string gemm_text(const GemmConfig& config) {
   const Plan p(config);
   TOROID_CHECK(config.b_source != GemmB::InPlace || (config.b_type == DType::F32 && config.b_col_stride == "1"),
                "B can be read in place only when it is f32 with contiguous columns");
-  return template_head(config.tile.lanes) + dispatch_text(p) + copy_a_text(p) + copy_b_text(p) + epilogue_text(p) + entry_text(p);
+  return template_head(config.tile.lanes) + dispatch_text(p) + row_function_text(config.name, config.rows_of_a) +
+         copy_a_text(p) + copy_b_text(p) + epilogue_text(p) + entry_text(p);
 }
 
 int64_t gemm_task_count(const GemmConfig& c, const int64_t* params) {
@@ -437,10 +454,10 @@ int64_t gemm_task_count(const GemmConfig& c, const int64_t* params) {
          ceil_div(c.n.value(params), static_cast<int64_t>(c.tile.vecs) * c.tile.lanes);
 }
 
-int64_t gemm_scratch_bytes(const GemmConfig& config, const int64_t* params) {
+Expr gemm_scratch_bytes(const GemmConfig& config, const Expr& k) {
   const Plan p(config);
-  const int64_t k = config.k.value(params);
-  return 4 * (p.a_floats(k) + p.b_floats(k) + p.partial_floats());
+  if (!p.uses_scratch()) return 0;
+  return (p.a_floats(k) + p.b_floats(k) + p.row_floats(k) + (Plan::kHead + p.partial_floats())) * 4;
 }
 
 }  // namespace toroid::codegen

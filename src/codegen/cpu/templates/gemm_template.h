@@ -31,12 +31,12 @@ struct GemmConfig {
   GemmTile tile;
 
   // A: element (i, j) of batch b is a[offset(b) + i*row_stride + j*col_stride]. Strides are C expressions over `params`,
-  // offset is one over `batch` too. Read in place when f32 with col_stride "1" and no prologue, else copied (scratch).
+  // offset is one over `batch` too. Read in place when f32 with col_stride "1", else copied (scratch).
   int a_buffer = 0;
   DType a_type = DType::F32;
   std::string a_row_stride, a_col_stride = "1", a_batch_offset = "0";
-  // Statements that set `a` (vf32 of A(m, k .. k+lanes-1), or float A(m, k)) from `m`, `k`, `batch`.
-  Hole prologue;
+  // Computes the rows of A instead: of all rows of a task, kept (scratch) for the tasks of the same rows that follow.
+  RowProducer rows_of_a;
 
   int b_buffer = 1;
   GemmB b_source = GemmB::Packed;
@@ -57,8 +57,8 @@ GemmTile choose_gemm_tile(int64_t m, int64_t n, int64_t k, int lanes);
 std::string gemm_text(const GemmConfig& config);
 
 // Number of tasks to split over threads, and bytes of scratch each thread needs (thread t uses [t*bytes, (t+1)*bytes) of
-// the scratch buffer, which must be 64-byte aligned).
+// the scratch buffer, which must be 64-byte aligned; its first 8 bytes are -1 when a launch begins).
 int64_t gemm_task_count(const GemmConfig& config, const int64_t* params);
-int64_t gemm_scratch_bytes(const GemmConfig& config, const int64_t* params);
+Expr gemm_scratch_bytes(const GemmConfig& config, const Expr& k);
 
 }  // namespace toroid::codegen

@@ -60,8 +60,8 @@ static void @NAME@_dots_@ROWS@(const float* restrict a, int64_t lda, const @TYPE
 constexpr std::string_view kEntry = R"(
 // C[@M@, @N@] = A x W^T over K = @K@. A task is @TASK@ columns.
 void @NAME@(void* const* bufs, const int64_t* params, int64_t begin, int64_t end, int thread) {
-  const int64_t N = @N@, K = @K@, lda = @LDA@, ldb = @LDB@, batch = 0;
-  const float* const a = (const float*)bufs[@A@] + (@AOFFSET@);
+  const int64_t N = @N@, K = @K@, ldb = @LDB@, batch = 0;
+  @ROWSOFA@
   const @TYPE@* const weights = (const @TYPE@*)bufs[@B@] + (@BOFFSET@);
   const int64_t stop = end * @TASK@ < N ? end * @TASK@ : N;
   @DECLARATIONS@
@@ -88,22 +88,38 @@ void @NAME@(void* const* bufs, const int64_t* params, int64_t begin, int64_t end
 }
 )";
 
+// Statements that set `a` and `lda`.
+std::string rows_of_a_text(const GemvConfig& c) {
+  if (c.rows_of_a.empty())
+    return fmt::format("const int64_t lda = {};\nconst float* const a = (const float*)bufs[{}] + ({});", c.a_row_stride, c.a_buffer,
+                       c.a_offset);
+  return expand(R"(const int64_t lda = (K + 15) / 16 * 16;
+float* const state = (float*)bufs[@BUFFER@] + thread * (16 + @M@ * lda + (@SCRATCH@ + 63) / 64 * 16);
+float* const a = state + 16;
+if (*(int64_t*)state) {
+  *(int64_t*)state = 0;
+  for (int64_t m = 0; m < @M@; ++m) @NAME@_row(a + m * lda, m, batch, (char*)(a + @M@ * lda), bufs, params);
+})",
+                {{"NAME", c.name},
+                 {"M", std::to_string(c.m)},
+                 {"BUFFER", std::to_string(c.scratch_buffer)},
+                 {"SCRATCH", c.rows_of_a.scratch_text}});
+}
+
 }  // namespace
 
 std::string gemv_text(const GemvConfig& c) {
   TOROID_CHECK(c.m >= 1 && c.m <= 4 && c.task_columns > 0 && c.task_columns % c.lanes == 0, "GEMV of {} rows, {} columns a task", c.m,
                c.task_columns);
   const auto n = [](int64_t x) { return std::to_string(x); };
-  return template_head(c.lanes) + dots_text(c, kRowsOfB) + dots_text(c, 1) +
+  return template_head(c.lanes) + dots_text(c, kRowsOfB) + dots_text(c, 1) + row_function_text(c.name, c.rows_of_a) +
          expand(kEntry, {{"NAME", c.name},
                          {"M", n(c.m)},
                          {"N", c.n.text()},
                          {"K", c.k.text()},
                          {"TASK", n(c.task_columns)},
-                         {"LDA", c.a_row_stride},
                          {"LDB", c.b_row_stride},
-                         {"A", n(c.a_buffer)},
-                         {"AOFFSET", c.a_offset},
+                         {"ROWSOFA", rows_of_a_text(c)},
                          {"BOFFSET", c.b_offset},
                          {"B", n(c.b_buffer)},
                          {"TYPE", storage_type(c.b_type)},
@@ -111,6 +127,11 @@ std::string gemv_text(const GemvConfig& c) {
                          {"DECLARATIONS", c.epilogue.declarations},
                          {"VECTOR", c.epilogue.vector},
                          {"SCALAR", c.epilogue.scalar}});
+}
+
+Expr gemv_scratch_bytes(const GemvConfig& c, const Expr& k) {
+  if (c.rows_of_a.empty()) return 0;
+  return sym::ceil_div(k, 16) * (64 * c.m) + sym::ceil_div(c.rows_of_a.scratch_bytes, 64) * 64 + 64;
 }
 
 int64_t gemv_task_count(const GemvConfig& c, const int64_t* params) { return ceil_div(c.n.value(params), c.task_columns); }

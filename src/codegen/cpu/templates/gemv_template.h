@@ -15,6 +15,8 @@ struct GemvConfig {
   // A: f32, contiguous columns, rows a_row_stride (C expression) apart. A half A is converted by the caller.
   int a_buffer = 0, b_buffer = 1;
   std::string a_row_stride, a_offset = "0";  // the offset, of the first element, is a C expression too
+  RowProducer rows_of_a;   // computes the rows of A instead, once a thread and launch
+  int scratch_buffer = 2;  // see gemv_scratch_bytes; not touched when that is 0
   // Weights [N][K] in storage b_type (f32, bf16, f16), rows b_row_stride (C expression) apart.
   DType b_type = DType::F32;
   std::string b_row_stride, b_offset = "0";
@@ -23,9 +25,11 @@ struct GemvConfig {
   Hole epilogue;
 };
 
-// The kernel: void name(void* const* bufs, const int64_t* params, int64_t begin, int64_t end, int thread). No scratch.
+// The kernel: void name(void* const* bufs, const int64_t* params, int64_t begin, int64_t end, int thread).
 std::string gemv_text(const GemvConfig& config);
 
+// Bytes of scratch that each thread needs, as in gemm_scratch_bytes.
+Expr gemv_scratch_bytes(const GemvConfig& config, const Expr& k);
 int64_t gemv_task_count(const GemvConfig& config, const int64_t* params);
 
 }  // namespace toroid::codegen

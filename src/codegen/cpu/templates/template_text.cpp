@@ -88,6 +88,16 @@ std::string expand(std::string_view pattern, const Substitutions& values) {
   return out;
 }
 
+std::string row_function_text(const std::string& name, const RowProducer& producer) {
+  if (producer.empty()) return "";
+  return expand(R"(
+static void @NAME@_row(float* restrict row, int64_t m, int64_t batch, char* restrict scratch, void* const* bufs, const int64_t* params) {
+  @STATEMENTS@
+}
+)",
+                {{"NAME", name}, {"STATEMENTS", producer.statements}});
+}
+
 std::string template_head(int lanes) {
   std::string splat = "x";
   for (int i = 1; i < lanes; ++i) splat += ", x";

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "toroid/dtype.h"
+#include "toroid/sym_expr.h"
 
 namespace toroid::codegen {
 
@@ -43,6 +44,17 @@ using Substitutions = std::vector<std::pair<std::string_view, std::string>>;
 
 // `pattern` with each @NAME@ replaced. An unknown name is an InternalError. A hole's lines keep the indent of its place.
 std::string expand(std::string_view pattern, const Substitutions& values);
+
+// Text that fills `row` with the f32 elements of one row of an operand, m of batch `batch`, in place of reading it. Its statements see
+// bufs, params and `scratch`: row_scratch_bytes of memory of the thread's own, 64-byte aligned.
+struct RowProducer {
+  std::string statements;
+  Expr scratch_bytes = 0;
+  std::string scratch_text = "0";  // the same, a C expression over `params`
+  bool empty() const { return statements.empty(); }
+};
+// static void name_row(float* row, int64_t m, int64_t batch, char* scratch, void* const* bufs, const int64_t* params)
+std::string row_function_text(const std::string& name, const RowProducer& producer);
 
 // Types and helpers used by every template (guarded, so several templates can share one translation unit):
 // vf32 and int64_t must come from the prelude before it, `lanes` is the prelude's vector width in floats (8 or 16).

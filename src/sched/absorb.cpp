@@ -1,0 +1,143 @@
+#include "sched/absorb.h"
+
+#include <algorithm>
+
+#include "base/mutants.h"
+#include "sched/domain_map.h"
+
+namespace toroid::sched {
+namespace {
+
+using choice::Gemm;
+using choice::Node;
+using choice::Program;
+using loop::Step;
+
+bool contains(const std::vector<int>& list, int x) { return std::find(list.begin(), list.end(), x) != list.end(); }
+
+// The only node that stores to a buffer; npos when there are several, or none before `reader`.
+size_t only_writer(const Program& p, int buffer, size_t reader) {
+  size_t found = std::string::npos;
+  for (size_t i = 0; i < p.nodes.size(); ++i) {
+    if (!contains(choice::writes(p.nodes[i]), buffer)) continue;
+    if (found != std::string::npos || i >= reader) return std::string::npos;
+    found = i;
+  }
+  return found;
+}
+
+// Does nothing but the left operand of this product read the buffer?
+bool only_left_operand(const Program& p, const Node& product, int buffer) {
+  for (auto& n : p.nodes)
+    if (&n != &product && contains(choice::reads(n), buffer)) return false;
+  return std::get<Gemm>(product.problem).b.buffer != buffer && !contains(loop::buffers_read(product.body), buffer);
+}
+
+// The left operand's domain: batch..., m, k.
+loop::Domain operand_domain(const Gemm& g, bool reduces_along_k) {
+  loop::Domain d;
+  std::vector<Expr> extents = g.batch;
+  extents.push_back(g.m);
+  extents.push_back(g.k);
+  for (auto& e : extents) d.vars.push_back({sym::loop_symbol("i" + std::to_string(d.vars.size()), e), false});
+  d.vars.back().reduction = reduces_along_k;
+  return d;
+}
+
+// The node over the operand's domain, if it stores each of the operand's elements where the product reads it.
+std::optional<choice::Producer> as_producer(const Node& node, const Gemm& g) {
+  const bool reduces = loop::has_reduction(node.domain);
+  choice::Producer out;
+  out.domain = operand_domain(g, reduces);
+  std::optional<Match> match = match_domains(out.domain, node.domain, true);
+  if (!match) return std::nullopt;
+  out.body = rename(node.body, match->second);
+  Expr read = g.a.offset;
+  for (size_t i = 0; i < out.domain.vars.size(); ++i)
+    if (!(out.domain.vars[i].extent() == Expr(1))) read = read + out.domain.vars[i].symbol * g.a.strides[i];
+  const Expr& k = out.domain.vars.back().symbol;
+  int stores = 0;
+  for (auto& s : out.body.steps) {
+    if (s.step != Step::Store) continue;
+    if (s.buffer != g.a.buffer || s.mode != loop::StoreMode::Set || s.mask >= 0 || !(s.index == read)) return std::nullopt;
+    s.index = k;
+    ++stores;
+  }
+  if (stores != 1) return std::nullopt;
+  // Rows are f32: what was rounded for memory stays as wide as it was.
+  loop::BodyBuilder builder(out.body);
+  auto store = std::find_if(out.body.steps.begin(), out.body.steps.end(), [](auto& s) { return s.step == Step::Store; });
+  loop::Statement last = *store;
+  *store = {};
+  if (is_half(last.dtype)) {
+    const loop::Statement& rounded = out.body.steps[static_cast<size_t>(last.args[0])];
+    const bool narrowed = rounded.step == Step::Scalar && rounded.op == ScalarOp::Cast &&
+                          out.body.steps[static_cast<size_t>(rounded.args[0])].dtype == DType::F32;
+    last.args[0] = narrowed ? rounded.args[0] : builder.emit({.op = ScalarOp::Cast, .dtype = DType::F32, .args = {last.args[0], -1, -1}, .value = {}});
+    last.dtype = DType::F32;
+  }
+  out.body.steps.push_back(last);
+  loop::eliminate_dead(out.body);
+  return out;
+}
+
+// Cycles of one thread for an element of a row, in vectors of 16: memory in the cache, one instruction a simple operation, some ten a
+// function or division.
+double cycles_per_element(const loop::Body& body) {
+  double cycles = 0;
+  for (auto& s : body.steps) {
+    if (s.step == Step::Load || s.step == Step::Store) cycles += 2;
+    if (s.step == Step::Reduce) cycles += 1;
+    if (s.step == Step::Scalar) cycles += s.op == ScalarOp::Const ? 0 : s.op == ScalarOp::Div || s.op >= ScalarOp::Exp ? 12 : 1;
+  }
+  return cycles / 16;
+}
+
+// May the threads compute rows again, rather than each its share once in a launch of its own?
+bool pays(const loop::Body& body, const Gemm& g, int threads) {
+  constexpr double kLaunch = 5000;    // cycles until all threads have begun and joined
+  constexpr double kShare = 0.02;     // of the product's own time
+  constexpr double kFmas = 24;        // a cycle
+  constexpr int64_t kTaskRows = 128;  // the most rows that a product's task reads
+  const auto extent = [](const Expr& e) { return static_cast<double>(e.maybe_constant().value_or(64)); };
+  const double m = extent(g.m), n = extent(g.n), k = extent(g.k);
+  const double again = std::min<double>(m, kTaskRows) * k * cycles_per_element(body) * (1 - 1.0 / threads);
+  return again <= kLaunch + kShare * m * n * k / (kFmas * threads);
+}
+
+}  // namespace
+
+choice::Program absorb_producers(choice::Program p, int threads, FusionReport* report) {
+  for (size_t j = 0; j < p.nodes.size(); ++j) {
+    auto* g = std::get_if<Gemm>(&p.nodes[j].problem);
+    if (!g || p.buffers[static_cast<size_t>(g->a.buffer)].kind != loop::BufferKind::Temporary) continue;
+    const size_t i = only_writer(p, g->a.buffer, j);
+    if (i == std::string::npos || !p.nodes[i].is_loop() || !only_left_operand(p, p.nodes[j], g->a.buffer)) continue;
+    const std::vector<int> reads = choice::reads(p.nodes[i]);
+    bool overwritten = false;
+    for (size_t between = i + 1; between <= j; ++between)
+      for (int b : choice::writes(p.nodes[between])) overwritten = overwritten || contains(reads, b);
+    std::string reason;
+    std::optional<choice::Producer> producer;
+    if (overwritten && !mutant(Mutant::ProducerAfterWrite))
+      reason = "what the first reads is overwritten before the second runs";
+    else if (!(producer = as_producer(p.nodes[i], *g)))
+      reason = "the first does not compute the rows that the second reads";
+    else if (!pays(producer->body, *g, threads))
+      reason = "several threads would compute the same rows, and that costs more than a launch";
+    if (reason.empty()) {
+      g->a.dtype = DType::F32;
+      g->a.strides.back() = 1;
+      p.nodes[j].producer = std::move(producer);
+      p.nodes[j].origins.insert(p.nodes[j].origins.begin(), p.nodes[i].origins.begin(), p.nodes[i].origins.end());
+      p.nodes.erase(p.nodes.begin() + static_cast<long>(i));
+      --j;
+    } else if (report) {
+      report->misses.push_back({choice::label(p.nodes[i]), choice::label(p.nodes[j]), reason});
+    }
+  }
+  if (report) report->nodes_after = p.nodes.size();
+  return p;
+}
+
+}  // namespace toroid::sched
