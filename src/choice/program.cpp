@@ -54,6 +54,8 @@ std::vector<int> reads(const Node& n) {
   std::vector<int> out = loop::buffers_read(n.body);
   if (n.producer)
     for (int b : loop::buffers_read(n.producer->body)) add_unique(out, b);
+  for (auto& nest : n.beside)
+    for (int b : loop::buffers_read(nest.body)) add_unique(out, b);
   if (auto* g = std::get_if<Gemm>(&n.problem)) {
     if (!n.producer) add_unique(out, g->a.buffer);
     add_unique(out, g->b.buffer);
@@ -70,6 +72,8 @@ std::vector<int> reads(const Node& n) {
 
 std::vector<int> writes(const Node& n) {
   std::vector<int> out = loop::buffers_written(n.body);
+  for (auto& nest : n.beside)
+    for (int b : loop::buffers_written(nest.body)) add_unique(out, b);
   if (auto* e = std::get_if<Extern>(&n.problem))
     for (auto& v : e->outputs) add_unique(out, v.memory.buffer);
   return out;
@@ -89,6 +93,7 @@ std::string to_string(const Program& p) {
     out += "\n";
     if (n.producer) out += "rows of a: " + loop::to_string(n.producer->domain, n.producer->body);
     if (!n.is_extern()) out += loop::to_string(n.domain, n.body);
+    for (auto& nest : n.beside) out += "beside: " + loop::to_string(nest.domain, nest.body);
   }
   return out;
 }

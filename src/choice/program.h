@@ -58,18 +58,15 @@ struct Extern {
   std::vector<Expr> fresh_symbols;  // sizes of the outputs that the call determines
 };
 
-// What a template computes itself in place of an operand that it would read.
-struct Producer {
-  loop::Domain domain;  // first the variables that say which row, then those that run over one
-  loop::Body body;      // stores element i of a row at index i, in f32, to the operand's buffer: memory that nothing else touches
-};
-
 struct Node {
   // Which implementation family; monostate: the loop body is all there is.
   std::variant<std::monostate, Gemm, Convolution, Attention, Extern> problem;
   loop::Domain domain;
-  loop::Body body;                   // templates: reads Accumulate, stores the results
-  std::optional<Producer> producer;  // Gemm: of the rows of `a`, whose variables are batch..., m
+  loop::Body body;  // templates: reads Accumulate, stores the results
+  // Gemm: what the template computes the rows of `a` by, where it would read them. The domain begins with batch..., m, which say which
+  // row; the body stores element k of a row at index k, in f32, to a's buffer: memory that nothing else touches.
+  std::optional<loop::Nest> producer;
+  std::vector<loop::Nest> beside;    // loops: others in the same launch, independent of this one and of each other
   std::vector<std::string> origins;  // names of the graph values that it computes
   bool is_loop() const { return problem.index() == 0; }
   bool is_extern() const { return std::holds_alternative<Extern>(problem); }

@@ -18,6 +18,7 @@ class Counter {
   Cost count() {
     std::visit([&](const auto& p) { problem(p); }, node_.problem);
     count(node_.domain, node_.body);
+    for (auto& nest : node_.beside) count(nest.domain, nest.body);
     if (node_.producer) {
       count(node_.producer->domain, node_.producer->body);
       touched_.erase(std::get<choice::Gemm>(node_.problem).a.buffer);

@@ -18,6 +18,7 @@
 #include "lower/lowering.h"
 #include "ops/reference.h"
 #include "sched/absorb.h"
+#include "sched/share.h"
 
 namespace toroid::compiler {
 namespace {
@@ -108,6 +109,7 @@ class Compilation {
     if (options_.fuse && !options_.eager) {
       program_ = sched::fuse(std::move(program_), &report_.fusion);
       program_ = sched::absorb_producers(std::move(program_), ThreadPool::global().size(), &report_.fusion);
+      program_ = sched::share_launches(std::move(program_));
     }
     show(Artifact::Schedule, "program_fused.txt", [&] { return choice::to_string(program_); });
     if (log_enabled(Artifact::Fusion))

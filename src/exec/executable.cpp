@@ -68,7 +68,7 @@ struct Executable::Bound : std::enable_shared_from_this<Executable::Bound> {
     int64_t tasks = 0;
     int64_t scratch = -1;       // offset in the arena
     int64_t scratch_bytes = 0;  // a thread
-    bool alone = false;    // too little work to share between threads
+    bool alone = false;         // too little work to share between threads
   };
   std::vector<Step> steps;
   std::vector<std::vector<int64_t>> output_sizes;
@@ -336,8 +336,7 @@ void Executable::record(const Bound& b, Context& context, const std::vector<void
     }
     bufs.push_back(b.steps[s].scratch >= 0 ? context.arena->data + b.steps[s].scratch : nullptr);
     slots.push_back(-1);
-    context.recording->add(l, bufs, slots, b.steps[s].params.data(), b.steps[s].tasks, b.steps[s].alone,
-                            b.steps[s].scratch_bytes);
+    context.recording->add(l, bufs, slots, b.steps[s].params.data(), b.steps[s].tasks, b.steps[s].alone, b.steps[s].scratch_bytes);
   }
   context.recorded_for = b.shared_from_this();
 }

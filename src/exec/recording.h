@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "base/mutants.h"
 #include "base/thread_pool.h"
 #include "exec/plan.h"
 
@@ -10,6 +11,7 @@ namespace toroid::exec {
 
 // Tells a kernel that its launch begins: see Launch.
 inline void mark_fresh(void* scratch, int64_t bytes_per_thread, int thread) {
+  if (mutant(Mutant::StaleRows)) return;
   constexpr int64_t kFresh = -1;
   std::memcpy(static_cast<std::byte*>(scratch) + thread * bytes_per_thread, &kFresh, sizeof kFresh);
 }

@@ -69,6 +69,11 @@ struct Body {
   std::vector<Statement> steps;
 };
 
+struct Nest {
+  Domain domain;
+  Body body;
+};
+
 // Name of the symbol that stands for the value of step k in index expressions.
 Expr value_symbol(int step, int64_t lo, int64_t hi);
 // k of a value symbol, -1 for other symbols.
@@ -127,11 +132,7 @@ Body substitute(const Body& b, const sym::Substitution& replace);
 //     store %4 [i0*384 + r0] v2
 //   }
 std::string to_string(const Domain& d, const Body& b);
-struct Parsed {
-  Domain domain;
-  Body body;
-};
-Parsed parse(const std::string& text);
+Nest parse(const std::string& text);
 
 // Rules: args before use, operand dtypes, masks Bool, indices over known symbols, no Store of a value outside its domain. InternalError.
 void verify(const Domain& d, const Body& b, const std::string& stage);

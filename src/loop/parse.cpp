@@ -16,7 +16,7 @@ class Parser {
  public:
   explicit Parser(const std::string& text) : text_(text) {}
 
-  Parsed run() {
+  Nest run() {
     expect("loop");
     expect("(");
     while (!take(")")) {
@@ -178,12 +178,12 @@ class Parser {
 
   const std::string& text_;
   size_t at_ = 0;
-  Parsed out_;
+  Nest out_;
   std::map<std::string, Expr> variables_;
 };
 
 }  // namespace
 
-Parsed parse(const std::string& text) { return Parser(text).run(); }
+Nest parse(const std::string& text) { return Parser(text).run(); }
 
 }  // namespace toroid::loop

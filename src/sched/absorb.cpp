@@ -45,9 +45,9 @@ loop::Domain operand_domain(const Gemm& g, bool reduces_along_k) {
 }
 
 // The node over the operand's domain, if it stores each of the operand's elements where the product reads it.
-std::optional<choice::Producer> as_producer(const Node& node, const Gemm& g) {
+std::optional<loop::Nest> as_producer(const Node& node, const Gemm& g) {
   const bool reduces = loop::has_reduction(node.domain);
-  choice::Producer out;
+  loop::Nest out;
   out.domain = operand_domain(g, reduces);
   std::optional<Match> match = match_domains(out.domain, node.domain, true);
   if (!match) return std::nullopt;
@@ -73,7 +73,8 @@ std::optional<choice::Producer> as_producer(const Node& node, const Gemm& g) {
     const loop::Statement& rounded = out.body.steps[static_cast<size_t>(last.args[0])];
     const bool narrowed = rounded.step == Step::Scalar && rounded.op == ScalarOp::Cast &&
                           out.body.steps[static_cast<size_t>(rounded.args[0])].dtype == DType::F32;
-    last.args[0] = narrowed ? rounded.args[0] : builder.emit({.op = ScalarOp::Cast, .dtype = DType::F32, .args = {last.args[0], -1, -1}, .value = {}});
+    last.args[0] =
+        narrowed ? rounded.args[0] : builder.emit({.op = ScalarOp::Cast, .dtype = DType::F32, .args = {last.args[0], -1, -1}, .value = {}});
     last.dtype = DType::F32;
   }
   out.body.steps.push_back(last);
@@ -118,7 +119,7 @@ choice::Program absorb_producers(choice::Program p, int threads, FusionReport* r
     for (size_t between = i + 1; between <= j; ++between)
       for (int b : choice::writes(p.nodes[between])) overwritten = overwritten || contains(reads, b);
     std::string reason;
-    std::optional<choice::Producer> producer;
+    std::optional<loop::Nest> producer;
     if (overwritten && !mutant(Mutant::ProducerAfterWrite))
       reason = "what the first reads is overwritten before the second runs";
     else if (!(producer = as_producer(p.nodes[i], *g)))

@@ -120,7 +120,7 @@ class KernelRunner {
 
   // Checks all instruction sets that this machine has.
   void check(const std::string& text, const std::vector<BufferSpec>& specs) {
-    loop::Parsed p = loop::parse(text);
+    loop::Nest p = loop::parse(text);
     loop::verify(p.domain, p.body, "parse");
     for (device::Isa isa : {device::Isa::Avx512, device::Isa::Avx2, device::Isa::Scalar})
       if (isa <= device::host().isa) check_on(isa, p.domain, p.body, specs);

@@ -25,7 +25,7 @@ TEST(LoopKernel, ChainsOfFunctionsRunTwoRegistersWide) {
                              std::to_string(n) + " + i1] v6\n store %3 [i0*" + std::to_string(n) + " + i1] v5\n}";
     const std::vector<BufferSpec> specs = {{0, DType::F32, 3 * n}, {1, DType::F32, n}, {2, DType::F32, 3 * n}, {3, DType::Bool, 3 * n}};
     r.check(text, specs);
-    const loop::Parsed p = loop::parse(text);
+    const loop::Nest p = loop::parse(text);
     std::vector<loop::Buffer> buffers;
     for (auto& s : specs) buffers.push_back({s.id, "b", s.dtype, s.numel, loop::BufferKind::Temporary});
     const std::string plan = generate_loop(p.domain, p.body, buffers, device::Isa::Avx512).plan;

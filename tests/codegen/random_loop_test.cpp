@@ -191,7 +191,7 @@ TEST_P(RandomLoop, CompiledIsInterpreted) {
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
     // The text form gives the same loop back.
     std::string text = loop::to_string(random.domain, random.body);
-    loop::Parsed again = loop::parse(text);
+    loop::Nest again = loop::parse(text);
     ASSERT_EQ(loop::to_string(again.domain, again.body), text);
   }
 }

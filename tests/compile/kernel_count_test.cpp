@@ -61,14 +61,6 @@ TEST(KernelCount, Gpt2Block) {
   expect_kernels(counts_of([&](auto& in) { return block.forward(in[0]); }, {random({1, 64, 256})}), 8);
 }
 
-// The promise for a Llama block is 7 launches. Until it is kept the test says so and is skipped, but never for more launches than today's.
-void expect_llama_block(const Counts& c) {
-  constexpr size_t kPromised = 7, kToday = 10;
-  expect_kernels(c, kToday);
-  if (c.kernels > kPromised)
-    GTEST_SKIP() << c.kernels << " launches where " << kPromised << " are promised (docs/status.md, \"Llama block\"): " << c.names;
-}
-
 nn::LlamaConfig llama() {
   nn::LlamaConfig c;
   c.hidden_size = 256, c.num_attention_heads = 4, c.num_key_value_heads = 2, c.intermediate_size = 512;
@@ -78,7 +70,7 @@ nn::LlamaConfig llama() {
 TEST(KernelCount, LlamaBlock) {
   nn::LlamaBlock block(llama(), nn::Init(1));
   auto forward = [&](auto& in) { return block.forward(in[0], {.cos = in[1], .sin = in[2], .mask = {}, .positions = {}}); };
-  expect_llama_block(counts_of(forward, {random({1, 32, 256}), random({1, 1, 32, 64}), random({1, 1, 32, 64})}));
+  expect_kernels(counts_of(forward, {random({1, 32, 256}), random({1, 1, 32, 64}), random({1, 1, 32, 64})}), 7);
 }
 
 TEST(KernelCount, LlamaBlockDecodingWithCaches) {
@@ -87,7 +79,7 @@ TEST(KernelCount, LlamaBlockDecodingWithCaches) {
   auto forward = [&](auto& in) { return block.forward(in[0], {.cos = in[1], .sin = in[2], .mask = in[3], .positions = in[4]}); };
   std::vector<Tensor> inputs{random({1, 1, 256}), random({1, 1, 1, 64}), random({1, 1, 1, 64}),
                              Tensor::full(std::vector<int64_t>{1, 1, 1, 64}, 1, DType::Bool), Tensor::of({5}, {1}, DType::I64)};
-  expect_llama_block(counts_of(forward, inputs));
+  expect_kernels(counts_of(forward, inputs), 7);
 }
 
 TEST(KernelCount, GeluMlp) {

@@ -24,10 +24,10 @@ constexpr const char* kBody = R"(loop (i0: s0, r r0: 3) {
 )";
 
 TEST(LoopText, PrintsWhatItReads) {
-  Parsed p = parse(kBody);
+  Nest p = parse(kBody);
   verify(p.domain, p.body, "parse");
   std::string text = to_string(p.domain, p.body);
-  Parsed again = parse(text);
+  Nest again = parse(text);
   EXPECT_EQ(to_string(again.domain, again.body), text);
   EXPECT_EQ(p.body.steps.size(), 10u);
   EXPECT_EQ(p.body.steps[9].mode, StoreMode::Add);
@@ -47,21 +47,21 @@ TEST(LoopText, RejectsMalformedText) {
 }
 
 TEST(LoopVerify, FindsBrokenBodies) {
-  auto broken = [](const std::function<void(Parsed&)>& change) {
-    Parsed p = parse(kBody);
+  auto broken = [](const std::function<void(Nest&)>& change) {
+    Nest p = parse(kBody);
     change(p);
     EXPECT_THROW(verify(p.domain, p.body, "test"), InternalError);
   };
-  broken([](Parsed& p) { p.body.steps[7].args[0] = 9; });
-  broken([](Parsed& p) { p.body.steps[7].args[1] = 1; });
-  broken([](Parsed& p) { p.body.steps[7].args[1] = -1; });
-  broken([](Parsed& p) { p.body.steps[4].mask = 0; });
-  broken([](Parsed& p) { p.body.steps[7].dtype = DType::F64; });
-  broken([](Parsed& p) { p.body.steps[9].dtype = DType::I64; });
-  broken([](Parsed& p) { p.domain.vars.pop_back(); });
-  broken([](Parsed& p) { p.body.steps[8].reduction = Reduction::Any; });
-  broken([](Parsed& p) { p.body.steps[0].index = sym::loop_symbol("elsewhere", 4); });
-  broken([](Parsed& p) { p.body.steps[2].dtype = DType::I32; });
+  broken([](Nest& p) { p.body.steps[7].args[0] = 9; });
+  broken([](Nest& p) { p.body.steps[7].args[1] = 1; });
+  broken([](Nest& p) { p.body.steps[7].args[1] = -1; });
+  broken([](Nest& p) { p.body.steps[4].mask = 0; });
+  broken([](Nest& p) { p.body.steps[7].dtype = DType::F64; });
+  broken([](Nest& p) { p.body.steps[9].dtype = DType::I64; });
+  broken([](Nest& p) { p.domain.vars.pop_back(); });
+  broken([](Nest& p) { p.body.steps[8].reduction = Reduction::Any; });
+  broken([](Nest& p) { p.body.steps[0].index = sym::loop_symbol("elsewhere", 4); });
+  broken([](Nest& p) { p.body.steps[2].dtype = DType::I32; });
 }
 
 template <class T>
@@ -70,7 +70,7 @@ std::byte* bytes(std::vector<T>& v) {
 }
 
 TEST(LoopInterpret, MasksIndirectionAndAccumulation) {
-  Parsed p = parse(kBody);
+  Nest p = parse(kBody);
   std::vector<float> x = {1, 2, 3, 4, 9, 5}, y = {100, 200};
   std::vector<int64_t> at = {5, 1};
   std::vector<Buffer> buffers = {
@@ -81,7 +81,7 @@ TEST(LoopInterpret, MasksIndirectionAndAccumulation) {
 }
 
 TEST(LoopInterpret, SoftmaxNeedsThreePasses) {
-  Parsed p = parse(R"(loop (i0: 2, r r0: 4) {
+  Nest p = parse(R"(loop (i0: 2, r r0: 4) {
     v0: f32 = load %0 [4*i0 + r0]
     v1: f32 = reduce max v0
     v2: f32 = Sub v0 v1
@@ -100,7 +100,7 @@ TEST(LoopInterpret, SoftmaxNeedsThreePasses) {
 }
 
 TEST(LoopInterpret, ReductionsOfNothingAndNan) {
-  Parsed p = parse(
+  Nest p = parse(
       "loop (r r0: s0) {\n v0: f32 = load %0 [r0]\n v1: f32 = reduce max v0\n v2: i64 = reduce argmax v0\n v3: f32 = reduce prod v0\n "
       "store %1 [0] v1\n store %2 [0] v2\n store %3 [0] v3\n}");
   std::vector<Buffer> buffers = {{0, "x", DType::F32, 4, BufferKind::Input},

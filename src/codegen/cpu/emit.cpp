@@ -337,12 +337,6 @@ std::string StepEmitter::integer_power(DType t, bool vector) {
   return lanes;
 }
 
-std::string StepEmitter::helpers() const {
-  std::string out;
-  for (auto& [name, text] : helpers_) out += text;
-  return out;
-}
-
 void StepEmitter::emit(int k, bool wants_vector) {
   const Statement& s = step(k);
   bool vector_form = wants_vector && on_inner_[static_cast<size_t>(k)];

@@ -78,7 +78,7 @@ class StepEmitter {
   std::string load_backwards(DType t);
   std::string transpose(DType t);
   std::string integer_power(DType t, bool vector);
-  std::string helpers() const;
+  const std::map<std::string, std::string>& helpers() const { return helpers_; }
   int lanes() const { return lanes_; }
 
  private:

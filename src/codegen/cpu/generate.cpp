@@ -42,12 +42,6 @@ class Slots {
   CpuKernel& kernel_;
 };
 
-// What a text uses of the prelude, and functions of its own that follow it.
-struct PreludeNeeds {
-  std::vector<std::string> functions;
-  std::string helpers;
-};
-
 TemplateNames names_in_template(Slots& slots, const std::map<std::string, std::string>& points) {
   TemplateNames names;
   names.pointer = [&slots](int buffer, DType dtype) {
@@ -66,8 +60,7 @@ Hole epilogue_of(const loop::Domain& domain, const loop::Body& body, const Expr&
   TemplateNames names = names_in_template(slots, points);
   names.vector_accumulator = names.scalar_accumulator = "acc";
   EpilogueText t = emit_epilogue(domain, body, vector_var, lanes, names);
-  needs.functions.insert(needs.functions.end(), t.functions_used.begin(), t.functions_used.end());
-  needs.helpers += t.helpers;
+  needs.add(t.needs);
   return {.declarations = {}, .vector = t.vector, .scalar = t.scalar};
 }
 
@@ -80,7 +73,7 @@ std::string unflatten(const std::string& flat, const std::vector<Expr>& sizes, s
 }
 
 // C text that computes a row of a product's left operand.
-RowProducer rows_of(const choice::Producer& producer, const choice::Gemm& g, int lanes, Slots& slots, PreludeNeeds& needs) {
+RowProducer rows_of(const loop::Nest& producer, const choice::Gemm& g, int lanes, Slots& slots, PreludeNeeds& needs) {
   // Names that no variable of a kernel or size has.
   size_t nb = g.batch.size();
   std::map<std::string, Expr> fixed;
@@ -98,19 +91,12 @@ RowProducer rows_of(const choice::Producer& producer, const choice::Gemm& g, int
     return s.has_extent && it != fixed.end() ? std::optional(it->second) : std::nullopt;
   });
   TemplateNames names = names_in_template(slots, points);
-  names.pointer = [operand = g.a.buffer, memory = names.pointer](int buffer, DType dtype) { return buffer == operand ? "row" : memory(buffer, dtype); };
+  names.pointer = [operand = g.a.buffer, memory = names.pointer](int buffer, DType dtype) {
+    return buffer == operand ? "row" : memory(buffer, dtype);
+  };
   RowText t = emit_row(inside, body, lanes, names);
-  needs.functions.insert(needs.functions.end(), t.functions_used.begin(), t.functions_used.end());
-  needs.helpers += t.helpers;
+  needs.add(t.needs);
   return {t.statements, t.scratch_bytes, slots.text(t.scratch_bytes)};
-}
-
-std::string with_prelude(PreludeNeeds needs, int lanes, const std::string& text) {
-  auto& f = needs.functions;
-  std::sort(f.begin(), f.end());
-  f.erase(std::unique(f.begin(), f.end()), f.end());
-  std::vector<std::string_view> views(f.begin(), f.end());
-  return prelude_for(views, lanes) + needs.helpers + text;
 }
 
 // Names of what was fused into a template: "gemm_add_gelu", "gemm_add_of_mul_rsqrt".
@@ -178,7 +164,7 @@ CpuKernel generate_gemv(const choice::Node& node, const choice::Gemm& g, device:
   if (node.producer) c.rows_of_a = rows_of(*node.producer, g, c.lanes, slots, needs);
   c.scratch_buffer = static_cast<int>(kernel.buffers.size());
   kernel.scratch_bytes_per_thread = gemv_scratch_bytes(c, g.k);
-  kernel.source = with_prelude(needs, c.lanes, gemv_text(c));
+  kernel.source = needs.text(c.lanes) + gemv_text(c);
   kernel.tasks = sym::ceil_div(g.n, Expr(c.task_columns));
   kernel.plan = fmt::format("gemv {} rows, weights {} in place", c.m, name_of(c.b_type));
   return kernel;
@@ -252,7 +238,7 @@ CpuKernel generate_gemm(const choice::Node& node, const choice::Gemm& g, choice:
   c.epilogue = epilogue_of(node.domain, node.body, node.domain.vars[nb + 1].symbol, lanes, slots, points, needs);
   if (node.producer) c.rows_of_a = rows_of(*node.producer, g, lanes, slots, needs);
   c.scratch_buffer = static_cast<int>(kernel.buffers.size());
-  kernel.source = with_prelude(needs, lanes, gemm_text(c));
+  kernel.source = needs.text(lanes) + gemm_text(c);
   kernel.tasks = batch * sym::ceil_div(g.m, Expr(c.tile.block_m)) * sym::ceil_div(g.n, Expr(c.tile.lanes * c.tile.vecs));
   kernel.scratch_bytes_per_thread = gemm_scratch_bytes(c, g.k);
   kernel.plan =
@@ -349,7 +335,7 @@ CpuKernel generate_convolution(const choice::Node& node, const choice::Convoluti
   config.epilogue = epilogue_of(domain, body, domain.vars[2].symbol, lanes, slots, points, needs);
   config.repeatable_epilogue = repeatable(body);
   config.scratch_buffer = static_cast<int>(kernel.buffers.size());
-  kernel.source = with_prelude(needs, lanes, conv_text(config));
+  kernel.source = needs.text(lanes) + conv_text(config);
   kernel.scratch_bytes_per_thread = conv_scratch_bytes(config);
   ConvConfig one = config;
   one.batch = 1;
@@ -396,7 +382,7 @@ CpuKernel generate_attention(const choice::Node& node, const choice::Attention& 
   PreludeNeeds needs{{"v_exp_f32", "s_exp_f32"}, {}};
   c.epilogue = epilogue_of(node.domain, node.body, node.domain.vars[3].symbol, c.lanes, slots, points, needs);
   c.scratch_buffer = static_cast<int>(kernel.buffers.size());
-  kernel.source = with_prelude(needs, c.lanes, attention_text(c));
+  kernel.source = needs.text(c.lanes) + attention_text(c);
   kernel.scratch_bytes_per_thread = attention_scratch_bytes(c);
   // One task a key/value head and block of queries, the heads of a group counted as further queries.
   kernel.tasks = a.batch * a.kv_heads * sym::ceil_div(sym::floor_div(a.heads, a.kv_heads) * a.queries, Expr(c.vecs * c.lanes));
@@ -429,7 +415,9 @@ CpuKernel generate(const choice::Node& node, choice::Program& program, device::I
     return is_gemv(*g) ? generate_gemv(node, *g, isa) : generate_gemm(node, *g, program, isa, constants);
   if (auto* c = std::get_if<choice::Convolution>(&node.problem)) return generate_convolution(node, *c, program, isa, constants);
   if (auto* a = std::get_if<choice::Attention>(&node.problem)) return generate_attention(node, *a, isa);
-  return generate_loop(node.domain, node.body, program.buffers, isa);
+  std::vector<loop::Nest> nests = {{node.domain, node.body}};
+  nests.insert(nests.end(), node.beside.begin(), node.beside.end());
+  return generate_loops(nests, program.buffers, isa);
 }
 
 }  // namespace toroid::codegen

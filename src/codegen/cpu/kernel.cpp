@@ -40,12 +40,25 @@ std::string name_kernel(const loop::Body& b) {
   return name;
 }
 
+// Of a kernel: which buffers and sizes it takes.
+struct Arguments {
+  const std::vector<loop::Buffer>& known;
+  std::vector<int> ids;
+  std::vector<Expr> params;
+
+  size_t param(const Expr& e) {
+    auto at = std::find_if(params.begin(), params.end(), [&](const Expr& p) { return p == e; });
+    if (at == params.end()) at = params.insert(at, e);
+    return static_cast<size_t>(at - params.begin());
+  }
+};
+
 class KernelWriter {
  public:
   // `names`: of the template that the text is written into.
-  KernelWriter(KernelPlan plan, const std::vector<loop::Buffer>& buffers, const TemplateNames* names = nullptr)
+  KernelWriter(KernelPlan plan, Arguments& arguments, const TemplateNames* names = nullptr)
       : plan_(std::move(plan)),
-        buffers_(buffers),
+        arguments_(arguments),
         template_names_(names),
         emitter_(plan_.body, plan_.inner_symbol(), plan_.on_inner, plan_.lanes,
                  {[this](int b, DType t) { return pointer(b, t); }, [this](const sym::Node& n) { return symbol(n); }, "", ""}),
@@ -54,21 +67,28 @@ class KernelWriter {
   }
 
   CpuKernel write() {
-    write_tasks();
     CpuKernel k;
     k.name = name_kernel(plan_.body);
-    std::string text = emitter_.take();
+    const std::string text = write_function(k.name);
     if (!plan_.scratch.empty()) k.scratch_bytes_per_thread = plan_.scratch_at.back();
-    std::string head = header(k.name);
-    std::vector<std::string_view> used(emitter_.functions().begin(), emitter_.functions().end());
-    k.source = prelude_for(used, plan_.lanes > 1 ? plan_.lanes : 4) + emitter_.helpers() + head + text + "}\n";
-    k.buffers = ids_;
-    k.params = params_;
+    k.source = needs().text(plan_.lanes) + text;
+    k.buffers = arguments_.ids;
+    k.params = arguments_.params;
     k.tasks = plan_.tasks;
     k.serial = plan_.serial;
     k.plan = to_string(plan_);
     return k;
   }
+
+  // A function of a kernel's signature.
+  std::string write_function(const std::string& name) {
+    write_tasks();
+    const std::string text = emitter_.take();
+    return header(name) + text + "}\n";
+  }
+
+  const KernelPlan& plan() const { return plan_; }
+  PreludeNeeds needs() const { return {emitter_.functions(), emitter_.helpers()}; }
 
   RowText write_row() {
     RowText row;
@@ -79,19 +99,19 @@ class KernelWriter {
     emitter_.line(fmt::format("const i64 begin = 0, end = {};", emitter_.index(points)));
     write_tasks();
     row.statements = kept_rows() + emitter_.take();
-    row.functions_used.assign(emitter_.functions().begin(), emitter_.functions().end());
-    row.helpers = emitter_.helpers();
+    row.needs = needs();
     return row;
   }
 
  private:
   std::string pointer(int buffer, DType dtype) {
     if (template_names_) return template_names_->pointer(buffer, dtype);
-    auto at = static_cast<size_t>(std::find(ids_.begin(), ids_.end(), buffer) - ids_.begin());
-    if (at == ids_.size()) {
-      bool known = std::any_of(buffers_.begin(), buffers_.end(), [&](auto& b) { return b.id == buffer; });
+    std::vector<int>& ids = arguments_.ids;
+    auto at = static_cast<size_t>(std::find(ids.begin(), ids.end(), buffer) - ids.begin());
+    if (at == ids.size()) {
+      bool known = std::any_of(arguments_.known.begin(), arguments_.known.end(), [&](auto& b) { return b.id == buffer; });
       TOROID_CHECK(known, "the loop uses buffer %{}, which is not given", buffer);
-      ids_.push_back(buffer);
+      ids.push_back(buffer);
     }
     std::string& name = pointers_[{at, dtype}];
     bool second = std::any_of(pointers_.begin(), pointers_.end(), [&](auto& p) { return p.first.first == at && p.first.second != dtype; });
@@ -103,26 +123,23 @@ class KernelWriter {
     auto own = [&](const loop::Var& v) { return v.symbol.node()->name == n.name; };
     if (template_names_ && std::none_of(plan_.domain.vars.begin(), plan_.domain.vars.end(), own)) return template_names_->symbol(n);
     if (n.has_extent) return n.name == inner_name_ ? inner_text_ : n.name;
-    for (size_t i = 0; i < params_.size(); ++i)
-      if (params_[i].node()->name == n.name) return fmt::format("n{}", i);
-    params_.push_back(sym::symbol(n.name, n.lo, n.hi));
-    return fmt::format("n{}", params_.size() - 1);
+    return fmt::format("n{}", arguments_.param(sym::symbol(n.name, n.lo, n.hi)));
   }
 
   std::string header(const std::string& name) {
     std::string scratch;
     if (!plan_.scratch.empty()) {
       std::string bytes = emitter_.index(plan_.scratch_at.back());
-      scratch = fmt::format("  char* scratch = (char*)bufs[{}] + (i64)thread * {};\n", ids_.size(), bytes) + kept_rows();
+      scratch = fmt::format("  char* scratch = (char*)bufs[{}] + (i64)thread * {};\n", arguments_.ids.size(), bytes) + kept_rows();
     }
     std::string out = fmt::format("void {}(void* const* bufs, const i64* params, i64 begin, i64 end, int thread) {{\n", name);
     for (auto& [key, variable] : pointers_) {
       bool written = std::any_of(plan_.body.steps.begin(), plan_.body.steps.end(),
-                                 [&, at = key.first](auto& s) { return s.step == Step::Store && s.buffer == ids_[at]; });
+                                 [&, at = key.first](auto& s) { return s.step == Step::Store && s.buffer == arguments_.ids[at]; });
       std::string type = (written ? "" : "const ") + memory_type(key.second);
       out += fmt::format("  {0}* {1} = ({0}*)bufs[{2}];\n", type, variable, key.first);
     }
-    for (size_t i = 0; i < params_.size(); ++i) out += fmt::format("  const i64 n{0} = params[{0}];\n", i);
+    for (size_t i = 0; i < arguments_.params.size(); ++i) out += fmt::format("  const i64 n{0} = params[{0}];\n", i);
     return out + scratch;
   }
 
@@ -297,11 +314,9 @@ class KernelWriter {
   }
 
   KernelPlan plan_;
-  const std::vector<loop::Buffer>& buffers_;
+  Arguments& arguments_;
   const TemplateNames* template_names_;
-  std::vector<int> ids_;
   std::map<std::pair<size_t, DType>, std::string> pointers_;
-  std::vector<Expr> params_;
   std::string inner_name_;
   std::string inner_text_;
   StepEmitter emitter_;
@@ -314,11 +329,56 @@ int lanes_of(device::Isa isa) { return isa == device::Isa::Avx512 ? 16 : isa == 
 
 CpuKernel generate_loop(const loop::Domain& d, const loop::Body& b, const std::vector<loop::Buffer>& buffers, device::Isa isa) {
   for (auto& s : b.steps) TOROID_CHECK(s.step != Step::Accumulate, "a loop kernel has no template to take Accumulate from");
-  return KernelWriter(make_plan(d, b, lanes_of(isa)), buffers).write();
+  Arguments arguments{buffers, {}, {}};
+  return KernelWriter(make_plan(d, b, lanes_of(isa)), arguments).write();
+}
+
+CpuKernel generate_loops(std::span<const loop::Nest> nests, const std::vector<loop::Buffer>& buffers, device::Isa isa) {
+  if (nests.size() == 1) return generate_loop(nests[0].domain, nests[0].body, buffers, isa);
+  Arguments arguments{buffers, {}, {}};
+  CpuKernel k;
+  k.tasks = 0;
+  PreludeNeeds needs;
+  std::string functions, calls, from = "0";
+  for (size_t i = 0; i < nests.size(); ++i) {
+    KernelWriter writer(make_plan(nests[i].domain, nests[i].body, lanes_of(isa), {.widen = false}), arguments);
+    const KernelPlan& plan = writer.plan();
+    TOROID_CHECK(plan.passes.empty() && !plan.serial, "only loops whose points are independent share a launch");
+    const std::string part = name_kernel(plan.body);
+    k.name += (i ? "_and_" : "") + part;
+    functions += "static " + writer.write_function(fmt::format("{}_{}", part, i));
+    k.tasks = k.tasks + plan.tasks;
+    const std::string to = k.tasks.is_const() ? std::to_string(k.tasks.constant()) : fmt::format("params[{}]", arguments.param(k.tasks));
+    calls += fmt::format(
+        "  if (begin < {1} && end > {0}) {2}_{3}(bufs, params, (begin > {0} ? begin : {0}) - {0}, (end < {1} ? end : {1}) - {0}, "
+        "thread);\n",
+        from, to, part, i);
+    from = to;
+    needs.add(writer.needs());
+    k.plan += (i ? "beside: " : "") + to_string(plan);
+  }
+  k.source = needs.text(lanes_of(isa)) + functions +
+             fmt::format("void {}(void* const* bufs, const i64* params, i64 begin, i64 end, int thread) {{\n{}}}\n", k.name, calls);
+  k.buffers = arguments.ids;
+  k.params = arguments.params;
+  return k;
+}
+
+void PreludeNeeds::add(const PreludeNeeds& other) {
+  functions.insert(other.functions.begin(), other.functions.end());
+  helpers.insert(other.helpers.begin(), other.helpers.end());
+}
+
+std::string PreludeNeeds::text(int lanes) const {
+  const std::vector<std::string_view> used(functions.begin(), functions.end());
+  std::string out = prelude_for(used, lanes > 1 ? lanes : 4);
+  for (auto& [name, text] : helpers) out += text;
+  return out;
 }
 
 RowText emit_row(const loop::Domain& d, const loop::Body& b, int lanes, const TemplateNames& names) {
-  return KernelWriter(make_plan(d, b, lanes, true), {}, &names).write_row();
+  Arguments none{{}, {}, {}};
+  return KernelWriter(make_plan(d, b, lanes, {.widen = false, .one_task = true}), none, &names).write_row();
 }
 
 EpilogueText emit_epilogue(const loop::Domain& d, const loop::Body& b, const Expr& vector_var, int lanes, const TemplateNames& names) {
@@ -334,8 +394,7 @@ EpilogueText emit_epilogue(const loop::Domain& d, const loop::Body& b, const Exp
     for (size_t k = 0; k < b.steps.size(); ++k) e.emit(static_cast<int>(k), vector);
     (vector ? out.vector : out.scalar) = e.take();
   }
-  out.functions_used.assign(e.functions().begin(), e.functions().end());
-  out.helpers = e.helpers();
+  out.needs = {e.functions(), e.helpers()};
   return out;
 }
 

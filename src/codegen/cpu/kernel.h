@@ -2,6 +2,9 @@
 #pragma once
 
 #include <functional>
+#include <map>
+#include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,9 +27,19 @@ struct CpuKernel {
   std::string plan;     // for people: tiling, passes and the simplified loop
 };
 
+// What C text uses: functions of the prelude, and more functions that follow it, by name.
+struct PreludeNeeds {
+  std::set<std::string> functions;
+  std::map<std::string, std::string> helpers;
+  void add(const PreludeNeeds& other);
+  std::string text(int lanes) const;
+};
+
 // Different buffers must not overlap, except that a kernel without reductions may write an element in the place of one that the same
 // point reads. Lanes follow from `isa`.
 CpuKernel generate_loop(const loop::Domain& d, const loop::Body& b, const std::vector<loop::Buffer>& buffers, device::Isa isa);
+// Several independent loops without reductions or scatters as one kernel: the tasks of the first, then those of the second, and so on.
+CpuKernel generate_loops(std::span<const loop::Nest> nests, const std::vector<loop::Buffer>& buffers, device::Isa isa);
 
 // How a template calls things: C expressions.
 struct TemplateNames {
@@ -35,18 +48,16 @@ struct TemplateNames {
   std::string vector_accumulator, scalar_accumulator;           // what Accumulate stands for; of type v<dtype> and <dtype>
 };
 struct EpilogueText {
-  std::string vector, scalar;               // statements for `lanes` points along vector_var from its value on, and for one point
-  std::vector<std::string> functions_used;  // of the prelude
-  std::string helpers;                      // functions that follow the prelude
+  std::string vector, scalar;  // statements for `lanes` points along vector_var from its value on, and for one point
+  PreludeNeeds needs;
 };
 // The steps of a body without reductions, at the point that names.symbol tells.
 EpilogueText emit_epilogue(const loop::Domain& d, const loop::Body& b, const Expr& vector_var, int lanes, const TemplateNames& names);
 
 struct RowText {
-  std::string statements;                   // see names' symbols, and `scratch` (char*, 64-byte aligned)
-  Expr scratch_bytes = 0;                   // that they use there
-  std::vector<std::string> functions_used;  // as in EpilogueText
-  std::string helpers;
+  std::string statements;  // see names' symbols, and `scratch` (char*, 64-byte aligned)
+  Expr scratch_bytes = 0;  // that they use there
+  PreludeNeeds needs;
 };
 // All points of a domain, one after another on one thread. names.symbol tells the variables that the body uses besides the domain's.
 RowText emit_row(const loop::Domain& d, const loop::Body& b, int lanes, const TemplateNames& names);

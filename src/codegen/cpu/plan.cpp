@@ -313,7 +313,7 @@ bool may_collide(const Domain& d, const Statement& store, bool over_reduction) {
   return false;
 }
 
-KernelPlan make_plan(const Domain& d, const Body& b, int lanes, bool inside) {
+KernelPlan make_plan(const Domain& d, const Body& b, int lanes, const PlanOptions& options) {
   KernelPlan p;
   p.domain = d;
   p.body = b;
@@ -329,14 +329,14 @@ KernelPlan make_plan(const Domain& d, const Body& b, int lanes, bool inside) {
     if (p.body.steps[k].step == Step::Store && p.inner >= 0) p.on_inner[k] = !p.inner_reduces() || p.varies[k];
   }
   choose_tile(p);
-  if (!inside) choose_width(p);
+  if (options.widen) choose_width(p);
   for (size_t v = 0; v < p.domain.vars.size(); ++v)
     if (static_cast<int>(v) != p.inner && static_cast<int>(v) != p.tile)
       (p.domain.vars[v].reduction ? p.reduction : p.outer).push_back(static_cast<int>(v));
   p.on_tile.resize(p.body.steps.size(), false);
   if (loop::has_reduction(p.domain)) plan_passes(p);
   choose_unroll(p);
-  if (!inside) plan_tasks(p);
+  if (!options.one_task) plan_tasks(p);
   return p;
 }
 

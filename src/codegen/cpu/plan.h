@@ -48,8 +48,12 @@ struct KernelPlan {
   Expr inner_symbol() const { return inner < 0 ? Expr(0) : domain.vars[static_cast<size_t>(inner)].symbol; }
 };
 
-// `lanes`: 1 for plain scalar code. `inside`: of text inside a template, all points in one task and lanes as wide as the template's.
-KernelPlan make_plan(const loop::Domain& d, const loop::Body& b, int lanes, bool inside = false);
+struct PlanOptions {
+  bool widen = true;      // allow vectors of two registers
+  bool one_task = false;  // all points
+};
+// `lanes`: 1 for plain scalar code.
+KernelPlan make_plan(const loop::Domain& d, const loop::Body& b, int lanes, const PlanOptions& options = {});
 std::string to_string(const KernelPlan& p);
 
 // For each step, whether its value differs between points of a variable.

@@ -323,8 +323,7 @@ if (*(int64_t*)state) *(int64_t*)state = 0, *held_rows = *held_panel = -1;
         {{"A", !p.copies_a ? "0" : fmt::format("{}BLOCK_M * {}", p.group == 1 ? "(K + BLOCK_K - 1) / BLOCK_K * " : "", p.copy_stride())},
          {"B", p.copies_b ? "(K * PANEL + 15) / 16 * 16" : "0"},
          {"P", p.splits_k ? "GROUP * BLOCK_M * PANEL" : "0"},
-         {"R", !p.produces_a() ? "0"
-                               : fmt::format("BLOCK_M * ((K + 15) / 16 * 16 + 16) + ({} + 63) / 64 * 16", c.rows_of_a.scratch_text)},
+         {"R", !p.produces_a() ? "0" : fmt::format("BLOCK_M * ((K + 15) / 16 * 16 + 16) + ({} + 63) / 64 * 16", c.rows_of_a.scratch_text)},
          {"HEAD", std::to_string(Plan::kHead)},
          {"BUFFER", std::to_string(c.scratch_buffer)}});
     if (p.copies_a) scratch += "float* a_copy = scratch;\n";
@@ -359,11 +358,11 @@ if (*held_rows != batch * blocks + block) {
   }
   const std::string tile_a = p.produces_a() ? "const float* a = a_rows + (m - m_begin) * lda + k0;"
                              : !p.copies_a  ? "const float* a = rows_a + m * lda + k0;"
-                                         : expand(R"(float* a = a_copy + (@BLOCK@m - m_begin) * lda;
+                                            : expand(R"(float* a = a_copy + (@BLOCK@m - m_begin) * lda;
 if (@WHEN@) @NAME@_copy_a(a, m, m + rows, k0, k0 + depth, batch, bufs, params);)",
-                                                  {{"NAME", c.name},
-                                                   {"BLOCK", p.group == 1 ? "k0 / BLOCK_K * BLOCK_M + " : ""},
-                                                   {"WHEN", p.group == 1 ? "copy_a" : "panel == first_panel"}});
+                                                     {{"NAME", c.name},
+                                                      {"BLOCK", p.group == 1 ? "k0 / BLOCK_K * BLOCK_M + " : ""},
+                                                      {"WHEN", p.group == 1 ? "copy_a" : "panel == first_panel"}});
   // The last group of a call is not a sliver: what is left is dealt out evenly.
   if (p.group > 1)
     decode += R"(
@@ -445,8 +444,8 @@ std::string gemm_text(const GemmConfig& config) {
   const Plan p(config);
   TOROID_CHECK(config.b_source != GemmB::InPlace || (config.b_type == DType::F32 && config.b_col_stride == "1"),
                "B can be read in place only when it is f32 with contiguous columns");
-  return template_head(config.tile.lanes) + dispatch_text(p) + row_function_text(config.name, config.rows_of_a) +
-         copy_a_text(p) + copy_b_text(p) + epilogue_text(p) + entry_text(p);
+  return template_head(config.tile.lanes) + dispatch_text(p) + row_function_text(config.name, config.rows_of_a) + copy_a_text(p) +
+         copy_b_text(p) + epilogue_text(p) + entry_text(p);
 }
 
 int64_t gemm_task_count(const GemmConfig& c, const int64_t* params) {

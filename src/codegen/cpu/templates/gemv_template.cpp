@@ -93,17 +93,15 @@ std::string rows_of_a_text(const GemvConfig& c) {
   if (c.rows_of_a.empty())
     return fmt::format("const int64_t lda = {};\nconst float* const a = (const float*)bufs[{}] + ({});", c.a_row_stride, c.a_buffer,
                        c.a_offset);
-  return expand(R"(const int64_t lda = (K + 15) / 16 * 16;
+  return expand(
+      R"(const int64_t lda = (K + 15) / 16 * 16;
 float* const state = (float*)bufs[@BUFFER@] + thread * (16 + @M@ * lda + (@SCRATCH@ + 63) / 64 * 16);
 float* const a = state + 16;
 if (*(int64_t*)state) {
   *(int64_t*)state = 0;
   for (int64_t m = 0; m < @M@; ++m) @NAME@_row(a + m * lda, m, batch, (char*)(a + @M@ * lda), bufs, params);
 })",
-                {{"NAME", c.name},
-                 {"M", std::to_string(c.m)},
-                 {"BUFFER", std::to_string(c.scratch_buffer)},
-                 {"SCRATCH", c.rows_of_a.scratch_text}});
+      {{"NAME", c.name}, {"M", std::to_string(c.m)}, {"BUFFER", std::to_string(c.scratch_buffer)}, {"SCRATCH", c.rows_of_a.scratch_text}});
 }
 
 }  // namespace

@@ -15,8 +15,8 @@ struct GemvConfig {
   // A: f32, contiguous columns, rows a_row_stride (C expression) apart. A half A is converted by the caller.
   int a_buffer = 0, b_buffer = 1;
   std::string a_row_stride, a_offset = "0";  // the offset, of the first element, is a C expression too
-  RowProducer rows_of_a;   // computes the rows of A instead, once a thread and launch
-  int scratch_buffer = 2;  // see gemv_scratch_bytes; not touched when that is 0
+  RowProducer rows_of_a;                     // computes the rows of A instead, once a thread and launch
+  int scratch_buffer = 2;                    // see gemv_scratch_bytes; not touched when that is 0
   // Weights [N][K] in storage b_type (f32, bf16, f16), rows b_row_stride (C expression) apart.
   DType b_type = DType::F32;
   std::string b_row_stride, b_offset = "0";

@@ -1,0 +1,115 @@
+// Which nodes of small programs are joined, absorbed or share a launch.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "sched/absorb.h"
+#include "sched/domain_map.h"
+#include "sched/share.h"
+
+namespace toroid::sched {
+namespace {
+
+using choice::Node;
+using choice::Program;
+
+Node loop_node(const std::string& text) {
+  loop::Nest nest = loop::parse(text);
+  Node n;
+  n.domain = nest.domain, n.body = nest.body;
+  return n;
+}
+
+// %0 x [m, k], %1 its rows' roots (temporary), %2 weight [k, n], %3 out [m, n].
+struct Sizes {
+  int64_t m = 8, n = 512, k = 96;
+};
+Program product_of_roots(const Sizes& s = {}, const std::string& index = "", DType dtype = DType::F32) {
+  Program p;
+  p.new_buffer("x", DType::F32, s.m * s.k, loop::BufferKind::Input);
+  p.new_buffer("roots", dtype, s.m * s.k, loop::BufferKind::Temporary);
+  p.new_buffer("weight", DType::F32, s.k * s.n, loop::BufferKind::Constant);
+  p.new_buffer("out", DType::F32, s.m * s.n, loop::BufferKind::Output);
+  const std::string at = fmt::format("i0*{} + i1", s.k), type(name_of(dtype));
+  p.nodes.push_back(
+      loop_node(fmt::format("loop (i0: {}, i1: {}) {{\n v0: f32 = load %0 [{}]\n v1: f32 = Sqrt v0\n v2: {} = Cast v1\n store %1 "
+                            "[{}] v2\n}}",
+                            s.m, s.k, at, type, index.empty() ? at : index)));
+  Node product = loop_node(fmt::format("loop (j0: {}, j1: {}) {{\n v0: f32 = accumulate\n store %3 [j0*{} + j1] v0\n}}", s.m, s.n, s.n));
+  choice::Gemm g;
+  g.m = s.m, g.n = s.n, g.k = s.k;
+  g.a = {1, dtype, 0, {s.k, 1}};
+  g.b = {2, DType::F32, 0, {s.n, 1}};
+  product.problem = g;
+  p.nodes.push_back(product);
+  return p;
+}
+
+std::string miss(Program p, int threads = 2) {
+  FusionReport report;
+  const size_t before = p.nodes.size();
+  p = absorb_producers(std::move(p), threads, &report);
+  EXPECT_EQ(p.nodes.size(), before);
+  return report.misses.empty() ? "" : report.misses.back().reason;
+}
+
+TEST(AbsorbProducers, OnlyReaderOfALoopTakesItsRows) {
+  const Program p = absorb_producers(product_of_roots(), 2);
+  ASSERT_EQ(p.nodes.size(), 1u);
+  ASSERT_TRUE(p.nodes[0].producer);
+  EXPECT_EQ(choice::reads(p.nodes[0]), (std::vector<int>{0, 2}));
+  EXPECT_EQ(loop::to_string(p.nodes[0].producer->domain, p.nodes[0].producer->body),
+            "loop (i0: 8, i1: 96) {\n  v0: f32 = load %0 [96*i0 + i1]\n  v1: f32 = Sqrt v0\n  v2: f32 = Cast v1\n  store %1 [i1] v2\n}\n");
+}
+
+TEST(AbsorbProducers, RowsStayWideWhereMemoryWasNarrow) {
+  const Program p = absorb_producers(product_of_roots({}, "", DType::BF16), 2);
+  ASSERT_EQ(p.nodes.size(), 1u);
+  EXPECT_EQ(std::get<choice::Gemm>(p.nodes[0].problem).a.dtype, DType::F32);
+  EXPECT_EQ(p.nodes[0].producer->body.steps.back().dtype, DType::F32);
+}
+
+TEST(AbsorbProducers, OthersStayApart) {
+  EXPECT_EQ(miss(product_of_roots({8, 512, 8}, "i1*8 + i0")), "the first does not compute the rows that the second reads");
+  EXPECT_EQ(miss(product_of_roots({64, 32, 4096}), 32), "several threads would compute the same rows, and that costs more than a launch");
+  Program second_reader = product_of_roots();
+  second_reader.nodes.push_back(loop_node("loop (i0: 8) {\n v0: f32 = load %1 [i0]\n store %3 [i0] v0\n}"));
+  EXPECT_EQ(miss(second_reader), "");
+  Program overwritten = product_of_roots();
+  overwritten.nodes.insert(overwritten.nodes.begin() + 1, loop_node("loop (i0: 8) {\n v0: f32 = const 1\n store %0 [i0] v0\n}"));
+  EXPECT_EQ(miss(overwritten), "what the first reads is overwritten before the second runs");
+  Program over_itself = product_of_roots();
+  over_itself.nodes[1].body.steps.back().buffer = 0;
+  EXPECT_EQ(miss(over_itself), "what the first reads is overwritten before the second runs");
+}
+
+TEST(ShareLaunches, NeighboursThatTouchNothingOfEachOther) {
+  const std::string copy_to = "loop (i0: 8) {{\n v0: f32 = load %{} [i0]\n store %{} [i0] v0\n}}";
+  const auto count = [&](const std::vector<std::pair<int, int>>& copies) {
+    Program p;
+    for (auto [from, to] : copies) p.nodes.push_back(loop_node(fmt::format(fmt::runtime(copy_to), from, to)));
+    return share_launches(std::move(p)).nodes.size();
+  };
+  EXPECT_EQ(count({{0, 1}, {0, 2}, {3, 4}}), 1u);
+  EXPECT_EQ(count({{0, 1}, {1, 2}}), 2u);
+  EXPECT_EQ(count({{0, 1}, {2, 0}}), 2u);
+  EXPECT_EQ(count({{0, 1}, {2, 1}}), 2u);
+  EXPECT_EQ(count({{0, 1}, {2, 3}, {1, 4}}), 2u);
+  Program sums;
+  for (int i : {0, 1})
+    sums.nodes.push_back(
+        loop_node(fmt::format("loop (r r0: 8) {{\n v0: f32 = load %{} [r0]\n v1: f32 = reduce sum v0\n store %{} [0] v1\n}}", i, 2 + i)));
+  EXPECT_EQ(share_launches(sums).nodes.size(), 2u);
+}
+
+TEST(MatchDomains, VariablesOfTheFixedSideStandForFinerOnes) {
+  const loop::Domain product = loop::parse("loop (m: 6, n: 12) {\n}").domain, heads = loop::parse("loop (i0: 6, h: 3, d: 4) {\n}").domain;
+  const std::optional<Match> m = match_domains(product, heads, true);
+  ASSERT_TRUE(m);
+  const Expr n = product.vars[1].symbol;
+  EXPECT_EQ(m->second.at("h"), sym::floor_div(n, 4));
+  EXPECT_EQ(m->second.at("d"), sym::mod(n, 4));
+  EXPECT_FALSE(match_domains(product, loop::parse("loop (i0: 12, i1: 12) {\n}").domain, true));
+}
+
+}  // namespace
+}  // namespace toroid::sched
