@@ -6,7 +6,7 @@ set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=${BUILD:-$root/build-mutants}
 graphs=${1:-500}
-tests="test_loop test_graph test_codegen"
+tests="test_loop test_graph test_sched test_codegen test_exec"
 cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DTOROID_MUTANTS=ON >/dev/null
 # shellcheck disable=SC2086
 ninja -C "$build" toroid_jit test_fuzz_compiled $tests >/dev/null

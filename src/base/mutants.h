@@ -13,7 +13,6 @@ enum class Mutant {
   UnsettledReaders,    // what reads memory later is not computed before the memory is overwritten
   AlwaysInPlace,       // updates overwrite memory that others still read
   MissingAlias,        // an output that is an input or a part of another tensor gets no memory of its own
-  MaskedPlace,         // a masked load counts as a strided view of its buffer
   NegativeIndex,       // negative indices are not wrapped
   PadLowerMask,        // padding in front is not masked
   PadOffByOne,         // the element behind the last one counts as inside
@@ -22,7 +21,6 @@ enum class Mutant {
   IndexFront,          // dimensions of adjacent index tensors always stand in front
   GatherDimension,     // gather indexes the last dimension
   WrongPromotion,      // division and functions of integers are computed in integers
-  NoResultCast,        // results keep the type they were computed in
   ConvolutionBorder,   // rows in front of the image are read
   SwappedStride,       // a convolution takes its vertical stride for the horizontal one
   LostBias,            // the bias of a convolution by loops is left out

@@ -178,7 +178,7 @@ Place Lowering::strided(const graph::Value* v) {
   S s = lazy.at(b, index);
   const loop::Statement* st = &body.steps[static_cast<size_t>(s.id)];
   if (st->step == loop::Step::Scalar && st->op == ScalarOp::Cast && body.steps.size() == 2) st = &body.steps[0];
-  if (st->step == loop::Step::Load && (st->mask < 0 || mutant(Mutant::MaskedPlace)) && st->dtype == lazy.dtype && body.steps.size() <= 2) {
+  if (st->step == loop::Step::Load && st->mask < 0 && st->dtype == lazy.dtype && body.steps.size() <= 2) {
     Place p;
     p.buffer = st->buffer;
     Expr rest = st->index;

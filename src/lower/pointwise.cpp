@@ -119,7 +119,7 @@ void lower_pointwise(Lowering& l, const graph::Node& n) {
       inputs.push_back(o.lazy ? cast(lazy.at(b, broadcast_index(lazy, index)), want) : b.constant(want, o.number));
     }
     S s = formula(b, std::move(inputs));
-    return mutant(Mutant::NoResultCast) ? s : cast(s, ops::compute_type(result));
+    return cast(s, ops::compute_type(result));
   };
   l.define(n.results[0], std::move(out));
 }
