@@ -242,7 +242,8 @@ std::shared_ptr<const EagerDispatcher::Variant> EagerDispatcher::make(const ops:
   }
   compiles_.fetch_add(1);
   std::unique_lock lock(mutex_);
-  families_[key].variants.push_back(v);
+  auto family = families_.find(key);  // gone after a reset meanwhile
+  if (family != families_.end()) family->second.variants.push_back(v);
   return v;
 }
 

@@ -151,16 +151,30 @@ struct Function::State {
   std::string name_of_tensor(const Call& c, size_t index) const;
   std::shared_ptr<const Entry> find(const Call& c);
   std::shared_ptr<const Entry> add(const Call& c, trace::Segment s, std::vector<std::vector<SizePolicy>> policies);
+  bool limit_reached(const Entries& list) const { return static_cast<int64_t>(list.size()) >= limit(); }
   void verify(const Entry& e, const Call& c);
   int64_t limit() const { return settings.recompile_limit >= 0 ? settings.recompile_limit : get_option(options::kRecompileLimit); }
+  void follow_reset();
   void clear();
+  void clear_locked();
 
   const CompileConfig config;
   const front::Settings settings;
-  std::atomic<std::shared_ptr<const Entries>> entries{std::make_shared<const Entries>()};
   std::atomic<size_t> recent{0};
   std::atomic<int64_t> calls{0}, hits{0}, eager_calls{0}, limit_calls{0}, compiles{0};
   std::atomic<uint64_t> resets{front::reset_count()};
+
+  // The list of variants is replaced as a whole: a call holds the one it found, and never waits for a compile.
+  std::shared_ptr<const Entries> variants() const {
+    std::lock_guard lock(entries_mutex);
+    return entries;
+  }
+  void replace_variants(std::shared_ptr<const Entries> next) {
+    std::lock_guard lock(entries_mutex);
+    entries.swap(next);
+  }
+  mutable std::mutex entries_mutex;  // held for a copy of the pointer only
+  std::shared_ptr<const Entries> entries = std::make_shared<const Entries>();
 
   std::mutex mutex;  // of what follows, and held while compiling
   std::vector<History> history;
@@ -236,7 +250,7 @@ std::vector<Tensor> Function::State::eager(const Call& c, const std::string& rea
 }
 
 std::shared_ptr<const Entry> Function::State::find(const Call& c) {
-  std::shared_ptr<const Entries> list = entries.load(std::memory_order_acquire);
+  std::shared_ptr<const Entries> list = variants();
   size_t first = recent.load(std::memory_order_relaxed);
   if (first < list->size() && (*list)[first]->matches(c)) return (*list)[first];
   for (size_t i = list->size(); i-- > 0;) {
@@ -255,7 +269,8 @@ std::vector<Tensor> Function::State::run(const Entry& e, const Call& c) {
   return e.program(inputs);
 }
 
-// Compiles a trace of the whole function. Null when another thread has made a fitting variant meanwhile.
+// Compiles a trace of the whole function, unless another thread has made a fitting variant meanwhile. Null when others have reached the
+// recompile limit meanwhile.
 std::shared_ptr<const Entry> Function::State::add(const Call& c, trace::Segment s, std::vector<std::vector<SizePolicy>> policies) {
   trace::settle_guards(*s.graph, s.origins, s.guard_places);
   auto e = std::make_shared<Entry>();
@@ -285,8 +300,9 @@ std::shared_ptr<const Entry> Function::State::add(const Call& c, trace::Segment 
       if (front::share_memory(all[i], all[k])) overlap = "the function writes to its inputs, and two different ones share memory";
 
   std::lock_guard lock(mutex);
-  if (find(c)) return nullptr;
-  auto list = entries.load();
+  if (auto made = find(c)) return made;
+  auto list = variants();
+  if (limit_reached(*list)) return nullptr;
   if (!list->empty()) {
     std::string reason = list->back()->failure(c);
     log(Artifact::Recompiles, fmt::format("{}: {}", config.name, reason));
@@ -306,7 +322,7 @@ std::shared_ptr<const Entry> Function::State::add(const Call& c, trace::Segment 
   auto longer = std::make_shared<Entries>(*list);
   longer->push_back(e);
   recent.store(longer->size() - 1, std::memory_order_relaxed);
-  entries.store(std::move(longer), std::memory_order_release);
+  replace_variants(std::move(longer));
   return e;
 }
 
@@ -397,7 +413,7 @@ std::vector<Tensor> Function::State::run_segment(trace::Segment s) {
 
 std::vector<Tensor> Function::State::miss(const Call& c) {
   Stance stance = front::current_stance();
-  auto list = entries.load();
+  auto list = variants();
   bool in_segments = false;
   {
     std::lock_guard lock(mutex);
@@ -407,7 +423,7 @@ std::vector<Tensor> Function::State::miss(const Call& c) {
   if (!in_segments && stance == Stance::FailOnRecompile)
     fail<UserError>("the function \"{}\" would be compiled, which the stance FailOnRecompile forbids: {}", config.name,
                     list->empty() ? "it has no compiled code yet" : list->back()->failure(c));
-  if (static_cast<int64_t>(list->size()) >= limit()) {
+  if (limit_reached(*list)) {
     std::string reason = fmt::format("recompile_limit {} is reached: {}", limit(), list->empty() ? "it is 0" : list->back()->failure(c));
     TOROID_USER_CHECK(!settings.fail_on_recompile_limit,
                       "the function \"{}\": {}. Mark sizes that vary with mark_dynamic, or raise the option recompile_limit", config.name,
@@ -423,7 +439,7 @@ std::vector<Tensor> Function::State::miss(const Call& c) {
   trace::Segment s = trace(c, policies, on_break, &broken);
   if (broken) return run_segment(std::move(s));
   if (auto e = add(c, std::move(s), std::move(policies))) return run(*e, c);
-  return run(*find(c), c);
+  return miss(c);
 }
 
 void Function::State::verify(const Entry& e, const Call& c) {
@@ -450,7 +466,7 @@ std::vector<Tensor> Function::State::call(std::span<const ArgumentView> argument
   Call c = call_of(arguments, body, function);
   if (Tracer::current()) return c.run_eagerly();  // a part of the function that is being traced
   calls.fetch_add(1, std::memory_order_relaxed);
-  if (resets.load(std::memory_order_relaxed) != front::reset_count()) clear();
+  if (resets.load(std::memory_order_relaxed) != front::reset_count()) follow_reset();
   if (front::current_stance() == Stance::ForceEager) return eager(c, "stance ForceEager");
   auto e = find(c);
   if (!e) return miss(c);
@@ -459,10 +475,20 @@ std::vector<Tensor> Function::State::call(std::span<const ArgumentView> argument
   return run(*e, c);
 }
 
+// Of several threads that see the reset of the process one clears; what it compiles next stays.
+void Function::State::follow_reset() {
+  std::lock_guard lock(mutex);
+  if (resets.load() != front::reset_count()) clear_locked();
+}
+
 void Function::State::clear() {
   std::lock_guard lock(mutex);
+  clear_locked();
+}
+
+void Function::State::clear_locked() {
   resets.store(front::reset_count());
-  entries.store(std::make_shared<const Entries>());
+  replace_variants(std::make_shared<const Entries>());
   recent.store(0);
   for (auto* n : {&calls, &hits, &eager_calls, &limit_calls, &compiles}) n->store(0);
   history.clear();
@@ -486,7 +512,7 @@ CompileReport Function::report() const {
   r.cache_hits = state_->hits;
   r.eager_calls = state_->eager_calls;
   r.limit_calls = state_->limit_calls;
-  r.entries = state_->entries.load()->size();
+  r.entries = state_->variants()->size();
   for (auto& [site, s] : state_->segments) r.entries += s.programs.size();
   return r;
 }
