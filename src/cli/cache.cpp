@@ -2,6 +2,8 @@
 #include <fmt/core.h>
 
 #include <ctime>
+#include <filesystem>
+#include <system_error>
 
 #include "base/check.h"
 #include "cli/commands.h"
@@ -13,6 +15,11 @@ int cache(const CacheArgs& args) {
   std::string problem;
   auto cache = jit::shared_cache(&problem);
   if (!cache) fail<EnvironmentError>("there is no cache: {}", problem.empty() ? "the option cache is off (TOROID_CACHE)" : problem);
+  std::error_code error;
+  std::filesystem::directory_iterator folder(cache->root(), error);
+  if (error && error != std::errc::no_such_file_or_directory)
+    fail<EnvironmentError>("cannot read the folder of the cache, {}: {}; check its permissions, or set TOROID_CACHE_DIR",
+                           cache->root().string(), error.message());
   if (args.action == "clear") {
     size_t removed = cache->clear();
     fmt::print("removed {} kernels from {}\n", removed, cache->root().string());

@@ -1,9 +1,13 @@
 // toroid doctor: what this machine offers and what is missing.
 #include <fmt/core.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 
+#include "base/files.h"
 #include "base/options.h"
+#include "base/text.h"
 #include "base/thread_pool.h"
 #include "cli/commands.h"
 #include "device/cpu/isa.h"
@@ -58,13 +62,29 @@ void check_cache(Checks& checks) {
     return;
   }
   auto stats = cache->stats();
-  std::error_code error;
-  std::filesystem::create_directories(cache->root(), error);
-  if (error)
-    checks.missing("cache", fmt::format("{} cannot be written: {}; set TOROID_CACHE_DIR", cache->root().string(), error.message()));
-  else
+  try {
+    make_directories(cache->root());
+    const auto probe = cache->root() / "probe";
+    write_file_atomic(probe, std::string(4096, 'x'));  // a full disk takes empty files
+    std::filesystem::remove(probe);
     checks.ok("cache",
               fmt::format("{}: {} kernels, {:.1f} MB", cache->root().string(), stats.entries, static_cast<double>(stats.bytes) / 1e6));
+  } catch (const Error& e) {
+    checks.missing("cache", fmt::format("kernels are not kept: {}; or set TOROID_CACHE_DIR", e.what()));
+  }
+}
+
+// Variables that look like options but are none: most likely misspelt.
+void note_unknown_variables() {
+  std::vector<std::string_view> known = {"TOROID_JIT_LIBRARY"};
+  const auto rows = list_options();
+  for (auto& o : rows) known.push_back(o.environment);
+  for (char** variable = ::environ; *variable != nullptr; ++variable) {
+    std::string_view name = *variable;
+    name = name.substr(0, name.find('='));
+    if (name.starts_with("TOROID_") && std::find(known.begin(), known.end(), name) == known.end())
+      fmt::print("  note     environment variable {} names no option{}\n", name, did_you_mean(name, known));
+  }
 }
 
 }  // namespace
@@ -76,6 +96,7 @@ int doctor() {
   check_cache(checks);
   for (auto& o : list_options())
     if (o.value != o.default_value) fmt::print("  note     option {} is {} (default {})\n", o.name, o.value, o.default_value);
+  note_unknown_variables();
   fmt::print("{}\n", checks.healthy() ? "everything is in place" : "something is missing: see above");
   return checks.healthy() ? kOk : kEnvironmentError;
 }

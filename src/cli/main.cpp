@@ -1,7 +1,11 @@
 // The `toroid` command: its options, its help, and what errors become.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
+#include <new>
+#include <system_error>
 
 #include "base/text.h"
 #include "cli/commands.h"
@@ -148,17 +152,26 @@ int main(int argc, char** argv) {
       return command.app.exit(e);
     } catch (const CLI::ParseError& e) {
       std::string hint = suggestion(command, argc, argv);
-      bool unknown_command = argc > 1 && argv[1][0] != '-' && !has_command(command.app, argv[1]);
-      std::string what = unknown_command ? std::string("there is no command \"") + argv[1] + "\"" : e.what();
+      bool unknown = argc > 1 && !has_command(command.app, argv[1]);
+      const char* kind = argc > 1 && argv[1][0] == '-' ? "option" : "command";
+      std::string what = unknown ? std::string("there is no ") + kind + " \"" + argv[1] + "\"" : e.what();
       return fail_with("", (what + hint + "\nTry `toroid --help`.").c_str(), kUserError);
     }
-    return command.action();
+    int code = command.action();
+    if (std::fflush(stdout) != 0)
+      return fail_with("this machine: ", (std::string("cannot write to the standard output: ") + std::strerror(errno)).c_str(),
+                       kEnvironmentError);
+    return code;
   } catch (const toroid::UserError& e) {
     return fail_with("", e.what(), kUserError);
   } catch (const toroid::EnvironmentError& e) {
     return fail_with("this machine: ", e.what(), kEnvironmentError);
   } catch (const toroid::InternalError& e) {
     return fail_with("this is a bug in Toroid, please report it: ", e.what(), kInternalError);
+  } catch (const std::bad_alloc&) {
+    return fail_with("this machine: ", "there is not enough memory", kEnvironmentError);
+  } catch (const std::system_error& e) {
+    return fail_with("this machine: ", e.what(), kEnvironmentError);
   } catch (const std::exception& e) {
     return fail_with("", e.what(), kInternalError);
   }

@@ -1,6 +1,9 @@
 // toroid run: one or more calls of a model on tensors from a file.
 #include <fmt/core.h>
 
+#include <algorithm>
+
+#include "base/check.h"
 #include "cli/commands.h"
 #include "cli/compare.h"
 #include "cli/runner.h"
@@ -15,6 +18,33 @@ std::string sizes_text(const Tensor& t) {
   std::string out;
   for (int64_t s : t.sizes()) out += fmt::format("{}{}", out.empty() ? "" : ",", s);
   return "[" + out + "]";
+}
+
+// Each call's tensors, each in its place. A place without a tensor would shift those behind it.
+std::vector<std::vector<Tensor>> read_inputs(const std::string& path) {
+  std::vector<std::vector<Tensor>> out;
+  for (auto& tensors : read_calls(path).calls) {
+    std::vector<Tensor> given;
+    for (auto& [index, t] : tensors) {
+      std::string prefix = out.empty() ? "" : fmt::format("call{}.", out.size());
+      TOROID_USER_CHECK(index == static_cast<int64_t>(given.size()),
+                        "{}: there is a tensor \"{}{:03}\", but none for the place \"{}{:03}\"", path, prefix, index, prefix, given.size());
+      given.push_back(t);
+    }
+    out.push_back(std::move(given));
+  }
+  for (size_t call = 1; call < out.size(); ++call)
+    TOROID_USER_CHECK(!out[call].empty(), "{}: there are tensors for call {}, but none for call {}", path, out.size() - 1, call);
+  return out;
+}
+
+CallTensors read_expected(const std::string& path, size_t calls) {
+  CallTensors expected = read_calls(path);
+  TOROID_USER_CHECK(std::any_of(expected.calls.begin(), expected.calls.end(), [](auto& c) { return !c.empty(); }),
+                    "{}: no tensors here to compare the outputs with; expected \"000\", \"001\", ...", path);
+  TOROID_USER_CHECK(expected.calls.size() <= calls, "{}: there are outputs of call {}, but the inputs are those of {} call{}", path,
+                    expected.calls.size() - 1, calls, calls == 1 ? "" : "s");
+  return expected;
 }
 
 void print_outputs(size_t call, const std::vector<Tensor>& outputs, bool json) {
@@ -33,16 +63,15 @@ void print_outputs(size_t call, const std::vector<Tensor>& outputs, bool json) {
 int run_model(const RunArgs& args) {
   Backend backend = backend_from_name(args.backend);
   auto graph = import::load_model(args.model);
-  auto inputs = read_calls(args.inputs);
+  auto inputs = read_inputs(args.inputs);
   VerifyRules rules(*graph);
   auto runner = make_runner(backend, std::move(graph));
   CallTensors expected;
-  if (!args.expect.empty()) expected = read_calls(args.expect);
+  if (!args.expect.empty()) expected = read_expected(args.expect, inputs.size());
   bool matches = true;
   std::vector<Tensor> last;
-  for (size_t call = 0; call < inputs.calls.size(); ++call) {
-    std::vector<Tensor> given;
-    for (auto& [index, t] : inputs.calls[call]) given.push_back(t);
+  for (size_t call = 0; call < inputs.size(); ++call) {
+    const std::vector<Tensor>& given = inputs[call];
     last = runner->run(given);
     print_outputs(call, last, args.json);
     if (call >= expected.calls.size()) continue;

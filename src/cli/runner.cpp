@@ -36,7 +36,7 @@ Backend backend_from_name(const std::string& name) {
   if (name == "compiled") return Backend::Compiled;
   if (name == "interpreter") return Backend::Interpreter;
   static constexpr std::string_view kNames[] = {"compiled", "interpreter"};
-  fail<UserError>("unknown backend \"{}\"{}; there are \"compiled\" and \"interpreter\"", name, did_you_mean(name, kNames));
+  fail<UserError>("unknown backend \"{}\" (there are \"compiled\" and \"interpreter\"){}", name, did_you_mean(name, kNames));
 }
 
 std::unique_ptr<Runner> make_runner(Backend backend, std::unique_ptr<graph::Graph> graph) {

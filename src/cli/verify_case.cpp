@@ -79,7 +79,8 @@ std::vector<VerifyCase> find_cases(const fs::path& path) {
         out.push_back({folder, entry.path(), (below / entry.path().filename()).string()});
       }
   };
-  TOROID_USER_CHECK(fs::is_directory(path), "{}: no such folder", path.string());
+  TOROID_USER_CHECK(fs::exists(path), "{}: no such folder", path.string());
+  TOROID_USER_CHECK(fs::is_directory(path), "{}: this is a file; expected a folder of cases, or a .tar.zst archive of one", path.string());
   add(path);
   for (auto& entry : fs::recursive_directory_iterator(path))
     if (entry.is_directory()) add(entry.path());

@@ -1,34 +1,15 @@
 // `toroid bench` from outside: the program that lies beside this test.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <cstdio>
-#include <filesystem>
-
+#include "cli/harness.h"
 #include "import/json.h"
 
 namespace toroid {
 namespace {
 
-namespace fs = std::filesystem;
+using namespace test;
 
-struct Outcome {
-  int code = -1;
-  std::string text;
-};
-
-Outcome bench(const std::string& arguments) {
-  fs::path program = fs::read_symlink("/proc/self/exe").parent_path() / "toroid";
-  Outcome out;
-  FILE* pipe = ::popen((program.string() + " bench " + arguments + " 2>&1").c_str(), "r");
-  if (!pipe) return out;
-  char buffer[4096];
-  size_t n;
-  while ((n = std::fread(buffer, 1, sizeof(buffer), pipe)) > 0) out.text.append(buffer, n);
-  int status = ::pclose(pipe);
-  out.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return out;
-}
+Outcome bench(const std::string& arguments) { return toroid_command("bench " + arguments); }
 
 void expect_report(const Outcome& o) {
   ASSERT_EQ(o.code, 0) << o.text;

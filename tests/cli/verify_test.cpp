@@ -1,10 +1,7 @@
 // `toroid verify` and its sisters from outside: the program that lies beside this test.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <array>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -12,30 +9,14 @@
 #include <limits>
 
 #include "base/files.h"
+#include "cli/harness.h"
 #include "import/safetensors.h"
 
 namespace toroid {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct Outcome {
-  int code = -1;
-  std::string text;  // stdout and stderr
-};
-
-Outcome toroid_command(const std::string& arguments) {
-  fs::path program = fs::read_symlink("/proc/self/exe").parent_path() / "toroid";
-  Outcome out;
-  FILE* pipe = ::popen((program.string() + " " + arguments + " 2>&1").c_str(), "r");
-  if (!pipe) return out;
-  std::array<char, 4096> buffer{};
-  size_t n;
-  while ((n = std::fread(buffer.data(), 1, buffer.size(), pipe)) > 0) out.text.append(buffer.data(), n);
-  int status = ::pclose(pipe);
-  out.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return out;
-}
+using namespace test;
 
 struct Item {
   std::string name;
