@@ -1,6 +1,8 @@
 // Runs plans on the CPU.
 #pragma once
 
+#include <atomic>
+
 #include "exec/plan.h"
 
 namespace toroid::exec {
@@ -45,7 +47,7 @@ class Executable {
   std::vector<std::shared_ptr<const Bound>> bound_;  // most recent last
   std::vector<std::unique_ptr<Context>> idle_;
   std::mutex state_mutex_;
-  int64_t arena_bytes_ = 0;
+  std::atomic<int64_t> arena_bytes_{0};
   size_t users_ = 0;
   Observer observer_;
 };
