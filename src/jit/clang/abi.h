@@ -11,7 +11,7 @@ extern "C" {
 // Bumped whenever a structure or a meaning below changes; both sides compare it.
 #define TOROID_JIT_ABI 1
 
-// A part of every cache key, known without opening the shared object (which costs 28 ms). Bump the revision whenever flags
+// A part of every cache key, known without opening the shared object. Bump the revision whenever flags
 // or pass lists of the compiler change.
 #define TOROID_JIT_REVISION "clang 19.1 r1"
 

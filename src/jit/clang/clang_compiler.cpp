@@ -1,9 +1,12 @@
 // C text to object code by Clang and LLVM in this process: the only file that sees their C++ headers.
 #include <clang/Basic/Version.h>
-#include <clang/CodeGen/CodeGenAction.h>
+#include <clang/CodeGen/ModuleBuilder.h>
 #include <clang/Frontend/CompilerInstance.h>
 #include <clang/Frontend/CompilerInvocation.h>
 #include <clang/Frontend/TextDiagnosticPrinter.h>
+#include <clang/Lex/Preprocessor.h>
+#include <clang/Parse/ParseAST.h>
+#include <clang/Sema/Sema.h>
 #include <llvm/IR/DiagnosticInfo.h>
 #include <llvm/IR/DiagnosticPrinter.h>
 #include <llvm/IR/LLVMContext.h>
@@ -131,12 +134,26 @@ class Compilation {
     code.DisableLLVMPasses = true;  // the passes run in optimize()
     code.VectorizeLoop = code.VectorizeSLP = options_.vectorize != 0;
     instance_.getDiagnosticOpts().ErrorLimit = 20;
-    instance_.setVerboseOutputStream(llvm::nulls());  // "1 error generated." would go to the terminal
     // An empty file system: an #include fails alike on every machine.
-    instance_.createFileManager(llvm::makeIntrusiveRefCnt<llvm::vfs::InMemoryFileSystem>());
-    action_ = std::make_unique<clang::EmitLLVMOnlyAction>(&context_);
-    if (!instance_.ExecuteAction(*action_)) return false;
-    module_ = action_->takeModule();
+    auto no_files = llvm::makeIntrusiveRefCnt<llvm::vfs::InMemoryFileSystem>();
+    instance_.createFileManager(no_files);
+    instance_.createSourceManager(instance_.getFileManager());
+    if (!instance_.createTarget() || !instance_.InitializeSourceManager(front.Inputs[0])) return false;
+    instance_.createPreprocessor(clang::TU_Complete);
+    clang::Preprocessor& preprocessor = instance_.getPreprocessor();
+    preprocessor.getBuiltinInfo().initializeBuiltins(preprocessor.getIdentifierTable(), instance_.getLangOpts());
+    instance_.createASTContext();
+    context_.setDiscardValueNames(true);
+    // The generator alone: clang's own action around it would also make a code generator and a pass manager that nobody uses.
+    auto* generator = clang::CreateLLVMCodeGen(instance_.getDiagnostics(), source_->getBufferIdentifier(), no_files,
+                                               instance_.getHeaderSearchOpts(), instance_.getPreprocessorOpts(), code, context_);
+    instance_.setASTConsumer(std::unique_ptr<clang::ASTConsumer>(generator));
+    instance_.createSema(clang::TU_Complete, nullptr);
+    instance_.getDiagnosticClient().BeginSourceFile(instance_.getLangOpts(), &preprocessor);
+    clang::ParseAST(instance_.getSema());
+    instance_.getDiagnosticClient().EndSourceFile();
+    if (instance_.getDiagnostics().hasErrorOccurred()) return false;
+    module_.reset(generator->ReleaseModule());
     return module_ != nullptr;
   }
 
@@ -229,7 +246,6 @@ class Compilation {
   llvm::LLVMContext context_;
   llvm::IntrusiveRefCntPtr<clang::DiagnosticOptions> printer_options_;
   clang::CompilerInstance instance_;
-  std::unique_ptr<clang::EmitLLVMOnlyAction> action_;
   std::unique_ptr<llvm::Module> module_;
   std::unique_ptr<llvm::TargetMachine> machine_;
   llvm::SmallVector<char, 0> object_;
