@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <functional>
+#include <mutex>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -398,24 +399,64 @@ std::string expand_constants(std::string_view text) {
   return out;
 }
 
+// The texts for one number of lanes. Each is made once: a model has a hundred kernels that use the same few functions.
+class Expansions {
+ public:
+  struct Function {
+    std::string text;
+    std::vector<std::string> uses;  // other functions, in the order of the text
+  };
+
+  explicit Expansions(int lanes) : lanes_(lanes), types_(type_text(lanes)) {}
+
+  const std::string& types() const { return types_; }
+  // Null when there is no such function.
+  const Function* find(const std::string& name) {
+    const Entry* entry = library().find(name);
+    if (!entry) return nullptr;
+    std::lock_guard lock(mutex_);
+    auto [it, is_new] = functions_.try_emplace(name);
+    if (is_new) {
+      Function& f = it->second;
+      f.text = expand_constants(expand_halves(expand(library().chunk(*entry), *entry, lanes_), lanes_));
+      for_each_token(
+          f.text,
+          [&](std::string_view w) {
+            if (w != name && library().find(w)) f.uses.emplace_back(w);
+          },
+          [](char) {});
+    }
+    return &it->second;
+  }
+
+ private:
+  const int lanes_;
+  const std::string types_;
+  std::mutex mutex_;
+  std::unordered_map<std::string, Function> functions_;  // whose addresses stay
+};
+
+Expansions& expansions(int lanes) {
+  static Expansions of4(4), of8(8), of16(16), of32(32);
+  return lanes == 4 ? of4 : lanes == 8 ? of8 : lanes == 16 ? of16 : of32;
+}
+
 }  // namespace
 
 std::string prelude_for(std::span<const std::string_view> used_functions, int lanes) {
   TOROID_CHECK(lanes == 4 || lanes == 8 || lanes == 16 || lanes == 32, "prelude with {} lanes", lanes);
-  const Library& lib = library();
-  std::string out = type_text(lanes);
+  Expansions& texts = expansions(lanes);
+  std::string out = texts.types();
   std::unordered_set<std::string> done;
   // Depth of the recursion: the longest chain of calls in the texts, about ten.
   std::function<void(const std::string&)> need = [&](const std::string& name) {
-    const Entry* entry = lib.find(name);
-    if (!entry || !done.insert(name).second) return;
-    std::string text = expand_constants(expand_halves(expand(lib.chunk(*entry), *entry, lanes), lanes));
-    for_each_token(
-        text, [&](std::string_view w) { need(std::string(w)); }, [](char) {});
-    out += text;
+    if (!done.insert(name).second) return;
+    const Expansions::Function& f = *texts.find(name);
+    for (const std::string& used : f.uses) need(used);
+    out += f.text;
   };
   for (std::string_view name : used_functions) {
-    TOROID_CHECK(lib.find(name), "the prelude has no function \"{}\"", name);
+    TOROID_CHECK(library().find(name), "the prelude has no function \"{}\"", name);
     need(std::string(name));
   }
   return out;

@@ -1,5 +1,6 @@
 // Advanced indexing: index.Tensor and index_put (primitives), and what is expressed in terms of them.
 #include <algorithm>
+#include <cstring>
 
 #include "base/check.h"
 #include "ops/rows/forms.h"
@@ -114,9 +115,11 @@ std::vector<Tensor> mask_positions(const Tensor& mask) {
 // The element of `self` (row-major position) that each element of the result is read from.
 struct Positions {
   std::vector<int64_t> sizes;  // of the result
-  std::vector<int64_t> at;
+  std::vector<int64_t> at;     // of the first element of each run
+  int64_t run = 1;             // elements that lie side by side in both
 };
-Positions indexed_positions(const KernelCall& c) {
+// In runs over the last dimensions that no index is for, or (not in_runs) element by element.
+Positions indexed_positions(const KernelCall& c, bool in_runs) {
   Tensor self = c.tensor("self");
   auto indices = c.tensors("indices");
   int64_t rank = self.dim();
@@ -158,7 +161,11 @@ Positions indexed_positions(const KernelCall& c) {
   }
   size_t joint_at = 0;
   for (size_t d = 0; d < cov.insert_at; ++d) joint_at += !of_dim[d].defined();
-  for_each_index(out.sizes, [&](std::span<const int64_t> index) {
+  size_t together = 0;
+  while (in_runs && together < of_dim.size() && !of_dim[of_dim.size() - 1 - together].defined()) ++together;
+  auto outer = std::span(out.sizes).first(out.sizes.size() - together);
+  out.run = product(std::span(out.sizes).subspan(outer.size()));
+  for_each_index(outer, [&](std::span<const int64_t> index) {
     int64_t at = 0;
     for (size_t k = 0; k < index.size(); ++k) at += index[k] * kept_stride[k];
     for (size_t d = 0; d < of_dim.size(); ++d) {
@@ -177,9 +184,14 @@ Positions indexed_positions(const KernelCall& c) {
 void index_meta(MetaCall& c) { c.result(c.tensor("self")->dtype, indexed_sizes(c)); }
 void index_kernel(KernelCall& c) {
   Tensor self = c.tensor("self").contiguous();
-  Positions p = indexed_positions(c);
+  Positions p = indexed_positions(c, true);
   Tensor out = Tensor::empty(p.sizes, self.dtype());
-  for (size_t i = 0; i < p.at.size(); ++i) copy_element(self, p.at[i], out, static_cast<int64_t>(i));
+  auto element = static_cast<int64_t>(size_of(self.dtype()));
+  std::byte* to = out.raw_data();
+  for (int64_t at : p.at) {
+    std::memcpy(to, self.raw_data() + at * element, static_cast<size_t>(p.run * element));
+    to += p.run * element;
+  }
   if (c.outputs[0].defined())
     copy_elements(out, c.outputs[0]);
   else
@@ -199,7 +211,7 @@ void index_put_meta(MetaCall& c) {
 void index_put_kernel(KernelCall& c) {
   Tensor self = c.tensor("self"), values = c.tensor("values"), out = c.outputs[0];
   copy_elements(self, out);
-  Positions p = indexed_positions(c);
+  Positions p = indexed_positions(c, false);
   std::vector<int64_t> strides(p.sizes.size());
   for (size_t k = 0; k < values.sizes().size(); ++k) {
     int64_t size = values.sizes()[values.sizes().size() - 1 - k];
