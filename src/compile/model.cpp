@@ -1,5 +1,6 @@
 #include "compile/model.h"
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 
@@ -8,7 +9,6 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/options.h"
-#include "base/thread_pool.h"
 #include "codegen/cpu/generate.h"
 #include "compile/costs.h"
 #include "compile/debug_folder.h"
@@ -19,6 +19,7 @@
 #include "ops/reference.h"
 #include "sched/absorb.h"
 #include "sched/share.h"
+#include "tensor/late_stack.h"
 
 namespace toroid::compiler {
 namespace {
@@ -117,11 +118,13 @@ class Compilation {
   }
 
   void generate() {
-    for (auto& in : program_.inputs)
-      if (in.data.defined() && in.kind == graph::InputKind::Constant) constants_.tensors[in.buffer] = in.data;
+    for (auto& in : program_.inputs) {
+      if (!in.data.defined() || in.kind != graph::InputKind::Constant) continue;
+      constants_.tensors[in.buffer] = in.data;
+      constants_.parts[in.buffer] = late_parts(in.data);
+    }
     for (auto& n : program_.nodes)
       if (!n.is_extern()) kernels_.push_back(codegen::generate(n, program_, isa_, constants_));
-    run_parallel(constants_.jobs);
     show(Artifact::Kernels, "plan.txt", [&] {
       std::string out;
       for (auto& k : kernels_) out += k.name + "\n" + k.plan + "\n";
@@ -157,7 +160,7 @@ class Compilation {
     exec::Plan plan;
     plan.record = options_.mode == Mode::ReduceOverhead;
     for (auto& b : program_.buffers) {
-      exec::BufferPlan bp{b.name, b.dtype, b.numel, exec::BufferRole::Temporary, -1, {}};
+      exec::BufferPlan bp{b.name, b.dtype, b.numel, exec::BufferRole::Temporary, {}};
       if (b.kind == loop::BufferKind::Output) bp.role = exec::BufferRole::Output;
       if (auto it = constants_.packed.find(b.id); it != constants_.packed.end()) {
         bp.role = exec::BufferRole::Constant;
@@ -165,18 +168,8 @@ class Compilation {
       }
       plan.buffers.push_back(std::move(bp));
     }
-    int users = 0;
-    for (size_t i = 0; i < program_.inputs.size(); ++i) {
-      auto& in = program_.inputs[i];
-      auto& b = plan.buffers[static_cast<size_t>(in.buffer)];
-      b.role = exec::BufferRole::Input;
-      b.input = static_cast<int>(i);
-      plan.inputs.push_back({in.name, in.type, in.buffer, in.data.defined() ? -1 : users++, in.data, false});
-    }
-    for (auto& o : program_.outputs) {
-      if (o.mutates >= 0) plan.inputs[static_cast<size_t>(o.mutates)].mutated = true;
-      plan.outputs.push_back({o.buffer, o.type, o.mutates});
-    }
+    plan.preparations = std::move(constants_.jobs);
+    add_inputs(plan);
     plan.guards = program_.guards;
     for (auto& s : program_.symbols) plan.symbols.emplace_back(s.expr, s.unbacked);
     size_t next = 0;
@@ -191,6 +184,36 @@ class Compilation {
       }
     }
     return plan;
+  }
+
+  // All but the weights that nobody reads any more because they were packed: their memory can go.
+  void add_inputs(exec::Plan& plan) {
+    std::vector<bool> used(program_.buffers.size(), false);
+    auto use = [&](int buffer) {
+      if (buffer >= 0) used[static_cast<size_t>(buffer)] = true;
+    };
+    for (auto& k : kernels_) std::for_each(k.buffers.begin(), k.buffers.end(), use);
+    for (auto& n : program_.nodes)
+      if (n.is_extern())
+        for (auto& v : std::get<choice::Extern>(n.problem).inputs) use(v.memory.buffer);
+    for (auto& o : program_.outputs) {
+      use(o.buffer);
+      if (o.mutates >= 0) use(program_.inputs[static_cast<size_t>(o.mutates)].buffer);
+    }
+    std::vector<int> place(program_.inputs.size(), -1);
+    int users = 0;
+    for (size_t i = 0; i < program_.inputs.size(); ++i) {
+      auto& in = program_.inputs[i];
+      plan.buffers[static_cast<size_t>(in.buffer)].role = exec::BufferRole::Input;
+      if (in.data.defined() && !used[static_cast<size_t>(in.buffer)]) continue;
+      place[i] = static_cast<int>(plan.inputs.size());
+      plan.inputs.push_back({in.name, in.type, in.buffer, in.data.defined() ? -1 : users++, in.data, false});
+    }
+    for (auto& o : program_.outputs) {
+      int mutates = o.mutates < 0 ? -1 : place[static_cast<size_t>(o.mutates)];
+      if (mutates >= 0) plan.inputs[static_cast<size_t>(mutates)].mutated = true;
+      plan.outputs.push_back({o.buffer, o.type, mutates});
+    }
   }
 
   exec::Launch launch(const choice::Node& n, const codegen::CpuKernel& k, const std::shared_ptr<const device::LoadedCode>& code) {

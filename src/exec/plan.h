@@ -20,8 +20,7 @@ struct BufferPlan {
   DType dtype = DType::F32;
   Expr numel = 1;
   BufferRole role = BufferRole::Temporary;
-  int input = -1;  // Input: which
-  Tensor data;     // Constant
+  Tensor data;  // Constant
 };
 
 using KernelFunction = void (*)(void* const* bufs, const int64_t* params, int64_t begin, int64_t end, int thread);
@@ -76,6 +75,7 @@ struct Plan {
   std::vector<StepPlan> steps;
   std::vector<InputPlan> inputs;
   std::vector<OutputPlan> outputs;
+  std::vector<std::function<void()>> preparations;  // fill the memory of constants before the first run; independent of each other
   std::vector<sym::Relation> guards;
   std::vector<std::pair<Expr, bool>> symbols;  // with whether the run determines them (unbacked)
 };

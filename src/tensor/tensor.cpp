@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/scalar.h"
 #include "tensor/dispatch.h"
+#include "tensor/late_stack.h"
 
 namespace toroid {
 
@@ -145,6 +146,14 @@ bool Tensor::is_contiguous() const {
 
 std::byte* Tensor::raw_data() const {
   const TensorImpl& t = concrete(*this);
+  if (LateStack* late = t.storage->late.get())
+    std::call_once(late->made, [&] {
+      std::byte* to = t.storage->data;
+      for (const Tensor& p : late->parts) {
+        copy_elements(p, Tensor::from_blob(to, p.sizes(), p.dtype()));
+        to += p.numel() * static_cast<int64_t>(size_of(p.dtype()));
+      }
+    });
   return t.storage->data + t.offset * static_cast<int64_t>(size_of(t.dtype));
 }
 

@@ -5,11 +5,14 @@
 
 namespace toroid {
 
+struct LateStack;
+
 // Memory that one or more tensors view.
 struct Storage {
   std::byte* data = nullptr;
   size_t bytes = 0;
-  std::shared_ptr<void> owner;  // frees the memory when the last reference goes
+  std::shared_ptr<void> owner;      // frees the memory when the last reference goes
+  std::shared_ptr<LateStack> late;  // null: the contents are there; see tensor/late_stack.h
 };
 
 // 64-byte aligned memory, uninitialised. EnvironmentError when there is not enough.

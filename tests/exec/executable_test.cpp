@@ -23,7 +23,7 @@ Plan chain(int length, bool record) {
   p.symbols.emplace_back(n, false);
   for (int i = 0; i <= length; ++i) {
     BufferRole role = i == 0 ? BufferRole::Input : i == length ? BufferRole::Output : BufferRole::Temporary;
-    p.buffers.push_back({"b" + std::to_string(i), DType::F32, n, role, i == 0 ? 0 : -1, {}});
+    p.buffers.push_back({"b" + std::to_string(i), DType::F32, n, role, {}});
   }
   for (int i = 0; i < length; ++i) {
     Launch l;
@@ -85,6 +85,31 @@ TEST(Executable, ReplaysFromManyThreadsAtOnce) {
     });
   for (auto& t : threads) t.join();
   EXPECT_EQ(wrong, 0);
+}
+
+TEST(Executable, PreparesOnceBeforeTheFirstRun) {
+  Plan p = chain(5, false);
+  std::atomic<int> prepared{0}, early{0};
+  for (int i = 0; i < 20; ++i) p.preparations.push_back([&] { ++prepared; });
+  Executable e(std::move(p));
+  EXPECT_EQ(prepared, 0);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t)
+    threads.emplace_back([&] {
+      e.run(std::vector<Tensor>{Tensor::full(std::vector<int64_t>{10}, 1)});
+      early += prepared != 20;
+    });
+  for (auto& t : threads) t.join();
+  EXPECT_EQ(prepared, 20);
+  EXPECT_EQ(early, 0);
+}
+
+TEST(Executable, TellsWhatAPreparationThrew) {
+  Plan p = chain(1, false);
+  p.preparations.push_back([] { throw EnvironmentError("no memory"); });
+  Executable e(std::move(p));
+  for (int i = 0; i < 2; ++i)
+    EXPECT_THROW(e.run(std::vector<Tensor>{Tensor::full(std::vector<int64_t>{10}, 1)}), EnvironmentError) << "in each run";
 }
 
 TEST(Executable, SaysWhatIsWrongWithAnInput) {

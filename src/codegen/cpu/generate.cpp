@@ -170,6 +170,20 @@ CpuKernel generate_gemv(const choice::Node& node, const choice::Gemm& g, device:
   return kernel;
 }
 
+// What the panels of a constant right operand are packed from: the parts of a stack of weights [n, k], if none shares a panel with the
+// next, else the weight as a whole.
+std::vector<Tensor> packing_sources(const choice::Gemm& g, const ConstantMemory& constants, int panel) {
+  size_t nb = g.batch.size();
+  const std::vector<Tensor>& parts = constants.parts.at(g.b.buffer);
+  bool apart = g.b.strides[nb] == Expr(1) && g.b.strides[nb + 1] == g.k && g.b.offset == Expr(0);
+  int64_t rows = 0;
+  for (auto& p : parts) {
+    apart = apart && rows % panel == 0 && p.dim() == 2 && p.is_contiguous();
+    rows += p.dim() == 2 ? p.sizes()[0] : 0;
+  }
+  return apart && g.n == Expr(rows) ? parts : std::vector<Tensor>{constants.tensors.at(g.b.buffer)};
+}
+
 CpuKernel generate_gemm(const choice::Node& node, const choice::Gemm& g, choice::Program& program, device::Isa isa,
                         ConstantMemory& constants) {
   CpuKernel kernel;
@@ -206,16 +220,19 @@ CpuKernel generate_gemm(const choice::Node& node, const choice::Gemm& g, choice:
     // Half weights are kept half where they are streamed once a call, widened where they are reused.
     DType packed_type = g.m.is_const() && g.m.constant() <= 4 ? g.b.dtype : DType::F32;
     Tensor packed = Tensor::empty({packed_b_elements(k, n, panel)}, packed_type);
-    const std::byte* src = w.raw_data() + g.b.offset.constant() * static_cast<int64_t>(size_of(g.b.dtype));
     // A few panels a job, so that one large weight is packed by all threads.
     constexpr int64_t kColumnsPerJob = 1024;
-    int64_t columns = std::max<int64_t>(kColumnsPerJob / panel, 1) * panel;
-    for (int64_t first = 0; first < n; first += columns)
-      constants.jobs.push_back([=, type = g.b.dtype, row = b_row.constant(), col = b_col.constant()] {
-        const std::byte* from = src + first * col * static_cast<int64_t>(size_of(type));
-        std::byte* to = packed.raw_data() + packed_b_elements(k, first, panel) * static_cast<int64_t>(size_of(packed_type));
-        pack_b(from, type, k, std::min(columns, n - first), row, col, panel, to, packed_type);
-      });
+    int64_t columns = std::max<int64_t>(kColumnsPerJob / panel, 1) * panel, begin = 0;
+    for (const Tensor& source : packing_sources(g, constants, panel)) {
+      int64_t end = source.impl() == w.impl() ? n : begin + source.sizes()[0];
+      for (int64_t first = begin; first < end; first += columns)
+        constants.jobs.push_back([=, type = g.b.dtype, offset = g.b.offset.constant(), row = b_row.constant(), col = b_col.constant()] {
+          const std::byte* from = source.raw_data() + (offset + (first - begin) * col) * static_cast<int64_t>(size_of(type));
+          std::byte* to = packed.raw_data() + packed_b_elements(k, first, panel) * static_cast<int64_t>(size_of(packed_type));
+          pack_b(from, type, k, std::min(columns, end - first), row, col, panel, to, packed_type);
+        });
+      begin = end;
+    }
     int id = program.new_buffer("packed_" + program.buffers[static_cast<size_t>(g.b.buffer)].name, packed_type, packed.numel(),
                                 loop::BufferKind::Constant);
     constants.packed[id] = packed;

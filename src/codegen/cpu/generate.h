@@ -8,11 +8,12 @@
 
 namespace toroid::codegen {
 
-// Constants that templates may repack when compiling.
+// Constants that templates may repack.
 struct ConstantMemory {
-  std::map<int, Tensor> tensors;            // by buffer
-  std::map<int, Tensor> packed;             // buffers that generate() added: packed weights
-  std::vector<std::function<void()>> jobs;  // fill them; independent of each other
+  std::map<int, Tensor> tensors;             // by buffer
+  std::map<int, std::vector<Tensor>> parts;  // the same, of which each tensor is stacked along dimension 0; perhaps one
+  std::map<int, Tensor> packed;              // buffers that generate() added: packed weights
+  std::vector<std::function<void()>> jobs;   // fill them; independent of each other
 };
 
 // Whether a template takes this problem; where none does, the node is to be lowered to a loop.

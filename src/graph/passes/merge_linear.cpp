@@ -2,6 +2,7 @@
 
 #include "graph/passes/passes.h"
 #include "graph/passes/rebuild.h"
+#include "tensor/late_stack.h"
 
 namespace toroid::graph {
 namespace {
@@ -49,21 +50,6 @@ std::optional<Linear> match(const Graph& g, const Node& n, const std::map<const 
   return l;
 }
 
-// Constants one below the other.
-Tensor stack_rows(const std::vector<Tensor>& parts) {
-  std::vector<int64_t> sizes = parts[0].sizes();
-  sizes[0] = 0;
-  for (auto& p : parts) sizes[0] += p.sizes()[0];
-  Tensor out = Tensor::empty(sizes, parts[0].dtype());
-  auto strides = contiguous_strides(sizes);
-  int64_t row = 0;
-  for (auto& p : parts) {
-    copy_elements(p, out.as_strided(p.sizes(), strides, row * strides[0]));
-    row += p.sizes()[0];
-  }
-  return out;
-}
-
 }  // namespace
 
 std::unique_ptr<Graph> merge_linear(const Graph& g) {
@@ -103,9 +89,9 @@ std::unique_ptr<Graph> merge_linear(const Graph& g) {
         weights.push_back(l.weight);
         biases.push_back(l.bias);
       }
-      Tensor w = ops::call1("permute", {stack_rows(weights), std::vector<Expr>{1, 0}});
+      Tensor w = ops::call1("permute", {stack_late(weights), std::vector<Expr>{1, 0}});
       Tensor y = ops::call1("mm", {out.at(operand(*list[0].product, 0)), w});
-      if (list[0].sum) y = ops::call1("add.Tensor", {y, stack_rows(biases)});
+      if (list[0].sum) y = ops::call1("add.Tensor", {y, stack_late(biases)});
       int64_t column = 0;
       for (auto& l : list) {
         int64_t next = column + l.weight.sizes()[0];
