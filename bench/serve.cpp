@@ -193,7 +193,7 @@ int main(int argc, char** argv) {
     double load_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
     auto inputs = tensors_in_order(args->inputs);
     start = Clock::now();
-    auto outputs = model.run(inputs);  // packs the weights first
+    auto outputs = model.run(inputs);
     double first_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
     Difference difference;
     if (!args->expected.empty()) difference = compare(outputs, tensors_in_order(args->expected));

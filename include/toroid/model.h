@@ -14,7 +14,7 @@ namespace toroid {
 
 struct ModelOptions {
   Mode mode = Mode::Default;
-  bool freeze = true;     // weights are constants: folded when compiling, packed by the first run
+  bool freeze = true;     // weights are constants: folded and packed when compiling
   bool templates = true;  // products, convolutions and attention by tuned templates; otherwise as plain loops
   bool fuse = true;       // join kernels that share memory
   bool eager = false;     // one operation at a time, nothing fused: what the program costs without a compiler

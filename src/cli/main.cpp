@@ -90,8 +90,7 @@ struct Command {
     b->add_option("--iterations", bench.iterations, "Timed runs; otherwise as many as fit in a few seconds")->check(CLI::Range(1, 1000000));
     b->add_flag("--decode", bench.decode, "Llama: one token with a cache of --seq positions, instead of a prefill");
     b->add_flag("--no-eager", bench.no_eager, "Leave out the run of one operation at a time");
-    b->add_flag("--no-freeze", bench.no_freeze,
-                "Leave weights as they are; otherwise they are packed by the first run, where memory allows");
+    b->add_flag("--no-freeze", bench.no_freeze, "Leave weights as they are; otherwise they are packed when compiling, where memory allows");
     b->add_flag("--json", bench.json, "Machine-readable output");
   }
 

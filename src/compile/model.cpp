@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/options.h"
+#include "base/thread_pool.h"
 #include "codegen/cpu/generate.h"
 #include "compile/costs.h"
 #include "compile/debug_folder.h"
@@ -64,11 +65,9 @@ class Compilation {
       void (Compilation::*run)();
       double CompileReport::*ms;
     };
-    constexpr Stage kStages[] = {{&Compilation::transform, &CompileReport::passes_ms},
-                                 {&Compilation::lower, &CompileReport::lower_ms},
-                                 {&Compilation::fuse, &CompileReport::fuse_ms},
-                                 {&Compilation::generate, &CompileReport::codegen_ms},
-                                 {&Compilation::build, &CompileReport::jit_ms}};
+    constexpr Stage kStages[] = {{&Compilation::transform, &CompileReport::passes_ms}, {&Compilation::lower, &CompileReport::lower_ms},
+                                 {&Compilation::fuse, &CompileReport::fuse_ms},        {&Compilation::generate, &CompileReport::codegen_ms},
+                                 {&Compilation::build, &CompileReport::jit_ms},        {&Compilation::pack, &CompileReport::pack_ms}};
     for (auto& stage : kStages) {
       auto t = Clock::now();
       (this->*stage.run)();
@@ -156,6 +155,11 @@ class Compilation {
     }
   }
 
+  void pack() {
+    run_parallel(constants_.jobs);
+    constants_.jobs.clear();  // what they read may be freed
+  }
+
   exec::Plan assemble() {
     exec::Plan plan;
     plan.record = options_.mode == Mode::ReduceOverhead;
@@ -168,7 +172,6 @@ class Compilation {
       }
       plan.buffers.push_back(std::move(bp));
     }
-    plan.preparations = std::move(constants_.jobs);
     add_inputs(plan);
     plan.guards = program_.guards;
     for (auto& s : program_.symbols) plan.symbols.emplace_back(s.expr, s.unbacked);

@@ -13,7 +13,7 @@ namespace toroid::compiler {
 // What one compile did.
 struct CompileReport {
   graph::PassReport passes;
-  double passes_ms = 0, lower_ms = 0, fuse_ms = 0, codegen_ms = 0, jit_ms = 0, total_ms = 0;
+  double passes_ms = 0, lower_ms = 0, fuse_ms = 0, codegen_ms = 0, jit_ms = 0, pack_ms = 0, total_ms = 0;
   size_t graph_nodes = 0;       // after the passes
   size_t kernels_unfused = 0;   // nodes before fusion
   size_t kernels = 0;           // launches a run

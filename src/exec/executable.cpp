@@ -400,10 +400,6 @@ std::vector<Tensor> Executable::run_dynamic(Symbols symbols, std::span<const Ten
 std::vector<Tensor> Executable::run(std::span<const Tensor> arguments) {
   Symbols symbols;
   check_inputs(arguments, symbols);
-  std::call_once(prepared_, [&] {
-    run_parallel(plan_.preparations);
-    plan_.preparations.clear();  // what they were made from may be freed
-  });
   std::unique_lock<std::mutex> state(state_mutex_, std::defer_lock);
   if (stateful_) state.lock();
   if (dynamic_) return run_dynamic(std::move(symbols), arguments);

@@ -14,7 +14,6 @@ class Executable {
 
   // Runs on the caller's tensors, in the order of the user inputs. Mutated inputs are written in place. Returns one tensor an output
   // that is not a mutation (undefined for None). UserError naming the input when count, dtype, sizes or guards do not fit.
-  // The first run does the plan's preparations, on all threads.
   // Safe to call from several threads, except for plans that mutate their own buffers (caches), where calls take turns.
   std::vector<Tensor> run(std::span<const Tensor> arguments);
 
@@ -41,7 +40,6 @@ class Executable {
   Tensor input_tensor(size_t i, std::span<const Tensor> arguments) const;
 
   Plan plan_;
-  std::once_flag prepared_;
   bool dynamic_ = false;  // some size is known only while running
   bool stateful_ = false;
   bool launches_only_ = true;

@@ -75,7 +75,6 @@ struct Plan {
   std::vector<StepPlan> steps;
   std::vector<InputPlan> inputs;
   std::vector<OutputPlan> outputs;
-  std::vector<std::function<void()>> preparations;  // fill the memory of constants before the first run; independent of each other
   std::vector<sym::Relation> guards;
   std::vector<std::pair<Expr, bool>> symbols;  // with whether the run determines them (unbacked)
 };

@@ -1,8 +1,7 @@
-// Weights of compiled programs: joined, packed at the first run, and let go.
+// Weights of compiled programs: joined, packed and let go.
 #include <gtest/gtest.h>
 
 #include <deque>
-#include <thread>
 
 #include "compile/model.h"
 #include "graph/interpreter.h"
@@ -54,19 +53,6 @@ TEST(Weights, PackedOnesAreNotKeptTwice) {
   Tensor x = nn::Init(1).normal({64, kInner}, 0, 1);
   auto model = compiler::CompiledModel::compile(three_products(layers, x));
   for (auto& in : model.executable().plan().inputs) EXPECT_TRUE(in.user >= 0 || in.type.sizes.size() == 1) << in.name;
-}
-
-TEST(Weights, ArePackedBeforeAnyThreadReadsThem) {
-  std::deque<nn::Linear> layers;
-  for (int i = 0; i < 3; ++i) layers.emplace_back(kInner, 512, true, nn::Init(static_cast<uint64_t>(i)));
-  Tensor x = nn::Init(1).normal({32, kInner}, 0, 1);
-  auto model = compiler::CompiledModel::compile(three_products(layers, x));
-  std::vector<std::vector<Tensor>> results(6);
-  std::vector<std::thread> threads;
-  for (auto& r : results) threads.emplace_back([&] { r = model.run(std::vector<Tensor>{x}); });
-  for (auto& t : threads) t.join();
-  for (auto& r : results)
-    for (size_t i = 0; i < r.size(); ++i) EXPECT_EQ(r[i].to_vector(), results[0][i].to_vector());
 }
 
 }  // namespace

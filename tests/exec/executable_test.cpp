@@ -87,31 +87,6 @@ TEST(Executable, ReplaysFromManyThreadsAtOnce) {
   EXPECT_EQ(wrong, 0);
 }
 
-TEST(Executable, PreparesOnceBeforeTheFirstRun) {
-  Plan p = chain(5, false);
-  std::atomic<int> prepared{0}, early{0};
-  for (int i = 0; i < 20; ++i) p.preparations.push_back([&] { ++prepared; });
-  Executable e(std::move(p));
-  EXPECT_EQ(prepared, 0);
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 8; ++t)
-    threads.emplace_back([&] {
-      e.run(std::vector<Tensor>{Tensor::full(std::vector<int64_t>{10}, 1)});
-      early += prepared != 20;
-    });
-  for (auto& t : threads) t.join();
-  EXPECT_EQ(prepared, 20);
-  EXPECT_EQ(early, 0);
-}
-
-TEST(Executable, TellsWhatAPreparationThrew) {
-  Plan p = chain(1, false);
-  p.preparations.push_back([] { throw EnvironmentError("no memory"); });
-  Executable e(std::move(p));
-  for (int i = 0; i < 2; ++i)
-    EXPECT_THROW(e.run(std::vector<Tensor>{Tensor::full(std::vector<int64_t>{10}, 1)}), EnvironmentError) << "in each run";
-}
-
 TEST(Executable, SaysWhatIsWrongWithAnInput) {
   Executable e(chain(1, false));
   auto message = [&](const std::vector<Tensor>& inputs) -> std::string {
