@@ -40,15 +40,15 @@ RandomGenerator::RandomGenerator(uint64_t seed, const RandomGraphOptions& option
     : options_(options), random_(seed * 0x9E3779B97F4A7C15ull + 1), graph_(std::make_unique<Graph>()), recorder_(*graph_) {
   using G = RandomGenerator;
   // A family stands as often as it takes for the rarest of its operations to come up in one graph of a hundred.
-  families_ = {&G::unary,  &G::unary,   &G::unary,   &G::unary,        &G::unary_exact,  &G::unary_exact, &G::binary,
-               &G::binary, &G::integer, &G::integer, &G::compare,      &G::compare,      &G::choose,      &G::casts,
-               &G::reduce, &G::reduce,  &G::reduce,  &G::reduce_exact, &G::reduce_exact, &G::softmax,     &G::norm,
-               &G::norm,   &G::view,    &G::view,    &G::strided_view, &G::rearrange,    &G::rearrange,   &G::join,
-               &G::pad,    &G::pad,     &G::index,   &G::index,        &G::index,        &G::scatter,     &G::scatter,
-               &G::scan,   &G::order,   &G::product, &G::product,      &G::convolution,  &G::pool,        &G::attention,
-               &G::create};
+  families_ = {&G::unary,     &G::unary,   &G::unary,   &G::unary,        &G::unary_exact,  &G::unary_exact, &G::binary,
+               &G::binary,    &G::integer, &G::integer, &G::compare,      &G::compare,      &G::choose,      &G::casts,
+               &G::reduce,    &G::reduce,  &G::reduce,  &G::reduce_exact, &G::reduce_exact, &G::softmax,     &G::norm,
+               &G::norm,      &G::view,    &G::view,    &G::strided_view, &G::rearrange,    &G::rearrange,   &G::join,
+               &G::pad,       &G::pad,     &G::index,   &G::index,        &G::index,        &G::scatter,     &G::scatter,
+               &G::scan,      &G::order,   &G::product, &G::product,      &G::product,      &G::convolution, &G::pool,
+               &G::attention, &G::create};
   if (options.in_place)
-    families_.insert(families_.end(), {&G::in_place, &G::in_place, &G::in_place, &G::in_place, &G::in_place, &G::in_place,
+    families_.insert(families_.end(), {&G::in_place, &G::in_place, &G::in_place, &G::in_place, &G::in_place, &G::in_place, &G::in_place,
                                        &G::in_place_part, &G::in_place_part});
   if (options.data_dependent && chance(6)) families_.insert(families_.end(), {&G::data_dependent, &G::data_dependent});
   if (options.special_values && chance(4)) wild_ = true, families_.insert(families_.end(), 12, &G::special);
