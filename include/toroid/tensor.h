@@ -69,24 +69,28 @@ class Tensor {
   // d may be negative, counting from the end. UserError when out of range.
   SymInt size(int64_t d) const;
   std::vector<SymInt> sym_sizes() const;
-  // Concrete tensors only (InternalError for one that is being traced).
+  // Plain numbers: while tracing, guards fix them, and other sizes cost another compile. size() and sym_sizes() keep them open.
   const std::vector<int64_t>& sizes() const;
-  const std::vector<int64_t>& strides() const;
   int64_t numel() const;
-  bool is_contiguous() const;
-  std::byte* raw_data() const;  // of the first element
+
+  // What needs the memory ends the traced segment (a graph break) while tracing.
+  using Where = std::source_location;
+  const std::vector<int64_t>& strides(Where where = Where::current()) const;
+  bool is_contiguous(Where where = Where::current()) const;
+  std::byte* raw_data(Where where = Where::current()) const;  // of the first element
   template <class T>
-  T* data() const {
-    return reinterpret_cast<T*>(raw_data());
+  T* data(Where where = Where::current()) const {
+    return reinterpret_cast<T*>(raw_data(where));
   }
-  // The single element as a number. UserError unless numel() == 1. Ends the traced segment (a graph break) while tracing.
-  double item(std::source_location where = std::source_location::current()) const;
+  // The single element as a number. UserError unless numel() == 1.
+  double item(Where where = Where::current()) const;
   // All elements in row-major order, as doubles.
-  std::vector<double> to_vector() const;
-  // Row-major copy (or itself when it is that already).
-  Tensor contiguous() const;
+  std::vector<double> to_vector(Where where = Where::current()) const;
+  // Row-major copy (or itself when it is that already). The operation toroid::contiguous() can be traced.
+  Tensor contiguous(Where where = Where::current()) const;
   // A view with other sizes and strides (in elements) on the same storage, `offset` elements from this tensor's first.
-  Tensor as_strided(std::span<const int64_t> sizes, std::span<const int64_t> strides, int64_t offset = 0) const;
+  Tensor as_strided(std::span<const int64_t> sizes, std::span<const int64_t> strides, int64_t offset = 0,
+                    Where where = Where::current()) const;
   bool requires_grad() const;
   Tensor& set_requires_grad(bool value);
 

@@ -111,7 +111,9 @@ bool EagerDispatcher::decide(const sym::Relation& r) {
   return *k;
 }
 int64_t EagerDispatcher::specialize(const Expr& e) { return e.constant(); }
-double EagerDispatcher::item(const Tensor& t, const std::source_location&) { return load_number(t.raw_data(), t.dtype()).as_double(); }
+void EagerDispatcher::read(const Tensor&, std::string_view what, const std::source_location& where) {
+  fail<UserError>("{}:{}: {} of a tensor of a traced function after its trace has ended", where.file_name(), where.line(), what);
+}
 
 std::vector<Tensor> EagerDispatcher::reference(const ops::Op& op, CallArgs args) {
   reference_.fetch_add(1, std::memory_order_relaxed);

@@ -23,7 +23,7 @@ class EagerDispatcher : public Dispatcher {
   std::vector<Tensor> call(const ops::Op& op, CallArgs args, const std::source_location& where) override;
   bool decide(const sym::Relation& r) override;
   int64_t specialize(const Expr& e) override;
-  double item(const Tensor& t, const std::source_location& where) override;
+  void read(const Tensor& t, std::string_view what, const std::source_location& where) override;
 
   struct Counts {
     int64_t compiles = 0;                          // programs of one operation made

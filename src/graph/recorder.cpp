@@ -162,9 +162,8 @@ int64_t Recorder::specialize(const Expr& e) {
   return v;
 }
 
-double Recorder::item(const Tensor&, const std::source_location& where) {
-  fail<UserError>("{}: the value of a tensor was asked for while a graph is recorded; the value exists only at run time",
-                  source_line(where));
+void Recorder::read(const Tensor&, std::string_view what, const std::source_location& where) {
+  fail<UserError>("{}: {} of a tensor while a graph is recorded; its value exists only at run time", source_line(where), what);
 }
 
 }  // namespace toroid::graph

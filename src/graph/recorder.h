@@ -14,7 +14,7 @@ class Recorder : public Dispatcher {
   std::vector<Tensor> call(const ops::Op& op, CallArgs args, const std::source_location& where) override;
   bool decide(const sym::Relation& r) override;
   int64_t specialize(const Expr& e) override;
-  double item(const Tensor& t, const std::source_location& where) override;
+  void read(const Tensor& t, std::string_view what, const std::source_location& where) override;
 
   // The tensor that stands for a value of the graph, and back. value_of turns a concrete tensor into a constant input.
   Tensor proxy(Value* v);

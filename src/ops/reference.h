@@ -15,7 +15,7 @@ class ReferenceDispatcher : public Dispatcher {
   std::vector<Tensor> call(const Op& op, CallArgs args, const std::source_location& where) override;
   bool decide(const sym::Relation& r) override;
   int64_t specialize(const Expr& e) override;
-  double item(const Tensor& t, const std::source_location& where) override;
+  void read(const Tensor& t, std::string_view what, const std::source_location& where) override;
 };
 
 }  // namespace toroid::ops

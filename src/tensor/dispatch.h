@@ -49,8 +49,8 @@ class Dispatcher {
   virtual bool decide(const sym::Relation& r) = 0;
   // Value of a size; a recorder fixes it by a guard.
   virtual int64_t specialize(const Expr& e) = 0;
-  // The number in a one-element tensor.
-  virtual double item(const Tensor& t, const std::source_location& where) = 0;
+  // A tensor without memory, one that is being traced, is about to be read by `what` ("item()"): afterwards it has some.
+  virtual void read(const Tensor& t, std::string_view what, const std::source_location& where) = 0;
 };
 
 // The innermost dispatcher of this thread; the process-wide eager one when none is active (InternalError if none was installed).

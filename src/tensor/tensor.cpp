@@ -56,9 +56,11 @@ bool SymInt::decide(sym::Rel rel, const SymInt& a, const SymInt& b) {
 
 namespace {
 
-const TensorImpl& concrete(const Tensor& t) {
+// The tensor behind t, with memory, which `what` needs.
+const TensorImpl& concrete(const Tensor& t, std::string_view what, const std::source_location& where) {
   TOROID_USER_CHECK(t.defined(), "an undefined tensor was used");
-  TOROID_CHECK(!t.impl()->proxy, "the data of a traced tensor was asked for");
+  if (t.impl()->proxy) current_dispatcher().read(t, what, where);
+  TOROID_CHECK(!t.impl()->proxy, "{} of a traced tensor left it without memory", what);
   return *t.impl();
 }
 
@@ -130,12 +132,20 @@ std::vector<SymInt> Tensor::sym_sizes() const {
   for (int64_t d = 0; d < dim(); ++d) out.push_back(size(d));
   return out;
 }
-const std::vector<int64_t>& Tensor::sizes() const { return concrete(*this).sizes; }
-const std::vector<int64_t>& Tensor::strides() const { return concrete(*this).strides; }
+const std::vector<int64_t>& Tensor::sizes() const {
+  TOROID_USER_CHECK(defined(), "an undefined tensor was used");
+  if (impl_->proxy) {
+    std::vector<int64_t> numbers;
+    for (auto& e : impl_->sym_sizes) numbers.push_back(current_dispatcher().specialize(e));
+    impl_->sizes = std::move(numbers);
+  }
+  return impl_->sizes;
+}
+const std::vector<int64_t>& Tensor::strides(Where where) const { return concrete(*this, "strides()", where).strides; }
 int64_t Tensor::numel() const { return product(sizes()); }
 
-bool Tensor::is_contiguous() const {
-  const TensorImpl& t = concrete(*this);
+bool Tensor::is_contiguous(Where where) const {
+  const TensorImpl& t = concrete(*this, "is_contiguous()", where);
   int64_t step = 1;
   for (size_t d = t.sizes.size(); d-- > 0;) {
     if (t.sizes[d] != 1 && t.strides[d] != step) return product(t.sizes) == 0;
@@ -144,8 +154,8 @@ bool Tensor::is_contiguous() const {
   return true;
 }
 
-std::byte* Tensor::raw_data() const {
-  const TensorImpl& t = concrete(*this);
+std::byte* Tensor::raw_data(Where where) const {
+  const TensorImpl& t = concrete(*this, "data()", where);
   if (LateStack* late = t.storage->late.get())
     std::call_once(late->made, [&] {
       std::byte* to = t.storage->data;
@@ -157,28 +167,30 @@ std::byte* Tensor::raw_data() const {
   return t.storage->data + t.offset * static_cast<int64_t>(size_of(t.dtype));
 }
 
-double Tensor::item(std::source_location where) const {
-  if (is_proxy(*this)) return current_dispatcher().item(*this, where);
+double Tensor::item(Where where) const {
+  concrete(*this, "item()", where);
   TOROID_USER_CHECK(numel() == 1, "item() of a tensor of {} elements; it must have one", numel());
   return load_number(raw_data(), dtype()).as_double();
 }
 
-std::vector<double> Tensor::to_vector() const {
+std::vector<double> Tensor::to_vector(Where where) const {
+  concrete(*this, "to_vector()", where);
   Tensor c = contiguous();
   std::vector<double> out(static_cast<size_t>(c.numel()));
   for (size_t i = 0; i < out.size(); ++i) out[i] = load_number(c.raw_data() + i * size_of(dtype()), dtype()).as_double();
   return out;
 }
 
-Tensor Tensor::contiguous() const {
+Tensor Tensor::contiguous(Where where) const {
+  concrete(*this, "contiguous()", where);
   if (is_contiguous()) return *this;
   Tensor out = empty(sizes(), dtype());
   copy_elements(*this, out);
   return out;
 }
 
-Tensor Tensor::as_strided(std::span<const int64_t> sizes, std::span<const int64_t> strides, int64_t offset) const {
-  auto impl = std::make_shared<TensorImpl>(concrete(*this));
+Tensor Tensor::as_strided(std::span<const int64_t> sizes, std::span<const int64_t> strides, int64_t offset, Where where) const {
+  auto impl = std::make_shared<TensorImpl>(concrete(*this, "as_strided()", where));
   impl->sizes.assign(sizes.begin(), sizes.end());
   impl->strides.assign(strides.begin(), strides.end());
   impl->offset += offset;

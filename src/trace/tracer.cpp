@@ -222,9 +222,8 @@ int64_t Tracer::specialize(const Expr& given) {
   return v;
 }
 
-double Tracer::item(const Tensor& t, const std::source_location& where) {
-  break_graph(fmt::format("item() at {}: the value of a tensor is read", place_text(where)));
-  return t.item(where);
+void Tracer::read(const Tensor&, std::string_view what, const std::source_location& where) {
+  break_graph(fmt::format("{} at {}: the value of a tensor is read", what, place_text(where)));
 }
 
 Segment Tracer::take_segment(std::string reason) {

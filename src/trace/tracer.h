@@ -38,7 +38,7 @@ class Tracer : public Dispatcher {
   std::vector<Tensor> call(const ops::Op& op, CallArgs args, const std::source_location& where) override;
   bool decide(const sym::Relation& r) override;
   int64_t specialize(const Expr& e) override;
-  double item(const Tensor& t, const std::source_location& where) override;
+  void read(const Tensor& t, std::string_view what, const std::source_location& where) override;
 
   // Ends the segment and makes every tensor of the trace an ordinary one.
   void break_graph(const std::string& reason);

@@ -24,6 +24,35 @@ TEST(GraphBreak, TakesTheRightBranchEachTime) {
   EXPECT_TRUE(contains(r.graph_breaks[0], "item() at graph_break_test.cpp:12"));
 }
 
+TEST(GraphBreak, AnyUseOfTheMemoryIsOne) {
+  const std::vector<std::pair<std::string, std::function<double(const Tensor&)>>> uses = {
+      {"to_vector()", [](const Tensor& t) { return t.to_vector()[1]; }},
+      {"data()", [](const Tensor& t) { return static_cast<double>(t.data<float>()[1]); }},
+      {"strides()", [](const Tensor& t) { return static_cast<double>(t.strides()[0]); }},
+      {"is_contiguous()", [](const Tensor& t) { return t.is_contiguous() ? 1.0 : 0.0; }},
+      {"contiguous()", [](const Tensor& t) { return t.contiguous().to_vector()[0]; }},
+      {"as_strided()", [](const Tensor& t) { return t.as_strided(std::vector<int64_t>{1}, std::vector<int64_t>{1}).item(); }}};
+  for (auto& [what, use] : uses) {
+    const auto both = [&use = use](const Tensor& x) {
+      Tensor y = x * 2;
+      return y + use(y);
+    };
+    auto f = compile(both, by_reference());
+    for (double first : {1., 3.})
+      EXPECT_EQ(f(Tensor::of({first, 2}, {2})).to_vector(), both(Tensor::of({first, 2}, {2})).to_vector()) << what;
+    ASSERT_EQ(f.report().graph_breaks.size(), 1u);
+    EXPECT_TRUE(contains(f.report().graph_breaks[0], what + " at graph_break_test.cpp")) << f.report().graph_breaks[0];
+    EXPECT_TRUE(contains(user_error([&] { compile(both, by_reference({.fullgraph = true}))(counting({2})); }), what));
+  }
+}
+
+TEST(GraphBreak, SizesAsPlainNumbersAreNone) {
+  auto f = compile([](const Tensor& x) { return x * static_cast<double>(x.numel()) + static_cast<double>(x.sizes()[0]); },
+                   by_reference({.fullgraph = true}));
+  for (int64_t n : {3, 4, 5}) EXPECT_EQ(f(counting({n})).to_vector()[1], 2. * static_cast<double>(n));
+  EXPECT_EQ(f.report().compiles, 3);
+}
+
 TEST(GraphBreak, SizesThatChangeBecomeSymbolic) {
   auto f = compile(branching, by_reference());
   for (int64_t n : {3, 4, 5, 6}) EXPECT_EQ(f(counting({n})).to_vector()[1], 3);

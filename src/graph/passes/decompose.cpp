@@ -23,7 +23,7 @@ class Expander : public Dispatcher {
   }
   bool decide(const sym::Relation& r) override { return recorder_.decide(r); }
   int64_t specialize(const Expr& e) override { return recorder_.specialize(e); }
-  double item(const Tensor& t, const std::source_location& where) override { return recorder_.item(t, where); }
+  void read(const Tensor& t, std::string_view what, const std::source_location& where) override { recorder_.read(t, what, where); }
 
  private:
   Recorder& recorder_;

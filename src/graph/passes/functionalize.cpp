@@ -111,7 +111,7 @@ class Functionalizer : public Dispatcher {
   }
   bool decide(const sym::Relation& r) override { return out_.recorder().decide(r); }
   int64_t specialize(const Expr& e) override { return out_.recorder().specialize(e); }
-  double item(const Tensor& t, const std::source_location& where) override { return out_.recorder().item(t, where); }
+  void read(const Tensor& t, std::string_view what, const std::source_location& where) override { out_.recorder().read(t, what, where); }
 
  private:
   // Handles are tensors whose proxy is a slot; those of the recorder stand for values of the new graph.
