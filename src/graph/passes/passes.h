@@ -33,6 +33,9 @@ std::unique_ptr<Graph> freeze(const Graph& g);
 // Joins matrix products of one input with several constant weights (query, key, value; gate, up) into one product and slices of it.
 std::unique_ptr<Graph> merge_linear(const Graph& g);
 
+// Attention written out as two products and a softmax becomes scaled_dot_product_attention, which has a template. With a mask only where
+// rows that are masked as a whole give zero, as exporters write it.
+std::unique_ptr<Graph> find_attention(const Graph& g);
 // Multiplies batch normalisation with constant statistics into the constant weights of the convolution or linear layer before it.
 std::unique_ptr<Graph> fold_conv_bn(const Graph& g);
 

@@ -9,6 +9,7 @@ constexpr PassRow kPasses[] = {
     {"functionalize", functionalize, true, "Makes in-place operations functional."},
     {"freeze", freeze, false, "Makes parameters constants."},
     {"fold_conv_bn", fold_conv_bn, true, "Folds batch normalisation into constant weights."},
+    {"find_attention", find_attention, true, "Finds attention that is written out."},
     {"decompose_keeping_templates", decompose_keeping_templates, true, "Expands composites that have no template."},
     {"decompose", decompose, true, "Expands composites."},
     {"simplify", simplify, true, "Removes what changes nothing; merges views and casts."},
@@ -25,6 +26,7 @@ std::span<const PassRow> all_passes() { return kPasses; }
 std::vector<PassRow> default_passes(bool freeze, bool keep_templates) {
   std::vector<const char*> names = {"functionalize"};
   if (freeze) names.insert(names.end(), {"freeze", "dce", "fold_conv_bn"});
+  if (keep_templates) names.push_back("find_attention");
   names.insert(names.end(), {keep_templates ? "decompose_keeping_templates" : "decompose", "simplify", "constant_fold", "cse"});
   if (freeze && keep_templates) names.push_back("merge_linear");
   names.push_back("dce");
