@@ -84,9 +84,13 @@ std::optional<loop::Nest> as_producer(const Node& node, const Gemm& g) {
 
 // Cycles of one thread for an element of a row, in vectors of 16: memory in the cache, one instruction a simple operation, some ten a
 // function or division.
-double cycles_per_element(const loop::Body& body) {
+double cycles_per_element(const loop::Nest& row) {
+  const std::vector<bool> varies = loop::varies_over_reduction(row.domain, row.body);
+  const bool reduces = loop::has_reduction(row.domain);
   double cycles = 0;
-  for (auto& s : body.steps) {
+  for (size_t i = 0; i < row.body.steps.size(); ++i) {
+    const loop::Statement& s = row.body.steps[i];
+    if (reduces && !varies[i] && s.step != Step::Reduce) continue;  // once a row
     if (s.step == Step::Load || s.step == Step::Store) cycles += 2;
     if (s.step == Step::Reduce) cycles += 1;
     if (s.step == Step::Scalar) cycles += s.op == ScalarOp::Const ? 0 : s.op == ScalarOp::Div || s.op >= ScalarOp::Exp ? 12 : 1;
@@ -95,14 +99,14 @@ double cycles_per_element(const loop::Body& body) {
 }
 
 // May the threads compute rows again, rather than each its share once in a launch of its own?
-bool pays(const loop::Body& body, const Gemm& g, int threads) {
+bool pays(const loop::Nest& row, const Gemm& g, int threads) {
   constexpr double kLaunch = 5000;    // cycles until all threads have begun and joined
   constexpr double kShare = 0.02;     // of the product's own time
   constexpr double kFmas = 24;        // a cycle
   constexpr int64_t kTaskRows = 128;  // the most rows that a product's task reads
   const auto extent = [](const Expr& e) { return static_cast<double>(e.maybe_constant().value_or(64)); };
   const double m = extent(g.m), n = extent(g.n), k = extent(g.k);
-  const double again = std::min<double>(m, kTaskRows) * k * cycles_per_element(body) * (1 - 1.0 / threads);
+  const double again = std::min<double>(m, kTaskRows) * k * cycles_per_element(row) * (1 - 1.0 / threads);
   return again <= kLaunch + kShare * m * n * k / (kFmas * threads);
 }
 
@@ -124,7 +128,7 @@ choice::Program absorb_producers(choice::Program p, int threads, FusionReport* r
       reason = "what the first reads is overwritten before the second runs";
     else if (!(producer = as_producer(p.nodes[i], *g)))
       reason = "the first does not compute the rows that the second reads";
-    else if (!pays(producer->body, *g, threads))
+    else if (!pays(*producer, *g, threads))
       reason = "several threads would compute the same rows, and that costs more than a launch";
     if (reason.empty()) {
       g->a.dtype = DType::F32;
