@@ -68,6 +68,18 @@ TEST(AbsorbProducers, RowsStayWideWhereMemoryWasNarrow) {
   EXPECT_EQ(p.nodes[0].producer->body.steps.back().dtype, DType::F32);
 }
 
+TEST(AbsorbProducers, WhatIsComputedOnceARowDoesNotCountForEveryElement) {
+  Program p = product_of_roots({128, 2048, 2048});
+  p.nodes[0] = loop_node(
+      "loop (i0: 128, r r0: 2048) {\n v0: f32 = load %0 [i0*2048 + r0]\n v1: f32 = Mul v0 v0\n v2: f32 = reduce sum v1\n"
+      " v3: f32 = Exp v2\n v4: f32 = Mul v0 v3\n store %1 [i0*2048 + r0] v4\n}");
+  EXPECT_EQ(absorb_producers(p, 4).nodes.size(), 1u);
+  p.nodes[0] = loop_node(
+      "loop (i0: 128, i1: 2048) {\n v0: f32 = load %0 [i0*2048 + i1]\n v1: f32 = Exp v0\n v2: f32 = Mul v0 v1\n"
+      " store %1 [i0*2048 + i1] v2\n}");
+  EXPECT_EQ(miss(p, 4), "several threads would compute the same rows, and that costs more than a launch");
+}
+
 TEST(AbsorbProducers, OthersStayApart) {
   EXPECT_EQ(miss(product_of_roots({8, 512, 8}, "i1*8 + i0")), "the first does not compute the rows that the second reads");
   EXPECT_EQ(miss(product_of_roots({64, 32, 4096}), 32), "several threads would compute the same rows, and that costs more than a launch");

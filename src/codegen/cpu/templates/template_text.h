@@ -46,7 +46,7 @@ using Substitutions = std::vector<std::pair<std::string_view, std::string>>;
 std::string expand(std::string_view pattern, const Substitutions& values);
 
 // Text that fills `row` with the f32 elements of one row of an operand, m of batch `batch`, in place of reading it. Its statements see
-// bufs, params and `scratch`: row_scratch_bytes of memory of the thread's own, 64-byte aligned.
+// bufs, params and `scratch`: scratch_bytes of memory of the thread's own, 64-byte aligned.
 struct RowProducer {
   std::string statements;
   Expr scratch_bytes = 0;
