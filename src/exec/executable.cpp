@@ -400,6 +400,7 @@ std::vector<Tensor> Executable::run_dynamic(Symbols symbols, std::span<const Ten
 std::vector<Tensor> Executable::run(std::span<const Tensor> arguments) {
   Symbols symbols;
   check_inputs(arguments, symbols);
+  if (plan_.filling.valid()) plan_.filling.get();
   std::unique_lock<std::mutex> state(state_mutex_, std::defer_lock);
   if (stateful_) state.lock();
   if (dynamic_) return run_dynamic(std::move(symbols), arguments);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -77,6 +78,8 @@ struct Plan {
   std::vector<OutputPlan> outputs;
   std::vector<sym::Relation> guards;
   std::vector<std::pair<Expr, bool>> symbols;  // with whether the run determines them (unbacked)
+  // Valid: constants are still being filled by other threads, and a run waits for the end of that. Milliseconds it took.
+  std::shared_future<double> filling;
 };
 
 // Offsets of temporaries in one arena, by first-fit over live ranges: no two buffers that are live at once overlap. Sizes in bytes.

@@ -55,5 +55,21 @@ TEST(Weights, PackedOnesAreNotKeptTwice) {
   for (auto& in : model.executable().plan().inputs) EXPECT_TRUE(in.user >= 0 || in.type.sizes.size() == 1) << in.name;
 }
 
+// Packing goes on behind the caller's back: what it reads and writes must outlive models that are dropped or run at once.
+TEST(Weights, ModelsMayGoWhileTheirWeightsArePacked) {
+  Tensor x = nn::Init(1).normal({16, 1024}, 0, 1);
+  for (int round = 0; round < 4; ++round) {
+    std::deque<nn::Linear> layers;
+    for (int i = 0; i < 3; ++i) layers.emplace_back(1024, 1024, true, nn::Init(static_cast<uint64_t>(i)));
+    auto graph = three_products(layers, x);
+    const bool run = round % 2;
+    auto want = run ? graph::interpret(*graph, std::vector<Tensor>{x}) : std::vector<Tensor>();
+    auto model = compiler::CompiledModel::compile(std::move(graph));
+    layers.clear();
+    if (run) expect_near(model.run(std::vector<Tensor>{x}), want);
+    EXPECT_TRUE(model.report().packing.valid());
+  }
+}
+
 }  // namespace
 }  // namespace toroid
