@@ -49,6 +49,7 @@ constexpr Row kRows[] = {
     {OptionId::DisablePasses, Kind::String, "disable_passes", "", "Comma-separated names of passes to leave out."},
     {OptionId::RecompileLimit, Kind::Int, "recompile_limit", "8", "Compiled variants of one function before it is run eagerly.", 1 << 20},
     {OptionId::Isa, Kind::String, "isa", "auto", "Instructions to compile for: auto, avx2, avx512 or scalar.", 0, check_isa},
+    {OptionId::CudaDir, Kind::String, "cuda_dir", "", "Folder with CUDA's libraries (NVRTC), searched before the system's."},
 };
 static_assert(std::size(kRows) == kOptionCount);
 static_assert([] {

@@ -23,8 +23,9 @@ enum class OptionId : uint8_t {
   DisablePasses,
   RecompileLimit,
   Isa,
+  CudaDir,
 };
-inline constexpr int kOptionCount = 14;
+inline constexpr int kOptionCount = 15;
 
 // A key into the table that knows the type of its value: bool, int64_t or std::string.
 template <class T>
@@ -47,6 +48,7 @@ inline constexpr Option<bool> kVerifyPasses{OptionId::VerifyPasses};
 inline constexpr Option<std::string> kDisablePasses{OptionId::DisablePasses};
 inline constexpr Option<int64_t> kRecompileLimit{OptionId::RecompileLimit};
 inline constexpr Option<std::string> kIsa{OptionId::Isa};
+inline constexpr Option<std::string> kCudaDir{OptionId::CudaDir};
 }  // namespace options
 
 // The value now. The first access to any option reads the environment; a bad value there is a UserError that names the variable.

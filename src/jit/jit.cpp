@@ -11,6 +11,7 @@
 #include "base/options.h"
 #include "device/cpu/isa.h"
 #include "jit/compiler_library.h"
+#include "jit/nvrtc.h"
 
 namespace toroid::jit {
 
@@ -26,7 +27,10 @@ struct Target {
   int vector_bits;
 };
 
+bool is_gpu(const std::string& isa) { return isa.starts_with("sm_"); }
+
 Target target_of(const std::string& name) {
+  if (is_gpu(name)) return {"", "", name, 0};
   bool native = name.empty() || name == "native" || name == "auto";
   device::Isa isa = native ? device::active_isa() : device::isa_from_name(name);
   switch (isa) {
@@ -45,7 +49,7 @@ Target target_of(const std::string& name) {
 
 Hash128 key_of(const CompileRequest& request, const Target& target) {
   return Hasher()
-      .add(TOROID_JIT_REVISION)
+      .add(is_gpu(request.isa) ? "nvrtc r1" : TOROID_JIT_REVISION)
       .add(request.source)
       .add(target.cpu)
       .add(target.tune_cpu)
@@ -56,7 +60,16 @@ Hash128 key_of(const CompileRequest& request, const Target& target) {
       .finish();
 }
 
+std::string run_nvrtc(const CompileRequest& request, const Hash128& key, double* ms) {
+  auto start = std::chrono::steady_clock::now();
+  std::string cubin = nvrtc_compile(request.source, request.isa, key.hex() + ".cu");
+  *ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  log(Artifact::Cache, fmt::format("compiled {}.cu for {} in {:.1f} ms", key.hex(), request.isa, *ms));
+  return cubin;
+}
+
 std::string run_compiler(const CompileRequest& request, const Target& target, const Hash128& key, double* ms) {
+  if (is_gpu(request.isa)) return run_nvrtc(request, key, ms);
   const CompilerLibrary& library = compiler_library();
   std::string name = key.hex() + ".c";
   ToroidJitOptions options{};

@@ -1,4 +1,5 @@
-// C text to object code that device::LoadedCode can load: content-keyed, cached on disk and in memory, compiled in parallel.
+// C text to object code that device::LoadedCode can load, and CUDA C++ text to cubins: content-keyed, cached on disk and in memory,
+// compiled in parallel.
 #pragma once
 
 #include <cstddef>
@@ -19,13 +20,14 @@ namespace toroid::jit {
 
 struct CompileRequest {
   std::string source;
-  std::string isa = "native";  // "avx512", "avx2", "scalar"; "native": option isa, and whatever else this processor offers
-  int opt_level = 1;           // 0: none; 1: short pass list for explicit vector code; 2, 3: LLVM's O2 and O3
-  bool vectorize = false;      // let LLVM vectorize plain loops
+  // "avx512", "avx2", "scalar"; "native": option isa, and whatever else this processor offers; "sm_90a": CUDA C++ for that GPU.
+  std::string isa = "native";
+  int opt_level = 1;       // 0: none; 1: short pass list for explicit vector code; 2, 3: LLVM's O2 and O3
+  bool vectorize = false;  // let LLVM vectorize plain loops
 };
 
 struct Artefact {
-  std::string object;       // an ELF64 relocatable file
+  std::string object;       // an ELF64 relocatable file, or a cubin
   double compile_ms = 0;    // 0 when this call did not compile
   bool from_cache = false;  // found on disk, in memory, or compiled by another thread meanwhile
   Hash128 key;

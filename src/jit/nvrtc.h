@@ -1,0 +1,19 @@
+// CUDA C++ to machine code for one GPU architecture, by NVIDIA's run-time compiler, which needs no GPU.
+#pragma once
+
+#include <string>
+
+namespace toroid::jit {
+
+struct NvrtcInfo {
+  std::string library;  // path
+  int major = 0, minor = 0;
+};
+
+// EnvironmentError, saying what is missing, where the library cannot be loaded.
+const NvrtcInfo& nvrtc_info();
+
+// A cubin for `architecture` ("sm_90a"). InternalError with the compiler's words when it refuses the text. Any number of threads.
+std::string nvrtc_compile(const std::string& source, const std::string& architecture, const std::string& name);
+
+}  // namespace toroid::jit
