@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "toroid/device.h"
 #include "toroid/dtype.h"
 #include "toroid/error.h"
 #include "toroid/sym_expr.h"
@@ -51,8 +52,10 @@ class Tensor {
   explicit Tensor(std::shared_ptr<TensorImpl> impl) : impl_(std::move(impl)) {}
 
   // Uninitialised, row-major, 64-byte aligned. Sizes in elements, none negative.
-  static Tensor empty(std::span<const int64_t> sizes, DType dtype);
-  static Tensor empty(std::initializer_list<int64_t> sizes, DType dtype) { return empty(std::span(sizes.begin(), sizes.size()), dtype); }
+  static Tensor empty(std::span<const int64_t> sizes, DType dtype, const Device& device = Device::cpu());
+  static Tensor empty(std::initializer_list<int64_t> sizes, DType dtype, const Device& device = Device::cpu()) {
+    return empty(std::span(sizes.begin(), sizes.size()), dtype, device);
+  }
   static Tensor full(std::span<const int64_t> sizes, double value, DType dtype = DType::F32);
   // Copies the numbers, converting them to dtype. UserError when their count is not the product of the sizes.
   static Tensor of(std::span<const double> values, std::span<const int64_t> sizes, DType dtype = DType::F32);
@@ -65,6 +68,7 @@ class Tensor {
 
   bool defined() const { return impl_ != nullptr; }
   DType dtype() const;
+  Device device() const;
   int64_t dim() const;
   // d may be negative, counting from the end. UserError when out of range.
   SymInt size(int64_t d) const;
@@ -77,7 +81,7 @@ class Tensor {
   using Where = std::source_location;
   const std::vector<int64_t>& strides(Where where = Where::current()) const;
   bool is_contiguous(Where where = Where::current()) const;
-  std::byte* raw_data(Where where = Where::current()) const;  // of the first element
+  std::byte* raw_data(Where where = Where::current()) const;  // of the first element; an address of the tensor's device
   template <class T>
   T* data(Where where = Where::current()) const {
     return reinterpret_cast<T*>(raw_data(where));
@@ -88,6 +92,8 @@ class Tensor {
   std::vector<double> to_vector(Where where = Where::current()) const;
   // Row-major copy (or itself when it is that already). The operation toroid::contiguous() can be traced.
   Tensor contiguous(Where where = Where::current()) const;
+  // The same elements in the memory of another device (or itself, when they are there already).
+  Tensor to(const Device& device, Where where = Where::current()) const;
   // A view with other sizes and strides (in elements) on the same storage, `offset` elements from this tensor's first.
   Tensor as_strided(std::span<const int64_t> sizes, std::span<const int64_t> strides, int64_t offset = 0,
                     Where where = Where::current()) const;

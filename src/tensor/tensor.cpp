@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/scalar.h"
+#include "device/cuda/gpu.h"
 #include "tensor/dispatch.h"
 #include "tensor/late_stack.h"
 
@@ -29,7 +30,15 @@ std::vector<int64_t> contiguous_strides(std::span<const int64_t> sizes) {
   return strides;
 }
 
-std::shared_ptr<Storage> allocate_storage(size_t bytes) {
+std::shared_ptr<Storage> allocate_storage(size_t bytes, const Device& device) {
+  auto s = std::make_shared<Storage>();
+  s->bytes = bytes;
+  s->device = device;
+  if (device.is_cuda()) {
+    s->owner = device::cuda::gpu(device.index).allocate(bytes);
+    s->data = static_cast<std::byte*>(s->owner.get());
+    return s;
+  }
   // Large memory asks for huge pages: packing the weights of a BERT costs a hundred page faults instead of eighty thousand.
   constexpr size_t kLine = 64, kHugePage = size_t{2} << 20, kLarge = 2 * kHugePage;
   size_t align = bytes >= kLarge ? kHugePage : kLine;
@@ -37,9 +46,7 @@ std::shared_ptr<Storage> allocate_storage(size_t bytes) {
   void* p = rounded < bytes ? nullptr : std::aligned_alloc(align, rounded);
   if (!p) fail<EnvironmentError>("out of memory: {} bytes for a tensor", bytes);
   if (align == kHugePage) madvise(p, rounded, MADV_HUGEPAGE);  // a wish: where it is refused, small pages do
-  auto s = std::make_shared<Storage>();
   s->data = static_cast<std::byte*>(p);
-  s->bytes = bytes;
   s->owner = std::shared_ptr<void>(p, std::free);
   return s;
 }
@@ -71,7 +78,7 @@ int64_t wrap_dim(int64_t d, int64_t n) {
 
 }  // namespace
 
-Tensor Tensor::empty(std::span<const int64_t> sizes, DType dtype) {
+Tensor Tensor::empty(std::span<const int64_t> sizes, DType dtype, const Device& device) {
   for (int64_t s : sizes) TOROID_USER_CHECK(s >= 0, "a tensor cannot have the size {}", s);
   auto impl = std::make_shared<TensorImpl>();
   impl->dtype = dtype;
@@ -80,7 +87,7 @@ Tensor Tensor::empty(std::span<const int64_t> sizes, DType dtype) {
   int64_t bytes;
   if (__builtin_mul_overflow(product(sizes), static_cast<int64_t>(size_of(dtype)), &bytes))
     fail<UserError>("a tensor with more than 2^63 bytes was asked for");
-  impl->storage = allocate_storage(static_cast<size_t>(bytes));
+  impl->storage = allocate_storage(static_cast<size_t>(bytes), device);
   return Tensor(std::move(impl));
 }
 
@@ -118,6 +125,10 @@ Tensor Tensor::from_blob(void* data, std::span<const int64_t> sizes, DType dtype
 DType Tensor::dtype() const {
   TOROID_USER_CHECK(defined(), "an undefined tensor was used");
   return impl_->dtype;
+}
+Device Tensor::device() const {
+  TOROID_USER_CHECK(defined(), "an undefined tensor was used");
+  return impl_->storage ? impl_->storage->device : Device::cpu();
 }
 int64_t Tensor::dim() const {
   TOROID_USER_CHECK(defined(), "an undefined tensor was used");
@@ -170,12 +181,13 @@ std::byte* Tensor::raw_data(Where where) const {
 double Tensor::item(Where where) const {
   concrete(*this, "item()", where);
   TOROID_USER_CHECK(numel() == 1, "item() of a tensor of {} elements; it must have one", numel());
+  if (device().is_cuda()) return to(Device::cpu()).item(where);
   return load_number(raw_data(), dtype()).as_double();
 }
 
 std::vector<double> Tensor::to_vector(Where where) const {
   concrete(*this, "to_vector()", where);
-  Tensor c = contiguous();
+  Tensor c = to(Device::cpu()).contiguous();
   std::vector<double> out(static_cast<size_t>(c.numel()));
   for (size_t i = 0; i < out.size(); ++i) out[i] = load_number(c.raw_data() + i * size_of(dtype()), dtype()).as_double();
   return out;
@@ -184,7 +196,7 @@ std::vector<double> Tensor::to_vector(Where where) const {
 Tensor Tensor::contiguous(Where where) const {
   concrete(*this, "contiguous()", where);
   if (is_contiguous()) return *this;
-  Tensor out = empty(sizes(), dtype());
+  Tensor out = empty(sizes(), dtype(), device());
   copy_elements(*this, out);
   return out;
 }
@@ -202,6 +214,22 @@ Tensor Tensor::as_strided(std::span<const int64_t> sizes, std::span<const int64_
   return Tensor(std::move(impl));
 }
 
+Tensor Tensor::to(const Device& device, Where where) const {
+  concrete(*this, "to()", where);
+  if (this->device() == device) return *this;
+  // The elements between the first and the last, as they lie.
+  const std::vector<int64_t>& strides = impl_->strides;
+  int64_t extent = numel() > 0 ? 1 : 0;
+  for (size_t d = 0; d < strides.size() && extent > 0; ++d) {
+    if (strides[d] < 0) return contiguous().to(device, where);
+    extent += (impl_->sizes[d] - 1) * strides[d];
+  }
+  const std::vector<int64_t> flat{extent}, one{1};
+  Tensor memory = empty(flat, dtype(), device);
+  copy_elements(as_strided(flat, one), memory);
+  return memory.as_strided(sizes(), strides);
+}
+
 bool Tensor::requires_grad() const { return impl_ && impl_->requires_grad; }
 Tensor& Tensor::set_requires_grad(bool value) {
   TOROID_USER_CHECK(defined(), "an undefined tensor was used");
@@ -211,6 +239,7 @@ Tensor& Tensor::set_requires_grad(bool value) {
 
 void copy_elements(const Tensor& from, const Tensor& to) {
   TOROID_CHECK(from.sizes() == to.sizes(), "copy between different sizes");
+  if (from.device().is_cuda() || to.device().is_cuda()) return copy_with_gpu(from, to);
   size_t fs = size_of(from.dtype()), ts = size_of(to.dtype());
   bool same = from.dtype() == to.dtype();
   if (same && from.is_contiguous() && to.is_contiguous()) {

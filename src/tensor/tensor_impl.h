@@ -11,12 +11,13 @@ struct LateStack;
 struct Storage {
   std::byte* data = nullptr;
   size_t bytes = 0;
+  Device device;
   std::shared_ptr<void> owner;      // frees the memory when the last reference goes
   std::shared_ptr<LateStack> late;  // null: the contents are there; see tensor/late_stack.h
 };
 
-// 64-byte aligned memory, uninitialised. EnvironmentError when there is not enough.
-std::shared_ptr<Storage> allocate_storage(size_t bytes);
+// 64-byte aligned memory, uninitialised. EnvironmentError when there is not enough, or no such device.
+std::shared_ptr<Storage> allocate_storage(size_t bytes, const Device& device = Device::cpu());
 
 struct TensorImpl {
   DType dtype = DType::F32;
@@ -33,8 +34,11 @@ struct TensorImpl {
 bool is_proxy(const Tensor& t);
 std::vector<int64_t> contiguous_strides(std::span<const int64_t> sizes);
 int64_t product(std::span<const int64_t> sizes);
-// Copies elements between tensors of equal sizes, converting the dtype.
+// Copies elements between tensors of equal sizes on any devices, converting the dtype. What is not equal and dense on both sides goes
+// through the memory of the host.
 void copy_elements(const Tensor& from, const Tensor& to);
+// The part of it for tensors of which one is on a GPU.
+void copy_with_gpu(const Tensor& from, const Tensor& to);
 // Calls fn(byte offset a) for each element in row-major order; strides in elements.
 template <class F>
 void for_each_index(std::span<const int64_t> sizes, F&& fn) {

@@ -1,0 +1,48 @@
+#include "device/cuda/driver.h"
+
+#include <memory>
+#include <mutex>
+
+#include "base/check.h"
+
+namespace toroid::device::cuda {
+namespace {
+
+constexpr const char* kNames[] = {"libcuda.so.1"};
+constexpr const char* kRemedy =
+    "Programs for the CPU need no GPU: use Device::cpu(). For a GPU, install NVIDIA's driver (version 580 or later).";
+
+std::unique_ptr<Driver> open_driver() {
+  auto d = std::make_unique<Driver>(Driver{SharedLibrary("The CUDA driver, which runs programs on NVIDIA GPUs,", kNames, "", kRemedy)});
+  if (CUresult status = d->init(0); status == kNoDevice)
+    fail<EnvironmentError>("the CUDA driver ({}) finds no GPU. {}", d->library.path(), kRemedy);
+  else
+    d->check(status, "starting the driver");
+  return d;
+}
+
+}  // namespace
+
+void Driver::check(CUresult status, const std::string& doing) const {
+  if (status == kSuccess) return;
+  const char *name = nullptr, *words = nullptr;
+  error_name(status, &name);
+  error_string(status, &words);
+  const std::string text = fmt::format("{} failed: {} ({}): {}", doing, name ? name : "unknown error", status, words ? words : "no words");
+  if (status >= kIllegalAddress)
+    fail<InternalError>(
+        "{}. A kernel that ran before went wrong; this process cannot use the GPU any more. TOROID_COMPILE_DEBUG=1 writes "
+        "the kernels' text for a report",
+        text);
+  fail<EnvironmentError>("{}", text);
+}
+
+const Driver& driver() {
+  static std::mutex mutex;
+  static std::unique_ptr<Driver>& opened = *new std::unique_ptr<Driver>;  // never destroyed: tensors may outlive main
+  std::lock_guard lock(mutex);
+  if (!opened) opened = open_driver();
+  return *opened;
+}
+
+}  // namespace toroid::device::cuda

@@ -1,0 +1,185 @@
+#include "device/cuda/gpu.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/check.h"
+
+namespace toroid::device::cuda {
+namespace {
+
+constexpr size_t kSmallStep = 512, kLargeStep = size_t{2} << 20, kLarge = size_t{1} << 20;
+
+// Sizes come in steps, so that a block serves later requests of about its size.
+size_t rounded(size_t bytes) {
+  const size_t step = bytes < kLarge ? kSmallStep : kLargeStep;
+  return std::max(step, (bytes + step - 1) / step * step);
+}
+
+}  // namespace
+
+Gpu::Gpu(int index) : driver_(driver()), index_(index) {
+  int count = 0;
+  driver_.check(driver_.device_count(&count), "counting GPUs");
+  if (index < 0 || index >= count)
+    fail<EnvironmentError>("there is no GPU cuda:{}: the driver finds {} (cuda:0 to cuda:{})", index, count, count - 1);
+  CUdevice device = 0;
+  driver_.check(driver_.device(&device, index), "looking up the GPU");
+  char name[256] = {};
+  driver_.check(driver_.device_name(name, sizeof name, device), "asking for the GPU's name");
+  info_.name = name;
+  driver_.check(driver_.version(&info_.driver_version), "asking for the driver's version");
+  driver_.check(driver_.device_memory(&info_.memory_bytes, device), "asking for the GPU's memory");
+  auto attribute = [&](Attribute a) {
+    int value = 0;
+    driver_.check(driver_.device_attribute(&value, static_cast<int>(a), device), "asking for an attribute of the GPU");
+    return value;
+  };
+  info_.multiprocessors = attribute(Attribute::MultiprocessorCount);
+  info_.l2_bytes = static_cast<size_t>(attribute(Attribute::L2CacheSize));
+  info_.shared_bytes = static_cast<size_t>(attribute(Attribute::SharedMemoryPerBlockOptin));
+  const int major = attribute(Attribute::ComputeCapabilityMajor), minor = attribute(Attribute::ComputeCapabilityMinor);
+  info_.architecture = fmt::format("sm_{}{}{}", major, minor, major >= 9 ? "a" : "");  // "a": with the instructions of that chip alone
+  if (major < 8) fail<EnvironmentError>("{} has compute capability {}.{}; 8.0 or later is needed", info_.name, major, minor);
+  driver_.check(driver_.retain_context(&context_, device), "opening the GPU");
+  use();
+  constexpr unsigned kNonBlocking = 1;
+  driver_.check(driver_.create_stream(&stream_, kNonBlocking), "making a stream");
+}
+
+void Gpu::use() const {
+  static thread_local CUcontext current = nullptr;
+  if (current == context_) return;
+  driver_.check(driver_.set_context(context_), "switching to the GPU");
+  current = context_;
+}
+
+std::shared_ptr<void> Gpu::allocate(size_t bytes) {
+  use();
+  const size_t size = rounded(bytes);
+  CUdeviceptr block = 0;
+  size_t taken = size;
+  {
+    std::lock_guard lock(mutex_);
+    // A block that is a little too large does as well.
+    if (auto it = free_.lower_bound(size); it != free_.end() && it->first <= size + size / 4 + kSmallStep) {
+      taken = it->first;
+      block = it->second;
+      free_.erase(it);
+    }
+  }
+  if (!block) {
+    CUresult status = driver_.allocate(&block, size);
+    if (status == kOutOfMemory) {
+      release_unused();
+      status = driver_.allocate(&block, size);
+    }
+    if (status == kOutOfMemory) {
+      const MemoryStats now = memory();
+      fail<EnvironmentError>("out of memory on cuda:{} ({}): {} bytes wanted, {} of {} in use by this process", index_, info_.name, bytes,
+                             now.used, info_.memory_bytes);
+    }
+    driver_.check(status, "allocating memory");
+    std::lock_guard lock(mutex_);
+    stats_.reserved += size;
+  }
+  {
+    std::lock_guard lock(mutex_);
+    stats_.used += taken;
+    stats_.peak = std::max(stats_.peak, stats_.used);
+  }
+  return {reinterpret_cast<void*>(block), [this, taken](void* p) { give_back(reinterpret_cast<CUdeviceptr>(p), taken); }};
+}
+
+void Gpu::give_back(CUdeviceptr block, size_t bytes) {
+  std::lock_guard lock(mutex_);
+  stats_.used -= bytes;
+  free_.emplace(bytes, block);
+}
+
+Gpu::MemoryStats Gpu::memory() const {
+  std::lock_guard lock(mutex_);
+  return stats_;
+}
+
+void Gpu::release_unused() {
+  use();
+  synchronize();
+  std::lock_guard lock(mutex_);
+  for (auto& [size, block] : free_) {
+    driver_.check(driver_.free(block), "freeing memory");
+    stats_.reserved -= size;
+  }
+  free_.clear();
+}
+
+void Gpu::copy_in(void* to, const void* from, size_t bytes) {
+  use();
+  driver_.check(driver_.copy_in(reinterpret_cast<CUdeviceptr>(to), from, bytes, stream_), "copying to the GPU");
+  // Memory that is not pinned has been read when the call returns, except for the last part, which the driver may stage.
+  driver_.check(driver_.synchronize(stream_), "copying to the GPU");
+}
+
+void Gpu::copy_out(void* to, const void* from, size_t bytes) {
+  use();
+  driver_.check(driver_.copy_out(to, reinterpret_cast<CUdeviceptr>(from), bytes, stream_), "copying from the GPU");
+  driver_.check(driver_.synchronize(stream_), "waiting for the GPU");
+}
+
+void Gpu::copy_within(void* to, const void* from, size_t bytes) {
+  use();
+  driver_.check(driver_.copy_within(reinterpret_cast<CUdeviceptr>(to), reinterpret_cast<CUdeviceptr>(from), bytes, stream_),
+                "copying on the GPU");
+}
+
+Kernel Gpu::load(const std::string& cubin, const std::string& function) const {
+  use();
+  CUmodule module = nullptr;
+  driver_.check(driver_.load_module(&module, cubin.data()), "loading kernel " + function);
+  Kernel k;
+  k.module = std::shared_ptr<const void>(module, [this](const void* m) {
+    use();
+    driver_.unload_module(static_cast<CUmodule>(const_cast<void*>(m)));
+  });
+  driver_.check(driver_.module_function(&k.function, module, function.c_str()), "finding kernel " + function);
+  return k;
+}
+
+void Gpu::launch(const Kernel& kernel, int64_t blocks, int threads, std::span<void* const> arguments) {
+  if (blocks <= 0) return;
+  TOROID_CHECK(blocks < (int64_t{1} << 31), "a launch of {} blocks", blocks);
+  use();
+  driver_.check(driver_.launch(kernel.function, static_cast<unsigned>(blocks), 1, 1, static_cast<unsigned>(threads), 1, 1, 0, stream_,
+                               const_cast<void**>(arguments.data()), nullptr),
+                "launching a kernel");
+}
+
+void Gpu::synchronize() {
+  use();
+  driver_.check(driver_.synchronize(stream_), "waiting for the GPU");
+}
+
+double Gpu::time_ms(const std::function<void()>& work) {
+  use();
+  CUevent events[2] = {};
+  for (CUevent& e : events) driver_.check(driver_.create_event(&e, 0), "making an event");
+  driver_.check(driver_.record_event(events[0], stream_), "starting the clock");
+  work();
+  driver_.check(driver_.record_event(events[1], stream_), "stopping the clock");
+  driver_.check(driver_.wait_event(events[1]), "waiting for the GPU");
+  float ms = 0;
+  driver_.check(driver_.elapsed(&ms, events[0], events[1]), "reading the clock");
+  for (CUevent e : events) driver_.destroy_event(e);
+  return ms;
+}
+
+Gpu& gpu(int index) {
+  static std::mutex mutex;
+  static std::map<int, std::unique_ptr<Gpu>>& gpus = *new std::map<int, std::unique_ptr<Gpu>>;  // never destroyed: tensors may outlive main
+  std::lock_guard lock(mutex);
+  std::unique_ptr<Gpu>& g = gpus[index];
+  if (!g) g = std::make_unique<Gpu>(index);
+  return *g;
+}
+
+}  // namespace toroid::device::cuda

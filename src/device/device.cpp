@@ -1,0 +1,39 @@
+#include "toroid/device.h"
+
+#include <charconv>
+
+#include "base/check.h"
+#include "device/cuda/gpu.h"
+
+namespace toroid {
+
+std::string to_string(const Device& d) { return d.is_cuda() ? fmt::format("cuda:{}", d.index) : "cpu"; }
+
+Device device_from_name(std::string_view name) {
+  if (name == "cpu") return Device::cpu();
+  if (name == "cuda") return Device::cuda();
+  constexpr std::string_view kCuda = "cuda:";
+  int index = 0;
+  if (name.starts_with(kCuda)) {
+    const auto [end, error] = std::from_chars(name.data() + kCuda.size(), name.data() + name.size(), index);
+    if (error == std::errc() && end == name.data() + name.size() && index >= 0) return Device::cuda(index);
+  }
+  fail<UserError>("\"{}\" is no device; expected cpu, cuda or cuda:<number>", name);
+}
+
+int cuda_device_count() {
+  try {
+    const device::cuda::Driver& driver = device::cuda::driver();
+    int count = 0;
+    driver.check(driver.device_count(&count), "counting GPUs");
+    return count;
+  } catch (const EnvironmentError&) {
+    return 0;
+  }
+}
+
+void synchronize(const Device& d) {
+  if (d.is_cuda()) device::cuda::gpu(d.index).synchronize();
+}
+
+}  // namespace toroid
