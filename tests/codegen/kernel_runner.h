@@ -1,6 +1,7 @@
 // Runs a loop node twice, interpreted and as a compiled kernel, on equal memory, and compares what it wrote.
 #pragma once
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -9,9 +10,14 @@
 #include <random>
 
 #include "codegen/cpu/kernel.h"
+#include "codegen/cuda/kernel.h"
 #include "device/cpu/code_loader.h"
 #include "device/cpu/runtime_symbols.h"
+#include "device/cuda/gpu.h"
 #include "jit/jit.h"
+#include "jit/nvrtc.h"
+#include "toroid/device.h"
+#include "toroid/error.h"
 
 namespace toroid::codegen {
 
@@ -27,7 +33,8 @@ class KernelRunner {
   std::map<std::string, int64_t> sizes;
   double tolerance = 2e-5;  // relative to 1 + |expected|, for F32; halves and F64 follow from it
   unsigned seed = 1;
-  int pieces = 3;  // calls that the tasks are split into
+  int pieces = 3;        // calls that the tasks are split into
+  bool ordered = false;  // the result depends on the order of the points, which a GPU does not keep: it is left out
 
   using Kernel = void(void* const*, const int64_t*, int64_t, int64_t, int);
 
@@ -65,22 +72,8 @@ class KernelRunner {
 
   // Checks one instruction set.
   void check_on(device::Isa isa, const loop::Domain& d, const loop::Body& b, const std::vector<BufferSpec>& specs) {
-    std::vector<loop::Buffer> buffers;
-    std::vector<std::vector<std::byte>> expected, actual;
-    int top = 0;
-    for (auto& s : specs) top = std::max(top, s.id);
-    std::vector<std::byte*> memory(static_cast<size_t>(top) + 1, nullptr);
-    expected.resize(specs.size());
-    for (size_t i = 0; i < specs.size(); ++i) {
-      buffers.push_back({specs[i].id, "b", specs[i].dtype, specs[i].numel, loop::BufferKind::Temporary});
-      fill(expected[i], specs[i]);
-    }
-    actual = expected;
-    for (size_t i = 0; i < specs.size(); ++i) memory[static_cast<size_t>(specs[i].id)] = expected[i].data();
-    sym::Lookup lookup = [&](const sym::Node& n) { return sizes.at(n.name); };
-    loop::interpret(d, b, buffers, memory, lookup);
-
-    CpuKernel k = generate_loop(d, b, buffers, isa);
+    prepare(d, b, specs);
+    CpuKernel k = generate_loop(d, b, buffers_, isa);
     std::shared_ptr<const device::LoadedCode> code;
     try {
       code = compile(k, isa);
@@ -91,48 +84,137 @@ class KernelRunner {
     std::vector<void*> bufs;
     for (int id : k.buffers)
       for (size_t i = 0; i < specs.size(); ++i)
-        if (specs[i].id == id) bufs.push_back(actual[i].data());
+        if (specs[i].id == id) bufs.push_back(actual_[i].data());
     std::vector<int64_t> params;
-    for (auto& p : k.params) params.push_back(sym::evaluate(p, lookup));
-    int64_t bytes = sym::evaluate(k.scratch_bytes_per_thread, lookup), tasks = sym::evaluate(k.tasks, lookup);
+    for (auto& p : k.params) params.push_back(sym::evaluate(p, lookup()));
+    int64_t bytes = sym::evaluate(k.scratch_bytes_per_thread, lookup()), tasks = sym::evaluate(k.tasks, lookup());
     std::vector<std::byte> scratch(static_cast<size_t>(2 * bytes + 64));
     auto address = (reinterpret_cast<uintptr_t>(scratch.data()) + 63) / 64 * 64;
     bufs.push_back(reinterpret_cast<void*>(address));
     int64_t n = k.serial ? 1 : pieces;
     for (int64_t i = n; i-- > 0;) f(bufs.data(), params.data(), tasks * i / n, tasks * (i + 1) / n, static_cast<int>(i % 2));
-
-    for (size_t i = 0; i < specs.size(); ++i) {
-      int wrong = 0;
-      size_t size = size_of(specs[i].dtype);
-      for (int64_t at = 0; at < specs[i].numel; ++at) {
-        Number want = loop_number(expected[i], at, specs[i].dtype), got = loop_number(actual[i], at, specs[i].dtype);
-        if (close(got, want, specs[i].dtype, tolerance)) continue;
-        if (++wrong <= 3)
-          ADD_FAILURE() << "buffer %" << specs[i].id << "[" << at << "]: " << got.as_double() << ", expected " << want.as_double();
-      }
-      EXPECT_EQ(0, std::memcmp(expected[i].data() + specs[i].numel * static_cast<int64_t>(size),
-                               actual[i].data() + specs[i].numel * static_cast<int64_t>(size), 64))
-          << "wrote behind buffer %" << specs[i].id;
-      if (wrong)
-        FAIL() << wrong << " of " << specs[i].numel << " differ, isa " << device::name_of(isa) << "\n" << k.plan << "\n" << body_text(k);
-    }
+    compare(specs, fmt::format("isa {}\n{}\n{}", device::name_of(isa), k.plan, body_text(k)));
   }
 
-  // Checks all instruction sets that this machine has.
+  // Compiles the GPU's kernel; runs and checks it where there is a GPU.
+  void check_on_gpu(const loop::Domain& d, const loop::Body& b, const std::vector<BufferSpec>& specs) {
+    CudaKernel k = generate_cuda_loop(d, b);
+    const std::string text = k.plan + "\n" + k.source.substr(k.source.find("\nextern"));
+    std::string cubin;
+    try {
+      cubin = jit::nvrtc_compile(k.source, gpu_architecture(), k.name);
+    } catch (const InternalError& e) {
+      FAIL() << e.what() << "\n" << text;
+    }
+    if (!has_gpu()) return;
+    prepare(d, b, specs);
+    device::cuda::Gpu& gpu = device::cuda::gpu(0);
+    std::vector<std::shared_ptr<void>> memory;
+    std::vector<void*> addresses, arguments;
+    std::vector<size_t> of;  // the spec of each buffer
+    for (int id : k.buffers)
+      for (size_t i = 0; i < specs.size(); ++i)
+        if (specs[i].id == id) of.push_back(i);
+    for (size_t i : of) {
+      memory.push_back(gpu.allocate(actual_[i].size()));
+      addresses.push_back(memory.back().get());
+      gpu.copy_in(addresses.back(), actual_[i].data(), actual_[i].size());
+    }
+    std::vector<int64_t> params;
+    for (auto& p : k.params) params.push_back(sym::evaluate(p, lookup()));
+    for (auto& a : addresses) arguments.push_back(&a);
+    for (auto& p : params) arguments.push_back(&p);
+    gpu.launch(gpu.load(cubin, k.name), sym::evaluate(k.grid, lookup()), k.block, arguments);
+    for (size_t i = 0; i < of.size(); ++i) gpu.copy_out(actual_[of[i]].data(), addresses[i], actual_[of[i]].size());
+    compare(specs, text);
+  }
+
+  void check_on_gpu_text(const std::string& text, const std::vector<BufferSpec>& specs) {
+    loop::Nest p = loop::parse(text);
+    loop::verify(p.domain, p.body, "parse");
+    check_on_gpu(p.domain, p.body, specs);
+  }
+
+  // Checks all instruction sets that this machine has, and the GPU's code where its compiler is found.
   void check(const std::string& text, const std::vector<BufferSpec>& specs) {
     loop::Nest p = loop::parse(text);
     loop::verify(p.domain, p.body, "parse");
+    if (has_cuda() && !ordered) check_on_gpu(p.domain, p.body, specs);
+    if (!has_cpu()) return;
     for (device::Isa isa : {device::Isa::Avx512, device::Isa::Avx2, device::Isa::Scalar})
       if (isa <= device::host().isa) check_on(isa, p.domain, p.body, specs);
   }
+
+  // TOROID_TEST_TARGET=cuda leaves the CPU out, for machines without its compiler.
+  static bool has_cpu() {
+    const char* only = std::getenv("TOROID_TEST_TARGET");
+    return !only || std::string_view(only) == "cpu";
+  }
+  static bool has_cuda() {
+    static const bool found = [] {
+      const char* only = std::getenv("TOROID_TEST_TARGET");
+      if (only) return std::string_view(only) == "cuda";
+      try {
+        return jit::nvrtc_info().major > 0;
+      } catch (const EnvironmentError&) {
+        return false;
+      }
+    }();
+    return found;
+  }
+  static bool has_gpu() {
+    static const bool found = cuda_device_count() > 0;
+    return found;
+  }
+  static std::string gpu_architecture() { return has_gpu() ? device::cuda::gpu(0).info().architecture : "sm_80"; }
 
   // The kernel without the prelude.
   static std::string body_text(const CpuKernel& k) { return k.source.substr(k.source.find("\nvoid " + k.name)); }
 
  private:
+  // Random contents, and what the interpreter makes of them.
+  void prepare(const loop::Domain& d, const loop::Body& b, const std::vector<BufferSpec>& specs) {
+    int top = 0;
+    for (auto& s : specs) top = std::max(top, s.id);
+    std::vector<std::byte*> memory(static_cast<size_t>(top) + 1, nullptr);
+    buffers_.clear();
+    expected_.assign(specs.size(), {});
+    for (size_t i = 0; i < specs.size(); ++i) {
+      buffers_.push_back({specs[i].id, "b", specs[i].dtype, specs[i].numel, loop::BufferKind::Temporary});
+      fill(expected_[i], specs[i]);
+    }
+    actual_ = expected_;
+    for (size_t i = 0; i < specs.size(); ++i) memory[static_cast<size_t>(specs[i].id)] = expected_[i].data();
+    loop::interpret(d, b, buffers_, memory, lookup());
+  }
+
+  void compare(const std::vector<BufferSpec>& specs, const std::string& kernel) {
+    for (size_t i = 0; i < specs.size(); ++i) {
+      int wrong = 0;
+      size_t size = size_of(specs[i].dtype);
+      for (int64_t at = 0; at < specs[i].numel; ++at) {
+        Number want = loop_number(expected_[i], at, specs[i].dtype), got = loop_number(actual_[i], at, specs[i].dtype);
+        if (close(got, want, specs[i].dtype, tolerance)) continue;
+        if (++wrong <= 3)
+          ADD_FAILURE() << "buffer %" << specs[i].id << "[" << at << "]: " << got.as_double() << ", expected " << want.as_double();
+      }
+      EXPECT_EQ(0, std::memcmp(expected_[i].data() + specs[i].numel * static_cast<int64_t>(size),
+                               actual_[i].data() + specs[i].numel * static_cast<int64_t>(size), 64))
+          << "wrote behind buffer %" << specs[i].id;
+      if (wrong) FAIL() << wrong << " of " << specs[i].numel << " differ, " << kernel;
+    }
+  }
+
+  sym::Lookup lookup() {
+    return [this](const sym::Node& n) { return sizes.at(n.name); };
+  }
+
   static Number loop_number(const std::vector<std::byte>& memory, int64_t at, DType t) {
     return load_number(memory.data() + static_cast<size_t>(at) * size_of(t), t);
   }
+
+  std::vector<loop::Buffer> buffers_;
+  std::vector<std::vector<std::byte>> expected_, actual_;  // parallel to the specs
 };
 
 }  // namespace toroid::codegen

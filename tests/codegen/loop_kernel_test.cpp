@@ -302,9 +302,12 @@ TEST(LoopKernel, Scatter) {
   r.tolerance = 1e-4;
   r.check("loop (i0: 50, i1: 24) {\n v0: i64 = load %0 [i0]\n v1: f32 = load %1 [i0*24 + i1]\n store %2 [24*v0 + i1] v1 add\n}",
           {{0, DType::I64, 50, 0, 6}, {1, DType::F32, 1200}, {2, DType::F32, 144}});
-  for (const char* mode : {"add", "max", "min", "mul", ""})
+  for (const char* mode : {"add", "max", "min", "mul", ""}) {
+    r.ordered = *mode == '\0';
     r.check("loop (i0: 500) {\n v0: i64 = load %0 [i0]\n v1: f32 = load %1 [i0]\n store %2 [v0] v1 " + std::string(mode) + "\n}",
             {{0, DType::I64, 500, 0, 90}, {1, DType::F32, 500, 0.8, 1.2}, {2, DType::F32, 90, 0.8, 1.2}});
+  }
+  r.ordered = false;
   r.check("loop (i0: 30, i1: 40) {\n v0: f32 = load %0 [i0*40 + i1]\n store %1 [i1] v0 add\n store %2 [i0*40 + i1] v0 add\n}",
           {{0, DType::F32, 1200}, {1, DType::F32, 40}, {2, DType::F32, 1200}});
 }

@@ -57,6 +57,41 @@ bool is_identity(ScalarOp op, DType operand) {
 
 }  // namespace
 
+ScalarOp fold_of(loop::Reduction r, DType t) {
+  if (is_bool(t)) return r == loop::Reduction::Any || r == loop::Reduction::Max || r == loop::Reduction::Sum ? ScalarOp::Or : ScalarOp::And;
+  switch (r) {
+    case loop::Reduction::Sum:
+      return ScalarOp::Add;
+    case loop::Reduction::Prod:
+      return ScalarOp::Mul;
+    case loop::Reduction::Max:
+      return ScalarOp::Max;
+    default:
+      return ScalarOp::Min;
+  }
+}
+
+std::string name_kernel(const loop::Body& b) {
+  constexpr const char* kReductions[] = {"sum", "prod", "max", "min", "argmax", "argmin", "any", "all"};
+  std::vector<std::string> parts;
+  bool loads = false, casts = false;
+  for (auto& s : b.steps) {
+    loads = loads || s.step == Step::Load;
+    std::string part;
+    if (s.step == Step::Reduce) part = std::string("reduce") + kReductions[static_cast<int>(s.reduction)];
+    if (s.step == Step::Store && s.mode != loop::StoreMode::Set) part = "scatter";
+    if (s.step == Step::Scalar && s.op == ScalarOp::Cast)
+      casts = true;
+    else if (s.step == Step::Scalar)
+      part = std::string(prelude_stem(s.op));
+    if (!part.empty() && parts.size() < 6 && std::find(parts.begin(), parts.end(), part) == parts.end()) parts.push_back(part);
+  }
+  if (parts.empty()) return casts ? "kernel_cast" : loads ? "kernel_copy" : "kernel_fill";
+  std::string name = parts.size() > 1 ? "fused" : "kernel";
+  for (auto& p : parts) name += "_" + p;
+  return name;
+}
+
 std::string memory_type(DType t) { return is_bool(t) ? "u8" : std::string(name_of(t)); }
 
 StepEmitter::StepEmitter(const loop::Body& body, Expr inner, std::vector<bool> on_inner, int lanes, Names names)
@@ -85,6 +120,8 @@ std::string StepEmitter::literal(const Number& number, DType t, bool vector) {
   std::string text;
   if (t == DType::BF16) {
     text = std::to_string(f32_to_bf16(static_cast<float>(v.f)));
+  } else if (t == DType::F16 && names_.f16_is_bits) {
+    text = std::to_string(f32_to_f16(static_cast<float>(v.f)));
   } else if (is_float(t)) {
     const char* suffix = t == DType::F64 ? "" : "f";
     if (std::isnan(v.f))

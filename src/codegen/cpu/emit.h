@@ -16,12 +16,18 @@ std::string memory_type(DType t);
 // Dtype that a reduction is accumulated in.
 inline DType accumulator_type(DType t) { return is_half(t) ? DType::F32 : t; }
 
+// The operation that folds two values; none for positions.
+ScalarOp fold_of(loop::Reduction r, DType t);
+// "fused_add_relu": what the body does, in order, each operation once.
+std::string name_kernel(const loop::Body& b);
+
 class StepEmitter {
  public:
   struct Names {
     std::function<std::string(int buffer, DType dtype)> pointer;  // C expression of type dtype*
     std::function<std::string(const sym::Node& symbol)> symbol;   // domain variables (the inner one: lane 0's) and sizes
     std::string vector_accumulator, scalar_accumulator;           // value of Accumulate
+    bool f16_is_bits = false;                                     // as bf16 always is
   };
   // on_inner[k]: the value of step k differs between lanes.
   StepEmitter(const loop::Body& body, Expr inner, std::vector<bool> on_inner, int lanes, Names names);

@@ -18,28 +18,6 @@ using loop::Step;
 
 constexpr const char* kTail = "#pragma clang loop vectorize(disable) unroll(disable)";
 
-// "fused_add_relu": what the body does, in order, each operation once.
-std::string name_kernel(const loop::Body& b) {
-  constexpr const char* kReductions[] = {"sum", "prod", "max", "min", "argmax", "argmin", "any", "all"};
-  std::vector<std::string> parts;
-  bool loads = false, casts = false;
-  for (auto& s : b.steps) {
-    loads = loads || s.step == Step::Load;
-    std::string part;
-    if (s.step == Step::Reduce) part = std::string("reduce") + kReductions[static_cast<int>(s.reduction)];
-    if (s.step == Step::Store && s.mode != loop::StoreMode::Set) part = "scatter";
-    if (s.step == Step::Scalar && s.op == ScalarOp::Cast)
-      casts = true;
-    else if (s.step == Step::Scalar)
-      part = std::string(prelude_stem(s.op));
-    if (!part.empty() && parts.size() < 6 && std::find(parts.begin(), parts.end(), part) == parts.end()) parts.push_back(part);
-  }
-  if (parts.empty()) return casts ? "kernel_cast" : loads ? "kernel_copy" : "kernel_fill";
-  std::string name = parts.size() > 1 ? "fused" : "kernel";
-  for (auto& p : parts) name += "_" + p;
-  return name;
-}
-
 // Of a kernel: which buffers and sizes it takes.
 struct Arguments {
   const std::vector<loop::Buffer>& known;

@@ -17,22 +17,8 @@ constexpr int64_t kBlock = 256;  // terms that one float accumulator takes befor
 
 bool is_position(Reduction r) { return r == Reduction::ArgMax || r == Reduction::ArgMin; }
 
-ScalarOp op_of(Reduction r, DType t) {
-  if (is_bool(t)) return r == Reduction::Any || r == Reduction::Max || r == Reduction::Sum ? ScalarOp::Or : ScalarOp::And;
-  switch (r) {
-    case Reduction::Sum:
-      return ScalarOp::Add;
-    case Reduction::Prod:
-      return ScalarOp::Mul;
-    case Reduction::Max:
-      return ScalarOp::Max;
-    default:
-      return ScalarOp::Min;
-  }
-}
-
 std::string horizontal_of(Reduction r, DType t) {
-  if (is_bool(t)) return op_of(r, t) == ScalarOp::Or ? "hany" : "hall";
+  if (is_bool(t)) return fold_of(r, t) == ScalarOp::Or ? "hany" : "hall";
   switch (r) {
     case Reduction::Sum:
       return "hsum";
@@ -78,7 +64,7 @@ void PassWriter::fold(const Accumulator& a, const Form& f) {
   std::string acc = fmt::format("a{}{}", a.step, f.suffix), value = vector ? e_.vector(s.args[0]) : e_.scalar(s.args[0]);
   value = e_.convert(plan_.step(s.args[0]).dtype, a.dtype, value, vector);
   if (!is_position(s.reduction)) {
-    e_.line(fmt::format("{} = {};", acc, e_.call(op_of(s.reduction, a.dtype), a.dtype, a.dtype, {acc, value}, vector)));
+    e_.line(fmt::format("{} = {};", acc, e_.call(fold_of(s.reduction, a.dtype), a.dtype, a.dtype, {acc, value}, vector)));
     return;
   }
   std::string better = fmt::format("better{}{}", a.step, f.suffix),
@@ -90,7 +76,7 @@ void PassWriter::fold(const Accumulator& a, const Form& f) {
 }
 
 void PassWriter::combine(const Accumulator& a, const std::string& to, const std::string& from, bool vector) {
-  e_.line(fmt::format("{} = {};", to, e_.call(op_of(plan_.step(a.step).reduction, a.dtype), a.dtype, a.dtype, {to, from}, vector)));
+  e_.line(fmt::format("{} = {};", to, e_.call(fold_of(plan_.step(a.step).reduction, a.dtype), a.dtype, a.dtype, {to, from}, vector)));
 }
 
 // From accumulators to the value of the step.
@@ -119,7 +105,7 @@ void PassWriter::finish(const Accumulator& a, bool vector) {
   } else {
     if (across) {
       value = fmt::format("{}({})", e_.function(horizontal_of(s.reduction, a.dtype), a.dtype, true), acc);
-      if (!mutant(Mutant::LostTail)) value = e_.call(op_of(s.reduction, a.dtype), a.dtype, a.dtype, {value, acc + "_tail"}, false);
+      if (!mutant(Mutant::LostTail)) value = e_.call(fold_of(s.reduction, a.dtype), a.dtype, a.dtype, {value, acc + "_tail"}, false);
     }
     value = e_.convert(a.dtype, s.dtype, value, lanes);
   }

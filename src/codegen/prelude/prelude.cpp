@@ -22,6 +22,12 @@ constexpr std::string_view kMathF32 =
 constexpr std::string_view kMathF64 =
 #include "codegen/prelude/math_f64.inc"
     ;
+constexpr std::string_view kCuda =
+#include "codegen/prelude/cuda.inc"
+    ;
+constexpr std::string_view kCudaTypes =
+#include "codegen/prelude/cuda_types.inc"
+    ;
 
 constexpr std::string_view kNumeric[] = {"f32", "f64", "f16", "bf16", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"};
 
@@ -146,9 +152,11 @@ std::vector<std::string_view> defined_names(std::string_view text) {
   return names;
 }
 
+// The functions of one target. Of several texts for a name the first is taken.
 class Library {
  public:
-  Library() {
+  explicit Library(bool cuda) : cuda_(cuda) {
+    if (cuda) parse(kCuda);
     parse(kCore);
     parse(kMathF32);
     parse(kMathF64);
@@ -213,6 +221,7 @@ class Library {
   void add_special();
   void add_lane_loop(std::string_view stem, std::string_view call, int arity, std::string_view dtype);
 
+  const bool cuda_;
   std::vector<Chunk> chunks_;
   std::unordered_map<std::string, Entry> entries_;
 };
@@ -298,8 +307,10 @@ void Library::add_libm() {
     entries_.try_emplace(n, Entry{chunks_.size(), "", 's'});
     chunks_.push_back({"double " + n + (arity == 1 ? "(double);\n" : "(double, double);\n"), {}});
   };
-  for (std::string_view name : kLibm1) declare(name, 1);
-  for (std::string_view name : kLibm2) declare(name, 2);
+  if (!cuda_) {  // whose compiler knows them
+    for (std::string_view name : kLibm1) declare(name, 1);
+    for (std::string_view name : kLibm2) declare(name, 2);
+  }
   for (std::string_view name : kF64Lanes1) add_lane_loop(std::string(name) + "_f64", name, 1, "f64");
   for (std::string_view name : kF64Lanes2) add_lane_loop(std::string(name) + "_f64", name, 2, "f64");
   add_lane_loop("fmodlanes_f64", "fmod", 2, "f64");
@@ -340,9 +351,9 @@ void Library::add_special() {
   }
 }
 
-const Library& library() {
-  static const Library instance;
-  return instance;
+const Library& library(bool cuda = false) {
+  static const Library cpu(false), gpu(true);
+  return cuda ? gpu : cpu;
 }
 
 std::string type_text(int lanes) {
@@ -407,22 +418,24 @@ class Expansions {
     std::vector<std::string> uses;  // other functions, in the order of the text
   };
 
-  explicit Expansions(int lanes) : lanes_(lanes), types_(type_text(lanes)) {}
+  // lanes 0: the GPU's, one element at a time.
+  explicit Expansions(int lanes)
+      : library_(library(lanes == 0)), lanes_(std::max(lanes, 1)), types_(lanes == 0 ? std::string(kCudaTypes) : type_text(lanes)) {}
 
   const std::string& types() const { return types_; }
   // Null when there is no such function.
   const Function* find(const std::string& name) {
-    const Entry* entry = library().find(name);
+    const Entry* entry = library_.find(name);
     if (!entry) return nullptr;
     std::lock_guard lock(mutex_);
     auto [it, is_new] = functions_.try_emplace(name);
     if (is_new) {
       Function& f = it->second;
-      f.text = expand_constants(expand_halves(expand(library().chunk(*entry), *entry, lanes_), lanes_));
+      f.text = expand_constants(expand_halves(expand(library_.chunk(*entry), *entry, lanes_), lanes_));
       for_each_token(
           f.text,
           [&](std::string_view w) {
-            if (w != name && library().find(w)) f.uses.emplace_back(w);
+            if (w != name && library_.find(w)) f.uses.emplace_back(w);
           },
           [](char) {});
     }
@@ -430,6 +443,7 @@ class Expansions {
   }
 
  private:
+  const Library& library_;
   const int lanes_;
   const std::string types_;
   std::mutex mutex_;
@@ -437,14 +451,11 @@ class Expansions {
 };
 
 Expansions& expansions(int lanes) {
-  static Expansions of4(4), of8(8), of16(16), of32(32);
-  return lanes == 4 ? of4 : lanes == 8 ? of8 : lanes == 16 ? of16 : of32;
+  static Expansions of0(0), of4(4), of8(8), of16(16), of32(32);
+  return lanes == 0 ? of0 : lanes == 4 ? of4 : lanes == 8 ? of8 : lanes == 16 ? of16 : of32;
 }
 
-}  // namespace
-
-std::string prelude_for(std::span<const std::string_view> used_functions, int lanes) {
-  TOROID_CHECK(lanes == 4 || lanes == 8 || lanes == 16 || lanes == 32, "prelude with {} lanes", lanes);
+std::string text_of(std::span<const std::string_view> used_functions, int lanes) {
   Expansions& texts = expansions(lanes);
   std::string out = texts.types();
   std::unordered_set<std::string> done;
@@ -456,15 +467,25 @@ std::string prelude_for(std::span<const std::string_view> used_functions, int la
     out += f.text;
   };
   for (std::string_view name : used_functions) {
-    TOROID_CHECK(library().find(name), "the prelude has no function \"{}\"", name);
+    TOROID_CHECK(texts.find(std::string(name)), "the prelude has no function \"{}\"", name);
     need(std::string(name));
   }
   return out;
 }
 
+}  // namespace
+
+std::string prelude_for(std::span<const std::string_view> used_functions, int lanes) {
+  TOROID_CHECK(lanes == 4 || lanes == 8 || lanes == 16 || lanes == 32, "prelude with {} lanes", lanes);
+  return text_of(used_functions, lanes);
+}
+
+std::string cuda_prelude_for(std::span<const std::string_view> used_functions) { return text_of(used_functions, 0); }
+
 std::vector<std::string> prelude_functions() { return library().names(); }
 
 bool prelude_has(std::string_view function) { return library().find(function) != nullptr; }
+bool cuda_prelude_has(std::string_view function) { return library(true).find(function) != nullptr; }
 
 std::string_view prelude_stem(ScalarOp op) {
   if (std::string_view name = function_name(op); !name.empty()) return name;

@@ -1,4 +1,4 @@
-// The C text that every generated CPU kernel starts with: types, and exactly the functions that the kernel uses.
+// The text that every generated kernel starts with: types, and exactly the functions that the kernel uses.
 #pragma once
 
 #include <span>
@@ -15,11 +15,16 @@ namespace toroid::codegen {
 // Throws InternalError for a name that the prelude does not have.
 std::string prelude_for(std::span<const std::string_view> used_functions, int lanes);
 
+// The same in CUDA C++ for NVRTC, without headers: the scalar functions ("s_exp_f32"), and what kernels of several threads need (see
+// cuda_types.inc).
+std::string cuda_prelude_for(std::span<const std::string_view> used_functions);
+
 // Names of all functions, sorted: "s_abs_f32" ... with helpers and declarations of the C library.
 std::vector<std::string> prelude_functions();
 
 // Is there such a function?
 bool prelude_has(std::string_view function);
+bool cuda_prelude_has(std::string_view function);
 
 // The stem of an op's function: "exp" for v_exp_f32 and s_exp_f32. Empty for Const, Input and Cast, which is v_cvt_<from>_<to>.
 std::string_view prelude_stem(ScalarOp op);

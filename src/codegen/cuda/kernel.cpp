@@ -1,0 +1,364 @@
+#include "codegen/cuda/kernel.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "codegen/cpu/emit.h"
+#include "codegen/cpu/plan.h"
+#include "codegen/cuda/plan.h"
+#include "codegen/prelude/prelude.h"
+
+namespace toroid::codegen {
+namespace {
+
+using loop::Reduction;
+using loop::Statement;
+using loop::Step;
+using loop::StoreMode;
+using Shape = CudaPlan::Shape;
+
+constexpr const char* kUnroll = "#pragma unroll";
+
+bool is_position(Reduction r) { return r == Reduction::ArgMax || r == Reduction::ArgMin; }
+
+std::string scalar_type(DType t) { return "s" + std::string(name_of(t)); }
+
+class CudaWriter {
+ public:
+  explicit CudaWriter(CudaPlan plan)
+      : p_(std::move(plan)),
+        e_(p_.body, Expr(0), std::vector<bool>(p_.body.steps.size(), false), 1,
+           {.pointer = [this](int b, DType t) { return pointer(b, t); },
+            .symbol = [this](const sym::Node& n) { return symbol(n); },
+            .vector_accumulator = {},
+            .scalar_accumulator = {},
+            .f16_is_bits = true}) {}
+
+  CudaKernel write() {
+    CudaKernel k;
+    k.name = name_kernel(p_.body);
+    if (p_.shape == Shape::Flat)
+      write_flat();
+    else
+      write_reduction();
+    const std::string body = e_.take();
+    k.buffers = buffers_;
+    k.params = params_;
+    k.grid = p_.grid;
+    k.block = p_.block;
+    k.plan = to_string(p_);
+    std::vector<std::string_view> used(e_.functions().begin(), e_.functions().end());
+    k.source = cuda_prelude_for(used);
+    for (auto& [name, text] : e_.helpers()) k.source += text;
+    k.source += folds_ + fmt::format("typedef {} idx;\n", p_.wide ? "i64" : "i32");
+    k.source += fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}({}) {{\n{}{}}}\n", p_.block, k.name, parameters(),
+                            size_names(), body);
+    return k;
+  }
+
+ private:
+  // --- arguments --------------------------------------------------------------------------------------------------------------------
+  std::string pointer(int buffer, DType dtype) {
+    auto at = std::find(buffers_.begin(), buffers_.end(), buffer);
+    if (at == buffers_.end()) {
+      at = buffers_.insert(at, buffer);
+      types_.push_back(dtype);
+    }
+    return "b" + std::to_string(at - buffers_.begin());
+  }
+  std::string symbol(const sym::Node& n) {
+    if (n.has_extent) return vector_name_ == n.name ? vector_text_ : n.name;
+    for (size_t i = 0; i < params_.size(); ++i)
+      if (params_[i].node()->name == n.name) return "n" + std::to_string(i);
+    params_.push_back(sym::symbol(n.name, n.lo, n.hi));
+    return "n" + std::to_string(params_.size() - 1);
+  }
+  std::string parameters() const {
+    std::string out;
+    for (size_t i = 0; i < buffers_.size(); ++i) {
+      const auto stores = [&](const Statement& s) { return s.step == Step::Store && s.buffer == buffers_[i]; };
+      const bool written = std::any_of(p_.body.steps.begin(), p_.body.steps.end(), stores);
+      out += fmt::format("{}{}{}* __restrict__ b{}", i ? ", " : "", written ? "" : "const ", memory_type(types_[i]), i);
+    }
+    for (size_t i = 0; i < params_.size(); ++i) out += fmt::format("{}i64 size{}", out.empty() ? "" : ", ", i);
+    return out;
+  }
+  std::string size_names() const {
+    std::string out;
+    for (size_t i = 0; i < params_.size(); ++i) out += fmt::format("  const idx n{0} = (idx)size{0};\n", i);
+    return out;
+  }
+
+  // --- places -----------------------------------------------------------------------------------------------------------------------
+  // Names the variables of a flat position; the last of them moves in steps of the vector.
+  void decode(const std::vector<int>& vars, const std::string& flat) {
+    std::string rest = flat;
+    for (size_t i = vars.size(); i-- > 0;) {
+      const int v = vars[i];
+      const std::string name = p_.domain.vars[static_cast<size_t>(v)].symbol.node()->name;
+      const bool steps = v == p_.vector_var && p_.vector > 1;
+      const std::string size = e_.index(steps ? sym::floor_div(p_.extent(v), p_.vector) : p_.extent(v)),
+                        times = steps ? fmt::format(" * {}", p_.vector) : "";
+      e_.line(fmt::format("const idx {} = {}{};", name, i ? fmt::format("{} % {}", rest, size) : rest, times));
+      if (i == 0) break;
+      e_.line(fmt::format("const idx {}_up = {} / {};", name, rest, size));
+      rest = name + "_up";
+    }
+  }
+
+  // --- steps ------------------------------------------------------------------------------------------------------------------------
+  void emit(int k) {
+    const Statement& s = p_.step(k);
+    if (s.step != Step::Store) return e_.emit(k, false);
+    std::string guard = guard_;
+    if (s.mask >= 0) guard += (guard.empty() ? "" : " && ") + e_.scalar(s.mask);
+    if (!guard.empty()) e_.open(fmt::format("if ({})", guard));
+    const std::string at = fmt::format("{} + {}", pointer(s.buffer, s.dtype), e_.index(s.index)), value = e_.scalar(s.args[0]);
+    if (s.mode == StoreMode::Set) {
+      e_.line(fmt::format("{}({}, {});", e_.function("store", s.dtype, false), at, value));
+    } else {
+      const ScalarOp op = combining(s.mode);
+      const std::string add = "s_atomicadd_" + std::string(name_of(s.dtype));
+      if (op == ScalarOp::Add && cuda_prelude_has(add))
+        e_.line(fmt::format("{}({}, {});", e_.function("atomicadd", s.dtype, false), at, value));
+      else
+        e_.line(
+            fmt::format("atomic_fold<{}>({}, ({}){});", fold_over(k, op, memory_type(s.dtype), s.dtype), at, memory_type(s.dtype), value));
+    }
+    if (!guard.empty()) e_.close();
+  }
+
+  // Steps in order, for one vector: what is equal for its elements once, whole vectors of memory at once, the rest an element at a time.
+  // Element `base` of the arrays of kept values is this one's; `each` follows the steps of every element.
+  template <class Each>
+  void emit_vector(const std::vector<int>& steps, const std::string& base, const Each& each) {
+    auto packed = [&](int k) { return p_.vector > 1 && std::count(p_.packs.begin(), p_.packs.end(), k) > 0; };
+    auto once = [&](int k) { return p_.vector == 1 || !p_.on_vector[static_cast<size_t>(k)]; };
+    auto keep = [&](int k) {
+      if (std::count(p_.keeps.begin(), p_.keeps.end(), k) == 0) return;
+      e_.line(fmt::format("k{}[{}] = {};", k, base, e_.scalar(k)));
+    };
+    if (p_.vector == 1) {
+      for (int k : steps) emit(k), keep(k);
+      return each();
+    }
+    for (int k : steps)
+      if (once(k)) emit(k);
+    for (int k : steps) {
+      const Statement& s = p_.step(k);
+      if (!packed(k)) continue;
+      const std::string type = fmt::format("Pack<{}, {}>", memory_type(s.dtype), p_.vector);
+      if (s.step == Step::Store) {
+        e_.line(fmt::format("{} x{};", type, k));
+        continue;
+      }
+      const std::string load =
+          fmt::format("load_pack<{}, {}>({} + {})", memory_type(s.dtype), p_.vector, pointer(s.buffer, s.dtype), e_.index(s.index));
+      if (s.mask < 0) {
+        e_.line(fmt::format("const {} x{} = {};", type, k, load));
+      } else {
+        e_.line(fmt::format("{} x{} = {{}};", type, k));
+        e_.line(fmt::format("if ({}) x{} = {};", e_.scalar(s.mask), k, load));
+      }
+    }
+    const StepEmitter::Values before = e_.values();
+    e_.line(kUnroll);
+    e_.open(fmt::format("for (int l = 0; l < {}; ++l)", p_.vector));
+    vector_text_ = fmt::format("({} + l)", vector_name_);
+    for (int k : steps) {
+      const Statement& s = p_.step(k);
+      if (packed(k) && s.step == Step::Load) {
+        e_.define(k, is_bool(s.dtype) ? fmt::format("(x{}.x[l] != 0)", k) : fmt::format("x{}.x[l]", k), false);
+      } else if (packed(k)) {
+        const std::string value = e_.scalar(s.args[0]);
+        e_.line(fmt::format("x{}.x[l] = {};", k, is_bool(s.dtype) ? "(u8)(" + value + " & 1)" : value));
+      } else if (!once(k)) {
+        emit(k);
+      }
+      if (s.step != Step::Store) keep(k);
+    }
+    each();
+    vector_text_ = vector_name_;
+    e_.close();
+    e_.restore(before);
+    for (int k : steps) {
+      const Statement& s = p_.step(k);
+      if (!packed(k) || s.step != Step::Store) continue;
+      std::string guard = guard_;
+      if (s.mask >= 0) guard += (guard.empty() ? "" : " && ") + e_.scalar(s.mask);
+      e_.line(fmt::format("{}store_pack<{}, {}>({} + {}, x{});", guard.empty() ? "" : fmt::format("if ({}) ", guard), memory_type(s.dtype),
+                          p_.vector, pointer(s.buffer, s.dtype), e_.index(s.index), k));
+    }
+  }
+
+  void write_flat() {
+    name_vector();
+    const std::string block = fmt::format("((idx)blockIdx.x * {} + threadIdx.x)", p_.block * p_.unroll);
+    if (p_.unroll > 1) {
+      e_.line(kUnroll);
+      e_.open(fmt::format("for (int u = 0; u < {}; ++u)", p_.unroll));
+      e_.line(fmt::format("const idx t = (idx)blockIdx.x * {} + u * {} + threadIdx.x;", p_.block * p_.unroll, p_.block));
+    } else {
+      e_.line(fmt::format("const idx t = (idx)blockIdx.x * {} + threadIdx.x;", p_.block));
+      if (!sym::known_multiple(p_.rows, p_.block)) e_.line(fmt::format("if (t >= {}) return;", e_.index(p_.rows)));
+    }
+    decode(p_.space, "t");
+    std::vector<int> all;
+    for (size_t k = 0; k < p_.body.steps.size(); ++k) all.push_back(static_cast<int>(k));
+    emit_vector(all, "", [] {});
+    if (p_.unroll > 1) e_.close();
+  }
+
+  // --- reductions -------------------------------------------------------------------------------------------------------------------
+  static ScalarOp combining(StoreMode m) {
+    constexpr ScalarOp kOps[] = {ScalarOp::Add, ScalarOp::Add, ScalarOp::Mul, ScalarOp::Max, ScalarOp::Min};
+    return kOps[static_cast<int>(m)];
+  }
+  // Name of a struct that folds two values of C type `type`.
+  std::string fold_over(int k, ScalarOp op, const std::string& type, DType t) {
+    const std::string name = "Fold" + std::to_string(k);
+    folds_ +=
+        fmt::format("struct {0} {{ static {1} of({1} a, {1} b) {{ return {2}; }} }};\n", name, type, e_.call(op, t, t, {"a", "b"}, false));
+    return name;
+  }
+  DType folded_in(int k) const { return accumulator_type(p_.step(p_.step(k).args[0]).dtype); }
+  std::string declare_fold(int k) {
+    const Statement& s = p_.step(k);
+    const DType t = folded_in(k);
+    if (!is_position(s.reduction)) return fold_over(k, fold_of(s.reduction, t), scalar_type(t), t);
+    const std::string name = "Fold" + std::to_string(k), type = fmt::format("Found<{}>", scalar_type(t)),
+                      better = e_.function(s.reduction == Reduction::ArgMax ? "argmax_better" : "argmin_better", t, false);
+    folds_ += fmt::format(
+        "struct {0} {{ static {1} of({1} a, {1} b) {{ return {2}(b.value, a.value) || (!{2}(a.value, b.value) && b.at < a.at) ? b : a; }} "
+        "}};\n",
+        name, type, better);
+    return name;
+  }
+
+  void write_reduction() {
+    name_vector();
+    const std::string rows = e_.index(p_.rows);
+    const int per_block = p_.shape == Shape::Rows ? p_.block / p_.row_threads : p_.columns;
+    std::string first = fmt::format("(idx)blockIdx.x * {}", per_block), mine;
+    if (p_.shape == Shape::Columns)
+      mine = fmt::format("threadIdx.x / {}", p_.columns), first += fmt::format(" + threadIdx.x % {}", p_.columns);
+    else
+      mine = fmt::format("threadIdx.x % {}", p_.row_threads), first += fmt::format(" + threadIdx.x / {}", p_.row_threads);
+    e_.line(fmt::format("const int part = {};", mine));
+    if (sym::known_multiple(p_.rows, per_block)) {
+      e_.line(fmt::format("const idx row = {};", first));
+    } else {  // the rest of the last block works on its last row, without storing
+      e_.line(fmt::format("const idx some = {};", first));
+      e_.line(fmt::format("const bool live = some < {};", rows));
+      e_.line(fmt::format("const idx row = live ? some : {} - 1;", rows));
+      guard_ = "live";
+    }
+    decode(p_.space, "row");
+    for (int k : p_.keeps) e_.line(fmt::format("{} k{}[{}];", scalar_type(p_.step(k).dtype), k, p_.repeats * p_.vector));
+    for (size_t q = 0; q < p_.passes.size(); ++q) {
+      uniform(static_cast<int>(q) + 1);
+      if (!p_.passes[q].empty()) write_pass(p_.passes[q]);
+    }
+    uniform(static_cast<int>(p_.passes.size()) + 1);
+    guard_ += (guard_.empty() ? "" : " && ") + std::string("part == 0");
+    for (size_t k = 0; k < p_.body.steps.size(); ++k)
+      if (p_.step(static_cast<int>(k)).step == Step::Store && !p_.varies[k]) emit(static_cast<int>(k));
+  }
+
+  // What a row has one of, as far as the passes before `q` tell.
+  void uniform(int q) {
+    for (size_t i = 0; i < p_.body.steps.size(); ++i) {
+      const int k = static_cast<int>(i);
+      const Statement& s = p_.step(k);
+      if (p_.varies[i] || p_.pass[i] > q || s.step == Step::Store || s.step == Step::Reduce || e_.known(k)) continue;
+      emit(k);
+    }
+  }
+
+  // Positions count in nominal order, whatever order the row is walked in.
+  std::string position() {
+    Expr at = 0;
+    for (auto& v : p_.domain.vars)
+      if (v.reduction) at = at * v.extent() + v.symbol;
+    return e_.index(at);
+  }
+
+  void write_pass(const CudaPass& pass) {
+    struct Accumulator {
+      int step;
+      std::string name, fold, type;
+    };
+    std::vector<Accumulator> accumulators;
+    for (int k : pass.reduces) {
+      const Statement& s = p_.step(k);
+      const DType t = folded_in(k);
+      const std::string start = e_.literal(loop::identity_of(s.reduction, t), t, false);
+      Accumulator a{k, "a" + std::to_string(k), declare_fold(k), scalar_type(t)};
+      if (is_position(s.reduction)) {
+        a.type = fmt::format("Found<{}>", a.type);
+        e_.line(fmt::format("{} {} = {{{}, 0x7fffffffffffffffll}};", a.type, a.name, start));
+      } else {
+        e_.line(fmt::format("{} {} = {};", a.type, a.name, start));
+      }
+      accumulators.push_back(std::move(a));
+    }
+    const Expr row = loop::reduction_size(p_.domain), vectors = sym::floor_div(row, p_.vector);
+    const StepEmitter::Values before = e_.values();
+    if (p_.repeats > 0) {
+      e_.line(kUnroll);
+      e_.open(fmt::format("for (int j = 0; j < {}; ++j)", p_.repeats));
+      e_.line(fmt::format("const idx r = part + j * {};", p_.row_threads));
+      if (!(vectors == Expr(p_.repeats * p_.row_threads))) e_.open(fmt::format("if (r < {})", e_.index(vectors)));
+    } else {
+      e_.open(fmt::format("for (idx r = part; r < {}; r += {})", e_.index(vectors), p_.row_threads));
+    }
+    decode(p_.reduction, "r");
+    const bool lanes = p_.vector > 1;
+    const std::string base = !lanes ? "j" : fmt::format("j * {} + l", p_.vector);
+    std::vector<int> steps = pass.steps;
+    steps.insert(steps.end(), pass.stores.begin(), pass.stores.end());
+    std::sort(steps.begin(), steps.end());
+    for (int k : pass.reads) e_.define(k, fmt::format("k{}[{}]", k, base), false);
+    emit_vector(steps, base, [&] {
+      for (auto& a : accumulators) {
+        const Statement& s = p_.step(a.step);
+        std::string value = e_.convert(p_.step(s.args[0]).dtype, folded_in(a.step), e_.scalar(s.args[0]), false);
+        if (is_position(s.reduction)) value = fmt::format("{}{{{}, {}}}", a.type, value, position());
+        e_.line(fmt::format("{0} = {1}::of({0}, {2});", a.name, a.fold, value));
+      }
+    });
+    e_.close();
+    if (p_.repeats > 0 && !(vectors == Expr(p_.repeats * p_.row_threads))) e_.close();
+    e_.restore(before);
+    for (auto& a : accumulators) finish(a.step, a.name, a.fold);
+  }
+
+  void finish(int k, const std::string& name, const std::string& fold) {
+    const Statement& s = p_.step(k);
+    if (p_.row_threads > 1)
+      e_.line(p_.shape == Shape::Columns ? fmt::format("{0} = fold_column<{1}, {2}, {3}>({0});", name, fold, p_.row_threads, p_.columns)
+                                         : fmt::format("{0} = fold_row<{1}, {2}>({0});", name, fold, p_.row_threads));
+    const DType t = folded_in(k);
+    e_.define(k, is_position(s.reduction) ? name + ".at" : t == s.dtype ? name : e_.convert(t, s.dtype, name, false), false);
+  }
+
+  void name_vector() {
+    if (p_.vector_var < 0) return;
+    vector_name_ = vector_text_ = p_.domain.vars[static_cast<size_t>(p_.vector_var)].symbol.node()->name;
+  }
+
+  CudaPlan p_;
+  StepEmitter e_;
+  std::vector<int> buffers_;
+  std::vector<DType> types_;  // of buffers_
+  std::vector<Expr> params_;
+  std::string vector_name_, vector_text_;  // the vector variable, and what it is printed as
+  std::string guard_;                      // of all stores
+  std::string folds_;
+};
+
+}  // namespace
+
+CudaKernel generate_cuda_loop(const loop::Domain& d, const loop::Body& b) { return CudaWriter(make_cuda_plan(d, b)).write(); }
+
+}  // namespace toroid::codegen

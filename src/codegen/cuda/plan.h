@@ -1,0 +1,53 @@
+// How a loop node becomes a CUDA kernel: which threads take which points, what each pass over a row computes, what stays in registers.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "loop/node.h"
+
+namespace toroid::codegen {
+
+// One walk over the reduction variables. Steps are numbers into the plan's body, in order.
+struct CudaPass {
+  std::vector<int> reduces, stores;  // folded here; stores of values that vary over the reduction
+  std::vector<int> steps;            // varying values computed here
+  std::vector<int> reads;            // varying values that an earlier pass kept
+  bool empty() const { return reduces.empty() && stores.empty(); }
+};
+
+struct CudaPlan {
+  // Flat: no reduction, a thread takes a few neighbouring points. Rows: neighbouring threads share a row of the reduction. Columns:
+  // neighbouring threads take neighbouring rows, and threads `columns` apart share one.
+  enum class Shape { Flat, Rows, Columns };
+
+  loop::Domain domain;  // the node's, with variables merged or split so that addresses are simple
+  loop::Body body;
+  Shape shape = Shape::Flat;
+  std::vector<int> space, reduction;  // variables, slowest first: the last runs over neighbouring threads
+  int vector_var = -1;                // the variable along which a thread takes neighbours
+  int vector = 1;                     // how many: accesses of up to 16 bytes
+  std::vector<int> packs;             // loads and stores that move whole vectors
+  int block = 256;                    // threads of a block
+  int row_threads = 1;                // that fold one row
+  int columns = 1;                    // neighbouring rows of a block, in Columns
+  int64_t repeats = 0;                // vectors of a row that a thread takes and keeps; 0: any number, computed again in each pass
+  int unroll = 1;                     // Flat: vectors of a thread
+  bool wide = false;                  // indices need 64 bits
+  Expr rows = 1;                      // points of the space variables; Flat: vectors of them
+  Expr grid = 1;                      // blocks
+
+  std::vector<bool> varies;     // over the reduction
+  std::vector<bool> on_vector;  // the value differs between the neighbours
+  std::vector<int> pass;
+  std::vector<CudaPass> passes;  // [p - 1]; none without reductions
+  std::vector<int> keeps;        // steps whose values a thread keeps from one pass to the next
+
+  const loop::Statement& step(int k) const { return body.steps[static_cast<size_t>(k)]; }
+  const Expr& extent(int var) const { return domain.vars[static_cast<size_t>(var)].extent(); }
+};
+
+CudaPlan make_cuda_plan(const loop::Domain& d, const loop::Body& b);
+std::string to_string(const CudaPlan& p);
+
+}  // namespace toroid::codegen
