@@ -210,11 +210,17 @@ class Compilation {
       plan.buffers[static_cast<size_t>(in.buffer)].role = exec::BufferRole::Input;
       if (in.data.defined() && !used[static_cast<size_t>(in.buffer)]) continue;
       place[i] = static_cast<int>(plan.inputs.size());
-      plan.inputs.push_back({in.name, in.type, in.buffer, in.data.defined() ? -1 : users++, in.data, false});
+      bool random = in.kind == graph::InputKind::Random;
+      plan.inputs.push_back({in.name, in.type, in.buffer, in.data.defined() || random ? -1 : users++, in.data, false});
+      if (random) plan.inputs.back().draws = graph_->inputs[i].draws;
     }
     for (auto& o : program_.outputs) {
       int mutates = o.mutates < 0 ? -1 : place[static_cast<size_t>(o.mutates)];
-      if (mutates >= 0) plan.inputs[static_cast<size_t>(mutates)].mutated = true;
+      if (mutates >= 0) {
+        auto& in = plan.inputs[static_cast<size_t>(mutates)];
+        TOROID_USER_CHECK(!in.draws, "the program writes to \"{}\", the state of the random numbers; only manual_seed may", in.name);
+        in.mutated = true;
+      }
       plan.outputs.push_back({o.buffer, o.type, mutates});
     }
   }

@@ -61,6 +61,7 @@ struct InputPlan {
   int user = -1;  // position among the caller's arguments; -1: bound to `data`
   Tensor data;    // parameters, buffers and constants
   bool mutated = false;
+  std::optional<Expr> draws = {};  // seed and offset of the process's random numbers, of which a run takes this many
 };
 
 struct OutputPlan {

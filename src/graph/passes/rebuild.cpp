@@ -37,7 +37,7 @@ Rebuild::Rebuild(const Graph& old) : old_(old), graph_(std::make_unique<Graph>()
   graph_->guards = old.guards;
   for (auto& in : old.inputs) {
     Value* v = graph_->new_value(in.value->type, in.value->name);
-    graph_->inputs.push_back({v, in.kind, in.name, in.data});
+    graph_->inputs.push_back({v, in.kind, in.name, in.data, in.draws});
     map_[in.value] = recorder_.proxy(v);
   }
 }
