@@ -92,7 +92,10 @@ std::string to_string(const Program& p) {
     for (auto& o : n.origins) out += " " + o;
     out += "\n";
     if (n.producer) out += "rows of a: " + loop::to_string(n.producer->domain, n.producer->body);
-    if (!n.is_extern()) out += loop::to_string(n.domain, n.body);
+    if (auto* e = std::get_if<Extern>(&n.problem))
+      for (auto& block : e->blocks) out += "block " + graph::to_string(*block);
+    else
+      out += loop::to_string(n.domain, n.body);
     for (auto& nest : n.beside) out += "beside: " + loop::to_string(nest.domain, nest.body);
   }
   return out;

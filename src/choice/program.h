@@ -56,6 +56,9 @@ struct Extern {
   std::vector<View> inputs;
   std::vector<View> outputs;        // row-major
   std::vector<Expr> fresh_symbols;  // sizes of the outputs that the call determines
+  // Control flow: its regions, each a whole program whose user inputs are the tensors in `args` (those that args leave out, -1, are
+  // constants of the regions).
+  std::vector<std::shared_ptr<graph::Graph>> blocks;
 };
 
 struct Node {

@@ -3,20 +3,40 @@
 
 #include "cli/commands.h"
 #include "compile/model.h"
+#include "exec/blocks.h"
 #include "import/pt2_importer.h"
 
 namespace toroid::cli {
+namespace {
+
+std::string name_of_step(const exec::StepPlan& s) {
+  return std::visit([](auto& step) { return step.name; }, s);
+}
+
+// The steps of each block that control flow runs, blocks within blocks further to the right.
+void print_blocks(const exec::Plan& plan, const std::string& indent) {
+  for (auto& step : plan.steps)
+    for (auto& block : exec::blocks_of(step)) {
+      std::string steps;
+      for (auto& s : block.plan->steps) steps += (steps.empty() ? "" : ", ") + name_of_step(s);
+      fmt::print("{}block \"{}\" of {}: {}\n", indent, block.name, name_of_step(step), steps.empty() ? "nothing to run" : steps);
+      print_blocks(*block.plan, indent + "  ");
+    }
+}
+
+}  // namespace
 
 int why(const WhyArgs& args) {
   auto model = compiler::CompiledModel::compile(import::load_model(args.model));
   const auto& report = model.report();
   for (auto& p : report.passes.passes)
     fmt::print("pass {:<28} {:>8.2f} ms{}\n", p.name, p.milliseconds, p.changed ? "" : ", changed nothing");
-  fmt::print("lowering {:.2f} ms, fusion {:.2f} ms, code {:.2f} ms, compiler {:.2f} ms, all {:.2f} ms\n", report.lower_ms, report.fuse_ms,
-             report.codegen_ms, report.jit_ms, report.total_ms);
+  fmt::print("lowering {:.2f} ms, fusion {:.2f} ms, blocks {:.2f} ms, code {:.2f} ms, compiler {:.2f} ms, all {:.2f} ms\n", report.lower_ms,
+             report.fuse_ms, report.blocks_ms, report.codegen_ms, report.jit_ms, report.total_ms);
   if (report.packing.valid()) fmt::print("packing of weights {:.2f} ms, in the background\n", report.packing.get());
   fmt::print("{} graph nodes, {} loops before fusion, {} kernels, {} library calls, {} kernels compiled (the others were cached)\n",
              report.graph_nodes, report.kernels_unfused, report.kernels, report.host_calls, report.kernels_compiled);
+  print_blocks(model.executable().plan(), "");
   for (auto& m : report.fusion.misses) fmt::print("not fused: {} and {}: {}\n", m.first, m.second, m.reason);
   return kOk;
 }

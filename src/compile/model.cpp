@@ -4,6 +4,7 @@
 #include <chrono>
 #include <filesystem>
 #include <future>
+#include <map>
 
 #include "base/check.h"
 #include "base/files.h"
@@ -16,6 +17,7 @@
 #include "compile/debug_folder.h"
 #include "device/cpu/code_loader.h"
 #include "device/cpu/runtime_symbols.h"
+#include "graph/control_flow.h"
 #include "jit/jit.h"
 #include "lower/lowering.h"
 #include "ops/reference.h"
@@ -54,6 +56,30 @@ exec::HostCall host_call(const choice::Node& node) {
   return call;
 }
 
+// Tensors of an argument of control flow that its blocks take.
+std::vector<exec::HostCall::View> operands_of(const choice::Extern& e, size_t argument) {
+  std::vector<exec::HostCall::View> out;
+  if (auto* list = std::get_if<std::vector<int>>(&e.args[argument]))
+    for (int i : *list)
+      if (i >= 0) out.push_back(view_of(e.inputs[static_cast<size_t>(i)]));
+  return out;
+}
+
+// A branch or a loop over compiled blocks, which are in the order of the regions.
+exec::StepPlan control_step(const choice::Extern& e, std::vector<exec::Block> blocks) {
+  std::vector<exec::HostCall::View> results;
+  for (auto& v : e.outputs) results.push_back(view_of(v));
+  if (e.op == &graph::cond_op()) {
+    auto predicate = view_of(e.inputs[static_cast<size_t>(std::get<int>(e.args[0]))]);
+    return exec::Branch{e.op->name, std::move(predicate), operands_of(e, 3), std::move(results), std::move(blocks)};
+  }
+  bool scan = e.op == &graph::scan_op();
+  std::reverse(blocks.begin(), blocks.end());  // the body first, then the condition
+  std::vector<exec::HostCall::View> slices;
+  if (scan) slices = operands_of(e, 2);
+  return exec::Loop{e.op->name, operands_of(e, scan ? 1 : 2), std::move(slices), operands_of(e, 3), std::move(results), std::move(blocks)};
+}
+
 // One compile on its way through the stages. Each stage reads what those before it left here.
 class Compilation {
  public:
@@ -66,11 +92,9 @@ class Compilation {
       void (Compilation::*run)();
       double CompileReport::*ms;
     };
-    constexpr Stage kStages[] = {{&Compilation::transform, &CompileReport::passes_ms},
-                                 {&Compilation::lower, &CompileReport::lower_ms},
-                                 {&Compilation::fuse, &CompileReport::fuse_ms},
-                                 {&Compilation::generate, &CompileReport::codegen_ms},
-                                 {&Compilation::build, &CompileReport::jit_ms}};
+    constexpr Stage kStages[] = {{&Compilation::transform, &CompileReport::passes_ms}, {&Compilation::lower, &CompileReport::lower_ms},
+                                 {&Compilation::fuse, &CompileReport::fuse_ms},        {&Compilation::blocks, &CompileReport::blocks_ms},
+                                 {&Compilation::generate, &CompileReport::codegen_ms}, {&Compilation::build, &CompileReport::jit_ms}};
     for (auto& stage : kStages) {
       auto t = Clock::now();
       (this->*stage.run)();
@@ -117,6 +141,42 @@ class Compilation {
     show(Artifact::Schedule, "program_fused.txt", [&] { return choice::to_string(program_); });
     if (log_enabled(Artifact::Fusion))
       for (auto& m : report_.fusion.misses) log(Artifact::Fusion, m.first + " and " + m.second + " stay apart: " + m.reason);
+  }
+
+  // Compiles what control flow runs, each region as a program of its own.
+  void blocks() {
+    for (auto& n : program_.nodes)
+      if (auto* e = std::get_if<choice::Extern>(&n.problem))
+        for (auto& region : e->blocks) blocks_[&n].push_back(block(*region));
+  }
+
+  exec::Block block(const graph::Graph& region) {
+    auto g = graph::clone(region);
+    exec::Block out;
+    out.name = g->name;
+    std::vector<const graph::Value*> given;
+    for (auto& in : g->inputs)
+      if (in.kind == graph::InputKind::User) given.push_back(in.value);
+    // Results that are operands as they are need no code and no copy.
+    std::vector<graph::Output> computed;
+    for (auto& o : g->outputs) {
+      auto operand = std::find(given.begin(), given.end(), o.value) - given.begin();
+      if (operand < static_cast<int64_t>(given.size())) {
+        out.results.push_back(~static_cast<int>(operand));
+      } else {
+        out.results.push_back(static_cast<int>(computed.size()));
+        computed.push_back(o);
+      }
+    }
+    g->outputs = std::move(computed);
+    CompileReport report;
+    Compilation inner(std::move(g), options_, report);
+    out.plan = std::make_shared<const exec::Plan>(inner.run());
+    for (auto& source : inner.sources_) sources_.push_back(std::move(source));
+    for (auto& miss : report.fusion.misses) report_.fusion.misses.push_back(std::move(miss));
+    report_.kernels_compiled += report.kernels_compiled;
+    report_.blocks += 1 + report.blocks;
+    return out;
   }
 
   void generate() {
@@ -182,12 +242,16 @@ class Compilation {
       }
       plan.buffers.push_back(std::move(bp));
     }
+    for (auto& [node, list] : blocks_)
+      for (int b : choice::writes(*node)) plan.buffers[static_cast<size_t>(b)].role = exec::BufferRole::Handed;
     add_inputs(plan);
     plan.guards = program_.guards;
     for (auto& s : program_.symbols) plan.symbols.emplace_back(s.expr, s.unbacked);
     size_t next = 0;
     for (auto& n : program_.nodes) {
-      if (n.is_extern()) {
+      if (auto control = blocks_.find(&n); control != blocks_.end()) {
+        plan.steps.push_back(control_step(std::get<choice::Extern>(n.problem), std::move(control->second)));
+      } else if (n.is_extern()) {
         plan.steps.push_back(host_call(n));
         ++report_.host_calls;
       } else {
@@ -220,11 +284,17 @@ class Compilation {
       plan.buffers[static_cast<size_t>(in.buffer)].role = exec::BufferRole::Input;
       if (in.data.defined() && !used[static_cast<size_t>(in.buffer)]) continue;
       place[i] = static_cast<int>(plan.inputs.size());
-      plan.inputs.push_back({in.name, in.type, in.buffer, in.data.defined() ? -1 : users++, in.data, false});
+      bool random = in.kind == graph::InputKind::Random;
+      plan.inputs.push_back({in.name, in.type, in.buffer, in.data.defined() || random ? -1 : users++, in.data, false});
+      if (random) plan.inputs.back().draws = graph_->inputs[i].draws;
     }
     for (auto& o : program_.outputs) {
       int mutates = o.mutates < 0 ? -1 : place[static_cast<size_t>(o.mutates)];
-      if (mutates >= 0) plan.inputs[static_cast<size_t>(mutates)].mutated = true;
+      if (mutates >= 0) {
+        auto& in = plan.inputs[static_cast<size_t>(mutates)];
+        TOROID_USER_CHECK(!in.draws, "the program writes to \"{}\", the state of the random numbers; only manual_seed may", in.name);
+        in.mutated = true;
+      }
       plan.outputs.push_back({o.buffer, o.type, mutates});
     }
   }
@@ -251,6 +321,7 @@ class Compilation {
   device::Isa isa_ = device::active_isa();
   std::unique_ptr<graph::Graph> graph_;
   choice::Program program_;
+  std::map<const choice::Node*, std::vector<exec::Block>> blocks_;
   codegen::ConstantMemory constants_;
   std::vector<codegen::CpuKernel> kernels_;
   std::vector<std::shared_ptr<const device::LoadedCode>> code_;  // parallel to kernels_

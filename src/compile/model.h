@@ -13,12 +13,13 @@ namespace toroid::compiler {
 // What one compile did.
 struct CompileReport {
   graph::PassReport passes;
-  double passes_ms = 0, lower_ms = 0, fuse_ms = 0, codegen_ms = 0, jit_ms = 0, total_ms = 0;
+  double passes_ms = 0, lower_ms = 0, fuse_ms = 0, blocks_ms = 0, codegen_ms = 0, jit_ms = 0, total_ms = 0;
   std::shared_future<double> packing;  // of weights, by threads that go on when the compile has ended: milliseconds
   size_t graph_nodes = 0;              // after the passes
   size_t kernels_unfused = 0;          // nodes before fusion
-  size_t kernels = 0;                  // launches a run
-  size_t host_calls = 0;               // library and reference calls a run
+  size_t kernels = 0;                  // launches a run, those of blocks of control flow aside
+  size_t host_calls = 0;               // library and reference calls a run, those of blocks aside
+  size_t blocks = 0;                   // blocks that branches and loops run, nested ones included
   size_t kernels_compiled = 0;         // distinct texts that were not in a cache
   sched::FusionReport fusion;
 };

@@ -7,27 +7,12 @@
 #include "base/check.h"
 #include "base/mutants.h"
 #include "base/thread_pool.h"
+#include "exec/blocks.h"
 #include "exec/recording.h"
+#include "toroid/random.h"
 
 namespace toroid::exec {
 namespace {
-
-int64_t value_of(const std::vector<std::pair<std::string, int64_t>>& symbols, const std::string& name) {
-  for (auto& [n, v] : symbols)
-    if (n == name) return v;
-  fail<InternalError>("the size {} has no value yet", name);
-}
-
-int64_t evaluate(const Expr& e, const std::vector<std::pair<std::string, int64_t>>& symbols) {
-  if (auto c = e.maybe_constant()) return *c;
-  return sym::evaluate(e, [&](const sym::Node& s) { return value_of(symbols, s.name); });
-}
-
-std::vector<int64_t> evaluate(const std::vector<Expr>& list, const std::vector<std::pair<std::string, int64_t>>& symbols) {
-  std::vector<int64_t> out;
-  for (auto& e : list) out.push_back(evaluate(e, symbols));
-  return out;
-}
 
 std::string sizes_text(const std::vector<int64_t>& sizes) {
   std::string out = "[";
@@ -36,7 +21,7 @@ std::string sizes_text(const std::vector<int64_t>& sizes) {
 }
 
 // t, or its elements in other memory, with the strides that kernels take the input for.
-Tensor laid_out(const Tensor& t, const InputPlan& in, const std::vector<std::pair<std::string, int64_t>>& symbols) {
+Tensor laid_out(const Tensor& t, const InputPlan& in, const Symbols& symbols) {
   if (in.type.strides.empty()) return mutant(Mutant::IgnoredStrides) ? t : t.contiguous();
   auto want = evaluate(in.type.strides, symbols);
   bool same = true, repeats = false;
@@ -53,6 +38,15 @@ Tensor laid_out(const Tensor& t, const InputPlan& in, const std::vector<std::pai
   Tensor out = Tensor::empty(std::vector<int64_t>{extent}, t.dtype()).as_strided(t.sizes(), want);
   copy_elements(t, out);
   return out;
+}
+
+// Seed and offset of the random numbers of one run, which nobody else gets.
+Tensor take_random(const Expr& draws, const Symbols& symbols) {
+  Generator::State at = default_generator().take(evaluate(draws, symbols));
+  Tensor state = Tensor::empty({2}, DType::I64);
+  state.data<int64_t>()[0] = at.seed;
+  state.data<int64_t>()[1] = at.offset;
+  return state;
 }
 
 }  // namespace
@@ -90,6 +84,7 @@ Executable::Executable(Plan plan) : plan_(std::move(plan)) {
     stateful_ = stateful_ || (in.mutated && in.user < 0);
   }
   for (auto& s : plan_.steps) launches_only_ = launches_only_ && std::holds_alternative<Launch>(s);
+  make_blocks();
 }
 
 Tensor Executable::input_tensor(size_t i, std::span<const Tensor> arguments) const {
@@ -179,6 +174,8 @@ std::shared_ptr<const Executable::Bound> Executable::bind(const Symbols& symbols
     } else if (auto* h = std::get_if<HostCall>(&plan_.steps[s])) {
       for (auto& v : h->inputs) touch(v.buffer, step);
       for (auto& v : h->outputs) touch(v.buffer, step);
+    } else {
+      for (auto& v : block_operands(plan_.steps[s])) touch(v.buffer, step);
     }
     b->steps.push_back(std::move(bs));
   }
@@ -237,7 +234,7 @@ std::vector<Tensor> Executable::collect(std::span<const Tensor> arguments, const
   return out;
 }
 
-std::vector<Tensor> Executable::run_bound(const Bound& b, std::span<const Tensor> arguments) {
+std::vector<Tensor> Executable::run_bound(const Bound& b, std::span<const Tensor> arguments, std::span<const Tensor> into) {
   std::unique_ptr<Context> context;
   {
     std::lock_guard lock(mutex_);
@@ -266,16 +263,17 @@ std::vector<Tensor> Executable::run_bound(const Bound& b, std::span<const Tensor
   for (size_t i = 0; i < plan_.inputs.size(); ++i) {
     const InputPlan& in = plan_.inputs[i];
     if (plan_.buffers[static_cast<size_t>(in.buffer)].role == BufferRole::Constant) continue;
-    Tensor t = input_tensor(i, arguments);
+    Tensor t = in.draws ? take_random(*in.draws, b.symbols) : input_tensor(i, arguments);
     t = laid_out(t, in, b.symbols);
     held[static_cast<size_t>(in.buffer)] = t;
     at[static_cast<size_t>(in.buffer)] = t.raw_data();
   }
-  for (size_t i = 0; i < plan_.outputs.size(); ++i) {
+  for (size_t i = 0, returned = 0; i < plan_.outputs.size(); ++i) {
     const OutputPlan& o = plan_.outputs[i];
+    size_t place = o.mutates < 0 ? returned++ : into.size();
     if (o.buffer < 0 || plan_.buffers[static_cast<size_t>(o.buffer)].role != BufferRole::Output) continue;
     Tensor& t = held[static_cast<size_t>(o.buffer)];
-    if (!t.defined()) t = Tensor::empty(b.output_sizes[i], o.type.dtype);
+    if (!t.defined()) t = place < into.size() && into[place].defined() ? into[place] : Tensor::empty(b.output_sizes[i], o.type.dtype);
     at[static_cast<size_t>(o.buffer)] = t.raw_data();
   }
 
@@ -286,6 +284,12 @@ std::vector<Tensor> Executable::run_bound(const Bound& b, std::span<const Tensor
   }
   std::vector<void*> bufs;
   auto resolve = [&](const Expr& e) { return Expr(evaluate(e, b.symbols)); };
+  auto tensor_at = [&](const HostCall::View& v) {
+    auto sizes = evaluate(v.sizes, b.symbols), strides = evaluate(v.strides, b.symbols);
+    auto* data =
+        static_cast<std::byte*>(at[static_cast<size_t>(v.buffer)]) + evaluate(v.offset, b.symbols) * static_cast<int64_t>(size_of(v.dtype));
+    return Tensor::from_blob(data, sizes, v.dtype, strides);
+  };
   for (size_t s = 0; s < plan_.steps.size() && !replay; ++s) {
     auto start = observer_ ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
     if (auto* l = std::get_if<Launch>(&plan_.steps[s])) {
@@ -295,17 +299,21 @@ std::vector<Tensor> Executable::run_bound(const Bound& b, std::span<const Tensor
       launch(*l, bufs.data(), b.steps[s].params.data(), b.steps[s].tasks, b.steps[s].alone, b.steps[s].scratch_bytes);
       if (observer_) observer_(l->name, (std::chrono::steady_clock::now() - start).count());
     } else if (auto* h = std::get_if<HostCall>(&plan_.steps[s])) {
-      auto tensor_at = [&](const HostCall::View& v) {
-        auto sizes = evaluate(v.sizes, b.symbols), strides = evaluate(v.strides, b.symbols);
-        auto* data = static_cast<std::byte*>(at[static_cast<size_t>(v.buffer)]) +
-                     evaluate(v.offset, b.symbols) * static_cast<int64_t>(size_of(v.dtype));
-        return Tensor::from_blob(data, sizes, v.dtype, strides);
-      };
       std::vector<Tensor> inputs;
       for (auto& v : h->inputs) inputs.push_back(tensor_at(v));
       auto results = h->function(inputs, resolve);
       for (size_t r = 0; r < h->outputs.size(); ++r) copy_elements(results.at(r), tensor_at(h->outputs[r]));
       if (observer_) observer_(h->name, (std::chrono::steady_clock::now() - start).count());
+    } else {
+      auto results = run_blocks(s, tensor_at, b.symbols);
+      const auto& views = block_results(plan_.steps[s]);
+      for (size_t r = 0; r < views.size(); ++r) {
+        auto buffer = static_cast<size_t>(views[r].buffer);
+        held[buffer] = results.at(r);
+        at[buffer] = results[r].raw_data();
+      }
+      if (observer_)
+        observer_(std::visit([](auto& step) { return step.name; }, plan_.steps[s]), (std::chrono::steady_clock::now() - start).count());
     }
   }
   auto out = collect(arguments, held, [&](int i) {
@@ -348,7 +356,7 @@ std::vector<Tensor> Executable::run_dynamic(Symbols symbols, std::span<const Ten
     if (plan_.buffers[i].role == BufferRole::Constant) held[i] = plan_.buffers[i].data;
   for (size_t i = 0; i < plan_.inputs.size(); ++i) {
     const InputPlan& in = plan_.inputs[i];
-    Tensor t = input_tensor(i, arguments);
+    Tensor t = in.draws ? take_random(*in.draws, symbols) : input_tensor(i, arguments);
     held[static_cast<size_t>(in.buffer)] = laid_out(t, in, symbols);
   }
   auto memory = [&](int buffer) -> Tensor& {
@@ -359,7 +367,17 @@ std::vector<Tensor> Executable::run_dynamic(Symbols symbols, std::span<const Ten
     return t;
   };
   auto resolve = [&](const Expr& e) { return Expr(evaluate(e, symbols)); };
-  for (auto& step : plan_.steps) {
+  auto tensor_at = [&](const HostCall::View& v) {
+    auto sizes = evaluate(v.sizes, symbols), strides = evaluate(v.strides, symbols);
+    auto* data = memory(v.buffer).raw_data() + evaluate(v.offset, symbols) * static_cast<int64_t>(size_of(v.dtype));
+    return Tensor::from_blob(data, sizes, v.dtype, strides);
+  };
+  // Results in memory of their own.
+  auto hold = [&](int buffer, const Tensor& t) {
+    held[static_cast<size_t>(buffer)] = t.as_strided(std::vector<int64_t>{t.numel()}, std::vector<int64_t>{1});
+  };
+  for (size_t s = 0; s < plan_.steps.size(); ++s) {
+    const StepPlan& step = plan_.steps[s];
     if (auto* l = std::get_if<Launch>(&step)) {
       std::vector<void*> bufs;
       for (int i : l->buffers) bufs.push_back(memory(i).raw_data());
@@ -370,11 +388,7 @@ std::vector<Tensor> Executable::run_dynamic(Symbols symbols, std::span<const Ten
       launch(*l, bufs.data(), params.data(), evaluate(l->tasks, symbols), l->serial, scratch);
     } else if (auto* h = std::get_if<HostCall>(&step)) {
       std::vector<Tensor> inputs;
-      for (auto& v : h->inputs) {
-        auto sizes = evaluate(v.sizes, symbols), strides = evaluate(v.strides, symbols);
-        auto* data = memory(v.buffer).raw_data() + evaluate(v.offset, symbols) * static_cast<int64_t>(size_of(v.dtype));
-        inputs.push_back(Tensor::from_blob(data, sizes, v.dtype, strides));
-      }
+      for (auto& v : h->inputs) inputs.push_back(tensor_at(v));
       auto results = h->function(inputs, resolve);
       for (size_t r = 0; r < h->outputs.size(); ++r) {
         const Tensor& t = results.at(r);
@@ -385,9 +399,12 @@ std::vector<Tensor> Executable::run_dynamic(Symbols symbols, std::span<const Ten
           if (std::none_of(symbols.begin(), symbols.end(), [&](auto& s) { return s.first == name; }))
             symbols.emplace_back(name, t.sizes()[d]);
         }
-        Tensor dense = t.contiguous();
-        held[static_cast<size_t>(h->outputs[r].buffer)] = dense.as_strided(std::vector<int64_t>{dense.numel()}, std::vector<int64_t>{1});
+        hold(h->outputs[r].buffer, t.contiguous());
       }
+    } else {
+      auto results = run_blocks(s, tensor_at, symbols);
+      const auto& views = block_results(step);
+      for (size_t r = 0; r < views.size(); ++r) hold(views[r].buffer, results.at(r));
     }
   }
   return collect(arguments, held, [&](int i) {
@@ -397,14 +414,15 @@ std::vector<Tensor> Executable::run_dynamic(Symbols symbols, std::span<const Ten
   });
 }
 
-std::vector<Tensor> Executable::run(std::span<const Tensor> arguments) {
-  Symbols symbols;
+std::vector<Tensor> Executable::run(std::span<const Tensor> arguments) { return run(arguments, {}, {}); }
+
+std::vector<Tensor> Executable::run(std::span<const Tensor> arguments, Symbols symbols, std::span<const Tensor> into) {
   check_inputs(arguments, symbols);
   if (plan_.filling.valid()) plan_.filling.get();
   std::unique_lock<std::mutex> state(state_mutex_, std::defer_lock);
   if (stateful_) state.lock();
   if (dynamic_) return run_dynamic(std::move(symbols), arguments);
-  return run_bound(*bind(symbols), arguments);
+  return run_bound(*bind(symbols), arguments, into);
 }
 
 }  // namespace toroid::exec

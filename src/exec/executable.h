@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "exec/plan.h"
+#include "exec/sizes.h"
 
 namespace toroid::exec {
 
@@ -27,14 +28,21 @@ class Executable {
  private:
   struct Bound;
   struct Context;
-  using Symbols = std::vector<std::pair<std::string, int64_t>>;
+  using TensorAt = std::function<Tensor(const HostCall::View&)>;
 
   void check_inputs(std::span<const Tensor> arguments, Symbols& symbols) const;
   std::shared_ptr<const Bound> bind(const Symbols& symbols);
-  std::vector<Tensor> run_bound(const Bound& bound, std::span<const Tensor> arguments);
+  // symbols: sizes that are known beforehand. into: memory for the results (or undefined tensors), where they are left if that can be.
+  std::vector<Tensor> run(std::span<const Tensor> arguments, Symbols symbols, std::span<const Tensor> into);
+  std::vector<Tensor> run_bound(const Bound& bound, std::span<const Tensor> arguments, std::span<const Tensor> into);
   std::vector<Tensor> run_dynamic(Symbols symbols, std::span<const Tensor> arguments);
   // held: the memory of each buffer that has some of its own, inputs included.
   std::vector<Tensor> collect(std::span<const Tensor> arguments, const std::vector<Tensor>& held, const std::function<Tensor(int)>& result);
+  // Control flow (blocks.cpp): the results of a step, in memory that nothing else uses.
+  void make_blocks();
+  std::vector<Tensor> run_blocks(size_t step, const TensorAt& tensor_at, const Symbols& symbols);
+  std::vector<Tensor> run_loop(const Loop& loop, size_t step, const TensorAt& tensor_at, const Symbols& symbols);
+  std::vector<Tensor> run_block(const Block& block, std::span<const Tensor> operands, const Symbols& around, std::span<const Tensor> into);
   void record(const Bound& bound, Context& context, const std::vector<void*>& at);
   void launch(const Launch& l, void* const* bufs, const int64_t* params, int64_t tasks, bool alone, int64_t scratch_bytes);
   Tensor input_tensor(size_t i, std::span<const Tensor> arguments) const;
@@ -49,6 +57,7 @@ class Executable {
   std::mutex state_mutex_;
   std::atomic<int64_t> arena_bytes_{0};
   size_t users_ = 0;
+  std::vector<std::vector<std::unique_ptr<Executable>>> blocks_;  // of each step
   Observer observer_;
 };
 

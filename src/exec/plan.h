@@ -14,7 +14,8 @@
 
 namespace toroid::exec {
 
-enum class BufferRole : uint8_t { Input, Constant, Temporary, Output };
+// Handed: a step that runs blocks makes the memory.
+enum class BufferRole : uint8_t { Input, Constant, Temporary, Output, Handed };
 
 struct BufferPlan {
   std::string name;
@@ -53,7 +54,33 @@ struct HostCall {
   std::vector<View> inputs, outputs;
 };
 
-using StepPlan = std::variant<Launch, HostCall>;
+struct Plan;
+
+// What a step of control flow runs: a plan of its own, on operands of the step. Result i is result number results[i] of the plan or, for
+// ~j, operand j as it is.
+struct Block {
+  std::string name;
+  std::shared_ptr<const Plan> plan;
+  std::vector<int> results;
+};
+
+// Runs the first of two blocks on the operands where the predicate holds, else the second.
+struct Branch {
+  std::string name;
+  HostCall::View predicate;
+  std::vector<HostCall::View> operands, results;
+  std::vector<Block> blocks;
+};
+
+// Runs blocks[0] on (carried, slice i of each of `slices`, unchanging) over and over; it gives the next carried, and what is stacked in
+// the results after the carried ones. While blocks[1] says so of (carried, unchanging), or without it once for each slice.
+struct Loop {
+  std::string name;
+  std::vector<HostCall::View> carried, slices, unchanging, results;
+  std::vector<Block> blocks;
+};
+
+using StepPlan = std::variant<Launch, HostCall, Branch, Loop>;
 
 struct InputPlan {
   std::string name;
@@ -62,6 +89,7 @@ struct InputPlan {
   int user = -1;  // position among the caller's arguments; -1: bound to `data`
   Tensor data;    // parameters, buffers and constants
   bool mutated = false;
+  std::optional<Expr> draws = {};  // seed and offset of the process's random numbers, of which a run takes this many
 };
 
 struct OutputPlan {

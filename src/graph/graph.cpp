@@ -23,7 +23,7 @@ Value* Graph::new_value(TensorType type, std::string name_hint) {
 Value* Graph::add_input(TensorType type, InputKind kind, std::string name, Tensor data) {
   bool starts_well = !name.empty() && !std::isdigit(static_cast<unsigned char>(name[0]));
   Value* v = new_value(std::move(type), starts_well ? name : "arg" + name);
-  inputs.push_back({v, kind, std::move(name), std::move(data)});
+  inputs.push_back({v, kind, std::move(name), std::move(data), 0});
   return v;
 }
 
@@ -72,7 +72,7 @@ std::unique_ptr<Graph> clone(const Graph& g) {
   std::map<const Value*, Value*> map;
   for (auto& in : g.inputs) {
     Value* v = out->new_value(in.value->type, in.value->name);
-    out->inputs.push_back({v, in.kind, in.name, in.data});
+    out->inputs.push_back({v, in.kind, in.name, in.data, in.draws});
     map[in.value] = v;
   }
   auto arg = [&](const NodeArg& a) { return map_arg<Value*>(a, [&](Value* v) { return v ? map.at(v) : nullptr; }); };

@@ -31,13 +31,15 @@ struct Node {
   std::string where;                            // source line or the importer's name of the node
 };
 
-enum class InputKind : uint8_t { User, Parameter, Buffer, Constant };
+// Random: seed and offset of the process's stream of random numbers, i64[2], as they are when a run begins.
+enum class InputKind : uint8_t { User, Parameter, Buffer, Constant, Random };
 
 struct Input {
   Value* value = nullptr;
   InputKind kind = InputKind::User;
   std::string name;  // "weight" path for parameters, argument name for users
   Tensor data;       // what a parameter, buffer or constant holds
+  Expr draws = 0;    // Random: how many numbers a run takes from the stream
 };
 
 struct Output {
@@ -89,6 +91,9 @@ std::vector<Arg<const TensorType*>> type_args(const Node& n);
 
 // The first argument is overwritten ("add_").
 inline bool is_mutating(const ops::Op& op) { return op.inplace_of || (!op.schema.params.empty() && op.schema.params[0].mutated); }
+
+// What an input of the kind Random must be: seed and offset.
+inline bool is_random_state(const TensorType& t) { return t.dtype == DType::I64 && t.sizes.size() == 1 && t.sizes[0] == Expr(2); }
 
 // One argument as the text form has it: "%x", "[1, s0]", "0.5", "none" ...
 std::string to_string(const NodeArg& a);

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "graph/control_flow.h"
 #include "ops/reference.h"
+#include "toroid/random.h"
 
 namespace toroid::graph {
 namespace {
@@ -41,11 +42,21 @@ std::vector<Tensor> run(const Graph& g, const std::vector<Tensor>& inputs, Bound
   return out;
 }
 
+// What an input that no caller gives holds. Taking the state of the random numbers moves their stream on.
+Tensor own_input(const Input& in, const BoundSymbols& symbols) {
+  if (in.kind != InputKind::Random) return in.data;
+  Generator::State at = default_generator().take(symbols.value(in.draws));
+  Tensor state = Tensor::empty({2}, DType::I64);
+  state.data<int64_t>()[0] = at.seed;
+  state.data<int64_t>()[1] = at.offset;
+  return state;
+}
+
 std::vector<Tensor> run_region(const Graph& region, const std::vector<Tensor>& operands, const BoundSymbols& outer) {
   BoundSymbols symbols = outer;
   std::vector<Tensor> inputs;
   size_t next = 0;
-  for (auto& in : region.inputs) inputs.push_back(in.kind == InputKind::User ? operands.at(next++) : in.data);
+  for (auto& in : region.inputs) inputs.push_back(in.kind == InputKind::User ? operands.at(next++) : own_input(in, symbols));
   return run(region, inputs, symbols);
 }
 
@@ -130,7 +141,7 @@ std::vector<Tensor> interpret(const Graph& g, std::span<const Tensor> user_input
   std::vector<Tensor> inputs;
   size_t next = 0;
   for (auto& in : g.inputs) {
-    inputs.push_back(in.kind == InputKind::User ? user_inputs[next++] : in.data);
+    inputs.push_back(in.kind == InputKind::User ? user_inputs[next++] : own_input(in, symbols));
     TOROID_USER_CHECK(inputs.back().defined(), "the input \"{}\" of the program \"{}\" has no data", in.name, g.name);
   }
   auto results = run(g, inputs, symbols);

@@ -314,12 +314,19 @@ class Parser {
     InputKind kind = take("param")      ? InputKind::Parameter
                      : take("buffer")   ? InputKind::Buffer
                      : take("constant") ? InputKind::Constant
+                     : take("random")   ? InputKind::Random
                                         : InputKind::User;
+    size_t draws_at = 0;
+    if (kind == InputKind::Random) {
+      expect("(");
+      draws_at = at_;
+      skip_to(')');
+    }
     size_t at = (skip_space(), at_);
     std::string name = value_name();
     std::string full = peek() == '"' ? quoted() : name;
     expect(":");
-    pending_.push_back({at, kind, name, full, (skip_space(), at_)});
+    pending_.push_back({at, kind, name, full, (skip_space(), at_), draws_at});
     type_text();
   }
   // Passes over a type: symbols are declared after the inputs that use them.
@@ -364,6 +371,10 @@ class Parser {
       Value* v = g->new_value(type(), in.name);
       g->inputs.push_back({v, in.kind, in.full, Tensor()});
       define(in.name, v, in.at);
+      if (in.kind != InputKind::Random) continue;
+      if (!is_random_state(v->type)) error_at(in.type_at, "the state of random numbers is an i64[2]");
+      at_ = in.draws_at;
+      g->inputs.back().draws = expression(")");
     }
     at_ = after;
     if (take("guards")) guards();
@@ -470,7 +481,7 @@ class Parser {
     size_t at;
     InputKind kind;
     std::string name, full;
-    size_t type_at;
+    size_t type_at, draws_at;
   };
 
   const std::string& text_;

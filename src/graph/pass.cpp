@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 
 #include "base/check.h"
 #include "base/log.h"
@@ -39,7 +40,12 @@ bool run_on(std::unique_ptr<Graph>& g, const PassRow& row) {
   for (auto& n : g->nodes)
     for (auto& region : n->regions) {
       std::unique_ptr<Graph> copy = clone(*region);
+      // New symbols of the region must differ from those around it.
+      std::set<std::string> borrowed;
+      for (auto& s : g->symbols)
+        if (!copy->find_symbol(s.expr.node()->name) && borrowed.insert(s.expr.node()->name).second) copy->symbols.push_back(s);
       if (!run_on(copy, row)) continue;
+      std::erase_if(copy->symbols, [&](const Symbol& s) { return borrowed.count(s.expr.node()->name) > 0; });
       hoist_guards(*g, *copy);
       region = std::move(copy);
       changed = true;

@@ -113,10 +113,11 @@ std::string print(const Node& n, const std::string& indent) {
 
 std::string print(const Graph& g, const std::string& indent) {
   std::string out = "graph " + quoted(g.name) + "(";
-  constexpr const char* kKinds[] = {"", "param ", "buffer ", "constant "};
+  constexpr const char* kKinds[] = {"", "param ", "buffer ", "constant ", "random"};
   for (size_t i = 0; i < g.inputs.size(); ++i) {
     const Input& in = g.inputs[i];
-    out += fmt::format("{}{}%{}", i ? ", " : "", kKinds[static_cast<int>(in.kind)], in.value->name);
+    std::string draws = in.kind == InputKind::Random ? fmt::format("({}) ", sym::to_string(in.draws)) : "";
+    out += fmt::format("{}{}{}%{}", i ? ", " : "", kKinds[static_cast<int>(in.kind)], draws, in.value->name);
     if (in.name != in.value->name) out += " " + quoted(in.name);
     out += ": " + text_of(in.value->type);
   }

@@ -110,6 +110,7 @@ void declared_symbols(const Context& c) {
       TOROID_USER_CHECK(names.count(s.node()->name), "{} uses the symbol {}, which is not declared", where, s.node()->name);
     });
   };
+  for (auto& in : c.g.inputs) check(in.draws, "%" + in.value->name);
   for (auto& v : c.g.values)
     for (auto& e : v->type.sizes) check(e, "%" + v->name);
   for (auto& n : c.g.nodes)
@@ -146,6 +147,8 @@ void good_outputs(const Context& c) {
 
 void good_data(const Context& c) {
   for (auto& in : c.g.inputs) {
+    TOROID_USER_CHECK(in.kind != InputKind::Random || is_random_state(in.value->type), "the state of random numbers \"{}\" is {}", in.name,
+                      to_string(in.value->type));
     if (!in.data.defined()) continue;
     const TensorType& t = in.value->type;
     TOROID_USER_CHECK(in.data.dtype() == t.dtype && in.data.dim() == t.dim(), "the data of the input \"{}\" is {}, its type {}", in.name,

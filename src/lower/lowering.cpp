@@ -372,6 +372,7 @@ void Lowering::lower_node(const graph::Node& n) {
   bool complex = false;
   graph::for_each_operand(n, [&](const graph::Value* v) { complex = complex || is_complex(v->type.dtype); });
   for (auto* r : n.results) complex = complex || is_complex(r->type.dtype);
+  if (!n.regions.empty()) return lower_control_flow(n);
   if (n.op->effect && n.results.empty()) return lower_extern(n);
   if (complex && !n.op->index_map) return lower_extern(n);
   if (Rule rule = find_rule(n.op->name)) return rule(*this, n);

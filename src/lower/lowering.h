@@ -76,6 +76,8 @@ class Lowering {
   const LowerOptions& options() const { return options_; }
   // Lowers a composite operation through what it is made of.
   void lower_composite(const graph::Node& n);
+  // cond, while_loop, scan.
+  void lower_control_flow(const graph::Node& n);
   // Runs the operation's kernel on realized operands.
   void lower_extern(const graph::Node& n);
 
@@ -83,6 +85,9 @@ class Lowering {
   void lower_node(const graph::Node& n);
   // Computes now what still reads `buffer` and is used by this node or later, before it is overwritten.
   void settle_readers(int buffer, const graph::Value* except);
+  std::shared_ptr<graph::Graph> block_of(const graph::Node& n, const graph::Graph& region) const;
+  // What a constant input holds; undefined for other values.
+  Tensor constant_of(const graph::Value* v) const;
   void lower_inputs();
   void lower_outputs();
   // Element after element the memory of an input, not a view that walks through it in another way.

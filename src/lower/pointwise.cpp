@@ -20,6 +20,9 @@ int work_of(ScalarOp op) {
     case ScalarOp::Sqrt:
     case ScalarOp::Rsqrt:
       return 4;
+    case ScalarOp::RandUniform:
+    case ScalarOp::RandNormal:
+      return 60;
     default:
       return function_name(op).empty() ? 1 : 16;
   }
@@ -153,6 +156,27 @@ void lower_iota(Lowering& l, const graph::Node& n) {
   out.loads = 0;
   out.at = [start, step, dtype = out.dtype](BodyBuilder& b, const Index& index) {
     return cast(b.index(start + step * index[0]), ops::compute_type(dtype));
+  };
+  l.define(n.results[0], std::move(out));
+}
+
+// Element i is number offset + i of the stream that the state names.
+void lower_random(Lowering& l, const graph::Node& n) {
+  auto types = graph::type_args(n);
+  ops::TypeReader reader(*n.op, types);
+  ScalarOp draw = n.op->name == "prims.rand_uniform.state" ? ScalarOp::RandUniform : ScalarOp::RandNormal;
+  Place state = l.strided(std::get<graph::Value*>(n.args[0]));
+  Lazy out;
+  out.dtype = n.results[0]->type.dtype;
+  out.sizes = n.results[0]->type.sizes;
+  out.loads = 0;
+  out.work = work_of(draw);
+  out.at = [state, draw, offset = reader.expr("offset"), stream = reader.integer("stream"), strides = dense_strides(out.sizes)](
+               BodyBuilder& b, const Index& index) {
+    S seed = b.load(state.buffer, DType::I64, flat_index(state, {Expr(0)}));
+    S start = b.load(state.buffer, DType::I64, flat_index(state, {Expr(1)}));
+    if (stream != 0) seed = seed + b.constant(DType::I64, Number::of(stream));
+    return emit(draw, DType::F32, {seed, start + b.index(offset + flat_index({-1, 0, strides}, index))});
   };
   l.define(n.results[0], std::move(out));
 }

@@ -5,6 +5,7 @@ namespace toroid::lower {
 
 void lower_full(Lowering& l, const graph::Node& n);
 void lower_iota(Lowering& l, const graph::Node& n);
+void lower_random(Lowering& l, const graph::Node& n);
 void lower_matmul(Lowering& l, const graph::Node& n);
 void lower_convolution(Lowering& l, const graph::Node& n);
 void lower_attention(Lowering& l, const graph::Node& n);
@@ -20,6 +21,8 @@ Rule find_rule(const std::string& name) {
   static const std::map<std::string, Rule> rules = {
       {"full", lower_full},
       {"prims.iota", lower_iota},
+      {"prims.rand_uniform.state", lower_random},
+      {"prims.rand_normal.state", lower_random},
       {"mm", lower_matmul},
       {"bmm", lower_matmul},
       {"convolution", lower_convolution},

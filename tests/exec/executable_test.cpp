@@ -87,6 +87,56 @@ TEST(Executable, ReplaysFromManyThreadsAtOnce) {
   EXPECT_EQ(wrong, 0);
 }
 
+std::vector<const void*> written;  // where halve wrote, in order
+
+// bufs: in, out; four elements.
+void halve(void* const* bufs, const int64_t*, int64_t, int64_t, int) {
+  written.push_back(bufs[1]);
+  for (int i = 0; i < 4; ++i) static_cast<float*>(bufs[1])[i] = static_cast<const float*>(bufs[0])[i] / 2;
+}
+// bufs: in, out: whether the first element is at least 1.
+void is_large(void* const* bufs, const int64_t*, int64_t, int64_t, int) {
+  *static_cast<bool*>(bufs[1]) = *static_cast<const float*>(bufs[0]) >= 1;
+}
+
+// One launch from an f32[4] to a result of the type.
+std::shared_ptr<const Plan> one_launch(KernelFunction f, const TensorType& type) {
+  Plan p;
+  p.buffers = {{"in", DType::F32, 4, BufferRole::Input, {}}, {"out", type.dtype, type.numel(), BufferRole::Output, {}}};
+  Launch l;
+  l.name = "kernel";
+  l.function = f;
+  l.buffers = {0, 1};
+  l.serial = true;
+  p.steps.push_back(l);
+  p.inputs.push_back({"x", {DType::F32, {4}, {}}, 0, 0, {}, false});
+  p.outputs.push_back({1, type, -1});
+  return std::make_shared<const Plan>(std::move(p));
+}
+
+TEST(Executable, CarriedTensorsLiveInTwoSets) {
+  Plan p;
+  p.buffers = {{"x", DType::F32, 4, BufferRole::Input, {}}, {"y", DType::F32, 4, BufferRole::Handed, {}}};
+  p.inputs.push_back({"x", {DType::F32, {4}, {}}, 0, 0, {}, false});
+  p.outputs.push_back({1, {DType::F32, {4}, {}}, -1});
+  auto view = [](int buffer) { return HostCall::View{buffer, DType::F32, 0, {4}, {1}}; };
+  Block body{"body", one_launch(halve, {DType::F32, {4}, {}}), {0}}, condition{"go on", one_launch(is_large, {DType::Bool, {}, {}}), {0}};
+  p.steps.push_back(Loop{"while_loop", {view(0)}, {}, {}, {view(1)}, {body, condition}});
+  Executable e(std::move(p));
+  for (double start : {0.5, 40.0}) {
+    written.clear();
+    Tensor x = Tensor::full(std::vector<int64_t>{4}, start);
+    Tensor y = e.run(std::vector<Tensor>{x})[0];
+    double want = start;
+    while (want >= 1) want /= 2;
+    EXPECT_EQ(y.to_vector(), std::vector<double>(4, want));
+    EXPECT_EQ(x.to_vector(), std::vector<double>(4, start));
+    EXPECT_NE(y.raw_data(), x.raw_data()) << "without a step the result is a copy";
+    for (size_t i = 2; i < written.size(); ++i) EXPECT_EQ(written[i], written[i - 2]);
+    EXPECT_TRUE(written.empty() || written.back() == y.raw_data()) << "the result is not copied";
+  }
+}
+
 TEST(Executable, SaysWhatIsWrongWithAnInput) {
   Executable e(chain(1, false));
   auto message = [&](const std::vector<Tensor>& inputs) -> std::string {

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "ops/reference.h"
-#include "ops/rows/random.h"
+#include "toroid/random.h"
 
 namespace toroid::ops {
 namespace {
@@ -125,7 +125,7 @@ TEST_F(ElementwiseRows, ComplexArithmetic) {
 
 TEST_F(ElementwiseRows, RandomNumbersFollowTheSeed) {
   auto draw = [&](const char* name, CallArgs args) {
-    set_reference_seed(7);
+    manual_seed(7);
     return run(name, args);
   };
   std::vector<Expr> many = {20000};

@@ -6,8 +6,9 @@
 namespace toroid::graph {
 namespace {
 
+// Draws move the stream of random numbers on for those after them.
 bool has_effect(const Node& n) {
-  if (n.op->effect || is_mutating(*n.op)) return true;
+  if (n.op->effect || n.op->random || is_mutating(*n.op)) return true;
   for (auto& r : n.regions)
     for (auto& inner : r->nodes)
       if (has_effect(*inner)) return true;

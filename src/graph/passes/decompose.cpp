@@ -14,10 +14,13 @@ class Expander : public Dispatcher {
  public:
   Expander(Recorder& recorder, bool keep_templates) : recorder_(recorder), keep_templates_(keep_templates) {}
 
-  bool expands(const ops::Op& op) const { return op.decompose && !is_mutating(op) && !(keep_templates_ && op.has_template); }
+  template <class T>
+  bool expands(const ops::Op& op, const std::vector<Arg<T>>& args) const {
+    return op.decompose && !is_mutating(op) && !(keep_templates_ && op.has_template && !drops_out(op, args));
+  }
 
   std::vector<Tensor> call(const ops::Op& op, CallArgs args, const std::source_location& where) override {
-    if (!expands(op)) return recorder_.call(op, std::move(args), where);
+    if (!expands(op, args)) return recorder_.call(op, std::move(args), where);
     DispatchScope scope(*this);
     return op.decompose(ops::CallReader(op, args));
   }
@@ -26,6 +29,14 @@ class Expander : public Dispatcher {
   void read(const Tensor& t, std::string_view what, const std::source_location& where) override { recorder_.read(t, what, where); }
 
  private:
+  // No template draws random numbers.
+  template <class T>
+  static bool drops_out(const ops::Op& op, const std::vector<Arg<T>>& args) {
+    int at = op.schema.find("dropout_p");
+    auto* p = at < 0 ? nullptr : std::get_if<double>(&args[static_cast<size_t>(at)]);
+    return p && *p > 0;
+  }
+
   Recorder& recorder_;
   bool keep_templates_;
 };
@@ -37,7 +48,7 @@ std::unique_ptr<Graph> run(const Graph& g, bool keep_templates) {
   std::set<const Node*> whole;
   if (keep_templates)
     for (auto& chain : inplace_chains(g)) whole.insert(chain.writes.begin(), chain.writes.end());
-  auto expands = [&](const auto& n) { return expander.expands(*n->op) && !whole.count(n.get()); };
+  auto expands = [&](const auto& n) { return expander.expands(*n->op, n->args) && !whole.count(n.get()); };
   if (std::none_of(g.nodes.begin(), g.nodes.end(), expands)) return nullptr;
   for (auto& n : g.nodes) {
     if (!expands(n))

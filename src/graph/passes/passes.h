@@ -1,5 +1,5 @@
 // The passes on graphs. Each returns the graph after it, or nullptr when it changes nothing; names, kinds and order of the inputs,
-// symbols, guards and outputs stay.
+// symbols, guards and outputs stay (new inputs come last).
 #pragma once
 
 #include "graph/graph.h"
@@ -24,7 +24,12 @@ std::unique_ptr<Graph> constant_fold(const Graph& g);
 // Computes equal things once.
 std::unique_ptr<Graph> cse(const Graph& g);
 
-// Drops what no output needs, constants included; operations with effects stay.
+// Makes random numbers a function of an input of the kind Random: each draw reads the stream where the draws before it end, so that draws
+// are pure, and a run takes as many numbers as all of them, those that nothing reads included. A graph where only the run tells how many
+// these are (sizes from data, draws inside regions) keeps drawing by calls.
+std::unique_ptr<Graph> explicit_random(const Graph& g);
+
+// Drops what no output needs, constants included; operations with effects and draws of random numbers stay.
 std::unique_ptr<Graph> dce(const Graph& g);
 
 // Makes parameters and unchanged buffers constants.

@@ -1,6 +1,6 @@
 #include "graph/passes/rebuild.h"
 
-#include <set>
+#include <functional>
 
 #include "base/check.h"
 
@@ -29,15 +29,26 @@ void collect_symbols(const Graph& g, std::set<std::string>& names) {
   for (auto& o : g.outputs) add_arg(o.literal);
 }
 
+void declared_in_regions(const Graph& g, const std::function<void(const Symbol&)>& fn) {
+  for (auto& n : g.nodes)
+    for (auto& r : n->regions) {
+      for (auto& s : r->symbols) fn(s);
+      declared_in_regions(*r, fn);
+    }
+}
+
 }  // namespace
 
 Rebuild::Rebuild(const Graph& old) : old_(old), graph_(std::make_unique<Graph>()), recorder_(*graph_), scope_(recorder_) {
   graph_->name = old.name;
   graph_->symbols = old.symbols;
   graph_->guards = old.guards;
+  declared_in_regions(old, [&](const Symbol& s) {
+    if (!graph_->find_symbol(s.expr.node()->name) && reserved_.insert(s.expr.node()->name).second) graph_->symbols.push_back(s);
+  });
   for (auto& in : old.inputs) {
     Value* v = graph_->new_value(in.value->type, in.value->name);
-    graph_->inputs.push_back({v, in.kind, in.name, in.data});
+    graph_->inputs.push_back({v, in.kind, in.name, in.data, in.draws});
     map_[in.value] = recorder_.proxy(v);
   }
 }
@@ -68,6 +79,29 @@ Expr Rebuild::renamed(const Expr& e) const {
   });
 }
 
+// A region may use the sizes of the graph around it.
+std::shared_ptr<Graph> Rebuild::renamed(std::shared_ptr<Graph> region) const {
+  if (renamed_.empty()) return region;
+  std::shared_ptr<Graph> out = clone(*region);
+  auto change = [&](NodeArg& a) {
+    if (auto* e = std::get_if<Expr>(&a)) *e = renamed(*e);
+    if (auto* list = std::get_if<std::vector<Expr>>(&a))
+      for (auto& e : *list) e = renamed(e);
+  };
+  std::erase_if(out->symbols, [&](const Symbol& s) { return renamed_.count(s.expr.node()->name) > 0; });
+  for (auto& v : out->values) {
+    for (auto& e : v->type.sizes) e = renamed(e);
+    for (auto& e : v->type.strides) e = renamed(e);
+  }
+  for (auto& r : out->guards) r = {r.rel, renamed(r.a), renamed(r.b)};
+  for (auto& n : out->nodes) {
+    for (auto& a : n->args) change(a);
+    for (auto& r : n->regions) r = renamed(r);
+  }
+  for (auto& o : out->outputs) change(o.literal);
+  return out;
+}
+
 CallArgs Rebuild::args(const Node& n) const {
   CallArgs out;
   for (auto& a : n.args) {
@@ -90,7 +124,7 @@ void Rebuild::copy(const Node& n) {
     names.push_back(r->name);
   }
   Node* made = graph_->add_node(*n.op, std::move(node_args), std::move(types), n.where, names);
-  made->regions = n.regions;
+  for (auto& r : n.regions) made->regions.push_back(renamed(r));
   for (size_t i = 0; i < n.results.size(); ++i) set(n.results[i], recorder_.proxy(made->results[i]));
 }
 
@@ -102,6 +136,7 @@ std::unique_ptr<Graph> Rebuild::finish() {
 std::unique_ptr<Graph> Rebuild::finish_without_outputs() {
   std::set<std::string> used;
   collect_symbols(*graph_, used);
+  std::erase_if(graph_->symbols, [&](const Symbol& s) { return reserved_.count(s.expr.node()->name) > 0; });
   std::erase_if(graph_->symbols, [&](const Symbol& s) { return s.unbacked && !used.count(s.expr.node()->name); });
   return std::move(graph_);
 }

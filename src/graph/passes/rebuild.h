@@ -1,6 +1,7 @@
 // Building the graph after a pass: walks the old one and records the new one.
 #pragma once
 
+#include <set>
 #include <unordered_map>
 
 #include "graph/recorder.h"
@@ -40,6 +41,7 @@ class Rebuild {
 
  private:
   Expr renamed(const Expr& e) const;
+  std::shared_ptr<Graph> renamed(std::shared_ptr<Graph> region) const;
 
   const Graph& old_;
   std::unique_ptr<Graph> graph_;
@@ -47,6 +49,7 @@ class Rebuild {
   DispatchScope scope_;
   std::unordered_map<const Value*, Tensor> map_;
   std::unordered_map<std::string, Expr> renamed_;
+  std::set<std::string> reserved_;  // symbols of regions: new ones of this graph must not be taken for them
 };
 
 }  // namespace toroid::graph

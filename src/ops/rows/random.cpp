@@ -1,7 +1,7 @@
-// Random tensors: `prims.rand_uniform` and `prims.rand_normal` are the two primitives, the rest is made of them.
-#include "ops/rows/random.h"
+// Random tensors: `prims.rand_uniform` and `prims.rand_normal` are the two primitives, the rest is made of them. Each draws the next
+// numbers of the process's stream, one an element; their forms with a state are told where the stream is, and are pure.
+#include "toroid/random.h"
 
-#include <atomic>
 #include <cmath>
 
 #include "base/check.h"
@@ -10,10 +10,6 @@
 namespace toroid::ops {
 namespace {
 
-constexpr int64_t kFirstSeed = 0x5eed;
-std::atomic<int64_t> seed{kFirstSeed};
-std::atomic<int64_t> next_offset{0};
-
 void random_meta(MetaCall& c) {
   auto sizes = c.exprs("size");
   for (auto& s : sizes)
@@ -21,14 +17,36 @@ void random_meta(MetaCall& c) {
   c.result(DType::F32, std::move(sizes));
 }
 
-template <double (*kDraw)(int64_t, int64_t)>
-void random_kernel(KernelCall& c) {
-  Tensor& out = c.outputs[0];
-  int64_t n = out.numel(), offset = next_offset.fetch_add(n), key = seed.load() + c.integer("stream");
-  for (int64_t i = 0; i < n; ++i) out.data<float>()[i] = static_cast<float>(kDraw(key, offset + i));
+void random_state_meta(MetaCall& c) {
+  const TensorType& state = *c.tensor("state");
+  TOROID_USER_CHECK(state.dtype == DType::I64 && state.sizes.size() == 1 && state.sizes[0] == Expr(2),
+                    "{}: the state must be i64[2] (seed and offset), it is {}", c.op().name, to_string(state));
+  random_meta(c);
 }
 
-// Each call draws other numbers; what lowers the primitive tells them apart by their place in the program.
+using Draw = double (*)(int64_t key, int64_t offset);
+
+void draw(Draw fn, Tensor& out, int64_t key, int64_t offset) {
+  auto* p = out.data<float>();
+  for (int64_t i = 0, n = out.numel(); i < n; ++i) p[i] = static_cast<float>(fn(key, offset + i));
+}
+
+// Seeds and offsets wrap around.
+int64_t sum(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); }
+
+template <Draw kDraw>
+void random_kernel(KernelCall& c) {
+  Generator::State at = default_generator().take(c.outputs[0].numel());
+  draw(kDraw, c.outputs[0], sum(at.seed, c.integer("stream")), at.offset);
+}
+
+template <Draw kDraw>
+void random_state_kernel(KernelCall& c) {
+  Tensor state = c.tensor("state").contiguous();
+  const int64_t* at = state.data<int64_t>();
+  draw(kDraw, c.outputs[0], sum(at[0], c.integer("stream")), sum(at[1], c.integer("offset")));
+}
+
 Tensor uniform(std::vector<Expr> sizes) { return call1("prims.rand_uniform", {std::move(sizes), Expr(0)}); }
 Tensor normal(std::vector<Expr> sizes) { return call1("prims.rand_normal", {std::move(sizes), Expr(0)}); }
 Tensor to(const Tensor& x, DType t) { return x.dtype() == t ? x : call1("_to_copy", {x, t}); }
@@ -40,6 +58,10 @@ Tensor log_uniform(std::vector<Expr> sizes) { return call1("log1p", {call1("neg"
 void add_primitive_rows(Table& t) {
   t.primitive("prims.rand_uniform(SymInt[] size, *, int stream) -> Tensor", random_meta, random_kernel<random_uniform>).random = true;
   t.primitive("prims.rand_normal(SymInt[] size, *, int stream) -> Tensor", random_meta, random_kernel<random_normal>).random = true;
+  t.primitive("prims.rand_uniform.state(Tensor state, SymInt[] size, *, SymInt offset, int stream) -> Tensor", random_state_meta,
+              random_state_kernel<random_uniform>);
+  t.primitive("prims.rand_normal.state(Tensor state, SymInt[] size, *, SymInt offset, int stream) -> Tensor", random_state_meta,
+              random_state_kernel<random_normal>);
 }
 
 void composite(Table& t, std::string_view schema, Decompose decompose) { t.composite(schema, decompose).random = true; }
@@ -323,11 +345,6 @@ void add_rrelu_rows(Table& t) {
 }
 
 }  // namespace
-
-void set_reference_seed(int64_t value) {
-  seed = value;
-  next_offset = 0;
-}
 
 void add_random_rows(Table& t) {
   add_primitive_rows(t);

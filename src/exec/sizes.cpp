@@ -1,0 +1,24 @@
+#include "exec/sizes.h"
+
+#include "base/check.h"
+
+namespace toroid::exec {
+
+int64_t value_of(const Symbols& symbols, const std::string& name) {
+  for (auto& [n, v] : symbols)
+    if (n == name) return v;
+  fail<InternalError>("the size {} has no value yet", name);
+}
+
+int64_t evaluate(const Expr& e, const Symbols& symbols) {
+  if (auto c = e.maybe_constant()) return *c;
+  return sym::evaluate(e, [&](const sym::Node& s) { return value_of(symbols, s.name); });
+}
+
+std::vector<int64_t> evaluate(const std::vector<Expr>& list, const Symbols& symbols) {
+  std::vector<int64_t> out;
+  for (auto& e : list) out.push_back(evaluate(e, symbols));
+  return out;
+}
+
+}  // namespace toroid::exec

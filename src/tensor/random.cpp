@@ -1,0 +1,34 @@
+#include "toroid/random.h"
+
+#include "base/check.h"
+
+namespace toroid {
+
+Generator::State Generator::state() const {
+  std::lock_guard lock(mutex_);
+  return state_;
+}
+
+void Generator::set_state(State state) {
+  TOROID_USER_CHECK(state.offset >= 0, "a generator's offset counts the numbers it gave; it must not be negative, it is {}", state.offset);
+  std::lock_guard lock(mutex_);
+  state_ = state;
+}
+
+Generator::State Generator::take(int64_t count) {
+  TOROID_USER_CHECK(count >= 0, "a program draws {} random numbers; the count must not be negative", count);
+  std::lock_guard lock(mutex_);
+  State before = state_;
+  state_.offset += count;
+  return before;
+}
+
+Generator& default_generator() {
+  constexpr int64_t kFirstSeed = 0x5eed;
+  static Generator& g = *new Generator(kFirstSeed);  // never destroyed: threads may outlive main
+  return g;
+}
+
+void manual_seed(int64_t seed) { default_generator().manual_seed(seed); }
+
+}  // namespace toroid
