@@ -348,6 +348,7 @@ void StepEmitter::emit(int k, bool wants_vector) {
     case Step::Accumulate:
       return define(k, wants_vector ? names_.vector_accumulator : names_.scalar_accumulator, wants_vector);
     case Step::Reduce:
+    case Step::Scan:
       return;
     default:
       break;

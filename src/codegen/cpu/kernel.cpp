@@ -20,13 +20,13 @@ constexpr const char* kTail = "#pragma clang loop vectorize(disable) unroll(disa
 
 // "fused_add_relu": what the body does, in order, each operation once.
 std::string name_kernel(const loop::Body& b) {
-  constexpr const char* kReductions[] = {"sum", "prod", "max", "min", "argmax", "argmin", "any", "all"};
   std::vector<std::string> parts;
   bool loads = false, casts = false;
   for (auto& s : b.steps) {
     loads = loads || s.step == Step::Load;
     std::string part;
-    if (s.step == Step::Reduce) part = std::string("reduce") + kReductions[static_cast<int>(s.reduction)];
+    if (s.step == Step::Reduce || s.step == Step::Scan)
+      part = (s.step == Step::Scan ? "scan" : "reduce") + std::string(loop::name_of(s.reduction));
     if (s.step == Step::Store && s.mode != loop::StoreMode::Set) part = "scatter";
     if (s.step == Step::Scalar && s.op == ScalarOp::Cast)
       casts = true;
@@ -382,7 +382,7 @@ RowText emit_row(const loop::Domain& d, const loop::Body& b, int lanes, const Te
 }
 
 EpilogueText emit_epilogue(const loop::Domain& d, const loop::Body& b, const Expr& vector_var, int lanes, const TemplateNames& names) {
-  for (auto& s : b.steps) TOROID_CHECK(s.step != Step::Reduce, "a template's epilogue has no reductions");
+  for (auto& s : b.steps) TOROID_CHECK(s.step != Step::Reduce && s.step != Step::Scan, "a template's epilogue has no reductions");
   std::vector<bool> on_inner = depends_on_variable(d, b, vector_var);
   for (size_t k = 0; k < b.steps.size(); ++k) on_inner[k] = on_inner[k] || b.steps[k].step == Step::Store;
   StepEmitter e(b, vector_var, on_inner, lanes, {names.pointer, names.symbol, names.vector_accumulator, names.scalar_accumulator});

@@ -6,6 +6,7 @@
 
 #include "codegen/cpu/emit.h"
 #include "codegen/cpu/plan.h"
+#include "codegen/cpu/scans.h"
 
 namespace toroid::codegen {
 
@@ -44,6 +45,7 @@ class PassWriter {
 
   const KernelPlan& plan_;
   StepEmitter& e_;
+  ScanWriter scans_;
   std::string& inner_text_;
   std::vector<int> level_;  // of each step: how many of plan.reduction must be open; more by one when it is on the inner variable
   std::vector<Accumulator> accumulators_;

@@ -32,6 +32,7 @@ void for_each_use(const Statement& s, F&& f) {
 
 // Costs about as much as ten multiplications or more.
 bool is_heavy(const Statement& s) {
+  if (s.step == Step::Scan) return true;
   if (s.step != Step::Scalar) return false;
   if (is_int(s.dtype))
     return s.op == ScalarOp::Div || s.op == ScalarOp::FloorDiv || s.op == ScalarOp::Remainder || s.op == ScalarOp::Fmod ||
@@ -49,8 +50,10 @@ bool uses_values(const Expr& e) {
   return found;
 }
 
-bool is_position(const Statement& s) {
-  return s.step == Step::Reduce && (s.reduction == loop::Reduction::ArgMax || s.reduction == loop::Reduction::ArgMin);
+// Whose result depends on the order of the points: the last reduction variable may be innermost, no other one.
+bool is_ordered(const Statement& s) {
+  bool position = s.reduction == loop::Reduction::ArgMax || s.reduction == loop::Reduction::ArgMin;
+  return s.step == Step::Scan || (s.step == Step::Reduce && position);
 }
 
 // Estimated cycles for one element when the lanes run along variable c.
@@ -66,6 +69,10 @@ double cost_along(const Domain& d, const Body& b, size_t c, int lanes) {
       case Step::Reduce:
         reduces += 1;
         one = 1;
+        break;
+      case Step::Scan:  // lanes that are successive points add to each other
+        vector += v.reduction ? 16 : 2;
+        scalar += 4;
         break;
       case Step::Scalar:
         one = on[k] && s.op != ScalarOp::Const ? (is_heavy(s) ? 8 : 1) : 0;
@@ -106,15 +113,15 @@ double cost_along(const Domain& d, const Body& b, size_t c, int lanes) {
 void choose_inner(KernelPlan& p, int lanes) {
   size_t count = p.domain.vars.size();
   if (count == 0) return;
-  bool positions = std::any_of(p.body.steps.begin(), p.body.steps.end(), is_position);
+  bool ordered = std::any_of(p.body.steps.begin(), p.body.steps.end(), is_ordered);
   size_t last_reduction = count;
   for (size_t c = 0; c < count; ++c)
     if (p.domain.vars[c].reduction) last_reduction = c;
   double best = 0;
   for (size_t c = 0; c < count; ++c) {
-    // Stores of which several may meet in one element run in nominal order, and so do searches for the first position.
+    // Stores of which several may meet in one element run in nominal order, and so do scans and searches for the first position.
     if (p.serial && c + 1 != count) continue;
-    if (positions && p.domain.vars[c].reduction && c != last_reduction) continue;
+    if (ordered && p.domain.vars[c].reduction && c != last_reduction) continue;
     double cost = cost_along(p.domain, p.body, c, std::max(lanes, 1));
     if (p.inner < 0 || cost <= best) {
       p.inner = static_cast<int>(c);
@@ -247,8 +254,8 @@ void choose_unroll(KernelPlan& p) {
   for (auto& pass : p.passes) {
     size_t work = pass.steps.size() + 4 * (pass.stores.size() + pass.reads.size());
     for (int k : pass.steps) work += is_heavy(p.step(k)) ? 8 : 0;
-    bool positions = std::any_of(pass.reduces.begin(), pass.reduces.end(), [&](int k) { return is_position(p.step(k)); });
-    if (p.inner_reduces() && !pass.reduces.empty() && !positions && work <= 6 && (!extent || *extent >= 4 * p.lanes)) pass.unroll = 4;
+    bool ordered = std::any_of(pass.reduces.begin(), pass.reduces.end(), [&](int k) { return is_ordered(p.step(k)); });
+    if (p.inner_reduces() && !pass.reduces.empty() && !ordered && work <= 6 && (!extent || *extent >= 4 * p.lanes)) pass.unroll = 4;
   }
 }
 
@@ -285,7 +292,7 @@ std::vector<bool> depends_on_variable(const Domain& d, const Body& b, const Expr
   for (size_t k = 0; k < b.steps.size(); ++k) {
     const Statement& s = b.steps[k];
     if (s.step == Step::Reduce && reduction) continue;
-    bool yes = sym::depends_on(s.index, variable) || s.step == Step::Accumulate;
+    bool yes = sym::depends_on(s.index, variable) || s.step == Step::Accumulate || (s.step == Step::Scan && reduction);
     for_each_use(s, [&](size_t u) { yes = yes || depends[u]; });
     depends[k] = yes;
   }
