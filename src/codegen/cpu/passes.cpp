@@ -128,7 +128,6 @@ void PassWriter::finish(const Accumulator& a, bool vector) {
   e_.define(a.step, name, lanes);
 }
 
-// Where the current point of the reduction is: in nominal order, or in the order of the loops.
 Expr PassWriter::position(bool nominal) const {
   Expr at = 0;
   auto append = [&](const loop::Var& v) { at = at * v.extent() + v.symbol; };

@@ -259,13 +259,40 @@ void choose_unroll(KernelPlan& p) {
   }
 }
 
+// Scans across memory that one pass computes: a stretch of each row after the other, so that memory is walked along its rows.
+void choose_crossing(KernelPlan& p) {
+  constexpr int64_t kStretch = 1024, kLeast = 128;  // elements: a page of f32 at a time, less where that leaves threads without work
+  constexpr double kTasks = 4;
+  constexpr int64_t kCarry = 16;  // bytes, at most: a value and its position
+  if (p.inner < 0 || p.inner_reduces() || p.lanes == 1 || p.serial) return;
+  std::vector<int> scans;
+  for (size_t k = 0; k < p.body.steps.size(); ++k) {
+    const Statement& s = p.body.steps[k];
+    if (s.step == Step::Scan && p.on_inner[k]) scans.push_back(static_cast<int>(k));
+    // What is computed once for all rows would be computed for each.
+    bool once = s.step == Step::Reduce || (!p.varies[k] && (s.step == Step::Store || (p.on_inner[k] && is_heavy(s))));
+    if (once || (s.step == Step::Scan && !p.on_inner[k])) return;
+  }
+  if (scans.empty()) return;
+  p.crossed = true;
+  p.scratch = scans;
+  const Expr& inner = p.domain.vars[static_cast<size_t>(p.inner)].extent();
+  double points = extent_guess(inner);
+  for (int v : p.outer) points *= extent_guess(p.domain.vars[static_cast<size_t>(v)].extent());
+  int64_t stretch = kStretch;
+  while (stretch > kLeast && points < kTasks * static_cast<double>(stretch)) stretch /= 2;
+  if (!inner.is_const() || inner.constant() > stretch) p.chunk = stretch;
+  p.scratch_at = {0};
+  for (size_t i = 0; i < scans.size(); ++i) p.scratch_at.push_back(p.scratch_at.back() + kCarry * (p.chunk ? Expr(p.chunk) : inner));
+}
+
 void plan_tasks(KernelPlan& p) {
   Expr outer_points = 1;
   for (int v : p.outer) outer_points = outer_points * p.domain.vars[static_cast<size_t>(v)].extent();
   Expr row = loop::reduction_size(p.domain);
   int64_t row_guess = std::max<int64_t>(static_cast<int64_t>(extent_guess(row)), 1);
   Expr inner = p.inner < 0 ? Expr(1) : p.domain.vars[static_cast<size_t>(p.inner)].extent();
-  if (p.inner >= 0 && !p.inner_reduces()) {
+  if (p.inner >= 0 && !p.inner_reduces() && !p.crossed) {
     int64_t step = p.lanes, chunk = (std::max(kTaskWork / row_guess, step) + step - 1) / step * step;
     if (!inner.is_const() || inner.constant() > 2 * chunk) p.chunk = chunk;
   }
@@ -342,6 +369,7 @@ KernelPlan make_plan(const Domain& d, const Body& b, int lanes, const PlanOption
       (p.domain.vars[v].reduction ? p.reduction : p.outer).push_back(static_cast<int>(v));
   p.on_tile.resize(p.body.steps.size(), false);
   if (loop::has_reduction(p.domain)) plan_passes(p);
+  if (!options.one_task) choose_crossing(p);
   choose_unroll(p);
   if (!options.one_task) plan_tasks(p);
   return p;
@@ -358,7 +386,7 @@ std::string to_string(const KernelPlan& p) {
                                 p.chunk ? fmt::format("chunks of {}", p.chunk) : fmt::format("groups of {}", p.group),
                                 p.serial ? ", serial" : "", names(p.outer), p.inner < 0 ? "none" : name(p.inner), p.lanes);
   if (p.tile >= 0) out += fmt::format("; {} staged loads in tiles over {}", p.staged.size(), name(p.tile));
-  if (!p.reduction.empty()) out += "; loops " + names(p.reduction);
+  if (!p.reduction.empty()) out += (p.crossed ? "; around it " : "; loops ") + names(p.reduction);
   for (size_t q = 0; q < p.passes.size(); ++q) {
     const PassPlan& pass = p.passes[q];
     if (pass.empty()) continue;

@@ -79,6 +79,32 @@ void ScanWriter::declare(int k, bool lanes) {
     e_.line(fmt::format("{} a{}_at = {};", type(DType::I64, lanes), k, e_.literal(Number::of(int64_t{0}), DType::I64, lanes)));
 }
 
+void ScanWriter::begin_row(int k, const std::string& bytes, const std::string& count) {
+  Reduction r = plan_.step(k).reduction;
+  DType t = carry_type(k);
+  std::string fill = fmt::format("c{}[l] = {}", k, e_.literal(loop::identity_of(r, t), t, false));
+  e_.line(fmt::format("{0}* c{1} = ({0}*)(scratch + {2});", name_of(t), k, bytes));
+  if (is_position(r)) {
+    e_.line(fmt::format("i64* c{0}_at = (i64*)(scratch + {1}) + {2};", k, bytes, count));
+    fill += fmt::format(", c{}_at[l] = 0", k);
+  }
+  e_.line(fmt::format("for (i64 l = 0; l < {}; ++l) {};", count, fill));
+}
+
+void ScanWriter::take(int k, bool lanes, const std::string& at) {
+  DType t = carry_type(k);
+  e_.line(fmt::format("{0} a{1} = {2}(c{1} + {3});", type(t, lanes), k, e_.function("load", t, lanes), at));
+  if (is_position(plan_.step(k).reduction))
+    e_.line(fmt::format("{0} a{1}_at = {2}(c{1}_at + {3});", type(DType::I64, lanes), k, e_.function("load", DType::I64, lanes), at));
+}
+
+void ScanWriter::keep(int k, bool lanes, const std::string& at) {
+  DType t = carry_type(k);
+  e_.line(fmt::format("{0}(c{1} + {2}, a{1});", e_.function("store", t, lanes), k, at));
+  if (is_position(plan_.step(k).reduction))
+    e_.line(fmt::format("{0}(c{1}_at + {2}, a{1}_at);", e_.function("store", DType::I64, lanes), k, at));
+}
+
 void ScanWriter::emit(int k, bool lanes, bool along, const Expr& at) {
   const loop::Statement& s = plan_.step(k);
   Reduction r = s.reduction;

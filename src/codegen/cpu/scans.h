@@ -18,6 +18,12 @@ class ScanWriter {
   // successive points of the scan.
   void emit(int step, bool lanes, bool along, const Expr& at);
 
+  // Carries in memory, of `count` points of a space variable: at `bytes` of the row scratch. take() and keep() move the carry of the point
+  // `at` (or of the lanes from there on) to and from where emit() uses it.
+  void begin_row(int step, const std::string& bytes, const std::string& count);
+  void take(int step, bool lanes, const std::string& at);
+  void keep(int step, bool lanes, const std::string& at);
+
  private:
   // How a scan of elements of t adds up: sums, products and logarithms of floats in f64, as their rounding would add up too.
   static DType carry_type(loop::Reduction r, DType t);
