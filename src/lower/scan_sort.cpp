@@ -1,4 +1,6 @@
 // Scans as loops, sorts and selections of the largest elements as sort problems.
+#include <algorithm>
+
 #include "base/check.h"
 #include "lower/lowering.h"
 
@@ -29,6 +31,30 @@ DType folded_type(Reduction fold, DType input, DType result) {
 size_t dimension(const graph::Node& n, size_t rank) {
   auto types = graph::type_args(n);
   return static_cast<size_t>(ops::normal_dim(*n.op, ops::TypeReader(*n.op, types).integer("dim"), static_cast<int64_t>(rank)));
+}
+
+// Whether rows along `dim` are better sorted after they have been laid out one after the other: where neighbours are far apart, each
+// access to one misses the cache, and there are several of each.
+bool needs_rows(const Place& p, const std::vector<Expr>& sizes, size_t dim) {
+  constexpr int64_t kFitsCache = 1 << 16;  // elements
+  Expr elements = 1;
+  for (auto& s : sizes) elements = elements * s;
+  return !(p.strides[dim] == Expr(1)) && !(elements.is_const() && elements.constant() <= kFitsCache);
+}
+
+// The same with dimension `dim` last.
+template <class T>
+std::vector<T> turned(std::vector<T> list, size_t dim) {
+  std::rotate(list.begin() + static_cast<long>(dim), list.begin() + static_cast<long>(dim) + 1, list.end());
+  return list;
+}
+
+// Memory in which dimension `dim` runs fastest.
+Place allocate_rows(Lowering& l, const graph::Value* v, size_t dim) {
+  Place p = l.allocate(v->name, v->type);
+  p.strides = dense_strides(turned(v->type.sizes, dim));
+  std::rotate(p.strides.begin() + static_cast<long>(dim), p.strides.end() - 1, p.strides.end());
+  return p;
 }
 
 }  // namespace
@@ -92,11 +118,23 @@ void lower_sort(Lowering& l, const graph::Node& n) {
     if (d != dim) sort.rows.push_back(sizes[d]);
   sort.keys.dtype = source->type.dtype;
   if (!l.options().sort_template || !l.options().sort_template(sort)) return l.lower_extern(n);
-  sort.keys = operand(l.strided(source), source->type.dtype);
+  Place keys = l.strided(source);
+  const bool rows = needs_rows(keys, sizes, dim);
+  if (rows) {
+    keys = allocate_rows(l, source, dim);
+    const Lazy input = l.value(source);
+    const Place rows_first{keys.buffer, 0, turned(keys.strides, dim)};
+    auto element = [&](BodyBuilder& b, Index index) {  // in the order of memory
+      std::rotate(index.begin() + static_cast<long>(dim), index.end() - 1, index.end());
+      return input.at(b, index);
+    };
+    l.fill(rows_first, input.dtype, turned(sizes, dim), element, source);
+  }
+  sort.keys = operand(keys, source->type.dtype);
   choice::Operand* outputs[] = {&sort.values, &sort.positions};
   for (size_t r = 0; r < 2; ++r) {
     const graph::Value* v = n.results[r];
-    Place p = l.allocate(v->name, v->type);
+    Place p = rows ? allocate_rows(l, v, dim) : l.allocate(v->name, v->type);
     if (l.uses(v) > 0) *outputs[r] = operand(p, v->type.dtype);
     l.define(v, l.at_place(v->type, p));
   }

@@ -135,6 +135,16 @@ TEST(CompiledScan, LongSumsKeepTheirPrecision) {
   check("graph \"g\"(%x: f32[4194304]) {\n  %y: f32[4194304] = cumsum(%x, 0)\n  return %y\n}", {{x}}, 1e-7);
 }
 
+// Large columns are sorted as rows of a copy.
+TEST(CompiledSort, ColumnsOfLargeTensors) {
+  EXPECT_EQ(check("graph \"g\"(%x: f32[700, 3, 101]) {\n  %v: f32[700, 3, 101], %i: i64[700, 3, 101] = sort(%x, 0)\n  return %v, %i\n}",
+                  {{sample({700, 3, 101}, DType::F32, 8)}}),
+            3u);
+  EXPECT_EQ(check("graph \"g\"(%x: f32[70000, 3]) {\n  %v: f32[9, 3], %i: i64[9, 3] = topk(%x, 9, 0)\n  return %v, %i\n}",
+                  {{sample({70000, 3}, DType::F32, 8)}}),
+            3u);
+}
+
 constexpr const char* kDtypes[] = {"f32", "f64", "f16", "bf16", "i8", "i16", "i32", "i64", "u8", "bool"};
 
 TEST(CompiledSort, AllDtypesAndLengths) {
