@@ -41,6 +41,7 @@ enum class Mutant {
   TaskOverrun,         // the last group of tasks runs over the end
   LostAccumulator,     // only one of several accumulators reaches the result
   LostTail,            // terms of a reduction that fill no vector are left out
+  LostCarry,           // a scan begins anew with each vector
   WrongPosition,       // positions are counted in the order of the loops
   DroppedLaneMask,     // a load of lanes is masked as a whole by its first lanes
   DroppedScalarMask,   // a load of one element is not masked

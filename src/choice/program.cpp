@@ -32,6 +32,12 @@ std::string header(const Node& n) {
     return fmt::format("attention {}x{} ({} kv) {}x{}x{} q={} k={} v={}{}", sym::to_string(a->batch), sym::to_string(a->heads),
                        sym::to_string(a->kv_heads), sym::to_string(a->queries), sym::to_string(a->keys), a->head_dim, text_of(a->q),
                        text_of(a->k), text_of(a->v), a->causal ? " causal" : "");
+  if (auto* s = std::get_if<Sort>(&n.problem)) {
+    std::string rows;
+    for (auto& r : s->rows) rows += sym::to_string(r) + "x";
+    return fmt::format("sort {}{} first {}{} keys={} values={} positions={}", rows, sym::to_string(s->length), sym::to_string(s->count),
+                       s->descending ? " descending" : "", text_of(s->keys), text_of(s->values), text_of(s->positions));
+  }
   if (auto* e = std::get_if<Extern>(&n.problem)) return "extern " + e->op->name;
   return "loop";
 }
@@ -64,6 +70,8 @@ std::vector<int> reads(const Node& n) {
     add_unique(out, c->weight.buffer);
   } else if (auto* a = std::get_if<Attention>(&n.problem)) {
     for (auto* o : {&a->q, &a->k, &a->v, &a->mask}) add_unique(out, o->buffer);
+  } else if (auto* s = std::get_if<Sort>(&n.problem)) {
+    add_unique(out, s->keys.buffer);
   } else if (auto* e = std::get_if<Extern>(&n.problem)) {
     for (auto& v : e->inputs) add_unique(out, v.memory.buffer);
   }
@@ -74,6 +82,8 @@ std::vector<int> writes(const Node& n) {
   std::vector<int> out = loop::buffers_written(n.body);
   for (auto& nest : n.beside)
     for (int b : loop::buffers_written(nest.body)) add_unique(out, b);
+  if (auto* s = std::get_if<Sort>(&n.problem))
+    for (auto* o : {&s->values, &s->positions}) add_unique(out, o->buffer);
   if (auto* e = std::get_if<Extern>(&n.problem))
     for (auto& v : e->outputs) add_unique(out, v.memory.buffer);
   return out;
@@ -94,7 +104,7 @@ std::string to_string(const Program& p) {
     if (n.producer) out += "rows of a: " + loop::to_string(n.producer->domain, n.producer->body);
     if (auto* e = std::get_if<Extern>(&n.problem))
       for (auto& block : e->blocks) out += "block " + graph::to_string(*block);
-    else
+    else if (!n.is_sort())
       out += loop::to_string(n.domain, n.body);
     for (auto& nest : n.beside) out += "beside: " + loop::to_string(nest.domain, nest.body);
   }

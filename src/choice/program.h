@@ -45,6 +45,16 @@ struct Attention {
   double scale = 1;
 };
 
+// The first `count` elements of each row of `length` in stable order (equal elements keep theirs), and their positions in the row.
+// NaN is the largest element.
+struct Sort {
+  std::vector<Expr> rows;
+  Expr length, count;
+  bool descending = false;
+  Operand keys;               // strides: rows..., along the row
+  Operand values, positions;  // of keys' dtype and I64; buffer -1: not wanted
+};
+
 // A call of an operation's library or reference implementation on whole tensors.
 struct Extern {
   const ops::Op* op = nullptr;
@@ -63,7 +73,7 @@ struct Extern {
 
 struct Node {
   // Which implementation family; monostate: the loop body is all there is.
-  std::variant<std::monostate, Gemm, Convolution, Attention, Extern> problem;
+  std::variant<std::monostate, Gemm, Convolution, Attention, Sort, Extern> problem;
   loop::Domain domain;
   loop::Body body;  // templates: reads Accumulate, stores the results
   // Gemm: what the template computes the rows of `a` by, where it would read them. The domain begins with batch..., m, which say which
@@ -72,6 +82,7 @@ struct Node {
   std::vector<loop::Nest> beside;    // loops: others in the same launch, independent of this one and of each other
   std::vector<std::string> origins;  // names of the graph values that it computes
   bool is_loop() const { return problem.index() == 0; }
+  bool is_sort() const { return std::holds_alternative<Sort>(problem); }
   bool is_extern() const { return std::holds_alternative<Extern>(problem); }
 };
 

@@ -57,6 +57,11 @@ class Counter {
     Expr flops = scores * (2 * (a.head_dim + a.value_dim));
     cost_.flops += a.causal ? sym::floor_div(flops, 2) : flops;
   }
+  void problem(const choice::Sort& s) {
+    Expr rows = product(s.rows);
+    touch(s.keys.buffer, rows * s.length);
+    for (auto* o : {&s.values, &s.positions}) touch(o->buffer, rows * s.count);
+  }
   void problem(const choice::Extern& e) {
     for (auto* views : {&e.inputs, &e.outputs})
       for (auto& v : *views) touch(v.memory.buffer, product(v.sizes));
@@ -79,7 +84,7 @@ class Counter {
       const loop::Statement& s = body.steps[i];
       bool arithmetic = s.step == loop::Step::Scalar && s.op != ScalarOp::Const && s.op != ScalarOp::Cast && is_float(s.dtype);
       if (arithmetic) cost_.flops += varies[i] ? all : space;
-      if (s.step == loop::Step::Reduce && is_float(s.dtype)) cost_.flops += all;
+      if ((s.step == loop::Step::Reduce || s.step == loop::Step::Scan) && is_float(s.dtype)) cost_.flops += all;
       if (s.step == loop::Step::Load || s.step == loop::Step::Store) touch(s.buffer, reach(domain, s.index));
     }
   }

@@ -127,6 +127,7 @@ class Compilation {
       return codegen::supports(c, constant_weight, isa);
     };
     how.attention_template = [isa = isa_](const choice::Attention& a) { return codegen::supports(a, isa); };
+    how.sort_template = [](const choice::Sort& s) { return codegen::supports(s); };
     program_ = lower::lower(*graph_, how);
     report_.kernels_unfused = program_.nodes.size();
     show(Artifact::Loops, "program_lowered.txt", [&] { return choice::to_string(program_); });

@@ -515,12 +515,14 @@ std::vector<Drawn> RandomGenerator::scan() {
   if (is_bool(x.t.dtype())) x = as_float(x);
   Expr d = pick(x.t.dim());
   double n = static_cast<double>(sizes_of(x.t)[static_cast<size_t>(d.constant())].maybe_constant().value_or(64));
-  switch (pick(4)) {
+  switch (pick(5)) {
     case 0:
     case 1:
       return {derived(call1("cumsum", {x.t, d}), {&x}, x.bound * n, x.grain)};
     case 2:
       return {rough(call1("cumprod", {bounded(x).t, d}))};
+    case 3:
+      return {rough(call1("logcumsumexp", {as_float(bounded(x)).t, d}))};
     default: {
       if (!x.exact || x.wild) return {};
       auto r = call(chance(2) ? "cummax" : "cummin", {x.t, d});

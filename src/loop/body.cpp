@@ -111,9 +111,9 @@ S BodyBuilder::index(const Expr& e) {
   return {this, add(s), DType::I64};
 }
 
-S BodyBuilder::reduce(Reduction kind, S value) {
+S BodyBuilder::fold(Step step, Reduction kind, S value) {
   Statement s;
-  s.step = Step::Reduce;
+  s.step = step;
   bool position = kind == Reduction::ArgMax || kind == Reduction::ArgMin;
   s.dtype = position ? DType::I64 : value.dtype;
   s.args[0] = value.id;
@@ -153,7 +153,7 @@ std::vector<bool> varies_over_reduction(const Domain& d, const Body& b) {
   for (size_t i = 0; i < b.steps.size(); ++i) {
     const Statement& s = b.steps[i];
     if (s.step == Step::Reduce) continue;
-    bool v = false;
+    bool v = s.step == Step::Scan;
     for_each_use(s, [&](int k) { v = v || varies[static_cast<size_t>(k)]; });
     sym::for_each_symbol(s.index, [&](const Expr& e) {
       for (auto& var : d.vars) v = v || (var.reduction && var.symbol == e);
@@ -191,7 +191,7 @@ Number identity_of(Reduction kind, DType dtype) {
     default:
       break;
   }
-  bool of_max = kind == Reduction::Max || kind == Reduction::ArgMax;
+  bool of_max = kind == Reduction::Max || kind == Reduction::ArgMax || kind == Reduction::LogSumExp;
   if (is_float(dtype)) return Number::of(of_max ? (mutant(Mutant::WrongIdentity) ? 0.0 : -HUGE_VAL) : HUGE_VAL);
   if (is_bool(dtype)) return Number::of(!of_max);
   auto bits = static_cast<int>(8 * size_of(dtype));

@@ -17,6 +17,13 @@ struct Fold {
   int64_t position = 0;
 };
 
+// log(exp(a) + exp(b)).
+double log_add_exp(double a, double b) {
+  if (std::isnan(a) || std::isnan(b)) return a + b;
+  double top = std::max(a, b);
+  return std::isinf(top) ? top : top + std::log1p(std::exp(-std::fabs(a - b)));
+}
+
 class Interpreter {
  public:
   Interpreter(const Domain& d, const Body& b, const std::vector<Buffer>& buffers, const std::vector<std::byte*>& memory,
@@ -66,7 +73,9 @@ class Interpreter {
     for (int p = 1; p <= last_pass_; ++p) {
       for (size_t k = 0; k < body_.steps.size(); ++k) {
         const Statement& s = body_.steps[k];
-        if (s.step == Step::Reduce) {
+        if (s.step == Step::Scan) {
+          folds_[k] = Fold{};  // begins anew in every pass
+        } else if (s.step == Step::Reduce) {
           if (pass_[k] == p) folds_[k] = Fold{};
         } else if (!varies_[k] && pass_[k] == p && s.step != Step::Store) {
           compute(k);
@@ -78,7 +87,9 @@ class Interpreter {
           if (s.step == Step::Reduce) {
             if (pass_[k] == p) fold(k, position);
           } else if (varies_[k] && pass_[k] <= p) {
-            if (s.step != Step::Store)
+            if (s.step == Step::Scan)
+              fold(k, position), values_[k] = folded(k);
+            else if (s.step != Step::Store)
               compute(k);
             else if (p == last_pass_)
               store(s);
@@ -86,7 +97,7 @@ class Interpreter {
         }
       });
       for (size_t k = 0; k < body_.steps.size(); ++k)
-        if (body_.steps[k].step == Step::Reduce && pass_[k] == p) finish(k);
+        if (body_.steps[k].step == Step::Reduce && pass_[k] == p) values_[k] = folded(k);
     }
     // Values that follow a reduction of the last pass are in a pass of their own, so all are known here.
     for (size_t k = 0; k < body_.steps.size(); ++k)
@@ -168,12 +179,16 @@ class Interpreter {
       case Reduction::All:
         fold.i = (first || fold.i) && v.i != 0;
         break;
+      case Reduction::LogSumExp:
+        fold.f = first ? v.f : log_add_exp(fold.f, v.f);
+        break;
       default: {
         bool wants_greater = s.reduction == Reduction::Max || s.reduction == Reduction::ArgMax;
-        Number args[2] = {wants_greater ? v : fold.best, wants_greater ? fold.best : v};
-        bool better = first || (!(floating && std::isnan(fold.best.f)) &&
-                                ((floating && std::isnan(v.f)) || evaluate(ScalarOp::Gt, DType::Bool, dtype, args).i));
-        if (better) {
+        auto beats = [&](const Number& a, const Number& b) {
+          Number args[2] = {wants_greater ? a : b, wants_greater ? b : a};
+          return !(floating && std::isnan(b.f)) && ((floating && std::isnan(a.f)) || evaluate(ScalarOp::Gt, DType::Bool, dtype, args).i);
+        };
+        if (first || (s.step == Step::Scan ? !beats(fold.best, v) : beats(v, fold.best))) {
           fold.best = v;
           fold.position = position;
         }
@@ -181,28 +196,24 @@ class Interpreter {
     }
   }
 
-  void finish(size_t k) {
+  Number folded(size_t k) const {
     const Statement& s = body_.steps[k];
-    Fold& fold = folds_[k];
+    const Fold& fold = folds_[k];
     DType dtype = body_.steps[static_cast<size_t>(s.args[0])].dtype;
-    Number& v = values_[k];
+    if (!fold.any && s.reduction != Reduction::ArgMax && s.reduction != Reduction::ArgMin) return identity_of(s.reduction, dtype);
     switch (s.reduction) {
       case Reduction::ArgMax:
       case Reduction::ArgMin:
-        v = Number::of(fold.position);
-        return;
+        return Number::of(fold.position);
       case Reduction::Any:
       case Reduction::All:
-        v = Number::of(fold.i != 0);
-        break;
+        return Number::of(fold.i != 0);
       case Reduction::Max:
       case Reduction::Min:
-        v = fold.best;
-        break;
+        return fold.best;
       default:
-        v = convert(is_float(dtype) ? Number::of(fold.f) : Number::of(static_cast<int64_t>(fold.i)), dtype);
+        return convert(is_float(dtype) ? Number::of(fold.f) : Number::of(static_cast<int64_t>(fold.i)), dtype);
     }
-    if (!fold.any) v = identity_of(s.reduction, dtype);
   }
 
   const Domain& domain_;

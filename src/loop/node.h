@@ -1,10 +1,11 @@
-// Loop IR: an iteration domain and one scalar SSA body of loads, reductions and stores at symbolic addresses.
+// Loop IR: an iteration domain and one scalar SSA body of loads, reductions, scans and stores at symbolic addresses.
 //
 // A node runs its body for every point of its domain. A variable is either a space variable or a reduction variable. Values that
 // depend on a reduction variable exist once for each of its points; a Reduce step folds such a value over all reduction variables, and
 // its result exists once for each point of the space variables. A value may depend on both (softmax: exp(x[s, r] - max[s])): the body
-// then takes several passes over the reduction variables, which the code generator derives. Fusing two nodes is joining two bodies over
-// one domain: a load of what the other stores becomes its value.
+// then takes several passes over the reduction variables, which the code generator derives. A Scan step is the fold as far as it has
+// come: at each point of the reduction variables, taken in row-major order, its result is the fold of that point and all before it. Fusing
+// two nodes is joining two bodies over one domain: a load of what the other stores becomes its value.
 #pragma once
 
 #include <memory>
@@ -32,11 +33,15 @@ enum class Step : uint8_t {
   Load,        // buffer[index]; with mask: 0 where the mask is false, and no access there
   Index,       // the value of `index` as I64
   Reduce,      // folds args[0] over the reduction variables (ArgMax, ArgMin: result I64, the position in row-major order of them)
+  Scan,        // at each point: args[0] folded over this and all earlier points of the reduction variables
   Store,       // buffer[index] = args[0]; with mask: only where true
   Accumulate,  // template nodes: the element that the template computed for this point
 };
 
-enum class Reduction : uint8_t { Sum, Prod, Max, Min, ArgMax, ArgMin, Any, All };
+// How Reduce and Scan fold. ArgMax, ArgMin: of equal elements Reduce takes the first one, Scan the last one, and NaN wins over all others.
+// Scans: no Any and All; LogSumExp (log of the sum of exponentials) is theirs alone.
+enum class Reduction : uint8_t { Sum, Prod, Max, Min, ArgMax, ArgMin, Any, All, LogSumExp };
+std::string_view name_of(Reduction kind);
 enum class StoreMode : uint8_t { Set, Add, Mul, Max, Min };  // others than Set: read-modify-write, for scatters
 
 // One step of a body. Steps are numbered from 0; args refer to earlier steps. A step's index may use, besides the domain's variables
@@ -87,7 +92,8 @@ class BodyBuilder : public ScalarBuilder {
   // Under a mask (below) the load gives 0, without an access, where the mask is false.
   S load(int buffer, DType dtype, const Expr& index);
   S index(const Expr& e);
-  S reduce(Reduction kind, S value);
+  S reduce(Reduction kind, S value) { return fold(Step::Reduce, kind, value); }
+  S scan(Reduction kind, S value) { return fold(Step::Scan, kind, value); }
   S accumulator(DType dtype);
   void store(int buffer, DType dtype, const Expr& index, S value, StoreMode mode = StoreMode::Set, int mask = -1);
   // An I64 value as part of index expressions, with the bounds it is known to lie in.
@@ -100,6 +106,7 @@ class BodyBuilder : public ScalarBuilder {
 
  private:
   int add(Statement s);
+  S fold(Step step, Reduction kind, S value);
   std::vector<S> masks_;
   Body& body_;
 };

@@ -9,7 +9,6 @@
 namespace toroid::loop {
 namespace {
 
-constexpr std::string_view kReductions[] = {"sum", "prod", "max", "min", "argmax", "argmin", "any", "all"};
 constexpr std::string_view kModes[] = {"set", "add", "mul", "max", "min"};
 
 class Parser {
@@ -162,12 +161,13 @@ class Parser {
       s.step = Step::Accumulate;
     } else if (op == "const") {
       s.value = number(s.dtype);
-    } else if (op == "reduce") {
-      s.step = Step::Reduce;
+    } else if (op == "reduce" || op == "scan") {
+      s.step = op == "scan" ? Step::Scan : Step::Reduce;
       std::string kind = word();
-      size_t i = 0;
-      while (i < std::size(kReductions) && kReductions[i] != kind) ++i;
-      if (i == std::size(kReductions)) error("unknown reduction \"" + kind + "\"");
+      constexpr int kLast = static_cast<int>(Reduction::LogSumExp);
+      int i = 0;
+      while (i <= kLast && name_of(static_cast<Reduction>(i)) != kind) ++i;
+      if (i > kLast) error("unknown reduction \"" + kind + "\"");
       s.reduction = static_cast<Reduction>(i);
       s.args[0] = value();
     } else {

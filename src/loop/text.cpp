@@ -7,7 +7,6 @@
 namespace toroid::loop {
 namespace {
 
-constexpr const char* kReductions[] = {"sum", "prod", "max", "min", "argmax", "argmin", "any", "all"};
 constexpr const char* kModes[] = {"set", "add", "mul", "max", "min"};
 
 std::string number_text(const Number& v) {
@@ -19,6 +18,11 @@ std::string number_text(const Number& v) {
 }
 
 }  // namespace
+
+std::string_view name_of(Reduction kind) {
+  constexpr std::string_view kNames[] = {"sum", "prod", "max", "min", "argmax", "argmin", "any", "all", "logsumexp"};
+  return kNames[static_cast<size_t>(kind)];
+}
 
 std::string to_string(const Domain& d, const Body& b) {
   std::string out = "loop (";
@@ -43,7 +47,8 @@ std::string to_string(const Domain& d, const Body& b) {
         out += fmt::format("index [{}]", sym::to_string(s.index));
         break;
       case Step::Reduce:
-        out += fmt::format("reduce {} v{}", kReductions[static_cast<int>(s.reduction)], s.args[0]);
+      case Step::Scan:
+        out += fmt::format("{} {} v{}", s.step == Step::Scan ? "scan" : "reduce", name_of(s.reduction), s.args[0]);
         break;
       case Step::Accumulate:
         out += "accumulate";

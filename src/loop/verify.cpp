@@ -19,7 +19,8 @@ void verify(const Domain& d, const Body& b, const std::string& stage) {
     const Statement& s = b.steps[k];
     auto dtype = [&](int i) { return b.steps[static_cast<size_t>(s.args[i])].dtype; };
     auto usable = [&](int a) { return a >= 0 && a < static_cast<int>(k) && b.steps[static_cast<size_t>(a)].step != Step::Store; };
-    int arity = s.step == Step::Scalar ? arity_of(s.op) : s.step == Step::Reduce || s.step == Step::Store ? 1 : 0;
+    bool folds = s.step == Step::Reduce || s.step == Step::Scan;
+    int arity = s.step == Step::Scalar ? arity_of(s.op) : folds || s.step == Step::Store ? 1 : 0;
     for (int i = 0; i < 3; ++i)
       TOROID_CHECK(i < arity ? usable(s.args[i]) : s.args[i] == -1, "argument {} is not an earlier value: {}", i, where(k));
     if (s.mask >= 0) {
@@ -49,13 +50,19 @@ void verify(const Domain& d, const Body& b, const std::string& stage) {
       case Step::Store:
         TOROID_CHECK(dtype(0) == s.dtype, "stores {} as {}: {}", name_of(dtype(0)), name_of(s.dtype), where(k));
         break;
-      case Step::Reduce: {
+      case Step::Reduce:
+      case Step::Scan: {
         bool position = s.reduction == Reduction::ArgMax || s.reduction == Reduction::ArgMin;
         bool logical = s.reduction == Reduction::Any || s.reduction == Reduction::All;
         TOROID_CHECK(s.dtype == (position ? DType::I64 : dtype(0)), "a reduction of {} to {}: {}", name_of(dtype(0)), name_of(s.dtype),
                      where(k));
+        bool ordered = position || s.reduction == Reduction::Max || s.reduction == Reduction::Min;
         TOROID_CHECK(!logical || s.dtype == DType::Bool, "any or all of {}: {}", name_of(s.dtype), where(k));
-        TOROID_CHECK(has_reduction(d), "a reduction without reduction variables: {}", where(k));
+        TOROID_CHECK(s.step == Step::Reduce || (!logical && (ordered || !is_bool(s.dtype))), "a scan of {} that has no such fold: {}",
+                     name_of(s.dtype), where(k));
+        TOROID_CHECK(s.reduction != Reduction::LogSumExp || (s.step == Step::Scan && is_float(s.dtype)),
+                     "a logsumexp that is no scan of floats: {}", where(k));
+        TOROID_CHECK(has_reduction(d), "a reduction or scan without reduction variables: {}", where(k));
         break;
       }
       case Step::Scalar:

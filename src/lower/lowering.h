@@ -37,6 +37,7 @@ struct LowerOptions {
   // What the target's templates take; unset: nothing.
   std::function<bool(const choice::Convolution&, bool constant_weight)> convolution_template = {};
   std::function<bool(const choice::Attention&)> attention_template = {};
+  std::function<bool(const choice::Sort&)> sort_template = {};
 };
 
 class Lowering {

@@ -16,6 +16,8 @@ void lower_pad(Lowering& l, const graph::Node& n);
 void lower_index_put(Lowering& l, const graph::Node& n);
 void lower_scatter(Lowering& l, const graph::Node& n);
 void lower_view_scatter(Lowering& l, const graph::Node& n);
+void lower_scan(Lowering& l, const graph::Node& n);
+void lower_sort(Lowering& l, const graph::Node& n);
 
 Rule find_rule(const std::string& name) {
   static const std::map<std::string, Rule> rules = {
@@ -36,6 +38,14 @@ Rule find_rule(const std::string& name) {
       {"scatter_add", lower_scatter},
       {"slice_scatter", lower_view_scatter},
       {"select_scatter", lower_view_scatter},
+      {"cumsum", lower_scan},
+      {"cumprod", lower_scan},
+      {"cummax", lower_scan},
+      {"cummin", lower_scan},
+      {"logcumsumexp", lower_scan},
+      {"sort", lower_sort},
+      {"sort.stable", lower_sort},
+      {"topk", lower_sort},
   };
   auto it = rules.find(name);
   return it == rules.end() ? nullptr : it->second;

@@ -93,6 +93,7 @@ double cycles_per_element(const loop::Nest& row) {
     if (reduces && !varies[i] && s.step != Step::Reduce) continue;  // once a row
     if (s.step == Step::Load || s.step == Step::Store) cycles += 2;
     if (s.step == Step::Reduce) cycles += 1;
+    if (s.step == Step::Scan) cycles += 16;
     if (s.step == Step::Scalar) cycles += s.op == ScalarOp::Const ? 0 : s.op == ScalarOp::Div || s.op >= ScalarOp::Exp ? 12 : 1;
   }
   return cycles / 16;

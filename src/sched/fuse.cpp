@@ -151,6 +151,10 @@ class Fuser {
     const Node &a = groups_[first].node, &b = groups_[second].node;
     inside_ = {first, second};
     bool template_first = !a.is_loop();
+    if (a.is_sort()) {
+      *reason = "a sort takes no readers of its result";
+      return std::nullopt;
+    }
     if (template_first && (!depends || loop::has_reduction(b.domain))) {
       *reason = "a template takes only pointwise readers of its result";
       return std::nullopt;

@@ -97,7 +97,7 @@ class RandomBody {
   void step() {
     Value a = value(), b = value();
     int rounding = a.rounding + b.rounding + 1;
-    switch (pick(reduces_ ? 14 : 10)) {
+    switch (pick(reduces_ ? 16 : 10)) {
       case 0:
         values_.push_back({a.s + b.s, rounding, true});
         break;
@@ -143,6 +143,20 @@ class RandomBody {
           values_.push_back(
               {cast(builder_.reduce(chance(50) ? loop::Reduction::ArgMax : loop::Reduction::ArgMin, a.s), DType::F32), 9, false});
         break;
+      case 13: {
+        int64_t n = loop::reduction_size(domain).constant();
+        values_.push_back({builder_.scan(loop::Reduction::Sum, a.s) * (1.0 / static_cast<double>(n)), 9, true});
+        break;
+      }
+      case 14: {
+        using loop::Reduction;
+        bool exact = a.rounding <= 4;
+        constexpr Reduction kFolds[] = {Reduction::Max, Reduction::Min, Reduction::LogSumExp, Reduction::ArgMax, Reduction::ArgMin};
+        int kind = pick(exact ? 5 : 3);
+        S scan = builder_.scan(kFolds[kind], a.s);
+        values_.push_back({cast(scan, DType::F32) * 0.125, 9, true});
+        break;
+      }
       default:
         if (rounding <= 5) {
           S any = builder_.reduce(chance(50) ? loop::Reduction::Any : loop::Reduction::All, a.s < b.s);

@@ -99,6 +99,55 @@ TEST(LoopInterpret, SoftmaxNeedsThreePasses) {
   EXPECT_EQ(x[6], 0.25f);
 }
 
+TEST(LoopInterpret, ScansTakeTheLastOfEqualElementsAndNan) {
+  Nest p = parse(R"(loop (r r0: 2, r r1: 3) {
+    v0: f32 = load %0 [3*r0 + r1]
+    v1: f32 = scan sum v0
+    v2: f32 = scan max v0
+    v3: i64 = scan argmax v0
+    v4: i64 = scan argmin v0
+    v5: f32 = reduce max v1
+    v6: f32 = Sub v1 v5
+    store %1 [3*r0 + r1] v6
+    store %2 [3*r0 + r1] v2
+    store %3 [3*r0 + r1] v3
+    store %4 [3*r0 + r1] v4
+  })");
+  verify(p.domain, p.body, "parse");
+  EXPECT_EQ(pass_of(p.domain, p.body), (std::vector<int>{1, 1, 1, 1, 1, 1, 2, 2, 1, 1, 1}));
+  std::vector<Buffer> buffers;
+  for (int i = 0; i < 5; ++i) buffers.push_back({i, "", i < 3 ? DType::F32 : DType::I64, 6, BufferKind::Temporary});
+  std::vector<float> x = {2, 1, 2, -1, -1, 0}, sums(6), most(6);
+  std::vector<int64_t> at_most(6), at_least(6);
+  auto run = [&] {
+    interpret(p.domain, p.body, buffers, {bytes(x), bytes(sums), bytes(most), bytes(at_most), bytes(at_least)},
+              [](const sym::Node&) { return 0; });
+  };
+  run();
+  EXPECT_EQ(sums, (std::vector<float>{-3, -2, 0, -1, -2, -2}));  // less their maximum, which a second pass subtracts
+  EXPECT_EQ(most, (std::vector<float>{2, 2, 2, 2, 2, 2}));
+  EXPECT_EQ(at_most, (std::vector<int64_t>{0, 0, 2, 2, 2, 2}));
+  EXPECT_EQ(at_least, (std::vector<int64_t>{0, 1, 1, 3, 4, 4}));
+  x = {2, NAN, 5, NAN, 1, 0};
+  run();
+  EXPECT_EQ(at_most, (std::vector<int64_t>{0, 1, 1, 3, 3, 3}));
+  EXPECT_EQ(at_least, (std::vector<int64_t>{0, 1, 1, 3, 3, 3}));
+  EXPECT_TRUE(std::isnan(most[4]));
+}
+
+TEST(LoopVerify, ScansNeedSomethingToRunOver) {
+  auto check = [](const std::string& text) {
+    Nest p = parse(text);
+    verify(p.domain, p.body, "test");
+  };
+  EXPECT_NO_THROW(check("loop (r r0: 4) { v0: f32 = load %0 [r0] v1: f32 = scan logsumexp v0 store %1 [r0] v1 }"));
+  for (const char* text : {"loop (i0: 4) { v0: f32 = load %0 [i0] v1: f32 = scan sum v0 store %1 [i0] v1 }",
+                           "loop (r r0: 4) { v0: bool = load %0 [r0] v1: bool = scan any v0 store %1 [r0] v1 }",
+                           "loop (r r0: 4) { v0: i32 = load %0 [r0] v1: i32 = scan logsumexp v0 store %1 [r0] v1 }",
+                           "loop (r r0: 4) { v0: f32 = load %0 [r0] v1: f32 = reduce logsumexp v0 store %1 [0] v1 }"})
+    EXPECT_THROW(check(text), InternalError) << text;
+}
+
 TEST(LoopInterpret, ReductionsOfNothingAndNan) {
   Nest p = parse(
       "loop (r r0: s0) {\n v0: f32 = load %0 [r0]\n v1: f32 = reduce max v0\n v2: i64 = reduce argmax v0\n v3: f32 = reduce prod v0\n "

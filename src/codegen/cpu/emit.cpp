@@ -72,13 +72,13 @@ ScalarOp fold_of(loop::Reduction r, DType t) {
 }
 
 std::string name_kernel(const loop::Body& b) {
-  constexpr const char* kReductions[] = {"sum", "prod", "max", "min", "argmax", "argmin", "any", "all"};
   std::vector<std::string> parts;
   bool loads = false, casts = false;
   for (auto& s : b.steps) {
     loads = loads || s.step == Step::Load;
     std::string part;
-    if (s.step == Step::Reduce) part = std::string("reduce") + kReductions[static_cast<int>(s.reduction)];
+    if (s.step == Step::Reduce || s.step == Step::Scan)
+      part = (s.step == Step::Scan ? "scan" : "reduce") + std::string(loop::name_of(s.reduction));
     if (s.step == Step::Store && s.mode != loop::StoreMode::Set) part = "scatter";
     if (s.step == Step::Scalar && s.op == ScalarOp::Cast)
       casts = true;
@@ -385,6 +385,7 @@ void StepEmitter::emit(int k, bool wants_vector) {
     case Step::Accumulate:
       return define(k, wants_vector ? names_.vector_accumulator : names_.scalar_accumulator, wants_vector);
     case Step::Reduce:
+    case Step::Scan:
       return;
     default:
       break;

@@ -84,6 +84,7 @@ class StepEmitter {
   std::string load_backwards(DType t);
   std::string transpose(DType t);
   std::string integer_power(DType t, bool vector);
+  void add_helper(const std::string& name, const std::string& text) { helpers_[name] = text; }
   const std::map<std::string, std::string>& helpers() const { return helpers_; }
   int lanes() const { return lanes_; }
 

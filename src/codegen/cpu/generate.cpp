@@ -8,6 +8,7 @@
 #include "codegen/cpu/templates/gemm_pack.h"
 #include "codegen/cpu/templates/gemm_template.h"
 #include "codegen/cpu/templates/gemv_template.h"
+#include "codegen/cpu/templates/sort_template.h"
 #include "codegen/prelude/prelude.h"
 
 namespace toroid::codegen {
@@ -407,6 +408,49 @@ CpuKernel generate_attention(const choice::Node& node, const choice::Attention& 
   return kernel;
 }
 
+CpuKernel generate_sort(const choice::Sort& s, device::Isa isa) {
+  CpuKernel kernel;
+  Slots slots(kernel);
+  SortConfig c;
+  c.name = kernel.name = s.count == s.length ? "sort" : "topk";
+  c.dtype = s.keys.dtype;
+  c.descending = s.descending;
+  c.length = slots.extent(s.length);
+  c.count = slots.extent(s.count);
+  c.selects = !(s.count == s.length);
+  c.long_rows = sym::bounds(s.length).hi >= int64_t{1} << 32;
+  c.contiguous = s.keys.strides.back() == Expr(1);
+  // Where a row's first element is.
+  auto offset = [&](const Operand& o) {
+    std::string text = slots.text(o.offset);
+    for (size_t d = 0; d < s.rows.size(); ++d)
+      text += fmt::format(" + {} * {}", unflatten("row", s.rows, d, slots), slots.text(o.strides[d]));
+    return text;
+  };
+  c.key_buffer = slots.buffer(s.keys.buffer);
+  c.key_offset = offset(s.keys);
+  c.key_stride = slots.text(s.keys.strides.back());
+  if (s.values.buffer >= 0) {
+    c.value_buffer = slots.buffer(s.values.buffer);
+    c.value_offset = offset(s.values);
+    c.value_stride = slots.text(s.values.strides.back());
+  }
+  if (s.positions.buffer >= 0) {
+    c.position_buffer = slots.buffer(s.positions.buffer);
+    c.position_offset = offset(s.positions);
+    c.position_stride = slots.text(s.positions.strides.back());
+  }
+  c.scratch_buffer = static_cast<int>(kernel.buffers.size());
+  c.room = slots.extent(sort_room(s.length, s.count));
+  kernel.source = PreludeNeeds{}.text(lanes_of(isa)) + sort_text(c);
+  kernel.tasks = 1;
+  for (auto& r : s.rows) kernel.tasks = kernel.tasks * r;
+  kernel.scratch_bytes_per_thread = sort_scratch_bytes(c, s.length, s.count);
+  kernel.plan = fmt::format("{} of rows of {}, a row a task, {} elements in scratch", c.name, sym::to_string(s.length),
+                            sym::to_string(sort_room(s.length, s.count)));
+  return kernel;
+}
+
 }  // namespace
 
 bool supports(const choice::Convolution& c, bool constant_weight, device::Isa isa) {
@@ -427,11 +471,14 @@ bool supports(const choice::Attention& a, device::Isa isa) {
          (a.mask.buffer < 0 || a.mask.dtype == DType::Bool || dtype(a.mask.dtype));
 }
 
+bool supports(const choice::Sort& s) { return !is_complex(s.keys.dtype); }
+
 CpuKernel generate(const choice::Node& node, choice::Program& program, device::Isa isa, ConstantMemory& constants) {
   if (auto* g = std::get_if<choice::Gemm>(&node.problem))
     return is_gemv(*g) ? generate_gemv(node, *g, isa) : generate_gemm(node, *g, program, isa, constants);
   if (auto* c = std::get_if<choice::Convolution>(&node.problem)) return generate_convolution(node, *c, program, isa, constants);
   if (auto* a = std::get_if<choice::Attention>(&node.problem)) return generate_attention(node, *a, isa);
+  if (auto* s = std::get_if<choice::Sort>(&node.problem)) return generate_sort(*s, isa);
   std::vector<loop::Nest> nests = {{node.domain, node.body}};
   nests.insert(nests.end(), node.beside.begin(), node.beside.end());
   return generate_loops(nests, program.buffers, isa);

@@ -19,6 +19,7 @@ struct ConstantMemory {
 // Whether a template takes this problem; where none does, the node is to be lowered to a loop.
 bool supports(const choice::Convolution& c, bool constant_weight, device::Isa isa);
 bool supports(const choice::Attention& a, device::Isa isa);
+bool supports(const choice::Sort& s);
 
 // The kernel of a node that is not an extern call. May add buffers (packed weights) to the program's.
 CpuKernel generate(const choice::Node& node, choice::Program& program, device::Isa isa, ConstantMemory& constants);

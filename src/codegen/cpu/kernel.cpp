@@ -40,7 +40,8 @@ class KernelWriter {
         template_names_(names),
         emitter_(plan_.body, plan_.inner_symbol(), plan_.on_inner, plan_.lanes,
                  {[this](int b, DType t) { return pointer(b, t); }, [this](const sym::Node& n) { return symbol(n); }, "", ""}),
-        passes_(plan_, emitter_, inner_text_) {
+        passes_(plan_, emitter_, inner_text_),
+        scans_(plan_, emitter_) {
     if (plan_.inner >= 0) inner_name_ = inner_text_ = plan_.inner_symbol().node()->name;
   }
 
@@ -123,7 +124,7 @@ class KernelWriter {
 
   std::string kept_rows() {
     std::string out;
-    for (size_t i = 0; i < plan_.scratch.size(); ++i) {
+    for (size_t i = 0; i < plan_.scratch.size() && !plan_.crossed; ++i) {
       std::string type = memory_type(plan_.step(plan_.scratch[i]).dtype);
       out += fmt::format("  {0}* c{1} = ({0}*)(scratch + {2});\n", type, plan_.scratch[i], emitter_.index(plan_.scratch_at[i]));
     }
@@ -191,10 +192,13 @@ class KernelWriter {
     }
     if (plan_.inner < 0 || plan_.inner_reduces()) {
       write_body(false);
+    } else if (plan_.crossed) {
+      write_crossed();
     } else if (plan_.tile >= 0) {
       write_tile();
     } else {
-      write_inner_loop();
+      auto [lo, hi] = inner_range();
+      write_inner_loop(lo, hi);
     }
     emitter_.restore(std::move(saved));
   }
@@ -250,9 +254,34 @@ class KernelWriter {
     e.close();
   }
 
-  void write_inner_loop() {
-    StepEmitter& e = emitter_;
+  // The reduction loops around the inner loop.
+  void write_crossed() {
     auto [lo, hi] = inner_range();
+    for (size_t i = 0; i < plan_.scratch.size(); ++i)
+      scans_.begin_row(plan_.scratch[i], emitter_.index(plan_.scratch_at[i]), fmt::format("({} - {})", hi, lo));
+    for (int v : plan_.reduction) emitter_.open(fmt::format("for (i64 {0} = 0; {0} < {1}; ++{0})", name(v), extent(v)));
+    inner_start_ = lo;
+    write_inner_loop(lo, hi);
+    for (size_t i = 0; i < plan_.reduction.size(); ++i) emitter_.close();
+  }
+
+  // A point, or a vector of points, of a crossed loop.
+  void write_crossed_body(bool vector) {
+    std::string at = fmt::format("{} - {}", inner_name_, inner_start_);
+    for (int k = 0; k < static_cast<int>(plan_.body.steps.size()); ++k) {
+      if (emitter_.known(k)) continue;
+      if (plan_.step(k).step != Step::Scan) {
+        emitter_.emit(k, vector);
+        continue;
+      }
+      scans_.take(k, vector, at);
+      scans_.emit(k, vector, false, passes_.position(true));
+      scans_.keep(k, vector, at);
+    }
+  }
+
+  void write_inner_loop(const std::string& lo, const std::string& hi) {
+    StepEmitter& e = emitter_;
     bool tail = plan_.lanes == 1 || !sym::known_multiple(plan_.domain.vars[static_cast<size_t>(plan_.inner)].extent(), plan_.lanes);
     e.line(fmt::format("i64 {} = {};", inner_name_, lo));
     if (plan_.lanes > 1) {
@@ -276,6 +305,7 @@ class KernelWriter {
 
   // The steps that depend on the inner variable, pass after pass.
   void write_body(bool vector) {
+    if (plan_.crossed) return write_crossed_body(vector);
     auto step = [&](size_t k) -> const Statement& { return plan_.body.steps[k]; };
     for (size_t q = 0; q < std::max<size_t>(plan_.passes.size(), 1); ++q) {
       for (size_t k = 0; k < plan_.body.steps.size(); ++k) {
@@ -297,8 +327,10 @@ class KernelWriter {
   std::map<std::pair<size_t, DType>, std::string> pointers_;
   std::string inner_name_;
   std::string inner_text_;
+  std::string inner_start_;  // crossed: where the inner variable begins
   StepEmitter emitter_;
   PassWriter passes_;
+  ScanWriter scans_;
 };
 
 }  // namespace
@@ -360,7 +392,7 @@ RowText emit_row(const loop::Domain& d, const loop::Body& b, int lanes, const Te
 }
 
 EpilogueText emit_epilogue(const loop::Domain& d, const loop::Body& b, const Expr& vector_var, int lanes, const TemplateNames& names) {
-  for (auto& s : b.steps) TOROID_CHECK(s.step != Step::Reduce, "a template's epilogue has no reductions");
+  for (auto& s : b.steps) TOROID_CHECK(s.step != Step::Reduce && s.step != Step::Scan, "a template's epilogue has no reductions");
   std::vector<bool> on_inner = depends_on_variable(d, b, vector_var);
   for (size_t k = 0; k < b.steps.size(); ++k) on_inner[k] = on_inner[k] || b.steps[k].step == Step::Store;
   StepEmitter e(b, vector_var, on_inner, lanes, {names.pointer, names.symbol, names.vector_accumulator, names.scalar_accumulator});

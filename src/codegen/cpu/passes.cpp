@@ -36,7 +36,7 @@ std::string better_of(Reduction r) { return r == Reduction::ArgMax ? "argmax_bet
 }  // namespace
 
 PassWriter::PassWriter(const KernelPlan& plan, StepEmitter& emitter, std::string& inner_text)
-    : plan_(plan), e_(emitter), inner_text_(inner_text) {
+    : plan_(plan), e_(emitter), scans_(plan, emitter), inner_text_(inner_text) {
   level_.assign(plan.body.steps.size(), 0);
   for (size_t i = 0; i < plan.reduction.size(); ++i) {
     std::vector<bool> on = depends_on_variable(plan.domain, plan.body, plan.domain.vars[static_cast<size_t>(plan.reduction[i])].symbol);
@@ -114,7 +114,6 @@ void PassWriter::finish(const Accumulator& a, bool vector) {
   e_.define(a.step, name, lanes);
 }
 
-// Where the current point of the reduction is: in nominal order, or in the order of the loops.
 Expr PassWriter::position(bool nominal) const {
   Expr at = 0;
   auto append = [&](const loop::Var& v) { at = at * v.extent() + v.symbol; };
@@ -146,7 +145,10 @@ void PassWriter::emit_level(const PassPlan& pass, int level, bool vector) {
       e_.define(k, fmt::format("v{}", k), lanes);
       continue;
     }
-    e_.emit(k, vector);
+    if (plan_.step(k).step == Step::Scan)
+      scans_.emit(k, !plan_.inner_reduces() && lanes, plan_.inner_reduces() && lanes, position(true));
+    else
+      e_.emit(k, vector);
     if (std::find(pass.keeps.begin(), pass.keeps.end(), k) != pass.keeps.end())
       e_.line(fmt::format("{}({}, v{});", e_.function("store", t, lanes), scratch_at(k, lanes), k));
   }
@@ -230,6 +232,8 @@ void PassWriter::write(size_t q, bool vector) {
 
   StepEmitter::Values saved = e_.values();
   e_.open("");
+  for (int k : pass.steps)
+    if (plan_.step(k).step == Step::Scan) scans_.declare(k, !plan_.inner_reduces() && lanes_of_result(k, vector));
   emit_level(pass, 0, vector);
   size_t loops = plan_.reduction.size() - (plan_.inner_reduces() ? 0 : 1);
   for (size_t i = 0; i < loops; ++i) {

@@ -6,6 +6,7 @@
 
 #include "codegen/cpu/emit.h"
 #include "codegen/cpu/plan.h"
+#include "codegen/cpu/scans.h"
 
 namespace toroid::codegen {
 
@@ -16,6 +17,8 @@ class PassWriter {
 
   // Emits pass q and defines the results of its reductions. `vector`: the space variable innermost runs in lanes here.
   void write(size_t q, bool vector);
+  // Where the current point of the reduction is: in nominal order, or in the order of the loops.
+  Expr position(bool nominal) const;
 
  private:
   struct Accumulator {
@@ -39,11 +42,11 @@ class PassWriter {
   void body(const PassPlan& pass, const Form& f);
   void innermost(const PassPlan& pass, bool vector, const std::string& lo, const std::string& hi);
   void emit_level(const PassPlan& pass, int level, bool vector);
-  Expr position(bool nominal) const;
   std::string scratch_at(int step, bool vector);
 
   const KernelPlan& plan_;
   StepEmitter& e_;
+  ScanWriter scans_;
   std::string& inner_text_;
   std::vector<int> level_;  // of each step: how many of plan.reduction must be open; more by one when it is on the inner variable
   std::vector<Accumulator> accumulators_;

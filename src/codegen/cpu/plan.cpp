@@ -32,6 +32,7 @@ void for_each_use(const Statement& s, F&& f) {
 
 // Costs about as much as ten multiplications or more.
 bool is_heavy(const Statement& s) {
+  if (s.step == Step::Scan) return true;
   if (s.step != Step::Scalar) return false;
   if (is_int(s.dtype))
     return s.op == ScalarOp::Div || s.op == ScalarOp::FloorDiv || s.op == ScalarOp::Remainder || s.op == ScalarOp::Fmod ||
@@ -49,8 +50,10 @@ bool uses_values(const Expr& e) {
   return found;
 }
 
-bool is_position(const Statement& s) {
-  return s.step == Step::Reduce && (s.reduction == loop::Reduction::ArgMax || s.reduction == loop::Reduction::ArgMin);
+// Whose result depends on the order of the points: the last reduction variable may be innermost, no other one.
+bool is_ordered(const Statement& s) {
+  bool position = s.reduction == loop::Reduction::ArgMax || s.reduction == loop::Reduction::ArgMin;
+  return s.step == Step::Scan || (s.step == Step::Reduce && position);
 }
 
 // Estimated cycles for one element when the lanes run along variable c.
@@ -66,6 +69,10 @@ double cost_along(const Domain& d, const Body& b, size_t c, int lanes) {
       case Step::Reduce:
         reduces += 1;
         one = 1;
+        break;
+      case Step::Scan:  // lanes that are successive points add to each other
+        vector += v.reduction ? 16 : 2;
+        scalar += 4;
         break;
       case Step::Scalar:
         one = on[k] && s.op != ScalarOp::Const ? (is_heavy(s) ? 8 : 1) : 0;
@@ -106,15 +113,15 @@ double cost_along(const Domain& d, const Body& b, size_t c, int lanes) {
 void choose_inner(KernelPlan& p, int lanes) {
   size_t count = p.domain.vars.size();
   if (count == 0) return;
-  bool positions = std::any_of(p.body.steps.begin(), p.body.steps.end(), is_position);
+  bool ordered = std::any_of(p.body.steps.begin(), p.body.steps.end(), is_ordered);
   size_t last_reduction = count;
   for (size_t c = 0; c < count; ++c)
     if (p.domain.vars[c].reduction) last_reduction = c;
   double best = 0;
   for (size_t c = 0; c < count; ++c) {
-    // Stores of which several may meet in one element run in nominal order, and so do searches for the first position.
+    // Stores of which several may meet in one element run in nominal order, and so do scans and searches for the first position.
     if (p.serial && c + 1 != count) continue;
-    if (positions && p.domain.vars[c].reduction && c != last_reduction) continue;
+    if (ordered && p.domain.vars[c].reduction && c != last_reduction) continue;
     double cost = cost_along(p.domain, p.body, c, std::max(lanes, 1));
     if (p.inner < 0 || cost <= best) {
       p.inner = static_cast<int>(c);
@@ -247,9 +254,36 @@ void choose_unroll(KernelPlan& p) {
   for (auto& pass : p.passes) {
     size_t work = pass.steps.size() + 4 * (pass.stores.size() + pass.reads.size());
     for (int k : pass.steps) work += is_heavy(p.step(k)) ? 8 : 0;
-    bool positions = std::any_of(pass.reduces.begin(), pass.reduces.end(), [&](int k) { return is_position(p.step(k)); });
-    if (p.inner_reduces() && !pass.reduces.empty() && !positions && work <= 6 && (!extent || *extent >= 4 * p.lanes)) pass.unroll = 4;
+    bool ordered = std::any_of(pass.reduces.begin(), pass.reduces.end(), [&](int k) { return is_ordered(p.step(k)); });
+    if (p.inner_reduces() && !pass.reduces.empty() && !ordered && work <= 6 && (!extent || *extent >= 4 * p.lanes)) pass.unroll = 4;
   }
+}
+
+// Scans across memory that one pass computes: a stretch of each row after the other, so that memory is walked along its rows.
+void choose_crossing(KernelPlan& p) {
+  constexpr int64_t kStretch = 1024, kLeast = 128;  // elements: a page of f32 at a time, less where that leaves threads without work
+  constexpr double kTasks = 4;
+  constexpr int64_t kCarry = 16;  // bytes, at most: a value and its position
+  if (p.inner < 0 || p.inner_reduces() || p.lanes == 1 || p.serial) return;
+  std::vector<int> scans;
+  for (size_t k = 0; k < p.body.steps.size(); ++k) {
+    const Statement& s = p.body.steps[k];
+    if (s.step == Step::Scan && p.on_inner[k]) scans.push_back(static_cast<int>(k));
+    // What is computed once for all rows would be computed for each.
+    bool once = s.step == Step::Reduce || (!p.varies[k] && (s.step == Step::Store || (p.on_inner[k] && is_heavy(s))));
+    if (once || (s.step == Step::Scan && !p.on_inner[k])) return;
+  }
+  if (scans.empty()) return;
+  p.crossed = true;
+  p.scratch = scans;
+  const Expr& inner = p.domain.vars[static_cast<size_t>(p.inner)].extent();
+  double points = extent_guess(inner);
+  for (int v : p.outer) points *= extent_guess(p.domain.vars[static_cast<size_t>(v)].extent());
+  int64_t stretch = kStretch;
+  while (stretch > kLeast && points < kTasks * static_cast<double>(stretch)) stretch /= 2;
+  if (!inner.is_const() || inner.constant() > stretch) p.chunk = stretch;
+  p.scratch_at = {0};
+  for (size_t i = 0; i < scans.size(); ++i) p.scratch_at.push_back(p.scratch_at.back() + kCarry * (p.chunk ? Expr(p.chunk) : inner));
 }
 
 void plan_tasks(KernelPlan& p) {
@@ -258,7 +292,7 @@ void plan_tasks(KernelPlan& p) {
   Expr row = loop::reduction_size(p.domain);
   int64_t row_guess = std::max<int64_t>(static_cast<int64_t>(extent_guess(row)), 1);
   Expr inner = p.inner < 0 ? Expr(1) : p.domain.vars[static_cast<size_t>(p.inner)].extent();
-  if (p.inner >= 0 && !p.inner_reduces()) {
+  if (p.inner >= 0 && !p.inner_reduces() && !p.crossed) {
     int64_t step = p.lanes, chunk = (std::max(kTaskWork / row_guess, step) + step - 1) / step * step;
     if (!inner.is_const() || inner.constant() > 2 * chunk) p.chunk = chunk;
   }
@@ -285,7 +319,7 @@ std::vector<bool> depends_on_variable(const Domain& d, const Body& b, const Expr
   for (size_t k = 0; k < b.steps.size(); ++k) {
     const Statement& s = b.steps[k];
     if (s.step == Step::Reduce && reduction) continue;
-    bool yes = sym::depends_on(s.index, variable) || s.step == Step::Accumulate;
+    bool yes = sym::depends_on(s.index, variable) || s.step == Step::Accumulate || (s.step == Step::Scan && reduction);
     for_each_use(s, [&](size_t u) { yes = yes || depends[u]; });
     depends[k] = yes;
   }
@@ -335,6 +369,7 @@ KernelPlan make_plan(const Domain& d, const Body& b, int lanes, const PlanOption
       (p.domain.vars[v].reduction ? p.reduction : p.outer).push_back(static_cast<int>(v));
   p.on_tile.resize(p.body.steps.size(), false);
   if (loop::has_reduction(p.domain)) plan_passes(p);
+  if (!options.one_task) choose_crossing(p);
   choose_unroll(p);
   if (!options.one_task) plan_tasks(p);
   return p;
@@ -351,7 +386,7 @@ std::string to_string(const KernelPlan& p) {
                                 p.chunk ? fmt::format("chunks of {}", p.chunk) : fmt::format("groups of {}", p.group),
                                 p.serial ? ", serial" : "", names(p.outer), p.inner < 0 ? "none" : name(p.inner), p.lanes);
   if (p.tile >= 0) out += fmt::format("; {} staged loads in tiles over {}", p.staged.size(), name(p.tile));
-  if (!p.reduction.empty()) out += "; loops " + names(p.reduction);
+  if (!p.reduction.empty()) out += (p.crossed ? "; around it " : "; loops ") + names(p.reduction);
   for (size_t q = 0; q < p.passes.size(); ++q) {
     const PassPlan& pass = p.passes[q];
     if (pass.empty()) continue;

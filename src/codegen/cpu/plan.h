@@ -31,6 +31,7 @@ struct KernelPlan {
   std::vector<int> outer;      // the other space variables, in nominal order
   std::vector<int> reduction;  // the other reduction variables, in nominal order
   int64_t chunk = 0;           // inner elements of a task when a space variable is innermost; 0: all
+  bool crossed = false;        // the reduction loops run around the inner one; scans keep their carries in the row scratch
   int64_t group = 1;           // consecutive outer points of a task
   bool serial = false;
   Expr tasks = 1;
@@ -40,7 +41,7 @@ struct KernelPlan {
   std::vector<bool> on_tile;   // or of the tile variable
   std::vector<int> pass;
   std::vector<PassPlan> passes;  // [p - 1]; none without reductions
-  std::vector<int> scratch;      // steps that are kept in the row scratch
+  std::vector<int> scratch;      // steps that are kept in the row scratch; crossed: scans, whose carries are
   std::vector<Expr> scratch_at;  // their offsets in bytes, and the end
 
   bool inner_reduces() const { return inner >= 0 && domain.vars[static_cast<size_t>(inner)].reduction; }

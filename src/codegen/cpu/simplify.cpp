@@ -41,9 +41,9 @@ void drop_unit_variables(Domain& d, Body& b) {
     if (d.vars[i].extent() == Expr(1)) {
       b = replace(b, d.vars[i].symbol, 0);
       bool last_reduction = d.vars[i].reduction && std::count_if(d.vars.begin(), d.vars.end(), [](auto& v) { return v.reduction; }) == 1;
-      bool reduces = std::any_of(b.steps.begin(), b.steps.end(), [](auto& s) { return s.step == Step::Reduce; });
+      bool reduces = std::any_of(b.steps.begin(), b.steps.end(), [](auto& s) { return s.step == Step::Reduce || s.step == Step::Scan; });
       if (last_reduction && reduces) {
-        ++i;  // a reduction needs something to run over
+        ++i;  // a reduction or scan needs something to run over
         continue;
       }
       d.vars.erase(d.vars.begin() + static_cast<long>(i));
