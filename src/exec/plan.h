@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "extern/library_call.h"
 #include "tensor/dispatch.h"
 
 namespace toroid::exec {
@@ -52,7 +53,14 @@ struct HostCall {
   std::vector<View> inputs, outputs;
 };
 
-using StepPlan = std::variant<Launch, HostCall>;
+// A prepared call of a library, with threads of its own.
+struct LibraryCall {
+  std::string name;
+  std::shared_ptr<const external::LibraryCall> call;
+  std::vector<int> buffers;  // in the order of the call's
+};
+
+using StepPlan = std::variant<Launch, HostCall, LibraryCall>;
 
 struct InputPlan {
   std::string name;
@@ -70,7 +78,7 @@ struct OutputPlan {
 };
 
 struct Plan {
-  bool record = false;  // replay the launches of a call as one
+  bool record = false;  // replay the launches of a call as one; plans with other steps run step by step
   std::vector<BufferPlan> buffers;
   std::vector<StepPlan> steps;
   std::vector<InputPlan> inputs;
