@@ -20,6 +20,7 @@ struct CompileReport {
   size_t host_calls = 0;        // library and reference calls a run
   size_t kernels_compiled = 0;  // distinct texts that were not in a cache
   sched::FusionReport fusion;
+  std::vector<std::string> choices;  // a line for each product and convolution that several backends were asked about
 };
 
 class CompiledModel {
