@@ -116,6 +116,10 @@ std::string describe(const exec::Plan& plan, const exec::StepPlan& step, int64_t
     for (int b : l->buffers) add(b);
     return fmt::format("{} [{}]", l->name, sizes);
   }
+  if (auto* l = std::get_if<exec::LibraryCall>(&step)) {
+    for (int b : l->buffers) add(b);
+    return fmt::format("{} [{}]", l->name, sizes);
+  }
   const auto& call = std::get<exec::HostCall>(step);
   for (const auto& view : call.inputs) add(view.buffer);
   for (const auto& view : call.outputs) add(view.buffer);

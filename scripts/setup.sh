@@ -2,11 +2,12 @@
 # Installs what Toroid is built and tested with on Debian 12. Does nothing, quickly, when all is there.
 set -euo pipefail
 
+# Not among them: libdnnl-dev, oneDNN as a further backend of products and convolutions. Tests that need it are skipped where it is missing.
 packages=(
   g++ cmake ninja-build ccache mold git python3 zstd
   libfmt-dev libcli11-dev nlohmann-json3-dev libxxhash-dev
   clang-19 llvm-19-dev libclang-19-dev libclang-cpp19-dev libclang-rt-19-dev
-  libdnnl-dev liblapacke-dev libfftw3-dev libopenblas0-openmp
+  liblapacke-dev libfftw3-dev libopenblas0-openmp
   librapidcheck-dev libgtest-dev libbenchmark-dev clang-format-14
 )
 

@@ -16,8 +16,8 @@
 namespace toroid {
 namespace {
 
-constexpr std::string_view kNames[kArtifactCount] = {"dynamic", "guards",  "recompiles",  "graph_breaks", "graph", "loops",
-                                                     "fusion",  "kernels", "output_code", "schedule",     "cache", "perf"};
+constexpr std::string_view kNames[kArtifactCount] = {"dynamic", "guards",      "recompiles", "graph_breaks", "graph", "loops",  "fusion",
+                                                     "kernels", "output_code", "schedule",   "cache",        "perf",  "choices"};
 
 struct Sink {
   std::mutex mutex;

@@ -20,8 +20,9 @@ enum class Artifact : uint8_t {
   Schedule,
   Cache,
   Perf,
+  Choices,
 };
-inline constexpr int kArtifactCount = 12;
+inline constexpr int kArtifactCount = 13;
 
 // "graph_breaks", "output_code" ...
 std::string_view name_of(Artifact artifact);

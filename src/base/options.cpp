@@ -1,5 +1,6 @@
 #include "base/options.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <charconv>
@@ -31,6 +32,15 @@ void check_isa(std::string_view value, std::string_view what) {
   fail<UserError>("{}: \"{}\" is not known; expected auto, avx2, avx512 or scalar", what, value);
 }
 
+void check_backends(std::string_view value, std::string_view what) {
+  const auto names = split_list(value);
+  for (std::string_view name : names)
+    if ((name != "template" && name != "onednn") || std::count(names.begin(), names.end(), name) > 1)
+      fail<UserError>("{}: \"{}\" is not acceptable; expected a comma-separated list of template and onednn, each at most once", what,
+                      value);
+  if (names.empty()) fail<UserError>("{}: the list is empty; expected template, onednn or both", what);
+}
+
 void check_logs(std::string_view value, std::string_view) { parse_artifacts(value); }
 
 constexpr Row kRows[] = {
@@ -50,6 +60,12 @@ constexpr Row kRows[] = {
     {OptionId::RecompileLimit, Kind::Int, "recompile_limit", "8", "Compiled variants of one function before it is run eagerly.", 1 << 20},
     {OptionId::Isa, Kind::String, "isa", "auto", "Instructions to compile for: auto, avx2, avx512 or scalar.", 0, check_isa},
     {OptionId::CudaDir, Kind::String, "cuda_dir", "", "Folder with CUDA's libraries (NVRTC), searched before the system's."},
+    {OptionId::GemmBackends, Kind::String, "gemm_backends", "template",
+     "What computes matrix products, comma-separated, the first that takes a product: template, onednn. Where none does: template.", 0,
+     check_backends},
+    {OptionId::ConvBackends, Kind::String, "conv_backends", "template",
+     "What computes 2-d convolutions, as gemm_backends. Where neither takes one it becomes a loop.", 0, check_backends},
+    {OptionId::OneDnnLibrary, Kind::String, "onednn_library", "libdnnl.so.2", "File of oneDNN 2, opened when a backend list names onednn."},
 };
 static_assert(std::size(kRows) == kOptionCount);
 static_assert([] {

@@ -24,8 +24,11 @@ enum class OptionId : uint8_t {
   RecompileLimit,
   Isa,
   CudaDir,
+  GemmBackends,
+  ConvBackends,
+  OneDnnLibrary,
 };
-inline constexpr int kOptionCount = 15;
+inline constexpr int kOptionCount = 18;
 
 // A key into the table that knows the type of its value: bool, int64_t or std::string.
 template <class T>
@@ -49,6 +52,9 @@ inline constexpr Option<std::string> kDisablePasses{OptionId::DisablePasses};
 inline constexpr Option<int64_t> kRecompileLimit{OptionId::RecompileLimit};
 inline constexpr Option<std::string> kIsa{OptionId::Isa};
 inline constexpr Option<std::string> kCudaDir{OptionId::CudaDir};
+inline constexpr Option<std::string> kGemmBackends{OptionId::GemmBackends};
+inline constexpr Option<std::string> kConvBackends{OptionId::ConvBackends};
+inline constexpr Option<std::string> kOneDnnLibrary{OptionId::OneDnnLibrary};
 }  // namespace options
 
 // The value now. The first access to any option reads the environment; a bad value there is a UserError that names the variable.

@@ -44,6 +44,8 @@ std::string header(const Node& n) {
 
 }  // namespace
 
+std::string_view name_of(Implementation by) { return by == Implementation::OneDnn ? "onednn" : "template"; }
+
 int Program::new_buffer(std::string name, DType dtype, Expr numel, loop::BufferKind kind) {
   int id = static_cast<int>(buffers.size());
   buffers.push_back({id, std::move(name), dtype, std::move(numel), kind});
@@ -98,7 +100,7 @@ std::string to_string(const Program& p) {
                        : b.kind == loop::BufferKind::Output   ? " output"
                                                               : "");
   for (auto& n : p.nodes) {
-    out += header(n) + "  #";
+    out += header(n) + (n.is_library() ? fmt::format(" by {}  #", name_of(n.by)) : "  #");
     for (auto& o : n.origins) out += " " + o;
     out += "\n";
     if (n.producer) out += "rows of a: " + loop::to_string(n.producer->domain, n.producer->body);

@@ -71,9 +71,20 @@ struct Extern {
   std::vector<std::shared_ptr<graph::Graph>> blocks;
 };
 
+// What can compute a problem.
+enum class Implementation : uint8_t { Template, OneDnn };
+std::string_view name_of(Implementation by);  // "template", "onednn"
+
+// One way to compute a node. All that are listed in the options gemm_backends and conv_backends are enumerated by compile/candidates.h.
+struct Candidate {
+  Implementation by = Implementation::Template;
+  std::string refusal;  // why it does not take the node; empty when it does
+};
+
 struct Node {
   // Which implementation family; monostate: the loop body is all there is.
   std::variant<std::monostate, Gemm, Convolution, Attention, Sort, Extern> problem;
+  Implementation by = Implementation::Template;  // of Gemm and Convolution; others are fused with nothing any more
   loop::Domain domain;
   loop::Body body;  // templates: reads Accumulate, stores the results
   // Gemm: what the template computes the rows of `a` by, where it would read them. The domain begins with batch..., m, which say which
@@ -84,6 +95,7 @@ struct Node {
   bool is_loop() const { return problem.index() == 0; }
   bool is_sort() const { return std::holds_alternative<Sort>(problem); }
   bool is_extern() const { return std::holds_alternative<Extern>(problem); }
+  bool is_library() const { return by != Implementation::Template; }
 };
 
 struct ProgramInput {

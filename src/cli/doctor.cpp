@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 
 #include "base/files.h"
@@ -11,6 +12,7 @@
 #include "base/thread_pool.h"
 #include "cli/commands.h"
 #include "device/cpu/isa.h"
+#include "extern/onednn/onednn.h"
 #include "jit/artefact_cache.h"
 #include "jit/jit.h"
 #include "toroid/error.h"
@@ -74,6 +76,23 @@ void check_cache(Checks& checks) {
   }
 }
 
+// Needed only where an option asks for it.
+void check_libraries(Checks& checks) {
+  bool wanted = false;
+  for (auto key : {options::kGemmBackends, options::kConvBackends}) wanted = wanted || get_option(key).find("onednn") != std::string::npos;
+  try {
+    checks.ok("onednn", fmt::format("{}{}", external::onednn_version(),
+                                    wanted ? "" : ", used where the option gemm_backends or conv_backends says so"));
+    if (wanted && !std::getenv("OMP_WAIT_POLICY") && !std::getenv("GOMP_SPINCOUNT"))
+      fmt::print("  note     set OMP_WAIT_POLICY=passive: idle OpenMP threads of oneDNN otherwise spin where other threads have work\n");
+  } catch (const EnvironmentError& e) {
+    if (wanted)
+      checks.missing("onednn", e.what());
+    else
+      checks.ok("onednn", "not found, and not needed");
+  }
+}
+
 // Variables that look like options but are none: most likely misspelt.
 void note_unknown_variables() {
   std::vector<std::string_view> known = {"TOROID_JIT_LIBRARY"};
@@ -94,6 +113,7 @@ int doctor() {
   check_processor(checks);
   check_compiler(checks);
   check_cache(checks);
+  check_libraries(checks);
   for (auto& o : list_options())
     if (o.value != o.default_value) fmt::print("  note     option {} is {} (default {})\n", o.name, o.value, o.default_value);
   note_unknown_variables();

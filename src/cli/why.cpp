@@ -37,6 +37,7 @@ int why(const WhyArgs& args) {
   fmt::print("{} graph nodes, {} loops before fusion, {} kernels, {} library calls, {} kernels compiled (the others were cached)\n",
              report.graph_nodes, report.kernels_unfused, report.kernels, report.host_calls, report.kernels_compiled);
   print_blocks(model.executable().plan(), "");
+  for (auto& line : report.choices) fmt::print("chosen: {}\n", line);
   for (auto& m : report.fusion.misses) fmt::print("not fused: {} and {}: {}\n", m.first, m.second, m.reason);
   return kOk;
 }

@@ -13,8 +13,10 @@
 #include "base/options.h"
 #include "base/thread_pool.h"
 #include "codegen/cpu/generate.h"
+#include "compile/candidates.h"
 #include "compile/costs.h"
 #include "compile/debug_folder.h"
+#include "compile/onednn_problem.h"
 #include "device/cpu/code_loader.h"
 #include "device/cpu/runtime_symbols.h"
 #include "graph/control_flow.h"
@@ -123,8 +125,8 @@ class Compilation {
 
   void lower() {
     lower::LowerOptions how{.templates = options_.templates, .compose = !options_.eager};
-    how.convolution_template = [isa = isa_](const choice::Convolution& c, bool constant_weight) {
-      return codegen::supports(c, constant_weight, isa);
+    how.takes_convolution = [isa = isa_](const choice::Convolution& c, bool constant_weight) {
+      return first_taker(candidates(c, constant_weight, isa)) != nullptr;
     };
     how.attention_template = [isa = isa_](const choice::Attention& a) { return codegen::supports(a, isa); };
     how.sort_template = [](const choice::Sort& s) { return codegen::supports(s); };
@@ -134,8 +136,13 @@ class Compilation {
   }
 
   void fuse() {
-    if (options_.fuse && !options_.eager) {
-      program_ = sched::fuse(std::move(program_), &report_.fusion);
+    const bool joins = options_.fuse && !options_.eager;
+    if (joins) program_ = sched::fuse(std::move(program_), &report_.fusion);
+    const size_t nodes = program_.nodes.size();
+    report_.choices = choose(program_, isa_);
+    for (auto& line : report_.choices) log(Artifact::Choices, line);
+    if (joins) {
+      if (program_.nodes.size() > nodes) program_ = sched::fuse(std::move(program_));  // rests of epilogues with their readers
       program_ = sched::absorb_producers(std::move(program_), ThreadPool::global().size(), &report_.fusion);
       program_ = sched::share_launches(std::move(program_));
     }
@@ -187,7 +194,7 @@ class Compilation {
       constants_.parts[in.buffer] = late_parts(in.data);
     }
     for (auto& n : program_.nodes)
-      if (!n.is_extern()) kernels_.push_back(codegen::generate(n, program_, isa_, constants_));
+      if (!n.is_extern() && !n.is_library()) kernels_.push_back(codegen::generate(n, program_, isa_, constants_));
     show(Artifact::Kernels, "plan.txt", [&] {
       std::string out;
       for (auto& k : kernels_) out += k.name + "\n" + k.plan + "\n";
@@ -217,6 +224,8 @@ class Compilation {
       }
       code_.push_back(code);
     }
+    for (auto& n : program_.nodes)
+      if (n.is_library()) library_calls_.push_back(library_call(n));
   }
 
   // Packs the weights behind the caller's back: this moves all the memory of a model, which loading its inputs can hide.
@@ -228,6 +237,14 @@ class Compilation {
              return ms_since(start);
            })
         .share();
+  }
+
+  exec::LibraryCall library_call(const choice::Node& n) {
+    OneDnnNode made = describe_onednn(n, program_);
+    const auto* g = std::get_if<choice::Gemm>(&n.problem);
+    const int b = g ? g->b.buffer : std::get<choice::Convolution>(n.problem).weight.buffer;
+    const void* constant = made.problem.constant_b ? constants_.tensors.at(b).raw_data() : nullptr;
+    return {made.name, external::prepare_onednn(made.problem, constant), made.buffers};
   }
 
   exec::Plan assemble() {
@@ -248,12 +265,15 @@ class Compilation {
     add_inputs(plan);
     plan.guards = program_.guards;
     for (auto& s : program_.symbols) plan.symbols.emplace_back(s.expr, s.unbacked);
-    size_t next = 0;
+    size_t next = 0, next_call = 0;
     for (auto& n : program_.nodes) {
       if (auto control = blocks_.find(&n); control != blocks_.end()) {
         plan.steps.push_back(control_step(std::get<choice::Extern>(n.problem), std::move(control->second)));
       } else if (n.is_extern()) {
         plan.steps.push_back(host_call(n));
+        ++report_.host_calls;
+      } else if (n.is_library()) {
+        plan.steps.push_back(library_calls_[next_call++]);
         ++report_.host_calls;
       } else {
         plan.steps.push_back(launch(n, kernels_[next], code_[next]));
@@ -261,6 +281,9 @@ class Compilation {
         ++next;
       }
     }
+    if (plan.record && report_.host_calls > 0)
+      log(Artifact::Perf, fmt::format("runs of {} are not replayed: {} of its steps are calls of libraries or reference code", graph_->name,
+                                      report_.host_calls));
     return plan;
   }
 
@@ -274,6 +297,7 @@ class Compilation {
     for (auto& n : program_.nodes)
       if (n.is_extern())
         for (auto& v : std::get<choice::Extern>(n.problem).inputs) use(v.memory.buffer);
+    for (auto& c : library_calls_) std::for_each(c.buffers.begin(), c.buffers.end(), use);
     for (auto& o : program_.outputs) {
       use(o.buffer);
       if (o.mutates >= 0) use(program_.inputs[static_cast<size_t>(o.mutates)].buffer);
@@ -326,6 +350,7 @@ class Compilation {
   codegen::ConstantMemory constants_;
   std::vector<codegen::CpuKernel> kernels_;
   std::vector<std::shared_ptr<const device::LoadedCode>> code_;  // parallel to kernels_
+  std::vector<exec::LibraryCall> library_calls_;                 // one a node that a library computes
   std::vector<std::pair<std::string, std::string>> sources_;
 };
 

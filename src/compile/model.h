@@ -22,6 +22,7 @@ struct CompileReport {
   size_t blocks = 0;                   // blocks that branches and loops run, nested ones included
   size_t kernels_compiled = 0;         // distinct texts that were not in a cache
   sched::FusionReport fusion;
+  std::vector<std::string> choices;  // a line for each product and convolution that several backends were asked about
 };
 
 class CompiledModel {

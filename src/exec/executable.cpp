@@ -174,6 +174,12 @@ std::shared_ptr<const Executable::Bound> Executable::bind(const Symbols& symbols
     } else if (auto* h = std::get_if<HostCall>(&plan_.steps[s])) {
       for (auto& v : h->inputs) touch(v.buffer, step);
       for (auto& v : h->outputs) touch(v.buffer, step);
+    } else if (auto* c = std::get_if<LibraryCall>(&plan_.steps[s])) {
+      for (int i : c->buffers) touch(i, step);
+      if (int64_t scratch = c->call->scratch_bytes(); scratch > 0) {
+        bs.scratch = static_cast<int64_t>(ranges.size());
+        ranges.push_back({scratch, step, step});
+      }
     } else {
       for (auto& v : block_operands(plan_.steps[s])) touch(v.buffer, step);
     }
@@ -304,6 +310,11 @@ std::vector<Tensor> Executable::run_bound(const Bound& b, std::span<const Tensor
       auto results = h->function(inputs, resolve);
       for (size_t r = 0; r < h->outputs.size(); ++r) copy_elements(results.at(r), tensor_at(h->outputs[r]));
       if (observer_) observer_(h->name, (std::chrono::steady_clock::now() - start).count());
+    } else if (auto* c = std::get_if<LibraryCall>(&plan_.steps[s])) {
+      bufs.clear();
+      for (int i : c->buffers) bufs.push_back(at[static_cast<size_t>(i)]);
+      c->call->run(bufs.data(), b.steps[s].scratch >= 0 ? arena + b.steps[s].scratch : nullptr);
+      if (observer_) observer_(c->name, (std::chrono::steady_clock::now() - start).count());
     } else {
       auto results = run_blocks(s, tensor_at, b.symbols);
       const auto& views = block_results(plan_.steps[s]);
@@ -401,6 +412,11 @@ std::vector<Tensor> Executable::run_dynamic(Symbols symbols, std::span<const Ten
         }
         hold(h->outputs[r].buffer, t.contiguous());
       }
+    } else if (auto* c = std::get_if<LibraryCall>(&step)) {
+      std::vector<void*> bufs;
+      for (int i : c->buffers) bufs.push_back(memory(i).raw_data());
+      std::shared_ptr<Storage> space = allocate_storage(static_cast<size_t>(c->call->scratch_bytes()));
+      c->call->run(bufs.data(), space->data);
     } else {
       auto results = run_blocks(s, tensor_at, symbols);
       const auto& views = block_results(step);

@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "extern/library_call.h"
 #include "tensor/dispatch.h"
 
 namespace toroid::exec {
@@ -54,6 +55,13 @@ struct HostCall {
   std::vector<View> inputs, outputs;
 };
 
+// A prepared call of a library, with threads of its own.
+struct LibraryCall {
+  std::string name;
+  std::shared_ptr<const external::LibraryCall> call;
+  std::vector<int> buffers;  // in the order of the call's
+};
+
 struct Plan;
 
 // What a step of control flow runs: a plan of its own, on operands of the step. Result i is result number results[i] of the plan or, for
@@ -80,7 +88,7 @@ struct Loop {
   std::vector<Block> blocks;
 };
 
-using StepPlan = std::variant<Launch, HostCall, Branch, Loop>;
+using StepPlan = std::variant<Launch, HostCall, LibraryCall, Branch, Loop>;
 
 struct InputPlan {
   std::string name;
@@ -99,7 +107,7 @@ struct OutputPlan {
 };
 
 struct Plan {
-  bool record = false;  // replay the launches of a call as one
+  bool record = false;  // replay the launches of a call as one; plans with other steps run step by step
   std::vector<BufferPlan> buffers;
   std::vector<StepPlan> steps;
   std::vector<InputPlan> inputs;

@@ -34,8 +34,8 @@ struct Lazy {
 struct LowerOptions {
   bool templates = true;  // products, convolutions and attention become problems; otherwise loops
   bool compose = true;    // otherwise every value is realized: one node an operation
-  // What the target's templates take; unset: nothing.
-  std::function<bool(const choice::Convolution&, bool constant_weight)> convolution_template = {};
+  // What the target has an implementation of; unset: nothing.
+  std::function<bool(const choice::Convolution&, bool constant_weight)> takes_convolution = {};
   std::function<bool(const choice::Attention&)> attention_template = {};
   std::function<bool(const choice::Sort&)> sort_template = {};
 };

@@ -191,7 +191,7 @@ void lower_convolution(Lowering& l, const graph::Node& n) {
   Place w = l.strided(weight);
   c.weight = operand_of(w, weight->type.dtype);
   bool constant_weight = l.program().buffers[static_cast<size_t>(w.buffer)].kind == loop::BufferKind::Constant;
-  auto taken = [&] { return l.options().convolution_template && l.options().convolution_template(c, constant_weight); };
+  auto taken = [&] { return l.options().takes_convolution && l.options().takes_convolution(c, constant_weight); };
   c.input = operand_of(l.strided(input), input->type.dtype);
   if (c.in_channels > 4 || !taken()) {  // all but first layers work on channels-last memory
     c.input.strides = channels_last(input->type.sizes);

@@ -115,7 +115,7 @@ class Fuser {
         if (j == i || j < from) continue;
         bool forward = next_[i].count(j) > 0 || (i < j && next_[j].count(i) == 0);
         size_t first = forward ? i : j, second = forward ? j : i;
-        if (groups_[first].node.is_extern() || !groups_[second].node.is_loop()) continue;
+        if (groups_[first].node.is_extern() || groups_[first].node.is_library() || !groups_[second].node.is_loop()) continue;
         const std::vector<int>& writes = groups_[first].writes;
         bool wrote = std::find(writes.begin(), writes.end(), buffer) != writes.end();
         auto [it, fresh] = pairs.try_emplace(j, Candidate{0, first, second, false});

@@ -1,0 +1,82 @@
+#include "compile/candidates.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/options.h"
+#include "base/text.h"
+#include "codegen/cpu/generate.h"
+#include "compile/onednn_problem.h"
+
+namespace toroid::compiler {
+namespace {
+
+using choice::Candidate;
+using choice::Implementation;
+
+std::vector<Candidate> listed(const std::string& option, const std::function<std::string(Implementation)>& refusal) {
+  std::vector<Implementation> order;
+  for (auto name : split_list(option))
+    order.push_back(name == name_of(Implementation::OneDnn) ? Implementation::OneDnn : Implementation::Template);
+  const bool alone = order.size() == 1;
+  if (std::find(order.begin(), order.end(), Implementation::Template) == order.end()) order.push_back(Implementation::Template);
+  std::vector<Candidate> out;
+  for (auto by : order) {
+    try {
+      out.push_back({by, refusal(by)});
+    } catch (const EnvironmentError& e) {
+      if (alone) throw;
+      out.push_back({by, e.what()});
+    }
+  }
+  return out;
+}
+
+bool is_constant(const choice::Program& p, const choice::Operand& o) {
+  return p.buffers[static_cast<size_t>(o.buffer)].kind == loop::BufferKind::Constant;
+}
+
+}  // namespace
+
+std::vector<Candidate> candidates(const choice::Gemm& g, bool constant_b) {
+  return listed(get_option(options::kGemmBackends),
+                [&](Implementation by) { return by == Implementation::OneDnn ? onednn_refusal(g, constant_b) : ""; });
+}
+
+std::vector<Candidate> candidates(const choice::Convolution& c, bool constant_weight, device::Isa isa) {
+  return listed(get_option(options::kConvBackends), [&](Implementation by) -> std::string {
+    if (by == Implementation::OneDnn) return onednn_refusal(c, constant_weight);
+    return codegen::supports(c, constant_weight, isa) ? "" : "the template does not take this shape, dtype or layout";
+  });
+}
+
+std::vector<Candidate> candidates(const choice::Node& node, const choice::Program& p, device::Isa isa) {
+  if (auto* g = std::get_if<choice::Gemm>(&node.problem)) return candidates(*g, is_constant(p, g->b));
+  if (auto* c = std::get_if<choice::Convolution>(&node.problem)) return candidates(*c, is_constant(p, c->weight), isa);
+  return {};
+}
+
+const Candidate* first_taker(const std::vector<Candidate>& list) {
+  auto it = std::find_if(list.begin(), list.end(), [](auto& c) { return c.refusal.empty(); });
+  return it == list.end() ? nullptr : &*it;
+}
+
+std::vector<std::string> choose(choice::Program& p, device::Isa isa) {
+  std::vector<std::string> decisions;
+  for (size_t i = 0; i < p.nodes.size(); ++i) {
+    const auto list = candidates(p.nodes[i], p, isa);
+    if (list.empty()) continue;
+    const Candidate* taker = first_taker(list);
+    TOROID_CHECK(taker, "nothing computes {}", choice::label(p.nodes[i]));
+    if (list.size() > 1) {
+      std::string line = fmt::format("{}: {}", choice::label(p.nodes[i]), name_of(taker->by));
+      for (auto* c = list.data(); c != taker; ++c) line += fmt::format("; not {}: {}", name_of(c->by), c->refusal);
+      decisions.push_back(std::move(line));
+    }
+    p.nodes[i].by = taker->by;
+    if (taker->by == Implementation::OneDnn) fit_epilogue(p, i);
+  }
+  return decisions;
+}
+
+}  // namespace toroid::compiler

@@ -1,0 +1,37 @@
+#include "sched/split_epilogue.h"
+
+namespace toroid::sched {
+
+void split_epilogue(choice::Program& p, size_t i, int step, const std::vector<Expr>& strides) {
+  const choice::Node whole = p.nodes[i];
+  const DType dtype = whole.body.steps[static_cast<size_t>(step)].dtype;
+  Expr index = 0;
+  for (size_t d = 0; d < strides.size(); ++d)
+    if (!(whole.domain.vars[d].extent() == Expr(1))) index = index + whole.domain.vars[d].symbol * strides[d];
+  const int buffer = p.new_buffer("partial_" + choice::label(whole), dtype, loop::space_size(whole.domain), loop::BufferKind::Temporary);
+
+  choice::Node& first = p.nodes[i];
+  first.body.steps.resize(static_cast<size_t>(step) + 1);
+  for (auto& s : first.body.steps)
+    if (s.step == loop::Step::Store) s = {};
+  loop::BodyBuilder builder(first.body);
+  builder.store(buffer, dtype, index, {&builder, step, dtype});
+  loop::eliminate_dead(first.body);
+
+  choice::Node rest;
+  rest.origins = whole.origins;
+  rest.body = whole.body;
+  loop::Statement load;
+  load.step = loop::Step::Load;
+  load.dtype = dtype;
+  load.buffer = buffer;
+  load.index = index;
+  rest.body.steps[static_cast<size_t>(step)] = load;
+  loop::eliminate_dead(rest.body);
+  // Loops have no variables of one point.
+  for (auto& v : whole.domain.vars)
+    if (!(v.extent() == Expr(1))) rest.domain.vars.push_back(v);
+  p.nodes.insert(p.nodes.begin() + static_cast<long>(i) + 1, std::move(rest));
+}
+
+}  // namespace toroid::sched

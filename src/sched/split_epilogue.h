@@ -1,0 +1,12 @@
+// Cuts the epilogue of a template node in two.
+#pragma once
+
+#include "choice/program.h"
+
+namespace toroid::sched {
+
+// Node i keeps its body up to `step` and stores that value in a new buffer, with these strides along the variables of its domain. What
+// is left of the body becomes a loop right behind it.
+void split_epilogue(choice::Program& p, size_t i, int step, const std::vector<Expr>& strides);
+
+}  // namespace toroid::sched

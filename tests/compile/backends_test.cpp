@@ -1,0 +1,212 @@
+// Who computes products and convolutions: the options gemm_backends and conv_backends.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/options.h"
+#include "compile/model.h"
+#include "device/cpu/isa.h"
+#include "extern/onednn/onednn.h"
+#include "graph/interpreter.h"
+#include "toroid/nn.h"
+#include "trace/tracer.h"
+
+namespace toroid {
+namespace {
+
+using Forward = std::function<Tensor(const std::vector<Tensor>&)>;
+
+std::unique_ptr<graph::Graph> graph_of(const Forward& forward, const std::vector<Tensor>& inputs) {
+  trace::Tracer tracer("backends", nullptr);
+  std::vector<Tensor> results;
+  {
+    std::vector<Tensor> stand_ins;
+    for (auto& t : inputs) stand_ins.push_back(tracer.argument(t, "input", {}));
+    trace::Tracer::Scope scope(&tracer);
+    results = {forward(stand_ins)};
+  }
+  return std::move(tracer.finish(std::move(results)).graph);
+}
+
+Tensor random(const std::vector<int64_t>& sizes, uint64_t seed = 1) { return nn::Init(seed).normal(sizes, 0, 1); }
+
+struct Backends {
+  explicit Backends(const std::string& list) : gemm("gemm_backends", list), conv("conv_backends", list) {}
+  ScopedOption gemm, conv;
+};
+
+struct Compiled {
+  std::string steps;
+  std::vector<std::string> choices;
+};
+
+// Compiles with the backends, runs twice and compares with the interpreter. tolerance: of the largest value.
+Compiled check(const Forward& forward, const std::vector<Tensor>& inputs, const std::string& list = "onednn", double tolerance = 1e-5,
+               const ModelOptions& options = {}) {
+  Backends backends(list);
+  auto model = compiler::CompiledModel::compile(graph_of(forward, inputs), options);
+  auto want = graph::interpret(*graph_of(forward, inputs), inputs)[0].to_vector();
+  for (int run = 0; run < 2; ++run) {
+    auto got = model.run(inputs)[0].to_vector();
+    EXPECT_EQ(got.size(), want.size());
+    double largest = 0, worst = 0;
+    for (size_t i = 0; i < std::min(got.size(), want.size()); ++i) {
+      largest = std::max(largest, std::abs(want[i]));
+      worst = std::max(worst, std::isnan(got[i]) ? HUGE_VAL : std::abs(got[i] - want[i]));
+    }
+    EXPECT_LE(worst, tolerance * largest);
+  }
+  Compiled c;
+  for (auto& s : model.executable().plan().steps)
+    c.steps += (c.steps.empty() ? "" : ", ") + std::visit([](auto& step) { return step.name; }, s);
+  c.choices = model.report().choices;
+  return c;
+}
+
+class OneDnnBackend : public testing::Test {
+ protected:
+  void SetUp() override {
+    try {
+      external::onednn_version();
+    } catch (const EnvironmentError& e) {
+      GTEST_SKIP() << e.what();
+    }
+  }
+};
+
+TEST_F(OneDnnBackend, LinearLayersOfManyShapes) {
+  for (auto [m, n, k] : {std::array<int64_t, 3>{1, 7, 5}, {4, 64, 64}, {33, 17, 129}, {128, 96, 300}, {1, 1, 40}}) {
+    nn::Linear layer(k, n, true, nn::Init(3));
+    EXPECT_EQ(check([&](auto& in) { return relu(layer(in[0])); }, {random({m, k})}).steps, "onednn_gemm_add_relu")
+        << m << " " << n << " " << k;
+  }
+}
+
+TEST_F(OneDnnBackend, TransposedOperands) {
+  Tensor a = random({24, 40}), at = random({40, 24}), b = random({40, 32}, 2), bt = random({32, 40}, 2);
+  EXPECT_EQ(check([](auto& in) { return matmul(in[0], in[1]); }, {a, b}).steps, "onednn_gemm");
+  EXPECT_EQ(check([](auto& in) { return matmul(in[0], transpose(in[1], 0, 1)); }, {a, bt}).steps, "onednn_gemm");
+  EXPECT_EQ(check([](auto& in) { return matmul(transpose(in[0], 0, 1), in[1]); }, {at, b}).steps, "onednn_gemm");
+  EXPECT_EQ(check([](auto& in) { return matmul(transpose(in[0], 0, 1), transpose(in[1], 0, 1)); }, {at, bt}).steps, "onednn_gemm");
+  // The result of a product in transposed memory is a loop of its own or none; the values count.
+  check([](auto& in) { return transpose(matmul(in[0], in[1]), 0, 1) + 1.0; }, {a, b});
+}
+
+TEST_F(OneDnnBackend, Batches) {
+  EXPECT_EQ(check([](auto& in) { return bmm(in[0], in[1]); }, {random({3, 8, 20}), random({3, 20, 12}, 2)}).steps, "onednn_gemm");
+  check([](auto& in) { return matmul(in[0], in[1]); }, {random({2, 3, 8, 20}), random({3, 20, 12}, 2)});
+  nn::Linear layer(20, 12, true, nn::Init(3));
+  EXPECT_EQ(check([&](auto& in) { return silu(layer(in[0])); }, {random({3, 8, 20})}).steps, "onednn_gemm_add_silu");
+  // Rows in another order than the batch's: heads.
+  check([&](auto& in) { return layer(transpose(in[0], 1, 2)); }, {random({2, 5, 3, 20})});
+}
+
+TEST_F(OneDnnBackend, Epilogues) {
+  Tensor x = random({6, 32}), y = random({6, 48}, 5), column = random({6, 1}, 6);
+  nn::Linear layer(32, 48, true, nn::Init(3));
+  EXPECT_EQ(check([&](auto& in) { return gelu(layer(in[0])); }, {x}).steps, "onednn_gemm_add_gelu");
+  EXPECT_EQ(check([&](auto& in) { return gelu(layer(in[0]), "tanh"); }, {x}, "onednn", 1e-4).steps, "onednn_gemm_add_gelu");
+  EXPECT_EQ(check([&](auto& in) { return relu(layer(in[0]) + in[1]); }, {x, y}).steps, "onednn_gemm_add_add_relu");
+  check([&](auto& in) { return layer(in[0]) * in[1] + in[2]; }, {x, y, column});
+  // What the library cannot do follows in a loop, and what follows the loop joins it.
+  std::string rest = check([&](auto& in) { return layer_norm(sin(layer(in[0])) + in[1], {48}); }, {x, y}).steps;
+  EXPECT_EQ(rest.find("onednn_gemm_add, "), 0u) << rest;
+  EXPECT_EQ(std::count(rest.begin(), rest.end(), ','), 1) << rest;
+  // The sum itself is used twice.
+  check(
+      [&](auto& in) {
+        Tensor sum = layer(in[0]);
+        return relu(sum) * sum;
+      },
+      {x});
+}
+
+TEST_F(OneDnnBackend, Convolutions) {
+  struct Case {
+    int64_t channels, out, size, kernel, stride, pad, dilation, groups;
+  };
+  for (const Case& c : {Case{16, 24, 13, 3, 1, 1, 1, 1},
+                        {16, 24, 13, 3, 2, 1, 1, 1},
+                        {8, 8, 12, 3, 1, 2, 2, 1},
+                        {32, 64, 7, 1, 1, 0, 1, 1},
+                        {16, 32, 10, 5, 2, 2, 1, 4},
+                        {32, 32, 14, 3, 1, 1, 1, 32},
+                        {5, 7, 9, 3, 1, 0, 1, 1},
+                        {16, 16, 1, 1, 1, 0, 1, 1}}) {
+    nn::Conv2dOptions options{{c.stride, c.stride}, {c.pad, c.pad}, {c.dilation, c.dilation}, c.groups};
+    nn::Conv2d layer(c.channels, c.out, c.kernel, options, nn::Init(3));
+    std::string steps = check([&](auto& in) { return relu(layer(in[0])); }, {random({2, c.channels, c.size, c.size})}).steps;
+    EXPECT_NE(steps.find("onednn_convolution_add_relu"), std::string::npos) << steps;
+  }
+}
+
+TEST_F(OneDnnBackend, ConvolutionsInARowPassChannelsLastMemory) {
+  nn::Conv2d first(8, 16, 3, {.padding = {1, 1}}, nn::Init(3)), second(16, 8, 3, {.padding = {1, 1}}, nn::Init(4));
+  std::string steps = check([&](auto& in) { return relu(second(relu(first(in[0]))) + in[0]); }, {random({1, 8, 10, 10})}).steps;
+  EXPECT_NE(steps.find("onednn_convolution_add_relu, onednn_convolution_add"), std::string::npos) << steps;
+}
+
+TEST_F(OneDnnBackend, TakesConvolutionsThatTheTemplateRefuses) {
+  // Weights that are no constants.
+  auto forward = [](auto& in) { return conv2d(in[0], in[1], {}, 1, 1); };
+  std::vector<Tensor> inputs = {random({1, 8, 9, 9}), random({16, 8, 3, 3}, 2)};
+  Compiled c = check(forward, inputs, "template,onednn");
+  EXPECT_NE(c.steps.find("onednn_convolution"), std::string::npos) << c.steps;
+  ASSERT_EQ(c.choices.size(), 1u);
+  EXPECT_NE(c.choices[0].find("onednn; not template: "), std::string::npos) << c.choices[0];
+  EXPECT_EQ(check(forward, inputs, "template").steps.find("onednn"), std::string::npos);
+}
+
+TEST_F(OneDnnBackend, TheFirstThatTakesAProblemComputesIt) {
+  nn::Linear layer(32, 48, true, nn::Init(3));
+  auto forward = [&](auto& in) { return layer(in[0]); };
+  EXPECT_EQ(check(forward, {random({6, 32})}, "template,onednn").steps.find("onednn"), std::string::npos);
+  EXPECT_EQ(check(forward, {random({6, 32})}, "onednn,template").steps, "onednn_gemm_add");
+}
+
+TEST_F(OneDnnBackend, HalfProducts) {
+  Tensor a = to(random({16, 32}), DType::BF16), b = to(random({32, 24}, 2), DType::BF16);
+  check([](auto& in) { return relu(matmul(in[0], in[1])); }, {a, b}, "onednn", 2e-2);
+  Tensor c = to(random({16, 32}), DType::F16), d = to(random({32, 24}, 2), DType::F16);
+  Compiled refused = check([](auto& in) { return matmul(in[0], in[1]); }, {c, d}, "onednn", 2e-3);
+  EXPECT_EQ(refused.steps.find("onednn"), std::string::npos) << refused.steps;
+  ASSERT_EQ(refused.choices.size(), 1u);
+  EXPECT_NE(refused.choices[0].find("template; not onednn: oneDNN 2"), std::string::npos) << refused.choices[0];
+}
+
+TEST_F(OneDnnBackend, HalfConvolutions) {
+  Tensor weight = to(random({16, 8, 3, 3}, 2), DType::BF16);
+  auto forward = [&](auto& in) { return relu(conv2d(in[0], weight, {}, 1, 1)); };
+  std::string steps = check(forward, {to(random({1, 8, 9, 9}), DType::BF16)}, "template,onednn", 2e-2).steps;
+  if (device::host().isa == device::Isa::Avx512) {
+    EXPECT_NE(steps.find("onednn_convolution_relu"), std::string::npos) << steps;
+  }
+}
+
+TEST_F(OneDnnBackend, ReplayFallsBackToSingleSteps) {
+  nn::Linear layer(32, 48, true, nn::Init(3));
+  check([&](auto& in) { return softmax(layer(in[0]), -1); }, {random({6, 32})}, "onednn", 1e-5, {.mode = Mode::ReduceOverhead});
+}
+
+TEST(Backends, AMissingLibraryIsAnErrorOnlyWhereItStandsAlone) {
+  ScopedOption library("onednn_library", "/nonexistent/libdnnl.so.2");
+  nn::Linear layer(32, 48, true, nn::Init(3));
+  auto forward = [&](auto& in) { return layer(in[0]); };
+  try {
+    check(forward, {random({6, 32})}, "onednn");
+    FAIL() << "no error";
+  } catch (const EnvironmentError& e) {
+    EXPECT_NE(std::string(e.what()).find("apt-get install libdnnl"), std::string::npos) << e.what();
+  }
+  Compiled c = check(forward, {random({6, 32})}, "onednn, template");
+  ASSERT_EQ(c.choices.size(), 1u);
+  EXPECT_NE(c.choices[0].find("template; not onednn: "), std::string::npos) << c.choices[0];
+}
+
+TEST(Backends, BadListsAreRefused) {
+  for (const char* bad : {"", "mkl", "onednn,onednn", "template,,one"}) EXPECT_THROW(set_option("gemm_backends", bad), UserError) << bad;
+  EXPECT_NO_THROW(ScopedOption("conv_backends", " onednn , template"));
+}
+
+}  // namespace
+}  // namespace toroid
