@@ -171,7 +171,7 @@ int run(bool show_source) {
   from = to = nullptr;
   for (const Row& row : kLoops) {
     const loop::Nest nest = loop::parse(row.loop);
-    const codegen::CudaKernel kernel = codegen::generate_cuda_loop(nest.domain, nest.body);
+    const codegen::KernelText kernel = codegen::generate_cuda_loop(nest.domain, nest.body);
     if (show_source) fmt::print("{}\n{}\n", kernel.plan, kernel.source.substr(kernel.source.find("\nextern")));
     const device::cuda::Kernel code = gpu.load(jit::nvrtc_compile(kernel.source, gpu.info().architecture, kernel.name), kernel.name);
     std::vector<std::vector<std::shared_ptr<void>>> sets;
@@ -194,7 +194,7 @@ int run(bool show_source) {
       std::vector<void*> addresses, arguments;
       for (int b : kernel.buffers) addresses.push_back(sets[static_cast<size_t>(s)][static_cast<size_t>(b)].get());
       for (void*& a : addresses) arguments.push_back(&a);
-      gpu.launch(code, kernel.grid.constant(), kernel.block, arguments);
+      gpu.launch(code, kernel.tasks.constant(), kernel.block, arguments);
     });
     const double rate = 1e-3 * bytes / us;
     fmt::print("{:<24} {:>9.1f} us {:>7.0f} GB/s {:>6.1f} %\n", row.name, us, rate, 100 * rate / copy);

@@ -13,6 +13,7 @@
 namespace toroid {
 
 struct ModelOptions {
+  Device device = Device::cpu();  // where it runs: its inputs must be there, and its results will be
   Mode mode = Mode::Default;
   bool freeze = true;     // weights are constants: folded and packed when compiling
   bool templates = true;  // products, convolutions and attention by tuned templates; otherwise as plain loops

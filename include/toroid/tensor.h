@@ -62,9 +62,9 @@ class Tensor {
   static Tensor of(std::initializer_list<double> values, std::initializer_list<int64_t> sizes, DType dtype = DType::F32) {
     return of(std::span(values.begin(), values.size()), std::span(sizes.begin(), sizes.size()), dtype);
   }
-  // A view of memory owned elsewhere, which `owner` keeps alive. strides in elements; empty means row-major.
+  // A view of memory of a device that is owned elsewhere, and which `owner` keeps alive. strides in elements; empty means row-major.
   static Tensor from_blob(void* data, std::span<const int64_t> sizes, DType dtype, std::span<const int64_t> strides = {},
-                          std::shared_ptr<void> owner = nullptr);
+                          std::shared_ptr<void> owner = nullptr, const Device& device = Device::cpu());
 
   bool defined() const { return impl_ != nullptr; }
   DType dtype() const;

@@ -10,7 +10,7 @@ namespace toroid::cli {
 enum ExitCode : int { kOk = 0, kMismatch = 1, kUserError = 2, kEnvironmentError = 3, kInternalError = 4 };
 
 struct RunArgs {
-  std::string model, inputs, outputs, expect, backend = "compiled";
+  std::string model, inputs, outputs, expect, backend = "compiled", device = "cpu";
   double tolerance = 1e-4;
   bool json = false;
 };
@@ -18,7 +18,7 @@ int run_model(const RunArgs& args);
 
 struct VerifyArgs {
   std::vector<std::string> paths;
-  std::string backend = "compiled";
+  std::string backend = "compiled", device = "cpu";
   double tolerance = 1e-4;
   int jobs = 1;
   int timeout = 0;  // seconds a case, 0: none; needs a process of its own

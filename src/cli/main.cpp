@@ -38,7 +38,7 @@ struct Command {
     r->add_option("--inputs", run.inputs, "Inputs \"000\", \"001\", ...; a second call's are \"call1.000\", ...")->required();
     r->add_option("--outputs", run.outputs, "Write the outputs of the last call here");
     r->add_option("--expect", run.expect, "Compare the outputs with these");
-    add_common(r, run.backend, run.json);
+    add_common(r, run.backend, run.device, run.json);
     r->add_option("--tolerance", run.tolerance, "Allowed error of f32, as a part of the output's range")->capture_default_str();
 
     auto* v = add("verify", "Run models on the inputs stored beside them and compare with the stored outputs.",
@@ -46,7 +46,7 @@ struct Command {
     v->add_option("paths", verify.paths,
                   "Folders with in.safetensors, out.safetensors and .pt2 models, at any depth; or .tar.zst archives of them")
         ->required();
-    add_common(v, verify.backend, verify.json);
+    add_common(v, verify.backend, verify.device, verify.json);
     v->add_option("--tolerance", verify.tolerance, "Allowed error of f32, as a part of the output's range")->capture_default_str();
     v->add_option("--jobs", verify.jobs, "Cases at a time, each in a process of its own")->check(CLI::Range(1, 1024));
     v->add_option("--timeout", verify.timeout, "Seconds that a case may take, 0: any")->check(CLI::Range(0, 86400));
@@ -100,8 +100,9 @@ struct Command {
     return sub;
   }
 
-  void add_common(CLI::App* sub, std::string& backend, bool& json) {
+  void add_common(CLI::App* sub, std::string& backend, std::string& device, bool& json) {
     sub->add_option("--backend", backend, "compiled or interpreter")->capture_default_str();
+    sub->add_option("--device", device, "Where it runs: cpu, cuda or cuda:<number>")->capture_default_str();
     sub->add_flag("--json", json, "Machine-readable output");
   }
 };

@@ -65,7 +65,7 @@ int run_model(const RunArgs& args) {
   auto graph = import::load_model(args.model);
   auto inputs = read_inputs(args.inputs);
   VerifyRules rules(*graph);
-  auto runner = make_runner(backend, std::move(graph));
+  auto runner = make_runner(backend, std::move(graph), args.device);
   CallTensors expected;
   if (!args.expect.empty()) expected = read_expected(args.expect, inputs.size());
   bool matches = true;

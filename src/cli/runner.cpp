@@ -23,10 +23,19 @@ class InterpreterRunner : public Runner {
 
 class CompiledRunner : public Runner {
  public:
-  explicit CompiledRunner(std::unique_ptr<graph::Graph> g) : model_(compiler::CompiledModel::compile(std::move(g))) {}
-  std::vector<Tensor> run(std::span<const Tensor> user_inputs) override { return model_.run(user_inputs); }
+  CompiledRunner(std::unique_ptr<graph::Graph> g, const Device& device)
+      : device_(device), model_(compiler::CompiledModel::compile(std::move(g), {.device = device})) {}
+  std::vector<Tensor> run(std::span<const Tensor> user_inputs) override {
+    std::vector<Tensor> inputs;
+    for (auto& t : user_inputs) inputs.push_back(t.to(device_));
+    auto outputs = model_.run(inputs);
+    for (auto& t : outputs)
+      if (t.defined()) t = t.to(Device::cpu());
+    return outputs;
+  }
 
  private:
+  const Device device_;
   compiler::CompiledModel model_;
 };
 
@@ -39,9 +48,11 @@ Backend backend_from_name(const std::string& name) {
   fail<UserError>("unknown backend \"{}\" (there are \"compiled\" and \"interpreter\"){}", name, did_you_mean(name, kNames));
 }
 
-std::unique_ptr<Runner> make_runner(Backend backend, std::unique_ptr<graph::Graph> graph) {
-  if (backend == Backend::Interpreter) return std::make_unique<InterpreterRunner>(std::move(graph));
-  return std::make_unique<CompiledRunner>(std::move(graph));
+std::unique_ptr<Runner> make_runner(Backend backend, std::unique_ptr<graph::Graph> graph, const std::string& device) {
+  const Device where = device_from_name(device);
+  if (backend == Backend::Compiled) return std::make_unique<CompiledRunner>(std::move(graph), where);
+  TOROID_USER_CHECK(!where.is_cuda(), "the interpreter runs on the CPU; leave --device out");
+  return std::make_unique<InterpreterRunner>(std::move(graph));
 }
 
 }  // namespace toroid::cli

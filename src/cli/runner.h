@@ -17,10 +17,12 @@ Backend backend_from_name(const std::string& name);
 class Runner {
  public:
   virtual ~Runner() = default;
-  // One tensor an output that is returned (undefined for literals). Buffers that the model writes keep their contents between runs.
+  // On tensors of the host, for any device. One tensor an output that is returned (undefined for literals). Buffers that the model writes
+  // keep their contents between runs.
   virtual std::vector<Tensor> run(std::span<const Tensor> user_inputs) = 0;
 };
 
-std::unique_ptr<Runner> make_runner(Backend backend, std::unique_ptr<graph::Graph> graph);
+// `device` by name: "cpu", "cuda", "cuda:1". The interpreter runs on the CPU alone.
+std::unique_ptr<Runner> make_runner(Backend backend, std::unique_ptr<graph::Graph> graph, const std::string& device);
 
 }  // namespace toroid::cli

@@ -62,6 +62,7 @@ class Report {
 
 int verify(const VerifyArgs& args) {
   backend_from_name(args.backend);  // a wrong name is the caller's error, not that of each case
+  const Device device = device_from_name(args.device);
   std::deque<TempFolder> unpacked;
   std::vector<VerifyCase> cases;
   for (auto& path : args.paths) {
@@ -71,6 +72,7 @@ int verify(const VerifyArgs& args) {
   }
   Report report(args, cases.size());
   if (!args.isolate && args.jobs <= 1 && args.timeout <= 0) {
+    synchronize(device);  // a GPU that is not there is not the fault of each case; processes of their own must open it themselves
     for (auto& c : cases) report.add(c, run_case(c, args));
     return report.finish();
   }

@@ -100,7 +100,7 @@ CaseResult run_case(const VerifyCase& c, const VerifyArgs& args) {
     auto in = read_calls(c.folder / "in.safetensors"), out = read_calls(c.folder / "out.safetensors");
     auto graph = import::load_model(c.model);
     VerifyRules rules(*graph);
-    auto runner = make_runner(backend_from_name(args.backend), std::move(graph));
+    auto runner = make_runner(backend_from_name(args.backend), std::move(graph), args.device);
     check_outputs(rules, in, out, *runner, {args.tolerance}, result);
   } catch (const UserError& e) {
     stop_as(CaseState::Refused, "", e.what());

@@ -13,12 +13,14 @@
 #include "base/options.h"
 #include "base/thread_pool.h"
 #include "codegen/cpu/generate.h"
+#include "codegen/cuda/kernel.h"
 #include "compile/candidates.h"
 #include "compile/costs.h"
 #include "compile/debug_folder.h"
 #include "compile/onednn_problem.h"
 #include "device/cpu/code_loader.h"
 #include "device/cpu/runtime_symbols.h"
+#include "device/cuda/gpu.h"
 #include "graph/control_flow.h"
 #include "jit/jit.h"
 #include "lower/lowering.h"
@@ -118,30 +120,38 @@ class Compilation {
 
   void transform() {
     show(Artifact::Graph, "graph_imported.txt", [&] { return graph::to_string(*graph_); });
-    graph_ = graph::run_passes(std::move(graph_), graph::default_passes(options_.freeze, options_.templates), &report_.passes);
+    graph_ = graph::run_passes(std::move(graph_), graph::default_passes(options_.freeze, templates()), &report_.passes);
     show(Artifact::Graph, "graph_lowered.txt", [&] { return graph::to_string(*graph_); });
     report_.graph_nodes = graph_->nodes.size();
   }
 
   void lower() {
-    lower::LowerOptions how{.templates = options_.templates, .compose = !options_.eager};
+    lower::LowerOptions how{.templates = templates(), .compose = !options_.eager};
+    if (templates()) set_cpu_templates(how);
+    program_ = lower::lower(*graph_, how);
+    report_.kernels_unfused = program_.nodes.size();
+    show(Artifact::Loops, "program_lowered.txt", [&] { return choice::to_string(program_); });
+  }
+
+  // On a GPU every problem is a loop.
+  bool templates() const { return options_.templates && !on_gpu(); }
+  bool on_gpu() const { return options_.device.is_cuda(); }
+
+  void set_cpu_templates(lower::LowerOptions& how) const {
     how.takes_convolution = [isa = isa_](const choice::Convolution& c, bool constant_weight) {
       return first_taker(candidates(c, constant_weight, isa)) != nullptr;
     };
     how.attention_template = [isa = isa_](const choice::Attention& a) { return codegen::supports(a, isa); };
     how.sort_template = [](const choice::Sort& s) { return codegen::supports(s); };
-    program_ = lower::lower(*graph_, how);
-    report_.kernels_unfused = program_.nodes.size();
-    show(Artifact::Loops, "program_lowered.txt", [&] { return choice::to_string(program_); });
   }
 
   void fuse() {
     const bool joins = options_.fuse && !options_.eager;
     if (joins) program_ = sched::fuse(std::move(program_), &report_.fusion);
     const size_t nodes = program_.nodes.size();
-    report_.choices = choose(program_, isa_);
+    if (!on_gpu()) report_.choices = choose(program_, isa_);
     for (auto& line : report_.choices) log(Artifact::Choices, line);
-    if (joins) {
+    if (joins && !on_gpu()) {
       if (program_.nodes.size() > nodes) program_ = sched::fuse(std::move(program_));  // rests of epilogues with their readers
       program_ = sched::absorb_producers(std::move(program_), ThreadPool::global().size(), &report_.fusion);
       program_ = sched::share_launches(std::move(program_));
@@ -194,7 +204,8 @@ class Compilation {
       constants_.parts[in.buffer] = late_parts(in.data);
     }
     for (auto& n : program_.nodes)
-      if (!n.is_extern() && !n.is_library()) kernels_.push_back(codegen::generate(n, program_, isa_, constants_));
+      if (!n.is_extern() && !n.is_library())
+        kernels_.push_back(on_gpu() ? codegen::generate_cuda_loop(n.domain, n.body) : codegen::generate(n, program_, isa_, constants_));
     show(Artifact::Kernels, "plan.txt", [&] {
       std::string out;
       for (auto& k : kernels_) out += k.name + "\n" + k.plan + "\n";
@@ -203,29 +214,39 @@ class Compilation {
   }
 
   void build() {
-    std::string edited = get_option(options::kKernelDir);
+    const std::string edited = get_option(options::kKernelDir);
+    const std::string isa = on_gpu() ? device::cuda::gpu(options_.device.index).info().architecture : "native";
     std::vector<jit::CompileRequest> requests;
     std::vector<std::string> files;
     for (auto& k : kernels_) {
-      files.push_back(k.name + "_" + hash_text(k.source).hex().substr(0, 8) + ".c");
+      files.push_back(k.name + "_" + hash_text(k.source).hex().substr(0, 8) + (on_gpu() ? ".cu" : ".c"));
       std::filesystem::path replacement = std::filesystem::path(edited) / files.back();
       if (!edited.empty() && std::filesystem::exists(replacement)) k.source = read_file(replacement);
-      requests.push_back({.source = k.source});
+      requests.push_back({.source = k.source, .isa = isa});
     }
     auto artefacts = jit::compile_all(requests);
-    std::unordered_map<std::string, std::shared_ptr<const device::LoadedCode>> loaded;
+    std::unordered_map<std::string, Code> loaded;
     for (size_t i = 0; i < kernels_.size(); ++i) {
-      auto& code = loaded[artefacts[i].key.hex()];
-      if (!code) {
-        code = device::LoadedCode::load(artefacts[i].object, device::runtime_symbols(), kernels_[i].name);
+      auto [code, fresh] = loaded.try_emplace(artefacts[i].key.hex());
+      if (fresh) {
+        code->second = load(artefacts[i].object, kernels_[i].name);
         if (!artefacts[i].from_cache) ++report_.kernels_compiled;
         sources_.emplace_back(kernels_[i].name, kernels_[i].source);
         show(Artifact::OutputCode, "kernels/" + files[i], [&] { return kernels_[i].source; });
       }
-      code_.push_back(code);
+      code_.push_back(code->second);
     }
     for (auto& n : program_.nodes)
       if (n.is_library()) library_calls_.push_back(library_call(n));
+  }
+
+  struct Code {
+    std::shared_ptr<const device::LoadedCode> cpu;
+    device::cuda::Kernel gpu;
+  };
+  Code load(const std::string& object, const std::string& name) const {
+    if (on_gpu()) return {nullptr, device::cuda::gpu(options_.device.index).load(object, name)};
+    return {device::LoadedCode::load(object, device::runtime_symbols(), name), {}};
   }
 
   // Packs the weights behind the caller's back: this moves all the memory of a model, which loading its inputs can hide.
@@ -250,6 +271,7 @@ class Compilation {
   exec::Plan assemble() {
     exec::Plan plan;
     if (!constants_.jobs.empty()) plan.filling = report_.packing = pack();
+    plan.device = options_.device;
     plan.record = options_.mode == Mode::ReduceOverhead;
     for (auto& b : program_.buffers) {
       exec::BufferPlan bp{b.name, b.dtype, b.numel, exec::BufferRole::Temporary, {}};
@@ -310,7 +332,8 @@ class Compilation {
       if (in.data.defined() && !used[static_cast<size_t>(in.buffer)]) continue;
       place[i] = static_cast<int>(plan.inputs.size());
       bool random = in.kind == graph::InputKind::Random;
-      plan.inputs.push_back({in.name, in.type, in.buffer, in.data.defined() || random ? -1 : users++, in.data, false});
+      const Tensor data = in.data.defined() ? in.data.to(options_.device) : in.data;
+      plan.inputs.push_back({in.name, in.type, in.buffer, in.data.defined() || random ? -1 : users++, data, false});
       if (random) plan.inputs.back().draws = graph_->inputs[i].draws;
     }
     for (auto& o : program_.outputs) {
@@ -324,11 +347,13 @@ class Compilation {
     }
   }
 
-  exec::Launch launch(const choice::Node& n, const codegen::CpuKernel& k, const std::shared_ptr<const device::LoadedCode>& code) {
+  exec::Launch launch(const choice::Node& n, const codegen::KernelText& k, const Code& code) {
     exec::Launch l;
     l.name = k.name;
-    l.function = code->function<void(void* const*, const int64_t*, int64_t, int64_t, int)>(k.name);
-    l.code = code;
+    if (code.cpu) l.function = code.cpu->function<void(void* const*, const int64_t*, int64_t, int64_t, int)>(k.name);
+    l.code = code.cpu;
+    l.gpu_kernel = code.gpu;
+    l.block = k.block;
     l.buffers = k.buffers;
     l.params = k.params;
     l.tasks = k.tasks;
@@ -348,15 +373,18 @@ class Compilation {
   choice::Program program_;
   std::map<const choice::Node*, std::vector<exec::Block>> blocks_;
   codegen::ConstantMemory constants_;
-  std::vector<codegen::CpuKernel> kernels_;
-  std::vector<std::shared_ptr<const device::LoadedCode>> code_;  // parallel to kernels_
-  std::vector<exec::LibraryCall> library_calls_;                 // one a node that a library computes
+  std::vector<codegen::KernelText> kernels_;
+  std::vector<Code> code_;                        // parallel to kernels_
+  std::vector<exec::LibraryCall> library_calls_;  // one a node that a library computes
   std::vector<std::pair<std::string, std::string>> sources_;
 };
 
 }  // namespace
 
 CompiledModel CompiledModel::compile(std::unique_ptr<graph::Graph> graph, const ModelOptions& options) {
+  TOROID_USER_CHECK(!options.device.is_cuda() || options.mode == Mode::Default,
+                    "Mode::ReduceOverhead replays launches on the CPU alone so far; compile for {} with Mode::Default",
+                    to_string(options.device));
   CompiledModel model;
   Compilation compilation(std::move(graph), options, model.report_);
   model.executable_ = std::make_unique<exec::Executable>(compilation.run());

@@ -11,7 +11,7 @@ namespace toroid::exec {
 namespace {
 
 Tensor copy_of(const Tensor& t) {
-  Tensor out = Tensor::empty(t.sizes(), t.dtype());
+  Tensor out = Tensor::empty(t.sizes(), t.dtype(), t.device());
   copy_elements(t, out);
   return out;
 }
@@ -109,7 +109,7 @@ std::vector<Tensor> Executable::run_loop(const Loop& loop, size_t step, const Te
   std::vector<Tensor> stacked;
   for (size_t k = count; k < loop.results.size(); ++k) {
     const auto& whole = loop.results[k];
-    stacked.push_back(Tensor::empty(evaluate(whole.sizes, symbols), whole.dtype));
+    stacked.push_back(Tensor::empty(evaluate(whole.sizes, symbols), whole.dtype, plan_.device));
   }
   // The loop owns carried tensors that a block made. Those of the last step but one are the memory of the next: two sets take turns.
   std::vector<Tensor> spare(count);

@@ -20,9 +20,20 @@ std::string sizes_text(const std::vector<int64_t>& sizes) {
   return out + "]";
 }
 
+// Kernels of a GPU move 16 bytes at once.
+bool is_aligned(const Tensor& t) {
+  constexpr uintptr_t kBytes = 16;
+  return !t.device().is_cuda() || reinterpret_cast<uintptr_t>(t.raw_data()) % kBytes == 0;
+}
+
 // t, or its elements in other memory, with the strides that kernels take the input for.
 Tensor laid_out(const Tensor& t, const InputPlan& in, const Symbols& symbols) {
-  if (in.type.strides.empty()) return mutant(Mutant::IgnoredStrides) ? t : t.contiguous();
+  if (in.type.strides.empty() && is_aligned(t)) return mutant(Mutant::IgnoredStrides) ? t : t.contiguous();
+  if (in.type.strides.empty()) {
+    Tensor out = Tensor::empty(t.sizes(), t.dtype(), t.device());
+    copy_elements(t, out);
+    return out;
+  }
   auto want = evaluate(in.type.strides, symbols);
   bool same = true, repeats = false;
   int64_t extent = 1;
@@ -32,10 +43,10 @@ Tensor laid_out(const Tensor& t, const InputPlan& in, const Symbols& symbols) {
     repeats = repeats || want[d] == 0;
     extent += (t.sizes()[d] - 1) * want[d];
   }
-  if (same || t.numel() == 0) return t;
+  if ((same && is_aligned(t)) || t.numel() == 0) return t;
   TOROID_USER_CHECK(!repeats, "input {} (\"{}\") must have strides {}, it has {}", in.user, in.name, sizes_text(want),
                     sizes_text(t.strides()));
-  Tensor out = Tensor::empty(std::vector<int64_t>{extent}, t.dtype()).as_strided(t.sizes(), want);
+  Tensor out = Tensor::empty(std::vector<int64_t>{extent}, t.dtype(), t.device()).as_strided(t.sizes(), want);
   copy_elements(t, out);
   return out;
 }
@@ -97,8 +108,11 @@ void Executable::check_inputs(std::span<const Tensor> arguments, Symbols& symbol
   for (auto& in : plan_.inputs) {
     if (in.user < 0) continue;
     const Tensor& t = arguments[static_cast<size_t>(in.user)];
+    const Device device = plan_.device;
     auto where = [&] { return fmt::format("input {} (\"{}\")", in.user, in.name); };
     TOROID_USER_CHECK(t.defined(), "{} is an undefined tensor", where());
+    TOROID_USER_CHECK(t.device() == device, "{} must be on {}, it is on {}; move it there by to()", where(), to_string(device),
+                      to_string(t.device()));
     TOROID_USER_CHECK(t.dtype() == in.type.dtype, "{} must have dtype {}, it has {}", where(), name_of(in.type.dtype), name_of(t.dtype()));
     TOROID_USER_CHECK(t.sizes().size() == in.type.sizes.size(), "{} must have sizes {}, it has {}", where(), to_string(in.type),
                       sizes_text(t.sizes()));
@@ -202,6 +216,12 @@ std::shared_ptr<const Executable::Bound> Executable::bind(const Symbols& symbols
 
 void Executable::launch(const Launch& l, void* const* bufs, const int64_t* params, int64_t tasks, bool alone, int64_t scratch_bytes) {
   if (tasks <= 0) return;
+  if (plan_.device.is_cuda()) {
+    std::vector<void*> arguments;
+    for (size_t i = 0; i < l.buffers.size(); ++i) arguments.push_back(const_cast<void**>(bufs + i));
+    for (size_t i = 0; i < l.params.size(); ++i) arguments.push_back(const_cast<int64_t*>(params + i));
+    return device::cuda::gpu(plan_.device.index).launch(l.gpu_kernel, tasks, l.block, arguments);
+  }
   alone = alone || tasks == 1;
   if (scratch_bytes > 0)
     for (int t = 0, threads = alone ? 1 : ThreadPool::global().size(); t < threads; ++t)
@@ -252,7 +272,7 @@ std::vector<Tensor> Executable::run_bound(const Bound& b, std::span<const Tensor
   }
   if (!context) context = std::make_unique<Context>();
   if (!context->arena || context->arena->bytes < static_cast<size_t>(b.arena)) {
-    context->arena = allocate_storage(static_cast<size_t>(b.arena));
+    context->arena = allocate_storage(static_cast<size_t>(b.arena), plan_.device);
     context->recorded_for = nullptr;  // its addresses are gone
   }
   std::byte* arena = context->arena->data;
@@ -269,7 +289,7 @@ std::vector<Tensor> Executable::run_bound(const Bound& b, std::span<const Tensor
   for (size_t i = 0; i < plan_.inputs.size(); ++i) {
     const InputPlan& in = plan_.inputs[i];
     if (plan_.buffers[static_cast<size_t>(in.buffer)].role == BufferRole::Constant) continue;
-    Tensor t = in.draws ? take_random(*in.draws, b.symbols) : input_tensor(i, arguments);
+    Tensor t = in.draws ? take_random(*in.draws, b.symbols).to(plan_.device) : input_tensor(i, arguments);
     t = laid_out(t, in, b.symbols);
     held[static_cast<size_t>(in.buffer)] = t;
     at[static_cast<size_t>(in.buffer)] = t.raw_data();
@@ -279,7 +299,8 @@ std::vector<Tensor> Executable::run_bound(const Bound& b, std::span<const Tensor
     size_t place = o.mutates < 0 ? returned++ : into.size();
     if (o.buffer < 0 || plan_.buffers[static_cast<size_t>(o.buffer)].role != BufferRole::Output) continue;
     Tensor& t = held[static_cast<size_t>(o.buffer)];
-    if (!t.defined()) t = place < into.size() && into[place].defined() ? into[place] : Tensor::empty(b.output_sizes[i], o.type.dtype);
+    const bool given = place < into.size() && into[place].defined() && is_aligned(into[place]);
+    if (!t.defined()) t = given ? into[place] : Tensor::empty(b.output_sizes[i], o.type.dtype, plan_.device);
     at[static_cast<size_t>(o.buffer)] = t.raw_data();
   }
 
@@ -294,27 +315,32 @@ std::vector<Tensor> Executable::run_bound(const Bound& b, std::span<const Tensor
     auto sizes = evaluate(v.sizes, b.symbols), strides = evaluate(v.strides, b.symbols);
     auto* data =
         static_cast<std::byte*>(at[static_cast<size_t>(v.buffer)]) + evaluate(v.offset, b.symbols) * static_cast<int64_t>(size_of(v.dtype));
-    return Tensor::from_blob(data, sizes, v.dtype, strides);
+    return Tensor::from_blob(data, sizes, v.dtype, strides, nullptr, plan_.device);
   };
   for (size_t s = 0; s < plan_.steps.size() && !replay; ++s) {
     auto start = observer_ ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
+    auto observe = [&](const std::string& name) {
+      if (!observer_) return;
+      synchronize(plan_.device);
+      observer_(name, (std::chrono::steady_clock::now() - start).count());
+    };
     if (auto* l = std::get_if<Launch>(&plan_.steps[s])) {
       bufs.clear();
       for (int i : l->buffers) bufs.push_back(at[static_cast<size_t>(i)]);
       bufs.push_back(b.steps[s].scratch >= 0 ? arena + b.steps[s].scratch : nullptr);
       launch(*l, bufs.data(), b.steps[s].params.data(), b.steps[s].tasks, b.steps[s].alone, b.steps[s].scratch_bytes);
-      if (observer_) observer_(l->name, (std::chrono::steady_clock::now() - start).count());
+      observe(l->name);
     } else if (auto* h = std::get_if<HostCall>(&plan_.steps[s])) {
       std::vector<Tensor> inputs;
-      for (auto& v : h->inputs) inputs.push_back(tensor_at(v));
+      for (auto& v : h->inputs) inputs.push_back(tensor_at(v).to(Device::cpu()));
       auto results = h->function(inputs, resolve);
       for (size_t r = 0; r < h->outputs.size(); ++r) copy_elements(results.at(r), tensor_at(h->outputs[r]));
-      if (observer_) observer_(h->name, (std::chrono::steady_clock::now() - start).count());
+      observe(h->name);
     } else if (auto* c = std::get_if<LibraryCall>(&plan_.steps[s])) {
       bufs.clear();
       for (int i : c->buffers) bufs.push_back(at[static_cast<size_t>(i)]);
       c->call->run(bufs.data(), b.steps[s].scratch >= 0 ? arena + b.steps[s].scratch : nullptr);
-      if (observer_) observer_(c->name, (std::chrono::steady_clock::now() - start).count());
+      observe(c->name);
     } else {
       auto results = run_blocks(s, tensor_at, b.symbols);
       const auto& views = block_results(plan_.steps[s]);
@@ -323,16 +349,16 @@ std::vector<Tensor> Executable::run_bound(const Bound& b, std::span<const Tensor
         held[buffer] = results.at(r);
         at[buffer] = results[r].raw_data();
       }
-      if (observer_)
-        observer_(std::visit([](auto& step) { return step.name; }, plan_.steps[s]), (std::chrono::steady_clock::now() - start).count());
+      observe(std::visit([](auto& step) { return step.name; }, plan_.steps[s]));
     }
   }
   auto out = collect(arguments, held, [&](int i) {
     const OutputPlan& o = plan_.outputs[static_cast<size_t>(i)];
     const Tensor& t = held[static_cast<size_t>(o.buffer)];
     if (t.defined() && t.sizes() == b.output_sizes[static_cast<size_t>(i)]) return t;
-    Tensor view = Tensor::from_blob(at[static_cast<size_t>(o.buffer)], b.output_sizes[static_cast<size_t>(i)], o.type.dtype);
-    Tensor copy = Tensor::empty(view.sizes(), view.dtype());
+    Tensor view = Tensor::from_blob(at[static_cast<size_t>(o.buffer)], b.output_sizes[static_cast<size_t>(i)], o.type.dtype, {}, nullptr,
+                                    plan_.device);
+    Tensor copy = Tensor::empty(view.sizes(), view.dtype(), plan_.device);
     copy_elements(view, copy);
     return copy;
   });
@@ -367,21 +393,21 @@ std::vector<Tensor> Executable::run_dynamic(Symbols symbols, std::span<const Ten
     if (plan_.buffers[i].role == BufferRole::Constant) held[i] = plan_.buffers[i].data;
   for (size_t i = 0; i < plan_.inputs.size(); ++i) {
     const InputPlan& in = plan_.inputs[i];
-    Tensor t = in.draws ? take_random(*in.draws, symbols) : input_tensor(i, arguments);
+    Tensor t = in.draws ? take_random(*in.draws, symbols).to(plan_.device) : input_tensor(i, arguments);
     held[static_cast<size_t>(in.buffer)] = laid_out(t, in, symbols);
   }
   auto memory = [&](int buffer) -> Tensor& {
     Tensor& t = held[static_cast<size_t>(buffer)];
     if (!t.defined())
       t = Tensor::empty({evaluate(plan_.buffers[static_cast<size_t>(buffer)].numel, symbols)},
-                        plan_.buffers[static_cast<size_t>(buffer)].dtype);
+                        plan_.buffers[static_cast<size_t>(buffer)].dtype, plan_.device);
     return t;
   };
   auto resolve = [&](const Expr& e) { return Expr(evaluate(e, symbols)); };
   auto tensor_at = [&](const HostCall::View& v) {
     auto sizes = evaluate(v.sizes, symbols), strides = evaluate(v.strides, symbols);
     auto* data = memory(v.buffer).raw_data() + evaluate(v.offset, symbols) * static_cast<int64_t>(size_of(v.dtype));
-    return Tensor::from_blob(data, sizes, v.dtype, strides);
+    return Tensor::from_blob(data, sizes, v.dtype, strides, nullptr, plan_.device);
   };
   // Results in memory of their own.
   auto hold = [&](int buffer, const Tensor& t) {
@@ -399,7 +425,7 @@ std::vector<Tensor> Executable::run_dynamic(Symbols symbols, std::span<const Ten
       launch(*l, bufs.data(), params.data(), evaluate(l->tasks, symbols), l->serial, scratch);
     } else if (auto* h = std::get_if<HostCall>(&step)) {
       std::vector<Tensor> inputs;
-      for (auto& v : h->inputs) inputs.push_back(tensor_at(v));
+      for (auto& v : h->inputs) inputs.push_back(tensor_at(v).to(Device::cpu()));
       auto results = h->function(inputs, resolve);
       for (size_t r = 0; r < h->outputs.size(); ++r) {
         const Tensor& t = results.at(r);
@@ -410,7 +436,7 @@ std::vector<Tensor> Executable::run_dynamic(Symbols symbols, std::span<const Ten
           if (std::none_of(symbols.begin(), symbols.end(), [&](auto& s) { return s.first == name; }))
             symbols.emplace_back(name, t.sizes()[d]);
         }
-        hold(h->outputs[r].buffer, t.contiguous());
+        hold(h->outputs[r].buffer, t.contiguous().to(plan_.device));
       }
     } else if (auto* c = std::get_if<LibraryCall>(&step)) {
       std::vector<void*> bufs;

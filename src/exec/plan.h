@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "device/cuda/gpu.h"
 #include "extern/library_call.h"
 #include "tensor/dispatch.h"
 
@@ -28,12 +29,14 @@ struct BufferPlan {
 
 using KernelFunction = void (*)(void* const* bufs, const int64_t* params, int64_t begin, int64_t end, int thread);
 
-// One kernel launch. bufs holds the buffers in order, then the scratch memory; tasks are split over the threads of the pool. The first 8
-// bytes of each thread's scratch are -1 when the launch begins.
+// One kernel launch. On the CPU, bufs holds the buffers in order, then the scratch memory; tasks are split over the threads of the pool.
+// The first 8 bytes of each thread's scratch are -1 when the launch begins.
 struct Launch {
   std::string name;
   KernelFunction function = nullptr;
   std::shared_ptr<const void> code;  // keeps the function alive
+  device::cuda::Kernel gpu_kernel;   // on a GPU in place of the two; it takes the buffers, then the params
+  int block = 0;                     // GPU: threads of a block; the tasks are blocks
   std::vector<int> buffers;
   std::vector<Expr> params;
   Expr tasks = 1;
@@ -107,6 +110,7 @@ struct OutputPlan {
 };
 
 struct Plan {
+  Device device;        // of all tensors
   bool record = false;  // replay the launches of a call as one; plans with other steps run step by step
   std::vector<BufferPlan> buffers;
   std::vector<StepPlan> steps;

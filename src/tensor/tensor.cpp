@@ -107,7 +107,7 @@ Tensor Tensor::of(std::span<const double> values, std::span<const int64_t> sizes
 }
 
 Tensor Tensor::from_blob(void* data, std::span<const int64_t> sizes, DType dtype, std::span<const int64_t> strides,
-                         std::shared_ptr<void> owner) {
+                         std::shared_ptr<void> owner, const Device& device) {
   TOROID_USER_CHECK(strides.empty() || strides.size() == sizes.size(), "{} strides were given for {} sizes", strides.size(), sizes.size());
   auto impl = std::make_shared<TensorImpl>();
   impl->dtype = dtype;
@@ -116,6 +116,7 @@ Tensor Tensor::from_blob(void* data, std::span<const int64_t> sizes, DType dtype
   impl->storage = std::make_shared<Storage>();
   impl->storage->data = static_cast<std::byte*>(data);
   impl->storage->owner = std::move(owner);
+  impl->storage->device = device;
   int64_t last = product(sizes) == 0 ? -1 : 0;
   for (size_t d = 0; d < sizes.size(); ++d) last += (sizes[d] - 1) * impl->strides[d];
   impl->storage->bytes = last < 0 ? 0 : static_cast<size_t>(last + 1) * size_of(dtype);

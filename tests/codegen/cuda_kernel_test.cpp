@@ -80,7 +80,7 @@ TEST_F(CudaKernels, PlanOfASoftmax) {
   EXPECT_EQ(p.packs.size(), 2u);
   EXPECT_EQ(p.repeats * p.row_threads * p.vector, 8192);
   EXPECT_FALSE(p.wide);
-  const CudaKernel k = generate_cuda_loop(nest.domain, nest.body);
+  const KernelText k = generate_cuda_loop(nest.domain, nest.body);
   EXPECT_EQ(k.name, "fused_reducemax_sub_exp_reducesum_div");
   EXPECT_EQ(k.buffers, (std::vector<int>{0, 1}));
   size_t loads = 0;

@@ -38,7 +38,7 @@ class KernelRunner {
 
   using Kernel = void(void* const*, const int64_t*, int64_t, int64_t, int);
 
-  static std::shared_ptr<const device::LoadedCode> compile(const CpuKernel& k, device::Isa isa, double* ms = nullptr) {
+  static std::shared_ptr<const device::LoadedCode> compile(const KernelText& k, device::Isa isa, double* ms = nullptr) {
     static jit::KernelCompiler compiler(nullptr);
     jit::CompileRequest request;
     request.source = k.source;
@@ -73,7 +73,7 @@ class KernelRunner {
   // Checks one instruction set.
   void check_on(device::Isa isa, const loop::Domain& d, const loop::Body& b, const std::vector<BufferSpec>& specs) {
     prepare(d, b, specs);
-    CpuKernel k = generate_loop(d, b, buffers_, isa);
+    KernelText k = generate_loop(d, b, buffers_, isa);
     std::shared_ptr<const device::LoadedCode> code;
     try {
       code = compile(k, isa);
@@ -98,7 +98,7 @@ class KernelRunner {
 
   // Compiles the GPU's kernel; runs and checks it where there is a GPU.
   void check_on_gpu(const loop::Domain& d, const loop::Body& b, const std::vector<BufferSpec>& specs) {
-    CudaKernel k = generate_cuda_loop(d, b);
+    KernelText k = generate_cuda_loop(d, b);
     const std::string text = k.plan + "\n" + k.source.substr(k.source.find("\nextern"));
     std::string cubin;
     try {
@@ -124,7 +124,7 @@ class KernelRunner {
     for (auto& p : k.params) params.push_back(sym::evaluate(p, lookup()));
     for (auto& a : addresses) arguments.push_back(&a);
     for (auto& p : params) arguments.push_back(&p);
-    gpu.launch(gpu.load(cubin, k.name), sym::evaluate(k.grid, lookup()), k.block, arguments);
+    gpu.launch(gpu.load(cubin, k.name), sym::evaluate(k.tasks, lookup()), k.block, arguments);
     for (size_t i = 0; i < of.size(); ++i) gpu.copy_out(actual_[of[i]].data(), addresses[i], actual_[of[i]].size());
     compare(specs, text);
   }
@@ -169,7 +169,7 @@ class KernelRunner {
   static std::string gpu_architecture() { return has_gpu() ? device::cuda::gpu(0).info().architecture : "sm_80"; }
 
   // The kernel without the prelude.
-  static std::string body_text(const CpuKernel& k) { return k.source.substr(k.source.find("\nvoid " + k.name)); }
+  static std::string body_text(const KernelText& k) { return k.source.substr(k.source.find("\nvoid " + k.name)); }
 
  private:
   // Random contents, and what the interpreter makes of them.

@@ -347,8 +347,8 @@ TEST(LoopKernel, EqualLoopsGiveEqualText) {
   for (int i = 0; i < 9; ++i) buffers.push_back({i, "b" + std::to_string(i), DType::F32, 4096, loop::BufferKind::Temporary});
   auto a = loop::parse("loop (i0: s3, i1: 16) {\n v0: f32 = load %0 [i0*16 + i1]\n v1: f32 = Exp v0\n store %2 [i0*16 + i1] v1\n}");
   auto b = loop::parse("loop (x: s7, y: 16) {\n v0: f32 = load %7 [x*16 + y]\n v1: f32 = Exp v0\n store %5 [x*16 + y] v1\n}");
-  CpuKernel x = generate_loop(a.domain, a.body, buffers, device::Isa::Avx512),
-            y = generate_loop(b.domain, b.body, buffers, device::Isa::Avx512);
+  KernelText x = generate_loop(a.domain, a.body, buffers, device::Isa::Avx512),
+             y = generate_loop(b.domain, b.body, buffers, device::Isa::Avx512);
   EXPECT_EQ(x.source, y.source);
   EXPECT_EQ(x.name, "kernel_exp");
   EXPECT_EQ(y.buffers, (std::vector<int>{7, 5}));

@@ -19,7 +19,7 @@ using choice::Operand;
 // Collects the buffers and parameters of one kernel, and names them in C.
 class Slots {
  public:
-  explicit Slots(CpuKernel& kernel) : kernel_(kernel) {}
+  explicit Slots(KernelText& kernel) : kernel_(kernel) {}
 
   int buffer(int id) {
     auto it = std::find(kernel_.buffers.begin(), kernel_.buffers.end(), id);
@@ -40,7 +40,7 @@ class Slots {
   }
 
  private:
-  CpuKernel& kernel_;
+  KernelText& kernel_;
 };
 
 TemplateNames names_in_template(Slots& slots, const std::map<std::string, std::string>& points) {
@@ -136,8 +136,8 @@ bool is_gemv(const choice::Gemm& g) {
          (g.b.dtype == DType::F32 || is_half(g.b.dtype)) && g.a.strides[nb + 1] == Expr(1) && g.b.strides[nb] == Expr(1);
 }
 
-CpuKernel generate_gemv(const choice::Node& node, const choice::Gemm& g, device::Isa isa) {
-  CpuKernel kernel;
+KernelText generate_gemv(const choice::Node& node, const choice::Gemm& g, device::Isa isa) {
+  KernelText kernel;
   Slots slots(kernel);
   size_t nb = g.batch.size();
   GemvConfig c;
@@ -185,9 +185,9 @@ std::vector<Tensor> packing_sources(const choice::Gemm& g, const ConstantMemory&
   return apart && g.n == Expr(rows) ? parts : std::vector<Tensor>{constants.tensors.at(g.b.buffer)};
 }
 
-CpuKernel generate_gemm(const choice::Node& node, const choice::Gemm& g, choice::Program& program, device::Isa isa,
-                        ConstantMemory& constants) {
-  CpuKernel kernel;
+KernelText generate_gemm(const choice::Node& node, const choice::Gemm& g, choice::Program& program, device::Isa isa,
+                         ConstantMemory& constants) {
+  KernelText kernel;
   Slots slots(kernel);
   int lanes = std::max(lanes_of(isa), 8);
   size_t nb = g.batch.size();
@@ -307,9 +307,9 @@ bool repeatable(const loop::Body& body) {
   return true;
 }
 
-CpuKernel generate_convolution(const choice::Node& node, const choice::Convolution& c, choice::Program& program, device::Isa isa,
-                               ConstantMemory& constants) {
-  CpuKernel kernel;
+KernelText generate_convolution(const choice::Node& node, const choice::Convolution& c, choice::Program& program, device::Isa isa,
+                                ConstantMemory& constants) {
+  KernelText kernel;
   Slots slots(kernel);
   int lanes = lanes_of(isa);
   ConvConfig config;
@@ -370,8 +370,8 @@ AttentionOperand attention_operand(const Operand& o, Slots& slots) {
           slots.text(o.offset)};
 }
 
-CpuKernel generate_attention(const choice::Node& node, const choice::Attention& a, device::Isa isa) {
-  CpuKernel kernel;
+KernelText generate_attention(const choice::Node& node, const choice::Attention& a, device::Isa isa) {
+  KernelText kernel;
   Slots slots(kernel);
   AttentionConfig c;
   c.name = kernel.name = kernel_name("attention", node);
@@ -408,8 +408,8 @@ CpuKernel generate_attention(const choice::Node& node, const choice::Attention& 
   return kernel;
 }
 
-CpuKernel generate_sort(const choice::Sort& s, device::Isa isa) {
-  CpuKernel kernel;
+KernelText generate_sort(const choice::Sort& s, device::Isa isa) {
+  KernelText kernel;
   Slots slots(kernel);
   SortConfig c;
   c.name = kernel.name = s.count == s.length ? "sort" : "topk";
@@ -473,7 +473,7 @@ bool supports(const choice::Attention& a, device::Isa isa) {
 
 bool supports(const choice::Sort& s) { return !is_complex(s.keys.dtype); }
 
-CpuKernel generate(const choice::Node& node, choice::Program& program, device::Isa isa, ConstantMemory& constants) {
+KernelText generate(const choice::Node& node, choice::Program& program, device::Isa isa, ConstantMemory& constants) {
   if (auto* g = std::get_if<choice::Gemm>(&node.problem))
     return is_gemv(*g) ? generate_gemv(node, *g, isa) : generate_gemm(node, *g, program, isa, constants);
   if (auto* c = std::get_if<choice::Convolution>(&node.problem)) return generate_convolution(node, *c, program, isa, constants);

@@ -22,6 +22,6 @@ bool supports(const choice::Attention& a, device::Isa isa);
 bool supports(const choice::Sort& s);
 
 // The kernel of a node that is not an extern call. May add buffers (packed weights) to the program's.
-CpuKernel generate(const choice::Node& node, choice::Program& program, device::Isa isa, ConstantMemory& constants);
+KernelText generate(const choice::Node& node, choice::Program& program, device::Isa isa, ConstantMemory& constants);
 
 }  // namespace toroid::codegen

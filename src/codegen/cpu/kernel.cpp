@@ -45,8 +45,8 @@ class KernelWriter {
     if (plan_.inner >= 0) inner_name_ = inner_text_ = plan_.inner_symbol().node()->name;
   }
 
-  CpuKernel write() {
-    CpuKernel k;
+  KernelText write() {
+    KernelText k;
     k.name = name_kernel(plan_.body);
     const std::string text = write_function(k.name);
     if (!plan_.scratch.empty()) k.scratch_bytes_per_thread = plan_.scratch_at.back();
@@ -337,16 +337,16 @@ class KernelWriter {
 
 int lanes_of(device::Isa isa) { return isa == device::Isa::Avx512 ? 16 : isa == device::Isa::Avx2 ? 8 : 1; }
 
-CpuKernel generate_loop(const loop::Domain& d, const loop::Body& b, const std::vector<loop::Buffer>& buffers, device::Isa isa) {
+KernelText generate_loop(const loop::Domain& d, const loop::Body& b, const std::vector<loop::Buffer>& buffers, device::Isa isa) {
   for (auto& s : b.steps) TOROID_CHECK(s.step != Step::Accumulate, "a loop kernel has no template to take Accumulate from");
   Arguments arguments{buffers, {}, {}};
   return KernelWriter(make_plan(d, b, lanes_of(isa)), arguments).write();
 }
 
-CpuKernel generate_loops(std::span<const loop::Nest> nests, const std::vector<loop::Buffer>& buffers, device::Isa isa) {
+KernelText generate_loops(std::span<const loop::Nest> nests, const std::vector<loop::Buffer>& buffers, device::Isa isa) {
   if (nests.size() == 1) return generate_loop(nests[0].domain, nests[0].body, buffers, isa);
   Arguments arguments{buffers, {}, {}};
-  CpuKernel k;
+  KernelText k;
   k.tasks = 0;
   PreludeNeeds needs;
   std::string functions, calls, from = "0";

@@ -8,24 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "codegen/kernel_text.h"
 #include "device/cpu/isa.h"
 #include "loop/node.h"
 
 namespace toroid::codegen {
-
-// void name(void* const* bufs, const int64_t* params, int64_t begin, int64_t end, int thread)
-struct CpuKernel {
-  std::string name;          // a C identifier made of the body's operations
-  std::string source;        // complete C text; equal loops give equal text whatever their buffers and sizes are called
-  std::vector<int> buffers;  // ids of the program's buffers, in the order of the kernel's `bufs`
-  std::vector<Expr> params;  // whose values are the kernel's `params`
-  Expr tasks;                // the range that begin and end are in; tasks are independent unless `serial`
-  // When not 0, bufs[buffers.size()] is scratch memory of threads * this many bytes; thread t uses the t-th part, whose first 8 bytes are
-  // -1 when a launch begins: what a thread leaves there serves its later calls of the launch.
-  Expr scratch_bytes_per_thread = 0;
-  bool serial = false;  // all tasks in one call
-  std::string plan;     // for people: tiling, passes and the simplified loop
-};
 
 // What C text uses: functions of the prelude, and more functions that follow it, by name.
 struct PreludeNeeds {
@@ -37,9 +24,9 @@ struct PreludeNeeds {
 
 // Different buffers must not overlap, except that a kernel without reductions may write an element in the place of one that the same
 // point reads. Lanes follow from `isa`.
-CpuKernel generate_loop(const loop::Domain& d, const loop::Body& b, const std::vector<loop::Buffer>& buffers, device::Isa isa);
+KernelText generate_loop(const loop::Domain& d, const loop::Body& b, const std::vector<loop::Buffer>& buffers, device::Isa isa);
 // Several independent loops without reductions or scatters as one kernel: the tasks of the first, then those of the second, and so on.
-CpuKernel generate_loops(std::span<const loop::Nest> nests, const std::vector<loop::Buffer>& buffers, device::Isa isa);
+KernelText generate_loops(std::span<const loop::Nest> nests, const std::vector<loop::Buffer>& buffers, device::Isa isa);
 
 // How a template calls things: C expressions.
 struct TemplateNames {

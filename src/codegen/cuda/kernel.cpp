@@ -1,6 +1,7 @@
 #include "codegen/cuda/kernel.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/check.h"
 #include "codegen/cpu/emit.h"
@@ -34,8 +35,8 @@ class CudaWriter {
             .scalar_accumulator = {},
             .f16_is_bits = true}) {}
 
-  CudaKernel write() {
-    CudaKernel k;
+  KernelText write() {
+    KernelText k;
     k.name = name_kernel(p_.body);
     if (p_.shape == Shape::Flat)
       write_flat();
@@ -44,7 +45,7 @@ class CudaWriter {
     const std::string body = e_.take();
     k.buffers = buffers_;
     k.params = params_;
-    k.grid = p_.grid;
+    k.tasks = p_.grid;
     k.block = p_.block;
     k.plan = to_string(p_);
     std::vector<std::string_view> used(e_.functions().begin(), e_.functions().end());
@@ -109,6 +110,7 @@ class CudaWriter {
   // --- steps ------------------------------------------------------------------------------------------------------------------------
   void emit(int k) {
     const Statement& s = p_.step(k);
+    if (s.step == Step::Scan) return fold_in(k);
     if (s.step != Step::Store) return e_.emit(k, false);
     std::string guard = guard_;
     if (s.mask >= 0) guard += (guard.empty() ? "" : " && ") + e_.scalar(s.mask);
@@ -222,17 +224,57 @@ class CudaWriter {
     return name;
   }
   DType folded_in(int k) const { return accumulator_type(p_.step(p_.step(k).args[0]).dtype); }
-  std::string declare_fold(int k) {
+  // A variable that a reduction or scan folds into, with its start. Scans that several passes need begin anew in each.
+  void declare(int k) {
     const Statement& s = p_.step(k);
     const DType t = folded_in(k);
-    if (!is_position(s.reduction)) return fold_over(k, fold_of(s.reduction, t), scalar_type(t), t);
-    const std::string name = "Fold" + std::to_string(k), type = fmt::format("Found<{}>", scalar_type(t)),
-                      better = e_.function(s.reduction == Reduction::ArgMax ? "argmax_better" : "argmin_better", t, false);
-    folds_ += fmt::format(
-        "struct {0} {{ static {1} of({1} a, {1} b) {{ return {2}(b.value, a.value) || (!{2}(a.value, b.value) && b.at < a.at) ? b : a; }} "
-        "}};\n",
-        name, type, better);
-    return name;
+    const std::string start = e_.literal(loop::identity_of(s.reduction, t), t, false);
+    const std::string value = is_position(s.reduction) ? fmt::format("{}{{{}, 0x7fffffffffffffffll}}", folded_type(k), start) : start;
+    const bool fresh = declared_.insert(k).second;
+    if (fresh) declare_fold(k);
+    e_.line(fmt::format("{}a{} = {};", fresh ? folded_type(k) + " " : "", k, value));
+  }
+  std::string folded_type(int k) const {
+    const std::string type = scalar_type(folded_in(k));
+    return is_position(p_.step(k).reduction) ? fmt::format("Found<{}>", type) : type;
+  }
+  void declare_fold(int k) {
+    const Statement& s = p_.step(k);
+    const DType t = folded_in(k);
+    const std::string type = folded_type(k);
+    auto declare = [&](const std::string& body) {
+      folds_ += fmt::format("struct Fold{0} {{ static {1} of({1} a, {1} b) {{ {2} }} }};\n", k, type, body);
+    };
+    if (s.reduction == Reduction::LogSumExp) {
+      const std::string high = e_.call(ScalarOp::Max, t, t, {"a", "b"}, false), low = e_.call(ScalarOp::Min, t, t, {"a", "b"}, false);
+      const std::string rest = e_.call(ScalarOp::Log1p, t, t, {e_.call(ScalarOp::Exp, t, t, {low + " - high"}, false)}, false);
+      declare(fmt::format("{} high = {}; return high - high == 0 ? high + {} : high;", type, high, rest));
+    } else if (is_position(s.reduction)) {
+      // Of equal elements a reduction takes the first one, a scan the last one.
+      const std::string better = e_.function(s.reduction == Reduction::ArgMax ? "argmax_better" : "argmin_better", t, false);
+      declare(s.step == Step::Scan
+                  ? fmt::format("return {}(a.value, b.value) ? a : b;", better)
+                  : fmt::format("return {0}(b.value, a.value) || (!{0}(a.value, b.value) && b.at < a.at) ? b : a;", better));
+    } else {
+      fold_over(k, fold_of(s.reduction, t), type, t);
+    }
+  }
+  // Folds the value of this point in; a scan's own value is what has come together.
+  void fold_in(int k) {
+    const Statement& s = p_.step(k);
+    const DType t = folded_in(k);
+    std::string value = e_.convert(p_.step(s.args[0]).dtype, t, e_.scalar(s.args[0]), false);
+    if (is_position(s.reduction)) value = fmt::format("{}{{{}, {}}}", folded_type(k), value, position());
+    e_.line(fmt::format("a{0} = Fold{0}::of(a{0}, {1});", k, value));
+    if (s.step == Step::Scan) {
+      e_.line(fmt::format("const {} v{} = {};", scalar_type(s.dtype), k, result(k)));
+      e_.define(k, "v" + std::to_string(k), false);
+    }
+  }
+  std::string result(int k) {
+    const Statement& s = p_.step(k);
+    const std::string name = "a" + std::to_string(k);
+    return is_position(s.reduction) ? name + ".at" : e_.convert(folded_in(k), s.dtype, name, false);
   }
 
   void write_reduction() {
@@ -284,24 +326,9 @@ class CudaWriter {
   }
 
   void write_pass(const CudaPass& pass) {
-    struct Accumulator {
-      int step;
-      std::string name, fold, type;
-    };
-    std::vector<Accumulator> accumulators;
-    for (int k : pass.reduces) {
-      const Statement& s = p_.step(k);
-      const DType t = folded_in(k);
-      const std::string start = e_.literal(loop::identity_of(s.reduction, t), t, false);
-      Accumulator a{k, "a" + std::to_string(k), declare_fold(k), scalar_type(t)};
-      if (is_position(s.reduction)) {
-        a.type = fmt::format("Found<{}>", a.type);
-        e_.line(fmt::format("{} {} = {{{}, 0x7fffffffffffffffll}};", a.type, a.name, start));
-      } else {
-        e_.line(fmt::format("{} {} = {};", a.type, a.name, start));
-      }
-      accumulators.push_back(std::move(a));
-    }
+    for (int k : pass.reduces) declare(k);
+    for (int k : pass.steps)
+      if (p_.step(k).step == Step::Scan) declare(k);
     const Expr row = loop::reduction_size(p_.domain), vectors = sym::floor_div(row, p_.vector);
     const StepEmitter::Values before = e_.values();
     if (p_.repeats > 0) {
@@ -320,26 +347,19 @@ class CudaWriter {
     std::sort(steps.begin(), steps.end());
     for (int k : pass.reads) e_.define(k, fmt::format("k{}[{}]", k, base), false);
     emit_vector(steps, base, [&] {
-      for (auto& a : accumulators) {
-        const Statement& s = p_.step(a.step);
-        std::string value = e_.convert(p_.step(s.args[0]).dtype, folded_in(a.step), e_.scalar(s.args[0]), false);
-        if (is_position(s.reduction)) value = fmt::format("{}{{{}, {}}}", a.type, value, position());
-        e_.line(fmt::format("{0} = {1}::of({0}, {2});", a.name, a.fold, value));
-      }
+      for (int k : pass.reduces) fold_in(k);
     });
     e_.close();
     if (p_.repeats > 0 && !(vectors == Expr(p_.repeats * p_.row_threads))) e_.close();
     e_.restore(before);
-    for (auto& a : accumulators) finish(a.step, a.name, a.fold);
+    for (int k : pass.reduces) finish(k);
   }
 
-  void finish(int k, const std::string& name, const std::string& fold) {
-    const Statement& s = p_.step(k);
+  void finish(int k) {
     if (p_.row_threads > 1)
-      e_.line(p_.shape == Shape::Columns ? fmt::format("{0} = fold_column<{1}, {2}, {3}>({0});", name, fold, p_.row_threads, p_.columns)
-                                         : fmt::format("{0} = fold_row<{1}, {2}>({0});", name, fold, p_.row_threads));
-    const DType t = folded_in(k);
-    e_.define(k, is_position(s.reduction) ? name + ".at" : t == s.dtype ? name : e_.convert(t, s.dtype, name, false), false);
+      e_.line(p_.shape == Shape::Columns ? fmt::format("a{0} = fold_column<Fold{0}, {1}, {2}>(a{0});", k, p_.row_threads, p_.columns)
+                                         : fmt::format("a{0} = fold_row<Fold{0}, {1}>(a{0});", k, p_.row_threads));
+    e_.define(k, result(k), false);
   }
 
   void name_vector() {
@@ -355,10 +375,11 @@ class CudaWriter {
   std::string vector_name_, vector_text_;  // the vector variable, and what it is printed as
   std::string guard_;                      // of all stores
   std::string folds_;
+  std::set<int> declared_;  // reductions and scans whose Fold is in folds_
 };
 
 }  // namespace
 
-CudaKernel generate_cuda_loop(const loop::Domain& d, const loop::Body& b) { return CudaWriter(make_cuda_plan(d, b)).write(); }
+KernelText generate_cuda_loop(const loop::Domain& d, const loop::Body& b) { return CudaWriter(make_cuda_plan(d, b)).write(); }
 
 }  // namespace toroid::codegen

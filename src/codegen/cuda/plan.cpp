@@ -41,11 +41,12 @@ bool is_heavy(const Statement& s) { return s.step == Step::Load || (s.step == St
 
 int64_t power_of_two(int64_t n) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(n, 1)))); }
 
-// The variable along which most memory is contiguous; the last one where none is.
-int choose_fast(const CudaPlan& p) {
+// The variable along which most memory is contiguous; the last one where none is. Scans run in order, a thread a row: not along them.
+int choose_fast(const CudaPlan& p, bool scans) {
   int best = -1;
   int64_t most = 0;
   for (size_t v = 0; v < p.domain.vars.size(); ++v) {
+    if (scans && p.domain.vars[v].reduction) continue;
     int64_t bytes = 0;
     for (size_t k = 0; k < p.body.steps.size(); ++k) {
       const Statement& s = p.body.steps[k];
@@ -161,10 +162,10 @@ void plan_rows(CudaPlan& p) {
   p.grid = sym::ceil_div(p.rows, p.block / p.row_threads);
 }
 
-void plan_columns(CudaPlan& p) {
+void plan_columns(CudaPlan& p, bool scans) {
   p.columns = kWarp;
   if (auto n = p.rows.maybe_constant()) p.columns = static_cast<int>(std::min<int64_t>(kWarp, power_of_two(*n)));
-  p.row_threads = kBlock / p.columns;
+  p.row_threads = scans ? 1 : kBlock / p.columns;
   if (auto n = loop::reduction_size(p.domain).maybe_constant())
     p.row_threads = static_cast<int>(std::min<int64_t>(p.row_threads, power_of_two((*n + 1) / 2)));
   p.block = p.columns * p.row_threads;
@@ -196,12 +197,13 @@ CudaPlan make_cuda_plan(const loop::Domain& d, const loop::Body& b) {
   simplify(p.domain, p.body);
   p.varies = loop::varies_over_reduction(p.domain, p.body);
   p.pass = loop::pass_of(p.domain, p.body);
-  const int fast = choose_fast(p);
+  const bool scans = std::any_of(p.body.steps.begin(), p.body.steps.end(), [](auto& s) { return s.step == Step::Scan; });
+  const int fast = choose_fast(p, scans);
   for (size_t v = 0; v < p.domain.vars.size(); ++v)
     if (static_cast<int>(v) != fast) (p.domain.vars[v].reduction ? p.reduction : p.space).push_back(static_cast<int>(v));
   if (fast >= 0) (p.domain.vars[static_cast<size_t>(fast)].reduction ? p.reduction : p.space).push_back(fast);
   if (loop::has_reduction(p.domain))
-    p.shape = p.domain.vars[static_cast<size_t>(fast)].reduction ? CudaPlan::Shape::Rows : CudaPlan::Shape::Columns;
+    p.shape = fast >= 0 && p.domain.vars[static_cast<size_t>(fast)].reduction ? CudaPlan::Shape::Rows : CudaPlan::Shape::Columns;
   p.vector_var = fast;
   p.on_vector = fast < 0 ? std::vector<bool>(p.body.steps.size(), false)
                          : depends_on_variable(p.domain, p.body, p.domain.vars[static_cast<size_t>(fast)].symbol);
@@ -218,7 +220,7 @@ CudaPlan make_cuda_plan(const loop::Domain& d, const loop::Body& b) {
       plan_rows(p);
       break;
     case CudaPlan::Shape::Columns:
-      plan_columns(p);
+      plan_columns(p, scans);
   }
   return p;
 }
