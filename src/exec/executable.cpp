@@ -174,7 +174,7 @@ std::shared_ptr<const Executable::Bound> Executable::bind(const Symbols& symbols
     } else if (auto* h = std::get_if<HostCall>(&plan_.steps[s])) {
       for (auto& v : h->inputs) touch(v.buffer, step);
       for (auto& v : h->outputs) touch(v.buffer, step);
-    } else {
+    } else if (!blocks_[s].empty()) {
       for (auto& v : block_operands(plan_.steps[s])) touch(v.buffer, step);
     }
     b->steps.push_back(std::move(bs));
@@ -304,7 +304,7 @@ std::vector<Tensor> Executable::run_bound(const Bound& b, std::span<const Tensor
       auto results = h->function(inputs, resolve);
       for (size_t r = 0; r < h->outputs.size(); ++r) copy_elements(results.at(r), tensor_at(h->outputs[r]));
       if (observer_) observer_(h->name, (std::chrono::steady_clock::now() - start).count());
-    } else {
+    } else if (!blocks_[s].empty()) {
       auto results = run_blocks(s, tensor_at, b.symbols);
       const auto& views = block_results(plan_.steps[s]);
       for (size_t r = 0; r < views.size(); ++r) {
@@ -401,7 +401,7 @@ std::vector<Tensor> Executable::run_dynamic(Symbols symbols, std::span<const Ten
         }
         hold(h->outputs[r].buffer, t.contiguous());
       }
-    } else {
+    } else if (!blocks_[s].empty()) {
       auto results = run_blocks(s, tensor_at, symbols);
       const auto& views = block_results(step);
       for (size_t r = 0; r < views.size(); ++r) hold(views[r].buffer, results.at(r));
