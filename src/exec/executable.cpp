@@ -9,7 +9,7 @@
 #include "base/thread_pool.h"
 #include "exec/blocks.h"
 #include "exec/recording.h"
-#include "toroid/random.h"
+#include "tensor/random_state.h"
 
 namespace toroid::exec {
 namespace {
@@ -38,15 +38,6 @@ Tensor laid_out(const Tensor& t, const InputPlan& in, const Symbols& symbols) {
   Tensor out = Tensor::empty(std::vector<int64_t>{extent}, t.dtype()).as_strided(t.sizes(), want);
   copy_elements(t, out);
   return out;
-}
-
-// Seed and offset of the random numbers of one run, which nobody else gets.
-Tensor take_random(const Expr& draws, const Symbols& symbols) {
-  Generator::State at = default_generator().take(evaluate(draws, symbols));
-  Tensor state = Tensor::empty({2}, DType::I64);
-  state.data<int64_t>()[0] = at.seed;
-  state.data<int64_t>()[1] = at.offset;
-  return state;
 }
 
 }  // namespace
@@ -263,7 +254,7 @@ std::vector<Tensor> Executable::run_bound(const Bound& b, std::span<const Tensor
   for (size_t i = 0; i < plan_.inputs.size(); ++i) {
     const InputPlan& in = plan_.inputs[i];
     if (plan_.buffers[static_cast<size_t>(in.buffer)].role == BufferRole::Constant) continue;
-    Tensor t = in.draws ? take_random(*in.draws, b.symbols) : input_tensor(i, arguments);
+    Tensor t = in.draws ? take_random_state(evaluate(*in.draws, b.symbols)) : input_tensor(i, arguments);
     t = laid_out(t, in, b.symbols);
     held[static_cast<size_t>(in.buffer)] = t;
     at[static_cast<size_t>(in.buffer)] = t.raw_data();
@@ -356,7 +347,7 @@ std::vector<Tensor> Executable::run_dynamic(Symbols symbols, std::span<const Ten
     if (plan_.buffers[i].role == BufferRole::Constant) held[i] = plan_.buffers[i].data;
   for (size_t i = 0; i < plan_.inputs.size(); ++i) {
     const InputPlan& in = plan_.inputs[i];
-    Tensor t = in.draws ? take_random(*in.draws, symbols) : input_tensor(i, arguments);
+    Tensor t = in.draws ? take_random_state(evaluate(*in.draws, symbols)) : input_tensor(i, arguments);
     held[static_cast<size_t>(in.buffer)] = laid_out(t, in, symbols);
   }
   auto memory = [&](int buffer) -> Tensor& {
