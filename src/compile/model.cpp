@@ -161,17 +161,23 @@ class Compilation {
       for (auto& m : report_.fusion.misses) log(Artifact::Fusion, m.first + " and " + m.second + " stay apart: " + m.reason);
   }
 
-  // Compiles what control flow runs, each region as a program of its own.
+  // What control flow runs: each region is a compilation of its own, which is taken to its kernels here.
   void blocks() {
     for (auto& n : program_.nodes)
       if (auto* e = std::get_if<choice::Extern>(&n.problem))
-        for (auto& region : e->blocks) blocks_[&n].push_back(block(*region));
+        for (auto& region : e->blocks) blocks_[&n].push_back(inner(*region));
   }
 
-  exec::Block block(const graph::Graph& region) {
+  struct Inner {
+    exec::Block block;
+    CompileReport report;
+    std::unique_ptr<Compilation> compilation;
+  };
+
+  std::unique_ptr<Inner> inner(const graph::Graph& region) {
     auto g = graph::clone(region);
-    exec::Block out;
-    out.name = g->name;
+    auto out = std::make_unique<Inner>();
+    out->block.name = g->name;
     std::vector<const graph::Value*> given;
     for (auto& in : g->inputs)
       if (in.kind == graph::InputKind::User) given.push_back(in.value);
@@ -180,20 +186,25 @@ class Compilation {
     for (auto& o : g->outputs) {
       auto operand = std::find(given.begin(), given.end(), o.value) - given.begin();
       if (operand < static_cast<int64_t>(given.size())) {
-        out.results.push_back(~static_cast<int>(operand));
+        out->block.results.push_back(~static_cast<int>(operand));
       } else {
-        out.results.push_back(static_cast<int>(computed.size()));
+        out->block.results.push_back(static_cast<int>(computed.size()));
         computed.push_back(o);
       }
     }
     g->outputs = std::move(computed);
-    CompileReport report;
-    Compilation inner(std::move(g), options_, report);
-    out.plan = std::make_shared<const exec::Plan>(inner.run());
-    for (auto& source : inner.sources_) sources_.push_back(std::move(source));
-    for (auto& miss : report.fusion.misses) report_.fusion.misses.push_back(std::move(miss));
-    report_.kernels_compiled += report.kernels_compiled;
-    report_.blocks += 1 + report.blocks;
+    out->compilation = std::make_unique<Compilation>(std::move(g), options_, out->report);
+    for (auto stage : {&Compilation::transform, &Compilation::lower, &Compilation::fuse, &Compilation::blocks, &Compilation::generate})
+      (out->compilation.get()->*stage)();
+    return out;
+  }
+
+  // This compilation and those within, outermost first.
+  std::vector<Compilation*> all() {
+    std::vector<Compilation*> out = {this};
+    for (auto& [node, list] : blocks_)
+      for (auto& b : list)
+        for (auto* c : b->compilation->all()) out.push_back(c);
     return out;
   }
 
@@ -213,31 +224,37 @@ class Compilation {
     });
   }
 
+  // All kernels are compiled at once, those of blocks too; equal ones once.
   void build() {
     const std::string edited = get_option(options::kKernelDir);
     const std::string isa = on_gpu() ? device::cuda::gpu(options_.device.index).info().architecture : "native";
     std::vector<jit::CompileRequest> requests;
     std::vector<std::string> files;
-    for (auto& k : kernels_) {
-      files.push_back(k.name + "_" + hash_text(k.source).hex().substr(0, 8) + (on_gpu() ? ".cu" : ".c"));
-      std::filesystem::path replacement = std::filesystem::path(edited) / files.back();
-      if (!edited.empty() && std::filesystem::exists(replacement)) k.source = read_file(replacement);
-      requests.push_back({.source = k.source, .isa = isa});
-    }
+    for (auto* c : all())
+      for (auto& k : c->kernels_) {
+        files.push_back(k.name + "_" + hash_text(k.source).hex().substr(0, 8) + (on_gpu() ? ".cu" : ".c"));
+        std::filesystem::path replacement = std::filesystem::path(edited) / files.back();
+        if (!edited.empty() && std::filesystem::exists(replacement)) k.source = read_file(replacement);
+        requests.push_back({.source = k.source, .isa = isa});
+      }
     auto artefacts = jit::compile_all(requests);
     std::unordered_map<std::string, Code> loaded;
-    for (size_t i = 0; i < kernels_.size(); ++i) {
-      auto [code, fresh] = loaded.try_emplace(artefacts[i].key.hex());
-      if (fresh) {
-        code->second = load(artefacts[i].object, kernels_[i].name);
-        if (!artefacts[i].from_cache) ++report_.kernels_compiled;
-        sources_.emplace_back(kernels_[i].name, kernels_[i].source);
-        show(Artifact::OutputCode, "kernels/" + files[i], [&] { return kernels_[i].source; });
+    size_t i = 0;
+    for (auto* c : all()) {
+      for (auto& k : c->kernels_) {
+        auto [code, fresh] = loaded.try_emplace(artefacts[i].key.hex());
+        if (fresh) {
+          code->second = load(artefacts[i].object, k.name);
+          if (!artefacts[i].from_cache) ++report_.kernels_compiled;
+          sources_.emplace_back(k.name, k.source);
+          show(Artifact::OutputCode, "kernels/" + files[i], [&] { return k.source; });
+        }
+        c->code_.push_back(code->second);
+        ++i;
       }
-      code_.push_back(code->second);
+      for (auto& n : c->program_.nodes)
+        if (n.is_library()) c->library_calls_.push_back(c->library_call(n));
     }
-    for (auto& n : program_.nodes)
-      if (n.is_library()) library_calls_.push_back(library_call(n));
   }
 
   struct Code {
@@ -290,7 +307,7 @@ class Compilation {
     size_t next = 0, next_call = 0;
     for (auto& n : program_.nodes) {
       if (auto control = blocks_.find(&n); control != blocks_.end()) {
-        plan.steps.push_back(control_step(std::get<choice::Extern>(n.problem), std::move(control->second)));
+        plan.steps.push_back(control_step(std::get<choice::Extern>(n.problem), assemble_blocks(control->second)));
       } else if (n.is_extern()) {
         plan.steps.push_back(host_call(n));
         ++report_.host_calls;
@@ -307,6 +324,17 @@ class Compilation {
       log(Artifact::Perf, fmt::format("runs of {} are not replayed: {} of its steps are calls of libraries or reference code", graph_->name,
                                       report_.host_calls));
     return plan;
+  }
+
+  std::vector<exec::Block> assemble_blocks(const std::vector<std::unique_ptr<Inner>>& list) {
+    std::vector<exec::Block> out;
+    for (auto& b : list) {
+      out.push_back(std::move(b->block));
+      out.back().plan = std::make_shared<const exec::Plan>(b->compilation->assemble());
+      for (auto& miss : b->report.fusion.misses) report_.fusion.misses.push_back(std::move(miss));
+      report_.blocks += 1 + b->report.blocks;
+    }
+    return out;
   }
 
   // All but the weights that nobody reads any more because they were packed: their memory can go.
@@ -371,7 +399,7 @@ class Compilation {
   device::Isa isa_ = device::active_isa();
   std::unique_ptr<graph::Graph> graph_;
   choice::Program program_;
-  std::map<const choice::Node*, std::vector<exec::Block>> blocks_;
+  std::map<const choice::Node*, std::vector<std::unique_ptr<Inner>>> blocks_;  // of each node of control flow
   codegen::ConstantMemory constants_;
   std::vector<codegen::KernelText> kernels_;
   std::vector<Code> code_;                        // parallel to kernels_

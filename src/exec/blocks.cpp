@@ -102,9 +102,11 @@ std::vector<Tensor> Executable::run_loop(const Loop& loop, size_t step, const Te
     list.insert(list.end(), unchanging.begin(), unchanging.end());
     return list;
   };
+  std::vector<Tensor> answer(1);
   auto goes_on = [&](int64_t i) {
     if (loop.blocks.size() == 1) return i < slices.at(0).sizes()[0];
-    return blocks_[step][1]->run_block(loop.blocks[1], with_unchanging(carried), symbols, {})[0].item() != 0;
+    answer = blocks_[step][1]->run_block(loop.blocks[1], with_unchanging(carried), symbols, answer);
+    return answer[0].item() != 0;
   };
   std::vector<Tensor> stacked;
   for (size_t k = count; k < loop.results.size(); ++k) {

@@ -9,7 +9,7 @@
 #include "base/thread_pool.h"
 #include "exec/blocks.h"
 #include "exec/recording.h"
-#include "toroid/random.h"
+#include "tensor/random_state.h"
 
 namespace toroid::exec {
 namespace {
@@ -49,15 +49,6 @@ Tensor laid_out(const Tensor& t, const InputPlan& in, const Symbols& symbols) {
   Tensor out = Tensor::empty(std::vector<int64_t>{extent}, t.dtype(), t.device()).as_strided(t.sizes(), want);
   copy_elements(t, out);
   return out;
-}
-
-// Seed and offset of the random numbers of one run, which nobody else gets.
-Tensor take_random(const Expr& draws, const Symbols& symbols) {
-  Generator::State at = default_generator().take(evaluate(draws, symbols));
-  Tensor state = Tensor::empty({2}, DType::I64);
-  state.data<int64_t>()[0] = at.seed;
-  state.data<int64_t>()[1] = at.offset;
-  return state;
 }
 
 }  // namespace
@@ -194,7 +185,7 @@ std::shared_ptr<const Executable::Bound> Executable::bind(const Symbols& symbols
         bs.scratch = static_cast<int64_t>(ranges.size());
         ranges.push_back({scratch, step, step});
       }
-    } else {
+    } else if (!blocks_[s].empty()) {
       for (auto& v : block_operands(plan_.steps[s])) touch(v.buffer, step);
     }
     b->steps.push_back(std::move(bs));
@@ -289,7 +280,7 @@ std::vector<Tensor> Executable::run_bound(const Bound& b, std::span<const Tensor
   for (size_t i = 0; i < plan_.inputs.size(); ++i) {
     const InputPlan& in = plan_.inputs[i];
     if (plan_.buffers[static_cast<size_t>(in.buffer)].role == BufferRole::Constant) continue;
-    Tensor t = in.draws ? take_random(*in.draws, b.symbols).to(plan_.device) : input_tensor(i, arguments);
+    Tensor t = in.draws ? take_random_state(evaluate(*in.draws, b.symbols)).to(plan_.device) : input_tensor(i, arguments);
     t = laid_out(t, in, b.symbols);
     held[static_cast<size_t>(in.buffer)] = t;
     at[static_cast<size_t>(in.buffer)] = t.raw_data();
@@ -341,7 +332,7 @@ std::vector<Tensor> Executable::run_bound(const Bound& b, std::span<const Tensor
       for (int i : c->buffers) bufs.push_back(at[static_cast<size_t>(i)]);
       c->call->run(bufs.data(), b.steps[s].scratch >= 0 ? arena + b.steps[s].scratch : nullptr);
       observe(c->name);
-    } else {
+    } else if (!blocks_[s].empty()) {
       auto results = run_blocks(s, tensor_at, b.symbols);
       const auto& views = block_results(plan_.steps[s]);
       for (size_t r = 0; r < views.size(); ++r) {
@@ -393,7 +384,7 @@ std::vector<Tensor> Executable::run_dynamic(Symbols symbols, std::span<const Ten
     if (plan_.buffers[i].role == BufferRole::Constant) held[i] = plan_.buffers[i].data;
   for (size_t i = 0; i < plan_.inputs.size(); ++i) {
     const InputPlan& in = plan_.inputs[i];
-    Tensor t = in.draws ? take_random(*in.draws, symbols).to(plan_.device) : input_tensor(i, arguments);
+    Tensor t = in.draws ? take_random_state(evaluate(*in.draws, symbols)).to(plan_.device) : input_tensor(i, arguments);
     held[static_cast<size_t>(in.buffer)] = laid_out(t, in, symbols);
   }
   auto memory = [&](int buffer) -> Tensor& {
@@ -443,7 +434,7 @@ std::vector<Tensor> Executable::run_dynamic(Symbols symbols, std::span<const Ten
       for (int i : c->buffers) bufs.push_back(memory(i).raw_data());
       std::shared_ptr<Storage> space = allocate_storage(static_cast<size_t>(c->call->scratch_bytes()));
       c->call->run(bufs.data(), space->data);
-    } else {
+    } else if (!blocks_[s].empty()) {
       auto results = run_blocks(s, tensor_at, symbols);
       const auto& views = block_results(step);
       for (size_t r = 0; r < views.size(); ++r) hold(views[r].buffer, results.at(r));

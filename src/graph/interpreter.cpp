@@ -3,7 +3,7 @@
 #include "base/check.h"
 #include "graph/control_flow.h"
 #include "ops/reference.h"
-#include "toroid/random.h"
+#include "tensor/random_state.h"
 
 namespace toroid::graph {
 namespace {
@@ -44,12 +44,7 @@ std::vector<Tensor> run(const Graph& g, const std::vector<Tensor>& inputs, Bound
 
 // What an input that no caller gives holds. Taking the state of the random numbers moves their stream on.
 Tensor own_input(const Input& in, const BoundSymbols& symbols) {
-  if (in.kind != InputKind::Random) return in.data;
-  Generator::State at = default_generator().take(symbols.value(in.draws));
-  Tensor state = Tensor::empty({2}, DType::I64);
-  state.data<int64_t>()[0] = at.seed;
-  state.data<int64_t>()[1] = at.offset;
-  return state;
+  return in.kind == InputKind::Random ? take_random_state(symbols.value(in.draws)) : in.data;
 }
 
 std::vector<Tensor> run_region(const Graph& region, const std::vector<Tensor>& operands, const BoundSymbols& outer) {

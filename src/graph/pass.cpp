@@ -45,6 +45,9 @@ bool run_on(std::unique_ptr<Graph>& g, const PassRow& row) {
       for (auto& s : g->symbols)
         if (!copy->find_symbol(s.expr.node()->name) && borrowed.insert(s.expr.node()->name).second) copy->symbols.push_back(s);
       if (!run_on(copy, row)) continue;
+      for (auto& o : copy->outputs)
+        TOROID_USER_CHECK(o.mutates < 0, "{} ({}): the region \"{}\" writes to its input \"{}\"; it must return the new contents instead",
+                          n->op->name, n->where, copy->name, copy->inputs[static_cast<size_t>(o.mutates)].name);
       std::erase_if(copy->symbols, [&](const Symbol& s) { return borrowed.count(s.expr.node()->name) > 0; });
       hoist_guards(*g, *copy);
       region = std::move(copy);

@@ -91,6 +91,8 @@ class RandomGenerator {
   std::vector<Drawn> data_dependent();
   std::vector<Drawn> in_place();
   std::vector<Drawn> in_place_part();
+  std::vector<Drawn> control();
+  std::shared_ptr<Graph> region(const char* name, const std::vector<Drawn>& operands, size_t results, bool loop);
 
   void attempt();
   void drop_lost_values();
@@ -107,7 +109,8 @@ class RandomGenerator {
   std::vector<Tensor> last_;  // values that only outputs read: their sizes are known to a run alone
   std::vector<Family> families_;
   int groups_ = 0;
-  bool wild_ = false;  // this graph has special values
+  bool wild_ = false;       // this graph has special values
+  bool is_region_ = false;  // all inputs are given
 };
 
 }  // namespace toroid::graph

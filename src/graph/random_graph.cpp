@@ -50,6 +50,7 @@ RandomGenerator::RandomGenerator(uint64_t seed, const RandomGraphOptions& option
   if (options.in_place)
     families_.insert(families_.end(), {&G::in_place, &G::in_place, &G::in_place, &G::in_place, &G::in_place, &G::in_place, &G::in_place,
                                        &G::in_place_part, &G::in_place_part});
+  if (options.control_flow) families_.insert(families_.end(), 12, &G::control);
   if (options.data_dependent && chance(6)) families_.insert(families_.end(), {&G::data_dependent, &G::data_dependent});
   if (options.special_values && chance(4)) wild_ = true, families_.insert(families_.end(), 12, &G::special);
 }
@@ -80,7 +81,7 @@ void RandomGenerator::attempt() {
          pooled = pool_.size(), last = last_.size();
   try {
     auto made = (this->*one_of(families_))();
-    bool fine = graph_->guards.size() == guards;
+    bool fine = graph_->guards.size() == guards && !(is_region_ && graph_->inputs.size() > inputs);
     for (auto& d : made) fine = fine && d.t.defined() && d.t.dim() <= 5;
     for (auto& d : made)
       if (auto n = numel(sizes_of(d.t)).maybe_constant()) fine = fine && *n <= 20000;

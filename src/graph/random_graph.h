@@ -11,6 +11,7 @@ struct RandomGraphOptions {
   bool in_place = true;        // also writes through views; the functionalize pass must run before the interpreter can
   bool mixed_dtypes = true;    // f64, f16, bf16, i64, i32, u8 and bool besides f32
   bool data_dependent = true;  // sizes that only a run tells (nonzero, masked_select), now and then
+  bool control_flow = false;   // cond, while_loop and scan, also nested
   bool special_values = true;  // NaN and infinities in some inputs, and operations that make them
 };
 

@@ -253,6 +253,7 @@ std::shared_ptr<graph::Graph> NodeImporter::region(const ExportedGraph& sub, con
   }
   target_.guards = std::move(g->guards);
   g->guards.clear();
+  std::erase_if(g->symbols, [&](const graph::Symbol& s) { return target_.find_symbol(s.expr.node()->name) != nullptr; });
   return g;
 }
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <set>
 
-#include "base/check.h"
 #include "lower/lowering.h"
 
 namespace toroid::lower {
@@ -24,9 +23,6 @@ Tensor Lowering::constant_of(const graph::Value* v) const {
 // A copy of the region that declares what it uses of the sizes around it, and knows the constants among its operands.
 std::shared_ptr<graph::Graph> Lowering::block_of(const graph::Node& n, const graph::Graph& region) const {
   std::shared_ptr<graph::Graph> block = graph::clone(region);
-  for (auto& o : block->outputs)
-    TOROID_USER_CHECK(o.mutates < 0, "{} ({}): the region \"{}\" writes to its input \"{}\"; it must return the new contents instead",
-                      n.op->name, n.where, region.name, region.inputs[static_cast<size_t>(o.mutates)].name);
   std::set<std::string> known;  // sizes that have a value when the region runs
   for (auto& [v, lazy] : values_)
     for (auto& e : v->type.sizes) sym::for_each_symbol(e, [&](const Expr& s) { known.insert(s.node()->name); });

@@ -1,6 +1,7 @@
 #include "toroid/random.h"
 
 #include "base/check.h"
+#include "tensor/random_state.h"
 
 namespace toroid {
 
@@ -30,5 +31,13 @@ Generator& default_generator() {
 }
 
 void manual_seed(int64_t seed) { default_generator().manual_seed(seed); }
+
+Tensor take_random_state(int64_t count) {
+  Generator::State at = default_generator().take(count);
+  Tensor state = Tensor::empty({2}, DType::I64);
+  state.data<int64_t>()[0] = at.seed;
+  state.data<int64_t>()[1] = at.offset;
+  return state;
+}
 
 }  // namespace toroid

@@ -5,6 +5,7 @@
 #include <sstream>
 #include <thread>
 
+#include "base/options.h"
 #include "compile/harness.h"
 #include "compile/model.h"
 #include "graph/interpreter.h"
@@ -22,6 +23,7 @@ CompiledModel compiled(const std::string& text, const ModelOptions& options = {}
 
 // Runs twice: the second time in memory that the first has used.
 void check(const std::string& text, const std::vector<Tensor>& inputs, const ModelOptions& options = {}) {
+  ScopedOption verify("verify_passes", "1");
   auto want = graph::interpret(*graph::parse(text), inputs);
   auto m = compiled(text, options);
   for (int run = 0; run < 2; ++run) {

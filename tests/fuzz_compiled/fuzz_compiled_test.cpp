@@ -26,6 +26,7 @@ graph::RandomGraphOptions options_of(uint64_t seed) {
   graph::RandomGraphOptions o;
   o.nodes = 4 + static_cast<int>(seed % 17);
   o.in_place = seed % 3 != 1;
+  o.control_flow = seed % 9 == 1;
   o.dynamic_sizes = seed % 4 == 2;
   o.mixed_dtypes = seed % 5 != 3;
   return o;

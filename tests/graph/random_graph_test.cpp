@@ -32,7 +32,7 @@ std::vector<Tensor> copies(const std::vector<Tensor>& from) {
 
 TEST(RandomGraph, TextRoundTrip) {
   for (uint64_t seed = 0; seed < 100; ++seed) {
-    auto g = random_graph(seed);
+    auto g = random_graph(seed, {.control_flow = seed % 2 == 0});
     verify(*g, "as generated");
     std::string text = to_string(*g);
     EXPECT_EQ(to_string(*parse(text)), text);
@@ -43,7 +43,7 @@ TEST(RandomGraph, PassesKeepTheResults) {
   ScopedOption verify_on("verify_passes", "1");
   int refused = 0;
   for (uint64_t seed = 0; seed < 150; ++seed) {
-    auto g = random_graph(seed, {.nodes = 14, .in_place = false});
+    auto g = random_graph(seed, {.nodes = 14, .in_place = false, .control_flow = seed % 2 == 0});
     auto inputs = random_inputs(*g, seed);
     std::vector<Tensor> expected;
     try {

@@ -229,16 +229,16 @@ std::string times(const std::string& factor, const std::string& in = "a", const 
 }
 
 // y = sum(x) > 0 ? 2 x : -x
-Program branching() {
+Program branching(const std::string& size = int_size(3)) {
   Program p = scaled();
-  std::string vector = meta(int_size(3), 1), values = R"("a":)" + vector + R"(,"r":)" + vector;
+  std::string vector = meta(size, 1), values = R"("a":)" + vector + R"(,"r":)" + vector;
   p.nodes = node("sum.default", arg("self", tensor_arg("x")), tensor_arg("s")) + "," +
             node("gt.Scalar", arg("self", tensor_arg("s")) + "," + arg("other", R"({"as_int":0})"), tensor_arg("positive")) + "," +
             higher_order("cond",
                          {tensor_arg("positive"), sub_graph(tensor_arg("a"), times("2.0"), "r", values),
                           sub_graph(tensor_arg("a"), times("-1.0"), "r", values), R"({"as_tensors":[{"name":"x"}]})"},
                          tensor_arg("y"));
-  p.values += R"(,"s":)" + meta("", 0) + R"(,"positive":)" + meta("", 0, 12);
+  p.values = R"("x":)" + vector + R"(,"y":)" + vector + R"(,"s":)" + meta("", 0) + R"(,"positive":)" + meta("", 0, 12);
   return p;
 }
 
@@ -248,6 +248,17 @@ TEST(Pt2Importer, BranchesBecomeRegions) {
   Tensor up = Tensor::of({1, 2, 3}, {3}), down = Tensor::of({1, 2, -4}, {3});
   EXPECT_EQ(graph::interpret(*g, std::span(&up, 1))[0].to_vector(), (std::vector<double>{2, 4, 6}));
   EXPECT_EQ(graph::interpret(*g, std::span(&down, 1))[0].to_vector(), (std::vector<double>{-1, -2, 4}));
+}
+
+TEST(Pt2Importer, RegionsUseTheSymbolsAround) {
+  Program p = branching(expr_size(kS0, 5));
+  p.ranges = R"("s0":{"min_val":2,"max_val":64})";
+  auto g = p.load();
+  graph::verify(*g, "import");
+  std::string text = graph::to_string(*g);
+  EXPECT_EQ(graph::to_string(*graph::parse(text)), text);
+  Tensor x = Tensor::of({1, 2, 3, -8}, {4});
+  EXPECT_EQ(graph::interpret(*g, std::span(&x, 1))[0].to_vector(), (std::vector<double>{-1, -2, -3, 8}));
 }
 
 TEST(Pt2Importer, LoopsBecomeRegions) {
