@@ -20,6 +20,7 @@
 #include "ops/reference.h"
 #include "sched/absorb.h"
 #include "sched/share.h"
+#include "sched/split.h"
 #include "tensor/late_stack.h"
 
 namespace toroid::compiler {
@@ -107,14 +108,18 @@ class Compilation {
   }
 
   void fuse() {
+    const int threads = ThreadPool::global().size();
     if (options_.fuse && !options_.eager) {
       program_ = sched::fuse(std::move(program_), &report_.fusion);
-      program_ = sched::absorb_producers(std::move(program_), ThreadPool::global().size(), &report_.fusion);
-      program_ = sched::share_launches(std::move(program_));
+      program_ = sched::absorb_producers(std::move(program_), threads, &report_.fusion);
     }
+    if (options_.fuse) program_ = sched::split_reductions(std::move(program_), threads, &report_.fusion);
+    if (options_.fuse && !options_.eager) program_ = sched::share_launches(std::move(program_));
     show(Artifact::Schedule, "program_fused.txt", [&] { return choice::to_string(program_); });
     if (log_enabled(Artifact::Fusion))
       for (auto& m : report_.fusion.misses) log(Artifact::Fusion, m.first + " and " + m.second + " stay apart: " + m.reason);
+    if (log_enabled(Artifact::Fusion))
+      for (auto& u : report_.fusion.unsplit) log(Artifact::Fusion, u.node + " stays one loop: " + u.reason);
   }
 
   void generate() {
