@@ -39,6 +39,7 @@ int why(const WhyArgs& args) {
   print_blocks(model.executable().plan(), "");
   for (auto& line : report.choices) fmt::print("chosen: {}\n", line);
   for (auto& m : report.fusion.misses) fmt::print("not fused: {} and {}: {}\n", m.first, m.second, m.reason);
+  for (auto& u : report.fusion.unsplit) fmt::print("not split: {}: {}\n", u.node, u.reason);
   return kOk;
 }
 

@@ -27,6 +27,7 @@
 #include "ops/reference.h"
 #include "sched/absorb.h"
 #include "sched/share.h"
+#include "sched/split.h"
 #include "tensor/late_stack.h"
 
 namespace toroid::compiler {
@@ -147,18 +148,22 @@ class Compilation {
 
   void fuse() {
     const bool joins = options_.fuse && !options_.eager;
+    const int threads = ThreadPool::global().size();
     if (joins) program_ = sched::fuse(std::move(program_), &report_.fusion);
     const size_t nodes = program_.nodes.size();
     if (!on_gpu()) report_.choices = choose(program_, isa_);
     for (auto& line : report_.choices) log(Artifact::Choices, line);
     if (joins && !on_gpu()) {
       if (program_.nodes.size() > nodes) program_ = sched::fuse(std::move(program_));  // rests of epilogues with their readers
-      program_ = sched::absorb_producers(std::move(program_), ThreadPool::global().size(), &report_.fusion);
-      program_ = sched::share_launches(std::move(program_));
+      program_ = sched::absorb_producers(std::move(program_), threads, &report_.fusion);
     }
+    if (options_.fuse && !on_gpu()) program_ = sched::split_reductions(std::move(program_), threads, &report_.fusion);
+    if (joins && !on_gpu()) program_ = sched::share_launches(std::move(program_));
     show(Artifact::Schedule, "program_fused.txt", [&] { return choice::to_string(program_); });
     if (log_enabled(Artifact::Fusion))
       for (auto& m : report_.fusion.misses) log(Artifact::Fusion, m.first + " and " + m.second + " stay apart: " + m.reason);
+    if (log_enabled(Artifact::Fusion))
+      for (auto& u : report_.fusion.unsplit) log(Artifact::Fusion, u.node + " stays one loop: " + u.reason);
   }
 
   // What control flow runs: each region is a compilation of its own, which is taken to its kernels here.

@@ -33,6 +33,18 @@ size_t dimension(const graph::Node& n, size_t rank) {
   return static_cast<size_t>(ops::normal_dim(*n.op, ops::TypeReader(*n.op, types).integer("dim"), static_cast<int64_t>(rank)));
 }
 
+// Rows of one element: the elements themselves, through `element`, or their positions, all 0.
+void define_single(Lowering& l, const graph::Value* v, const Lazy& input, DType element, bool position) {
+  Lazy out = input;
+  out.place.reset();
+  out.dtype = v->type.dtype;
+  out.sizes = v->type.sizes;
+  out.at = [input, element, position, result = ops::compute_type(v->type.dtype)](BodyBuilder& b, const Index& at) {
+    return position ? b.constant(DType::I64, Number::of(int64_t{0})) : cast(cast(input.at(b, at), element), result);
+  };
+  l.define(v, std::move(out));
+}
+
 // Whether rows along `dim` are better sorted after they have been laid out one after the other: where neighbours are far apart, each
 // access to one misses the cache, and there are several of each.
 bool needs_rows(const Place& p, const std::vector<Expr>& sizes, size_t dim) {
@@ -76,15 +88,8 @@ void lower_scan(Lowering& l, const graph::Node& n) {
     const graph::Value* v = n.results[r];
     const DType result = v->type.dtype, element = folded_type(folds[r], input.dtype, result);
     const bool position = folds[r] == Reduction::ArgMax || folds[r] == Reduction::ArgMin;
-    if (single) {  // the elements themselves, all at position 0
-      Lazy out = input;
-      out.place.reset();
-      out.dtype = result;
-      out.at = [input, element, result, position](BodyBuilder& body, const Index& at) {
-        return position ? body.constant(DType::I64, Number::of(int64_t{0}))
-                        : cast(cast(input.at(body, at), element), ops::compute_type(result));
-      };
-      l.define(v, std::move(out));
+    if (single) {
+      define_single(l, v, input, element, position);
       continue;
     }
     Place p = l.allocate_like(v, input);
@@ -103,8 +108,12 @@ void lower_sort(Lowering& l, const graph::Node& n) {
   ops::TypeReader reader(*n.op, types);
   choice::Sort sort;
   sort.descending = n.op->schema.find("largest") >= 0 ? reader.flag("largest") : reader.flag("descending");
-  if (sizes.empty() || (l.uses(n.results[0]) == 0 && l.uses(n.results[1]) == 0)) return l.lower_extern(n);
   const size_t dim = dimension(n, sizes.size());
+  if (sizes.empty() || sizes[dim] == Expr(1)) {
+    const Lazy input = l.value(source);
+    for (size_t r = 0; r < 2; ++r) define_single(l, n.results[r], input, ops::compute_type(input.dtype), r == 1);
+    return;
+  }
   sort.length = sizes[dim];
   sort.count = n.results[0]->type.sizes[dim];
   auto operand = [&](const Place& p, DType dtype) {

@@ -11,6 +11,10 @@ struct FusionReport {
     std::string first, second, reason;
   };
   std::vector<Miss> misses;  // one a pair that shares memory and was not joined
+  struct Unsplit {
+    std::string node, reason;
+  };
+  std::vector<Unsplit> unsplit;  // long reductions with few results that stayed one loop
 };
 
 // Greedy: of all pairs that may be joined, the one that saves most memory traffic first (in elements times size, ties by program

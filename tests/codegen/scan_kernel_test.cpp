@@ -13,7 +13,7 @@ std::string scan_text(const std::string& domain, const std::string& at, const st
 }
 
 TEST(ScanKernel, AlongMemory) {
-  for (int64_t n : {1, 3, 16, 33, 100, 515})
+  for (int64_t n : {1, 3, 33, 515})
     for (const char* kind : kKinds) {
       KernelRunner r;
       std::string size = std::to_string(n);
@@ -23,17 +23,18 @@ TEST(ScanKernel, AlongMemory) {
 }
 
 TEST(ScanKernel, AcrossMemory) {
-  for (int64_t n : {1, 5, 37, 200})
+  for (int64_t n : {5, 37, 500})
     for (const char* kind : kKinds) {
       KernelRunner r;
       std::string size = std::to_string(n);
       DType result = kind[0] == 'a' ? DType::I64 : DType::F32;
-      r.check(scan_text("r r0: 19, i0: " + size, "r0*" + size + " + i0", kind, "f32"), {{0, DType::F32, 19 * n}, {1, result, 19 * n}});
+      r.check(scan_text("i0: 3, r r0: 19, i1: " + size, "i0*19*" + size + " + r0*" + size + " + i1", kind, "f32"),
+              {{0, DType::F32, 57 * n}, {1, result, 57 * n}});
     }
 }
 
 TEST(ScanKernel, ElementTypes) {
-  for (const char* dtype : {"f64", "f16", "bf16", "i8", "u8", "i32", "i64", "bool"})
+  for (const char* dtype : {"f64", "f16", "bf16", "u8", "i32", "i64", "bool"})
     for (const char* kind : kKinds) {
       DType t = dtype_from_name(dtype), result = kind[0] == 'a' ? DType::I64 : t;
       std::string name = kind;

@@ -160,6 +160,13 @@ TEST(CompiledSort, AllDtypesAndLengths) {
     }
 }
 
+TEST(CompiledSort, RowsOfOneElementCostNothing) {
+  EXPECT_EQ(check("graph \"g\"(%x: f32[]) {\n  %v: f32[], %i: i64[] = topk(%x, 1)\n  return %v, %i\n}", {{sample({}, DType::F32, 1)}}), 1u);
+  EXPECT_EQ(check("graph \"g\"(%x: bf16[5, 1]) {\n  %v: bf16[5, 1], %i: i64[5, 1] = sort(%x)\n  %y: bf16[5, 1] = neg(%v)\n  return %y\n}",
+                  {{sample({5, 1}, DType::BF16, 1)}}),
+            1u);
+}
+
 // More bytes of a key than one, and rows that may be of any length.
 TEST(CompiledSort, WideKeys) {
   std::mt19937_64 random(1);

@@ -5,6 +5,7 @@
 #include "sched/absorb.h"
 #include "sched/domain_map.h"
 #include "sched/share.h"
+#include "sched/split.h"
 
 namespace toroid::sched {
 namespace {
@@ -111,6 +112,68 @@ TEST(ShareLaunches, NeighboursThatTouchNothingOfEachOther) {
     sums.nodes.push_back(
         loop_node(fmt::format("loop (r r0: 8) {{\n v0: f32 = load %{} [r0]\n v1: f32 = reduce sum v0\n store %{} [0] v1\n}}", i, 2 + i)));
   EXPECT_EQ(share_launches(sums).nodes.size(), 2u);
+}
+
+// What a program of loops leaves in its last buffer, which holds `results` values: %0 is [2 * length] of a few different numbers.
+std::vector<float> run(const Program& p, int64_t length, size_t results) {
+  std::vector<std::vector<float>> memory;
+  std::vector<std::byte*> at;
+  for (auto& b : p.buffers) memory.emplace_back(static_cast<size_t>(2 * b.numel.constant()));  // also where elements are I64
+  for (auto& m : memory) at.push_back(reinterpret_cast<std::byte*>(m.data()));
+  for (int64_t i = 0; i < 2 * length; ++i) memory[0][static_cast<size_t>(i)] = static_cast<float>(i * 7919 % 1013);
+  for (auto& n : p.nodes) {
+    loop::verify(n.domain, n.body, "split");
+    loop::interpret(n.domain, n.body, p.buffers, at, [](const sym::Node&) { return 0; });
+  }
+  memory[1].resize(results);
+  return memory[1];
+}
+
+Program reduction(const std::string& text, int64_t length) {
+  Program p;
+  p.new_buffer("x", DType::F32, 2 * length, loop::BufferKind::Input);
+  p.new_buffer("out", DType::F32, 8, loop::BufferKind::Output);
+  p.nodes.push_back(loop_node(text));
+  return p;
+}
+
+TEST(SplitReductions, TwoLoopsFoldWhatOneDid) {
+  const int64_t length = 1 << 17;
+  for (const char* domain : {"i0: 2, r r0: 131072", "i0: 2, r r0: 1024, r r1: 128"}) {
+    const std::string at = std::string(domain).size() > 25 ? "i0*131072 + r0*128 + r1" : "i0*131072 + r0";
+    const Program one =
+        reduction(std::string("loop (") + domain + ") {\n v0: f32 = load %0 [" + at +
+                      "]\n v1: f32 = load %0 [i0]\n v2: f32 = Add v0 v1\n v3: f32 = reduce max v2\n v4: i64 = reduce argmax v2\n "
+                      "v5: i64 = reduce argmin v0\n v6: f32 = Cast v4\n v7: f32 = Cast v5\n v8: f32 = reduce sum v0\n v9: f32 "
+                      "= Add v8 v1\n store %1 [4*i0] v3\n store %1 [4*i0 + 1] v6\n store %1 [4*i0 + 2] v7\n store %1 [4*i0 + 3] "
+                      "v9\n}",
+                  length);
+    FusionReport report;
+    const Program two = split_reductions(one, 2, &report);
+    ASSERT_EQ(two.nodes.size(), 2u);
+    EXPECT_EQ(two.nodes[0].domain.vars[1].extent().constant(), 16);  // parts of 8192
+    EXPECT_EQ(run(one, length, 8), run(two, length, 8));
+  }
+}
+
+TEST(SplitReductions, OthersStayOneLoop) {
+  auto reason = [](const std::string& text, int threads = 2) {
+    FusionReport report;
+    const Program p = split_reductions(reduction(text, 1 << 17), threads, &report);
+    EXPECT_EQ(p.nodes.size(), 1u) << text;
+    return report.unsplit.empty() ? "" : report.unsplit[0].reason;
+  };
+  const std::string load = "v0: f32 = load %0 [r0]\n ", sum = load + "v1: f32 = reduce sum v0\n ";
+  EXPECT_EQ(reason("loop (r r0: 131072) {\n " + sum + "store %1 [0] v1\n}", 1), "");
+  EXPECT_EQ(reason("loop (r r0: 1024) {\n " + sum + "store %1 [0] v1\n}"), "");
+  EXPECT_EQ(reason("loop (i0: 8, r r0: 131072) {\n " + sum + "store %1 [i0] v1\n}"), "");
+  EXPECT_EQ(reason("loop (r r0: 131101) {\n " + sum + "store %1 [0] v1\n}"), "its rows cannot be divided evenly");
+  EXPECT_EQ(reason("loop (r r0: 131072) {\n " + sum + "v2: f32 = Sub v0 v1\n v3: f32 = reduce sum v2\n store %1 [0] v3\n}"),
+            "it takes several passes over its rows");
+  EXPECT_EQ(reason("loop (r r0: 131072) {\n " + sum + "store %0 [r0] v0\n store %1 [0] v1\n}"),
+            "it writes an element for each that it reads");
+  EXPECT_EQ(reason("loop (r r0: 131072) {\n " + load + "v1: f32 = scan sum v0\n store %0 [r0] v1\n}"),
+            "a scan goes through its rows in order");
 }
 
 TEST(MatchDomains, VariablesOfTheFixedSideStandForFinerOnes) {
