@@ -96,7 +96,10 @@ void measure_all() {
     nn::Conv2d layer(channels, out, kernel, options, nn::Init(1));
     measure(
         fmt::format("convolution {}x{} -> {} {}x{}/{} groups {}, relu", channels, size, out, kernel, kernel, stride, groups),
-        [&](auto& x) { return relu(layer(x)); }, nn::Init(2).normal({1, channels, size, size}, 0, 1));
+        [&](auto& x) {
+          return permute(relu(layer(permute(x, {0, 3, 1, 2}))), {0, 2, 3, 1});
+        },  // channels last, as between layers
+        nn::Init(2).normal({1, size, size, channels}, 0, 1));
   }
 }
 

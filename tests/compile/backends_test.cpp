@@ -3,11 +3,14 @@
 
 #include <cmath>
 
+#include "base/log.h"
 #include "base/options.h"
 #include "compile/model.h"
 #include "device/cpu/isa.h"
+#include "extern/needs_onednn.h"
 #include "extern/onednn/onednn.h"
 #include "graph/interpreter.h"
+#include "import/pt2_importer.h"
 #include "toroid/nn.h"
 #include "trace/tracer.h"
 
@@ -63,16 +66,7 @@ Compiled check(const Forward& forward, const std::vector<Tensor>& inputs, const 
   return c;
 }
 
-class OneDnnBackend : public testing::Test {
- protected:
-  void SetUp() override {
-    try {
-      external::onednn_version();
-    } catch (const EnvironmentError& e) {
-      GTEST_SKIP() << e.what();
-    }
-  }
-};
+using OneDnnBackend = test::NeedsOneDnn;
 
 TEST_F(OneDnnBackend, LinearLayersOfManyShapes) {
   for (auto [m, n, k] : {std::array<int64_t, 3>{1, 7, 5}, {4, 64, 64}, {33, 17, 129}, {128, 96, 300}, {1, 1, 40}}) {
@@ -183,9 +177,23 @@ TEST_F(OneDnnBackend, HalfConvolutions) {
   }
 }
 
-TEST_F(OneDnnBackend, ReplayFallsBackToSingleSteps) {
+TEST_F(OneDnnBackend, ReplayFallsBackToSingleStepsAndSaysSo) {
   nn::Linear layer(32, 48, true, nn::Init(3));
+  ScopedOption logs("logs", "perf");
+  std::string seen;
+  const LogSink before = set_log_sink([&](Artifact, std::string_view message) { seen += message; });
   check([&](auto& in) { return softmax(layer(in[0]), -1); }, {random({6, 32})}, "onednn", 1e-5, {.mode = Mode::ReduceOverhead});
+  set_log_sink(before);
+  EXPECT_NE(seen.find("are not replayed: 1 of its steps"), std::string::npos) << seen;
+}
+
+TEST_F(OneDnnBackend, SymbolicSizesAreRefusedWithThatReason) {
+  Backends backends("onednn");
+  auto model =
+      compiler::CompiledModel::compile(import::load_model(std::string(TOROID_SOURCE_DIR) + "/tests/data/models/minilm_dynamic.pt2"));
+  const auto& choices = model.report().choices;
+  ASSERT_FALSE(choices.empty());
+  for (auto& line : choices) EXPECT_NE(line.find(": template; not onednn: its sizes are symbolic"), std::string::npos) << line;
 }
 
 TEST(Backends, AMissingLibraryIsAnErrorOnlyWhereItStandsAlone) {

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/options.h"
+#include "extern/needs_onednn.h"
 #include "toroid/error.h"
 
 namespace toroid::external {
@@ -27,17 +28,7 @@ struct Scratch {
   std::unique_ptr<char, void (*)(void*)> memory;
 };
 
-// Tests of the library itself; they are left out, with the reason, where it is missing.
-class OneDnn : public testing::Test {
- protected:
-  void SetUp() override {
-    try {
-      onednn_version();
-    } catch (const EnvironmentError& e) {
-      GTEST_SKIP() << e.what();
-    }
-  }
-};
+using OneDnn = test::NeedsOneDnn;
 
 TEST_F(OneDnn, VersionIsTwo) { EXPECT_EQ(onednn_version().substr(0, 2), "2."); }
 
