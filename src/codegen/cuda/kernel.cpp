@@ -251,7 +251,8 @@ class CudaWriter {
       declare(fmt::format("{} high = {}; return high - high == 0 ? high + {} : high;", type, high, rest));
     } else if (is_position(s.reduction)) {
       // Of equal elements a reduction takes the first one, a scan the last one.
-      const std::string better = e_.function(s.reduction == Reduction::ArgMax ? "argmax_better" : "argmin_better", t, false);
+      const DType compared = is_bool(t) ? DType::U8 : t;
+      const std::string better = e_.function(s.reduction == Reduction::ArgMax ? "argmax_better" : "argmin_better", compared, false);
       declare(s.step == Step::Scan
                   ? fmt::format("return {}(a.value, b.value) ? a : b;", better)
                   : fmt::format("return {0}(b.value, a.value) || (!{0}(a.value, b.value) && b.at < a.at) ? b : a;", better));
