@@ -194,7 +194,7 @@ int run(bool show_source) {
       std::vector<void*> addresses, arguments;
       for (int b : kernel.buffers) addresses.push_back(sets[static_cast<size_t>(s)][static_cast<size_t>(b)].get());
       for (void*& a : addresses) arguments.push_back(&a);
-      gpu.launch(code, kernel.tasks.constant(), kernel.block, arguments);
+      gpu.launch(code, {.blocks = kernel.tasks.constant(), .threads = kernel.block}, arguments);
     });
     const double rate = 1e-3 * bytes / us;
     fmt::print("{:<24} {:>9.1f} us {:>7.0f} GB/s {:>6.1f} %\n", row.name, us, rate, 100 * rate / copy);

@@ -45,9 +45,14 @@ struct Times {
 };
 
 Times measure(CompiledModel& model, const std::vector<Tensor>& inputs, int iterations) {
+  const Device device = model.executable().plan().device;
+  auto run = [&] {
+    model.run(inputs);
+    synchronize(device);
+  };
   auto first = Clock::now();
-  model.run(inputs);
-  if (ms_since(first) < kMeasureMs) model.run(inputs);
+  run();
+  if (ms_since(first) < kMeasureMs) run(), run();
   std::vector<double> ms;
   auto start = Clock::now();
   auto enough = [&] {
@@ -57,7 +62,7 @@ Times measure(CompiledModel& model, const std::vector<Tensor>& inputs, int itera
   };
   while (!enough()) {
     auto t = Clock::now();
-    model.run(inputs);
+    run();
     ms.push_back(ms_since(t));
   }
   std::sort(ms.begin(), ms.end());
@@ -145,8 +150,11 @@ std::string times_text(const Times& t) {
 
 void print_text(const Result& r) {
   fmt::print("{}\n", r.description);
-  fmt::print("machine    {} threads, copies {:.1f} GB/s, f32 {:.0f} GFLOP/s\n", r.limits.threads, r.limits.copy_gb_per_s,
-             r.limits.f32_gflop_per_s);
+  if (!r.limits.gpu.empty())
+    fmt::print("machine    {}, copies {:.0f} GB/s\n", r.limits.gpu, r.limits.copy_gb_per_s);
+  else
+    fmt::print("machine    {} threads, copies {:.1f} GB/s, f32 {:.0f} GFLOP/s\n", r.limits.threads, r.limits.copy_gb_per_s,
+               r.limits.f32_gflop_per_s);
   fmt::print("compile    {:.0f} ms cold ({} kernels compiled), {:.0f} ms from the cache; weights {}\n", r.cold_ms,
              r.report.kernels_compiled, r.warm_ms, r.frozen ? "packed" : "as they are");
   fmt::print("kernels    {} a run ({} before fusion), {} library calls\n", r.report.kernels, r.report.kernels_unfused, r.report.host_calls);
@@ -181,12 +189,13 @@ void print_json(const Result& r) {
         fmt::format("{}{{\"name\":{},\"calls\":{},\"us\":{:.3f},\"bytes\":{},\"flops\":{},\"gb_per_s\":{:.2f},\"gflop_per_s\":{:.2f}}}",
                     kernels.empty() ? "" : ",", json_string(k.name), k.calls, k.us, k.bytes, k.flops, gb_per_s(k), gflop_per_s(k));
   fmt::print(
-      "{{\"model\":{},\"machine\":{{\"threads\":{},\"copy_gb_per_s\":{:.2f},\"f32_gflop_per_s\":{:.1f}}},\"compile_ms\":{{\"cold\":{:.2f},"
+      "{{\"model\":{},\"machine\":{{\"gpu\":{},\"threads\":{},\"copy_gb_per_s\":{:.2f},\"f32_gflop_per_s\":{:.1f}}},\"compile_ms\":{{"
+      "\"cold\":{:.2f},"
       "\"cached\":{:.2f}}},\"frozen\":{},\"kernels_compiled\":{},\"launches\":{},\"launches_unfused\":{},\"host_calls\":{},\"compiled\":{},"
       "\"eager\":{},\"eager_launches\":{},\"kernels\":[{}]}}\n",
-      json_string(r.description), r.limits.threads, r.limits.copy_gb_per_s, r.limits.f32_gflop_per_s, r.cold_ms, r.warm_ms, r.frozen,
-      r.report.kernels_compiled, r.report.kernels, r.report.kernels_unfused, r.report.host_calls, times_json(r.compiled),
-      r.eager.runs ? times_json(r.eager) : "null", r.eager_kernels, kernels);
+      json_string(r.description), json_string(r.limits.gpu), r.limits.threads, r.limits.copy_gb_per_s, r.limits.f32_gflop_per_s, r.cold_ms,
+      r.warm_ms, r.frozen, r.report.kernels_compiled, r.report.kernels, r.report.kernels_unfused, r.report.host_calls,
+      times_json(r.compiled), r.eager.runs ? times_json(r.eager) : "null", r.eager_kernels, kernels);
 }
 
 // Packing copies the weights: only where both fit.
@@ -202,15 +211,18 @@ int bench(const BenchArgs& args) {
   Progress progress(!args.json);
   Result r;
   progress.say("measuring the machine");
-  r.limits = measure_machine();
+  const Device device = device_from_name(args.device);
+  r.limits = device.is_cuda() ? measure_gpu(device.index) : measure_machine();
   progress.say("building the model");
   BenchSubject subject = make_subject(args);
   r.description = subject.description;
   r.frozen = !args.no_freeze && room_for_packing(subject.weight_bytes);
-  ModelOptions options{.freeze = r.frozen};
+  for (Tensor& t : subject.inputs) t = t.to(device);
+  const ModelOptions options{
+      .device = device, .mode = args.mode == "reduce-overhead" ? Mode::ReduceOverhead : Mode::Default, .freeze = r.frozen};
   if (!args.no_eager) {
     progress.say("running one operation at a time");
-    CompiledModel eager = CompiledModel::compile(subject.graph(), {.freeze = false, .eager = true});
+    CompiledModel eager = CompiledModel::compile(subject.graph(), {.device = device, .freeze = false, .eager = true});
     r.eager = measure(eager, subject.inputs, args.iterations);
     r.eager_kernels = eager.report().kernels + eager.report().host_calls;
   }

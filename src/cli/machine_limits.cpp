@@ -11,6 +11,7 @@
 #include "base/thread_pool.h"
 #include "device/cpu/code_loader.h"
 #include "device/cpu/isa.h"
+#include "device/cuda/gpu.h"
 #include "jit/jit.h"
 
 namespace toroid::cli {
@@ -80,7 +81,21 @@ double fma_peak(ThreadPool& pool) {
 
 MachineLimits measure_machine() {
   ThreadPool& pool = ThreadPool::global();
-  return {pool.size(), copy_bandwidth(pool), fma_peak(pool)};
+  return {{}, pool.size(), copy_bandwidth(pool), fma_peak(pool)};
+}
+
+MachineLimits measure_gpu(int index) {
+  constexpr size_t kBytes = size_t{1} << 30;  // many times what the caches hold
+  constexpr int kRepetitions = 10;
+  device::cuda::Gpu& gpu = device::cuda::gpu(index);
+  auto from = gpu.allocate(kBytes), to = gpu.allocate(kBytes);
+  gpu.fill_zero(from.get(), kBytes);
+  double best_ms = 1e30;
+  for (int i = 0; i < kRepetitions; ++i) best_ms = std::min(best_ms, gpu.time_ms([&] { gpu.copy_within(to.get(), from.get(), kBytes); }));
+  MachineLimits out;
+  out.gpu = gpu.info().name;
+  out.copy_gb_per_s = 2.0 * static_cast<double>(kBytes) / best_ms / 1e6;
+  return out;
 }
 
 }  // namespace toroid::cli

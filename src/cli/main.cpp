@@ -86,6 +86,10 @@ struct Command {
     b->add_option("--batch", bench.batch, "Sequences or images")->check(CLI::Range(1, 1 << 16))->capture_default_str();
     b->add_option("--layers", bench.layers, "Layers of a built-in model, where fewer will do")->check(CLI::Range(1, 1000));
     b->add_option("--dtype", bench.dtype, "Of the parameters: f32, bf16, f16 or f64")->capture_default_str();
+    b->add_option("--device", bench.device, "Where it runs: cpu, cuda or cuda:<number>")->capture_default_str();
+    b->add_option("--mode", bench.mode, "default, or reduce-overhead: the launches of a call replayed as one")
+        ->check(CLI::IsMember({"default", "reduce-overhead"}))
+        ->capture_default_str();
     b->add_option("--threads", bench.threads, "Threads of the kernels")->check(CLI::Range(1, 1024));
     b->add_option("--iterations", bench.iterations, "Timed runs; otherwise as many as fit in a few seconds")->check(CLI::Range(1, 1000000));
     b->add_flag("--decode", bench.decode, "Llama: one token with a cache of --seq positions, instead of a prefill");

@@ -4,12 +4,14 @@
 #include <string>
 #include <vector>
 
+#include "device/cuda/tensor_map.h"
 #include "toroid/sym_expr.h"
 
 namespace toroid::codegen {
 
 // On the CPU: void name(void* const* bufs, const int64_t* params, int64_t begin, int64_t end, int thread).
-// On a GPU: extern "C" __global__ void name(pointers in the order of `buffers`, then params as 64-bit integers).
+// On a GPU: extern "C" __global__ void name(pointers in the order of `buffers`, scratch memory, counters, tensor
+// maps, params as 64-bit integers).
 struct KernelText {
   std::string name;          // a C identifier made of the body's operations
   std::string source;        // complete text; equal loops give equal text whatever their buffers and sizes are called
@@ -17,6 +19,12 @@ struct KernelText {
   std::vector<Expr> params;
   Expr tasks = 1;  // the range that begin and end are in; tasks are independent unless `serial`. On a GPU: blocks
   int block = 0;   // GPU: threads of a block
+  std::vector<device::cuda::TensorMap> tensor_maps;  // GPU
+  int shared_bytes = 0;                              // GPU: dynamic shared memory of a block
+  // GPU: begins while the kernel before it ends, and waits for its results itself (programmatic dependent launch).
+  bool overlaps = false;
+  Expr scratch_bytes = 0;  // GPU: when not 0, the parameter behind the buffers is this much memory, at a multiple of 256 bytes
+  Expr counters = 0;       // GPU: when not 0, the parameter behind those is so many u32, zero at the launch, which leaves them zero
   // CPU: when not 0, bufs[buffers.size()] is scratch memory of threads * this many bytes; thread t uses the t-th part, whose first 8 bytes
   // are -1 when a launch begins: what a thread leaves there serves its later calls of the launch.
   Expr scratch_bytes_per_thread = 0;

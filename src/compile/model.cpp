@@ -13,7 +13,7 @@
 #include "base/options.h"
 #include "base/thread_pool.h"
 #include "codegen/cpu/generate.h"
-#include "codegen/cuda/kernel.h"
+#include "codegen/cuda/generate.h"
 #include "compile/candidates.h"
 #include "compile/costs.h"
 #include "compile/debug_folder.h"
@@ -110,6 +110,13 @@ class Compilation {
     return plan;
   }
 
+  // The stages up to code, which need no GPU.
+  std::vector<codegen::KernelText> kernels_for_gpu(const device::cuda::GpuInfo& absent) {
+    absent_gpu_ = &absent;
+    for (auto stage : {&Compilation::transform, &Compilation::lower, &Compilation::fuse, &Compilation::generate}) (this->*stage)();
+    return std::move(kernels_);
+  }
+
   std::vector<std::pair<std::string, std::string>> take_sources() { return std::move(sources_); }
 
  private:
@@ -121,22 +128,21 @@ class Compilation {
 
   void transform() {
     show(Artifact::Graph, "graph_imported.txt", [&] { return graph::to_string(*graph_); });
-    graph_ = graph::run_passes(std::move(graph_), graph::default_passes(options_.freeze, templates()), &report_.passes);
+    graph_ = graph::run_passes(std::move(graph_), graph::default_passes(options_.freeze, options_.templates), &report_.passes);
     show(Artifact::Graph, "graph_lowered.txt", [&] { return graph::to_string(*graph_); });
     report_.graph_nodes = graph_->nodes.size();
   }
 
   void lower() {
-    lower::LowerOptions how{.templates = templates(), .compose = !options_.eager};
-    if (templates()) set_cpu_templates(how);
+    lower::LowerOptions how{.templates = options_.templates, .compose = !options_.eager};
+    if (options_.templates) on_gpu() ? set_gpu_templates(how) : set_cpu_templates(how);
     program_ = lower::lower(*graph_, how);
     report_.kernels_unfused = program_.nodes.size();
     show(Artifact::Loops, "program_lowered.txt", [&] { return choice::to_string(program_); });
   }
 
-  // On a GPU every problem is a loop.
-  bool templates() const { return options_.templates && !on_gpu(); }
   bool on_gpu() const { return options_.device.is_cuda(); }
+  const device::cuda::GpuInfo& gpu() const { return absent_gpu_ ? *absent_gpu_ : device::cuda::gpu(options_.device.index).info(); }
 
   void set_cpu_templates(lower::LowerOptions& how) const {
     how.takes_convolution = [isa = isa_](const choice::Convolution& c, bool constant_weight) {
@@ -144,6 +150,10 @@ class Compilation {
     };
     how.attention_template = [isa = isa_](const choice::Attention& a) { return codegen::supports(a, isa); };
     how.sort_template = [](const choice::Sort& s) { return codegen::supports(s); };
+  }
+
+  void set_gpu_templates(lower::LowerOptions& how) const {
+    how.attention_template = [](const choice::Attention& a) { return codegen::cuda_supports(a); };
   }
 
   void fuse() {
@@ -155,7 +165,11 @@ class Compilation {
     for (auto& line : report_.choices) log(Artifact::Choices, line);
     if (joins && !on_gpu()) {
       if (program_.nodes.size() > nodes) program_ = sched::fuse(std::move(program_));  // rests of epilogues with their readers
-      program_ = sched::absorb_producers(std::move(program_), threads, &report_.fusion);
+      program_ = sched::absorb_producers(std::move(program_), sched::producers_on_threads(threads), &report_.fusion);
+    }
+    if (joins && on_gpu()) {
+      program_ = sched::absorb_producers(
+          std::move(program_), [&](const choice::Node& n) { return codegen::cuda_producer_refusal(n, gpu()); }, &report_.fusion);
     }
     if (options_.fuse && !on_gpu()) program_ = sched::split_reductions(std::move(program_), threads, &report_.fusion);
     if (joins && !on_gpu()) program_ = sched::share_launches(std::move(program_));
@@ -221,7 +235,7 @@ class Compilation {
     }
     for (auto& n : program_.nodes)
       if (!n.is_extern() && !n.is_library())
-        kernels_.push_back(on_gpu() ? codegen::generate_cuda_loop(n.domain, n.body) : codegen::generate(n, program_, isa_, constants_));
+        kernels_.push_back(on_gpu() ? codegen::generate_cuda(n, program_, gpu()) : codegen::generate(n, program_, isa_, constants_));
     show(Artifact::Kernels, "plan.txt", [&] {
       std::string out;
       for (auto& k : kernels_) out += k.name + "\n" + k.plan + "\n";
@@ -232,7 +246,7 @@ class Compilation {
   // All kernels are compiled at once, those of blocks too; equal ones once.
   void build() {
     const std::string edited = get_option(options::kKernelDir);
-    const std::string isa = on_gpu() ? device::cuda::gpu(options_.device.index).info().architecture : "native";
+    const std::string isa = on_gpu() ? gpu().architecture : "native";
     std::vector<jit::CompileRequest> requests;
     std::vector<std::string> files;
     for (auto* c : all())
@@ -249,7 +263,7 @@ class Compilation {
       for (auto& k : c->kernels_) {
         auto [code, fresh] = loaded.try_emplace(artefacts[i].key.hex());
         if (fresh) {
-          code->second = load(artefacts[i].object, k.name);
+          code->second = load(artefacts[i].object, k);
           if (!artefacts[i].from_cache) ++report_.kernels_compiled;
           sources_.emplace_back(k.name, k.source);
           show(Artifact::OutputCode, "kernels/" + files[i], [&] { return k.source; });
@@ -266,9 +280,9 @@ class Compilation {
     std::shared_ptr<const device::LoadedCode> cpu;
     device::cuda::Kernel gpu;
   };
-  Code load(const std::string& object, const std::string& name) const {
-    if (on_gpu()) return {nullptr, device::cuda::gpu(options_.device.index).load(object, name)};
-    return {device::LoadedCode::load(object, device::runtime_symbols(), name), {}};
+  Code load(const std::string& object, const codegen::KernelText& k) const {
+    if (on_gpu()) return {nullptr, device::cuda::gpu(options_.device.index).load(object, k.name, k.shared_bytes)};
+    return {device::LoadedCode::load(object, device::runtime_symbols(), k.name), {}};
   }
 
   // Packs the weights behind the caller's back: this moves all the memory of a model, which loading its inputs can hide.
@@ -385,8 +399,7 @@ class Compilation {
     l.name = k.name;
     if (code.cpu) l.function = code.cpu->function<void(void* const*, const int64_t*, int64_t, int64_t, int)>(k.name);
     l.code = code.cpu;
-    l.gpu_kernel = code.gpu;
-    l.block = k.block;
+    l.gpu = {code.gpu, k.block, k.shared_bytes, k.overlaps, k.scratch_bytes, k.counters, k.tensor_maps};
     l.buffers = k.buffers;
     l.params = k.params;
     l.tasks = k.tasks;
@@ -402,6 +415,7 @@ class Compilation {
   CompileReport& report_;
   DebugFolder debug_;
   device::Isa isa_ = device::active_isa();
+  const device::cuda::GpuInfo* absent_gpu_ = nullptr;  // compiled for in place of the device
   std::unique_ptr<graph::Graph> graph_;
   choice::Program program_;
   std::map<const choice::Node*, std::vector<std::unique_ptr<Inner>>> blocks_;  // of each node of control flow
@@ -415,14 +429,17 @@ class Compilation {
 }  // namespace
 
 CompiledModel CompiledModel::compile(std::unique_ptr<graph::Graph> graph, const ModelOptions& options) {
-  TOROID_USER_CHECK(!options.device.is_cuda() || options.mode == Mode::Default,
-                    "Mode::ReduceOverhead replays launches on the CPU alone so far; compile for {} with Mode::Default",
-                    to_string(options.device));
   CompiledModel model;
   Compilation compilation(std::move(graph), options, model.report_);
   model.executable_ = std::make_unique<exec::Executable>(compilation.run());
   model.sources_ = compilation.take_sources();
   return model;
+}
+
+std::vector<codegen::KernelText> kernels_for_gpu(std::unique_ptr<graph::Graph> graph, const device::cuda::GpuInfo& gpu) {
+  CompileReport report;
+  const ModelOptions options{.device = Device::cuda()};
+  return Compilation(std::move(graph), options, report).kernels_for_gpu(gpu);
 }
 
 }  // namespace toroid::compiler

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "choice/program.h"
+#include "codegen/kernel_text.h"
 #include "exec/executable.h"
 #include "graph/graph.h"
 #include "graph/pass.h"
@@ -42,5 +43,8 @@ class CompiledModel {
   CompileReport report_;
   std::vector<std::pair<std::string, std::string>> sources_;
 };
+
+// The kernels that a GPU would get, which need not be there.
+std::vector<codegen::KernelText> kernels_for_gpu(std::unique_ptr<graph::Graph> graph, const device::cuda::GpuInfo& gpu);
 
 }  // namespace toroid::compiler

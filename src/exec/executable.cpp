@@ -8,6 +8,7 @@
 #include "base/mutants.h"
 #include "base/thread_pool.h"
 #include "exec/blocks.h"
+#include "exec/gpu_recording.h"
 #include "exec/recording.h"
 #include "tensor/random_state.h"
 
@@ -53,28 +54,32 @@ Tensor laid_out(const Tensor& t, const InputPlan& in, const Symbols& symbols) {
 
 }  // namespace
 
-// Everything that only depends on the sizes.
+// What only depends on the sizes: of a step, and of all.
+struct Executable::BoundStep {
+  std::vector<int64_t> params;
+  int64_t tasks = 0;
+  int64_t scratch = -1;       // offset in the arena
+  int64_t scratch_bytes = 0;  // a thread
+  int64_t counters = -1;      // GPU: offset in the context's zeros
+  bool alone = false;         // too little work to share between threads
+};
+
 struct Executable::Bound : std::enable_shared_from_this<Executable::Bound> {
   Symbols symbols;
   std::vector<int64_t> bytes;    // per buffer
   std::vector<int64_t> offsets;  // per buffer, in the arena; -1: not there
-  int64_t arena = 0;
-  struct Step {
-    std::vector<int64_t> params;
-    int64_t tasks = 0;
-    int64_t scratch = -1;       // offset in the arena
-    int64_t scratch_bytes = 0;  // a thread
-    bool alone = false;         // too little work to share between threads
-  };
-  std::vector<Step> steps;
+  int64_t arena = 0, zeros = 0;  // bytes
+  std::vector<BoundStep> steps;
   std::vector<std::vector<int64_t>> output_sizes;
 };
 
 // Memory of one run, kept for the next.
 struct Executable::Context {
-  std::shared_ptr<Storage> arena;
-  std::shared_ptr<const Bound> recorded_for;  // the sizes that `recording` is good for, in this arena
+  std::shared_ptr<Storage> arena, zeros;
+  std::shared_ptr<const Bound> recorded_for;  // the sizes that the recording is good for, in this arena
   std::unique_ptr<Recording> recording;
+  std::unique_ptr<GpuRecording> gpu_recording;
+  bool warm = false;  // GPU: all libraries have been called once, which they may need before they are recorded
 };
 
 Executable::~Executable() = default;
@@ -85,7 +90,9 @@ Executable::Executable(Plan plan) : plan_(std::move(plan)) {
     users_ = std::max(users_, static_cast<size_t>(in.user + 1));
     stateful_ = stateful_ || (in.mutated && in.user < 0);
   }
-  for (auto& s : plan_.steps) launches_only_ = launches_only_ && std::holds_alternative<Launch>(s);
+  replays_ = plan_.record && std::all_of(plan_.steps.begin(), plan_.steps.end(), [&](const StepPlan& s) {
+               return std::holds_alternative<Launch>(s) || (plan_.device.is_cuda() && std::holds_alternative<LibraryCall>(s));
+             });
   make_blocks();
 }
 
@@ -162,7 +169,7 @@ std::shared_ptr<const Executable::Bound> Executable::bind(const Symbols& symbols
   int threads = ThreadPool::global().size();
   for (size_t s = 0; s < plan_.steps.size(); ++s) {
     int step = static_cast<int>(s);
-    Bound::Step bs;
+    BoundStep bs;
     if (auto* l = std::get_if<Launch>(&plan_.steps[s])) {
       for (int i : l->buffers) touch(i, step);
       bs.params = evaluate(l->params, symbols);
@@ -171,10 +178,14 @@ std::shared_ptr<const Executable::Bound> Executable::bind(const Symbols& symbols
       constexpr int64_t kSmallBytes = 20'000, kSmallFlops = 200'000;
       int64_t bytes = evaluate(l->bytes, symbols), flops = evaluate(l->flops, symbols);
       bs.alone = l->serial || (bytes > 0 && bytes < kSmallBytes && flops < kSmallFlops);
-      if (int64_t scratch = evaluate(l->scratch_bytes_per_thread, symbols); scratch > 0) {
+      bs.scratch_bytes = evaluate(l->scratch_bytes_per_thread, symbols);
+      if (int64_t scratch = bs.scratch_bytes * threads + evaluate(l->gpu.scratch_bytes, symbols); scratch > 0) {
         bs.scratch = static_cast<int64_t>(ranges.size());
-        bs.scratch_bytes = scratch;
-        ranges.push_back({scratch * threads, step, step});
+        ranges.push_back({scratch, step, step});
+      }
+      if (int64_t counters = evaluate(l->gpu.counters, symbols); counters > 0) {
+        bs.counters = b->zeros;
+        b->zeros += counters * static_cast<int64_t>(sizeof(uint32_t));
       }
     } else if (auto* h = std::get_if<HostCall>(&plan_.steps[s])) {
       for (auto& v : h->inputs) touch(v.buffer, step);
@@ -207,12 +218,6 @@ std::shared_ptr<const Executable::Bound> Executable::bind(const Symbols& symbols
 
 void Executable::launch(const Launch& l, void* const* bufs, const int64_t* params, int64_t tasks, bool alone, int64_t scratch_bytes) {
   if (tasks <= 0) return;
-  if (plan_.device.is_cuda()) {
-    std::vector<void*> arguments;
-    for (size_t i = 0; i < l.buffers.size(); ++i) arguments.push_back(const_cast<void**>(bufs + i));
-    for (size_t i = 0; i < l.params.size(); ++i) arguments.push_back(const_cast<int64_t*>(params + i));
-    return device::cuda::gpu(plan_.device.index).launch(l.gpu_kernel, tasks, l.block, arguments);
-  }
   alone = alone || tasks == 1;
   if (scratch_bytes > 0)
     for (int t = 0, threads = alone ? 1 : ThreadPool::global().size(); t < threads; ++t)
@@ -251,7 +256,7 @@ std::vector<Tensor> Executable::collect(std::span<const Tensor> arguments, const
   return out;
 }
 
-std::vector<Tensor> Executable::run_bound(const Bound& b, std::span<const Tensor> arguments, std::span<const Tensor> into) {
+std::unique_ptr<Executable::Context> Executable::take_context(const Bound& b) {
   std::unique_ptr<Context> context;
   {
     std::lock_guard lock(mutex_);
@@ -266,16 +271,22 @@ std::vector<Tensor> Executable::run_bound(const Bound& b, std::span<const Tensor
     context->arena = allocate_storage(static_cast<size_t>(b.arena), plan_.device);
     context->recorded_for = nullptr;  // its addresses are gone
   }
-  std::byte* arena = context->arena->data;
+  if (b.zeros > 0 && (!context->zeros || context->zeros->bytes < static_cast<size_t>(b.zeros))) {
+    context->zeros = allocate_storage(static_cast<size_t>(b.zeros), plan_.device);
+    device::cuda::gpu(plan_.device.index).fill_zero(context->zeros->data, static_cast<size_t>(b.zeros));
+    context->recorded_for = nullptr;
+  }
+  return context;
+}
 
-  std::vector<Tensor> held(plan_.buffers.size());
-  std::vector<void*> at(plan_.buffers.size(), nullptr);
+void Executable::place_buffers(const Bound& b, const Context& context, std::span<const Tensor> arguments, std::span<const Tensor> into,
+                               std::vector<Tensor>& held, std::vector<void*>& at) {
   for (size_t i = 0; i < plan_.buffers.size(); ++i) {
     const BufferPlan& p = plan_.buffers[i];
     if (p.role == BufferRole::Constant)
       at[i] = p.data.raw_data();
     else if (p.role == BufferRole::Temporary && b.offsets[i] >= 0)
-      at[i] = arena + b.offsets[i];
+      at[i] = context.arena->data + b.offsets[i];
   }
   for (size_t i = 0; i < plan_.inputs.size(); ++i) {
     const InputPlan& in = plan_.inputs[i];
@@ -294,53 +305,73 @@ std::vector<Tensor> Executable::run_bound(const Bound& b, std::span<const Tensor
     if (!t.defined()) t = given ? into[place] : Tensor::empty(b.output_sizes[i], o.type.dtype, plan_.device);
     at[static_cast<size_t>(o.buffer)] = t.raw_data();
   }
+}
 
-  bool replay = plan_.record && launches_only_ && !observer_;
-  if (replay) {
-    if (context->recorded_for.get() != &b) record(b, *context, at);
-    context->recording->replay(at, ThreadPool::global());
-  }
-  std::vector<void*> bufs;
-  auto resolve = [&](const Expr& e) { return Expr(evaluate(e, b.symbols)); };
+// Where a launch's arguments are: its buffers, then scratch memory (on the CPU always) and counters.
+std::vector<void*> Executable::pointers_of(const Launch& l, const BoundStep& s, const Context& context,
+                                           const std::vector<void*>& at) const {
+  std::vector<void*> out;
+  for (int i : l.buffers) out.push_back(at[static_cast<size_t>(i)]);
+  if (s.scratch >= 0 || !plan_.device.is_cuda()) out.push_back(s.scratch >= 0 ? context.arena->data + s.scratch : nullptr);
+  if (s.counters >= 0) out.push_back(context.zeros->data + s.counters);
+  return out;
+}
+
+void Executable::run_step(size_t i, const Bound& b, const Context& context, std::vector<Tensor>& held, std::vector<void*>& at) {
+  const BoundStep& s = b.steps[i];
   auto tensor_at = [&](const HostCall::View& v) {
     auto sizes = evaluate(v.sizes, b.symbols), strides = evaluate(v.strides, b.symbols);
     auto* data =
         static_cast<std::byte*>(at[static_cast<size_t>(v.buffer)]) + evaluate(v.offset, b.symbols) * static_cast<int64_t>(size_of(v.dtype));
     return Tensor::from_blob(data, sizes, v.dtype, strides, nullptr, plan_.device);
   };
-  for (size_t s = 0; s < plan_.steps.size() && !replay; ++s) {
-    auto start = observer_ ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
-    auto observe = [&](const std::string& name) {
-      if (!observer_) return;
-      synchronize(plan_.device);
-      observer_(name, (std::chrono::steady_clock::now() - start).count());
-    };
-    if (auto* l = std::get_if<Launch>(&plan_.steps[s])) {
-      bufs.clear();
-      for (int i : l->buffers) bufs.push_back(at[static_cast<size_t>(i)]);
-      bufs.push_back(b.steps[s].scratch >= 0 ? arena + b.steps[s].scratch : nullptr);
-      launch(*l, bufs.data(), b.steps[s].params.data(), b.steps[s].tasks, b.steps[s].alone, b.steps[s].scratch_bytes);
-      observe(l->name);
-    } else if (auto* h = std::get_if<HostCall>(&plan_.steps[s])) {
-      std::vector<Tensor> inputs;
-      for (auto& v : h->inputs) inputs.push_back(tensor_at(v).to(Device::cpu()));
-      auto results = h->function(inputs, resolve);
-      for (size_t r = 0; r < h->outputs.size(); ++r) copy_elements(results.at(r), tensor_at(h->outputs[r]));
-      observe(h->name);
-    } else if (auto* c = std::get_if<LibraryCall>(&plan_.steps[s])) {
-      bufs.clear();
-      for (int i : c->buffers) bufs.push_back(at[static_cast<size_t>(i)]);
-      c->call->run(bufs.data(), b.steps[s].scratch >= 0 ? arena + b.steps[s].scratch : nullptr);
-      observe(c->name);
-    } else if (!blocks_[s].empty()) {
-      auto results = run_blocks(s, tensor_at, b.symbols);
-      const auto& views = block_results(plan_.steps[s]);
-      for (size_t r = 0; r < views.size(); ++r) {
-        auto buffer = static_cast<size_t>(views[r].buffer);
-        held[buffer] = results.at(r);
-        at[buffer] = results[r].raw_data();
-      }
-      observe(std::visit([](auto& step) { return step.name; }, plan_.steps[s]));
+  if (auto* l = std::get_if<Launch>(&plan_.steps[i])) {
+    const std::vector<void*> pointers = pointers_of(*l, s, context, at);
+    if (plan_.device.is_cuda())
+      GpuLaunch(*l, b.symbols).run(device::cuda::gpu(plan_.device.index), pointers);
+    else
+      launch(*l, pointers.data(), s.params.data(), s.tasks, s.alone, s.scratch_bytes);
+  } else if (auto* h = std::get_if<HostCall>(&plan_.steps[i])) {
+    std::vector<Tensor> inputs;
+    for (auto& v : h->inputs) inputs.push_back(tensor_at(v).to(Device::cpu()));
+    auto results = h->function(inputs, [&](const Expr& e) { return Expr(evaluate(e, b.symbols)); });
+    for (size_t r = 0; r < h->outputs.size(); ++r) copy_elements(results.at(r), tensor_at(h->outputs[r]));
+  } else if (auto* c = std::get_if<LibraryCall>(&plan_.steps[i])) {
+    std::vector<void*> buffers;
+    for (int buffer : c->buffers) buffers.push_back(at[static_cast<size_t>(buffer)]);
+    c->call->run(buffers.data(), s.scratch >= 0 ? context.arena->data + s.scratch : nullptr);
+  } else if (!blocks_[i].empty()) {
+    auto results = run_blocks(i, tensor_at, b.symbols);
+    const auto& views = block_results(plan_.steps[i]);
+    for (size_t r = 0; r < views.size(); ++r) {
+      auto buffer = static_cast<size_t>(views[r].buffer);
+      held[buffer] = results.at(r);
+      at[buffer] = results[r].raw_data();
+    }
+  }
+}
+
+int64_t Executable::nanoseconds_of(const std::function<void()>& work) const {
+  if (plan_.device.is_cuda()) return static_cast<int64_t>(device::cuda::gpu(plan_.device.index).time_ms(work) * 1e6);
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count();
+}
+
+std::vector<Tensor> Executable::run_bound(const Bound& b, std::span<const Tensor> arguments, std::span<const Tensor> into) {
+  std::unique_ptr<Context> context = take_context(b);
+  std::vector<Tensor> held(plan_.buffers.size());
+  std::vector<void*> at(plan_.buffers.size(), nullptr);
+  place_buffers(b, *context, arguments, into, held, at);
+  if (replays_ && !observer_) {
+    replay(b, *context, held, at);
+  } else {
+    for (size_t s = 0; s < plan_.steps.size(); ++s) {
+      if (observer_)
+        observer_(std::visit([](auto& step) { return step.name; }, plan_.steps[s]),
+                  nanoseconds_of([&] { run_step(s, b, *context, held, at); }));
+      else
+        run_step(s, b, *context, held, at);
     }
   }
   auto out = collect(arguments, held, [&](int i) {
@@ -358,21 +389,55 @@ std::vector<Tensor> Executable::run_bound(const Bound& b, std::span<const Tensor
   return out;
 }
 
+void Executable::replay(const Bound& b, Context& context, std::vector<Tensor>& held, std::vector<void*>& at) {
+  if (!plan_.device.is_cuda()) {
+    if (context.recorded_for.get() != &b) record(b, context, at);
+    return context.recording->replay(at, ThreadPool::global());
+  }
+  if (!context.warm) {
+    for (size_t s = 0; s < plan_.steps.size(); ++s) run_step(s, b, context, held, at);
+    context.warm = true;
+    return;
+  }
+  if (context.recorded_for.get() != &b || !context.gpu_recording->serves(at)) record_on_gpu(b, context, held, at);
+  context.gpu_recording->replay(device::cuda::gpu(plan_.device.index), at);
+}
+
+// Inputs and results are in other memory at each call.
+bool Executable::moves(int buffer) const {
+  const BufferRole role = plan_.buffers[static_cast<size_t>(buffer)].role;
+  return role == BufferRole::Input || role == BufferRole::Output;
+}
+
+void Executable::record_on_gpu(const Bound& b, Context& context, std::vector<Tensor>& held, std::vector<void*>& at) {
+  device::cuda::Gpu& gpu = device::cuda::gpu(plan_.device.index);
+  context.recorded_for = nullptr;
+  context.gpu_recording = std::make_unique<GpuRecording>();
+  context.gpu_recording->record(gpu, [&] {
+    for (size_t s = 0; s < plan_.steps.size(); ++s) {
+      if (auto* l = std::get_if<Launch>(&plan_.steps[s])) {
+        std::vector<int> slots;
+        for (int i : l->buffers) slots.push_back(moves(i) ? i : -1);
+        context.gpu_recording->add(gpu, *l, b.symbols, pointers_of(*l, b.steps[s], context, at), slots);
+      } else {
+        run_step(s, b, context, held, at);
+        for (int i : std::get<LibraryCall>(plan_.steps[s]).buffers)
+          if (moves(i)) context.gpu_recording->fix(i, at[static_cast<size_t>(i)]);
+      }
+    }
+  });
+  context.recorded_for = b.shared_from_this();
+}
+
 void Executable::record(const Bound& b, Context& context, const std::vector<void*>& at) {
   context.recording = std::make_unique<Recording>();
   for (size_t s = 0; s < plan_.steps.size(); ++s) {
     const auto& l = std::get<Launch>(plan_.steps[s]);
-    std::vector<void*> bufs;
+    const BoundStep& step = b.steps[s];
     std::vector<int> slots;
-    for (int i : l.buffers) {
-      auto role = plan_.buffers[static_cast<size_t>(i)].role;
-      bool moves = role == BufferRole::Input || role == BufferRole::Output;
-      bufs.push_back(at[static_cast<size_t>(i)]);
-      slots.push_back(moves ? i : -1);
-    }
-    bufs.push_back(b.steps[s].scratch >= 0 ? context.arena->data + b.steps[s].scratch : nullptr);
+    for (int i : l.buffers) slots.push_back(moves(i) ? i : -1);
     slots.push_back(-1);
-    context.recording->add(l, bufs, slots, b.steps[s].params.data(), b.steps[s].tasks, b.steps[s].alone, b.steps[s].scratch_bytes);
+    context.recording->add(l, pointers_of(l, step, context, at), slots, step.params.data(), step.tasks, step.alone, step.scratch_bytes);
   }
   context.recorded_for = b.shared_from_this();
 }
@@ -409,11 +474,24 @@ std::vector<Tensor> Executable::run_dynamic(Symbols symbols, std::span<const Ten
     if (auto* l = std::get_if<Launch>(&step)) {
       std::vector<void*> bufs;
       for (int i : l->buffers) bufs.push_back(memory(i).raw_data());
-      int64_t scratch = evaluate(l->scratch_bytes_per_thread, symbols);
-      std::shared_ptr<Storage> space = scratch > 0 ? allocate_storage(static_cast<size_t>(scratch * ThreadPool::global().size())) : nullptr;
-      bufs.push_back(space ? space->data : nullptr);
-      auto params = evaluate(l->params, symbols);
-      launch(*l, bufs.data(), params.data(), evaluate(l->tasks, symbols), l->serial, scratch);
+      const int64_t scratch = evaluate(l->scratch_bytes_per_thread, symbols);
+      const int64_t bytes = scratch * ThreadPool::global().size() + evaluate(l->gpu.scratch_bytes, symbols);
+      const int64_t zeros = evaluate(l->gpu.counters, symbols) * static_cast<int64_t>(sizeof(uint32_t));
+      std::shared_ptr<Storage> space, counters;
+      if (bytes > 0) space = allocate_storage(static_cast<size_t>(bytes), plan_.device);
+      if (bytes > 0 || !plan_.device.is_cuda()) bufs.push_back(space ? space->data : nullptr);
+      if (plan_.device.is_cuda()) {
+        device::cuda::Gpu& gpu = device::cuda::gpu(plan_.device.index);
+        if (zeros > 0) {
+          counters = allocate_storage(static_cast<size_t>(zeros), plan_.device);
+          gpu.fill_zero(counters->data, static_cast<size_t>(zeros));
+          bufs.push_back(counters->data);
+        }
+        GpuLaunch(*l, symbols).run(gpu, bufs);
+      } else {
+        auto params = evaluate(l->params, symbols);
+        launch(*l, bufs.data(), params.data(), evaluate(l->tasks, symbols), l->serial, scratch);
+      }
     } else if (auto* h = std::get_if<HostCall>(&step)) {
       std::vector<Tensor> inputs;
       for (auto& v : h->inputs) inputs.push_back(tensor_at(v).to(Device::cpu()));
@@ -432,7 +510,7 @@ std::vector<Tensor> Executable::run_dynamic(Symbols symbols, std::span<const Ten
     } else if (auto* c = std::get_if<LibraryCall>(&step)) {
       std::vector<void*> bufs;
       for (int i : c->buffers) bufs.push_back(memory(i).raw_data());
-      std::shared_ptr<Storage> space = allocate_storage(static_cast<size_t>(c->call->scratch_bytes()));
+      std::shared_ptr<Storage> space = allocate_storage(static_cast<size_t>(c->call->scratch_bytes()), plan_.device);
       c->call->run(bufs.data(), space->data);
     } else if (!blocks_[s].empty()) {
       auto results = run_blocks(s, tensor_at, symbols);

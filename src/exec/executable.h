@@ -1,4 +1,4 @@
-// Runs plans on the CPU.
+// Runs plans.
 #pragma once
 
 #include <atomic>
@@ -26,6 +26,7 @@ class Executable {
   void observe(Observer observer) { observer_ = std::move(observer); }
 
  private:
+  struct BoundStep;
   struct Bound;
   struct Context;
   using TensorAt = std::function<Tensor(const HostCall::View&)>;
@@ -35,6 +36,11 @@ class Executable {
   // symbols: sizes that are known beforehand. into: memory for the results (or undefined tensors), where they are left if that can be.
   std::vector<Tensor> run(std::span<const Tensor> arguments, Symbols symbols, std::span<const Tensor> into);
   std::vector<Tensor> run_bound(const Bound& bound, std::span<const Tensor> arguments, std::span<const Tensor> into);
+  std::unique_ptr<Context> take_context(const Bound& bound);
+  // Memory of all buffers that have some before the first step: at, and held where it is a tensor of its own.
+  void place_buffers(const Bound& bound, const Context& context, std::span<const Tensor> arguments, std::span<const Tensor> into,
+                     std::vector<Tensor>& held, std::vector<void*>& at);
+  void run_step(size_t step, const Bound& bound, const Context& context, std::vector<Tensor>& held, std::vector<void*>& at);
   std::vector<Tensor> run_dynamic(Symbols symbols, std::span<const Tensor> arguments);
   // held: the memory of each buffer that has some of its own, inputs included.
   std::vector<Tensor> collect(std::span<const Tensor> arguments, const std::vector<Tensor>& held, const std::function<Tensor(int)>& result);
@@ -43,14 +49,20 @@ class Executable {
   std::vector<Tensor> run_blocks(size_t step, const TensorAt& tensor_at, const Symbols& symbols);
   std::vector<Tensor> run_loop(const Loop& loop, size_t step, const TensorAt& tensor_at, const Symbols& symbols);
   std::vector<Tensor> run_block(const Block& block, std::span<const Tensor> operands, const Symbols& around, std::span<const Tensor> into);
+  std::vector<void*> pointers_of(const Launch& l, const BoundStep& step, const Context& context, const std::vector<void*>& at) const;
+  bool moves(int buffer) const;
+  int64_t nanoseconds_of(const std::function<void()>& work) const;
+  // Runs all steps by a recording, which is made first where there is none that serves.
+  void replay(const Bound& bound, Context& context, std::vector<Tensor>& held, std::vector<void*>& at);
   void record(const Bound& bound, Context& context, const std::vector<void*>& at);
+  void record_on_gpu(const Bound& bound, Context& context, std::vector<Tensor>& held, std::vector<void*>& at);
   void launch(const Launch& l, void* const* bufs, const int64_t* params, int64_t tasks, bool alone, int64_t scratch_bytes);
   Tensor input_tensor(size_t i, std::span<const Tensor> arguments) const;
 
   Plan plan_;
   bool dynamic_ = false;  // some size is known only while running
   bool stateful_ = false;
-  bool launches_only_ = true;
+  bool replays_ = false;                             // a call can be recorded, and should be
   std::mutex mutex_;                                 // of the two below
   std::vector<std::shared_ptr<const Bound>> bound_;  // most recent last
   std::vector<std::unique_ptr<Context>> idle_;

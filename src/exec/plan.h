@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "device/cuda/gpu.h"
+#include "device/cuda/arguments.h"
 #include "extern/library_call.h"
 #include "tensor/dispatch.h"
 
@@ -29,14 +29,23 @@ struct BufferPlan {
 
 using KernelFunction = void (*)(void* const* bufs, const int64_t* params, int64_t begin, int64_t end, int thread);
 
+// What a launch on a GPU needs besides; see codegen::KernelText.
+struct GpuCode {
+  device::cuda::Kernel kernel;
+  int threads = 0;
+  int shared_bytes = 0;
+  bool overlaps = false;
+  Expr scratch_bytes = 0, counters = 0;
+  std::vector<device::cuda::TensorMap> tensor_maps;
+};
+
 // One kernel launch. On the CPU, bufs holds the buffers in order, then the scratch memory; tasks are split over the threads of the pool.
 // The first 8 bytes of each thread's scratch are -1 when the launch begins.
 struct Launch {
   std::string name;
   KernelFunction function = nullptr;
   std::shared_ptr<const void> code;  // keeps the function alive
-  device::cuda::Kernel gpu_kernel;   // on a GPU in place of the two; it takes the buffers, then the params
-  int block = 0;                     // GPU: threads of a block; the tasks are blocks
+  GpuCode gpu;                       // on a GPU in place of the two; the tasks are blocks
   std::vector<int> buffers;
   std::vector<Expr> params;
   Expr tasks = 1;

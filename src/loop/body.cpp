@@ -27,17 +27,6 @@ bool same(const Statement& a, const Statement& b) {
          a.buffer == b.buffer && a.mask == b.mask && a.reduction == b.reduction && a.mode == b.mode && a.index == b.index;
 }
 
-// Steps that a statement reads, through arguments, mask and value symbols of its index.
-template <class F>
-void for_each_use(const Statement& s, F&& f) {
-  for (int a : s.args)
-    if (a >= 0) f(a);
-  if (s.mask >= 0) f(s.mask);
-  sym::for_each_symbol(s.index, [&](const Expr& e) {
-    if (int k = step_of_symbol(*e.node()); k >= 0) f(k);
-  });
-}
-
 Expr renumber(const Expr& e, const std::vector<int>& to) {
   return sym::substitute(e, [&](const sym::Node& n) -> std::optional<Expr> {
     int k = step_of_symbol(n);
@@ -148,13 +137,19 @@ Expr BodyBuilder::as_index(S value, int64_t lo, int64_t hi) {
   return value_symbol(i.id, lo, hi);
 }
 
+bool uses_values(const Expr& index) {
+  bool found = false;
+  sym::for_each_symbol(index, [&](const Expr& s) { found = found || step_of_symbol(*s.node()) >= 0; });
+  return found;
+}
+
 std::vector<bool> varies_over_reduction(const Domain& d, const Body& b) {
   std::vector<bool> varies(b.steps.size(), false);
   for (size_t i = 0; i < b.steps.size(); ++i) {
     const Statement& s = b.steps[i];
     if (s.step == Step::Reduce) continue;
     bool v = s.step == Step::Scan;
-    for_each_use(s, [&](int k) { v = v || varies[static_cast<size_t>(k)]; });
+    for_each_use(s, [&](size_t k) { v = v || varies[k]; });
     sym::for_each_symbol(s.index, [&](const Expr& e) {
       for (auto& var : d.vars) v = v || (var.reduction && var.symbol == e);
     });
@@ -167,8 +162,7 @@ std::vector<int> pass_of(const Domain&, const Body& b) {
   std::vector<int> pass(b.steps.size(), 1);
   for (size_t i = 0; i < b.steps.size(); ++i) {
     int p = 1;
-    for_each_use(b.steps[i],
-                 [&](int k) { p = std::max(p, pass[static_cast<size_t>(k)] + (b.steps[static_cast<size_t>(k)].step == Step::Reduce)); });
+    for_each_use(b.steps[i], [&](size_t k) { p = std::max(p, pass[k] + (b.steps[k].step == Step::Reduce)); });
     pass[i] = p;
   }
   return pass;
@@ -232,7 +226,7 @@ void eliminate_dead(Body& b) {
   std::vector<bool> live(b.steps.size(), false);
   for (size_t i = b.steps.size(); i-- > 0;) {
     if (b.steps[i].step == Step::Store) live[i] = true;
-    if (live[i]) for_each_use(b.steps[i], [&](int k) { live[static_cast<size_t>(k)] = true; });
+    if (live[i]) for_each_use(b.steps[i], [&](size_t k) { live[k] = true; });
   }
   std::vector<int> to(b.steps.size(), -1);
   std::vector<Statement> kept;

@@ -84,6 +84,19 @@ Expr value_symbol(int step, int64_t lo, int64_t hi);
 // k of a value symbol, -1 for other symbols.
 int step_of_symbol(const sym::Node& symbol);
 
+// Calls f(k) for each step k that a statement reads, through arguments, mask and value symbols of its index.
+template <class F>
+void for_each_use(const Statement& s, F&& f) {
+  for (int a : s.args)
+    if (a >= 0) f(static_cast<size_t>(a));
+  if (s.mask >= 0) f(static_cast<size_t>(s.mask));
+  sym::for_each_symbol(s.index, [&](const Expr& e) {
+    if (int k = step_of_symbol(*e.node()); k >= 0) f(static_cast<size_t>(k));
+  });
+}
+// Does an index depend on the values of steps?
+bool uses_values(const Expr& index);
+
 // Appends steps to a body; equal steps are made once. Formulas are written into bodies through it.
 class BodyBuilder : public ScalarBuilder {
  public:

@@ -113,7 +113,14 @@ bool pays(const loop::Nest& row, const Gemm& g, int threads) {
 
 }  // namespace
 
-choice::Program absorb_producers(choice::Program p, int threads, FusionReport* report) {
+ProducerRule producers_on_threads(int threads) {
+  return [threads](const Node& product) -> std::string {
+    if (pays(*product.producer, std::get<Gemm>(product.problem), threads)) return "";
+    return "several threads would compute the same rows, and that costs more than a launch";
+  };
+}
+
+choice::Program absorb_producers(choice::Program p, const ProducerRule& refusal, FusionReport* report) {
   for (size_t j = 0; j < p.nodes.size(); ++j) {
     auto* g = std::get_if<Gemm>(&p.nodes[j].problem);
     if (!g || p.nodes[j].is_library() || p.buffers[static_cast<size_t>(g->a.buffer)].kind != loop::BufferKind::Temporary) continue;
@@ -124,18 +131,20 @@ choice::Program absorb_producers(choice::Program p, int threads, FusionReport* r
     for (size_t between = i + 1; between <= j; ++between)
       for (int b : choice::writes(p.nodes[between])) overwritten = overwritten || contains(reads, b);
     std::string reason;
-    std::optional<loop::Nest> producer;
-    if (overwritten && !mutant(Mutant::ProducerAfterWrite))
+    Node product = p.nodes[j];
+    if (overwritten && !mutant(Mutant::ProducerAfterWrite)) {
       reason = "what the first reads is overwritten before the second runs";
-    else if (!(producer = as_producer(p.nodes[i], *g)))
+    } else if (!(product.producer = as_producer(p.nodes[i], *g))) {
       reason = "the first does not compute the rows that the second reads";
-    else if (!pays(*producer, *g, threads))
-      reason = "several threads would compute the same rows, and that costs more than a launch";
+    } else {
+      auto& rows = std::get<Gemm>(product.problem);
+      rows.a.dtype = DType::F32;
+      rows.a.strides.back() = 1;
+      reason = refusal(product);
+    }
     if (reason.empty()) {
-      g->a.dtype = DType::F32;
-      g->a.strides.back() = 1;
-      p.nodes[j].producer = std::move(producer);
-      p.nodes[j].origins.insert(p.nodes[j].origins.begin(), p.nodes[i].origins.begin(), p.nodes[i].origins.end());
+      product.origins.insert(product.origins.begin(), p.nodes[i].origins.begin(), p.nodes[i].origins.end());
+      p.nodes[j] = std::move(product);
       p.nodes.erase(p.nodes.begin() + static_cast<long>(i));
       --j;
     } else if (report) {

@@ -13,7 +13,7 @@
 #include "codegen/cuda/kernel.h"
 #include "device/cpu/code_loader.h"
 #include "device/cpu/runtime_symbols.h"
-#include "device/cuda/gpu.h"
+#include "device/cuda/arguments.h"
 #include "jit/jit.h"
 #include "jit/nvrtc.h"
 #include "toroid/device.h"
@@ -110,7 +110,7 @@ class KernelRunner {
     prepare(d, b, specs);
     device::cuda::Gpu& gpu = device::cuda::gpu(0);
     std::vector<std::shared_ptr<void>> memory;
-    std::vector<void*> addresses, arguments;
+    std::vector<void*> addresses;
     std::vector<size_t> of;  // the spec of each buffer
     for (int id : k.buffers)
       for (size_t i = 0; i < specs.size(); ++i)
@@ -122,9 +122,10 @@ class KernelRunner {
     }
     std::vector<int64_t> params;
     for (auto& p : k.params) params.push_back(sym::evaluate(p, lookup()));
-    for (auto& a : addresses) arguments.push_back(&a);
-    for (auto& p : params) arguments.push_back(&p);
-    gpu.launch(gpu.load(cubin, k.name), sym::evaluate(k.tasks, lookup()), k.block, arguments);
+    device::cuda::Arguments arguments(k.tensor_maps, params, addresses.size(), [&](const Expr& e) { return sym::evaluate(e, lookup()); });
+    arguments.set_pointers(addresses);
+    gpu.launch(gpu.load(cubin, k.name, k.shared_bytes), {sym::evaluate(k.tasks, lookup()), k.block, k.shared_bytes, k.overlaps},
+               arguments.list());
     for (size_t i = 0; i < of.size(); ++i) gpu.copy_out(actual_[of[i]].data(), addresses[i], actual_[of[i]].size());
     compare(specs, text);
   }

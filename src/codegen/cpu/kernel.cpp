@@ -5,9 +5,9 @@
 
 #include "base/check.h"
 #include "base/mutants.h"
-#include "codegen/cpu/emit.h"
 #include "codegen/cpu/passes.h"
 #include "codegen/cpu/plan.h"
+#include "codegen/emit.h"
 #include "codegen/prelude/prelude.h"
 
 namespace toroid::codegen {

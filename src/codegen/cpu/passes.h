@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "codegen/cpu/emit.h"
 #include "codegen/cpu/plan.h"
 #include "codegen/cpu/scans.h"
+#include "codegen/emit.h"
 
 namespace toroid::codegen {
 

@@ -20,16 +20,6 @@ constexpr int64_t kTaskWork = 4096;            // elements of work that a task s
 constexpr int64_t kScratchLimit = 256 * 1024;  // bytes; larger rows are computed again instead
 constexpr double kUnknownExtent = 256;         // what a symbolic extent counts as when variables are compared
 
-template <class F>
-void for_each_use(const Statement& s, F&& f) {
-  for (int a : s.args)
-    if (a >= 0) f(static_cast<size_t>(a));
-  if (s.mask >= 0) f(static_cast<size_t>(s.mask));
-  sym::for_each_symbol(s.index, [&](const Expr& e) {
-    if (int k = loop::step_of_symbol(*e.node()); k >= 0) f(static_cast<size_t>(k));
-  });
-}
-
 // Costs about as much as ten multiplications or more.
 bool is_heavy(const Statement& s) {
   if (s.step == Step::Scan) return true;
@@ -42,12 +32,6 @@ bool is_heavy(const Statement& s) {
 
 double extent_guess(const Expr& e) {
   return e.is_const() ? static_cast<double>(e.constant()) : std::min(kUnknownExtent, static_cast<double>(sym::bounds(e).hi));
-}
-
-bool uses_values(const Expr& e) {
-  bool found = false;
-  sym::for_each_symbol(e, [&](const Expr& s) { found = found || loop::step_of_symbol(*s.node()) >= 0; });
-  return found;
 }
 
 // Whose result depends on the order of the points: the last reduction variable may be innermost, no other one.
@@ -312,23 +296,9 @@ void plan_tasks(KernelPlan& p) {
 
 }  // namespace
 
-std::vector<bool> depends_on_variable(const Domain& d, const Body& b, const Expr& variable) {
-  bool reduction = false;
-  for (auto& v : d.vars) reduction = reduction || (v.symbol == variable && v.reduction);
-  std::vector<bool> depends(b.steps.size(), false);
-  for (size_t k = 0; k < b.steps.size(); ++k) {
-    const Statement& s = b.steps[k];
-    if (s.step == Step::Reduce && reduction) continue;
-    bool yes = sym::depends_on(s.index, variable) || s.step == Step::Accumulate || (s.step == Step::Scan && reduction);
-    for_each_use(s, [&](size_t u) { yes = yes || depends[u]; });
-    depends[k] = yes;
-  }
-  return depends;
-}
-
 bool may_collide(const Domain& d, const Statement& store, bool over_reduction) {
   if (mutant(Mutant::ParallelScatter)) return false;
-  if (uses_values(store.index)) return true;
+  if (loop::uses_values(store.index)) return true;
   if (store.mode == StoreMode::Set) return false;  // two different values for one element have no meaning
   // Injective when every coefficient exceeds what all smaller ones reach together.
   std::vector<std::pair<int64_t, int64_t>> parts;  // coefficient, extent

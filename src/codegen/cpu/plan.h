@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "loop/node.h"
+#include "codegen/simplify.h"
 
 namespace toroid::codegen {
 
@@ -57,10 +57,6 @@ struct PlanOptions {
 KernelPlan make_plan(const loop::Domain& d, const loop::Body& b, int lanes, const PlanOptions& options = {});
 std::string to_string(const KernelPlan& p);
 
-// For each step, whether its value differs between points of a variable.
-std::vector<bool> depends_on_variable(const loop::Domain& d, const loop::Body& b, const Expr& variable);
-// Merges, splits and drops variables. Exact for all bodies.
-void simplify(loop::Domain& d, loop::Body& b);
 // Can two points of the domain address one element? False only when it is proved that they cannot.
 bool may_collide(const loop::Domain& d, const loop::Statement& store, bool over_reduction);
 

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "codegen/cpu/emit.h"
 #include "codegen/cpu/plan.h"
+#include "codegen/emit.h"
 
 namespace toroid::codegen {
 

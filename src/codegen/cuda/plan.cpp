@@ -5,7 +5,7 @@
 #include <set>
 
 #include "base/check.h"
-#include "codegen/cpu/plan.h"
+#include "codegen/simplify.h"
 
 namespace toroid::codegen {
 namespace {
@@ -23,15 +23,9 @@ constexpr int64_t kInt = int64_t{1} << 31;  // end of the 32-bit indices
 
 bool accesses(const Statement& s) { return s.step == Step::Load || s.step == Step::Store; }
 
-bool through_value(const Expr& e) {
-  bool found = false;
-  sym::for_each_symbol(e, [&](const Expr& s) { found = found || loop::step_of_symbol(*s.node()) >= 0; });
-  return found;
-}
-
 // Do neighbours along a variable access neighbours in memory?
 bool is_contiguous(const Statement& s, const Expr& var) {
-  if (!accesses(s) || through_value(s.index)) return false;
+  if (!accesses(s) || loop::uses_values(s.index)) return false;
   auto c = sym::linear_coefficient(s.index, var);
   return c && *c == Expr(1);
 }
@@ -88,16 +82,6 @@ void choose_vector(CudaPlan& p) {
   }
 }
 
-template <class F>
-void for_each_use(const Statement& s, F&& f) {
-  for (int a : s.args)
-    if (a >= 0) f(static_cast<size_t>(a));
-  if (s.mask >= 0) f(static_cast<size_t>(s.mask));
-  sym::for_each_symbol(s.index, [&](const Expr& e) {
-    if (int k = loop::step_of_symbol(*e.node()); k >= 0) f(static_cast<size_t>(k));
-  });
-}
-
 // What each pass computes, and what it takes from those before; with `keep`, values that are costly to compute again are kept.
 void plan_passes(CudaPlan& p, bool keep) {
   p.keeps.clear();
@@ -126,7 +110,7 @@ void plan_passes(CudaPlan& p, bool keep) {
     std::vector<int> work = pass.reduces;
     work.insert(work.end(), pass.stores.begin(), pass.stores.end());
     for (size_t i = 0; i < work.size(); ++i)
-      for_each_use(p.step(work[i]), [&](size_t u) {
+      loop::for_each_use(p.step(work[i]), [&](size_t u) {
         const int k = static_cast<int>(u);
         if (!p.varies[u] || p.step(k).step == Step::Reduce || steps.count(k) || reads.count(k)) return;
         if (keep && computed.count(k) && is_heavy(p.step(k))) {
@@ -144,13 +128,15 @@ void plan_passes(CudaPlan& p, bool keep) {
   p.keeps.assign(kept.begin(), kept.end());
 }
 
-void plan_rows(CudaPlan& p) {
+// `threads`: of a row; 0: as many as suit it.
+void plan_rows(CudaPlan& p, int threads) {
   const Expr row = loop::reduction_size(p.domain);
-  p.row_threads = p.block = kBlock;
+  p.row_threads = threads > 0 ? threads : kBlock;
   if (auto n = row.maybe_constant()) {
     const int64_t vectors = std::max<int64_t>(*n / p.vector, 1);
-    p.row_threads =
-        static_cast<int>(vectors <= kWarp ? power_of_two(vectors) : std::clamp<int64_t>(power_of_two((vectors + 3) / 4), kWarp, 1024));
+    if (threads == 0)
+      p.row_threads =
+          static_cast<int>(vectors <= kWarp ? power_of_two(vectors) : std::clamp<int64_t>(power_of_two((vectors + 3) / 4), kWarp, 1024));
     const int64_t repeats = (vectors + p.row_threads - 1) / p.row_threads;
     plan_passes(p, true);
     int64_t registers = 0;
@@ -188,7 +174,53 @@ bool fits_int(const Expr& e) {
   return b.lo >= -kInt && b.hi < kInt;
 }
 
+bool needs_wide(const CudaPlan& p) {
+  bool wide = !fits_int(loop::space_size(p.domain) * loop::reduction_size(p.domain) + kBlock * kAccess);
+  for (auto& s : p.body.steps)
+    if (accesses(s) || s.step == Step::Index) wide = wide || (!loop::uses_values(s.index) && !fits_int(s.index));
+  return wide;
+}
+
+void set_vector_var(CudaPlan& p, int var) {
+  p.vector_var = var;
+  p.on_vector = var < 0 ? std::vector<bool>(p.body.steps.size(), false)
+                        : depends_on_variable(p.domain, p.body, p.domain.vars[static_cast<size_t>(var)].symbol);
+}
+
 }  // namespace
+
+CudaPlan make_points_plan(const loop::Nest& nest, int width) {
+  CudaPlan p;
+  p.domain = nest.domain;
+  p.body = nest.body;
+  p.varies.assign(p.body.steps.size(), false);
+  p.pass.assign(p.body.steps.size(), 1);
+  set_vector_var(p, static_cast<int>(p.domain.vars.size()) - 1);
+  if (sym::known_multiple(p.extent(p.vector_var), width)) {
+    p.vector = width;
+    p.packs = packs_of(p, width);
+  }
+  p.wide = needs_wide(p);
+  return p;
+}
+
+CudaPlan make_row_plan(const loop::Nest& nest, size_t outer, int threads) {
+  CudaPlan p;
+  p.domain = nest.domain;
+  p.body = nest.body;
+  p.shape = CudaPlan::Shape::Rows;
+  for (size_t v = 0; v < p.domain.vars.size(); ++v) {
+    p.domain.vars[v].reduction = v >= outer;
+    (v < outer ? p.space : p.reduction).push_back(static_cast<int>(v));
+  }
+  p.varies = loop::varies_over_reduction(p.domain, p.body);
+  p.pass = loop::pass_of(p.domain, p.body);
+  set_vector_var(p, static_cast<int>(p.domain.vars.size()) - 1);
+  choose_vector(p);
+  plan_rows(p, threads);
+  p.wide = needs_wide(p);
+  return p;
+}
 
 CudaPlan make_cuda_plan(const loop::Domain& d, const loop::Body& b) {
   CudaPlan p;
@@ -204,20 +236,16 @@ CudaPlan make_cuda_plan(const loop::Domain& d, const loop::Body& b) {
   if (fast >= 0) (p.domain.vars[static_cast<size_t>(fast)].reduction ? p.reduction : p.space).push_back(fast);
   if (loop::has_reduction(p.domain))
     p.shape = fast >= 0 && p.domain.vars[static_cast<size_t>(fast)].reduction ? CudaPlan::Shape::Rows : CudaPlan::Shape::Columns;
-  p.vector_var = fast;
-  p.on_vector = fast < 0 ? std::vector<bool>(p.body.steps.size(), false)
-                         : depends_on_variable(p.domain, p.body, p.domain.vars[static_cast<size_t>(fast)].symbol);
+  set_vector_var(p, fast);
   choose_vector(p);
   p.rows = loop::space_size(p.domain);
-  p.wide = !fits_int(p.rows * loop::reduction_size(p.domain) + kBlock * kAccess);
-  for (auto& s : p.body.steps)
-    if (accesses(s) || s.step == Step::Index) p.wide = p.wide || (!through_value(s.index) && !fits_int(s.index));
+  p.wide = needs_wide(p);
   switch (p.shape) {
     case CudaPlan::Shape::Flat:
       plan_flat(p);
       break;
     case CudaPlan::Shape::Rows:
-      plan_rows(p);
+      plan_rows(p, 0);
       break;
     case CudaPlan::Shape::Columns:
       plan_columns(p, scans);

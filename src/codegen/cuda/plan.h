@@ -48,6 +48,10 @@ struct CudaPlan {
 };
 
 CudaPlan make_cuda_plan(const loop::Domain& d, const loop::Body& b);
+// For pieces of templates, whose domains stay as they are: vectors of up to `width` neighbours along the last variable of a body without
+// reductions; and a row that `threads` threads fold and store together, over all variables but the first `outer`.
+CudaPlan make_points_plan(const loop::Nest& nest, int width);
+CudaPlan make_row_plan(const loop::Nest& nest, size_t outer, int threads);
 std::string to_string(const CudaPlan& p);
 
 }  // namespace toroid::codegen

@@ -19,6 +19,33 @@ using CUfunction = struct CUfunc_st*;
 using CUstream = struct CUstream_st*;
 using CUevent = struct CUevent_st*;
 
+using CUgraph = struct CUgraph_st*;
+using CUgraphExec = struct CUgraphExec_st*;
+using CUgraphNode = struct CUgraphNode_st*;
+
+struct CUlaunchAttribute {
+  int id;
+  alignas(8) char value[64];
+};
+struct CUlaunchConfig {
+  unsigned grid[3], block[3], shared_bytes;
+  CUstream stream;
+  CUlaunchAttribute* attributes;
+  unsigned attribute_count;
+};
+struct CUDA_KERNEL_NODE_PARAMS {
+  CUfunction function;
+  unsigned grid[3], block[3], shared_bytes;
+  void** parameters;
+  void** extra;
+  void* kernel;
+  CUcontext context;
+};
+// CUtensorMap: a parameter of kernels.
+struct alignas(64) EncodedTensorMap {
+  uint64_t words[16];
+};
+
 inline constexpr CUresult kSuccess = 0, kOutOfMemory = 2, kNoDevice = 100, kIllegalAddress = 700;
 
 // CUdevice_attribute.
@@ -65,10 +92,30 @@ struct Driver {
   Function<CUresult(CUmodule)> unload_module = library.function<CUresult(CUmodule)>("cuModuleUnload");
   Function<CUresult(CUfunction*, CUmodule, const char*)> module_function =
       library.function<CUresult(CUfunction*, CUmodule, const char*)>("cuModuleGetFunction");
-  Function<CUresult(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void**, void**)> launch =
-      library
-          .function<CUresult(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void**, void**)>(
-              "cuLaunchKernel");
+  Function<CUresult(CUfunction, int, int)> set_function_attribute = library.function<CUresult(CUfunction, int, int)>("cuFuncSetAttribute");
+  Function<CUresult(const CUlaunchConfig*, CUfunction, void**, void**)> launch =
+      library.function<CUresult(const CUlaunchConfig*, CUfunction, void**, void**)>("cuLaunchKernelEx");
+  Function<CUresult(CUdeviceptr, unsigned char, size_t, CUstream)> fill =
+      library.function<CUresult(CUdeviceptr, unsigned char, size_t, CUstream)>("cuMemsetD8Async");
+  Function<CUresult(EncodedTensorMap*, int, uint32_t, void*, const uint64_t*, const uint64_t*, const uint32_t*, const uint32_t*, int, int,
+                    int, int)>
+      encode_tiled = library.function<CUresult(EncodedTensorMap*, int, uint32_t, void*, const uint64_t*, const uint64_t*, const uint32_t*,
+                                               const uint32_t*, int, int, int, int)>("cuTensorMapEncodeTiled");
+  // --- graphs ---
+  Function<CUresult(CUstream, int)> begin_capture = library.function<CUresult(CUstream, int)>("cuStreamBeginCapture_v2");
+  Function<CUresult(CUstream, CUgraph*)> end_capture = library.function<CUresult(CUstream, CUgraph*)>("cuStreamEndCapture");
+  Function<CUresult(CUstream, int*, uint64_t*, CUgraph*, const CUgraphNode**, const void**, size_t*)> capture_info =
+      library.function<CUresult(CUstream, int*, uint64_t*, CUgraph*, const CUgraphNode**, const void**, size_t*)>(
+          "cuStreamGetCaptureInfo_v3");
+  Function<CUresult(CUgraphExec*, CUgraph, uint64_t)> instantiate =
+      library.function<CUresult(CUgraphExec*, CUgraph, uint64_t)>("cuGraphInstantiateWithFlags");
+  Function<CUresult(CUgraph)> destroy_graph = library.function<CUresult(CUgraph)>("cuGraphDestroy");
+  Function<CUresult(CUgraphExec)> destroy_executable = library.function<CUresult(CUgraphExec)>("cuGraphExecDestroy");
+  Function<CUresult(CUgraphExec, CUstream)> launch_graph = library.function<CUresult(CUgraphExec, CUstream)>("cuGraphLaunch");
+  Function<CUresult(CUgraphExec, CUgraphNode, const CUDA_KERNEL_NODE_PARAMS*)> set_node =
+      library.function<CUresult(CUgraphExec, CUgraphNode, const CUDA_KERNEL_NODE_PARAMS*)>("cuGraphExecKernelNodeSetParams_v2");
+  Function<CUresult(CUgraph, CUgraphNode*, size_t*)> graph_nodes =
+      library.function<CUresult(CUgraph, CUgraphNode*, size_t*)>("cuGraphGetNodes");
 
   // Throws for anything but success: EnvironmentError with the driver's name and words for it, and `doing`; InternalError where a kernel
   // went wrong.

@@ -44,7 +44,7 @@ Gpu::Gpu(int index) : driver_(driver()), index_(index) {
   driver_.check(driver_.retain_context(&context_, device), "opening the GPU");
   use();
   constexpr unsigned kNonBlocking = 1;
-  driver_.check(driver_.create_stream(&stream_, kNonBlocking), "making a stream");
+  for (CUstream* s : {&stream_, &recording_stream_}) driver_.check(driver_.create_stream(s, kNonBlocking), "making a stream");
 }
 
 void Gpu::use() const {
@@ -132,7 +132,12 @@ void Gpu::copy_within(void* to, const void* from, size_t bytes) {
                 "copying on the GPU");
 }
 
-Kernel Gpu::load(const std::string& cubin, const std::string& function) const {
+void Gpu::fill_zero(void* to, size_t bytes) {
+  use();
+  driver_.check(driver_.fill(reinterpret_cast<CUdeviceptr>(to), 0, bytes, stream_), "clearing memory");
+}
+
+Kernel Gpu::load(const std::string& cubin, const std::string& function, int shared_bytes) const {
   use();
   CUmodule module = nullptr;
   driver_.check(driver_.load_module(&module, cubin.data()), "loading kernel " + function);
@@ -142,16 +147,27 @@ Kernel Gpu::load(const std::string& cubin, const std::string& function) const {
     driver_.unload_module(static_cast<CUmodule>(const_cast<void*>(m)));
   });
   driver_.check(driver_.module_function(&k.function, module, function.c_str()), "finding kernel " + function);
+  constexpr int kMaxDynamicSharedSize = 8, kPreferredCarveout = 9, kMostShared = 100;
+  // All kernels alike: a multiprocessor runs empty before it divides its memory between cache and shared memory in another way.
+  driver_.check(driver_.set_function_attribute(k.function, kPreferredCarveout, kMostShared), "dividing the memory for " + function);
+  if (shared_bytes > 0)
+    driver_.check(driver_.set_function_attribute(k.function, kMaxDynamicSharedSize, shared_bytes), "giving shared memory to " + function);
   return k;
 }
 
-void Gpu::launch(const Kernel& kernel, int64_t blocks, int threads, std::span<void* const> arguments) {
-  if (blocks <= 0) return;
-  TOROID_CHECK(blocks < (int64_t{1} << 31), "a launch of {} blocks", blocks);
+void Gpu::launch(const Kernel& kernel, const LaunchShape& shape, std::span<void* const> arguments) {
+  if (shape.blocks <= 0) return;
+  TOROID_CHECK(shape.blocks < (int64_t{1} << 31), "a launch of {} blocks", shape.blocks);
   use();
-  driver_.check(driver_.launch(kernel.function, static_cast<unsigned>(blocks), 1, 1, static_cast<unsigned>(threads), 1, 1, 0, stream_,
-                               const_cast<void**>(arguments.data()), nullptr),
-                "launching a kernel");
+  constexpr int kProgrammaticStreamSerialization = 6;
+  CUlaunchAttribute overlaps = {kProgrammaticStreamSerialization, {1}};
+  const CUlaunchConfig config = {{static_cast<unsigned>(shape.blocks), 1, 1},
+                                 {static_cast<unsigned>(shape.threads), 1, 1},
+                                 static_cast<unsigned>(shape.shared_bytes),
+                                 stream(),
+                                 &overlaps,
+                                 shape.overlaps ? 1u : 0u};
+  driver_.check(driver_.launch(&config, kernel.function, const_cast<void**>(arguments.data()), nullptr), "launching a kernel");
 }
 
 void Gpu::synchronize() {

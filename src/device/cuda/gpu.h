@@ -9,21 +9,51 @@
 #include <string>
 
 #include "device/cuda/driver.h"
+#include "device/cuda/tensor_map.h"
 
 namespace toroid::device::cuda {
 
+// A default one is an H100 or H200.
 struct GpuInfo {
-  std::string name;          // "NVIDIA H200"
-  std::string architecture;  // what NVRTC compiles for: "sm_90a"
-  int driver_version = 0;    // 13000 is CUDA 13.0
-  int multiprocessors = 0;
-  size_t memory_bytes = 0, l2_bytes = 0, shared_bytes = 0;  // shared: of a block
+  std::string name;                     // "NVIDIA H200"
+  std::string architecture = "sm_90a";  // what NVRTC compiles for
+  int driver_version = 0;               // 13000 is CUDA 13.0
+  int multiprocessors = 132;
+  size_t memory_bytes = 0, l2_bytes = size_t{50} << 20, shared_bytes = 227 << 10;  // shared: of a block
+  // Has the instructions of Hopper: wgmma, copies by tensor maps, launches that overlap.
+  bool is_hopper() const { return architecture == "sm_90a"; }
 };
 
 // A function of a loaded cubin, which it keeps loaded.
 struct Kernel {
   CUfunction function = nullptr;
   std::shared_ptr<const void> module;
+};
+
+struct LaunchShape {
+  int64_t blocks = 1;
+  int threads = 1;        // of a block
+  int shared_bytes = 0;   // dynamic shared memory of a block
+  bool overlaps = false;  // programmatic dependent launch: the kernel waits for its predecessor itself
+};
+
+// Work that was recorded once and runs as one launch.
+class Graph {
+ public:
+  Graph(const Driver& driver, CUgraph recorded);
+  ~Graph();
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+  // Gives a recorded launch other arguments, from the next run on.
+  void set_arguments(CUgraphNode node, const Kernel& kernel, const LaunchShape& shape, std::span<void* const> arguments);
+  size_t nodes() const { return nodes_; }
+
+ private:
+  friend class Gpu;
+  const Driver& driver_;
+  CUgraph graph_ = nullptr;
+  CUgraphExec executable_ = nullptr;
+  size_t nodes_ = 0;
 };
 
 // Any number of threads. What they start runs in the order of the calls, after the calls have returned; synchronize() waits for it.
@@ -49,9 +79,21 @@ class Gpu {
   void copy_out(void* to, const void* from, size_t bytes);  // waits for it
   void copy_within(void* to, const void* from, size_t bytes);
 
-  Kernel load(const std::string& cubin, const std::string& function) const;
-  // Blocks of `threads` threads; arguments: addresses of the kernel's parameters.
-  void launch(const Kernel& kernel, int64_t blocks, int threads, std::span<void* const> arguments);
+  void fill_zero(void* to, size_t bytes);
+
+  // shared_bytes: the most dynamic shared memory that a launch will ask for.
+  Kernel load(const std::string& cubin, const std::string& function, int shared_bytes = 0) const;
+  // arguments: addresses of the kernel's parameters.
+  void launch(const Kernel& kernel, const LaunchShape& shape, std::span<void* const> arguments);
+
+  // Records what `work`, on this thread, starts here instead of starting it. Nothing in it may wait for the GPU or allocate.
+  std::unique_ptr<Graph> record(const std::function<void()>& work);
+  // Within `work`: the latest launch, as a node of the graph.
+  CUgraphNode recorded_node() const;
+  void launch(const Graph& graph);
+
+  // The stream of the calling thread's work, for libraries.
+  CUstream stream() const { return recording_ ? recording_stream_ : stream_; }
   void synchronize();
   // Milliseconds that the GPU spends on what `work` starts.
   double time_ms(const std::function<void()>& work);
@@ -63,12 +105,27 @@ class Gpu {
   const Driver& driver_;
   int index_;
   CUcontext context_ = nullptr;
-  CUstream stream_ = nullptr;
+  CUstream stream_ = nullptr, recording_stream_ = nullptr;
+  std::mutex recordings_;                              // one at a time
+  static inline thread_local bool recording_ = false;  // this thread's calls are recorded
   GpuInfo info_;
   mutable std::mutex mutex_;                 // of all below
   std::multimap<size_t, CUdeviceptr> free_;  // by size
   MemoryStats stats_;
 };
+
+// A tensor map with its numbers known, in bytes and in the order of the driver's function; and its encoding for a buffer at `address`.
+struct TensorMapSizes {
+  static constexpr size_t kMostDimensions = 5;
+  DType dtype = DType::F32;
+  int swizzle = 0;
+  int64_t offset = 0;
+  uint32_t rank = 0;
+  uint64_t sizes[kMostDimensions] = {}, strides[kMostDimensions] = {};
+  uint32_t box[kMostDimensions] = {};
+};
+TensorMapSizes evaluate(const TensorMap& map, const std::function<int64_t(const Expr&)>& value);
+EncodedTensorMap encode(const TensorMapSizes& map, void* address);
 
 // The GPU of an index, made at the first call. EnvironmentError where there is none.
 Gpu& gpu(int index);

@@ -1,4 +1,4 @@
-#include "codegen/cpu/emit.h"
+#include "codegen/emit.h"
 
 #include <cmath>
 #include <limits>

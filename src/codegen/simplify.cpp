@@ -1,15 +1,16 @@
-// Rewrites of a domain that make addresses simple: variables split at divisions, merged where memory runs on, dropped at extent 1.
+#include "codegen/simplify.h"
+
 #include <algorithm>
 #include <functional>
 
 #include "base/mutants.h"
-#include "codegen/cpu/plan.h"
 
 namespace toroid::codegen {
 namespace {
 
 using loop::Body;
 using loop::Domain;
+using loop::Statement;
 using loop::Step;
 
 bool has_index(const loop::Statement& s) { return s.step == Step::Load || s.step == Step::Store || s.step == Step::Index; }
@@ -144,6 +145,20 @@ void simplify(Domain& d, Body& b) {
     if (!(named == v.symbol)) b = replace(b, v.symbol, named);
     v.symbol = named;
   }
+}
+
+std::vector<bool> depends_on_variable(const Domain& d, const Body& b, const Expr& variable) {
+  bool reduction = false;
+  for (auto& v : d.vars) reduction = reduction || (v.symbol == variable && v.reduction);
+  std::vector<bool> depends(b.steps.size(), false);
+  for (size_t k = 0; k < b.steps.size(); ++k) {
+    const Statement& s = b.steps[k];
+    if (s.step == Step::Reduce && reduction) continue;
+    bool yes = sym::depends_on(s.index, variable) || s.step == Step::Accumulate || (s.step == Step::Scan && reduction);
+    for_each_use(s, [&](size_t u) { yes = yes || depends[u]; });
+    depends[k] = yes;
+  }
+  return depends;
 }
 
 }  // namespace toroid::codegen

@@ -1,0 +1,45 @@
+#include "codegen/cuda/generate.h"
+
+#include "base/check.h"
+#include "codegen/cuda/kernel.h"
+#include "codegen/cuda/templates/attention_decode.h"
+#include "codegen/cuda/templates/attention_prefill.h"
+#include "codegen/cuda/templates/gemm_simt.h"
+#include "codegen/cuda/templates/gemv.h"
+
+namespace toroid::codegen {
+namespace {
+
+CudaGemvTarget gemv_target(const device::cuda::GpuInfo& gpu) {
+  return {.multiprocessors = gpu.multiprocessors, .shared_bytes = static_cast<int64_t>(gpu.shared_bytes)};
+}
+
+KernelText generate_gemm(const choice::Node& node, const choice::Gemm& g, const choice::Program& p, const device::cuda::GpuInfo& gpu) {
+  const CudaGemvTarget target = gemv_target(gpu);
+  if (cuda_gemv_refusal(node, target).empty()) return generate_cuda_gemv(node, p.buffers, target);
+  return generate_gemm_simt(node, g);
+}
+
+KernelText generate_attention(const choice::Node& node, const device::cuda::GpuInfo& gpu) {
+  const CudaAttentionTarget target = {gpu.multiprocessors, static_cast<int64_t>(gpu.shared_bytes), gpu.is_hopper()};
+  if (cuda_attention_decode_refusal(node).empty() && prefers_attention_decode(node, target))
+    return generate_cuda_attention_decode(node, target);
+  return generate_cuda_attention_prefill(node, target);
+}
+
+}  // namespace
+
+KernelText generate_cuda(const choice::Node& node, const choice::Program& p, const device::cuda::GpuInfo& gpu) {
+  if (node.is_loop()) return generate_cuda_loop(node.domain, node.body);
+  if (auto* g = std::get_if<choice::Gemm>(&node.problem)) return generate_gemm(node, *g, p, gpu);
+  if (std::holds_alternative<choice::Attention>(node.problem)) return generate_attention(node, gpu);
+  fail<InternalError>("no CUDA template computes {}", choice::label(node));
+}
+
+bool cuda_supports(const choice::Attention& a) { return cuda_attention_refusal(a).empty(); }
+
+std::string cuda_producer_refusal(const choice::Node& product, const device::cuda::GpuInfo& gpu) {
+  return cuda_gemv_refusal(product, gemv_target(gpu));
+}
+
+}  // namespace toroid::codegen

@@ -1,0 +1,18 @@
+// CUDA kernels for the nodes of a program.
+#pragma once
+
+#include "choice/program.h"
+#include "codegen/kernel_text.h"
+#include "device/cuda/gpu.h"
+
+namespace toroid::codegen {
+
+// Any node but extern ones, sorts, convolutions, and those that a library computes.
+KernelText generate_cuda(const choice::Node& node, const choice::Program& p, const device::cuda::GpuInfo& gpu);
+
+// Whether a template computes the problem.
+bool cuda_supports(const choice::Attention& a);
+// Why a product should not compute the rows of its left operand itself; empty when it should.
+std::string cuda_producer_refusal(const choice::Node& product, const device::cuda::GpuInfo& gpu);
+
+}  // namespace toroid::codegen

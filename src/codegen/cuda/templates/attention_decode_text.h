@@ -1,0 +1,305 @@
+// The text of attention_decode.cpp.
+#pragma once
+
+#include <string_view>
+
+namespace toroid::codegen {
+
+// How lanes hold operands. Scores are computed as keys times queries, so that few queries waste least of a product (16 x 8 x 16). The
+// order of the depth is free when it is the same for both, and that of value columns when the epilogue undoes it: each lane reads 16
+// bytes in a row, and no shared memory is needed.
+constexpr std::string_view kDecodeDefinitions = R"(
+constexpr int kD = @D@, kDV = @DV@, kTiles = @TILES@, kWarps = @WARPS@, kSplits = @SPLITS@, kThreads = kWarps * 32;
+constexpr int kKeyRegisters = kD / 8, kValueRegisters = kDV / 16, kRows = kTiles * 8, kVectors = kDV / 8;
+struct Shared {
+  float peak[kWarps][kRows], sum[kWarps][kRows];
+  alignas(16) int last;
+  alignas(16) float out[kWarps][kRows][kDV];
+};
+__device__ __forceinline__ void load16(u32* r, const u16* p) {
+  asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "l"(p));
+}
+__device__ __forceinline__ void load8(u32* r, const u16* p) {
+  asm volatile("ld.global.nc.L1::no_allocate.v2.u32 {%0, %1}, [%2];" : "=r"(r[0]), "=r"(r[1]) : "l"(p));
+}
+__device__ __forceinline__ void load4(u32* r, const u16* p) {
+  asm volatile("ld.global.nc.L1::no_allocate.u32 %0, [%1];" : "=r"(r[0]) : "l"(p));
+}
+// Of 8 x 8 halves that the warp holds, row by row, the transposed.
+__device__ __forceinline__ u32 transpose8(u32 x) {
+  u32 r;
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(r) : "r"(x));
+  return r;
+}
+// Lane t of the four that share a row of keys or queries.
+__device__ __forceinline__ void load_row(u32* r, const u16* row, int t) {
+#pragma unroll
+  for (int c = 0; c < kD / 32; ++c) load16(r + c * 4, row + c * 32 + t * 8);
+  if (kD % 32) load8(r + kD / 32 * 4, row + kD / 32 * 32 + t * 4);
+}
+// Lane g of the eight that share a row of values; register x holds two neighbouring columns, of which value_column is the first.
+__device__ __forceinline__ void load_values(u32* r, const u16* row, int g) {
+  constexpr int at = kDV / 64 * 64, done = kDV / 64 * 4;
+#pragma unroll
+  for (int c = 0; c < kDV / 64; ++c) load16(r + c * 4, row + c * 64 + g * 8);
+  if (kDV % 64 >= 32) load8(r + done, row + at + g * 4);
+  if (kDV % 32) load4(r + done + (kDV % 64 >= 32 ? 2 : 0), row + at + kDV % 64 / 32 * 32 + g * 2);
+}
+__device__ __forceinline__ int value_column(int x, int g) {
+  constexpr int at = kDV / 64 * 64, done = kDV / 64 * 4;
+  if (x < done) return x / 4 * 64 + g * 8 + x % 4 * 2;
+  if (kDV % 64 >= 32 && x < done + 2) return at + g * 4 + (x - done) * 2;
+  return at + kDV % 64 / 32 * 32 + g * 2;
+}
+)";
+
+// Steps are 16 keys. All warps of all blocks of a head take them in turn, so that what a mask leaves is spread evenly.
+constexpr std::string_view kDecodeKernel = R"(
+extern __shared__ __align__(16) char smem[];
+Shared& sh = *(Shared*)smem;
+@SIZES@
+const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, g = lane >> 2, t = lane & 3;
+constexpr int group = heads / kv_heads;
+const int rows = group * M, tiles = (rows + kRows - 1) / kRows;
+const int split = blockIdx.x % kSplits, part_of = blockIdx.x / kSplits, kv_head = part_of / tiles % kv_heads;
+const idx batch = part_of / tiles / kv_heads;
+const int row0 = part_of % tiles * kRows, rows_used = min(rows - row0, kRows);
+const u16* const keys = @K@;
+const u16* const values = @V@;
+const int steps = (N + 15) / 16;
+constexpr int stride = kSplits * kWarps;
+int round = split * kWarps + warp;
+wait_for_inputs();
+@NEXT_STEP@
+
+int limit[kTiles][2];  // the last key that this lane's queries see
+@MASK_ROWS@
+#pragma unroll
+for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+  for (int e = 0; e < 2; ++e) {
+    const int row = min(row0 + n * 8 + 2 * t + e, rows - 1), query = row % M;
+    limit[n][e] = @LIMIT@;
+    @MASK_ROW@
+  }
+}
+u32 kr[2][kKeyRegisters], vr[4][kValueRegisters];
+auto load_keys = [&](int s) {
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int key = min(s * 16 + g + r * 8, N - 1);
+    load_row(kr[r], keys + (idx)key * @K_ROW@, t);
+    @LOAD_MASK@
+  }
+};
+auto load_step_values = [&](int s) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) load_values(vr[i], values + (idx)min(s * 16 + 2 * t + (i & 1) + (i >> 1) * 8, N - 1) * @V_ROW@, g);
+};
+int step = next_step();
+if (step >= 0) {
+  load_keys(step);
+  load_step_values(step);
+}
+u32 qr[kTiles][kKeyRegisters];
+#pragma unroll
+for (int n = 0; n < kTiles; ++n) {
+  const int row = min(row0 + n * 8 + g, rows - 1), head = kv_head * group + row / M, query = row % M;
+  load_row(qr[n], @Q@, t);
+}
+float o[kTiles][kValueRegisters][4], peak[kTiles][2], sum[kTiles][2];
+#pragma unroll
+for (int n = 0; n < kTiles; ++n) {
+  peak[n][0] = peak[n][1] = NEGATIVE_INFINITY;
+  sum[n][0] = sum[n][1] = 0;
+#pragma unroll
+  for (int x = 0; x < kValueRegisters; ++x) o[n][x][0] = o[n][x][1] = o[n][x][2] = o[n][x][3] = 0;
+}
+// The registers of keys are asked for again as soon as their scores are made, those of values as soon as they are added.
+while (step >= 0) {
+  float s[kTiles][4];
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n) {
+    float odd[4] = {0, 0, 0, 0};
+    s[n][0] = s[n][1] = s[n][2] = s[n][3] = 0;
+#pragma unroll
+    for (int k = 0; k < kD / 16; ++k)
+      mma(k & 1 ? odd : s[n], kr[0][2 * k], kr[1][2 * k], kr[0][2 * k + 1], kr[1][2 * k + 1], qr[n][2 * k], qr[n][2 * k + 1]);
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      s[n][e] = (s[n][e] + odd[e]) * kFactor;
+      @APPLY_MASK@
+      if (step * 16 + g + (e >> 1) * 8 > limit[n][e & 1]) s[n][e] = NEGATIVE_INFINITY;
+    }
+  }
+  const int next = next_step();
+  if (next >= 0) load_keys(next);
+  u32 pr[kTiles][2];
+  bool grown = false;
+  float decay[kTiles][2];
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n) {
+    float p[4];
+#pragma unroll
+    for (int e = 0; e < 2; ++e) {
+      float high = fmaxf(s[n][e], s[n][e + 2]);
+#pragma unroll
+      for (int m = 4; m < 32; m *= 2) high = fmaxf(high, __shfl_xor_sync(~0u, high, m));
+      high = fmaxf(high, peak[n][e]);
+      const float base = fmaxf(high, -3.0e38f);  // finite even when everything so far is masked out
+      decay[n][e] = power_of_two(peak[n][e] - base);
+      grown |= high > peak[n][e];
+      peak[n][e] = high;
+      p[e] = power_of_two(s[n][e] - base);
+      p[e + 2] = power_of_two(s[n][e + 2] - base);
+      sum[n][e] = sum[n][e] * decay[n][e] + p[e] + p[e + 2];
+    }
+    pr[n][0] = transpose8(pack_halves(p[0], p[1]));
+    pr[n][1] = transpose8(pack_halves(p[2], p[3]));
+  }
+  if (__any_sync(~0u, grown)) {
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n)
+#pragma unroll
+      for (int x = 0; x < kValueRegisters; ++x)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) o[n][x][e] *= decay[n][e & 1];
+  }
+#pragma unroll
+  for (int x = 0; x < kValueRegisters; ++x) {
+    const u32 a0 = __byte_perm(vr[0][x], vr[1][x], 0x5410), a1 = __byte_perm(vr[0][x], vr[1][x], 0x7632);
+    const u32 a2 = __byte_perm(vr[2][x], vr[3][x], 0x5410), a3 = __byte_perm(vr[2][x], vr[3][x], 0x7632);
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) mma(o[n][x], a0, a1, a2, a3, pr[n][0], pr[n][1]);
+  }
+  if (next >= 0) load_step_values(next);
+  step = next;
+}
+let_next_begin();
+
+// The warps' parts come together in shared memory.
+#pragma unroll
+for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+  for (int e = 0; e < 2; ++e) {
+    float total = sum[n][e];
+#pragma unroll
+    for (int m = 4; m < 32; m *= 2) total += __shfl_xor_sync(~0u, total, m);
+    const int row = n * 8 + 2 * t + e;
+    if (g == 0) sh.peak[warp][row] = peak[n][e], sh.sum[warp][row] = total;
+    if (row < rows_used) {
+#pragma unroll
+      for (int x = 0; x < kValueRegisters; ++x) *(float2*)&sh.out[warp][row][value_column(x, g)] = make_float2(o[n][x][e], o[n][x][e + 2]);
+    }
+  }
+}
+__syncthreads();
+@PARTS@
+for (int item = threadIdx.x; item < rows_used * kVectors; item += kThreads) {
+  const int r = item / kVectors, d = item % kVectors * 8;
+  float high = NEGATIVE_INFINITY, total = 0, acc[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+#pragma unroll
+  for (int w = 0; w < kWarps; ++w) high = fmaxf(high, sh.peak[w][r]);
+#pragma unroll
+  for (int w = 0; w < kWarps; ++w) {
+    const float f = power_of_two(sh.peak[w][r] - fmaxf(high, -3.0e38f));
+    total += f * sh.sum[w][r];
+#pragma unroll
+    for (int i = 0; i < 8; ++i) acc[i] += f * sh.out[w][r][d + i];
+  }
+  @FINISH@
+}
+@COMBINE@
+)";
+
+// Without a mask of bytes in a row: every step.
+constexpr std::string_view kDecodeEveryStep = R"(auto next_step = [&]() -> int {
+  const int s = round;
+  round += stride;
+  return s < steps ? s : -1;
+};)";
+
+// Lanes look at the mask of a step each; steps that no query sees are neither read nor computed.
+constexpr std::string_view kDecodeLiveSteps = R"(int first = 0;
+u32 live = 0;
+auto next_step = [&]() -> int {
+  while (live == 0) {
+    if (round >= steps) return -1;
+    first = round;
+    const int s = first + lane * stride;
+    bool any = false;
+    if (s < steps) {
+      for (int r = 0; r < @COUNT@; ++r) {
+        const int row = row0 + r, head = kv_head * group + row / M, query = row % M;
+        const uint4 x = *(const uint4*)(@MASK@ + s * 16);
+        any |= (x.x | x.y | x.z | x.w) != 0;
+      }
+    }
+    live = __ballot_sync(~0u, any);
+    round = first + 32 * stride;
+  }
+  const int s = first + (__ffs(live) - 1) * stride;
+  live &= live - 1;
+  return s;
+};)";
+
+constexpr std::string_view kDecodeFinish = R"(const float inverse = total > 0 ? 1.0f / total : 0.0f;  // nothing seen: zero
+#pragma unroll
+for (int i = 0; i < 8; ++i) acc[i] *= inverse;
+const int head = kv_head * group + (row0 + r) / M, query = (row0 + r) % M;
+@EPILOGUE@)";
+
+constexpr std::string_view kDecodeParts = R"(float* const part = (float*)scratch + (idx)part_of * (kSplits * kRows * (kDV + 2));
+float2* const part_sums = (float2*)(part + kSplits * kRows * kDV);)";
+
+constexpr std::string_view kDecodeFinishPart = R"(float* const to = part + (r * kSplits + split) * kDV + d;
+*(float4*)to = make_float4(acc[0], acc[1], acc[2], acc[3]);
+*(float4*)(to + 4) = make_float4(acc[4], acc[5], acc[6], acc[7]);
+if (d == 0) part_sums[r * kSplits + split] = make_float2(high, total);)";
+
+// The last block of a head to arrive adds up all parts.
+constexpr std::string_view kDecodeCombine = R"(__syncthreads();
+if (threadIdx.x == 0) {
+  __threadfence();
+  sh.last = atomicInc(counters + part_of, kSplits - 1) == kSplits - 1;
+  __threadfence();
+}
+__syncthreads();
+if (!sh.last) return;
+int sharers = 1;  // threads that share a vector
+while (sharers < 8 && rows_used * kVectors * sharers < kThreads) sharers *= 2;
+const int sub = threadIdx.x % sharers;
+for (int item0 = 0; item0 < rows_used * kVectors; item0 += kThreads / sharers) {
+  const int item = item0 + threadIdx.x / sharers, it = min(item, rows_used * kVectors - 1), r = it / kVectors, d = it % kVectors * 8;
+  const float* const from = part + r * kSplits * kDV + d;
+  float high = NEGATIVE_INFINITY, total = 0, acc[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+#pragma unroll 4
+  for (int s = sub; s < kSplits; s += sharers) {
+    const float2 sums = __ldcg(part_sums + r * kSplits + s);
+    const float4 x = __ldcg((const float4*)(from + s * kDV)), y = __ldcg((const float4*)(from + s * kDV + 4));
+    const float top = fmaxf(high, sums.x), base = fmaxf(top, -3.0e38f), before = power_of_two(high - base), f = power_of_two(sums.x - base);
+    high = top;
+    total = total * before + sums.y * f;
+    acc[0] = acc[0] * before + x.x * f, acc[1] = acc[1] * before + x.y * f, acc[2] = acc[2] * before + x.z * f;
+    acc[3] = acc[3] * before + x.w * f, acc[4] = acc[4] * before + y.x * f, acc[5] = acc[5] * before + y.y * f;
+    acc[6] = acc[6] * before + y.z * f, acc[7] = acc[7] * before + y.w * f;
+  }
+  float top = high;
+  for (int m = 1; m < sharers; m *= 2) top = fmaxf(top, __shfl_xor_sync(~0u, top, m));
+  const float f = power_of_two(high - fmaxf(top, -3.0e38f));
+  total *= f;
+  for (int m = 1; m < sharers; m *= 2) total += __shfl_xor_sync(~0u, total, m);
+  const float scale = total > 0 ? f / total : 0.0f;  // nothing seen: zero
+#pragma unroll
+  for (int i = 0; i < 8; ++i) acc[i] *= scale;
+  for (int m = 1; m < sharers; m *= 2)
+#pragma unroll
+    for (int i = 0; i < 8; ++i) acc[i] += __shfl_xor_sync(~0u, acc[i], m);
+  if (sub == 0 && item < rows_used * kVectors) {
+    const int head = kv_head * group + (row0 + r) / M, query = (row0 + r) % M;
+    @EPILOGUE@
+  }
+})";
+
+}  // namespace toroid::codegen

@@ -1,0 +1,195 @@
+#include "codegen/cuda/templates/attention_prefill.h"
+
+#include <algorithm>
+
+#include "codegen/cuda/templates/attention_mma_text.h"
+#include "codegen/cuda/templates/attention_prefill_text.h"
+#include "codegen/cuda/templates/attention_wgmma_text.h"
+
+namespace toroid::codegen {
+namespace {
+
+using choice::Attention;
+
+constexpr int kBlockKeys = 128;                              // of the wgmma form
+constexpr int kMaxListed = 400;                              // blocks of keys that the list of live ones has room for
+constexpr int64_t kCachedBytes = 16 << 20;                   // of keys and values that blocks at work share: part of the second-level cache
+constexpr int64_t kBalancedBytes = 100 << 20;                // of all keys and values, below which an even end is worth more than the cache
+constexpr const char* kRegisters[] = {"232", "240", "160"};  // of a thread that computes, with 1 to 3 warpgroups of them
+constexpr int64_t kManyQueries = 512, kFewKeys = 256;
+
+std::string number(int64_t x) { return std::to_string(x); }
+
+// Boxes of an operand: 64 columns of `rows` rows.
+device::cuda::TensorMap boxes_of(const Attention& a, const choice::Operand& o, const Expr& heads, const Expr& rows, int64_t columns,
+                                 int box_rows) {
+  const Expr extents[] = {a.batch, heads, rows};
+  device::cuda::TensorMap map;
+  map.buffer = o.buffer;
+  map.dtype = o.dtype;
+  map.offset = o.offset;
+  map.sizes = {columns, rows, heads, a.batch};
+  for (size_t d = 3; d-- > 0;) map.strides.push_back(extents[d] == Expr(1) ? Expr(columns) : o.strides[d]);
+  map.box = {64, box_rows, 1, 1};
+  map.swizzle = 128;
+  return map;
+}
+
+bool has_boxes(const Attention& a, const choice::Operand& o, const Expr& heads, const Expr& rows) {
+  const Expr extents[] = {a.batch, heads, rows};
+  for (size_t d = 0; d < 3; ++d)
+    if (!(extents[d] == Expr(1)) && sym::bounds(o.strides[d]).lo <= 0) return false;
+  return true;
+}
+
+// How the work is divided.
+struct Shape {
+  bool wgmma = false;
+  int groups = 2;      // warpgroups that compute
+  int warps = 4;       // mma: of a block
+  int keys = 64;       // mma: of a stage
+  bool lists = false;  // blocks of keys that the mask leaves anything of
+  int queries() const { return wgmma ? groups * 64 : warps * 16; }
+  int blocks() const { return wgmma && groups == 1 ? 2 : 1; }  // on a multiprocessor
+  int threads() const { return wgmma ? (groups + 1) * 128 : warps * 32; }
+};
+
+int64_t shared_bytes(const Attention& a, const Shape& s) {
+  const int64_t d = a.head_dim, dv = a.value_dim, rows = s.queries(), outputs = rows * (dv + 4) * 4;
+  if (s.wgmma) return rows * d * 2 + 2 * kBlockKeys * (d + dv) * 2 + outputs + 128 + (s.lists ? kMaxListed * 2 : 0);
+  return std::max(int64_t{2} * s.keys * (d + 8 + dv + 8) * 2, outputs);
+}
+
+Shape shape_of(const Attention& a, const CudaAttentionTarget& target) {
+  Shape s;
+  const AttentionSizes sizes = typical_sizes(a);
+  const auto fits = [](int64_t d) { return d == 64 || d == 128; };
+  s.wgmma = target.tensor_copies && fits(a.head_dim) && fits(a.value_dim) && has_boxes(a, a.q, a.heads, a.queries) &&
+            has_boxes(a, a.k, a.kv_heads, a.keys) && has_boxes(a, a.v, a.kv_heads, a.keys);
+  if (s.wgmma) {
+    // With heads of 64 columns, three warpgroups hide more of the powers. Few keys are gone before a block has got going: then two small
+    // blocks of a multiprocessor are better.
+    if (a.head_dim == 64 && a.value_dim == 64) s.groups = sizes.queries >= kManyQueries ? 3 : sizes.keys <= kFewKeys ? 1 : 2;
+    s.lists = has_mask_vectors(a) && sym::bounds(a.keys).hi <= int64_t{kMaxListed} * kBlockKeys;
+    s.wgmma = shared_bytes(a, s) <= target.shared_bytes;
+  }
+  if (!s.wgmma) {
+    s.lists = false;
+    s.keys = std::max(a.head_dim, a.value_dim) > 128 ? 32 : 64;
+    while (s.keys > 16 && shared_bytes(a, s) > target.shared_bytes) s.keys /= 2;
+  }
+  return s;
+}
+
+// Heads of a turn. Where tiles see different numbers of keys, many heads leave small ones for the end.
+int64_t head_group(const Attention& a, const Shape& s) {
+  const int64_t bytes = std::max<int64_t>(1, typical_sizes(a).keys * (a.head_dim + a.value_dim) * 2);
+  const bool uneven = a.causal || s.lists;
+  if (uneven && bytes * a.kv_heads.constant() <= kBalancedBytes) return a.heads.constant();
+  return std::clamp<int64_t>((uneven ? 2 : 1) * kCachedBytes / bytes * heads_of_group(a), 1, a.heads.constant());
+}
+
+std::string mask_text(CudaArguments& arguments, const Attention& a, const Shape& s) {
+  if (a.mask.buffer < 0) return "";
+  const std::string row = attention_pointer(arguments, a.mask, "batch", "head", "min(row0 + g + e * 8, M - 1)");
+  if (s.lists) return expand(kPrefillMaskBits, {{"ROW", row}});
+  bool twos = a.mask.strides[3] == Expr(1) && sym::known_multiple(a.keys, 2) && sym::known_multiple(a.mask.offset, 2);
+  for (size_t d = 0; d < 3; ++d) twos = twos && sym::known_multiple(a.mask.strides[d], 2);
+  const std::string load = twos
+                               ? "const Pack<mask_type, 2> x = load_pack<mask_type, 2>(m + min(key, N - 2));"
+                               : fmt::format("const mask_type x[2] = {{m[(idx)min(key, N - 1) * {0}], m[(idx)min(key + 1, N - 1) * {0}]}};",
+                                             cuda_size(arguments, a.mask.strides[3]));
+  return expand(kPrefillMaskElements, {{"ROW", row}, {"LOAD", load}, {"APPLY", apply_mask_text(a, "score", twos ? "x.x[c]" : "x[c]")}});
+}
+
+std::string softmax_text(CudaArguments& arguments, const Attention& a, const Shape& s) {
+  const char* limit = a.causal ? "min(min(row0 + g + e * 8, M - 1) + N - M, N - 1)" : "N - 1";
+  return expand(kPrefillSoftmax,
+                {{"LIMIT", limit}, {"ALL_SEE", a.causal ? "min(row0 + N - M, N - 1)" : "N - 1"}, {"MASK", mask_text(arguments, a, s)}});
+}
+
+// A wgmma instruction of 64 rows as a function: accumulators d; A in shared memory or registers.
+std::string wgmma_text(DType type, int columns, bool a_in_registers) {
+  const int n = columns / 2;
+  std::string d, bound, a;
+  for (int i = 0; i < n; ++i) {
+    d += fmt::format("{}%{}", i ? ", " : "", i);
+    bound += fmt::format("{}\"+f\"(d[{}])", i ? ", " : "", i);
+  }
+  for (int i = 0; i < 4; ++i) a += fmt::format("{}%{}", i ? ", " : "", n + i);
+  const std::string t = type == DType::BF16 ? "bf16" : "f16";
+  const std::string head = fmt::format("wgmma.mma_async.sync.aligned.m64n{}k16.f32.{}.{} {{{}}}, ", columns, t, t, d);
+  if (a_in_registers)
+    return fmt::format(
+        "__device__ __forceinline__ void wgmma_products(float (&d)[{}], const u32* a, u64 b) {{\n"
+        "  asm volatile(\"{}{{{}}}, %{}, 1, 1, 1, 1;\"\n"
+        "               : {}\n               : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"l\"(b));\n}}\n",
+        n, head, a, n + 4, bound);
+  return fmt::format(
+      "__device__ __forceinline__ void wgmma_scores(float (&d)[{}], u64 a, u64 b, int add) {{\n"
+      "  asm volatile(\"{{\\n.reg .pred p;\\nsetp.ne.b32 p, %{}, 0;\\n{}%{}, %{}, p, 1, 1, 0, 0;\\n}}\\n\"\n"
+      "               : {}\n               : \"l\"(a), \"l\"(b), \"r\"(add));\n}}\n",
+      n, n + 2, head, n, n + 1, bound);
+}
+
+std::string definitions_text(const Attention& a, const Shape& s) {
+  // Adding to scores, and scales that would turn their order around, need them scaled first.
+  const bool pre_scaled = (a.mask.buffer >= 0 && !is_bool(a.mask.dtype)) || a.scale <= 0;
+  const std::string wgmma = wgmma_text(a.q.dtype, kBlockKeys, false) + wgmma_text(a.q.dtype, static_cast<int>(a.value_dim), true);
+  const Substitutions values = {{"D", number(a.head_dim)},
+                                {"DV", number(a.value_dim)},
+                                {"GROUPS", number(s.groups)},
+                                {"WARPS", number(s.warps)},
+                                {"KEYS", number(s.keys)},
+                                {"HEAD_GROUP", number(head_group(a, s))},
+                                {"PRE_SCALED", pre_scaled ? "true" : "false"},
+                                {"WGMMA", wgmma}};
+  return attention_definitions(a) + expand(s.wgmma ? kPrefillWgmmaDefinitions : kPrefillMmaDefinitions, values);
+}
+
+std::string kernel_text(CudaArguments& arguments, const choice::Node& node, const Attention& a, const Shape& s) {
+  const std::string at[] = {"batch", "head", "query", "d"};
+  const std::string epilogue = cuda_epilogue(arguments, {node.domain, node.body}, at, "acc", 8).statements;
+  const std::string order = expand(kPrefillOrder, {{"VISIBLE", a.causal ? "max(min(N, min(M, (tile + 1) * kBM) + N - M), 0)" : "N"}});
+  Substitutions values = {{"SIZES", attention_sizes(arguments, a)},
+                          {"ORDER", order},
+                          {"SOFTMAX", softmax_text(arguments, a, s)},
+                          {"STORE", expand(kPrefillStore, {{"EPILOGUE", epilogue}})}};
+  if (!s.wgmma) {
+    values.insert(values.end(), {{"K", attention_pointer(arguments, a.k, "batch", "kv_head", "0")},
+                                 {"V", attention_pointer(arguments, a.v, "batch", "kv_head", "0")},
+                                 {"Q", attention_pointer(arguments, a.q, "batch", "head", "query")},
+                                 {"K_ROW", cuda_size(arguments, a.k.strides[2])},
+                                 {"V_ROW", cuda_size(arguments, a.v.strides[2])}});
+    return expand(kPrefillMmaKernel, values);
+  }
+  const std::string list = s.lists ? expand(kPrefillLiveBlocks, {{"ROW", attention_pointer(arguments, a.mask, "batch", "head", "query")}})
+                                   : std::string(kPrefillEveryBlock);
+  values.insert(values.end(), {{"Q_MAP", arguments.tensor_map(boxes_of(a, a.q, a.heads, a.queries, a.head_dim, s.queries()))},
+                               {"K_MAP", arguments.tensor_map(boxes_of(a, a.k, a.kv_heads, a.keys, a.head_dim, kBlockKeys))},
+                               {"V_MAP", arguments.tensor_map(boxes_of(a, a.v, a.kv_heads, a.keys, a.value_dim, kBlockKeys))},
+                               {"LIST", list},
+                               {"REGISTERS", kRegisters[s.groups - 1]}});
+  return expand(kPrefillWgmmaKernel, values);
+}
+
+}  // namespace
+
+std::string cuda_attention_prefill_refusal(const choice::Node& node) { return cuda_attention_refusal(std::get<Attention>(node.problem)); }
+
+KernelText generate_cuda_attention_prefill(const choice::Node& node, const CudaAttentionTarget& target) {
+  const auto& a = std::get<Attention>(node.problem);
+  const Shape s = shape_of(a, target);
+  CudaArguments arguments;
+  arguments.define(definitions_text(a, s));
+  const std::string body = kernel_text(arguments, node, a, s);
+  KernelText k = arguments.kernel(cuda_template_name("attention", node.body), body, s.threads(), true, s.blocks());
+  k.tasks = a.batch * a.heads * sym::ceil_div(a.queries, s.queries());
+  k.shared_bytes = static_cast<int>(shared_bytes(a, s));
+  k.overlaps = target.tensor_copies;
+  k.plan = fmt::format("attention of {} queries a block, {}{}", s.queries(), s.wgmma ? "wgmma" : "mma",
+                       s.lists ? ", masked blocks skipped" : "");
+  return k;
+}
+
+}  // namespace toroid::codegen

@@ -1,0 +1,543 @@
+#include "codegen/cuda/templates/gemv.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "base/check.h"
+#include "codegen/cuda/templates/parts.h"
+
+namespace toroid::codegen {
+namespace {
+
+using choice::Gemm;
+using loop::Step;
+
+constexpr int kThreads = 512;
+constexpr int kLine = 2;   // pieces of 16 bytes that a thread asks for at once: with its neighbours', whole lines of memory
+constexpr int kDepth = 4;  // of the ring of such requests
+constexpr int kRingBytes = kDepth * kLine * 16 * kThreads;
+constexpr int kMaxRows = 16;          // of one tensor core instruction
+constexpr int kMaxProducedRows = 2;   // every block computes them, one after another: more take longer than a kernel of their own
+constexpr int kMaxRowsOfColumns = 4;  // sums that a thread can hold
+// Two blocks of up to this many bytes fit a multiprocessor: the next kernel's blocks fill their rings while this one's end. Three would
+// not spread evenly: some multiprocessors would get two of the next kernel's blocks, others none.
+constexpr int64_t kSharedOfTwo = 113 * 1024, kSharedOfThree = 76 * 1024;
+constexpr int64_t kStaticShared = 1024;  // what reductions of the producer take besides
+constexpr int64_t kSumsBytes = 16 * 1024;
+constexpr int64_t kEarlyBytes = 64 * 1024;  // of the constant vectors that a kernel begins with
+
+// How the work is divided.
+struct Shape {
+  bool columns = false;  // B is [k, n], contiguous along n
+  bool tensor_cores = false;
+  bool produced = false;  // rows of A
+  int rows = 1;
+  int64_t k = 0;
+  int piece = 8;    // elements of B in 16 bytes
+  int tile = 8;     // columns of C that a warp computes at once
+  int lane_k = 32;  // of B's rows or columns, what one piece of each lane covers together
+  int warps_k = 16, warps_n = 1;
+  int64_t slices = 1, slice = 0, steps = 0;  // of k: blocks that share a tile; k of each, and its steps
+  int64_t kept = 1;                          // bundles of warps_n tiles whose sums over k wait to be added up together
+
+  int64_t step_k() const { return int64_t{lane_k} * warps_k * kLine; }
+  int64_t x_length() const { return steps * step_k(); }
+  // Rows that are computed are whole at first; what is used later is the block's slice. Half rows are padded: neighbours begin in
+  // different banks.
+  int64_t row_length() const { return (slices - 1) * slice + x_length(); }
+  bool keeps_whole_rows() const { return produced && !tensor_cores; }
+  int64_t x_stride() const { return tensor_cores ? x_length() + 32 : keeps_whole_rows() ? row_length() : x_length(); }
+  int64_t sums_bytes() const { return 4 * kept * warps_n * warps_k * rows * tile; }
+  int64_t shared_bytes() const {
+    return kRingBytes + sums_bytes() + x_stride() * rows * (tensor_cores ? 2 : 4) + (produced && tensor_cores ? 4 * row_length() : 0);
+  }
+  void cut(int64_t count) {
+    slices = count;
+    slice = count == 1 ? k : ceil_div(k, count * 64) * 64;
+    steps = ceil_div(slice, step_k());
+  }
+};
+
+// What every element of A is exactly a value of: its storage, or what its producer rounds to before it stores.
+DType precision_of_a(const choice::Node& node, const Gemm& g) {
+  if (!node.producer) return g.a.dtype;
+  const auto& steps = node.producer->body.steps;
+  for (auto& s : steps) {
+    if (s.step != Step::Store || s.buffer != g.a.buffer) continue;
+    const auto& value = steps[static_cast<size_t>(s.args[0])];
+    if (value.step == Step::Scalar && value.op == ScalarOp::Cast) return steps[static_cast<size_t>(value.args[0])].dtype;
+  }
+  return DType::F32;
+}
+
+// The fewest slices that fit (adding them up takes longer than what room for the next kernel's blocks gains); more when there are too
+// few tiles for all multiprocessors.
+void choose_slices(Shape& s, const Expr& n, const CudaGemvTarget& target) {
+  constexpr std::array<int64_t, 6> kCounts = {1, 2, 3, 4, 6, 8};
+  const bool fits = std::any_of(kCounts.begin(), kCounts.end(), [&](int64_t count) {
+    s.cut(count);
+    return s.shared_bytes() + kStaticShared <= target.shared_bytes;
+  });
+  if (!fits) return;
+  const auto columns = n.maybe_constant();
+  if (!columns) return;
+  const int64_t bundles = ceil_div(*columns, s.tile * s.warps_n);
+  // The longest group's time; a whole tile's is 1.
+  auto time = [&](int64_t count) {
+    return static_cast<double>(ceil_div(bundles, std::max<int64_t>(1, target.multiprocessors / count))) / static_cast<double>(count);
+  };
+  // A multiprocessor without a block would take two of the next kernel's.
+  auto idle = [&](int64_t count) { return std::min(bundles, target.multiprocessors / count) * count < target.multiprocessors; };
+  int64_t best = s.slices;
+  for (int64_t count : kCounts) {
+    if (count <= s.slices || s.k < count * s.step_k()) continue;
+    if (time(count) < 0.9 * time(best) || (s.columns && idle(best) && !idle(count) && time(count) <= time(best))) best = count;
+  }
+  s.cut(best);
+}
+
+// Adding up stops a block's loads for a moment: the fewer times, the better, as long as no slice more and no block less fits for it.
+void choose_kept(Shape& s, const Expr& n, const CudaGemvTarget& target) {
+  const int64_t one = s.sums_bytes(), used = s.shared_bytes();
+  const int64_t limit = used <= kSharedOfTwo ? kSharedOfTwo : target.shared_bytes - kStaticShared;
+  s.kept = std::max<int64_t>(1, std::min(kSumsBytes / one, 1 + (limit - used) / one));
+  if (const auto columns = n.maybe_constant()) {
+    const int64_t groups = std::max<int64_t>(1, target.multiprocessors / s.slices);
+    s.kept = std::min(s.kept, ceil_div(ceil_div(*columns, s.tile * s.warps_n), groups));
+  }
+}
+
+Shape shape_of(const choice::Node& node, const CudaGemvTarget& target) {
+  const auto& g = std::get<Gemm>(node.problem);
+  Shape s;
+  s.produced = node.producer.has_value();
+  s.columns = !(g.b.strides[g.batch.size()] == Expr(1));
+  s.rows = static_cast<int>(g.m.constant());
+  s.k = g.k.constant();
+  s.piece = static_cast<int>(16 / size_of(g.b.dtype));
+  s.tensor_cores = !s.columns && s.rows > 1 && is_half(g.b.dtype) && precision_of_a(node, g) == g.b.dtype;
+  s.tile = s.columns ? 8 * s.piece : 8;
+  s.lane_k = s.columns ? 4 : 4 * s.piece;
+  while (s.warps_k > 1 && s.step_k() / 2 >= s.k) s.warps_k /= 2, s.warps_n *= 2;
+  choose_slices(s, g.n, target);
+  choose_kept(s, g.n, target);
+  return s;
+}
+
+std::string operand_refusal(const choice::Node& node, const Gemm& g) {
+  const size_t nb = g.batch.size();
+  for (auto& e : g.batch)
+    if (!(e == Expr(1))) return "a batch";
+  if (!g.m.is_const() || g.m.constant() < 1 || g.m.constant() > kMaxRows) return fmt::format("not 1 to {} rows", kMaxRows);
+  if (!g.k.is_const() || g.k.constant() < 1) return "k is not a constant";
+  if (g.accumulate != DType::F32) return "sums are not f32";
+  if (g.b.dtype != DType::F32 && !is_half(g.b.dtype)) return "weights are not f32, bf16 or f16";
+  if (!node.producer && g.a.dtype != DType::F32 && !is_half(g.a.dtype)) return "rows are not f32, bf16 or f16";
+  const auto piece = static_cast<int64_t>(16 / size_of(g.b.dtype));
+  const bool rows = g.b.strides[nb] == Expr(1), columns = g.b.strides[nb + 1] == Expr(1);
+  if (!rows && !columns) return "weights are not contiguous along k or n";
+  if (columns && !rows && g.m.constant() > kMaxRowsOfColumns)
+    return fmt::format("more than {} rows, and weights that are contiguous along n", kMaxRowsOfColumns);
+  if (!sym::known_multiple(g.b.offset, piece) || !sym::known_multiple(g.b.strides[rows ? nb + 1 : nb], piece))
+    return "rows of the weights are not aligned to 16 bytes";
+  return "";
+}
+
+std::string number(int64_t x) { return std::to_string(x); }
+std::string storage_name(DType t) { return t == DType::F32 ? "f32" : "u16"; }
+
+// --- text -----------------------------------------------------------------------------------------------------------------------------
+
+// L2::128B: the other half of a line, which the same thread asks for next, comes from L2.
+constexpr std::string_view kDefinitions = R"(
+static void gemv_copy(u32 to, const void* from, int bytes) {
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+}
+static f32 gemv_value_f32(f32 x) { return x; }
+static f32 gemv_value_bf16(u16 x) { return __uint_as_float((u32)x << 16); }
+static f32 gemv_value_f16(u16 x) { f32 r; asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(x)); return r; }
+static u16 gemv_round_bf16(f32 x) { u16 r; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(r) : "f"(x)); return r; }
+static u16 gemv_round_f16(f32 x) { u16 r; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(r) : "f"(x)); return r; }
+// The elements of 16 bytes.
+static void gemv_unpack_f32(const uint4& q, f32* f) {
+  f[0] = __uint_as_float(q.x), f[1] = __uint_as_float(q.y), f[2] = __uint_as_float(q.z), f[3] = __uint_as_float(q.w);
+}
+static void gemv_unpack_bf16(const uint4& q, f32* f) {
+  const u32 w[4] = {q.x, q.y, q.z, q.w};
+#pragma unroll
+  for (int i = 0; i < 4; ++i) f[2 * i] = __uint_as_float(w[i] << 16), f[2 * i + 1] = __uint_as_float(w[i] & 0xffff0000u);
+}
+static void gemv_unpack_f16(const uint4& q, f32* f) {
+  const u32 w[4] = {q.x, q.y, q.z, q.w};
+#pragma unroll
+  for (int i = 0; i < 4; ++i) f[2 * i] = gemv_value_f16((u16)w[i]), f[2 * i + 1] = gemv_value_f16((u16)(w[i] >> 16));
+}
+)";
+
+constexpr std::string_view kMma = R"(
+static void gemv_mma(f32* c, u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.@TYPE@.@TYPE@.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+)";
+
+// Blocks are groups of S. A group owns a run of bundles, WN tiles each; its blocks take a slice of k each, and the warps of a block share
+// the steps of that. Every lane copies pieces of 16 bytes into a ring of its own, D requests ahead of what it multiplies, so that no
+// thread waits for another before sums are added up, those of KEPT bundles at once.
+constexpr std::string_view kKernel = R"(
+  constexpr int M = @M@, S = @S@, WK = @WK@, WN = @WN@, V = @V@, D = @D@, E = @E@, T = @T@, KEPT = @KEPT@, THREADS = WK * WN * 32;
+  constexpr int K = @K@, SLICE = @SLICE@, STEPS = @STEPS@, LANE_K = @LANEK@, STEP_K = LANE_K * WK * V;
+  constexpr int X_LENGTH = STEPS * STEP_K, X_STRIDE = @XSTRIDE@, ROW_LENGTH = @ROWLENGTH@;
+  extern __shared__ __align__(128) u8 shared[];
+  f32* const sums = (f32*)(shared + D * V * THREADS * 16);
+  @XTYPE@* const x = (@XTYPE@*)(sums + KEPT * WN * WK * M * T);
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warp_k = warp % WK, warp_n = warp / WK;
+  const int lane_k = @MYK@, lane_n = @MYN@;
+  const i64 N = @N@;
+  const int bundles = (int)((N + T * WN - 1) / (T * WN)), groups = gridDim.x / S, group = blockIdx.x / S, part = blockIdx.x % S;
+  const int first = (int)((i64)group * bundles / groups), last = (int)((i64)(group + 1) * bundles / groups);
+  const int k0 = part * SLICE, k1 = min(K, k0 + SLICE);
+  const @BTYPE@* const weights = @B@ + (@BOFFSET@);
+  const i64 ldb = @LDB@;
+  const u32 slot0 = (u32)__cvta_generic_to_shared(shared) + threadIdx.x * 16;
+  int load_bundle = first, load_step = 0, load_slot = 0;
+  auto load = [&] {
+    if (load_bundle < last) {
+      const i64 n = (i64)(load_bundle * WN + warp_n) * T + lane_n;
+#pragma unroll
+      for (int v = 0; v < V; ++v) {
+        const int k = k0 + load_step * STEP_K + (warp_k * V + v) * LANE_K + lane_k;
+        const int live = @LIVE@;
+        gemv_copy(slot0 + (load_slot * V + v) * THREADS * 16, weights + (live > 0 ? @AT@ : 0), live * (16 / E));
+      }
+      if (++load_step == STEPS) load_step = 0, ++load_bundle;
+      load_slot = load_slot + 1 == D ? 0 : load_slot + 1;
+    }
+    asm volatile("cp.async.commit_group;" ::: "memory");
+  };
+  auto wait_previous = [] {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+  };
+  @EARLY@
+  @WAITFIRST@
+#pragma unroll
+  for (int d = 0; d < D; ++d) load();
+  @WAITTHEN@
+  @READX@
+  __syncthreads();
+
+  auto finish = [&](int i, int bundle, f32 total) {
+    const int m = i / T % M;
+    const i64 n = ((i64)bundle * WN + i / (M * T)) * T + i % T;
+    if (n >= N) return;
+    const f32 sum[1] = {total};
+    constexpr int l = 0;  // the element of sum
+    @EPILOGUE@
+  };
+  int slot = 0, kept = 0;
+  for (int bundle = first; bundle < last; ++bundle) {
+    f32 acc[@ACCS@];
+#pragma unroll
+    for (int i = 0; i < @ACCS@; ++i) acc[i] = 0;
+    for (int step = 0; step < STEPS; ++step) {
+      asm volatile("cp.async.wait_group %0;" ::"n"(D - 1) : "memory");
+#pragma unroll
+      for (int v = 0; v < V; ++v) {
+        const uint4 w = *(const uint4*)(shared + ((slot * V + v) * THREADS + threadIdx.x) * 16);
+        const @XTYPE@* const xk = x + @XBASE@ + step * STEP_K + (warp_k * V + v) * LANE_K + lane_k;
+        @DOT@
+      }
+      load();
+      slot = slot + 1 == D ? 0 : slot + 1;
+    }
+    f32* const mine = sums + ((kept * WN + warp_n) * WK + warp_k) * M * T;
+    @KEEP@
+    if (++kept < KEPT && bundle + 1 < last) continue;
+    __syncthreads();
+    for (int i = threadIdx.x; i < kept * WN * M * T; i += THREADS) {
+      f32 total = 0;
+#pragma unroll
+      for (int w = 0; w < WK; ++w) total += sums[(i / (M * T) * WK + w) * (M * T) + i % (M * T)];
+      @DELIVER@
+    }
+    __syncthreads();
+    kept = 0;
+  }
+)";
+
+// Lane: a row of B, and a piece of each 4 pieces along it.
+constexpr std::string_view kDotRows = R"(f32 f[E];
+gemv_unpack_@BNAME@(w, f);
+#pragma unroll
+for (int m = 0; m < M; ++m) {
+#pragma unroll
+  for (int e = 0; e < E; e += 4) {
+    const float4 q = *(const float4*)(xk + m * X_STRIDE + e);
+    acc[m] += f[e] * q.x;
+    acc[m] += f[e + 1] * q.y;
+    acc[m] += f[e + 2] * q.z;
+    acc[m] += f[e + 3] * q.w;
+  }
+})";
+constexpr std::string_view kKeepRows = R"(#pragma unroll
+for (int m = 0; m < M; ++m) {
+  f32 s = acc[m];
+  s += __shfl_xor_sync(~0u, s, 1);
+  s += __shfl_xor_sync(~0u, s, 2);
+  if (lane_k == 0) mine[m * T + lane_n] = s;
+})";
+
+// B's 8 rows are the instruction's 8 columns, so up to 16 rows of A cost the same. A sum over k has any order: the k that a lane has
+// in its piece are taken for those that the instruction's layout gives it.
+constexpr std::string_view kDotMma = R"(const int g = lane / 4;
+const uint4 lo = *(const uint4*)(xk + min(g, M - 1) * X_STRIDE);
+uint4 hi = {0, 0, 0, 0};
+if constexpr (M > 8) hi = *(const uint4*)(xk + min(g + 8, M - 1) * X_STRIDE);
+gemv_mma(acc, lo.x, hi.x, lo.y, hi.y, w.x, w.y);
+gemv_mma(acc, lo.z, hi.z, lo.w, hi.w, w.z, w.w);)";
+constexpr std::string_view kKeepMma = R"(const int g = lane / 4, c = lane % 4 * 2;
+if (g < M) mine[g * T + c] = acc[0], mine[g * T + c + 1] = acc[1];
+if (g + 8 < M) mine[(g + 8) * T + c] = acc[2], mine[(g + 8) * T + c + 1] = acc[3];)";
+
+// Lane: a row of 4 of B (one k), and a piece of each 8 pieces along it.
+constexpr std::string_view kDotColumns = R"(f32 f[E];
+gemv_unpack_@BNAME@(w, f);
+#pragma unroll
+for (int m = 0; m < M; ++m) {
+  const f32 q = xk[m * X_STRIDE];
+#pragma unroll
+  for (int e = 0; e < E; ++e) acc[m * E + e] += f[e] * q;
+})";
+constexpr std::string_view kKeepColumns = R"(#pragma unroll
+for (int i = 0; i < M * E; ++i) {
+  f32 s = acc[i];
+  s += __shfl_xor_sync(~0u, s, 8);
+  s += __shfl_xor_sync(~0u, s, 16);
+  if (lane_k == 0) mine[i / E * T + lane_n + i % E] = s;
+})";
+
+// The block of a group that comes last adds the slices.
+constexpr std::string_view kAddSlices = R"(
+  __threadfence();
+  __syncthreads();
+  __shared__ bool comes_last;
+  if (threadIdx.x == 0) {
+    comes_last = atomicAdd(counters + group, 1) == S - 1;
+    if (comes_last) counters[group] = 0;
+    __threadfence();
+  }
+  __syncthreads();
+  if (!comes_last) return;
+  for (int j = threadIdx.x; j < (last - first) * WN * M * T; j += THREADS) {
+    const int bundle = first + j / (WN * M * T), i = j % (WN * M * T);
+    f32 total = 0;
+#pragma unroll
+    for (int s = 0; s < S; ++s) total += __ldcg((const f32*)scratch + ((i64)s * bundles + bundle) * (WN * M * T) + i);
+    finish(i, bundle, total);
+  }
+)";
+
+// Rows of A that are in memory. Loads go out together.
+constexpr std::string_view kReadPieces = R"(constexpr int A_PIECE = 16 / sizeof(@ATYPE@), PER_ROW = X_LENGTH / A_PIECE;
+for (int i0 = threadIdx.x; i0 < M * PER_ROW; i0 += THREADS * 4) {
+  uint4 q[4];
+#pragma unroll
+  for (int u = 0; u < 4; ++u) {
+    const int i = i0 + u * THREADS, m = i / PER_ROW, c = k0 + i % PER_ROW * A_PIECE;
+    q[u] = i < M * PER_ROW && c < k1 ? *(const uint4*)(@A@ + @AAT@) : uint4{0, 0, 0, 0};
+  }
+#pragma unroll
+  for (int u = 0; u < 4; ++u) {
+    const int i = i0 + u * THREADS;
+    if (i >= M * PER_ROW) break;
+    f32* const to = x + i / PER_ROW * X_STRIDE + i % PER_ROW * A_PIECE;
+    f32 f[A_PIECE];
+    gemv_unpack_@ANAME@(q[u], f);
+#pragma unroll
+    for (int e = 0; e < A_PIECE; e += 4) *(float4*)(to + e) = float4{f[e], f[e + 1], f[e + 2], f[e + 3]};
+  }
+})";
+// The same bits as they are.
+constexpr std::string_view kCopyPieces = R"(constexpr int PER_ROW = X_LENGTH / E;
+for (int i = threadIdx.x; i < M * PER_ROW; i += THREADS) {
+  const int m = i / PER_ROW, c = k0 + i % PER_ROW * E;
+  const u16* const from = @A@ + (c < k1 ? @AAT@ : 0);
+  gemv_copy((u32)__cvta_generic_to_shared(x + m * X_STRIDE + c - k0), from, c < k1 ? 16 : 0);
+}
+asm volatile("cp.async.commit_group;" ::: "memory");
+asm volatile("cp.async.wait_group 0;" ::: "memory");)";
+constexpr std::string_view kReadElements = R"(for (int i0 = threadIdx.x; i0 < M * X_LENGTH; i0 += THREADS * 8) {
+  @ATYPE@ q[8];
+#pragma unroll
+  for (int u = 0; u < 8; ++u) {
+    const int i = i0 + u * THREADS, m = i / X_LENGTH, c = k0 + i % X_LENGTH;
+    q[u] = i < M * X_LENGTH && c < k1 ? @A@[@AAT@] : (@ATYPE@)0;
+  }
+#pragma unroll
+  for (int u = 0; u < 8; ++u) {
+    const int i = i0 + u * THREADS;
+    if (i < M * X_LENGTH) x[i / X_LENGTH * X_STRIDE + i % X_LENGTH] = @PUT@;
+  }
+})";
+// Rows that are computed here.
+constexpr std::string_view kProduce = R"(for (int m = 0; m < M; ++m) {
+  f32* const row = x + m * X_STRIDE;
+  for (int i = K + threadIdx.x; i < ROW_LENGTH; i += THREADS) row[i] = 0;
+  @ROW@
+})";
+constexpr std::string_view kProduceHalves = R"(f32* const row = (f32*)(x + M * X_STRIDE);
+for (int i = K + threadIdx.x; i < ROW_LENGTH; i += THREADS) row[i] = 0;
+for (int m = 0; m < M; ++m) {
+  @ROW@
+  __syncthreads();
+  for (int i = threadIdx.x; i < X_LENGTH; i += THREADS) x[m * X_STRIDE + i] = gemv_round_@BNAME@(row[k0 + i]);
+  __syncthreads();
+})";
+
+// Statements that fill x.
+std::string rows_text(CudaArguments& arguments, const choice::Node& node, const Shape& s, bool& wide) {
+  const auto& g = std::get<Gemm>(node.problem);
+  const size_t nb = g.batch.size();
+  std::vector<std::string> at(nb, "0");
+  at.push_back("m");
+  if (s.produced) {
+    const CudaPoints row = cuda_row(arguments, *node.producer, at, g.a.buffer, "row", kThreads);
+    wide = wide || row.wide;
+    return expand(s.tensor_cores ? kProduceHalves : kProduce, {{"ROW", row.statements}, {"BNAME", std::string(name_of(g.b.dtype))}});
+  }
+  at.push_back("c");
+  const auto piece = static_cast<int64_t>(16 / size_of(g.a.dtype));
+  const bool pieces = g.a.strides[nb + 1] == Expr(1) && sym::known_multiple(g.a.offset, piece) && s.k % piece == 0 &&
+                      (s.rows == 1 || sym::known_multiple(g.a.strides[nb], piece));
+  const std::string name(name_of(g.a.dtype));
+  const std::string_view text = !pieces ? kReadElements : s.tensor_cores ? kCopyPieces : kReadPieces;
+  return expand(text, {{"ATYPE", storage_name(g.a.dtype)},
+                       {"ANAME", name},
+                       {"A", arguments.pointer(g.a.buffer, g.a.dtype)},
+                       {"AAT", cuda_address(arguments, g.a.offset, g.a.strides, at)},
+                       {"PUT", s.tensor_cores ? "q[u]" : fmt::format("gemv_value_{}(q[u])", name)}});
+}
+
+// Brings constants that the producer and the epilogue read to L2 before the kernel waits for its predecessor.
+std::string early_text(CudaArguments& arguments, const choice::Node& node, const std::vector<loop::Buffer>& buffers) {
+  std::map<int, DType> found;
+  for (const loop::Body* body : {node.producer ? &node.producer->body : nullptr, &node.body}) {
+    if (!body) continue;
+    for (auto& step : body->steps)
+      if (step.step == Step::Load) found.emplace(step.buffer, step.dtype);
+  }
+  std::string out;
+  for (auto [id, dtype] : found) {
+    const loop::Buffer& buffer = buffers[static_cast<size_t>(id)];
+    const auto count = buffer.numel.maybe_constant();
+    if (buffer.kind != loop::BufferKind::Constant || !count) continue;
+    const int64_t bytes = *count * static_cast<int64_t>(size_of(dtype));
+    if (bytes > kEarlyBytes) continue;
+    out += fmt::format("for (int i = threadIdx.x * 128; i < {}; i += THREADS * 128)\n", bytes);
+    out += fmt::format("  asm volatile(\"prefetch.global.L2 [%0];\" ::\"l\"((const u8*){} + i));\n", arguments.pointer(id, dtype));
+  }
+  return out;
+}
+
+// What differs between the ways to walk B and to multiply.
+Substitutions walk_text(const Shape& s, DType weights) {
+  const Substitutions type = {{"BNAME", std::string(name_of(weights))}};
+  return {{"MYK", s.columns ? "lane / 8" : "lane % 4 * E"},
+          {"MYN", s.columns ? "lane % 8 * E" : "lane / 4"},
+          {"LIVE", s.columns ? "k < k1 ? (int)max(0ll, min((i64)E, N - n)) : 0" : "n < N ? max(0, min(E, k1 - k)) : 0"},
+          {"AT", s.columns ? "k * ldb + n" : "n * ldb + k"},
+          {"ACCS", s.tensor_cores ? "4"
+                   : s.columns    ? "M * E"
+                                  : "M"},
+          {"DOT", s.tensor_cores ? std::string(kDotMma) : expand(s.columns ? kDotColumns : kDotRows, type)},
+          {"KEEP", std::string(s.tensor_cores ? kKeepMma
+                               : s.columns    ? kKeepColumns
+                                              : kKeepRows)}};
+}
+
+Substitutions sizes_text(const Shape& s) {
+  return {{"M", number(s.rows)},
+          {"S", number(s.slices)},
+          {"WK", number(s.warps_k)},
+          {"WN", number(s.warps_n)},
+          {"V", number(kLine)},
+          {"D", number(kDepth)},
+          {"E", number(s.piece)},
+          {"T", number(s.tile)},
+          {"K", number(s.k)},
+          {"SLICE", number(s.slice)},
+          {"STEPS", number(s.steps)},
+          {"LANEK", number(s.lane_k)},
+          {"KEPT", number(s.kept)},
+          {"XSTRIDE", number(s.x_stride())},
+          {"ROWLENGTH", number(s.row_length())},
+          {"XTYPE", s.tensor_cores ? "u16" : "f32"},
+          {"XBASE", s.keeps_whole_rows() ? "k0" : "0"}};
+}
+
+}  // namespace
+
+std::string cuda_gemv_refusal(const choice::Node& node, const CudaGemvTarget& target) {
+  const auto& g = std::get<Gemm>(node.problem);
+  if (std::string why = operand_refusal(node, g); !why.empty()) return why;
+  if (node.producer) {
+    if (g.m.constant() > kMaxProducedRows) return fmt::format("computes more than {} rows", kMaxProducedRows);
+    if (std::string why = cuda_row_refusal(*node.producer, g.batch.size() + 1); !why.empty()) return why;
+  }
+  if (shape_of(node, target).shared_bytes() + kStaticShared > target.shared_bytes) return "rows do not fit shared memory";
+  return "";
+}
+
+KernelText generate_cuda_gemv(const choice::Node& node, const std::vector<loop::Buffer>& buffers, const CudaGemvTarget& target) {
+  const auto& g = std::get<Gemm>(node.problem);
+  const size_t nb = g.batch.size();
+  const Shape s = shape_of(node, target);
+  const bool constant = buffers[static_cast<size_t>(g.b.buffer)].kind == loop::BufferKind::Constant;
+  CudaArguments arguments;
+  const std::string weights = arguments.pointer(g.b.buffer, g.b.dtype);
+  const Expr bundles = sym::ceil_div(g.n, s.tile * s.warps_n);
+  const Expr groups = sym::min(bundles, Expr(std::max<int64_t>(1, target.multiprocessors / s.slices)));
+  if (s.slices > 1) {
+    arguments.use_scratch(bundles * (s.slices * s.warps_n * s.rows * s.tile * 4));
+    arguments.use_counters(groups);
+  }
+  arguments.define(std::string(kDefinitions));
+  if (s.tensor_cores) arguments.define(expand(kMma, {{"TYPE", std::string(name_of(g.b.dtype))}}));
+  bool wide = false;
+  const std::string rows = rows_text(arguments, node, s, wide);
+  std::vector<std::string> at(nb, "0");
+  at.insert(at.end(), {"m", "n"});
+  const CudaPoints epilogue = cuda_epilogue(arguments, {node.domain, node.body}, at, "sum", 1);
+  wide = wide || epilogue.wide;
+  Substitutions holes = sizes_text(s);
+  for (auto& hole : walk_text(s, g.b.dtype)) holes.push_back(hole);
+  const Substitutions rest = {
+      {"N", cuda_size(arguments, g.n)},
+      {"B", weights},
+      {"BTYPE", storage_name(g.b.dtype)},
+      {"BOFFSET", cuda_size(arguments, g.b.offset)},
+      {"LDB", cuda_size(arguments, g.b.strides[s.columns ? nb : nb + 1])},
+      {"EARLY", early_text(arguments, node, buffers)},
+      {"WAITFIRST", constant ? "" : "wait_previous();"},
+      {"WAITTHEN", constant ? "wait_previous();" : ""},
+      {"READX", rows},
+      {"EPILOGUE", epilogue.statements},
+      {"DELIVER", s.slices == 1 ? "finish(i, bundle + 1 - kept, total);"
+                                : "((f32*)scratch)[((i64)part * bundles + bundle + 1 - kept) * (WN * M * T) + i] = total;"}};
+  holes.insert(holes.end(), rest.begin(), rest.end());
+  const std::string body = expand(kKernel, holes) + (s.slices > 1 ? std::string(kAddSlices) : "");
+  KernelText kernel =
+      arguments.kernel(cuda_template_name("gemv", node.body), body, kThreads, wide, s.shared_bytes() <= kSharedOfTwo ? 2 : 1);
+  kernel.tasks = groups * s.slices;
+  kernel.shared_bytes = static_cast<int>(std::max(s.shared_bytes(), kSharedOfThree));
+  kernel.overlaps = true;
+  kernel.plan = fmt::format("gemv {} rows, weights {} {}, {}, {} warps along k, {} slices", s.rows, name_of(g.b.dtype),
+                            s.columns ? "[k, n]" : "[n, k]", s.tensor_cores ? "tensor cores" : "fma", s.warps_k, s.slices);
+  return kernel;
+}
+
+}  // namespace toroid::codegen

@@ -1,0 +1,102 @@
+#include "codegen/cuda/templates/parts.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace toroid::codegen {
+namespace {
+
+using loop::Step;
+
+// Declares the domain's first variables as what `at` says.
+std::string named(const loop::Domain& d, std::span<const std::string> at) {
+  std::string out;
+  for (size_t v = 0; v < at.size(); ++v) out += fmt::format("const idx {} = {};\n", d.vars[v].symbol.node()->name, at[v]);
+  return out;
+}
+
+}  // namespace
+
+CudaPoints cuda_epilogue(CudaArguments& arguments, const loop::Nest& nest, std::span<const std::string> at, const std::string& accumulators,
+                         int width) {
+  TOROID_CHECK(at.size() == nest.domain.vars.size(), "an epilogue over {} variables, of which {} are given", nest.domain.vars.size(),
+               at.size());
+  const CudaPlan plan = make_points_plan(nest, width);
+  const std::string extent = cuda_size(arguments, plan.extent(plan.vector_var));
+  const std::string points = CudaWriter(plan, arguments, "e").points();
+  const std::string values = fmt::format("const auto& accumulators = {};\n", accumulators);
+  if (plan.vector == width) return {"{\n" + values + named(nest.domain, at) + points + "}\n", plan.wide};
+  // One by one: their number may be no multiple of the width.
+  std::vector<std::string> one(at.begin(), at.end());
+  one.back() += " + l";
+  return {fmt::format("{{\n{}#pragma unroll\nfor (int l = 0; l < {}; ++l) {{\nif ({} >= {}) break;\n{}{}}}\n}}\n", values, width,
+                      one.back(), extent, named(nest.domain, one), points),
+          plan.wide};
+}
+
+std::string cuda_row_refusal(const loop::Nest& producer, size_t outer) {
+  bool reduces = false, loops = false;
+  for (size_t v = outer; v < producer.domain.vars.size(); ++v) (producer.domain.vars[v].reduction ? reduces : loops) = true;
+  if (reduces && loops) return "it folds parts of a row";
+  for (auto& s : producer.body.steps) {
+    if (s.step == Step::Scan) return "a scan goes through its rows in order";
+    if (s.step == Step::Store && s.mode != loop::StoreMode::Set) return "it adds to memory";
+  }
+  return "";
+}
+
+CudaPoints cuda_row(CudaArguments& arguments, const loop::Nest& producer, std::span<const std::string> at, int buffer,
+                    const std::string& row, int threads) {
+  const CudaPlan plan = make_row_plan(producer, at.size(), threads);
+  return {"{\n" + named(producer.domain, at) + CudaWriter(plan, arguments, "p").row(buffer, row) + "}\n", plan.wide};
+}
+
+std::string cuda_template_name(std::string name, const loop::Body& body) {
+  const std::string ops = name_kernel(body);
+  return ops.starts_with("fused_")                      ? name + ops.substr(5)
+         : ops == "kernel_cast" || ops == "kernel_fill" ? name
+                                                        : name + "_" + ops.substr(7);
+}
+
+std::string cuda_size(CudaArguments& arguments, const Expr& e) {
+  const loop::Body none;
+  StepEmitter emitter(none, Expr(0), {}, 1,
+                      {.pointer = {},
+                       .symbol = [&](const sym::Node& n) { return arguments.size(n); },
+                       .vector_accumulator = {},
+                       .scalar_accumulator = {},
+                       .f16_is_bits = true});
+  std::string text = emitter.index(e);
+  arguments.need(emitter);
+  return text;
+}
+
+std::string cuda_load(CudaArguments& arguments, DType t, const std::string& pointer) {
+  if (t == DType::F32) return fmt::format("*({})", pointer);
+  const std::string convert = fmt::format("s_cvt_{}_f32", name_of(t));
+  arguments.need(convert);
+  return fmt::format("{}(*({}))", convert, pointer);
+}
+
+std::vector<std::string> cuda_unflatten(CudaArguments& arguments, const std::string& flat, std::span<const Expr> sizes) {
+  std::vector<std::string> out(sizes.size());
+  Expr inner = 1;
+  for (size_t d = sizes.size(); d-- > 0; inner = inner * sizes[d]) {
+    out[d] = inner == Expr(1) ? flat : fmt::format("({} / {})", flat, cuda_size(arguments, inner));
+    if (d > 0) out[d] = fmt::format("({} % {})", out[d], cuda_size(arguments, sizes[d]));
+  }
+  return out;
+}
+
+std::string cuda_address(CudaArguments& arguments, const Expr& offset, std::span<const Expr> strides, std::span<const std::string> at) {
+  std::string out = offset == Expr(0) ? "" : cuda_size(arguments, offset);
+  for (size_t d = 0; d < strides.size(); ++d) {
+    if (strides[d] == Expr(0)) continue;
+    out += out.empty() ? "" : " + ";
+    out += strides[d] == Expr(1) ? fmt::format("(idx)({})", at[d]) : fmt::format("(idx)({}) * {}", at[d], cuda_size(arguments, strides[d]));
+  }
+  return out.empty() ? "0" : out;
+}
+
+}  // namespace toroid::codegen

@@ -1,0 +1,41 @@
+// What CUDA templates are made of besides their own text.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "codegen/cpu/templates/template_text.h"
+#include "codegen/cuda/writer.h"
+
+namespace toroid::codegen {
+
+struct CudaPoints {
+  std::string statements;
+  bool wide = false;  // their indices need 64 bits
+};
+// Statements that run a body without reductions for `width` neighbours along the domain's last variable. at: C expressions of the
+// variables, the last one of the first neighbour: a multiple of `width`, less than the extent; neighbours beyond the extent are left
+// out. The value of Accumulate for neighbour l is element l of `accumulators`, an array of f32.
+CudaPoints cuda_epilogue(CudaArguments& arguments, const loop::Nest& nest, std::span<const std::string> at, const std::string& accumulators,
+                         int width);
+
+// Why cuda_row() does not print a producer (see choice::Node) whose first `outer` variables are in scope; empty when it does.
+std::string cuda_row_refusal(const loop::Nest& producer, size_t outer);
+// Statements that all `threads` threads of a block run together and that fill `row`, an array of f32 in shared memory at a multiple of
+// 16 bytes, with what the body stores to `buffer`. at: C expressions of the domain's first variables. The template synchronizes.
+CudaPoints cuda_row(CudaArguments& arguments, const loop::Nest& producer, std::span<const std::string> at, int buffer,
+                    const std::string& row, int threads);
+
+// "gemm_add_gelu": a template and what is fused into it.
+std::string cuda_template_name(std::string name, const loop::Body& body);
+
+// C expression (of type idx) of an operand's element at position `at` of its dimensions; terms of stride 0 are left out.
+std::string cuda_address(CudaArguments& arguments, const Expr& offset, std::span<const Expr> strides, std::span<const std::string> at);
+// C expression of the f32 value of an element (f32, f16, bf16) at a pointer.
+std::string cuda_load(CudaArguments& arguments, DType t, const std::string& pointer);
+// C expressions of the places along each dimension of a flat position.
+std::vector<std::string> cuda_unflatten(CudaArguments& arguments, const std::string& flat, std::span<const Expr> sizes);
+// C expression of a size: a constant or a name.
+std::string cuda_size(CudaArguments& arguments, const Expr& e);
+
+}  // namespace toroid::codegen

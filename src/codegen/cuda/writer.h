@@ -1,0 +1,109 @@
+// Prints loop bodies as CUDA C++: whole loop kernels, and the pieces of templates.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "codegen/cuda/plan.h"
+#include "codegen/emit.h"
+#include "codegen/kernel_text.h"
+
+namespace toroid::codegen {
+
+// What a kernel takes, in this order: buffers, scratch, counters, tensor maps, sizes; and the functions that its text needs.
+class CudaArguments {
+ public:
+  // "b0", of type memory_type(dtype)*.
+  std::string pointer(int buffer, DType dtype);
+  void mark_written(int buffer) { written_.insert(buffer); }
+  // Memory of the launch's own (u8* scratch), and zeros that it leaves as zeros (u32* counters): see KernelText.
+  void use_scratch(const Expr& bytes) { scratch_bytes_ = bytes; }
+  void use_counters(const Expr& count) { counters_ = count; }
+  // "map0", a TensorMap.
+  std::string tensor_map(device::cuda::TensorMap map);
+  // "dim0", of type idx.
+  std::string size(const sym::Node& symbol);
+
+  // Functions of the prelude that are used, more functions by name, and definitions that follow both.
+  void need(const StepEmitter& emitter);
+  void need(const std::string& function) { functions_.insert(function); }
+  void define(const std::string& text) { definitions_ += text; }
+
+  // The kernel around `body`, whose statements see all names above. `wide`: idx has 64 bits. `blocks`: per multiprocessor, at least.
+  KernelText kernel(const std::string& name, const std::string& body, int threads, bool wide, int blocks = 0) const;
+
+ private:
+  std::vector<int> buffers_;
+  std::vector<DType> types_;  // of buffers_
+  std::set<int> written_;
+  std::vector<device::cuda::TensorMap> maps_;
+  std::vector<Expr> params_;
+  Expr scratch_bytes_ = 0, counters_ = 0;
+  std::set<std::string> functions_;
+  std::map<std::string, std::string> helpers_;
+  std::string definitions_;
+};
+
+class CudaWriter {
+ public:
+  // `name`: of this body among those of the kernel.
+  CudaWriter(CudaPlan plan, CudaArguments& arguments, std::string name = "");
+
+  // Statements of a whole kernel.
+  std::string kernel_body();
+  // Statements for one vector (plan.vector neighbours), whose variables are in scope by their names; the value of Accumulate at
+  // neighbour l is accumulators[l].
+  std::string points();
+  // Statements that all threads of a block run together for one row, whose variables are in scope by their names. Its elements go to
+  // the array `row`, not to `buffer`.
+  std::string row(int buffer, const std::string& row);
+
+ private:
+  std::string pointer(int buffer, DType dtype);
+  std::string symbol(const sym::Node& n);
+  void decode(const std::vector<int>& vars, const std::string& flat);
+
+  void emit(int k);
+  void emit_store(int k);
+  template <class Each>
+  void emit_vector(const std::vector<int>& steps, const std::string& base, const Each& each);
+  std::string store_guard(const loop::Statement& s);
+  void load_packs(const std::vector<int>& steps);
+  void store_packs(const std::vector<int>& steps);
+  bool is_packed(int k) const;
+  std::vector<int> all_steps() const;
+
+  void flat();
+  void reduction();
+  void passes();
+  void uniform(int q);
+  void write_pass(const CudaPass& pass);
+  void finish(int k);
+
+  std::string fold_name(int k) const { return fmt::format("Fold{}{}", name_, k); }
+  std::string fold_over(int k, ScalarOp op, const std::string& type, DType t);
+  DType folded_in(int k) const { return accumulator_type(p_.step(p_.step(k).args[0]).dtype); }
+  std::string folded_type(int k) const;
+  void declare(int k);
+  void declare_fold(int k);
+  void fold_in(int k);
+  std::string result(int k);
+  std::string position();
+  std::string take();
+
+  CudaPlan p_;
+  CudaArguments& arguments_;
+  std::string name_;
+  StepEmitter e_;
+  std::string vector_name_, vector_text_;  // the vector variable, and what it is printed as
+  std::string guard_;                      // of all stores
+  std::string folds_;
+  std::set<int> declared_;  // reductions and scans whose fold is in folds_
+  int row_buffer_ = -1;     // what is printed as row_name_
+  std::string row_name_;
+};
+
+}  // namespace toroid::codegen

@@ -1,0 +1,101 @@
+// Recorded work, and the encoding of tensor maps.
+#include "base/check.h"
+#include "device/cuda/gpu.h"
+
+namespace toroid::device::cuda {
+
+Graph::Graph(const Driver& driver, CUgraph recorded) : driver_(driver), graph_(recorded) {
+  driver_.check(driver_.graph_nodes(graph_, nullptr, &nodes_), "counting the nodes of a graph");
+  driver_.check(driver_.instantiate(&executable_, graph_, 0), "instantiating a graph");
+}
+
+Graph::~Graph() {
+  if (executable_) driver_.destroy_executable(executable_);
+  driver_.destroy_graph(graph_);
+}
+
+void Graph::set_arguments(CUgraphNode node, const Kernel& kernel, const LaunchShape& shape, std::span<void* const> arguments) {
+  CUDA_KERNEL_NODE_PARAMS p = {};
+  p.function = kernel.function;
+  const unsigned grid[3] = {static_cast<unsigned>(shape.blocks), 1, 1}, block[3] = {static_cast<unsigned>(shape.threads), 1, 1};
+  std::copy_n(grid, 3, p.grid);
+  std::copy_n(block, 3, p.block);
+  p.shared_bytes = static_cast<unsigned>(shape.shared_bytes);
+  p.parameters = const_cast<void**>(arguments.data());
+  driver_.check(driver_.set_node(executable_, node, &p), "giving a recorded launch other arguments");
+}
+
+std::unique_ptr<Graph> Gpu::record(const std::function<void()>& work) {
+  use();
+  std::lock_guard lock(recordings_);
+  constexpr int kRelaxed = 2;  // modules may be loaded meanwhile
+  driver_.check(driver_.begin_capture(recording_stream_, kRelaxed), "beginning to record");
+  recording_ = true;
+  CUgraph graph = nullptr;
+  try {
+    work();
+  } catch (...) {
+    recording_ = false;
+    driver_.end_capture(recording_stream_, &graph);
+    if (graph) driver_.destroy_graph(graph);
+    throw;
+  }
+  recording_ = false;
+  driver_.check(driver_.end_capture(recording_stream_, &graph), "recording launches");
+  return std::make_unique<Graph>(driver_, graph);
+}
+
+CUgraphNode Gpu::recorded_node() const {
+  int status = 0;
+  uint64_t id = 0;
+  CUgraph graph = nullptr;
+  const CUgraphNode* last = nullptr;
+  const void* edges = nullptr;
+  size_t count = 0;
+  driver_.check(driver_.capture_info(recording_stream_, &status, &id, &graph, &last, &edges, &count), "asking for a recorded launch");
+  TOROID_CHECK(count == 1, "{} recorded launches are the latest", count);
+  return last[0];
+}
+
+void Gpu::launch(const Graph& graph) {
+  use();
+  driver_.check(driver_.launch_graph(graph.executable_, stream()), "launching a graph");
+}
+
+TensorMapSizes evaluate(const TensorMap& map, const std::function<int64_t(const Expr&)>& value) {
+  const size_t rank = map.sizes.size();
+  const auto bytes = static_cast<int64_t>(size_of(map.dtype));
+  TOROID_CHECK(rank <= TensorMapSizes::kMostDimensions && map.strides.size() + 1 == rank && map.box.size() == rank,
+               "a tensor map of {} dimensions", rank);
+  TensorMapSizes out;
+  out.dtype = map.dtype;
+  out.swizzle = map.swizzle;
+  out.offset = value(map.offset) * bytes;
+  out.rank = static_cast<uint32_t>(rank);
+  for (size_t d = 0; d < rank; ++d) {
+    out.sizes[d] = static_cast<uint64_t>(std::max<int64_t>(value(map.sizes[d]), 1));
+    if (d + 1 < rank) out.strides[d] = static_cast<uint64_t>(value(map.strides[d]) * bytes);
+    out.box[d] = static_cast<uint32_t>(map.box[d]);
+  }
+  return out;
+}
+
+EncodedTensorMap encode(const TensorMapSizes& map, void* address) {
+  auto type = [](DType t) {  // CUtensorMapDataType
+    if (t == DType::BF16) return 9;
+    if (t == DType::F32) return 7;
+    if (t == DType::F16) return 6;
+    return size_of(t) == 1 ? 0 : size_of(t) == 2 ? 1 : 2;
+  };
+  auto swizzle = [](int bytes) { return bytes == 128 ? 3 : bytes == 64 ? 2 : bytes == 32 ? 1 : 0; };
+  constexpr uint32_t kSteps[TensorMapSizes::kMostDimensions] = {1, 1, 1, 1, 1};
+  constexpr int kNoInterleave = 0, kPromote256 = 3, kZeros = 0;
+  EncodedTensorMap out;
+  const Driver& d = driver();
+  d.check(d.encode_tiled(&out, type(map.dtype), map.rank, static_cast<std::byte*>(address) + map.offset, map.sizes, map.strides, map.box,
+                         kSteps, kNoInterleave, swizzle(map.swizzle), kPromote256, kZeros),
+          "describing a tensor to the GPU");
+  return out;
+}
+
+}  // namespace toroid::device::cuda

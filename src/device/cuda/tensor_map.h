@@ -1,0 +1,22 @@
+// What the tensor memory accelerator of Hopper GPUs needs to know of a tensor to copy boxes of it.
+#pragma once
+
+#include <vector>
+
+#include "toroid/dtype.h"
+#include "toroid/sym_expr.h"
+
+namespace toroid::device::cuda {
+
+// Elements (i, j, ...) of a buffer, innermost dimension first, at offset + i + j * strides[0] + ...: the innermost one is contiguous.
+// The first byte and all strides are multiples of 16 bytes. Elements outside of the sizes read as zero.
+struct TensorMap {
+  int buffer = -1;  // in a kernel's arguments
+  DType dtype = DType::F32;
+  Expr offset = 0;
+  std::vector<Expr> sizes, strides;  // strides: one less than sizes
+  std::vector<int> box;              // elements copied at once; as many as sizes
+  int swizzle = 0;                   // bytes: 0, 32, 64 or 128, at least those of the box's innermost row
+};
+
+}  // namespace toroid::device::cuda
