@@ -12,9 +12,12 @@
 #include "base/thread_pool.h"
 #include "cli/commands.h"
 #include "device/cpu/isa.h"
+#include "device/cuda/gpu.h"
 #include "extern/onednn/onednn.h"
 #include "jit/artefact_cache.h"
 #include "jit/jit.h"
+#include "jit/nvrtc.h"
+#include "toroid/device.h"
 #include "toroid/error.h"
 
 namespace toroid::cli {
@@ -93,6 +96,35 @@ void check_libraries(Checks& checks) {
   }
 }
 
+// GPUs need not be there; where there is one, so must be what compiles for it.
+void check_gpus(Checks& checks) {
+  const int count = cuda_device_count();
+  for (int i = 0; i < count; ++i) try {
+      const device::cuda::GpuInfo& gpu = device::cuda::gpu(i).info();
+      checks.ok("gpu", fmt::format("cuda:{}: {}, {}, {} multiprocessors, {:.0f} GB; the driver is for CUDA {}.{}", i, gpu.name,
+                                   gpu.architecture, gpu.multiprocessors, static_cast<double>(gpu.memory_bytes) / 1e9,
+                                   gpu.driver_version / 1000, gpu.driver_version % 1000 / 10));
+    } catch (const Error& e) {
+      checks.missing("gpu", e.what());
+    }
+  if (count == 0) {
+    try {
+      device::cuda::driver();
+    } catch (const Error& e) {
+      checks.ok("gpu", fmt::format("none, and none is needed: {}", e.what()));
+    }
+  }
+  try {
+    const jit::NvrtcInfo& nvrtc = jit::nvrtc_info();
+    checks.ok("nvrtc", fmt::format("{}.{} at {}", nvrtc.major, nvrtc.minor, nvrtc.library));
+  } catch (const EnvironmentError& e) {
+    if (count > 0)
+      checks.missing("nvrtc", e.what());
+    else
+      checks.ok("nvrtc", "not found, and not needed without a GPU");
+  }
+}
+
 // Variables that look like options but are none: most likely misspelt.
 void note_unknown_variables() {
   std::vector<std::string_view> known = {"TOROID_JIT_LIBRARY"};
@@ -114,6 +146,7 @@ int doctor() {
   check_compiler(checks);
   check_cache(checks);
   check_libraries(checks);
+  check_gpus(checks);
   for (auto& o : list_options())
     if (o.value != o.default_value) fmt::print("  note     option {} is {} (default {})\n", o.name, o.value, o.default_value);
   note_unknown_variables();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "base/check.h"
 #include "codegen/prelude/prelude.h"
@@ -27,6 +28,8 @@ ScalarOp combining(StoreMode m) {
 }
 
 }  // namespace
+
+std::string cuda_variable(size_t position) { return "i" + std::to_string(position); }
 
 // --- arguments ------------------------------------------------------------------------------------------------------------------------
 
@@ -109,14 +112,17 @@ CudaWriter::CudaWriter(CudaPlan plan, CudaArguments& arguments, std::string name
   for (auto& s : p_.body.steps)
     if (s.step == Step::Store) arguments_.mark_written(s.buffer);
   if (p_.vector_var < 0) return;
-  vector_name_ = vector_text_ = p_.domain.vars[static_cast<size_t>(p_.vector_var)].symbol.node()->name;
+  vector_text_ = cuda_variable(static_cast<size_t>(p_.vector_var));
 }
 
 std::string CudaWriter::pointer(int buffer, DType dtype) { return buffer == row_buffer_ ? row_name_ : arguments_.pointer(buffer, dtype); }
 
 std::string CudaWriter::symbol(const sym::Node& n) {
   if (!n.has_extent) return arguments_.size(n);
-  return vector_name_ == n.name ? vector_text_ : n.name;
+  const auto var = std::find_if(p_.domain.vars.begin(), p_.domain.vars.end(), [&](auto& v) { return v.symbol.node()->name == n.name; });
+  TOROID_CHECK(var != p_.domain.vars.end(), "{} is no variable of the loop", n.name);
+  const auto at = static_cast<size_t>(var - p_.domain.vars.begin());
+  return static_cast<int>(at) == p_.vector_var ? vector_text_ : cuda_variable(at);
 }
 
 std::string CudaWriter::take() {
@@ -157,7 +163,7 @@ void CudaWriter::decode(const std::vector<int>& vars, const std::string& flat) {
   std::string rest = flat;
   for (size_t i = vars.size(); i-- > 0;) {
     const int v = vars[i];
-    const std::string name = p_.domain.vars[static_cast<size_t>(v)].symbol.node()->name;
+    const std::string name = cuda_variable(static_cast<size_t>(v));
     const bool steps = v == p_.vector_var && p_.vector > 1;
     const std::string size = e_.index(steps ? sym::floor_div(p_.extent(v), p_.vector) : p_.extent(v)),
                       times = steps ? fmt::format(" * {}", p_.vector) : "";
@@ -250,7 +256,7 @@ void CudaWriter::emit_vector(const std::vector<int>& steps, const std::string& b
   const StepEmitter::Values before = e_.values();
   e_.line(kUnroll);
   e_.open(fmt::format("for (int l = 0; l < {}; ++l)", p_.vector));
-  vector_text_ = fmt::format("({} + l)", vector_name_);
+  const std::string first = std::exchange(vector_text_, fmt::format("({} + l)", vector_text_));
   for (int k : steps) {
     const Statement& s = p_.step(k);
     if (is_packed(k) && s.step == Step::Load) {
@@ -264,7 +270,7 @@ void CudaWriter::emit_vector(const std::vector<int>& steps, const std::string& b
     if (s.step != Step::Store) keep(k);
   }
   each();
-  vector_text_ = vector_name_;
+  vector_text_ = first;
   e_.close();
   e_.restore(before);
   store_packs(steps);

@@ -47,6 +47,9 @@ class CudaArguments {
   std::string definitions_;
 };
 
+// Name of a domain's variable in kernels, whatever its symbol is called: equal loops give equal text.
+std::string cuda_variable(size_t position);
+
 class CudaWriter {
  public:
   // `name`: of this body among those of the kernel.
@@ -98,8 +101,8 @@ class CudaWriter {
   CudaArguments& arguments_;
   std::string name_;
   StepEmitter e_;
-  std::string vector_name_, vector_text_;  // the vector variable, and what it is printed as
-  std::string guard_;                      // of all stores
+  std::string vector_text_;  // what the vector variable is printed as
+  std::string guard_;        // of all stores
   std::string folds_;
   std::set<int> declared_;  // reductions and scans whose fold is in folds_
   int row_buffer_ = -1;     // what is printed as row_name_

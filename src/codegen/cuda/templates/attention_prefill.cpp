@@ -16,7 +16,7 @@ constexpr int kMaxListed = 400;                              // blocks of keys t
 constexpr int64_t kCachedBytes = 16 << 20;                   // of keys and values that blocks at work share: part of the second-level cache
 constexpr int64_t kBalancedBytes = 100 << 20;                // of all keys and values, below which an even end is worth more than the cache
 constexpr const char* kRegisters[] = {"232", "240", "160"};  // of a thread that computes, with 1 to 3 warpgroups of them
-constexpr int64_t kManyQueries = 512, kFewKeys = 256;
+constexpr int64_t kManyKeys = 1024, kFewKeys = 256;
 
 std::string number(int64_t x) { return std::to_string(x); }
 
@@ -60,6 +60,9 @@ int64_t shared_bytes(const Attention& a, const Shape& s) {
   return std::max(int64_t{2} * s.keys * (d + 8 + dv + 8) * 2, outputs);
 }
 
+// Whether tiles see different numbers of keys.
+bool is_uneven(const Attention& a, const Shape& s) { return a.causal || s.lists; }
+
 Shape shape_of(const Attention& a, const CudaAttentionTarget& target) {
   Shape s;
   const AttentionSizes sizes = typical_sizes(a);
@@ -67,10 +70,16 @@ Shape shape_of(const Attention& a, const CudaAttentionTarget& target) {
   s.wgmma = target.tensor_copies && fits(a.head_dim) && fits(a.value_dim) && has_boxes(a, a.q, a.heads, a.queries) &&
             has_boxes(a, a.k, a.kv_heads, a.keys) && has_boxes(a, a.v, a.kv_heads, a.keys);
   if (s.wgmma) {
-    // With heads of 64 columns, three warpgroups hide more of the powers. Few keys are gone before a block has got going: then two small
-    // blocks of a multiprocessor are better.
-    if (a.head_dim == 64 && a.value_dim == 64) s.groups = sizes.queries >= kManyQueries ? 3 : sizes.keys <= kFewKeys ? 1 : 2;
     s.lists = has_mask_vectors(a) && sym::bounds(a.keys).hi <= int64_t{kMaxListed} * kBlockKeys;
+    // With heads of 64 columns, three warpgroups hide more of the powers, but are uneven where tiles see different numbers of keys. Few
+    // keys are gone before a block has got going: then two small blocks of a multiprocessor are better, as they are where multiprocessors
+    // would have nothing to do.
+    const bool narrow = a.head_dim == 64 && a.value_dim == 64;
+    const int64_t blocks = sizes.batch * a.heads.constant() * ceil_div(sizes.queries, 128);
+    if ((narrow && sizes.keys <= kFewKeys) || blocks * 2 <= target.multiprocessors)
+      s.groups = 1;
+    else if (narrow && sizes.keys >= kManyKeys && sizes.queries >= kManyKeys && !is_uneven(a, s))
+      s.groups = 3;
     s.wgmma = shared_bytes(a, s) <= target.shared_bytes;
   }
   if (!s.wgmma) {
@@ -81,10 +90,10 @@ Shape shape_of(const Attention& a, const CudaAttentionTarget& target) {
   return s;
 }
 
-// Heads of a turn. Where tiles see different numbers of keys, many heads leave small ones for the end.
+// Heads of a turn. Of uneven tiles, many heads leave small ones for the end.
 int64_t head_group(const Attention& a, const Shape& s) {
   const int64_t bytes = std::max<int64_t>(1, typical_sizes(a).keys * (a.head_dim + a.value_dim) * 2);
-  const bool uneven = a.causal || s.lists;
+  const bool uneven = is_uneven(a, s);
   if (uneven && bytes * a.kv_heads.constant() <= kBalancedBytes) return a.heads.constant();
   return std::clamp<int64_t>((uneven ? 2 : 1) * kCachedBytes / bytes * heads_of_group(a), 1, a.heads.constant());
 }

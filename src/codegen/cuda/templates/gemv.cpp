@@ -14,9 +14,8 @@ using choice::Gemm;
 using loop::Step;
 
 constexpr int kThreads = 512;
-constexpr int kLine = 2;   // pieces of 16 bytes that a thread asks for at once: with its neighbours', whole lines of memory
-constexpr int kDepth = 4;  // of the ring of such requests
-constexpr int kRingBytes = kDepth * kLine * 16 * kThreads;
+constexpr int kDepth = 8;  // pieces of 16 bytes in the ring of each thread
+constexpr int64_t kRingBytes = int64_t{kDepth} * 16 * kThreads;
 constexpr int kMaxRows = 16;          // of one tensor core instruction
 constexpr int kMaxProducedRows = 2;   // every block computes them, one after another: more take longer than a kernel of their own
 constexpr int kMaxRowsOfColumns = 4;  // sums that a thread can hold
@@ -41,7 +40,7 @@ struct Shape {
   int64_t slices = 1, slice = 0, steps = 0;  // of k: blocks that share a tile; k of each, and its steps
   int64_t kept = 1;                          // bundles of warps_n tiles whose sums over k wait to be added up together
 
-  int64_t step_k() const { return int64_t{lane_k} * warps_k * kLine; }
+  int64_t step_k() const { return int64_t{lane_k} * warps_k; }
   int64_t x_length() const { return steps * step_k(); }
   // Rows that are computed are whole at first; what is used later is the block's slice. Half rows are padded: neighbours begin in
   // different banks.
@@ -149,7 +148,7 @@ std::string storage_name(DType t) { return t == DType::F32 ? "f32" : "u16"; }
 
 // --- text -----------------------------------------------------------------------------------------------------------------------------
 
-// L2::128B: the other half of a line, which the same thread asks for next, comes from L2.
+// L2::128B: the other half of a line, which the next warp asks for, comes along.
 constexpr std::string_view kDefinitions = R"(
 static void gemv_copy(u32 to, const void* from, int bytes) {
   asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
@@ -183,14 +182,14 @@ static void gemv_mma(f32* c, u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
 )";
 
 // Blocks are groups of S. A group owns a run of bundles, WN tiles each; its blocks take a slice of k each, and the warps of a block share
-// the steps of that. Every lane copies pieces of 16 bytes into a ring of its own, D requests ahead of what it multiplies, so that no
+// the steps of that. Every lane copies pieces of 16 bytes into a ring of its own, D of them ahead of what it multiplies, so that no
 // thread waits for another before sums are added up, those of KEPT bundles at once.
 constexpr std::string_view kKernel = R"(
-  constexpr int M = @M@, S = @S@, WK = @WK@, WN = @WN@, V = @V@, D = @D@, E = @E@, T = @T@, KEPT = @KEPT@, THREADS = WK * WN * 32;
-  constexpr int K = @K@, SLICE = @SLICE@, STEPS = @STEPS@, LANE_K = @LANEK@, STEP_K = LANE_K * WK * V;
+  constexpr int M = @M@, S = @S@, WK = @WK@, WN = @WN@, D = @D@, E = @E@, T = @T@, KEPT = @KEPT@, THREADS = WK * WN * 32;
+  constexpr int K = @K@, SLICE = @SLICE@, STEPS = @STEPS@, LANE_K = @LANEK@, STEP_K = LANE_K * WK;
   constexpr int X_LENGTH = STEPS * STEP_K, X_STRIDE = @XSTRIDE@, ROW_LENGTH = @ROWLENGTH@;
   extern __shared__ __align__(128) u8 shared[];
-  f32* const sums = (f32*)(shared + D * V * THREADS * 16);
+  f32* const sums = (f32*)(shared + D * THREADS * 16);
   @XTYPE@* const x = (@XTYPE@*)(sums + KEPT * WN * WK * M * T);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warp_k = warp % WK, warp_n = warp / WK;
   const int lane_k = @MYK@, lane_n = @MYN@;
@@ -205,12 +204,9 @@ constexpr std::string_view kKernel = R"(
   auto load = [&] {
     if (load_bundle < last) {
       const i64 n = (i64)(load_bundle * WN + warp_n) * T + lane_n;
-#pragma unroll
-      for (int v = 0; v < V; ++v) {
-        const int k = k0 + load_step * STEP_K + (warp_k * V + v) * LANE_K + lane_k;
-        const int live = @LIVE@;
-        gemv_copy(slot0 + (load_slot * V + v) * THREADS * 16, weights + (live > 0 ? @AT@ : 0), live * (16 / E));
-      }
+      const int k = k0 + load_step * STEP_K + warp_k * LANE_K + lane_k;
+      const int live = @LIVE@;
+      gemv_copy(slot0 + load_slot * THREADS * 16, weights + (live > 0 ? @AT@ : 0), live * (16 / E));
       if (++load_step == STEPS) load_step = 0, ++load_bundle;
       load_slot = load_slot + 1 == D ? 0 : load_slot + 1;
     }
@@ -245,12 +241,9 @@ constexpr std::string_view kKernel = R"(
     for (int i = 0; i < @ACCS@; ++i) acc[i] = 0;
     for (int step = 0; step < STEPS; ++step) {
       asm volatile("cp.async.wait_group %0;" ::"n"(D - 1) : "memory");
-#pragma unroll
-      for (int v = 0; v < V; ++v) {
-        const uint4 w = *(const uint4*)(shared + ((slot * V + v) * THREADS + threadIdx.x) * 16);
-        const @XTYPE@* const xk = x + @XBASE@ + step * STEP_K + (warp_k * V + v) * LANE_K + lane_k;
-        @DOT@
-      }
+      const uint4 w = *(const uint4*)(shared + (slot * THREADS + threadIdx.x) * 16);
+      const @XTYPE@* const xk = x + @XBASE@ + step * STEP_K + warp_k * LANE_K + lane_k;
+      @DOT@
       load();
       slot = slot + 1 == D ? 0 : slot + 1;
     }
@@ -363,13 +356,19 @@ for (int i0 = threadIdx.x; i0 < M * PER_ROW; i0 += THREADS * 4) {
 })";
 // The same bits as they are.
 constexpr std::string_view kCopyPieces = R"(constexpr int PER_ROW = X_LENGTH / E;
-for (int i = threadIdx.x; i < M * PER_ROW; i += THREADS) {
-  const int m = i / PER_ROW, c = k0 + i % PER_ROW * E;
-  const u16* const from = @A@ + (c < k1 ? @AAT@ : 0);
-  gemv_copy((u32)__cvta_generic_to_shared(x + m * X_STRIDE + c - k0), from, c < k1 ? 16 : 0);
-}
-asm volatile("cp.async.commit_group;" ::: "memory");
-asm volatile("cp.async.wait_group 0;" ::: "memory");)";
+for (int i0 = threadIdx.x; i0 < M * PER_ROW; i0 += THREADS * 8) {
+  uint4 q[8];
+#pragma unroll
+  for (int u = 0; u < 8; ++u) {
+    const int i = i0 + u * THREADS, m = i / PER_ROW, c = k0 + i % PER_ROW * E;
+    q[u] = i < M * PER_ROW && c < k1 ? *(const uint4*)(@A@ + @AAT@) : uint4{0, 0, 0, 0};
+  }
+#pragma unroll
+  for (int u = 0; u < 8; ++u) {
+    const int i = i0 + u * THREADS;
+    if (i < M * PER_ROW) *(uint4*)(x + i / PER_ROW * X_STRIDE + i % PER_ROW * E) = q[u];
+  }
+})";
 constexpr std::string_view kReadElements = R"(for (int i0 = threadIdx.x; i0 < M * X_LENGTH; i0 += THREADS * 8) {
   @ATYPE@ q[8];
 #pragma unroll
@@ -464,7 +463,6 @@ Substitutions sizes_text(const Shape& s) {
           {"S", number(s.slices)},
           {"WK", number(s.warps_k)},
           {"WN", number(s.warps_n)},
-          {"V", number(kLine)},
           {"D", number(kDepth)},
           {"E", number(s.piece)},
           {"T", number(s.tile)},

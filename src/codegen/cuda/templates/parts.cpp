@@ -9,10 +9,10 @@ namespace {
 
 using loop::Step;
 
-// Declares the domain's first variables as what `at` says.
-std::string named(const loop::Domain& d, std::span<const std::string> at) {
+// Declares a domain's first variables as what `at` says.
+std::string named(std::span<const std::string> at) {
   std::string out;
-  for (size_t v = 0; v < at.size(); ++v) out += fmt::format("const idx {} = {};\n", d.vars[v].symbol.node()->name, at[v]);
+  for (size_t v = 0; v < at.size(); ++v) out += fmt::format("const idx {} = {};\n", cuda_variable(v), at[v]);
   return out;
 }
 
@@ -26,12 +26,12 @@ CudaPoints cuda_epilogue(CudaArguments& arguments, const loop::Nest& nest, std::
   const std::string extent = cuda_size(arguments, plan.extent(plan.vector_var));
   const std::string points = CudaWriter(plan, arguments, "e").points();
   const std::string values = fmt::format("const auto& accumulators = {};\n", accumulators);
-  if (plan.vector == width) return {"{\n" + values + named(nest.domain, at) + points + "}\n", plan.wide};
+  if (plan.vector == width) return {"{\n" + values + named(at) + points + "}\n", plan.wide};
   // One by one: their number may be no multiple of the width.
   std::vector<std::string> one(at.begin(), at.end());
   one.back() += " + l";
   return {fmt::format("{{\n{}#pragma unroll\nfor (int l = 0; l < {}; ++l) {{\nif ({} >= {}) break;\n{}{}}}\n}}\n", values, width,
-                      one.back(), extent, named(nest.domain, one), points),
+                      one.back(), extent, named(one), points),
           plan.wide};
 }
 
@@ -49,7 +49,7 @@ std::string cuda_row_refusal(const loop::Nest& producer, size_t outer) {
 CudaPoints cuda_row(CudaArguments& arguments, const loop::Nest& producer, std::span<const std::string> at, int buffer,
                     const std::string& row, int threads) {
   const CudaPlan plan = make_row_plan(producer, at.size(), threads);
-  return {"{\n" + named(producer.domain, at) + CudaWriter(plan, arguments, "p").row(buffer, row) + "}\n", plan.wide};
+  return {"{\n" + named(at) + CudaWriter(plan, arguments, "p").row(buffer, row) + "}\n", plan.wide};
 }
 
 std::string cuda_template_name(std::string name, const loop::Body& body) {

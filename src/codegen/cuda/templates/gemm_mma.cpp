@@ -1,0 +1,93 @@
+#include "codegen/cuda/templates/gemm_mma.h"
+
+#include <fmt/core.h>
+
+#include <span>
+
+#include "codegen/cuda/templates/parts.h"
+
+namespace toroid::codegen {
+namespace {
+
+// How many neighbours along the contiguous dimension one copy moves: rows and batches must begin at multiples of that.
+int copy_width(const choice::Operand& o, const Expr& contiguous, const Expr& row, size_t batch_dims) {
+  if (!(contiguous == Expr(1))) return 1;
+  for (int width : {8, 4, 2}) {
+    bool aligned = sym::known_multiple(o.offset, width) && sym::known_multiple(row, width);
+    for (size_t d = 0; d < batch_dims; ++d) aligned = aligned && sym::known_multiple(o.strides[d], width);
+    if (aligned) return width;
+  }
+  return 1;
+}
+
+// `outer`, `k`: strides along m (of A) or n (of B) and along k.
+MmaOperand operand_of(CudaArguments& arguments, const choice::Operand& o, const Expr& outer, const Expr& k,
+                      const std::vector<std::string>& at) {
+  const std::span<const Expr> batch = std::span<const Expr>(o.strides).first(at.size());
+  MmaOperand x;
+  x.k_contiguous = k == Expr(1) || !(outer == Expr(1));
+  x.width = copy_width(o, x.k_contiguous ? k : outer, x.k_contiguous ? outer : k, at.size());
+  x.data = arguments.pointer(o.buffer, o.dtype) + " + " + cuda_address(arguments, o.offset, batch, at);
+  x.stride_mn = cuda_size(arguments, outer);
+  x.stride_k = cuda_size(arguments, k);
+  return x;
+}
+
+// Whether the place of a batch needs 64 bits.
+bool is_far(const choice::Operand& o, const std::vector<Expr>& batch) {
+  Expr end = o.offset;
+  for (size_t d = 0; d < batch.size(); ++d) end += o.strides[d] * batch[d];
+  return !sym::known_lt(end, int64_t{1} << 31);
+}
+
+}  // namespace
+
+std::string gemm_mma_refusal(const choice::Node& node, const choice::Gemm& g) {
+  if (node.producer) return "rows of A are computed";
+  if (!is_half(g.a.dtype) || g.a.dtype != g.b.dtype) return "operands are not both bf16 or both f16";
+  if (g.accumulate != DType::F32) return "sums are not f32";
+  return "";
+}
+
+KernelText generate_gemm_mma(const choice::Node& node, const choice::Gemm& g, const MmaTile& tile, bool overlaps) {
+  CudaArguments arguments;
+  const size_t nb = g.batch.size();
+  std::vector<std::string> at = cuda_unflatten(arguments, "batch", g.batch);
+  GemmMma x;
+  x.type = g.a.dtype;
+  x.tile = tile;
+  x.overlaps = overlaps;
+  x.a = operand_of(arguments, g.a, g.a.strides[nb], g.a.strides[nb + 1], at);
+  x.b = operand_of(arguments, g.b, g.b.strides[nb + 1], g.b.strides[nb], at);
+  x.m = cuda_size(arguments, g.m);
+  x.n = cuda_size(arguments, g.n);
+  x.k = cuda_size(arguments, g.k);
+  at.insert(at.end(), {"m", "n"});
+  const CudaPoints epilogue = cuda_epilogue(arguments, {node.domain, node.body}, at, "acc", 8);
+  x.epilogue = epilogue.statements;
+  const GemmMmaText text = gemm_mma_text(x);
+  arguments.define(text.definitions);
+  const bool wide = epilogue.wide || is_far(g.a, g.batch) || is_far(g.b, g.batch);
+  KernelText k = arguments.kernel(cuda_template_name("gemm_mma", node.body), text.body, tile.threads(), wide);
+  k.shared_bytes = mma_shared_bytes(x);
+  k.overlaps = overlaps;
+  k.tasks = sym::ceil_div(g.m, tile.block_m) * sym::ceil_div(g.n, tile.block_n);
+  for (auto& e : g.batch) k.tasks = k.tasks * e;
+  k.plan = fmt::format("gemm_mma: tiles of {} x {} x {}, {} stages, {} x {} warps\n", tile.block_m, tile.block_n, tile.block_k, tile.stages,
+                       tile.warps_m, tile.warps_n) +
+           loop::to_string(node.domain, node.body);
+  return k;
+}
+
+MmaTile choose_mma_tile(const choice::Gemm& g, int64_t m, int64_t n, int64_t batch, int processors) {
+  const size_t nb = g.batch.size();
+  auto by_elements = [&](const choice::Operand& o, const Expr& outer, const Expr& k) {
+    return copy_width(o, k == Expr(1) ? k : outer, k == Expr(1) ? outer : k, nb) == 1;
+  };
+  const bool elements = by_elements(g.a, g.a.strides[nb], g.a.strides[nb + 1]) || by_elements(g.b, g.b.strides[nb + 1], g.b.strides[nb]);
+  if (ceil_div(m, 128) * ceil_div(n, 128) * batch >= processors) return {128, 128, 32, 4, 2, 4};
+  // Elements wait in registers between global and shared memory: of short slices they are few.
+  return elements ? MmaTile{64, 64, 32, 4, 2, 2} : MmaTile{64, 64, 64, 3, 2, 2};
+}
+
+}  // namespace toroid::codegen

@@ -1,0 +1,202 @@
+#include "codegen/cuda/templates/gemm_wgmma.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "codegen/cuda/templates/parts.h"
+
+namespace toroid::codegen {
+namespace {
+
+constexpr int64_t kAligned = 8;  // elements of 16 bytes
+
+// A matrix of a Gemm: `outer` is m or n.
+struct Matrix {
+  const choice::Operand& operand;
+  const Expr &outer, &k, &outer_stride, &k_stride;
+  bool k_contiguous() const { return k_stride == Expr(1) || k == Expr(1); }
+  const Expr& inner_size() const { return k_contiguous() ? k : outer; }
+  const Expr& row_size() const { return k_contiguous() ? outer : k; }
+  // One row has no stride, but a tensor map wants one.
+  Expr row_stride() const {
+    return row_size() == Expr(1) ? sym::ceil_div(inner_size(), kAligned) * Expr(kAligned) : k_contiguous() ? outer_stride : k_stride;
+  }
+};
+
+Matrix matrix_a(const choice::Gemm& g) {
+  const size_t nb = g.batch.size();
+  return {g.a, g.m, g.k, g.a.strides[nb], g.a.strides[nb + 1]};
+}
+Matrix matrix_b(const choice::Gemm& g) {
+  const size_t nb = g.batch.size();
+  return {g.b, g.n, g.k, g.b.strides[nb + 1], g.b.strides[nb]};
+}
+
+// Batch dimensions along which a matrix differs.
+std::vector<size_t> moving_dims(const choice::Gemm& g, const choice::Operand& o) {
+  std::vector<size_t> dims;
+  for (size_t d = 0; d < g.batch.size(); ++d)
+    if (!(o.strides[d] == Expr(0)) && !(g.batch[d] == Expr(1))) dims.push_back(d);
+  return dims;
+}
+
+std::string matrix_refusal(const choice::Gemm& g, const Matrix& x) {
+  if (!x.k_contiguous() && !(x.outer_stride == Expr(1)) && !(x.outer == Expr(1))) return "no dimension is contiguous";
+  auto aligned = [](const Expr& e) { return sym::known_multiple(e, kAligned); };
+  if (!aligned(x.operand.offset) || !aligned(x.row_stride())) return "rows are not aligned to 16 bytes";
+  if (!sym::known_ge(x.row_stride(), 1)) return "rows overlap";
+  const std::vector<size_t> dims = moving_dims(g, x.operand);
+  constexpr size_t kMostDims = 3;  // of the 5 of a tensor map
+  if (dims.size() > kMostDims) return "too many batch dimensions";
+  for (size_t d : dims)
+    if (!aligned(x.operand.strides[d]) || !sym::known_ge(x.operand.strides[d], 1)) return "batches are not aligned to 16 bytes";
+  return "";
+}
+
+WgmmaOperand operand_of(CudaArguments& arguments, const choice::Gemm& g, const Matrix& x, int box_rows,
+                        const std::vector<std::string>& at) {
+  device::cuda::TensorMap map;
+  map.buffer = x.operand.buffer;
+  map.dtype = x.operand.dtype;
+  map.offset = x.operand.offset;
+  map.sizes = {x.inner_size(), x.row_size()};
+  map.strides = {x.row_stride()};
+  map.box = {64, box_rows};
+  map.swizzle = 128;
+  WgmmaOperand o;
+  o.k_contiguous = x.k_contiguous();
+  for (size_t d : moving_dims(g, x.operand)) {
+    map.sizes.push_back(g.batch[d]);
+    map.strides.push_back(x.operand.strides[d]);
+    map.box.push_back(1);
+    o.batch += ", " + at[d];
+  }
+  o.rank = static_cast<int>(map.sizes.size());
+  o.map = arguments.tensor_map(std::move(map));
+  return o;
+}
+
+}  // namespace
+
+std::string gemm_wgmma_refusal(const choice::Node& node, const choice::Gemm& g) {
+  if (node.producer) return "rows of A are computed";
+  if (!is_half(g.a.dtype) || g.a.dtype != g.b.dtype) return "operands are not both bf16 or both f16";
+  if (g.accumulate != DType::F32) return "sums are not f32";
+  if (!sym::known_ge(g.k, 1)) return "k may be 0";
+  const std::string a = matrix_refusal(g, matrix_a(g)), b = matrix_refusal(g, matrix_b(g));
+  return !a.empty() ? "A: " + a : !b.empty() ? "B: " + b : "";
+}
+
+KernelText generate_gemm_wgmma(const choice::Node& node, const choice::Gemm& g, const WgmmaTile& tile, int processors, bool overlaps) {
+  CudaArguments arguments;
+  std::vector<std::string> at = cuda_unflatten(arguments, "batch", g.batch);
+  GemmWgmma w;
+  w.type = g.a.dtype;
+  w.tile = tile;
+  w.whole_tiles = sym::known_multiple(g.m, tile.block_m) && sym::known_multiple(g.n, tile.block_n);
+  w.overlaps = overlaps;
+  const Matrix a = matrix_a(g), b = matrix_b(g);
+  w.a.k_contiguous = a.k_contiguous();
+  w.b.k_contiguous = b.k_contiguous();
+  w.a = operand_of(arguments, g, a, wgmma_box_rows_a(w), at);
+  w.b = operand_of(arguments, g, b, wgmma_box_rows_b(w), at);
+  Expr batch = 1;
+  for (auto& e : g.batch) batch = batch * e;
+  w.m = cuda_size(arguments, g.m);
+  w.n = cuda_size(arguments, g.n);
+  w.k = cuda_size(arguments, g.k);
+  w.batches = cuda_size(arguments, batch);
+  at.insert(at.end(), {"m", "n"});
+  const CudaPoints epilogue = cuda_epilogue(arguments, {node.domain, node.body}, at, "acc", 8);
+  w.epilogue = epilogue.statements;
+  const GemmWgmmaText text = gemm_wgmma_text(w);
+  arguments.define(text.definitions);
+  KernelText k = arguments.kernel(cuda_template_name("gemm_wgmma", node.body), text.body, wgmma_threads(tile), epilogue.wide, 1);
+  if (tile.split > 1) {
+    const size_t place = k.source.rfind("__launch_bounds__");
+    TOROID_CHECK(place != std::string::npos);
+    k.source.insert(place, fmt::format("__cluster_dims__({}, 1, 1) ", tile.split));
+  }
+  k.shared_bytes = wgmma_shared_bytes(tile);
+  k.overlaps = overlaps;
+  const Expr tiles = sym::ceil_div(g.m, tile.block_m) * sym::ceil_div(g.n, tile.block_n) * batch;
+  k.tasks = tile.split > 1 ? tiles * Expr(tile.split) : sym::min(tiles, processors);
+  k.plan = fmt::format("gemm_wgmma: tiles of {} x {} x 64, {} stages, split {}\n", tile.block_m, tile.block_n, tile.stages, tile.split) +
+           loop::to_string(node.domain, node.body);
+  return k;
+}
+
+// --- the choice of a tile -------------------------------------------------------------------------------------------------------------
+
+namespace {
+
+constexpr int kSharedLimit = 227 * 1024;
+
+// The tile with as many stages as fit.
+WgmmaTile tile_of(int block_m, int block_n, int consumers, int split) {
+  WgmmaTile t{block_m, block_n, 1, split, consumers};
+  const int fixed = wgmma_shared_bytes({block_m, block_n, 0, split, consumers}), stage = wgmma_shared_bytes(t) - fixed;
+  constexpr int kMostStages = 12;
+  t.stages = std::min(kMostStages, (kSharedLimit - fixed) / stage);
+  return t;
+}
+
+// Clusters that run at a time: the groups of processors (GPCs) that a cluster stays in are not all of one size.
+int64_t clusters_at_a_time(int cluster, int processors) {
+  constexpr double kShare = 0.9;
+  return cluster <= 2 ? processors / cluster : std::max<int64_t>(1, static_cast<int64_t>(processors * kShare / cluster));
+}
+
+// Microseconds, from rates measured on an H200.
+double expected_time(const WgmmaTile& t, int64_t m, int64_t n, int64_t k, int64_t batch, int processors) {
+  // A microsecond and multiprocessor: multiply-adds, bytes from L2, bytes to another block of a cluster.
+  constexpr double kProducts = 3.0e6, kFromL2 = 1.12e5, kExchange = 4e4;
+  constexpr double kMemory = 4.1e6;                             // bytes a microsecond
+  constexpr double kLaunch = 2.5, kSplit = 0.5, kStore = 5e-5;  // the last: of an element of a tile
+  const double area = double(t.block_m) * t.block_n;
+  const int64_t rows = ceil_div(m, t.block_m), tiles = rows * ceil_div(n, t.block_n) * batch;
+  const int64_t at_a_time = clusters_at_a_time(t.split, processors), waves = ceil_div(tiles, at_a_time);
+  const auto steps = static_cast<double>(ceil_div(ceil_div(k, 64), t.split));
+  const double smaller = area >= 128 * 256 ? 1.0 : area > 128 * 128 ? 1.03 : 1.09;  // reads of shared memory count
+  const double step = std::max(area * 64 / kProducts * smaller, (t.block_m + t.block_n) * 128 / kFromL2);
+  // Rows of tiles beyond the first read B from L2 mostly; idle multiprocessors leave memory idle too.
+  const double again = rows > 1 ? 1.2 : 1.0, used = double(tiles * t.split) / double(waves * processors);
+  const double bytes = 2.0 * double(batch) * (double(m * k) + double(n * k) * again + double(m * n));
+  const double narrow = t.block_n >= 96 ? 1.0 : t.block_n == 64 ? 0.88 : 0.7;  // few rows of B are asked for at a time
+  const double memory = bytes / kMemory / narrow / (0.6 + 0.4 * std::min(1.0, used));
+  double time = kLaunch + std::max(double(waves) * steps * step, memory);
+  time += area * kStore / t.split * (t.consumers == 1 ? 1.3 : 1.0) * (1 + 0.3 * double(waves - 1));
+  if (t.split > 1) time += kSplit + area * 4 * (t.split - 1) / t.split / kExchange;
+  return time;
+}
+
+}  // namespace
+
+std::vector<WgmmaTile> wgmma_tiles(const choice::Gemm& g) {
+  std::vector<WgmmaTile> tiles;
+  auto takes = [boxes = !matrix_b(g).k_contiguous()](int block_n) { return !boxes || block_n % 64 == 0; };
+  for (int block_n : {256, 224, 192, 160, 128, 96, 64})
+    for (int split : {1, 2, 4})
+      if (takes(block_n) && (block_n <= 128 || split == 1)) tiles.push_back(tile_of(128, block_n, 2, split));
+  // One warpgroup reads A from shared memory once; many columns keep two busy.
+  for (int block_n : {256, 192, 128, 96, 64, 32})
+    for (int split : {1, 2, 4})
+      if (takes(block_n)) tiles.push_back(tile_of(64, block_n, block_n >= 128 ? 2 : 1, split));
+  return tiles;
+}
+
+WgmmaTile choose_wgmma_tile(const choice::Gemm& g, int64_t m, int64_t n, int64_t k, int64_t batch, int processors) {
+  WgmmaTile best;
+  double least = 0;
+  for (const WgmmaTile& t : wgmma_tiles(g)) {
+    const int64_t tiles = ceil_div(m, t.block_m) * ceil_div(n, t.block_n) * batch;
+    if (t.split > 1 && (t.split > ceil_div(k, 64) || tiles > clusters_at_a_time(t.split, processors))) continue;
+    const double time = expected_time(t, m, n, k, batch, processors);
+    if (least == 0 || time < least) least = time, best = t;
+  }
+  return best;
+}
+
+}  // namespace toroid::codegen

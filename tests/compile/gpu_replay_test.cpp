@@ -1,0 +1,37 @@
+// Calls replayed as one graph on a GPU.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "toroid/device.h"
+#include "toroid/model.h"
+
+namespace toroid {
+namespace {
+
+// Inputs and results are in other memory at each call: the recorded launches must follow them, and earlier results must stay.
+TEST(GpuReplay, FollowsTheCallersMemory) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU";
+  const std::string folder = std::string(TOROID_SOURCE_DIR) + "/examples/digits/";
+  Model host = Model::load(folder + "digits.pt2");
+  Model gpu = Model::load(folder + "digits.pt2", {.device = Device::cuda(), .mode = Mode::ReduceOverhead});
+  const Tensor images = load_tensors(folder + "labelled.safetensors").at("images");
+  std::vector<Tensor> expected, inputs, results;
+  for (int call = 0; call < 6; ++call) {
+    Tensor x = Tensor::empty(images.sizes(), images.dtype());
+    for (int64_t i = 0; i < x.numel(); ++i) x.data<float>()[i] = images.data<float>()[i] * static_cast<float>(call);
+    expected.push_back(host.run({x})[0]);
+    inputs.push_back(x.to(Device::cuda()));
+    results.push_back(gpu.run({inputs.back()})[0]);
+  }
+  for (size_t call = 0; call < results.size(); ++call) {
+    const Tensor got = results[call].to(Device::cpu());
+    for (int64_t i = 0; i < got.numel(); ++i) {
+      const float want = expected[call].data<float>()[i];
+      ASSERT_NEAR(got.data<float>()[i], want, 1e-3 * (1 + std::fabs(want))) << "call " << call << ", element " << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace toroid
