@@ -12,22 +12,13 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "base/thread_pool.h"
-#include "codegen/cpu/generate.h"
-#include "codegen/cuda/generate.h"
-#include "compile/candidates.h"
 #include "compile/costs.h"
 #include "compile/debug_folder.h"
 #include "compile/onednn_problem.h"
-#include "device/cpu/code_loader.h"
-#include "device/cpu/runtime_symbols.h"
-#include "device/cuda/gpu.h"
+#include "compile/target.h"
 #include "graph/control_flow.h"
 #include "jit/jit.h"
-#include "lower/lowering.h"
 #include "ops/reference.h"
-#include "sched/absorb.h"
-#include "sched/share.h"
-#include "sched/split.h"
 #include "tensor/late_stack.h"
 
 namespace toroid::compiler {
@@ -88,8 +79,8 @@ exec::StepPlan control_step(const choice::Extern& e, std::vector<exec::Block> bl
 // One compile on its way through the stages. Each stage reads what those before it left here.
 class Compilation {
  public:
-  Compilation(std::unique_ptr<graph::Graph> g, const ModelOptions& options, CompileReport& report)
-      : options_(options), report_(report), debug_(g->name), graph_(std::move(g)) {}
+  Compilation(std::unique_ptr<graph::Graph> g, const ModelOptions& options, CompileReport& report, std::shared_ptr<const Target> target)
+      : options_(options), report_(report), debug_(g->name), target_(std::move(target)), graph_(std::move(g)) {}
 
   exec::Plan run() {
     auto start = Clock::now();
@@ -111,8 +102,7 @@ class Compilation {
   }
 
   // The stages up to code, which need no GPU.
-  std::vector<codegen::KernelText> kernels_for_gpu(const device::cuda::GpuInfo& absent) {
-    absent_gpu_ = &absent;
+  std::vector<codegen::KernelText> kernels() {
     for (auto stage : {&Compilation::transform, &Compilation::lower, &Compilation::fuse, &Compilation::generate}) (this->*stage)();
     return std::move(kernels_);
   }
@@ -135,44 +125,16 @@ class Compilation {
 
   void lower() {
     lower::LowerOptions how{.templates = options_.templates, .compose = !options_.eager};
-    if (options_.templates) on_gpu() ? set_gpu_templates(how) : set_cpu_templates(how);
+    if (options_.templates) target_->set_templates(how);
     program_ = lower::lower(*graph_, how);
     report_.kernels_unfused = program_.nodes.size();
     show(Artifact::Loops, "program_lowered.txt", [&] { return choice::to_string(program_); });
   }
 
-  bool on_gpu() const { return options_.device.is_cuda(); }
-  const device::cuda::GpuInfo& gpu() const { return absent_gpu_ ? *absent_gpu_ : device::cuda::gpu(options_.device.index).info(); }
-
-  void set_cpu_templates(lower::LowerOptions& how) const {
-    how.takes_convolution = [isa = isa_](const choice::Convolution& c, bool constant_weight) {
-      return first_taker(candidates(c, constant_weight, isa)) != nullptr;
-    };
-    how.attention_template = [isa = isa_](const choice::Attention& a) { return codegen::supports(a, isa); };
-    how.sort_template = [](const choice::Sort& s) { return codegen::supports(s); };
-  }
-
-  void set_gpu_templates(lower::LowerOptions& how) const {
-    how.attention_template = [](const choice::Attention& a) { return codegen::cuda_supports(a); };
-  }
-
   void fuse() {
-    const bool joins = options_.fuse && !options_.eager;
-    const int threads = ThreadPool::global().size();
-    if (joins) program_ = sched::fuse(std::move(program_), &report_.fusion);
-    const size_t nodes = program_.nodes.size();
-    if (!on_gpu()) report_.choices = choose(program_, isa_);
+    if (options_.fuse && !options_.eager) program_ = sched::fuse(std::move(program_), &report_.fusion);
+    program_ = target_->schedule(std::move(program_), options_, report_.fusion, report_.choices);
     for (auto& line : report_.choices) log(Artifact::Choices, line);
-    if (joins && !on_gpu()) {
-      if (program_.nodes.size() > nodes) program_ = sched::fuse(std::move(program_));  // rests of epilogues with their readers
-      program_ = sched::absorb_producers(std::move(program_), sched::producers_on_threads(threads), &report_.fusion);
-    }
-    if (joins && on_gpu()) {
-      program_ = sched::absorb_producers(
-          std::move(program_), [&](const choice::Node& n) { return codegen::cuda_producer_refusal(n, gpu()); }, &report_.fusion);
-    }
-    if (options_.fuse && !on_gpu()) program_ = sched::split_reductions(std::move(program_), threads, &report_.fusion);
-    if (joins && !on_gpu()) program_ = sched::share_launches(std::move(program_));
     show(Artifact::Schedule, "program_fused.txt", [&] { return choice::to_string(program_); });
     if (log_enabled(Artifact::Fusion))
       for (auto& m : report_.fusion.misses) log(Artifact::Fusion, m.first + " and " + m.second + " stay apart: " + m.reason);
@@ -212,7 +174,7 @@ class Compilation {
       }
     }
     g->outputs = std::move(computed);
-    out->compilation = std::make_unique<Compilation>(std::move(g), options_, out->report);
+    out->compilation = std::make_unique<Compilation>(std::move(g), options_, out->report, target_);
     for (auto stage : {&Compilation::transform, &Compilation::lower, &Compilation::fuse, &Compilation::blocks, &Compilation::generate})
       (out->compilation.get()->*stage)();
     return out;
@@ -234,8 +196,7 @@ class Compilation {
       constants_.parts[in.buffer] = late_parts(in.data);
     }
     for (auto& n : program_.nodes)
-      if (!n.is_extern() && !n.is_library())
-        kernels_.push_back(on_gpu() ? codegen::generate_cuda(n, program_, gpu()) : codegen::generate(n, program_, isa_, constants_));
+      if (!n.is_extern() && !n.is_library()) kernels_.push_back(target_->generate(n, program_, constants_));
     show(Artifact::Kernels, "plan.txt", [&] {
       std::string out;
       for (auto& k : kernels_) out += k.name + "\n" + k.plan + "\n";
@@ -246,24 +207,23 @@ class Compilation {
   // All kernels are compiled at once, those of blocks too; equal ones once.
   void build() {
     const std::string edited = get_option(options::kKernelDir);
-    const std::string isa = on_gpu() ? gpu().architecture : "native";
     std::vector<jit::CompileRequest> requests;
     std::vector<std::string> files;
     for (auto* c : all())
       for (auto& k : c->kernels_) {
-        files.push_back(k.name + "_" + hash_text(k.source).hex().substr(0, 8) + (on_gpu() ? ".cu" : ".c"));
+        files.push_back(k.name + "_" + hash_text(k.source).hex().substr(0, 8) + target_->file_ending());
         std::filesystem::path replacement = std::filesystem::path(edited) / files.back();
         if (!edited.empty() && std::filesystem::exists(replacement)) k.source = read_file(replacement);
-        requests.push_back({.source = k.source, .isa = isa});
+        requests.push_back({.source = k.source, .isa = target_->isa()});
       }
     auto artefacts = jit::compile_all(requests);
-    std::unordered_map<std::string, Code> loaded;
+    std::unordered_map<std::string, LoadedKernel> loaded;
     size_t i = 0;
     for (auto* c : all()) {
       for (auto& k : c->kernels_) {
         auto [code, fresh] = loaded.try_emplace(artefacts[i].key.hex());
         if (fresh) {
-          code->second = load(artefacts[i].object, k);
+          code->second = target_->load(artefacts[i].object, k);
           if (!artefacts[i].from_cache) ++report_.kernels_compiled;
           sources_.emplace_back(k.name, k.source);
           show(Artifact::OutputCode, "kernels/" + files[i], [&] { return k.source; });
@@ -274,15 +234,6 @@ class Compilation {
       for (auto& n : c->program_.nodes)
         if (n.is_library()) c->library_calls_.push_back(c->library_call(n));
     }
-  }
-
-  struct Code {
-    std::shared_ptr<const device::LoadedCode> cpu;
-    device::cuda::Kernel gpu;
-  };
-  Code load(const std::string& object, const codegen::KernelText& k) const {
-    if (on_gpu()) return {nullptr, device::cuda::gpu(options_.device.index).load(object, k.name, k.shared_bytes)};
-    return {device::LoadedCode::load(object, device::runtime_symbols(), k.name), {}};
   }
 
   // Packs the weights behind the caller's back: this moves all the memory of a model, which loading its inputs can hide.
@@ -394,7 +345,7 @@ class Compilation {
     }
   }
 
-  exec::Launch launch(const choice::Node& n, const codegen::KernelText& k, const Code& code) {
+  exec::Launch launch(const choice::Node& n, const codegen::KernelText& k, const LoadedKernel& code) {
     exec::Launch l;
     l.name = k.name;
     if (code.cpu) l.function = code.cpu->function<void(void* const*, const int64_t*, int64_t, int64_t, int)>(k.name);
@@ -414,14 +365,13 @@ class Compilation {
   const ModelOptions& options_;
   CompileReport& report_;
   DebugFolder debug_;
-  device::Isa isa_ = device::active_isa();
-  const device::cuda::GpuInfo* absent_gpu_ = nullptr;  // compiled for in place of the device
+  std::shared_ptr<const Target> target_;
   std::unique_ptr<graph::Graph> graph_;
   choice::Program program_;
   std::map<const choice::Node*, std::vector<std::unique_ptr<Inner>>> blocks_;  // of each node of control flow
   codegen::ConstantMemory constants_;
   std::vector<codegen::KernelText> kernels_;
-  std::vector<Code> code_;                        // parallel to kernels_
+  std::vector<LoadedKernel> code_;                // parallel to kernels_
   std::vector<exec::LibraryCall> library_calls_;  // one a node that a library computes
   std::vector<std::pair<std::string, std::string>> sources_;
 };
@@ -430,7 +380,7 @@ class Compilation {
 
 CompiledModel CompiledModel::compile(std::unique_ptr<graph::Graph> graph, const ModelOptions& options) {
   CompiledModel model;
-  Compilation compilation(std::move(graph), options, model.report_);
+  Compilation compilation(std::move(graph), options, model.report_, make_target(options));
   model.executable_ = std::make_unique<exec::Executable>(compilation.run());
   model.sources_ = compilation.take_sources();
   return model;
@@ -439,7 +389,7 @@ CompiledModel CompiledModel::compile(std::unique_ptr<graph::Graph> graph, const 
 std::vector<codegen::KernelText> kernels_for_gpu(std::unique_ptr<graph::Graph> graph, const device::cuda::GpuInfo& gpu) {
   CompileReport report;
   const ModelOptions options{.device = Device::cuda()};
-  return Compilation(std::move(graph), options, report).kernels_for_gpu(gpu);
+  return Compilation(std::move(graph), options, report, make_target(options, &gpu)).kernels();
 }
 
 }  // namespace toroid::compiler

@@ -1,36 +1,94 @@
 // The kernels of whole models for GPUs, compiled by NVRTC: no GPU is needed.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <set>
 
 #include "compile/model.h"
 #include "import/pt2_importer.h"
 #include "jit/nvrtc.h"
 #include "toroid/error.h"
+#include "toroid/nn.h"
+#include "trace/tracer.h"
 
 namespace toroid {
 namespace {
 
-class GpuKernels : public testing::TestWithParam<const char*> {};
-
-TEST_P(GpuKernels, OfModelsCompile) {
-  const std::filesystem::path folder = std::string(TOROID_SOURCE_DIR) + "/tests/data/models";
-  std::set<std::string> seen;
-  device::cuda::GpuInfo gpu;
-  gpu.architecture = GetParam();
-  for (auto& file : std::filesystem::recursive_directory_iterator(folder)) {
-    if (file.path().extension() != ".pt2") continue;
-    for (auto& k : compiler::kernels_for_gpu(import::load_model(file.path().string()), gpu)) {
-      if (!seen.insert(k.source).second) continue;
+class GpuKernels : public testing::TestWithParam<const char*> {
+ protected:
+  // The names of a program's kernels, all of which NVRTC has taken; none where there is no NVRTC.
+  std::vector<std::string> names_of(std::unique_ptr<graph::Graph> graph) {
+    device::cuda::GpuInfo gpu;
+    gpu.architecture = GetParam();
+    std::vector<std::string> names;
+    for (auto& k : compiler::kernels_for_gpu(std::move(graph), gpu)) {
+      names.push_back(k.name);
+      if (!seen_.insert(k.source).second) continue;
       try {
         jit::nvrtc_compile(k.source, GetParam(), k.name);
       } catch (const EnvironmentError& e) {
-        GTEST_SKIP() << e.what();
+        missing_ = e.what();
+        return {};
       } catch (const InternalError& e) {
-        FAIL() << file.path().filename() << ": " << e.what() << "\n" << k.plan << k.source.substr(k.source.find("\nextern"));
+        ADD_FAILURE() << e.what() << "\n" << k.plan << k.source.substr(k.source.find("\nextern"));
       }
     }
+    return names;
+  }
+
+  std::set<std::string> seen_;
+  std::string missing_;
+};
+
+TEST_P(GpuKernels, OfModelsCompile) {
+  const std::filesystem::path folder = std::string(TOROID_SOURCE_DIR) + "/tests/data/models";
+  for (auto& file : std::filesystem::recursive_directory_iterator(folder))
+    if (file.path().extension() == ".pt2") names_of(import::load_model(file.path().string()));
+  if (!missing_.empty()) GTEST_SKIP() << missing_;
+  EXPECT_GT(seen_.size(), 10u);
+}
+
+using Forward = std::function<Tensor(const std::vector<Tensor>&)>;
+
+std::unique_ptr<graph::Graph> graph_of(const Forward& forward, const std::vector<Tensor>& inputs) {
+  trace::Tracer tracer("traced", nullptr);
+  std::vector<Tensor> results;
+  {
+    std::vector<Tensor> stand_ins;
+    for (auto& t : inputs) stand_ins.push_back(tracer.argument(t, "input", {}));
+    trace::Tracer::Scope scope(&tracer);
+    results = {forward(stand_ins)};
+  }
+  return std::move(tracer.finish(std::move(results)).graph);
+}
+
+Tensor ids(const std::vector<int64_t>& sizes, int64_t value) { return Tensor::full(sizes, value, DType::I64); }
+
+size_t count(const std::vector<std::string>& names, const std::string& start) {
+  return static_cast<size_t>(std::count_if(names.begin(), names.end(), [&](auto& n) { return n.starts_with(start); }));
+}
+
+// Products and attention of 16-bit floats are templates' work, and equal layers share their kernels.
+TEST_P(GpuKernels, OfTransformersInHalfPrecision) {
+  for (DType dtype : {DType::BF16, DType::F16}) {
+    nn::LlamaConfig c;
+    c.vocab_size = 512, c.hidden_size = 512, c.num_attention_heads = 4, c.num_key_value_heads = 2, c.intermediate_size = 1024;
+    c.num_hidden_layers = 3;
+    nn::LlamaForCausalLM llama(c, nn::Init(1, dtype));
+    seen_.clear();
+    const auto prefill = names_of(graph_of([&](auto& in) { return llama.forward(in[0], {}); }, {ids({1, 128}, 1)}));
+    if (!missing_.empty()) GTEST_SKIP() << missing_;
+    EXPECT_EQ(count(prefill, "attention"), 3u);
+    EXPECT_EQ(count(prefill, "gemm_simt"), 0u);
+    EXPECT_LE(seen_.size(), prefill.size() / 2);
+    llama.allocate_cache(1, 256);
+    seen_.clear();
+    const auto decode = names_of(graph_of([&](auto& in) { return llama.forward_cached(in[0], in[1]); }, {ids({1, 1}, 1), ids({1}, 5)}));
+    EXPECT_EQ(count(decode, "attention"), 3u);
+    EXPECT_EQ(count(decode, "gemv"), 3u * 4 + 1);
+    EXPECT_LE(decode.size(), 3u * 6 + 6) << "norms and gates are computed by the products that read them";
   }
 }
 

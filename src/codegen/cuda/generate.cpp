@@ -4,7 +4,9 @@
 #include "codegen/cuda/kernel.h"
 #include "codegen/cuda/templates/attention_decode.h"
 #include "codegen/cuda/templates/attention_prefill.h"
+#include "codegen/cuda/templates/gemm_mma.h"
 #include "codegen/cuda/templates/gemm_simt.h"
+#include "codegen/cuda/templates/gemm_wgmma.h"
 #include "codegen/cuda/templates/gemv.h"
 
 namespace toroid::codegen {
@@ -14,9 +16,18 @@ CudaGemvTarget gemv_target(const device::cuda::GpuInfo& gpu) {
   return {.multiprocessors = gpu.multiprocessors, .shared_bytes = static_cast<int64_t>(gpu.shared_bytes)};
 }
 
+// A guess where the run tells the size.
+int64_t typical(const Expr& e) { return e.maybe_constant().value_or(512); }
+
 KernelText generate_gemm(const choice::Node& node, const choice::Gemm& g, const choice::Program& p, const device::cuda::GpuInfo& gpu) {
   const CudaGemvTarget target = gemv_target(gpu);
   if (cuda_gemv_refusal(node, target).empty()) return generate_cuda_gemv(node, p.buffers, target);
+  const int64_t m = typical(g.m), n = typical(g.n), k = typical(g.k);
+  int64_t batch = 1;
+  for (auto& e : g.batch) batch *= typical(e);
+  if (gpu.is_hopper() && gemm_wgmma_refusal(node, g).empty())
+    return generate_gemm_wgmma(node, g, choose_wgmma_tile(g, m, n, k, batch, gpu.multiprocessors), gpu.multiprocessors, true);
+  if (gemm_mma_refusal(node, g).empty()) return generate_gemm_mma(node, g, choose_mma_tile(g, m, n, batch, gpu.multiprocessors));
   return generate_gemm_simt(node, g);
 }
 

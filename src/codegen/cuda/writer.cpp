@@ -67,7 +67,8 @@ void CudaArguments::need(const StepEmitter& emitter) {
   helpers_.insert(emitter.helpers().begin(), emitter.helpers().end());
 }
 
-KernelText CudaArguments::kernel(const std::string& name, const std::string& body, int threads, bool wide, int blocks) const {
+KernelText CudaArguments::kernel(const std::string& name, const std::string& body, int threads, bool wide, int blocks,
+                                 bool overlaps) const {
   KernelText k;
   k.name = name;
   k.buffers = buffers_;
@@ -76,14 +77,17 @@ KernelText CudaArguments::kernel(const std::string& name, const std::string& bod
   k.scratch_bytes = scratch_bytes_;
   k.counters = counters_;
   k.block = threads;
+  k.overlaps = overlaps;
   std::vector<std::string_view> used(functions_.begin(), functions_.end());
   k.source = cuda_prelude_for(used);
   for (auto& [helper, text] : helpers_) k.source += text;
+  if (!maps_.empty()) k.source += "struct alignas(64) TensorMap { u64 x[16]; };\n";
   k.source += definitions_ + fmt::format("typedef {} idx;\n", wide ? "i64" : "i32");
   std::string parameters, sizes;
   auto parameter = [&](const std::string& text) { parameters += (parameters.empty() ? "" : ", ") + text; };
   for (size_t i = 0; i < buffers_.size(); ++i)
-    parameter(fmt::format("{}{}* __restrict__ b{}", written_.count(buffers_[i]) ? "" : "const ", memory_type(types_[i]), i));
+    parameter(fmt::format("{}{}* {}b{}", written_.count(buffers_[i]) ? "" : "const ", memory_type(types_[i]),
+                          overlaps ? "" : "__restrict__ ", i));
   if (!(scratch_bytes_ == Expr(0))) parameter("u8* __restrict__ scratch");
   if (!(counters_ == Expr(0))) parameter("u32* __restrict__ counters");
   for (size_t i = 0; i < maps_.size(); ++i) parameter(fmt::format("const __grid_constant__ TensorMap map{}", i));

@@ -33,7 +33,8 @@ class CudaArguments {
   void define(const std::string& text) { definitions_ += text; }
 
   // The kernel around `body`, whose statements see all names above. `wide`: idx has 64 bits. `blocks`: per multiprocessor, at least.
-  KernelText kernel(const std::string& name, const std::string& body, int threads, bool wide, int blocks = 0) const;
+  // `overlaps`: see KernelText; memory is then not promised to be constant, or the compiler would read it before the body waits.
+  KernelText kernel(const std::string& name, const std::string& body, int threads, bool wide, int blocks = 0, bool overlaps = false) const;
 
  private:
   std::vector<int> buffers_;

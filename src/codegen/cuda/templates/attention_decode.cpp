@@ -115,10 +115,9 @@ KernelText generate_cuda_attention_decode(const choice::Node& node, const CudaAt
       expand(kDecodeDefinitions,
              {{"D", n(a.head_dim)}, {"DV", n(a.value_dim)}, {"TILES", n(s.tiles)}, {"WARPS", n(s.warps)}, {"SPLITS", n(s.splits)}}));
   const std::string body = kernel_text(arguments, node, a, s);
-  KernelText k = arguments.kernel(cuda_template_name("attention", node.body), body, s.warps * 32, true, s.blocks);
+  KernelText k = arguments.kernel(cuda_template_name("attention", node.body), body, s.warps * 32, true, s.blocks, s.overlaps);
   k.tasks = parts * s.splits;
   k.shared_bytes = static_cast<int>(s.warps * rows * (a.value_dim + 2) * 4 + 16);
-  k.overlaps = s.overlaps;
   k.plan = fmt::format("attention of {} queries a block, keys in {} parts{}", rows, s.splits, s.skips ? ", masked steps skipped" : "");
   return k;
 }

@@ -16,7 +16,7 @@ constexpr int kMaxListed = 400;                              // blocks of keys t
 constexpr int64_t kCachedBytes = 16 << 20;                   // of keys and values that blocks at work share: part of the second-level cache
 constexpr int64_t kBalancedBytes = 100 << 20;                // of all keys and values, below which an even end is worth more than the cache
 constexpr const char* kRegisters[] = {"232", "240", "160"};  // of a thread that computes, with 1 to 3 warpgroups of them
-constexpr int64_t kManyKeys = 1024, kFewKeys = 256;
+constexpr int64_t kManyKeys = 1024;
 
 std::string number(int64_t x) { return std::to_string(x); }
 
@@ -71,15 +71,11 @@ Shape shape_of(const Attention& a, const CudaAttentionTarget& target) {
             has_boxes(a, a.k, a.kv_heads, a.keys) && has_boxes(a, a.v, a.kv_heads, a.keys);
   if (s.wgmma) {
     s.lists = has_mask_vectors(a) && sym::bounds(a.keys).hi <= int64_t{kMaxListed} * kBlockKeys;
-    // With heads of 64 columns, three warpgroups hide more of the powers, but are uneven where tiles see different numbers of keys. Few
-    // keys are gone before a block has got going: then two small blocks of a multiprocessor are better, as they are where multiprocessors
-    // would have nothing to do.
+    // With heads of 64 columns, three warpgroups hide more of the powers, but are uneven where tiles see different numbers of keys. Keys of
+    // one block are gone before it has got going: then two small blocks of a multiprocessor are better.
     const bool narrow = a.head_dim == 64 && a.value_dim == 64;
-    const int64_t blocks = sizes.batch * a.heads.constant() * ceil_div(sizes.queries, 128);
-    if ((narrow && sizes.keys <= kFewKeys) || blocks * 2 <= target.multiprocessors)
-      s.groups = 1;
-    else if (narrow && sizes.keys >= kManyKeys && sizes.queries >= kManyKeys && !is_uneven(a, s))
-      s.groups = 3;
+    if (narrow && sizes.keys <= kBlockKeys) s.groups = 1;
+    if (narrow && sizes.keys >= kManyKeys && sizes.queries >= kManyKeys && !is_uneven(a, s)) s.groups = 3;
     s.wgmma = shared_bytes(a, s) <= target.shared_bytes;
   }
   if (!s.wgmma) {
@@ -192,10 +188,9 @@ KernelText generate_cuda_attention_prefill(const choice::Node& node, const CudaA
   CudaArguments arguments;
   arguments.define(definitions_text(a, s));
   const std::string body = kernel_text(arguments, node, a, s);
-  KernelText k = arguments.kernel(cuda_template_name("attention", node.body), body, s.threads(), true, s.blocks());
+  KernelText k = arguments.kernel(cuda_template_name("attention", node.body), body, s.threads(), true, s.blocks(), target.tensor_copies);
   k.tasks = a.batch * a.heads * sym::ceil_div(a.queries, s.queries());
   k.shared_bytes = static_cast<int>(shared_bytes(a, s));
-  k.overlaps = target.tensor_copies;
   k.plan = fmt::format("attention of {} queries a block, {}{}", s.queries(), s.wgmma ? "wgmma" : "mma",
                        s.lists ? ", masked blocks skipped" : "");
   return k;

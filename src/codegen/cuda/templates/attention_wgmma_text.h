@@ -8,9 +8,6 @@
 namespace toroid::codegen {
 
 constexpr std::string_view kPrefillWgmmaDefinitions = R"(
-struct alignas(64) TensorMap {
-  u64 words[16];
-};
 constexpr int kD = @D@, kDV = @DV@, kGroups = @GROUPS@, kHeadGroup = @HEAD_GROUP@;
 constexpr int kBM = kGroups * 64, kBN = 128, kThreads = (kGroups + 1) * 128;
 constexpr int kStages = 2, kPitchO = kDV + 4, kQBytes = kBM * kD * 2, kKBytes = kBN * kD * 2, kVBytes = kBN * kDV * 2;

@@ -49,14 +49,13 @@ std::string gemm_mma_refusal(const choice::Node& node, const choice::Gemm& g) {
   return "";
 }
 
-KernelText generate_gemm_mma(const choice::Node& node, const choice::Gemm& g, const MmaTile& tile, bool overlaps) {
+KernelText generate_gemm_mma(const choice::Node& node, const choice::Gemm& g, const MmaTile& tile) {
   CudaArguments arguments;
   const size_t nb = g.batch.size();
   std::vector<std::string> at = cuda_unflatten(arguments, "batch", g.batch);
   GemmMma x;
   x.type = g.a.dtype;
   x.tile = tile;
-  x.overlaps = overlaps;
   x.a = operand_of(arguments, g.a, g.a.strides[nb], g.a.strides[nb + 1], at);
   x.b = operand_of(arguments, g.b, g.b.strides[nb + 1], g.b.strides[nb], at);
   x.m = cuda_size(arguments, g.m);
@@ -70,7 +69,6 @@ KernelText generate_gemm_mma(const choice::Node& node, const choice::Gemm& g, co
   const bool wide = epilogue.wide || is_far(g.a, g.batch) || is_far(g.b, g.batch);
   KernelText k = arguments.kernel(cuda_template_name("gemm_mma", node.body), text.body, tile.threads(), wide);
   k.shared_bytes = mma_shared_bytes(x);
-  k.overlaps = overlaps;
   k.tasks = sym::ceil_div(g.m, tile.block_m) * sym::ceil_div(g.n, tile.block_n);
   for (auto& e : g.batch) k.tasks = k.tasks * e;
   k.plan = fmt::format("gemm_mma: tiles of {} x {} x {}, {} stages, {} x {} warps\n", tile.block_m, tile.block_n, tile.block_k, tile.stages,
@@ -85,9 +83,10 @@ MmaTile choose_mma_tile(const choice::Gemm& g, int64_t m, int64_t n, int64_t bat
     return copy_width(o, k == Expr(1) ? k : outer, k == Expr(1) ? outer : k, nb) == 1;
   };
   const bool elements = by_elements(g.a, g.a.strides[nb], g.a.strides[nb + 1]) || by_elements(g.b, g.b.strides[nb + 1], g.b.strides[nb]);
-  if (ceil_div(m, 128) * ceil_div(n, 128) * batch >= processors) return {128, 128, 32, 4, 2, 4};
-  // Elements wait in registers between global and shared memory: of short slices they are few.
-  return elements ? MmaTile{64, 64, 32, 4, 2, 2} : MmaTile{64, 64, 64, 3, 2, 2};
+  const bool many = ceil_div(m, 128) * ceil_div(n, 128) * batch >= processors;
+  // Elements wait in registers between global and shared memory: of short slices and for many threads they are few.
+  if (elements) return many ? MmaTile{128, 128, 32, 4, 2, 4} : MmaTile{64, 64, 32, 4, 2, 2};
+  return many ? MmaTile{128, 128, 64, 3, 2, 2} : MmaTile{64, 64, 64, 3, 2, 2};
 }
 
 }  // namespace toroid::codegen

@@ -112,7 +112,6 @@ constexpr std::string_view kBody = R"(
   const int batch = blockIdx.x / (rows * columns), tile = blockIdx.x % (rows * columns);
   const int top = tile / (kGroup * columns) * kGroup, height = min(rows - top, kGroup), place = tile - top * columns;
   const i64 first_m = i64(top + place % height) * kBlockM, first_n = i64(place / height) * kBlockN;
-@OVERLAP@
   const u16* const a = @A_DATA@;
   const u16* const b = @B_DATA@;
   const i64 a_mn = @A_MN@, a_k = @A_STRIDE_K@, b_mn = @B_MN@, b_k = @B_STRIDE_K@;
@@ -185,12 +184,6 @@ __device__ __forceinline__ void transpose_quad(float (&v)[8]) {
 }
 )";
 
-// Programmatic dependent launch: what is above runs while the kernel before this one ends.
-constexpr std::string_view kOverlap = R"(#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif)";
-
 std::string truth(bool x) { return x ? "true" : "false"; }
 
 }  // namespace
@@ -218,7 +211,6 @@ GemmMmaText gemm_mma_text(const GemmMma& g) {
           expand(kBody, {{"M", g.m},
                          {"N", g.n},
                          {"K", g.k},
-                         {"OVERLAP", g.overlaps ? std::string(kOverlap) : ""},
                          {"A_DATA", g.a.data},
                          {"B_DATA", g.b.data},
                          {"A_MN", g.a.stride_mn},

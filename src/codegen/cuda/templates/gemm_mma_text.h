@@ -29,7 +29,6 @@ struct GemmMma {
   std::string m, n, k;  // C expressions
   // Statements on `float acc[8]`, the sums of `batch` at (m, n .. n + 7); they leave out columns at and past N.
   std::string epilogue;
-  bool overlaps = false;  // see KernelText
 };
 
 // Definitions, and the statements of the kernel; of threads() threads, a block per tile and batch.

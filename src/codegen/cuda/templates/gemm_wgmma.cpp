@@ -113,14 +113,13 @@ KernelText generate_gemm_wgmma(const choice::Node& node, const choice::Gemm& g, 
   w.epilogue = epilogue.statements;
   const GemmWgmmaText text = gemm_wgmma_text(w);
   arguments.define(text.definitions);
-  KernelText k = arguments.kernel(cuda_template_name("gemm_wgmma", node.body), text.body, wgmma_threads(tile), epilogue.wide, 1);
+  KernelText k = arguments.kernel(cuda_template_name("gemm_wgmma", node.body), text.body, wgmma_threads(tile), epilogue.wide, 1, overlaps);
   if (tile.split > 1) {
     const size_t place = k.source.rfind("__launch_bounds__");
     TOROID_CHECK(place != std::string::npos);
     k.source.insert(place, fmt::format("__cluster_dims__({}, 1, 1) ", tile.split));
   }
   k.shared_bytes = wgmma_shared_bytes(tile);
-  k.overlaps = overlaps;
   const Expr tiles = sym::ceil_div(g.m, tile.block_m) * sym::ceil_div(g.n, tile.block_n) * batch;
   k.tasks = tile.split > 1 ? tiles * Expr(tile.split) : sym::min(tiles, processors);
   k.plan = fmt::format("gemm_wgmma: tiles of {} x {} x 64, {} stages, split {}\n", tile.block_m, tile.block_n, tile.stages, tile.split) +
@@ -153,14 +152,15 @@ int64_t clusters_at_a_time(int cluster, int processors) {
 double expected_time(const WgmmaTile& t, int64_t m, int64_t n, int64_t k, int64_t batch, int processors) {
   // A microsecond and multiprocessor: multiply-adds, bytes from L2, bytes to another block of a cluster.
   constexpr double kProducts = 3.0e6, kFromL2 = 1.12e5, kExchange = 4e4;
-  constexpr double kMemory = 4.1e6;                             // bytes a microsecond
-  constexpr double kLaunch = 2.5, kSplit = 0.5, kStore = 5e-5;  // the last: of an element of a tile
+  constexpr double kMemory = 4.1e6;                              // bytes a microsecond
+  constexpr double kStep = 0.165;                                // the least time from one stage to the next
+  constexpr double kLaunch = 2.65, kSplit = 0.3, kStore = 5e-5;  // the last: of an element of a tile
   const double area = double(t.block_m) * t.block_n;
   const int64_t rows = ceil_div(m, t.block_m), tiles = rows * ceil_div(n, t.block_n) * batch;
   const int64_t at_a_time = clusters_at_a_time(t.split, processors), waves = ceil_div(tiles, at_a_time);
   const auto steps = static_cast<double>(ceil_div(ceil_div(k, 64), t.split));
   const double smaller = area >= 128 * 256 ? 1.0 : area > 128 * 128 ? 1.03 : 1.09;  // reads of shared memory count
-  const double step = std::max(area * 64 / kProducts * smaller, (t.block_m + t.block_n) * 128 / kFromL2);
+  const double step = std::max({area * 64 / kProducts * smaller, (t.block_m + t.block_n) * 128 / kFromL2, kStep});
   // Rows of tiles beyond the first read B from L2 mostly; idle multiprocessors leave memory idle too.
   const double again = rows > 1 ? 1.2 : 1.0, used = double(tiles * t.split) / double(waves * processors);
   const double bytes = 2.0 * double(batch) * (double(m * k) + double(n * k) * again + double(m * n));
@@ -168,7 +168,7 @@ double expected_time(const WgmmaTile& t, int64_t m, int64_t n, int64_t k, int64_
   const double memory = bytes / kMemory / narrow / (0.6 + 0.4 * std::min(1.0, used));
   double time = kLaunch + std::max(double(waves) * steps * step, memory);
   time += area * kStore / t.split * (t.consumers == 1 ? 1.3 : 1.0) * (1 + 0.3 * double(waves - 1));
-  if (t.split > 1) time += kSplit + area * 4 * (t.split - 1) / t.split / kExchange;
+  if (t.split > 1) time += kSplit * (t.split - 1) + area * 4 * (t.split - 1) / t.split / kExchange;
   return time;
 }
 
@@ -177,7 +177,7 @@ double expected_time(const WgmmaTile& t, int64_t m, int64_t n, int64_t k, int64_
 std::vector<WgmmaTile> wgmma_tiles(const choice::Gemm& g) {
   std::vector<WgmmaTile> tiles;
   auto takes = [boxes = !matrix_b(g).k_contiguous()](int block_n) { return !boxes || block_n % 64 == 0; };
-  for (int block_n : {256, 224, 192, 160, 128, 96, 64})
+  for (int block_n : {256, 192, 128, 96, 64})
     for (int split : {1, 2, 4})
       if (takes(block_n) && (block_n <= 128 || split == 1)) tiles.push_back(tile_of(128, block_n, 2, split));
   // One warpgroup reads A from shared memory once; many columns keep two busy.

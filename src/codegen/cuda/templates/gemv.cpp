@@ -14,7 +14,7 @@ using choice::Gemm;
 using loop::Step;
 
 constexpr int kThreads = 512;
-constexpr int kDepth = 8;  // pieces of 16 bytes in the ring of each thread
+constexpr int kDepth = 8;  // pieces of 16 bytes in the ring of each thread: 64 KB of a multiprocessor cover the latency of memory
 constexpr int64_t kRingBytes = int64_t{kDepth} * 16 * kThreads;
 constexpr int kMaxRows = 16;          // of one tensor core instruction
 constexpr int kMaxProducedRows = 2;   // every block computes them, one after another: more take longer than a kernel of their own
@@ -90,7 +90,7 @@ void choose_slices(Shape& s, const Expr& n, const CudaGemvTarget& target) {
   auto idle = [&](int64_t count) { return std::min(bundles, target.multiprocessors / count) * count < target.multiprocessors; };
   int64_t best = s.slices;
   for (int64_t count : kCounts) {
-    if (count <= s.slices || s.k < count * s.step_k()) continue;
+    if (count <= s.slices || count > target.multiprocessors || s.k < count * s.step_k()) continue;
     if (time(count) < 0.9 * time(best) || (s.columns && idle(best) && !idle(count) && time(count) <= time(best))) best = count;
   }
   s.cut(best);
@@ -354,7 +354,7 @@ for (int i0 = threadIdx.x; i0 < M * PER_ROW; i0 += THREADS * 4) {
     for (int e = 0; e < A_PIECE; e += 4) *(float4*)(to + e) = float4{f[e], f[e + 1], f[e + 2], f[e + 3]};
   }
 })";
-// The same bits as they are.
+// The same bits as they are; eight loads of a thread at once, as each batch waits for L2. (By cp.async many rows take longer.)
 constexpr std::string_view kCopyPieces = R"(constexpr int PER_ROW = X_LENGTH / E;
 for (int i0 = threadIdx.x; i0 < M * PER_ROW; i0 += THREADS * 8) {
   uint4 q[8];

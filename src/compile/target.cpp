@@ -1,0 +1,90 @@
+#include "compile/target.h"
+
+#include "base/check.h"
+#include "base/thread_pool.h"
+#include "codegen/cuda/generate.h"
+#include "compile/candidates.h"
+#include "device/cpu/runtime_symbols.h"
+#include "sched/absorb.h"
+#include "sched/share.h"
+#include "sched/split.h"
+
+namespace toroid::compiler {
+namespace {
+
+class CpuTarget : public Target {
+ public:
+  void set_templates(lower::LowerOptions& how) const override {
+    how.takes_convolution = [isa = isa_](const choice::Convolution& c, bool constant_weight) {
+      return first_taker(candidates(c, constant_weight, isa)) != nullptr;
+    };
+    how.attention_template = [isa = isa_](const choice::Attention& a) { return codegen::supports(a, isa); };
+    how.sort_template = [](const choice::Sort& s) { return codegen::supports(s); };
+  }
+
+  choice::Program schedule(choice::Program p, const ModelOptions& options, sched::FusionReport& report,
+                           std::vector<std::string>& choices) const override {
+    const bool joins = options.fuse && !options.eager;
+    const int threads = ThreadPool::global().size();
+    const size_t nodes = p.nodes.size();
+    choices = choose(p, isa_);
+    if (joins) {
+      if (p.nodes.size() > nodes) p = sched::fuse(std::move(p));  // rests of epilogues with their readers
+      p = sched::absorb_producers(std::move(p), sched::producers_on_threads(threads), &report);
+    }
+    if (options.fuse) p = sched::split_reductions(std::move(p), threads, &report);
+    if (joins) p = sched::share_launches(std::move(p));
+    return p;
+  }
+
+  codegen::KernelText generate(const choice::Node& node, choice::Program& p, codegen::ConstantMemory& constants) const override {
+    return codegen::generate(node, p, isa_, constants);
+  }
+  std::string isa() const override { return "native"; }
+  std::string file_ending() const override { return ".c"; }
+  LoadedKernel load(const std::string& object, const codegen::KernelText& k) const override {
+    return {device::LoadedCode::load(object, device::runtime_symbols(), k.name), {}};
+  }
+
+ private:
+  device::Isa isa_ = device::active_isa();
+};
+
+class GpuTarget : public Target {
+ public:
+  GpuTarget(int index, device::cuda::GpuInfo gpu) : index_(index), gpu_(std::move(gpu)) {}
+
+  void set_templates(lower::LowerOptions& how) const override {
+    how.attention_template = [](const choice::Attention& a) { return codegen::cuda_supports(a); };
+  }
+
+  choice::Program schedule(choice::Program p, const ModelOptions& options, sched::FusionReport& report,
+                           std::vector<std::string>&) const override {
+    if (!options.fuse || options.eager) return p;
+    return sched::absorb_producers(
+        std::move(p), [&](const choice::Node& n) { return codegen::cuda_producer_refusal(n, gpu_); }, &report);
+  }
+
+  codegen::KernelText generate(const choice::Node& node, choice::Program& p, codegen::ConstantMemory&) const override {
+    return codegen::generate_cuda(node, p, gpu_);
+  }
+  std::string isa() const override { return gpu_.architecture; }
+  std::string file_ending() const override { return ".cu"; }
+  LoadedKernel load(const std::string& object, const codegen::KernelText& k) const override {
+    return {nullptr, device::cuda::gpu(index_).load(object, k.name, k.shared_bytes)};
+  }
+
+ private:
+  int index_;
+  device::cuda::GpuInfo gpu_;
+};
+
+}  // namespace
+
+std::unique_ptr<Target> make_target(const ModelOptions& options, const device::cuda::GpuInfo* absent) {
+  if (!options.device.is_cuda()) return std::make_unique<CpuTarget>();
+  const int index = options.device.index;
+  return std::make_unique<GpuTarget>(index, absent ? *absent : device::cuda::gpu(index).info());
+}
+
+}  // namespace toroid::compiler

@@ -1,0 +1,43 @@
+// What compiling for the CPU and for GPUs does differently.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "codegen/cpu/generate.h"
+#include "device/cpu/code_loader.h"
+#include "device/cuda/gpu.h"
+#include "exec/plan.h"
+#include "lower/lowering.h"
+#include "sched/fuse.h"
+#include "toroid/model.h"
+
+namespace toroid::compiler {
+
+// A compiled kernel that can be launched, on the one or the other.
+struct LoadedKernel {
+  std::shared_ptr<const device::LoadedCode> cpu;
+  device::cuda::Kernel gpu;
+};
+
+class Target {
+ public:
+  virtual ~Target() = default;
+  // Which problems have templates.
+  virtual void set_templates(lower::LowerOptions& how) const = 0;
+  // What follows fusion: who computes what, and what else joins or parts. `choices` gets a line for each decision that had an alternative.
+  virtual choice::Program schedule(choice::Program p, const ModelOptions& options, sched::FusionReport& report,
+                                   std::vector<std::string>& choices) const = 0;
+  // See codegen::generate.
+  virtual codegen::KernelText generate(const choice::Node& node, choice::Program& p, codegen::ConstantMemory& constants) const = 0;
+  // Of jit::CompileRequest.
+  virtual std::string isa() const = 0;
+  // Of a kernel's text in a file: ".c".
+  virtual std::string file_ending() const = 0;
+  virtual LoadedKernel load(const std::string& object, const codegen::KernelText& k) const = 0;
+};
+
+// Of options.device; `absent`: a GPU that is compiled for in its place, and need not be there.
+std::unique_ptr<Target> make_target(const ModelOptions& options, const device::cuda::GpuInfo* absent = nullptr);
+
+}  // namespace toroid::compiler
