@@ -1,4 +1,4 @@
-// The text tools that all CPU templates share: named holes, extents that are constants or run-time parameters, the C head.
+// The text tools that all CPU templates share: extents that are constants or run-time parameters, the C head.
 #pragma once
 
 #include <cstdint>
@@ -7,12 +7,11 @@
 #include <utility>
 #include <vector>
 
+#include "codegen/expand.h"
 #include "toroid/dtype.h"
 #include "toroid/sym_expr.h"
 
 namespace toroid::codegen {
-
-inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // A size or stride in generated C: a constant, or entry `param` of the kernel's int64 params array.
 class Extent {
@@ -39,11 +38,6 @@ struct Hole {
   std::string scalar;
   bool empty() const { return vector.empty() && scalar.empty(); }
 };
-
-using Substitutions = std::vector<std::pair<std::string_view, std::string>>;
-
-// `pattern` with each @NAME@ replaced. An unknown name is an InternalError. A hole's lines keep the indent of its place.
-std::string expand(std::string_view pattern, const Substitutions& values);
 
 // Text that fills `row` with the f32 elements of one row of an operand, m of batch `batch`, in place of reading it. Its statements see
 // bufs, params and `scratch`: scratch_bytes of memory of the thread's own, 64-byte aligned.

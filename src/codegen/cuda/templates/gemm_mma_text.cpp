@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "codegen/cpu/templates/template_text.h"
+#include "codegen/expand.h"
 
 namespace toroid::codegen {
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "codegen/cpu/templates/template_text.h"
 #include "codegen/cuda/templates/gemm_mma_text.h"
+#include "codegen/expand.h"
 
 namespace toroid::codegen {
 

@@ -231,7 +231,6 @@ constexpr std::string_view kKernel = R"(
     const i64 n = ((i64)bundle * WN + i / (M * T)) * T + i % T;
     if (n >= N) return;
     const f32 sum[1] = {total};
-    constexpr int l = 0;  // the element of sum
     @EPILOGUE@
   };
   int slot = 0, kept = 0;
@@ -529,10 +528,9 @@ KernelText generate_cuda_gemv(const choice::Node& node, const std::vector<loop::
   holes.insert(holes.end(), rest.begin(), rest.end());
   const std::string body = expand(kKernel, holes) + (s.slices > 1 ? std::string(kAddSlices) : "");
   KernelText kernel =
-      arguments.kernel(cuda_template_name("gemv", node.body), body, kThreads, wide, s.shared_bytes() <= kSharedOfTwo ? 2 : 1);
+      arguments.kernel(cuda_template_name("gemv", node.body), body, kThreads, wide, s.shared_bytes() <= kSharedOfTwo ? 2 : 1, true);
   kernel.tasks = groups * s.slices;
   kernel.shared_bytes = static_cast<int>(std::max(s.shared_bytes(), kSharedOfThree));
-  kernel.overlaps = true;
   kernel.plan = fmt::format("gemv {} rows, weights {} {}, {}, {} warps along k, {} slices", s.rows, name_of(g.b.dtype),
                             s.columns ? "[k, n]" : "[n, k]", s.tensor_cores ? "tensor cores" : "fma", s.warps_k, s.slices);
   return kernel;

@@ -26,6 +26,7 @@ CudaPoints cuda_epilogue(CudaArguments& arguments, const loop::Nest& nest, std::
   const std::string extent = cuda_size(arguments, plan.extent(plan.vector_var));
   const std::string points = CudaWriter(plan, arguments, "e").points();
   const std::string values = fmt::format("const auto& accumulators = {};\n", accumulators);
+  if (width == 1) return {"{\n" + values + "constexpr int l = 0;\n" + named(at) + points + "}\n", plan.wide};
   if (plan.vector == width) return {"{\n" + values + named(at) + points + "}\n", plan.wide};
   // One by one: their number may be no multiple of the width.
   std::vector<std::string> one(at.begin(), at.end());

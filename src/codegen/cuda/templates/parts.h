@@ -4,8 +4,8 @@
 #include <span>
 #include <string>
 
-#include "codegen/cpu/templates/template_text.h"
 #include "codegen/cuda/writer.h"
+#include "codegen/expand.h"
 
 namespace toroid::codegen {
 
