@@ -28,7 +28,7 @@ def code_files(root):
 
 def text_files(root):
     for path, folders, names in os.walk(root):
-        folders[:] = sorted(f for f in folders if not f.startswith("build") and f not in (".git", ".cache", "__pycache__"))
+        folders[:] = sorted(f for f in folders if f == ".ci" or not f.startswith(("build", ".", "__pycache__")))
         for name in sorted(names):
             if os.path.splitext(name)[1] in TEXT_SUFFIXES:
                 yield os.path.relpath(os.path.join(path, name), root)
