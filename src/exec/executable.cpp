@@ -27,15 +27,14 @@ bool is_aligned(const Tensor& t) {
   return !t.device().is_cuda() || reinterpret_cast<uintptr_t>(t.raw_data()) % kBytes == 0;
 }
 
-// t, or its elements in other memory, with the strides that kernels take the input for.
-Tensor laid_out(const Tensor& t, const InputPlan& in, const Symbols& symbols) {
-  if (in.type.strides.empty() && is_aligned(t)) return mutant(Mutant::IgnoredStrides) ? t : t.contiguous();
+// t, or its elements in other memory, with the strides that kernels take the input for: `want`, where the plan names some.
+Tensor laid_out(const Tensor& t, const InputPlan& in, const std::vector<int64_t>& want) {
+  if (in.type.strides.empty() && is_aligned(t)) return t.is_contiguous() || mutant(Mutant::IgnoredStrides) ? t : t.contiguous();
   if (in.type.strides.empty()) {
     Tensor out = Tensor::empty(t.sizes(), t.dtype(), t.device());
     copy_elements(t, out);
     return out;
   }
-  auto want = evaluate(in.type.strides, symbols);
   bool same = true, repeats = false;
   int64_t extent = 1;
   for (size_t d = 0; d < want.size(); ++d) {
@@ -70,7 +69,7 @@ struct Executable::Bound : std::enable_shared_from_this<Executable::Bound> {
   std::vector<int64_t> offsets;  // per buffer, in the arena; -1: not there
   int64_t arena = 0, zeros = 0;  // bytes
   std::vector<BoundStep> steps;
-  std::vector<std::vector<int64_t>> output_sizes;
+  std::vector<std::vector<int64_t>> output_sizes, input_strides;
 };
 
 // Memory of one run, kept for the next.
@@ -96,7 +95,7 @@ Executable::Executable(Plan plan) : plan_(std::move(plan)) {
   make_blocks();
 }
 
-Tensor Executable::input_tensor(size_t i, std::span<const Tensor> arguments) const {
+const Tensor& Executable::input_tensor(size_t i, std::span<const Tensor> arguments) const {
   const InputPlan& in = plan_.inputs[i];
   return in.user >= 0 ? arguments[static_cast<size_t>(in.user)] : in.data;
 }
@@ -205,6 +204,7 @@ std::shared_ptr<const Executable::Bound> Executable::bind(const Symbols& symbols
     if (o.buffer >= 0) touch(o.buffer, static_cast<int>(plan_.steps.size()));
     b->output_sizes.push_back(evaluate(o.type.sizes, symbols));
   }
+  for (auto& in : plan_.inputs) b->input_strides.push_back(evaluate(in.type.strides, symbols));
   Arena arena = place(ranges);
   b->offsets.assign(arena.offsets.begin(), arena.offsets.begin() + static_cast<long>(plan_.buffers.size()));
   for (auto& s : b->steps)
@@ -291,10 +291,10 @@ void Executable::place_buffers(const Bound& b, const Context& context, std::span
   for (size_t i = 0; i < plan_.inputs.size(); ++i) {
     const InputPlan& in = plan_.inputs[i];
     if (plan_.buffers[static_cast<size_t>(in.buffer)].role == BufferRole::Constant) continue;
-    Tensor t = in.draws ? take_random_state(evaluate(*in.draws, b.symbols)).to(plan_.device) : input_tensor(i, arguments);
-    t = laid_out(t, in, b.symbols);
-    held[static_cast<size_t>(in.buffer)] = t;
-    at[static_cast<size_t>(in.buffer)] = t.raw_data();
+    Tensor& placed = held[static_cast<size_t>(in.buffer)];
+    placed = in.draws ? take_random_state(evaluate(*in.draws, b.symbols)).to(plan_.device)
+                      : laid_out(input_tensor(i, arguments), in, b.input_strides[i]);
+    at[static_cast<size_t>(in.buffer)] = placed.raw_data();
   }
   for (size_t i = 0, returned = 0; i < plan_.outputs.size(); ++i) {
     const OutputPlan& o = plan_.outputs[i];
@@ -450,7 +450,7 @@ std::vector<Tensor> Executable::run_dynamic(Symbols symbols, std::span<const Ten
   for (size_t i = 0; i < plan_.inputs.size(); ++i) {
     const InputPlan& in = plan_.inputs[i];
     Tensor t = in.draws ? take_random_state(evaluate(*in.draws, symbols)).to(plan_.device) : input_tensor(i, arguments);
-    held[static_cast<size_t>(in.buffer)] = laid_out(t, in, symbols);
+    held[static_cast<size_t>(in.buffer)] = laid_out(t, in, evaluate(in.type.strides, symbols));
   }
   auto memory = [&](int buffer) -> Tensor& {
     Tensor& t = held[static_cast<size_t>(buffer)];

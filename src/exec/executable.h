@@ -57,7 +57,7 @@ class Executable {
   void record(const Bound& bound, Context& context, const std::vector<void*>& at);
   void record_on_gpu(const Bound& bound, Context& context, std::vector<Tensor>& held, std::vector<void*>& at);
   void launch(const Launch& l, void* const* bufs, const int64_t* params, int64_t tasks, bool alone, int64_t scratch_bytes);
-  Tensor input_tensor(size_t i, std::span<const Tensor> arguments) const;
+  const Tensor& input_tensor(size_t i, std::span<const Tensor> arguments) const;
 
   Plan plan_;
   bool dynamic_ = false;  // some size is known only while running
