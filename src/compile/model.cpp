@@ -290,6 +290,7 @@ class Compilation {
         ++next;
       }
     }
+    if (plan.record && !blocks_.empty()) log(Artifact::Perf, fmt::format("runs of {} are not replayed: it has control flow", graph_->name));
     if (plan.record && report_.host_calls > 0)
       log(Artifact::Perf, fmt::format("runs of {} are not replayed: {} of its steps are calls of libraries or reference code", graph_->name,
                                       report_.host_calls));

@@ -59,10 +59,13 @@ class GpuTarget : public Target {
   }
 
   choice::Program schedule(choice::Program p, const ModelOptions& options, sched::FusionReport& report,
-                           std::vector<std::string>&) const override {
-    if (!options.fuse || options.eager) return p;
-    return sched::absorb_producers(
-        std::move(p), [&](const choice::Node& n) { return codegen::cuda_producer_refusal(n, gpu_); }, &report);
+                           std::vector<std::string>& choices) const override {
+    if (options.fuse && !options.eager)
+      p = sched::absorb_producers(
+          std::move(p), [&](const choice::Node& n) { return codegen::cuda_producer_refusal(n, gpu_); }, &report);
+    for (auto& n : p.nodes)
+      if (std::string line = codegen::cuda_choice(n, p, gpu_); !line.empty()) choices.push_back(std::move(line));
+    return p;
   }
 
   codegen::KernelText generate(const choice::Node& node, choice::Program& p, codegen::ConstantMemory&) const override {

@@ -27,6 +27,11 @@ bool is_aligned(const Tensor& t) {
   return !t.device().is_cuda() || reinterpret_cast<uintptr_t>(t.raw_data()) % kBytes == 0;
 }
 
+// Bytes of what a kernel on a GPU takes a pointer to: some, where it takes one at all.
+int64_t bytes_of(const Expr& e, int64_t unit, const Symbols& symbols) {
+  return e == Expr(0) ? 0 : std::max<int64_t>(evaluate(e, symbols), 1) * unit;
+}
+
 // t, or its elements in other memory, with the strides that kernels take the input for: `want`, where the plan names some.
 Tensor laid_out(const Tensor& t, const InputPlan& in, const std::vector<int64_t>& want) {
   if (in.type.strides.empty() && is_aligned(t)) return t.is_contiguous() || mutant(Mutant::IgnoredStrides) ? t : t.contiguous();
@@ -178,13 +183,13 @@ std::shared_ptr<const Executable::Bound> Executable::bind(const Symbols& symbols
       int64_t bytes = evaluate(l->bytes, symbols), flops = evaluate(l->flops, symbols);
       bs.alone = l->serial || (bytes > 0 && bytes < kSmallBytes && flops < kSmallFlops);
       bs.scratch_bytes = evaluate(l->scratch_bytes_per_thread, symbols);
-      if (int64_t scratch = bs.scratch_bytes * threads + evaluate(l->gpu.scratch_bytes, symbols); scratch > 0) {
+      if (int64_t scratch = bs.scratch_bytes * threads + bytes_of(l->gpu.scratch_bytes, 1, symbols); scratch > 0) {
         bs.scratch = static_cast<int64_t>(ranges.size());
         ranges.push_back({scratch, step, step});
       }
-      if (int64_t counters = evaluate(l->gpu.counters, symbols); counters > 0) {
+      if (int64_t counters = bytes_of(l->gpu.counters, sizeof(uint32_t), symbols); counters > 0) {
         bs.counters = b->zeros;
-        b->zeros += counters * static_cast<int64_t>(sizeof(uint32_t));
+        b->zeros += counters;
       }
     } else if (auto* h = std::get_if<HostCall>(&plan_.steps[s])) {
       for (auto& v : h->inputs) touch(v.buffer, step);
@@ -475,8 +480,8 @@ std::vector<Tensor> Executable::run_dynamic(Symbols symbols, std::span<const Ten
       std::vector<void*> bufs;
       for (int i : l->buffers) bufs.push_back(memory(i).raw_data());
       const int64_t scratch = evaluate(l->scratch_bytes_per_thread, symbols);
-      const int64_t bytes = scratch * ThreadPool::global().size() + evaluate(l->gpu.scratch_bytes, symbols);
-      const int64_t zeros = evaluate(l->gpu.counters, symbols) * static_cast<int64_t>(sizeof(uint32_t));
+      const int64_t bytes = scratch * ThreadPool::global().size() + bytes_of(l->gpu.scratch_bytes, 1, symbols);
+      const int64_t zeros = bytes_of(l->gpu.counters, sizeof(uint32_t), symbols);
       std::shared_ptr<Storage> space, counters;
       if (bytes > 0) space = allocate_storage(static_cast<size_t>(bytes), plan_.device);
       if (bytes > 0 || !plan_.device.is_cuda()) bufs.push_back(space ? space->data : nullptr);

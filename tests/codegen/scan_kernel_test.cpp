@@ -13,7 +13,7 @@ std::string scan_text(const std::string& domain, const std::string& at, const st
 }
 
 TEST(ScanKernel, AlongMemory) {
-  for (int64_t n : {1, 3, 33, 515})
+  for (int64_t n : {1, 3, 16, 33, 100, 515})
     for (const char* kind : kKinds) {
       KernelRunner r;
       std::string size = std::to_string(n);
@@ -23,7 +23,7 @@ TEST(ScanKernel, AlongMemory) {
 }
 
 TEST(ScanKernel, AcrossMemory) {
-  for (int64_t n : {5, 37, 500})
+  for (int64_t n : {1, 5, 37, 200, 500})
     for (const char* kind : kKinds) {
       KernelRunner r;
       std::string size = std::to_string(n);
@@ -34,7 +34,7 @@ TEST(ScanKernel, AcrossMemory) {
 }
 
 TEST(ScanKernel, ElementTypes) {
-  for (const char* dtype : {"f64", "f16", "bf16", "u8", "i32", "i64", "bool"})
+  for (const char* dtype : {"f64", "f16", "bf16", "i8", "u8", "i32", "i64", "bool"})
     for (const char* kind : kKinds) {
       DType t = dtype_from_name(dtype), result = kind[0] == 'a' ? DType::I64 : t;
       std::string name = kind;

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/options.h"
+#include "compile/harness.h"
 #include "compile/model.h"
 #include "device/cpu/isa.h"
 #include "extern/needs_onednn.h"
@@ -12,24 +13,12 @@
 #include "graph/interpreter.h"
 #include "import/pt2_importer.h"
 #include "toroid/nn.h"
-#include "trace/tracer.h"
 
 namespace toroid {
 namespace {
 
-using Forward = std::function<Tensor(const std::vector<Tensor>&)>;
-
-std::unique_ptr<graph::Graph> graph_of(const Forward& forward, const std::vector<Tensor>& inputs) {
-  trace::Tracer tracer("backends", nullptr);
-  std::vector<Tensor> results;
-  {
-    std::vector<Tensor> stand_ins;
-    for (auto& t : inputs) stand_ins.push_back(tracer.argument(t, "input", {}));
-    trace::Tracer::Scope scope(&tracer);
-    results = {forward(stand_ins)};
-  }
-  return std::move(tracer.finish(std::move(results)).graph);
-}
+using test::Forward;
+using test::graph_of;
 
 Tensor random(const std::vector<int64_t>& sizes, uint64_t seed = 1) { return nn::Init(seed).normal(sizes, 0, 1); }
 

@@ -6,15 +6,17 @@
 #include <functional>
 #include <set>
 
+#include "compile/harness.h"
 #include "compile/model.h"
 #include "import/pt2_importer.h"
 #include "jit/nvrtc.h"
 #include "toroid/error.h"
 #include "toroid/nn.h"
-#include "trace/tracer.h"
 
 namespace toroid {
 namespace {
+
+using test::graph_of;
 
 class GpuKernels : public testing::TestWithParam<const char*> {
  protected:
@@ -48,20 +50,6 @@ TEST_P(GpuKernels, OfModelsCompile) {
     if (file.path().extension() == ".pt2") names_of(import::load_model(file.path().string()));
   if (!missing_.empty()) GTEST_SKIP() << missing_;
   EXPECT_GT(seen_.size(), 10u);
-}
-
-using Forward = std::function<Tensor(const std::vector<Tensor>&)>;
-
-std::unique_ptr<graph::Graph> graph_of(const Forward& forward, const std::vector<Tensor>& inputs) {
-  trace::Tracer tracer("traced", nullptr);
-  std::vector<Tensor> results;
-  {
-    std::vector<Tensor> stand_ins;
-    for (auto& t : inputs) stand_ins.push_back(tracer.argument(t, "input", {}));
-    trace::Tracer::Scope scope(&tracer);
-    results = {forward(stand_ins)};
-  }
-  return std::move(tracer.finish(std::move(results)).graph);
 }
 
 Tensor ids(const std::vector<int64_t>& sizes, int64_t value) { return Tensor::full(sizes, value, DType::I64); }

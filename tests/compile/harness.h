@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "toroid/compile.h"
+#include "trace/tracer.h"
 
 namespace toroid::test {
 
@@ -11,6 +14,21 @@ namespace toroid::test {
 inline CompileConfig by_reference(CompileConfig c = {}) {
   c.options["backend"] = "reference";
   return c;
+}
+
+using Forward = std::function<Tensor(const std::vector<Tensor>&)>;
+
+// What `forward` does to inputs of these dtypes and sizes.
+inline std::unique_ptr<graph::Graph> graph_of(const Forward& forward, const std::vector<Tensor>& inputs) {
+  trace::Tracer tracer("traced", nullptr);
+  std::vector<Tensor> results;
+  {
+    std::vector<Tensor> stand_ins;
+    for (auto& t : inputs) stand_ins.push_back(tracer.argument(t, "input", {}));
+    trace::Tracer::Scope scope(&tracer);
+    results = {forward(stand_ins)};
+  }
+  return std::move(tracer.finish(std::move(results)).graph);
 }
 
 // 0, 1, 2, ... in row-major order.

@@ -1,27 +1,16 @@
 // How many kernels programs become. The limits are what the design promises; `toroid bench --json` shows the kernels of whole models.
 #include <gtest/gtest.h>
 
+#include "compile/harness.h"
 #include "compile/model.h"
 #include "lower/lowering.h"
 #include "toroid/nn.h"
-#include "trace/tracer.h"
 
 namespace toroid {
 namespace {
 
-using Forward = std::function<Tensor(const std::vector<Tensor>&)>;
-
-std::unique_ptr<graph::Graph> graph_of(const Forward& forward, const std::vector<Tensor>& inputs) {
-  trace::Tracer tracer("counted", nullptr);
-  std::vector<Tensor> results;
-  {
-    std::vector<Tensor> stand_ins;
-    for (auto& t : inputs) stand_ins.push_back(tracer.argument(t, "input", {}));
-    trace::Tracer::Scope scope(&tracer);
-    results = {forward(stand_ins)};
-  }
-  return std::move(tracer.finish(std::move(results)).graph);
-}
+using test::Forward;
+using test::graph_of;
 
 struct Counts {
   size_t kernels = 0, host_calls = 0, products = 0;

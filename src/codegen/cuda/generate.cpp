@@ -1,5 +1,7 @@
 #include "codegen/cuda/generate.h"
 
+#include <functional>
+
 #include "base/check.h"
 #include "codegen/cuda/kernel.h"
 #include "codegen/cuda/templates/attention_decode.h"
@@ -19,16 +21,33 @@ CudaGemvTarget gemv_target(const device::cuda::GpuInfo& gpu) {
 // A guess where the run tells the size.
 int64_t typical(const Expr& e) { return e.maybe_constant().value_or(512); }
 
-KernelText generate_gemm(const choice::Node& node, const choice::Gemm& g, const choice::Program& p, const device::cuda::GpuInfo& gpu) {
+// A way to compute a product, and why it does not take this one; empty when it does.
+struct GemmForm {
+  const char* name;
+  std::string refusal;
+  std::function<KernelText()> generate;
+};
+
+// The fastest first; the last takes every product.
+std::vector<GemmForm> gemm_forms(const choice::Node& node, const choice::Gemm& g, const choice::Program& p,
+                                 const device::cuda::GpuInfo& gpu) {
   const CudaGemvTarget target = gemv_target(gpu);
-  if (cuda_gemv_refusal(node, target).empty()) return generate_cuda_gemv(node, p.buffers, target);
   const int64_t m = typical(g.m), n = typical(g.n), k = typical(g.k);
   int64_t batch = 1;
   for (auto& e : g.batch) batch *= typical(e);
-  if (gpu.is_hopper() && gemm_wgmma_refusal(node, g).empty())
-    return generate_gemm_wgmma(node, g, choose_wgmma_tile(g, m, n, k, batch, gpu.multiprocessors), gpu.multiprocessors, true);
-  if (gemm_mma_refusal(node, g).empty()) return generate_gemm_mma(node, g, choose_mma_tile(g, m, n, batch, gpu.multiprocessors));
-  return generate_gemm_simt(node, g);
+  const int processors = gpu.multiprocessors;
+  return {{"gemv", cuda_gemv_refusal(node, target), [&node, &p, target] { return generate_cuda_gemv(node, p.buffers, target); }},
+          {"gemm_wgmma", gpu.is_hopper() ? gemm_wgmma_refusal(node, g) : "the GPU has no wgmma",
+           [=, &node, &g] { return generate_gemm_wgmma(node, g, choose_wgmma_tile(g, m, n, k, batch, processors), processors, true); }},
+          {"gemm_mma", gemm_mma_refusal(node, g),
+           [=, &node, &g] { return generate_gemm_mma(node, g, choose_mma_tile(g, m, n, batch, processors)); }},
+          {"gemm_simt", "", [&node, &g] { return generate_gemm_simt(node, g); }}};
+}
+
+size_t first_taker(const std::vector<GemmForm>& forms) {
+  size_t i = 0;
+  while (!forms[i].refusal.empty()) ++i;
+  return i;
 }
 
 KernelText generate_attention(const choice::Node& node, const device::cuda::GpuInfo& gpu) {
@@ -42,9 +61,22 @@ KernelText generate_attention(const choice::Node& node, const device::cuda::GpuI
 
 KernelText generate_cuda(const choice::Node& node, const choice::Program& p, const device::cuda::GpuInfo& gpu) {
   if (node.is_loop()) return generate_cuda_loop(node.domain, node.body);
-  if (auto* g = std::get_if<choice::Gemm>(&node.problem)) return generate_gemm(node, *g, p, gpu);
+  if (auto* g = std::get_if<choice::Gemm>(&node.problem)) {
+    const auto forms = gemm_forms(node, *g, p, gpu);
+    return forms[first_taker(forms)].generate();
+  }
   if (std::holds_alternative<choice::Attention>(node.problem)) return generate_attention(node, gpu);
   fail<InternalError>("no CUDA template computes {}", choice::label(node));
+}
+
+std::string cuda_choice(const choice::Node& node, const choice::Program& p, const device::cuda::GpuInfo& gpu) {
+  const auto* g = std::get_if<choice::Gemm>(&node.problem);
+  if (!g) return "";
+  const auto forms = gemm_forms(node, *g, p, gpu);
+  const size_t taker = first_taker(forms);
+  std::string line = fmt::format("{}: {}", choice::label(node), forms[taker].name);
+  for (size_t i = 0; i < taker; ++i) line += fmt::format("; not {}: {}", forms[i].name, forms[i].refusal);
+  return line;
 }
 
 bool cuda_supports(const choice::Attention& a) { return cuda_attention_refusal(a).empty(); }

@@ -10,6 +10,9 @@ namespace toroid::codegen {
 // Any node but extern ones, sorts, convolutions, and those that a library computes.
 KernelText generate_cuda(const choice::Node& node, const choice::Program& p, const device::cuda::GpuInfo& gpu);
 
+// Which template computes a product, and why those before it do not: a line for people; empty for other nodes.
+std::string cuda_choice(const choice::Node& node, const choice::Program& p, const device::cuda::GpuInfo& gpu);
+
 // Whether a template computes the problem.
 bool cuda_supports(const choice::Attention& a);
 // Why a product should not compute the rows of its left operand itself; empty when it should.

@@ -5,8 +5,10 @@
 namespace toroid::device::cuda {
 
 Graph::Graph(const Driver& driver, CUgraph recorded) : driver_(driver), graph_(recorded) {
-  driver_.check(driver_.graph_nodes(graph_, nullptr, &nodes_), "counting the nodes of a graph");
-  driver_.check(driver_.instantiate(&executable_, graph_, 0), "instantiating a graph");
+  CUresult status = driver_.graph_nodes(graph_, nullptr, &nodes_);
+  if (status == kSuccess) status = driver_.instantiate(&executable_, graph_, 0);
+  if (status != kSuccess) driver_.destroy_graph(graph_);
+  driver_.check(status, "instantiating a graph");
 }
 
 Graph::~Graph() {

@@ -1,5 +1,6 @@
 #include "codegen/cuda/templates/gemm_simt.h"
 
+#include "base/check.h"
 #include "codegen/cuda/templates/parts.h"
 
 namespace toroid::codegen {
@@ -59,6 +60,7 @@ Walk walk(const Expr& k_stride) { return k_stride == Expr(1) ? Walk{"e % DEPTH",
 }  // namespace
 
 KernelText generate_gemm_simt(const choice::Node& node, const choice::Gemm& g) {
+  TOROID_CHECK(!node.producer, "gemm_simt reads its rows from memory");
   constexpr int kThreads = 256, kTile = 64;
   CudaArguments arguments;
   const size_t nb = g.batch.size();
