@@ -86,7 +86,7 @@ int64_t value_of(const Expr& e, const exec::Plan& plan, const std::vector<Tensor
   });
 }
 
-// Kernels by total time.
+// The steps of a call in their order, each with its mean time.
 std::vector<KernelRow> profile(CompiledModel& model, const std::vector<Tensor>& inputs) {
   const exec::Plan& plan = model.executable().plan();
   std::vector<double> ns(plan.steps.size(), 0);
@@ -100,7 +100,7 @@ std::vector<KernelRow> profile(CompiledModel& model, const std::vector<Tensor>& 
   });
   for (int i = 0; i < kProfiledRuns; ++i) model.run(inputs);
   model.executable().observe(nullptr);
-  std::map<std::tuple<std::string, int64_t, int64_t>, KernelRow> rows;
+  std::vector<KernelRow> steps;
   for (size_t i = 0; in_order && i < plan.steps.size(); ++i) {
     KernelRow r;
     r.name = std::visit([](auto& x) { return x.name; }, plan.steps[i]);
@@ -110,9 +110,21 @@ std::vector<KernelRow> profile(CompiledModel& model, const std::vector<Tensor>& 
     } else {
       r.host = true;
     }
-    KernelRow& sum = rows.try_emplace({r.name, r.bytes, r.flops}, r).first->second;
-    ++sum.calls;
-    sum.us += ns[i] / kProfiledRuns / 1e3;
+    r.calls = 1;
+    r.us = ns[i] / kProfiledRuns / 1e3;
+    steps.push_back(std::move(r));
+  }
+  return steps;
+}
+
+// Equal steps as one row with their mean time; by total time.
+std::vector<KernelRow> sum_up(const std::vector<KernelRow>& steps) {
+  std::map<std::tuple<std::string, int64_t, int64_t>, KernelRow> rows;
+  for (const KernelRow& s : steps) {
+    auto [row, fresh] = rows.try_emplace({s.name, s.bytes, s.flops}, s);
+    if (fresh) continue;
+    ++row->second.calls;
+    row->second.us += s.us;
   }
   std::vector<KernelRow> out;
   for (auto& [key, r] : rows) out.push_back(r);
@@ -133,7 +145,7 @@ struct ScratchCache {
 struct Result {
   std::string description;
   MachineLimits limits;
-  bool frozen = false;
+  bool frozen = false, replayed = false;
   double cold_ms = 0, warm_ms = 0;
   compiler::CompileReport report;
   Times compiled, eager;
@@ -144,8 +156,33 @@ struct Result {
 double gb_per_s(const KernelRow& r) { return r.us > 0 ? static_cast<double>(r.bytes) / r.us / 1e3 : 0; }
 double gflop_per_s(const KernelRow& r) { return r.us > 0 ? static_cast<double>(r.flops) / r.us / 1e3 : 0; }
 
+// The steps end to end, in the trace event format that Perfetto and chrome://tracing open; times in microseconds.
+std::string timeline_json(const std::vector<KernelRow>& steps) {
+  std::string events;
+  double at = 0;
+  for (const KernelRow& s : steps) {
+    events += fmt::format(
+        "{}{{\"name\":{},\"cat\":\"{}\",\"ph\":\"X\",\"pid\":0,\"tid\":0,\"ts\":{:.3f},\"dur\":{:.3f},\"args\":{{\"bytes\":{},\"flops\":{},"
+        "\"gb_per_s\":{:.1f},\"gflop_per_s\":{:.1f}}}}}",
+        events.empty() ? "" : ",\n", json_string(s.name), s.host ? "library" : "kernel", at, s.us, s.bytes, s.flops, gb_per_s(s),
+        gflop_per_s(s));
+    at += s.us;
+  }
+  return "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n" + events + "\n]}\n";
+}
+
 std::string times_text(const Times& t) {
   return fmt::format("{:.3f} ms  (from {:.3f} to {:.3f}, {} runs)", t.median, t.least, t.most, t.runs);
+}
+
+// What the time of a call beside its kernels means for the mode. kernels_ms: of all kernels of a call.
+std::string advice(const Result& r, double kernels_ms) {
+  constexpr double kWorthwhile = 0.05;
+  const double share = std::max(0.0, 1 - kernels_ms / r.compiled.median);
+  std::string text = fmt::format("{:.0f}% of a call are launches and waiting, not kernels", 100 * share);
+  if (r.replayed) return text;
+  if (r.report.host_calls) return text + "; calls with library calls are not replayed as one";
+  return text + (share > kWorthwhile ? "; --mode reduce-overhead replays them as one" : ": the default mode is good");
 }
 
 void print_text(const Result& r) {
@@ -176,6 +213,7 @@ void print_text(const Result& r) {
                  gb_per_s(k), gflop_per_s(k));
   }
   fmt::print("{:<56} {:>6} {:>10.1f}\n", "all", r.report.kernels + r.report.host_calls, all);
+  fmt::print("\n{}\n", advice(r, all / 1e3));
 }
 
 std::string times_json(const Times& t) {
@@ -216,10 +254,10 @@ int bench(const BenchArgs& args) {
   progress.say("building the model");
   BenchSubject subject = make_subject(args);
   r.description = subject.description;
+  r.replayed = args.mode == "reduce-overhead";
   r.frozen = !args.no_freeze && room_for_packing(subject.weight_bytes);
   for (Tensor& t : subject.inputs) t = t.to(device);
-  const ModelOptions options{
-      .device = device, .mode = args.mode == "reduce-overhead" ? Mode::ReduceOverhead : Mode::Default, .freeze = r.frozen};
+  const ModelOptions options{.device = device, .mode = r.replayed ? Mode::ReduceOverhead : Mode::Default, .freeze = r.frozen};
   if (!args.no_eager) {
     progress.say("running one operation at a time");
     CompiledModel eager = CompiledModel::compile(subject.graph(), {.device = device, .freeze = false, .eager = true});
@@ -249,7 +287,9 @@ int bench(const BenchArgs& args) {
   progress.say("running the compiled program");
   r.compiled = measure(model, subject.inputs, args.iterations);
   progress.say("measuring each kernel");
-  r.kernels = profile(model, subject.inputs);
+  const std::vector<KernelRow> steps = profile(model, subject.inputs);
+  r.kernels = sum_up(steps);
+  if (!args.timeline.empty()) write_file_atomic(args.timeline, timeline_json(steps));
   progress.say("");
   if (args.json)
     print_json(r);

@@ -82,6 +82,8 @@ BenchSubject llama(const BenchArgs& args, const nn::Init& init) {
   nn::LlamaConfig c = nn::LlamaConfig::preset(args.model);
   if (args.layers > 0) c.num_hidden_layers = args.layers;
   int64_t seq = args.seq ? args.seq : 128;
+  const int64_t at = args.position ? args.position : seq - 1;
+  TOROID_USER_CHECK(at < seq, "--position: a cache of {} positions has none of number {}", seq, at);
   auto m = std::make_shared<nn::LlamaForCausalLM>(c, init);
   std::string layers = fmt::format("{} layers, batch {}", c.num_hidden_layers, args.batch);
   if (!args.decode)
@@ -89,10 +91,10 @@ BenchSubject llama(const BenchArgs& args, const nn::Init& init) {
         args, m, [m](auto& in) { return m->forward(in[0], {}); }, {token_ids(args.batch, seq, c.vocab_size)},
         fmt::format("{}, prefill of {} tokens", layers, seq));
   m->allocate_cache(args.batch, seq);
-  Tensor position = Tensor::full(std::vector<int64_t>{1}, static_cast<double>(seq - 1), DType::I64);
+  Tensor position = Tensor::full(std::vector<int64_t>{1}, static_cast<double>(at), DType::I64);
   return subject_of(
       args, m, [m](auto& in) { return m->forward_cached(in[0], in[1]); }, {token_ids(args.batch, 1, c.vocab_size), position},
-      fmt::format("{}, decoding with a cache of {} positions", layers, seq));
+      fmt::format("{}, decoding position {} of a cache of {}", layers, at, seq));
 }
 
 BenchSubject resnet(const BenchArgs& args, const nn::Init& init) {

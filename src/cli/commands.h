@@ -27,9 +27,9 @@ struct VerifyArgs {
 int verify(const VerifyArgs& args);
 
 struct BenchArgs {
-  std::string model, inputs, dtype = "f32", device = "cpu", mode = "default";
-  int64_t seq = 0, batch = 1, layers = 0;  // 0: the model's own
-  int threads = 0, iterations = 0;         // 0: all processors; as many as fit in a few seconds
+  std::string model, inputs, dtype = "f32", device = "cpu", mode = "default", timeline;
+  int64_t seq = 0, batch = 1, layers = 0, position = 0;  // 0: the model's own, the cache's last
+  int threads = 0, iterations = 0;                       // 0: all processors; as many as fit in a few seconds
   bool decode = false, no_eager = false, no_freeze = false, json = false;
 };
 int bench(const BenchArgs& args);

@@ -93,8 +93,11 @@ struct Command {
     b->add_option("--threads", bench.threads, "Threads of the kernels")->check(CLI::Range(1, 1024));
     b->add_option("--iterations", bench.iterations, "Timed runs; otherwise as many as fit in a few seconds")->check(CLI::Range(1, 1000000));
     b->add_flag("--decode", bench.decode, "Llama: one token with a cache of --seq positions, instead of a prefill");
+    b->add_option("--position", bench.position, "With --decode: position of the token in the cache; otherwise the last")
+        ->check(CLI::Range(1, 1 << 20));
     b->add_flag("--no-eager", bench.no_eager, "Leave out the run of one operation at a time");
     b->add_flag("--no-freeze", bench.no_freeze, "Leave weights as they are; otherwise they are packed when compiling, where memory allows");
+    b->add_option("--timeline", bench.timeline, "File for the steps of a call as a timeline that Perfetto and chrome://tracing open");
     b->add_flag("--json", bench.json, "Machine-readable output");
   }
 

@@ -360,6 +360,9 @@ class Compilation {
     Cost cost = cost_of(n, program_);
     l.bytes = cost.bytes;
     l.flops = cost.flops;
+    const std::vector<int> read = choice::reads(n), written = choice::writes(n);
+    l.in_place =
+        std::any_of(read.begin(), read.end(), [&](int b) { return std::find(written.begin(), written.end(), b) != written.end(); });
     return l;
   }
 

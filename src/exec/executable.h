@@ -51,7 +51,7 @@ class Executable {
   std::vector<Tensor> run_block(const Block& block, std::span<const Tensor> operands, const Symbols& around, std::span<const Tensor> into);
   std::vector<void*> pointers_of(const Launch& l, const BoundStep& step, const Context& context, const std::vector<void*>& at) const;
   bool moves(int buffer) const;
-  int64_t nanoseconds_of(const std::function<void()>& work) const;
+  int64_t nanoseconds_of(size_t step, const std::function<void()>& work) const;
   // Runs all steps by a recording, which is made first where there is none that serves.
   void replay(const Bound& bound, Context& context, std::vector<Tensor>& held, std::vector<void*>& at);
   void record(const Bound& bound, Context& context, const std::vector<void*>& at);

@@ -52,6 +52,7 @@ struct Launch {
   Expr scratch_bytes_per_thread = 0;
   bool serial = false;
   Expr bytes = 0, flops = 0;  // what it must move and compute, for reports
+  bool in_place = false;      // writes a buffer that it reads: a second run has another result
 };
 
 // A call on whole tensors (a library or reference implementation). It returns its results; they are copied to `outputs`.

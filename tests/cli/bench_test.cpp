@@ -1,6 +1,7 @@
 // `toroid bench` from outside: the program that lies beside this test.
 #include <gtest/gtest.h>
 
+#include "base/files.h"
 #include "cli/harness.h"
 #include "import/json.h"
 
@@ -47,6 +48,29 @@ TEST(Bench, CountsTheWorkOfAProduct) {
     found = found || (flops >= expected && flops < 1.01 * expected);
   }
   EXPECT_TRUE(found) << o.text;
+}
+
+TEST(Bench, TimelineHasTheStepsOneAfterTheOther) {
+  const std::filesystem::path folder = make_temp_dir("toroid-test"), file = folder / "steps.json";
+  Outcome o = bench("minilm-l6 --layers 1 --seq 16 --iterations 3 --json --no-eager --timeline " + file.string());
+  ASSERT_EQ(o.code, 0) << o.text;
+  const std::string text = read_file(file);
+  auto document = import::JsonDocument::parse(text, "timeline"), report = import::JsonDocument::parse(o.text, "bench");
+  import::Json events = document.root().at("traceEvents");
+  EXPECT_EQ(static_cast<int64_t>(events.size()), report.root().at("launches").as_int() + report.root().at("host_calls").as_int());
+  double end = 0;
+  for (size_t i = 0; i < events.size(); ++i) {
+    EXPECT_NEAR(events[i].at("ts").as_double(), end, 0.01);
+    EXPECT_GT(events[i].at("dur").as_double(), 0);
+    end = events[i].at("ts").as_double() + events[i].at("dur").as_double();
+  }
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Bench, PositionOutsideOfTheCache) {
+  Outcome o = bench("llama-7b --decode --layers 1 --seq 8 --position 8");
+  EXPECT_EQ(o.code, 2);
+  EXPECT_NE(o.text.find("--position"), std::string::npos) << o.text;
 }
 
 TEST(Bench, UnknownModelsNameTheKnownOnes) {

@@ -134,7 +134,7 @@ void Gpu::copy_within(void* to, const void* from, size_t bytes) {
 
 void Gpu::fill_zero(void* to, size_t bytes) {
   use();
-  driver_.check(driver_.fill(reinterpret_cast<CUdeviceptr>(to), 0, bytes, stream_), "clearing memory");
+  driver_.check(driver_.fill(reinterpret_cast<CUdeviceptr>(to), 0, bytes, stream()), "clearing memory");
 }
 
 Kernel Gpu::load(const std::string& cubin, const std::string& function, int shared_bytes) const {
