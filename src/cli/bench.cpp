@@ -42,31 +42,32 @@ class Progress {
 struct Times {
   double median = 0, least = 0, most = 0;
   size_t runs = 0;
+  double host_us = 0;  // median until a call returns, which on a GPU is before its end
 };
 
 Times measure(CompiledModel& model, const std::vector<Tensor>& inputs, int iterations) {
   const Device device = model.executable().plan().device;
+  std::vector<double> ms, host;
   auto run = [&] {
+    const auto start = Clock::now();
     model.run(inputs);
+    host.push_back(ms_since(start));
     synchronize(device);
+    ms.push_back(ms_since(start));
   };
-  auto first = Clock::now();
   run();
-  if (ms_since(first) < kMeasureMs) run(), run();
-  std::vector<double> ms;
-  auto start = Clock::now();
+  if (ms[0] < kMeasureMs) run(), run();
+  ms.clear(), host.clear();
+  const auto start = Clock::now();
   auto enough = [&] {
     auto n = static_cast<int>(ms.size());
     if (iterations > 0) return n >= iterations;
     return n >= kMostRuns || (n >= kLeastRuns && ms_since(start) > kMeasureMs);
   };
-  while (!enough()) {
-    auto t = Clock::now();
-    run();
-    ms.push_back(ms_since(t));
-  }
+  while (!enough()) run();
   std::sort(ms.begin(), ms.end());
-  return {ms[ms.size() / 2], ms.front(), ms.back(), ms.size()};
+  std::sort(host.begin(), host.end());
+  return {ms[ms.size() / 2], ms.front(), ms.back(), ms.size(), 1e3 * host[host.size() / 2]};
 }
 
 struct KernelRow {
@@ -196,6 +197,7 @@ void print_text(const Result& r) {
              r.report.kernels_compiled, r.warm_ms, r.frozen ? "packed" : "as they are");
   fmt::print("kernels    {} a run ({} before fusion), {} library calls\n", r.report.kernels, r.report.kernels_unfused, r.report.host_calls);
   fmt::print("compiled   {}\n", times_text(r.compiled));
+  if (!r.limits.gpu.empty()) fmt::print("host       {:.1f} us a call, before the GPU is done\n", r.compiled.host_us);
   if (r.eager.runs)
     fmt::print("eager      {}, {} kernels: {:.2f} times the compiled time\n", times_text(r.eager), r.eager_kernels,
                r.eager.median / r.compiled.median);
@@ -217,7 +219,8 @@ void print_text(const Result& r) {
 }
 
 std::string times_json(const Times& t) {
-  return fmt::format("{{\"median_ms\":{:.4f},\"min_ms\":{:.4f},\"max_ms\":{:.4f},\"runs\":{}}}", t.median, t.least, t.most, t.runs);
+  return fmt::format("{{\"median_ms\":{:.4f},\"min_ms\":{:.4f},\"max_ms\":{:.4f},\"runs\":{},\"host_us\":{:.2f}}}", t.median, t.least,
+                     t.most, t.runs, t.host_us);
 }
 
 void print_json(const Result& r) {
