@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "base/check.h"
+#include "device/cpu/host_memory.h"
 #include "device/cuda/gpu.h"
 
 namespace toroid {
@@ -31,6 +32,8 @@ int cuda_device_count() {
     return 0;
   }
 }
+
+device::DeviceMemory& device::memory_of(const Device& d) { return d.is_cuda() ? cuda::gpu(d.index).memory() : host_memory(); }
 
 void synchronize(const Device& d) {
   if (d.is_cuda()) device::cuda::gpu(d.index).synchronize();

@@ -1,13 +1,10 @@
 #include "toroid/tensor.h"
 
-#include <sys/mman.h>
-
-#include <cstdlib>
 #include <cstring>
 
 #include "base/check.h"
 #include "base/scalar.h"
-#include "device/cuda/gpu.h"
+#include "device/memory.h"
 #include "tensor/dispatch.h"
 #include "tensor/late_stack.h"
 
@@ -34,20 +31,8 @@ std::shared_ptr<Storage> allocate_storage(size_t bytes, const Device& device) {
   auto s = std::make_shared<Storage>();
   s->bytes = bytes;
   s->device = device;
-  if (device.is_cuda()) {
-    s->owner = device::cuda::gpu(device.index).allocate(bytes);
-    s->data = static_cast<std::byte*>(s->owner.get());
-    return s;
-  }
-  // Large memory asks for huge pages: packing the weights of a BERT costs a hundred page faults instead of eighty thousand.
-  constexpr size_t kLine = 64, kHugePage = size_t{2} << 20, kLarge = 2 * kHugePage;
-  size_t align = bytes >= kLarge ? kHugePage : kLine;
-  size_t rounded = (bytes + kLine + align - 1) / align * align;  // one spare line, so that vectors may be read past the end
-  void* p = rounded < bytes ? nullptr : std::aligned_alloc(align, rounded);
-  if (!p) fail<EnvironmentError>("out of memory: {} bytes for a tensor", bytes);
-  if (align == kHugePage) madvise(p, rounded, MADV_HUGEPAGE);  // a wish: where it is refused, small pages do
-  s->data = static_cast<std::byte*>(p);
-  s->owner = std::shared_ptr<void>(p, std::free);
+  s->owner = device::memory_of(device).allocate(bytes);
+  s->data = static_cast<std::byte*>(s->owner.get());
   return s;
 }
 

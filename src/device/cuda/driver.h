@@ -74,6 +74,7 @@ struct Driver {
   Function<CUresult(CUcontext*, CUdevice)> retain_context = library.function<CUresult(CUcontext*, CUdevice)>("cuDevicePrimaryCtxRetain");
   Function<CUresult(CUcontext)> set_context = library.function<CUresult(CUcontext)>("cuCtxSetCurrent");
   Function<CUresult(CUdeviceptr*, size_t)> allocate = library.function<CUresult(CUdeviceptr*, size_t)>("cuMemAlloc_v2");
+  Function<CUresult(size_t*, size_t*)> memory_info = library.function<CUresult(size_t*, size_t*)>("cuMemGetInfo_v2");
   Function<CUresult(CUdeviceptr)> free = library.function<CUresult(CUdeviceptr)>("cuMemFree_v2");
   Function<CUresult(CUdeviceptr, const void*, size_t, CUstream)> copy_in =
       library.function<CUresult(CUdeviceptr, const void*, size_t, CUstream)>("cuMemcpyHtoDAsync_v2");

@@ -6,17 +6,6 @@
 #include "base/check.h"
 
 namespace toroid::device::cuda {
-namespace {
-
-constexpr size_t kSmallStep = 512, kLargeStep = size_t{2} << 20, kLarge = size_t{1} << 20;
-
-// Sizes come in steps, so that a block serves later requests of about its size.
-size_t rounded(size_t bytes) {
-  const size_t step = bytes < kLarge ? kSmallStep : kLargeStep;
-  return std::max(step, (bytes + step - 1) / step * step);
-}
-
-}  // namespace
 
 Gpu::Gpu(int index) : driver_(driver()), index_(index) {
   int count = 0;
@@ -45,7 +34,10 @@ Gpu::Gpu(int index) : driver_(driver()), index_(index) {
   use();
   constexpr unsigned kNonBlocking = 1;
   for (CUstream* s : {&stream_, &recording_stream_}) driver_.check(driver_.create_stream(s, kNonBlocking), "making a stream");
+  memory_ = std::make_unique<DeviceMemory>(std::make_unique<Source>(*this));
 }
+
+Gpu::~Gpu() = default;
 
 void Gpu::use() const {
   static thread_local CUcontext current = nullptr;
@@ -54,63 +46,36 @@ void Gpu::use() const {
   current = context_;
 }
 
-std::shared_ptr<void> Gpu::allocate(size_t bytes) {
-  use();
-  const size_t size = rounded(bytes);
-  CUdeviceptr block = 0;
-  size_t taken = size;
-  {
-    std::lock_guard lock(mutex_);
-    // A block that is a little too large does as well.
-    if (auto it = free_.lower_bound(size); it != free_.end() && it->first <= size + size / 4 + kSmallStep) {
-      taken = it->first;
-      block = it->second;
-      free_.erase(it);
-    }
-  }
-  if (!block) {
-    CUresult status = driver_.allocate(&block, size);
-    if (status == kOutOfMemory) {
-      release_unused();
-      status = driver_.allocate(&block, size);
-    }
-    if (status == kOutOfMemory) {
-      const MemoryStats now = memory();
-      fail<EnvironmentError>("out of memory on cuda:{} ({}): {} bytes wanted, {} of {} in use by this process", index_, info_.name, bytes,
-                             now.used, info_.memory_bytes);
-    }
+class Gpu::Source final : public MemorySource {
+ public:
+  explicit Source(Gpu& gpu) : gpu_(gpu), driver_(gpu.driver_) {}
+  Device device() const override { return Device::cuda(gpu_.index_); }
+  std::string description() const override { return fmt::format("cuda:{} ({})", gpu_.index_, gpu_.info_.name); }
+  size_t total_bytes() const override { return gpu_.info_.memory_bytes; }
+  void* allocate(size_t bytes) override {
+    gpu_.use();
+    CUdeviceptr p = 0;
+    const CUresult status = driver_.allocate(&p, bytes);
+    if (status == kOutOfMemory) return nullptr;
     driver_.check(status, "allocating memory");
-    std::lock_guard lock(mutex_);
-    stats_.reserved += size;
+    return reinterpret_cast<void*>(p);
   }
-  {
-    std::lock_guard lock(mutex_);
-    stats_.used += taken;
-    stats_.peak = std::max(stats_.peak, stats_.used);
+  void free(void* p, size_t) override {
+    gpu_.use();
+    driver_.check(driver_.free(reinterpret_cast<CUdeviceptr>(p)), "freeing memory");
   }
-  return {reinterpret_cast<void*>(block), [this, taken](void* p) { give_back(reinterpret_cast<CUdeviceptr>(p), taken); }};
-}
+  void synchronize() override { gpu_.synchronize(); }
 
-void Gpu::give_back(CUdeviceptr block, size_t bytes) {
-  std::lock_guard lock(mutex_);
-  stats_.used -= bytes;
-  free_.emplace(bytes, block);
-}
+ private:
+  Gpu& gpu_;
+  const Driver& driver_;
+};
 
-Gpu::MemoryStats Gpu::memory() const {
-  std::lock_guard lock(mutex_);
-  return stats_;
-}
-
-void Gpu::release_unused() {
+size_t Gpu::free_bytes() const {
   use();
-  synchronize();
-  std::lock_guard lock(mutex_);
-  for (auto& [size, block] : free_) {
-    driver_.check(driver_.free(block), "freeing memory");
-    stats_.reserved -= size;
-  }
-  free_.clear();
+  size_t free = 0, total = 0;
+  driver_.check(driver_.memory_info(&free, &total), "asking for free memory");
+  return free;
 }
 
 void Gpu::copy_in(void* to, const void* from, size_t bytes) {

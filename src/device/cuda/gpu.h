@@ -10,6 +10,7 @@
 
 #include "device/cuda/driver.h"
 #include "device/cuda/tensor_map.h"
+#include "device/memory.h"
 
 namespace toroid::device::cuda {
 
@@ -60,20 +61,16 @@ class Graph {
 class Gpu {
  public:
   explicit Gpu(int index);
+  ~Gpu();
   Gpu(const Gpu&) = delete;
   Gpu& operator=(const Gpu&) = delete;
 
   const GpuInfo& info() const { return info_; }
 
-  // At least `bytes` of memory, at a multiple of 512. What is freed is kept for later calls, and may be handed out again at once: the order
-  // of the stream keeps its users apart. EnvironmentError when there is not enough, telling how much is in use.
-  std::shared_ptr<void> allocate(size_t bytes);
-  struct MemoryStats {
-    size_t used = 0, peak = 0, reserved = 0;  // bytes
-  };
-  MemoryStats memory() const;
-  // Gives memory that nobody uses back to the driver.
-  void release_unused();
+  // Its memory. What is freed may be handed out again at once for work of the same stream, whose order keeps the users apart.
+  DeviceMemory& memory() const { return *memory_; }
+  std::shared_ptr<void> allocate(size_t bytes) { return memory_->allocate(bytes); }
+  size_t free_bytes() const;  // that the driver still has to give, to this process and others
 
   void copy_in(void* to, const void* from, size_t bytes);   // from may be changed when the call returns
   void copy_out(void* to, const void* from, size_t bytes);  // waits for it
@@ -100,7 +97,7 @@ class Gpu {
 
  private:
   void use() const;  // makes this GPU the calling thread's
-  void give_back(CUdeviceptr block, size_t bytes);
+  class Source;
 
   const Driver& driver_;
   int index_;
@@ -109,9 +106,7 @@ class Gpu {
   std::mutex recordings_;                              // one at a time
   static inline thread_local bool recording_ = false;  // this thread's calls are recorded
   GpuInfo info_;
-  mutable std::mutex mutex_;                 // of all below
-  std::multimap<size_t, CUdeviceptr> free_;  // by size
-  MemoryStats stats_;
+  std::unique_ptr<DeviceMemory> memory_;
 };
 
 // A tensor map with its numbers known, in bytes and in the order of the driver's function; and its encoding for a buffer at `address`.
