@@ -61,9 +61,9 @@ choice::Program program_of(const Shape& s) {
   a.q = rows(0, s, s.heads, s.queries), a.k = rows(1, s, s.kv_heads, s.keys), a.v = rows(2, s, s.kv_heads, s.keys);
   a.causal = s.causal;
   a.scale = 1 / std::sqrt(static_cast<double>(s.depth));
-  const loop::Nest nest = loop::parse(
-      fmt::format("loop (i0: {}, i1: {}, i2: {}, i3: {}) {{\nv0: f32 = accumulate\nv1: {} = Cast v0\nstore %3 [((i0*{} + i1)*{} + i2)*{} + i3] v1\n}}",
-                  s.batch, s.heads, s.queries, s.depth, name_of(s.dtype), s.heads, s.queries, s.depth));
+  const loop::Nest nest = loop::parse(fmt::format(
+      "loop (i0: {}, i1: {}, i2: {}, i3: {}) {{\nv0: f32 = accumulate\nv1: {} = Cast v0\nstore %3 [((i0*{} + i1)*{} + i2)*{} + i3] v1\n}}",
+      s.batch, s.heads, s.queries, s.depth, name_of(s.dtype), s.heads, s.queries, s.depth));
   choice::Node node;
   node.problem = a;
   node.domain = nest.domain, node.body = nest.body;
@@ -77,13 +77,15 @@ double measure(const Shape& s, const codegen::KernelText& text, device::cuda::Gp
       gpu.load(jit::nvrtc_compile(text.source, gpu.info().architecture, text.name), text.name, text.shared_bytes);
   const auto element = static_cast<int64_t>(size_of(s.dtype));
   const int64_t q = s.batch * s.heads * s.queries * s.depth * element, kv = s.batch * s.kv_heads * s.keys * s.depth * element;
-  const int64_t set_bytes = 2 * q + 2 * kv, sets = std::clamp<int64_t>(4 * static_cast<int64_t>(gpu.info().l2_bytes) / set_bytes + 1, 2, 64);
+  const int64_t set_bytes = 2 * q + 2 * kv,
+                sets = std::clamp<int64_t>(4 * static_cast<int64_t>(gpu.info().l2_bytes) / set_bytes + 1, 2, 64);
   const std::shared_ptr<void> memory = gpu.allocate(static_cast<size_t>(sets * set_bytes));
   std::vector<uint16_t> values(static_cast<size_t>(set_bytes / element));
   uint32_t state = 1;  // halves of both kinds between 1/4 and 2, and their negatives: the scores are those of independent vectors
   for (uint16_t& v : values) {
     state = state * 1664525u + 1013904223u;
-    v = static_cast<uint16_t>((state >> 16 & 0x8000u) | (s.dtype == DType::BF16 ? 0x3e80u + (state >> 20 & 0xffu) : 0x3400u + (state >> 20 & 0x7ffu)));
+    v = static_cast<uint16_t>((state >> 16 & 0x8000u) |
+                              (s.dtype == DType::BF16 ? 0x3e80u + (state >> 20 & 0xffu) : 0x3400u + (state >> 20 & 0x7ffu)));
   }
   for (int64_t i = 0; i < sets; ++i)
     gpu.copy_in(static_cast<char*>(memory.get()) + i * set_bytes, values.data(), static_cast<size_t>(set_bytes));
@@ -133,7 +135,8 @@ int main(int argc, char** argv) try {
     if (json)
       fmt::print("{{\"shape\": \"{}\", \"us\": {:.2f}}}\n", s.name, us);
     else
-      fmt::print("{:<24} {:>10.2f} {:>8.0f} {:>8.0f}  {}\n", s.name, us, flops / us / 1e6, bytes / us / 1e3, text.plan.substr(0, text.plan.find('\n')));
+      fmt::print("{:<24} {:>10.2f} {:>8.0f} {:>8.0f}  {}\n", s.name, us, flops / us / 1e6, bytes / us / 1e3,
+                 text.plan.substr(0, text.plan.find('\n')));
     std::fflush(stdout);
   }
   return 0;

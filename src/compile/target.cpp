@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/thread_pool.h"
 #include "codegen/cuda/generate.h"
+#include "codegen/cuda/templates/sort.h"
 #include "compile/candidates.h"
 #include "device/cpu/runtime_symbols.h"
 #include "sched/absorb.h"
@@ -56,6 +57,7 @@ class GpuTarget : public Target {
 
   void set_templates(lower::LowerOptions& how) const override {
     how.attention_template = [](const choice::Attention& a) { return codegen::cuda_supports(a); };
+    how.sort_template = [](const choice::Sort& s) { return codegen::cuda_supports(s); };
   }
 
   choice::Program schedule(choice::Program p, const ModelOptions& options, sched::FusionReport& report,

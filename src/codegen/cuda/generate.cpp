@@ -10,6 +10,7 @@
 #include "codegen/cuda/templates/gemm_simt.h"
 #include "codegen/cuda/templates/gemm_wgmma.h"
 #include "codegen/cuda/templates/gemv.h"
+#include "codegen/cuda/templates/sort.h"
 
 namespace toroid::codegen {
 namespace {
@@ -66,6 +67,7 @@ KernelText generate_cuda(const choice::Node& node, const choice::Program& p, con
     return forms[first_taker(forms)].generate();
   }
   if (std::holds_alternative<choice::Attention>(node.problem)) return generate_attention(node, gpu);
+  if (auto* s = std::get_if<choice::Sort>(&node.problem)) return generate_cuda_sort(*s);
   fail<InternalError>("no CUDA template computes {}", choice::label(node));
 }
 

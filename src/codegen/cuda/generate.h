@@ -7,7 +7,7 @@
 
 namespace toroid::codegen {
 
-// Any node but extern ones, sorts, convolutions, and those that a library computes.
+// Any node but extern ones, convolutions, and those that a library computes.
 KernelText generate_cuda(const choice::Node& node, const choice::Program& p, const device::cuda::GpuInfo& gpu);
 
 // Which template computes a product, and why those before it do not: a line for people; empty for other nodes.

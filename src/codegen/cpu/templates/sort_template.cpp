@@ -1,6 +1,7 @@
 #include "codegen/cpu/templates/sort_template.h"
 
 #include "base/check.h"
+#include "codegen/sort_key.h"
 
 namespace toroid::codegen {
 namespace {
@@ -8,26 +9,6 @@ namespace {
 constexpr int64_t kSpare = 256;  // candidates of a selection that are kept besides twice its count
 
 int pair_bytes(const SortConfig& c) { return c.long_rows || size_of(c.dtype) == 8 ? 16 : 8; }
-
-// Statements of a function that gives a number whose unsigned order is the order of sorting, of bits x (@T@: its type, one element or a
-// vector of them). Floats (after M. Herf, "Radix tricks", 2001): all bits of negative numbers flip, the sign of others; zeros are equal,
-// and so are NaNs, the largest.
-std::string key_text(DType t, bool descending, const std::string& type, const std::string& signed_type) {
-  const size_t bits = 8 * size_of(t);
-  const std::string sign = fmt::format("({})1 << {}", type, bits - 1);
-  std::string key = "x";
-  if (is_float(t)) {
-    const int fraction = t == DType::F64 ? 52 : t == DType::F32 ? 23 : t == DType::F16 ? 10 : 7;
-    const std::string infinity = fmt::format("((({0})1 << {1}) - ({0})1) << {2}", type, bits - 1 - static_cast<size_t>(fraction), fraction);
-    key = fmt::format("size > ({3}) ? ({0})~({0})0 : size == ({0})0 ? ({0})({1}) : ({0})(x ^ (({0})(({2})x >> {4}) | ({1})))", type, sign,
-                      signed_type, infinity, bits - 1);
-    key = fmt::format("const {0} size = ({0})(x & ({0})~({1}));\n  const {0} key = {2};", type, sign, key);
-  } else {
-    const bool has_sign = !is_bool(t) && name_of(t)[0] == 'i';
-    key = fmt::format("const {0} key = {1};", type, has_sign ? fmt::format("({})(x ^ ({}))", type, sign) : "x");
-  }
-  return key + fmt::format("\n  return {};", descending ? fmt::format("({})~key", type) : "key");
-}
 
 // A key and a position. Two short ones are one number: the key is its upper half.
 constexpr std::string_view kShortPair = R"(typedef u64 @NAME@_pair;
@@ -104,8 +85,6 @@ void @NAME@(void* const* bufs, const i64* params, i64 begin, i64 end, int thread
 )";
 
 // The first `count` of n elements: those that are smaller than all that cannot be among them any more go to the candidates, which are
-// sorted and cut to `count` whenever they fill `capacity`.
-// The first `count` of n elements: those that are smaller than all that cannot be among them any more go to the candidates, which are
 // sorted and cut to `count` whenever there are `capacity` of them. capacity < n.
 constexpr std::string_view kSelect = R"(
 static __attribute__((noinline)) const @NAME@_pair* @NAME@_select(const @BITS@* x, i64 step, i64 n, i64 count, i64 capacity, @NAME@_pair* a,
@@ -175,8 +154,8 @@ std::string sort_text(const SortConfig& c) {
                              {"AT", long_pairs ? "i64" : "u32"},
                              {"COUNTS", counts},
                              {"BYTES", std::to_string(size_of(c.dtype))},
-                             {"KEYTEXT", key_text(c.dtype, c.descending, bits, signed_bits)},
-                             {"KEYSTEXT", key_text(c.dtype, c.descending, "v" + bits, "v" + signed_bits)},
+                             {"KEYTEXT", sort_key_text(c.dtype, c.descending, bits, signed_bits)},
+                             {"KEYSTEXT", sort_key_text(c.dtype, c.descending, "v" + bits, "v" + signed_bits)},
                              {"SELECT", c.selects ? expand(kSelect, with({{"SKIP", skip}})) : ""},
                              {"LENGTH", c.length.text()},
                              {"COUNT", c.count.text()},
