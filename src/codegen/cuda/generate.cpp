@@ -50,13 +50,8 @@ bool is_constant(const choice::Program& p, const choice::Operand& o) {
   return p.buffers[static_cast<size_t>(o.buffer)].kind == loop::BufferKind::Constant;
 }
 
-// Many tiles want the fastest main loop; few want that k is split and that weights are fetched early.
-std::string product_refusal(const choice::Node& node, const choice::Convolution& c, const device::cuda::GpuInfo& gpu) {
-  constexpr int64_t kTile = 128;
-  if (!is_half(c.input.dtype)) return "no tensor cores for f32";
-  if (std::string why = conv_product_refusal(node, c); !why.empty()) return why;
-  const bool few = ceil_div(typical(conv_pixels(c)), kTile) * ceil_div(c.out_channels, kTile) < 2 * gpu.multiprocessors;
-  return few ? "few tiles" : "";
+std::string product_refusal(const choice::Node& node, const choice::Convolution& c) {
+  return is_half(c.input.dtype) ? conv_product_refusal(node, c) : "conv_simt divides few pixels among more blocks";
 }
 
 // p, constants: only code needs them, to which packed weights are added.
@@ -67,7 +62,7 @@ std::vector<Form> convolution_forms(const choice::Node& node, const choice::Conv
            [=, &node, &c, &gpu] {
              return generate_conv_depthwise(node, c, conv_weight_by_taps(c, *p, *constants), pixels, gpu.is_hopper());
            }},
-          {"a product", product_refusal(node, c, gpu),
+          {"a product", product_refusal(node, c),
            [=, &node, &c, &gpu] { return generate_cuda(conv_as_product(node, c), *p, gpu, *constants); }},
           {conv_gemm_name(c), conv_gemm_refusal(c), [=, &node, &c, &gpu] {
              const ConvGemmTile tile = choose_conv_gemm_tile(c, pixels, gpu.multiprocessors, gpu.is_hopper());
