@@ -23,11 +23,11 @@ struct Layer {
 };
 
 const std::vector<Layer> kLayers = {
-    {3, 64, 224, 7, 2, 1},    {64, 64, 56, 1, 1, 1},    {64, 64, 56, 3, 1, 3},    {64, 256, 56, 1, 1, 4},   {256, 64, 56, 1, 1, 2},
-    {256, 128, 56, 1, 1, 1},  {128, 128, 56, 3, 2, 1},  {256, 512, 56, 1, 2, 1},  {128, 512, 28, 1, 1, 4},  {512, 128, 28, 1, 1, 3},
-    {128, 128, 28, 3, 1, 3},  {512, 256, 28, 1, 1, 1},  {256, 256, 28, 3, 2, 1},  {512, 1024, 28, 1, 2, 1}, {256, 1024, 14, 1, 1, 6},
-    {1024, 256, 14, 1, 1, 5}, {256, 256, 14, 3, 1, 5},  {1024, 512, 14, 1, 1, 1}, {512, 512, 14, 3, 2, 1},  {1024, 2048, 14, 1, 2, 1},
-    {512, 2048, 7, 1, 1, 3},  {2048, 512, 7, 1, 1, 2},  {512, 512, 7, 3, 1, 2},
+    {3, 64, 224, 7, 2, 1},    {64, 64, 56, 1, 1, 1},   {64, 64, 56, 3, 1, 3},    {64, 256, 56, 1, 1, 4},   {256, 64, 56, 1, 1, 2},
+    {256, 128, 56, 1, 1, 1},  {128, 128, 56, 3, 2, 1}, {256, 512, 56, 1, 2, 1},  {128, 512, 28, 1, 1, 4},  {512, 128, 28, 1, 1, 3},
+    {128, 128, 28, 3, 1, 3},  {512, 256, 28, 1, 1, 1}, {256, 256, 28, 3, 2, 1},  {512, 1024, 28, 1, 2, 1}, {256, 1024, 14, 1, 1, 6},
+    {1024, 256, 14, 1, 1, 5}, {256, 256, 14, 3, 1, 5}, {1024, 512, 14, 1, 1, 1}, {512, 512, 14, 3, 2, 1},  {1024, 2048, 14, 1, 2, 1},
+    {512, 2048, 7, 1, 1, 3},  {2048, 512, 7, 1, 1, 2}, {512, 512, 7, 3, 1, 2},
 };
 
 enum Buffer { kInput, kWeight, kBias, kResult };
@@ -66,9 +66,7 @@ std::vector<Variant> variants(const choice::Node& node, choice::Program& program
                               const device::cuda::GpuInfo& gpu) {
   const auto& c = std::get<choice::Convolution>(node.problem);
   std::vector<Variant> out;
-  auto add = [&](std::string name, codegen::KernelText text) {
-    out.push_back({std::move(name), std::move(text), {}});
-  };
+  auto add = [&](std::string name, codegen::KernelText text) { out.push_back({std::move(name), std::move(text), {}}); };
   add("chosen", codegen::generate_cuda(node, program, gpu, constants));
   if (codegen::conv_product_refusal(node, c).empty())
     add("product", codegen::generate_cuda(codegen::conv_as_product(node, c), program, gpu, constants));
@@ -92,7 +90,7 @@ double time_us(device::cuda::Gpu& gpu, const Variant& v, const std::vector<std::
       addresses.push_back(memory[kind * sets + s].get());
     }
     arguments.push_back(std::make_unique<device::cuda::Arguments>(k.tensor_maps, std::vector<int64_t>{}, addresses.size(),
-                                                                 [](const Expr& e) { return e.constant(); }));
+                                                                  [](const Expr& e) { return e.constant(); }));
     arguments.back()->set_pointers(addresses);
   }
   constexpr size_t kLaunches = 24;
@@ -156,7 +154,8 @@ int run(int64_t batch) {
     chosen += rows[0].first * l.count;
     std::string line = fmt::format("{}x{} {}/{} @{} x{}: {:.2f} ({})", l.in, l.out, l.kernel, l.stride, l.size, l.count, rows[0].first,
                                    w.variants[0].text.name.substr(0, 10));
-    const double flops = 2.0 * double(l.in * l.out * l.kernel * l.kernel) * double(batch) * double((l.size / l.stride) * (l.size / l.stride));
+    const double flops =
+        2.0 * double(l.in * l.out * l.kernel * l.kernel) * double(batch) * double((l.size / l.stride) * (l.size / l.stride));
     line += fmt::format(" {:.0f} TF |", 1e-6 * flops / rows[0].first);
     std::sort(rows.begin() + 1, rows.end());
     best += std::min(rows[0].first, rows[1].first) * l.count;

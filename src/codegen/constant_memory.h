@@ -5,7 +5,7 @@
 #include <map>
 #include <vector>
 
-#include "toroid/tensor.h"
+#include "choice/program.h"
 
 namespace toroid::codegen {
 

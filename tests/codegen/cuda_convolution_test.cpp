@@ -148,8 +148,9 @@ class CudaConvolution : public testing::Test {
       if (!KernelRunner::close(Number::of(got), Number::of(want[i]), s.dtype, 1e-4) && ++wrong <= 3)
         ADD_FAILURE() << "element " << i << ": " << got << ", expected " << want[i];
     }
-    if (wrong) FAIL() << wrong << " of " << want.size() << " differ; ||difference|| / ||expected|| = " << std::sqrt(difference / size) << "\n"
-                      << k.plan;
+    if (wrong)
+      FAIL() << wrong << " of " << want.size() << " differ; ||difference|| / ||expected|| = " << std::sqrt(difference / size) << "\n"
+             << k.plan;
   }
 
   void check_gemm(const Shape& s, const ConvGemmTile& tile, bool clusters = true) {

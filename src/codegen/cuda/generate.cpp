@@ -31,8 +31,7 @@ struct Form {
 };
 
 // The fastest first; the last takes every product.
-std::vector<Form> gemm_forms(const choice::Node& node, const choice::Gemm& g, const choice::Program& p,
-                                 const device::cuda::GpuInfo& gpu) {
+std::vector<Form> gemm_forms(const choice::Node& node, const choice::Gemm& g, const choice::Program& p, const device::cuda::GpuInfo& gpu) {
   const CudaGemvTarget target = gemv_target(gpu);
   const int64_t m = typical(g.m), n = typical(g.n), k = typical(g.k);
   int64_t batch = 1;
@@ -58,16 +57,15 @@ std::string product_refusal(const choice::Node& node, const choice::Convolution&
 std::vector<Form> convolution_forms(const choice::Node& node, const choice::Convolution& c, bool constant_weight,
                                     const device::cuda::GpuInfo& gpu, choice::Program* p = nullptr, ConstantMemory* constants = nullptr) {
   const int64_t pixels = typical(conv_pixels(c));
-  return {{"conv_depthwise", constant_weight ? conv_depthwise_refusal(c) : "the weight is no constant",
-           [=, &node, &c, &gpu] {
-             return generate_conv_depthwise(node, c, conv_weight_by_taps(c, *p, *constants), pixels, gpu.is_hopper());
-           }},
-          {"a product", product_refusal(node, c),
-           [=, &node, &c, &gpu] { return generate_cuda(conv_as_product(node, c), *p, gpu, *constants); }},
-          {conv_gemm_name(c), conv_gemm_refusal(c), [=, &node, &c, &gpu] {
-             const ConvGemmTile tile = choose_conv_gemm_tile(c, pixels, gpu.multiprocessors, gpu.is_hopper());
-             return generate_conv_gemm(node, c, conv_packed_weight(c, *p, *constants), tile, gpu.is_hopper());
-           }}};
+  return {
+      {"conv_depthwise", constant_weight ? conv_depthwise_refusal(c) : "the weight is no constant",
+       [=, &node, &c, &gpu] { return generate_conv_depthwise(node, c, conv_weight_by_taps(c, *p, *constants), pixels, gpu.is_hopper()); }},
+      {"a product", product_refusal(node, c),
+       [=, &node, &c, &gpu] { return generate_cuda(conv_as_product(node, c), *p, gpu, *constants); }},
+      {conv_gemm_name(c), conv_gemm_refusal(c), [=, &node, &c, &gpu] {
+         const ConvGemmTile tile = choose_conv_gemm_tile(c, pixels, gpu.multiprocessors, gpu.is_hopper());
+         return generate_conv_gemm(node, c, conv_packed_weight(c, *p, *constants), tile, gpu.is_hopper());
+       }}};
 }
 
 size_t first_taker(const std::vector<Form>& forms) {

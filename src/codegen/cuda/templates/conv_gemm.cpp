@@ -73,10 +73,10 @@ KernelText generate_conv_gemm(const choice::Node& node, const choice::Convolutio
   }
   k.shared_bytes = conv_gemm_shared_bytes(tile);
   k.tasks = sym::ceil_div(conv_pixels(c), tile.block_m) * Expr(ceil_div(conv_group_out(c), tile.block_n) * c.groups * tile.split);
-  k.plan = fmt::format("{}: tiles of {} pixels x {} channels, k of {} in {} stages of {}, {} x {} x {} warps, split {}\n",
-                       conv_gemm_name(c), tile.block_m, tile.block_n, conv_k(c), tile.stages, block_k(c), tile.warps_m, tile.warps_n,
-                       tile.warps_k, tile.split) +
-           loop::to_string(node.domain, node.body);
+  k.plan =
+      fmt::format("{}: tiles of {} pixels x {} channels, k of {} in {} stages of {}, {} x {} x {} warps, split {}\n", conv_gemm_name(c),
+                  tile.block_m, tile.block_n, conv_k(c), tile.stages, block_k(c), tile.warps_m, tile.warps_n, tile.warps_k, tile.split) +
+      loop::to_string(node.domain, node.body);
   return k;
 }
 
@@ -111,7 +111,8 @@ double expected_time(const choice::Convolution& c, const ConvGemmTile& t, int64_
   const double products = is_half(c.input.dtype) ? 1.6e6 : 1.2e5;
   constexpr double kStep = 0.16, kLaunch = 2.2, kSplit = 0.7, kStore = 1e-4;
   const double waves = std::max(1.0, double(tiles * t.split) / processors);
-  double time = kLaunch + std::max(kStep, area * double(block_k(c)) / products) * double(steps) * std::max(1.0, waves) + area * kStore * waves;
+  double time =
+      kLaunch + std::max(kStep, area * double(block_k(c)) / products) * double(steps) * std::max(1.0, waves) + area * kStore * waves;
   if (t.split > 1) time += kSplit + area * 5e-5;
   return time;
 }

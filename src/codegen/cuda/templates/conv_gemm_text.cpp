@@ -323,45 +323,42 @@ ConvGemmText conv_gemm_text(const ConvGemm& c) {
                                           {"PLACE", c.far ? "i64" : "i32"}});
   out.definitions += half ? expand(kTensorCores, {{"T", c.type == DType::BF16 ? "bf16" : "f16"}}) : std::string(kPlain);
   const bool one_tap = c.kernel_h * c.kernel_w == 1;
-  out.body = expand(
-      kBody, {{"M", c.m},
-              {"N", c.n},
-              {"K", c.k},
-              {"PITCH", c.pitch},
-              {"RANK", split ? std::string(kRank) : "constexpr int rank = 0;"},
-              {"INPUT", c.input},
-              {"WEIGHT", c.weight},
-              {"GROUP_STRIDE", c.group_stride},
-              {"CHANNELS", one_tap ? c.k : c.channels},
-              {"TAP_H", one_tap ? "0" : "tap / " + n(c.kernel_w)},
-              {"TAP_W", one_tap ? "0" : "tap % " + n(c.kernel_w)},
-              {"DILATION_H", n(c.dilation_h)},
-              {"DILATION_W", n(c.dilation_w)},
-              {"STEP_H", n(c.step_h)},
-              {"STEP_W", n(c.step_w)},
-              {"PAD_H", n(c.pad_h)},
-              {"PAD_W", n(c.pad_w)},
-              {"IN_H", c.in_h},
-              {"IN_W", c.in_w},
-              {"OUT_H", c.out_h},
-              {"OUT_W", c.out_w},
-              {"STRIDE_N", c.stride_n},
-              {"STRIDE_C", c.stride_c},
-              {"STRIDE_H", c.stride_h},
-              {"STRIDE_W", c.stride_w},
-              {"LOAD_INPUT", std::string(half && c.width == 1 ? kGatherInput : kLoadInput)},
-              {"EARLY", c.overlaps ? "asm volatile(\"griddepcontrol.launch_dependents;\" ::: \"memory\");" : ""},
-              {"WAIT", c.overlaps ? "asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");" : ""},
-              {"MEET", split ? std::string(kMeet) : "__syncthreads();"},
-              {"FIRST_UNIT", split ? "rank * kUnits" : "0"},
-              {"ADD", std::string(split ? kAddBlocks : kAdd)},
-              {"EPILOGUE", c.epilogue},
-              {"PART", split ? std::string(kPart) : ""}});
+  out.body = expand(kBody, {{"M", c.m},
+                            {"N", c.n},
+                            {"K", c.k},
+                            {"PITCH", c.pitch},
+                            {"RANK", split ? std::string(kRank) : "constexpr int rank = 0;"},
+                            {"INPUT", c.input},
+                            {"WEIGHT", c.weight},
+                            {"GROUP_STRIDE", c.group_stride},
+                            {"CHANNELS", one_tap ? c.k : c.channels},
+                            {"TAP_H", one_tap ? "0" : "tap / " + n(c.kernel_w)},
+                            {"TAP_W", one_tap ? "0" : "tap % " + n(c.kernel_w)},
+                            {"DILATION_H", n(c.dilation_h)},
+                            {"DILATION_W", n(c.dilation_w)},
+                            {"STEP_H", n(c.step_h)},
+                            {"STEP_W", n(c.step_w)},
+                            {"PAD_H", n(c.pad_h)},
+                            {"PAD_W", n(c.pad_w)},
+                            {"IN_H", c.in_h},
+                            {"IN_W", c.in_w},
+                            {"OUT_H", c.out_h},
+                            {"OUT_W", c.out_w},
+                            {"STRIDE_N", c.stride_n},
+                            {"STRIDE_C", c.stride_c},
+                            {"STRIDE_H", c.stride_h},
+                            {"STRIDE_W", c.stride_w},
+                            {"LOAD_INPUT", std::string(half && c.width == 1 ? kGatherInput : kLoadInput)},
+                            {"EARLY", c.overlaps ? "asm volatile(\"griddepcontrol.launch_dependents;\" ::: \"memory\");" : ""},
+                            {"WAIT", c.overlaps ? "asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");" : ""},
+                            {"MEET", split ? std::string(kMeet) : "__syncthreads();"},
+                            {"FIRST_UNIT", split ? "rank * kUnits" : "0"},
+                            {"ADD", std::string(split ? kAddBlocks : kAdd)},
+                            {"EPILOGUE", c.epilogue},
+                            {"PART", split ? std::string(kPart) : ""}});
   return out;
 }
 
-int conv_gemm_shared_bytes(const ConvGemmTile& t) {
-  return std::max(t.stages * stage_bytes(t), sum_bytes(t)) + t.block_m * kPixelBytes;
-}
+int conv_gemm_shared_bytes(const ConvGemmTile& t) { return std::max(t.stages * stage_bytes(t), sum_bytes(t)) + t.block_m * kPixelBytes; }
 
 }  // namespace toroid::codegen

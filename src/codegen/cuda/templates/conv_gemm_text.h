@@ -20,10 +20,10 @@ struct ConvGemmTile {
 struct ConvGemm {
   DType type = DType::F16;
   ConvGemmTile tile;
-  int width = 8;                // neighbours of k, all at one tap, that one copy of the input moves: of 16 bytes at most
-  bool overlaps = false;        // see KernelText
-  bool far = false;             // places in the input need 64 bits
-  std::string input, weight;    // pointers; weight: [groups * n][pitch], rows at multiples of 16 bytes
+  int width = 8;                         // neighbours of k, all at one tap, that one copy of the input moves: of 16 bytes at most
+  bool overlaps = false;                 // see KernelText
+  bool far = false;                      // places in the input need 64 bits
+  std::string input, weight;             // pointers; weight: [groups * n][pitch], rows at multiples of 16 bytes
   std::string m, n, k, pitch, channels;  // but m of one group; channels: of the input
   std::string out_h, out_w, in_h, in_w;
   std::string stride_n, stride_c, stride_h, stride_w, group_stride;  // of the input, in elements
