@@ -127,8 +127,9 @@ int main(int argc, char** argv) try {
   device::cuda::Gpu& gpu = device::cuda::gpu(0);
   if (!json) fmt::print("{}\n{:<24} {:>10} {:>8} {:>8}  {}\n", gpu.info().name, "shape", "us", "TFLOP/s", "GB/s", "template");
   for (const Shape& s : kShapes) {
-    const choice::Program p = program_of(s);
-    const codegen::KernelText text = codegen::generate_cuda(p.nodes[0], p, gpu.info());
+    choice::Program p = program_of(s);
+    codegen::ConstantMemory constants;
+    const codegen::KernelText text = codegen::generate_cuda(p.nodes[0], p, gpu.info(), constants);
     const double us = measure(s, text, gpu);
     const double flops = 4.0 * static_cast<double>(s.batch * s.heads * s.queries * s.keys * s.depth) / (s.causal ? 2 : 1);
     const double bytes = 2.0 * static_cast<double>(s.batch * s.kv_heads * s.keys * s.depth) * static_cast<double>(size_of(s.dtype));

@@ -92,7 +92,7 @@ class Llama7B(nn.Module):
             mask = (torch.arange(self.cache, device=ids.device) <= positions[:, None])[None, None]
         for block in self.blocks:
             x = block(x, cos, sin, positions, mask)
-        return self.head(self.norm(x))
+        return self.head(self.norm(x[:, -1:]))
 
 
 def llama(cache, positions):

@@ -88,8 +88,8 @@ BenchSubject llama(const BenchArgs& args, const nn::Init& init) {
   std::string layers = fmt::format("{} layers, batch {}", c.num_hidden_layers, args.batch);
   if (!args.decode)
     return subject_of(
-        args, m, [m](auto& in) { return m->forward(in[0], {}); }, {token_ids(args.batch, seq, c.vocab_size)},
-        fmt::format("{}, prefill of {} tokens", layers, seq));
+        args, m, [m](auto& in) { return m->forward(in[0], {}, 1); }, {token_ids(args.batch, seq, c.vocab_size)},
+        fmt::format("{}, prefill of {} tokens for the next one", layers, seq));
   m->allocate_cache(args.batch, seq);
   Tensor position = Tensor::full(std::vector<int64_t>{1}, static_cast<double>(at), DType::I64);
   return subject_of(

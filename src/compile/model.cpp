@@ -258,6 +258,7 @@ class Compilation {
   exec::Plan assemble() {
     exec::Plan plan;
     if (!constants_.jobs.empty()) plan.filling = report_.packing = pack();
+    if (plan.filling.valid() && options_.device.is_cuda()) plan.filling.wait();  // packed weights are copied there
     plan.device = options_.device;
     plan.record = options_.mode == Mode::ReduceOverhead;
     for (auto& b : program_.buffers) {
@@ -265,7 +266,7 @@ class Compilation {
       if (b.kind == loop::BufferKind::Output) bp.role = exec::BufferRole::Output;
       if (auto it = constants_.packed.find(b.id); it != constants_.packed.end()) {
         bp.role = exec::BufferRole::Constant;
-        bp.data = it->second;
+        bp.data = it->second.to(options_.device);
       }
       plan.buffers.push_back(std::move(bp));
     }

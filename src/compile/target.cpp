@@ -56,6 +56,7 @@ class GpuTarget : public Target {
   GpuTarget(int index, device::cuda::GpuInfo gpu) : index_(index), gpu_(std::move(gpu)) {}
 
   void set_templates(lower::LowerOptions& how) const override {
+    how.takes_convolution = [](const choice::Convolution& c, bool constant_weight) { return codegen::cuda_supports(c, constant_weight); };
     how.attention_template = [](const choice::Attention& a) { return codegen::cuda_supports(a); };
     how.sort_template = [](const choice::Sort& s) { return codegen::cuda_supports(s); };
   }
@@ -70,8 +71,8 @@ class GpuTarget : public Target {
     return p;
   }
 
-  codegen::KernelText generate(const choice::Node& node, choice::Program& p, codegen::ConstantMemory&) const override {
-    return codegen::generate_cuda(node, p, gpu_);
+  codegen::KernelText generate(const choice::Node& node, choice::Program& p, codegen::ConstantMemory& constants) const override {
+    return codegen::generate_cuda(node, p, gpu_, constants);
   }
   std::string isa() const override { return gpu_.architecture; }
   std::string file_ending() const override { return ".cu"; }

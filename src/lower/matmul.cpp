@@ -196,8 +196,14 @@ void lower_convolution(Lowering& l, const graph::Node& n) {
   if (c.in_channels > 4 || !taken()) {  // all but first layers work on channels-last memory
     c.input.strides = channels_last(input->type.sizes);
     c.input.offset = 0;
-    if (!taken()) return convolution_loop(l, n, r);
+    const bool as_is = taken();
+    if (!as_is) {  // weights that are no constants can be brought into that order, too
+      c.weight.strides = channels_last(weight->type.sizes);
+      c.weight.offset = 0;
+      if (constant_weight || !taken()) return convolution_loop(l, n, r);
+    }
     c.input = operand_of(realize_channels_last(l, input), input->type.dtype);
+    if (!as_is) c.weight = operand_of(realize_channels_last(l, weight), weight->type.dtype);
   }
   choice::Node node;
   node.problem = c;

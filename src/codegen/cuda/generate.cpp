@@ -6,6 +6,8 @@
 #include "codegen/cuda/kernel.h"
 #include "codegen/cuda/templates/attention_decode.h"
 #include "codegen/cuda/templates/attention_prefill.h"
+#include "codegen/cuda/templates/conv_depthwise.h"
+#include "codegen/cuda/templates/conv_gemm.h"
 #include "codegen/cuda/templates/gemm_mma.h"
 #include "codegen/cuda/templates/gemm_simt.h"
 #include "codegen/cuda/templates/gemm_wgmma.h"
@@ -22,16 +24,15 @@ CudaGemvTarget gemv_target(const device::cuda::GpuInfo& gpu) {
 // A guess where the run tells the size.
 int64_t typical(const Expr& e) { return e.maybe_constant().value_or(512); }
 
-// A way to compute a product, and why it does not take this one; empty when it does.
-struct GemmForm {
+// A way to compute a product or convolution, and why it does not take this one; empty when it does.
+struct Form {
   const char* name;
   std::string refusal;
   std::function<KernelText()> generate;
 };
 
 // The fastest first; the last takes every product.
-std::vector<GemmForm> gemm_forms(const choice::Node& node, const choice::Gemm& g, const choice::Program& p,
-                                 const device::cuda::GpuInfo& gpu) {
+std::vector<Form> gemm_forms(const choice::Node& node, const choice::Gemm& g, const choice::Program& p, const device::cuda::GpuInfo& gpu) {
   const CudaGemvTarget target = gemv_target(gpu);
   const int64_t m = typical(g.m), n = typical(g.n), k = typical(g.k);
   int64_t batch = 1;
@@ -45,7 +46,30 @@ std::vector<GemmForm> gemm_forms(const choice::Node& node, const choice::Gemm& g
           {"gemm_simt", "", [&node, &g] { return generate_gemm_simt(node, g); }}};
 }
 
-size_t first_taker(const std::vector<GemmForm>& forms) {
+bool is_constant(const choice::Program& p, const choice::Operand& o) {
+  return p.buffers[static_cast<size_t>(o.buffer)].kind == loop::BufferKind::Constant;
+}
+
+std::string product_refusal(const choice::Node& node, const choice::Convolution& c) {
+  return is_half(c.input.dtype) ? conv_product_refusal(node, c) : "conv_simt divides few pixels among more blocks";
+}
+
+// p, constants: only code needs them, to which packed weights are added.
+std::vector<Form> convolution_forms(const choice::Node& node, const choice::Convolution& c, bool constant_weight,
+                                    const device::cuda::GpuInfo& gpu, choice::Program* p = nullptr, ConstantMemory* constants = nullptr) {
+  const int64_t pixels = typical(conv_pixels(c));
+  return {
+      {"conv_depthwise", constant_weight ? conv_depthwise_refusal(c) : "the weight is no constant",
+       [=, &node, &c, &gpu] { return generate_conv_depthwise(node, c, conv_weight_by_taps(c, *p, *constants), pixels, gpu.is_hopper()); }},
+      {"a product", product_refusal(node, c),
+       [=, &node, &c, &gpu] { return generate_cuda(conv_as_product(node, c), *p, gpu, *constants); }},
+      {conv_gemm_name(c), conv_gemm_refusal(c), [=, &node, &c, &gpu] {
+         const ConvGemmTile tile = choose_conv_gemm_tile(c, pixels, gpu.multiprocessors, gpu.is_hopper());
+         return generate_conv_gemm(node, c, conv_packed_weight(c, *p, *constants), tile, gpu.is_hopper());
+       }}};
+}
+
+size_t first_taker(const std::vector<Form>& forms) {
   size_t i = 0;
   while (!forms[i].refusal.empty()) ++i;
   return i;
@@ -60,10 +84,14 @@ KernelText generate_attention(const choice::Node& node, const device::cuda::GpuI
 
 }  // namespace
 
-KernelText generate_cuda(const choice::Node& node, const choice::Program& p, const device::cuda::GpuInfo& gpu) {
+KernelText generate_cuda(const choice::Node& node, choice::Program& p, const device::cuda::GpuInfo& gpu, ConstantMemory& constants) {
   if (node.is_loop()) return generate_cuda_loop(node.domain, node.body);
   if (auto* g = std::get_if<choice::Gemm>(&node.problem)) {
     const auto forms = gemm_forms(node, *g, p, gpu);
+    return forms[first_taker(forms)].generate();
+  }
+  if (auto* c = std::get_if<choice::Convolution>(&node.problem)) {
+    const auto forms = convolution_forms(node, *c, is_constant(p, c->weight), gpu, &p, &constants);
     return forms[first_taker(forms)].generate();
   }
   if (std::holds_alternative<choice::Attention>(node.problem)) return generate_attention(node, gpu);
@@ -73,12 +101,17 @@ KernelText generate_cuda(const choice::Node& node, const choice::Program& p, con
 
 std::string cuda_choice(const choice::Node& node, const choice::Program& p, const device::cuda::GpuInfo& gpu) {
   const auto* g = std::get_if<choice::Gemm>(&node.problem);
-  if (!g) return "";
-  const auto forms = gemm_forms(node, *g, p, gpu);
+  const auto* c = std::get_if<choice::Convolution>(&node.problem);
+  if (!g && !c) return "";
+  const auto forms = g ? gemm_forms(node, *g, p, gpu) : convolution_forms(node, *c, is_constant(p, c->weight), gpu);
   const size_t taker = first_taker(forms);
   std::string line = fmt::format("{}: {}", choice::label(node), forms[taker].name);
   for (size_t i = 0; i < taker; ++i) line += fmt::format("; not {}: {}", forms[i].name, forms[i].refusal);
   return line;
+}
+
+bool cuda_supports(const choice::Convolution& c, bool constant_weight) {
+  return (constant_weight || conv_weight_is_packed(c)) && conv_gemm_refusal(c).empty();
 }
 
 bool cuda_supports(const choice::Attention& a) { return cuda_attention_refusal(a).empty(); }

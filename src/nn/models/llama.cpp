@@ -141,12 +141,16 @@ void LlamaForCausalLM::set_rotation(const Tensor& positions, DType dtype, LlamaC
   context.sin = both(-s, s);
 }
 
-Tensor LlamaForCausalLM::run(Tensor x, const LlamaContext& context) {
+Tensor LlamaForCausalLM::run(Tensor x, const LlamaContext& context, int64_t logits_to_keep) {
   for (auto& layer : layers_) x = layer->forward(x, context);
+  if (logits_to_keep > 0) x = slice(x, 1, -logits_to_keep);
   return linear(norm_(x), lm_head_ ? lm_head_->weight : embed_.weight);
 }
 
-Tensor LlamaForCausalLM::forward(const Tensor& input_ids, const Tensor& attention_mask) {
+Tensor LlamaForCausalLM::forward(const Tensor& input_ids, const Tensor& attention_mask) { return forward(input_ids, attention_mask, 0); }
+
+Tensor LlamaForCausalLM::forward(const Tensor& input_ids, const Tensor& attention_mask, int64_t logits_to_keep) {
+  require(logits_to_keep >= 0, "Llama: logits_to_keep must not be negative, got {}", logits_to_keep);
   check_ids("Llama", input_ids, attention_mask);
   SymInt length = input_ids.size(1);
   require(config_.sliding_window == 0 || length <= config_.sliding_window,
@@ -155,7 +159,7 @@ Tensor LlamaForCausalLM::forward(const Tensor& input_ids, const Tensor& attentio
   LlamaContext context;
   set_rotation(arange(length), x.dtype(), context);
   if (attention_mask.defined()) context.mask = keys_to_attend(attention_mask) & (unsqueeze(arange(length), 1) >= arange(length));
-  return run(x, context);
+  return run(x, context, logits_to_keep);
 }
 
 void LlamaForCausalLM::allocate_cache(int64_t batch, int64_t length) {

@@ -49,6 +49,8 @@ class LlamaForCausalLM : public TokenModel {
   using TokenModel::operator();
   // Logits [batch, length, vocabulary] of whole sequences; caches are neither read nor written.
   Tensor forward(const Tensor& input_ids, const Tensor& attention_mask) override;
+  // The logits of the last `logits_to_keep` positions alone, [batch, logits_to_keep, vocabulary]; 0: of all.
+  Tensor forward(const Tensor& input_ids, const Tensor& attention_mask, int64_t logits_to_keep);
   // Room for `length` positions in every layer. Forgets what earlier caches held.
   void allocate_cache(int64_t batch, int64_t length);
   // The tokens input_ids [batch, length] stand at `positions` i64 [length], the same for each sequence: writes their keys and values
@@ -59,7 +61,7 @@ class LlamaForCausalLM : public TokenModel {
 
  private:
   void set_rotation(const Tensor& positions, DType dtype, LlamaContext& context) const;
-  Tensor run(Tensor x, const LlamaContext& context);
+  Tensor run(Tensor x, const LlamaContext& context, int64_t logits_to_keep = 0);
 
   LlamaConfig config_;
   Embedding embed_;

@@ -1,0 +1,178 @@
+// Convolutions of ResNet-50 on a GPU: each distinct layer with every tile of the template.
+//   bench_gpu_convolutions [batch]     one line a layer: microseconds of one of many launches in a graph, by tile
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "base/check.h"
+#include "codegen/cuda/generate.h"
+#include "codegen/cuda/templates/conv_gemm.h"
+#include "device/cuda/arguments.h"
+#include "device/cuda/gpu.h"
+#include "jit/jit.h"
+#include "toroid/device.h"
+
+using namespace toroid;
+
+namespace {
+
+struct Layer {
+  int64_t in, out, size, kernel, stride;
+  int count;  // in a ResNet-50
+};
+
+const std::vector<Layer> kLayers = {
+    {3, 64, 224, 7, 2, 1},    {64, 64, 56, 1, 1, 1},   {64, 64, 56, 3, 1, 3},    {64, 256, 56, 1, 1, 4},   {256, 64, 56, 1, 1, 2},
+    {256, 128, 56, 1, 1, 1},  {128, 128, 56, 3, 2, 1}, {256, 512, 56, 1, 2, 1},  {128, 512, 28, 1, 1, 4},  {512, 128, 28, 1, 1, 3},
+    {128, 128, 28, 3, 1, 3},  {512, 256, 28, 1, 1, 1}, {256, 256, 28, 3, 2, 1},  {512, 1024, 28, 1, 2, 1}, {256, 1024, 14, 1, 1, 6},
+    {1024, 256, 14, 1, 1, 5}, {256, 256, 14, 3, 1, 5}, {1024, 512, 14, 1, 1, 1}, {512, 512, 14, 3, 2, 1},  {1024, 2048, 14, 1, 2, 1},
+    {512, 2048, 7, 1, 1, 3},  {2048, 512, 7, 1, 1, 2}, {512, 512, 7, 3, 1, 2},
+};
+
+enum Buffer { kInput, kWeight, kBias, kResult };
+
+// relu(convolution + bias) over channels-last memory; the first layer reads channels first.
+choice::Node node_of(const Layer& l, int64_t batch) {
+  choice::Convolution c;
+  c.n = batch, c.in_channels = l.in, c.out_channels = l.out, c.in_h = c.in_w = l.size;
+  c.kernel_h = c.kernel_w = l.kernel, c.stride_h = c.stride_w = l.stride, c.pad_h = c.pad_w = l.kernel / 2;
+  c.out_h = c.out_w = (l.size - 1) / l.stride + 1;
+  c.input = {kInput, DType::F16, 0, {l.size * l.size * l.in, 1, l.size * l.in, l.in}};
+  if (l.in < 8) c.input.strides = {l.size * l.size * l.in, l.size * l.size, l.size, 1};
+  c.weight = {kWeight, DType::F16, 0, {l.in * l.kernel * l.kernel, l.kernel * l.kernel, l.kernel, 1}};
+  choice::Node node;
+  std::vector<Expr> at;
+  for (const Expr& size : {c.n, Expr(c.out_channels), c.out_h, c.out_w}) {
+    const Expr var = sym::loop_symbol("i" + std::to_string(at.size()), size);
+    node.domain.vars.push_back({var, false});
+    at.push_back(size == Expr(1) ? Expr(0) : var);
+  }
+  loop::BodyBuilder b(node.body);
+  const S sum = b.accumulator(DType::F32) + cast(b.load(kBias, DType::F16, at[1]), DType::F32);
+  b.store(kResult, DType::F16, ((at[0] * c.out_h + at[2]) * c.out_w + at[3]) * Expr(c.out_channels) + at[1],
+          maximum(sum, b.constant(DType::F32, Number::of(0.0))));
+  node.problem = c;
+  return node;
+}
+
+struct Variant {
+  std::string name;
+  codegen::KernelText text;
+  std::string cubin;
+};
+
+std::vector<Variant> variants(const choice::Node& node, choice::Program& program, codegen::ConstantMemory& constants,
+                              const device::cuda::GpuInfo& gpu) {
+  const auto& c = std::get<choice::Convolution>(node.problem);
+  std::vector<Variant> out;
+  auto add = [&](std::string name, codegen::KernelText text) { out.push_back({std::move(name), std::move(text), {}}); };
+  add("chosen", codegen::generate_cuda(node, program, gpu, constants));
+  if (codegen::conv_product_refusal(node, c).empty())
+    add("product", codegen::generate_cuda(codegen::conv_as_product(node, c), program, gpu, constants));
+  const int weight = codegen::conv_packed_weight(c, program, constants);
+  for (const auto& t : codegen::conv_gemm_tiles(c, gpu.is_hopper()))
+    add(fmt::format("{}x{}w{}{}s{}", t.block_m, t.block_n, t.warps_m * t.warps_n, t.warps_k > 1 ? "k" + std::to_string(t.warps_k) : "",
+                    t.split),
+        codegen::generate_conv_gemm(node, c, weight, t, gpu.is_hopper()));
+  return out;
+}
+
+// Microseconds of a launch among many in a graph.
+double time_us(device::cuda::Gpu& gpu, const Variant& v, const std::vector<std::shared_ptr<void>>& memory, size_t sets) {
+  const codegen::KernelText& k = v.text;
+  const device::cuda::Kernel code = gpu.load(v.cubin, k.name, k.shared_bytes);
+  std::vector<std::unique_ptr<device::cuda::Arguments>> arguments;
+  for (size_t s = 0; s < sets; ++s) {
+    std::vector<void*> addresses;
+    for (int b : k.buffers) {
+      const size_t kind = b <= kResult && b != kWeight ? static_cast<size_t>(b) : size_t{kWeight};
+      addresses.push_back(memory[kind * sets + s].get());
+    }
+    arguments.push_back(std::make_unique<device::cuda::Arguments>(k.tensor_maps, std::vector<int64_t>{}, addresses.size(),
+                                                                  [](const Expr& e) { return e.constant(); }));
+    arguments.back()->set_pointers(addresses);
+  }
+  constexpr size_t kLaunches = 24;
+  const auto graph = gpu.record([&] {
+    for (size_t i = 0; i < kLaunches; ++i)
+      gpu.launch(code, {k.tasks.constant(), k.block, k.shared_bytes, k.overlaps}, arguments[i % sets]->list());
+  });
+  std::vector<double> times;
+  for (int i = 0; i < 7; ++i) times.push_back(1000 * gpu.time_ms([&] { gpu.launch(*graph); }) / kLaunches);
+  std::sort(times.begin(), times.end());
+  return times[times.size() / 2];
+}
+
+int run(int64_t batch) {
+  if (cuda_device_count() == 0) {
+    fmt::print("no GPU here: nothing measured\n");
+    return 0;
+  }
+  device::cuda::Gpu& gpu = device::cuda::gpu(0);
+  double chosen = 0, best = 0;
+  struct Work {
+    choice::Node node;
+    choice::Program program;
+    codegen::ConstantMemory constants;
+    std::vector<Variant> variants;
+  };
+  std::vector<std::unique_ptr<Work>> work;
+  std::vector<jit::CompileRequest> requests;
+  for (const Layer& l : kLayers) {
+    auto w = std::make_unique<Work>();
+    w->node = node_of(l, batch);
+    const int64_t taps = l.kernel * l.kernel, out = (l.size - 1) / l.stride + 1;
+    for (int64_t numel : {batch * l.in * l.size * l.size, l.in * l.out * taps, l.out, batch * l.out * out * out})
+      w->program.new_buffer("b", DType::F16, numel, loop::BufferKind::Constant);
+    w->constants.tensors[kWeight] = Tensor::full(std::vector<int64_t>{l.in * l.out * taps}, 0, DType::F16);
+    w->variants = variants(w->node, w->program, w->constants, gpu.info());
+    for (auto& v : w->variants) requests.push_back({.source = v.text.source, .isa = gpu.info().architecture});
+    work.push_back(std::move(w));
+  }
+  const auto artefacts = jit::compile_all(requests);
+  size_t next = 0;
+  for (auto& w : work)
+    for (auto& v : w->variants) v.cubin = artefacts[next++].object;
+  for (size_t i = 0; i < kLayers.size(); ++i) {
+    const Layer& l = kLayers[i];
+    Work& w = *work[i];
+    constexpr size_t kSets = 4;
+    std::vector<std::shared_ptr<void>> memory;
+    for (auto& b : w.program.buffers) {
+      if (b.id > kResult) break;
+      for (size_t s = 0; s < kSets; ++s) {
+        std::vector<uint16_t> noise(static_cast<size_t>(b.numel.constant()) + 4096);
+        uint32_t state = static_cast<uint32_t>(b.id) * 4 + static_cast<uint32_t>(s) + 1;
+        for (auto& x : noise) x = static_cast<uint16_t>(0x2c00 | ((state = state * 1664525u + 1013904223u) >> 16 & 0x83ff));
+        memory.push_back(gpu.allocate(noise.size() * 2));
+        gpu.copy_in(memory.back().get(), noise.data(), noise.size() * 2);
+      }
+    }
+    std::vector<std::pair<double, std::string>> rows;
+    for (auto& v : w.variants) rows.emplace_back(time_us(gpu, v, memory, kSets), v.name);
+    chosen += rows[0].first * l.count;
+    std::string line = fmt::format("{}x{} {}/{} @{} x{}: {:.2f} ({})", l.in, l.out, l.kernel, l.stride, l.size, l.count, rows[0].first,
+                                   w.variants[0].text.name.substr(0, 10));
+    const double flops =
+        2.0 * double(l.in * l.out * l.kernel * l.kernel) * double(batch) * double((l.size / l.stride) * (l.size / l.stride));
+    line += fmt::format(" {:.0f} TF |", 1e-6 * flops / rows[0].first);
+    std::sort(rows.begin() + 1, rows.end());
+    best += std::min(rows[0].first, rows[1].first) * l.count;
+    for (size_t r = 1; r < std::min<size_t>(rows.size(), 8); ++r) line += fmt::format(" {} {:.2f}", rows[r].second, rows[r].first);
+    fmt::print("{}\n", line);
+  }
+  fmt::print("batch {}: all convolutions of a ResNet-50 {:.1f} us as chosen, {:.1f} us by the best of these\n", batch, chosen, best);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc > 1 ? std::atoi(argv[1]) : 1);
+  } catch (const Error& e) {
+    fmt::print(stderr, "{}\n", e.what());
+    return 1;
+  }
+}

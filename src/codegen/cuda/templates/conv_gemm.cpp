@@ -1,0 +1,145 @@
+#include "codegen/cuda/templates/conv_gemm.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "codegen/cuda/templates/parts.h"
+
+namespace toroid::codegen {
+namespace {
+
+int64_t block_k(const choice::Convolution& c) { return static_cast<int64_t>(128 / size_of(c.input.dtype)); }
+
+// The end of the input's places.
+Expr input_end(const choice::Convolution& c) {
+  const auto& s = c.input.strides;
+  return c.input.offset + s[0] * c.n + s[1] * Expr(c.in_channels) + s[2] * c.in_h + s[3] * c.in_w;
+}
+
+}  // namespace
+
+std::string conv_gemm_refusal(const choice::Convolution& c) {
+  if (c.input.dtype != c.weight.dtype) return "operands of two types";
+  return is_half(c.input.dtype) || c.input.dtype == DType::F32 ? "" : "operands are not bf16, f16 or f32";
+}
+
+const char* conv_gemm_name(const choice::Convolution& c) { return is_half(c.input.dtype) ? "conv_mma" : "conv_simt"; }
+
+KernelText generate_conv_gemm(const choice::Node& node, const choice::Convolution& c, int weight, const ConvGemmTile& tile, bool clusters) {
+  CudaArguments arguments;
+  ConvGemm x;
+  x.type = c.input.dtype;
+  x.tile = tile;
+  x.width = conv_input_width(c);
+  x.overlaps = clusters;
+  x.far = !sym::known_lt(input_end(c), int64_t{1} << 31);
+  auto size = [&](const Expr& e) { return cuda_size(arguments, e); };
+  x.input = arguments.pointer(c.input.buffer, c.input.dtype);
+  if (!(c.input.offset == Expr(0))) x.input += " + " + size(c.input.offset);
+  x.weight = arguments.pointer(weight, c.weight.dtype);
+  x.m = size(conv_pixels(c));
+  x.n = size(conv_group_out(c));
+  x.k = size(conv_k(c));
+  x.pitch = size(conv_weight_pitch(c));
+  x.channels = size(conv_group_in(c));
+  x.out_h = size(c.out_h);
+  x.out_w = size(c.out_w);
+  x.in_h = size(c.in_h);
+  x.in_w = size(c.in_w);
+  x.stride_n = size(c.input.strides[0]);
+  x.stride_c = size(c.input.strides[1]);
+  x.stride_h = size(c.input.strides[2]);
+  x.stride_w = size(c.input.strides[3]);
+  x.group_stride = size(Expr(conv_group_in(c)) * c.input.strides[1]);
+  x.kernel_h = static_cast<int>(c.kernel_h), x.kernel_w = static_cast<int>(c.kernel_w);
+  x.step_h = static_cast<int>(c.stride_h), x.step_w = static_cast<int>(c.stride_w);
+  x.pad_h = static_cast<int>(c.pad_h), x.pad_w = static_cast<int>(c.pad_w);
+  x.dilation_h = static_cast<int>(c.dilation_h), x.dilation_w = static_cast<int>(c.dilation_w);
+  std::vector<std::string> at = {"m", "n"};
+  if (c.groups > 1) at.insert(at.begin() + 1, "group");
+  const auto unit = static_cast<int>(16 / size_of(c.input.dtype));
+  const CudaPoints epilogue = cuda_epilogue(arguments, conv_points(node, c, c.groups > 1), at, "acc", unit);
+  x.epilogue = epilogue.statements;
+  const ConvGemmText text = conv_gemm_text(x);
+  arguments.define(text.definitions);
+  KernelText k = arguments.kernel(cuda_template_name(conv_gemm_name(c), node.body), text.body, tile.threads(), epilogue.wide || x.far,
+                                  tile.threads() <= 128 ? 2 : 1, clusters);
+  if (tile.split > 1) {
+    const size_t place = k.source.rfind("__launch_bounds__");
+    TOROID_CHECK(place != std::string::npos && clusters);
+    k.source.insert(place, fmt::format("__cluster_dims__({}, 1, 1) ", tile.split));
+  }
+  k.shared_bytes = conv_gemm_shared_bytes(tile);
+  k.tasks = sym::ceil_div(conv_pixels(c), tile.block_m) * Expr(ceil_div(conv_group_out(c), tile.block_n) * c.groups * tile.split);
+  k.plan =
+      fmt::format("{}: tiles of {} pixels x {} channels, k of {} in {} stages of {}, {} x {} x {} warps, split {}\n", conv_gemm_name(c),
+                  tile.block_m, tile.block_n, conv_k(c), tile.stages, block_k(c), tile.warps_m, tile.warps_n, tile.warps_k, tile.split) +
+      loop::to_string(node.domain, node.body);
+  return k;
+}
+
+// --- the choice of a tile -------------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// Two blocks fit a multiprocessor: those of the next kernel fetch their weights while this one's end.
+constexpr int kSharedOfTwo = 113 * 1024;
+
+// The tile with as many stages as are useful and fit.
+ConvGemmTile tile_of(const choice::Convolution& c, int block_m, int block_n, int warps_m, int warps_n, int warps_k, int split) {
+  ConvGemmTile t{block_m, block_n, 2, warps_m, warps_n, warps_k, split};
+  const auto steps = static_cast<int>(ceil_div(ceil_div(conv_k(c), block_k(c)), split));
+  constexpr int kMostStages = 8;
+  while (t.stages < std::min(kMostStages, steps + 1)) {
+    ++t.stages;
+    if (conv_gemm_shared_bytes(t) > kSharedOfTwo) {
+      --t.stages;
+      break;
+    }
+  }
+  return t;
+}
+
+// Microseconds, from rates measured on an H200.
+double expected_time(const choice::Convolution& c, const ConvGemmTile& t, int64_t pixels, int processors) {
+  const int64_t tiles = ceil_div(pixels, t.block_m) * ceil_div(conv_group_out(c), t.block_n) * c.groups;
+  const int64_t steps = ceil_div(ceil_div(conv_k(c), block_k(c)), t.split);
+  const double area = double(t.block_m) * t.block_n;
+  // A microsecond and multiprocessor: multiply-adds.
+  const double products = is_half(c.input.dtype) ? 1.6e6 : 1.2e5;
+  constexpr double kStep = 0.16, kLaunch = 2.2, kSplit = 0.7, kStore = 1e-4;
+  const double waves = std::max(1.0, double(tiles * t.split) / processors);
+  double time =
+      kLaunch + std::max(kStep, area * double(block_k(c)) / products) * double(steps) * std::max(1.0, waves) + area * kStore * waves;
+  if (t.split > 1) time += kSplit + area * 5e-5;
+  return time;
+}
+
+}  // namespace
+
+std::vector<ConvGemmTile> conv_gemm_tiles(const choice::Convolution& c, bool clusters) {
+  std::vector<ConvGemmTile> tiles;
+  const int64_t steps = ceil_div(conv_k(c), block_k(c));
+  for (int split : {1, 2, 4, 8}) {
+    if (split > 1 && (!clusters || split > steps)) continue;
+    tiles.push_back(tile_of(c, 64, 32, 2, 1, 2, split));
+    tiles.push_back(tile_of(c, 64, 64, 2, 2, 1, split));
+    tiles.push_back(tile_of(c, 64, 64, 2, 2, 2, split));
+    if (split > 2) continue;
+    tiles.push_back(tile_of(c, 128, 64, 4, 2, 1, split));
+    tiles.push_back(tile_of(c, 64, 128, 2, 4, 1, split));
+    tiles.push_back(tile_of(c, 128, 128, 2, 4, 1, split));
+  }
+  return tiles;
+}
+
+ConvGemmTile choose_conv_gemm_tile(const choice::Convolution& c, int64_t pixels, int processors, bool clusters) {
+  const std::vector<ConvGemmTile> tiles = conv_gemm_tiles(c, clusters);
+  return *std::min_element(tiles.begin(), tiles.end(), [&](const ConvGemmTile& x, const ConvGemmTile& y) {
+    return expected_time(c, x, pixels, processors) < expected_time(c, y, pixels, processors);
+  });
+}
+
+}  // namespace toroid::codegen

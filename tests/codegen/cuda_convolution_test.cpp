@@ -1,0 +1,221 @@
+// The GPU's convolution templates: their text for NVRTC, and on a GPU what they compute, against sums in double.
+#include <algorithm>
+
+#include "codegen/cuda/templates/conv_depthwise.h"
+#include "codegen/cuda/templates/conv_gemm.h"
+#include "kernel_runner.h"
+
+namespace toroid::codegen {
+namespace {
+
+struct Shape {
+  int64_t n = 1, in = 64, out = 64, h = 8, w = 8, kernel = 3, stride = 1, pad = 1, dilation = 1, groups = 1;
+  bool channels_last = true;
+  DType dtype = DType::F16;
+};
+
+// Buffers: the input, the weight, a bias, something of the result's size that is added, and the result.
+enum Buffer { kInput, kWeight, kBias, kAdded, kResult };
+
+choice::Convolution problem(const Shape& s) {
+  choice::Convolution c;
+  c.n = s.n, c.groups = s.groups, c.in_channels = s.in, c.out_channels = s.out;
+  c.in_h = s.h, c.in_w = s.w;
+  c.kernel_h = c.kernel_w = s.kernel, c.stride_h = c.stride_w = s.stride, c.pad_h = c.pad_w = s.pad;
+  c.dilation_h = c.dilation_w = s.dilation;
+  auto extent = [&](int64_t in) { return (in + 2 * s.pad - s.dilation * (s.kernel - 1) - 1) / s.stride + 1; };
+  c.out_h = extent(s.h), c.out_w = extent(s.w);
+  c.input = {kInput, s.dtype, 0, {s.h * s.w * s.in, 1, s.w * s.in, s.in}};
+  if (!s.channels_last) c.input.strides = {s.h * s.w * s.in, s.h * s.w, s.w, 1};
+  const int64_t taps = s.kernel * s.kernel, in = s.in / s.groups;
+  c.weight = {kWeight, s.dtype, 0, {in * taps, taps, s.kernel, 1}};
+  return c;
+}
+
+// relu(convolution + bias + added), in channels-last memory.
+choice::Node node_of(const choice::Convolution& c) {
+  choice::Node node;
+  const std::vector<Expr> sizes = {c.n, c.out_channels, c.out_h, c.out_w};
+  std::vector<Expr> at;
+  for (size_t d = 0; d < 4; ++d) {
+    const Expr var = sym::loop_symbol("i" + std::to_string(d), sizes[d]);
+    node.domain.vars.push_back({var, false});
+    at.push_back(sizes[d] == Expr(1) ? Expr(0) : var);
+  }
+  loop::BodyBuilder b(node.body);
+  const Expr place = ((at[0] * c.out_h + at[2]) * c.out_w + at[3]) * Expr(c.out_channels) + at[1];
+  S sum = b.accumulator(DType::F32) + cast(b.load(kBias, c.input.dtype, at[1]), DType::F32) +
+          cast(b.load(kAdded, c.input.dtype, place), DType::F32);
+  b.store(kResult, c.input.dtype, place, maximum(sum, b.constant(DType::F32, Number::of(0.0))));
+  node.problem = c;
+  return node;
+}
+
+class CudaConvolution : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!KernelRunner::has_cuda()) GTEST_SKIP() << "NVRTC, the GPU's compiler, was not found: name its folder in TOROID_CUDA_DIR";
+  }
+
+  // A buffer's contents, small multiples of 1/64 that 16-bit floats hold, and the same as doubles.
+  struct Memory {
+    std::vector<std::byte> bytes;
+    std::vector<double> values;
+  };
+  Memory memory(int64_t numel, DType t) {
+    Memory m;
+    m.bytes.resize(static_cast<size_t>(numel) * size_of(t));
+    for (int64_t i = 0; i < numel; ++i) {
+      state_ = state_ * 1664525u + 1013904223u;
+      m.values.push_back((static_cast<double>(state_ >> 24) - 127.5) / 128);
+      store_number(m.bytes.data() + static_cast<size_t>(i) * size_of(t), t, Number::of(m.values.back()));
+      m.values.back() = load_number(m.bytes.data() + static_cast<size_t>(i) * size_of(t), t).as_double();
+    }
+    return m;
+  }
+
+  static std::vector<double> expected(const choice::Convolution& c, const std::vector<Memory>& m) {
+    const int64_t n = c.n.constant(), h = c.in_h.constant(), w = c.in_w.constant(), oh = c.out_h.constant(), ow = c.out_w.constant();
+    const int64_t in = c.in_channels / c.groups, out = c.out_channels / c.groups;
+    int64_t step[4], weight[4];
+    for (size_t d = 0; d < 4; ++d) step[d] = c.input.strides[d].constant(), weight[d] = c.weight.strides[d].constant();
+    std::vector<double> result;
+    for (int64_t i = 0; i < n * oh * ow; ++i)
+      for (int64_t o = 0; o < c.out_channels; ++o) {
+        double sum = m[kBias].values[static_cast<size_t>(o)] + m[kAdded].values[static_cast<size_t>(i * c.out_channels + o)];
+        for (int64_t r = 0; r < c.kernel_h; ++r)
+          for (int64_t s = 0; s < c.kernel_w; ++s) {
+            const int64_t y = i / ow % oh * c.stride_h - c.pad_h + r * c.dilation_h, x = i % ow * c.stride_w - c.pad_w + s * c.dilation_w;
+            if (y < 0 || y >= h || x < 0 || x >= w) continue;
+            const int64_t at = i / ow / oh * step[0] + o / out * in * step[1] + y * step[2] + x * step[3];
+            const int64_t from = o * weight[0] + r * weight[2] + s * weight[3];
+            for (int64_t k = 0; k < in; ++k)
+              sum += m[kInput].values[static_cast<size_t>(at + k * step[1])] * m[kWeight].values[static_cast<size_t>(from + k * weight[1])];
+          }
+        result.push_back(std::max(sum, 0.0));
+      }
+    return result;
+  }
+
+  // Compiles what `generate` makes of a shape, and where there is a GPU runs and checks it.
+  template <class Generate>
+  void check(const Shape& s, const Generate& generate) {
+    // Texts differ little: without a GPU NVRTC gets some of them.
+    constexpr int kOneIn = 6;
+    if (!KernelRunner::has_gpu() && checks_++ % kOneIn != 0) return;
+    const choice::Convolution c = problem(s);
+    const choice::Node node = node_of(c);
+    const int64_t weights = c.out_channels * conv_k(c), results = (conv_pixels(c) * Expr(c.out_channels)).constant();
+    std::vector<Memory> m;
+    for (int64_t numel : {s.n * s.in * s.h * s.w, weights, c.out_channels, results, results}) m.push_back(memory(numel, s.dtype));
+    choice::Program program;
+    for (auto& x : m) program.new_buffer("b", s.dtype, static_cast<int64_t>(x.values.size()), loop::BufferKind::Constant);
+    ConstantMemory constants;
+    constants.tensors[kWeight] = Tensor::from_blob(m[kWeight].bytes.data(), std::vector<int64_t>{weights}, s.dtype);
+    const KernelText k = generate(node, c, program, constants);
+    std::string cubin;
+    try {
+      cubin = jit::nvrtc_compile(k.source, k.overlaps ? "sm_90a" : KernelRunner::gpu_architecture(), k.name);
+    } catch (const InternalError& e) {
+      FAIL() << e.what() << "\n" << k.plan << k.source.substr(k.source.find("\nextern"));
+    }
+    if (!KernelRunner::has_gpu()) return;
+    for (auto& job : constants.jobs) job();
+    for (auto& [id, tensor] : constants.packed) {
+      m.resize(static_cast<size_t>(id) + 1);
+      m.back().bytes.assign(tensor.raw_data(), tensor.raw_data() + static_cast<size_t>(tensor.numel()) * size_of(s.dtype));
+    }
+    std::fill(m[kResult].bytes.begin(), m[kResult].bytes.end(), std::byte{0xff});  // NaN
+    device::cuda::Gpu& gpu = device::cuda::gpu(0);
+    std::vector<std::shared_ptr<void>> held;
+    std::vector<void*> addresses;
+    for (int id : k.buffers) {
+      held.push_back(gpu.allocate(m[static_cast<size_t>(id)].bytes.size()));
+      addresses.push_back(held.back().get());
+      gpu.copy_in(addresses.back(), m[static_cast<size_t>(id)].bytes.data(), m[static_cast<size_t>(id)].bytes.size());
+    }
+    device::cuda::Arguments arguments(k.tensor_maps, {}, addresses.size(), [](const Expr& e) { return e.constant(); });
+    arguments.set_pointers(addresses);
+    gpu.launch(gpu.load(cubin, k.name, k.shared_bytes), {k.tasks.constant(), k.block, k.shared_bytes, k.overlaps}, arguments.list());
+    for (size_t i = 0; i < addresses.size(); ++i)
+      if (k.buffers[i] == kResult) gpu.copy_out(m[kResult].bytes.data(), addresses[i], m[kResult].bytes.size());
+    const std::vector<double> want = expected(c, m);
+    double difference = 0, size = 0;
+    int wrong = 0;
+    for (size_t i = 0; i < want.size(); ++i) {
+      const double got = load_number(m[kResult].bytes.data() + i * size_of(s.dtype), s.dtype).as_double();
+      difference += (got - want[i]) * (got - want[i]), size += want[i] * want[i];
+      if (!KernelRunner::close(Number::of(got), Number::of(want[i]), s.dtype, 1e-4) && ++wrong <= 3)
+        ADD_FAILURE() << "element " << i << ": " << got << ", expected " << want[i];
+    }
+    if (wrong)
+      FAIL() << wrong << " of " << want.size() << " differ; ||difference|| / ||expected|| = " << std::sqrt(difference / size) << "\n"
+             << k.plan;
+  }
+
+  void check_gemm(const Shape& s, const ConvGemmTile& tile, bool clusters = true) {
+    check(s, [&](auto& node, auto& c, auto& program, auto& constants) {
+      return generate_conv_gemm(node, c, conv_packed_weight(c, program, constants), tile, clusters);
+    });
+  }
+
+ private:
+  uint32_t state_ = 1;
+  int checks_ = 0;
+};
+
+bool has_clusters() { return !KernelRunner::has_gpu() || device::cuda::gpu(0).info().is_hopper(); }
+
+TEST_F(CudaConvolution, AllTiles) {
+  for (DType t : {DType::F16, DType::F32}) {
+    const Shape s{.n = 2, .in = 72, .out = 80, .h = 13, .w = 11, .dtype = t};
+    for (const ConvGemmTile& tile : conv_gemm_tiles(problem(s), has_clusters())) check_gemm(s, tile, has_clusters());
+    check_gemm(s, conv_gemm_tiles(problem(s), false).front(), false);
+  }
+}
+
+// Windows, steps, numbers of channels that are no multiples of anything, groups, both layouts.
+TEST_F(CudaConvolution, Shapes) {
+  const std::vector<Shape> shapes = {
+      {.in = 3, .out = 64, .h = 33, .w = 31, .kernel = 7, .stride = 2, .pad = 3, .channels_last = false},
+      {.in = 3, .out = 40, .h = 32, .w = 32, .kernel = 16, .stride = 16, .pad = 0, .channels_last = false},
+      {.n = 3, .in = 17, .out = 23, .h = 9, .w = 10, .dtype = DType::BF16},
+      {.n = 2, .in = 20, .out = 36, .h = 9, .w = 7, .stride = 2},
+      {.in = 38, .out = 64, .h = 12, .w = 12, .pad = 2, .dilation = 2},
+      {.in = 64, .out = 96, .h = 15, .w = 15, .kernel = 1, .stride = 2, .pad = 0},
+      {.in = 48, .out = 24, .h = 14, .w = 14, .kernel = 1, .pad = 0},
+      {.n = 2, .in = 64, .out = 128, .h = 10, .w = 10, .groups = 4},
+      {.in = 24, .out = 36, .h = 10, .w = 10, .groups = 12},
+      {.in = 40, .out = 40, .h = 7, .w = 7, .kernel = 5, .pad = 4, .dilation = 2, .dtype = DType::BF16},
+      {.in = 512, .out = 512, .h = 7, .w = 7},
+      {.n = 2, .in = 3, .out = 20, .h = 33, .w = 31, .kernel = 7, .stride = 2, .pad = 3, .channels_last = false, .dtype = DType::F32},
+      {.in = 22, .out = 18, .h = 9, .w = 10, .groups = 2, .dtype = DType::F32},
+      {.in = 17, .out = 33, .h = 9, .w = 10, .dilation = 2, .dtype = DType::F32},
+      {.in = 64, .out = 64, .h = 4, .w = 4, .kernel = 4, .pad = 0, .channels_last = false},
+  };
+  for (const Shape& s : shapes)
+    for (int processors : {8, 132}) {
+      const choice::Convolution c = problem(s);
+      check_gemm(s, choose_conv_gemm_tile(c, conv_pixels(c).constant(), processors, has_clusters()), has_clusters());
+    }
+}
+
+TEST_F(CudaConvolution, Depthwise) {
+  const std::vector<Shape> shapes = {
+      {.n = 2, .in = 64, .out = 64, .h = 11, .w = 14, .groups = 64},
+      {.in = 40, .out = 40, .h = 15, .w = 13, .kernel = 5, .stride = 2, .pad = 2, .groups = 40},
+      {.in = 36, .out = 36, .h = 9, .w = 9, .kernel = 7, .pad = 6, .dilation = 2, .groups = 36, .dtype = DType::BF16},
+      {.in = 13, .out = 13, .h = 12, .w = 12, .kernel = 9, .pad = 4, .groups = 13},
+      {.in = 24, .out = 24, .h = 9, .w = 10, .groups = 24, .dtype = DType::F32},
+  };
+  for (const Shape& s : shapes)
+    for (int64_t pixels : {int64_t{1}, int64_t{1} << 30}) {
+      ASSERT_EQ(conv_depthwise_refusal(problem(s)), "");
+      check(s, [&](auto& node, auto& c, auto& program, auto& constants) {
+        return generate_conv_depthwise(node, c, conv_weight_by_taps(c, program, constants), pixels, has_clusters());
+      });
+    }
+}
+
+}  // namespace
+}  // namespace toroid::codegen

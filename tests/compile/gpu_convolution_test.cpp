@@ -1,0 +1,59 @@
+// Convolutions for GPUs: which templates they become, and that NVRTC takes them; no GPU is needed.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "compile/harness.h"
+#include "compile/model.h"
+#include "graph/interpreter.h"
+#include "toroid/device.h"
+#include "toroid/nn.h"
+
+namespace toroid {
+namespace {
+
+using test::graph_of;
+
+size_t count(const std::vector<codegen::KernelText>& kernels, const std::string& start) {
+  return static_cast<size_t>(std::count_if(kernels.begin(), kernels.end(), [&](auto& k) { return k.name.starts_with(start); }));
+}
+
+// One kernel a convolution, with the normalisation, the activation and the sum with the shortcut; besides two poolings and the classifier.
+TEST(GpuConvolutions, OfResNet50) {
+  nn::ResNet model(nn::ResNetConfig::preset("resnet50"), nn::Init(1, DType::F16));
+  const auto kernels = compiler::kernels_for_gpu(
+      graph_of([&](auto& in) { return model.forward(in[0]); }, {Tensor::full(std::vector<int64_t>{1, 3, 224, 224}, 0, DType::F16)}), {});
+  EXPECT_EQ(count(kernels, "conv_mma"), 1u + 16 + 3) << "the first layer, those of 3x3, and the shortcuts that halve the image";
+  EXPECT_EQ(count(kernels, "gemm_wgmma"), 53u - 20);
+  EXPECT_EQ(kernels.size(), 53u + 3);
+}
+
+// What a whole network computes, replayed, against the interpreter, which rounds after each operation.
+TEST(GpuConvolutions, ASmallNetworkOnAGpu) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU";
+  nn::ResNetConfig config;
+  config.blocks = {2, 1, 1, 1}, config.num_classes = 10, config.base_width = 16;
+  nn::ResNet model(config, nn::Init(1, DType::F16));
+  for (int64_t batch : {1, 3}) {
+    const std::vector<Tensor> in = {nn::Init(2, DType::F16).normal({batch, 3, 70, 66}, 0, 1)};
+    const auto forward = [&](auto& x) { return model.forward(x[0]); };
+    const Tensor want = graph::interpret(*graph_of(forward, in), in)[0];
+    ModelOptions options;
+    options.device = Device::cuda();
+    options.mode = Mode::ReduceOverhead;
+    auto compiled = compiler::CompiledModel::compile(graph_of(forward, in), options);
+    const std::vector<Tensor> there = {in[0].to(Device::cuda())};
+    for (int call = 0; call < 3; ++call) {
+      const Tensor got = compiled.run(there)[0].to(Device::cpu());
+      const std::vector<double> x = got.to_vector(), y = want.to_vector();
+      double difference = 0, size = 0;
+      for (size_t i = 0; i < y.size(); ++i) difference += (x[i] - y[i]) * (x[i] - y[i]), size += y[i] * y[i];
+      EXPECT_LT(std::sqrt(difference / size), 1e-2) << "batch " << batch << ", call " << call;
+      EXPECT_GT(size, 0);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace toroid
