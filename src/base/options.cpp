@@ -68,6 +68,8 @@ constexpr Row kRows[] = {
     {OptionId::ConvBackends, Kind::String, "conv_backends", "template",
      "What computes 2-d convolutions, as gemm_backends. Where neither takes one it becomes a loop.", 0, check_backends},
     {OptionId::OneDnnLibrary, Kind::String, "onednn_library", "libdnnl.so.2", "File of oneDNN 2, opened when a backend list names onednn."},
+    {OptionId::ReplayTimeoutMs, Kind::Int, "replay_timeout_ms", "0",
+     "Milliseconds that replayed graphs may take before whoever waits for them gets an error; 0: no limit.", 1 << 30},
 };
 static_assert(std::size(kRows) == kOptionCount);
 static_assert([] {

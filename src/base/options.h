@@ -28,8 +28,9 @@ enum class OptionId : uint8_t {
   GemmBackends,
   ConvBackends,
   OneDnnLibrary,
+  ReplayTimeoutMs,
 };
-inline constexpr int kOptionCount = 19;
+inline constexpr int kOptionCount = 20;
 
 // A key into the table that knows the type of its value: bool, int64_t or std::string.
 template <class T>
@@ -57,6 +58,7 @@ inline constexpr Option<int64_t> kCudaSharedPercent{OptionId::CudaSharedPercent}
 inline constexpr Option<std::string> kGemmBackends{OptionId::GemmBackends};
 inline constexpr Option<std::string> kConvBackends{OptionId::ConvBackends};
 inline constexpr Option<std::string> kOneDnnLibrary{OptionId::OneDnnLibrary};
+inline constexpr Option<int64_t> kReplayTimeoutMs{OptionId::ReplayTimeoutMs};
 }  // namespace options
 
 // The value now. The first access to any option reads the environment; a bad value there is a UserError that names the variable.

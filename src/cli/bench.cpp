@@ -12,6 +12,7 @@
 #include "cli/bench_subject.h"
 #include "cli/machine_limits.h"
 #include "compile/model.h"
+#include "device/memory.h"
 #include "jit/jit.h"
 
 namespace toroid::cli {
@@ -149,6 +150,7 @@ struct Result {
   bool frozen = false, replayed = false;
   double cold_ms = 0, warm_ms = 0;
   compiler::CompileReport report;
+  MemoryStats memory;  // while the compiled program runs, weights and inputs included
   Times compiled, eager;
   size_t eager_kernels = 0;
   std::vector<KernelRow> kernels;
@@ -196,6 +198,8 @@ void print_text(const Result& r) {
   fmt::print("compile    {:.0f} ms cold ({} kernels compiled), {:.0f} ms from the cache; weights {}\n", r.cold_ms,
              r.report.kernels_compiled, r.warm_ms, r.frozen ? "packed" : "as they are");
   fmt::print("kernels    {} a run ({} before fusion), {} library calls\n", r.report.kernels, r.report.kernels_unfused, r.report.host_calls);
+  fmt::print("memory     at most {} in use, {} reserved, weights and inputs included\n", device::bytes_text(r.memory.peak),
+             device::bytes_text(r.memory.peak_reserved));
   fmt::print("compiled   {}\n", times_text(r.compiled));
   if (!r.limits.gpu.empty()) fmt::print("host       {:.1f} us a call, before the GPU is done\n", r.compiled.host_us);
   if (r.eager.runs)
@@ -232,11 +236,12 @@ void print_json(const Result& r) {
   fmt::print(
       "{{\"model\":{},\"machine\":{{\"gpu\":{},\"threads\":{},\"copy_gb_per_s\":{:.2f},\"f32_gflop_per_s\":{:.1f}}},\"compile_ms\":{{"
       "\"cold\":{:.2f},"
-      "\"cached\":{:.2f}}},\"frozen\":{},\"kernels_compiled\":{},\"launches\":{},\"launches_unfused\":{},\"host_calls\":{},\"compiled\":{},"
+      "\"cached\":{:.2f}}},\"frozen\":{},\"kernels_compiled\":{},\"launches\":{},\"launches_unfused\":{},\"host_calls\":{},\"memory_peak\":"
+      "{},\"memory_reserved\":{},\"compiled\":{},"
       "\"eager\":{},\"eager_launches\":{},\"kernels\":[{}]}}\n",
       json_string(r.description), json_string(r.limits.gpu), r.limits.threads, r.limits.copy_gb_per_s, r.limits.f32_gflop_per_s, r.cold_ms,
-      r.warm_ms, r.frozen, r.report.kernels_compiled, r.report.kernels, r.report.kernels_unfused, r.report.host_calls,
-      times_json(r.compiled), r.eager.runs ? times_json(r.eager) : "null", r.eager_kernels, kernels);
+      r.warm_ms, r.frozen, r.report.kernels_compiled, r.report.kernels, r.report.kernels_unfused, r.report.host_calls, r.memory.peak,
+      r.memory.peak_reserved, times_json(r.compiled), r.eager.runs ? times_json(r.eager) : "null", r.eager_kernels, kernels);
 }
 
 // Packing copies the weights: only where both fit.
@@ -288,7 +293,9 @@ int bench(const BenchArgs& args) {
   CompiledModel model = CompiledModel::compile(std::move(g), options);
   r.warm_ms = ms_since(start);
   progress.say("running the compiled program");
+  reset_peak_memory_stats(device);
   r.compiled = measure(model, subject.inputs, args.iterations);
+  r.memory = memory_stats(device);
   progress.say("measuring each kernel");
   const std::vector<KernelRow> steps = profile(model, subject.inputs);
   r.kernels = sum_up(steps);

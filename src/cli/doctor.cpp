@@ -101,8 +101,9 @@ void check_gpus(Checks& checks) {
   const int count = cuda_device_count();
   for (int i = 0; i < count; ++i) try {
       const device::cuda::GpuInfo& gpu = device::cuda::gpu(i).info();
-      checks.ok("gpu", fmt::format("cuda:{}: {}, {}, {} multiprocessors, {:.0f} GB; the driver is for CUDA {}.{}", i, gpu.name,
-                                   gpu.architecture, gpu.multiprocessors, static_cast<double>(gpu.memory_bytes) / 1e9,
+      const double free = static_cast<double>(device::cuda::gpu(i).free_bytes()) / 1e9;
+      checks.ok("gpu", fmt::format("cuda:{}: {}, {}, {} multiprocessors, {:.0f} GB ({:.1f} free); the driver is for CUDA {}.{}", i,
+                                   gpu.name, gpu.architecture, gpu.multiprocessors, static_cast<double>(gpu.memory_bytes) / 1e9, free,
                                    gpu.driver_version / 1000, gpu.driver_version % 1000 / 10));
     } catch (const Error& e) {
       checks.missing("gpu", e.what());

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/scalar.h"
+#include "device/runtime.h"
 #include "graph/bind.h"
 #include "graph/recorder.h"
 #include "ops/reference.h"
@@ -117,6 +118,7 @@ void EagerDispatcher::read(const Tensor&, std::string_view what, const std::sour
 
 std::vector<Tensor> EagerDispatcher::reference(const ops::Op& op, CallArgs args) {
   reference_.fetch_add(1, std::memory_order_relaxed);
+  device::refuse_in_capture(Device::cpu(), op.name + ", which runs by the reference evaluator,");
   DispatchScope scope(*this);
   return ops::evaluate(op, std::move(args));
 }

@@ -10,6 +10,7 @@
 #include "compile/eager.h"
 #include "compile/guards.h"
 #include "compile/settings.h"
+#include "device/runtime.h"
 #include "trace/tracer.h"
 
 namespace toroid {
@@ -436,7 +437,15 @@ std::vector<Tensor> Function::State::miss(const Call& c) {
   trace::SegmentRunner on_break;
   if (!config.fullgraph) on_break = [this](trace::Segment s) { return run_segment(std::move(s)); };
   bool broken = false;
+  std::optional<device::CaptureSuspension> not_captured(std::in_place);
+  if (not_captured->any())
+    on_break = [this](trace::Segment s) -> std::vector<Tensor> {
+      fail<UserError>(
+          "the function \"{}\" cannot be compiled within a capture, since it reads results: {}. Call it once before the capture",
+          config.name, s.break_reason);
+    };
   trace::Segment s = trace(c, policies, on_break, &broken);
+  not_captured.reset();
   if (broken) return run_segment(std::move(s));
   if (auto e = add(c, std::move(s), std::move(policies))) return run(*e, c);
   return miss(c);

@@ -16,6 +16,7 @@
 #include "compile/debug_folder.h"
 #include "compile/onednn_problem.h"
 #include "compile/target.h"
+#include "device/runtime.h"
 #include "graph/control_flow.h"
 #include "jit/jit.h"
 #include "ops/reference.h"
@@ -384,6 +385,7 @@ class Compilation {
 }  // namespace
 
 CompiledModel CompiledModel::compile(std::unique_ptr<graph::Graph> graph, const ModelOptions& options) {
+  const device::CaptureSuspension not_captured;
   CompiledModel model;
   Compilation compilation(std::move(graph), options, model.report_, make_target(options));
   model.executable_ = std::make_unique<exec::Executable>(compilation.run());

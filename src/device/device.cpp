@@ -3,8 +3,8 @@
 #include <charconv>
 
 #include "base/check.h"
-#include "device/cpu/host_memory.h"
-#include "device/cuda/gpu.h"
+#include "device/cpu/cpu_runtime.h"
+#include "device/cuda/cuda_runtime.h"
 
 namespace toroid {
 
@@ -33,10 +33,10 @@ int cuda_device_count() {
   }
 }
 
-device::DeviceMemory& device::memory_of(const Device& d) { return d.is_cuda() ? cuda::gpu(d.index).memory() : host_memory(); }
+device::Runtime& device::runtime_of(const Device& d) { return d.is_cuda() ? cuda::runtime(d.index) : cpu::runtime(); }
 
-void synchronize(const Device& d) {
-  if (d.is_cuda()) device::cuda::gpu(d.index).synchronize();
-}
+device::DeviceMemory& device::memory_of(const Device& d) { return runtime_of(d).memory(); }
+
+void synchronize(const Device& d) { device::runtime_of(d).synchronize(); }
 
 }  // namespace toroid

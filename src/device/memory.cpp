@@ -320,7 +320,10 @@ void DeviceMemory::give_back(MemoryPool& pool, void* p, uint64_t owner) {
   if (it->second.others.empty()) return pool.make_free(it->first);
   pending_.push_back({pool.shared_from_this(), it->first, owner, std::move(it->second.others), {}});
   it->second.others.clear();
-  settle_pending();
+  try {
+    settle_pending();
+  } catch (const Error&) {  // a broken device: the block stays where it is
+  }
 }
 
 void DeviceMemory::settle_pending() {
@@ -438,10 +441,14 @@ std::string DeviceMemory::summary_locked() const {
 
 // ---- scopes ---------------------------------------------------------------------------------------------------------------------
 
-thread_local PoolScope* PoolScope::innermost_ = nullptr;
-
 PoolScope::PoolScope(std::shared_ptr<MemoryPool> pool) : pool_(std::move(pool)), outer_(innermost_) { innermost_ = this; }
-PoolScope::~PoolScope() { innermost_ = outer_; }
+
+// Also out of order: a capture's scope ends where the capture does.
+PoolScope::~PoolScope() {
+  PoolScope** at = &innermost_;
+  while (*at && *at != this) at = &(*at)->outer_;
+  if (*at) *at = outer_;
+}
 
 }  // namespace toroid::device
 

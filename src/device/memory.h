@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "toroid/device_memory.h"
@@ -189,11 +190,15 @@ class PoolScope {
   PoolScope(const PoolScope&) = delete;
   PoolScope& operator=(const PoolScope&) = delete;
 
+  // Sets all scopes of the calling thread aside; puts them back.
+  static PoolScope* suspend() { return std::exchange(innermost_, nullptr); }
+  static void resume(PoolScope* scopes) { innermost_ = scopes; }
+
  private:
   friend class DeviceMemory;
   std::shared_ptr<MemoryPool> pool_;
   PoolScope* outer_;
-  static thread_local PoolScope* innermost_;
+  static inline thread_local PoolScope* innermost_ = nullptr;
 };
 
 // The memory of a device, made at the first call. EnvironmentError where there is no such device.

@@ -11,7 +11,11 @@ void copy_with_gpu(const Tensor& from, const Tensor& to) {
     if (bytes == 0) return;
     if (!source.is_cuda()) return device::cuda::gpu(target.index).copy_in(to.raw_data(), from.raw_data(), bytes);
     if (!target.is_cuda()) return device::cuda::gpu(source.index).copy_out(to.raw_data(), from.raw_data(), bytes);
-    if (source == target) return device::cuda::gpu(source.index).copy_within(to.raw_data(), from.raw_data(), bytes);
+    if (source == target) {
+      keep_for_capture(source, from);
+      keep_for_capture(source, to);
+      return device::cuda::gpu(source.index).copy_within(to.raw_data(), from.raw_data(), bytes);
+    }
   }
   const Tensor host = from.to(Device::cpu());
   if (!target.is_cuda()) return copy_elements(host, to);

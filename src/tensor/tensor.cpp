@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "base/scalar.h"
-#include "device/memory.h"
+#include "device/cpu/cpu_runtime.h"
 #include "tensor/dispatch.h"
 #include "tensor/late_stack.h"
 
@@ -78,8 +78,9 @@ Tensor Tensor::empty(std::span<const int64_t> sizes, DType dtype, const Device& 
 
 Tensor Tensor::full(std::span<const int64_t> sizes, double value, DType dtype) {
   Tensor t = empty(sizes, dtype);
-  size_t step = size_of(dtype);
-  for (int64_t i = 0, n = t.numel(); i < n; ++i) store_number(t.raw_data() + static_cast<size_t>(i) * step, dtype, Number::of(value));
+  device::cpu::run_or_record("full", "fill", [data = t.raw_data(), n = t.numel(), dtype, value] {
+    for (int64_t i = 0; i < n; ++i) store_number(data + static_cast<size_t>(i) * size_of(dtype), dtype, Number::of(value));
+  });
   return t;
 }
 
@@ -87,7 +88,13 @@ Tensor Tensor::of(std::span<const double> values, std::span<const int64_t> sizes
   TOROID_USER_CHECK(product(sizes) == static_cast<int64_t>(values.size()), "{} numbers were given for a tensor of {} elements",
                     values.size(), product(sizes));
   Tensor t = empty(sizes, dtype);
-  for (size_t i = 0; i < values.size(); ++i) store_number(t.raw_data() + i * size_of(dtype), dtype, Number::of(values[i]));
+  auto write = [data = t.raw_data(), dtype](std::span<const double> list) {
+    for (size_t i = 0; i < list.size(); ++i) store_number(data + i * size_of(dtype), dtype, Number::of(list[i]));
+  };
+  if (auto* recorder = device::cpu::recorder())
+    recorder->add_call("constant", "fill", [write, kept = std::vector(values.begin(), values.end())] { write(kept); });
+  else
+    write(values);
   return t;
 }
 
@@ -155,6 +162,7 @@ std::byte* Tensor::raw_data(Where where) const {
   const TensorImpl& t = concrete(*this, "data()", where);
   if (LateStack* late = t.storage->late.get())
     std::call_once(late->made, [&] {
+      const device::CaptureSuspension now;  // not at a replay
       std::byte* to = t.storage->data;
       for (const Tensor& p : late->parts) {
         copy_elements(p, Tensor::from_blob(to, p.sizes(), p.dtype()));
@@ -166,6 +174,7 @@ std::byte* Tensor::raw_data(Where where) const {
 
 double Tensor::item(Where where) const {
   concrete(*this, "item()", where);
+  device::refuse_in_capture(device(), "item()");
   TOROID_USER_CHECK(numel() == 1, "item() of a tensor of {} elements; it must have one", numel());
   if (device().is_cuda()) return to(Device::cpu()).item(where);
   return load_number(raw_data(), dtype()).as_double();
@@ -173,6 +182,7 @@ double Tensor::item(Where where) const {
 
 std::vector<double> Tensor::to_vector(Where where) const {
   concrete(*this, "to_vector()", where);
+  device::refuse_in_capture(device(), "to_vector()");
   Tensor c = to(Device::cpu()).contiguous();
   std::vector<double> out(static_cast<size_t>(c.numel()));
   for (size_t i = 0; i < out.size(); ++i) out[i] = load_number(c.raw_data() + i * size_of(dtype()), dtype()).as_double();
@@ -223,9 +233,23 @@ Tensor& Tensor::set_requires_grad(bool value) {
   return *this;
 }
 
+namespace {
+
+// A copy on the CPU within a capture.
+void record_copy(const Tensor& from, const Tensor& to) {
+  auto view = [](const Tensor& t) {
+    keep_for_capture(Device::cpu(), t);
+    return Tensor::from_blob(t.raw_data(), t.sizes(), t.dtype(), t.strides());
+  };
+  device::cpu::recorder()->add_call("copy_elements", "copy", [a = view(from), b = view(to)] { copy_elements(a, b); });
+}
+
+}  // namespace
+
 void copy_elements(const Tensor& from, const Tensor& to) {
   TOROID_CHECK(from.sizes() == to.sizes(), "copy between different sizes");
   if (from.device().is_cuda() || to.device().is_cuda()) return copy_with_gpu(from, to);
+  if (device::cpu::recorder()) return record_copy(from, to);
   size_t fs = size_of(from.dtype()), ts = size_of(to.dtype());
   bool same = from.dtype() == to.dtype();
   if (same && from.is_contiguous() && to.is_contiguous()) {

@@ -37,6 +37,8 @@ int64_t product(std::span<const int64_t> sizes);
 // Copies elements between tensors of equal sizes on any devices, converting the dtype. What is not equal and dense on both sides goes
 // through the memory of the host.
 void copy_elements(const Tensor& from, const Tensor& to);
+// While work is captured on the device: the graph keeps the memory of t alive, unless it lies in the graph's own pool.
+void keep_for_capture(const Device& device, const Tensor& t);
 // The part of it for tensors of which one is on a GPU.
 void copy_with_gpu(const Tensor& from, const Tensor& to);
 // Calls fn(byte offset a) for each element in row-major order; strides in elements.

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "base/check.h"
+#include "device/errors.h"
 
 namespace toroid::device::cuda {
 namespace {
@@ -28,13 +29,7 @@ void Driver::check(CUresult status, const std::string& doing) const {
   const char *name = nullptr, *words = nullptr;
   error_name(status, &name);
   error_string(status, &words);
-  const std::string text = fmt::format("{} failed: {} ({}): {}", doing, name ? name : "unknown error", status, words ? words : "no words");
-  if (status >= kIllegalAddress)
-    fail<InternalError>(
-        "{}. A kernel that ran before went wrong; this process cannot use the GPU any more. TOROID_COMPILE_DEBUG=1 writes "
-        "the kernels' text for a report",
-        text);
-  fail<EnvironmentError>("{}", text);
+  fail_on_device(status, doing, words ? words : "", name ? name : "");
 }
 
 const Driver& driver() {

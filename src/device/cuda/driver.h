@@ -41,12 +41,19 @@ struct CUDA_KERNEL_NODE_PARAMS {
   void* kernel;
   CUcontext context;
 };
+struct CUgraphEdgeData {
+  unsigned char from_port, to_port, type, reserved[5];
+};
+struct CUgraphExecUpdateResultInfo {
+  int result;
+  CUgraphNode error_node, error_from_node;
+};
 // CUtensorMap: a parameter of kernels.
 struct alignas(64) EncodedTensorMap {
   uint64_t words[16];
 };
 
-inline constexpr CUresult kSuccess = 0, kOutOfMemory = 2, kNoDevice = 100, kIllegalAddress = 700;
+inline constexpr CUresult kSuccess = 0, kOutOfMemory = 2, kNoDevice = 100, kNotReady = 600, kUpdateFailure = 910;
 
 // CUdevice_attribute.
 enum class Attribute : int {
@@ -83,6 +90,16 @@ struct Driver {
   Function<CUresult(CUdeviceptr, CUdeviceptr, size_t, CUstream)> copy_within =
       library.function<CUresult(CUdeviceptr, CUdeviceptr, size_t, CUstream)>("cuMemcpyDtoDAsync_v2");
   Function<CUresult(CUstream*, unsigned)> create_stream = library.function<CUresult(CUstream*, unsigned)>("cuStreamCreate");
+  Function<CUresult(CUstream*, unsigned, int)> create_stream_with_priority =
+      library.function<CUresult(CUstream*, unsigned, int)>("cuStreamCreateWithPriority");
+  Function<CUresult(CUstream)> query_stream = library.function<CUresult(CUstream)>("cuStreamQuery");
+  Function<CUresult(CUstream, CUevent, unsigned)> stream_wait_event =
+      library.function<CUresult(CUstream, CUevent, unsigned)>("cuStreamWaitEvent");
+  Function<CUresult(CUdeviceptr, CUdeviceptr, size_t, CUstream)> copy_any =
+      library.function<CUresult(CUdeviceptr, CUdeviceptr, size_t, CUstream)>("cuMemcpyAsync");
+  Function<CUresult(void**, size_t, unsigned)> allocate_host = library.function<CUresult(void**, size_t, unsigned)>("cuMemHostAlloc");
+  Function<CUresult(void*)> free_host = library.function<CUresult(void*)>("cuMemFreeHost");
+  Function<CUresult(CUevent)> query_event = library.function<CUresult(CUevent)>("cuEventQuery");
   Function<CUresult(CUstream)> synchronize = library.function<CUresult(CUstream)>("cuStreamSynchronize");
   Function<CUresult(CUevent*, unsigned)> create_event = library.function<CUresult(CUevent*, unsigned)>("cuEventCreate");
   Function<CUresult(CUevent)> destroy_event = library.function<CUresult(CUevent)>("cuEventDestroy_v2");
@@ -118,8 +135,17 @@ struct Driver {
   Function<CUresult(CUgraph, CUgraphNode*, size_t*)> graph_nodes =
       library.function<CUresult(CUgraph, CUgraphNode*, size_t*)>("cuGraphGetNodes");
 
-  // Throws for anything but success: EnvironmentError with the driver's name and words for it, and `doing`; InternalError where a kernel
-  // went wrong.
+  Function<CUresult(int*)> exchange_capture_mode = library.function<CUresult(int*)>("cuThreadExchangeStreamCaptureMode");
+  Function<CUresult(CUgraph, CUgraphNode*, CUgraphNode*, CUgraphEdgeData*, size_t*)> graph_edges =
+      library.function<CUresult(CUgraph, CUgraphNode*, CUgraphNode*, CUgraphEdgeData*, size_t*)>("cuGraphGetEdges_v2");
+  Function<CUresult(CUgraphNode, int*)> node_type = library.function<CUresult(CUgraphNode, int*)>("cuGraphNodeGetType");
+  Function<CUresult(CUgraphNode, CUDA_KERNEL_NODE_PARAMS*)> kernel_node =
+      library.function<CUresult(CUgraphNode, CUDA_KERNEL_NODE_PARAMS*)>("cuGraphKernelNodeGetParams_v2");
+  Function<CUresult(const char**, CUfunction)> function_name = library.function<CUresult(const char**, CUfunction)>("cuFuncGetName");
+  Function<CUresult(CUgraphExec, CUgraph, CUgraphExecUpdateResultInfo*)> update_executable =
+      library.function<CUresult(CUgraphExec, CUgraph, CUgraphExecUpdateResultInfo*)>("cuGraphExecUpdate_v2");
+
+  // DeviceError for anything but success, with the driver's name and words for it, the likely cause and what to do.
   void check(CUresult status, const std::string& doing) const;
 };
 

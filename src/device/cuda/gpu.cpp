@@ -1,17 +1,21 @@
 #include "device/cuda/gpu.h"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 #include <vector>
 
 #include "base/check.h"
 #include "base/options.h"
+#include "device/cuda/cuda_runtime.h"
+#include "device/errors.h"
 
 namespace toroid::device::cuda {
 
 Gpu::Gpu(int index) : driver_(driver()), index_(index) {
   int count = 0;
   driver_.check(driver_.device_count(&count), "counting GPUs");
-  if (index < 0 || index >= count)
+  if (index < 0 || index >= std::min(count, static_cast<int>(kMostGpus)))
     fail<EnvironmentError>("there is no GPU cuda:{}: the driver finds {} (cuda:0 to cuda:{})", index, count, count - 1);
   CUdevice device = 0;
   driver_.check(driver_.device(&device, index), "looking up the GPU");
@@ -55,6 +59,7 @@ class Gpu::Source final : public MemorySource {
   size_t total_bytes() const override { return gpu_.info_.memory_bytes; }
   void* allocate(size_t bytes) override {
     gpu_.use();
+    const Relaxed relaxed(driver_);
     CUdeviceptr p = 0;
     const CUresult status = driver_.allocate(&p, bytes);
     if (status == kOutOfMemory) return nullptr;
@@ -65,9 +70,15 @@ class Gpu::Source final : public MemorySource {
     gpu_.use();
     driver_.check(driver_.free(reinterpret_cast<CUdeviceptr>(p)), "freeing memory");
   }
-  void synchronize() override { gpu_.synchronize(); }
+  bool can_free() const override { return !runtime().captures(); }
+  void synchronize() override { runtime().wait_for_work(); }
+  StreamKey current_stream() const override { return gpu_.stream(); }
+  std::shared_ptr<void> mark(StreamKey stream) override { return gpu_.mark(stream); }
+  bool passed(void* mark) override { return gpu_.passed(mark); }
 
  private:
+  Runtime& runtime() const { return cuda::runtime(gpu_.index_); }
+
   Gpu& gpu_;
   const Driver& driver_;
 };
@@ -79,22 +90,43 @@ size_t Gpu::free_bytes() const {
   return free;
 }
 
+// A point in a stream's work that can be asked for later.
+std::shared_ptr<void> Gpu::mark(StreamKey stream) {
+  use();
+  CUevent event = nullptr;
+  constexpr unsigned kNoTiming = 2;
+  driver_.check(driver_.create_event(&event, kNoTiming), "making an event");
+  std::shared_ptr<void> out(event, [this](void* e) { driver_.destroy_event(static_cast<CUevent>(e)); });
+  driver_.check(driver_.record_event(event, static_cast<CUstream>(const_cast<void*>(stream))), "recording an event");
+  return out;
+}
+
+bool Gpu::passed(void* mark) {
+  use();
+  const Relaxed relaxed(driver_);
+  const CUresult status = driver_.query_event(static_cast<CUevent>(mark));
+  if (status != kNotReady) driver_.check(status, "asking whether an event has happened");
+  return status == kSuccess;
+}
+
 void Gpu::copy_in(void* to, const void* from, size_t bytes) {
   use();
-  driver_.check(driver_.copy_in(reinterpret_cast<CUdeviceptr>(to), from, bytes, stream_), "copying to the GPU");
+  refuse_in_capture(Device::cuda(index_), "copying to the GPU, which waits for it,");
+  driver_.check(driver_.copy_in(reinterpret_cast<CUdeviceptr>(to), from, bytes, stream()), "copying to the GPU");
   // Memory that is not pinned has been read when the call returns, except for the last part, which the driver may stage.
-  driver_.check(driver_.synchronize(stream_), "copying to the GPU");
+  synchronize(stream());
 }
 
 void Gpu::copy_out(void* to, const void* from, size_t bytes) {
   use();
-  driver_.check(driver_.copy_out(to, reinterpret_cast<CUdeviceptr>(from), bytes, stream_), "copying from the GPU");
-  driver_.check(driver_.synchronize(stream_), "waiting for the GPU");
+  refuse_in_capture(Device::cuda(index_), "copying from the GPU, which waits for it,");
+  driver_.check(driver_.copy_out(to, reinterpret_cast<CUdeviceptr>(from), bytes, stream()), "copying from the GPU");
+  synchronize(stream());
 }
 
 void Gpu::copy_within(void* to, const void* from, size_t bytes) {
   use();
-  driver_.check(driver_.copy_within(reinterpret_cast<CUdeviceptr>(to), reinterpret_cast<CUdeviceptr>(from), bytes, stream_),
+  driver_.check(driver_.copy_within(reinterpret_cast<CUdeviceptr>(to), reinterpret_cast<CUdeviceptr>(from), bytes, stream()),
                 "copying on the GPU");
 }
 
@@ -105,6 +137,7 @@ void Gpu::fill_zero(void* to, size_t bytes) {
 
 Kernel Gpu::load(const std::string& cubin, const std::string& function, int shared_bytes) const {
   use();
+  const Relaxed relaxed(driver_);
   CUmodule module = nullptr;
   driver_.check(driver_.load_module(&module, cubin.data()), "loading kernel " + function);
   Kernel k;
@@ -137,18 +170,29 @@ void Gpu::launch(const Kernel& kernel, const LaunchShape& shape, std::span<void*
   driver_.check(driver_.launch(&config, kernel.function, const_cast<void**>(arguments.data()), nullptr), "launching a kernel");
 }
 
-void Gpu::synchronize() {
+void Gpu::synchronize(CUstream stream) {
   use();
-  driver_.check(driver_.synchronize(stream_), "waiting for the GPU");
+  const int64_t limit_ms = get_option(options::kReplayTimeoutMs);
+  if (limit_ms == 0) return driver_.check(driver_.synchronize(stream), "waiting for the GPU");
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + std::chrono::milliseconds(limit_ms);
+  for (;;) {
+    const CUresult status = driver_.query_stream(stream);
+    if (status != kNotReady) return driver_.check(status, "waiting for the GPU");
+    if (Clock::now() > end)
+      fail_on_device(DeviceErrorCode::LaunchTimeout, "waiting for the GPU",
+                     fmt::format("its work was not done after {} ms (option replay_timeout_ms)", limit_ms));
+    std::this_thread::yield();
+  }
 }
 
 double Gpu::time_ms(const std::function<void()>& work) {
   use();
   CUevent events[2] = {};
   for (CUevent& e : events) driver_.check(driver_.create_event(&e, 0), "making an event");
-  driver_.check(driver_.record_event(events[0], stream_), "starting the clock");
+  driver_.check(driver_.record_event(events[0], stream()), "starting the clock");
   work();
-  driver_.check(driver_.record_event(events[1], stream_), "stopping the clock");
+  driver_.check(driver_.record_event(events[1], stream()), "stopping the clock");
   driver_.check(driver_.wait_event(events[1]), "waiting for the GPU");
   float ms = 0;
   driver_.check(driver_.elapsed(&ms, events[0], events[1]), "reading the clock");

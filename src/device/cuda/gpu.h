@@ -1,12 +1,14 @@
 // One NVIDIA GPU: memory, copies and launches, in order on one stream.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "device/cuda/driver.h"
 #include "device/cuda/tensor_map.h"
@@ -57,6 +59,19 @@ class Graph {
   size_t nodes_ = 0;
 };
 
+// The calling thread may meanwhile allocate and load modules, although work is captured.
+class Relaxed {
+ public:
+  explicit Relaxed(const Driver& driver) : driver_(driver) { driver_.exchange_capture_mode(&mode_); }
+  ~Relaxed() { driver_.exchange_capture_mode(&mode_); }
+  Relaxed(const Relaxed&) = delete;
+  Relaxed& operator=(const Relaxed&) = delete;
+
+ private:
+  const Driver& driver_;
+  int mode_ = 2;  // CU_STREAM_CAPTURE_MODE_RELAXED, then the one before
+};
+
 // Any number of threads. What they start runs in the order of the calls, after the calls have returned; synchronize() waits for it.
 class Gpu {
  public:
@@ -66,10 +81,13 @@ class Gpu {
   Gpu& operator=(const Gpu&) = delete;
 
   const GpuInfo& info() const { return info_; }
+  const Driver& driver_functions() const { return driver_; }
 
   // Its memory. What is freed may be handed out again at once for work of the same stream, whose order keeps the users apart.
   DeviceMemory& memory() const { return *memory_; }
   std::shared_ptr<void> allocate(size_t bytes) { return memory_->allocate(bytes); }
+  std::shared_ptr<void> mark(StreamKey stream);  // see MemorySource
+  bool passed(void* mark);
   size_t free_bytes() const;  // that the driver still has to give, to this process and others
 
   void copy_in(void* to, const void* from, size_t bytes);   // from may be changed when the call returns
@@ -89,22 +107,32 @@ class Gpu {
   CUgraphNode recorded_node() const;
   void launch(const Graph& graph);
 
-  // The stream of the calling thread's work, for libraries.
-  CUstream stream() const { return recording_ ? recording_stream_ : stream_; }
-  void synchronize();
+  // The stream of the calling thread's work, for libraries too.
+  CUstream stream() const {
+    CUstream s = current_[static_cast<size_t>(index_)];
+    return s ? s : stream_;
+  }
+  CUstream default_stream() const { return stream_; }
+  // Makes another stream that of the calling thread's work (null: the default one); returns what it was.
+  CUstream set_stream(CUstream s) { return std::exchange(current_[static_cast<size_t>(index_)], s); }
+  // Waits until all work of the default stream, or of another one, is done. DeviceError where it takes longer than the option
+  // replay_timeout_ms allows.
+  void synchronize() { synchronize(stream_); }
+  void synchronize(CUstream stream);
+  void use() const;  // makes this GPU the calling thread's
   // Milliseconds that the GPU spends on what `work` starts.
   double time_ms(const std::function<void()>& work);
 
  private:
-  void use() const;  // makes this GPU the calling thread's
   class Source;
+  static constexpr size_t kMostGpus = 64;
 
   const Driver& driver_;
   int index_;
   CUcontext context_ = nullptr;
   CUstream stream_ = nullptr, recording_stream_ = nullptr;
-  std::mutex recordings_;                              // one at a time
-  static inline thread_local bool recording_ = false;  // this thread's calls are recorded
+  std::mutex recordings_;                                                              // one at a time
+  static inline constinit thread_local std::array<CUstream, kMostGpus> current_ = {};  // of this thread, by index; null: the default one
   GpuInfo info_;
   std::unique_ptr<DeviceMemory> memory_;
 };

@@ -1,11 +1,13 @@
 // Recorded work, and the encoding of tensor maps.
 #include "base/check.h"
 #include "device/cuda/gpu.h"
+#include "device/faults.h"
 
 namespace toroid::device::cuda {
 
 Graph::Graph(const Driver& driver, CUgraph recorded) : driver_(driver), graph_(recorded) {
   CUresult status = driver_.graph_nodes(graph_, nullptr, &nodes_);
+  if (status == kSuccess && take_fault(Fault::InstantiateOutOfMemory)) status = kOutOfMemory;
   if (status == kSuccess) status = driver_.instantiate(&executable_, graph_, 0);
   if (status != kSuccess) driver_.destroy_graph(graph_);
   driver_.check(status, "instantiating a graph");
@@ -32,17 +34,17 @@ std::unique_ptr<Graph> Gpu::record(const std::function<void()>& work) {
   std::lock_guard lock(recordings_);
   constexpr int kRelaxed = 2;  // modules may be loaded meanwhile
   driver_.check(driver_.begin_capture(recording_stream_, kRelaxed), "beginning to record");
-  recording_ = true;
+  CUstream before = set_stream(recording_stream_);
   CUgraph graph = nullptr;
   try {
     work();
   } catch (...) {
-    recording_ = false;
+    set_stream(before);
     driver_.end_capture(recording_stream_, &graph);
     if (graph) driver_.destroy_graph(graph);
     throw;
   }
-  recording_ = false;
+  set_stream(before);
   driver_.check(driver_.end_capture(recording_stream_, &graph), "recording launches");
   return std::make_unique<Graph>(driver_, graph);
 }
