@@ -8,6 +8,8 @@
 #include "base/check.h"
 #include "codegen/cuda/generate.h"
 #include "codegen/cuda/templates/conv_gemm.h"
+#include "codegen/cuda/templates/conv_wgmma.h"
+#include "codegen/cuda/templates/gemm_wgmma.h"
 #include "device/cuda/arguments.h"
 #include "device/cuda/gpu.h"
 #include "jit/jit.h"
@@ -71,6 +73,17 @@ std::vector<Variant> variants(const choice::Node& node, choice::Program& program
   if (codegen::conv_product_refusal(node, c).empty())
     add("product", codegen::generate_cuda(codegen::conv_as_product(node, c), program, gpu, constants));
   const int weight = codegen::conv_packed_weight(c, program, constants);
+  if (gpu.is_hopper() && codegen::conv_wgmma_refusal(c).empty()) {
+    const choice::Gemm g = codegen::conv_implicit_product(c);
+    std::vector<codegen::WgmmaTile> tiles = codegen::wgmma_tiles(g);
+    tiles.push_back(codegen::choose_wgmma_tile(g, g.m.constant(), c.out_channels, codegen::conv_k(c), 1, gpu.multiprocessors));
+    for (int n : {32, 64}) tiles.push_back({64, n, n == 32 ? 8 : 6, 8, 1});
+    const bool small = g.m.constant() * c.out_channels < int64_t{132} * 128 * 128;
+    for (auto& t : tiles)
+      if ((small ? t.block_m == 64 && t.block_n <= 128 : t.split == 1) && t.split <= (codegen::conv_k(c) + 63) / 64)
+        add(fmt::format("g{}x{}s{}", t.block_m, t.block_n, t.split), codegen::generate_conv_wgmma(node, c, weight, t, gpu.multiprocessors));
+    return out;
+  }
   for (const auto& t : codegen::conv_gemm_tiles(c, gpu.is_hopper()))
     add(fmt::format("{}x{}w{}{}s{}", t.block_m, t.block_n, t.warps_m * t.warps_n, t.warps_k > 1 ? "k" + std::to_string(t.warps_k) : "",
                     t.split),

@@ -3,6 +3,8 @@
 
 #include "codegen/cuda/templates/conv_depthwise.h"
 #include "codegen/cuda/templates/conv_gemm.h"
+#include "codegen/cuda/templates/conv_wgmma.h"
+#include "codegen/cuda/templates/gemm_wgmma.h"
 #include "kernel_runner.h"
 
 namespace toroid::codegen {
@@ -10,8 +12,9 @@ namespace {
 
 struct Shape {
   int64_t n = 1, in = 64, out = 64, h = 8, w = 8, kernel = 3, stride = 1, pad = 1, dilation = 1, groups = 1;
-  bool channels_last = true;
+  bool channels_last = true, symbolic = false;  // symbolic: the number of images
   DType dtype = DType::F16;
+  int64_t kernel_w = 0;  // when it differs; padded by half of it
 };
 
 // Buffers: the input, the weight, a bias, something of the result's size that is added, and the result.
@@ -19,16 +22,18 @@ enum Buffer { kInput, kWeight, kBias, kAdded, kResult };
 
 choice::Convolution problem(const Shape& s) {
   choice::Convolution c;
-  c.n = s.n, c.groups = s.groups, c.in_channels = s.in, c.out_channels = s.out;
+  c.n = s.symbolic ? sym::symbol("images", 1, 1 << 20) : Expr(s.n);
+  c.groups = s.groups, c.in_channels = s.in, c.out_channels = s.out;
   c.in_h = s.h, c.in_w = s.w;
   c.kernel_h = c.kernel_w = s.kernel, c.stride_h = c.stride_w = s.stride, c.pad_h = c.pad_w = s.pad;
   c.dilation_h = c.dilation_w = s.dilation;
-  auto extent = [&](int64_t in) { return (in + 2 * s.pad - s.dilation * (s.kernel - 1) - 1) / s.stride + 1; };
-  c.out_h = extent(s.h), c.out_w = extent(s.w);
+  if (s.kernel_w) c.kernel_w = s.kernel_w, c.pad_w = s.kernel_w / 2;
+  c.out_h = (s.h + 2 * c.pad_h - s.dilation * (c.kernel_h - 1) - 1) / s.stride + 1;
+  c.out_w = (s.w + 2 * c.pad_w - s.dilation * (c.kernel_w - 1) - 1) / s.stride + 1;
   c.input = {kInput, s.dtype, 0, {s.h * s.w * s.in, 1, s.w * s.in, s.in}};
   if (!s.channels_last) c.input.strides = {s.h * s.w * s.in, s.h * s.w, s.w, 1};
-  const int64_t taps = s.kernel * s.kernel, in = s.in / s.groups;
-  c.weight = {kWeight, s.dtype, 0, {in * taps, taps, s.kernel, 1}};
+  const int64_t taps = c.kernel_h * c.kernel_w, in = s.in / s.groups;
+  c.weight = {kWeight, s.dtype, 0, {in * taps, taps, c.kernel_w, 1}};
   return c;
 }
 
@@ -74,8 +79,8 @@ class CudaConvolution : public testing::Test {
     return m;
   }
 
-  static std::vector<double> expected(const choice::Convolution& c, const std::vector<Memory>& m) {
-    const int64_t n = c.n.constant(), h = c.in_h.constant(), w = c.in_w.constant(), oh = c.out_h.constant(), ow = c.out_w.constant();
+  static std::vector<double> expected(const choice::Convolution& c, int64_t n, const std::vector<Memory>& m) {
+    const int64_t h = c.in_h.constant(), w = c.in_w.constant(), oh = c.out_h.constant(), ow = c.out_w.constant();
     const int64_t in = c.in_channels / c.groups, out = c.out_channels / c.groups;
     int64_t step[4], weight[4];
     for (size_t d = 0; d < 4; ++d) step[d] = c.input.strides[d].constant(), weight[d] = c.weight.strides[d].constant();
@@ -101,11 +106,12 @@ class CudaConvolution : public testing::Test {
   template <class Generate>
   void check(const Shape& s, const Generate& generate) {
     // Texts differ little: without a GPU NVRTC gets some of them.
-    constexpr int kOneIn = 6;
+    constexpr int kOneIn = 12;
     if (!KernelRunner::has_gpu() && checks_++ % kOneIn != 0) return;
     const choice::Convolution c = problem(s);
     const choice::Node node = node_of(c);
-    const int64_t weights = c.out_channels * conv_k(c), results = (conv_pixels(c) * Expr(c.out_channels)).constant();
+    auto value = [&](const Expr& e) { return sym::evaluate(e, [&](const sym::Node&) { return s.n; }); };
+    const int64_t weights = c.out_channels * conv_k(c), results = value(conv_pixels(c)) * c.out_channels;
     std::vector<Memory> m;
     for (int64_t numel : {s.n * s.in * s.h * s.w, weights, c.out_channels, results, results}) m.push_back(memory(numel, s.dtype));
     choice::Program program;
@@ -134,12 +140,14 @@ class CudaConvolution : public testing::Test {
       addresses.push_back(held.back().get());
       gpu.copy_in(addresses.back(), m[static_cast<size_t>(id)].bytes.data(), m[static_cast<size_t>(id)].bytes.size());
     }
-    device::cuda::Arguments arguments(k.tensor_maps, {}, addresses.size(), [](const Expr& e) { return e.constant(); });
+    std::vector<int64_t> params;
+    for (auto& p : k.params) params.push_back(value(p));
+    device::cuda::Arguments arguments(k.tensor_maps, params, addresses.size(), value);
     arguments.set_pointers(addresses);
-    gpu.launch(gpu.load(cubin, k.name, k.shared_bytes), {k.tasks.constant(), k.block, k.shared_bytes, k.overlaps}, arguments.list());
+    gpu.launch(gpu.load(cubin, k.name, k.shared_bytes), {value(k.tasks), k.block, k.shared_bytes, k.overlaps}, arguments.list());
     for (size_t i = 0; i < addresses.size(); ++i)
       if (k.buffers[i] == kResult) gpu.copy_out(m[kResult].bytes.data(), addresses[i], m[kResult].bytes.size());
-    const std::vector<double> want = expected(c, m);
+    const std::vector<double> want = expected(c, s.n, m);
     double difference = 0, size = 0;
     int wrong = 0;
     for (size_t i = 0; i < want.size(); ++i) {
@@ -189,6 +197,8 @@ TEST_F(CudaConvolution, Shapes) {
       {.in = 40, .out = 40, .h = 7, .w = 7, .kernel = 5, .pad = 4, .dilation = 2, .dtype = DType::BF16},
       {.in = 512, .out = 512, .h = 7, .w = 7},
       {.n = 2, .in = 3, .out = 20, .h = 33, .w = 31, .kernel = 7, .stride = 2, .pad = 3, .channels_last = false, .dtype = DType::F32},
+      {.n = 3, .in = 40, .out = 24, .h = 9, .w = 8, .symbolic = true},
+      {.in = 24, .out = 24, .h = 9, .w = 10, .kernel = 1, .pad = 0, .kernel_w = 5},
       {.in = 22, .out = 18, .h = 9, .w = 10, .groups = 2, .dtype = DType::F32},
       {.in = 17, .out = 33, .h = 9, .w = 10, .dilation = 2, .dtype = DType::F32},
       {.in = 64, .out = 64, .h = 4, .w = 4, .kernel = 4, .pad = 0, .channels_last = false},
@@ -196,8 +206,31 @@ TEST_F(CudaConvolution, Shapes) {
   for (const Shape& s : shapes)
     for (int processors : {8, 132}) {
       const choice::Convolution c = problem(s);
-      check_gemm(s, choose_conv_gemm_tile(c, conv_pixels(c).constant(), processors, has_clusters()), has_clusters());
+      check_gemm(s, choose_conv_gemm_tile(c, s.n * s.h * s.w, processors, has_clusters()), has_clusters());
     }
+}
+
+TEST_F(CudaConvolution, Hopper) {
+  if (!has_clusters()) GTEST_SKIP() << "the GPU has no wgmma";
+  const std::vector<Shape> shapes = {
+      {.n = 3, .in = 64, .out = 64, .h = 13, .w = 11},
+      {.n = 2, .in = 128, .out = 72, .h = 15, .w = 14, .stride = 2},
+      {.n = 2, .in = 64, .out = 128, .h = 12, .w = 17, .pad = 2, .dilation = 2, .dtype = DType::BF16},
+      {.n = 2, .in = 64, .out = 64, .h = 9, .w = 9, .kernel = 5, .pad = 0},
+      {.n = 1, .in = 192, .out = 256, .h = 14, .w = 14, .kernel = 1, .stride = 2, .pad = 0},
+      {.n = 3, .in = 64, .out = 40, .h = 9, .w = 8, .symbolic = true},
+      {.n = 2, .in = 64, .out = 64, .h = 12, .w = 9, .kernel = 1, .pad = 0, .kernel_w = 5},
+      {.n = 2, .in = 64, .out = 64, .h = 12, .w = 9, .kernel = 3, .pad = 1, .kernel_w = 1},
+  };
+  for (const Shape& s : shapes) {
+    const choice::Convolution c = problem(s);
+    ASSERT_EQ(conv_wgmma_refusal(c), "");
+    const std::vector<WgmmaTile> tiles = wgmma_tiles(conv_implicit_product(c));
+    for (size_t t = 0; t < tiles.size(); t += 5)
+      check(s, [&](auto& node, auto& c, auto& program, auto& constants) {
+        return generate_conv_wgmma(node, c, conv_packed_weight(c, program, constants), tiles[t], 132);
+      });
+  }
 }
 
 TEST_F(CudaConvolution, Depthwise) {
@@ -207,6 +240,7 @@ TEST_F(CudaConvolution, Depthwise) {
       {.in = 36, .out = 36, .h = 9, .w = 9, .kernel = 7, .pad = 6, .dilation = 2, .groups = 36, .dtype = DType::BF16},
       {.in = 13, .out = 13, .h = 12, .w = 12, .kernel = 9, .pad = 4, .groups = 13},
       {.in = 24, .out = 24, .h = 9, .w = 10, .groups = 24, .dtype = DType::F32},
+      {.n = 2, .in = 16, .out = 16, .h = 7, .w = 7, .groups = 16, .symbolic = true},
   };
   for (const Shape& s : shapes)
     for (int64_t pixels : {int64_t{1}, int64_t{1} << 30}) {

@@ -24,9 +24,27 @@ TEST(GpuConvolutions, OfResNet50) {
   nn::ResNet model(nn::ResNetConfig::preset("resnet50"), nn::Init(1, DType::F16));
   const auto kernels = compiler::kernels_for_gpu(
       graph_of([&](auto& in) { return model.forward(in[0]); }, {Tensor::full(std::vector<int64_t>{1, 3, 224, 224}, 0, DType::F16)}), {});
-  EXPECT_EQ(count(kernels, "conv_mma"), 1u + 16 + 3) << "the first layer, those of 3x3, and the shortcuts that halve the image";
+  EXPECT_EQ(count(kernels, "conv_mma"), 1u) << "the first layer, of 3 channels";
+  EXPECT_EQ(count(kernels, "conv_wgmma"), 16u + 3) << "layers of 3x3, and the shortcuts that halve the image";
   EXPECT_EQ(count(kernels, "gemm_wgmma"), 53u - 20);
   EXPECT_EQ(kernels.size(), 53u + 3);
+}
+
+// Depthwise and grouped layers, windows that do not overlap, weights that are inputs: no convolution is a loop, and none runs on the host.
+TEST(GpuConvolutions, OfOtherKinds) {
+  const nn::Init init(1, DType::F16);
+  nn::Conv2d patches(3, 96, 16, {.stride = {16, 16}}, init), expand(96, 384, 1, {}, init),
+      each(384, 384, 5, {.padding = {2, 2}, .groups = 384}, init),
+      grouped(384, 96, 3, {.padding = {2, 2}, .dilation = {2, 2}, .groups = 4}, init);
+  const auto kernels = compiler::kernels_for_gpu(
+      graph_of([&](auto& in) { return conv2d(silu(grouped(hardswish(each(relu6(expand(patches(in[0]))))))), in[1]); },
+               {Tensor::full(std::vector<int64_t>{2, 3, 224, 224}, 0, DType::F16),
+                Tensor::full(std::vector<int64_t>{8, 96, 3, 3}, 0, DType::F16)}),
+      {});
+  EXPECT_EQ(count(kernels, "conv_mma"), 3u) << "patches, groups, and the weight that is an input";
+  EXPECT_EQ(count(kernels, "gemm_wgmma"), 1u);
+  EXPECT_EQ(count(kernels, "conv_depthwise"), 1u);
+  EXPECT_LE(kernels.size(), 5u + 2) << "the weight is brought into channels-last order, the result out of it";
 }
 
 // What a whole network computes, replayed, against the interpreter, which rounds after each operation.

@@ -8,6 +8,7 @@
 #include "codegen/cuda/templates/attention_prefill.h"
 #include "codegen/cuda/templates/conv_depthwise.h"
 #include "codegen/cuda/templates/conv_gemm.h"
+#include "codegen/cuda/templates/conv_wgmma.h"
 #include "codegen/cuda/templates/gemm_mma.h"
 #include "codegen/cuda/templates/gemm_simt.h"
 #include "codegen/cuda/templates/gemm_wgmma.h"
@@ -58,13 +59,19 @@ std::string product_refusal(const choice::Node& node, const choice::Convolution&
 std::vector<Form> convolution_forms(const choice::Node& node, const choice::Convolution& c, bool constant_weight,
                                     const device::cuda::GpuInfo& gpu, choice::Program* p = nullptr, ConstantMemory* constants = nullptr) {
   const int64_t pixels = typical(conv_pixels(c));
+  const int processors = gpu.multiprocessors;
   return {
       {"conv_depthwise", constant_weight ? conv_depthwise_refusal(c) : "the weight is no constant",
        [=, &node, &c, &gpu] { return generate_conv_depthwise(node, c, conv_weight_by_taps(c, *p, *constants), pixels, gpu.is_hopper()); }},
       {"a product", product_refusal(node, c),
        [=, &node, &c, &gpu] { return generate_cuda(conv_as_product(node, c), *p, gpu, *constants); }},
+      {"conv_wgmma", gpu.is_hopper() ? conv_wgmma_refusal(c) : "the GPU has no wgmma",
+       [=, &node, &c] {
+         const WgmmaTile tile = choose_wgmma_tile(conv_implicit_product(c), pixels, c.out_channels, conv_k(c), 1, processors);
+         return generate_conv_wgmma(node, c, conv_packed_weight(c, *p, *constants), tile, processors);
+       }},
       {conv_gemm_name(c), conv_gemm_refusal(c), [=, &node, &c, &gpu] {
-         const ConvGemmTile tile = choose_conv_gemm_tile(c, pixels, gpu.multiprocessors, gpu.is_hopper());
+         const ConvGemmTile tile = choose_conv_gemm_tile(c, pixels, processors, gpu.is_hopper());
          return generate_conv_gemm(node, c, conv_packed_weight(c, *p, *constants), tile, gpu.is_hopper());
        }}};
 }

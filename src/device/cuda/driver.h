@@ -119,6 +119,11 @@ struct Driver {
                     int, int)>
       encode_tiled = library.function<CUresult(EncodedTensorMap*, int, uint32_t, void*, const uint64_t*, const uint64_t*, const uint32_t*,
                                                const uint32_t*, int, int, int, int)>("cuTensorMapEncodeTiled");
+  Function<CUresult(EncodedTensorMap*, int, uint32_t, void*, const uint64_t*, const uint64_t*, const int*, const int*, uint32_t, uint32_t,
+                    const uint32_t*, int, int, int, int)>
+      encode_im2col =
+          library.function<CUresult(EncodedTensorMap*, int, uint32_t, void*, const uint64_t*, const uint64_t*, const int*, const int*,
+                                    uint32_t, uint32_t, const uint32_t*, int, int, int, int)>("cuTensorMapEncodeIm2col");
   // --- graphs ---
   Function<CUresult(CUstream, int)> begin_capture = library.function<CUresult(CUstream, int)>("cuStreamBeginCapture_v2");
   Function<CUresult(CUstream, CUgraph*)> end_capture = library.function<CUresult(CUstream, CUgraph*)>("cuStreamEndCapture");

@@ -146,6 +146,7 @@ struct TensorMapSizes {
   uint32_t rank = 0;
   uint64_t sizes[kMostDimensions] = {}, strides[kMostDimensions] = {};
   uint32_t box[kMostDimensions] = {};
+  std::optional<TensorMap::Window> window;
 };
 TensorMapSizes evaluate(const TensorMap& map, const std::function<int64_t(const Expr&)>& value);
 EncodedTensorMap encode(const TensorMapSizes& map, void* address);

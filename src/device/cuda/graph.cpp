@@ -69,9 +69,10 @@ void Gpu::launch(const Graph& graph) {
 TensorMapSizes evaluate(const TensorMap& map, const std::function<int64_t(const Expr&)>& value) {
   const size_t rank = map.sizes.size();
   const auto bytes = static_cast<int64_t>(size_of(map.dtype));
-  TOROID_CHECK(rank <= TensorMapSizes::kMostDimensions && map.strides.size() + 1 == rank && map.box.size() == rank,
+  TOROID_CHECK(rank <= TensorMapSizes::kMostDimensions && map.strides.size() + 1 == rank && map.box.size() == (map.window ? 2 : rank),
                "a tensor map of {} dimensions", rank);
   TensorMapSizes out;
+  out.window = map.window;
   out.dtype = map.dtype;
   out.swizzle = map.swizzle;
   out.offset = value(map.offset) * bytes;
@@ -79,7 +80,7 @@ TensorMapSizes evaluate(const TensorMap& map, const std::function<int64_t(const 
   for (size_t d = 0; d < rank; ++d) {
     out.sizes[d] = static_cast<uint64_t>(std::max<int64_t>(value(map.sizes[d]), 1));
     if (d + 1 < rank) out.strides[d] = static_cast<uint64_t>(value(map.strides[d]) * bytes);
-    out.box[d] = static_cast<uint32_t>(map.box[d]);
+    if (d < map.box.size()) out.box[d] = static_cast<uint32_t>(map.box[d]);
   }
   return out;
 }
@@ -92,12 +93,20 @@ EncodedTensorMap encode(const TensorMapSizes& map, void* address) {
     return size_of(t) == 1 ? 0 : size_of(t) == 2 ? 1 : 2;
   };
   auto swizzle = [](int bytes) { return bytes == 128 ? 3 : bytes == 64 ? 2 : bytes == 32 ? 1 : 0; };
-  constexpr uint32_t kSteps[TensorMapSizes::kMostDimensions] = {1, 1, 1, 1, 1};
+  uint32_t steps[TensorMapSizes::kMostDimensions] = {1, 1, 1, 1, 1};
   constexpr int kNoInterleave = 0, kPromote256 = 3, kZeros = 0;
   EncodedTensorMap out;
   const Driver& d = driver();
-  d.check(d.encode_tiled(&out, type(map.dtype), map.rank, static_cast<std::byte*>(address) + map.offset, map.sizes, map.strides, map.box,
-                         kSteps, kNoInterleave, swizzle(map.swizzle), kPromote256, kZeros),
+  std::byte* const first = static_cast<std::byte*>(address) + map.offset;
+  if (map.window) {
+    steps[1] = static_cast<uint32_t>(map.window->step[0]), steps[2] = static_cast<uint32_t>(map.window->step[1]);
+    d.check(d.encode_im2col(&out, type(map.dtype), map.rank, first, map.sizes, map.strides, map.window->first, map.window->last, map.box[0],
+                            map.box[1], steps, kNoInterleave, swizzle(map.swizzle), kPromote256, kZeros),
+            "describing a convolution's input to the GPU");
+    return out;
+  }
+  d.check(d.encode_tiled(&out, type(map.dtype), map.rank, first, map.sizes, map.strides, map.box, steps, kNoInterleave,
+                         swizzle(map.swizzle), kPromote256, kZeros),
           "describing a tensor to the GPU");
   return out;
 }

@@ -1,6 +1,7 @@
 // What the tensor memory accelerator of Hopper GPUs needs to know of a tensor to copy boxes of it.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "toroid/dtype.h"
@@ -17,6 +18,13 @@ struct TensorMap {
   std::vector<Expr> sizes, strides;  // strides: one less than sizes
   std::vector<int> box;              // elements copied at once; as many as sizes
   int swizzle = 0;                   // bytes: 0, 32, 64 or 128, at least those of the box's innermost row
+  // Of a convolution's input, whose sizes are channels, columns, rows, images (CUDA calls this im2col): a copy takes box[0] channels at
+  // box[1] positions of the window, one after another through columns, rows and images. Numbers are for columns and rows: the first
+  // position and the last one (counted from the last element), neither of which must be an element, and the step between positions.
+  struct Window {
+    int first[2], last[2], step[2];
+  };
+  std::optional<Window> window;
 };
 
 }  // namespace toroid::device::cuda

@@ -12,6 +12,8 @@ namespace {
 
 int64_t block_k(const choice::Convolution& c) { return static_cast<int64_t>(128 / size_of(c.input.dtype)); }
 
+bool gathers(const choice::Convolution& c) { return is_half(c.input.dtype) && conv_input_width(c) == 1; }
+
 // The end of the input's places.
 Expr input_end(const choice::Convolution& c) {
   const auto& s = c.input.strides;
@@ -71,7 +73,7 @@ KernelText generate_conv_gemm(const choice::Node& node, const choice::Convolutio
     TOROID_CHECK(place != std::string::npos && clusters);
     k.source.insert(place, fmt::format("__cluster_dims__({}, 1, 1) ", tile.split));
   }
-  k.shared_bytes = conv_gemm_shared_bytes(tile);
+  k.shared_bytes = conv_gemm_shared_bytes(tile, gathers(c));
   k.tasks = sym::ceil_div(conv_pixels(c), tile.block_m) * Expr(ceil_div(conv_group_out(c), tile.block_n) * c.groups * tile.split);
   k.plan =
       fmt::format("{}: tiles of {} pixels x {} channels, k of {} in {} stages of {}, {} x {} x {} warps, split {}\n", conv_gemm_name(c),
@@ -94,7 +96,7 @@ ConvGemmTile tile_of(const choice::Convolution& c, int block_m, int block_n, int
   constexpr int kMostStages = 8;
   while (t.stages < std::min(kMostStages, steps + 1)) {
     ++t.stages;
-    if (conv_gemm_shared_bytes(t) > kSharedOfTwo) {
+    if (conv_gemm_shared_bytes(t, gathers(c)) > kSharedOfTwo) {
       --t.stages;
       break;
     }
@@ -107,12 +109,12 @@ double expected_time(const choice::Convolution& c, const ConvGemmTile& t, int64_
   const int64_t tiles = ceil_div(pixels, t.block_m) * ceil_div(conv_group_out(c), t.block_n) * c.groups;
   const int64_t steps = ceil_div(ceil_div(conv_k(c), block_k(c)), t.split);
   const double area = double(t.block_m) * t.block_n;
-  // A microsecond and multiprocessor: multiply-adds.
-  const double products = is_half(c.input.dtype) ? 1.6e6 : 1.2e5;
-  constexpr double kStep = 0.16, kLaunch = 2.2, kSplit = 0.7, kStore = 1e-4;
+  const double products = is_half(c.input.dtype) ? 1.2e6 : 1.2e5;  // multiply-adds of a multiprocessor in a microsecond
+  constexpr double kStep = 0.3, kGathered = 0.02, kLaunch = 2.2, kSplit = 0.7, kStore = 1e-4;
+  double step = kStep + area * double(block_k(c)) / products;
+  if (gathers(c)) step += kGathered * double(t.block_m) * double(block_k(c)) / t.threads();
   const double waves = std::max(1.0, double(tiles * t.split) / processors);
-  double time =
-      kLaunch + std::max(kStep, area * double(block_k(c)) / products) * double(steps) * std::max(1.0, waves) + area * kStore * waves;
+  double time = kLaunch + step * double(steps) * waves + area * kStore * waves;
   if (t.split > 1) time += kSplit + area * 5e-5;
   return time;
 }

@@ -10,7 +10,7 @@ namespace toroid::codegen {
 namespace {
 
 constexpr int kRowBytes = 128 + 16;  // of one pixel or channel in a stage: 8 of them begin in different banks
-constexpr int kPixelBytes = 16;
+constexpr int kPixelBytes = 16, kTapBytes = 16, kGatheredK = 64;
 
 int stage_bytes(const ConvGemmTile& t) { return (t.block_m + t.block_n) * kRowBytes; }
 int sum_bytes(const ConvGemmTile& t) { return t.warps_k * t.block_m * (t.block_n + 8) * 4; }
@@ -29,7 +29,7 @@ struct Pixel {
   i64 at;
   int h, w;
 };
-struct Tap {
+struct alignas(16) Tap {
   place at;
   int h, w;
 };
@@ -173,6 +173,7 @@ constexpr std::string_view kBody = R"(
     }
     pixels[r] = p;
   }
+  for (int i = 0; i < kStages; ++i) find_taps(first + i);
   __syncthreads();
   @WAIT@
 #pragma unroll 1
@@ -194,6 +195,7 @@ constexpr std::string_view kBody = R"(
     if (next < last) {
       load_weights(next);
       load_input(next);
+      find_taps(next + 1);
     }
     asm volatile("cp.async.commit_group;" ::: "memory");
     multiply_stage(sums, shared_a + stage * kBytesA, shared_b + stage * kBytesB, row, column, warp_k);
@@ -236,10 +238,21 @@ constexpr std::string_view kLoadInput = R"(  auto load_input = [&](int step) {
       copy<kWidth * sizeof(element)>(to + r * kRowBytes, inside ? input + p.at + tap.at : input, inside);
     }
   };
-  auto store_input = [](int) {};)";
+  auto store_input = [](int) {};
+  auto find_taps = [](int) {};)";
 
-// Elements wait in registers between global and shared memory; the threads of a warp read one place of k for neighbouring pixels.
+// Elements wait in registers between global and shared memory; the threads of a warp read one place of k for neighbouring pixels. Where
+// that is in the window is found out once for all of them, a step before.
 constexpr std::string_view kGatherInput = R"(  constexpr int kHeld = kBlockM * 8 / kThreads;
+  Tap* const taps = reinterpret_cast<Tap*>(pixels + kBlockM);
+  auto find_taps = [&](int step) {
+    for (int i = threadIdx.x; i < kBlockK; i += kThreads) {
+      const int k = step * kBlockK + i;
+      Tap tap = tap_of(k);
+      if (k >= K) tap.h = 1 << 29;  // never inside
+      taps[step % kStages * kBlockK + i] = tap;
+    }
+  };
   u32 held[kHeld][4];
   auto load_input = [&](int step) {
 #pragma unroll
@@ -249,9 +262,8 @@ constexpr std::string_view kGatherInput = R"(  constexpr int kHeld = kBlockM * 8
       u16 x[8];
 #pragma unroll
       for (int e = 0; e < 8; ++e) {
-        const int k = step * kBlockK + at / kBlockM * 8 + e;
-        const Tap tap = tap_of(k);
-        x[e] = k < K && is_inside(p, tap) ? input[p.at + tap.at] : u16(0);
+        const Tap tap = taps[step % kStages * kBlockK + at / kBlockM * 8 + e];
+        x[e] = is_inside(p, tap) ? input[p.at + tap.at] : u16(0);
       }
 #pragma unroll
       for (int e = 0; e < 4; ++e) held[i][e] = x[2 * e] | static_cast<u32>(x[2 * e + 1]) << 16;
@@ -359,6 +371,8 @@ ConvGemmText conv_gemm_text(const ConvGemm& c) {
   return out;
 }
 
-int conv_gemm_shared_bytes(const ConvGemmTile& t) { return std::max(t.stages * stage_bytes(t), sum_bytes(t)) + t.block_m * kPixelBytes; }
+int conv_gemm_shared_bytes(const ConvGemmTile& t, bool gathers) {
+  return std::max(t.stages * stage_bytes(t), sum_bytes(t)) + t.block_m * kPixelBytes + (gathers ? t.stages * kGatheredK * kTapBytes : 0);
+}
 
 }  // namespace toroid::codegen

@@ -37,6 +37,7 @@ struct ConvGemmText {
   std::string definitions, body;
 };
 ConvGemmText conv_gemm_text(const ConvGemm& c);
-int conv_gemm_shared_bytes(const ConvGemmTile& t);
+// gathers: 16-bit elements one by one (width 1).
+int conv_gemm_shared_bytes(const ConvGemmTile& t, bool gathers);
 
 }  // namespace toroid::codegen

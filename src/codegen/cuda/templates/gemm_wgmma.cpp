@@ -111,18 +111,26 @@ KernelText generate_gemm_wgmma(const choice::Node& node, const choice::Gemm& g, 
   at.insert(at.end(), {"m", "n"});
   const CudaPoints epilogue = cuda_epilogue(arguments, {node.domain, node.body}, at, "acc", 8);
   w.epilogue = epilogue.statements;
+  return wgmma_kernel(arguments, w, "gemm_wgmma", node, epilogue, g, processors);
+}
+
+KernelText wgmma_kernel(CudaArguments& arguments, const GemmWgmma& w, const std::string& name, const choice::Node& node,
+                        const CudaPoints& epilogue, const choice::Gemm& g, int processors) {
+  const WgmmaTile& tile = w.tile;
   const GemmWgmmaText text = gemm_wgmma_text(w);
   arguments.define(text.definitions);
-  KernelText k = arguments.kernel(cuda_template_name("gemm_wgmma", node.body), text.body, wgmma_threads(tile), epilogue.wide, 1, overlaps);
+  KernelText k = arguments.kernel(cuda_template_name(name, node.body), text.body, wgmma_threads(tile), epilogue.wide, 1, w.overlaps);
   if (tile.split > 1) {
     const size_t place = k.source.rfind("__launch_bounds__");
     TOROID_CHECK(place != std::string::npos);
     k.source.insert(place, fmt::format("__cluster_dims__({}, 1, 1) ", tile.split));
   }
   k.shared_bytes = wgmma_shared_bytes(tile);
+  Expr batch = 1;
+  for (auto& e : g.batch) batch = batch * e;
   const Expr tiles = sym::ceil_div(g.m, tile.block_m) * sym::ceil_div(g.n, tile.block_n) * batch;
   k.tasks = tile.split > 1 ? tiles * Expr(tile.split) : sym::min(tiles, processors);
-  k.plan = fmt::format("gemm_wgmma: tiles of {} x {} x 64, {} stages, split {}\n", tile.block_m, tile.block_n, tile.stages, tile.split) +
+  k.plan = fmt::format("{}: tiles of {} x {} x 64, {} stages, split {}\n", name, tile.block_m, tile.block_n, tile.stages, tile.split) +
            loop::to_string(node.domain, node.body);
   return k;
 }

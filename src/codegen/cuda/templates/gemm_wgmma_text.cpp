@@ -322,6 +322,7 @@ __device__ __forceinline__ void load_box(u32 to, const TensorMap& map, u32 bar@P
 
 // `row`: of the matrix, that the tile begins at.
 std::string load_text(const WgmmaOperand& o, const char* to, const char* row, const char* rows) {
+  if (!o.load.empty()) return o.load;
   if (o.k_contiguous) return fmt::format("load_box({}, {}, bar, k * kBlockK, {}{});", to, o.map, row, o.batch);
   return fmt::format("for (int x = 0; x < {}; x += 64) load_box({} + x * 128, {}, bar, {} + x, k * kBlockK{});", rows, to, o.map, row,
                      o.batch);

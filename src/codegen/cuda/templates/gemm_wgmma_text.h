@@ -23,6 +23,7 @@ struct WgmmaOperand {
   int rank = 2;              // dimensions of the map
   std::string map;           // its name
   std::string batch;         // ", c0, c1": the coordinates of the batch numbered `batch`, an int
+  std::string load = "";     // of A: when not empty, the statements that copy a stage to `to_a`, counted in `bar`; they see w and k
 };
 
 struct GemmWgmma {

@@ -1,0 +1,103 @@
+#include "codegen/cuda/templates/conv_wgmma.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "codegen/cuda/templates/gemm_wgmma.h"
+
+namespace toroid::codegen {
+namespace {
+
+constexpr int64_t kBlockK = 64;
+
+// The pixels of a tile from w.m on, under the tap and the channels of step k (PTX ISA, "Im2col mode").
+constexpr std::string_view kLoad = R"(
+__device__ __forceinline__ void load_window(u32 to, const TensorMap& map, u32 bar, int pixel, int step) {
+  constexpr int kPieces = @PIECES@;
+  const int tap = step / kPieces, c = step % kPieces * 64, w = pixel % @OUT_W@, h = pixel / @OUT_W@ % @OUT_H@;
+  const u16 tap_h = static_cast<u16>(tap / @TAPS_W@ * @DILATION_H@), tap_w = static_cast<u16>(tap % @TAPS_W@ * @DILATION_W@);
+  asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], [%2], "
+               "{%7, %8};" ::"r"(to), "l"(&map), "r"(bar), "r"(c), "r"(w * @STEP_W@ - @PAD_W@), "r"(h * @STEP_H@ - @PAD_H@),
+               "r"(pixel / @OUT_W@ / @OUT_H@), "h"(tap_w), "h"(tap_h) : "memory");
+}
+)";
+
+}  // namespace
+
+std::string conv_wgmma_refusal(const choice::Convolution& c) {
+  if (!is_half(c.input.dtype) || c.input.dtype != c.weight.dtype) return "operands are not both bf16 or both f16";
+  if (c.groups != 1) return "groups";
+  if (c.in_channels % kBlockK != 0) return "channels are no multiple of 64";
+  if (!(c.input.strides[1] == Expr(1)) || conv_input_width(c) != 8) return "channels are not contiguous, or not aligned to 16 bytes";
+  if (!sym::known_lt(conv_pixels(c), int64_t{1} << 31)) return "too many pixels";
+  if (!c.out_h.is_const() || !c.out_w.is_const()) return "height and width are no constants";
+  // What a tensor map holds: corners and offsets of 8 bits, steps up to 8.
+  constexpr int64_t kMostStep = 8, kCorner = 127;
+  const int64_t reach = std::max((c.kernel_h - 1) * c.dilation_h, (c.kernel_w - 1) * c.dilation_w);
+  if (reach > kCorner || std::max(c.pad_h, c.pad_w) > kCorner || std::max(c.stride_h, c.stride_w) > kMostStep) return "a large window";
+  return "";
+}
+
+choice::Gemm conv_implicit_product(const choice::Convolution& c) {
+  choice::Gemm g;
+  g.m = conv_pixels(c);
+  g.n = c.out_channels;
+  g.k = conv_k(c);
+  g.a = {c.input.buffer, c.input.dtype, c.input.offset, {g.k, 1}};
+  g.b = {c.weight.buffer, c.weight.dtype, 0, {1, g.k}};
+  return g;
+}
+
+KernelText generate_conv_wgmma(const choice::Node& node, const choice::Convolution& c, int weight, const WgmmaTile& tile, int processors) {
+  CudaArguments arguments;
+  const choice::Gemm g = conv_implicit_product(c);
+  GemmWgmma w;
+  w.type = c.input.dtype;
+  w.tile = tile;
+  w.whole_tiles = sym::known_multiple(g.m, tile.block_m) && sym::known_multiple(g.n, tile.block_n);
+  w.overlaps = true;
+  device::cuda::TensorMap input;
+  input.buffer = c.input.buffer;
+  input.dtype = c.input.dtype;
+  input.offset = c.input.offset;
+  input.sizes = {c.in_channels, c.in_w, c.in_h, c.n};
+  input.strides = {c.input.strides[3], c.input.strides[2], c.input.strides[0]};
+  input.box = {static_cast<int>(kBlockK), wgmma_box_rows_a(w)};
+  input.swizzle = 128;
+  auto number = [](int64_t x) { return static_cast<int>(x); };
+  input.window = {{number(-c.pad_w), number(-c.pad_h)},
+                  {number(c.pad_w - (c.kernel_w - 1) * c.dilation_w), number(c.pad_h - (c.kernel_h - 1) * c.dilation_h)},
+                  {number(c.stride_w), number(c.stride_h)}};
+  w.a.map = arguments.tensor_map(std::move(input));
+  device::cuda::TensorMap weights;
+  weights.buffer = weight;
+  weights.dtype = c.weight.dtype;
+  weights.sizes = {g.k, g.n};
+  weights.strides = {g.k};
+  weights.box = {static_cast<int>(kBlockK), wgmma_box_rows_b(w)};
+  weights.swizzle = 128;
+  w.b.map = arguments.tensor_map(std::move(weights));
+  w.m = cuda_size(arguments, g.m);
+  w.n = cuda_size(arguments, g.n);
+  w.k = cuda_size(arguments, g.k);
+  w.batches = cuda_size(arguments, Expr(1));
+  w.a.load = fmt::format("load_window(to_a, {}, bar, w.m, k);", w.a.map);
+  const std::vector<std::string> at = {"m", "n"};
+  const CudaPoints epilogue = cuda_epilogue(arguments, conv_points(node, c, false), at, "acc", 8);
+  w.epilogue = epilogue.statements;
+  auto n = [](int64_t x) { return std::to_string(x); };
+  arguments.define(expand(kLoad, {{"PIECES", n(c.in_channels / kBlockK)},
+                                  {"OUT_H", n(c.out_h.constant())},
+                                  {"OUT_W", n(c.out_w.constant())},
+                                  {"TAPS_W", n(c.kernel_w)},
+                                  {"DILATION_H", n(c.dilation_h)},
+                                  {"DILATION_W", n(c.dilation_w)},
+                                  {"STEP_H", n(c.stride_h)},
+                                  {"STEP_W", n(c.stride_w)},
+                                  {"PAD_H", n(c.pad_h)},
+                                  {"PAD_W", n(c.pad_w)}}));
+  return wgmma_kernel(arguments, w, "conv_wgmma", node, epilogue, g, processors);
+}
+
+}  // namespace toroid::codegen
