@@ -24,6 +24,7 @@ enum class OptionId : uint8_t {
   RecompileLimit,
   Isa,
   CudaDir,
+  CudaSharedPercent,
   GemmBackends,
   ConvBackends,
   OneDnnLibrary,
@@ -52,6 +53,7 @@ inline constexpr Option<std::string> kDisablePasses{OptionId::DisablePasses};
 inline constexpr Option<int64_t> kRecompileLimit{OptionId::RecompileLimit};
 inline constexpr Option<std::string> kIsa{OptionId::Isa};
 inline constexpr Option<std::string> kCudaDir{OptionId::CudaDir};
+inline constexpr Option<int64_t> kCudaSharedPercent{OptionId::CudaSharedPercent};
 inline constexpr Option<std::string> kGemmBackends{OptionId::GemmBackends};
 inline constexpr Option<std::string> kConvBackends{OptionId::ConvBackends};
 inline constexpr Option<std::string> kOneDnnLibrary{OptionId::OneDnnLibrary};
