@@ -1,6 +1,6 @@
 // Attention on a GPU, by the template that the compiler chooses: a line a shape with the median microseconds of a launch, TFLOP/s, and GB/s
 // of keys and values. bench/peers/gpu_attention.py runs this beside PyTorch.
-//   bench_gpu_attention [--json]
+//   bench_gpu_attention [--json] [shape ...]
 // Each time is that of a replayed graph of many launches, which take turns with sets of inputs that together exceed the cache.
 #include <fmt/format.h>
 

@@ -24,12 +24,23 @@ enum class OptionId : uint8_t {
   RecompileLimit,
   Isa,
   CudaDir,
+  CudaSharedPercent,
   GemmBackends,
   ConvBackends,
   OneDnnLibrary,
+  CaptureRequire,
+  CaptureWarmups,
+  CaptureMinLaunches,
+  CaptureResults,
+  CaptureSizes,
+  CaptureSizesWarnLimit,
+  CaptureSkipDynamic,
+  CaptureRerecordLimit,
+  CaptureMemoryKb,
+  CaptureOverBudget,
   ReplayTimeoutMs,
 };
-inline constexpr int kOptionCount = 19;
+inline constexpr int kOptionCount = 30;
 
 // A key into the table that knows the type of its value: bool, int64_t or std::string.
 template <class T>
@@ -53,9 +64,20 @@ inline constexpr Option<std::string> kDisablePasses{OptionId::DisablePasses};
 inline constexpr Option<int64_t> kRecompileLimit{OptionId::RecompileLimit};
 inline constexpr Option<std::string> kIsa{OptionId::Isa};
 inline constexpr Option<std::string> kCudaDir{OptionId::CudaDir};
+inline constexpr Option<int64_t> kCudaSharedPercent{OptionId::CudaSharedPercent};
 inline constexpr Option<std::string> kGemmBackends{OptionId::GemmBackends};
 inline constexpr Option<std::string> kConvBackends{OptionId::ConvBackends};
 inline constexpr Option<std::string> kOneDnnLibrary{OptionId::OneDnnLibrary};
+inline constexpr Option<bool> kCaptureRequire{OptionId::CaptureRequire};
+inline constexpr Option<int64_t> kCaptureWarmups{OptionId::CaptureWarmups};
+inline constexpr Option<int64_t> kCaptureMinLaunches{OptionId::CaptureMinLaunches};
+inline constexpr Option<std::string> kCaptureResults{OptionId::CaptureResults};
+inline constexpr Option<std::string> kCaptureSizes{OptionId::CaptureSizes};
+inline constexpr Option<int64_t> kCaptureSizesWarnLimit{OptionId::CaptureSizesWarnLimit};
+inline constexpr Option<bool> kCaptureSkipDynamic{OptionId::CaptureSkipDynamic};
+inline constexpr Option<int64_t> kCaptureRerecordLimit{OptionId::CaptureRerecordLimit};
+inline constexpr Option<int64_t> kCaptureMemoryKb{OptionId::CaptureMemoryKb};
+inline constexpr Option<std::string> kCaptureOverBudget{OptionId::CaptureOverBudget};
 inline constexpr Option<int64_t> kReplayTimeoutMs{OptionId::ReplayTimeoutMs};
 }  // namespace options
 

@@ -55,6 +55,21 @@ TEST(Models, GroupedQueryLlamaRunsCompiledInBf16) {
   EXPECT_LT(error_of(got, g(ids({1, 8}, 50))), 0.05);
 }
 
+TEST(Models, LlamaKeepsTheLastLogits) {
+  LlamaForCausalLM m({.vocab_size = 9,
+                      .hidden_size = 8,
+                      .intermediate_size = 8,
+                      .num_hidden_layers = 1,
+                      .num_attention_heads = 2,
+                      .num_key_value_heads = 2});
+  const Tensor tokens = ids({2, 5}, 9);
+  const Tensor all = compile([&](const Tensor& i) { return slice(m.forward(i, {}), 1, -2); }, by_reference())(tokens);
+  const Tensor kept = compile([&](const Tensor& i) { return m.forward(i, {}, 2); }, by_reference())(tokens);
+  EXPECT_EQ(kept.sizes(), (std::vector<int64_t>{2, 2, 9}));
+  EXPECT_LT(error_of(kept, all), 1e-6);
+  EXPECT_TRUE(contains(user_error([&] { m.forward(tokens, {}, -1); }), "logits_to_keep"));
+}
+
 TEST(Models, StretchedRotaryFrequencies) {
   LlamaConfig c;
   c.head_dim = 64, c.rope_theta = 500000;

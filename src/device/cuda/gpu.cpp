@@ -146,9 +146,10 @@ Kernel Gpu::load(const std::string& cubin, const std::string& function, int shar
     driver_.unload_module(static_cast<CUmodule>(const_cast<void*>(m)));
   });
   driver_.check(driver_.module_function(&k.function, module, function.c_str()), "finding kernel " + function);
-  constexpr int kMaxDynamicSharedSize = 8, kPreferredCarveout = 9, kMostShared = 100;
+  constexpr int kMaxDynamicSharedSize = 8, kPreferredCarveout = 9;
   // All kernels alike: a multiprocessor runs empty before it divides its memory between cache and shared memory in another way.
-  driver_.check(driver_.set_function_attribute(k.function, kPreferredCarveout, kMostShared), "dividing the memory for " + function);
+  driver_.check(driver_.set_function_attribute(k.function, kPreferredCarveout, static_cast<int>(get_option(options::kCudaSharedPercent))),
+                "dividing the memory for " + function);
   if (shared_bytes > 0)
     driver_.check(driver_.set_function_attribute(k.function, kMaxDynamicSharedSize, shared_bytes), "giving shared memory to " + function);
   return k;

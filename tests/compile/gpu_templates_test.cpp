@@ -1,0 +1,127 @@
+// Attention and products of few rows on GPUs, as programs: compared with the interpreter on a GPU; elsewhere NVRTC compiles some of them.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "compile/harness.h"
+#include "compile/model.h"
+#include "graph/interpreter.h"
+#include "jit/nvrtc.h"
+#include "toroid/device.h"
+#include "toroid/error.h"
+#include "toroid/ops.h"
+
+namespace toroid {
+namespace {
+
+using test::graph_of;
+
+Tensor sample(const std::vector<int64_t>& sizes, DType dtype, unsigned seed) {
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<double> value(-1, 1);
+  Tensor t = Tensor::empty(sizes, dtype);
+  for (int64_t i = 0; i < t.numel(); ++i) {
+    const double v = value(random);
+    store_number(t.raw_data() + i * static_cast<int64_t>(size_of(dtype)), dtype, is_bool(dtype) ? Number::of(v > -0.5) : Number::of(v));
+  }
+  return t;
+}
+
+class GpuTemplates : public testing::Test {
+ protected:
+  // What `forward` computes is one kernel whose name begins with `name`, and the same as the interpreter's.
+  void check(const std::string& what, const std::string& name, const test::Forward& forward, const std::vector<Tensor>& inputs) {
+    SCOPED_TRACE(what);
+    if (cuda_device_count() == 0) {
+      constexpr int kOneIn = 11;
+      if (checks_++ % kOneIn == 0) compile_for_absent(name, forward, inputs);
+      return;
+    }
+    auto model = compiler::CompiledModel::compile(graph_of(forward, inputs), {.device = Device::cuda(), .freeze = false});
+    std::vector<Tensor> there;
+    for (auto& t : inputs) there.push_back(t.to(Device::cuda()));
+    model.run(there);  // counters and scratch memory are used a second time
+    const Tensor got = model.run(there)[0].to(Device::cpu()), want = graph::interpret(*graph_of(forward, inputs), inputs)[0];
+    const std::vector<double> x = got.to_vector(), y = want.to_vector();
+    ASSERT_EQ(x.size(), y.size());
+    double difference = 0, size = 0, most = 0;
+    for (size_t i = 0; i < x.size(); ++i) {
+      ASSERT_TRUE(std::isfinite(x[i]) || !std::isfinite(y[i])) << "element " << i << " is " << x[i] << ", expected " << y[i];
+      difference += (x[i] - y[i]) * (x[i] - y[i]), size += y[i] * y[i];
+      most = std::max(most, std::fabs(x[i] - y[i]));
+    }
+    const DType t = got.dtype();
+    const double allowed = t == DType::BF16 ? 8e-3 : t == DType::F16 ? 1.5e-3 : 1e-5;
+    EXPECT_LE(std::sqrt(difference), allowed * std::sqrt(size)) << "largest difference " << most;
+  }
+
+ private:
+  void compile_for_absent(const std::string& name, const test::Forward& forward, const std::vector<Tensor>& inputs) {
+    for (const char* architecture : {"sm_80", "sm_90a"}) {
+      device::cuda::GpuInfo gpu;
+      gpu.architecture = architecture;
+      const auto kernels = compiler::kernels_for_gpu(graph_of(forward, inputs), gpu);
+      ASSERT_EQ(kernels.size(), 1u);
+      EXPECT_TRUE(kernels[0].name.starts_with(name)) << kernels[0].name;
+      try {
+        jit::nvrtc_compile(kernels[0].source, architecture, kernels[0].name);
+      } catch (const EnvironmentError& e) {
+        GTEST_SKIP() << e.what();
+      }
+    }
+  }
+
+  int checks_ = 0;
+};
+
+// Few queries (split over the keys) and many; groups of heads; depths and lengths that are no multiples of anything.
+TEST_F(GpuTemplates, Attention) {
+  struct Shape {
+    int64_t batch, heads, kv_heads, queries, keys, depth;
+  };
+  const Shape shapes[] = {{1, 2, 2, 1, 700, 64},   {2, 8, 2, 1, 2048, 128},  {1, 4, 4, 1, 33, 64},   {1, 8, 1, 5, 999, 64},
+                          {1, 3, 3, 128, 128, 64}, {2, 2, 1, 300, 300, 128}, {1, 1, 1, 65, 257, 32}, {1, 2, 2, 513, 513, 64}};
+  for (const Shape& s : shapes)
+    for (DType t : {DType::BF16, DType::F16})
+      for (const char* mask : {"none", "causal", "bool", "float"}) {
+        const std::string kind = mask;
+        if (kind == "causal" && s.queries != s.keys) continue;
+        std::vector<Tensor> inputs = {sample({s.batch, s.heads, s.queries, s.depth}, t, 1),
+                                      sample({s.batch, s.kv_heads, s.keys, s.depth}, t, 2),
+                                      sample({s.batch, s.kv_heads, s.keys, s.depth}, t, 3)};
+        if (kind == "bool") inputs.push_back(sample({1, 1, s.queries, s.keys}, DType::Bool, 4));
+        if (kind == "float") inputs.push_back(sample({s.batch, 1, s.queries, s.keys}, t, 4));
+        check(
+            fmt::format("{} x {}/{} heads x {} x {} x {} {} {}", s.batch, s.heads, s.kv_heads, s.queries, s.keys, s.depth, name_of(t),
+                        kind),
+            "attention",
+            [&](auto& in) {
+              return scaled_dot_product_attention(in[0], in[1], in[2], in.size() > 3 ? in[3] : Tensor(), 0, kind == "causal", std::nullopt,
+                                                  s.heads != s.kv_heads);
+            },
+            inputs);
+      }
+}
+
+// A few rows times weights in both layouts, with what joins before and behind.
+TEST_F(GpuTemplates, ProductsOfFewRows) {
+  for (int64_t m : {1, 3, 16})
+    for (auto [n, k] : {std::pair<int64_t, int64_t>{512, 1024}, {1000, 520}, {48, 4096}})
+      for (DType t : {DType::BF16, DType::F16, DType::F32}) {
+        const std::string what = fmt::format("{} x {} x {} {}", m, n, k, name_of(t));
+        const std::vector<Tensor> inputs = {sample({m, k}, t, 1), sample({n, k}, t, 2), sample({n}, t, 3), sample({m, n}, t, 4)};
+        check(
+            what + " linear", "gem", [](auto& in) { return linear(in[0], in[1], in[2]) + in[3]; }, inputs);
+        check(what + " matmul", "gem", [](auto& in) { return matmul(in[0], in[1]); }, {inputs[0], sample({k, n}, t, 5)});
+        if (t == DType::F32 || m > 1) continue;
+        check(what + " norm", "gem", [&](auto& in) { return linear(rms_norm(in[0], {k}, in[2]), in[1]); },
+              {inputs[0], inputs[1], sample({k}, t, 6)});
+        check(what + " gate", "gem", [](auto& in) { return linear(silu(in[0]) * in[2], in[1]); },
+              {inputs[0], inputs[1], sample({m, k}, t, 7)});
+      }
+}
+
+}  // namespace
+}  // namespace toroid
