@@ -1,5 +1,6 @@
 // What a compiled call costs beside its kernels: microseconds of calls on tensors of a few elements.
-//   bench_host_cost
+//   bench_host_cost        calls of compiled functions, and replayed calls on the CPU
+//   bench_host_cost cuda   replayed calls on a GPU: until the host goes on
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -7,7 +8,9 @@
 #include <vector>
 
 #include "compile/guards.h"
+#include "compile/model.h"
 #include "toroid/compile.h"
+#include "toroid/device.h"
 #include "toroid/ops.h"
 #include "trace/tracer.h"
 
@@ -58,12 +61,78 @@ void measure_guards(size_t count) {
   if (held == 0) fmt::print("they do not hold\n");
 }
 
+// A chain of products of 64 x 64, each a launch, that is replayed.
+compiler::CompiledModel product_chain(const Device& device, int launches) {
+  std::string text = "graph \"chain\"(%x0: f32[64, 64], %w: f32[64, 64]) {\n";
+  for (int i = 0; i < launches; ++i) text += fmt::format("  %x{}: f32[64, 64] = mm(%x{}, %w)\n", i + 1, i);
+  text += fmt::format("  return %x{}\n}}", launches);
+  return compiler::CompiledModel::compile(graph::parse(text), {.device = device, .mode = Mode::ReduceOverhead});
+}
+
+// What recordings take of a GPU's memory, beside their forecast.
+void measure_memory(const Device& device) {
+  constexpr int kPrograms = 16, kLaunches = 400;
+  device::cuda::Gpu& gpu = device::cuda::gpu(device.index);
+  std::vector<compiler::CompiledModel> models;
+  const Tensor x = Tensor::full(std::vector<int64_t>{64, 64}, 0.01).to(device);
+  for (int i = 0; i < kPrograms; ++i) {
+    models.push_back(product_chain(device, kLaunches));
+    models.back().run(std::vector<Tensor>{x, x});
+  }
+  release_captures(device);
+  const size_t before = gpu.free_bytes();
+  for (auto& m : models)
+    for (int i = 0; i < 2; ++i) m.run(std::vector<Tensor>{x, x});
+  synchronize(device);
+  const CaptureReport r = capture_report(device);
+  int64_t forecast = 0;
+  for (auto& row : r.recordings) forecast += row.forecast_bytes;
+  fmt::print("{} recordings of {} launches: {:.2f} MB forecast, pool {:.2f} MB; the device has {:.2f} MB less\n", r.recordings.size(),
+             kLaunches, static_cast<double>(forecast) / 1e6, static_cast<double>(r.pool_bytes) / 1e6,
+             (static_cast<double>(before) - static_cast<double>(gpu.free_bytes())) / 1e6);
+}
+
+// Replayed calls, each of which waits until the one before has ended, untimed. fresh: the input and the result are elsewhere at each call.
+void measure_replay(const Device& device, int launches, bool fresh) {
+  using Clock = std::chrono::steady_clock;
+  auto model = product_chain(device, launches);
+  const Tensor w = Tensor::full(std::vector<int64_t>{64, 64}, 0.01).to(device);
+  std::vector<Tensor> xs;
+  for (int i = 0; i < 2; ++i) xs.push_back(Tensor::full(std::vector<int64_t>{64, 64}, 0.01).to(device));
+  std::vector<std::vector<Tensor>> kept(2);
+  std::vector<double> us;
+  constexpr int kCalls = 400, kUntimed = 20;
+  for (int i = 0; i < kCalls; ++i) {
+    const std::vector<Tensor> inputs{fresh ? xs[static_cast<size_t>(i % 2)] : xs[0], w};
+    if (!fresh) kept[0].clear();
+    const auto start = Clock::now();
+    auto results = model.run(inputs);
+    if (i >= kUntimed) us.push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count());
+    kept[static_cast<size_t>(fresh ? i % 2 : 0)] = std::move(results);
+    synchronize(device);
+  }
+  std::sort(us.begin(), us.end());
+  const CaptureReport r = model.executable().captures();
+  fmt::print("{:<58} {:>7.2f} us (least {:.2f}); {} addresses changed in {} calls\n",
+             fmt::format("a replay of {} launches on {}{}", launches, to_string(device), fresh ? ", memory elsewhere" : ""),
+             us[us.size() / 2], us.front(), r.counters.patches, r.counters.graph_launches);
+}
+
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  const Device device = argc > 1 ? device_from_name(argv[1]) : Device::cpu();
+  for (int launches : {1, 10, 100})
+    for (bool fresh : {false, true}) measure_replay(device, launches, fresh);
+  if (device.is_cuda()) {
+    measure_memory(device);
+    return 0;
+  }
   const Tensor a = ones({16}), b = ones({16}), c = ones({16}), d = ones({16});
-  auto sum = compile([](const Tensor& x, const Tensor& y, const Tensor& z, const Tensor& w) { return x + y + z + w; });
+  auto add = [](const Tensor& x, const Tensor& y, const Tensor& z, const Tensor& w) { return x + y + z + w; };
+  auto sum = compile(add), replayed = compile(add, {.mode = Mode::ReduceOverhead});
   measure("a call with 4 inputs of 16 elements, kernel included", [&] { sum(a, b, c, d); });
+  measure("the same, replayed", [&] { replayed(a, b, c, d); });
   auto first = compile([](const std::vector<Tensor>& parameters) { return parameters[0] * 2; });
   for (size_t count : {size_t{1}, size_t{101}}) {
     std::vector<Tensor> parameters;

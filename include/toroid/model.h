@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "toroid/capture.h"
 #include "toroid/mode.h"
 #include "toroid/tensor.h"
 
@@ -42,6 +43,8 @@ class Model {
   std::vector<Tensor> run(std::initializer_list<Tensor> inputs) { return run(std::span(inputs.begin(), inputs.size())); }
 
   const Summary& summary() const;
+  // What was recorded of the runs so far, and what was not, with reasons.
+  CaptureReport captures() const;
 
  private:
   struct Impl;

@@ -16,8 +16,9 @@
 namespace toroid {
 namespace {
 
-constexpr std::string_view kNames[kArtifactCount] = {"dynamic", "guards",      "recompiles", "graph_breaks", "graph", "loops",  "fusion",
-                                                     "kernels", "output_code", "schedule",   "cache",        "perf",  "choices"};
+constexpr std::string_view kNames[kArtifactCount] = {"dynamic", "guards", "recompiles", "graph_breaks", "graph",
+                                                     "loops",   "fusion", "kernels",    "output_code",  "schedule",
+                                                     "cache",   "perf",   "choices",    "captures"};
 
 struct Sink {
   std::mutex mutex;

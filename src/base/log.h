@@ -21,8 +21,9 @@ enum class Artifact : uint8_t {
   Cache,
   Perf,
   Choices,
+  Captures,
 };
-inline constexpr int kArtifactCount = 13;
+inline constexpr int kArtifactCount = 14;
 
 // "graph_breaks", "output_code" ...
 std::string_view name_of(Artifact artifact);

@@ -41,6 +41,15 @@ void check_backends(std::string_view value, std::string_view what) {
   if (names.empty()) fail<UserError>("{}: the list is empty; expected template, onednn or both", what);
 }
 
+void check_capture_results(std::string_view value, std::string_view what) {
+  if (value != "own" && value != "pool" && value != "pool-clone")
+    fail<UserError>("{}: \"{}\" is not known; expected own, pool or pool-clone", what, value);
+}
+
+void check_over_budget(std::string_view value, std::string_view what) {
+  if (value != "evict" && value != "refuse") fail<UserError>("{}: \"{}\" is not known; expected evict or refuse", what, value);
+}
+
 void check_logs(std::string_view value, std::string_view) { parse_artifacts(value); }
 
 constexpr Row kRows[] = {
@@ -68,6 +77,26 @@ constexpr Row kRows[] = {
     {OptionId::ConvBackends, Kind::String, "conv_backends", "template",
      "What computes 2-d convolutions, as gemm_backends. Where neither takes one it becomes a loop.", 0, check_backends},
     {OptionId::OneDnnLibrary, Kind::String, "onednn_library", "libdnnl.so.2", "File of oneDNN 2, opened when a backend list names onednn."},
+    {OptionId::CaptureRequire, Kind::Bool, "capture_require", "0",
+     "A step or call of a program in reduce-overhead mode that is not recorded is an error that says why."},
+    {OptionId::CaptureWarmups, Kind::Int, "capture_warmups", "1", "Runs at given sizes before they are recorded.", 1000},
+    {OptionId::CaptureMinLaunches, Kind::Int, "capture_min_launches", "1", "Shorter parts of a program are not recorded.", 1 << 20},
+    {OptionId::CaptureResults, Kind::String, "capture_results", "own",
+     "Memory of the results of recorded calls: own; pool (later calls may overwrite it, reading it then is an error); or pool-clone (then "
+     "it is copied before).",
+     0, check_capture_results},
+    {OptionId::CaptureSizes, Kind::String, "capture_sizes", "",
+     "Sizes to record for, comma-separated, with x between those of several symbols (\"1,8\", \"2x16\"); empty: all."},
+    {OptionId::CaptureSizesWarnLimit, Kind::Int, "capture_sizes_warn_limit", "8",
+     "Recordings of one program for different sizes, above which a warning is given.", 1 << 20},
+    {OptionId::CaptureSkipDynamic, Kind::Bool, "capture_skip_dynamic", "0", "Record only programs without symbolic sizes."},
+    {OptionId::CaptureRerecordLimit, Kind::Int, "capture_rerecord_limit", "128",
+     "Recordings of one program that others had to replace, above which it runs step by step.", 1 << 20},
+    {OptionId::CaptureMemoryKb, Kind::Int, "capture_memory_kb", "0", "KiB that recordings of a device and their pool may take; 0: any.",
+     int64_t{1} << 40},
+    {OptionId::CaptureOverBudget, Kind::String, "capture_over_budget", "evict",
+     "What happens where capture_memory_kb is too little: evict (drop recordings, the longest unused first) or refuse (run step by step).",
+     0, check_over_budget},
     {OptionId::ReplayTimeoutMs, Kind::Int, "replay_timeout_ms", "0",
      "Milliseconds that replayed graphs may take before whoever waits for them gets an error; 0: no limit.", 1 << 30},
 };

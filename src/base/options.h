@@ -28,9 +28,19 @@ enum class OptionId : uint8_t {
   GemmBackends,
   ConvBackends,
   OneDnnLibrary,
+  CaptureRequire,
+  CaptureWarmups,
+  CaptureMinLaunches,
+  CaptureResults,
+  CaptureSizes,
+  CaptureSizesWarnLimit,
+  CaptureSkipDynamic,
+  CaptureRerecordLimit,
+  CaptureMemoryKb,
+  CaptureOverBudget,
   ReplayTimeoutMs,
 };
-inline constexpr int kOptionCount = 20;
+inline constexpr int kOptionCount = 30;
 
 // A key into the table that knows the type of its value: bool, int64_t or std::string.
 template <class T>
@@ -58,6 +68,16 @@ inline constexpr Option<int64_t> kCudaSharedPercent{OptionId::CudaSharedPercent}
 inline constexpr Option<std::string> kGemmBackends{OptionId::GemmBackends};
 inline constexpr Option<std::string> kConvBackends{OptionId::ConvBackends};
 inline constexpr Option<std::string> kOneDnnLibrary{OptionId::OneDnnLibrary};
+inline constexpr Option<bool> kCaptureRequire{OptionId::CaptureRequire};
+inline constexpr Option<int64_t> kCaptureWarmups{OptionId::CaptureWarmups};
+inline constexpr Option<int64_t> kCaptureMinLaunches{OptionId::CaptureMinLaunches};
+inline constexpr Option<std::string> kCaptureResults{OptionId::CaptureResults};
+inline constexpr Option<std::string> kCaptureSizes{OptionId::CaptureSizes};
+inline constexpr Option<int64_t> kCaptureSizesWarnLimit{OptionId::CaptureSizesWarnLimit};
+inline constexpr Option<bool> kCaptureSkipDynamic{OptionId::CaptureSkipDynamic};
+inline constexpr Option<int64_t> kCaptureRerecordLimit{OptionId::CaptureRerecordLimit};
+inline constexpr Option<int64_t> kCaptureMemoryKb{OptionId::CaptureMemoryKb};
+inline constexpr Option<std::string> kCaptureOverBudget{OptionId::CaptureOverBudget};
 inline constexpr Option<int64_t> kReplayTimeoutMs{OptionId::ReplayTimeoutMs};
 }  // namespace options
 

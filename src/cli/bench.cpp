@@ -135,6 +135,17 @@ std::vector<KernelRow> sum_up(const std::vector<KernelRow>& steps) {
   return out;
 }
 
+// Of the time of all steps, what those take that mode reduce-overhead records: 0 to 1.
+double recorded_share(CompiledModel& model, const std::vector<KernelRow>& steps) {
+  double all = 0, recorded = 0;
+  for (auto& part : exec::cover(model.executable().plan(), 1).segments)
+    for (size_t i = part.first; i < std::min(part.last, steps.size()); ++i) {
+      all += steps[i].us;
+      if (part.recorded) recorded += steps[i].us;
+    }
+  return all > 0 ? recorded / all : 0;
+}
+
 // A folder for kernels that goes away.
 struct ScratchCache {
   std::filesystem::path path = make_temp_dir("toroid-bench");
@@ -154,6 +165,9 @@ struct Result {
   Times compiled, eager;
   size_t eager_kernels = 0;
   std::vector<KernelRow> kernels;
+  bool records = false;  // in mode reduce-overhead
+  double recorded_share = 0;
+  CaptureReport captures;
 };
 
 double gb_per_s(const KernelRow& r) { return r.us > 0 ? static_cast<double>(r.bytes) / r.us / 1e3 : 0; }
@@ -205,6 +219,7 @@ void print_text(const Result& r) {
   if (r.eager.runs)
     fmt::print("eager      {}, {} kernels: {:.2f} times the compiled time\n", times_text(r.eager), r.eager_kernels,
                r.eager.median / r.compiled.median);
+  if (r.records) fmt::print("recorded   {:.1f} % of the time of all kernels\n{}", 100 * r.recorded_share, to_string(r.captures));
   double all = 0;
   for (auto& k : r.kernels) all += k.us * static_cast<double>(k.calls);
   fmt::print("\n{:<56} {:>6} {:>10} {:>6} {:>10} {:>10} {:>7} {:>8}\n", "kernel", "calls", "us a call", "share", "MB", "MFLOP", "GB/s",
@@ -227,6 +242,16 @@ std::string times_json(const Times& t) {
                      t.most, t.runs, t.host_us);
 }
 
+std::string captures_json(const Result& r) {
+  const CaptureReport& c = r.captures;
+  return fmt::format(
+      "{{\"steps\":{},\"steps_recorded\":{},\"parts\":{},\"time_share\":{:.4f},\"graph_launches\":{},\"host_launches\":{},\"host_calls\":{}"
+      ","
+      "\"input_copies\":{},\"patches\":{},\"exec_bytes\":{},\"pool_bytes\":{},\"skips\":{}}}",
+      c.steps, c.steps_recorded, c.parts, r.recorded_share, c.counters.graph_launches, c.counters.host_launches, c.counters.host_calls,
+      c.counters.input_copies, c.counters.patches, c.exec_bytes, c.pool_bytes, c.skips.size());
+}
+
 void print_json(const Result& r) {
   std::string kernels;
   for (auto& k : r.kernels)
@@ -238,10 +263,11 @@ void print_json(const Result& r) {
       "\"cold\":{:.2f},"
       "\"cached\":{:.2f}}},\"frozen\":{},\"kernels_compiled\":{},\"launches\":{},\"launches_unfused\":{},\"host_calls\":{},\"memory_peak\":"
       "{},\"memory_reserved\":{},\"compiled\":{},"
-      "\"eager\":{},\"eager_launches\":{},\"kernels\":[{}]}}\n",
+      "\"eager\":{},\"eager_launches\":{},\"captures\":{},\"kernels\":[{}]}}\n",
       json_string(r.description), json_string(r.limits.gpu), r.limits.threads, r.limits.copy_gb_per_s, r.limits.f32_gflop_per_s, r.cold_ms,
       r.warm_ms, r.frozen, r.report.kernels_compiled, r.report.kernels, r.report.kernels_unfused, r.report.host_calls, r.memory.peak,
-      r.memory.peak_reserved, times_json(r.compiled), r.eager.runs ? times_json(r.eager) : "null", r.eager_kernels, kernels);
+      r.memory.peak_reserved, times_json(r.compiled), r.eager.runs ? times_json(r.eager) : "null", r.eager_kernels,
+      r.records ? captures_json(r) : "null", kernels);
 }
 
 // Packing copies the weights: only where both fit.
@@ -296,10 +322,14 @@ int bench(const BenchArgs& args) {
   reset_peak_memory_stats(device);
   r.compiled = measure(model, subject.inputs, args.iterations);
   r.memory = memory_stats(device);
+  const CaptureReport captures = model.executable().captures();
   progress.say("measuring each kernel");
   const std::vector<KernelRow> steps = profile(model, subject.inputs);
   r.kernels = sum_up(steps);
   if (!args.timeline.empty()) write_file_atomic(args.timeline, timeline_json(steps));
+  r.records = options.mode == Mode::ReduceOverhead;
+  r.captures = captures;
+  r.recorded_share = recorded_share(model, steps);
   progress.say("");
   if (args.json)
     print_json(r);

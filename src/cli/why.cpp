@@ -4,24 +4,30 @@
 #include "cli/commands.h"
 #include "compile/model.h"
 #include "exec/blocks.h"
+#include "exec/coverage.h"
 #include "import/pt2_importer.h"
 
 namespace toroid::cli {
 namespace {
-
-std::string name_of_step(const exec::StepPlan& s) {
-  return std::visit([](auto& step) { return step.name; }, s);
-}
 
 // The steps of each block that control flow runs, blocks within blocks further to the right.
 void print_blocks(const exec::Plan& plan, const std::string& indent) {
   for (auto& step : plan.steps)
     for (auto& block : exec::blocks_of(step)) {
       std::string steps;
-      for (auto& s : block.plan->steps) steps += (steps.empty() ? "" : ", ") + name_of_step(s);
-      fmt::print("{}block \"{}\" of {}: {}\n", indent, block.name, name_of_step(step), steps.empty() ? "nothing to run" : steps);
+      for (auto& s : block.plan->steps) steps += (steps.empty() ? "" : ", ") + exec::name_of(s);
+      fmt::print("{}block \"{}\" of {}: {}\n", indent, block.name, exec::name_of(step), steps.empty() ? "nothing to run" : steps);
       print_blocks(*block.plan, indent + "  ");
     }
+}
+
+// What mode reduce-overhead would record, of blocks of control flow too.
+void print_coverage(const exec::Plan& plan) {
+  const exec::Coverage c = exec::cover(plan, 1);
+  fmt::print("recorded by mode reduce-overhead: {} of {} steps of {}, in {} parts\n", c.steps_recorded, c.steps, plan.name, c.parts);
+  for (auto& s : c.skips) fmt::print("not recorded: {}\n", exec::to_string(s));
+  for (auto& step : plan.steps)
+    for (auto& block : exec::blocks_of(step)) print_coverage(*block.plan);
 }
 
 }  // namespace
@@ -37,6 +43,7 @@ int why(const WhyArgs& args) {
   fmt::print("{} graph nodes, {} loops before fusion, {} kernels, {} library calls, {} kernels compiled (the others were cached)\n",
              report.graph_nodes, report.kernels_unfused, report.kernels, report.host_calls, report.kernels_compiled);
   print_blocks(model.executable().plan(), "");
+  print_coverage(model.executable().plan());
   for (auto& line : report.choices) fmt::print("chosen: {}\n", line);
   for (auto& m : report.fusion.misses) fmt::print("not fused: {} and {}: {}\n", m.first, m.second, m.reason);
   for (auto& u : report.fusion.unsplit) fmt::print("not split: {}: {}\n", u.node, u.reason);

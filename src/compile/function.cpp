@@ -11,6 +11,7 @@
 #include "compile/guards.h"
 #include "compile/settings.h"
 #include "device/runtime.h"
+#include "exec/shared_results.h"
 #include "trace/tracer.h"
 
 namespace toroid {
@@ -474,6 +475,7 @@ void Function::State::verify(const Entry& e, const Call& c) {
 std::vector<Tensor> Function::State::call(std::span<const ArgumentView> arguments, Body body, void* function) {
   Call c = call_of(arguments, body, function);
   if (Tracer::current()) return c.run_eagerly();  // a part of the function that is being traced
+  const exec::CallScope one_call;                 // however many graphs it has
   calls.fetch_add(1, std::memory_order_relaxed);
   if (resets.load(std::memory_order_relaxed) != front::reset_count()) follow_reset();
   if (front::current_stance() == Stance::ForceEager) return eager(c, "stance ForceEager");

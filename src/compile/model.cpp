@@ -122,6 +122,8 @@ class Compilation {
     graph_ = graph::run_passes(std::move(graph_), graph::default_passes(options_.freeze, options_.templates), &report_.passes);
     show(Artifact::Graph, "graph_lowered.txt", [&] { return graph::to_string(*graph_); });
     report_.graph_nodes = graph_->nodes.size();
+    for (auto& n : graph_->nodes)
+      for (auto* r : n->results) source_lines_[r->name] = n->where;
   }
 
   void lower() {
@@ -260,6 +262,7 @@ class Compilation {
     exec::Plan plan;
     if (!constants_.jobs.empty()) plan.filling = report_.packing = pack();
     if (plan.filling.valid() && options_.device.is_cuda()) plan.filling.wait();  // packed weights are copied there
+    plan.name = graph_->name;
     plan.device = options_.device;
     plan.record = options_.mode == Mode::ReduceOverhead;
     for (auto& b : program_.buffers) {
@@ -292,11 +295,16 @@ class Compilation {
         ++next;
       }
     }
-    if (plan.record && !blocks_.empty()) log(Artifact::Perf, fmt::format("runs of {} are not replayed: it has control flow", graph_->name));
-    if (plan.record && report_.host_calls > 0)
-      log(Artifact::Perf, fmt::format("runs of {} are not replayed: {} of its steps are calls of libraries or reference code", graph_->name,
-                                      report_.host_calls));
+    for (size_t i = 0; i < plan.steps.size(); ++i)
+      std::visit([&](auto& step) { step.where = source_line(program_.nodes[i]); }, plan.steps[i]);
     return plan;
+  }
+
+  // Of the first operation of a node that has one.
+  std::string source_line(const choice::Node& n) const {
+    for (auto& origin : n.origins)
+      if (auto line = source_lines_.find(origin); line != source_lines_.end() && !line->second.empty()) return line->second;
+    return "";
   }
 
   std::vector<exec::Block> assemble_blocks(const std::vector<std::unique_ptr<Inner>>& list) {
@@ -344,7 +352,8 @@ class Compilation {
         TOROID_USER_CHECK(!in.draws, "the program writes to \"{}\", the state of the random numbers; only manual_seed may", in.name);
         in.mutated = true;
       }
-      plan.outputs.push_back({o.buffer, o.type, mutates});
+      const auto* value = graph_->outputs[plan.outputs.size()].value;
+      plan.outputs.push_back({o.buffer, o.type, mutates, value && value->producer ? value->producer->where : ""});
     }
   }
 
@@ -373,6 +382,7 @@ class Compilation {
   DebugFolder debug_;
   std::shared_ptr<const Target> target_;
   std::unique_ptr<graph::Graph> graph_;
+  std::unordered_map<std::string, std::string> source_lines_;  // of the graph's values
   choice::Program program_;
   std::map<const choice::Node*, std::vector<std::unique_ptr<Inner>>> blocks_;  // of each node of control flow
   codegen::ConstantMemory constants_;

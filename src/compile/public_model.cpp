@@ -21,6 +21,7 @@ Model Model::load(const std::string& path, const ModelOptions& options) {
 
 std::vector<Tensor> Model::run(std::span<const Tensor> inputs) { return impl_->compiled.run(inputs); }
 const Model::Summary& Model::summary() const { return impl_->summary; }
+CaptureReport Model::captures() const { return impl_->compiled.executable().captures(); }
 
 std::map<std::string, Tensor> load_tensors(const std::string& path) {
   auto reader = std::make_shared<import::SafetensorsReader>(import::SafetensorsReader::open(path));

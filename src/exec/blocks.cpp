@@ -56,7 +56,7 @@ const std::vector<HostCall::View>& block_results(const StepPlan& step) {
 void Executable::make_blocks() {
   for (auto& step : plan_.steps) {
     auto& list = blocks_.emplace_back();
-    for (auto& block : blocks_of(step)) list.push_back(std::make_unique<Executable>(*block.plan));
+    for (auto& block : blocks_of(step)) list.push_back(std::make_unique<Executable>(*block.plan, true));
   }
 }
 

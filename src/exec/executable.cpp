@@ -7,10 +7,11 @@
 #include "base/check.h"
 #include "base/mutants.h"
 #include "base/thread_pool.h"
+#include "device/cpu/cpu_runtime.h"
 #include "exec/blocks.h"
 #include "exec/gpu_recording.h"
 #include "exec/gpu_timing.h"
-#include "exec/recording.h"
+#include "exec/manual_capture.h"
 #include "tensor/random_state.h"
 
 namespace toroid::exec {
@@ -26,11 +27,6 @@ std::string sizes_text(const std::vector<int64_t>& sizes) {
 bool is_aligned(const Tensor& t) {
   constexpr uintptr_t kBytes = 16;
   return !t.device().is_cuda() || reinterpret_cast<uintptr_t>(t.raw_data()) % kBytes == 0;
-}
-
-// Bytes of what a kernel on a GPU takes a pointer to: some, where it takes one at all.
-int64_t bytes_of(const Expr& e, int64_t unit, const Symbols& symbols) {
-  return e == Expr(0) ? 0 : std::max<int64_t>(evaluate(e, symbols), 1) * unit;
 }
 
 // t, or its elements in other memory, with the strides that kernels take the input for: `want`, where the plan names some.
@@ -59,47 +55,28 @@ Tensor laid_out(const Tensor& t, const InputPlan& in, const std::vector<int64_t>
 
 }  // namespace
 
-// What only depends on the sizes: of a step, and of all.
-struct Executable::BoundStep {
-  std::vector<int64_t> params;
-  int64_t tasks = 0;
-  int64_t scratch = -1;       // offset in the arena
-  int64_t scratch_bytes = 0;  // a thread
-  int64_t counters = -1;      // GPU: offset in the context's zeros
-  bool alone = false;         // too little work to share between threads
-};
-
-struct Executable::Bound : std::enable_shared_from_this<Executable::Bound> {
-  Symbols symbols;
-  std::vector<int64_t> bytes;    // per buffer
-  std::vector<int64_t> offsets;  // per buffer, in the arena; -1: not there
-  int64_t arena = 0, zeros = 0;  // bytes
-  std::vector<BoundStep> steps;
-  std::vector<std::vector<int64_t>> output_sizes, input_strides;
-};
-
-// Memory of one run, kept for the next.
-struct Executable::Context {
-  std::shared_ptr<Storage> arena, zeros;
-  std::shared_ptr<const Bound> recorded_for;  // the sizes that the recording is good for, in this arena
-  std::unique_ptr<Recording> recording;
-  std::unique_ptr<GpuRecording> gpu_recording;
-  bool warm = false;  // GPU: all libraries have been called once, which they may need before they are recorded
+// One run on its way through the steps.
+struct Executable::Run {
+  const Bound& bound;
+  Lane& lane;
+  device::Capture* capture;  // by hand, that the run is part of; null: none
+  std::vector<Tensor> held;  // per buffer: the tensor that is its memory, where there is one
+  std::vector<void*> at;     // per buffer: where it is
 };
 
 Executable::~Executable() = default;
 
-Executable::Executable(Plan plan) : plan_(std::move(plan)) {
+Executable::Executable(Plan plan, bool is_block) : plan_(std::move(plan)) {
   for (auto& [s, unbacked] : plan_.symbols) dynamic_ = dynamic_ || unbacked;
   for (auto& in : plan_.inputs) {
     users_ = std::max(users_, static_cast<size_t>(in.user + 1));
     stateful_ = stateful_ || (in.mutated && in.user < 0);
   }
-  replays_ = plan_.record && std::all_of(plan_.steps.begin(), plan_.steps.end(), [&](const StepPlan& s) {
-               return std::holds_alternative<Launch>(s) || (plan_.device.is_cuda() && std::holds_alternative<LibraryCall>(s));
-             });
+  if (plan_.record) recorder_ = std::make_unique<Recorder>(plan_, !is_block);
   make_blocks();
 }
+
+CaptureReport Executable::captures() const { return recorder_ ? recorder_->report() : CaptureReport{}; }
 
 const Tensor& Executable::input_tensor(size_t i, std::span<const Tensor> arguments) const {
   const InputPlan& in = plan_.inputs[i];
@@ -116,6 +93,7 @@ void Executable::check_inputs(std::span<const Tensor> arguments, Symbols& symbol
     TOROID_USER_CHECK(t.defined(), "{} is an undefined tensor", where());
     TOROID_USER_CHECK(t.device() == device, "{} must be on {}, it is on {}; move it there by to()", where(), to_string(device),
                       to_string(t.device()));
+    if (t.impl()->storage->lent) check_contents(t, std::source_location::current());
     TOROID_USER_CHECK(t.dtype() == in.type.dtype, "{} must have dtype {}, it has {}", where(), name_of(in.type.dtype), name_of(t.dtype()));
     TOROID_USER_CHECK(t.sizes().size() == in.type.sizes.size(), "{} must have sizes {}, it has {}", where(), to_string(in.type),
                       sizes_text(t.sizes()));
@@ -150,97 +128,25 @@ void Executable::check_inputs(std::span<const Tensor> arguments, Symbols& symbol
       }
 }
 
-std::shared_ptr<const Executable::Bound> Executable::bind(const Symbols& symbols) {
+std::shared_ptr<const Bound> Executable::bind(const Symbols& symbols) {
   std::lock_guard lock(mutex_);
   for (auto& b : bound_)
     if (b->symbols == symbols) return b;
-  auto b = std::make_shared<Bound>();
-  b->symbols = symbols;
-  for (auto& g : plan_.guards)
-    TOROID_USER_CHECK(sym::holds(g, [&](const sym::Node& s) { return value_of(symbols, s.name); }),
-                      "these sizes are outside of what the program was compiled for: {} does not hold", sym::to_string(g));
-  std::vector<LiveRange> ranges(plan_.buffers.size());
-  for (auto& buffer : plan_.buffers) {
-    int64_t n = evaluate(buffer.numel, symbols);
-    b->bytes.push_back(n * static_cast<int64_t>(size_of(buffer.dtype)));
-  }
-  auto touch = [&](int buffer, int step) {
-    auto i = static_cast<size_t>(buffer);
-    if (plan_.buffers[i].role != BufferRole::Temporary) return;
-    LiveRange& r = ranges[i];
-    if (r.bytes == 0) r = {std::max<int64_t>(b->bytes[i], 1), step, step};
-    r.last = step;
-  };
-  int threads = ThreadPool::global().size();
-  for (size_t s = 0; s < plan_.steps.size(); ++s) {
-    int step = static_cast<int>(s);
-    BoundStep bs;
-    if (auto* l = std::get_if<Launch>(&plan_.steps[s])) {
-      for (int i : l->buffers) touch(i, step);
-      bs.params = evaluate(l->params, symbols);
-      bs.tasks = evaluate(l->tasks, symbols);
-      // About two microseconds of one thread, several times what waking and joining the others costs.
-      constexpr int64_t kSmallBytes = 20'000, kSmallFlops = 200'000;
-      int64_t bytes = evaluate(l->bytes, symbols), flops = evaluate(l->flops, symbols);
-      bs.alone = l->serial || (bytes > 0 && bytes < kSmallBytes && flops < kSmallFlops);
-      bs.scratch_bytes = evaluate(l->scratch_bytes_per_thread, symbols);
-      if (int64_t scratch = bs.scratch_bytes * threads + bytes_of(l->gpu.scratch_bytes, 1, symbols); scratch > 0) {
-        bs.scratch = static_cast<int64_t>(ranges.size());
-        ranges.push_back({scratch, step, step});
-      }
-      if (int64_t counters = bytes_of(l->gpu.counters, sizeof(uint32_t), symbols); counters > 0) {
-        bs.counters = b->zeros;
-        b->zeros += counters;
-      }
-    } else if (auto* h = std::get_if<HostCall>(&plan_.steps[s])) {
-      for (auto& v : h->inputs) touch(v.buffer, step);
-      for (auto& v : h->outputs) touch(v.buffer, step);
-    } else if (auto* c = std::get_if<LibraryCall>(&plan_.steps[s])) {
-      for (int i : c->buffers) touch(i, step);
-      if (int64_t scratch = c->call->scratch_bytes(); scratch > 0) {
-        bs.scratch = static_cast<int64_t>(ranges.size());
-        ranges.push_back({scratch, step, step});
-      }
-    } else if (!blocks_[s].empty()) {
-      for (auto& v : block_operands(plan_.steps[s])) touch(v.buffer, step);
-    }
-    b->steps.push_back(std::move(bs));
-  }
-  for (auto& o : plan_.outputs) {
-    if (o.buffer >= 0) touch(o.buffer, static_cast<int>(plan_.steps.size()));
-    b->output_sizes.push_back(evaluate(o.type.sizes, symbols));
-  }
-  for (auto& in : plan_.inputs) b->input_strides.push_back(evaluate(in.type.strides, symbols));
-  Arena arena = place(ranges);
-  b->offsets.assign(arena.offsets.begin(), arena.offsets.begin() + static_cast<long>(plan_.buffers.size()));
-  for (auto& s : b->steps)
-    if (s.scratch >= 0) s.scratch = arena.offsets[static_cast<size_t>(s.scratch)];
-  b->arena = arena.bytes;
+  auto b = exec::bind(plan_, symbols);
   constexpr size_t kKept = 64;
-  if (bound_.size() >= kKept) bound_.erase(bound_.begin());
+  if (bound_.size() >= kKept) {
+    if (recorder_) recorder_->drop(*bound_.front());
+    bound_.erase(bound_.begin());
+  }
   bound_.push_back(b);
   return b;
 }
 
 void Executable::launch(const Launch& l, void* const* bufs, const int64_t* params, int64_t tasks, bool alone, int64_t scratch_bytes) {
-  if (tasks <= 0) return;
-  alone = alone || tasks == 1;
-  if (scratch_bytes > 0)
-    for (int t = 0, threads = alone ? 1 : ThreadPool::global().size(); t < threads; ++t)
-      mark_fresh(bufs[l.buffers.size()], scratch_bytes, t);
-  struct Call {
-    KernelFunction function;
-    void* const* bufs;
-    const int64_t* params;
-  } call{l.function, bufs, params};
-  if (alone) return l.function(bufs, params, 0, tasks, 0);
-  ThreadPool::global().parallel_for(
-      tasks,
-      [](void* ctx, int64_t begin, int64_t end, int thread) {
-        auto* c = static_cast<Call*>(ctx);
-        c->function(c->bufs, c->params, begin, end, thread);
-      },
-      &call);
+  const device::cpu::Launch launch{l.function, bufs, params, tasks, alone, bufs[l.buffers.size()], scratch_bytes};
+  if (auto* recorder = device::cpu::recorder())
+    return recorder->add_launch(l.name, launch, {bufs, l.buffers.size() + 1}, {params, l.params.size()});
+  device::cpu::run(launch);
 }
 
 std::vector<Tensor> Executable::collect(std::span<const Tensor> arguments, const std::vector<Tensor>& held,
@@ -262,97 +168,100 @@ std::vector<Tensor> Executable::collect(std::span<const Tensor> arguments, const
   return out;
 }
 
-std::unique_ptr<Executable::Context> Executable::take_context(const Bound& b) {
-  std::unique_ptr<Context> context;
-  {
+std::unique_ptr<Lane> Executable::take_lane(const Bound& b, bool fresh) {
+  std::unique_ptr<Lane> lane;
+  if (!fresh) {
     std::lock_guard lock(mutex_);
-    arena_bytes_ = b.arena;
     if (!idle_.empty()) {
-      context = std::move(idle_.back());
+      lane = std::move(idle_.back());
       idle_.pop_back();
     }
   }
-  if (!context) context = std::make_unique<Context>();
-  if (!context->arena || context->arena->bytes < static_cast<size_t>(b.arena)) {
-    context->arena = allocate_storage(static_cast<size_t>(b.arena), plan_.device);
-    context->recorded_for = nullptr;  // its addresses are gone
+  if (!lane) lane = std::make_unique<Lane>();
+  if (!lane->arena || lane->arena->bytes < static_cast<size_t>(b.arena))
+    lane->arena = allocate_storage(static_cast<size_t>(b.arena), plan_.device);
+  if (b.zeros > 0 && (!lane->zeros || lane->zeros->bytes < static_cast<size_t>(b.zeros))) {
+    lane->zeros = allocate_storage(static_cast<size_t>(b.zeros), plan_.device);
+    device::cuda::gpu(plan_.device.index).fill_zero(lane->zeros->data, static_cast<size_t>(b.zeros));
   }
-  if (b.zeros > 0 && (!context->zeros || context->zeros->bytes < static_cast<size_t>(b.zeros))) {
-    context->zeros = allocate_storage(static_cast<size_t>(b.zeros), plan_.device);
-    device::cuda::gpu(plan_.device.index).fill_zero(context->zeros->data, static_cast<size_t>(b.zeros));
-    context->recorded_for = nullptr;
-  }
-  return context;
+  return lane;
 }
 
-void Executable::place_buffers(const Bound& b, const Context& context, std::span<const Tensor> arguments, std::span<const Tensor> into,
-                               std::vector<Tensor>& held, std::vector<void*>& at) {
+void Executable::place_buffers(std::span<const Tensor> arguments, std::span<const Tensor> into, const Captured* recorded, Run& run) {
   for (size_t i = 0; i < plan_.buffers.size(); ++i) {
     const BufferPlan& p = plan_.buffers[i];
     if (p.role == BufferRole::Constant)
-      at[i] = p.data.raw_data();
-    else if (p.role == BufferRole::Temporary && b.offsets[i] >= 0)
-      at[i] = context.arena->data + b.offsets[i];
+      run.at[i] = p.data.raw_data();
+    else if (p.role == BufferRole::Temporary && run.bound.offsets[i] >= 0)
+      run.at[i] = run.lane.arena->data + run.bound.offsets[i];
   }
   for (size_t i = 0; i < plan_.inputs.size(); ++i) {
     const InputPlan& in = plan_.inputs[i];
     if (plan_.buffers[static_cast<size_t>(in.buffer)].role == BufferRole::Constant) continue;
-    Tensor& placed = held[static_cast<size_t>(in.buffer)];
-    placed = in.draws ? take_random_state(evaluate(*in.draws, b.symbols)).to(plan_.device)
-                      : laid_out(input_tensor(i, arguments), in, b.input_strides[i]);
-    at[static_cast<size_t>(in.buffer)] = placed.raw_data();
+    Tensor& placed = run.held[static_cast<size_t>(in.buffer)];
+    if (in.draws) {
+      const int64_t count = evaluate(*in.draws, run.bound.symbols);
+      placed = run.capture ? captured_random_state(*run.capture, count, plan_.device) : take_random_state(count).to(plan_.device);
+    } else {
+      const Tensor& given = input_tensor(i, arguments);
+      placed = laid_out(given, in, run.bound.input_strides[i]);
+      if (recorder_ && placed.impl() != given.impl()) recorder_->count(Count::InputCopies);
+    }
+    run.at[static_cast<size_t>(in.buffer)] = placed.raw_data();
   }
   for (size_t i = 0, returned = 0; i < plan_.outputs.size(); ++i) {
     const OutputPlan& o = plan_.outputs[i];
     size_t place = o.mutates < 0 ? returned++ : into.size();
     if (o.buffer < 0 || plan_.buffers[static_cast<size_t>(o.buffer)].role != BufferRole::Output) continue;
-    Tensor& t = held[static_cast<size_t>(o.buffer)];
+    Tensor& t = run.held[static_cast<size_t>(o.buffer)];
     const bool given = place < into.size() && into[place].defined() && is_aligned(into[place]);
-    if (!t.defined()) t = given ? into[place] : Tensor::empty(b.output_sizes[i], o.type.dtype, plan_.device);
-    at[static_cast<size_t>(o.buffer)] = t.raw_data();
+    if (recorded)
+      for (auto& p : recorded->placement().places)
+        if (p.buffer == o.buffer && !t.defined()) t = recorder_->result(run.lane, p, run.bound.output_sizes[i], i);
+    if (!t.defined()) t = given ? into[place] : Tensor::empty(run.bound.output_sizes[i], o.type.dtype, plan_.device);
+    run.at[static_cast<size_t>(o.buffer)] = t.raw_data();
   }
 }
 
-// Where a launch's arguments are: its buffers, then scratch memory (on the CPU always) and counters.
-std::vector<void*> Executable::pointers_of(const Launch& l, const BoundStep& s, const Context& context,
-                                           const std::vector<void*>& at) const {
-  std::vector<void*> out;
-  for (int i : l.buffers) out.push_back(at[static_cast<size_t>(i)]);
-  if (s.scratch >= 0 || !plan_.device.is_cuda()) out.push_back(s.scratch >= 0 ? context.arena->data + s.scratch : nullptr);
-  if (s.counters >= 0) out.push_back(context.zeros->data + s.counters);
-  return out;
-}
-
-void Executable::run_step(size_t i, const Bound& b, const Context& context, std::vector<Tensor>& held, std::vector<void*>& at) {
-  const BoundStep& s = b.steps[i];
+void Executable::run_step(size_t i, Run& run) {
+  const BoundStep& s = run.bound.steps[i];
+  const Symbols& symbols = run.bound.symbols;
   auto tensor_at = [&](const HostCall::View& v) {
-    auto sizes = evaluate(v.sizes, b.symbols), strides = evaluate(v.strides, b.symbols);
-    auto* data =
-        static_cast<std::byte*>(at[static_cast<size_t>(v.buffer)]) + evaluate(v.offset, b.symbols) * static_cast<int64_t>(size_of(v.dtype));
+    auto sizes = evaluate(v.sizes, symbols), strides = evaluate(v.strides, symbols);
+    auto* data = static_cast<std::byte*>(run.at[static_cast<size_t>(v.buffer)]) +
+                 evaluate(v.offset, symbols) * static_cast<int64_t>(size_of(v.dtype));
     return Tensor::from_blob(data, sizes, v.dtype, strides, nullptr, plan_.device);
   };
   if (auto* l = std::get_if<Launch>(&plan_.steps[i])) {
-    const std::vector<void*> pointers = pointers_of(*l, s, context, at);
+    const std::vector<void*> pointers = pointers_of(plan_, *l, s, run.lane, run.at);
     if (plan_.device.is_cuda())
-      GpuLaunch(*l, b.symbols).run(device::cuda::gpu(plan_.device.index), pointers);
+      GpuLaunch(*l, symbols).run(device::cuda::gpu(plan_.device.index), pointers);
     else
       launch(*l, pointers.data(), s.params.data(), s.tasks, s.alone, s.scratch_bytes);
   } else if (auto* h = std::get_if<HostCall>(&plan_.steps[i])) {
+    if (plan_.device.is_cuda()) device::refuse_in_capture(plan_.device, h->name + ", which runs on the host,");
     std::vector<Tensor> inputs;
     for (auto& v : h->inputs) inputs.push_back(tensor_at(v).to(Device::cpu()));
-    auto results = h->function(inputs, [&](const Expr& e) { return Expr(evaluate(e, b.symbols)); });
+    if (run.capture) {
+      std::vector<Tensor> outputs;
+      for (auto& v : h->outputs) outputs.push_back(tensor_at(v));
+      return capture_call(*h, std::move(inputs), std::move(outputs), [symbols](const Expr& e) { return Expr(evaluate(e, symbols)); });
+    }
+    auto results = h->function(inputs, [&](const Expr& e) { return Expr(evaluate(e, symbols)); });
     for (size_t r = 0; r < h->outputs.size(); ++r) copy_elements(results.at(r), tensor_at(h->outputs[r]));
   } else if (auto* c = std::get_if<LibraryCall>(&plan_.steps[i])) {
     std::vector<void*> buffers;
-    for (int buffer : c->buffers) buffers.push_back(at[static_cast<size_t>(buffer)]);
-    c->call->run(buffers.data(), s.scratch >= 0 ? context.arena->data + s.scratch : nullptr);
+    for (int buffer : c->buffers) buffers.push_back(run.at[static_cast<size_t>(buffer)]);
+    void* scratch = s.scratch >= 0 ? run.lane.arena->data + s.scratch : nullptr;
+    if (run.capture && !plan_.device.is_cuda()) return capture_call(*c, std::move(buffers), scratch);
+    c->call->run(buffers.data(), scratch);
   } else if (!blocks_[i].empty()) {
-    auto results = run_blocks(i, tensor_at, b.symbols);
+    auto results = run_blocks(i, tensor_at, symbols);
     const auto& views = block_results(plan_.steps[i]);
     for (size_t r = 0; r < views.size(); ++r) {
       auto buffer = static_cast<size_t>(views[r].buffer);
-      held[buffer] = results.at(r);
-      at[buffer] = results[r].raw_data();
+      run.held[buffer] = results.at(r);
+      run.at[buffer] = results[r].raw_data();
     }
   }
 }
@@ -375,92 +284,88 @@ int64_t Executable::nanoseconds_of(size_t step, const std::function<void()>& wor
   return time_repeatedly(gpu, work, weights);
 }
 
-std::vector<Tensor> Executable::run_bound(const Bound& b, std::span<const Tensor> arguments, std::span<const Tensor> into) {
-  std::unique_ptr<Context> context = take_context(b);
-  std::vector<Tensor> held(plan_.buffers.size());
-  std::vector<void*> at(plan_.buffers.size(), nullptr);
-  place_buffers(b, *context, arguments, into, held, at);
-  if (replays_ && !observer_) {
-    replay(b, *context, held, at);
-  } else {
-    for (size_t s = 0; s < plan_.steps.size(); ++s) {
-      if (observer_)
-        observer_(std::visit([](auto& step) { return step.name; }, plan_.steps[s]),
-                  nanoseconds_of(s, [&] { run_step(s, b, *context, held, at); }));
-      else
-        run_step(s, b, *context, held, at);
-    }
+void Executable::run_steps(const Segment& steps, Run& run) {
+  for (size_t s = steps.first; s < steps.last; ++s) {
+    if (recorder_) recorder_->count(std::holds_alternative<Launch>(plan_.steps[s]) ? Count::HostLaunches : Count::HostCalls);
+    if (observer_)
+      observer_(name_of(plan_.steps[s]), nanoseconds_of(s, [&] { run_step(s, run); }));
+    else
+      run_step(s, run);
   }
-  auto out = collect(arguments, held, [&](int i) {
+}
+
+std::vector<Tensor> Executable::run_bound(const Bound& b, std::span<const Tensor> arguments, std::span<const Tensor> into) {
+  device::Capture* capture = manual_capture(plan_.device);
+  Recorder::Way way;
+  if (recorder_ && !observer_ && !capture) way = recorder_->choose(b, arguments);
+  std::unique_ptr<Lane> own;
+  if (!way.lane) own = take_lane(b, capture != nullptr);
+  Run run{b, way.lane ? *way.lane : *own, capture, std::vector<Tensor>(plan_.buffers.size()),
+          std::vector<void*>(plan_.buffers.size(), nullptr)};
+  place_buffers(arguments, into, way.recorded.get(), run);
+  if (way.recorded)
+    replay(way, run);
+  else
+    run_steps({0, plan_.steps.size()}, run);
+  auto out = collect(arguments, run.held, [&](int i) {
     const OutputPlan& o = plan_.outputs[static_cast<size_t>(i)];
-    const Tensor& t = held[static_cast<size_t>(o.buffer)];
+    const Tensor& t = run.held[static_cast<size_t>(o.buffer)];
     if (t.defined() && t.sizes() == b.output_sizes[static_cast<size_t>(i)]) return t;
-    Tensor view = Tensor::from_blob(at[static_cast<size_t>(o.buffer)], b.output_sizes[static_cast<size_t>(i)], o.type.dtype, {}, nullptr,
-                                    plan_.device);
+    Tensor view = Tensor::from_blob(run.at[static_cast<size_t>(o.buffer)], b.output_sizes[static_cast<size_t>(i)], o.type.dtype, {},
+                                    nullptr, plan_.device);
     Tensor copy = Tensor::empty(view.sizes(), view.dtype(), plan_.device);
     copy_elements(view, copy);
     return copy;
   });
-  std::lock_guard lock(mutex_);
-  idle_.push_back(std::move(context));
+  if (capture) {
+    keep_for_capture(*capture, plan_, run.held);  // the lane's memory serves what is captured next
+  } else if (recorder_) {
+    recorder_->give_back(way);
+  } else {
+    std::lock_guard lock(mutex_);
+    idle_.push_back(std::move(own));
+  }
   return out;
 }
 
-void Executable::replay(const Bound& b, Context& context, std::vector<Tensor>& held, std::vector<void*>& at) {
-  if (!plan_.device.is_cuda()) {
-    if (context.recorded_for.get() != &b) record(b, context, at);
-    return context.recording->replay(at, ThreadPool::global());
+// Inputs that are recorded for their address: what the program holds itself, and what mark_static_address named.
+std::vector<bool> Executable::settled_buffers(const Run& run) const {
+  std::vector<bool> out(plan_.buffers.size(), false);
+  for (auto& in : plan_.inputs) {
+    const auto i = static_cast<size_t>(in.buffer);
+    const bool held = in.user < 0 && !in.draws && run.at[i] == in.data.raw_data();
+    out[i] = held || (run.held[i].defined() && run.held[i].impl()->storage->static_address);
   }
-  if (!context.warm) {
-    for (size_t s = 0; s < plan_.steps.size(); ++s) run_step(s, b, context, held, at);
-    context.warm = true;
-    return;
-  }
-  if (context.recorded_for.get() != &b || !context.gpu_recording->serves(at)) record_on_gpu(b, context, held, at);
-  context.gpu_recording->replay(device::cuda::gpu(plan_.device.index), at);
+  return out;
 }
 
-// Inputs and results are in other memory at each call.
-bool Executable::moves(int buffer) const {
-  const BufferRole role = plan_.buffers[static_cast<size_t>(buffer)].role;
-  return role == BufferRole::Input || role == BufferRole::Output;
-}
-
-void Executable::record_on_gpu(const Bound& b, Context& context, std::vector<Tensor>& held, std::vector<void*>& at) {
-  device::cuda::Gpu& gpu = device::cuda::gpu(plan_.device.index);
-  context.recorded_for = nullptr;
-  context.gpu_recording = std::make_unique<GpuRecording>();
-  context.gpu_recording->record(gpu, [&] {
-    for (size_t s = 0; s < plan_.steps.size(); ++s) {
-      if (auto* l = std::get_if<Launch>(&plan_.steps[s])) {
-        std::vector<int> slots;
-        for (int i : l->buffers) slots.push_back(moves(i) ? i : -1);
-        context.gpu_recording->add(gpu, *l, b.symbols, pointers_of(*l, b.steps[s], context, at), slots);
-      } else {
-        run_step(s, b, context, held, at);
-        for (int i : std::get<LibraryCall>(plan_.steps[s]).buffers)
-          if (moves(i)) context.gpu_recording->fix(i, at[static_cast<size_t>(i)]);
-      }
+void Executable::replay(Recorder::Way& way, Run& run) {
+  Captured& c = *way.recorded;
+  const Memory memory{run.lane, run.at};
+  if (!way.record && !c.serves(memory)) {
+    if (!recorder_->may_rerecord(run.bound)) return run_steps({0, plan_.steps.size()}, run);
+    c.clear(run.lane);
+    way.record = way.again = true;
+  }
+  const std::vector<bool> settled = way.record ? settled_buffers(run) : std::vector<bool>();
+  const auto& segments = recorder_->coverage().segments;
+  for (size_t i = 0; i < segments.size(); ++i) {
+    if (!segments[i].recorded) {
+      run_steps(segments[i], run);
+      continue;
     }
-  });
-  context.recorded_for = b.shared_from_this();
-}
-
-void Executable::record(const Bound& b, Context& context, const std::vector<void*>& at) {
-  context.recording = std::make_unique<Recording>();
-  for (size_t s = 0; s < plan_.steps.size(); ++s) {
-    const auto& l = std::get<Launch>(plan_.steps[s]);
-    const BoundStep& step = b.steps[s];
-    std::vector<int> slots;
-    for (int i : l.buffers) slots.push_back(moves(i) ? i : -1);
-    slots.push_back(-1);
-    context.recording->add(l, pointers_of(l, step, context, at), slots, step.params.data(), step.tasks, step.alone, step.scratch_bytes);
+    if (way.record) c.record(i, memory, settled, [&](size_t s) { run_step(s, run); });
+    if (c.is_empty(i)) continue;
+    if (const int64_t patches = c.replay(i, memory); patches > 0) recorder_->count(Count::Patches, patches);
+    recorder_->count(Count::GraphLaunches);
   }
-  context.recorded_for = b.shared_from_this();
+  c.replays.fetch_add(1, std::memory_order_relaxed);
+  if (way.record) recorder_->keep(way);
 }
 
 // Sizes that the run determines: every buffer gets its own memory when it is first written.
 std::vector<Tensor> Executable::run_dynamic(Symbols symbols, std::span<const Tensor> arguments) {
+  device::refuse_in_capture(plan_.device, "a program with sizes that only its run determines");
   std::vector<Tensor> held(plan_.buffers.size());
   for (size_t i = 0; i < plan_.buffers.size(); ++i)
     if (plan_.buffers[i].role == BufferRole::Constant) held[i] = plan_.buffers[i].data;
@@ -545,12 +450,15 @@ std::vector<Tensor> Executable::run_dynamic(Symbols symbols, std::span<const Ten
 std::vector<Tensor> Executable::run(std::span<const Tensor> arguments) { return run(arguments, {}, {}); }
 
 std::vector<Tensor> Executable::run(std::span<const Tensor> arguments, Symbols symbols, std::span<const Tensor> into) {
+  std::optional<CallScope> scope;
+  if (recorder_) scope.emplace();
   check_inputs(arguments, symbols);
   if (plan_.filling.valid()) plan_.filling.get();
   std::unique_lock<std::mutex> state(state_mutex_, std::defer_lock);
   if (stateful_) state.lock();
   if (dynamic_) return run_dynamic(std::move(symbols), arguments);
-  return run_bound(*bind(symbols), arguments, into);
+  const auto bound = bind(symbols);
+  return run_bound(*bound, arguments, into);
 }
 
 }  // namespace toroid::exec

@@ -3,14 +3,14 @@
 
 #include <atomic>
 
-#include "exec/plan.h"
-#include "exec/sizes.h"
+#include "exec/recorder.h"
 
 namespace toroid::exec {
 
 class Executable {
  public:
-  explicit Executable(Plan plan);
+  // is_block: its results are operands of other steps. UserError where the option capture_require asks for more than can be recorded.
+  explicit Executable(Plan plan, bool is_block = false);
   ~Executable();
 
   // Runs on the caller's tensors, in the order of the user inputs. Mutated inputs are written in place. Returns one tensor an output
@@ -19,6 +19,8 @@ class Executable {
   std::vector<Tensor> run(std::span<const Tensor> arguments);
 
   const Plan& plan() const { return plan_; }
+  // What was recorded of its runs, if the plan wants that; the blocks of control flow aside.
+  CaptureReport captures() const;
   // Bytes of the arena for the sizes of the latest run.
   int64_t arena_bytes() const { return arena_bytes_; }
   // Called around every step of later runs (profiling): name of the step and nanoseconds it took. Null switches it off.
@@ -26,9 +28,7 @@ class Executable {
   void observe(Observer observer) { observer_ = std::move(observer); }
 
  private:
-  struct BoundStep;
-  struct Bound;
-  struct Context;
+  struct Run;
   using TensorAt = std::function<Tensor(const HostCall::View&)>;
 
   void check_inputs(std::span<const Tensor> arguments, Symbols& symbols) const;
@@ -36,11 +36,11 @@ class Executable {
   // symbols: sizes that are known beforehand. into: memory for the results (or undefined tensors), where they are left if that can be.
   std::vector<Tensor> run(std::span<const Tensor> arguments, Symbols symbols, std::span<const Tensor> into);
   std::vector<Tensor> run_bound(const Bound& bound, std::span<const Tensor> arguments, std::span<const Tensor> into);
-  std::unique_ptr<Context> take_context(const Bound& bound);
-  // Memory of all buffers that have some before the first step: at, and held where it is a tensor of its own.
-  void place_buffers(const Bound& bound, const Context& context, std::span<const Tensor> arguments, std::span<const Tensor> into,
-                     std::vector<Tensor>& held, std::vector<void*>& at);
-  void run_step(size_t step, const Bound& bound, const Context& context, std::vector<Tensor>& held, std::vector<void*>& at);
+  std::unique_ptr<Lane> take_lane(const Bound& bound, bool fresh);
+  // Memory of all buffers that have some before the first step. recorded: where results may be; or null.
+  void place_buffers(std::span<const Tensor> arguments, std::span<const Tensor> into, const Captured* recorded, Run& run);
+  void run_step(size_t step, Run& run);
+  void run_steps(const Segment& steps, Run& run);
   std::vector<Tensor> run_dynamic(Symbols symbols, std::span<const Tensor> arguments);
   // held: the memory of each buffer that has some of its own, inputs included.
   std::vector<Tensor> collect(std::span<const Tensor> arguments, const std::vector<Tensor>& held, const std::function<Tensor(int)>& result);
@@ -49,23 +49,20 @@ class Executable {
   std::vector<Tensor> run_blocks(size_t step, const TensorAt& tensor_at, const Symbols& symbols);
   std::vector<Tensor> run_loop(const Loop& loop, size_t step, const TensorAt& tensor_at, const Symbols& symbols);
   std::vector<Tensor> run_block(const Block& block, std::span<const Tensor> operands, const Symbols& around, std::span<const Tensor> into);
-  std::vector<void*> pointers_of(const Launch& l, const BoundStep& step, const Context& context, const std::vector<void*>& at) const;
-  bool moves(int buffer) const;
   int64_t nanoseconds_of(size_t step, const std::function<void()>& work) const;
-  // Runs all steps by a recording, which is made first where there is none that serves.
-  void replay(const Bound& bound, Context& context, std::vector<Tensor>& held, std::vector<void*>& at);
-  void record(const Bound& bound, Context& context, const std::vector<void*>& at);
-  void record_on_gpu(const Bound& bound, Context& context, std::vector<Tensor>& held, std::vector<void*>& at);
+  // Runs all steps, those that can be recorded by a recording, which is made first where there is none that serves.
+  void replay(Recorder::Way& way, Run& run);
+  std::vector<bool> settled_buffers(const Run& run) const;
   void launch(const Launch& l, void* const* bufs, const int64_t* params, int64_t tasks, bool alone, int64_t scratch_bytes);
   const Tensor& input_tensor(size_t i, std::span<const Tensor> arguments) const;
 
   Plan plan_;
   bool dynamic_ = false;  // some size is known only while running
   bool stateful_ = false;
-  bool replays_ = false;                             // a call can be recorded, and should be
+  std::unique_ptr<Recorder> recorder_;               // null: calls are not recorded
   std::mutex mutex_;                                 // of the two below
   std::vector<std::shared_ptr<const Bound>> bound_;  // most recent last
-  std::vector<std::unique_ptr<Context>> idle_;
+  std::vector<std::unique_ptr<Lane>> idle_;          // without a recorder
   std::mutex state_mutex_;
   std::atomic<int64_t> arena_bytes_{0};
   size_t users_ = 0;

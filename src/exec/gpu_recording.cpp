@@ -1,7 +1,5 @@
 #include "exec/gpu_recording.h"
 
-#include <algorithm>
-
 namespace toroid::exec {
 
 GpuLaunch::GpuLaunch(const Launch& launch, const Symbols& symbols)
@@ -16,31 +14,51 @@ void GpuLaunch::run(device::cuda::Gpu& gpu, std::span<void* const> pointers) {
   gpu.launch(launch_.gpu.kernel, shape_, arguments_.list());
 }
 
-void GpuLaunch::rebind(device::cuda::Graph& graph, device::cuda::CUgraphNode node, std::span<void* const> pointers) {
-  if (arguments_.set_pointers(pointers)) graph.set_arguments(node, launch_.gpu.kernel, shape_, arguments_.list());
+bool GpuLaunch::rebind(device::cuda::Graph& graph, device::cuda::CUgraphNode node, std::span<void* const> pointers) {
+  if (!arguments_.set_pointers(pointers)) return false;
+  graph.set_arguments(node, launch_.gpu.kernel, shape_, arguments_.list());
+  return true;
 }
 
-void GpuRecording::add(device::cuda::Gpu& gpu, const Launch& launch, const Symbols& symbols, std::vector<void*> pointers,
-                       std::vector<int> slots) {
+void GpuRecording::record(const std::function<void()>& steps) {
+  graph_ = gpu_.record(steps);
+  for (auto& e : entries_)
+    if (!e->moving.empty()) moving_.push_back(e.get());
+}
+
+void GpuRecording::add(const Launch& launch, const Symbols& symbols, const BoundStep&, std::vector<void*> pointers,
+                       std::span<const int> slots) {
   auto entry = std::unique_ptr<Entry>(new Entry{{launch, symbols}, nullptr, std::move(pointers), {}});
-  entry->launch.run(gpu, entry->pointers);
+  entry->launch.run(gpu_, entry->pointers);
   for (size_t i = 0; i < slots.size(); ++i)
     if (slots[i] >= 0) entry->moving.emplace_back(i, slots[i]);
-  if (entry->moving.empty() || evaluate(launch.tasks, symbols) <= 0) return;
-  entry->node = gpu.recorded_node();
+  entry->node = gpu_.recorded_node();
   entries_.push_back(std::move(entry));
 }
 
-bool GpuRecording::serves(std::span<void* const> at) const {
-  return std::all_of(fixed_.begin(), fixed_.end(), [&](auto& f) { return at[static_cast<size_t>(f.first)] == f.second; });
+void GpuRecording::set_pointers(size_t i, std::span<void* const> pointers) {
+  Entry& e = *entries_.at(i);
+  e.pointers.assign(pointers.begin(), pointers.end());
+  e.launch.rebind(*graph_, e.node, e.pointers);
 }
 
-void GpuRecording::replay(device::cuda::Gpu& gpu, std::span<void* const> at) {
-  for (auto& e : entries_) {
+int64_t GpuRecording::replay(std::span<void* const> at) {
+  int64_t changed = 0;
+  for (Entry* e : moving_) {
     for (auto& [position, slot] : e->moving) e->pointers[position] = at[static_cast<size_t>(slot)];
-    e->launch.rebind(*graph_, e->node, e->pointers);
+    changed += e->launch.rebind(*graph_, e->node, e->pointers);
   }
-  gpu.launch(*graph_);
+  gpu_.launch(*graph_);
+  return changed;
+}
+
+int64_t GpuRecording::bytes() const { return forecast(graph_ ? graph_->nodes() : 0); }
+
+// The driver takes the memory of graphs from pieces of 2 MiB that many share, and keeps it for the next: one graph's part cannot be asked
+// for. Measured over 16 graphs of 100 to 1000 launches each on an H200 with CUDA 13: 1.0 to 1.3 KiB a launch.
+int64_t GpuRecording::forecast(size_t launches) {
+  constexpr int64_t kBytes = 1312;
+  return static_cast<int64_t>(launches) * kBytes;
 }
 
 }  // namespace toroid::exec

@@ -1,10 +1,7 @@
-// The launches of one call on a GPU, recorded as a graph: replayed by one launch, with the caller's memory put in their place.
+// Launches on a GPU: one by one, or recorded as a CUDA graph and replayed by one launch.
 #pragma once
 
-#include <memory>
-
-#include "exec/plan.h"
-#include "exec/sizes.h"
+#include "exec/recording.h"
 
 namespace toroid::exec {
 
@@ -14,8 +11,8 @@ class GpuLaunch {
   GpuLaunch(const Launch& launch, const Symbols& symbols);
   // pointers: of the buffers, then scratch memory and counters where the kernel takes them.
   void run(device::cuda::Gpu& gpu, std::span<void* const> pointers);
-  // Changes a recorded launch where the pointers differ from its own.
-  void rebind(device::cuda::Graph& graph, device::cuda::CUgraphNode node, std::span<void* const> pointers);
+  // Changes a recorded launch where the pointers differ from its own; whether they did.
+  bool rebind(device::cuda::Graph& graph, device::cuda::CUgraphNode node, std::span<void* const> pointers);
 
  private:
   const Launch& launch_;
@@ -23,17 +20,16 @@ class GpuLaunch {
   device::cuda::Arguments arguments_;
 };
 
-class GpuRecording {
+class GpuRecording : public Recording {
  public:
-  // Within record(): launches, with the plan's buffer behind each pointer, or -1 for memory that never moves; and buffers whose
-  // addresses are recorded for good.
-  void add(device::cuda::Gpu& gpu, const Launch& launch, const Symbols& symbols, std::vector<void*> pointers, std::vector<int> slots);
-  void fix(int slot, void* address) { fixed_.emplace_back(slot, address); }
-  void record(device::cuda::Gpu& gpu, const std::function<void()>& steps) { graph_ = gpu.record(steps); }
-
-  // Whether a replay at these addresses (of the plan's buffers) is possible.
-  bool serves(std::span<void* const> at) const;
-  void replay(device::cuda::Gpu& gpu, std::span<void* const> at);
+  explicit GpuRecording(device::cuda::Gpu& gpu) : gpu_(gpu) {}
+  void record(const std::function<void()>& steps) override;
+  void add(const Launch& l, const Symbols& symbols, const BoundStep& s, std::vector<void*> pointers, std::span<const int> slots) override;
+  void set_pointers(size_t i, std::span<void* const> pointers) override;
+  int64_t replay(std::span<void* const> at) override;
+  size_t launches() const override { return entries_.size(); }
+  int64_t bytes() const override;
+  static int64_t forecast(size_t launches);
 
  private:
   struct Entry {
@@ -42,8 +38,9 @@ class GpuRecording {
     std::vector<void*> pointers;
     std::vector<std::pair<size_t, int>> moving;  // position in pointers, buffer of the plan
   };
-  std::vector<std::unique_ptr<Entry>> entries_;  // those with moving pointers
-  std::vector<std::pair<int, void*>> fixed_;
+  device::cuda::Gpu& gpu_;
+  std::vector<std::unique_ptr<Entry>> entries_;
+  std::vector<Entry*> moving_;  // those with moving pointers
   std::unique_ptr<device::cuda::Graph> graph_;
 };
 

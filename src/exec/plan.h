@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "device/cpu/launch.h"
 #include "device/cuda/arguments.h"
 #include "extern/library_call.h"
 #include "tensor/dispatch.h"
@@ -27,7 +28,7 @@ struct BufferPlan {
   Tensor data;  // Constant
 };
 
-using KernelFunction = void (*)(void* const* bufs, const int64_t* params, int64_t begin, int64_t end, int thread);
+using KernelFunction = device::cpu::KernelFunction;
 
 // What a launch on a GPU needs besides; see codegen::KernelText.
 struct GpuCode {
@@ -53,6 +54,7 @@ struct Launch {
   bool serial = false;
   Expr bytes = 0, flops = 0;  // what it must move and compute, for reports
   bool in_place = false;      // writes a buffer that it reads: a second run has another result
+  std::string where = {};     // source line of what it computes first, where that is known; as in other steps
 };
 
 // A call on whole tensors (a library or reference implementation). It returns its results; they are copied to `outputs`.
@@ -66,6 +68,7 @@ struct HostCall {
     std::vector<Expr> sizes, strides;
   };
   std::vector<View> inputs, outputs;
+  std::string where = {};
 };
 
 // A prepared call of a library, with threads of its own.
@@ -73,6 +76,7 @@ struct LibraryCall {
   std::string name;
   std::shared_ptr<const external::LibraryCall> call;
   std::vector<int> buffers;  // in the order of the call's
+  std::string where = {};
 };
 
 struct Plan;
@@ -91,6 +95,7 @@ struct Branch {
   HostCall::View predicate;
   std::vector<HostCall::View> operands, results;
   std::vector<Block> blocks;
+  std::string where = {};
 };
 
 // Runs blocks[0] on (carried, slice i of each of `slices`, unchanging) over and over; it gives the next carried, and what is stacked in
@@ -99,6 +104,7 @@ struct Loop {
   std::string name;
   std::vector<HostCall::View> carried, slices, unchanging, results;
   std::vector<Block> blocks;
+  std::string where = {};
 };
 
 using StepPlan = std::variant<Launch, HostCall, LibraryCall, Branch, Loop>;
@@ -116,12 +122,14 @@ struct InputPlan {
 struct OutputPlan {
   int buffer = -1;  // -1: None or a literal, or a mutation that the steps already made in place
   TensorType type;
-  int mutates = -1;  // input that takes the contents
+  int mutates = -1;        // input that takes the contents
+  std::string where = {};  // source line of what computes it
 };
 
 struct Plan {
+  std::string name;
   Device device;        // of all tensors
-  bool record = false;  // replay the launches of a call as one; plans with other steps run step by step
+  bool record = false;  // replay the launches of a call as one, or as few as its other steps allow
   std::vector<BufferPlan> buffers;
   std::vector<StepPlan> steps;
   std::vector<InputPlan> inputs;

@@ -1,49 +1,38 @@
-// The launches of one call, recorded: replayed in a single parallel region with no host work between kernels.
+// The launches of a part of a call, recorded: replayed as one, with the caller's memory put in their place.
 #pragma once
 
 #include <cstring>
+#include <memory>
 
 #include "base/mutants.h"
-#include "base/thread_pool.h"
-#include "exec/plan.h"
+#include "exec/bound.h"
 
 namespace toroid::exec {
 
-// Tells a kernel that its launch begins: see Launch.
-inline void mark_fresh(void* scratch, int64_t bytes_per_thread, int thread) {
-  if (mutant(Mutant::StaleRows)) return;
-  constexpr int64_t kFresh = -1;
-  std::memcpy(static_cast<std::byte*>(scratch) + thread * bytes_per_thread, &kFresh, sizeof kFresh);
-}
+using device::cpu::mark_fresh;
 
+// One replay at a time.
 class Recording {
  public:
-  // Appends a launch; `alone`: all of it on one thread. params outlive the recording. slots[i] is the plan's buffer behind bufs[i], or -1
-  // for memory that never moves. The scratch memory comes last, scratch_bytes a thread.
-  void add(const Launch& l, std::span<void* const> bufs, std::span<const int> slots, const int64_t* params, int64_t tasks, bool alone,
-           int64_t scratch_bytes);
-  bool empty() const { return entries_.empty(); }
-  // Replays with the addresses that `at` gives the plan's buffers. All threads of the pool walk through the list together; each launch
-  // starts when the one before has ended on all of them. One replay at a time.
-  void replay(std::span<void* const> at, ThreadPool& pool);
-
- private:
-  struct Entry {
-    KernelFunction function;
-    size_t bufs;  // first of its pointers
-    const int64_t* params;
-    int64_t tasks;
-    bool alone;  // on one thread
-    void* scratch;
-    int64_t scratch_bytes;
-  };
-  void walk(int part, int parts, int thread);
-
-  std::vector<Entry> entries_;
-  std::vector<void*> bufs_;
-  std::vector<std::pair<size_t, int>> patches_;  // position in bufs_, buffer of the plan
-  std::vector<TaskShares> shares_;               // of the even and of the odd entries
-  alignas(64) std::atomic<int64_t> arrived_{0};
+  virtual ~Recording() = default;
+  // Runs `steps`, which add launches, and makes them ready. On a GPU steps may also call libraries, whose work is recorded for good.
+  virtual void record(const std::function<void()>& steps) = 0;
+  // Within record(): appends a launch of some tasks; l and s outlive the recording. pointers: as pointers_of() gives them. slots: for each
+  // of the launch's buffers the plan's buffer, if that is elsewhere at each replay, or -1.
+  virtual void add(const Launch& l, const Symbols& symbols, const BoundStep& s, std::vector<void*> pointers,
+                   std::span<const int> slots) = 0;
+  // Gives launch number i (in the order of add) other memory.
+  virtual void set_pointers(size_t i, std::span<void* const> pointers) = 0;
+  // `at`: addresses of the plan's buffers. Returns how many differ from those of the replay before.
+  virtual int64_t replay(std::span<void* const> at) = 0;
+  virtual size_t launches() const = 0;
+  // Memory that the recording takes; on a GPU that of the device.
+  virtual int64_t bytes() const = 0;
 };
+std::unique_ptr<Recording> make_recording(const Device& device);
+
+// What bytes() will be: of so many launches with so many pointers and moving pointers. On a GPU an estimate, from what earlier recordings
+// took.
+int64_t forecast_recording(const Device& device, size_t launches, size_t pointers, size_t moving);
 
 }  // namespace toroid::exec

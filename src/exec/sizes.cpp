@@ -4,6 +4,12 @@
 
 namespace toroid::exec {
 
+std::string to_string(const Symbols& symbols) {
+  std::string out;
+  for (auto& [name, value] : symbols) out += fmt::format("{}{}={}", out.empty() ? "" : ", ", name, value);
+  return out.empty() ? "fixed sizes" : out;
+}
+
 int64_t value_of(const Symbols& symbols, const std::string& name) {
   for (auto& [n, v] : symbols)
     if (n == name) return v;

@@ -38,6 +38,16 @@ std::shared_ptr<Storage> allocate_storage(size_t bytes, const Device& device) {
 
 bool is_proxy(const Tensor& t) { return t.defined() && t.impl()->proxy; }
 
+void check_contents(const Tensor& t, const std::source_location& where) {
+  const Lent* lent = t.impl()->storage->lent.get();
+  if (!lent || !lent->gone.load(std::memory_order_acquire)) return;
+  fail<UserError>(
+      "{}, and then read at {}:{}. Call cudagraph_mark_step_begin() once where each step begins, if the calls belong to one step; else "
+      "keep a "
+      "copy (clone()), or set capture_results to own or pool-clone",
+      lent->message, where.file_name(), where.line());
+}
+
 SymInt::operator int64_t() const { return expr_.is_const() ? expr_.constant() : current_dispatcher().specialize(expr_); }
 
 bool SymInt::decide(sym::Rel rel, const SymInt& a, const SymInt& b) {
@@ -160,6 +170,7 @@ bool Tensor::is_contiguous(Where where) const {
 
 std::byte* Tensor::raw_data(Where where) const {
   const TensorImpl& t = concrete(*this, "data()", where);
+  if (t.storage->lent) check_contents(*this, where);
   if (LateStack* late = t.storage->late.get())
     std::call_once(late->made, [&] {
       const device::CaptureSuspension now;  // not at a replay
@@ -176,22 +187,24 @@ double Tensor::item(Where where) const {
   concrete(*this, "item()", where);
   device::refuse_in_capture(device(), "item()");
   TOROID_USER_CHECK(numel() == 1, "item() of a tensor of {} elements; it must have one", numel());
-  if (device().is_cuda()) return to(Device::cpu()).item(where);
-  return load_number(raw_data(), dtype()).as_double();
+  if (device().is_cuda()) return to(Device::cpu(), where).item(where);
+  return load_number(raw_data(where), dtype()).as_double();
 }
 
 std::vector<double> Tensor::to_vector(Where where) const {
   concrete(*this, "to_vector()", where);
   device::refuse_in_capture(device(), "to_vector()");
-  Tensor c = to(Device::cpu()).contiguous();
+  Tensor c = to(Device::cpu(), where).contiguous(where);
+  const std::byte* data = c.raw_data(where);
   std::vector<double> out(static_cast<size_t>(c.numel()));
-  for (size_t i = 0; i < out.size(); ++i) out[i] = load_number(c.raw_data() + i * size_of(dtype()), dtype()).as_double();
+  for (size_t i = 0; i < out.size(); ++i) out[i] = load_number(data + i * size_of(dtype()), dtype()).as_double();
   return out;
 }
 
 Tensor Tensor::contiguous(Where where) const {
   concrete(*this, "contiguous()", where);
   if (is_contiguous()) return *this;
+  if (impl_->storage->lent) check_contents(*this, where);
   Tensor out = empty(sizes(), dtype(), device());
   copy_elements(*this, out);
   return out;
@@ -213,6 +226,7 @@ Tensor Tensor::as_strided(std::span<const int64_t> sizes, std::span<const int64_
 Tensor Tensor::to(const Device& device, Where where) const {
   concrete(*this, "to()", where);
   if (this->device() == device) return *this;
+  if (impl_->storage->lent) check_contents(*this, where);
   // The elements between the first and the last, as they lie.
   const std::vector<int64_t>& strides = impl_->strides;
   int64_t extent = numel() > 0 ? 1 : 0;

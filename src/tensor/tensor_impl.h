@@ -1,11 +1,19 @@
 // What a Tensor handle points to, and the hook through which operations on tensors go.
 #pragma once
 
+#include <atomic>
+
 #include "toroid/tensor.h"
 
 namespace toroid {
 
 struct LateStack;
+
+// Memory that is used again while somebody may still hold it.
+struct Lent {
+  std::atomic<bool> gone{false};  // it has been used again
+  std::string message;            // then: by whom
+};
 
 // Memory that one or more tensors view.
 struct Storage {
@@ -14,6 +22,8 @@ struct Storage {
   Device device;
   std::shared_ptr<void> owner;      // frees the memory when the last reference goes
   std::shared_ptr<LateStack> late;  // null: the contents are there; see tensor/late_stack.h
+  std::shared_ptr<Lent> lent;       // null: the memory is nobody else's
+  bool static_address = false;      // see mark_static_address
 };
 
 // 64-byte aligned memory, uninitialised. EnvironmentError when there is not enough, or no such device.
@@ -32,6 +42,8 @@ struct TensorImpl {
 };
 
 bool is_proxy(const Tensor& t);
+// UserError naming the place when the memory of t has been used again by others.
+void check_contents(const Tensor& t, const std::source_location& where);
 std::vector<int64_t> contiguous_strides(std::span<const int64_t> sizes);
 int64_t product(std::span<const int64_t> sizes);
 // Copies elements between tensors of equal sizes on any devices, converting the dtype. What is not equal and dense on both sides goes

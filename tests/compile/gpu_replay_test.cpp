@@ -5,8 +5,9 @@
 
 #include "graph/interpreter.h"
 #include "import/pt2_importer.h"
-#include "toroid/device.h"
+#include "toroid/device_graph.h"
 #include "toroid/model.h"
+#include "toroid/tensor_copy.h"
 
 namespace toroid {
 namespace {
@@ -31,6 +32,29 @@ TEST(GpuReplay, FollowsTheCallersMemory) {
     for (int64_t i = 0; i < got.numel(); ++i) {
       const float want = expected[call].data<float>()[i];
       ASSERT_NEAR(got.data<float>()[i], want, 1e-3 * (1 + std::fabs(want))) << "call " << call << ", element " << i;
+    }
+  }
+}
+
+// A graph by hand around a compiled program gives what the program gives.
+TEST(GpuReplay, IsCapturedByHand) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU";
+  const std::string folder = std::string(TOROID_SOURCE_DIR) + "/examples/digits/";
+  const Tensor images = load_tensors(folder + "labelled.safetensors").at("images");
+  for (Mode mode : {Mode::Default, Mode::ReduceOverhead}) {
+    Model gpu = Model::load(folder + "digits.pt2", {.device = Device::cuda(), .mode = mode});
+    Tensor x = images.to(Device::cuda()), y;
+    gpu.run({x});
+    CudaGraph g(Device::cuda());
+    g.capture([&] { y = gpu.run({x})[0]; });
+    EXPECT_TRUE(g.pool().stats().allocated > 0);
+    for (float scale : {0.5f, 2.0f}) {
+      Tensor next = Tensor::empty(images.sizes(), images.dtype());
+      for (int64_t i = 0; i < next.numel(); ++i) next.data<float>()[i] = images.data<float>()[i] * scale;
+      copy_async(x, pin_memory(next));
+      g.replay();
+      synchronize(Device::cuda());
+      EXPECT_EQ(y.to_vector(), gpu.run({x})[0].to_vector()) << scale;
     }
   }
 }

@@ -5,39 +5,10 @@
 #include <random>
 #include <thread>
 
+#include "exec/plans.h"
+
 namespace toroid::exec {
 namespace {
-
-// bufs: in, out; params: elements. Tasks of 16 elements.
-void add_one(void* const* bufs, const int64_t* params, int64_t begin, int64_t end, int) {
-  auto* in = static_cast<const float*>(bufs[0]);
-  auto* out = static_cast<float*>(bufs[1]);
-  for (int64_t i = begin * 16; i < std::min(end * 16, params[0]); ++i) out[i] = in[i] + 1;
-}
-
-// x + length of the chain, as so many launches.
-Plan chain(int length, bool record) {
-  Plan p;
-  p.record = record;
-  Expr n = sym::symbol("s0", 1, 1000);
-  p.symbols.emplace_back(n, false);
-  for (int i = 0; i <= length; ++i) {
-    BufferRole role = i == 0 ? BufferRole::Input : i == length ? BufferRole::Output : BufferRole::Temporary;
-    p.buffers.push_back({"b" + std::to_string(i), DType::F32, n, role, {}});
-  }
-  for (int i = 0; i < length; ++i) {
-    Launch l;
-    l.name = "add_one";
-    l.function = add_one;
-    l.buffers = {i, i + 1};
-    l.params = {n};
-    l.tasks = sym::ceil_div(n, 16);
-    p.steps.push_back(l);
-  }
-  p.inputs.push_back({"x", {DType::F32, {n}, {}}, 0, 0, {}, false});
-  p.outputs.push_back({length, {DType::F32, {n}, {}}, -1});
-  return p;
-}
 
 TEST(Arena, NoTwoLiveRangesOverlap) {
   std::mt19937 random(7);

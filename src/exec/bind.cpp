@@ -1,0 +1,112 @@
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/thread_pool.h"
+#include "exec/blocks.h"
+#include "exec/bound.h"
+
+namespace toroid::exec {
+namespace {
+
+// About two microseconds of one thread, several times what waking and joining the others costs.
+constexpr int64_t kSmallBytes = 20'000, kSmallFlops = 200'000;
+
+// Collects which steps use which memory of the arena, while steps are bound in order.
+class Binder {
+ public:
+  Binder(const Plan& plan, Bound& out) : plan_(plan), out_(out), ranges_(plan.buffers.size()) {}
+
+  void bind(const StepPlan& step) {
+    BoundStep s;
+    if (auto* l = std::get_if<Launch>(&step)) {
+      for (int i : l->buffers) touch(i);
+      bind(*l, s);
+    } else if (auto* h = std::get_if<HostCall>(&step)) {
+      for (auto& v : h->inputs) touch(v.buffer);
+      for (auto& v : h->outputs) touch(v.buffer);
+    } else if (auto* c = std::get_if<LibraryCall>(&step)) {
+      for (int i : c->buffers) touch(i);
+      s.scratch = add_scratch(c->call->scratch_bytes());
+    } else {
+      for (auto& v : block_operands(step)) touch(v.buffer);
+    }
+    out_.steps.push_back(std::move(s));
+    ++now_;
+  }
+
+  void touch(int buffer) {
+    auto i = static_cast<size_t>(buffer);
+    if (plan_.buffers[i].role != BufferRole::Temporary) return;
+    LiveRange& r = ranges_[i];
+    if (r.bytes == 0) r = {std::max<int64_t>(out_.bytes[i], 1), now_, now_};
+    r.last = now_;
+  }
+
+  void finish() {
+    const Arena arena = place(ranges_);
+    out_.offsets.assign(arena.offsets.begin(), arena.offsets.begin() + static_cast<long>(plan_.buffers.size()));
+    for (auto& s : out_.steps)
+      if (s.scratch >= 0) s.scratch = arena.offsets[static_cast<size_t>(s.scratch)];
+    out_.arena = arena.bytes;
+  }
+
+ private:
+  void bind(const Launch& l, BoundStep& s) {
+    s.params = evaluate(l.params, out_.symbols);
+    s.tasks = evaluate(l.tasks, out_.symbols);
+    const int64_t bytes = evaluate(l.bytes, out_.symbols), flops = evaluate(l.flops, out_.symbols);
+    s.alone = l.serial || (bytes > 0 && bytes < kSmallBytes && flops < kSmallFlops);
+    s.scratch_bytes = evaluate(l.scratch_bytes_per_thread, out_.symbols);
+    s.scratch = add_scratch(s.scratch_bytes * ThreadPool::global().size() + bytes_of(l.gpu.scratch_bytes, 1, out_.symbols));
+    if (const int64_t counters = bytes_of(l.gpu.counters, sizeof(uint32_t), out_.symbols); counters > 0) {
+      s.counters = out_.zeros;
+      out_.zeros += counters;
+    }
+  }
+
+  // The number of a range that is alive during this step only; -1 for none.
+  int64_t add_scratch(int64_t bytes) {
+    if (bytes <= 0) return -1;
+    ranges_.push_back({bytes, now_, now_});
+    return static_cast<int64_t>(ranges_.size()) - 1;
+  }
+
+  const Plan& plan_;
+  Bound& out_;
+  std::vector<LiveRange> ranges_;
+  int now_ = 0;  // the step
+};
+
+}  // namespace
+
+int64_t bytes_of(const Expr& e, int64_t unit, const Symbols& symbols) {
+  return e == Expr(0) ? 0 : std::max<int64_t>(evaluate(e, symbols), 1) * unit;
+}
+
+std::shared_ptr<const Bound> bind(const Plan& plan, const Symbols& symbols) {
+  auto b = std::make_shared<Bound>();
+  b->symbols = symbols;
+  for (auto& g : plan.guards)
+    TOROID_USER_CHECK(sym::holds(g, [&](const sym::Node& s) { return value_of(symbols, s.name); }),
+                      "these sizes are outside of what the program was compiled for: {} does not hold", sym::to_string(g));
+  for (auto& buffer : plan.buffers) b->bytes.push_back(evaluate(buffer.numel, symbols) * static_cast<int64_t>(size_of(buffer.dtype)));
+  Binder binder(plan, *b);
+  for (auto& step : plan.steps) binder.bind(step);
+  for (auto& o : plan.outputs) {
+    if (o.buffer >= 0) binder.touch(o.buffer);
+    b->output_sizes.push_back(evaluate(o.type.sizes, symbols));
+  }
+  for (auto& in : plan.inputs) b->input_strides.push_back(evaluate(in.type.strides, symbols));
+  binder.finish();
+  return b;
+}
+
+std::vector<void*> pointers_of(const Plan& plan, const Launch& l, const BoundStep& s, const Lane& lane, std::span<void* const> at) {
+  std::vector<void*> out;
+  for (int i : l.buffers) out.push_back(at[static_cast<size_t>(i)]);
+  if (s.scratch >= 0 || !plan.device.is_cuda()) out.push_back(s.scratch >= 0 ? lane.arena->data + s.scratch : nullptr);
+  if (s.counters >= 0) out.push_back(lane.zeros->data + s.counters);
+  return out;
+}
+
+}  // namespace toroid::exec
