@@ -29,4 +29,18 @@ int cuda_device_count();
 // Waits until all that was started on the device is done.
 void synchronize(const Device& d);
 
+// Where this thread makes tensors when it is told neither a device nor a tensor to go by: the CPU, unless a scope says otherwise.
+Device default_device();
+// Sets it for the lifetime of the scope. Compiled functions are guarded by it.
+class DeviceScope {
+ public:
+  explicit DeviceScope(const Device& d);
+  ~DeviceScope();
+  DeviceScope(const DeviceScope&) = delete;
+  DeviceScope& operator=(const DeviceScope&) = delete;
+
+ private:
+  Device before_;
+};
+
 }  // namespace toroid

@@ -309,8 +309,9 @@ Tensor pad(const Tensor& x, const SizeList& widths, std::string_view mode = "con
 Tensor contiguous(const Tensor& x, Where where = Where::current());
 Tensor clone(const Tensor& x, Where where = Where::current());
 Tensor detach(const Tensor& x, Where where = Where::current());
-// The tensor itself when it has the dtype already.
+// The tensor itself when it has the dtype, or is on the device, already.
 Tensor to(const Tensor& x, DType dtype, Where where = Where::current());
+Tensor to(const Tensor& x, const Device& device, Where where = Where::current());
 
 // ---- indexing; undefined tensors among the indices stand for whole dimensions -----------------------------------------------------
 Tensor index(const Tensor& x, const std::vector<Tensor>& indices, Where where = Where::current());
@@ -325,23 +326,26 @@ Tensor index_copy(const Tensor& x, int64_t dim, const Tensor& index, const Tenso
 Tensor nonzero(const Tensor& x, Where where = Where::current());
 Tensor one_hot(const Tensor& x, int64_t classes, Where where = Where::current());
 
-// ---- new tensors ------------------------------------------------------------------------------------------------------------------
-Tensor full(const SizeList& sizes, double value, DType dtype = DType::F32, Where where = Where::current());
-Tensor zeros(const SizeList& sizes, DType dtype = DType::F32, Where where = Where::current());
-Tensor ones(const SizeList& sizes, DType dtype = DType::F32, Where where = Where::current());
-Tensor arange(const SymInt& end, DType dtype = DType::I64, Where where = Where::current());
-Tensor arange(const SymInt& start, const SymInt& end, const SymInt& step, DType dtype = DType::I64, Where where = Where::current());
-Tensor eye(const SymInt& n, DType dtype = DType::F32, Where where = Where::current());
+// ---- new tensors; where no device and no tensor is given, on default_device() -----------------------------------------------------
+Tensor full(const SizeList& sizes, double value, DType dtype = DType::F32, std::optional<Device> device = {},
+            Where where = Where::current());
+Tensor zeros(const SizeList& sizes, DType dtype = DType::F32, std::optional<Device> device = {}, Where where = Where::current());
+Tensor ones(const SizeList& sizes, DType dtype = DType::F32, std::optional<Device> device = {}, Where where = Where::current());
+Tensor arange(const SymInt& end, DType dtype = DType::I64, std::optional<Device> device = {}, Where where = Where::current());
+Tensor arange(const SymInt& start, const SymInt& end, const SymInt& step, DType dtype = DType::I64, std::optional<Device> device = {},
+              Where where = Where::current());
+Tensor eye(const SymInt& n, DType dtype = DType::F32, std::optional<Device> device = {}, Where where = Where::current());
 // A 0-d tensor.
-Tensor scalar_tensor(double value, DType dtype = DType::F32, Where where = Where::current());
+Tensor scalar_tensor(double value, DType dtype = DType::F32, std::optional<Device> device = {}, Where where = Where::current());
 Tensor empty_like(const Tensor& x, Where where = Where::current());
 Tensor zeros_like(const Tensor& x, Where where = Where::current());
 Tensor ones_like(const Tensor& x, Where where = Where::current());
 Tensor full_like(const Tensor& x, double value, Where where = Where::current());
 // Uniform in [0, 1), and normal with mean 0 and deviation 1.
-Tensor rand(const SizeList& sizes, DType dtype = DType::F32, Where where = Where::current());
-Tensor randn(const SizeList& sizes, DType dtype = DType::F32, Where where = Where::current());
-Tensor randint(int64_t low, int64_t high, const SizeList& sizes, DType dtype = DType::I64, Where where = Where::current());
+Tensor rand(const SizeList& sizes, DType dtype = DType::F32, std::optional<Device> device = {}, Where where = Where::current());
+Tensor randn(const SizeList& sizes, DType dtype = DType::F32, std::optional<Device> device = {}, Where where = Where::current());
+Tensor randint(int64_t low, int64_t high, const SizeList& sizes, DType dtype = DType::I64, std::optional<Device> device = {},
+               Where where = Where::current());
 Tensor rand_like(const Tensor& x, Where where = Where::current());
 Tensor randn_like(const Tensor& x, Where where = Where::current());
 Tensor bernoulli(const Tensor& p, Where where = Where::current());

@@ -56,11 +56,13 @@ class Tensor {
   static Tensor empty(std::initializer_list<int64_t> sizes, DType dtype, const Device& device = Device::cpu()) {
     return empty(std::span(sizes.begin(), sizes.size()), dtype, device);
   }
-  static Tensor full(std::span<const int64_t> sizes, double value, DType dtype = DType::F32);
+  static Tensor full(std::span<const int64_t> sizes, double value, DType dtype = DType::F32, const Device& device = Device::cpu());
   // Copies the numbers, converting them to dtype. UserError when their count is not the product of the sizes.
-  static Tensor of(std::span<const double> values, std::span<const int64_t> sizes, DType dtype = DType::F32);
-  static Tensor of(std::initializer_list<double> values, std::initializer_list<int64_t> sizes, DType dtype = DType::F32) {
-    return of(std::span(values.begin(), values.size()), std::span(sizes.begin(), sizes.size()), dtype);
+  static Tensor of(std::span<const double> values, std::span<const int64_t> sizes, DType dtype = DType::F32,
+                   const Device& device = Device::cpu());
+  static Tensor of(std::initializer_list<double> values, std::initializer_list<int64_t> sizes, DType dtype = DType::F32,
+                   const Device& device = Device::cpu()) {
+    return of(std::span(values.begin(), values.size()), std::span(sizes.begin(), sizes.size()), dtype, device);
   }
   // A view of memory of a device that is owned elsewhere, and which `owner` keeps alive. strides in elements; empty means row-major.
   static Tensor from_blob(void* data, std::span<const int64_t> sizes, DType dtype, std::span<const int64_t> strides = {},
@@ -92,7 +94,8 @@ class Tensor {
   std::vector<double> to_vector(Where where = Where::current()) const;
   // Row-major copy (or itself when it is that already). The operation toroid::contiguous() can be traced.
   Tensor contiguous(Where where = Where::current()) const;
-  // The same elements in the memory of another device (or itself, when they are there already).
+  // The same elements in the memory of another device (or itself, when they are there already). It can be traced. EnvironmentError when
+  // there is no such device, or not enough memory.
   Tensor to(const Device& device, Where where = Where::current()) const;
   // A view with other sizes and strides (in elements) on the same storage, `offset` elements from this tensor's first.
   Tensor as_strided(std::span<const int64_t> sizes, std::span<const int64_t> strides, int64_t offset = 0,
@@ -107,7 +110,7 @@ class Tensor {
   std::shared_ptr<TensorImpl> impl_;
 };
 
-// Sizes, dtype and the first elements, for people.
+// Dtype, sizes, device (unless it is the CPU) and the first elements, for people.
 std::string to_string(const Tensor& t);
 
 }  // namespace toroid

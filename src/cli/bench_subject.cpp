@@ -48,6 +48,7 @@ int64_t bytes_of(const nn::Module& m) {
 
 BenchSubject subject_of(const BenchArgs& args, std::shared_ptr<nn::Module> model, Forward forward, std::vector<Tensor> inputs,
                         const std::string& sizes) {
+  for (Tensor& t : inputs) t = t.to(model->parameters().at(0).device());
   BenchSubject s;
   s.description = fmt::format("{}, {}, {}", args.model, sizes, args.dtype);
   s.inputs = inputs;
@@ -151,7 +152,7 @@ BenchSubject make_subject(const BenchArgs& args) {
   DType dtype = dtype_from_name(args.dtype);
   TOROID_USER_CHECK(is_float(dtype), "--dtype: parameters are floats, not {}", args.dtype);
   for (auto& f : kFamilies)
-    if (f.name == args.model) return f.make(args, nn::Init(kSeed, dtype));
+    if (f.name == args.model) return f.make(args, nn::Init(kSeed, dtype, device_from_name(args.device)));
   if (std::filesystem::exists(args.model)) return file_subject(args);
   std::vector<std::string_view> names;
   std::string list;

@@ -37,9 +37,7 @@ int why(const WhyArgs& args) {
   const auto& report = model.report();
   for (auto& p : report.passes.passes)
     fmt::print("pass {:<28} {:>8.2f} ms{}\n", p.name, p.milliseconds, p.changed ? "" : ", changed nothing");
-  fmt::print("lowering {:.2f} ms, fusion {:.2f} ms, blocks {:.2f} ms, code {:.2f} ms, compiler {:.2f} ms, all {:.2f} ms\n", report.lower_ms,
-             report.fuse_ms, report.blocks_ms, report.codegen_ms, report.jit_ms, report.total_ms);
-  if (report.packing.valid()) fmt::print("packing of weights {:.2f} ms, in the background\n", report.packing.get());
+  fmt::print("{}\n", compiler::time_text(report));
   fmt::print("{} graph nodes, {} loops before fusion, {} kernels, {} library calls, {} kernels compiled (the others were cached)\n",
              report.graph_nodes, report.kernels_unfused, report.kernels, report.host_calls, report.kernels_compiled);
   print_blocks(model.executable().plan(), "");

@@ -12,19 +12,59 @@
 namespace toroid::front {
 namespace {
 
+// A program between copies: of what it reads to its device, and of what it makes and writes to where that belongs. Tensors of the graph
+// that are elsewhere become inputs, so that each call reads what they hold then.
+Program between_copies(std::unique_ptr<graph::Graph> g, const Device& device, const BackendOptions& options,
+                       const std::function<Program(std::unique_ptr<graph::Graph>)>& make) {
+  if (!device.is_cuda() && !options.device.is_cuda()) return make(std::move(g));
+  std::vector<Tensor> held;  // for each input of the program; undefined: the caller's
+  bool writes = false;
+  for (auto& n : g->nodes) writes = writes || graph::is_mutating(*n->op);
+  for (auto& in : g->inputs) {
+    const bool bound = in.data.defined() && in.kind != graph::InputKind::Constant && in.data.device() != device;
+    if (bound) {
+      held.push_back(std::exchange(in.data, {}));
+      in.kind = graph::InputKind::User;
+    } else if (in.kind == graph::InputKind::User) {
+      held.emplace_back();
+    }
+  }
+  std::vector<Device> places = options.output_devices;
+  if (places.empty()) places.assign(g->outputs.size(), options.device);
+  return [program = make(std::move(g)), held = std::move(held), places = std::move(places), device, writes](std::span<const Tensor> given) {
+    std::vector<Tensor> originals, inputs;
+    size_t next = 0;
+    for (auto& t : held) originals.push_back(t.defined() ? t : given[next++]);
+    for (auto& t : originals) inputs.push_back(moved(t, device));
+    auto results = program(inputs);
+    for (size_t i = 0; writes && i < inputs.size(); ++i)
+      if (originals[i].device() != device) copy_elements(inputs[i], originals[i]);
+    for (size_t i = 0; i < results.size(); ++i)
+      if (results[i].defined()) results[i] = moved(results[i], places[i]);
+    return results;
+  };
+}
+
 Program compiled(std::unique_ptr<graph::Graph> g, const BackendOptions& options) {
   ModelOptions m;
+  m.device = options.device;
   m.mode = options.reduce_overhead ? Mode::ReduceOverhead : Mode::Default;
   m.freeze = options.freezing;
   m.templates = options.templates;
   m.eager = !options.fuse;
-  auto model = std::make_shared<compiler::CompiledModel>(compiler::CompiledModel::compile(std::move(g), m));
-  return [model](std::span<const Tensor> inputs) { return model->run(inputs); };
+  return between_copies(std::move(g), options.device, options, [&](std::unique_ptr<graph::Graph> program) -> Program {
+    auto model = std::make_shared<compiler::CompiledModel>(compiler::CompiledModel::compile(std::move(program), m));
+    return [model](std::span<const Tensor> inputs) { return model->run(inputs); };
+  });
 }
 
-Program reference(std::unique_ptr<graph::Graph> g, const BackendOptions&) {
-  if (auto functional = graph::functionalize(*g)) g = std::move(functional);
-  return [g = std::shared_ptr<const graph::Graph>(std::move(g))](std::span<const Tensor> inputs) { return graph::interpret(*g, inputs); };
+Program reference(std::unique_ptr<graph::Graph> g, const BackendOptions& options) {
+  return between_copies(std::move(g), Device::cpu(), options, [](std::unique_ptr<graph::Graph> program) -> Program {
+    if (auto functional = graph::functionalize(*program)) program = std::move(functional);
+    return [g = std::shared_ptr<const graph::Graph>(std::move(program))](std::span<const Tensor> inputs) {
+      return graph::interpret(*g, inputs);
+    };
+  });
 }
 
 struct Registry {

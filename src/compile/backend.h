@@ -14,9 +14,11 @@ struct BackendOptions {
   bool freezing = false;
   bool templates = true;
   bool fuse = true;
+  Device device = {};                       // where the graph runs
+  std::vector<Device> output_devices = {};  // where its outputs belong; empty: there
 };
 
-// Runs a graph on its user inputs: returns its outputs, and writes those inputs that the graph writes.
+// Runs a graph on its user inputs, which may be on any device: returns its outputs, and writes those inputs that the graph writes.
 using Program = std::function<std::vector<Tensor>(std::span<const Tensor>)>;
 using Backend = std::function<Program(std::unique_ptr<graph::Graph>, const BackendOptions&)>;
 

@@ -17,7 +17,7 @@ namespace {
 
 // Attribute sets of one operation beyond which it is no longer compiled for each new one.
 constexpr size_t kMaxFamilies = 4096;
-constexpr size_t kMaxVariants = 8;
+constexpr size_t kMaxVariants = 8, kMaxVariantsOnGpus = 64;  // there each layout of a strided tensor is one
 
 template <class T>
 void put(std::string& key, const T& v) {
@@ -25,10 +25,12 @@ void put(std::string& key, const T& v) {
 }
 
 // Everything of the arguments that the code of an operation depends on, but for sizes of tensors.
-std::string family_key(const ops::Op& op, const CallArgs& args, std::vector<const Tensor*>& tensors) {
+std::string family_key(const ops::Op& op, const CallArgs& args, const Device& device, std::vector<const Tensor*>& tensors) {
   std::string key;
   key.reserve(96);
   put(key, &op);
+  put(key, device.type);
+  put(key, device.index);
   auto tensor = [&](const Tensor& t) {
     if (!t.defined()) {
       key += '-';
@@ -99,6 +101,26 @@ bool has_complex(std::span<const Tensor* const> tensors) {
   return std::any_of(tensors.begin(), tensors.end(), [](const Tensor* t) { return is_complex(t->dtype()); });
 }
 
+// Whether filling a new tensor is enough work for a GPU to be worth a compile; else the host does it, and the result is copied.
+bool is_large(const ops::Op& op, const CallArgs& args) {
+  constexpr int64_t kElements = 1 << 18;
+  const int size = op.schema.find("size");
+  auto* list = size < 0 ? nullptr : std::get_if<std::vector<Expr>>(&args[static_cast<size_t>(size)]);
+  int64_t n = 1;
+  for (size_t i = 0; list && i < list->size(); ++i) n *= (*list)[i].constant();
+  return list && n >= kElements;
+}
+
+// Tensors without dimensions and indices may come from the CPU.
+void bring(CallArgs& args, const Device& device) {
+  for (auto& a : args) {
+    if (auto* t = std::get_if<Tensor>(&a); t && t->defined()) *t = moved(*t, device);
+    if (auto* list = std::get_if<std::vector<Tensor>>(&a))
+      for (auto& t : *list)
+        if (t.defined()) t = moved(t, device);
+  }
+}
+
 }  // namespace
 
 EagerDispatcher& EagerDispatcher::instance() {
@@ -116,11 +138,19 @@ void EagerDispatcher::read(const Tensor&, std::string_view what, const std::sour
   fail<UserError>("{}:{}: {} of a tensor of a traced function after its trace has ended", where.file_name(), where.line(), what);
 }
 
-std::vector<Tensor> EagerDispatcher::reference(const ops::Op& op, CallArgs args) {
+std::vector<Tensor> EagerDispatcher::reference(const ops::Op& op, CallArgs args, const Device& device) {
   reference_.fetch_add(1, std::memory_order_relaxed);
   device::refuse_in_capture(Device::cpu(), op.name + ", which runs by the reference evaluator,");
   DispatchScope scope(*this);
-  return ops::evaluate(op, std::move(args));
+  auto results = ops::evaluate(op, std::move(args));
+  for (auto& t : results) t = moved(t, device);
+  return results;
+}
+
+std::vector<Tensor> EagerDispatcher::parts(const ops::Op& op, const CallArgs& args, const Device& device) {
+  DispatchScope scope(*this);
+  DeviceScope there(device);
+  return op.decompose(ops::CallReader(op, args));
 }
 
 std::vector<Tensor> EagerDispatcher::call(const ops::Op& op, CallArgs args, const std::source_location& where) {
@@ -130,14 +160,14 @@ std::vector<Tensor> EagerDispatcher::call(const ops::Op& op, CallArgs args, cons
       return t;
     });
   if (op.index_map && op.schema.params[0].alias) return trace::strided_view(op, args);
-  if (!graph::is_mutating(op)) return functional(op, std::move(args), where);
+  const Device device = ops::device_of(op, args);
+  if (!graph::is_mutating(op)) return functional(op, std::move(args), device, where);
   if (!op.inplace_of) {  // writes more than its first argument: its parts say what
     TOROID_USER_CHECK(op.decompose, "{} writes in place and has no eager form", op.name);
-    DispatchScope scope(*this);
-    return op.decompose(ops::CallReader(op, args));
+    return parts(op, args, device);
   }
   Tensor self = std::get<Tensor>(args.at(0));
-  Tensor result = functional(*op.inplace_of, std::move(args), where).at(0);
+  Tensor result = functional(*op.inplace_of, std::move(args), device, where).at(0);
   if (result.sizes() != self.sizes()) {
     result = ops::call1("expand", {result, std::vector<Expr>(self.sizes().begin(), self.sizes().end())});
     TOROID_USER_CHECK(result.sizes() == self.sizes(), "{}: the result {} does not fit into {}", op.name, to_string(result),
@@ -147,23 +177,48 @@ std::vector<Tensor> EagerDispatcher::call(const ops::Op& op, CallArgs args, cons
   return {self};
 }
 
-std::vector<Tensor> EagerDispatcher::functional(const ops::Op& op, CallArgs args, const std::source_location& where) {
+std::vector<Tensor> EagerDispatcher::functional(const ops::Op& op, CallArgs args, const Device& device, const std::source_location& where) {
   // Random numbers, effects and training statistics: the parts run one by one.
   bool statistics = op.decompose && op.schema.find("training") >= 0 && op.schema.find("running_mean") >= 0;
-  if (op.decompose && (op.random || statistics)) {
-    DispatchScope scope(*this);
-    return op.decompose(ops::CallReader(op, args));
-  }
+  if (op.decompose && (op.random || statistics)) return parts(op, args, device);
   wrap_numbers(op, args);
+  if (device.is_cuda()) bring(args, device);
   std::vector<const Tensor*> tensors;
-  FamilyKey key = family_key(op, args, tensors);
-  if (tensors.empty() || op.random || op.effect || has_complex(tensors)) return reference(op, std::move(args));
+  FamilyKey key = family_key(op, args, device, tensors);
+  const bool fills = (tensors.empty() || op.random) && !(device.is_cuda() && is_large(op, args));
+  if (fills || op.effect || has_complex(tensors)) return reference(op, std::move(args), device);
   auto variant = find(key, tensors);
-  if (!variant) variant = make(op, key, args, tensors, where);
-  if (!variant) return reference(op, std::move(args));
+  if (!variant) variant = make(op, key, args, tensors, device, where);
+  if (!variant) return reference(op, std::move(args), device);
   std::vector<Tensor> inputs;
   for (auto* t : tensors) inputs.push_back(*t);
   return variant->program(inputs);
+}
+
+// What is read is brought together by one program; what is written to is seen as the row of memory that it spans, into which another
+// program puts the elements.
+bool EagerDispatcher::copy(const Tensor& from, const Tensor& to) {
+  const Device device = to.device();
+  const auto where = std::source_location::current();
+  Tensor dense = from;
+  if (from.dtype() != to.dtype() || !from.is_contiguous())
+    dense = functional(ops::get("_to_copy"), ops::complete(ops::get("_to_copy"), {from, to.dtype()}), device, where).at(0);
+  if (to.is_contiguous()) {
+    copy_elements(dense, to);
+    return true;
+  }
+  int64_t extent = 1;
+  for (size_t d = 0; d < to.strides().size(); ++d) {
+    if (to.strides()[d] <= 0 && to.sizes()[d] > 1) return false;
+    extent += (to.sizes()[d] - 1) * to.strides()[d];
+  }
+  if (to.numel() == 0) return true;
+  Tensor row = to.as_strided(std::vector<int64_t>{extent}, std::vector<int64_t>{1});
+  auto exprs = [](const std::vector<int64_t>& v) { return std::vector<Expr>(v.begin(), v.end()); };
+  const ops::Op& scatter = ops::get("as_strided_scatter");
+  copy_elements(functional(scatter, ops::complete(scatter, {row, dense, exprs(to.sizes()), exprs(to.strides())}), device, where).at(0),
+                row);
+  return true;
 }
 
 std::shared_ptr<const EagerDispatcher::Variant> EagerDispatcher::find(const FamilyKey& key, std::span<const Tensor* const> tensors) const {
@@ -177,7 +232,7 @@ std::shared_ptr<const EagerDispatcher::Variant> EagerDispatcher::find(const Fami
 
 // Null when the operation is to run by the reference evaluator.
 std::shared_ptr<const EagerDispatcher::Variant> EagerDispatcher::make(const ops::Op& op, const FamilyKey& key, const CallArgs& args,
-                                                                      std::span<const Tensor* const> tensors,
+                                                                      std::span<const Tensor* const> tensors, const Device& device,
                                                                       const std::source_location& where) {
   std::lock_guard one_at_a_time(compile_mutex_);
   if (auto made = find(key, tensors)) return made;
@@ -185,10 +240,10 @@ std::shared_ptr<const EagerDispatcher::Variant> EagerDispatcher::make(const ops:
   Backend backend;
   {
     std::unique_lock lock(mutex_);
-    if (fallbacks_.count(&op)) return nullptr;
+    if (fallbacks_.count({&op, device.type})) return nullptr;
     if (families_.size() >= kMaxFamilies && !families_.count(key)) return nullptr;
     Family& f = families_[key];
-    if (f.variants.size() >= kMaxVariants) return nullptr;
+    if (f.variants.size() >= (device.is_cuda() ? kMaxVariantsOnGpus : kMaxVariants)) return nullptr;
     f.sizes.resize(tensors.size());
     f.changed.resize(tensors.size());
     for (size_t i = 0; i < tensors.size(); ++i) {
@@ -214,9 +269,11 @@ std::shared_ptr<const EagerDispatcher::Variant> EagerDispatcher::make(const ops:
       if (!t.defined()) return t;
       TensorType type{t.dtype(), {}, {}};
       bool symbolic = false;
+      // With open sizes, programs want dense tensors; on a GPU the copy that makes them dense is a program itself.
+      const bool fixed = device.is_cuda() && !t.is_contiguous();
       for (size_t d = 0; d < t.sizes().size(); ++d) {
         int64_t size = t.sizes()[d];
-        if (changed[next][d] && size > 1) {
+        if (changed[next][d] && size > 1 && !fixed) {
           Expr s = g->new_symbol("s", 2, sym::kInf - 1, false);
           recorder.set_hint(s.node()->name, size);
           type.sizes.push_back(s);
@@ -237,11 +294,11 @@ std::shared_ptr<const EagerDispatcher::Variant> EagerDispatcher::make(const ops:
   auto v = std::make_shared<Variant>();
   try {
     v->guards = Guards(*g, tensors, positions, names, false);
-    v->program = backend(std::move(g), {});
+    v->program = backend(std::move(g), {.device = device});
   } catch (const Error& e) {
     log(Artifact::Perf, fmt::format("{} runs by the reference evaluator: {}", op.name, e.what()));
     std::unique_lock lock(mutex_);
-    fallbacks_[&op] = e.what();
+    fallbacks_[{&op, device.type}] = e.what();
     return nullptr;
   }
   compiles_.fetch_add(1);
@@ -256,7 +313,7 @@ EagerDispatcher::Counts EagerDispatcher::counts() const {
   c.compiles = compiles_;
   c.reference = reference_;
   std::shared_lock lock(mutex_);
-  for (auto& [op, why] : fallbacks_) c.fallbacks[op->name] = why;
+  for (auto& [key, why] : fallbacks_) c.fallbacks[key.first->name + (key.second == DeviceType::Cuda ? " on cuda" : "")] = why;
   return c;
 }
 

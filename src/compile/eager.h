@@ -24,11 +24,12 @@ class EagerDispatcher : public Dispatcher {
   bool decide(const sym::Relation& r) override;
   int64_t specialize(const Expr& e) override;
   void read(const Tensor& t, std::string_view what, const std::source_location& where) override;
+  bool copy(const Tensor& from, const Tensor& to) override;
 
   struct Counts {
     int64_t compiles = 0;                          // programs of one operation made
     int64_t reference = 0;                         // calls by the reference evaluator
-    std::map<std::string, std::string> fallbacks;  // operation -> why it is not compiled
+    std::map<std::string, std::string> fallbacks;  // operation (and "on cuda") -> why it is not compiled
   };
   Counts counts() const;
   // Drops all programs.
@@ -49,15 +50,16 @@ class EagerDispatcher : public Dispatcher {
   };
   using FamilyKey = std::string;
 
-  std::vector<Tensor> functional(const ops::Op& op, CallArgs args, const std::source_location& where);
-  std::vector<Tensor> reference(const ops::Op& op, CallArgs args);
+  std::vector<Tensor> functional(const ops::Op& op, CallArgs args, const Device& device, const std::source_location& where);
+  std::vector<Tensor> parts(const ops::Op& op, const CallArgs& args, const Device& device);
+  std::vector<Tensor> reference(const ops::Op& op, CallArgs args, const Device& device);
   std::shared_ptr<const Variant> find(const FamilyKey& key, std::span<const Tensor* const> tensors) const;
   std::shared_ptr<const Variant> make(const ops::Op& op, const FamilyKey& key, const CallArgs& args, std::span<const Tensor* const> tensors,
-                                      const std::source_location& where);
+                                      const Device& device, const std::source_location& where);
 
   mutable std::shared_mutex mutex_;
   std::unordered_map<FamilyKey, Family> families_;
-  std::unordered_map<const ops::Op*, std::string> fallbacks_;
+  std::map<std::pair<const ops::Op*, DeviceType>, std::string> fallbacks_;
   std::mutex compile_mutex_;
   Backend backend_;
   std::atomic<int64_t> compiles_{0}, reference_{0};

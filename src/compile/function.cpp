@@ -19,6 +19,7 @@ namespace detail {
 namespace {
 
 using front::Guards;
+using front::Surroundings;
 using trace::SizePolicy;
 using trace::Tracer;
 
@@ -89,6 +90,7 @@ std::string text_of(const Scalar& s) {
 
 // One compiled variant.
 struct Entry {
+  Surroundings surroundings;
   Guards guards;
   std::vector<Scalar> scalars;
   std::vector<int> inputs;  // argument tensor for each input of the program
@@ -102,7 +104,7 @@ struct Entry {
     size_t next = 0;
     for (auto& a : c.arguments)
       if (!std::holds_alternative<const Tensor*>(a) && (next >= scalars.size() || !equal(a, scalars[next++]))) return false;
-    if (next != scalars.size() || !guards.hold(c.tensors)) return false;
+    if (next != scalars.size() || surroundings != Surroundings::now() || !guards.hold(c.tensors)) return false;
     if (!writes || !program) return true;
     for (auto* t : c.tensors)
       for (auto& w : captured)
@@ -121,6 +123,7 @@ struct Entry {
         return fmt::format("argument {}: had {} tensors, has {}", i, text_of(s), text_of(now[0]));
       return fmt::format("argument {}: was {}, is {}", i, text_of(s), text_of(now[0]));
     }
+    if (const Surroundings now = Surroundings::now(); surroundings != now) return surroundings.change(now);
     std::string reason = guards.failure(c.tensors);
     return reason.empty() ? "an argument shares memory with a captured tensor that the function writes" : reason;
   }
@@ -155,6 +158,7 @@ struct Function::State {
   std::shared_ptr<const Entry> add(const Call& c, trace::Segment s, std::vector<std::vector<SizePolicy>> policies);
   bool limit_reached(const Entries& list) const { return static_cast<int64_t>(list.size()) >= limit(); }
   void verify(const Entry& e, const Call& c);
+  front::Program compile(trace::Segment& s) const;  // takes its graph
   int64_t limit() const { return settings.recompile_limit >= 0 ? settings.recompile_limit : get_option(options::kRecompileLimit); }
   void follow_reset();
   void clear();
@@ -271,6 +275,13 @@ std::vector<Tensor> Function::State::run(const Entry& e, const Call& c) {
   return e.program(inputs);
 }
 
+front::Program Function::State::compile(trace::Segment& s) const {
+  front::BackendOptions options = settings.backend_options;
+  options.device = s.device;
+  options.output_devices = s.output_devices;
+  return front::with_base_options(settings, [&] { return settings.backend(std::move(s.graph), options); });
+}
+
 // Compiles a trace of the whole function, unless another thread has made a fitting variant meanwhile. Null when others have reached the
 // recompile limit meanwhile.
 std::shared_ptr<const Entry> Function::State::add(const Call& c, trace::Segment s, std::vector<std::vector<SizePolicy>> policies) {
@@ -290,6 +301,7 @@ std::shared_ptr<const Entry> Function::State::add(const Call& c, trace::Segment 
   e->writes = s.writes_inputs;
   e->text = graph::to_string(*s.graph);
   e->policies = std::move(policies);
+  e->surroundings = Surroundings::now();
   std::string overlap;
   std::vector<Tensor> all = s.inputs;
   for (auto& in : s.graph->inputs)
@@ -316,7 +328,7 @@ std::shared_ptr<const Entry> Function::State::add(const Call& c, trace::Segment 
     for (auto& g : kept.guards) log(Artifact::Guards, fmt::format("{}: {}", config.name, g));
   if (log_enabled(Artifact::Graph)) log(Artifact::Graph, e->text);
   if (overlap.empty()) {
-    e->program = front::with_base_options(settings, [&] { return settings.backend(std::move(s.graph), settings.backend_options); });
+    e->program = compile(s);
     compiles.fetch_add(1);
   } else {
     keep(kept.fallbacks, overlap);
@@ -341,7 +353,8 @@ std::vector<Tensor> Function::State::run_segment(trace::Segment s) {
     }
     return out;
   }
-  std::string text = graph::to_string(*s.graph);
+  std::string text = graph::to_string(*s.graph) + to_string(s.device);
+  for (auto& d : s.output_devices) text += d.is_cuda() ? 'g' : 'c';
   for (size_t i = 0; i < s.inputs.size(); ++i) {
     text += s.inputs[i].requires_grad() ? 'g' : '-';
     if (!s.inputs[i].is_contiguous())
@@ -353,7 +366,15 @@ std::vector<Tensor> Function::State::run_segment(trace::Segment s) {
   auto one_by_one = [&] {
     trace::Tracer::Scope none(nullptr);
     DispatchScope eager(front::EagerDispatcher::instance());
-    return front::run_one_by_one(*s.graph, s.inputs);
+    DeviceScope device(s.device);
+    for (auto& t : s.inputs)
+      TOROID_USER_CHECK(t.device() == s.device,
+                        "{}: of tensors that share memory and are written, one is on {} while the function runs on {}", config.name,
+                        to_string(t.device()), to_string(s.device));
+    auto results = front::run_one_by_one(*s.graph, s.inputs);
+    for (size_t i = 0; i < results.size(); ++i)
+      if (results[i].defined()) results[i] = moved(results[i], s.output_devices[i]);
+    return results;
   };
   front::Program program;
   {
@@ -401,7 +422,7 @@ std::vector<Tensor> Function::State::run_segment(trace::Segment s) {
         here.latest = Guards(*s.graph, tensors, positions, names, false);
         kept.guards = here.latest.describe();
         keep(kept.graphs, graph::to_string(*s.graph));
-        program = front::with_base_options(settings, [&] { return settings.backend(std::move(s.graph), settings.backend_options); });
+        program = compile(s);
         here.programs[text] = program;
         compiles.fetch_add(1);
       }

@@ -31,6 +31,10 @@ int64_t floor_quotient(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a 
 
 }  // namespace
 
+std::string Surroundings::change(const Surroundings& now) const {
+  return fmt::format("the default device was {}, is {}", to_string(device), to_string(now.device));
+}
+
 bool share_memory(const Tensor& a, const Tensor& b) {
   auto [a0, a1] = memory_of(a);
   auto [b0, b1] = memory_of(b);
@@ -135,6 +139,7 @@ Guards::Guards(const graph::Graph& g, std::span<const Tensor* const> tensors, st
       guard.same_as = argument;
       if (argument < 0) argument = static_cast<int>(i);
       guard.dtype = t.dtype();
+      guard.device = t.device();
       guard.requires_grad = t.requires_grad();
       guard.rank = static_cast<uint32_t>(t.sizes().size());
       bool symbolic = false;
@@ -174,7 +179,9 @@ Guards::Guards(const graph::Graph& g, std::span<const Tensor* const> tensors, st
 bool Guards::tensor_holds(const TensorGuard& g, std::span<const Tensor* const> tensors, size_t i) const noexcept {
   const TensorImpl* t = tensors[i]->impl();
   if (!t) return !g.defined;
-  if (!g.defined || t->proxy || t->dtype != g.dtype || t->sizes.size() != g.rank || t->requires_grad != g.requires_grad) return false;
+  if (!g.defined || t->proxy || t->dtype != g.dtype || t->sizes.size() != g.rank || t->requires_grad != g.requires_grad ||
+      t->storage->device != g.device)
+    return false;
   if (g.same_as >= 0 && tensors[static_cast<size_t>(g.same_as)]->impl() != t) return false;
   if (g.fixed) {
     const int64_t *sizes = sizes_.data() + g.first, *strides = strides_.data() + g.first;
@@ -254,6 +261,7 @@ std::string Guards::failure(std::span<const Tensor* const> tensors) const {
     const Tensor& t = *tensors[i];
     if (t.defined() != g.defined)
       return fmt::format("{}: was {}, is {}", name, g.defined ? "a tensor" : "undefined", t.defined() ? "a tensor" : "undefined");
+    if (t.device() != g.device) return fmt::format("{}: device was {}, is {}", name, to_string(g.device), to_string(t.device()));
     if (t.dtype() != g.dtype) return fmt::format("{}: dtype was {}, is {}", name, name_of(g.dtype), name_of(t.dtype()));
     if (t.sizes().size() != g.rank) return fmt::format("{}: rank was {}, is {}", name, g.rank, t.sizes().size());
     if (t.requires_grad() != g.requires_grad)

@@ -39,6 +39,7 @@ class Guards {
   struct TensorGuard {
     bool defined = true;
     DType dtype = DType::F32;
+    Device device;
     bool requires_grad = false;
     Layout layout = Layout::RowMajor;
     uint32_t rank = 0, first = 0;  // first: of its dimensions in the two arrays below
@@ -69,6 +70,16 @@ class Guards {
   std::vector<Condition> conditions_;
   std::vector<std::string> names_;
   bool no_overlap_ = false;
+};
+
+// What a trace depends on besides its arguments.
+struct Surroundings {
+  Device device;  // where new tensors are made
+
+  static Surroundings now() { return {default_device()}; }
+  bool operator==(const Surroundings&) const = default;
+  // What has changed: "the default device was cpu, is cuda:0".
+  std::string change(const Surroundings& now) const;
 };
 
 // Whether two tensors have bytes in common, judged by the ranges of memory that they span.

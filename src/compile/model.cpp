@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <future>
 #include <map>
+#include <set>
 
 #include "base/check.h"
 #include "base/files.h"
@@ -21,11 +22,13 @@
 #include "jit/jit.h"
 #include "ops/reference.h"
 #include "tensor/late_stack.h"
+#include "tensor/upload.h"
 
 namespace toroid::compiler {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+constexpr int64_t kWorthAnUpload = 1 << 16;  // bytes: smaller weights are copied at once
 double ms_since(Clock::time_point t) { return std::chrono::duration<double, std::milli>(Clock::now() - t).count(); }
 
 exec::HostCall::View view_of(const choice::Extern::View& v) {
@@ -91,11 +94,13 @@ class Compilation {
     };
     constexpr Stage kStages[] = {{&Compilation::transform, &CompileReport::passes_ms}, {&Compilation::lower, &CompileReport::lower_ms},
                                  {&Compilation::fuse, &CompileReport::fuse_ms},        {&Compilation::blocks, &CompileReport::blocks_ms},
-                                 {&Compilation::generate, &CompileReport::codegen_ms}, {&Compilation::build, &CompileReport::jit_ms}};
+                                 {&Compilation::generate, &CompileReport::codegen_ms}, {&Compilation::build, &CompileReport::jit_ms},
+                                 {&Compilation::load, &CompileReport::load_ms}};
     for (auto& stage : kStages) {
       auto t = Clock::now();
       (this->*stage.run)();
       report_.*stage.ms = ms_since(t);
+      if (stage.run == &Compilation::generate) upload();
     }
     exec::Plan plan = assemble();
     report_.total_ms = ms_since(start);
@@ -193,10 +198,13 @@ class Compilation {
   }
 
   void generate() {
+    std::set<int> packed;  // by the host
+    for (auto& n : program_.nodes)
+      if (auto* c = std::get_if<choice::Convolution>(&n.problem)) packed.insert(c->weight.buffer);
     for (auto& in : program_.inputs) {
       if (!in.data.defined() || in.kind != graph::InputKind::Constant) continue;
-      constants_.tensors[in.buffer] = in.data;
-      constants_.parts[in.buffer] = late_parts(in.data);
+      constants_.tensors[in.buffer] = packed.count(in.buffer) ? moved(in.data, Device::cpu()) : in.data;
+      constants_.parts[in.buffer] = late_parts(constants_.tensors[in.buffer]);
     }
     for (auto& n : program_.nodes)
       if (!n.is_extern() && !n.is_library()) kernels_.push_back(target_->generate(n, program_, constants_));
@@ -219,17 +227,22 @@ class Compilation {
         if (!edited.empty() && std::filesystem::exists(replacement)) k.source = read_file(replacement);
         requests.push_back({.source = k.source, .isa = target_->isa()});
       }
-    auto artefacts = jit::compile_all(requests);
+    artefacts_ = jit::compile_all(requests);
+    for (auto& a : artefacts_) report_.compiler_ms += a.compile_ms;
+    files_ = std::move(files);
+  }
+
+  void load() {
     std::unordered_map<std::string, LoadedKernel> loaded;
     size_t i = 0;
     for (auto* c : all()) {
       for (auto& k : c->kernels_) {
-        auto [code, fresh] = loaded.try_emplace(artefacts[i].key.hex());
+        auto [code, fresh] = loaded.try_emplace(artefacts_[i].key.hex());
         if (fresh) {
-          code->second = target_->load(artefacts[i].object, k);
-          if (!artefacts[i].from_cache) ++report_.kernels_compiled;
+          code->second = target_->load(artefacts_[i].object, k);
+          if (!artefacts_[i].from_cache) ++report_.kernels_compiled;
           sources_.emplace_back(k.name, k.source);
-          show(Artifact::OutputCode, "kernels/" + files[i], [&] { return k.source; });
+          show(Artifact::OutputCode, "kernels/" + files_[i], [&] { return k.source; });
         }
         c->code_.push_back(code->second);
         ++i;
@@ -237,6 +250,37 @@ class Compilation {
       for (auto& n : c->program_.nodes)
         if (n.is_library()) c->library_calls_.push_back(c->library_call(n));
     }
+    artefacts_.clear();
+  }
+
+  // Weights that lie in the host's memory start on their way to the GPU while the kernels are compiled.
+  void upload() {
+    if (!options_.device.is_cuda()) return;
+    std::vector<bool> used(program_.buffers.size(), false);
+    auto use = [&](int buffer) {
+      if (buffer >= 0) used[static_cast<size_t>(buffer)] = true;
+    };
+    for (auto& k : kernels_) std::for_each(k.buffers.begin(), k.buffers.end(), use);
+    for (auto& n : program_.nodes)
+      if (n.is_extern() || n.is_library())
+        for (int b : choice::reads(n)) use(b);
+    for (auto& o : program_.outputs) use(o.buffer);
+    std::vector<CopyPair> pairs;
+    for (auto& in : program_.inputs) {
+      const bool large = in.data.defined() && in.data.numel() * static_cast<int64_t>(size_of(in.data.dtype())) >= kWorthAnUpload;
+      if (!large || in.data.device().is_cuda() || !used[static_cast<size_t>(in.buffer)] || !in.data.is_contiguous()) continue;
+      Tensor there = Tensor::empty(in.data.sizes(), in.data.dtype(), options_.device);
+      report_.uploaded_bytes += there.impl()->storage->bytes;
+      pairs.push_back({in.data, there});
+      uploaded_[in.buffer] = std::move(there);
+    }
+    if (pairs.empty()) return;
+    synchronize(options_.device);  // the memory may have been somebody's
+    report_.packing = std::async(std::launch::async, [pairs = std::move(pairs)] {
+                        auto start = Clock::now();
+                        toroid::upload(pairs);
+                        return ms_since(start);
+                      }).share();
   }
 
   // Packs the weights behind the caller's back: this moves all the memory of a model, which loading its inputs can hide.
@@ -260,8 +304,12 @@ class Compilation {
 
   exec::Plan assemble() {
     exec::Plan plan;
-    if (!constants_.jobs.empty()) plan.filling = report_.packing = pack();
-    if (plan.filling.valid() && options_.device.is_cuda()) plan.filling.wait();  // packed weights are copied there
+    if (!constants_.jobs.empty()) {
+      std::shared_future<double> packed = pack();
+      if (options_.device.is_cuda()) packed.wait();  // what is packed is copied there
+      if (!report_.packing.valid()) report_.packing = packed;
+    }
+    plan.filling = report_.packing;
     plan.name = graph_->name;
     plan.device = options_.device;
     plan.record = options_.mode == Mode::ReduceOverhead;
@@ -270,7 +318,7 @@ class Compilation {
       if (b.kind == loop::BufferKind::Output) bp.role = exec::BufferRole::Output;
       if (auto it = constants_.packed.find(b.id); it != constants_.packed.end()) {
         bp.role = exec::BufferRole::Constant;
-        bp.data = it->second.to(options_.device);
+        bp.data = moved(it->second, options_.device);
       }
       plan.buffers.push_back(std::move(bp));
     }
@@ -285,6 +333,9 @@ class Compilation {
         plan.steps.push_back(control_step(std::get<choice::Extern>(n.problem), assemble_blocks(control->second)));
       } else if (n.is_extern()) {
         plan.steps.push_back(host_call(n));
+        if (plan.device.is_cuda())
+          log(Artifact::Perf, fmt::format("{} of {} has no kernel for a GPU and runs on copies in the host's memory",
+                                          std::get<choice::Extern>(n.problem).op->name, graph_->name));
         ++report_.host_calls;
       } else if (n.is_library()) {
         plan.steps.push_back(library_calls_[next_call++]);
@@ -341,7 +392,8 @@ class Compilation {
       if (in.data.defined() && !used[static_cast<size_t>(in.buffer)]) continue;
       place[i] = static_cast<int>(plan.inputs.size());
       bool random = in.kind == graph::InputKind::Random;
-      const Tensor data = in.data.defined() ? in.data.to(options_.device) : in.data;
+      const auto sent = uploaded_.find(in.buffer);
+      const Tensor data = sent != uploaded_.end() ? sent->second : in.data.defined() ? moved(in.data, options_.device) : in.data;
       plan.inputs.push_back({in.name, in.type, in.buffer, in.data.defined() || random ? -1 : users++, data, false});
       if (random) plan.inputs.back().draws = graph_->inputs[i].draws;
     }
@@ -390,9 +442,26 @@ class Compilation {
   std::vector<LoadedKernel> code_;                // parallel to kernels_
   std::vector<exec::LibraryCall> library_calls_;  // one a node that a library computes
   std::vector<std::pair<std::string, std::string>> sources_;
+  std::vector<jit::Artefact> artefacts_;  // of all kernels, those of blocks too
+  std::vector<std::string> files_;        // parallel to artefacts_
+  std::map<int, Tensor> uploaded_;        // inputs that are on their way to the GPU, by buffer
 };
 
 }  // namespace
+
+std::string time_text(const CompileReport& r) {
+  std::string out = fmt::format(
+      "passes {:.1f} ms, lowering {:.1f}, fusion {:.1f}, blocks {:.1f}, code {:.1f}, compiler {:.1f} ({} kernels, {:.1f} by one thread), "
+      "loading {:.1f}, all {:.1f}",
+      r.passes_ms, r.lower_ms, r.fuse_ms, r.blocks_ms, r.codegen_ms, r.jit_ms, r.kernels_compiled, r.compiler_ms, r.load_ms, r.total_ms);
+  if (!r.packing.valid()) return out;
+  const double ms = r.packing.get();
+  out += fmt::format("; weights {:.1f} ms in the background", ms);
+  if (r.uploaded_bytes)
+    out += fmt::format(" ({:.2f} GB to the GPU, {:.1f} GB/s)", static_cast<double>(r.uploaded_bytes) / 1e9,
+                       static_cast<double>(r.uploaded_bytes) / ms / 1e6);
+  return out;
+}
 
 CompiledModel CompiledModel::compile(std::unique_ptr<graph::Graph> graph, const ModelOptions& options) {
   const device::CaptureSuspension not_captured;

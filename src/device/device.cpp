@@ -8,6 +8,14 @@
 
 namespace toroid {
 
+namespace {
+thread_local Device factory_device;
+}
+
+Device default_device() { return factory_device; }
+DeviceScope::DeviceScope(const Device& d) : before_(factory_device) { factory_device = d; }
+DeviceScope::~DeviceScope() { factory_device = before_; }
+
 std::string to_string(const Device& d) { return d.is_cuda() ? fmt::format("cuda:{}", d.index) : "cpu"; }
 
 Device device_from_name(std::string_view name) {

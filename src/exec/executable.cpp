@@ -46,10 +46,14 @@ Tensor laid_out(const Tensor& t, const InputPlan& in, const std::vector<int64_t>
     extent += (t.sizes()[d] - 1) * want[d];
   }
   if ((same && is_aligned(t)) || t.numel() == 0) return t;
-  TOROID_USER_CHECK(!repeats, "input {} (\"{}\") must have strides {}, it has {}", in.user, in.name, sizes_text(want),
+  TOROID_USER_CHECK(same || !repeats, "input {} (\"{}\") must have strides {}, it has {}", in.user, in.name, sizes_text(want),
                     sizes_text(t.strides()));
-  Tensor out = Tensor::empty(std::vector<int64_t>{extent}, t.dtype(), t.device()).as_strided(t.sizes(), want);
-  copy_elements(t, out);
+  Tensor row = Tensor::empty(std::vector<int64_t>{extent}, t.dtype(), t.device());
+  Tensor out = row.as_strided(t.sizes(), want);
+  if (same)
+    copy_elements(t.as_strided(row.sizes(), row.strides()), row);  // as it lies; copies between strides are programs, and end here
+  else
+    copy_elements(t, out);
   return out;
 }
 
@@ -201,7 +205,7 @@ void Executable::place_buffers(std::span<const Tensor> arguments, std::span<cons
     Tensor& placed = run.held[static_cast<size_t>(in.buffer)];
     if (in.draws) {
       const int64_t count = evaluate(*in.draws, run.bound.symbols);
-      placed = run.capture ? captured_random_state(*run.capture, count, plan_.device) : take_random_state(count).to(plan_.device);
+      placed = run.capture ? captured_random_state(*run.capture, count, plan_.device) : moved(take_random_state(count), plan_.device);
     } else {
       const Tensor& given = input_tensor(i, arguments);
       placed = laid_out(given, in, run.bound.input_strides[i]);
@@ -241,7 +245,7 @@ void Executable::run_step(size_t i, Run& run) {
   } else if (auto* h = std::get_if<HostCall>(&plan_.steps[i])) {
     if (plan_.device.is_cuda()) device::refuse_in_capture(plan_.device, h->name + ", which runs on the host,");
     std::vector<Tensor> inputs;
-    for (auto& v : h->inputs) inputs.push_back(tensor_at(v).to(Device::cpu()));
+    for (auto& v : h->inputs) inputs.push_back(moved(tensor_at(v), Device::cpu()));
     if (run.capture) {
       std::vector<Tensor> outputs;
       for (auto& v : h->outputs) outputs.push_back(tensor_at(v));
@@ -371,7 +375,7 @@ std::vector<Tensor> Executable::run_dynamic(Symbols symbols, std::span<const Ten
     if (plan_.buffers[i].role == BufferRole::Constant) held[i] = plan_.buffers[i].data;
   for (size_t i = 0; i < plan_.inputs.size(); ++i) {
     const InputPlan& in = plan_.inputs[i];
-    Tensor t = in.draws ? take_random_state(evaluate(*in.draws, symbols)).to(plan_.device) : input_tensor(i, arguments);
+    Tensor t = in.draws ? moved(take_random_state(evaluate(*in.draws, symbols)), plan_.device) : input_tensor(i, arguments);
     held[static_cast<size_t>(in.buffer)] = laid_out(t, in, evaluate(in.type.strides, symbols));
   }
   auto memory = [&](int buffer) -> Tensor& {
@@ -416,7 +420,7 @@ std::vector<Tensor> Executable::run_dynamic(Symbols symbols, std::span<const Ten
       }
     } else if (auto* h = std::get_if<HostCall>(&step)) {
       std::vector<Tensor> inputs;
-      for (auto& v : h->inputs) inputs.push_back(tensor_at(v).to(Device::cpu()));
+      for (auto& v : h->inputs) inputs.push_back(moved(tensor_at(v), Device::cpu()));
       auto results = h->function(inputs, resolve);
       for (size_t r = 0; r < h->outputs.size(); ++r) {
         const Tensor& t = results.at(r);
@@ -427,7 +431,7 @@ std::vector<Tensor> Executable::run_dynamic(Symbols symbols, std::span<const Ten
           if (std::none_of(symbols.begin(), symbols.end(), [&](auto& s) { return s.first == name; }))
             symbols.emplace_back(name, t.sizes()[d]);
         }
-        hold(h->outputs[r].buffer, t.contiguous().to(plan_.device));
+        hold(h->outputs[r].buffer, moved(t.contiguous(), plan_.device));
       }
     } else if (auto* c = std::get_if<LibraryCall>(&step)) {
       std::vector<void*> bufs;

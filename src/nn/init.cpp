@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "nn/errors.h"
-#include "toroid/ops.h"
+#include "toroid/compile.h"
 
 namespace toroid::nn {
 namespace {
@@ -74,6 +74,50 @@ Tensor generate(const std::vector<int64_t>& sizes, DType dtype, uint64_t key, F&
   return direct ? t : to(t, dtype);
 }
 
+// --- the same on a GPU: functions of the positions, for tensors of all sizes ---
+
+constexpr int64_t kLow32 = 0xffffffff;
+
+// The bits of x without their last `by`.
+Tensor shifted(const Tensor& x, int by) { return floor_divide(x, int64_t{1} << by) & ((int64_t{1} << (64 - by)) - 1); }
+
+struct Pairs {
+  Tensor first, second;  // f32 in [0, 1), for each position those of its pair
+  Tensor odd;            // whether the position is the second of its pair
+};
+
+Pairs pairs_at(const Tensor& out, const Tensor& key) {
+  Tensor i = arange(out.size(0), DType::I64, out.device());
+  Tensor x = key + (floor_divide(i, 2) + 1) * static_cast<int64_t>(0x9e3779b97f4a7c15u);
+  x = (x ^ shifted(x, 30)) * static_cast<int64_t>(0xbf58476d1ce4e5b9u);
+  x = (x ^ shifted(x, 27)) * static_cast<int64_t>(0x94d049bb133111ebu);
+  x = x ^ shifted(x, 31);
+  auto number = [](const Tensor& bits) { return to(floor_divide(bits, 256), DType::F32) * 0x1p-24; };
+  return {number(x & kLow32), number(shifted(x, 32)), (i & 1) == 1};
+}
+
+void uniform_into(const Tensor& out, const Tensor& key, const Tensor& from, const Tensor& width) {
+  Pairs p = pairs_at(out, key);
+  copy_(out, from + width * where(p.odd, p.second, p.first));
+}
+
+void normal_into(const Tensor& out, const Tensor& key, const Tensor& mean, const Tensor& deviation) {
+  Pairs p = pairs_at(out, key);
+  Tensor r = deviation * sqrt(log(1 - p.first) * -2), angle = p.second * (2 * std::numbers::pi);
+  copy_(out, mean + r * where(p.odd, sin(angle), cos(angle)));
+}
+
+using Filler = void (*)(const Tensor&, const Tensor&, const Tensor&, const Tensor&);
+template <Filler kFill>
+Tensor generate_there(const std::vector<int64_t>& sizes, DType dtype, const Device& device, uint64_t key, float a, float b) {
+  static const auto fill = compile([](const Tensor& out, const Tensor& k, const Tensor& x, const Tensor& y) { kFill(out, k, x, y); },
+                                   {.dynamic = true, .name = "the values of new parameters"});
+  Tensor out = Tensor::empty({count_of(sizes)}, dtype, device), k = Tensor::empty({}, DType::I64);
+  *k.data<uint64_t>() = key;
+  if (out.numel() > 0) fill(out, k, Tensor::full({}, a), Tensor::full({}, b));
+  return view(out, sizes);
+}
+
 Tensor without_memory(const std::vector<int64_t>& sizes, DType dtype) {
   static std::byte zero[16] = {};
   count_of(sizes);
@@ -82,25 +126,29 @@ Tensor without_memory(const std::vector<int64_t>& sizes, DType dtype) {
 
 }  // namespace
 
-Init::Init(uint64_t seed, DType dtype) : stream_(std::make_shared<Stream>()), dtype_(dtype) { stream_->seed = seed; }
+Init::Init(uint64_t seed, DType dtype, const Device& device) : Init(std::make_shared<Stream>(), dtype, device) { stream_->seed = seed; }
 
 const std::shared_ptr<Init::Stream>& Init::process_stream() {
   static const auto stream = std::make_shared<Stream>();
   return stream;
 }
 
-Init Init::standard(DType dtype) { return {process_stream(), dtype}; }
-Init Init::shapes_only(DType dtype) { return {nullptr, dtype}; }
+Init Init::standard(DType dtype, const Device& device) { return {process_stream(), dtype, device}; }
+Init Init::shapes_only(DType dtype) { return {nullptr, dtype, Device::cpu()}; }
 
 void manual_seed(uint64_t seed) {
   Init::process_stream()->seed = seed;
   Init::process_stream()->next = 0;
 }
 
+// Each tensor has a key of its own.
+uint64_t Init::next_key() const { return mix(stream_->seed * 0xd1342543de82ef95u + stream_->next++); }
+
 Tensor Init::uniform(const std::vector<int64_t>& sizes, double low, double high) const {
   if (!stream_) return without_memory(sizes, dtype_);
   auto from = static_cast<float>(low), width = static_cast<float>(high - low);
-  return generate(sizes, dtype_, mix(stream_->seed * 0xd1342543de82ef95u + stream_->next++), [=](uint64_t bits) {
+  if (device_.is_cuda()) return generate_there<uniform_into>(sizes, dtype_, device_, next_key(), from, width);
+  return generate(sizes, dtype_, next_key(), [=](uint64_t bits) {
     return std::pair(from + width * unit(static_cast<uint32_t>(bits)), from + width * unit(static_cast<uint32_t>(bits >> 32)));
   });
 }
@@ -108,7 +156,8 @@ Tensor Init::uniform(const std::vector<int64_t>& sizes, double low, double high)
 Tensor Init::normal(const std::vector<int64_t>& sizes, double mean, double deviation) const {
   if (!stream_) return without_memory(sizes, dtype_);
   auto m = static_cast<float>(mean), d = static_cast<float>(deviation);
-  return generate(sizes, dtype_, mix(stream_->seed * 0xd1342543de82ef95u + stream_->next++), [=](uint64_t bits) {
+  if (device_.is_cuda()) return generate_there<normal_into>(sizes, dtype_, device_, next_key(), m, d);
+  return generate(sizes, dtype_, next_key(), [=](uint64_t bits) {
     float r = d * std::sqrt(-2 * std::log(1 - unit(static_cast<uint32_t>(bits))));
     float angle = 2 * std::numbers::pi_v<float> * unit(static_cast<uint32_t>(bits >> 32));
     return std::pair(m + r * std::cos(angle), m + r * std::sin(angle));
@@ -118,7 +167,7 @@ Tensor Init::normal(const std::vector<int64_t>& sizes, double mean, double devia
 Tensor Init::constant(const std::vector<int64_t>& sizes, double value) const {
   if (!stream_) return without_memory(sizes, dtype_);
   count_of(sizes);
-  return Tensor::full(sizes, value, dtype_);
+  return Tensor::full(sizes, value, dtype_, device_);
 }
 
 Tensor Init::kaiming_uniform(const std::vector<int64_t>& sizes, int64_t fan_in) const {

@@ -144,7 +144,8 @@ Tensor MultiheadAttention::forward(const Tensor& query, const Tensor& key, const
   }
   bool causal = mask.is_causal;
   if (causal && attend.defined()) {
-    Tensor seen = unsqueeze(arange(query.size(1)), 1) >= arange(key.size(1));
+    auto positions = [&](const Tensor& t) { return arange(t.size(1), DType::I64, query.device()); };
+    Tensor seen = unsqueeze(positions(query), 1) >= positions(key);
     attend = is_bool(attend.dtype()) ? attend & seen : where(seen, attend, -std::numeric_limits<double>::infinity());
     causal = false;
   }

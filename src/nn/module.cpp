@@ -30,8 +30,10 @@ void Module::for_each_slot(const std::string& prefix, F&& f) const {
   for (auto& [name, child] : children_) child->for_each_slot(prefix + name + ".", f);
 }
 
-void Module::add_parameter(const std::string& name, Tensor& member) { slots_.push_back({name, &member, false, true}); }
-void Module::add_buffer(const std::string& name, Tensor& member, bool persistent) { slots_.push_back({name, &member, true, persistent}); }
+void Module::add_parameter(const std::string& name, Tensor& member) { slots_.push_back({name, &member, false, true, false}); }
+void Module::add_buffer(const std::string& name, Tensor& member, bool persistent, bool exact) {
+  slots_.push_back({name, &member, true, persistent, exact});
+}
 
 void Module::add_child(const std::string& name, Module& child) {
   children_.emplace_back(name, &child);
@@ -112,16 +114,24 @@ void Module::load_state(const std::map<std::string, Tensor>& state, bool strict)
   }
 }
 
+void Module::replace(const std::function<Tensor(const Slot&)>& made) {
+  std::map<const TensorImpl*, std::pair<Tensor, Tensor>> done;  // what was, which keeps its address, and what is
+  for_each_slot("", [&](const std::string&, const Slot& s) {
+    auto [it, fresh] = done.try_emplace(s.tensor->impl(), *s.tensor, Tensor());
+    if (fresh) it->second.second = made(s).set_requires_grad(s.tensor->requires_grad());
+    const Tensor now = it->second.second;
+    done.try_emplace(now.impl(), now, now);
+    *s.tensor = now;
+  });
+}
+
 void Module::to(DType dtype) {
   require(is_float(dtype), "a module cannot be of the dtype {}: parameters are floats", name_of(dtype));
-  std::map<const TensorImpl*, Tensor> done;  // tied tensors stay tied
-  for_each_slot("", [&](const std::string&, const Slot& s) {
-    if (!is_float(s.tensor->dtype()) || s.tensor->dtype() == dtype) return;
-    Tensor before = *s.tensor;
-    auto [it, fresh] = done.emplace(before.impl(), Tensor());
-    if (fresh) it->second = toroid::to(before, dtype).set_requires_grad(before.requires_grad());
-    *s.tensor = it->second;
-  });
+  replace([&](const Slot& s) { return is_float(s.tensor->dtype()) && !s.exact ? toroid::to(*s.tensor, dtype) : *s.tensor; });
+}
+
+void Module::to(const Device& device) {
+  replace([&](const Slot& s) { return s.tensor->to(device); });
 }
 
 void Module::train(bool on) {

@@ -1,4 +1,6 @@
 // Calls: defaults, argument kinds, dispatch, result types.
+#include <algorithm>
+
 #include "base/check.h"
 #include "ops/table.h"
 
@@ -53,6 +55,34 @@ Tensor call1(std::string_view name, CallArgs args, const std::source_location& w
   auto results = call(get(name), std::move(args), where);
   TOROID_CHECK(!results.empty(), "{} has no result", name);
   return results[0];
+}
+
+Device device_of(const Op& op, std::span<const Arg<Tensor>> args) {
+  const bool mutates = op.inplace_of || (!op.schema.params.empty() && op.schema.params[0].mutated);
+  const Tensor* first = nullptr;   // whose device counts
+  const Tensor* number = nullptr;  // on the CPU, and allowed everywhere
+  std::string_view first_name;
+  for (size_t i = 0; i < args.size(); ++i) {
+    const Param& p = op.schema.params[i];
+    auto see = [&](const Tensor& t) {
+      if (!t.defined()) return;
+      const bool fixed = mutates && i == 0;
+      if (!fixed && !t.device().is_cuda() && (t.dim() == 0 || p.name == "indices")) {
+        number = &t;
+      } else if (!first) {
+        first = &t;
+        first_name = p.name;
+      } else if (first->device() != t.device()) {
+        fail<UserError>("{}: \"{}\" is on {} and \"{}\" on {}; bring them to one device with to()", op.name, first_name,
+                        to_string(first->device()), p.name, to_string(t.device()));
+      }
+    };
+    if (auto* t = std::get_if<Tensor>(&args[i])) see(*t);
+    if (auto* list = std::get_if<std::vector<Tensor>>(&args[i])) std::for_each(list->begin(), list->end(), see);
+    if (mutates && i == 0 && op.schema.name == "copy_") break;  // which brings its source along
+  }
+  if (first || number) return (first ? first : number)->device();
+  return default_device();
 }
 
 std::vector<TensorType> infer(const Op& op, std::span<const Arg<const TensorType*>> args,

@@ -10,7 +10,10 @@ namespace ops::arguments {
 
 Arg<Tensor> argument(const Operand& o) {
   if (auto* t = std::get_if<Tensor>(&o.value())) return *t;
-  if (auto* s = std::get_if<SymInt>(&o.value())) return forms::operand(s->expr());
+  if (auto* s = std::get_if<SymInt>(&o.value())) {
+    DeviceScope number(Device::cpu());
+    return forms::operand(s->expr());
+  }
   if (auto* b = std::get_if<bool>(&o.value())) return *b;
   return std::get<double>(o.value());
 }
@@ -181,6 +184,7 @@ Tensor contiguous(const Tensor& x, Where where) { return call1("contiguous", {x}
 Tensor clone(const Tensor& x, Where where) { return call1("clone", {x}, where); }
 Tensor detach(const Tensor& x, Where where) { return call1("detach", {x}, where); }
 Tensor to(const Tensor& x, DType dtype, Where where) { return x.dtype() == dtype ? x : call1("_to_copy", {x, dtype}, where); }
+Tensor to(const Tensor& x, const Device& device, Where where) { return x.to(device, where); }
 
 Tensor index(const Tensor& x, const std::vector<Tensor>& indices, Where where) { return call1("index.Tensor", {x, indices}, where); }
 Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index, Where where) {
@@ -205,27 +209,49 @@ Tensor index_copy(const Tensor& x, int64_t dim, const Tensor& index, const Tenso
 Tensor nonzero(const Tensor& x, Where where) { return call1("nonzero", {x}, where); }
 Tensor one_hot(const Tensor& x, int64_t classes, Where where) { return call1("one_hot", {x, Expr(classes)}, where); }
 
-Tensor full(const SizeList& sizes, double value, DType dtype, Where where) {
-  return call1("full", {exprs(sizes), is_int(dtype) || is_bool(dtype) ? whole(value) : Arg<Tensor>(value), dtype}, where);
+namespace {
+// A row that makes a tensor of numbers alone.
+Tensor make(std::string_view row, CallArgs args, const std::optional<Device>& device, Where where) {
+  DeviceScope scope(device.value_or(default_device()));
+  return call1(row, std::move(args), where);
 }
-Tensor zeros(const SizeList& sizes, DType dtype, Where where) { return call1("zeros", {exprs(sizes), dtype}, where); }
-Tensor ones(const SizeList& sizes, DType dtype, Where where) { return call1("ones", {exprs(sizes), dtype}, where); }
-Tensor arange(const SymInt& end, DType dtype, Where where) { return call1("arange", {end.expr(), dtype}, where); }
-Tensor arange(const SymInt& start, const SymInt& end, const SymInt& step, DType dtype, Where where) {
-  return call1("arange.start_step", {start.expr(), end.expr(), step.expr(), dtype}, where);
+}  // namespace
+
+Tensor full(const SizeList& sizes, double value, DType dtype, std::optional<Device> device, Where where) {
+  return make("full", {exprs(sizes), is_int(dtype) || is_bool(dtype) ? whole(value) : Arg<Tensor>(value), dtype}, device, where);
 }
-Tensor eye(const SymInt& n, DType dtype, Where where) { return call1("eye", {n.expr(), dtype}, where); }
-Tensor scalar_tensor(double value, DType dtype, Where where) { return call1("scalar_tensor", {value, dtype}, where); }
+Tensor zeros(const SizeList& sizes, DType dtype, std::optional<Device> device, Where where) {
+  return make("zeros", {exprs(sizes), dtype}, device, where);
+}
+Tensor ones(const SizeList& sizes, DType dtype, std::optional<Device> device, Where where) {
+  return make("ones", {exprs(sizes), dtype}, device, where);
+}
+Tensor arange(const SymInt& end, DType dtype, std::optional<Device> device, Where where) {
+  return make("arange", {end.expr(), dtype}, device, where);
+}
+Tensor arange(const SymInt& start, const SymInt& end, const SymInt& step, DType dtype, std::optional<Device> device, Where where) {
+  return make("arange.start_step", {start.expr(), end.expr(), step.expr(), dtype}, device, where);
+}
+Tensor eye(const SymInt& n, DType dtype, std::optional<Device> device, Where where) {
+  return make("eye", {n.expr(), dtype}, device, where);
+}
+Tensor scalar_tensor(double value, DType dtype, std::optional<Device> device, Where where) {
+  return make("scalar_tensor", {value, dtype}, device, where);
+}
 Tensor empty_like(const Tensor& x, Where where) { return call1("empty_like", {x}, where); }
 Tensor zeros_like(const Tensor& x, Where where) { return call1("zeros_like", {x}, where); }
 Tensor ones_like(const Tensor& x, Where where) { return call1("ones_like", {x}, where); }
 Tensor full_like(const Tensor& x, double value, Where where) {
   return call1("full_like", {x, is_int(x.dtype()) || is_bool(x.dtype()) ? whole(value) : Arg<Tensor>(value)}, where);
 }
-Tensor rand(const SizeList& sizes, DType dtype, Where where) { return call1("rand", {exprs(sizes), dtype}, where); }
-Tensor randn(const SizeList& sizes, DType dtype, Where where) { return call1("randn", {exprs(sizes), dtype}, where); }
-Tensor randint(int64_t low, int64_t high, const SizeList& sizes, DType dtype, Where where) {
-  return call1("randint.low", {Expr(low), Expr(high), exprs(sizes), dtype}, where);
+Tensor rand(const SizeList& sizes, DType dtype, std::optional<Device> device, Where where) {
+  return make("rand", {exprs(sizes), dtype}, device, where);
+}
+Tensor randn(const SizeList& sizes, DType dtype, std::optional<Device> device, Where where) {
+  return make("randn", {exprs(sizes), dtype}, device, where);
+}
+Tensor randint(int64_t low, int64_t high, const SizeList& sizes, DType dtype, std::optional<Device> device, Where where) {
+  return make("randint.low", {Expr(low), Expr(high), exprs(sizes), dtype}, device, where);
 }
 Tensor rand_like(const Tensor& x, Where where) { return call1("rand_like", {x}, where); }
 Tensor randn_like(const Tensor& x, Where where) { return call1("randn_like", {x}, where); }

@@ -145,6 +145,9 @@ DType compute_type(DType t);
 std::vector<Expr> broadcast(MetaCall& c, const std::vector<Expr>& a, const std::vector<Expr>& b);
 // Promoted dtype of a call's tensor operands (0-d tensors and numbers take part by category only, as in PyTorch), skipping bool_operands.
 DType promoted_dtype(const TypeReader& c);
+// Where the results of a call are: where its tensors are, else default_device(). UserError naming two tensors that are on different
+// devices; those without dimensions, and indices, may be on the CPU.
+Device device_of(const Op& op, std::span<const Arg<Tensor>> args);
 // Non-negative dimension. UserError naming the operation when out of range; 0 and -1 are allowed for 0-d tensors.
 int64_t normal_dim(const Op& op, int64_t dim, int64_t rank);
 

@@ -210,9 +210,7 @@ Tensor evaluate_view(const Op& op, const Tensor& self, const TypeReader& reader,
   return out;
 }
 
-}  // namespace
-
-std::vector<Tensor> evaluate(const Op& row, CallArgs args) {
+std::vector<Tensor> evaluate_on_host(const Op& row, CallArgs args) {
   const Op& op = row.inplace_of ? *row.inplace_of : row;
   args = complete(op, std::move(args));
   if (op.decompose) {
@@ -259,6 +257,18 @@ std::vector<Tensor> evaluate(const Op& row, CallArgs args) {
   op.kernel(k);
   for (auto& t : k.outputs) TOROID_CHECK(t.defined(), "the kernel of {} left a result undefined", op.name);
   return std::move(k.outputs);
+}
+
+}  // namespace
+
+std::vector<Tensor> evaluate(const Op& row, CallArgs args) {
+  const Device device = device_of(row, args);
+  DeviceScope host(Device::cpu());
+  if (!device.is_cuda()) return evaluate_on_host(row, std::move(args));
+  for (auto& a : args) a = map_arg<Tensor>(a, [](const Tensor& t) { return t.defined() ? moved(t, Device::cpu()) : t; });
+  auto results = evaluate_on_host(row, std::move(args));
+  for (auto& t : results) t = moved(t, device);
+  return results;
 }
 
 std::vector<Tensor> ReferenceDispatcher::call(const Op& op, CallArgs args, const std::source_location&) {

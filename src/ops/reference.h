@@ -5,8 +5,8 @@
 
 namespace toroid::ops {
 
-// Runs one operation on concrete tensors. Floating arithmetic is done in double and rounded to the result's dtype once an operation.
-// UserError for arguments that the operation refuses.
+// Runs one operation on concrete tensors. Those on a GPU are brought to the host, and the results back. Floating arithmetic is done in
+// double and rounded to the result's dtype once an operation. UserError for arguments that the operation refuses.
 std::vector<Tensor> evaluate(const Op& op, CallArgs args);
 
 // Evaluates whatever is called at once by evaluate(): makes decompositions and user functions run as reference programs.

@@ -16,6 +16,14 @@ Dispatcher& current_dispatcher() {
   return *d;
 }
 
+Dispatcher* innermost_dispatcher() { return innermost; }
+Dispatcher* eager_dispatcher() { return eager.load(std::memory_order_acquire); }
+
+Tensor Dispatcher::move(const Tensor& t, const Device& device, const std::source_location& where) {
+  if (is_proxy(t)) read(t, "to()", where);
+  return moved(t, device, where);
+}
+
 void install_eager_dispatcher(Dispatcher* d) { eager.store(d, std::memory_order_release); }
 
 DispatchScope::DispatchScope(Dispatcher& d) : before_(innermost) { innermost = &d; }

@@ -51,10 +51,17 @@ class Dispatcher {
   virtual int64_t specialize(const Expr& e) = 0;
   // A tensor without memory, one that is being traced, is about to be read by `what` ("item()"): afterwards it has some.
   virtual void read(const Tensor& t, std::string_view what, const std::source_location& where) = 0;
+  // t on another device: copied at once, unless a recorder makes it a part of the program.
+  virtual Tensor move(const Tensor& t, const Device& device, const std::source_location& where);
+  // Copies between tensors of one GPU that differ in dtype or are not both dense, without the host. False: cannot.
+  virtual bool copy(const Tensor& /*from*/, const Tensor& /*to*/) { return false; }
 };
 
 // The innermost dispatcher of this thread; the process-wide eager one when none is active (InternalError if none was installed).
 Dispatcher& current_dispatcher();
+// The innermost one, and the eager one, where there is one; else null.
+Dispatcher* innermost_dispatcher();
+Dispatcher* eager_dispatcher();
 void install_eager_dispatcher(Dispatcher* eager);
 
 // Makes `d` the innermost dispatcher of this thread for the lifetime of the scope.

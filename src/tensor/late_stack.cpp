@@ -6,7 +6,7 @@ Tensor stack_late(std::vector<Tensor> parts) {
   std::vector<int64_t> sizes = parts.at(0).sizes();
   sizes[0] = 0;
   for (auto& p : parts) sizes[0] += p.sizes()[0];
-  Tensor t = Tensor::empty(sizes, parts[0].dtype());
+  Tensor t = Tensor::empty(sizes, parts[0].dtype(), parts[0].device());
   t.impl()->storage->late = std::make_shared<LateStack>();
   t.impl()->storage->late->parts = std::move(parts);
   return t;

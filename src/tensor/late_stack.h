@@ -13,8 +13,8 @@ struct LateStack {
   std::vector<Tensor> parts;
 };
 
-// A contiguous tensor of the parts along dimension 0; they have one dtype and equal other sizes. The first raw_data() copies them, on the
-// thread that asks. Whoever reads late_parts() instead needs no copy.
+// A contiguous tensor of the parts along dimension 0; they have one dtype, one device and equal other sizes. The first raw_data() copies
+// them, on the thread that asks. Whoever reads late_parts() instead needs no copy.
 Tensor stack_late(std::vector<Tensor> parts);
 
 // The parts that t was stacked from; t alone when it is no stack.

@@ -7,6 +7,7 @@
 #include "device/cpu/cpu_runtime.h"
 #include "tensor/dispatch.h"
 #include "tensor/late_stack.h"
+#include "tensor/upload.h"
 
 namespace toroid {
 
@@ -86,15 +87,15 @@ Tensor Tensor::empty(std::span<const int64_t> sizes, DType dtype, const Device& 
   return Tensor(std::move(impl));
 }
 
-Tensor Tensor::full(std::span<const int64_t> sizes, double value, DType dtype) {
+Tensor Tensor::full(std::span<const int64_t> sizes, double value, DType dtype, const Device& device) {
   Tensor t = empty(sizes, dtype);
   device::cpu::run_or_record("full", "fill", [data = t.raw_data(), n = t.numel(), dtype, value] {
     for (int64_t i = 0; i < n; ++i) store_number(data + static_cast<size_t>(i) * size_of(dtype), dtype, Number::of(value));
   });
-  return t;
+  return moved(t, device);
 }
 
-Tensor Tensor::of(std::span<const double> values, std::span<const int64_t> sizes, DType dtype) {
+Tensor Tensor::of(std::span<const double> values, std::span<const int64_t> sizes, DType dtype, const Device& device) {
   TOROID_USER_CHECK(product(sizes) == static_cast<int64_t>(values.size()), "{} numbers were given for a tensor of {} elements",
                     values.size(), product(sizes));
   Tensor t = empty(sizes, dtype);
@@ -105,7 +106,7 @@ Tensor Tensor::of(std::span<const double> values, std::span<const int64_t> sizes
     recorder->add_call("constant", "fill", [write, kept = std::vector(values.begin(), values.end())] { write(kept); });
   else
     write(values);
-  return t;
+  return moved(t, device);
 }
 
 Tensor Tensor::from_blob(void* data, std::span<const int64_t> sizes, DType dtype, std::span<const int64_t> strides,
@@ -131,6 +132,7 @@ DType Tensor::dtype() const {
 }
 Device Tensor::device() const {
   TOROID_USER_CHECK(defined(), "an undefined tensor was used");
+  if (impl_->proxy) return impl_->device;
   return impl_->storage ? impl_->storage->device : Device::cpu();
 }
 int64_t Tensor::dim() const {
@@ -176,7 +178,7 @@ std::byte* Tensor::raw_data(Where where) const {
       const device::CaptureSuspension now;  // not at a replay
       std::byte* to = t.storage->data;
       for (const Tensor& p : late->parts) {
-        copy_elements(p, Tensor::from_blob(to, p.sizes(), p.dtype()));
+        copy_elements(p, Tensor::from_blob(to, p.sizes(), p.dtype(), {}, nullptr, p.device()));
         to += p.numel() * static_cast<int64_t>(size_of(p.dtype()));
       }
     });
@@ -187,14 +189,14 @@ double Tensor::item(Where where) const {
   concrete(*this, "item()", where);
   device::refuse_in_capture(device(), "item()");
   TOROID_USER_CHECK(numel() == 1, "item() of a tensor of {} elements; it must have one", numel());
-  if (device().is_cuda()) return to(Device::cpu(), where).item(where);
+  if (device().is_cuda()) return moved(*this, Device::cpu(), where).item(where);
   return load_number(raw_data(where), dtype()).as_double();
 }
 
 std::vector<double> Tensor::to_vector(Where where) const {
   concrete(*this, "to_vector()", where);
   device::refuse_in_capture(device(), "to_vector()");
-  Tensor c = to(Device::cpu(), where).contiguous(where);
+  Tensor c = moved(*this, Device::cpu(), where).contiguous(where);
   const std::byte* data = c.raw_data(where);
   std::vector<double> out(static_cast<size_t>(c.numel()));
   for (size_t i = 0; i < out.size(); ++i) out[i] = load_number(data + i * size_of(dtype()), dtype()).as_double();
@@ -224,20 +226,32 @@ Tensor Tensor::as_strided(std::span<const int64_t> sizes, std::span<const int64_
 }
 
 Tensor Tensor::to(const Device& device, Where where) const {
-  concrete(*this, "to()", where);
+  TOROID_USER_CHECK(defined(), "an undefined tensor was used");
   if (this->device() == device) return *this;
-  if (impl_->storage->lent) check_contents(*this, where);
+  if (Dispatcher* d = innermost_dispatcher()) return d->move(*this, device, where);
+  return moved(*this, device, where);
+}
+
+Tensor moved(const Tensor& t, const Device& device, const std::source_location& where) {
+  const TensorImpl& impl = concrete(t, "to()", where);
+  if (t.device() == device) return t;
+  if (impl.storage->lent) check_contents(t, where);
   // The elements between the first and the last, as they lie.
-  const std::vector<int64_t>& strides = impl_->strides;
-  int64_t extent = numel() > 0 ? 1 : 0;
-  for (size_t d = 0; d < strides.size() && extent > 0; ++d) {
-    if (strides[d] < 0) return contiguous().to(device, where);
-    extent += (impl_->sizes[d] - 1) * strides[d];
+  int64_t extent = t.numel() > 0 ? 1 : 0;
+  for (size_t d = 0; d < impl.strides.size() && extent > 0; ++d) {
+    if (impl.strides[d] < 0) return moved(t.contiguous(), device);
+    extent += (impl.sizes[d] - 1) * impl.strides[d];
   }
   const std::vector<int64_t> flat{extent}, one{1};
-  Tensor memory = empty(flat, dtype(), device);
-  copy_elements(as_strided(flat, one), memory);
-  return memory.as_strided(sizes(), strides);
+  Tensor memory = Tensor::empty(flat, t.dtype(), device);
+  const CopyPair whole{t, memory};
+  if (impl.storage->late && device.is_cuda() && late_parts(t).size() > 1)
+    upload({&whole, 1});  // without making the whole on the host first
+  else
+    copy_elements(t.as_strided(flat, one), memory);
+  Tensor out = memory.as_strided(impl.sizes, impl.strides);
+  out.impl()->requires_grad = impl.requires_grad;
+  return out;
 }
 
 bool Tensor::requires_grad() const { return impl_ && impl_->requires_grad; }
@@ -302,7 +316,7 @@ std::string to_string(const Tensor& t) {
   if (!t.defined()) return "undefined";
   std::string out = fmt::format("{}[", name_of(t.dtype()));
   for (int64_t d = 0; d < t.dim(); ++d) out += (d ? ", " : "") + sym::to_string(t.size(d).expr());
-  out += "]";
+  out += t.device().is_cuda() ? "] on " + to_string(t.device()) : "]";
   if (is_proxy(t) || is_complex(t.dtype())) return out;
   out += " {";
   constexpr size_t kShown = 8;

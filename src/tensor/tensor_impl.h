@@ -38,6 +38,7 @@ struct TensorImpl {
   std::shared_ptr<Storage> storage;
   // Tensors that stand for a graph value while a program is recorded: `proxy` identifies the value to the recorder.
   std::vector<Expr> sym_sizes;
+  Device device;  // where the value will be
   void* proxy = nullptr;
 };
 
@@ -46,8 +47,10 @@ bool is_proxy(const Tensor& t);
 void check_contents(const Tensor& t, const std::source_location& where);
 std::vector<int64_t> contiguous_strides(std::span<const int64_t> sizes);
 int64_t product(std::span<const int64_t> sizes);
-// Copies elements between tensors of equal sizes on any devices, converting the dtype. What is not equal and dense on both sides goes
-// through the memory of the host.
+// Tensor::to() at once, also while something is traced.
+Tensor moved(const Tensor& t, const Device& device, const std::source_location& where = std::source_location::current());
+// Copies elements between tensors of equal sizes on any devices, converting the dtype. Between devices, what is not equal and dense on
+// both sides goes through the memory of the host.
 void copy_elements(const Tensor& from, const Tensor& to);
 // While work is captured on the device: the graph keeps the memory of t alive, unless it lies in the graph's own pool.
 void keep_for_capture(const Device& device, const Tensor& t);

@@ -66,6 +66,7 @@ void Tracer::start_segment() {
   issued_.clear();
   guard_places_.clear();
   writes_inputs_ = false;
+  device_ = {};
   arguments_ = 0;
   recorder_.reset();
   graph_ = std::make_unique<graph::Graph>();
@@ -95,6 +96,7 @@ Tensor Tracer::stand_in(const Tensor& original, TensorType type, graph::InputKin
   graph::Value* v = graph_->add_input(std::move(type), kind, name, data);
   Tensor t = recorder_->proxy(v);
   t.impl()->requires_grad = original.requires_grad();
+  t.impl()->device = original.device();
   lifted_by_impl_[original.impl()] = lifted_.size();
   lifted_by_impl_[t.impl()] = lifted_.size();
   lifted_.push_back({original, t});
@@ -178,8 +180,27 @@ Expr Tracer::usable(const Expr& e) const {
 
 void Tracer::note_guards(const std::string& place) { guard_places_.resize(std::max(guard_places_.size(), graph_->guards.size()), place); }
 
+// A segment runs on one device: what it reads from the CPU is copied to its GPU.
+void Tracer::runs_on(const Device& device) {
+  if (!device.is_cuda() || device == device_) return;
+  if (device_.is_cuda()) break_graph(fmt::format("{} follows {} in one function", to_string(device), to_string(device_)));
+  device_ = device;
+}
+
+Tensor Tracer::move(const Tensor& t, const Device& device, const std::source_location& where) {
+  last_place_ = fmt::format("to({}) ({})", to_string(device), place_text(where));
+  runs_on(t.device());
+  runs_on(device);
+  Tensor r = recorder_->call(ops::get("clone"), {on_graph(t), std::monostate{}}, where).at(0);
+  r.impl()->device = device;
+  issued_.emplace_back(r.shared_impl(), static_cast<graph::Value*>(r.impl()->proxy));
+  return r;
+}
+
 std::vector<Tensor> Tracer::call(const ops::Op& op, CallArgs args, const std::source_location& where) {
+  const Device device = ops::device_of(op, args);
   last_place_ = fmt::format("{} ({})", op.name, place_text(where));
+  runs_on(device);
   Tensor self;  // what an in-place operation writes to, as the caller holds it
   if (graph::is_mutating(op)) self = std::get<Tensor>(args.at(0));
   for (auto& a : args) {
@@ -191,6 +212,7 @@ std::vector<Tensor> Tracer::call(const ops::Op& op, CallArgs args, const std::so
   auto results = recorder_->call(op, std::move(args), where);
   note_guards(last_place_);
   ++operations_;
+  for (auto& r : results) r.impl()->device = device;
   for (auto& r : results)
     if (is_proxy(r)) issued_.emplace_back(r.shared_impl(), static_cast<graph::Value*>(r.impl()->proxy));
   if (self.defined() && !results.empty()) {
@@ -226,8 +248,9 @@ void Tracer::read(const Tensor&, std::string_view what, const std::source_locati
   break_graph(fmt::format("{} at {}: the value of a tensor is read", what, place_text(where)));
 }
 
-Segment Tracer::take_segment(std::string reason) {
+Segment Tracer::take_segment(std::string reason, std::vector<Device> output_devices) {
   Segment s;
+  s.output_devices = std::move(output_devices);
   for (size_t i = 0; i < lifted_.size(); ++i)
     if (graph_->inputs[i].kind == graph::InputKind::User) s.inputs.push_back(lifted_[i].original);
   s.arguments = arguments_;
@@ -235,6 +258,9 @@ Segment Tracer::take_segment(std::string reason) {
   s.guard_places = guard_places_;
   s.break_reason = std::move(reason);
   s.writes_inputs = writes_inputs_;
+  s.device = device_;
+  for (auto& l : lifted_)
+    if (!s.device.is_cuda() && graph_->nodes.empty()) s.device = l.original.device();
   recorder_.reset();
   s.graph = std::move(graph_);
   return s;
@@ -255,6 +281,7 @@ void Tracer::break_graph(const std::string& reason) {
   };
   std::map<graph::Value*, View> views;
   std::map<graph::Value*, size_t> outputs;
+  std::vector<Device> devices;  // of the outputs
   auto known = [&](const Expr& e) {
     bool all = true;
     sym::for_each_symbol(e, [&](const Expr& s) { all = all && origins_.count(s.node()->name); });
@@ -289,6 +316,7 @@ void Tracer::break_graph(const std::string& reason) {
       } else {
         size_t position = outputs.size();
         outputs[v] = position;
+        devices.push_back(t->device);
         graph_->outputs.emplace_back();
       }
     }
@@ -301,7 +329,7 @@ void Tracer::break_graph(const std::string& reason) {
     in.kind = graph::InputKind::User;
     in.data = Tensor();
   }
-  auto results = on_break_(take_segment(reason));
+  auto results = on_break_(take_segment(reason, std::move(devices)));
   for (auto& [v, position] : outputs) real[v] = results.at(position);
   std::function<const Tensor&(graph::Value*)> make = [&](graph::Value* v) -> const Tensor& {
     if (auto it = real.find(v); it != real.end()) return it->second;
@@ -320,9 +348,11 @@ void Tracer::break_graph(const std::string& reason) {
 }
 
 Segment Tracer::finish(std::vector<Tensor> results) {
+  std::vector<Device> devices;
   for (auto& r : results) {
     graph::Output o;
     if (r.defined()) o.value = static_cast<graph::Value*>(on_graph(r).impl()->proxy);
+    devices.push_back(r.defined() ? r.device() : Device::cpu());
     graph_->outputs.push_back(std::move(o));
   }
   results.clear();
@@ -336,7 +366,7 @@ Segment Tracer::finish(std::vector<Tensor> results) {
       if (auto o = other.lock(); o && o->proxy) retire(*o);
     fail<UserError>("the function \"{}\" keeps {} beyond its end, in a variable outside of it; return the tensor instead", name_, what);
   }
-  return take_segment("");
+  return take_segment("", std::move(devices));
 }
 
 }  // namespace toroid::trace

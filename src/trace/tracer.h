@@ -18,6 +18,8 @@ struct Segment {
   std::vector<std::string> guard_places;
   std::string break_reason;  // empty at the end of the function
   bool writes_inputs = false;
+  Device device;                       // where it runs: that of its tensors which are on a GPU
+  std::vector<Device> output_devices;  // where its results belong
 };
 
 // Runs a recorded segment on its inputs. It returns the graph's outputs.
@@ -39,6 +41,7 @@ class Tracer : public Dispatcher {
   bool decide(const sym::Relation& r) override;
   int64_t specialize(const Expr& e) override;
   void read(const Tensor& t, std::string_view what, const std::source_location& where) override;
+  Tensor move(const Tensor& t, const Device& device, const std::source_location& where) override;
 
   // Ends the segment and makes every tensor of the trace an ordinary one.
   void break_graph(const std::string& reason);
@@ -70,8 +73,9 @@ class Tracer : public Dispatcher {
   Tensor on_graph(const Tensor& t);
   Expr usable(const Expr& e) const;
   Expr new_size(int64_t size, const SizePolicy& policy, const std::string& what);
+  void runs_on(const Device& device);
   void note_guards(const std::string& place);
-  Segment take_segment(std::string reason);
+  Segment take_segment(std::string reason, std::vector<Device> output_devices);
   int64_t hint_of(const Expr& e) const;
 
   std::string name_;
@@ -88,6 +92,7 @@ class Tracer : public Dispatcher {
   std::string last_place_;
   size_t arguments_ = 0, segments_ = 0, operations_ = 0;
   bool writes_inputs_ = false;
+  Device device_;  // of the segment
 };
 
 }  // namespace toroid::trace

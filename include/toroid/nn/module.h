@@ -1,6 +1,7 @@
 // Module: named parameters, buffers and child modules, as in torch.nn.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -43,6 +44,8 @@ class Module {
 
   // Replaces every parameter and float buffer by one of another dtype.
   void to(DType dtype);
+  // Replaces every parameter and buffer by one on another device. EnvironmentError where there is none.
+  void to(const Device& device);
   // Dropout and batch statistics are in use while training. Modules start in evaluation.
   void train(bool on = true);
   void eval() { train(false); }
@@ -53,15 +56,18 @@ class Module {
  protected:
   // Names a member. The object that is given must live as long as the module. An undefined parameter (no bias) has no name.
   void add_parameter(const std::string& name, Tensor& member);
-  void add_buffer(const std::string& name, Tensor& member, bool persistent = true);
+  // exact: to(DType) leaves it as it is.
+  void add_buffer(const std::string& name, Tensor& member, bool persistent = true, bool exact = false);
   void add_child(const std::string& name, Module& child);
 
  private:
   struct Slot {
     std::string name;
     Tensor* tensor;
-    bool buffer, persistent;
+    bool buffer, persistent, exact;
   };
+  // Puts made(slot) in the place of each tensor; tied ones stay tied.
+  void replace(const std::function<Tensor(const Slot&)>& made);
   template <class F>
   void for_each_slot(const std::string& prefix, F&& f) const;
 

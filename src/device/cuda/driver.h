@@ -115,6 +115,8 @@ struct Driver {
       library.function<CUresult(const CUlaunchConfig*, CUfunction, void**, void**)>("cuLaunchKernelEx");
   Function<CUresult(CUdeviceptr, unsigned char, size_t, CUstream)> fill =
       library.function<CUresult(CUdeviceptr, unsigned char, size_t, CUstream)>("cuMemsetD8Async");
+  Function<CUresult(CUdeviceptr, unsigned, size_t, CUstream)> fill_words =
+      library.function<CUresult(CUdeviceptr, unsigned, size_t, CUstream)>("cuMemsetD32Async");
   Function<CUresult(EncodedTensorMap*, int, uint32_t, void*, const uint64_t*, const uint64_t*, const uint32_t*, const uint32_t*, int, int,
                     int, int)>
       encode_tiled = library.function<CUresult(EncodedTensorMap*, int, uint32_t, void*, const uint64_t*, const uint64_t*, const uint32_t*,

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "device/cuda/driver.h"
 #include "device/cuda/tensor_map.h"
@@ -72,6 +73,13 @@ class Relaxed {
   int mode_ = 2;  // CU_STREAM_CAPTURE_MODE_RELAXED, then the one before
 };
 
+// What is to be copied to a GPU.
+struct HostBlock {
+  void* to = nullptr;
+  const void* from = nullptr;  // ordinary memory
+  size_t bytes = 0;
+};
+
 // Any number of threads. What they start runs in the order of the calls, after the calls have returned; synchronize() waits for it.
 class Gpu {
  public:
@@ -93,6 +101,9 @@ class Gpu {
   void copy_in(void* to, const void* from, size_t bytes);   // from may be changed when the call returns
   void copy_out(void* to, const void* from, size_t bytes);  // waits for it
   void copy_within(void* to, const void* from, size_t bytes);
+
+  // The same as copy_in for much memory, many times as fast; done when the call returns.
+  void upload(std::span<const HostBlock> blocks);
 
   void fill_zero(void* to, size_t bytes);
 
@@ -126,6 +137,7 @@ class Gpu {
  private:
   class Source;
   static constexpr size_t kMostGpus = 64;
+  struct Stage;
 
   const Driver& driver_;
   int index_;
@@ -135,6 +147,8 @@ class Gpu {
   static inline constinit thread_local std::array<CUstream, kMostGpus> current_ = {};  // of this thread, by index; null: the default one
   GpuInfo info_;
   std::unique_ptr<DeviceMemory> memory_;
+  std::mutex upload_mutex_;  // of:
+  std::vector<std::shared_ptr<Stage>> stages_;
 };
 
 // A tensor map with its numbers known, in bytes and in the order of the driver's function; and its encoding for a buffer at `address`.

@@ -76,6 +76,7 @@ Tensor scaled(const Tensor& weight, const std::vector<double>& factors) {
 std::optional<Folded> fold(const Graph& g, const Node& layer, const Node& norm) {
   Tensor w = constant(g, tensor(arg(layer, "weight")));
   if (!w.defined() || w.sizes().empty() || w.numel() == 0 || !is_float(w.dtype())) return std::nullopt;
+  w = moved(w, Device::cpu());
   size_t channels = static_cast<size_t>(w.sizes()[0]);
   auto b = numbers_or(g, arg(layer, "bias"), channels, 0);
   auto gamma = numbers_or(g, arg(norm, "weight"), channels, 1), beta = numbers_or(g, arg(norm, "bias"), channels, 0);

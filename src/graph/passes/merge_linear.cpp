@@ -43,7 +43,7 @@ std::optional<Linear> match(const Graph& g, const Node& n, const std::map<const 
   auto* alpha = std::get_if<Expr>(&user->args[2]);
   Tensor bias = other ? constant_of(g, other) : Tensor();
   if (alpha && *alpha == Expr(1) && bias.defined() && bias.sizes().size() == 1 && bias.sizes()[0] == l.weight.sizes()[0] &&
-      bias.dtype() == l.weight.dtype()) {
+      bias.dtype() == l.weight.dtype() && bias.device() == l.weight.device()) {
     l.sum = user;
     l.bias = bias;
   }
@@ -61,7 +61,8 @@ std::unique_ptr<Graph> merge_linear(const Graph& g) {
   for (auto& n : g.nodes)
     if (auto l = match(g, *n, users)) {
       auto& same = by_input[operand(*n, 0)];
-      bool fits = same.empty() || (same[0].weight.dtype() == l->weight.dtype() && (same[0].sum != nullptr) == (l->sum != nullptr));
+      bool fits = same.empty() || (same[0].weight.dtype() == l->weight.dtype() && same[0].weight.device() == l->weight.device() &&
+                                   (same[0].sum != nullptr) == (l->sum != nullptr));
       if (fits) same.push_back(std::move(*l));
     }
   std::map<const Node*, const std::vector<Linear>*> groups;

@@ -87,7 +87,10 @@ Tensor GPT2LMHeadModel::forward(const Tensor& input_ids, const Tensor& attention
   require(length <= config_.n_positions, "GPT-2: the input is longer than the {} positions that the model has", config_.n_positions);
   Tensor x = dropout_(wte_(input_ids) + slice(wpe_.weight, 0, 0, length));
   Tensor mask;
-  if (attention_mask.defined()) mask = keys_to_attend(attention_mask) & (unsqueeze(arange(length), 1) >= arange(length));
+  if (attention_mask.defined()) {
+    Tensor positions = arange(length, DType::I64, x.device());
+    mask = keys_to_attend(attention_mask) & (unsqueeze(positions, 1) >= positions);
+  }
   for (auto& block : blocks_) x = block->forward(x, mask);
   return linear(ln_f_(x), wte_.weight);
 }

@@ -94,9 +94,8 @@ LlamaBlock::LlamaBlock(const LlamaConfig& c, const Init& init)
   add_buffer("value_cache", value_cache_, false);
 }
 
-void LlamaBlock::allocate_cache(int64_t batch, int64_t length, DType dtype) {
-  key_cache_ = Tensor::full(std::vector<int64_t>{batch, kv_heads_, length, head_dim_}, 0, dtype);
-  value_cache_ = Tensor::full(std::vector<int64_t>{batch, kv_heads_, length, head_dim_}, 0, dtype);
+void LlamaBlock::allocate_cache(int64_t batch, int64_t length, DType dtype, const Device& device) {
+  for (Tensor* cache : {&key_cache_, &value_cache_}) *cache = zeros({batch, kv_heads_, length, head_dim_}, dtype, device);
 }
 
 Tensor LlamaBlock::forward(const Tensor& x, const LlamaContext& context) {
@@ -124,6 +123,7 @@ LlamaForCausalLM::LlamaForCausalLM(const LlamaConfig& c, const Init& init)
   model_.adopt("layers", layers_);
   model_.adopt("norm", norm_);
   add_child("model", model_);
+  add_buffer("inv_freq", inv_freq_, false, true);
   if (!c.tie_word_embeddings) {
     lm_head_ = std::make_unique<Linear>(c.hidden_size, c.vocab_size, false, init);
     add_child("lm_head", *lm_head_);
@@ -157,8 +157,9 @@ Tensor LlamaForCausalLM::forward(const Tensor& input_ids, const Tensor& attentio
           "Llama: inputs longer than the sliding window of {} positions are not supported", config_.sliding_window);
   Tensor x = embed_(input_ids);
   LlamaContext context;
-  set_rotation(arange(length), x.dtype(), context);
-  if (attention_mask.defined()) context.mask = keys_to_attend(attention_mask) & (unsqueeze(arange(length), 1) >= arange(length));
+  Tensor positions = arange(length, DType::I64, x.device());
+  set_rotation(positions, x.dtype(), context);
+  if (attention_mask.defined()) context.mask = keys_to_attend(attention_mask) & (unsqueeze(positions, 1) >= positions);
   return run(x, context, logits_to_keep);
 }
 
@@ -166,7 +167,7 @@ void LlamaForCausalLM::allocate_cache(int64_t batch, int64_t length) {
   require(batch > 0 && length > 0, "allocate_cache: batch and length must be positive, got {} and {}", batch, length);
   require(config_.sliding_window == 0 || length <= config_.sliding_window,
           "Llama: caches longer than the sliding window of {} positions are not supported", config_.sliding_window);
-  for (auto& layer : layers_) layer->allocate_cache(batch, length, embed_.weight.dtype());
+  for (auto& layer : layers_) layer->allocate_cache(batch, length, embed_.weight.dtype(), embed_.weight.device());
   cache_length_ = length;
 }
 
@@ -177,7 +178,7 @@ Tensor LlamaForCausalLM::forward_cached(const Tensor& input_ids, const Tensor& p
   Tensor x = embed_(input_ids);
   LlamaContext context;
   set_rotation(positions, x.dtype(), context);
-  context.mask = unsqueeze(unsqueeze(arange(cache_length_) <= unsqueeze(positions, 1), 0), 0);
+  context.mask = unsqueeze(unsqueeze(arange(cache_length_, DType::I64, x.device()) <= unsqueeze(positions, 1), 0), 0);
   context.positions = positions;
   return run(x, context);
 }

@@ -33,7 +33,7 @@ class LlamaBlock : public Module {
   LlamaBlock(const LlamaConfig& config, const Init& init);
   Tensor forward(const Tensor& x, const LlamaContext& context);
   // Makes key and value buffers for `length` positions, all 0.
-  void allocate_cache(int64_t batch, int64_t length, DType dtype);
+  void allocate_cache(int64_t batch, int64_t length, DType dtype, const Device& device = Device::cpu());
 
  private:
   int64_t heads_, kv_heads_, head_dim_;
