@@ -285,13 +285,14 @@ void print_json(const Result& r) {
   fmt::print(
       "{{\"model\":{},\"machine\":{{\"gpu\":{},\"threads\":{},\"copy_gb_per_s\":{:.2f},\"f32_gflop_per_s\":{:.1f}}},\"compile_ms\":{{"
       "\"cold\":{:.2f},"
-      "\"cached\":{:.2f}}},\"first_call_done_ms\":{{\"cold\":{:.2f},\"cached\":{:.2f}}},\"frozen\":{},\"kernels_compiled\":{},\"launches\":{},\"launches_unfused\":{},\"host_calls\":{},\"memory_peak\":"
+      "\"cached\":{:.2f}}},\"first_call_done_ms\":{{\"cold\":{:.2f},\"cached\":{:.2f}}},\"frozen\":{},\"kernels_compiled\":{},\"launches\":"
+      "{},\"launches_unfused\":{},\"host_calls\":{},\"memory_peak\":"
       "{},\"memory_reserved\":{},\"compiled\":{},"
       "\"eager\":{},\"eager_launches\":{},\"captures\":{},\"kernels\":[{}]}}\n",
-      json_string(r.description), json_string(r.limits.gpu), r.limits.threads, r.limits.copy_gb_per_s, r.limits.f32_gflop_per_s, r.cold.compile_ms,
-      r.warm.compile_ms, r.cold.all(), r.warm.all(), r.frozen, r.report.kernels_compiled, r.report.kernels, r.report.kernels_unfused, r.report.host_calls, r.memory.peak,
-      r.memory.peak_reserved, times_json(r.compiled), r.eager.runs ? times_json(r.eager) : "null", r.eager_kernels,
-      r.records ? captures_json(r) : "null", kernels);
+      json_string(r.description), json_string(r.limits.gpu), r.limits.threads, r.limits.copy_gb_per_s, r.limits.f32_gflop_per_s,
+      r.cold.compile_ms, r.warm.compile_ms, r.cold.all(), r.warm.all(), r.frozen, r.report.kernels_compiled, r.report.kernels,
+      r.report.kernels_unfused, r.report.host_calls, r.memory.peak, r.memory.peak_reserved, times_json(r.compiled),
+      r.eager.runs ? times_json(r.eager) : "null", r.eager_kernels, r.records ? captures_json(r) : "null", kernels);
 }
 
 // Packing copies the weights: only where both fit.

@@ -8,6 +8,7 @@
 #include "device/runtime.h"
 #include "graph/bind.h"
 #include "graph/recorder.h"
+#include "ops/autocast.h"
 #include "ops/reference.h"
 #include "trace/strided_view.h"
 
@@ -150,6 +151,7 @@ std::vector<Tensor> EagerDispatcher::reference(const ops::Op& op, CallArgs args,
 std::vector<Tensor> EagerDispatcher::parts(const ops::Op& op, const CallArgs& args, const Device& device) {
   DispatchScope scope(*this);
   DeviceScope there(device);
+  ops::NoAutocast chosen;
   return op.decompose(ops::CallReader(op, args));
 }
 
@@ -161,6 +163,7 @@ std::vector<Tensor> EagerDispatcher::call(const ops::Op& op, CallArgs args, cons
     });
   if (op.index_map && op.schema.params[0].alias) return trace::strided_view(op, args);
   const Device device = ops::device_of(op, args);
+  args = ops::autocast_args(op, std::move(args), device, where);
   if (!graph::is_mutating(op)) return functional(op, std::move(args), device, where);
   if (!op.inplace_of) {  // writes more than its first argument: its parts say what
     TOROID_USER_CHECK(op.decompose, "{} writes in place and has no eager form", op.name);

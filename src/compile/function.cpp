@@ -12,6 +12,7 @@
 #include "compile/settings.h"
 #include "device/runtime.h"
 #include "exec/shared_results.h"
+#include "ops/autocast.h"
 #include "trace/tracer.h"
 
 namespace toroid {
@@ -367,6 +368,7 @@ std::vector<Tensor> Function::State::run_segment(trace::Segment s) {
     trace::Tracer::Scope none(nullptr);
     DispatchScope eager(front::EagerDispatcher::instance());
     DeviceScope device(s.device);
+    ops::NoAutocast recorded;
     for (auto& t : s.inputs)
       TOROID_USER_CHECK(t.device() == s.device,
                         "{}: of tensors that share memory and are written, one is on {} while the function runs on {}", config.name,

@@ -32,6 +32,7 @@ int64_t floor_quotient(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a 
 }  // namespace
 
 std::string Surroundings::change(const Surroundings& now) const {
+  if (autocast != now.autocast) return ops::difference(autocast, now.autocast);
   return fmt::format("the default device was {}, is {}", to_string(device), to_string(now.device));
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "ops/autocast.h"
 
 namespace toroid::front {
 
@@ -75,10 +76,11 @@ class Guards {
 // What a trace depends on besides its arguments.
 struct Surroundings {
   Device device;  // where new tensors are made
+  ops::AutocastStates autocast;
 
-  static Surroundings now() { return {default_device()}; }
+  static Surroundings now() { return {default_device(), ops::autocast_states()}; }
   bool operator==(const Surroundings&) const = default;
-  // What has changed: "the default device was cpu, is cuda:0".
+  // What has changed: "autocast on cpu was off, is bf16".
   std::string change(const Surroundings& now) const;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "ops/autocast.h"
 #include "trace/strided_view.h"
 
 namespace toroid::trace {
@@ -199,6 +200,7 @@ Tensor Tracer::move(const Tensor& t, const Device& device, const std::source_loc
 
 std::vector<Tensor> Tracer::call(const ops::Op& op, CallArgs args, const std::source_location& where) {
   const Device device = ops::device_of(op, args);
+  args = ops::autocast_args(op, std::move(args), device, where);
   last_place_ = fmt::format("{} ({})", op.name, place_text(where));
   runs_on(device);
   Tensor self;  // what an in-place operation writes to, as the caller holds it

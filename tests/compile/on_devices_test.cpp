@@ -7,6 +7,7 @@
 #include "compile/eager.h"
 #include "compile/harness.h"
 #include "compile/model.h"
+#include "toroid/autocast.h"
 #include "toroid/nn.h"
 #include "toroid/random.h"
 
@@ -190,6 +191,18 @@ TEST_P(OnDevices, CachedDecodingFollowsTheModule) {
         step(slice(ids, 1, at, at + 1).to(device_), Tensor::full(std::vector<int64_t>{1}, static_cast<double>(at), DType::I64, device_)),
         slice(want, 1, at, at + 1), 1e-3);
   EXPECT_EQ(step.report().compiles, 1);
+}
+
+TEST_P(OnDevices, Autocast) {
+  Tensor x = nn::Init(1).normal({8, 64}, 0, 1), w = nn::Init(2).normal({32, 64}, 0, 0.2);
+  const Tensor want = softmax(linear(x, w), -1);
+  auto f = compile([](const Tensor& a, const Tensor& b) { return softmax(linear(a, b), -1); });
+  autocast scope(device_.type, DType::BF16);
+  const Tensor a = x.to(device_), b = w.to(device_);
+  for (const Tensor& got : {f(a, b), softmax(linear(a, b), -1)}) {
+    EXPECT_EQ(got.dtype(), device_.is_cuda() ? DType::F32 : DType::BF16);
+    expect_near(to(got, DType::F32), want, 0.03);
+  }
 }
 
 TEST_P(OnDevices, ParametersAreMadeThere) {

@@ -47,7 +47,7 @@ void Gpu::upload(std::span<const HostBlock> blocks) {
   for (const HostBlock& b : blocks)
     for (size_t at = 0; at < b.bytes; at += kPiece)
       pieces.push_back({static_cast<std::byte*>(b.to) + at, static_cast<const std::byte*>(b.from) + at, std::min(kPiece, b.bytes - at)});
-  synchronize();  // what uses the memory now
+  synchronize(stream());  // what uses the memory now
   std::lock_guard one_at_a_time(upload_mutex_);
   const size_t threads = std::min<size_t>({kMostThreads, std::max(1u, std::thread::hardware_concurrency()), pieces.size()});
   while (stages_.size() < threads) stages_.push_back(std::make_shared<Stage>(driver_));
