@@ -10,6 +10,7 @@
 #include "compile/eager.h"
 #include "compile/guards.h"
 #include "compile/settings.h"
+#include "device/errors.h"
 #include "device/runtime.h"
 #include "exec/shared_results.h"
 #include "ops/autocast.h"
@@ -464,9 +465,8 @@ std::vector<Tensor> Function::State::miss(const Call& c) {
   std::optional<device::CaptureSuspension> not_captured(std::in_place);
   if (not_captured->any())
     on_break = [this](trace::Segment s) -> std::vector<Tensor> {
-      fail<UserError>(
-          "the function \"{}\" cannot be compiled within a capture, since it reads results: {}. Call it once before the capture",
-          config.name, s.break_reason);
+      device::fail_on_device(DeviceErrorCode::CaptureUnsupported,
+                             fmt::format("the function \"{}\" within a capture, which reads results ({}),", config.name, s.break_reason));
     };
   trace::Segment s = trace(c, policies, on_break, &broken);
   not_captured.reset();

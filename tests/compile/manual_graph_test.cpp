@@ -22,7 +22,7 @@ TEST(ManualGraph, ReplaysCompiledFunctionsAndEagerOperations) {
     Tensor x = ramp(1), y;
     if (warm) f(x, w);
     CudaGraph g(Device::cpu(), true);
-    g.capture([&] { y = f(x, w) * full({8, 8}, 2.0); });
+    g.capture([&] { y = f(x, w) * 2; });
     EXPECT_GE(g.node_count(), 2u) << g.dot();
     for (double start : {2.0, -3.0}) {
       copy_async(x, ramp(start));
@@ -36,7 +36,7 @@ TEST(ManualGraph, ReadingAResultIsRefused) {
   auto f = compile([](const Tensor& x) { return sum(x).item() > 0 ? x + 1 : x - 1; });
   Tensor x = ramp(1);
   CudaGraph g(Device::cpu());
-  EXPECT_THROW(g.capture([&] { f(x); }), UserError);
+  EXPECT_THROW(g.capture([&] { f(x); }), DeviceError);
   f(x);
   EXPECT_THROW(g.capture([&] { f(x); }), DeviceError);
   EXPECT_FALSE(is_current_stream_capturing(Device::cpu()));
