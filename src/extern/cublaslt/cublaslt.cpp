@@ -54,7 +54,7 @@ cublasLtHandle_t context(const Library& lib, device::cuda::Gpu& gpu) {
   static auto& contexts = *new std::map<device::cuda::Gpu*, cublasLtHandle_t>;
   std::lock_guard lock(mutex);
   cublasLtHandle_t& c = contexts[&gpu];
-  gpu.stream();  // makes the GPU this thread's
+  gpu.use();
   if (!c) lib.check(lib.create(&c), "opening the GPU");
   return c;
 }
@@ -109,7 +109,7 @@ class Prepared {
     const bool is_double = t == DType::F64;
     const void* alpha = is_double ? static_cast<const void*>(&one64) : &one;
     const void* none = is_double ? static_cast<const void*>(&zero64) : &zero;
-    const device::cuda::CUstream stream = gpu_.stream();
+    gpu_.use();
     std::lock_guard lock(mutex_);
     if (p_.has_bias) {
       const void* bias = at(p_.has_addend ? 4 : 3, p_.bias_offset, to);
@@ -117,7 +117,8 @@ class Prepared {
     }
     lib_.check(
         lib_.matmul(context_, desc_.get(), alpha, at(1, p_.b.offset, t), b_->get(), at(0, p_.a.offset, t), a_->get(),
-                    p_.has_addend ? alpha : none, addend, addend_->get(), out, out_->get(), &how.algo, scratch, how.workspaceSize, stream),
+                    p_.has_addend ? alpha : none, addend, addend_->get(), out, out_->get(), &how.algo, scratch, how.workspaceSize,
+                           gpu_.stream()),
         "a product");
   }
 
