@@ -7,6 +7,7 @@
 #include "compile/candidates.h"
 #include "device/cpu/runtime_symbols.h"
 #include "sched/absorb.h"
+#include "sched/pair.h"
 #include "sched/share.h"
 #include "sched/split.h"
 
@@ -63,11 +64,17 @@ class GpuTarget : public Target {
 
   choice::Program schedule(choice::Program p, const ModelOptions& options, sched::FusionReport& report,
                            std::vector<std::string>& choices) const override {
-    if (options.fuse && !options.eager)
+    const size_t nodes = p.nodes.size();
+    choices = choose_on_gpu(p);
+    if (options.fuse && !options.eager) {
+      if (p.nodes.size() > nodes) p = sched::fuse(std::move(p));  // rests of epilogues with their readers
       p = sched::absorb_producers(
           std::move(p), [&](const choice::Node& n) { return codegen::cuda_producer_refusal(n, gpu_); }, &report);
+      p = sched::pair_products(
+          std::move(p), [&](const choice::Node& n) { return codegen::cuda_pair_refusal(n, gpu_); }, &report);
+    }
     for (auto& n : p.nodes)
-      if (std::string line = codegen::cuda_choice(n, p, gpu_); !line.empty()) choices.push_back(std::move(line));
+      if (std::string line = n.is_library() ? "" : codegen::cuda_choice(n, p, gpu_); !line.empty()) choices.push_back(std::move(line));
     return p;
   }
 

@@ -87,7 +87,7 @@ KernelText CudaArguments::kernel(const std::string& name, const std::string& bod
   auto parameter = [&](const std::string& text) { parameters += (parameters.empty() ? "" : ", ") + text; };
   for (size_t i = 0; i < buffers_.size(); ++i)
     parameter(fmt::format("{}{}* {}b{}", written_.count(buffers_[i]) ? "" : "const ", memory_type(types_[i]),
-                          overlaps ? "" : "__restrict__ ", i));
+                          overlaps && (!written_.count(buffers_[i]) || read_.count(buffers_[i])) ? "" : "__restrict__ ", i));
   if (!(scratch_bytes_ == Expr(0))) parameter("u8* __restrict__ scratch");
   if (!(counters_ == Expr(0))) parameter("u32* __restrict__ counters");
   for (size_t i = 0; i < maps_.size(); ++i) parameter(fmt::format("const __grid_constant__ TensorMap map{}", i));
@@ -112,9 +112,12 @@ CudaWriter::CudaWriter(CudaPlan plan, CudaArguments& arguments, std::string name
           .symbol = [this](const sym::Node& n) { return symbol(n); },
           .vector_accumulator = {},
           .scalar_accumulator = "accumulators[l]",
-          .f16_is_bits = true}) {
-  for (auto& s : p_.body.steps)
+          .f16_is_bits = true,
+          .second_accumulator = "accumulators2[l]"}) {
+  for (auto& s : p_.body.steps) {
     if (s.step == Step::Store) arguments_.mark_written(s.buffer);
+    if (s.step == Step::Load || (s.step == Step::Store && s.mode != loop::StoreMode::Set)) arguments_.mark_read(s.buffer);
+  }
   if (p_.vector_var < 0) return;
   vector_text_ = cuda_variable(static_cast<size_t>(p_.vector_var));
 }
@@ -152,6 +155,18 @@ std::vector<int> CudaWriter::all_steps() const {
 std::string CudaWriter::points() {
   emit_vector(all_steps(), "", [] {});
   return take();
+}
+
+std::string CudaWriter::points(Early& early) {
+  early_ = &early;
+  return points();
+}
+
+// A load of a whole vector at a place that no value decides, of memory that the body does not write.
+bool CudaWriter::loads_early(int k) const {
+  const Statement& s = p_.step(k);
+  const std::vector<int> written = loop::buffers_written(p_.body);
+  return early_ && s.mask < 0 && !loop::uses_values(s.index) && std::count(written.begin(), written.end(), s.buffer) == 0;
 }
 
 std::string CudaWriter::row(int buffer, const std::string& row) {
@@ -222,7 +237,11 @@ void CudaWriter::load_packs(const std::vector<int>& steps) {
     }
     const std::string load =
         fmt::format("load_pack<{}, {}>({} + {})", memory_type(s.dtype), p_.vector, pointer(s.buffer, s.dtype), e_.index(s.index));
-    if (s.mask < 0) {
+    if (loads_early(k)) {
+      early_->members += fmt::format("{} x{};\n", type, k);
+      early_->loads += fmt::format("held.x{} = {};\n", k, load);
+      e_.line(fmt::format("const {}& x{} = held.x{};", type, k, k));
+    } else if (s.mask < 0) {
       e_.line(fmt::format("const {} x{} = {};", type, k, load));
     } else {
       e_.line(fmt::format("{} x{} = {{}};", type, k));

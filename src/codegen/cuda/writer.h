@@ -19,6 +19,7 @@ class CudaArguments {
   // "b0", of type memory_type(dtype)*.
   std::string pointer(int buffer, DType dtype);
   void mark_written(int buffer) { written_.insert(buffer); }
+  void mark_read(int buffer) { read_.insert(buffer); }
   // Memory of the launch's own (u8* scratch), and zeros that it leaves as zeros (u32* counters): see KernelText.
   void use_scratch(const Expr& bytes) { scratch_bytes_ = bytes; }
   void use_counters(const Expr& count) { counters_ = count; }
@@ -33,13 +34,14 @@ class CudaArguments {
   void define(const std::string& text) { definitions_ += text; }
 
   // The kernel around `body`, whose statements see all names above. `wide`: idx has 64 bits. `blocks`: per multiprocessor, at least.
-  // `overlaps`: see KernelText; memory is then not promised to be constant, or the compiler would read it before the body waits.
+  // `overlaps`: see KernelText; memory that is read is then not promised to be constant, or the compiler would read it before the body
+  // waits.
   KernelText kernel(const std::string& name, const std::string& body, int threads, bool wide, int blocks = 0, bool overlaps = false) const;
 
  private:
   std::vector<int> buffers_;
   std::vector<DType> types_;  // of buffers_
-  std::set<int> written_;
+  std::set<int> written_, read_;
   std::vector<device::cuda::TensorMap> maps_;
   std::vector<Expr> params_;
   Expr scratch_bytes_ = 0, counters_ = 0;
@@ -61,6 +63,12 @@ class CudaWriter {
   // Statements for one vector (plan.vector neighbours), whose variables are in scope by their names; the value of Accumulate at
   // neighbour l is accumulators[l].
   std::string points();
+  // The same in two parts: `loads`, what can be read from memory before the accumulators are there, into members of a struct `held`; and
+  // the statements, which return and see `held`.
+  struct Early {
+    std::string members, loads;
+  };
+  std::string points(Early& early);
   // Statements that all threads of a block run together for one row, whose variables are in scope by their names. Its elements go to
   // the array `row`, not to `buffer`.
   std::string row(int buffer, const std::string& row);
@@ -76,6 +84,7 @@ class CudaWriter {
   void emit_vector(const std::vector<int>& steps, const std::string& base, const Each& each);
   std::string store_guard(const loop::Statement& s);
   void load_packs(const std::vector<int>& steps);
+  bool loads_early(int k) const;
   void store_packs(const std::vector<int>& steps);
   bool is_packed(int k) const;
   std::vector<int> all_steps() const;
@@ -106,6 +115,7 @@ class CudaWriter {
   std::string guard_;        // of all stores
   std::string folds_;
   std::set<int> declared_;  // reductions and scans whose fold is in folds_
+  Early* early_ = nullptr;  // of points()
   int row_buffer_ = -1;     // what is printed as row_name_
   std::string row_name_;
 };
