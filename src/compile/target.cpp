@@ -84,7 +84,7 @@ class GpuTarget : public Target {
   std::string isa() const override { return gpu_.architecture; }
   std::string file_ending() const override { return ".cu"; }
   LoadedKernel load(const std::string& object, const codegen::KernelText& k) const override {
-    return {nullptr, device::cuda::gpu(index_).load(object, k.name, k.shared_bytes)};
+    return {nullptr, device::cuda::gpu(index_).load(object, k.name, k.shared_bytes, k.overlaps)};
   }
 
  private:

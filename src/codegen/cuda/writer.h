@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -53,6 +54,8 @@ class CudaArguments {
 // Name of a domain's variable in kernels, whatever its symbol is called: equal loops give equal text.
 std::string cuda_variable(size_t position);
 
+constexpr const char* kCudaUnroll = "#pragma unroll";
+
 class CudaWriter {
  public:
   // `name`: of this body among those of the kernel.
@@ -79,9 +82,10 @@ class CudaWriter {
   void decode(const std::vector<int>& vars, const std::string& flat);
 
   void emit(int k);
+  std::string short_form(int k);
+  bool is_constant(int k) const;
   void emit_store(int k);
-  template <class Each>
-  void emit_vector(const std::vector<int>& steps, const std::string& base, const Each& each);
+  void emit_vector(const std::vector<int>& steps, const std::string& base, const std::function<void()>& each);
   std::string store_guard(const loop::Statement& s);
   void load_packs(const std::vector<int>& steps);
   bool loads_early(int k) const;
@@ -90,16 +94,25 @@ class CudaWriter {
   std::vector<int> all_steps() const;
 
   void flat();
+  void cut_vector();
+  void tiles();
   void reduction();
   void passes();
   void uniform(int q);
+  bool uniform_in_lane(int k) const;
+  std::vector<int> with_uniform(std::vector<int> steps, const std::vector<int>& reduces) const;
   void write_pass(const CudaPass& pass);
+  int open_row(const std::vector<int>& online);
   void finish(int k);
+  void share(const std::vector<int>& folded);
 
   std::string fold_name(int k) const { return fmt::format("Fold{}{}", name_, k); }
   std::string fold_over(int k, ScalarOp op, const std::string& type, DType t);
   DType folded_in(int k) const { return accumulator_type(p_.step(p_.step(k).args[0]).dtype); }
   std::string folded_type(int k) const;
+  int lanes() const;
+  std::string accumulator(int k) const;
+  std::string each_lane() const;
   void declare(int k);
   void declare_fold(int k);
   void fold_in(int k);
@@ -114,9 +127,10 @@ class CudaWriter {
   std::string vector_text_;  // what the vector variable is printed as
   std::string guard_;        // of all stores
   std::string folds_;
-  std::set<int> declared_;  // reductions and scans whose fold is in folds_
-  Early* early_ = nullptr;  // of points()
-  int row_buffer_ = -1;     // what is printed as row_name_
+  std::vector<bool> rounded_;  // steps whose values are rounded to halves before they are used otherwise
+  std::set<int> declared_;     // reductions and scans whose fold is in folds_
+  Early* early_ = nullptr;     // of points()
+  int row_buffer_ = -1;        // what is printed as row_name_
   std::string row_name_;
 };
 
