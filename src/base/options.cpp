@@ -1,11 +1,14 @@
 #include "base/options.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <charconv>
 #include <cstdlib>
 #include <mutex>
+#include <span>
 
 #include "base/check.h"
 #include "base/log.h"
@@ -32,13 +35,23 @@ void check_isa(std::string_view value, std::string_view what) {
   fail<UserError>("{}: \"{}\" is not known; expected auto, avx2, avx512 or scalar", what, value);
 }
 
-void check_backends(std::string_view value, std::string_view what) {
+void check_backends(std::string_view value, std::string_view what, std::span<const std::string_view> known) {
   const auto names = split_list(value);
   for (std::string_view name : names)
-    if ((name != "template" && name != "onednn") || std::count(names.begin(), names.end(), name) > 1)
-      fail<UserError>("{}: \"{}\" is not acceptable; expected a comma-separated list of template and onednn, each at most once", what,
-                      value);
-  if (names.empty()) fail<UserError>("{}: the list is empty; expected template, onednn or both", what);
+    if (std::find(known.begin(), known.end(), name) == known.end() || std::count(names.begin(), names.end(), name) > 1)
+      fail<UserError>("{}: \"{}\" is not acceptable; expected a comma-separated list of {}, each at most once", what, value,
+                      fmt::join(known, " and "));
+  if (names.empty()) fail<UserError>("{}: the list is empty; expected one or more of {}", what, fmt::join(known, " and "));
+}
+
+void check_gemm_backends(std::string_view value, std::string_view what) {
+  static constexpr std::string_view kKnown[] = {"template", "onednn", "cublaslt"};
+  check_backends(value, what, kKnown);
+}
+
+void check_conv_backends(std::string_view value, std::string_view what) {
+  static constexpr std::string_view kKnown[] = {"template", "onednn"};
+  check_backends(value, what, kKnown);
 }
 
 void check_capture_results(std::string_view value, std::string_view what) {
@@ -72,10 +85,11 @@ constexpr Row kRows[] = {
     {OptionId::CudaSharedPercent, Kind::Int, "cuda_shared_percent", "100",
      "How much of a multiprocessor's memory is shared memory while kernels run that need less of it; the rest is cache.", 100},
     {OptionId::GemmBackends, Kind::String, "gemm_backends", "template",
-     "What computes matrix products, comma-separated, the first that takes a product: template, onednn. Where none does: template.", 0,
-     check_backends},
+     "What computes matrix products, comma-separated, the first that takes a product: template, onednn (CPU), cublaslt (GPU). Where none "
+     "does: template.",
+     0, check_gemm_backends},
     {OptionId::ConvBackends, Kind::String, "conv_backends", "template",
-     "What computes 2-d convolutions, as gemm_backends. Where neither takes one it becomes a loop.", 0, check_backends},
+     "What computes 2-d convolutions, as gemm_backends. Where neither takes one it becomes a loop.", 0, check_conv_backends},
     {OptionId::OneDnnLibrary, Kind::String, "onednn_library", "libdnnl.so.2", "File of oneDNN 2, opened when a backend list names onednn."},
     {OptionId::CaptureRequire, Kind::Bool, "capture_require", "0",
      "A step or call of a program in reduce-overhead mode that is not recorded is an error that says why."},

@@ -21,8 +21,8 @@ std::string header(const Node& n) {
   if (auto* g = std::get_if<Gemm>(&n.problem)) {
     std::string batch;
     for (auto& b : g->batch) batch += sym::to_string(b) + "x";
-    return fmt::format("gemm {}{}x{}x{} a={} b={}", batch, sym::to_string(g->m), sym::to_string(g->n), sym::to_string(g->k), text_of(g->a),
-                       text_of(g->b));
+    return fmt::format("gemm {}{}x{}x{} a={} b={}{}", batch, sym::to_string(g->m), sym::to_string(g->n), sym::to_string(g->k),
+                       text_of(g->a), text_of(g->b), g->b2 ? " b2=" + text_of(*g->b2) : "");
   }
   if (auto* c = std::get_if<Convolution>(&n.problem))
     return fmt::format("convolution {}x{}x{}x{} -> {}x{}x{} kernel {}x{} stride {}x{} pad {}x{} groups {}", sym::to_string(c->n),
@@ -44,7 +44,9 @@ std::string header(const Node& n) {
 
 }  // namespace
 
-std::string_view name_of(Implementation by) { return by == Implementation::OneDnn ? "onednn" : "template"; }
+std::string_view name_of(Implementation by) {
+  return by == Implementation::OneDnn ? "onednn" : by == Implementation::CublasLt ? "cublaslt" : "template";
+}
 
 int Program::new_buffer(std::string name, DType dtype, Expr numel, loop::BufferKind kind) {
   int id = static_cast<int>(buffers.size());
@@ -67,6 +69,7 @@ std::vector<int> reads(const Node& n) {
   if (auto* g = std::get_if<Gemm>(&n.problem)) {
     if (!n.producer) add_unique(out, g->a.buffer);
     add_unique(out, g->b.buffer);
+    if (g->b2) add_unique(out, g->b2->buffer);
   } else if (auto* c = std::get_if<Convolution>(&n.problem)) {
     add_unique(out, c->input.buffer);
     add_unique(out, c->weight.buffer);

@@ -19,11 +19,13 @@ struct Operand {
 };
 
 // out[batch..., m, n] = sum over k of a[batch..., m, k] * b[batch..., k, n], accumulated in `accumulate`.
+// With b2 each point has a second sum, of a * b2, for the epilogue (a gate and what it opens).
 struct Gemm {
   std::vector<Expr> batch;
   Expr m, n, k;
   Operand a, b;  // strides: batch..., then (m, k) and (k, n)
   DType accumulate = DType::F32;
+  std::optional<Operand> b2;  // of b's dtype and strides
 };
 
 // out[n, oc, oh, ow] of a 2-d convolution, NCHW logical order; strides of `input` are in that order too.
@@ -72,8 +74,8 @@ struct Extern {
 };
 
 // What can compute a problem.
-enum class Implementation : uint8_t { Template, OneDnn };
-std::string_view name_of(Implementation by);  // "template", "onednn"
+enum class Implementation : uint8_t { Template, OneDnn, CublasLt };
+std::string_view name_of(Implementation by);  // "template", "onednn", "cublaslt"
 
 // One way to compute a node. All that are listed in the options gemm_backends and conv_backends are enumerated by compile/candidates.h.
 struct Candidate {

@@ -13,6 +13,7 @@
 #include "cli/commands.h"
 #include "device/cpu/isa.h"
 #include "device/cuda/gpu.h"
+#include "extern/cublaslt/cublaslt.h"
 #include "extern/onednn/onednn.h"
 #include "jit/artefact_cache.h"
 #include "jit/jit.h"
@@ -126,6 +127,18 @@ void check_gpus(Checks& checks) {
   }
 }
 
+void check_cublaslt(Checks& checks) {
+  const bool wanted = get_option(options::kGemmBackends).find("cublaslt") != std::string::npos;
+  try {
+    checks.ok("cublaslt", external::cublaslt_version());
+  } catch (const EnvironmentError& e) {
+    if (wanted)
+      checks.missing("cublaslt", e.what());
+    else
+      checks.ok("cublaslt", "not found, and not needed");
+  }
+}
+
 // Variables that look like options but are none: most likely misspelt.
 void note_unknown_variables() {
   std::vector<std::string_view> known = {"TOROID_JIT_LIBRARY"};
@@ -148,6 +161,7 @@ int doctor() {
   check_cache(checks);
   check_libraries(checks);
   check_gpus(checks);
+  check_cublaslt(checks);
   for (auto& o : list_options())
     if (o.value != o.default_value) fmt::print("  note     option {} is {} (default {})\n", o.name, o.value, o.default_value);
   note_unknown_variables();

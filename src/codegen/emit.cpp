@@ -383,6 +383,7 @@ void StepEmitter::emit(int k, bool wants_vector) {
     case Step::Store:
       return emit_store(k, vector_form);
     case Step::Accumulate:
+      if (s.value.i == 1) return define(k, names_.second_accumulator, false);
       return define(k, wants_vector ? names_.vector_accumulator : names_.scalar_accumulator, wants_vector);
     case Step::Reduce:
     case Step::Scan:

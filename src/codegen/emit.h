@@ -28,6 +28,7 @@ class StepEmitter {
     std::function<std::string(const sym::Node& symbol)> symbol;   // domain variables (the inner one: lane 0's) and sizes
     std::string vector_accumulator, scalar_accumulator;           // value of Accumulate
     bool f16_is_bits = false;                                     // as bf16 always is
+    std::string second_accumulator = {};                          // of a product's second right operand
   };
   // on_inner[k]: the value of step k differs between lanes.
   StepEmitter(const loop::Body& body, Expr inner, std::vector<bool> on_inner, int lanes, Names names);

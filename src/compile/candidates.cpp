@@ -6,6 +6,7 @@
 #include "base/options.h"
 #include "base/text.h"
 #include "codegen/cpu/generate.h"
+#include "compile/cublaslt_problem.h"
 #include "compile/onednn_problem.h"
 
 namespace toroid::compiler {
@@ -17,7 +18,8 @@ using choice::Implementation;
 std::vector<Candidate> listed(const std::string& option, const std::function<std::string(Implementation)>& refusal) {
   std::vector<Implementation> order;
   for (auto name : split_list(option))
-    order.push_back(name == name_of(Implementation::OneDnn) ? Implementation::OneDnn : Implementation::Template);
+    for (auto by : {Implementation::Template, Implementation::OneDnn, Implementation::CublasLt})
+      if (name == name_of(by)) order.push_back(by);
   const bool alone = order.size() == 1;
   if (std::find(order.begin(), order.end(), Implementation::Template) == order.end()) order.push_back(Implementation::Template);
   std::vector<Candidate> out;
@@ -32,6 +34,19 @@ std::vector<Candidate> listed(const std::string& option, const std::function<std
   return out;
 }
 
+// The first taker gets the node; a line where there was an alternative.
+void decide(choice::Node& node, const std::vector<Candidate>& list, std::vector<std::string>& decisions) {
+  if (list.empty()) return;
+  const Candidate* taker = first_taker(list);
+  TOROID_CHECK(taker, "nothing computes {}", choice::label(node));
+  if (list.size() > 1) {
+    std::string line = fmt::format("{}: {}", choice::label(node), name_of(taker->by));
+    for (auto* c = list.data(); c != taker; ++c) line += fmt::format("; not {}: {}", name_of(c->by), c->refusal);
+    decisions.push_back(std::move(line));
+  }
+  node.by = taker->by;
+}
+
 bool is_constant(const choice::Program& p, const choice::Operand& o) {
   return p.buffers[static_cast<size_t>(o.buffer)].kind == loop::BufferKind::Constant;
 }
@@ -39,8 +54,17 @@ bool is_constant(const choice::Program& p, const choice::Operand& o) {
 }  // namespace
 
 std::vector<Candidate> candidates(const choice::Gemm& g, bool constant_b) {
-  return listed(get_option(options::kGemmBackends),
-                [&](Implementation by) { return by == Implementation::OneDnn ? onednn_refusal(g, constant_b) : ""; });
+  return listed(get_option(options::kGemmBackends), [&](Implementation by) -> std::string {
+    if (by == Implementation::CublasLt) return "it computes on GPUs only";
+    return by == Implementation::OneDnn ? onednn_refusal(g, constant_b) : "";
+  });
+}
+
+std::vector<Candidate> gpu_candidates(const choice::Node& product) {
+  return listed(get_option(options::kGemmBackends), [&](Implementation by) -> std::string {
+    if (by == Implementation::OneDnn) return "it computes on CPUs only";
+    return by == Implementation::CublasLt ? cublaslt_refusal(product) : "";
+  });
 }
 
 std::vector<Candidate> candidates(const choice::Convolution& c, bool constant_weight, device::Isa isa) {
@@ -64,17 +88,18 @@ const Candidate* first_taker(const std::vector<Candidate>& list) {
 std::vector<std::string> choose(choice::Program& p, device::Isa isa) {
   std::vector<std::string> decisions;
   for (size_t i = 0; i < p.nodes.size(); ++i) {
-    const auto list = candidates(p.nodes[i], p, isa);
-    if (list.empty()) continue;
-    const Candidate* taker = first_taker(list);
-    TOROID_CHECK(taker, "nothing computes {}", choice::label(p.nodes[i]));
-    if (list.size() > 1) {
-      std::string line = fmt::format("{}: {}", choice::label(p.nodes[i]), name_of(taker->by));
-      for (auto* c = list.data(); c != taker; ++c) line += fmt::format("; not {}: {}", name_of(c->by), c->refusal);
-      decisions.push_back(std::move(line));
-    }
-    p.nodes[i].by = taker->by;
-    if (taker->by == Implementation::OneDnn) fit_epilogue(p, i);
+    decide(p.nodes[i], candidates(p.nodes[i], p, isa), decisions);
+    if (p.nodes[i].by == Implementation::OneDnn) fit_epilogue(p, i);
+  }
+  return decisions;
+}
+
+std::vector<std::string> choose_on_gpu(choice::Program& p) {
+  std::vector<std::string> decisions;
+  for (size_t i = 0; i < p.nodes.size(); ++i) {
+    if (!std::holds_alternative<choice::Gemm>(p.nodes[i].problem)) continue;
+    decide(p.nodes[i], gpu_candidates(p.nodes[i]), decisions);
+    if (p.nodes[i].by == Implementation::CublasLt) split_for_cublaslt(p, i);
   }
   return decisions;
 }

@@ -9,6 +9,8 @@ namespace toroid::compiler {
 // The implementations that the option gemm_backends or conv_backends lists, in its order, then the template where it lists none. A library
 // that is missing is a refusal where something else is listed, and an EnvironmentError where it stands alone.
 std::vector<choice::Candidate> candidates(const choice::Gemm& g, bool constant_b);
+// Of a product on a GPU.
+std::vector<choice::Candidate> gpu_candidates(const choice::Node& product);
 std::vector<choice::Candidate> candidates(const choice::Convolution& c, bool constant_weight, device::Isa isa);
 // Of the node's problem; none for nodes that are no product and no convolution.
 std::vector<choice::Candidate> candidates(const choice::Node& node, const choice::Program& p, device::Isa isa);
@@ -19,5 +21,7 @@ const choice::Candidate* first_taker(const std::vector<choice::Candidate>& list)
 // Decides every product and convolution: sets `by`, and puts what a library cannot do of an epilogue into a loop of its own. Returns a line
 // for each decision that had an alternative, with the reasons of those that refused.
 std::vector<std::string> choose(choice::Program& p, device::Isa isa);
+// The same for the products of a program on a GPU; what the templates take is decided by codegen.
+std::vector<std::string> choose_on_gpu(choice::Program& p);
 
 }  // namespace toroid::compiler

@@ -40,7 +40,8 @@ class Counter {
     Expr batch = product(g.batch);
     touch(g.a.buffer, batch * g.m * g.k);
     touch(g.b.buffer, batch * g.k * g.n);
-    cost_.flops += batch * g.m * g.n * g.k * 2;
+    if (g.b2) touch(g.b2->buffer, batch * g.k * g.n);
+    cost_.flops += batch * g.m * g.n * g.k * (g.b2 ? 4 : 2);
   }
   void problem(const choice::Convolution& c) {
     Expr kernel = c.in_channels / c.groups * c.kernel_h * c.kernel_w;

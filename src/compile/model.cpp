@@ -14,6 +14,7 @@
 #include "base/options.h"
 #include "base/thread_pool.h"
 #include "compile/costs.h"
+#include "compile/cublaslt_problem.h"
 #include "compile/debug_folder.h"
 #include "compile/onednn_problem.h"
 #include "compile/target.h"
@@ -295,6 +296,7 @@ class Compilation {
   }
 
   exec::LibraryCall library_call(const choice::Node& n) {
+    if (n.by == choice::Implementation::CublasLt) return cublaslt_call(n, device::cuda::gpu(options_.device.index));
     OneDnnNode made = describe_onednn(n, program_);
     const auto* g = std::get_if<choice::Gemm>(&n.problem);
     const int b = g ? g->b.buffer : std::get<choice::Convolution>(n.problem).weight.buffer;

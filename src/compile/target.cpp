@@ -7,6 +7,7 @@
 #include "compile/candidates.h"
 #include "device/cpu/runtime_symbols.h"
 #include "sched/absorb.h"
+#include "sched/pair.h"
 #include "sched/share.h"
 #include "sched/split.h"
 
@@ -63,11 +64,17 @@ class GpuTarget : public Target {
 
   choice::Program schedule(choice::Program p, const ModelOptions& options, sched::FusionReport& report,
                            std::vector<std::string>& choices) const override {
-    if (options.fuse && !options.eager)
+    const size_t nodes = p.nodes.size();
+    choices = choose_on_gpu(p);
+    if (options.fuse && !options.eager) {
+      if (p.nodes.size() > nodes) p = sched::fuse(std::move(p));  // rests of epilogues with their readers
       p = sched::absorb_producers(
           std::move(p), [&](const choice::Node& n) { return codegen::cuda_producer_refusal(n, gpu_); }, &report);
+      p = sched::pair_products(
+          std::move(p), [&](const choice::Node& n) { return codegen::cuda_pair_refusal(n, gpu_); }, &report);
+    }
     for (auto& n : p.nodes)
-      if (std::string line = codegen::cuda_choice(n, p, gpu_); !line.empty()) choices.push_back(std::move(line));
+      if (std::string line = n.is_library() ? "" : codegen::cuda_choice(n, p, gpu_); !line.empty()) choices.push_back(std::move(line));
     return p;
   }
 
@@ -77,7 +84,7 @@ class GpuTarget : public Target {
   std::string isa() const override { return gpu_.architecture; }
   std::string file_ending() const override { return ".cu"; }
   LoadedKernel load(const std::string& object, const codegen::KernelText& k) const override {
-    return {nullptr, device::cuda::gpu(index_).load(object, k.name, k.shared_bytes)};
+    return {nullptr, device::cuda::gpu(index_).load(object, k.name, k.shared_bytes, k.overlaps)};
   }
 
  private:

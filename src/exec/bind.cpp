@@ -79,6 +79,10 @@ class Binder {
 
 }  // namespace
 
+device::StreamKey stream_key(const Device& device) {
+  return device.is_cuda() ? device::memory_of(device).source().current_stream() : nullptr;
+}
+
 int64_t bytes_of(const Expr& e, int64_t unit, const Symbols& symbols) {
   return e == Expr(0) ? 0 : std::max<int64_t>(evaluate(e, symbols), 1) * unit;
 }

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <thread>
 
+#include "device/memory.h"
 #include "exec/plan.h"
 #include "exec/shared_results.h"
 #include "exec/sizes.h"
@@ -38,8 +39,12 @@ std::shared_ptr<const Bound> bind(const Plan& plan, const Symbols& symbols);
 struct Lane {
   std::shared_ptr<Storage> arena, zeros;
   SharedResults results;
-  std::thread::id owner;  // whose results they are
+  std::thread::id owner;               // whose results they are
+  device::StreamKey stream = nullptr;  // the only one whose work uses it: its order keeps runs apart
 };
+
+// The stream that the calling thread's work on a device goes to.
+device::StreamKey stream_key(const Device& device);
 
 // Bytes of what a kernel on a GPU takes a pointer to: some, where it takes one at all.
 int64_t bytes_of(const Expr& e, int64_t unit, const Symbols& symbols);

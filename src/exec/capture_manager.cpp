@@ -39,10 +39,11 @@ void CaptureManager::add(const std::shared_ptr<CaptureFunction>& function) {
 
 std::unique_ptr<Lane> CaptureManager::take_lane() {
   const auto me = std::this_thread::get_id();
+  const auto stream = stream_key(device_);
   std::lock_guard lock(mutex_);
   auto take = [&](auto&& good) -> std::unique_ptr<Lane> {
     for (size_t i = idle_.size(); i-- > 0;) {
-      if (!good(*idle_[i])) continue;
+      if (idle_[i]->stream != stream || !good(*idle_[i])) continue;
       auto lane = std::move(idle_[i]);
       idle_.erase(idle_.begin() + static_cast<long>(i));
       return lane;
@@ -53,6 +54,7 @@ std::unique_ptr<Lane> CaptureManager::take_lane() {
   if (!lane) lane = take([](Lane& l) { return !l.results.holds_results(); });
   if (!lane) lane = std::make_unique<Lane>();
   lane->owner = me;
+  lane->stream = stream;
   return lane;
 }
 

@@ -48,7 +48,8 @@ class CaptureManager {
   // It is watched for as long as it is there.
   void add(const std::shared_ptr<CaptureFunction>& function);
 
-  // Memory for one run, of which as many exist as runs go on at a time. A thread gets its own back, if that is free.
+  // Memory for one run, of which as many exist as runs go on at a time. A thread gets its own back, if that is
+  // free, and what another stream's work may still use goes to that stream alone.
   std::unique_ptr<Lane> take_lane();
   void give_back(std::unique_ptr<Lane> lane);
   // Whether the lane is large enough for a run, without growing.

@@ -173,15 +173,18 @@ std::vector<Tensor> Executable::collect(std::span<const Tensor> arguments, const
 }
 
 std::unique_ptr<Lane> Executable::take_lane(const Bound& b, bool fresh) {
+  const auto stream = stream_key(plan_.device);
   std::unique_ptr<Lane> lane;
   if (!fresh) {
     std::lock_guard lock(mutex_);
-    if (!idle_.empty()) {
-      lane = std::move(idle_.back());
-      idle_.pop_back();
+    for (size_t i = idle_.size(); i-- > 0 && !lane;) {
+      if (idle_[i]->stream != stream) continue;
+      lane = std::move(idle_[i]);
+      idle_.erase(idle_.begin() + static_cast<long>(i));
     }
   }
   if (!lane) lane = std::make_unique<Lane>();
+  lane->stream = stream;
   if (!lane->arena || lane->arena->bytes < static_cast<size_t>(b.arena))
     lane->arena = allocate_storage(static_cast<size_t>(b.arena), plan_.device);
   if (b.zeros > 0 && (!lane->zeros || lane->zeros->bytes < static_cast<size_t>(b.zeros))) {

@@ -35,7 +35,7 @@ enum class Step : uint8_t {
   Reduce,      // folds args[0] over the reduction variables (ArgMax, ArgMin: result I64, the position in row-major order of them)
   Scan,        // at each point: args[0] folded over this and all earlier points of the reduction variables
   Store,       // buffer[index] = args[0]; with mask: only where true
-  Accumulate,  // template nodes: the element that the template computed for this point
+  Accumulate,  // template nodes: what the template computed for this point; value 1: the product with the second right operand
 };
 
 // How Reduce and Scan fold. ArgMax, ArgMin: of equal elements Reduce takes the first one, Scan the last one, and NaN wins over all others.

@@ -159,6 +159,7 @@ class Parser {
       s.index = index();
     } else if (op == "accumulate") {
       s.step = Step::Accumulate;
+      if (take("second")) s.value = Number::of(int64_t{1});
     } else if (op == "const") {
       s.value = number(s.dtype);
     } else if (op == "reduce" || op == "scan") {

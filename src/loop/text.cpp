@@ -51,7 +51,7 @@ std::string to_string(const Domain& d, const Body& b) {
         out += fmt::format("{} {} v{}", s.step == Step::Scan ? "scan" : "reduce", name_of(s.reduction), s.args[0]);
         break;
       case Step::Accumulate:
-        out += "accumulate";
+        out += s.value.i == 0 ? "accumulate" : "accumulate second";
         break;
       default:
         if (s.op == ScalarOp::Const) {

@@ -270,11 +270,14 @@ class Fuser {
   // A reduction whose lanes run along a space variable (pooling over channels-last memory), and a reader that stores along another one:
   // apart, each runs along its memory.
   static bool scatters_results(const loop::Domain& joint, const Body& reducing, const Body& reader) {
+    if (!loop::has_reduction(joint)) return false;
+    const std::vector<bool> varies = loop::varies_over_reduction(joint, reducing);
     for (auto& v : joint.vars) {
-      if (v.reduction || !loop::has_reduction(joint)) continue;
+      if (v.reduction) continue;
       auto steps_by = [&](const Body& b, Step kind, int64_t stride) {
-        for (auto& s : b.steps) {
-          if (s.step != kind) continue;
+        for (size_t k = 0; k < b.steps.size(); ++k) {
+          const Statement& s = b.steps[k];
+          if (s.step != kind || (kind == Step::Load && !varies[k])) continue;
           auto c = sym::linear_coefficient(s.index, v.symbol);
           if (c && c->is_const() && (stride == 1 ? c->constant() == 1 : c->constant() > 1)) return true;
         }

@@ -1,4 +1,5 @@
 // `toroid bench` from outside: the program that lies beside this test.
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include "base/files.h"
@@ -48,6 +49,30 @@ TEST(Bench, CountsTheWorkOfAProduct) {
     found = found || (flops >= expected && flops < 1.01 * expected);
   }
   EXPECT_TRUE(found) << o.text;
+}
+
+const std::string kModel = std::string(TOROID_SOURCE_DIR) + "/tests/data/models/encoder/core.pt2";
+
+TEST(Bench, ReplayedRunsSayWhatWasRecorded) {
+  Outcome o = bench(kModel + " --iterations 3 --json --no-eager --mode reduce-overhead");
+  ASSERT_EQ(o.code, 0) << o.text;
+  auto document = import::JsonDocument::parse(o.text, "bench");
+  import::Json captures = document.root().at("captures");
+  EXPECT_GT(captures.at("steps").as_int(), 0);
+  EXPECT_EQ(captures.at("steps_recorded").as_int(), captures.at("steps").as_int());
+  EXPECT_EQ(captures.at("time_share").as_double(), 1);
+  EXPECT_GT(captures.at("graph_launches").as_int(), 3);
+  EXPECT_EQ(captures.at("host_launches").as_int(), captures.at("steps").as_int()) << "one warm-up";
+  Outcome w = toroid_command("why " + kModel);
+  const auto steps = captures.at("steps").as_int();
+  EXPECT_NE(w.text.find(fmt::format("recorded by mode reduce-overhead: {} of {} steps", steps, steps)), std::string::npos) << w.text;
+}
+
+TEST(Bench, HardModeFailsWithTheReason) {
+  Outcome o = toroid_command("bench " + kModel + " --iterations 3 --no-eager --mode reduce-overhead",
+                             "TOROID_CAPTURE_REQUIRE=1 TOROID_CAPTURE_MEMORY_KB=1");
+  EXPECT_EQ(o.code, 2) << o.text;
+  EXPECT_NE(o.text.find("capture_require: a call is not recorded"), std::string::npos) << o.text;
 }
 
 TEST(Bench, TimelineHasTheStepsOneAfterTheOther) {

@@ -1,4 +1,6 @@
 // The GPU's loop kernels: their text for two architectures, and on a GPU what they compute. The loops of the other tests run there too.
+#include <limits>
+
 #include "codegen/cuda/plan.h"
 #include "codegen/prelude/prelude.h"
 #include "kernel_runner.h"
@@ -67,6 +69,190 @@ TEST_F(CudaKernels, Rows) {
                       rows, n),
           {{0, DType::F32, rows * n}, {1, DType::F32, rows}});
     }
+}
+
+// One row or few, of every kind of length and of elements that make vectors or do not: blocks share them.
+TEST_F(CudaKernels, SharedRows) {
+  for (int64_t rows : {1, 3})
+    for (int64_t n : {32768, 131071, 300000}) {
+      KernelRunner r;
+      r.tolerance = 1e-4;
+      r.check_on_gpu_text(
+          fmt::format("loop (i0: {0}, r r0: {1}) {{\n v0: bf16 = load %0 [i0*{1} + r0]\n v1: f32 = Cast v0\n v2: f32 = reduce "
+                      "max v1\n v3: f32 = Sub v1 v2\n v4: f32 = Exp v3\n v5: f32 = reduce sum v4\n v6: f32 = Log v5\n v7: "
+                      "f32 = Add v6 v2\n store %1 [i0] v7\n v9: i64 = reduce argmax v1\n store %2 [i0] v9\n v11: f32 = "
+                      "reduce sum v1\n store %3 [i0] v11\n}}",
+                      rows, n),
+          {{0, DType::BF16, rows * n}, {1, DType::F32, rows}, {2, DType::I64, rows}, {3, DType::F32, rows}});
+    }
+}
+
+// Rows of the reduction side by side in memory, alone or in vectors: one pass that blocks share, or several.
+TEST_F(CudaKernels, Columns) {
+  for (int64_t columns : {1, 8, 40, 768, 1001})
+    for (int64_t n : {1, 3, 64, 1000, 20000}) {
+      KernelRunner r;
+      r.tolerance = 1e-4;
+      const std::string load =
+          fmt::format("loop (i0: {0}, r r0: {1}) {{\n v0: f16 = load %0 [i0 + r0*{0}]\n v1: f32 = Cast v0\n ", columns, n);
+      r.check_on_gpu_text(load +
+                              "v2: f32 = load %1 [i0]\n v3: f32 = load %2 [r0]\n v4: f32 = Mul v1 v3\n v5: f32 = reduce sum v4\n v6: f32 = "
+                              "Add v5 v2\n store %3 [i0] v6\n v8: i64 = reduce argmin v1\n store %4 [i0] v8\n v10: f32 = reduce sum v3\n "
+                              "store %5 [i0] v10\n}",
+                          {{0, DType::F16, columns * n},
+                           {1, DType::F32, columns},
+                           {2, DType::F32, n, 0, 0.1},
+                           {3, DType::F32, columns},
+                           {4, DType::I64, columns},
+                           {5, DType::F32, columns}});
+      r.check_on_gpu_text(
+          load + fmt::format("v2: f32 = reduce max v1\n v3: f32 = Sub v1 v2\n v4: f32 = Exp v3\n v5: f32 = reduce sum v4\n v6: "
+                             "f32 = Div v4 v5\n store %1 [i0 + r0*{0}] v6\n}}",
+                             columns),
+          {{0, DType::F16, columns * n}, {1, DType::F32, columns * n}});
+    }
+}
+
+// Sums of exponentials over rows that do not fit registers, with elements that are infinite or NaN.
+TEST_F(CudaKernels, OnlineSoftmaxOfInfinities) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (double v : {-infinity, infinity}) {
+    KernelRunner r;
+    r.tolerance = 1e-4;
+    const std::string special = v > 0 ? "inf" : "-inf";
+    for (int64_t n : {100000, 1000000})
+      for (int64_t all : {n, n / 2, int64_t{1}})  // so many elements are special
+        r.check_on_gpu_text(
+            fmt::format("loop (i0: 2, r r0: {0}) {{\n v0: f32 = load %0 [i0*{0} + r0]\n v1: i64 = index [r0]\n v2: i64 = const "
+                        "{1}\n v3: bool = Lt v1 v2\n v4: f32 = const {2}\n v5: f32 = Select v3 v4 v0\n v6: f32 = reduce max "
+                        "v5\n v7: f32 = Sub v5 v6\n v8: f32 = Exp v7\n v9: f32 = reduce sum v8\n v10: f32 = Log v9\n v11: f32 "
+                        "= Add v10 v6\n store %1 [i0] v11\n}}",
+                        n, all, special),
+            {{0, DType::F32, 2 * n}, {1, DType::F32, 2}});
+  }
+}
+
+// A size that the run tells: few rows of any length, and many.
+TEST_F(CudaKernels, SymbolicSizes) {
+  for (int64_t n : {1, 100, 70000}) {
+    KernelRunner r;
+    r.tolerance = 1e-4;
+    r.sizes = {{"s0", n}};
+    const std::string row =
+        "v0: bf16 = load %0 [i0*s0 + r0]\n v1: f32 = Cast v0\n v2: f32 = reduce max v1\n v3: f32 = Sub v1 v2\n v4: f32 = "
+        "Exp v3\n v5: f32 = reduce sum v4\n ";
+    r.check_on_gpu_text("loop (i0: 3, r r0: s0) {\n " + row + "store %1 [i0] v5\n}", {{0, DType::BF16, 3 * n}, {1, DType::F32, 3}});
+    r.check_on_gpu_text("loop (i0: 3, r r0: s0) {\n " + row + "v6: f32 = Div v4 v5\n store %1 [i0*s0 + r0] v6\n}",
+                        {{0, DType::BF16, 3 * n}, {1, DType::F32, 3 * n}});
+    r.check_on_gpu_text(
+        "loop (i0: s0, r r0: 40) {\n v0: bf16 = load %0 [i0 + r0*s0]\n v1: f32 = Cast v0\n v2: f32 = reduce sum v1\n store %1 "
+        "[i0] v2\n}",
+        {{0, DType::BF16, 40 * n}, {1, DType::F32, n}});
+  }
+}
+
+// Rows found through values, and rows that read one vector: several are taken by a thread.
+TEST_F(CudaKernels, VectorsThroughValuesAndOfManyRows) {
+  KernelRunner r;
+  const std::string gather =
+      "loop (i0: 64, r r0: 768) {\n v0: i64 = load %0 [i0]\n v1: bf16 = load %1 [r0 + 768*v0]\n v2: f32 = Cast v1\n v3: f32 = reduce sum "
+      "v2\n "
+      "v4: f32 = Sub v2 v3\n v5: bf16 = Cast v4\n store %2 [768*i0 + r0] v5\n}";
+  r.check_on_gpu_text(gather, {{0, DType::I64, 64, 0, 9.9}, {1, DType::BF16, 768 * 10}, {2, DType::BF16, 64 * 768}});
+  const loop::Nest nest = loop::parse(gather);
+  EXPECT_EQ(make_cuda_plan(nest.domain, nest.body).packs.size(), 2u);
+  const std::string bias =
+      "loop (i0: 4096, i1: 4096) {\n v0: bf16 = load %0 [i0*4096 + i1]\n v1: f32 = Cast v0\n v2: bf16 = load %1 [i1]\n v3: f32 = Cast v2\n "
+      "v4: "
+      "f32 = Add v1 v3\n v5: f32 = Erf v4\n v6: bf16 = Cast v5\n store %2 [i0*4096 + i1] v6\n}";
+  const loop::Nest rows = loop::parse(bias);
+  EXPECT_EQ(make_cuda_plan(rows.domain, rows.body).unroll_var, 0);
+  r.check_on_gpu_text(bias, {{0, DType::BF16, 4096 * 4096, -6, 6}, {1, DType::BF16, 4096}, {2, DType::BF16, 4096 * 4096}});
+}
+
+// Loads across memory go through tiles; vectors of a flat loop of any length may end in a part of one.
+TEST_F(CudaKernels, TransposesAndRests) {
+  for (int64_t n : {17, 64, 200})
+    for (int64_t m : {16, 77, 192})
+      for (DType t : {DType::Bool, DType::BF16, DType::F32, DType::F64}) {
+        if (!KernelRunner::has_gpu() && n + m > 100) continue;
+        KernelRunner r;
+        const std::string type(name_of(t));
+        r.check_on_gpu_text(fmt::format("loop (i0: 3, i1: {0}, i2: {1}) {{\n v0: {2} = load %0 [i0*{3} + i2*{0} + i1]\n v1: {2} = load %1 "
+                                        "[i2]\n v2: {2} = Mul v0 v1\n store %2 [i0*{3} + i1*{1} + i2] v2\n}}",
+                                        n, m, type, n * m),
+                            {{0, t, 3 * n * m}, {1, t, m}, {2, t, 3 * n * m}});
+      }
+  for (int64_t n : {1, 8, 9, 100007}) {
+    KernelRunner r;
+    r.sizes = {{"s0", n}};
+    r.check_on_gpu_text(
+        "loop (i0: s0) {\n v0: f16 = load %0 [i0]\n v1: f32 = Cast v0\n v2: f32 = load %1 [i0]\n v3: f32 = Add v1 v2\n "
+        "store %2 [i0] v3\n}",
+        {{0, DType::F16, n}, {1, DType::F32, n}, {2, DType::F32, n}});
+  }
+}
+
+// What a cubin's machine code loads from and stores to memory: how often by how many bytes, and whether registers are spilled.
+struct Accesses {
+  int loads_of_16 = 0, other_loads = 0, stores_of_16 = 0, other_stores = 0, spills = 0;
+};
+
+Accesses accesses_of(const std::string& cubin) {
+  auto u64_at = [&](size_t at) {
+    uint64_t v = 0;
+    std::memcpy(&v, cubin.data() + at, 8);
+    return v;
+  };
+  auto u16_at = [&](size_t at) { return static_cast<size_t>(u64_at(at) & 0xffff); };
+  const size_t headers = u64_at(0x28), size = u16_at(0x3a), count = u16_at(0x3c), names = u64_at(headers + u16_at(0x3e) * size + 0x18);
+  Accesses a;
+  for (size_t i = 0; i < count; ++i) {
+    const size_t header = headers + i * size, begin = u64_at(header + 0x18), bytes = u64_at(header + 0x20);
+    const std::string name = cubin.c_str() + names + (u64_at(header) & 0xffffffff);
+    if (!name.starts_with(".text.")) continue;
+    for (size_t at = begin; at < begin + bytes; at += 16) {
+      constexpr uint64_t kLoad = 0x981, kStore = 0x986, kSpill = 0x387, kFill = 0x983;  // LDG, STG, STL, LDL
+      const uint64_t operation = u64_at(at) & 0xfff;
+      const bool wide = (u64_at(at + 8) >> 9 & 7) == 6;
+      if (operation == kLoad) ++(wide ? a.loads_of_16 : a.other_loads);
+      if (operation == kStore) ++(wide ? a.stores_of_16 : a.other_stores);
+      a.spills += operation == kSpill || operation == kFill;
+    }
+  }
+  return a;
+}
+
+// Elements move by 16 bytes, of one row, several, a row that blocks share, columns, a transposed matrix.
+TEST_F(CudaKernels, WideAccessesWithoutSpills) {
+  const std::string cast = "v1: f32 = Cast v0\n ",
+                    exps = "v2: f32 = reduce max v1\n v3: f32 = Sub v1 v2\n v4: f32 = Exp v3\n v5: f32 = reduce sum v4\n ";
+  struct Case {
+    std::string text;
+    bool stores;
+  };
+  const std::vector<Case> cases = {
+      {"loop (i0: 8192, r r0: 8192) {\n v0: bf16 = load %0 [i0*8192 + r0]\n " + cast + exps +
+           "v6: f32 = Div v4 v5\n v7: bf16 = Cast v6\n store %1 [i0*8192 + r0] v7\n}",
+       true},
+      {"loop (i0: 512, r r0: 131072) {\n v0: bf16 = load %0 [i0*131072 + r0]\n " + cast + exps +
+           "v6: f32 = Div v4 v5\n v7: bf16 = Cast v6\n store %1 [i0*131072 + r0] v7\n}",
+       true},
+      {"loop (i0: 16, r r0: 128256) {\n v0: bf16 = load %0 [i0*128256 + r0]\n " + cast + exps + "store %1 [i0] v5\n}", false},
+      {"loop (i0: 8192, r r0: 8192) {\n v0: bf16 = load %0 [i0 + r0*8192]\n " + cast + "v2: f32 = reduce sum v1\n store %1 [i0] v2\n}",
+       false},
+      {"loop (i0: 8192, i1: 8192) {\n v0: bf16 = load %0 [i1*8192 + i0]\n store %1 [i0*8192 + i1] v0\n}", true}};
+  for (auto& c : cases) {
+    const loop::Nest nest = loop::parse(c.text);
+    const KernelText k = generate_cuda_loop(nest.domain, nest.body);
+    const Accesses a = accesses_of(jit::nvrtc_compile(k.source, "sm_90a", k.name));
+    EXPECT_GT(a.loads_of_16, 0) << k.plan;
+    EXPECT_EQ(a.spills, 0) << k.plan;
+    if (!c.stores) continue;
+    EXPECT_EQ(a.other_loads, 0) << k.plan;
+    EXPECT_GT(a.stores_of_16, 0) << k.plan;
+    EXPECT_EQ(a.other_stores, 0) << k.plan;
+  }
 }
 
 // Whole rows stay in registers, and memory moves in accesses of 16 bytes.

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -120,12 +121,24 @@ class KernelRunner {
       addresses.push_back(memory.back().get());
       gpu.copy_in(addresses.back(), actual_[i].data(), actual_[i].size());
     }
+    for (const Expr& bytes : {k.scratch_bytes, k.counters * 4}) {
+      if (bytes == Expr(0)) continue;
+      const auto size = static_cast<size_t>(sym::evaluate(bytes, lookup()));
+      memory.push_back(gpu.allocate(size));
+      gpu.fill_zero(memory.back().get(), size);
+      addresses.push_back(memory.back().get());
+    }
     std::vector<int64_t> params;
     for (auto& p : k.params) params.push_back(sym::evaluate(p, lookup()));
     device::cuda::Arguments arguments(k.tensor_maps, params, addresses.size(), [&](const Expr& e) { return sym::evaluate(e, lookup()); });
     arguments.set_pointers(addresses);
-    gpu.launch(gpu.load(cubin, k.name, k.shared_bytes), {sym::evaluate(k.tasks, lookup()), k.block, k.shared_bytes, k.overlaps},
+    gpu.launch(gpu.load(cubin, k.name, k.shared_bytes, k.overlaps), {sym::evaluate(k.tasks, lookup()), k.block, k.shared_bytes, k.overlaps},
                arguments.list());
+    if (!(k.counters == Expr(0))) {
+      std::vector<uint32_t> counters(static_cast<size_t>(sym::evaluate(k.counters, lookup())));
+      gpu.copy_out(counters.data(), memory.back().get(), 4 * counters.size());
+      EXPECT_EQ(std::count(counters.begin(), counters.end(), 0u), static_cast<long>(counters.size())) << text;
+    }
     for (size_t i = 0; i < of.size(); ++i) gpu.copy_out(actual_[of[i]].data(), addresses[i], actual_[of[i]].size());
     compare(specs, text);
   }

@@ -8,10 +8,12 @@
 #include "compile/harness.h"
 #include "compile/model.h"
 #include "device/cpu/isa.h"
+#include "extern/cublaslt/cublaslt.h"
 #include "extern/needs_onednn.h"
 #include "extern/onednn/onednn.h"
 #include "graph/interpreter.h"
 #include "import/pt2_importer.h"
+#include "toroid/device.h"
 #include "toroid/nn.h"
 
 namespace toroid {
@@ -200,7 +202,42 @@ TEST(Backends, AMissingLibraryIsAnErrorOnlyWhereItStandsAlone) {
   EXPECT_NE(c.choices[0].find("template; not onednn: "), std::string::npos) << c.choices[0];
 }
 
+TEST(Backends, CublasLtIsForGpus) {
+  ScopedOption gemm("gemm_backends", "cublaslt, template");
+  nn::Linear layer(32, 48, true, nn::Init(3));
+  auto model = compiler::CompiledModel::compile(graph_of([&](auto& in) { return layer(in[0]); }, {random({6, 32})}), {});
+  ASSERT_EQ(model.report().choices.size(), 1u);
+  EXPECT_NE(model.report().choices[0].find("template; not cublaslt: it computes on GPUs only"), std::string::npos)
+      << model.report().choices[0];
+}
+
+// The product is the library's, replayed with the loop behind it; other memory at each call.
+TEST(Backends, CublasLtInAReplay) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU";
+  try {
+    external::cublaslt_version();
+  } catch (const EnvironmentError& e) {
+    GTEST_SKIP() << e.what();
+  }
+  ScopedOption gemm("gemm_backends", "cublaslt");
+  nn::Linear layer(64, 48, true, nn::Init(3));
+  auto forward = [&](auto& in) { return relu(layer(in[0])); };
+  ModelOptions options;
+  options.device = Device::cuda();
+  options.mode = Mode::ReduceOverhead;
+  auto model = compiler::CompiledModel::compile(graph_of(forward, {random({40, 64})}), options);
+  EXPECT_EQ(std::visit([](auto& step) { return step.name; }, model.executable().plan().steps[0]), "cublaslt_gemm");
+  for (uint64_t call = 0; call < 4; ++call) {
+    const std::vector<Tensor> inputs = {random({40, 64}, call)};
+    const auto want = graph::interpret(*graph_of(forward, inputs), inputs)[0].to_vector();
+    const auto got = model.run(std::vector{inputs[0].to(Device::cuda())})[0].to(Device::cpu()).to_vector();
+    ASSERT_EQ(got.size(), want.size());
+    for (size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(got[i], want[i], 1e-4 * (1 + std::abs(want[i]))) << "call " << call << ", " << i;
+  }
+}
+
 TEST(Backends, BadListsAreRefused) {
+  EXPECT_THROW(set_option("conv_backends", "cublaslt"), UserError);
   for (const char* bad : {"", "mkl", "onednn,onednn", "template,,one"}) EXPECT_THROW(set_option("gemm_backends", bad), UserError) << bad;
   EXPECT_NO_THROW(ScopedOption("conv_backends", " onednn , template"));
 }

@@ -6,6 +6,7 @@
 #include "compile/model.h"
 #include "toroid/buckets.h"
 #include "toroid/device.h"
+#include "toroid/device_stream.h"
 
 namespace toroid {
 namespace {
@@ -86,6 +87,25 @@ TEST_P(Captures, ASteadyCallIsOneGraphLaunch) {
   EXPECT_EQ(std::tuple(r.counters.recordings, r.counters.rerecordings), std::tuple(1, 0));
   EXPECT_TRUE(r.skips.empty()) << to_string(r);
   for (auto& y : results) expect_near(y, expected_rows(rows(33), w), "a call");
+}
+
+// Work of two streams may overlap: neither uses the other's temporaries.
+TEST_P(Captures, StreamsHaveMemoryOfTheirOwn) {
+  CompiledModel m = compiled(kRows);
+  const Tensor w = weight(), weights = on_device(w), x = on_device(rows(3000));
+  const Stream other(device_);
+  synchronize(device_);
+  std::vector<Tensor> results;
+  for (int call = 0; call < 6; ++call) {
+    results.push_back(m.run(std::vector<Tensor>{x, weights})[0]);
+    const StreamGuard guard(other);
+    results.push_back(m.run(std::vector<Tensor>{x, weights})[0]);
+  }
+  synchronize(device_);
+  other.synchronize();
+  const auto want = expected_rows(rows(3000), w);
+  for (auto& y : results) expect_near(y, want, "a call");
+  EXPECT_EQ(capture_report(device_).recordings.size(), device_.is_cuda() ? 2u : 1u);
 }
 
 TEST_P(Captures, AnySizeUpTo256TakesAtMost16Graphs) {

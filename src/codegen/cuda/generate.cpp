@@ -127,4 +127,13 @@ std::string cuda_producer_refusal(const choice::Node& product, const device::cud
   return cuda_gemv_refusal(product, gemv_target(gpu));
 }
 
+std::string cuda_pair_refusal(const choice::Node& product, const device::cuda::GpuInfo& gpu) {
+  if (!gpu.is_hopper()) return "the GPU has no wgmma";
+  const auto& pair = std::get<choice::Gemm>(product.problem);
+  if (std::string why = gemm_wgmma_refusal(product, pair); !why.empty()) return why;
+  choice::Node single = product;
+  std::get<choice::Gemm>(single.problem).b2.reset();
+  return cuda_gemv_refusal(single, gemv_target(gpu)).empty() ? "gemv is faster for so few rows, and has one right operand" : "";
+}
+
 }  // namespace toroid::codegen

@@ -19,5 +19,7 @@ bool cuda_supports(const choice::Convolution& c, bool constant_weight);
 bool cuda_supports(const choice::Attention& a);
 // Why a product should not compute the rows of its left operand itself; empty when it should.
 std::string cuda_producer_refusal(const choice::Node& product, const device::cuda::GpuInfo& gpu);
+// Why a product should not have two right operands (choice::Gemm::b2); empty when it should.
+std::string cuda_pair_refusal(const choice::Node& product, const device::cuda::GpuInfo& gpu);
 
 }  // namespace toroid::codegen

@@ -10,24 +10,39 @@
 namespace toroid::codegen {
 namespace {
 
+using loop::Reduction;
 using loop::Statement;
 using loop::Step;
 using loop::StoreMode;
 
 constexpr int kBlock = 256;
+constexpr int kLongBlock = 512;  // of rows that do not fit registers, and of columns
 constexpr int kWarp = 32;
 constexpr int64_t kAccess = 16;             // bytes of the widest access
+constexpr int64_t kMostVector = 8;          // elements
 constexpr int64_t kKept = 64;               // registers that kept values may take
 constexpr int64_t kResident = 132 * 2048;   // threads that a large GPU runs at once
+constexpr int64_t kLeastRepeats = 4;        // vectors of a split row that a thread takes
+constexpr int64_t kUnknownRow = 1 << 16;    // vectors of a row whose length the run tells, where few rows suggest long ones
 constexpr int64_t kInt = int64_t{1} << 31;  // end of the 32-bit indices
 
 bool accesses(const Statement& s) { return s.step == Step::Load || s.step == Step::Store; }
 
-// Do neighbours along a variable access neighbours in memory?
-bool is_contiguous(const Statement& s, const Expr& var) {
-  if (!accesses(s) || loop::uses_values(s.index)) return false;
-  auto c = sym::linear_coefficient(s.index, var);
-  return c && *c == Expr(1);
+// For each step, whether neighbours along a variable access neighbours in memory.
+std::vector<bool> contiguous_along(const CudaPlan& p, const Expr& var) {
+  const std::vector<bool> differs = depends_on_variable(p.domain, p.body, var);
+  std::vector<bool> out(p.body.steps.size(), false);
+  for (size_t k = 0; k < out.size(); ++k) {
+    const Statement& s = p.body.steps[k];
+    if (!accesses(s)) continue;
+    bool same = true;  // what values of steps the index uses
+    sym::for_each_symbol(s.index, [&](const Expr& e) {
+      if (const int at = loop::step_of_symbol(*e.node()); at >= 0) same = same && !differs[static_cast<size_t>(at)];
+    });
+    const auto c = same ? sym::linear_coefficient(s.index, var) : std::nullopt;
+    out[k] = c && *c == Expr(1);
+  }
+  return out;
 }
 
 // Costs more than keeping its value would.
@@ -36,20 +51,37 @@ bool is_heavy(const Statement& s) { return s.step == Step::Load || (s.step == St
 int64_t power_of_two(int64_t n) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(n, 1)))); }
 
 // The variable along which most memory is contiguous; the last one where none is. Scans run in order, a thread a row: not along them.
+// What is the same for all values of some variable is read once: it counts little.
 int choose_fast(const CudaPlan& p, bool scans) {
+  std::vector<std::vector<bool>> differs;
+  for (auto& v : p.domain.vars) differs.push_back(depends_on_variable(p.domain, p.body, v.symbol));
   int best = -1;
   int64_t most = 0;
   for (size_t v = 0; v < p.domain.vars.size(); ++v) {
     if (scans && p.domain.vars[v].reduction) continue;
     int64_t bytes = 0;
+    const std::vector<bool> contiguous = contiguous_along(p, p.domain.vars[v].symbol);
     for (size_t k = 0; k < p.body.steps.size(); ++k) {
-      const Statement& s = p.body.steps[k];
-      const bool often = p.varies[k] || !loop::has_reduction(p.domain);
-      if (is_contiguous(s, p.domain.vars[v].symbol)) bytes += static_cast<int64_t>(size_of(s.dtype)) * (often ? 16 : 1);
+      const bool everywhere = std::all_of(differs.begin(), differs.end(), [&](auto& d) { return d[k]; });
+      if (contiguous[k]) bytes += static_cast<int64_t>(size_of(p.body.steps[k].dtype)) * (everywhere ? 16 : 1);
     }
     if (best < 0 || bytes >= most) best = static_cast<int>(v), most = bytes;
   }
   return best;
+}
+
+// Space variables with long strides first: blocks that run at one time touch memory that lies together.
+void sort_space(CudaPlan& p) {
+  std::vector<int64_t> stride(p.domain.vars.size(), 0);
+  for (int v : p.space)
+    for (auto& s : p.body.steps) {
+      if (!accesses(s)) continue;
+      const auto c = sym::linear_coefficient(s.index, p.domain.vars[static_cast<size_t>(v)].symbol);
+      if (!c || !c->is_const()) return;
+      stride[static_cast<size_t>(v)] += std::abs(c->constant()) * static_cast<int64_t>(size_of(s.dtype));
+    }
+  std::stable_sort(p.space.begin(), p.space.end(),
+                   [&](int a, int b) { return stride[static_cast<size_t>(a)] > stride[static_cast<size_t>(b)]; });
 }
 
 // Loads and stores that move `n` neighbours along the vector variable at once.
@@ -57,28 +89,93 @@ std::vector<int> packs_of(const CudaPlan& p, int64_t n) {
   std::vector<int> out;
   const Expr& var = p.domain.vars[static_cast<size_t>(p.vector_var)].symbol;
   const sym::Substitution at_zero = [&](const sym::Node& s) { return s.name == var.node()->name ? std::optional<Expr>(0) : std::nullopt; };
+  const std::vector<bool> contiguous = contiguous_along(p, var);
   for (size_t k = 0; k < p.body.steps.size(); ++k) {
     const Statement& s = p.body.steps[k];
-    if (!is_contiguous(s, var) || !p.on_vector[k] || (s.step == Step::Store && s.mode != StoreMode::Set)) continue;
+    if (!contiguous[k] || !p.on_vector[k] || (s.step == Step::Store && s.mode != StoreMode::Set)) continue;
     if (s.mask >= 0 && p.on_vector[static_cast<size_t>(s.mask)]) continue;
     if (sym::known_multiple(sym::substitute(s.index, at_zero), n)) out.push_back(static_cast<int>(k));
   }
   return out;
 }
 
-void choose_vector(CudaPlan& p) {
-  if (p.vector_var < 0 || p.shape == CudaPlan::Shape::Columns) return;
-  int64_t narrowest = kAccess;
-  const Expr& var = p.domain.vars[static_cast<size_t>(p.vector_var)].symbol;
-  for (auto& s : p.body.steps)
-    if (is_contiguous(s, var)) narrowest = std::min(narrowest, static_cast<int64_t>(size_of(s.dtype)));
-  for (int64_t n = std::min<int64_t>(kAccess / narrowest, 8); n > 1; n /= 2) {
-    if (!sym::known_multiple(p.extent(p.vector_var), n)) continue;
+// Bytes of the narrowest elements that lie side by side along the vector variable.
+int64_t narrowest(const CudaPlan& p) {
+  int64_t bytes = kAccess;
+  const std::vector<bool> contiguous = contiguous_along(p, p.domain.vars[static_cast<size_t>(p.vector_var)].symbol);
+  for (size_t k = 0; k < contiguous.size(); ++k)
+    if (contiguous[k]) bytes = std::min(bytes, static_cast<int64_t>(size_of(p.body.steps[k].dtype)));
+  return bytes;
+}
+
+// Vectors of at most `most` elements.
+void choose_vector(CudaPlan& p, int64_t most) {
+  p.vector = 1;
+  p.packs.clear();
+  if (p.vector_var < 0) return;
+  for (int64_t n = std::min(kAccess / narrowest(p), most); n > 1; n /= 2) {
+    const bool cut = p.shape == CudaPlan::Shape::Flat && p.domain.vars.size() == 1;  // the last vector may be
+    if (!cut && !sym::known_multiple(p.extent(p.vector_var), n)) continue;
     std::vector<int> packs = packs_of(p, n);
     if (packs.empty()) continue;
     p.vector = static_cast<int>(n);
     p.packs = std::move(packs);
     return;
+  }
+}
+
+void set_vector_var(CudaPlan& p, int var) {
+  p.vector_var = var;
+  p.on_vector = var < 0 ? std::vector<bool>(p.body.steps.size(), false)
+                        : depends_on_variable(p.domain, p.body, p.domain.vars[static_cast<size_t>(var)].symbol);
+}
+
+// Registers that a thread needs to keep the values of a step for one vector. Vectors that are loaded or stored stay as they are in memory.
+int64_t registers_of(const CudaPlan& p, int k) {
+  const auto bytes = static_cast<int64_t>(size_of(p.step(k).dtype));
+  const bool packed = std::any_of(p.packs.begin(), p.packs.end(), [&](int at) { return at == k || p.step(at).args[0] == k; });
+  return packed ? (p.vector * bytes + 3) / 4 : p.vector * ((bytes + 3) / 4);
+}
+
+// Registers to keep what a value can be computed from again cheaply: itself, or what its operands can be.
+int64_t registers_behind(const CudaPlan& p, int k) {
+  if (is_heavy(p.step(k))) return registers_of(p, k);
+  int64_t sum = 0;
+  loop::for_each_use(p.step(k), [&](size_t u) {
+    if (p.varies[u] && p.body.steps[u].step != Step::Reduce) sum += registers_behind(p, static_cast<int>(u));
+  });
+  return std::min(sum, registers_of(p, k));
+}
+
+// Should a value that a later pass needs again be kept, or computed from others that are?
+bool is_kept(const CudaPlan& p, int k) {
+  if (is_heavy(p.step(k))) return true;
+  int64_t sum = 0;
+  loop::for_each_use(p.step(k), [&](size_t u) {
+    if (p.varies[u] && p.body.steps[u].step != Step::Reduce) sum += registers_behind(p, static_cast<int>(u));
+  });
+  return registers_of(p, k) < sum;
+}
+
+// In which pass steps are computed when sums of exponentials are folded together with their maxima.
+void find_online(CudaPlan& p) {
+  p.online.clear();
+  for (size_t k = 0; k < p.body.steps.size(); ++k) {
+    const Statement& s = p.body.steps[k];
+    if (s.step != Step::Reduce || s.reduction != Reduction::Sum || s.dtype != DType::F32) continue;
+    const Statement& exp = p.step(s.args[0]);
+    if (exp.step != Step::Scalar || exp.op != ScalarOp::Exp) continue;
+    const Statement& sub = p.step(exp.args[0]);
+    if (sub.step != Step::Scalar || sub.op != ScalarOp::Sub) continue;
+    const Statement& max = p.step(sub.args[1]);
+    if (max.step != Step::Reduce || max.reduction != Reduction::Max || max.args[0] != sub.args[0] || max.dtype != DType::F32) continue;
+    if (!p.online_max(sub.args[1])) p.online.push_back({sub.args[1], static_cast<int>(k), sub.args[0]});
+  }
+  for (size_t k = 0; k < p.body.steps.size(); ++k) {
+    int pass = 1;
+    loop::for_each_use(p.body.steps[k], [&](size_t u) { pass = std::max(pass, p.pass[u] + (p.body.steps[u].step == Step::Reduce)); });
+    const OnlineSum* online = p.online_sum(static_cast<int>(k));
+    p.pass[k] = online ? p.pass[static_cast<size_t>(online->max)] : pass;
   }
 }
 
@@ -107,25 +204,48 @@ void plan_passes(CudaPlan& p, bool keep) {
   std::set<int> computed, kept;
   for (CudaPass& pass : p.passes) {
     std::set<int> steps, reads;
-    std::vector<int> work = pass.reduces;
-    work.insert(work.end(), pass.stores.begin(), pass.stores.end());
-    for (size_t i = 0; i < work.size(); ++i)
-      loop::for_each_use(p.step(work[i]), [&](size_t u) {
-        const int k = static_cast<int>(u);
-        if (!p.varies[u] || p.step(k).step == Step::Reduce || steps.count(k) || reads.count(k)) return;
-        if (keep && computed.count(k) && is_heavy(p.step(k))) {
-          reads.insert(k);
-          kept.insert(k);
-        } else {
-          steps.insert(k);
-          work.push_back(k);
-        }
-      });
+    std::vector<int> work;
+    auto need = [&](int k) {
+      if (!p.varies[static_cast<size_t>(k)] || p.step(k).step == Step::Reduce || steps.count(k) || reads.count(k)) return;
+      if (keep && computed.count(k) && is_kept(p, k)) {
+        reads.insert(k);
+        kept.insert(k);
+      } else {
+        steps.insert(k);
+        work.push_back(k);
+      }
+    };
+    auto need_operands = [&](int k) { loop::for_each_use(p.step(k), [&](size_t u) { need(static_cast<int>(u)); }); };
+    for (int k : pass.reduces) {
+      const OnlineSum* online = p.online_sum(k);
+      online ? need(online->x) : need_operands(k);
+    }
+    for (int k : pass.stores) need_operands(k);
+    while (!work.empty()) {
+      const int k = work.back();
+      work.pop_back();
+      need_operands(k);
+    }
     pass.steps.assign(steps.begin(), steps.end());
     pass.reads.assign(reads.begin(), reads.end());
     computed.insert(steps.begin(), steps.end());
   }
   p.keeps.assign(kept.begin(), kept.end());
+}
+
+bool has_one_pass(const CudaPlan& p) {
+  return std::count_if(p.passes.begin(), p.passes.end(), [](const CudaPass& pass) { return !pass.empty(); }) == 1;
+}
+
+// Few rows that are long enough: several blocks fold parts of each. `rows` of a block, `vectors` of a row.
+void choose_splits(CudaPlan& p, int64_t rows, const Expr& vectors) {
+  const auto all = p.rows.maybe_constant();
+  if (!all || *all == 0 || !has_one_pass(p)) return;
+  const int64_t blocks = (*all + rows - 1) / rows, wanted = kResident / p.block / blocks;
+  const int64_t most = vectors.maybe_constant().value_or(kUnknownRow) / (int64_t{p.row_threads} * kLeastRepeats);
+  if (wanted < 3 || most < 2) return;
+  p.splits = std::min(wanted, most);
+  p.repeats = 0;
 }
 
 // `threads`: of a row; 0: as many as suit it.
@@ -134,39 +254,120 @@ void plan_rows(CudaPlan& p, int threads) {
   p.row_threads = threads > 0 ? threads : kBlock;
   if (auto n = row.maybe_constant()) {
     const int64_t vectors = std::max<int64_t>(*n / p.vector, 1);
-    if (threads == 0)
-      p.row_threads =
-          static_cast<int>(vectors <= kWarp ? power_of_two(vectors) : std::clamp<int64_t>(power_of_two((vectors + 3) / 4), kWarp, 1024));
+    if (threads == 0) {
+      const int64_t each = p.vector > 1 ? 4 : 16;  // vectors of a thread
+      int64_t most = vectors <= kWarp ? power_of_two(vectors) : std::clamp<int64_t>(power_of_two((vectors + each - 1) / each), kWarp, 1024);
+      const int64_t rows = p.rows.maybe_constant().value_or(kResident);
+      while (most >= kWarp && most < 512 && most < vectors && 2 * most * rows <= kResident) most *= 2;
+      p.row_threads = static_cast<int>(most);
+    }
     const int64_t repeats = (vectors + p.row_threads - 1) / p.row_threads;
     plan_passes(p, true);
     int64_t registers = 0;
-    for (int k : p.keeps) registers += repeats * p.vector * static_cast<int64_t>(std::max<size_t>(size_of(p.step(k).dtype), 4)) / 4;
-    if (*n > 0 && registers <= (p.row_threads > 512 ? kKept / 2 : kKept)) p.repeats = repeats;
+    for (int k : p.keeps) registers += repeats * registers_of(p, k);
+    if (*n > 0 && registers <= (p.row_threads > 512 ? kKept / 2 : kKept) && repeats <= kKept) p.repeats = repeats;
+  }
+  if (p.repeats == 0) {
+    find_online(p);
+    if (threads == 0) p.row_threads = std::min(p.row_threads, kLongBlock);
   }
   plan_passes(p, p.repeats > 0);
   p.block = std::max(p.row_threads, p.row_threads > kWarp ? 1 : kBlock);
-  p.grid = sym::ceil_div(p.rows, p.block / p.row_threads);
+  if (threads == 0) choose_splits(p, p.block / p.row_threads, sym::floor_div(row, p.vector));
+  if (p.repeats == 0) p.unroll = p.vector > 1 ? 4 : 8;
+  p.grid = sym::ceil_div(p.rows, p.block / p.row_threads) * p.splits;
 }
 
 void plan_columns(CudaPlan& p, bool scans) {
-  p.columns = kWarp;
-  if (auto n = p.rows.maybe_constant()) p.columns = static_cast<int>(std::min<int64_t>(kWarp, power_of_two(*n)));
-  p.row_threads = scans ? 1 : kBlock / p.columns;
-  if (auto n = loop::reduction_size(p.domain).maybe_constant())
-    p.row_threads = static_cast<int>(std::min<int64_t>(p.row_threads, power_of_two((*n + 1) / 2)));
-  p.block = p.columns * p.row_threads;
+  find_online(p);
   plan_passes(p, false);
-  p.grid = sym::ceil_div(p.rows, p.columns);
+  const Expr points = p.rows, row = loop::reduction_size(p.domain);
+  const bool splits = has_one_pass(p) && !scans;
+  for (int64_t most = scans ? 1 : kMostVector;; most /= 2) {
+    choose_vector(p, most);
+    p.rows = sym::floor_div(points, p.vector);
+    p.columns = kWarp;
+    const auto rows = p.rows.maybe_constant();
+    if (rows) p.columns = static_cast<int>(std::min<int64_t>(p.columns, power_of_two(*rows)));
+    if (splits || p.vector == 1 || !rows || *rows / p.columns * kLongBlock > kResident / 3) break;
+  }
+  p.row_threads = scans ? 1 : kLongBlock / p.columns;
+  if (auto n = row.maybe_constant(); n && !scans)
+    p.row_threads = static_cast<int>(std::clamp<int64_t>(power_of_two((*n + 1) / 2), kWarp / p.columns, p.row_threads));
+  p.block = p.columns * p.row_threads;
+  if (splits) choose_splits(p, p.columns, row);
+  if (!scans) p.unroll = p.vector > 1 ? 4 : 8;
+  p.grid = sym::ceil_div(p.rows, p.columns) * p.splits;
+}
+
+// A variable such that what some load takes along the vector variable is the same for all its values: a bias, for its rows. A thread that
+// takes several of them reads that once.
+int choose_unroll_var(const CudaPlan& p, int64_t n) {
+  for (int v : p.space) {
+    if (v == p.vector_var || !sym::known_multiple(p.extent(v), n)) continue;
+    const std::vector<bool> differs = depends_on_variable(p.domain, p.body, p.domain.vars[static_cast<size_t>(v)].symbol);
+    for (int k : p.packs)
+      if (p.step(k).step == Step::Load && !differs[static_cast<size_t>(k)]) return v;
+  }
+  return -1;
+}
+
+// Loads that would step through memory while stores go along it (transposes).
+bool plan_tiles(CudaPlan& p) {
+  static constexpr int64_t kLeastExtent = 16, kSharedBytes = 40 << 10;
+  const Expr& fast = p.domain.vars[static_cast<size_t>(p.vector_var)].symbol;
+  const std::vector<bool> straight = contiguous_along(p, fast);
+  auto is_short = [](const Expr& e) { return e.maybe_constant().value_or(kLeastExtent) < kLeastExtent; };
+  for (int v : p.space) {
+    if (v == p.vector_var || is_short(p.extent(v)) || is_short(p.extent(p.vector_var))) continue;
+    const std::vector<bool> across = contiguous_along(p, p.domain.vars[static_cast<size_t>(v)].symbol);
+    std::vector<int> loads;
+    int64_t bytes = 0, widest = 1;
+    for (size_t k = 0; k < p.body.steps.size(); ++k) {
+      const Statement& s = p.body.steps[k];
+      if (s.step != Step::Load || !across[k] || straight[k] || s.mask >= 0 || loop::uses_values(s.index) || !p.on_vector[k]) continue;
+      loads.push_back(static_cast<int>(k));
+      widest = std::max(widest, static_cast<int64_t>(size_of(s.dtype)));
+    }
+    const int tile = widest > 4 ? 32 : 64;
+    for (int k : loads) bytes += int64_t{tile} * (tile + 4) * static_cast<int64_t>(size_of(p.step(k).dtype));
+    if (loads.empty() || bytes > kSharedBytes) continue;
+    p.tile_var = v;
+    p.tile = tile;
+    p.tiled = std::move(loads);
+    const int64_t most = std::min<int64_t>(kMostVector, int64_t{tile} * tile / p.block);
+    choose_vector(p, most);
+    CudaPlan other = p;  // vectors along the other variable
+    set_vector_var(other, v);
+    choose_vector(other, most);
+    const bool all =
+        std::all_of(p.tiled.begin(), p.tiled.end(), [&](int k) { return std::count(other.packs.begin(), other.packs.end(), k) > 0; });
+    if (all) p.tile_vector = other.vector;
+    p.space.erase(std::find(p.space.begin(), p.space.end(), v));
+    p.space.insert(p.space.end() - 1, v);
+    p.grid = 1;
+    for (int at : p.space) p.grid = p.grid * (at == v || at == p.vector_var ? sym::ceil_div(p.extent(at), tile) : p.extent(at));
+    p.rows = p.grid;
+    return true;
+  }
+  return false;
 }
 
 void plan_flat(CudaPlan& p) {
-  p.rows = sym::floor_div(p.rows, p.vector);  // of vectors
-  int loads = 0;
-  for (auto& s : p.body.steps) loads += s.step == Step::Load;
+  if (p.vector_var >= 0 && plan_tiles(p)) return;
+  p.rest = p.vector > 1 && !sym::known_multiple(p.extent(p.vector_var), p.vector);
+  p.rows = p.rest ? sym::ceil_div(p.rows, p.vector) : sym::floor_div(p.rows, p.vector);  // of vectors
   const int64_t vectors = p.rows.maybe_constant().value_or(0);
-  for (int n : {4, 2})
-    if (p.unroll == 1 && loads * n <= 4 && vectors % (int64_t{n} * p.block) == 0 && vectors >= n * kResident) p.unroll = n;
-  p.grid = sym::ceil_div(p.rows, p.block * p.unroll);
+  for (int n : {4, 2}) {
+    if (p.unroll > 1 || vectors < n * kResident) continue;
+    p.unroll_var = choose_unroll_var(p, n);
+    if (p.unroll_var >= 0) p.unroll = n;
+  }
+  // While one vector's arithmetic is done, the next one's memory is under way.
+  const bool heavy = std::any_of(p.body.steps.begin(), p.body.steps.end(), [](auto& s) { return s.step == Step::Scalar && is_heavy(s); });
+  if (p.unroll == 1 && heavy && vectors % (2 * p.block) == 0 && vectors >= 2 * kResident) p.unroll = 2;
+  if (p.unroll_var >= 0) p.rows = sym::floor_div(p.rows, p.unroll);
+  p.grid = sym::ceil_div(p.rows, p.unroll_var >= 0 ? p.block : p.block * p.unroll);
 }
 
 bool fits_int(const Expr& e) {
@@ -181,13 +382,17 @@ bool needs_wide(const CudaPlan& p) {
   return wide;
 }
 
-void set_vector_var(CudaPlan& p, int var) {
-  p.vector_var = var;
-  p.on_vector = var < 0 ? std::vector<bool>(p.body.steps.size(), false)
-                        : depends_on_variable(p.domain, p.body, p.domain.vars[static_cast<size_t>(var)].symbol);
+}  // namespace
+
+const OnlineSum* CudaPlan::online_max(int k) const {
+  const auto at = std::find_if(online.begin(), online.end(), [&](auto& o) { return o.max == k; });
+  return at == online.end() ? nullptr : &*at;
 }
 
-}  // namespace
+const OnlineSum* CudaPlan::online_sum(int k) const {
+  const auto at = std::find_if(online.begin(), online.end(), [&](auto& o) { return o.sum == k; });
+  return at == online.end() ? nullptr : &*at;
+}
 
 CudaPlan make_points_plan(const loop::Nest& nest, int width) {
   CudaPlan p;
@@ -216,7 +421,7 @@ CudaPlan make_row_plan(const loop::Nest& nest, size_t outer, int threads) {
   p.varies = loop::varies_over_reduction(p.domain, p.body);
   p.pass = loop::pass_of(p.domain, p.body);
   set_vector_var(p, static_cast<int>(p.domain.vars.size()) - 1);
-  choose_vector(p);
+  choose_vector(p, kMostVector);
   plan_rows(p, threads);
   p.wide = needs_wide(p);
   return p;
@@ -233,11 +438,12 @@ CudaPlan make_cuda_plan(const loop::Domain& d, const loop::Body& b) {
   const int fast = choose_fast(p, scans);
   for (size_t v = 0; v < p.domain.vars.size(); ++v)
     if (static_cast<int>(v) != fast) (p.domain.vars[v].reduction ? p.reduction : p.space).push_back(static_cast<int>(v));
+  sort_space(p);
   if (fast >= 0) (p.domain.vars[static_cast<size_t>(fast)].reduction ? p.reduction : p.space).push_back(fast);
   if (loop::has_reduction(p.domain))
     p.shape = fast >= 0 && p.domain.vars[static_cast<size_t>(fast)].reduction ? CudaPlan::Shape::Rows : CudaPlan::Shape::Columns;
   set_vector_var(p, fast);
-  choose_vector(p);
+  if (p.shape != CudaPlan::Shape::Columns) choose_vector(p, kMostVector);
   p.rows = loop::space_size(p.domain);
   p.wide = needs_wide(p);
   switch (p.shape) {
@@ -258,6 +464,9 @@ std::string to_string(const CudaPlan& p) {
   std::string out = fmt::format("{}: {} blocks of {} threads, {} a row, vectors of {}", kShapes[static_cast<int>(p.shape)],
                                 sym::to_string(p.grid), p.block, p.row_threads, p.vector);
   if (p.unroll > 1) out += fmt::format(", {} a thread", p.unroll);
+  if (!p.tiled.empty()) out += fmt::format(", {} loads through tiles of {}", p.tiled.size(), p.tile);
+  if (p.splits > 1) out += fmt::format(", {} share rows", p.splits);
+  if (!p.online.empty()) out += ", sums of exponentials with their maxima";
   if (p.repeats) out += fmt::format(", {} kept a thread", p.repeats);
   out += p.wide ? ", 64-bit indices" : "";
   for (size_t q = 0; q < p.passes.size(); ++q)

@@ -16,9 +16,15 @@ struct CudaPass {
   bool empty() const { return reduces.empty() && stores.empty(); }
 };
 
+// The sum of exp(x - m) where m is the greatest x: folded together with m, in one pass; when m grows, the sum so far is scaled (M. Milakov,
+// N. Gimelshein, "Online normalizer calculation for softmax", 2018). Numbers of steps: two Reduces, and their x.
+struct OnlineSum {
+  int max, sum, x;
+};
+
 struct CudaPlan {
   // Flat: no reduction, a thread takes a few neighbouring points. Rows: neighbouring threads share a row of the reduction. Columns:
-  // neighbouring threads take neighbouring rows, and threads `columns` apart share one.
+  // neighbouring threads take neighbouring rows (vectors of them), and threads `columns` apart share them.
   enum class Shape { Flat, Rows, Columns };
 
   loop::Domain domain;  // the node's, with variables merged or split so that addresses are simple
@@ -30,20 +36,31 @@ struct CudaPlan {
   std::vector<int> packs;             // loads and stores that move whole vectors
   int block = 256;                    // threads of a block
   int row_threads = 1;                // that fold one row
-  int columns = 1;                    // neighbouring rows of a block, in Columns
-  int64_t repeats = 0;                // vectors of a row that a thread takes and keeps; 0: any number, computed again in each pass
-  int unroll = 1;                     // Flat: vectors of a thread
-  bool wide = false;                  // indices need 64 bits
-  Expr rows = 1;                      // points of the space variables; Flat: vectors of them
-  Expr grid = 1;                      // blocks
+  int columns = 1;                    // threads of a block side by side, in Columns
+  int64_t splits = 1;                 // blocks that share their rows; the last one to end folds what all have left in scratch memory
+  // Flat: loads whose neighbours lie along another variable. A block reads tiles of them along that variable, and goes on along vector_var.
+  std::vector<int> tiled;
+  int tile_var = -1;
+  int tile = 0;         // points of both variables
+  int tile_vector = 1;  // neighbours that a thread reads at once
+  bool rest = false;    // Flat: the last vector may be cut off
+  int64_t repeats = 0;  // vectors of a row that a thread takes and keeps; 0: any number, computed again in each pass
+  int unroll = 1;       // vectors of a thread whose loads are in flight together
+  int unroll_var = -1;  // Flat: the variable along which they are neighbours; else they are a block's threads apart
+  bool wide = false;    // indices need 64 bits
+  Expr rows = 1;        // points of the space variables; Flat and Columns: vectors of them
+  Expr grid = 1;        // blocks
 
   std::vector<bool> varies;     // over the reduction
   std::vector<bool> on_vector;  // the value differs between the neighbours
   std::vector<int> pass;
   std::vector<CudaPass> passes;  // [p - 1]; none without reductions
   std::vector<int> keeps;        // steps whose values a thread keeps from one pass to the next
+  std::vector<OnlineSum> online;
 
   const loop::Statement& step(int k) const { return body.steps[static_cast<size_t>(k)]; }
+  const OnlineSum* online_max(int k) const;  // whose maximum step k is
+  const OnlineSum* online_sum(int k) const;  // whose sum
   const Expr& extent(int var) const { return domain.vars[static_cast<size_t>(var)].extent(); }
 };
 

@@ -10,17 +10,10 @@
 namespace toroid::codegen {
 namespace {
 
-using loop::Reduction;
 using loop::Statement;
 using loop::Step;
 using loop::StoreMode;
 using Shape = CudaPlan::Shape;
-
-constexpr const char* kUnroll = "#pragma unroll";
-
-bool is_position(Reduction r) { return r == Reduction::ArgMax || r == Reduction::ArgMin; }
-
-std::string scalar_type(DType t) { return "s" + std::string(name_of(t)); }
 
 ScalarOp combining(StoreMode m) {
   constexpr ScalarOp kOps[] = {ScalarOp::Add, ScalarOp::Add, ScalarOp::Mul, ScalarOp::Max, ScalarOp::Min};
@@ -87,7 +80,7 @@ KernelText CudaArguments::kernel(const std::string& name, const std::string& bod
   auto parameter = [&](const std::string& text) { parameters += (parameters.empty() ? "" : ", ") + text; };
   for (size_t i = 0; i < buffers_.size(); ++i)
     parameter(fmt::format("{}{}* {}b{}", written_.count(buffers_[i]) ? "" : "const ", memory_type(types_[i]),
-                          overlaps ? "" : "__restrict__ ", i));
+                          overlaps && (!written_.count(buffers_[i]) || read_.count(buffers_[i])) ? "" : "__restrict__ ", i));
   if (!(scratch_bytes_ == Expr(0))) parameter("u8* __restrict__ scratch");
   if (!(counters_ == Expr(0))) parameter("u32* __restrict__ counters");
   for (size_t i = 0; i < maps_.size(); ++i) parameter(fmt::format("const __grid_constant__ TensorMap map{}", i));
@@ -112,9 +105,21 @@ CudaWriter::CudaWriter(CudaPlan plan, CudaArguments& arguments, std::string name
           .symbol = [this](const sym::Node& n) { return symbol(n); },
           .vector_accumulator = {},
           .scalar_accumulator = "accumulators[l]",
-          .f16_is_bits = true}) {
-  for (auto& s : p_.body.steps)
+          .f16_is_bits = true,
+          .second_accumulator = "accumulators2[l]"}) {
+  for (auto& s : p_.body.steps) {
     if (s.step == Step::Store) arguments_.mark_written(s.buffer);
+    if (s.step == Step::Load || (s.step == Step::Store && s.mode != loop::StoreMode::Set)) arguments_.mark_read(s.buffer);
+  }
+  // Values that only reach memory through others which are rounded to halves.
+  rounded_.assign(p_.body.steps.size(), true);
+  for (size_t k = p_.body.steps.size(); k-- > 0;) {
+    const Statement& s = p_.body.steps[k];
+    const bool rounds = is_half(s.dtype);
+    const bool arithmetic = is_float(s.dtype) && (s.step == Step::Scalar || s.step == Step::Reduce || s.step == Step::Scan);
+    if (rounds || (arithmetic && rounded_[k])) continue;
+    loop::for_each_use(s, [&](size_t u) { rounded_[u] = false; });
+  }
   if (p_.vector_var < 0) return;
   vector_text_ = cuda_variable(static_cast<size_t>(p_.vector_var));
 }
@@ -137,7 +142,7 @@ std::string CudaWriter::take() {
 
 std::string CudaWriter::kernel_body() {
   if (p_.shape == Shape::Flat)
-    flat();
+    p_.tiled.empty() ? flat() : tiles();
   else
     reduction();
   return take();
@@ -154,6 +159,18 @@ std::string CudaWriter::points() {
   return take();
 }
 
+std::string CudaWriter::points(Early& early) {
+  early_ = &early;
+  return points();
+}
+
+// A load of a whole vector at a place that no value decides, of memory that the body does not write.
+bool CudaWriter::loads_early(int k) const {
+  const Statement& s = p_.step(k);
+  const std::vector<int> written = loop::buffers_written(p_.body);
+  return early_ && s.mask < 0 && !loop::uses_values(s.index) && std::count(written.begin(), written.end(), s.buffer) == 0;
+}
+
 std::string CudaWriter::row(int buffer, const std::string& row) {
   row_buffer_ = buffer;
   row_name_ = row;
@@ -162,16 +179,17 @@ std::string CudaWriter::row(int buffer, const std::string& row) {
   return take();
 }
 
-// Names the variables of a flat position; the last of them moves in steps of the vector.
+// Names the variables of a flat position. The one of vectors moves in steps of them, and so does that which is unrolled.
 void CudaWriter::decode(const std::vector<int>& vars, const std::string& flat) {
   std::string rest = flat;
   for (size_t i = vars.size(); i-- > 0;) {
     const int v = vars[i];
     const std::string name = cuda_variable(static_cast<size_t>(v));
-    const bool steps = v == p_.vector_var && p_.vector > 1;
-    const std::string size = e_.index(steps ? sym::floor_div(p_.extent(v), p_.vector) : p_.extent(v)),
-                      times = steps ? fmt::format(" * {}", p_.vector) : "";
-    e_.line(fmt::format("const idx {} = {}{};", name, i ? fmt::format("{} % {}", rest, size) : rest, times));
+    const bool tiled = !p_.tiled.empty() && (v == p_.tile_var || v == p_.vector_var), first = tiled || v == p_.unroll_var;
+    const int step = tiled ? p_.tile : v == p_.vector_var ? p_.vector : v == p_.unroll_var ? p_.unroll : 1;
+    const std::string size = e_.index(tiled ? sym::ceil_div(p_.extent(v), step) : sym::floor_div(p_.extent(v), step)),
+                      times = step > 1 ? fmt::format(" * {}", step) : "";
+    e_.line(fmt::format("const idx {}{} = {}{};", name, first ? "_first" : "", i ? fmt::format("{} % {}", rest, size) : rest, times));
     if (i == 0) break;
     e_.line(fmt::format("const idx {}_up = {} / {};", name, rest, size));
     rest = name + "_up";
@@ -180,10 +198,29 @@ void CudaWriter::decode(const std::vector<int>& vars, const std::string& flat) {
 
 void CudaWriter::emit(int k) {
   const Statement& s = p_.step(k);
+  if (std::string value = short_form(k); !value.empty()) {
+    e_.line(fmt::format("const sf32 v{} = {};", k, value));
+    return e_.define(k, "v" + std::to_string(k), false);
+  }
   if (s.step == Step::Scan) return fold_in(k);
   if (s.step == Step::Store) return emit_store(k);
   e_.emit(k, false);
 }
+
+// Cheaper than the exact function where that makes no difference; empty for most steps.
+std::string CudaWriter::short_form(int k) {
+  const Statement& s = p_.step(k);
+  if (s.step != Step::Scalar || s.dtype != DType::F32) return "";
+  const auto at = static_cast<size_t>(k);
+  if (rounded_[at] && (s.op == ScalarOp::Erf || s.op == ScalarOp::Exp))
+    return fmt::format("{}({})", e_.function(s.op == ScalarOp::Erf ? "shorterf" : "shortexp", DType::F32, false), e_.scalar(s.args[0]));
+  if (s.op != ScalarOp::Div || !p_.varies[at] || p_.varies[static_cast<size_t>(s.args[1])] || is_constant(s.args[1])) return "";
+  // Rows over what a row has one of: the compiler divides once.
+  const std::string by = e_.scalar(s.args[1]), power = fmt::format("{}({})", e_.function("quotient_power", DType::F32, false), by);
+  return fmt::format("{0}({1}, 1.0f / ({2} * {3}), {3})", e_.function("quotient", DType::F32, false), e_.scalar(s.args[0]), by, power);
+}
+
+bool CudaWriter::is_constant(int k) const { return p_.step(k).step == Step::Scalar && p_.step(k).op == ScalarOp::Const; }
 
 void CudaWriter::emit_store(int k) {
   const Statement& s = p_.step(k);
@@ -222,7 +259,11 @@ void CudaWriter::load_packs(const std::vector<int>& steps) {
     }
     const std::string load =
         fmt::format("load_pack<{}, {}>({} + {})", memory_type(s.dtype), p_.vector, pointer(s.buffer, s.dtype), e_.index(s.index));
-    if (s.mask < 0) {
+    if (loads_early(k)) {
+      early_->members += fmt::format("{} x{};\n", type, k);
+      early_->loads += fmt::format("held.x{} = {};\n", k, load);
+      e_.line(fmt::format("const {}& x{} = held.x{};", type, k, k));
+    } else if (s.mask < 0) {
       e_.line(fmt::format("const {} x{} = {};", type, k, load));
     } else {
       e_.line(fmt::format("{} x{} = {{}};", type, k));
@@ -243,8 +284,7 @@ void CudaWriter::store_packs(const std::vector<int>& steps) {
 
 // Steps in order, for one vector: what is equal for its elements once, whole vectors of memory at once, the rest an element at a time.
 // Element `base` of the arrays of kept values is this one's; `each` follows the steps of every element.
-template <class Each>
-void CudaWriter::emit_vector(const std::vector<int>& steps, const std::string& base, const Each& each) {
+void CudaWriter::emit_vector(const std::vector<int>& steps, const std::string& base, const std::function<void()>& each) {
   auto once = [&](int k) { return p_.vector == 1 || !p_.on_vector[static_cast<size_t>(k)]; };
   auto keep = [&](int k) {
     if (std::count(p_.keeps.begin(), p_.keeps.end(), k) == 0) return;
@@ -258,7 +298,7 @@ void CudaWriter::emit_vector(const std::vector<int>& steps, const std::string& b
     if (once(k)) emit(k);
   load_packs(steps);
   const StepEmitter::Values before = e_.values();
-  e_.line(kUnroll);
+  e_.line(kCudaUnroll);
   e_.open(fmt::format("for (int l = 0; l < {}; ++l)", p_.vector));
   const std::string first = std::exchange(vector_text_, fmt::format("({} + l)", vector_text_));
   for (int k : steps) {
@@ -281,172 +321,88 @@ void CudaWriter::emit_vector(const std::vector<int>& steps, const std::string& b
 }
 
 void CudaWriter::flat() {
-  const std::string block = fmt::format("((idx)blockIdx.x * {} + threadIdx.x)", p_.block * p_.unroll);
-  if (p_.unroll > 1) {
-    e_.line(kUnroll);
+  const bool apart = p_.unroll > 1 && p_.unroll_var < 0;  // whole blocks
+  auto open_unrolled = [&] {
+    e_.line(kCudaUnroll);
     e_.open(fmt::format("for (int u = 0; u < {}; ++u)", p_.unroll));
+  };
+  if (apart) {
+    open_unrolled();
     e_.line(fmt::format("const idx t = (idx)blockIdx.x * {} + u * {} + threadIdx.x;", p_.block * p_.unroll, p_.block));
   } else {
     e_.line(fmt::format("const idx t = (idx)blockIdx.x * {} + threadIdx.x;", p_.block));
     if (!sym::known_multiple(p_.rows, p_.block)) e_.line(fmt::format("if (t >= {}) return;", e_.index(p_.rows)));
   }
   decode(p_.space, "t");
+  if (p_.unroll_var >= 0) {
+    open_unrolled();
+    const std::string name = cuda_variable(static_cast<size_t>(p_.unroll_var));
+    e_.line(fmt::format("const idx {0} = {0}_first + u;", name));
+  }
+  if (p_.rest) e_.open(fmt::format("if ({} + {} <= {})", vector_text_, p_.vector, e_.index(p_.extent(p_.vector_var))));
   emit_vector(all_steps(), "", [] {});
+  if (p_.rest) cut_vector();
   if (p_.unroll > 1) e_.close();
 }
 
-// Name of a struct that folds two values of C type `type`.
-std::string CudaWriter::fold_over(int k, ScalarOp op, const std::string& type, DType t) {
-  const std::string name = fold_name(k);
-  folds_ +=
-      fmt::format("struct {0} {{ static {1} of({1} a, {1} b) {{ return {2}; }} }};\n", name, type, e_.call(op, t, t, {"a", "b"}, false));
-  return name;
-}
-
-// A variable that a reduction or scan folds into, with its start. Scans that several passes need begin anew in each.
-void CudaWriter::declare(int k) {
-  const Statement& s = p_.step(k);
-  const DType t = folded_in(k);
-  const std::string start = e_.literal(loop::identity_of(s.reduction, t), t, false);
-  const std::string value = is_position(s.reduction) ? fmt::format("{}{{{}, 0x7fffffffffffffffll}}", folded_type(k), start) : start;
-  const bool fresh = declared_.insert(k).second;
-  if (fresh) declare_fold(k);
-  e_.line(fmt::format("{}a{} = {};", fresh ? folded_type(k) + " " : "", k, value));
-}
-
-std::string CudaWriter::folded_type(int k) const {
-  const std::string type = scalar_type(folded_in(k));
-  return is_position(p_.step(k).reduction) ? fmt::format("Found<{}>", type) : type;
-}
-
-void CudaWriter::declare_fold(int k) {
-  const Statement& s = p_.step(k);
-  const DType t = folded_in(k);
-  const std::string type = folded_type(k);
-  auto declare = [&](const std::string& body) {
-    folds_ += fmt::format("struct {0} {{ static {1} of({1} a, {1} b) {{ {2} }} }};\n", fold_name(k), type, body);
-  };
-  if (s.reduction == Reduction::LogSumExp) {
-    const std::string high = e_.call(ScalarOp::Max, t, t, {"a", "b"}, false), low = e_.call(ScalarOp::Min, t, t, {"a", "b"}, false);
-    const std::string rest = e_.call(ScalarOp::Log1p, t, t, {e_.call(ScalarOp::Exp, t, t, {low + " - high"}, false)}, false);
-    declare(fmt::format("{} high = {}; return high - high == 0 ? high + {} : high;", type, high, rest));
-  } else if (is_position(s.reduction)) {
-    // Of equal elements a reduction takes the first one, a scan the last one.
-    const DType compared = is_bool(t) ? DType::U8 : t;
-    const std::string better = e_.function(s.reduction == Reduction::ArgMax ? "argmax_better" : "argmin_better", compared, false);
-    declare(s.step == Step::Scan ? fmt::format("return {}(a.value, b.value) ? a : b;", better)
-                                 : fmt::format("return {0}(b.value, a.value) || (!{0}(a.value, b.value) && b.at < a.at) ? b : a;", better));
-  } else {
-    fold_over(k, fold_of(s.reduction, t), type, t);
-  }
-}
-
-// Folds the value of this point in; a scan's own value is what has come together.
-void CudaWriter::fold_in(int k) {
-  const Statement& s = p_.step(k);
-  const DType t = folded_in(k);
-  std::string value = e_.convert(p_.step(s.args[0]).dtype, t, e_.scalar(s.args[0]), false);
-  if (is_position(s.reduction)) value = fmt::format("{}{{{}, {}}}", folded_type(k), value, position());
-  e_.line(fmt::format("a{0} = {1}::of(a{0}, {2});", k, fold_name(k), value));
-  if (s.step == Step::Scan) {
-    e_.line(fmt::format("const {} v{} = {};", scalar_type(s.dtype), k, result(k)));
-    e_.define(k, "v" + std::to_string(k), false);
-  }
-}
-
-std::string CudaWriter::result(int k) {
-  const Statement& s = p_.step(k);
-  const std::string name = "a" + std::to_string(k);
-  return is_position(s.reduction) ? name + ".at" : e_.convert(folded_in(k), s.dtype, name, false);
-}
-
-void CudaWriter::reduction() {
-  const std::string rows = e_.index(p_.rows);
-  const int per_block = p_.shape == Shape::Rows ? p_.block / p_.row_threads : p_.columns;
-  std::string first = fmt::format("(idx)blockIdx.x * {}", per_block), mine;
-  if (p_.shape == Shape::Columns)
-    mine = fmt::format("threadIdx.x / {}", p_.columns), first += fmt::format(" + threadIdx.x % {}", p_.columns);
-  else
-    mine = fmt::format("threadIdx.x % {}", p_.row_threads), first += fmt::format(" + threadIdx.x / {}", p_.row_threads);
-  e_.line(fmt::format("const int part = {};", mine));
-  if (sym::known_multiple(p_.rows, per_block)) {
-    e_.line(fmt::format("const idx row = {};", first));
-  } else {  // the rest of the last block works on its last row, without storing
-    e_.line(fmt::format("const idx some = {};", first));
-    e_.line(fmt::format("const bool live = some < {};", rows));
-    e_.line(fmt::format("const idx row = live ? some : {} - 1;", rows));
-    guard_ = "live";
-  }
-  decode(p_.space, "row");
-  passes();
-  guard_ += (guard_.empty() ? "" : " && ") + std::string("part == 0");
-  for (size_t k = 0; k < p_.body.steps.size(); ++k)
-    if (p_.step(static_cast<int>(k)).step == Step::Store && !p_.varies[k]) emit(static_cast<int>(k));
-}
-
-void CudaWriter::passes() {
-  for (int k : p_.keeps) e_.line(fmt::format("{} k{}[{}];", scalar_type(p_.step(k).dtype), k, p_.repeats * p_.vector));
-  for (size_t q = 0; q < p_.passes.size(); ++q) {
-    uniform(static_cast<int>(q) + 1);
-    if (!p_.passes[q].empty()) write_pass(p_.passes[q]);
-  }
-  uniform(static_cast<int>(p_.passes.size()) + 1);
-}
-
-// What a row has one of, as far as the passes before `q` tell.
-void CudaWriter::uniform(int q) {
-  for (size_t i = 0; i < p_.body.steps.size(); ++i) {
-    const int k = static_cast<int>(i);
-    const Statement& s = p_.step(k);
-    if (p_.varies[i] || p_.pass[i] > q || s.step == Step::Store || s.step == Step::Reduce || e_.known(k)) continue;
-    emit(k);
-  }
-}
-
-// Positions count in nominal order, whatever order the row is walked in.
-std::string CudaWriter::position() {
-  Expr at = 0;
-  for (auto& v : p_.domain.vars)
-    if (v.reduction) at = at * v.extent() + v.symbol;
-  return e_.index(at);
-}
-
-void CudaWriter::write_pass(const CudaPass& pass) {
-  for (int k : pass.reduces) declare(k);
-  for (int k : pass.steps)
-    if (p_.step(k).step == Step::Scan) declare(k);
-  const Expr row = loop::reduction_size(p_.domain), vectors = sym::floor_div(row, p_.vector);
+// The other branch: elements of the last vector, one after another.
+void CudaWriter::cut_vector() {
   const StepEmitter::Values before = e_.values();
-  if (p_.repeats > 0) {
-    e_.line(kUnroll);
-    e_.open(fmt::format("for (int j = 0; j < {}; ++j)", p_.repeats));
-    e_.line(fmt::format("const idx r = part + j * {};", p_.row_threads));
-    if (!(vectors == Expr(p_.repeats * p_.row_threads))) e_.open(fmt::format("if (r < {})", e_.index(vectors)));
-  } else {
-    e_.open(fmt::format("for (idx r = part; r < {}; r += {})", e_.index(vectors), p_.row_threads));
-  }
-  decode(p_.reduction, "r");
-  const bool lanes = p_.vector > 1;
-  const std::string base = !lanes ? "j" : fmt::format("j * {} + l", p_.vector);
-  std::vector<int> steps = pass.steps;
-  steps.insert(steps.end(), pass.stores.begin(), pass.stores.end());
-  std::sort(steps.begin(), steps.end());
-  for (int k : pass.reads) e_.define(k, fmt::format("k{}[{}]", k, base), false);
-  emit_vector(steps, base, [&] {
-    for (int k : pass.reduces) fold_in(k);
-  });
   e_.close();
-  if (p_.repeats > 0 && !(vectors == Expr(p_.repeats * p_.row_threads))) e_.close();
+  e_.open("else");
+  e_.line(fmt::format("const idx first = {};", vector_text_));
+  e_.open(fmt::format("for (idx {0} = first; {0} < {1}; ++{0})", vector_text_, e_.index(p_.extent(p_.vector_var))));
+  const int vector = std::exchange(p_.vector, 1);
+  emit_vector(all_steps(), "", [] {});
+  p_.vector = vector;
+  e_.close();
+  e_.close();
   e_.restore(before);
-  for (int k : pass.reduces) finish(k);
 }
 
-void CudaWriter::finish(int k) {
-  if (p_.row_threads > 1)
-    e_.line(p_.shape == Shape::Columns
-                ? fmt::format("a{0} = fold_column<{1}, {2}, {3}>(a{0});", k, fold_name(k), p_.row_threads, p_.columns)
-                : fmt::format("a{0} = fold_row<{1}, {2}>(a{0});", k, fold_name(k), p_.row_threads));
-  e_.define(k, result(k), false);
+// Threads take neighbours along the one variable to bring a tile into shared memory, and along the other one for everything else.
+void CudaWriter::tiles() {
+  const std::string across = cuda_variable(static_cast<size_t>(p_.tile_var)), along = vector_text_;
+  const std::string inside =
+      fmt::format("if ({} < {} && {} < {})", across, e_.index(p_.extent(p_.tile_var)), along, e_.index(p_.extent(p_.vector_var)));
+  const bool whole = sym::known_multiple(p_.extent(p_.tile_var), p_.tile) && sym::known_multiple(p_.extent(p_.vector_var), p_.tile);
+  auto open_points = [&](int vector, const char* fast, const char* slow) {
+    e_.line(kCudaUnroll);
+    e_.open(fmt::format("for (int n = 0; n < {}; ++n)", std::max(p_.tile * p_.tile / (vector * p_.block), 1)));
+    e_.line(fmt::format("const int at = n * {}, {} = at % {} * {}, {} = at / {};", fmt::format("{} + threadIdx.x", p_.block), fast,
+                        p_.tile / vector, vector, slow, p_.tile / vector));
+    e_.line(fmt::format("const idx {0} = {0}_first + a, {1} = {1}_first + b;", across, along));
+    e_.open(whole ? "" : inside);
+  };
+  for (int k : p_.tiled) {
+    const auto bytes = static_cast<int>(size_of(p_.step(k).dtype));  // rows are padded: neighbours of a column lie in different banks
+    e_.line(fmt::format("__shared__ {} t{}[{}][{}];", memory_type(p_.step(k).dtype), k, p_.tile, p_.tile + std::max(4 / bytes, 1)));
+  }
+  decode(p_.space, "(idx)blockIdx.x");
+  const StepEmitter::Values before = e_.values();
+  open_points(p_.tile_vector, "a", "b");
+  for (int k : p_.tiled) {
+    const Statement& s = p_.step(k);
+    const std::string type = memory_type(s.dtype), from = fmt::format("{} + {}", pointer(s.buffer, s.dtype), e_.index(s.index));
+    e_.line(fmt::format("const Pack<{0}, {1}> x{2} = load_pack<{0}, {1}>({3});", type, p_.tile_vector, k, from));
+    e_.line(fmt::format("_Pragma(\"unroll\") for (int l = 0; l < {0}; ++l) t{1}[a + l][b] = x{1}.x[l];", p_.tile_vector, k));
+  }
+  e_.close();
+  e_.close();
+  e_.line("__syncthreads();");
+  open_points(p_.vector, "b", "a");
+  std::vector<int> steps;
+  for (int k : all_steps()) {
+    const std::string value = fmt::format("t{}[a][b{}]", k, p_.vector > 1 ? " + l" : "");
+    if (std::count(p_.tiled.begin(), p_.tiled.end(), k) == 0)
+      steps.push_back(k);
+    else
+      e_.define(k, is_bool(p_.step(k).dtype) ? fmt::format("({} != 0)", value) : value, false);
+  }
+  emit_vector(steps, "", [] {});
+  e_.close();
+  e_.close();
+  e_.restore(before);
 }
 
 }  // namespace toroid::codegen

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -19,6 +20,7 @@ class CudaArguments {
   // "b0", of type memory_type(dtype)*.
   std::string pointer(int buffer, DType dtype);
   void mark_written(int buffer) { written_.insert(buffer); }
+  void mark_read(int buffer) { read_.insert(buffer); }
   // Memory of the launch's own (u8* scratch), and zeros that it leaves as zeros (u32* counters): see KernelText.
   void use_scratch(const Expr& bytes) { scratch_bytes_ = bytes; }
   void use_counters(const Expr& count) { counters_ = count; }
@@ -33,13 +35,14 @@ class CudaArguments {
   void define(const std::string& text) { definitions_ += text; }
 
   // The kernel around `body`, whose statements see all names above. `wide`: idx has 64 bits. `blocks`: per multiprocessor, at least.
-  // `overlaps`: see KernelText; memory is then not promised to be constant, or the compiler would read it before the body waits.
+  // `overlaps`: see KernelText; memory that is read is then not promised to be constant, or the compiler would read it before the body
+  // waits.
   KernelText kernel(const std::string& name, const std::string& body, int threads, bool wide, int blocks = 0, bool overlaps = false) const;
 
  private:
   std::vector<int> buffers_;
   std::vector<DType> types_;  // of buffers_
-  std::set<int> written_;
+  std::set<int> written_, read_;
   std::vector<device::cuda::TensorMap> maps_;
   std::vector<Expr> params_;
   Expr scratch_bytes_ = 0, counters_ = 0;
@@ -51,6 +54,8 @@ class CudaArguments {
 // Name of a domain's variable in kernels, whatever its symbol is called: equal loops give equal text.
 std::string cuda_variable(size_t position);
 
+constexpr const char* kCudaUnroll = "#pragma unroll";
+
 class CudaWriter {
  public:
   // `name`: of this body among those of the kernel.
@@ -61,6 +66,12 @@ class CudaWriter {
   // Statements for one vector (plan.vector neighbours), whose variables are in scope by their names; the value of Accumulate at
   // neighbour l is accumulators[l].
   std::string points();
+  // The same in two parts: `loads`, what can be read from memory before the accumulators are there, into members of a struct `held`; and
+  // the statements, which return and see `held`.
+  struct Early {
+    std::string members, loads;
+  };
+  std::string points(Early& early);
   // Statements that all threads of a block run together for one row, whose variables are in scope by their names. Its elements go to
   // the array `row`, not to `buffer`.
   std::string row(int buffer, const std::string& row);
@@ -71,26 +82,37 @@ class CudaWriter {
   void decode(const std::vector<int>& vars, const std::string& flat);
 
   void emit(int k);
+  std::string short_form(int k);
+  bool is_constant(int k) const;
   void emit_store(int k);
-  template <class Each>
-  void emit_vector(const std::vector<int>& steps, const std::string& base, const Each& each);
+  void emit_vector(const std::vector<int>& steps, const std::string& base, const std::function<void()>& each);
   std::string store_guard(const loop::Statement& s);
   void load_packs(const std::vector<int>& steps);
+  bool loads_early(int k) const;
   void store_packs(const std::vector<int>& steps);
   bool is_packed(int k) const;
   std::vector<int> all_steps() const;
 
   void flat();
+  void cut_vector();
+  void tiles();
   void reduction();
   void passes();
   void uniform(int q);
+  bool uniform_in_lane(int k) const;
+  std::vector<int> with_uniform(std::vector<int> steps, const std::vector<int>& reduces) const;
   void write_pass(const CudaPass& pass);
+  int open_row(const std::vector<int>& online);
   void finish(int k);
+  void share(const std::vector<int>& folded);
 
   std::string fold_name(int k) const { return fmt::format("Fold{}{}", name_, k); }
   std::string fold_over(int k, ScalarOp op, const std::string& type, DType t);
   DType folded_in(int k) const { return accumulator_type(p_.step(p_.step(k).args[0]).dtype); }
   std::string folded_type(int k) const;
+  int lanes() const;
+  std::string accumulator(int k) const;
+  std::string each_lane() const;
   void declare(int k);
   void declare_fold(int k);
   void fold_in(int k);
@@ -105,8 +127,10 @@ class CudaWriter {
   std::string vector_text_;  // what the vector variable is printed as
   std::string guard_;        // of all stores
   std::string folds_;
-  std::set<int> declared_;  // reductions and scans whose fold is in folds_
-  int row_buffer_ = -1;     // what is printed as row_name_
+  std::vector<bool> rounded_;  // steps whose values are rounded to halves before they are used otherwise
+  std::set<int> declared_;     // reductions and scans whose fold is in folds_
+  Early* early_ = nullptr;     // of points()
+  int row_buffer_ = -1;        // what is printed as row_name_
   std::string row_name_;
 };
 

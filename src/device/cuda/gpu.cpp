@@ -148,7 +148,7 @@ void Gpu::fill_zero(void* to, size_t bytes) {
   driver_.check(driver_.fill(reinterpret_cast<CUdeviceptr>(to), 0, bytes, stream()), "clearing memory");
 }
 
-Kernel Gpu::load(const std::string& cubin, const std::string& function, int shared_bytes) const {
+Kernel Gpu::load(const std::string& cubin, const std::string& function, int shared_bytes, bool overlaps) const {
   use();
   const Relaxed relaxed(driver_);
   CUmodule module = nullptr;
@@ -160,9 +160,11 @@ Kernel Gpu::load(const std::string& cubin, const std::string& function, int shar
   });
   driver_.check(driver_.module_function(&k.function, module, function.c_str()), "finding kernel " + function);
   constexpr int kMaxDynamicSharedSize = 8, kPreferredCarveout = 9;
-  // All kernels alike: a multiprocessor runs empty before it divides its memory between cache and shared memory in another way.
-  driver_.check(driver_.set_function_attribute(k.function, kPreferredCarveout, static_cast<int>(get_option(options::kCudaSharedPercent))),
-                "dividing the memory for " + function);
+  // Kernels that overlap others all alike: a multiprocessor runs empty before it divides its memory between cache and shared memory in
+  // another way. Between kernels that do not overlap that costs nothing: those that need little shared memory leave it to the driver.
+  if (overlaps || shared_bytes > 0)
+    driver_.check(driver_.set_function_attribute(k.function, kPreferredCarveout, static_cast<int>(get_option(options::kCudaSharedPercent))),
+                  "dividing the memory for " + function);
   if (shared_bytes > 0)
     driver_.check(driver_.set_function_attribute(k.function, kMaxDynamicSharedSize, shared_bytes), "giving shared memory to " + function);
   return k;

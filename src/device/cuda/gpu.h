@@ -107,8 +107,8 @@ class Gpu {
 
   void fill_zero(void* to, size_t bytes);
 
-  // shared_bytes: the most dynamic shared memory that a launch will ask for.
-  Kernel load(const std::string& cubin, const std::string& function, int shared_bytes = 0) const;
+  // shared_bytes: the most dynamic shared memory that a launch will ask for. overlaps: as launches will say.
+  Kernel load(const std::string& cubin, const std::string& function, int shared_bytes = 0, bool overlaps = false) const;
   // arguments: addresses of the kernel's parameters.
   void launch(const Kernel& kernel, const LaunchShape& shape, std::span<void* const> arguments);
 

@@ -55,7 +55,7 @@ KernelText generate_conv_wgmma(const choice::Node& node, const choice::Convoluti
   GemmWgmma w;
   w.type = c.input.dtype;
   w.tile = tile;
-  w.whole_tiles = sym::known_multiple(g.m, tile.block_m) && sym::known_multiple(g.n, tile.block_n);
+  w.whole_tiles = sym::known_multiple(g.m, tile.block_m * tile.share) && sym::known_multiple(g.n, tile.block_n);
   w.overlaps = true;
   device::cuda::TensorMap input;
   input.buffer = c.input.buffer;

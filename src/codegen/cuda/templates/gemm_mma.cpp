@@ -33,6 +33,16 @@ MmaOperand operand_of(CudaArguments& arguments, const choice::Operand& o, const 
   return x;
 }
 
+// Whether an operand can only be copied one by one. Elements wait in registers between global and shared memory: of short slices and for
+// many threads they are few.
+bool copies_elements(const choice::Gemm& g) {
+  const size_t nb = g.batch.size();
+  auto one_by_one = [&](const choice::Operand& o, const Expr& outer, const Expr& k) {
+    return copy_width(o, k == Expr(1) ? k : outer, k == Expr(1) ? outer : k, nb) == 1;
+  };
+  return one_by_one(g.a, g.a.strides[nb], g.a.strides[nb + 1]) || one_by_one(g.b, g.b.strides[nb + 1], g.b.strides[nb]);
+}
+
 // Whether the place of a batch needs 64 bits.
 bool is_far(const choice::Operand& o, const std::vector<Expr>& batch) {
   Expr end = o.offset;
@@ -43,6 +53,7 @@ bool is_far(const choice::Operand& o, const std::vector<Expr>& batch) {
 }  // namespace
 
 std::string gemm_mma_refusal(const choice::Node& node, const choice::Gemm& g) {
+  if (g.b2) return "it has two right operands";
   if (node.producer) return "rows of A are computed";
   if (!is_half(g.a.dtype) || g.a.dtype != g.b.dtype) return "operands are not both bf16 or both f16";
   if (g.accumulate != DType::F32) return "sums are not f32";
@@ -77,16 +88,17 @@ KernelText generate_gemm_mma(const choice::Node& node, const choice::Gemm& g, co
   return k;
 }
 
+std::vector<MmaTile> mma_tiles(const choice::Gemm& g) {
+  if (copies_elements(g)) return {{128, 128, 32, 4, 2, 4}, {64, 64, 32, 4, 2, 2}};
+  return {{128, 256, 32, 3, 2, 4}, {256, 128, 32, 3, 4, 2}, {128, 128, 32, 4, 2, 2}, {128, 128, 64, 3, 2, 2}, {128, 128, 32, 4, 2, 4},
+          {128, 64, 64, 3, 2, 2},  {64, 128, 64, 3, 2, 2},  {64, 64, 64, 3, 2, 2},   {64, 64, 64, 4, 2, 2},   {32, 64, 64, 5, 2, 2}};
+}
+
 MmaTile choose_mma_tile(const choice::Gemm& g, int64_t m, int64_t n, int64_t batch, int processors) {
-  const size_t nb = g.batch.size();
-  auto by_elements = [&](const choice::Operand& o, const Expr& outer, const Expr& k) {
-    return copy_width(o, k == Expr(1) ? k : outer, k == Expr(1) ? outer : k, nb) == 1;
-  };
-  const bool elements = by_elements(g.a, g.a.strides[nb], g.a.strides[nb + 1]) || by_elements(g.b, g.b.strides[nb + 1], g.b.strides[nb]);
   const bool many = ceil_div(m, 128) * ceil_div(n, 128) * batch >= processors;
-  // Elements wait in registers between global and shared memory: of short slices and for many threads they are few.
-  if (elements) return many ? MmaTile{128, 128, 32, 4, 2, 4} : MmaTile{64, 64, 32, 4, 2, 2};
-  return many ? MmaTile{128, 128, 64, 3, 2, 2} : MmaTile{64, 64, 64, 3, 2, 2};
+  if (copies_elements(g)) return many ? MmaTile{128, 128, 32, 4, 2, 4} : MmaTile{64, 64, 32, 4, 2, 2};
+  if (many) return {128, 128, 64, 3, 2, 2};
+  return ceil_div(m, 64) * ceil_div(n, 64) * batch >= processors ? MmaTile{64, 64, 64, 3, 2, 2} : MmaTile{32, 64, 64, 5, 2, 2};
 }
 
 }  // namespace toroid::codegen

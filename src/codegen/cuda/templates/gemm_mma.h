@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "choice/program.h"
 #include "codegen/cuda/templates/gemm_mma_text.h"
@@ -13,7 +14,9 @@ namespace toroid::codegen {
 std::string gemm_mma_refusal(const choice::Node& node, const choice::Gemm& g);
 KernelText generate_gemm_mma(const choice::Node& node, const choice::Gemm& g, const MmaTile& tile);
 
-// processors: multiprocessors of the GPU.
+// All tiles worth a trial for a product that is not refused, and the one that is expected to be fastest. processors: multiprocessors of the
+// GPU.
+std::vector<MmaTile> mma_tiles(const choice::Gemm& g);
 MmaTile choose_mma_tile(const choice::Gemm& g, int64_t m, int64_t n, int64_t batch, int processors);
 
 }  // namespace toroid::codegen

@@ -19,41 +19,49 @@ constexpr int kRowsA = kContiguousKA ? kBlockM : kBlockK, kInnerA = kContiguousK
 constexpr int kRowsB = kContiguousKB ? kBlockN : kBlockK, kInnerB = kContiguousKB ? kBlockK : kBlockN;
 constexpr int kBytesA = kRowsA * (kInnerA + 8) * 2, kBytesB = kRowsB * (kInnerB + 8) * 2;
 
-// Copies kRows x kInner elements, zeros where fewer are left: asynchronously by kWidth, or element by element through registers, which
-// are stored later.
+// Copies slices of kRows x kInner elements, one after the other, zeros where fewer are left: asynchronously by kWidth, or element by
+// element through registers, which are stored later. A thread copies the same columns of every kDown-th row.
 template <int kRows, int kInner, int kWidth>
 struct TileCopy {
-  static constexpr int kHeld = kWidth == 1 ? kRows * kInner / kThreads : 1;
+  static constexpr int kAcross = kInner / kWidth, kDown = kThreads / kAcross, kPasses = kRows / kDown, kHeld = kWidth == 1 ? kPasses : 1;
+  static_assert(kThreads % kAcross == 0 && kRows % kDown == 0);
+  const u16* from;
+  i64 down, inner_stride;
+  int row, column;
   u16 held[kHeld];
 
-  __device__ __forceinline__ void begin(u32 to, const u16* from, i64 stride, i64 inner_stride, i64 rows, i64 inner) {
+  __device__ __forceinline__ TileCopy(const u16* data, i64 stride, i64 inner_stride)
+      : down(stride * kDown), inner_stride(inner_stride), row(threadIdx.x / kAcross), column(threadIdx.x % kAcross * kWidth) {
+    from = data + row * stride + column * inner_stride;
+  }
+  __device__ __forceinline__ u32 place(u32 to) const { return to + (row * (kInner + 8) + column) * 2; }
+  // rows, inner: how many are left. step: from the beginning of this slice to that of the next one.
+  __device__ __forceinline__ void begin(u32 to, int rows, int inner, i64 step) {
+    const u16* p = from;
+    from += step;
     if constexpr (kWidth == 1) {
 #pragma unroll
-      for (int i = 0; i < kHeld; ++i) {
-        const int at = threadIdx.x + i * kThreads, r = at / kInner, c = at % kInner;
-        held[i] = r < rows && c < inner ? from[r * stride + c * inner_stride] : u16(0);
-      }
+      for (int i = 0; i < kPasses; ++i, p += down) held[i] = row + i * kDown < rows && column < inner ? *p : u16(0);
     } else {
+      const int bytes = min(max(inner - column, 0), kWidth) * 2;
+      to = place(to);
 #pragma unroll
-      for (int i = 0; i < kRows * kInner / kWidth / kThreads; ++i) {
-        const int at = threadIdx.x + i * kThreads, r = at / (kInner / kWidth), c = at % (kInner / kWidth) * kWidth;
-        const int left = r < rows ? static_cast<int>(min(max(inner - c, i64(0)), i64(kWidth))) : 0;
-        const u16* p = left > 0 ? from + r * stride + c : from;
-        const u32 place = to + (r * (kInner + 8) + c) * 2;
+      for (int i = 0; i < kPasses; ++i, p += down) {
+        const int left = row + i * kDown < rows ? bytes : 0;
         if constexpr (kWidth == 8)
-          asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(place), "l"(p), "r"(left * 2) : "memory");
+          asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to + i * kDown * (kInner + 8) * 2), "l"(p), "r"(left) : "memory");
         else
-          asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(place), "l"(p), "n"(kWidth * 2), "r"(left * 2) : "memory");
+          asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to + i * kDown * (kInner + 8) * 2), "l"(p), "n"(kWidth * 2),
+                       "r"(left) : "memory");
       }
     }
   }
   __device__ __forceinline__ void end(u32 to) const {
     if constexpr (kWidth == 1) {
+      to = place(to);
 #pragma unroll
-      for (int i = 0; i < kHeld; ++i) {
-        const int at = threadIdx.x + i * kThreads;
-        asm volatile("st.shared.u16 [%0], %1;" ::"r"(to + (at / kInner * (kInner + 8) + at % kInner) * 2), "h"(held[i]) : "memory");
-      }
+      for (int i = 0; i < kPasses; ++i)
+        asm volatile("st.shared.u16 [%0], %1;" ::"r"(to + i * kDown * (kInner + 8) * 2), "h"(held[i]) : "memory");
     }
   }
 };
@@ -115,26 +123,25 @@ constexpr std::string_view kBody = R"(
   const u16* const a = @A_DATA@;
   const u16* const b = @B_DATA@;
   const i64 a_mn = @A_MN@, a_k = @A_STRIDE_K@, b_mn = @B_MN@, b_k = @B_STRIDE_K@;
-  TileCopy<kRowsA, kInnerA, kWidthA> copy_a;
-  TileCopy<kRowsB, kInnerB, kWidthB> copy_b;
-  auto begin = [&](int step) {
-    const i64 k = i64(step) * kBlockK, left = K - k;
-    const u32 to_a = shared_a + step % kStages * kBytesA, to_b = shared_b + step % kStages * kBytesB;
-    const u16 *const from_a = a + first_m * a_mn + k * a_k, *const from_b = b + first_n * b_mn + k * b_k;
-    if (kContiguousKA) copy_a.begin(to_a, from_a, a_mn, a_k, M - first_m, left);
-    else copy_a.begin(to_a, from_a, a_k, a_mn, left, M - first_m);
-    if (kContiguousKB) copy_b.begin(to_b, from_b, b_mn, b_k, N - first_n, left);
-    else copy_b.begin(to_b, from_b, b_k, b_mn, left, N - first_n);
+  const u16 *const corner_a = a + first_m * a_mn, *const corner_b = b + first_n * b_mn;
+  TileCopy<kRowsA, kInnerA, kWidthA> copy_a(corner_a, kContiguousKA ? a_mn : a_k, kContiguousKA ? a_k : a_mn);
+  TileCopy<kRowsB, kInnerB, kWidthB> copy_b(corner_b, kContiguousKB ? b_mn : b_k, kContiguousKB ? b_k : b_mn);
+  const int left_m = static_cast<int>(min(M - first_m, i64(kBlockM))), left_n = static_cast<int>(min(N - first_n, i64(kBlockN)));
+  const i64 step_a = a_k * kBlockK, step_b = b_k * kBlockK;
+  const int steps = static_cast<int>((K + kBlockK - 1) / kBlockK), last_k = static_cast<int>(K - i64(steps - 1) * kBlockK);
+  auto begin = [&](int step, int stage) {
+    const int left = step == steps - 1 ? last_k : kBlockK;
+    copy_a.begin(shared_a + stage * kBytesA, kContiguousKA ? left_m : left, kContiguousKA ? left : left_m, step_a);
+    copy_b.begin(shared_b + stage * kBytesB, kContiguousKB ? left_n : left, kContiguousKB ? left : left_n, step_b);
   };
-  auto end = [&](int step) {
-    copy_a.end(shared_a + step % kStages * kBytesA);
-    copy_b.end(shared_b + step % kStages * kBytesB);
+  auto end = [&](int stage) {
+    copy_a.end(shared_a + stage * kBytesA);
+    copy_b.end(shared_b + stage * kBytesB);
   };
-  const int steps = static_cast<int>((K + kBlockK - 1) / kBlockK);
 #pragma unroll 1
   for (int i = 0; i < kStages - 1; ++i) {
     if (i < steps) {
-      begin(i);
+      begin(i, i);
       end(i);
     }
     asm volatile("cp.async.commit_group;" ::: "memory");
@@ -142,15 +149,18 @@ constexpr std::string_view kBody = R"(
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int row = warp / (kBlockN / kWarpN) * kWarpM, column = warp % (kBlockN / kWarpN) * kWarpN;
   float sums[kWarpM / 16][kWarpN / 8][4] = {};
+  int stage = 0, free = kStages - 1;  // what is multiplied, and what was before
 #pragma unroll 1
   for (int i = 0; i < steps; ++i) {
     asm volatile("cp.async.wait_group %0;" ::"n"(kStages - 2) : "memory");
     __syncthreads();
-    const int next = i + kStages - 1;
-    if (next < steps) begin(next);
+    const bool more = i + kStages - 1 < steps;
+    if (more) begin(i + kStages - 1, free);
     asm volatile("cp.async.commit_group;" ::: "memory");
-    multiply_stage(sums, shared_a + i % kStages * kBytesA, shared_b + i % kStages * kBytesB, row, column);
-    if (next < steps) end(next);
+    multiply_stage(sums, shared_a + stage * kBytesA, shared_b + stage * kBytesB, row, column);
+    if (more) end(free);
+    free = stage;
+    if (++stage == kStages) stage = 0;
   }
 #pragma unroll
   for (int u = 0; u < kWarpM / 8 * (kWarpN / 32); ++u) {

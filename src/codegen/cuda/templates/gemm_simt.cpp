@@ -60,7 +60,7 @@ Walk walk(const Expr& k_stride) { return k_stride == Expr(1) ? Walk{"e % DEPTH",
 }  // namespace
 
 KernelText generate_gemm_simt(const choice::Node& node, const choice::Gemm& g) {
-  TOROID_CHECK(!node.producer, "gemm_simt reads its rows from memory");
+  TOROID_CHECK(!node.producer && !g.b2, "gemm_simt reads its rows from memory, and multiplies by one matrix");
   constexpr int kThreads = 256, kTile = 64;
   CudaArguments arguments;
   const size_t nb = g.batch.size();

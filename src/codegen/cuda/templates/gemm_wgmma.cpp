@@ -29,10 +29,11 @@ Matrix matrix_a(const choice::Gemm& g) {
   const size_t nb = g.batch.size();
   return {g.a, g.m, g.k, g.a.strides[nb], g.a.strides[nb + 1]};
 }
-Matrix matrix_b(const choice::Gemm& g) {
+Matrix matrix_b(const choice::Gemm& g, const choice::Operand& b) {
   const size_t nb = g.batch.size();
-  return {g.b, g.n, g.k, g.b.strides[nb + 1], g.b.strides[nb]};
+  return {b, g.n, g.k, b.strides[nb + 1], b.strides[nb]};
 }
+Matrix matrix_b(const choice::Gemm& g) { return matrix_b(g, g.b); }
 
 // Batch dimensions along which a matrix differs.
 std::vector<size_t> moving_dims(const choice::Gemm& g, const choice::Operand& o) {
@@ -53,6 +54,17 @@ std::string matrix_refusal(const choice::Gemm& g, const Matrix& x) {
   for (size_t d : dims)
     if (!aligned(x.operand.strides[d]) || !sym::known_ge(x.operand.strides[d], 1)) return "batches are not aligned to 16 bytes";
   return "";
+}
+
+// Of a tile of the result.
+int columns_of(const choice::Gemm& g, const WgmmaTile& tile) { return g.b2 ? tile.block_n / 2 : tile.block_n; }
+
+// Whether points that are computed twice come out the same.
+bool may_run_twice(const loop::Body& body) {
+  const std::vector<int> reads = loop::buffers_read(body), writes = loop::buffers_written(body);
+  return std::none_of(writes.begin(), writes.end(), [&](int b) { return std::find(reads.begin(), reads.end(), b) != reads.end(); }) &&
+         std::none_of(body.steps.begin(), body.steps.end(),
+                      [](auto& s) { return s.step == loop::Step::Store && s.mode != loop::StoreMode::Set; });
 }
 
 WgmmaOperand operand_of(CudaArguments& arguments, const choice::Gemm& g, const Matrix& x, int box_rows,
@@ -86,7 +98,8 @@ std::string gemm_wgmma_refusal(const choice::Node& node, const choice::Gemm& g) 
   if (g.accumulate != DType::F32) return "sums are not f32";
   if (!sym::known_ge(g.k, 1)) return "k may be 0";
   const std::string a = matrix_refusal(g, matrix_a(g)), b = matrix_refusal(g, matrix_b(g));
-  return !a.empty() ? "A: " + a : !b.empty() ? "B: " + b : "";
+  const std::string b2 = g.b2 ? matrix_refusal(g, matrix_b(g, *g.b2)) : "";
+  return !a.empty() ? "A: " + a : !b.empty() ? "B: " + b : !b2.empty() ? "the second B: " + b2 : "";
 }
 
 KernelText generate_gemm_wgmma(const choice::Node& node, const choice::Gemm& g, const WgmmaTile& tile, int processors, bool overlaps) {
@@ -95,13 +108,20 @@ KernelText generate_gemm_wgmma(const choice::Node& node, const choice::Gemm& g, 
   GemmWgmma w;
   w.type = g.a.dtype;
   w.tile = tile;
-  w.whole_tiles = sym::known_multiple(g.m, tile.block_m) && sym::known_multiple(g.n, tile.block_n);
+  const int columns = columns_of(g, tile);
+  const bool whole_rows = sym::known_multiple(g.m, tile.block_m * tile.share), whole_columns = sym::known_multiple(g.n, columns);
+  const bool twice = may_run_twice(node.body);
+  w.last_row_early = !whole_rows && twice && sym::known_ge(g.m, tile.block_m);
+  w.last_column_early = !whole_columns && twice && sym::known_ge(g.n, columns) && sym::known_multiple(g.n, kAligned);
+  w.whole_tiles = (w.last_row_early || whole_rows) && (w.last_column_early || whole_columns);
   w.overlaps = overlaps;
   const Matrix a = matrix_a(g), b = matrix_b(g);
   w.a.k_contiguous = a.k_contiguous();
   w.b.k_contiguous = b.k_contiguous();
   w.a = operand_of(arguments, g, a, wgmma_box_rows_a(w), at);
+  if (g.b2) w.b2.emplace();
   w.b = operand_of(arguments, g, b, wgmma_box_rows_b(w), at);
+  if (g.b2) w.b2 = operand_of(arguments, g, matrix_b(g, *g.b2), wgmma_box_rows_b(w), at);
   Expr batch = 1;
   for (auto& e : g.batch) batch = batch * e;
   w.m = cuda_size(arguments, g.m);
@@ -109,28 +129,35 @@ KernelText generate_gemm_wgmma(const choice::Node& node, const choice::Gemm& g, 
   w.k = cuda_size(arguments, g.k);
   w.batches = cuda_size(arguments, batch);
   at.insert(at.end(), {"m", "n"});
-  const CudaPoints epilogue = cuda_epilogue(arguments, {node.domain, node.body}, at, "acc", 8);
-  w.epilogue = epilogue.statements;
+  const CudaPoints epilogue = cuda_epilogue(arguments, {node.domain, node.body}, at, "acc", 8, true);
+  w.epilogue = epilogue.statements, w.held_members = epilogue.held_members, w.early = epilogue.early;
   return wgmma_kernel(arguments, w, "gemm_wgmma", node, epilogue, g, processors);
 }
 
 KernelText wgmma_kernel(CudaArguments& arguments, const GemmWgmma& w, const std::string& name, const choice::Node& node,
                         const CudaPoints& epilogue, const choice::Gemm& g, int processors) {
   const WgmmaTile& tile = w.tile;
+  const int columns = columns_of(g, tile);
+  Expr batch = 1;
+  for (auto& e : g.batch) batch = batch * e;
+  const Expr clusters = sym::ceil_div(g.m, tile.block_m * tile.share) * sym::ceil_div(g.n, columns) * batch;
+  if (tile.slices > 1) {
+    arguments.use_scratch(clusters * Expr(wgmma_scratch_bytes(tile)));
+    arguments.use_counters(clusters * Expr(tile.split));
+  }
   const GemmWgmmaText text = gemm_wgmma_text(w);
   arguments.define(text.definitions);
   KernelText k = arguments.kernel(cuda_template_name(name, node.body), text.body, wgmma_threads(tile), epilogue.wide, 1, w.overlaps);
-  if (tile.split > 1) {
+  if (tile.cluster() > 1) {
     const size_t place = k.source.rfind("__launch_bounds__");
     TOROID_CHECK(place != std::string::npos);
-    k.source.insert(place, fmt::format("__cluster_dims__({}, 1, 1) ", tile.split));
+    k.source.insert(place, fmt::format("__cluster_dims__({}, 1, 1) ", tile.cluster()));
   }
   k.shared_bytes = wgmma_shared_bytes(tile);
-  Expr batch = 1;
-  for (auto& e : g.batch) batch = batch * e;
-  const Expr tiles = sym::ceil_div(g.m, tile.block_m) * sym::ceil_div(g.n, tile.block_n) * batch;
-  k.tasks = tile.split > 1 ? tiles * Expr(tile.split) : sym::min(tiles, processors);
-  k.plan = fmt::format("{}: tiles of {} x {} x 64, {} stages, split {}\n", name, tile.block_m, tile.block_n, tile.stages, tile.split) +
+  k.tasks = tile.split * tile.slices > 1 ? clusters * Expr(tile.split * tile.slices)
+                                         : sym::min(clusters, processors / tile.share) * Expr(tile.share);
+  k.plan = fmt::format("{}: tiles of {} x {}{} x 64, {} stages, split {} x {}, share {}{}\n", name, tile.block_m, g.b2 ? "2 * " : "",
+                       columns, tile.stages, tile.split, tile.slices, tile.share, tile.alternate ? ", in turn" : "") +
            loop::to_string(node.domain, node.body);
   return k;
 }
@@ -142,9 +169,12 @@ namespace {
 constexpr int kSharedLimit = 227 * 1024;
 
 // The tile with as many stages as fit.
-WgmmaTile tile_of(int block_m, int block_n, int consumers, int split) {
-  WgmmaTile t{block_m, block_n, 1, split, consumers};
-  const int fixed = wgmma_shared_bytes({block_m, block_n, 0, split, consumers}), stage = wgmma_shared_bytes(t) - fixed;
+WgmmaTile tile_of(int block_m, int block_n, int consumers, int split, int share = 1, bool alternate = false) {
+  WgmmaTile t{.block_m = block_m, .block_n = block_n, .stages = 0, .split = split, .consumers = consumers, .share = share};
+  t.alternate = alternate;
+  const int fixed = wgmma_shared_bytes(t);
+  t.stages = 1;
+  const int stage = wgmma_shared_bytes(t) - fixed;
   constexpr int kMostStages = 12;
   t.stages = std::min(kMostStages, (kSharedLimit - fixed) / stage);
   return t;
@@ -156,26 +186,38 @@ int64_t clusters_at_a_time(int cluster, int processors) {
   return cluster <= 2 ? processors / cluster : std::max<int64_t>(1, static_cast<int64_t>(processors * kShare / cluster));
 }
 
-// Microseconds, from rates measured on an H200.
-double expected_time(const WgmmaTile& t, int64_t m, int64_t n, int64_t k, int64_t batch, int processors) {
-  // A microsecond and multiprocessor: multiply-adds, bytes from L2, bytes to another block of a cluster.
-  constexpr double kProducts = 3.0e6, kFromL2 = 1.12e5, kExchange = 4e4;
-  constexpr double kMemory = 4.1e6;                              // bytes a microsecond
-  constexpr double kStep = 0.165;                                // the least time from one stage to the next
-  constexpr double kLaunch = 2.65, kSplit = 0.3, kStore = 5e-5;  // the last: of an element of a tile
+// Microseconds, from rates measured on an H200. aligned: rows of both operands begin at multiples of 128 bytes.
+double expected_time(const WgmmaTile& t, int64_t m, int64_t n, int64_t k, int64_t batch, int processors, bool aligned) {
+  // A microsecond and multiprocessor: multiply-adds, bytes to another block of a cluster, bytes from L2.
+  constexpr double kProducts = 3.27e6, kExchange = 4e4;
+  const double from_l2 = aligned ? 1.13e5 : 4.4e4;
+  constexpr double kMemory = 4.1e6;                                        // bytes a microsecond
+  constexpr double kStep = 0.165;                                          // the least time from one stage to the next
+  constexpr double kLaunch = 1.2, kSplit = 0.3, kMeet = 5, kStore = 8e-5;  // the last: of an element of a tile
+  constexpr double kHandOver = 0.5, kShared = 0.99, kMeetCluster = 0.5;
   const double area = double(t.block_m) * t.block_n;
-  const int64_t rows = ceil_div(m, t.block_m), tiles = rows * ceil_div(n, t.block_n) * batch;
-  const int64_t at_a_time = clusters_at_a_time(t.split, processors), waves = ceil_div(tiles, at_a_time);
-  const auto steps = static_cast<double>(ceil_div(ceil_div(k, 64), t.split));
-  const double smaller = area >= 128 * 256 ? 1.0 : area > 128 * 128 ? 1.03 : 1.09;  // reads of shared memory count
-  const double step = std::max({area * 64 / kProducts * smaller, (t.block_m + t.block_n) * 128 / kFromL2, kStep});
+  const int64_t rows = ceil_div(m, t.block_m * t.share), clusters = rows * ceil_div(n, t.block_n) * batch * t.slices;
+  const int64_t at_a_time = clusters_at_a_time(t.cluster(), processors), waves = ceil_div(clusters, at_a_time);
+  const auto steps = static_cast<double>(ceil_div(ceil_div(k, 64), t.split * t.slices));
+  // Smaller tiles read more of shared memory for each product.
+  const double smaller = area >= 128 * 256                     ? 1.0
+                         : t.block_m >= 128 && t.block_n < 128 ? 1.18
+                         : area > 128 * 192                    ? 1.03
+                         : area > 128 * 128                    ? 1.045
+                                                               : 1.07;
+  const double step = std::max({area * 64 / kProducts * smaller, (t.block_m + t.block_n / t.share) * 128 / from_l2, kStep});
   // Rows of tiles beyond the first read B from L2 mostly; idle multiprocessors leave memory idle too.
-  const double again = rows > 1 ? 1.2 : 1.0, used = double(tiles * t.split) / double(waves * processors);
+  const double again = rows > 1 ? 1.2 : 1.0, used = double(clusters * t.cluster()) / double(waves * processors);
   const double bytes = 2.0 * double(batch) * (double(m * k) + double(n * k) * again + double(m * n));
   const double narrow = t.block_n >= 96 ? 1.0 : t.block_n == 64 ? 0.88 : 0.7;  // few rows of B are asked for at a time
   const double memory = bytes / kMemory / narrow / (0.6 + 0.4 * std::min(1.0, used));
-  double time = kLaunch + std::max(double(waves) * steps * step, memory);
-  time += area * kStore / t.split * (t.consumers == 1 ? 1.3 : 1.0) * (1 + 0.3 * double(waves - 1));
+  const double store = area * kStore / t.split * (t.consumers == 1 ? 1.3 : 1.0);
+  // In turn: only the last tile's sums are stored while nothing multiplies; two wgmmas a step are taken over less smoothly.
+  const double between = !t.alternate ? store : t.block_m > 64 ? kHandOver : 0;
+  double time = kLaunch + store + std::max(double(waves) * (steps * step + between) - between, memory);
+  if (t.share > 1) time = time * kShared + kMeetCluster;
+  // Written once, and read by the last slice to come.
+  if (t.slices > 1) time += kMeet + area / t.split * 4 * t.slices / from_l2;
   if (t.split > 1) time += kSplit * (t.split - 1) + area * 4 * (t.split - 1) / t.split / kExchange;
   return time;
 }
@@ -184,24 +226,52 @@ double expected_time(const WgmmaTile& t, int64_t m, int64_t n, int64_t k, int64_
 
 std::vector<WgmmaTile> wgmma_tiles(const choice::Gemm& g) {
   std::vector<WgmmaTile> tiles;
-  auto takes = [boxes = !matrix_b(g).k_contiguous()](int block_n) { return !boxes || block_n % 64 == 0; };
-  for (int block_n : {256, 192, 128, 96, 64})
+  const bool boxes = !matrix_b(g).k_contiguous();
+  auto takes = [columns = (boxes ? 64 : 16) * (g.b2 ? 2 : 1)](int block_n) { return block_n % columns == 0; };
+  for (int block_n : {256, 240, 224, 208, 192, 176, 160, 144, 128, 112, 96, 80, 64}) {
+    if (!takes(block_n)) continue;
     for (int split : {1, 2, 4})
-      if (takes(block_n) && (block_n <= 128 || split == 1)) tiles.push_back(tile_of(128, block_n, 2, split));
+      if (split == 1 || block_n <= 128) tiles.push_back(tile_of(128, block_n, 2, split));
+    if (block_n >= 128) tiles.push_back(tile_of(128, block_n, 2, 1, 2));
+    if (block_n <= 128)
+      for (int share : {1, 2}) tiles.push_back(tile_of(128, block_n, 2, 1, share, true));
+  }
   // One warpgroup reads A from shared memory once; many columns keep two busy.
   for (int block_n : {256, 192, 128, 96, 64, 32})
     for (int split : {1, 2, 4})
       if (takes(block_n)) tiles.push_back(tile_of(64, block_n, block_n >= 128 ? 2 : 1, split));
+  if (takes(192)) tiles.push_back(tile_of(64, 192, 2, 1, 1, true));
+  if (boxes) std::erase_if(tiles, [](auto& t) { return !takes_boxes(t); });
+  if (g.b2) {
+    std::erase_if(tiles, [](auto& t) { return !takes_pair(t); });
+    return tiles;
+  }
+  // Slices, of the tiles that read least.
+  for (size_t i = 0, count = tiles.size(); i < count; ++i) {
+    WgmmaTile t = tiles[i];
+    if (t.share > 1 || t.alternate || t.block_n % 64 != 0 || t.block_n > 128) continue;
+    for (int slices : {2, 4, 8, 16}) {
+      t.slices = slices;
+      tiles.push_back(t);
+    }
+  }
   return tiles;
 }
 
 WgmmaTile choose_wgmma_tile(const choice::Gemm& g, int64_t m, int64_t n, int64_t k, int64_t batch, int processors) {
+  auto aligned_rows = [](const Matrix& x) { return sym::known_multiple(x.row_stride(), 64); };
+  const bool aligned = aligned_rows(matrix_a(g)) && aligned_rows(matrix_b(g));
   WgmmaTile best;
   double least = 0;
   for (const WgmmaTile& t : wgmma_tiles(g)) {
-    const int64_t tiles = ceil_div(m, t.block_m) * ceil_div(n, t.block_n) * batch;
-    if (t.split > 1 && (t.split > ceil_div(k, 64) || tiles > clusters_at_a_time(t.split, processors))) continue;
-    const double time = expected_time(t, m, n, k, batch, processors);
+    const int64_t tiles = ceil_div(m, t.block_m) * ceil_div(g.b2 ? 2 * n : n, t.block_n) * batch;
+    if (t.share > 1 && (m <= t.block_m || !matrix_b(g).k_contiguous())) continue;
+    // Turns are for blocks of many tiles, and not where reading B is most of the work.
+    constexpr int64_t kManyRows = 1024;
+    if (t.alternate && (m < kManyRows || tiles <= processors)) continue;
+    const int parts = t.split * t.slices;
+    if (parts > 1 && (parts > ceil_div(k, 64) || tiles * t.slices > clusters_at_a_time(t.split, processors))) continue;
+    const double time = expected_time(t, m, g.b2 ? 2 * n : n, k, batch, processors, aligned);
     if (least == 0 || time < least) least = time, best = t;
   }
   return best;

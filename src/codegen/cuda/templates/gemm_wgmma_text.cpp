@@ -16,7 +16,9 @@ constexpr int kBlockK = 64;  // 128 bytes: one row of the swizzle
 constexpr int kSharedLimit = 227 * 1024;
 constexpr int kMostSplit = 8;  // clusters that every GPU takes
 
-int warpgroup_n(const WgmmaTile& t) { return t.block_m >= 128 ? t.block_n : t.block_n / t.consumers; }
+// What one warpgroup computes of a tile.
+int warpgroup_m(const WgmmaTile& t) { return t.alternate || t.block_m == 64 ? t.block_m : t.block_m / t.consumers; }
+int warpgroup_n(const WgmmaTile& t) { return t.alternate || t.block_m >= 128 ? t.block_n : t.block_n / t.consumers; }
 int stage_bytes(const WgmmaTile& t) { return (t.block_m + t.block_n) * kBlockK * 2; }
 // What the other blocks of a split leave for this one: a share of the tile from each.
 int reduce_bytes(const WgmmaTile& t) {
@@ -49,6 +51,9 @@ __device__ __forceinline__ void barrier_expect(u32 bar, u32 bytes) {
 __device__ __forceinline__ void barrier_arrive(u32 bar) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory");
 }
+__device__ __forceinline__ void barrier_arrive_in(u32 bar, u32 rank) {
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(in_block(bar, rank)) : "memory");
+}
 __device__ __forceinline__ void prefetch_map(const TensorMap& map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }
@@ -77,10 +82,12 @@ __device__ __forceinline__ u64 matrix_descriptor(u32 address) {
 
 constexpr std::string_view kConstants = R"(
 constexpr int kBlockM = @BLOCK_M@, kBlockN = @BLOCK_N@, kBlockK = 64, kStages = @STAGES@, kGroup = @GROUP@;
-constexpr int kSplit = @SPLIT@, kConsumers = @CONSUMERS@, kPerM = kBlockM >= 128 ? kBlockM / 128 : 1;
-constexpr int kWarpgroupN = kBlockM >= 128 ? kBlockN : kBlockN / kConsumers;
+constexpr int kSplit = @SPLIT@, kSlices = @SLICES@, kShare = @SHARE@, kCluster = kSplit * kShare;
+constexpr int kConsumers = @CONSUMERS@, kTurns = @TURNS@, kPair = @PAIR@;  // turns: warpgroups that take tiles in turn
+constexpr int kWarpgroupM = @WARPGROUP_M@, kWarpgroupN = @WARPGROUP_N@, kPerM = kWarpgroupM / 64;
 constexpr int kBytesA = kBlockM * kBlockK * 2, kBytesB = kBlockN * kBlockK * 2, kStageBytes = kBytesA + kBytesB;
-constexpr int kUnits = kPerM * kWarpgroupN / 16, kOwned = (kUnits + kSplit - 1) / kSplit;
+constexpr int kPartN = kWarpgroupN / kPair;  // columns of each right operand
+constexpr int kUnits = kPerM * kPartN / 16, kBatch = @BATCH@, kOwned = (kUnits + kSplit - 1) / kSplit;
 constexpr int kReduceBytes = kSplit == 1 ? 0 : kOwned * (kSplit - 1) * kConsumers * 128 * 32;
 constexpr bool kContiguousKA = @A_K@, kContiguousKB = @B_K@;
 
@@ -88,19 +95,25 @@ struct Work {
   int batch, m, n;
 };
 
-// Groups of rows of tiles, columns by columns: what runs at a time covers about a square, which reads the fewest different bytes.
-__device__ __forceinline__ Work work_of(int i, int rows, int columns) {
+// Groups of rows of tiles, columns by columns: what runs at a time covers about a square, which reads the fewest different bytes. A row
+// of a cluster that shares is a tile for each of its blocks.
+__device__ __forceinline__ Work work_of(int i, int rows, int columns, u32 rank, int M, int N) {
   const int batch = i / (rows * columns);
   i -= batch * rows * columns;
   const int first = i / (kGroup * columns) * kGroup;
   const int height = min(rows - first, kGroup);
   i -= first * columns;
-  return {batch, (first + i % height) * kBlockM, i / height * kBlockN};
+  const int m = ((first + i % height) * kShare + (kShare > 1 ? static_cast<int>(rank) : 0)) * kBlockM, n = i / height * (kBlockN / kPair);
+  return {batch, @LAST_M@, @LAST_N@};
 }
+
+// Where a warpgroup's part of a tile begins.
+__device__ __forceinline__ int row_in_tile(int group) { return kWarpgroupM < kBlockM ? group * kWarpgroupM : 0; }
+__device__ __forceinline__ int column_in_tile(int group) { return kWarpgroupN < kBlockN ? group * kWarpgroupN : 0; }
 
 // One stage of products. Rows of 16 k: 32 bytes on where k is contiguous, else 16 rows of 128 bytes.
 __device__ __forceinline__ void multiply_stage(float (&sums)[kPerM][kWarpgroupN / 2], u32 stage, int group, bool keep) {
-  const u32 row = kBlockM >= 128 ? group * kPerM * 64 : 0, column = kBlockM >= 128 ? 0 : group * kWarpgroupN;
+  const u32 row = row_in_tile(group), column = column_in_tile(group);
   // Where n is contiguous a box holds 64 of it: the rest of `column` is a place in the row.
   const u32 at_b = kContiguousKB ? column * 128 : column / 64 * 8192 + column % 64 * 2;
   const u64 a = matrix_descriptor(stage + row * 128), b = matrix_descriptor(stage + kBytesA + at_b);
@@ -114,28 +127,37 @@ __device__ __forceinline__ void multiply_stage(float (&sums)[kPerM][kWarpgroupN 
   wgmma_commit();
 }
 
-// A unit: the 8 sums of a thread in one of its rows and a pair of each of 4 times 8 columns.
-__device__ __forceinline__ int row_of(int row, int u) { return row + u / (kWarpgroupN / 16) * 64 + u / (kWarpgroupN / 32) % 2 * 8; }
-__device__ __forceinline__ int column_of(int column, int u) { return column + u % (kWarpgroupN / 32) * 32; }
-__device__ __forceinline__ void unit_of(const float (&sums)[kPerM][kWarpgroupN / 2], int u, float (&v)[8]) {
-  const int p = u / (kWarpgroupN / 16), h = u / (kWarpgroupN / 32) % 2, j = u % (kWarpgroupN / 32);
+// A unit: the 8 sums of a thread in one of its rows and a pair of each of 4 times 8 columns. 16 columns that are left: in both of its
+// rows and a pair of each of 2 times 8 columns. Transposed (`q`: lane of the 4), 8 columns of one row.
+constexpr int kQuads = kPartN / 32, kUnitsOfRows = kPartN / 16;
+__device__ __forceinline__ bool is_rest(int u) { return u % kUnitsOfRows >= kQuads * 2; }
+__device__ __forceinline__ int row_of(int row, int u, int q) {
+  return row + u / kUnitsOfRows * 64 + (is_rest(u) ? q / 2 : u % kUnitsOfRows / kQuads) * 8;
+}
+__device__ __forceinline__ int column_of(int column, int u, int q) {
+  return column + (is_rest(u) ? kQuads * 32 + q % 2 * 8 : u % kUnitsOfRows % kQuads * 32 + q * 8);
+}
+__device__ __forceinline__ void unit_of(const float (&sums)[kPerM][kWarpgroupN / 2], int u, float (&v)[8], int part = 0) {
+  const int p = u / kUnitsOfRows, h = u % kUnitsOfRows / kQuads, j = u % kUnitsOfRows % kQuads, first = part * (kPartN / 2);
 #pragma unroll
-  for (int e = 0; e < 8; ++e) v[e] = sums[p][j * 16 + e / 2 * 4 + h * 2 + e % 2];
+  for (int e = 0; e < 8; ++e)
+    v[e] = sums[p][first + (is_rest(u) ? kQuads * 16 + e / 2 % 2 * 4 + e / 4 * 2 + e % 2 : j * 16 + e / 2 * 4 + h * 2 + e % 2)];
 }
 )";
 
 constexpr std::string_view kBody = R"(
   extern __shared__ __align__(1024) unsigned char shared[];
   const u32 stages = shared_address(shared), reduce = stages + kStages * kStageBytes;
-  const u32 full = reduce + kReduceBytes, empty = full + 8 * kStages, gather = empty + 8 * kStages;
+  const u32 full = reduce + kReduceBytes, empty = full + 8 * kStages, gather = empty + 8 * kStages, last_slice = gather + 8;
   const int group = threadIdx.x / 128;
-  const u32 rank = kSplit > 1 ? cluster_rank() : 0;
+  const u32 rank = kCluster > 1 ? cluster_rank() : 0;
   if (threadIdx.x == kConsumers * 128) {
     prefetch_map(@MAP_A@);
     prefetch_map(@MAP_B@);
+    @PREFETCH_SECOND@
     for (int i = 0; i < kStages; ++i) {
       barrier_init(full + 8 * i, 1);
-      barrier_init(empty + 8 * i, kConsumers * 4);
+      barrier_init(empty + 8 * i, kConsumers / kTurns * kShare);
     }
     if (kSplit > 1) {
       barrier_init(gather, 1);
@@ -144,22 +166,25 @@ constexpr std::string_view kBody = R"(
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
   __syncwarp();
-  if (kSplit > 1) cluster_arrive();
+  if (kCluster > 1) cluster_arrive();
 @OVERLAP@
   const i64 M = @M@, N = @N@, K = @K@;
-  const int rows = static_cast<int>((M + kBlockM - 1) / kBlockM), columns = static_cast<int>((N + kBlockN - 1) / kBlockN);
-  const int all = rows * columns * static_cast<int>(@BATCHES@), step = gridDim.x / kSplit;
+  const int rows = static_cast<int>((M + kBlockM * kShare - 1) / (kBlockM * kShare)), columns = static_cast<int>((N + kBlockN / kPair - 1) / (kBlockN / kPair));
+  const int all = rows * columns * static_cast<int>(@BATCHES@), step = gridDim.x / (kCluster * kSlices);
+  const int begin = blockIdx.x / (kCluster * kSlices), slice = blockIdx.x / kCluster % kSlices;  // neighbours: slices of one tile
   const int steps = static_cast<int>((K + kBlockK - 1) / kBlockK);
-  const int first = kSplit > 1 ? static_cast<int>(steps * rank / kSplit) : 0;
-  const int last = kSplit > 1 ? static_cast<int>(steps * (rank + 1) / kSplit) : steps;
+  constexpr int kParts = kSplit * kSlices;
+  const int part = slice * kSplit + (kSplit > 1 ? static_cast<int>(rank) : 0);
+  const int first = kParts > 1 ? steps * part / kParts : 0, last = kParts > 1 ? steps * (part + 1) / kParts : steps;
   int stage = 0;
   u32 parity = 0;
   if (group == kConsumers) {
     @FEW_REGISTERS@
+@SHARE_BEGIN@
     if (threadIdx.x < kConsumers * 128 + 32) asm volatile("barrier.cta.arrive 1, %0;" ::"n"(kConsumers * 128 + 32) : "memory");
     if (threadIdx.x == kConsumers * 128) {
-      for (int i = blockIdx.x / kSplit; i < all; i += step) {
-        const Work w = work_of(i, rows, columns);
+      for (int i = begin; i < all; i += step) {
+        const Work w = work_of(i, rows, columns, rank, static_cast<int>(M), static_cast<int>(N));
         const int batch = w.batch;
         for (int k = first; k < last; ++k) {
           const u32 to_a = stages + stage * kStageBytes, to_b = to_a + kBytesA, bar = full + 8 * stage;
@@ -174,16 +199,22 @@ constexpr std::string_view kBody = R"(
 @SPLIT_PRODUCER@
   } else {
     @MANY_REGISTERS@
+@SHARE_BEGIN@
     asm volatile("barrier.cta.sync 1, %0;" ::"n"(kConsumers * 128 + 32) : "memory");
-    const int lane = threadIdx.x % 32;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x % 128 / 32, q = lane % 4;
+    // A wgmma is done for all four warps at once: one of them says so, to each block that copies into the stage.
     auto release = [&](int stage) {
-      if (lane == 0) barrier_arrive(empty + 8 * stage);
+      if (lane != 0 || warp >= kShare) return;
+      if (kShare > 1) barrier_arrive_in(empty + 8 * stage, warp);
+      else barrier_arrive(empty + 8 * stage);
     };
-    for (int i = blockIdx.x / kSplit; i < all; i += step) {
-      const Work w = work_of(i, rows, columns);
+@TURNS_BEGIN@
+    for (int i = begin + (kTurns > 1 ? group * step : 0); i < all; i += step * kTurns) {
+      const Work w = work_of(i, rows, columns, rank, static_cast<int>(M), static_cast<int>(N));
       const int batch = w.batch;
       float sums[kPerM][kWarpgroupN / 2];
 @CLEAR@
+@TURN_BEGIN@
       int done = stage;
       for (int k = first; k < last; ++k) {
         barrier_wait(full + 8 * stage, parity);
@@ -193,6 +224,7 @@ constexpr std::string_view kBody = R"(
         done = stage;
         if (++stage == kStages) stage = 0, parity ^= 1;
       }
+@TURN_END@
       wgmma_wait<0>();
 #pragma unroll
       for (int p = 0; p < kPerM; ++p)
@@ -200,37 +232,50 @@ constexpr std::string_view kBody = R"(
         for (int j = 0; j < kWarpgroupN / 2; ++j) asm volatile("" : "+f"(sums[p][j])::"memory");
       if (last > first) release(done);
 @SPLIT_REDUCE@
-      const int row = w.m + (kBlockM >= 128 ? group * kPerM * 64 : 0) + (threadIdx.x % 128) / 32 * 16 + lane / 4;
-      const int column = w.n + (kBlockM >= 128 ? 0 : group * kWarpgroupN) + lane % 4 * 8;
-      // Without conditions the loads of many units can be in flight together.
+@SLICES_MEET@
+      const int row = w.m + row_in_tile(group) + warp * 16 + lane / 4, column = w.n + column_in_tile(group);
       if (@WHOLE@) {
-#pragma unroll
-        for (int u = 0; u < kUnits; ++u) {
-          @SPLIT_SKIP@
-          const int m = row_of(row, u), n = column_of(column, u);
-          float acc[8];
-          unit_of(sums, u, acc);
-@SPLIT_ADD@
-          transpose_quad(acc);
-          @EPILOGUE@
-        }
+@UNITS@
       } else {
-#pragma unroll
-        for (int u = 0; u < kUnits; ++u) {
-          @SPLIT_SKIP@
-          const int m = row_of(row, u), n = column_of(column, u);
-          float acc[8];
-          unit_of(sums, u, acc);
-@SPLIT_ADD@
-          transpose_quad(acc);
-          if (m < M && n < N) {
-            @EPILOGUE@
-          }
-        }
+@GUARDED_UNITS@
       }
     }
   }
+@SHARE_END@
 )";
+
+// Loads of many units are in flight together: the compiler moves none of them above a store.
+constexpr std::string_view kUnitsText = R"(#pragma unroll
+        for (int first_unit = 0; first_unit < kUnits; first_unit += kBatch) {
+@EARLY@
+#pragma unroll
+          for (int b = 0; b < kBatch; ++b) {
+            const int u = first_unit + b;
+            if (u >= kUnits) break;
+            @SPLIT_SKIP@
+            const int m = row_of(row, u, q), n = column_of(column, u, q);
+            float acc[8];
+@SUM@
+            transpose_quad(acc);
+            @SECOND@
+            if (@INSIDE@) {
+              @HELD@
+              @EPILOGUE@
+            }
+          }
+        })";
+constexpr std::string_view kEarly = R"(          struct Held { @MEMBERS@ } holds[kBatch];
+#pragma unroll
+          for (int b = 0; b < kBatch; ++b) {
+            const int u = first_unit + b;
+            if (u >= kUnits) break;
+            @SPLIT_SKIP@
+            const int m = row_of(row, u, q), n = column_of(column, u, q);
+            if (@INSIDE@) {
+              Held& held = holds[b];
+              @LOADS@
+            }
+          })";
 
 // A split pushes each unit of 8 sums to the block that finishes it; the order of the additions is fixed.
 constexpr std::string_view kSplitProducer = R"(    __syncwarp();
@@ -240,18 +285,68 @@ constexpr std::string_view kSplitReduce = R"(      cluster_wait();
       for (int u = 0; u < kUnits; ++u) {
         const u32 owner = u % kSplit;
         if (owner == rank) continue;
-        const int p = u / (kWarpgroupN / 16), h = u / (kWarpgroupN / 32) % 2, j = u % (kWarpgroupN / 32);
+        float v[8];
+        unit_of(sums, u, v);
         const u32 from = rank < owner ? rank : rank - 1;
         const u32 to = in_block(reduce + ((from * kOwned + u / kSplit) * 2 * kConsumers * 128 + threadIdx.x) * 16, owner);
 #pragma unroll
         for (int e = 0; e < 2; ++e)
           asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(
                            to + e * kConsumers * 128 * 16),
-                       "f"(sums[p][j * 16 + e * 8 + h * 2]), "f"(sums[p][j * 16 + e * 8 + h * 2 + 1]),
-                       "f"(sums[p][j * 16 + e * 8 + 4 + h * 2]), "f"(sums[p][j * 16 + e * 8 + 4 + h * 2 + 1]),
-                       "r"(in_block(gather, owner)) : "memory");
+                       "f"(v[e * 4]), "f"(v[e * 4 + 1]), "f"(v[e * 4 + 2]), "f"(v[e * 4 + 3]), "r"(in_block(gather, owner)) : "memory");
       }
       barrier_wait(gather, 0);)";
+// Warpgroups that take tiles in turn. One multiplies at a time: the other must not look for a stage before the first has seen it, since
+// a barrier tells only whether the phase before has passed.
+constexpr std::string_view kTurnsBegin = R"(    auto skip = [&](int count) {
+      stage += count;
+      parity ^= stage / kStages & 1;
+      stage %= kStages;
+    };
+    skip(group * steps);
+    if (group == 1) asm volatile("barrier.cta.arrive 2, 256;" ::: "memory");)";
+constexpr std::string_view kTurnBegin = R"(      asm volatile("barrier.cta.sync %0, 256;" ::"r"(2 + group) : "memory");)";
+constexpr std::string_view kTurnEnd = R"(      asm volatile("barrier.cta.arrive %0, 256;" ::"r"(3 - group) : "memory");
+      skip(steps * (kTurns - 1));)";
+// Blocks that copy for each other: all run before the first copy, and none ends before the last.
+constexpr std::string_view kShareBegin = "    cluster_wait();";
+constexpr std::string_view kShareEnd = R"(  __syncwarp();
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+  cluster_wait();)";
+// Slices leave their sums in memory; the last one to come finds those of all there, and adds them in order.
+constexpr std::string_view kSlicesMeet = R"(      float4* const places = reinterpret_cast<float4*>(scratch) +
+                             (i64(i) * kSplit + rank) * kSlices * (kOwned * 2 * kConsumers * 128) + threadIdx.x;
+#pragma unroll
+      for (int u = 0; u < kUnits; ++u) {
+        if (kSplit > 1 && u % kSplit != rank) continue;
+        float acc[8];
+        unit_of(sums, u, acc);
+@SPLIT_ADD@
+        float4* const to = places + (slice * kOwned + u / kSplit) * (2 * kConsumers * 128);
+        to[0] = make_float4(acc[0], acc[1], acc[2], acc[3]);
+        to[kConsumers * 128] = make_float4(acc[4], acc[5], acc[6], acc[7]);
+      }
+      __threadfence();
+      asm volatile("barrier.cta.sync 2, %0;" ::"n"(kConsumers * 128) : "memory");
+      if (threadIdx.x == 0) {
+        u32* const counter = counters + i * kSplit + rank;
+        const u32 is_last = atomicAdd(counter, 1u) == kSlices - 1;
+        if (is_last) *counter = 0;
+        asm volatile("st.shared.u32 [%0], %1;" ::"r"(last_slice), "r"(is_last) : "memory");
+      }
+      asm volatile("barrier.cta.sync 2, %0;" ::"n"(kConsumers * 128) : "memory");
+      u32 is_last;
+      asm volatile("ld.shared.u32 %0, [%1];" : "=r"(is_last) : "r"(last_slice) : "memory");
+      if (!is_last) break;
+      __threadfence();)";
+constexpr std::string_view kSlicesSum = R"(#pragma unroll
+          for (int e = 0; e < 8; ++e) acc[e] = 0;
+#pragma unroll 4
+          for (int s = 0; s < kSlices; ++s) {
+            const float4* const from = places + (s * kOwned + u / kSplit) * (2 * kConsumers * 128);
+            const float4 x = __ldcg(from), y = __ldcg(from + kConsumers * 128);
+            acc[0] += x.x, acc[1] += x.y, acc[2] += x.z, acc[3] += x.w, acc[4] += y.x, acc[5] += y.y, acc[6] += y.z, acc[7] += y.w;
+          })";
 // Programmatic dependent launch: what is above runs while the kernel before this one ends.
 constexpr std::string_view kOverlap = R"(  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
   asm volatile("griddepcontrol.wait;" ::: "memory");)";
@@ -303,8 +398,8 @@ __device__ __forceinline__ void wgmma(float (&d)[@COUNT@], u64 a, u64 b, bool ke
                  {"TB", g.b.k_contiguous ? "0" : "1"}});
 }
 
-// cp.async.bulk.tensor for maps of `rank` dimensions.
-std::string load_function(int rank) {
+// cp.async.bulk.tensor for maps of `rank` dimensions; `shared`: to all blocks of the cluster at once.
+std::string load_function(int rank, bool shared) {
   std::string places, values, parameters;
   for (int i = 0; i < rank; ++i) {
     places += fmt::format("{}%{}", i == 0 ? "" : ", ", i + 3);
@@ -312,19 +407,45 @@ std::string load_function(int rank) {
     parameters += fmt::format(", int x{}", i);
   }
   return expand(R"(
-__device__ __forceinline__ void load_box(u32 to, const TensorMap& map, u32 bar@PARAMETERS@) {
-  asm volatile("cp.async.bulk.tensor.@RANK@d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {@PLACES@}], [%2];" ::"r"(to),
+__device__ __forceinline__ void @NAME@(u32 to, const TensorMap& map, u32 bar@PARAMETERS@) {
+  asm volatile("cp.async.bulk.tensor.@RANK@d.shared::cluster.global.mbarrier::complete_tx::bytes@CAST@ [%0], [%1, {@PLACES@}], [%2]@MASK@;" ::"r"(to),
                "l"(&map), "r"(bar)@VALUES@ : "memory");
 }
 )",
-                {{"PARAMETERS", parameters}, {"RANK", std::to_string(rank)}, {"PLACES", places}, {"VALUES", values}});
+                {{"NAME", shared ? "load_shared_box" : "load_box"},
+                 {"PARAMETERS", parameters},
+                 {"RANK", std::to_string(rank)},
+                 {"CAST", shared ? ".multicast::cluster" : ""},
+                 {"MASK", shared ? fmt::format(", %{}", rank + 3) : ""},
+                 {"PLACES", places},
+                 {"VALUES", values + (shared ? ", \"h\"(static_cast<u16>((1 << kShare) - 1))" : "")}});
 }
 
-// `row`: of the matrix, that the tile begins at.
-std::string load_text(const WgmmaOperand& o, const char* to, const char* row, const char* rows) {
+std::string load_a_text(const WgmmaOperand& o) {
   if (!o.load.empty()) return o.load;
-  if (o.k_contiguous) return fmt::format("load_box({}, {}, bar, k * kBlockK, {}{});", to, o.map, row, o.batch);
-  return fmt::format("for (int x = 0; x < {}; x += 64) load_box({} + x * 128, {}, bar, {} + x, k * kBlockK{});", rows, to, o.map, row,
+  if (o.k_contiguous) return fmt::format("load_box(to_a, {}, bar, k * kBlockK, w.m{});", o.map, o.batch);
+  return fmt::format("for (int x = 0; x < kBlockM; x += 64) load_box(to_a + x * 128, {}, bar, w.m + x, k * kBlockK{});", o.map, o.batch);
+}
+
+// Of blocks that share, each copies a part. Of two right operands each fills a half.
+std::string load_pair_text(const WgmmaOperand& b, const WgmmaOperand& b2, bool shared) {
+  const char* load = shared ? "load_shared_box" : "load_box";
+  auto half = [&](const WgmmaOperand& o, int part) {
+    const std::string to = part == 0 ? "to_b" : "to_b + kBytesB / 2";
+    if (o.k_contiguous) return fmt::format("{}({}, {}, bar, k * kBlockK, w.n{});", load, to, o.map, o.batch);
+    return fmt::format("for (int x = 0; x < kBlockN / 2; x += 64) {}({} + x * 128, {}, bar, w.n + x, k * kBlockK{});", load, to, o.map,
+                       o.batch);
+  };
+  if (!shared) return half(b, 0) + "\n          " + half(b2, 1);
+  return fmt::format("if (rank == 0) {{ {} }} else {{ {} }}", half(b, 0), half(b2, 1));
+}
+std::string load_b_text(const WgmmaOperand& o, bool shared) {
+  const char* load = shared ? "load_shared_box" : "load_box";
+  if (!o.k_contiguous)
+    return fmt::format("for (int x = {}; x < kBlockN; x += kShare * 64) {}(to_b + x * 128, {}, bar, w.n + x, k * kBlockK{});",
+                       shared ? "rank * 64" : "0", load, o.map, o.batch);
+  if (!shared) return fmt::format("load_box(to_b, {}, bar, k * kBlockK, w.n{});", o.map, o.batch);
+  return fmt::format("load_shared_box(to_b + rank * (kBytesB / kShare), {}, bar, k * kBlockK, w.n + rank * (kBlockN / kShare){});", o.map,
                      o.batch);
 }
 
@@ -334,24 +455,54 @@ std::string truth(bool x) { return x ? "true" : "false"; }
 
 GemmWgmmaText gemm_wgmma_text(const GemmWgmma& g) {
   const WgmmaTile& t = g.tile;
-  TOROID_CHECK(is_half(g.type) && (t.block_m == 64 || t.block_m % 128 == 0) && warpgroup_n(t) % 32 == 0 && warpgroup_n(t) <= 256);
+  TOROID_CHECK(is_half(g.type) && (t.block_m == 64 || t.block_m % 128 == 0) && warpgroup_n(t) % 16 == 0 && warpgroup_n(t) <= 256);
+  TOROID_CHECK(warpgroup_m(t) * warpgroup_n(t) <= 64 * 256 && (!t.alternate || (t.consumers == 2 && t.split == 1)));
   TOROID_CHECK(t.split <= kMostSplit && wgmma_shared_bytes(t) <= kSharedLimit);
   TOROID_CHECK(t.consumers == 2 || (t.consumers == 1 && t.block_m == 64));
-  TOROID_CHECK(g.b.k_contiguous || t.block_n % 64 == 0);
-  const bool moves_registers = t.consumers > 1, split = t.split > 1;
+  TOROID_CHECK(g.b.k_contiguous || takes_boxes(t));
+  TOROID_CHECK(t.share == 1 || (t.split == 1 && t.share <= 4 && t.block_n % (8 * t.share) == 0));
+  TOROID_CHECK(!g.b2 || takes_pair(t));
+  const bool moves_registers = t.consumers > 1, split = t.split > 1, slices = t.slices > 1, shares = t.share > 1;
+  TOROID_CHECK(!slices || (!shares && !t.alternate && !g.b2));
   GemmWgmmaText out;
-  out.definitions = std::string(kDevice) + std::string(transpose_quad_text()) + load_function(g.a.rank);
-  if (g.b.rank != g.a.rank) out.definitions += load_function(g.b.rank);
+  out.definitions = std::string(kDevice) + std::string(transpose_quad_text()) + load_function(g.a.rank, false);
+  if (!shares && g.b.rank != g.a.rank) out.definitions += load_function(g.b.rank, false);
   out.definitions += wgmma_function(g) + expand(kConstants, {{"BLOCK_M", std::to_string(t.block_m)},
                                                              {"BLOCK_N", std::to_string(t.block_n)},
                                                              {"STAGES", std::to_string(t.stages)},
-                                                             {"GROUP", std::to_string(std::max(1, 2048 / t.block_m))},
+                                                             {"GROUP", std::to_string(std::max(1, 2048 / t.block_m / t.share))},
                                                              {"SPLIT", std::to_string(t.split)},
+                                                             {"SLICES", std::to_string(t.slices)},
+                                                             {"BATCH", g.early.empty() ? "1" : "8"},
+                                                             {"SHARE", std::to_string(t.share)},
+                                                             {"PAIR", g.b2 ? "2" : "1"},
                                                              {"CONSUMERS", std::to_string(t.consumers)},
+                                                             {"TURNS", t.alternate ? "2" : "1"},
+                                                             {"WARPGROUP_M", std::to_string(warpgroup_m(t))},
+                                                             {"WARPGROUP_N", std::to_string(warpgroup_n(t))},
+                                                             {"LAST_M", g.last_row_early ? "min(m, M - kBlockM)" : "m"},
+                                                             {"LAST_N", g.last_column_early ? "min(n, N - kBlockN / kPair)" : "n"},
                                                              {"A_K", truth(g.a.k_contiguous)},
                                                              {"B_K", truth(g.b.k_contiguous)}});
+  if (shares) out.definitions += load_function(g.b.rank, true);
+  const std::string add = split ? std::string(kSplitAdd) : "";
+  const auto units = [&](const std::string& inside) {
+    const std::string skip = split ? "if (u % kSplit != rank) continue;" : "";
+    const std::string early =
+        g.early.empty() ? "" : expand(kEarly, {{"MEMBERS", g.held_members}, {"SPLIT_SKIP", skip}, {"INSIDE", inside}, {"LOADS", g.early}});
+    return expand(kUnitsText, {{"EARLY", early},
+                               {"SPLIT_SKIP", skip},
+                               {"SUM", slices ? std::string(kSlicesSum) : "unit_of(sums, u, acc);\n" + add},
+                               {"SECOND", g.b2 ? "float acc2[8];\nunit_of(sums, u, acc2, 1);\ntranspose_quad(acc2);" : ""},
+                               {"INSIDE", inside},
+                               {"HELD", early.empty() ? "" : "const Held& held = holds[b];"},
+                               {"EPILOGUE", g.epilogue}});
+  };
   out.body = expand(kBody, {{"MAP_A", g.a.map},
                             {"MAP_B", g.b.map},
+                            {"TURNS_BEGIN", t.alternate ? std::string(kTurnsBegin) : ""},
+                            {"TURN_BEGIN", t.alternate ? std::string(kTurnBegin) : ""},
+                            {"TURN_END", t.alternate ? std::string(kTurnEnd) : ""},
                             {"OVERLAP", g.overlaps ? std::string(kOverlap) : ""},
                             {"M", g.m},
                             {"N", g.n},
@@ -359,25 +510,37 @@ GemmWgmmaText gemm_wgmma_text(const GemmWgmma& g) {
                             {"BATCHES", g.batches},
                             {"FEW_REGISTERS", moves_registers ? "asm volatile(\"setmaxnreg.dec.sync.aligned.u32 40;\");" : ""},
                             {"MANY_REGISTERS", moves_registers ? "asm volatile(\"setmaxnreg.inc.sync.aligned.u32 232;\");" : ""},
-                            {"LOAD_A", load_text(g.a, "to_a", "w.m", "kBlockM")},
-                            {"LOAD_B", load_text(g.b, "to_b", "w.n", "kBlockN")},
+                            {"LOAD_A", load_a_text(g.a)},
+                            {"LOAD_B", g.b2 ? load_pair_text(g.b, *g.b2, shares) : load_b_text(g.b, shares)},
+                            {"PREFETCH_SECOND", g.b2 ? fmt::format("prefetch_map({});", g.b2->map) : ""},
+                            {"SHARE_BEGIN", shares ? std::string(kShareBegin) : ""},
+                            {"SHARE_END", shares ? std::string(kShareEnd) : ""},
                             {"SPLIT_PRODUCER", split ? std::string(kSplitProducer) : ""},
                             {"SPLIT_REDUCE", split ? std::string(kSplitReduce) : ""},
-                            {"SPLIT_ADD", split ? std::string(kSplitAdd) : ""},
-                            {"SPLIT_SKIP", split ? "if (u % kSplit != rank) continue;" : ""},
-                            {"CLEAR", split ? std::string(kClear) : ""},
-                            {"KEEP", split ? "true" : "k > first"},
+                            {"SLICES_MEET", slices ? expand(kSlicesMeet, {{"SPLIT_ADD", add}}) : ""},
+                            {"CLEAR", split || slices ? std::string(kClear) : ""},
+                            {"KEEP", split || slices ? "true" : "k > first"},
                             {"WHOLE", g.whole_tiles ? "true" : "w.m + kBlockM <= M && w.n + kBlockN <= N"},
-                            {"EPILOGUE", g.epilogue}});
+                            {"UNITS", units("true")},
+                            {"GUARDED_UNITS", units("m < M && n < N")}});
   return out;
 }
 
 int wgmma_threads(const WgmmaTile& t) { return (t.consumers + 1) * 128; }
 
-int wgmma_shared_bytes(const WgmmaTile& t) { return t.stages * stage_bytes(t) + reduce_bytes(t) + 16 * t.stages + 8; }
+int wgmma_shared_bytes(const WgmmaTile& t) { return t.stages * stage_bytes(t) + reduce_bytes(t) + 16 * t.stages + 16; }
+
+int64_t wgmma_scratch_bytes(const WgmmaTile& t) {
+  const int threads = t.consumers * 128, units = t.block_m * t.block_n / (threads * 8);
+  return t.slices == 1 ? 0 : ceil_div(units, t.split) * t.split * t.slices * threads * 32;
+}
 
 int wgmma_box_rows_a(const GemmWgmma& g) { return g.a.k_contiguous ? g.tile.block_m : kBlockK; }
 
-int wgmma_box_rows_b(const GemmWgmma& g) { return g.b.k_contiguous ? g.tile.block_n : kBlockK; }
+int wgmma_box_rows_b(const GemmWgmma& g) { return !g.b.k_contiguous ? kBlockK : g.b2 ? g.tile.block_n / 2 : g.tile.block_n / g.tile.share; }
+
+bool takes_boxes(const WgmmaTile& t) { return warpgroup_n(t) % 64 == 0; }
+
+bool takes_pair(const WgmmaTile& t) { return t.split == 1 && t.share <= 2 && t.block_n % 32 == 0 && warpgroup_n(t) == t.block_n; }
 
 }  // namespace toroid::codegen

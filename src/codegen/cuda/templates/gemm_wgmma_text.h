@@ -2,6 +2,7 @@
 // multiplies them from there, and the caller's text takes the f32 sums.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "toroid/dtype.h"
@@ -9,12 +10,18 @@
 namespace toroid::codegen {
 
 // What a block computes. split: blocks of one cluster that share a tile's K range and add their sums through distributed shared memory.
+// share: blocks of one cluster that compute tiles below each other; each copies a part of B into the memory of all. Not both.
 struct WgmmaTile {
   int block_m = 128;
-  int block_n = 256;  // a multiple of 32 for each consumer, and of 64 where B is n-contiguous
+  int block_n = 256;  // a multiple of 16 for each consumer, and of 64 where B is n-contiguous (takes_boxes)
   int stages = 4;
   int split = 1;
   int consumers = 2;  // warpgroups that multiply; 1 only where block_m is 64
+  int share = 1;
+  // Clusters that share a tile's K range and add their sums through memory: `scratch` and `counters` of KernelText.
+  int slices = 1;
+  bool alternate = false;  // the two warpgroups take tiles in turn: one multiplies while the other stores its sums
+  int cluster() const { return split * share; }
 };
 
 // One matrix as a tensor map: {contiguous dimension, the other one, batch...}, 128-byte swizzle, boxes of 64 x wgmma_box_rows x 1...
@@ -30,15 +37,19 @@ struct GemmWgmma {
   DType type = DType::BF16;  // of A and B
   WgmmaTile tile;
   WgmmaOperand a, b;
-  std::string m, n, k, batches;  // C expressions
-  // Statements on `float acc[8]`, the sums of `batch` at (m, n .. n + 7); they leave out columns at and past N.
+  std::optional<WgmmaOperand> b2;  // the second right operand: half of a tile's columns are of its product
+  std::string m, n, k, batches;    // C expressions
+  // Statements on `float acc[8]`, the sums of `batch` at (m, n .. n + 7), and acc2, those with b2; they leave out columns at and past N.
   std::string epilogue;
-  bool whole_tiles = false;  // no tile crosses the end of a row or column
-  bool overlaps = false;     // see KernelText
+  std::string held_members, early;  // of CudaPoints
+  bool whole_tiles = false;         // no tile crosses the end of a row or column
+  // The last tile of a column (row) of tiles begins as early as it takes to end where the result does: some elements are computed twice.
+  bool last_row_early = false, last_column_early = false;
+  bool overlaps = false;  // see KernelText
 };
 
-// Definitions, and the statements of the kernel: wgmma_threads() threads, clusters of tile.split blocks along x; with a split
-// exactly as many clusters as there are tiles.
+// Definitions, and the statements of the kernel: wgmma_threads() threads, clusters of tile.cluster() blocks along x; with a split
+// or slices exactly as many clusters as there are tiles and slices.
 struct GemmWgmmaText {
   std::string definitions, body;
 };
@@ -46,7 +57,11 @@ GemmWgmmaText gemm_wgmma_text(const GemmWgmma& g);
 
 int wgmma_threads(const WgmmaTile& t);
 int wgmma_shared_bytes(const WgmmaTile& t);
+int64_t wgmma_scratch_bytes(const WgmmaTile& t);  // for each tile of the result; it takes tile.split counters, too
 int wgmma_box_rows_a(const GemmWgmma& g);
 int wgmma_box_rows_b(const GemmWgmma& g);
+// Whether a tile can be of an n-contiguous B, which comes in boxes of 64 columns; and of two right operands.
+bool takes_boxes(const WgmmaTile& t);
+bool takes_pair(const WgmmaTile& t);
 
 }  // namespace toroid::codegen

@@ -480,6 +480,7 @@ Substitutions sizes_text(const Shape& s) {
 
 std::string cuda_gemv_refusal(const choice::Node& node, const CudaGemvTarget& target) {
   const auto& g = std::get<Gemm>(node.problem);
+  if (g.b2) return "it has two right operands";
   if (std::string why = operand_refusal(node, g); !why.empty()) return why;
   if (node.producer) {
     if (g.m.constant() > kMaxProducedRows) return fmt::format("computes more than {} rows", kMaxProducedRows);

@@ -19,15 +19,21 @@ std::string named(std::span<const std::string> at) {
 }  // namespace
 
 CudaPoints cuda_epilogue(CudaArguments& arguments, const loop::Nest& nest, std::span<const std::string> at, const std::string& accumulators,
-                         int width) {
+                         int width, bool early) {
   TOROID_CHECK(at.size() == nest.domain.vars.size(), "an epilogue over {} variables, of which {} are given", nest.domain.vars.size(),
                at.size());
   const CudaPlan plan = make_points_plan(nest, width);
   const std::string extent = cuda_size(arguments, plan.extent(plan.vector_var));
-  const std::string points = CudaWriter(plan, arguments, "e").points();
-  const std::string values = fmt::format("const auto& accumulators = {};\n", accumulators);
+  CudaWriter::Early front;
+  CudaWriter writer(plan, arguments, "e");
+  const std::string points = early && plan.vector == width ? writer.points(front) : writer.points();
+  std::string values = fmt::format("const auto& accumulators = {};\n", accumulators);
+  if (std::any_of(nest.body.steps.begin(), nest.body.steps.end(), [](auto& s) { return s.step == Step::Accumulate && s.value.i == 1; }))
+    values += fmt::format("const auto& accumulators2 = {}2;\n", accumulators);
   if (width == 1) return {"{\n" + values + "constexpr int l = 0;\n" + named(at) + points + "}\n", plan.wide};
-  if (plan.vector == width) return {"{\n" + values + named(at) + points + "}\n", plan.wide};
+  if (plan.vector == width)
+    return {"{\n" + values + named(at) + points + "}\n", plan.wide, front.members,
+            front.loads.empty() ? "" : "{\n" + named(at) + front.loads + "}\n"};
   // One by one: their number may be no multiple of the width.
   std::vector<std::string> one(at.begin(), at.end());
   one.back() += " + l";

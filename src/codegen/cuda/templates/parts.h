@@ -12,12 +12,16 @@ namespace toroid::codegen {
 struct CudaPoints {
   std::string statements;
   bool wide = false;  // their indices need 64 bits
+  // What cuda_epilogue() could move to the front: members of a struct, and statements that fill one named `held`, which `statements` then
+  // see. Empty when there is nothing.
+  std::string held_members = {}, early = {};
 };
 // Statements that run a body without reductions for `width` neighbours along the domain's last variable. at: C expressions of the
 // variables, the last one of the first neighbour: a multiple of `width`, less than the extent; neighbours beyond the extent are left
-// out. The value of Accumulate for neighbour l is element l of `accumulators`, an array of f32.
+// out. The value of Accumulate for neighbour l is element l of `accumulators`, an array of f32; that of the product with the second right
+// operand is in an array of the same name with a 2. early: loads from memory go to the front.
 CudaPoints cuda_epilogue(CudaArguments& arguments, const loop::Nest& nest, std::span<const std::string> at, const std::string& accumulators,
-                         int width);
+                         int width, bool early = false);
 
 // Why cuda_row() does not print a producer (see choice::Node) whose first `outer` variables are in scope; empty when it does.
 std::string cuda_row_refusal(const loop::Nest& producer, size_t outer);

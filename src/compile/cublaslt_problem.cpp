@@ -1,0 +1,155 @@
+#include "compile/cublaslt_problem.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "sched/split_epilogue.h"
+
+namespace toroid::compiler {
+namespace {
+
+using external::CublasLtProblem;
+using loop::Statement;
+using loop::Step;
+
+std::optional<int64_t> number(const Expr& e) { return e.maybe_constant(); }
+
+// A matrix of a batch whose dimensions are one: elements from one of the batch to the next. A reason in `why` where it is none.
+std::optional<CublasLtProblem::Matrix> matrix(const std::vector<Expr>& batch, const choice::Operand& o, const Expr& rows,
+                                              const Expr& columns, std::string& why) {
+  const size_t nb = batch.size();
+  CublasLtProblem::Matrix x;
+  std::vector<int64_t> strides;
+  for (auto& s : o.strides) {
+    if (!number(s)) return why = "its sizes are symbolic", std::nullopt;
+    strides.push_back(*number(s));
+  }
+  if (!number(o.offset)) return why = "its sizes are symbolic", std::nullopt;
+  x.offset = *number(o.offset);
+  x.row = strides[nb], x.column = strides[nb + 1];
+  const int64_t m = *number(rows), n = *number(columns);
+  if (n == 1) x.column = 1;
+  if (m == 1 && x.column != 1) x.row = 1;
+  if (x.column != 1 && x.row != 1) return why = "no dimension is contiguous", std::nullopt;
+  if (x.column == 1 ? m > 1 && x.row < n : x.column < m) return why = "rows overlap", std::nullopt;
+  int64_t inner = 0, count = 1;  // of the batch dimensions within
+  for (size_t d = nb; d-- > 0;) {
+    const int64_t size = *number(batch[d]);
+    if (size == 1) continue;
+    if (count > 1 && strides[d] != inner * count) return why = "its batch dimensions are not one", std::nullopt;
+    if (count == 1) inner = strides[d];
+    count *= size;
+  }
+  x.batch = inner;
+  return x;
+}
+
+// Without the result; a reason where there is no such problem.
+std::string read(const choice::Gemm& g, CublasLtProblem& p) {
+  if (g.b2) return "it has two right operands";
+  if (!is_float(g.a.dtype) || g.a.dtype != g.b.dtype) return "its operands are not floats of one type";
+  if (g.accumulate != (g.a.dtype == DType::F64 ? DType::F64 : DType::F32)) return "its sums are of another type";
+  for (auto* e : {&g.m, &g.n, &g.k})
+    if (!number(*e)) return "its sizes are symbolic";
+  p.batch = 1;
+  for (auto& e : g.batch) {
+    if (!number(e)) return "its sizes are symbolic";
+    p.batch *= *number(e);
+  }
+  p.dtype = g.a.dtype;
+  p.m = *number(g.m), p.n = *number(g.n), p.k = *number(g.k);
+  if (p.m == 0 || p.n == 0 || p.k == 0 || p.batch == 0) return "it is empty";
+  std::string why;
+  const auto a = matrix(g.batch, g.a, g.m, g.k, why);
+  const auto b = a ? matrix(g.batch, g.b, g.k, g.n, why) : std::nullopt;
+  if (!b) return why;
+  p.a = *a, p.b = *b;
+  return "";
+}
+
+// The sums of a node as an operand without gaps.
+choice::Operand own_memory(const choice::Gemm& g, int buffer, DType t) {
+  choice::Operand o{buffer, t, 0, {}};
+  std::vector<Expr> sizes = g.batch;
+  sizes.insert(sizes.end(), {g.m, g.n});
+  o.strides.resize(sizes.size());
+  Expr step = 1;
+  for (size_t d = sizes.size(); d-- > 0; step = step * sizes[d]) o.strides[d] = step;
+  return o;
+}
+
+// Where a body that does nothing but store the sums, perhaps rounded, puts them; nullptr for other bodies. `step`: the value it stores.
+const Statement* plain_store(const loop::Body& body, int& step) {
+  const Statement* store = nullptr;
+  int sums = -1;
+  step = -1;
+  for (size_t k = 0; k < body.steps.size(); ++k) {
+    const Statement& s = body.steps[k];
+    if (s.step == Step::Accumulate) {
+      sums = step = static_cast<int>(k);
+    } else if (s.step == Step::Scalar && s.op == ScalarOp::Cast && s.args[0] == sums && step == sums && is_float(s.dtype)) {
+      step = static_cast<int>(k);
+    } else if (s.step == Step::Store && !store && s.mode == loop::StoreMode::Set && s.mask < 0 && s.args[0] == step) {
+      store = &s;
+    } else {
+      return nullptr;
+    }
+  }
+  return store;
+}
+
+bool stores_without_gaps(const choice::Node& node, const Statement& s) {
+  const auto& g = std::get<choice::Gemm>(node.problem);
+  const choice::Operand own = own_memory(g, s.buffer, s.dtype);
+  Expr index = 0;
+  for (size_t d = 0; d < own.strides.size(); ++d)
+    if (!(node.domain.vars[d].extent() == Expr(1))) index = index + node.domain.vars[d].symbol * own.strides[d];
+  return s.index == index;
+}
+
+}  // namespace
+
+std::string cublaslt_refusal(const choice::Node& node) {
+  external::cublaslt_version();
+  if (node.producer) return "rows of its left operand are computed";
+  CublasLtProblem p;
+  return read(std::get<choice::Gemm>(node.problem), p);
+}
+
+void split_for_cublaslt(choice::Program& p, size_t i) {
+  const choice::Node& node = p.nodes[i];
+  int step = -1;
+  if (const Statement* s = plain_store(node.body, step); s && stores_without_gaps(node, *s)) return;
+  // What is rounded at once is stored so.
+  const auto& steps = node.body.steps;
+  int sums = -1, rounded = -1, readers = 0;
+  for (size_t k = 0; k < steps.size(); ++k) {
+    if (steps[k].step == Step::Accumulate) sums = static_cast<int>(k);
+    loop::for_each_use(steps[k], [&](size_t of) {
+      if (static_cast<int>(of) != sums) return;
+      ++readers;
+      if (steps[k].step == Step::Scalar && steps[k].op == ScalarOp::Cast && is_float(steps[k].dtype)) rounded = static_cast<int>(k);
+    });
+  }
+  const auto& g = std::get<choice::Gemm>(node.problem);
+  sched::split_epilogue(p, i, readers == 1 && rounded >= 0 ? rounded : sums, own_memory(g, 0, DType::F32).strides);
+}
+
+exec::LibraryCall cublaslt_call(const choice::Node& node, device::cuda::Gpu& gpu) {
+  const auto& g = std::get<choice::Gemm>(node.problem);
+  int step = -1;
+  const Statement* store = plain_store(node.body, step);
+  TOROID_CHECK(store, "the epilogue of {} is not one that cuBLASLt computes", choice::label(node));
+  CublasLtProblem p;
+  std::string why = read(g, p);
+  TOROID_CHECK(why.empty(), "{}: {}", choice::label(node), why);
+  const auto out = matrix(g.batch, own_memory(g, store->buffer, store->dtype), g.m, g.n, why);
+  p.out = *out, p.out_dtype = store->dtype;
+  auto calls = external::prepare_cublaslt(p, gpu, 1);
+  if (calls.empty())
+    fail<EnvironmentError>("cuBLASLt {} has no implementation of {}, {} x {} x {} of {}; take cublaslt out of the option gemm_backends",
+                           external::cublaslt_version(), choice::label(node), p.m, p.n, p.k, name_of(p.dtype));
+  return {"cublaslt_gemm", calls[0], {g.a.buffer, g.b.buffer, store->buffer}};
+}
+
+}  // namespace toroid::compiler

@@ -1,0 +1,20 @@
+// From products of a program to the problems that cuBLASLt solves.
+#pragma once
+
+#include "choice/program.h"
+#include "exec/plan.h"
+#include "extern/cublaslt/cublaslt.h"
+
+namespace toroid::compiler {
+
+// Why cuBLASLt does not compute the bare product; empty when it does, whatever the epilogue: see split_for_cublaslt. EnvironmentError when
+// the library is missing.
+std::string cublaslt_refusal(const choice::Node& node);
+
+// Leaves in the body of node i, which is taken, the store of the sums; a loop behind it does the rest.
+void split_for_cublaslt(choice::Program& p, size_t i);
+
+// The call of a node that split_for_cublaslt has seen, by the implementation that the library expects to be fastest.
+exec::LibraryCall cublaslt_call(const choice::Node& node, device::cuda::Gpu& gpu);
+
+}  // namespace toroid::compiler

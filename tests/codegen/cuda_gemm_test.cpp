@@ -1,0 +1,248 @@
+// Products by the GPU's templates against sums in float64, in all layouts and odd sizes. Without a GPU their text is compiled only.
+#include <atomic>
+#include <numeric>
+#include <thread>
+
+#include "codegen/cuda/templates/gemm_mma.h"
+#include "codegen/cuda/templates/gemm_simt.h"
+#include "codegen/cuda/templates/gemm_wgmma.h"
+#include "kernel_runner.h"
+
+namespace toroid::codegen {
+namespace {
+
+struct Problem {
+  int64_t m, n, k, batch = 1;
+  bool a_transposed = false, b_transposed = true;  // a: [k, m] in memory; b: [n, k]
+  DType dtype = DType::BF16;
+  bool pair = false;  // the product of what b and b2 give, halves of a matrix [k, 2 n] or [2 n, k], in place of the bias
+};
+
+std::string to_string(const Problem& p) {
+  return fmt::format("{} x {} x {} x {}{}{} {}", p.batch, p.m, p.n, p.k, p.a_transposed ? " a'" : "", p.b_transposed ? " b'" : "",
+                     name_of(p.dtype)) +
+         (p.pair ? " pair" : "");
+}
+
+// out = a b + bias, of buffers 0 to 3: a, b, out, bias.
+choice::Node node_of(const Problem& p) {
+  choice::Gemm g;
+  g.batch = {p.batch}, g.m = p.m, g.n = p.n, g.k = p.k;
+  g.a = {0, p.dtype, 0, {p.m * p.k, p.a_transposed ? 1 : p.k, p.a_transposed ? p.m : 1}};
+  g.b = {1, p.dtype, 0, {p.n * p.k, p.b_transposed ? 1 : p.n, p.b_transposed ? p.k : 1}};
+  choice::Node node;
+  node.problem = g;
+  loop::Nest nest = loop::parse(fmt::format(
+      "loop (i0: {0}, i1: {1}, i2: {2}) {{\n v0: f32 = accumulate\n v1: f32 = load %3 [i2]\n v2: f32 = Add v0 v1\n v3: {3} = Cast v2\n "
+      "store %2 [i0*{4} + i1*{2} + i2] v3\n}}",
+      p.batch, p.m, p.n, name_of(p.dtype), p.m * p.n));
+  node.domain = nest.domain, node.body = nest.body;
+  return node;
+}
+
+class CudaGemm : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!KernelRunner::has_cuda()) GTEST_SKIP() << "NVRTC, the GPU's compiler, was not found: name its folder in TOROID_CUDA_DIR";
+  }
+
+  struct Job {
+    Problem problem;
+    KernelText kernel;
+    std::string architecture;  // that the text is for
+    std::string cubin, error;
+  };
+  void add(const Problem& p, KernelText k, const std::string& architecture) { jobs_.push_back({p, std::move(k), architecture, "", ""}); }
+
+  // All at once: NVRTC takes most of the time.
+  void TearDown() override {
+    std::atomic<size_t> next = 0;
+    std::vector<std::thread> threads;
+    for (unsigned t = 0; t < std::max(1u, std::thread::hardware_concurrency()); ++t)
+      threads.emplace_back([&] {
+        for (size_t i = next++; i < jobs_.size(); i = next++) try {
+            const KernelText& k = jobs_[i].kernel;
+            jobs_[i].cubin =
+                jit::nvrtc_compile(k.source, runs(jobs_[i]) ? KernelRunner::gpu_architecture() : jobs_[i].architecture, k.name);
+          } catch (const Error& e) {
+            jobs_[i].error = e.what();
+          }
+      });
+    for (auto& t : threads) t.join();
+    for (auto& j : jobs_) {
+      SCOPED_TRACE(to_string(j.problem) + ": " + j.kernel.plan.substr(0, j.kernel.plan.find('\n')));
+      EXPECT_EQ(j.error, "") << j.kernel.source.substr(j.kernel.source.find("\nextern"));
+      if (runs(j) && j.error.empty()) run(j.problem, j.kernel, j.cubin);
+      if (HasFatalFailure() || failures_ > 20) return;
+    }
+  }
+
+ private:
+  static bool runs(const Job& j) {
+    return KernelRunner::has_gpu() && (j.architecture == "sm_80" || KernelRunner::gpu_architecture() == j.architecture);
+  }
+
+  struct Memory {
+    std::vector<std::byte> host;
+    DType dtype;
+    double at(int64_t i) const { return load_number(host.data() + static_cast<size_t>(i) * size_of(dtype), dtype).as_double(); }
+  };
+
+  void run(const Problem& p, const KernelText& k, const std::string& cubin) {
+    KernelRunner random;
+    device::cuda::Gpu& gpu = device::cuda::gpu(0);
+    std::vector<Memory> memory(4);
+    std::vector<std::shared_ptr<void>> device;
+    const int64_t sizes[] = {p.batch * p.m * p.k, p.batch * p.k * p.n * (p.pair ? 2 : 1), p.batch * p.m * p.n, p.n};
+    for (int b = 0; b < 4; ++b) {
+      Memory& m = memory[static_cast<size_t>(b)];
+      m.dtype = b == 3 ? DType::F32 : p.dtype;
+      random.fill(m.host, {b, m.dtype, sizes[b], -1, 1});
+      device.push_back(gpu.allocate(m.host.size()));
+      gpu.copy_in(device.back().get(), m.host.data(), m.host.size());
+    }
+    std::vector<void*> addresses;
+    for (int b : k.buffers) addresses.push_back(device[static_cast<size_t>(b)].get());
+    std::shared_ptr<void> scratch, counters;
+    if (!(k.scratch_bytes == Expr(0))) addresses.push_back((scratch = gpu.allocate(static_cast<size_t>(k.scratch_bytes.constant()))).get());
+    if (const int64_t count = k.counters.constant(); count > 0) {
+      addresses.push_back((counters = gpu.allocate(static_cast<size_t>(count) * 4)).get());
+      gpu.fill_zero(counters.get(), static_cast<size_t>(count) * 4);
+    }
+    std::vector<int64_t> params;
+    for (auto& e : k.params) params.push_back(e.constant());
+    device::cuda::Arguments arguments(k.tensor_maps, params, addresses.size(), [](const Expr& e) { return e.constant(); });
+    arguments.set_pointers(addresses);
+    gpu.launch(gpu.load(cubin, k.name, k.shared_bytes), {k.tasks.constant(), k.block, k.shared_bytes, k.overlaps}, arguments.list());
+    std::vector<std::byte> before = memory[2].host;
+    gpu.copy_out(memory[2].host.data(), device[2].get(), memory[2].host.size());
+    const size_t end = static_cast<size_t>(sizes[2]) * size_of(p.dtype);
+    EXPECT_EQ(0, std::memcmp(before.data() + end, memory[2].host.data() + end, 64)) << "wrote behind the result";
+    const std::vector<double>& want = expected(p, memory);
+    int wrong = 0;
+    for (int64_t i = 0; i < sizes[2]; ++i) {
+      const double got = memory[2].at(i), most = p.dtype == DType::BF16 ? 5e-3 : p.dtype == DType::F16 ? 1e-3 : 1e-5;
+      const double w = want[static_cast<size_t>(i)];
+      if (!(std::fabs(got - w) <= most * (1 + std::fabs(w))) && ++wrong <= 3)
+        ADD_FAILURE() << "[" << i / (p.m * p.n) << ", " << i / p.n % p.m << ", " << i % p.n << "]: " << got << ", expected " << w;
+    }
+    EXPECT_EQ(wrong, 0) << "of " << sizes[2];
+    failures_ += wrong > 0;
+  }
+
+  // In float64; of the latest problem.
+  const std::vector<double>& expected(const Problem& p, const std::vector<Memory>& memory) {
+    if (of_ == to_string(p)) return expected_;
+    of_ = to_string(p);
+    const int64_t columns = p.n * (p.pair ? 2 : 1);
+    std::vector<double> a(static_cast<size_t>(p.batch * p.m * p.k)),
+        b(static_cast<size_t>(p.batch * columns * p.k));  // [m, k], [columns, k]
+    for (int64_t i = 0; i < p.batch; ++i)
+      for (int64_t k = 0; k < p.k; ++k) {
+        for (int64_t m = 0; m < p.m; ++m)
+          a[static_cast<size_t>((i * p.m + m) * p.k + k)] = memory[0].at(i * p.m * p.k + (p.a_transposed ? k * p.m + m : m * p.k + k));
+        for (int64_t n = 0; n < columns; ++n)
+          b[static_cast<size_t>((i * columns + n) * p.k + k)] =
+              memory[1].at(i * columns * p.k + (p.b_transposed ? n * p.k + k : k * columns + n));
+      }
+    expected_.clear();
+    for (int64_t i = 0; i < p.batch; ++i)
+      for (int64_t m = 0; m < p.m; ++m)
+        for (int64_t n = 0; n < p.n; ++n) {
+          const auto sum = [&](int64_t column) {
+            const double *x = &a[static_cast<size_t>((i * p.m + m) * p.k)], *y = &b[static_cast<size_t>((i * columns + column) * p.k)];
+            return std::inner_product(x, x + p.k, y, 0.0);
+          };
+          expected_.push_back(p.pair ? sum(n) * sum(p.n + n) : sum(n) + memory[3].at(n));
+        }
+    return expected_;
+  }
+
+  std::vector<Job> jobs_;
+  std::string of_;
+  std::vector<double> expected_;
+  int failures_ = 0;
+};
+
+constexpr int kProcessors = 132;
+
+TEST_F(CudaGemm, WgmmaTiles) {
+  const Problem odd{200, 328, 200, 2}, single{8, 16, 8};
+  const auto tiles = wgmma_tiles(std::get<choice::Gemm>(node_of(odd).problem));
+  EXPECT_GT(tiles.size(), 30u);
+  // Without a GPU a few, which have each part of the text between them.
+  const size_t every = KernelRunner::has_gpu() ? 1 : 29;
+  for (const Problem& p : {odd, single})
+    for (size_t i = 0; i < tiles.size(); i += every) {
+      const choice::Node node = node_of(p);
+      add(p, generate_gemm_wgmma(node, std::get<choice::Gemm>(node.problem), tiles[i], kProcessors, true), "sm_90a");
+      if (!KernelRunner::has_gpu() && p.m == single.m) break;
+    }
+}
+
+// What a block does from tile to tile: fewer blocks than tiles.
+TEST_F(CudaGemm, WgmmaManyTilesABlock) {
+  if (!KernelRunner::has_gpu()) GTEST_SKIP() << "no GPU";
+  const Problem p{712, 1160, 264};
+  const choice::Node node = node_of(p);
+  for (auto& tile : wgmma_tiles(std::get<choice::Gemm>(node.problem)))
+    if (tile.split == 1 && tile.slices == 1)
+      add(p, generate_gemm_wgmma(node, std::get<choice::Gemm>(node.problem), tile, 6, true), "sm_90a");
+}
+
+TEST_F(CudaGemm, WgmmaLayouts) {
+  for (bool a : {false, true})
+    for (bool b : {false, true}) {
+      const Problem p{136, 264, 72, 3, a, b, DType::F16};
+      const choice::Node node = node_of(p);
+      const auto& g = std::get<choice::Gemm>(node.problem);
+      const auto tiles = wgmma_tiles(g);
+      const size_t every = KernelRunner::has_gpu() ? 2 : tiles.size();
+      for (size_t i = 0; i < tiles.size(); i += every)
+        add(p, generate_gemm_wgmma(node, g, tiles[i], KernelRunner::has_gpu() ? 8 : kProcessors, false), "sm_90a");
+    }
+}
+
+// A gate: silu(a b) * (a b2), where b and b2 are halves of one matrix.
+TEST_F(CudaGemm, WgmmaPairs) {
+  for (bool b : {false, true}) {
+    const Problem p{200, 144, 136, 1, false, b, DType::BF16, true};
+    choice::Node node = node_of(p);
+    auto& g = std::get<choice::Gemm>(node.problem);
+    // The right operand is [k, 2 n] or [2 n, k] then.
+    g.b2 = g.b;
+    if (!b) g.b.strides[1] = g.b2->strides[1] = 2 * p.n;
+    g.b2->offset = b ? p.n * p.k : p.n;
+    loop::Nest nest =
+        loop::parse(fmt::format("loop (i0: 1, i1: {0}, i2: {1}) {{\n v0: f32 = accumulate\n v1: f32 = accumulate second\n v2: f32 = Mul v0 "
+                                "v1\n v3: bf16 = Cast v2\n store %2 [i1*{1} + i2] v3\n}}",
+                                p.m, p.n));
+    node.domain = nest.domain, node.body = nest.body;
+    const auto tiles = wgmma_tiles(g);
+    EXPECT_GT(tiles.size(), 3u);
+    for (size_t i = 0; i < tiles.size(); i += KernelRunner::has_gpu() ? 1 : tiles.size())
+      add(p, generate_gemm_wgmma(node, g, tiles[i], 6, true), "sm_90a");
+  }
+}
+
+TEST_F(CudaGemm, MmaLayoutsAndWidths) {
+  for (const Problem& p : {Problem{136, 264, 200, 2}, Problem{77, 131, 139, 2, true, false},
+                           Problem{78, 132, 46, 1, true, true, DType::F16}, Problem{300, 260, 68, 1, false, false}, Problem{1, 1, 1}}) {
+    const choice::Node node = node_of(p);
+    const auto& g = std::get<choice::Gemm>(node.problem);
+    for (int64_t m : {p.m, int64_t{8192}})
+      if (m == p.m || KernelRunner::has_gpu()) add(p, generate_gemm_mma(node, g, choose_mma_tile(g, m, m, 1, kProcessors)), "sm_80");
+  }
+}
+
+TEST_F(CudaGemm, SimtLayouts) {
+  for (bool a : {false, true})
+    for (bool b : {false, true}) {
+      const Problem p{77, 131, 45, 2, a, b, DType::F32};
+      const choice::Node node = node_of(p);
+      add(p, generate_gemm_simt(node, std::get<choice::Gemm>(node.problem)), "sm_80");
+    }
+}
+
+}  // namespace
+}  // namespace toroid::codegen
