@@ -184,8 +184,11 @@ std::vector<Tensor> EagerDispatcher::functional(const ops::Op& op, CallArgs args
   // Random numbers, effects and training statistics: the parts run one by one.
   bool statistics = op.decompose && op.schema.find("training") >= 0 && op.schema.find("running_mean") >= 0;
   if (op.decompose && (op.random || statistics)) return parts(op, args, device);
-  wrap_numbers(op, args);
-  if (device.is_cuda()) bring(args, device);
+  {
+    const device::CaptureSuspension not_captured;  // a graph keeps numbers as they are now
+    wrap_numbers(op, args);
+    if (device.is_cuda()) bring(args, device);
+  }
   std::vector<const Tensor*> tensors;
   FamilyKey key = family_key(op, args, device, tensors);
   const bool fills = (tensors.empty() || op.random) && !(device.is_cuda() && is_large(op, args));
