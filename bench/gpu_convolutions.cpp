@@ -95,6 +95,12 @@ std::vector<Variant> variants(const choice::Node& node, choice::Program& program
 double time_us(device::cuda::Gpu& gpu, const Variant& v, const std::vector<std::shared_ptr<void>>& memory, size_t sets) {
   const codegen::KernelText& k = v.text;
   const device::cuda::Kernel code = gpu.load(v.cubin, k.name, k.shared_bytes);
+  std::vector<std::shared_ptr<void>> own;  // scratch memory, then counters
+  for (const Expr& bytes : {k.scratch_bytes, k.counters * Expr(4)}) {
+    if (bytes == Expr(0)) continue;
+    own.push_back(gpu.allocate(static_cast<size_t>(bytes.constant())));
+    gpu.fill_zero(own.back().get(), static_cast<size_t>(bytes.constant()));
+  }
   std::vector<std::unique_ptr<device::cuda::Arguments>> arguments;
   for (size_t s = 0; s < sets; ++s) {
     std::vector<void*> addresses;
@@ -102,6 +108,7 @@ double time_us(device::cuda::Gpu& gpu, const Variant& v, const std::vector<std::
       const size_t kind = b <= kResult && b != kWeight ? static_cast<size_t>(b) : size_t{kWeight};
       addresses.push_back(memory[kind * sets + s].get());
     }
+    for (auto& m : own) addresses.push_back(m.get());
     arguments.push_back(std::make_unique<device::cuda::Arguments>(k.tensor_maps, std::vector<int64_t>{}, addresses.size(),
                                                                   [](const Expr& e) { return e.constant(); }));
     arguments.back()->set_pointers(addresses);

@@ -140,13 +140,18 @@ class CudaConvolution : public testing::Test {
       addresses.push_back(held.back().get());
       gpu.copy_in(addresses.back(), m[static_cast<size_t>(id)].bytes.data(), m[static_cast<size_t>(id)].bytes.size());
     }
+    for (const Expr& bytes : {k.scratch_bytes, k.counters * Expr(4)}) {
+      if (bytes == Expr(0)) continue;
+      held.push_back(gpu.allocate(static_cast<size_t>(value(bytes))));
+      gpu.fill_zero(held.back().get(), static_cast<size_t>(value(bytes)));
+      addresses.push_back(held.back().get());
+    }
     std::vector<int64_t> params;
     for (auto& p : k.params) params.push_back(value(p));
     device::cuda::Arguments arguments(k.tensor_maps, params, addresses.size(), value);
     arguments.set_pointers(addresses);
-    gpu.launch(gpu.load(cubin, k.name, k.shared_bytes, k.overlaps), {value(k.tasks), k.block, k.shared_bytes, k.overlaps},
-               arguments.list());
-    for (size_t i = 0; i < addresses.size(); ++i)
+    gpu.launch(gpu.load(cubin, k.name, k.shared_bytes, k.overlaps), {value(k.tasks), k.block, k.shared_bytes, k.overlaps}, arguments.list());
+    for (size_t i = 0; i < k.buffers.size(); ++i)
       if (k.buffers[i] == kResult) gpu.copy_out(m[kResult].bytes.data(), addresses[i], m[kResult].bytes.size());
     const std::vector<double> want = expected(c, s.n, m);
     double difference = 0, size = 0;
