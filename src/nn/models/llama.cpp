@@ -117,7 +117,7 @@ LlamaForCausalLM::LlamaForCausalLM(const LlamaConfig& c, const Init& init)
     : config_(checked(c)),
       embed_(c.vocab_size, c.hidden_size, init, 0.02),
       norm_({c.hidden_size}, c.rms_norm_eps, init),
-      inv_freq_(rope_frequencies(c)) {
+      inv_freq_(rope_frequencies(c).to(init.device())) {
   for (int64_t i = 0; i < c.num_hidden_layers; ++i) layers_.emplace(c, init);
   model_.adopt("embed_tokens", embed_);
   model_.adopt("layers", layers_);
