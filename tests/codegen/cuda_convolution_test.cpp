@@ -106,7 +106,7 @@ class CudaConvolution : public testing::Test {
   template <class Generate>
   void check(const Shape& s, const Generate& generate) {
     // Texts differ little: without a GPU NVRTC gets some of them.
-    constexpr int kOneIn = 12;
+    constexpr int kOneIn = 16;
     if (!KernelRunner::has_gpu() && checks_++ % kOneIn != 0) return;
     const choice::Convolution c = problem(s);
     const choice::Node node = node_of(c);
