@@ -150,7 +150,8 @@ class CudaConvolution : public testing::Test {
     for (auto& p : k.params) params.push_back(value(p));
     device::cuda::Arguments arguments(k.tensor_maps, params, addresses.size(), value);
     arguments.set_pointers(addresses);
-    gpu.launch(gpu.load(cubin, k.name, k.shared_bytes, k.overlaps), {value(k.tasks), k.block, k.shared_bytes, k.overlaps}, arguments.list());
+    gpu.launch(gpu.load(cubin, k.name, k.shared_bytes, k.overlaps), {value(k.tasks), k.block, k.shared_bytes, k.overlaps},
+               arguments.list());
     for (size_t i = 0; i < k.buffers.size(); ++i)
       if (k.buffers[i] == kResult) gpu.copy_out(m[kResult].bytes.data(), addresses[i], m[kResult].bytes.size());
     const std::vector<double> want = expected(c, s.n, m);

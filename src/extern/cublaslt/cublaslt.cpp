@@ -115,11 +115,10 @@ class Prepared {
       const void* bias = at(p_.has_addend ? 4 : 3, p_.bias_offset, to);
       lib_.check(lib_.set_desc(desc_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias), "describing a product");
     }
-    lib_.check(
-        lib_.matmul(context_, desc_.get(), alpha, at(1, p_.b.offset, t), b_->get(), at(0, p_.a.offset, t), a_->get(),
-                    p_.has_addend ? alpha : none, addend, addend_->get(), out, out_->get(), &how.algo, scratch, how.workspaceSize,
+    lib_.check(lib_.matmul(context_, desc_.get(), alpha, at(1, p_.b.offset, t), b_->get(), at(0, p_.a.offset, t), a_->get(),
+                           p_.has_addend ? alpha : none, addend, addend_->get(), out, out_->get(), &how.algo, scratch, how.workspaceSize,
                            gpu_.stream()),
-        "a product");
+               "a product");
   }
 
  private:
