@@ -82,7 +82,7 @@ constexpr Row kRows[] = {
     {OptionId::RecompileLimit, Kind::Int, "recompile_limit", "8", "Compiled variants of one function before it is run eagerly.", 1 << 20},
     {OptionId::Isa, Kind::String, "isa", "auto", "Instructions to compile for: auto, avx2, avx512 or scalar.", 0, check_isa},
     {OptionId::CudaDir, Kind::String, "cuda_dir", "", "Folder with CUDA's libraries (NVRTC), searched before the system's."},
-    {OptionId::CudaSharedPercent, Kind::Int, "cuda_shared_percent", "50",
+    {OptionId::CudaSharedPercent, Kind::Int, "cuda_shared_percent", "100",
      "How much of a multiprocessor's memory is shared memory while kernels run that need less of it; the rest is cache.", 100},
     {OptionId::GemmBackends, Kind::String, "gemm_backends", "template",
      "What computes matrix products, comma-separated, the first that takes a product: template, onednn (CPU), cublaslt (GPU). Where none "
