@@ -318,6 +318,7 @@ int run(bool show_source, const std::vector<std::string>& names) {
                         for (int i = 0; i < 4; ++i) gpu.copy_within(to.get(), from.get(), copied);
                       });
   fmt::print("{}: a copy moves {:.0f} GB/s\n", gpu.info().name, copy);
+  std::fflush(stdout);
   from = to = nullptr;
   for (const Row& row : kLoops) {
     if (!names.empty() && std::find(names.begin(), names.end(), row.name) == names.end()) continue;
@@ -326,6 +327,7 @@ int run(bool show_source, const std::vector<std::string>& names) {
     const std::unique_ptr<device::cuda::Graph> chain = gpu.record([&] { bench.launch(kLaunches); });
     const double us = time_us(kLaunches, [&] { gpu.launch(*chain); }), rate = 1e-3 * bench.bytes() / us;
     fmt::print("{:<24} {:>9.1f} us {:>7.0f} GB/s {:>6.1f} %\n", row.name, us, rate, 100 * rate / copy);
+    std::fflush(stdout);
   }
   return 0;
 }
