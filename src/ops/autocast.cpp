@@ -1,6 +1,5 @@
-// The lists are those of PyTorch's documentation, "Automatic Mixed Precision: Autocast Op Reference", for CUDA and for the CPU, under the
-// names of the op table; what PyTorch makes of listed operations (einsum of bmm, cross_entropy_loss of log_softmax and nll_loss) stands in
-// the group of those.
+// The lists are those that PyTorch registers for CUDA and for the CPU (ATen's autocast_mode), under the names of the op table; what PyTorch
+// makes of listed operations (einsum of bmm, cross_entropy_loss of log_softmax and nll_loss) stands in the group of those.
 #include "ops/autocast.h"
 
 #include <algorithm>
@@ -16,7 +15,6 @@ using Names = std::set<std::string_view>;
 
 const Names kLower = {"addbmm",
                       "addmm",
-                      "addmv",
                       "baddbmm",
                       "bmm",
                       "chain_matmul",
@@ -30,9 +28,12 @@ const Names kLower = {"addbmm",
                       "conv_transpose2d",
                       "conv_transpose3d",
                       "einsum",
+                      "linalg_vecdot",
                       "linear",
                       "matmul",
                       "mm",
+                      "prelu",
+                      "_prelu_kernel",
                       "scaled_dot_product_attention",
                       "_scaled_dot_product_attention_math",
                       "linalg_multi_dot",
@@ -44,8 +45,7 @@ const Names kLower = {"addbmm",
                       "gru_cell",
                       "rnn_tanh_cell",
                       "rnn_relu_cell"};
-const Names kLowerOnGpus = {"addr", "mv", "prelu", "_prelu_kernel"};
-const Names kLowerOnCpu = {"linalg_vecdot"};
+const Names kLowerOnGpus = {"addmv", "addr", "mv"};
 
 const Names kF32OnGpus = {"acos",
                           "asin",
@@ -111,6 +111,8 @@ const Names kF32OnGpus = {"acos",
                           "triplet_margin_loss"};
 const Names kF32OnCpu = {"avg_pool3d",
                          "max_pool3d",
+                         "max_unpool2d",
+                         "max_unpool3d",
                          "adaptive_avg_pool3d",
                          "binary_cross_entropy",
                          "binary_cross_entropy_with_logits",
@@ -122,9 +124,11 @@ const Names kF32OnCpu = {"avg_pool3d",
                          "quantile",
                          "nanquantile",
                          "stft",
+                         "_fft_r2c",
                          "cdist",
                          "_cdist_forward",
                          "trace",
+                         "view_as_complex",
                          "cholesky",
                          "cholesky_inverse",
                          "cholesky_solve",
@@ -210,7 +214,7 @@ AutocastPolicy autocast_policy(const Op& op, std::span<const Arg<Tensor>> args, 
   if (op.inplace_of || (!op.schema.params.empty() && op.schema.params[0].mutated)) return AutocastPolicy::None;
   const std::string_view name = base_name(op);
   const bool gpu = device == DeviceType::Cuda;
-  if (kLower.count(name) || (gpu ? kLowerOnGpus : kLowerOnCpu).count(name)) return AutocastPolicy::Lower;
+  if (kLower.count(name) || (gpu && kLowerOnGpus.count(name))) return AutocastPolicy::Lower;
   if ((gpu ? kF32OnGpus : kF32OnCpu).count(name)) return AutocastPolicy::F32;
   if ((gpu ? kPromoteOnGpus : kPromoteOnCpu).count(name)) return AutocastPolicy::Promote;
   // A number divided by a tensor is PyTorch's __rtruediv__: a reciprocal.

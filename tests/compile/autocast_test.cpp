@@ -108,6 +108,10 @@ TEST(Autocast, PoliciesOfRows) {
   EXPECT_EQ(policy("pow.Tensor_Scalar", DeviceType::Cuda), AutocastPolicy::F32);
   EXPECT_EQ(policy("pow.Tensor_Scalar", DeviceType::Cpu), AutocastPolicy::None);
   EXPECT_EQ(policy("cross_entropy_loss", DeviceType::Cpu), AutocastPolicy::F32);
+  EXPECT_EQ(policy("_prelu_kernel", DeviceType::Cpu), AutocastPolicy::Lower);
+  EXPECT_EQ(policy("addmv", DeviceType::Cpu), AutocastPolicy::None);
+  EXPECT_EQ(policy("addmv", DeviceType::Cuda), AutocastPolicy::Lower);
+  EXPECT_EQ(policy("_fft_r2c", DeviceType::Cpu), AutocastPolicy::F32);
   EXPECT_EQ(policy("scatter_add", DeviceType::Cuda), AutocastPolicy::Promote);
   EXPECT_EQ(policy("add.Tensor", DeviceType::Cuda), AutocastPolicy::None);
   EXPECT_EQ(policy("exp_", DeviceType::Cuda), AutocastPolicy::None) << "in place: the dtype is what it is";
