@@ -5,6 +5,7 @@
 
 #include <functional>
 
+#include "errors.h"
 #include "toroid/compile.h"
 #include "trace/tracer.h"
 
@@ -37,18 +38,6 @@ inline Tensor counting(const std::vector<int64_t>& sizes, DType dtype = DType::F
   for (int64_t i = 0; i < t.numel(); ++i) t.data<double>()[i] = static_cast<double>(i);
   return Tensor::of(t.to_vector(), sizes, dtype);
 }
-
-template <class F>
-std::string user_error(F&& f) {
-  try {
-    f();
-  } catch (const UserError& e) {
-    return e.what();
-  }
-  return "no error";
-}
-
-inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 // The stance for the life of this object.
 struct StanceScope {

@@ -4,12 +4,16 @@
 #include <thread>
 
 #include "base/options.h"
+#include "errors.h"
 #include "exec/executable.h"
 #include "exec/plans.h"
 #include "toroid/error.h"
 
 namespace toroid::exec {
 namespace {
+
+using test::contains;
+using test::user_error;
 
 constexpr int64_t kUnit = 4096;  // elements of a row: 16 KiB
 
@@ -29,17 +33,6 @@ Tensor run(Executable& e, int64_t n, float value = 1) {
 void record(Executable& e, int64_t n) {
   for (int i = 0; i < 2; ++i) run(e, n);
 }
-
-template <class F>
-std::string user_error(F&& f) {
-  try {
-    f();
-  } catch (const UserError& e) {
-    return e.what();
-  }
-  return "no error";
-}
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 // Each test begins without recordings of others.
 class CaptureMemory : public testing::Test {

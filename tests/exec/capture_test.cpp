@@ -2,12 +2,16 @@
 #include <gtest/gtest.h>
 
 #include "base/options.h"
+#include "errors.h"
 #include "exec/executable.h"
 #include "exec/plans.h"
 #include "toroid/error.h"
 
 namespace toroid::exec {
 namespace {
+
+using test::contains;
+using test::user_error;
 
 Tensor counting(int64_t n, int64_t unit = 1) {
   Tensor t = unit > 1 ? Tensor::empty({n, unit}, DType::F32) : Tensor::empty({n}, DType::F32);
@@ -28,17 +32,6 @@ Tensor run(Executable& e, int64_t n, int length, int64_t unit = 1) {
   }
   return y;
 }
-
-template <class F>
-std::string user_error(F&& f) {
-  try {
-    f();
-  } catch (const UserError& e) {
-    return e.what();
-  }
-  return "no error";
-}
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 TEST(Capture, WarmsUpRecordsAndReplays) {
   Executable e(chain(9, true));

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "errors.h"
 #include "toroid/compile.h"
 #include "toroid/nn.h"
 
@@ -41,17 +42,5 @@ inline double error_of(const Tensor& got, const Tensor& expected) {
   }
   return range > 0 ? worst / range : worst;
 }
-
-template <class F>
-std::string user_error(F&& f) {
-  try {
-    f();
-  } catch (const UserError& e) {
-    return e.what();
-  }
-  return "no error";
-}
-
-inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace toroid::test
