@@ -11,6 +11,7 @@
 #include "compile/model.h"
 #include "toroid/compile.h"
 #include "toroid/device.h"
+#include "toroid/device_memory.h"
 #include "toroid/ops.h"
 #include "trace/tracer.h"
 
@@ -80,16 +81,17 @@ void measure_memory(const Device& device) {
     models.back().run(std::vector<Tensor>{x, x});
   }
   release_captures(device);
-  const size_t before = gpu.free_bytes();
+  const CaptureReport before = capture_report(device);
+  const auto free = static_cast<int64_t>(gpu.free_bytes());
+  const auto reserved = static_cast<int64_t>(memory_stats(device).reserved);
   for (auto& m : models)
     for (int i = 0; i < 2; ++i) m.run(std::vector<Tensor>{x, x});
   synchronize(device);
-  const CaptureReport r = capture_report(device);
-  int64_t forecast = 0;
-  for (auto& row : r.recordings) forecast += row.forecast_bytes;
-  fmt::print("{} recordings of {} launches: {:.2f} MB forecast, pool {:.2f} MB; the device has {:.2f} MB less\n", r.recordings.size(),
-             kLaunches, static_cast<double>(forecast) / 1e6, static_cast<double>(r.pool_bytes) / 1e6,
-             (static_cast<double>(before) - static_cast<double>(gpu.free_bytes())) / 1e6);
+  const CaptureReport after = capture_report(device);
+  const int64_t pool = static_cast<int64_t>(memory_stats(device).reserved) - reserved;
+  fmt::print("{} recordings of {} launches: {:.2f} MB forecast for graphs and {:.2f} MB for the pool; the device has {:.2f} MB less\n",
+             after.recordings.size(), kLaunches, static_cast<double>(after.graphs_forecast - before.graphs_forecast) / 1e6,
+             static_cast<double>(pool) / 1e6, static_cast<double>(free - static_cast<int64_t>(gpu.free_bytes())) / 1e6);
 }
 
 // Replayed calls, each of which waits until the one before has ended, untimed. fresh: the input and the result are elsewhere at each call.

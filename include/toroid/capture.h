@@ -69,7 +69,9 @@ struct CaptureReport {
   int64_t parts = 0;                      // recorded parts of a call, of all programs
   int64_t exec_bytes = 0;                 // of all recordings
   int64_t pool_bytes = 0;                 // memory of the pool of the device, counted once
-  int64_t peak_bytes = 0;                 // the most that both together have been, since release_captures
+  int64_t graphs_took = 0;                // of a GPU's memory, for graphs of this process so far: what the driver has less since
+  int64_t graphs_forecast = 0;            // the same as the model of the driver has it
+  int64_t peak_bytes = 0;                 // the most that recordings and pool together have been, since release_captures
 };
 std::string to_string(const CaptureReport& r);
 

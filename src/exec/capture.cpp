@@ -26,6 +26,8 @@ std::string to_string(const CaptureReport& r) {
       "memory: {} bytes of recordings, {} of the pool, {} at most\n",
       r.steps_recorded, r.steps, r.parts, c.calls, c.warmups, c.recordings, c.rerecordings, c.skipped, c.evictions, c.graph_launches,
       c.host_launches, c.host_calls, c.input_copies, c.patches, r.exec_bytes, r.pool_bytes, r.peak_bytes);
+  if (r.graphs_forecast > 0)
+    out += fmt::format("the driver took {} bytes of the GPU's memory for graphs (forecast {})\n", r.graphs_took, r.graphs_forecast);
   for (auto& row : r.recordings)
     out += fmt::format(
         "recording: {} for {}: {} launches in {} parts, {} bytes (forecast {}), {} of the pool, {} of them shared, {} replays\n",

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "device/cuda/gpu.h"
 
 namespace toroid::exec {
 namespace {
@@ -212,6 +213,11 @@ CaptureReport CaptureManager::report(const CaptureFunction* only) {
     out.recordings.push_back(std::move(row));
   }
   out.pool_bytes = pool_bytes();
+  if (device_.is_cuda()) {
+    const auto& graphs = device::cuda::gpu(device_.index).graph_memory();
+    out.graphs_took = graphs.taken();
+    out.graphs_forecast = graphs.forecast();
+  }
   std::lock_guard lock(mutex_);
   out.peak_bytes = std::max(peak_bytes_, out.pool_bytes + out.exec_bytes);
   return out;

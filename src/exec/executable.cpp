@@ -29,23 +29,36 @@ bool is_aligned(const Tensor& t) {
   return !t.device().is_cuda() || reinterpret_cast<uintptr_t>(t.raw_data()) % kBytes == 0;
 }
 
+// Whether dimensions with more than one element have these strides.
+bool has_strides(const Tensor& t, const std::vector<int64_t>& want) {
+  for (size_t d = 0; d < want.size(); ++d)
+    if (t.sizes()[d] > 1 && t.strides()[d] != want[d]) return false;
+  return true;
+}
+
+// Whether kernels can take t where it is. want: strides, where the plan names some.
+bool lies_as_taken(const Tensor& t, const InputPlan& in, const std::vector<int64_t>& want) {
+  return is_aligned(t) && (in.type.strides.empty() ? t.is_contiguous() : has_strides(t, want));
+}
+
 // t, or its elements in other memory, with the strides that kernels take the input for: `want`, where the plan names some.
 Tensor laid_out(const Tensor& t, const InputPlan& in, const std::vector<int64_t>& want) {
-  if (in.type.strides.empty() && is_aligned(t)) return t.is_contiguous() || mutant(Mutant::IgnoredStrides) ? t : t.contiguous();
+  if (lies_as_taken(t, in, want)) return t;
   if (in.type.strides.empty()) {
+    if (is_aligned(t)) return mutant(Mutant::IgnoredStrides) ? t : t.contiguous();
     Tensor out = Tensor::empty(t.sizes(), t.dtype(), t.device());
     copy_elements(t, out);
     return out;
   }
-  bool same = true, repeats = false;
+  if (t.numel() == 0) return t;
+  bool repeats = false;
   int64_t extent = 1;
   for (size_t d = 0; d < want.size(); ++d) {
     if (t.sizes()[d] <= 1) continue;
-    same = same && t.strides()[d] == want[d];
     repeats = repeats || want[d] == 0;
     extent += (t.sizes()[d] - 1) * want[d];
   }
-  if ((same && is_aligned(t)) || t.numel() == 0) return t;
+  const bool same = has_strides(t, want);
   TOROID_USER_CHECK(same || !repeats, "input {} (\"{}\") must have strides {}, it has {}", in.user, in.name, sizes_text(want),
                     sizes_text(t.strides()));
   Tensor row = Tensor::empty(std::vector<int64_t>{extent}, t.dtype(), t.device());
@@ -72,7 +85,9 @@ Executable::~Executable() = default;
 
 Executable::Executable(Plan plan, bool is_block) : plan_(std::move(plan)) {
   for (auto& [s, unbacked] : plan_.symbols) dynamic_ = dynamic_ || unbacked;
-  for (auto& in : plan_.inputs) {
+  for (size_t i = 0; i < plan_.inputs.size(); ++i) {
+    const InputPlan& in = plan_.inputs[i];
+    if (in.user >= 0) user_inputs_.push_back(i);
     users_ = std::max(users_, static_cast<size_t>(in.user + 1));
     stateful_ = stateful_ || (in.mutated && in.user < 0);
   }
@@ -89,8 +104,8 @@ const Tensor& Executable::input_tensor(size_t i, std::span<const Tensor> argumen
 
 void Executable::check_inputs(std::span<const Tensor> arguments, Symbols& symbols) const {
   TOROID_USER_CHECK(arguments.size() == users_, "the program takes {} tensors, {} were given", users_, arguments.size());
-  for (auto& in : plan_.inputs) {
-    if (in.user < 0) continue;
+  for (size_t i : user_inputs_) {
+    const InputPlan& in = plan_.inputs[i];
     const Tensor& t = arguments[static_cast<size_t>(in.user)];
     const Device device = plan_.device;
     auto where = [&] { return fmt::format("input {} (\"{}\")", in.user, in.name); };
@@ -121,15 +136,16 @@ void Executable::check_inputs(std::span<const Tensor> arguments, Symbols& symbol
       }
     }
   }
-  for (auto& in : plan_.inputs)  // sizes that are expressions of other sizes
-    if (in.user >= 0)
-      for (size_t d = 0; d < in.type.sizes.size(); ++d) {
-        const Expr& e = in.type.sizes[d];
-        if (e.is_const() || e.kind() == sym::Kind::Symbol) continue;
-        int64_t want = evaluate(e, symbols), got = arguments[static_cast<size_t>(in.user)].sizes()[d];
-        TOROID_USER_CHECK(want == got, "input {} (\"{}\"): dimension {} must be {} = {}, it is {}", in.user, in.name, d, sym::to_string(e),
-                          want, got);
-      }
+  for (size_t i : user_inputs_) {  // sizes that are expressions of other sizes
+    const InputPlan& in = plan_.inputs[i];
+    for (size_t d = 0; d < in.type.sizes.size(); ++d) {
+      const Expr& e = in.type.sizes[d];
+      if (e.is_const() || e.kind() == sym::Kind::Symbol) continue;
+      int64_t want = evaluate(e, symbols), got = arguments[static_cast<size_t>(in.user)].sizes()[d];
+      TOROID_USER_CHECK(want == got, "input {} (\"{}\"): dimension {} must be {} = {}, it is {}", in.user, in.name, d, sym::to_string(e),
+                        want, got);
+    }
+  }
 }
 
 std::shared_ptr<const Bound> Executable::bind(const Symbols& symbols) {
@@ -156,7 +172,7 @@ void Executable::launch(const Launch& l, void* const* bufs, const int64_t* param
 std::vector<Tensor> Executable::collect(std::span<const Tensor> arguments, const std::vector<Tensor>& held,
                                         const std::function<Tensor(int)>& result) {
   std::vector<Tensor> out;
-  for (size_t i = 0; i < plan_.outputs.size(); ++i) {
+  for (size_t i : fixed_.outputs) {
     const OutputPlan& o = plan_.outputs[i];
     Tensor t = o.buffer >= 0 ? result(static_cast<int>(i)) : Tensor();
     if (o.mutates >= 0) {
@@ -194,17 +210,34 @@ std::unique_ptr<Lane> Executable::take_lane(const Bound& b, bool fresh) {
   return lane;
 }
 
-void Executable::place_buffers(std::span<const Tensor> arguments, std::span<const Tensor> into, const Captured* recorded, Run& run) {
-  for (size_t i = 0; i < plan_.buffers.size(); ++i) {
-    const BufferPlan& p = plan_.buffers[i];
-    if (p.role == BufferRole::Constant)
-      run.at[i] = p.data.raw_data();
-    else if (p.role == BufferRole::Temporary && run.bound.offsets[i] >= 0)
-      run.at[i] = run.lane.arena->data + run.bound.offsets[i];
-  }
+void Executable::fix() {
+  std::vector<bool> in_place(plan_.inputs.size(), false);
+  fixed_.at.assign(plan_.buffers.size(), nullptr);
+  for (size_t i = 0; i < plan_.buffers.size(); ++i)
+    if (plan_.buffers[i].role == BufferRole::Constant) fixed_.at[i] = plan_.buffers[i].data.raw_data();
   for (size_t i = 0; i < plan_.inputs.size(); ++i) {
     const InputPlan& in = plan_.inputs[i];
-    if (plan_.buffers[static_cast<size_t>(in.buffer)].role == BufferRole::Constant) continue;
+    const auto buffer = static_cast<size_t>(in.buffer);
+    if (plan_.buffers[buffer].role == BufferRole::Constant) continue;
+    const bool known = std::all_of(in.type.strides.begin(), in.type.strides.end(), [](const Expr& e) { return e.is_const(); });
+    in_place[i] = in.user < 0 && !in.draws && known && lies_as_taken(in.data, in, evaluate(in.type.strides, {}));
+    if (in_place[i])
+      fixed_.at[buffer] = in.data.raw_data();
+    else
+      fixed_.inputs.push_back(i);
+  }
+  for (size_t i = 0; i < plan_.outputs.size(); ++i) {
+    const OutputPlan& o = plan_.outputs[i];
+    if (o.buffer >= 0 || o.mutates < 0 || !in_place[static_cast<size_t>(o.mutates)]) fixed_.outputs.push_back(i);
+  }
+}
+
+void Executable::place_buffers(std::span<const Tensor> arguments, std::span<const Tensor> into, const Captured* recorded, Run& run) {
+  run.at = fixed_.at;
+  for (size_t i = 0; i < run.at.size(); ++i)
+    if (run.bound.offsets[i] >= 0) run.at[i] = run.lane.arena->data + run.bound.offsets[i];
+  for (size_t i : fixed_.inputs) {
+    const InputPlan& in = plan_.inputs[i];
     Tensor& placed = run.held[static_cast<size_t>(in.buffer)];
     if (in.draws) {
       const int64_t count = evaluate(*in.draws, run.bound.symbols);
@@ -216,7 +249,8 @@ void Executable::place_buffers(std::span<const Tensor> arguments, std::span<cons
     }
     run.at[static_cast<size_t>(in.buffer)] = placed.raw_data();
   }
-  for (size_t i = 0, returned = 0; i < plan_.outputs.size(); ++i) {
+  size_t returned = 0;
+  for (size_t i : fixed_.outputs) {
     const OutputPlan& o = plan_.outputs[i];
     size_t place = o.mutates < 0 ? returned++ : into.size();
     if (o.buffer < 0 || plan_.buffers[static_cast<size_t>(o.buffer)].role != BufferRole::Output) continue;
@@ -307,8 +341,7 @@ std::vector<Tensor> Executable::run_bound(const Bound& b, std::span<const Tensor
   if (recorder_ && !observer_ && !capture) way = recorder_->choose(b, arguments);
   std::unique_ptr<Lane> own;
   if (!way.lane) own = take_lane(b, capture != nullptr);
-  Run run{b, way.lane ? *way.lane : *own, capture, std::vector<Tensor>(plan_.buffers.size()),
-          std::vector<void*>(plan_.buffers.size(), nullptr)};
+  Run run{b, way.lane ? *way.lane : *own, capture, std::vector<Tensor>(plan_.buffers.size()), {}};
   place_buffers(arguments, into, way.recorded.get(), run);
   if (way.recorded)
     replay(way, run);
@@ -461,6 +494,7 @@ std::vector<Tensor> Executable::run(std::span<const Tensor> arguments, Symbols s
   if (recorder_) scope.emplace();
   check_inputs(arguments, symbols);
   if (plan_.filling.valid()) plan_.filling.get();
+  std::call_once(fixed_.once, [this] { fix(); });
   std::unique_lock<std::mutex> state(state_mutex_, std::defer_lock);
   if (stateful_) state.lock();
   if (dynamic_) return run_dynamic(std::move(symbols), arguments);

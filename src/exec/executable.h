@@ -29,6 +29,13 @@ class Executable {
 
  private:
   struct Run;
+  // What stays as it is from call to call, so that a call need not look at it: a large program has hundreds of constants.
+  struct Fixed {
+    std::vector<void*> at;        // of constants, and of state that lies as the program takes it; null: of other buffers
+    std::vector<size_t> inputs;   // those to place for each call
+    std::vector<size_t> outputs;  // those to return, or to write back
+    std::once_flag once;
+  };
   using TensorAt = std::function<Tensor(const HostCall::View&)>;
 
   void check_inputs(std::span<const Tensor> arguments, Symbols& symbols) const;
@@ -37,6 +44,7 @@ class Executable {
   std::vector<Tensor> run(std::span<const Tensor> arguments, Symbols symbols, std::span<const Tensor> into);
   std::vector<Tensor> run_bound(const Bound& bound, std::span<const Tensor> arguments, std::span<const Tensor> into);
   std::unique_ptr<Lane> take_lane(const Bound& bound, bool fresh);
+  void fix();
   // Memory of all buffers that have some before the first step. recorded: where results may be; or null.
   void place_buffers(std::span<const Tensor> arguments, std::span<const Tensor> into, const Captured* recorded, Run& run);
   void run_step(size_t step, Run& run);
@@ -65,7 +73,9 @@ class Executable {
   std::vector<std::unique_ptr<Lane>> idle_;          // without a recorder
   std::mutex state_mutex_;
   std::atomic<int64_t> arena_bytes_{0};
+  std::vector<size_t> user_inputs_;  // those of plan_.inputs that each call gives
   size_t users_ = 0;
+  Fixed fixed_;
   std::vector<std::vector<std::unique_ptr<Executable>>> blocks_;  // of each step
   Observer observer_;
 };

@@ -25,6 +25,8 @@ void keep_for_capture(device::Capture& capture, const Plan& plan, std::span<cons
   }
   for (auto& b : plan.buffers)
     if (b.data.defined()) capture.retain(b.data.impl()->storage);
+  for (auto& in : plan.inputs)
+    if (in.data.defined()) capture.retain(in.data.impl()->storage);
   for (auto& t : held)
     if (t.defined()) keep_for_capture(plan.device, t);
 }

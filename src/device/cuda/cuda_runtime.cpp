@@ -9,22 +9,8 @@
 namespace toroid::device::cuda {
 namespace {
 
-class CudaExecutable final : public ExecutableGraph {
- public:
-  CudaExecutable(Gpu& gpu, CUgraph graph) : gpu_(gpu), driver_(gpu.driver_functions()) {
-    gpu_.use();
-    const CUresult status = take_fault(Fault::InstantiateOutOfMemory) ? kOutOfMemory : driver_.instantiate(&executable_, graph, 0);
-    driver_.check(status, "instantiating a graph");
-  }
-  ~CudaExecutable() override {
-    if (executable_) driver_.destroy_executable(executable_);
-  }
-  CUgraphExec get() const { return executable_; }
-
- private:
-  Gpu& gpu_;
-  const Driver& driver_;
-  CUgraphExec executable_ = nullptr;
+struct CudaExecutable final : ExecutableGraph, ExecutableOf {
+  using ExecutableOf::ExecutableOf;
 };
 
 class CudaGraphData final : public RecordedGraph {

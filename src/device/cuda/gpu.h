@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "device/cuda/driver.h"
+#include "device/cuda/graph_memory.h"
 #include "device/cuda/tensor_map.h"
 #include "device/memory.h"
 
@@ -41,23 +42,40 @@ struct LaunchShape {
   bool overlaps = false;  // programmatic dependent launch: the kernel waits for its predecessor itself
 };
 
-// Work that was recorded once and runs as one launch.
-class Graph {
+class Gpu;
+
+// A graph that can be launched.
+class ExecutableOf {
  public:
-  Graph(const Driver& driver, CUgraph recorded);
-  ~Graph();
-  Graph(const Graph&) = delete;
-  Graph& operator=(const Graph&) = delete;
-  // Gives a recorded launch other arguments, from the next run on.
-  void set_arguments(CUgraphNode node, const Kernel& kernel, const LaunchShape& shape, std::span<void* const> arguments);
+  ExecutableOf(Gpu& gpu, CUgraph graph);
+  ~ExecutableOf();
+  ExecutableOf(const ExecutableOf&) = delete;
+  ExecutableOf& operator=(const ExecutableOf&) = delete;
+  CUgraphExec get() const { return executable_; }
   size_t nodes() const { return nodes_; }
 
  private:
-  friend class Gpu;
-  const Driver& driver_;
-  CUgraph graph_ = nullptr;
+  Gpu& gpu_;
   CUgraphExec executable_ = nullptr;
   size_t nodes_ = 0;
+  GraphMemory::Places places_ = {};
+};
+
+// Work that was recorded once and runs as one launch.
+class Graph {
+ public:
+  Graph(Gpu& gpu, CUgraph recorded) : recorded_(recorded), executable_(gpu, recorded) {}
+  // Gives a recorded launch other arguments, from the next run on.
+  void set_arguments(CUgraphNode node, const Kernel& kernel, const LaunchShape& shape, std::span<void* const> arguments);
+  size_t nodes() const { return executable_.nodes(); }
+
+ private:
+  friend class Gpu;
+  struct Recorded {
+    CUgraph graph;
+    ~Recorded() { driver().destroy_graph(graph); }
+  } recorded_;
+  ExecutableOf executable_;
 };
 
 // The calling thread may meanwhile allocate and load modules, although work is captured.
@@ -117,6 +135,7 @@ class Gpu {
   // Within `work`: the latest launch, as a node of the graph.
   CUgraphNode recorded_node() const;
   void launch(const Graph& graph);
+  GraphMemory& graph_memory() { return graph_memory_; }
 
   // The stream of the calling thread's work, for libraries too.
   CUstream stream() const {
@@ -147,6 +166,7 @@ class Gpu {
   static inline constinit thread_local std::array<CUstream, kMostGpus> current_ = {};  // of this thread, by index; null: the default one
   GpuInfo info_;
   std::unique_ptr<DeviceMemory> memory_;
+  GraphMemory graph_memory_;
   std::mutex upload_mutex_;  // of:
   std::vector<std::shared_ptr<Stage>> stages_;
 };

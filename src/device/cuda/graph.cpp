@@ -5,17 +5,19 @@
 
 namespace toroid::device::cuda {
 
-Graph::Graph(const Driver& driver, CUgraph recorded) : driver_(driver), graph_(recorded) {
-  CUresult status = driver_.graph_nodes(graph_, nullptr, &nodes_);
-  if (status == kSuccess && take_fault(Fault::InstantiateOutOfMemory)) status = kOutOfMemory;
-  if (status == kSuccess) status = driver_.instantiate(&executable_, graph_, 0);
-  if (status != kSuccess) driver_.destroy_graph(graph_);
-  driver_.check(status, "instantiating a graph");
+ExecutableOf::ExecutableOf(Gpu& gpu, CUgraph graph) : gpu_(gpu) {
+  const Driver& d = gpu.driver_functions();
+  gpu.use();
+  d.check(d.graph_nodes(graph, nullptr, &nodes_), "counting the nodes of a graph");
+  const auto before = static_cast<int64_t>(gpu.free_bytes());
+  d.check(take_fault(Fault::InstantiateOutOfMemory) ? kOutOfMemory : d.instantiate(&executable_, graph, 0), "instantiating a graph");
+  places_ = gpu.graph_memory().add(nodes_, before - static_cast<int64_t>(gpu.free_bytes()));
 }
 
-Graph::~Graph() {
-  if (executable_) driver_.destroy_executable(executable_);
-  driver_.destroy_graph(graph_);
+ExecutableOf::~ExecutableOf() {
+  if (!executable_) return;
+  gpu_.driver_functions().destroy_executable(executable_);
+  gpu_.graph_memory().remove(nodes_, places_);
 }
 
 void Graph::set_arguments(CUgraphNode node, const Kernel& kernel, const LaunchShape& shape, std::span<void* const> arguments) {
@@ -26,7 +28,7 @@ void Graph::set_arguments(CUgraphNode node, const Kernel& kernel, const LaunchSh
   std::copy_n(block, 3, p.block);
   p.shared_bytes = static_cast<unsigned>(shape.shared_bytes);
   p.parameters = const_cast<void**>(arguments.data());
-  driver_.check(driver_.set_node(executable_, node, &p), "giving a recorded launch other arguments");
+  driver().check(driver().set_node(executable_.get(), node, &p), "giving a recorded launch other arguments");
 }
 
 std::unique_ptr<Graph> Gpu::record(const std::function<void()>& work) {
@@ -46,7 +48,7 @@ std::unique_ptr<Graph> Gpu::record(const std::function<void()>& work) {
   }
   set_stream(before);
   driver_.check(driver_.end_capture(recording_stream_, &graph), "recording launches");
-  return std::make_unique<Graph>(driver_, graph);
+  return std::make_unique<Graph>(*this, graph);
 }
 
 CUgraphNode Gpu::recorded_node() const {
@@ -63,7 +65,7 @@ CUgraphNode Gpu::recorded_node() const {
 
 void Gpu::launch(const Graph& graph) {
   use();
-  driver_.check(driver_.launch_graph(graph.executable_, stream()), "launching a graph");
+  driver_.check(driver_.launch_graph(graph.executable_.get(), stream()), "launching a graph");
 }
 
 TensorMapSizes evaluate(const TensorMap& map, const std::function<int64_t(const Expr&)>& value) {
