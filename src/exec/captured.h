@@ -13,6 +13,25 @@ struct Memory {
   std::span<void* const> at;
 };
 
+// Where the plan's buffers are in one run, and the tensors that are the memory of some of them. A recording keeps its own from call to
+// call, so that only what moves is placed again.
+struct Workspace {
+  std::vector<void*> at;
+  std::vector<Tensor> held;
+  std::vector<size_t> holding;       // the buffers with a tensor
+  const std::byte* arena = nullptr;  // of the lane, where `at` has it
+
+  void hold(size_t buffer, Tensor t) {
+    at[buffer] = t.raw_data();
+    held[buffer] = std::move(t);
+    holding.push_back(buffer);
+  }
+  void let_go() {
+    for (size_t i : holding) held[i] = {};
+    holding.clear();
+  }
+};
+
 class Captured {
  public:
   // placement: of results in the lane's shared memory; none where each call returns memory of its own.
@@ -40,6 +59,7 @@ class Captured {
   static int64_t forecast(const Plan& plan, const Coverage& coverage, const Bound& bound);
   int64_t pool_bytes() const { return bound_->arena + bound_->zeros + placement_.bytes(); }
 
+  Workspace workspace;  // of the run that has the lane
   std::atomic<int64_t> replays{0};
   std::atomic<uint64_t> last_use{0};
   int64_t forecast_bytes = 0;

@@ -77,8 +77,7 @@ struct Executable::Run {
   const Bound& bound;
   Lane& lane;
   device::Capture* capture;  // by hand, that the run is part of; null: none
-  std::vector<Tensor> held;  // per buffer: the tensor that is its memory, where there is one
-  std::vector<void*> at;     // per buffer: where it is
+  Workspace& memory;
 };
 
 Executable::~Executable() = default;
@@ -233,12 +232,19 @@ void Executable::fix() {
 }
 
 void Executable::place_buffers(std::span<const Tensor> arguments, std::span<const Tensor> into, const Captured* recorded, Run& run) {
-  run.at = fixed_.at;
-  for (size_t i = 0; i < run.at.size(); ++i)
-    if (run.bound.offsets[i] >= 0) run.at[i] = run.lane.arena->data + run.bound.offsets[i];
+  Workspace& memory = run.memory;
+  memory.let_go();  // of a run that an error ended
+  const std::byte* arena = run.lane.arena ? run.lane.arena->data : nullptr;
+  if (memory.at.empty() || memory.arena != arena) {
+    memory.at = fixed_.at;
+    memory.held.resize(plan_.buffers.size());
+    for (size_t i = 0; i < memory.at.size(); ++i)
+      if (run.bound.offsets[i] >= 0) memory.at[i] = run.lane.arena->data + run.bound.offsets[i];
+    memory.arena = arena;
+  }
   for (size_t i : fixed_.inputs) {
     const InputPlan& in = plan_.inputs[i];
-    Tensor& placed = run.held[static_cast<size_t>(in.buffer)];
+    Tensor placed;
     if (in.draws) {
       const int64_t count = evaluate(*in.draws, run.bound.symbols);
       placed = run.capture ? captured_random_state(*run.capture, count, plan_.device) : moved(take_random_state(count), plan_.device);
@@ -247,20 +253,21 @@ void Executable::place_buffers(std::span<const Tensor> arguments, std::span<cons
       placed = laid_out(given, in, run.bound.input_strides[i]);
       if (recorder_ && placed.impl() != given.impl()) recorder_->count(Count::InputCopies);
     }
-    run.at[static_cast<size_t>(in.buffer)] = placed.raw_data();
+    memory.hold(static_cast<size_t>(in.buffer), std::move(placed));
   }
   size_t returned = 0;
   for (size_t i : fixed_.outputs) {
     const OutputPlan& o = plan_.outputs[i];
     size_t place = o.mutates < 0 ? returned++ : into.size();
     if (o.buffer < 0 || plan_.buffers[static_cast<size_t>(o.buffer)].role != BufferRole::Output) continue;
-    Tensor& t = run.held[static_cast<size_t>(o.buffer)];
-    const bool given = place < into.size() && into[place].defined() && is_aligned(into[place]);
+    Tensor t = memory.held[static_cast<size_t>(o.buffer)];  // of another output, where that is the same
+    if (t.defined()) continue;
     if (recorded)
       for (auto& p : recorded->placement().places)
         if (p.buffer == o.buffer && !t.defined()) t = recorder_->result(run.lane, p, run.bound.output_sizes[i], i);
+    const bool given = place < into.size() && into[place].defined() && is_aligned(into[place]);
     if (!t.defined()) t = given ? into[place] : Tensor::empty(run.bound.output_sizes[i], o.type.dtype, plan_.device);
-    run.at[static_cast<size_t>(o.buffer)] = t.raw_data();
+    memory.hold(static_cast<size_t>(o.buffer), std::move(t));
   }
 }
 
@@ -269,12 +276,12 @@ void Executable::run_step(size_t i, Run& run) {
   const Symbols& symbols = run.bound.symbols;
   auto tensor_at = [&](const HostCall::View& v) {
     auto sizes = evaluate(v.sizes, symbols), strides = evaluate(v.strides, symbols);
-    auto* data = static_cast<std::byte*>(run.at[static_cast<size_t>(v.buffer)]) +
+    auto* data = static_cast<std::byte*>(run.memory.at[static_cast<size_t>(v.buffer)]) +
                  evaluate(v.offset, symbols) * static_cast<int64_t>(size_of(v.dtype));
     return Tensor::from_blob(data, sizes, v.dtype, strides, nullptr, plan_.device);
   };
   if (auto* l = std::get_if<Launch>(&plan_.steps[i])) {
-    const std::vector<void*> pointers = pointers_of(plan_, *l, s, run.lane, run.at);
+    const std::vector<void*> pointers = pointers_of(plan_, *l, s, run.lane, run.memory.at);
     if (plan_.device.is_cuda())
       GpuLaunch(*l, symbols).run(device::cuda::gpu(plan_.device.index), pointers);
     else
@@ -292,7 +299,7 @@ void Executable::run_step(size_t i, Run& run) {
     for (size_t r = 0; r < h->outputs.size(); ++r) copy_elements(results.at(r), tensor_at(h->outputs[r]));
   } else if (auto* c = std::get_if<LibraryCall>(&plan_.steps[i])) {
     std::vector<void*> buffers;
-    for (int buffer : c->buffers) buffers.push_back(run.at[static_cast<size_t>(buffer)]);
+    for (int buffer : c->buffers) buffers.push_back(run.memory.at[static_cast<size_t>(buffer)]);
     void* scratch = s.scratch >= 0 ? run.lane.arena->data + s.scratch : nullptr;
     if (run.capture && !plan_.device.is_cuda()) return capture_call(*c, std::move(buffers), scratch);
     c->call->run(buffers.data(), scratch);
@@ -301,8 +308,7 @@ void Executable::run_step(size_t i, Run& run) {
     const auto& views = block_results(plan_.steps[i]);
     for (size_t r = 0; r < views.size(); ++r) {
       auto buffer = static_cast<size_t>(views[r].buffer);
-      run.held[buffer] = results.at(r);
-      run.at[buffer] = results[r].raw_data();
+      run.memory.hold(buffer, results.at(r));
     }
   }
 }
@@ -341,25 +347,29 @@ std::vector<Tensor> Executable::run_bound(const Bound& b, std::span<const Tensor
   if (recorder_ && !observer_ && !capture) way = recorder_->choose(b, arguments);
   std::unique_ptr<Lane> own;
   if (!way.lane) own = take_lane(b, capture != nullptr);
-  Run run{b, way.lane ? *way.lane : *own, capture, std::vector<Tensor>(plan_.buffers.size()), {}};
+  Workspace alone;
+  Run run{b, way.lane ? *way.lane : *own, capture, way.recorded ? way.recorded->workspace : alone};
   place_buffers(arguments, into, way.recorded.get(), run);
   if (way.recorded)
     replay(way, run);
   else
     run_steps({0, plan_.steps.size()}, run);
-  auto out = collect(arguments, run.held, [&](int i) {
+  auto out = collect(arguments, run.memory.held, [&](int i) {
     const OutputPlan& o = plan_.outputs[static_cast<size_t>(i)];
-    const Tensor& t = run.held[static_cast<size_t>(o.buffer)];
+    const Tensor& t = run.memory.held[static_cast<size_t>(o.buffer)];
     if (t.defined() && t.sizes() == b.output_sizes[static_cast<size_t>(i)]) return t;
-    Tensor view = Tensor::from_blob(run.at[static_cast<size_t>(o.buffer)], b.output_sizes[static_cast<size_t>(i)], o.type.dtype, {},
+    Tensor view = Tensor::from_blob(run.memory.at[static_cast<size_t>(o.buffer)], b.output_sizes[static_cast<size_t>(i)], o.type.dtype, {},
                                     nullptr, plan_.device);
     Tensor copy = Tensor::empty(view.sizes(), view.dtype(), plan_.device);
     copy_elements(view, copy);
     return copy;
   });
   if (capture) {
-    keep_for_capture(*capture, plan_, run.held);  // the lane's memory serves what is captured next
-  } else if (recorder_) {
+    keep_for_capture(*capture, plan_, run.memory.held);  // the lane's memory serves what is captured next
+    return out;
+  }
+  run.memory.let_go();
+  if (recorder_) {
     recorder_->give_back(way);
   } else {
     std::lock_guard lock(mutex_);
@@ -373,15 +383,15 @@ std::vector<bool> Executable::settled_buffers(const Run& run) const {
   std::vector<bool> out(plan_.buffers.size(), false);
   for (auto& in : plan_.inputs) {
     const auto i = static_cast<size_t>(in.buffer);
-    const bool held = in.user < 0 && !in.draws && run.at[i] == in.data.raw_data();
-    out[i] = held || (run.held[i].defined() && run.held[i].impl()->storage->static_address);
+    const bool held = in.user < 0 && !in.draws && run.memory.at[i] == in.data.raw_data();
+    out[i] = held || (run.memory.held[i].defined() && run.memory.held[i].impl()->storage->static_address);
   }
   return out;
 }
 
 void Executable::replay(Recorder::Way& way, Run& run) {
   Captured& c = *way.recorded;
-  const Memory memory{run.lane, run.at};
+  const Memory memory{run.lane, run.memory.at};
   if (!way.record && !c.serves(memory)) {
     if (!recorder_->may_rerecord(run.bound)) return run_steps({0, plan_.steps.size()}, run);
     c.clear(run.lane);
