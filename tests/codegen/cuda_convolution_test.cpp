@@ -232,7 +232,7 @@ TEST_F(CudaConvolution, Hopper) {
   for (const Shape& s : shapes) {
     const choice::Convolution c = problem(s);
     ASSERT_EQ(conv_wgmma_refusal(c), "");
-    const std::vector<WgmmaTile> tiles = wgmma_tiles(conv_implicit_product(c));
+    const std::vector<WgmmaTile> tiles = wgmma_tiles(conv_implicit_product(c), true);
     for (size_t t = 0; t < tiles.size(); t += 5)
       check(s, [&](auto& node, auto& c, auto& program, auto& constants) {
         return generate_conv_wgmma(node, c, conv_packed_weight(c, program, constants), tiles[t], 132);

@@ -1,5 +1,6 @@
 // Products by the GPU's templates against sums in float64, in all layouts and odd sizes. Without a GPU their text is compiled only.
 #include <atomic>
+#include <functional>
 #include <numeric>
 #include <thread>
 
@@ -167,17 +168,30 @@ class CudaGemm : public testing::Test {
 constexpr int kProcessors = 132;
 
 TEST_F(CudaGemm, WgmmaTiles) {
-  const Problem odd{200, 328, 200, 2}, single{8, 16, 8};
+  const Problem odd{200, 328, 200, 2}, single{8, 16, 8}, whole{512, 640, 200};
   const auto tiles = wgmma_tiles(std::get<choice::Gemm>(node_of(odd).problem));
   EXPECT_GT(tiles.size(), 30u);
   // Without a GPU a few, which have each part of the text between them.
-  const size_t every = KernelRunner::has_gpu() ? 1 : 29;
-  for (const Problem& p : {odd, single})
-    for (size_t i = 0; i < tiles.size(); i += every) {
-      const choice::Node node = node_of(p);
-      add(p, generate_gemm_wgmma(node, std::get<choice::Gemm>(node.problem), tiles[i], kProcessors, true), "sm_90a");
-      if (!KernelRunner::has_gpu() && p.m == single.m) break;
-    }
+  const std::function<bool(const WgmmaTile&)> parts[] = {[](auto& t) { return t.share > 1 && t.slices == 1; },
+                                                         [](auto& t) { return t.beside > 1 && t.block_m == 256; },
+                                                         [](auto& t) { return t.slices > 1 && t.share > 1; },
+                                                         [](auto& t) { return t.slices > 1 && t.split > 1; },
+                                                         [](auto& t) { return t.alternate; },
+                                                         [](auto& t) { return t.block_n % 32 != 0; }};
+  std::vector<WgmmaTile> few;
+  for (auto& has : parts) {
+    const auto at = std::find_if(tiles.begin(), tiles.end(), has);
+    ASSERT_NE(at, tiles.end());
+    few.push_back(*at);
+  }
+  for (const Problem& p : {odd, single, whole}) {
+    const choice::Node node = node_of(p);
+    if (KernelRunner::has_gpu())
+      for (auto& t : tiles) add(p, generate_gemm_wgmma(node, std::get<choice::Gemm>(node.problem), t, kProcessors, true), "sm_90a");
+    else if (p.m != single.m)
+      for (size_t i = p.m == whole.m; i < few.size(); i += 2)
+        add(p, generate_gemm_wgmma(node, std::get<choice::Gemm>(node.problem), few[i], kProcessors, true), "sm_90a");
+  }
 }
 
 // What a block does from tile to tile: fewer blocks than tiles.

@@ -39,8 +39,12 @@ std::vector<Form> gemm_forms(const choice::Node& node, const choice::Gemm& g, co
   int64_t batch = 1;
   for (auto& e : g.batch) batch *= typical(e);
   const int processors = gpu.multiprocessors;
-  return {{"gemv", cuda_gemv_refusal(node, target), [&node, &p, target] { return generate_cuda_gemv(node, p.buffers, target); }},
-          {"gemm_wgmma", gpu.is_hopper() ? gemm_wgmma_refusal(node, g) : "the GPU has no wgmma",
+  const std::string wgmma = gpu.is_hopper() ? gemm_wgmma_refusal(node, g) : "the GPU has no wgmma";
+  // With more rows the sums that warps exchange cost more than what tiles of 64 rows copy for nothing.
+  constexpr int64_t kFewRows = 8;
+  const std::string gemv = wgmma.empty() && m > kFewRows ? "tiles of gemm_wgmma are faster" : cuda_gemv_refusal(node, target);
+  return {{"gemv", gemv, [&node, &p, target] { return generate_cuda_gemv(node, p.buffers, target); }},
+          {"gemm_wgmma", wgmma,
            [=, &node, &g] { return generate_gemm_wgmma(node, g, choose_wgmma_tile(g, m, n, k, batch, processors), processors, true); }},
           {"gemm_mma", gemm_mma_refusal(node, g),
            [=, &node, &g] { return generate_gemm_mma(node, g, choose_mma_tile(g, m, n, batch, processors)); }},
@@ -67,7 +71,7 @@ std::vector<Form> convolution_forms(const choice::Node& node, const choice::Conv
        [=, &node, &c, &gpu] { return generate_cuda(conv_as_product(node, c), *p, gpu, *constants); }},
       {"conv_wgmma", gpu.is_hopper() ? conv_wgmma_refusal(c) : "the GPU has no wgmma",
        [=, &node, &c] {
-         const WgmmaTile tile = choose_wgmma_tile(conv_implicit_product(c), pixels, c.out_channels, conv_k(c), 1, processors);
+         const WgmmaTile tile = choose_wgmma_tile(conv_implicit_product(c), pixels, c.out_channels, conv_k(c), 1, processors, true);
          return generate_conv_wgmma(node, c, conv_packed_weight(c, *p, *constants), tile, processors);
        }},
       {conv_gemm_name(c), conv_gemm_refusal(c), [=, &node, &c, &gpu] {

@@ -159,8 +159,8 @@ std::string CudaWriter::points() {
   return take();
 }
 
-std::string CudaWriter::points(Early& early) {
-  early_ = &early;
+std::string CudaWriter::points(CudaEarly& near, CudaEarly& far) {
+  near_ = &near, far_ = &far;
   return points();
 }
 
@@ -168,7 +168,14 @@ std::string CudaWriter::points(Early& early) {
 bool CudaWriter::loads_early(int k) const {
   const Statement& s = p_.step(k);
   const std::vector<int> written = loop::buffers_written(p_.body);
-  return early_ && s.mask < 0 && !loop::uses_values(s.index) && std::count(written.begin(), written.end(), s.buffer) == 0;
+  return near_ && s.mask < 0 && !loop::uses_values(s.index) && std::count(written.begin(), written.end(), s.buffer) == 0;
+}
+
+bool CudaWriter::placed_by_vector(int k) const {
+  const Expr &index = p_.step(k).index, &vector = p_.domain.vars[static_cast<size_t>(p_.vector_var)].symbol;
+  for (auto& v : p_.domain.vars)
+    if (!(v.symbol == vector) && sym::depends_on(index, v.symbol)) return false;
+  return true;
 }
 
 std::string CudaWriter::row(int buffer, const std::string& row) {
@@ -214,6 +221,13 @@ std::string CudaWriter::short_form(int k) {
   const auto at = static_cast<size_t>(k);
   if (rounded_[at] && (s.op == ScalarOp::Erf || s.op == ScalarOp::Exp))
     return fmt::format("{}({})", e_.function(s.op == ScalarOp::Erf ? "shorterf" : "shortexp", DType::F32, false), e_.scalar(s.args[0]));
+  // The sum in gelu by tanh, a quotient: accurate where tanh is near -1, too.
+  if (s.op == ScalarOp::Add)
+    for (size_t i = 0; i < 2; ++i) {
+      const Statement &x = p_.step(s.args[i]), &one = p_.step(s.args[1 - i]);
+      if (x.step == Step::Scalar && x.op == ScalarOp::Tanh && is_constant(s.args[1 - i]) && one.value.as_double() == 1)
+        return fmt::format("{}({})", e_.function("tanhplus1", DType::F32, false), e_.scalar(x.args[0]));
+    }
   if (s.op != ScalarOp::Div || !p_.varies[at] || p_.varies[static_cast<size_t>(s.args[1])] || is_constant(s.args[1])) return "";
   // Rows over what a row has one of: the compiler divides once.
   const std::string by = e_.scalar(s.args[1]), power = fmt::format("{}({})", e_.function("quotient_power", DType::F32, false), by);
@@ -257,12 +271,16 @@ void CudaWriter::load_packs(const std::vector<int>& steps) {
       e_.line(fmt::format("{} x{};", type, k));
       continue;
     }
-    const std::string load =
-        fmt::format("load_pack<{}, {}>({} + {})", memory_type(s.dtype), p_.vector, pointer(s.buffer, s.dtype), e_.index(s.index));
+    const std::string from = fmt::format("{} + {}", pointer(s.buffer, s.dtype), e_.index(s.index)),
+                      load = fmt::format("load_pack<{}, {}>({})", memory_type(s.dtype), p_.vector, from);
     if (loads_early(k)) {
-      early_->members += fmt::format("{} x{};\n", type, k);
-      early_->loads += fmt::format("held.x{} = {};\n", k, load);
-      e_.line(fmt::format("const {}& x{} = held.x{};", type, k, k));
+      const bool is_near = placed_by_vector(k);
+      CudaEarly& early = is_near ? *near_ : *far_;
+      const char* const name = is_near ? "near" : "far";
+      early.members += fmt::format("{} x{};\n", type, k);
+      early.loads += fmt::format("{}.x{} = {};\n", name, k, load);
+      early.prefetches += fmt::format("asm volatile(\"prefetch.global.L2 [%0];\" ::\"l\"({}));\n", from);
+      e_.line(fmt::format("const {}& x{} = {}.x{};", type, k, name, k));
     } else if (s.mask < 0) {
       e_.line(fmt::format("const {} x{} = {};", type, k, load));
     } else {

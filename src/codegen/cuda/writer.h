@@ -56,6 +56,11 @@ std::string cuda_variable(size_t position);
 
 constexpr const char* kCudaUnroll = "#pragma unroll";
 
+// Parts of a body that can run before it, see CudaWriter::points().
+struct CudaEarly {
+  std::string members, loads, prefetches;
+};
+
 class CudaWriter {
  public:
   // `name`: of this body among those of the kernel.
@@ -66,12 +71,10 @@ class CudaWriter {
   // Statements for one vector (plan.vector neighbours), whose variables are in scope by their names; the value of Accumulate at
   // neighbour l is accumulators[l].
   std::string points();
-  // The same in two parts: `loads`, what can be read from memory before the accumulators are there, into members of a struct `held`; and
-  // the statements, which return and see `held`.
-  struct Early {
-    std::string members, loads;
-  };
-  std::string points(Early& early);
+  // The same in parts: `loads`, what can be read from memory before the accumulators are there, into members of structs; and the
+  // statements, which return and see the structs. `near`: what only the vector's variable places (a bias); `far`: the rest. prefetches:
+  // statements that bring what the loads will read into the L2 cache.
+  std::string points(CudaEarly& near, CudaEarly& far);
   // Statements that all threads of a block run together for one row, whose variables are in scope by their names. Its elements go to
   // the array `row`, not to `buffer`.
   std::string row(int buffer, const std::string& row);
@@ -89,6 +92,7 @@ class CudaWriter {
   std::string store_guard(const loop::Statement& s);
   void load_packs(const std::vector<int>& steps);
   bool loads_early(int k) const;
+  bool placed_by_vector(int k) const;
   void store_packs(const std::vector<int>& steps);
   bool is_packed(int k) const;
   std::vector<int> all_steps() const;
@@ -127,10 +131,10 @@ class CudaWriter {
   std::string vector_text_;  // what the vector variable is printed as
   std::string guard_;        // of all stores
   std::string folds_;
-  std::vector<bool> rounded_;  // steps whose values are rounded to halves before they are used otherwise
-  std::set<int> declared_;     // reductions and scans whose fold is in folds_
-  Early* early_ = nullptr;     // of points()
-  int row_buffer_ = -1;        // what is printed as row_name_
+  std::vector<bool> rounded_;                   // steps whose values are rounded to halves before they are used otherwise
+  std::set<int> declared_;                      // reductions and scans whose fold is in folds_
+  CudaEarly *near_ = nullptr, *far_ = nullptr;  // of points()
+  int row_buffer_ = -1;                         // what is printed as row_name_
   std::string row_name_;
 };
 

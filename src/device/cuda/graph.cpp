@@ -96,19 +96,21 @@ EncodedTensorMap encode(const TensorMapSizes& map, void* address) {
   };
   auto swizzle = [](int bytes) { return bytes == 128 ? 3 : bytes == 64 ? 2 : bytes == 32 ? 1 : 0; };
   uint32_t steps[TensorMapSizes::kMostDimensions] = {1, 1, 1, 1, 1};
-  constexpr int kNoInterleave = 0, kPromote256 = 3, kZeros = 0;
+  // Rows that begin in the middle of 64 bytes: a request for 256 brings memory that belongs to none of them.
+  const int promote = map.rank > 1 && map.strides[0] % 64 != 0 ? 2 : 3;  // 128, 256 bytes
+  constexpr int kNoInterleave = 0, kZeros = 0;
   EncodedTensorMap out;
   const Driver& d = driver();
   std::byte* const first = static_cast<std::byte*>(address) + map.offset;
   if (map.window) {
     steps[1] = static_cast<uint32_t>(map.window->step[0]), steps[2] = static_cast<uint32_t>(map.window->step[1]);
     d.check(d.encode_im2col(&out, type(map.dtype), map.rank, first, map.sizes, map.strides, map.window->first, map.window->last, map.box[0],
-                            map.box[1], steps, kNoInterleave, swizzle(map.swizzle), kPromote256, kZeros),
+                            map.box[1], steps, kNoInterleave, swizzle(map.swizzle), promote, kZeros),
             "describing a convolution's input to the GPU");
     return out;
   }
   d.check(d.encode_tiled(&out, type(map.dtype), map.rank, first, map.sizes, map.strides, map.box, steps, kNoInterleave,
-                         swizzle(map.swizzle), kPromote256, kZeros),
+                         swizzle(map.swizzle), promote, kZeros),
           "describing a tensor to the GPU");
   return out;
 }

@@ -77,6 +77,9 @@ KernelText generate_conv_wgmma(const choice::Node& node, const choice::Convoluti
   weights.strides = {g.k};
   weights.box = {static_cast<int>(kBlockK), wgmma_box_rows_b(w)};
   weights.swizzle = 128;
+  w.neighbours = sym::known_multiple(g.n, kQuadColumns) && takes_neighbours(tile, false) ? kQuadColumns : 0;
+  if (w.neighbours) weights = in_order_of_lanes(std::move(weights), w.neighbours);
+  w.b.rank = static_cast<int>(weights.sizes.size());
   w.b.map = arguments.tensor_map(std::move(weights));
   w.m = cuda_size(arguments, g.m);
   w.n = cuda_size(arguments, g.n);

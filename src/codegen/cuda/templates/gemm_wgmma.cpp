@@ -10,7 +10,7 @@
 namespace toroid::codegen {
 namespace {
 
-constexpr int64_t kAligned = 8;  // elements of 16 bytes
+constexpr int kAligned = 8;  // elements of 16 bytes
 
 // A matrix of a Gemm: `outer` is m or n.
 struct Matrix {
@@ -56,6 +56,12 @@ std::string matrix_refusal(const choice::Gemm& g, const Matrix& x) {
   return "";
 }
 
+// Clusters that run at a time: the groups of processors (GPCs) that a cluster stays in are not all of one size.
+int64_t clusters_at_a_time(int cluster, int processors) {
+  constexpr double kShare = 0.91;
+  return cluster <= 2 ? processors / cluster : std::max<int64_t>(1, static_cast<int64_t>(processors * kShare / cluster));
+}
+
 // Of a tile of the result.
 int columns_of(const choice::Gemm& g, const WgmmaTile& tile) { return g.b2 ? tile.block_n / 2 : tile.block_n; }
 
@@ -67,8 +73,8 @@ bool may_run_twice(const loop::Body& body) {
                       [](auto& s) { return s.step == loop::Step::Store && s.mode != loop::StoreMode::Set; });
 }
 
-WgmmaOperand operand_of(CudaArguments& arguments, const choice::Gemm& g, const Matrix& x, int box_rows,
-                        const std::vector<std::string>& at) {
+WgmmaOperand operand_of(CudaArguments& arguments, const choice::Gemm& g, const Matrix& x, int box_rows, const std::vector<std::string>& at,
+                        int neighbours = 0) {
   device::cuda::TensorMap map;
   map.buffer = x.operand.buffer;
   map.dtype = x.operand.dtype;
@@ -85,12 +91,25 @@ WgmmaOperand operand_of(CudaArguments& arguments, const choice::Gemm& g, const M
     map.box.push_back(1);
     o.batch += ", " + at[d];
   }
+  if (neighbours) map = in_order_of_lanes(std::move(map), neighbours);
   o.rank = static_cast<int>(map.sizes.size());
   o.map = arguments.tensor_map(std::move(map));
   return o;
 }
 
 }  // namespace
+
+device::cuda::TensorMap in_order_of_lanes(device::cuda::TensorMap map, int begin) {
+  const Expr row = map.strides[0], n = map.sizes[1];
+  const int count = map.box[1] / kQuadColumns;
+  if (begin == kQuadColumns)
+    map.sizes = {map.sizes[0], 2, 4, 4, sym::floor_div(n, kQuadColumns)};
+  else
+    map.sizes = {map.sizes[0], 2, sym::floor_div(n, 8), 4, count};
+  map.strides = {row, row * Expr(8), row * Expr(2), row * Expr(kQuadColumns)};
+  map.box = {map.box[0], 2, 4, 4, count};
+  return map;
+}
 
 std::string gemm_wgmma_refusal(const choice::Node& node, const choice::Gemm& g) {
   if (node.producer) return "rows of A are computed";
@@ -109,7 +128,8 @@ KernelText generate_gemm_wgmma(const choice::Node& node, const choice::Gemm& g, 
   w.type = g.a.dtype;
   w.tile = tile;
   const int columns = columns_of(g, tile);
-  const bool whole_rows = sym::known_multiple(g.m, tile.block_m * tile.share), whole_columns = sym::known_multiple(g.n, columns);
+  const bool whole_rows = sym::known_multiple(g.m, tile.block_m * tile.share),
+             whole_columns = sym::known_multiple(g.n, columns * tile.beside);
   const bool twice = may_run_twice(node.body);
   w.last_row_early = !whole_rows && twice && sym::known_ge(g.m, tile.block_m);
   w.last_column_early = !whole_columns && twice && sym::known_ge(g.n, columns) && sym::known_multiple(g.n, kAligned);
@@ -120,8 +140,14 @@ KernelText generate_gemm_wgmma(const choice::Node& node, const choice::Gemm& g, 
   w.b.k_contiguous = b.k_contiguous();
   w.a = operand_of(arguments, g, a, wgmma_box_rows_a(w), at);
   if (g.b2) w.b2.emplace();
-  w.b = operand_of(arguments, g, b, wgmma_box_rows_b(w), at);
-  if (g.b2) w.b2 = operand_of(arguments, g, matrix_b(g, *g.b2), wgmma_box_rows_b(w), at);
+  auto fits = [&](const choice::Operand& o) { return matrix_b(g, o).k_contiguous() && moving_dims(g, o).empty(); };
+  const bool never_crosses = whole_columns || w.last_column_early;
+  if (fits(g.b) && (!g.b2 || fits(*g.b2)) && takes_neighbours(tile, g.b2.has_value()))
+    w.neighbours = sym::known_multiple(g.n, kQuadColumns)                ? kQuadColumns
+                   : never_crosses && sym::known_multiple(g.n, kAligned) ? kAligned
+                                                                         : 0;
+  w.b = operand_of(arguments, g, b, wgmma_box_rows_b(w), at, w.neighbours);
+  if (g.b2) w.b2 = operand_of(arguments, g, matrix_b(g, *g.b2), wgmma_box_rows_b(w), at, w.neighbours);
   Expr batch = 1;
   for (auto& e : g.batch) batch = batch * e;
   w.m = cuda_size(arguments, g.m);
@@ -130,7 +156,7 @@ KernelText generate_gemm_wgmma(const choice::Node& node, const choice::Gemm& g, 
   w.batches = cuda_size(arguments, batch);
   at.insert(at.end(), {"m", "n"});
   const CudaPoints epilogue = cuda_epilogue(arguments, {node.domain, node.body}, at, "acc", 8, true);
-  w.epilogue = epilogue.statements, w.held_members = epilogue.held_members, w.early = epilogue.early;
+  w.epilogue = epilogue.statements, w.near = epilogue.near, w.far = epilogue.far;
   return wgmma_kernel(arguments, w, "gemm_wgmma", node, epilogue, g, processors);
 }
 
@@ -140,10 +166,10 @@ KernelText wgmma_kernel(CudaArguments& arguments, const GemmWgmma& w, const std:
   const int columns = columns_of(g, tile);
   Expr batch = 1;
   for (auto& e : g.batch) batch = batch * e;
-  const Expr clusters = sym::ceil_div(g.m, tile.block_m * tile.share) * sym::ceil_div(g.n, columns) * batch;
+  const Expr clusters = sym::ceil_div(g.m, tile.block_m * tile.share) * sym::ceil_div(g.n, columns * tile.beside) * batch;
   if (tile.slices > 1) {
     arguments.use_scratch(clusters * Expr(wgmma_scratch_bytes(tile)));
-    arguments.use_counters(clusters * Expr(tile.split));
+    arguments.use_counters(clusters * Expr(tile.cluster()));
   }
   const GemmWgmmaText text = gemm_wgmma_text(w);
   arguments.define(text.definitions);
@@ -154,10 +180,10 @@ KernelText wgmma_kernel(CudaArguments& arguments, const GemmWgmma& w, const std:
     k.source.insert(place, fmt::format("__cluster_dims__({}, 1, 1) ", tile.cluster()));
   }
   k.shared_bytes = wgmma_shared_bytes(tile);
-  k.tasks = tile.split * tile.slices > 1 ? clusters * Expr(tile.split * tile.slices)
-                                         : sym::min(clusters, processors / tile.share) * Expr(tile.share);
-  k.plan = fmt::format("{}: tiles of {} x {}{} x 64, {} stages, split {} x {}, share {}{}\n", name, tile.block_m, g.b2 ? "2 * " : "",
-                       columns, tile.stages, tile.split, tile.slices, tile.share, tile.alternate ? ", in turn" : "") +
+  k.tasks = tile.split * tile.slices > 1 ? clusters * Expr(tile.cluster() * tile.slices)
+                                         : sym::min(clusters, clusters_at_a_time(tile.cluster(), processors)) * Expr(tile.cluster());
+  k.plan = fmt::format("{}: tiles of {} x {}{} x 64, {} stages, split {} x {}, share {} x {}{}\n", name, tile.block_m, g.b2 ? "2 * " : "",
+                       columns, tile.stages, tile.split, tile.slices, tile.share, tile.beside, tile.alternate ? ", in turn" : "") +
            loop::to_string(node.domain, node.body);
   return k;
 }
@@ -169,8 +195,9 @@ namespace {
 constexpr int kSharedLimit = 227 * 1024;
 
 // The tile with as many stages as fit.
-WgmmaTile tile_of(int block_m, int block_n, int consumers, int split, int share = 1, bool alternate = false) {
-  WgmmaTile t{.block_m = block_m, .block_n = block_n, .stages = 0, .split = split, .consumers = consumers, .share = share};
+WgmmaTile tile_of(int block_m, int block_n, int consumers, int split, int share = 1, bool alternate = false, int beside = 1) {
+  WgmmaTile t{
+      .block_m = block_m, .block_n = block_n, .stages = 0, .split = split, .consumers = consumers, .share = share, .beside = beside};
   t.alternate = alternate;
   const int fixed = wgmma_shared_bytes(t);
   t.stages = 1;
@@ -180,51 +207,51 @@ WgmmaTile tile_of(int block_m, int block_n, int consumers, int split, int share 
   return t;
 }
 
-// Clusters that run at a time: the groups of processors (GPCs) that a cluster stays in are not all of one size.
-int64_t clusters_at_a_time(int cluster, int processors) {
-  constexpr double kShare = 0.9;
-  return cluster <= 2 ? processors / cluster : std::max<int64_t>(1, static_cast<int64_t>(processors * kShare / cluster));
-}
-
-// Microseconds, from rates measured on an H200. aligned: rows of both operands begin at multiples of 128 bytes.
+// Microseconds, from rates measured on an H200. aligned: rows of both operands begin at multiples of 32 bytes, L2's sectors.
 double expected_time(const WgmmaTile& t, int64_t m, int64_t n, int64_t k, int64_t batch, int processors, bool aligned) {
-  // A microsecond and multiprocessor: multiply-adds, bytes to another block of a cluster, bytes from L2.
-  constexpr double kProducts = 3.27e6, kExchange = 4e4;
-  const double from_l2 = aligned ? 1.13e5 : 4.4e4;
-  constexpr double kMemory = 4.1e6;                                        // bytes a microsecond
-  constexpr double kStep = 0.165;                                          // the least time from one stage to the next
-  constexpr double kLaunch = 1.2, kSplit = 0.3, kMeet = 5, kStore = 8e-5;  // the last: of an element of a tile
+  // A microsecond and multiprocessor: multiply-adds, bytes to another block of a cluster, bytes from L2: fewer where parts of sums read
+  // other memory than each other.
+  constexpr double kProducts = 3.27e6, kExchange = 4e4, kFromL2 = 1.13e5;
+  const double from_l2 = !aligned ? 5.3e4 : t.slices > 1 ? 8.5e4 : t.split > 1 ? 9.4e4 : kFromL2;
+  constexpr double kMemory = 4.1e6;  // bytes a microsecond
+  constexpr double kStep = 0.165;    // the least time from one stage to the next
+  constexpr double kStore = 8e-5;    // of an element of a tile
+  constexpr double kLaunch = 1.2, kSplit = 0.3, kMeet = 1.4, kSlice = 0.45;
   constexpr double kHandOver = 0.5, kShared = 0.99, kMeetCluster = 0.5;
   const double area = double(t.block_m) * t.block_n;
-  const int64_t rows = ceil_div(m, t.block_m * t.share), clusters = rows * ceil_div(n, t.block_n) * batch * t.slices;
+  const int64_t rows = ceil_div(m, t.block_m * t.share), clusters = rows * ceil_div(n, t.block_n * t.beside) * batch * t.slices;
   const int64_t at_a_time = clusters_at_a_time(t.cluster(), processors), waves = ceil_div(clusters, at_a_time);
   const auto steps = static_cast<double>(ceil_div(ceil_div(k, 64), t.split * t.slices));
   // Smaller tiles read more of shared memory for each product.
-  const double smaller = area >= 128 * 256                     ? 1.0
+  const double smaller = t.block_m > 128                       ? (t.block_n >= 128 ? 1.02 : 1.07)
+                         : area >= 128 * 256                   ? 1.0
                          : t.block_m >= 128 && t.block_n < 128 ? 1.18
                          : area > 128 * 192                    ? 1.03
                          : area > 128 * 128                    ? 1.045
                                                                : 1.07;
-  const double step = std::max({area * 64 / kProducts * smaller, (t.block_m + t.block_n / t.share) * 128 / from_l2, kStep});
-  // Rows of tiles beyond the first read B from L2 mostly; idle multiprocessors leave memory idle too.
-  const double again = rows > 1 ? 1.2 : 1.0, used = double(clusters * t.cluster()) / double(waves * processors);
-  const double bytes = 2.0 * double(batch) * (double(m * k) + double(n * k) * again + double(m * n));
+  const double copied = double(t.block_m) / t.beside + double(t.block_n) / t.share;
+  const double step = std::max({area * 64 / kProducts * smaller, copied * 128 / from_l2, kStep});
+  // Rows (columns) of tiles beyond the first read B (A) from L2 mostly; idle multiprocessors leave memory idle too.
+  constexpr double kAgain = 1.3;
+  const double again_a = n > t.block_n * t.beside ? kAgain : 1.0, again_b = rows > 1 ? kAgain : 1.0;
+  const double used = double(clusters * t.cluster()) / double(waves * processors);
+  const double bytes = 2.0 * double(batch) * (double(m * k) * again_a + double(n * k) * again_b + double(m * n));
   const double narrow = t.block_n >= 96 ? 1.0 : t.block_n == 64 ? 0.88 : 0.7;  // few rows of B are asked for at a time
   const double memory = bytes / kMemory / narrow / (0.6 + 0.4 * std::min(1.0, used));
   const double store = area * kStore / t.split * (t.consumers == 1 ? 1.3 : 1.0);
   // In turn: only the last tile's sums are stored while nothing multiplies; two wgmmas a step are taken over less smoothly.
   const double between = !t.alternate ? store : t.block_m > 64 ? kHandOver : 0;
   double time = kLaunch + store + std::max(double(waves) * (steps * step + between) - between, memory);
-  if (t.share > 1) time = time * kShared + kMeetCluster;
+  if (t.share * t.beside > 1) time = time * kShared + kMeetCluster;
   // Written once, and read by the last slice to come.
-  if (t.slices > 1) time += kMeet + area / t.split * 4 * t.slices / from_l2;
+  if (t.slices > 1) time += kMeet + kSlice * t.slices + area / t.split * 4 * t.slices / kFromL2;
   if (t.split > 1) time += kSplit * (t.split - 1) + area * 4 * (t.split - 1) / t.split / kExchange;
   return time;
 }
 
 }  // namespace
 
-std::vector<WgmmaTile> wgmma_tiles(const choice::Gemm& g) {
+std::vector<WgmmaTile> wgmma_tiles(const choice::Gemm& g, bool window) {
   std::vector<WgmmaTile> tiles;
   const bool boxes = !matrix_b(g).k_contiguous();
   auto takes = [columns = (boxes ? 64 : 16) * (g.b2 ? 2 : 1)](int block_n) { return block_n % columns == 0; };
@@ -233,6 +260,11 @@ std::vector<WgmmaTile> wgmma_tiles(const choice::Gemm& g) {
     for (int split : {1, 2, 4})
       if (split == 1 || block_n <= 128) tiles.push_back(tile_of(128, block_n, 2, split));
     if (block_n >= 128) tiles.push_back(tile_of(128, block_n, 2, 1, 2));
+    if (block_n >= 96 && block_n <= 160) {
+      tiles.push_back(tile_of(256, block_n, 2, 1));
+      tiles.push_back(tile_of(256, block_n, 2, 1, 2));
+      tiles.push_back(tile_of(256, block_n, 2, 1, 1, false, 2));
+    }
     if (block_n <= 128)
       for (int share : {1, 2}) tiles.push_back(tile_of(128, block_n, 2, 1, share, true));
   }
@@ -241,6 +273,7 @@ std::vector<WgmmaTile> wgmma_tiles(const choice::Gemm& g) {
     for (int split : {1, 2, 4})
       if (takes(block_n)) tiles.push_back(tile_of(64, block_n, block_n >= 128 ? 2 : 1, split));
   if (takes(192)) tiles.push_back(tile_of(64, 192, 2, 1, 1, true));
+  if (window) std::erase_if(tiles, [](auto& t) { return t.beside > 1; });
   if (boxes) std::erase_if(tiles, [](auto& t) { return !takes_boxes(t); });
   if (g.b2) {
     std::erase_if(tiles, [](auto& t) { return !takes_pair(t); });
@@ -249,7 +282,7 @@ std::vector<WgmmaTile> wgmma_tiles(const choice::Gemm& g) {
   // Slices, of the tiles that read least.
   for (size_t i = 0, count = tiles.size(); i < count; ++i) {
     WgmmaTile t = tiles[i];
-    if (t.share > 1 || t.alternate || t.block_n % 64 != 0 || t.block_n > 128) continue;
+    if (t.cluster() > 2 * t.split || t.alternate || t.block_n % 64 != 0 || (t.block_n > 128 && t.cluster() == 1)) continue;
     for (int slices : {2, 4, 8, 16}) {
       t.slices = slices;
       tiles.push_back(t);
@@ -258,19 +291,21 @@ std::vector<WgmmaTile> wgmma_tiles(const choice::Gemm& g) {
   return tiles;
 }
 
-WgmmaTile choose_wgmma_tile(const choice::Gemm& g, int64_t m, int64_t n, int64_t k, int64_t batch, int processors) {
-  auto aligned_rows = [](const Matrix& x) { return sym::known_multiple(x.row_stride(), 64); };
+WgmmaTile choose_wgmma_tile(const choice::Gemm& g, int64_t m, int64_t n, int64_t k, int64_t batch, int processors, bool window) {
+  auto aligned_rows = [](const Matrix& x) { return sym::known_multiple(x.row_stride(), 16); };
   const bool aligned = aligned_rows(matrix_a(g)) && aligned_rows(matrix_b(g));
   WgmmaTile best;
   double least = 0;
-  for (const WgmmaTile& t : wgmma_tiles(g)) {
+  for (const WgmmaTile& t : wgmma_tiles(g, window)) {
     const int64_t tiles = ceil_div(m, t.block_m) * ceil_div(g.b2 ? 2 * n : n, t.block_n) * batch;
+    if ((t.beside > 1 && n <= t.block_n) || (t.block_m > 64 && m <= t.block_m / 2)) continue;
     if (t.share > 1 && (m <= t.block_m || !matrix_b(g).k_contiguous())) continue;
     // Turns are for blocks of many tiles, and not where reading B is most of the work.
     constexpr int64_t kManyRows = 1024;
     if (t.alternate && (m < kManyRows || tiles <= processors)) continue;
     const int parts = t.split * t.slices;
-    if (parts > 1 && (parts > ceil_div(k, 64) || tiles * t.slices > clusters_at_a_time(t.split, processors))) continue;
+    const int64_t clusters = ceil_div(m, t.block_m * t.share) * ceil_div(g.b2 ? 2 * n : n, t.block_n * t.beside) * batch;
+    if (parts > 1 && (parts > ceil_div(k, 64) || clusters * t.slices > clusters_at_a_time(t.cluster(), processors))) continue;
     const double time = expected_time(t, m, g.b2 ? 2 * n : n, k, batch, processors, aligned);
     if (least == 0 || time < least) least = time, best = t;
   }

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/check.h"
 #include "codegen/cuda/templates/gemm_mma_text.h"
@@ -82,12 +83,13 @@ __device__ __forceinline__ u64 matrix_descriptor(u32 address) {
 
 constexpr std::string_view kConstants = R"(
 constexpr int kBlockM = @BLOCK_M@, kBlockN = @BLOCK_N@, kBlockK = 64, kStages = @STAGES@, kGroup = @GROUP@;
-constexpr int kSplit = @SPLIT@, kSlices = @SLICES@, kShare = @SHARE@, kCluster = kSplit * kShare;
+constexpr int kSplit = @SPLIT@, kSlices = @SLICES@, kShare = @SHARE@, kBeside = @BESIDE@, kCluster = kSplit * kShare * kBeside;
+constexpr int kReaders = kShare + kBeside - 1;  // blocks that copy into a stage
 constexpr int kConsumers = @CONSUMERS@, kTurns = @TURNS@, kPair = @PAIR@;  // turns: warpgroups that take tiles in turn
 constexpr int kWarpgroupM = @WARPGROUP_M@, kWarpgroupN = @WARPGROUP_N@, kPerM = kWarpgroupM / 64;
 constexpr int kBytesA = kBlockM * kBlockK * 2, kBytesB = kBlockN * kBlockK * 2, kStageBytes = kBytesA + kBytesB;
 constexpr int kPartN = kWarpgroupN / kPair;  // columns of each right operand
-constexpr int kUnits = kPerM * kPartN / 16, kBatch = @BATCH@, kOwned = (kUnits + kSplit - 1) / kSplit;
+constexpr int kUnits = kPerM * kPartN / 16, kOwned = (kUnits + kSplit - 1) / kSplit;
 constexpr int kReduceBytes = kSplit == 1 ? 0 : kOwned * (kSplit - 1) * kConsumers * 128 * 32;
 constexpr bool kContiguousKA = @A_K@, kContiguousKB = @B_K@;
 
@@ -96,14 +98,15 @@ struct Work {
 };
 
 // Groups of rows of tiles, columns by columns: what runs at a time covers about a square, which reads the fewest different bytes. A row
-// of a cluster that shares is a tile for each of its blocks.
+// (column) of clusters that share is a tile for each of their blocks below (beside) each other.
 __device__ __forceinline__ Work work_of(int i, int rows, int columns, u32 rank, int M, int N) {
   const int batch = i / (rows * columns);
   i -= batch * rows * columns;
   const int first = i / (kGroup * columns) * kGroup;
   const int height = min(rows - first, kGroup);
   i -= first * columns;
-  const int m = ((first + i % height) * kShare + (kShare > 1 ? static_cast<int>(rank) : 0)) * kBlockM, n = i / height * (kBlockN / kPair);
+  const int m = ((first + i % height) * kShare + (kShare > 1 ? static_cast<int>(rank % kShare) : 0)) * kBlockM;
+  const int n = (i / height * kBeside + (kBeside > 1 ? static_cast<int>(rank / kShare) : 0)) * (kBlockN / kPair);
   return {batch, @LAST_M@, @LAST_N@};
 }
 
@@ -127,8 +130,9 @@ __device__ __forceinline__ void multiply_stage(float (&sums)[kPerM][kWarpgroupN 
   wgmma_commit();
 }
 
-// A unit: the 8 sums of a thread in one of its rows and a pair of each of 4 times 8 columns. 16 columns that are left: in both of its
-// rows and a pair of each of 2 times 8 columns. Transposed (`q`: lane of the 4), 8 columns of one row.
+// A unit: the 8 sums of a thread in one of its rows and a pair of each of 4 times 8 columns of the tile in shared memory, which are 8
+// neighbouring columns of the result if B was copied so. If not, they are transposed (`q`: lane of the 4); then there may be 16 columns that
+// are left: in both of its rows and a pair of each of 2 times 8 columns.
 constexpr int kQuads = kPartN / 32, kUnitsOfRows = kPartN / 16;
 __device__ __forceinline__ bool is_rest(int u) { return u % kUnitsOfRows >= kQuads * 2; }
 __device__ __forceinline__ int row_of(int row, int u, int q) {
@@ -157,7 +161,7 @@ constexpr std::string_view kBody = R"(
     @PREFETCH_SECOND@
     for (int i = 0; i < kStages; ++i) {
       barrier_init(full + 8 * i, 1);
-      barrier_init(empty + 8 * i, kConsumers / kTurns * kShare);
+      barrier_init(empty + 8 * i, kConsumers / kTurns * kReaders);
     }
     if (kSplit > 1) {
       barrier_init(gather, 1);
@@ -169,7 +173,8 @@ constexpr std::string_view kBody = R"(
   if (kCluster > 1) cluster_arrive();
 @OVERLAP@
   const i64 M = @M@, N = @N@, K = @K@;
-  const int rows = static_cast<int>((M + kBlockM * kShare - 1) / (kBlockM * kShare)), columns = static_cast<int>((N + kBlockN / kPair - 1) / (kBlockN / kPair));
+  constexpr int kRows = kBlockM * kShare, kColumns = kBlockN / kPair * kBeside;  // of a cluster
+  const int rows = static_cast<int>((M + kRows - 1) / kRows), columns = static_cast<int>((N + kColumns - 1) / kColumns);
   const int all = rows * columns * static_cast<int>(@BATCHES@), step = gridDim.x / (kCluster * kSlices);
   const int begin = blockIdx.x / (kCluster * kSlices), slice = blockIdx.x / kCluster % kSlices;  // neighbours: slices of one tile
   const int steps = static_cast<int>((K + kBlockK - 1) / kBlockK);
@@ -178,11 +183,13 @@ constexpr std::string_view kBody = R"(
   const int first = kParts > 1 ? steps * part / kParts : 0, last = kParts > 1 ? steps * (part + 1) / kParts : steps;
   int stage = 0;
   u32 parity = 0;
+  [[maybe_unused]] const u32 below = rank % kShare, aside = rank / kShare;  // of blocks that share
   if (group == kConsumers) {
     @FEW_REGISTERS@
 @SHARE_BEGIN@
     if (threadIdx.x < kConsumers * 128 + 32) asm volatile("barrier.cta.arrive 1, %0;" ::"n"(kConsumers * 128 + 32) : "memory");
     if (threadIdx.x == kConsumers * 128) {
+@MASKS@
       for (int i = begin; i < all; i += step) {
         const Work w = work_of(i, rows, columns, rank, static_cast<int>(M), static_cast<int>(N));
         const int batch = w.batch;
@@ -202,16 +209,20 @@ constexpr std::string_view kBody = R"(
 @SHARE_BEGIN@
     asm volatile("barrier.cta.sync 1, %0;" ::"n"(kConsumers * 128 + 32) : "memory");
     const int lane = threadIdx.x % 32, warp = threadIdx.x % 128 / 32, q = lane % 4;
-    // A wgmma is done for all four warps at once: one of them says so, to each block that copies into the stage.
+    // A wgmma is done for all four warps at once: one of them says so, to each block that copies into the stage: those of the column and
+    // the others of the row.
+    const u32 reader = warp < kShare ? aside * kShare + warp : (warp - kShare + (warp - kShare >= aside)) * kShare + below;
     auto release = [&](int stage) {
-      if (lane != 0 || warp >= kShare) return;
-      if (kShare > 1) barrier_arrive_in(empty + 8 * stage, warp);
+      if (lane != 0 || warp >= kReaders) return;
+      if (kReaders > 1) barrier_arrive_in(empty + 8 * stage, reader);
       else barrier_arrive(empty + 8 * stage);
     };
 @TURNS_BEGIN@
     for (int i = begin + (kTurns > 1 ? group * step : 0); i < all; i += step * kTurns) {
       const Work w = work_of(i, rows, columns, rank, static_cast<int>(M), static_cast<int>(N));
       const int batch = w.batch;
+      const int row = w.m + row_in_tile(group) + warp * 16 + lane / 4, column = w.n + column_in_tile(group);
+@PREFETCH_UNITS@
       float sums[kPerM][kWarpgroupN / 2];
 @CLEAR@
 @TURN_BEGIN@
@@ -225,6 +236,7 @@ constexpr std::string_view kBody = R"(
         if (++stage == kStages) stage = 0, parity ^= 1;
       }
 @TURN_END@
+@EARLY@
       wgmma_wait<0>();
 #pragma unroll
       for (int p = 0; p < kPerM; ++p)
@@ -233,7 +245,6 @@ constexpr std::string_view kBody = R"(
       if (last > first) release(done);
 @SPLIT_REDUCE@
 @SLICES_MEET@
-      const int row = w.m + row_in_tile(group) + warp * 16 + lane / 4, column = w.n + column_in_tile(group);
       if (@WHOLE@) {
 @UNITS@
       } else {
@@ -244,38 +255,43 @@ constexpr std::string_view kBody = R"(
 @SHARE_END@
 )";
 
-// Loads of many units are in flight together: the compiler moves none of them above a store.
+// What a unit reads is asked for kFar (kNear) units before it is used: the compiler moves no load above a store.
 constexpr std::string_view kUnitsText = R"(#pragma unroll
-        for (int first_unit = 0; first_unit < kUnits; first_unit += kBatch) {
-@EARLY@
-#pragma unroll
-          for (int b = 0; b < kBatch; ++b) {
-            const int u = first_unit + b;
-            if (u >= kUnits) break;
-            @SPLIT_SKIP@
+        for (int u = 0; u < kUnits; ++u) {
+          @SPLIT_SKIP@
+          {
             const int m = row_of(row, u, q), n = column_of(column, u, q);
             float acc[8];
 @SUM@
-            transpose_quad(acc);
             @SECOND@
             if (@INSIDE@) {
               @HELD@
               @EPILOGUE@
             }
           }
+@NEXT@
         })";
-constexpr std::string_view kEarly = R"(          struct Held { @MEMBERS@ } holds[kBatch];
-#pragma unroll
-          for (int b = 0; b < kBatch; ++b) {
-            const int u = first_unit + b;
-            if (u >= kUnits) break;
-            @SPLIT_SKIP@
-            const int m = row_of(row, u, q), n = column_of(column, u, q);
-            if (@INSIDE@) {
-              Held& held = holds[b];
+constexpr std::string_view kLoadUnit = R"({
+            const int at = @UNIT@, m = row_of(row, at, q), n = column_of(column, at, q);
+            if (at < kUnits && @INSIDE@) {
+              @STRUCT@& @NAME@ = @NAME@s[at % @AHEAD@];
               @LOADS@
             }
           })";
+constexpr std::string_view kFirstUnits = R"(
+      struct @STRUCT@ { @MEMBERS@ } @NAME@s[@AHEAD@];
+#pragma unroll
+      for (int u = 0; u < @AHEAD@; ++u) {
+        @SPLIT_SKIP@
+        @LOAD@
+      })";
+constexpr std::string_view kPrefetchUnits = R"(
+#pragma unroll
+      for (int u = 0; u < kUnits; ++u) {
+        @SPLIT_SKIP@
+        const int m = row_of(row, u, q), n = column_of(column, u, q);
+        if (@INSIDE@) { @PREFETCHES@ }
+      })";
 
 // A split pushes each unit of 8 sums to the block that finishes it; the order of the additions is fixed.
 constexpr std::string_view kSplitProducer = R"(    __syncwarp();
@@ -308,6 +324,10 @@ constexpr std::string_view kTurnsBegin = R"(    auto skip = [&](int count) {
 constexpr std::string_view kTurnBegin = R"(      asm volatile("barrier.cta.sync %0, 256;" ::"r"(2 + group) : "memory");)";
 constexpr std::string_view kTurnEnd = R"(      asm volatile("barrier.cta.arrive %0, 256;" ::"r"(3 - group) : "memory");
       skip(steps * (kTurns - 1));)";
+// Of blocks in the same column (row) of the cluster.
+constexpr std::string_view kMasks = R"(      [[maybe_unused]] const u32 column_mask = ((1u << kShare) - 1) << aside * kShare;
+      [[maybe_unused]] u32 row_mask = 0;
+      for (int x = 0; x < kBeside; ++x) row_mask |= 1u << x * kShare + below;)";
 // Blocks that copy for each other: all run before the first copy, and none ends before the last.
 constexpr std::string_view kShareBegin = "    cluster_wait();";
 constexpr std::string_view kShareEnd = R"(  __syncwarp();
@@ -315,7 +335,7 @@ constexpr std::string_view kShareEnd = R"(  __syncwarp();
   cluster_wait();)";
 // Slices leave their sums in memory; the last one to come finds those of all there, and adds them in order.
 constexpr std::string_view kSlicesMeet = R"(      float4* const places = reinterpret_cast<float4*>(scratch) +
-                             (i64(i) * kSplit + rank) * kSlices * (kOwned * 2 * kConsumers * 128) + threadIdx.x;
+                             (i64(i) * kCluster + rank) * kSlices * (kOwned * 2 * kConsumers * 128) + threadIdx.x;
 #pragma unroll
       for (int u = 0; u < kUnits; ++u) {
         if (kSplit > 1 && u % kSplit != rank) continue;
@@ -329,7 +349,7 @@ constexpr std::string_view kSlicesMeet = R"(      float4* const places = reinter
       __threadfence();
       asm volatile("barrier.cta.sync 2, %0;" ::"n"(kConsumers * 128) : "memory");
       if (threadIdx.x == 0) {
-        u32* const counter = counters + i * kSplit + rank;
+        u32* const counter = counters + i * kCluster + rank;
         const u32 is_last = atomicAdd(counter, 1u) == kSlices - 1;
         if (is_last) *counter = 0;
         asm volatile("st.shared.u32 [%0], %1;" ::"r"(last_slice), "r"(is_last) : "memory");
@@ -398,7 +418,7 @@ __device__ __forceinline__ void wgmma(float (&d)[@COUNT@], u64 a, u64 b, bool ke
                  {"TB", g.b.k_contiguous ? "0" : "1"}});
 }
 
-// cp.async.bulk.tensor for maps of `rank` dimensions; `shared`: to all blocks of the cluster at once.
+// cp.async.bulk.tensor for maps of `rank` dimensions; `shared`: to the blocks of the cluster in `mask` at once.
 std::string load_function(int rank, bool shared) {
   std::string places, values, parameters;
   for (int i = 0; i < rank; ++i) {
@@ -413,40 +433,54 @@ __device__ __forceinline__ void @NAME@(u32 to, const TensorMap& map, u32 bar@PAR
 }
 )",
                 {{"NAME", shared ? "load_shared_box" : "load_box"},
-                 {"PARAMETERS", parameters},
+                 {"PARAMETERS", (shared ? ", u32 mask" : "") + parameters},
                  {"RANK", std::to_string(rank)},
                  {"CAST", shared ? ".multicast::cluster" : ""},
                  {"MASK", shared ? fmt::format(", %{}", rank + 3) : ""},
                  {"PLACES", places},
-                 {"VALUES", values + (shared ? ", \"h\"(static_cast<u16>((1 << kShare) - 1))" : "")}});
+                 {"VALUES", values + (shared ? ", \"h\"(static_cast<u16>(mask))" : "")}});
 }
 
-std::string load_a_text(const WgmmaOperand& o) {
-  if (!o.load.empty()) return o.load;
-  if (o.k_contiguous) return fmt::format("load_box(to_a, {}, bar, k * kBlockK, w.m{});", o.map, o.batch);
-  return fmt::format("for (int x = 0; x < kBlockM; x += 64) load_box(to_a + x * 128, {}, bar, w.m + x, k * kBlockK{});", o.map, o.batch);
+std::string load_call(const std::string& mask, const std::string& to, const std::string& map) {
+  return mask.empty() ? fmt::format("load_box({}, {}, bar", to, map) : fmt::format("load_shared_box({}, {}, bar, {}", to, map, mask);
 }
-
+// The copy of a box of A whose first row is `m` to `to`; of B whose first column is `n`.
+std::string load_rows(const GemmWgmma& g, const std::string& to, const std::string& m) {
+  const std::string load = load_call(g.tile.beside > 1 ? "row_mask" : "", to, g.a.map);
+  return g.a.k_contiguous ? fmt::format("{}, k * kBlockK, {}{});", load, m, g.a.batch)
+                          : fmt::format("{}, {}, k * kBlockK{});", load, m, g.a.batch);
+}
+std::string load_columns(const GemmWgmma& g, const WgmmaOperand& o, const std::string& to, const std::string& n) {
+  const std::string load = load_call(g.tile.share > 1 ? "column_mask" : "", to, o.map);
+  if (!o.k_contiguous) return fmt::format("{}, {}, k * kBlockK{});", load, n, o.batch);
+  if (g.neighbours == kQuadColumns) return fmt::format("{}, k * kBlockK, 0, 0, 0, ({}) / 32);", load, n);
+  if (g.neighbours) return fmt::format("{}, k * kBlockK, 0, ({}) / 8, 0, 0);", load, n);
+  return fmt::format("{}, k * kBlockK, {}{});", load, n, o.batch);
+}
+std::string load_a_text(const GemmWgmma& g) {
+  if (!g.a.load.empty()) return g.a.load;
+  const bool shared = g.tile.beside > 1;
+  if (!g.a.k_contiguous)
+    return fmt::format("for (int x = {}; x < kBlockM; x += kBeside * 64) ", shared ? "aside * 64" : "0") +
+           load_rows(g, "to_a + x * 128", "w.m + x");
+  return shared ? load_rows(g, "to_a + aside * (kBytesA / kBeside)", "w.m + aside * (kBlockM / kBeside)") : load_rows(g, "to_a", "w.m");
+}
 // Of blocks that share, each copies a part. Of two right operands each fills a half.
-std::string load_pair_text(const WgmmaOperand& b, const WgmmaOperand& b2, bool shared) {
-  const char* load = shared ? "load_shared_box" : "load_box";
+std::string load_pair_text(const GemmWgmma& g) {
   auto half = [&](const WgmmaOperand& o, int part) {
     const std::string to = part == 0 ? "to_b" : "to_b + kBytesB / 2";
-    if (o.k_contiguous) return fmt::format("{}({}, {}, bar, k * kBlockK, w.n{});", load, to, o.map, o.batch);
-    return fmt::format("for (int x = 0; x < kBlockN / 2; x += 64) {}({} + x * 128, {}, bar, w.n + x, k * kBlockK{});", load, to, o.map,
-                       o.batch);
+    if (o.k_contiguous) return load_columns(g, o, to, "w.n");
+    return "for (int x = 0; x < kBlockN / 2; x += 64) " + load_columns(g, o, to + " + x * 128", "w.n + x");
   };
-  if (!shared) return half(b, 0) + "\n          " + half(b2, 1);
-  return fmt::format("if (rank == 0) {{ {} }} else {{ {} }}", half(b, 0), half(b2, 1));
+  if (g.tile.share == 1) return half(g.b, 0) + "\n          " + half(*g.b2, 1);
+  return fmt::format("if (below == 0) {{ {} }} else {{ {} }}", half(g.b, 0), half(*g.b2, 1));
 }
-std::string load_b_text(const WgmmaOperand& o, bool shared) {
-  const char* load = shared ? "load_shared_box" : "load_box";
-  if (!o.k_contiguous)
-    return fmt::format("for (int x = {}; x < kBlockN; x += kShare * 64) {}(to_b + x * 128, {}, bar, w.n + x, k * kBlockK{});",
-                       shared ? "rank * 64" : "0", load, o.map, o.batch);
-  if (!shared) return fmt::format("load_box(to_b, {}, bar, k * kBlockK, w.n{});", o.map, o.batch);
-  return fmt::format("load_shared_box(to_b + rank * (kBytesB / kShare), {}, bar, k * kBlockK, w.n + rank * (kBlockN / kShare){});", o.map,
-                     o.batch);
+std::string load_b_text(const GemmWgmma& g) {
+  if (g.b.k_contiguous)
+    return g.tile.share == 1 ? load_columns(g, g.b, "to_b", "w.n")
+                             : load_columns(g, g.b, "to_b + below * (kBytesB / kShare)", "w.n + below * (kBlockN / kShare)");
+  return fmt::format("for (int x = {}; x < kBlockN; x += kShare * 64) ", g.tile.share > 1 ? "below * 64" : "0") +
+         load_columns(g, g.b, "to_b + x * 128", "w.n + x");
 }
 
 std::string truth(bool x) { return x ? "true" : "false"; }
@@ -456,25 +490,29 @@ std::string truth(bool x) { return x ? "true" : "false"; }
 GemmWgmmaText gemm_wgmma_text(const GemmWgmma& g) {
   const WgmmaTile& t = g.tile;
   TOROID_CHECK(is_half(g.type) && (t.block_m == 64 || t.block_m % 128 == 0) && warpgroup_n(t) % 16 == 0 && warpgroup_n(t) <= 256);
-  TOROID_CHECK(warpgroup_m(t) * warpgroup_n(t) <= 64 * 256 && (!t.alternate || (t.consumers == 2 && t.split == 1)));
+  constexpr int kMostSums = 160;  // of a thread
+  TOROID_CHECK(warpgroup_m(t) * warpgroup_n(t) <= 128 * kMostSums && (!t.alternate || (t.consumers == 2 && t.split == 1)));
   TOROID_CHECK(t.split <= kMostSplit && wgmma_shared_bytes(t) <= kSharedLimit);
   TOROID_CHECK(t.consumers == 2 || (t.consumers == 1 && t.block_m == 64));
   TOROID_CHECK(g.b.k_contiguous || takes_boxes(t));
   TOROID_CHECK(t.share == 1 || (t.split == 1 && t.share <= 4 && t.block_n % (8 * t.share) == 0));
   TOROID_CHECK(!g.b2 || takes_pair(t));
-  const bool moves_registers = t.consumers > 1, split = t.split > 1, slices = t.slices > 1, shares = t.share > 1;
-  TOROID_CHECK(!slices || (!shares && !t.alternate && !g.b2));
+  TOROID_CHECK(!g.neighbours || (g.b.k_contiguous && takes_neighbours(t, g.b2.has_value())));
+  const bool moves_registers = t.consumers > 1, split = t.split > 1, slices = t.slices > 1, shares = t.share * t.beside > 1;
+  TOROID_CHECK(t.beside == 1 || (g.a.load.empty() && t.split == 1 && t.share + t.beside <= 5 && t.block_m % (64 * t.beside) == 0));
+  TOROID_CHECK(!slices || (!t.alternate && !g.b2));
   GemmWgmmaText out;
-  out.definitions = std::string(kDevice) + std::string(transpose_quad_text()) + load_function(g.a.rank, false);
-  if (!shares && g.b.rank != g.a.rank) out.definitions += load_function(g.b.rank, false);
+  out.definitions = std::string(kDevice) + (g.neighbours ? "" : std::string(transpose_quad_text()));
+  std::set<std::pair<int, bool>> loads = {{g.a.rank, t.beside > 1}, {g.b.rank, t.share > 1}};
+  for (auto& [rank, shared] : loads) out.definitions += load_function(rank, shared);
   out.definitions += wgmma_function(g) + expand(kConstants, {{"BLOCK_M", std::to_string(t.block_m)},
                                                              {"BLOCK_N", std::to_string(t.block_n)},
                                                              {"STAGES", std::to_string(t.stages)},
                                                              {"GROUP", std::to_string(std::max(1, 2048 / t.block_m / t.share))},
                                                              {"SPLIT", std::to_string(t.split)},
                                                              {"SLICES", std::to_string(t.slices)},
-                                                             {"BATCH", g.early.empty() ? "1" : "8"},
                                                              {"SHARE", std::to_string(t.share)},
+                                                             {"BESIDE", std::to_string(t.beside)},
                                                              {"PAIR", g.b2 ? "2" : "1"},
                                                              {"CONSUMERS", std::to_string(t.consumers)},
                                                              {"TURNS", t.alternate ? "2" : "1"},
@@ -484,19 +522,49 @@ GemmWgmmaText gemm_wgmma_text(const GemmWgmma& g) {
                                                              {"LAST_N", g.last_column_early ? "min(n, N - kBlockN / kPair)" : "n"},
                                                              {"A_K", truth(g.a.k_contiguous)},
                                                              {"B_K", truth(g.b.k_contiguous)}});
-  if (shares) out.definitions += load_function(g.b.rank, true);
   const std::string add = split ? std::string(kSplitAdd) : "";
-  const auto units = [&](const std::string& inside) {
-    const std::string skip = split ? "if (u % kSplit != rank) continue;" : "";
-    const std::string early =
-        g.early.empty() ? "" : expand(kEarly, {{"MEMBERS", g.held_members}, {"SPLIT_SKIP", skip}, {"INSIDE", inside}, {"LOADS", g.early}});
-    return expand(kUnitsText, {{"EARLY", early},
-                               {"SPLIT_SKIP", skip},
-                               {"SUM", slices ? std::string(kSlicesSum) : "unit_of(sums, u, acc);\n" + add},
-                               {"SECOND", g.b2 ? "float acc2[8];\nunit_of(sums, u, acc2, 1);\ntranspose_quad(acc2);" : ""},
-                               {"INSIDE", inside},
-                               {"HELD", early.empty() ? "" : "const Held& held = holds[b];"},
-                               {"EPILOGUE", g.epilogue}});
+  const std::string skip = split ? "if (u % kSplit != rank) continue;" : "", inside = g.whole_tiles ? "true" : "m < M && n < N";
+  struct Held {
+    const CudaEarly& from;
+    const char *name, *type;
+    int ahead;
+  };
+  // A multiple of every split, so that a block owns all of what shares a place.
+  const Held helds[] = {{g.near, "near", "Near", std::max(kMostSplit / 2, t.split)}, {g.far, "far", "Far", kMostSplit}};
+  std::string first, held, prefetch;
+  auto load_unit = [&](const Held& h, const std::string& unit, const std::string& where) {
+    return expand(kLoadUnit, {{"UNIT", unit},
+                              {"INSIDE", where},
+                              {"STRUCT", h.type},
+                              {"NAME", h.name},
+                              {"AHEAD", std::to_string(h.ahead)},
+                              {"LOADS", h.from.loads}});
+  };
+  for (auto& h : helds) {
+    if (h.from.loads.empty()) continue;
+    first += expand(kFirstUnits, {{"STRUCT", h.type},
+                                  {"MEMBERS", h.from.members},
+                                  {"NAME", h.name},
+                                  {"AHEAD", std::to_string(h.ahead)},
+                                  {"SPLIT_SKIP", skip},
+                                  {"LOAD", load_unit(h, "u", inside)}});
+    held += fmt::format("const {0}& {1} = {1}s[u % {2}];\n", h.type, h.name, h.ahead);
+  }
+  if (!g.far.loads.empty()) prefetch = expand(kPrefetchUnits, {{"SPLIT_SKIP", skip}, {"INSIDE", inside}, {"PREFETCHES", g.far.prefetches}});
+  const auto units = [&](const std::string& where) {
+    std::string next;
+    for (auto& h : helds)
+      if (!h.from.loads.empty()) next += load_unit(h, fmt::format("u + {}", h.ahead), where) + "\n";
+    const std::string order = g.neighbours ? "" : "transpose_quad(acc);";
+    return expand(kUnitsText, {{"SPLIT_SKIP", skip},
+                               {"SUM", (slices ? std::string(kSlicesSum) : "unit_of(sums, u, acc);\n" + add) + order},
+                               {"SECOND", !g.b2          ? ""
+                                          : g.neighbours ? "float acc2[8];\nunit_of(sums, u, acc2, 1);"
+                                                         : "float acc2[8];\nunit_of(sums, u, acc2, 1);\ntranspose_quad(acc2);"},
+                               {"INSIDE", where},
+                               {"HELD", held},
+                               {"EPILOGUE", g.epilogue},
+                               {"NEXT", next}});
   };
   out.body = expand(kBody, {{"MAP_A", g.a.map},
                             {"MAP_B", g.b.map},
@@ -510,14 +578,17 @@ GemmWgmmaText gemm_wgmma_text(const GemmWgmma& g) {
                             {"BATCHES", g.batches},
                             {"FEW_REGISTERS", moves_registers ? "asm volatile(\"setmaxnreg.dec.sync.aligned.u32 40;\");" : ""},
                             {"MANY_REGISTERS", moves_registers ? "asm volatile(\"setmaxnreg.inc.sync.aligned.u32 232;\");" : ""},
-                            {"LOAD_A", load_a_text(g.a)},
-                            {"LOAD_B", g.b2 ? load_pair_text(g.b, *g.b2, shares) : load_b_text(g.b, shares)},
+                            {"LOAD_A", load_a_text(g)},
+                            {"LOAD_B", g.b2 ? load_pair_text(g) : load_b_text(g)},
                             {"PREFETCH_SECOND", g.b2 ? fmt::format("prefetch_map({});", g.b2->map) : ""},
+                            {"MASKS", shares ? std::string(kMasks) : ""},
                             {"SHARE_BEGIN", shares ? std::string(kShareBegin) : ""},
                             {"SHARE_END", shares ? std::string(kShareEnd) : ""},
                             {"SPLIT_PRODUCER", split ? std::string(kSplitProducer) : ""},
                             {"SPLIT_REDUCE", split ? std::string(kSplitReduce) : ""},
-                            {"SLICES_MEET", slices ? expand(kSlicesMeet, {{"SPLIT_ADD", add}}) : ""},
+                            {"PREFETCH_UNITS", slices ? "" : prefetch},
+                            {"EARLY", slices ? "" : first},
+                            {"SLICES_MEET", slices ? expand(kSlicesMeet, {{"SPLIT_ADD", add}}) + first : ""},
                             {"CLEAR", split || slices ? std::string(kClear) : ""},
                             {"KEEP", split || slices ? "true" : "k > first"},
                             {"WHOLE", g.whole_tiles ? "true" : "w.m + kBlockM <= M && w.n + kBlockN <= N"},
@@ -532,14 +603,21 @@ int wgmma_shared_bytes(const WgmmaTile& t) { return t.stages * stage_bytes(t) + 
 
 int64_t wgmma_scratch_bytes(const WgmmaTile& t) {
   const int threads = t.consumers * 128, units = t.block_m * t.block_n / (threads * 8);
-  return t.slices == 1 ? 0 : ceil_div(units, t.split) * t.split * t.slices * threads * 32;
+  return t.slices == 1 ? 0 : ceil_div(units, t.split) * t.cluster() * t.slices * threads * 32;
 }
 
-int wgmma_box_rows_a(const GemmWgmma& g) { return g.a.k_contiguous ? g.tile.block_m : kBlockK; }
+int wgmma_box_rows_a(const GemmWgmma& g) { return g.a.k_contiguous ? g.tile.block_m / g.tile.beside : kBlockK; }
 
-int wgmma_box_rows_b(const GemmWgmma& g) { return !g.b.k_contiguous ? kBlockK : g.b2 ? g.tile.block_n / 2 : g.tile.block_n / g.tile.share; }
+int wgmma_box_rows_b(const GemmWgmma& g) {
+  const int part = g.b2 ? g.tile.block_n / 2 : g.tile.block_n / g.tile.share;
+  return g.b.k_contiguous ? part : kBlockK;
+}
 
 bool takes_boxes(const WgmmaTile& t) { return warpgroup_n(t) % 64 == 0; }
+
+bool takes_neighbours(const WgmmaTile& t, bool pair) {
+  return warpgroup_n(t) / (pair ? 2 : 1) % kQuadColumns == 0 && (pair || t.block_n / t.share % kQuadColumns == 0);
+}
 
 bool takes_pair(const WgmmaTile& t) { return t.split == 1 && t.share <= 2 && t.block_n % 32 == 0 && warpgroup_n(t) == t.block_n; }
 

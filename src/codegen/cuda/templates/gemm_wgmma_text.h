@@ -5,23 +5,25 @@
 #include <optional>
 #include <string>
 
+#include "codegen/cuda/writer.h"
 #include "toroid/dtype.h"
 
 namespace toroid::codegen {
 
 // What a block computes. split: blocks of one cluster that share a tile's K range and add their sums through distributed shared memory.
-// share: blocks of one cluster that compute tiles below each other; each copies a part of B into the memory of all. Not both.
+// share: blocks of one cluster that compute tiles below each other; each copies a part of B into the memory of all. beside: the same for
+// tiles beside each other and A. A split goes with neither.
 struct WgmmaTile {
   int block_m = 128;
   int block_n = 256;  // a multiple of 16 for each consumer, and of 64 where B is n-contiguous (takes_boxes)
   int stages = 4;
   int split = 1;
   int consumers = 2;  // warpgroups that multiply; 1 only where block_m is 64
-  int share = 1;
+  int share = 1, beside = 1;
   // Clusters that share a tile's K range and add their sums through memory: `scratch` and `counters` of KernelText.
   int slices = 1;
   bool alternate = false;  // the two warpgroups take tiles in turn: one multiplies while the other stores its sums
-  int cluster() const { return split * share; }
+  int cluster() const { return split * share * beside; }
 };
 
 // One matrix as a tensor map: {contiguous dimension, the other one, batch...}, 128-byte swizzle, boxes of 64 x wgmma_box_rows x 1...
@@ -33,16 +35,21 @@ struct WgmmaOperand {
   std::string load = "";     // of A: when not empty, the statements that copy a stage to `to_a`, counted in `bar`; they see w and k
 };
 
+constexpr int kQuadColumns = 32;  // of a unit of sums in 4 lanes
+
 struct GemmWgmma {
   DType type = DType::BF16;  // of A and B
   WgmmaTile tile;
   WgmmaOperand a, b;
   std::optional<WgmmaOperand> b2;  // the second right operand: half of a tile's columns are of its product
-  std::string m, n, k, batches;    // C expressions
+  // Not 0: tiles of B lie in shared memory in the order that gives each thread 8 neighbouring columns of the result (in_order_of_lanes()).
+  // Tiles begin at multiples of kQuadColumns (32), as n is one; or, of 8, and none crosses the end of a row.
+  int neighbours = 0;
+  std::string m, n, k, batches;  // C expressions
   // Statements on `float acc[8]`, the sums of `batch` at (m, n .. n + 7), and acc2, those with b2; they leave out columns at and past N.
   std::string epilogue;
-  std::string held_members, early;  // of CudaPoints
-  bool whole_tiles = false;         // no tile crosses the end of a row or column
+  CudaEarly near, far;       // of CudaPoints
+  bool whole_tiles = false;  // no tile crosses the end of a row or column
   // The last tile of a column (row) of tiles begins as early as it takes to end where the result does: some elements are computed twice.
   bool last_row_early = false, last_column_early = false;
   bool overlaps = false;  // see KernelText
@@ -62,6 +69,7 @@ int wgmma_box_rows_a(const GemmWgmma& g);
 int wgmma_box_rows_b(const GemmWgmma& g);
 // Whether a tile can be of an n-contiguous B, which comes in boxes of 64 columns; and of two right operands.
 bool takes_boxes(const WgmmaTile& t);
+bool takes_neighbours(const WgmmaTile& t, bool pair);
 bool takes_pair(const WgmmaTile& t);
 
 }  // namespace toroid::codegen

@@ -24,16 +24,18 @@ CudaPoints cuda_epilogue(CudaArguments& arguments, const loop::Nest& nest, std::
                at.size());
   const CudaPlan plan = make_points_plan(nest, width);
   const std::string extent = cuda_size(arguments, plan.extent(plan.vector_var));
-  CudaWriter::Early front;
+  CudaEarly near, far;
   CudaWriter writer(plan, arguments, "e");
-  const std::string points = early && plan.vector == width ? writer.points(front) : writer.points();
+  const std::string points = early && plan.vector == width ? writer.points(near, far) : writer.points();
   std::string values = fmt::format("const auto& accumulators = {};\n", accumulators);
   if (std::any_of(nest.body.steps.begin(), nest.body.steps.end(), [](auto& s) { return s.step == Step::Accumulate && s.value.i == 1; }))
     values += fmt::format("const auto& accumulators2 = {}2;\n", accumulators);
   if (width == 1) return {"{\n" + values + "constexpr int l = 0;\n" + named(at) + points + "}\n", plan.wide};
-  if (plan.vector == width)
-    return {"{\n" + values + named(at) + points + "}\n", plan.wide, front.members,
-            front.loads.empty() ? "" : "{\n" + named(at) + front.loads + "}\n"};
+  if (plan.vector == width) {
+    for (std::string* text : {&near.loads, &far.loads, &near.prefetches, &far.prefetches})
+      if (!text->empty()) *text = "{\n" + named(at) + *text + "}\n";
+    return {"{\n" + values + named(at) + points + "}\n", plan.wide, near, far};
+  }
   // One by one: their number may be no multiple of the width.
   std::vector<std::string> one(at.begin(), at.end());
   one.back() += " + l";

@@ -12,9 +12,8 @@ namespace toroid::codegen {
 struct CudaPoints {
   std::string statements;
   bool wide = false;  // their indices need 64 bits
-  // What cuda_epilogue() could move to the front: members of a struct, and statements that fill one named `held`, which `statements` then
-  // see. Empty when there is nothing.
-  std::string held_members = {}, early = {};
+  // What cuda_epilogue() could move to the front: loads fill structs named `near` and `far`, which `statements` then see.
+  CudaEarly near = {}, far = {};
 };
 // Statements that run a body without reductions for `width` neighbours along the domain's last variable. at: C expressions of the
 // variables, the last one of the first neighbour: a multiple of `width`, less than the extent; neighbours beyond the extent are left
