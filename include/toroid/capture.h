@@ -53,6 +53,7 @@ struct CaptureRow {
   std::string function, sizes;  // "s0=16"
   int64_t parts = 0;            // replays a call
   int64_t kernels = 0;          // launches in them
+  int64_t width = 1;            // launches that run side by side at most: more than 1 on a GPU where that was faster
   int64_t exec_bytes = 0;       // of its own: the recorded launches
   int64_t pool_bytes = 0;       // memory of the pool that it works in
   int64_t shared_bytes = 0;     // the part of pool_bytes that other recordings work in too

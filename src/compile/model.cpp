@@ -426,8 +426,9 @@ class Compilation {
     l.bytes = cost.bytes;
     l.flops = cost.flops;
     const std::vector<int> read = choice::reads(n), written = choice::writes(n);
-    l.in_place =
-        std::any_of(read.begin(), read.end(), [&](int b) { return std::find(written.begin(), written.end(), b) != written.end(); });
+    auto is_written = [&](int b) { return std::find(written.begin(), written.end(), b) != written.end(); };
+    for (int b : l.buffers) l.written.push_back(is_written(b));
+    l.in_place = std::any_of(read.begin(), read.end(), is_written);
     return l;
   }
 

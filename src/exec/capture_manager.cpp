@@ -204,6 +204,7 @@ CaptureReport CaptureManager::report(const CaptureFunction* only) {
     row.sizes = to_string(b.symbols);
     row.parts = use.function->coverage.parts;
     row.kernels = r.launches();
+    row.width = r.width();
     row.exec_bytes = r.bytes();
     row.pool_bytes = r.pool_bytes();
     row.shared_bytes = std::min(b.arena, arena) + std::min(b.zeros, zeros) + std::min(r.placement().bytes(), results);

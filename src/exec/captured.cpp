@@ -33,6 +33,33 @@ Captured::Base Captured::base_of(const Lane& lane) const {
   return b;
 }
 
+// Constants, which nobody writes, are left out.
+std::vector<Touched> Captured::touched_by(const Launch& l, const BoundStep& s, const Memory& memory) const {
+  std::vector<Touched> out;
+  for (size_t i = 0; i < l.buffers.size(); ++i) {
+    const auto b = static_cast<size_t>(l.buffers[i]);
+    if (plan_.buffers[b].role != BufferRole::Constant)
+      out.push_back({static_cast<const std::byte*>(memory.at[b]), bound_->bytes[b], l.written[i]});
+  }
+  if (s.scratch >= 0) out.push_back({memory.lane.arena->data + s.scratch, bytes_of(l.gpu.scratch_bytes, 1, bound_->symbols), true});
+  if (s.counters >= 0)
+    out.push_back({memory.lane.zeros->data + s.counters, bytes_of(l.gpu.counters, sizeof(uint32_t), bound_->symbols), true});
+  return out;
+}
+
+// Whether a replay of the only part gives the same again: it calls no library, and writes neither inputs, of which one may lie in another's memory, nor what it
+// has read before.
+bool Captured::is_repeatable() const {
+  if (coverage_.segments.size() != 1) return false;
+  return std::none_of(plan_.steps.begin(), plan_.steps.end(), [&](const StepPlan& step) {
+    const auto* l = std::get_if<Launch>(&step);
+    if (!l || l->in_place) return true;
+    for (size_t i = 0; i < l->buffers.size(); ++i)
+      if (l->written[i] && plan_.buffers[static_cast<size_t>(l->buffers[i])].role == BufferRole::Input) return true;
+    return false;
+  });
+}
+
 void Captured::record(size_t segment, const Memory& memory, const std::vector<bool>& settled, const std::function<void(size_t)>& run_step) {
   const Segment& part = coverage_.segments[segment];
   auto is_placed = [&](int buffer) {  // its address is the lane's
@@ -44,6 +71,8 @@ void Captured::record(size_t segment, const Memory& memory, const std::vector<bo
     if (travels(buffer) && std::find(settled_.begin(), settled_.end(), place) == settled_.end()) settled_.push_back(place);
   };
   auto recording = make_recording(plan_.device);
+  const bool may_spread = plan_.device.is_cuda() && is_repeatable();
+  std::vector<std::vector<Touched>> touched;
   recording->record([&] {
     for (size_t s = part.first; s < part.last; ++s) {
       const auto* l = std::get_if<Launch>(&plan_.steps[s]);
@@ -57,11 +86,13 @@ void Captured::record(size_t segment, const Memory& memory, const std::vector<bo
           if (settled[static_cast<size_t>(i)]) settle(i);
           slots.push_back(travels(i) && !settled[static_cast<size_t>(i)] ? i : -1);
         }
+        if (may_spread) touched.push_back(touched_by(*l, bound_->steps[s], memory));
         recording->add(*l, bound_->symbols, bound_->steps[s], pointers_of(plan_, *l, bound_->steps[s], memory.lane, memory.at), slots);
         steps_[segment].push_back(s);
       }
     }
   });
+  if (may_spread) width_ = recording->spread(order_of(touched));
   if (recording->launches() > 0 || opaque_) parts_[segment] = std::move(recording);
 }
 

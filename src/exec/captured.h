@@ -54,6 +54,7 @@ class Captured {
   int64_t replay(size_t segment, const Memory& memory);
 
   int64_t launches() const;
+  int64_t width() const { return width_; }  // launches of a part that run side by side at most
   int64_t bytes() const;
   // What bytes() will be, and the pool memory that it works in.
   static int64_t forecast(const Plan& plan, const Coverage& coverage, const Bound& bound);
@@ -71,6 +72,8 @@ class Captured {
     bool operator==(const Base&) const = default;
   };
   Base base_of(const Lane& lane) const;
+  std::vector<Touched> touched_by(const Launch& l, const BoundStep& s, const Memory& memory) const;
+  bool is_repeatable() const;
   int64_t rebase(const Memory& memory);
 
   const Plan& plan_;
@@ -82,6 +85,7 @@ class Captured {
   std::vector<std::unique_ptr<Recording>> parts_;  // one a segment; null: not recorded
   std::vector<std::vector<size_t>> steps_;         // of each segment: the steps behind its recorded launches
   std::vector<std::pair<int, void*>> settled_;     // buffers of the plan that are recorded for good, with their addresses
+  int64_t width_ = 1;
   bool opaque_ = false;                            // it calls libraries, whose arguments cannot be changed
 };
 

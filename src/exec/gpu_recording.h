@@ -25,6 +25,7 @@ class GpuRecording : public Recording {
   explicit GpuRecording(device::cuda::Gpu& gpu) : gpu_(gpu) {}
   void record(const std::function<void()>& steps) override;
   void add(const Launch& l, const Symbols& symbols, const BoundStep& s, std::vector<void*> pointers, std::span<const int> slots) override;
+  int64_t spread(const Order& order) override;
   void set_pointers(size_t i, std::span<void* const> pointers) override;
   int64_t replay(std::span<void* const> at) override;
   size_t launches() const override { return entries_.size(); }

@@ -48,6 +48,7 @@ struct Launch {
   std::shared_ptr<const void> code;  // keeps the function alive
   GpuCode gpu;                       // on a GPU in place of the two; the tasks are blocks
   std::vector<int> buffers;
+  std::vector<bool> written;  // of the buffers: whether the launch writes it
   std::vector<Expr> params;
   Expr tasks = 1;
   Expr scratch_bytes_per_thread = 0;

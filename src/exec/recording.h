@@ -6,6 +6,7 @@
 
 #include "base/mutants.h"
 #include "exec/bound.h"
+#include "exec/order.h"
 
 namespace toroid::exec {
 
@@ -21,6 +22,9 @@ class Recording {
   // of the launch's buffers the plan's buffer, if that is elsewhere at each replay, or -1.
   virtual void add(const Launch& l, const Symbols& symbols, const BoundStep& s, std::vector<void*> pointers,
                    std::span<const int> slots) = 0;
+  // After record(): lets launches run beside each other as far as the order of them (by number) allows, if replays are faster so, which
+  // are timed with the memory that is in place. Replays must do the same each time. Returns how many launches run side by side at most.
+  virtual int64_t spread(const Order&) { return 1; }
   // Gives launch number i (in the order of add) other memory.
   virtual void set_pointers(size_t i, std::span<void* const> pointers) = 0;
   // `at`: addresses of the plan's buffers. Returns how many differ from those of the replay before.

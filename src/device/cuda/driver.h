@@ -132,6 +132,9 @@ struct Driver {
   Function<CUresult(CUstream, int*, uint64_t*, CUgraph*, const CUgraphNode**, const void**, size_t*)> capture_info =
       library.function<CUresult(CUstream, int*, uint64_t*, CUgraph*, const CUgraphNode**, const void**, size_t*)>(
           "cuStreamGetCaptureInfo_v3");
+  Function<CUresult(CUstream, const CUgraphNode*, const CUgraphEdgeData*, size_t, unsigned)> follow =
+      library.function<CUresult(CUstream, const CUgraphNode*, const CUgraphEdgeData*, size_t, unsigned)>(
+          "cuStreamUpdateCaptureDependencies_v2");
   Function<CUresult(CUgraphExec*, CUgraph, uint64_t)> instantiate =
       library.function<CUresult(CUgraphExec*, CUgraph, uint64_t)>("cuGraphInstantiateWithFlags");
   Function<CUresult(CUgraph)> destroy_graph = library.function<CUresult(CUgraph)>("cuGraphDestroy");

@@ -132,6 +132,8 @@ class Gpu {
 
   // Records what `work`, on this thread, starts here instead of starting it. Nothing in it may wait for the GPU or allocate.
   std::unique_ptr<Graph> record(const std::function<void()>& work);
+  // Within `work`: what is started next follows these launches alone, not the latest one.
+  void record_after(std::span<const CUgraphNode> nodes);
   // Within `work`: the latest launch, as a node of the graph.
   CUgraphNode recorded_node() const;
   void launch(const Graph& graph);

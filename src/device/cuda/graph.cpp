@@ -51,6 +51,11 @@ std::unique_ptr<Graph> Gpu::record(const std::function<void()>& work) {
   return std::make_unique<Graph>(*this, graph);
 }
 
+void Gpu::record_after(std::span<const CUgraphNode> nodes) {
+  constexpr unsigned kInPlaceOfAll = 1;
+  driver_.check(driver_.follow(recording_stream_, nodes.data(), nullptr, nodes.size(), kInPlaceOfAll), "ordering recorded launches");
+}
+
 CUgraphNode Gpu::recorded_node() const {
   int status = 0;
   uint64_t id = 0;
