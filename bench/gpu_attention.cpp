@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "codegen/cuda/generate.h"
@@ -124,9 +125,11 @@ double measure(const Shape& s, const codegen::KernelText& text, device::cuda::Gp
 
 int main(int argc, char** argv) try {
   const bool json = argc > 1 && std::strcmp(argv[1], "--json") == 0;
+  const std::vector<std::string> wanted(argv + (json ? 2 : 1), argv + argc);
   device::cuda::Gpu& gpu = device::cuda::gpu(0);
   if (!json) fmt::print("{}\n{:<24} {:>10} {:>8} {:>8}  {}\n", gpu.info().name, "shape", "us", "TFLOP/s", "GB/s", "template");
   for (const Shape& s : kShapes) {
+    if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), s.name) == wanted.end()) continue;
     choice::Program p = program_of(s);
     codegen::ConstantMemory constants;
     const codegen::KernelText text = codegen::generate_cuda(p.nodes[0], p, gpu.info(), constants);

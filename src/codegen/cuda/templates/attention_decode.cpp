@@ -13,17 +13,29 @@ constexpr int kStepKeys = 16;
 constexpr int kMaxSplits = 128;
 constexpr int kFewRows = 64;        // queries of a key head that this form is always best for
 constexpr int64_t kSmallTasks = 2;  // blocks of 128 queries a multiprocessor below which small tiles spread better
+constexpr int64_t kMostStages = 4;
+constexpr int64_t kRingBytes = 96 << 10;  // of a block
+// More than half of a multiprocessor's shared memory, so that the blocks of a launch spread evenly; a block of a product fits beside it.
+constexpr int64_t kAloneBytes = 115 << 10;
 
 // How the work is divided.
 struct Shape {
   int tiles = 1;       // of 8 queries in a block
-  int warps = 4;       // of a block
+  int warps = 8;       // of a block
+  int stages = 1;      // steps of a warp that are under way
   int splits = 1;      // blocks that share the keys of a tile
-  int blocks = 1;      // on a multiprocessor: what the registers allow
+  int blocks = 2;      // on a multiprocessor: what the registers allow
+  bool alone = false;  // one block a multiprocessor, beside which the next kernel's blocks begin at once
   bool skips = false;  // steps that the mask leaves nothing of
   // The next kernel's blocks may come beside these. Where several share a multiprocessor they would not spread evenly.
   bool overlaps = false;
 };
+
+int64_t step_bytes(const Attention& a) { return kStepKeys * (a.head_dim + a.value_dim) * 2; }
+int64_t shared_bytes(const Attention& a, const Shape& s) {
+  const int64_t rows = s.tiles * 8, warp = std::max(s.stages * step_bytes(a), rows * a.value_dim * 4) + rows * 8;
+  return std::max(s.alone ? kAloneBytes : 0, s.warps * warp + 128);
+}
 
 Shape shape_of(const Attention& a, const CudaAttentionTarget& target) {
   Shape s;
@@ -34,11 +46,14 @@ Shape shape_of(const Attention& a, const CudaAttentionTarget& target) {
   s.skips = has_mask_vectors(a);
   const int64_t parts = std::max<int64_t>(1, sizes.batch * a.kv_heads.constant() * ceil_div(rows, s.tiles * 8));
   const int64_t steps = ceil_div(sizes.keys, kStepKeys);
+  s.warps = steps < 16 || depth > 128 ? 4 : 8;
+  const int64_t most = steps < 16 ? 1 : ceil_div(steps, s.warps);
   // Eight warps of a multiprocessor ask for enough to keep its share of memory busy; more would only make more parts.
-  s.warps = parts * 2 <= processors && steps >= 16 ? 8 : 4;
-  const int64_t blocks = (s.warps == 8 ? 1 : 2) * processors, most = steps < 16 ? 1 : ceil_div(steps, s.warps);
-  s.splits = static_cast<int>(std::clamp<int64_t>(blocks / parts, 1, std::min<int64_t>(kMaxSplits, most)));
-  s.overlaps = target.tensor_copies && (s.warps == 8 || parts * s.splits <= blocks);
+  s.splits = static_cast<int>(std::clamp<int64_t>(processors / parts, 1, std::min<int64_t>(kMaxSplits, most)));
+  const int64_t each = ceil_div(steps, s.splits * s.warps);  // steps of a warp
+  s.stages = static_cast<int>(std::clamp<int64_t>(kRingBytes / (s.warps * step_bytes(a)), 1, std::min(each, kMostStages)));
+  s.alone = target.tensor_copies && parts * s.splits <= processors && each >= 2;
+  s.overlaps = target.tensor_copies && parts * s.splits <= 2 * processors;
   if (s.warps == 4) s.blocks = depth > 128 ? 1 : s.tiles == 2 && depth > 64 ? 2 : 3;
   return s;
 }
@@ -77,6 +92,8 @@ std::string kernel_text(CudaArguments& arguments, const choice::Node& node, cons
                                 {"K_ROW", cuda_size(arguments, a.k.strides[2])},
                                 {"V_ROW", cuda_size(arguments, a.v.strides[2])},
                                 {"NEXT_STEP", next_step_text(arguments, a, s)},
+                                {"EARLY", s.alone ? "let_next_begin();" : ""},
+                                {"LATE", s.alone ? "" : "let_next_begin();"},
                                 {"LIMIT", a.causal ? "min(query + N - M, N - 1)" : "N - 1"},
                                 {"MASK_ROWS", mask.rows},
                                 {"MASK_ROW", mask.row},
@@ -110,15 +127,18 @@ KernelText generate_cuda_attention_decode(const choice::Node& node, const CudaAt
     arguments.use_counters(parts);
   }
   const auto n = [](int64_t x) { return std::to_string(x); };
-  arguments.define(
-      attention_definitions(a) +
-      expand(kDecodeDefinitions,
-             {{"D", n(a.head_dim)}, {"DV", n(a.value_dim)}, {"TILES", n(s.tiles)}, {"WARPS", n(s.warps)}, {"SPLITS", n(s.splits)}}));
+  arguments.define(attention_definitions(a) + expand(kDecodeDefinitions, {{"D", n(a.head_dim)},
+                                                                          {"DV", n(a.value_dim)},
+                                                                          {"TILES", n(s.tiles)},
+                                                                          {"WARPS", n(s.warps)},
+                                                                          {"SPLITS", n(s.splits)},
+                                                                          {"STAGES", n(s.stages)}}));
   const std::string body = kernel_text(arguments, node, a, s);
   KernelText k = arguments.kernel(cuda_template_name("attention", node.body), body, s.warps * 32, true, s.blocks, s.overlaps);
   k.tasks = parts * s.splits;
-  k.shared_bytes = static_cast<int>(s.warps * rows * (a.value_dim + 2) * 4 + 16);
-  k.plan = fmt::format("attention of {} queries a block, keys in {} parts{}", rows, s.splits, s.skips ? ", masked steps skipped" : "");
+  k.shared_bytes = static_cast<int>(shared_bytes(a, s));
+  k.plan = fmt::format("attention of {} queries a block, keys in {} parts, {} warps, {} stages{}", rows, s.splits, s.warps, s.stages,
+                       s.skips ? ", masked steps skipped" : "");
   return k;
 }
 

@@ -7,24 +7,27 @@ namespace toroid::codegen {
 
 // How lanes hold operands. Scores are computed as keys times queries, so that few queries waste least of a product (16 x 8 x 16). The
 // order of the depth is free when it is the same for both, and that of value columns when the epilogue undoes it: each lane reads 16
-// bytes in a row, and no shared memory is needed.
+// bytes in a row. Keys and values pass through a ring of each warp's own in shared memory: no warp waits for another, and how much is under
+// way depends neither on registers nor on the size of the first-level cache. Lanes copy whole rows together (where four of them each
+// had 64 bytes of a row, it took a third longer).
 constexpr std::string_view kDecodeDefinitions = R"(
-constexpr int kD = @D@, kDV = @DV@, kTiles = @TILES@, kWarps = @WARPS@, kSplits = @SPLITS@, kThreads = kWarps * 32;
+constexpr int kD = @D@, kDV = @DV@, kTiles = @TILES@, kWarps = @WARPS@, kSplits = @SPLITS@, kStages = @STAGES@, kThreads = kWarps * 32;
 constexpr int kKeyRegisters = kD / 8, kValueRegisters = kDV / 16, kRows = kTiles * 8, kVectors = kDV / 8;
+constexpr int kRing = kStages * 16 * (kD + kDV) * 2, kOut = kRows * kDV * 4;  // bytes of a warp
 struct Shared {
+  alignas(128) char warps[kWarps][kRing > kOut ? kRing : kOut];  // rings, then sums of values
   float peak[kWarps][kRows], sum[kWarps][kRows];
-  alignas(16) int last;
-  alignas(16) float out[kWarps][kRows][kDV];
+  int last;
 };
-__device__ __forceinline__ void load16(u32* r, const u16* p) {
-  asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "l"(p));
-}
-__device__ __forceinline__ void load8(u32* r, const u16* p) {
-  asm volatile("ld.global.nc.L1::no_allocate.v2.u32 {%0, %1}, [%2];" : "=r"(r[0]), "=r"(r[1]) : "l"(p));
-}
-__device__ __forceinline__ void load4(u32* r, const u16* p) {
-  asm volatile("ld.global.nc.L1::no_allocate.u32 %0, [%1];" : "=r"(r[0]) : "l"(p));
+// 16 rows from `first` on; those behind the last one are it again.
+template <int kColumns> __device__ __forceinline__ void copy_rows(u16* to, const u16* from, i64 stride, int first, int last, int lane) {
+  constexpr int kPieces = kColumns / 8;
+#pragma unroll
+  for (int i = 0; i < kColumns / 16; ++i) {
+    const int piece = i * 32 + lane, row = min(first + piece / kPieces, last);
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;"
+                 ::"r"((u32)__cvta_generic_to_shared(to + piece * 8)), "l"(from + row * stride + piece % kPieces * 8) : "memory");
+  }
 }
 // Of 8 x 8 halves that the warp holds, row by row, the transposed.
 __device__ __forceinline__ u32 transpose8(u32 x) {
@@ -32,19 +35,27 @@ __device__ __forceinline__ u32 transpose8(u32 x) {
   asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(r) : "r"(x));
   return r;
 }
+__device__ __forceinline__ void read16(u32* r, const u16* p) {
+  const uint4 x = *(const uint4*)p;
+  r[0] = x.x, r[1] = x.y, r[2] = x.z, r[3] = x.w;
+}
+__device__ __forceinline__ void read8(u32* r, const u16* p) {
+  const uint2 x = *(const uint2*)p;
+  r[0] = x.x, r[1] = x.y;
+}
 // Lane t of the four that share a row of keys or queries.
-__device__ __forceinline__ void load_row(u32* r, const u16* row, int t) {
+__device__ __forceinline__ void read_row(u32* r, const u16* row, int t) {
 #pragma unroll
-  for (int c = 0; c < kD / 32; ++c) load16(r + c * 4, row + c * 32 + t * 8);
-  if (kD % 32) load8(r + kD / 32 * 4, row + kD / 32 * 32 + t * 4);
+  for (int c = 0; c < kD / 32; ++c) read16(r + c * 4, row + c * 32 + t * 8);
+  if (kD % 32) read8(r + kD / 32 * 4, row + kD / 32 * 32 + t * 4);
 }
 // Lane g of the eight that share a row of values; register x holds two neighbouring columns, of which value_column is the first.
-__device__ __forceinline__ void load_values(u32* r, const u16* row, int g) {
+__device__ __forceinline__ void read_values(u32* r, const u16* row, int g) {
   constexpr int at = kDV / 64 * 64, done = kDV / 64 * 4;
 #pragma unroll
-  for (int c = 0; c < kDV / 64; ++c) load16(r + c * 4, row + c * 64 + g * 8);
-  if (kDV % 64 >= 32) load8(r + done, row + at + g * 4);
-  if (kDV % 32) load4(r + done + (kDV % 64 >= 32 ? 2 : 0), row + at + kDV % 64 / 32 * 32 + g * 2);
+  for (int c = 0; c < kDV / 64; ++c) read16(r + c * 4, row + c * 64 + g * 8);
+  if (kDV % 64 >= 32) read8(r + done, row + at + g * 4);
+  if (kDV % 32) r[done + (kDV % 64 >= 32 ? 2 : 0)] = *(const u32*)(row + at + kDV % 64 / 32 * 32 + g * 2);
 }
 __device__ __forceinline__ int value_column(int x, int g) {
   constexpr int at = kDV / 64 * 64, done = kDV / 64 * 4;
@@ -56,7 +67,7 @@ __device__ __forceinline__ int value_column(int x, int g) {
 
 // Steps are 16 keys. All warps of all blocks of a head take them in turn, so that what a mask leaves is spread evenly.
 constexpr std::string_view kDecodeKernel = R"(
-extern __shared__ __align__(16) char smem[];
+extern __shared__ __align__(128) char smem[];
 Shared& sh = *(Shared*)smem;
 @SIZES@
 const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, g = lane >> 2, t = lane & 3;
@@ -70,6 +81,7 @@ const u16* const values = @V@;
 const int steps = (N + 15) / 16;
 constexpr int stride = kSplits * kWarps;
 int round = split * kWarps + warp;
+@EARLY@
 wait_for_inputs();
 @NEXT_STEP@
 
@@ -84,29 +96,42 @@ for (int n = 0; n < kTiles; ++n) {
     @MASK_ROW@
   }
 }
-u32 kr[2][kKeyRegisters], vr[4][kValueRegisters];
-auto load_keys = [&](int s) {
+u16* const k_ring = (u16*)sh.warps[warp];
+u16* const v_ring = k_ring + kStages * 16 * kD;
+auto copy_keys = [&](int s, int stage) {
+  __syncwarp();
+  if (s >= 0) copy_rows<kD>(k_ring + stage * 16 * kD, keys, @K_ROW@, s * 16, N - 1, lane);
+  asm volatile("cp.async.commit_group;" ::: "memory");
+};
+auto copy_values = [&](int s, int stage) {
+  __syncwarp();
+  if (s >= 0) copy_rows<kDV>(v_ring + stage * 16 * kDV, values, @V_ROW@, s * 16, N - 1, lane);
+  asm volatile("cp.async.commit_group;" ::: "memory");
+};
+auto wait_for_oldest = [] {
+  asm volatile("cp.async.wait_group %0;" ::"n"(2 * kStages - 1) : "memory");
+  __syncwarp();
+};
+auto load_mask = [&](int s) {
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int key = min(s * 16 + g + r * 8, N - 1);
-    load_row(kr[r], keys + (idx)key * @K_ROW@, t);
     @LOAD_MASK@
   }
 };
-auto load_step_values = [&](int s) {
+int ahead[kStages];  // steps under way, in order
 #pragma unroll
-  for (int i = 0; i < 4; ++i) load_values(vr[i], values + (idx)min(s * 16 + 2 * t + (i & 1) + (i >> 1) * 8, N - 1) * @V_ROW@, g);
-};
-int step = next_step();
-if (step >= 0) {
-  load_keys(step);
-  load_step_values(step);
+for (int i = 0; i < kStages; ++i) {
+  ahead[i] = next_step();
+  copy_keys(ahead[i], i);
+  copy_values(ahead[i], i);
 }
+if (ahead[0] >= 0) load_mask(ahead[0]);
 u32 qr[kTiles][kKeyRegisters];
 #pragma unroll
 for (int n = 0; n < kTiles; ++n) {
   const int row = min(row0 + n * 8 + g, rows - 1), head = kv_head * group + row / M, query = row % M;
-  load_row(qr[n], @Q@, t);
+  read_row(qr[n], @Q@, t);
 }
 float o[kTiles][kValueRegisters][4], peak[kTiles][2], sum[kTiles][2];
 #pragma unroll
@@ -116,8 +141,12 @@ for (int n = 0; n < kTiles; ++n) {
 #pragma unroll
   for (int x = 0; x < kValueRegisters; ++x) o[n][x][0] = o[n][x][1] = o[n][x][2] = o[n][x][3] = 0;
 }
-// The registers of keys are asked for again as soon as their scores are made, those of values as soon as they are added.
-while (step >= 0) {
+// The place of keys is filled again as soon as their scores are made, that of values as soon as they are added.
+for (int stage = 0, step; (step = ahead[0]) >= 0; stage = stage + 1 == kStages ? 0 : stage + 1) {
+  u32 kr[2][kKeyRegisters], vr[4][kValueRegisters];
+  wait_for_oldest();
+#pragma unroll
+  for (int r = 0; r < 2; ++r) read_row(kr[r], k_ring + (stage * 16 + g + r * 8) * kD, t);
   float s[kTiles][4];
 #pragma unroll
   for (int n = 0; n < kTiles; ++n) {
@@ -133,8 +162,11 @@ while (step >= 0) {
       if (step * 16 + g + (e >> 1) * 8 > limit[n][e & 1]) s[n][e] = NEGATIVE_INFINITY;
     }
   }
-  const int next = next_step();
-  if (next >= 0) load_keys(next);
+#pragma unroll
+  for (int i = 0; i + 1 < kStages; ++i) ahead[i] = ahead[i + 1];
+  const int next = ahead[kStages - 1] = next_step();
+  copy_keys(next, stage);
+  if (ahead[0] >= 0) load_mask(ahead[0]);
   u32 pr[kTiles][2];
   bool grown = false;
   float decay[kTiles][2];
@@ -166,6 +198,9 @@ while (step >= 0) {
 #pragma unroll
         for (int e = 0; e < 4; ++e) o[n][x][e] *= decay[n][e & 1];
   }
+  wait_for_oldest();
+#pragma unroll
+  for (int i = 0; i < 4; ++i) read_values(vr[i], v_ring + (stage * 16 + 2 * t + (i & 1) + (i >> 1) * 8) * kDV, g);
 #pragma unroll
   for (int x = 0; x < kValueRegisters; ++x) {
     const u32 a0 = __byte_perm(vr[0][x], vr[1][x], 0x5410), a1 = __byte_perm(vr[0][x], vr[1][x], 0x7632);
@@ -173,12 +208,12 @@ while (step >= 0) {
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) mma(o[n][x], a0, a1, a2, a3, pr[n][0], pr[n][1]);
   }
-  if (next >= 0) load_step_values(next);
-  step = next;
+  copy_values(next, stage);
 }
-let_next_begin();
+@LATE@
 
 // The warps' parts come together in shared memory.
+__syncwarp();
 #pragma unroll
 for (int n = 0; n < kTiles; ++n) {
 #pragma unroll
@@ -188,9 +223,10 @@ for (int n = 0; n < kTiles; ++n) {
     for (int m = 4; m < 32; m *= 2) total += __shfl_xor_sync(~0u, total, m);
     const int row = n * 8 + 2 * t + e;
     if (g == 0) sh.peak[warp][row] = peak[n][e], sh.sum[warp][row] = total;
+    float* const out = (float*)sh.warps[warp] + row * kDV;
     if (row < rows_used) {
 #pragma unroll
-      for (int x = 0; x < kValueRegisters; ++x) *(float2*)&sh.out[warp][row][value_column(x, g)] = make_float2(o[n][x][e], o[n][x][e + 2]);
+      for (int x = 0; x < kValueRegisters; ++x) *(float2*)(out + value_column(x, g)) = make_float2(o[n][x][e], o[n][x][e + 2]);
     }
   }
 }
@@ -206,7 +242,7 @@ for (int item = threadIdx.x; item < rows_used * kVectors; item += kThreads) {
     const float f = power_of_two(sh.peak[w][r] - fmaxf(high, -3.0e38f));
     total += f * sh.sum[w][r];
 #pragma unroll
-    for (int i = 0; i < 8; ++i) acc[i] += f * sh.out[w][r][d + i];
+    for (int i = 0; i < 8; ++i) acc[i] += f * ((const float*)sh.warps[w])[r * kDV + d + i];
   }
   @FINISH@
 }
@@ -261,20 +297,20 @@ if (d == 0) part_sums[r * kSplits + split] = make_float2(high, total);)";
 // The last block of a head to arrive adds up all parts.
 constexpr std::string_view kDecodeCombine = R"(__syncthreads();
 if (threadIdx.x == 0) {
-  __threadfence();
-  sh.last = atomicInc(counters + part_of, kSplits - 1) == kSplits - 1;
-  __threadfence();
+  u32 before;
+  asm volatile("atom.inc.acq_rel.gpu.global.u32 %0, [%1], %2;" : "=r"(before) : "l"(counters + part_of), "n"(kSplits - 1) : "memory");
+  sh.last = before == kSplits - 1;
 }
 __syncthreads();
 if (!sh.last) return;
 int sharers = 1;  // threads that share a vector
-while (sharers < 8 && rows_used * kVectors * sharers < kThreads) sharers *= 2;
+while (sharers < 8 && sharers * 2 <= kSplits && rows_used * kVectors * sharers < kThreads) sharers *= 2;
 const int sub = threadIdx.x % sharers;
 for (int item0 = 0; item0 < rows_used * kVectors; item0 += kThreads / sharers) {
   const int item = item0 + threadIdx.x / sharers, it = min(item, rows_used * kVectors - 1), r = it / kVectors, d = it % kVectors * 8;
   const float* const from = part + r * kSplits * kDV + d;
   float high = NEGATIVE_INFINITY, total = 0, acc[8] = {0, 0, 0, 0, 0, 0, 0, 0};
-#pragma unroll 4
+#pragma unroll 8
   for (int s = sub; s < kSplits; s += sharers) {
     const float2 sums = __ldcg(part_sums + r * kSplits + s);
     const float4 x = __ldcg((const float4*)(from + s * kDV)), y = __ldcg((const float4*)(from + s * kDV + 4));
