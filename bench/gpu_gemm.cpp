@@ -1,11 +1,12 @@
 // Matrix products on a GPU: Toroid's templates, as the compiler chooses and prints them, beside the best of cuBLASLt's heuristics.
-//   bench_gpu_gemm [--epilogues] [--tiles [--match TEXT]] [--hot] [--zeros] [--source] [--as ARCHITECTURE] [--rounds N] [--sustain MS]
-//   [MxNxK ...]
+//   bench_gpu_gemm [--epilogues | --gated] [--tiles [--match TEXT]] [--hot] [--zeros] [--source] [--as ARCHITECTURE] [--rounds N]
+//   [--sustain MS] [MxNxK ...]
 // A line a product: median microseconds of both, TFLOP/s (GB/s of what must be moved where k or m is small), cuBLASLt's time over Toroid's.
 // The two take turns. Each turn replays a graph of many launches, which go through sets of matrices that together exceed the caches (--hot:
 // one set). Toroid's launches overlap their predecessor where the template does that; cuBLASLt's do not. Some rows of each result are
 // compared with sums in float64.
 //   --epilogues  also with relu, bias and gelu, bias and a residual, which cuBLASLt computes in its own epilogues
+//   --gated      silu(a b) * (a b2) for two right operands of n columns; cuBLASLt computes the products only
 //   --tiles      also every tile of the template for tensor cores whose description has the text, the fastest first
 //   --sustain    so many milliseconds of each before it is timed
 //   --source     the text of the kernels instead, for an H200 where there is no GPU
@@ -36,15 +37,18 @@ using bench::GemmShape;
 
 namespace {
 
-enum class Epilogue { None, Relu, BiasGelu, BiasResidual };
-constexpr Epilogue kEpilogues[] = {Epilogue::None, Epilogue::Relu, Epilogue::BiasGelu, Epilogue::BiasResidual};
-constexpr const char* kEpilogueNames[] = {"", "relu", "bias gelu", "bias residual"};
+enum class Epilogue { None, Relu, BiasGelu, BiasResidual, Gated };
+constexpr Epilogue kEpilogues[] = {Epilogue::None, Epilogue::Relu, Epilogue::BiasGelu, Epilogue::BiasResidual, Epilogue::Gated};
+constexpr const char* kEpilogueNames[] = {"", "relu", "bias gelu", "bias residual", "gated"};
+// Columns of the right operands together.
+int64_t columns_of(const GemmShape& s, Epilogue e) { return e == Epilogue::Gated ? 2 * s.n : s.n; }
 
 struct Options {
-  bool epilogues = false, tiles = false, hot = false, zeros = false, source = false;
+  bool epilogues = false, gated = false, tiles = false, hot = false, zeros = false, source = false;
   std::string architecture, match;
   int rounds = 7, sustain_ms = 0;
   std::vector<GemmShape> shapes;
+  bool wants(Epilogue e) const { return gated ? e == Epilogue::Gated : e == Epilogue::None || (epilogues && e != Epilogue::Gated); }
 };
 
 // Buffers: 0 a, 1 b, 2 out, 3 residual, 4 bias.
@@ -63,6 +67,12 @@ std::string epilogue_text(const GemmShape& s, Epilogue e) {
   if (e == Epilogue::Relu) {
     step("const 0");
     step("Max v0 v1");
+  }
+  if (e == Epilogue::Gated) {
+    step("accumulate second");
+    step("Sigmoid v0");
+    step("Mul v0 v2");
+    step("Mul v1 v3");
   }
   if (e == Epilogue::BiasGelu) {  // the approximation by tanh, cuBLASLt's
     const int x = last;
@@ -88,7 +98,7 @@ choice::Program program_of(const GemmShape& s, Epilogue e) {
   choice::Program p;
   using Kind = loop::BufferKind;
   p.new_buffer("a", s.dtype, s.m * s.k, Kind::Input);
-  p.new_buffer("b", s.dtype, s.n * s.k, Kind::Constant);
+  p.new_buffer("b", s.dtype, columns_of(s, e) * s.k, Kind::Constant);
   p.new_buffer("out", s.dtype, s.m * s.n, Kind::Output);
   p.new_buffer("residual", s.dtype, s.m * s.n, Kind::Input);
   p.new_buffer("bias", s.dtype, s.n, Kind::Constant);
@@ -96,6 +106,7 @@ choice::Program program_of(const GemmShape& s, Epilogue e) {
   g.m = s.m, g.n = s.n, g.k = s.k;
   g.a = {0, s.dtype, 0, {s.k, 1}};
   g.b = {1, s.dtype, 0, {1, s.k}};
+  if (e == Epilogue::Gated) g.b2 = {1, s.dtype, s.n * s.k, {1, s.k}};
   loop::Nest nest = loop::parse(epilogue_text(s, e));
   choice::Node node;
   node.problem = g;
@@ -136,7 +147,7 @@ Case case_of(const GemmShape& s, Epilogue e, const Options& options, const devic
   if (options.tiles && gpu.is_hopper() && s.m > 1) {
     const auto& g = std::get<choice::Gemm>(p.nodes[0].problem);
     for (auto& t : codegen::wgmma_tiles(g)) {
-      const double tiles = std::ceil(double(s.m) / t.block_m) * std::ceil(double(s.n) / t.block_n),
+      const double tiles = std::ceil(double(s.m) / t.block_m) * std::ceil(double(columns_of(s, e)) / t.block_n),
                    waves = tiles * t.split * t.slices / gpu.multiprocessors;
       if ((t.split * t.slices > 1 && (waves > 1 || waves < 0.3 || t.split * t.slices * 64 > s.k)) || (t.share > 1 && s.m <= t.block_m) ||
           (t.beside > 1 && s.n <= t.block_n) || (t.block_m > 128 && s.m <= 128) || waves > 40)
@@ -218,7 +229,7 @@ class Bench {
     if (!options_.architecture.empty()) target.architecture = options_.architecture;
     for (auto& s : options_.shapes)
       for (Epilogue e : kEpilogues)
-        if (e == Epilogue::None || options_.epilogues) cases.push_back(case_of(s, e, options_, target));
+        if (options_.wants(e)) cases.push_back(case_of(s, e, options_, target));
     compile(cases, gpu_);
     fmt::print("{}, cuBLASLt {}, inputs {}{}\n{:<20} {:<13} {:>9} {:>9} {:>6} {:>6} {:>6}  {}\n", gpu_.info().name,
                external::cublaslt_version(), options_.hot ? "in the cache" : "rotating", options_.zeros ? ", all zeros" : "", "m x n x k",
@@ -249,7 +260,8 @@ class Bench {
     std::vector<void*> buffers(const Pool& in) const { return {in.place(a), in.place(b), out, in.place(residual), in.place(bias)}; }
   };
 
-  std::vector<Set> sets_of(const GemmShape& s) const {
+  std::vector<Set> sets_of(const GemmShape& shape, Epilogue e) const {
+    const GemmShape s{shape.m, columns_of(shape, e), shape.k, shape.dtype};
     const auto bytes = [](int64_t rows, int64_t columns) { return aligned(static_cast<size_t>(rows * columns) * 2); };
     const size_t a = bytes(s.m, s.k), b = bytes(s.n, s.k), out = bytes(s.m, s.n), in = a + b + out + bytes(1, s.n);
     TOROID_CHECK(in <= in_.bytes() && out <= kOutBytes, "{}x{}x{} needs more memory than is there", s.m, s.n, s.k);
@@ -292,8 +304,8 @@ class Bench {
     const GemmShape& s = c.shape;
     external::CublasLtProblem p;
     p.dtype = p.out_dtype = s.dtype;
-    p.m = s.m, p.n = s.n, p.k = s.k;
-    p.a = {0, s.k, 1, 0}, p.b = {0, 1, s.k, 0}, p.out = p.addend = {0, s.n, 1, 0};
+    p.m = s.m, p.n = columns_of(s, c.epilogue), p.k = s.k;
+    p.a = {0, s.k, 1, 0}, p.b = {0, 1, s.k, 0}, p.out = p.addend = {0, p.n, 1, 0};
     p.has_addend = c.epilogue == Epilogue::BiasResidual;
     p.has_bias = p.has_addend || c.epilogue == Epilogue::BiasGelu;
     p.activation = c.epilogue == Epilogue::Relu       ? external::CublasLtActivation::Relu
@@ -321,11 +333,17 @@ class Bench {
       gpu_.copy_out(row.data(), static_cast<char*>(set.out) + m * s.n * 2, static_cast<size_t>(s.n) * 2);
       for (int64_t j = 0; j < kColumns; ++j) {
         const int64_t n = j == 0 ? 0 : j == 1 ? s.n - 1 : (j * 104729 + i * 31) % s.n;
-        double want = 0;
-        for (int64_t k = 0; k < s.k; ++k)
-          want += in_.value(set.a / 2 + static_cast<size_t>(m * s.k + k)) * in_.value(set.b / 2 + static_cast<size_t>(n * s.k + k));
+        auto sum = [&](int64_t column) {
+          double x = 0;
+          for (int64_t k = 0; k < s.k; ++k)
+            x += in_.value(set.a / 2 + static_cast<size_t>(m * s.k + k)) * in_.value(set.b / 2 + static_cast<size_t>(column * s.k + k));
+          return x;
+        };
+        double want = sum(n);
+        if (c.epilogue == Epilogue::Gated) want *= sum(s.n + n) / (1 + std::exp(-want));
         if (c.epilogue == Epilogue::BiasResidual) want += in_.value(set.residual / 2 + static_cast<size_t>(m * s.n + n));
-        if (c.epilogue >= Epilogue::BiasGelu) want += in_.value(set.bias / 2 + static_cast<size_t>(n));
+        if (c.epilogue == Epilogue::BiasGelu || c.epilogue == Epilogue::BiasResidual)
+          want += in_.value(set.bias / 2 + static_cast<size_t>(n));
         if (c.epilogue == Epilogue::Relu) want = std::max(want, 0.0);
         if (c.epilogue == Epilogue::BiasGelu) want *= 0.5 * (1 + std::tanh(0.79788456080286536 * (want + 0.044715 * want * want * want)));
         const double got = load_number(reinterpret_cast<std::byte*>(&row[static_cast<size_t>(n)]), s.dtype).as_double();
@@ -347,9 +365,10 @@ class Bench {
   bool measure(Case& c, std::vector<double>& ratios) {
     const GemmShape& s = c.shape;
     in_.fill(s.dtype);
-    const std::vector<Set> sets = sets_of(s);
-    const double flops = 2.0 * double(s.m) * double(s.n) * double(s.k),
-                 bytes = 2.0 * (double(s.m) * double(s.k) + double(s.n) * double(s.k) + double(s.m) * double(s.n));
+    const std::vector<Set> sets = sets_of(s, c.epilogue);
+    const auto columns = double(columns_of(s, c.epilogue));
+    const double flops = 2.0 * double(s.m) * columns * double(s.k),
+                 bytes = 2.0 * (double(s.m) * double(s.k) + columns * double(s.k) + double(s.m) * double(s.n));
     const double guess = std::max(flops / 650e6, bytes / 3.5e6) + 3;
     const int count = std::clamp(static_cast<int>((flops > 2e11 ? 6000 : 1200) / guess), 4, 300);
     const std::string size = fmt::format("{}x{}x{}{}", s.m, s.n, s.k, s.dtype == DType::F16 ? " f16" : "");
@@ -386,7 +405,10 @@ class Bench {
     const auto calls = external::prepare_cublaslt(problem_of(c), gpu_, kHeuristics);
     for (auto& call : calls) {
       const Launch launch = launch_of(*call, c.epilogue);
-      if (const double error = check(c, launch, sets[0]); !(error < 1.5e-2)) fmt::print("{}: cuBLASLt's error is {:.2e}\n", size, error);
+      if (c.epilogue == Epilogue::Gated)
+        launch(sets[0]);  // another result
+      else if (const double error = check(c, launch, sets[0]); !(error < 1.5e-2))
+        fmt::print("{}: cuBLASLt's error is {:.2e}\n", size, error);
       other.push_back(timed("", launch));
     }
     if (own.empty() || other.empty()) return right;
@@ -431,6 +453,8 @@ Options parse(int argc, char** argv) {
     const std::string word = argv[i];
     if (word == "--epilogues")
       o.epilogues = true;
+    else if (word == "--gated")
+      o.gated = true;
     else if (word == "--tiles")
       o.tiles = true;
     else if (word == "--hot")
@@ -464,7 +488,7 @@ int main(int argc, char** argv) {
       if (!options.architecture.empty()) target.architecture = options.architecture;
       for (auto& s : options.shapes)
         for (Epilogue e : kEpilogues)
-          if (e == Epilogue::None || options.epilogues)
+          if (options.wants(e))
             for (auto& o : case_of(s, e, options, target).own) fmt::print("// {}\n{}\n", o.name, o.text.source);
       return 0;
     }

@@ -51,6 +51,30 @@ TEST_F(CudaKernels, FunctionsOfFloats) {
   }
 }
 
+// Shorter functions where halves follow, for every half there is: the result is the right one or its neighbour.
+TEST_F(CudaKernels, ActivationsOfEveryHalf) {
+  const std::string erf = "v2: f32 = const 0.70710678118654752\n v3: f32 = Mul v1 v2\n v4: f32 = Erf v3\n ",
+                    tanh = "v2: f32 = const 0.7978845608028654\n v3: f32 = Mul v1 v2\n v4: f32 = Tanh v3\n ",
+                    gelu = "v5: f32 = const 1\n v6: f32 = Add v4 v5\n v7: f32 = const 0.5\n v8: f32 = Mul v1 v7\n v9: f32 = Mul v8 v6\n ";
+  const std::vector<std::pair<std::string, int>> formulas = {// each with its last step
+                                                             {erf + gelu, 9},
+                                                             {tanh + gelu, 9},
+                                                             {erf, 4},
+                                                             {tanh, 4},
+                                                             {"v2: f32 = Sigmoid v1\n v3: f32 = Mul v1 v2\n ", 3},
+                                                             {"v2: f32 = Sigmoid v1\n ", 2},
+                                                             {"v2: f32 = Exp v1\n ", 2}};
+  for (DType t : {DType::BF16, DType::F16})
+    for (auto& [formula, last] : formulas) {
+      KernelRunner r;
+      r.half_tolerance = t == DType::BF16 ? 0x1p-7 : 0x1p-10;
+      r.check_on_gpu_text(fmt::format("loop (i0: 65536) {{\n v0: {0} = load %0 [i0]\n v1: f32 = Cast v0\n {1}v{2}: {0} = Cast v{3}\n "
+                                      "store %1 [i0] v{2}\n}}",
+                                      name_of(t), formula, last + 1, last),
+                          {{0, t, 65536, 0, 0, true}, {1, t, 65536}});
+    }
+}
+
 // Rows of every kind of length: in a few lanes, in a warp, in a block, kept and not kept, with and without rests.
 TEST_F(CudaKernels, Rows) {
   if (!KernelRunner::has_gpu()) GTEST_SKIP() << "no GPU";

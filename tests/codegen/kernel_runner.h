@@ -27,12 +27,14 @@ struct BufferSpec {
   DType dtype;
   int64_t numel;
   double lo = -2, hi = 2;  // of the random contents
+  bool counts = false;     // element i has the bits of the number i instead
 };
 
 class KernelRunner {
  public:
   std::map<std::string, int64_t> sizes;
-  double tolerance = 2e-5;  // relative to 1 + |expected|, for F32; halves and F64 follow from it
+  double tolerance = 2e-5;    // relative to 1 + |expected|, for F32; halves and F64 follow from it
+  double half_tolerance = 0;  // when not 0: of halves, relative to |expected|, and 1e-6 besides
   unsigned seed = 1;
   int pieces = 3;        // calls that the tasks are split into
   bool ordered = false;  // the result depends on the order of the points, which a GPU does not keep: it is left out
@@ -54,6 +56,10 @@ class KernelRunner {
     std::uniform_real_distribution<double> value(s.lo, s.hi);
     memory.assign(static_cast<size_t>(s.numel) * size_of(s.dtype) + 64, std::byte{0x5a});
     for (int64_t i = 0; i < s.numel; ++i) {
+      if (s.counts) {
+        std::memcpy(memory.data() + static_cast<size_t>(i) * size_of(s.dtype), &i, size_of(s.dtype));
+        continue;
+      }
       double v = value(random);
       Number n = is_bool(s.dtype)    ? Number::of(v > (s.lo + s.hi) / 2)
                  : is_float(s.dtype) ? Number::of(v)
@@ -62,11 +68,12 @@ class KernelRunner {
     }
   }
 
-  static bool close(const Number& a, const Number& b, DType t, double tolerance) {
+  static bool close(const Number& a, const Number& b, DType t, double tolerance, double half_tolerance = 0) {
     if (!is_float(t)) return a.i == b.i;
     if (std::isnan(a.f) || std::isnan(b.f)) return std::isnan(a.f) == std::isnan(b.f);
     if (a.f == b.f) return true;
     if (std::isinf(a.f) || std::isinf(b.f)) return false;
+    if (half_tolerance > 0 && is_half(t)) return std::fabs(a.f - b.f) <= half_tolerance * std::fabs(b.f) + 1e-6;
     double relative = t == DType::BF16 ? 1.6e-2 : t == DType::F16 ? 2e-3 : t == DType::F64 ? tolerance * 1e-6 : tolerance;
     return std::fabs(a.f - b.f) <= relative * (1 + std::fabs(b.f));
   }
@@ -208,7 +215,7 @@ class KernelRunner {
       size_t size = size_of(specs[i].dtype);
       for (int64_t at = 0; at < specs[i].numel; ++at) {
         Number want = loop_number(expected_[i], at, specs[i].dtype), got = loop_number(actual_[i], at, specs[i].dtype);
-        if (close(got, want, specs[i].dtype, tolerance)) continue;
+        if (close(got, want, specs[i].dtype, tolerance, half_tolerance)) continue;
         if (++wrong <= 3)
           ADD_FAILURE() << "buffer %" << specs[i].id << "[" << at << "]: " << got.as_double() << ", expected " << want.as_double();
       }

@@ -15,6 +15,8 @@ using loop::Step;
 using loop::StoreMode;
 using Shape = CudaPlan::Shape;
 
+constexpr std::string_view kElement = ".x[l]";  // of a vector of memory
+
 ScalarOp combining(StoreMode m) {
   constexpr ScalarOp kOps[] = {ScalarOp::Add, ScalarOp::Add, ScalarOp::Mul, ScalarOp::Max, ScalarOp::Min};
   return kOps[static_cast<int>(m)];
@@ -155,7 +157,7 @@ std::vector<int> CudaWriter::all_steps() const {
 }
 
 std::string CudaWriter::points() {
-  emit_vector(all_steps(), "", [] {});
+  emit_vector(all_steps(), [] {});
   return take();
 }
 
@@ -219,15 +221,22 @@ std::string CudaWriter::short_form(int k) {
   const Statement& s = p_.step(k);
   if (s.step != Step::Scalar || s.dtype != DType::F32) return "";
   const auto at = static_cast<size_t>(k);
-  if (rounded_[at] && (s.op == ScalarOp::Erf || s.op == ScalarOp::Exp))
-    return fmt::format("{}({})", e_.function(s.op == ScalarOp::Erf ? "shorterf" : "shortexp", DType::F32, false), e_.scalar(s.args[0]));
-  // The sum in gelu by tanh, a quotient: accurate where tanh is near -1, too.
-  if (s.op == ScalarOp::Add)
-    for (size_t i = 0; i < 2; ++i) {
-      const Statement &x = p_.step(s.args[i]), &one = p_.step(s.args[1 - i]);
-      if (x.step == Step::Scalar && x.op == ScalarOp::Tanh && is_constant(s.args[1 - i]) && one.value.as_double() == 1)
-        return fmt::format("{}({})", e_.function("tanhplus1", DType::F32, false), e_.scalar(x.args[0]));
+  if (s.op == ScalarOp::Cast && p_.step(s.args[0]).dtype == DType::BF16 && is_packed(s.args[0]) && p_.step(s.args[0]).step == Step::Load)
+    if (const std::string x = e_.scalar(s.args[0]); x.ends_with(kElement))
+      return fmt::format("f32_at({}, l)", x.substr(0, x.size() - kElement.size()));
+  auto call = [&](const char* stem, const std::string& x) { return fmt::format("{}({})", e_.function(stem, DType::F32, false), x); };
+  if (rounded_[at]) {
+    if (s.op == ScalarOp::Erf) return call("shorterf", e_.scalar(s.args[0]));
+    if (s.op == ScalarOp::Exp) return call("shortexp", e_.scalar(s.args[0]));
+    if (s.op == ScalarOp::Sigmoid) return call("shortsigmoid", e_.scalar(s.args[0]));
+    for (int i : {0, 1}) {  // 1 + erf, 1 + tanh, of which gelu is made
+      if (s.op != ScalarOp::Add || !is_constant(s.args[1 - i]) || p_.step(s.args[1 - i]).value.as_double() != 1) continue;
+      const Statement& f = p_.step(s.args[i]);
+      if (f.step != Step::Scalar || (f.op != ScalarOp::Erf && f.op != ScalarOp::Tanh)) continue;
+      const std::string x = e_.scalar(f.args[0]);
+      return f.op == ScalarOp::Erf ? call("shorterf1", x) : "2.0f * " + call("shortsigmoid", "2.0f * " + x);
     }
+  }
   if (s.op != ScalarOp::Div || !p_.varies[at] || p_.varies[static_cast<size_t>(s.args[1])] || is_constant(s.args[1])) return "";
   // Rows over what a row has one of: the compiler divides once.
   const std::string by = e_.scalar(s.args[1]), power = fmt::format("{}({})", e_.function("quotient_power", DType::F32, false), by);
@@ -287,7 +296,29 @@ void CudaWriter::load_packs(const std::vector<int>& steps) {
       e_.line(fmt::format("{} x{} = {{}};", type, k));
       e_.line(fmt::format("if ({}) x{} = {};", e_.scalar(s.mask), k, load));
     }
+    if (is_kept(k)) e_.line(fmt::format("k{0}[j] = x{0};", k));
   }
+}
+
+// Element l of a vector of memory.
+std::string CudaWriter::element(DType t, const std::string& pack) const {
+  return is_bool(t) ? fmt::format("({}{} != 0)", pack, kElement) : fmt::format("{}{}", pack, kElement);
+}
+
+bool CudaWriter::is_kept(int k) const { return std::count(p_.keeps.begin(), p_.keeps.end(), k) > 0; }
+
+// What a thread keeps of its vectors between passes: vectors of memory as they are.
+void CudaWriter::declare_kept(int k) {
+  const DType t = p_.step(k).dtype;
+  if (is_packed(k))
+    e_.line(fmt::format("Pack<{}, {}> k{}[{}];", memory_type(t), p_.vector, k, p_.repeats));
+  else
+    e_.line(fmt::format("s{} k{}[{}];", name_of(t), k, p_.repeats * p_.vector));
+}
+
+std::string CudaWriter::kept(int k) const {
+  if (is_packed(k)) return element(p_.step(k).dtype, fmt::format("k{}[j]", k));
+  return p_.vector == 1 ? fmt::format("k{}[j]", k) : fmt::format("k{}[j * {} + l]", k, p_.vector);
 }
 
 void CudaWriter::store_packs(const std::vector<int>& steps) {
@@ -301,12 +332,11 @@ void CudaWriter::store_packs(const std::vector<int>& steps) {
 }
 
 // Steps in order, for one vector: what is equal for its elements once, whole vectors of memory at once, the rest an element at a time.
-// Element `base` of the arrays of kept values is this one's; `each` follows the steps of every element.
-void CudaWriter::emit_vector(const std::vector<int>& steps, const std::string& base, const std::function<void()>& each) {
+// `each` follows the steps of every element.
+void CudaWriter::emit_vector(const std::vector<int>& steps, const std::function<void()>& each) {
   auto once = [&](int k) { return p_.vector == 1 || !p_.on_vector[static_cast<size_t>(k)]; };
   auto keep = [&](int k) {
-    if (std::count(p_.keeps.begin(), p_.keeps.end(), k) == 0) return;
-    e_.line(fmt::format("k{}[{}] = {};", k, base, e_.scalar(k)));
+    if (is_kept(k) && !is_packed(k)) e_.line(fmt::format("{} = {};", kept(k), e_.scalar(k)));
   };
   if (p_.vector == 1) {
     for (int k : steps) emit(k), keep(k);
@@ -322,7 +352,7 @@ void CudaWriter::emit_vector(const std::vector<int>& steps, const std::string& b
   for (int k : steps) {
     const Statement& s = p_.step(k);
     if (is_packed(k) && s.step == Step::Load) {
-      e_.define(k, is_bool(s.dtype) ? fmt::format("(x{}.x[l] != 0)", k) : fmt::format("x{}.x[l]", k), false);
+      e_.define(k, element(s.dtype, "x" + std::to_string(k)), false);
     } else if (is_packed(k)) {
       const std::string value = e_.scalar(s.args[0]);
       e_.line(fmt::format("x{}.x[l] = {};", k, is_bool(s.dtype) ? "(u8)(" + value + " & 1)" : value));
@@ -358,7 +388,7 @@ void CudaWriter::flat() {
     e_.line(fmt::format("const idx {0} = {0}_first + u;", name));
   }
   if (p_.rest) e_.open(fmt::format("if ({} + {} <= {})", vector_text_, p_.vector, e_.index(p_.extent(p_.vector_var))));
-  emit_vector(all_steps(), "", [] {});
+  emit_vector(all_steps(), [] {});
   if (p_.rest) cut_vector();
   if (p_.unroll > 1) e_.close();
 }
@@ -371,7 +401,7 @@ void CudaWriter::cut_vector() {
   e_.line(fmt::format("const idx first = {};", vector_text_));
   e_.open(fmt::format("for (idx {0} = first; {0} < {1}; ++{0})", vector_text_, e_.index(p_.extent(p_.vector_var))));
   const int vector = std::exchange(p_.vector, 1);
-  emit_vector(all_steps(), "", [] {});
+  emit_vector(all_steps(), [] {});
   p_.vector = vector;
   e_.close();
   e_.close();
@@ -417,7 +447,7 @@ void CudaWriter::tiles() {
     else
       e_.define(k, is_bool(p_.step(k).dtype) ? fmt::format("({} != 0)", value) : value, false);
   }
-  emit_vector(steps, "", [] {});
+  emit_vector(steps, [] {});
   e_.close();
   e_.close();
   e_.restore(before);

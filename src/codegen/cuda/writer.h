@@ -88,13 +88,17 @@ class CudaWriter {
   std::string short_form(int k);
   bool is_constant(int k) const;
   void emit_store(int k);
-  void emit_vector(const std::vector<int>& steps, const std::string& base, const std::function<void()>& each);
+  void emit_vector(const std::vector<int>& steps, const std::function<void()>& each);
   std::string store_guard(const loop::Statement& s);
   void load_packs(const std::vector<int>& steps);
   bool loads_early(int k) const;
   bool placed_by_vector(int k) const;
   void store_packs(const std::vector<int>& steps);
   bool is_packed(int k) const;
+  std::string element(DType t, const std::string& pack) const;
+  bool is_kept(int k) const;
+  void declare_kept(int k);
+  std::string kept(int k) const;
   std::vector<int> all_steps() const;
 
   void flat();

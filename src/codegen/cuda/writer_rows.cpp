@@ -141,12 +141,12 @@ void CudaWriter::reduction() {
   std::vector<int> stores;
   for (size_t k = 0; k < p_.body.steps.size(); ++k)
     if (p_.step(static_cast<int>(k)).step == Step::Store && !p_.varies[k]) stores.push_back(static_cast<int>(k));
-  if (lanes() > 1) return emit_vector(with_uniform(std::move(stores), {}), "", [] {});
+  if (lanes() > 1) return emit_vector(with_uniform(std::move(stores), {}), [] {});
   for (int k : stores) emit(k);
 }
 
 void CudaWriter::passes() {
-  for (int k : p_.keeps) e_.line(fmt::format("{} k{}[{}];", scalar_type(p_.step(k).dtype), k, p_.repeats * p_.vector));
+  for (int k : p_.keeps) declare_kept(k);
   for (size_t q = 0; q < p_.passes.size(); ++q) {
     uniform(static_cast<int>(q) + 1);
     if (!p_.passes[q].empty()) write_pass(p_.passes[q]);
@@ -206,12 +206,11 @@ void CudaWriter::write_pass(const CudaPass& pass) {
   const StepEmitter::Values before = e_.values();
   const int loops = open_row(online);
   decode(p_.reduction, "r");
-  const std::string base = p_.vector == 1 ? "j" : fmt::format("j * {} + l", p_.vector);
   std::vector<int> steps = pass.steps;
   steps.insert(steps.end(), pass.stores.begin(), pass.stores.end());
   steps = with_uniform(std::move(steps), folded);
-  for (int k : pass.reads) e_.define(k, fmt::format("k{}[{}]", k, base), false);
-  emit_vector(steps, base, [&] {
+  for (int k : pass.reads) e_.define(k, kept(k), false);
+  emit_vector(steps, [&] {
     for (int k : pass.reduces) fold_in(k);
   });
   for (int i = 1; i < loops; ++i) e_.close();

@@ -169,7 +169,7 @@ KernelText wgmma_kernel(CudaArguments& arguments, const GemmWgmma& w, const std:
   const Expr clusters = sym::ceil_div(g.m, tile.block_m * tile.share) * sym::ceil_div(g.n, columns * tile.beside) * batch;
   if (tile.slices > 1) {
     arguments.use_scratch(clusters * Expr(wgmma_scratch_bytes(tile)));
-    arguments.use_counters(clusters * Expr(tile.cluster()));
+    arguments.use_counters(clusters * Expr(tile.cluster() * kWgmmaCounters));
   }
   const GemmWgmmaText text = gemm_wgmma_text(w);
   arguments.define(text.definitions);
@@ -208,24 +208,25 @@ WgmmaTile tile_of(int block_m, int block_n, int consumers, int split, int share 
 }
 
 // Microseconds, from rates measured on an H200. aligned: rows of both operands begin at multiples of 32 bytes, L2's sectors.
-double expected_time(const WgmmaTile& t, int64_t m, int64_t n, int64_t k, int64_t batch, int processors, bool aligned) {
+// in_order: see GemmWgmma::neighbours.
+double expected_time(const WgmmaTile& t, int64_t m, int64_t n, int64_t k, int64_t batch, int processors, bool aligned, bool in_order) {
   // A microsecond and multiprocessor: multiply-adds, bytes to another block of a cluster, bytes from L2: fewer where parts of sums read
   // other memory than each other.
-  constexpr double kProducts = 3.27e6, kExchange = 4e4, kFromL2 = 1.13e5;
-  const double from_l2 = !aligned ? 5.3e4 : t.slices > 1 ? 8.5e4 : t.split > 1 ? 9.4e4 : kFromL2;
-  constexpr double kMemory = 4.1e6;  // bytes a microsecond
-  constexpr double kStep = 0.165;    // the least time from one stage to the next
-  constexpr double kStore = 8e-5;    // of an element of a tile
-  constexpr double kLaunch = 1.2, kSplit = 0.3, kMeet = 1.4, kSlice = 0.45;
-  constexpr double kHandOver = 0.5, kShared = 0.99, kMeetCluster = 0.5;
+  constexpr double kProducts = 3.27e6, kExchange = 4e4, kFromL2 = 1.2e5;
+  const double from_l2 = !aligned ? 4.6e4 : t.slices > 1 ? 8.5e4 : t.split > 1 ? 9.4e4 : kFromL2;
+  constexpr double kMemory = 4.1e6;               // bytes a microsecond
+  constexpr double kStep = 0.165;                 // the least time from one stage to the next
+  const double element = in_order ? 8e-5 : 1e-4;  // to store one of a tile
+  constexpr double kLaunch = 1.2, kSplit = 0.3, kMeet = 1.4, kSlice = 0.45, kGather = 5;
+  constexpr double kHandOver = 0.35, kShared = 0.99, kMeetCluster = 0.5;
   const double area = double(t.block_m) * t.block_n;
   const int64_t rows = ceil_div(m, t.block_m * t.share), clusters = rows * ceil_div(n, t.block_n * t.beside) * batch * t.slices;
   const int64_t at_a_time = clusters_at_a_time(t.cluster(), processors), waves = ceil_div(clusters, at_a_time);
   const auto steps = static_cast<double>(ceil_div(ceil_div(k, 64), t.split * t.slices));
   // Smaller tiles read more of shared memory for each product.
-  const double smaller = t.block_m > 128                       ? (t.block_n >= 128 ? 1.02 : 1.07)
+  const double smaller = t.block_m > 128                       ? (t.block_n >= 128 ? 1.05 : 1.07)
                          : area >= 128 * 256                   ? 1.0
-                         : t.block_m >= 128 && t.block_n < 128 ? 1.18
+                         : t.block_m >= 128 && t.block_n < 128 ? (t.alternate ? 1.12 : 1.18)
                          : area > 128 * 192                    ? 1.03
                          : area > 128 * 128                    ? 1.045
                                                                : 1.07;
@@ -238,13 +239,14 @@ double expected_time(const WgmmaTile& t, int64_t m, int64_t n, int64_t k, int64_
   const double bytes = 2.0 * double(batch) * (double(m * k) * again_a + double(n * k) * again_b + double(m * n));
   const double narrow = t.block_n >= 96 ? 1.0 : t.block_n == 64 ? 0.88 : 0.7;  // few rows of B are asked for at a time
   const double memory = bytes / kMemory / narrow / (0.6 + 0.4 * std::min(1.0, used));
-  const double store = area * kStore / t.split * (t.consumers == 1 ? 1.3 : 1.0);
+  const double store = area * element / t.split * (t.consumers == 1 ? 1.3 : 1.0);
   // In turn: only the last tile's sums are stored while nothing multiplies; two wgmmas a step are taken over less smoothly.
-  const double between = !t.alternate ? store : t.block_m > 64 ? kHandOver : 0;
+  const double between = !t.alternate ? store : t.block_m > 64 ? kHandOver : kHandOver / 2;
   double time = kLaunch + store + std::max(double(waves) * (steps * step + between) - between, memory);
   if (t.share * t.beside > 1) time = time * kShared + kMeetCluster;
-  // Written once, and read by the last slice to come.
-  if (t.slices > 1) time += kMeet + kSlice * t.slices + area / t.split * 4 * t.slices / kFromL2;
+  if (t.slices > 1)
+    time += wgmma_adds_together(t) ? kGather + area / t.split * 8 / kFromL2
+                                   : kMeet + kSlice * t.slices + area / t.split * 4 * t.slices / kFromL2;
   if (t.split > 1) time += kSplit * (t.split - 1) + area * 4 * (t.split - 1) / t.split / kExchange;
   return time;
 }
@@ -272,6 +274,8 @@ std::vector<WgmmaTile> wgmma_tiles(const choice::Gemm& g, bool window) {
   for (int block_n : {256, 192, 128, 96, 64, 32})
     for (int split : {1, 2, 4})
       if (takes(block_n)) tiles.push_back(tile_of(64, block_n, block_n >= 128 ? 2 : 1, split));
+  for (int block_n : {176, 160, 144, 112})
+    if (takes(block_n)) tiles.push_back(tile_of(64, block_n, block_n % 32 == 0 ? 2 : 1, 1));
   if (takes(192)) tiles.push_back(tile_of(64, 192, 2, 1, 1, true));
   if (window) std::erase_if(tiles, [](auto& t) { return t.beside > 1; });
   if (boxes) std::erase_if(tiles, [](auto& t) { return !takes_boxes(t); });
@@ -294,6 +298,7 @@ std::vector<WgmmaTile> wgmma_tiles(const choice::Gemm& g, bool window) {
 WgmmaTile choose_wgmma_tile(const choice::Gemm& g, int64_t m, int64_t n, int64_t k, int64_t batch, int processors, bool window) {
   auto aligned_rows = [](const Matrix& x) { return sym::known_multiple(x.row_stride(), 16); };
   const bool aligned = aligned_rows(matrix_a(g)) && aligned_rows(matrix_b(g));
+  const bool columns = matrix_b(g).k_contiguous() && moving_dims(g, g.b).empty() && sym::known_multiple(g.n, kAligned);
   WgmmaTile best;
   double least = 0;
   for (const WgmmaTile& t : wgmma_tiles(g, window)) {
@@ -306,7 +311,8 @@ WgmmaTile choose_wgmma_tile(const choice::Gemm& g, int64_t m, int64_t n, int64_t
     const int parts = t.split * t.slices;
     const int64_t clusters = ceil_div(m, t.block_m * t.share) * ceil_div(g.b2 ? 2 * n : n, t.block_n * t.beside) * batch;
     if (parts > 1 && (parts > ceil_div(k, 64) || clusters * t.slices > clusters_at_a_time(t.cluster(), processors))) continue;
-    const double time = expected_time(t, m, g.b2 ? 2 * n : n, k, batch, processors, aligned);
+    const double time =
+        expected_time(t, m, g.b2 ? 2 * n : n, k, batch, processors, aligned, columns && takes_neighbours(t, g.b2.has_value()));
     if (least == 0 || time < least) least = time, best = t;
   }
   return best;

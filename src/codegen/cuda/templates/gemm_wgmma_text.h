@@ -64,7 +64,9 @@ GemmWgmmaText gemm_wgmma_text(const GemmWgmma& g);
 
 int wgmma_threads(const WgmmaTile& t);
 int wgmma_shared_bytes(const WgmmaTile& t);
-int64_t wgmma_scratch_bytes(const WgmmaTile& t);  // for each tile of the result; it takes tile.split counters, too
+int64_t wgmma_scratch_bytes(const WgmmaTile& t);  // with slices, for each cluster; each of its blocks takes kWgmmaCounters counters, too
+constexpr int kWgmmaCounters = 4;
+bool wgmma_adds_together(const WgmmaTile& t);  // all slices add up a tile, not the last one alone
 int wgmma_box_rows_a(const GemmWgmma& g);
 int wgmma_box_rows_b(const GemmWgmma& g);
 // Whether a tile can be of an n-contiguous B, which comes in boxes of 64 columns; and of two right operands.
