@@ -30,8 +30,10 @@ std::string to_string(const CaptureReport& r) {
     out += fmt::format("the driver took {} bytes of the GPU's memory for graphs (forecast {})\n", r.graphs_took, r.graphs_forecast);
   for (auto& row : r.recordings)
     out += fmt::format(
-        "recording: {} for {}: {} launches in {} parts (up to {} at a time), {} bytes (forecast {}), {} of the pool, {} of them shared, {} replays\n",
-        row.function, row.sizes, row.kernels, row.parts, row.width, row.exec_bytes, row.forecast_bytes, row.pool_bytes, row.shared_bytes, row.replays);
+        "recording: {} for {}: {} launches in {} parts (up to {} at a time), {} bytes (forecast {}), {} of the pool, {} of them shared, {} "
+        "replays\n",
+        row.function, row.sizes, row.kernels, row.parts, row.width, row.exec_bytes, row.forecast_bytes, row.pool_bytes, row.shared_bytes,
+        row.replays);
   for (auto& s : r.skips) out += "not recorded: " + exec::to_string(s) + "\n";
   for (auto& w : r.warnings) out += "warning: " + w + "\n";
   return out;

@@ -47,8 +47,8 @@ std::vector<Touched> Captured::touched_by(const Launch& l, const BoundStep& s, c
   return out;
 }
 
-// Whether a replay of the only part gives the same again: it calls no library, and writes neither inputs, of which one may lie in another's memory, nor what it
-// has read before.
+// Whether a replay of the only part gives the same again: it calls no library, and writes neither inputs, of which one may lie in another's
+// memory, nor what it has read before.
 bool Captured::is_repeatable() const {
   if (coverage_.segments.size() != 1) return false;
   return std::none_of(plan_.steps.begin(), plan_.steps.end(), [&](const StepPlan& step) {

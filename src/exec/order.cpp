@@ -5,9 +5,7 @@
 namespace toroid::exec {
 namespace {
 
-bool overlap(const Touched& a, const Touched& b) {
-  return (a.written || b.written) && a.at < b.at + b.bytes && b.at < a.at + a.bytes;
-}
+bool overlap(const Touched& a, const Touched& b) { return (a.written || b.written) && a.at < b.at + b.bytes && b.at < a.at + a.bytes; }
 
 bool conflict(const std::vector<Touched>& a, const std::vector<Touched>& b) {
   return std::any_of(a.begin(), a.end(), [&](auto& x) { return std::any_of(b.begin(), b.end(), [&](auto& y) { return overlap(x, y); }); });

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "compile/model.h"
 #include "graph/interpreter.h"
 #include "import/pt2_importer.h"
 #include "toroid/device_graph.h"
@@ -57,6 +58,38 @@ TEST(GpuReplay, IsCapturedByHand) {
       EXPECT_EQ(y.to_vector(), gpu.run({x})[0].to_vector()) << scale;
     }
   }
+}
+
+// Two chains of small products run side by side, wherever the inputs lie.
+TEST(GpuReplay, BranchesRunSideBySide) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU";
+  auto compiled = [](Mode mode) {
+    return compiler::CompiledModel::compile(graph::parse(R"(graph "branches"(%a: f16[64, 512], %b: f16[64, 512], %w: f16[512, 512]) {
+      %a1: f16[64, 512] = mm(%a, %w)
+      %a2: f16[64, 512] = mm(%a1, %w)
+      %a3: f16[64, 512] = mm(%a2, %w)
+      %b1: f16[64, 512] = mm(%b, %w)
+      %b2: f16[64, 512] = mm(%b1, %w)
+      %b3: f16[64, 512] = mm(%b2, %w)
+      %y: f16[64, 512] = sub.Tensor(%a3, %b3)
+      return %y
+    })"),
+                                            {.device = Device::cuda(), .mode = mode});
+  };
+  auto random = [](const std::vector<int64_t>& sizes, double scale) {
+    std::vector<double> values(static_cast<size_t>(sizes[0] * sizes[1]));
+    for (size_t i = 0; i < values.size(); ++i) values[i] = scale * std::sin(static_cast<double>(i * i % 1013));
+    return Tensor::of(values, sizes, DType::F16).to(Device::cuda());
+  };
+  compiler::CompiledModel one_by_one = compiled(Mode::Default), replayed = compiled(Mode::ReduceOverhead);
+  const Tensor w = random({512, 512}, 0.05);
+  for (int call = 0; call < 5; ++call) {
+    const std::vector<Tensor> inputs{random({64, 512}, 1 + call), random({64, 512}, 2 + call), w};
+    EXPECT_EQ(replayed.run(inputs)[0].to_vector(), one_by_one.run(inputs)[0].to_vector()) << call;
+  }
+  const CaptureReport r = replayed.executable().captures();
+  ASSERT_EQ(r.recordings.size(), 1u);
+  EXPECT_EQ(r.recordings[0].width, 2) << to_string(r);
 }
 
 }  // namespace
