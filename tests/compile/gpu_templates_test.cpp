@@ -76,13 +76,15 @@ class GpuTemplates : public testing::Test {
   int checks_ = 0;
 };
 
-// Few queries (split over the keys) and many; groups of heads; depths and lengths that are no multiples of anything.
+// Few queries (split over the keys, evenly or not) and many (fewer and more tiles than multiprocessors); groups of heads; depths and
+// lengths that are no multiples of anything.
 TEST_F(GpuTemplates, Attention) {
   struct Shape {
     int64_t batch, heads, kv_heads, queries, keys, depth;
   };
-  const Shape shapes[] = {{1, 2, 2, 1, 700, 64},   {2, 8, 2, 1, 2048, 128},  {1, 4, 4, 1, 33, 64},   {1, 8, 1, 5, 999, 64},
-                          {1, 3, 3, 128, 128, 64}, {2, 2, 1, 300, 300, 128}, {1, 1, 1, 65, 257, 32}, {1, 2, 2, 513, 513, 64}};
+  const Shape shapes[] = {{1, 2, 2, 1, 700, 64},    {2, 8, 2, 1, 2048, 128},  {1, 4, 4, 1, 33, 64},      {1, 8, 1, 5, 999, 64},
+                          {1, 3, 3, 128, 128, 64},  {2, 2, 1, 300, 300, 128}, {1, 1, 1, 65, 257, 32},    {1, 2, 2, 513, 513, 64},
+                          {1, 40, 40, 1, 1024, 64}, {2, 140, 70, 65, 65, 64}, {1, 68, 34, 129, 129, 64}, {1, 2, 2, 1, 520, 80}};
   for (const Shape& s : shapes)
     for (DType t : {DType::BF16, DType::F16})
       for (const char* mask : {"none", "causal", "bool", "float"}) {

@@ -38,6 +38,7 @@ constexpr std::string_view kPrefillMmaKernel = R"(
 extern __shared__ __align__(128) char smem[];
 u16* const stages = (u16*)smem;
 @SIZES@
+const int work = blockIdx.x;
 @ORDER@
 const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, g = lane >> 2, t = lane & 3, row0 = tile * kBM + warp * 16;
 const u16* const keys = @K@;

@@ -60,6 +60,8 @@ int64_t shared_bytes(const Attention& a, const Shape& s) {
   return std::max(int64_t{2} * s.keys * (d + 8 + dv + 8) * 2, outputs);
 }
 
+Expr tiles_of(const Attention& a, const Shape& s) { return a.batch * a.heads * sym::ceil_div(a.queries, s.queries()); }
+
 // Whether tiles see different numbers of keys.
 bool is_uneven(const Attention& a, const Shape& s) { return a.causal || s.lists; }
 
@@ -168,12 +170,13 @@ std::string kernel_text(CudaArguments& arguments, const choice::Node& node, cons
                                  {"V_ROW", cuda_size(arguments, a.v.strides[2])}});
     return expand(kPrefillMmaKernel, values);
   }
-  const std::string list = s.lists ? expand(kPrefillLiveBlocks, {{"ROW", attention_pointer(arguments, a.mask, "batch", "head", "query")}})
-                                   : std::string(kPrefillEveryBlock);
+  const std::string row = s.lists ? attention_pointer(arguments, a.mask, "batch", "head", "query") : "";
   values.insert(values.end(), {{"Q_MAP", arguments.tensor_map(boxes_of(a, a.q, a.heads, a.queries, a.head_dim, s.queries()))},
                                {"K_MAP", arguments.tensor_map(boxes_of(a, a.k, a.kv_heads, a.keys, a.head_dim, kBlockKeys))},
                                {"V_MAP", arguments.tensor_map(boxes_of(a, a.v, a.kv_heads, a.keys, a.value_dim, kBlockKeys))},
-                               {"LIST", list},
+                               {"LIST", s.lists ? expand(kPrefillLiveBlocks, {{"ORDER", order}, {"ROW", row}}) : ""},
+                               {"BLOCKS", s.lists ? "" : std::string(kPrefillEveryBlock)},
+                               {"TILES", cuda_size(arguments, tiles_of(a, s))},
                                {"REGISTERS", kRegisters[s.groups - 1]}});
   return expand(kPrefillWgmmaKernel, values);
 }
@@ -187,9 +190,11 @@ KernelText generate_cuda_attention_prefill(const choice::Node& node, const CudaA
   const Shape s = shape_of(a, target);
   CudaArguments arguments;
   arguments.define(definitions_text(a, s));
+  if (s.wgmma) arguments.use_counters(1);
   const std::string body = kernel_text(arguments, node, a, s);
   KernelText k = arguments.kernel(cuda_template_name("attention", node.body), body, s.threads(), true, s.blocks(), target.tensor_copies);
-  k.tasks = a.batch * a.heads * sym::ceil_div(a.queries, s.queries());
+  k.tasks = tiles_of(a, s);
+  if (s.wgmma && !s.lists) k.tasks = sym::min(k.tasks, Expr(int64_t{target.multiprocessors} * s.blocks()));
   k.shared_bytes = static_cast<int>(shared_bytes(a, s));
   k.plan = fmt::format("attention of {} queries a block, {}{}", s.queries(), s.wgmma ? "wgmma" : "mma",
                        s.lists ? ", masked blocks skipped" : "");

@@ -6,12 +6,13 @@
 
 namespace toroid::codegen {
 
-// Heads whose keys and values fit the cache together take turns; their last tiles, which see the most keys, come first.
-constexpr std::string_view kPrefillOrder = R"(const int tiles = (M + kBM - 1) / kBM, in_batch = blockIdx.x % (tiles * heads);
+// Which tile is the work of a number. Heads whose keys and values fit the cache together take turns; their last tiles, which see the most
+// keys, come first.
+constexpr std::string_view kPrefillOrder = R"(const int tiles = (M + kBM - 1) / kBM, in_batch = work % (tiles * heads);
 const int turn = in_batch / (tiles * kHeadGroup), in_turn = in_batch % (tiles * kHeadGroup);
 const int sharing = min(kHeadGroup, heads - turn * kHeadGroup);
 const int tile = tiles - 1 - in_turn / sharing, head = turn * kHeadGroup + in_turn % sharing, kv_head = head / (heads / kv_heads);
-const int batch = blockIdx.x / (tiles * heads);
+const int batch = work / (tiles * heads);
 const int visible = @VISIBLE@, blocks = (visible + kBN - 1) / kBN;)";
 
 // The running softmax (Milakov and Gimelshein, Online normalizer calculation for softmax, 2018) of a warp's queries from row0 on.

@@ -1,6 +1,7 @@
 // Attention of many queries for Hopper GPUs, as in Shah et al., FlashAttention-3, 2024: one thread copies blocks of keys and values, each
 // of the other warpgroups works on 64 queries. The products of one block of keys and the scores of the next are under way together, while
-// warpgroups make powers of scores in turn.
+// warpgroups make powers of scores in turn. A block takes tile after tile, whichever comes next: queries and keys of the next one arrive
+// during the last products and the stores of this one.
 #pragma once
 
 #include <string_view>
@@ -44,13 +45,16 @@ __device__ __forceinline__ u32 byte_bits(u32 x) { return nonzero_bytes(x) * 0x01
 constexpr std::string_view kPrefillWgmmaKernel = R"(
 extern __shared__ __align__(1024) char smem[];
 @SIZES@
-@ORDER@
+const int total = (int)(@TILES@);
 const u32 base = (u32)__cvta_generic_to_shared(smem), q_at = base, k_at = q_at + kQBytes, v_at = k_at + kStages * kKBytes;
 const u32 o_at = v_at + kStages * kVBytes, bars = o_at + kBM * kPitchO * 4, q_full = bars, k_full = bars + 8;
 const u32 k_empty = k_full + 8 * kStages, v_full = k_empty + 8 * kStages, v_empty = v_full + 8 * kStages;
+const u32 q_empty = v_empty + 8 * kStages;
+volatile int& told = *(int*)(smem + (q_empty + 8 - base));  // the tile whose queries arrive
 const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, warpgroup = threadIdx.x >> 7;
 if (threadIdx.x == 0) {
   barrier_init(q_full, 1);
+  barrier_init(q_empty, kGroups * 4);
   for (int s = 0; s < kStages; ++s) {
     barrier_init(k_full + 8 * s, 1);
     barrier_init(v_full + 8 * s, 1);
@@ -65,24 +69,47 @@ __syncthreads();
 if (warpgroup == 0) {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
   if (threadIdx.x == 0) {
-    barrier_expect(q_full, kQBytes);
-    for (int c = 0; c < kD / 64; ++c) copy_box(q_at + c * kBM * 128, &@Q_MAP@, q_full, c * 64, tile * kBM, head, batch);
-    for (int i = 0; i < count; ++i) {
-      const int s = i % kStages, phase = (i / kStages & 1) ^ 1, row = block_at(i) * kBN;
-      barrier_wait(k_empty + 8 * s, phase);
-      barrier_expect(k_full + 8 * s, kKBytes);
-      for (int c = 0; c < kD / 64; ++c)
-        copy_box(k_at + s * kKBytes + c * kBN * 128, &@K_MAP@, k_full + 8 * s, c * 64, row, kv_head, batch);
-      barrier_wait(v_empty + 8 * s, phase);
-      barrier_expect(v_full + 8 * s, kVBytes);
-      for (int c = 0; c < kDV / 64; ++c)
-        copy_box(v_at + s * kVBytes + c * kBN * 128, &@V_MAP@, v_full + 8 * s, c * 64, row, kv_head, batch);
+    int done = 0;  // blocks of keys
+    for (int work = blockIdx.x, round = 0;; ++round) {
+      if (work >= total) let_next_begin();
+      barrier_wait(q_empty, (round & 1) ^ 1);
+      told = work;
+      if (work >= total) {
+        barrier_arrive(q_full);
+        break;
+      }
+      @ORDER@
+      @BLOCKS@
+      barrier_expect(q_full, count > 0 ? kQBytes : 0);
+      for (int c = 0; c < kD / 64 && count > 0; ++c)
+        copy_box(q_at + c * kBM * 128, &@Q_MAP@, q_full, c * 64, tile * kBM, head, batch);
+      for (int i = 0; i < count; ++i, ++done) {
+        const int s = done % kStages, phase = (done / kStages & 1) ^ 1, row = block_at(i) * kBN;
+        barrier_wait(k_empty + 8 * s, phase);
+        barrier_expect(k_full + 8 * s, kKBytes);
+        for (int c = 0; c < kD / 64; ++c)
+          copy_box(k_at + s * kKBytes + c * kBN * 128, &@K_MAP@, k_full + 8 * s, c * 64, row, kv_head, batch);
+        barrier_wait(v_empty + 8 * s, phase);
+        barrier_expect(v_full + 8 * s, kVBytes);
+        for (int c = 0; c < kDV / 64; ++c)
+          copy_box(v_at + s * kVBytes + c * kBN * 128, &@V_MAP@, v_full + 8 * s, c * 64, row, kv_head, batch);
+      }
+      // The second tile of whoever had the longest is the shortest; later ones go to whoever comes first. There are `total` less the number
+      // of blocks draws, the last of which leaves zero.
+      work = 2 * gridDim.x + (round == 0 ? -1 - (int)blockIdx.x : (int)atomicInc(counters, total - gridDim.x - 1));
     }
-    let_next_begin();
   }
 } else {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 @REGISTERS@;");
-  const int g = lane >> 2, t = lane & 3, me = warpgroup - 1, row0 = tile * kBM + me * 64 + (warp & 3) * 16;
+  const int g = lane >> 2, t = lane & 3, me = warpgroup - 1;
+  for (int done = 0, round = 0;; ++round) {
+  barrier_wait(q_full, round & 1);
+  const int work = told;
+  __syncwarp();
+  if (work >= total) break;
+  @ORDER@
+  @BLOCKS@
+  const int row0 = tile * kBM + me * 64 + (warp & 3) * 16;
   @SOFTMAX@
   u32 p[kBN / 16][4];
   const u64 q_descriptor = row_descriptor(q_at + me * 64 * 128);
@@ -111,22 +138,26 @@ if (warpgroup == 0) {
       for (int i = 0; i < 4; ++i) p[k][i] = pack_halves(s[k * 8 + i * 2], s[k * 8 + i * 2 + 1]);
   };
   if (count > 0) {
-    barrier_wait(q_full, 0);
-    barrier_wait(k_full, 0);
-    start_scores(0);
+    const int first = done % kStages;
+    barrier_wait(k_full + 8 * first, done / kStages & 1);
+    start_scores(first);
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-    release(k_empty);
+    release(k_empty + 8 * first);
+    if (count == 1) release(q_empty);
     mask_scores(block_at(0), is_mixed(0));
     softmax();
     convert();
     for (int i = 1; i < count; ++i) {
-      const int stage = i % kStages, before = (i - 1) % kStages;
-      barrier_wait(k_full + 8 * stage, i / kStages & 1);
+      const int before = done % kStages, before_phase = done / kStages & 1;
+      ++done;
+      const int stage = done % kStages;
+      barrier_wait(k_full + 8 * stage, done / kStages & 1);
       start_scores(stage);
-      barrier_wait(v_full + 8 * before, (i - 1) / kStages & 1);
+      barrier_wait(v_full + 8 * before, before_phase);
       start_products(before);
       asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
       release(k_empty + 8 * stage);
+      if (i == count - 1) release(q_empty);
       mask_scores(block_at(i), is_mixed(i));
       softmax();
       asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
@@ -134,13 +165,20 @@ if (warpgroup == 0) {
       rescale();
       convert();
     }
-    barrier_wait(v_full + 8 * ((count - 1) % kStages), (count - 1) / kStages & 1);
+    const int last = done % kStages;
+    barrier_wait(v_full + 8 * last, done / kStages & 1);
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-    start_products((count - 1) % kStages);
+    start_products(last);
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+    release(v_empty + 8 * last);
+    ++done;
+  } else {
+    release(q_empty);
   }
   float* const mine = (float*)(smem + (o_at - base)) + (me * 64 + (warp & 3) * 16) * kPitchO;
   @STORE@
+  __syncwarp();
+  }
 }
 )";
 
@@ -149,7 +187,9 @@ auto block_at = [&](int i) { return i; };
 auto is_mixed = [&](int) { return true; };)";
 
 // Which blocks of keys the mask leaves anything of (bit 0), and of which not all (bit 1).
-constexpr std::string_view kPrefillLiveBlocks = R"(u16* const list = (u16*)(smem + (bars + 128 - base));
+constexpr std::string_view kPrefillLiveBlocks = R"(const int work = blockIdx.x;
+@ORDER@
+u16* const list = (u16*)(smem + (bars + 128 - base));
 u32* const flags = (u32*)(smem + (k_at - base));
 int& listed = *(int*)(smem + (bars + 120 - base));
 for (int j = threadIdx.x; j < blocks; j += kThreads) flags[j] = 0;
