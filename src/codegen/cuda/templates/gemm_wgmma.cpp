@@ -218,7 +218,7 @@ double expected_time(const WgmmaTile& t, int64_t m, int64_t n, int64_t k, int64_
   constexpr double kStep = 0.165;                 // the least time from one stage to the next
   const double element = in_order ? 8e-5 : 1e-4;  // to store one of a tile
   constexpr double kLaunch = 1.2, kSplit = 0.3, kMeet = 1.4, kSlice = 0.45, kGather = 5;
-  constexpr double kHandOver = 0.35, kShared = 0.99, kMeetCluster = 0.5;
+  constexpr double kHandOver = 0.45, kShared = 0.99, kMeetCluster = 0.5;
   const double area = double(t.block_m) * t.block_n;
   const int64_t rows = ceil_div(m, t.block_m * t.share), clusters = rows * ceil_div(n, t.block_n * t.beside) * batch * t.slices;
   const int64_t at_a_time = clusters_at_a_time(t.cluster(), processors), waves = ceil_div(clusters, at_a_time);
