@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,7 @@ struct Row {
   const char* name;
   std::string loop;  // %0.. inputs and outputs, which the buffers tell of
   std::vector<std::pair<DType, int64_t>> buffers;
+  std::set<int> constants = {};  // buffers that hold weights
 };
 
 constexpr int64_t kRows = 8192, kColumns = 8192, kAll = kRows * kColumns, kTokens = 4096, kVocabulary = 128256;
@@ -215,7 +217,8 @@ const std::vector<Row> kLoops = {
   v25: f16 = Cast v24
   store %5 [768*i0 + r0] v25
 })",
-     {{DType::F16, 128 * 768}, {DType::F16, 768}, {DType::F16, 128 * 768}, {DType::F16, 768}, {DType::F16, 768}, {DType::F16, 128 * 768}}},
+     {{DType::F16, 128 * 768}, {DType::F16, 768}, {DType::F16, 128 * 768}, {DType::F16, 768}, {DType::F16, 768}, {DType::F16, 128 * 768}},
+     {1, 3, 4}},
     {"embedding and norm",
      R"(loop (i0: 1024, r r0: 4096) {
   v0: i64 = load %0 [i0]
@@ -233,7 +236,8 @@ const std::vector<Row> kLoops = {
   v12: bf16 = Cast v11
   store %3 [4096*i0 + r0] v12
 })",
-     {{DType::I64, 1024}, {DType::BF16, 1024 * 4096}, {DType::BF16, 4096}, {DType::BF16, 1024 * 4096}}},
+     {{DType::I64, 1024}, {DType::BF16, 1024 * 4096}, {DType::BF16, 4096}, {DType::BF16, 1024 * 4096}},
+     {1, 2}},
 };
 
 double median(std::vector<double> v) {
@@ -246,9 +250,9 @@ class Bench {
  public:
   Bench(device::cuda::Gpu& gpu, const Row& row, bool show_source) : gpu_(gpu) {
     const loop::Nest nest = loop::parse(row.loop);
-    kernel_ = codegen::generate_cuda_loop(nest.domain, nest.body);
+    kernel_ = codegen::generate_cuda_loop(nest.domain, nest.body, gpu.info(), row.constants);
     if (show_source) fmt::print("{}\n{}\n", kernel_.plan, kernel_.source.substr(kernel_.source.find("\nextern")));
-    code_ = gpu.load(jit::nvrtc_compile(kernel_.source, gpu.info().architecture, kernel_.name), kernel_.name);
+    code_ = gpu.load(jit::nvrtc_compile(kernel_.source, gpu.info().architecture, kernel_.name), kernel_.name, 0, kernel_.overlaps);
     for (int s = 0; s < kSets; ++s) {
       std::vector<std::shared_ptr<void>>& set = sets_.emplace_back();
       for (size_t b = 0; b < row.buffers.size(); ++b) {
@@ -282,7 +286,7 @@ class Bench {
       if (scratch_) addresses.push_back(scratch_.get());
       if (counters_) addresses.push_back(counters_.get());
       for (void*& a : addresses) arguments.push_back(&a);
-      gpu_.launch(code_, {.blocks = kernel_.tasks.constant(), .threads = kernel_.block}, arguments);
+      gpu_.launch(code_, {.blocks = kernel_.tasks.constant(), .threads = kernel_.block, .overlaps = kernel_.overlaps}, arguments);
     }
   }
 

@@ -95,6 +95,65 @@ TEST_F(CudaKernels, Rows) {
     }
 }
 
+// Rows that begin anywhere in memory move in vectors but for their ends: kept and not kept, of few rows that blocks share, beside what
+// begins elsewhere (a weight, a mask).
+TEST_F(CudaKernels, UnalignedRows) {
+  for (int64_t rows : {1, 5, 300})
+    for (int64_t n : {513, 1001, 1022, 8191, 50257}) {
+      if (rows * n > 2000000 || (!KernelRunner::has_gpu() && rows == 5)) continue;
+      KernelRunner r;
+      r.tolerance = 1e-4;
+      const std::string row =
+          fmt::format("loop (i0: {0}, r r0: {1}) {{\n v0: bf16 = load %0 [i0*{1} + r0]\n v1: f32 = Cast v0\n ", rows, n);
+      const std::string sum = "v2: f32 = reduce max v1\n v3: f32 = Sub v1 v2\n v4: f32 = Exp v3\n v5: f32 = reduce sum v4\n ";
+      r.check_on_gpu_text(
+          row + sum +
+              fmt::format("v6: f32 = Div v4 v5\n v7: f32 = load %1 [r0]\n v8: f32 = Mul v6 v7\n v9: bool = load %2 [i0*{0} + r0]\n "
+                          "v10: f32 = const 7\n v11: f32 = Select v9 v8 v10\n store %3 [i0*{0} + r0] v11\n v13: i64 = reduce argmax v1\n "
+                          "store %4 [i0] v13\n v15: bf16 = Cast v8\n store %5 [i0*{0} + r0 + 3] v15\n}}",
+                          n),
+          {{0, DType::BF16, rows * n},
+           {1, DType::F32, n},
+           {2, DType::Bool, rows * n},
+           {3, DType::F32, rows * n},
+           {4, DType::I64, rows},
+           {5, DType::BF16, rows * n + 3}});
+      r.check_on_gpu_text(row + sum + "store %1 [i0] v5\n}", {{0, DType::BF16, rows * n}, {1, DType::F32, rows}});
+    }
+  const loop::Nest nest = loop::parse(
+      "loop (i0: 64, r r0: 8191) {\n v0: f16 = load %0 [i0*8191 + r0]\n v1: f32 = Cast v0\n v2: f32 = reduce sum v1\n v3: f32 = Sub v1 "
+      "v2\n "
+      "v4: f32 = load %1 [r0]\n v5: f32 = Mul v3 v4\n v6: f16 = Cast v5\n store %2 [i0*8191 + r0] v6\n}");
+  const CudaPlan p = make_cuda_plan(nest.domain, nest.body, {});
+  EXPECT_TRUE(p.unaligned);
+  EXPECT_EQ(p.vector, 8);
+  EXPECT_EQ(p.packs.size(), 2u) << "the weight begins elsewhere";
+}
+
+// A norm of few rows: weights are read before the kernel waits for the one before, the residual's sum stays.
+TEST_F(CudaKernels, LoadsBeforeTheFirstPass) {
+  for (int64_t n : {768, 775, 4096}) {
+    const loop::Nest nest = loop::parse(fmt::format(
+        "loop (i0: 60, r r0: {0}) {{\n v0: bf16 = load %0 [i0*{0} + r0]\n v1: f32 = Cast v0\n v2: bf16 = load %1 [r0]\n v3: f32 = Cast "
+        "v2\n "
+        "v4: f32 = Mul v1 v3\n v5: f32 = reduce sum v4\n v6: f32 = Sub v1 v5\n v7: bf16 = load %2 [r0]\n v8: f32 = Cast v7\n v9: f32 = Mul "
+        "v6 "
+        "v8\n v10: bf16 = load %3 [i0*{0} + r0]\n v11: f32 = Cast v10\n v12: f32 = Add v9 v11\n v13: bf16 = Cast v12\n store %4 [i0*{0} + "
+        "r0] v13\n}}",
+        n));
+    const CudaPlan p = make_cuda_plan(nest.domain, nest.body, {.overlaps = true, .constants = {1, 2}});
+    if (!p.unaligned) {
+      EXPECT_EQ(p.early_constants.size(), 2u);
+      EXPECT_EQ(p.early.size(), 1u);
+    }
+    KernelRunner r;
+    r.constants = {1, 2};
+    r.check_on_gpu(
+        nest.domain, nest.body,
+        {{0, DType::BF16, 60 * n}, {1, DType::BF16, n}, {2, DType::BF16, n}, {3, DType::BF16, 60 * n}, {4, DType::BF16, 60 * n}});
+  }
+}
+
 // One row or few, of every kind of length and of elements that make vectors or do not: blocks share them.
 TEST_F(CudaKernels, SharedRows) {
   for (int64_t rows : {1, 3})
@@ -185,13 +244,13 @@ TEST_F(CudaKernels, VectorsThroughValuesAndOfManyRows) {
       "v4: f32 = Sub v2 v3\n v5: bf16 = Cast v4\n store %2 [768*i0 + r0] v5\n}";
   r.check_on_gpu_text(gather, {{0, DType::I64, 64, 0, 9.9}, {1, DType::BF16, 768 * 10}, {2, DType::BF16, 64 * 768}});
   const loop::Nest nest = loop::parse(gather);
-  EXPECT_EQ(make_cuda_plan(nest.domain, nest.body).packs.size(), 2u);
+  EXPECT_EQ(make_cuda_plan(nest.domain, nest.body, {}).packs.size(), 2u);
   const std::string bias =
       "loop (i0: 4096, i1: 4096) {\n v0: bf16 = load %0 [i0*4096 + i1]\n v1: f32 = Cast v0\n v2: bf16 = load %1 [i1]\n v3: f32 = Cast v2\n "
       "v4: "
       "f32 = Add v1 v3\n v5: f32 = Erf v4\n v6: bf16 = Cast v5\n store %2 [i0*4096 + i1] v6\n}";
   const loop::Nest rows = loop::parse(bias);
-  EXPECT_EQ(make_cuda_plan(rows.domain, rows.body).unroll_var, 0);
+  EXPECT_EQ(make_cuda_plan(rows.domain, rows.body, {}).unroll_var, 0);
   r.check_on_gpu_text(bias, {{0, DType::BF16, 4096 * 4096, -6, 6}, {1, DType::BF16, 4096}, {2, DType::BF16, 4096 * 4096}});
 }
 
@@ -269,7 +328,7 @@ TEST_F(CudaKernels, WideAccessesWithoutSpills) {
       {"loop (i0: 8192, i1: 8192) {\n v0: bf16 = load %0 [i1*8192 + i0]\n store %1 [i0*8192 + i1] v0\n}", true}};
   for (auto& c : cases) {
     const loop::Nest nest = loop::parse(c.text);
-    const KernelText k = generate_cuda_loop(nest.domain, nest.body);
+    const KernelText k = generate_cuda_loop(nest.domain, nest.body, {});
     const Accesses a = accesses_of(jit::nvrtc_compile(k.source, "sm_90a", k.name));
     EXPECT_GT(a.loads_of_16, 0) << k.plan;
     EXPECT_EQ(a.spills, 0) << k.plan;
@@ -285,13 +344,13 @@ TEST_F(CudaKernels, PlanOfASoftmax) {
   const loop::Nest nest = loop::parse(
       "loop (i0: 4096, r r0: 8192) {\n v0: bf16 = load %0 [i0*8192 + r0]\n v1: f32 = Cast v0\n v2: f32 = reduce max v1\n v3: f32 = Sub v1 "
       "v2\n v4: f32 = Exp v3\n v5: f32 = reduce sum v4\n v6: f32 = Div v4 v5\n v7: bf16 = Cast v6\n store %1 [i0*8192 + r0] v7\n}");
-  const CudaPlan p = make_cuda_plan(nest.domain, nest.body);
+  const CudaPlan p = make_cuda_plan(nest.domain, nest.body, {});
   EXPECT_EQ(p.shape, CudaPlan::Shape::Rows);
   EXPECT_EQ(p.vector, 8);
   EXPECT_EQ(p.packs.size(), 2u);
   EXPECT_EQ(p.repeats * p.row_threads * p.vector, 8192);
   EXPECT_FALSE(p.wide);
-  const KernelText k = generate_cuda_loop(nest.domain, nest.body);
+  const KernelText k = generate_cuda_loop(nest.domain, nest.body, {});
   EXPECT_EQ(k.name, "fused_reducemax_sub_exp_reducesum_div");
   EXPECT_EQ(k.buffers, (std::vector<int>{0, 1}));
   size_t loads = 0;

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <map>
 #include <random>
+#include <set>
 
 #include "codegen/cpu/kernel.h"
 #include "codegen/cuda/kernel.h"
@@ -36,8 +37,9 @@ class KernelRunner {
   double tolerance = 2e-5;    // relative to 1 + |expected|, for F32; halves and F64 follow from it
   double half_tolerance = 0;  // when not 0: of halves, relative to |expected|, and 1e-6 besides
   unsigned seed = 1;
-  int pieces = 3;        // calls that the tasks are split into
-  bool ordered = false;  // the result depends on the order of the points, which a GPU does not keep: it is left out
+  std::set<int> constants;  // buffers that a GPU's kernel may read before those before it have ended
+  int pieces = 3;           // calls that the tasks are split into
+  bool ordered = false;     // the result depends on the order of the points, which a GPU does not keep: it is left out
 
   using Kernel = void(void* const*, const int64_t*, int64_t, int64_t, int);
 
@@ -106,11 +108,11 @@ class KernelRunner {
 
   // Compiles the GPU's kernel; runs and checks it where there is a GPU.
   void check_on_gpu(const loop::Domain& d, const loop::Body& b, const std::vector<BufferSpec>& specs) {
-    KernelText k = generate_cuda_loop(d, b);
+    KernelText k = generate_cuda_loop(d, b, gpu_info(), constants);
     const std::string text = k.plan + "\n" + k.source.substr(k.source.find("\nextern"));
     std::string cubin;
     try {
-      cubin = jit::nvrtc_compile(k.source, gpu_architecture(), k.name);
+      cubin = jit::nvrtc_compile(k.source, gpu_info().architecture, k.name);
     } catch (const InternalError& e) {
       FAIL() << e.what() << "\n" << text;
     }
@@ -187,7 +189,11 @@ class KernelRunner {
     static const bool found = cuda_device_count() > 0;
     return found;
   }
-  static std::string gpu_architecture() { return has_gpu() ? device::cuda::gpu(0).info().architecture : "sm_80"; }
+  static std::string gpu_architecture() { return gpu_info().architecture; }
+  static const device::cuda::GpuInfo& gpu_info() {
+    static const device::cuda::GpuInfo none;
+    return has_gpu() ? device::cuda::gpu(0).info() : none;
+  }
 
   // The kernel without the prelude.
   static std::string body_text(const KernelText& k) { return k.source.substr(k.source.find("\nvoid " + k.name)); }

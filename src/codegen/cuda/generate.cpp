@@ -96,7 +96,12 @@ KernelText generate_attention(const choice::Node& node, const device::cuda::GpuI
 }  // namespace
 
 KernelText generate_cuda(const choice::Node& node, choice::Program& p, const device::cuda::GpuInfo& gpu, ConstantMemory& constants) {
-  if (node.is_loop()) return generate_cuda_loop(node.domain, node.body);
+  if (node.is_loop()) {
+    std::set<int> constant;
+    for (int b : loop::buffers_read(node.body))
+      if (p.buffers[static_cast<size_t>(b)].kind == loop::BufferKind::Constant) constant.insert(b);
+    return generate_cuda_loop(node.domain, node.body, gpu, constant);
+  }
   if (auto* g = std::get_if<choice::Gemm>(&node.problem)) {
     const auto forms = gemm_forms(node, *g, p, gpu);
     return forms[first_taker(forms)].generate();

@@ -1,12 +1,16 @@
 // CUDA C++ kernels for loop nodes.
 #pragma once
 
+#include <set>
+
 #include "codegen/kernel_text.h"
+#include "device/cuda/gpu.h"
 #include "loop/node.h"
 
 namespace toroid::codegen {
 
-// Different buffers must not overlap.
-KernelText generate_cuda_loop(const loop::Domain& d, const loop::Body& b);
+// Different buffers must not overlap. constants: buffers that no kernel writes.
+KernelText generate_cuda_loop(const loop::Domain& d, const loop::Body& b, const device::cuda::GpuInfo& gpu,
+                              const std::set<int>& constants = {});
 
 }  // namespace toroid::codegen

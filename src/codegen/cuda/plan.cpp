@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <set>
+#include <utility>
 
 #include "base/check.h"
 #include "codegen/simplify.h"
@@ -18,10 +19,13 @@ using loop::StoreMode;
 constexpr int kBlock = 256;
 constexpr int kLongBlock = 512;  // of rows that do not fit registers, and of columns
 constexpr int kWarp = 32;
-constexpr int64_t kAccess = 16;             // bytes of the widest access
-constexpr int64_t kMostVector = 8;          // elements
-constexpr int64_t kKept = 64;               // registers that kept values may take
-constexpr int64_t kResident = 132 * 2048;   // threads that a large GPU runs at once
+constexpr int64_t kAccess = 16;       // bytes of the widest access
+constexpr int64_t kMostVector = 8;    // elements
+constexpr int64_t kKept = 64;         // registers that kept values may take
+constexpr int64_t kProcessors = 132;  // of a large GPU
+constexpr int64_t kThreads = 2048;    // that each of them runs at once
+constexpr int64_t kSharing = 1536;    // the same of threads that share rows: 42 registers each
+constexpr int64_t kResident = kProcessors * kThreads;
 constexpr int64_t kLeastRepeats = 4;        // vectors of a split row that a thread takes
 constexpr int64_t kUnknownRow = 1 << 16;    // vectors of a row whose length the run tells, where few rows suggest long ones
 constexpr int64_t kInt = int64_t{1} << 31;  // end of the 32-bit indices
@@ -99,6 +103,32 @@ std::vector<int> packs_of(const CudaPlan& p, int64_t n) {
   return out;
 }
 
+// Loads and stores that move `n` neighbours along the vector variable at once if vectors begin where those of the others do, which need not
+// be at the variable's start: the accesses of most bytes of which that is known. Gives the index of such an access at the start.
+std::optional<Expr> unaligned_packs(const CudaPlan& p, int64_t n, std::vector<int>* packs) {
+  const Expr& var = p.domain.vars[static_cast<size_t>(p.vector_var)].symbol;
+  const sym::Substitution at_zero = [&](const sym::Node& s) { return s.name == var.node()->name ? std::optional<Expr>(0) : std::nullopt; };
+  const std::vector<bool> contiguous = contiguous_along(p, var);
+  std::optional<Expr> best;
+  int64_t most = 0;
+  for (size_t k = 0; k < contiguous.size(); ++k) {
+    if (!contiguous[k] || loop::uses_values(p.body.steps[k].index)) continue;
+    const Expr start = sym::substitute(p.body.steps[k].index, at_zero);
+    std::vector<int> alike;
+    int64_t bytes = 0;
+    for (size_t other = 0; other < contiguous.size(); ++other) {
+      const Statement& s = p.body.steps[other];
+      if (!contiguous[other] || !p.on_vector[other] || (s.step == Step::Store && s.mode != StoreMode::Set)) continue;
+      if (s.mask >= 0 && p.on_vector[static_cast<size_t>(s.mask)]) continue;
+      if (!sym::known_multiple(sym::substitute(s.index, at_zero) - start, n)) continue;
+      alike.push_back(static_cast<int>(other));
+      bytes += static_cast<int64_t>(size_of(s.dtype));
+    }
+    if (bytes > most) best = start, most = bytes, *packs = std::move(alike);
+  }
+  return best;
+}
+
 // Bytes of the narrowest elements that lie side by side along the vector variable.
 int64_t narrowest(const CudaPlan& p) {
   int64_t bytes = kAccess;
@@ -122,6 +152,19 @@ void choose_vector(CudaPlan& p, int64_t most) {
     p.packs = std::move(packs);
     return;
   }
+}
+
+// Rows whose length is no multiple of a vector, and that are long enough for what is left at their ends to count little.
+void choose_unaligned_vector(CudaPlan& p) {
+  static constexpr int64_t kLeastRow = 512;
+  if (p.vector_var < 0 || p.reduction.size() != 1 || p.extent(p.vector_var).maybe_constant().value_or(kLeastRow) < kLeastRow) return;
+  const int64_t n = std::min(kAccess / narrowest(p), kMostVector);
+  std::vector<int> packs;
+  if (n <= p.vector) return;
+  p.unaligned = unaligned_packs(p, n, &packs);
+  if (!p.unaligned) return;
+  p.vector = static_cast<int>(n);
+  p.packs = std::move(packs);
 }
 
 void set_vector_var(CudaPlan& p, int var) {
@@ -201,7 +244,8 @@ void plan_passes(CudaPlan& p, bool keep) {
     const bool in_place = std::count(read.begin(), read.end(), p.step(k).buffer) > 0;
     p.passes[in_place ? last : static_cast<size_t>(p.pass[static_cast<size_t>(k)] - 1)].stores.push_back(k);
   }
-  std::set<int> computed, kept;
+  std::set<int> computed(p.early.begin(), p.early.end()), kept;
+  computed.insert(p.early_constants.begin(), p.early_constants.end());
   for (CudaPass& pass : p.passes) {
     std::set<int> steps, reads;
     std::vector<int> work;
@@ -241,41 +285,112 @@ bool has_one_pass(const CudaPlan& p) {
 void choose_splits(CudaPlan& p, int64_t rows, const Expr& vectors) {
   const auto all = p.rows.maybe_constant();
   if (!all || *all == 0 || !has_one_pass(p)) return;
-  const int64_t blocks = (*all + rows - 1) / rows, wanted = kResident / p.block / blocks;
+  const int64_t blocks = (*all + rows - 1) / rows, wanted = kProcessors * (kSharing / p.block) / blocks;
   const int64_t most = vectors.maybe_constant().value_or(kUnknownRow) / (int64_t{p.row_threads} * kLeastRepeats);
   if (wanted < 3 || most < 2) return;
   p.splits = std::min(wanted, most);
   p.repeats = 0;
 }
 
-// `threads`: of a row; 0: as many as suit it.
-void plan_rows(CudaPlan& p, int threads) {
-  const Expr row = loop::reduction_size(p.domain);
-  p.row_threads = threads > 0 ? threads : kBlock;
-  if (auto n = row.maybe_constant()) {
-    const int64_t vectors = std::max<int64_t>(*n / p.vector, 1);
-    if (threads == 0) {
-      const int64_t each = p.vector > 1 ? 4 : 16;  // vectors of a thread
-      int64_t most = vectors <= kWarp ? power_of_two(vectors) : std::clamp<int64_t>(power_of_two((vectors + each - 1) / each), kWarp, 1024);
-      const int64_t rows = p.rows.maybe_constant().value_or(kResident);
-      while (most >= kWarp && most < 512 && most < vectors && 2 * most * rows <= kResident) most *= 2;
-      p.row_threads = static_cast<int>(most);
+// How many threads should share a row of so many vectors.
+int choose_row_threads(const CudaPlan& p, int64_t vectors) {
+  const int64_t each = p.vector > 1 ? 4 : 16;  // vectors of a thread
+  int64_t most = vectors <= kWarp ? power_of_two(vectors) : std::clamp<int64_t>(power_of_two((vectors + each - 1) / each), kWarp, 1024);
+  const int64_t rows = p.rows.maybe_constant().value_or(kResident);
+  while (most > kWarp && most < 512 && most < vectors && 2 * most * rows <= kResident) most *= 2;
+  return static_cast<int>(most);
+}
+
+// Registers of a thread for what it keeps between passes.
+int64_t kept_registers(const CudaPlan& p) {
+  int64_t sum = 0;
+  for (int k : p.keeps) sum += p.repeats * registers_of(p, k);
+  return sum;
+}
+
+// Whether `threads` threads, in blocks of so many that their registers suffice, can keep a row from pass to pass: then they do.
+bool keep_row(CudaPlan& p, int64_t vectors, int threads, int64_t registers) {
+  plan_passes(p, true);
+  p.repeats = (vectors + threads - 1) / threads;
+  if (kept_registers(p) > registers || p.repeats > kKept) {
+    p.repeats = 0;
+    return false;
+  }
+  p.row_threads = threads;
+  return true;
+}
+
+// How many blocks each multiprocessor gets where all can run at once; 0 where they cannot.
+int64_t blocks_at_once(const CudaPlan& p) {
+  const int64_t grid = p.grid.maybe_constant().value_or(kResident);
+  return grid * p.block <= kResident ? (grid + kProcessors - 1) / kProcessors : 0;
+}
+
+// Registers that a thread can use for what it keeps where so many blocks share a multiprocessor.
+int64_t registers_beside(const CudaPlan& p, int64_t blocks) {
+  static constexpr int64_t kFile = 65536, kTemporaries = 24;
+  return std::min(kFile / (blocks * p.block) - kTemporaries, kKept);
+}
+
+// Where all blocks run at once nothing hides how long memory takes: loads that could be made before others have come are.
+void choose_early(CudaPlan& p, const CudaLoopTarget& target) {
+  const int64_t blocks = blocks_at_once(p);
+  if (p.repeats == 0 || blocks == 0) return;
+  const std::vector<int> written = loop::buffers_written(p.body);
+  std::set<int> now;
+  for (const CudaPass& pass : p.passes) {
+    for (int k : pass.steps) {
+      const Statement& s = p.step(k);
+      if (s.step != Step::Load || s.mask >= 0 || loop::uses_values(s.index) || std::count(written.begin(), written.end(), s.buffer))
+        continue;
+      if (p.overlaps && target.constants.count(s.buffer))
+        p.early_constants.push_back(k);
+      else if (!now.empty() && !now.count(k))
+        p.early.push_back(k);
     }
-    const int64_t repeats = (vectors + p.row_threads - 1) / p.row_threads;
+    if (now.empty()) now.insert(pass.steps.begin(), pass.steps.end());
+  }
+  plan_passes(p, true);
+  while (kept_registers(p) > registers_beside(p, blocks) && !(p.early.empty() && p.early_constants.empty())) {
+    (p.early.empty() ? p.early_constants : p.early).pop_back();
     plan_passes(p, true);
-    int64_t registers = 0;
-    for (int k : p.keeps) registers += repeats * registers_of(p, k);
-    if (*n > 0 && registers <= (p.row_threads > 512 ? kKept / 2 : kKept) && repeats <= kKept) p.repeats = repeats;
   }
-  if (p.repeats == 0) {
+}
+
+// How many blocks of a multiprocessor the registers should suffice for: so that all run at once where that was counted on, and as many as
+// keep memory busy where rows are kept.
+int choose_blocks(const CudaPlan& p) {
+  static constexpr int64_t kBusy = 1024;  // threads
+  if (p.splits == 1 && p.repeats == 0) return 0;
+  int64_t blocks = p.splits > 1 ? kSharing / p.block : blocks_at_once(p);
+  if (blocks == 0) blocks = kBusy / p.block;
+  return blocks > 1 && kept_registers(p) <= registers_beside(p, blocks) ? static_cast<int>(blocks) : 0;
+}
+
+// `threads`: of a row; 0: as many as suit it.
+void plan_rows(CudaPlan& p, int threads, const CudaLoopTarget& target) {
+  const Expr row = loop::reduction_size(p.domain);
+  const auto n = row.maybe_constant();
+  const int64_t vectors = std::max<int64_t>(n.value_or(0) / p.vector, 1);
+  p.row_threads = threads > 0 ? threads : n ? choose_row_threads(p, vectors) : kBlock;
+  if (n && *n > 0) keep_row(p, vectors, p.row_threads, p.row_threads > 512 ? kKept / 2 : kKept);
+  const bool is_long = p.row_threads > kLongBlock || p.repeats == 0;
+  if (is_long) {  // can it be walked once as it comes?
+    const CudaPlan kept = p;
     find_online(p);
-    if (threads == 0) p.row_threads = std::min(p.row_threads, kLongBlock);
+    plan_passes(p, false);
+    p.repeats = 0;
+    if (!has_one_pass(p) && kept.repeats > 0) p = kept;
   }
+  if (p.repeats == 0 && threads == 0) p.row_threads = std::min(p.row_threads, kLongBlock);
   plan_passes(p, p.repeats > 0);
   p.block = std::max(p.row_threads, p.row_threads > kWarp ? 1 : kBlock);
+  const int64_t rows = p.rows.maybe_constant().value_or(kResident);
+  while (p.block > std::max(kWarp, p.row_threads) && rows * p.row_threads < 2 * kProcessors * p.block) p.block /= 2;
   if (threads == 0) choose_splits(p, p.block / p.row_threads, sym::floor_div(row, p.vector));
   if (p.repeats == 0) p.unroll = p.vector > 1 ? 4 : 8;
   p.grid = sym::ceil_div(p.rows, p.block / p.row_threads) * p.splits;
+  choose_early(p, target);
 }
 
 void plan_columns(CudaPlan& p, bool scans) {
@@ -422,15 +537,18 @@ CudaPlan make_row_plan(const loop::Nest& nest, size_t outer, int threads) {
   p.pass = loop::pass_of(p.domain, p.body);
   set_vector_var(p, static_cast<int>(p.domain.vars.size()) - 1);
   choose_vector(p, kMostVector);
-  plan_rows(p, threads);
+  plan_rows(p, threads, {});
   p.wide = needs_wide(p);
   return p;
 }
 
-CudaPlan make_cuda_plan(const loop::Domain& d, const loop::Body& b) {
+CudaPlan make_cuda_plan(const loop::Domain& d, const loop::Body& b, const CudaLoopTarget& target) {
   CudaPlan p;
   p.domain = d;
   p.body = b;
+  const std::vector<int> read = loop::buffers_read(b), written = loop::buffers_written(b);
+  p.overlaps =
+      target.overlaps && std::none_of(read.begin(), read.end(), [&](int r) { return std::count(written.begin(), written.end(), r) > 0; });
   simplify(p.domain, p.body);
   p.varies = loop::varies_over_reduction(p.domain, p.body);
   p.pass = loop::pass_of(p.domain, p.body);
@@ -444,6 +562,7 @@ CudaPlan make_cuda_plan(const loop::Domain& d, const loop::Body& b) {
     p.shape = fast >= 0 && p.domain.vars[static_cast<size_t>(fast)].reduction ? CudaPlan::Shape::Rows : CudaPlan::Shape::Columns;
   set_vector_var(p, fast);
   if (p.shape != CudaPlan::Shape::Columns) choose_vector(p, kMostVector);
+  if (p.shape == CudaPlan::Shape::Rows) choose_unaligned_vector(p);
   p.rows = loop::space_size(p.domain);
   p.wide = needs_wide(p);
   switch (p.shape) {
@@ -451,11 +570,14 @@ CudaPlan make_cuda_plan(const loop::Domain& d, const loop::Body& b) {
       plan_flat(p);
       break;
     case CudaPlan::Shape::Rows:
-      plan_rows(p, 0);
+      plan_rows(p, 0, target);
       break;
     case CudaPlan::Shape::Columns:
       plan_columns(p, scans);
   }
+  // Others gain little, and would have to ask for the division of memory that overlapping kernels share, which leaves them less cache.
+  p.overlaps = p.overlaps && p.splits == 1 && blocks_at_once(p) > 0;
+  p.blocks = choose_blocks(p);
   return p;
 }
 
@@ -465,9 +587,11 @@ std::string to_string(const CudaPlan& p) {
                                 sym::to_string(p.grid), p.block, p.row_threads, p.vector);
   if (p.unroll > 1) out += fmt::format(", {} a thread", p.unroll);
   if (!p.tiled.empty()) out += fmt::format(", {} loads through tiles of {}", p.tiled.size(), p.tile);
+  if (p.unaligned) out += ", from the first that is aligned";
   if (p.splits > 1) out += fmt::format(", {} share rows", p.splits);
   if (!p.online.empty()) out += ", sums of exponentials with their maxima";
   if (p.repeats) out += fmt::format(", {} kept a thread", p.repeats);
+  if (const size_t n = p.early.size() + p.early_constants.size()) out += fmt::format(", {} loads before the first pass", n);
   out += p.wide ? ", 64-bit indices" : "";
   for (size_t q = 0; q < p.passes.size(); ++q)
     if (!p.passes[q].empty())

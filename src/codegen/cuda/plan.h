@@ -1,6 +1,8 @@
 // How a loop node becomes a CUDA kernel: which threads take which points, what each pass over a row computes, what stays in registers.
 #pragma once
 
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -34,10 +36,13 @@ struct CudaPlan {
   int vector_var = -1;                // the variable along which a thread takes neighbours
   int vector = 1;                     // how many: accesses of up to 16 bytes
   std::vector<int> packs;             // loads and stores that move whole vectors
-  int block = 256;                    // threads of a block
-  int row_threads = 1;                // that fold one row
-  int columns = 1;                    // threads of a block side by side, in Columns
-  int64_t splits = 1;                 // blocks that share their rows; the last one to end folds what all have left in scratch memory
+  // Rows: rows begin anywhere in memory; vectors begin at their first element that is aligned, and what is left at both ends is taken one
+  // by one. The index of a row's first element in memory that vectors move.
+  std::optional<Expr> unaligned;
+  int block = 256;      // threads of a block
+  int row_threads = 1;  // that fold one row
+  int columns = 1;      // threads of a block side by side, in Columns
+  int64_t splits = 1;   // blocks that share their rows; the last one to end folds what all have left in scratch memory
   // Flat: loads whose neighbours lie along another variable. A block reads tiles of them along that variable, and goes on along vector_var.
   std::vector<int> tiled;
   int tile_var = -1;
@@ -50,6 +55,11 @@ struct CudaPlan {
   bool wide = false;    // indices need 64 bits
   Expr rows = 1;        // points of the space variables; Flat and Columns: vectors of them
   Expr grid = 1;        // blocks
+
+  int blocks = 0;         // that a multiprocessor should hold at least: fewer registers each. 0: any number
+  bool overlaps = false;  // with the kernel before, for whose end it waits
+  // Loads that are made before the first pass: of constants before the wait, and what later passes would wait for.
+  std::vector<int> early_constants, early;
 
   std::vector<bool> varies;     // over the reduction
   std::vector<bool> on_vector;  // the value differs between the neighbours
@@ -64,7 +74,11 @@ struct CudaPlan {
   const Expr& extent(int var) const { return domain.vars[static_cast<size_t>(var)].extent(); }
 };
 
-CudaPlan make_cuda_plan(const loop::Domain& d, const loop::Body& b);
+struct CudaLoopTarget {
+  bool overlaps = false;         // launches can overlap the one before
+  std::set<int> constants = {};  // buffers that no kernel writes
+};
+CudaPlan make_cuda_plan(const loop::Domain& d, const loop::Body& b, const CudaLoopTarget& target);
 // For pieces of templates, whose domains stay as they are: vectors of up to `width` neighbours along the last variable of a body without
 // reductions; and a row that `threads` threads fold and store together, over all variables but the first `outer`.
 CudaPlan make_points_plan(const loop::Nest& nest, int width);

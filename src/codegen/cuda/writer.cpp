@@ -157,7 +157,7 @@ std::vector<int> CudaWriter::all_steps() const {
 }
 
 std::string CudaWriter::points() {
-  emit_vector(all_steps(), [] {});
+  emit_vector(all_steps());
   return take();
 }
 
@@ -314,9 +314,11 @@ void CudaWriter::declare_kept(int k) {
     e_.line(fmt::format("Pack<{}, {}> k{}[{}];", memory_type(t), p_.vector, k, p_.repeats));
   else
     e_.line(fmt::format("s{} k{}[{}];", name_of(t), k, p_.repeats * p_.vector));
+  if (p_.unaligned) e_.line(fmt::format("s{} e{};", name_of(t), k));
 }
 
 std::string CudaWriter::kept(int k) const {
+  if (at_edge_) return "e" + std::to_string(k);
   if (is_packed(k)) return element(p_.step(k).dtype, fmt::format("k{}[j]", k));
   return p_.vector == 1 ? fmt::format("k{}[j]", k) : fmt::format("k{}[j * {} + l]", k, p_.vector);
 }
@@ -332,7 +334,7 @@ void CudaWriter::store_packs(const std::vector<int>& steps) {
 }
 
 // Steps in order, for one vector: what is equal for its elements once, whole vectors of memory at once, the rest an element at a time.
-// `each` follows the steps of every element.
+// `each`, where there is one, follows the steps of every element.
 void CudaWriter::emit_vector(const std::vector<int>& steps, const std::function<void()>& each) {
   auto once = [&](int k) { return p_.vector == 1 || !p_.on_vector[static_cast<size_t>(k)]; };
   auto keep = [&](int k) {
@@ -340,11 +342,13 @@ void CudaWriter::emit_vector(const std::vector<int>& steps, const std::function<
   };
   if (p_.vector == 1) {
     for (int k : steps) emit(k), keep(k);
-    return each();
+    if (each) each();
+    return;
   }
   for (int k : steps)
     if (once(k)) emit(k);
   load_packs(steps);
+  if (!each && std::all_of(steps.begin(), steps.end(), [&](int k) { return is_packed(k) && p_.step(k).step == Step::Load; })) return;
   const StepEmitter::Values before = e_.values();
   e_.line(kCudaUnroll);
   e_.open(fmt::format("for (int l = 0; l < {}; ++l)", p_.vector));
@@ -361,14 +365,19 @@ void CudaWriter::emit_vector(const std::vector<int>& steps, const std::function<
     }
     if (s.step != Step::Store) keep(k);
   }
-  each();
+  if (each) each();
   vector_text_ = first;
   e_.close();
   e_.restore(before);
   store_packs(steps);
 }
 
+void CudaWriter::wait() {
+  if (p_.overlaps) e_.line("wait_for_predecessor();");
+}
+
 void CudaWriter::flat() {
+  wait();
   const bool apart = p_.unroll > 1 && p_.unroll_var < 0;  // whole blocks
   auto open_unrolled = [&] {
     e_.line(kCudaUnroll);
@@ -388,7 +397,7 @@ void CudaWriter::flat() {
     e_.line(fmt::format("const idx {0} = {0}_first + u;", name));
   }
   if (p_.rest) e_.open(fmt::format("if ({} + {} <= {})", vector_text_, p_.vector, e_.index(p_.extent(p_.vector_var))));
-  emit_vector(all_steps(), [] {});
+  emit_vector(all_steps());
   if (p_.rest) cut_vector();
   if (p_.unroll > 1) e_.close();
 }
@@ -401,7 +410,7 @@ void CudaWriter::cut_vector() {
   e_.line(fmt::format("const idx first = {};", vector_text_));
   e_.open(fmt::format("for (idx {0} = first; {0} < {1}; ++{0})", vector_text_, e_.index(p_.extent(p_.vector_var))));
   const int vector = std::exchange(p_.vector, 1);
-  emit_vector(all_steps(), [] {});
+  emit_vector(all_steps());
   p_.vector = vector;
   e_.close();
   e_.close();
@@ -410,6 +419,7 @@ void CudaWriter::cut_vector() {
 
 // Threads take neighbours along the one variable to bring a tile into shared memory, and along the other one for everything else.
 void CudaWriter::tiles() {
+  wait();
   const std::string across = cuda_variable(static_cast<size_t>(p_.tile_var)), along = vector_text_;
   const std::string inside =
       fmt::format("if ({} < {} && {} < {})", across, e_.index(p_.extent(p_.tile_var)), along, e_.index(p_.extent(p_.vector_var)));
@@ -447,7 +457,7 @@ void CudaWriter::tiles() {
     else
       e_.define(k, is_bool(p_.step(k).dtype) ? fmt::format("({} != 0)", value) : value, false);
   }
-  emit_vector(steps, [] {});
+  emit_vector(steps);
   e_.close();
   e_.close();
   e_.restore(before);

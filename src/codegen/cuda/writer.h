@@ -88,7 +88,7 @@ class CudaWriter {
   std::string short_form(int k);
   bool is_constant(int k) const;
   void emit_store(int k);
-  void emit_vector(const std::vector<int>& steps, const std::function<void()>& each);
+  void emit_vector(const std::vector<int>& steps, const std::function<void()>& each = nullptr);
   std::string store_guard(const loop::Statement& s);
   void load_packs(const std::vector<int>& steps);
   bool loads_early(int k) const;
@@ -101,6 +101,7 @@ class CudaWriter {
   std::string kept(int k) const;
   std::vector<int> all_steps() const;
 
+  void wait();
   void flat();
   void cut_vector();
   void tiles();
@@ -111,6 +112,10 @@ class CudaWriter {
   std::vector<int> with_uniform(std::vector<int> steps, const std::vector<int>& reduces) const;
   void write_pass(const CudaPass& pass);
   int open_row(const std::vector<int>& online);
+  void find_edges();
+  void walk(const CudaPass& pass, const std::vector<int>& folded);
+  void write_points(const CudaPass& pass, const std::vector<int>& folded);
+  void write_edge(const CudaPass& pass, const std::vector<int>& folded, const std::vector<int>& online);
   void finish(int k);
   void share(const std::vector<int>& folded);
 
@@ -134,6 +139,7 @@ class CudaWriter {
   StepEmitter e_;
   std::string vector_text_;  // what the vector variable is printed as
   std::string guard_;        // of all stores
+  bool at_edge_ = false;     // what is written takes one of the elements at the ends of an unaligned row
   std::string folds_;
   std::vector<bool> rounded_;                   // steps whose values are rounded to halves before they are used otherwise
   std::set<int> declared_;                      // reductions and scans whose fold is in folds_

@@ -91,7 +91,11 @@ void CudaWriter::fold_in(int k) {
   const DType t = folded_in(k);
   std::string value = e_.convert(p_.step(s.args[0]).dtype, t, e_.scalar(s.args[0]), false);
   if (p_.online_max(k))
-    return e_.line(p_.shape == Shape::Rows ? fmt::format("o{}[{}] = {};", k, p_.vector > 1 ? "l" : "u", value)
+    return e_.line(p_.shape == Shape::Rows ? fmt::format("o{}[{}] = {};", k,
+                                                         at_edge_        ? "0"
+                                                         : p_.vector > 1 ? "l"
+                                                                         : "u",
+                                                         value)
                                            : fmt::format("fold_online({}, {{{}}});", accumulator(k), value));
   if (is_position(s.reduction)) value = fmt::format("{}{{{}, {}}}", folded_type(k), value, position());
   e_.line(fmt::format("{0} = {1}::of({0}, {2});", accumulator(k), fold_name(k), value));
@@ -136,17 +140,26 @@ void CudaWriter::reduction() {
     guard_ = "live";
   }
   decode(p_.space, "row");
+  if (p_.unaligned) find_edges();
   passes();
   guard_ += (guard_.empty() ? "" : " && ") + std::string("part == 0");
   std::vector<int> stores;
   for (size_t k = 0; k < p_.body.steps.size(); ++k)
     if (p_.step(static_cast<int>(k)).step == Step::Store && !p_.varies[k]) stores.push_back(static_cast<int>(k));
-  if (lanes() > 1) return emit_vector(with_uniform(std::move(stores), {}), [] {});
+  if (lanes() > 1) return emit_vector(with_uniform(std::move(stores), {}));
   for (int k : stores) emit(k);
 }
 
 void CudaWriter::passes() {
   for (int k : p_.keeps) declare_kept(k);
+  auto load = [&](const std::vector<int>& early) {
+    CudaPass pass;
+    pass.steps = early;
+    if (!early.empty()) walk(pass, {});
+  };
+  load(p_.early_constants);
+  wait();
+  load(p_.early);
   for (size_t q = 0; q < p_.passes.size(); ++q) {
     uniform(static_cast<int>(q) + 1);
     if (!p_.passes[q].empty()) write_pass(p_.passes[q]);
@@ -200,42 +213,85 @@ void CudaWriter::write_pass(const CudaPass& pass) {
   for (int k : folded) declare(k);
   for (int k : pass.steps)
     if (p_.step(k).step == Step::Scan) declare(k);
+  walk(pass, folded);
+  for (int k : folded) finish(k);
+  if (p_.splits > 1) share(folded);
+}
+
+// One walk over the row.
+void CudaWriter::walk(const CudaPass& pass, const std::vector<int>& folded) {
   std::vector<int> online;  // whose points are gathered before they are folded in
   for (int k : folded)
     if (p_.online_max(k) && p_.shape == Shape::Rows) online.push_back(k);
   const StepEmitter::Values before = e_.values();
   const int loops = open_row(online);
-  decode(p_.reduction, "r");
-  std::vector<int> steps = pass.steps;
-  steps.insert(steps.end(), pass.stores.begin(), pass.stores.end());
-  steps = with_uniform(std::move(steps), folded);
-  for (int k : pass.reads) e_.define(k, kept(k), false);
-  emit_vector(steps, [&] {
-    for (int k : pass.reduces) fold_in(k);
-  });
+  if (p_.unaligned)
+    e_.line(fmt::format("const idx {} = head + r * {};", vector_text_, p_.vector));
+  else
+    decode(p_.reduction, "r");
+  write_points(pass, folded);
   for (int i = 1; i < loops; ++i) e_.close();
   for (int k : online) e_.line(fmt::format("fold_online(a{0}, o{0});", k));
   e_.close();
   e_.restore(before);
-  for (int k : folded) finish(k);
-  if (p_.splits > 1) share(folded);
+  if (p_.unaligned) write_edge(pass, folded, online);
+}
+
+// What a pass does with a vector of points, or with a point.
+void CudaWriter::write_points(const CudaPass& pass, const std::vector<int>& folded) {
+  std::vector<int> steps = pass.steps;
+  steps.insert(steps.end(), pass.stores.begin(), pass.stores.end());
+  steps = with_uniform(std::move(steps), folded);
+  for (int k : pass.reads) e_.define(k, kept(k), false);
+  const auto fold = [&] {
+    for (int k : pass.reduces) fold_in(k);
+  };
+  emit_vector(steps, pass.empty() ? std::function<void()>() : fold);
+}
+
+// Where the vectors of an unaligned row begin and how many there are, and which of the elements before and behind them is this thread's.
+void CudaWriter::find_edges() {
+  const std::string n = e_.index(loop::reduction_size(p_.domain));
+  e_.line(fmt::format("const idx ahead = -{} & {}, head = ahead < {} ? ahead : {}, whole = ({} - head) / {};", e_.index(*p_.unaligned),
+                      p_.vector - 1, n, n, n, p_.vector));
+  e_.line(fmt::format("const idx behind = head + whole * {} + part - {};", p_.vector, p_.vector));
+  e_.line(fmt::format("const bool is_edge = {}part < head || (part >= {} && behind < {});", p_.splits > 1 ? "split == 0 && (" : "",
+                      p_.vector, n + (p_.splits > 1 ? ")" : "")));
+}
+
+void CudaWriter::write_edge(const CudaPass& pass, const std::vector<int>& folded, const std::vector<int>& online) {
+  const StepEmitter::Values before = e_.values();
+  const int vector = std::exchange(p_.vector, 1);
+  at_edge_ = true;
+  e_.open("if (is_edge)");
+  e_.line(fmt::format("const idx {} = part < {} ? part : behind;", vector_text_, vector));
+  for (int k : online) e_.line(fmt::format("f32 o{}[1];", k));
+  write_points(pass, folded);
+  for (int k : online) e_.line(fmt::format("fold_online(a{0}, o{0});", k));
+  e_.close();
+  at_edge_ = false;
+  p_.vector = vector;
+  e_.restore(before);
 }
 
 // Opens the loop over this thread's vectors of a row, and in it arrays for the points of sums that are folded online; gives the number of
 // scopes, of which the outermost one has these arrays.
 int CudaWriter::open_row(const std::vector<int>& online) {
   const Expr row = loop::reduction_size(p_.domain), vectors = p_.shape == Shape::Rows ? sym::floor_div(row, p_.vector) : row;
+  const std::string count = p_.unaligned ? "whole" : e_.index(vectors);
   if (p_.repeats > 0) {
     e_.line(kCudaUnroll);
     e_.open(fmt::format("for (int j = 0; j < {}; ++j)", p_.repeats));
     e_.line(fmt::format("const idx r = part + j * {};", p_.row_threads));
-    if (vectors == Expr(p_.repeats * p_.row_threads)) return 1;
-    e_.open(fmt::format("if (r < {})", e_.index(vectors)));
+    if (!p_.unaligned && vectors == Expr(p_.repeats * p_.row_threads)) return 1;
+    e_.open(fmt::format("if (r < {})", count));
     return 2;
   }
-  std::string begin = "part", end = e_.index(vectors);
+  std::string begin = "part", end = count;
   if (p_.splits > 1) {
-    e_.line(fmt::format("const idx share = {}, rest = {} - split * share;", e_.index(sym::ceil_div(vectors, p_.splits)), end));
+    const std::string share =
+        p_.unaligned ? fmt::format("(whole + {}) / {}", p_.splits - 1, p_.splits) : e_.index(sym::ceil_div(vectors, p_.splits));
+    e_.line(fmt::format("const idx share = {}, rest = {} - split * share;", share, end));
     e_.line("const idx begin = split * share, end = begin + (rest < share ? rest : share);");
     begin = "begin + part", end = "end";
   }
@@ -274,17 +330,26 @@ void CudaWriter::share(const std::vector<int>& folded) {
     e_.line(fmt::format("{0}* const p{1} = ({0}*)(scratch + {2});", type, k, bytes));
     bytes += (elements * kFoldedBytes + 255) / 256 * 256;
   }
-  const std::string at = lanes() > 1 ? fmt::format(" * {} + l", lanes()) : "";
+  auto place = [&](int k, const char* split) { return fmt::format("p{} + ((i64){} * {} + row) * {}", k, split, rows, lanes()); };
   e_.open(fmt::format("if ({}part == 0)", guard_.empty() ? "" : guard_ + " && "));
-  for (int k : folded) e_.line(fmt::format("{}p{}[((i64)split * {} + row){}] = {};", each_lane(), k, rows, at, accumulator(k)));
+  for (int k : folded) {
+    const std::string to = place(k, "split");
+    e_.line(p_.shape == Shape::Columns ? fmt::format("store_all({}, a{});", to, k) : fmt::format("*({}) = a{};", to, k));
+  }
   e_.close();
   e_.line(fmt::format("if (!is_last(counters + group, {})) return;", p_.splits));
   for (int k : folded) declare(k);
-  e_.line(std::string(kCudaUnroll) + " 4");
+  e_.line(fmt::format("{} {}", kCudaUnroll, lanes() > 1 ? 2 : 4));
   e_.open(fmt::format("for (int s = part; s < {}; s += {})", p_.splits, p_.row_threads));
-  for (int k : folded)
-    e_.line(fmt::format("{0}{1} = {2}::of({1}, p{3}[((i64)s * {4} + row){5}]);", each_lane(), accumulator(k),
-                        p_.online_max(k) ? "OnlineFold" : fold_name(k), k, rows, at));
+  for (int k : folded) {
+    const std::string fold = p_.online_max(k) ? "OnlineFold" : fold_name(k), from = place(k, "s");
+    e_.line(p_.shape == Shape::Columns ? fmt::format("const auto x{} = load_pack<{}, {}>({});", k, folded_type(k), lanes(), from)
+                                       : fmt::format("const auto x{} = *({});", k, from));
+    e_.line(fmt::format("{0}{1} = {2}::of({1}, x{3}{4});", each_lane(), accumulator(k), fold, k,
+                        p_.shape != Shape::Columns ? ""
+                        : lanes() > 1              ? ".x[l]"
+                                                   : ".x[0]"));
+  }
   e_.close();
   for (int k : folded) finish(k);
   arguments_.use_scratch(bytes);
