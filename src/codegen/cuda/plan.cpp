@@ -565,16 +565,9 @@ CudaPlan make_cuda_plan(const loop::Domain& d, const loop::Body& b, const CudaLo
   if (p.shape == CudaPlan::Shape::Rows) choose_unaligned_vector(p);
   p.rows = loop::space_size(p.domain);
   p.wide = needs_wide(p);
-  switch (p.shape) {
-    case CudaPlan::Shape::Flat:
-      plan_flat(p);
-      break;
-    case CudaPlan::Shape::Rows:
-      plan_rows(p, 0, target);
-      break;
-    case CudaPlan::Shape::Columns:
-      plan_columns(p, scans);
-  }
+  if (p.shape == CudaPlan::Shape::Flat) plan_flat(p);
+  if (p.shape == CudaPlan::Shape::Rows) plan_rows(p, 0, target);
+  if (p.shape == CudaPlan::Shape::Columns) plan_columns(p, scans);
   // Others gain little, and would have to ask for the division of memory that overlapping kernels share, which leaves them less cache.
   p.overlaps = p.overlaps && p.splits == 1 && blocks_at_once(p) > 0;
   p.blocks = choose_blocks(p);
