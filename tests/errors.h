@@ -7,15 +7,23 @@
 
 namespace toroid::test {
 
-// The text of the UserError that f() throws; "no error" where it throws none.
-template <class F>
-std::string user_error(F&& f) {
+// The text of the error of this kind that f() throws; "no error" where it throws none.
+template <class Error, class F>
+std::string error_of(F&& f) {
   try {
     f();
-  } catch (const UserError& e) {
+  } catch (const Error& e) {
     return e.what();
   }
   return "no error";
+}
+template <class F>
+std::string user_error(F&& f) {
+  return error_of<UserError>(f);
+}
+template <class F>
+std::string environment_error(F&& f) {
+  return error_of<EnvironmentError>(f);
 }
 
 inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }

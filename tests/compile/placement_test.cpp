@@ -46,16 +46,6 @@ CompileConfig by_watcher(CompileConfig c = {}) {
   return c;
 }
 
-template <class F>
-std::string environment_error(F&& f) {
-  try {
-    f();
-  } catch (const EnvironmentError& e) {
-    return e.what();
-  }
-  return "no error";
-}
-
 // One more than there are: with no driver, no GPU or one of another index missing, whoever asks is told what was looked for.
 TEST(AbsentGpu, IsAnEnvironmentErrorThatSaysWhatIsMissing) {
   const Device absent = Device::cuda(cuda_device_count());
