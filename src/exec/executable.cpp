@@ -238,6 +238,7 @@ void Executable::place_buffers(std::span<const Tensor> arguments, std::span<cons
   if (memory.at.empty() || memory.arena != arena) {
     memory.at = fixed_.at;
     memory.held.resize(plan_.buffers.size());
+    memory.holding.reserve(fixed_.inputs.size() + fixed_.outputs.size());
     for (size_t i = 0; i < memory.at.size(); ++i)
       if (run.bound.offsets[i] >= 0) memory.at[i] = run.lane.arena->data + run.bound.offsets[i];
     memory.arena = arena;
