@@ -184,6 +184,9 @@ def parse_arguments():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", help="file to which one line a model is appended")
     args = parser.parse_args()
+    for name in args.model:
+        if not os.path.isdir(os.path.join(args.models, name)):
+            parser.error(f"{args.models} holds no model {name}; export_models.py writes it")
     if args.rounds < 1:
         parser.error("--rounds must be at least 1")
     for name in args.runtimes.split(","):
