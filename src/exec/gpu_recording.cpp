@@ -58,6 +58,7 @@ int64_t GpuRecording::spread(const Order& order) {
       }
     });
   } catch (const DeviceError& e) {
+    if (!e.is(DeviceErrorCode::OutOfMemory)) throw;
     log(Artifact::Captures, fmt::format("launches stay one after the other: {}", e.what()));
     return 1;
   }
