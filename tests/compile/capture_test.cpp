@@ -219,7 +219,7 @@ TEST_P(Captures, AResultFedBackIsRightInSharedMemory) {
   for (int i = 0; i < 10; ++i) {
     before = x;
     x = m.run(std::vector<Tensor>{x})[0];
-    EXPECT_NEAR(at(x, 59999), 1, 1e-5) << i;  // a GPU divides to two units in the last place
+    EXPECT_NEAR(at(x, 59999), 1, device_.is_cuda() ? 1e-6 : 0) << i;  // a GPU divides to two units in the last place
   }
   EXPECT_LE(m.executable().captures().recordings.size(), 2u);
   m.run(std::vector<Tensor>{x});
