@@ -39,6 +39,7 @@ std::string header(const Node& n) {
                        s->descending ? " descending" : "", text_of(s->keys), text_of(s->values), text_of(s->positions));
   }
   if (auto* e = std::get_if<Extern>(&n.problem)) return "extern " + e->op->name;
+  if (auto* o = std::get_if<Open>(&n.problem)) return fmt::format("open {}, {} ways", o->name, o->alternatives.size());
   return "loop";
 }
 
@@ -79,6 +80,8 @@ std::vector<int> reads(const Node& n) {
     add_unique(out, s->keys.buffer);
   } else if (auto* e = std::get_if<Extern>(&n.problem)) {
     for (auto& v : e->inputs) add_unique(out, v.memory.buffer);
+  } else if (auto* o = std::get_if<Open>(&n.problem)) {
+    for (auto& v : o->inputs) add_unique(out, v.memory.buffer);
   }
   return out;
 }
@@ -91,6 +94,8 @@ std::vector<int> writes(const Node& n) {
     for (auto* o : {&s->values, &s->positions}) add_unique(out, o->buffer);
   if (auto* e = std::get_if<Extern>(&n.problem))
     for (auto& v : e->outputs) add_unique(out, v.memory.buffer);
+  if (auto* o = std::get_if<Open>(&n.problem))
+    for (auto& v : o->outputs) add_unique(out, v.memory.buffer);
   return out;
 }
 
@@ -103,12 +108,15 @@ std::string to_string(const Program& p) {
                        : b.kind == loop::BufferKind::Output   ? " output"
                                                               : "");
   for (auto& n : p.nodes) {
-    out += header(n) + (n.is_library() ? fmt::format(" by {}  #", name_of(n.by)) : "  #");
+    out += header(n) + (n.is_library() ? fmt::format(" by {}", name_of(n.by)) : "");
+    out += n.config.empty() ? "  #" : fmt::format(" as {}  #", to_string(n.config));
     for (auto& o : n.origins) out += " " + o;
     out += "\n";
     if (n.producer) out += "rows of a: " + loop::to_string(n.producer->domain, n.producer->body);
     if (auto* e = std::get_if<Extern>(&n.problem))
       for (auto& block : e->blocks) out += "block " + graph::to_string(*block);
+    else if (auto* o = std::get_if<Open>(&n.problem))
+      for (auto& a : o->alternatives) out += "alternative " + a.name + "\n" + to_string(*a.program);
     else if (!n.is_sort())
       out += loop::to_string(n.domain, n.body);
     for (auto& nest : n.beside) out += "beside: " + loop::to_string(nest.domain, nest.body);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <variant>
 
+#include "choice/config.h"
 #include "graph/graph.h"
 #include "loop/node.h"
 
@@ -73,6 +74,19 @@ struct Extern {
   std::vector<std::shared_ptr<graph::Graph>> blocks;
 };
 
+// A call that has several implementations: programs whose inputs and outputs are, in their order, these. Which one it becomes is decided
+// together with what surrounds it.
+struct Program;
+struct Alternative {
+  std::string name;
+  std::shared_ptr<const Program> program;
+};
+struct Open {
+  std::string name;                           // of the operation
+  std::vector<Extern::View> inputs, outputs;  // the outputs row-major
+  std::vector<Alternative> alternatives;      // the first is the operation's own body
+};
+
 // What can compute a problem.
 enum class Implementation : uint8_t { Template, OneDnn, CublasLt };
 std::string_view name_of(Implementation by);  // "template", "onednn", "cublaslt"
@@ -85,8 +99,9 @@ struct Candidate {
 
 struct Node {
   // Which implementation family; monostate: the loop body is all there is.
-  std::variant<std::monostate, Gemm, Convolution, Attention, Sort, Extern> problem;
+  std::variant<std::monostate, Gemm, Convolution, Attention, Sort, Extern, Open> problem;
   Implementation by = Implementation::Template;  // of Gemm and Convolution; others are fused with nothing any more
+  Config config;                                 // of the template; empty: its own rule
   loop::Domain domain;
   loop::Body body;  // templates: reads Accumulate, stores the results
   // Gemm: what the template computes the rows of `a` by, where it would read them. The domain begins with batch..., m, which say which
@@ -97,6 +112,7 @@ struct Node {
   bool is_loop() const { return problem.index() == 0; }
   bool is_sort() const { return std::holds_alternative<Sort>(problem); }
   bool is_extern() const { return std::holds_alternative<Extern>(problem); }
+  bool is_open() const { return std::holds_alternative<Open>(problem); }
   bool is_library() const { return by != Implementation::Template; }
 };
 

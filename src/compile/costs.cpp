@@ -63,8 +63,9 @@ class Counter {
     touch(s.keys.buffer, rows * s.length);
     for (auto* o : {&s.values, &s.positions}) touch(o->buffer, rows * s.count);
   }
-  void problem(const choice::Extern& e) {
-    for (auto* views : {&e.inputs, &e.outputs})
+  template <class Call>
+  void problem(const Call& c) {  // Extern, Open
+    for (auto* views : {&c.inputs, &c.outputs})
       for (auto& v : *views) touch(v.memory.buffer, product(v.sizes));
   }
 
