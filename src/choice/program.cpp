@@ -55,6 +55,19 @@ int Program::new_buffer(std::string name, DType dtype, Expr numel, loop::BufferK
   return id;
 }
 
+void take_over(Node& n, const Node& other, bool first) {
+  n.origins.insert(first ? n.origins.begin() : n.origins.end(), other.origins.begin(), other.origins.end());
+  n.parts.insert(first ? n.parts.begin() : n.parts.end(), other.parts.begin(), other.parts.end());
+  if (n.where.empty() || (first && !other.where.empty())) n.where = other.where;
+}
+
+bool may_join(const Program& p, const Node& a, const Node& b) {
+  const auto has = [](const Node& n, int part) { return std::find(n.parts.begin(), n.parts.end(), part) != n.parts.end(); };
+  return std::none_of(p.apart.begin(), p.apart.end(), [&](auto& pair) {
+    return (has(a, pair.first) && has(b, pair.second)) || (has(a, pair.second) && has(b, pair.first));
+  });
+}
+
 std::string label(const Node& n) {
   std::string out;
   for (auto& o : n.origins) out += (out.empty() ? "" : "+") + o;

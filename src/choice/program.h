@@ -109,6 +109,8 @@ struct Node {
   std::optional<loop::Nest> producer;
   std::vector<loop::Nest> beside;    // loops: others in the same launch, independent of this one and of each other
   std::vector<std::string> origins;  // names of the graph values that it computes
+  std::vector<int> parts;            // numbers of the nodes of the lowered program that it was made of
+  std::string where;                 // source line of the first of them that has one
   bool is_loop() const { return problem.index() == 0; }
   bool is_sort() const { return std::holds_alternative<Sort>(problem); }
   bool is_extern() const { return std::holds_alternative<Extern>(problem); }
@@ -122,6 +124,7 @@ struct ProgramInput {
   graph::InputKind kind = graph::InputKind::User;
   Tensor data;  // parameters and constants
   std::string name;
+  std::optional<Expr> draws = {};  // see graph::Input
 };
 
 struct ProgramOutput {
@@ -129,19 +132,27 @@ struct ProgramOutput {
   TensorType type;
   int mutates = -1;  // input that this replaces the contents of
   graph::NodeArg literal;
+  std::string where = {};  // source line of what computes it
 };
 
 struct Program {
+  std::string name;
   std::vector<loop::Buffer> buffers;
   std::vector<Node> nodes;
   std::vector<ProgramInput> inputs;    // parallel to the graph's inputs
   std::vector<ProgramOutput> outputs;  // parallel to the graph's outputs
   std::vector<graph::Symbol> symbols;
   std::vector<sym::Relation> guards;
+  // Numbers of nodes (Node::parts) that fusion leaves in launches of their own: those of a pair never share one.
+  std::vector<std::pair<int, int>> apart;
 
   int new_buffer(std::string name, DType dtype, Expr numel, loop::BufferKind kind);
 };
 
+// Notes in `n` that it does the work of `other` too; first: before its own.
+void take_over(Node& n, const Node& other, bool first = false);
+// Whether two nodes may share a launch, as far as Program::apart says.
+bool may_join(const Program& p, const Node& a, const Node& b);
 // Its origins, for people: "mm_3+add_2".
 std::string label(const Node& n);
 std::vector<int> reads(const Node& n);

@@ -23,4 +23,9 @@ void DebugFolder::write(const std::string& file, const std::function<std::string
   write_file_atomic(path, text());
 }
 
+void DebugFolder::show(Artifact artifact, const std::string& file, const std::function<std::string()>& text) const {
+  write(file, text);
+  if (log_enabled(artifact)) log(artifact, file + "\n" + text());
+}
+
 }  // namespace toroid::compiler

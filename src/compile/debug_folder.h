@@ -4,14 +4,19 @@
 #include <functional>
 #include <string>
 
+#include "base/log.h"
+
 namespace toroid::compiler {
 
 class DebugFolder {
  public:
+  DebugFolder() = default;  // off
   // Makes <debug_dir>/<name>_<number>. Does nothing when the option is off.
   explicit DebugFolder(const std::string& name);
   // text is only called when the folder is on.
   void write(const std::string& file, const std::function<std::string()>& text) const;
+  // Writes the file, and logs it where that artifact is logged.
+  void show(Artifact artifact, const std::string& file, const std::function<std::string()>& text) const;
   bool on() const { return !path_.empty(); }
 
  private:

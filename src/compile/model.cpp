@@ -2,84 +2,19 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
-#include <future>
-#include <map>
-#include <set>
 
 #include "base/check.h"
-#include "base/files.h"
-#include "base/hash.h"
 #include "base/log.h"
-#include "base/options.h"
-#include "base/thread_pool.h"
-#include "compile/costs.h"
-#include "compile/cublaslt_problem.h"
-#include "compile/debug_folder.h"
-#include "compile/onednn_problem.h"
+#include "compile/assembly.h"
 #include "compile/target.h"
 #include "device/runtime.h"
 #include "graph/control_flow.h"
-#include "jit/jit.h"
-#include "ops/reference.h"
-#include "tensor/late_stack.h"
-#include "tensor/upload.h"
 
 namespace toroid::compiler {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr int64_t kWorthAnUpload = 1 << 16;  // bytes: smaller weights are copied at once
 double ms_since(Clock::time_point t) { return std::chrono::duration<double, std::milli>(Clock::now() - t).count(); }
-
-exec::HostCall::View view_of(const choice::Extern::View& v) {
-  return {v.memory.buffer, v.memory.dtype, v.memory.offset, v.sizes, v.memory.strides};
-}
-
-// A call of the operation's reference implementation; symbolic arguments get their values at each call.
-exec::HostCall host_call(const choice::Node& node) {
-  const auto& e = std::get<choice::Extern>(node.problem);
-  exec::HostCall call;
-  call.name = e.op->name;
-  for (auto& v : e.inputs) call.inputs.push_back(view_of(v));
-  for (auto& v : e.outputs) call.outputs.push_back(view_of(v));
-  call.function = [op = e.op, args = e.args](const std::vector<Tensor>& inputs, const std::function<Expr(const Expr&)>& resolve) {
-    CallArgs concrete;
-    for (auto& a : args) {
-      Arg<Tensor> c = map_arg<Tensor>(a, [&](int i) { return i < 0 ? Tensor() : inputs[static_cast<size_t>(i)]; });
-      if (auto* x = std::get_if<Expr>(&c)) *x = resolve(*x);
-      if (auto* list = std::get_if<std::vector<Expr>>(&c))
-        for (auto& x : *list) x = resolve(x);
-      concrete.push_back(std::move(c));
-    }
-    return ops::evaluate(*op, std::move(concrete));
-  };
-  return call;
-}
-
-// Tensors of an argument of control flow that its blocks take.
-std::vector<exec::HostCall::View> operands_of(const choice::Extern& e, size_t argument) {
-  std::vector<exec::HostCall::View> out;
-  if (auto* list = std::get_if<std::vector<int>>(&e.args[argument]))
-    for (int i : *list)
-      if (i >= 0) out.push_back(view_of(e.inputs[static_cast<size_t>(i)]));
-  return out;
-}
-
-// A branch or a loop over compiled blocks, which are in the order of the regions.
-exec::StepPlan control_step(const choice::Extern& e, std::vector<exec::Block> blocks) {
-  std::vector<exec::HostCall::View> results;
-  for (auto& v : e.outputs) results.push_back(view_of(v));
-  if (e.op == &graph::cond_op()) {
-    auto predicate = view_of(e.inputs[static_cast<size_t>(std::get<int>(e.args[0]))]);
-    return exec::Branch{e.op->name, std::move(predicate), operands_of(e, 3), std::move(results), std::move(blocks)};
-  }
-  bool scan = e.op == &graph::scan_op();
-  std::reverse(blocks.begin(), blocks.end());  // the body first, then the condition
-  std::vector<exec::HostCall::View> slices;
-  if (scan) slices = operands_of(e, 2);
-  return exec::Loop{e.op->name, operands_of(e, scan ? 1 : 2), std::move(slices), operands_of(e, 3), std::move(results), std::move(blocks)};
-}
 
 // One compile on its way through the stages. Each stage reads what those before it left here.
 class Compilation {
@@ -101,9 +36,9 @@ class Compilation {
       auto t = Clock::now();
       (this->*stage.run)();
       report_.*stage.ms = ms_since(t);
-      if (stage.run == &Compilation::generate) upload();
+      if (stage.run == &Compilation::generate) assembly_->upload();  // while the kernels are compiled
     }
-    exec::Plan plan = assemble();
+    exec::Plan plan = assembly_->plan();
     report_.total_ms = ms_since(start);
     return plan;
   }
@@ -111,25 +46,17 @@ class Compilation {
   // The stages up to code, which need no GPU.
   std::vector<codegen::KernelText> kernels() {
     for (auto stage : {&Compilation::transform, &Compilation::lower, &Compilation::fuse, &Compilation::generate}) (this->*stage)();
-    return std::move(kernels_);
+    return assembly_->kernels();
   }
 
-  std::vector<std::pair<std::string, std::string>> take_sources() { return std::move(sources_); }
+  std::vector<std::pair<std::string, std::string>> take_sources() { return assembly_->take_sources(); }
 
  private:
-  // Shows what a stage made, where somebody asked for it.
-  void show(Artifact artifact, const std::string& file, const std::function<std::string()>& text) {
-    debug_.write(file, text);
-    if (log_enabled(artifact)) log(artifact, file + "\n" + text());
-  }
-
   void transform() {
-    show(Artifact::Graph, "graph_imported.txt", [&] { return graph::to_string(*graph_); });
+    debug_.show(Artifact::Graph, "graph_imported.txt", [&] { return graph::to_string(*graph_); });
     graph_ = graph::run_passes(std::move(graph_), graph::default_passes(options_.freeze, options_.templates), &report_.passes);
-    show(Artifact::Graph, "graph_lowered.txt", [&] { return graph::to_string(*graph_); });
+    debug_.show(Artifact::Graph, "graph_lowered.txt", [&] { return graph::to_string(*graph_); });
     report_.graph_nodes = graph_->nodes.size();
-    for (auto& n : graph_->nodes)
-      for (auto* r : n->results) source_lines_[r->name] = n->where;
   }
 
   void lower() {
@@ -137,37 +64,31 @@ class Compilation {
     if (options_.templates) target_->set_templates(how);
     program_ = lower::lower(*graph_, how);
     report_.kernels_unfused = program_.nodes.size();
-    show(Artifact::Loops, "program_lowered.txt", [&] { return choice::to_string(program_); });
+    debug_.show(Artifact::Loops, "program_lowered.txt", [&] { return choice::to_string(program_); });
   }
 
   void fuse() {
     if (options_.fuse && !options_.eager) program_ = sched::fuse(std::move(program_), &report_.fusion);
     program_ = target_->schedule(std::move(program_), options_, report_.fusion, report_.choices);
     for (auto& line : report_.choices) log(Artifact::Choices, line);
-    show(Artifact::Schedule, "program_fused.txt", [&] { return choice::to_string(program_); });
+    debug_.show(Artifact::Schedule, "program_fused.txt", [&] { return choice::to_string(program_); });
     if (log_enabled(Artifact::Fusion))
       for (auto& m : report_.fusion.misses) log(Artifact::Fusion, m.first + " and " + m.second + " stay apart: " + m.reason);
     if (log_enabled(Artifact::Fusion))
       for (auto& u : report_.fusion.unsplit) log(Artifact::Fusion, u.node + " stays one loop: " + u.reason);
+    assembly_ = std::make_unique<Assembly>(std::move(program_), options_, report_, target_, debug_);
   }
 
   // What control flow runs: each region is a compilation of its own, which is taken to its kernels here.
   void blocks() {
-    for (auto& n : program_.nodes)
-      if (auto* e = std::get_if<choice::Extern>(&n.problem))
-        for (auto& region : e->blocks) blocks_[&n].push_back(inner(*region));
+    assembly_->add_blocks([&](const graph::Graph& region) { return inner(region); });
   }
 
-  struct Inner {
-    exec::Block block;
-    CompileReport report;
-    std::unique_ptr<Compilation> compilation;
-  };
-
-  std::unique_ptr<Inner> inner(const graph::Graph& region) {
+  Assembly::Inner inner(const graph::Graph& region) {
     auto g = graph::clone(region);
-    auto out = std::make_unique<Inner>();
-    out->block.name = g->name;
+    Assembly::Inner out;
+    out.report = std::make_unique<CompileReport>();
+    out.block.name = g->name;
     std::vector<const graph::Value*> given;
     for (auto& in : g->inputs)
       if (in.kind == graph::InputKind::User) given.push_back(in.value);
@@ -176,278 +97,31 @@ class Compilation {
     for (auto& o : g->outputs) {
       auto operand = std::find(given.begin(), given.end(), o.value) - given.begin();
       if (operand < static_cast<int64_t>(given.size())) {
-        out->block.results.push_back(~static_cast<int>(operand));
+        out.block.results.push_back(~static_cast<int>(operand));
       } else {
-        out->block.results.push_back(static_cast<int>(computed.size()));
+        out.block.results.push_back(static_cast<int>(computed.size()));
         computed.push_back(o);
       }
     }
     g->outputs = std::move(computed);
-    out->compilation = std::make_unique<Compilation>(std::move(g), options_, out->report, target_);
+    Compilation within(std::move(g), options_, *out.report, target_);
     for (auto stage : {&Compilation::transform, &Compilation::lower, &Compilation::fuse, &Compilation::blocks, &Compilation::generate})
-      (out->compilation.get()->*stage)();
+      (within.*stage)();
+    out.assembly = std::move(within.assembly_);
     return out;
   }
 
-  // This compilation and those within, outermost first.
-  std::vector<Compilation*> all() {
-    std::vector<Compilation*> out = {this};
-    for (auto& [node, list] : blocks_)
-      for (auto& b : list)
-        for (auto* c : b->compilation->all()) out.push_back(c);
-    return out;
-  }
-
-  void generate() {
-    std::set<int> packed;  // by the host
-    for (auto& n : program_.nodes)
-      if (auto* c = std::get_if<choice::Convolution>(&n.problem)) packed.insert(c->weight.buffer);
-    for (auto& in : program_.inputs) {
-      if (!in.data.defined() || in.kind != graph::InputKind::Constant) continue;
-      constants_.tensors[in.buffer] = packed.count(in.buffer) ? moved(in.data, Device::cpu()) : in.data;
-      constants_.parts[in.buffer] = late_parts(constants_.tensors[in.buffer]);
-    }
-    for (auto& n : program_.nodes)
-      if (!n.is_extern() && !n.is_library()) kernels_.push_back(target_->generate(n, program_, constants_));
-    show(Artifact::Kernels, "plan.txt", [&] {
-      std::string out;
-      for (auto& k : kernels_) out += k.name + "\n" + k.plan + "\n";
-      return out;
-    });
-  }
-
-  // All kernels are compiled at once, those of blocks too; equal ones once.
-  void build() {
-    const std::string edited = get_option(options::kKernelDir);
-    std::vector<jit::CompileRequest> requests;
-    std::vector<std::string> files;
-    for (auto* c : all())
-      for (auto& k : c->kernels_) {
-        files.push_back(k.name + "_" + hash_text(k.source).hex().substr(0, 8) + target_->file_ending());
-        std::filesystem::path replacement = std::filesystem::path(edited) / files.back();
-        if (!edited.empty() && std::filesystem::exists(replacement)) k.source = read_file(replacement);
-        requests.push_back({.source = k.source, .isa = target_->isa()});
-      }
-    artefacts_ = jit::compile_all(requests);
-    for (auto& a : artefacts_) report_.compiler_ms += a.compile_ms;
-    files_ = std::move(files);
-  }
-
-  void load() {
-    std::unordered_map<std::string, LoadedKernel> loaded;
-    size_t i = 0;
-    for (auto* c : all()) {
-      for (auto& k : c->kernels_) {
-        auto [code, fresh] = loaded.try_emplace(artefacts_[i].key.hex());
-        if (fresh) {
-          code->second = target_->load(artefacts_[i].object, k);
-          if (!artefacts_[i].from_cache) ++report_.kernels_compiled;
-          sources_.emplace_back(k.name, k.source);
-          show(Artifact::OutputCode, "kernels/" + files_[i], [&] { return k.source; });
-        }
-        c->code_.push_back(code->second);
-        ++i;
-      }
-      for (auto& n : c->program_.nodes)
-        if (n.is_library()) c->library_calls_.push_back(c->library_call(n));
-    }
-    artefacts_.clear();
-  }
-
-  // Weights that lie in the host's memory start on their way to the GPU while the kernels are compiled.
-  void upload() {
-    if (!options_.device.is_cuda()) return;
-    std::vector<bool> used(program_.buffers.size(), false);
-    auto use = [&](int buffer) {
-      if (buffer >= 0) used[static_cast<size_t>(buffer)] = true;
-    };
-    for (auto& k : kernels_) std::for_each(k.buffers.begin(), k.buffers.end(), use);
-    for (auto& n : program_.nodes)
-      if (n.is_extern() || n.is_library())
-        for (int b : choice::reads(n)) use(b);
-    for (auto& o : program_.outputs) use(o.buffer);
-    std::vector<CopyPair> pairs;
-    for (auto& in : program_.inputs) {
-      const bool large = in.data.defined() && in.data.numel() * static_cast<int64_t>(size_of(in.data.dtype())) >= kWorthAnUpload;
-      if (!large || in.data.device().is_cuda() || !used[static_cast<size_t>(in.buffer)] || !in.data.is_contiguous()) continue;
-      Tensor there = Tensor::empty(in.data.sizes(), in.data.dtype(), options_.device);
-      report_.uploaded_bytes += there.impl()->storage->bytes;
-      pairs.push_back({in.data, there});
-      uploaded_[in.buffer] = std::move(there);
-    }
-    if (pairs.empty()) return;
-    synchronize(options_.device);  // the memory may have been somebody's
-    report_.packing = std::async(std::launch::async, [pairs = std::move(pairs)] {
-                        auto start = Clock::now();
-                        toroid::upload(pairs);
-                        return ms_since(start);
-                      }).share();
-  }
-
-  // Packs the weights behind the caller's back: this moves all the memory of a model, which loading its inputs can hide.
-  std::shared_future<double> pack() {
-    return std::async([jobs = std::move(constants_.jobs)]() mutable {
-             auto start = Clock::now();
-             run_parallel(jobs);
-             jobs.clear();  // what they read may be freed
-             return ms_since(start);
-           })
-        .share();
-  }
-
-  exec::LibraryCall library_call(const choice::Node& n) {
-    if (n.by == choice::Implementation::CublasLt) return cublaslt_call(n, device::cuda::gpu(options_.device.index));
-    OneDnnNode made = describe_onednn(n, program_);
-    const auto* g = std::get_if<choice::Gemm>(&n.problem);
-    const int b = g ? g->b.buffer : std::get<choice::Convolution>(n.problem).weight.buffer;
-    const void* constant = made.problem.constant_b ? constants_.tensors.at(b).raw_data() : nullptr;
-    return {made.name, external::prepare_onednn(made.problem, constant), made.buffers};
-  }
-
-  exec::Plan assemble() {
-    exec::Plan plan;
-    if (!constants_.jobs.empty()) {
-      std::shared_future<double> packed = pack();
-      if (options_.device.is_cuda()) packed.wait();  // what is packed is copied there
-      if (!report_.packing.valid()) report_.packing = packed;
-    }
-    plan.filling = report_.packing;
-    plan.name = graph_->name;
-    plan.device = options_.device;
-    plan.record = options_.mode == Mode::ReduceOverhead;
-    for (auto& b : program_.buffers) {
-      exec::BufferPlan bp{b.name, b.dtype, b.numel, exec::BufferRole::Temporary, {}};
-      if (b.kind == loop::BufferKind::Output) bp.role = exec::BufferRole::Output;
-      if (auto it = constants_.packed.find(b.id); it != constants_.packed.end()) {
-        bp.role = exec::BufferRole::Constant;
-        bp.data = moved(it->second, options_.device);
-      }
-      plan.buffers.push_back(std::move(bp));
-    }
-    for (auto& [node, list] : blocks_)
-      for (int b : choice::writes(*node)) plan.buffers[static_cast<size_t>(b)].role = exec::BufferRole::Handed;
-    add_inputs(plan);
-    plan.guards = program_.guards;
-    for (auto& s : program_.symbols) plan.symbols.emplace_back(s.expr, s.unbacked);
-    size_t next = 0, next_call = 0;
-    for (auto& n : program_.nodes) {
-      if (auto control = blocks_.find(&n); control != blocks_.end()) {
-        plan.steps.push_back(control_step(std::get<choice::Extern>(n.problem), assemble_blocks(control->second)));
-      } else if (n.is_extern()) {
-        plan.steps.push_back(host_call(n));
-        if (plan.device.is_cuda())
-          log(Artifact::Perf, fmt::format("{} of {} has no kernel for a GPU and runs on copies in the host's memory",
-                                          std::get<choice::Extern>(n.problem).op->name, graph_->name));
-        ++report_.host_calls;
-      } else if (n.is_library()) {
-        plan.steps.push_back(library_calls_[next_call++]);
-        ++report_.host_calls;
-      } else {
-        plan.steps.push_back(launch(n, kernels_[next], code_[next]));
-        ++report_.kernels;
-        ++next;
-      }
-    }
-    for (size_t i = 0; i < plan.steps.size(); ++i)
-      std::visit([&](auto& step) { step.where = source_line(program_.nodes[i]); }, plan.steps[i]);
-    return plan;
-  }
-
-  // Of the first operation of a node that has one.
-  std::string source_line(const choice::Node& n) const {
-    for (auto& origin : n.origins)
-      if (auto line = source_lines_.find(origin); line != source_lines_.end() && !line->second.empty()) return line->second;
-    return "";
-  }
-
-  std::vector<exec::Block> assemble_blocks(const std::vector<std::unique_ptr<Inner>>& list) {
-    std::vector<exec::Block> out;
-    for (auto& b : list) {
-      out.push_back(std::move(b->block));
-      out.back().plan = std::make_shared<const exec::Plan>(b->compilation->assemble());
-      for (auto& miss : b->report.fusion.misses) report_.fusion.misses.push_back(std::move(miss));
-      report_.blocks += 1 + b->report.blocks;
-    }
-    return out;
-  }
-
-  // All but the weights that nobody reads any more because they were packed: their memory can go.
-  void add_inputs(exec::Plan& plan) {
-    std::vector<bool> used(program_.buffers.size(), false);
-    auto use = [&](int buffer) {
-      if (buffer >= 0) used[static_cast<size_t>(buffer)] = true;
-    };
-    for (auto& k : kernels_) std::for_each(k.buffers.begin(), k.buffers.end(), use);
-    for (auto& n : program_.nodes)
-      if (n.is_extern())
-        for (auto& v : std::get<choice::Extern>(n.problem).inputs) use(v.memory.buffer);
-    for (auto& c : library_calls_) std::for_each(c.buffers.begin(), c.buffers.end(), use);
-    for (auto& o : program_.outputs) {
-      use(o.buffer);
-      if (o.mutates >= 0) use(program_.inputs[static_cast<size_t>(o.mutates)].buffer);
-    }
-    std::vector<int> place(program_.inputs.size(), -1);
-    int users = 0;
-    for (size_t i = 0; i < program_.inputs.size(); ++i) {
-      auto& in = program_.inputs[i];
-      plan.buffers[static_cast<size_t>(in.buffer)].role = exec::BufferRole::Input;
-      if (in.data.defined() && !used[static_cast<size_t>(in.buffer)]) continue;
-      place[i] = static_cast<int>(plan.inputs.size());
-      bool random = in.kind == graph::InputKind::Random;
-      const auto sent = uploaded_.find(in.buffer);
-      const Tensor data = sent != uploaded_.end() ? sent->second : in.data.defined() ? moved(in.data, options_.device) : in.data;
-      plan.inputs.push_back({in.name, in.type, in.buffer, in.data.defined() || random ? -1 : users++, data, false});
-      if (random) plan.inputs.back().draws = graph_->inputs[i].draws;
-    }
-    for (auto& o : program_.outputs) {
-      int mutates = o.mutates < 0 ? -1 : place[static_cast<size_t>(o.mutates)];
-      if (mutates >= 0) {
-        auto& in = plan.inputs[static_cast<size_t>(mutates)];
-        TOROID_USER_CHECK(!in.draws, "the program writes to \"{}\", the state of the random numbers; only manual_seed may", in.name);
-        in.mutated = true;
-      }
-      const auto* value = graph_->outputs[plan.outputs.size()].value;
-      plan.outputs.push_back({o.buffer, o.type, mutates, value && value->producer ? value->producer->where : ""});
-    }
-  }
-
-  exec::Launch launch(const choice::Node& n, const codegen::KernelText& k, const LoadedKernel& code) {
-    exec::Launch l;
-    l.name = k.name;
-    if (code.cpu) l.function = code.cpu->function<void(void* const*, const int64_t*, int64_t, int64_t, int)>(k.name);
-    l.code = code.cpu;
-    l.gpu = {code.gpu, k.block, k.shared_bytes, k.overlaps, k.scratch_bytes, k.counters, k.tensor_maps};
-    l.buffers = k.buffers;
-    l.params = k.params;
-    l.tasks = k.tasks;
-    l.scratch_bytes_per_thread = k.scratch_bytes_per_thread;
-    l.serial = k.serial;
-    Cost cost = cost_of(n, program_);
-    l.bytes = cost.bytes;
-    l.flops = cost.flops;
-    const std::vector<int> read = choice::reads(n), written = choice::writes(n);
-    auto is_written = [&](int b) { return std::find(written.begin(), written.end(), b) != written.end(); };
-    for (int b : l.buffers) l.written.push_back(is_written(b));
-    l.in_place = std::any_of(read.begin(), read.end(), is_written);
-    return l;
-  }
+  void generate() { assembly_->generate(); }
+  void build() { assembly_->build(); }
+  void load() { assembly_->load(); }
 
   const ModelOptions& options_;
   CompileReport& report_;
   DebugFolder debug_;
   std::shared_ptr<const Target> target_;
   std::unique_ptr<graph::Graph> graph_;
-  std::unordered_map<std::string, std::string> source_lines_;  // of the graph's values
-  choice::Program program_;
-  std::map<const choice::Node*, std::vector<std::unique_ptr<Inner>>> blocks_;  // of each node of control flow
-  codegen::ConstantMemory constants_;
-  std::vector<codegen::KernelText> kernels_;
-  std::vector<LoadedKernel> code_;                // parallel to kernels_
-  std::vector<exec::LibraryCall> library_calls_;  // one a node that a library computes
-  std::vector<std::pair<std::string, std::string>> sources_;
-  std::vector<jit::Artefact> artefacts_;  // of all kernels, those of blocks too
-  std::vector<std::string> files_;        // parallel to artefacts_
-  std::map<int, Tensor> uploaded_;        // inputs that are on their way to the GPU, by buffer
+  choice::Program program_;             // until it is scheduled
+  std::unique_ptr<Assembly> assembly_;  // from then on
 };
 
 }  // namespace

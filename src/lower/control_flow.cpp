@@ -67,6 +67,7 @@ void Lowering::lower_control_flow(const graph::Node& n) {
     values_[r] = at_place(r->type, p);
     node.origins.push_back(r->name);
   }
+  node.where = n.where;
   node.problem = std::move(call);
   append(std::move(node), nullptr);
 }

@@ -38,6 +38,7 @@ DType memory_type(DType t) { return t == DType::C64 ? DType::I64 : t; }
 }  // namespace
 
 Lowering::Lowering(const graph::Graph& g, const LowerOptions& options) : graph_(g), options_(options) {
+  program_.name = g.name;
   program_.symbols = g.symbols;
   program_.guards = g.guards;
   int position = 0;
@@ -139,6 +140,7 @@ Place Lowering::allocate_reduced(const graph::Value* v, const Lazy& input, const
 
 choice::Node& Lowering::append(choice::Node node, const graph::Value* origin) {
   if (origin) node.origins.push_back(origin->name);
+  if (origin && origin->producer) node.where = origin->producer->where;
   program_.nodes.push_back(std::move(node));
   return program_.nodes.back();
 }
@@ -217,6 +219,7 @@ void Lowering::lower_inputs() {
     for (size_t d = 0; d < p.strides.size(); ++d) last = last + (in.value->type.sizes[d] - 1) * p.strides[d];
     p.buffer = program_.new_buffer(in.name, in.value->type.dtype, last + 1, kind);
     program_.inputs.push_back({p.buffer, in.value->type, in.kind, in.data, in.name});
+    if (in.kind == graph::InputKind::Random) program_.inputs.back().draws = in.draws;
     values_[in.value] = at_place(in.value->type, p);
   }
 }
@@ -236,6 +239,7 @@ void Lowering::lower_outputs() {
     out.mutates = o.mutates;
     out.literal = o.literal;
     if (o.value) {
+      if (o.value->producer) out.where = o.value->producer->where;
       out.type = o.value->type;
       out.type.strides.clear();
       const Lazy& lazy = values_.at(o.value);
@@ -282,6 +286,7 @@ void Lowering::lower_extern(const graph::Node& n) {
     values_[r] = at_place(r->type, p);
     node.origins.push_back(r->name);
   }
+  node.where = n.where;
   node.problem = std::move(call);
   append(std::move(node), nullptr);
 }
@@ -390,6 +395,7 @@ choice::Program Lowering::run() {
     lower_node(*n);
   }
   lower_outputs();
+  for (size_t i = 0; i < program_.nodes.size(); ++i) program_.nodes[i].parts = {static_cast<int>(i)};
   return std::move(program_);
 }
 

@@ -132,7 +132,9 @@ choice::Program absorb_producers(choice::Program p, const ProducerRule& refusal,
       for (int b : choice::writes(p.nodes[between])) overwritten = overwritten || contains(reads, b);
     std::string reason;
     Node product = p.nodes[j];
-    if (overwritten && !mutant(Mutant::ProducerAfterWrite)) {
+    if (!choice::may_join(p, p.nodes[i], p.nodes[j])) {
+      reason = "they were chosen to stay apart";
+    } else if (overwritten && !mutant(Mutant::ProducerAfterWrite)) {
       reason = "what the first reads is overwritten before the second runs";
     } else if (!(product.producer = as_producer(p.nodes[i], *g))) {
       reason = "the first does not compute the rows that the second reads";
@@ -143,7 +145,7 @@ choice::Program absorb_producers(choice::Program p, const ProducerRule& refusal,
       reason = refusal(product);
     }
     if (reason.empty()) {
-      product.origins.insert(product.origins.begin(), p.nodes[i].origins.begin(), p.nodes[i].origins.end());
+      choice::take_over(product, p.nodes[i], true);
       p.nodes[j] = std::move(product);
       p.nodes.erase(p.nodes.begin() + static_cast<long>(i));
       --j;

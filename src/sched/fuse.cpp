@@ -151,6 +151,10 @@ class Fuser {
     const Node &a = groups_[first].node, &b = groups_[second].node;
     inside_ = {first, second};
     bool template_first = !a.is_loop();
+    if (!choice::may_join(p_, a, b)) {
+      *reason = "they were chosen to stay apart";
+      return std::nullopt;
+    }
     if (a.is_sort()) {
       *reason = "a sort takes no readers of its result";
       return std::nullopt;
@@ -219,7 +223,7 @@ class Fuser {
     Node out = a;
     out.domain = m.joint;
     out.body = first;
-    for (auto& o : b.origins) out.origins.push_back(o);
+    choice::take_over(out, b);
     loop::BodyBuilder builder(out.body);
     std::vector<int> to(second.steps.size(), -1);
     bool shared = depends;

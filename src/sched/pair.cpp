@@ -116,7 +116,7 @@ std::optional<Node> paired(const Node& product, const Node& reader, int between,
     return std::nullopt;
   }
   loop::eliminate_dead(out.body);
-  out.origins.insert(out.origins.end(), reader.origins.begin(), reader.origins.end());
+  choice::take_over(out, reader);
   return out;
 }
 
@@ -143,7 +143,9 @@ Program pair_products(Program p, const PairRule& refusal, FusionReport* report) 
     }
     std::string reason;
     std::optional<Node> pair;
-    if (moved)
+    if (!choice::may_join(p, p.nodes[i], p.nodes[j]))
+      reason = "they were chosen to stay apart";
+    else if (moved)
       reason = "something between the two touches their memory";
     else
       pair = paired(p.nodes[i], p.nodes[j], between, reason);

@@ -39,9 +39,9 @@ bool may_share(const Node& a, const Node& b) {
 choice::Program share_launches(choice::Program p) {
   std::vector<Node> nodes;
   for (Node& n : p.nodes) {
-    if (!nodes.empty() && may_share(nodes.back(), n)) {
+    if (!nodes.empty() && choice::may_join(p, nodes.back(), n) && may_share(nodes.back(), n)) {
       nodes.back().beside.push_back({std::move(n.domain), std::move(n.body)});
-      nodes.back().origins.insert(nodes.back().origins.end(), n.origins.begin(), n.origins.end());
+      choice::take_over(nodes.back(), n);
     } else {
       nodes.push_back(std::move(n));
     }

@@ -106,7 +106,7 @@ class Splitter {
     Node n;
     n.domain = std::move(nest.domain);
     n.body = std::move(nest.body);
-    n.origins = node_.origins;
+    choice::take_over(n, node_);
     return n;
   }
 

@@ -19,7 +19,7 @@ void split_epilogue(choice::Program& p, size_t i, int step, const std::vector<Ex
   loop::eliminate_dead(first.body);
 
   choice::Node rest;
-  rest.origins = whole.origins;
+  choice::take_over(rest, whole);
   rest.body = whole.body;
   loop::Statement load;
   load.step = loop::Step::Load;

@@ -117,7 +117,7 @@ choice::Node conv_as_product(const choice::Node& node, const choice::Convolution
   out.problem = std::move(g);
   out.domain = std::move(points.domain);
   out.body = std::move(points.body);
-  out.origins = node.origins;
+  choice::take_over(out, node);
   return out;
 }
 

@@ -1,0 +1,76 @@
+// From a scheduled program to a plan that runs: its kernels' texts, their code, and the memory of constants.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "choice/program.h"
+#include "codegen/constant_memory.h"
+#include "codegen/kernel_text.h"
+#include "compile/debug_folder.h"
+#include "compile/model.h"
+#include "compile/target.h"
+#include "exec/plan.h"
+#include "jit/jit.h"
+
+namespace toroid::compiler {
+
+// One program on its way; the steps in their order. Those up to build() touch no device.
+class Assembly {
+ public:
+  // What a step of control flow runs: a region of a graph, taken to its schedule.
+  struct Inner {
+    exec::Block block;
+    std::unique_ptr<CompileReport> report;
+    std::unique_ptr<Assembly> assembly;
+  };
+
+  // options and report outlive it.
+  Assembly(choice::Program program, const ModelOptions& options, CompileReport& report, std::shared_ptr<const Target> target,
+           DebugFolder debug)
+      : options_(options), report_(report), debug_(std::move(debug)), target_(std::move(target)), program_(std::move(program)) {}
+
+  // Makes the blocks of control flow.
+  void add_blocks(const std::function<Inner(const graph::Graph&)>& make);
+  // Kernel texts, those of blocks too.
+  void generate();
+  // All kernels are compiled at once, those of blocks too; equal ones once. threads: of jit::compile_all.
+  void build(int threads = 0);
+  // Weights that lie in the host's memory start on their way to the GPU.
+  void upload();
+  void load();
+  exec::Plan plan();
+
+  const choice::Program& program() const { return program_; }
+  const std::vector<codegen::KernelText>& kernels() const { return kernels_; }
+  // Text of each distinct kernel, by name.
+  std::vector<std::pair<std::string, std::string>> take_sources() { return std::move(sources_); }
+
+ private:
+  std::vector<Assembly*> all();
+  std::shared_future<double> pack();
+  exec::LibraryCall library_call(const choice::Node& n);
+  std::vector<exec::Block> assemble_blocks(std::vector<Inner>& list);
+  void add_inputs(exec::Plan& plan);
+  exec::Launch launch(const choice::Node& n, const codegen::KernelText& k, const LoadedKernel& code);
+
+  const ModelOptions& options_;
+  CompileReport& report_;
+  DebugFolder debug_;
+  std::shared_ptr<const Target> target_;
+  choice::Program program_;
+  std::map<const choice::Node*, std::vector<Inner>> blocks_;  // of each node of control flow
+  codegen::ConstantMemory constants_;
+  std::vector<codegen::KernelText> kernels_;
+  std::vector<LoadedKernel> code_;                // parallel to kernels_
+  std::vector<exec::LibraryCall> library_calls_;  // one a node that a library computes
+  std::vector<std::pair<std::string, std::string>> sources_;
+  std::vector<jit::Artefact> artefacts_;  // of all kernels, those of blocks too
+  std::vector<std::string> files_;        // parallel to artefacts_
+  std::map<int, Tensor> uploaded_;        // inputs that are on their way to the GPU, by buffer
+};
+
+}  // namespace toroid::compiler
