@@ -1,0 +1,160 @@
+#include "tune/sampler.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+
+#include "base/check.h"
+#include "base/thread_pool.h"
+#include "device/cpu/isa.h"
+#include "device/cuda/gpu.h"
+#include "toroid/device_graph.h"
+
+namespace toroid::tune {
+namespace {
+
+using Executables = std::vector<std::shared_ptr<exec::Executable>>;
+
+exec::Executable& at(const Executables& candidates, size_t i) {
+  TOROID_CHECK(i < candidates.size() && candidates[i], "candidate {} has no executable", i);
+  return *candidates[i];
+}
+
+class CpuSampler {
+ public:
+  CpuSampler(Executables candidates, std::vector<Tensor> inputs, const SamplerOptions& options)
+      : candidates_(std::move(candidates)), inputs_(std::move(inputs)), options_(options), runs_(candidates_.size(), 0) {
+    if (options.flush_bytes > 0) other_.resize(options.flush_bytes);
+  }
+
+  double sample(size_t i) {
+    exec::Executable& e = at(candidates_, i);
+    if (runs_[i] == 0) {
+      run(e);  // allocates, and touches its memory
+      const double ns = timed(e, 1);
+      runs_[i] = other_.empty() ? static_cast<int>(std::clamp(std::ceil(options_.least_us * 1000 / std::max(ns, 1.0)), 1.0, 10'000.0)) : 1;
+    }
+    // The candidate that ran before has left the caches in its own state.
+    if (other_.empty() && runs_[i] > 1) run(e);
+    return timed(e, runs_[i]);
+  }
+
+ private:
+  void run(exec::Executable& e) { results_ = e.run(inputs_); }
+
+  double timed(exec::Executable& e, int runs) {
+    flush();
+    const auto begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < runs; ++i) run(e);
+    return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count() / runs;
+  }
+
+  void flush() {
+    ThreadPool::global().parallel_for(static_cast<int64_t>(other_.size() / kPiece), [&](int64_t begin, int64_t end, int) {
+      std::memset(other_.data() + begin * static_cast<int64_t>(kPiece), ++mark_, static_cast<size_t>(end - begin) * kPiece);
+    });
+  }
+
+  static constexpr size_t kPiece = 1 << 16;
+  Executables candidates_;
+  std::vector<Tensor> inputs_;
+  SamplerOptions options_;
+  std::vector<int> runs_;  // of a sample; 0: not warm yet
+  std::vector<std::byte> other_;
+  std::atomic<int> mark_{0};
+  std::vector<Tensor> results_;  // of the latest run: until the next one has its own, as in a loop that keeps its results
+};
+
+// Replays graphs of several runs, between which the cache is flushed. What the flushes take is measured by a graph of flushes alone.
+class GpuSampler {
+ public:
+  GpuSampler(Executables candidates, std::vector<Tensor> inputs, const SamplerOptions& options)
+      : candidates_(std::move(candidates)), inputs_(std::move(inputs)), options_(options), graphs_(candidates_.size()) {
+    device_ = at(candidates_, 0).plan().device;
+    if (options.flush_bytes == 0) return;
+    other_ = Tensor::empty({static_cast<int64_t>(options.flush_bytes)}, DType::U8, device_);
+    flushes_ = record([&] { flush(); }, kFlushed);
+    std::vector<double> ns;
+    for (int i = 0; i < 9; ++i) ns.push_back(replay(*flushes_));
+    std::sort(ns.begin(), ns.end());
+    flush_ns_ = ns[ns.size() / 2];
+  }
+
+  double sample(size_t i) {
+    if (!graphs_[i].graph) prepare(i);
+    const double ns = replay(graphs_[i]);
+    // As long as the kernels are that short, the difference of two graphs says nothing.
+    return std::max(ns - flush_ns_, 10.0);
+  }
+
+ private:
+  struct Recorded {
+    std::unique_ptr<CudaGraph> graph;
+    int runs = 0;
+  };
+  static constexpr int kFlushed = 8, kMostRuns = 200;
+
+  device::cuda::Gpu& gpu() const { return device::cuda::gpu(device_.index); }
+  void flush() {
+    if (other_.defined()) gpu().fill_zero(other_.raw_data(), static_cast<size_t>(other_.numel()));
+  }
+
+  std::unique_ptr<Recorded> record(const std::function<void()>& once, int runs) {
+    auto r = std::make_unique<Recorded>();
+    r->graph = std::make_unique<CudaGraph>(device_);
+    r->runs = runs;
+    r->graph->capture([&] {
+      for (int i = 0; i < runs; ++i) once();
+    });
+    r->graph->replay();
+    return r;
+  }
+
+  void prepare(size_t i) {
+    exec::Executable& e = at(candidates_, i);
+    const auto run = [&] { e.run(inputs_); };
+    run();
+    run();
+    gpu().synchronize();
+    const double ns = gpu().time_ms(run) * 1e6;  // with what the host takes for it, if that is longer
+    const double wanted = std::ceil(options_.least_us * 1000 / std::max(ns, 1.0)) * 4;
+    const int runs = other_.defined() ? kFlushed : static_cast<int>(std::clamp(wanted, 1.0, static_cast<double>(kMostRuns)));
+    graphs_[i] = std::move(*record([&] { flush(), run(); }, runs));
+  }
+
+  double replay(Recorded& r) {
+    const double ms = gpu().time_ms([&] { r.graph->replay(); });
+    gpu().synchronize();
+    return ms * 1e6 / r.runs;
+  }
+
+  Executables candidates_;
+  std::vector<Tensor> inputs_;
+  SamplerOptions options_;
+  Device device_;
+  std::vector<Recorded> graphs_;
+  Tensor other_;
+  std::unique_ptr<Recorded> flushes_;
+  double flush_ns_ = 0;
+};
+
+}  // namespace
+
+Sample time_executables(Executables candidates, std::vector<Tensor> inputs, const SamplerOptions& options) {
+  if (at(candidates, 0).plan().device.is_cuda()) {
+    auto sampler = std::make_shared<GpuSampler>(std::move(candidates), std::move(inputs), options);
+    return [sampler](size_t i) { return sampler->sample(i); };
+  }
+  auto sampler = std::make_shared<CpuSampler>(std::move(candidates), std::move(inputs), options);
+  return [sampler](size_t i) { return sampler->sample(i); };
+}
+
+size_t cache_bytes(const Device& device) {
+  constexpr size_t kMost = size_t{256} << 20;  // a CPU's last level may serve dozens of processes
+  const size_t bytes = device.is_cuda() ? device::cuda::gpu(device.index).info().l2_bytes : device::host().l3_bytes;
+  return std::min(2 * bytes, kMost);
+}
+
+}  // namespace toroid::tune
