@@ -198,11 +198,51 @@ const Row& find_row(std::string_view name) {
   fail<UserError>("there is no option \"{}\"{}", name, did_you_mean(name, names));
 }
 
+// What ThreadOptions of this thread say, the innermost last.
+struct Override {
+  OptionId id;
+  int64_t number = 0;
+  std::string text;
+};
+thread_local std::vector<Override> overrides;
+
+const Override* overridden(OptionId id) {
+  for (size_t i = overrides.size(); i-- > 0;)
+    if (overrides[i].id == id) return &overrides[i];
+  return nullptr;
+}
+
+int64_t number_now(OptionId id) {
+  const Override* own = overridden(id);
+  return own ? own->number : table().number(id);
+}
+
+Override checked(std::string_view name, std::string_view value) {
+  const Row& row = find_row(name);
+  const std::string what = fmt::format("option {}", name);
+  if (row.kind != Kind::String) return {row.id, parse_number(row, value, what), {}};
+  if (row.check != nullptr) row.check(value, what);
+  return {row.id, 0, std::string(value)};
+}
+
 }  // namespace
 
-bool get_option(Option<bool> key) { return table().number(key.id) != 0; }
-int64_t get_option(Option<int64_t> key) { return table().number(key.id); }
-std::string get_option(Option<std::string> key) { return table().text(key.id); }
+bool get_option(Option<bool> key) { return number_now(key.id) != 0; }
+int64_t get_option(Option<int64_t> key) { return number_now(key.id); }
+std::string get_option(Option<std::string> key) {
+  const Override* own = overridden(key.id);
+  return own ? own->text : table().text(key.id);
+}
+
+void check_option(std::string_view name, std::string_view value) { checked(name, value); }
+
+ThreadOptions::ThreadOptions(const std::vector<std::pair<std::string, std::string>>& values) : before_(overrides.size()) {
+  std::vector<Override> own;
+  for (auto& [name, value] : values) own.push_back(checked(name, value));
+  overrides.insert(overrides.end(), own.begin(), own.end());
+}
+
+ThreadOptions::~ThreadOptions() { overrides.resize(before_); }
 
 void set_option(std::string_view name, std::string_view value) {
   const Row& row = find_row(name);

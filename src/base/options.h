@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace toroid {
@@ -103,6 +104,20 @@ class ScopedOption {
  private:
   std::string name_, old_;
 };
+
+// Gives options other values in this thread alone, for the life of this object. UserError as set_option.
+class ThreadOptions {
+ public:
+  explicit ThreadOptions(const std::vector<std::pair<std::string, std::string>>& values);
+  ~ThreadOptions();
+  ThreadOptions(const ThreadOptions&) = delete;
+  ThreadOptions& operator=(const ThreadOptions&) = delete;
+
+ private:
+  size_t before_;
+};
+// UserError for an unknown option (with the nearest ones) or a bad value.
+void check_option(std::string_view name, std::string_view value);
 
 // One row of the table as text, for help and documentation.
 struct OptionInfo {
