@@ -43,6 +43,18 @@ std::string header(const Node& n) {
   return "loop";
 }
 
+std::string ways(const Open& o) {
+  std::string out;
+  for (auto& a : o.alternatives) {
+    out += "alternative " + a.name;
+    for (auto& [name, value] : a.options) out += fmt::format(" {}={}", name, value);
+    out += "\n" + to_string(*a.program);
+  }
+  for (auto& r : o.refused) out += fmt::format("not {}: {}\n", r.name, r.reason);
+  for (int64_t s : o.split_points) out += fmt::format("a choice for each side of {} <= {}\n", sym::to_string(o.size), s);
+  return out;
+}
+
 }  // namespace
 
 std::string_view name_of(Implementation by) {
@@ -127,9 +139,13 @@ std::string to_string(const Program& p) {
     out += "\n";
     if (n.producer) out += "rows of a: " + loop::to_string(n.producer->domain, n.producer->body);
     if (auto* e = std::get_if<Extern>(&n.problem))
-      for (auto& block : e->blocks) out += "block " + graph::to_string(*block);
+      for (size_t i = 0; i < e->blocks.size(); ++i) {
+        const bool conditional = !e->conditions.empty();
+        const std::string where = i < e->conditions.size() ? "where " + sym::to_string(e->conditions[i]) + " " : conditional ? "else " : "";
+        out += where + "block " + graph::to_string(*e->blocks[i]);
+      }
     else if (auto* o = std::get_if<Open>(&n.problem))
-      for (auto& a : o->alternatives) out += "alternative " + a.name + "\n" + to_string(*a.program);
+      out += ways(*o);
     else if (!n.is_sort())
       out += loop::to_string(n.domain, n.body);
     for (auto& nest : n.beside) out += "beside: " + loop::to_string(nest.domain, nest.body);

@@ -58,6 +58,8 @@ struct Sort {
   Operand values, positions;  // of keys' dtype and I64; buffer -1: not wanted
 };
 
+using OptionValues = std::vector<std::pair<std::string, std::string>>;  // names and values
+
 // A call of an operation's library or reference implementation on whole tensors.
 struct Extern {
   const ops::Op* op = nullptr;
@@ -72,6 +74,9 @@ struct Extern {
   // Control flow: its regions, each a whole program whose user inputs are the tensors in `args` (those that args leave out, -1, are
   // constants of the regions).
   std::vector<std::shared_ptr<graph::Graph>> blocks;
+  // Range dispatch: the block of the first condition on sizes that holds runs, else the last, on all inputs. Options of each block.
+  std::vector<sym::Relation> conditions;
+  std::vector<OptionValues> options;
 };
 
 // A call that has several implementations: programs whose inputs and outputs are, in their order, these. Which one it becomes is decided
@@ -80,11 +85,24 @@ struct Program;
 struct Alternative {
   std::string name;
   std::shared_ptr<const Program> program;
+  std::shared_ptr<graph::Graph> graph;  // what it was lowered from, after the passes
+  OptionValues options;                 // as they are while it is compiled
+  std::string key;                      // of its content (code, constants, options), not of its name: equal keys are the same thing
+};
+// Why a variant is not among the alternatives.
+struct Refused {
+  std::string name, reason;
 };
 struct Open {
   std::string name;                           // of the operation
+  const ops::Op* op = nullptr;                // its row
   std::vector<Extern::View> inputs, outputs;  // the outputs row-major
   std::vector<Alternative> alternatives;      // the first is the operation's own body
+  std::vector<Refused> refused;
+  // With split points: which alternative runs is decided by this size, for each of the ranges [1, s1], [s1 + 1, s2], ... by itself.
+  Expr size = 0;
+  std::vector<int64_t> split_points;
+  int64_t top = 0;  // the size at which the last range is timed
 };
 
 // What can compute a problem.
@@ -102,6 +120,7 @@ struct Node {
   std::variant<std::monostate, Gemm, Convolution, Attention, Sort, Extern, Open> problem;
   Implementation by = Implementation::Template;  // of Gemm and Convolution; others are fused with nothing any more
   Config config;                                 // of the template; empty: its own rule
+  std::shared_ptr<const OptionValues> options;   // as they are when it is decided who computes it; null: no others
   loop::Domain domain;
   loop::Body body;  // templates: reads Accumulate, stores the results
   // Gemm: what the template computes the rows of `a` by, where it would read them. The domain begins with batch..., m, which say which

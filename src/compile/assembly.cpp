@@ -66,9 +66,14 @@ std::vector<exec::HostCall::View> operands_of(const choice::Extern& e, size_t ar
 exec::StepPlan control_step(const choice::Extern& e, std::vector<exec::Block> blocks) {
   std::vector<exec::HostCall::View> results;
   for (auto& v : e.outputs) results.push_back(view_of(v));
+  if (!e.conditions.empty()) {
+    std::vector<exec::HostCall::View> operands;
+    for (auto& v : e.inputs) operands.push_back(view_of(v));
+    return exec::Branch{e.op->name, {}, e.conditions, std::move(operands), std::move(results), std::move(blocks)};
+  }
   if (e.op == &graph::cond_op()) {
     auto predicate = view_of(e.inputs[static_cast<size_t>(std::get<int>(e.args[0]))]);
-    return exec::Branch{e.op->name, std::move(predicate), operands_of(e, 3), std::move(results), std::move(blocks)};
+    return exec::Branch{e.op->name, std::move(predicate), {}, operands_of(e, 3), std::move(results), std::move(blocks)};
   }
   bool scan = e.op == &graph::scan_op();
   std::reverse(blocks.begin(), blocks.end());  // the body first, then the condition
@@ -82,7 +87,10 @@ exec::StepPlan control_step(const choice::Extern& e, std::vector<exec::Block> bl
 void Assembly::add_blocks(const std::function<Inner(const graph::Graph&)>& make) {
   for (auto& n : program_.nodes)
     if (auto* e = std::get_if<choice::Extern>(&n.problem))
-      for (auto& region : e->blocks) blocks_[&n].push_back(make(*region));
+      for (size_t i = 0; i < e->blocks.size(); ++i) {
+        const ThreadOptions own(e->options.empty() ? choice::OptionValues() : e->options[i]);
+        blocks_[&n].push_back(make(*e->blocks[i]));
+      }
 }
 
 // This one and those within, outermost first.

@@ -88,6 +88,7 @@ const Candidate* first_taker(const std::vector<Candidate>& list) {
 std::vector<std::string> choose(choice::Program& p, device::Isa isa) {
   std::vector<std::string> decisions;
   for (size_t i = 0; i < p.nodes.size(); ++i) {
+    const ThreadOptions own(p.nodes[i].options ? *p.nodes[i].options : choice::OptionValues());
     decide(p.nodes[i], candidates(p.nodes[i], p, isa), decisions);
     if (p.nodes[i].by == Implementation::OneDnn) fit_epilogue(p, i);
   }
@@ -98,6 +99,7 @@ std::vector<std::string> choose_on_gpu(choice::Program& p) {
   std::vector<std::string> decisions;
   for (size_t i = 0; i < p.nodes.size(); ++i) {
     if (!std::holds_alternative<choice::Gemm>(p.nodes[i].problem)) continue;
+    const ThreadOptions own(p.nodes[i].options ? *p.nodes[i].options : choice::OptionValues());
     decide(p.nodes[i], gpu_candidates(p.nodes[i]), decisions);
     if (p.nodes[i].by == Implementation::CublasLt) split_for_cublaslt(p, i);
   }

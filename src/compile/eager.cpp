@@ -9,6 +9,7 @@
 #include "graph/bind.h"
 #include "graph/recorder.h"
 #include "ops/autocast.h"
+#include "ops/custom.h"
 #include "ops/reference.h"
 #include "trace/strided_view.h"
 
@@ -164,6 +165,7 @@ std::vector<Tensor> EagerDispatcher::call(const ops::Op& op, CallArgs args, cons
   if (op.index_map && op.schema.params[0].alias) return trace::strided_view(op, args);
   const Device device = ops::device_of(op, args);
   args = ops::autocast_args(op, std::move(args), device, where);
+  if (ops::is_custom(op)) return parts(op, args, device);
   if (!graph::is_mutating(op)) return functional(op, std::move(args), device, where);
   if (!op.inplace_of) {  // writes more than its first argument: its parts say what
     TOROID_USER_CHECK(op.decompose, "{} writes in place and has no eager form", op.name);

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "choice/inline.h"
 #include "compile/assembly.h"
 #include "compile/target.h"
 #include "device/runtime.h"
@@ -68,6 +69,7 @@ class Compilation {
   }
 
   void fuse() {
+    program_ = choice::inline_defaults(std::move(program_), report_.choices);
     if (options_.fuse && !options_.eager) program_ = sched::fuse(std::move(program_), &report_.fusion);
     program_ = target_->schedule(std::move(program_), options_, report_.fusion, report_.choices);
     for (auto& line : report_.choices) log(Artifact::Choices, line);

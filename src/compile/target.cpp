@@ -29,7 +29,7 @@ class CpuTarget : public Target {
     const bool joins = options.fuse && !options.eager;
     const int threads = ThreadPool::global().size();
     const size_t nodes = p.nodes.size();
-    choices = choose(p, isa_);
+    for (auto& line : choose(p, isa_)) choices.push_back(std::move(line));
     if (joins) {
       if (p.nodes.size() > nodes) p = sched::fuse(std::move(p));  // rests of epilogues with their readers
       p = sched::absorb_producers(std::move(p), sched::producers_on_threads(threads), &report);
@@ -65,7 +65,7 @@ class GpuTarget : public Target {
   choice::Program schedule(choice::Program p, const ModelOptions& options, sched::FusionReport& report,
                            std::vector<std::string>& choices) const override {
     const size_t nodes = p.nodes.size();
-    choices = choose_on_gpu(p);
+    for (auto& line : choose_on_gpu(p)) choices.push_back(std::move(line));
     if (options.fuse && !options.eager) {
       if (p.nodes.size() > nodes) p = sched::fuse(std::move(p));  // rests of epilogues with their readers
       p = sched::absorb_producers(

@@ -38,7 +38,7 @@ std::vector<HostCall::View> block_operands(const StepPlan& step) {
   std::vector<HostCall::View> out;
   auto add = [&](const std::vector<HostCall::View>& views) { out.insert(out.end(), views.begin(), views.end()); };
   if (auto* b = std::get_if<Branch>(&step)) {
-    out.push_back(b->predicate);
+    if (b->conditions.empty()) out.push_back(b->predicate);
     add(b->operands);
   } else if (auto* l = std::get_if<Loop>(&step)) {
     add(l->carried);
@@ -79,7 +79,11 @@ std::vector<Tensor> Executable::run_block(const Block& block, std::span<const Te
 std::vector<Tensor> Executable::run_blocks(size_t step, const TensorAt& tensor_at, const Symbols& symbols) {
   if (auto* loop = std::get_if<Loop>(&plan_.steps[step])) return run_loop(*loop, step, tensor_at, symbols);
   const auto& branch = std::get<Branch>(plan_.steps[step]);
-  size_t chosen = tensor_at(branch.predicate).item() != 0 ? 0 : 1;
+  auto holds = [&](const sym::Relation& r) { return sym::holds(r, [&](const sym::Node& s) { return value_of(symbols, s.name); }); };
+  const auto& conditions = branch.conditions;
+  const size_t chosen = conditions.empty()
+                            ? (tensor_at(branch.predicate).item() != 0 ? 0 : 1)
+                            : static_cast<size_t>(std::find_if(conditions.begin(), conditions.end(), holds) - conditions.begin());
   const Block& block = branch.blocks[chosen];
   std::vector<Tensor> operands;
   for (auto& v : branch.operands) operands.push_back(tensor_at(v));

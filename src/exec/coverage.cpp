@@ -24,6 +24,9 @@ CaptureSkip skip_of(const Plan& plan, const StepPlan& step) {
                                                         })) {
     s.reason = "it works on what control flow hands on, whose address a recorded library call cannot follow";
     s.fix = "gemm_backends and conv_backends without the library";
+  } else if (auto* b = std::get_if<Branch>(&step); b && !b->conditions.empty()) {
+    s.reason = "its size chooses a block";
+    s.fix = "nothing is lost but a launch: the kernels of its blocks are recorded by themselves";
   } else if (std::holds_alternative<Branch>(step)) {
     s.reason = "the host reads its predicate to choose a block";
     s.fix = "where() of both results, if both are cheap; the kernels of its blocks are recorded by themselves";

@@ -90,10 +90,12 @@ struct Block {
   std::vector<int> results;
 };
 
-// Runs the first of two blocks on the operands where the predicate holds, else the second.
+// Runs a block on the operands: the first of two where the predicate holds, else the second; or, without a predicate (buffer -1), that of
+// the first condition on sizes that holds, else the last, which the host knows without waiting for anything.
 struct Branch {
   std::string name;
   HostCall::View predicate;
+  std::vector<sym::Relation> conditions;
   std::vector<HostCall::View> operands, results;
   std::vector<Block> blocks;
   std::string where = {};

@@ -89,6 +89,7 @@ std::vector<TensorType> Recorder::result_types(const ops::Op& op, const CallArgs
   // A composite's types are those of what it is made of: record that aside.
   Graph scratch;
   scratch.symbols = graph_.symbols;
+  scratch.guards = graph_.guards;
   Recorder aside(scratch);
   aside.hints_ = hints_;
   aside.expand_ = true;
@@ -107,7 +108,7 @@ std::vector<TensorType> Recorder::result_types(const ops::Op& op, const CallArgs
     for (auto& r : op.decompose(ops::CallReader(op, stand_ins))) out.push_back(type_of(r));
   }
   graph_.symbols = std::move(scratch.symbols);
-  for (auto& g : scratch.guards) graph_.guards.push_back(g);
+  graph_.guards = std::move(scratch.guards);
   return out;
 }
 
@@ -151,6 +152,8 @@ bool Recorder::decide(const sym::Relation& r) {
 
 int64_t Recorder::specialize(const Expr& e) {
   if (auto c = e.maybe_constant()) return *c;
+  for (auto& g : graph_.guards)
+    if (g.rel == sym::Rel::Eq && g.a == e && g.b.is_const()) return g.b.constant();
   bool hinted = true;
   int64_t v = sym::evaluate(e, [&](const sym::Node& s) {
     auto it = hints_.find(s.name);

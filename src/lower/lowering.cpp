@@ -7,6 +7,7 @@
 #include "base/mutants.h"
 #include "graph/inplace.h"
 #include "graph/recorder.h"
+#include "ops/custom.h"
 
 namespace toroid::lower {
 
@@ -374,6 +375,7 @@ void Lowering::lower_composite(const graph::Node& n) {
 }
 
 void Lowering::lower_node(const graph::Node& n) {
+  if (ops::is_custom(*n.op)) return lower_custom(n);
   bool complex = false;
   graph::for_each_operand(n, [&](const graph::Value* v) { complex = complex || is_complex(v->type.dtype); });
   for (auto* r : n.results) complex = complex || is_complex(r->type.dtype);

@@ -79,6 +79,8 @@ class Lowering {
   void lower_composite(const graph::Node& n);
   // cond, while_loop, scan.
   void lower_control_flow(const graph::Node& n);
+  // Custom operations that are left whole.
+  void lower_custom(const graph::Node& n);
   // Runs the operation's kernel on realized operands.
   void lower_extern(const graph::Node& n);
 
@@ -86,6 +88,7 @@ class Lowering {
   void lower_node(const graph::Node& n);
   // Computes now what still reads `buffer` and is used by this node or later, before it is overwritten.
   void settle_readers(int buffer, const graph::Value* except);
+  choice::Extern::View custom_operand(const graph::Value* v);
   std::shared_ptr<graph::Graph> block_of(const graph::Node& n, const graph::Graph& region) const;
   // What a constant input holds; undefined for other values.
   Tensor constant_of(const graph::Value* v) const;

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "ops/custom.h"
 
 namespace toroid::ops {
 namespace {
@@ -102,7 +103,7 @@ const Op* Table::find(std::string_view name) const {
   if (name.starts_with("aten.")) name.remove_prefix(5);
   if (name.ends_with(".default")) name.remove_suffix(8);
   auto it = by_name_.find(std::string(name));
-  return it == by_name_.end() ? nullptr : it->second;
+  return it == by_name_.end() ? find_custom(name) : it->second;
 }
 
 std::vector<std::string> Table::near(std::string_view name) const {

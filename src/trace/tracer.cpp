@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "ops/autocast.h"
+#include "ops/custom.h"
 #include "trace/strided_view.h"
 
 namespace toroid::trace {
@@ -204,7 +205,14 @@ std::vector<Tensor> Tracer::call(const ops::Op& op, CallArgs args, const std::so
   last_place_ = fmt::format("{} ({})", op.name, place_text(where));
   runs_on(device);
   Tensor self;  // what an in-place operation writes to, as the caller holds it
-  if (graph::is_mutating(op)) self = std::get<Tensor>(args.at(0));
+  if (ops::is_custom(op)) {
+    for (size_t i : ops::written_arguments(op)) {
+      const Tensor written = on_graph(std::get<Tensor>(args.at(i)));
+      writes_inputs_ = writes_inputs_ || reaches_input(static_cast<graph::Value*>(written.impl()->proxy));
+    }
+  } else if (graph::is_mutating(op)) {
+    self = std::get<Tensor>(args.at(0));
+  }
   for (auto& a : args) {
     a = map_arg<Tensor>(a, [&](const Tensor& t) { return on_graph(t); });
     if (auto* e = std::get_if<Expr>(&a)) *e = usable(*e);

@@ -2,6 +2,7 @@
 #include <set>
 
 #include "base/check.h"
+#include "graph/custom.h"
 #include "graph/inplace.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rebuild.h"
@@ -16,6 +17,7 @@ class Expander : public Dispatcher {
 
   template <class T>
   bool expands(const ops::Op& op, const std::vector<Arg<T>>& args) const {
+    if (ops::is_custom(op)) return !stays_whole(recorder_.graph(), op, args);
     return op.decompose && !is_mutating(op) && !(keep_templates_ && op.has_template && !drops_out(op, args));
   }
 

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/mutants.h"
+#include "graph/custom.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rebuild.h"
 
@@ -98,6 +99,7 @@ class Functionalizer : public Dispatcher {
 
   // Called for nodes, and for the parts of composites whose results share memory with their arguments.
   std::vector<Tensor> call(const ops::Op& op, CallArgs args, const std::source_location& where) override {
+    if (ops::is_custom(op)) return custom(op, args, where);
     if (is_mutating(op)) return {mutate(op, std::move(args), where)};
     if (updates_statistics(op, args)) return update_statistics(op, std::move(args), where);
     if (is_alias_view(op)) return view(op, args, where);
@@ -149,7 +151,7 @@ class Functionalizer : public Dispatcher {
   }
 
   void record(const Node& n) {
-    bool plain = !is_mutating(*n.op) && !updates_statistics(*n.op, n.args) && !is_alias_view(*n.op);
+    bool plain = !ops::is_custom(*n.op) && !is_mutating(*n.op) && !updates_statistics(*n.op, n.args) && !is_alias_view(*n.op);
     CallArgs args;
     for (auto& a : n.args) args.push_back(map_arg<Tensor>(a, [&](Value* v) { return v ? handles_.at(v) : Tensor(); }));
     if (plain && !(n.op->decompose && shares_memory(*n.op, args))) {
@@ -199,6 +201,7 @@ class Functionalizer : public Dispatcher {
       TOROID_USER_CHECK(functional, "{}: the in-place operation {} has no functional form", where_, op.name);
     }
     Tensor self = std::get<Tensor>(args.at(0));
+    TOROID_USER_CHECK(is_proxy(self), "{}: {} writes to a tensor that a custom operation captures; make it an argument", where_, op.name);
     Tensor result = record(*functional, args, where).at(0);
     store(slot(self), result, op);
     return self;
@@ -225,6 +228,20 @@ class Functionalizer : public Dispatcher {
     results.resize(op.schema.returns.size());
     for (auto& r : results) r = add_root(r);
     return results;
+  }
+
+  // Its parts, or, when it stays whole, its functional form and the writes.
+  std::vector<Tensor> custom(const ops::Op& op, const CallArgs& args, const std::source_location& where) {
+    if (!stays_whole(out_.graph(), op, map_args(args))) {
+      DispatchScope scope(*this);
+      return op.decompose(ops::CallReader(op, args));
+    }
+    auto results = record(ops::functional_form(op), args, where);
+    size_t next = op.schema.returns.size();
+    if (ops::writes_arguments(op))
+      for (size_t i : ops::written_arguments(op)) store(slot(std::get<Tensor>(args[i])), results.at(next++), op);
+    results.resize(op.schema.returns.size());
+    return as_roots(std::move(results));
   }
 
   std::vector<Tensor> view(const ops::Op& op, const CallArgs& args, const std::source_location& where) {
@@ -326,7 +343,7 @@ class Functionalizer : public Dispatcher {
 }  // namespace
 
 std::unique_ptr<Graph> functionalize(const Graph& g) {
-  auto writes = [](const auto& n) { return is_mutating(*n->op) || updates_statistics(*n->op, n->args); };
+  auto writes = [](const auto& n) { return is_mutating(*n->op) || updates_statistics(*n->op, n->args) || ops::is_custom(*n->op); };
   if (std::none_of(g.nodes.begin(), g.nodes.end(), writes)) return nullptr;
   return Functionalizer(g).run();
 }

@@ -1,0 +1,244 @@
+#include "choice/inline.h"
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+#include "base/check.h"
+#include "base/hash.h"
+
+namespace toroid::choice {
+namespace {
+
+// The number behind the letters of a name such as "r12"; -1 for other names.
+int64_t number_of(const std::string& name) {
+  const size_t digits = name.find_last_not_of("0123456789") + 1;
+  int64_t n = -1;
+  std::from_chars(name.data() + digits, name.data() + name.size(), n);
+  return n;
+}
+
+template <class F>
+void for_each_nest(const Node& n, F&& f) {
+  f(n.domain);
+  if (n.producer) f(n.producer->domain);
+  for (auto& nest : n.beside) f(nest.domain);
+}
+
+// Moves nodes of one program into another.
+class Mover {
+ public:
+  Mover(Program& to, const Program& from, const Open& call, std::string prefix)
+      : to_(to), from_(from), prefix_(std::move(prefix)), places_(from.buffers.size()) {
+    for (auto& n : to.nodes)
+      for_each_nest(n, [&](const loop::Domain& d) {
+        for (auto& v : d.vars) next_var_ = std::max(next_var_, number_of(v.symbol.node()->name) + 1);
+      });
+    size_t given = 0;
+    for (auto& in : from.inputs) {
+      if (in.kind == graph::InputKind::Constant && in.data.defined()) {
+        set(in.buffer, {constant(in), 0});
+      } else {
+        TOROID_CHECK(given < call.inputs.size(), "{}: an alternative has more inputs than the call", call.name);
+        auto& memory = call.inputs[given++].memory;
+        set(in.buffer, {memory.buffer, memory.offset});
+      }
+    }
+    TOROID_CHECK(given == call.inputs.size() && from.outputs.size() == call.outputs.size(), "{}: an alternative has other operands",
+                 call.name);
+    for (size_t i = 0; i < from.outputs.size(); ++i)
+      set(from.outputs[i].buffer, {call.outputs[i].memory.buffer, call.outputs[i].memory.offset});
+    for (auto& b : from.buffers)
+      if (place(b.id).buffer < 0) set(b.id, {to.new_buffer(prefix_ + b.name, b.dtype, b.numel, loop::BufferKind::Temporary), 0});
+  }
+
+  Node moved(Node n) {
+    renamed_.clear();
+    std::visit([&](auto& problem) { move(problem); }, n.problem);
+    move(n.domain, n.body);
+    if (n.producer) move(n.producer->domain, n.producer->body);
+    for (auto& nest : n.beside) move(nest.domain, nest.body);
+    for (auto& o : n.origins) o = prefix_ + o;
+    return n;
+  }
+
+ private:
+  struct Memory {
+    int buffer = -1;
+    Expr offset = 0;
+  };
+  Memory& place(int buffer) { return places_[static_cast<size_t>(buffer)]; }
+  void set(int buffer, Memory m) {
+    TOROID_CHECK(buffer >= 0 && place(buffer).buffer < 0, "an alternative has two names for one buffer");
+    place(buffer) = std::move(m);
+  }
+
+  int constant(const ProgramInput& in) {
+    for (auto& have : to_.inputs)
+      if (have.kind == in.kind && have.data.defined() && have.data.impl() == in.data.impl() && have.type == in.type) return have.buffer;
+    const auto& buffer = from_.buffers[static_cast<size_t>(in.buffer)];
+    ProgramInput own = in;
+    own.buffer = to_.new_buffer(prefix_ + buffer.name, buffer.dtype, buffer.numel, buffer.kind);
+    to_.inputs.push_back(std::move(own));
+    return to_.inputs.back().buffer;
+  }
+
+  void move(Operand& o) {
+    if (o.buffer < 0) return;
+    o.offset = o.offset + place(o.buffer).offset;
+    o.buffer = place(o.buffer).buffer;
+  }
+  void move(std::monostate) {}
+  void move(Gemm& g) {
+    for (auto* o : {&g.a, &g.b}) move(*o);
+    if (g.b2) move(*g.b2);
+  }
+  void move(Convolution& c) {
+    for (auto* o : {&c.input, &c.weight}) move(*o);
+  }
+  void move(Attention& a) {
+    for (auto* o : {&a.q, &a.k, &a.v, &a.mask}) move(*o);
+  }
+  void move(Sort& s) {
+    for (auto* o : {&s.keys, &s.values, &s.positions}) move(*o);
+  }
+  void move(Extern& e) {
+    for (auto* list : {&e.inputs, &e.outputs})
+      for (auto& v : *list) move(v.memory);
+  }
+  void move(Open& o) {
+    for (auto* list : {&o.inputs, &o.outputs})
+      for (auto& v : *list) move(v.memory);
+  }
+
+  std::optional<Expr> renamed(const sym::Node& s) {
+    if (!s.has_extent) return std::nullopt;
+    auto [it, is_new] = renamed_.try_emplace(s.name);
+    if (is_new) it->second = sym::loop_symbol(s.name.substr(0, 1) + std::to_string(next_var_++), s.extent);
+    return it->second;
+  }
+
+  void move(loop::Domain& domain, loop::Body& body) {
+    const auto rename = [&](const sym::Node& s) { return renamed(s); };
+    for (auto& v : domain.vars) v.symbol = sym::substitute(v.symbol, rename);
+    body = loop::substitute(body, rename);
+    for (auto& s : body.steps) {
+      if (s.step != loop::Step::Load && s.step != loop::Step::Store) continue;
+      s.index = s.index + place(s.buffer).offset;
+      s.buffer = place(s.buffer).buffer;
+    }
+  }
+
+  Program& to_;
+  const Program& from_;
+  std::string prefix_;
+  std::vector<Memory> places_;  // of the buffers of `from`
+  int64_t next_var_ = 0;
+  std::map<std::string, Expr> renamed_;  // loop variables of the node that is moved
+};
+
+void join(Program& p, const Program& from) {
+  for (auto& s : from.symbols) {
+    auto same = [&](auto& have) { return have.expr.node()->name == s.expr.node()->name; };
+    if (std::none_of(p.symbols.begin(), p.symbols.end(), same)) p.symbols.push_back(s);
+  }
+  for (auto& g : from.guards) {
+    auto same = [&](auto& have) { return have.rel == g.rel && have.a == g.a && have.b == g.b; };
+    if (std::none_of(p.guards.begin(), p.guards.end(), same)) p.guards.push_back(g);
+  }
+}
+
+}  // namespace
+
+Program inline_alternative(const Program& p, size_t node, size_t alternative) {
+  TOROID_CHECK(node < p.nodes.size() && p.nodes[node].is_open(), "node {} is no call with several implementations", node);
+  const Node& call = p.nodes[node];
+  const Open& open = std::get<Open>(call.problem);
+  const Alternative& chosen = open.alternatives.at(alternative);
+  Program out = p;
+  join(out, *chosen.program);
+  Mover mover(out, *chosen.program, open, (call.origins.empty() ? open.name : call.origins[0]) + "/");
+  auto options = chosen.options.empty() ? call.options : std::make_shared<const OptionValues>(chosen.options);
+  std::vector<Node> nodes;
+  for (auto& n : chosen.program->nodes) {
+    nodes.push_back(mover.moved(n));
+    if (!nodes.back().options) nodes.back().options = options;
+    if (nodes.back().where.empty()) nodes.back().where = call.where;
+  }
+  auto at = out.nodes.erase(out.nodes.begin() + static_cast<int64_t>(node));
+  out.nodes.insert(at, std::make_move_iterator(nodes.begin()), std::make_move_iterator(nodes.end()));
+  return out;
+}
+
+std::vector<Range> ranges_of(const Open& open) {
+  std::vector<Range> out(1);
+  for (int64_t s : open.split_points) {
+    out.back().last = out.back().timed_at = s;
+    out.push_back({s + 1, sym::kInf, open.top});
+  }
+  return out;
+}
+
+Program decide_ranges(const Program& p, size_t node, const std::vector<size_t>& winners) {
+  const Open& open = std::get<Open>(p.nodes.at(node).problem);
+  const auto ranges = ranges_of(open);
+  TOROID_CHECK(winners.size() == ranges.size(), "{} has {} ranges of sizes, {} winners are given", open.name, ranges.size(),
+               winners.size());
+  Extern call;
+  call.op = open.op;
+  call.inputs = open.inputs;
+  call.outputs = open.outputs;
+  const Alternative* last = nullptr;
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    const Alternative& own = open.alternatives.at(winners[i]);
+    if (last && last->key == own.key) continue;
+    if (last) call.conditions.push_back({sym::Rel::Le, open.size, ranges[i].first - 1});
+    call.blocks.push_back(own.graph);
+    call.options.push_back(own.options);
+    last = &own;
+  }
+  if (call.blocks.size() == 1) return inline_alternative(p, node, winners[0]);
+  Program out = p;
+  out.nodes[node].problem = std::move(call);
+  return out;
+}
+
+Program inline_defaults(Program p, std::vector<std::string>& decisions) {
+  for (size_t i = 0; i < p.nodes.size();) {
+    const Open* open = std::get_if<Open>(&p.nodes[i].problem);
+    if (!open) {
+      ++i;
+      continue;
+    }
+    if (open->alternatives.size() > 1 || !open->refused.empty()) {
+      std::string line = fmt::format("{}: {} of {} ways", label(p.nodes[i]), open->alternatives[0].name, open->alternatives.size());
+      for (auto& r : open->refused) line += fmt::format("; not {}: {}", r.name, r.reason);
+      decisions.push_back(std::move(line));
+    }
+    p = inline_alternative(p, i, 0);  // which may hold such calls itself
+  }
+  return p;
+}
+
+std::string content_key(const Program& p, const OptionValues& options) {
+  std::string text;
+  for (auto& n : p.nodes) {  // without origins: names are no content
+    Node plain = n;
+    plain.origins.clear();
+    Program one;
+    one.nodes.push_back(std::move(plain));
+    text += to_string(one);
+  }
+  for (auto& b : p.buffers) text += fmt::format("{} {} {}\n", name_of(b.dtype), sym::to_string(b.numel), static_cast<int>(b.kind));
+  for (auto& in : p.inputs) {
+    text += fmt::format("in {} {}", in.buffer, static_cast<int>(in.kind));
+    if (!in.data.defined()) continue;
+    const Tensor data = moved(in.data, Device::cpu()).contiguous();
+    text += hash_text({reinterpret_cast<const char*>(data.raw_data()), static_cast<size_t>(data.numel()) * size_of(data.dtype())}).hex();
+  }
+  for (auto& o : p.outputs) text += fmt::format("out {}\n", o.buffer);
+  for (auto& [name, value] : options) text += fmt::format("{}={}\n", name, value);
+  return hash_text(text).hex();
+}
+
+}  // namespace toroid::choice

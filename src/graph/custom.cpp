@@ -1,0 +1,74 @@
+#include "graph/custom.h"
+
+#include <algorithm>
+
+#include "graph/recorder.h"
+
+namespace toroid::graph {
+namespace {
+
+thread_local std::vector<const ops::Op*> compiled;  // whose variants this thread compiles
+
+}  // namespace
+
+std::unique_ptr<Graph> trace_custom(const Graph& around, const ops::Op& op, const CustomOpConfig* variant,
+                                    const std::vector<Arg<const TensorType*>>& types) {
+  auto g = std::make_unique<Graph>();
+  g->name = op.name;
+  g->symbols = around.symbols;
+  g->guards = around.guards;
+  Recorder recorder(*g);
+  CallArgs args;
+  for (auto& a : types)
+    args.push_back(
+        map_arg<Tensor>(a, [&](const TensorType* t) { return t ? recorder.proxy(g->add_input(*t, InputKind::User, "x")) : Tensor(); }));
+  std::vector<Tensor> results;
+  {
+    DispatchScope scope(recorder);
+    results = ops::run_custom(op, variant, args);
+  }
+  for (auto& r : results) g->outputs.push_back({recorder.value_of(r), {}, -1});
+  return g;
+}
+
+std::string unfit_for_choice(const Graph& around, const Graph& g) {
+  for (auto& n : g.nodes)
+    if (n->op->random) return n->op->name + " in it draws random numbers";
+  for (auto& in : g.inputs)
+    if (in.kind == InputKind::Random) return "it draws random numbers";
+  for (auto& s : g.symbols)
+    if (s.unbacked && !around.find_symbol(s.expr.node()->name)) return "a size in it depends on data";
+  return "";
+}
+
+VariantScope::VariantScope(const ops::Op& op) { compiled.push_back(&op); }
+VariantScope::~VariantScope() { compiled.pop_back(); }
+
+bool stays_whole(const Graph& around, const ops::Op& op, const std::vector<Arg<const TensorType*>>& types) {
+  if (!ops::is_tuned(op)) return false;
+  for (auto* other : compiled)
+    if (ops::same_operation(*other, op)) return false;
+  return unfit_for_choice(around, *trace_custom(around, op, nullptr, types)).empty();
+}
+
+bool stays_whole(const Graph& around, const ops::Op& op, const std::vector<NodeArg>& args) {
+  std::vector<Arg<const TensorType*>> types;
+  for (auto& a : args) types.push_back(map_arg<const TensorType*>(a, [](Value* v) { return v ? &v->type : nullptr; }));
+  return stays_whole(around, op, types);
+}
+
+bool stays_whole(const Graph& around, const ops::Op& op, const CallArgs& args) {
+  std::deque<TensorType> held;
+  std::vector<Arg<const TensorType*>> types;
+  for (auto& a : args)
+    types.push_back(map_arg<const TensorType*>(a, [&](const Tensor& t) -> const TensorType* {
+      if (!t.defined()) return nullptr;
+      TensorType& type = held.emplace_back();
+      type.dtype = t.dtype();
+      for (auto& s : t.sym_sizes()) type.sizes.push_back(s.expr());
+      return &type;
+    }));
+  return stays_whole(around, op, types);
+}
+
+}  // namespace toroid::graph

@@ -1,0 +1,37 @@
+// The registry of custom operations: their rows, functions and variants.
+#pragma once
+
+#include "ops/table.h"
+#include "toroid/custom_op.h"
+
+namespace toroid::ops {
+
+// A row of a custom operation, or of its functional form.
+bool is_custom(const Op& op);
+// nullptr when there is none. The functional form of "demo::scale_" is "demo::scale_.functional".
+const Op* find_custom(std::string_view name);
+// Writes to some of its arguments.
+bool writes_arguments(const Op& custom);
+// The same operation without writing: its results are followed by the new contents of the arguments that it would write to. The row
+// itself for one that writes nothing.
+const Op& functional_form(const Op& custom);
+// Rows of one operation: itself and its functional form.
+bool same_operation(const Op& a, const Op& b);
+// Positions of the arguments that it writes to, or whose new contents a functional form returns.
+std::vector<size_t> written_arguments(const Op& custom);
+
+// Has variants.
+bool is_tuned(const Op& custom);
+const CustomTuning& tuning_of(const Op& custom);  // InternalError where there is none
+// The variants for some operands; the operation's own function is not among them. UserError from a generator, or for what it makes.
+std::vector<CustomOpConfig> variants_of(const Op& custom, const std::vector<CustomOperand>& operands);
+
+// Runs the operation's function (variant == nullptr) or that of a variant through the innermost dispatcher. UserError when it returns
+// another number of tensors than the schema says, or one of its arguments.
+std::vector<Tensor> run_custom(const Op& custom, const CustomOpConfig* variant, std::span<const Arg<Tensor>> args);
+
+// For custom_op_counts.
+enum class CustomEvent : uint8_t { Call, Variant, GuardRefusal, TypeRefusal, OtherRefusal };
+void count(const Op& custom, CustomEvent event);
+
+}  // namespace toroid::ops

@@ -1,0 +1,237 @@
+// Custom operations: eager, compiled and interpreted alike; variants, what is refused, and what they fuse with.
+#include "toroid/custom_op.h"
+
+#include <gtest/gtest.h>
+
+#include "choice/inline.h"
+#include "compile/harness.h"
+#include "compile/model.h"
+#include "graph/interpreter.h"
+#include "lower/lowering.h"
+#include "toroid/ops.h"
+
+namespace toroid {
+namespace {
+
+using test::counting;
+using test::Forward;
+using test::graph_of;
+
+void expect_equal(const Tensor& a, const Tensor& b) {
+  ASSERT_EQ(a.sizes(), b.sizes());
+  EXPECT_EQ(a.dtype(), b.dtype());
+  auto x = a.to_vector(), y = b.to_vector();
+  for (size_t i = 0; i < x.size(); ++i) ASSERT_NEAR(x[i], y[i], 1e-4 * (1 + std::abs(y[i]))) << "element " << i;
+}
+
+// Eager, compiled and interpreted, of fresh inputs each.
+void expect_alike(const Forward& forward, const std::vector<Tensor>& inputs) {
+  Tensor eager = forward(inputs);
+  auto g = graph_of(forward, inputs);
+  expect_equal(graph::interpret(*graph::parse(graph::to_string(*g)), inputs).at(0), eager);
+  expect_equal(compiler::CompiledModel::compile(std::move(g)).run(inputs).at(0), eager);
+}
+
+compiler::CompiledModel compiled(const Forward& forward, const std::vector<Tensor>& inputs) {
+  return compiler::CompiledModel::compile(graph_of(forward, inputs));
+}
+
+auto& all_reduce() {
+  static auto op = [] {
+    auto op = custom_op("test::all_reduce(Tensor x, int split=1) -> Tensor", [](const Tensor& x, int64_t split) {
+      Tensor sum = x * 1.0;
+      for (int64_t i = 1; i < split; ++i) sum = sum + x * 0.0;
+      return sum + x;
+    });
+    register_custom_op_autotuning(
+        op, {{.name = "twice", .decomposition = [](const Tensor& x, int64_t) { return x * 2.0; }}, {.params = {{"split", 4}}}});
+    return op;
+  }();
+  return op;
+}
+
+TEST(CustomOp, IsOneNodeOfTheGraph) {
+  auto g = graph_of([](auto& in) { return relu(all_reduce()(in[0])); }, {counting({4, 8})});
+  ASSERT_EQ(g->nodes.size(), 2u);
+  EXPECT_EQ(g->nodes[0]->op->name, "test::all_reduce");
+  EXPECT_NE(g->nodes[0]->where.find("custom_op_test.cpp"), std::string::npos) << g->nodes[0]->where;
+  graph::verify(*g, "here");
+}
+
+TEST(CustomOp, EagerCompiledAndInterpretedAgree) {
+  expect_alike([](auto& in) { return relu(all_reduce()(in[0] - 3.0)); }, {counting({4, 8})});
+}
+
+TEST(CustomOp, LoweringKeepsTheChoicesOpen) {
+  auto g = graph_of([](auto& in) { return all_reduce()(in[0]); }, {counting({4, 8})});
+  auto p = lower::lower(*graph::run_passes(std::move(g), graph::default_passes(true, true)));
+  auto open = std::find_if(p.nodes.begin(), p.nodes.end(), [](auto& n) { return n.is_open(); });
+  ASSERT_NE(open, p.nodes.end());
+  auto& o = std::get<choice::Open>(open->problem);
+  ASSERT_EQ(o.alternatives.size(), 3u);
+  EXPECT_EQ(o.alternatives[0].name, "test::all_reduce");
+  EXPECT_EQ(o.alternatives[1].name, "twice");
+  EXPECT_NE(o.alternatives[0].key, o.alternatives[1].key);
+  EXPECT_NE(o.alternatives[0].key, o.alternatives[2].key);
+}
+
+TEST(CustomOp, FusesWithItsNeighbours) {
+  auto model = compiled([](auto& in) { return relu(all_reduce()(in[0])) * 0.5; }, {counting({4, 8})});
+  EXPECT_EQ(model.report().kernels, 1u);
+  EXPECT_EQ(model.report().choices.size(), 1u);
+}
+
+choice::Program lowered(const Forward& forward, const std::vector<Tensor>& inputs) {
+  return lower::lower(*graph::run_passes(graph_of(forward, inputs), graph::default_passes(true, true)));
+}
+
+const choice::Open& open_in(const choice::Program& p) {
+  for (auto& n : p.nodes)
+    if (n.is_open()) return std::get<choice::Open>(n.problem);
+  throw std::runtime_error("no open node");
+}
+
+TEST(CustomOp, WithoutVariantsItIsWhatItIsMadeOf) {
+  auto op = custom_op("test::plain", [](const Tensor& x, const Tensor& y) {
+    Tensor z = x + y;
+    mul_(z, 2.0);  // memory of its own
+    return z;
+  });
+  expect_alike([&](auto& in) { return relu(op(in[0], in[1]) - 9.0); }, {counting({4, 8}), counting({8})});
+  auto model = compiled([&](auto& in) { return relu(op(in[0], in[1])); }, {counting({4, 8}), counting({8})});
+  EXPECT_EQ(model.report().kernels, 1u);
+}
+
+TEST(CustomOp, TwoResults) {
+  auto op = custom_op("test::split(Tensor x) -> (Tensor, Tensor)", [](const Tensor& x) { return std::pair(x * 2.0, sum(x, {-1})); });
+  register_custom_op_autotuning(op, {{.decomposition = [](const Tensor& x) { return std::pair(x + x, sum(x, {-1})); }}});
+  auto forward = [&](auto& in) {
+    auto [a, b] = op(in[0] + 1.0);
+    return relu(a) + unsqueeze(b, -1);
+  };
+  expect_alike(forward, {counting({4, 8})});
+  EXPECT_EQ(open_in(lowered(forward, {counting({4, 8})})).alternatives.size(), 2u);
+}
+
+TEST(CustomOp, ViewsOfInputsAreReadWhereTheyLie) {
+  auto forward = [](auto& in) { return all_reduce()(transpose(in[0], 0, 1)) + 1.0; };
+  expect_alike(forward, {counting({4, 8})});
+  EXPECT_EQ(compiled(forward, {counting({4, 8})}).report().kernels, 1u);
+  expect_alike([](auto& in) { return all_reduce()(flip(in[0], {1})); }, {counting({4, 8})});
+  expect_alike([](auto& in) { return all_reduce()(expand(slice(in[0], 1, 2, 3), {4, 5})); }, {counting({4, 8})});
+}
+
+TEST(CustomOp, ProductsInVariantsAndCapturedConstants) {
+  static const Tensor weight = counting({8, 8}) * 0.01;
+  auto op = custom_op("test::project", [](const Tensor& x) { return matmul(x, weight); });
+  register_custom_op_autotuning(
+      op, {{.decomposition = [](const Tensor& x) { return matmul(x, weight * 1.0); }, .options = {{"gemm_backends", "template"}}}});
+  auto forward = [&](auto& in) { return relu(op(in[0])); };
+  expect_alike(forward, {counting({4, 8})});
+  auto p = lowered(forward, {counting({4, 8})});
+  auto inlined = choice::inline_alternative(p, 0, 1);
+  ASSERT_TRUE(inlined.nodes[0].options);
+  EXPECT_EQ(inlined.nodes[0].options->at(0).second, "template");
+}
+
+// Runs the function twice on copies of x; the tensor after that.
+Tensor after_writing(const std::function<Tensor(const Tensor&)>& f, const Tensor& x) {
+  Tensor own = x.to(Device::cpu()) * 1.0;
+  f(own);
+  f(own);
+  return own;
+}
+
+void expect_written_alike(const std::function<Tensor(const Tensor&)>& f) {
+  const Tensor x = counting({4, 8});
+  auto fast = compile(f);
+  expect_equal(after_writing([&](const Tensor& t) { return fast(t); }, x), after_writing(f, x));
+  expect_equal(fast(x * 1.0), f(x * 1.0));
+  auto by_reference = compile(f, test::by_reference());
+  expect_equal(after_writing([&](const Tensor& t) { return by_reference(t); }, x), after_writing(f, x));
+}
+
+TEST(CustomOp, WritesToItsArguments) {
+  auto scale = [](Tensor& x, double by) {
+    mul_(x, by);
+    return sum(x);
+  };
+  auto plain = custom_op("test::scale_(Tensor(a!) x, float by=3.0) -> Tensor", scale);
+  auto tuned = custom_op("test::tuned_scale_(Tensor(a!) x, float by=3.0) -> Tensor", scale);
+  register_custom_op_autotuning(tuned, {{.name = "other", .decomposition = [](Tensor& x, double by) {
+                                           Tensor total = sum(x) * by;
+                                           copy_(x, x * by);
+                                           return total;
+                                         }}});
+  expect_written_alike([&](const Tensor& x) { return plain(x) + x; });
+  expect_written_alike([&](const Tensor& x) { return tuned(x) + x; });
+  expect_written_alike([&](const Tensor& x) { return tuned(transpose(x, 0, 1), 0.5) + x; });
+  auto p = lowered([&](auto& in) { return tuned(in[0]); }, {counting({4, 8})});
+  EXPECT_EQ(open_in(p).name, "test::tuned_scale_.functional");
+  EXPECT_EQ(open_in(p).outputs.size(), 2u);
+  EXPECT_EQ(open_in(p).alternatives.size(), 2u);
+}
+
+TEST(CustomOp, VariantsThatAreAnotherThingAreRefusedAndCounted) {
+  auto op = custom_op("test::picky", [](const Tensor& x) { return x * 2.0; });
+  register_custom_op_autotuning(op, {{.name = "other dtype", .decomposition = [](const Tensor& x) { return to(x, DType::F64); }},
+                                     {.name = "other size", .decomposition = [](const Tensor& x) { return sum(x); }},
+                                     {.name = "random", .decomposition = [](const Tensor& x) { return x * rand_like(x); }},
+                                     {.name = "reads", .decomposition = [](const Tensor& x) { return x * sum(x).item(); }},
+                                     {.name = "fine", .decomposition = [](const Tensor& x) { return x + x; }}});
+  auto model = compiled([&](auto& in) { return op(in[0]); }, {counting({4, 8})});
+  const auto counts = custom_op_counts(op);
+  EXPECT_EQ(counts.calls, 1u);
+  EXPECT_EQ(counts.variants, 2u);
+  EXPECT_EQ(counts.type_refusals, 2u);
+  EXPECT_EQ(counts.other_refusals, 2u);
+  ASSERT_EQ(model.report().choices.size(), 1u);
+  const std::string& line = model.report().choices[0];
+  for (const char* part : {"other dtype", "f64", "random", "reads"}) EXPECT_TRUE(test::contains(line, part)) << line;
+}
+
+TEST(CustomOp, SymbolicSizesAndGuards) {
+  auto op = custom_op("test::halves", [](const Tensor& x) { return x * 2.0; });
+  register_custom_op_autotuning(op,
+                                {{.name = "even", .decomposition = [](const Tensor& x) { return x.size(0) % 2 == 0 ? x + x : x * 2.0; }},
+                                 {.name = "any", .decomposition = [](const Tensor& x) { return x + x; }}});
+  auto fast = compile([&](const Tensor& x) { return relu(op(x)) + 1.0; }, {.dynamic = true});
+  for (int64_t n : {4, 7, 12}) expect_equal(fast(counting({n, 3})), relu(counting({n, 3}) * 2.0) + 1.0);
+  EXPECT_EQ(fast.report().compiles, 1);
+  EXPECT_EQ(custom_op_counts(op).guard_refusals, 1u);
+  EXPECT_EQ(custom_op_counts(op).variants, 2u);
+}
+
+TEST(CustomOp, AFunctionThatDrawsRandomNumbersHasNoChoices) {
+  auto op = custom_op("test::noisy", [](const Tensor& x) { return x + rand_like(x); });
+  register_custom_op_autotuning(op, {{.decomposition = [](const Tensor& x) { return x; }}});
+  auto p = lowered([&](auto& in) { return op(in[0]); }, {counting({4, 8})});
+  for (auto& n : p.nodes) EXPECT_FALSE(n.is_open());
+}
+
+TEST(CustomOp, AVariantMayCallTheOperationItself) {
+  static std::optional<CustomOp<Tensor>> op;
+  op = custom_op("test::itself", [](const Tensor& x) { return x * 4.0; });
+  register_custom_op_autotuning(*op, {{.name = "itself", .decomposition = [](const Tensor& x) { return (*op)(x) + x * 0.0; }}});
+  auto p = lowered([&](auto& in) { return (*op)(in[0]); }, {counting({4, 8})});
+  EXPECT_EQ(open_in(p).alternatives.size(), 2u);
+  for (auto& n : open_in(p).alternatives[1].program->nodes) EXPECT_FALSE(n.is_open());
+}
+
+TEST(CustomOp, AGeneratorSeesTheOperands) {
+  auto op = custom_op("test::generated(Tensor x, int split=1) -> Tensor", [](const Tensor& x, int64_t split) {
+    Tensor out = x;
+    for (int64_t i = 0; i < split; ++i) out = out * 2.0;
+    return out;
+  });
+  register_custom_op_autotuning(op, [](const std::vector<CustomOperand>& operands) {
+    EXPECT_EQ(operands.at(0).name, "x");
+    std::vector<CustomOpConfig> out;
+    for (int64_t n = 1; n < operands.at(0).sizes.at(0); n *= 2) out.push_back({.params = {{"split", n}}});
+    return out;
+  });
+  EXPECT_EQ(open_in(lowered([&](auto& in) { return op(in[0]); }, {counting({8, 2})})).alternatives.size(), 4u);
+}
+
+}  // namespace
+}  // namespace toroid
