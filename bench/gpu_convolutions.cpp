@@ -76,7 +76,8 @@ std::vector<Variant> variants(const choice::Node& node, choice::Program& program
   if (gpu.is_hopper() && codegen::conv_wgmma_refusal(c).empty()) {
     const choice::Gemm g = codegen::conv_implicit_product(c);
     std::vector<codegen::WgmmaTile> tiles = codegen::wgmma_tiles(g, true);
-    tiles.push_back(codegen::choose_wgmma_tile(g, g.m.constant(), c.out_channels, codegen::conv_k(c), 1, gpu.multiprocessors, true));
+    tiles.push_back(codegen::choose_wgmma_tile(
+        g, {.m = g.m.constant(), .n = c.out_channels, .k = codegen::conv_k(c), .processors = gpu.multiprocessors, .window = true}));
     for (int n : {32, 64}) tiles.push_back({64, n, n == 32 ? 8 : 6, 8, 1});
     const bool small = g.m.constant() * c.out_channels < int64_t{132} * 128 * 128;
     for (auto& t : tiles)

@@ -135,7 +135,10 @@ void split_for_cublaslt(choice::Program& p, size_t i) {
   sched::split_epilogue(p, i, readers == 1 && rounded >= 0 ? rounded : sums, own_memory(g, 0, DType::F32).strides);
 }
 
-exec::LibraryCall cublaslt_call(const choice::Node& node, device::cuda::Gpu& gpu) {
+namespace {
+
+// Of a node that split_for_cublaslt has seen. out: the buffer of the sums.
+CublasLtProblem problem_of(const choice::Node& node, int& out) {
   const auto& g = std::get<choice::Gemm>(node.problem);
   int step = -1;
   const Statement* store = plain_store(node.body, step);
@@ -143,13 +146,44 @@ exec::LibraryCall cublaslt_call(const choice::Node& node, device::cuda::Gpu& gpu
   CublasLtProblem p;
   std::string why = read(g, p);
   TOROID_CHECK(why.empty(), "{}: {}", choice::label(node), why);
-  const auto out = matrix(g.batch, own_memory(g, store->buffer, store->dtype), g.m, g.n, why);
-  p.out = *out, p.out_dtype = store->dtype;
-  auto calls = external::prepare_cublaslt(p, gpu, 1);
+  p.out = *matrix(g.batch, own_memory(g, store->buffer, store->dtype), g.m, g.n, why), p.out_dtype = store->dtype;
+  out = store->buffer;
+  return p;
+}
+
+// Which of the library's implementations a configuration names.
+int number_of(const choice::Config& c) {
+  if (c.empty()) return 0;
+  constexpr int64_t kMost = 64;
+  if (c.form != "cublaslt" || c.fields.size() != 1 || c.fields[0].first != "algo" || c.fields[0].second < 0 || c.fields[0].second >= kMost)
+    fail<UserError>("{} is no configuration of cuBLASLt; expected cublaslt(algo=i) with i from 0 to {}: tune it again",
+                    choice::to_string(c), kMost - 1);
+  return static_cast<int>(c.fields[0].second);
+}
+
+}  // namespace
+
+exec::LibraryCall cublaslt_call(const choice::Node& node, device::cuda::Gpu& gpu) {
+  const int number = number_of(node.config);
+  const auto& g = std::get<choice::Gemm>(node.problem);
+  int out = -1;
+  const CublasLtProblem p = problem_of(node, out);
+  const auto calls = external::prepare_cublaslt(p, gpu, number + 1);
   if (calls.empty())
     fail<EnvironmentError>("cuBLASLt {} has no implementation of {}, {} x {} x {} of {}; take cublaslt out of the option gemm_backends",
                            external::cublaslt_version(), choice::label(node), p.m, p.n, p.k, name_of(p.dtype));
-  return {"cublaslt_gemm", calls[0], {g.a.buffer, g.b.buffer, store->buffer}};
+  if (calls.size() <= static_cast<size_t>(number))
+    fail<UserError>("{} of {}: cuBLASLt {} has {} implementations; tune it again", choice::to_string(node.config), choice::label(node),
+                    external::cublaslt_version(), calls.size());
+  return {"cublaslt_gemm", calls[static_cast<size_t>(number)], {g.a.buffer, g.b.buffer, out}};
+}
+
+std::vector<choice::Config> cublaslt_configs(const choice::Node& node, device::cuda::Gpu& gpu, int most) {
+  int out = -1;
+  const size_t count = external::prepare_cublaslt(problem_of(node, out), gpu, most).size();
+  std::vector<choice::Config> configs;
+  for (size_t i = 0; i < count; ++i) configs.push_back({"cublaslt", {{"algo", static_cast<int64_t>(i)}}});
+  return configs;
 }
 
 }  // namespace toroid::compiler

@@ -250,10 +250,10 @@ TEST_F(CudaConvolution, Depthwise) {
       {.n = 2, .in = 16, .out = 16, .h = 7, .w = 7, .groups = 16, .symbolic = true},
   };
   for (const Shape& s : shapes)
-    for (int64_t pixels : {int64_t{1}, int64_t{1} << 30}) {
+    for (int pixels : {1, 4}) {
       ASSERT_EQ(conv_depthwise_refusal(problem(s)), "");
       check(s, [&](auto& node, auto& c, auto& program, auto& constants) {
-        return generate_conv_depthwise(node, c, conv_weight_by_taps(c, program, constants), pixels, has_clusters());
+        return generate_conv_depthwise(node, c, conv_weight_by_taps(c, program, constants), {pixels}, has_clusters());
       });
     }
 }

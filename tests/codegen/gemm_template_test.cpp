@@ -145,7 +145,7 @@ TEST(GemvTemplate, AllRowCountsAndHalfWeights) {
     c.m = m, c.n = n, c.k = k;
     c.a_row_stride = c.b_row_stride = std::to_string(k);
     c.b_type = DType::BF16;
-    c.task_columns = 16;
+    c.tile.task_columns = 16;
     c.epilogue.declarations = "float* restrict out = bufs[2];";
     c.epilogue.vector = fmt::format("t_store(out + m * {} + n, acc);", n);
     c.epilogue.scalar = fmt::format("out[m * {} + n] = acc;", n);

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/options.h"
+#include "compile/cublaslt_problem.h"
 #include "compile/harness.h"
 #include "compile/model.h"
 #include "device/cpu/isa.h"
@@ -233,6 +234,44 @@ TEST(Backends, CublasLtInAReplay) {
     const auto got = model.run(std::vector{inputs[0].to(Device::cuda())})[0].to(Device::cpu()).to_vector();
     ASSERT_EQ(got.size(), want.size());
     for (size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(got[i], want[i], 1e-4 * (1 + std::abs(want[i]))) << "call " << call << ", " << i;
+  }
+}
+
+// Every implementation that the library names computes the product; what it has not is reported.
+TEST(Backends, CublasLtByConfiguration) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU";
+  try {
+    external::cublaslt_version();
+  } catch (const EnvironmentError& e) {
+    GTEST_SKIP() << e.what();
+  }
+  constexpr int64_t m = 40, n = 48, k = 64;
+  choice::Gemm g;
+  g.m = m, g.n = n, g.k = k;
+  g.a = {0, DType::F32, 0, {k, 1}}, g.b = {1, DType::F32, 0, {1, k}};
+  choice::Node node;
+  node.problem = g;
+  const loop::Nest nest = loop::parse("loop (i0: 40, i1: 48) {\n v0: f32 = accumulate\n store %2 [i0*48 + i1] v0\n}");
+  node.domain = nest.domain, node.body = nest.body;
+  device::cuda::Gpu& gpu = device::cuda::gpu(0);
+  const Tensor a = random({m, k}, 1).to(Device::cuda()), b = random({n, k}, 2).to(Device::cuda());
+  const auto configs = compiler::cublaslt_configs(node, gpu, 6);
+  ASSERT_GE(configs.size(), 2u);
+  std::vector<double> first;
+  for (auto& config : configs) {
+    node.config = config;
+    const exec::LibraryCall call = compiler::cublaslt_call(node, gpu);
+    const Tensor out = Tensor::full(std::vector<int64_t>{m, n}, 0, DType::F32, Device::cuda());
+    void* const buffers[] = {a.raw_data(), b.raw_data(), out.raw_data()};
+    const auto scratch = gpu.allocate(static_cast<size_t>(call.call->scratch_bytes()) + 1);
+    call.call->run(buffers, scratch.get());
+    const auto got = out.to(Device::cpu()).to_vector();
+    if (first.empty()) first = got;
+    for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], first[i], 1e-4 * (1 + std::abs(first[i]))) << choice::to_string(config);
+  }
+  for (const char* bad : {"cublaslt(algo=63)", "cublaslt(algo=-1)", "gemm_simt()"}) {
+    node.config = choice::parse_config(bad);
+    EXPECT_THROW(compiler::cublaslt_call(node, gpu), UserError) << bad;
   }
 }
 

@@ -136,7 +136,7 @@ bool is_gemv(const choice::Gemm& g) {
          (g.b.dtype == DType::F32 || is_half(g.b.dtype)) && g.a.strides[nb + 1] == Expr(1) && g.b.strides[nb] == Expr(1);
 }
 
-KernelText generate_gemv(const choice::Node& node, const choice::Gemm& g, device::Isa isa) {
+KernelText generate_gemv(const choice::Node& node, const choice::Gemm& g, device::Isa isa, const GemvTile& tile) {
   KernelText kernel;
   Slots slots(kernel);
   size_t nb = g.batch.size();
@@ -155,7 +155,7 @@ KernelText generate_gemv(const choice::Node& node, const choice::Gemm& g, device
   c.b_type = g.b.dtype;
   c.b_row_stride = slots.text(g.b.strides[nb + 1]);
   c.b_offset = slots.text(g.b.offset);
-  c.task_columns = c.lanes;
+  c.tile = tile;
   std::map<std::string, std::string> points;
   for (size_t d = 0; d < nb; ++d) points[node.domain.vars[d].symbol.node()->name] = "0";
   points[node.domain.vars[nb].symbol.node()->name] = "m";
@@ -166,8 +166,9 @@ KernelText generate_gemv(const choice::Node& node, const choice::Gemm& g, device
   c.scratch_buffer = static_cast<int>(kernel.buffers.size());
   kernel.scratch_bytes_per_thread = gemv_scratch_bytes(c, g.k);
   kernel.source = needs.text(c.lanes) + gemv_text(c);
-  kernel.tasks = sym::ceil_div(g.n, Expr(c.task_columns));
-  kernel.plan = fmt::format("gemv {} rows, weights {} in place", c.m, name_of(c.b_type));
+  kernel.tasks = sym::ceil_div(g.n, Expr(tile.task_columns));
+  kernel.plan = fmt::format("gemv {} rows, weights {} in place, {} columns a task, {} at once", c.m, name_of(c.b_type), tile.task_columns,
+                            tile.streams);
   return kernel;
 }
 
@@ -186,7 +187,7 @@ std::vector<Tensor> packing_sources(const choice::Gemm& g, const ConstantMemory&
 }
 
 KernelText generate_gemm(const choice::Node& node, const choice::Gemm& g, choice::Program& program, device::Isa isa,
-                         ConstantMemory& constants) {
+                         ConstantMemory& constants, const GemmTile& tile) {
   KernelText kernel;
   Slots slots(kernel);
   int lanes = std::max(lanes_of(isa), 8);
@@ -206,7 +207,7 @@ KernelText generate_gemm(const choice::Node& node, const choice::Gemm& g, choice
   c.n = slots.extent(g.n);
   c.k = slots.extent(g.k);
   c.batch = slots.extent(batch);
-  c.tile = choose_gemm_tile(typical(g.m), typical(g.n), typical(g.k), lanes);
+  c.tile = tile;
   if (!node.producer) {
     c.a_buffer = slots.buffer(g.a.buffer);
     c.a_type = g.a.dtype;
@@ -307,8 +308,10 @@ bool repeatable(const loop::Body& body) {
   return true;
 }
 
+ConvInput input_of(const choice::Convolution& c) { return layout_of(c) == ConvLayout::Nchw ? ConvInput::Nchw : ConvInput::Nhwc; }
+
 KernelText generate_convolution(const choice::Node& node, const choice::Convolution& c, choice::Program& program, device::Isa isa,
-                                ConstantMemory& constants) {
+                                ConstantMemory& constants, const ConvTile& tile) {
   KernelText kernel;
   Slots slots(kernel);
   int lanes = lanes_of(isa);
@@ -316,8 +319,8 @@ KernelText generate_convolution(const choice::Node& node, const choice::Convolut
   config.name = kernel.name = kernel_name("convolution", node);
   config.batch = slots.extent(c.n);
   config.shape = shape_of(c);
-  config.input = layout_of(c) == ConvLayout::Nchw ? ConvInput::Nchw : ConvInput::Nhwc;
-  config.tile = choose_conv_tile(config.shape, config.input, lanes);
+  config.input = input_of(c);
+  config.tile = tile;
   config.input_buffer = slots.buffer(c.input.buffer);
   Tensor w = constants.tensors.at(c.weight.buffer);
   std::vector<int64_t> strides;
@@ -370,11 +373,9 @@ AttentionOperand attention_operand(const Operand& o, Slots& slots) {
           slots.text(o.offset)};
 }
 
-KernelText generate_attention(const choice::Node& node, const choice::Attention& a, device::Isa isa) {
-  KernelText kernel;
-  Slots slots(kernel);
+// But for its tile, its name and its epilogue.
+AttentionConfig attention_config(const choice::Attention& a, device::Isa isa, Slots& slots) {
   AttentionConfig c;
-  c.name = kernel.name = kernel_name("attention", node);
   c.lanes = lanes_of(isa);
   c.batch = slots.extent(a.batch);
   c.heads = slots.extent(a.heads);
@@ -392,8 +393,16 @@ KernelText generate_attention(const choice::Node& node, const choice::Attention&
     c.mask_kind = a.mask.dtype == DType::Bool ? AttentionMask::Boolean : AttentionMask::Additive;
     c.mask = attention_operand(a.mask, slots);
   }
-  int64_t group = a.heads.is_const() && a.kv_heads.is_const() ? a.heads.constant() / a.kv_heads.constant() : 1;
-  c.vecs = choose_attention_vecs(typical(a.queries) * group, c.lanes);
+  return c;
+}
+
+KernelText generate_attention(const choice::Node& node, const choice::Attention& a, device::Isa isa, const AttentionTile& tile, bool few) {
+  KernelText kernel;
+  Slots slots(kernel);
+  AttentionConfig c = attention_config(a, isa, slots);
+  c.name = kernel.name = kernel_name("attention", node);
+  c.tile = tile;
+  c.few = few;
   std::map<std::string, std::string> points;
   const char* names[] = {"batch", "head", "m", "d"};
   for (size_t i = 0; i < 4; ++i) points[node.domain.vars[i].symbol.node()->name] = names[i];
@@ -401,10 +410,12 @@ KernelText generate_attention(const choice::Node& node, const choice::Attention&
   c.epilogue = epilogue_of(node.domain, node.body, node.domain.vars[3].symbol, c.lanes, slots, points, needs);
   c.scratch_buffer = static_cast<int>(kernel.buffers.size());
   kernel.source = needs.text(c.lanes) + attention_text(c);
-  kernel.scratch_bytes_per_thread = attention_scratch_bytes(c);
+  kernel.scratch_bytes_per_thread = few ? Expr(0) : Expr(attention_scratch_bytes(c));
   // One task a key/value head and block of queries, the heads of a group counted as further queries.
-  kernel.tasks = a.batch * a.kv_heads * sym::ceil_div(sym::floor_div(a.heads, a.kv_heads) * a.queries, Expr(c.vecs * c.lanes));
-  kernel.plan = fmt::format("attention {} query vectors a task, {} keys a block", c.vecs, c.block_keys);
+  kernel.tasks = a.batch * a.kv_heads;
+  if (!few) kernel.tasks = kernel.tasks * sym::ceil_div(sym::floor_div(a.heads, a.kv_heads) * a.queries, Expr(tile.vecs * c.lanes));
+  kernel.plan = few ? fmt::format("attention of few queries, {} keys a block", tile.block_keys)
+                    : fmt::format("attention {} query vectors a task, {} keys a block", tile.vecs, tile.block_keys);
   return kernel;
 }
 
@@ -451,6 +462,86 @@ KernelText generate_sort(const choice::Sort& s, device::Isa isa) {
   return kernel;
 }
 
+// --- the forms of a node --------------------------------------------------------------------------------------------------------------
+
+constexpr size_t kMostConfigs = 20;
+
+// program, constants: only code needs them, to which packed weights are added.
+std::vector<Form> gemm_forms(const choice::Node& node, const choice::Gemm& g, device::Isa isa, bool packed, choice::Program* program,
+                             ConstantMemory* constants) {
+  const int lanes = std::max(lanes_of(isa), 8);
+  Tiling<GemvTile> gemv;
+  gemv.rule = [=] { return GemvTile{.task_columns = lanes}; };
+  gemv.others = [=, &g] {
+    std::vector<GemvTile> tiles;
+    for (int streams : {4, 8, 2})
+      for (int64_t columns : {1, 2, 4, 8})
+        if (columns == 1 || columns * lanes <= typical(g.n)) tiles.push_back({columns * lanes, streams});
+    return tiles;
+  };
+  gemv.refusal = [=, &g](const GemvTile& t) { return gemv_tile_refusal(t, g.m.constant(), lanes); };
+  gemv.generate = [=, &node, &g](const GemvTile& t) { return generate_gemv(node, g, isa, t); };
+  Tiling<GemmTile> gemm;
+  gemm.rule = [=, &g] { return choose_gemm_tile(typical(g.m), typical(g.n), typical(g.k), lanes); };
+  gemm.others = [=, &g] { return other_gemm_tiles(typical(g.m), typical(g.n), typical(g.k), lanes, packed); };
+  gemm.refusal = gemm_tile_refusal;
+  gemm.settle = settle_gemm_tile;
+  gemm.generate = [=, &node, &g](const GemmTile& t) { return generate_gemm(node, g, *program, isa, *constants, t); };
+  return {make_form("gemv", is_gemv(g) ? "" : "not a few rows of f32 times rows of weights", gemv), make_form("gemm", "", gemm)};
+}
+
+std::vector<Form> convolution_forms(const choice::Node& node, const choice::Convolution& c, device::Isa isa, choice::Program* program,
+                                    ConstantMemory* constants) {
+  const int lanes = lanes_of(isa);
+  Tiling<ConvTile> how;
+  how.rule = [=, &c] { return choose_conv_tile(shape_of(c), input_of(c), lanes); };
+  how.others = [=, &c] { return other_conv_tiles(shape_of(c), input_of(c), lanes); };
+  how.refusal = [=, &c](const ConvTile& t) { return conv_tile_refusal(shape_of(c), input_of(c), t); };
+  how.generate = [=, &node, &c](const ConvTile& t) { return generate_convolution(node, c, *program, isa, *constants, t); };
+  return {make_form(shape_of(c).depthwise() ? "conv_depthwise" : "convolution", "", how)};
+}
+
+std::vector<Form> attention_forms(const choice::Node& node, const choice::Attention& a, device::Isa isa) {
+  const int lanes = lanes_of(isa);
+  KernelText unused;
+  Slots slots(unused);
+  const bool few = has_few_queries(attention_config(a, isa, slots));
+  Tiling<FewQueriesTile> decode;
+  decode.rule = [] { return FewQueriesTile{}; };
+  decode.others = [] { return std::vector<FewQueriesTile>{{32}, {128}, {256}, {512}, {16}, {1024}}; };
+  decode.refusal = [=](const FewQueriesTile& t) { return attention_tile_refusal({.block_keys = t.block_keys}, lanes, true); };
+  decode.generate = [=, &node, &a](const FewQueriesTile& t) {
+    return generate_attention(node, a, isa, {.block_keys = t.block_keys}, true);
+  };
+  const int64_t group = a.heads.is_const() && a.kv_heads.is_const() ? a.heads.constant() / a.kv_heads.constant() : 1;
+  const int vecs = choose_attention_vecs(typical(a.queries) * group, lanes);
+  Tiling<AttentionTile> tiles;
+  tiles.rule = [=] { return AttentionTile{.vecs = vecs}; };
+  tiles.others = [=] {
+    std::vector<AttentionTile> out;
+    for (int64_t keys : {64, 128, 32, 256})
+      for (int v : {vecs, 3, 4, 2, 1}) out.push_back({v, keys});
+    return out;
+  };
+  tiles.refusal = [=](const AttentionTile& t) { return attention_tile_refusal(t, lanes, false); };
+  tiles.generate = [=, &node, &a](const AttentionTile& t) { return generate_attention(node, a, isa, t, false); };
+  return {make_form("attention_few", few ? "" : "more than a few queries, or rows that are no whole vectors", decode),
+          make_form("attention", "", tiles)};
+}
+
+bool is_constant(const choice::Program& p, const Operand& o) {
+  return p.buffers[static_cast<size_t>(o.buffer)].kind == loop::BufferKind::Constant;
+}
+
+// None for nodes that leave nothing open.
+std::vector<Form> forms_of(const choice::Node& node, const choice::Program& p, device::Isa isa, choice::Program* program = nullptr,
+                           ConstantMemory* constants = nullptr) {
+  if (auto* g = std::get_if<choice::Gemm>(&node.problem)) return gemm_forms(node, *g, isa, is_constant(p, g->b), program, constants);
+  if (auto* c = std::get_if<choice::Convolution>(&node.problem)) return convolution_forms(node, *c, isa, program, constants);
+  if (auto* a = std::get_if<choice::Attention>(&node.problem)) return attention_forms(node, *a, isa);
+  return {};
+}
+
 }  // namespace
 
 bool supports(const choice::Convolution& c, bool constant_weight, device::Isa isa) {
@@ -462,7 +553,7 @@ bool supports(const choice::Convolution& c, bool constant_weight, device::Isa is
   ConvShape s = shape_of(c);
   int lanes = lanes_of(isa);
   if (s.depthwise()) return layout == ConvLayout::Nhwc && s.channels >= lanes;
-  return conv_direct_supported(s, layout == ConvLayout::Nchw ? ConvInput::Nchw : ConvInput::Nhwc, lanes);
+  return conv_direct_supported(s, input_of(c), lanes);
 }
 
 bool supports(const choice::Attention& a, device::Isa isa) {
@@ -474,14 +565,22 @@ bool supports(const choice::Attention& a, device::Isa isa) {
 bool supports(const choice::Sort& s) { return !is_complex(s.keys.dtype); }
 
 KernelText generate(const choice::Node& node, choice::Program& program, device::Isa isa, ConstantMemory& constants) {
-  if (auto* g = std::get_if<choice::Gemm>(&node.problem))
-    return is_gemv(*g) ? generate_gemv(node, *g, isa) : generate_gemm(node, *g, program, isa, constants);
-  if (auto* c = std::get_if<choice::Convolution>(&node.problem)) return generate_convolution(node, *c, program, isa, constants);
-  if (auto* a = std::get_if<choice::Attention>(&node.problem)) return generate_attention(node, *a, isa);
+  if (const auto forms = forms_of(node, program, isa, &program, &constants); !forms.empty()) return generate_by(forms, node);
+  TOROID_USER_CHECK(node.config.empty(), "{} is no configuration of {}, which leaves nothing open; tune it again",
+                    choice::to_string(node.config), choice::label(node));
   if (auto* s = std::get_if<choice::Sort>(&node.problem)) return generate_sort(*s, isa);
   std::vector<loop::Nest> nests = {{node.domain, node.body}};
   nests.insert(nests.end(), node.beside.begin(), node.beside.end());
   return generate_loops(nests, program.buffers, isa);
+}
+
+std::vector<choice::Config> configs(const choice::Node& node, const choice::Program& program, device::Isa isa) {
+  const auto forms = forms_of(node, program, isa);
+  return forms.empty() ? std::vector<choice::Config>{} : configs_of(forms, kMostConfigs);
+}
+
+std::vector<choice::Config> neighbours(const choice::Config& c, const choice::Node& node, const choice::Program& program, device::Isa isa) {
+  return neighbours_of(forms_of(node, program, isa), c);
 }
 
 }  // namespace toroid::codegen

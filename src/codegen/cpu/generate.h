@@ -12,7 +12,13 @@ bool supports(const choice::Convolution& c, bool constant_weight, device::Isa is
 bool supports(const choice::Attention& a, device::Isa isa);
 bool supports(const choice::Sort& s);
 
-// The kernel of a node that is not an extern call. May add buffers (packed weights) to the program's.
+// The kernel of a node that is not an extern call, as Node::config says or, where that is empty, by rule. May add buffers (packed weights)
+// to the program's. UserError for a configuration that does not fit the node: it comes from a file.
 KernelText generate(const choice::Node& node, choice::Program& program, device::Isa isa, ConstantMemory& constants);
+
+// Configurations of a node that are worth a trial, that of the rule first; none where nothing is left open.
+std::vector<choice::Config> configs(const choice::Node& node, const choice::Program& program, device::Isa isa);
+// Those that are one step from `c` in one number.
+std::vector<choice::Config> neighbours(const choice::Config& c, const choice::Node& node, const choice::Program& program, device::Isa isa);
 
 }  // namespace toroid::codegen

@@ -8,8 +8,15 @@
 
 namespace toroid::codegen {
 
-// Any node but extern ones, and those that a library computes. May add buffers (packed weights) to the program's.
+// Any node but extern ones, and those that a library computes; as Node::config says or, where that is empty, by rule. May add buffers
+// (packed weights) to the program's. UserError for a configuration that does not fit the node: it comes from a file.
 KernelText generate_cuda(const choice::Node& node, choice::Program& p, const device::cuda::GpuInfo& gpu, ConstantMemory& constants);
+
+// Configurations of a node that are worth a trial, that of the rule first; none where nothing is left open.
+std::vector<choice::Config> cuda_configs(const choice::Node& node, const choice::Program& p, const device::cuda::GpuInfo& gpu);
+// Those that are one step from `c` in one number.
+std::vector<choice::Config> cuda_neighbours(const choice::Config& c, const choice::Node& node, const choice::Program& p,
+                                            const device::cuda::GpuInfo& gpu);
 
 // Which template computes a product or convolution, and why those before it do not: a line for people; empty for other nodes.
 std::string cuda_choice(const choice::Node& node, const choice::Program& p, const device::cuda::GpuInfo& gpu);

@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "codegen/kernel_text.h"
+#include "codegen/forms.h"
 #include "device/cuda/gpu.h"
 #include "loop/node.h"
 
@@ -12,5 +12,8 @@ namespace toroid::codegen {
 // Different buffers must not overlap. constants: buffers that no kernel writes.
 KernelText generate_cuda_loop(const loop::Domain& d, const loop::Body& b, const device::cuda::GpuInfo& gpu,
                               const std::set<int>& constants = {});
+// The same as a form that leaves open how threads share the work; it has no tile where the loop leaves nothing open. The loop must stay.
+std::vector<Form> cuda_loop_forms(const loop::Domain& d, const loop::Body& b, const device::cuda::GpuInfo& gpu,
+                                  const std::set<int>& constants);
 
 }  // namespace toroid::codegen

@@ -16,9 +16,8 @@ using loop::Statement;
 using loop::Step;
 using loop::StoreMode;
 
-constexpr int kBlock = 256;
-constexpr int kLongBlock = 512;  // of rows that do not fit registers, and of columns
-constexpr int kWarp = 32;
+constexpr int kBlock = 256, kWarp = 32;
+constexpr int kLongBlock = 512;       // of rows that do not fit registers, and of columns
 constexpr int64_t kAccess = 16;       // bytes of the widest access
 constexpr int64_t kMostVector = 8;    // elements
 constexpr int64_t kKept = 64;         // registers that kept values may take
@@ -388,6 +387,9 @@ void plan_rows(CudaPlan& p, int threads, const CudaLoopTarget& target) {
   const int64_t rows = p.rows.maybe_constant().value_or(kResident);
   while (p.block > std::max(kWarp, p.row_threads) && rows * p.row_threads < 2 * kProcessors * p.block) p.block /= 2;
   if (threads == 0) choose_splits(p, p.block / p.row_threads, sym::floor_div(row, p.vector));
+  const int64_t splits = target.rows ? target.rows->splits : 1;
+  if (splits > 1 && p.rows.maybe_constant() && n && has_one_pass(p) && splits * p.row_threads * kLeastRepeats <= vectors)
+    p.splits = splits, p.repeats = 0;
   if (p.repeats == 0) p.unroll = p.vector > 1 ? 4 : 8;
   p.grid = sym::ceil_div(p.rows, p.block / p.row_threads) * p.splits;
   choose_early(p, target);
@@ -468,19 +470,21 @@ bool plan_tiles(CudaPlan& p) {
   return false;
 }
 
-void plan_flat(CudaPlan& p) {
+void plan_flat(CudaPlan& p, const std::optional<CudaFlatTile>& wish) {
   if (p.vector_var >= 0 && plan_tiles(p)) return;
+  if (wish) p.block = wish->threads;
   p.rest = p.vector > 1 && !sym::known_multiple(p.extent(p.vector_var), p.vector);
   p.rows = p.rest ? sym::ceil_div(p.rows, p.vector) : sym::floor_div(p.rows, p.vector);  // of vectors
   const int64_t vectors = p.rows.maybe_constant().value_or(0);
-  for (int n : {4, 2}) {
-    if (p.unroll > 1 || vectors < n * kResident) continue;
+  for (int n : wish ? std::vector{wish->vectors} : std::vector{4, 2}) {
+    if (p.unroll > 1 || n == 1 || (!wish && vectors < n * kResident)) continue;
     p.unroll_var = choose_unroll_var(p, n);
     if (p.unroll_var >= 0) p.unroll = n;
   }
   // While one vector's arithmetic is done, the next one's memory is under way.
   const bool heavy = std::any_of(p.body.steps.begin(), p.body.steps.end(), [](auto& s) { return s.step == Step::Scalar && is_heavy(s); });
-  if (p.unroll == 1 && heavy && vectors % (2 * p.block) == 0 && vectors >= 2 * kResident) p.unroll = 2;
+  const int apart = wish ? wish->vectors : heavy && vectors >= 2 * kResident ? 2 : 1;
+  if (p.unroll == 1 && vectors > 0 && vectors % (apart * p.block) == 0) p.unroll = apart;
   if (p.unroll_var >= 0) p.rows = sym::floor_div(p.rows, p.unroll);
   p.grid = sym::ceil_div(p.rows, p.unroll_var >= 0 ? p.block : p.block * p.unroll);
 }
@@ -565,8 +569,8 @@ CudaPlan make_cuda_plan(const loop::Domain& d, const loop::Body& b, const CudaLo
   if (p.shape == CudaPlan::Shape::Rows) choose_unaligned_vector(p);
   p.rows = loop::space_size(p.domain);
   p.wide = needs_wide(p);
-  if (p.shape == CudaPlan::Shape::Flat) plan_flat(p);
-  if (p.shape == CudaPlan::Shape::Rows) plan_rows(p, 0, target);
+  if (p.shape == CudaPlan::Shape::Flat) plan_flat(p, target.flat);
+  if (p.shape == CudaPlan::Shape::Rows) plan_rows(p, target.rows ? target.rows->threads : 0, target);
   if (p.shape == CudaPlan::Shape::Columns) plan_columns(p, scans);
   // Others gain little, and would have to ask for the division of memory that overlapping kernels share, which leaves them less cache.
   p.overlaps = p.overlaps && p.splits == 1 && blocks_at_once(p) > 0;

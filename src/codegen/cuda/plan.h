@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/forms.h"
 #include "loop/node.h"
 
 namespace toroid::codegen {
@@ -74,9 +75,34 @@ struct CudaPlan {
   const Expr& extent(int var) const { return domain.vars[static_cast<size_t>(var)].extent(); }
 };
 
+// What a plan leaves open: of Flat loops without tiles, and of Rows.
+struct CudaFlatTile {
+  int threads = 256;  // of a block
+  int vectors = 1;    // of a thread
+  bool operator==(const CudaFlatTile&) const = default;
+};
+template <class Visit>
+void fields(CudaFlatTile& t, const Visit& visit) {
+  visit("threads", t.threads, kDoubles);
+  visit("vectors", t.vectors, kDoubles);
+}
+struct CudaRowsTile {
+  int threads = 32;    // that share a row
+  int64_t splits = 1;  // blocks that share their rows
+  bool operator==(const CudaRowsTile&) const = default;
+};
+template <class Visit>
+void fields(CudaRowsTile& t, const Visit& visit) {
+  visit("threads", t.threads, kDoubles);
+  visit("splits", t.splits, kDoubles);
+}
+
 struct CudaLoopTarget {
   bool overlaps = false;         // launches can overlap the one before
   std::set<int> constants = {};  // buffers that no kernel writes
+  // Wishes, for the shape that they are of; a plan has them where it can. Empty: by rule.
+  std::optional<CudaFlatTile> flat = {};
+  std::optional<CudaRowsTile> rows = {};
 };
 CudaPlan make_cuda_plan(const loop::Domain& d, const loop::Body& b, const CudaLoopTarget& target);
 // For pieces of templates, whose domains stay as they are: vectors of up to `width` neighbours along the last variable of a body without

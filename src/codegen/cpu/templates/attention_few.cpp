@@ -18,7 +18,7 @@ std::string dots_text(const AttentionConfig& c, int keys) {
     for (int i = 0; i < keys; ++i) {
       accs += fmt::format("{}s{}_{} = {{0}}", accs.empty() ? "vf32 " : ", ", j, i);
       fma += fmt::format(" s{}_{} += x * k{};", j, i, i);
-      store += fmt::format("scores[{} + {}] = t_sum(s{}_{});\n", j * c.block_keys, i, j, i);
+      store += fmt::format("scores[{} + {}] = t_sum(s{}_{});\n", j * c.tile.block_keys, i, j, i);
     }
     fma += " }\n";
   }
@@ -51,7 +51,7 @@ static void @NAME@_dots_@KEYS@(const float* restrict q, const @TYPE@* restrict k
 std::string values_text(const AttentionConfig& c, int vecs) {
   std::string accs, loads, fma, store;
   for (int64_t j = 0; j < rows_of(c); ++j) {
-    fma += fmt::format("{{ const vf32 p = t_splat(scores[{} + i]);", j * c.block_keys);
+    fma += fmt::format("{{ const vf32 p = t_splat(scores[{} + i]);", j * c.tile.block_keys);
     for (int x = 0; x < vecs; ++x) {
       const std::string at = fmt::format("out + {} + {} * T_LANES", j * c.value_depth, x);
       accs += fmt::format("vf32 o{0}_{1} = t_load({2}) * t_splat(decay[{0}]);\n", j, x, at);
@@ -161,7 +161,7 @@ void @NAME@(void* const* bufs, const int64_t* params, int64_t begin, int64_t end
 bool has_few_queries(const AttentionConfig& c) {
   return c.queries.is_constant() && c.heads.is_constant() && c.kv_heads.is_constant() && c.queries.value() >= 1 &&
          c.kv_heads.value() >= 1 && rows_of(c) <= kMaxRows && c.k.column_stride == "1" && c.v.column_stride == "1" &&
-         c.depth % c.lanes == 0 && c.value_depth % c.lanes == 0 && c.block_keys % c.lanes == 0;
+         c.depth % c.lanes == 0 && c.value_depth % c.lanes == 0;
 }
 
 std::string few_queries_text(const AttentionConfig& c) {
@@ -188,7 +188,7 @@ std::string few_queries_text(const AttentionConfig& c) {
                          {"N", c.keys.text()},
                          {"D", n(c.depth)},
                          {"DV", n(c.value_depth)},
-                         {"KEYS", n(c.block_keys)},
+                         {"KEYS", n(c.tile.block_keys)},
                          {"KEYS_AT_ONCE", n(kKeysAtOnce)},
                          {"QTYPE", q_type},
                          {"QROW", address(c.q, q_type, "head[j]")},

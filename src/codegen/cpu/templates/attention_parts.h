@@ -14,10 +14,7 @@ std::string address(const AttentionOperand& o, const std::string& type, const st
 // `query[j]` and `head[j]` of rows j < lanes_used; `score` is the C lvalue of row j and key n0 + i.
 std::string mask_text(const AttentionConfig& c, const std::string& score);
 
-// Whether all queries of a key head are so few (decoding) that a lane a query would waste most of a vector.
-bool has_few_queries(const AttentionConfig& c);
-
-// attention_text for those: vectors run along the columns of keys and values. A task is one key head.
+// attention_text of the form for few queries.
 std::string few_queries_text(const AttentionConfig& c);
 
 }  // namespace toroid::codegen

@@ -15,7 +15,7 @@ namespace {
 // Rows of a register tile that suit `vecs` vectors of queries.
 int tile_rows(const AttentionConfig& c) {
   static constexpr int kWide[] = {12, 8, 8, 6}, kNarrow[] = {8, 4, 3, 2};
-  return (c.lanes >= 16 ? kWide : kNarrow)[c.vecs - 1];
+  return (c.lanes >= 16 ? kWide : kNarrow)[c.tile.vecs - 1];
 }
 
 std::string product_text(const AttentionConfig& c, int rows) {
@@ -23,9 +23,9 @@ std::string product_text(const AttentionConfig& c, int rows) {
   for (int r = 0; r < rows; ++r) {
     accs += "vf32";
     fma += fmt::format("{{ const vf32 x = t_splat(a[{} * row_step]);", r);
-    for (int v = 0; v < c.vecs; ++v) {
-      const std::string at = fmt::format("out + {}", (r * c.vecs + v) * c.lanes);
-      const char* end = v + 1 < c.vecs ? " " : "\n";
+    for (int v = 0; v < c.tile.vecs; ++v) {
+      const std::string at = fmt::format("out + {}", (r * c.tile.vecs + v) * c.lanes);
+      const char* end = v + 1 < c.tile.vecs ? " " : "\n";
       accs += fmt::format("{} s{}_{} = {{0}}", v ? "," : "", r, v);
       scaled += fmt::format("s{}_{} = t_load({}) * t_load(scale + {});{}", r, v, at, v * c.lanes, end);
       fma += fmt::format(" s{}_{} += x * b{};", r, v, v);
@@ -34,7 +34,7 @@ std::string product_text(const AttentionConfig& c, int rows) {
     accs += ";\n";
     fma += " }\n";
   }
-  for (int v = 0; v < c.vecs; ++v) loads += fmt::format("const vf32 b{} = t_load(b + {});\n", v, v * c.lanes);
+  for (int v = 0; v < c.tile.vecs; ++v) loads += fmt::format("const vf32 b{} = t_load(b + {});\n", v, v * c.lanes);
   for (std::string* s : {&accs, &scaled, &loads, &fma, &store}) s->pop_back();
   return expand(R"(
 // out[r][*] = (scale ? out[r][*] * scale[*] : 0) + sum over k of a[r*row_step + k*step] * b[k][*].
@@ -53,7 +53,7 @@ T_KERNEL void @NAME@_product_@ROWS@(const float* restrict a, int64_t row_step, i
 )",
                 {{"NAME", c.name},
                  {"ROWS", std::to_string(rows)},
-                 {"QUERIES", std::to_string(c.vecs * c.lanes)},
+                 {"QUERIES", std::to_string(c.tile.vecs * c.lanes)},
                  {"ACCS", accs},
                  {"SCALED", scaled},
                  {"LOADS", loads},
@@ -69,7 +69,7 @@ std::string products_text(const AttentionConfig& c) {
     out += product_text(c, rows);
     calls += fmt::format(
         "for (; rows - r >= {1}; r += {1}) {0}_product_{1}(a + r * row_step, row_step, step, b, depth, out + r * {2}, scale);\n", c.name,
-        rows, c.vecs * c.lanes);
+        rows, c.tile.vecs * c.lanes);
   }
   calls.pop_back();
   return out + expand(R"(
@@ -250,11 +250,19 @@ int choose_attention_vecs(int64_t queries, int lanes) {
   return vecs % 3 == 0 || vecs % 4 != 0 ? 3 : 4;
 }
 
+std::string attention_tile_refusal(const AttentionTile& t, int lanes, bool few) {
+  constexpr int64_t kMostKeys = 1024;
+  if (t.vecs < 1 || t.vecs > 4) return "vecs is not from 1 to 4";
+  if (t.block_keys < 1 || t.block_keys > kMostKeys) return fmt::format("block_keys is not from 1 to {}", kMostKeys);
+  return few && t.block_keys % lanes != 0 ? fmt::format("block_keys is no multiple of {}", lanes) : "";
+}
+
 std::string attention_text(const AttentionConfig& c) {
-  TOROID_CHECK(c.depth > 0 && c.value_depth > 0 && c.vecs >= 1 && c.vecs <= 4 && c.block_keys > 0, "attention tile out of range");
-  if (has_few_queries(c)) return few_queries_text(c);
+  const std::string why = attention_tile_refusal(c.tile, c.lanes, c.few);
+  TOROID_CHECK(c.depth > 0 && c.value_depth > 0 && why.empty() && (!c.few || has_few_queries(c)), "attention: {}", why);
+  if (c.few) return few_queries_text(c);
   const auto n = [](int64_t x) { return std::to_string(x); };
-  const int64_t queries = static_cast<int64_t>(c.vecs) * c.lanes;
+  const int64_t queries = static_cast<int64_t>(c.tile.vecs) * c.lanes;
   const std::string tail = c.value_depth % c.lanes == 0 ? ""
                                                         : expand(R"(for (; d < @DV@; ++d) {
   const float acc = row[d];
@@ -274,7 +282,7 @@ std::string attention_text(const AttentionConfig& c) {
                          {"D", n(c.depth)},
                          {"DV", n(c.value_depth)},
                          {"QUERIES", n(queries)},
-                         {"KEYS", n(c.block_keys)},
+                         {"KEYS", n(c.tile.block_keys)},
                          {"SCRATCH", n(c.scratch_buffer)},
                          {"FLOATS", n(attention_scratch_bytes(c) / 4)},
                          {"QTYPE", q_type},
@@ -291,13 +299,13 @@ std::string attention_text(const AttentionConfig& c) {
 
 int64_t attention_task_count(const AttentionConfig& c, const int64_t* params) {
   const int64_t kv = c.kv_heads.value(params), rows = c.heads.value(params) / kv * c.queries.value(params);
-  return c.batch.value(params) * kv * ceil_div(rows, static_cast<int64_t>(c.vecs) * c.lanes);
+  return c.batch.value(params) * kv * ceil_div(rows, static_cast<int64_t>(c.tile.vecs) * c.lanes);
 }
 
 int64_t attention_scratch_bytes(const AttentionConfig& c) {
-  const int64_t queries = static_cast<int64_t>(c.vecs) * c.lanes;
-  int64_t floats = (c.depth + 2 * c.value_depth + c.block_keys) * queries;
-  floats += c.block_keys * (c.depth + c.value_depth);  // copies of half keys and values
+  const int64_t queries = static_cast<int64_t>(c.tile.vecs) * c.lanes;
+  int64_t floats = (c.depth + 2 * c.value_depth + c.tile.block_keys) * queries;
+  floats += c.tile.block_keys * (c.depth + c.value_depth);  // copies of half keys and values
   return ceil_div(floats, 16) * 64;
 }
 

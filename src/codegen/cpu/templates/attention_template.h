@@ -4,6 +4,7 @@
 #include <string>
 
 #include "codegen/cpu/templates/template_text.h"
+#include "codegen/forms.h"
 
 namespace toroid::codegen {
 
@@ -22,6 +23,24 @@ enum class AttentionMask {
   Boolean,   // bytes: 0 masks the position out
 };
 
+struct AttentionTile {
+  int vecs = 4;  // vectors of queries of a task (a task has vecs * lanes queries)
+  int64_t block_keys = 64;
+};
+template <class Visit>
+void fields(AttentionTile& t, const Visit& visit) {
+  visit("vecs", t.vecs, 1);
+  visit("block_keys", t.block_keys, kDoubles);
+}
+// Of the form for few queries.
+struct FewQueriesTile {
+  int64_t block_keys = 64;
+};
+template <class Visit>
+void fields(FewQueriesTile& t, const Visit& visit) {
+  visit("block_keys", t.block_keys, kDoubles);
+}
+
 struct AttentionConfig {
   std::string name;
   int lanes = 16;
@@ -34,8 +53,8 @@ struct AttentionConfig {
   AttentionOperand q, k, v;
   AttentionMask mask_kind = AttentionMask::None;
   AttentionOperand mask;  // [batch, heads, queries, keys]; type is ignored for Boolean
-  int vecs = 4;           // vectors of queries of a task (a task has vecs * lanes queries)
-  int64_t block_keys = 64;
+  AttentionTile tile;
+  bool few = false;  // the form for few queries, whose tile has block_keys only
   // Statements that consume `acc` (vf32: value columns d .. d+lanes-1; or float) of query m: they see `batch`, `head`, `m`,
   // `d`, `bufs`, `params`. Rows whose keys are all masked out are zero.
   Hole epilogue;
@@ -45,8 +64,14 @@ struct AttentionConfig {
 // Query vectors of a task for these sizes: as few as cover short query lists.
 int choose_attention_vecs(int64_t queries, int lanes);
 
+// Why a tile is none; empty when it is one. few: of the form for few queries.
+std::string attention_tile_refusal(const AttentionTile& t, int lanes, bool few);
+// Whether all queries of a key head are so few (decoding) that a lane a query would waste most of a vector: the problem has a form of its
+// own (attention_few.cpp), whose vectors run along the columns of keys and values. A task is one key head then.
+bool has_few_queries(const AttentionConfig& c);
+
 // The kernel: void name(void* const* bufs, const int64_t* params, int64_t begin, int64_t end, int thread). Its prelude must
-// define vf32 v_exp_f32(vf32). At most four constant queries a key head take a form of their own (attention_few.cpp).
+// define vf32 v_exp_f32(vf32).
 std::string attention_text(const AttentionConfig& config);
 
 int64_t attention_task_count(const AttentionConfig& config, const int64_t* params);

@@ -234,53 +234,129 @@ bool conv_direct_supported(const ConvShape& s, ConvInput input, int lanes) {
   return (s.channels / s.groups) % lanes == 0 && (s.out_channels / s.groups) % lanes == 0;
 }
 
-ConvTile choose_conv_tile(const ConvShape& s, ConvInput input, int lanes) {
-  ConvTile best;
-  best.lanes = lanes;
-  const int registers = lanes >= 16 ? 32 : 16;
-  const int64_t out_vecs = s.depthwise() ? 1 : ceil_div(s.out_channels / s.groups, lanes);
-  if (s.depthwise()) {
-    best.vecs = 1;
-    best.pixels = static_cast<int>(std::min<int64_t>(s.out_w(), registers == 32 ? 14 : 6));
-  } else {
-    double best_cost = 0;
-    constexpr double kPassCost = 0.04;      // of reading the input once more, for another tile of output channels
-    constexpr double kTwoKindsCost = 1.02;  // tiles of two widths: twice the code to compile
-    for (int64_t join = 1; join <= (rows_join(s) ? s.out_h() : 1); ++join) {
-      if (s.out_h() % join || (join > 1 && s.out_w() * join > 256)) continue;
-      for (int vecs = 1; vecs <= (registers == 32 ? 6 : 4); ++vecs) {
-        const int pixels = std::min<int64_t>((registers - vecs - 1) / vecs, s.out_w() * join);
-        // Cycles of one step for all pixels of a row: FMAs and loads on two ports, latency 4.
-        const int64_t width = s.out_w() * join, tiles = ceil_div(width, pixels), rest = width % tiles;
-        const auto cost_of = [&](int64_t r) { return std::max({r * vecs / 2.0, (r + vecs) / 2.0, 4.0}) + 0.25; };
-        const double cost = (rest * cost_of(width / tiles + 1) + (tiles - rest) * cost_of(width / tiles)) * ceil_div(out_vecs, vecs) /
-                            join * (1 + kPassCost * ceil_div(out_vecs, vecs) / (s.kernel_h * s.kernel_w)) * (rest ? kTwoKindsCost : 1);
-        if (best_cost != 0 && cost > best_cost * 0.99) continue;
-        best_cost = cost;
-        best.vecs = vecs;
-        best.pixels = pixels;
-        best.join_rows = join;
-      }
-    }
-  }
-  // The weights of a chunk of channels stay in the first-level cache while all rows of the task pass; partial sums are cheap.
-  const int64_t rows = s.out_h() / best.join_rows;
+namespace {
+
+int registers_of(int lanes) { return lanes >= 16 ? 32 : 16; }
+
+int64_t out_vecs_of(const ConvShape& s, int lanes) { return s.depthwise() ? 1 : ceil_div(s.out_channels / s.groups, lanes); }
+
+// Blocks of channels that a sum runs over.
+int64_t channel_blocks(const ConvShape& s, ConvInput input, int lanes) {
   const bool whole = input == ConvInput::Nchw || (input == ConvInput::Nhwc && (s.channels / s.groups) % lanes);
-  const int64_t blocks = whole ? 1 : ceil_div(s.channels / s.groups, lanes);
+  return whole || s.depthwise() ? 1 : ceil_div(s.channels / s.groups, lanes);
+}
+
+// The widest tile of `vecs` vectors in registers, of rows joined by `join`.
+ConvTile register_tile(const ConvShape& s, int lanes, int vecs, int64_t join) {
+  ConvTile t;
+  t.lanes = lanes, t.vecs = vecs, t.join_rows = join;
+  t.pixels = static_cast<int>(std::min<int64_t>((registers_of(lanes) - vecs - 1) / vecs, s.out_w() * join));
+  return t;
+}
+
+// Cycles of one step for all pixels of a row, and what reading the input takes besides: FMAs and loads on two ports, latency 4.
+double step_cycles(const ConvShape& s, const ConvTile& t) {
+  constexpr double kPassCost = 0.04;      // of reading the input once more, for another tile of output channels
+  constexpr double kTwoKindsCost = 1.02;  // tiles of two widths: twice the code to compile
+  const int64_t out_vecs = out_vecs_of(s, t.lanes), width = s.out_w() * t.join_rows, tiles = ceil_div(width, t.pixels),
+                rest = width % tiles;
+  const auto cost_of = [&](int64_t r) { return std::max({r * t.vecs / 2.0, (r + t.vecs) / 2.0, 4.0}) + 0.25; };
+  return (rest * cost_of(width / tiles + 1) + (tiles - rest) * cost_of(width / tiles)) * ceil_div(out_vecs, t.vecs) / t.join_rows *
+         (1 + kPassCost * ceil_div(out_vecs, t.vecs) / (s.kernel_h * s.kernel_w)) * (rest ? kTwoKindsCost : 1);
+}
+
+// Of a convolution that is not depthwise: all that the registers take.
+std::vector<ConvTile> register_tiles(const ConvShape& s, int lanes) {
+  std::vector<ConvTile> out;
+  for (int64_t join = 1; join <= (rows_join(s) ? s.out_h() : 1); ++join) {
+    if (s.out_h() % join || (join > 1 && s.out_w() * join > 256)) continue;
+    for (int vecs = 1; vecs <= (registers_of(lanes) == 32 ? 6 : 4); ++vecs) out.push_back(register_tile(s, lanes, vecs, join));
+  }
+  return out;
+}
+
+// Fills what the register tile leaves open.
+ConvTile with_blocks(ConvTile t, const ConvShape& s, ConvInput input) {
+  // The weights of a chunk of channels stay in the first-level cache while all rows of the task pass; partial sums are cheap.
+  const int64_t rows = s.out_h() / t.join_rows, lanes = t.lanes, out_vecs = out_vecs_of(s, t.lanes);
+  const int64_t blocks = channel_blocks(s, input, t.lanes);
   constexpr int64_t kChunkBytes = 24 * 1024, kCachedWeights = 384 * 1024;
-  const int64_t block_bytes = s.kernel_h * s.kernel_w * lanes * best.vecs * lanes * 4;
+  const int64_t block_bytes = s.kernel_h * s.kernel_w * lanes * t.vecs * lanes * 4;
   const int64_t chunks = s.depthwise() ? 1 : ceil_div(blocks, std::max<int64_t>(1, kChunkBytes / block_bytes));
-  best.block_c = s.depthwise() ? 1 : ceil_div(blocks, chunks);
-  best.channels_inner = blocks * out_vecs / best.vecs * block_bytes <= kCachedWeights;
-  const int64_t row_bytes = s.width * best.join_rows * s.stride_h * s.channels / s.groups * 4;
+  t.block_c = s.depthwise() ? 1 : ceil_div(blocks, chunks);
+  t.channels_inner = blocks * out_vecs / t.vecs * block_bytes <= kCachedWeights;
+  const int64_t row_bytes = s.width * t.join_rows * s.stride_h * s.channels / s.groups * 4;
   constexpr int64_t kInputBytes = 256 * 1024;
   const int64_t cache_rows = std::clamp<int64_t>(kInputBytes / std::max<int64_t>(row_bytes, 1), 1, rows);
-  best.block_rows = chunks > 1 ? std::max<int64_t>(cache_rows, 8) : cache_rows;
+  t.block_rows = chunks > 1 ? std::max<int64_t>(cache_rows, 8) : cache_rows;
   constexpr int64_t kMinTasks = 8;  // of one image, so that a few threads have even shares
-  const int64_t columns = s.depthwise() ? std::max<int64_t>(s.channels / lanes, 1) : s.groups * ceil_div(out_vecs, best.vecs);
-  const int64_t row_blocks = std::min(rows, std::max(ceil_div(rows, best.block_rows), ceil_div(kMinTasks, columns)));
-  best.block_rows = ceil_div(rows, row_blocks);
-  return best;
+  const int64_t columns = s.depthwise() ? std::max<int64_t>(s.channels / lanes, 1) : s.groups * ceil_div(out_vecs, t.vecs);
+  const int64_t row_blocks = std::min(rows, std::max(ceil_div(rows, t.block_rows), ceil_div(kMinTasks, columns)));
+  t.block_rows = ceil_div(rows, row_blocks);
+  return t;
+}
+
+ConvTile depthwise_tile(const ConvShape& s, int lanes, int pixels) {
+  ConvTile t;
+  t.lanes = lanes, t.vecs = 1;
+  t.pixels = static_cast<int>(std::min<int64_t>(s.out_w(), pixels));
+  return t;
+}
+
+}  // namespace
+
+ConvTile choose_conv_tile(const ConvShape& s, ConvInput input, int lanes) {
+  if (s.depthwise()) return with_blocks(depthwise_tile(s, lanes, registers_of(lanes) == 32 ? 14 : 6), s, input);
+  ConvTile best;
+  double best_cost = 0;
+  for (const ConvTile& t : register_tiles(s, lanes)) {
+    const double cost = step_cycles(s, t);
+    if (best_cost != 0 && cost > best_cost * 0.99) continue;
+    best_cost = cost;
+    best = t;
+  }
+  return with_blocks(best, s, input);
+}
+
+std::vector<ConvTile> other_conv_tiles(const ConvShape& s, ConvInput input, int lanes) {
+  std::vector<ConvTile> out;
+  if (s.depthwise()) {
+    for (int pixels : {4, 7, 10, 12, 20, 28}) out.push_back(with_blocks(depthwise_tile(s, lanes, pixels), s, input));
+  } else {
+    out = register_tiles(s, lanes);
+    std::stable_sort(out.begin(), out.end(), [&](auto& x, auto& y) { return step_cycles(s, x) < step_cycles(s, y); });
+    constexpr size_t kMostTiles = 8;
+    out.resize(std::min(out.size(), kMostTiles));
+    for (ConvTile& t : out) t = with_blocks(t, s, input);
+  }
+  const ConvTile rule = choose_conv_tile(s, input, lanes);
+  const int64_t rows = s.out_h() / rule.join_rows, blocks = channel_blocks(s, input, lanes);
+  const auto add = [&](auto&& change) {
+    ConvTile t = rule;
+    change(t);
+    out.push_back(t);
+  };
+  for (int64_t block : {rule.block_c * 2, rule.block_c / 2, blocks})
+    if (block > 0) add([&](ConvTile& t) { t.block_c = std::min(block, blocks); });
+  for (int64_t block : {rule.block_rows * 2, rule.block_rows / 2, rows})
+    if (block > 0) add([&](ConvTile& t) { t.block_rows = std::min(block, rows); });
+  if (!s.depthwise()) add([](ConvTile& t) { t.channels_inner = !t.channels_inner; });
+  return out;
+}
+
+std::string conv_tile_refusal(const ConvShape& s, ConvInput input, const ConvTile& t) {
+  const int registers = registers_of(t.lanes);
+  if (s.depthwise() ? t.vecs != 1 || t.pixels + 2 > registers : t.pixels * t.vecs + t.vecs + 1 > registers)
+    return fmt::format("pixels x vecs do not fit {} registers", registers);
+  if (t.join_rows > 1 && (s.depthwise() || !rows_join(s) || s.out_h() % t.join_rows != 0)) return "so many rows do not join";
+  if (t.pixels > s.out_w() * t.join_rows) return "a row has fewer pixels";
+  if (t.block_rows > s.out_h() / t.join_rows) return "block_rows are more than there are";
+  const int64_t blocks = channel_blocks(s, input, t.lanes);
+  if (t.block_c > blocks) return "block_c are more than there are";
+  constexpr int64_t kMostPartial = 4 << 20;
+  if (t.block_c < blocks && t.block_rows * t.join_rows * s.out_w() * t.vecs * t.lanes * 4 > kMostPartial)
+    return "the sums of a task do not fit the second-level cache";
+  return "";
 }
 
 std::string conv_text(const ConvConfig& config) {

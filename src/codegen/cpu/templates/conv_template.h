@@ -2,8 +2,10 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "codegen/cpu/templates/template_text.h"
+#include "codegen/forms.h"
 
 namespace toroid::codegen {
 
@@ -25,7 +27,7 @@ struct ConvShape {
   bool depthwise() const { return groups == channels && groups == out_channels && groups > 1; }
 };
 
-// Register tile and blocking; choose_conv_tile fills it, the autotuner may try others.
+// Register tile and blocking.
 struct ConvTile {
   int lanes = 16;
   int pixels = 14;             // output pixels of a row held in registers
@@ -35,6 +37,15 @@ struct ConvTile {
   int64_t block_c = 1;         // channel blocks summed before partial sums go to scratch
   bool channels_inner = true;  // tasks walk output channels fastest (weights fit in the cache) or rows fastest
 };
+template <class Visit>
+void fields(ConvTile& t, const Visit& visit) {
+  visit("pixels", t.pixels, 1);
+  visit("vecs", t.vecs, 1);
+  visit("join_rows", t.join_rows, kDoubles);
+  visit("block_rows", t.block_rows, kDoubles);
+  visit("block_c", t.block_c, kDoubles);
+  visit("channels_inner", t.channels_inner, 1);
+}
 
 struct ConvConfig {
   std::string name;
@@ -53,7 +64,11 @@ struct ConvConfig {
 // Whether the direct template (not the depthwise one) takes this shape: no groups, or groups of whole vectors.
 bool conv_direct_supported(const ConvShape& shape, ConvInput input, int lanes);
 
+// A tile for this shape, and others worth a trial, the most promising first; some may be none for it.
 ConvTile choose_conv_tile(const ConvShape& shape, ConvInput input, int lanes);
+std::vector<ConvTile> other_conv_tiles(const ConvShape& shape, ConvInput input, int lanes);
+// Why a tile is none for this shape; empty when it is one.
+std::string conv_tile_refusal(const ConvShape& shape, ConvInput input, const ConvTile& t);
 
 // The kernel: void name(void* const* bufs, const int64_t* params, int64_t begin, int64_t end, int thread). Depthwise shapes
 // (multiplier 1; Blocked input, or Nhwc with a vector of channels or more) get their own kernel.

@@ -400,44 +400,97 @@ const int64_t groups = (same_rows + GROUP - 1) / GROUP;)";
 
 }  // namespace
 
-GemmTile choose_gemm_tile(int64_t m, int64_t n, int64_t k, int lanes) {
-  // Tiles that keep two FMA ports busy: enough independent sums, and loads (rows broadcasts + vecs) well below the FMAs.
-  static constexpr int kWide[][2] = {{8, 3}, {6, 4}};    // 32 registers
-  static constexpr int kNarrow[][2] = {{6, 2}, {4, 3}};  // 16 registers
-  GemmTile best;
-  best.lanes = lanes;
-  double best_cost = 0;
-  const auto consider = [&](int rows, int vecs) {
-    // Cycles of one step of k over the whole product: FMAs on two ports, loads on two, latency 4 with few sums.
-    const auto cost_of = [&](int64_t r, int64_t v) { return std::max({r * v / 2.0, (r + v) / 2.0, 4.0}); };
-    const int64_t all_vecs = ceil_div(n, lanes), tiles = ceil_div(m, rows), low = m / tiles;
-    const auto column_cost = [&](int64_t v) { return (m % tiles) * cost_of(low + 1, v) + (tiles - m % tiles) * cost_of(low, v); };
-    double cost = all_vecs / vecs * column_cost(vecs);
-    if (all_vecs % vecs) cost += column_cost(all_vecs % vecs);
-    if (best_cost == 0 || cost < best_cost * 0.98) {
-      best_cost = cost;
-      best.rows = rows;
-      best.vecs = vecs;
-    }
-  };
-  if (lanes >= 16) {
-    for (const auto& t : kWide) consider(t[0], t[1]);
-  } else {
-    for (const auto& t : kNarrow) consider(t[0], t[1]);
-  }
-  best.rows = static_cast<int>(std::min<int64_t>(best.rows, std::max<int64_t>(m, 1)));
+namespace {
+
+// Tiles that keep two FMA ports busy: enough independent sums, and loads (rows broadcasts + vecs) well below the FMAs. The first two are
+// those that the rule takes.
+std::vector<std::pair<int, int>> register_tiles(int lanes) {
+  if (lanes >= 16) return {{8, 3}, {6, 4}, {12, 2}, {9, 3}, {14, 2}, {5, 5}, {4, 6}};  // 32 registers
+  return {{6, 2}, {4, 3}, {5, 2}, {3, 3}, {12, 1}, {2, 4}};                            // 16 registers
+}
+
+// Cycles of one step of k over the whole product: FMAs on two ports, loads on two, latency 4 with few sums.
+double step_cycles(int64_t m, int64_t n, int lanes, int rows, int vecs) {
+  const auto cost_of = [&](int64_t r, int64_t v) { return std::max({r * v / 2.0, (r + v) / 2.0, 4.0}); };
+  const int64_t all_vecs = ceil_div(n, lanes), tiles = ceil_div(m, rows), low = m / tiles;
+  const auto column_cost = [&](int64_t v) { return (m % tiles) * cost_of(low + 1, v) + (tiles - m % tiles) * cost_of(low, v); };
+  return all_vecs / vecs * column_cost(vecs) + (all_vecs % vecs ? column_cost(all_vecs % vecs) : 0.0);
+}
+
+// Fills what the register tile leaves open.
+GemmTile with_blocks(GemmTile t, int64_t m, int64_t k) {
+  t.rows = static_cast<int>(std::min<int64_t>(t.rows, std::max<int64_t>(m, 1)));
   // Measured at M = 128: up to kShortK one pass over K wins; above it blocks whose panel of B stays in the first-level cache are 3-5 %
   // faster than blocks twice as deep. From kLongK on A no longer fits the second-level cache whole, and blocks of it are used for a
   // group of panels, whose partial sums stay there instead.
   constexpr int64_t kShortK = 384, kLongK = 1024, kBlockK = 128, kCacheFloats = 160 * 1024, kMaxRows = 128, kMinRows = 64;
   constexpr int kGroup = 12;
   const int64_t depth = std::max<int64_t>(k, 1), height = std::max<int64_t>(m, 1);
-  best.block_k = depth <= kShortK ? depth : ceil_div(ceil_div(depth, ceil_div(depth, kBlockK)), 16) * 16;
-  if (depth >= kLongK && height >= kMinRows / 2) best.group = kGroup;
-  const int64_t fit = best.group > 1 ? kMaxRows : std::clamp(kCacheFloats / depth, kMinRows, kMaxRows);
-  best.block_m = ceil_div(ceil_div(height, ceil_div(height, fit)), best.rows) * best.rows;
-  best.copy_a = depth % 1024 == 0;  // rows 4 KiB apart fall into the same cache sets
-  return best;
+  t.block_k = depth <= kShortK ? depth : ceil_div(ceil_div(depth, ceil_div(depth, kBlockK)), 16) * 16;
+  t.group = depth >= kLongK && height >= kMinRows / 2 ? kGroup : 1;
+  const int64_t fit = t.group > 1 ? kMaxRows : std::clamp(kCacheFloats / depth, kMinRows, kMaxRows);
+  t.block_m = ceil_div(height, ceil_div(height, fit));
+  t.copy_a = depth % 1024 == 0;  // rows 4 KiB apart fall into the same cache sets
+  settle_gemm_tile(t);
+  return t;
+}
+
+GemmTile register_tile(int lanes, std::pair<int, int> size) {
+  GemmTile t;
+  t.lanes = lanes, t.rows = size.first, t.vecs = size.second;
+  return t;
+}
+
+}  // namespace
+
+void settle_gemm_tile(GemmTile& t) { t.block_m = ceil_div(t.block_m, t.rows) * t.rows; }
+
+GemmTile choose_gemm_tile(int64_t m, int64_t n, int64_t k, int lanes) {
+  const auto sizes = register_tiles(lanes);
+  const auto cycles = [&](size_t i) { return step_cycles(std::max<int64_t>(m, 1), n, lanes, sizes[i].first, sizes[i].second); };
+  return with_blocks(register_tile(lanes, sizes[cycles(1) < cycles(0) * 0.98 ? 1 : 0]), m, k);
+}
+
+std::vector<GemmTile> other_gemm_tiles(int64_t m, int64_t n, int64_t k, int lanes, bool packed) {
+  const GemmTile rule = choose_gemm_tile(m, n, k, lanes);
+  std::vector<GemmTile> out;
+  auto sizes = register_tiles(lanes);
+  std::stable_sort(sizes.begin(), sizes.end(), [&, rows = std::max<int64_t>(m, 1)](auto& x, auto& y) {
+    return step_cycles(rows, n, lanes, x.first, x.second) < step_cycles(rows, n, lanes, y.first, y.second);
+  });
+  // Each number by itself, the register tile first; then what goes with other blocks of K.
+  constexpr size_t kMostSizes = 5;
+  sizes.resize(std::min(sizes.size(), kMostSizes));
+  for (auto& size : sizes) out.push_back(with_blocks(register_tile(lanes, size), m, k));
+  const auto add = [&](auto&& change) {
+    GemmTile t = rule;
+    change(t);
+    settle_gemm_tile(t);
+    out.push_back(t);
+  };
+  constexpr int64_t kMostFloats = 64 * 1024;  // of a block of a panel of B: part of the second-level cache
+  std::vector<int64_t> blocks;
+  for (int64_t block : {rule.block_k * 2, rule.block_k / 2, rule.block_k * 4, k})
+    if (block >= 32 && block <= k && block * rule.vecs * lanes <= kMostFloats) blocks.push_back(block);
+  for (int64_t block : blocks) add([&](GemmTile& t) { t.block_k = block; });
+  if (m > rule.block_m) add([](GemmTile& t) { t.block_m *= 2; });
+  if (rule.block_m >= 2 * rule.rows) add([](GemmTile& t) { t.block_m /= 2; });
+  if (rule.group == 1) add([](GemmTile& t) { t.copy_a = !t.copy_a; });
+  if (packed && k > rule.block_k)
+    for (int group : {1, 4, 12, 24}) add([&](GemmTile& t) { t.group = group; });
+  for (int64_t block : blocks)
+    if (packed && block < k) add([&](GemmTile& t) { t.block_k = block, t.group = rule.group == 1 ? 6 : 1; });
+  return out;
+}
+
+std::string gemm_tile_refusal(const GemmTile& t) {
+  const int registers = t.lanes >= 16 ? 32 : 16;
+  if (t.rows * t.vecs + t.vecs + 1 > registers || t.vecs > 8) return fmt::format("rows x vecs do not fit {} registers", registers);
+  if (t.block_m % t.rows != 0) return "block_m is no multiple of rows";
+  constexpr int64_t kMostPartial = 2 << 20, kMostBlock = 1 << 16;
+  if (t.block_m > kMostBlock || t.group > 64 || t.block_m * t.group * t.vecs * t.lanes * 4 > kMostPartial)
+    return "the sums of a task do not fit the second-level cache";
+  return "";
 }
 
 std::string gemm_text(const GemmConfig& config) {

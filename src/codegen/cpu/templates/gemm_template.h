@@ -2,8 +2,10 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "codegen/cpu/templates/template_text.h"
+#include "codegen/forms.h"
 
 namespace toroid::codegen {
 
@@ -14,7 +16,7 @@ enum class GemmB {
   Strided,  // any strides, any float storage: each panel is copied to scratch, once per panel and thread
 };
 
-// Register tile and blocking. choose_gemm_tile fills it; the autotuner may try others.
+// Register tile and blocking.
 struct GemmTile {
   int lanes = 16;         // floats in a vector
   int rows = 8;           // rows of the register tile
@@ -24,6 +26,15 @@ struct GemmTile {
   bool copy_a = false;    // copy A even where it could be read in place (ignored for groups: a few tasks do not pay for it)
   int group = 1;          // packed panels that a K block of A is used for before the next one (long K only)
 };
+template <class Visit>
+void fields(GemmTile& t, const Visit& visit) {
+  visit("rows", t.rows, 1);
+  visit("vecs", t.vecs, 1);
+  visit("block_k", t.block_k, kDoubles);
+  visit("block_m", t.block_m, kDoubles);
+  visit("copy_a", t.copy_a, 1);
+  visit("group", t.group, kDoubles);
+}
 
 struct GemmConfig {
   std::string name;
@@ -50,8 +61,13 @@ struct GemmConfig {
   int scratch_buffer = 2;  // see gemm_scratch_bytes; not touched when that is 0
 };
 
-// A tile for these sizes (any extent may be a guess when symbolic).
+// A tile for these sizes (any extent may be a guess when symbolic), and others worth a trial, the most promising first.
 GemmTile choose_gemm_tile(int64_t m, int64_t n, int64_t k, int lanes);
+std::vector<GemmTile> other_gemm_tiles(int64_t m, int64_t n, int64_t k, int lanes, bool packed);
+// Why a tile is none for these lanes; empty when it is one.
+std::string gemm_tile_refusal(const GemmTile& t);
+// Rounds block_m up to whole tiles.
+void settle_gemm_tile(GemmTile& t);
 
 // The kernel: void name(void* const* bufs, const int64_t* params, int64_t begin, int64_t end, int thread).
 std::string gemm_text(const GemmConfig& config);

@@ -5,8 +5,6 @@
 namespace toroid::codegen {
 namespace {
 
-constexpr int kRowsOfB = 4;  // weight rows read side by side: four streams keep the memory busy
-
 // sums[m][r] = dot product of row m of A and row r of b, for `rows` weight rows.
 std::string dots_text(const GemvConfig& c, int rows) {
   std::string accs, loads, fma, sum, tail;
@@ -106,22 +104,30 @@ if (*(int64_t*)state) {
 
 }  // namespace
 
+std::string gemv_tile_refusal(const GemvTile& t, int64_t m, int lanes) {
+  constexpr int64_t kMostColumns = 1 << 16;
+  if (t.task_columns % lanes != 0 || t.task_columns > kMostColumns) return fmt::format("task_columns is no multiple of {}", lanes);
+  if (t.streams < 2 || t.streams > lanes) return fmt::format("streams is not from 2 to {}", lanes);
+  constexpr int64_t kRegisters = 32;
+  return (m + 1) * t.streams + 1 > kRegisters ? "the sums do not fit the registers" : "";
+}
+
 std::string gemv_text(const GemvConfig& c) {
-  TOROID_CHECK(c.m >= 1 && c.m <= 4 && c.task_columns > 0 && c.task_columns % c.lanes == 0, "GEMV of {} rows, {} columns a task", c.m,
-               c.task_columns);
+  const std::string why = gemv_tile_refusal(c.tile, c.m, c.lanes);
+  TOROID_CHECK(c.m >= 1 && c.m <= 4 && why.empty(), "GEMV of {} rows, {} columns a task: {}", c.m, c.tile.task_columns, why);
   const auto n = [](int64_t x) { return std::to_string(x); };
-  return template_head(c.lanes) + dots_text(c, kRowsOfB) + dots_text(c, 1) + row_function_text(c.name, c.rows_of_a) +
+  return template_head(c.lanes) + dots_text(c, c.tile.streams) + dots_text(c, 1) + row_function_text(c.name, c.rows_of_a) +
          expand(kEntry, {{"NAME", c.name},
                          {"M", n(c.m)},
                          {"N", c.n.text()},
                          {"K", c.k.text()},
-                         {"TASK", n(c.task_columns)},
+                         {"TASK", n(c.tile.task_columns)},
                          {"LDB", c.b_row_stride},
                          {"ROWSOFA", rows_of_a_text(c)},
                          {"BOFFSET", c.b_offset},
                          {"B", n(c.b_buffer)},
                          {"TYPE", storage_type(c.b_type)},
-                         {"ROWS", n(kRowsOfB)},
+                         {"ROWS", n(c.tile.streams)},
                          {"DECLARATIONS", c.epilogue.declarations},
                          {"VECTOR", c.epilogue.vector},
                          {"SCALAR", c.epilogue.scalar}});
@@ -132,6 +138,6 @@ Expr gemv_scratch_bytes(const GemvConfig& c, const Expr& k) {
   return sym::ceil_div(k, 16) * (64 * c.m) + sym::ceil_div(c.rows_of_a.scratch_bytes, 64) * 64 + 64;
 }
 
-int64_t gemv_task_count(const GemvConfig& c, const int64_t* params) { return ceil_div(c.n.value(params), c.task_columns); }
+int64_t gemv_task_count(const GemvConfig& c, const int64_t* params) { return ceil_div(c.n.value(params), c.tile.task_columns); }
 
 }  // namespace toroid::codegen

@@ -4,8 +4,19 @@
 #include <string>
 
 #include "codegen/cpu/templates/template_text.h"
+#include "codegen/forms.h"
 
 namespace toroid::codegen {
+
+struct GemvTile {
+  int64_t task_columns = 64;  // columns of C of a task, a multiple of lanes
+  int streams = 4;            // rows of the weights that are read side by side: four keep the memory busy
+};
+template <class Visit>
+void fields(GemvTile& t, const Visit& visit) {
+  visit("task_columns", t.task_columns, kDoubles);
+  visit("streams", t.streams, kDoubles);
+}
 
 struct GemvConfig {
   std::string name;
@@ -20,10 +31,13 @@ struct GemvConfig {
   // Weights [N][K] in storage b_type (f32, bf16, f16), rows b_row_stride (C expression) apart.
   DType b_type = DType::F32;
   std::string b_row_stride, b_offset = "0";
-  int64_t task_columns = 64;  // columns of C of a task, a multiple of lanes
+  GemvTile tile;
   // As in GemmConfig: consumes `acc` of columns n .. n+lanes-1 of row m (vector text) or of (m, n) (scalar text).
   Hole epilogue;
 };
+
+// Why a tile is none for `m` rows; empty when it is one.
+std::string gemv_tile_refusal(const GemvTile& t, int64_t m, int lanes);
 
 // The kernel: void name(void* const* bufs, const int64_t* params, int64_t begin, int64_t end, int thread).
 std::string gemv_text(const GemvConfig& config);

@@ -19,11 +19,7 @@ constexpr int64_t kRingBytes = 96 << 10;  // of a block
 constexpr int64_t kAloneBytes = 115 << 10;
 
 // How the work is divided.
-struct Shape {
-  int tiles = 1;       // of 8 queries in a block
-  int warps = 8;       // of a block
-  int stages = 1;      // steps of a warp that are under way
-  int splits = 1;      // blocks that share the keys of a tile
+struct Shape : CudaDecodeTile {
   int blocks = 2;      // on a multiprocessor: what the registers allow
   bool alone = false;  // one block a multiprocessor, beside which the next kernel's blocks begin at once
   bool skips = false;  // steps that the mask leaves nothing of
@@ -37,25 +33,33 @@ int64_t shared_bytes(const Attention& a, const Shape& s) {
   return std::max(s.alone ? kAloneBytes : 0, s.warps * warp + 128);
 }
 
-Shape shape_of(const Attention& a, const CudaAttentionTarget& target) {
-  Shape s;
-  const int64_t depth = std::max(a.head_dim, a.value_dim), processors = target.multiprocessors;
+// Tiles of queries of all heads, and steps over the keys of each.
+struct Work {
+  int64_t parts, steps;
+};
+Work work_of(const Attention& a, int tiles) {
   const AttentionSizes sizes = typical_sizes(a);
   const int64_t rows = sizes.queries * heads_of_group(a);
-  s.tiles = rows > 8 && depth <= 128 ? 2 : 1;
+  return {std::max<int64_t>(1, sizes.batch * a.kv_heads.constant() * ceil_div(rows, tiles * 8)), ceil_div(sizes.keys, kStepKeys)};
+}
+
+// What follows from the tile.
+Shape shape_of(const Attention& a, const CudaAttentionTarget& target, const CudaDecodeTile& tile) {
+  Shape s{tile};
+  const auto [parts, steps] = work_of(a, s.tiles);
+  const int64_t depth = std::max(a.head_dim, a.value_dim), processors = target.multiprocessors;
   s.skips = has_mask_vectors(a);
-  const int64_t parts = std::max<int64_t>(1, sizes.batch * a.kv_heads.constant() * ceil_div(rows, s.tiles * 8));
-  const int64_t steps = ceil_div(sizes.keys, kStepKeys);
-  s.warps = steps < 16 || depth > 128 ? 4 : 8;
-  const int64_t most = steps < 16 ? 1 : ceil_div(steps, s.warps);
-  // Eight warps of a multiprocessor ask for enough to keep its share of memory busy; more would only make more parts.
-  s.splits = static_cast<int>(std::clamp<int64_t>(processors / parts, 1, std::min<int64_t>(kMaxSplits, most)));
-  const int64_t each = ceil_div(steps, s.splits * s.warps);  // steps of a warp
-  s.stages = static_cast<int>(std::clamp<int64_t>(kRingBytes / (s.warps * step_bytes(a)), 1, std::min(each, kMostStages)));
-  s.alone = target.tensor_copies && parts * s.splits <= processors && each >= 2;
+  s.alone = target.tensor_copies && parts * s.splits <= processors && ceil_div(steps, s.splits * s.warps) >= 2;
   s.overlaps = target.tensor_copies && parts * s.splits <= 2 * processors;
-  if (s.warps == 4) s.blocks = depth > 128 ? 1 : s.tiles == 2 && depth > 64 ? 2 : 3;
+  if (s.warps == 4) s.blocks = s.tiles == 2 && depth > 64 ? 2 : 3;
+  if (depth > 128) s.blocks = 1;
   return s;
+}
+
+// As many steps under way as the ring of a block has room for.
+int stages_of(const Attention& a, const Work& w, const CudaDecodeTile& t) {
+  const int64_t each = ceil_div(w.steps, t.splits * t.warps);  // steps of a warp
+  return static_cast<int>(std::clamp<int64_t>(kRingBytes / (t.warps * step_bytes(a)), 1, std::min(each, kMostStages)));
 }
 
 std::string next_step_text(CudaArguments& arguments, const Attention& a, const Shape& s) {
@@ -106,8 +110,6 @@ std::string kernel_text(CudaArguments& arguments, const choice::Node& node, cons
 
 }  // namespace
 
-std::string cuda_attention_decode_refusal(const choice::Node& node) { return cuda_attention_refusal(std::get<Attention>(node.problem)); }
-
 bool prefers_attention_decode(const choice::Node& node, const CudaAttentionTarget& target) {
   const auto& a = std::get<Attention>(node.problem);
   const AttentionSizes sizes = typical_sizes(a);
@@ -116,9 +118,55 @@ bool prefers_attention_decode(const choice::Node& node, const CudaAttentionTarge
   return tasks * kSmallTasks <= target.multiprocessors && sizes.keys <= 512;
 }
 
-KernelText generate_cuda_attention_decode(const choice::Node& node, const CudaAttentionTarget& target) {
+CudaDecodeTile choose_cuda_decode_tile(const choice::Node& node, const CudaAttentionTarget& target) {
   const auto& a = std::get<Attention>(node.problem);
-  const Shape s = shape_of(a, target);
+  const int64_t depth = std::max(a.head_dim, a.value_dim);
+  CudaDecodeTile t;
+  t.tiles = typical_sizes(a).queries * heads_of_group(a) > 8 && depth <= 128 ? 2 : 1;
+  const Work w = work_of(a, t.tiles);
+  t.warps = w.steps < 16 || depth > 128 ? 4 : 8;
+  const int64_t most = w.steps < 16 ? 1 : ceil_div(w.steps, t.warps);
+  // Eight warps of a multiprocessor ask for enough to keep its share of memory busy; more would only make more parts.
+  t.splits = static_cast<int>(std::clamp<int64_t>(target.multiprocessors / w.parts, 1, std::min<int64_t>(kMaxSplits, most)));
+  t.stages = stages_of(a, w, t);
+  return t;
+}
+
+std::vector<CudaDecodeTile> other_cuda_decode_tiles(const choice::Node& node, const CudaAttentionTarget& target) {
+  const auto& a = std::get<Attention>(node.problem);
+  const CudaDecodeTile rule = choose_cuda_decode_tile(node, target);
+  const Work w = work_of(a, rule.tiles);
+  // Blocks for each multiprocessor once, twice, and so on; those that leave none without work.
+  std::vector<int> splits = {rule.splits};
+  for (int64_t blocks : {1, 2, 3, 4, 8})
+    for (int64_t count : {blocks * target.multiprocessors / w.parts, ceil_div(blocks * target.multiprocessors, w.parts)})
+      splits.push_back(static_cast<int>(std::clamp<int64_t>(count, 1, w.steps)));
+  std::vector<CudaDecodeTile> tiles;
+  for (int warps : {rule.warps, 12 - rule.warps})
+    for (int split : splits) {
+      CudaDecodeTile t{rule.tiles, warps, split, 1};
+      t.stages = stages_of(a, w, t);
+      tiles.push_back(t);
+      if (t.stages > 1) --t.stages, tiles.push_back(t);
+    }
+  tiles.push_back(rule), ++tiles.back().stages;
+  tiles.push_back(rule), tiles.back().tiles = 3 - rule.tiles;
+  return tiles;
+}
+
+std::string cuda_decode_tile_refusal(const choice::Node& node, const CudaAttentionTarget& target, const CudaDecodeTile& t) {
+  const auto& a = std::get<Attention>(node.problem);
+  constexpr int kMostTileStages = 8;
+  if (t.tiles > 2 || (t.tiles == 2 && std::max(a.head_dim, a.value_dim) > 128)) return "tiles is more than registers have room for";
+  if (t.warps != 4 && t.warps != 8) return "warps is not 4 or 8";
+  if (t.splits > kMaxSplits) return fmt::format("splits is more than {}", kMaxSplits);
+  if (t.stages > kMostTileStages) return fmt::format("stages is more than {}", kMostTileStages);
+  return shared_bytes(a, shape_of(a, target, t)) > target.shared_bytes ? "its rings do not fit shared memory" : "";
+}
+
+KernelText generate_cuda_attention_decode(const choice::Node& node, const CudaAttentionTarget& target, const CudaDecodeTile& tile) {
+  const auto& a = std::get<Attention>(node.problem);
+  const Shape s = shape_of(a, target, tile);
   const int64_t rows = s.tiles * 8;
   const Expr parts = a.batch * a.kv_heads * sym::ceil_div(a.queries * heads_of_group(a), rows);
   CudaArguments arguments;

@@ -65,28 +65,9 @@ Expr tiles_of(const Attention& a, const Shape& s) { return a.batch * a.heads * s
 // Whether tiles see different numbers of keys.
 bool is_uneven(const Attention& a, const Shape& s) { return a.causal || s.lists; }
 
-Shape shape_of(const Attention& a, const CudaAttentionTarget& target) {
-  Shape s;
-  const AttentionSizes sizes = typical_sizes(a);
-  const auto fits = [](int64_t d) { return d == 64 || d == 128; };
-  s.wgmma = target.tensor_copies && fits(a.head_dim) && fits(a.value_dim) && has_boxes(a, a.q, a.heads, a.queries) &&
-            has_boxes(a, a.k, a.kv_heads, a.keys) && has_boxes(a, a.v, a.kv_heads, a.keys);
-  if (s.wgmma) {
-    s.lists = has_mask_vectors(a) && sym::bounds(a.keys).hi <= int64_t{kMaxListed} * kBlockKeys;
-    // With heads of 64 columns, three warpgroups hide more of the powers, but are uneven where tiles see different numbers of keys. Keys of
-    // one block are gone before it has got going: then two small blocks of a multiprocessor are better.
-    const bool narrow = a.head_dim == 64 && a.value_dim == 64;
-    if (narrow && sizes.keys <= kBlockKeys) s.groups = 1;
-    if (narrow && sizes.keys >= kManyKeys && sizes.queries >= kManyKeys && !is_uneven(a, s)) s.groups = 3;
-    s.wgmma = shared_bytes(a, s) <= target.shared_bytes;
-  }
-  if (!s.wgmma) {
-    s.lists = false;
-    s.keys = std::max(a.head_dim, a.value_dim) > 128 ? 32 : 64;
-    while (s.keys > 16 && shared_bytes(a, s) > target.shared_bytes) s.keys /= 2;
-  }
-  return s;
-}
+bool lists_blocks(const Attention& a) { return has_mask_vectors(a) && sym::bounds(a.keys).hi <= int64_t{kMaxListed} * kBlockKeys; }
+Shape shape_of(const Attention& a, const CudaPrefillTile& t) { return {.wgmma = true, .groups = t.groups, .lists = lists_blocks(a)}; }
+Shape shape_of(const CudaAttentionMmaTile& t) { return {.warps = t.warps, .keys = t.keys}; }
 
 // Heads of a turn. Of uneven tiles, many heads leave small ones for the end.
 int64_t head_group(const Attention& a, const Shape& s) {
@@ -181,13 +162,8 @@ std::string kernel_text(CudaArguments& arguments, const choice::Node& node, cons
   return expand(kPrefillWgmmaKernel, values);
 }
 
-}  // namespace
-
-std::string cuda_attention_prefill_refusal(const choice::Node& node) { return cuda_attention_refusal(std::get<Attention>(node.problem)); }
-
-KernelText generate_cuda_attention_prefill(const choice::Node& node, const CudaAttentionTarget& target) {
+KernelText generate_prefill(const choice::Node& node, const CudaAttentionTarget& target, const Shape& s) {
   const auto& a = std::get<Attention>(node.problem);
-  const Shape s = shape_of(a, target);
   CudaArguments arguments;
   arguments.define(definitions_text(a, s));
   if (s.wgmma) arguments.use_counters(1);
@@ -199,6 +175,61 @@ KernelText generate_cuda_attention_prefill(const choice::Node& node, const CudaA
   k.plan = fmt::format("attention of {} queries a block, {}{}", s.queries(), s.wgmma ? "wgmma" : "mma",
                        s.lists ? ", masked blocks skipped" : "");
   return k;
+}
+
+}  // namespace
+
+CudaPrefillTile choose_cuda_prefill_tile(const choice::Node& node) {
+  const auto& a = std::get<Attention>(node.problem);
+  const AttentionSizes sizes = typical_sizes(a);
+  // With heads of 64 columns, three warpgroups hide more of the powers, but are uneven where tiles see different numbers of keys. Keys of
+  // one block are gone before it has got going: then two small blocks of a multiprocessor are better.
+  const bool narrow = a.head_dim == 64 && a.value_dim == 64;
+  if (narrow && sizes.keys <= kBlockKeys) return {1};
+  const bool uneven = is_uneven(a, shape_of(a, CudaPrefillTile{}));
+  return {narrow && sizes.keys >= kManyKeys && sizes.queries >= kManyKeys && !uneven ? 3 : 2};
+}
+
+std::string cuda_attention_wgmma_refusal(const choice::Node& node, const CudaAttentionTarget& target) {
+  const auto& a = std::get<Attention>(node.problem);
+  if (!target.tensor_copies) return "the GPU has no wgmma";
+  for (int64_t d : {a.head_dim, a.value_dim})
+    if (d != 64 && d != 128) return fmt::format("heads of {} columns", d);
+  if (!has_boxes(a, a.q, a.heads, a.queries) || !has_boxes(a, a.k, a.kv_heads, a.keys) || !has_boxes(a, a.v, a.kv_heads, a.keys))
+    return "rows or heads lie in each other's place";
+  return cuda_prefill_tile_refusal(node, target, choose_cuda_prefill_tile(node));
+}
+
+std::string cuda_prefill_tile_refusal(const choice::Node& node, const CudaAttentionTarget& target, const CudaPrefillTile& t) {
+  const auto& a = std::get<Attention>(node.problem);
+  const bool narrow = a.head_dim == 64 && a.value_dim == 64;
+  if (t.groups > 3 || (t.groups == 3 && !narrow)) return "groups are more than registers have room for";
+  const Shape s = shape_of(a, t);
+  return shared_bytes(a, s) * s.blocks() > target.shared_bytes ? "queries, keys and values do not fit shared memory" : "";
+}
+
+CudaAttentionMmaTile choose_cuda_attention_mma_tile(const choice::Node& node, const CudaAttentionTarget& target) {
+  const auto& a = std::get<Attention>(node.problem);
+  CudaAttentionMmaTile t;
+  t.keys = std::max(a.head_dim, a.value_dim) > 128 ? 32 : 64;
+  while (t.keys > 16 && shared_bytes(a, shape_of(t)) > target.shared_bytes) t.keys /= 2;
+  return t;
+}
+
+std::string cuda_attention_mma_tile_refusal(const choice::Node& node, const CudaAttentionTarget& target, const CudaAttentionMmaTile& t) {
+  const auto& a = std::get<Attention>(node.problem);
+  if (t.warps != 2 && t.warps != 4 && t.warps != 8) return "warps is not 2, 4 or 8";
+  if (t.keys != 16 && t.keys != 32 && t.keys != 64 && t.keys != 128) return "keys is not 16, 32, 64 or 128";
+  if (t.keys == 128 && std::max(a.head_dim, a.value_dim) > 64) return "keys are more than registers have room for";
+  return shared_bytes(a, shape_of(t)) > target.shared_bytes ? "keys and values do not fit shared memory" : "";
+}
+
+KernelText generate_cuda_attention_wgmma(const choice::Node& node, const CudaAttentionTarget& target, const CudaPrefillTile& tile) {
+  return generate_prefill(node, target, shape_of(std::get<Attention>(node.problem), tile));
+}
+
+KernelText generate_cuda_attention_mma(const choice::Node& node, const CudaAttentionTarget& target, const CudaAttentionMmaTile& tile) {
+  return generate_prefill(node, target, shape_of(tile));
 }
 
 }  // namespace toroid::codegen

@@ -54,7 +54,7 @@ volatile int& told = *(int*)(smem + (q_empty + 8 - base));  // the tile whose qu
 const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, warpgroup = threadIdx.x >> 7;
 if (threadIdx.x == 0) {
   barrier_init(q_full, 1);
-  barrier_init(q_empty, kGroups * 4);
+  barrier_init(q_empty, kGroups * 128);  // each thread that read `told` says so itself
   for (int s = 0; s < kStages; ++s) {
     barrier_init(k_full + 8 * s, 1);
     barrier_init(v_full + 8 * s, 1);
@@ -143,7 +143,7 @@ if (warpgroup == 0) {
     start_scores(first);
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
     release(k_empty + 8 * first);
-    if (count == 1) release(q_empty);
+    if (count == 1) barrier_arrive(q_empty);
     mask_scores(block_at(0), is_mixed(0));
     softmax();
     convert();
@@ -157,7 +157,7 @@ if (warpgroup == 0) {
       start_products(before);
       asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
       release(k_empty + 8 * stage);
-      if (i == count - 1) release(q_empty);
+      if (i == count - 1) barrier_arrive(q_empty);
       mask_scores(block_at(i), is_mixed(i));
       softmax();
       asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
@@ -173,7 +173,7 @@ if (warpgroup == 0) {
     release(v_empty + 8 * last);
     ++done;
   } else {
-    release(q_empty);
+    barrier_arrive(q_empty);
   }
   float* const mine = (float*)(smem + (o_at - base)) + (me * 64 + (warp & 3) * 16) * kPitchO;
   @STORE@

@@ -52,6 +52,13 @@ constexpr std::string_view kText = R"(
   }
 )";
 
+// Neighbouring channels that one access reads.
+int width_of(const choice::Convolution& c) {
+  choice::Convolution all = c;
+  all.groups = 1;
+  return conv_input_width(all);
+}
+
 }  // namespace
 
 std::string conv_depthwise_refusal(const choice::Convolution& c) {
@@ -63,16 +70,18 @@ std::string conv_depthwise_refusal(const choice::Convolution& c) {
   return c.kernel_w > kMostColumns ? "a wide window" : "";
 }
 
-KernelText generate_conv_depthwise(const choice::Node& node, const choice::Convolution& c, int weight, int64_t pixels, bool overlaps) {
-  CudaArguments arguments;
-  // Neighbouring channels that one access reads.
-  choice::Convolution all = c;
-  all.groups = 1;
-  const int width = conv_input_width(all);
+ConvDepthwiseTile choose_conv_depthwise_tile(const choice::Convolution& c, int64_t pixels) {
   // Pixels of a thread share columns of the input, as long as there are threads for all multiprocessors.
   constexpr int64_t kManyThreads = 132 * 1024;
-  int64_t count = 1;
-  while (count < 4 && pixels / (count * 2) * (c.out_channels / width) >= kManyThreads) count *= 2;
+  ConvDepthwiseTile t;
+  while (t.pixels < 4 && pixels / (t.pixels * 2) * (c.out_channels / width_of(c)) >= kManyThreads) t.pixels *= 2;
+  return t;
+}
+
+KernelText generate_conv_depthwise(const choice::Node& node, const choice::Convolution& c, int weight, const ConvDepthwiseTile& tile,
+                                   bool overlaps) {
+  CudaArguments arguments;
+  const int width = width_of(c), count = tile.pixels;
   auto size = [&](const Expr& e) { return cuda_size(arguments, e); };
   const auto n = [](int64_t x) { return std::to_string(x); };
   const std::vector<std::string> at = {"m", "c"};

@@ -137,11 +137,24 @@ std::vector<ConvGemmTile> conv_gemm_tiles(const choice::Convolution& c, bool clu
   return tiles;
 }
 
-ConvGemmTile choose_conv_gemm_tile(const choice::Convolution& c, int64_t pixels, int processors, bool clusters) {
-  const std::vector<ConvGemmTile> tiles = conv_gemm_tiles(c, clusters);
-  return *std::min_element(tiles.begin(), tiles.end(), [&](const ConvGemmTile& x, const ConvGemmTile& y) {
+std::vector<ConvGemmTile> ranked_conv_gemm_tiles(const choice::Convolution& c, int64_t pixels, int processors, bool clusters) {
+  std::vector<ConvGemmTile> tiles = conv_gemm_tiles(c, clusters);
+  std::stable_sort(tiles.begin(), tiles.end(), [&](const ConvGemmTile& x, const ConvGemmTile& y) {
     return expected_time(c, x, pixels, processors) < expected_time(c, y, pixels, processors);
   });
+  return tiles;
+}
+
+ConvGemmTile choose_conv_gemm_tile(const choice::Convolution& c, int64_t pixels, int processors, bool clusters) {
+  return ranked_conv_gemm_tiles(c, pixels, processors, clusters)[0];
+}
+
+std::string conv_gemm_tile_refusal(const choice::Convolution& c, const ConvGemmTile& t, bool clusters) {
+  if (t.stages < 2) return "stages is less than 2";
+  const auto tiles = conv_gemm_tiles(c, clusters);
+  const bool known = std::any_of(tiles.begin(), tiles.end(), [&](ConvGemmTile x) { return x.stages = t.stages, x == t; });
+  if (!known) return "there is no such tile";
+  return conv_gemm_shared_bytes(t, gathers(c)) > kSharedOfTwo ? "its stages do not fit shared memory" : "";
 }
 
 }  // namespace toroid::codegen

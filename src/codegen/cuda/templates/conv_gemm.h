@@ -18,9 +18,12 @@ const char* conv_gemm_name(const choice::Convolution& c);
 // clusters: the GPU has Hopper's instructions; then launches overlap.
 KernelText generate_conv_gemm(const choice::Node& node, const choice::Convolution& c, int weight, const ConvGemmTile& tile, bool clusters);
 
-// Tiles worth a trial, and the one that a model of the time expects to be fastest for `pixels` of the result. processors:
-// multiprocessors of the GPU.
+// Tiles worth a trial, the same by a model of the time for `pixels` of the result, and the fastest of them. processors: multiprocessors of
+// the GPU.
 std::vector<ConvGemmTile> conv_gemm_tiles(const choice::Convolution& c, bool clusters);
+std::vector<ConvGemmTile> ranked_conv_gemm_tiles(const choice::Convolution& c, int64_t pixels, int processors, bool clusters);
 ConvGemmTile choose_conv_gemm_tile(const choice::Convolution& c, int64_t pixels, int processors, bool clusters);
+// Why a tile is none of those, but for the number of its stages, or does not fit; empty when it is one.
+std::string conv_gemm_tile_refusal(const choice::Convolution& c, const ConvGemmTile& t, bool clusters);
 
 }  // namespace toroid::codegen

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "codegen/forms.h"
 #include "toroid/dtype.h"
 
 namespace toroid::codegen {
@@ -14,7 +15,18 @@ struct ConvGemmTile {
   int warps_m = 2, warps_n = 2, warps_k = 1;  // warps_k: share the products of a stage
   int split = 1;                              // blocks, of a cluster, that share k: 1, 2, 4 or 8; more than 1 needs Hopper
   int threads() const { return warps_m * warps_n * warps_k * 32; }
+  bool operator==(const ConvGemmTile&) const = default;
 };
+template <class Visit>
+void fields(ConvGemmTile& t, const Visit& visit) {
+  visit("block_m", t.block_m, kDoubles);
+  visit("block_n", t.block_n, kDoubles);
+  visit("stages", t.stages, 1);
+  visit("warps_m", t.warps_m, kDoubles);
+  visit("warps_n", t.warps_n, kDoubles);
+  visit("warps_k", t.warps_k, kDoubles);
+  visit("split", t.split, kDoubles);
+}
 
 // Numbers are C expressions. Rows m are pixels of the result, of all images.
 struct ConvGemm {

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <span>
 
 #include "codegen/cuda/templates/parts.h"
@@ -92,6 +93,20 @@ std::vector<MmaTile> mma_tiles(const choice::Gemm& g) {
   if (copies_elements(g)) return {{128, 128, 32, 4, 2, 4}, {64, 64, 32, 4, 2, 2}};
   return {{128, 256, 32, 3, 2, 4}, {256, 128, 32, 3, 4, 2}, {128, 128, 32, 4, 2, 2}, {128, 128, 64, 3, 2, 2}, {128, 128, 32, 4, 2, 4},
           {128, 64, 64, 3, 2, 2},  {64, 128, 64, 3, 2, 2},  {64, 64, 64, 3, 2, 2},   {64, 64, 64, 4, 2, 2},   {32, 64, 64, 5, 2, 2}};
+}
+
+std::string mma_tile_refusal(const choice::Gemm& g, const MmaTile& t, int64_t shared_bytes) {
+  constexpr int kMostStages = 8;
+  if (t.stages < 2 || t.stages > kMostStages) return fmt::format("stages is not from 2 to {}", kMostStages);
+  const auto tiles = mma_tiles(g);
+  const bool known = std::any_of(tiles.begin(), tiles.end(), [&](MmaTile x) { return x.stages = t.stages, x == t; });
+  if (!known) return "there is no such tile";
+  const size_t nb = g.batch.size();
+  GemmMma x;
+  x.tile = t;
+  x.a.k_contiguous = g.a.strides[nb + 1] == Expr(1) || !(g.a.strides[nb] == Expr(1));
+  x.b.k_contiguous = g.b.strides[nb] == Expr(1) || !(g.b.strides[nb + 1] == Expr(1));
+  return mma_shared_bytes(x) > shared_bytes ? "its stages do not fit shared memory" : "";
 }
 
 MmaTile choose_mma_tile(const choice::Gemm& g, int64_t m, int64_t n, int64_t batch, int processors) {

@@ -18,5 +18,7 @@ KernelText generate_gemm_mma(const choice::Node& node, const choice::Gemm& g, co
 // GPU.
 std::vector<MmaTile> mma_tiles(const choice::Gemm& g);
 MmaTile choose_mma_tile(const choice::Gemm& g, int64_t m, int64_t n, int64_t batch, int processors);
+// Why a tile is none of those, but for the number of its stages, or does not fit; empty when it is one. shared_bytes: of a block.
+std::string mma_tile_refusal(const choice::Gemm& g, const MmaTile& t, int64_t shared_bytes);
 
 }  // namespace toroid::codegen

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "codegen/forms.h"
 #include "toroid/dtype.h"
 
 namespace toroid::codegen {
@@ -13,7 +14,17 @@ struct MmaTile {
   int stages = 4;
   int warps_m = 2, warps_n = 4;
   int threads() const { return warps_m * warps_n * 32; }
+  bool operator==(const MmaTile&) const = default;
 };
+template <class Visit>
+void fields(MmaTile& t, const Visit& visit) {
+  visit("block_m", t.block_m, kDoubles);
+  visit("block_n", t.block_n, kDoubles);
+  visit("block_k", t.block_k, kDoubles);
+  visit("stages", t.stages, 1);
+  visit("warps_m", t.warps_m, kDoubles);
+  visit("warps_n", t.warps_n, kDoubles);
+}
 
 // One matrix: C expressions of a pointer to its element (0, 0), which sees `batch`, an int, and of its strides.
 struct MmaOperand {

@@ -59,6 +59,10 @@ Walk walk(const Expr& k_stride) { return k_stride == Expr(1) ? Walk{"e % DEPTH",
 
 }  // namespace
 
+std::string gemm_simt_refusal(const choice::Node& node, const choice::Gemm& g) {
+  return node.producer ? "rows of A are computed" : g.b2 ? "it has two right operands" : "";
+}
+
 KernelText generate_gemm_simt(const choice::Node& node, const choice::Gemm& g) {
   TOROID_CHECK(!node.producer && !g.b2, "gemm_simt reads its rows from memory, and multiplies by one matrix");
   constexpr int kThreads = 256, kTile = 64;

@@ -6,6 +6,8 @@
 
 namespace toroid::codegen {
 
+// Why generate_gemm_simt() does not take a Gemm node; empty when it does.
+std::string gemm_simt_refusal(const choice::Node& node, const choice::Gemm& g);
 KernelText generate_gemm_simt(const choice::Node& node, const choice::Gemm& g);
 
 }  // namespace toroid::codegen

@@ -199,11 +199,7 @@ WgmmaTile tile_of(int block_m, int block_n, int consumers, int split, int share 
   WgmmaTile t{
       .block_m = block_m, .block_n = block_n, .stages = 0, .split = split, .consumers = consumers, .share = share, .beside = beside};
   t.alternate = alternate;
-  const int fixed = wgmma_shared_bytes(t);
-  t.stages = 1;
-  const int stage = wgmma_shared_bytes(t) - fixed;
-  constexpr int kMostStages = 12;
-  t.stages = std::min(kMostStages, (kSharedLimit - fixed) / stage);
+  settle_wgmma_tile(t);
   return t;
 }
 
@@ -253,6 +249,15 @@ double expected_time(const WgmmaTile& t, int64_t m, int64_t n, int64_t k, int64_
 
 }  // namespace
 
+void settle_wgmma_tile(WgmmaTile& t) {
+  t.stages = 0;
+  const int fixed = wgmma_shared_bytes(t);
+  t.stages = 1;
+  const int stage = std::max(wgmma_shared_bytes(t) - fixed, 1);
+  constexpr int kMostStages = 12;
+  t.stages = std::min(kMostStages, (kSharedLimit - fixed) / stage);
+}
+
 std::vector<WgmmaTile> wgmma_tiles(const choice::Gemm& g, bool window) {
   std::vector<WgmmaTile> tiles;
   const bool boxes = !matrix_b(g).k_contiguous();
@@ -295,27 +300,52 @@ std::vector<WgmmaTile> wgmma_tiles(const choice::Gemm& g, bool window) {
   return tiles;
 }
 
-WgmmaTile choose_wgmma_tile(const choice::Gemm& g, int64_t m, int64_t n, int64_t k, int64_t batch, int processors, bool window) {
+namespace {
+
+// Whether a tile of wgmma_tiles() makes sense.
+bool suits(const choice::Gemm& g, const WgmmaSizes& s, const WgmmaTile& t) {
+  const int64_t n = g.b2 ? 2 * s.n : s.n;
+  if ((t.beside > 1 && s.n <= t.block_n) || (t.block_m > 64 && s.m <= t.block_m / 2)) return false;
+  if (t.share > 1 && (s.m <= t.block_m || !matrix_b(g).k_contiguous())) return false;
+  // Turns are for blocks of many tiles, and not where reading B is most of the work.
+  constexpr int64_t kManyRows = 1024;
+  if (t.alternate && (s.m < kManyRows || ceil_div(s.m, t.block_m) * ceil_div(n, t.block_n) * s.batch <= s.processors)) return false;
+  const int parts = t.split * t.slices;
+  const int64_t clusters = ceil_div(s.m, t.block_m * t.share) * ceil_div(n, t.block_n * t.beside) * s.batch;
+  return parts == 1 || (parts <= ceil_div(s.k, 64) && clusters * t.slices <= clusters_at_a_time(t.cluster(), s.processors));
+}
+
+}  // namespace
+
+std::vector<WgmmaTile> ranked_wgmma_tiles(const choice::Gemm& g, const WgmmaSizes& s) {
   auto aligned_rows = [](const Matrix& x) { return sym::known_multiple(x.row_stride(), 16); };
   const bool aligned = aligned_rows(matrix_a(g)) && aligned_rows(matrix_b(g));
   const bool columns = matrix_b(g).k_contiguous() && moving_dims(g, g.b).empty() && sym::known_multiple(g.n, kAligned);
-  WgmmaTile best;
-  double least = 0;
-  for (const WgmmaTile& t : wgmma_tiles(g, window)) {
-    const int64_t tiles = ceil_div(m, t.block_m) * ceil_div(g.b2 ? 2 * n : n, t.block_n) * batch;
-    if ((t.beside > 1 && n <= t.block_n) || (t.block_m > 64 && m <= t.block_m / 2)) continue;
-    if (t.share > 1 && (m <= t.block_m || !matrix_b(g).k_contiguous())) continue;
-    // Turns are for blocks of many tiles, and not where reading B is most of the work.
-    constexpr int64_t kManyRows = 1024;
-    if (t.alternate && (m < kManyRows || tiles <= processors)) continue;
-    const int parts = t.split * t.slices;
-    const int64_t clusters = ceil_div(m, t.block_m * t.share) * ceil_div(g.b2 ? 2 * n : n, t.block_n * t.beside) * batch;
-    if (parts > 1 && (parts > ceil_div(k, 64) || clusters * t.slices > clusters_at_a_time(t.cluster(), processors))) continue;
-    const double time =
-        expected_time(t, m, g.b2 ? 2 * n : n, k, batch, processors, aligned, columns && takes_neighbours(t, g.b2.has_value()));
-    if (least == 0 || time < least) least = time, best = t;
+  std::vector<std::pair<double, WgmmaTile>> timed;
+  for (const WgmmaTile& t : wgmma_tiles(g, s.window))
+    if (suits(g, s, t))
+      timed.emplace_back(expected_time(t, s.m, g.b2 ? 2 * s.n : s.n, s.k, s.batch, s.processors, aligned,
+                                       columns && takes_neighbours(t, g.b2.has_value())),
+                         t);
+  std::stable_sort(timed.begin(), timed.end(), [](auto& x, auto& y) { return x.first < y.first; });
+  std::vector<WgmmaTile> tiles;
+  for (auto& [time, t] : timed) tiles.push_back(t);
+  return tiles;
+}
+
+WgmmaTile choose_wgmma_tile(const choice::Gemm& g, const WgmmaSizes& s) {
+  const std::vector<WgmmaTile> tiles = ranked_wgmma_tiles(g, s);
+  TOROID_CHECK(!tiles.empty(), "no tile suits a product of {} x {} x {}", s.m, s.n, s.k);
+  return tiles[0];
+}
+
+std::string wgmma_tile_refusal(const choice::Gemm& g, const WgmmaSizes& s, const WgmmaTile& t) {
+  for (const WgmmaTile& known : wgmma_tiles(g, s.window)) {
+    WgmmaTile same = known;
+    same.stages = t.stages;
+    if (same == t && t.stages <= known.stages) return suits(g, s, t) ? "" : "such a tile makes no sense for these sizes";
   }
-  return best;
+  return "there is no such tile";
 }
 
 }  // namespace toroid::codegen

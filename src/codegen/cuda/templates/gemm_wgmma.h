@@ -23,9 +23,20 @@ KernelText wgmma_kernel(CudaArguments& arguments, const GemmWgmma& w, const std:
 // kQuadColumns come in the order of j, q, e.
 device::cuda::TensorMap in_order_of_lanes(device::cuda::TensorMap map, int begin);
 
-// All tiles worth a trial for a product that is not refused, and the one that a model of the time expects to be fastest for these sizes
-// (guesses where they are symbolic). window: A is read through a convolution's window, which blocks do not share.
+// What the choice of a tile looks at.
+struct WgmmaSizes {
+  int64_t m, n, k, batch = 1;  // guesses where they are symbolic
+  int processors = 132;
+  bool window = false;  // A is read through a convolution's window, which blocks do not share
+};
+// All tiles of a product that is not refused, those of them that make sense for these sizes, by a model of the time, and the fastest of
+// those.
 std::vector<WgmmaTile> wgmma_tiles(const choice::Gemm& g, bool window = false);
-WgmmaTile choose_wgmma_tile(const choice::Gemm& g, int64_t m, int64_t n, int64_t k, int64_t batch, int processors, bool window = false);
+std::vector<WgmmaTile> ranked_wgmma_tiles(const choice::Gemm& g, const WgmmaSizes& sizes);
+WgmmaTile choose_wgmma_tile(const choice::Gemm& g, const WgmmaSizes& sizes);
+// Why a tile is none of those that make sense, but for fewer stages; empty when it is one.
+std::string wgmma_tile_refusal(const choice::Gemm& g, const WgmmaSizes& sizes, const WgmmaTile& t);
+// Gives a tile as many stages as fit.
+void settle_wgmma_tile(WgmmaTile& t);
 
 }  // namespace toroid::codegen

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "codegen/cuda/writer.h"
+#include "codegen/forms.h"
 #include "toroid/dtype.h"
 
 namespace toroid::codegen {
@@ -24,7 +25,20 @@ struct WgmmaTile {
   int slices = 1;
   bool alternate = false;  // the two warpgroups take tiles in turn: one multiplies while the other stores its sums
   int cluster() const { return split * share * beside; }
+  bool operator==(const WgmmaTile&) const = default;
 };
+template <class Visit>
+void fields(WgmmaTile& t, const Visit& visit) {
+  visit("block_m", t.block_m, kDoubles);
+  visit("block_n", t.block_n, 16);
+  visit("stages", t.stages, 1);
+  visit("split", t.split, kDoubles);
+  visit("consumers", t.consumers, 1);
+  visit("share", t.share, kDoubles);
+  visit("beside", t.beside, kDoubles);
+  visit("slices", t.slices, kDoubles);
+  visit("alternate", t.alternate, 1);
+}
 
 // One matrix as a tensor map: {contiguous dimension, the other one, batch...}, 128-byte swizzle, boxes of 64 x wgmma_box_rows x 1...
 struct WgmmaOperand {

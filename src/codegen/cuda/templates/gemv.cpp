@@ -13,9 +13,7 @@ namespace {
 using choice::Gemm;
 using loop::Step;
 
-constexpr int kThreads = 512;
-constexpr int kDepth = 8;  // pieces of 16 bytes in the ring of each thread: 64 KB of a multiprocessor cover the latency of memory
-constexpr int64_t kRingBytes = int64_t{kDepth} * 16 * kThreads;
+constexpr int kThreads = 512, kWarps = kThreads / 32;
 constexpr int kMaxRows = 16;          // of one tensor core instruction
 constexpr int kMaxProducedRows = 2;   // every block computes them, one after another: more take longer than a kernel of their own
 constexpr int kMaxRowsOfColumns = 4;  // sums that a thread can hold
@@ -36,23 +34,24 @@ struct Shape {
   int piece = 8;    // elements of B in 16 bytes
   int tile = 8;     // columns of C that a warp computes at once
   int lane_k = 32;  // of B's rows or columns, what one piece of each lane covers together
-  int warps_k = 16, warps_n = 1;
-  int64_t slices = 1, slice = 0, steps = 0;  // of k: blocks that share a tile; k of each, and its steps
-  int64_t kept = 1;                          // bundles of warps_n tiles whose sums over k wait to be added up together
+  CudaGemvTile how;
+  int64_t slice = 0, steps = 0;  // k of each of the slices, and its steps
 
-  int64_t step_k() const { return int64_t{lane_k} * warps_k; }
+  int warps_n() const { return kWarps / how.warps_k; }
+  int64_t step_k() const { return int64_t{lane_k} * how.warps_k; }
   int64_t x_length() const { return steps * step_k(); }
   // Rows that are computed are whole at first; what is used later is the block's slice. Half rows are padded: neighbours begin in
   // different banks.
-  int64_t row_length() const { return (slices - 1) * slice + x_length(); }
+  int64_t row_length() const { return (how.slices - 1) * slice + x_length(); }
   bool keeps_whole_rows() const { return produced && !tensor_cores; }
   int64_t x_stride() const { return tensor_cores ? x_length() + 32 : keeps_whole_rows() ? row_length() : x_length(); }
-  int64_t sums_bytes() const { return 4 * kept * warps_n * warps_k * rows * tile; }
+  int64_t sums_bytes() const { return 4 * how.kept * kWarps * rows * tile; }
   int64_t shared_bytes() const {
-    return kRingBytes + sums_bytes() + x_stride() * rows * (tensor_cores ? 2 : 4) + (produced && tensor_cores ? 4 * row_length() : 0);
+    return int64_t{how.depth} * 16 * kThreads + sums_bytes() + x_stride() * rows * (tensor_cores ? 2 : 4) +
+           (produced && tensor_cores ? 4 * row_length() : 0);
   }
   void cut(int64_t count) {
-    slices = count;
+    how.slices = count;
     slice = count == 1 ? k : ceil_div(k, count * 64) * 64;
     steps = ceil_div(slice, step_k());
   }
@@ -81,16 +80,16 @@ void choose_slices(Shape& s, const Expr& n, const CudaGemvTarget& target) {
   if (!fits) return;
   const auto columns = n.maybe_constant();
   if (!columns) return;
-  const int64_t bundles = ceil_div(*columns, s.tile * s.warps_n);
+  const int64_t bundles = ceil_div(*columns, s.tile * s.warps_n());
   // The longest group's time; a whole tile's is 1.
   auto time = [&](int64_t count) {
     return static_cast<double>(ceil_div(bundles, std::max<int64_t>(1, target.multiprocessors / count))) / static_cast<double>(count);
   };
   // A multiprocessor without a block would take two of the next kernel's.
   auto idle = [&](int64_t count) { return std::min(bundles, target.multiprocessors / count) * count < target.multiprocessors; };
-  int64_t best = s.slices;
+  int64_t best = s.how.slices;
   for (int64_t count : kCounts) {
-    if (count <= s.slices || count > target.multiprocessors || s.k < count * s.step_k()) continue;
+    if (count <= s.how.slices || count > target.multiprocessors || s.k < count * s.step_k()) continue;
     if (time(count) < 0.9 * time(best) || (s.columns && idle(best) && !idle(count) && time(count) <= time(best))) best = count;
   }
   s.cut(best);
@@ -98,16 +97,18 @@ void choose_slices(Shape& s, const Expr& n, const CudaGemvTarget& target) {
 
 // Adding up stops a block's loads for a moment: the fewer times, the better, as long as no slice more and no block less fits for it.
 void choose_kept(Shape& s, const Expr& n, const CudaGemvTarget& target) {
+  s.how.kept = 1;
   const int64_t one = s.sums_bytes(), used = s.shared_bytes();
   const int64_t limit = used <= kSharedOfTwo ? kSharedOfTwo : target.shared_bytes - kStaticShared;
-  s.kept = std::max<int64_t>(1, std::min(kSumsBytes / one, 1 + (limit - used) / one));
+  s.how.kept = std::max<int64_t>(1, std::min(kSumsBytes / one, 1 + (limit - used) / one));
   if (const auto columns = n.maybe_constant()) {
-    const int64_t groups = std::max<int64_t>(1, target.multiprocessors / s.slices);
-    s.kept = std::min(s.kept, ceil_div(ceil_div(*columns, s.tile * s.warps_n), groups));
+    const int64_t groups = std::max<int64_t>(1, target.multiprocessors / s.how.slices);
+    s.how.kept = std::min(s.how.kept, ceil_div(ceil_div(*columns, s.tile * s.warps_n()), groups));
   }
 }
 
-Shape shape_of(const choice::Node& node, const CudaGemvTarget& target) {
+// Of the problem; how the work is divided is left open.
+Shape problem_of(const choice::Node& node) {
   const auto& g = std::get<Gemm>(node.problem);
   Shape s;
   s.produced = node.producer.has_value();
@@ -118,9 +119,13 @@ Shape shape_of(const choice::Node& node, const CudaGemvTarget& target) {
   s.tensor_cores = !s.columns && s.rows > 1 && is_half(g.b.dtype) && precision_of_a(node, g) == g.b.dtype;
   s.tile = s.columns ? 8 * s.piece : 8;
   s.lane_k = s.columns ? 4 : 4 * s.piece;
-  while (s.warps_k > 1 && s.step_k() / 2 >= s.k) s.warps_k /= 2, s.warps_n *= 2;
-  choose_slices(s, g.n, target);
-  choose_kept(s, g.n, target);
+  return s;
+}
+
+Shape shape_of(const choice::Node& node, const CudaGemvTile& tile) {
+  Shape s = problem_of(node);
+  s.how = tile;
+  s.cut(tile.slices);
   return s;
 }
 
@@ -459,17 +464,17 @@ Substitutions walk_text(const Shape& s, DType weights) {
 
 Substitutions sizes_text(const Shape& s) {
   return {{"M", number(s.rows)},
-          {"S", number(s.slices)},
-          {"WK", number(s.warps_k)},
-          {"WN", number(s.warps_n)},
-          {"D", number(kDepth)},
+          {"S", number(s.how.slices)},
+          {"WK", number(s.how.warps_k)},
+          {"WN", number(s.warps_n())},
+          {"D", number(s.how.depth)},
           {"E", number(s.piece)},
           {"T", number(s.tile)},
           {"K", number(s.k)},
           {"SLICE", number(s.slice)},
           {"STEPS", number(s.steps)},
           {"LANEK", number(s.lane_k)},
-          {"KEPT", number(s.kept)},
+          {"KEPT", number(s.how.kept)},
           {"XSTRIDE", number(s.x_stride())},
           {"ROWLENGTH", number(s.row_length())},
           {"XTYPE", s.tensor_cores ? "u16" : "f32"},
@@ -486,21 +491,68 @@ std::string cuda_gemv_refusal(const choice::Node& node, const CudaGemvTarget& ta
     if (g.m.constant() > kMaxProducedRows) return fmt::format("computes more than {} rows", kMaxProducedRows);
     if (std::string why = cuda_row_refusal(*node.producer, g.batch.size() + 1); !why.empty()) return why;
   }
-  if (shape_of(node, target).shared_bytes() + kStaticShared > target.shared_bytes) return "rows do not fit shared memory";
-  return "";
+  const Shape s = shape_of(node, choose_cuda_gemv_tile(node, target));
+  return s.shared_bytes() + kStaticShared > target.shared_bytes ? "rows do not fit shared memory" : "";
 }
 
-KernelText generate_cuda_gemv(const choice::Node& node, const std::vector<loop::Buffer>& buffers, const CudaGemvTarget& target) {
+CudaGemvTile choose_cuda_gemv_tile(const choice::Node& node, const CudaGemvTarget& target) {
+  const auto& g = std::get<Gemm>(node.problem);
+  Shape s = problem_of(node);
+  while (s.how.warps_k > 1 && s.step_k() / 2 >= s.k) s.how.warps_k /= 2;
+  choose_slices(s, g.n, target);
+  choose_kept(s, g.n, target);
+  return s.how;
+}
+
+void settle_cuda_gemv_tile(const choice::Node& node, const CudaGemvTarget& target, CudaGemvTile& t) {
+  if (t.warps_k > kWarps || t.slices > target.multiprocessors) return;  // no tile
+  Shape s = shape_of(node, t);
+  choose_kept(s, std::get<Gemm>(node.problem).n, target);
+  t.kept = s.how.kept;
+}
+
+std::vector<CudaGemvTile> other_cuda_gemv_tiles(const choice::Node& node, const CudaGemvTarget& target) {
+  const CudaGemvTile rule = choose_cuda_gemv_tile(node, target);
+  std::vector<CudaGemvTile> tiles;
+  auto add = [&](int warps_k, int64_t slices, int depth) {
+    CudaGemvTile t = rule;
+    t.warps_k = warps_k, t.slices = slices, t.depth = depth;
+    settle_cuda_gemv_tile(node, target, t);
+    tiles.push_back(t);
+  };
+  for (int depth : {6, 10, 12, 4, 16}) add(rule.warps_k, rule.slices, depth);
+  for (int64_t slices : {1, 2, 3, 4, 6, 8}) add(rule.warps_k, slices, rule.depth);
+  for (int warps_k : {8, 4, 2, 16}) add(warps_k, rule.slices, rule.depth);
+  for (int64_t kept : {rule.kept / 2, int64_t{1}}) {
+    tiles.push_back(rule);
+    tiles.back().kept = std::max<int64_t>(kept, 1);
+  }
+  for (int warps_k : {8, 4}) add(warps_k, rule.slices, 12);
+  return tiles;
+}
+
+std::string cuda_gemv_tile_refusal(const choice::Node& node, const CudaGemvTarget& target, const CudaGemvTile& t) {
+  constexpr int kMostDepth = 24, kMostSlices = 16, kMostKept = 4096;
+  if (t.warps_k > kWarps || kWarps % t.warps_k != 0) return fmt::format("warps_k is no part of {}", kWarps);
+  if (t.depth > kMostDepth || t.kept > kMostKept || t.slices > kMostSlices || t.slices > target.multiprocessors)
+    return "depth, kept or slices is too large";
+  const Shape s = shape_of(node, t);
+  if (t.slices > 1 && (t.slices - 1) * s.slice >= s.k) return "k is too short for so many slices";
+  return s.shared_bytes() + kStaticShared > target.shared_bytes ? "its ring, rows and sums do not fit shared memory" : "";
+}
+
+KernelText generate_cuda_gemv(const choice::Node& node, const std::vector<loop::Buffer>& buffers, const CudaGemvTarget& target,
+                              const CudaGemvTile& tile) {
   const auto& g = std::get<Gemm>(node.problem);
   const size_t nb = g.batch.size();
-  const Shape s = shape_of(node, target);
+  const Shape s = shape_of(node, tile);
   const bool constant = buffers[static_cast<size_t>(g.b.buffer)].kind == loop::BufferKind::Constant;
   CudaArguments arguments;
   const std::string weights = arguments.pointer(g.b.buffer, g.b.dtype);
-  const Expr bundles = sym::ceil_div(g.n, s.tile * s.warps_n);
-  const Expr groups = sym::min(bundles, Expr(std::max<int64_t>(1, target.multiprocessors / s.slices)));
-  if (s.slices > 1) {
-    arguments.use_scratch(bundles * (s.slices * s.warps_n * s.rows * s.tile * 4));
+  const Expr bundles = sym::ceil_div(g.n, s.tile * s.warps_n());
+  const Expr groups = sym::min(bundles, Expr(std::max<int64_t>(1, target.multiprocessors / tile.slices)));
+  if (tile.slices > 1) {
+    arguments.use_scratch(bundles * (tile.slices * s.warps_n() * s.rows * s.tile * 4));
     arguments.use_counters(groups);
   }
   arguments.define(std::string(kDefinitions));
@@ -524,16 +576,17 @@ KernelText generate_cuda_gemv(const choice::Node& node, const std::vector<loop::
       {"WAITTHEN", constant ? "wait_previous();" : ""},
       {"READX", rows},
       {"EPILOGUE", epilogue.statements},
-      {"DELIVER", s.slices == 1 ? "finish(i, bundle + 1 - kept, total);"
-                                : "((f32*)scratch)[((i64)part * bundles + bundle + 1 - kept) * (WN * M * T) + i] = total;"}};
+      {"DELIVER", tile.slices == 1 ? "finish(i, bundle + 1 - kept, total);"
+                                   : "((f32*)scratch)[((i64)part * bundles + bundle + 1 - kept) * (WN * M * T) + i] = total;"}};
   holes.insert(holes.end(), rest.begin(), rest.end());
-  const std::string body = expand(kKernel, holes) + (s.slices > 1 ? std::string(kAddSlices) : "");
+  const std::string body = expand(kKernel, holes) + (tile.slices > 1 ? std::string(kAddSlices) : "");
   KernelText kernel =
       arguments.kernel(cuda_template_name("gemv", node.body), body, kThreads, wide, s.shared_bytes() <= kSharedOfTwo ? 2 : 1, true);
-  kernel.tasks = groups * s.slices;
+  kernel.tasks = groups * tile.slices;
   kernel.shared_bytes = static_cast<int>(std::max(s.shared_bytes(), kSharedOfThree));
-  kernel.plan = fmt::format("gemv {} rows, weights {} {}, {}, {} warps along k, {} slices", s.rows, name_of(g.b.dtype),
-                            s.columns ? "[k, n]" : "[n, k]", s.tensor_cores ? "tensor cores" : "fma", s.warps_k, s.slices);
+  kernel.plan = fmt::format("gemv {} rows, weights {} {}, {}, {} warps along k, {} slices, rings of {}, sums of {}", s.rows,
+                            name_of(g.b.dtype), s.columns ? "[k, n]" : "[n, k]", s.tensor_cores ? "tensor cores" : "fma", tile.warps_k,
+                            tile.slices, tile.depth, tile.kept);
   return kernel;
 }
 

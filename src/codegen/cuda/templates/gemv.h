@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "choice/program.h"
-#include "codegen/kernel_text.h"
+#include "codegen/forms.h"
 
 namespace toroid::codegen {
 
@@ -15,9 +15,32 @@ struct CudaGemvTarget {
   int64_t shared_bytes = 227 * 1024;  // of a block
 };
 
+// How the work is divided.
+struct CudaGemvTile {
+  int warps_k = 16;    // of a block's 16 warps, those that share a tile's k; a power of two
+  int64_t slices = 1;  // of k: blocks that share a tile
+  int depth = 8;       // pieces of 16 bytes in the ring of each thread: with 8, 64 KB of a multiprocessor cover the latency of memory
+  int64_t kept = 1;    // bundles of tiles whose sums over k wait to be added up together
+};
+template <class Visit>
+void fields(CudaGemvTile& t, const Visit& visit) {
+  visit("warps_k", t.warps_k, kDoubles);
+  visit("slices", t.slices, 1);
+  visit("depth", t.depth, 2);
+  visit("kept", t.kept, kDoubles);
+}
+// By rule, and others worth a trial; for a node that is not refused.
+CudaGemvTile choose_cuda_gemv_tile(const choice::Node& node, const CudaGemvTarget& target);
+std::vector<CudaGemvTile> other_cuda_gemv_tiles(const choice::Node& node, const CudaGemvTarget& target);
+// Why a tile is none for the node; empty when it is one.
+std::string cuda_gemv_tile_refusal(const choice::Node& node, const CudaGemvTarget& target, const CudaGemvTile& t);
+// Chooses `kept` for what else a tile has.
+void settle_cuda_gemv_tile(const choice::Node& node, const CudaGemvTarget& target, CudaGemvTile& t);
+
 // Why generate_cuda_gemv() does not take a Gemm node; empty when it does.
 std::string cuda_gemv_refusal(const choice::Node& node, const CudaGemvTarget& target);
 // buffers: the program's. Constant ones are read before the kernel waits for its predecessor.
-KernelText generate_cuda_gemv(const choice::Node& node, const std::vector<loop::Buffer>& buffers, const CudaGemvTarget& target);
+KernelText generate_cuda_gemv(const choice::Node& node, const std::vector<loop::Buffer>& buffers, const CudaGemvTarget& target,
+                              const CudaGemvTile& tile);
 
 }  // namespace toroid::codegen
