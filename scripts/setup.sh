@@ -2,10 +2,11 @@
 # Installs what Toroid is built and tested with on Debian 12. Does nothing, quickly, when all is there.
 set -euo pipefail
 
-# Not among them: libdnnl-dev, oneDNN as a further backend of products and convolutions. Tests that need it are skipped where it is missing.
+# Not among them: libdnnl-dev, oneDNN as a further backend of products and convolutions, and redis-server, to try the cache that machines
+# share. Tests that need them are skipped where they are missing.
 packages=(
   g++ cmake ninja-build ccache mold git python3 zstd
-  libfmt-dev libcli11-dev nlohmann-json3-dev libxxhash-dev
+  libfmt-dev libcli11-dev nlohmann-json3-dev libxxhash-dev libsqlite3-0
   clang-19 llvm-19-dev libclang-19-dev libclang-cpp19-dev libclang-rt-19-dev
   liblapacke-dev libfftw3-dev libopenblas0-openmp
   librapidcheck-dev libgtest-dev libbenchmark-dev clang-format-14

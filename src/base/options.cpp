@@ -63,6 +63,13 @@ void check_over_budget(std::string_view value, std::string_view what) {
   if (value != "evict" && value != "refuse") fail<UserError>("{}: \"{}\" is not known; expected evict or refuse", what, value);
 }
 
+void check_fusion_types(std::string_view value, std::string_view what) {
+  for (std::string_view kind : split_list(value))
+    if (kind != "epilogue" && kind != "prologue" && kind != "cross_subgraph" && kind != "none")
+      fail<UserError>("{}: \"{}\" is not known; expected a comma-separated list of epilogue, prologue and cross_subgraph, or none", what,
+                      kind);
+}
+
 void check_logs(std::string_view value, std::string_view) { parse_artifacts(value); }
 
 constexpr Row kRows[] = {
@@ -113,6 +120,33 @@ constexpr Row kRows[] = {
      0, check_over_budget},
     {OptionId::ReplayTimeoutMs, Kind::Int, "replay_timeout_ms", "0",
      "Milliseconds that replayed graphs may take before whoever waits for them gets an error; 0: no limit.", 1 << 30},
+    {OptionId::TuneBudgetMs, Kind::Int, "tune_budget_ms", "0", "Milliseconds that tuning one program may take; 0: no limit.", 1 << 30},
+    {OptionId::TuneRegionMs, Kind::Int, "tune_region_ms", "1000",
+     "Milliseconds that timing the choices of one region of a program may take.", 1 << 30},
+    {OptionId::TuneWholeMs, Kind::Int, "tune_whole_ms", "1500",
+     "Milliseconds for timing a whole program with and without what was chosen, so that it is never slower; 0: that is not done.", 1 << 30},
+    {OptionId::TunePrecompile, Kind::Bool, "tune_precompile", "1",
+     "Compile all choices of a program on several threads before the first is timed."},
+    {OptionId::FusionTypes, Kind::String, "fusion_types", "epilogue,prologue,cross_subgraph",
+     "What tuning tries to fuse with a node that has choices, comma-separated: epilogue, prologue, cross_subgraph, or none.", 0,
+     check_fusion_types},
+    {OptionId::EnableRecursiveFusion, Kind::Bool, "enable_recursive_fusion", "1",
+     "Tuning tries to fuse what was fused with further neighbours."},
+    {OptionId::MaxFusionDepth, Kind::Int, "max_fusion_depth", "3", "Neighbours that tuning tries to fuse with a node that has choices.",
+     16},
+    {OptionId::FusionSpeedupPercent, Kind::Int, "fusion_speedup_percent", "100",
+     "How fast a fused choice must be to be taken, the fastest that is not fused being 100.", 10000},
+    {OptionId::TuneDatabase, Kind::String, "tune_database", "",
+     "File that remembers what was tuned; empty: tuning-1.sqlite in cache_dir; \"none\": nothing is remembered."},
+    {OptionId::TuneRetryHours, Kind::Int, "tune_retry_hours", "168",
+     "Hours after which a candidate that crashed or took too long when it was tuned is tried again.", 1 << 20},
+    {OptionId::TuneWorker, Kind::String, "tune_worker", "",
+     "Program that runs candidates in a process of its own; empty: toroid-tune-worker beside this program or library."},
+    {OptionId::TuneRemote, Kind::String, "tune_remote", "", "Redis server that shares decisions between machines, host:port; empty: none."},
+    {OptionId::TuneLock, Kind::String, "tune_lock", "",
+     "Lock file that decides all choices: nothing is timed, and what it does not decide is done as without tuning."},
+    {OptionId::Deterministic, Kind::Bool, "deterministic", "0",
+     "Nothing is timed when tuning: what no lock file decides is done as without."},
 };
 static_assert(std::size(kRows) == kOptionCount);
 static_assert([] {

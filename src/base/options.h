@@ -40,8 +40,22 @@ enum class OptionId : uint8_t {
   CaptureMemoryKb,
   CaptureOverBudget,
   ReplayTimeoutMs,
+  TuneBudgetMs,
+  TuneRegionMs,
+  TuneWholeMs,
+  TunePrecompile,
+  FusionTypes,
+  EnableRecursiveFusion,
+  MaxFusionDepth,
+  FusionSpeedupPercent,
+  TuneDatabase,
+  TuneRetryHours,
+  TuneWorker,
+  TuneRemote,
+  TuneLock,
+  Deterministic,
 };
-inline constexpr int kOptionCount = 30;
+inline constexpr int kOptionCount = 44;
 
 // A key into the table that knows the type of its value: bool, int64_t or std::string.
 template <class T>
@@ -80,6 +94,20 @@ inline constexpr Option<int64_t> kCaptureRerecordLimit{OptionId::CaptureRerecord
 inline constexpr Option<int64_t> kCaptureMemoryKb{OptionId::CaptureMemoryKb};
 inline constexpr Option<std::string> kCaptureOverBudget{OptionId::CaptureOverBudget};
 inline constexpr Option<int64_t> kReplayTimeoutMs{OptionId::ReplayTimeoutMs};
+inline constexpr Option<int64_t> kTuneBudgetMs{OptionId::TuneBudgetMs};
+inline constexpr Option<int64_t> kTuneRegionMs{OptionId::TuneRegionMs};
+inline constexpr Option<int64_t> kTuneWholeMs{OptionId::TuneWholeMs};
+inline constexpr Option<bool> kTunePrecompile{OptionId::TunePrecompile};
+inline constexpr Option<std::string> kFusionTypes{OptionId::FusionTypes};
+inline constexpr Option<bool> kEnableRecursiveFusion{OptionId::EnableRecursiveFusion};
+inline constexpr Option<int64_t> kMaxFusionDepth{OptionId::MaxFusionDepth};
+inline constexpr Option<int64_t> kFusionSpeedupPercent{OptionId::FusionSpeedupPercent};
+inline constexpr Option<std::string> kTuneDatabase{OptionId::TuneDatabase};
+inline constexpr Option<int64_t> kTuneRetryHours{OptionId::TuneRetryHours};
+inline constexpr Option<std::string> kTuneWorker{OptionId::TuneWorker};
+inline constexpr Option<std::string> kTuneRemote{OptionId::TuneRemote};
+inline constexpr Option<std::string> kTuneLock{OptionId::TuneLock};
+inline constexpr Option<bool> kDeterministic{OptionId::Deterministic};
 }  // namespace options
 
 // The value now. The first access to any option reads the environment; a bad value there is a UserError that names the variable.

@@ -210,8 +210,11 @@ class Measuring {
         continue;
       }
       if (ns > kHopeless * default_ns && rounds_.affordable(i)) ns = std::fmin(ns, rounds_.run(i));
-      if (ns > kHopeless * default_ns && rounds_.alive(i))
-        all()[i].status = fmt::format("dropped at once: it took {:.1f} times as long as the default", ns / default_ns);
+      if (!(ns > kHopeless * default_ns) || !rounds_.alive(i)) continue;
+      all()[i].status = fmt::format("dropped at once: it took {:.1f} times as long as the default", ns / default_ns);
+      all()[i].median_ns = ns;
+      all()[i].ratio = ns / default_ns;
+      all()[i].ratio_high = std::numeric_limits<double>::infinity();
     }
     if (!found) give_up();
     for (const Measured& m : all()) entered_.push_back(m.status.empty()), failures_ += m.failed;
@@ -254,7 +257,9 @@ class Measuring {
     const auto itself = rounds_.differences(rounds_.again(), rounds_.logs(reference_));
     const double off = itself.empty() ? 0 : std::fabs(hodges_lehmann(itself));
     rounds_.out.noise = std::expm1(off);
-    l.band = std::log1p(options_.tie_band);
+    std::vector<double> usual = rounds_.logs(reference_);
+    std::erase_if(usual, [](double v) { return std::isnan(v); });
+    l.band = std::log1p(std::max(options_.tie_band, usual.empty() ? 0 : options_.grain_ns / std::exp(median(usual))));
     l.noise = off;
     l.margin = std::max(l.band, std::log(options_.speedup));
     look_ = std::move(l);

@@ -18,7 +18,10 @@ Clock steady_clock();
 
 struct MeasureOptions {
   double budget_ms = 1000;
-  double tie_band = 0.02;   // candidates that differ by less are equally good
+  double tie_band = 0.02;  // candidates that differ by less are equally good
+  // Nor do differences of less than this count: equal kernels in different graphs, at different addresses, take times that differ by so
+  // much however often they are measured (H200: 10 ns, and 200 ns where the cache is flushed between runs).
+  double grain_ns = 0;
   double speedup = 1.0;     // another than the default must be so many times as fast, at least
   size_t least_rounds = 6;  // before the first candidates are dropped
   size_t most_rounds = 100;
@@ -33,7 +36,7 @@ struct Measured {
   size_t rounds = 0;  // that count; a first run, which warms up, does not
   double median_ns = 0;
   double spread = 0;                     // half of the runs are within median_ns * (1 +- spread)
-  double ratio = 0;                      // of its time to the default's; 0: not known
+  double ratio = 0;                      // of its time to the default's; 0: not known. Of what was dropped at once: by single runs
   double ratio_low = 0, ratio_high = 0;  // at the verdict's risk, which is shared by all intervals; high may be infinite
   std::string status;                    // empty: it was measured to the end. Else why it was not, for people
   bool failed = false;                   // it could not be run

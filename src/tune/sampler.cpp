@@ -15,22 +15,15 @@
 namespace toroid::tune {
 namespace {
 
-using Executables = std::vector<std::shared_ptr<exec::Executable>>;
-
-exec::Executable& at(const Executables& candidates, size_t i) {
-  TOROID_CHECK(i < candidates.size() && candidates[i], "candidate {} has no executable", i);
-  return *candidates[i];
-}
-
 class CpuSampler {
  public:
-  CpuSampler(Executables candidates, std::vector<Tensor> inputs, const SamplerOptions& options)
-      : candidates_(std::move(candidates)), inputs_(std::move(inputs)), options_(options), runs_(candidates_.size(), 0) {
+  CpuSampler(Executables candidates, size_t count, std::vector<Tensor> inputs, const SamplerOptions& options)
+      : candidates_(std::move(candidates)), inputs_(std::move(inputs)), options_(options), runs_(count, 0) {
     if (options.flush_bytes > 0) other_.resize(options.flush_bytes);
   }
 
   double sample(size_t i) {
-    exec::Executable& e = at(candidates_, i);
+    exec::Executable& e = candidates_(i);
     if (runs_[i] == 0) {
       run(e);  // allocates, and touches its memory
       const double ns = timed(e, 1);
@@ -70,9 +63,8 @@ class CpuSampler {
 // Replays graphs of several runs, between which the cache is flushed. What the flushes take is measured by a graph of flushes alone.
 class GpuSampler {
  public:
-  GpuSampler(Executables candidates, std::vector<Tensor> inputs, const SamplerOptions& options)
-      : candidates_(std::move(candidates)), inputs_(std::move(inputs)), options_(options), graphs_(candidates_.size()) {
-    device_ = at(candidates_, 0).plan().device;
+  GpuSampler(Executables candidates, size_t count, const Device& device, std::vector<Tensor> inputs, const SamplerOptions& options)
+      : candidates_(std::move(candidates)), inputs_(std::move(inputs)), options_(options), device_(device), graphs_(count) {
     if (options.flush_bytes == 0) return;
     other_ = Tensor::empty({static_cast<int64_t>(options.flush_bytes)}, DType::U8, device_);
     flushes_ = record([&] { flush(); }, kFlushed);
@@ -113,7 +105,7 @@ class GpuSampler {
   }
 
   void prepare(size_t i) {
-    exec::Executable& e = at(candidates_, i);
+    exec::Executable& e = candidates_(i);
     const auto run = [&] { e.run(inputs_); };
     run();
     run();
@@ -142,19 +134,20 @@ class GpuSampler {
 
 }  // namespace
 
-Sample time_executables(Executables candidates, std::vector<Tensor> inputs, const SamplerOptions& options) {
-  if (at(candidates, 0).plan().device.is_cuda()) {
-    auto sampler = std::make_shared<GpuSampler>(std::move(candidates), std::move(inputs), options);
+Sample time_executables(Executables candidates, size_t count, const Device& device, std::vector<Tensor> inputs,
+                        const SamplerOptions& options) {
+  if (device.is_cuda()) {
+    auto sampler = std::make_shared<GpuSampler>(std::move(candidates), count, device, std::move(inputs), options);
     return [sampler](size_t i) { return sampler->sample(i); };
   }
-  auto sampler = std::make_shared<CpuSampler>(std::move(candidates), std::move(inputs), options);
+  auto sampler = std::make_shared<CpuSampler>(std::move(candidates), count, std::move(inputs), options);
   return [sampler](size_t i) { return sampler->sample(i); };
 }
 
 size_t cache_bytes(const Device& device) {
-  constexpr size_t kMost = size_t{256} << 20;  // a CPU's last level may serve dozens of processes
-  const size_t bytes = device.is_cuda() ? device::cuda::gpu(device.index).info().l2_bytes : device::host().l3_bytes;
-  return std::min(2 * bytes, kMost);
+  if (device.is_cuda()) return 2 * device::cuda::gpu(device.index).info().l2_bytes;
+  // What a CPU's last level holds for whom, the other processes of the machine decide: the caches of the cores alone.
+  return 2 * device::host().l2_bytes * static_cast<size_t>(ThreadPool::global().size());
 }
 
 }  // namespace toroid::tune

@@ -16,12 +16,12 @@ struct SamplerOptions {
   double least_us = 50;
 };
 
-// Runs executables on the same inputs, on the device that their plans name. candidates[0] decides which device that is. The inputs must be
-// of that device, and are not changed (a candidate that writes its inputs sees what it wrote the time before).
+// Runs executables of one device on the same inputs, which are there and are not changed (a candidate that writes its inputs sees what it
+// wrote the time before). candidates: the i-th of `count`, asked for at its first sample; it stays where it is.
 // On the CPU a sample is the mean of as many runs as take least_us; on a GPU a recorded graph of several runs, by the device's clock. A
 // candidate is recorded, or warmed up, at its first sample.
-// Executables must outlive the sample; they may be null for candidates that are never asked for.
-Sample time_executables(std::vector<std::shared_ptr<exec::Executable>> candidates, std::vector<Tensor> inputs,
+using Executables = std::function<exec::Executable&(size_t)>;
+Sample time_executables(Executables candidates, size_t count, const Device& device, std::vector<Tensor> inputs,
                         const SamplerOptions& options = {});
 
 // Bytes that push out all that the device's caches hold, for flush_bytes.

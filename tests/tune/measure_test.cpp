@@ -123,6 +123,25 @@ TEST(Measure, RepeatsFlipNoMoreOftenThanStated) {
   EXPECT_LE(flips, stated);
 }
 
+// A set of problems, as a model has: eight candidates each, up to 30 % faster or slower than the default.
+TEST(Measure, ThirtyRepeatsOfTwentyProblems) {
+  constexpr int kProblems = 20, kTimes = 30;
+  std::mt19937_64 random(11);
+  std::uniform_real_distribution<double> spread(-0.3, 0.3);
+  double flips = 0, stated = 0;
+  for (int p = 0; p < kProblems; ++p) {
+    std::vector<double> us{100};
+    for (int i = 1; i < 8; ++i) us.push_back(100 * std::exp(spread(random)));
+    const Repeats r = repeat(us, kNoises[p % 3], 0.01, kTimes);
+    flips += r.flips / kProblems, stated += r.stated / kProblems;
+    EXPECT_LE(r.flips, r.stated + tolerance(r.stated, kTimes)) << p;
+    EXPECT_LE(r.worst_regret, 0.02) << p;
+    EXPECT_EQ(r.slower_than_default, 0) << p;
+  }
+  EXPECT_LE(flips, stated);
+  EXPECT_LE(stated, 0.15);  // and that says something
+}
+
 TEST(Measure, TheBudgetHolds) {
   MeasureOptions o;
   for (double budget : {5.0, 20.0, 100.0}) {
@@ -186,6 +205,14 @@ TEST(Measure, ThresholdOfSpeedUp) {
   o.speedup = 1.1;
   EXPECT_EQ(repeat({100, 95}, Noise::Gauss, 0.005, 50, o).winners.at(0), 50);
   EXPECT_EQ(repeat({100, 85}, Noise::Gauss, 0.005, 50, o).winners.at(1), 50);
+}
+
+TEST(Measure, DifferencesBelowTheGrainAreNone) {
+  MeasureOptions o;
+  o.grain_ns = 200;
+  EXPECT_EQ(repeat({4, 3.85}, Noise::Gauss, 0.003, 50, o).winners.at(0), 50);   // 150 of 4000 ns
+  EXPECT_EQ(repeat({4, 3.7}, Noise::Gauss, 0.003, 50, o).winners.at(1), 50);    // 300
+  EXPECT_EQ(repeat({400, 385}, Noise::Gauss, 0.003, 50, o).winners.at(1), 50);  // of long times the band decides
 }
 
 TEST(Measure, TheReportSaysWhatWasFound) {

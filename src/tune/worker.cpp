@@ -1,0 +1,136 @@
+#include "tune/worker.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "base/check.h"
+#include "base/options.h"
+
+extern char** environ;
+
+namespace toroid::tune {
+namespace fs = std::filesystem;
+namespace {
+
+std::string program_of(const WorkerOptions& options) {
+  if (!options.program.empty()) return options.program;
+  if (const std::string named = get_option(options::kTuneWorker); !named.empty()) return named;
+  std::error_code error;
+  const fs::path self = fs::read_symlink("/proc/self/exe", error);
+  std::string looked;
+  for (const char* relative : {"", "../libexec/toroid", "../bin"}) {
+    const fs::path p = (self.parent_path() / relative / "toroid-tune-worker").lexically_normal();
+    if (fs::exists(p, error)) return p.string();
+    looked += "\n  " + p.string();
+  }
+  fail<EnvironmentError>(
+      "candidates are to run in a process of their own, but there is no toroid-tune-worker; looked for:{}\nName it in the option "
+      "tune_worker.",
+      looked);
+}
+
+std::vector<std::pair<std::string, std::string>> changed_options() {
+  std::vector<std::pair<std::string, std::string>> out;
+  for (const OptionInfo& o : list_options())
+    if (o.value != o.default_value) out.emplace_back(o.name, o.value);
+  return out;
+}
+
+}  // namespace
+
+WorkerJob job_of(const codegen::KernelText& k, std::string isa, std::vector<WorkerBuffer> buffers,
+                 const std::function<int64_t(const Expr&)>& value) {
+  TOROID_CHECK(buffers.size() == k.buffers.size());
+  WorkerJob j;
+  j.name = k.name, j.source = k.source, j.isa = std::move(isa), j.buffers = std::move(buffers);
+  for (const Expr& p : k.params) j.params.push_back(value(p));
+  j.tasks = value(k.tasks), j.serial = k.serial;
+  j.scratch_bytes = k.block > 0 ? value(k.scratch_bytes) : value(k.scratch_bytes_per_thread);
+  j.counters = value(k.counters), j.block = k.block, j.shared_bytes = k.shared_bytes, j.overlaps = k.overlaps;
+  for (device::cuda::TensorMap m : k.tensor_maps) {
+    m.offset = value(m.offset);
+    for (Expr& e : m.sizes) e = value(e);
+    for (Expr& e : m.strides) e = value(e);
+    j.tensor_maps.push_back(std::move(m));
+  }
+  return j;
+}
+
+Worker::Worker(WorkerOptions options) : options_(std::move(options)) {}
+
+Worker::~Worker() { stop(); }
+
+void Worker::start() {
+  const std::string program = program_of(options_);
+  int pair[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+    fail<EnvironmentError>("a tuning worker cannot be connected: {}", std::strerror(errno));
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_adddup2(&actions, pair[1], 0);
+  for (int fd : {1, 2}) ::posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", O_WRONLY, 0);
+  const char* const arguments[] = {program.c_str(), nullptr};
+  pid_t child = -1;
+  const int error = ::posix_spawn(&child, program.c_str(), &actions, nullptr, const_cast<char**>(arguments), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  ::close(pair[1]);
+  if (error != 0) {
+    ::close(pair[0]);
+    fail<EnvironmentError>("the tuning worker {} cannot be started: {}", program, std::strerror(error));
+  }
+  process_ = child, socket_ = pair[0];
+  ++starts_;
+}
+
+std::string Worker::stop() {
+  if (process_ < 0) return {};
+  ::close(socket_);
+  ::kill(process_, SIGKILL);  // one that has ended keeps its own status
+  int status = 0;
+  while (::waitpid(process_, &status, 0) < 0 && errno == EINTR) {
+  }
+  process_ = socket_ = -1;
+  if (WIFSIGNALED(status)) return fmt::format("signal {} ({})", WTERMSIG(status), ::strsignal(WTERMSIG(status)));
+  return fmt::format("exit status {}", WEXITSTATUS(status));
+}
+
+WorkerResult Worker::run(const WorkerJob& job) {
+  std::lock_guard lock(mutex_);
+  if (process_ < 0) start();
+  WorkerResult r;
+  std::string reply;
+  bool late = false;
+  const std::string request = serialize(WorkerRequest{job, options_.memory_mb, options_.leak_mb, changed_options()});
+  if (send_message(socket_, request) && receive_message(socket_, reply, options_.timeout_ms, &late)) {
+    r = parse_result(reply);
+    // A process whose kernel left its memory, or a GPU, in disorder is of no further use.
+    if (r.outcome != Outcome::Timed && r.outcome != Outcome::FailedToCompile) stop();
+    return r;
+  }
+  if (late) {
+    stop();
+    r.outcome = Outcome::TimedOut;
+    r.reason = fmt::format("{} had not ended after {} ms", job.name, options_.timeout_ms);
+  } else {
+    // Its socket closes a moment before it can be waited for; then it has a status of its own.
+    for (int i = 0; i < 1000; ++i) {
+      siginfo_t ended{};
+      if (::waitid(P_PID, static_cast<id_t>(process_), &ended, WEXITED | WNOWAIT | WNOHANG) != 0 || ended.si_pid != 0) break;
+      ::usleep(1000);
+    }
+    r.outcome = Outcome::Crashed;
+    r.reason = fmt::format("{} ended its process: {}", job.name, stop());
+  }
+  return r;
+}
+
+}  // namespace toroid::tune

@@ -1,0 +1,108 @@
+// Runs one kernel in a process of its own, so that one that crashes, hangs, leaks or writes where it must not costs no more than a reason.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "codegen/kernel_text.h"
+#include "tune/database.h"
+
+namespace toroid::tune {
+
+// Memory that a kernel is given. What it only reads, and what it reads and writes, begins with generated contents (see tune/inputs.h); what
+// it only writes begins as bytes of ones: NaN in floats, so that elements that it forgets show.
+struct WorkerBuffer {
+  enum class Use : uint8_t { Read, Write, Both };
+  DType dtype = DType::F32;
+  int64_t numel = 0;
+  Use use = Use::Read;
+  uint64_t seed = 0;
+  int64_t integers = 2;  // integers lie in [0, integers)
+};
+
+// A kernel with everything that a launch needs, all sizes known: it can be sent to another process.
+struct WorkerJob {
+  std::string name, source;
+  std::string isa = "native";  // as in jit::CompileRequest: "sm_90a" is a GPU's
+  std::vector<WorkerBuffer> buffers;
+  std::vector<int64_t> params;
+  int64_t tasks = 1;
+  bool serial = false;
+  int64_t scratch_bytes = 0;  // CPU: of a thread
+  int64_t counters = 0;
+  int block = 0, shared_bytes = 0;
+  bool overlaps = false;
+  std::vector<device::cuda::TensorMap> tensor_maps;  // of numbers
+  int runs = 10;                                     // that are timed, after one that gives the results
+  bool nan_is_wrong = true;                          // results that hold NaN are a failure
+  bool contents = false;                             // the results' bytes are wanted, not only their hashes
+};
+
+// The sizes that `value` gives are put in. buffers: parallel to the kernel's.
+WorkerJob job_of(const codegen::KernelText& kernel, std::string isa, std::vector<WorkerBuffer> buffers,
+                 const std::function<int64_t(const Expr&)>& value);
+
+struct WorkerResult {
+  Outcome outcome = Outcome::Failed;
+  std::string reason;  // unless timed
+  std::vector<double> ns;
+  std::vector<std::string> hashes;    // of the buffers that are written, in their order
+  std::vector<std::string> contents;  // the same, where asked for
+  double compile_ms = 0;
+};
+
+struct WorkerOptions {
+  std::string program;        // empty: option tune_worker, else toroid-tune-worker beside this program
+  int timeout_ms = 60'000;    // of a job, compiling included
+  int64_t memory_mb = 16384;  // CPU: what a job may have, its buffers included (setrlimit)
+  int64_t leak_mb = 16;       // CPU: what may be left of it when it has run
+};
+
+// One process, started at the first job, again after each job that it did not survive, and ended with this object. Safe for many threads:
+// jobs take turns.
+class Worker {
+ public:
+  explicit Worker(WorkerOptions options = {});
+  ~Worker();
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  // Whatever the kernel does is in the result: a crash with its signal, an access outside of a buffer with the buffer and the distance (on
+  // the CPU: pages around each buffer are guarded, inputs cannot be written), a timeout after which the process was killed, memory that is
+  // left behind, NaN. EnvironmentError where the worker cannot be started.
+  WorkerResult run(const WorkerJob& job);
+  // Processes that were started so far.
+  int starts() const { return starts_; }
+
+ private:
+  void start();
+  // How it ended, for people.
+  std::string stop();
+
+  const WorkerOptions options_;
+  std::mutex mutex_;
+  int process_ = -1, socket_ = -1, starts_ = 0;
+};
+
+// What goes through the socket between both: a job with the options that it needs, and what came of it. parse_...: InternalError for
+// what is no such text.
+struct WorkerRequest {
+  WorkerJob job;
+  int64_t memory_mb = 0, leak_mb = 0;
+  std::vector<std::pair<std::string, std::string>> options;  // of the process, where they are not the default
+};
+std::string serialize(const WorkerRequest& r);
+WorkerRequest parse_request(std::string_view bytes);
+std::string serialize(const WorkerResult& r);
+WorkerResult parse_result(std::string_view bytes);
+
+// One message, its length before it. False where the other side has gone or `timeout_ms` (< 0: none) is over; `late`, if given, says which.
+bool send_message(int socket, std::string_view bytes);
+bool receive_message(int socket, std::string& bytes, int timeout_ms = -1, bool* late = nullptr);
+
+}  // namespace toroid::tune
