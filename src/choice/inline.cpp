@@ -10,6 +10,8 @@
 namespace toroid::choice {
 namespace {
 
+constexpr int64_t kHashed = 1 << 16;  // elements: larger constants are the same where they are one tensor
+
 // The number behind the letters of a name such as "r12"; -1 for other names.
 int64_t number_of(const std::string& name) {
   const size_t digits = name.find_last_not_of("0123456789") + 1;
@@ -163,6 +165,7 @@ Program inline_alternative(const Program& p, size_t node, size_t alternative) {
   for (auto& n : chosen.program->nodes) {
     nodes.push_back(mover.moved(n));
     if (!nodes.back().options) nodes.back().options = options;
+    nodes.back().parts = call.parts;
     if (nodes.back().where.empty()) nodes.back().where = call.where;
   }
   auto at = out.nodes.erase(out.nodes.begin() + static_cast<int64_t>(node));
@@ -233,8 +236,12 @@ std::string content_key(const Program& p, const OptionValues& options) {
   for (auto& in : p.inputs) {
     text += fmt::format("in {} {}", in.buffer, static_cast<int>(in.kind));
     if (!in.data.defined()) continue;
+    if (in.data.numel() > kHashed) {
+      text += fmt::format(" at {}\n", static_cast<const void*>(in.data.raw_data()));
+      continue;
+    }
     const Tensor data = moved(in.data, Device::cpu()).contiguous();
-    text += hash_text({reinterpret_cast<const char*>(data.raw_data()), static_cast<size_t>(data.numel()) * size_of(data.dtype())}).hex();
+    text += hash_bytes(data.raw_data(), static_cast<size_t>(data.numel()) * size_of(data.dtype())).hex() + "\n";
   }
   for (auto& o : p.outputs) text += fmt::format("out {}\n", o.buffer);
   for (auto& [name, value] : options) text += fmt::format("{}={}\n", name, value);

@@ -25,7 +25,8 @@ Program decide_ranges(const Program& p, size_t node, const std::vector<size_t>& 
 // Inlines the first alternative of every Open node; a line for each that had others, and for each that was refused.
 Program inline_defaults(Program p, std::vector<std::string>& decisions);
 
-// Hash of what a program computes: its text, the contents of its constants, and the options it is compiled with. Names are no part of it.
+// Hash of what a program computes: its text, the contents of its constants (of large ones, which tensors these are), and the options it is
+// compiled with. Names are no part of it. For comparing the alternatives of one node, not for keys on disk.
 std::string content_key(const Program& p, const OptionValues& options);
 
 }  // namespace toroid::choice

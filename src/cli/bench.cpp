@@ -11,6 +11,7 @@
 #include "base/options.h"
 #include "cli/bench_subject.h"
 #include "cli/machine_limits.h"
+#include "cli/progress.h"
 #include "compile/model.h"
 #include "device/memory.h"
 #include "jit/jit.h"
@@ -24,21 +25,6 @@ double ms_since(Clock::time_point t) { return std::chrono::duration<double, std:
 
 constexpr double kMeasureMs = 3000;  // of timed runs, where the number of iterations is not given
 constexpr int kLeastRuns = 3, kMostRuns = 100, kProfiledRuns = 5;
-
-// A line on a terminal that says what is going on; nothing elsewhere.
-class Progress {
- public:
-  explicit Progress(bool on) : on_(on && isatty(2)) {}
-  ~Progress() { say(""); }
-  void say(const std::string& what) {
-    if (!on_) return;
-    std::fprintf(stderr, "\r%-70s\r%s", "", what.c_str());
-    std::fflush(stderr);
-  }
-
- private:
-  bool on_;
-};
 
 struct Times {
   double median = 0, least = 0, most = 0;
@@ -313,10 +299,11 @@ int bench(const BenchArgs& args) {
   progress.say("building the model");
   BenchSubject subject = make_subject(args);
   r.description = subject.description;
-  r.replayed = args.mode == "reduce-overhead";
+  const Mode mode = mode_from_name(args.mode);
+  r.replayed = records_calls(mode);
   r.frozen = !args.no_freeze && (device.is_cuda() || room_for_packing(subject.weight_bytes));
   for (Tensor& t : subject.inputs) t = t.to(device);
-  const ModelOptions options{.device = device, .mode = r.replayed ? Mode::ReduceOverhead : Mode::Default, .freeze = r.frozen};
+  const ModelOptions options{.device = device, .mode = mode, .freeze = r.frozen};
   if (!args.no_eager) {
     progress.say("running one operation at a time");
     CompiledModel eager = CompiledModel::compile(subject.graph(), {.device = device, .freeze = false, .eager = true});
@@ -345,7 +332,7 @@ int bench(const BenchArgs& args) {
   const std::vector<KernelRow> steps = profile(model, subject.inputs);
   r.kernels = sum_up(steps);
   if (!args.timeline.empty()) write_file_atomic(args.timeline, timeline_json(steps));
-  r.records = options.mode == Mode::ReduceOverhead;
+  r.records = records_calls(mode);
   r.captures = captures;
   r.recorded_share = recorded_share(model, steps);
   progress.say("");

@@ -1,6 +1,6 @@
 #include "cli/bench_subject.h"
 
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -161,6 +161,18 @@ BenchSubject make_subject(const BenchArgs& args) {
     list += (list.empty() ? "" : ", ") + std::string(f.name);
   }
   fail<UserError>("\"{}\" is neither a file nor a built-in model; those are {}{}", args.model, list, did_you_mean(args.model, names));
+}
+
+const std::vector<std::string>& mode_names() {
+  static const std::vector<std::string> names = {"default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"};
+  return names;
+}
+
+Mode mode_from_name(const std::string& name) {
+  const auto& names = mode_names();
+  const auto it = std::find(names.begin(), names.end(), name);
+  if (it == names.end()) fail<UserError>("there is no mode \"{}\"; expected {}", name, fmt::join(names, ", "));
+  return static_cast<Mode>(it - names.begin());
 }
 
 }  // namespace toroid::cli

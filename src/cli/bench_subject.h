@@ -8,6 +8,7 @@
 
 #include "cli/commands.h"
 #include "graph/graph.h"
+#include "toroid/mode.h"
 
 namespace toroid::cli {
 
@@ -20,5 +21,9 @@ struct BenchSubject {
 
 // UserError for a name that is neither a file nor a known model, with the known ones.
 BenchSubject make_subject(const BenchArgs& args);
+
+// "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs".
+Mode mode_from_name(const std::string& name);
+const std::vector<std::string>& mode_names();
 
 }  // namespace toroid::cli

@@ -34,6 +34,15 @@ struct BenchArgs {
 };
 int bench(const BenchArgs& args);
 
+struct TuneArgs {
+  BenchArgs subject;
+  int budget_ms = 0;  // 0: any
+  int rounds = 20;
+  std::string choice;      // empty: all
+  std::string lock, html;  // files to write; empty: none
+};
+int tune(const TuneArgs& args);
+
 struct InspectArgs {
   std::string model;
   bool json = false, graph = false;

@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "base/text.h"
+#include "cli/bench_subject.h"
 #include "cli/commands.h"
 #include "toroid/error.h"
 
@@ -28,6 +29,7 @@ struct Command {
   OptArgs opt;
   CacheArgs cache;
   WhyArgs why;
+  TuneArgs tuned;
   std::function<int()> action;
 
   Command() {
@@ -54,6 +56,7 @@ struct Command {
     v->add_flag("-v,--verbose", verify.verbose, "A line for each case that passed, too");
 
     add_bench();
+    add_tune();
 
     auto* i = add("inspect", "Show what a model holds.", [this] { return toroid::cli::inspect(inspect); });
     i->add_option("model", inspect.model, "The model file")->required();
@@ -73,9 +76,7 @@ struct Command {
     w->add_option("model", why.model, "The model file")->required();
   }
 
-  void add_bench() {
-    auto* b = add("bench", "Measure a model: compile and run times, kernels, and each kernel beside what the machine can do.",
-                  [this] { return toroid::cli::bench(bench); });
+  static void add_subject(CLI::App* b, BenchArgs& bench) {
     b->add_option("model", bench.model,
                   "A .pt2 archive, or a built-in model with random weights: bert-base, minilm-l6, gpt2, llama-7b, "
                   "tinyllama, resnet50, ...")
@@ -87,18 +88,39 @@ struct Command {
     b->add_option("--layers", bench.layers, "Layers of a built-in model, where fewer will do")->check(CLI::Range(1, 1000));
     b->add_option("--dtype", bench.dtype, "Of the parameters: f32, bf16, f16 or f64")->capture_default_str();
     b->add_option("--device", bench.device, "Where it runs: cpu, cuda or cuda:<number>")->capture_default_str();
-    b->add_option("--mode", bench.mode, "default, or reduce-overhead: the launches of a call replayed as one")
-        ->check(CLI::IsMember({"default", "reduce-overhead"}))
-        ->capture_default_str();
     b->add_option("--threads", bench.threads, "Threads of the kernels")->check(CLI::Range(1, 1024));
-    b->add_option("--iterations", bench.iterations, "Timed runs; otherwise as many as fit in a few seconds")->check(CLI::Range(1, 1000000));
     b->add_flag("--decode", bench.decode, "Llama: one token with a cache of --seq positions, instead of a prefill");
     b->add_option("--position", bench.position, "With --decode: position of the token in the cache; otherwise the last")
         ->check(CLI::Range(1, 1 << 20));
+    b->add_flag("--json", bench.json, "Machine-readable output");
+  }
+
+  void add_tune() {
+    auto* t = add("tune", "Time the ways to compute each part of a model, and say what was chosen and what it gains.",
+                  [this] { return toroid::cli::tune(tuned); });
+    add_subject(t, tuned.subject);
+    t->add_option("--budget", tuned.budget_ms, "Milliseconds that tuning may take")->check(CLI::Range(1, 1 << 30));
+    t->add_option("--lock", tuned.lock, "Write the choices to this file, for the option tune_lock");
+    t->add_option("--html", tuned.html, "Write what was tried as a page");
+    t->add_option("--choice", tuned.choice, "Show only the parts whose name has this in it");
+    t->add_option("--rounds", tuned.rounds, "Runs of the whole model, tuned and not, one after the other; 0: none")
+        ->check(CLI::Range(0, 100000))
+        ->capture_default_str();
+  }
+
+  void add_bench() {
+    auto* b = add("bench", "Measure a model: compile and run times, kernels, and each kernel beside what the machine can do.",
+                  [this] { return toroid::cli::bench(bench); });
+    add_subject(b, bench);
+    b->add_option("--mode", bench.mode,
+                  "default; reduce-overhead: the launches of a call replayed as one; max-autotune: and choices timed when compiling; "
+                  "max-autotune-no-cudagraphs: those alone")
+        ->check(CLI::IsMember(mode_names()))
+        ->capture_default_str();
+    b->add_option("--iterations", bench.iterations, "Timed runs; otherwise as many as fit in a few seconds")->check(CLI::Range(1, 1000000));
     b->add_flag("--no-eager", bench.no_eager, "Leave out the run of one operation at a time");
     b->add_flag("--no-freeze", bench.no_freeze, "Leave weights as they are; otherwise they are packed when compiling, where memory allows");
     b->add_option("--timeline", bench.timeline, "File for the steps of a call as a timeline that Perfetto and chrome://tracing open");
-    b->add_flag("--json", bench.json, "Machine-readable output");
   }
 
   CLI::App* add(const char* name, const char* doc, std::function<int()> run_it) {

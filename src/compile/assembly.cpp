@@ -84,6 +84,22 @@ exec::StepPlan control_step(const choice::Extern& e, std::vector<exec::Block> bl
 
 }  // namespace
 
+Tensor MovedConstants::get(const Tensor& t, const Device& device) {
+  if (t.device() == device) return t;
+  if (Tensor there = find(t); there.defined()) return there;
+  Tensor there = moved(t, device);
+  std::lock_guard lock(mutex_);
+  moved_.emplace_back(t, there);
+  return there;
+}
+
+Tensor MovedConstants::find(const Tensor& t) {
+  std::lock_guard lock(mutex_);
+  for (auto& [from, to] : moved_)
+    if (from.impl() == t.impl()) return to;
+  return {};
+}
+
 void Assembly::add_blocks(const std::function<Inner(const graph::Graph&)>& make) {
   for (auto& n : program_.nodes)
     if (auto* e = std::get_if<choice::Extern>(&n.problem))
@@ -172,6 +188,10 @@ void Assembly::upload() {
   for (auto& in : program_.inputs) {
     const bool large = in.data.defined() && in.data.numel() * static_cast<int64_t>(size_of(in.data.dtype())) >= kWorthAnUpload;
     if (!large || in.data.device().is_cuda() || !used[static_cast<size_t>(in.buffer)] || !in.data.is_contiguous()) continue;
+    if (Tensor known = moved_ ? moved_->find(in.data) : Tensor(); known.defined()) {
+      uploaded_[in.buffer] = known;
+      continue;
+    }
     Tensor there = Tensor::empty(in.data.sizes(), in.data.dtype(), options_.device);
     report_.uploaded_bytes += there.impl()->storage->bytes;
     pairs.push_back({in.data, there});
@@ -216,7 +236,7 @@ exec::Plan Assembly::plan() {
   plan.filling = report_.packing;
   plan.name = program_.name;
   plan.device = options_.device;
-  plan.record = options_.mode == Mode::ReduceOverhead;
+  plan.record = records_calls(options_.mode);
   for (auto& b : program_.buffers) {
     exec::BufferPlan bp{b.name, b.dtype, b.numel, exec::BufferRole::Temporary, {}};
     if (b.kind == loop::BufferKind::Output) bp.role = exec::BufferRole::Output;
@@ -288,7 +308,10 @@ void Assembly::add_inputs(exec::Plan& plan) {
     if (in.data.defined() && !used[static_cast<size_t>(in.buffer)]) continue;
     place[i] = static_cast<int>(plan.inputs.size());
     const auto sent = uploaded_.find(in.buffer);
-    const Tensor data = sent != uploaded_.end() ? sent->second : in.data.defined() ? moved(in.data, options_.device) : in.data;
+    const Tensor data = sent != uploaded_.end() ? sent->second
+                        : !in.data.defined()    ? in.data
+                        : moved_                ? moved_->get(in.data, options_.device)
+                                                : moved(in.data, options_.device);
     plan.inputs.push_back({in.name, in.type, in.buffer, in.data.defined() || in.draws ? -1 : users++, data, false});
     plan.inputs.back().draws = in.draws;
   }

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +18,19 @@
 #include "jit/jit.h"
 
 namespace toroid::compiler {
+
+// Constants that have been brought to a device, by where they were.
+class MovedConstants {
+ public:
+  // Brought there now, where that has not been done yet.
+  Tensor get(const Tensor& t, const Device& device);
+  // Undefined where it has not been brought.
+  Tensor find(const Tensor& t);
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::pair<Tensor, Tensor>> moved_;  // from, to
+};
 
 // One program on its way; the steps in their order. Those up to build() touch no device.
 class Assembly {
@@ -33,6 +47,8 @@ class Assembly {
            DebugFolder debug)
       : options_(options), report_(report), debug_(std::move(debug)), target_(std::move(target)), program_(std::move(program)) {}
 
+  // Takes constants that are on another device from there, so that several programs have one copy.
+  void share(std::shared_ptr<MovedConstants> constants) { moved_ = std::move(constants); }
   // Makes the blocks of control flow.
   void add_blocks(const std::function<Inner(const graph::Graph&)>& make);
   // Kernel texts, those of blocks too.
@@ -68,9 +84,10 @@ class Assembly {
   std::vector<LoadedKernel> code_;                // parallel to kernels_
   std::vector<exec::LibraryCall> library_calls_;  // one a node that a library computes
   std::vector<std::pair<std::string, std::string>> sources_;
-  std::vector<jit::Artefact> artefacts_;  // of all kernels, those of blocks too
-  std::vector<std::string> files_;        // parallel to artefacts_
-  std::map<int, Tensor> uploaded_;        // inputs that are on their way to the GPU, by buffer
+  std::vector<jit::Artefact> artefacts_;   // of all kernels, those of blocks too
+  std::vector<std::string> files_;         // parallel to artefacts_
+  std::shared_ptr<MovedConstants> moved_;  // null: not shared
+  std::map<int, Tensor> uploaded_;         // inputs that are on their way to the GPU, by buffer
 };
 
 }  // namespace toroid::compiler

@@ -48,7 +48,7 @@ Program between_copies(std::unique_ptr<graph::Graph> g, const Device& device, co
 Program compiled(std::unique_ptr<graph::Graph> g, const BackendOptions& options) {
   ModelOptions m;
   m.device = options.device;
-  m.mode = options.reduce_overhead ? Mode::ReduceOverhead : Mode::Default;
+  m.mode = options.mode;
   m.freeze = options.freezing;
   m.templates = options.templates;
   m.eager = !options.fuse;

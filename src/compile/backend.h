@@ -6,11 +6,12 @@
 #include <string>
 
 #include "graph/graph.h"
+#include "toroid/mode.h"
 
 namespace toroid::front {
 
 struct BackendOptions {
-  bool reduce_overhead = false;
+  Mode mode = Mode::Default;
   bool freezing = false;
   bool templates = true;
   bool fuse = true;

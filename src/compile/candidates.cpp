@@ -34,9 +34,24 @@ std::vector<Candidate> listed(const std::string& option, const std::function<std
   return out;
 }
 
+// What a configuration says about who computes a node; nullopt where it is one of the template.
+std::optional<Implementation> library_of(const choice::Config& c) {
+  if (c.form == name_of(Implementation::OneDnn)) return Implementation::OneDnn;
+  if (c.form == name_of(Implementation::CublasLt)) return Implementation::CublasLt;
+  return std::nullopt;
+}
+
+std::string reason_of(const std::function<std::string()>& refusal) {
+  try {
+    return refusal();
+  } catch (const EnvironmentError& e) {
+    return e.what();
+  }
+}
+
 // The first taker gets the node; a line where there was an alternative.
 void decide(choice::Node& node, const std::vector<Candidate>& list, std::vector<std::string>& decisions) {
-  if (list.empty()) return;
+  if (list.empty() || !node.config.empty()) return;
   const Candidate* taker = first_taker(list);
   TOROID_CHECK(taker, "nothing computes {}", choice::label(node));
   if (list.size() > 1) {
@@ -45,6 +60,16 @@ void decide(choice::Node& node, const std::vector<Candidate>& list, std::vector<
     decisions.push_back(std::move(line));
   }
   node.by = taker->by;
+}
+
+// A node that was told which library computes it.
+void take_chosen(choice::Node& node, const std::function<std::string()>& refusal) {
+  const auto by = library_of(node.config);
+  if (!by) return;
+  const std::string why = refusal();
+  TOROID_USER_CHECK(why.empty(), "{} was chosen to compute {}, which it does not: {}", choice::to_string(node.config), choice::label(node),
+                    why);
+  node.by = *by;
 }
 
 bool is_constant(const choice::Program& p, const choice::Operand& o) {
@@ -85,10 +110,24 @@ const Candidate* first_taker(const std::vector<Candidate>& list) {
   return it == list.end() ? nullptr : &*it;
 }
 
+std::string library_refusal(const choice::Node& node, const choice::Program& p) {
+  const auto* g = std::get_if<choice::Gemm>(&node.problem);
+  const auto* c = std::get_if<choice::Convolution>(&node.problem);
+  if (!g && !c) return "it is no product and no convolution";
+  if (node.producer) return "rows of its left operand are computed";
+  return reason_of([&] { return g ? onednn_refusal(*g, is_constant(p, g->b)) : onednn_refusal(*c, is_constant(p, c->weight)); });
+}
+
+std::string gpu_library_refusal(const choice::Node& node) {
+  if (!std::holds_alternative<choice::Gemm>(node.problem)) return "it is no product";
+  return reason_of([&] { return cublaslt_refusal(node); });
+}
+
 std::vector<std::string> choose(choice::Program& p, device::Isa isa) {
   std::vector<std::string> decisions;
   for (size_t i = 0; i < p.nodes.size(); ++i) {
     const ThreadOptions own(p.nodes[i].options ? *p.nodes[i].options : choice::OptionValues());
+    take_chosen(p.nodes[i], [&] { return library_refusal(p.nodes[i], p); });
     decide(p.nodes[i], candidates(p.nodes[i], p, isa), decisions);
     if (p.nodes[i].by == Implementation::OneDnn) fit_epilogue(p, i);
   }
@@ -100,6 +139,7 @@ std::vector<std::string> choose_on_gpu(choice::Program& p) {
   for (size_t i = 0; i < p.nodes.size(); ++i) {
     if (!std::holds_alternative<choice::Gemm>(p.nodes[i].problem)) continue;
     const ThreadOptions own(p.nodes[i].options ? *p.nodes[i].options : choice::OptionValues());
+    take_chosen(p.nodes[i], [&] { return gpu_library_refusal(p.nodes[i]); });
     decide(p.nodes[i], gpu_candidates(p.nodes[i]), decisions);
     if (p.nodes[i].by == Implementation::CublasLt) split_for_cublaslt(p, i);
   }

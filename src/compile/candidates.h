@@ -15,6 +15,11 @@ std::vector<choice::Candidate> candidates(const choice::Convolution& c, bool con
 // Of the node's problem; none for nodes that are no product and no convolution.
 std::vector<choice::Candidate> candidates(const choice::Node& node, const choice::Program& p, device::Isa isa);
 
+// Why no library computes the node, a product or convolution without what is fused in front of it; empty when one does. A library that is
+// missing is a reason too.
+std::string library_refusal(const choice::Node& node, const choice::Program& p);
+std::string gpu_library_refusal(const choice::Node& node);
+
 // The first that takes the problem; nullptr when none does.
 const choice::Candidate* first_taker(const std::vector<choice::Candidate>& list);
 

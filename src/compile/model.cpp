@@ -5,9 +5,9 @@
 
 #include "base/check.h"
 #include "base/log.h"
-#include "choice/inline.h"
 #include "compile/assembly.h"
 #include "compile/target.h"
+#include "compile/tuning.h"
 #include "device/runtime.h"
 #include "graph/control_flow.h"
 
@@ -30,9 +30,9 @@ class Compilation {
       double CompileReport::*ms;
     };
     constexpr Stage kStages[] = {{&Compilation::transform, &CompileReport::passes_ms}, {&Compilation::lower, &CompileReport::lower_ms},
-                                 {&Compilation::fuse, &CompileReport::fuse_ms},        {&Compilation::blocks, &CompileReport::blocks_ms},
-                                 {&Compilation::generate, &CompileReport::codegen_ms}, {&Compilation::build, &CompileReport::jit_ms},
-                                 {&Compilation::load, &CompileReport::load_ms}};
+                                 {&Compilation::tune, &CompileReport::tune_ms},        {&Compilation::fuse, &CompileReport::fuse_ms},
+                                 {&Compilation::blocks, &CompileReport::blocks_ms},    {&Compilation::generate, &CompileReport::codegen_ms},
+                                 {&Compilation::build, &CompileReport::jit_ms},        {&Compilation::load, &CompileReport::load_ms}};
     for (auto& stage : kStages) {
       auto t = Clock::now();
       (this->*stage.run)();
@@ -68,10 +68,19 @@ class Compilation {
     debug_.show(Artifact::Loops, "program_lowered.txt", [&] { return choice::to_string(program_); });
   }
 
+  // Decides how choice nodes are computed, and what stays apart from them.
+  void tune() {
+    if (!tunes(options_.mode) || options_.eager) return;
+    moved_ = std::make_shared<MovedConstants>();
+    const auto pipeline = pipeline_for(options_, target_, moved_);
+    const auto lock = lock_file();
+    const auto memory = memory_for(*pipeline, *target_, lock.get());
+    program_ = tune::tune(std::move(program_), pipeline, search_options(), memory.get(), report_.tuning);
+    debug_.write("tuning.txt", [&] { return tune::to_string(report_.tuning); });
+  }
+
   void fuse() {
-    program_ = choice::inline_defaults(std::move(program_), report_.choices);
-    if (options_.fuse && !options_.eager) program_ = sched::fuse(std::move(program_), &report_.fusion);
-    program_ = target_->schedule(std::move(program_), options_, report_.fusion, report_.choices);
+    program_ = schedule(std::move(program_), *target_, options_, report_.fusion, report_.choices);
     for (auto& line : report_.choices) log(Artifact::Choices, line);
     debug_.show(Artifact::Schedule, "program_fused.txt", [&] { return choice::to_string(program_); });
     if (log_enabled(Artifact::Fusion))
@@ -79,6 +88,7 @@ class Compilation {
     if (log_enabled(Artifact::Fusion))
       for (auto& u : report_.fusion.unsplit) log(Artifact::Fusion, u.node + " stays one loop: " + u.reason);
     assembly_ = std::make_unique<Assembly>(std::move(program_), options_, report_, target_, debug_);
+    if (moved_) assembly_->share(moved_);
   }
 
   // What control flow runs: each region is a compilation of its own, which is taken to its kernels here.
@@ -107,7 +117,8 @@ class Compilation {
     }
     g->outputs = std::move(computed);
     Compilation within(std::move(g), options_, *out.report, target_);
-    for (auto stage : {&Compilation::transform, &Compilation::lower, &Compilation::fuse, &Compilation::blocks, &Compilation::generate})
+    for (auto stage : {&Compilation::transform, &Compilation::lower, &Compilation::tune, &Compilation::fuse, &Compilation::blocks,
+                       &Compilation::generate})
       (within.*stage)();
     out.assembly = std::move(within.assembly_);
     return out;
@@ -122,17 +133,20 @@ class Compilation {
   DebugFolder debug_;
   std::shared_ptr<const Target> target_;
   std::unique_ptr<graph::Graph> graph_;
-  choice::Program program_;             // until it is scheduled
-  std::unique_ptr<Assembly> assembly_;  // from then on
+  std::shared_ptr<MovedConstants> moved_;  // in modes that tune: constants that timing has brought to a GPU
+  choice::Program program_;                // until it is scheduled
+  std::unique_ptr<Assembly> assembly_;     // from then on
 };
 
 }  // namespace
 
 std::string time_text(const CompileReport& r) {
   std::string out = fmt::format(
-      "passes {:.1f} ms, lowering {:.1f}, fusion {:.1f}, blocks {:.1f}, code {:.1f}, compiler {:.1f} ({} kernels, {:.1f} by one thread), "
+      "passes {:.1f} ms, lowering {:.1f}, tuning {:.1f}, fusion {:.1f}, blocks {:.1f}, code {:.1f}, compiler {:.1f} ({} kernels, {:.1f} by "
+      "one thread), "
       "loading {:.1f}, all {:.1f}",
-      r.passes_ms, r.lower_ms, r.fuse_ms, r.blocks_ms, r.codegen_ms, r.jit_ms, r.kernels_compiled, r.compiler_ms, r.load_ms, r.total_ms);
+      r.passes_ms, r.lower_ms, r.tune_ms, r.fuse_ms, r.blocks_ms, r.codegen_ms, r.jit_ms, r.kernels_compiled, r.compiler_ms, r.load_ms,
+      r.total_ms);
   if (!r.packing.valid()) return out;
   const double ms = r.packing.get();
   out += fmt::format("; weights {:.1f} ms in the background", ms);

@@ -8,13 +8,14 @@
 #include "graph/pass.h"
 #include "sched/fuse.h"
 #include "toroid/model.h"
+#include "tune/search.h"
 
 namespace toroid::compiler {
 
 // What one compile did.
 struct CompileReport {
   graph::PassReport passes;
-  double passes_ms = 0, lower_ms = 0, fuse_ms = 0, blocks_ms = 0, codegen_ms = 0, jit_ms = 0, load_ms = 0, total_ms = 0;
+  double passes_ms = 0, lower_ms = 0, tune_ms = 0, fuse_ms = 0, blocks_ms = 0, codegen_ms = 0, jit_ms = 0, load_ms = 0, total_ms = 0;
   double compiler_ms = 0;  // of NVRTC or Clang, summed over the kernels, which are compiled side by side within jit_ms
   // Of weights, packed or brought to a GPU by threads that begin before the kernels are compiled there, and go on when the compile has
   // ended: milliseconds. The first run waits for it.
@@ -27,6 +28,7 @@ struct CompileReport {
   size_t blocks = 0;            // blocks that branches and loops run, nested ones included
   size_t kernels_compiled = 0;  // distinct texts that were not in a cache
   sched::FusionReport fusion;
+  tune::TuneReport tuning;           // in modes that tune
   std::vector<std::string> choices;  // a line for each product and convolution that several backends were asked about
 };
 

@@ -91,7 +91,7 @@ std::atomic<uint64_t> resets{0};
 
 Settings read_settings(const CompileConfig& config) {
   Settings s;
-  s.backend_options.reduce_overhead = config.mode == Mode::ReduceOverhead;
+  s.backend_options.mode = config.mode;
   std::string backend = "compiled";
   auto process = list_options();
   for (auto& [name, value] : config.options) {

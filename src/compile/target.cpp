@@ -7,12 +7,29 @@
 #include "compile/candidates.h"
 #include "device/cpu/runtime_symbols.h"
 #include "sched/absorb.h"
+#include "sched/decompose_k.h"
 #include "sched/pair.h"
 #include "sched/share.h"
 #include "sched/split.h"
 
 namespace toroid::compiler {
 namespace {
+
+constexpr int64_t kLibraryChoices = 3;  // of a library's heuristics
+
+// The template's configurations; the first is what it does by itself, unless the node was told otherwise.
+std::vector<choice::Config> without_default(const choice::Node& n, std::vector<choice::Config> all) {
+  if (!all.empty() && n.config.empty() && !n.is_library()) all.erase(all.begin());
+  return all;
+}
+
+void add_library(std::vector<choice::Config>& ways, const choice::Node& n, choice::Config way, const std::string& refusal) {
+  if (refusal.empty() && !n.is_library()) ways.push_back(std::move(way));
+}
+
+void add_splits(std::vector<choice::Config>& ways, const choice::Node& n, int processors) {
+  for (int64_t splits : sched::decompose_k_splits(n, processors)) ways.push_back({"decompose_k", {{"splits", splits}}});
+}
 
 class CpuTarget : public Target {
  public:
@@ -39,6 +56,13 @@ class CpuTarget : public Target {
     return p;
   }
 
+  std::vector<choice::Config> ways(const choice::Program& p, size_t node) const override {
+    const choice::Node& n = p.nodes[node];
+    std::vector<choice::Config> out = without_default(n, codegen::configs(n, p, isa_));
+    add_library(out, n, {"onednn", {}}, library_refusal(n, p));
+    add_splits(out, n, ThreadPool::global().size());
+    return out;
+  }
   codegen::KernelText generate(const choice::Node& node, choice::Program& p, codegen::ConstantMemory& constants) const override {
     return codegen::generate(node, p, isa_, constants);
   }
@@ -78,6 +102,13 @@ class GpuTarget : public Target {
     return p;
   }
 
+  std::vector<choice::Config> ways(const choice::Program& p, size_t node) const override {
+    const choice::Node& n = p.nodes[node];
+    std::vector<choice::Config> out = without_default(n, codegen::cuda_configs(n, p, gpu_));
+    for (int64_t algo = 0; algo < kLibraryChoices; ++algo) add_library(out, n, {"cublaslt", {{"algo", algo}}}, gpu_library_refusal(n));
+    add_splits(out, n, gpu_.multiprocessors);
+    return out;
+  }
   codegen::KernelText generate(const choice::Node& node, choice::Program& p, codegen::ConstantMemory& constants) const override {
     return codegen::generate_cuda(node, p, gpu_, constants);
   }

@@ -28,6 +28,9 @@ class Target {
   // What follows fusion: who computes what, and what else joins or parts. `choices` gets a line for each decision that had an alternative.
   virtual choice::Program schedule(choice::Program p, const ModelOptions& options, sched::FusionReport& report,
                                    std::vector<std::string>& choices) const = 0;
+  // Ways worth a trial to compute node i of a scheduled program (see tune::Decision), the most hopeful first, without the one that is taken
+  // by default.
+  virtual std::vector<choice::Config> ways(const choice::Program& p, size_t node) const = 0;
   // See codegen::generate.
   virtual codegen::KernelText generate(const choice::Node& node, choice::Program& p, codegen::ConstantMemory& constants) const = 0;
   // Of jit::CompileRequest.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/check.h"
+#include "base/log.h"
 #include "graph/recorder.h"
 
 namespace toroid::graph {
@@ -19,9 +21,10 @@ std::unique_ptr<Graph> trace_custom(const Graph& around, const ops::Op& op, cons
   g->guards = around.guards;
   Recorder recorder(*g);
   CallArgs args;
-  for (auto& a : types)
-    args.push_back(
-        map_arg<Tensor>(a, [&](const TensorType* t) { return t ? recorder.proxy(g->add_input(*t, InputKind::User, "x")) : Tensor(); }));
+  for (size_t i = 0; i < types.size(); ++i)
+    args.push_back(map_arg<Tensor>(types[i], [&](const TensorType* t) {
+      return t ? recorder.proxy(g->add_input(*t, InputKind::User, op.schema.params[i].name)) : Tensor();
+    }));
   std::vector<Tensor> results;
   {
     DispatchScope scope(recorder);
@@ -48,7 +51,11 @@ bool stays_whole(const Graph& around, const ops::Op& op, const std::vector<Arg<c
   if (!ops::is_tuned(op)) return false;
   for (auto* other : compiled)
     if (ops::same_operation(*other, op)) return false;
-  return unfit_for_choice(around, *trace_custom(around, op, nullptr, types)).empty();
+  const std::string reason = unfit_for_choice(around, *trace_custom(around, op, nullptr, types));
+  if (reason.empty()) return true;
+  log(Artifact::Choices, fmt::format("{} has no choices, it becomes its own function: {}", op.name, reason));
+  ops::count(op, ops::CustomEvent::OtherRefusal);
+  return false;
 }
 
 bool stays_whole(const Graph& around, const ops::Op& op, const std::vector<NodeArg>& args) {

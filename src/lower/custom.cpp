@@ -69,13 +69,19 @@ void set_ranges(choice::Open& open, const CustomTuning& tuning, const graph::Nod
   open.top = by.range_upper_bound;
 }
 
-// variant == nullptr: the operation's own function, whose guards are the program's already.
+// variant == nullptr: the operation's own function, whose guards are the program's already. constants: of each operand, where it is one.
 std::variant<choice::Alternative, Refusal> alternative(const graph::Graph& around, const graph::Node& n, const CustomOpConfig* variant,
-                                                       const Types& types, const LowerOptions& options) {
+                                                       const Types& types, const std::vector<Tensor>& constants,
+                                                       const LowerOptions& options) {
   const ThreadOptions own(variant ? variant->options : choice::OptionValues());
   const graph::VariantScope scope(*n.op);
   auto g = graph::trace_custom(around, *n.op, variant, types);
   for (auto& node : g->nodes) node->where = n.where;
+  for (size_t i = 0; i < constants.size(); ++i)
+    if (constants[i].defined()) {
+      g->inputs[i].kind = graph::InputKind::Constant;
+      g->inputs[i].data = constants[i];
+    }
   g = graph::run_passes(std::move(g), graph::default_passes(false, options.templates));
   auto refusal = refusal_of(around, n, *g);
   if (refusal && (variant || refusal->event != ops::CustomEvent::GuardRefusal)) return *refusal;
@@ -106,8 +112,11 @@ void Lowering::lower_custom(const graph::Node& n) {
   open.op = n.op;
   std::deque<TensorType> held;
   Types types;
+  std::vector<Tensor> constants;  // weights are known to the alternatives, and no operands
   for (auto& a : n.args)
     types.push_back(map_arg<const TensorType*>(a, [&](graph::Value* v) -> const TensorType* {
+      constants.push_back(constant_of(v));
+      if (constants.back().defined()) return &held.emplace_back(v->type);
       open.inputs.push_back(custom_operand(v));
       const auto& memory = open.inputs.back().memory;
       TensorType& type = held.emplace_back(TensorType{v->type.dtype, v->type.sizes, memory.strides});
@@ -115,7 +124,7 @@ void Lowering::lower_custom(const graph::Node& n) {
       return &type;
     }));
   auto count = [&](ops::CustomEvent event) { ops::count(*n.op, event); };
-  auto own = alternative(graph_, n, nullptr, types, options_);
+  auto own = alternative(graph_, n, nullptr, types, constants, options_);
   if (auto* r = std::get_if<Refusal>(&own)) fail<UserError>("{} ({}): {}", n.op->name, n.where, r->reason);
   open.alternatives.push_back(std::get<choice::Alternative>(std::move(own)));
   if (ops::is_tuned(*n.op)) {
@@ -124,7 +133,7 @@ void Lowering::lower_custom(const graph::Node& n) {
     for (auto& c : ops::variants_of(*n.op, operands_of(*n.op, types))) {
       auto made = [&]() -> std::variant<choice::Alternative, Refusal> {
         try {
-          return alternative(graph_, n, &c, types, options_);
+          return alternative(graph_, n, &c, types, constants, options_);
         } catch (const UserError& e) {
           return Refusal{ops::CustomEvent::OtherRefusal, e.what()};
         }
@@ -144,6 +153,7 @@ void Lowering::lower_custom(const graph::Node& n) {
     Place p = allocate(r->name, r->type);
     open.outputs.push_back({{p.buffer, r->type.dtype, 0, p.strides}, r->type.sizes});
     values_[r] = at_place(r->type, p);
+    values_[r].over_open = open.alternatives.size() > 1;
     node.origins.push_back(r->name);
   }
   node.problem = std::move(open);

@@ -207,8 +207,10 @@ void Lowering::define(const graph::Value* v, Lazy lazy) {
   constexpr int kCheapWork = 4, kCheapLoads = 2, kMaxInlineLoads = 12, kMaxInlineWork = 200;
   bool again = !lazy.place && uses(v) > 1 && (lazy.work > kCheapWork || lazy.loads > kCheapLoads || lazy.over_template);
   bool too_big = !lazy.place && (lazy.loads > kMaxInlineLoads || lazy.work > kMaxInlineWork);
+  const bool over_open = lazy.over_open;
   values_[v] = std::move(lazy);
-  if (again || too_big || !options_.compose) realize(v);
+  if (again || too_big || over_open || !options_.compose) realize(v);
+  values_.at(v).over_open = over_open;
 }
 
 void Lowering::lower_inputs() {

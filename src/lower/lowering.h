@@ -27,6 +27,7 @@ struct Lazy {
   // Set when the elements are in memory.
   std::optional<Place> place;
   bool over_template = false;  // reads the result of a template, whose epilogue it can become
+  bool over_open = false;      // over the result of a call with several implementations: each operation may be fused with it or not
   int work = 0;                // scalar operations that one element costs, transcendental ones counted as several
   int loads = 1;               // memory reads that one element costs
 };

@@ -100,6 +100,7 @@ void lower_pointwise(Lowering& l, const graph::Node& n) {
       out.work += o.lazy->work;
       out.loads += o.lazy->loads;
       out.over_template = out.over_template || o.lazy->over_template;
+      out.over_open = out.over_open || o.lazy->over_open;
     }
   auto formula = [&op, types, compute](ScalarBuilder&, std::vector<S> inputs) {
     ops::FormulaCall f(op, *types);

@@ -1,5 +1,7 @@
 #include "ops/custom.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -81,7 +83,7 @@ const KindRow& row_of(Kind k) {
 
 bool fits(Kind k, const Param& p) {
   const KindRow& row = row_of(k);
-  return p.type == row.type && p.list == row.list && !p.optional && p.mutated == (k == Kind::WrittenTensor);
+  return p.type == row.type && p.list == row.list && !p.optional && !p.optional_items && p.mutated == (k == Kind::WrittenTensor);
 }
 
 // Brings an argument to the form that a function takes.
@@ -329,6 +331,16 @@ const CustomTuning& tuning_of(const Op& op) {
   auto t = tuning_in(entry_of(op));
   TOROID_CHECK(t, "{} has no variants", op.name);
   return t->rules;  // lives as long as the process
+}
+
+Tensor generated_operand(const Op& op, const CustomOperand& operand) {
+  auto t = tuning_in(entry_of(op));
+  if (!t || !t->rules.input_gen_fns.count(operand.name)) return {};
+  Tensor made = t->rules.input_gen_fns.at(operand.name)(operand);
+  TOROID_USER_CHECK(made.defined() && made.dtype() == operand.dtype && made.sizes() == operand.sizes,
+                    "{}: the generator of \"{}\" in input_gen_fns gives {}; expected {}[{}]", op.name, operand.name,
+                    made.defined() ? to_string(made) : "an undefined tensor", name_of(operand.dtype), fmt::join(operand.sizes, ", "));
+  return moved(made, operand.device);
 }
 
 std::vector<CustomOpConfig> variants_of(const Op& op, const std::vector<CustomOperand>& operands) {

@@ -23,6 +23,9 @@ std::vector<size_t> written_arguments(const Op& custom);
 // Has variants.
 bool is_tuned(const Op& custom);
 const CustomTuning& tuning_of(const Op& custom);  // InternalError where there is none
+// Contents of an operand for timing, from input_gen_fns; undefined where these have none for this argument (the names of a choice's
+// inputs are in the programs of its alternatives). UserError for a generator that gives another dtype or other sizes than asked for.
+Tensor generated_operand(const Op& custom, const CustomOperand& operand);
 // The variants for some operands; the operation's own function is not among them. UserError from a generator, or for what it makes.
 std::vector<CustomOpConfig> variants_of(const Op& custom, const std::vector<CustomOperand>& operands);
 

@@ -91,6 +91,11 @@ const choice::Open& open_in(const choice::Program& p) {
   throw std::runtime_error("no open node");
 }
 
+TEST(CustomOp, FollowsAProduct) {
+  auto model = compiled([](auto& in) { return relu(all_reduce()(matmul(in[0], in[1]))); }, {counting({4, 8}), counting({8, 16})});
+  EXPECT_EQ(model.report().kernels, 1u) << "call and relu are the product's epilogue";
+}
+
 TEST(CustomOp, WithoutVariantsItIsWhatItIsMadeOf) {
   auto op = custom_op("test::plain", [](const Tensor& x, const Tensor& y) {
     Tensor z = x + y;
@@ -128,10 +133,25 @@ TEST(CustomOp, ProductsInVariantsAndCapturedConstants) {
       op, {{.decomposition = [](const Tensor& x) { return matmul(x, weight * 1.0); }, .options = {{"gemm_backends", "template"}}}});
   auto forward = [&](auto& in) { return relu(op(in[0])); };
   expect_alike(forward, {counting({4, 8})});
+  EXPECT_EQ(compiled(forward, {counting({4, 8})}).report().kernels, 1u) << "the relu is the product's epilogue";
   auto p = lowered(forward, {counting({4, 8})});
   auto inlined = choice::inline_alternative(p, 0, 1);
   ASSERT_TRUE(inlined.nodes[0].options);
   EXPECT_EQ(inlined.nodes[0].options->at(0).second, "template");
+}
+
+TEST(CustomOp, WeightsAreConstantsOfTheVariants) {
+  static const Tensor weight = counting({8, 8}) * 0.01;
+  auto op = custom_op("test::linear(Tensor x, Tensor w) -> Tensor", [](const Tensor& x, const Tensor& w) { return matmul(x, w); });
+  register_custom_op_autotuning(op, {{.decomposition = [](const Tensor& x, const Tensor& w) { return matmul(x, w + 0.0); }}});
+  auto forward = [&](auto& in) { return relu(op(in[0], weight)) + op(in[0] * 2.0, weight); };
+  auto p = lowered(forward, {counting({4, 8})});
+  EXPECT_EQ(open_in(p).inputs.size(), 1u);
+  const std::vector<Tensor> inputs{counting({4, 8})};
+  expect_equal(compiled(forward, inputs).run(inputs)[0], forward(inputs));
+  std::vector<std::string> decisions;
+  auto inlined = choice::inline_defaults(p, decisions);
+  EXPECT_EQ(std::count_if(inlined.inputs.begin(), inlined.inputs.end(), [](auto& in) { return in.data.defined(); }), 1) << "one weight";
 }
 
 // Runs the function twice on copies of x; the tensor after that.
@@ -207,6 +227,7 @@ TEST(CustomOp, AFunctionThatDrawsRandomNumbersHasNoChoices) {
   register_custom_op_autotuning(op, {{.decomposition = [](const Tensor& x) { return x; }}});
   auto p = lowered([&](auto& in) { return op(in[0]); }, {counting({4, 8})});
   for (auto& n : p.nodes) EXPECT_FALSE(n.is_open());
+  EXPECT_EQ(custom_op_counts(op).other_refusals, 1u);
 }
 
 TEST(CustomOp, AVariantMayCallTheOperationItself) {

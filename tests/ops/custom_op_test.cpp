@@ -56,6 +56,16 @@ TEST(CustomOpRegistration, RefusesVariants) {
   EXPECT_TRUE(contains(refused({}), "already"));
 }
 
+TEST(CustomOpRegistration, OperandsForTimingComeFromGenerators) {
+  auto op = custom_op("reg::generated(Tensor x, Tensor y) -> Tensor", [](const Tensor& x, const Tensor& y) { return x + y; });
+  register_custom_op_autotuning(op, std::vector<CustomOpConfig>{},
+                                {.input_gen_fns = {{"x", [](const CustomOperand& o) { return Tensor::full(o.sizes, 7, DType::F32); }}}});
+  EXPECT_EQ(ops::generated_operand(op.op(), {"x", DType::F32, {2, 3}}).to_vector().at(5), 7);
+  EXPECT_FALSE(ops::generated_operand(op.op(), {"y", DType::F32, {2, 3}}).defined());
+  const std::string error = user_error([&] { ops::generated_operand(op.op(), {"x", DType::F64, {2}}); });
+  EXPECT_TRUE(contains(error, "\"x\"") && contains(error, "f64[2]")) << error;
+}
+
 TEST(CustomOpRegistration, CallsCheckTheirArguments) {
   auto op = custom_op("reg::called(Tensor x, float by=2.0) -> Tensor", [](const Tensor& x, double by) { return x * by; });
   const Tensor x = Tensor::of({1, 2}, {2});

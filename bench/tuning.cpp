@@ -1,0 +1,125 @@
+// What tuning costs and how far it can be trusted: compile time of one tuned product with choices compiled side by side and one by one, and
+// repeated tunings of twenty shapes.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/options.h"
+#include "compile/model.h"
+#include "jit/jit.h"
+
+namespace {
+
+using namespace toroid;
+using compiler::CompiledModel;
+
+std::unique_ptr<graph::Graph> product(int64_t m, int64_t n, int64_t k, const char* dtype) {
+  return graph::parse(fmt::format(
+      "graph \"product\"(%a: {0}[{1}, {3}], %b: {0}[{3}, {2}]) {{\n  %c: {0}[{1}, {2}] = mm(%a, %b)\n  %d: {0}[{1}, {2}] = relu(%c)\n"
+      "  return %d\n}}",
+      dtype, m, n, k));
+}
+
+compiler::CompileReport tuned(int64_t m, int64_t n, int64_t k, const char* dtype, const Device& device) {
+  return CompiledModel::compile(product(m, n, k, dtype), {.device = device, .mode = Mode::MaxAutotune}).report();
+}
+
+// Nothing that was compiled before may help.
+struct EmptyCache {
+  explicit EmptyCache(const std::string& folder) : folder_("cache_dir", folder) { jit::shared_compiler(); }
+  ScopedOption folder_;
+};
+
+void precompile(const Device& device, const char* dtype, const std::string& scratch) {
+  fmt::print("mm 1024 x 8192 x 2048 {} + relu, choices compiled before they are timed:\n", dtype);
+  const ScopedOption longer("tune_region_ms", "1");  // compiling alone
+  const ScopedOption whole("tune_whole_ms", "0");
+  tuned(64, 64, 64, dtype, device);  // opens the compiler
+  std::map<bool, double> all;
+  for (bool side_by_side : {false, true}) {
+    const EmptyCache cache(fmt::format("{}/{}{}", scratch, dtype, side_by_side));
+    const ScopedOption threads("compile_threads", side_by_side ? "0" : "1");
+    const auto r = tuned(1024, 2048, 8192, dtype, device);
+    all[side_by_side] = r.total_ms;
+    const auto before = jit::shared_compiler()->counters().compiled;
+    const auto again = tuned(1024, 2048, 8192, dtype, device);
+    fmt::print("  {:12} {:8.0f} ms, of which choices {:8.0f} ms; {} choices; again {:.0f} ms, {} kernels compiled\n",
+               side_by_side ? "side by side" : "one by one", r.total_ms, r.tuning.precompile_ms, r.tuning.compiled,
+               again.tuning.precompile_ms, jit::shared_compiler()->counters().compiled - before);
+  }
+  fmt::print("  ratio {:.2f}\n", all[true] / all[false]);
+}
+
+struct Shape {
+  int64_t m, n, k;
+};
+
+void trust(const Device& device, const char* dtype, int repeats) {
+  std::vector<Shape> shapes;
+  for (int64_t m : {16, 128, 512, 1024})
+    for (auto [n, k] : {std::pair<int64_t, int64_t>{768, 768}, {3072, 768}, {768, 3072}, {1000, 2048}, {4096, 256}})
+      shapes.push_back({m, n, k});
+  if (!device.is_cuda())
+    for (Shape& s : shapes) s.m = std::max<int64_t>(4, s.m / 8);
+  fmt::print("{} tunings of {} products of {}:\n{:>20} {:>8} {:>8} {:>8} {:>8}  winner\n", repeats, shapes.size(), dtype, "m x n x k",
+             "flips %", "stated %", "regret %", "ratio");
+  double flips = 0, stated = 0, worst = 0;
+  for (const Shape& s : shapes) {
+    std::map<std::string, int> wins;
+    std::map<std::string, std::vector<double>> ratios;
+    double shape_stated = 0;
+    for (int r = 0; r < repeats; ++r) {
+      const auto report = tuned(s.m, s.n, s.k, dtype, device);
+      const auto& region = report.tuning.regions.at(0);
+      ++wins[region.rows.at(region.winner).text];
+      shape_stated += region.flip / repeats;
+      for (auto& row : region.rows)
+        if (row.measured.ratio > 0) ratios[row.text].push_back(row.measured.ratio);
+    }
+    const auto median = [&](const std::string& text) {
+      auto& v = ratios.at(text);
+      std::sort(v.begin(), v.end());
+      return v[v.size() / 2];
+    };
+    std::string winner;
+    for (auto& [text, count] : wins)
+      if (winner.empty() || count > wins[winner]) winner = text;
+    double best = 1;
+    for (auto& [text, v] : ratios)
+      if (static_cast<int>(v.size()) * 2 >= repeats) best = std::min(best, median(text));
+    double regret = 0;
+    for (auto& [text, count] : wins) regret = std::max(regret, median(text) / best - 1);
+    const double flipped = 1 - static_cast<double>(wins[winner]) / repeats;
+    fmt::print("{:>20} {:8.1f} {:8.1f} {:8.1f} {:8.3f}  {}\n", fmt::format("{} x {} x {}", s.m, s.n, s.k), 100 * flipped,
+               100 * shape_stated, 100 * regret, median(winner), winner);
+    flips += flipped / static_cast<double>(shapes.size());
+    stated += shape_stated / static_cast<double>(shapes.size());
+    worst = std::max(worst, regret);
+  }
+  fmt::print("all: {:.1f} % of the winners flip, {:.1f} % is stated; largest regret {:.1f} %\n", 100 * flips, 100 * stated, 100 * worst);
+}
+
+}  // namespace
+
+// bench_tuning [cuda] [repeats] [folder for caches]
+int main(int argc, char** argv) {
+  try {
+    const bool cuda = argc > 1 && std::strcmp(argv[1], "cuda") == 0;
+    const int repeats = argc > 2 ? std::stoi(argv[2]) : 30;
+    const std::string scratch = argc > 3 ? argv[3] : "bench_tuning_cache";
+    const Device device = cuda ? Device::cuda() : Device::cpu();
+    const char* dtype = cuda ? "bf16" : "f32";
+    set_option("tune_database", "none");
+    precompile(device, dtype, scratch);
+    trust(device, dtype, repeats);
+    return 0;
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "bench_tuning: {}\n", e.what());
+    return 1;
+  }
+}

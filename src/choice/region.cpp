@@ -1,0 +1,142 @@
+#include "choice/region.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/check.h"
+
+namespace toroid::choice {
+namespace {
+
+bool contains(const std::vector<int>& list, int x) { return std::find(list.begin(), list.end(), x) != list.end(); }
+
+// The nest with loop variables named by their place.
+void rename_variables(loop::Domain& domain, loop::Body& body, const std::string& prefix) {
+  std::map<std::string, Expr> fresh;
+  for (size_t i = 0; i < domain.vars.size(); ++i) {
+    loop::Var& v = domain.vars[i];
+    const std::string old = v.symbol.node()->name;
+    v.symbol = sym::loop_symbol(prefix + std::to_string(i), v.extent());
+    fresh.emplace(old, v.symbol);
+  }
+  body = loop::substitute(body, [&](const sym::Node& n) -> std::optional<Expr> {
+    auto it = fresh.find(n.name);
+    return it == fresh.end() ? std::nullopt : std::optional<Expr>(it->second);
+  });
+}
+
+class Region {
+ public:
+  Region(const Program& whole, std::span<const size_t> nodes) : whole_(whole), nodes_(nodes) {}
+
+  Program make() {
+    out_.name = "region";
+    out_.symbols = whole_.symbols;
+    out_.guards = whole_.guards;
+    for (size_t at : nodes_) add(whole_.nodes[at]);
+    std::vector<std::pair<int, int>> in_order;  // here, there
+    for (auto& [from, to] : numbers_) in_order.emplace_back(to, from);
+    std::sort(in_order.begin(), in_order.end());
+    for (auto& [to, from] : in_order) connect(from, to);
+    return std::move(out_);
+  }
+
+ private:
+  int number_of(int buffer) {
+    if (buffer < 0) return buffer;
+    auto [it, fresh] = numbers_.try_emplace(buffer, static_cast<int>(out_.buffers.size()));
+    if (fresh) {
+      const loop::Buffer& b = whole_.buffers[static_cast<size_t>(buffer)];
+      out_.new_buffer("b" + std::to_string(it->second), b.dtype, b.numel, loop::BufferKind::Temporary);
+    }
+    return it->second;
+  }
+
+  void add(const Node& original) {
+    for (int b : reads(original))
+      if (!contains(written_, b) && !contains(from_outside_, b)) from_outside_.push_back(b);
+    for (int b : writes(original))
+      if (!contains(written_, b)) written_.push_back(b);
+    Node n = original;
+    const std::string place = std::to_string(out_.nodes.size());
+    renumber_buffers(n, [&](int b) { return number_of(b); });
+    rename_variables(n.domain, n.body, "n" + place + "_");
+    n.origins = {"n" + place};
+    n.parts = {static_cast<int>(out_.nodes.size())};
+    n.where.clear();
+    out_.nodes.push_back(std::move(n));
+  }
+
+  bool is_read_outside(int buffer) const {
+    for (size_t i = 0; i < whole_.nodes.size(); ++i)
+      if (std::find(nodes_.begin(), nodes_.end(), i) == nodes_.end() && contains(reads(whole_.nodes[i]), buffer)) return true;
+    return false;
+  }
+
+  // Makes a buffer an input, an output, or both.
+  void connect(int from, int to) {
+    const loop::Buffer& b = whole_.buffers[static_cast<size_t>(from)];
+    loop::Buffer& mine = out_.buffers[static_cast<size_t>(to)];
+    const TensorType flat{b.dtype, {b.numel}, {}};
+    int input = -1;
+    const bool is_written = contains(written_, from), is_partly_written = is_written && b.kind == loop::BufferKind::Input;
+    if (contains(from_outside_, from) || is_partly_written) {
+      input = static_cast<int>(out_.inputs.size());
+      mine.kind = loop::BufferKind::Input;
+      ProgramInput in{to, flat, graph::InputKind::User, {}, mine.name};
+      if (b.kind == loop::BufferKind::Constant) {
+        auto same = std::find_if(whole_.inputs.begin(), whole_.inputs.end(), [&](auto& i) { return i.buffer == from; });
+        TOROID_CHECK(same != whole_.inputs.end(), "constant {} is no input", b.name);
+        in.type = same->type, in.data = same->data, in.kind = graph::InputKind::Constant;
+        mine.kind = loop::BufferKind::Constant;
+      }
+      out_.inputs.push_back(std::move(in));
+    }
+    if (!is_written) return;
+    if (input < 0 && (b.kind == loop::BufferKind::Output || is_read_outside(from))) mine.kind = loop::BufferKind::Output;
+    if (input >= 0 || mine.kind == loop::BufferKind::Output) out_.outputs.push_back({to, flat, input, {}, {}});
+  }
+
+  const Program& whole_;
+  const std::span<const size_t> nodes_;
+  Program out_;
+  std::map<int, int> numbers_;  // of the whole's buffers here
+  std::vector<int> from_outside_, written_;
+};
+
+}  // namespace
+
+void renumber_buffers(Node& n, const std::function<int(int)>& to) {
+  const auto body = [&](loop::Body& b) {
+    for (auto& s : b.steps)
+      if (s.step == loop::Step::Load || s.step == loop::Step::Store) s.buffer = to(s.buffer);
+  };
+  const auto operands = [&](auto&... o) { ((o.buffer = to(o.buffer)), ...); };
+  const auto views = [&](auto& call) {
+    for (auto* list : {&call.inputs, &call.outputs})
+      for (auto& v : *list) operands(v.memory);
+  };
+  if (auto* g = std::get_if<Gemm>(&n.problem)) {
+    operands(g->a, g->b);
+    if (g->b2) operands(*g->b2);
+  } else if (auto* c = std::get_if<Convolution>(&n.problem)) {
+    operands(c->input, c->weight);
+  } else if (auto* a = std::get_if<Attention>(&n.problem)) {
+    operands(a->q, a->k, a->v, a->mask);
+  } else if (auto* s = std::get_if<Sort>(&n.problem)) {
+    operands(s->keys, s->values, s->positions);
+  } else if (auto* e = std::get_if<Extern>(&n.problem)) {
+    views(*e);
+  } else if (auto* o = std::get_if<Open>(&n.problem)) {
+    views(*o);
+  }
+  body(n.body);
+  if (n.producer) body(n.producer->body);
+  for (auto& nest : n.beside) body(nest.body);
+}
+
+Program region(const Program& p, std::span<const size_t> nodes) { return Region(p, nodes).make(); }
+
+Hash128 region_key(const Program& region) { return hash_text(to_string(region)); }
+
+}  // namespace toroid::choice

@@ -1,0 +1,94 @@
+// toroid tune: what computes each part of a model fastest here, and what the model gains by it.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/files.h"
+#include "base/options.h"
+#include "cli/bench_subject.h"
+#include "cli/progress.h"
+#include "compile/model.h"
+#include "device/runtime.h"
+#include "tune/measure.h"
+#include "tune/report.h"
+
+namespace toroid::cli {
+namespace {
+
+using compiler::CompiledModel;
+
+// Nanoseconds of a call of one of two models.
+double call_ns(CompiledModel& model, const std::vector<Tensor>& inputs, const Device& device) {
+  const auto start = std::chrono::steady_clock::now();
+  model.run(inputs);
+  synchronize(device);
+  return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count();
+}
+
+// One choice that was tried, with those that fuse one neighbour more.
+tune::ReportStep step_of(const tune::RegionReport& region, size_t row) {
+  const tune::ChoiceRow& r = region.rows[row];
+  tune::ReportStep s{r.name, r.measured.ratio, r.measured.status, row == region.winner, {}};
+  for (size_t i = 0; i < region.rows.size(); ++i) {
+    const std::string& name = region.rows[i].name;
+    if (i != row && name.starts_with(r.name + " + ") && name.find(" + ", r.name.size() + 3) == std::string::npos)
+      s.next.push_back(step_of(region, i));
+  }
+  return s;
+}
+
+tune::ReportPage page_of(const std::string& title, const tune::TuneReport& report, const std::string& device) {
+  tune::ReportPage page;
+  page.title = title;
+  for (auto& r : report.regions) {
+    tune::ReportNode n{r.label, device, {}, r.winner, r.noise, r.flip, r.regret, r.regret, r.spent_ms, r.source};
+    tune::ReportStep search{r.label, 1, "", true, {}};
+    for (size_t i = 0; i < r.rows.size(); ++i) {
+      n.candidates.push_back({r.rows[i].name, r.rows[i].measured, r.rows[i].measured.failed ? r.rows[i].measured.status : ""});
+      if (r.rows[i].name.find(" + ") == std::string::npos) search.next.push_back(step_of(r, i));
+    }
+    page.nodes.push_back(std::move(n));
+    if (r.fused > 0) page.searches.push_back(std::move(search));
+  }
+  if (!report.whole.empty()) page.notes.push_back("the whole program: " + report.whole);
+  if (report.out_of_budget) page.notes.push_back("the budget ended before all was decided");
+  if (!report.problem.empty()) page.notes.push_back(report.problem);
+  return page;
+}
+
+}  // namespace
+
+int tune(const TuneArgs& args) {
+  if (args.subject.threads > 0) set_option("threads", std::to_string(args.subject.threads));
+  if (args.budget_ms > 0) set_option("tune_budget_ms", std::to_string(args.budget_ms));
+  Progress progress(!args.subject.json);
+  const Device device = device_from_name(args.subject.device);
+  progress.say("building the model");
+  BenchSubject subject = make_subject(args.subject);
+  for (Tensor& t : subject.inputs) t = t.to(device);
+  progress.say("compiling and timing the choices");
+  CompiledModel tuned = CompiledModel::compile(subject.graph(), {.device = device, .mode = Mode::MaxAutotune});
+  progress.say("");
+  const tune::TuneReport& report = tuned.report().tuning;
+  fmt::print("{}\n{}", subject.description, tune::to_string(report, args.choice));
+  if (!report.problem.empty()) fmt::print(stderr, "toroid tune: {}\n", report.problem);
+  if (!args.lock.empty()) report.decided.write(args.lock);
+  if (!args.html.empty()) write_file_atomic(args.html, tune::to_html(page_of(subject.description, report, args.subject.device)));
+  if (args.rounds == 0) return kOk;
+  progress.say("comparing with the untuned model");
+  CompiledModel untuned = CompiledModel::compile(subject.graph(), {.device = device, .mode = Mode::ReduceOverhead});
+  tune::MeasureOptions how;
+  how.budget_ms = 20'000;
+  how.most_rounds = static_cast<size_t>(args.rounds);
+  how.flip = 0;  // all rounds
+  const tune::Verdict v = tune::measure(
+      2, [&](size_t i) { return call_ns(i == 0 ? untuned : tuned, subject.inputs, device); }, how);
+  progress.say("");
+  const tune::Measured &before = v.candidates[0], &after = v.candidates[1];
+  fmt::print("whole model: {:.3f} ms tuned, {:.3f} ms not; ratio {:.3f} (between {:.3f} and {:.3f}), {} rounds\n", after.median_ns / 1e6,
+             before.median_ns / 1e6, after.ratio, after.ratio_low, after.ratio_high, after.rounds);
+  return kOk;
+}
+
+}  // namespace toroid::cli

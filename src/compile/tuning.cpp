@@ -1,0 +1,101 @@
+#include "compile/tuning.h"
+
+#include "base/check.h"
+#include "base/options.h"
+#include "base/text.h"
+#include "base/thread_pool.h"
+#include "choice/inline.h"
+#include "compile/assembly.h"
+#include "device/cpu/isa.h"
+
+namespace toroid::compiler {
+namespace {
+
+// A region's code. Constants that are brought to a GPU lie there once, however many builds use them.
+class RegionBuild : public tune::Build {
+ public:
+  RegionBuild(choice::Program scheduled, const ModelOptions& options, std::shared_ptr<const Target> target,
+              std::shared_ptr<MovedConstants> constants)
+      : options_(options), assembly_(std::move(scheduled), options_, report_, std::move(target), {}) {
+    options_.mode = Mode::Default;
+    assembly_.share(std::move(constants));
+    assembly_.generate();
+  }
+  void compile() override { assembly_.build(1); }
+  exec::Plan plan() override {
+    assembly_.load();
+    return assembly_.plan();
+  }
+  const std::vector<codegen::KernelText>& kernels() const override { return assembly_.kernels(); }
+
+ private:
+  ModelOptions options_;
+  CompileReport report_;
+  Assembly assembly_;
+};
+
+std::string device_key(const ModelOptions& options, const Target& target) {
+  if (options.device.is_cuda()) {
+    const auto& gpu = device::cuda::gpu(options.device.index).info();
+    return fmt::format("{}, {}, {} multiprocessors", gpu.name, target.isa(), gpu.multiprocessors);
+  }
+  return fmt::format("{}, {} threads", device::host().model, ThreadPool::global().size());
+}
+
+}  // namespace
+
+choice::Program schedule(choice::Program p, const Target& target, const ModelOptions& options, sched::FusionReport& report,
+                         std::vector<std::string>& choices) {
+  p = choice::inline_defaults(std::move(p), choices);
+  if (options.fuse && !options.eager) p = sched::fuse(std::move(p), &report);
+  return target.schedule(std::move(p), options, report, choices);
+}
+
+std::shared_ptr<const tune::Pipeline> pipeline_for(const ModelOptions& options, std::shared_ptr<const Target> target,
+                                                   std::shared_ptr<MovedConstants> constants) {
+  auto out = std::make_shared<tune::Pipeline>();
+  out->device = options.device;
+  out->device_key = device_key(options, *target);
+  out->schedule = [options, target](choice::Program p) {
+    sched::FusionReport report;
+    std::vector<std::string> choices;
+    return compiler::schedule(std::move(p), *target, options, report, choices);
+  };
+  out->ways = [target](const choice::Program& p, size_t node) { return target->ways(p, node); };
+  out->build = [options, target, constants](choice::Program p) -> std::unique_ptr<tune::Build> {
+    return std::make_unique<RegionBuild>(std::move(p), options, target, constants);
+  };
+  return out;
+}
+
+std::unique_ptr<tune::LockFile> lock_file() {
+  const std::string path = get_option(options::kTuneLock);
+  if (path.empty()) return get_option(options::kDeterministic) ? std::make_unique<tune::LockFile>() : nullptr;
+  return std::make_unique<tune::LockFile>(tune::LockFile::read(path));
+}
+
+std::unique_ptr<tune::Memory> memory_for(const tune::Pipeline& pipeline, const Target& target, const tune::LockFile* lock) {
+  constexpr const char* kGenerators = "toroid 1";  // another number where what templates make has changed
+  tune::Memory::Sources sources;
+  sources.lock = lock;
+  if (!lock) sources.database = tune::shared_database(), sources.remote = tune::shared_remote();
+  sources.retry_hours = get_option(options::kTuneRetryHours);
+  return std::make_unique<tune::Memory>(pipeline.device_key, fmt::format("{}, {}", kGenerators, target.isa()), std::move(sources));
+}
+
+tune::SearchOptions search_options() {
+  tune::SearchOptions o;
+  o.budget_ms = static_cast<double>(get_option(options::kTuneBudgetMs));
+  o.region_ms = static_cast<double>(get_option(options::kTuneRegionMs));
+  o.whole_ms = static_cast<double>(get_option(options::kTuneWholeMs));
+  o.fusion_depth = get_option(options::kEnableRecursiveFusion) ? static_cast<int>(get_option(options::kMaxFusionDepth)) : 1;
+  const std::string listed = get_option(options::kFusionTypes);
+  const auto kinds = split_list(listed);
+  const auto has = [&](std::string_view kind) { return std::find(kinds.begin(), kinds.end(), kind) != kinds.end(); };
+  o.fusion = {has("epilogue"), has("prologue"), has("cross_subgraph")};
+  o.fusion_speedup = static_cast<double>(get_option(options::kFusionSpeedupPercent)) / 100;
+  o.precompile = get_option(options::kTunePrecompile);
+  return o;
+}
+
+}  // namespace toroid::compiler

@@ -1,0 +1,100 @@
+#include "tune/caller.h"
+
+#include <numeric>
+
+#include "base/check.h"
+#include "choice/region.h"
+
+namespace toroid::tune {
+namespace {
+
+Hash128 key_of(const choice::Program& region, const Choice& d, const Pipeline& pipeline) {
+  return Hasher().add(choice::region_key(region)).add(to_string(d)).add(pipeline.device_key).finish();
+}
+
+std::vector<int> own_numbers(const choice::Program& region) {
+  std::vector<int> numbers(region.nodes.size());
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return numbers;
+}
+
+}  // namespace
+
+std::string_view name_of(CallerKind kind) {
+  switch (kind) {
+    case CallerKind::Default:
+      return "default";
+    case CallerKind::Template:
+      return "template";
+    case CallerKind::Library:
+      return "library";
+    case CallerKind::Subgraph:
+      return "subgraph";
+    case CallerKind::Fused:
+      return "fused";
+  }
+  return "";
+}
+
+ChoiceCaller::ChoiceCaller(std::string name, CallerKind kind, Choice choice, std::shared_ptr<const choice::Program> region,
+                           std::shared_ptr<const Pipeline> pipeline)
+    : name_(std::move(name)),
+      kind_(kind),
+      choice_(std::move(choice)),
+      region_(std::move(region)),
+      pipeline_(std::move(pipeline)),
+      key_(key_of(*region_, choice_, *pipeline_)) {}
+
+void ChoiceCaller::compile_locked() {
+  if (build_) return;
+  auto build = pipeline_->build(pipeline_->schedule(apply(*region_, choice_, own_numbers(*region_))));
+  build->compile();
+  ++compiles_;
+  Hasher texts;
+  for (auto& k : build->kernels()) texts.add(k.source);
+  kernels_ = texts.finish().hex();
+  build_ = std::move(build);
+}
+
+void ChoiceCaller::precompile() {
+  std::lock_guard lock(mutex_);
+  if (build_ || executable_ || !failure_.empty()) return;
+  try {
+    compile_locked();
+  } catch (const std::exception& e) {
+    failure_ = e.what();
+  }
+}
+
+std::shared_ptr<exec::Executable> ChoiceCaller::executable() {
+  std::lock_guard lock(mutex_);
+  if (executable_) return executable_;
+  compile_locked();
+  failure_.clear();
+  executable_ = std::make_shared<exec::Executable>(build_->plan());
+  build_.reset();  // its plan is gone
+  return executable_;
+}
+
+void ChoiceCaller::release() {
+  std::lock_guard lock(mutex_);
+  build_.reset();
+  executable_.reset();
+}
+
+std::string ChoiceCaller::kernels() const {
+  std::lock_guard lock(mutex_);
+  return kernels_;
+}
+
+std::string ChoiceCaller::failure() const {
+  std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+void ChoiceCaller::mark_failed(std::string why) {
+  std::lock_guard lock(mutex_);
+  failure_ = std::move(why);
+}
+
+}  // namespace toroid::tune

@@ -1,0 +1,89 @@
+// One way to compute a region of a program, as something that can be compiled, checked and timed by itself.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/hash.h"
+#include "codegen/kernel_text.h"
+#include "exec/executable.h"
+#include "tune/choice.h"
+
+namespace toroid::tune {
+
+// Code of a scheduled program.
+class Build {
+ public:
+  virtual ~Build() = default;
+  // Compiles what is in no cache. Touches no device. Any thread.
+  virtual void compile() = 0;
+  // With its memory, on the device; after compile().
+  virtual exec::Plan plan() = 0;
+  virtual const std::vector<codegen::KernelText>& kernels() const = 0;
+};
+
+// What the tuner is given of the compiler.
+struct Pipeline {
+  Device device;
+  std::string device_key;  // what times hold for: the processor and its threads, or the GPU
+  // Joins and orders a lowered program whose choices are made.
+  std::function<choice::Program(choice::Program)> schedule;
+  // Ways worth a trial to compute a node of a scheduled program, the most hopeful first, without the one that is taken by default.
+  std::function<std::vector<choice::Config>(const choice::Program& scheduled, size_t node)> ways;
+  // Texts of the kernels of a scheduled program. UserError where a configuration does not fit its node.
+  std::function<std::unique_ptr<Build>(choice::Program)> build;
+};
+
+// What a caller makes of the region.
+enum class CallerKind : uint8_t { Default, Template, Library, Subgraph, Fused };
+std::string_view name_of(CallerKind kind);
+
+// A choice. Any number of threads may call it.
+class ChoiceCaller {
+ public:
+  // region: lowered; see choice::region.
+  ChoiceCaller(std::string name, CallerKind kind, Choice choice, std::shared_ptr<const choice::Program> region,
+               std::shared_ptr<const Pipeline> pipeline);
+
+  const std::string& name() const { return name_; }
+  CallerKind kind() const { return kind_; }
+  const Choice& choice() const { return choice_; }
+  // Of the region and the choice: equal in every process, different where dtypes, layouts, device or options differ.
+  const Hash128& key() const { return key_; }
+
+  // Compiles, once however many threads ask; the others wait. Needs no memory of the device. An error is kept and is failure() then;
+  // nothing is thrown.
+  void precompile();
+  // Compiles first where precompile() was not called, or failed. Throws where it fails (again).
+  std::shared_ptr<exec::Executable> executable();
+  // Forgets the code and its memory; the next call makes them again.
+  void release();
+
+  // Hash of its kernels' texts; empty before it was compiled.
+  std::string kernels() const;
+  // How often it was compiled.
+  int compiles() const { return compiles_.load(); }
+  std::string failure() const;
+  void mark_failed(std::string why);
+
+ private:
+  void compile_locked();
+
+  const std::string name_;
+  const CallerKind kind_;
+  const Choice choice_;
+  const std::shared_ptr<const choice::Program> region_;
+  const std::shared_ptr<const Pipeline> pipeline_;
+  const Hash128 key_;
+  std::atomic<int> compiles_{0};
+  mutable std::mutex mutex_;  // of all below
+  std::unique_ptr<Build> build_;
+  std::shared_ptr<exec::Executable> executable_;
+  std::string kernels_;
+  std::string failure_;
+};
+
+}  // namespace toroid::tune

@@ -1,0 +1,18 @@
+// Runs the choices of a region on generated inputs: none is timed that does not compute what the default does.
+#pragma once
+
+#include "tune/caller.h"
+#include "tune/measure.h"
+#include "tune/regions.h"
+
+namespace toroid::tune {
+
+// Times of callers[i] on the device. The first sample of each compares what it computes with what callers[0] does, and throws UserError
+// with the largest difference and its bound where they are not the same function.
+Sample time_checked(const std::vector<std::shared_ptr<ChoiceCaller>>& callers, const Region& region, const Device& device);
+
+size_t bytes_of_constants(const choice::Program& p);
+// Nanoseconds by which such times differ for no reason (MeasureOptions::grain_ns): on a GPU two recorded graphs of one kernel differ.
+double grain_ns(const Region& region, const Device& device);
+
+}  // namespace toroid::tune

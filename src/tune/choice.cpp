@@ -1,0 +1,105 @@
+#include "tune/choice.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/check.h"
+#include "base/text.h"
+#include "choice/inline.h"
+#include "sched/decompose_k.h"
+
+namespace toroid::tune {
+namespace {
+
+constexpr std::string_view kAlternative = "alternative ";
+
+int parse_node(std::string_view text, std::string_view whole) {
+  int number = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  TOROID_USER_CHECK(error == std::errc() && end == text.data() + text.size() && number >= 0,
+                    "\"{}\" is no choice: \"{}\" is no number of a node", whole, text);
+  return number;
+}
+
+std::string_view trimmed(std::string_view s) {
+  while (!s.empty() && s.front() == ' ') s.remove_prefix(1);
+  while (!s.empty() && s.back() == ' ') s.remove_suffix(1);
+  return s;
+}
+
+std::vector<std::string_view> split(std::string_view s, std::string_view by) {
+  std::vector<std::string_view> out;
+  for (size_t at; (at = s.find(by)) != std::string_view::npos; s.remove_prefix(at + by.size())) out.push_back(trimmed(s.substr(0, at)));
+  out.push_back(trimmed(s));
+  return out;
+}
+
+size_t position_of(const choice::Program& p, int number) {
+  for (size_t i = 0; i < p.nodes.size(); ++i)
+    if (p.nodes[i].parts == std::vector<int>{number}) return i;
+  fail<UserError>("the choice is about node {}, which the program does not have: it was made for another one", number);
+}
+
+void take(choice::Program& p, size_t node, const choice::Config& way) {
+  if (way.form.starts_with(kAlternative)) {
+    auto* open = std::get_if<choice::Open>(&p.nodes[node].problem);
+    TOROID_USER_CHECK(open, "{} has no alternatives, and \"{}\" names one", choice::label(p.nodes[node]), way.form);
+    const std::string_view name = std::string_view(way.form).substr(kAlternative.size());
+    std::vector<std::string_view> names;
+    for (size_t i = 0; i < open->alternatives.size(); ++i) {
+      if (open->alternatives[i].name == name) {
+        p = choice::inline_alternative(std::move(p), node, i);
+        return;
+      }
+      names.push_back(open->alternatives[i].name);
+    }
+    fail<UserError>("{} has no alternative \"{}\"{}", open->name, name, did_you_mean(name, names));
+  }
+  if (way.form == "decompose_k")
+    sched::decompose_k(p, node, way.at("splits"));
+  else
+    p.nodes[node].config = way;
+}
+
+}  // namespace
+
+std::string to_string(const Choice& d) {
+  if (d == Choice{}) return "default";
+  std::string out;
+  for (auto& [node, way] : d.ways) out += fmt::format("{}{}: {}", out.empty() ? "" : "; ", node, choice::to_string(way));
+  for (auto& [a, b] : d.apart)
+    out += fmt::format("{}{}-{}", &d.apart.front().first != &a ? ", " : out.empty() ? "apart " : "; apart ", a, b);
+  return out;
+}
+
+Choice parse_choice(std::string_view text) {
+  Choice d;
+  if (text == "default") return d;
+  for (std::string_view part : split(text, ";")) {
+    if (part.starts_with("apart ")) {
+      for (std::string_view pair : split(part.substr(6), ",")) {
+        const size_t dash = pair.find('-');
+        TOROID_USER_CHECK(dash != std::string_view::npos, "\"{}\" is no choice: \"{}\" is no pair of nodes", text, pair);
+        d.apart.emplace_back(parse_node(pair.substr(0, dash), text), parse_node(pair.substr(dash + 1), text));
+      }
+      continue;
+    }
+    const size_t colon = part.find(": ");
+    TOROID_USER_CHECK(colon != std::string_view::npos, "\"{}\" is no choice: \"{}\" is no way to compute a node", text, part);
+    d.ways.emplace_back(parse_node(part.substr(0, colon), text), choice::parse_config(part.substr(colon + 2)));
+  }
+  return d;
+}
+
+choice::Program apply(choice::Program p, const Choice& d, const std::vector<int>& numbers) {
+  const auto number = [&](int local) {
+    TOROID_USER_CHECK(local >= 0 && static_cast<size_t>(local) < numbers.size(),
+                      "the choice is about node {} of a region of {}: it was made for another one", local, numbers.size());
+    return numbers[static_cast<size_t>(local)];
+  };
+  for (auto& [a, b] : d.apart) p.apart.emplace_back(number(a), number(b));
+  for (auto& [node, way] : d.ways) take(p, position_of(p, number(node)), way);
+  return p;
+}
+
+}  // namespace toroid::tune

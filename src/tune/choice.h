@@ -1,0 +1,34 @@
+// A way to compute a region of a program: how its choice nodes are computed, and what is not fused with them.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "choice/program.h"
+
+namespace toroid::tune {
+
+// Nodes are named by their number in the lowered region (choice::Node::parts). The empty choice is what is done without tuning.
+//
+// A way is a template's configuration, or one of
+//   cublaslt(algo=k), onednn()     a library, whose heuristics' k-th proposal
+//   decompose_k(splits=s)          a product as s products of parts of k, whose sums are added up by a loop
+//   alternative NAME()             one of the programs of a choice::Open
+struct Choice {
+  std::vector<std::pair<int, choice::Config>> ways;
+  std::vector<std::pair<int, int>> apart;  // see choice::Program::apart
+
+  bool operator==(const Choice&) const = default;
+};
+
+// "0: gemm_wgmma(block_m=128); apart 0-1, 0-2"; "default" for the empty one. And back: UserError for what is no such text.
+std::string to_string(const Choice& d);
+Choice parse_choice(std::string_view text);
+
+// The lowered program with the choice made; numbers[i] is the program's number of the region's node i. Open nodes that it says nothing
+// about become their first alternative. UserError where the program has no such node, or the node no such way.
+choice::Program apply(choice::Program p, const Choice& d, const std::vector<int>& numbers);
+
+}  // namespace toroid::tune

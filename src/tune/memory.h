@@ -1,0 +1,62 @@
+// What is known of a region's choices before anything is timed: a lock file, the database, a remote cache.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "tune/database.h"
+#include "tune/lock_file.h"
+#include "tune/measure.h"
+#include "tune/remote_cache.h"
+
+namespace toroid::tune {
+
+// What is known of one region.
+struct Recalled {
+  std::string winner;                 // a candidate's text; empty: not decided
+  std::string kernels;                // hash of its kernels, where that is known
+  double ratio = 1;                   // of its time to the default's, as it was measured
+  std::string source;                 // where it is from: "lock file", "database", "remote cache"
+  std::vector<size_t> time;           // else: candidates to time, the default among them
+  std::vector<std::string> refusals;  // of each candidate; empty where it may be timed
+  std::string drift;                  // what the lock file says that is not so any more
+};
+
+// Safe for many threads.
+class Memory {
+ public:
+  struct Sources {
+    const LockFile* lock = nullptr;  // counts first
+    std::shared_ptr<Database> database = nullptr;
+    std::shared_ptr<RemoteCache> remote = nullptr;
+    int64_t retry_hours = 168;
+  };
+  // device, toolchain: of TuneKey.
+  Memory(std::string device, std::string toolchain, Sources sources)
+      : device_(std::move(device)), toolchain_(std::move(toolchain)), sources_(std::move(sources)) {}
+
+  // candidates: their texts, the default's first.
+  Recalled recall(const std::string& problem, const std::vector<std::string>& candidates);
+  // measured: parallel to candidates; those that were not run have no ratio and no status. decided: nothing was left open, so that the
+  // decision may stand without another measurement.
+  void remember(const std::string& problem, const std::vector<std::string>& candidates, const std::vector<Measured>& measured,
+                DecisionRecord decision, bool decided);
+
+  // Whether decisions that no lock file makes are the default, and nothing is timed.
+  bool locked() const { return sources_.lock != nullptr; }
+  // What was decided so far, wherever it is from.
+  LockFile decided() const;
+  void note(const std::string& problem, const DecisionRecord& decision);
+  // The latest problem of the sources; empty where there was none.
+  std::string problem() const;
+
+ private:
+  const std::string device_, toolchain_;
+  const Sources sources_;
+  mutable std::mutex mutex_;
+  LockFile decided_;
+};
+
+}  // namespace toroid::tune

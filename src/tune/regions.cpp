@@ -1,0 +1,166 @@
+#include "tune/regions.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "choice/region.h"
+
+namespace toroid::tune {
+namespace {
+
+using choice::Node;
+using choice::Program;
+
+bool contains(const std::vector<int>& list, int x) { return std::find(list.begin(), list.end(), x) != list.end(); }
+bool overlap(const std::vector<int>& a, const std::vector<int>& b) {
+  return std::any_of(a.begin(), a.end(), [&](int x) { return contains(b, x); });
+}
+
+bool is_choice(const Node& n) {
+  return std::holds_alternative<choice::Gemm>(n.problem) || std::holds_alternative<choice::Convolution>(n.problem) ||
+         std::holds_alternative<choice::Attention>(n.problem) || n.is_open();
+}
+
+bool is_pointwise(const Node& n) { return n.is_loop() && !loop::has_reduction(n.domain); }
+
+// Whether a loop before could be fused into this reader of `buffer`.
+bool takes_prologue(const Node& n, int buffer) {
+  if (auto* g = std::get_if<choice::Gemm>(&n.problem))
+    return !n.is_library() && g->a.buffer == buffer && g->b.buffer != buffer && !contains(loop::buffers_read(n.body), buffer);
+  return n.is_loop();
+}
+
+class Sets {
+ public:
+  explicit Sets(size_t n) : parent_(n) { std::iota(parent_.begin(), parent_.end(), 0); }
+  size_t of(size_t i) { return parent_[i] == i ? i : parent_[i] = of(parent_[i]); }
+  void join(size_t a, size_t b) { parent_[of(b)] = of(a); }
+
+ private:
+  std::vector<size_t> parent_;
+};
+
+// Nodes of `p` that could be fused behind (or before) those of `at` one after the other.
+void grow(const Program& p, Sets& sets, size_t start, int depth, bool forward) {
+  std::vector<size_t> edge = {start};
+  for (int d = 0; d < depth && !edge.empty(); ++d) {
+    std::vector<size_t> next;
+    for (size_t at : edge) {
+      const std::vector<int> between = forward ? choice::writes(p.nodes[at]) : choice::reads(p.nodes[at]);
+      for (size_t i = 0; i < p.nodes.size(); ++i) {
+        if (sets.of(i) == sets.of(at) || !(is_pointwise(p.nodes[i]) || p.nodes[i].is_open())) continue;
+        if (!overlap(between, forward ? choice::reads(p.nodes[i]) : choice::writes(p.nodes[i]))) continue;
+        sets.join(at, i);
+        next.push_back(i);
+      }
+    }
+    edge = std::move(next);
+  }
+}
+
+std::string refusal_of(const Program& region) {
+  for (auto& n : region.nodes)
+    if (n.is_extern()) return "a call of other code is part of it";
+  for (auto& b : region.buffers)
+    if (!b.numel.is_const()) return "its sizes are symbolic";
+  return "";
+}
+
+}  // namespace
+
+bool Boundary::can_fuse_prologue(const Node& before) const { return before.is_loop() && overlap(choice::writes(before), fusable_inputs); }
+
+bool Boundary::can_fuse_epilogue(const Node& after) const {
+  return is_pointwise(after) && overlap(choice::reads(after), fusable_outputs) && !overlap(choice::writes(after), choice::reads(after));
+}
+
+Boundary boundary_of(const Program& p) {
+  Boundary out;
+  std::map<int, std::vector<size_t>> readers, writers;
+  for (size_t i = 0; i < p.nodes.size(); ++i) {
+    for (int b : choice::reads(p.nodes[i])) readers[b].push_back(i);
+    for (int b : choice::writes(p.nodes[i])) writers[b].push_back(i);
+  }
+  std::set<size_t> first, last;
+  for (auto& in : p.inputs) {
+    if (in.data.defined()) continue;
+    const auto& by = readers[in.buffer];
+    first.insert(by.begin(), by.end());
+    const bool all_take = std::all_of(by.begin(), by.end(), [&](size_t i) { return takes_prologue(p.nodes[i], in.buffer); });
+    if (!by.empty() && writers[in.buffer].empty() && all_take) out.fusable_inputs.push_back(in.buffer);
+  }
+  for (auto& o : p.outputs) {
+    if (o.buffer < 0) continue;
+    const auto& by = writers[o.buffer];
+    last.insert(by.begin(), by.end());
+    if (by.size() != 1 || o.mutates >= 0 || !readers[o.buffer].empty() || contains(out.fusable_outputs, o.buffer)) continue;
+    const Node& n = p.nodes[by.front()];
+    const bool partial = std::any_of(n.body.steps.begin(), n.body.steps.end(), [&](auto& s) {
+      return s.step == loop::Step::Store && s.buffer == o.buffer && (s.mode != loop::StoreMode::Set || s.mask >= 0);
+    });
+    if (!n.is_extern() && !n.is_sort() && !n.is_library() && !n.is_open() && !partial) out.fusable_outputs.push_back(o.buffer);
+  }
+  out.first_nodes.assign(first.begin(), first.end());
+  out.last_nodes.assign(last.begin(), last.end());
+  return out;
+}
+
+std::vector<Region> find_regions(const Program& lowered, const Program& scheduled, int depth) {
+  Sets sets(lowered.nodes.size());
+  for (auto& n : scheduled.nodes)
+    for (int part : n.parts) sets.join(static_cast<size_t>(n.parts.front()), static_cast<size_t>(part));
+  for (size_t i = 0; i < lowered.nodes.size(); ++i)
+    if (lowered.nodes[i].is_open())
+      for (bool forward : {true, false}) grow(lowered, sets, i, depth, forward);
+  std::map<size_t, std::vector<size_t>> members;
+  for (size_t i = 0; i < lowered.nodes.size(); ++i) members[sets.of(i)].push_back(i);
+  std::vector<Region> out;
+  for (auto& [root, nodes] : members) {
+    if (std::none_of(nodes.begin(), nodes.end(), [&](size_t i) { return is_choice(lowered.nodes[i]); })) continue;
+    Region r;
+    r.program = choice::region(lowered, nodes);
+    for (size_t i : nodes) {
+      const Node& n = lowered.nodes[i];
+      if (is_choice(n)) {
+        r.choice_nodes.push_back(r.numbers.size());
+        r.label += (r.label.empty() ? "" : ", ") + choice::label(n);
+      }
+      r.numbers.push_back(static_cast<int>(i));
+      r.labels.push_back(choice::label(n));
+    }
+    r.key = choice::region_key(r.program);
+    r.refusal = refusal_of(r.program);
+    out.push_back(std::move(r));
+  }
+  return out;
+}
+
+std::vector<std::vector<size_t>> fusion_sets(const Program& region, size_t c, int depth, const FusionKinds& kinds) {
+  std::vector<std::vector<size_t>> out = {{c}};
+  std::set<std::vector<size_t>> seen = {{c}};
+  size_t begin = 0;
+  for (int d = 0; d < depth; ++d) {
+    const size_t end = out.size();
+    for (; begin < end; ++begin)
+      for (size_t i = 0; i < region.nodes.size(); ++i) {
+        const std::vector<size_t> set = out[begin];
+        const Node& n = region.nodes[i];
+        if (std::find(set.begin(), set.end(), i) != set.end()) continue;
+        const bool behind =
+            std::any_of(set.begin(), set.end(), [&](size_t s) { return overlap(choice::writes(region.nodes[s]), choice::reads(n)); });
+        const bool before =
+            std::any_of(set.begin(), set.end(), [&](size_t s) { return overlap(choice::writes(n), choice::reads(region.nodes[s])); });
+        const bool wanted = is_choice(n) ? kinds.cross_subgraph && n.is_open() && (behind || before)
+                                         : (behind && kinds.epilogue) || (before && kinds.prologue);
+        if (!wanted) continue;
+        std::vector<size_t> larger = set;
+        larger.insert(std::upper_bound(larger.begin(), larger.end(), i), i);
+        if (seen.insert(larger).second) out.push_back(std::move(larger));
+      }
+  }
+  return out;
+}
+
+}  // namespace toroid::tune

@@ -1,0 +1,47 @@
+// The parts of a program that are tuned by themselves.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/hash.h"
+#include "choice/program.h"
+
+namespace toroid::tune {
+
+// What a choice node may be fused with, seen from its edges. Numbers are positions in the program.
+struct Boundary {
+  std::vector<size_t> first_nodes, last_nodes;       // that read what comes from outside; that make what goes out
+  std::vector<int> fusable_inputs, fusable_outputs;  // buffers; into which, and out of which, loops can be fused
+
+  bool can_fuse_prologue(const choice::Node& before) const;
+  bool can_fuse_epilogue(const choice::Node& after) const;
+};
+// Of a program whose inputs and outputs are its edge: a region, or an alternative of a choice::Open. An input is fusable when nobody
+// writes it and everyone who reads it is a loop, or a product that has it as its left operand; an output when one node makes it, in one
+// go, is no library call, no sort and no call of other code, and nobody within reads it back.
+Boundary boundary_of(const choice::Program& p);
+
+struct Region {
+  choice::Program program;           // as choice::region() gives it
+  std::vector<int> numbers;          // of its nodes in the program that it is part of
+  std::vector<size_t> choice_nodes;  // positions here: products, convolutions, attention, calls with alternatives
+  std::string label;                 // of the choice nodes, for people
+  std::vector<std::string> labels;   // of all nodes
+  Hash128 key;                       // of the program
+  std::string refusal;               // why it is not tuned; empty when it is
+};
+
+// lowered: its nodes numbered by their places. scheduled: what is made of it without tuning. A region is what shares launches with a choice
+// node there; around a choice::Open also what could, up to `depth` loops before and behind.
+std::vector<Region> find_regions(const choice::Program& lowered, const choice::Program& scheduled, int depth);
+
+// Sets of a region's nodes that might share a launch with choice node `c`, at most `depth` others each, by these kinds of fusion; the set
+// of c alone is the first. Whether a set is legal, scheduling says.
+struct FusionKinds {
+  bool epilogue = true, prologue = true, cross_subgraph = true;
+};
+std::vector<std::vector<size_t>> fusion_sets(const choice::Program& region, size_t c, int depth, const FusionKinds& kinds);
+
+}  // namespace toroid::tune

@@ -1,0 +1,430 @@
+#include "tune/search.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <numeric>
+#include <set>
+#include <thread>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/options.h"
+#include "choice/region.h"
+#include "ops/custom.h"
+#include "tune/check.h"
+#include "tune/whole.h"
+
+namespace toroid::tune {
+namespace {
+
+using Callers = std::vector<std::shared_ptr<ChoiceCaller>>;
+using SteadyClock = std::chrono::steady_clock;
+double ms_since(SteadyClock::time_point t) { return std::chrono::duration<double, std::milli>(SteadyClock::now() - t).count(); }
+
+CallerKind kind_of(const choice::Config& way) {
+  if (way.form == "cublaslt" || way.form == "onednn") return CallerKind::Library;
+  if (way.form == "decompose_k" || way.form.starts_with("alternative ")) return CallerKind::Subgraph;
+  return CallerKind::Template;
+}
+
+// The node of a scheduled region that does the work of its node `part`.
+size_t place_of(const choice::Program& scheduled, size_t part) {
+  for (size_t i = 0; i < scheduled.nodes.size(); ++i) {
+    const auto& n = scheduled.nodes[i];
+    if (!n.is_loop() && std::find(n.parts.begin(), n.parts.end(), static_cast<int>(part)) != n.parts.end()) return i;
+  }
+  return scheduled.nodes.size();
+}
+
+// Makes the choices of one region.
+class Choices {
+  static constexpr size_t kPackedBytes = size_t{8} << 30;  // each choice may have weights in a layout of its own, and all are there at once
+
+ public:
+  Choices(const Region& region, std::shared_ptr<const Pipeline> pipeline, const SearchOptions& options, RegionReport& report)
+      : region_(region),
+        program_(std::make_shared<choice::Program>(region.program)),
+        pipeline_(std::move(pipeline)),
+        options_(options),
+        report_(report),
+        most_(std::clamp<size_t>(kPackedBytes / std::max<size_t>(1, bytes_of_constants(region.program)), 4, options.most_choices)) {}
+
+  Callers make() {
+    add("default", CallerKind::Default, {});
+    report_.originals = 1;
+    for (size_t c : region_.choice_nodes) region_.program.nodes[c].is_open() ? add_alternatives(c) : add_ways(c);
+    return std::move(callers_);
+  }
+
+ private:
+  // False when it is one of those that are there already, or cannot be scheduled.
+  bool add(std::string name, CallerKind kind, Choice d, size_t least_fused = 0) {
+    try {
+      const choice::Program scheduled = pipeline_->schedule(apply(*program_, d, identity()));
+      if (least_fused && !has_fused(scheduled, least_fused)) return false;
+      if (!seen_.insert(choice::region_key(scheduled)).second) return false;
+    } catch (const UserError& e) {
+      log(Artifact::Choices, fmt::format("{}: {} is no choice: {}", region_.label, name, e.what()));
+      return false;
+    }
+    if (callers_.size() >= most_) {
+      ++report_.untried;
+      return false;
+    }
+    callers_.push_back(std::make_shared<ChoiceCaller>(std::move(name), kind, std::move(d), program_, pipeline_));
+    return true;
+  }
+
+  std::vector<int> identity() const {
+    std::vector<int> numbers(program_->nodes.size());
+    std::iota(numbers.begin(), numbers.end(), 0);
+    return numbers;
+  }
+
+  // Whether some launch does the work of so many nodes of the region.
+  static bool has_fused(const choice::Program& scheduled, size_t count) {
+    return std::any_of(scheduled.nodes.begin(), scheduled.nodes.end(),
+                       [&](auto& n) { return std::set<int>(n.parts.begin(), n.parts.end()).size() >= count; });
+  }
+
+  // Templates and libraries, each with what is fused by default; and the default way with less.
+  void add_ways(size_t c) {
+    const choice::Program scheduled = pipeline_->schedule(apply(*program_, {}, identity()));
+    const size_t at = place_of(scheduled, c);
+    TOROID_CHECK(at < scheduled.nodes.size(), "nothing computes {}", region_.label);
+    for (auto& way : pipeline_->ways(scheduled, at))
+      report_.originals += add(choice::to_string(way), kind_of(way), {{{static_cast<int>(c), way}}, {}});
+    for (auto& set : fusion_sets(*program_, c, options_.fusion_depth, options_.fusion))
+      report_.fused += add(name_of_set("default", set, c), CallerKind::Fused, {{}, apart(set, c)});
+  }
+
+  void add_alternatives(size_t c) {
+    const auto sets = fusion_sets(*program_, c, options_.fusion_depth, options_.fusion);
+    const auto& open = std::get<choice::Open>(program_->nodes[c].problem);
+    for (auto& set : sets)
+      for (auto& a : open.alternatives) {
+        const choice::Config way{"alternative " + a.name, {}};
+        const bool alone = set.size() == 1;
+        const bool fresh = add(name_of_set(a.name, set, c), alone ? CallerKind::Subgraph : CallerKind::Fused,
+                               {{{static_cast<int>(c), way}}, apart(set, c)}, alone ? 0 : set.size());
+        (alone ? report_.originals : report_.fused) += fresh;
+      }
+  }
+
+  // Pairs of c and those that are not fused with it.
+  std::vector<std::pair<int, int>> apart(const std::vector<size_t>& set, size_t c) const {
+    std::vector<std::pair<int, int>> out;
+    for (size_t i = 0; i < program_->nodes.size(); ++i)
+      if (std::find(set.begin(), set.end(), i) == set.end()) out.emplace_back(static_cast<int>(c), static_cast<int>(i));
+    return out;
+  }
+
+  std::string name_of_set(std::string name, const std::vector<size_t>& set, size_t c) const {
+    for (size_t i : set)
+      if (i != c) name += " + " + region_.labels[i];
+    return set.size() == 1 ? name + " alone" : name;
+  }
+
+  const Region& region_;
+  const std::shared_ptr<const choice::Program> program_;
+  const std::shared_ptr<const Pipeline> pipeline_;
+  const SearchOptions& options_;
+  RegionReport& report_;
+  const size_t most_;  // choices
+  Callers callers_;
+  std::set<Hash128> seen_;
+};
+
+// A region with its choices, on its way to a decision.
+struct Task {
+  const Region* region = nullptr;
+  std::vector<const Region*> equal;  // others that the decision is for
+  RegionReport report;
+  Callers callers;
+  std::vector<std::string> texts;  // of the callers' choices
+  std::vector<size_t> timed;       // positions of those that are
+  Choice choice;
+  bool decided = false;
+};
+
+class Tuning {
+ public:
+  Tuning(std::shared_ptr<const Pipeline> pipeline, const SearchOptions& options, Memory* memory, TuneReport& report)
+      : pipeline_(std::move(pipeline)), options_(options), memory_(memory), report_(report) {}
+
+  choice::Program run(choice::Program lowered) {
+    const choice::Program scheduled = pipeline_->schedule(apply(lowered, {}, {}));
+    const std::vector<Region> regions = find_regions(lowered, scheduled, options_.fusion_depth);
+    std::map<Hash128, Task> tasks;
+    std::vector<Task*> order;
+    for (auto& r : regions) {
+      Task& t = tasks[r.key];
+      t.equal.push_back(&r);
+      if (t.region) continue;
+      t.region = &r;
+      t.report.label = r.label, t.report.key = r.key;
+      order.push_back(&t);
+    }
+    for (Task* t : order) prepare(*t);
+    if (options_.precompile) precompile_all(order);
+    for (size_t i = 0; i < order.size(); ++i)
+      if (!order[i]->decided) decide(*order[i], order.size() - i);
+    for (Task* t : order) t->report.places = t->equal.size();
+    if (options_.whole_ms > 0 && !(memory_ && memory_->locked())) check_whole(lowered, order);
+    lowered = with_choices(std::move(lowered), order);
+    for (Task* t : order) report_.regions.push_back(std::move(t->report));
+    if (memory_) report_.decided = memory_->decided(), report_.problem = memory_->problem();
+    report_.total_ms = ms_since(start_);
+    return lowered;
+  }
+
+ private:
+  double left_ms() const { return options_.budget_ms > 0 ? options_.budget_ms - ms_since(start_) : 1e12; }
+
+  static choice::Program with_choices(choice::Program lowered, const std::vector<Task*>& order) {
+    for (Task* t : order)
+      for (const Region* r : t->equal) lowered = apply(std::move(lowered), t->choice, r->numbers);
+    return lowered;
+  }
+
+  // Puts choices back, those of most places first, while the whole program is slower with them than without any.
+  void check_whole(const choice::Program& lowered, const std::vector<Task*>& order) {
+    constexpr double kSlower = 1.01;
+    constexpr size_t kMostTrials = 4;
+    std::vector<Task*> changed;
+    for (Task* t : order)
+      if (!(t->choice == Choice{})) changed.push_back(t);
+    if (changed.empty()) return;
+    std::stable_sort(changed.begin(), changed.end(), [](Task* a, Task* b) { return a->equal.size() > b->equal.size(); });
+    Hasher all;
+    for (Task* t : changed) all.add(t->region->key).add(to_string(t->choice)).add(t->equal.size());
+    const std::string key = "whole " + all.finish().hex();
+    const std::vector<std::string> any = {"tuned"};
+    if (memory_)
+      if (const Recalled known = memory_->recall(key, any); !known.winner.empty()) {
+        put_back(changed, std::stoul(known.winner));
+        report_.whole = fmt::format("{}: {} choices stay", known.source, changed.size());
+        return;
+      }
+    WholeTime w;
+    const size_t count = changed.size(), step = (count + kMostTrials - 1) / kMostTrials;
+    for (; !changed.empty(); put_back(changed, step)) {
+      w = compare_whole(lowered, with_choices(lowered, order), *pipeline_, std::min(options_.whole_ms, left_ms()));
+      if (w.ratio <= kSlower) break;
+    }
+    if (changed.empty()) w.ratio = 1, w.spread = 0;
+    if (w.ratio == 0) {
+      report_.whole = "not compared: " + w.refusal;
+      return;
+    }
+    report_.whole = fmt::format("{:.3f} of the time without tuning (+- {:.3f}); {} choices stay, {} were put back", w.ratio, w.spread,
+                                changed.size(), count - changed.size());
+    DecisionRecord d;
+    d.label = "the whole program";
+    d.winner = std::to_string(count - changed.size());
+    if (memory_) memory_->remember(key, any, {Measured{}}, d, true);
+  }
+
+  // The first `count` of them become the default again.
+  void put_back(std::vector<Task*>& changed, size_t count) {
+    count = std::min(count, changed.size());
+    for (size_t i = 0; i < count; ++i) {
+      Task& t = *changed[i];
+      t.choice = {};
+      t.report.source += "; put back, as the whole program was slower with it";
+      t.report.winner = 0;
+      t.report.ratio = 1;
+      t.report.kernels = t.callers.front()->kernels();
+      if (memory_) memory_->note(t.region->key.hex(), decision_of(t));
+    }
+    changed.erase(changed.begin(), changed.begin() + static_cast<long>(count));
+  }
+
+  void prepare(Task& t) {
+    if (!t.region->refusal.empty()) {
+      t.report.source = "not tuned: " + t.region->refusal;
+      t.decided = true;
+    } else {
+      t.callers = choices_of(*t.region, pipeline_, options_, t.report);
+      for (auto& c : t.callers) t.texts.push_back(to_string(c->choice()));
+      if (t.callers.size() < 2) {
+        t.decided = true;
+        t.report.source = "not tuned: there is one way to compute it";
+      } else if (memory_) {
+        recall(t);
+      } else {
+        for (size_t i = 0; i < t.callers.size(); ++i) t.timed.push_back(i);
+      }
+    }
+  }
+
+  void recall(Task& t) {
+    Recalled known = memory_->recall(t.region->key.hex(), t.texts);
+    t.timed = std::move(known.time);
+    for (size_t i = 0; i < t.callers.size(); ++i)
+      if (!known.refusals[i].empty()) t.callers[i]->mark_failed(known.refusals[i]);
+    if (known.winner.empty()) return;
+    const auto at = std::find(t.texts.begin(), t.texts.end(), known.winner);
+    if (at == t.texts.end()) return;
+    t.decided = true;
+    t.report.source = known.source;
+    t.report.drift = known.drift;
+    t.report.kernels = known.kernels, t.report.ratio = known.ratio;
+    t.choice = t.callers[static_cast<size_t>(at - t.texts.begin())]->choice();
+    memory_->note(t.region->key.hex(), decision_of(t));
+  }
+
+  DecisionRecord decision_of(const Task& t) const {
+    DecisionRecord d;
+    d.label = t.region->label;
+    d.winner = to_string(t.choice);
+    d.kernels = t.report.kernels;
+    d.ratio = t.report.ratio;
+    d.flip = t.report.flip, d.regret = t.report.regret;
+    return d;
+  }
+
+  void precompile_all(const std::vector<Task*>& order) {
+    const auto begun = SteadyClock::now();
+    Callers all;
+    std::set<Hash128> keys;
+    for (Task* t : order)
+      for (size_t i : t->timed)
+        if (!t->decided && keys.insert(t->callers[i]->key()).second) all.push_back(t->callers[i]);
+    precompile(all, options_.workers);
+    report_.precompile_ms = ms_since(begun);
+  }
+
+  void decide(Task& t, size_t regions_left) {
+    const auto begun = SteadyClock::now();
+    MeasureOptions how;
+    how.budget_ms = std::min(options_.region_ms, left_ms() / static_cast<double>(regions_left));
+    if (how.budget_ms <= 0) {
+      t.report.source = "not tuned: the budget was used";
+      report_.out_of_budget = true;
+    } else {
+      how.grain_ns = grain_ns(*t.region, pipeline_->device);
+      how.speedup = least_speedup(*t.region);
+      Callers timed;
+      for (size_t i : t.timed) timed.push_back(t.callers[i]);
+      const Sample sample = options_.clock ? options_.clock(timed) : time_checked(timed, *t.region, pipeline_->device);
+      take(t, measure(timed.size(), sample, how));
+    }
+    for (auto& c : t.callers) {
+      report_.compiled += static_cast<size_t>(c->compiles());
+      c->release();
+    }
+    t.report.spent_ms = ms_since(begun);
+    report_.time_ms += t.report.spent_ms;
+    t.decided = true;
+  }
+
+  // How many times as fast as the default a choice must be: what the custom operations of the region ask for.
+  static double least_speedup(const Region& r) {
+    double out = 1;
+    for (size_t c : r.choice_nodes)
+      if (auto* open = std::get_if<choice::Open>(&r.program.nodes[c].problem); open && open->op && ops::is_tuned(*open->op))
+        out = std::max(out, ops::tuning_of(*open->op).min_speedup_threshold);
+    return out;
+  }
+
+  // v: of the callers that were timed.
+  void take(Task& t, const Verdict& v) {
+    if (!v.problem.empty()) fail<EnvironmentError>("nothing computes {} here: {}", t.region->label, v.problem);
+    const size_t winner = t.timed[fused_enough(t, v)];
+    std::vector<Measured> measured(t.callers.size());
+    for (size_t i = 0; i < t.callers.size(); ++i) measured[i].status = t.callers[i]->failure();
+    for (size_t k = 0; k < t.timed.size(); ++k) measured[t.timed[k]] = v.candidates[k];
+    for (size_t i = 0; i < t.callers.size(); ++i)
+      t.report.rows.push_back({t.callers[i]->name(), t.callers[i]->kind(), t.texts[i], measured[i]});
+    t.report.winner = winner;
+    t.report.source = "timed";
+    t.report.noise = v.noise, t.report.flip = v.flip, t.report.regret = v.regret_bound;
+    t.report.kernels = t.callers[winner]->kernels();
+    t.report.ratio = measured[winner].ratio;
+    report_.out_of_budget = report_.out_of_budget || v.out_of_budget;
+    t.choice = t.callers[winner]->choice();
+    log(Artifact::Choices, fmt::format("{}: {}; {} original choices, {} fused, {} total", t.region->label, t.callers[winner]->name(),
+                                       t.report.originals, t.report.fused, t.callers.size()));
+    if (!memory_) return;
+    memory_->remember(t.region->key.hex(), t.texts, measured, decision_of(t), !v.out_of_budget);
+    memory_->note(t.region->key.hex(), decision_of(t));
+  }
+
+  // Position among those that were timed: the winner or, where that is fused and not as much faster than the best unfused choice as is
+  // asked for, the latter.
+  size_t fused_enough(const Task& t, const Verdict& v) const {
+    const auto is_fused = [&](size_t k) { return t.callers[t.timed[k]]->kind() == CallerKind::Fused; };
+    if (!is_fused(v.winner) || options_.fusion_speedup <= 1) return v.winner;
+    size_t best = v.candidates.size();
+    for (size_t k = 0; k < v.candidates.size(); ++k) {
+      const Measured& m = v.candidates[k];
+      if (is_fused(k) || m.failed || m.median_ns <= 0) continue;
+      if (best == v.candidates.size() || m.median_ns < v.candidates[best].median_ns) best = k;
+    }
+    const bool enough =
+        best == v.candidates.size() || v.candidates[best].median_ns >= options_.fusion_speedup * v.candidates[v.winner].median_ns;
+    return enough ? v.winner : best;
+  }
+
+  const std::shared_ptr<const Pipeline> pipeline_;
+  const SearchOptions& options_;
+  Memory* const memory_;
+  TuneReport& report_;
+  const SteadyClock::time_point start_ = SteadyClock::now();
+};
+
+}  // namespace
+
+Callers choices_of(const Region& region, std::shared_ptr<const Pipeline> pipeline, const SearchOptions& options, RegionReport& report) {
+  return Choices(region, std::move(pipeline), options, report).make();
+}
+
+void precompile(std::span<const std::shared_ptr<ChoiceCaller>> callers, int workers) {
+  if (workers <= 0) workers = static_cast<int>(get_option(options::kCompileThreads));
+  if (workers <= 0) workers = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  workers = std::min<int>(workers, static_cast<int>(callers.size()));
+  std::atomic<size_t> next{0};
+  const auto work = [&] {
+    for (size_t i; (i = next.fetch_add(1)) < callers.size();) callers[i]->precompile();
+  };
+  std::vector<std::jthread> threads;
+  for (int i = 1; i < workers; ++i) threads.emplace_back(work);
+  work();
+}
+
+choice::Program tune(choice::Program lowered, std::shared_ptr<const Pipeline> pipeline, const SearchOptions& options, Memory* memory,
+                     TuneReport& report) {
+  return Tuning(std::move(pipeline), options, memory, report).run(std::move(lowered));
+}
+
+std::string to_string(const TuneReport& r, const std::string& part) {
+  std::string out;
+  for (auto& region : r.regions) {
+    if (region.label.find(part) == std::string::npos) continue;
+    out += fmt::format("{} ({} place{}): {}{}\n", region.label, region.places, region.places == 1 ? "" : "s", region.source,
+                       region.drift.empty() ? "" : "; " + region.drift);
+    if (!region.rows.empty())
+      out += fmt::format(
+          "  {} original choices, {} fused, {} total; {} left out; noise {:.1f} %, flip probability {:.1f} %, regret at most {:.1f} %\n",
+          region.originals, region.fused, region.rows.size(), region.untried, 100 * region.noise, 100 * region.flip,
+          100 * std::min(region.regret, 9.99));
+    std::vector<size_t> order(region.rows.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    const auto rank = [&](size_t i) { return region.rows[i].measured.ratio > 0 ? region.rows[i].measured.ratio : 1e30; };
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return rank(a) < rank(b); });
+    for (size_t i : order) {
+      const ChoiceRow& row = region.rows[i];
+      const std::string time = row.measured.median_ns > 0 ? fmt::format("{:10.2f} us", row.measured.median_ns / 1e3) : "            -";
+      const std::string ratio = row.measured.ratio > 0 ? fmt::format("{:6.3f}", row.measured.ratio) : "     -";
+      out += fmt::format("  {}{} {}  {:9} {}{}\n", i == region.winner ? "*" : " ", time, ratio, name_of(row.kind), row.name,
+                         row.measured.status.empty() ? "" : ": " + row.measured.status);
+    }
+  }
+  if (!r.whole.empty()) out += "the whole program: " + r.whole + "\n";
+  return out + fmt::format("tuning took {:.0f} ms: compiling {} choices {:.0f} ms, timing {:.0f} ms{}\n", r.total_ms, r.compiled,
+                           r.precompile_ms, r.time_ms, r.out_of_budget ? "; the budget ended it before all was decided" : "");
+}
+
+}  // namespace toroid::tune

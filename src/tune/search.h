@@ -1,0 +1,77 @@
+// Tunes a program: finds its regions, makes the ways to compute each, compiles them side by side, times those that are the same function,
+// and decides.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tune/caller.h"
+#include "tune/measure.h"
+#include "tune/memory.h"
+#include "tune/regions.h"
+
+namespace toroid::tune {
+
+struct SearchOptions {
+  double budget_ms = 0;     // of everything that tuning a program does; 0: none
+  double region_ms = 1000;  // of timing one region
+  double whole_ms = 1500;   // of timing the whole program with and without the choices; 0: that is not done
+  int fusion_depth = 3;     // nodes that join a choice node, at most
+  FusionKinds fusion = {};
+  double fusion_speedup = 1.0;  // how many times as fast as the best unfused choice a fused one must be
+  size_t most_choices = 48;     // of one region
+  int workers = 0;              // threads that compile; 0: option compile_threads
+  bool precompile = true;       // all choices before the first is timed; otherwise each when its turn comes
+  // Makes the clock of some callers that compute a region; for tests. Empty: their executables on generated inputs.
+  std::function<Sample(std::span<const std::shared_ptr<ChoiceCaller>>)> clock = {};
+};
+
+// One choice of a region and what became of it.
+struct ChoiceRow {
+  std::string name;
+  CallerKind kind = CallerKind::Default;
+  std::string text;  // of its choice
+  Measured measured;
+};
+
+struct RegionReport {
+  std::string label;
+  Hash128 key;
+  size_t places = 0;   // of the program that this region stands for: equal parts are tuned once
+  std::string source;  // "timed", or where the choice is from, or why the default stands
+  std::vector<ChoiceRow> rows;
+  size_t winner = 0;                             // in rows
+  size_t originals = 0, fused = 0, untried = 0;  // choices: one a way, those fused with neighbours, those left out for want of budget
+  double noise = 0, flip = 0, regret = 0, spent_ms = 0;
+  std::string kernels;  // hash of the winner's kernel texts; empty where it is not known
+  double ratio = 1;     // of the winner's time to the default's
+  std::string drift;    // what a lock file says that is not so any more
+};
+
+struct TuneReport {
+  std::vector<RegionReport> regions;
+  size_t compiled = 0;  // choices
+  double precompile_ms = 0, time_ms = 0, total_ms = 0;
+  bool out_of_budget = false;
+  std::string whole;    // how the whole program does with the choices, and what was put back for that
+  LockFile decided;     // all choices, wherever they are from
+  std::string problem;  // of the memory
+};
+// A sorted table for each region whose label has `part` in it, and a line for the whole.
+std::string to_string(const TuneReport& r, const std::string& part = "");
+
+// The lowered program with every choice made; scheduling and code are the caller's. `memory` may be null.
+choice::Program tune(choice::Program lowered, std::shared_ptr<const Pipeline> pipeline, const SearchOptions& options, Memory* memory,
+                     TuneReport& report);
+
+// All choices of a region: the default first, then one a way, then fused ones. Compiles nothing.
+std::vector<std::shared_ptr<ChoiceCaller>> choices_of(const Region& region, std::shared_ptr<const Pipeline> pipeline,
+                                                      const SearchOptions& options, RegionReport& report);
+
+// Compiles them on several threads; returns when all are done.
+void precompile(std::span<const std::shared_ptr<ChoiceCaller>> callers, int workers);
+
+}  // namespace toroid::tune

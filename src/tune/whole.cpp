@@ -1,0 +1,77 @@
+#include "tune/whole.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "tensor/tensor_impl.h"
+#include "tune/check.h"
+#include "tune/inputs.h"
+#include "tune/sampler.h"
+
+namespace toroid::tune {
+namespace {
+
+// Two more copies of the weights are made on a CPU, which packs them.
+std::string memory_refusal(const choice::Program& p, const Device& device) {
+  if (device.is_cuda()) return "";
+  const double memory = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
+  return 4 * static_cast<double>(bytes_of_constants(p)) < memory ? "" : "its weights are a quarter of this machine's memory, or more";
+}
+
+std::string refusal_of(const choice::Program& p) {
+  for (auto& n : p.nodes)
+    if (auto* e = std::get_if<choice::Extern>(&n.problem)) return "a call of other code is part of it: " + e->op->name;
+  for (auto& b : p.buffers)
+    if (!b.numel.is_const()) return "its sizes are symbolic";
+  return "";
+}
+
+// The program on memory of its own where it writes.
+choice::Program on_copies(choice::Program p) {
+  for (auto& o : p.outputs) {
+    if (o.mutates < 0) continue;
+    auto& in = p.inputs[static_cast<size_t>(o.mutates)];
+    if (!in.data.defined()) continue;
+    Tensor own = Tensor::empty(in.data.sizes(), in.data.dtype(), in.data.device());
+    copy_elements(in.data, own);
+    in.data = own;
+  }
+  return p;
+}
+
+std::unique_ptr<exec::Executable> executable_of(const choice::Program& p, const Pipeline& pipeline) {
+  auto build = pipeline.build(pipeline.schedule(p));
+  build->compile();
+  return std::make_unique<exec::Executable>(build->plan());
+}
+
+}  // namespace
+
+WholeTime compare_whole(const choice::Program& untuned, const choice::Program& tuned, const Pipeline& pipeline, double budget_ms) {
+  WholeTime out;
+  out.refusal = refusal_of(untuned);
+  if (out.refusal.empty()) out.refusal = memory_refusal(untuned, pipeline.device);
+  if (out.refusal.empty() && budget_ms <= 0) out.refusal = "the budget was used";
+  if (!out.refusal.empty()) return out;
+  std::vector<Tensor> inputs;
+  uint64_t seed = 1;
+  for (auto& in : untuned.inputs)
+    if (!in.data.defined() && !in.draws) inputs.push_back(generate_input(in.type, seed++, {}, pipeline.device));
+  const std::unique_ptr<exec::Executable> both[] = {executable_of(on_copies(untuned), pipeline), executable_of(on_copies(tuned), pipeline)};
+  MeasureOptions how;
+  how.budget_ms = budget_ms;
+  how.most_rounds = 40;
+  const Verdict v = measure(2, time_executables([&](size_t i) -> exec::Executable& { return *both[i]; }, 2, pipeline.device, inputs), how);
+  const Measured& m = v.candidates[1];
+  if (m.failed || m.rounds == 0) {
+    out.refusal = m.status.empty() ? "the budget was used" : m.status;
+    if (m.ratio > 0) out.ratio = m.ratio;  // dropped at once
+    return out;
+  }
+  out.ratio = m.ratio;
+  out.spread = std::min(m.ratio_high - m.ratio_low, 2.0) / 2;
+  return out;
+}
+
+}  // namespace toroid::tune

@@ -1,0 +1,21 @@
+// Whether a program is better off with what was chosen for its regions: what is fastest alone may hold up what runs before and after it.
+#pragma once
+
+#include <string>
+
+#include "tune/caller.h"
+#include "tune/measure.h"
+
+namespace toroid::tune {
+
+struct WholeTime {
+  double ratio = 0;     // of the tuned program's time to the other's; 0: not known
+  double spread = 0;    // half of the interval that it lies in
+  std::string refusal;  // why it is not known
+};
+
+// Runs both lowered programs, with all choices made, in turns on generated inputs; what they write to is copied first. Constants are those
+// of the programs.
+WholeTime compare_whole(const choice::Program& untuned, const choice::Program& tuned, const Pipeline& pipeline, double budget_ms);
+
+}  // namespace toroid::tune

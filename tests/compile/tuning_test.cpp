@@ -1,0 +1,192 @@
+// Mode max-autotune from end to end, on the CPU.
+#include "compile/tuning.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+
+#include "base/files.h"
+#include "base/options.h"
+#include "compile/harness.h"
+#include "compile/model.h"
+#include "toroid/custom_op.h"
+#include "toroid/ops.h"
+#include "tune/check.h"
+
+namespace toroid {
+namespace {
+
+using compiler::CompiledModel;
+using test::Forward;
+using test::graph_of;
+
+// What tuning finds is remembered here alone.
+class Tuning : public testing::Test {
+ protected:
+  static std::string file(const std::string& name) {
+    return (std::filesystem::path(testing::TempDir()) / ("tuning_test_" + name)).string();
+  }
+  void SetUp() override {
+    for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(file("db") + suffix);
+  }
+  static CompiledModel tuned(const Forward& forward, const std::vector<Tensor>& inputs) {
+    return CompiledModel::compile(graph_of(forward, inputs), {.mode = Mode::MaxAutotune});
+  }
+  ScopedOption database_{"tune_database", file("db")};
+  ScopedOption region_{"tune_region_ms", "4000"};  // more than it takes, also on a busy machine
+};
+
+Tensor ramp(const std::vector<int64_t>& sizes, double step) {
+  Tensor t = Tensor::empty(sizes, DType::F32);
+  for (int64_t i = 0; i < t.numel(); ++i) t.data<float>()[i] = static_cast<float>(std::sin(step * static_cast<double>(i)));
+  return t;
+}
+
+void expect_near(const Tensor& a, const Tensor& b) {
+  ASSERT_EQ(a.sizes(), b.sizes());
+  auto x = a.to_vector(), y = b.to_vector();
+  for (size_t i = 0; i < x.size(); ++i) ASSERT_NEAR(x[i], y[i], 1e-3 * (1 + std::abs(y[i]))) << "element " << i;
+}
+
+const Forward kProduct = [](const std::vector<Tensor>& in) { return relu(matmul(in[0], in[1]) + in[2]); };
+std::vector<Tensor> operands(int64_t m, int64_t n, int64_t k) { return {ramp({m, k}, 0.1), ramp({k, n}, 0.3), ramp({n}, 0.7)}; }
+
+TEST_F(Tuning, ATunedProductComputesTheSame) {
+  const auto inputs = operands(48, 64, 2048);
+  CompiledModel model = tuned(kProduct, inputs);
+  expect_near(model.run(inputs).at(0), CompiledModel::compile(graph_of(kProduct, inputs)).run(inputs).at(0));
+  const tune::TuneReport& r = model.report().tuning;
+  ASSERT_EQ(r.regions.size(), 1u);
+  EXPECT_EQ(r.regions[0].source.substr(0, 5), "timed");
+  EXPECT_GT(r.regions[0].originals, 4u);
+  const std::string text = tune::to_string(r);
+  for (const char* part : {"default", "template  gemm(", "subgraph  decompose_k(splits=2)", "fused     default alone"})
+    EXPECT_TRUE(test::contains(text, part)) << part << " in\n" << text;
+}
+
+// Every way to compute it, whether it is fast or not.
+TEST_F(Tuning, AllChoicesAreEquivalent) {
+  const auto inputs = operands(20, 40, 1024);
+  const ModelOptions options{.mode = Mode::MaxAutotune};
+  const std::shared_ptr<const compiler::Target> target = compiler::make_target(options);
+  const auto pipeline = compiler::pipeline_for(options, target, std::make_shared<compiler::MovedConstants>());
+  lower::LowerOptions how;
+  target->set_templates(how);
+  auto g = graph::run_passes(graph_of(kProduct, inputs), graph::default_passes(true, true));
+  const choice::Program lowered = lower::lower(*g, how);
+  const auto regions = tune::find_regions(lowered, pipeline->schedule(lowered), 3);
+  ASSERT_EQ(regions.size(), 1u);
+  tune::RegionReport report;
+  const auto callers = tune::choices_of(regions[0], pipeline, {}, report);
+  ASSERT_GT(callers.size(), 6u);
+  tune::precompile(callers, 2);
+  for (auto& c : callers) EXPECT_EQ(c->compiles(), 1) << c->name();
+  const tune::Sample sample = tune::time_checked(callers, regions[0], Device::cpu());
+  for (size_t i = 0; i < callers.size(); ++i) EXPECT_GT(sample(i), 0) << callers[i]->name();
+  for (auto& c : callers) EXPECT_EQ(c->compiles(), 1) << c->name() << " was compiled again to be timed";
+}
+
+TEST_F(Tuning, ASecondCompileTimesNothing) {
+  const auto inputs = operands(24, 32, 512);
+  tuned(kProduct, inputs);
+  CompiledModel again = tuned(kProduct, inputs);
+  EXPECT_EQ(again.report().tuning.regions.at(0).source, "database");
+  EXPECT_EQ(again.report().tuning.compiled, 0u);
+}
+
+TEST_F(Tuning, ALockFileGivesTheSameKernelsWithoutTiming) {
+  const auto inputs = operands(24, 32, 512);
+  CompiledModel first = tuned(kProduct, inputs);
+  first.report().tuning.decided.write(file("lock"));
+  const std::string bytes = read_file(file("lock"));
+  const ScopedOption lock("tune_lock", file("lock"));
+  const ScopedOption nothing("tune_database", "none");
+  for (int run = 0; run < 2; ++run) {
+    CompiledModel model = tuned(kProduct, inputs);
+    EXPECT_EQ(model.sources(), first.sources());
+    EXPECT_EQ(model.report().tuning.regions.at(0).source, "lock file");
+    EXPECT_EQ(model.report().tuning.regions.at(0).drift, "");
+    model.report().tuning.decided.write(file("lock again"));
+    EXPECT_EQ(read_file(file("lock again")), bytes);
+  }
+  const ScopedOption missing("tune_lock", file("no such lock"));
+  EXPECT_THROW(tuned(kProduct, inputs), Error);
+}
+
+TEST_F(Tuning, DeterministicTimesNothing) {
+  const ScopedOption deterministic("deterministic", "1");
+  const auto inputs = operands(24, 32, 256);
+  CompiledModel model = tuned(kProduct, inputs);
+  EXPECT_EQ(model.report().tuning.compiled, 0u);
+  EXPECT_EQ(model.sources(), CompiledModel::compile(graph_of(kProduct, inputs)).sources());
+}
+
+TEST_F(Tuning, TheBudgetIsObeyed) {
+  const ScopedOption budget("tune_budget_ms", "5"), off("tune_precompile", "0");  // less than the choices' texts take
+  const Forward several = [](const std::vector<Tensor>& in) {
+    Tensor x = in[0];
+    for (int64_t i = 0; i < 3; ++i) x = relu(matmul(x, in[1]));
+    return matmul(x, in[2]);
+  };
+  const std::vector<Tensor> inputs = {ramp({64, 96}, 0.1), ramp({96, 96}, 0.2), ramp({96, 400}, 0.3)};
+  CompiledModel model = tuned(several, inputs);
+  EXPECT_LE(model.report().tuning.total_ms, 500) << "what has begun is not stopped";
+  EXPECT_TRUE(model.report().tuning.out_of_budget) << tune::to_string(model.report().tuning);
+  EXPECT_TRUE(test::contains(model.report().tuning.regions.back().source, "the budget was used"));
+  expect_near(model.run(inputs).at(0), several(inputs));
+}
+
+// The sum of all ranks and their mean are not the same function.
+TEST_F(Tuning, VariantsThatAreAnotherFunctionAreRefused) {
+  static auto reduce = [] {
+    auto op = custom_op("tuning::reduce(Tensor x) -> Tensor", [](const Tensor& x) { return sum(x, {0}, false); });
+    register_custom_op_autotuning(op, {{.name = "average", .decomposition = [](const Tensor& x) { return mean(x, {0}, false); }},
+                                       {.name = "halves", .decomposition = [](const Tensor& x) {
+                                          return sum(sum(reshape(x, {2, 4, 64}), {0}, false), {0}, false);
+                                        }}});
+    return op;
+  }();
+  const std::vector<Tensor> inputs = {ramp({8, 64}, 0.1)};
+  CompiledModel model = tuned([](auto& in) { return relu(reduce(in[0])); }, inputs);
+  const auto& region = model.report().tuning.regions.at(0);
+  size_t refused = 0;
+  for (auto& row : region.rows) {
+    const bool wrong = test::contains(row.name, "average");
+    EXPECT_EQ(row.measured.failed, wrong) << row.name << ": " << row.measured.status;
+    if (!wrong) continue;
+    ++refused;
+    EXPECT_TRUE(test::contains(row.measured.status, "not equivalent to the default")) << row.measured.status;
+  }
+  EXPECT_GE(refused, 1u);
+  expect_near(model.run(inputs).at(0), relu(sum(inputs[0], {0}, false)));
+}
+
+TEST_F(Tuning, AnOperationAndTwoNeighboursHaveSixChoices) {
+  static auto reduce = [] {
+    auto op = custom_op("tuning::all_reduce(Tensor x) -> Tensor", [](const Tensor& x) { return x + x; });
+    register_custom_op_autotuning(op, {{.name = "tree", .decomposition = [](const Tensor& x) { return x * 2.0; }}});
+    return op;
+  }();
+  const ScopedOption depth("max_fusion_depth", "2");
+  const std::vector<Tensor> inputs = {ramp({64, 64}, 0.1)};
+  const Forward forward = [](auto& in) { return relu(reduce(in[0])) * 0.5; };
+  CompiledModel model = tuned(forward, inputs);
+  const auto& region = model.report().tuning.regions.at(0);
+  EXPECT_EQ(region.originals + region.fused, 6u) << tune::to_string(model.report().tuning);
+  EXPECT_EQ(model.report().kernels, test::contains(region.rows.at(region.winner).name, "alone") ? 2u : 1u);
+  expect_near(model.run(inputs).at(0), relu(inputs[0] * 2.0) * 0.5);
+  const ScopedOption none("fusion_types", "none");
+  CompiledModel unfused = tuned(forward, inputs);
+  EXPECT_EQ(unfused.report().tuning.regions.at(0).fused, 0u);
+}
+
+TEST_F(Tuning, SymbolicSizesKeepTheDefault) {
+  auto f = compile([](const Tensor& x, const Tensor& w) { return relu(matmul(x, w)); },
+                   {.mode = Mode::MaxAutotune, .dynamic = true, .name = "f"});
+  expect_near(f(ramp({5, 16}, 0.1), ramp({16, 8}, 0.2)), relu(matmul(ramp({5, 16}, 0.1), ramp({16, 8}, 0.2))));
+}
+
+}  // namespace
+}  // namespace toroid

@@ -1,0 +1,98 @@
+// A compiler for tests of tuning: its code is the fused loops' text, and its plans do nothing of interest.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "base/check.h"
+#include "choice/inline.h"
+#include "exec/plans.h"
+#include "tune/caller.h"
+#include "tune/programs.h"
+
+namespace toroid::tune {
+
+class FakePipeline : public std::enable_shared_from_this<FakePipeline> {
+ public:
+  explicit FakePipeline(std::string device = "a device") : device_(std::move(device)) {}
+
+  std::atomic<int> compiles{0}, plans{0}, failures{0}, alive{0};
+  std::vector<choice::Config> ways;
+
+  std::shared_ptr<const Pipeline> get() {
+    auto p = std::make_shared<Pipeline>();
+    p->device_key = device_;
+    p->schedule = [](choice::Program program) {
+      std::vector<std::string> lines;
+      return sched::fuse(choice::inline_defaults(std::move(program), lines));
+    };
+    p->ways = [self = shared_from_this()](const choice::Program&, size_t) { return self->ways; };
+    p->build = [self = shared_from_this()](choice::Program scheduled) { return std::make_unique<Made>(self, std::move(scheduled)); };
+    return p;
+  }
+
+ private:
+  class Made : public Build {
+   public:
+    Made(std::shared_ptr<FakePipeline> of, const choice::Program& scheduled) : of_(std::move(of)) {
+      ++of_->alive;
+      for (auto& n : scheduled.nodes) {
+        codegen::KernelText k;
+        k.source = loop::to_string(n.domain, n.body);
+        kernels_.push_back(std::move(k));
+      }
+    }
+    ~Made() override { --of_->alive; }
+    void compile() override {
+      if (of_->failures > 0) {
+        --of_->failures;
+        fail<InternalError>("planted");
+      }
+      ++of_->compiles;
+    }
+    exec::Plan plan() override {
+      ++of_->plans;
+      return exec::chain(1, false);
+    }
+    const std::vector<codegen::KernelText>& kernels() const override { return kernels_; }
+
+   private:
+    const std::shared_ptr<FakePipeline> of_;
+    std::vector<codegen::KernelText> kernels_;
+  };
+
+  const std::string device_;
+};
+
+// An operation with two implementations, "ring" (two loops that end in one) and "tree" (one), then a root and another: %0 -> %1 -> %2 ->
+// %3.
+inline choice::Program reduced_and_scaled() {
+  const auto way = [](const char* op, const std::string& name) {
+    auto p = std::make_shared<choice::Program>();
+    add_input(*p, "x");
+    p->new_buffer("y", DType::F32, kPoints, loop::BufferKind::Temporary);
+    p->nodes.push_back(unary(op, 0, 1, 0));
+    set_output(*p, 1);
+    choice::Alternative a;
+    a.name = name;
+    a.program = p;
+    a.key = name;
+    return a;
+  };
+  choice::Program p = chain_of_loops(3);
+  choice::Open open;
+  open.name = "all_reduce";
+  open.inputs = {{{0, DType::F32, 0, {1}}, {kPoints}}};
+  open.outputs = {{{1, DType::F32, 0, {1}}, {kPoints}}};
+  open.alternatives = {way("Neg", "ring"), way("Abs", "tree")};
+  p.nodes[0].body = {};
+  p.nodes[0].domain = {};
+  p.nodes[0].problem = open;
+  p.nodes[0].origins = {"all_reduce"};
+  p.nodes[1].origins = {"relu"};
+  p.nodes[2].origins = {"scale"};
+  return p;
+}
+
+}  // namespace toroid::tune

@@ -1,0 +1,62 @@
+// Small programs, written by hand, for the tests of tuning.
+#pragma once
+
+#include <fmt/format.h>
+
+#include "loop/node.h"
+#include "sched/fuse.h"
+
+namespace toroid::tune {
+
+constexpr int64_t kPoints = 64;
+
+inline choice::Node loop_node(const std::string& text, int number) {
+  loop::Nest nest = loop::parse(text);
+  choice::Node n;
+  n.domain = nest.domain, n.body = nest.body;
+  n.parts = {number};
+  n.origins = {"n" + std::to_string(number)};
+  return n;
+}
+
+// %to [i] = op %from [i]
+inline choice::Node unary(const std::string& op, int from, int to, int number) {
+  return loop_node(
+      fmt::format("loop (i0: {}) {{\n v0: f32 = load %{} [i0]\n v1: f32 = {} v0\n store %{} [i0] v1\n}}", kPoints, from, op, to), number);
+}
+
+inline void add_input(choice::Program& p, const std::string& name, int64_t points = kPoints) {
+  const int b = p.new_buffer(name, DType::F32, points, loop::BufferKind::Input);
+  p.inputs.push_back({b, {DType::F32, {points}, {}}, graph::InputKind::User, {}, name});
+}
+
+inline void set_output(choice::Program& p, int buffer) {
+  p.buffers[static_cast<size_t>(buffer)].kind = loop::BufferKind::Output;
+  p.outputs.push_back({buffer, {DType::F32, {p.buffers[static_cast<size_t>(buffer)].numel}, {}}, -1, {}, {}});
+}
+
+// Square roots of square roots ...
+inline choice::Program chain_of_loops(int count) {
+  choice::Program p;
+  add_input(p, "x");
+  for (int i = 0; i < count; ++i) {
+    p.new_buffer("t" + std::to_string(i), DType::F32, kPoints, loop::BufferKind::Temporary);
+    p.nodes.push_back(unary("Sqrt", i, i + 1, i));
+  }
+  set_output(p, count);
+  return p;
+}
+
+// out [m, n] = the product of %a and %b, rows without gaps.
+inline choice::Node product(int a, int b, int out, int64_t m, int64_t n, int64_t k, int number) {
+  choice::Node node =
+      loop_node(fmt::format("loop (j0: {}, j1: {}) {{\n v0: f32 = accumulate\n store %{} [j0*{} + j1] v0\n}}", m, n, out, n), number);
+  choice::Gemm g;
+  g.m = m, g.n = n, g.k = k;
+  g.a = {a, DType::F32, 0, {k, 1}};
+  g.b = {b, DType::F32, 0, {n, 1}};
+  node.problem = g;
+  return node;
+}
+
+}  // namespace toroid::tune
