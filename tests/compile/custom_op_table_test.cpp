@@ -1,10 +1,9 @@
 // What registering custom operations and their variants refuses.
-#include "toroid/custom_op.h"
-
 #include <gtest/gtest.h>
 
 #include "errors.h"
 #include "ops/custom.h"
+#include "toroid/custom_op.h"
 #include "toroid/ops.h"
 
 namespace toroid {
