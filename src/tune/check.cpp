@@ -8,6 +8,7 @@
 #include "tensor/tensor_impl.h"
 #include "tune/equivalence.h"
 #include "tune/inputs.h"
+#include "tune/memory.h"
 #include "tune/sampler.h"
 
 namespace toroid::tune {
@@ -118,7 +119,7 @@ class Checked {
     if (i == 0)
       wanted_ = std::move(results);
     else if (std::string why = compare(results, wanted_, contracts_); !why.empty())
-      fail<UserError>("not equivalent to the default: {}", why);
+      fail<UserError>("{}: {}", kNotEquivalent, why);
     running_[i] = std::move(e);
   }
 

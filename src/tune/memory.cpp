@@ -7,11 +7,6 @@
 namespace toroid::tune {
 namespace {
 
-Outcome outcome_of(const Measured& m) {
-  if (!m.failed) return Outcome::Timed;
-  return m.status.find("not equivalent") != std::string::npos ? Outcome::NotEquivalent : Outcome::Failed;
-}
-
 bool has(const std::vector<std::string>& list, const std::string& text) { return std::find(list.begin(), list.end(), text) != list.end(); }
 
 }  // namespace
@@ -63,13 +58,11 @@ Recalled Memory::recall(const std::string& problem, const std::vector<std::strin
 void Memory::remember(const std::string& problem, const std::vector<std::string>& candidates, const std::vector<Measured>& measured,
                       DecisionRecord decision, bool decided) {
   const TuneKey key{problem, device_, toolchain_};
-  std::vector<CandidateRecord> records;
-  for (size_t i = 0; i < candidates.size(); ++i) {
-    const Measured& m = measured[i];
-    if (!m.failed && m.ratio <= 0) continue;
-    records.push_back({candidates[i], outcome_of(m), m.failed ? m.status : "", m.ratio, m.ratio_low, m.ratio_high, m.median_ns, m.spread,
-                       static_cast<int64_t>(m.rounds), 0});
-  }
+  Verdict v;
+  v.candidates = measured;
+  std::vector<CandidateRecord> records = records_of(v, candidates);
+  for (auto& r : records)
+    if (r.reason.starts_with(kNotEquivalent)) r.outcome = Outcome::NotEquivalent;
   decision.candidates = candidates;
   if (sources_.database) {
     sources_.database->store(key, records);

@@ -4,6 +4,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tune/database.h"
@@ -12,6 +13,9 @@
 #include "tune/remote_cache.h"
 
 namespace toroid::tune {
+
+// How the reason of a choice begins that is refused because it computes something else.
+inline constexpr std::string_view kNotEquivalent = "not equivalent to the default";
 
 // What is known of one region.
 struct Recalled {

@@ -1,6 +1,7 @@
 #include "tune/search.h"
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <map>
 #include <numeric>
@@ -203,7 +204,9 @@ class Tuning {
     const std::vector<std::string> any = {"tuned"};
     if (memory_)
       if (const Recalled known = memory_->recall(key, any); !known.winner.empty()) {
-        put_back(changed, std::stoul(known.winner));
+        size_t count = changed.size();  // what is no number puts all of them back
+        std::from_chars(known.winner.data(), known.winner.data() + known.winner.size(), count);
+        put_back(changed, count);
         report_.whole = fmt::format("{}: {} choices stay", known.source, changed.size());
         return;
       }
@@ -264,9 +267,12 @@ class Tuning {
     t.timed = std::move(known.time);
     for (size_t i = 0; i < t.callers.size(); ++i)
       if (!known.refusals[i].empty()) t.callers[i]->mark_failed(known.refusals[i]);
-    if (known.winner.empty()) return;
     const auto at = std::find(t.texts.begin(), t.texts.end(), known.winner);
-    if (at == t.texts.end()) return;
+    if (at == t.texts.end()) {
+      for (size_t i = 0; t.timed.empty() && i < t.callers.size(); ++i) t.timed.push_back(i);
+      return;
+    }
+    if (!known.drift.empty()) log(Artifact::Choices, t.region->label + ": " + known.drift + ": the default");
     t.decided = true;
     t.report.source = known.source;
     t.report.drift = known.drift;

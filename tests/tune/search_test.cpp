@@ -84,7 +84,6 @@ TEST_F(Search, AnUnfusedWinnerStaysApart) {
 TEST_F(Search, TheDefaultStaysWhereNothingIsFaster) {
   tune_by({{"tree + relu", 9.95}});
   EXPECT_EQ(winner(), "default");
-  EXPECT_EQ(to_string(tuned_.regions.at(0).rows.at(0).measured.ratio > 0.9 ? Choice{} : Choice{{}, {{0, 1}}}), "default");
 }
 
 // At 1.1, a fused choice must be a tenth faster than the best unfused one.
