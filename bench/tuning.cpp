@@ -9,7 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "base/check.h"
 #include "base/options.h"
+#include "base/text.h"
 #include "compile/model.h"
 #include "jit/jit.h"
 
@@ -59,12 +61,18 @@ struct Shape {
   int64_t m, n, k;
 };
 
-void trust(const Device& device, const char* dtype, int repeats) {
+// only: "m,n,k" of one product; empty: twenty.
+void trust(const Device& device, const char* dtype, int repeats, const std::string& only) {
   std::vector<Shape> shapes;
+  if (!only.empty()) {
+    const auto sizes = split_list(only);
+    TOROID_USER_CHECK(sizes.size() == 3, "\"{}\" is no shape; expected m,n,k", only);
+    shapes.push_back({std::stoll(std::string(sizes[0])), std::stoll(std::string(sizes[1])), std::stoll(std::string(sizes[2]))});
+  }
   for (int64_t m : {16, 128, 512, 1024})
     for (auto [n, k] : {std::pair<int64_t, int64_t>{768, 768}, {3072, 768}, {768, 3072}, {1000, 2048}, {4096, 256}})
-      shapes.push_back({m, n, k});
-  if (!device.is_cuda())
+      if (only.empty()) shapes.push_back({m, n, k});
+  if (!device.is_cuda() && only.empty())
     for (Shape& s : shapes) s.m = std::max<int64_t>(4, s.m / 8);
   fmt::print("{} tunings of {} products of {}:\n{:>20} {:>8} {:>8} {:>8} {:>8}  winner\n", repeats, shapes.size(), dtype, "m x n x k",
              "flips %", "stated %", "regret %", "ratio");
@@ -72,6 +80,7 @@ void trust(const Device& device, const char* dtype, int repeats) {
   for (const Shape& s : shapes) {
     std::map<std::string, int> wins;
     std::map<std::string, std::vector<double>> ratios;
+    std::vector<tune::RegionReport> reports;
     double shape_stated = 0;
     for (int r = 0; r < repeats; ++r) {
       const auto report = tuned(s.m, s.n, s.k, dtype, device);
@@ -80,6 +89,7 @@ void trust(const Device& device, const char* dtype, int repeats) {
       shape_stated += region.flip / repeats;
       for (auto& row : region.rows)
         if (row.measured.ratio > 0) ratios[row.text].push_back(row.measured.ratio);
+      reports.push_back(region);
     }
     const auto median = [&](const std::string& text) {
       auto& v = ratios.at(text);
@@ -97,6 +107,12 @@ void trust(const Device& device, const char* dtype, int repeats) {
     const double flipped = 1 - static_cast<double>(wins[winner]) / repeats;
     fmt::print("{:>20} {:8.1f} {:8.1f} {:8.1f} {:8.3f}  {}\n", fmt::format("{} x {} x {}", s.m, s.n, s.k), 100 * flipped,
                100 * shape_stated, 100 * regret, median(winner), winner);
+    for (auto& r : reports)  // why another one won
+      for (auto& row : r.rows)
+        if (row.text == winner && r.rows[r.winner].text != winner)
+          fmt::print("  {} instead, as this one was at {:.3f} ({:.3f} to {:.3f}) in {} rounds of {:.0f} ms: {}\n", r.rows[r.winner].text,
+                     row.measured.ratio, row.measured.ratio_low, row.measured.ratio_high, row.measured.rounds, r.spent_ms,
+                     row.measured.status.empty() ? "measured to the end" : row.measured.status);
     flips += flipped / static_cast<double>(shapes.size());
     stated += shape_stated / static_cast<double>(shapes.size());
     worst = std::max(worst, regret);
@@ -106,7 +122,7 @@ void trust(const Device& device, const char* dtype, int repeats) {
 
 }  // namespace
 
-// bench_tuning [cuda] [repeats] [folder for caches]
+// bench_tuning [cuda] [repeats] [folder for caches] [m,n,k: this shape alone]
 int main(int argc, char** argv) {
   try {
     const bool cuda = argc > 1 && std::strcmp(argv[1], "cuda") == 0;
@@ -115,8 +131,9 @@ int main(int argc, char** argv) {
     const Device device = cuda ? Device::cuda() : Device::cpu();
     const char* dtype = cuda ? "bf16" : "f32";
     set_option("tune_database", "none");
-    precompile(device, dtype, scratch);
-    trust(device, dtype, repeats);
+    const std::string only = argc > 4 ? argv[4] : "";
+    if (only.empty()) precompile(device, dtype, scratch);
+    trust(device, dtype, repeats, only);
     return 0;
   } catch (const std::exception& e) {
     fmt::print(stderr, "bench_tuning: {}\n", e.what());

@@ -128,7 +128,7 @@ constexpr Row kRows[] = {
     {OptionId::TunePrecompile, Kind::Bool, "tune_precompile", "1",
      "Compile all choices of a program on several threads before the first is timed."},
     {OptionId::FusionTypes, Kind::String, "fusion_types", "epilogue,prologue,cross_subgraph",
-     "What tuning tries to fuse with a node that has choices, comma-separated: epilogue, prologue, cross_subgraph, or none.", 0,
+     "What may be fused with a node that has choices, in modes that tune; comma-separated: epilogue, prologue, cross_subgraph, or none.", 0,
      check_fusion_types},
     {OptionId::EnableRecursiveFusion, Kind::Bool, "enable_recursive_fusion", "1",
      "Tuning tries to fuse what was fused with further neighbours."},

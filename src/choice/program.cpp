@@ -154,6 +154,7 @@ std::string to_string(const Program& p) {
       out += loop::to_string(n.domain, n.body);
     for (auto& nest : n.beside) out += "beside: " + loop::to_string(nest.domain, nest.body);
   }
+  for (auto& [a, b] : p.apart) out += fmt::format("apart: {} and {}\n", a, b);
   return out;
 }
 

@@ -38,10 +38,19 @@ class Region {
     for (auto& [from, to] : numbers_) in_order.emplace_back(to, from);
     std::sort(in_order.begin(), in_order.end());
     for (auto& [to, from] : in_order) connect(from, to);
+    for (auto& [a, b] : whole_.apart)
+      if (const int here = place_of(a), there = place_of(b); here >= 0 && there >= 0) out_.apart.emplace_back(here, there);
     return std::move(out_);
   }
 
  private:
+  // Where the node with this number is here; -1: not here.
+  int place_of(int number) const {
+    for (size_t i = 0; i < nodes_.size(); ++i)
+      if (contains(whole_.nodes[nodes_[i]].parts, number)) return static_cast<int>(i);
+    return -1;
+  }
+
   int number_of(int buffer) {
     if (buffer < 0) return buffer;
     auto [it, fresh] = numbers_.try_emplace(buffer, static_cast<int>(out_.buffers.size()));

@@ -40,6 +40,7 @@ struct TuneArgs {
   int rounds = 20;
   std::string choice;      // empty: all
   std::string lock, html;  // files to write; empty: none
+  bool ablation = false;   // only what kinds of fusion gain
 };
 int tune(const TuneArgs& args);
 

@@ -103,6 +103,7 @@ struct Command {
     t->add_option("--lock", tuned.lock, "Write the choices to this file, for the option tune_lock");
     t->add_option("--html", tuned.html, "Write what was tried as a page");
     t->add_option("--choice", tuned.choice, "Show only the parts whose name has this in it");
+    t->add_flag("--ablation", tuned.ablation, "Tune without fusion, with epilogues, prologues too, and all; and time the four models");
     t->add_option("--rounds", tuned.rounds, "Runs of the whole model, tuned and not, one after the other; 0: none")
         ->check(CLI::Range(0, 100000))
         ->capture_default_str();

@@ -2,29 +2,20 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "base/files.h"
 #include "base/options.h"
+#include "cli/ablation.h"
 #include "cli/bench_subject.h"
 #include "cli/progress.h"
+#include "cli/timing.h"
 #include "compile/model.h"
-#include "device/runtime.h"
-#include "tune/measure.h"
 #include "tune/report.h"
 
 namespace toroid::cli {
 namespace {
 
 using compiler::CompiledModel;
-
-// Nanoseconds of a call of one of two models.
-double call_ns(CompiledModel& model, const std::vector<Tensor>& inputs, const Device& device) {
-  const auto start = std::chrono::steady_clock::now();
-  model.run(inputs);
-  synchronize(device);
-  return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count();
-}
 
 // One choice that was tried, with those that fuse one neighbour more.
 tune::ReportStep step_of(const tune::RegionReport& region, size_t row) {
@@ -67,6 +58,12 @@ int tune(const TuneArgs& args) {
   progress.say("building the model");
   BenchSubject subject = make_subject(args.subject);
   for (Tensor& t : subject.inputs) t = t.to(device);
+  if (args.ablation) {
+    progress.say("");
+    fmt::print("{}\n", subject.description);
+    print_ablation(subject, device, std::max(1, args.rounds));
+    return kOk;
+  }
   progress.say("compiling and timing the choices");
   CompiledModel tuned = CompiledModel::compile(subject.graph(), {.device = device, .mode = Mode::MaxAutotune});
   progress.say("");
@@ -77,13 +74,10 @@ int tune(const TuneArgs& args) {
   if (!args.html.empty()) write_file_atomic(args.html, tune::to_html(page_of(subject.description, report, args.subject.device)));
   if (args.rounds == 0) return kOk;
   progress.say("comparing with the untuned model");
-  CompiledModel untuned = CompiledModel::compile(subject.graph(), {.device = device, .mode = Mode::ReduceOverhead});
-  tune::MeasureOptions how;
-  how.budget_ms = 20'000;
-  how.most_rounds = static_cast<size_t>(args.rounds);
-  how.flip = 0;  // all rounds
-  const tune::Verdict v = tune::measure(
-      2, [&](size_t i) { return call_ns(i == 0 ? untuned : tuned, subject.inputs, device); }, how);
+  std::vector<CompiledModel> models;
+  models.push_back(CompiledModel::compile(subject.graph(), {.device = device, .mode = Mode::ReduceOverhead}));
+  models.push_back(std::move(tuned));
+  const tune::Verdict v = compare_calls(models, subject.inputs, device, args.rounds);
   progress.say("");
   const tune::Measured &before = v.candidates[0], &after = v.candidates[1];
   fmt::print("whole model: {:.3f} ms tuned, {:.3f} ms not; ratio {:.3f} (between {:.3f} and {:.3f}), {} rounds\n", after.median_ns / 1e6,

@@ -60,6 +60,18 @@ void grow(const Program& p, Sets& sets, size_t start, int depth, bool forward) {
   }
 }
 
+// Those of a launch's parts that use what `start` makes, directly or by others of them. Ascending, as they depend on each other.
+std::vector<int> users_within(const Program& p, const std::vector<int>& parts, int start) {
+  std::vector<int> out, made = choice::writes(p.nodes[static_cast<size_t>(start)]);
+  for (int i : parts) {
+    const Node& n = p.nodes[static_cast<size_t>(i)];
+    if (i <= start || !overlap(made, choice::reads(n))) continue;
+    out.push_back(i);
+    for (int b : choice::writes(n)) made.push_back(b);
+  }
+  return out;
+}
+
 std::string refusal_of(const Program& region) {
   for (auto& n : region.nodes)
     if (n.is_extern()) return "a call of other code is part of it";
@@ -159,6 +171,31 @@ std::vector<std::vector<size_t>> fusion_sets(const Program& region, size_t c, in
         larger.insert(std::upper_bound(larger.begin(), larger.end(), i), i);
         if (seen.insert(larger).second) out.push_back(std::move(larger));
       }
+  }
+  return out;
+}
+
+std::vector<std::pair<int, int>> unwanted_fusion(const Program& lowered, const Program& scheduled, const FusionKinds& kinds) {
+  std::vector<std::pair<int, int>> out;
+  for (auto& launch : scheduled.nodes) {
+    std::vector<int> parts = launch.parts;
+    std::sort(parts.begin(), parts.end());
+    parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
+    const auto is_choice_at = [&](int i) { return is_choice(lowered.nodes[static_cast<size_t>(i)]); };
+    for (int c : parts) {
+      if (!is_choice_at(c)) {
+        if (kinds.prologue) continue;
+        for (int user : users_within(lowered, parts, c))
+          if (is_choice_at(user)) out.emplace_back(c, user);
+        continue;
+      }
+      if (!kinds.epilogue)
+        for (int user : users_within(lowered, parts, c))
+          if (!is_choice_at(user)) out.emplace_back(c, user);
+      if (!kinds.cross_subgraph)
+        for (int other : parts)
+          if (other > c && is_choice_at(other)) out.emplace_back(c, other);
+    }
   }
   return out;
 }

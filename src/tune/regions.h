@@ -43,5 +43,10 @@ struct FusionKinds {
   bool epilogue = true, prologue = true, cross_subgraph = true;
 };
 std::vector<std::vector<size_t>> fusion_sets(const choice::Program& region, size_t c, int depth, const FusionKinds& kinds);
+// Pairs of a lowered program's nodes (for Program::apart) that share a launch of `scheduled` by a kind of fusion that is off: a choice node
+// with a loop that reads its results, or what is made of them (epilogue), with a loop that makes its operands (prologue), or with another
+// choice node (cross-subgraph).
+std::vector<std::pair<int, int>> unwanted_fusion(const choice::Program& lowered, const choice::Program& scheduled,
+                                                 const FusionKinds& kinds);
 
 }  // namespace toroid::tune

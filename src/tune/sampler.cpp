@@ -61,74 +61,100 @@ class CpuSampler {
 };
 
 // Replays graphs of several runs, between which the cache is flushed. What the flushes take is measured by a graph of flushes alone.
+// Each place of the inputs has a recording of its own.
 class GpuSampler {
  public:
   GpuSampler(Executables candidates, size_t count, const Device& device, std::vector<Tensor> inputs, const SamplerOptions& options)
-      : candidates_(std::move(candidates)), inputs_(std::move(inputs)), options_(options), device_(device), graphs_(count) {
+      : candidates_(std::move(candidates)), options_(options), device_(device), timed_(count) {
+    place(std::move(inputs));
     if (options.flush_bytes == 0) return;
     other_ = Tensor::empty({static_cast<int64_t>(options.flush_bytes)}, DType::U8, device_);
     flushes_ = record([&] { flush(); }, kFlushed);
     std::vector<double> ns;
-    for (int i = 0; i < 9; ++i) ns.push_back(replay(*flushes_));
+    for (int i = 0; i < 9; ++i) ns.push_back(replay(*flushes_, kFlushed));
     std::sort(ns.begin(), ns.end());
     flush_ns_ = ns[ns.size() / 2];
   }
 
   double sample(size_t i) {
-    if (!graphs_[i].graph) prepare(i);
-    const double ns = replay(graphs_[i]);
+    Timed& t = timed_[i];
+    if (t.runs == 0) prepare(i);
+    const size_t at = t.samples++ % places_.size();
+    if (!t.graphs[at]) {
+      exec::Executable& e = candidates_(i);
+      t.graphs[at] = record([&] { flush(), e.run(places_[at]); }, t.runs);
+    }
     // As long as the kernels are that short, the difference of two graphs says nothing.
-    return std::max(ns - flush_ns_, 10.0);
+    return std::max(replay(*t.graphs[at], t.runs) - flush_ns_, 10.0);
   }
 
  private:
-  struct Recorded {
-    std::unique_ptr<CudaGraph> graph;
-    int runs = 0;
+  struct Timed {
+    int runs = 0;  // of a sample; 0: not warm yet
+    size_t samples = 0;
+    std::vector<std::unique_ptr<CudaGraph>> graphs;  // of each place
   };
   static constexpr int kFlushed = 8, kMostRuns = 200;
+  static constexpr size_t kPlacedBytes = size_t{256} << 20;
 
   device::cuda::Gpu& gpu() const { return device::cuda::gpu(device_.index); }
   void flush() {
     if (other_.defined()) gpu().fill_zero(other_.raw_data(), static_cast<size_t>(other_.numel()));
   }
 
-  std::unique_ptr<Recorded> record(const std::function<void()>& once, int runs) {
-    auto r = std::make_unique<Recorded>();
-    r->graph = std::make_unique<CudaGraph>(device_);
-    r->runs = runs;
-    r->graph->capture([&] {
+  // Copies of the inputs, with gaps of different sizes between them.
+  void place(std::vector<Tensor> inputs) {
+    size_t bytes = 1;
+    for (auto& t : inputs) bytes += static_cast<size_t>(t.numel()) * size_of(t.dtype());
+    const size_t count = std::clamp<size_t>(kPlacedBytes / bytes, 1, options_.most_places);
+    places_ = {std::move(inputs)};
+    std::vector<Tensor> gaps;
+    while (places_.size() < count) {
+      std::vector<Tensor> copies;
+      for (auto& t : places_[0]) {
+        gaps.push_back(Tensor::empty({static_cast<int64_t>(gaps.size() % 7 * 28 + 4) << 10}, DType::U8, device_));
+        copies.push_back(Tensor::empty(t.sizes(), t.dtype(), device_));
+        copy_elements(t, copies.back());
+      }
+      places_.push_back(std::move(copies));
+    }
+  }
+
+  std::unique_ptr<CudaGraph> record(const std::function<void()>& once, int runs) {
+    auto graph = std::make_unique<CudaGraph>(device_);
+    graph->capture([&] {
       for (int i = 0; i < runs; ++i) once();
     });
-    r->graph->replay();
-    return r;
+    graph->replay();
+    return graph;
   }
 
   void prepare(size_t i) {
     exec::Executable& e = candidates_(i);
-    const auto run = [&] { e.run(inputs_); };
+    const auto run = [&] { e.run(places_[0]); };
     run();
     run();
     gpu().synchronize();
     const double ns = gpu().time_ms(run) * 1e6;  // with what the host takes for it, if that is longer
     const double wanted = std::ceil(options_.least_us * 1000 / std::max(ns, 1.0)) * 4;
-    const int runs = other_.defined() ? kFlushed : static_cast<int>(std::clamp(wanted, 1.0, static_cast<double>(kMostRuns)));
-    graphs_[i] = std::move(*record([&] { flush(), run(); }, runs));
+    timed_[i].runs = other_.defined() ? kFlushed : static_cast<int>(std::clamp(wanted, 1.0, static_cast<double>(kMostRuns)));
+    timed_[i].graphs.resize(places_.size());
   }
 
-  double replay(Recorded& r) {
-    const double ms = gpu().time_ms([&] { r.graph->replay(); });
+  // Nanoseconds of a run.
+  double replay(CudaGraph& graph, int runs) {
+    const double ms = gpu().time_ms([&] { graph.replay(); });
     gpu().synchronize();
-    return ms * 1e6 / r.runs;
+    return ms * 1e6 / runs;
   }
 
   Executables candidates_;
-  std::vector<Tensor> inputs_;
   SamplerOptions options_;
   Device device_;
-  std::vector<Recorded> graphs_;
+  std::vector<std::vector<Tensor>> places_;
+  std::vector<Timed> timed_;
   Tensor other_;
-  std::unique_ptr<Recorded> flushes_;
+  std::unique_ptr<CudaGraph> flushes_;
   double flush_ns_ = 0;
 };
 

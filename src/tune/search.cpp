@@ -155,7 +155,7 @@ class Tuning {
       : pipeline_(std::move(pipeline)), options_(options), memory_(memory), report_(report) {}
 
   choice::Program run(choice::Program lowered) {
-    const choice::Program scheduled = pipeline_->schedule(apply(lowered, {}, {}));
+    const choice::Program scheduled = schedule_as_wanted(lowered);
     const std::vector<Region> regions = find_regions(lowered, scheduled, options_.fusion_depth);
     std::map<Hash128, Task> tasks;
     std::vector<Task*> order;
@@ -181,6 +181,20 @@ class Tuning {
   }
 
  private:
+  // Without the kinds of fusion that are off.
+  choice::Program schedule_as_wanted(choice::Program& lowered) const {
+    for (;;) {
+      choice::Program scheduled = pipeline_->schedule(apply(lowered, {}, {}));
+      const auto pairs = unwanted_fusion(lowered, scheduled, options_.fusion);
+      if (pairs.empty()) return scheduled;
+      for (auto& pair : pairs) {  // what may not join one may join another then
+        TOROID_CHECK(std::find(lowered.apart.begin(), lowered.apart.end(), pair) == lowered.apart.end(), "nodes {} and {} share a launch",
+                     pair.first, pair.second);
+        lowered.apart.push_back(pair);
+      }
+    }
+  }
+
   double left_ms() const { return options_.budget_ms > 0 ? options_.budget_ms - ms_since(start_) : 1e12; }
 
   static choice::Program with_choices(choice::Program lowered, const std::vector<Task*>& order) {

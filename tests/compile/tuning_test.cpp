@@ -180,6 +180,8 @@ TEST_F(Tuning, AnOperationAndTwoNeighboursHaveSixChoices) {
   const ScopedOption none("fusion_types", "none");
   CompiledModel unfused = tuned(forward, inputs);
   EXPECT_EQ(unfused.report().tuning.regions.at(0).fused, 0u);
+  EXPECT_EQ(unfused.report().kernels, 2u);
+  expect_near(unfused.run(inputs).at(0), relu(inputs[0] * 2.0) * 0.5);
 }
 
 TEST_F(Tuning, SymbolicSizesKeepTheDefault) {

@@ -130,5 +130,32 @@ TEST(FusionSets, OneNeighbourMoreAtEachDepth) {
   EXPECT_EQ(fusion_sets(p, 1, 3, {false, false, false}), (std::vector<Nodes>{{1}}));
 }
 
+// root of a, product, root of the product, and a product that takes the latter.
+choice::Program two_products_and_roots() {
+  choice::Program p;
+  add_input(p, "a");
+  add_input(p, "b");
+  for (const char* name : {"root of a", "product", "root", "second"}) p.new_buffer(name, DType::F32, kPoints, loop::BufferKind::Temporary);
+  p.nodes.push_back(unary("Sqrt", 0, 2, 0));
+  p.nodes.push_back(product(2, 1, 3, 8, 8, 8, 1));
+  p.nodes.push_back(unary("Sqrt", 3, 4, 2));
+  p.nodes.push_back(product(4, 1, 5, 8, 8, 8, 3));
+  set_output(p, 5);
+  return p;
+}
+
+TEST(UnwantedFusion, IsThatOfTheKindsThatAreOff) {
+  using Pairs = std::vector<std::pair<int, int>>;
+  const choice::Program lowered = two_products_and_roots();
+  choice::Program one_launch = lowered;
+  one_launch.nodes = {lowered.nodes[3]};
+  one_launch.nodes[0].parts = {3, 2, 1, 0};
+  EXPECT_EQ(unwanted_fusion(lowered, one_launch, {}), Pairs{});
+  EXPECT_EQ(unwanted_fusion(lowered, one_launch, {.epilogue = false}), (Pairs{{1, 2}}));
+  EXPECT_EQ(unwanted_fusion(lowered, one_launch, {.prologue = false}), (Pairs{{0, 1}, {0, 3}, {2, 3}}));
+  EXPECT_EQ(unwanted_fusion(lowered, one_launch, {.cross_subgraph = false}), (Pairs{{1, 3}}));
+  EXPECT_EQ(unwanted_fusion(lowered, lowered, {false, false, false}), Pairs{});
+}
+
 }  // namespace
 }  // namespace toroid::tune

@@ -1,0 +1,48 @@
+#include "cli/ablation.h"
+
+#include <fmt/core.h>
+
+#include "base/options.h"
+#include "cli/progress.h"
+#include "cli/timing.h"
+#include "compile/model.h"
+#include "tune/measure.h"
+
+namespace toroid::cli {
+namespace {
+
+using compiler::CompiledModel;
+
+struct Step {
+  const char* name;
+  const char* kinds;  // of option fusion_types
+};
+constexpr Step kSteps[] = {
+    {"none", "none"},
+    {"epilogue", "epilogue"},
+    {"+ prologue", "epilogue,prologue"},
+    {"+ cross-subgraph", "epilogue,prologue,cross_subgraph"},
+};
+
+}  // namespace
+
+void print_ablation(const BenchSubject& subject, const Device& device, int rounds) {
+  Progress progress(true);
+  std::vector<CompiledModel> models;
+  for (auto& step : kSteps) {
+    progress.say(fmt::format("tuning with fusion: {}", step.name));
+    const ScopedOption kinds("fusion_types", step.kinds);
+    models.push_back(CompiledModel::compile(subject.graph(), {.device = device, .mode = Mode::MaxAutotune}));
+  }
+  progress.say("timing the models in turns");
+  const tune::Verdict v = compare_calls(models, subject.inputs, device, rounds);
+  progress.say("");
+  fmt::print("{:<18} {:>9} {:>10} {:>7}\n", "fusion", "launches", "time, ms", "ratio");
+  for (size_t i = 0; i < models.size(); ++i) {
+    const tune::Measured& m = v.candidates[i];
+    fmt::print("{:<18} {:>9} {:>10.3f} {:>7.3f} (between {:.3f} and {:.3f})\n", kSteps[i].name, models[i].report().kernels,
+               m.median_ns / 1e6, m.ratio, m.ratio_low, m.ratio_high);
+  }
+}
+
+}  // namespace toroid::cli
