@@ -145,6 +145,10 @@ constexpr Row kRows[] = {
     {OptionId::TuneRemote, Kind::String, "tune_remote", "", "Redis server that shares decisions between machines, host:port; empty: none."},
     {OptionId::TuneLock, Kind::String, "tune_lock", "",
      "Lock file that decides all choices: nothing is timed, and what it does not decide is done as without tuning."},
+    {OptionId::TuneLockCheck, Kind::Bool, "tune_lock_check", "0",
+     "Compare the kernels of what the lock file chose with those that it was written for."},
+    {OptionId::CoordinateDescentTuning, Kind::Bool, "coordinate_descent_tuning", "0",
+     "Tuning goes on from each winner in steps of its configuration's numbers, until none is faster."},
     {OptionId::Deterministic, Kind::Bool, "deterministic", "0",
      "Nothing is timed when tuning: what no lock file decides is done as without."},
 };

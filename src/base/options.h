@@ -53,9 +53,11 @@ enum class OptionId : uint8_t {
   TuneWorker,
   TuneRemote,
   TuneLock,
+  TuneLockCheck,
+  CoordinateDescentTuning,
   Deterministic,
 };
-inline constexpr int kOptionCount = 44;
+inline constexpr int kOptionCount = 46;
 
 // A key into the table that knows the type of its value: bool, int64_t or std::string.
 template <class T>
@@ -107,6 +109,8 @@ inline constexpr Option<int64_t> kTuneRetryHours{OptionId::TuneRetryHours};
 inline constexpr Option<std::string> kTuneWorker{OptionId::TuneWorker};
 inline constexpr Option<std::string> kTuneRemote{OptionId::TuneRemote};
 inline constexpr Option<std::string> kTuneLock{OptionId::TuneLock};
+inline constexpr Option<bool> kTuneLockCheck{OptionId::TuneLockCheck};
+inline constexpr Option<bool> kCoordinateDescentTuning{OptionId::CoordinateDescentTuning};
 inline constexpr Option<bool> kDeterministic{OptionId::Deterministic};
 }  // namespace options
 

@@ -40,7 +40,9 @@ struct TuneArgs {
   int rounds = 20;
   std::string choice;      // empty: all
   std::string lock, html;  // files to write; empty: none
-  bool ablation = false;   // only what kinds of fusion gain
+  std::string check;       // lock file that must hold; empty: none
+  bool descent = false;
+  bool ablation = false;  // only what kinds of fusion gain
 };
 int tune(const TuneArgs& args);
 
@@ -64,6 +66,7 @@ int cache(const CacheArgs& args);
 
 struct WhyArgs {
   std::string model;
+  std::string choice;  // what was tuned in the parts whose name has this in it; empty: nothing is tuned
 };
 int why(const WhyArgs& args);
 

@@ -74,6 +74,7 @@ struct Command {
 
     auto* w = add("why", "Compile a model and say what was done, and what was not.", [this] { return toroid::cli::why(why); });
     w->add_option("model", why.model, "The model file")->required();
+    w->add_option("--choice", why.choice, "Instead: what was timed for the parts of the tuned model whose name has this in it, and why");
   }
 
   static void add_subject(CLI::App* b, BenchArgs& bench) {
@@ -101,6 +102,9 @@ struct Command {
     add_subject(t, tuned.subject);
     t->add_option("--budget", tuned.budget_ms, "Milliseconds that tuning may take")->check(CLI::Range(1, 1 << 30));
     t->add_option("--lock", tuned.lock, "Write the choices to this file, for the option tune_lock");
+    t->add_option("--check", tuned.check, "Instead: compare this lock file with what would be built now; 1 where it does not hold")
+        ->check(CLI::ExistingFile);
+    t->add_flag("--descent", tuned.descent, "Go on from each winner in steps of its configuration's numbers");
     t->add_option("--html", tuned.html, "Write what was tried as a page");
     t->add_option("--choice", tuned.choice, "Show only the parts whose name has this in it");
     t->add_flag("--ablation", tuned.ablation, "Tune without fusion, with epilogues, prologues too, and all; and time the four models");

@@ -48,6 +48,16 @@ tune::ReportPage page_of(const std::string& title, const tune::TuneReport& repor
   return page;
 }
 
+int check_lock(const TuneArgs& args, const BenchSubject& subject, const Device& device) {
+  set_option("tune_lock", args.check);
+  set_option("tune_lock_check", "1");
+  const CompiledModel model = CompiledModel::compile(subject.graph(), {.device = device, .mode = Mode::MaxAutotune});
+  const auto& drift = model.report().tuning.drift;
+  for (auto& line : drift) fmt::print("{}\n", line);
+  fmt::print("{}: {}\n", args.check, drift.empty() ? "holds" : fmt::format("{} decisions do not hold", drift.size()));
+  return drift.empty() ? kOk : kMismatch;
+}
+
 }  // namespace
 
 int tune(const TuneArgs& args) {
@@ -64,6 +74,8 @@ int tune(const TuneArgs& args) {
     print_ablation(subject, device, std::max(1, args.rounds));
     return kOk;
   }
+  if (args.descent) set_option("coordinate_descent_tuning", "1");
+  if (!args.check.empty()) return check_lock(args, subject, device);
   progress.say("compiling and timing the choices");
   CompiledModel tuned = CompiledModel::compile(subject.graph(), {.device = device, .mode = Mode::MaxAutotune});
   progress.say("");

@@ -23,6 +23,8 @@ std::vector<choice::Config> without_default(const choice::Node& n, std::vector<c
   return all;
 }
 
+choice::Config first_of(const std::vector<choice::Config>& all) { return all.empty() ? choice::Config{} : all.front(); }
+
 void add_library(std::vector<choice::Config>& ways, const choice::Node& n, choice::Config way, const std::string& refusal) {
   if (refusal.empty() && !n.is_library()) ways.push_back(std::move(way));
 }
@@ -62,6 +64,11 @@ class CpuTarget : public Target {
     add_library(out, n, {"onednn", {}}, library_refusal(n, p));
     add_splits(out, n, ThreadPool::global().size());
     return out;
+  }
+  std::vector<choice::Config> neighbours(const choice::Program& p, size_t node, const choice::Config& way) const override {
+    const choice::Node& n = p.nodes[node];
+    const auto from = way.empty() ? first_of(codegen::configs(n, p, isa_)) : way;
+    return from.empty() ? std::vector<choice::Config>{} : codegen::neighbours(from, n, p, isa_);
   }
   codegen::KernelText generate(const choice::Node& node, choice::Program& p, codegen::ConstantMemory& constants) const override {
     return codegen::generate(node, p, isa_, constants);
@@ -108,6 +115,11 @@ class GpuTarget : public Target {
     for (int64_t algo = 0; algo < kLibraryChoices; ++algo) add_library(out, n, {"cublaslt", {{"algo", algo}}}, gpu_library_refusal(n));
     add_splits(out, n, gpu_.multiprocessors);
     return out;
+  }
+  std::vector<choice::Config> neighbours(const choice::Program& p, size_t node, const choice::Config& way) const override {
+    const choice::Node& n = p.nodes[node];
+    const auto from = way.empty() ? first_of(codegen::cuda_configs(n, p, gpu_)) : way;
+    return from.empty() ? std::vector<choice::Config>{} : codegen::cuda_neighbours(from, n, p, gpu_);
   }
   codegen::KernelText generate(const choice::Node& node, choice::Program& p, codegen::ConstantMemory& constants) const override {
     return codegen::generate_cuda(node, p, gpu_, constants);

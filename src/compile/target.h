@@ -31,6 +31,8 @@ class Target {
   // Ways worth a trial to compute node i of a scheduled program (see tune::Decision), the most hopeful first, without the one that is taken
   // by default.
   virtual std::vector<choice::Config> ways(const choice::Program& p, size_t node) const = 0;
+  // Of tune::Pipeline.
+  virtual std::vector<choice::Config> neighbours(const choice::Program& p, size_t node, const choice::Config& way) const = 0;
   // See codegen::generate.
   virtual codegen::KernelText generate(const choice::Node& node, choice::Program& p, codegen::ConstantMemory& constants) const = 0;
   // Of jit::CompileRequest.

@@ -62,6 +62,7 @@ std::shared_ptr<const tune::Pipeline> pipeline_for(const ModelOptions& options, 
     return compiler::schedule(std::move(p), *target, options, report, choices);
   };
   out->ways = [target](const choice::Program& p, size_t node) { return target->ways(p, node); };
+  out->neighbours = [target](const choice::Program& p, size_t node, const choice::Config& way) { return target->neighbours(p, node, way); };
   out->build = [options, target, constants](choice::Program p) -> std::unique_ptr<tune::Build> {
     return std::make_unique<RegionBuild>(std::move(p), options, target, constants);
   };
@@ -94,6 +95,8 @@ tune::SearchOptions search_options() {
   const auto has = [&](std::string_view kind) { return std::find(kinds.begin(), kinds.end(), kind) != kinds.end(); };
   o.fusion = {has("epilogue"), has("prologue"), has("cross_subgraph")};
   o.fusion_speedup = static_cast<double>(get_option(options::kFusionSpeedupPercent)) / 100;
+  o.descent = get_option(options::kCoordinateDescentTuning);
+  o.check_lock = get_option(options::kTuneLockCheck);
   o.precompile = get_option(options::kTunePrecompile);
   return o;
 }

@@ -1,7 +1,5 @@
 #include "tune/caller.h"
 
-#include <numeric>
-
 #include "base/check.h"
 #include "choice/region.h"
 
@@ -10,12 +8,6 @@ namespace {
 
 Hash128 key_of(const choice::Program& region, const Choice& d, const Pipeline& pipeline) {
   return Hasher().add(choice::region_key(region)).add(to_string(d)).add(pipeline.device_key).finish();
-}
-
-std::vector<int> own_numbers(const choice::Program& region) {
-  std::vector<int> numbers(region.nodes.size());
-  std::iota(numbers.begin(), numbers.end(), 0);
-  return numbers;
 }
 
 }  // namespace
@@ -34,6 +26,12 @@ std::string_view name_of(CallerKind kind) {
       return "fused";
   }
   return "";
+}
+
+CallerKind kind_of(const choice::Config& way) {
+  if (way.form == "cublaslt" || way.form == "onednn") return CallerKind::Library;
+  if (way.form == "decompose_k" || way.form.starts_with("alternative ")) return CallerKind::Subgraph;
+  return CallerKind::Template;
 }
 
 ChoiceCaller::ChoiceCaller(std::string name, CallerKind kind, Choice choice, std::shared_ptr<const choice::Program> region,

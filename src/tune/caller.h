@@ -33,6 +33,8 @@ struct Pipeline {
   std::function<choice::Program(choice::Program)> schedule;
   // Ways worth a trial to compute a node of a scheduled program, the most hopeful first, without the one that is taken by default.
   std::function<std::vector<choice::Config>(const choice::Program& scheduled, size_t node)> ways;
+  // Configurations of the same template one step away; `way` empty: away from what is taken by default.
+  std::function<std::vector<choice::Config>(const choice::Program& scheduled, size_t node, const choice::Config& way)> neighbours;
   // Texts of the kernels of a scheduled program. UserError where a configuration does not fit its node.
   std::function<std::unique_ptr<Build>(choice::Program)> build;
 };
@@ -40,6 +42,7 @@ struct Pipeline {
 // What a caller makes of the region.
 enum class CallerKind : uint8_t { Default, Template, Library, Subgraph, Fused };
 std::string_view name_of(CallerKind kind);
+CallerKind kind_of(const choice::Config& way);
 
 // A choice. Any number of threads may call it.
 class ChoiceCaller {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <numeric>
 
 #include "base/check.h"
 #include "base/text.h"
@@ -100,6 +101,12 @@ choice::Program apply(choice::Program p, const Choice& d, const std::vector<int>
   for (auto& [a, b] : d.apart) p.apart.emplace_back(number(a), number(b));
   for (auto& [node, way] : d.ways) take(p, position_of(p, number(node)), way);
   return p;
+}
+
+std::vector<int> own_numbers(const choice::Program& region) {
+  std::vector<int> numbers(region.nodes.size());
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return numbers;
 }
 
 }  // namespace toroid::tune

@@ -30,5 +30,7 @@ Choice parse_choice(std::string_view text);
 // The lowered program with the choice made; numbers[i] is the program's number of the region's node i. Open nodes that it says nothing
 // about become their first alternative. UserError where the program has no such node, or the node no such way.
 choice::Program apply(choice::Program p, const Choice& d, const std::vector<int>& numbers);
+// `numbers` of a region by itself.
+std::vector<int> own_numbers(const choice::Program& region);
 
 }  // namespace toroid::tune

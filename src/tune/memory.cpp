@@ -5,19 +5,14 @@
 #include "base/check.h"
 
 namespace toroid::tune {
-namespace {
 
-bool has(const std::vector<std::string>& list, const std::string& text) { return std::find(list.begin(), list.end(), text) != list.end(); }
-
-}  // namespace
-
-Recalled Memory::recall(const std::string& problem, const std::vector<std::string>& candidates) {
+Recalled Memory::recall(const std::string& problem, const std::vector<std::string>& candidates, const IsChoice& is_choice) {
   Recalled out;
   out.refusals.resize(candidates.size());
   if (sources_.lock) {
     out.source = "lock file";
     const LockEntry* entry = sources_.lock->find(device_, problem);
-    if (entry && has(candidates, entry->winner)) {
+    if (entry && is_choice(entry->winner)) {
       out.winner = entry->winner, out.kernels = entry->kernels, out.ratio = entry->ratio;
     } else {
       out.winner = candidates.front();
@@ -27,26 +22,25 @@ Recalled Memory::recall(const std::string& problem, const std::vector<std::strin
     return out;
   }
   const TuneKey key{problem, device_, toolchain_};
+  if (sources_.database) out.records = sources_.database->records(key);
   if (sources_.database)
-    if (auto known = sources_.database->decision(key, candidates)) {
+    if (auto known = sources_.database->decision(key, candidates); known && is_choice(known->winner)) {
       out.winner = known->winner, out.kernels = known->kernels, out.ratio = known->ratio, out.source = "database";
       return out;
     }
   if (sources_.remote)
-    if (auto known = get_decision(*sources_.remote, key, candidates); known && has(candidates, known->winner)) {
+    if (auto known = get_decision(*sources_.remote, key, candidates); known && is_choice(known->winner)) {
       out.winner = known->winner, out.kernels = known->kernels, out.ratio = known->ratio, out.source = "remote cache";
       return out;
     }
-  std::vector<CandidateRecord> records;
-  if (sources_.database) records = sources_.database->records(key);
-  Missing m = missing(candidates, records, sources_.retry_hours, seconds_now());
+  Missing m = missing(candidates, out.records, sources_.retry_hours, seconds_now());
   out.time = std::move(m.time);
   out.refusals = std::move(m.refusals);
   if (!out.time.empty()) return out;
   // All are known, from measurements of other sets.
   size_t best = 0;
   double least = 1;
-  for (auto& r : records) {
+  for (auto& r : out.records) {
     const auto at = std::find(candidates.begin(), candidates.end(), r.candidate);
     if (at == candidates.end() || r.outcome != Outcome::Timed || r.ratio_high <= 0 || r.ratio_high >= 1 || r.ratio >= least) continue;
     best = static_cast<size_t>(at - candidates.begin()), least = r.ratio;

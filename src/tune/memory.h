@@ -1,6 +1,7 @@
 // What is known of a region's choices before anything is timed: a lock file, the database, a remote cache.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -19,13 +20,14 @@ inline constexpr std::string_view kNotEquivalent = "not equivalent to the defaul
 
 // What is known of one region.
 struct Recalled {
-  std::string winner;                 // a candidate's text; empty: not decided
-  std::string kernels;                // hash of its kernels, where that is known
-  double ratio = 1;                   // of its time to the default's, as it was measured
-  std::string source;                 // where it is from: "lock file", "database", "remote cache"
-  std::vector<size_t> time;           // else: candidates to time, the default among them
-  std::vector<std::string> refusals;  // of each candidate; empty where it may be timed
-  std::string drift;                  // what the lock file says that is not so any more
+  std::string winner;                    // a candidate's text; empty: not decided
+  std::string kernels;                   // hash of its kernels, where that is known
+  double ratio = 1;                      // of its time to the default's, as it was measured
+  std::string source;                    // where it is from: "lock file", "database", "remote cache"
+  std::vector<size_t> time;              // else: candidates to time, the default among them
+  std::vector<std::string> refusals;     // of each candidate; empty where it may be timed
+  std::vector<CandidateRecord> records;  // of the database: what was measured of whom
+  std::string drift;                     // what the lock file says that is not so any more
 };
 
 // Safe for many threads.
@@ -41,8 +43,9 @@ class Memory {
   Memory(std::string device, std::string toolchain, Sources sources)
       : device_(std::move(device)), toolchain_(std::move(toolchain)), sources_(std::move(sources)) {}
 
-  // candidates: their texts, the default's first.
-  Recalled recall(const std::string& problem, const std::vector<std::string>& candidates);
+  // candidates: their texts, the default's first. A winner that is none of them (refine() found it) counts where is_choice says so.
+  using IsChoice = std::function<bool(const std::string& winner)>;
+  Recalled recall(const std::string& problem, const std::vector<std::string>& candidates, const IsChoice& is_choice);
   // measured: parallel to candidates; those that were not run have no ratio and no status. decided: nothing was left open, so that the
   // decision may stand without another measurement.
   void remember(const std::string& problem, const std::vector<std::string>& candidates, const std::vector<Measured>& measured,
@@ -50,6 +53,7 @@ class Memory {
 
   // Whether decisions that no lock file makes are the default, and nothing is timed.
   bool locked() const { return sources_.lock != nullptr; }
+  const LockFile& lock() const { return *sources_.lock; }  // where locked()
   // What was decided so far, wherever it is from.
   LockFile decided() const;
   void note(const std::string& problem, const DecisionRecord& decision);

@@ -149,6 +149,12 @@ std::vector<Region> find_regions(const Program& lowered, const Program& schedule
   return out;
 }
 
+size_t place_of(const Program& scheduled, size_t choice_node) {
+  for (size_t i = 0; i < scheduled.nodes.size(); ++i)
+    if (!scheduled.nodes[i].is_loop() && contains(scheduled.nodes[i].parts, static_cast<int>(choice_node))) return i;
+  return scheduled.nodes.size();
+}
+
 std::vector<std::vector<size_t>> fusion_sets(const Program& region, size_t c, int depth, const FusionKinds& kinds) {
   std::vector<std::vector<size_t>> out = {{c}};
   std::set<std::vector<size_t>> seen = {{c}};

@@ -37,6 +37,9 @@ struct Region {
 // node there; around a choice::Open also what could, up to `depth` loops before and behind.
 std::vector<Region> find_regions(const choice::Program& lowered, const choice::Program& scheduled, int depth);
 
+// The node of a scheduled program that does the work of a choice node of the lowered one, or how many nodes there are.
+size_t place_of(const choice::Program& scheduled, size_t choice_node);
+
 // Sets of a region's nodes that might share a launch with choice node `c`, at most `depth` others each, by these kinds of fusion; the set
 // of c alone is the first. Whether a set is legal, scheduling says.
 struct FusionKinds {

@@ -237,7 +237,6 @@ std::optional<DecisionRecord> get_decision(RemoteCache& cache, const TuneKey& ke
   if (!t || t->size() != 7 || (*t)[0] != kFormat) return std::nullopt;
   DecisionRecord d{(*t)[1], (*t)[2], candidates, (*t)[3], number_of((*t)[4]), number_of((*t)[5]), number_of((*t)[6])};
   std::sort(d.candidates.begin(), d.candidates.end());
-  if (std::find(candidates.begin(), candidates.end(), d.winner) == candidates.end()) return std::nullopt;
   return d;
 }
 

@@ -14,6 +14,7 @@
 #include "choice/region.h"
 #include "ops/custom.h"
 #include "tune/check.h"
+#include "tune/refine.h"
 #include "tune/whole.h"
 
 namespace toroid::tune {
@@ -22,21 +23,6 @@ namespace {
 using Callers = std::vector<std::shared_ptr<ChoiceCaller>>;
 using SteadyClock = std::chrono::steady_clock;
 double ms_since(SteadyClock::time_point t) { return std::chrono::duration<double, std::milli>(SteadyClock::now() - t).count(); }
-
-CallerKind kind_of(const choice::Config& way) {
-  if (way.form == "cublaslt" || way.form == "onednn") return CallerKind::Library;
-  if (way.form == "decompose_k" || way.form.starts_with("alternative ")) return CallerKind::Subgraph;
-  return CallerKind::Template;
-}
-
-// The node of a scheduled region that does the work of its node `part`.
-size_t place_of(const choice::Program& scheduled, size_t part) {
-  for (size_t i = 0; i < scheduled.nodes.size(); ++i) {
-    const auto& n = scheduled.nodes[i];
-    if (!n.is_loop() && std::find(n.parts.begin(), n.parts.end(), static_cast<int>(part)) != n.parts.end()) return i;
-  }
-  return scheduled.nodes.size();
-}
 
 // Makes the choices of one region.
 class Choices {
@@ -62,7 +48,7 @@ class Choices {
   // False when it is one of those that are there already, or cannot be scheduled.
   bool add(std::string name, CallerKind kind, Choice d, size_t least_fused = 0) {
     try {
-      const choice::Program scheduled = pipeline_->schedule(apply(*program_, d, identity()));
+      const choice::Program scheduled = pipeline_->schedule(apply(*program_, d, own_numbers(*program_)));
       if (least_fused && !has_fused(scheduled, least_fused)) return false;
       if (!seen_.insert(choice::region_key(scheduled)).second) return false;
     } catch (const UserError& e) {
@@ -77,12 +63,6 @@ class Choices {
     return true;
   }
 
-  std::vector<int> identity() const {
-    std::vector<int> numbers(program_->nodes.size());
-    std::iota(numbers.begin(), numbers.end(), 0);
-    return numbers;
-  }
-
   // Whether some launch does the work of so many nodes of the region.
   static bool has_fused(const choice::Program& scheduled, size_t count) {
     return std::any_of(scheduled.nodes.begin(), scheduled.nodes.end(),
@@ -91,7 +71,7 @@ class Choices {
 
   // Templates and libraries, each with what is fused by default; and the default way with less.
   void add_ways(size_t c) {
-    const choice::Program scheduled = pipeline_->schedule(apply(*program_, {}, identity()));
+    const choice::Program scheduled = pipeline_->schedule(apply(*program_, {}, own_numbers(*program_)));
     const size_t at = place_of(scheduled, c);
     TOROID_CHECK(at < scheduled.nodes.size(), "nothing computes {}", region_.label);
     for (auto& way : pipeline_->ways(scheduled, at))
@@ -168,6 +148,7 @@ class Tuning {
       order.push_back(&t);
     }
     for (Task* t : order) prepare(*t);
+    if (options_.check_lock && memory_ && memory_->locked()) check_lock(order);
     if (options_.precompile) precompile_all(order);
     for (size_t i = 0; i < order.size(); ++i)
       if (!order[i]->decided) decide(*order[i], order.size() - i);
@@ -217,7 +198,7 @@ class Tuning {
     const std::string key = "whole " + all.finish().hex();
     const std::vector<std::string> any = {"tuned"};
     if (memory_)
-      if (const Recalled known = memory_->recall(key, any); !known.winner.empty()) {
+      if (const Recalled known = memory_->recall(key, any, [](auto&) { return true; }); !known.winner.empty()) {
         size_t count = changed.size();  // what is no number puts all of them back
         std::from_chars(known.winner.data(), known.winner.data() + known.winner.size(), count);
         put_back(changed, count);
@@ -276,10 +257,26 @@ class Tuning {
     }
   }
 
+  // What refine() found once is made a choice again, if it compiles here.
+  bool has_choice(Task& t, const std::string& text) const {
+    if (std::find(t.texts.begin(), t.texts.end(), text) != t.texts.end()) return true;
+    try {
+      auto caller = std::make_shared<ChoiceCaller>("found by steps", CallerKind::Template, parse_choice(text),
+                                                   std::make_shared<choice::Program>(t.region->program), pipeline_);
+      caller->precompile();
+      if (!caller->failure().empty()) return false;
+      t.callers.push_back(std::move(caller));
+    } catch (const UserError&) {
+      return false;
+    }
+    t.texts.push_back(text);
+    return true;
+  }
+
   void recall(Task& t) {
-    Recalled known = memory_->recall(t.region->key.hex(), t.texts);
+    Recalled known = memory_->recall(t.region->key.hex(), t.texts, [&](const std::string& text) { return has_choice(t, text); });
     t.timed = std::move(known.time);
-    for (size_t i = 0; i < t.callers.size(); ++i)
+    for (size_t i = 0; i < known.refusals.size(); ++i)
       if (!known.refusals[i].empty()) t.callers[i]->mark_failed(known.refusals[i]);
     const auto at = std::find(t.texts.begin(), t.texts.end(), known.winner);
     if (at == t.texts.end()) {
@@ -291,8 +288,43 @@ class Tuning {
     t.report.source = known.source;
     t.report.drift = known.drift;
     t.report.kernels = known.kernels, t.report.ratio = known.ratio;
+    if (!known.records.empty()) add_rows(t, known.records, static_cast<size_t>(at - t.texts.begin()));
     t.choice = t.callers[static_cast<size_t>(at - t.texts.begin())]->choice();
     memory_->note(t.region->key.hex(), decision_of(t));
+  }
+
+  // What was measured of the choices when it was.
+  static void add_rows(Task& t, const std::vector<CandidateRecord>& records, size_t winner) {
+    for (size_t i = 0; i < t.callers.size(); ++i) {
+      ChoiceRow row{t.callers[i]->name(), t.callers[i]->kind(), t.texts[i], {}};
+      const auto r = std::find_if(records.begin(), records.end(), [&](auto& known) { return known.candidate == row.text; });
+      if (r != records.end()) {
+        row.measured.rounds = static_cast<size_t>(r->rounds);
+        row.measured.median_ns = r->median_ns, row.measured.spread = r->spread;
+        row.measured.ratio = r->ratio, row.measured.ratio_low = r->ratio_low, row.measured.ratio_high = r->ratio_high;
+        row.measured.status = r->reason;
+      }
+      t.report.rows.push_back(std::move(row));
+    }
+    t.report.winner = winner;
+  }
+
+  // Compiles what the lock file chose, and looks whether its kernels are still those.
+  void check_lock(const std::vector<Task*>& order) {
+    std::vector<LockFile::Now> now;
+    Callers winners;
+    for (Task* t : order) {
+      if (t->callers.size() < 2) continue;
+      const auto at = std::find(t->texts.begin(), t->texts.end(), to_string(t->choice));
+      winners.push_back(t->callers[static_cast<size_t>(at - t->texts.begin())]);
+      now.push_back({pipeline_->device_key, t->region->key.hex(), t->texts, ""});
+    }
+    precompile(winners, options_.workers);
+    for (size_t i = 0; i < winners.size(); ++i) {
+      now[i].kernels = winners[i]->kernels();
+      winners[i]->release();
+    }
+    report_.drift = memory_->lock().drift(now);
   }
 
   DecisionRecord decision_of(const Task& t) const {
@@ -316,16 +348,21 @@ class Tuning {
     report_.precompile_ms = ms_since(begun);
   }
 
+  MeasureOptions measure_options(const Region& r, double most_ms) const {
+    MeasureOptions how;
+    how.budget_ms = std::min(options_.region_ms, most_ms);
+    how.grain_ns = grain_ns(r, pipeline_->device);
+    how.speedup = least_speedup(r);
+    return how;
+  }
+
   void decide(Task& t, size_t regions_left) {
     const auto begun = SteadyClock::now();
-    MeasureOptions how;
-    how.budget_ms = std::min(options_.region_ms, left_ms() / static_cast<double>(regions_left));
+    const MeasureOptions how = measure_options(*t.region, left_ms() / static_cast<double>(regions_left));
     if (how.budget_ms <= 0) {
       t.report.source = "not tuned: the budget was used";
       report_.out_of_budget = true;
     } else {
-      how.grain_ns = grain_ns(*t.region, pipeline_->device);
-      how.speedup = least_speedup(*t.region);
       Callers timed;
       for (size_t i : t.timed) timed.push_back(t.callers[i]);
       const Sample sample = options_.clock ? options_.clock(timed) : time_checked(timed, *t.region, pipeline_->device);
@@ -365,11 +402,30 @@ class Tuning {
     t.report.ratio = measured[winner].ratio;
     report_.out_of_budget = report_.out_of_budget || v.out_of_budget;
     t.choice = t.callers[winner]->choice();
-    log(Artifact::Choices, fmt::format("{}: {}; {} original choices, {} fused, {} total", t.region->label, t.callers[winner]->name(),
-                                       t.report.originals, t.report.fused, t.callers.size()));
+    if (options_.descent) improve(t);
+    log(Artifact::Choices, fmt::format("{}: {}; {} original choices, {} fused, {} total", t.region->label,
+                                       t.report.rows[t.report.winner].name, t.report.originals, t.report.fused, t.callers.size()));
     if (!memory_) return;
     memory_->remember(t.region->key.hex(), t.texts, measured, decision_of(t), !v.out_of_budget);
     memory_->note(t.region->key.hex(), decision_of(t));
+  }
+
+  // Steps from the winner.
+  void improve(Task& t) {
+    const MeasureOptions how = measure_options(*t.region, left_ms());
+    if (how.budget_ms <= 0) return;
+    double ratio = 1;
+    const size_t before = t.report.rows.size();
+    const auto better = refine(*t.region, t.callers.front(), t.callers[t.report.winner], pipeline_, options_, how, t.report, ratio);
+    t.report.steps = t.report.rows.size() - before;
+    if (!better) return;
+    const std::string text = to_string(better->choice());
+    const auto row = std::find_if(t.report.rows.begin(), t.report.rows.end(), [&](auto& r) { return r.text == text; });
+    TOROID_CHECK(row != t.report.rows.end());
+    t.report.winner = static_cast<size_t>(row - t.report.rows.begin());
+    t.report.ratio *= ratio;
+    t.report.kernels = better->kernels();
+    t.choice = better->choice();
   }
 
   // Position among those that were timed: the winner or, where that is fused and not as much faster than the best unfused choice as is
@@ -426,10 +482,13 @@ std::string to_string(const TuneReport& r, const std::string& part) {
     out += fmt::format("{} ({} place{}): {}{}\n", region.label, region.places, region.places == 1 ? "" : "s", region.source,
                        region.drift.empty() ? "" : "; " + region.drift);
     if (!region.rows.empty())
-      out += fmt::format(
-          "  {} original choices, {} fused, {} total; {} left out; noise {:.1f} %, flip probability {:.1f} %, regret at most {:.1f} %\n",
-          region.originals, region.fused, region.rows.size(), region.untried, 100 * region.noise, 100 * region.flip,
-          100 * std::min(region.regret, 9.99));
+      out += fmt::format("  {} original choices, {} fused, {} total; {} left out", region.originals, region.fused,
+                         region.originals + region.fused, region.untried);
+    if (region.steps > 0) out += fmt::format("; {} more tried by steps", region.steps);
+    if (!region.rows.empty() && region.source.starts_with("timed"))
+      out += fmt::format("; noise {:.1f} %, flip probability {:.1f} %, regret at most {:.1f} %", 100 * region.noise, 100 * region.flip,
+                         100 * std::min(region.regret, 9.99));
+    if (!region.rows.empty()) out += "\n";
     std::vector<size_t> order(region.rows.size());
     std::iota(order.begin(), order.end(), size_t{0});
     const auto rank = [&](size_t i) { return region.rows[i].measured.ratio > 0 ? region.rows[i].measured.ratio : 1e30; };
@@ -443,6 +502,7 @@ std::string to_string(const TuneReport& r, const std::string& part) {
     }
   }
   if (!r.whole.empty()) out += "the whole program: " + r.whole + "\n";
+  for (auto& line : r.drift) out += "the lock file does not hold: " + line + "\n";
   return out + fmt::format("tuning took {:.0f} ms: compiling {} choices {:.0f} ms, timing {:.0f} ms{}\n", r.total_ms, r.compiled,
                            r.precompile_ms, r.time_ms, r.out_of_budget ? "; the budget ended it before all was decided" : "");
 }

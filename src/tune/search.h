@@ -24,6 +24,8 @@ struct SearchOptions {
   double fusion_speedup = 1.0;  // how many times as fast as the best unfused choice a fused one must be
   size_t most_choices = 48;     // of one region
   int workers = 0;              // threads that compile; 0: option compile_threads
+  bool descent = false;         // from the winner on, step by step (refine())
+  bool check_lock = false;      // compile what a lock file chose, for TuneReport::drift
   bool precompile = true;       // all choices before the first is timed; otherwise each when its turn comes
   // Makes the clock of some callers that compute a region; for tests. Empty: their executables on generated inputs.
   std::function<Sample(std::span<const std::shared_ptr<ChoiceCaller>>)> clock = {};
@@ -45,6 +47,7 @@ struct RegionReport {
   std::vector<ChoiceRow> rows;
   size_t winner = 0;                             // in rows
   size_t originals = 0, fused = 0, untried = 0;  // choices: one a way, those fused with neighbours, those left out for want of budget
+  size_t steps = 0;                              // configurations that refine() tried
   double noise = 0, flip = 0, regret = 0, spent_ms = 0;
   std::string kernels;  // hash of the winner's kernel texts; empty where it is not known
   double ratio = 1;     // of the winner's time to the default's
@@ -56,9 +59,10 @@ struct TuneReport {
   size_t compiled = 0;  // choices
   double precompile_ms = 0, time_ms = 0, total_ms = 0;
   bool out_of_budget = false;
-  std::string whole;    // how the whole program does with the choices, and what was put back for that
-  LockFile decided;     // all choices, wherever they are from
-  std::string problem;  // of the memory
+  std::string whole;               // how the whole program does with the choices, and what was put back for that
+  std::vector<std::string> drift;  // see LockFile::drift
+  LockFile decided;                // all choices, wherever they are from
+  std::string problem;             // of the memory
 };
 // A sorted table for each region whose label has `part` in it, and a line for the whole.
 std::string to_string(const TuneReport& r, const std::string& part = "");

@@ -19,6 +19,7 @@ class FakePipeline : public std::enable_shared_from_this<FakePipeline> {
 
   std::atomic<int> compiles{0}, plans{0}, failures{0}, alive{0};
   std::vector<choice::Config> ways;
+  std::function<std::vector<choice::Config>(const choice::Config&)> neighbours;
 
   std::shared_ptr<const Pipeline> get() {
     auto p = std::make_shared<Pipeline>();
@@ -28,6 +29,9 @@ class FakePipeline : public std::enable_shared_from_this<FakePipeline> {
       return sched::fuse(choice::inline_defaults(std::move(program), lines));
     };
     p->ways = [self = shared_from_this()](const choice::Program&, size_t) { return self->ways; };
+    p->neighbours = [self = shared_from_this()](const choice::Program&, size_t, const choice::Config& way) {
+      return self->neighbours(way);
+    };
     p->build = [self = shared_from_this()](choice::Program scheduled) { return std::make_unique<Made>(self, std::move(scheduled)); };
     return p;
   }

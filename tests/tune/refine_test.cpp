@@ -1,0 +1,103 @@
+// Steps from what won a region, by a clock that the test makes.
+#include "tune/refine.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "tune/fake_pipeline.h"
+
+namespace toroid::tune {
+namespace {
+
+choice::Config tile(int64_t x) { return {"tiled", {{"x", x}}}; }
+
+class Refine : public testing::Test {
+ protected:
+  Refine() {
+    pipeline_->ways = {tile(2)};
+    pipeline_->neighbours = [](const choice::Config& c) {
+      const int64_t x = c.empty() ? 4 : c.at("x");
+      return std::vector<choice::Config>{tile(x - 1), tile(x + 1)};
+    };
+    options_.whole_ms = 0;
+    options_.descent = true;
+    // A tenth of a millisecond more for each step away from x = 7; the default is x = 4.
+    options_.clock = [this](std::span<const std::shared_ptr<ChoiceCaller>> callers) -> Sample {
+      std::vector<std::shared_ptr<ChoiceCaller>> all(callers.begin(), callers.end());
+      return [this, all](size_t i) {
+        ++samples_;
+        const auto& ways = all[i]->choice().ways;
+        const int64_t x = ways.empty() ? 4 : ways.at(0).second.at("x");
+        return (1 + 0.1 * static_cast<double>(std::abs(x - 7))) * 1e6;
+      };
+    };
+  }
+  void tune_product(Memory* memory = nullptr) {
+    choice::Program p;
+    add_input(p, "a");
+    add_input(p, "b");
+    p.new_buffer("ab", DType::F32, kPoints, loop::BufferKind::Temporary);
+    p.nodes.push_back(product(0, 1, 2, 8, 8, 8, 0));
+    set_output(p, 2);
+    tuned_ = {};
+    made_ = tune(p, pipeline_->get(), options_, memory, tuned_);
+  }
+
+  std::shared_ptr<FakePipeline> pipeline_ = std::make_shared<FakePipeline>();
+  SearchOptions options_;
+  TuneReport tuned_;
+  choice::Program made_;
+  int samples_ = 0;
+};
+
+TEST_F(Refine, GoesOnWhereTheListEnds) {
+  tune_product();
+  const RegionReport& r = tuned_.regions.at(0);
+  EXPECT_EQ(made_.nodes.at(0).config, tile(7)) << to_string(tuned_);
+  EXPECT_EQ(r.rows.at(r.winner).text, "0: tiled(x=7)");
+  EXPECT_NEAR(r.ratio, 1 / 1.3, 1e-3);
+  EXPECT_EQ(r.originals + r.fused, 2u);
+  EXPECT_GE(r.steps, 5u) << "3, 5, 6, 7, 8";
+  EXPECT_EQ(pipeline_->alive, 0);
+}
+
+TEST_F(Refine, IsLeftOutUnlessAskedFor) {
+  options_.descent = false;
+  tune_product();
+  EXPECT_TRUE(made_.nodes.at(0).config.empty());
+  EXPECT_EQ(tuned_.regions.at(0).steps, 0u);
+}
+
+TEST_F(Refine, WhatItFoundIsRememberedAndLocked) {
+  const auto file = std::filesystem::path(testing::TempDir()) / "refine_test.sqlite";
+  std::filesystem::remove(file);
+  Memory memory("a device", "tests", {.database = std::make_shared<Database>(file)});
+  tune_product(&memory);
+  const int timed = samples_;
+  const LockFile lock = LockFile::parse(tuned_.decided.text());
+  Memory again("a device", "tests", {.database = std::make_shared<Database>(file)});
+  tune_product(&again);
+  EXPECT_EQ(made_.nodes.at(0).config, tile(7));
+  Memory locked("a device", "tests", {.lock = &lock});
+  options_.check_lock = true;
+  tune_product(&locked);
+  EXPECT_EQ(made_.nodes.at(0).config, tile(7));
+  EXPECT_EQ(tuned_.drift, std::vector<std::string>{});
+  EXPECT_EQ(samples_, timed) << "nothing is timed again";
+}
+
+TEST_F(Refine, ALockFileOfOtherKernelsDoesNotHold) {
+  tune_product();
+  LockFile lock;
+  lock.set("a device", tuned_.regions.at(0).key.hex(), {"mm", "0: tiled(x=2)", "0123", 0.9});
+  Memory locked("a device", "tests", {.lock = &lock});
+  options_.check_lock = true;
+  tune_product(&locked);
+  ASSERT_EQ(tuned_.drift.size(), 1u);
+  EXPECT_NE(tuned_.drift[0].find("the kernels of 0: tiled(x=2) are"), std::string::npos) << tuned_.drift[0];
+}
+
+}  // namespace
+}  // namespace toroid::tune
