@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "choice/sizes.h"
 
 namespace toroid::choice {
 namespace {
@@ -139,14 +140,19 @@ class Mover {
   std::map<std::string, Expr> renamed_;  // loop variables of the node that is moved
 };
 
+// The symbols that `from` uses, and the guards on what `p` has then: those of the program that `from` was made for, of which p may be a
+// part.
 void join(Program& p, const Program& from) {
-  for (auto& s : from.symbols) {
-    auto same = [&](auto& have) { return have.expr.node()->name == s.expr.node()->name; };
-    if (std::none_of(p.symbols.begin(), p.symbols.end(), same)) p.symbols.push_back(s);
-  }
+  std::set<std::string> have;
+  for (auto& s : p.symbols) have.insert(s.expr.node()->name);
+  const std::set<std::string> used = size_symbols(from);
+  for (auto& s : from.symbols)
+    if (used.count(s.expr.node()->name) && have.insert(s.expr.node()->name).second) p.symbols.push_back(s);
   for (auto& g : from.guards) {
-    auto same = [&](auto& have) { return have.rel == g.rel && have.a == g.a && have.b == g.b; };
-    if (std::none_of(p.guards.begin(), p.guards.end(), same)) p.guards.push_back(g);
+    bool known = true;
+    for (auto* e : {&g.a, &g.b}) sym::for_each_symbol(*e, [&](const Expr& s) { known = known && have.count(s.node()->name); });
+    auto same = [&](auto& other) { return other.rel == g.rel && other.a == g.a && other.b == g.b; };
+    if (known && std::none_of(p.guards.begin(), p.guards.end(), same)) p.guards.push_back(g);
   }
 }
 

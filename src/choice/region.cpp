@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/check.h"
+#include "choice/sizes.h"
 
 namespace toroid::choice {
 namespace {
@@ -40,6 +41,7 @@ class Region {
     for (auto& [to, from] : in_order) connect(from, to);
     for (auto& [a, b] : whole_.apart)
       if (const int here = place_of(a), there = place_of(b); here >= 0 && there >= 0) out_.apart.emplace_back(here, there);
+    drop_unused_symbols(out_);
     return std::move(out_);
   }
 

@@ -15,7 +15,8 @@ void renumber_buffers(Node& n, const std::function<int(int)>& to);
 // The program of these nodes alone (positions in p.nodes, ascending): reads what they read of the rest of p, gives what the rest or p's
 // caller reads of them, and updates the inputs that they update. Inputs and outputs are whole buffers, as tensors of one dimension, but for
 // constants, which are the tensors that they are in p. Nodes are numbered from 0 (Node::parts). Buffers, loop variables and origins have
-// names that depend on nothing outside, so that equal parts give programs of equal text.
+// names that depend on nothing outside, so that equal parts give programs of equal text. Sizes that p leaves open stay open: the region
+// has those of p's symbols that it uses, and the guards on them, but its inputs need not tell them.
 Program region(const Program& p, std::span<const size_t> nodes);
 
 // Of a program's text: what it computes and how its operands lie, not what its constants hold.

@@ -498,7 +498,7 @@ std::vector<Tensor> Executable::run_dynamic(Symbols symbols, std::span<const Ten
   });
 }
 
-std::vector<Tensor> Executable::run(std::span<const Tensor> arguments) { return run(arguments, {}, {}); }
+std::vector<Tensor> Executable::run(std::span<const Tensor> arguments, Symbols symbols) { return run(arguments, std::move(symbols), {}); }
 
 std::vector<Tensor> Executable::run(std::span<const Tensor> arguments, Symbols symbols, std::span<const Tensor> into) {
   std::optional<CallScope> scope;

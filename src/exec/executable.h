@@ -16,7 +16,8 @@ class Executable {
   // Runs on the caller's tensors, in the order of the user inputs. Mutated inputs are written in place. Returns one tensor an output
   // that is not a mutation (undefined for None). UserError naming the input when count, dtype, sizes or guards do not fit.
   // Safe to call from several threads, except for plans that mutate their own buffers (caches), where calls take turns.
-  std::vector<Tensor> run(std::span<const Tensor> arguments);
+  // symbols: sizes that are known beforehand, such as those that no argument's size tells.
+  std::vector<Tensor> run(std::span<const Tensor> arguments, Symbols symbols = {});
 
   const Plan& plan() const { return plan_; }
   // What was recorded of its runs, if the plan wants that; the blocks of control flow aside.
@@ -40,7 +41,7 @@ class Executable {
 
   void check_inputs(std::span<const Tensor> arguments, Symbols& symbols) const;
   std::shared_ptr<const Bound> bind(const Symbols& symbols);
-  // symbols: sizes that are known beforehand. into: memory for the results (or undefined tensors), where they are left if that can be.
+  // into: memory for the results (or undefined tensors), where they are left if that can be.
   std::vector<Tensor> run(std::span<const Tensor> arguments, Symbols symbols, std::span<const Tensor> into);
   std::vector<Tensor> run_bound(const Bound& bound, std::span<const Tensor> arguments, std::span<const Tensor> into);
   std::unique_ptr<Lane> take_lane(const Bound& bound, bool fresh);

@@ -52,6 +52,9 @@ struct Output {
 struct Symbol {
   Expr expr;
   bool unbacked = false;  // comes from data, not from an input's size
+  // The size in the inputs at hand when the graph was made, where there were some: tuning takes it for the usual one. No part of the text,
+  // as the program is the same for others.
+  std::optional<int64_t> hint = {};
 };
 
 struct Graph {

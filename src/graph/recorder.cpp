@@ -46,6 +46,12 @@ std::optional<bool> follows(const std::vector<sym::Relation>& guards, const sym:
 
 }  // namespace
 
+void Recorder::set_hint(const std::string& symbol, int64_t value) {
+  hints_[symbol] = value;
+  for (auto& s : graph_.symbols)
+    if (s.expr.node()->name == symbol) s.hint = value;
+}
+
 Tensor Recorder::proxy(Value* v) {
   auto impl = std::make_shared<TensorImpl>();
   impl->dtype = v->type.dtype;

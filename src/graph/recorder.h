@@ -20,8 +20,8 @@ class Recorder : public Dispatcher {
   Tensor proxy(Value* v);
   Value* value_of(const Tensor& t);
 
-  // Hints: value of a symbol for deciding relations that are not known.
-  void set_hint(const std::string& symbol, int64_t value) { hints_[symbol] = value; }
+  // Hints: value of a symbol for deciding relations that are not known; the graph keeps it.
+  void set_hint(const std::string& symbol, int64_t value);
   // Text put into `where` of the nodes recorded from now on; empty: the caller's source line.
   void set_where(std::string where) { where_ = std::move(where); }
   // Composite operations are recorded whole (default) or as what they are made of.

@@ -31,7 +31,7 @@ std::shared_ptr<graph::Graph> Lowering::block_of(const graph::Node& n, const gra
     if (s.unbacked && !known.count(name)) continue;
     auto declared = std::find_if(block->symbols.begin(), block->symbols.end(), [&](auto& own) { return own.expr.node()->name == name; });
     if (declared == block->symbols.end())
-      block->symbols.push_back({s.expr, false});
+      block->symbols.push_back({s.expr, false, s.hint});
     else
       declared->unbacked = false;
   }

@@ -10,30 +10,29 @@
 #include "tune/inputs.h"
 #include "tune/memory.h"
 #include "tune/sampler.h"
+#include "tune/sizes.h"
 
 namespace toroid::tune {
 namespace {
 
-int64_t value_of(const Expr& e) { return e.maybe_constant().value_or(1); }
-
 // Terms of the longest sum of a node.
-int64_t longest_sum(const choice::Node& n) {
-  int64_t terms = loop::has_reduction(n.domain) ? value_of(loop::reduction_size(n.domain)) : 1;
-  if (auto* g = std::get_if<choice::Gemm>(&n.problem)) terms = std::max(terms, value_of(g->k));
+int64_t longest_sum(const choice::Node& n, const exec::Symbols& sizes) {
+  int64_t terms = loop::has_reduction(n.domain) ? exec::evaluate(loop::reduction_size(n.domain), sizes) : 1;
+  if (auto* g = std::get_if<choice::Gemm>(&n.problem)) terms = std::max(terms, exec::evaluate(g->k, sizes));
   if (auto* c = std::get_if<choice::Convolution>(&n.problem))
     terms = std::max(terms, c->in_channels / c->groups * c->kernel_h * c->kernel_w);
-  if (auto* a = std::get_if<choice::Attention>(&n.problem)) terms = std::max(terms, value_of(a->keys) + a->head_dim);
+  if (auto* a = std::get_if<choice::Attention>(&n.problem)) terms = std::max(terms, exec::evaluate(a->keys, sizes) + a->head_dim);
   if (auto* o = std::get_if<choice::Open>(&n.problem))
     for (auto& way : o->alternatives)
-      for (auto& inner : way.program->nodes) terms = std::max(terms, longest_sum(inner));
+      for (auto& inner : way.program->nodes) terms = std::max(terms, longest_sum(inner, sizes));
   return terms;
 }
 
-Contract contract_of(const choice::Program& region, DType result) {
+Contract contract_of(const choice::Program& region, DType result, const exec::Symbols& sizes) {
   Contract c;
   c.result = result;
   c.length = 0;
-  for (auto& n : region.nodes) c.length += longest_sum(n);
+  for (auto& n : region.nodes) c.length += longest_sum(n, sizes);
   for (auto& in : region.inputs) c.operands.push_back(in.type.dtype);
   c.intermediates = static_cast<int>(region.nodes.size());
   return c;
@@ -52,20 +51,24 @@ Tensor flat(const Tensor& t, const Device& device) {
   return moved(out, device);
 }
 
+// What a region is given at some sizes, and what the default makes of it.
+struct Case {
+  exec::Symbols sizes;
+  std::vector<Tensor> inputs, wanted = {};
+  std::vector<Contract> contracts = {};
+};
+
 class Checked {
  public:
   Checked(const std::vector<std::shared_ptr<ChoiceCaller>>& callers, const Region& region, const Device& device)
       : callers_(callers), region_(region), running_(callers.size()) {
-    uint64_t seed = 1;
-    for (auto& in : region.program.inputs)
-      if (!in.data.defined()) inputs_.push_back(contents_of(in, seed++, device));
-    for (auto& o : region.program.outputs) {
-      contracts_.push_back(contract_of(region.program, o.type.dtype));
-      writes_inputs_ = writes_inputs_ || o.mutates >= 0;
-    }
+    cases_.push_back(case_of(region.sizes, device));
+    if (auto others = other_sizes(region.program, region.sizes); !others.empty()) cases_.push_back(case_of(others, device));
+    for (auto& o : region.program.outputs) writes_inputs_ = writes_inputs_ || o.mutates >= 0;
     SamplerOptions how;
+    how.symbols = region.sizes;
     if (flushes(region)) how.flush_bytes = cache_bytes(device);
-    time_ = time_executables([this](size_t i) -> exec::Executable& { return *running_[i]; }, callers.size(), device, inputs_, how);
+    time_ = time_executables([this](size_t i) -> exec::Executable& { return *running_[i]; }, callers.size(), device, cases_[0].inputs, how);
   }
 
   double operator()(size_t i) {
@@ -74,8 +77,17 @@ class Checked {
   }
 
  private:
+  Case case_of(const exec::Symbols& sizes, const Device& device) const {
+    Case out{sizes, {}};
+    uint64_t seed = 1;
+    for (auto& in : region_.program.inputs)
+      if (!in.data.defined()) out.inputs.push_back(contents_of(in, seed++, sizes, device));
+    for (auto& o : region_.program.outputs) out.contracts.push_back(contract_of(region_.program, o.type.dtype, sizes));
+    return out;
+  }
+
   // As the generator of a custom operation's argument says, where the input is one; else by its type.
-  Tensor contents_of(const choice::ProgramInput& in, uint64_t seed, const Device& device) const {
+  Tensor contents_of(const choice::ProgramInput& in, uint64_t seed, const exec::Symbols& sizes, const Device& device) const {
     for (auto& n : region_.program.nodes) {
       auto* open = std::get_if<choice::Open>(&n.problem);
       if (!open || !open->op || !ops::is_tuned(*open->op)) continue;
@@ -83,24 +95,24 @@ class Checked {
         const auto& v = open->inputs[i];
         if (v.memory.buffer != in.buffer) continue;
         CustomOperand operand{open->alternatives[0].program->inputs[i].name, v.memory.dtype, {}};
-        for (auto& s : v.sizes) operand.sizes.push_back(s.constant());
+        operand.sizes = exec::evaluate(v.sizes, sizes);
         const Tensor made = ops::generated_operand(*open->op, operand);
-        if (made.defined() && Expr(made.numel()) == in.type.numel()) return flat(made, device);
+        if (made.defined() && made.numel() == exec::evaluate(in.type.numel(), sizes)) return flat(made, device);
       }
     }
-    return generate_input(in.type, seed, {}, device);
+    return generate_input(in.type, seed, sizes, device);
   }
 
   // What a call gives, what it writes to its inputs among it.
-  std::vector<Tensor> results_of(exec::Executable& e) const {
-    std::vector<Tensor> inputs = inputs_;
+  std::vector<Tensor> results_of(exec::Executable& e, const Case& at) const {
+    std::vector<Tensor> inputs = at.inputs;
     if (writes_inputs_)
       for (auto& t : inputs) {
         Tensor own = Tensor::empty(t.sizes(), t.dtype(), t.device());
         copy_elements(t, own);
         t = own;
       }
-    std::vector<Tensor> given = e.run(inputs), out;
+    std::vector<Tensor> given = e.run(inputs, at.sizes), out;
     std::vector<size_t> users;
     for (size_t k = 0; k < region_.program.inputs.size(); ++k)
       if (!region_.program.inputs[k].data.defined()) users.push_back(k);
@@ -115,18 +127,19 @@ class Checked {
   void check(size_t i) {
     if (i > 0 && !running_[0]) check(0);
     auto e = callers_[i]->executable();
-    std::vector<Tensor> results = results_of(*e);
-    if (i == 0)
-      wanted_ = std::move(results);
-    else if (std::string why = compare(results, wanted_, contracts_); !why.empty())
-      fail<UserError>("{}: {}", kNotEquivalent, why);
+    for (Case& at : cases_) {
+      std::vector<Tensor> results = results_of(*e, at);
+      if (i == 0)
+        at.wanted = std::move(results);
+      else if (std::string why = compare(results, at.wanted, at.contracts); !why.empty())
+        fail<UserError>("{}{}: {}", kNotEquivalent, at.sizes.empty() ? "" : " at " + exec::to_string(at.sizes), why);
+    }
     running_[i] = std::move(e);
   }
 
   const std::vector<std::shared_ptr<ChoiceCaller>> callers_;
   const Region& region_;
-  std::vector<Tensor> inputs_, wanted_;
-  std::vector<Contract> contracts_;
+  std::vector<Case> cases_;  // the first is timed; what is equal there alone is refused
   bool writes_inputs_ = false;
   std::vector<std::shared_ptr<exec::Executable>> running_;
   Sample time_;

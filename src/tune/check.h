@@ -7,8 +7,9 @@
 
 namespace toroid::tune {
 
-// Times of callers[i] on the device. The first sample of each compares what it computes with what callers[0] does, and throws UserError
-// with the largest difference and its bound where they are not the same function.
+// Times of callers[i] on the device, at the region's sizes. The first sample of each compares what it computes with what callers[0] does,
+// there and, where the region leaves sizes open, at other ones too, and throws UserError with the largest difference and its bound where
+// they are not the same function.
 Sample time_checked(const std::vector<std::shared_ptr<ChoiceCaller>>& callers, const Region& region, const Device& device);
 
 size_t bytes_of_constants(const choice::Program& p);

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "choice/region.h"
+#include "tune/sizes.h"
 
 namespace toroid::tune {
 namespace {
@@ -75,9 +76,18 @@ std::vector<int> users_within(const Program& p, const std::vector<int>& parts, i
 std::string refusal_of(const Program& region) {
   for (auto& n : region.nodes)
     if (n.is_extern()) return "a call of other code is part of it";
-  for (auto& b : region.buffers)
-    if (!b.numel.is_const()) return "its sizes are symbolic";
   return "";
+}
+
+// Of the region's text and, where it has open sizes, of what they may be and are timed at.
+Hash128 key_of(const Region& r) {
+  const Hash128 text = choice::region_key(r.program);
+  if (r.program.symbols.empty()) return text;
+  Hasher all;
+  all.add(text).add(exec::to_string(r.sizes));
+  for (auto& s : r.program.symbols) all.add(s.expr.node()->name).add(s.expr.node()->lo).add(s.expr.node()->hi);
+  for (auto& g : r.program.guards) all.add(sym::to_string(g));
+  return all.finish();
 }
 
 }  // namespace
@@ -142,8 +152,9 @@ std::vector<Region> find_regions(const Program& lowered, const Program& schedule
       r.numbers.push_back(static_cast<int>(i));
       r.labels.push_back(choice::label(n));
     }
-    r.key = choice::region_key(r.program);
     r.refusal = refusal_of(r.program);
+    usual_sizes(r.program, r.sizes, r.refusal);
+    r.key = key_of(r);
     out.push_back(std::move(r));
   }
   return out;

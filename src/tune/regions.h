@@ -7,6 +7,7 @@
 
 #include "base/hash.h"
 #include "choice/program.h"
+#include "exec/sizes.h"
 
 namespace toroid::tune {
 
@@ -29,7 +30,8 @@ struct Region {
   std::vector<size_t> choice_nodes;  // positions here: products, convolutions, attention, calls with alternatives
   std::string label;                 // of the choice nodes, for people
   std::vector<std::string> labels;   // of all nodes
-  Hash128 key;                       // of the program
+  exec::Symbols sizes;               // that it is timed at, of those that it leaves open
+  Hash128 key;                       // of the program and these sizes
   std::string refusal;               // why it is not tuned; empty when it is
 };
 

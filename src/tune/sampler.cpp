@@ -35,7 +35,7 @@ class CpuSampler {
   }
 
  private:
-  void run(exec::Executable& e) { results_ = e.run(inputs_); }
+  void run(exec::Executable& e) { results_ = e.run(inputs_, options_.symbols); }
 
   double timed(exec::Executable& e, int runs) {
     flush();
@@ -82,7 +82,7 @@ class GpuSampler {
     const size_t at = t.samples++ % places_.size();
     if (!t.graphs[at]) {
       exec::Executable& e = candidates_(i);
-      t.graphs[at] = record([&] { flush(), e.run(places_[at]); }, t.runs);
+      t.graphs[at] = record([&] { flush(), e.run(places_[at], options_.symbols); }, t.runs);
     }
     // As long as the kernels are that short, the difference of two graphs says nothing.
     return std::max(replay(*t.graphs[at], t.runs) - flush_ns_, 10.0);
@@ -131,7 +131,7 @@ class GpuSampler {
 
   void prepare(size_t i) {
     exec::Executable& e = candidates_(i);
-    const auto run = [&] { e.run(places_[0]); };
+    const auto run = [&] { e.run(places_[0], options_.symbols); };
     run();
     run();
     gpu().synchronize();

@@ -17,6 +17,8 @@ struct SamplerOptions {
   // GPU: how many places the inputs of small programs are copied to. Where they lie, and what lies beside a recording, changes the time of
   // a kernel of a few microseconds by up to a tenth, and not that of each candidate alike: samples go through all of them in turn.
   size_t most_places = 16;
+  // Sizes that the executables take as given; see exec::Executable::run.
+  exec::Symbols symbols = {};
 };
 
 // Runs executables of one device on the same inputs, or copies of them in other places, which are there and are not changed (a candidate

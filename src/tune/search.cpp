@@ -396,7 +396,7 @@ class Tuning {
     for (size_t i = 0; i < t.callers.size(); ++i)
       t.report.rows.push_back({t.callers[i]->name(), t.callers[i]->kind(), t.texts[i], measured[i]});
     t.report.winner = winner;
-    t.report.source = "timed";
+    t.report.source = t.region->sizes.empty() ? "timed" : "timed at " + exec::to_string(t.region->sizes);
     t.report.noise = v.noise, t.report.flip = v.flip, t.report.regret = v.regret_bound;
     t.report.kernels = t.callers[winner]->kernels();
     t.report.ratio = measured[winner].ratio;

@@ -8,6 +8,7 @@
 #include "tune/check.h"
 #include "tune/inputs.h"
 #include "tune/sampler.h"
+#include "tune/sizes.h"
 
 namespace toroid::tune {
 namespace {
@@ -22,8 +23,6 @@ std::string memory_refusal(const choice::Program& p, const Device& device) {
 std::string refusal_of(const choice::Program& p) {
   for (auto& n : p.nodes)
     if (auto* e = std::get_if<choice::Extern>(&n.problem)) return "a call of other code is part of it: " + e->op->name;
-  for (auto& b : p.buffers)
-    if (!b.numel.is_const()) return "its sizes are symbolic";
   return "";
 }
 
@@ -53,16 +52,19 @@ WholeTime compare_whole(const choice::Program& untuned, const choice::Program& t
   out.refusal = refusal_of(untuned);
   if (out.refusal.empty()) out.refusal = memory_refusal(untuned, pipeline.device);
   if (out.refusal.empty() && budget_ms <= 0) out.refusal = "the budget was used";
+  SamplerOptions at;
+  usual_sizes(untuned, at.symbols, out.refusal);
   if (!out.refusal.empty()) return out;
   std::vector<Tensor> inputs;
   uint64_t seed = 1;
   for (auto& in : untuned.inputs)
-    if (!in.data.defined() && !in.draws) inputs.push_back(generate_input(in.type, seed++, {}, pipeline.device));
+    if (!in.data.defined() && !in.draws) inputs.push_back(generate_input(in.type, seed++, at.symbols, pipeline.device));
   const std::unique_ptr<exec::Executable> both[] = {executable_of(on_copies(untuned), pipeline), executable_of(on_copies(tuned), pipeline)};
   MeasureOptions how;
   how.budget_ms = budget_ms;
   how.most_rounds = 40;
-  const Verdict v = measure(2, time_executables([&](size_t i) -> exec::Executable& { return *both[i]; }, 2, pipeline.device, inputs), how);
+  const Executables run = [&](size_t i) -> exec::Executable& { return *both[i]; };
+  const Verdict v = measure(2, time_executables(run, 2, pipeline.device, inputs, at), how);
   const Measured& m = v.candidates[1];
   if (m.failed || m.rounds == 0) {
     out.refusal = m.status.empty() ? "the budget was used" : m.status;

@@ -14,8 +14,8 @@ struct WholeTime {
   std::string refusal;  // why it is not known
 };
 
-// Runs both lowered programs, with all choices made, in turns on generated inputs; what they write to is copied first. Constants are those
-// of the programs.
+// Runs both lowered programs, with all choices made, in turns on generated inputs of the usual sizes (tune/sizes.h); what they write to is
+// copied first. Constants are those of the programs.
 WholeTime compare_whole(const choice::Program& untuned, const choice::Program& tuned, const Pipeline& pipeline, double budget_ms);
 
 }  // namespace toroid::tune

@@ -1,7 +1,9 @@
 // One compile of a model with symbolic batch and sequence serves all sizes in its range.
 #include <gtest/gtest.h>
 
+#include "base/options.h"
 #include "compile/model.h"
+#include "errors.h"
 #include "graph/interpreter.h"
 #include "import/pt2_importer.h"
 
@@ -17,8 +19,10 @@ Tensor ramp(int64_t batch, int64_t sequence, int64_t modulus) {
 TEST(DynamicModel, OneCompileServesEverySize) {
   std::string path = std::string(TOROID_SOURCE_DIR) + "/tests/data/models/minilm_dynamic.pt2";
   auto reference = import::load_model(path);
-  for (Mode mode : {Mode::Default, Mode::ReduceOverhead}) {
+  const ScopedOption database("tune_database", "none"), region("tune_region_ms", "5"), whole("tune_whole_ms", "20");
+  for (Mode mode : {Mode::Default, Mode::ReduceOverhead, Mode::MaxAutotune}) {
     auto model = compiler::CompiledModel::compile(import::load_model(path), {.mode = mode});
+    for (auto& r : model.report().tuning.regions) EXPECT_TRUE(test::contains(r.source, "timed at s")) << r.label << ": " << r.source;
     for (auto [batch, sequence] : {std::pair<int64_t, int64_t>{1, 2}, {1, 64}, {3, 5}, {2, 16}, {7, 33}, {64, 2}, {17, 64}}) {
       Tensor ids = ramp(batch, sequence, 90), mask = ramp(batch, sequence, 3);
       for (int64_t b = 0; b < batch; ++b) mask.data<int64_t>()[b * sequence] = 1;

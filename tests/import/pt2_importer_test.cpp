@@ -201,6 +201,7 @@ TEST(Pt2Importer, SymbolicSizesFollowTheInput) {
   auto g = symbolic().load();
   ASSERT_EQ(g->symbols.size(), 1u);
   EXPECT_EQ(g->symbols[0].expr.node()->hi, 64);
+  EXPECT_EQ(g->symbols[0].hint, 5) << "the size of the example that was exported";
   Tensor x = Tensor::full(std::vector<int64_t>{7, 2}, 1.0);
   EXPECT_EQ(graph::interpret(*g, std::span(&x, 1))[0].sizes(), (std::vector<int64_t>{14}));
   Tensor too_long = Tensor::full(std::vector<int64_t>{65, 2}, 1.0);
