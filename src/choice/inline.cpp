@@ -188,6 +188,20 @@ std::vector<Range> ranges_of(const Open& open) {
   return out;
 }
 
+namespace {
+
+// What runs for the sizes of a range. Where it is tuned by itself that is at the size that was seen, if it is one of these, or else at the
+// one that the range was timed at.
+std::shared_ptr<graph::Graph> block_for(const Alternative& a, const Expr& size, const Range& range) {
+  std::shared_ptr<graph::Graph> block = graph::clone(*a.graph);
+  for (auto& s : block->symbols)
+    if (s.expr == size && !(s.hint && *s.hint >= range.first && *s.hint <= range.last))
+      s.hint = std::clamp(range.timed_at, s.expr.node()->lo, s.expr.node()->hi);
+  return block;
+}
+
+}  // namespace
+
 Program decide_ranges(const Program& p, size_t node, const std::vector<size_t>& winners) {
   const Open& open = std::get<Open>(p.nodes.at(node).problem);
   const auto ranges = ranges_of(open);
@@ -197,14 +211,14 @@ Program decide_ranges(const Program& p, size_t node, const std::vector<size_t>& 
   call.op = open.op;
   call.inputs = open.inputs;
   call.outputs = open.outputs;
-  const Alternative* last = nullptr;
-  for (size_t i = 0; i < ranges.size(); ++i) {
+  for (size_t i = 0; i < ranges.size();) {
     const Alternative& own = open.alternatives.at(winners[i]);
-    if (last && last->key == own.key) continue;
-    if (last) call.conditions.push_back({sym::Rel::Le, open.size, ranges[i].first - 1});
-    call.blocks.push_back(own.graph);
+    Range all = ranges[i];
+    if (i > 0) call.conditions.push_back({sym::Rel::Le, open.size, all.first - 1});
+    for (++i; i < ranges.size() && open.alternatives.at(winners[i]).key == own.key; ++i)
+      all.last = ranges[i].last, all.timed_at = ranges[i].timed_at;
+    call.blocks.push_back(block_for(own, open.size, all));
     call.options.push_back(own.options);
-    last = &own;
   }
   if (call.blocks.size() == 1) return inline_alternative(p, node, winners[0]);
   Program out = p;

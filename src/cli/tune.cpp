@@ -52,7 +52,7 @@ int check_lock(const TuneArgs& args, const BenchSubject& subject, const Device& 
   set_option("tune_lock", args.check);
   set_option("tune_lock_check", "1");
   const CompiledModel model = CompiledModel::compile(subject.graph(), {.device = device, .mode = Mode::MaxAutotune});
-  const auto& drift = model.report().tuning.drift;
+  const auto drift = tune::LockFile::read(args.check).drift(model.report().tuning.now);
   for (auto& line : drift) fmt::print("{}\n", line);
   fmt::print("{}: {}\n", args.check, drift.empty() ? "holds" : fmt::format("{} decisions do not hold", drift.size()));
   return drift.empty() ? kOk : kMismatch;

@@ -76,7 +76,6 @@ class Compilation {
     const auto lock = lock_file();
     const auto memory = memory_for(*pipeline, *target_, lock.get());
     program_ = tune::tune(std::move(program_), pipeline, search_options(), memory.get(), report_.tuning);
-    debug_.write("tuning.txt", [&] { return tune::to_string(report_.tuning); });
   }
 
   void fuse() {
@@ -94,6 +93,7 @@ class Compilation {
   // What control flow runs: each region is a compilation of its own, which is taken to its kernels here.
   void blocks() {
     assembly_->add_blocks([&](const graph::Graph& region) { return inner(region); });
+    if (tunes(options_.mode) && !options_.eager) debug_.write("tuning.txt", [&] { return tune::to_string(report_.tuning); });
   }
 
   Assembly::Inner inner(const graph::Graph& region) {
@@ -121,6 +121,7 @@ class Compilation {
                        &Compilation::generate})
       (within.*stage)();
     out.assembly = std::move(within.assembly_);
+    tune::add(report_.tuning, std::move(out.report->tuning));
     return out;
   }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <numeric>
 
 #include "base/check.h"
@@ -41,22 +42,51 @@ size_t position_of(const choice::Program& p, int number) {
   fail<UserError>("the choice is about node {}, which the program does not have: it was made for another one", number);
 }
 
-void take(choice::Program& p, size_t node, const choice::Config& way) {
-  if (way.form.starts_with(kAlternative)) {
-    auto* open = std::get_if<choice::Open>(&p.nodes[node].problem);
-    TOROID_USER_CHECK(open, "{} has no alternatives, and \"{}\" names one", choice::label(p.nodes[node]), way.form);
-    const std::string_view name = std::string_view(way.form).substr(kAlternative.size());
-    std::vector<std::string_view> names;
-    for (size_t i = 0; i < open->alternatives.size(); ++i) {
-      if (open->alternatives[i].name == name) {
-        p = choice::inline_alternative(std::move(p), node, i);
-        return;
-      }
-      names.push_back(open->alternatives[i].name);
-    }
-    fail<UserError>("{} has no alternative \"{}\"{}", open->name, name, did_you_mean(name, names));
+const choice::Open& open_at(const choice::Program& p, size_t node, const choice::Config& way) {
+  auto* open = std::get_if<choice::Open>(&p.nodes[node].problem);
+  TOROID_USER_CHECK(open, "{} has no alternatives, and \"{}\" names one", choice::label(p.nodes[node]), way.form);
+  return *open;
+}
+
+size_t alternative_named(const choice::Open& open, const choice::Config& way) {
+  const std::string_view name = std::string_view(way.form).substr(kAlternative.size());
+  std::vector<std::string_view> names;
+  for (size_t i = 0; i < open.alternatives.size(); ++i) {
+    if (open.alternatives[i].name == name) return i;
+    names.push_back(open.alternatives[i].name);
   }
-  if (way.form == "decompose_k")
+  fail<UserError>("{} has no alternative \"{}\"{}", open.name, name, did_you_mean(name, names));
+}
+
+bool is_for_range(const choice::Config& way) { return way.form.starts_with(kAlternative) && !way.fields.empty(); }
+
+bool covers(const choice::Config& way, const choice::Range& range) {
+  int64_t from = 1, to = sym::kInf;
+  for (auto& [field, value] : way.fields) {
+    TOROID_USER_CHECK(field == "from" || field == "to", "\"{}\" is no range of sizes: an alternative has from and to",
+                      choice::to_string(way));
+    (field == "from" ? from : to) = value;
+  }
+  return from <= range.first && to >= range.last;
+}
+
+// Ways of one node, each for some sizes.
+void take_ranges(choice::Program& p, size_t node, const std::vector<choice::Config>& ways) {
+  const choice::Open& open = open_at(p, node, ways.front());
+  std::vector<size_t> winners;
+  for (auto& range : choice::ranges_of(open)) {
+    const auto way = std::find_if(ways.begin(), ways.end(), [&](auto& w) { return covers(w, range); });
+    TOROID_USER_CHECK(way != ways.end(), "the choice names no alternative of {} for sizes from {}: it was made for other ranges", open.name,
+                      range.first);
+    winners.push_back(alternative_named(open, *way));
+  }
+  p = choice::decide_ranges(p, node, winners);
+}
+
+void take(choice::Program& p, size_t node, const choice::Config& way) {
+  if (way.form.starts_with(kAlternative))
+    p = choice::inline_alternative(p, node, alternative_named(open_at(p, node, way), way));
+  else if (way.form == "decompose_k")
     sched::decompose_k(p, node, way.at("splits"));
   else
     p.nodes[node].config = way;
@@ -99,7 +129,14 @@ choice::Program apply(choice::Program p, const Choice& d, const std::vector<int>
     return numbers[static_cast<size_t>(local)];
   };
   for (auto& [a, b] : d.apart) p.apart.emplace_back(number(a), number(b));
-  for (auto& [node, way] : d.ways) take(p, position_of(p, number(node)), way);
+  std::map<int, std::vector<choice::Config>> by_range;
+  for (auto& [node, way] : d.ways) {
+    if (is_for_range(way))
+      by_range[node].push_back(way);
+    else
+      take(p, position_of(p, number(node)), way);
+  }
+  for (auto& [node, ways] : by_range) take_ranges(p, position_of(p, number(node)), ways);
   return p;
 }
 

@@ -15,7 +15,7 @@ namespace toroid::tune {
 // A way is a template's configuration, or one of
 //   cublaslt(algo=k), onednn()     a library, whose heuristics' k-th proposal
 //   decompose_k(splits=s)          a product as s products of parts of k, whose sums are added up by a loop
-//   alternative NAME()             one of the programs of a choice::Open
+//   alternative NAME()             one of the programs of a choice::Open; for sizes in a range of it alone: alternative NAME(from=a,to=b)
 struct Choice {
   std::vector<std::pair<int, choice::Config>> ways;
   std::vector<std::pair<int, int>> apart;  // see choice::Program::apart

@@ -165,6 +165,11 @@ const LockEntry* LockFile::find(const std::string& device, const std::string& pr
   return e == of->second.end() ? nullptr : &e->second;
 }
 
+void LockFile::add(const LockFile& other) {
+  for (auto& [device, problems] : other.entries_)
+    for (auto& [problem, entry] : problems) entries_[device][problem] = entry;
+}
+
 size_t LockFile::size() const {
   size_t n = 0;
   for (auto& [device, problems] : entries_) n += problems.size();

@@ -39,6 +39,8 @@ class LockFile {
   void set(const std::string& device, const std::string& problem, LockEntry entry);
   const LockEntry* find(const std::string& device, const std::string& problem) const;
   size_t size() const;
+  // What another one decides, too.
+  void add(const LockFile& other);
 
   // What a build has for a problem now: the kernels of the winner that is named, or nothing where it has no such candidate.
   struct Now {

@@ -53,7 +53,6 @@ class Memory {
 
   // Whether decisions that no lock file makes are the default, and nothing is timed.
   bool locked() const { return sources_.lock != nullptr; }
-  const LockFile& lock() const { return *sources_.lock; }  // where locked()
   // What was decided so far, wherever it is from.
   LockFile decided() const;
   void note(const std::string& problem, const DecisionRecord& decision);

@@ -79,18 +79,17 @@ std::string refusal_of(const Program& region) {
   return "";
 }
 
-// Of the region's text and, where it has open sizes, of what they may be and are timed at.
-Hash128 key_of(const Region& r) {
-  const Hash128 text = choice::region_key(r.program);
-  if (r.program.symbols.empty()) return text;
+}  // namespace
+
+Hash128 key_of(const choice::Program& region, const exec::Symbols& sizes) {
+  const Hash128 text = choice::region_key(region);
+  if (region.symbols.empty()) return text;
   Hasher all;
-  all.add(text).add(exec::to_string(r.sizes));
-  for (auto& s : r.program.symbols) all.add(s.expr.node()->name).add(s.expr.node()->lo).add(s.expr.node()->hi);
-  for (auto& g : r.program.guards) all.add(sym::to_string(g));
+  all.add(text).add(exec::to_string(sizes));
+  for (auto& s : region.symbols) all.add(s.expr.node()->name).add(s.expr.node()->lo).add(s.expr.node()->hi);
+  for (auto& g : region.guards) all.add(sym::to_string(g));
   return all.finish();
 }
-
-}  // namespace
 
 bool Boundary::can_fuse_prologue(const Node& before) const { return before.is_loop() && overlap(choice::writes(before), fusable_inputs); }
 
@@ -154,7 +153,7 @@ std::vector<Region> find_regions(const Program& lowered, const Program& schedule
     }
     r.refusal = refusal_of(r.program);
     usual_sizes(r.program, r.sizes, r.refusal);
-    r.key = key_of(r);
+    r.key = key_of(r.program, r.sizes);
     out.push_back(std::move(r));
   }
   return out;

@@ -31,9 +31,13 @@ struct Region {
   std::string label;                 // of the choice nodes, for people
   std::vector<std::string> labels;   // of all nodes
   exec::Symbols sizes;               // that it is timed at, of those that it leaves open
+  bool sizes_seen = true;            // a call has had them; else the program may never run at them, and need not be able to
   Hash128 key;                       // of the program and these sizes
   std::string refusal;               // why it is not tuned; empty when it is
 };
+
+// Of a region's text and, where that leaves sizes open, of what they may be and are timed at.
+Hash128 key_of(const choice::Program& region, const exec::Symbols& sizes);
 
 // lowered: its nodes numbered by their places. scheduled: what is made of it without tuning. A region is what shares launches with a choice
 // node there; around a choice::Open also what could, up to `depth` loops before and behind.

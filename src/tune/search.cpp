@@ -14,6 +14,7 @@
 #include "choice/region.h"
 #include "ops/custom.h"
 #include "tune/check.h"
+#include "tune/ranges.h"
 #include "tune/refine.h"
 #include "tune/whole.h"
 
@@ -104,7 +105,7 @@ class Choices {
   std::string name_of_set(std::string name, const std::vector<size_t>& set, size_t c) const {
     for (size_t i : set)
       if (i != c) name += " + " + region_.labels[i];
-    return set.size() == 1 ? name + " alone" : name;
+    return set.size() == 1 && program_->nodes.size() > 1 ? name + " alone" : name;
   }
 
   const Region& region_;
@@ -135,24 +136,13 @@ class Tuning {
       : pipeline_(std::move(pipeline)), options_(options), memory_(memory), report_(report) {}
 
   choice::Program run(choice::Program lowered) {
+    lowered = with_ranges(std::move(lowered));
     const choice::Program scheduled = schedule_as_wanted(lowered);
     const std::vector<Region> regions = find_regions(lowered, scheduled, options_.fusion_depth);
     std::map<Hash128, Task> tasks;
     std::vector<Task*> order;
-    for (auto& r : regions) {
-      Task& t = tasks[r.key];
-      t.equal.push_back(&r);
-      if (t.region) continue;
-      t.region = &r;
-      t.report.label = r.label, t.report.key = r.key;
-      order.push_back(&t);
-    }
-    for (Task* t : order) prepare(*t);
-    if (options_.check_lock && memory_ && memory_->locked()) check_lock(order);
-    if (options_.precompile) precompile_all(order);
-    for (size_t i = 0; i < order.size(); ++i)
-      if (!order[i]->decided) decide(*order[i], order.size() - i);
-    for (Task* t : order) t->report.places = t->equal.size();
+    for (auto& r : regions) add_task(tasks, r, order);
+    decide_all(order, 0);
     if (options_.whole_ms > 0 && !(memory_ && memory_->locked())) check_whole(lowered, order);
     lowered = with_choices(std::move(lowered), order);
     for (Task* t : order) report_.regions.push_back(std::move(t->report));
@@ -174,6 +164,50 @@ class Tuning {
         lowered.apart.push_back(pair);
       }
     }
+  }
+
+  // Calls whose implementation a size decides at run time become that: first, as a branch cuts what may be fused around it, and in turns,
+  // as what takes a call's place may hold such calls.
+  choice::Program with_ranges(choice::Program lowered) {
+    for (std::vector<RangedCall> calls; !(calls = find_ranged_calls(lowered)).empty();) {
+      std::map<Hash128, Task> tasks;
+      std::vector<Task*> order;
+      for (auto& call : calls)
+        for (auto& r : call.regions)
+          if (r) add_task(tasks, *r, order);
+      decide_all(order, lowered.nodes.size() - calls.size());
+      for (size_t c = calls.size(); c-- > 0;) {
+        const auto& open = std::get<choice::Open>(lowered.nodes[calls[c].node].problem);
+        std::vector<std::optional<size_t>> winners;
+        for (auto& r : calls[c].regions) winners.push_back(r ? std::optional(alternative_of(open, tasks.at(r->key).choice)) : std::nullopt);
+        const Choice by_size = choice_by_size(open, winners);
+        log(Artifact::Choices, fmt::format("{}: {}", choice::label(lowered.nodes[calls[c].node]), to_string(by_size)));
+        lowered = apply(std::move(lowered), by_size, {static_cast<int>(calls[c].node)});
+      }
+      for (size_t i = 0; i < lowered.nodes.size(); ++i) lowered.nodes[i].parts = {static_cast<int>(i)};
+      for (Task* t : order) report_.regions.push_back(std::move(t->report));
+    }
+    return lowered;
+  }
+
+  // Equal regions are one task.
+  static void add_task(std::map<Hash128, Task>& tasks, const Region& r, std::vector<Task*>& order) {
+    Task& t = tasks[r.key];
+    t.equal.push_back(&r);
+    if (t.region) return;
+    t.region = &r;
+    t.report.label = r.label, t.report.key = r.key;
+    order.push_back(&t);
+  }
+
+  // later: how many regions share what is left of the budget besides.
+  void decide_all(const std::vector<Task*>& order, size_t later) {
+    for (Task* t : order) prepare(*t);
+    if (options_.check_lock && memory_ && memory_->locked()) compile_locked(order);
+    if (options_.precompile) precompile_all(order);
+    for (size_t i = 0; i < order.size(); ++i)
+      if (!order[i]->decided) decide(*order[i], order.size() - i + later);
+    for (Task* t : order) t->report.places = t->equal.size();
   }
 
   double left_ms() const { return options_.budget_ms > 0 ? options_.budget_ms - ms_since(start_) : 1e12; }
@@ -309,9 +343,10 @@ class Tuning {
     t.report.winner = winner;
   }
 
-  // Compiles what the lock file chose, and looks whether its kernels are still those.
-  void check_lock(const std::vector<Task*>& order) {
-    std::vector<LockFile::Now> now;
+  // Compiles what the lock file chose.
+  void compile_locked(const std::vector<Task*>& order) {
+    auto& now = report_.now;
+    const size_t before = now.size();
     Callers winners;
     for (Task* t : order) {
       if (t->callers.size() < 2) continue;
@@ -321,10 +356,9 @@ class Tuning {
     }
     precompile(winners, options_.workers);
     for (size_t i = 0; i < winners.size(); ++i) {
-      now[i].kernels = winners[i]->kernels();
+      now[before + i].kernels = winners[i]->kernels();
       winners[i]->release();
     }
-    report_.drift = memory_->lock().drift(now);
   }
 
   DecisionRecord decision_of(const Task& t) const {
@@ -345,7 +379,7 @@ class Tuning {
       for (size_t i : t->timed)
         if (!t->decided && keys.insert(t->callers[i]->key()).second) all.push_back(t->callers[i]);
     precompile(all, options_.workers);
-    report_.precompile_ms = ms_since(begun);
+    report_.precompile_ms += ms_since(begun);
   }
 
   MeasureOptions measure_options(const Region& r, double most_ms) const {
@@ -388,7 +422,11 @@ class Tuning {
 
   // v: of the callers that were timed.
   void take(Task& t, const Verdict& v) {
-    if (!v.problem.empty()) fail<EnvironmentError>("nothing computes {} here: {}", t.region->label, v.problem);
+    if (!v.problem.empty()) {
+      if (t.region->sizes_seen) fail<EnvironmentError>("nothing computes {} here: {}", t.region->label, v.problem);
+      t.report.source = fmt::format("not tuned: at {}: {}", exec::to_string(t.region->sizes), v.candidates.front().status);
+      return;
+    }
     const size_t winner = t.timed[fused_enough(t, v)];
     std::vector<Measured> measured(t.callers.size());
     for (size_t i = 0; i < t.callers.size(); ++i) measured[i].status = t.callers[i]->failure();
@@ -475,6 +513,16 @@ choice::Program tune(choice::Program lowered, std::shared_ptr<const Pipeline> pi
   return Tuning(std::move(pipeline), options, memory, report).run(std::move(lowered));
 }
 
+void add(TuneReport& to, TuneReport block) {
+  std::move(block.regions.begin(), block.regions.end(), std::back_inserter(to.regions));
+  to.compiled += block.compiled;
+  to.precompile_ms += block.precompile_ms, to.time_ms += block.time_ms, to.total_ms += block.total_ms;
+  to.out_of_budget = to.out_of_budget || block.out_of_budget;
+  to.decided.add(block.decided);
+  std::move(block.now.begin(), block.now.end(), std::back_inserter(to.now));
+  if (to.problem.empty()) to.problem = std::move(block.problem);
+}
+
 std::string to_string(const TuneReport& r, const std::string& part) {
   std::string out;
   for (auto& region : r.regions) {
@@ -502,7 +550,6 @@ std::string to_string(const TuneReport& r, const std::string& part) {
     }
   }
   if (!r.whole.empty()) out += "the whole program: " + r.whole + "\n";
-  for (auto& line : r.drift) out += "the lock file does not hold: " + line + "\n";
   return out + fmt::format("tuning took {:.0f} ms: compiling {} choices {:.0f} ms, timing {:.0f} ms{}\n", r.total_ms, r.compiled,
                            r.precompile_ms, r.time_ms, r.out_of_budget ? "; the budget ended it before all was decided" : "");
 }

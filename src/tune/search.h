@@ -25,7 +25,7 @@ struct SearchOptions {
   size_t most_choices = 48;     // of one region
   int workers = 0;              // threads that compile; 0: option compile_threads
   bool descent = false;         // from the winner on, step by step (refine())
-  bool check_lock = false;      // compile what a lock file chose, for TuneReport::drift
+  bool check_lock = false;      // compile what a lock file chose, for TuneReport::now
   bool precompile = true;       // all choices before the first is timed; otherwise each when its turn comes
   // Makes the clock of some callers that compute a region; for tests. Empty: their executables on generated inputs.
   std::function<Sample(std::span<const std::shared_ptr<ChoiceCaller>>)> clock = {};
@@ -60,10 +60,12 @@ struct TuneReport {
   double precompile_ms = 0, time_ms = 0, total_ms = 0;
   bool out_of_budget = false;
   std::string whole;               // how the whole program does with the choices, and what was put back for that
-  std::vector<std::string> drift;  // see LockFile::drift
+  std::vector<LockFile::Now> now;  // of option check_lock: for LockFile::drift
   LockFile decided;                // all choices, wherever they are from
   std::string problem;             // of the memory
 };
+// Takes what was found for a block of the program: a part that is compiled by itself.
+void add(TuneReport& to, TuneReport block);
 // A sorted table for each region whose label has `part` in it, and a line for the whole.
 std::string to_string(const TuneReport& r, const std::string& part = "");
 

@@ -4,11 +4,22 @@
 
 #include <algorithm>
 
+#include "base/check.h"
+
 namespace toroid::tune {
 namespace {
 
-bool has(const exec::Symbols& sizes, const std::string& name) {
-  return std::any_of(sizes.begin(), sizes.end(), [&](auto& s) { return s.first == name; });
+// In front of what was seen stay the sizes that are there already.
+void add_hints(const choice::Program& p, exec::Symbols& sizes, std::string& refusal) {
+  for (auto& s : p.symbols) {
+    const std::string& name = s.expr.node()->name;
+    if (std::any_of(sizes.begin(), sizes.end(), [&](auto& known) { return known.first == name; })) continue;
+    if (s.hint)
+      sizes.emplace_back(name, *s.hint);
+    else if (refusal.empty())
+      refusal = s.unbacked ? fmt::format("the size {} is known only when the program runs", name)
+                           : fmt::format("nothing says what the size {} usually is", name);
+  }
 }
 
 // The first bound or guard that the sizes are outside of; empty where there is none.
@@ -35,18 +46,36 @@ std::vector<int64_t> others(int64_t size) {
 }  // namespace
 
 void usual_sizes(const choice::Program& p, exec::Symbols& sizes, std::string& refusal) {
-  for (auto& s : p.symbols) {
-    const std::string& name = s.expr.node()->name;
-    if (has(sizes, name)) continue;
-    if (s.hint)
-      sizes.emplace_back(name, *s.hint);
-    else if (refusal.empty())
-      refusal = s.unbacked ? fmt::format("the size {} is known only when the program runs", name)
-                           : fmt::format("nothing says what the size {} usually is", name);
-  }
+  add_hints(p, sizes, refusal);
   if (!refusal.empty()) return;
   if (const std::string why = excluded_by(p, sizes); !why.empty())
     refusal = fmt::format("the sizes {} are outside of what it is compiled for: {} does not hold", exec::to_string(sizes), why);
+}
+
+void sizes_where(const choice::Program& p, const Expr& size, int64_t wanted, exec::Symbols& sizes, std::string& refusal) {
+  constexpr int64_t kMost = int64_t{1} << 40, kTried = 128;
+  const sym::Node* symbol = nullptr;
+  sym::for_each_symbol(size, [&](const Expr& s) { symbol = symbol ? symbol : s.node(); });
+  TOROID_CHECK(symbol, "the size {} is known", sym::to_string(size));
+  sizes = {{symbol->name, 0}};
+  add_hints(p, sizes, refusal);
+  if (!refusal.empty()) return;
+  int64_t& value = sizes.front().second;
+  int64_t low = std::max<int64_t>(symbol->lo, 1), high = std::min(symbol->hi, kMost);
+  while (low < high) {  // the largest with size <= wanted, as sizes grow with their symbols
+    value = low + (high - low + 1) / 2;
+    if (exec::evaluate(size, sizes) <= wanted)
+      low = value;
+    else
+      high = value - 1;
+  }
+  for (int64_t start = low; start > 0; start /= 2)
+    for (int64_t step = 0; step <= kTried; ++step)
+      for (int64_t near : {start - step, start + step}) {
+        value = near;
+        if (near > 0 && excluded_by(p, sizes).empty()) return;
+      }
+  refusal = fmt::format("no size near {} or below is one of the program's", wanted);
 }
 
 exec::Symbols other_sizes(const choice::Program& p, const exec::Symbols& usual) {

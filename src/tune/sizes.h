@@ -8,9 +8,13 @@
 
 namespace toroid::tune {
 
-// The sizes that were seen when the program was made (graph::Symbol::hint) into `sizes`, which may hold some already, and which are left
-// alone. `refusal`: why there are none, where it is empty so far: sizes that come from data, that nobody has seen, or that guards exclude.
+// The sizes that were seen when the program was made (graph::Symbol::hint) into `sizes`. Where `refusal` is empty so far: why there are
+// none, as sizes come from data, nobody has seen them, or guards exclude them.
 void usual_sizes(const choice::Program& p, exec::Symbols& sizes, std::string& refusal);
+
+// The same with another value of the first symbol of `size`: one for which that is `wanted` or, where bounds and guards forbid it, near
+// that or below.
+void sizes_where(const choice::Program& p, const Expr& size, int64_t wanted, exec::Symbols& sizes, std::string& refusal);
 
 // Other sizes that the bounds and guards of the program allow, odd ones and all different from `usual` where there are such: what is right
 // at one size may have been made for it. Empty where there are none.

@@ -15,10 +15,12 @@ TEST(Choice, TextAndBack) {
       {{{0, {"gemm_wgmma", {{"block_m", 128}, {"split", 2}}}}}, {}},
       {{{0, {"alternative one shot", {}}}, {3, {"cublaslt", {{"algo", 1}}}}}, {{0, 1}, {0, 2}}},
       {{}, {{4, 5}}},
+      {{{1, {"alternative ring", {{"to", 9}}}}, {1, {"alternative tree", {{"from", 10}}}}}, {}},
   };
   for (auto& d : all) EXPECT_EQ(parse_choice(to_string(d)), d) << to_string(d);
   EXPECT_EQ(to_string(all[0]), "default");
   EXPECT_EQ(to_string(all[2]), "0: alternative one shot(); 3: cublaslt(algo=1); apart 0-1, 0-2");
+  EXPECT_EQ(to_string(all[4]), "1: alternative ring(to=9); 1: alternative tree(from=10)");
 }
 
 TEST(Choice, BadTextIsAnErrorThatSaysWhatIsWrong) {

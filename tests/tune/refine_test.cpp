@@ -84,7 +84,7 @@ TEST_F(Refine, WhatItFoundIsRememberedAndLocked) {
   options_.check_lock = true;
   tune_product(&locked);
   EXPECT_EQ(made_.nodes.at(0).config, tile(7));
-  EXPECT_EQ(tuned_.drift, std::vector<std::string>{});
+  EXPECT_EQ(lock.drift(tuned_.now), std::vector<std::string>{});
   EXPECT_EQ(samples_, timed) << "nothing is timed again";
 }
 
@@ -95,8 +95,9 @@ TEST_F(Refine, ALockFileOfOtherKernelsDoesNotHold) {
   Memory locked("a device", "tests", {.lock = &lock});
   options_.check_lock = true;
   tune_product(&locked);
-  ASSERT_EQ(tuned_.drift.size(), 1u);
-  EXPECT_NE(tuned_.drift[0].find("the kernels of 0: tiled(x=2) are"), std::string::npos) << tuned_.drift[0];
+  const auto drift = lock.drift(tuned_.now);
+  ASSERT_EQ(drift.size(), 1u);
+  EXPECT_NE(drift[0].find("the kernels of 0: tiled(x=2) are"), std::string::npos) << drift[0];
 }
 
 }  // namespace

@@ -58,6 +58,31 @@ TEST(Sizes, OthersAreOddWhereTheyMayBe) {
   EXPECT_TRUE(other_sizes(with_symbols({}), {}).empty());
 }
 
+exec::Symbols where(const choice::Program& p, const Expr& size, int64_t wanted, std::string* why = nullptr) {
+  exec::Symbols sizes;
+  std::string refusal;
+  sizes_where(p, size, wanted, sizes, refusal);
+  if (why) *why = refusal;
+  return sizes;
+}
+
+TEST(Sizes, ASizeOfInterestIsMet) {
+  const choice::Program p = with_symbols({{s0, false, 16}, {s1, false, 3}});
+  EXPECT_EQ(where(p, s0, 4096), (exec::Symbols{{"s0", 4096}, {"s1", 3}}));
+  EXPECT_EQ(where(p, s0 * 3 + 1, 100), (exec::Symbols{{"s0", 33}, {"s1", 3}}));
+  EXPECT_EQ(where(p, s0 * s1, 60), (exec::Symbols{{"s0", 20}, {"s1", 3}}));
+  EXPECT_EQ(where(p, sym::floor_div(s0, 4), 5), (exec::Symbols{{"s0", 23}, {"s1", 3}}));
+  EXPECT_EQ(where(p, s1, 4096), (exec::Symbols{{"s1", 100}, {"s0", 16}})) << "as much as it may be";
+  EXPECT_EQ(where(with_symbols({{s0}}), s0, 64), (exec::Symbols{{"s0", 64}})) << "seen or not";
+  EXPECT_EQ(where(with_symbols({{s0}}, {{sym::Rel::Eq, sym::mod(s0, 16), 0}}), s0, 100), (exec::Symbols{{"s0", 96}}));
+  EXPECT_EQ(where(with_symbols({{s0}}, {{sym::Rel::Lt, s0, 100}}), s0, 4096), (exec::Symbols{{"s0", 99}}));
+  std::string why;
+  where(with_symbols({{s0}}, {{sym::Rel::Lt, s0, 2}}), s0, 4096, &why);
+  EXPECT_EQ(why, "no size near 4096 or below is one of the program's");
+  where(with_symbols({{s0}, {u0, true}}), s0, 64, &why);
+  EXPECT_EQ(why, "the size u0 is known only when the program runs");
+}
+
 // a [s0, 8] x b [8, 8], in a program that has other sizes beside.
 choice::Program open_product(std::optional<int64_t> rows) {
   choice::Program p;
