@@ -2,7 +2,9 @@
 #include "tune/caller.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <fstream>
 #include <thread>
 
 #include "choice/inline.h"
@@ -77,6 +79,30 @@ TEST_P(Callers, AThousandCyclesLeaveNothingBehind) {
   }
   EXPECT_EQ(pipeline->compiles, 1000);
   EXPECT_EQ(pipeline->alive, 0);
+}
+
+// Pages that this process has in memory.
+int64_t resident_bytes() {
+  std::ifstream statm("/proc/self/statm");
+  int64_t all = 0, resident = 0;
+  statm >> all >> resident;
+  return resident * ::sysconf(_SC_PAGESIZE);
+}
+
+TEST_P(Callers, AThousandCyclesTakeNoMemory) {
+  auto pipeline = std::make_shared<FakePipeline>();
+  auto caller = make(pipeline);
+  const auto cycles = [&](int count) {
+    for (int i = 0; i < count; ++i) {
+      caller->precompile();
+      caller->executable();
+      caller->release();
+    }
+  };
+  cycles(300);  // what allocators keep
+  const int64_t before = resident_bytes();
+  cycles(1000);
+  EXPECT_LT(resident_bytes() - before, 4 << 20);
 }
 
 TEST_P(Callers, KeysAreOfContent) {
