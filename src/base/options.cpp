@@ -141,7 +141,13 @@ constexpr Row kRows[] = {
     {OptionId::TuneRetryHours, Kind::Int, "tune_retry_hours", "168",
      "Hours after which a candidate that crashed or took too long when it was tuned is tried again.", 1 << 20},
     {OptionId::TuneWorker, Kind::String, "tune_worker", "",
-     "Program that runs candidates in a process of its own; empty: toroid-tune-worker beside this program or library."},
+     "Program that runs candidates in a process of its own; empty: toroid-tune-worker beside this program, or in ../libexec/toroid or "
+     "../bin."},
+    {OptionId::TuneIsolated, Kind::Bool, "tune_isolated", "0",
+     "Kernels of a choice run once in a process of their own, tune_worker, before they run in the one that tunes: a choice that crashes, "
+     "hangs or writes out of bounds is refused with the reason. Calls of libraries are not run there."},
+    {OptionId::TuneTimeoutMs, Kind::Int, "tune_timeout_ms", "60000",
+     "Milliseconds that the kernels of a choice may take there, compiling them included; 0: no limit.", 1 << 30},
     {OptionId::TuneRemote, Kind::String, "tune_remote", "", "Redis server that shares decisions between machines, host:port; empty: none."},
     {OptionId::TuneLock, Kind::String, "tune_lock", "",
      "Lock file that decides all choices: nothing is timed, and what it does not decide is done as without tuning."},

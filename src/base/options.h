@@ -51,13 +51,15 @@ enum class OptionId : uint8_t {
   TuneDatabase,
   TuneRetryHours,
   TuneWorker,
+  TuneIsolated,
+  TuneTimeoutMs,
   TuneRemote,
   TuneLock,
   TuneLockCheck,
   CoordinateDescentTuning,
   Deterministic,
 };
-inline constexpr int kOptionCount = 46;
+inline constexpr int kOptionCount = 48;
 
 // A key into the table that knows the type of its value: bool, int64_t or std::string.
 template <class T>
@@ -107,6 +109,8 @@ inline constexpr Option<int64_t> kFusionSpeedupPercent{OptionId::FusionSpeedupPe
 inline constexpr Option<std::string> kTuneDatabase{OptionId::TuneDatabase};
 inline constexpr Option<int64_t> kTuneRetryHours{OptionId::TuneRetryHours};
 inline constexpr Option<std::string> kTuneWorker{OptionId::TuneWorker};
+inline constexpr Option<bool> kTuneIsolated{OptionId::TuneIsolated};
+inline constexpr Option<int64_t> kTuneTimeoutMs{OptionId::TuneTimeoutMs};
 inline constexpr Option<std::string> kTuneRemote{OptionId::TuneRemote};
 inline constexpr Option<std::string> kTuneLock{OptionId::TuneLock};
 inline constexpr Option<bool> kTuneLockCheck{OptionId::TuneLockCheck};

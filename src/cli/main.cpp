@@ -101,6 +101,8 @@ struct Command {
                   [this] { return toroid::cli::tune(tuned); });
     add_subject(t, tuned.subject);
     t->add_option("--budget", tuned.budget_ms, "Milliseconds that tuning may take")->check(CLI::Range(1, 1 << 30));
+    t->add_flag("--isolated", tuned.isolated,
+                "Run kernels in a process of their own first (option tune_isolated): one that crashes or hangs is refused with the reason");
     t->add_option("--lock", tuned.lock, "Write the choices to this file, for the option tune_lock");
     t->add_option("--check", tuned.check, "Instead: compare this lock file with what would be built now; 1 where it does not hold")
         ->check(CLI::ExistingFile);

@@ -17,6 +17,12 @@ namespace {
 
 using compiler::CompiledModel;
 
+// "3 of 12 parts decided, 120 of 400 choices compiled, 5.2 s of 60.0 s".
+std::string progress_text(const tune::TuneProgress& p) {
+  return fmt::format("{} of {} parts decided, {} of {} choices compiled, {:.1f} s{}", p.decided, p.regions, p.compiled, p.choices,
+                     p.spent_ms / 1e3, p.budget_ms > 0 ? fmt::format(" of {:.1f} s", p.budget_ms / 1e3) : "");
+}
+
 // One choice that was tried, with those that fuse one neighbour more.
 tune::ReportStep step_of(const tune::RegionReport& region, size_t row) {
   const tune::ChoiceRow& r = region.rows[row];
@@ -63,6 +69,7 @@ int check_lock(const TuneArgs& args, const BenchSubject& subject, const Device& 
 int tune(const TuneArgs& args) {
   if (args.subject.threads > 0) set_option("threads", std::to_string(args.subject.threads));
   if (args.budget_ms > 0) set_option("tune_budget_ms", std::to_string(args.budget_ms));
+  if (args.isolated) set_option("tune_isolated", "1");
   Progress progress(!args.subject.json);
   const Device device = device_from_name(args.subject.device);
   progress.say("building the model");
@@ -77,7 +84,8 @@ int tune(const TuneArgs& args) {
   if (args.descent) set_option("coordinate_descent_tuning", "1");
   if (!args.check.empty()) return check_lock(args, subject, device);
   progress.say("compiling and timing the choices");
-  CompiledModel tuned = CompiledModel::compile(subject.graph(), {.device = device, .mode = Mode::MaxAutotune});
+  CompiledModel tuned = CompiledModel::compile(subject.graph(), {.device = device, .mode = Mode::MaxAutotune},
+                                               [&](const tune::TuneProgress& p) { progress.say(progress_text(p)); });
   progress.say("");
   const tune::TuneReport& report = tuned.report().tuning;
   fmt::print("{}\n{}", subject.description, tune::to_string(report, args.choice));

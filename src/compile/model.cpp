@@ -20,8 +20,9 @@ double ms_since(Clock::time_point t) { return std::chrono::duration<double, std:
 // One compile on its way through the stages. Each stage reads what those before it left here.
 class Compilation {
  public:
-  Compilation(std::unique_ptr<graph::Graph> g, const ModelOptions& options, CompileReport& report, std::shared_ptr<const Target> target)
-      : options_(options), report_(report), debug_(g->name), target_(std::move(target)), graph_(std::move(g)) {}
+  Compilation(std::unique_ptr<graph::Graph> g, const ModelOptions& options, CompileReport& report, std::shared_ptr<const Target> target,
+              const CompiledModel::TuneListener& tuning = {})
+      : options_(options), report_(report), tuning_(tuning), debug_(g->name), target_(std::move(target)), graph_(std::move(g)) {}
 
   exec::Plan run() {
     auto start = Clock::now();
@@ -75,7 +76,9 @@ class Compilation {
     const auto pipeline = pipeline_for(options_, target_, moved_);
     const auto lock = lock_file();
     const auto memory = memory_for(*pipeline, *target_, lock.get());
-    program_ = tune::tune(std::move(program_), pipeline, search_options(), memory.get(), report_.tuning);
+    tune::SearchOptions how = search_options();
+    how.progress = tuning_;
+    program_ = tune::tune(std::move(program_), pipeline, how, memory.get(), report_.tuning);
   }
 
   void fuse() {
@@ -116,7 +119,7 @@ class Compilation {
       }
     }
     g->outputs = std::move(computed);
-    Compilation within(std::move(g), options_, *out.report, target_);
+    Compilation within(std::move(g), options_, *out.report, target_, tuning_);
     for (auto stage : {&Compilation::transform, &Compilation::lower, &Compilation::tune, &Compilation::fuse, &Compilation::blocks,
                        &Compilation::generate})
       (within.*stage)();
@@ -131,6 +134,7 @@ class Compilation {
 
   const ModelOptions& options_;
   CompileReport& report_;
+  const CompiledModel::TuneListener tuning_;
   DebugFolder debug_;
   std::shared_ptr<const Target> target_;
   std::unique_ptr<graph::Graph> graph_;
@@ -157,10 +161,10 @@ std::string time_text(const CompileReport& r) {
   return out;
 }
 
-CompiledModel CompiledModel::compile(std::unique_ptr<graph::Graph> graph, const ModelOptions& options) {
+CompiledModel CompiledModel::compile(std::unique_ptr<graph::Graph> graph, const ModelOptions& options, const TuneListener& tuning) {
   const device::CaptureSuspension not_captured;
   CompiledModel model;
-  Compilation compilation(std::move(graph), options, model.report_, make_target(options));
+  Compilation compilation(std::move(graph), options, model.report_, make_target(options), tuning);
   model.executable_ = std::make_unique<exec::Executable>(compilation.run());
   model.sources_ = compilation.take_sources();
   return model;

@@ -37,8 +37,10 @@ std::string time_text(const CompileReport& report);
 
 class CompiledModel {
  public:
-  // UserError for programs outside of what the compiler supports, naming the operation and its place.
-  static CompiledModel compile(std::unique_ptr<graph::Graph> graph, const ModelOptions& options = {});
+  using TuneListener = std::function<void(const tune::TuneProgress&)>;
+  // UserError for programs outside of what the compiler supports, naming the operation and its place. tuning: told how far it has come, in
+  // modes that tune; blocks of control flow begin anew.
+  static CompiledModel compile(std::unique_ptr<graph::Graph> graph, const ModelOptions& options = {}, const TuneListener& tuning = {});
 
   // One tensor an output. See exec::Executable::run.
   std::vector<Tensor> run(std::span<const Tensor> inputs) { return executable_->run(inputs); }

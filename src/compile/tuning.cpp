@@ -1,5 +1,7 @@
 #include "compile/tuning.h"
 
+#include <limits>
+
 #include "base/check.h"
 #include "base/options.h"
 #include "base/text.h"
@@ -55,6 +57,7 @@ std::shared_ptr<const tune::Pipeline> pipeline_for(const ModelOptions& options, 
                                                    std::shared_ptr<MovedConstants> constants) {
   auto out = std::make_shared<tune::Pipeline>();
   out->device = options.device;
+  out->isa = target->isa();
   out->device_key = device_key(options, *target);
   out->schedule = [options, target](choice::Program p) {
     sched::FusionReport report;
@@ -98,6 +101,11 @@ tune::SearchOptions search_options() {
   o.descent = get_option(options::kCoordinateDescentTuning);
   o.check_lock = get_option(options::kTuneLockCheck);
   o.precompile = get_option(options::kTunePrecompile);
+  o.isolated = get_option(options::kTuneIsolated);
+  if (const int64_t ms = get_option(options::kTuneTimeoutMs); ms > 0)
+    o.worker.timeout_ms = static_cast<int>(ms);
+  else
+    o.worker.timeout_ms = std::numeric_limits<int>::max();
   return o;
 }
 

@@ -69,6 +69,7 @@ std::shared_ptr<exec::Executable> ChoiceCaller::executable() {
   if (executable_) return executable_;
   compile_locked();
   failure_.clear();
+  texts_ = build_->kernels();
   executable_ = std::make_shared<exec::Executable>(build_->plan());
   build_.reset();  // its plan is gone
   return executable_;
@@ -78,6 +79,12 @@ void ChoiceCaller::release() {
   std::lock_guard lock(mutex_);
   build_.reset();
   executable_.reset();
+  texts_ = {};
+}
+
+std::vector<codegen::KernelText> ChoiceCaller::texts() const {
+  std::lock_guard lock(mutex_);
+  return texts_;
 }
 
 std::string ChoiceCaller::kernels() const {

@@ -28,7 +28,8 @@ class Build {
 // What the tuner is given of the compiler.
 struct Pipeline {
   Device device;
-  std::string device_key;  // what times hold for: the processor and its threads, or the GPU
+  std::string isa = "native";  // of its kernels, as in jit::CompileRequest
+  std::string device_key;      // what times hold for: the processor and its threads, or the GPU
   // Joins and orders a lowered program whose choices are made.
   std::function<choice::Program(choice::Program)> schedule;
   // Ways worth a trial to compute a node of a scheduled program, the most hopeful first, without the one that is taken by default.
@@ -62,6 +63,8 @@ class ChoiceCaller {
   void precompile();
   // Compiles first where precompile() was not called, or failed. Throws where it fails (again).
   std::shared_ptr<exec::Executable> executable();
+  // Of the executable's launches, in their order; empty where there is no executable.
+  std::vector<codegen::KernelText> texts() const;
   // Forgets the code and its memory; the next call makes them again.
   void release();
 
@@ -85,6 +88,7 @@ class ChoiceCaller {
   mutable std::mutex mutex_;  // of all below
   std::unique_ptr<Build> build_;
   std::shared_ptr<exec::Executable> executable_;
+  std::vector<codegen::KernelText> texts_;  // its kernels
   std::string kernels_;
   std::string failure_;
 };

@@ -43,12 +43,30 @@ constexpr size_t kLargeWeights = 1 << 18;
 // Large weights are read from memory in each step of a model, as other layers push them out of the caches in between.
 bool flushes(const Region& region) { return bytes_of_constants(region.program) >= kLargeWeights; }
 
-// Its elements in row-major order, as a tensor of one dimension there.
-Tensor flat(const Tensor& t, const Device& device) {
+// Its elements in row-major order, as a tensor of one dimension on the CPU.
+Tensor flat(const Tensor& t) {
   const Tensor dense = moved(t, Device::cpu()).contiguous();
   Tensor out = Tensor::empty({dense.numel()}, dense.dtype());
   std::memcpy(out.raw_data(), dense.raw_data(), static_cast<size_t>(dense.numel()) * size_of(dense.dtype()));
-  return moved(out, device);
+  return out;
+}
+
+// Whether some load or store is at an index that is read from memory and can only be 0.
+bool indexes_one_element(const loop::Body& body) {
+  bool found = false;
+  for (auto& s : body.steps)
+    sym::for_each_symbol(s.index, [&](const Expr& e) { found = found || (loop::step_of_symbol(*e.node()) >= 0 && e.node()->hi == 0); });
+  return found;
+}
+
+bool indexes_one_element(const choice::Program& p) {
+  return std::any_of(p.nodes.begin(), p.nodes.end(), [](const choice::Node& n) {
+    bool found = indexes_one_element(n.body) || (n.producer && indexes_one_element(n.producer->body));
+    for (auto& b : n.beside) found = found || indexes_one_element(b.body);
+    if (auto* open = std::get_if<choice::Open>(&n.problem))
+      for (auto& a : open->alternatives) found = found || indexes_one_element(*a.program);
+    return found;
+  });
 }
 
 // What a region is given at some sizes, and what the default makes of it.
@@ -79,28 +97,15 @@ class Checked {
  private:
   Case case_of(const exec::Symbols& sizes, const Device& device) const {
     Case out{sizes, {}};
-    uint64_t seed = 1;
     for (auto& in : region_.program.inputs)
-      if (!in.data.defined()) out.inputs.push_back(contents_of(in, seed++, sizes, device));
+      if (!in.data.defined()) out.inputs.push_back(contents_of(in, seed_of_input(out.inputs.size()), sizes, device));
     for (auto& o : region_.program.outputs) out.contracts.push_back(contract_of(region_.program, o.type.dtype, sizes));
     return out;
   }
 
-  // As the generator of a custom operation's argument says, where the input is one; else by its type.
   Tensor contents_of(const choice::ProgramInput& in, uint64_t seed, const exec::Symbols& sizes, const Device& device) const {
-    for (auto& n : region_.program.nodes) {
-      auto* open = std::get_if<choice::Open>(&n.problem);
-      if (!open || !open->op || !ops::is_tuned(*open->op)) continue;
-      for (size_t i = 0; i < open->inputs.size(); ++i) {
-        const auto& v = open->inputs[i];
-        if (v.memory.buffer != in.buffer) continue;
-        CustomOperand operand{open->alternatives[0].program->inputs[i].name, v.memory.dtype, {}};
-        operand.sizes = exec::evaluate(v.sizes, sizes);
-        const Tensor made = ops::generated_operand(*open->op, operand);
-        if (made.defined() && made.numel() == exec::evaluate(in.type.numel(), sizes)) return flat(made, device);
-      }
-    }
-    return generate_input(in.type, seed, sizes, device);
+    const Tensor made = made_by_operation(region_, in, sizes);
+    return made.defined() ? moved(made, device) : generate_input(in.type, seed, sizes, device, integers_of(region_));
   }
 
   // What a call gives, what it writes to its inputs among it.
@@ -146,6 +151,26 @@ class Checked {
 };
 
 }  // namespace
+
+uint64_t seed_of_input(size_t position) { return 1 + position; }
+
+int64_t integers_of(const Region& region) { return indexes_one_element(region.program) ? 1 : 2; }
+
+Tensor made_by_operation(const Region& region, const choice::ProgramInput& in, const exec::Symbols& sizes) {
+  for (auto& n : region.program.nodes) {
+    auto* open = std::get_if<choice::Open>(&n.problem);
+    if (!open || !open->op || !ops::is_tuned(*open->op)) continue;
+    for (size_t i = 0; i < open->inputs.size(); ++i) {
+      const auto& v = open->inputs[i];
+      if (v.memory.buffer != in.buffer) continue;
+      CustomOperand operand{open->alternatives[0].program->inputs[i].name, v.memory.dtype, {}};
+      operand.sizes = exec::evaluate(v.sizes, sizes);
+      const Tensor made = ops::generated_operand(*open->op, operand);
+      if (made.defined() && made.numel() == exec::evaluate(in.type.numel(), sizes)) return flat(made);
+    }
+  }
+  return {};
+}
 
 size_t bytes_of_constants(const choice::Program& p) {
   size_t bytes = 0;

@@ -25,7 +25,6 @@ namespace toroid::tune {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::string_view kFailed = "failed: ";  // as statuses of failures begin
 constexpr std::string_view kOutcomes[] = {"timed", "not equivalent", "failed to compile", "failed", "crashed", "timed out"};
 
 constexpr const char* kSchema =
@@ -131,8 +130,9 @@ std::vector<CandidateRecord> records_of(const Verdict& v, std::span<const std::s
   for (size_t i = 0; i < names.size(); ++i) {
     const Measured& m = v.candidates[i];
     if (!m.failed && !(m.ratio > 0)) continue;
-    out.push_back({names[i], m.failed ? Outcome::Failed : Outcome::Timed, m.failed ? m.status.substr(kFailed.size()) : std::string(),
-                   m.ratio, m.ratio_low, m.ratio_high, m.median_ns, m.spread, static_cast<int64_t>(m.rounds), 0});
+    const std::string reason = m.failed ? m.status.substr(name_of(m.outcome).size() + 2) : std::string();
+    out.push_back({names[i], m.failed ? m.outcome : Outcome::Timed, reason, m.ratio, m.ratio_low, m.ratio_high, m.median_ns, m.spread,
+                   static_cast<int64_t>(m.rounds), 0});
   }
   return out;
 }
@@ -317,6 +317,11 @@ std::shared_ptr<Database> shared_database(std::string* problem) {
   }
 }
 
+bool is_due(const CandidateRecord& r, int64_t retry_hours, int64_t now) {
+  const bool passing = r.outcome == Outcome::Crashed || r.outcome == Outcome::TimedOut || r.outcome == Outcome::Failed;
+  return passing && now - r.at >= retry_hours * 3600;
+}
+
 Missing missing(std::span<const std::string> candidates, std::span<const CandidateRecord> known, int64_t retry_hours, int64_t now) {
   TOROID_CHECK(!candidates.empty());
   Missing m;
@@ -327,9 +332,7 @@ Missing missing(std::span<const std::string> candidates, std::span<const Candida
   bool any = false;
   for (size_t i = 0; i < candidates.size(); ++i) {
     const auto r = std::find_if(known.begin(), known.end(), [&](const CandidateRecord& k) { return k.candidate == candidates[i]; });
-    const bool passing =
-        r != known.end() && (r->outcome == Outcome::Crashed || r->outcome == Outcome::TimedOut || r->outcome == Outcome::Failed);
-    if (r == known.end() || (passing && now - r->at >= retry_hours * 3600)) {
+    if (r == known.end() || is_due(*r, retry_hours, now)) {
       run[i] = any = true;
     } else if (r->outcome != Outcome::Timed) {
       m.refusals[i] = fmt::format("{}: {}", name_of(r->outcome), r->reason);

@@ -23,10 +23,6 @@ struct TuneKey {
   bool operator==(const TuneKey&) const = default;
 };
 
-enum class Outcome : uint8_t { Timed, NotEquivalent, FailedToCompile, Failed, Crashed, TimedOut };
-// "timed", "not equivalent", "failed to compile", "failed", "crashed", "timed out".
-std::string_view name_of(Outcome o);
-
 // What is known of a candidate.
 struct CandidateRecord {
   std::string candidate;  // its text: "gemm_wgmma(block_m=128,...)"
@@ -40,8 +36,7 @@ struct CandidateRecord {
   bool operator==(const CandidateRecord&) const = default;
 };
 
-// What measuring has told of candidates; those that it never ran are left out. A failed run counts as Outcome::Failed, which is tried
-// again.
+// What measuring has told of candidates; those that it never ran are left out.
 std::vector<CandidateRecord> records_of(const Verdict& v, std::span<const std::string> names);
 
 // What was decided among a set of candidates: a second process needs no timing.
@@ -102,13 +97,15 @@ class Database {
 // if given, then receives the reason).
 std::shared_ptr<Database> shared_database(std::string* problem = nullptr);
 
+// Whether what was seen may have passed: a crash, a time-out or a failed run, `retry_hours` ago or more. now: seconds since 1970.
+bool is_due(const CandidateRecord& r, int64_t retry_hours, int64_t now);
+
 // Which candidates must be run, by what is known of them.
 struct Missing {
   std::vector<size_t> time;           // positions, in order: what is not known, and with it the default and the best known one; or empty
   std::vector<std::string> refusals;  // of each candidate: why it is left out although it is not known to be slower; or empty
 };
-// candidates[0] is the default. What was refused stays so; crashes and timeouts are tried again `retry_hours` after they were seen, 0: at
-// once. now: seconds since 1970.
+// candidates[0] is the default. What was refused stays so until it is due, with retry_hours 0 at once.
 Missing missing(std::span<const std::string> candidates, std::span<const CandidateRecord> known, int64_t retry_hours, int64_t now);
 int64_t seconds_now();
 

@@ -5,9 +5,15 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace toroid::tune {
+
+// What becomes of a candidate. Crashes, time-outs and failed runs are tried again some time, the others that are not timed never.
+enum class Outcome : uint8_t { Timed, NotEquivalent, FailedToCompile, Failed, Crashed, TimedOut };
+// "timed", "not equivalent", "failed to compile", "failed", "crashed", "timed out".
+std::string_view name_of(Outcome o);
 
 // Nanoseconds of one run of a candidate in the state of a steady call. Throws where it cannot be run; what it throws is the candidate's
 // status, and it is not run again.
@@ -39,7 +45,8 @@ struct Measured {
   double ratio = 0;                      // of its time to the default's; 0: not known. Of what was dropped at once: by single runs
   double ratio_low = 0, ratio_high = 0;  // at the verdict's risk, which is shared by all intervals; high may be infinite
   std::string status;                    // empty: it was measured to the end. Else why it was not, for people
-  bool failed = false;                   // it could not be run
+  bool failed = false;                   // it could not be run; then the status begins with the outcome's name and ": "
+  Outcome outcome = Outcome::Failed;     // where it failed
 };
 
 struct Verdict {

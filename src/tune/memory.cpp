@@ -23,7 +23,11 @@ Recalled Memory::recall(const std::string& problem, const std::vector<std::strin
   }
   const TuneKey key{problem, device_, toolchain_};
   if (sources_.database) out.records = sources_.database->records(key);
-  if (sources_.database)
+  const bool again = std::any_of(out.records.begin(), out.records.end(), [&](const CandidateRecord& r) {
+    return std::find(candidates.begin(), candidates.end(), r.candidate) != candidates.end() &&
+           is_due(r, sources_.retry_hours, seconds_now());
+  });
+  if (sources_.database && !again)
     if (auto known = sources_.database->decision(key, candidates); known && is_choice(known->winner)) {
       out.winner = known->winner, out.kernels = known->kernels, out.ratio = known->ratio, out.source = "database";
       return out;

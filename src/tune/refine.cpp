@@ -39,7 +39,7 @@ Varied varied(const Choice& choice, size_t node) {
 class Refining {
  public:
   Refining(const Region& region, std::shared_ptr<ChoiceCaller> original, std::shared_ptr<ChoiceCaller> start,
-           std::shared_ptr<const Pipeline> pipeline, const SearchOptions& options, MeasureOptions how, RegionReport& report)
+           std::shared_ptr<const Pipeline> pipeline, const SearchOptions& options, MeasureOptions how, Vet* vet, RegionReport& report)
       : region_(region),
         program_(std::make_shared<choice::Program>(region.program)),
         original_(std::move(original)),
@@ -47,6 +47,7 @@ class Refining {
         pipeline_(std::move(pipeline)),
         options_(options),
         how_(std::move(how)),
+        vet_(vet),
         report_(report) {}
 
   std::shared_ptr<ChoiceCaller> run(double& ratio) {
@@ -79,11 +80,16 @@ class Refining {
     const Clock clock = steady_clock();
     const double began = clock();
     precompile(callers, options_.workers);
+    const auto left = [&] { return how.budget_ms - (clock() - began); };
+    const std::vector<Measured> seen = vet_ ? (*vet_)(callers, region_, left) : std::vector<Measured>(callers.size());
     MeasureOptions rest = how;
-    rest.budget_ms -= clock() - began;
+    rest.budget_ms = left();
     const Sample sample = options_.clock ? options_.clock(callers) : time_checked(callers, region_, pipeline_->device);
-    return measure(
-        configs.size(), [&](size_t i) { return sample(i + 1); }, rest);
+    const Sample vetted = [&](size_t i) {
+      if (!seen[i + 1].status.empty()) fail<UserError>("{}", seen[i + 1].status);
+      return sample(i + 1);
+    };
+    return measure(configs.size(), vetted, rest);
   }
 
   std::shared_ptr<ChoiceCaller> caller(const Varied& v, const choice::Config& c) const {
@@ -110,6 +116,7 @@ class Refining {
   const std::shared_ptr<const Pipeline> pipeline_;
   const SearchOptions& options_;
   const MeasureOptions how_;
+  Vet* const vet_;
   RegionReport& report_;
 };
 
@@ -117,8 +124,8 @@ class Refining {
 
 std::shared_ptr<ChoiceCaller> refine(const Region& region, const std::shared_ptr<ChoiceCaller>& original,
                                      const std::shared_ptr<ChoiceCaller>& start, std::shared_ptr<const Pipeline> pipeline,
-                                     const SearchOptions& options, MeasureOptions how, RegionReport& report, double& ratio) {
-  return Refining(region, original, start, std::move(pipeline), options, std::move(how), report).run(ratio);
+                                     const SearchOptions& options, MeasureOptions how, Vet* vet, RegionReport& report, double& ratio) {
+  return Refining(region, original, start, std::move(pipeline), options, std::move(how), vet, report).run(ratio);
 }
 
 }  // namespace toroid::tune

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <chrono>
 #include <map>
+#include <mutex>
 #include <numeric>
 #include <set>
 #include <thread>
@@ -16,6 +17,7 @@
 #include "tune/check.h"
 #include "tune/ranges.h"
 #include "tune/refine.h"
+#include "tune/vet.h"
 #include "tune/whole.h"
 
 namespace toroid::tune {
@@ -124,8 +126,9 @@ struct Task {
   std::vector<const Region*> equal;  // others that the decision is for
   RegionReport report;
   Callers callers;
-  std::vector<std::string> texts;  // of the callers' choices
-  std::vector<size_t> timed;       // positions of those that are
+  std::vector<std::string> texts;       // of the callers' choices
+  std::vector<size_t> timed;            // positions of those that are
+  std::map<size_t, Measured> left_out;  // others, by position: why they are not
   Choice choice;
   bool decided = false;
 };
@@ -133,9 +136,12 @@ struct Task {
 class Tuning {
  public:
   Tuning(std::shared_ptr<const Pipeline> pipeline, const SearchOptions& options, Memory* memory, TuneReport& report)
-      : pipeline_(std::move(pipeline)), options_(options), memory_(memory), report_(report) {}
+      : pipeline_(std::move(pipeline)), options_(options), memory_(memory), report_(report) {
+    if (options.isolated) vet_ = std::make_unique<Vet>(pipeline_->isa, options.worker);
+  }
 
   choice::Program run(choice::Program lowered) {
+    progress_.budget_ms = options_.budget_ms;
     lowered = with_ranges(std::move(lowered));
     const choice::Program scheduled = schedule_as_wanted(lowered);
     const std::vector<Region> regions = find_regions(lowered, scheduled, options_.fusion_depth);
@@ -204,7 +210,11 @@ class Tuning {
   void decide_all(const std::vector<Task*>& order, size_t later) {
     for (Task* t : order) prepare(*t);
     if (options_.check_lock && memory_ && memory_->locked()) compile_locked(order);
-    if (options_.precompile) precompile_all(order);
+    const Callers all = to_compile(order);
+    progress_.regions += order.size(), progress_.choices += all.size();
+    progress_.decided += static_cast<size_t>(std::count_if(order.begin(), order.end(), [](Task* t) { return t->decided; }));
+    tell();
+    if (options_.precompile) precompile_all(all);
     for (size_t i = 0; i < order.size(); ++i)
       if (!order[i]->decided) decide(*order[i], order.size() - i + later);
     for (Task* t : order) t->report.places = t->equal.size();
@@ -322,25 +332,27 @@ class Tuning {
     t.report.source = known.source;
     t.report.drift = known.drift;
     t.report.kernels = known.kernels, t.report.ratio = known.ratio;
-    if (!known.records.empty()) add_rows(t, known.records, static_cast<size_t>(at - t.texts.begin()));
+    if (!known.records.empty()) {
+      add_rows(t, measured_once(t.texts, known.records));
+      t.report.winner = static_cast<size_t>(at - t.texts.begin());
+    }
     t.choice = t.callers[static_cast<size_t>(at - t.texts.begin())]->choice();
     memory_->note(t.region->key.hex(), decision_of(t));
   }
 
   // What was measured of the choices when it was.
-  static void add_rows(Task& t, const std::vector<CandidateRecord>& records, size_t winner) {
-    for (size_t i = 0; i < t.callers.size(); ++i) {
-      ChoiceRow row{t.callers[i]->name(), t.callers[i]->kind(), t.texts[i], {}};
-      const auto r = std::find_if(records.begin(), records.end(), [&](auto& known) { return known.candidate == row.text; });
-      if (r != records.end()) {
-        row.measured.rounds = static_cast<size_t>(r->rounds);
-        row.measured.median_ns = r->median_ns, row.measured.spread = r->spread;
-        row.measured.ratio = r->ratio, row.measured.ratio_low = r->ratio_low, row.measured.ratio_high = r->ratio_high;
-        row.measured.status = r->reason;
-      }
-      t.report.rows.push_back(std::move(row));
+  static std::vector<Measured> measured_once(const std::vector<std::string>& texts, const std::vector<CandidateRecord>& records) {
+    std::vector<Measured> out(texts.size());
+    for (size_t i = 0; i < texts.size(); ++i) {
+      const auto r = std::find_if(records.begin(), records.end(), [&](auto& known) { return known.candidate == texts[i]; });
+      if (r == records.end()) continue;
+      Measured& m = out[i];
+      m.rounds = static_cast<size_t>(r->rounds), m.median_ns = r->median_ns, m.spread = r->spread;
+      m.ratio = r->ratio, m.ratio_low = r->ratio_low, m.ratio_high = r->ratio_high;
+      m.failed = r->outcome != Outcome::Timed, m.outcome = r->outcome;
+      if (m.failed) m.status = fmt::format("{}: {}", name_of(r->outcome), r->reason);
     }
-    t.report.winner = winner;
+    return out;
   }
 
   // Compiles what the lock file chose.
@@ -371,14 +383,22 @@ class Tuning {
     return d;
   }
 
-  void precompile_all(const std::vector<Task*>& order) {
-    const auto begun = SteadyClock::now();
+  // Choices that will be timed; equal ones once.
+  static Callers to_compile(const std::vector<Task*>& order) {
     Callers all;
     std::set<Hash128> keys;
     for (Task* t : order)
       for (size_t i : t->timed)
         if (!t->decided && keys.insert(t->callers[i]->key()).second) all.push_back(t->callers[i]);
-    precompile(all, options_.workers);
+    return all;
+  }
+
+  void precompile_all(const Callers& all) {
+    const auto begun = SteadyClock::now();
+    precompile(all, options_.workers, [this] {
+      ++progress_.compiled;
+      tell();
+    });
     report_.precompile_ms += ms_since(begun);
   }
 
@@ -390,17 +410,22 @@ class Tuning {
     return how;
   }
 
+  void tell() {
+    if (!options_.progress) return;
+    progress_.spent_ms = ms_since(start_);
+    options_.progress(progress_);
+  }
+
   void decide(Task& t, size_t regions_left) {
     const auto begun = SteadyClock::now();
-    const MeasureOptions how = measure_options(*t.region, left_ms() / static_cast<double>(regions_left));
-    if (how.budget_ms <= 0) {
+    const double share = left_ms() / static_cast<double>(regions_left);
+    const auto left = [&] { return share - ms_since(begun); };
+    if (vet_ && left() > 0) vet(t, left);
+    if (t.report.source.empty() && left() > 0) {
+      time(t, left());
+    } else if (t.report.source.empty()) {
       t.report.source = "not tuned: the budget was used";
       report_.out_of_budget = true;
-    } else {
-      Callers timed;
-      for (size_t i : t.timed) timed.push_back(t.callers[i]);
-      const Sample sample = options_.clock ? options_.clock(timed) : time_checked(timed, *t.region, pipeline_->device);
-      take(t, measure(timed.size(), sample, how));
     }
     for (auto& c : t.callers) {
       report_.compiled += static_cast<size_t>(c->compiles());
@@ -409,6 +434,56 @@ class Tuning {
     t.report.spent_ms = ms_since(begun);
     report_.time_ms += t.report.spent_ms;
     t.decided = true;
+    ++progress_.decided;
+    progress_.compiled = std::max(progress_.compiled, report_.compiled);  // where each is compiled when its turn comes
+    tell();
+  }
+
+  void time(Task& t, double left_ms) {
+    const MeasureOptions how = measure_options(*t.region, left_ms);
+    const Callers timed = timed_of(t);
+    const Sample sample = options_.clock ? options_.clock(timed) : time_checked(timed, *t.region, pipeline_->device);
+    take(t, measure(timed.size(), sample, how));
+  }
+
+  static Callers timed_of(const Task& t) {
+    Callers out;
+    for (size_t i : t.timed) out.push_back(t.callers[i]);
+    return out;
+  }
+
+  // Leaves in t.timed what may run in this process. What the default did may be the end of tuning the region.
+  void vet(Task& t, const std::function<double()>& left) {
+    const std::vector<Measured> seen = (*vet_)(timed_of(t), *t.region, left);
+    const std::vector<size_t> asked = std::exchange(t.timed, {});
+    for (size_t k = 0; k < seen.size(); ++k) {
+      if (seen[k].status.empty()) {
+        t.timed.push_back(asked[k]);
+        continue;
+      }
+      t.left_out[asked[k]] = seen[k];
+      log(Artifact::Choices,
+          fmt::format("{}: {}, in a process of its own: {}", t.region->label, t.callers[asked[k]]->name(), seen[k].status));
+    }
+    if (seen[0].failed) {
+      t.report.source = fmt::format("not tuned: in a process of its own, {} {}", t.callers[asked[0]]->name(), seen[0].status);
+      add_rows(t, known_of(t));
+    } else if (memory_) {  // now: the budget may end before the others are timed
+      memory_->remember(t.region->key.hex(), t.texts, known_of(t), decision_of(t), false);
+    }
+  }
+
+  // What is known of each choice but for those that are timed.
+  static std::vector<Measured> known_of(const Task& t) {
+    std::vector<Measured> out(t.callers.size());
+    for (size_t i = 0; i < t.callers.size(); ++i) out[i].status = t.callers[i]->failure();
+    for (auto& [i, m] : t.left_out) out[i] = m;
+    return out;
+  }
+
+  static void add_rows(Task& t, const std::vector<Measured>& measured) {
+    for (size_t i = 0; i < t.callers.size(); ++i)
+      t.report.rows.push_back({t.callers[i]->name(), t.callers[i]->kind(), t.texts[i], measured[i]});
   }
 
   // How many times as fast as the default a choice must be: what the custom operations of the region ask for.
@@ -428,23 +503,23 @@ class Tuning {
       return;
     }
     const size_t winner = t.timed[fused_enough(t, v)];
-    std::vector<Measured> measured(t.callers.size());
-    for (size_t i = 0; i < t.callers.size(); ++i) measured[i].status = t.callers[i]->failure();
+    std::vector<Measured> measured = known_of(t);
     for (size_t k = 0; k < t.timed.size(); ++k) measured[t.timed[k]] = v.candidates[k];
-    for (size_t i = 0; i < t.callers.size(); ++i)
-      t.report.rows.push_back({t.callers[i]->name(), t.callers[i]->kind(), t.texts[i], measured[i]});
+    add_rows(t, measured);
+    const bool left_open =
+        v.out_of_budget || std::any_of(t.left_out.begin(), t.left_out.end(), [](auto& out) { return !out.second.failed; });
     t.report.winner = winner;
     t.report.source = t.region->sizes.empty() ? "timed" : "timed at " + exec::to_string(t.region->sizes);
     t.report.noise = v.noise, t.report.flip = v.flip, t.report.regret = v.regret_bound;
     t.report.kernels = t.callers[winner]->kernels();
     t.report.ratio = measured[winner].ratio;
-    report_.out_of_budget = report_.out_of_budget || v.out_of_budget;
+    report_.out_of_budget = report_.out_of_budget || left_open;
     t.choice = t.callers[winner]->choice();
     if (options_.descent) improve(t);
     log(Artifact::Choices, fmt::format("{}: {}; {} original choices, {} fused, {} total", t.region->label,
                                        t.report.rows[t.report.winner].name, t.report.originals, t.report.fused, t.callers.size()));
     if (!memory_) return;
-    memory_->remember(t.region->key.hex(), t.texts, measured, decision_of(t), !v.out_of_budget);
+    memory_->remember(t.region->key.hex(), t.texts, measured, decision_of(t), !left_open);
     memory_->note(t.region->key.hex(), decision_of(t));
   }
 
@@ -454,7 +529,8 @@ class Tuning {
     if (how.budget_ms <= 0) return;
     double ratio = 1;
     const size_t before = t.report.rows.size();
-    const auto better = refine(*t.region, t.callers.front(), t.callers[t.report.winner], pipeline_, options_, how, t.report, ratio);
+    const auto better =
+        refine(*t.region, t.callers.front(), t.callers[t.report.winner], pipeline_, options_, how, vet_.get(), t.report, ratio);
     t.report.steps = t.report.rows.size() - before;
     if (!better) return;
     const std::string text = to_string(better->choice());
@@ -486,6 +562,8 @@ class Tuning {
   const SearchOptions& options_;
   Memory* const memory_;
   TuneReport& report_;
+  TuneProgress progress_;
+  std::unique_ptr<Vet> vet_;  // null: nothing is run elsewhere first
   const SteadyClock::time_point start_ = SteadyClock::now();
 };
 
@@ -495,13 +573,19 @@ Callers choices_of(const Region& region, std::shared_ptr<const Pipeline> pipelin
   return Choices(region, std::move(pipeline), options, report).make();
 }
 
-void precompile(std::span<const std::shared_ptr<ChoiceCaller>> callers, int workers) {
+void precompile(std::span<const std::shared_ptr<ChoiceCaller>> callers, int workers, const std::function<void()>& done) {
   if (workers <= 0) workers = static_cast<int>(get_option(options::kCompileThreads));
   if (workers <= 0) workers = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   workers = std::min<int>(workers, static_cast<int>(callers.size()));
   std::atomic<size_t> next{0};
+  std::mutex telling;
   const auto work = [&] {
-    for (size_t i; (i = next.fetch_add(1)) < callers.size();) callers[i]->precompile();
+    for (size_t i; (i = next.fetch_add(1)) < callers.size();) {
+      callers[i]->precompile();
+      if (!done) continue;
+      std::lock_guard lock(telling);
+      done();
+    }
   };
   std::vector<std::jthread> threads;
   for (int i = 1; i < workers; ++i) threads.emplace_back(work);

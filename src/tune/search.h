@@ -12,8 +12,16 @@
 #include "tune/measure.h"
 #include "tune/memory.h"
 #include "tune/regions.h"
+#include "tune/worker.h"
 
 namespace toroid::tune {
+
+// How far tuning a program has come.
+struct TuneProgress {
+  size_t decided = 0, regions = 0;
+  size_t compiled = 0, choices = 0;
+  double spent_ms = 0, budget_ms = 0;  // budget 0: none
+};
 
 struct SearchOptions {
   double budget_ms = 0;     // of everything that tuning a program does; 0: none
@@ -27,6 +35,10 @@ struct SearchOptions {
   bool descent = false;         // from the winner on, step by step (refine())
   bool check_lock = false;      // compile what a lock file chose, for TuneReport::now
   bool precompile = true;       // all choices before the first is timed; otherwise each when its turn comes
+  bool isolated = false;        // kernels run in a process of their own first; see tune/vet.h
+  WorkerOptions worker = {};    // that process
+  // Told of each step, on the thread that makes it; never two at once.
+  std::function<void(const TuneProgress&)> progress = {};
   // Makes the clock of some callers that compute a region; for tests. Empty: their executables on generated inputs.
   std::function<Sample(std::span<const std::shared_ptr<ChoiceCaller>>)> clock = {};
 };
@@ -77,7 +89,7 @@ choice::Program tune(choice::Program lowered, std::shared_ptr<const Pipeline> pi
 std::vector<std::shared_ptr<ChoiceCaller>> choices_of(const Region& region, std::shared_ptr<const Pipeline> pipeline,
                                                       const SearchOptions& options, RegionReport& report);
 
-// Compiles them on several threads; returns when all are done.
-void precompile(std::span<const std::shared_ptr<ChoiceCaller>> callers, int workers);
+// Compiles them on several threads; returns when all are done. done: called after each, by one thread at a time.
+void precompile(std::span<const std::shared_ptr<ChoiceCaller>> callers, int workers, const std::function<void()>& done = {});
 
 }  // namespace toroid::tune

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/socket.h>
@@ -21,6 +22,9 @@ namespace toroid::tune {
 namespace fs = std::filesystem;
 namespace {
 
+constexpr int kStartMs = 60'000;  // that a worker may take to begin
+constexpr const char* kRemedy = "Name another program in the option tune_worker, or set tune_isolated to 0.";
+
 std::string program_of(const WorkerOptions& options) {
   if (!options.program.empty()) return options.program;
   if (const std::string named = get_option(options::kTuneWorker); !named.empty()) return named;
@@ -34,7 +38,7 @@ std::string program_of(const WorkerOptions& options) {
   }
   fail<EnvironmentError>(
       "candidates are to run in a process of their own, but there is no toroid-tune-worker; looked for:{}\nName it in the option "
-      "tune_worker.",
+      "tune_worker, or set tune_isolated to 0.",
       looked);
 }
 
@@ -47,22 +51,21 @@ std::vector<std::pair<std::string, std::string>> changed_options() {
 
 }  // namespace
 
-WorkerJob job_of(const codegen::KernelText& k, std::string isa, std::vector<WorkerBuffer> buffers,
-                 const std::function<int64_t(const Expr&)>& value) {
+WorkerKernel kernel_of(const codegen::KernelText& k, std::vector<int> buffers, const std::function<int64_t(const Expr&)>& value) {
   TOROID_CHECK(buffers.size() == k.buffers.size());
-  WorkerJob j;
-  j.name = k.name, j.source = k.source, j.isa = std::move(isa), j.buffers = std::move(buffers);
-  for (const Expr& p : k.params) j.params.push_back(value(p));
-  j.tasks = value(k.tasks), j.serial = k.serial;
-  j.scratch_bytes = k.block > 0 ? value(k.scratch_bytes) : value(k.scratch_bytes_per_thread);
-  j.counters = value(k.counters), j.block = k.block, j.shared_bytes = k.shared_bytes, j.overlaps = k.overlaps;
+  WorkerKernel out;
+  out.name = k.name, out.source = k.source, out.buffers = std::move(buffers);
+  for (const Expr& p : k.params) out.params.push_back(value(p));
+  out.tasks = value(k.tasks), out.serial = k.serial;
+  out.scratch_bytes = k.block > 0 ? value(k.scratch_bytes) : value(k.scratch_bytes_per_thread);
+  out.counters = value(k.counters), out.block = k.block, out.shared_bytes = k.shared_bytes, out.overlaps = k.overlaps;
   for (device::cuda::TensorMap m : k.tensor_maps) {
     m.offset = value(m.offset);
     for (Expr& e : m.sizes) e = value(e);
     for (Expr& e : m.strides) e = value(e);
-    j.tensor_maps.push_back(std::move(m));
+    out.tensor_maps.push_back(std::move(m));
   }
-  return j;
+  return out;
 }
 
 Worker::Worker(WorkerOptions options) : options_(std::move(options)) {}
@@ -85,10 +88,27 @@ void Worker::start() {
   ::close(pair[1]);
   if (error != 0) {
     ::close(pair[0]);
-    fail<EnvironmentError>("the tuning worker {} cannot be started: {}", program, std::strerror(error));
+    fail<EnvironmentError>("the tuning worker {} cannot be started: {}\n{}", program, std::strerror(error), kRemedy);
   }
   process_ = child, socket_ = pair[0];
   ++starts_;
+  std::string hello;
+  bool late = false;
+  const bool answered = receive_message(socket_, hello, kStartMs, &late);
+  if (answered && hello == kWorkerHello) return;
+  std::string why = answered ? "it is of another revision of Toroid" : late ? fmt::format("it had not begun after {} ms", kStartMs) : "";
+  if (why.empty()) await_end();
+  const std::string end = stop();
+  fail<EnvironmentError>("the tuning worker {} does not work: {}\n{}", program, why.empty() ? "it ended with " + end : why, kRemedy);
+}
+
+void Worker::await_end() const {
+  // Its socket closes a moment before it can be waited for; then it has a status of its own.
+  for (int i = 0; i < 1000; ++i) {
+    siginfo_t ended{};
+    if (::waitid(P_PID, static_cast<id_t>(process_), &ended, WEXITED | WNOWAIT | WNOHANG) != 0 || ended.si_pid != 0) break;
+    ::usleep(1000);
+  }
 }
 
 std::string Worker::stop() {
@@ -103,32 +123,30 @@ std::string Worker::stop() {
   return fmt::format("exit status {}", WEXITSTATUS(status));
 }
 
-WorkerResult Worker::run(const WorkerJob& job) {
+WorkerResult Worker::run(const WorkerJob& job, int timeout_ms) {
+  if (timeout_ms <= 0) timeout_ms = options_.timeout_ms;
   std::lock_guard lock(mutex_);
   if (process_ < 0) start();
   WorkerResult r;
   std::string reply;
   bool late = false;
   const std::string request = serialize(WorkerRequest{job, options_.memory_mb, options_.leak_mb, changed_options()});
-  if (send_message(socket_, request) && receive_message(socket_, reply, options_.timeout_ms, &late)) {
+  if (send_message(socket_, request) && receive_message(socket_, reply, timeout_ms, &late)) {
     r = parse_result(reply);
     // A process whose kernel left its memory, or a GPU, in disorder is of no further use.
     if (r.outcome != Outcome::Timed && r.outcome != Outcome::FailedToCompile) stop();
     return r;
   }
+  std::vector<std::string> names;
+  for (auto& k : job.kernels) names.push_back(k.name);
   if (late) {
     stop();
     r.outcome = Outcome::TimedOut;
-    r.reason = fmt::format("{} had not ended after {} ms", job.name, options_.timeout_ms);
+    r.reason = fmt::format("{} had not ended after {} ms", fmt::join(names, ", "), timeout_ms);
   } else {
-    // Its socket closes a moment before it can be waited for; then it has a status of its own.
-    for (int i = 0; i < 1000; ++i) {
-      siginfo_t ended{};
-      if (::waitid(P_PID, static_cast<id_t>(process_), &ended, WEXITED | WNOWAIT | WNOHANG) != 0 || ended.si_pid != 0) break;
-      ::usleep(1000);
-    }
+    await_end();
     r.outcome = Outcome::Crashed;
-    r.reason = fmt::format("{} ended its process: {}", job.name, stop());
+    r.reason = fmt::format("{} ended its process: {}", fmt::join(names, ", "), stop());
   }
   return r;
 }

@@ -1,4 +1,4 @@
-// Runs one kernel in a process of its own, so that one that crashes, hangs, leaks or writes where it must not costs no more than a reason.
+// Runs kernels in a process of their own, so that one that crashes, hangs, leaks or writes where it must not costs no more than a reason.
 #pragma once
 
 #include <functional>
@@ -14,22 +14,23 @@
 
 namespace toroid::tune {
 
-// Memory that a kernel is given. What it only reads, and what it reads and writes, begins with generated contents (see tune/inputs.h); what
-// it only writes begins as bytes of ones: NaN in floats, so that elements that it forgets show.
+// Memory that kernels are given. What begins with generated contents (see tune/inputs.h; beyond the first 2^20 elements they are repeated)
+// is what the first kernel that uses it reads. Write and Temporary begin as bytes of ones: NaN in floats, so that elements that nobody
+// writes show; what becomes of a Temporary is not looked at.
 struct WorkerBuffer {
-  enum class Use : uint8_t { Read, Write, Both };
+  enum class Use : uint8_t { Read, Write, Both, Temporary };
   DType dtype = DType::F32;
   int64_t numel = 0;
   Use use = Use::Read;
   uint64_t seed = 0;
-  int64_t integers = 2;  // integers lie in [0, integers)
+  int64_t integers = 2;    // integers lie in [0, integers)
+  std::string contents{};  // not empty: what Read and Both begin with
 };
 
-// A kernel with everything that a launch needs, all sizes known: it can be sent to another process.
-struct WorkerJob {
+// A launch, all sizes known: it can be sent to another process.
+struct WorkerKernel {
   std::string name, source;
-  std::string isa = "native";  // as in jit::CompileRequest: "sm_90a" is a GPU's
-  std::vector<WorkerBuffer> buffers;
+  std::vector<int> buffers;  // positions in the job's
   std::vector<int64_t> params;
   int64_t tasks = 1;
   bool serial = false;
@@ -38,27 +39,34 @@ struct WorkerJob {
   int block = 0, shared_bytes = 0;
   bool overlaps = false;
   std::vector<device::cuda::TensorMap> tensor_maps;  // of numbers
-  int runs = 10;                                     // that are timed, after one that gives the results
-  bool nan_is_wrong = true;                          // results that hold NaN are a failure
-  bool contents = false;                             // the results' bytes are wanted, not only their hashes
 };
+// The sizes that `value` gives are put in.
+WorkerKernel kernel_of(const codegen::KernelText& kernel, std::vector<int> buffers, const std::function<int64_t(const Expr&)>& value);
 
-// The sizes that `value` gives are put in. buffers: parallel to the kernel's.
-WorkerJob job_of(const codegen::KernelText& kernel, std::string isa, std::vector<WorkerBuffer> buffers,
-                 const std::function<int64_t(const Expr&)>& value);
+// Kernels that run one after the other on the same memory.
+struct WorkerJob {
+  std::string isa = "native";  // as in jit::CompileRequest: "sm_90a" is a GPU's
+  int gpu = 0;                 // its number
+  std::vector<WorkerBuffer> buffers;
+  std::vector<WorkerKernel> kernels;
+  int runs = 10;             // that are timed, after one that gives the results
+  bool nan_is_wrong = true;  // results that hold NaN are a failure
+  bool contents = false;     // the results' bytes are wanted, not only their hashes
+};
 
 struct WorkerResult {
   Outcome outcome = Outcome::Failed;
-  std::string reason;  // unless timed
-  std::vector<double> ns;
-  std::vector<std::string> hashes;    // of the buffers that are written, in their order
+  std::string reason;                 // unless timed
+  std::string nan;                    // where the first NaN of the results is, for people; empty where there is none
+  std::vector<double> ns;             // of all kernels
+  std::vector<std::string> hashes;    // of the buffers that are Write or Both, in their order
   std::vector<std::string> contents;  // the same, where asked for
   double compile_ms = 0;
 };
 
 struct WorkerOptions {
   std::string program;        // empty: option tune_worker, else toroid-tune-worker beside this program
-  int timeout_ms = 60'000;    // of a job, compiling included
+  int timeout_ms = 60'000;    // of a job, compiling it included
   int64_t memory_mb = 16384;  // CPU: what a job may have, its buffers included (setrlimit)
   int64_t leak_mb = 16;       // CPU: what may be left of it when it has run
 };
@@ -72,15 +80,16 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  // Whatever the kernel does is in the result: a crash with its signal, an access outside of a buffer with the buffer and the distance (on
+  // Whatever the kernels do is in the result: a crash with its signal, an access outside of a buffer with the buffer and the distance (on
   // the CPU: pages around each buffer are guarded, inputs cannot be written), a timeout after which the process was killed, memory that is
-  // left behind, NaN. EnvironmentError where the worker cannot be started.
-  WorkerResult run(const WorkerJob& job);
+  // left behind, NaN. timeout_ms: in place of the option's; 0: that. EnvironmentError where the worker cannot be started.
+  WorkerResult run(const WorkerJob& job, int timeout_ms = 0);
   // Processes that were started so far.
   int starts() const { return starts_; }
 
  private:
   void start();
+  void await_end() const;
   // How it ended, for people.
   std::string stop();
 
@@ -88,6 +97,9 @@ class Worker {
   std::mutex mutex_;
   int process_ = -1, socket_ = -1, starts_ = 0;
 };
+
+// What a worker says when it begins; another revision of this project may say something else.
+inline constexpr std::string_view kWorkerHello = "toroid-tune-worker 2";
 
 // What goes through the socket between both: a job with the options that it needs, and what came of it. parse_...: InternalError for
 // what is no such text.

@@ -86,22 +86,30 @@ void tensor_map(S& stream, M& m) {
   for (int i = 0; i < 2; ++i) stream(m.window->first[i]), stream(m.window->last[i]), stream(m.window->step[i]);
 }
 
+template <class S, class K>
+void kernel(S& stream, K& k) {
+  stream(k.name), stream(k.source);
+  each(stream, k.buffers, [&](auto& b) { stream(b); });
+  each(stream, k.params, [&](auto& p) { stream(p); });
+  stream(k.tasks), stream(k.serial), stream(k.scratch_bytes), stream(k.counters), stream(k.block), stream(k.shared_bytes);
+  stream(k.overlaps);
+  each(stream, k.tensor_maps, [&](auto& m) { tensor_map(stream, m); });
+}
+
 template <class S, class R>
 void request(S& stream, R& r) {
   auto& j = r.job;
-  stream(j.name), stream(j.source), stream(j.isa);
-  each(stream, j.buffers, [&](auto& b) { stream(b.dtype), stream(b.numel), stream(b.use), stream(b.seed), stream(b.integers); });
-  each(stream, j.params, [&](auto& p) { stream(p); });
-  stream(j.tasks), stream(j.serial), stream(j.scratch_bytes), stream(j.counters), stream(j.block), stream(j.shared_bytes);
-  stream(j.overlaps);
-  each(stream, j.tensor_maps, [&](auto& m) { tensor_map(stream, m); });
+  stream(j.isa), stream(j.gpu);
+  each(stream, j.buffers,
+       [&](auto& b) { stream(b.dtype), stream(b.numel), stream(b.use), stream(b.seed), stream(b.integers), stream(b.contents); });
+  each(stream, j.kernels, [&](auto& k) { kernel(stream, k); });
   stream(j.runs), stream(j.nan_is_wrong), stream(j.contents), stream(r.memory_mb), stream(r.leak_mb);
   each(stream, r.options, [&](auto& o) { stream(o.first), stream(o.second); });
 }
 
 template <class S, class R>
 void result(S& stream, R& r) {
-  stream(r.outcome), stream(r.reason), stream(r.compile_ms);
+  stream(r.outcome), stream(r.reason), stream(r.nan), stream(r.compile_ms);
   each(stream, r.ns, [&](auto& v) { stream(v); });
   each(stream, r.hashes, [&](auto& v) { stream(v); });
   each(stream, r.contents, [&](auto& v) { stream(v); });

@@ -12,8 +12,10 @@
 #include "compile/harness.h"
 #include "compile/model.h"
 #include "toroid/custom_op.h"
+#include "toroid/nn.h"
 #include "toroid/ops.h"
 #include "tune/check.h"
+#include "tune/vet.h"
 
 namespace toroid {
 namespace {
@@ -66,20 +68,29 @@ TEST_F(Tuning, ATunedProductComputesTheSame) {
     EXPECT_TRUE(test::contains(text, part)) << part << " in\n" << text;
 }
 
+// The choices of the one region of a program.
+struct OneRegion {
+  OneRegion(const Forward& forward, const std::vector<Tensor>& inputs) {
+    const ModelOptions options{.mode = Mode::MaxAutotune};
+    const std::shared_ptr<const compiler::Target> target = compiler::make_target(options);
+    const auto pipeline = compiler::pipeline_for(options, target, std::make_shared<compiler::MovedConstants>());
+    lower::LowerOptions how;
+    target->set_templates(how);
+    auto g = graph::run_passes(graph_of(forward, inputs), graph::default_passes(true, true));
+    const choice::Program lowered = lower::lower(*g, how);
+    regions = tune::find_regions(lowered, pipeline->schedule(lowered), 3);
+    EXPECT_EQ(regions.size(), 1u);
+    tune::RegionReport report;
+    callers = tune::choices_of(regions.at(0), pipeline, {}, report);
+  }
+  std::vector<tune::Region> regions;
+  std::vector<std::shared_ptr<tune::ChoiceCaller>> callers;
+};
+
 // Every way to compute it, whether it is fast or not.
 TEST_F(Tuning, AllChoicesAreEquivalent) {
-  const auto inputs = operands(20, 40, 1024);
-  const ModelOptions options{.mode = Mode::MaxAutotune};
-  const std::shared_ptr<const compiler::Target> target = compiler::make_target(options);
-  const auto pipeline = compiler::pipeline_for(options, target, std::make_shared<compiler::MovedConstants>());
-  lower::LowerOptions how;
-  target->set_templates(how);
-  auto g = graph::run_passes(graph_of(kProduct, inputs), graph::default_passes(true, true));
-  const choice::Program lowered = lower::lower(*g, how);
-  const auto regions = tune::find_regions(lowered, pipeline->schedule(lowered), 3);
-  ASSERT_EQ(regions.size(), 1u);
-  tune::RegionReport report;
-  const auto callers = tune::choices_of(regions[0], pipeline, {}, report);
+  const OneRegion one(kProduct, operands(20, 40, 1024));
+  const auto& [regions, callers] = one;
   ASSERT_GT(callers.size(), 6u);
   tune::precompile(callers, 2);
   for (auto& c : callers) EXPECT_EQ(c->compiles(), 1) << c->name();
@@ -124,7 +135,7 @@ TEST_F(Tuning, DeterministicTimesNothing) {
 }
 
 TEST_F(Tuning, TheBudgetIsObeyed) {
-  const ScopedOption budget("tune_budget_ms", "5"), off("tune_precompile", "0");  // less than the choices' texts take
+  const ScopedOption budget("tune_budget_ms", "1"), off("tune_precompile", "0");  // less than the choices' texts take
   const Forward several = [](const std::vector<Tensor>& in) {
     Tensor x = in[0];
     for (int64_t i = 0; i < 3; ++i) x = relu(matmul(x, in[1]));
@@ -182,6 +193,104 @@ TEST_F(Tuning, AnOperationAndTwoNeighboursHaveSixChoices) {
   EXPECT_EQ(unfused.report().tuning.regions.at(0).fused, 0u);
   EXPECT_EQ(unfused.report().kernels, 2u);
   expect_near(unfused.run(inputs).at(0), relu(inputs[0] * 2.0) * 0.5);
+}
+
+struct Subject {
+  std::string name;
+  Forward forward;
+  std::vector<Tensor> inputs;
+};
+
+// Small ones of three kinds: convolutions; attention with indices, an epilogue of gelu and norms; and grouped queries with rotations.
+std::vector<Subject> small_models() {
+  auto resnet = std::make_shared<nn::ResNet>(nn::ResNetConfig{.blocks = {1}, .num_classes = 10, .base_width = 8}, nn::Init(1));
+  nn::BertConfig b;
+  b.vocab_size = 50, b.hidden_size = 32, b.num_attention_heads = 2, b.intermediate_size = 64, b.num_hidden_layers = 1;
+  auto bert = std::make_shared<nn::BertModel>(b, false, nn::Init(2));
+  bert->eval();
+  nn::LlamaConfig l;
+  l.vocab_size = 50, l.hidden_size = 32, l.intermediate_size = 48, l.num_hidden_layers = 1, l.num_attention_heads = 4;
+  l.num_key_value_heads = 2;
+  auto llama = std::make_shared<nn::LlamaForCausalLM>(l, nn::Init(3));
+  Tensor ids = Tensor::empty({2, 6}, DType::I64);
+  for (int64_t i = 0; i < ids.numel(); ++i) ids.data<int64_t>()[i] = (i * 7 + 3) % 50;
+  return {{"resnet", [resnet](auto& in) { return resnet->forward(in[0]); }, {ramp({1, 3, 32, 32}, 0.1)}},
+          {"bert", [bert](auto& in) { return bert->forward(in[0], {}); }, {ids}},
+          {"llama", [llama](auto& in) { return llama->forward(in[0], {}); }, {ids}}};
+}
+
+// Each choice runs in a process of its own first; none of ours is refused there.
+void expect_isolated_agrees(const Subject& subject, const Device& device) {
+  std::vector<Tensor> inputs;
+  for (auto& t : subject.inputs) inputs.push_back(t.to(device));
+  tune::TuneProgress latest;
+  size_t told = 0;
+  CompiledModel model = CompiledModel::compile(graph_of(subject.forward, subject.inputs), {.device = device, .mode = Mode::MaxAutotune},
+                                               [&](const tune::TuneProgress& p) { latest = p, ++told; });
+  const tune::TuneReport& r = model.report().tuning;
+  size_t rows = 0;
+  for (auto& part : r.regions) {
+    EXPECT_FALSE(test::contains(part.source, "in a process of its own")) << subject.name << ": " << part.source;
+    for (auto& row : part.rows)
+      EXPECT_TRUE(!row.measured.failed || (device.is_cuda() && test::contains(row.measured.status, "not equivalent")))
+          << subject.name << ", " << part.label << ", " << row.name << ": " << row.measured.status;
+    rows += part.rows.size();
+  }
+  EXPECT_GT(rows, 4u) << tune::to_string(r);
+  EXPECT_EQ(latest.decided, r.regions.size());
+  EXPECT_EQ(latest.regions, r.regions.size());
+  EXPECT_EQ(latest.compiled, latest.choices);
+  EXPECT_GT(told, r.regions.size());
+  CompiledModel untuned = CompiledModel::compile(graph_of(subject.forward, subject.inputs), {.device = device});
+  expect_near(model.run(inputs).at(0).to(Device::cpu()), untuned.run(inputs).at(0).to(Device::cpu()));
+}
+
+class IsolatedTuning : public Tuning {
+ protected:
+  ScopedOption isolated_{"tune_isolated", "1"}, short_{"tune_region_ms", "50"}, whole_{"tune_whole_ms", "0"};
+};
+
+TEST_F(IsolatedTuning, ComputesTheSame) {
+  for (auto& subject : small_models()) expect_isolated_agrees(subject, Device::cpu());
+}
+
+TEST_F(IsolatedTuning, ComputesTheSameOnAGpu) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU";
+  for (auto& subject : small_models()) expect_isolated_agrees(subject, Device::cuda());
+}
+
+// Of a dimension of one element, 0 is the only index.
+TEST_F(IsolatedTuning, TrialsKeepIndicesInRange) {
+  const ScopedOption region("tune_region_ms", "4000");
+  const Tensor zeros = Tensor::full(std::vector<int64_t>{6}, 0, DType::I64);
+  const std::vector<Tensor> inputs = {ramp({1, 64}, 0.1), zeros, ramp({64, 48}, 0.3)};
+  const Forward forward = [](auto& in) { return relu(matmul(embedding(in[0], in[1]), in[2])); };
+  CompiledModel model = tuned(forward, inputs);
+  const tune::TuneReport& r = model.report().tuning;
+  ASSERT_EQ(r.regions.size(), 1u);
+  EXPECT_TRUE(r.regions[0].source.starts_with("timed")) << tune::to_string(r);
+  for (auto& row : r.regions[0].rows) EXPECT_FALSE(row.measured.failed) << row.name << ": " << row.measured.status;
+  expect_near(model.run(inputs).at(0), forward(inputs));
+}
+
+// What an operation's generator gives is what its kernels get there, too.
+TEST_F(IsolatedTuning, TrialsHaveTheContentsThatAnOperationAsksFor) {
+  static auto twice = [] {
+    auto op = custom_op("tuning::twice(Tensor x) -> Tensor", [](const Tensor& x) { return x + x; });
+    CustomTuning how;
+    how.input_gen_fns["x"] = [](const CustomOperand& o) { return Tensor::full(o.sizes, 7, DType::F32); };
+    register_custom_op_autotuning(op, {{.name = "product", .decomposition = [](const Tensor& x) { return x * 2.0; }}}, how);
+    return op;
+  }();
+  const OneRegion one([](auto& in) { return twice(in[0]); }, {ramp({8, 16}, 0.1)});
+  const tune::WorkerJob job = tune::job_of(*one.callers.at(0), one.regions[0], "native");
+  ASSERT_EQ(job.kernels.size(), 1u);
+  ASSERT_EQ(job.buffers.size(), 2u);
+  EXPECT_EQ(job.buffers[0].use, tune::WorkerBuffer::Use::Read);
+  const std::vector<float> sevens(8 * 16, 7);
+  EXPECT_EQ(job.buffers[0].contents, std::string(reinterpret_cast<const char*>(sevens.data()), sevens.size() * sizeof(float)));
+  EXPECT_EQ(job.buffers[1].use, tune::WorkerBuffer::Use::Write);
+  EXPECT_EQ(job.buffers[1].contents, "");
 }
 
 TEST_F(Tuning, AFunctionWithOpenSizesIsRightAtAll) {

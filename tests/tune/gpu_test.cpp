@@ -73,12 +73,15 @@ TEST_F(GpuTune, AWorkerSurvivesWhatKernelsDo) {
   Worker worker;
   const auto run = [&](const std::string& body) {
     WorkerJob j;
-    j.name = "k";
-    j.source = source(body);
     j.isa = architecture();
     j.buffers = {{DType::F32, 1000, WorkerBuffer::Use::Read, 5}, {DType::F32, 1000, WorkerBuffer::Use::Write}};
-    j.params = {1000};
-    j.tasks = 4, j.block = 256, j.runs = 3;
+    j.runs = 3;
+    WorkerKernel& k = j.kernels.emplace_back();
+    k.name = "k";
+    k.source = source(body);
+    k.buffers = {0, 1};
+    k.params = {1000};
+    k.tasks = 4, k.block = 256;
     const WorkerResult r = worker.run(j);
     fmt::print("{}: {}\n", name_of(r.outcome), r.reason.substr(0, 160));
     return r;
@@ -89,9 +92,10 @@ TEST_F(GpuTune, AWorkerSurvivesWhatKernelsDo) {
   EXPECT_EQ(run("    out[i + (1ll << 40)] = 1;").outcome, Outcome::Failed);
   EXPECT_EQ(run("    asm volatile(\"trap;\");").outcome, Outcome::Failed);
   EXPECT_EQ(run("    if (i != 7) out[i] = 1;").reason, "k leaves NaN in buffer 1 at 7, or nothing at all");
+  EXPECT_EQ(run("    out[i] = 1; if (i == 999) out[n + 3] = 1;").reason, "k writes out of buffer 1, next to it");
   EXPECT_EQ(run("    no CUDA").outcome, Outcome::FailedToCompile);
   EXPECT_EQ(run("    out[i] = in[i] + 1;").hashes, good.hashes);
-  EXPECT_EQ(worker.starts(), 4);
+  EXPECT_EQ(worker.starts(), 5);
   // This process's own GPU works as before.
   EXPECT_EQ(Tensor::full(std::vector<int64_t>{3}, 2, DType::F32, Device::cuda()).to_vector(), (std::vector<double>{2, 2, 2}));
 }

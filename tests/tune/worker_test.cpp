@@ -11,6 +11,7 @@
 #include "base/options.h"
 #include "errors.h"
 #include "tune/inputs.h"
+#include "tune/text_pipeline.h"
 
 namespace toroid::tune {
 namespace {
@@ -27,11 +28,13 @@ constexpr const char* kHead =
 // Two buffers of 1000 floats, the second of which is the result. Four tasks of 250.
 WorkerJob job(const std::string& body) {
   WorkerJob j;
-  j.name = "k";
-  j.source = kHead + body + "}\n";
   j.buffers = {{DType::F32, 1000, Use::Read, 5}, {DType::F32, 1000, Use::Write}};
-  j.params = {1000};
-  j.tasks = 4;
+  WorkerKernel& k = j.kernels.emplace_back();
+  k.name = "k";
+  k.source = kHead + body + "}\n";
+  k.buffers = {0, 1};
+  k.params = {1000};
+  k.tasks = 4;
   j.runs = 3;
   return j;
 }
@@ -39,6 +42,9 @@ WorkerJob job(const std::string& body) {
 constexpr const char* kAddOne = "for (i64 i = begin * 250; i < end * 250; ++i) out[i] = in[i] + 1;\n";
 
 struct WorkerTest : testing::Test {
+  void SetUp() override {
+    if (skips_cpu()) GTEST_SKIP() << "the CPU's compiler may be missing";
+  }
   Worker worker{[] {
     WorkerOptions o;
     o.timeout_ms = 20'000;
@@ -131,6 +137,47 @@ TEST_F(WorkerTest, NotANumberAndForgottenElements) {
   EXPECT_EQ(worker.run(j).outcome, Outcome::Timed);
 }
 
+// In each type of number; infinities are none.
+TEST_F(WorkerTest, NaNInEveryType) {
+  for (DType t : {DType::F16, DType::BF16, DType::F32, DType::F64}) {
+    const std::string type = t == DType::F64 ? "unsigned long" : t == DType::F32 ? "unsigned" : "unsigned short";
+    const char* infinity = t == DType::F64 ? "0xfff0000000000000" : t == DType::F32 ? "0xff800000" : t == DType::F16 ? "0xfc00" : "0xff80";
+    WorkerJob j = job("for (i64 i = begin * 250; i < end * 250; ++i) ((" + type + "*)out)[i] = " + infinity + " + (i == 7 ? MORE : 0);\n");
+    j.buffers[1].dtype = t;
+    std::string& source = j.kernels[0].source;
+    const std::string text = source;
+    for (const char* more : {"0", "1"}) {
+      source = std::string(text).replace(text.find("MORE"), 4, more);
+      EXPECT_EQ(worker.run(j).nan, *more == '1' ? "k leaves NaN in buffer 1 at 7, or nothing at all" : "") << name_of(t) << more;
+    }
+  }
+}
+
+// The second reads what the first has written, in memory that nobody looks at; contents that are given count in place of generated ones.
+TEST_F(WorkerTest, KernelsInARow) {
+  WorkerJob j = job(kAddOne);
+  const std::vector<float> given(1000, 41);
+  j.buffers[0].contents.assign(reinterpret_cast<const char*>(given.data()), 4000);
+  j.buffers[1].use = Use::Temporary;
+  j.buffers.push_back({DType::F32, 1000, Use::Write});
+  j.kernels.push_back(j.kernels[0]);
+  j.kernels[1].buffers = {1, 2};
+  j.contents = true;
+  WorkerResult r = worker.run(j);
+  ASSERT_EQ(r.outcome, Outcome::Timed) << r.reason;
+  ASSERT_EQ(r.contents.size(), 1u);
+  std::vector<float> got(1000);
+  std::memcpy(got.data(), r.contents[0].data(), 4000);
+  EXPECT_EQ(got, std::vector<float>(1000, 43));
+  std::swap(j.kernels[0], j.kernels[1]);
+  EXPECT_EQ(worker.run(j).reason, "k leaves NaN in buffer 2 at 0, or nothing at all");
+  j.nan_is_wrong = false;
+  r = worker.run(j);
+  EXPECT_EQ(r.outcome, Outcome::Timed);
+  EXPECT_EQ(r.nan, "k leaves NaN in buffer 2 at 0, or nothing at all");
+  EXPECT_EQ(worker.starts(), 2);
+}
+
 // A kernel can call nothing that allocates: it asks the system.
 constexpr const char* kMap =
     "if (begin == 0) {\n"
@@ -164,11 +211,11 @@ TEST_F(WorkerTest, ScratchMemoryIsGuardedToo) {
   WorkerJob j =
       job("float* scratch = (float*)((char*)bufs[2] + thread * 256);\n"
           "for (i64 i = begin * 250; i < end * 250; ++i) scratch[63] = in[i], out[i] = scratch[63];\n");
-  j.scratch_bytes = 256;
+  j.kernels[0].scratch_bytes = 256;
   EXPECT_EQ(worker.run(j).outcome, Outcome::Timed);
-  j.scratch_bytes = 64;
-  j.serial = true;
-  j.source = kHead + std::string("((float*)bufs[2])[4096] = 1;\n}\n");
+  j.kernels[0].scratch_bytes = 64;
+  j.kernels[0].serial = true;
+  j.kernels[0].source = kHead + std::string("((float*)bufs[2])[4096] = 1;\n}\n");
   EXPECT_TRUE(contains(worker.run(j).reason, "behind its scratch memory"));
 }
 
@@ -179,9 +226,9 @@ TEST(Worker, ProgramsThatAreMissing) {
   EXPECT_TRUE(contains(test::environment_error([&] { none.run({}); }), "/nowhere/toroid-tune-worker cannot be started: No such file"));
   ScopedOption named("tune_worker", "/bin/true");
   Worker other;
-  const WorkerResult r = other.run(job(kAddOne));
-  EXPECT_EQ(r.outcome, Outcome::Crashed);
-  EXPECT_EQ(r.reason, "k ended its process: exit status 0");
+  const std::string text = test::environment_error([&] { other.run(job(kAddOne)); });
+  EXPECT_TRUE(contains(text, "/bin/true does not work: it ended with exit status 0")) << text;
+  EXPECT_TRUE(contains(text, "tune_isolated")) << text;
 }
 
 TEST(Worker, MessagesGoThereAndBack) {
@@ -189,12 +236,12 @@ TEST(Worker, MessagesGoThereAndBack) {
   device::cuda::TensorMap m;
   m.buffer = 1, m.offset = 3, m.sizes = {64, 32}, m.strides = {64}, m.box = {8, 4}, m.swizzle = 128;
   m.window = device::cuda::TensorMap::Window{{-1, -2}, {3, 4}, {5, 6}};
-  r.job.tensor_maps = {m};
+  r.job.kernels[0].tensor_maps = {m};
   const std::string bytes = serialize(r);
   const WorkerRequest back = parse_request(bytes);
   EXPECT_EQ(serialize(back), bytes);
-  EXPECT_EQ(back.job.tensor_maps[0].sizes, m.sizes);
-  EXPECT_EQ(back.job.tensor_maps[0].window->last[1], 4);
+  EXPECT_EQ(back.job.kernels[0].tensor_maps[0].sizes, m.sizes);
+  EXPECT_EQ(back.job.kernels[0].tensor_maps[0].window->last[1], 4);
   EXPECT_EQ(back.options, r.options);
   for (size_t n = 0; n < bytes.size(); n += 7) EXPECT_THROW(parse_request(bytes.substr(0, n)), InternalError);
   EXPECT_THROW(parse_request(bytes + "x"), InternalError);

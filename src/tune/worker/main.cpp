@@ -6,6 +6,7 @@
 
 int main() {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody is left to read the result
+  if (!toroid::tune::send_message(0, std::string(toroid::tune::kWorkerHello))) return 1;
   std::string bytes;
   while (toroid::tune::receive_message(0, bytes)) {
     const toroid::tune::WorkerResult r = toroid::tune::run_job(toroid::tune::parse_request(bytes));

@@ -32,38 +32,48 @@ using Use = WorkerBuffer::Use;
 
 size_t bytes_of(const WorkerBuffer& b) { return static_cast<size_t>(b.numel) * size_of(b.dtype); }
 
-// What a buffer holds before the kernel runs.
+// Generated contents repeat themselves after so many elements: a layer's weights are as good as random sooner than they are made.
+constexpr int64_t kGenerated = int64_t{1} << 20;
+
+// What a buffer holds before the kernels run.
 void fill(std::byte* to, const WorkerBuffer& b) {
-  if (bytes_of(b) == 0) return;
-  if (b.use == Use::Write) {
-    std::memset(to, 0xff, bytes_of(b));
+  const size_t bytes = bytes_of(b);
+  if (bytes == 0) return;
+  if (b.use == Use::Write || b.use == Use::Temporary) {
+    std::memset(to, 0xff, bytes);
     return;
   }
-  const Tensor t = generate_input({b.dtype, {b.numel}, {}}, b.seed, {}, Device::cpu(), b.integers);
-  std::memcpy(to, t.raw_data(), bytes_of(b));
+  Tensor made;
+  if (b.contents.empty()) made = generate_input({b.dtype, {std::min(b.numel, kGenerated)}, {}}, b.seed, {}, Device::cpu(), b.integers);
+  const void* from = made.defined() ? made.raw_data() : reinterpret_cast<const std::byte*>(b.contents.data());
+  const size_t size = made.defined() ? static_cast<size_t>(made.numel()) * size_of(b.dtype) : b.contents.size();
+  for (size_t at = 0; at < bytes; at += size) std::memcpy(to + at, from, std::min(size, bytes - at));
 }
 
-// The guarded buffers of the job that runs, for the signal's handler.
+// The guarded memory of the job that runs, its buffers first, and the kernel that runs; for the signal's handler.
 struct Watched {
-  const std::vector<Guarded>* buffers = nullptr;
-  const WorkerJob* job = nullptr;
+  const std::vector<Guarded>* memory = nullptr;
+  size_t buffers = 0;
+  const std::string* kernel = nullptr;
 };
 Watched watched;
 std::atomic_flag faulted = ATOMIC_FLAG_INIT;
+
+std::string name_of_memory(size_t i) { return i < watched.buffers ? fmt::format("buffer {}", i) : "its scratch memory"; }
 
 // Not all of what this calls is safe in a handler, but the process ends here either way.
 void on_fault(int signal, siginfo_t* info, void* context) {
   if (faulted.test_and_set())  // another thread reports already
     for (;;) ::pause();
-  for (size_t i = 0; watched.buffers && i < watched.buffers->size(); ++i) {
+  for (size_t i = 0; watched.memory && i < watched.memory->size(); ++i) {
     int64_t distance = 0;
-    if (!(*watched.buffers)[i].locate(info->si_addr, distance)) continue;
+    if (!(*watched.memory)[i].locate(info->si_addr, distance)) continue;
     const bool writes = static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_ERR] & 2;
     WorkerResult r;
     r.outcome = Outcome::Crashed;
-    const std::string what = i < watched.job->buffers.size() ? fmt::format("buffer {}", i) : "its scratch memory";
-    r.reason = distance == 0 ? fmt::format("{} writes to {}, which it may only read", watched.job->name, what)
-                             : fmt::format("{} {} {} bytes {} {}", watched.job->name, writes ? "writes" : "reads", std::abs(distance),
+    const std::string what = name_of_memory(i);
+    r.reason = distance == 0 ? fmt::format("{} writes to {}, which it may only read", *watched.kernel, what)
+                             : fmt::format("{} {} {} bytes {} {}", *watched.kernel, writes ? "writes" : "reads", std::abs(distance),
                                            distance < 0 ? "before" : "behind", what);
     send_message(0, serialize(r));
     ::_exit(3);
@@ -72,8 +82,8 @@ void on_fault(int signal, siginfo_t* info, void* context) {
   ::raise(signal);
 }
 
-void watch(const std::vector<Guarded>& buffers, const WorkerJob& job) {
-  watched = {&buffers, &job};
+void watch(const std::vector<Guarded>& memory, size_t buffers) {
+  watched = {&memory, buffers, nullptr};
   struct sigaction action {};
   action.sa_sigaction = on_fault;
   action.sa_flags = SA_SIGINFO | SA_NODEFER;
@@ -103,100 +113,173 @@ class MemoryLimit {
   rlimit before_{};
 };
 
-bool is_nan(const std::byte* p, DType t) { return is_float(t) && std::isnan(load_number(p, t).as_double()); }
+// Position of the first element whose bits but for the sign are above those of infinity.
+template <class Bits>
+int64_t first_above(const std::byte* data, int64_t count, Bits infinity) {
+  constexpr Bits kSign = Bits{1} << (8 * sizeof(Bits) - 1);
+  for (int64_t e = 0; e < count; ++e) {
+    Bits b;
+    std::memcpy(&b, data + static_cast<size_t>(e) * sizeof b, sizeof b);
+    if ((b & static_cast<Bits>(~kSign)) > infinity) return e;
+  }
+  return -1;
+}
 
-// Hashes, and why the results of the first run are no good.
+// -1: there is none. Results have many elements.
+int64_t first_nan(const std::byte* data, int64_t count, DType t) {
+  if (t == DType::F32) return first_above<uint32_t>(data, count, 0x7f800000u);
+  if (t == DType::BF16) return first_above<uint16_t>(data, count, 0x7f80u);
+  if (t == DType::F16) return first_above<uint16_t>(data, count, 0x7c00u);
+  for (int64_t e = 0; is_float(t) && e < count; ++e)
+    if (std::isnan(load_number(data + static_cast<size_t>(e) * size_of(t), t).as_double())) return e;
+  return -1;
+}
+
+// Hashes, and where the results of the first run are no numbers.
 void look_at_result(const WorkerJob& job, size_t i, const std::byte* data, WorkerResult& r) {
   const WorkerBuffer& b = job.buffers[i];
   const size_t bytes = bytes_of(b);
   r.hashes.push_back(hash_bytes(data, bytes).hex());
   r.contents.emplace_back(job.contents ? std::string(reinterpret_cast<const char*>(data), bytes) : std::string());
-  for (int64_t e = 0; job.nan_is_wrong && r.reason.empty() && e < b.numel; ++e)
-    if (is_nan(data + static_cast<size_t>(e) * size_of(b.dtype), b.dtype))
-      r.reason = fmt::format("{} leaves NaN in buffer {} at {}, or nothing at all", job.name, i, e);
+  if (r.nan.empty())
+    if (const int64_t at = first_nan(data, b.numel, b.dtype); at >= 0)
+      r.nan = fmt::format("{} leaves NaN in buffer {} at {}, or nothing at all", job.kernels.back().name, i, at);
+  if (job.nan_is_wrong && r.reason.empty()) r.reason = r.nan;
 }
 
-void run_on_cpu(const WorkerJob& job, const WorkerRequest& request, const std::string& object, WorkerResult& r) {
-  const auto code = device::LoadedCode::load(object, device::runtime_symbols(), job.name);
+bool is_result(const WorkerBuffer& b) { return b.use == Use::Write || b.use == Use::Both; }
+
+// A kernel on its memory.
+struct CpuLaunch {
+  std::shared_ptr<const device::LoadedCode> code;
+  std::vector<void*> addresses;
+  device::cpu::Launch launch;
+};
+
+void run_on_cpu(const WorkerJob& job, const WorkerRequest& request, const std::vector<std::string>& objects, WorkerResult& r) {
   const int threads = ThreadPool::global().size();
   ThreadPool::global().parallel_for(threads, [](int64_t, int64_t, int) {});
+  std::vector<CpuLaunch> launches(job.kernels.size());
+  for (size_t k = 0; k < launches.size(); ++k)
+    launches[k].code = device::LoadedCode::load(objects[k], device::runtime_symbols(), job.kernels[k].name);
   const int64_t before = data_bytes();
   const MemoryLimit limit(request.memory_mb << 20);
   std::vector<Guarded> memory;
-  for (const WorkerBuffer& b : job.buffers) memory.emplace_back(bytes_of(b));
-  if (job.scratch_bytes > 0) memory.emplace_back(static_cast<size_t>(job.scratch_bytes) * static_cast<size_t>(threads));
-  std::vector<void*> addresses;
-  for (size_t i = 0; i < memory.size(); ++i) {
-    if (i < job.buffers.size()) {
-      fill(memory[i].data(), job.buffers[i]);
-      if (job.buffers[i].use == Use::Read) memory[i].protect();
-    }
-    addresses.push_back(memory[i].data());
+  for (const WorkerBuffer& b : job.buffers) {
+    memory.emplace_back(bytes_of(b));
+    fill(memory.back().data(), b);
+    if (b.use == Use::Read) memory.back().protect();
   }
-  if (job.scratch_bytes == 0) addresses.push_back(nullptr);
-  watch(memory, job);
-  device::cpu::Launch launch{code->function<std::remove_pointer_t<device::cpu::KernelFunction>>(job.name),
-                             addresses.data(),
-                             job.params.data(),
-                             job.tasks,
-                             job.serial,
-                             job.scratch_bytes > 0 ? addresses.back() : nullptr,
-                             job.scratch_bytes};
+  for (size_t k = 0; k < launches.size(); ++k) {
+    const WorkerKernel& kernel = job.kernels[k];
+    CpuLaunch& l = launches[k];
+    for (int b : kernel.buffers) l.addresses.push_back(memory[static_cast<size_t>(b)].data());
+    if (kernel.scratch_bytes > 0) memory.emplace_back(static_cast<size_t>(kernel.scratch_bytes) * static_cast<size_t>(threads));
+    l.addresses.push_back(kernel.scratch_bytes > 0 ? memory.back().data() : nullptr);
+    l.launch = {l.code->function<std::remove_pointer_t<device::cpu::KernelFunction>>(kernel.name),
+                l.addresses.data(),
+                kernel.params.data(),
+                kernel.tasks,
+                kernel.serial,
+                l.addresses.back(),
+                kernel.scratch_bytes};
+  }
+  watch(memory, job.buffers.size());
   const int64_t empty = data_bytes();
   for (int i = 0; i <= job.runs && r.reason.empty(); ++i) {
     const auto begin = std::chrono::steady_clock::now();
-    device::cpu::run(launch);
+    for (size_t k = 0; k < launches.size() && r.reason.empty(); ++k) {
+      watched.kernel = &job.kernels[k].name;
+      device::cpu::run(launches[k].launch);
+      for (size_t m = 0; i == 0 && m < memory.size() && r.reason.empty(); ++m)
+        if (!memory[m].intact()) r.reason = fmt::format("{} writes less than 64 bytes out of {}", job.kernels[k].name, name_of_memory(m));
+    }
     const double ns = std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count();
-    if (i > 0) {
-      r.ns.push_back(ns);
-      continue;
-    }
-    for (size_t b = 0; b < memory.size(); ++b) {
-      if (!memory[b].intact() && r.reason.empty()) r.reason = fmt::format("{} writes less than 64 bytes out of buffer {}", job.name, b);
-      if (b < job.buffers.size() && job.buffers[b].use != Use::Read) look_at_result(job, b, memory[b].data(), r);
-    }
+    if (i > 0) r.ns.push_back(ns);
+    for (size_t b = 0; i == 0 && b < job.buffers.size(); ++b)
+      if (is_result(job.buffers[b])) look_at_result(job, b, memory[b].data(), r);
   }
   watched = {};
   const int64_t left = data_bytes() - std::max(empty, before);
   if (r.reason.empty() && left > request.leak_mb << 20)
-    r.reason = fmt::format("{} leaves {} MiB of memory behind after {} runs", job.name, left >> 20, job.runs + 1);
+    r.reason = fmt::format("{} leaves {} MiB of memory behind after {} runs", job.kernels.back().name, left >> 20, job.runs + 1);
 }
 
-void run_on_gpu(const WorkerJob& job, const std::string& cubin, WorkerResult& r) {
-  device::cuda::Gpu& gpu = device::cuda::gpu(0);
-  std::vector<std::shared_ptr<void>> memory;
-  std::vector<void*> addresses;
-  const auto allocate = [&](size_t bytes) {
-    memory.push_back(gpu.allocate(std::max<size_t>(bytes, 16)));
-    addresses.push_back(memory.back().get());
-  };
-  for (const WorkerBuffer& b : job.buffers) {
-    allocate(bytes_of(b));
-    std::string host(bytes_of(b), '\0');
-    fill(reinterpret_cast<std::byte*>(host.data()), b);
-    gpu.copy_in(addresses.back(), host.data(), host.size());
+// Memory of a GPU between bytes that nobody may write.
+class Padded {
+ public:
+  Padded(device::cuda::Gpu& gpu, const WorkerBuffer& b) : gpu_(gpu), bytes_(bytes_of(b)), memory_(gpu.allocate(bytes_ + 2 * kPad)) {
+    std::string host(bytes_ + 2 * kPad, kFill);
+    fill(reinterpret_cast<std::byte*>(host.data()) + kPad, b);
+    gpu_.copy_in(memory_.get(), host.data(), host.size());
   }
-  for (const int64_t bytes : {job.scratch_bytes, job.counters * 4}) {
-    if (bytes == 0) continue;
-    allocate(static_cast<size_t>(bytes));
-    gpu.fill_zero(addresses.back(), static_cast<size_t>(bytes));
+  std::byte* data() const { return static_cast<std::byte*>(memory_.get()) + kPad; }
+  std::string contents() const { return read(data(), bytes_); }
+  bool intact() const {
+    const std::string pad(kPad, kFill);
+    return read(data() - kPad, kPad) == pad && read(data() + bytes_, kPad) == pad;
   }
+
+ private:
+  static constexpr size_t kPad = 4096;
+  static constexpr char kFill = '\x4d';
+  std::string read(const std::byte* from, size_t bytes) const {
+    std::string host(bytes, '\0');
+    gpu_.copy_out(host.data(), from, bytes);
+    return host;
+  }
+
+  device::cuda::Gpu& gpu_;
+  size_t bytes_;
+  std::shared_ptr<void> memory_;
+};
+
+// A kernel on the GPU's memory.
+struct GpuLaunch {
+  device::cuda::Kernel kernel;
+  std::unique_ptr<device::cuda::Arguments> arguments;
+};
+
+void run_on_gpu(const WorkerJob& job, const std::vector<std::string>& cubins, WorkerResult& r) {
+  device::cuda::Gpu& gpu = device::cuda::gpu(job.gpu);
+  std::vector<Padded> buffers;
+  for (const WorkerBuffer& b : job.buffers) buffers.emplace_back(gpu, b);
+  std::vector<std::shared_ptr<void>> zeros;  // scratch memory and counters
   const auto value = [](const Expr& e) { return sym::evaluate(e, [](const sym::Node&) -> int64_t { return 0; }); };
-  device::cuda::Arguments arguments(job.tensor_maps, job.params, addresses.size(), value);
-  arguments.set_pointers(addresses);
-  const auto kernel = gpu.load(cubin, job.name, job.shared_bytes, job.overlaps);
+  std::vector<GpuLaunch> launches;
+  for (size_t k = 0; k < job.kernels.size(); ++k) {
+    const WorkerKernel& kernel = job.kernels[k];
+    std::vector<void*> addresses;
+    for (int b : kernel.buffers) addresses.push_back(buffers[static_cast<size_t>(b)].data());
+    for (const int64_t bytes : {kernel.scratch_bytes, kernel.counters * 4}) {
+      if (bytes == 0) continue;
+      zeros.push_back(gpu.allocate(static_cast<size_t>(bytes)));
+      addresses.push_back(zeros.back().get());
+      gpu.fill_zero(addresses.back(), static_cast<size_t>(bytes));
+    }
+    auto arguments = std::make_unique<device::cuda::Arguments>(kernel.tensor_maps, kernel.params, addresses.size(), value);
+    arguments->set_pointers(addresses);
+    launches.push_back({gpu.load(cubins[k], kernel.name, kernel.shared_bytes, kernel.overlaps), std::move(arguments)});
+  }
+  const auto run_all = [&] {
+    for (size_t k = 0; k < launches.size(); ++k) {
+      const WorkerKernel& kernel = job.kernels[k];
+      gpu.launch(launches[k].kernel, {kernel.tasks, kernel.block, kernel.shared_bytes, kernel.overlaps}, launches[k].arguments->list());
+    }
+  };
   for (int i = 0; i <= job.runs && r.reason.empty(); ++i) {
-    const double ms = gpu.time_ms([&] { gpu.launch(kernel, {job.tasks, job.block, job.shared_bytes, job.overlaps}, arguments.list()); });
+    const double ms = gpu.time_ms(run_all);
     gpu.synchronize();
     if (i > 0) {
       r.ns.push_back(ms * 1e6);
       continue;
     }
     for (size_t b = 0; b < job.buffers.size(); ++b) {
-      if (job.buffers[b].use == Use::Read) continue;
-      std::string host(bytes_of(job.buffers[b]), '\0');
-      gpu.copy_out(host.data(), addresses[b], host.size());
-      look_at_result(job, b, reinterpret_cast<const std::byte*>(host.data()), r);
+      if (!buffers[b].intact() && r.reason.empty())
+        r.reason = fmt::format("{} writes out of buffer {}, next to it", job.kernels.back().name, b);
+      if (!is_result(job.buffers[b])) continue;
+      const std::string contents = buffers[b].contents();
+      look_at_result(job, b, reinterpret_cast<const std::byte*>(contents.data()), r);
     }
   }
 }
@@ -220,16 +303,18 @@ WorkerResult run_job(const WorkerRequest& request) {
   r.outcome = Outcome::FailedToCompile;
   try {
     take_options(request);
-    jit::CompileRequest compile;
-    compile.source = job.source;
-    compile.isa = job.isa;
-    const jit::Artefact a = jit::compile_c(compile);
-    r.compile_ms = a.compile_ms;
+    TOROID_CHECK(!job.kernels.empty(), "a job of a tuning worker has no kernels");
+    std::vector<std::string> objects;
+    for (const WorkerKernel& k : job.kernels) {
+      const jit::Artefact a = jit::compile_c({.source = k.source, .isa = job.isa});
+      r.compile_ms += a.compile_ms;
+      objects.push_back(a.object);
+    }
     r.outcome = Outcome::Failed;
-    if (job.block > 0)
-      run_on_gpu(job, a.object, r);
+    if (job.kernels.front().block > 0)
+      run_on_gpu(job, objects, r);
     else
-      run_on_cpu(job, request, a.object, r);
+      run_on_cpu(job, request, objects, r);
     if (r.reason.empty()) r.outcome = Outcome::Timed;
   } catch (const std::exception& e) {
     r.reason = e.what();
