@@ -73,11 +73,14 @@ class Compilation {
   void tune() {
     if (!tunes(options_.mode) || options_.eager) return;
     moved_ = std::make_shared<MovedConstants>();
-    const auto pipeline = pipeline_for(options_, target_, moved_);
+    const auto pipeline = pipeline_for(options_, target_, moved_, [](const graph::Graph& g, const ModelOptions& how, auto target) {
+      return block_of(g, how, std::move(target), {});  // nothing is tuned there
+    });
     const auto lock = lock_file();
     const auto memory = memory_for(*pipeline, *target_, lock.get());
     tune::SearchOptions how = search_options();
     how.progress = tuning_;
+    how.pipelined = options_.device.is_cuda();  // its own clock does not see what the host does
     program_ = tune::tune(std::move(program_), pipeline, how, memory.get(), report_.tuning);
   }
 
@@ -95,11 +98,16 @@ class Compilation {
 
   // What control flow runs: each region is a compilation of its own, which is taken to its kernels here.
   void blocks() {
-    assembly_->add_blocks([&](const graph::Graph& region) { return inner(region); });
+    assembly_->add_blocks([&](const graph::Graph& region) {
+      Assembly::Inner block = block_of(region, options_, target_, tuning_);
+      tune::add(report_.tuning, std::move(block.report->tuning));
+      return block;
+    });
     if (tunes(options_.mode) && !options_.eager) debug_.write("tuning.txt", [&] { return tune::to_string(report_.tuning); });
   }
 
-  Assembly::Inner inner(const graph::Graph& region) {
+  static Assembly::Inner block_of(const graph::Graph& region, const ModelOptions& options, std::shared_ptr<const Target> target,
+                                  const CompiledModel::TuneListener& tuning) {
     auto g = graph::clone(region);
     Assembly::Inner out;
     out.report = std::make_unique<CompileReport>();
@@ -119,12 +127,11 @@ class Compilation {
       }
     }
     g->outputs = std::move(computed);
-    Compilation within(std::move(g), options_, *out.report, target_, tuning_);
+    Compilation within(std::move(g), options, *out.report, std::move(target), tuning);
     for (auto stage : {&Compilation::transform, &Compilation::lower, &Compilation::tune, &Compilation::fuse, &Compilation::blocks,
                        &Compilation::generate})
       (within.*stage)();
     out.assembly = std::move(within.assembly_);
-    tune::add(report_.tuning, std::move(out.report->tuning));
     return out;
   }
 

@@ -17,10 +17,16 @@ namespace {
 class RegionBuild : public tune::Build {
  public:
   RegionBuild(choice::Program scheduled, const ModelOptions& options, std::shared_ptr<const Target> target,
-              std::shared_ptr<MovedConstants> constants)
-      : options_(options), assembly_(std::move(scheduled), options_, report_, std::move(target), {}) {
+              std::shared_ptr<MovedConstants> constants, const BlockMaker& blocks)
+      : options_(options), assembly_(std::move(scheduled), options_, report_, target, {}) {
     options_.mode = Mode::Default;
-    assembly_.share(std::move(constants));
+    assembly_.share(constants);
+    const auto block = [&](const graph::Graph& g) {
+      Assembly::Inner made = blocks(g, options_, target);
+      made.assembly->share(constants);
+      return made;
+    };
+    if (blocks) assembly_.add_blocks(block);
     assembly_.generate();
   }
   void compile() override { assembly_.build(1); }
@@ -54,7 +60,7 @@ choice::Program schedule(choice::Program p, const Target& target, const ModelOpt
 }
 
 std::shared_ptr<const tune::Pipeline> pipeline_for(const ModelOptions& options, std::shared_ptr<const Target> target,
-                                                   std::shared_ptr<MovedConstants> constants) {
+                                                   std::shared_ptr<MovedConstants> constants, BlockMaker blocks) {
   auto out = std::make_shared<tune::Pipeline>();
   out->device = options.device;
   out->isa = target->isa();
@@ -66,8 +72,8 @@ std::shared_ptr<const tune::Pipeline> pipeline_for(const ModelOptions& options, 
   };
   out->ways = [target](const choice::Program& p, size_t node) { return target->ways(p, node); };
   out->neighbours = [target](const choice::Program& p, size_t node, const choice::Config& way) { return target->neighbours(p, node, way); };
-  out->build = [options, target, constants](choice::Program p) -> std::unique_ptr<tune::Build> {
-    return std::make_unique<RegionBuild>(std::move(p), options, target, constants);
+  out->build = [options, target, constants, blocks](choice::Program p) -> std::unique_ptr<tune::Build> {
+    return std::make_unique<RegionBuild>(std::move(p), options, target, constants, blocks);
   };
   return out;
 }

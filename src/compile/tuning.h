@@ -14,10 +14,13 @@ namespace toroid::compiler {
 choice::Program schedule(choice::Program p, const Target& target, const ModelOptions& options, sched::FusionReport& report,
                          std::vector<std::string>& choices);
 
+// Takes a graph that is run as a block to its kernels' texts. The options outlive what it gives.
+using BlockMaker = std::function<Assembly::Inner(const graph::Graph&, const ModelOptions&, std::shared_ptr<const Target>)>;
+
 // options, target: what regions are compiled with.
-// constants: where they keep what they bring to a GPU.
+// constants: where they keep what they bring to a GPU. blocks: for programs with branches; these are not tuned there.
 std::shared_ptr<const tune::Pipeline> pipeline_for(const ModelOptions& options, std::shared_ptr<const Target> target,
-                                                   std::shared_ptr<MovedConstants> constants);
+                                                   std::shared_ptr<MovedConstants> constants, BlockMaker blocks = {});
 
 // What the options say of the search, and of what is known before it.
 tune::SearchOptions search_options();

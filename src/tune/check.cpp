@@ -105,7 +105,7 @@ class Checked {
 
   Tensor contents_of(const choice::ProgramInput& in, uint64_t seed, const exec::Symbols& sizes, const Device& device) const {
     const Tensor made = made_by_operation(region_, in, sizes);
-    return made.defined() ? moved(made, device) : generate_input(in.type, seed, sizes, device, integers_of(region_));
+    return made.defined() ? moved(made, device) : generate_input(in.type, seed, sizes, device, integers_of(region_, sizes));
   }
 
   // What a call gives, what it writes to its inputs among it.
@@ -154,7 +154,11 @@ class Checked {
 
 uint64_t seed_of_input(size_t position) { return 1 + position; }
 
-int64_t integers_of(const Region& region) { return indexes_one_element(region.program) ? 1 : 2; }
+int64_t integers_of(const Region& region, const exec::Symbols& sizes) {
+  // Integers may be indices of what has a fraction of an open size.
+  const bool is_small = std::any_of(sizes.begin(), sizes.end(), [](auto& s) { return s.second < 8; });
+  return is_small || indexes_one_element(region.program) ? 1 : 2;
+}
 
 Tensor made_by_operation(const Region& region, const choice::ProgramInput& in, const exec::Symbols& sizes) {
   for (auto& n : region.program.nodes) {

@@ -15,7 +15,7 @@ Sample time_checked(const std::vector<std::shared_ptr<ChoiceCaller>>& callers, c
 // What a region's inputs hold when its choices are compared and timed: tensors of one dimension, made by seed (tune/inputs.h) ...
 uint64_t seed_of_input(size_t position);  // among those that are no constants
 // ... with integers below this one: 1 where an index of a dimension of one element is among what is computed, else 2 ...
-int64_t integers_of(const Region& region);
+int64_t integers_of(const Region& region, const exec::Symbols& sizes);
 // ... or, on the CPU, what the generator of a custom operation's argument gives; undefined where there is none.
 Tensor made_by_operation(const Region& region, const choice::ProgramInput& input, const exec::Symbols& sizes);
 

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "tune/check.h"
 #include "tune/descent.h"
+#include "tune/precompile.h"
 
 namespace toroid::tune {
 namespace {

@@ -7,14 +7,14 @@
 #include <mutex>
 #include <numeric>
 #include <set>
-#include <thread>
 
 #include "base/check.h"
 #include "base/log.h"
 #include "base/options.h"
-#include "choice/region.h"
 #include "ops/custom.h"
 #include "tune/check.h"
+#include "tune/choices.h"
+#include "tune/precompile.h"
 #include "tune/ranges.h"
 #include "tune/refine.h"
 #include "tune/vet.h"
@@ -26,99 +26,6 @@ namespace {
 using Callers = std::vector<std::shared_ptr<ChoiceCaller>>;
 using SteadyClock = std::chrono::steady_clock;
 double ms_since(SteadyClock::time_point t) { return std::chrono::duration<double, std::milli>(SteadyClock::now() - t).count(); }
-
-// Makes the choices of one region.
-class Choices {
-  static constexpr size_t kPackedBytes = size_t{8} << 30;  // each choice may have weights in a layout of its own, and all are there at once
-
- public:
-  Choices(const Region& region, std::shared_ptr<const Pipeline> pipeline, const SearchOptions& options, RegionReport& report)
-      : region_(region),
-        program_(std::make_shared<choice::Program>(region.program)),
-        pipeline_(std::move(pipeline)),
-        options_(options),
-        report_(report),
-        most_(std::clamp<size_t>(kPackedBytes / std::max<size_t>(1, bytes_of_constants(region.program)), 4, options.most_choices)) {}
-
-  Callers make() {
-    add("default", CallerKind::Default, {});
-    report_.originals = 1;
-    for (size_t c : region_.choice_nodes) region_.program.nodes[c].is_open() ? add_alternatives(c) : add_ways(c);
-    return std::move(callers_);
-  }
-
- private:
-  // False when it is one of those that are there already, or cannot be scheduled.
-  bool add(std::string name, CallerKind kind, Choice d, size_t least_fused = 0) {
-    try {
-      const choice::Program scheduled = pipeline_->schedule(apply(*program_, d, own_numbers(*program_)));
-      if (least_fused && !has_fused(scheduled, least_fused)) return false;
-      if (!seen_.insert(choice::region_key(scheduled)).second) return false;
-    } catch (const UserError& e) {
-      log(Artifact::Choices, fmt::format("{}: {} is no choice: {}", region_.label, name, e.what()));
-      return false;
-    }
-    if (callers_.size() >= most_) {
-      ++report_.untried;
-      return false;
-    }
-    callers_.push_back(std::make_shared<ChoiceCaller>(std::move(name), kind, std::move(d), program_, pipeline_));
-    return true;
-  }
-
-  // Whether some launch does the work of so many nodes of the region.
-  static bool has_fused(const choice::Program& scheduled, size_t count) {
-    return std::any_of(scheduled.nodes.begin(), scheduled.nodes.end(),
-                       [&](auto& n) { return std::set<int>(n.parts.begin(), n.parts.end()).size() >= count; });
-  }
-
-  // Templates and libraries, each with what is fused by default; and the default way with less.
-  void add_ways(size_t c) {
-    const choice::Program scheduled = pipeline_->schedule(apply(*program_, {}, own_numbers(*program_)));
-    const size_t at = place_of(scheduled, c);
-    TOROID_CHECK(at < scheduled.nodes.size(), "nothing computes {}", region_.label);
-    for (auto& way : pipeline_->ways(scheduled, at))
-      report_.originals += add(choice::to_string(way), kind_of(way), {{{static_cast<int>(c), way}}, {}});
-    for (auto& set : fusion_sets(*program_, c, options_.fusion_depth, options_.fusion))
-      report_.fused += add(name_of_set("default", set, c), CallerKind::Fused, {{}, apart(set, c)});
-  }
-
-  void add_alternatives(size_t c) {
-    const auto sets = fusion_sets(*program_, c, options_.fusion_depth, options_.fusion);
-    const auto& open = std::get<choice::Open>(program_->nodes[c].problem);
-    for (auto& set : sets)
-      for (auto& a : open.alternatives) {
-        const choice::Config way{"alternative " + a.name, {}};
-        const bool alone = set.size() == 1;
-        const bool fresh = add(name_of_set(a.name, set, c), alone ? CallerKind::Subgraph : CallerKind::Fused,
-                               {{{static_cast<int>(c), way}}, apart(set, c)}, alone ? 0 : set.size());
-        (alone ? report_.originals : report_.fused) += fresh;
-      }
-  }
-
-  // Pairs of c and those that are not fused with it.
-  std::vector<std::pair<int, int>> apart(const std::vector<size_t>& set, size_t c) const {
-    std::vector<std::pair<int, int>> out;
-    for (size_t i = 0; i < program_->nodes.size(); ++i)
-      if (std::find(set.begin(), set.end(), i) == set.end()) out.emplace_back(static_cast<int>(c), static_cast<int>(i));
-    return out;
-  }
-
-  std::string name_of_set(std::string name, const std::vector<size_t>& set, size_t c) const {
-    for (size_t i : set)
-      if (i != c) name += " + " + region_.labels[i];
-    return set.size() == 1 && program_->nodes.size() > 1 ? name + " alone" : name;
-  }
-
-  const Region& region_;
-  const std::shared_ptr<const choice::Program> program_;
-  const std::shared_ptr<const Pipeline> pipeline_;
-  const SearchOptions& options_;
-  RegionReport& report_;
-  const size_t most_;  // choices
-  Callers callers_;
-  std::set<Hash128> seen_;
-};
 
 // A region with its choices, on its way to a decision.
 struct Task {
@@ -141,7 +48,6 @@ class Tuning {
   }
 
   choice::Program run(choice::Program lowered) {
-    progress_.budget_ms = options_.budget_ms;
     lowered = with_ranges(std::move(lowered));
     const choice::Program scheduled = schedule_as_wanted(lowered);
     const std::vector<Region> regions = find_regions(lowered, scheduled, options_.fusion_depth);
@@ -211,12 +117,11 @@ class Tuning {
     for (Task* t : order) prepare(*t);
     if (options_.check_lock && memory_ && memory_->locked()) compile_locked(order);
     const Callers all = to_compile(order);
-    progress_.regions += order.size(), progress_.choices += all.size();
-    progress_.decided += static_cast<size_t>(std::count_if(order.begin(), order.end(), [](Task* t) { return t->decided; }));
-    tell();
-    if (options_.precompile) precompile_all(all);
-    for (size_t i = 0; i < order.size(); ++i)
-      if (!order[i]->decided) decide(*order[i], order.size() - i + later);
+    tell([&](TuneProgress& p) {
+      p.regions += order.size(), p.choices += all.size(), p.budget_ms = options_.budget_ms;
+      p.decided += static_cast<size_t>(std::count_if(order.begin(), order.end(), [](Task* t) { return t->decided; }));
+    });
+    compile_and_decide(order, all, later);
     for (Task* t : order) t->report.places = t->equal.size();
   }
 
@@ -393,13 +298,17 @@ class Tuning {
     return all;
   }
 
-  void precompile_all(const Callers& all) {
-    const auto begun = SteadyClock::now();
-    precompile(all, options_.workers, [this] {
-      ++progress_.compiled;
-      tell();
-    });
-    report_.precompile_ms += ms_since(begun);
+  void compile_and_decide(const std::vector<Task*>& order, const Callers& all, size_t later) {
+    const int workers = compile_workers(options_.workers);
+    const auto compiled = [this] { tell([](TuneProgress& p) { ++p.compiled; }); };
+    Precompiling compiling(options_.precompile ? all : Callers{}, options_.pipelined ? workers : workers - 1, compiled);
+    if (!options_.pipelined) compiling.wait_for_all();
+    for (size_t i = 0; i < order.size(); ++i) {
+      if (order[i]->decided) continue;
+      compiling.wait_for(timed_of(*order[i]), left_ms());
+      decide(*order[i], order.size() - i + later);
+    }
+    report_.precompile_ms += compiling.spent_ms();
   }
 
   MeasureOptions measure_options(const Region& r, double most_ms) const {
@@ -410,8 +319,11 @@ class Tuning {
     return how;
   }
 
-  void tell() {
+  // From any thread.
+  void tell(const std::function<void(TuneProgress&)>& change) {
     if (!options_.progress) return;
+    std::lock_guard lock(telling_);
+    change(progress_);
     progress_.spent_ms = ms_since(start_);
     options_.progress(progress_);
   }
@@ -434,9 +346,10 @@ class Tuning {
     t.report.spent_ms = ms_since(begun);
     report_.time_ms += t.report.spent_ms;
     t.decided = true;
-    ++progress_.decided;
-    progress_.compiled = std::max(progress_.compiled, report_.compiled);  // where each is compiled when its turn comes
-    tell();
+    tell([&](TuneProgress& p) {
+      ++p.decided;
+      p.compiled = std::max(p.compiled, report_.compiled);  // where each is compiled when its turn comes
+    });
   }
 
   void time(Task& t, double left_ms) {
@@ -562,35 +475,13 @@ class Tuning {
   const SearchOptions& options_;
   Memory* const memory_;
   TuneReport& report_;
+  std::mutex telling_;
   TuneProgress progress_;
   std::unique_ptr<Vet> vet_;  // null: nothing is run elsewhere first
   const SteadyClock::time_point start_ = SteadyClock::now();
 };
 
 }  // namespace
-
-Callers choices_of(const Region& region, std::shared_ptr<const Pipeline> pipeline, const SearchOptions& options, RegionReport& report) {
-  return Choices(region, std::move(pipeline), options, report).make();
-}
-
-void precompile(std::span<const std::shared_ptr<ChoiceCaller>> callers, int workers, const std::function<void()>& done) {
-  if (workers <= 0) workers = static_cast<int>(get_option(options::kCompileThreads));
-  if (workers <= 0) workers = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  workers = std::min<int>(workers, static_cast<int>(callers.size()));
-  std::atomic<size_t> next{0};
-  std::mutex telling;
-  const auto work = [&] {
-    for (size_t i; (i = next.fetch_add(1)) < callers.size();) {
-      callers[i]->precompile();
-      if (!done) continue;
-      std::lock_guard lock(telling);
-      done();
-    }
-  };
-  std::vector<std::jthread> threads;
-  for (int i = 1; i < workers; ++i) threads.emplace_back(work);
-  work();
-}
 
 choice::Program tune(choice::Program lowered, std::shared_ptr<const Pipeline> pipeline, const SearchOptions& options, Memory* memory,
                      TuneReport& report) {

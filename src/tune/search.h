@@ -35,8 +35,9 @@ struct SearchOptions {
   bool descent = false;         // from the winner on, step by step (refine())
   bool check_lock = false;      // compile what a lock file chose, for TuneReport::now
   bool precompile = true;       // all choices before the first is timed; otherwise each when its turn comes
-  bool isolated = false;        // kernels run in a process of their own first; see tune/vet.h
-  WorkerOptions worker = {};    // that process
+  bool pipelined = false;     // with precompile: only a region's own choices before it is timed. For clocks that compiling does not disturb
+  bool isolated = false;      // kernels run in a process of their own first; see tune/vet.h
+  WorkerOptions worker = {};  // that process
   // Told of each step, on the thread that makes it; never two at once.
   std::function<void(const TuneProgress&)> progress = {};
   // Makes the clock of some callers that compute a region; for tests. Empty: their executables on generated inputs.
@@ -84,12 +85,5 @@ std::string to_string(const TuneReport& r, const std::string& part = "");
 // The lowered program with every choice made; scheduling and code are the caller's. `memory` may be null.
 choice::Program tune(choice::Program lowered, std::shared_ptr<const Pipeline> pipeline, const SearchOptions& options, Memory* memory,
                      TuneReport& report);
-
-// All choices of a region: the default first, then one a way, then fused ones. Compiles nothing.
-std::vector<std::shared_ptr<ChoiceCaller>> choices_of(const Region& region, std::shared_ptr<const Pipeline> pipeline,
-                                                      const SearchOptions& options, RegionReport& report);
-
-// Compiles them on several threads; returns when all are done. done: called after each, by one thread at a time.
-void precompile(std::span<const std::shared_ptr<ChoiceCaller>> callers, int workers, const std::function<void()>& done = {});
 
 }  // namespace toroid::tune

@@ -81,7 +81,7 @@ void sizes_where(const choice::Program& p, const Expr& size, int64_t wanted, exe
 exec::Symbols other_sizes(const choice::Program& p, const exec::Symbols& usual) {
   const size_t ways = others(1).size();
   const auto allowed = [&](const exec::Symbols& sizes) {
-    return std::all_of(sizes.begin(), sizes.end(), [](auto& s) { return s.second > 0; }) && excluded_by(p, sizes).empty();
+    return std::all_of(sizes.begin(), sizes.end(), [](auto& s) { return s.second > 1; }) && excluded_by(p, sizes).empty();
   };
   for (size_t way = 0; way < ways; ++way) {
     exec::Symbols all = usual;

@@ -16,8 +16,8 @@ void usual_sizes(const choice::Program& p, exec::Symbols& sizes, std::string& re
 // that or below.
 void sizes_where(const choice::Program& p, const Expr& size, int64_t wanted, exec::Symbols& sizes, std::string& refusal);
 
-// Other sizes that the bounds and guards of the program allow, odd ones and all different from `usual` where there are such: what is right
-// at one size may have been made for it. Empty where there are none.
+// Other sizes of two and more that the bounds and guards of the program allow, odd ones and all different from `usual` where there are
+// such: what is right at one size may have been made for it. Empty where there are none.
 exec::Symbols other_sizes(const choice::Program& p, const exec::Symbols& usual);
 
 }  // namespace toroid::tune

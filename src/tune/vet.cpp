@@ -93,7 +93,7 @@ std::vector<WorkerBuffer> buffers_of(const exec::Plan& plan, const Region& regio
     b.dtype = plan.buffers[i].dtype;
     b.numel = t.launched ? exec::evaluate(plan.buffers[i].numel, region.sizes) : 0;
     b.seed = i + 1;
-    b.integers = integers_of(region);
+    b.integers = integers_of(region, region.sizes);
     b.use = t.given ? t.written ? Use::Both : Use::Read : plan.buffers[i].role == exec::BufferRole::Output ? Use::Write : Use::Temporary;
   }
   set_contents(out, plan, region);

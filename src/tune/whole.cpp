@@ -22,8 +22,8 @@ std::string memory_refusal(const choice::Program& p, const Device& device) {
 
 std::string refusal_of(const choice::Program& p) {
   for (auto& n : p.nodes)
-    if (auto* e = std::get_if<choice::Extern>(&n.problem))
-      return (e->conditions.empty() ? "a call of other code is part of it: " : "a branch by a size is part of it: ") + e->op->name;
+    if (auto* e = std::get_if<choice::Extern>(&n.problem); e && e->conditions.empty())
+      return "a call of other code is part of it: " + e->op->name;
   return "";
 }
 

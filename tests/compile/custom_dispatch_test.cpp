@@ -16,6 +16,7 @@
 #include "sched/fuse.h"
 #include "toroid/custom_op.h"
 #include "toroid/ops.h"
+#include "tune/whole.h"
 
 namespace toroid {
 namespace {
@@ -69,16 +70,18 @@ struct Pipeline {
   std::unique_ptr<compiler::Assembly> assembled(choice::Program p, compiler::CompileReport& into) {
     p = target->schedule(sched::fuse(std::move(p)), options, into.fusion, into.choices);
     auto out = std::make_unique<compiler::Assembly>(std::move(p), options, into, target, compiler::DebugFolder("test"));
-    out->add_blocks([&](const graph::Graph& g) {
-      compiler::Assembly::Inner inner;
-      inner.report = std::make_unique<compiler::CompileReport>();
-      inner.block.name = g.name;
-      for (size_t i = 0; i < g.outputs.size(); ++i) inner.block.results.push_back(static_cast<int>(i));
-      inner.assembly = assembled(lower::lower(g), *inner.report);
-      return inner;
-    });
+    out->add_blocks([&](const graph::Graph& g) { return block(g); });
     out->generate();
     return out;
+  }
+
+  compiler::Assembly::Inner block(const graph::Graph& g) {
+    compiler::Assembly::Inner inner;
+    inner.report = std::make_unique<compiler::CompileReport>();
+    inner.block.name = g.name;
+    for (size_t i = 0; i < g.outputs.size(); ++i) inner.block.results.push_back(static_cast<int>(i));
+    inner.assembly = assembled(lower::lower(g), *inner.report);
+    return inner;
   }
 
   exec::Plan plan(choice::Program p) {
@@ -235,6 +238,43 @@ TEST(CustomDispatch, OneWinnerOfAllRangesIsFused) {
     EXPECT_EQ(plan.steps.size(), 1u) << "fused with its neighbours";
     expect_factors(std::move(plan), {{4, factor}, {10, factor}});
   }
+}
+
+// What takes the place of a call may hold such calls.
+TEST(CustomDispatch, CallsWithinAlternativesHaveRangesToo) {
+  [[maybe_unused]] static auto outer = [] {
+    auto op = custom_op("test::outer(Tensor x) -> Tensor", [](const Tensor& x) { return by_size()(x) * 10.0; });
+    register_custom_op_autotuning(
+        op, {{.name = "hundred", .decomposition = [](const Tensor& x) { return by_size()(x) * 100.0; }}},
+        {.dispatch_on = CustomDispatch{.tensor = "x", .dim = 0, .range_upper_bound = 4096}, .split_points = {20}});
+    return op;
+  }();
+  const auto p = [] {
+    auto g = graph::parse(R"(graph "outer"(%x: f32[s0, 3]) symbols(s0 in 1..inf) {
+  %y: f32[s0, 3] = add.Tensor(%x, 1)
+  %z: f32[s0, 3] = test::outer(%y)
+  return %z
+})");
+    return lower::lower(*graph::run_passes(std::move(g), graph::default_passes(true, true)));
+  };
+  PlantedWinners planted;
+  exec::Plan plan = Pipeline().plan(planted.tuned(p(), {"hundred", "hundred", "two", "two", "three"}));
+  ASSERT_EQ(planted.report.regions.size(), 5u) << tune::to_string(planted.report);
+  ASSERT_TRUE(branch_of(plan));
+  EXPECT_EQ(branch_of(plan)->blocks.size(), 2u);
+  expect_factors(std::move(plan), {{4, 200}, {9, 200}, {10, 300}, {21, 300}});
+}
+
+TEST(CustomDispatch, ProgramsWithBranchesAreComparedAsAWhole) {
+  Pipeline rest;
+  const auto pipeline = compiler::pipeline_for(rest.options, rest.target, std::make_shared<compiler::MovedConstants>(),
+                                               [&](const graph::Graph& g, const auto&...) { return rest.block(g); });
+  auto p = lowered(true);
+  p.symbols.at(0).hint = 6;
+  p = choice::decide_ranges(p, open_node(p), {1, 1, 2});
+  const tune::WholeTime w = tune::compare_whole(p, p, *pipeline, 2000);
+  EXPECT_EQ(w.refusal, "");
+  EXPECT_GT(w.ratio, 0);
 }
 
 TEST(CustomDispatch, RangesAreRememberedAndLocked) {

@@ -35,10 +35,10 @@ Tensor ramp(const std::vector<int64_t>& sizes, double step) {
   return t;
 }
 
-void expect_near(const Tensor& a, const Tensor& b) {
+void expect_near(const Tensor& a, const Tensor& b, double bound = 1e-3) {
   ASSERT_EQ(a.sizes(), b.sizes());
   auto x = a.to_vector(), y = b.to_vector();
-  for (size_t i = 0; i < x.size(); ++i) ASSERT_NEAR(x[i], y[i], 1e-3 * (1 + std::abs(y[i]))) << "element " << i;
+  for (size_t i = 0; i < x.size(); ++i) ASSERT_NEAR(x[i], y[i], bound * (1 + std::abs(y[i]))) << "element " << i;
 }
 
 // What `forward` does to tensors whose first size is open; others have the sizes that are given.
@@ -62,6 +62,27 @@ CompiledModel tuned(const Forward& forward, const std::vector<Tensor>& inputs) {
 
 const Forward kProduct = [](const std::vector<Tensor>& in) { return relu(matmul(in[0], in[1]) + in[2]); };
 std::vector<Tensor> operands(int64_t m) { return {ramp({m, 256}, 0.1), ramp({256, 48}, 0.3), ramp({48}, 0.7)}; }
+
+// Beside the untuned model, which is compared with the reference elsewhere.
+TEST_F(SymbolicTuning, ProductsOnAGpu) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU";
+  for (DType dtype : {DType::F32, DType::BF16}) {
+    const auto inputs = [&](int64_t m) {
+      std::vector<Tensor> out;
+      for (auto& t : operands(m)) out.push_back(to(t, dtype).to(Device::cuda()));
+      return out;
+    };
+    CompiledModel untuned = CompiledModel::compile(open_graph(kProduct, inputs(24)), {.device = Device::cuda()});
+    CompiledModel model = CompiledModel::compile(open_graph(kProduct, inputs(24)), {.device = Device::cuda(), .mode = Mode::MaxAutotune});
+    const tune::RegionReport& region = model.report().tuning.regions.at(0);
+    EXPECT_EQ(region.source.substr(0, 15), "timed at s0=24") << tune::to_string(model.report().tuning);
+    for (auto& row : region.rows) EXPECT_FALSE(row.measured.failed) << row.name << ": " << row.measured.status;
+    for (int64_t m : {2, 24, 65, 300}) {
+      const Tensor got = model.run(inputs(m)).at(0).to(Device::cpu()), want = untuned.run(inputs(m)).at(0).to(Device::cpu());
+      expect_near(to(got, DType::F32), to(want, DType::F32), dtype == DType::F32 ? 1e-3 : 2e-2);
+    }
+  }
+}
 
 // The tuner with the compiler's pipeline.
 struct Tuner {
@@ -197,6 +218,15 @@ TEST_F(SymbolicTuning, SizesFromDataKeepTheDefault) {
            (test::contains(region.source, "not tuned: the size u") && test::contains(region.source, "is known only when the program runs"));
   EXPECT_TRUE(seen) << tune::to_string(model.report().tuning);
   expect_near(model.run(inputs).at(0), forward(inputs));
+}
+
+TEST_F(SymbolicTuning, TrialsInAProcessOfTheirOwnRunAtTheSizesThatWereSeen) {
+  const ScopedOption isolated("tune_isolated", "1");
+  CompiledModel model = tuned(kProduct, operands(24));
+  const tune::RegionReport& region = model.report().tuning.regions.at(0);
+  EXPECT_EQ(region.source.substr(0, 15), "timed at s0=24") << tune::to_string(model.report().tuning);
+  for (auto& row : region.rows) EXPECT_FALSE(row.measured.failed) << row.name << ": " << row.measured.status;
+  for (int64_t m : {7, 24, 130}) expect_near(model.run(operands(m)).at(0), kProduct(operands(m)));
 }
 
 TEST_F(SymbolicTuning, AWholeProgramIsComparedAtTheSizesThatWereSeen) {

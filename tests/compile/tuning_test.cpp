@@ -15,6 +15,8 @@
 #include "toroid/nn.h"
 #include "toroid/ops.h"
 #include "tune/check.h"
+#include "tune/choices.h"
+#include "tune/precompile.h"
 #include "tune/vet.h"
 
 namespace toroid {

@@ -20,6 +20,7 @@ class FakePipeline : public std::enable_shared_from_this<FakePipeline> {
   std::atomic<int> compiles{0}, plans{0}, failures{0}, alive{0};
   std::vector<choice::Config> ways;
   std::function<std::vector<choice::Config>(const choice::Config&)> neighbours;
+  std::function<void()> before_compile;
 
   std::shared_ptr<const Pipeline> get() {
     auto p = std::make_shared<Pipeline>();
@@ -49,6 +50,7 @@ class FakePipeline : public std::enable_shared_from_this<FakePipeline> {
     }
     ~Made() override { --of_->alive; }
     void compile() override {
+      if (of_->before_compile) of_->before_compile();
       if (of_->failures > 0) {
         --of_->failures;
         fail<InternalError>("planted");
@@ -69,9 +71,9 @@ class FakePipeline : public std::enable_shared_from_this<FakePipeline> {
   const std::string device_;
 };
 
-// An operation with two implementations, "ring" (two loops that end in one) and "tree" (one), then a root and another: %0 -> %1 -> %2 ->
-// %3.
-inline choice::Program reduced_and_scaled() {
+// An operation with two implementations, "ring" (two loops that end in one) and "tree" (one), then a root and another loop: %0 -> %1 -> %2
+// -> %3.
+inline choice::Program reduced_and_scaled(const char* last = "Sqrt") {
   const auto way = [](const char* op, const std::string& name) {
     auto p = std::make_shared<choice::Program>();
     add_input(*p, "x");
@@ -85,6 +87,7 @@ inline choice::Program reduced_and_scaled() {
     return a;
   };
   choice::Program p = chain_of_loops(3);
+  p.nodes[2] = unary(last, 2, 3, 2);
   choice::Open open;
   open.name = "all_reduce";
   open.inputs = {{{0, DType::F32, 0, {1}}, {kPoints}}};

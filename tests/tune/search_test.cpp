@@ -3,9 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <future>
 #include <set>
 
+#include "choice/region.h"
 #include "errors.h"
+#include "tune/choices.h"
 #include "tune/fake_pipeline.h"
 
 namespace toroid::tune {
@@ -109,6 +112,63 @@ TEST_F(Search, AllChoicesAreCompiledOnceAndDropped) {
   EXPECT_EQ(pipeline_->compiles, 6);
   EXPECT_EQ(pipeline_->alive, 0);
   EXPECT_EQ(tuned_.compiled, 6u);
+}
+
+// One below the other, on inputs of their own.
+choice::Program two_programs(choice::Program a, const choice::Program& b) {
+  const int buffers = static_cast<int>(a.buffers.size()), inputs = static_cast<int>(a.inputs.size());
+  const int nodes = static_cast<int>(a.nodes.size());
+  for (auto buffer : b.buffers) {
+    buffer.id += buffers;
+    a.buffers.push_back(std::move(buffer));
+  }
+  for (auto n : b.nodes) {
+    choice::renumber_buffers(n, [&](int buffer) { return buffer + buffers; });
+    for (int& part : n.parts) part += nodes;
+    a.nodes.push_back(std::move(n));
+  }
+  for (auto in : b.inputs) in.buffer += buffers, a.inputs.push_back(std::move(in));
+  for (auto out : b.outputs) {
+    out.buffer += buffers;
+    if (out.mutates >= 0) out.mutates += inputs;
+    a.outputs.push_back(std::move(out));
+  }
+  return a;
+}
+
+// The first choice of the second region waits for the clock of the first.
+TEST_F(Search, ARegionIsTimedWhileOthersCompile) {
+  std::promise<void> timed;
+  std::future<void> has_timed = timed.get_future();
+  std::atomic<int> begun{0};
+  bool in_time = false;
+  pipeline_->before_compile = [&] {
+    if (++begun == 7) in_time = has_timed.wait_for(std::chrono::seconds(30)) == std::future_status::ready;
+  };
+  options_.pipelined = true;
+  options_.workers = 1;
+  options_.whole_ms = 0;
+  std::once_flag once;
+  options_.clock = [&](std::span<const std::shared_ptr<ChoiceCaller>>) -> Sample {
+    return [&](size_t) {
+      std::call_once(once, [&] { timed.set_value(); });
+      return 1e7;
+    };
+  };
+  std::vector<TuneProgress> told;
+  options_.progress = [&](const TuneProgress& p) { told.push_back(p); };
+  tune(two_programs(reduced_and_scaled(), reduced_and_scaled("Exp")), pipeline_->get(), options_, nullptr, tuned_);
+  EXPECT_TRUE(in_time);
+  ASSERT_EQ(tuned_.regions.size(), 2u);
+  EXPECT_EQ(tuned_.compiled, 12u);
+  EXPECT_EQ(begun, 12);
+  EXPECT_EQ(pipeline_->alive, 0);
+  ASSERT_FALSE(told.empty());
+  EXPECT_EQ(told.front().choices, 12u);
+  EXPECT_EQ(told.back().compiled, 12u);
+  EXPECT_EQ(told.back().decided, 2u);
+  for (size_t i = 1; i < told.size(); ++i)
+    EXPECT_EQ(told[i].compiled + told[i].decided, told[i - 1].compiled + told[i - 1].decided + 1) << "a line a step";
 }
 
 TEST_F(Search, DecisionsAreRememberedAndLocked) {

@@ -55,6 +55,7 @@ TEST(Sizes, OthersAreOddWhereTheyMayBe) {
             (exec::Symbols{{"s0", 9}, {"s1", 7}}))
       << "one of them may be open alone";
   EXPECT_TRUE(other_sizes(with_symbols({{s0}}, {{sym::Rel::Eq, s0, 16}}), {{"s0", 16}}).empty());
+  EXPECT_EQ(other_sizes(with_symbols({{u0}}), {{"u0", 3}}), (exec::Symbols{{"u0", 5}})) << "one element has one index";
   EXPECT_TRUE(other_sizes(with_symbols({}), {}).empty());
 }
 

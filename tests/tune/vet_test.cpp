@@ -8,6 +8,7 @@
 #include "base/files.h"
 #include "errors.h"
 #include "tune/check.h"
+#include "tune/choices.h"
 #include "tune/search.h"
 #include "tune/text_pipeline.h"
 

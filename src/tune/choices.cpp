@@ -1,0 +1,115 @@
+#include "tune/choices.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "choice/region.h"
+#include "tune/check.h"
+
+namespace toroid::tune {
+namespace {
+
+using Callers = std::vector<std::shared_ptr<ChoiceCaller>>;
+
+// Makes the choices of one region.
+class Choices {
+  static constexpr size_t kPackedBytes = size_t{8} << 30;  // each choice may have weights in a layout of its own, and all are there at once
+
+ public:
+  Choices(const Region& region, std::shared_ptr<const Pipeline> pipeline, const SearchOptions& options, RegionReport& report)
+      : region_(region),
+        program_(std::make_shared<choice::Program>(region.program)),
+        pipeline_(std::move(pipeline)),
+        options_(options),
+        report_(report),
+        most_(std::clamp<size_t>(kPackedBytes / std::max<size_t>(1, bytes_of_constants(region.program)), 4, options.most_choices)) {}
+
+  Callers make() {
+    add("default", CallerKind::Default, {});
+    report_.originals = 1;
+    for (size_t c : region_.choice_nodes) region_.program.nodes[c].is_open() ? add_alternatives(c) : add_ways(c);
+    return std::move(callers_);
+  }
+
+ private:
+  // False when it is one of those that are there already, or cannot be scheduled.
+  bool add(std::string name, CallerKind kind, Choice d, size_t least_fused = 0) {
+    try {
+      const choice::Program scheduled = pipeline_->schedule(apply(*program_, d, own_numbers(*program_)));
+      if (least_fused && !has_fused(scheduled, least_fused)) return false;
+      if (!seen_.insert(choice::region_key(scheduled)).second) return false;
+    } catch (const UserError& e) {
+      log(Artifact::Choices, fmt::format("{}: {} is no choice: {}", region_.label, name, e.what()));
+      return false;
+    }
+    if (callers_.size() >= most_) {
+      ++report_.untried;
+      return false;
+    }
+    callers_.push_back(std::make_shared<ChoiceCaller>(std::move(name), kind, std::move(d), program_, pipeline_));
+    return true;
+  }
+
+  // Whether some launch does the work of so many nodes of the region.
+  static bool has_fused(const choice::Program& scheduled, size_t count) {
+    return std::any_of(scheduled.nodes.begin(), scheduled.nodes.end(),
+                       [&](auto& n) { return std::set<int>(n.parts.begin(), n.parts.end()).size() >= count; });
+  }
+
+  // Templates and libraries, each with what is fused by default; and the default way with less.
+  void add_ways(size_t c) {
+    const choice::Program scheduled = pipeline_->schedule(apply(*program_, {}, own_numbers(*program_)));
+    const size_t at = place_of(scheduled, c);
+    TOROID_CHECK(at < scheduled.nodes.size(), "nothing computes {}", region_.label);
+    for (auto& way : pipeline_->ways(scheduled, at))
+      report_.originals += add(choice::to_string(way), kind_of(way), {{{static_cast<int>(c), way}}, {}});
+    for (auto& set : fusion_sets(*program_, c, options_.fusion_depth, options_.fusion))
+      report_.fused += add(name_of_set("default", set, c), CallerKind::Fused, {{}, apart(set, c)});
+  }
+
+  void add_alternatives(size_t c) {
+    const auto sets = fusion_sets(*program_, c, options_.fusion_depth, options_.fusion);
+    const auto& open = std::get<choice::Open>(program_->nodes[c].problem);
+    for (auto& set : sets)
+      for (auto& a : open.alternatives) {
+        const choice::Config way{"alternative " + a.name, {}};
+        const bool alone = set.size() == 1;
+        const bool fresh = add(name_of_set(a.name, set, c), alone ? CallerKind::Subgraph : CallerKind::Fused,
+                               {{{static_cast<int>(c), way}}, apart(set, c)}, alone ? 0 : set.size());
+        (alone ? report_.originals : report_.fused) += fresh;
+      }
+  }
+
+  // Pairs of c and those that are not fused with it.
+  std::vector<std::pair<int, int>> apart(const std::vector<size_t>& set, size_t c) const {
+    std::vector<std::pair<int, int>> out;
+    for (size_t i = 0; i < program_->nodes.size(); ++i)
+      if (std::find(set.begin(), set.end(), i) == set.end()) out.emplace_back(static_cast<int>(c), static_cast<int>(i));
+    return out;
+  }
+
+  std::string name_of_set(std::string name, const std::vector<size_t>& set, size_t c) const {
+    for (size_t i : set)
+      if (i != c) name += " + " + region_.labels[i];
+    return set.size() == 1 && program_->nodes.size() > 1 ? name + " alone" : name;
+  }
+
+  const Region& region_;
+  const std::shared_ptr<const choice::Program> program_;
+  const std::shared_ptr<const Pipeline> pipeline_;
+  const SearchOptions& options_;
+  RegionReport& report_;
+  const size_t most_;  // choices
+  Callers callers_;
+  std::set<Hash128> seen_;
+};
+
+}  // namespace
+
+Callers choices_of(const Region& region, std::shared_ptr<const Pipeline> pipeline, const SearchOptions& options, RegionReport& report) {
+  return Choices(region, std::move(pipeline), options, report).make();
+}
+
+}  // namespace toroid::tune

@@ -1,0 +1,15 @@
+// The ways to compute a region that are worth a trial.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "tune/search.h"
+
+namespace toroid::tune {
+
+// All choices of a region: the default first, then one a way, then fused ones. Compiles nothing.
+std::vector<std::shared_ptr<ChoiceCaller>> choices_of(const Region& region, std::shared_ptr<const Pipeline> pipeline,
+                                                      const SearchOptions& options, RegionReport& report);
+
+}  // namespace toroid::tune
