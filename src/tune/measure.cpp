@@ -18,9 +18,10 @@ namespace toroid::tune {
 namespace {
 
 constexpr double kAbsent = std::numeric_limits<double>::quiet_NaN();
-constexpr double kHopeless = 3;  // times the default's time, after which a candidate gets no third run
-constexpr double kGrowth = 1.5;  // of the rounds from look to look
-constexpr double kSigmas = 3;    // of an interval, about
+constexpr double kHopeless = 3;       // times the default's time, after which a candidate gets no third run
+constexpr double kRunsOfASample = 4;  // of candidates that take long
+constexpr double kGrowth = 1.5;       // of the rounds from look to look
+constexpr double kSigmas = 3;         // of an interval, about
 constexpr double kDropRisk = 0.02;
 constexpr int kReplicates = 100;
 constexpr size_t kDrawn = 24;  // rounds of a replicate
@@ -52,9 +53,11 @@ class Rounds {
       m.status = fmt::format("failed: {}", e.what());
     }
     m.failed = !m.status.empty();
-    // The last run forecasts the next one; a part of the one before is kept, so that an outlier is not forgotten at once.
+    // The last run forecasts the next one; a part of the one before is kept, so that an outlier is not forgotten at once. The first one
+    // compares and records, too: what it reports says more of the next.
     const double cost = clock_() - before;
-    cost_[i] = cost_[i] > 0 ? std::max(cost, (cost_[i] + cost) / 2) : cost;
+    const bool is_first = cost_[i] == 0;
+    cost_[i] = is_first ? (std::isnan(ns) ? cost : std::min(cost, kRunsOfASample * ns / 1e6)) : std::max(cost, (cost_[i] + cost) / 2);
     return ns;
   }
 
@@ -116,6 +119,7 @@ struct Look {
   double margin = 0;                      // a winner is faster than the reference by this, as a logarithm
   double noise = 0;                       // and surely by this
   double band = 0;
+  double between = 0;  // deviation of one program's centres from tuning to tuning, which rounds do not show
 
   // What two centres may differ by and still be surely within the band, but for one standard error; never less than half of the band.
   double tied(double half) const { return band - std::min(half / kSigmas, band / 2); }
@@ -260,6 +264,7 @@ class Measuring {
     std::vector<double> usual = rounds_.logs(reference_);
     std::erase_if(usual, [](double v) { return std::isnan(v); });
     l.band = std::log1p(std::max(options_.tie_band, usual.empty() ? 0 : options_.grain_ns / std::exp(median(usual))));
+    l.between = usual.empty() ? 0 : options_.grain_ns / kSigmas / std::exp(median(usual));
     l.noise = off;
     l.margin = std::max(l.band, std::log(options_.speedup));
     look_ = std::move(l);
@@ -307,6 +312,7 @@ class Measuring {
     // as good and quicker.
     std::vector<size_t> at(std::min(rounds, kDrawn));
     std::vector<double> d;
+    std::normal_distribution<double> normal;
     int all = 0, survivors = 0;
     for (int k = 0; k < kReplicates && !drawn.empty(); ++k) {
       for (size_t& r : at) r = pick(random_);
@@ -320,8 +326,9 @@ class Measuring {
         const double fewer = static_cast<double>(at.size()) / static_cast<double>(rounds);
         c[i] = centre[i] + std::sqrt(kVariance * fewer) * (hodges_lehmann(d) - centre[i]);
       }
-      all += again.choose(c) != winner;
       survivors += look_.choose(c) != winner;
+      for (size_t i : drawn) c[i] += again.between * normal(random_);
+      all += again.choose(c) != winner;
     }
     // With the risk that what was drawn from says nothing (few runs of several modes), where anything is near at all.
     rounds_.out.flip = drawn.empty() ? 0 : std::min(static_cast<double>(all) / kReplicates + options_.risk, 1.0);
