@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "compile/model.h"
-#include "import/pt2_importer.h"
+#include "import/load_model.h"
 #include "toroid/error.h"
 #include "toroid/model.h"
 

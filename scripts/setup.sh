@@ -9,7 +9,7 @@ packages=(
   libfmt-dev libcli11-dev nlohmann-json3-dev libxxhash-dev libsqlite3-0
   clang-19 llvm-19-dev libclang-19-dev libclang-cpp19-dev libclang-rt-19-dev
   liblapacke-dev libfftw3-dev libopenblas0-openmp
-  librapidcheck-dev libgtest-dev libbenchmark-dev clang-format-14
+  librapidcheck-dev libgtest-dev libbenchmark-dev clang-format-14 libonnx-testdata
 )
 
 stop() {

@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "cli/tensor_files.h"
-#include "import/pt2_importer.h"
+#include "import/load_model.h"
 #include "toroid/nn.h"
 #include "trace/tracer.h"
 

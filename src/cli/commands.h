@@ -19,6 +19,7 @@ int run_model(const RunArgs& args);
 struct VerifyArgs {
   std::vector<std::string> paths;
   std::string backend = "compiled", device = "cpu";
+  std::string known;  // file of cases that do not pass; empty: none
   double tolerance = 1e-4;
   int jobs = 1;
   int timeout = 0;  // seconds a case, 0: none; needs a process of its own

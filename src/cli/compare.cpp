@@ -89,7 +89,7 @@ double range_of(const Tensor& t) {
 bool agrees(double got, double expected, double allowed) {
   if (std::isnan(expected) || std::isnan(got)) return std::isnan(expected) && std::isnan(got);
   if (std::isinf(expected) || std::isinf(got)) return got == expected;
-  return std::abs(got - expected) <= allowed;
+  return got == expected || std::abs(got - expected) <= allowed;
 }
 
 }  // namespace
@@ -100,24 +100,30 @@ std::optional<std::string> compare_types(const Tensor& got, const Tensor& expect
   return fmt::format("got {}, expected {}", type_text(got), type_text(expected));
 }
 
-std::optional<std::string> compare_tensors(const Tensor& got_any, const Tensor& expected_any, const Tolerance& tolerance) {
+namespace {
+
+// `allowed` gives the error that an element may have, from the magnitude of what is expected.
+template <class F>
+std::optional<std::string> compare(const Tensor& got_any, const Tensor& expected_any, F&& allowed) {
   if (auto type = compare_types(got_any, expected_any)) return type;
   Tensor got = got_any.contiguous(), expected = expected_any.contiguous();
   DType t = got.dtype();
   size_t step = size_of(t);
   const std::byte *g = got.raw_data(), *e = expected.raw_data();
   bool exact = is_int(t) || is_bool(t);
-  constexpr double kFloor = 1e-9;  // an output of zeros has no range
-  double allowed = exact ? 0 : relative_tolerance(t, tolerance) * range_of(expected) + kFloor;
   int64_t wrong = 0, first = -1;
-  double worst = 0;
+  double worst = 0, allowed_there = 0;
   for (int64_t i = 0; i < got.numel(); ++i) {
     const std::byte *a = g + static_cast<size_t>(i) * step, *b = e + static_cast<size_t>(i) * step;
     bool same = std::memcmp(a, b, step) == 0;
     if (!same && !exact) {
       Complex x = load(a, t), y = load(b, t);
-      same = agrees(x.real(), y.real(), allowed) && agrees(x.imag(), y.imag(), allowed);
-      if (!same && std::isfinite(std::abs(x - y))) worst = std::max(worst, std::abs(x - y));
+      double bound = allowed(std::abs(y)), error = std::abs(x - y);
+      same = agrees(x.real(), y.real(), bound) && agrees(x.imag(), y.imag(), bound);
+      if (!same && std::isfinite(error) && error > worst) {
+        worst = error;
+        allowed_there = bound;
+      }
     }
     if (same) continue;
     if (first < 0) first = i;
@@ -127,8 +133,23 @@ std::optional<std::string> compare_tensors(const Tensor& got_any, const Tensor& 
   size_t at = static_cast<size_t>(first) * step;
   std::string text =
       fmt::format("at {} got {}, expected {}", position_text(first, got.sizes()), value_text(g + at, t), value_text(e + at, t));
-  if (!exact) text += fmt::format(", largest error {:.3g} where {:.3g} is allowed", worst, allowed);
+  if (!exact) text += fmt::format(", largest error {:.3g} where {:.3g} is allowed", worst, allowed_there);
   return text + fmt::format("; {} of {} elements differ", wrong, got.numel());
+}
+
+}  // namespace
+
+std::optional<std::string> compare_tensors(const Tensor& got, const Tensor& expected, const Tolerance& tolerance) {
+  constexpr double kFloor = 1e-9;  // an output of zeros has no range
+  double allowed = -1;
+  return compare(got, expected, [&](double) {
+    if (allowed < 0) allowed = relative_tolerance(expected.dtype(), tolerance) * range_of(expected.contiguous()) + kFloor;
+    return allowed;
+  });
+}
+
+std::optional<std::string> compare_elements(const Tensor& got, const Tensor& expected, const ElementTolerance& tolerance) {
+  return compare(got, expected, [&](double magnitude) { return tolerance.absolute + tolerance.relative * magnitude; });
 }
 
 }  // namespace toroid::cli

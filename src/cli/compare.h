@@ -18,6 +18,14 @@ struct Tolerance {
 // in the same places.
 std::optional<std::string> compare_tensors(const Tensor& got, const Tensor& expected, const Tolerance& tolerance);
 
+// Allowed difference of each element: absolute + relative * |expected|.
+struct ElementTolerance {
+  double relative = 0, absolute = 0;
+};
+
+// The same with a tolerance that follows from each expected element. Integers and Bool must agree exactly here, too.
+std::optional<std::string> compare_elements(const Tensor& got, const Tensor& expected, const ElementTolerance& tolerance);
+
 // The dtype and sizes part of it.
 std::optional<std::string> compare_types(const Tensor& got, const Tensor& expected);
 

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "cli/commands.h"
-#include "import/pt2_importer.h"
+#include "import/load_model.h"
 
 namespace toroid::cli {
 namespace {

@@ -36,7 +36,7 @@ struct Command {
     app.require_subcommand(1);
     app.footer(kFooter);
     auto* r = add("run", "Run a model on tensors from a safetensors file.", [this] { return run_model(run); });
-    r->add_option("model", run.model, "The model: a .pt2 archive of torch.export.save")->required();
+    r->add_option("model", run.model, "The model: a .pt2 archive of torch.export.save, or an ONNX file")->required();
     r->add_option("--inputs", run.inputs, "Inputs \"000\", \"001\", ...; a second call's are \"call1.000\", ...")->required();
     r->add_option("--outputs", run.outputs, "Write the outputs of the last call here");
     r->add_option("--expect", run.expect, "Compare the outputs with these");
@@ -45,11 +45,13 @@ struct Command {
 
     auto* v = add("verify", "Run models on the inputs stored beside them and compare with the stored outputs.",
                   [this] { return toroid::cli::verify(verify); });
-    v->add_option("paths", verify.paths,
-                  "Folders with in.safetensors, out.safetensors and .pt2 models, at any depth; or .tar.zst archives of them")
+    v->add_option(
+         "paths", verify.paths,
+         "Folders with in.safetensors, out.safetensors and .pt2 models, or ONNX test cases, at any depth; or .tar.zst archives of them")
         ->required();
     add_common(v, verify.backend, verify.device, verify.json);
     v->add_option("--tolerance", verify.tolerance, "Allowed error of f32, as a part of the output's range")->capture_default_str();
+    v->add_option("--known", verify.known, "File of cases that do not pass, \"case: reason\"; one that passes is a failure");
     v->add_option("--jobs", verify.jobs, "Cases at a time, each in a process of its own")->check(CLI::Range(1, 1024));
     v->add_option("--timeout", verify.timeout, "Seconds that a case may take, 0: any")->check(CLI::Range(0, 86400));
     v->add_flag("--isolate", verify.isolate, "A process for each case, so that a crash is a failed case");

@@ -9,7 +9,7 @@
 #include "cli/runner.h"
 #include "cli/tensor_files.h"
 #include "cli/verify_rules.h"
-#include "import/pt2_importer.h"
+#include "import/load_model.h"
 
 namespace toroid::cli {
 namespace {

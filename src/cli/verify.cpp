@@ -6,13 +6,17 @@
 
 #include "base/check.h"
 #include "cli/archive.h"
+#include "cli/known_cases.h"
 #include "cli/runner.h"
 #include "cli/verify_case.h"
 
 namespace toroid::cli {
 namespace {
 
-const char* text_of(CaseState s) { return s == CaseState::Passed ? "passed" : s == CaseState::Failed ? "failed" : "refused"; }
+const char* text_of(CaseState s) {
+  constexpr const char* kTexts[] = {"passed", "failed", "refused", "known"};
+  return kTexts[static_cast<size_t>(s)];
+}
 
 class Report {
  public:
@@ -29,7 +33,9 @@ class Report {
                             r.milliseconds, lines);
     } else {
       if (args_.verbose && r.state == CaseState::Passed) fmt::print("{}: passed ({:.0f} ms)\n", c.name, r.milliseconds);
-      for (auto& l : r.lines) fmt::print("{}: {}{}\n", c.name, r.state == CaseState::Refused ? "refused: " : "", l);
+      const char* kind = r.state == CaseState::Refused ? "refused: " : r.state == CaseState::Known ? "known: " : "";
+      if (args_.verbose || r.state != CaseState::Known)
+        for (auto& l : r.lines) fmt::print("{}: {}{}\n", c.name, kind, l);
       std::fflush(stdout);
     }
     show_progress();
@@ -38,9 +44,11 @@ class Report {
   int finish() {
     clear_progress();
     if (args_.json)
-      fmt::print("{{\"passed\":{},\"failed\":{},\"refused\":{},\"cases\":[\n{}\n]}}\n", counts_[0], counts_[1], counts_[2], cases_);
+      fmt::print("{{\"passed\":{},\"failed\":{},\"refused\":{},\"known\":{},\"cases\":[\n{}\n]}}\n", counts_[0], counts_[1], counts_[2],
+                 counts_[3], cases_);
     else
-      fmt::print("{} passed, {} failed, {} refused\n", counts_[0], counts_[1], counts_[2]);
+      fmt::print("{} passed, {} failed, {} refused{}\n", counts_[0], counts_[1], counts_[2],
+                 args_.known.empty() ? "" : fmt::format(", {} are known not to pass", counts_[3]));
     return counts_[1] || counts_[2] ? kMismatch : kOk;
   }
 
@@ -49,11 +57,11 @@ class Report {
     if (progress_) fmt::print(stderr, "\r\033[K");
   }
   void show_progress() {
-    if (progress_) fmt::print(stderr, "{} of {}", counts_[0] + counts_[1] + counts_[2], total_);
+    if (progress_) fmt::print(stderr, "{} of {}", counts_[0] + counts_[1] + counts_[2] + counts_[3], total_);
   }
 
   const VerifyArgs& args_;
-  size_t total_, counts_[3] = {};
+  size_t total_, counts_[4] = {};
   bool progress_;
   std::string cases_;
 };
@@ -70,10 +78,15 @@ int verify(const VerifyArgs& args) {
     if (path.ends_with(".tar.zst")) folder = unpacked.emplace_back(unpack(path)).path();
     for (auto& c : find_cases(folder)) cases.push_back(std::move(c));
   }
+  const KnownCases known = args.known.empty() ? KnownCases() : KnownCases(args.known);
   Report report(args, cases.size());
+  auto add = [&](const VerifyCase& c, CaseResult result) {
+    known.settle(c, result);
+    report.add(c, result);
+  };
   if (!args.isolate && args.jobs <= 1 && args.timeout <= 0) {
     synchronize(device);  // a GPU that is not there is not the fault of each case; processes of their own must open it themselves
-    for (auto& c : cases) report.add(c, run_case(c, args));
+    for (auto& c : cases) add(c, run_case(c, args));
     return report.finish();
   }
   std::deque<std::pair<const VerifyCase*, IsolatedCase>> running;
@@ -84,7 +97,7 @@ int verify(const VerifyArgs& args) {
     }
     auto [c, started] = running.front();
     running.pop_front();
-    report.add(*c, finish_isolated(started));
+    add(*c, finish_isolated(started));
   }
   return report.finish();
 }

@@ -10,8 +10,9 @@
 #include "base/check.h"
 #include "cli/runner.h"
 #include "cli/tensor_files.h"
+#include "cli/verify_onnx.h"
 #include "cli/verify_rules.h"
-#include "import/pt2_importer.h"
+#include "import/load_model.h"
 
 namespace toroid::cli {
 namespace {
@@ -72,22 +73,35 @@ CaseResult parse(const std::string& text) {
 std::vector<VerifyCase> find_cases(const fs::path& path) {
   std::vector<VerifyCase> out;
   auto add = [&](const fs::path& folder) {
+    auto below = [&] { return folder == path ? fs::canonical(folder).filename() : fs::relative(folder, path); };
+    if (is_onnx_case(folder)) out.push_back({folder, folder / "model.onnx", below().string()});
     if (!fs::exists(folder / "in.safetensors") || !fs::exists(folder / "out.safetensors")) return;
     for (auto& entry : fs::directory_iterator(folder))
-      if (entry.path().extension() == ".pt2") {
-        fs::path below = folder == path ? fs::canonical(folder).filename() : fs::relative(folder, path);
-        out.push_back({folder, entry.path(), (below / entry.path().filename()).string()});
-      }
+      if (entry.path().extension() == ".pt2") out.push_back({folder, entry.path(), (below() / entry.path().filename()).string()});
   };
   TOROID_USER_CHECK(fs::exists(path), "{}: no such folder", path.string());
   TOROID_USER_CHECK(fs::is_directory(path), "{}: this is a file; expected a folder of cases, or a .tar.zst archive of one", path.string());
   add(path);
   for (auto& entry : fs::recursive_directory_iterator(path))
     if (entry.is_directory()) add(entry.path());
-  TOROID_USER_CHECK(!out.empty(), "{}: no folder here holds in.safetensors, out.safetensors and a .pt2 model", path.string());
+  TOROID_USER_CHECK(!out.empty(),
+                    "{}: no folder here holds in.safetensors, out.safetensors and a .pt2 model, or model.onnx and test_data_set_0",
+                    path.string());
   std::sort(out.begin(), out.end(), [](auto& a, auto& b) { return a.model < b.model; });
   return out;
 }
+
+namespace {
+
+void run_pt2_case(const VerifyCase& c, const VerifyArgs& args, CaseResult& result) {
+  auto in = read_calls(c.folder / "in.safetensors"), out = read_calls(c.folder / "out.safetensors");
+  auto graph = import::load_model(c.model);
+  VerifyRules rules(*graph);
+  auto runner = make_runner(backend_from_name(args.backend), std::move(graph), args.device);
+  check_outputs(rules, in, out, *runner, {args.tolerance}, result);
+}
+
+}  // namespace
 
 CaseResult run_case(const VerifyCase& c, const VerifyArgs& args) {
   CaseResult result;
@@ -97,11 +111,7 @@ CaseResult run_case(const VerifyCase& c, const VerifyArgs& args) {
     result.lines.push_back(fmt::format("{}{}", prefix, what));
   };
   try {
-    auto in = read_calls(c.folder / "in.safetensors"), out = read_calls(c.folder / "out.safetensors");
-    auto graph = import::load_model(c.model);
-    VerifyRules rules(*graph);
-    auto runner = make_runner(backend_from_name(args.backend), std::move(graph), args.device);
-    check_outputs(rules, in, out, *runner, {args.tolerance}, result);
+    (c.model.extension() == ".onnx" ? run_onnx_case : run_pt2_case)(c, args, result);
   } catch (const UserError& e) {
     stop_as(CaseState::Refused, "", e.what());
   } catch (const InternalError& e) {

@@ -14,7 +14,7 @@ struct VerifyCase {
   std::string name;  // "torch-2.14/tied/core.pt2": the way from the folder that was asked for
 };
 
-enum class CaseState { Passed, Failed, Refused };
+enum class CaseState { Passed, Failed, Refused, Known };
 
 struct CaseResult {
   CaseState state = CaseState::Passed;
@@ -23,6 +23,7 @@ struct CaseResult {
 };
 
 // Folders under `path` (itself included) with in.safetensors, out.safetensors and models, sorted; every model of a folder is one case.
+// Those with model.onnx and test_data_set_0 are cases, too, and named by the folder.
 // UserError when there is none.
 std::vector<VerifyCase> find_cases(const std::filesystem::path& path);
 

@@ -9,7 +9,7 @@
 #include "compile/model.h"
 #include "exec/blocks.h"
 #include "exec/coverage.h"
-#include "import/pt2_importer.h"
+#include "import/load_model.h"
 
 namespace toroid::cli {
 namespace {

@@ -1,5 +1,5 @@
 #include "compile/model.h"
-#include "import/pt2_importer.h"
+#include "import/load_model.h"
 #include "import/safetensors.h"
 #include "toroid/model.h"
 

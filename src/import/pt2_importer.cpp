@@ -5,7 +5,6 @@
 #include <set>
 
 #include "base/check.h"
-#include "base/files.h"
 #include "import/pt2_nodes.h"
 
 namespace toroid::import {
@@ -212,16 +211,5 @@ class ProgramImporter {
 }  // namespace
 
 std::unique_ptr<graph::Graph> import_pt2(std::shared_ptr<const Pt2Archive> archive) { return ProgramImporter(std::move(archive)).run(); }
-
-std::unique_ptr<graph::Graph> load_model(const std::filesystem::path& path) {
-  std::string head;
-  {
-    MappedFile file(path);
-    head = std::string(file.text().substr(0, 4));
-  }
-  if (head == std::string_view("PK\3\4", 4)) return import_pt2(std::make_shared<Pt2Archive>(Pt2Archive::open(path)));
-  fail<UserError>("{}: this is no model that Toroid reads; supported: .pt2 archives of torch.export.save (PyTorch 2.5 and newer)",
-                  path.string());
-}
 
 }  // namespace toroid::import

@@ -1,7 +1,6 @@
 // From an opened model file to a graph.
 #pragma once
 
-#include <filesystem>
 #include <memory>
 
 #include "graph/graph.h"
@@ -15,8 +14,5 @@ namespace toroid::import {
 // UserError for operations that Toroid does not have (all of them listed) and for what cannot be represented, with the node's name;
 // InternalError when the type of a result differs from what the file states.
 std::unique_ptr<graph::Graph> import_pt2(std::shared_ptr<const Pt2Archive> archive);
-
-// Opens a model file, whatever its format: today .pt2 archives. UserError that lists the supported formats for anything else.
-std::unique_ptr<graph::Graph> load_model(const std::filesystem::path& path);
 
 }  // namespace toroid::import

@@ -13,7 +13,7 @@
 #include "extern/needs_onednn.h"
 #include "extern/onednn/onednn.h"
 #include "graph/interpreter.h"
-#include "import/pt2_importer.h"
+#include "import/load_model.h"
 #include "toroid/device.h"
 #include "toroid/nn.h"
 

@@ -5,7 +5,7 @@
 #include "compile/model.h"
 #include "errors.h"
 #include "graph/interpreter.h"
-#include "import/pt2_importer.h"
+#include "import/load_model.h"
 
 namespace toroid {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "compile/harness.h"
 #include "compile/model.h"
-#include "import/pt2_importer.h"
+#include "import/load_model.h"
 #include "jit/nvrtc.h"
 #include "toroid/error.h"
 #include "toroid/nn.h"

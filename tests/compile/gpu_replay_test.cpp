@@ -5,7 +5,7 @@
 
 #include "compile/model.h"
 #include "graph/interpreter.h"
-#include "import/pt2_importer.h"
+#include "import/load_model.h"
 #include "toroid/device_graph.h"
 #include "toroid/model.h"
 #include "toroid/tensor_copy.h"

@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "graph/interpreter.h"
 #include "graph/pass.h"
+#include "import/load_model.h"
 #include "import/safetensors.h"
 #include "import/zip_builder.h"
 #include "toroid/error.h"

@@ -1,0 +1,14 @@
+// Cases in the form of ONNX's own test suite: model.onnx, and folders test_data_set_<n> with input_<i>.pb and output_<i>.pb.
+#pragma once
+
+#include "cli/verify_case.h"
+
+namespace toroid::cli {
+
+// Whether the folder is such a case.
+bool is_onnx_case(const std::filesystem::path& folder);
+
+// Runs all data sets of the case and adds a line to the result for each output that differs by more than ONNX's own runner allows.
+void run_onnx_case(const VerifyCase& c, const VerifyArgs& args, CaseResult& result);
+
+}  // namespace toroid::cli

@@ -1,0 +1,156 @@
+// Convolutions, and the windows that they share with poolings.
+#include <algorithm>
+
+#include "base/check.h"
+#include "import/onnx/windows.h"
+
+namespace toroid::import::onnx {
+
+bool Windows::is_padded() const {
+  auto some = [](const std::vector<int64_t>& v) { return std::any_of(v.begin(), v.end(), [](int64_t p) { return p != 0; }); };
+  return some(begin) || some(end);
+}
+
+Sizes Windows::pad_widths() const {
+  Sizes out;
+  for (size_t d = spatial(); d-- > 0;) {
+    out.push_back(begin[d]);
+    out.push_back(end[d]);
+  }
+  return out;
+}
+
+Windows read_windows(OpCall& c, const Tensor& x, std::vector<int64_t> kernel) {
+  Windows w;
+  w.kernel = kernel.empty() ? c.integers("kernel_shape") : std::move(kernel);
+  auto n = static_cast<size_t>(std::max<int64_t>(rank_of(x) - 2, 0));
+  auto list = [&](const char* name, size_t size, int64_t otherwise) {
+    auto v = c.integers(name);
+    if (v.empty()) v.assign(size, otherwise);
+    TOROID_USER_CHECK(v.size() == size, "the attribute \"{}\" has {} numbers; {} are expected", name, v.size(), size);
+    return v;
+  };
+  TOROID_USER_CHECK(n > 0 && w.kernel.size() == n, "a kernel of {} dimensions for a tensor of {}, which has {} spatial ones",
+                    w.kernel.size(), rank_of(x), n);
+  w.strides = list("strides", n, 1);
+  w.dilations = list("dilations", n, 1);
+  for (auto* v : {&w.kernel, &w.strides, &w.dilations})
+    TOROID_USER_CHECK(std::all_of(v->begin(), v->end(), [](int64_t i) { return i > 0; }),
+                      "kernel sizes, strides and dilations are positive");
+  auto pads = list("pads", 2 * n, 0);
+  w.begin.assign(pads.begin(), pads.begin() + static_cast<int64_t>(n));
+  w.end.assign(pads.begin() + static_cast<int64_t>(n), pads.end());
+  std::string mode = c.text("auto_pad", "NOTSET");
+  if (mode == "NOTSET" || mode.empty()) return w;
+  w.begin.assign(n, 0);
+  w.end.assign(n, 0);
+  if (mode == "VALID") return w;
+  bool upper = mode == "SAME_UPPER";
+  TOROID_USER_CHECK(upper || mode == "SAME_LOWER", "the attribute \"auto_pad\" is \"{}\", which is unknown", mode);
+  for (size_t d = 0; d < n; ++d) {
+    // As many windows as there are strides; what they reach beyond the tensor is padding.
+    int64_t reach = (w.kernel[d] - 1) * w.dilations[d] + 1, total = std::max<int64_t>(reach - w.strides[d], 0);
+    if (w.strides[d] != 1) {
+      int64_t size = known_size(sizes_of(x)[d + 2], "a size that is padded by auto_pad");
+      int64_t windows = (size + w.strides[d] - 1) / w.strides[d];
+      total = std::max<int64_t>((windows - 1) * w.strides[d] + reach - size, 0);
+    }
+    (upper ? w.begin : w.end)[d] = total / 2;
+    (upper ? w.end : w.begin)[d] = total - total / 2;
+  }
+  return w;
+}
+
+namespace {
+
+std::vector<int64_t> kernel_of(const Tensor& weight) {
+  auto sizes = known_sizes(weight, "the size of a kernel");
+  TOROID_USER_CHECK(sizes.size() >= 3, "the weights have {} dimensions; at least 3 are expected", sizes.size());
+  return {sizes.begin() + 2, sizes.end()};
+}
+
+Tensor convolve(Tensor x, const Tensor& weight, const Arg<Tensor>& bias, const Windows& w, int64_t groups) {
+  std::vector<int64_t> padding = w.begin;
+  if (!w.is_symmetric()) {
+    x = op("constant_pad_nd", x, w.pad_widths(), 0);
+    padding.assign(w.spatial(), 0);
+  }
+  return op("convolution", x, weight, bias, w.strides, padding, w.dilations, false, std::vector<int64_t>(w.spatial(), 0), groups);
+}
+
+void conv(OpCall& c) {
+  Tensor x = c.in(0), weight = c.in(1);
+  Windows w = read_windows(c, x, kernel_of(weight));
+  c.set(0, convolve(x, weight, c.has(2) ? Arg<Tensor>(c.in(2)) : kNone, w, c.integer("group", 1)));
+}
+
+// Whole numbers, less their zero points. Sums of 64-bit floats are exact as far as an i32 reaches.
+void conv_integer(OpCall& c) {
+  Tensor x = cast(c.in(0), DType::F64), weight = cast(c.in(1), DType::F64);
+  if (c.has(2)) x = op("sub.Tensor", x, reshape(cast(c.in(2), DType::F64), {}));
+  if (c.has(3)) {
+    Tensor zero = cast(c.in(3), DType::F64);
+    weight = op("sub.Tensor", weight, rank_of(zero) ? along_axis(zero, 0, rank_of(weight)) : zero);
+  }
+  Windows w = read_windows(c, x, kernel_of(weight));
+  c.set(0, cast(convolve(x, weight, kNone, w, c.integer("group", 1)), DType::I32));
+}
+
+// Pads or crops the spatial dimensions at their ends (`first` elements before, so that `size` are left).
+Tensor cut(Tensor x, size_t spatial, const std::vector<int64_t>& first, const std::vector<int64_t>& size) {
+  Sizes widths;
+  bool change = false;
+  for (size_t d = spatial; d-- > 0;) {
+    int64_t have = known_size(sizes_of(x)[d + 2], "the size of a result");
+    widths.push_back(-first[d]);
+    widths.push_back(first[d] + size[d] - have);
+    change = change || first[d] != 0 || size[d] != have;
+  }
+  return change ? op("constant_pad_nd", x, widths, 0) : x;
+}
+
+void conv_transpose(OpCall& c) {
+  Tensor x = c.in(0), weight = c.in(1);
+  Windows w = read_windows(c, x, kernel_of(weight));
+  size_t n = w.spatial();
+  auto added = c.integers("output_padding"), wanted = c.integers("output_shape");
+  if (added.empty()) added.assign(n, 0);
+  if (wanted.size() == n + 2) wanted.erase(wanted.begin(), wanted.begin() + 2);
+  TOROID_USER_CHECK(added.size() == n && (wanted.empty() || wanted.size() == n), "output_padding and output_shape are lists of {} numbers",
+                    n);
+  std::string mode = c.text("auto_pad", "NOTSET");
+  bool same = mode.starts_with("SAME");
+  int64_t groups = c.integer("group", 1);
+  Arg<Tensor> bias = c.has(2) ? Arg<Tensor>(c.in(2)) : kNone;
+  bool plain = wanted.empty() && !same && w.is_symmetric();
+  for (size_t d = 0; d < n; ++d) plain = plain && added[d] < std::max(w.strides[d], w.dilations[d]);
+  if (plain) return c.set(0, op("convolution", x, weight, bias, w.strides, w.begin, w.dilations, true, added, groups));
+  // All that the kernels reach, then the part that is asked for.
+  std::vector<int64_t> none(n, 0), first(n), size(n);
+  Tensor all = op("convolution", x, weight, kNone, w.strides, none, w.dilations, true, none, groups);
+  auto in = known_sizes(x, "the size of a transposed convolution with these attributes");
+  for (size_t d = 0; d < n; ++d) {
+    int64_t reach = (in[d + 2] - 1) * w.strides[d] + (w.kernel[d] - 1) * w.dilations[d] + 1 + added[d];
+    first[d] = w.begin[d];
+    size[d] = reach - w.begin[d] - w.end[d];
+    if (wanted.empty() && !same) continue;
+    size[d] = wanted.empty() ? in[d + 2] * w.strides[d] : wanted[d];
+    int64_t over = std::max<int64_t>(reach - size[d], 0);
+    first[d] = mode == "SAME_UPPER" ? over / 2 : over - over / 2;
+    if (wanted.empty() || mode == "SAME_UPPER" || mode == "SAME_LOWER") continue;
+    first[d] = over - over / 2;
+  }
+  Tensor out = cut(all, n, first, size);
+  if (c.has(2)) out = op("add.Tensor", out, along_axis(c.in(2), 1, rank_of(out)));
+  c.set(0, out);
+}
+
+}  // namespace
+
+void add_convolution_operators(Operators& t) {
+  t.add("Conv", 1, conv);
+  t.add("ConvInteger", 10, conv_integer);
+  t.add("ConvTranspose", 1, conv_transpose);
+}
+
+}  // namespace toroid::import::onnx

@@ -1,0 +1,149 @@
+#include "import/onnx/importer.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/check.h"
+#include "import/onnx/builder.h"
+#include "import/onnx/tensors.h"
+#include "tensor/tensor_impl.h"
+
+namespace toroid::import::onnx {
+namespace {
+
+std::string_view kind_name(TypeKind kind) {
+  switch (kind) {
+    case TypeKind::Sequence:
+      return "a sequence";
+    case TypeKind::Map:
+      return "a map";
+    case TypeKind::Optional:
+      return "an optional value";
+    case TypeKind::SparseTensor:
+      return "a sparse tensor";
+    default:
+      return "of no type";
+  }
+}
+
+class ModelImporter {
+ public:
+  ModelImporter(std::shared_ptr<const ModelFile> file, std::span<const Tensor> inputs)
+      : file_(std::move(file)), given_(inputs), graph_(std::make_unique<graph::Graph>()), builder_(*graph_, file_) {}
+
+  std::unique_ptr<graph::Graph> run() {
+    const ModelProto& model = file_->model();
+    check_values(*file_);
+    check_operators(*file_);
+    graph_->name = "main";
+    scope_.opsets = &model.opsets;
+    add_inputs(model.graph);
+    builder_.run(model.graph, scope_);
+    for (auto& o : model.graph.outputs) {
+      TOROID_USER_CHECK(scope_.find(o.name), "{}: no node computes the output \"{}\"", file_->source(), o.name);
+      graph_->outputs.push_back({builder_.recorder().value_of(*scope_.find(o.name)), {}, -1});
+    }
+    check_pinned();
+    return std::move(graph_);
+  }
+
+ private:
+  // Inputs that have an initializer are weights (older files list all of them).
+  void add_inputs(const GraphProto& graph) {
+    std::set<std::string> weights;
+    for (auto& t : graph.initializers) {
+      TOROID_USER_CHECK(weights.insert(t.name).second, "{}: there are two initializers \"{}\"", file_->source(), t.name);
+      scope_.values[t.name] = weight(t.name, builder_.constant(t));
+    }
+    size_t place = 0;
+    for (auto& in : graph.inputs) {
+      if (weights.count(in.name)) continue;
+      Tensor given = place < given_.size() ? given_[place] : Tensor();
+      graph::Value* v = graph_->add_input(type_of(in, given), graph::InputKind::User, in.name);
+      if (given.defined()) builder_.known().offer(v, given);
+      scope_.values[in.name] = builder_.recorder().proxy(v);
+      ++place;
+    }
+  }
+
+  // Numbers that sizes, axes and scales are made of stay constants, which nothing but their readers keeps.
+  Tensor weight(const std::string& name, const Tensor& data) {
+    if (!is_float(data.dtype()) || data.numel() <= 1) return data;
+    TensorType type{data.dtype(), {data.sizes().begin(), data.sizes().end()}, {}};
+    return builder_.recorder().proxy(graph_->add_input(std::move(type), graph::InputKind::Parameter, name, data));
+  }
+
+  TensorType type_of(const ValueInfo& in, const Tensor& given) {
+    TensorType type{*dtype_of(in.element), {}, {}};
+    if (!in.dims) {
+      TOROID_USER_CHECK(given.defined(),
+                        "{}: the input \"{}\" has no sizes, not even their number; give the inputs when the model is loaded",
+                        file_->source(), in.name);
+      for (int64_t s : given.sizes()) type.sizes.push_back(s);
+      return type;
+    }
+    for (size_t d = 0; d < in.dims->size(); ++d) {
+      const Dim& dim = (*in.dims)[d];
+      if (dim.value) {
+        TOROID_USER_CHECK(*dim.value >= 0, "{}: the input \"{}\" has the size {}", file_->source(), in.name, *dim.value);
+        type.sizes.push_back(*dim.value);
+        continue;
+      }
+      std::string name = dim.name.empty() ? fmt::format("{}_{}", in.name, d) : dim.name;
+      type.sizes.push_back(symbol(name));
+    }
+    return type;
+  }
+
+  // Names may hold whatever text; those of symbols are words.
+  Expr symbol(const std::string& name) {
+    auto it = symbols_.find(name);
+    if (it != symbols_.end()) return it->second;
+    std::string word;
+    for (char c : name) word += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+    if (word.empty() || std::isdigit(static_cast<unsigned char>(word[0]))) word = "n_" + word;
+    while (graph_->find_symbol(word)) word += "_";
+    Expr e = sym::symbol(word, 1, sym::kInf - 1);
+    graph_->symbols.push_back({e, false});
+    return symbols_[name] = e;
+  }
+
+  // The program is right for these contents alone.
+  void check_pinned() {
+    DispatchScope dispatch(builder_.recorder());
+    for (auto* v : builder_.known().pinned()) {
+      Tensor same = op("eq.Tensor", builder_.recorder().proxy(const_cast<graph::Value*>(v)), builder_.known().offered(v));
+      auto input = std::find_if(graph_->inputs.begin(), graph_->inputs.end(), [&](auto& in) { return in.value == v; });
+      std::string message = fmt::format(
+          "{}: the input \"{}\" has other contents than those that the model was compiled for, from which sizes follow; load the model "
+          "again for these",
+          file_->source(), input->name);
+      op_all("_assert_async.msg", op("all", same), message);
+    }
+  }
+
+  std::shared_ptr<const ModelFile> file_;
+  std::span<const Tensor> given_;
+  std::unique_ptr<graph::Graph> graph_;
+  GraphBuilder builder_;
+  Scope scope_;
+  std::map<std::string, Expr> symbols_;
+};
+
+}  // namespace
+
+void check_values(const ModelFile& file) {
+  const GraphProto& graph = file.model().graph;
+  for (auto* list : {&graph.inputs, &graph.outputs})
+    for (auto& v : *list) {
+      std::string what = fmt::format("{}: the {} \"{}\"", file.source(), list == &graph.inputs ? "input" : "output", v.name);
+      TOROID_USER_CHECK(v.kind == TypeKind::Tensor, "{} is {}; Toroid's programs take and return tensors", what, kind_name(v.kind));
+      need_dtype(v.element, what);
+    }
+}
+
+std::unique_ptr<graph::Graph> import_model(std::shared_ptr<const ModelFile> file, std::span<const Tensor> inputs) {
+  return ModelImporter(std::move(file), inputs).run();
+}
+
+}  // namespace toroid::import::onnx

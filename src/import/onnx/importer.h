@@ -1,0 +1,21 @@
+// From an opened ONNX model to a graph.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "graph/graph.h"
+#include "import/onnx/model.h"
+
+namespace toroid::import::onnx {
+
+// The model as a graph: initializers are parameters, views of the mapped file where alignment allows. Sizes with a name become symbols.
+// `inputs`, when given, are contents of the user inputs: where sizes follow from them, the program is made for these contents, and checks
+// at each run that it gets the same. UserError for operators that Toroid does not have (all of them listed) and for what cannot be
+// represented, with the node's name.
+std::unique_ptr<graph::Graph> import_model(std::shared_ptr<const ModelFile> file, std::span<const Tensor> inputs = {});
+
+// UserError when the model takes or returns something else than tensors of types that Toroid has.
+void check_values(const ModelFile& file);
+
+}  // namespace toroid::import::onnx

@@ -1,0 +1,121 @@
+// Operators on numbers of 8 bits with scales and zero points.
+#include "base/check.h"
+#include "import/onnx/operators.h"
+#include "import/onnx/tensors.h"
+#include "import/onnx/windows.h"
+
+namespace toroid::import::onnx {
+namespace {
+
+struct Range {
+  double low, high;
+};
+
+Range range_of(DType t) {
+  switch (t) {
+    case DType::U8:
+      return {0, 255};
+    case DType::I8:
+      return {-128, 127};
+    case DType::U16:
+      return {0, 65535};
+    case DType::I16:
+      return {-32768, 32767};
+    case DType::I32:
+      return {-2147483648.0, 2147483647.0};
+    default:
+      fail<UserError>("the quantized type is {}; expected are whole numbers of 8, 16 or 32 bits", name_of(t));
+  }
+}
+
+// Scales and zero points: one for all, or one for each position of an axis.
+Tensor spread(const Tensor& t, int64_t axis, int64_t rank) {
+  if (rank_of(t) == 0) return t;
+  if (sizes_of(t)[0] == Expr(1)) return reshape(t, {});
+  TOROID_USER_CHECK(rank_of(t) == 1, "scales in blocks are not supported; expected is one number, or one for each position of an axis");
+  return along_axis(t, normal_axis(axis, rank), rank);
+}
+
+// x is in units of the scale already: rounded, moved by the zero point, limited to what the type holds.
+Tensor quantized(const Tensor& x, const Tensor& zero, DType dtype) {
+  Tensor whole = op("round", x);
+  if (zero.defined()) whole = op("add.Tensor", whole, cast(zero, x.dtype()));
+  Range r = range_of(dtype);
+  return cast(op("clamp", whole, r.low, r.high), dtype);
+}
+
+void quantize(OpCall& c) {
+  Tensor x = c.in(0);
+  int64_t axis = c.integer("axis", 1), rank = rank_of(x);
+  DType dtype = c.has(2) ? c.in(2).dtype() : DType::U8;
+  if (!c.has(2) && c.integer("output_dtype", 0)) dtype = need_dtype(static_cast<int32_t>(c.integer("output_dtype")), "the result");
+  Tensor scale = spread(c.in(1), axis, rank), zero = c.has(2) ? spread(c.in(2), axis, rank) : Tensor();
+  c.set(0, quantized(op("div.Tensor", cast(x, scale.dtype()), scale), zero, dtype));
+}
+
+Tensor dequantized(const Tensor& x, const Tensor& scale, const Tensor& zero, int64_t axis) {
+  Tensor s = spread(scale, axis, rank_of(x)), whole = x;
+  if (zero.defined()) whole = op("sub.Tensor", cast(x, DType::I32), cast(spread(zero, axis, rank_of(x)), DType::I32));
+  return op("mul.Tensor", cast(whole, s.dtype()), s);
+}
+
+void dequantize(OpCall& c) { c.set(0, dequantized(c.in(0), c.in(1), c.opt(2), c.integer("axis", 1))); }
+
+// Scale and zero point from the range of the tensor, which is made to include zero.
+void dynamic_quantize(OpCall& c) {
+  Tensor x = c.in(0);
+  Tensor high = op("clamp_min", op("max", x), 0.0), low = op("clamp_max", op("min", x), 0.0);
+  Tensor scale = op("div.Tensor", op("sub.Tensor", high, low), 255.0);
+  Tensor zero = op("clamp", op("round", op("div.Tensor", op("neg", low), scale)), 0.0, 255.0);
+  c.set(0, quantized(op("div.Tensor", x, scale), zero, DType::U8));
+  c.set(1, scale);
+  c.set(2, cast(zero, DType::U8));
+}
+
+// Whole numbers less their zero point, which a left operand has for each row, a right one for each column.
+Tensor centred(const Tensor& x, const Tensor& zero, bool rows) {
+  Tensor whole = cast(x, DType::I32);
+  if (!zero.defined()) return whole;
+  Tensor z = cast(zero, DType::I32);
+  if (rows && rank_of(z) == 1) z = reshape(z, {sizes_of(z)[0], 1});
+  return op("sub.Tensor", whole, z);
+}
+
+void matmul_integer(OpCall& c) { c.set(0, op("matmul", centred(c.in(0), c.opt(2), true), centred(c.in(1), c.opt(3), false))); }
+
+void qlinear_matmul(OpCall& c) {
+  Tensor sums = op("matmul", centred(c.in(0), c.in(2), true), centred(c.in(3), c.in(5), false));
+  Tensor scale_a = c.in(1), scale_b = c.in(4);
+  if (rank_of(scale_a) == 1) scale_a = reshape(scale_a, {sizes_of(scale_a)[0], 1});
+  Tensor scale = op("div.Tensor", op("mul.Tensor", scale_a, scale_b), c.in(6));
+  c.set(0, quantized(op("mul.Tensor", cast(sums, scale.dtype()), scale), c.in(7), c.in(7).dtype()));
+}
+
+// The convolution of whole numbers is exact in 64-bit floats.
+void qlinear_conv(OpCall& c) {
+  Tensor weight = c.in(3);
+  auto kernel = known_sizes(weight, "the size of a kernel");
+  TOROID_USER_CHECK(kernel.size() >= 3, "the weights have {} dimensions; at least 3 are expected", kernel.size());
+  Windows w = read_windows(c, c.in(0), {kernel.begin() + 2, kernel.end()});
+  Tensor x = op("sub.Tensor", cast(c.in(0), DType::F64), cast(spread(c.in(2), 0, 1), DType::F64));
+  Tensor zero = spread(c.in(5), 0, rank_of(weight));
+  Tensor k = op("sub.Tensor", cast(weight, DType::F64), cast(zero, DType::F64));
+  Arg<Tensor> bias = c.has(8) ? Arg<Tensor>(cast(c.in(8), DType::F64)) : kNone;
+  Tensor sums = op("convolution", op("constant_pad_nd", x, w.pad_widths(), 0), k, bias, w.strides, std::vector<int64_t>(w.spatial(), 0),
+                   w.dilations, false, std::vector<int64_t>(w.spatial(), 0), c.integer("group", 1));
+  Tensor scale = op("div.Tensor", op("mul.Tensor", spread(c.in(1), 1, rank_of(x)), spread(c.in(4), 1, rank_of(x))), c.in(6));
+  c.set(0, quantized(op("mul.Tensor", cast(sums, DType::F32), scale), c.in(7), c.in(7).dtype()));
+}
+
+}  // namespace
+
+void add_quantization_operators(Operators& t) {
+  t.add("QuantizeLinear", 10, quantize);
+  t.add("DequantizeLinear", 10, dequantize);
+  t.add("DynamicQuantizeLinear", 11, dynamic_quantize);
+  t.add("MatMulInteger", 10, matmul_integer);
+  t.add("QLinearMatMul", 10, qlinear_matmul);
+  t.add("QLinearConv", 10, qlinear_conv);
+}
+
+}  // namespace toroid::import::onnx

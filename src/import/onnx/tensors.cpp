@@ -1,0 +1,116 @@
+#include "import/onnx/tensors.h"
+
+#include <array>
+#include <cstring>
+
+#include "base/check.h"
+#include "tensor/tensor_impl.h"
+
+namespace toroid::import::onnx {
+namespace {
+
+constexpr size_t kAlignment = 16;
+
+size_t byte_count(const TensorProto& proto, DType dtype, const std::string& what) {
+  size_t count = size_of(dtype);
+  for (int64_t d : proto.dims) {
+    TOROID_USER_CHECK(d >= 0, "{} has a negative size", what);
+    bool fits = d == 0 || count <= (size_t{1} << 60) / static_cast<size_t>(d);
+    TOROID_USER_CHECK(fits, "{} has more elements than any memory", what);
+    count *= static_cast<size_t>(d);
+  }
+  return count;
+}
+
+template <class To, class From>
+void convert(const std::vector<From>& from, std::byte* to) {
+  for (const From& v : from) {
+    To x = static_cast<To>(v);
+    std::memcpy(to, &x, sizeof x);
+    to += sizeof x;
+  }
+}
+
+// Typed fields: floats, doubles, and whole numbers that also carry the bits of smaller types.
+void fill(const TensorProto& proto, Tensor& out, const std::string& what) {
+  DType t = out.dtype();
+  auto need = [&](size_t count) {
+    size_t parts = is_complex(t) ? 2 : 1;
+    TOROID_USER_CHECK(count == static_cast<size_t>(out.numel()) * parts, "{} holds {} numbers, its sizes say {}", what, count,
+                      static_cast<size_t>(out.numel()) * parts);
+  };
+  std::byte* to = out.raw_data();
+  if (t == DType::F32 || t == DType::C64) return need(proto.floats.size()), convert<float>(proto.floats, to);
+  if (t == DType::F64 || t == DType::C128) return need(proto.doubles.size()), convert<double>(proto.doubles, to);
+  need(proto.integers.size());
+  switch (size_of(t)) {
+    case 1:
+      return convert<uint8_t>(proto.integers, to);
+    case 2:
+      return convert<uint16_t>(proto.integers, to);
+    case 4:
+      return convert<uint32_t>(proto.integers, to);
+    default:
+      return convert<uint64_t>(proto.integers, to);
+  }
+}
+
+Tensor load(const TensorProto& proto, std::optional<std::span<const std::byte>> raw, const std::string& what,
+            std::shared_ptr<const void> owner) {
+  DType dtype = need_dtype(proto.data_type, what);
+  size_t bytes = byte_count(proto, dtype, what);
+  if (raw) {
+    TOROID_USER_CHECK(raw->size() == bytes, "{} has {} bytes, its sizes and type say {}", what, raw->size(), bytes);
+    bool in_place = owner && bytes > 0 && reinterpret_cast<uintptr_t>(raw->data()) % kAlignment == 0;
+    // Never written: what a program overwrites is no initializer.
+    if (in_place)
+      return Tensor::from_blob(const_cast<std::byte*>(raw->data()), proto.dims, dtype, {}, std::const_pointer_cast<void>(owner));
+    Tensor out = Tensor::empty(proto.dims, dtype);
+    if (bytes) std::memcpy(out.raw_data(), raw->data(), bytes);
+    return out;
+  }
+  // Typed fields are in memory already, so that a false size cannot ask for more than the file's.
+  size_t held = proto.floats.size() + proto.doubles.size() + proto.integers.size();
+  TOROID_USER_CHECK(bytes / size_of(dtype) <= held, "{} holds {} numbers, its sizes say {}", what, held, bytes / size_of(dtype));
+  Tensor out = Tensor::empty(proto.dims, dtype);
+  fill(proto, out, what);
+  return out;
+}
+
+}  // namespace
+
+std::optional<DType> dtype_of(int32_t data_type) {
+  using enum DType;
+  static constexpr std::array<std::optional<DType>, 17> kTypes = {std::nullopt, F32, U8,  I8,  U16, I16, I32,  I64, std::nullopt,
+                                                                  Bool,         F16, F64, U32, U64, C64, C128, BF16};
+  if (data_type < 0 || static_cast<size_t>(data_type) >= kTypes.size()) return std::nullopt;
+  return kTypes[static_cast<size_t>(data_type)];
+}
+
+DType need_dtype(int32_t data_type, std::string_view what) {
+  auto t = dtype_of(data_type);
+  TOROID_USER_CHECK(t,
+                    "{} is of type {}, which Toroid does not have; it has FLOAT, DOUBLE, FLOAT16, BFLOAT16, BOOL, COMPLEX and whole "
+                    "numbers of 8 to 64 bits",
+                    what, element_name(data_type));
+  return *t;
+}
+
+Tensor load_tensor(const TensorProto& proto, const std::shared_ptr<const ModelFile>& file) {
+  std::string what = fmt::format("{}: the tensor \"{}\"", file->source(), proto.name);
+  if (proto.external) return load(proto, file->external(*proto.external, proto.name), what, file);
+  return load(proto, proto.raw, what, file);
+}
+
+Tensor copy_tensor(const TensorProto& proto, const std::string& source) {
+  TOROID_USER_CHECK(!proto.external, "{}: a tensor outside of a model cannot have external data", source);
+  return load(proto, proto.raw, fmt::format("{}: the tensor \"{}\"", source, proto.name), nullptr);
+}
+
+Tensor read_tensor_file(const std::filesystem::path& path) {
+  MappedFile file(path);
+  std::string source = path.string();
+  return copy_tensor(parse_tensor({file.span(), file.span(), source}), source);
+}
+
+}  // namespace toroid::import::onnx

@@ -1,0 +1,110 @@
+// ONNX files that are damaged or malicious, and weights in other files.
+#include <gtest/gtest.h>
+
+#include "import/load_model.h"
+#include "import/onnx/tensors.h"
+#include "import/onnx_builder.h"
+
+namespace toroid::import::onnx {
+namespace {
+
+namespace fs = std::filesystem;
+
+Message external_tensor(const std::string& location, int64_t offset, int64_t length) {
+  auto entry = [](const std::string& key, const std::string& value) { return Message().text(1, key).text(2, value); };
+  Message t;
+  t.number(1, 4).number(2, 1).text(8, "w");
+  t.message(13, entry("location", location)).message(13, entry("offset", std::to_string(offset)));
+  return t.message(13, entry("length", std::to_string(length))).number(14, 1);
+}
+
+GraphParts sum_with(const Message& weight) {
+  GraphParts g;
+  g.inputs = {value_info("x", {"4"})};
+  g.outputs = {value_info("y", {"4"})};
+  g.initializers = {weight};
+  g.nodes = {node("Add", {"x", "w"}, {"y"})};
+  return g;
+}
+
+TEST(OnnxFile, ExternalWeightsAreReadInPlace) {
+  ModelFolder folder(sum_with(external_tensor("w.bin", 64, 16)).model(17));
+  std::string bytes(80, '\0');
+  for (int i = 0; i < 4; ++i) {
+    float v = static_cast<float>(i);
+    std::memcpy(bytes.data() + 64 + 4 * i, &v, 4);
+  }
+  folder.write("w.bin", bytes);
+  auto g = load_model(folder.model());
+  ASSERT_EQ(g->inputs.size(), 2u);
+  Tensor w = g->inputs[1].data.defined() ? g->inputs[1].data : g->inputs[0].data;
+  EXPECT_EQ(w.to_vector(), (std::vector<double>{0, 1, 2, 3}));
+}
+
+TEST(OnnxFile, ExternalWeightsStayWithinTheFolder) {
+  ModelFolder elsewhere(std::string(64, 'x'));
+  for (const char* location : {"../w.bin", "/etc/passwd", "", "a/../../w.bin"}) {
+    ModelFolder folder(sum_with(external_tensor(location, 0, 16)).model(17));
+    EXPECT_TRUE(refuses([&] { load_model(folder.model()); }, "relative path within the model's folder")) << location;
+  }
+  ModelFolder folder(sum_with(external_tensor("link.bin", 0, 16)).model(17));
+  fs::create_symlink(elsewhere.model(), folder.path() / "link.bin");
+  EXPECT_TRUE(refuses([&] { load_model(folder.model()); }, "leads out of the model's folder"));
+}
+
+TEST(OnnxFile, ExternalWeightsThatAreTooShortAreRefused) {
+  for (int64_t offset : {int64_t{8}, int64_t{1000}, int64_t{1} << 62}) {
+    ModelFolder folder(sum_with(external_tensor("w.bin", offset, 16)).model(17));
+    folder.write("w.bin", std::string(16, '\0'));
+    EXPECT_TRUE(refuses([&] { load_model(folder.model()); }, "the file has 16")) << offset;
+  }
+}
+
+// Every prefix and every changed byte of a model is either read or refused.
+TEST(OnnxFile, DamageIsAUserError) {
+  std::string whole = sum_with(int64_tensor("w", {4}, {1, 2, 3, 4})).model(17).bytes;
+  auto open = [&](const std::string& bytes) {
+    ModelFolder folder(bytes);
+    try {
+      load_model(folder.model());
+    } catch (const UserError&) {
+    }
+  };
+  for (size_t n = 0; n < whole.size(); n += 3) open(whole.substr(0, n));
+  for (size_t i = 0; i < whole.size(); ++i) {
+    std::string changed = whole;
+    changed[i] = static_cast<char>(changed[i] ^ (i % 2 ? 0x81 : 0x7f));
+    open(changed);
+  }
+}
+
+TEST(OnnxFile, SizesThatDoNotFitTheDataAreRefused) {
+  for (int64_t size : {int64_t{-1}, int64_t{3}, int64_t{1} << 40, int64_t{1} << 62}) {
+    Message t = int64_tensor("w", {size, 4}, {1, 2, 3, 4});
+    std::string source = "t.pb";
+    auto bytes = std::as_bytes(std::span(t.bytes));
+    EXPECT_TRUE(refuses([&] { copy_tensor(parse_tensor({bytes, bytes, source}), source); }, "t.pb: the tensor \"w\"")) << size;
+  }
+}
+
+// Graphs within graphs, as deep as a file of a megabyte can hold.
+TEST(OnnxFile, DepthIsLimited) {
+  Message graph;
+  for (int i = 0; i < 200; ++i) {
+    Message outer;
+    outer.message(1, Message().text(4, "If").message(5, graph_attribute("then_branch", graph)));
+    graph = outer;
+  }
+  ModelFolder folder(Message().number(1, 8).message(7, graph));
+  EXPECT_TRUE(refuses([&] { load_model(folder.model()); }, "nested more than"));
+}
+
+TEST(OnnxFile, TypesThatAreMissingAreNamed) {
+  GraphParts g = sum_with(int64_tensor("w", {4}, {1, 2, 3, 4}));
+  g.inputs = {value_info("x", {"4"}, 8)};
+  ModelFolder folder(g.model(17));
+  EXPECT_TRUE(refuses([&] { load_model(folder.model()); }, "the input \"x\" is of type STRING"));
+}
+
+}  // namespace
+}  // namespace toroid::import::onnx

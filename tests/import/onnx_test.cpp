@@ -1,0 +1,115 @@
+// Reading ONNX models: what ONNX's own suite does not ask. The operators are tested by that suite (scripts/onnx-suite.sh).
+#include <gtest/gtest.h>
+
+#include "graph/interpreter.h"
+#include "import/load_model.h"
+#include "import/onnx_builder.h"
+
+namespace toroid::import::onnx {
+namespace {
+
+std::unique_ptr<graph::Graph> load(const Message& model, std::span<const Tensor> inputs = {}) {
+  ModelFolder folder(model);
+  return load_model(folder.model(), inputs);
+}
+
+Tensor integers(std::initializer_list<double> values) {
+  return Tensor::of(std::span(values.begin(), values.size()), std::vector<int64_t>{static_cast<int64_t>(values.size())}, DType::I64);
+}
+
+// x [batch, 2, 3] becomes [batch, 6], by the arithmetic on sizes that exporters write.
+GraphParts flattened() {
+  GraphParts g;
+  g.inputs = {value_info("x", {"batch", "2", "3"})};
+  g.outputs = {value_info("y", {"batch", "6"})};
+  g.initializers = {int64_tensor("zero", {}, {0}), int64_tensor("rest", {1}, {-1}), int64_tensor("axes", {1}, {0})};
+  g.nodes = {node("Shape", {"x"}, {"sizes"}), node("Gather", {"sizes", "zero"}, {"n"}), node("Unsqueeze", {"n", "axes"}, {"n1"}),
+             node("Concat", {"n1", "rest"}, {"target"}, {int_attribute("axis", 0)}), node("Reshape", {"x", "target"}, {"y"})};
+  return g;
+}
+
+TEST(Onnx, SizesWithNamesStayOpen) {
+  auto g = load(flattened().model(17));
+  EXPECT_EQ(to_string(g->outputs[0].value->type), "f32[batch, 6]");
+  for (int64_t batch : {1, 5}) {
+    Tensor x = Tensor::full(std::vector<int64_t>{batch, 2, 3}, 1.5);
+    auto out = graph::interpret(*g, std::span(&x, 1));
+    EXPECT_EQ(out[0].sizes(), (std::vector<int64_t>{batch, 6}));
+  }
+}
+
+TEST(Onnx, ListsAllOperatorsThatAreMissing) {
+  GraphParts g = flattened();
+  g.nodes.push_back(node("Frobnicate", {"x"}, {"a"}));
+  g.nodes.push_back(node("Relu6", {"x"}, {"b"}, {}, "other"));
+  EXPECT_TRUE(refuses([&] { load(g.model(17)); }, "2 of the operators", "Frobnicate (1 node)", "other::Relu6"));
+}
+
+TEST(Onnx, ErrorsNameTheNode) {
+  GraphParts g = flattened();
+  g.initializers[1] = int64_tensor("rest", {1}, {4});
+  EXPECT_TRUE(refuses([&] { load(g.model(17)); }, "model.onnx: node \"the Reshape\" (Reshape)"));
+}
+
+// A Reshape by an input: the program is made for its contents, and checks them.
+TEST(Onnx, ContentsThatSizesFollowFromArePinned) {
+  GraphParts g;
+  g.inputs = {value_info("x", {"6"}), value_info("shape", {"2"}, 7)};
+  g.outputs = {value_info("y", {"a", "b"})};
+  g.nodes = {node("Reshape", {"x", "shape"}, {"y"})};
+  EXPECT_TRUE(refuses([&] { load(g.model(17)); }, "\"shape\") must be known when the model is compiled"));
+  std::vector<Tensor> inputs = {Tensor::full(std::vector<int64_t>{6}, 1), integers({2, 3})};
+  auto program = load(g.model(17), inputs);
+  EXPECT_EQ(graph::interpret(*program, inputs)[0].sizes(), (std::vector<int64_t>{2, 3}));
+  inputs[1] = integers({3, 2});
+  EXPECT_TRUE(refuses([&] { graph::interpret(*program, inputs); }, "\"shape\" has other contents"));
+}
+
+// local::Twice(x) = x + x, called by a function that is called by the graph.
+TEST(Onnx, FunctionsAreWrittenOut) {
+  auto function = [](const std::string& name, const Message& body) {
+    return Message()
+        .text(1, name)
+        .text(4, "a")
+        .text(5, "b")
+        .message(7, body)
+        .message(9, Message().text(1, "").number(2, 17))
+        .text(10, "local");
+  };
+  GraphParts g;
+  g.inputs = {value_info("x", {"2"})};
+  g.outputs = {value_info("y", {"2"})};
+  g.nodes = {node("Again", {"x"}, {"y"}, {}, "local")};
+  auto twice = function("Twice", node("Add", {"a", "a"}, {"b"})), again = function("Again", node("Twice", {"a"}, {"b"}, {}, "local"));
+  Tensor x = Tensor::full(std::vector<int64_t>{2}, 3);
+  EXPECT_EQ(graph::interpret(*load(g.model(17, {twice, again})), std::span(&x, 1))[0].to_vector(), (std::vector<double>{6, 6}));
+  auto forever = function("Again", node("Again", {"a"}, {"b"}, {}, "local"));
+  EXPECT_TRUE(refuses([&] { load(g.model(17, {forever})); }, "functions call each other"));
+}
+
+// Data-dependent control flow: regions that read names of the graph around.
+TEST(Onnx, IfAndLoopBecomeRegions) {
+  GraphParts yes, no, body, g;
+  yes.outputs = {value_info("a", {"2"})};
+  yes.nodes = {node("Add", {"x", "x"}, {"a"})};
+  no.outputs = {value_info("b", {"2"})};
+  no.nodes = {node("Neg", {"x"}, {"b"})};
+  g.inputs = {value_info("x", {"2"}), value_info("flag", {}, 9), value_info("limit", {}, 7)};
+  g.outputs = {value_info("y", {"2"}), value_info("z", {"2"})};
+  body.inputs = {value_info("i", {}, 7), value_info("go", {}, 9), value_info("v", {"2"})};
+  body.outputs = {value_info("go", {}, 9), value_info("w", {"2"})};
+  body.nodes = {node("Add", {"v", "x"}, {"w"})};
+  g.nodes = {node("If", {"flag"}, {"y"}, {graph_attribute("then_branch", yes.message()), graph_attribute("else_branch", no.message())}),
+             node("Loop", {"limit", "flag", "x"}, {"z"}, {graph_attribute("body", body.message())})};
+  auto program = load(g.model(17));
+  for (bool flag : {true, false}) {
+    std::vector<Tensor> inputs = {Tensor::full(std::vector<int64_t>{2}, 3), Tensor::full(std::vector<int64_t>{}, flag, DType::Bool),
+                                  Tensor::full(std::vector<int64_t>{}, 4, DType::I64)};
+    auto out = graph::interpret(*program, inputs);
+    EXPECT_EQ(out[0].to_vector(), (std::vector<double>(2, flag ? 6 : -3)));
+    EXPECT_EQ(out[1].to_vector(), (std::vector<double>(2, flag ? 15 : 3)));
+  }
+}
+
+}  // namespace
+}  // namespace toroid::import::onnx
