@@ -53,6 +53,12 @@ void shrink(OpCall& c) {
   c.set(0, op("where.self", op("lt.Scalar", x, -lambda), op("add.Tensor", x, bias), above));
 }
 
+Tensor swish_of(const Tensor& x, double alpha) {
+  return alpha == 1 ? op("silu", x) : op("mul.Tensor", x, op("sigmoid", op("mul.Tensor", x, alpha)));
+}
+void swish(OpCall& c) { c.set(0, swish_of(c.in(0), c.real("alpha", 1))); }
+void swiglu(OpCall& c) { c.set(0, op("mul.Tensor", swish_of(c.in(0), c.real("alpha", 1)), c.in(1))); }
+
 void gelu(OpCall& c) { c.set(0, op("gelu", c.in(0), c.text("approximate", "none"))); }
 
 // Until version 12: over all dimensions from "axis" on, as if they were one.
@@ -104,6 +110,8 @@ void add_activation_operators(Operators& t) {
   t.add("HardSwish", 14, unary<"hardswish">);
   t.add("Mish", 18, unary<"mish">);
   t.add("Gelu", 20, gelu);
+  t.add("Swish", 24, swish);
+  t.add("SwiGLU", 28, swiglu);
   t.add("Softplus", 1, softplus);
   t.add("Softsign", 1, softsign);
   t.add("PRelu", 1, prelu);

@@ -179,7 +179,7 @@ bool GraphBuilder::import_function(const NodeProto& node, Scope& scope) {
   return true;
 }
 
-GraphBuilder::Region GraphBuilder::region(const Scope& around, const std::vector<std::string>& captured, const std::string& name) {
+GraphBuilder::Region GraphBuilder::region(const Scope& around, const std::vector<std::string>& known, const std::string& name) {
   Region out;
   out.graph = std::make_shared<graph::Graph>();
   out.graph->name = name;
@@ -189,7 +189,7 @@ GraphBuilder::Region GraphBuilder::region(const Scope& around, const std::vector
   out.scope.opsets = around.opsets;
   out.scope.depth = around.depth;
   for (const Scope* s = &around; s; s = s->around) out.scope.attributes.insert(s->attributes.begin(), s->attributes.end());
-  for (auto& n : captured) out.scope.values[n] = value(around, n);
+  for (auto& n : known) out.scope.values[n] = *contents(value(around, n), false);
   return out;
 }
 

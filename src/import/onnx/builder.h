@@ -45,14 +45,13 @@ class GraphBuilder {
   std::optional<Tensor> contents(const Tensor& t, bool use_offered);
   std::optional<Sizes> integers(const Tensor& t, bool use_offered);
 
-  // A region for a sub-graph, whose inputs stand for `inputs` (of the graph around), followed by what it uses of the scope around.
-  // Its outputs are those of the sub-graph, unless `finish` adds others.
+  // An empty region. Of the names around it knows those whose contents are constant, `known`, as constants of its own.
   struct Region {
     std::shared_ptr<graph::Graph> graph;
     std::unique_ptr<GraphBuilder> builder;
     Scope scope;
   };
-  Region region(const Scope& around, const std::vector<std::string>& captured, const std::string& name);
+  Region region(const Scope& around, const std::vector<std::string>& known, const std::string& name);
 
  private:
   void hold_inputs();

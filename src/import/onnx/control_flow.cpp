@@ -12,6 +12,8 @@ namespace {
 
 constexpr int64_t kMostUnrolled = 2048;  // nodes that a loop may become
 
+constexpr int64_t kSmall = 4096;  // elements of a constant that sizes may follow from
+
 using graph::Value;
 
 // A sub-graph on its way to a region: its own inputs first, then what it uses of the graph around.
@@ -54,12 +56,17 @@ class Body {
   }
 
  private:
-  // Constants of the graph around are constants of the region: sizes may follow from them.
+  // Small constants of the graph around are constants of the region: sizes may follow from them.
   std::vector<std::string> known_names() {
     std::vector<std::string> out;
     for (auto& name : free_)
-      if (const Tensor* t = c_.scope().find(name); t && t->defined() && c_.constant(*t)) out.push_back(name);
+      if (const Tensor* t = c_.scope().find(name); t && t->defined() && is_small(*t) && c_.constant(*t)) out.push_back(name);
     return out;
+  }
+
+  static bool is_small(const Tensor& t) {
+    auto n = numel_of(t).maybe_constant();
+    return n && *n <= kSmall;
   }
 
   OpCall& c_;

@@ -145,12 +145,42 @@ void conv_transpose(OpCall& c) {
   c.set(0, out);
 }
 
+// Columns [n, channels * block, windows] back to the image, where overlapping windows add up.
+void col2im(OpCall& c) {
+  auto image = c.numbers(1), block = c.numbers(2);
+  size_t n = image.size();
+  TOROID_USER_CHECK(n == block.size() && n >= 1 && n <= 2, "images of {} dimensions in blocks of {}; Toroid has those of 1 and 2", n,
+                    block.size());
+  auto list = [&](const char* name, size_t size, int64_t otherwise) {
+    auto v = c.integers(name);
+    if (v.empty()) v.assign(size, otherwise);
+    TOROID_USER_CHECK(v.size() == size, "the attribute \"{}\" has {} numbers; {} are expected", name, v.size(), size);
+    return v;
+  };
+  auto strides = list("strides", n, 1), dilations = list("dilations", n, 1), pads = list("pads", 2 * n, 0);
+  std::vector<int64_t> none(2, 0), padded = image;
+  for (size_t d = 0; d < n; ++d) padded[d] += pads[d] + pads[n + d];
+  auto plane = [&](std::vector<int64_t> v, int64_t lead) {
+    if (n == 1) v.insert(v.begin(), lead);
+    return v;
+  };
+  Tensor out = op("col2im", c.in(0), plane(padded, 1), plane(block, 1), plane(dilations, 1), none, plane(strides, 1));
+  Sizes widths;
+  for (size_t d = n; d-- > 0;) {
+    widths.push_back(-pads[d]);
+    widths.push_back(-pads[n + d]);
+  }
+  out = op("constant_pad_nd", out, widths, 0);
+  c.set(0, n == 2 ? out : op("squeeze.dims", out, std::vector<int64_t>{2}));
+}
+
 }  // namespace
 
 void add_convolution_operators(Operators& t) {
   t.add("Conv", 1, conv);
   t.add("ConvInteger", 10, conv_integer);
   t.add("ConvTranspose", 1, conv_transpose);
+  t.add("Col2Im", 18, col2im);
 }
 
 }  // namespace toroid::import::onnx

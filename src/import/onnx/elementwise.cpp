@@ -108,6 +108,13 @@ void cast_to_name(OpCall& c) {
 
 void cast_like(OpCall& c) { c.set(0, cast(c.in(0), c.in(1).dtype())); }
 
+void bit_cast(OpCall& c) {
+  DType to = need_dtype(static_cast<int32_t>(c.integer("to")), "the result");
+  TOROID_USER_CHECK(size_of(to) == size_of(c.in(0).dtype()), "the bits of {} are not as many as those of {}", name_of(c.in(0).dtype()),
+                    name_of(to));
+  c.set(0, op("view.dtype", c.in(0), to));
+}
+
 void not_equal_less(Operators& t) {
   t.add("Equal", 1, arithmetic<"eq.Tensor">);
   t.add("Less", 1, arithmetic<"lt.Tensor">);
@@ -169,6 +176,7 @@ void add_elementwise_operators(Operators& t) {
   t.add("Cast", 1, cast_to_name);
   t.add("Cast", 6, cast_to);
   t.add("CastLike", 15, cast_like);
+  t.add("BitCast", 26, bit_cast);
 }
 
 }  // namespace toroid::import::onnx

@@ -103,6 +103,17 @@ void scatter_nd(OpCall& c) {
   c.set(0, reshape(out, sizes));
 }
 
+// Writes the update of each batch into its cache from a place on, around the end where the mode says so.
+void tensor_scatter(OpCall& c) {
+  Tensor cache = c.in(0), update = c.in(1);
+  auto axis = normal_axis(c.integer("axis", -2), rank_of(cache));
+  Sizes sizes = sizes_of(update);
+  Tensor place = along_axis(op("arange", sizes[static_cast<size_t>(axis)], DType::I64), axis, rank_of(cache));
+  if (c.has(2)) place = op("add.Tensor", place, along_axis(cast(c.in(2), DType::I64), 0, rank_of(cache)));
+  if (c.text("mode", "linear") == "circular") place = op("remainder.Scalar", place, sizes_of(cache)[static_cast<size_t>(axis)]);
+  c.set(0, op("scatter.src", cache, axis, op("expand", place, sizes), update));
+}
+
 void top_k(OpCall& c) {
   Tensor x = c.in(0);
   auto axis = normal_axis(c.integer("axis", -1), rank_of(x));
@@ -172,6 +183,7 @@ void add_indexing_operators(Operators& t) {
   t.add("Scatter", 9, scatter_elements);
   t.add("ScatterElements", 11, scatter_elements);
   t.add("ScatterND", 11, scatter_nd);
+  t.add("TensorScatter", 24, tensor_scatter);
   t.add("TopK", 1, top_k);
   t.add("NonZero", 9, nonzero);
   t.add("Compress", 9, compress);

@@ -253,8 +253,26 @@ void space_to_depth(OpCall& c) {
   int64_t b = c.integer("blocksize");
   TOROID_USER_CHECK(b > 0, "the block size is {}", b);
   Expr height = sym::floor_div(s[2], b), width = sym::floor_div(s[3], b);
-  Tensor blocks = permuted(reshape(x, {s[0], s[1], height, b, width, b}), {0, 3, 5, 1, 2, 4});
+  bool channels_first = c.text("mode", "DCR") == "CRD";
+  Tensor blocks = permuted(reshape(x, {s[0], s[1], height, b, width, b}),
+                           channels_first ? std::vector<int64_t>{0, 1, 3, 5, 2, 4} : std::vector<int64_t>{0, 3, 5, 1, 2, 4});
   c.set(0, reshape(blocks, {s[0], s[1] * b * b, height, width}));
+}
+
+void center_crop_pad(OpCall& c) {
+  Tensor x = c.in(0);
+  auto axes = c.has_attribute("axes") ? normal_axes(c.integers("axes"), rank_of(x)) : range(0, rank_of(x));
+  auto target = c.numbers(1);
+  TOROID_USER_CHECK(target.size() == axes.size(), "{} sizes for {} axes", target.size(), axes.size());
+  Sizes widths(2 * static_cast<size_t>(rank_of(x)), 0);
+  for (size_t i = 0; i < axes.size(); ++i) {
+    int64_t have = known_size(sizes_of(x)[static_cast<size_t>(axes[i])], "a size that is cropped"), more = target[i] - have;
+    size_t at = 2 * static_cast<size_t>(rank_of(x) - 1 - axes[i]);
+    int64_t before = more >= 0 ? more / 2 : -(-more / 2);
+    widths[at] = before;
+    widths[at + 1] = more - before;
+  }
+  c.set(0, op("constant_pad_nd", x, widths, 0));
 }
 
 void shape(OpCall& c) {
@@ -278,6 +296,9 @@ void trilu(OpCall& c) {
 }  // namespace
 
 void add_layout_operators(Operators& t) {
+  // A tensor is an optional value that is there.
+  t.add("OptionalGetElement", 18, [](OpCall& c) { c.set(0, c.in(0)); });
+  t.add("OptionalHasElement", 18, [](OpCall& c) { c.set(0, Tensor::full(std::vector<int64_t>{}, c.has(0), DType::Bool)); });
   t.add("Identity", 1, [](OpCall& c) { c.set(0, c.in(0)); });
   t.add("Reshape", 1, reshape_to);
   t.add("Transpose", 1, transpose);
@@ -292,6 +313,7 @@ void add_layout_operators(Operators& t) {
   t.add("Pad", 1, pad);
   t.add("DepthToSpace", 1, depth_to_space);
   t.add("SpaceToDepth", 1, space_to_depth);
+  t.add("CenterCropPad", 18, center_crop_pad);
   t.add("Shape", 1, shape);
   t.add("Size", 1, size);
   t.add("Trilu", 14, trilu);

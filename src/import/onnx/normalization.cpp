@@ -91,7 +91,9 @@ void lp_normalization(OpCall& c) {
   Tensor x = c.in(0);
   auto axis = normal_axis(c.integer("axis", -1), rank_of(x));
   auto p = static_cast<double>(c.integer("p", 2));
-  c.set(0, op("div.Tensor", x, op("linalg_vector_norm", x, p, std::vector<int64_t>{axis}, true)));
+  Tensor norm = op("linalg_vector_norm", x, p, std::vector<int64_t>{axis}, true);
+  // Of nothing but zeros: zero.
+  c.set(0, op("div.Tensor", x, op("where.ScalarSelf", op("eq.Scalar", norm, 0.0), 1.0, norm)));
 }
 
 // The rule of versions before 12 is an attribute, "training_mode" an input of the later ones.

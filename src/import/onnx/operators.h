@@ -108,6 +108,7 @@ void add_resize_operators(Operators& t);
 void add_loss_operators(Operators& t);
 void add_signal_operators(Operators& t);
 void add_control_flow_operators(Operators& t);
+void add_attention_operators(Operators& t);
 void add_contrib_operators(Operators& t);
 
 // ---- helpers of the families ------------------------------------------------------------------------------------------------------

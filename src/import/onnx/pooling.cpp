@@ -72,12 +72,47 @@ Tensor average(const Tensor& x, const Windows& w, const std::vector<int64_t>& pa
   return op(pool_name("avg", w), x, w.kernel, w.strides, padding, ceil, count_padding);
 }
 
+// The sum of each window: a convolution of each channel by ones.
+Tensor window_sums(const Tensor& x, const Windows& w) {
+  Sizes sizes = sizes_of(x), plane = sizes, ones = {1, 1};
+  plane[1] = 1;
+  plane[0] = sizes[0] * sizes[1];
+  for (int64_t k : w.kernel) ones.push_back(k);
+  std::vector<int64_t> none(w.spatial(), 0);
+  Tensor out = op("convolution", reshape(x, plane), op("full", ones, 1.0, x.dtype()), kNone, w.strides, none, w.dilations, false, none, 1);
+  Sizes result = sizes_of(out);
+  result[0] = sizes[0];
+  result[1] = sizes[1];
+  return reshape(out, result);
+}
+
+Tensor dilated_average(const Tensor& x, Windows w, bool ceil, bool count_padding) {
+  Windows pad = w;
+  auto in = known_sizes(x, "a size that is pooled with dilations");
+  std::vector<int64_t> extra(w.spatial(), 0);
+  for (size_t d = 0; d < w.spatial() && ceil; ++d) {  // the last window may reach beyond the end, but must begin before it
+    int64_t size = in[d + 2] + w.begin[d] + w.end[d], reach = (w.kernel[d] - 1) * w.dilations[d] + 1;
+    int64_t more = (w.strides[d] - (size - reach) % w.strides[d]) % w.strides[d];
+    if (size - reach + more < in[d + 2] + w.begin[d]) extra[d] = more;
+  }
+  for (size_t d = 0; d < w.spatial(); ++d) pad.end[d] += extra[d];
+  Tensor sums = window_sums(op("constant_pad_nd", x, pad.pad_widths(), 0), w);
+  Sizes plane = sizes_of(x);
+  plane[0] = plane[1] = 1;
+  Tensor ones = op("full", plane, 1.0, x.dtype());
+  if (count_padding) {
+    ones = op("constant_pad_nd", ones, w.pad_widths(), 1.0);
+    for (size_t d = 0; d < w.spatial(); ++d) pad.begin[d] = 0, pad.end[d] = extra[d];
+  }
+  return op("div.Tensor", sums, window_sums(op("constant_pad_nd", ones, pad.pad_widths(), 0), w));
+}
+
 void average_pool(OpCall& c) {
   Tensor x = c.in(0);
   Windows w = read_windows(c, x);
   bool ceil = c.integer("ceil_mode", 0) != 0, count = c.integer("count_include_pad", 0) != 0, narrow = w.is_symmetric();
-  TOROID_USER_CHECK(std::all_of(w.dilations.begin(), w.dilations.end(), [](int64_t d) { return d == 1; }),
-                    "Toroid has no average pooling with dilations");
+  if (std::any_of(w.dilations.begin(), w.dilations.end(), [](int64_t d) { return d != 1; }))
+    return c.set(0, dilated_average(x, w, ceil, count));
   for (size_t d = 0; d < w.spatial(); ++d) narrow = narrow && w.begin[d] <= w.kernel[d] / 2;
   if (narrow) return c.set(0, average(x, w, w.begin, ceil, count));
   std::vector<int64_t> none(w.spatial(), 0);
@@ -93,12 +128,11 @@ void average_pool(OpCall& c) {
 void lp_pool(OpCall& c) {
   Tensor x = c.in(0);
   Windows w = read_windows(c, x);
-  double p = static_cast<double>(c.integer("p", 2)), count = 1;
-  for (int64_t k : w.kernel) count *= static_cast<double>(k);
+  double p = static_cast<double>(c.integer("p", 2));
+  TOROID_USER_CHECK(!c.integer("ceil_mode", 0), "Toroid has this pooling without ceil_mode");
   Tensor powers = op("pow.Tensor_Scalar", op("abs", x), p);
   if (w.is_padded()) powers = op("constant_pad_nd", powers, w.pad_widths(), 0);
-  Tensor sums = average(powers, w, std::vector<int64_t>(w.spatial(), 0), c.integer("ceil_mode", 0) != 0, true);
-  c.set(0, op("pow.Tensor_Scalar", op("mul.Tensor", sums, count), 1 / p));
+  c.set(0, op("pow.Tensor_Scalar", window_sums(powers, w), 1 / p));
 }
 
 void global_average(OpCall& c) { c.set(0, op("mean.dim", c.in(0), range(2, rank_of(c.in(0))), true)); }

@@ -1,4 +1,7 @@
 // Operators that join the elements of axes, and running sums.
+#include <algorithm>
+#include <cmath>
+
 #include "base/check.h"
 #include "import/onnx/operators.h"
 
@@ -16,8 +19,20 @@ Tensor mean(const Tensor& x, const std::vector<int64_t>& axes, bool keep) {
   return op("div.Tensor_mode", sum(x, axes, keep), count, "trunc");
 }
 
-Tensor largest(const Tensor& x, const std::vector<int64_t>& axes, bool keep) { return op("amax", x, axes, keep); }
-Tensor smallest(const Tensor& x, const std::vector<int64_t>& axes, bool keep) { return op("amin", x, axes, keep); }
+// Of nothing: the number that no other one beats.
+template <OpName name, bool kLargest>
+Tensor extreme(const Tensor& x, const std::vector<int64_t>& axes, bool keep) {
+  Sizes sizes = sizes_of(x);
+  bool empty = std::any_of(axes.begin(), axes.end(), [&](int64_t a) { return sizes[static_cast<size_t>(a)] == Expr(0); });
+  if (!empty) return op(name.text, x, axes, keep);
+  TOROID_USER_CHECK(is_float(x.dtype()) || is_bool(x.dtype()), "an axis without elements is reduced, for which {} has no number",
+                    name_of(x.dtype()));
+  for (size_t i = 0; i < sizes.size(); ++i)
+    if (std::find(axes.begin(), axes.end(), static_cast<int64_t>(i)) != axes.end()) sizes[i] = 1;
+  Arg<Tensor> none = is_bool(x.dtype()) ? Arg<Tensor>(!kLargest) : Arg<Tensor>(kLargest ? -HUGE_VAL : HUGE_VAL);
+  Tensor out = op("full", sizes, none, x.dtype());
+  return keep ? out : op("squeeze.dims", out, axes);
+}
 
 Tensor product(const Tensor& x, const std::vector<int64_t>& axes, bool keep) {
   Tensor out = x;
@@ -53,18 +68,19 @@ void arg_reduce(OpCall& c) {
   c.set(0, op("rsub.Scalar", place, sizes_of(x)[static_cast<size_t>(axis)] - 1));
 }
 
-void cumulative_sum(OpCall& c) {
+template <OpName name, int64_t kNothing>
+void cumulative(OpCall& c) {
   Tensor x = c.in(0);
   auto axis = normal_axis(c.numbers(1).at(0), rank_of(x));
   bool reverse = c.integer("reverse", 0) != 0, exclusive = c.integer("exclusive", 0) != 0;
   if (reverse) x = op("flip", x, std::vector<int64_t>{axis});
-  Tensor sums = op("cumsum", x, axis, x.dtype());
+  Tensor sums = op(name.text, x, axis, x.dtype());
   if (exclusive) {
-    // A zero at the start, and the last sum left out: exact, where a difference would not be.
+    // Nothing at the start, and the last left out: exact, where a difference would not be.
     Sizes pads(2 * static_cast<size_t>(rank_of(x) - axis), 0);
     pads[pads.size() - 2] = 1;
     pads[pads.size() - 1] = -1;
-    sums = op("constant_pad_nd", sums, pads, 0);
+    sums = op("constant_pad_nd", sums, pads, kNothing);
   }
   c.set(0, reverse ? op("flip", sums, std::vector<int64_t>{axis}) : sums);
 }
@@ -74,8 +90,8 @@ void cumulative_sum(OpCall& c) {
 void add_reduction_operators(Operators& t) {
   t.add("ReduceSum", 1, reduction<sum, 13>);
   t.add("ReduceMean", 1, reduction<mean, 18>);
-  t.add("ReduceMax", 1, reduction<largest, 18>);
-  t.add("ReduceMin", 1, reduction<smallest, 18>);
+  t.add("ReduceMax", 1, reduction<extreme<"amax", true>, 18>);
+  t.add("ReduceMin", 1, reduction<extreme<"amin", false>, 18>);
   t.add("ReduceProd", 1, reduction<product, 18>);
   t.add("ReduceL1", 1, reduction<l1, 18>);
   t.add("ReduceL2", 1, reduction<l2, 18>);
@@ -84,7 +100,8 @@ void add_reduction_operators(Operators& t) {
   t.add("ReduceLogSumExp", 1, reduction<log_sum_exp, 18>);
   t.add("ArgMax", 1, arg_reduce<"argmax">);
   t.add("ArgMin", 1, arg_reduce<"argmin">);
-  t.add("CumSum", 11, cumulative_sum);
+  t.add("CumSum", 11, cumulative<"cumsum", 0>);
+  t.add("CumProd", 26, cumulative<"cumprod", 1>);
 }
 
 }  // namespace toroid::import::onnx

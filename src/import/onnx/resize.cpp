@@ -158,6 +158,8 @@ void grid_sample(OpCall& c) {
   c.set(0, op("grid_sampler", c.in(0), c.in(1), interpolation, outside, c.integer("align_corners", 0) != 0));
 }
 
+void affine_grid(OpCall& c) { c.set(0, op("affine_grid_generator", c.in(0), c.sizes(1), c.integer("align_corners", 0) != 0)); }
+
 // ---- RoiAlign --------------------------------------------------------------------------------------------------------------------
 
 // Places of samples along one dimension of each region: [regions, bins * samples].
@@ -187,7 +189,7 @@ void roi_align(OpCall& c) {
   Tensor x = c.in(0), rois = c.in(1), batch = cast(c.in(2), DType::I64);
   int64_t height = c.integer("output_height", 1), width = c.integer("output_width", 1), samples = c.integer("sampling_ratio", 0);
   TOROID_USER_CHECK(samples > 0, "sampling_ratio is 0: how many samples there are would follow from the regions' contents");
-  TOROID_USER_CHECK(c.text("mode", "avg") == "avg", "Toroid has this operator for the mode \"avg\"");
+  bool largest = c.text("mode", "avg") == "max";
   double scale = c.real("spatial_scale", 1);
   bool half = c.version() >= 16 && c.text("coordinate_transformation_mode", "half_pixel") == "half_pixel";
   auto edge = [&](int64_t i) { return op("sub.Tensor", op("mul.Tensor", op("select.int", rois, 1, i), scale), half ? 0.5 : 0.0); };
@@ -204,10 +206,10 @@ void roi_align(OpCall& c) {
       Tensor weight = op("mul.Tensor", op("unsqueeze", down ? ys.high_weight : ys.low_weight, 2),
                          op("unsqueeze", right ? xs.high_weight : xs.low_weight, 1));
       Tensor part = op("mul.Tensor", corner, op("unsqueeze", weight, 3));
-      sum = sum.defined() ? op("add.Tensor", sum, part) : part;
+      sum = sum.defined() ? op(largest ? "maximum" : "add.Tensor", sum, part) : part;  // the largest share of any neighbour
     }
   Tensor bins = reshape(sum, {count, height, samples, width, samples, s[1]});
-  c.set(0, permuted(op("mean.dim", bins, std::vector<int64_t>{2, 4}), {0, 3, 1, 2}));
+  c.set(0, permuted(op(largest ? "amax" : "mean.dim", bins, std::vector<int64_t>{2, 4}), {0, 3, 1, 2}));
 }
 
 }  // namespace
@@ -217,6 +219,7 @@ void add_resize_operators(Operators& t) {
   t.add("Resize", 10, resize_by_scales);
   t.add("Resize", 11, resize);
   t.add("GridSample", 16, grid_sample);
+  t.add("AffineGrid", 20, affine_grid);
   t.add("RoiAlign", 10, roi_align);
 }
 

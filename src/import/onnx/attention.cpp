@@ -1,0 +1,167 @@
+// Attention and rotary embeddings.
+#include "import/onnx/attention.h"
+
+#include <cmath>
+
+#include "base/check.h"
+#include "import/onnx/tensors.h"
+
+namespace toroid::import::onnx {
+
+Tensor split_heads(const Tensor& x, int64_t heads) {
+  if (rank_of(x) == 4) return x;
+  TOROID_USER_CHECK(rank_of(x) == 3 && heads > 0, "a tensor of 3 dimensions needs a number of heads; it has {} dimensions, {} heads",
+                    rank_of(x), heads);
+  Sizes s = sizes_of(x);
+  return permuted(reshape(x, {s[0], s[1], heads, sym::floor_div(s[2], heads)}), {0, 2, 1, 3});
+}
+
+Tensor join_heads(const Tensor& x) {
+  Sizes s = sizes_of(x);
+  return reshape(permuted(x, {0, 2, 1, 3}), {s[0], s[2], s[1] * s[3]});
+}
+
+Tensor visible_keys(const Tensor& offset, const Expr& queries, const Expr& keys) {
+  Tensor last = reshape(op("arange", queries, DType::I64), {queries, 1});
+  if (offset.defined()) last = op("add.Tensor", last, offset);
+  return op("le.Tensor", op("arange", keys, DType::I64), last);
+}
+
+Tensor with_mask(const Tensor& mask, const Tensor& allowed, DType dtype) {
+  if (!mask.defined()) return allowed;
+  if (is_bool(mask.dtype())) return op("logical_and", mask, allowed);
+  return op("where.ScalarOther", allowed, cast(mask, dtype), -HUGE_VAL);
+}
+
+namespace {
+
+// What a row of scores that is masked as a whole gives: zeros.
+Tensor safe_softmax(const Tensor& scores) {
+  Tensor nothing = op("isneginf", op("amax", scores, std::vector<int64_t>{-1}, true));
+  return op("where.ScalarSelf", nothing, 0.0, op("softmax.int", scores, -1));
+}
+
+// Each key head serves several query heads.
+Tensor repeated_heads(const Tensor& x, const Expr& heads) {
+  Sizes s = sizes_of(x);
+  if (s[1] == heads) return x;
+  Expr each = sym::floor_div(heads, s[1]);
+  return reshape(op("expand", op("unsqueeze", x, 2), Sizes{s[0], s[1], each, s[2], s[3]}), {s[0], heads, s[2], s[3]});
+}
+
+Tensor scores_of(const AttentionCall& a, int mode, Tensor& shown) {
+  Tensor k = repeated_heads(a.key, sizes_of(a.query)[1]);
+  Tensor scores = op("mul.Tensor", op("matmul", a.query, op("transpose.int", k, -2, -1)), a.scale);
+  if (mode == 0) shown = scores;
+  if (a.softcap > 0) scores = op("mul.Tensor", op("tanh", op("div.Tensor", scores, a.softcap)), a.softcap);
+  if (mode == 1) shown = scores;
+  if (a.mask.defined())
+    scores = is_bool(a.mask.dtype()) ? op("where.ScalarOther", a.mask, scores, -HUGE_VAL)
+                                     : op("add.Tensor", scores, cast(a.mask, scores.dtype()));
+  if (mode == 2) shown = scores;
+  return scores;
+}
+
+}  // namespace
+
+Tensor attend(const AttentionCall& a, int mode, Tensor* shown) {
+  bool plain = a.softcap <= 0 && !shown && !a.softmax_dtype;
+  if (plain) {
+    Arg<Tensor> mask = a.mask.defined() ? Arg<Tensor>(is_bool(a.mask.dtype()) ? a.mask : cast(a.mask, a.query.dtype())) : kNone;
+    bool grouped = !(sizes_of(a.query)[1] == sizes_of(a.key)[1]);
+    return op("scaled_dot_product_attention", a.query, a.key, a.value, mask, 0.0, false, a.scale, grouped);
+  }
+  Tensor at;
+  Tensor scores = scores_of(a, mode, at);
+  DType dtype = scores.dtype();
+  Tensor probabilities = cast(safe_softmax(a.softmax_dtype ? cast(scores, *a.softmax_dtype) : scores), dtype);
+  if (mode == 3) at = probabilities;
+  if (shown) *shown = at;
+  return op("matmul", probabilities, repeated_heads(a.value, sizes_of(a.query)[1]));
+}
+
+Tensor rotated(const Tensor& x, const Tensor& cos, const Tensor& sin, const Expr& width, bool interleaved) {
+  Expr half = sym::floor_div(width, 2), size = sizes_of(x).back();
+  Tensor turned = op("slice.Tensor", x, -1, 0, width);
+  auto part = [&](int64_t i) {
+    return interleaved ? op("slice.Tensor", turned, -1, i, width, 2) : op("slice.Tensor", turned, -1, half * i, half * (i + 1));
+  };
+  Tensor a = part(0), b = part(1);
+  Tensor real = op("sub.Tensor", op("mul.Tensor", a, cos), op("mul.Tensor", b, sin));
+  Tensor imaginary = op("add.Tensor", op("mul.Tensor", a, sin), op("mul.Tensor", b, cos));
+  Tensor out;
+  if (interleaved)
+    out = reshape(op("stack", std::vector<Tensor>{real, imaginary}, -1), sizes_of(turned));
+  else
+    out = op("cat", std::vector<Tensor>{real, imaginary}, -1);
+  return width == size ? out : op("cat", std::vector<Tensor>{out, op("slice.Tensor", x, -1, width, size)}, -1);
+}
+
+namespace {
+
+void rotary_embedding(OpCall& c) {
+  Tensor x = c.in(0), cos = c.in(1), sin = c.in(2);
+  bool flat = rank_of(x) == 3;
+  Tensor heads = split_heads(x, c.integer("num_heads", 0));
+  if (c.has(3)) {
+    Tensor places = cast(c.in(3), DType::I64);
+    cos = op("index.Tensor", cos, std::vector<Tensor>{places});
+    sin = op("index.Tensor", sin, std::vector<Tensor>{places});
+  }
+  int64_t given = c.integer("rotary_embedding_dim", 0);
+  Expr width = given ? Expr(given) : sizes_of(heads).back();
+  Tensor out = rotated(heads, op("unsqueeze", cos, 1), op("unsqueeze", sin, 1), width, c.integer("interleaved", 0) != 0);
+  c.set(0, flat ? join_heads(out) : out);
+}
+
+void attention(OpCall& c) {
+  bool flat = rank_of(c.in(0)) == 3;
+  AttentionCall a;
+  a.query = split_heads(c.in(0), c.integer("q_num_heads", 0));
+  a.key = split_heads(c.in(1), c.integer("kv_num_heads", 0));
+  a.value = split_heads(c.in(2), c.integer("kv_num_heads", 0));
+  Expr queries = sizes_of(a.query)[2];
+  Tensor offset;  // how many keys precede the first query
+  if (c.has(4)) {
+    offset = integer_tensor({sizes_of(c.in(4))[2]});
+    a.key = op("cat", std::vector<Tensor>{c.in(4), a.key}, 2);
+    a.value = op("cat", std::vector<Tensor>{c.in(5), a.value}, 2);
+  }
+  c.set(1, a.key);
+  c.set(2, a.value);
+  Expr keys = sizes_of(a.key)[2];
+  if (c.has(3)) {
+    a.mask = c.in(3);
+    // Keys that the mask does not reach are not seen.
+    Expr missing = keys - sizes_of(a.mask).back();
+    if (!(missing == Expr(0)))
+      a.mask = op("constant_pad_nd", a.mask, Sizes{0, missing}, is_bool(a.mask.dtype()) ? Arg<Tensor>(false) : Arg<Tensor>(-HUGE_VAL));
+  }
+  if (c.has(6)) {
+    Expr batch = sizes_of(a.query)[0];
+    Tensor filled = reshape(cast(c.in(6), DType::I64), {batch, 1, 1, 1});
+    a.mask = with_mask(a.mask, op("lt.Tensor", op("arange", keys, DType::I64), filled), a.query.dtype());
+    if (!c.has(4)) offset = op("sub.Tensor", filled, queries);
+  }
+  if (c.integer("is_causal", 0)) a.mask = with_mask(a.mask, visible_keys(offset, queries, keys), a.query.dtype());
+  auto width = known_size(sizes_of(a.query)[3], "the size of a head");
+  a.scale = c.real("scale", 1 / std::sqrt(static_cast<double>(width)));
+  a.softcap = c.real("softcap", 0);
+  if (c.integer("softmax_precision", 0)) {
+    DType t = need_dtype(static_cast<int32_t>(c.integer("softmax_precision")), "the softmax");
+    if (t != a.query.dtype()) a.softmax_dtype = t;
+  }
+  Tensor shown;
+  Tensor out = attend(a, static_cast<int>(c.integer("qk_matmul_output_mode", 0)), c.wants(3) ? &shown : nullptr);
+  c.set(0, flat ? join_heads(out) : out);
+  if (c.wants(3)) c.set(3, shown);
+}
+
+}  // namespace
+
+void add_attention_operators(Operators& t) {
+  t.add("Attention", 23, attention);
+  t.add("RotaryEmbedding", 23, rotary_embedding);
+}
+
+}  // namespace toroid::import::onnx
