@@ -119,7 +119,6 @@ Tensor plain_input(const graph::Input& in) {
 BenchSubject file_subject(const BenchArgs& args) {
   BenchSubject s;
   s.description = args.model;
-  auto g = import::load_model(args.model);
   std::string inputs = args.inputs;
   auto beside = std::filesystem::path(args.model).parent_path() / "in.safetensors";
   if (inputs.empty() && std::filesystem::exists(beside)) inputs = beside.string();
@@ -128,11 +127,12 @@ BenchSubject file_subject(const BenchArgs& args) {
     if (!calls.calls.empty())
       for (auto& [index, t] : calls.calls[0]) s.inputs.push_back(t);
   }
+  auto g = import::load_model(args.model, s.inputs);
   for (auto& in : g->inputs) {
     if (in.data.defined()) s.weight_bytes += in.data.numel() * static_cast<int64_t>(size_of(in.data.dtype()));
     if (in.kind == graph::InputKind::User && inputs.empty()) s.inputs.push_back(plain_input(in));
   }
-  s.graph = [path = args.model] { return import::load_model(path); };
+  s.graph = [path = args.model, inputs = s.inputs] { return import::load_model(path, inputs); };
   return s;
 }
 

@@ -62,8 +62,8 @@ void print_outputs(size_t call, const std::vector<Tensor>& outputs, bool json) {
 
 int run_model(const RunArgs& args) {
   Backend backend = backend_from_name(args.backend);
-  auto graph = import::load_model(args.model);
   auto inputs = read_inputs(args.inputs);
+  auto graph = import::load_model(args.model, inputs.at(0));
   VerifyRules rules(*graph);
   auto runner = make_runner(backend, std::move(graph), args.device);
   CallTensors expected;

@@ -33,12 +33,15 @@ void run_onnx_case(const VerifyCase& c, const VerifyArgs& args, CaseResult& resu
   Backend backend = backend_from_name(args.backend);
   auto file = import::onnx::ModelFile::open(c.model);
   import::onnx::check_values(*file);  // before the files beside it, which hold what the model takes and returns
+  std::unique_ptr<Runner> runner;
   for (int set = 0;; ++set) {
     fs::path folder = c.folder / fmt::format("test_data_set_{}", set);
     if (!fs::exists(folder)) break;
     auto inputs = read_tensors(folder, "input"), expected = read_tensors(folder, "output");
-    auto runner = make_runner(backend, import::onnx::import_model(file, inputs), args.device);
+    bool only_once = false;
+    if (!runner) runner = make_runner(backend, import::onnx::import_model(file, inputs, &only_once), args.device);
     auto got = runner->run(inputs);
+    if (only_once) runner.reset();
     std::string prefix = set == 0 ? "" : fmt::format("data set {}, ", set);
     if (got.size() != expected.size())
       result.lines.push_back(fmt::format("{}{} outputs, {} are expected", prefix, got.size(), expected.size()));

@@ -27,6 +27,9 @@ sym::Rel opposite(sym::Rel r) {
   return kOpposite[static_cast<int>(r)];
 }
 
+// What sizes without a hint are taken for where they are compared: windows fit into them, and there is more than one element.
+constexpr int64_t kLarge = 1 << 12;
+
 // The relation with its sides exchanged.
 sym::Relation mirrored(const sym::Relation& r) {
   constexpr sym::Rel kMirrored[] = {sym::Rel::Eq, sym::Rel::Ne, sym::Rel::Gt, sym::Rel::Ge, sym::Rel::Lt, sym::Rel::Le};
@@ -145,11 +148,11 @@ bool Recorder::decide(const sym::Relation& r) {
   auto look = [&](const sym::Node& s) {
     auto it = hints_.find(s.name);
     if (it == hints_.end()) hinted = false;
-    return it == hints_.end() ? int64_t{2} : it->second;
+    return it == hints_.end() ? kLarge : it->second;
   };
   bool truth = sym::holds(r, look);
-  if (!hinted)
-    truth = r.rel == sym::Rel::Eq ? !(r.a == Expr(1) || r.b == Expr(1) || r.a == Expr(0) || r.b == Expr(0)) : r.rel == sym::Rel::Ne;
+  if (!hinted && r.rel == sym::Rel::Eq) truth = !(r.a == Expr(1) || r.b == Expr(1) || r.a == Expr(0) || r.b == Expr(0));
+  if (!hinted && r.rel == sym::Rel::Ne) truth = true;
   sym::Relation guard = r;
   if (!truth) guard.rel = opposite(r.rel);
   graph_.guards.push_back(guard);

@@ -8,7 +8,7 @@ namespace toroid::graph {
 class Recorder : public Dispatcher {
  public:
   // `graph` outlives the recorder. `hint` gives the size that a symbol had in the inputs at hand; without it a relation that is not
-  // known is taken to hold for "==" between sizes that must agree, and recorded as a guard.
+  // known is taken to hold for "==" between sizes that must agree, or as for a large size, and recorded as a guard.
   explicit Recorder(Graph& graph) : graph_(graph) {}
 
   std::vector<Tensor> call(const ops::Op& op, CallArgs args, const std::source_location& where) override;

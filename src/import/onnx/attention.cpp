@@ -21,10 +21,13 @@ Tensor join_heads(const Tensor& x) {
   return reshape(permuted(x, {0, 2, 1, 3}), {s[0], s[2], s[1] * s[3]});
 }
 
-Tensor visible_keys(const Tensor& offset, const Expr& queries, const Expr& keys) {
-  Tensor last = reshape(op("arange", queries, DType::I64), {queries, 1});
-  if (offset.defined()) last = op("add.Tensor", last, offset);
-  return op("le.Tensor", op("arange", keys, DType::I64), last);
+Tensor visible_keys(const Tensor& offset, const Expr& queries, const Expr& keys, int64_t left, int64_t right) {
+  Tensor place = reshape(op("arange", queries, DType::I64), {queries, 1}), key = op("arange", keys, DType::I64), out;
+  if (offset.defined()) place = op("add.Tensor", place, offset);
+  if (right >= 0) out = op("le.Tensor", key, right ? op("add.Tensor", place, right) : place);
+  if (left < 0) return out;
+  Tensor near = op("ge.Tensor", key, op("sub.Tensor", place, left));
+  return out.defined() ? op("logical_and", out, near) : near;
 }
 
 Tensor with_mask(const Tensor& mask, const Tensor& allowed, DType dtype) {
@@ -143,7 +146,9 @@ void attention(OpCall& c) {
     a.mask = with_mask(a.mask, op("lt.Tensor", op("arange", keys, DType::I64), filled), a.query.dtype());
     if (!c.has(4)) offset = op("sub.Tensor", filled, queries);
   }
-  if (c.integer("is_causal", 0)) a.mask = with_mask(a.mask, visible_keys(offset, queries, keys), a.query.dtype());
+  int64_t left = c.integer("left_window_size", -1), right = c.integer("right_window_size", -1);
+  if (c.integer("is_causal", 0)) right = 0;
+  if (left >= 0 || right >= 0) a.mask = with_mask(a.mask, visible_keys(offset, queries, keys, left, right), a.query.dtype());
   auto width = known_size(sizes_of(a.query)[3], "the size of a head");
   a.scale = c.real("scale", 1 / std::sqrt(static_cast<double>(width)));
   a.softcap = c.real("softcap", 0);
@@ -151,8 +156,9 @@ void attention(OpCall& c) {
     DType t = need_dtype(static_cast<int32_t>(c.integer("softmax_precision")), "the softmax");
     if (t != a.query.dtype()) a.softmax_dtype = t;
   }
+  auto mode = static_cast<int>(c.integer("qk_matmul_output_mode", 0));
   Tensor shown;
-  Tensor out = attend(a, static_cast<int>(c.integer("qk_matmul_output_mode", 0)), c.wants(3) ? &shown : nullptr);
+  Tensor out = attend(a, mode, c.wants(3) ? &shown : nullptr);
   c.set(0, flat ? join_heads(out) : out);
   if (c.wants(3)) c.set(3, shown);
 }

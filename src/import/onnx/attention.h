@@ -11,8 +11,9 @@ namespace toroid::import::onnx {
 Tensor split_heads(const Tensor& x, int64_t heads);
 Tensor join_heads(const Tensor& x);
 
-// Which keys each query may see: those up to its own place, `offset` (undefined: 0) keys further on.
-Tensor visible_keys(const Tensor& offset, const Expr& queries, const Expr& keys);
+// Which keys each query may see around its own place, which is `offset` (undefined: 0) keys further on: `left` before it and `right` after
+// it, all where these are negative (not both).
+Tensor visible_keys(const Tensor& offset, const Expr& queries, const Expr& keys, int64_t left = -1, int64_t right = 0);
 // A mask that also hides what is not allowed.
 Tensor with_mask(const Tensor& mask, const Tensor& allowed, DType dtype);
 

@@ -148,6 +148,7 @@ void GraphBuilder::import_node(const NodeProto& node, Scope& scope) {
     TOROID_USER_CHECK(run, "Toroid does not have this operator");
     OpCall call(*this, scope, node, version);
     run(call);
+    call.check_attributes();
   } catch (const UserError& e) {
     if (std::string_view(e.what()).starts_with(prefix)) throw;
     fail<UserError>("{}{}: {}", prefix, describe(node), e.what());
@@ -211,8 +212,19 @@ std::vector<Tensor> OpCall::all() {
 }
 
 const Attribute* OpCall::attribute(std::string_view name) const {
+  read_.push_back(name);
   const Attribute* a = node_.find(name);
   return a && !a->ref.empty() ? scope_.bound(a->ref) : a;
+}
+
+void OpCall::check_attributes() const {
+  // A hint of early versions to share memory; and where random numbers begin, which here are those of the process.
+  constexpr std::string_view kWithoutMeaning[] = {"consumed_inputs", "seed"};
+  for (auto& a : node_.attributes) {
+    bool known = std::find(std::begin(kWithoutMeaning), std::end(kWithoutMeaning), a.name) != std::end(kWithoutMeaning) ||
+                 std::find(read_.begin(), read_.end(), a.name) != read_.end();
+    TOROID_USER_CHECK(known, "Toroid does not know the attribute \"{}\" of this operator in version {}", a.name, version_);
+  }
 }
 
 int64_t OpCall::integer(std::string_view name, int64_t otherwise) const {

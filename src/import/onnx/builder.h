@@ -32,6 +32,7 @@ class GraphBuilder {
   graph::Graph& graph() { return target_; }
   graph::Recorder& recorder() { return recorder_; }
   KnownValues& known() { return known_; }
+  const KnownValues& known() const { return known_; }
   const std::shared_ptr<const ModelFile>& file() const { return file_; }
 
   // An initializer or constant of the file.

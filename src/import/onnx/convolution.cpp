@@ -22,7 +22,10 @@ Sizes Windows::pad_widths() const {
 
 Windows read_windows(OpCall& c, const Tensor& x, std::vector<int64_t> kernel) {
   Windows w;
-  w.kernel = kernel.empty() ? c.integers("kernel_shape") : std::move(kernel);
+  w.kernel = c.integers("kernel_shape");
+  TOROID_USER_CHECK(kernel.empty() || w.kernel.empty() || w.kernel == kernel,
+                    "the attribute \"kernel_shape\" is not the shape of the weights");
+  if (w.kernel.empty()) w.kernel = std::move(kernel);
   auto n = static_cast<size_t>(std::max<int64_t>(rank_of(x) - 2, 0));
   auto list = [&](const char* name, size_t size, int64_t otherwise) {
     auto v = c.integers(name);

@@ -96,7 +96,10 @@ void is_infinite(OpCall& c) {
   c.set(0, op("full_like", op("isinf", x), 0));
 }
 
-void cast_to(OpCall& c) { c.set(0, cast(c.in(0), need_dtype(static_cast<int32_t>(c.integer("to")), "the result"))); }
+void cast_to(OpCall& c) {
+  c.ignore({"saturate", "round_mode"});  // of 8-bit floats
+  c.set(0, cast(c.in(0), need_dtype(static_cast<int32_t>(c.integer("to")), "the result")));
+}
 
 // Before version 6 the type was a name.
 void cast_to_name(OpCall& c) {
@@ -106,7 +109,10 @@ void cast_to_name(OpCall& c) {
   fail<UserError>("the type \"{}\" is unknown", name);
 }
 
-void cast_like(OpCall& c) { c.set(0, cast(c.in(0), c.in(1).dtype())); }
+void cast_like(OpCall& c) {
+  c.ignore({"saturate", "round_mode"});
+  c.set(0, cast(c.in(0), c.in(1).dtype()));
+}
 
 void bit_cast(OpCall& c) {
   DType to = need_dtype(static_cast<int32_t>(c.integer("to")), "the result");

@@ -46,6 +46,7 @@ class ModelImporter {
     check_pinned();
     return std::move(graph_);
   }
+  bool for_these() const { return for_these_ || !builder_.known().pinned().empty(); }
 
  private:
   // Inputs that have an initializer are weights (older files list all of them).
@@ -80,6 +81,7 @@ class ModelImporter {
                         "{}: the input \"{}\" has no sizes, not even their number; give the inputs when the model is loaded",
                         file_->source(), in.name);
       for (int64_t s : given.sizes()) type.sizes.push_back(s);
+      for_these_ = true;
       return type;
     }
     for (size_t d = 0; d < in.dims->size(); ++d) {
@@ -128,6 +130,7 @@ class ModelImporter {
   GraphBuilder builder_;
   Scope scope_;
   std::map<std::string, Expr> symbols_;
+  bool for_these_ = false;
 };
 
 }  // namespace
@@ -142,8 +145,11 @@ void check_values(const ModelFile& file) {
     }
 }
 
-std::unique_ptr<graph::Graph> import_model(std::shared_ptr<const ModelFile> file, std::span<const Tensor> inputs) {
-  return ModelImporter(std::move(file), inputs).run();
+std::unique_ptr<graph::Graph> import_model(std::shared_ptr<const ModelFile> file, std::span<const Tensor> inputs, bool* for_these) {
+  ModelImporter importer(std::move(file), inputs);
+  auto graph = importer.run();
+  if (for_these) *for_these = importer.for_these();
+  return graph;
 }
 
 }  // namespace toroid::import::onnx

@@ -13,7 +13,9 @@ namespace toroid::import::onnx {
 // `inputs`, when given, are contents of the user inputs: where sizes follow from them, the program is made for these contents, and checks
 // at each run that it gets the same. UserError for operators that Toroid does not have (all of them listed) and for what cannot be
 // represented, with the node's name.
-std::unique_ptr<graph::Graph> import_model(std::shared_ptr<const ModelFile> file, std::span<const Tensor> inputs = {});
+// `for_these` tells whether the program is for the given inputs' contents, or their number of dimensions, alone.
+std::unique_ptr<graph::Graph> import_model(std::shared_ptr<const ModelFile> file, std::span<const Tensor> inputs = {},
+                                           bool* for_these = nullptr);
 
 // UserError when the model takes or returns something else than tensors of types that Toroid has.
 void check_values(const ModelFile& file);

@@ -214,8 +214,8 @@ void pad(OpCall& c) {
     if (!(pads[i] == Expr(0)) || !(pads[axes.size() + i] == Expr(0))) widest = std::max(widest, from_last + 1);
   }
   widths.resize(2 * widest);
-  if (widest == 0) return c.set(0, x);
   std::string mode = c.text("mode", "constant");
+  if (widest == 0) return c.set(0, x);
   if (mode == "constant") return c.set(0, op("constant_pad_nd", x, widths, value));
   const char* torch_mode = mode == "edge" ? "replicate" : mode == "wrap" ? "circular" : mode == "reflect" ? "reflect" : nullptr;
   TOROID_USER_CHECK(torch_mode, "the mode \"{}\" is unknown", mode);

@@ -9,6 +9,7 @@ Tensor transposed(const Tensor& t) { return permuted(t, {1, 0}); }
 
 void gemm(OpCall& c) {
   Tensor a = c.in(0), b = c.in(1);
+  c.ignore({"broadcast"});  // of versions before 7: the sum always broadcasts
   if (c.integer("transA", 0)) a = transposed(a);
   if (c.integer("transB", 0)) b = transposed(b);
   double alpha = c.real("alpha", 1), beta = c.real("beta", 1);

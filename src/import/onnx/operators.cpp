@@ -49,6 +49,7 @@ const Operators& operators() {
     add_recurrent_operators(t);
     add_resize_operators(t);
     add_signal_operators(t);
+    add_selection_operators(t);
     add_attention_operators(t);
     add_control_flow_operators(t);
     return t;

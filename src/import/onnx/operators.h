@@ -1,6 +1,7 @@
 // What the import of one ONNX operator sees of its node, and the table of all operators.
 #pragma once
 
+#include <initializer_list>
 #include <map>
 #include <string>
 #include <string_view>
@@ -45,6 +46,10 @@ class OpCall {
   std::vector<double> reals(std::string_view name) const;
   std::vector<std::string> texts(std::string_view name) const;
   const Attribute* attribute(std::string_view name) const;
+  // Attributes that change no result here.
+  void ignore(std::initializer_list<std::string_view> names) { read_.insert(read_.end(), names.begin(), names.end()); }
+  // UserError for an attribute that nobody asked for: it may change what the operator means.
+  void check_attributes() const;
   Tensor tensor(std::string_view name) const;
   const GraphProto& graph(std::string_view name) const;
 
@@ -71,6 +76,7 @@ class OpCall {
   Scope& scope_;
   const NodeProto& node_;
   int64_t version_;
+  mutable std::vector<std::string_view> read_;  // names of attributes, texts of the program
 };
 
 using ImportOp = void (*)(OpCall&);
@@ -109,6 +115,7 @@ void add_loss_operators(Operators& t);
 void add_signal_operators(Operators& t);
 void add_control_flow_operators(Operators& t);
 void add_attention_operators(Operators& t);
+void add_selection_operators(Operators& t);
 void add_contrib_operators(Operators& t);
 
 // ---- helpers of the families ------------------------------------------------------------------------------------------------------

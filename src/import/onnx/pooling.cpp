@@ -61,11 +61,11 @@ void max_pool(OpCall& c) {
   Sizes in = sizes_of(x);
   Tensor padded = narrow ? x : pad_with_least(x, w);
   const auto& padding = narrow ? w.begin : none.begin;
-  bool ceil = c.integer("ceil_mode", 0) != 0;
+  bool ceil = c.integer("ceil_mode", 0) != 0, columns_first = c.integer("storage_order", 0) != 0;
   if (!c.wants(1)) return c.set(0, op(pool_name("max", w), padded, w.kernel, w.strides, padding, w.dilations, ceil));
   auto both = op_all(pool_name("max", w, "_with_indices"), padded, w.kernel, w.strides, padding, w.dilations, ceil);
   c.set(0, both[0]);
-  c.set(1, whole_indices(both[1], in, narrow ? none : w, c.integer("storage_order", 0) != 0));
+  c.set(1, whole_indices(both[1], in, narrow ? none : w, columns_first));
 }
 
 Tensor average(const Tensor& x, const Windows& w, const std::vector<int64_t>& padding, bool ceil, bool count_padding) {

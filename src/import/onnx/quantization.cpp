@@ -31,9 +31,20 @@ Range range_of(DType t) {
 // Scales and zero points: one for all, or one for each position of an axis.
 Tensor spread(const Tensor& t, int64_t axis, int64_t rank) {
   if (rank_of(t) == 0) return t;
-  if (sizes_of(t)[0] == Expr(1)) return reshape(t, {});
-  TOROID_USER_CHECK(rank_of(t) == 1, "scales in blocks are not supported; expected is one number, or one for each position of an axis");
+  if (rank_of(t) == 1 && sizes_of(t)[0] == Expr(1)) return reshape(t, {});
+  TOROID_USER_CHECK(rank_of(t) == 1, "scales of {} dimensions; expected is one number, or one for each position of an axis", rank_of(t));
   return along_axis(t, normal_axis(axis, rank), rank);
+}
+
+// The same for the operators that may also have one for each block of an axis.
+Tensor spread_blocks(OpCall& c, const Tensor& t, const Tensor& x) {
+  int64_t axis = c.integer("axis", 1), block = c.integer("block_size", 0);
+  if (block == 0) return spread(t, axis, rank_of(x));
+  TOROID_USER_CHECK(rank_of(t) == rank_of(x) && block > 0, "scales of {} dimensions in blocks of {}; {} dimensions are expected",
+                    rank_of(t), block, rank_of(x));
+  axis = normal_axis(axis, rank_of(x));
+  Tensor each = op("repeat_interleave.self_int", t, block, axis);
+  return op("slice.Tensor", each, axis, 0, sizes_of(x)[static_cast<size_t>(axis)]);  // the last block may be shorter
 }
 
 // x is in units of the scale already: rounded, moved by the zero point, limited to what the type holds.
@@ -46,20 +57,23 @@ Tensor quantized(const Tensor& x, const Tensor& zero, DType dtype) {
 
 void quantize(OpCall& c) {
   Tensor x = c.in(0);
-  int64_t axis = c.integer("axis", 1), rank = rank_of(x);
+  c.ignore({"saturate"});  // of 8-bit floats
   DType dtype = c.has(2) ? c.in(2).dtype() : DType::U8;
-  if (!c.has(2) && c.integer("output_dtype", 0)) dtype = need_dtype(static_cast<int32_t>(c.integer("output_dtype")), "the result");
-  Tensor scale = spread(c.in(1), axis, rank), zero = c.has(2) ? spread(c.in(2), axis, rank) : Tensor();
-  c.set(0, quantized(op("div.Tensor", cast(x, scale.dtype()), scale), zero, dtype));
+  auto stated = static_cast<int32_t>(c.integer("output_dtype", 0));
+  if (stated) dtype = need_dtype(stated, "the result");
+  Tensor scale = spread_blocks(c, c.in(1), x), zero = c.has(2) ? spread_blocks(c, c.in(2), x) : Tensor();
+  auto precision = static_cast<int32_t>(c.integer("precision", 0));
+  DType compute = precision ? need_dtype(precision, "the division") : scale.dtype();
+  c.set(0, quantized(op("div.Tensor", cast(x, compute), cast(scale, compute)), zero, dtype));
 }
 
-Tensor dequantized(const Tensor& x, const Tensor& scale, const Tensor& zero, int64_t axis) {
-  Tensor s = spread(scale, axis, rank_of(x)), whole = x;
-  if (zero.defined()) whole = op("sub.Tensor", cast(x, DType::I32), cast(spread(zero, axis, rank_of(x)), DType::I32));
-  return op("mul.Tensor", cast(whole, s.dtype()), s);
+void dequantize(OpCall& c) {
+  Tensor x = c.in(0), scale = spread_blocks(c, c.in(1), x), whole = x;
+  if (c.has(2)) whole = op("sub.Tensor", cast(x, DType::I32), cast(spread_blocks(c, c.in(2), x), DType::I32));
+  auto stated = static_cast<int32_t>(c.integer("output_dtype", 0));
+  Tensor out = op("mul.Tensor", cast(whole, scale.dtype()), scale);
+  c.set(0, stated ? cast(out, need_dtype(stated, "the result")) : out);
 }
-
-void dequantize(OpCall& c) { c.set(0, dequantized(c.in(0), c.in(1), c.opt(2), c.integer("axis", 1))); }
 
 // Scale and zero point from the range of the tensor, which is made to include zero.
 void dynamic_quantize(OpCall& c) {

@@ -52,9 +52,10 @@ void reduction(OpCall& c) {
   Tensor x = c.in(0);
   bool as_input = c.version() >= kSince;
   auto axes = !as_input ? c.integers("axes") : c.has(1) ? c.numbers(1) : std::vector<int64_t>();
-  if (axes.empty() && c.integer("noop_with_empty_axes", 0)) return c.set(0, x);
+  bool keep = c.integer("keepdims", 1) != 0, nothing = c.integer("noop_with_empty_axes", 0) != 0;
+  if (axes.empty() && nothing) return c.set(0, x);
   axes = axes.empty() ? range(0, rank_of(x)) : normal_axes(axes, rank_of(x));
-  c.set(0, reduce(x, axes, c.integer("keepdims", 1) != 0));
+  c.set(0, reduce(x, axes, keep));
 }
 
 template <OpName name>

@@ -51,7 +51,12 @@ void dft(OpCall& c) {
   int64_t axis = c.version() < 20 ? c.integer("axis", 1) : c.has(2) ? c.numbers(2).at(0) : -2;
   axis = normal_axis(axis, rank_of(x));
   Expr length = c.has(1) ? c.sizes(1).at(0) : sizes_of(x)[static_cast<size_t>(axis)];
-  c.set(0, transformed(x, axis, length, c.integer("inverse", 0) != 0, c.integer("onesided", 0) != 0));
+  bool inverse = c.integer("inverse", 0) != 0, onesided = c.integer("onesided", 0) != 0;
+  if (!inverse || !onesided) return c.set(0, transformed(x, axis, length, inverse, onesided));
+  // Half a spectrum gives a signal of real numbers, of which there are `length`.
+  if (!c.has(1)) length = (length - 1) * 2;
+  constexpr int64_t kByLength = 2;
+  c.set(0, op("unsqueeze", op("_fft_c2r", complex_of(x), std::vector<int64_t>{axis}, kByLength, length), -1));
 }
 
 void stft(OpCall& c) {
