@@ -49,6 +49,12 @@ inline Message value_info(const std::string& name, const std::vector<std::string
 }
 
 inline Message int_attribute(const std::string& name, int64_t value) { return Message().text(1, name).number(3, value).number(20, 2); }
+inline Message float_attribute(const std::string& name, float value) {
+  Message m = Message().text(1, name).number(20, 1);
+  m.bytes += '\x15';  // field 2, 32 bits
+  m.bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
+  return m;
+}
 inline Message graph_attribute(const std::string& name, const Message& graph) {
   return Message().text(1, name).message(6, graph).number(20, 5);
 }
@@ -86,7 +92,7 @@ struct GraphParts {
   Message model(int64_t version, const std::vector<Message>& functions = {}) const {
     Message m;
     m.number(1, 8).message(7, message()).message(8, Message().text(1, "").number(2, version));
-    m.message(8, Message().text(1, "local").number(2, 1));
+    for (const char* domain : {"local", "com.microsoft"}) m.message(8, Message().text(1, domain).number(2, 1));
     for (auto& f : functions) m.message(25, f);
     return m;
   }

@@ -36,6 +36,7 @@ void instance_normalization(OpCall& c) {
 
 void layer_normalization(OpCall& c) {
   Tensor x = c.in(0);
+  c.ignore({"stash_type"});  // what is narrower than f32 is computed in f32 anyway
   auto axis = normal_axis(c.integer("axis", -1), rank_of(x));
   double eps = c.real("epsilon", 1e-5);
   Arg<Tensor> bias = c.has(2) ? Arg<Tensor>(c.in(2)) : kNone;
@@ -48,11 +49,13 @@ void layer_normalization(OpCall& c) {
 
 void rms_normalization(OpCall& c) {
   Tensor x = c.in(0);
+  c.ignore({"stash_type"});
   auto axis = normal_axis(c.integer("axis", -1), rank_of(x));
   c.set(0, op("rms_norm", x, sizes_from(x, axis), c.in(1), c.real("epsilon", 1e-5)));
 }
 
 void group_normalization(OpCall& c) {
+  c.ignore({"stash_type"});
   Tensor x = c.in(0), scale = c.in(1), bias = c.in(2);
   int64_t groups = c.integer("num_groups");
   if (c.version() < 21) {  // of each group; then of each channel
@@ -121,7 +124,9 @@ void dropout(OpCall& c) {
 void add_normalization_operators(Operators& t) {
   t.add("BatchNormalization", 1, batch_normalization);
   t.add("InstanceNormalization", 1, instance_normalization);
-  t.add("LayerNormalization", 17, layer_normalization);
+  // ONNX Runtime writes the first two into this domain whatever its version.
+  t.add("LayerNormalization", 1, layer_normalization);
+  t.add("SimplifiedLayerNormalization", 1, rms_normalization);
   t.add("RMSNormalization", 23, rms_normalization);
   t.add("GroupNormalization", 18, group_normalization);
   t.add("LRN", 1, local_response);

@@ -75,15 +75,23 @@ void dequantize(OpCall& c) {
   c.set(0, stated ? cast(out, need_dtype(stated, "the result")) : out);
 }
 
+struct Quantized {
+  Tensor values, scale, zero;
+};
+
 // Scale and zero point from the range of the tensor, which is made to include zero.
-void dynamic_quantize(OpCall& c) {
-  Tensor x = c.in(0);
+Quantized by_range(const Tensor& x) {
   Tensor high = op("clamp_min", op("max", x), 0.0), low = op("clamp_max", op("min", x), 0.0);
   Tensor scale = op("div.Tensor", op("sub.Tensor", high, low), 255.0);
   Tensor zero = op("clamp", op("round", op("div.Tensor", op("neg", low), scale)), 0.0, 255.0);
-  c.set(0, quantized(op("div.Tensor", x, scale), zero, DType::U8));
-  c.set(1, scale);
-  c.set(2, cast(zero, DType::U8));
+  return {quantized(op("div.Tensor", x, scale), zero, DType::U8), scale, cast(zero, DType::U8)};
+}
+
+void dynamic_quantize(OpCall& c) {
+  Quantized q = by_range(c.in(0));
+  c.set(0, q.values);
+  c.set(1, q.scale);
+  c.set(2, q.zero);
 }
 
 // Whole numbers less their zero point, which a left operand has for each row, a right one for each column.
@@ -121,9 +129,71 @@ void qlinear_conv(OpCall& c) {
   c.set(0, quantized(op("mul.Tensor", cast(sums, DType::F32), scale), c.in(7), c.in(7).dtype()));
 }
 
+// ---- com.microsoft ---------------------------------------------------------------------------------------------------------------
+
+// Input i with its scale and zero point behind it, as numbers.
+Tensor real_input(OpCall& c, size_t i) {
+  Tensor whole = cast(c.in(i), DType::I32);
+  if (c.has(i + 2)) whole = op("sub.Tensor", whole, cast(reshape(c.in(i + 2), {}), DType::I32));
+  return op("mul.Tensor", cast(whole, DType::F32), reshape(c.in(i + 1), {}));
+}
+
+// Sets the result from numbers; its scale is input i, its zero point the one after.
+void set_quantized(OpCall& c, const Tensor& x, size_t i) {
+  Tensor zero = c.has(i + 1) ? reshape(c.in(i + 1), {}) : Tensor();
+  c.set(0, quantized(op("div.Tensor", x, reshape(c.in(i), {})), zero, zero.defined() ? zero.dtype() : DType::U8));
+}
+
+template <OpName name>
+void qlinear_binary(OpCall& c) {
+  set_quantized(c, op(name.text, real_input(c, 0), real_input(c, 3)), 6);
+}
+
+void qlinear_sigmoid(OpCall& c) { set_quantized(c, op("sigmoid", real_input(c, 0)), 3); }
+void qlinear_leaky_relu(OpCall& c) { set_quantized(c, op("leaky_relu", real_input(c, 0), c.real("alpha", 0.01)), 3); }
+
+void qlinear_global_average(OpCall& c) {
+  Tensor x = real_input(c, 0);
+  bool last = c.integer("channels_last", 0) != 0;
+  set_quantized(c, op("mean.dim", x, last ? range(1, rank_of(x) - 1) : range(2, rank_of(x)), true), 3);
+}
+
+void qlinear_concat(OpCall& c) {
+  std::vector<Tensor> parts;
+  for (size_t i = 2; i + 1 < c.count(); i += 3) parts.push_back(real_input(c, i));
+  TOROID_USER_CHECK(!parts.empty(), "there is nothing to join");
+  set_quantized(c, op("cat", parts, normal_axis(c.integer("axis"), rank_of(parts[0]))), 0);
+}
+
+// The product of whole numbers in units of both scales, and a bias.
+Tensor scaled_product(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b, const Tensor& bias) {
+  Tensor out = op("mul.Tensor", cast(op("matmul", a, b), DType::F32), op("mul.Tensor", scale_a, scale_b));
+  return bias.defined() ? op("add.Tensor", out, bias) : out;
+}
+
+void matmul_integer_to_float(OpCall& c) {
+  c.set(0, scaled_product(centred(c.in(0), c.opt(4), true), centred(c.in(1), c.opt(5), false), c.in(2), c.in(3), c.opt(6)));
+}
+
+void dynamic_quantize_matmul(OpCall& c) {
+  Quantized q = by_range(c.in(0));
+  c.set(0, scaled_product(centred(q.values, q.zero, true), centred(c.in(1), c.opt(3), false), q.scale, c.in(2), c.opt(4)));
+}
+
 }  // namespace
 
 void add_quantization_operators(Operators& t) {
+  constexpr std::string_view kMicrosoft = "com.microsoft";
+  t.add(kMicrosoft, "QuantizeLinear", 1, quantize);
+  t.add(kMicrosoft, "DequantizeLinear", 1, dequantize);
+  t.add(kMicrosoft, "QLinearAdd", 1, qlinear_binary<"add.Tensor">);
+  t.add(kMicrosoft, "QLinearMul", 1, qlinear_binary<"mul.Tensor">);
+  t.add(kMicrosoft, "QLinearSigmoid", 1, qlinear_sigmoid);
+  t.add(kMicrosoft, "QLinearLeakyRelu", 1, qlinear_leaky_relu);
+  t.add(kMicrosoft, "QLinearGlobalAveragePool", 1, qlinear_global_average);
+  t.add(kMicrosoft, "QLinearConcat", 1, qlinear_concat);
+  t.add(kMicrosoft, "MatMulIntegerToFloat", 1, matmul_integer_to_float);
+  t.add(kMicrosoft, "DynamicQuantizeMatMul", 1, dynamic_quantize_matmul);
   t.add("QuantizeLinear", 10, quantize);
   t.add("DequantizeLinear", 10, dequantize);
   t.add("DynamicQuantizeLinear", 11, dynamic_quantize);
