@@ -313,6 +313,12 @@ std::vector<double> OpCall::real_numbers(size_t i) { return contents(i).to_vecto
 std::optional<Tensor> OpCall::constant(size_t i) { return constant(in(i)); }
 std::optional<Tensor> OpCall::constant(const Tensor& t) { return builder_.contents(t, false); }
 
+void OpCall::require_equal(const Expr& a, const Expr& b, std::string_view what) {
+  auto known = sym::known({sym::Rel::Eq, a, b});
+  TOROID_USER_CHECK(known.value_or(true), "{} has size {}; {} is expected", what, sym::to_string(a), sym::to_string(b));
+  if (!known) builder_.graph().guards.push_back({sym::Rel::Eq, a, b});
+}
+
 void OpCall::set(size_t i, const Tensor& t) {
   if (wants(i)) scope_.values[node_.outputs[i]] = t;
 }

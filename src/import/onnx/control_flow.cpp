@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "import/onnx/builder.h"
 
 namespace toroid::import::onnx {
@@ -102,13 +103,13 @@ graph::Node* region_node(OpCall& c, const ops::Op& op, std::vector<graph::NodeAr
   return graph::add_region_node(c.builder().graph(), op, std::move(args), std::move(regions), where);
 }
 
-void if_else(OpCall& c) {
+void take_branch(OpCall& c, const Tensor& condition) {
+  auto out = inlined(c, c.graph(condition.item() != 0 ? "then_branch" : "else_branch"), {});
+  for (size_t i = 0; i < out.size(); ++i) c.set(i, out[i]);
+}
+
+void both_branches(OpCall& c) {
   const GraphProto &yes = c.graph("then_branch"), &no = c.graph("else_branch");
-  if (auto known = c.constant(0)) {
-    auto out = inlined(c, known->item() != 0 ? yes : no, {});
-    for (size_t i = 0; i < out.size(); ++i) c.set(i, out[i]);
-    return;
-  }
   // Both take the same operands.
   auto free = free_names(yes);
   for (auto& name : free_names(no))
@@ -124,6 +125,20 @@ void if_else(OpCall& c) {
   Value* condition = c.builder().recorder().value_of(reshape(c.in(0), {}));
   auto* n = region_node(c, graph::cond_op(), {condition, {}, {}, extra}, regions);
   for (size_t i = 0; i < n->results.size(); ++i) c.set(i, c.builder().recorder().proxy(n->results[i]));
+}
+
+void if_else(OpCall& c) {
+  c.ignore({"then_branch", "else_branch"});
+  if (auto known = c.constant(0)) return take_branch(c, *known);
+  try {
+    both_branches(c);
+  } catch (const UserError& e) {
+    // One branch may not fit these inputs: then it is left out, and the condition's inputs are fixed.
+    auto known = c.builder().contents(c.in(0), true);
+    if (!known) throw;
+    log(Artifact::Dynamic, fmt::format("{}: one branch is compiled, that of the given inputs: {}", describe(c.node()), e.what()));
+    take_branch(c, *known);
+  }
 }
 
 // ---- Loop ------------------------------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "import/onnx/builder.h"
 #include "import/onnx/tensors.h"
 #include "tensor/tensor_impl.h"
@@ -28,8 +29,14 @@ std::string_view kind_name(TypeKind kind) {
 
 class ModelImporter {
  public:
-  ModelImporter(std::shared_ptr<const ModelFile> file, std::span<const Tensor> inputs)
-      : file_(std::move(file)), given_(inputs), graph_(std::make_unique<graph::Graph>()), builder_(*graph_, file_) {}
+  // fixed_sizes: sizes that may change are those of the given inputs.
+  ModelImporter(std::shared_ptr<const ModelFile> file, std::span<const Tensor> inputs, bool fixed_sizes)
+      : file_(std::move(file)),
+        given_(inputs),
+        fixed_sizes_(fixed_sizes),
+        for_these_(fixed_sizes),
+        graph_(std::make_unique<graph::Graph>()),
+        builder_(*graph_, file_) {}
 
   std::unique_ptr<graph::Graph> run() {
     const ModelProto& model = file_->model();
@@ -86,12 +93,18 @@ class ModelImporter {
     }
     for (size_t d = 0; d < in.dims->size(); ++d) {
       const Dim& dim = (*in.dims)[d];
-      if (dim.value) {
-        TOROID_USER_CHECK(*dim.value >= 0, "{}: the input \"{}\" has the size {}", file_->source(), in.name, *dim.value);
+      bool is_number = dim.value && *dim.value >= 0;  // some writers have -1 for a size that may change
+      if (fixed_sizes_ && given.defined() && !is_number) {
+        TOROID_USER_CHECK(given.dim() == static_cast<int64_t>(in.dims->size()), "{}: the input \"{}\" has {} dimensions; {} are expected",
+                          file_->source(), in.name, given.dim(), in.dims->size());
+        type.sizes.push_back(given.sizes()[d]);
+        continue;
+      }
+      if (is_number) {
         type.sizes.push_back(*dim.value);
         continue;
       }
-      std::string name = dim.name.empty() ? fmt::format("{}_{}", in.name, d) : dim.name;
+      std::string name = dim.name.empty() || dim.name == "?" ? fmt::format("{}_{}", in.name, d) : dim.name;
       type.sizes.push_back(symbol(name));
     }
     return type;
@@ -126,12 +139,22 @@ class ModelImporter {
 
   std::shared_ptr<const ModelFile> file_;
   std::span<const Tensor> given_;
+  bool fixed_sizes_, for_these_;
   std::unique_ptr<graph::Graph> graph_;
   GraphBuilder builder_;
   Scope scope_;
   std::map<std::string, Expr> symbols_;
-  bool for_these_ = false;
 };
+
+}  // namespace
+
+namespace {
+
+bool has_open_sizes(const GraphProto& graph) {
+  return std::any_of(graph.inputs.begin(), graph.inputs.end(), [](const ValueInfo& in) {
+    return in.dims && std::any_of(in.dims->begin(), in.dims->end(), [](const Dim& d) { return !d.value || *d.value < 0; });
+  });
+}
 
 }  // namespace
 
@@ -146,10 +169,19 @@ void check_values(const ModelFile& file) {
 }
 
 std::unique_ptr<graph::Graph> import_model(std::shared_ptr<const ModelFile> file, std::span<const Tensor> inputs, bool* for_these) {
-  ModelImporter importer(std::move(file), inputs);
-  auto graph = importer.run();
-  if (for_these) *for_these = importer.for_these();
-  return graph;
+  auto import = [&](bool fixed_sizes) {
+    ModelImporter importer(file, inputs, fixed_sizes);
+    auto graph = importer.run();
+    if (for_these) *for_these = importer.for_these();
+    return graph;
+  };
+  try {
+    return import(false);
+  } catch (const UserError& e) {
+    if (inputs.empty() || !has_open_sizes(file->model().graph)) throw;
+    log(Artifact::Dynamic, fmt::format("the sizes of this model cannot stay open, and are those of the given inputs: {}", e.what()));
+  }
+  return import(true);
 }
 
 }  // namespace toroid::import::onnx

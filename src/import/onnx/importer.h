@@ -11,9 +11,9 @@ namespace toroid::import::onnx {
 
 // The model as a graph: initializers are parameters, views of the mapped file where alignment allows. Sizes with a name become symbols.
 // `inputs`, when given, are contents of the user inputs: where sizes follow from them, the program is made for these contents, and checks
-// at each run that it gets the same. UserError for operators that Toroid does not have (all of them listed) and for what cannot be
-// represented, with the node's name.
-// `for_these` tells whether the program is for the given inputs' contents, or their number of dimensions, alone.
+// at each run that it gets the same; and where sizes cannot stay open, they are those of these inputs (log artifact "dynamic"). UserError
+// for operators that Toroid does not have (all of them listed) and for what cannot be represented, with the node's name. `for_these` tells
+// whether the program is for the given inputs' contents, or their number of dimensions, alone.
 std::unique_ptr<graph::Graph> import_model(std::shared_ptr<const ModelFile> file, std::span<const Tensor> inputs = {},
                                            bool* for_these = nullptr);
 

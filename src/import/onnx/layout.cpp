@@ -71,7 +71,7 @@ void squeeze(OpCall& c) {
   for (int64_t d = 0; d < rank_of(x); ++d) {
     const Expr& s = old[static_cast<size_t>(d)];
     bool drop = all ? s == Expr(1) : std::find(axes.begin(), axes.end(), d) != axes.end();
-    TOROID_USER_CHECK(!drop || s == Expr(1), "dimension {} has size {}; only those of size 1 can be left out", d, sym::to_string(s));
+    if (drop) c.require_equal(s, 1, "a dimension that is left out");
     if (!drop) sizes.push_back(s);
   }
   c.set(0, reshape(x, sizes));

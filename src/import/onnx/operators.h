@@ -68,6 +68,9 @@ class OpCall {
   bool wants(size_t i) const { return i < node_.outputs.size() && !node_.outputs[i].empty(); }
   void set(size_t i, const Tensor& t);
 
+  // Sizes that must agree: UserError where they cannot, a guard where that depends on the inputs.
+  void require_equal(const Expr& a, const Expr& b, std::string_view what);
+
   GraphBuilder& builder() { return builder_; }
   Scope& scope() { return scope_; }
 

@@ -1,6 +1,7 @@
 // Sampling of images: Resize and Upsample by tables of places and weights, one dimension after the other; GridSample and RoiAlign.
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "base/check.h"
 #include "import/onnx/operators.h"
@@ -96,8 +97,70 @@ Tensor resize_axis(const Tensor& x, int64_t axis, const Resizing& r, const Line&
   return op("where.ScalarSelf", vector(outside, DType::Bool), r.outside_value, sum);
 }
 
-void resize_all(OpCall& c, Resizing r, const std::vector<double>& scales, const std::vector<int64_t>& sizes,
-                const std::vector<int64_t>& axes, const std::vector<double>& roi) {
+// ---- sizes that change: the same places and weights, computed in the graph (in f64, as the tables are) ----
+
+Tensor plus(const Tensor& a, double b) { return op("add.Tensor", a, b); }
+
+// The factor is a number, or follows from sizes.
+struct OpenLine {
+  Expr in, out;
+  Tensor scale;  // 0-d
+};
+
+Tensor open_places(const Resizing& r, const OpenLine& l) {
+  Tensor x = op("arange", l.out, DType::F64);
+  auto size = [](const Expr& e) { return op("scalar_tensor", e, DType::F64); };
+  if (r.transform == "asymmetric") return op("div.Tensor", x, l.scale);
+  if (r.transform == "tf_half_pixel_for_nn") return op("div.Tensor", plus(x, 0.5), l.scale);
+  Tensor centred = plus(op("div.Tensor", plus(x, 0.5), l.scale), -0.5);
+  if (r.transform == "half_pixel") return centred;
+  if (r.transform == "pytorch_half_pixel") return op("where.ScalarOther", op("gt.Scalar", size(l.out), 1.0), centred, 0.0);
+  TOROID_USER_CHECK(r.transform == "align_corners", "the coordinates \"{}\" are not supported for sizes that change", r.transform);
+  return op("div.Tensor", op("mul.Tensor", x, size(l.in - 1)), op("clamp_min", size(l.out - 1), 1.0));
+}
+
+Tensor open_nearest(const Resizing& r, const Tensor& x) {
+  if (r.nearest == "floor") return op("floor", x);
+  if (r.nearest == "ceil") return op("ceil", x);
+  if (r.nearest == "round_prefer_floor") return op("ceil", plus(x, -0.5));
+  if (r.nearest == "round_prefer_ceil") return op("floor", plus(x, 0.5));
+  fail<UserError>("the attribute \"nearest_mode\" is \"{}\", which is unknown", r.nearest);
+}
+
+Tensor resize_open_axis(const Tensor& x, int64_t axis, const Resizing& r, const OpenLine& l) {
+  TOROID_USER_CHECK(!r.exclude_outside && r.mode != "cubic", "cubic resizing and exclude_outside are not supported for sizes that change");
+  Tensor place = open_places(r, l);
+  auto pick = [&](const Tensor& at) {
+    Tensor inside = op("minimum", op("clamp_min", cast(at, DType::I64), 0), op("scalar_tensor", l.in - 1, DType::I64));
+    return op("index_select", x, axis, inside);
+  };
+  if (r.mode == "nearest") return pick(open_nearest(r, place));
+  TOROID_USER_CHECK(r.mode == "linear", "the attribute \"mode\" is \"{}\", which is unknown", r.mode);
+  Tensor low = op("floor", place), part = along_axis(cast(op("sub.Tensor", place, low), x.dtype()), axis, rank_of(x));
+  return op("lerp.Tensor", pick(low), pick(plus(low, 1)), part);
+}
+
+// A size that changes, times a factor.
+Expr scaled(const Expr& size, double scale) {
+  if (scale == std::round(scale)) return size * Expr(static_cast<int64_t>(scale));
+  double inverse = std::round(1 / scale);
+  TOROID_USER_CHECK(std::abs(scale * inverse - 1) < 1e-6,
+                    "a size that changes is resized by {}; only whole numbers and their inverses can do that", scale);
+  return sym::floor_div(size, static_cast<int64_t>(inverse));
+}
+
+Tensor resize_open(const Tensor& x, int64_t axis, const Resizing& r, std::optional<double> scale, const Expr& target) {
+  OpenLine l;
+  l.in = sizes_of(x)[static_cast<size_t>(axis)];
+  l.out = scale ? scaled(l.in, *scale) : target;
+  if (l.out == l.in) return x;
+  auto size = [](const Expr& e) { return op("scalar_tensor", e, DType::F64); };
+  l.scale = scale ? op("scalar_tensor", *scale, DType::F64) : op("div.Tensor", size(l.out), size(l.in));
+  return resize_open_axis(x, axis, r, l);
+}
+
+void resize_all(OpCall& c, Resizing r, const std::vector<double>& scales, const Sizes& sizes, const std::vector<int64_t>& axes,
+                const std::vector<double>& roi) {
   Tensor x = c.in(0);
   size_t n = axes.size();
   TOROID_USER_CHECK((scales.size() == n) != (sizes.size() == n), "{} scales and {} sizes; expected are {} of one of them", scales.size(),
@@ -107,17 +170,24 @@ void resize_all(OpCall& c, Resizing r, const std::vector<double>& scales, const 
   std::string policy = c.text("keep_aspect_ratio_policy", "stretch");
   double common = 0;  // one factor for all
   for (size_t i = 0; i < n && policy != "stretch" && !sizes.empty(); ++i) {
-    double s = static_cast<double>(sizes[i]) /
+    double s = static_cast<double>(known_size(sizes[i], "a size of the result")) /
                static_cast<double>(known_size(sizes_of(x)[static_cast<size_t>(axes[i])], "a size that is resized"));
     common = common == 0 ? s : policy == "not_larger" ? std::min(common, s) : std::max(common, s);
   }
   for (size_t i = 0; i < n; ++i) {
     if (!scales.empty() && scales[i] == 1 && !crop) continue;
+    bool open = !sizes_of(x)[static_cast<size_t>(axes[i])].is_const() || (!sizes.empty() && !sizes[i].is_const());
+    if (open && !crop && common == 0) {
+      x = resize_open(x, axes[i], r, scales.empty() ? std::nullopt : std::optional(scales[i]), sizes.empty() ? Expr(0) : sizes[i]);
+      continue;
+    }
     Line l;
     l.in = known_size(sizes_of(x)[static_cast<size_t>(axes[i])], "a size that is resized");
     auto in = static_cast<double>(l.in);
-    l.scale = !scales.empty() ? scales[i] : common != 0 ? common : static_cast<double>(sizes[i]) / in;
-    l.out = !scales.empty() ? static_cast<int64_t>(std::floor(in * l.scale + 1e-9)) : common != 0 ? std::llround(in * l.scale) : sizes[i];
+    l.scale = !scales.empty() ? scales[i] : common != 0 ? common : static_cast<double>(sizes[i].constant()) / in;
+    l.out = !scales.empty() ? static_cast<int64_t>(std::floor(in * l.scale + 1e-9))
+            : common != 0   ? std::llround(in * l.scale)
+                            : sizes[i].constant();
     if (crop) {
       l.start = roi[i];
       l.end = roi[n + i];
@@ -138,7 +208,7 @@ void resize(OpCall& c) {
   TOROID_USER_CHECK(!c.integer("antialias", 0), "Toroid has no resizing with antialias");
   auto axes = c.has_attribute("axes") ? normal_axes(c.integers("axes"), rank_of(c.in(0))) : range(0, rank_of(c.in(0)));
   std::vector<double> scales = c.has(2) ? c.real_numbers(2) : std::vector<double>();
-  std::vector<int64_t> sizes = c.has(3) ? c.numbers(3) : std::vector<int64_t>();
+  Sizes sizes = c.has(3) ? c.sizes(3) : Sizes();
   bool crop = r.transform == "tf_crop_and_resize";
   resize_all(c, r, scales, sizes, axes, crop ? c.real_numbers(1) : std::vector<double>());
 }
