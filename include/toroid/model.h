@@ -34,8 +34,11 @@ class Model {
     size_t kernels_compiled = 0;  // kernels that were in no cache
   };
 
-  // Reads an exported program (.pt2) and compiles it. UserError for what is not such a file or uses operations that Toroid lacks.
+  // Reads an exported program (.pt2 or ONNX) and compiles it. UserError for what is not such a file or uses operations that Toroid lacks.
   static Model load(const std::string& path, const ModelOptions& options = {});
+  // The same of a model (ONNX) whose sizes follow from the contents of inputs, such as the shape of a Reshape: it is made for inputs with
+  // the contents of these, and a run with others is a UserError.
+  static Model load(const std::string& path, std::span<const Tensor> inputs, const ModelOptions& options = {});
 
   // Takes the program's tensors in the order of its signature, returns its results. Buffers that the program overwrites keep their
   // contents between runs. UserError naming the input when count, dtype or sizes do not fit.

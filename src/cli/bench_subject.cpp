@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "cli/tensor_files.h"
+#include "cli/verify_onnx.h"
 #include "import/load_model.h"
 #include "toroid/nn.h"
 #include "trace/tracer.h"
@@ -120,17 +121,19 @@ BenchSubject file_subject(const BenchArgs& args) {
   BenchSubject s;
   s.description = args.model;
   std::string inputs = args.inputs;
-  auto beside = std::filesystem::path(args.model).parent_path() / "in.safetensors";
+  auto folder = std::filesystem::path(args.model).parent_path(), beside = folder / "in.safetensors";
   if (inputs.empty() && std::filesystem::exists(beside)) inputs = beside.string();
   if (!inputs.empty()) {
     auto calls = read_calls(inputs);
     if (!calls.calls.empty())
       for (auto& [index, t] : calls.calls[0]) s.inputs.push_back(t);
   }
+  if (inputs.empty() && is_onnx_case(folder)) s.inputs = onnx_case_inputs(folder);
   auto g = import::load_model(args.model, s.inputs);
+  const bool plain = s.inputs.empty();
   for (auto& in : g->inputs) {
     if (in.data.defined()) s.weight_bytes += in.data.numel() * static_cast<int64_t>(size_of(in.data.dtype()));
-    if (in.kind == graph::InputKind::User && inputs.empty()) s.inputs.push_back(plain_input(in));
+    if (in.kind == graph::InputKind::User && plain) s.inputs.push_back(plain_input(in));
   }
   s.graph = [path = args.model, inputs = s.inputs] { return import::load_model(path, inputs); };
   return s;

@@ -81,11 +81,11 @@ struct Command {
 
   static void add_subject(CLI::App* b, BenchArgs& bench) {
     b->add_option("model", bench.model,
-                  "A .pt2 archive, or a built-in model with random weights: bert-base, minilm-l6, gpt2, llama-7b, "
+                  "A .pt2 archive, an ONNX file, or a built-in model with random weights: bert-base, minilm-l6, gpt2, llama-7b, "
                   "tinyllama, resnet50, ...")
         ->required();
     b->add_option("--inputs", bench.inputs,
-                  "Of a .pt2 archive: tensors \"000\", ...; otherwise in.safetensors beside it, or plain numbers");
+                  "Of a model file: tensors \"000\", ...; otherwise in.safetensors or ONNX's test_data_set_0 beside it, or plain numbers");
     b->add_option("--seq", bench.seq, "Tokens, or positions of the cache, or pixels a side")->check(CLI::Range(1, 1 << 20));
     b->add_option("--batch", bench.batch, "Sequences or images")->check(CLI::Range(1, 1 << 16))->capture_default_str();
     b->add_option("--layers", bench.layers, "Layers of a built-in model, where fewer will do")->check(CLI::Range(1, 1000));

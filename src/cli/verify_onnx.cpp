@@ -29,6 +29,8 @@ std::vector<Tensor> read_tensors(const fs::path& folder, const char* what) {
 
 bool is_onnx_case(const fs::path& folder) { return fs::exists(folder / "model.onnx") && fs::exists(folder / "test_data_set_0"); }
 
+std::vector<Tensor> onnx_case_inputs(const fs::path& folder) { return read_tensors(folder / "test_data_set_0", "input"); }
+
 void run_onnx_case(const VerifyCase& c, const VerifyArgs& args, CaseResult& result) {
   Backend backend = backend_from_name(args.backend);
   auto file = import::onnx::ModelFile::open(c.model);

@@ -10,10 +10,12 @@ struct Model::Impl {
   Summary summary;
 };
 
-Model Model::load(const std::string& path, const ModelOptions& options) {
+Model Model::load(const std::string& path, const ModelOptions& options) { return load(path, std::span<const Tensor>(), options); }
+
+Model Model::load(const std::string& path, std::span<const Tensor> inputs, const ModelOptions& options) {
   Model m;
   m.impl_ = std::make_shared<Impl>();
-  m.impl_->compiled = compiler::CompiledModel::compile(import::load_model(path), options);
+  m.impl_->compiled = compiler::CompiledModel::compile(import::load_model(path, inputs), options);
   const auto& r = m.impl_->compiled.report();
   m.impl_->summary = {r.total_ms, r.graph_nodes, r.kernels_unfused, r.kernels, r.host_calls, r.kernels_compiled};
   return m;

@@ -1,0 +1,90 @@
+// ONNX models on the command line, and the list of cases that are known not to pass.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "cli/harness.h"
+#include "import/onnx_builder.h"
+#include "import/safetensors.h"
+
+namespace toroid {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace import::onnx;
+using test::toroid_command;
+
+// y = reshape(x, shape) with x of 6 numbers, in the form of ONNX's own cases. The expected output has `last` at its end.
+void write_case(const fs::path& folder, int64_t last) {
+  GraphParts g;
+  g.inputs = {value_info("x", {"6"}, 7), value_info("shape", {"2"}, 7)};
+  g.outputs = {value_info("y", {"2", "3"}, 7)};
+  g.nodes = {node("Reshape", {"x", "shape"}, {"y"})};
+  fs::create_directories(folder / "test_data_set_0");
+  write_file_atomic(folder / "model.onnx", g.model(17).bytes);
+  auto write = [&](const char* name, const Message& tensor) { write_file_atomic(folder / "test_data_set_0" / name, tensor.bytes); };
+  write("input_0.pb", int64_tensor("x", {6}, {1, 2, 3, 4, 5, 6}));
+  write("input_1.pb", int64_tensor("shape", {2}, {2, 3}));
+  write("output_0.pb", int64_tensor("y", {2, 3}, {1, 2, 3, 4, 5, last}));
+}
+
+class OnnxCommand : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = make_temp_dir();
+    write_case(folder_ / "right", 6);
+    write_case(folder_ / "wrong", 7);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+  test::Outcome verify(const std::string& known) {
+    write_file_atomic(folder_ / "known.txt", known);
+    return toroid_command("verify --backend interpreter --known " + (folder_ / "known.txt").string() + " " + folder_.string());
+  }
+  fs::path folder_;
+};
+
+TEST_F(OnnxCommand, VerifyRunsOnnxCases) {
+  auto out = verify("");
+  EXPECT_EQ(out.code, 1);
+  EXPECT_NE(out.text.find("wrong: output 0: at [1, 2] got 6, expected 7"), std::string::npos) << out.text;
+  EXPECT_NE(out.text.find("1 passed, 1 failed"), std::string::npos) << out.text;
+}
+
+TEST_F(OnnxCommand, KnownCasesMayFailButMustNotPass) {
+  auto out = verify("# for people\nwrong: the last number is another\n");
+  EXPECT_EQ(out.code, 0) << out.text;
+  EXPECT_NE(out.text.find("1 passed, 0 failed, 0 refused, 1 are known not to pass"), std::string::npos) << out.text;
+  out = verify("wrong: the last number is another\nright: no reason\n");
+  EXPECT_EQ(out.code, 1);
+  EXPECT_NE(out.text.find("right: passes, though"), std::string::npos) << out.text;
+  out = verify("wrong\n");
+  EXPECT_EQ(out.code, 2);
+  EXPECT_NE(out.text.find("line 1: expected \"case: reason\""), std::string::npos) << out.text;
+}
+
+// Compiled; the second call asks for another shape than the program was made for.
+TEST_F(OnnxCommand, RunGivesTheInputsToTheImport) {
+  auto bytes = [](const std::vector<int64_t>& v) { return std::as_bytes(std::span(v)); };
+  std::vector<int64_t> x = {1, 2, 3, 4, 5, 6}, shape = {2, 3}, other = {3, 2};
+  std::string model = (folder_ / "right/model.onnx").string(), file = (folder_ / "in.safetensors").string();
+  std::vector<import::SafetensorsItem> items = {{"000", DType::I64, {6}, bytes(x)}, {"001", DType::I64, {2}, bytes(shape)}};
+  import::write_safetensors(file, items);
+  auto out = toroid_command("run " + model + " --inputs " + file);
+  EXPECT_EQ(out.code, 0) << out.text;
+  EXPECT_NE(out.text.find("[2, 3]"), std::string::npos) << out.text;
+  items.push_back({"call1.000", DType::I64, {6}, bytes(x)});
+  items.push_back({"call1.001", DType::I64, {2}, bytes(other)});
+  import::write_safetensors(file, items);
+  out = toroid_command("run " + model + " --inputs " + file);
+  EXPECT_EQ(out.code, 2);
+  EXPECT_NE(out.text.find("\"shape\" has other contents"), std::string::npos) << out.text;
+}
+
+TEST_F(OnnxCommand, InspectNamesWhatIsMissing) {
+  auto out = toroid_command("inspect " + (folder_ / "right/model.onnx").string());
+  EXPECT_EQ(out.code, 2);
+  EXPECT_NE(out.text.find("\"shape\") must be known when the model is compiled"), std::string::npos) << out.text;
+}
+
+}  // namespace
+}  // namespace toroid
