@@ -97,6 +97,21 @@ void hardmax(OpCall& c) { c.set(0, hardmax_along(c.in(0), normal_axis(c.integer(
 
 }  // namespace
 
+Tensor fused_activation(const OpCall& c, const Tensor& x) {
+  std::string name = c.text("activation", "");
+  auto params = c.reals("activation_params");
+  size_t needed = name == "LeakyRelu" ? 1 : name == "Clip" || name == "HardSigmoid" ? 2 : 0;
+  TOROID_USER_CHECK(params.size() == needed, "the activation \"{}\" has {} parameters; {} are expected", name, params.size(), needed);
+  if (name.empty()) return x;
+  if (name == "Relu") return op("relu", x);
+  if (name == "Sigmoid") return op("sigmoid", x);
+  if (name == "Tanh") return op("tanh", x);
+  if (name == "LeakyRelu") return op("leaky_relu", x, params[0]);
+  if (name == "Clip") return op("clamp", x, params[0], params[1]);
+  TOROID_USER_CHECK(name == "HardSigmoid", "the activation \"{}\" is unknown", name);
+  return op("clamp", op("add.Tensor", op("mul.Tensor", x, params[0]), params[1]), 0.0, 1.0);
+}
+
 void add_activation_operators(Operators& t) {
   t.add("Relu", 1, unary<"relu">);
   t.add("Sigmoid", 1, unary<"sigmoid">);

@@ -81,10 +81,18 @@ Tensor convolve(Tensor x, const Tensor& weight, const Arg<Tensor>& bias, const W
   return op("convolution", x, weight, bias, w.strides, padding, w.dilations, false, std::vector<int64_t>(w.spatial(), 0), groups);
 }
 
-void conv(OpCall& c) {
+Tensor conv_of(OpCall& c) {
   Tensor x = c.in(0), weight = c.in(1);
   Windows w = read_windows(c, x, kernel_of(weight));
-  c.set(0, convolve(x, weight, c.has(2) ? Arg<Tensor>(c.in(2)) : kNone, w, c.integer("group", 1)));
+  return convolve(x, weight, c.has(2) ? Arg<Tensor>(c.in(2)) : kNone, w, c.integer("group", 1));
+}
+
+void conv(OpCall& c) { c.set(0, conv_of(c)); }
+
+// With a summand and an activation.
+void fused_conv(OpCall& c) {
+  Tensor out = conv_of(c);
+  c.set(0, fused_activation(c, c.has(3) ? op("add.Tensor", out, c.in(3)) : out));
 }
 
 // Whole numbers, less their zero points. Sums of 64-bit floats are exact as far as an i32 reaches.
@@ -181,6 +189,7 @@ void col2im(OpCall& c) {
 
 void add_convolution_operators(Operators& t) {
   t.add("Conv", 1, conv);
+  t.add("com.microsoft", "FusedConv", 1, fused_conv);
   t.add("ConvInteger", 10, conv_integer);
   t.add("ConvTranspose", 1, conv_transpose);
   t.add("Col2Im", 18, col2im);

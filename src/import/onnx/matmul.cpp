@@ -7,7 +7,7 @@ namespace {
 
 Tensor transposed(const Tensor& t) { return permuted(t, {1, 0}); }
 
-void gemm(OpCall& c) {
+Tensor gemm_of(OpCall& c) {
   Tensor a = c.in(0), b = c.in(1);
   c.ignore({"broadcast"});  // of versions before 7: the sum always broadcasts
   if (c.integer("transA", 0)) a = transposed(a);
@@ -17,10 +17,13 @@ void gemm(OpCall& c) {
                     rank_of(b));
   bool whole = !is_float(a.dtype());
   auto number = [&](double v) -> Arg<Tensor> { return whole ? Arg<Tensor>(Expr(static_cast<int64_t>(v))) : Arg<Tensor>(v); };
-  if (c.has(2)) return c.set(0, op("addmm", c.in(2), a, b, number(beta), number(alpha)));
+  if (c.has(2)) return op("addmm", c.in(2), a, b, number(beta), number(alpha));
   Tensor out = op("mm", a, b);
-  c.set(0, alpha == 1 ? out : op("mul.Tensor", out, number(alpha)));
+  return alpha == 1 ? out : op("mul.Tensor", out, number(alpha));
 }
+
+void gemm(OpCall& c) { c.set(0, gemm_of(c)); }
+void fused_gemm(OpCall& c) { c.set(0, fused_activation(c, gemm_of(c))); }
 
 void einsum(OpCall& c) { c.set(0, op("einsum", c.text("equation", ""), c.all())); }
 
@@ -29,6 +32,7 @@ void einsum(OpCall& c) { c.set(0, op("einsum", c.text("equation", ""), c.all()))
 void add_matmul_operators(Operators& t) {
   t.add("MatMul", 1, binary<"matmul">);
   t.add("Gemm", 1, gemm);
+  t.add("com.microsoft", "FusedGemm", 1, fused_gemm);
   t.add("Einsum", 12, einsum);
   t.add("Det", 11, unary<"det">);
 }

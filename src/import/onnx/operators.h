@@ -186,6 +186,8 @@ inline Tensor reshape(const Tensor& t, const Sizes& sizes) { return op("reshape"
 Tensor permuted(const Tensor& t, const std::vector<int64_t>& order);
 // Unsqueezes at the end until t has `rank` dimensions.
 Tensor with_rank(Tensor t, int64_t rank);
+// The activation that an operator of com.microsoft names in "activation" and "activation_params".
+Tensor fused_activation(const OpCall& c, const Tensor& x);
 // A list of whole numbers as a tensor of I64.
 Tensor integer_tensor(const Sizes& values);
 // A vector [n] so that it broadcasts along dimension `axis` of a tensor of `rank` dimensions.

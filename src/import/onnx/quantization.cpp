@@ -171,6 +171,21 @@ Tensor scaled_product(const Tensor& a, const Tensor& b, const Tensor& scale_a, c
   return bias.defined() ? op("add.Tensor", out, bias) : out;
 }
 
+// Whole numbers, with a bias in units of both scales. A number of columns may have scales of their own.
+void qgemm(OpCall& c) {
+  Tensor a = centred(c.in(0), c.in(2), true), b = cast(c.in(3), DType::I32);
+  bool turned = c.integer("transB", 0) != 0;
+  if (turned) b = permuted(b, {1, 0});
+  b = op("sub.Tensor", b, cast(c.in(5), DType::I32));
+  if (c.integer("transA", 0)) a = permuted(a, {1, 0});
+  Tensor sums = op("matmul", a, b);
+  if (c.has(6)) sums = op("add.Tensor", sums, c.in(6));
+  Tensor scale = op("mul.Tensor", op("mul.Tensor", c.in(1), c.in(4)), c.real("alpha", 1));
+  Tensor out = op("mul.Tensor", cast(sums, DType::F32), scale);
+  if (c.has(7)) return set_quantized(c, out, 7);
+  c.set(0, out);
+}
+
 void matmul_integer_to_float(OpCall& c) {
   c.set(0, scaled_product(centred(c.in(0), c.opt(4), true), centred(c.in(1), c.opt(5), false), c.in(2), c.in(3), c.opt(6)));
 }
@@ -186,6 +201,7 @@ void add_quantization_operators(Operators& t) {
   constexpr std::string_view kMicrosoft = "com.microsoft";
   t.add(kMicrosoft, "QuantizeLinear", 1, quantize);
   t.add(kMicrosoft, "DequantizeLinear", 1, dequantize);
+  t.add(kMicrosoft, "QGemm", 1, qgemm);
   t.add(kMicrosoft, "QLinearAdd", 1, qlinear_binary<"add.Tensor">);
   t.add(kMicrosoft, "QLinearMul", 1, qlinear_binary<"mul.Tensor">);
   t.add(kMicrosoft, "QLinearSigmoid", 1, qlinear_sigmoid);
