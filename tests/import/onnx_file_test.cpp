@@ -87,6 +87,20 @@ TEST(OnnxFile, SizesThatDoNotFitTheDataAreRefused) {
   }
 }
 
+// Two numbers a byte, the first in the low half; only for what reads their numbers.
+TEST(OnnxFile, WeightsOfFourBitsAreUnpacked) {
+  auto weights = [](int type) { return Message().number(1, 3).number(2, type).text(9, std::string("\x8f\x07", 2)).text(8, "w"); };
+  std::string source = "t.pb";
+  auto read = [&](const Message& m) {
+    auto bytes = std::as_bytes(std::span(m.bytes));
+    return copy_tensor(parse_tensor({bytes, bytes, source}), source).to_vector();
+  };
+  EXPECT_EQ(read(weights(22)), (std::vector<double>{-1, -8, 7}));
+  EXPECT_EQ(read(weights(21)), (std::vector<double>{15, 8, 7}));
+  ModelFolder folder(sum_with(weights(22)).model(21));
+  EXPECT_TRUE(refuses([&] { load_model(folder.model()); }, "takes the tensor \"w\" of type INT4"));
+}
+
 // Graphs within graphs, as deep as a file of a megabyte can hold.
 TEST(OnnxFile, DepthIsLimited) {
   Message graph;

@@ -51,6 +51,24 @@ int64_t version_of(const OpsetImports& opsets, const std::string& domain) {
 
 }  // namespace
 
+namespace {
+
+// Weights of 4 bits are loaded with 8: right as long as only their numbers count.
+void check_4bit_uses(const GraphProto& graph, const std::string& source) {
+  for (auto& t : graph.initializers) {
+    if (!is_4bit(t.data_type)) continue;
+    for_each_node(graph.nodes, [&](const NodeProto& n) {
+      bool used = std::find(n.inputs.begin(), n.inputs.end(), t.name) != n.inputs.end();
+      TOROID_USER_CHECK(!used || n.op_type == "DequantizeLinear",
+                        "{}: {} takes the tensor \"{}\" of type {}; Toroid has those only as what "
+                        "DequantizeLinear takes",
+                        source, describe(n), t.name, element_name(t.data_type));
+    });
+  }
+}
+
+}  // namespace
+
 std::vector<std::string> free_names(const GraphProto& graph) {
   std::vector<std::string> out;
   collect_free(graph, {}, out);
@@ -134,6 +152,7 @@ void GraphBuilder::run(const GraphProto& graph, Scope& scope) {
                     graph.name);
   for (auto& t : graph.initializers)
     if (!scope.values.count(t.name)) scope.values[t.name] = constant(t);
+  check_4bit_uses(graph, file_->source());
   DispatchScope dispatch(recorder_);
   for (auto& n : graph.nodes) import_node(n, scope);
 }
@@ -271,6 +290,8 @@ std::vector<std::string> OpCall::texts(std::string_view name) const {
 Tensor OpCall::tensor(std::string_view name) const {
   const Attribute* a = attribute(name);
   TOROID_USER_CHECK(a && a->t, "the attribute \"{}\" should be a tensor", name);
+  TOROID_USER_CHECK(!is_4bit(a->t->data_type), "the attribute \"{}\" is of type {}, which Toroid has only as an initializer", name,
+                    element_name(a->t->data_type));
   return builder_.constant(*a->t);
 }
 

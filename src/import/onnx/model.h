@@ -15,7 +15,7 @@
 namespace toroid::import::onnx {
 
 // The format's numbers for element types, those that are named here or there.
-enum ElementType : int32_t { kFloat = 1, kString = 8, kBool = 9 };
+enum ElementType : int32_t { kFloat = 1, kString = 8, kBool = 9, kUInt4 = 21, kInt4 = 22 };
 
 // A tensor's bytes in another file, in the folder of the model.
 struct ExternalData {

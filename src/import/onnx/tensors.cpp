@@ -55,8 +55,24 @@ void fill(const TensorProto& proto, Tensor& out, const std::string& what) {
   }
 }
 
+// Two numbers in a byte, the first in the low half; a list of whole numbers has such a byte in each.
+Tensor unpack_4bit(const TensorProto& proto, std::optional<std::span<const std::byte>> raw, const std::string& what) {
+  bool is_signed = proto.data_type == kInt4;
+  DType dtype = is_signed ? DType::I8 : DType::U8;
+  size_t count = byte_count(proto, dtype, what), held = raw ? raw->size() : proto.integers.size();
+  TOROID_USER_CHECK(held == (count + 1) / 2, "{} has {} bytes, its sizes say {}", what, held, (count + 1) / 2);
+  Tensor out = Tensor::empty(proto.dims, dtype);
+  for (size_t i = 0; i < count; ++i) {
+    auto byte = raw ? static_cast<int>((*raw)[i / 2]) : static_cast<int>(proto.integers[i / 2] & 255);
+    int v = (byte >> (i % 2 ? 4 : 0)) & 15;
+    out.data<int8_t>()[i] = static_cast<int8_t>(is_signed && v > 7 ? v - 16 : v);
+  }
+  return out;
+}
+
 Tensor load(const TensorProto& proto, std::optional<std::span<const std::byte>> raw, const std::string& what,
             std::shared_ptr<const void> owner) {
+  if (is_4bit(proto.data_type)) return unpack_4bit(proto, raw, what);
   DType dtype = need_dtype(proto.data_type, what);
   size_t bytes = byte_count(proto, dtype, what);
   if (raw) {
