@@ -12,7 +12,7 @@ namespace {
 struct Resizing {
   std::string mode, nearest, transform;
   double cubic = -0.75, outside_value = 0;
-  bool exclude_outside = false;
+  bool exclude_outside = false, antialias = false;
 };
 
 // One dimension: its size before and after, the factor, and for cropping the part that is shown.
@@ -49,16 +49,27 @@ struct Taps {
   std::vector<double> weights;
 };
 
-Taps taps_of(const Resizing& r, double x) {
-  double t = x - std::floor(x), a = r.cubic;
-  auto at = static_cast<int64_t>(std::floor(x));
+// The weight of a neighbour at a distance.
+double weight_of(const Resizing& r, double distance) {
+  double d = std::abs(distance), a = r.cubic;
+  if (r.mode == "linear") return std::max(1 - d, 0.0);
+  if (d <= 1) return ((a + 2) * d - (a + 3)) * d * d + 1;
+  return d < 2 ? ((a * d - 5 * a) * d + 8 * a) * d - 4 * a : 0;
+}
+
+// With antialias the neighbours of a smaller result are those that its pixels cover.
+Taps taps_of(const Resizing& r, double x, double scale) {
   if (r.mode == "nearest") return {nearest_of(r, x), {1}};
-  if (r.mode == "linear") return {at, {1 - t, t}};
-  TOROID_USER_CHECK(r.mode == "cubic", "the attribute \"mode\" is \"{}\", which is unknown", r.mode);
-  double u = 1 - t;
-  return {at - 1,
-          {((a * (t + 1) - 5 * a) * (t + 1) + 8 * a) * (t + 1) - 4 * a, ((a + 2) * t - (a + 3)) * t * t + 1,
-           ((a + 2) * u - (a + 3)) * u * u + 1, ((a * (u + 1) - 5 * a) * (u + 1) + 8 * a) * (u + 1) - 4 * a}};
+  TOROID_USER_CHECK(r.mode == "linear" || r.mode == "cubic", "the attribute \"mode\" is \"{}\", which is unknown", r.mode);
+  double shrink = r.antialias ? std::min(scale, 1.0) : 1, reach = r.mode == "linear" ? 1 : 2, t = x - std::floor(x), sum = 0;
+  auto first = static_cast<int64_t>(std::floor(-reach / shrink)) + 1;
+  Taps out{static_cast<int64_t>(std::floor(x)) + first, {}};
+  for (int64_t i = first; i < 2 - first; ++i) {
+    out.weights.push_back(weight_of(r, shrink * (static_cast<double>(i) - t)));
+    sum += out.weights.back();
+  }
+  for (double& w : out.weights) w /= sum;
+  return out;
 }
 
 Tensor resize_axis(const Tensor& x, int64_t axis, const Resizing& r, const Line& l) {
@@ -66,7 +77,7 @@ Tensor resize_axis(const Tensor& x, int64_t axis, const Resizing& r, const Line&
   std::vector<double> outside;
   for (int64_t i = 0; i < l.out; ++i) {
     double place = place_of(r, l, i);
-    taps.push_back(taps_of(r, place));
+    taps.push_back(taps_of(r, place, l.scale));
     outside.push_back(r.transform == "tf_crop_and_resize" && (place < 0 || place > static_cast<double>(l.in - 1)) ? 1 : 0);
     auto& t = taps.back();
     if (!r.exclude_outside) continue;
@@ -128,7 +139,8 @@ Tensor open_nearest(const Resizing& r, const Tensor& x) {
 }
 
 Tensor resize_open_axis(const Tensor& x, int64_t axis, const Resizing& r, const OpenLine& l) {
-  TOROID_USER_CHECK(!r.exclude_outside && r.mode != "cubic", "cubic resizing and exclude_outside are not supported for sizes that change");
+  TOROID_USER_CHECK(!r.exclude_outside && !r.antialias && r.mode != "cubic",
+                    "cubic resizing, antialias and exclude_outside are not supported for sizes that change");
   Tensor place = open_places(r, l);
   auto pick = [&](const Tensor& at) {
     Tensor inside = op("minimum", op("clamp_min", cast(at, DType::I64), 0), op("scalar_tensor", l.in - 1, DType::I64));
@@ -204,8 +216,8 @@ void resize(OpCall& c) {
              c.text("coordinate_transformation_mode", "half_pixel"),
              c.real("cubic_coeff_a", -0.75),
              c.real("extrapolation_value", 0),
-             c.integer("exclude_outside", 0) != 0};
-  TOROID_USER_CHECK(!c.integer("antialias", 0), "Toroid has no resizing with antialias");
+             c.integer("exclude_outside", 0) != 0,
+             c.integer("antialias", 0) != 0};
   auto axes = c.has_attribute("axes") ? normal_axes(c.integers("axes"), rank_of(c.in(0))) : range(0, rank_of(c.in(0)));
   std::vector<double> scales = c.has(2) ? c.real_numbers(2) : std::vector<double>();
   Sizes sizes = c.has(3) ? c.sizes(3) : Sizes();
