@@ -164,7 +164,7 @@ Tensor yes() { return Tensor::full(std::vector<int64_t>{}, 1, DType::Bool); }
 
 // Written out, iteration by iteration, as long as each says that it goes on. False: that is not known.
 bool unroll(OpCall& c, LoopState s, int64_t trips) {
-  if (trips * static_cast<int64_t>(s.body.nodes.size()) > kMostUnrolled) return false;
+  if (trips > kMostUnrolled || trips * static_cast<int64_t>(s.body.nodes.size()) > kMostUnrolled) return false;
   std::vector<std::vector<Tensor>> scans(s.scans);
   bool goes_on = true;
   for (int64_t i = 0; i < trips && goes_on; ++i) {
@@ -339,6 +339,8 @@ void batched_scan(OpCall& c) {
   TOROID_USER_CHECK(scanned > 0 && scanned < c.count(), "num_scan_inputs is {} of {} inputs", scanned, c.count() - 1);
   size_t states = c.count() - 1 - scanned;
   int64_t batch = known_size(sizes_of(c.in(1)).at(0), "the number of scans in the batch");
+  TOROID_USER_CHECK(batch <= kMostUnrolled / std::max<int64_t>(static_cast<int64_t>(proto.nodes.size()), 1),
+                    "a batch of {} scans of version 8 is more than is written out", batch);
   std::vector<std::vector<Tensor>> results(proto.outputs.size());
   for (int64_t b = 0; b < batch; ++b) {
     std::vector<Tensor> init, xs;

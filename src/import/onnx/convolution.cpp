@@ -37,10 +37,13 @@ Windows read_windows(OpCall& c, const Tensor& x, std::vector<int64_t> kernel) {
                     w.kernel.size(), rank_of(x), n);
   w.strides = list("strides", n, 1);
   w.dilations = list("dilations", n, 1);
+  constexpr int64_t kMost = 1 << 30;
+  auto fits = [](int64_t i) { return i > 0 && i <= kMost; };
   for (auto* v : {&w.kernel, &w.strides, &w.dilations})
-    TOROID_USER_CHECK(std::all_of(v->begin(), v->end(), [](int64_t i) { return i > 0; }),
-                      "kernel sizes, strides and dilations are positive");
+    TOROID_USER_CHECK(std::all_of(v->begin(), v->end(), fits), "kernel sizes, strides and dilations are positive, and at most {}", kMost);
   auto pads = list("pads", 2 * n, 0);
+  TOROID_USER_CHECK(std::all_of(pads.begin(), pads.end(), [](int64_t p) { return p >= -kMost && p <= kMost; }),
+                    "a padding is wider than {}", kMost);
   w.begin.assign(pads.begin(), pads.begin() + static_cast<int64_t>(n));
   w.end.assign(pads.begin() + static_cast<int64_t>(n), pads.end());
   std::string mode = c.text("auto_pad", "NOTSET");

@@ -109,7 +109,7 @@ void split(OpCall& c) {
     // Equal parts; the last is smaller where they do not come out even.
     int64_t size = known_size(sizes_of(x)[static_cast<size_t>(axis)], "the size that is split");
     auto count = c.integer("num_outputs", static_cast<int64_t>(c.results()));
-    TOROID_USER_CHECK(count > 0, "there are no parts to split into");
+    TOROID_USER_CHECK(count > 0 && count <= 1 << 16, "{} parts to split into", count);
     int64_t part = (size + count - 1) / count;
     for (int64_t i = 0; i < count; ++i) parts.push_back(std::clamp<int64_t>(size - i * part, 0, part));
   }
@@ -238,7 +238,7 @@ void depth_to_space(OpCall& c) {
   Sizes s = sizes_of(x);
   TOROID_USER_CHECK(s.size() == 4, "a tensor of 4 dimensions is expected, this one has {}", s.size());
   int64_t b = c.integer("blocksize");
-  TOROID_USER_CHECK(b > 0, "the block size is {}", b);
+  TOROID_USER_CHECK(b > 0 && b <= 1 << 15, "the block size is {}", b);
   Expr depth = sym::floor_div(s[1], b * b);
   bool channels_first = c.text("mode", "DCR") == "CRD";
   Tensor blocks = channels_first ? reshape(x, {s[0], depth, b, b, s[2], s[3]}) : reshape(x, {s[0], b, b, depth, s[2], s[3]});
@@ -251,7 +251,7 @@ void space_to_depth(OpCall& c) {
   Sizes s = sizes_of(x);
   TOROID_USER_CHECK(s.size() == 4, "a tensor of 4 dimensions is expected, this one has {}", s.size());
   int64_t b = c.integer("blocksize");
-  TOROID_USER_CHECK(b > 0, "the block size is {}", b);
+  TOROID_USER_CHECK(b > 0 && b <= 1 << 15, "the block size is {}", b);
   Expr height = sym::floor_div(s[2], b), width = sym::floor_div(s[3], b);
   bool channels_first = c.text("mode", "DCR") == "CRD";
   Tensor blocks = permuted(reshape(x, {s[0], s[1], height, b, width, b}),

@@ -58,6 +58,7 @@ void group_normalization(OpCall& c) {
   c.ignore({"stash_type"});
   Tensor x = c.in(0), scale = c.in(1), bias = c.in(2);
   int64_t groups = c.integer("num_groups");
+  TOROID_USER_CHECK(groups > 0, "the attribute \"num_groups\" is {}", groups);
   if (c.version() < 21) {  // of each group; then of each channel
     int64_t each = known_size(sizes_of(x).at(1), "the number of channels") / groups;
     scale = op("repeat_interleave.self_int", scale, each, 0);

@@ -204,7 +204,9 @@ void resize_all(OpCall& c, Resizing r, const std::vector<double>& scales, const 
       l.start = roi[i];
       l.end = roi[n + i];
     }
-    TOROID_USER_CHECK(l.in > 0 && l.out > 0, "a size of {} becomes {}", l.in, l.out);
+    constexpr int64_t kLongest = 1 << 24;  // tables of places and weights are computed while importing
+    TOROID_USER_CHECK(l.in > 0 && l.out > 0 && l.out <= kLongest && (!r.antialias || l.in <= kLongest), "a size of {} becomes {}", l.in,
+                      l.out);
     if (l.in != l.out || crop) x = resize_axis(x, axes[i], r, l);
   }
   c.set(0, x);

@@ -99,8 +99,9 @@ void tf_idf(OpCall& c) {
   int64_t shortest = c.integer("min_gram_length"), longest = c.integer("max_gram_length"), skips = c.integer("max_skip_count");
   auto weights = c.reals("weights");
   std::string mode = c.text("mode", "TF");
-  TOROID_USER_CHECK(!places.empty() && shortest >= 1 && longest <= static_cast<int64_t>(starts.size()) && longest <= 64 && skips >= 0,
-                    "the attributes do not fit each other");
+  TOROID_USER_CHECK(
+      !places.empty() && shortest >= 1 && longest <= static_cast<int64_t>(starts.size()) && longest <= 64 && skips >= 0 && skips <= 1024,
+      "the attributes do not fit each other");
   auto length = sizes_of(x).back();
   std::vector<Tensor> counts;
   size_t first = 0;  // n-gram of the pool

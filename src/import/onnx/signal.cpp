@@ -1,5 +1,6 @@
 // Fourier transforms, windows, and filters of hearing.
 #include <cmath>
+#include <cstdint>
 #include <numbers>
 
 #include "base/check.h"
@@ -9,11 +10,15 @@
 namespace toroid::import::onnx {
 namespace {
 
+constexpr int64_t kMostElements = 1 << 24;  // of a table that is computed while importing
+
 DType result_dtype(OpCall& c) { return need_dtype(static_cast<int32_t>(c.integer("output_datatype", kFloat)), "the result"); }
 
 // a0 - a1 cos(2 pi n / N) + a2 cos(4 pi n / N)
 void window(OpCall& c, double a0, double a1, double a2) {
-  int64_t size = c.numbers(0).at(0), period = c.integer("periodic", 1) ? size : size - 1;
+  int64_t size = c.numbers(0).at(0);
+  TOROID_USER_CHECK(size >= 0 && size <= kMostElements, "a window of {} elements", size);
+  int64_t period = c.integer("periodic", 1) ? size : size - 1;
   std::vector<double> v;
   for (int64_t n = 0; n < size; ++n) {
     double t = 2 * std::numbers::pi * static_cast<double>(n) / static_cast<double>(period);
@@ -79,7 +84,8 @@ void stft(OpCall& c) {
 void mel_weights(OpCall& c) {
   int64_t bins = c.numbers(0).at(0), length = c.numbers(1).at(0), rate = c.numbers(2).at(0);
   double low = c.real_numbers(3).at(0), high = c.real_numbers(4).at(0);
-  TOROID_USER_CHECK(bins > 0 && length > 0 && rate > 0, "{} bands over a transform of {} at {} samples a second", bins, length, rate);
+  TOROID_USER_CHECK(bins > 0 && bins <= kMostElements && length > 0 && length < INT64_MAX && rate > 0,
+                    "{} bands over a transform of {} at {} samples a second", bins, length, rate);
   auto mel = [](double hz) { return 2595 * std::log10(1 + hz / 700); };
   double first = mel(low), step = (mel(high) - first) / static_cast<double>(bins + 2);
   std::vector<int64_t> edges;
@@ -88,6 +94,7 @@ void mel_weights(OpCall& c) {
     edges.push_back(static_cast<int64_t>(std::floor(static_cast<double>(length + 1) * hz / static_cast<double>(rate))));
   }
   int64_t rows = length / 2 + 1;
+  TOROID_USER_CHECK(rows <= kMostElements / bins, "{} bands over a transform of {} are more than fit a table", bins, length);
   std::vector<double> v(static_cast<size_t>(rows * bins), 0);
   auto at = [&](int64_t row, int64_t band) -> double& { return v[static_cast<size_t>(row * bins + band)]; };
   for (int64_t i = 0; i < bins; ++i) {
