@@ -146,10 +146,6 @@ class ModelImporter {
   std::map<std::string, Expr> symbols_;
 };
 
-}  // namespace
-
-namespace {
-
 bool has_open_sizes(const GraphProto& graph) {
   return std::any_of(graph.inputs.begin(), graph.inputs.end(), [](const ValueInfo& in) {
     return in.dims && std::any_of(in.dims->begin(), in.dims->end(), [](const Dim& d) { return !d.value || *d.value < 0; });
