@@ -188,6 +188,6 @@ Sample time_checked(const std::vector<std::shared_ptr<ChoiceCaller>>& callers, c
   return [checked](size_t i) { return (*checked)(i); };
 }
 
-double grain_ns(const Region& region, const Device& device) { return !device.is_cuda() ? 0 : flushes(region) ? 250 : 60; }
+double grain_ns(const Region& region, const Device& device) { return !device.is_cuda() ? 0 : flushes(region) ? 340 : 90; }
 
 }  // namespace toroid::tune

@@ -26,7 +26,7 @@ struct MeasureOptions {
   double budget_ms = 1000;
   double tie_band = 0.02;  // candidates that differ by less are equally good
   // Nor do differences of less than this count: equal kernels in different graphs, at different addresses, take times that differ by so
-  // much however often they are measured (three deviations; H200: 20 ns a deviation, and 80 ns where the cache is flushed between runs).
+  // much however often they are measured. Three deviations of a difference (H200: 20 ns each, and 80 ns where the cache is flushed).
   double grain_ns = 0;
   double speedup = 1.0;     // another than the default must be so many times as fast, at least
   size_t least_rounds = 6;  // before the first candidates are dropped
