@@ -90,7 +90,8 @@ std::unique_ptr<tune::Memory> memory_for(const tune::Pipeline& pipeline, const T
   sources.lock = lock;
   if (!lock) sources.database = tune::shared_database(), sources.remote = tune::shared_remote();
   sources.retry_hours = get_option(options::kTuneRetryHours);
-  return std::make_unique<tune::Memory>(pipeline.device_key, fmt::format("{}, {}", kGenerators, target.isa()), std::move(sources));
+  const char* steps = get_option(options::kCoordinateDescentTuning) ? ", by steps" : "";  // what was decided without is not the end of it
+  return std::make_unique<tune::Memory>(pipeline.device_key, fmt::format("{}, {}{}", kGenerators, target.isa(), steps), std::move(sources));
 }
 
 tune::SearchOptions search_options() {

@@ -334,7 +334,7 @@ class Tuning {
     const auto left = [&] { return share - ms_since(begun); };
     if (vet_ && left() > 0) vet(t, left);
     if (t.report.source.empty() && left() > 0) {
-      time(t, left());
+      time(t, left);
     } else if (t.report.source.empty()) {
       t.report.source = "not tuned: the budget was used";
       report_.out_of_budget = true;
@@ -352,11 +352,11 @@ class Tuning {
     });
   }
 
-  void time(Task& t, double left_ms) {
-    const MeasureOptions how = measure_options(*t.region, left_ms);
+  void time(Task& t, const std::function<double()>& left) {
+    const MeasureOptions how = measure_options(*t.region, left());
     const Callers timed = timed_of(t);
     const Sample sample = options_.clock ? options_.clock(timed) : time_checked(timed, *t.region, pipeline_->device);
-    take(t, measure(timed.size(), sample, how));
+    take(t, measure(timed.size(), sample, how), left);
   }
 
   static Callers timed_of(const Task& t) {
@@ -409,7 +409,7 @@ class Tuning {
   }
 
   // v: of the callers that were timed.
-  void take(Task& t, const Verdict& v) {
+  void take(Task& t, const Verdict& v, const std::function<double()>& left) {
     if (!v.problem.empty()) {
       if (t.region->sizes_seen) fail<EnvironmentError>("nothing computes {} here: {}", t.region->label, v.problem);
       t.report.source = fmt::format("not tuned: at {}: {}", exec::to_string(t.region->sizes), v.candidates.front().status);
@@ -428,7 +428,7 @@ class Tuning {
     t.report.ratio = measured[winner].ratio;
     report_.out_of_budget = report_.out_of_budget || left_open;
     t.choice = t.callers[winner]->choice();
-    if (options_.descent) improve(t);
+    if (options_.descent) improve(t, left());
     log(Artifact::Choices, fmt::format("{}: {}; {} original choices, {} fused, {} total", t.region->label,
                                        t.report.rows[t.report.winner].name, t.report.originals, t.report.fused, t.callers.size()));
     if (!memory_) return;
@@ -437,8 +437,8 @@ class Tuning {
   }
 
   // Steps from the winner.
-  void improve(Task& t) {
-    const MeasureOptions how = measure_options(*t.region, left_ms());
+  void improve(Task& t, double left_ms) {
+    const MeasureOptions how = measure_options(*t.region, left_ms);
     if (how.budget_ms <= 0) return;
     double ratio = 1;
     const size_t before = t.report.rows.size();
