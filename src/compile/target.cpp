@@ -1,6 +1,11 @@
 #include "compile/target.h"
 
+#include <strings.h>
+
+#include <cstdlib>
+
 #include "base/check.h"
+#include "base/log.h"
 #include "base/thread_pool.h"
 #include "codegen/cuda/generate.h"
 #include "codegen/cuda/templates/sort.h"
@@ -27,6 +32,17 @@ choice::Config first_of(const std::vector<choice::Config>& all) { return all.emp
 
 void add_library(std::vector<choice::Config>& ways, const choice::Node& n, choice::Config way, const std::string& refusal) {
   if (refusal.empty() && !n.is_library()) ways.push_back(std::move(way));
+}
+
+// Threads of OpenMP look for more work in a loop when a library's call has ended, on the cores that the next kernels need: MiniLM-L6 with
+// one product of oneDNN took twice as long, as did what was timed beside it.
+std::string spinning_refusal() {
+  const auto says = [](const char* name, const char* value) {
+    const char* given = std::getenv(name);
+    return given && ::strcasecmp(given, value) == 0;
+  };
+  if (ThreadPool::global().size() == 1 || says("OMP_WAIT_POLICY", "passive") || says("GOMP_SPINCOUNT", "0")) return "";
+  return "its OpenMP threads would hold up other kernels (not where OMP_WAIT_POLICY is passive in the environment)";
 }
 
 void add_splits(std::vector<choice::Config>& ways, const choice::Node& n, int processors) {
@@ -61,7 +77,10 @@ class CpuTarget : public Target {
   std::vector<choice::Config> ways(const choice::Program& p, size_t node) const override {
     const choice::Node& n = p.nodes[node];
     std::vector<choice::Config> out = without_default(n, codegen::configs(n, p, isa_));
-    add_library(out, n, {"onednn", {}}, library_refusal(n, p));
+    std::string refusal = library_refusal(n, p);
+    if (refusal.empty() && !(refusal = spinning_refusal()).empty())
+      log(Artifact::Choices, fmt::format("{}: not by onednn: {}", choice::label(n), refusal));
+    add_library(out, n, {"onednn", {}}, refusal);
     add_splits(out, n, ThreadPool::global().size());
     return out;
   }
