@@ -37,7 +37,8 @@ class Model {
   // Reads an exported program (.pt2 or ONNX) and compiles it. UserError for what is not such a file or uses operations that Toroid lacks.
   static Model load(const std::string& path, const ModelOptions& options = {});
   // The same of a model (ONNX) whose sizes follow from the contents of inputs, such as the shape of a Reshape: it is made for inputs with
-  // the contents of these, and a run with others is a UserError.
+  // the contents of these, and a run with others is a UserError. Where sizes cannot stay open for other reasons, they are those of these
+  // inputs (the log artifact "dynamic" says why).
   static Model load(const std::string& path, std::span<const Tensor> inputs, const ModelOptions& options = {});
 
   // Takes the program's tensors in the order of its signature, returns its results. Buffers that the program overwrites keep their

@@ -210,7 +210,7 @@ class Tuning {
   bool has_choice(Task& t, const std::string& text) const {
     if (std::find(t.texts.begin(), t.texts.end(), text) != t.texts.end()) return true;
     try {
-      auto caller = std::make_shared<ChoiceCaller>("found by steps", CallerKind::Template, parse_choice(text),
+      auto caller = std::make_shared<ChoiceCaller>(text, CallerKind::Template, parse_choice(text),
                                                    std::make_shared<choice::Program>(t.region->program), pipeline_);
       caller->precompile();
       if (!caller->failure().empty()) return false;
@@ -441,10 +441,8 @@ class Tuning {
     const MeasureOptions how = measure_options(*t.region, left_ms);
     if (how.budget_ms <= 0) return;
     double ratio = 1;
-    const size_t before = t.report.rows.size();
     const auto better =
         refine(*t.region, t.callers.front(), t.callers[t.report.winner], pipeline_, options_, how, vet_.get(), t.report, ratio);
-    t.report.steps = t.report.rows.size() - before;
     if (!better) return;
     const std::string text = to_string(better->choice());
     const auto row = std::find_if(t.report.rows.begin(), t.report.rows.end(), [&](auto& r) { return r.text == text; });
@@ -507,7 +505,8 @@ std::string to_string(const TuneReport& r, const std::string& part) {
     if (!region.rows.empty())
       out += fmt::format("  {} original choices, {} fused, {} total; {} left out", region.originals, region.fused,
                          region.originals + region.fused, region.untried);
-    if (region.steps > 0) out += fmt::format("; {} more tried by steps", region.steps);
+    if (const size_t listed = region.originals + region.fused; region.rows.size() > listed)
+      out += fmt::format("; {} more by steps", region.rows.size() - listed);
     if (!region.rows.empty() && region.source.starts_with("timed"))
       out += fmt::format("; noise {:.1f} %, flip probability {:.1f} %, regret at most {:.1f} %", 100 * region.noise, 100 * region.flip,
                          100 * std::min(region.regret, 9.99));

@@ -60,7 +60,6 @@ struct RegionReport {
   std::vector<ChoiceRow> rows;
   size_t winner = 0;                             // in rows
   size_t originals = 0, fused = 0, untried = 0;  // choices: one a way, those fused with neighbours, those left out for want of budget
-  size_t steps = 0;                              // configurations that refine() tried
   double noise = 0, flip = 0, regret = 0, spent_ms = 0;
   std::string kernels;  // hash of the winner's kernel texts; empty where it is not known
   double ratio = 1;     // of the winner's time to the default's

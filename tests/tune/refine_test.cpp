@@ -59,7 +59,7 @@ TEST_F(Refine, GoesOnWhereTheListEnds) {
   EXPECT_EQ(r.rows.at(r.winner).text, "0: tiled(x=7)");
   EXPECT_NEAR(r.ratio, 1 / 1.3, 1e-3);
   EXPECT_EQ(r.originals + r.fused, 2u);
-  EXPECT_GE(r.steps, 5u) << "3, 5, 6, 7, 8";
+  EXPECT_GE(r.rows.size(), 7u) << "and 3, 5, 6, 7, 8";
   EXPECT_EQ(pipeline_->alive, 0);
 }
 
@@ -67,7 +67,7 @@ TEST_F(Refine, IsLeftOutUnlessAskedFor) {
   options_.descent = false;
   tune_product();
   EXPECT_TRUE(made_.nodes.at(0).config.empty());
-  EXPECT_EQ(tuned_.regions.at(0).steps, 0u);
+  EXPECT_EQ(tuned_.regions.at(0).rows.size(), 2u);
 }
 
 TEST_F(Refine, WhatItFoundIsRememberedAndLocked) {
