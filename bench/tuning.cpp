@@ -1,5 +1,5 @@
-// What tuning costs and how far it can be trusted: compile time of one tuned product with choices compiled side by side and one by one, and
-// repeated tunings of twenty shapes.
+// What tuning costs and how far it can be trusted: compile time of one tuned product with choices compiled side by side and one by one,
+// what is lost by not trying every choice, and repeated tunings of twenty shapes.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -41,6 +41,7 @@ void precompile(const Device& device, const char* dtype, const std::string& scra
   fmt::print("mm 1024 x 8192 x 2048 {} + relu, choices compiled before they are timed:\n", dtype);
   const ScopedOption longer("tune_region_ms", "1");  // compiling alone
   const ScopedOption whole("tune_whole_ms", "0");
+  const ScopedOption all_choices("tune_all_tried", "1000");
   tuned(64, 64, 64, dtype, device);  // opens the compiler
   std::map<bool, double> all;
   for (bool side_by_side : {false, true}) {
@@ -61,19 +62,52 @@ struct Shape {
   int64_t m, n, k;
 };
 
-// only: "m,n,k" of one product; empty: twenty.
-void trust(const Device& device, const char* dtype, int repeats, const std::string& only) {
+// Twenty products, or the one whose "m,n,k" is given.
+std::vector<Shape> shapes_of(const Device& device, const std::string& only) {
   std::vector<Shape> shapes;
   if (!only.empty()) {
     const auto sizes = split_list(only);
     TOROID_USER_CHECK(sizes.size() == 3, "\"{}\" is no shape; expected m,n,k", only);
-    shapes.push_back({std::stoll(std::string(sizes[0])), std::stoll(std::string(sizes[1])), std::stoll(std::string(sizes[2]))});
+    return {{std::stoll(std::string(sizes[0])), std::stoll(std::string(sizes[1])), std::stoll(std::string(sizes[2]))}};
   }
   for (int64_t m : {16, 128, 512, 1024})
     for (auto [n, k] : {std::pair<int64_t, int64_t>{768, 768}, {3072, 768}, {768, 3072}, {1000, 2048}, {4096, 256}})
-      if (only.empty()) shapes.push_back({m, n, k});
-  if (!device.is_cuda() && only.empty())
-    for (Shape& s : shapes) s.m = std::max<int64_t>(4, s.m / 8);
+      shapes.push_back({device.is_cuda() ? m : std::max<int64_t>(4, m / 8), n, k});
+  return shapes;
+}
+
+// Each tuned from scratch with all choices and with those that the order of its templates leaves some hope for.
+void search(const Device& device, const char* dtype, const std::vector<Shape>& shapes, const std::string& scratch) {
+  fmt::print("what is lost by passing choices over, {}:\n{:>20} {:>16} {:>16} {:>16} {:>16} {:>8}\n", dtype, "m x n x k", "all", "ms",
+             "not passed over", "ms", "lost %");
+  std::map<bool, double> compiled, spent;
+  double worst = 0;
+  for (const Shape& s : shapes) {
+    std::map<bool, compiler::CompileReport> reports;
+    for (bool all : {true, false}) {
+      const EmptyCache cache(fmt::format("{}/search{}", scratch, all));
+      const ScopedOption exhaustive("tune_all_tried", all ? "1000" : "0");
+      reports.emplace(all, tuned(s.m, s.n, s.k, dtype, device));
+      compiled[all] += static_cast<double>(reports.at(all).tuning.compiled), spent[all] += reports.at(all).total_ms;
+    }
+    const auto &known = reports.at(true).tuning.regions.at(0), &some = reports.at(false).tuning.regions.at(0);
+    double winner = 1;
+    for (auto& row : known.rows)
+      if (row.text == some.rows.at(some.winner).text) winner = row.measured.ratio;
+    const double lost = winner / known.rows.at(known.winner).measured.ratio - 1;
+    worst = std::max(worst, lost);
+    fmt::print("{:>20} {:16} {:16.0f} {:16} {:16.0f} {:8.1f}\n", fmt::format("{} x {} x {}", s.m, s.n, s.k),
+               reports.at(true).tuning.compiled, reports.at(true).total_ms, reports.at(false).tuning.compiled, reports.at(false).total_ms,
+               100 * lost);
+    std::string order;
+    for (auto& row : known.rows) order += fmt::format(" {:.2f}", row.measured.ratio);
+    fmt::print("  in their order:{}\n", order);
+  }
+  fmt::print("all: {:.2f} of the choices, {:.2f} of the time, at most {:.1f} % lost\n", compiled[false] / compiled[true],
+             spent[false] / spent[true], 100 * worst);
+}
+
+void trust(const Device& device, const char* dtype, int repeats, const std::vector<Shape>& shapes) {
   fmt::print("{} tunings of {} products of {}:\n{:>20} {:>8} {:>8} {:>8} {:>8}  winner\n", repeats, shapes.size(), dtype, "m x n x k",
              "flips %", "stated %", "regret %", "ratio");
   double flips = 0, stated = 0, worst = 0;
@@ -132,8 +166,10 @@ int main(int argc, char** argv) {
     const char* dtype = cuda ? "bf16" : "f32";
     set_option("tune_database", "none");
     const std::string only = argc > 4 ? argv[4] : "";
+    const std::vector<Shape> shapes = shapes_of(device, only);
     if (only.empty()) precompile(device, dtype, scratch);
-    trust(device, dtype, repeats, only);
+    search(device, dtype, shapes, scratch);
+    if (repeats > 0) trust(device, dtype, repeats, shapes);
     return 0;
   } catch (const std::exception& e) {
     fmt::print(stderr, "bench_tuning: {}\n", e.what());

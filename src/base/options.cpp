@@ -127,6 +127,11 @@ constexpr Row kRows[] = {
      "Milliseconds for timing a whole program with and without what was chosen, so that it is never slower; 0: that is not done.", 1 << 30},
     {OptionId::TunePrecompile, Kind::Bool, "tune_precompile", "1",
      "Compile all choices of a program on several threads before the first is timed."},
+    {OptionId::TuneAllTried, Kind::Int, "tune_all_tried", "16",
+     "Choices of a program for each thread that compiles, up to which tuning tries all; where there are more, those behind ones that are "
+     "far "
+     "from the best, in their template's order, are passed over.",
+     1 << 20},
     {OptionId::FusionTypes, Kind::String, "fusion_types", "epilogue,prologue,cross_subgraph",
      "What may be fused with a node that has choices, in modes that tune; comma-separated: epilogue, prologue, cross_subgraph, or none.", 0,
      check_fusion_types},

@@ -44,6 +44,7 @@ enum class OptionId : uint8_t {
   TuneRegionMs,
   TuneWholeMs,
   TunePrecompile,
+  TuneAllTried,
   FusionTypes,
   EnableRecursiveFusion,
   MaxFusionDepth,
@@ -59,7 +60,7 @@ enum class OptionId : uint8_t {
   CoordinateDescentTuning,
   Deterministic,
 };
-inline constexpr int kOptionCount = 48;
+inline constexpr int kOptionCount = 49;
 
 // A key into the table that knows the type of its value: bool, int64_t or std::string.
 template <class T>
@@ -102,6 +103,7 @@ inline constexpr Option<int64_t> kTuneBudgetMs{OptionId::TuneBudgetMs};
 inline constexpr Option<int64_t> kTuneRegionMs{OptionId::TuneRegionMs};
 inline constexpr Option<int64_t> kTuneWholeMs{OptionId::TuneWholeMs};
 inline constexpr Option<bool> kTunePrecompile{OptionId::TunePrecompile};
+inline constexpr Option<int64_t> kTuneAllTried{OptionId::TuneAllTried};
 inline constexpr Option<std::string> kFusionTypes{OptionId::FusionTypes};
 inline constexpr Option<bool> kEnableRecursiveFusion{OptionId::EnableRecursiveFusion};
 inline constexpr Option<int64_t> kMaxFusionDepth{OptionId::MaxFusionDepth};

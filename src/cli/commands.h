@@ -40,6 +40,7 @@ struct TuneArgs {
   int budget_ms = 0;  // 0: any
   int rounds = 20;
   bool isolated = false;
+  bool exhaustive = false;
   std::string choice;      // empty: all
   std::string lock, html;  // files to write; empty: none
   std::string check;       // lock file that must hold; empty: none

@@ -103,6 +103,7 @@ struct Command {
                   [this] { return toroid::cli::tune(tuned); });
     add_subject(t, tuned.subject);
     t->add_option("--budget", tuned.budget_ms, "Milliseconds that tuning may take")->check(CLI::Range(1, 1 << 30));
+    t->add_flag("--exhaustive", tuned.exhaustive, "Time every choice, those too that a template's order leaves no hope for");
     t->add_flag("--isolated", tuned.isolated,
                 "Run kernels in a process of their own first (option tune_isolated): one that crashes or hangs is refused with the reason");
     t->add_option("--lock", tuned.lock, "Write the choices to this file, for the option tune_lock");

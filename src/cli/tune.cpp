@@ -69,6 +69,7 @@ int check_lock(const TuneArgs& args, const BenchSubject& subject, const Device& 
 int tune(const TuneArgs& args) {
   if (args.subject.threads > 0) set_option("threads", std::to_string(args.subject.threads));
   if (args.budget_ms > 0) set_option("tune_budget_ms", std::to_string(args.budget_ms));
+  if (args.exhaustive) set_option("tune_all_tried", "1000000");
   if (args.isolated) set_option("tune_isolated", "1");
   Progress progress(!args.subject.json);
   const Device device = device_from_name(args.subject.device);

@@ -107,6 +107,7 @@ tune::SearchOptions search_options() {
   o.fusion_speedup = static_cast<double>(get_option(options::kFusionSpeedupPercent)) / 100;
   o.descent = get_option(options::kCoordinateDescentTuning);
   o.check_lock = get_option(options::kTuneLockCheck);
+  o.all_tried = static_cast<size_t>(get_option(options::kTuneAllTried));
   o.precompile = get_option(options::kTunePrecompile);
   o.isolated = get_option(options::kTuneIsolated);
   if (const int64_t ms = get_option(options::kTuneTimeoutMs); ms > 0)

@@ -72,7 +72,8 @@ bool indexes_one_element(const choice::Program& p) {
 // What a region is given at some sizes, and what the default makes of it.
 struct Case {
   exec::Symbols sizes;
-  std::vector<Tensor> inputs, wanted = {};
+  std::vector<Tensor> inputs;
+  std::vector<Tensor> wanted = {};  // on the host
   std::vector<Contract> contracts = {};
 };
 
@@ -135,7 +136,7 @@ class Checked {
     for (Case& at : cases_) {
       std::vector<Tensor> results = results_of(*e, at);
       if (i == 0)
-        at.wanted = std::move(results);
+        for (auto& t : results) at.wanted.push_back(t.to(Device::cpu()));
       else if (std::string why = compare(results, at.wanted, at.contracts); !why.empty())
         fail<UserError>("{}{}: {}", kNotEquivalent, at.sizes.empty() ? "" : " at " + exec::to_string(at.sizes), why);
     }

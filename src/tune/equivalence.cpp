@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/scalar.h"
+#include "base/thread_pool.h"
 
 namespace toroid::tune {
 namespace {
@@ -79,17 +80,35 @@ struct Elements {
   }
   const std::byte* at(int64_t i) const { return memory.raw_data() + static_cast<size_t>(i) * size_of(dtype); }
   double operator[](int64_t i) const { return load_number(at(i), dtype).as_double(); }
+  // Floats from `begin` on.
+  void read(int64_t begin, std::span<double> out) const {
+    switch (dtype) {
+      case DType::F32:
+        return read_as<float>(begin, out, [](float v) { return v; });
+      case DType::F16:
+        return read_as<uint16_t>(begin, out, f16_to_f32);
+      case DType::BF16:
+        return read_as<uint16_t>(begin, out, bf16_to_f32);
+      default:
+        for (size_t i = 0; i < out.size(); ++i) out[i] = (*this)[begin + static_cast<int64_t>(i)];
+    }
+  }
+  template <class T, class Convert>
+  void read_as(int64_t begin, std::span<double> out, const Convert& convert) const {
+    const auto* from = reinterpret_cast<const T*>(at(begin));
+    for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<double>(convert(from[i]));
+  }
 
   Tensor memory;
   DType dtype;
   int64_t count = 0;
 };
 
-double root_mean_square(const Elements& e, int64_t begin, int64_t end) {
+double root_mean_square(std::span<const double> row) {
   double sum = 0;
   int64_t n = 0;
-  for (int64_t i = begin; i < end; ++i)
-    if (const double v = e[i]; std::isfinite(v)) sum += v * v, ++n;
+  for (double v : row)
+    if (std::isfinite(v)) sum += v * v, ++n;
   return n > 0 ? std::sqrt(sum / static_cast<double>(n)) : 0;
 }
 
@@ -105,22 +124,53 @@ double excess(double got, double want, double bound, double size, DType t) {
   return std::fabs(got - want) / (bound * std::max(std::fabs(want), size) + smallest_normal(t));
 }
 
-std::string compare_floats(const Elements& got, const Elements& want, const Contract& c) {
-  const std::vector<int64_t>& sizes = want.memory.sizes();
-  const double bound = relative_bound(c, want.count);
-  int64_t row = want.count, wrong = 0, worst_at = -1;
-  if (!sizes.empty() && sizes.back() * (want.count / std::max<int64_t>(want.memory.numel(), 1)) >= kRow)
-    row = sizes.back() * (want.count / want.memory.numel());
-  double worst = 1, worst_size = 0;
-  for (int64_t begin = 0; begin < want.count; begin += row) {
-    const double size = root_mean_square(want, begin, begin + row);
-    for (int64_t i = begin; i < begin + row; ++i) {
-      const double e = excess(got[i], want[i], bound, size, want.dtype);
-      if (e <= 1) continue;
-      ++wrong;
-      if (e > worst) worst = e, worst_at = i, worst_size = size;
+// Elements beyond what is allowed, and the one that is furthest.
+struct Beyond {
+  int64_t count = 0, worst_at = -1;
+  double worst = 1, size = 0;  // its excess, and the size of its row
+
+  void add(const Beyond& later) {
+    count += later.count;
+    if (later.worst > worst) worst = later.worst, worst_at = later.worst_at, size = later.size;
+  }
+};
+
+// Rows that begin at `begin`, `begin` + `row`, ... below `end`.
+Beyond compare_rows(const Elements& got, const Elements& want, int64_t begin, int64_t end, int64_t row, double bound) {
+  Beyond out;
+  std::vector<double> a(static_cast<size_t>(row)), b(static_cast<size_t>(row));
+  for (; begin < end; begin += row) {
+    got.read(begin, a);
+    want.read(begin, b);
+    const double size = root_mean_square(b);
+    for (size_t i = 0; i < b.size(); ++i) {
+      const double allowed = bound * std::max(std::fabs(b[i]), size);
+      if (std::fabs(a[i] - b[i]) <= allowed && allowed < INFINITY) continue;  // never where one of them is NaN or infinite
+      Beyond one{0, begin + static_cast<int64_t>(i), excess(a[i], b[i], bound, size, want.dtype), size};
+      one.count = one.worst > 1;
+      out.add(one);
     }
   }
+  return out;
+}
+
+std::string compare_floats(const Elements& got, const Elements& want, const Contract& c) {
+  constexpr int64_t kElementsOfATask = 1 << 14;
+  const std::vector<int64_t>& sizes = want.memory.sizes();
+  const double bound = relative_bound(c, want.count);
+  int64_t row = want.count;
+  if (!sizes.empty() && sizes.back() * (want.count / std::max<int64_t>(want.memory.numel(), 1)) >= kRow)
+    row = sizes.back() * (want.count / want.memory.numel());
+  const int64_t rows = want.count / row, rows_of_a_task = std::max<int64_t>(1, kElementsOfATask / row);
+  std::vector<Beyond> parts(static_cast<size_t>((rows + rows_of_a_task - 1) / rows_of_a_task));
+  ThreadPool::global().parallel_for(static_cast<int64_t>(parts.size()), [&](int64_t begin, int64_t end, int) {
+    for (int64_t p = begin; p < end; ++p)
+      parts[static_cast<size_t>(p)] =
+          compare_rows(got, want, p * rows_of_a_task * row, std::min(rows, (p + 1) * rows_of_a_task) * row, row, bound);
+  });
+  Beyond all;
+  for (const Beyond& p : parts) all.add(p);
+  const auto [wrong, worst_at, worst, worst_size] = all;
   if (wrong == 0) return {};
   const double a = got[worst_at], b = want[worst_at];
   const std::string place = place_text(worst_at / (want.count / want.memory.numel()), sizes);

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <map>
 #include <mutex>
-#include <numeric>
 #include <set>
 
 #include "base/check.h"
@@ -14,6 +13,7 @@
 #include "ops/custom.h"
 #include "tune/check.h"
 #include "tune/choices.h"
+#include "tune/frontier.h"
 #include "tune/precompile.h"
 #include "tune/ranges.h"
 #include "tune/refine.h"
@@ -27,6 +27,8 @@ using Callers = std::vector<std::shared_ptr<ChoiceCaller>>;
 using SteadyClock = std::chrono::steady_clock;
 double ms_since(SteadyClock::time_point t) { return std::chrono::duration<double, std::milli>(SteadyClock::now() - t).count(); }
 
+constexpr std::string_view kPassedOver = "passed over";
+
 // A region with its choices, on its way to a decision.
 struct Task {
   const Region* region = nullptr;
@@ -34,8 +36,10 @@ struct Task {
   RegionReport report;
   Callers callers;
   std::vector<std::string> texts;       // of the callers' choices
-  std::vector<size_t> timed;            // positions of those that are
-  std::map<size_t, Measured> left_out;  // others, by position: why they are not
+  std::vector<size_t> timed;            // positions of those that may be, the default first
+  Frontier frontier;                    // of those but for the default
+  std::vector<size_t> wave, near;       // positions: that are tried now; of earlier waves that may win yet
+  std::map<size_t, Measured> left_out;  // others, by position: why they cannot
   Choice choice;
   bool decided = false;
 };
@@ -116,12 +120,7 @@ class Tuning {
   void decide_all(const std::vector<Task*>& order, size_t later) {
     for (Task* t : order) prepare(*t);
     if (options_.check_lock && memory_ && memory_->locked()) compile_locked(order);
-    const Callers all = to_compile(order);
-    tell([&](TuneProgress& p) {
-      p.regions += order.size(), p.choices += all.size(), p.budget_ms = options_.budget_ms;
-      p.decided += static_cast<size_t>(std::count_if(order.begin(), order.end(), [](Task* t) { return t->decided; }));
-    });
-    compile_and_decide(order, all, later);
+    compile_and_decide(order, later);
     for (Task* t : order) t->report.places = t->equal.size();
   }
 
@@ -288,27 +287,65 @@ class Tuning {
     return d;
   }
 
-  // Choices that will be timed; equal ones once.
-  static Callers to_compile(const std::vector<Task*>& order) {
+  // What is tried now; equal choices once.
+  static Callers to_compile(const std::vector<Task*>& open) {
     Callers all;
     std::set<Hash128> keys;
-    for (Task* t : order)
-      for (size_t i : t->timed)
-        if (!t->decided && keys.insert(t->callers[i]->key()).second) all.push_back(t->callers[i]);
+    for (Task* t : open)
+      for (auto& c : of(*t, with_default(*t, t->wave)))
+        if (keys.insert(c->key()).second) all.push_back(c);
     return all;
   }
 
-  void compile_and_decide(const std::vector<Task*>& order, const Callers& all, size_t later) {
+  // In waves: what the choices of one have shown decides about the next.
+  void compile_and_decide(std::vector<Task*> open, size_t later) {
+    size_t regions = open.size();
+    std::erase_if(open, [](Task* t) { return t->decided; });
+    size_t choices = 0;
+    for (Task* t : open) choices += t->timed.size();
+    const bool all = choices <= options_.all_tried * static_cast<size_t>(compile_workers(options_.workers));
+    for (Task* t : open) t->frontier = Frontier(forms_of(*t), all);
+    do {
+      for (Task* t : open) {
+        t->wave.clear();
+        for (size_t k : t->frontier.next()) t->wave.push_back(t->timed[1 + k]);
+      }
+      const Callers callers = to_compile(open);
+      tell([&](TuneProgress& p) {
+        p.regions += regions, p.decided += regions - std::min(regions, open.size()), p.choices += callers.size();
+        p.budget_ms = options_.budget_ms;
+      });
+      regions = 0;
+      open = compile_and_look(open, callers, later);
+    } while (!open.empty());
+  }
+
+  // Those that go on.
+  std::vector<Task*> compile_and_look(const std::vector<Task*>& open, const Callers& callers, size_t later) {
     const int workers = compile_workers(options_.workers);
     const auto compiled = [this] { tell([](TuneProgress& p) { ++p.compiled; }); };
-    Precompiling compiling(options_.precompile ? all : Callers{}, options_.pipelined ? workers : workers - 1, compiled);
+    Precompiling compiling(options_.precompile ? callers : Callers{}, options_.pipelined ? workers : workers - 1, compiled);
     if (!options_.pipelined) compiling.wait_for_all();
-    for (size_t i = 0; i < order.size(); ++i) {
-      if (order[i]->decided) continue;
-      compiling.wait_for(timed_of(*order[i]), left_ms());
-      decide(*order[i], order.size() - i + later);
+    std::vector<Task*> rest;
+    for (size_t i = 0; i < open.size(); ++i) {
+      compiling.wait_for(of(*open[i], with_default(*open[i], open[i]->wave)), left_ms());
+      if (!step(*open[i], open.size() - i + rest.size() + later)) rest.push_back(open[i]);
     }
     report_.precompile_ms += compiling.spent_ms();
+    return rest;
+  }
+
+  // The form of each choice but for the default; empty where there is no order among its like.
+  static std::vector<std::string> forms_of(const Task& t) {
+    std::vector<std::string> out;
+    for (size_t k = 1; k < t.timed.size(); ++k) {
+      const ChoiceCaller& c = *t.callers[t.timed[k]];
+      std::string form;
+      if (c.kind() == CallerKind::Template)
+        for (auto& [node, way] : c.choice().ways) form += fmt::format("{}: {} ", node, way.form);
+      out.push_back(std::move(form));
+    }
+    return out;
   }
 
   MeasureOptions measure_options(const Region& r, double most_ms) const {
@@ -328,23 +365,31 @@ class Tuning {
     options_.progress(progress_);
   }
 
-  void decide(Task& t, size_t regions_left) {
+  // False: more of its choices are to be tried.
+  bool step(Task& t, size_t regions_left) {
     const auto begun = SteadyClock::now();
     const double share = left_ms() / static_cast<double>(regions_left);
     const auto left = [&] { return share - ms_since(begun); };
     if (vet_ && left() > 0) vet(t, left);
+    bool decided = true;
     if (t.report.source.empty() && left() > 0) {
-      time(t, left);
+      decided = look(t, left);
+      if (decided) time(t, left);
     } else if (t.report.source.empty()) {
       t.report.source = "not tuned: the budget was used";
       report_.out_of_budget = true;
     }
+    const double spent = ms_since(begun);
+    t.report.spent_ms += spent, report_.time_ms += spent;
+    if (decided) end(t);
+    return decided;
+  }
+
+  void end(Task& t) {
     for (auto& c : t.callers) {
       report_.compiled += static_cast<size_t>(c->compiles());
       c->release();
     }
-    t.report.spent_ms = ms_since(begun);
-    report_.time_ms += t.report.spent_ms;
     t.decided = true;
     tell([&](TuneProgress& p) {
       ++p.decided;
@@ -352,26 +397,84 @@ class Tuning {
     });
   }
 
-  void time(Task& t, const std::function<double()>& left) {
-    const MeasureOptions how = measure_options(*t.region, left());
-    const Callers timed = timed_of(t);
-    const Sample sample = options_.clock ? options_.clock(timed) : time_checked(timed, *t.region, pipeline_->device);
-    take(t, measure(timed.size(), sample, how), left);
+  // A first look at the wave: leaves those in t.near that may win yet. False: there is to be another wave.
+  bool look(Task& t, const std::function<double()>& left) {
+    constexpr size_t kRoundsOfALook = 3;           // enough for what differs by so much
+    constexpr double kShareOfLooks = 0.25;         // of the time for a region
+    constexpr double kNear = 1.1;                  // times the best one's time
+    if (t.near.empty() && t.frontier.is_done()) {  // no order among them to learn from
+      t.near = t.wave;
+      return true;
+    }
+    MeasureOptions how = measure_options(*t.region, left() / 2);
+    how.budget_ms = std::min(how.budget_ms, kShareOfLooks * options_.region_ms);
+    how.least_rounds = how.most_rounds = kRoundsOfALook;
+    const std::vector<size_t> seen = with_default(t, t.wave);
+    const Verdict v = measured(t, seen, how);
+    if (!v.problem.empty()) {  // time() says so
+      t.near = t.wave;
+      return true;
+    }
+    for (size_t k = 1; k < seen.size(); ++k) {
+      t.left_out[seen[k]] = v.candidates[k];
+      t.near.push_back(seen[k]);
+      const auto at = std::find(t.timed.begin() + 1, t.timed.end(), seen[k]);
+      t.frontier.report(static_cast<size_t>(at - t.timed.begin() - 1), v.candidates[k].failed ? 0 : v.candidates[k].ratio);
+    }
+    std::erase_if(t.near, [&](size_t i) {
+      Measured& m = t.left_out.at(i);
+      const bool is_near = m.status.empty() && m.ratio <= kNear * t.frontier.best();
+      if (!is_near && m.status.empty())
+        m.status = fmt::format("dropped after a first look: its time is {:.3f} of that of the best", m.ratio / t.frontier.best());
+      if (!is_near) t.callers[i]->release();
+      return !is_near;
+    });
+    if (options_.budget_ms > 0 && left_ms() < options_.budget_ms / 2) t.frontier.stop();
+    return t.frontier.is_done();
   }
 
-  static Callers timed_of(const Task& t) {
+  // Among those that may win.
+  void time(Task& t, const std::function<double()>& left) {
+    const std::vector<size_t> asked = std::exchange(t.timed, {});
+    for (size_t k : t.frontier.passed_over()) {
+      t.left_out[asked[1 + k]].status = fmt::format("{}: those before it in its template's order are far behind", kPassedOver);
+      ++t.report.passed_over;
+    }
+    for (size_t i : t.near) t.left_out.erase(i);
+    t.timed = with_default(asked.front(), t.near);
+    MeasureOptions how = measure_options(*t.region, left());
+    how.budget_ms = std::min(how.budget_ms, std::max(0.0, options_.region_ms - t.report.spent_ms));
+    take(t, measured(t, t.timed, how), left);
+  }
+
+  Verdict measured(const Task& t, const std::vector<size_t>& positions, const MeasureOptions& how) const {
+    const Callers callers = of(t, positions);
+    return measure(callers.size(), options_.clock ? options_.clock(callers) : time_checked(callers, *t.region, pipeline_->device), how);
+  }
+
+  static std::vector<size_t> with_default(size_t first, const std::vector<size_t>& others) {
+    std::vector<size_t> out = {first};
+    out.insert(out.end(), others.begin(), others.end());
+    std::sort(out.begin() + 1, out.end());
+    return out;
+  }
+  static std::vector<size_t> with_default(const Task& t, const std::vector<size_t>& others) {
+    return with_default(t.timed.front(), others);
+  }
+
+  static Callers of(const Task& t, const std::vector<size_t>& positions) {
     Callers out;
-    for (size_t i : t.timed) out.push_back(t.callers[i]);
+    for (size_t i : positions) out.push_back(t.callers[i]);
     return out;
   }
 
-  // Leaves in t.timed what may run in this process. What the default did may be the end of tuning the region.
+  // Leaves in t.wave what may run in this process. What the default did may be the end of tuning the region.
   void vet(Task& t, const std::function<double()>& left) {
-    const std::vector<Measured> seen = (*vet_)(timed_of(t), *t.region, left);
-    const std::vector<size_t> asked = std::exchange(t.timed, {});
+    const std::vector<size_t> asked = with_default(t, std::exchange(t.wave, {}));
+    const std::vector<Measured> seen = (*vet_)(of(t, asked), *t.region, left);
     for (size_t k = 0; k < seen.size(); ++k) {
       if (seen[k].status.empty()) {
-        t.timed.push_back(asked[k]);
+        if (k > 0) t.wave.push_back(asked[k]);
         continue;
       }
       t.left_out[asked[k]] = seen[k];
@@ -419,8 +522,10 @@ class Tuning {
     std::vector<Measured> measured = known_of(t);
     for (size_t k = 0; k < t.timed.size(); ++k) measured[t.timed[k]] = v.candidates[k];
     add_rows(t, measured);
-    const bool left_open =
-        v.out_of_budget || std::any_of(t.left_out.begin(), t.left_out.end(), [](auto& out) { return !out.second.failed; });
+    const bool left_open = v.out_of_budget || std::any_of(t.left_out.begin(), t.left_out.end(), [](auto& out) {
+                             const Measured& m = out.second;  // of a worker that had no time for it: neither failed nor timed
+                             return !m.failed && m.ratio == 0 && !m.status.starts_with(kPassedOver);
+                           });
     t.report.winner = winner;
     t.report.source = t.region->sizes.empty() ? "timed" : "timed at " + exec::to_string(t.region->sizes);
     t.report.noise = v.noise, t.report.flip = v.flip, t.report.regret = v.regret_bound;
@@ -484,48 +589,6 @@ class Tuning {
 choice::Program tune(choice::Program lowered, std::shared_ptr<const Pipeline> pipeline, const SearchOptions& options, Memory* memory,
                      TuneReport& report) {
   return Tuning(std::move(pipeline), options, memory, report).run(std::move(lowered));
-}
-
-void add(TuneReport& to, TuneReport block) {
-  std::move(block.regions.begin(), block.regions.end(), std::back_inserter(to.regions));
-  to.compiled += block.compiled;
-  to.precompile_ms += block.precompile_ms, to.time_ms += block.time_ms, to.total_ms += block.total_ms;
-  to.out_of_budget = to.out_of_budget || block.out_of_budget;
-  to.decided.add(block.decided);
-  std::move(block.now.begin(), block.now.end(), std::back_inserter(to.now));
-  if (to.problem.empty()) to.problem = std::move(block.problem);
-}
-
-std::string to_string(const TuneReport& r, const std::string& part) {
-  std::string out;
-  for (auto& region : r.regions) {
-    if (region.label.find(part) == std::string::npos) continue;
-    out += fmt::format("{} ({} place{}): {}{}\n", region.label, region.places, region.places == 1 ? "" : "s", region.source,
-                       region.drift.empty() ? "" : "; " + region.drift);
-    if (!region.rows.empty())
-      out += fmt::format("  {} original choices, {} fused, {} total; {} left out", region.originals, region.fused,
-                         region.originals + region.fused, region.untried);
-    if (const size_t listed = region.originals + region.fused; region.rows.size() > listed)
-      out += fmt::format("; {} more by steps", region.rows.size() - listed);
-    if (!region.rows.empty() && region.source.starts_with("timed"))
-      out += fmt::format("; noise {:.1f} %, flip probability {:.1f} %, regret at most {:.1f} %", 100 * region.noise, 100 * region.flip,
-                         100 * std::min(region.regret, 9.99));
-    if (!region.rows.empty()) out += "\n";
-    std::vector<size_t> order(region.rows.size());
-    std::iota(order.begin(), order.end(), size_t{0});
-    const auto rank = [&](size_t i) { return region.rows[i].measured.ratio > 0 ? region.rows[i].measured.ratio : 1e30; };
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return rank(a) < rank(b); });
-    for (size_t i : order) {
-      const ChoiceRow& row = region.rows[i];
-      const std::string time = row.measured.median_ns > 0 ? fmt::format("{:10.2f} us", row.measured.median_ns / 1e3) : "            -";
-      const std::string ratio = row.measured.ratio > 0 ? fmt::format("{:6.3f}", row.measured.ratio) : "     -";
-      out += fmt::format("  {}{} {}  {:9} {}{}\n", i == region.winner ? "*" : " ", time, ratio, name_of(row.kind), row.name,
-                         row.measured.status.empty() ? "" : ": " + row.measured.status);
-    }
-  }
-  if (!r.whole.empty()) out += "the whole program: " + r.whole + "\n";
-  return out + fmt::format("tuning took {:.0f} ms: compiling {} choices {:.0f} ms, timing {:.0f} ms{}\n", r.total_ms, r.compiled,
-                           r.precompile_ms, r.time_ms, r.out_of_budget ? "; the budget ended it before all was decided" : "");
 }
 
 }  // namespace toroid::tune

@@ -34,7 +34,10 @@ struct SearchOptions {
   int workers = 0;              // threads that compile; 0: option compile_threads
   bool descent = false;         // from the winner on, step by step (refine())
   bool check_lock = false;      // compile what a lock file chose, for TuneReport::now
-  bool precompile = true;       // all choices before the first is timed; otherwise each when its turn comes
+  // Choices of a program for each thread that compiles, up to which all are tried; where there are more, those that the first ones leave
+  // some hope for (Frontier), as waiting for what the first ones show takes time, too.
+  size_t all_tried = 16;
+  bool precompile = true;     // all choices before the first is timed; otherwise each when its turn comes
   bool pipelined = false;     // with precompile: only a region's own choices before it is timed. For clocks that compiling does not disturb
   bool isolated = false;      // kernels run in a process of their own first; see tune/vet.h
   WorkerOptions worker = {};  // that process
@@ -59,7 +62,8 @@ struct RegionReport {
   std::string source;  // "timed", or where the choice is from, or why the default stands
   std::vector<ChoiceRow> rows;
   size_t winner = 0;                             // in rows
-  size_t originals = 0, fused = 0, untried = 0;  // choices: one a way, those fused with neighbours, those left out for want of budget
+  size_t originals = 0, fused = 0, untried = 0;  // choices: one a way, those fused with neighbours, those beyond most_choices
+  size_t passed_over = 0;                        // as those before them in their template's order were far behind
   double noise = 0, flip = 0, regret = 0, spent_ms = 0;
   std::string kernels;  // hash of the winner's kernel texts; empty where it is not known
   double ratio = 1;     // of the winner's time to the default's
