@@ -4,6 +4,8 @@
 #include <filesystem>
 
 #include "cli/harness.h"
+#include "compile/model.h"
+#include "import/load_model.h"
 #include "import/onnx_builder.h"
 #include "import/safetensors.h"
 
@@ -62,6 +64,34 @@ TEST_F(OnnxCommand, KnownCasesMayFailButMustNotPass) {
   EXPECT_NE(out.text.find("line 1: expected \"case: reason\""), std::string::npos) << out.text;
 }
 
+// A sequence comes as a file of tensors; the program takes and returns one after another.
+TEST_F(OnnxCommand, VerifyRunsCasesWithSequences) {
+  fs::remove_all(folder_ / "wrong");
+  auto sequence = [](const std::string& name) {
+    Message element = value_info("", {"2"}, 7);  // the type is its second field
+    return Message().text(1, name).message(2, Message().message(4, Message().text(1, element.bytes.substr(4))));
+  };
+  GraphParts g;
+  g.inputs = {sequence("list")};
+  g.outputs = {sequence("turned"), value_info("n", {}, 7)};
+  g.nodes = {node("SequenceAt", {"list", "first"}, {"a"}), node("SequenceErase", {"list", "first"}, {"rest"}),
+             node("SequenceInsert", {"rest", "a"}, {"turned"}), node("SequenceLength", {"turned"}, {"n"})};
+  g.initializers = {int64_tensor("first", {}, {0})};
+  auto list = [](const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
+    return Message().number(2, 1).message(3, int64_tensor("", {2}, a)).message(3, int64_tensor("", {2}, b)).bytes;
+  };
+  fs::path data = folder_ / "lists/test_data_set_0";
+  fs::create_directories(data);
+  write_file_atomic(folder_ / "lists/model.onnx", g.model(17).bytes);
+  write_file_atomic(data / "input_0.pb", list({1, 2}, {3, 4}));
+  write_file_atomic(data / "output_0.pb", list({3, 4}, {1, 2}));
+  write_file_atomic(data / "output_1.pb", int64_tensor("n", {}, {2}).bytes);
+  auto out = verify("");
+  EXPECT_EQ(out.code, 0) << out.text;
+  write_file_atomic(data / "output_0.pb", list({3, 4}, {1, 9}));
+  EXPECT_NE(verify("").text.find("lists: output 1: at [1] got 2, expected 9"), std::string::npos);
+}
+
 // Compiled; the second call asks for another shape than the program was made for.
 TEST_F(OnnxCommand, RunGivesTheInputsToTheImport) {
   auto bytes = [](const std::vector<int64_t>& v) { return std::as_bytes(std::span(v)); };
@@ -78,6 +108,41 @@ TEST_F(OnnxCommand, RunGivesTheInputsToTheImport) {
   out = toroid_command("run " + model + " --inputs " + file);
   EXPECT_EQ(out.code, 2);
   EXPECT_NE(out.text.find("\"shape\" has other contents"), std::string::npos) << out.text;
+}
+
+// tokens [batch, length, 4] times mask [batch, length], summed over each text: [batch, 4].
+Message masked_sum() {
+  GraphParts g;
+  g.inputs = {value_info("tokens", {"batch", "length", "4"}), value_info("mask", {"batch", "length"})};
+  g.outputs = {value_info("y", {"batch", "4"})};
+  g.initializers = {int64_tensor("last", {1}, {2}), int64_tensor("second", {1}, {1})};
+  g.nodes = {node("Unsqueeze", {"mask", "last"}, {"weights"}), node("Mul", {"tokens", "weights"}, {"masked"}),
+             node("ReduceSum", {"masked", "second"}, {"y"}, {int_attribute("keepdims", 0)})};
+  return g.model(18);
+}
+
+TEST_F(OnnxCommand, OneCompileServesAllSizesWithNames) {
+  ModelFolder folder(masked_sum());
+  auto model = compiler::CompiledModel::compile(import::load_model(folder.model()));
+  auto call = [&](int64_t batch, int64_t length, int64_t masks) {
+    std::vector<Tensor> in = {Tensor::full(std::vector<int64_t>{batch, length, 4}, 2),
+                              Tensor::full(std::vector<int64_t>{masks, length}, 0.5)};
+    return model.run(in).at(0);
+  };
+  for (int64_t batch : {1, 2, 5})
+    for (int64_t length : {1, 7, 64}) {
+      Tensor y = call(batch, length, batch);
+      EXPECT_EQ(y.sizes(), (std::vector<int64_t>{batch, 4}));
+      EXPECT_EQ(y.to_vector(), std::vector<double>(static_cast<size_t>(batch * 4), static_cast<double>(length)));
+    }
+  EXPECT_TRUE(refuses([&] { call(3, 7, 2); }, "(\"mask\"): dimension 0 must be 3 (= batch of an earlier input), it is 2"));
+}
+
+TEST_F(OnnxCommand, InspectShowsSizesWithNames) {
+  ModelFolder folder(masked_sum());
+  auto out = toroid_command("inspect " + folder.model().string());
+  for (const char* part : {"input  tokens: f32[batch, length, 4]", "output 0: f32[batch, 4]", "size   batch >= 1", "size   length >= 1"})
+    EXPECT_NE(out.text.find(part), std::string::npos) << part << " is missing in\n" << out.text;
 }
 
 TEST_F(OnnxCommand, InspectNamesWhatIsMissing) {

@@ -101,6 +101,42 @@ TEST(OnnxFile, WeightsOfFourBitsAreUnpacked) {
   EXPECT_TRUE(refuses([&] { load_model(folder.model()); }, "takes the tensor \"w\" of type INT4"));
 }
 
+// Two nodes that take each other's results, a tensor that nothing computes, an output that nothing computes, a node before what it takes.
+TEST(OnnxFile, GraphsThatCannotBeOrderedAreRefused) {
+  auto refused = [](std::vector<Message> nodes, const std::string& what) {
+    GraphParts g;
+    g.inputs = {value_info("x", {"4"})};
+    g.outputs = {value_info("y", {"4"})};
+    g.nodes = std::move(nodes);
+    ModelFolder folder(g.model(17));
+    return refuses([&] { load_model(folder.model()); }, "model.onnx: ", what);
+  };
+  const std::string early = "is used before it is computed";
+  EXPECT_TRUE(refused({node("Add", {"x", "b"}, {"y"}), node("Neg", {"y"}, {"b"})}, "(Add): the tensor \"b\" " + early));
+  EXPECT_TRUE(refused({node("Add", {"x", "y"}, {"y"})}, "(Add): the tensor \"y\" " + early));
+  EXPECT_TRUE(refused({node("Add", {"x", "gone"}, {"y"})}, "the tensor \"gone\" " + early));
+  EXPECT_TRUE(refused({node("Neg", {"x"}, {"z"})}, "no node computes the output \"y\""));
+}
+
+// Functions that each call the next twice, and sizes that follow from constants: what a small file can ask for has bounds.
+TEST(OnnxFile, WhatASmallFileCanAskForHasBounds) {
+  std::vector<Message> functions;
+  for (int i = 0; i < 40; ++i) {
+    Message f;
+    f.text(1, "f" + std::to_string(i)).text(4, "a").text(5, "b").text(10, "local").message(9, Message().text(1, "").number(2, 17));
+    const std::string next = i == 39 ? "Neg" : "f" + std::to_string(i + 1), domain = i == 39 ? "" : "local";
+    f.message(7, node(next, {"a"}, {"c"}, {}, domain)).message(7, node(next, {"c"}, {"b"}, {}, domain));
+    functions.push_back(f);
+  }
+  GraphParts g;
+  g.inputs = {value_info("x", {"4"})};
+  g.outputs = {value_info("y", {"4"})};
+  g.nodes = {node("f30", {"x"}, {"y"}, {}, "local")};
+  EXPECT_TRUE(load_model(ModelFolder(g.model(17, functions)).model()));
+  g.nodes = {node("f0", {"x"}, {"y"}, {}, "local")};
+  EXPECT_TRUE(refuses([&] { load_model(ModelFolder(g.model(17, functions)).model()); }, "more than 262144 nodes"));
+}
+
 // Graphs within graphs, as deep as a file of a megabyte can hold.
 TEST(OnnxFile, DepthIsLimited) {
   Message graph;

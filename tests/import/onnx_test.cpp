@@ -111,5 +111,55 @@ TEST(Onnx, IfAndLoopBecomeRegions) {
   }
 }
 
+// Lists of tensors while the model is imported: the halves of x [batch, 4], and the first of them before or behind, as the run says.
+TEST(Onnx, SequencesAreResolved) {
+  GraphParts yes, no, g;
+  yes.outputs = {value_info("a", {})};
+  yes.nodes = {node("SequenceInsert", {"halves", "half", "zero"}, {"a"})};
+  no.outputs = {value_info("b", {})};
+  no.nodes = {node("SequenceInsert", {"halves", "half"}, {"b"})};
+  g.inputs = {value_info("x", {"batch", "4"}), value_info("flag", {}, 9)};
+  g.outputs = {value_info("y", {"batch", "6"}), value_info("n", {}, 7)};
+  g.initializers = {int64_tensor("zero", {}, {0}), int64_tensor("two", {}, {2})};
+  g.nodes = {node("SplitToSequence", {"x", "two"}, {"halves"}, {int_attribute("axis", 1)}),
+             node("SequenceAt", {"halves", "zero"}, {"half"}),
+             node("If", {"flag"}, {"three"}, {graph_attribute("then_branch", yes.message()), graph_attribute("else_branch", no.message())}),
+             node("ConcatFromSequence", {"three"}, {"y"}, {int_attribute("axis", 1)}), node("SequenceLength", {"three"}, {"n"})};
+  auto program = load(g.model(17));
+  EXPECT_EQ(to_string(program->outputs[0].value->type), "f32[batch, 6]");
+  std::vector<Tensor> inputs = {Tensor::of(std::vector<double>{1, 2, 3, 4}, std::vector<int64_t>{1, 4}), Tensor()};
+  for (bool flag : {true, false}) {
+    inputs[1] = Tensor::full(std::vector<int64_t>{}, flag, DType::Bool);
+    auto out = graph::interpret(*program, inputs);
+    EXPECT_EQ(out[0].to_vector(), flag ? (std::vector<double>{1, 2, 1, 2, 3, 4}) : (std::vector<double>{1, 2, 3, 4, 1, 2}));
+    EXPECT_EQ(out[1].to_vector(), (std::vector<double>{3}));
+  }
+  no.nodes = {node("SequenceErase", {"halves"}, {"b"})};
+  g.nodes[2] =
+      node("If", {"flag"}, {"three"}, {graph_attribute("then_branch", yes.message()), graph_attribute("else_branch", no.message())});
+  EXPECT_TRUE(refuses([&] { load(g.model(17)); }, "\"the If\" (If)", "sequences of different lengths"));
+}
+
+// The body is written out for each tensor; places are counted from the end where they are negative, and must be there.
+TEST(Onnx, SequenceMapAndPlaces) {
+  GraphParts body, g;
+  body.inputs = {value_info("each", {"2"}), value_info("all", {"2"})};
+  body.outputs = {value_info("sum", {"2"})};
+  body.nodes = {node("Add", {"each", "all"}, {"sum"})};
+  g.inputs = {value_info("x", {"3", "2"}), value_info("t", {"2"})};
+  g.outputs = {value_info("y", {"2"})};
+  g.initializers = {int64_tensor("at", {}, {-2})};
+  g.nodes = {node("SplitToSequence", {"x"}, {"rows"}, {int_attribute("keepdims", 0)}),
+             node("SequenceMap", {"rows", "t"}, {"sums"}, {graph_attribute("body", body.message())}),
+             node("SequenceAt", {"sums", "at"}, {"y"})};
+  std::vector<Tensor> inputs = {Tensor::of(std::vector<double>{1, 2, 3, 4, 5, 6}, std::vector<int64_t>{3, 2}),
+                                Tensor::full(std::vector<int64_t>{2}, 10)};
+  EXPECT_EQ(graph::interpret(*load(g.model(17)), inputs)[0].to_vector(), (std::vector<double>{13, 14}));
+  g.initializers = {int64_tensor("at", {}, {3})};
+  EXPECT_TRUE(refuses([&] { load(g.model(17)); }, "the place in a sequence of 3 tensors is out of range"));
+  g.nodes[2] = node("Neg", {"sums"}, {"y"});
+  EXPECT_TRUE(refuses([&] { load(g.model(17)); }, "\"the Neg\" (Neg)", "\"sums\" is a sequence; a tensor is expected"));
+}
+
 }  // namespace
 }  // namespace toroid::import::onnx

@@ -11,7 +11,8 @@
 namespace toroid::import::onnx {
 namespace {
 
-constexpr int kMaxDepth = 64;  // functions that call functions
+constexpr int kMaxDepth = 64;            // functions that call functions
+constexpr int64_t kMostNodes = 1 << 18;  // those of functions count at each call, those of loops at each iteration
 
 const FunctionProto* find_function(const ModelProto& model, const NodeProto& node) {
   for (auto& f : model.functions)
@@ -107,7 +108,7 @@ void check_operators(const ModelFile& file) {
   fail<UserError>("{}: Toroid does not have {} of the operators in this model:{}", file.source(), unknown.size(), list);
 }
 
-const Tensor* Scope::find(const std::string& name) const {
+const Item* Scope::find(const std::string& name) const {
   for (const Scope* s = this; s; s = s->around)
     if (auto it = s->values.find(name); it != s->values.end()) return &it->second;
   return nullptr;
@@ -124,11 +125,13 @@ GraphBuilder::GraphBuilder(graph::Graph& target, std::shared_ptr<const ModelFile
 
 Tensor GraphBuilder::constant(const TensorProto& proto) const { return load_tensor(proto, file_); }
 
-Tensor GraphBuilder::value(const Scope& scope, const std::string& name) const {
-  const Tensor* t = scope.find(name);
-  TOROID_USER_CHECK(t, "the tensor \"{}\" is used before it is computed", name);
-  return *t;
+const Item& GraphBuilder::item(const Scope& scope, const std::string& name) const {
+  const Item* found = scope.find(name);
+  TOROID_USER_CHECK(found, "the tensor \"{}\" is used before it is computed", name);
+  return *found;
 }
+
+Tensor GraphBuilder::value(const Scope& scope, const std::string& name) const { return tensor_of(item(scope, name), name); }
 
 std::optional<Tensor> GraphBuilder::contents(const Tensor& t, bool use_offered) {
   if (!is_proxy(t)) return t;
@@ -160,6 +163,8 @@ void GraphBuilder::run(const GraphProto& graph, Scope& scope) {
 void GraphBuilder::import_node(const NodeProto& node, Scope& scope) {
   std::string prefix = file_->source() + ": ";
   try {
+    TOROID_USER_CHECK(++*nodes_ <= kMostNodes, "functions and loops that are written out make more than {} nodes of this model",
+                      kMostNodes);
     recorder_.set_where(node.name.empty() ? node.op_type : node.name);
     if (import_function(node, scope)) return;
     int64_t version = version_of(*scope.opsets, node.domain);
@@ -191,11 +196,11 @@ bool GraphBuilder::import_function(const NodeProto& node, Scope& scope) {
   }
   for (size_t i = 0; i < f->inputs.size(); ++i) {
     bool given = i < node.inputs.size() && !node.inputs[i].empty();
-    inner.values[f->inputs[i]] = given ? value(scope, node.inputs[i]) : Tensor();
+    inner.values[f->inputs[i]] = given ? item(scope, node.inputs[i]) : Item();
   }
   for (auto& n : f->nodes) import_node(n, inner);
   for (size_t i = 0; i < node.outputs.size(); ++i)
-    if (!node.outputs[i].empty()) scope.values[node.outputs[i]] = value(inner, f->outputs[i]);
+    if (!node.outputs[i].empty()) scope.values[node.outputs[i]] = item(inner, f->outputs[i]);
   return true;
 }
 
@@ -206,6 +211,7 @@ GraphBuilder::Region GraphBuilder::region(const Scope& around, const std::vector
   out.graph->symbols = target_.symbols;
   out.graph->guards = target_.guards;
   out.builder = std::make_unique<GraphBuilder>(*out.graph, file_);
+  out.builder->nodes_ = nodes_;
   out.scope.opsets = around.opsets;
   out.scope.depth = around.depth;
   for (const Scope* s = &around; s; s = s->around) out.scope.attributes.insert(s->attributes.begin(), s->attributes.end());
@@ -216,12 +222,23 @@ GraphBuilder::Region GraphBuilder::region(const Scope& around, const std::vector
 // ---- OpCall ----------------------------------------------------------------------------------------------------------------------
 
 bool OpCall::has(size_t i) const {
-  return i < node_.inputs.size() && !node_.inputs[i].empty() && builder_.value(scope_, node_.inputs[i]).defined();
+  if (i >= node_.inputs.size() || node_.inputs[i].empty()) return false;
+  auto* t = std::get_if<Tensor>(&builder_.item(scope_, node_.inputs[i]));
+  return !t || t->defined();
 }
 
 Tensor OpCall::in(size_t i) {
   TOROID_USER_CHECK(has(i), "input {} is missing", i);
   return builder_.value(scope_, node_.inputs[i]);
+}
+
+Item OpCall::item(size_t i) const { return has(i) ? builder_.item(scope_, node_.inputs[i]) : Item(); }
+
+std::vector<Tensor> OpCall::sequence(size_t i) const {
+  Item found = item(i);
+  auto* list = std::get_if<std::vector<Tensor>>(&found);
+  TOROID_USER_CHECK(list, "input {} should be a sequence", i);
+  return std::move(*list);
 }
 
 std::vector<Tensor> OpCall::all() {
@@ -340,8 +357,8 @@ void OpCall::require_equal(const Expr& a, const Expr& b, std::string_view what) 
   if (!known) builder_.graph().guards.push_back({sym::Rel::Eq, a, b});
 }
 
-void OpCall::set(size_t i, const Tensor& t) {
-  if (wants(i)) scope_.values[node_.outputs[i]] = t;
+void OpCall::set(size_t i, Item item) {
+  if (wants(i)) scope_.values[node_.outputs[i]] = std::move(item);
 }
 
 }  // namespace toroid::import::onnx

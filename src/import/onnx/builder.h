@@ -15,13 +15,13 @@ namespace toroid::import::onnx {
 struct Scope {
   const Scope* around = nullptr;  // a sub-graph sees the names of the graph around it
   const OpsetImports* opsets = nullptr;
-  std::unordered_map<std::string, Tensor> values = {};
+  std::unordered_map<std::string, Item> values = {};
   // Attributes of the call that a function's nodes refer to. Absent ones are not there.
   std::unordered_map<std::string, const Attribute*> attributes = {};
   int depth = 0;  // functions and inlined graphs around
 
   // nullptr when there is no such name.
-  const Tensor* find(const std::string& name) const;
+  const Item* find(const std::string& name) const;
   const Attribute* bound(const std::string& name) const;
 };
 
@@ -39,7 +39,8 @@ class GraphBuilder {
   Tensor constant(const TensorProto& proto) const;
   // Adds initializers and nodes of a graph; the inputs are in the scope already. Errors name the node.
   void run(const GraphProto& graph, Scope& scope);
-  // What a name of the scope stands for. UserError when there is no such name.
+  // What a name of the scope stands for. UserError when there is no such name, and when it is no tensor.
+  const Item& item(const Scope& scope, const std::string& name) const;
   Tensor value(const Scope& scope, const std::string& name) const;
 
   // The contents of a tensor: of a concrete one at once.
@@ -64,6 +65,7 @@ class GraphBuilder {
   graph::Recorder recorder_;
   KnownValues known_;
   size_t inputs_held_ = 0;
+  std::shared_ptr<int64_t> nodes_ = std::make_shared<int64_t>(0);  // imported so far, those of regions included
 };
 
 // Names that a sub-graph uses of the graphs around it, in the order of their first use.

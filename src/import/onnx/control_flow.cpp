@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "import/onnx/builder.h"
+#include "import/onnx/control_flow.h"
 
 namespace toroid::import::onnx {
 namespace {
@@ -23,26 +24,25 @@ class Body {
   Body(OpCall& c, const GraphProto& proto, const std::vector<std::string>& free, const char* name)
       : c_(c), proto_(proto), free_(free), region_(c.builder().region(c.scope(), known_names(), name)) {}
 
-  void add_input(const std::string& name, TensorType type) {
-    type.strides.clear();
-    Value* v = region_.graph->add_input(std::move(type), graph::InputKind::User, name);
-    region_.scope.values[name] = region_.builder->recorder().proxy(v);
-  }
-  Tensor input(const std::string& name) const { return region_.scope.values.at(name); }
+  void add_input(const std::string& name, TensorType type) { region_.scope.values[name] = proxy_of_input(name, std::move(type)); }
+  Tensor input(const std::string& name) const { return region_.builder->value(region_.scope, name); }
   void bind(const std::string& name, const Tensor& t) { region_.scope.values[name] = t; }
 
   // Imports the nodes. `extra` gets the values of the graph around that the region reads.
   void run(std::vector<Value*>& extra) {
     extra.clear();
     for (auto& name : free_) {
-      const Tensor* t = c_.scope().find(name);
-      if (!t || !t->defined() || region_.scope.values.count(name)) continue;
-      Value* v = c_.builder().recorder().value_of(*t);
-      extra.push_back(v);
-      add_input(name, v->type);
+      const Item* around = c_.scope().find(name);
+      if (!around || region_.scope.values.count(name)) continue;
+      region_.scope.values[name] = with_tensors(*around, [&](const Tensor& t) {
+        Value* v = c_.builder().recorder().value_of(t);
+        extra.push_back(v);
+        return proxy_of_input(name, v->type);
+      });
     }
     region_.builder->run(proto_, region_.scope);
   }
+  const Item& output_item(size_t i) const { return region_.builder->item(region_.scope, proto_.outputs.at(i).name); }
   Tensor output(size_t i) const { return region_.builder->value(region_.scope, proto_.outputs.at(i).name); }
   std::optional<Tensor> contents(const Tensor& t) { return region_.builder->contents(t, false); }
   GraphBuilder& builder() { return *region_.builder; }
@@ -61,8 +61,13 @@ class Body {
   std::vector<std::string> known_names() {
     std::vector<std::string> out;
     for (auto& name : free_)
-      if (const Tensor* t = c_.scope().find(name); t && t->defined() && is_small(*t) && c_.constant(*t)) out.push_back(name);
+      if (auto* t = std::get_if<Tensor>(c_.scope().find(name)); t && t->defined() && is_small(*t) && c_.constant(*t)) out.push_back(name);
     return out;
+  }
+
+  Tensor proxy_of_input(const std::string& name, TensorType type) {
+    type.strides.clear();
+    return region_.builder->recorder().proxy(region_.graph->add_input(std::move(type), graph::InputKind::User, name));
   }
 
   static bool is_small(const Tensor& t) {
@@ -75,21 +80,6 @@ class Body {
   const std::vector<std::string>& free_;
   GraphBuilder::Region region_;
 };
-
-// The nodes of a sub-graph as part of the graph around. Returns its outputs.
-std::vector<Tensor> inlined(OpCall& c, const GraphProto& proto, const std::vector<Tensor>& inputs) {
-  TOROID_USER_CHECK(inputs.size() == proto.inputs.size(), "the sub-graph takes {} inputs, {} are given", proto.inputs.size(),
-                    inputs.size());
-  Scope inner;
-  inner.around = &c.scope();
-  inner.opsets = c.scope().opsets;
-  inner.depth = c.scope().depth + 1;
-  for (size_t i = 0; i < inputs.size(); ++i) inner.values[proto.inputs[i].name] = inputs[i];
-  c.builder().run(proto, inner);
-  std::vector<Tensor> out;
-  for (auto& o : proto.outputs) out.push_back(c.builder().value(inner, o.name));
-  return out;
-}
 
 std::vector<Value*> values_of(OpCall& c, const std::vector<Tensor>& tensors) {
   std::vector<Value*> out;
@@ -108,6 +98,15 @@ void take_branch(OpCall& c, const Tensor& condition) {
   for (size_t i = 0; i < out.size(); ++i) c.set(i, out[i]);
 }
 
+// Tensors in the same places, and sequences of as many.
+bool same_lengths(const std::vector<Item>& a, const std::vector<Item>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Item& x, const Item& y) {
+    if (x.index() != y.index()) return false;
+    if (auto* t = std::get_if<Tensor>(&x)) return t->defined() == std::get<Tensor>(y).defined();
+    return std::get<std::vector<Tensor>>(x).size() == std::get<std::vector<Tensor>>(y).size();
+  });
+}
+
 void both_branches(OpCall& c) {
   const GraphProto &yes = c.graph("then_branch"), &no = c.graph("else_branch");
   // Both take the same operands.
@@ -115,16 +114,23 @@ void both_branches(OpCall& c) {
   for (auto& name : free_names(no))
     if (std::find(free.begin(), free.end(), name) == free.end()) free.push_back(name);
   std::vector<Value*> extra;
+  std::vector<Item> results;
   std::vector<std::shared_ptr<graph::Graph>> regions;
   for (auto* proto : {&yes, &no}) {
     Body body(c, *proto, free, proto == &yes ? "true" : "false");
     body.run(extra);
-    for (size_t i = 0; i < proto->outputs.size(); ++i) body.add_output(body.output(i));
+    std::vector<Item> outputs;
+    for (size_t i = 0; i < proto->outputs.size(); ++i)
+      outputs.push_back(with_tensors(body.output_item(i), [&](const Tensor& t) { return body.add_output(t), t; }));
+    TOROID_USER_CHECK(proto == &yes || same_lengths(outputs, results), "the branches give sequences of different lengths");
+    results = std::move(outputs);
     regions.push_back(body.finish());
   }
   Value* condition = c.builder().recorder().value_of(reshape(c.in(0), {}));
   auto* n = region_node(c, graph::cond_op(), {condition, {}, {}, extra}, regions);
-  for (size_t i = 0; i < n->results.size(); ++i) c.set(i, c.builder().recorder().proxy(n->results[i]));
+  size_t next = 0;
+  for (size_t i = 0; i < results.size(); ++i)
+    c.set(i, with_tensors(results[i], [&](const Tensor&) { return c.builder().recorder().proxy(n->results.at(next++)); }));
 }
 
 void if_else(OpCall& c) {
@@ -145,13 +151,20 @@ void if_else(OpCall& c) {
 
 struct LoopState {
   const GraphProto& body;
-  std::vector<Tensor> carried;
+  std::vector<Item> carried;
   size_t scans = 0;  // outputs that are stacked over the iterations
 };
 
+// What a region can carry, as a loop that is not written out does.
+std::vector<Tensor> carried_tensors(const LoopState& s) {
+  std::vector<Tensor> out;
+  for (size_t i = 0; i < s.carried.size(); ++i) out.push_back(tensor_of(s.carried[i], s.body.inputs[i + 2].name));
+  return out;
+}
+
 LoopState loop_state(OpCall& c) {
   LoopState s{c.graph("body"), {}, 0};
-  for (size_t i = 2; i < c.count(); ++i) s.carried.push_back(c.in(i));
+  for (size_t i = 2; i < c.count(); ++i) s.carried.push_back(c.item(i));
   TOROID_USER_CHECK(s.body.inputs.size() == s.carried.size() + 2 && s.body.outputs.size() > s.carried.size(),
                     "the body has {} inputs and {} outputs, which does not fit {} carried tensors", s.body.inputs.size(),
                     s.body.outputs.size(), s.carried.size());
@@ -168,14 +181,17 @@ bool unroll(OpCall& c, LoopState s, int64_t trips) {
   std::vector<std::vector<Tensor>> scans(s.scans);
   bool goes_on = true;
   for (int64_t i = 0; i < trips && goes_on; ++i) {
-    std::vector<Tensor> inputs = {number(i), yes()};
+    std::vector<Item> inputs = {number(i), yes()};
     inputs.insert(inputs.end(), s.carried.begin(), s.carried.end());
     auto out = inlined(c, s.body, inputs);
-    auto next = c.constant(out[0]);
+    auto next = c.constant(tensor_of(out[0], s.body.outputs[0].name));
     if (!next) return false;
     goes_on = next->item() != 0;
     std::copy(out.begin() + 1, out.begin() + 1 + static_cast<int64_t>(s.carried.size()), s.carried.begin());
-    for (size_t k = 0; k < s.scans; ++k) scans[k].push_back(out[1 + s.carried.size() + k]);
+    for (size_t k = 0; k < s.scans; ++k) {
+      size_t at = 1 + s.carried.size() + k;
+      scans[k].push_back(tensor_of(out[at], s.body.outputs[at].name));
+    }
   }
   for (size_t i = 0; i < s.carried.size(); ++i) c.set(i, s.carried[i]);
   for (size_t k = 0; k < s.scans; ++k) {
@@ -188,8 +204,9 @@ bool unroll(OpCall& c, LoopState s, int64_t trips) {
 // A number of iterations that is known, or follows from sizes: a scan over their numbers.
 bool counted(OpCall& c, const LoopState& s, const Expr& trips) {
   auto free = free_names(s.body);
+  auto carried = values_of(c, carried_tensors(s));
   Body body(c, s.body, free, "body");
-  for (size_t i = 0; i < s.carried.size(); ++i) body.add_input(s.body.inputs[i + 2].name, values_of(c, {s.carried[i]})[0]->type);
+  for (size_t i = 0; i < carried.size(); ++i) body.add_input(s.body.inputs[i + 2].name, carried[i]->type);
   body.add_input(s.body.inputs[0].name, {DType::I64, {}, {}});
   body.bind(s.body.inputs[1].name, yes());
   std::vector<Value*> extra;
@@ -198,7 +215,7 @@ bool counted(OpCall& c, const LoopState& s, const Expr& trips) {
   if (!next || next->item() == 0) return false;
   for (size_t i = 1; i < s.body.outputs.size(); ++i) body.add_output(body.output(i));
   Value* numbers = c.builder().recorder().value_of(op("arange", trips, DType::I64));
-  auto* n = region_node(c, graph::scan_op(), {{}, values_of(c, s.carried), std::vector<Value*>{numbers}, extra}, {body.finish()});
+  auto* n = region_node(c, graph::scan_op(), {{}, carried, std::vector<Value*>{numbers}, extra}, {body.finish()});
   for (size_t i = 0; i < n->results.size(); ++i) c.set(i, c.builder().recorder().proxy(n->results[i]));
   return true;
 }
@@ -210,7 +227,7 @@ void open_ended(OpCall& c, const LoopState& s) {
   Tensor start = op("scalar_tensor", 0, DType::I64);
   Tensor condition = c.has(1) ? reshape(c.in(1), {}) : op("scalar_tensor", true, DType::Bool);
   std::vector<Tensor> carried = {start, condition};
-  carried.insert(carried.end(), s.carried.begin(), s.carried.end());
+  for (auto& t : carried_tensors(s)) carried.push_back(t);
   Tensor limit = c.has(0) ? reshape(c.in(0), {}) : op("scalar_tensor", std::numeric_limits<int64_t>::max(), DType::I64);
   auto types = values_of(c, carried);
   std::vector<Value*> extra;
@@ -352,6 +369,20 @@ void batched_scan(OpCall& c) {
 }
 
 }  // namespace
+
+std::vector<Item> inlined(OpCall& c, const GraphProto& proto, const std::vector<Item>& inputs) {
+  TOROID_USER_CHECK(inputs.size() == proto.inputs.size(), "the sub-graph takes {} inputs, {} are given", proto.inputs.size(),
+                    inputs.size());
+  Scope inner;
+  inner.around = &c.scope();
+  inner.opsets = c.scope().opsets;
+  inner.depth = c.scope().depth + 1;
+  for (size_t i = 0; i < inputs.size(); ++i) inner.values[proto.inputs[i].name] = inputs[i];
+  c.builder().run(proto, inner);
+  std::vector<Item> out;
+  for (auto& o : proto.outputs) out.push_back(c.builder().item(inner, o.name));
+  return out;
+}
 
 void add_control_flow_operators(Operators& t) {
   t.add("If", 1, if_else);

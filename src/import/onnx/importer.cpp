@@ -14,23 +14,19 @@ namespace {
 
 std::string_view kind_name(TypeKind kind) {
   switch (kind) {
-    case TypeKind::Sequence:
-      return "a sequence";
     case TypeKind::Map:
       return "a map";
-    case TypeKind::Optional:
-      return "an optional value";
     case TypeKind::SparseTensor:
       return "a sparse tensor";
     default:
-      return "of no type";
+      return "of no type, or of sequences within sequences";
   }
 }
 
 class ModelImporter {
  public:
   // fixed_sizes: sizes that may change are those of the given inputs.
-  ModelImporter(std::shared_ptr<const ModelFile> file, std::span<const Tensor> inputs, bool fixed_sizes)
+  ModelImporter(std::shared_ptr<const ModelFile> file, std::span<const Item> inputs, bool fixed_sizes)
       : file_(std::move(file)),
         given_(inputs),
         fixed_sizes_(fixed_sizes),
@@ -46,10 +42,7 @@ class ModelImporter {
     scope_.opsets = &model.opsets;
     add_inputs(model.graph);
     builder_.run(model.graph, scope_);
-    for (auto& o : model.graph.outputs) {
-      TOROID_USER_CHECK(scope_.find(o.name), "{}: no node computes the output \"{}\"", file_->source(), o.name);
-      graph_->outputs.push_back({builder_.recorder().value_of(*scope_.find(o.name)), {}, -1});
-    }
+    for (auto& o : model.graph.outputs) add_output(o);
     check_pinned();
     return std::move(graph_);
   }
@@ -64,14 +57,41 @@ class ModelImporter {
       scope_.values[t.name] = weight(t.name, builder_.constant(t));
     }
     size_t place = 0;
-    for (auto& in : graph.inputs) {
-      if (weights.count(in.name)) continue;
-      Tensor given = place < given_.size() ? given_[place] : Tensor();
-      graph::Value* v = graph_->add_input(type_of(in, given), graph::InputKind::User, in.name);
-      if (given.defined()) builder_.known().offer(v, given);
-      scope_.values[in.name] = builder_.recorder().proxy(v);
+    for (auto* in : user_inputs(graph)) {
+      const Item* given = place < given_.size() ? &given_[place] : nullptr;
       ++place;
+      scope_.values[in->name] =
+          in->kind == TypeKind::Tensor ? Item(add_input(*in, given ? tensor_of(*given, named(*in)) : Tensor())) : add_item(*in, given);
     }
+  }
+
+  Tensor add_input(const ValueInfo& in, const Tensor& given) {
+    graph::Value* v = graph_->add_input(type_of(in, given), graph::InputKind::User, in.name);
+    if (given.defined()) builder_.known().offer(v, given);
+    return builder_.recorder().proxy(v);
+  }
+
+  std::string named(const ValueInfo& v) const { return file_->source() + ": " + v.name; }
+
+  // A sequence, as long as it is given, or an optional value, there or not as it is given.
+  Item add_item(const ValueInfo& in, const Item* given) {
+    bool fits = given && (in.kind == TypeKind::Optional || std::holds_alternative<std::vector<Tensor>>(*given));
+    TOROID_USER_CHECK(fits, "{}: the input \"{}\" is {}; Toroid's programs take tensors", file_->source(), in.name,
+                      in.kind == TypeKind::Optional ? "an optional value" : "a sequence");
+    for_these_ = true;
+    ValueInfo element = in;
+    element.dims.reset();  // those that are given
+    return with_tensors(*given, [&](const Tensor& t) { return add_input(element, t); });
+  }
+
+  void add_output(const ValueInfo& o) {
+    const Item* found = scope_.find(o.name);
+    TOROID_USER_CHECK(found, "{}: no node computes the output \"{}\"", file_->source(), o.name);
+    if (o.kind == TypeKind::Tensor) tensor_of(*found, named(o));
+    with_tensors(*found, [&](const Tensor& t) {
+      graph_->outputs.push_back({builder_.recorder().value_of(t), {}, -1});
+      return t;
+    });
   }
 
   // Numbers that sizes, axes and scales are made of stay constants, which nothing but their readers keeps.
@@ -138,13 +158,26 @@ class ModelImporter {
   }
 
   std::shared_ptr<const ModelFile> file_;
-  std::span<const Tensor> given_;
+  std::span<const Item> given_;
   bool fixed_sizes_, for_these_;
   std::unique_ptr<graph::Graph> graph_;
   GraphBuilder builder_;
   Scope scope_;
   std::map<std::string, Expr> symbols_;
 };
+
+}  // namespace
+
+std::vector<const ValueInfo*> user_inputs(const GraphProto& graph) {
+  std::set<std::string_view> weights;
+  for (auto& t : graph.initializers) weights.insert(t.name);
+  std::vector<const ValueInfo*> out;
+  for (auto& in : graph.inputs)
+    if (!weights.count(in.name)) out.push_back(&in);
+  return out;
+}
+
+namespace {
 
 bool has_open_sizes(const GraphProto& graph) {
   return std::any_of(graph.inputs.begin(), graph.inputs.end(), [](const ValueInfo& in) {
@@ -159,12 +192,13 @@ void check_values(const ModelFile& file) {
   for (auto* list : {&graph.inputs, &graph.outputs})
     for (auto& v : *list) {
       std::string what = fmt::format("{}: the {} \"{}\"", file.source(), list == &graph.inputs ? "input" : "output", v.name);
-      TOROID_USER_CHECK(v.kind == TypeKind::Tensor, "{} is {}; Toroid's programs take and return tensors", what, kind_name(v.kind));
+      bool has = v.kind == TypeKind::Tensor || v.kind == TypeKind::Sequence || v.kind == TypeKind::Optional;
+      TOROID_USER_CHECK(has, "{} is {}; Toroid's programs take and return tensors", what, kind_name(v.kind));
       need_dtype(v.element, what);
     }
 }
 
-std::unique_ptr<graph::Graph> import_model(std::shared_ptr<const ModelFile> file, std::span<const Tensor> inputs, bool* for_these) {
+std::unique_ptr<graph::Graph> import_model(std::shared_ptr<const ModelFile> file, std::span<const Item> inputs, bool* for_these) {
   auto import = [&](bool fixed_sizes) {
     ModelImporter importer(file, inputs, fixed_sizes);
     auto graph = importer.run();

@@ -299,7 +299,7 @@ void add_layout_operators(Operators& t) {
   // A tensor is an optional value that is there.
   t.add("OptionalGetElement", 18, [](OpCall& c) { c.set(0, c.in(0)); });
   t.add("OptionalHasElement", 18, [](OpCall& c) { c.set(0, Tensor::full(std::vector<int64_t>{}, c.has(0), DType::Bool)); });
-  t.add("Identity", 1, [](OpCall& c) { c.set(0, c.in(0)); });
+  t.add("Identity", 1, [](OpCall& c) { c.set(0, c.item(0)); });
   t.add("Reshape", 1, reshape_to);
   t.add("Transpose", 1, transpose);
   t.add("Flatten", 1, flatten);

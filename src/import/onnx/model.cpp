@@ -184,28 +184,35 @@ class Parser {
     ValueInfo out;
     while (in.next()) {
       if (in.field() == 1) out.name = in.string();
-      if (in.field() == 2) type(in.message(), out);
+      if (in.field() == 2) type(in.message(), out, 0);
     }
     return out;
   }
 
-  void type(WireReader in, ValueInfo& out) {
+  void type(WireReader in, ValueInfo& out, int depth) {
+    TOROID_USER_CHECK(depth < kMaxDepth, "{}: the type of \"{}\" is nested more than {} deep", source_, out.name, kMaxDepth);
     while (in.next()) switch (in.field()) {
         case 1:
           out.kind = TypeKind::Tensor;
           tensor_type(in.message(), out);
           break;
         case 4:
-          out.kind = TypeKind::Sequence;
+        case 9: {
+          bool sequence = in.field() == 4;
+          WireReader inner = in.message();
+          while (inner.next())
+            if (inner.field() == 1) type(inner.message(), out, depth + 1);
+          if (out.kind == TypeKind::Tensor || (out.kind == TypeKind::Sequence && !sequence))
+            out.kind = sequence ? TypeKind::Sequence : TypeKind::Optional;
+          else
+            out.kind = TypeKind::None;
           break;
+        }
         case 5:
           out.kind = TypeKind::Map;
           break;
         case 8:
           out.kind = TypeKind::SparseTensor;
-          break;
-        case 9:
-          out.kind = TypeKind::Optional;
           break;
       }
   }

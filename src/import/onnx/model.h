@@ -42,11 +42,11 @@ struct Dim {
   std::optional<int64_t> value;
   std::string name;  // of a size that may change; empty: unknown
 };
-enum class TypeKind : uint8_t { None, Tensor, SparseTensor, Sequence, Map, Optional };
+enum class TypeKind : uint8_t { None, Tensor, SparseTensor, Sequence, Map, Optional };  // Sequence: of tensors; Optional: of those two
 struct ValueInfo {
   std::string name;
   TypeKind kind = TypeKind::None;
-  int32_t element = 0;                   // of a tensor
+  int32_t element = 0;                   // of a tensor, or those within
   std::optional<std::vector<Dim>> dims;  // nullopt: not even the rank is known
 };
 

@@ -50,6 +50,7 @@ const Operators& operators() {
     add_resize_operators(t);
     add_signal_operators(t);
     add_selection_operators(t);
+    add_sequence_operators(t);
     add_contrib_operators(t);
     add_attention_operators(t);
     add_control_flow_operators(t);

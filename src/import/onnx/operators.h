@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "import/onnx/model.h"
+#include "import/onnx/tensors.h"
 #include "ops/table.h"
 
 namespace toroid::import::onnx {
@@ -35,6 +35,9 @@ class OpCall {
   Tensor in(size_t i);
   Tensor opt(size_t i) { return has(i) ? in(i) : Tensor(); }
   std::vector<Tensor> all();
+  // Of any kind; absent ones are undefined tensors.
+  Item item(size_t i) const;
+  std::vector<Tensor> sequence(size_t i) const;
 
   // ---- attributes
   bool has_attribute(std::string_view name) const { return attribute(name) != nullptr; }
@@ -66,7 +69,7 @@ class OpCall {
   // ---- results
   size_t results() const { return node_.outputs.size(); }
   bool wants(size_t i) const { return i < node_.outputs.size() && !node_.outputs[i].empty(); }
-  void set(size_t i, const Tensor& t);
+  void set(size_t i, Item item);
 
   // Sizes that must agree: UserError where they cannot, a guard where that depends on the inputs.
   void require_equal(const Expr& a, const Expr& b, std::string_view what);
@@ -119,6 +122,7 @@ void add_signal_operators(Operators& t);
 void add_control_flow_operators(Operators& t);
 void add_attention_operators(Operators& t);
 void add_selection_operators(Operators& t);
+void add_sequence_operators(Operators& t);
 void add_contrib_operators(Operators& t);
 
 // ---- helpers of the families ------------------------------------------------------------------------------------------------------

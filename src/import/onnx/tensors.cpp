@@ -95,6 +95,12 @@ Tensor load(const TensorProto& proto, std::optional<std::span<const std::byte>> 
 
 }  // namespace
 
+const Tensor& tensor_of(const Item& item, std::string_view name) {
+  auto* t = std::get_if<Tensor>(&item);
+  TOROID_USER_CHECK(t && t->defined(), "\"{}\" is {}; a tensor is expected", name, t ? "an absent optional value" : "a sequence");
+  return *t;
+}
+
 std::optional<DType> dtype_of(int32_t data_type) {
   using enum DType;
   static constexpr std::array<std::optional<DType>, 17> kTypes = {std::nullopt, F32, U8,  I8,  U16, I16, I32,  I64, std::nullopt,
@@ -123,10 +129,34 @@ Tensor copy_tensor(const TensorProto& proto, const std::string& source) {
   return load(proto, proto.raw, fmt::format("{}: the tensor \"{}\"", source, proto.name), nullptr);
 }
 
-Tensor read_tensor_file(const std::filesystem::path& path) {
+namespace {
+
+constexpr uint32_t kTensors = 3, kOthers = 4, kLastOther = 7;  // fields of the messages for sequences and optional values
+
+std::vector<Tensor> copy_sequence(WireReader in, const std::string& source) {
+  std::vector<Tensor> out;
+  while (in.next()) {
+    if (in.field() == kTensors) out.push_back(copy_tensor(parse_tensor(in.message()), source));
+    TOROID_USER_CHECK(in.field() < kOthers || in.field() > kLastOther, "{}: a sequence of something else than tensors", source);
+  }
+  return out;
+}
+
+}  // namespace
+
+Item read_item_file(const std::filesystem::path& path, TypeKind kind) {
   MappedFile file(path);
   std::string source = path.string();
-  return copy_tensor(parse_tensor({file.span(), file.span(), source}), source);
+  WireReader in(file.span(), file.span(), source);
+  if (kind == TypeKind::Sequence) return copy_sequence(in, source);
+  if (kind != TypeKind::Optional) return copy_tensor(parse_tensor(in), source);
+  constexpr uint32_t kSequence = 5;
+  Item out;
+  while (in.next()) {
+    if (in.field() == kTensors) out = copy_tensor(parse_tensor(in.message()), source);
+    if (in.field() == kSequence) out = copy_sequence(in.message(), source);
+  }
+  return out;
 }
 
 }  // namespace toroid::import::onnx

@@ -1,10 +1,27 @@
 // Tensors of ONNX files as tensors of Toroid.
 #pragma once
 
+#include <variant>
+
 #include "import/onnx/model.h"
 #include "toroid/tensor.h"
 
 namespace toroid::import::onnx {
+
+// What a name of a model stands for: a tensor (undefined: an optional value that is absent), or a list of tensors, whose length is known
+// when the model is imported.
+using Item = std::variant<Tensor, std::vector<Tensor>>;
+
+// The same with f(tensor) in place of each tensor that is there.
+template <class F>
+Item with_tensors(Item item, F&& f) {
+  if (auto* t = std::get_if<Tensor>(&item)) return t->defined() ? Item(f(*t)) : item;
+  for (auto& t : std::get<std::vector<Tensor>>(item)) t = f(t);
+  return item;
+}
+
+// UserError, with the name, unless it is a tensor that is there.
+const Tensor& tensor_of(const Item& item, std::string_view name);
 
 // nullopt for what Toroid does not have (texts, 8-bit floats, types of fewer than 8 bits).
 std::optional<DType> dtype_of(int32_t data_type);
@@ -19,7 +36,7 @@ inline bool is_4bit(int32_t data_type) { return data_type == kUInt4 || data_type
 Tensor load_tensor(const TensorProto& proto, const std::shared_ptr<const ModelFile>& file);
 // The same of a tensor outside of a model, always as a copy. `source` is for messages.
 Tensor copy_tensor(const TensorProto& proto, const std::string& source);
-// The tensor in a file that holds just one.
-Tensor read_tensor_file(const std::filesystem::path& path);
+// What a file holds that has just one value of that kind.
+Item read_item_file(const std::filesystem::path& path, TypeKind kind);
 
 }  // namespace toroid::import::onnx
