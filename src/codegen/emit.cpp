@@ -94,10 +94,32 @@ std::string name_kernel(const loop::Body& b) {
 
 std::string memory_type(DType t) { return is_bool(t) ? "u8" : std::string(name_of(t)); }
 
+namespace {
+
+// Of each step, whether it is a division that StepEmitter::is_exact speaks of.
+std::vector<bool> exact_divisions(const loop::Body& body) {
+  using enum ScalarOp;
+  constexpr ScalarOp kRounds[] = {Round, Floor, Ceil, Trunc}, kHandsOn[] = {Add, Sub, Mul, Div, Neg, Abs, Min, Max, Select, Cast};
+  auto among = [](auto& list, ScalarOp op) { return std::find(std::begin(list), std::end(list), op) != std::end(list); };
+  std::vector<bool> counts(body.steps.size()), exact(body.steps.size());  // counts: an error of the value may change a whole number
+  for (size_t k = body.steps.size(); k-- > 0;) {
+    const Statement& s = body.steps[k];
+    if (s.step != Step::Scalar || arity_of(s.op) == 0) continue;
+    bool whole = s.op == Cast && is_int(s.dtype) && is_float(body.steps[static_cast<size_t>(s.args[0])].dtype);
+    exact[k] = counts[k] && s.op == Div && s.dtype == DType::F32;
+    if (!whole && !among(kRounds, s.op) && !(counts[k] && among(kHandsOn, s.op))) continue;
+    for (int i = 0; i < arity_of(s.op); ++i) counts[static_cast<size_t>(s.args[i])] = true;
+  }
+  return exact;
+}
+
+}  // namespace
+
 StepEmitter::StepEmitter(const loop::Body& body, Expr inner, std::vector<bool> on_inner, int lanes, Names names)
     : body_(body),
       inner_(std::move(inner)),
       on_inner_(std::move(on_inner)),
+      exact_(exact_divisions(body)),
       lanes_(lanes),
       names_(std::move(names)),
       values_(body.steps.size()) {}
@@ -170,7 +192,8 @@ void StepEmitter::splat_operands(const std::vector<int>& steps) {
       Value& v = values_[static_cast<size_t>(a)];
       if (v.name.empty() || v.vector) continue;
       // Rows over their sum: one division a row instead of one a vector.
-      bool divides = s.step == Step::Scalar && s.op == ScalarOp::Div && s.dtype == DType::F32 && a == s.args[1] && reduced(a);
+      bool divides =
+          s.step == Step::Scalar && s.op == ScalarOp::Div && s.dtype == DType::F32 && a == s.args[1] && reduced(a) && !is_exact(k);
       if (divides) {
         if (!v.inverse.empty()) continue;
         line(fmt::format("sf32 v{0}_power = {1}({2}), v{0}_inverse = 1.0f / ({2} * v{0}_power);", a,
@@ -398,7 +421,7 @@ void StepEmitter::emit(int k, bool wants_vector) {
   } else {
     std::vector<std::string> args;
     // The rest of a row is divided like its vectors.
-    if (s.op == ScalarOp::Div && on_inner_[static_cast<size_t>(k)]) {
+    if (s.op == ScalarOp::Div && on_inner_[static_cast<size_t>(k)] && !is_exact(k)) {
       const std::string& inverse = values_[static_cast<size_t>(s.args[1])].inverse;
       if (!inverse.empty()) {
         const std::string x = vector_form ? vector(s.args[0]) : scalar(s.args[0]);

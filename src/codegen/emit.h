@@ -69,6 +69,11 @@ class StepEmitter {
   // Emits a value or a store; as a vector only when asked to and the step differs between lanes.
   void emit(int step, bool vector);
 
+  // A division whose quotient becomes a whole number, maybe after more arithmetic: an error in the last place may make it another one.
+  bool is_exact(int step) const { return exact_[static_cast<size_t>(step)]; }
+  // A reduction's result, or computed from one.
+  bool reduced(int step) const;
+
   // --- expressions ----------------------------------------------------------------------------------------------------------------
   std::string index(const Expr& e);
   std::string vector_index(const Expr& e);
@@ -92,7 +97,6 @@ class StepEmitter {
  private:
   const loop::Statement& step(int k) const { return body_.steps[static_cast<size_t>(k)]; }
   bool differs(const Expr& e) const;
-  bool reduced(int k) const;  // a reduction's result, or computed from one
   bool inner_coefficient(const Expr& e, int64_t* coefficient) const;
   bool nonnegative(const Expr& e) const { return sym::known_ge(e, 0); }
   void emit_load(int k, bool vector);
@@ -101,7 +105,7 @@ class StepEmitter {
 
   const loop::Body& body_;
   Expr inner_;
-  std::vector<bool> on_inner_;
+  std::vector<bool> on_inner_, exact_;
   int lanes_;
   Names names_;
   Values values_;

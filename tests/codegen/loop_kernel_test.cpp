@@ -370,5 +370,21 @@ TEST(LoopKernel, EpilogueText) {
   EXPECT_NE(text.scalar.find("s_add_f32(acc_s, v1)"), std::string::npos) << text.scalar;
 }
 
+// Quotients that become whole numbers are rounded once: of multiples of a scale, which a row has one of or all share.
+TEST(LoopKernel, RoundedQuotientsAreExact) {
+  KernelRunner r;
+  const std::string
+      multiple = "v4: i64 = index [r0]\n v5: f32 = Cast v4\n v6: f32 = Mul v5 v3\n v7: f32 = Div v6 v3\n ",
+      scale =
+          "loop (i0: 7, r r0: 4096) {\n v0: f32 = load %0 [i0*4096 + r0]\n v1: f32 = reduce max v0\n v2: f32 = const "
+          "255\n v3: f32 = Div v1 v2\n ",
+      steps = "loop (i0: 7, i1: 4096) {\n v0: f32 = load %0 [i0]\n v1: f32 = Abs v0\n v2: f32 = const 0.3\n v3: f32 = Mul v1 v2\n ";
+  r.check(scale + multiple + "v8: f32 = Floor v7\n v9: i32 = Cast v8\n store %1 [i0*4096 + r0] v9\n}",
+          {{0, DType::F32, 7 * 4096}, {1, DType::I32, 7 * 4096}});
+  std::string flat = steps + multiple + "v8: f32 = Neg v7\n v9: i32 = Cast v8\n store %1 [i0*4096 + i1] v9\n}";
+  flat.replace(flat.find("index [r0]"), 10, "index [i1]");
+  r.check(flat, {{0, DType::F32, 7}, {1, DType::I32, 7 * 4096}});
+}
+
 }  // namespace
 }  // namespace toroid::codegen

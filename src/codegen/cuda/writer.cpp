@@ -216,7 +216,7 @@ void CudaWriter::emit(int k) {
   e_.emit(k, false);
 }
 
-// Cheaper than the exact function where that makes no difference; empty for most steps.
+// Cheaper than the common text where that makes no difference, or more exact where it does; empty for most steps.
 std::string CudaWriter::short_form(int k) {
   const Statement& s = p_.step(k);
   if (s.step != Step::Scalar || s.dtype != DType::F32) return "";
@@ -237,7 +237,11 @@ std::string CudaWriter::short_form(int k) {
       return f.op == ScalarOp::Erf ? call("shorterf1", x) : "2.0f * " + call("shortsigmoid", "2.0f * " + x);
     }
   }
-  if (s.op != ScalarOp::Div || !p_.varies[at] || p_.varies[static_cast<size_t>(s.args[1])] || is_constant(s.args[1])) return "";
+  if (s.op != ScalarOp::Div) return "";
+  // What a row has one of may be a scale, by which others divide what they round.
+  if (e_.is_exact(k) || (!p_.varies[at] && e_.reduced(k)))
+    return call("exactdiv", fmt::format("{}, {}", e_.scalar(s.args[0]), e_.scalar(s.args[1])));
+  if (!p_.varies[at] || p_.varies[static_cast<size_t>(s.args[1])] || is_constant(s.args[1])) return "";
   // Rows over what a row has one of: the compiler divides once.
   const std::string by = e_.scalar(s.args[1]), power = fmt::format("{}({})", e_.function("quotient_power", DType::F32, false), by);
   return fmt::format("{0}({1}, 1.0f / ({2} * {3}), {3})", e_.function("quotient", DType::F32, false), e_.scalar(s.args[0]), by, power);
