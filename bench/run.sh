@@ -30,3 +30,6 @@ if [ ${#missing[@]} -gt 0 ]; then
   python3 "$here/peers/export_models.py" "$peers/models" "${missing[@]}"
 fi
 python3 "$here/peers/compare.py" "$peers/models" --serve "$build/bench_serve" --rounds "${TOROID_ROUNDS:-30}"
+echo "== comparison with ONNX Runtime on the light models of the package onnx"
+[ -e "$peers/light/zfnet512/out.safetensors" ] || python3 "$here/peers/light_models.py" "$peers/light"
+python3 "$here/peers/compare.py" "$peers/light" --serve "$build/bench_serve" --rounds "${TOROID_ROUNDS:-30}" --runtimes toroid,onnxruntime

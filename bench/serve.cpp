@@ -1,5 +1,5 @@
 // Serves one exported model for comparisons with other runtimes: loads it once, then runs it as often as each line of stdin says.
-//   bench_serve MODEL.pt2 IN.safetensors [--expect OUT.safetensors] [--profile RUNS]
+//   bench_serve MODEL IN.safetensors [--expect OUT.safetensors] [--profile RUNS]
 // Prints "ready {...}" when the model is compiled, warm and compared with the expected outputs. Then a line "N" on stdin runs it N times
 // and prints the microseconds of each run on one line. With --profile it prints what each step costs instead, as JSON lines.
 #include <fmt/core.h>
@@ -188,7 +188,7 @@ void serve(compiler::CompiledModel& model, const std::vector<Tensor>& inputs) {
 int main(int argc, char** argv) {
   auto args = parse(argc, argv);
   if (!args) {
-    fmt::print(stderr, "usage: bench_serve MODEL.pt2 IN.safetensors [--expect OUT.safetensors] [--profile RUNS]\n");
+    fmt::print(stderr, "usage: bench_serve MODEL IN.safetensors [--expect OUT.safetensors] [--profile RUNS]\n");
     return 2;
   }
   try {

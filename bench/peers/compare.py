@@ -2,7 +2,8 @@
 
 Usage: compare.py MODELS [MODEL ...] [--serve PROGRAM] [--rounds 30] [--threads 2] [--runtimes toroid,torch,...] [--json FILE]
 
-MODELS is the folder that export_models.py wrote. Each runtime is a process of its own that holds the model and waits on its stdin, so that
+MODELS is the folder that export_models.py or light_models.py wrote; where a model has no model.pt2, Toroid runs its model.onnx, and PyTorch
+is left out. Each runtime is a process of its own that holds the model and waits on its stdin, so that
 the others are idle while one runs. Every round runs all of them once, in random order: whatever else the machine does hits them alike.
 Prints a table; a ratio below 1 means that Toroid is faster than the best of the others (medians over all rounds; in brackets the 95 %
 interval of the ratio, by bootstrap over rounds). The last column is the share of the machine that other processes took meanwhile: above a few
@@ -24,12 +25,17 @@ SETTLE_S = 0.005  # after a runtime's turn: its threads stop spinning
 TURN_US = 40_000  # what a turn should take
 
 
+def has_pt2(folder):
+    return os.path.exists(os.path.join(folder, "model.pt2"))
+
+
 class Runtime:
     def __init__(self, name, folder, args):
         self.name = name
         environment = dict(os.environ, OMP_NUM_THREADS=str(args.threads), KMP_BLOCKTIME="1", TOROID_THREADS=str(args.threads))
         if name == "toroid":
-            command = [args.serve, f"{folder}/model.pt2", f"{folder}/in.safetensors", "--expect", f"{folder}/out.safetensors"]
+            model = "model.pt2" if has_pt2(folder) else "model.onnx"
+            command = [args.serve, f"{folder}/{model}", f"{folder}/in.safetensors", "--expect", f"{folder}/out.safetensors"]
         else:
             command = [sys.executable, os.path.join(HERE, "worker.py"), name, folder, str(args.threads)]
         self.log = open(os.path.join(folder, f"{name}.log"), "w+")
@@ -140,6 +146,8 @@ def compare(model, args):
     runtimes = []
     try:
         for name in args.runtimes.split(","):
+            if name.startswith("torch") and not has_pt2(folder):
+                continue
             runtime, problem = start(name, folder, args)
             if problem:
                 result["errors"][name] = problem
@@ -175,7 +183,7 @@ def row(result, names):
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", help="folder written by export_models.py")
+    parser.add_argument("models", help="folder written by export_models.py or light_models.py")
     parser.add_argument("model", nargs="*", help="which models; all that are there when none is named")
     parser.add_argument("--serve", default=os.path.join(HERE, "../../build/bench_serve"), help="Toroid's program bench_serve")
     parser.add_argument("--rounds", type=int, default=30)
@@ -186,7 +194,7 @@ def parse_arguments():
     args = parser.parse_args()
     for name in args.model:
         if not os.path.isdir(os.path.join(args.models, name)):
-            parser.error(f"{args.models} holds no model {name}; export_models.py writes it")
+            parser.error(f"{args.models} holds no model {name}; export_models.py or light_models.py writes it")
     if args.rounds < 1:
         parser.error("--rounds must be at least 1")
     for name in args.runtimes.split(","):
@@ -195,7 +203,7 @@ def parse_arguments():
     if "toroid" in args.runtimes.split(",") and not os.access(args.serve, os.X_OK):
         parser.error(f"there is no program {args.serve}; build it with make, or name it with --serve")
     if not args.model:
-        args.model = sorted(m for m in os.listdir(args.models) if os.path.exists(os.path.join(args.models, m, "model.pt2")))
+        args.model = sorted(m for m in os.listdir(args.models) if os.path.exists(os.path.join(args.models, m, "in.safetensors")))
     return args
 
 

@@ -30,6 +30,8 @@ def onnx_runner(folder, threads):
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+    options.log_severity_level = 3  # errors alone
     # Threads spin between the kernels of a run, as by default, but not after it: they would disturb the runtime whose turn is next.
     options.add_session_config_entry("session.force_spinning_stop", "1")
     session = onnxruntime.InferenceSession(f"{folder}/model.onnx", options, providers=["CPUExecutionProvider"])
