@@ -215,6 +215,44 @@ TEST(FoldConvBn, GivesTheSameNumbers) {
   for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-4);
 }
 
+TEST(StoreWeights, OfProductsAndConvolutionsAlone) {
+  auto g = parse(R"(graph "t"(%x: f32[1, 2, 3, 3], %y: f32[4, 2]) {
+    %w: f32[4, 2, 1, 1] = full([4, 2, 1, 1], fill_value=3.0)
+    %c: f32[1, 4, 3, 3] = conv2d(%x, %w)
+    %k: f32[3, 2] = full([3, 2], fill_value=2.0)
+    %t: f32[2, 3] = t(%k)
+    %m: f32[4, 3] = mm(%y, %t)
+    %s: f32[4, 3] = full([4, 3], fill_value=0.5)
+    %o: f32[4, 3] = add.Tensor(%m, %s)
+    return %c, %o
+  })");
+  auto after = run("store_weights", *g);
+  EXPECT_EQ(body(*after), R"(c = conv2d %x %constant none [1, 1] [0, 0] [1, 1] 1
+t = t %constant_1
+m = mm %y %t
+s = full [4, 3] 0.5 none none none none
+o = add.Tensor %m %s 1
+return c o)")
+      << "what loops read is made on the spot, and views stay views";
+  EXPECT_EQ(after->inputs[3].data.to_vector(), std::vector<double>(6, 2));
+  EXPECT_EQ(run("store_weights", *after), nullptr);
+}
+
+TEST(StoreWeights, LetsNormalisationsFold) {
+  auto g = parse(R"(graph "t"(%x: f32[1, 2, 3, 3]) {
+    %w: f32[4, 2, 1, 1] = full([4, 2, 1, 1], fill_value=3.0)
+    %b: f32[4] = full([4], fill_value=1.0)
+    %v: f32[4] = full([4], fill_value=4.0)
+    %c: f32[1, 4, 3, 3] = conv2d(%x, %w)
+    %n: f32[1, 4, 3, 3] = batch_norm(%c, %b, %b, %b, %v, training=false, momentum=0.1, eps=0.0, cudnn_enabled=true)
+    return %n
+  })");
+  auto after = run("dce", *run("fold_conv_bn", *run("store_weights", *g)));
+  ASSERT_EQ(after->nodes.size(), 1u) << to_string(*after);
+  EXPECT_EQ(after->inputs[1].data.to_vector(), std::vector<double>(8, 1.5));
+  EXPECT_EQ(after->inputs[2].data.to_vector(), std::vector<double>(4, 0.5));
+}
+
 TEST(InplaceChains, CacheThatIsReadOnlyAfterwards) {
   auto g = parse(R"(graph "t"(buffer %cache: f32[4, 3], %pos: i64[1], %k: f32[1, 3]) {
     %c: f32[4, 3] = index_copy(%cache, dim=0, index=%pos, source=%k)

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 
 #include "graph/passes/passes.h"
 #include "graph/passes/rebuild.h"
@@ -11,10 +12,20 @@ constexpr int64_t kSmallBytes = 1 << 20;
 // The reference evaluator is slow: above this many elements folding would cost more than it gives.
 constexpr int64_t kMaxElements = 1 << 22;
 constexpr int64_t kMaxKernelElements = 1 << 18;
+// Of all weights of a graph that are made of numbers: packing them takes as much again for a while.
+constexpr int64_t kMaxStoredBytes = int64_t{1} << 32;
 
 // How much is known of a value when compiling. Computed values come from attributes alone (full, arange and what is made of them):
 // computing them again costs less than reading them from memory, so they stay as they are.
 enum class Known { No, Computed, Data };
+
+// What reads its operands from memory, many times each. Normalisations are folded into such a layer, where their numbers are known.
+bool reads_weights(const ops::Op& op) {
+  static const std::set<std::string_view> names = {
+      "conv1d", "conv2d", "conv3d", "convolution", "_convolution", "linear",     "matmul",
+      "mm",     "bmm",    "addmm",  "baddbmm",     "mv",           "batch_norm", "_native_batch_norm_legit_no_training"};
+  return names.count(op.name) > 0;
+}
 
 class Folder {
  public:
@@ -28,6 +39,33 @@ class Folder {
     }
   }
 
+  // Gives memory to the weights that are computed.
+  std::unique_ptr<Graph> store_weights() {
+    std::set<const Value*> weights;
+    for (auto& n : g_.nodes) {
+      for (auto* r : n->results) known_[id(r)] = knowledge(*n);
+      if (!reads_weights(*n->op)) continue;
+      for_each_operand(*n, [&](const Value* v) {
+        v = seen_through_views(v);
+        if (known_[id(v)] == Known::Computed && v->producer) weights.insert(v);
+      });
+    }
+    if (weights.empty()) return nullptr;
+    bool changed = false;
+    int64_t left = kMaxStoredBytes;
+    for (auto& n : g_.nodes) {
+      const bool wanted = n->results.size() == 1 && weights.count(n->results[0]) && bytes(n->results[0]) <= left;
+      if (wanted && is_quick(*n) && compute(*n)) {
+        changed = true;
+        left -= bytes(n->results[0]);
+        replace(*n);
+      } else {
+        out_.copy(*n);
+      }
+    }
+    return changed ? out_.finish() : nullptr;
+  }
+
   std::unique_ptr<Graph> run() {
     bool changed = false;
     for (auto& n : g_.nodes) {
@@ -36,7 +74,7 @@ class Folder {
       // Views cost nothing where they are.
       if (k == Known::Data && !n->op->index_map && is_worth(*n) && compute(*n)) {
         changed = true;
-        for (auto* r : n->results) out_.set(r, out_.recorder().proxy(out_.recorder().value_of(data_[id(r)])));
+        replace(*n);
       } else {
         out_.copy(*n);
       }
@@ -45,6 +83,11 @@ class Folder {
   }
 
  private:
+  // Constants for the node's results.
+  void replace(const Node& n) {
+    for (auto* r : n.results) out_.set(r, out_.recorder().proxy(out_.recorder().value_of(data_[id(r)])));
+  }
+
   static size_t id(const Value* v) { return static_cast<size_t>(v->id); }
 
   static bool has_symbols(const Node& n) {
@@ -75,11 +118,19 @@ class Folder {
   static int64_t elements(const Value* v) { return v->type.numel().constant(); }
   static int64_t bytes(const Value* v) { return elements(v) * static_cast<int64_t>(size_of(v->type.dtype)); }
 
+  const Value* seen_through_views(const Value* v) const {
+    while (v->producer && v->producer->op->index_map && known_[id(v)] != Known::No) v = std::get<Value*>(v->producer->args[0]);
+    return v;
+  }
+
   // Memory that the value really takes: views take none of their own, computed values none at all.
   int64_t stored_bytes(const Value* v) const {
-    while (v->producer && v->producer->op->index_map && known_[id(v)] == Known::Data) v = std::get<Value*>(v->producer->args[0]);
+    if (known_[id(v)] == Known::Data) v = seen_through_views(v);
     return known_[id(v)] == Known::Data ? bytes(v) : 0;
   }
+
+  // Filling memory takes no evaluator.
+  static bool is_quick(const Node& n) { return n.op->name == "full" || elements(n.results[0]) <= kMaxElements; }
 
   bool is_worth(const Node& n) const {
     int64_t before = 0, after = 0, count = 0;
@@ -126,5 +177,7 @@ class Folder {
 }  // namespace
 
 std::unique_ptr<Graph> constant_fold(const Graph& g) { return Folder(g).run(); }
+
+std::unique_ptr<Graph> store_weights(const Graph& g) { return Folder(g).store_weights(); }
 
 }  // namespace toroid::graph

@@ -21,6 +21,11 @@ std::unique_ptr<Graph> simplify(const Graph& g);
 // Computes what depends on constants alone, where the result is not much larger than they are.
 std::unique_ptr<Graph> constant_fold(const Graph& g);
 
+// Makes constants of what is made of numbers alone (ONNX's ConstantOfShape, arange) where products, convolutions and the normalisations
+// behind them read it: loops make such numbers on the spot, but templates read memory, and pack constants. That takes no more memory than
+// filling it anew in each call would.
+std::unique_ptr<Graph> store_weights(const Graph& g);
+
 // Computes equal things once.
 std::unique_ptr<Graph> cse(const Graph& g);
 

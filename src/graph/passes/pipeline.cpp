@@ -8,6 +8,7 @@ namespace {
 constexpr PassRow kPasses[] = {
     {"functionalize", functionalize, true, "Makes in-place operations functional."},
     {"freeze", freeze, false, "Makes parameters constants."},
+    {"store_weights", store_weights, true, "Makes constants of weights that are made of numbers."},
     {"fold_conv_bn", fold_conv_bn, true, "Folds batch normalisation into constant weights."},
     {"find_attention", find_attention, true, "Finds attention that is written out."},
     {"decompose_keeping_templates", decompose_keeping_templates, true, "Expands composites that have no template."},
@@ -26,7 +27,7 @@ std::span<const PassRow> all_passes() { return kPasses; }
 
 std::vector<PassRow> default_passes(bool freeze, bool keep_templates) {
   std::vector<const char*> names = {"functionalize"};
-  if (freeze) names.insert(names.end(), {"freeze", "dce", "fold_conv_bn"});
+  if (freeze) names.insert(names.end(), {"freeze", "dce", "store_weights", "fold_conv_bn"});
   if (keep_templates) names.push_back("find_attention");
   names.insert(names.end(),
                {keep_templates ? "decompose_keeping_templates" : "decompose", "explicit_random", "simplify", "constant_fold", "cse"});
