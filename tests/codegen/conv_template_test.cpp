@@ -100,6 +100,16 @@ TEST(ConvTemplate, PartialSumsAcrossChannelBlocks) {
 
 TEST(ConvTemplate, GroupsOfWholeVectors) { expect_right(shape(32, 5, 6, 48, 3, 1, 1, 2), ConvInput::Nhwc, 8); }
 
+TEST(ConvTemplate, GroupsOfAnyNumberOfChannels) {
+  for (bool repeatable : {false, true}) {
+    expect_right(shape(3 * 34, 5, 6, 3 * 34, 1, 1, 0, 3), ConvInput::Nhwc, 16, nullptr, repeatable);
+    expect_right(shape(2 * 6, 7, 5, 2 * 28, 1, 1, 0, 2), ConvInput::Nhwc, 16, nullptr, repeatable);
+    expect_right(shape(4 * 5, 7, 5, 4 * 3, 3, 2, 1, 4), ConvInput::Nhwc, 8, nullptr, repeatable);
+    expect_right(shape(2 * 16, 4, 5, 2 * 20, 3, 1, 1, 2), ConvInput::Nhwc, 8, nullptr, repeatable);
+  }
+  EXPECT_FALSE(conv_direct_supported(shape(8, 5, 5, 8, 1, 1, 0, 4), ConvInput::Nhwc, 16)) << "loops along pixels";
+}
+
 TEST(ConvTemplate, Depthwise) {
   for (ConvInput input : {ConvInput::Blocked, ConvInput::Nhwc}) {
     expect_right(shape(32, 9, 8, 32, 3, 1, 1, 32), input, 16);

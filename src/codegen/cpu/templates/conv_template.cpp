@@ -209,7 +209,7 @@ if (c1 == BLOCKS) @NAME@_epilogue(tile, row * @WIDTH@ + ow, @PIXELS@, oc0, colum
                          {"INPUT", n(c.input_buffer)},
                          {"WEIGHT", n(c.weight_buffer)},
                          {"IMAGE_STRIDE", n(p.image_stride)},
-                         {"GROUP_STRIDE", n(p.blocks * p.block_stride)},
+                         {"GROUP_STRIDE", n(c.input == ConvInput::Nhwc ? p.group_channels : p.blocks * p.block_stride)},
                          {"GROUP_OUT", n(p.group_out)},
                          {"STEP_H", n(s.stride_h * c.tile.join_rows)},
                          {"PAD_TOP", n(s.pad_top)},
@@ -231,7 +231,10 @@ bool rows_join(const ConvShape& s) {
 bool conv_direct_supported(const ConvShape& s, ConvInput input, int lanes) {
   if (s.groups == 1) return true;
   if (s.channels % s.groups || s.out_channels % s.groups || input == ConvInput::Nchw) return false;
-  return (s.channels / s.groups) % lanes == 0 && (s.out_channels / s.groups) % lanes == 0;
+  const int64_t out = s.out_channels / s.groups;
+  if (input == ConvInput::Blocked) return (s.channels / s.groups) % lanes == 0;
+  // With one tap the loops along pixels waste less than vectors of channels that are half empty.
+  return out >= lanes || s.kernel_h * s.kernel_w > 1;
 }
 
 namespace {

@@ -61,7 +61,7 @@ struct ConvConfig {
   bool repeatable_epilogue = false;
 };
 
-// Whether the direct template (not the depthwise one) takes this shape: no groups, or groups of whole vectors.
+// Whether the direct template (not the depthwise one) takes this shape: groups want channels-last memory, or whole vectors of channels.
 bool conv_direct_supported(const ConvShape& shape, ConvInput input, int lanes);
 
 // A tile for this shape, and others worth a trial, the most promising first; some may be none for it.
