@@ -379,6 +379,26 @@ std::string StepEmitter::transpose(DType t) {
   return name;
 }
 
+std::string StepEmitter::store_woven(DType t, int count) {
+  std::string name = fmt::format("v_store_woven{}_{}", count, name_of(t)), body;
+  for (int part = 0; part < count; ++part) {
+    body += fmt::format("  r = x[0];\n");
+    for (int from = 0; from < count; ++from) {
+      std::string lanes;
+      for (int l = 0; l < lanes_; ++l) {
+        const int element = part * lanes_ + l, own = element / count;
+        const int of = element % count;
+        lanes += fmt::format(", {}", of == from ? lanes_ + own : of < from ? l : -1);
+      }
+      body += fmt::format("  r = __builtin_shufflevector(r, x[{}]{});\n", from, lanes);
+    }
+    body += fmt::format("  {}(p + {}, r);\n", function("store", t, true), part * lanes_);
+  }
+  helpers_[name] =
+      fmt::format("static inline void {1}({2}* p, const v{0}* x) {{\n  v{0} r;\n{3}}}\n", name_of(t), name, memory_type(t), body);
+  return name;
+}
+
 std::string StepEmitter::integer_power(DType t, bool vector) {
   std::string n(name_of(t)), one = "int_pow_" + n;
   helpers_[one] = fmt::format(

@@ -85,10 +85,12 @@ class StepEmitter {
   std::string literal(const Number& v, DType t, bool vector);
   const std::set<std::string>& functions() const { return functions_; }
   // Names of functions that are not in the prelude, whose text helpers() gives: a whole vector of every second element from p on, of
-  // the elements before and at p backwards, the transposition of `lanes` vectors in place, and powers of integers.
+  // the elements before and at p backwards, the transposition of `lanes` vectors in place, the store of `count` vectors whose elements take
+  // turns, and powers of integers.
   std::string load_second(DType t);
   std::string load_backwards(DType t);
   std::string transpose(DType t);
+  std::string store_woven(DType t, int count);
   std::string integer_power(DType t, bool vector);
   void add_helper(const std::string& name, const std::string& text) { helpers_[name] = text; }
   const std::map<std::string, std::string>& helpers() const { return helpers_; }

@@ -33,6 +33,27 @@ TEST(LoopKernel, ChainsOfFunctionsRunTwoRegistersWide) {
   }
 }
 
+// A shuffle of channels: groups of n become n groups; what depends on the group alone is no vector.
+TEST(LoopKernel, WeavesRunsOfMemory) {
+  for (int64_t n : {16, 34, 7})
+    for (int64_t groups : {2, 3, 8}) {
+      const int64_t all = n * groups;
+      const std::string text = fmt::format(
+          "loop (i0: {0}, i1: {1}, i2: 9) {{\n v0: f32 = load %0 [i0 + {0}*i1 + {2}*i2]\n v1: f32 = load %1 [i1]\n v2: f32 = "
+          "Mul v0 v1\n v3: f16 = Cast v2\n store %2 [{1}*i0 + i1 + {2}*i2] v2\n store %3 [{1}*i0 + i1 + {2}*i2] v3\n}}",
+          n, groups, all);
+      KernelRunner r;
+      r.check(text, {{0, DType::F32, 9 * all}, {1, DType::F32, groups}, {2, DType::F32, 9 * all}, {3, DType::F16, 9 * all}});
+      const loop::Nest p = loop::parse(text);
+      const std::vector<loop::Buffer> buffers = {{0, "a", DType::F32, 9 * all, loop::BufferKind::Input},
+                                                 {1, "b", DType::F32, groups, loop::BufferKind::Input},
+                                                 {2, "c", DType::F32, 9 * all, loop::BufferKind::Output},
+                                                 {3, "d", DType::F16, 9 * all, loop::BufferKind::Output}};
+      const std::string plan = generate_loop(p.domain, p.body, buffers, device::Isa::Avx512).plan;
+      EXPECT_EQ(plan.find("weaves i1") != std::string::npos, n >= 16) << plan;
+    }
+}
+
 TEST(LoopKernel, BroadcastRowsAndColumns) {
   KernelRunner r;
   r.check(R"(loop (i0: 37, i1: 53) {

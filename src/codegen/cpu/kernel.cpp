@@ -196,6 +196,8 @@ class KernelWriter {
       write_crossed();
     } else if (plan_.tile >= 0) {
       write_tile();
+    } else if (plan_.weave >= 0) {
+      write_woven();
     } else {
       auto [lo, hi] = inner_range();
       write_inner_loop(lo, hi);
@@ -251,6 +253,36 @@ class KernelWriter {
     write_body(false);
     e.restore(std::move(saved));
     e.close();
+    e.close();
+  }
+
+  // All points of the weave variable for a vector along the inner one, then the runs of memory that they make up. The last vector overlaps
+  // the one before it.
+  void write_woven() {
+    StepEmitter& e = emitter_;
+    const std::string at = inner_name_, hi = extent(plan_.inner), w = name(plan_.weave);
+    const int count = static_cast<int>(plan_.domain.vars[static_cast<size_t>(plan_.weave)].extent().constant());
+    e.open(fmt::format("for (i64 {0} = 0; {0} < {1}; {0} += {2})", at, hi, plan_.lanes));
+    e.line(fmt::format("if ({0} > {1} - {2}) {0} = {1} - {2};", at, hi, plan_.lanes));
+    const StepEmitter::Values saved = e.values();
+    std::vector<int> stores;
+    for (size_t k = 0; k < plan_.body.steps.size(); ++k)
+      if (plan_.body.steps[k].step == Step::Store) stores.push_back(static_cast<int>(k));
+    for (int k : stores) e.line(fmt::format("v{} woven{}[{}];", name_of(plan_.step(k).dtype), k, count));
+    e.line("#pragma clang loop unroll(full)");
+    e.open(fmt::format("for (i64 {0} = 0; {0} < {1}; ++{0})", w, count));
+    for (size_t k = 0; k < plan_.body.steps.size(); ++k)
+      if (plan_.body.steps[k].step != Step::Store && !e.known(static_cast<int>(k))) e.emit(static_cast<int>(k), true);
+    for (int k : stores) e.line(fmt::format("woven{}[{}] = {};", k, w, e.vector(plan_.step(k).args[0])));
+    e.close();
+    e.restore(saved);
+    for (int k : stores) {
+      const Statement& s = plan_.step(k);
+      const Expr first = sym::substitute(s.index, [&](const sym::Node& n) -> std::optional<Expr> {
+        return n.has_extent && n.name == w ? std::optional<Expr>(0) : std::nullopt;
+      });
+      e.line(fmt::format("{}({} + {}, woven{});", e.store_woven(s.dtype, count), pointer(s.buffer, s.dtype), e.index(first), k));
+    }
     e.close();
   }
 

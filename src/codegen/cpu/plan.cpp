@@ -221,12 +221,39 @@ void choose_tile(KernelPlan& p) {
   }
 }
 
+// Channels that are shuffled, pairs that are joined: results that lie a few elements apart along the inner variable, with others between.
+void choose_weave(KernelPlan& p) {
+  constexpr int64_t kMost = 8;
+  if (p.lanes == 1 || p.serial || p.tile >= 0 || loop::has_reduction(p.domain)) return;
+  const auto extent = p.domain.vars[static_cast<size_t>(p.inner)].extent().maybe_constant();
+  if (!extent || *extent < p.lanes || *extent > kTaskWork) return;
+  auto fits = [&](const loop::Var& v) {
+    const auto apart = v.extent().maybe_constant();
+    if (!apart || *apart < 2 || *apart > kMost) return false;
+    bool any = false;
+    for (auto& s : p.body.steps) {
+      if (s.step == Step::Load)  // a last vector that overlaps the one before must find what that one found
+        for (auto& t : p.body.steps)
+          if (t.step == Step::Store && t.buffer == s.buffer) return false;
+      if (s.step != Step::Store) continue;
+      const auto along = sym::linear_coefficient(s.index, v.symbol), across = sym::linear_coefficient(s.index, p.inner_symbol());
+      if (!along || !across || *along != Expr(1) || *across != Expr(*apart)) return false;
+      if (s.mask >= 0 || s.mode != StoreMode::Set || is_bool(s.dtype)) return false;
+      any = true;
+    }
+    return any;
+  };
+  for (size_t v = 0; v < p.domain.vars.size(); ++v)
+    if (static_cast<int>(v) != p.inner && fits(p.domain.vars[v])) p.weave = static_cast<int>(v);
+  if (p.weave >= 0) p.on_tile = depends_on_variable(p.domain, p.body, p.domain.vars[static_cast<size_t>(p.weave)].symbol);
+}
+
 // Chains of functions wait for themselves, one operation after the other: vectors of twice the width are two chains side by side. Only
 // where 32 registers hold both.
 void choose_width(KernelPlan& p) {
   constexpr int kRegister = 16;
   constexpr int64_t kWide = 2 * kRegister, kChain = 2;
-  if (p.lanes != kRegister || p.tile >= 0 || loop::has_reduction(p.domain)) return;
+  if (p.lanes != kRegister || p.tile >= 0 || p.weave >= 0 || loop::has_reduction(p.domain)) return;
   if (!sym::known_multiple(p.domain.vars[static_cast<size_t>(p.inner)].extent(), kWide)) return;
   if (std::count_if(p.body.steps.begin(), p.body.steps.end(), is_heavy) >= kChain) p.lanes = kWide;
 }
@@ -276,7 +303,8 @@ void plan_tasks(KernelPlan& p) {
   Expr row = loop::reduction_size(p.domain);
   int64_t row_guess = std::max<int64_t>(static_cast<int64_t>(extent_guess(row)), 1);
   Expr inner = p.inner < 0 ? Expr(1) : p.domain.vars[static_cast<size_t>(p.inner)].extent();
-  if (p.inner >= 0 && !p.inner_reduces() && !p.crossed) {
+  if (p.weave >= 0) row_guess = p.domain.vars[static_cast<size_t>(p.weave)].extent().constant();
+  if (p.inner >= 0 && !p.inner_reduces() && !p.crossed && p.weave < 0) {
     int64_t step = p.lanes, chunk = (std::max(kTaskWork / row_guess, step) + step - 1) / step * step;
     if (!inner.is_const() || inner.constant() > 2 * chunk) p.chunk = chunk;
   }
@@ -333,9 +361,10 @@ KernelPlan make_plan(const Domain& d, const Body& b, int lanes, const PlanOption
     if (p.body.steps[k].step == Step::Store && p.inner >= 0) p.on_inner[k] = !p.inner_reduces() || p.varies[k];
   }
   choose_tile(p);
+  choose_weave(p);
   if (options.widen) choose_width(p);
   for (size_t v = 0; v < p.domain.vars.size(); ++v)
-    if (static_cast<int>(v) != p.inner && static_cast<int>(v) != p.tile)
+    if (static_cast<int>(v) != p.inner && static_cast<int>(v) != p.tile && static_cast<int>(v) != p.weave)
       (p.domain.vars[v].reduction ? p.reduction : p.outer).push_back(static_cast<int>(v));
   p.on_tile.resize(p.body.steps.size(), false);
   if (loop::has_reduction(p.domain)) plan_passes(p);
@@ -355,6 +384,7 @@ std::string to_string(const KernelPlan& p) {
   std::string out = fmt::format("tasks {} ({}{}) over {}; inner {} x {} lanes", sym::to_string(p.tasks),
                                 p.chunk ? fmt::format("chunks of {}", p.chunk) : fmt::format("groups of {}", p.group),
                                 p.serial ? ", serial" : "", names(p.outer), p.inner < 0 ? "none" : name(p.inner), p.lanes);
+  if (p.weave >= 0) out += fmt::format("; weaves {}", name(p.weave));
   if (p.tile >= 0) out += fmt::format("; {} staged loads in tiles over {}", p.staged.size(), name(p.tile));
   if (!p.reduction.empty()) out += (p.crossed ? "; around it " : "; loops ") + names(p.reduction);
   for (size_t q = 0; q < p.passes.size(); ++q) {

@@ -28,6 +28,8 @@ struct KernelPlan {
   int inner = -1;  // position in domain.vars of the innermost loop's variable, along which the lanes run; -1: no loop at all
   int tile = -1;   // space variable that runs in blocks of `lanes`, whose loads in `staged` are transposed in registers
   std::vector<int> staged;
+  int weave = -1;  // short space variable along which the stores run on; along the inner one they are its extent apart. All of its points
+                   // are computed together, and vectors of each are woven into runs of memory
   std::vector<int> outer;      // the other space variables, in nominal order
   std::vector<int> reduction;  // the other reduction variables, in nominal order
   int64_t chunk = 0;           // inner elements of a task when a space variable is innermost; 0: all
@@ -38,7 +40,7 @@ struct KernelPlan {
 
   std::vector<bool> varies;    // over the reduction
   std::vector<bool> on_inner;  // the value differs between points of the inner variable
-  std::vector<bool> on_tile;   // or of the tile variable
+  std::vector<bool> on_tile;   // or of the tile or weave variable
   std::vector<int> pass;
   std::vector<PassPlan> passes;  // [p - 1]; none without reductions
   std::vector<int> scratch;      // steps that are kept in the row scratch; crossed: scans, whose carries are
