@@ -220,6 +220,8 @@ void lower_pad(Lowering& l, const graph::Node& n) {
   ops::TypeReader reader(*n.op, *types);
   std::vector<Expr> pad = reader.exprs("pad");
   Number value = reader.number("value");
+  // An epilogue can finish a template's result, but not pad it.
+  if (l.value(source).over_template) l.realize(source);
   Lazy self = l.value(source);
   std::vector<Expr> before(self.sizes.size(), 0);
   for (size_t i = 0; 2 * i < pad.size(); ++i) before[self.sizes.size() - 1 - i] = pad[2 * i];

@@ -187,7 +187,8 @@ void lower_view(Lowering& l, const graph::Node& n) {
   Lazy input = l.value(source);
   auto types = std::make_shared<std::vector<Arg<const TensorType*>>>(graph::type_args(n));
   // A template's result that several views share is finished in the template's epilogue, not once a view.
-  bool shared = input.over_template && !input.place && n.results.size() > 1;
+  // So is what windows (of a pooling) see, perhaps several times.
+  bool shared = input.over_template && !input.place && (n.results.size() > 1 || n.op->name == "unfold");
   if (shared || is_complex(input.dtype)) l.realize(source), input = l.value(source);
   for (size_t r = 0; r < n.results.size(); ++r) {
     Lazy out;

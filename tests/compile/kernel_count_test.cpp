@@ -78,6 +78,22 @@ TEST(KernelCount, GeluMlp) {
   expect_kernels(c, 4);
 }
 
+// Windows of a pooling see elements several times: what is done to each is done in the epilogue before.
+TEST(KernelCount, ConvolutionsFinishWhatPoolingsRead) {
+  const nn::Init init(1);
+  nn::Conv2d layer(8, 32, 3, {.padding = {1, 1}}, init);
+  for (int64_t padding : {0, 1}) {
+    const Counts c = counts_of(
+        [&](auto& in) {
+          return max_pool2d(tanh(layer(in[0])), {3, 3}, {2, 2}, {padding, padding});
+        },
+        {random({1, 8, 20, 20})});
+    EXPECT_NE(c.names.find("convolution_add_tanh"), std::string::npos) << c.names;
+    const std::string pooling = c.names.substr(c.names.rfind(' ') + 1);
+    EXPECT_EQ(pooling.find("tanh"), std::string::npos) << c.names;
+  }
+}
+
 TEST(KernelCount, ReluOfASumReadsEachInputOnce) {
   Tensor x = random({64, 128}), bias = random({128});
   auto forward = [](auto& in) { return relu(in[0] + in[1]); };
