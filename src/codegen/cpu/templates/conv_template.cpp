@@ -283,15 +283,17 @@ ConvTile with_blocks(ConvTile t, const ConvShape& s, ConvInput input) {
   // The weights of a chunk of channels stay in the first-level cache while all rows of the task pass; partial sums are cheap.
   const int64_t rows = s.out_h() / t.join_rows, lanes = t.lanes, out_vecs = out_vecs_of(s, t.lanes);
   const int64_t blocks = channel_blocks(s, input, t.lanes);
-  constexpr int64_t kChunkBytes = 24 * 1024, kCachedWeights = 384 * 1024;
+  constexpr int64_t kChunkBytes = 24 * 1024, kCachedWeights = 640 * 1024, kInputBytes = 256 * 1024;
   const int64_t block_bytes = s.kernel_h * s.kernel_w * lanes * t.vecs * lanes * 4;
   const int64_t chunks = s.depthwise() ? 1 : ceil_div(blocks, std::max<int64_t>(1, kChunkBytes / block_bytes));
   t.block_c = s.depthwise() ? 1 : ceil_div(blocks, chunks);
+  // All weights stay in the second-level cache with the input rows of a task, which each tile of output channels reads again. Larger
+  // weights pass by; then tasks have more rows, among which a chunk of weights is shared.
   t.channels_inner = blocks * out_vecs / t.vecs * block_bytes <= kCachedWeights;
-  const int64_t row_bytes = s.width * t.join_rows * s.stride_h * s.channels / s.groups * 4;
-  constexpr int64_t kInputBytes = 256 * 1024;
-  const int64_t cache_rows = std::clamp<int64_t>(kInputBytes / std::max<int64_t>(row_bytes, 1), 1, rows);
-  t.block_rows = chunks > 1 ? std::max<int64_t>(cache_rows, 8) : cache_rows;
+  const int64_t row_bytes = std::max<int64_t>(s.width * s.channels / s.groups * 4, 1), step = t.join_rows * s.stride_h;
+  const int64_t halo = chunks > 1 && t.channels_inner ? s.kernel_h - s.stride_h : 0;
+  const int64_t cache_rows = std::clamp<int64_t>((kInputBytes / row_bytes - halo) / step, 1, rows);
+  t.block_rows = chunks > 1 && !t.channels_inner ? std::max<int64_t>(cache_rows, 8) : cache_rows;
   constexpr int64_t kMinTasks = 8;  // of one image, so that a few threads have even shares
   const int64_t columns = s.depthwise() ? std::max<int64_t>(s.channels / lanes, 1) : s.groups * ceil_div(out_vecs, t.vecs);
   const int64_t row_blocks = std::min(rows, std::max(ceil_div(rows, t.block_rows), ceil_div(kMinTasks, columns)));
