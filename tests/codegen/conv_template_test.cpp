@@ -1,8 +1,7 @@
-#include "codegen/cpu/templates/conv_template.h"
-
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
+#include "codegen/cpu/templates/conv_winograd.h"
 #include "template_harness.h"
 
 namespace toroid::codegen {
@@ -75,6 +74,34 @@ void expect_right(const ConvShape& s, ConvInput input, int lanes, const ConvTile
   }
 }
 
+// The same for Winograd's kernel, on NHWC data.
+void expect_winograd_right(const ConvShape& s, int lanes, const WinogradTile& tile, bool repeatable = false) {
+  constexpr int64_t kImages = 2;
+  ConvConfig c;
+  c.name = "conv";
+  c.batch = Extent::at(0);
+  c.shape = s, c.input = ConvInput::Nhwc, c.scratch_buffer = 3, c.repeatable_epilogue = repeatable;
+  c.tile.lanes = lanes;
+  const int64_t plane = s.height * s.width, pixels = s.out_h() * s.out_w();
+  c.epilogue.declarations = fmt::format("float* restrict out = (float*)bufs[2] + image * {};", pixels * s.out_channels);
+  c.epilogue.vector = fmt::format("t_store(out + pixel * {} + oc, acc);", s.out_channels);
+  c.epilogue.scalar = fmt::format("out[pixel * {} + oc] = acc;", s.out_channels);
+  AlignedFloats x = values(kImages * s.channels * plane, 1), w = values(s.out_channels * s.channels * 9, 2);
+  AlignedFloats in(kImages * s.channels * plane), out(kImages * pixels * s.out_channels), packed(winograd_packed_elements(s, tile));
+  AlignedFloats scratch(2 * winograd_scratch_bytes(s, tile) / 4);
+  for (int64_t job = 0; job < winograd_pack_jobs(s, tile); ++job) pack_winograd_weights(s, tile, &w[0], &packed[0], job, job + 1);
+  for (int64_t i = 0; i < kImages * s.channels * plane; ++i)
+    in[(i / plane / s.channels * plane + i % plane) * s.channels + i / plane % s.channels] = x[i];
+  const int64_t params[] = {kImages};
+  testing::run_template(winograd_text(c, tile), c.name, lanes, {in.get(), packed.get(), out.get(), scratch.get()}, params,
+                        kImages * winograd_task_count(s, tile));
+  for (int64_t image = 0; image < kImages; ++image)
+    for (int64_t o = 0; o < s.out_channels; ++o)
+      for (int64_t p = 0; p < pixels; ++p)
+        ASSERT_NEAR(out[(image * pixels + p) * s.out_channels + o], reference(s, x, w, image, o, p / s.out_w(), p % s.out_w()), 1e-4)
+            << "image " << image << " channel " << o << " pixel " << p;
+}
+
 class ConvLayouts : public ::testing::TestWithParam<ConvInput> {};
 
 TEST_P(ConvLayouts, OddShapes) {
@@ -126,6 +153,34 @@ TEST(ConvTemplate, RaggedChannelsOverlapOrGoOneByOne) {
     expect_right(shape(24, 5, 6, 21, 1, 1, 0), ConvInput::Nhwc, 16, nullptr, repeatable);
     expect_right(shape(24, 5, 6, 7, 3, 1, 1), ConvInput::Nhwc, 16, nullptr, repeatable);
   }
+}
+
+TEST(Winograd, OddSizesPaddingAndRaggedChannels) {
+  for (int lanes : {8, 16})
+    for (bool repeatable : {false, true}) {
+      const auto check = [&](const ConvShape& s) { expect_winograd_right(s, lanes, choose_winograd_tile(s, lanes), repeatable); };
+      check(shape(16, 8, 6, 32, 3, 1, 1));
+      check(shape(32, 7, 9, 40, 3, 1, 0));
+      check(shape(16, 5, 4, 21, 3, 1, 2));
+      check(shape(16, 3, 3, 5, 3, 1, 0));
+    }
+}
+
+TEST(Winograd, TasksOfRowsAndTilesOfChannels) {
+  const ConvShape s = shape(16, 22, 13, 90, 3, 1, 1);
+  for (int64_t rows : {1, 4, 11})
+    for (int64_t channels : {1, 2}) expect_winograd_right(s, 8, {.lanes = 8, .squares = 5, .vecs = 2, .rows = rows, .channels = channels});
+}
+
+TEST(Winograd, TakesWhatItComputesFaster) {
+  EXPECT_EQ(winograd_refusal(shape(64, 56, 56, 64, 3, 1, 1), ConvInput::Nhwc, 16), "");
+  EXPECT_EQ(winograd_reluctance(shape(64, 56, 56, 64, 3, 1, 1)), "");
+  EXPECT_NE(winograd_reluctance(shape(16, 56, 56, 16, 3, 1, 1)), "") << "few channels: transforming them is most of the work";
+  EXPECT_NE(winograd_reluctance(shape(512, 3, 3, 512, 3, 1, 1)), "") << "few squares: their weights would be more to read";
+  EXPECT_NE(winograd_refusal(shape(64, 56, 56, 64, 3, 2, 1), ConvInput::Nhwc, 16), "") << "steps of 2";
+  EXPECT_NE(winograd_refusal(shape(64, 56, 56, 64, 3, 1, 1, 2), ConvInput::Nhwc, 16), "") << "groups";
+  EXPECT_NE(winograd_refusal(shape(64, 56, 56, 64, 3, 1, 2, 1, 2), ConvInput::Nhwc, 16), "") << "dilation";
+  EXPECT_NE(winograd_refusal(shape(20, 56, 56, 64, 3, 1, 1), ConvInput::Nhwc, 16), "") << "parts of vectors";
 }
 
 TEST(ConvTemplate, PackingInPartsIsTheSame) {

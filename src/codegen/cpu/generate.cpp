@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "codegen/cpu/templates/attention_template.h"
 #include "codegen/cpu/templates/conv_template.h"
+#include "codegen/cpu/templates/conv_winograd.h"
 #include "codegen/cpu/templates/gemm_pack.h"
 #include "codegen/cpu/templates/gemm_template.h"
 #include "codegen/cpu/templates/gemv_template.h"
@@ -310,60 +311,100 @@ bool repeatable(const loop::Body& body) {
 
 ConvInput input_of(const choice::Convolution& c) { return layout_of(c) == ConvLayout::Nchw ? ConvInput::Nchw : ConvInput::Nhwc; }
 
+// What all kernels of convolutions have in common, in the order of their making.
+struct ConvolutionKernel {
+  ConvolutionKernel(const char* name, const choice::Node& node, const choice::Convolution& problem, device::Isa isa, const ConvTile& tile)
+      : c(problem), slots(kernel) {
+    config.name = kernel.name = kernel_name(name, node);
+    config.batch = slots.extent(c.n);
+    config.shape = shape_of(c);
+    config.input = input_of(c);
+    config.tile = tile;
+    config.tile.lanes = lanes_of(isa);
+    config.input_buffer = slots.buffer(c.input.buffer);
+  }
+
+  // Adds the constant that `pack` fills from OIHW weights, a range of its jobs at a time.
+  void add_weights(choice::Program& program, ConstantMemory& constants, int64_t elements, int64_t jobs,
+                   const std::function<void(const float*, float*, int64_t, int64_t)>& pack) {
+    std::vector<int64_t> strides;
+    for (auto& e : c.weight.strides) strides.push_back(e.constant());
+    Tensor oihw = constants.tensors.at(c.weight.buffer)
+                      .as_strided(std::vector<int64_t>{c.out_channels, c.in_channels / c.groups, c.kernel_h, c.kernel_w}, strides,
+                                  c.weight.offset.constant())
+                      .contiguous();
+    Tensor packed = Tensor::empty({elements}, DType::F32);
+    // Parts of about this many weights a job, so that one large weight is packed by all threads.
+    constexpr int64_t kWeightsPerJob = 1 << 18;
+    const int64_t step = std::max<int64_t>(jobs * kWeightsPerJob / std::max<int64_t>(elements, 1), 1);
+    for (int64_t first = 0; first < jobs; first += step)
+      constants.jobs.push_back([pack, oihw, packed, first, last = std::min(first + step, jobs)] {
+        pack(oihw.data<float>(), packed.data<float>(), first, last);
+      });
+    int id = program.new_buffer("packed_" + program.buffers[static_cast<size_t>(c.weight.buffer)].name, DType::F32, elements,
+                                loop::BufferKind::Constant);
+    constants.packed[id] = packed;
+    config.weight_buffer = slots.buffer(id);
+  }
+
+  void add_epilogue(const choice::Node& node) {
+    // The template walks pixels of the whole plane: rows and columns are parts of one number.
+    loop::Domain domain = node.domain;
+    Expr pixel = sym::loop_symbol("pixel", c.out_h * c.out_w);
+    std::string row = domain.vars[2].symbol.node()->name, column = domain.vars[3].symbol.node()->name;
+    loop::Body body = loop::substitute(node.body, [&](const sym::Node& s) -> std::optional<Expr> {
+      if (s.name == row) return sym::floor_div(pixel, c.out_w);
+      if (s.name == column) return sym::mod(pixel, c.out_w);
+      return std::nullopt;
+    });
+    domain.vars = {domain.vars[0], {pixel, false}, domain.vars[1]};
+    std::map<std::string, std::string> points = {
+        {domain.vars[0].symbol.node()->name, "image"}, {"pixel", "pixel"}, {domain.vars[2].symbol.node()->name, "oc"}};
+    config.epilogue = epilogue_of(domain, body, domain.vars[2].symbol, config.tile.lanes, slots, points, needs);
+    config.repeatable_epilogue = repeatable(body);
+    config.scratch_buffer = static_cast<int>(kernel.buffers.size());
+  }
+
+  const choice::Convolution& c;
+  KernelText kernel;
+  Slots slots;
+  ConvConfig config;
+  PreludeNeeds needs;
+};
+
 KernelText generate_convolution(const choice::Node& node, const choice::Convolution& c, choice::Program& program, device::Isa isa,
                                 ConstantMemory& constants, const ConvTile& tile) {
-  KernelText kernel;
-  Slots slots(kernel);
-  int lanes = lanes_of(isa);
-  ConvConfig config;
-  config.name = kernel.name = kernel_name("convolution", node);
-  config.batch = slots.extent(c.n);
-  config.shape = shape_of(c);
-  config.input = input_of(c);
-  config.tile = tile;
-  config.input_buffer = slots.buffer(c.input.buffer);
-  Tensor w = constants.tensors.at(c.weight.buffer);
-  std::vector<int64_t> strides;
-  for (auto& e : c.weight.strides) strides.push_back(e.constant());
-  Tensor oihw = w.as_strided(std::vector<int64_t>{c.out_channels, c.in_channels / c.groups, c.kernel_h, c.kernel_w}, strides,
-                             c.weight.offset.constant())
-                    .contiguous();
-  Tensor packed = Tensor::empty({conv_packed_elements(config)}, DType::F32);
-  // Parts of about this many weights a job, so that one large weight is packed by all threads.
-  constexpr int64_t kWeightsPerJob = 1 << 18;
-  int64_t parts = conv_pack_jobs(config), step = std::max<int64_t>(parts * kWeightsPerJob / std::max<int64_t>(packed.numel(), 1), 1);
-  for (int64_t first = 0; first < parts; first += step)
-    constants.jobs.push_back([config, oihw, packed, first, last = std::min(first + step, parts)] {
-      pack_conv_weights(config, oihw.data<float>(), packed.data<float>(), first, last);
-    });
-  int id = program.new_buffer("packed_" + program.buffers[static_cast<size_t>(c.weight.buffer)].name, DType::F32, packed.numel(),
-                              loop::BufferKind::Constant);
-  constants.packed[id] = packed;
-  config.weight_buffer = slots.buffer(id);
-  // The template walks pixels of the whole plane: rows and columns are parts of one number.
-  loop::Domain domain = node.domain;
-  Expr pixel = sym::loop_symbol("pixel", c.out_h * c.out_w);
-  std::string row = domain.vars[2].symbol.node()->name, column = domain.vars[3].symbol.node()->name;
-  loop::Body body = loop::substitute(node.body, [&](const sym::Node& s) -> std::optional<Expr> {
-    if (s.name == row) return sym::floor_div(pixel, c.out_w);
-    if (s.name == column) return sym::mod(pixel, c.out_w);
-    return std::nullopt;
-  });
-  domain.vars = {domain.vars[0], {pixel, false}, domain.vars[1]};
-  std::map<std::string, std::string> points = {
-      {domain.vars[0].symbol.node()->name, "image"}, {"pixel", "pixel"}, {domain.vars[2].symbol.node()->name, "oc"}};
-  PreludeNeeds needs;
-  config.epilogue = epilogue_of(domain, body, domain.vars[2].symbol, lanes, slots, points, needs);
-  config.repeatable_epilogue = repeatable(body);
-  config.scratch_buffer = static_cast<int>(kernel.buffers.size());
-  kernel.source = needs.text(lanes) + conv_text(config);
-  kernel.scratch_bytes_per_thread = conv_scratch_bytes(config);
-  ConvConfig one = config;
+  ConvolutionKernel k("convolution", node, c, isa, tile);
+  k.add_weights(program, constants, conv_packed_elements(k.config), conv_pack_jobs(k.config),
+                [config = k.config](const float* oihw, float* packed, int64_t first, int64_t last) {
+                  pack_conv_weights(config, oihw, packed, first, last);
+                });
+  k.add_epilogue(node);
+  k.kernel.source = k.needs.text(tile.lanes) + conv_text(k.config);
+  k.kernel.scratch_bytes_per_thread = conv_scratch_bytes(k.config);
+  ConvConfig one = k.config;
   one.batch = 1;
-  kernel.tasks = c.n * Expr(conv_task_count(one, nullptr));
-  kernel.plan = fmt::format("convolution tile {} pixels x {} vectors, {} rows a task, input {}", config.tile.pixels, config.tile.vecs,
-                            config.tile.block_rows, config.input == ConvInput::Nchw ? "nchw" : "nhwc");
-  return kernel;
+  k.kernel.tasks = c.n * Expr(conv_task_count(one, nullptr));
+  k.kernel.plan = fmt::format("convolution tile {} pixels x {} vectors, {} rows a task, input {}", tile.pixels, tile.vecs, tile.block_rows,
+                              k.config.input == ConvInput::Nchw ? "nchw" : "nhwc");
+  return std::move(k.kernel);
+}
+
+KernelText generate_winograd(const choice::Node& node, const choice::Convolution& c, choice::Program& program, device::Isa isa,
+                             ConstantMemory& constants, const WinogradTile& tile) {
+  ConvolutionKernel k("winograd", node, c, isa, {});
+  const ConvShape shape = shape_of(c);
+  k.add_weights(program, constants, winograd_packed_elements(shape, tile), winograd_pack_jobs(shape, tile),
+                [shape, tile](const float* oihw, float* packed, int64_t first, int64_t last) {
+                  pack_winograd_weights(shape, tile, oihw, packed, first, last);
+                });
+  k.add_epilogue(node);
+  k.kernel.source = k.needs.text(tile.lanes) + winograd_text(k.config, tile);
+  k.kernel.scratch_bytes_per_thread = winograd_scratch_bytes(shape, tile);
+  k.kernel.tasks = c.n * Expr(winograd_task_count(shape, tile));
+  k.kernel.plan = fmt::format("winograd tile {} squares x {} vectors, {} rows of squares and {} tiles of channels a task", tile.squares,
+                              tile.vecs, tile.rows, tile.channels);
+  return std::move(k.kernel);
 }
 
 AttentionOperand attention_operand(const Operand& o, Slots& slots) {
@@ -498,7 +539,14 @@ std::vector<Form> convolution_forms(const choice::Node& node, const choice::Conv
   how.others = [=, &c] { return other_conv_tiles(shape_of(c), input_of(c), lanes); };
   how.refusal = [=, &c](const ConvTile& t) { return conv_tile_refusal(shape_of(c), input_of(c), t); };
   how.generate = [=, &node, &c](const ConvTile& t) { return generate_convolution(node, c, *program, isa, *constants, t); };
-  return {make_form(shape_of(c).depthwise() ? "conv_depthwise" : "convolution", "", how)};
+  Tiling<WinogradTile> squares;
+  squares.rule = [=, &c] { return choose_winograd_tile(shape_of(c), lanes); };
+  squares.others = [=, &c] { return other_winograd_tiles(shape_of(c), lanes); };
+  squares.refusal = [=, &c](const WinogradTile& t) { return winograd_tile_refusal(shape_of(c), t); };
+  squares.generate = [=, &node, &c](const WinogradTile& t) { return generate_winograd(node, c, *program, isa, *constants, t); };
+  Form winograd = make_form("winograd", winograd_refusal(shape_of(c), input_of(c), lanes), squares);
+  winograd.reluctance = winograd_reluctance(shape_of(c));
+  return {std::move(winograd), make_form(shape_of(c).depthwise() ? "conv_depthwise" : "convolution", "", how)};
 }
 
 std::vector<Form> attention_forms(const choice::Node& node, const choice::Attention& a, device::Isa isa) {
