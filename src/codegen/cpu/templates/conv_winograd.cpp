@@ -272,10 +272,18 @@ WinogradTile with_tasks(WinogradTile t, const ConvShape& s) {
   const int64_t rows = ceil_div(s.out_h(), 2), columns = ceil_div(s.out_w(), 2);
   // Matrices of inputs that stay in the second-level cache, but enough of them that the weights are worth their way there.
   const int64_t squares = std::max(kLeastSquares, kInputBytes / (kMatrices * 4 * s.channels));
-  const int64_t blocks = ceil_div(rows, std::clamp<int64_t>(squares / columns, 1, rows));
-  t.rows = ceil_div(rows, blocks);
   const int64_t oc_tiles = ceil_div(s.out_channels, static_cast<int64_t>(t.vecs) * t.lanes);
-  t.channels = ceil_div(oc_tiles, std::min(oc_tiles, ceil_div(kMinTasks, blocks)));
+  const int64_t least_blocks = ceil_div(rows, std::clamp<int64_t>(squares / columns, 1, rows));
+  double best = 0;
+  for (int64_t wanted = least_blocks; wanted <= std::min(rows, least_blocks + kMinTasks); ++wanted) {
+    const int64_t each = ceil_div(rows, wanted), blocks = ceil_div(rows, each);
+    const int64_t channels = ceil_div(oc_tiles, std::min(oc_tiles, ceil_div(kMinTasks, blocks)));
+    const int64_t tasks = blocks * ceil_div(oc_tiles, channels);
+    // What two and four threads wait for, in rows of squares times tiles of channels; fewer and larger tasks where that is nearly the same.
+    const double time = static_cast<double>(each * channels * (ceil_div(tasks, 2) * 2 + ceil_div(tasks, 4) * 4));
+    if (best != 0 && time > best * 0.97) continue;
+    best = time, t.rows = each, t.channels = channels;
+  }
   return t;
 }
 
@@ -299,7 +307,7 @@ std::string winograd_refusal(const ConvShape& s, ConvInput input, int lanes) {
 std::string winograd_reluctance(const ConvShape& s) {
   // Cycles for an image at two multiplications of 16 lanes each, and what transforming a channel of a square and fetching a float of the
   // weights take besides.
-  constexpr double kTransform = 8, kFetch = 0.25;
+  constexpr double kTransform = 5, kFetch = 0.25;
   const auto in = static_cast<double>(s.channels), out = static_cast<double>(s.out_channels);
   const auto squares = static_cast<double>(ceil_div(s.out_h(), 2) * ceil_div(s.out_w(), 2));
   const double direct = static_cast<double>(s.out_h() * s.out_w()) * 9 * in * out / 32 + 9 * in * out * kFetch;
