@@ -1,6 +1,6 @@
 #include "choice/program.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 
@@ -136,6 +136,10 @@ std::string to_string(const Program& p) {
                        : b.kind == loop::BufferKind::Constant ? " constant"
                        : b.kind == loop::BufferKind::Output   ? " output"
                                                               : "");
+  for (auto& r : p.rearranged)
+    for (auto& part : r.parts)
+      out += fmt::format("constant %{}: {} elements of {} at {} + [{}]\n", r.buffer, fmt::join(part.sizes, "x"), text_of(part.from),
+                         part.offset, fmt::join(part.strides, ", "));
   for (auto& n : p.nodes) {
     out += header(n) + (n.is_library() ? fmt::format(" by {}", name_of(n.by)) : "");
     out += n.config.empty() ? "  #" : fmt::format(" as {}  #", to_string(n.config));

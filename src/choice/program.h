@@ -154,6 +154,17 @@ struct ProgramOutput {
   std::string where = {};  // source line of what computes it
 };
 
+// A constant whose elements are those of others in other places, put there when the program is compiled; zeros between them.
+struct Rearranged {
+  struct Part {
+    Operand from;  // strides: one a size, as below
+    int64_t offset = 0;
+    std::vector<int64_t> strides, sizes;
+  };
+  int buffer = -1;
+  std::vector<Part> parts;
+};
+
 struct Program {
   std::string name;
   std::vector<loop::Buffer> buffers;
@@ -164,6 +175,7 @@ struct Program {
   std::vector<sym::Relation> guards;
   // Numbers of nodes (Node::parts) that fusion leaves in launches of their own: those of a pair never share one.
   std::vector<std::pair<int, int>> apart;
+  std::vector<Rearranged> rearranged;  // constants that are no inputs; their buffers are of kind Constant
 
   int new_buffer(std::string name, DType dtype, Expr numel, loop::BufferKind kind);
 };

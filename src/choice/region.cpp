@@ -39,6 +39,8 @@ class Region {
     for (auto& [from, to] : numbers_) in_order.emplace_back(to, from);
     std::sort(in_order.begin(), in_order.end());
     for (auto& [to, from] : in_order) connect(from, to);
+    for (auto& r : whole_.rearranged)
+      if (numbers_.count(r.buffer)) out_.rearranged.push_back(renumbered(r));
     for (auto& [a, b] : whole_.apart)
       if (const int here = place_of(a), there = place_of(b); here >= 0 && there >= 0) out_.apart.emplace_back(here, there);
     drop_unused_symbols(out_);
@@ -63,9 +65,29 @@ class Region {
     return it->second;
   }
 
+  const Rearranged* rearranged(int buffer) const {
+    const auto it = std::find_if(whole_.rearranged.begin(), whole_.rearranged.end(), [&](auto& r) { return r.buffer == buffer; });
+    return it == whole_.rearranged.end() ? nullptr : &*it;
+  }
+
+  Rearranged renumbered(Rearranged r) {
+    r.buffer = number_of(r.buffer);
+    out_.buffers[static_cast<size_t>(r.buffer)].kind = loop::BufferKind::Constant;
+    for (auto& part : r.parts) part.from.buffer = number_of(part.from.buffer);
+    return r;
+  }
+
+  // What is made of other constants comes from outside as those.
+  void read(int buffer) {
+    if (const Rearranged* r = rearranged(buffer)) {
+      for (auto& part : r->parts) number_of(part.from.buffer), read(part.from.buffer);
+    } else if (!contains(written_, buffer) && !contains(from_outside_, buffer)) {
+      from_outside_.push_back(buffer);
+    }
+  }
+
   void add(const Node& original) {
-    for (int b : reads(original))
-      if (!contains(written_, b) && !contains(from_outside_, b)) from_outside_.push_back(b);
+    for (int b : reads(original)) read(b);
     for (int b : writes(original))
       if (!contains(written_, b)) written_.push_back(b);
     Node n = original;

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "base/thread_pool.h"
+#include "codegen/rearrange.h"
 #include "compile/costs.h"
 #include "compile/cublaslt_problem.h"
 #include "compile/onednn_problem.h"
@@ -122,10 +123,18 @@ void Assembly::generate() {
   std::set<int> packed;  // by the host
   for (auto& n : program_.nodes)
     if (auto* c = std::get_if<choice::Convolution>(&n.problem)) packed.insert(c->weight.buffer);
+  for (auto& r : program_.rearranged)
+    for (auto& part : r.parts) packed.insert(part.from.buffer);
   for (auto& in : program_.inputs) {
     if (!in.data.defined() || in.kind != graph::InputKind::Constant) continue;
     constants_.tensors[in.buffer] = packed.count(in.buffer) ? moved(in.data, Device::cpu()) : in.data;
     constants_.parts[in.buffer] = late_parts(constants_.tensors[in.buffer]);
+  }
+  for (auto& r : program_.rearranged) {
+    const auto& b = program_.buffers[static_cast<size_t>(r.buffer)];
+    const Tensor made = codegen::rearranged(r, b.dtype, b.numel.constant(), constants_.tensors);
+    constants_.tensors[r.buffer] = constants_.packed[r.buffer] = made;
+    constants_.parts[r.buffer] = {made};
   }
   for (auto& n : program_.nodes)
     if (!n.is_extern() && !n.is_library()) kernels_.push_back(target_->generate(n, program_, constants_));
@@ -232,6 +241,11 @@ exec::Plan Assembly::plan() {
     std::shared_future<double> packed = pack();
     if (options_.device.is_cuda()) packed.wait();  // what is packed is copied there
     if (!report_.packing.valid()) report_.packing = packed;
+  }
+  for (auto& r : program_.rearranged) {  // only packed from
+    const auto reads = [&](auto& k) { return std::find(k.buffers.begin(), k.buffers.end(), r.buffer) != k.buffers.end(); };
+    if (std::none_of(kernels_.begin(), kernels_.end(), reads) && std::none_of(library_calls_.begin(), library_calls_.end(), reads))
+      constants_.packed.erase(r.buffer);
   }
   plan.filling = report_.packing;
   plan.name = program_.name;

@@ -12,7 +12,9 @@
 #include "compile/candidates.h"
 #include "device/cpu/runtime_symbols.h"
 #include "sched/absorb.h"
+#include "sched/channels_last.h"
 #include "sched/decompose_k.h"
+#include "sched/layout.h"
 #include "sched/pair.h"
 #include "sched/share.h"
 #include "sched/split.h"
@@ -81,6 +83,8 @@ class CpuTarget : public Target {
     if (refusal.empty() && !(refusal = spinning_refusal()).empty())
       log(Artifact::Choices, fmt::format("{}: not by onednn: {}", choice::label(n), refusal));
     add_library(out, n, {"onednn", {}}, refusal);
+    for (auto& way : sched::cpu_layouts(n, p)) out.push_back(std::move(way));
+    for (auto& way : sched::cpu_channels_last(n, p)) out.push_back(std::move(way));
     add_splits(out, n, ThreadPool::global().size());
     return out;
   }
@@ -132,6 +136,8 @@ class GpuTarget : public Target {
     const choice::Node& n = p.nodes[node];
     std::vector<choice::Config> out = without_default(n, codegen::cuda_configs(n, p, gpu_));
     for (int64_t algo = 0; algo < kLibraryChoices; ++algo) add_library(out, n, {"cublaslt", {{"algo", algo}}}, gpu_library_refusal(n));
+    for (auto& way : sched::gpu_layouts(n, p)) out.push_back(std::move(way));
+    for (auto& way : sched::gpu_channels_last(n, p)) out.push_back(std::move(way));
     add_splits(out, n, gpu_.multiprocessors);
     return out;
   }

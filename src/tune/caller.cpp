@@ -2,6 +2,8 @@
 
 #include "base/check.h"
 #include "choice/region.h"
+#include "sched/channels_last.h"
+#include "sched/layout.h"
 
 namespace toroid::tune {
 namespace {
@@ -28,9 +30,12 @@ std::string_view name_of(CallerKind kind) {
   return "";
 }
 
+bool is_layout(const choice::Config& way) { return sched::is_layout(way) || sched::is_channels_last(way); }
+
 CallerKind kind_of(const choice::Config& way) {
   if (way.form == "cublaslt" || way.form == "onednn") return CallerKind::Library;
-  if (way.form == "decompose_k" || way.form.starts_with("alternative ")) return CallerKind::Subgraph;
+  if (way.form == "decompose_k" || way.form == "mm_plus_mm" || is_layout(way) || way.form.starts_with("alternative "))
+    return CallerKind::Subgraph;
   return CallerKind::Template;
 }
 

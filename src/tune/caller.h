@@ -44,6 +44,8 @@ struct Pipeline {
 enum class CallerKind : uint8_t { Default, Template, Library, Subgraph, Fused };
 std::string_view name_of(CallerKind kind);
 CallerKind kind_of(const choice::Config& way);
+// Whether it says how operands lie, and leaves open how the rest is computed.
+bool is_layout(const choice::Config& way);
 
 // A choice. Any number of threads may call it.
 class ChoiceCaller {

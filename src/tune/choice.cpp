@@ -8,7 +8,10 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "choice/inline.h"
+#include "sched/channels_last.h"
 #include "sched/decompose_k.h"
+#include "sched/layout.h"
+#include "sched/mm_plus_mm.h"
 
 namespace toroid::tune {
 namespace {
@@ -36,9 +39,15 @@ std::vector<std::string_view> split(std::string_view s, std::string_view by) {
   return out;
 }
 
+// Of the node itself, where an earlier way has put loops around it that do a part of its work.
 size_t position_of(const choice::Program& p, int number) {
-  for (size_t i = 0; i < p.nodes.size(); ++i)
-    if (p.nodes[i].parts == std::vector<int>{number}) return i;
+  std::optional<size_t> loop;
+  for (size_t i = 0; i < p.nodes.size(); ++i) {
+    if (p.nodes[i].parts != std::vector<int>{number}) continue;
+    if (!p.nodes[i].is_loop()) return i;
+    if (!loop) loop = i;
+  }
+  if (loop) return *loop;
   fail<UserError>("the choice is about node {}, which the program does not have: it was made for another one", number);
 }
 
@@ -88,6 +97,12 @@ void take(choice::Program& p, size_t node, const choice::Config& way) {
     p = choice::inline_alternative(p, node, alternative_named(open_at(p, node, way), way));
   else if (way.form == "decompose_k")
     sched::decompose_k(p, node, way.at("splits"));
+  else if (sched::is_layout(way))
+    sched::lay_out(p, node, way);
+  else if (sched::is_channels_last(way))
+    sched::channels_last(p, node, way);
+  else if (way.form == "mm_plus_mm")
+    sched::mm_plus_mm(p, node);
   else
     p.nodes[node].config = way;
 }

@@ -29,6 +29,10 @@ class Choices {
   Callers make() {
     add("default", CallerKind::Default, {});
     report_.originals = 1;
+    if (const Choice& other = region_.rewriting; !(other == Choice{})) {
+      report_.originals += add(choice::to_string(other.ways.front().second), CallerKind::Subgraph, other);
+      return std::move(callers_);
+    }
     for (size_t c : region_.choice_nodes) region_.program.nodes[c].is_open() ? add_alternatives(c) : add_ways(c);
     return std::move(callers_);
   }
@@ -63,10 +67,25 @@ class Choices {
     const choice::Program scheduled = pipeline_->schedule(apply(*program_, {}, own_numbers(*program_)));
     const size_t at = place_of(scheduled, c);
     TOROID_CHECK(at < scheduled.nodes.size(), "nothing computes {}", region_.label);
-    for (auto& way : pipeline_->ways(scheduled, at))
+    for (auto& way : pipeline_->ways(scheduled, at)) {
       report_.originals += add(choice::to_string(way), kind_of(way), {{{static_cast<int>(c), way}}, {}});
+      if (is_layout(way)) add_tiles(c, way);
+    }
     for (auto& set : fusion_sets(*program_, c, options_.fusion_depth, options_.fusion))
       report_.fused += add(name_of_set("default", set, c), CallerKind::Fused, {{}, apart(set, c)});
+  }
+
+  // The template's next configurations where operands lie in another way.
+  void add_tiles(size_t c, const choice::Config& layout) {
+    constexpr size_t kMost = 2;
+    const int node = static_cast<int>(c);
+    const choice::Program scheduled = pipeline_->schedule(apply(*program_, {{{node, layout}}, {}}, own_numbers(*program_)));
+    size_t tried = 0;
+    for (auto& way : pipeline_->ways(scheduled, place_of(scheduled, c))) {
+      if (kind_of(way) != CallerKind::Template || tried++ == kMost) break;
+      report_.originals += add(fmt::format("{}, {}", choice::to_string(layout), choice::to_string(way)), CallerKind::Subgraph,
+                               {{{node, layout}, {node, way}}, {}});
+    }
   }
 
   void add_alternatives(size_t c) {

@@ -30,7 +30,7 @@ struct Varied {
 Varied varied(const Choice& choice, size_t node) {
   Varied v{node, {}, choice};
   std::erase_if(v.rest.ways, [&](auto& way) {
-    const bool is_own = way.first == static_cast<int>(node);
+    const bool is_own = way.first == static_cast<int>(node) && !is_layout(way.second);
     if (is_own) v.start = way.second;
     return is_own;
   });

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "choice/region.h"
+#include "sched/mm_plus_mm.h"
 #include "tune/sizes.h"
 
 namespace toroid::tune {
@@ -128,6 +129,24 @@ Boundary boundary_of(const Program& p) {
   return out;
 }
 
+Region region_of(const Program& lowered, const std::vector<size_t>& nodes) {
+  Region r;
+  r.program = choice::region(lowered, nodes);
+  for (size_t i : nodes) {
+    const Node& n = lowered.nodes[i];
+    if (is_choice(n)) {
+      r.choice_nodes.push_back(r.numbers.size());
+      r.label += (r.label.empty() ? "" : ", ") + choice::label(n);
+    }
+    r.numbers.push_back(static_cast<int>(i));
+    r.labels.push_back(choice::label(n));
+  }
+  r.refusal = refusal_of(r.program);
+  usual_sizes(r.program, r.sizes, r.refusal);
+  r.key = key_of(r.program, r.sizes);
+  return r;
+}
+
 std::vector<Region> find_regions(const Program& lowered, const Program& scheduled, int depth) {
   Sets sets(lowered.nodes.size());
   for (auto& n : scheduled.nodes)
@@ -140,20 +159,24 @@ std::vector<Region> find_regions(const Program& lowered, const Program& schedule
   std::vector<Region> out;
   for (auto& [root, nodes] : members) {
     if (std::none_of(nodes.begin(), nodes.end(), [&](size_t i) { return is_choice(lowered.nodes[i]); })) continue;
-    Region r;
-    r.program = choice::region(lowered, nodes);
-    for (size_t i : nodes) {
-      const Node& n = lowered.nodes[i];
-      if (is_choice(n)) {
-        r.choice_nodes.push_back(r.numbers.size());
-        r.label += (r.label.empty() ? "" : ", ") + choice::label(n);
-      }
-      r.numbers.push_back(static_cast<int>(i));
-      r.labels.push_back(choice::label(n));
+    out.push_back(region_of(lowered, nodes));
+  }
+  return out;
+}
+
+std::vector<Region> find_sums_of_products(const Program& lowered, const Program& scheduled) {
+  std::vector<Region> out;
+  for (auto& s : sched::sums_of_products(lowered)) {
+    std::set<size_t> nodes;
+    for (auto& n : scheduled.nodes) {
+      const auto has = [&](size_t i) { return contains(n.parts, static_cast<int>(i)); };
+      if (has(s.first) || has(s.second) || has(s.sum)) nodes.insert(n.parts.begin(), n.parts.end());
     }
-    r.refusal = refusal_of(r.program);
-    usual_sizes(r.program, r.sizes, r.refusal);
-    r.key = key_of(r.program, r.sizes);
+    Region r = region_of(lowered, {nodes.begin(), nodes.end()});
+    const auto second = std::distance(nodes.begin(), nodes.find(s.second));
+    r.rewriting.ways = {{static_cast<int>(second), {"mm_plus_mm", {}}}};
+    r.label += " as one";
+    r.key = Hasher().add(r.key).add("mm_plus_mm").finish();
     out.push_back(std::move(r));
   }
   return out;

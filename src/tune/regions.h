@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "choice/program.h"
 #include "exec/sizes.h"
+#include "tune/choice.h"
 
 namespace toroid::tune {
 
@@ -34,7 +35,11 @@ struct Region {
   bool sizes_seen = true;            // a call has had them; else the program may never run at them, and need not be able to
   Hash128 key;                       // of the program and these sizes
   std::string refusal;               // why it is not tuned; empty when it is
+  Choice rewriting;                  // where there is one, it alone is compared with the default
 };
+
+// The region of these nodes of a lowered program (positions, ascending).
+Region region_of(const choice::Program& lowered, const std::vector<size_t>& nodes);
 
 // Of a region's text and, where that leaves sizes open, of what they may be and are timed at.
 Hash128 key_of(const choice::Program& region, const exec::Symbols& sizes);
@@ -42,6 +47,10 @@ Hash128 key_of(const choice::Program& region, const exec::Symbols& sizes);
 // lowered: its nodes numbered by their places. scheduled: what is made of it without tuning. A region is what shares launches with a choice
 // node there; around a choice::Open also what could, up to `depth` loops before and behind.
 std::vector<Region> find_regions(const choice::Program& lowered, const choice::Program& scheduled, int depth);
+
+// Sums of two products (sched/mm_plus_mm.h) with all that shares launches with them in `scheduled`: whether one product takes their place
+// is decided before regions are, as it changes which there are.
+std::vector<Region> find_sums_of_products(const choice::Program& lowered, const choice::Program& scheduled);
 
 // The node of a scheduled program that does the work of a choice node of the lowered one, or how many nodes there are.
 size_t place_of(const choice::Program& scheduled, size_t choice_node);

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "ops/custom.h"
+#include "sched/mm_plus_mm.h"
 #include "tune/check.h"
 #include "tune/choices.h"
 #include "tune/frontier.h"
@@ -52,7 +53,7 @@ class Tuning {
   }
 
   choice::Program run(choice::Program lowered) {
-    lowered = with_ranges(std::move(lowered));
+    lowered = with_sums(with_ranges(std::move(lowered)));
     const choice::Program scheduled = schedule_as_wanted(lowered);
     const std::vector<Region> regions = find_regions(lowered, scheduled, options_.fusion_depth);
     std::map<Hash128, Task> tasks;
@@ -103,6 +104,22 @@ class Tuning {
       for (size_t i = 0; i < lowered.nodes.size(); ++i) lowered.nodes[i].parts = {static_cast<int>(i)};
       for (Task* t : order) report_.regions.push_back(std::move(t->report));
     }
+    return lowered;
+  }
+
+  // Sums of two products that are one product where that is faster; what takes their place is tuned like the rest.
+  choice::Program with_sums(choice::Program lowered) {
+    if (sched::sums_of_products(lowered).empty()) return lowered;
+    choice::Program wanted = lowered;  // with pairs that stay apart, by numbers that change below
+    const choice::Program scheduled = schedule_as_wanted(wanted);
+    const std::vector<Region> sums = find_sums_of_products(wanted, scheduled);
+    std::map<Hash128, Task> tasks;
+    std::vector<Task*> order;
+    for (auto& r : sums) add_task(tasks, r, order);
+    decide_all(order, lowered.nodes.size() - sums.size());
+    lowered = with_choices(std::move(lowered), order);
+    for (size_t i = 0; i < lowered.nodes.size(); ++i) lowered.nodes[i].parts = {static_cast<int>(i)};
+    for (Task* t : order) report_.regions.push_back(std::move(t->report));
     return lowered;
   }
 

@@ -1,0 +1,13 @@
+// Constants that a program makes of others when it is compiled.
+#pragma once
+
+#include <map>
+
+#include "choice/program.h"
+
+namespace toroid::codegen {
+
+// In the CPU's memory. constants: by buffer, those that it is made of, there too.
+Tensor rearranged(const choice::Rearranged& r, DType dtype, int64_t numel, const std::map<int, Tensor>& constants);
+
+}  // namespace toroid::codegen

@@ -1,0 +1,20 @@
+// Convolutions whose input is copied into channels-last memory, perhaps with more channels.
+#pragma once
+
+#include "choice/program.h"
+
+namespace toroid::sched {
+
+// A way (see tune::Choice): channels_last(multiple=n), with channels of zeros up to a multiple of n.
+bool is_channels_last(const choice::Config& way);
+// Why it does not apply; empty when it does.
+std::string channels_last_refusal(const choice::Node& convolution, const choice::Program& p, const choice::Config& way);
+// Node i reads the copy, which a loop in front of it makes; weights get zeros when the program is compiled. UserError with the refusal's
+// reason where that cannot be.
+void channels_last(choice::Program& p, size_t i, const choice::Config& way);
+
+// Those worth a trial on a CPU, and on a GPU: copies there are of 16 bytes, and tensor maps take 64 channels at a time.
+std::vector<choice::Config> cpu_channels_last(const choice::Node& convolution, const choice::Program& p);
+std::vector<choice::Config> gpu_channels_last(const choice::Node& convolution, const choice::Program& p);
+
+}  // namespace toroid::sched

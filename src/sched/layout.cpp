@@ -1,0 +1,204 @@
+#include "sched/layout.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace toroid::sched {
+namespace {
+
+using choice::Config;
+using choice::Gemm;
+using choice::Node;
+using choice::Operand;
+
+constexpr int64_t kRowBytes = 64;
+
+// An operand of a product: a [batch..., m, k] or b [batch..., k, n].
+struct Matrix {
+  const Gemm& g;
+  bool is_a;
+  const Operand& operand() const { return is_a ? g.a : g.b; }
+  size_t batches() const { return g.batch.size(); }
+  const Expr& outer() const { return is_a ? g.m : g.n; }
+  size_t outer_dim() const { return is_a ? batches() : batches() + 1; }
+  size_t k_dim() const { return is_a ? batches() + 1 : batches(); }
+  const Expr& outer_stride() const { return operand().strides[outer_dim()]; }
+  const Expr& k_stride() const { return operand().strides[k_dim()]; }
+  bool along_k() const { return k_stride() == Expr(1) || (g.k == Expr(1) && !(outer_stride() == Expr(1))); }
+  bool along_outer() const { return !along_k() && (outer_stride() == Expr(1) || outer() == Expr(1)); }
+  bool moves(size_t d) const { return !(operand().strides[d] == Expr(0)) && !(g.batch[d] == Expr(1)); }
+  // How many results an element is a part of.
+  const Expr& uses() const { return is_a ? g.n : g.m; }
+  std::vector<Expr> sizes() const {
+    std::vector<Expr> out = g.batch;
+    out.push_back(is_a ? g.m : g.k);
+    out.push_back(is_a ? g.k : g.n);
+    return out;
+  }
+};
+
+Matrix matrix(const Gemm& g, bool is_a) { return {g, is_a}; }
+
+int64_t field(const Config& way, bool is_a) { return way.at(is_a ? "a" : "b"); }
+
+// Sizes of the dimensions that the operand's memory differs along; 1 for others.
+std::vector<Expr> stored_sizes(const Matrix& x) {
+  std::vector<Expr> out = x.sizes();
+  for (size_t d = 0; d < x.batches(); ++d)
+    if (!x.moves(d)) out[d] = 1;
+  return out;
+}
+
+// Of new memory, contiguous along k or not, whose rows begin at multiples of `multiple` elements.
+std::vector<Expr> new_strides(const Matrix& x, bool along_k, int64_t multiple, Expr& numel) {
+  const size_t inner = along_k ? x.k_dim() : x.outer_dim(), row = along_k ? x.outer_dim() : x.k_dim();
+  const std::vector<Expr> sizes = stored_sizes(x);
+  std::vector<Expr> strides(sizes.size(), 0);
+  strides[inner] = 1;
+  strides[row] = sym::ceil_div(sizes[inner], multiple) * Expr(multiple);
+  numel = strides[row] * sizes[row];
+  for (size_t d = x.batches(); d-- > 0;)
+    if (x.moves(d)) strides[d] = numel, numel = numel * sizes[d];
+  return strides;
+}
+
+bool is_constant(const choice::Program& p, const Operand& o) {
+  return p.buffers[static_cast<size_t>(o.buffer)].kind == loop::BufferKind::Constant;
+}
+
+bool all_constant(const Operand& o, const std::vector<Expr>& sizes) {
+  const auto known = [](const Expr& e) { return e.is_const(); };
+  return known(o.offset) && std::all_of(o.strides.begin(), o.strides.end(), known) && std::all_of(sizes.begin(), sizes.end(), known);
+}
+
+choice::Rearranged rearranged(const Operand& from, const Operand& to, const std::vector<Expr>& sizes) {
+  choice::Rearranged::Part part{from, 0, {}, {}};
+  for (auto& s : to.strides) part.strides.push_back(s.constant());
+  for (auto& s : sizes) part.sizes.push_back(s.constant());
+  return {to.buffer, {std::move(part)}};
+}
+
+// Walks through `to` in the order of its memory.
+Node copy_loop(const Operand& from, const Operand& to, const std::vector<Expr>& sizes, bool swapped) {
+  Node copy;
+  std::vector<size_t> order(sizes.size());
+  for (size_t d = 0; d < order.size(); ++d) order[d] = d;
+  if (swapped) std::swap(order[order.size() - 1], order[order.size() - 2]);
+  Expr read = from.offset, written = to.offset;
+  for (size_t d : order) {
+    if (sizes[d] == Expr(1)) continue;
+    const Expr i = sym::loop_symbol("copy" + std::to_string(d), sizes[d]);
+    copy.domain.vars.push_back({i, false});
+    read = read + i * from.strides[d];
+    written = written + i * to.strides[d];
+  }
+  loop::BodyBuilder b(copy.body);
+  b.store(to.buffer, to.dtype, written, cast(b.load(from.buffer, from.dtype, read), DType::F32));
+  return copy;
+}
+
+void lay_out_operand(choice::Program& p, size_t& i, bool is_a, bool along_k, int64_t multiple) {
+  const Gemm g = std::get<Gemm>(p.nodes[i].problem);
+  const Matrix x = matrix(g, is_a);
+  const std::vector<Expr> sizes = stored_sizes(x);
+  Expr numel = 0;
+  Operand to{-1, x.operand().dtype, 0, new_strides(x, along_k, multiple, numel)};
+  const bool folds = is_constant(p, x.operand()) && all_constant(x.operand(), sizes);
+  const std::string name = fmt::format("{}_of_{}", is_a ? "a" : "b", choice::label(p.nodes[i]));
+  to.buffer = p.new_buffer(name, to.dtype, numel, folds ? loop::BufferKind::Constant : loop::BufferKind::Temporary);
+  if (folds) {
+    p.rearranged.push_back(rearranged(x.operand(), to, sizes));
+  } else {
+    Node copy = copy_loop(x.operand(), to, sizes, along_k != is_a);
+    choice::take_over(copy, p.nodes[i]);
+    p.nodes.insert(p.nodes.begin() + static_cast<long>(i), std::move(copy));
+    ++i;
+  }
+  auto& laid = std::get<Gemm>(p.nodes[i].problem);
+  (is_a ? laid.a : laid.b) = to;
+}
+
+// --- what is worth a trial ------------------------------------------------------------------------------------------------------------
+
+bool are_multiples(const Matrix& x, int64_t multiple) {
+  const auto fits = [&](const Expr& e) { return sym::known_multiple(e, multiple); };
+  const bool along_k = x.along_k();
+  if (!along_k && !x.along_outer()) return false;
+  const Expr& rows = along_k ? x.outer() : x.g.k;
+  bool all = fits(x.operand().offset) && (rows == Expr(1) || fits(along_k ? x.outer_stride() : x.k_stride()));
+  for (size_t d = 0; d < x.batches(); ++d) all = all && (!x.moves(d) || fits(x.operand().strides[d]));
+  return all;
+}
+
+int64_t typical(const Expr& e) { return e.maybe_constant().value_or(512); }
+
+// Copying an operand costs as much as some tens of sums with each element.
+bool pays(const Matrix& x, const choice::Program& p, int64_t least) { return is_constant(p, x.operand()) || typical(x.uses()) >= least; }
+
+Config way_of(const char* form, int64_t a, int64_t b) { return {form, {{"a", a}, {"b", b}}}; }
+
+}  // namespace
+
+bool is_layout(const Config& way) { return way.form == "pad_mm" || way.form == "transpose"; }
+
+std::string layout_refusal(const Node& product, const Config& way) {
+  const auto* g = std::get_if<Gemm>(&product.problem);
+  if (!g) return "it is no product";
+  if (g->b2 || product.producer) return "it is fused with what computes its operands";
+  if (way.fields.size() != 2 || way.fields[0].first != "a" || way.fields[1].first != "b") return "it has one number for a and one for b";
+  constexpr int64_t kMost = 4096;
+  const int64_t most = way.form == "pad_mm" ? kMost : 1;
+  for (bool is_a : {true, false})
+    if (const int64_t x = field(way, is_a); x < 0 || x > most) return fmt::format("{} is not from 0 to {}", x, most);
+  return field(way, true) + field(way, false) == 0 ? "it changes nothing" : "";
+}
+
+void lay_out(choice::Program& p, size_t i, const Config& way) {
+  const std::string why = layout_refusal(p.nodes[i], way);
+  TOROID_USER_CHECK(why.empty(), "{} of {}: {}", choice::to_string(way), choice::label(p.nodes[i]), why);
+  for (bool is_a : {true, false}) {
+    const int64_t value = field(way, is_a);
+    if (value == 0) continue;
+    const auto& g = std::get<Gemm>(p.nodes[i].problem);
+    const Matrix x = matrix(g, is_a);
+    const bool pads = way.form == "pad_mm", was_along_k = !x.along_outer();
+    const auto row = kRowBytes / static_cast<int64_t>(size_of(x.operand().dtype));
+    lay_out_operand(p, i, is_a, pads ? was_along_k : !was_along_k, pads ? value : row);
+  }
+}
+
+std::vector<Config> cpu_layouts(const Node& product, const choice::Program& p) {
+  const auto* g = std::get_if<Gemm>(&product.problem);
+  if (!g || g->b2 || product.is_library() || is_constant(p, g->b)) return {};
+  // Measured: the template's own copies are as fast but for long sums with many results, and its panels are aligned.
+  constexpr int64_t kLong = 768, kMany = 256;
+  if (typical(g->k) < kLong || typical(g->m) < kMany || typical(g->n) < kMany) return {};
+  const bool turn_a = !product.producer && matrix(*g, true).along_outer(), turn_b = !matrix(*g, false).along_outer();
+  std::vector<Config> out;
+  if (turn_b) out.push_back(way_of("transpose", 0, 1));
+  if (turn_a) out.push_back(way_of("transpose", 1, 0));
+  if (turn_a && turn_b) out.push_back(way_of("transpose", 1, 1));
+  std::erase_if(out, [&](auto& way) { return !layout_refusal(product, way).empty(); });
+  return out;
+}
+
+std::vector<Config> gpu_layouts(const Node& product, const choice::Program& p) {
+  const auto* g = std::get_if<Gemm>(&product.problem);
+  if (!g || g->b2 || product.producer || product.is_library()) return {};
+  constexpr int64_t kWorthACopy = 64, kFewRows = 16;
+  const Matrix a = matrix(*g, true), b = matrix(*g, false);
+  const bool few_rows = typical(g->m) <= kFewRows, constant = is_constant(p, g->b);
+  const bool tensor_cores = is_half(g->a.dtype) && g->a.dtype == g->b.dtype;
+  if (!tensor_cores && !few_rows) return {};
+  const auto piece = static_cast<int64_t>(16 / size_of(g->b.dtype));
+  const bool pad_a = !few_rows && !are_multiples(a, piece), pad_b = !are_multiples(b, piece);
+  std::vector<Config> out;
+  const bool fits = (!pad_a || pays(a, p, kWorthACopy)) && (!pad_b || pays(b, p, kWorthACopy));
+  if ((pad_a || pad_b) && fits) out.push_back(way_of("pad_mm", pad_a ? piece : 0, pad_b ? piece : 0));
+  if (constant && b.along_outer() && !(g->n == Expr(1)) && !pad_a) out.push_back(way_of("transpose", 0, 1));
+  std::erase_if(out, [&](auto& way) { return !layout_refusal(product, way).empty(); });
+  return out;
+}
+
+}  // namespace toroid::sched

@@ -1,0 +1,23 @@
+// Operands of products that lie in memory as templates like it best.
+#pragma once
+
+#include "choice/program.h"
+
+namespace toroid::sched {
+
+// Two ways (see tune::Choice), whose fields are a number for each operand, 0: it stays as it is.
+//   pad_mm(a=x,b=y)     rows begin at multiples of so many elements
+//   transpose(a=1,b=1)  contiguous along the other dimension, rows at multiples of 64 bytes
+// An operand lies along k (a row is what one result sums up), or along m or n.
+bool is_layout(const choice::Config& way);
+// Why it does not apply; empty when it does.
+std::string layout_refusal(const choice::Node& product, const choice::Config& way);
+// Operands of node i are copied by a loop in front of it, which may join what computes them; constants when the program is compiled.
+// UserError with the refusal's reason where that cannot be.
+void lay_out(choice::Program& p, size_t i, const choice::Config& way);
+
+// Those worth a trial on a CPU, whose template packs and pads what it reads by itself, and on a GPU, whose copies are of 16 bytes.
+std::vector<choice::Config> cpu_layouts(const choice::Node& product, const choice::Program& p);
+std::vector<choice::Config> gpu_layouts(const choice::Node& product, const choice::Program& p);
+
+}  // namespace toroid::sched
