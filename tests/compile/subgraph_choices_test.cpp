@@ -196,5 +196,10 @@ TEST(SubgraphChoices, PaddedChannelsAreForTensorMaps) {
   EXPECT_EQ(kernel_for_gpu(kImage, "0: channels_last(multiple=64)").substr(0, 10), "conv_wgmma");
 }
 
+TEST(SubgraphChoices, ASumOfProductsOnAGpuIsOneProduct) {
+  EXPECT_EQ(kernel_for_gpu(kSum, "1: mm_plus_mm()").substr(0, 10), "gemm_wgmma");
+  EXPECT_EQ(kernel_for_gpu(replaced(kSum, "37", "1"), "1: mm_plus_mm()").substr(0, 4), "gemv");
+}
+
 }  // namespace
 }  // namespace toroid
