@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 
 #include "base/check.h"
 #include "base/scalar.h"
@@ -104,12 +105,18 @@ struct Elements {
   int64_t count = 0;
 };
 
-double root_mean_square(std::span<const double> row) {
+struct Squares {
   double sum = 0;
-  int64_t n = 0;
-  for (double v : row)
-    if (std::isfinite(v)) sum += v * v, ++n;
-  return n > 0 ? std::sqrt(sum / static_cast<double>(n)) : 0;
+  int64_t count = 0;
+  double root_mean() const { return count > 0 ? std::sqrt(sum / static_cast<double>(count)) : 0; }
+};
+
+// Of what is finite.
+Squares squares(std::span<const double> values) {
+  Squares s;
+  for (double v : values)
+    if (std::isfinite(v)) s.sum += v * v, ++s.count;
+  return s;
 }
 
 // The error as a part of what is allowed; infinite for what no rounding explains.
@@ -135,41 +142,79 @@ struct Beyond {
   }
 };
 
-// Rows that begin at `begin`, `begin` + `row`, ... below `end`.
-Beyond compare_rows(const Elements& got, const Elements& want, int64_t begin, int64_t end, int64_t row, double bound) {
+// Some elements of a row, the first of which is number `begin` of all; size: of the row.
+Beyond compare_some(std::span<const double> got, std::span<const double> want, int64_t begin, double size, double bound, DType t) {
   Beyond out;
-  std::vector<double> a(static_cast<size_t>(row)), b(static_cast<size_t>(row));
-  for (; begin < end; begin += row) {
-    got.read(begin, a);
-    want.read(begin, b);
-    const double size = root_mean_square(b);
-    for (size_t i = 0; i < b.size(); ++i) {
-      const double allowed = bound * std::max(std::fabs(b[i]), size);
-      if (std::fabs(a[i] - b[i]) <= allowed && allowed < INFINITY) continue;  // never where one of them is NaN or infinite
-      Beyond one{0, begin + static_cast<int64_t>(i), excess(a[i], b[i], bound, size, want.dtype), size};
-      one.count = one.worst > 1;
-      out.add(one);
-    }
+  for (size_t i = 0; i < want.size(); ++i) {
+    const double allowed = bound * std::max(std::fabs(want[i]), size);
+    if (std::fabs(got[i] - want[i]) <= allowed && allowed < INFINITY) continue;  // never where one of them is NaN or infinite
+    Beyond one{0, begin + static_cast<int64_t>(i), excess(got[i], want[i], bound, size, t), size};
+    one.count = one.worst > 1;
+    out.add(one);
   }
   return out;
 }
 
+constexpr int64_t kElementsOfATask = 1 << 12;
+
+// work(part, begin, end) of each part of so many elements, on all threads.
+void for_parts(int64_t count, int64_t elements, const std::function<void(size_t, int64_t, int64_t)>& work) {
+  ThreadPool::global().parallel_for((count + elements - 1) / elements, [&](int64_t first, int64_t last, int) {
+    for (int64_t p = first; p < last; ++p) work(static_cast<size_t>(p), p * elements, std::min(count, (p + 1) * elements));
+  });
+}
+
+Beyond sum_of(const std::vector<Beyond>& parts) {
+  Beyond out;
+  for (const Beyond& p : parts) out.add(p);
+  return out;
+}
+
+std::vector<double> numbers(const Elements& e, int64_t begin, int64_t end) {
+  std::vector<double> out(static_cast<size_t>(end - begin));
+  e.read(begin, out);
+  return out;
+}
+
+Beyond compare_short_rows(const Elements& got, const Elements& want, int64_t row, double bound) {
+  const int64_t elements = std::max<int64_t>(1, kElementsOfATask / row) * row;
+  std::vector<Beyond> parts(static_cast<size_t>((want.count + elements - 1) / elements));
+  for_parts(want.count, elements, [&](size_t part, int64_t begin, int64_t end) {
+    const std::vector<double> a = numbers(got, begin, end), b = numbers(want, begin, end);
+    for (int64_t at = 0; at < end - begin; at += row) {
+      const auto of_row = [&](const std::vector<double>& v) { return std::span(v).subspan(static_cast<size_t>(at), static_cast<size_t>(row)); };
+      parts[part].add(compare_some(of_row(a), of_row(b), begin + at, squares(of_row(b)).root_mean(), bound, want.dtype));
+    }
+  });
+  return sum_of(parts);
+}
+
+Beyond compare_long_row(const Elements& got, const Elements& want, int64_t first, int64_t row, double bound) {
+  std::vector<Squares> sums(static_cast<size_t>((row + kElementsOfATask - 1) / kElementsOfATask));
+  for_parts(row, kElementsOfATask,
+            [&](size_t part, int64_t begin, int64_t end) { sums[part] = squares(numbers(want, first + begin, first + end)); });
+  Squares all;
+  for (const Squares& s : sums) all.sum += s.sum, all.count += s.count;
+  std::vector<Beyond> parts(sums.size());
+  for_parts(row, kElementsOfATask, [&](size_t part, int64_t begin, int64_t end) {
+    parts[part] = compare_some(numbers(got, first + begin, first + end), numbers(want, first + begin, first + end), first + begin,
+                               all.root_mean(), bound, want.dtype);
+  });
+  return sum_of(parts);
+}
+
 std::string compare_floats(const Elements& got, const Elements& want, const Contract& c) {
-  constexpr int64_t kElementsOfATask = 1 << 14;
   const std::vector<int64_t>& sizes = want.memory.sizes();
   const double bound = relative_bound(c, want.count);
   int64_t row = want.count;
   if (!sizes.empty() && sizes.back() * (want.count / std::max<int64_t>(want.memory.numel(), 1)) >= kRow)
     row = sizes.back() * (want.count / want.memory.numel());
-  const int64_t rows = want.count / row, rows_of_a_task = std::max<int64_t>(1, kElementsOfATask / row);
-  std::vector<Beyond> parts(static_cast<size_t>((rows + rows_of_a_task - 1) / rows_of_a_task));
-  ThreadPool::global().parallel_for(static_cast<int64_t>(parts.size()), [&](int64_t begin, int64_t end, int) {
-    for (int64_t p = begin; p < end; ++p)
-      parts[static_cast<size_t>(p)] =
-          compare_rows(got, want, p * rows_of_a_task * row, std::min(rows, (p + 1) * rows_of_a_task) * row, row, bound);
-  });
   Beyond all;
-  for (const Beyond& p : parts) all.add(p);
+  if (row <= kElementsOfATask) {
+    all = compare_short_rows(got, want, row, bound);
+  } else {
+    for (int64_t first = 0; first < want.count; first += row) all.add(compare_long_row(got, want, first, row, bound));
+  }
   const auto [wrong, worst_at, worst, worst_size] = all;
   if (wrong == 0) return {};
   const double a = got[worst_at], b = want[worst_at];
