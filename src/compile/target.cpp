@@ -84,7 +84,6 @@ class CpuTarget : public Target {
       log(Artifact::Choices, fmt::format("{}: not by onednn: {}", choice::label(n), refusal));
     add_library(out, n, {"onednn", {}}, refusal);
     for (auto& way : sched::cpu_layouts(n, p)) out.push_back(std::move(way));
-    for (auto& way : sched::cpu_channels_last(n, p)) out.push_back(std::move(way));
     add_splits(out, n, ThreadPool::global().size());
     return out;
   }

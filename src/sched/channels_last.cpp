@@ -67,11 +67,6 @@ choice::Operand padded_weight(choice::Program& p, const Convolution& c, int64_t 
 
 Config way_of(int64_t multiple) { return {"channels_last", {{"multiple", multiple}}}; }
 
-std::vector<Config> legal(const Node& convolution, const choice::Program& p, std::vector<Config> ways) {
-  std::erase_if(ways, [&](auto& way) { return !channels_last_refusal(convolution, p, way).empty(); });
-  return ways;
-}
-
 }  // namespace
 
 bool is_channels_last(const Config& way) { return way.form == "channels_last"; }
@@ -105,15 +100,6 @@ void channels_last(choice::Program& p, size_t i, const Config& way) {
   p.nodes.insert(p.nodes.begin() + static_cast<long>(i), std::move(copy));
 }
 
-std::vector<Config> cpu_channels_last(const Node& convolution, const choice::Program& p) {
-  const auto* c = std::get_if<Convolution>(&convolution.problem);
-  if (!c || convolution.is_library()) return {};
-  std::vector<Config> ways = {way_of(1)};
-  constexpr int64_t kVector = 16;
-  if (c->in_channels % kVector != 0) ways.push_back(way_of(kVector));
-  return legal(convolution, p, std::move(ways));
-}
-
 std::vector<Config> gpu_channels_last(const Node& convolution, const choice::Program& p) {
   const auto* c = std::get_if<Convolution>(&convolution.problem);
   if (!c || c->in_channels == c->groups) return {};
@@ -124,7 +110,8 @@ std::vector<Config> gpu_channels_last(const Node& convolution, const choice::Pro
   constexpr int64_t kMapped = 64;
   if (is_half(c->input.dtype) && c->in_channels % kMapped != 0 && 2 * c->in_channels >= padded(c->in_channels, kMapped))
     ways.push_back(way_of(kMapped));
-  return legal(convolution, p, std::move(ways));
+  std::erase_if(ways, [&](auto& way) { return !channels_last_refusal(convolution, p, way).empty(); });
+  return ways;
 }
 
 }  // namespace toroid::sched

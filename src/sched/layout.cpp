@@ -12,7 +12,7 @@ using choice::Gemm;
 using choice::Node;
 using choice::Operand;
 
-constexpr int64_t kRowBytes = 64;
+constexpr int64_t kRowBytes = 64, kPageBytes = 4096;
 
 // An operand of a product: a [batch..., m, k] or b [batch..., k, n].
 struct Matrix {
@@ -50,13 +50,20 @@ std::vector<Expr> stored_sizes(const Matrix& x) {
   return out;
 }
 
+// How far rows of so many elements lie from each other. A page apart they would fall into the same sets of a cache.
+Expr row_stride(const Expr& length, int64_t multiple, DType dtype) {
+  const Expr row = sym::ceil_div(length, multiple) * Expr(multiple);
+  const auto page = kPageBytes / static_cast<int64_t>(size_of(dtype));
+  return row.is_const() && row.constant() % page == 0 ? row + Expr(multiple) : row;
+}
+
 // Of new memory, contiguous along k or not, whose rows begin at multiples of `multiple` elements.
 std::vector<Expr> new_strides(const Matrix& x, bool along_k, int64_t multiple, Expr& numel) {
   const size_t inner = along_k ? x.k_dim() : x.outer_dim(), row = along_k ? x.outer_dim() : x.k_dim();
   const std::vector<Expr> sizes = stored_sizes(x);
   std::vector<Expr> strides(sizes.size(), 0);
   strides[inner] = 1;
-  strides[row] = sym::ceil_div(sizes[inner], multiple) * Expr(multiple);
+  strides[row] = row_stride(sizes[inner], multiple, x.operand().dtype);
   numel = strides[row] * sizes[row];
   for (size_t d = x.batches(); d-- > 0;)
     if (x.moves(d)) strides[d] = numel, numel = numel * sizes[d];

@@ -8,6 +8,7 @@ namespace toroid::sched {
 // Two ways (see tune::Choice), whose fields are a number for each operand, 0: it stays as it is.
 //   pad_mm(a=x,b=y)     rows begin at multiples of so many elements
 //   transpose(a=1,b=1)  contiguous along the other dimension, rows at multiples of 64 bytes
+// but not of pages, which fall into the same sets of a cache.
 // An operand lies along k (a row is what one result sums up), or along m or n.
 bool is_layout(const choice::Config& way);
 // Why it does not apply; empty when it does.

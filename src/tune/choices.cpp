@@ -34,6 +34,7 @@ class Choices {
       return std::move(callers_);
     }
     for (size_t c : region_.choice_nodes) region_.program.nodes[c].is_open() ? add_alternatives(c) : add_ways(c);
+    add_pairs();
     return std::move(callers_);
   }
 
@@ -75,14 +76,15 @@ class Choices {
       report_.fused += add(name_of_set("default", set, c), CallerKind::Fused, {{}, apart(set, c)});
   }
 
-  // The template's next configurations where operands lie in another way.
+  // The template's next configurations where operands lie in another way, and a library.
   void add_tiles(size_t c, const choice::Config& layout) {
-    constexpr size_t kMost = 2;
+    constexpr size_t kMostTiles = 2, kMostLibraries = 1;
     const int node = static_cast<int>(c);
     const choice::Program scheduled = pipeline_->schedule(apply(*program_, {{{node, layout}}, {}}, own_numbers(*program_)));
-    size_t tried = 0;
+    size_t tiles = 0, libraries = 0;
     for (auto& way : pipeline_->ways(scheduled, place_of(scheduled, c))) {
-      if (kind_of(way) != CallerKind::Template || tried++ == kMost) break;
+      const CallerKind kind = kind_of(way);
+      if (kind == CallerKind::Template ? tiles++ >= kMostTiles : kind != CallerKind::Library || libraries++ >= kMostLibraries) continue;
       report_.originals += add(fmt::format("{}, {}", choice::to_string(layout), choice::to_string(way)), CallerKind::Subgraph,
                                {{{node, layout}, {node, way}}, {}});
     }
@@ -101,6 +103,35 @@ class Choices {
       }
   }
 
+  // Two nodes at once, the most hopeful other ways of each with all that can be fused: what is best for one may depend on the other's way.
+  void add_pairs() {
+    const auto& nodes = region_.choice_nodes;
+    size_t pairs = 0;
+    for (size_t i = 0; i < nodes.size(); ++i)
+      for (size_t j = i + 1; j < nodes.size() && pairs < kMostPairs; ++j, ++pairs)
+        for (auto& [first, its] : hopeful(nodes[i]))
+          for (auto& [second, others] : hopeful(nodes[j])) {
+            Choice d{{{static_cast<int>(nodes[i]), its}, {static_cast<int>(nodes[j]), others}}, {}};
+            if (!options_.fusion.cross_subgraph) d.apart.emplace_back(nodes[i], nodes[j]);
+            report_.fused += add(first + " & " + second, CallerKind::Fused, std::move(d));
+          }
+  }
+
+  // The first ways but for the default, with their names.
+  std::vector<std::pair<std::string, choice::Config>> hopeful(size_t c) const {
+    constexpr size_t kMost = 3;
+    std::vector<std::pair<std::string, choice::Config>> out;
+    if (auto* open = std::get_if<choice::Open>(&program_->nodes[c].problem)) {
+      for (size_t a = 1; a < open->alternatives.size() && out.size() < kMost; ++a)
+        out.emplace_back(open->alternatives[a].name, choice::Config{"alternative " + open->alternatives[a].name, {}});
+      return out;
+    }
+    const choice::Program scheduled = pipeline_->schedule(apply(*program_, {}, own_numbers(*program_)));
+    for (auto& way : pipeline_->ways(scheduled, place_of(scheduled, c)))
+      if (out.size() < kMost) out.emplace_back(choice::to_string(way), way);
+    return out;
+  }
+
   // Pairs of c and those that are not fused with it.
   std::vector<std::pair<int, int>> apart(const std::vector<size_t>& set, size_t c) const {
     std::vector<std::pair<int, int>> out;
@@ -115,6 +146,7 @@ class Choices {
     return set.size() == 1 && program_->nodes.size() > 1 ? name + " alone" : name;
   }
 
+  static constexpr size_t kMostPairs = 4;  // of nodes
   const Region& region_;
   const std::shared_ptr<const choice::Program> program_;
   const std::shared_ptr<const Pipeline> pipeline_;

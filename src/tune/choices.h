@@ -8,7 +8,7 @@
 
 namespace toroid::tune {
 
-// All choices of a region: the default first, then one a way, then fused ones. Compiles nothing.
+// All choices of a region: the default first, then one a way, then fused ones, then some of two choice nodes at once. Compiles nothing.
 std::vector<std::shared_ptr<ChoiceCaller>> choices_of(const Region& region, std::shared_ptr<const Pipeline> pipeline,
                                                       const SearchOptions& options, RegionReport& report);
 

@@ -46,7 +46,6 @@ Texts texts(const std::vector<choice::Config>& ways) {
   return out;
 }
 Texts on_gpu(const choice::Program& p) { return texts(gpu_channels_last(p.nodes[0], p)); }
-Texts on_cpu(const choice::Program& p) { return texts(cpu_channels_last(p.nodes[0], p)); }
 
 TEST(ChannelsLast, IsForInputsThatTemplatesReadBadly) {
   const DType half = DType::BF16;
@@ -58,11 +57,6 @@ TEST(ChannelsLast, IsForInputsThatTemplatesReadBadly) {
   EXPECT_EQ(on_gpu(convolution(16, true, half)), Texts()) << "four times as many channels";
   EXPECT_EQ(on_gpu(convolution(12, true, half, 4)), Texts()) << "groups";
   EXPECT_EQ(on_gpu(convolution(60, true, half, 1, Kind::Input)), Texts()) << "a weight that only the run knows";
-}
-
-TEST(ChannelsLast, OnACpu) {
-  EXPECT_EQ(on_cpu(convolution(64, true, DType::F32)), Texts());
-  EXPECT_EQ(on_cpu(convolution(64, false, DType::F32)), Texts({"channels_last(multiple=1)"}));
 }
 
 TEST(ChannelsLast, ZerosAreChannelsToo) {

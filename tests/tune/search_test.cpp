@@ -62,6 +62,28 @@ TEST_F(Search, SixChoicesAtDepthTwo) {
   EXPECT_EQ(names().size(), 6u) << "it ends when nothing new comes";
 }
 
+// Both differ from the default at once, whatever else is tried.
+TEST_F(Search, TwoCallsAreVariedTogether) {
+  choice::Program p = reduced_and_scaled();
+  choice::Node& scale = p.nodes[2];
+  const auto first = std::get<choice::Open>(p.nodes[0].problem);
+  choice::Open second = first;
+  second.name = "scale";
+  second.inputs[0].memory.buffer = 2, second.outputs[0].memory.buffer = 3;
+  for (auto& a : second.alternatives) a.name = "other " + a.name;
+  scale.problem = second, scale.body = {}, scale.domain = {};
+  const auto regions = find_regions(p, pipeline_->get()->schedule(p), options_.fusion_depth);
+  ASSERT_EQ(regions.size(), 1u);
+  size_t together = 0;
+  for (auto& c : choices_of(regions[0], pipeline_->get(), options_, report_)) {
+    if (c->name() != "tree & other tree") continue;
+    ++together;
+    EXPECT_EQ(to_string(c->choice()), "0: alternative tree(); 2: alternative other tree()");
+    EXPECT_EQ(pipeline_->get()->schedule(apply(p, c->choice(), {0, 1, 2})).nodes.size(), 1u) << "all in one launch";
+  }
+  EXPECT_EQ(together, 1u);
+}
+
 TEST_F(Search, FlagsSwitchKindsOfFusionOff) {
   options_.fusion_depth = 1;
   EXPECT_EQ(names().size(), 5u) << "the default, and two ways alone and with one neighbour";
