@@ -63,6 +63,24 @@ CompiledModel tuned(const Forward& forward, const std::vector<Tensor>& inputs) {
 const Forward kProduct = [](const std::vector<Tensor>& in) { return relu(matmul(in[0], in[1]) + in[2]); };
 std::vector<Tensor> operands(int64_t m) { return {ramp({m, 256}, 0.1), ramp({256, 48}, 0.3), ramp({48}, 0.7)}; }
 
+// As a lock file says, at sizes that nobody has timed.
+TEST_F(SymbolicTuning, ASumOfProductsIsOneProduct) {
+  const ScopedOption brief("tune_region_ms", "200"), whole("tune_whole_ms", "0");
+  const Forward sum = [](const std::vector<Tensor>& in) { return relu(matmul(in[0], in[1]) + matmul(exp(in[0]), in[2])); };
+  const auto inputs = [](int64_t m) { return std::vector<Tensor>{ramp({m, 40}, 0.1), ramp({40, 96}, 0.3), ramp({40, 96}, 0.7)}; };
+  CompiledModel first = tuned(sum, inputs(24));
+  std::string lock = first.report().tuning.decided.text();
+  const tune::RegionReport& one = first.report().tuning.regions.at(0);
+  ASSERT_EQ(one.rows.size(), 2u) << one.label << " " << one.source;
+  const size_t at = lock.find("winner", lock.find(one.key.hex()));
+  lock.replace(at, lock.find('\n', at) - at, "winner \"" + one.rows[1].text + "\"");
+  tune::LockFile::parse(lock).write(file() + "_lock");
+  const ScopedOption from("tune_lock", file() + "_lock");
+  CompiledModel locked = tuned(sum, inputs(24)), plain = CompiledModel::compile(open_graph(sum, inputs(24)));
+  EXPECT_EQ(locked.report().tuning.regions.at(0).source, "lock file");
+  for (int64_t m : {24, 2, 33, 130}) expect_near(locked.run(inputs(m)).at(0), plain.run(inputs(m)).at(0));
+}
+
 // Beside the untuned model, which is compared with the reference elsewhere.
 TEST_F(SymbolicTuning, ProductsOnAGpu) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU";

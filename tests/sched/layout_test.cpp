@@ -64,6 +64,7 @@ TEST(Layout, RowsThatAreBadlyAlignedArePadded) {
   EXPECT_EQ(on_gpu({512, 768, 1023}, {1024, 1}, {1, 1023}, Kind::Constant), Texts({"pad_mm(a=0,b=8)"})) << "rows with a gap behind them";
   EXPECT_EQ(on_gpu({512, 767, 1024}, {1024, 1}, {767, 1}, Kind::Input), Texts({"pad_mm(a=0,b=8)"}));
   EXPECT_EQ(on_gpu({512, 767, 1024}, {1024, 1}, {767, 1}, Kind::Input, DType::F32), Texts()) << "no tensor cores";
+  EXPECT_EQ(on_gpu({512, 768, 1024}, {2048, 2}, {1, 1024}, Kind::Constant), Texts({"pad_mm(a=8,b=0)"})) << "every second element";
 }
 
 TEST(Layout, ACopyMustBeWorthIt) {
