@@ -102,14 +102,14 @@ void channels_last(choice::Program& p, size_t i, const Config& way) {
 
 std::vector<Config> gpu_channels_last(const Node& convolution, const choice::Program& p) {
   const auto* c = std::get_if<Convolution>(&convolution.problem);
-  if (!c || c->in_channels == c->groups) return {};
+  // Products of single pixels take other channels as they are, and the copy costs more than it gains.
+  if (!c || c->in_channels == c->groups || (c->kernel_h == 1 && c->kernel_w == 1)) return {};
+  const auto pays = [&](int64_t multiple) { return 2 * c->in_channels >= padded(c->in_channels, multiple); };  // at most twice as many
   std::vector<Config> ways;
   const auto piece = static_cast<int64_t>(16 / size_of(c->input.dtype));
-  if (c->in_channels % piece != 0 || !is_channels_last(*c)) ways.push_back(way_of(piece));
-  // At most twice as many, for a template three times as fast.
+  if ((c->in_channels % piece != 0 || !is_channels_last(*c)) && pays(piece)) ways.push_back(way_of(piece));
   constexpr int64_t kMapped = 64;
-  if (is_half(c->input.dtype) && c->in_channels % kMapped != 0 && 2 * c->in_channels >= padded(c->in_channels, kMapped))
-    ways.push_back(way_of(kMapped));
+  if (is_half(c->input.dtype) && c->in_channels % kMapped != 0 && pays(kMapped)) ways.push_back(way_of(kMapped));
   std::erase_if(ways, [&](auto& way) { return !channels_last_refusal(convolution, p, way).empty(); });
   return ways;
 }
