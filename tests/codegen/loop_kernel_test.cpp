@@ -54,6 +54,36 @@ TEST(LoopKernel, WeavesRunsOfMemory) {
     }
 }
 
+// In eager calls that write in place, a result lies where an operand does.
+TEST(LoopKernel, WeavesNothingThatItReadsAtTheSamePoint) {
+  const loop::Nest p = loop::parse(
+      "loop (i0: 34, i1: 4, i2: 9) {\n v0: f32 = load %0 [4*i0 + i1 + 136*i2]\n v1: f32 = load %1 [i0 + 34*i1]\n v2: f32 = Add v0 v1\n "
+      "store %2 [4*i0 + i1 + 136*i2] v2\n}");
+  const std::vector<loop::Buffer> buffers = {{0, "a", DType::F32, 9 * 136, loop::BufferKind::Input},
+                                             {1, "b", DType::F32, 136, loop::BufferKind::Input},
+                                             {2, "c", DType::F32, 9 * 136, loop::BufferKind::Output}};
+  const std::string plan = generate_loop(p.domain, p.body, buffers, device::Isa::Avx512).plan;
+  EXPECT_EQ(plan.find("weaves"), std::string::npos) << plan;
+}
+
+TEST(LoopKernel, LastVectorsOfPoolingsOverlap) {
+  for (int64_t channels : {24, 33, 40, 9}) {
+    KernelRunner r;
+    const std::string text = fmt::format(
+        "loop (i0: 5, i1: {0}, r r0: 3) {{\n v0: f32 = load %0 [{0}*i0 + i1 + {0}*r0]\n v1: f32 = reduce max v0\n v2: f32 = load %1 [i1]\n "
+        "v3: f32 = Add v1 v2\n v4: f32 = Exp v0\n v5: f32 = reduce sum v4\n store %2 [{0}*i0 + i1] v3\n store %3 [{0}*i0 + i1] v5\n}}",
+        channels);
+    r.check(text, {{0, DType::F32, 7 * channels}, {1, DType::F32, channels}, {2, DType::F32, 5 * channels}, {3, DType::F32, 5 * channels}});
+    const loop::Nest p = loop::parse(text);
+    const std::vector<loop::Buffer> buffers = {{0, "a", DType::F32, 7 * channels, loop::BufferKind::Input},
+                                               {1, "b", DType::F32, channels, loop::BufferKind::Input},
+                                               {2, "c", DType::F32, 5 * channels, loop::BufferKind::Output},
+                                               {3, "d", DType::F32, 5 * channels, loop::BufferKind::Output}};
+    const std::string plan = generate_loop(p.domain, p.body, buffers, device::Isa::Avx512).plan;
+    EXPECT_EQ(plan.find("overlaps") != std::string::npos, channels > 16) << plan;
+  }
+}
+
 TEST(LoopKernel, BroadcastRowsAndColumns) {
   KernelRunner r;
   r.check(R"(loop (i0: 37, i1: 53) {

@@ -314,13 +314,19 @@ class KernelWriter {
 
   void write_inner_loop(const std::string& lo, const std::string& hi) {
     StepEmitter& e = emitter_;
-    bool tail = plan_.lanes == 1 || !sym::known_multiple(plan_.domain.vars[static_cast<size_t>(plan_.inner)].extent(), plan_.lanes);
+    bool tail = !plan_.overlaps &&
+                (plan_.lanes == 1 || !sym::known_multiple(plan_.domain.vars[static_cast<size_t>(plan_.inner)].extent(), plan_.lanes));
     e.line(fmt::format("i64 {} = {};", inner_name_, lo));
     if (plan_.lanes > 1) {
       std::vector<int> steps;
       for (size_t k = 0; k < plan_.body.steps.size(); ++k) steps.push_back(static_cast<int>(k));
       e.splat_operands(steps);
-      e.open(fmt::format("for (; {0} + {1} <= {2}; {0} += {1})", inner_name_, plan_.lanes, hi));
+      if (plan_.overlaps) {
+        e.open(fmt::format("for (; {0} < {2}; {0} += {1})", inner_name_, plan_.lanes, hi));
+        e.line(fmt::format("if ({0} > {2} - {1}) {0} = {2} - {1};", inner_name_, plan_.lanes, hi));
+      } else {
+        e.open(fmt::format("for (; {0} + {1} <= {2}; {0} += {1})", inner_name_, plan_.lanes, hi));
+      }
       StepEmitter::Values saved = e.values();
       write_body(true);
       e.restore(std::move(saved));

@@ -221,6 +221,12 @@ void choose_tile(KernelPlan& p) {
   }
 }
 
+// Does a store change what the load reads, or may it, at the same point of another buffer that lies in the same memory?
+bool writes_over(const Body& b, const Statement& load) {
+  return std::any_of(b.steps.begin(), b.steps.end(),
+                     [&](const Statement& s) { return s.step == Step::Store && (s.buffer == load.buffer || s.index == load.index); });
+}
+
 // Channels that are shuffled, pairs that are joined: results that lie a few elements apart along the inner variable, with others between.
 void choose_weave(KernelPlan& p) {
   constexpr int64_t kMost = 8;
@@ -232,9 +238,9 @@ void choose_weave(KernelPlan& p) {
     if (!apart || *apart < 2 || *apart > kMost) return false;
     bool any = false;
     for (auto& s : p.body.steps) {
-      if (s.step == Step::Load)  // a last vector that overlaps the one before must find what that one found
-        for (auto& t : p.body.steps)
-          if (t.step == Step::Store && t.buffer == s.buffer) return false;
+      // A last vector that overlaps the one before must find what that one found: nothing is written where it is read, and two buffers may
+      // be one where their elements are the same.
+      if (s.step == Step::Load && writes_over(p.body, s)) return false;
       if (s.step != Step::Store) continue;
       const auto along = sym::linear_coefficient(s.index, v.symbol), across = sym::linear_coefficient(s.index, p.inner_symbol());
       if (!along || !across || *along != Expr(1) || *across != Expr(*apart)) return false;
@@ -256,6 +262,19 @@ void choose_width(KernelPlan& p) {
   if (p.lanes != kRegister || p.tile >= 0 || p.weave >= 0 || loop::has_reduction(p.domain)) return;
   if (!sym::known_multiple(p.domain.vars[static_cast<size_t>(p.inner)].extent(), kWide)) return;
   if (std::count_if(p.body.steps.begin(), p.body.steps.end(), is_heavy) >= kChain) p.lanes = kWide;
+}
+
+// Reductions for each element of a row (poolings over channels-last memory): the last vector may be computed again in part, instead of
+// element by element.
+void choose_overlap(KernelPlan& p) {
+  if (p.lanes == 1 || p.serial || p.crossed || p.tile >= 0 || p.inner_reduces() || p.chunk || p.passes.empty()) return;
+  const auto extent = p.domain.vars[static_cast<size_t>(p.inner)].extent().maybe_constant();
+  if (!extent || *extent <= p.lanes || *extent % p.lanes == 0) return;
+  for (auto& s : p.body.steps) {
+    if (s.step == Step::Load && writes_over(p.body, s)) return;
+    if (s.step == Step::Store && s.mode != StoreMode::Set) return;
+  }
+  p.overlaps = true;
 }
 
 // Several accumulators hide the latency of an addition, where little else is done.
@@ -371,6 +390,7 @@ KernelPlan make_plan(const Domain& d, const Body& b, int lanes, const PlanOption
   if (!options.one_task) choose_crossing(p);
   choose_unroll(p);
   if (!options.one_task) plan_tasks(p);
+  choose_overlap(p);
   return p;
 }
 
@@ -384,6 +404,7 @@ std::string to_string(const KernelPlan& p) {
   std::string out = fmt::format("tasks {} ({}{}) over {}; inner {} x {} lanes", sym::to_string(p.tasks),
                                 p.chunk ? fmt::format("chunks of {}", p.chunk) : fmt::format("groups of {}", p.group),
                                 p.serial ? ", serial" : "", names(p.outer), p.inner < 0 ? "none" : name(p.inner), p.lanes);
+  if (p.overlaps) out += ", the last overlaps";
   if (p.weave >= 0) out += fmt::format("; weaves {}", name(p.weave));
   if (p.tile >= 0) out += fmt::format("; {} staged loads in tiles over {}", p.staged.size(), name(p.tile));
   if (!p.reduction.empty()) out += (p.crossed ? "; around it " : "; loops ") + names(p.reduction);

@@ -30,6 +30,7 @@ struct KernelPlan {
   std::vector<int> staged;
   int weave = -1;  // short space variable along which the stores run on; along the inner one they are its extent apart. All of its points
                    // are computed together, and vectors of each are woven into runs of memory
+  bool overlaps = false;       // the last vector along the inner variable overlaps the one before; otherwise the rest goes one by one
   std::vector<int> outer;      // the other space variables, in nominal order
   std::vector<int> reduction;  // the other reduction variables, in nominal order
   int64_t chunk = 0;           // inner elements of a task when a space variable is innermost; 0: all
