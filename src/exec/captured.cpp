@@ -60,7 +60,7 @@ bool Captured::is_repeatable() const {
   });
 }
 
-void Captured::record(size_t segment, const Memory& memory, const std::vector<bool>& settled, const std::function<void(size_t)>& run_step) {
+void Captured::record(size_t segment, const Memory& memory, const std::vector<Stays>& stays, const std::function<void(size_t)>& run_step) {
   const Segment& part = coverage_.segments[segment];
   auto is_placed = [&](int buffer) {  // its address is the lane's
     return std::any_of(placement_.places.begin(), placement_.places.end(), [&](auto& p) { return p.buffer == buffer; });
@@ -68,7 +68,9 @@ void Captured::record(size_t segment, const Memory& memory, const std::vector<bo
   auto travels = [&](int buffer) { return moves(plan_, buffer) && !is_placed(buffer); };
   auto settle = [&](int buffer) {
     const std::pair<int, void*> place(buffer, memory.at[static_cast<size_t>(buffer)]);
-    if (travels(buffer) && std::find(settled_.begin(), settled_.end(), place) == settled_.end()) settled_.push_back(place);
+    if (travels(buffer) && stays[static_cast<size_t>(buffer)] != Stays::Always &&
+        std::find(settled_.begin(), settled_.end(), place) == settled_.end())
+      settled_.push_back(place);
   };
   auto recording = make_recording(plan_.device);
   const bool may_spread = plan_.device.is_cuda() && is_repeatable();
@@ -83,8 +85,9 @@ void Captured::record(size_t segment, const Memory& memory, const std::vector<bo
       } else if (bound_->steps[s].tasks > 0) {
         std::vector<int> slots;
         for (int i : l->buffers) {
-          if (settled[static_cast<size_t>(i)]) settle(i);
-          slots.push_back(travels(i) && !settled[static_cast<size_t>(i)] ? i : -1);
+          const bool moves = stays[static_cast<size_t>(i)] == Stays::No;
+          if (!moves) settle(i);
+          slots.push_back(travels(i) && moves ? i : -1);
         }
         if (may_spread) touched.push_back(touched_by(*l, bound_->steps[s], memory));
         recording->add(*l, bound_->symbols, bound_->steps[s], pointers_of(plan_, *l, bound_->steps[s], memory.lane, memory.at), slots);

@@ -32,6 +32,10 @@ struct Workspace {
   }
 };
 
+// Whether a buffer of the plan keeps its address from call to call: what the program holds does always, what mark_static_address named
+// as long as the caller gives the same.
+enum class Stays : uint8_t { No, WhileGiven, Always };
+
 class Captured {
  public:
   // placement: of results in the lane's shared memory; none where each call returns memory of its own.
@@ -41,9 +45,9 @@ class Captured {
   const Lane* lane() const { return lane_; }
   const Placement& placement() const { return placement_; }
 
-  // Records segment number `segment` of the coverage. run_step runs a step that is no launch. settled[i]: the plan's buffer i stays where
-  // it is now, and a replay elsewhere is not served.
-  void record(size_t segment, const Memory& memory, const std::vector<bool>& settled, const std::function<void(size_t)>& run_step);
+  // Records segment number `segment` of the coverage. run_step runs a step that is no launch. What stays is recorded for its address,
+  // and a replay elsewhere is not served.
+  void record(size_t segment, const Memory& memory, const std::vector<Stays>& stays, const std::function<void(size_t)>& run_step);
   // Whether nothing is launched in it at these sizes.
   bool is_empty(size_t segment) const { return parts_[segment] == nullptr; }
   // Forgets what was recorded; the lane is where its memory now is.
@@ -84,7 +88,7 @@ class Captured {
   Base base_;
   std::vector<std::unique_ptr<Recording>> parts_;  // one a segment; null: not recorded
   std::vector<std::vector<size_t>> steps_;         // of each segment: the steps behind its recorded launches
-  std::vector<std::pair<int, void*>> settled_;     // buffers of the plan that are recorded for good, with their addresses
+  std::vector<std::pair<int, void*>> settled_;     // buffers that are recorded for good and might move, with their addresses
   int64_t width_ = 1;
   bool opaque_ = false;  // it calls libraries, whose arguments cannot be changed
 };

@@ -379,13 +379,13 @@ std::vector<Tensor> Executable::run_bound(const Bound& b, std::span<const Tensor
   return out;
 }
 
-// Inputs that are recorded for their address: what the program holds itself, and what mark_static_address named.
-std::vector<bool> Executable::settled_buffers(const Run& run) const {
-  std::vector<bool> out(plan_.buffers.size(), false);
+std::vector<Stays> Executable::stays(const Run& run) const {
+  std::vector<Stays> out(plan_.buffers.size(), Stays::No);
   for (auto& in : plan_.inputs) {
     const auto i = static_cast<size_t>(in.buffer);
     const bool held = in.user < 0 && !in.draws && run.memory.at[i] == in.data.raw_data();
-    out[i] = held || (run.memory.held[i].defined() && run.memory.held[i].impl()->storage->static_address);
+    const bool marked = run.memory.held[i].defined() && run.memory.held[i].impl()->storage->static_address;
+    out[i] = held ? Stays::Always : marked ? Stays::WhileGiven : Stays::No;
   }
   return out;
 }
@@ -398,14 +398,14 @@ void Executable::replay(Recorder::Way& way, Run& run) {
     c.clear(run.lane);
     way.record = way.again = true;
   }
-  const std::vector<bool> settled = way.record ? settled_buffers(run) : std::vector<bool>();
+  const std::vector<Stays> stay = way.record ? stays(run) : std::vector<Stays>();
   const auto& segments = recorder_->coverage().segments;
   for (size_t i = 0; i < segments.size(); ++i) {
     if (!segments[i].recorded) {
       run_steps(segments[i], run);
       continue;
     }
-    if (way.record) c.record(i, memory, settled, [&](size_t s) { run_step(s, run); });
+    if (way.record) c.record(i, memory, stay, [&](size_t s) { run_step(s, run); });
     if (c.is_empty(i)) continue;
     if (const int64_t patches = c.replay(i, memory); patches > 0) recorder_->count(Count::Patches, patches);
     recorder_->count(Count::GraphLaunches);

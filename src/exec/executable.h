@@ -61,7 +61,7 @@ class Executable {
   int64_t nanoseconds_of(size_t step, const std::function<void()>& work) const;
   // Runs all steps, those that can be recorded by a recording, which is made first where there is none that serves.
   void replay(Recorder::Way& way, Run& run);
-  std::vector<bool> settled_buffers(const Run& run) const;
+  std::vector<Stays> stays(const Run& run) const;
   void launch(const Launch& l, void* const* bufs, const int64_t* params, int64_t tasks, bool alone, int64_t scratch_bytes);
   const Tensor& input_tensor(size_t i, std::span<const Tensor> arguments) const;
 

@@ -26,18 +26,14 @@ bool GpuLaunch::rebind(device::cuda::Graph& graph, device::cuda::CUgraphNode nod
   return true;
 }
 
-void GpuRecording::record(const std::function<void()>& steps) {
-  graph_ = gpu_.record(steps);
-  for (auto& e : entries_)
-    if (!e->moving.empty()) moving_.push_back(e.get());
-}
+void GpuRecording::record(const std::function<void()>& steps) { graph_ = gpu_.record(steps); }
 
 void GpuRecording::add(const Launch& launch, const Symbols& symbols, const BoundStep&, std::vector<void*> pointers,
                        std::span<const int> slots) {
-  auto entry = std::unique_ptr<Entry>(new Entry{{launch, symbols}, nullptr, std::move(pointers), {}});
+  auto entry = std::unique_ptr<Entry>(new Entry{{launch, symbols}, nullptr, std::move(pointers)});
   entry->launch.run(gpu_, entry->pointers);
   for (size_t i = 0; i < slots.size(); ++i)
-    if (slots[i] >= 0) entry->moving.emplace_back(i, slots[i]);
+    if (slots[i] >= 0) moving_.add(slots[i], entry->pointers[i], entry.get(), i);
   entry->node = gpu_.recorded_node();
   entries_.push_back(std::move(entry));
 }
@@ -79,14 +75,14 @@ void GpuRecording::set_pointers(size_t i, std::span<void* const> pointers) {
   Entry& e = *entries_.at(i);
   e.pointers.assign(pointers.begin(), pointers.end());
   e.launch.rebind(*graph_, e.node, e.pointers);
+  moving_.forget();
 }
 
 int64_t GpuRecording::replay(std::span<void* const> at) {
   int64_t changed = 0;
-  for (Entry* e : moving_) {
-    for (auto& [position, slot] : e->moving) e->pointers[position] = at[static_cast<size_t>(slot)];
-    changed += e->launch.rebind(*graph_, e->node, e->pointers);
-  }
+  moving_.follow(
+      at, [](Entry& e, size_t position, void* now) { e.pointers[position] = now; },
+      [&](Entry& e) { changed += e.launch.rebind(*graph_, e.node, e.pointers); });
   gpu_.launch(*graph_);
   return changed;
 }

@@ -1,6 +1,7 @@
 // Launches on a GPU: one by one, or recorded as a CUDA graph and replayed by one launch.
 #pragma once
 
+#include "exec/moving.h"
 #include "exec/recording.h"
 
 namespace toroid::exec {
@@ -37,11 +38,10 @@ class GpuRecording : public Recording {
     GpuLaunch launch;
     device::cuda::CUgraphNode node;
     std::vector<void*> pointers;
-    std::vector<std::pair<size_t, int>> moving;  // position in pointers, buffer of the plan
   };
   device::cuda::Gpu& gpu_;
   std::vector<std::unique_ptr<Entry>> entries_;
-  std::vector<Entry*> moving_;  // those with moving pointers
+  Moving<Entry> moving_;
   std::unique_ptr<device::cuda::Graph> graph_;
 };
 

@@ -24,8 +24,7 @@ std::unique_ptr<Driver> open_driver() {
 
 }  // namespace
 
-void Driver::check(CUresult status, const std::string& doing) const {
-  if (status == kSuccess) return;
+void Driver::refuse(CUresult status, std::string_view doing) const {
   const char *name = nullptr, *words = nullptr;
   error_name(status, &name);
   error_string(status, &words);

@@ -156,7 +156,11 @@ struct Driver {
       library.function<CUresult(CUgraphExec, CUgraph, CUgraphExecUpdateResultInfo*)>("cuGraphExecUpdate_v2");
 
   // DeviceError for anything but success, with the driver's name and words for it, the likely cause and what to do.
-  void check(CUresult status, const std::string& doing) const;
+  void check(CUresult status, std::string_view doing) const {
+    if (status != kSuccess) [[unlikely]]
+      refuse(status, doing);
+  }
+  [[noreturn]] void refuse(CUresult status, std::string_view doing) const;
 };
 
 // EnvironmentError, saying what is missing, where there is no driver or it finds no GPU. A later call tries again.
