@@ -67,13 +67,13 @@ bool MemoryPool::in_use(const void* p) const {
   auto it = blocks_.upper_bound(at);
   if (it == blocks_.begin()) return false;
   --it;
-  return it->second.owner != 0 && at < it->first + it->second.bytes;
+  return it->second.is_used() && at < it->first + it->second.bytes;
 }
 
 size_t MemoryPool::block_bytes(const void* p) const {
   std::lock_guard lock(memory_.mutex_);
   auto it = blocks_.find(const_cast<std::byte*>(static_cast<const std::byte*>(p)));
-  return it == blocks_.end() || it->second.owner == 0 ? 0 : it->second.bytes;
+  return it == blocks_.end() || !it->second.is_used() ? 0 : it->second.bytes;
 }
 
 void MemoryPool::pin() {
@@ -96,7 +96,7 @@ void MemoryPool::add_segment(std::byte* p, size_t bytes, bool small, StreamKey s
 }
 
 // Takes `bytes` of a free block for a new owner; what is left stays free.
-void MemoryPool::use(std::map<std::byte*, Block>::iterator block, size_t bytes) {
+void MemoryPool::use(Blocks::iterator block, size_t bytes) {
   auto& [p, b] = *block;
   const bool small = segment_of(p)->second.small;
   free_.erase({b.stream, small, b.bytes, p});
@@ -105,30 +105,57 @@ void MemoryPool::use(std::map<std::byte*, Block>::iterator block, size_t bytes) 
     free_.emplace(b.stream, small, b.bytes - bytes, p + bytes);
     b.bytes = bytes;
   }
-  b.owner = memory_.next_owner_++;
+  count_use(block);
+}
+
+void MemoryPool::count_use(Blocks::iterator block) {
+  block->second.owner = memory_.next_owner_++;
   ++stats_.allocations;
   ++memory_.stats_.allocations;
-  memory_.count(*this, static_cast<int64_t>(b.bytes), 0);
+  memory_.count(*this, static_cast<int64_t>(block->second.bytes), 0);
 }
 
-std::byte* MemoryPool::take(size_t bytes, StreamKey stream) {
+MemoryPool::Blocks::iterator MemoryPool::take(size_t bytes, StreamKey stream) {
+  for (size_t i = kept_count_; i-- > 0;) {
+    const auto block = kept_[i];
+    if (block->second.bytes != bytes || block->second.stream != stream) continue;
+    std::copy(kept_.begin() + static_cast<long>(i) + 1, kept_.begin() + static_cast<long>(kept_count_--),
+              kept_.begin() + static_cast<long>(i));
+    count_use(block);
+    return block;
+  }
   const bool small = bytes <= kSmall;
   auto it = free_.lower_bound({stream, small, bytes, nullptr});
-  if (it == free_.end() || std::get<0>(*it) != stream || std::get<1>(*it) != small) return nullptr;
-  std::byte* p = std::get<3>(*it);
-  use(blocks_.find(p), bytes);
-  return p;
+  if (it == free_.end() || std::get<0>(*it) != stream || std::get<1>(*it) != small) return blocks_.end();
+  const auto block = blocks_.find(std::get<3>(*it));
+  use(block, bytes);
+  return block;
 }
 
-void MemoryPool::make_free(std::byte* p) {
-  auto it = blocks_.find(p);
+void MemoryPool::make_free(Blocks::iterator block) {
   --stats_.allocations;
   --memory_.stats_.allocations;
-  memory_.count(*this, -static_cast<int64_t>(it->second.bytes), 0);
+  memory_.count(*this, -static_cast<int64_t>(block->second.bytes), 0);
+  block->second.others.clear();
+  if (block->second.bytes > kSmall) return join(block);
+  if (kept_count_ == kMostKept) {
+    join(kept_[0]);
+    std::copy(kept_.begin() + 1, kept_.end(), kept_.begin());
+    --kept_count_;
+  }
+  block->second.owner = kKept;
+  kept_[kept_count_++] = block;
+}
+
+void MemoryPool::join_kept() {
+  for (size_t i = 0; i < kept_count_; ++i) join(kept_[i]);
+  kept_count_ = 0;
+}
+
+void MemoryPool::join(Blocks::iterator it) {
   it->second.owner = 0;
-  it->second.others.clear();
-  const auto segment = segment_of(p);
-  auto absorb = [&](std::map<std::byte*, Block>::iterator into, std::map<std::byte*, Block>::iterator next) {
+  const auto segment = segment_of(it->first);
+  auto absorb = [&](Blocks::iterator into, Blocks::iterator next) {
     into->second.bytes += next->second.bytes;
     blocks_.erase(next);
   };
@@ -146,15 +173,17 @@ void MemoryPool::make_free(std::byte* p) {
   free_.emplace(it->second.stream, segment->second.small, it->second.bytes, it->first);
 }
 
-std::shared_ptr<void> MemoryPool::handle(std::byte* p) {
-  return {p, [pool = shared_from_this(), owner = blocks_.at(p).owner](void* address) { pool->memory_.give_back(*pool, address, owner); }};
+std::shared_ptr<void> MemoryPool::handle(Blocks::iterator block) {
+  return {block->first, [pool = shared_from_this(), block, owner = block->second.owner, restores = restores_](void*) {
+            pool->memory_.give_back(*pool, block, owner, restores);
+          }};
 }
 
 PoolState MemoryPool::checkpoint() const {
   std::lock_guard lock(memory_.mutex_);
   PoolState out{id_, {}};
   for (auto& [p, b] : blocks_)
-    if (b.owner != 0) out.used.push_back({p, b.bytes, b.stream});
+    if (b.is_used()) out.used.push_back({p, b.bytes, b.stream});
   return out;
 }
 
@@ -177,6 +206,8 @@ std::vector<std::shared_ptr<void>> MemoryPool::restore(const PoolState& state, s
   for (auto& b : state.used) streams[segment_of(b.address)->first] = b.stream;
   blocks_.clear();
   free_.clear();
+  kept_count_ = 0;
+  ++restores_;
   for (auto& [p, s] : segments_) {
     blocks_[p] = {s.bytes, streams[p], 0, {}};
     free_.emplace(streams[p], s.small, s.bytes, p);
@@ -203,13 +234,14 @@ std::vector<std::shared_ptr<void>> MemoryPool::restore(const PoolState& state, s
   for (void* p : live) {
     auto same = std::find(live.begin(), live.begin() + static_cast<long>(out.size()), p);
     out.push_back(same - live.begin() < static_cast<long>(out.size()) ? out[static_cast<size_t>(same - live.begin())]
-                                                                      : handle(static_cast<std::byte*>(p)));
+                                                                      : handle(blocks_.find(static_cast<std::byte*>(p))));
   }
   return out;
 }
 
 std::vector<std::pair<void*, size_t>> MemoryPool::take_unused_segments() {
   std::vector<std::pair<void*, size_t>> out;
+  join_kept();
   for (auto s = segments_.begin(); s != segments_.end();) {
     auto first = blocks_.find(s->first);
     bool used = false;
@@ -284,8 +316,12 @@ std::shared_ptr<void> DeviceMemory::allocate(MemoryPool& pool, size_t bytes) {
   const size_t size = std::max(kStep, rounded(bytes, kStep));
   const StreamKey stream = source_->current_stream();
   if (!pending_.empty()) settle_pending();
-  std::byte* p = pool.take(size, stream);
-  if (!p) {
+  auto block = pool.take(size, stream);
+  if (block == pool.blocks_.end() && pool.kept_count_ > 0) {
+    pool.join_kept();
+    block = pool.take(size, stream);
+  }
+  if (block == pool.blocks_.end()) {
     size_t want = segment_bytes(size);
     auto ask = [&](size_t segment) { return take_fault(Fault::OutOfMemory) ? nullptr : source_->allocate(segment); };
     void* segment = ask(want);
@@ -296,9 +332,9 @@ std::shared_ptr<void> DeviceMemory::allocate(MemoryPool& pool, size_t bytes) {
     if (!segment && want > rounded(size, kSmallSegment)) segment = ask(want = rounded(size, kSmallSegment));
     if (!segment) fail_out_of_memory(pool, bytes);
     pool.add_segment(static_cast<std::byte*>(segment), want, size <= kSmall, stream);
-    p = pool.take(size, stream);
+    block = pool.take(size, stream);
   }
-  return pool.handle(p);
+  return pool.handle(block);
 }
 
 void DeviceMemory::fail_out_of_memory(const MemoryPool& pool, size_t bytes) const {
@@ -313,13 +349,12 @@ void DeviceMemory::fail_out_of_memory(const MemoryPool& pool, size_t bytes) cons
 }
 
 // The deleter of allocations: must not throw.
-void DeviceMemory::give_back(MemoryPool& pool, void* p, uint64_t owner) {
+void DeviceMemory::give_back(MemoryPool& pool, MemoryPool::Blocks::iterator block, uint64_t owner, uint64_t restores) {
   std::lock_guard lock(mutex_);
-  auto it = pool.blocks_.find(static_cast<std::byte*>(p));
-  if (it == pool.blocks_.end() || it->second.owner != owner) return;  // the pool has been brought back to another state
-  if (it->second.others.empty()) return pool.make_free(it->first);
-  pending_.push_back({pool.shared_from_this(), it->first, owner, std::move(it->second.others), {}});
-  it->second.others.clear();
+  if (pool.restores_ != restores) return;  // the pool has been brought back to another state
+  if (block->second.others.empty()) return pool.make_free(block);
+  pending_.push_back({pool.shared_from_this(), block->first, owner, std::move(block->second.others), {}});
+  block->second.others.clear();
   try {
     settle_pending();
   } catch (const Error&) {  // a broken device: the block stays where it is
@@ -333,7 +368,7 @@ void DeviceMemory::settle_pending() {
       if (auto mark = source_->mark(s)) w.marks.push_back(std::move(mark));
     w.unmarked.clear();
     if (!std::all_of(w.marks.begin(), w.marks.end(), [&](auto& m) { return source_->passed(m.get()); })) return false;
-    if (auto it = w.pool->blocks_.find(w.address); it != w.pool->blocks_.end() && it->second.owner == w.owner) w.pool->make_free(w.address);
+    if (auto it = w.pool->blocks_.find(w.address); it != w.pool->blocks_.end() && it->second.owner == w.owner) w.pool->make_free(it);
     return true;
   });
 }
@@ -344,7 +379,7 @@ void DeviceMemory::record_stream(const void* p, StreamKey stream) {
   for (auto& [id, pool] : pools_) {
     if (pool->segment_of(at) == pool->segments_.end()) continue;
     auto& [address, block] = *std::prev(pool->blocks_.upper_bound(at));
-    if (block.owner != 0 && block.stream != stream && std::find(block.others.begin(), block.others.end(), stream) == block.others.end())
+    if (block.is_used() && block.stream != stream && std::find(block.others.begin(), block.others.end(), stream) == block.others.end())
       block.others.push_back(stream);
     return;
   }

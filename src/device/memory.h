@@ -1,6 +1,7 @@
 // Memory of a device: a caching allocator with private pools, whose states can be kept and restored.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -99,26 +100,38 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
     StreamKey stream = nullptr;
     uint64_t owner = 0;             // of the handle; 0: free
     std::vector<StreamKey> others;  // streams besides its own that use it
+    bool is_used() const { return owner != 0 && owner != kKept; }
   };
+  using Blocks = std::map<std::byte*, Block>;
+  // The latest small blocks to be given back stay whole for a while: who asks for as much again, as steady calls do for their results,
+  // gets one without a search. To the rest they are in use until they are joined with their neighbours.
+  static constexpr uint64_t kKept = ~uint64_t{0};
+  static constexpr size_t kMostKept = 4;
   using FreeKey = std::tuple<StreamKey, bool, size_t, std::byte*>;  // stream, small, bytes, address
   struct Segment {
     size_t bytes = 0;
     bool small = false;
   };
   // All with the mutex of the device's memory held.
-  std::byte* take(size_t bytes, StreamKey stream);
+  Blocks::iterator take(size_t bytes, StreamKey stream);  // blocks_.end(): there is none
   void add_segment(std::byte* p, size_t bytes, bool small, StreamKey stream);
-  void make_free(std::byte* p);  // joins it with free neighbours
-  std::shared_ptr<void> handle(std::byte* p);
-  void use(std::map<std::byte*, Block>::iterator block, size_t bytes);
+  void make_free(Blocks::iterator block);
+  void join(Blocks::iterator block);  // which nobody uses, with free neighbours
+  void join_kept();
+  std::shared_ptr<void> handle(Blocks::iterator block);
+  void use(Blocks::iterator block, size_t bytes);
+  void count_use(Blocks::iterator block);
   std::map<std::byte*, Segment>::const_iterator segment_of(const std::byte* p) const;
   std::vector<std::pair<void*, size_t>> take_unused_segments();
 
   DeviceMemory& memory_;
   const uint64_t id_;
   std::map<std::byte*, Segment> segments_;
-  std::map<std::byte*, Block> blocks_;
+  Blocks blocks_;
   std::set<FreeKey> free_;
+  std::array<Blocks::iterator, kMostKept> kept_;  // the latest last
+  size_t kept_count_ = 0;
+  uint64_t restores_ = 0;  // handles made before the latest one know nothing of blocks_
   MemoryStats stats_;
   int pins_ = 0;
 };
@@ -152,7 +165,7 @@ class DeviceMemory {
  private:
   friend class MemoryPool;
   std::shared_ptr<void> allocate(MemoryPool& pool, size_t bytes);
-  void give_back(MemoryPool& pool, void* p, uint64_t owner);
+  void give_back(MemoryPool& pool, MemoryPool::Blocks::iterator block, uint64_t owner, uint64_t restores);
   void retire(MemoryPool& pool);
   // With the mutex held.
   void release_unused_locked();

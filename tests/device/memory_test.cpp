@@ -57,6 +57,37 @@ TEST_F(MemoryTest, FreedMemoryIsHandedOutAgain) {
   EXPECT_EQ(memory.stats().reserved, 0u);
 }
 
+// A steady call's results: asked for and given back in turns, while others come and go.
+TEST_F(MemoryTest, WhatWasGivenBackLastComesAgainWhereItWas) {
+  auto a = memory.allocate(1000), between = memory.allocate(512), b = memory.allocate(2000);
+  void *first = a.get(), *second = b.get();
+  for (int call = 0; call < 3; ++call) {
+    a.reset(), b.reset();
+    EXPECT_FALSE(memory.default_pool()->in_use(first));
+    EXPECT_EQ(memory.default_pool()->block_bytes(second), 0u);
+    EXPECT_EQ(memory.default_pool()->checkpoint().used.size(), 1u) << "the one between";
+    EXPECT_EQ(memory.stats().allocated, 512u);
+    a = memory.allocate(1000), b = memory.allocate(2000);
+    EXPECT_EQ(a.get(), first);
+    EXPECT_EQ(b.get(), second);
+  }
+}
+
+// Blocks that wait for their like are joined before the device is asked for more.
+TEST_F(MemoryTest, BlocksThatWereGivenBackMakeRoomForLargerOnes) {
+  std::vector<std::shared_ptr<void>> quarters;
+  for (int i = 0; i < 4; ++i) quarters.push_back(memory.allocate(size_t{512} << 10));
+  const size_t reserved = memory.stats().reserved;
+  void* first = quarters[0].get();
+  quarters.clear();
+  auto whole = memory.allocate(size_t{1} << 20);
+  EXPECT_EQ(whole.get(), first);
+  EXPECT_EQ(memory.stats().reserved, reserved);
+  whole.reset();
+  memory.release_unused();
+  EXPECT_EQ(source->taken, 0u);
+}
+
 TEST_F(MemoryTest, BlocksNeverOverlapAndJoinAgain) {
   std::mt19937 random(3);
   std::vector<std::pair<std::shared_ptr<void>, size_t>> held;
