@@ -24,7 +24,8 @@ struct KernelText {
   // GPU: begins while the kernel before it ends, and waits for its results itself (programmatic dependent launch).
   bool overlaps = false;
   Expr scratch_bytes = 0;  // GPU: when not 0, the parameter behind the buffers is this much memory, at a multiple of 256 bytes
-  Expr counters = 0;       // GPU: when not 0, the parameter behind those is so many u32, zero at the launch, which leaves them zero
+  // GPU: when not 0, the parameter behind those is so many u32 at a multiple of 16 bytes, zero at the launch, which leaves them zero.
+  Expr counters = 0;
   // CPU: when not 0, bufs[buffers.size()] is scratch memory of threads * this many bytes; thread t uses the t-th part, whose first 8 bytes
   // are -1 when a launch begins: what a thread leaves there serves its later calls of the launch.
   Expr scratch_bytes_per_thread = 0;

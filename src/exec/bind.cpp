@@ -59,8 +59,9 @@ class Binder {
     s.scratch_bytes = evaluate(l.scratch_bytes_per_thread, out_.symbols);
     s.scratch = add_scratch(s.scratch_bytes * ThreadPool::global().size() + bytes_of(l.gpu.scratch_bytes, 1, out_.symbols));
     if (const int64_t counters = bytes_of(l.gpu.counters, sizeof(uint32_t), out_.symbols); counters > 0) {
+      constexpr int64_t kAligned = 16;  // kernels take several at once
       s.counters = out_.zeros;
-      out_.zeros += counters;
+      out_.zeros += (counters + kAligned - 1) / kAligned * kAligned;
     }
   }
 

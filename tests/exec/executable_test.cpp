@@ -32,6 +32,16 @@ TEST(Arena, NoTwoLiveRangesOverlap) {
   }
 }
 
+// A kernel may take several of its zeros at once, whatever other kernels have before them.
+TEST(Bind, ZerosOfALaunchBeginAtMultiplesOf16Bytes) {
+  Plan p = chain(3, false);
+  const int64_t counts[] = {1, 5, 8};
+  for (size_t i = 0; i < p.steps.size(); ++i) std::get<Launch>(p.steps[i]).gpu.counters = counts[i];
+  const auto b = bind(p, {{"s0", 4}});
+  EXPECT_EQ((std::vector{b->steps[0].counters, b->steps[1].counters, b->steps[2].counters}), (std::vector<int64_t>{0, 16, 48}));
+  EXPECT_EQ(b->zeros, 80);
+}
+
 TEST(Executable, ReplayedLaunchesGiveWhatSingleOnesGive) {
   for (bool record : {false, true}) {
     Executable e(chain(9, record));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "codegen/cuda/templates/attention_decode_parts_text.h"
 #include "codegen/cuda/templates/attention_decode_text.h"
 
 namespace toroid::codegen {
@@ -25,6 +26,7 @@ struct Shape : CudaDecodeTile {
   bool skips = false;  // steps that the mask leaves nothing of
   // The next kernel's blocks may come beside these. Where several share a multiprocessor they would not spread evenly.
   bool overlaps = false;
+  int early = 0;  // steps of a warp that are brought to the second-level cache before the kernel's inputs are there
 };
 
 int64_t step_bytes(const Attention& a) { return kStepKeys * (a.head_dim + a.value_dim) * 2; }
@@ -51,6 +53,10 @@ Shape shape_of(const Attention& a, const CudaAttentionTarget& target, const Cuda
   s.skips = has_mask_vectors(a);
   s.alone = target.tensor_copies && parts * s.splits <= processors && ceil_div(steps, s.splits * s.warps) >= 2;
   s.overlaps = target.tensor_copies && parts * s.splits <= 2 * processors;
+  // A mask says only later which steps are read at all. Of few steps not all, or what is loaded stands behind what is brought.
+  const int64_t each = ceil_div(steps, s.splits * s.warps);
+  const bool in_one_piece = a.k.strides[2] == Expr(a.head_dim) && a.v.strides[2] == Expr(a.value_dim);
+  if (s.overlaps && !s.skips && in_one_piece) s.early = each >= 8 ? 2 : each >= 2 ? 1 : 0;
   if (s.warps == 4) s.blocks = s.tiles == 2 && depth > 64 ? 2 : 3;
   if (depth > 128) s.blocks = 1;
   return s;
@@ -89,14 +95,18 @@ std::string kernel_text(CudaArguments& arguments, const choice::Node& node, cons
   const std::string epilogue = cuda_epilogue(arguments, {node.domain, node.body}, at, "acc", 8).statements;
   const MaskTexts mask = mask_texts(arguments, a);
   const bool parts = s.splits > 1;
+  const Expr rows = a.queries * heads_of_group(a);
+  const bool one_tile = rows.is_const() && rows.constant() <= s.tiles * 8;
   return expand(kDecodeKernel, {{"SIZES", attention_sizes(arguments, a)},
                                 {"K", attention_pointer(arguments, a.k, "batch", "kv_head", "0")},
                                 {"V", attention_pointer(arguments, a.v, "batch", "kv_head", "0")},
                                 {"Q", attention_pointer(arguments, a.q, "batch", "head", "query")},
                                 {"K_ROW", cuda_size(arguments, a.k.strides[2])},
                                 {"V_ROW", cuda_size(arguments, a.v.strides[2])},
+                                {"EVICT", one_tile ? "evict_first" : "evict_normal"},
                                 {"NEXT_STEP", next_step_text(arguments, a, s)},
                                 {"EARLY", s.alone ? "let_next_begin();" : ""},
+                                {"PREFETCH", s.early > 0 ? expand(kDecodePrefetch, {{"STEPS", std::to_string(s.early)}}) : ""},
                                 {"LATE", s.alone ? "" : "let_next_begin();"},
                                 {"LIMIT", a.causal ? "min(query + N - M, N - 1)" : "N - 1"},
                                 {"MASK_ROWS", mask.rows},
@@ -168,19 +178,19 @@ KernelText generate_cuda_attention_decode(const choice::Node& node, const CudaAt
   const auto& a = std::get<Attention>(node.problem);
   const Shape s = shape_of(a, target, tile);
   const int64_t rows = s.tiles * 8;
-  const Expr parts = a.batch * a.kv_heads * sym::ceil_div(a.queries * heads_of_group(a), rows);
+  const Expr queries = a.queries * heads_of_group(a), parts = a.batch * a.kv_heads * sym::ceil_div(queries, rows);
+  const int64_t part_rows = queries.is_const() ? std::min(queries.constant(), rows) : rows;
   CudaArguments arguments;
-  if (s.splits > 1) {
-    arguments.use_scratch(parts * (s.splits * rows * (a.value_dim + 2) * 4));
-    arguments.use_counters(parts);
-  }
+  if (s.splits > 1) arguments.use_counters(parts * ((s.splits - 1) * part_rows * (a.value_dim + a.value_dim / 8 * 2)));
   const auto n = [](int64_t x) { return std::to_string(x); };
-  arguments.define(attention_definitions(a) + expand(kDecodeDefinitions, {{"D", n(a.head_dim)},
-                                                                          {"DV", n(a.value_dim)},
-                                                                          {"TILES", n(s.tiles)},
-                                                                          {"WARPS", n(s.warps)},
-                                                                          {"SPLITS", n(s.splits)},
-                                                                          {"STAGES", n(s.stages)}}));
+  arguments.define(attention_definitions(a) +
+                   expand(kDecodeDefinitions, {{"D", n(a.head_dim)},
+                                               {"DV", n(a.value_dim)},
+                                               {"TILES", n(s.tiles)},
+                                               {"WARPS", n(s.warps)},
+                                               {"SPLITS", n(s.splits)},
+                                               {"STAGES", n(s.stages)}}) +
+                   (s.splits > 1 ? expand(kDecodePartDefinitions, {{"ROWS", n(part_rows)}}) : ""));
   const std::string body = kernel_text(arguments, node, a, s);
   KernelText k = arguments.kernel(cuda_template_name("attention", node.body), body, s.warps * 32, true, s.blocks, s.overlaps);
   k.tasks = parts * s.splits;

@@ -17,16 +17,17 @@ constexpr int kRing = kStages * 16 * (kD + kDV) * 2, kOut = kRows * kDV * 4;  //
 struct Shared {
   alignas(128) char warps[kWarps][kRing > kOut ? kRing : kOut];  // rings, then sums of values
   float peak[kWarps][kRows], sum[kWarps][kRows];
-  int last;
 };
 // 16 rows from `first` on; those behind the last one are it again.
-template <int kColumns> __device__ __forceinline__ void copy_rows(u16* to, const u16* from, i64 stride, int first, int last, int lane) {
+template <int kColumns>
+__device__ __forceinline__ void copy_rows(u16* to, const u16* from, i64 stride, int first, int last, int lane, u64 policy) {
   constexpr int kPieces = kColumns / 8;
 #pragma unroll
   for (int i = 0; i < kColumns / 16; ++i) {
     const int piece = i * 32 + lane, row = min(first + piece / kPieces, last);
-    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;"
-                 ::"r"((u32)__cvta_generic_to_shared(to + piece * 8)), "l"(from + row * stride + piece % kPieces * 8) : "memory");
+    asm volatile("cp.async.cg.shared.global.L2::cache_hint.L2::128B [%0], [%1], 16, %2;"
+                 ::"r"((u32)__cvta_generic_to_shared(to + piece * 8)), "l"(from + row * stride + piece % kPieces * 8), "l"(policy)
+                 : "memory");
   }
 }
 // Of 8 x 8 halves that the warp holds, row by row, the transposed.
@@ -82,6 +83,7 @@ const int steps = (N + 15) / 16;
 constexpr int stride = kSplits * kWarps;
 int round = split * kWarps + warp;
 @EARLY@
+@PREFETCH@
 wait_for_inputs();
 @NEXT_STEP@
 
@@ -96,16 +98,18 @@ for (int n = 0; n < kTiles; ++n) {
     @MASK_ROW@
   }
 }
+u64 policy;  // of the second-level cache: what nobody reads again is the first to go
+asm volatile("createpolicy.fractional.L2::@EVICT@.b64 %0, 1.0;" : "=l"(policy));
 u16* const k_ring = (u16*)sh.warps[warp];
 u16* const v_ring = k_ring + kStages * 16 * kD;
 auto copy_keys = [&](int s, int stage) {
   __syncwarp();
-  if (s >= 0) copy_rows<kD>(k_ring + stage * 16 * kD, keys, @K_ROW@, s * 16, N - 1, lane);
+  if (s >= 0) copy_rows<kD>(k_ring + stage * 16 * kD, keys, @K_ROW@, s * 16, N - 1, lane, policy);
   asm volatile("cp.async.commit_group;" ::: "memory");
 };
 auto copy_values = [&](int s, int stage) {
   __syncwarp();
-  if (s >= 0) copy_rows<kDV>(v_ring + stage * 16 * kDV, values, @V_ROW@, s * 16, N - 1, lane);
+  if (s >= 0) copy_rows<kDV>(v_ring + stage * 16 * kDV, values, @V_ROW@, s * 16, N - 1, lane, policy);
   asm volatile("cp.async.commit_group;" ::: "memory");
 };
 auto wait_for_oldest = [] {
@@ -249,6 +253,19 @@ for (int item = threadIdx.x; item < rows_used * kVectors; item += kThreads) {
 @COMBINE@
 )";
 
+// The first steps are brought to the second-level cache while the kernel before comes to an end. Should that write some of them, then it
+// does so in the same cache. (Prefetches by lines, prefetch.global.L2, gain nothing.)
+constexpr std::string_view kDecodePrefetch = R"(if (lane == 0) {
+#pragma unroll
+  for (int i = 0; i < @STEPS@; ++i) {
+    const int s = round + i * stride, count = min(N - s * 16, 16);
+    if (count <= 0) break;
+    const char *const k = (const char*)(keys + (idx)s * (16 * kD)), *const v = (const char*)(values + (idx)s * (16 * kDV));
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(k), "r"(count * (kD * 2)) : "memory");
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(v), "r"(count * (kDV * 2)) : "memory");
+  }
+})";
+
 // Without a mask of bytes in a row: every step.
 constexpr std::string_view kDecodeEveryStep = R"(auto next_step = [&]() -> int {
   const int s = round;
@@ -285,57 +302,5 @@ constexpr std::string_view kDecodeFinish = R"(const float inverse = total > 0 ? 
 for (int i = 0; i < 8; ++i) acc[i] *= inverse;
 const int head = kv_head * group + (row0 + r) / M, query = (row0 + r) % M;
 @EPILOGUE@)";
-
-constexpr std::string_view kDecodeParts = R"(float* const part = (float*)scratch + (idx)part_of * (kSplits * kRows * (kDV + 2));
-float2* const part_sums = (float2*)(part + kSplits * kRows * kDV);)";
-
-constexpr std::string_view kDecodeFinishPart = R"(float* const to = part + (r * kSplits + split) * kDV + d;
-*(float4*)to = make_float4(acc[0], acc[1], acc[2], acc[3]);
-*(float4*)(to + 4) = make_float4(acc[4], acc[5], acc[6], acc[7]);
-if (d == 0) part_sums[r * kSplits + split] = make_float2(high, total);)";
-
-// The last block of a head to arrive adds up all parts.
-constexpr std::string_view kDecodeCombine = R"(__syncthreads();
-if (threadIdx.x == 0) {
-  u32 before;
-  asm volatile("atom.inc.acq_rel.gpu.global.u32 %0, [%1], %2;" : "=r"(before) : "l"(counters + part_of), "n"(kSplits - 1) : "memory");
-  sh.last = before == kSplits - 1;
-}
-__syncthreads();
-if (!sh.last) return;
-int sharers = 1;  // threads that share a vector
-while (sharers < 8 && sharers * 2 <= kSplits && rows_used * kVectors * sharers < kThreads) sharers *= 2;
-const int sub = threadIdx.x % sharers;
-for (int item0 = 0; item0 < rows_used * kVectors; item0 += kThreads / sharers) {
-  const int item = item0 + threadIdx.x / sharers, it = min(item, rows_used * kVectors - 1), r = it / kVectors, d = it % kVectors * 8;
-  const float* const from = part + r * kSplits * kDV + d;
-  float high = NEGATIVE_INFINITY, total = 0, acc[8] = {0, 0, 0, 0, 0, 0, 0, 0};
-#pragma unroll 8
-  for (int s = sub; s < kSplits; s += sharers) {
-    const float2 sums = __ldcg(part_sums + r * kSplits + s);
-    const float4 x = __ldcg((const float4*)(from + s * kDV)), y = __ldcg((const float4*)(from + s * kDV + 4));
-    const float top = fmaxf(high, sums.x), base = fmaxf(top, -3.0e38f), before = power_of_two(high - base), f = power_of_two(sums.x - base);
-    high = top;
-    total = total * before + sums.y * f;
-    acc[0] = acc[0] * before + x.x * f, acc[1] = acc[1] * before + x.y * f, acc[2] = acc[2] * before + x.z * f;
-    acc[3] = acc[3] * before + x.w * f, acc[4] = acc[4] * before + y.x * f, acc[5] = acc[5] * before + y.y * f;
-    acc[6] = acc[6] * before + y.z * f, acc[7] = acc[7] * before + y.w * f;
-  }
-  float top = high;
-  for (int m = 1; m < sharers; m *= 2) top = fmaxf(top, __shfl_xor_sync(~0u, top, m));
-  const float f = power_of_two(high - fmaxf(top, -3.0e38f));
-  total *= f;
-  for (int m = 1; m < sharers; m *= 2) total += __shfl_xor_sync(~0u, total, m);
-  const float scale = total > 0 ? f / total : 0.0f;  // nothing seen: zero
-#pragma unroll
-  for (int i = 0; i < 8; ++i) acc[i] *= scale;
-  for (int m = 1; m < sharers; m *= 2)
-#pragma unroll
-    for (int i = 0; i < 8; ++i) acc[i] += __shfl_xor_sync(~0u, acc[i], m);
-  if (sub == 0 && item < rows_used * kVectors) {
-    const int head = kv_head * group + (row0 + r) / M, query = (row0 + r) % M;
-    @EPILOGUE@
-  }
-})";
 
 }  // namespace toroid::codegen
