@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 
 #include "base/check.h"
 #include "toroid/sym_expr.h"
@@ -21,12 +22,24 @@ int64_t sat_add(int64_t a, int64_t b) {
 }
 int64_t sat_mul(int64_t a, int64_t b) { return clamp(static_cast<__int128>(a) * b); }
 
+// Numbers that leave 64 bits stay at the end: no size is as large, and comparisons with such numbers come out right.
+constexpr int64_t kEnd = std::numeric_limits<int64_t>::max();
+int64_t plus(int64_t a, int64_t b) {
+  int64_t out;
+  return __builtin_add_overflow(a, b, &out) ? (a < 0 ? -kEnd : kEnd) : out;
+}
+int64_t times(int64_t a, int64_t b) {
+  int64_t out;
+  return __builtin_mul_overflow(a, b, &out) ? ((a < 0) != (b < 0) ? -kEnd : kEnd) : out;
+}
+
 Bounds mul(Bounds a, Bounds b) {
   int64_t p[] = {sat_mul(a.lo, b.lo), sat_mul(a.lo, b.hi), sat_mul(a.hi, b.lo), sat_mul(a.hi, b.hi)};
   return {*std::min_element(p, p + 4), *std::max_element(p, p + 4)};
 }
 
 int64_t floor_div_int(int64_t a, int64_t b) {
+  if (b == -1) return times(a, -1);
   int64_t q = a / b;
   return (a % b != 0 && ((a < 0) != (b < 0))) ? q - 1 : q;
 }
@@ -132,7 +145,7 @@ Expr make_poly(std::vector<Term> terms) {
     std::vector<Term> merged;
     for (auto& t : terms) {
       if (!merged.empty() && compare_factors(merged.back().factors, t.factors) == 0) {
-        merged.back().coef += t.coef;
+        merged.back().coef = plus(merged.back().coef, t.coef);
       } else {
         merged.push_back(std::move(t));
       }
@@ -185,7 +198,7 @@ Split split_multiple(const Expr& a, const Expr& b) {
     } else if (bt[0].factors.empty() && t.coef / bt[0].coef != 0 && t.factors.empty()) {  // a constant: keep it within [0, b)
       int64_t c = floor_div_int(t.coef, bt[0].coef);
       q.push_back({c, {}});
-      r.push_back({t.coef - c * bt[0].coef, {}});
+      r.push_back({plus(t.coef, -times(c, bt[0].coef)), {}});
     } else {
       r.push_back(t);
     }
@@ -240,7 +253,7 @@ bool operator==(const Expr& a, const Expr& b) {
 }
 
 Expr operator+(const Expr& a, const Expr& b) {
-  if (a.is_const() && b.is_const()) return a.constant() + b.constant();
+  if (a.is_const() && b.is_const()) return plus(a.constant(), b.constant());
   if (a.is_const() && a.constant() == 0) return b;
   if (b.is_const() && b.constant() == 0) return a;
   auto terms = terms_of(a);
@@ -250,13 +263,13 @@ Expr operator+(const Expr& a, const Expr& b) {
 }
 
 Expr operator*(const Expr& a, const Expr& b) {
-  if (a.is_const() && b.is_const()) return a.constant() * b.constant();
+  if (a.is_const() && b.is_const()) return times(a.constant(), b.constant());
   for (auto* c : {&a, &b})
     if (c->is_const() && c->constant() == 1) return c == &a ? b : a;
   std::vector<Term> out;
   for (auto& x : terms_of(a))
     for (auto& y : terms_of(b)) {
-      Term t{x.coef * y.coef, x.factors};
+      Term t{times(x.coef, y.coef), x.factors};
       t.factors.insert(t.factors.end(), y.factors.begin(), y.factors.end());
       std::sort(t.factors.begin(), t.factors.end(), [](const Expr& p, const Expr& q) { return compare(p, q) < 0; });
       out.push_back(std::move(t));
@@ -320,7 +333,7 @@ Expr ceil_div(const Expr& a, const Expr& b) { return floor_div(a + b - 1, b); }
 
 Expr mod(const Expr& a, const Expr& b) {
   TOROID_USER_CHECK(!(b.is_const() && b.constant() == 0), "division by zero in a size expression: {} % 0", to_string(a));
-  if (a.is_const() && b.is_const()) return a.constant() - b.constant() * floor_div_int(a.constant(), b.constant());
+  if (a.is_const() && b.is_const()) return plus(a.constant(), -times(b.constant(), floor_div_int(a.constant(), b.constant())));
   if (b.is_const() && b.constant() == 1) return 0;
   Expr x = split_multiple(a, b).rest;
   if (x.is_const() && b.is_const()) return mod(x, b);

@@ -14,13 +14,13 @@ int64_t evaluate(const Expr& e, const Lookup& lookup) {
     case Kind::Symbol:
       return lookup(n);
     case Kind::Poly: {
-      int64_t sum = 0;
+      Expr sum = 0;  // numbers, which stay within 64 bits
       for (auto& t : n.terms) {
-        int64_t p = t.coef;
-        for (auto& f : t.factors) p *= evaluate(f, lookup);
-        sum += p;
+        Expr p = t.coef;
+        for (auto& f : t.factors) p = p * evaluate(f, lookup);
+        sum = sum + p;
       }
-      return sum;
+      return sum.constant();
     }
     case Kind::Min:
       return std::min(arg(0), arg(1));
