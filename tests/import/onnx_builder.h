@@ -48,6 +48,11 @@ inline Message value_info(const std::string& name, const std::vector<std::string
   return Message().text(1, name).message(2, Message().message(1, tensor));
 }
 
+// Of any sizes.
+inline Message value_of_any_sizes(const std::string& name, int element) {
+  return Message().text(1, name).message(2, Message().message(1, Message().number(1, element)));
+}
+
 inline Message int_attribute(const std::string& name, int64_t value) { return Message().text(1, name).number(3, value).number(20, 2); }
 inline Message float_attribute(const std::string& name, float value) {
   Message m = Message().text(1, name).number(20, 1);

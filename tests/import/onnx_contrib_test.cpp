@@ -20,8 +20,8 @@ std::string element_number(DType t) {
   return t == DType::F32 ? "1" : t == DType::U8 ? "2" : t == DType::I32 ? "6" : t == DType::I64 ? "7" : "";
 }
 
-// What a model of these nodes gives for the inputs.
-std::vector<Tensor> run(const std::vector<Message>& nodes, const Inputs& inputs, const std::vector<std::string>& outputs) {
+// What a model of these nodes gives for the inputs. `element`: the type of the outputs.
+std::vector<Tensor> run(const std::vector<Message>& nodes, const Inputs& inputs, const std::vector<std::string>& outputs, int element = 1) {
   GraphParts g;
   g.nodes = nodes;
   std::vector<Tensor> given;
@@ -31,7 +31,7 @@ std::vector<Tensor> run(const std::vector<Message>& nodes, const Inputs& inputs,
     g.inputs.push_back(value_info(in.name, sizes, std::stoi(element_number(in.data.dtype()))));
     given.push_back(in.data);
   }
-  for (auto& o : outputs) g.outputs.push_back(value_info(o, {}));
+  for (auto& o : outputs) g.outputs.push_back(value_of_any_sizes(o, element));
   ModelFolder folder(g.model(23));
   return graph::interpret(*load_model(folder.model(), given), given);
 }
@@ -151,7 +151,7 @@ TEST(OnnxContrib, QLinearAddRoundsAndLimits) {
                {"bz", of({10}, {}, DType::U8)},
                {"ys", of({1}, {}, DType::F32)},
                {"yz", of({64}, {}, DType::U8)}};
-  auto got = run({fused("QLinearAdd", {"a", "as", "az", "b", "bs", "bz", "ys", "yz"}, {"y"})}, in, {"y"});
+  auto got = run({fused("QLinearAdd", {"a", "as", "az", "b", "bs", "bz", "ys", "yz"}, {"y"})}, in, {"y"}, 2);
   // (a - 100) / 2 + (b - 10) / 4 = -50, 2.5, 55, 138.75
   EXPECT_EQ(got[0].to_vector(), (std::vector<double>{14, 66, 119, 203}));
 }

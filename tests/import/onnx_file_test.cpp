@@ -137,6 +137,38 @@ TEST(OnnxFile, WhatASmallFileCanAskForHasBounds) {
   EXPECT_TRUE(refuses([&] { load_model(ModelFolder(g.model(17, functions)).model()); }, "more than 262144 nodes"));
 }
 
+// A tensor that no memory holds, sizes that leave 64 bits, sizes that follow from more numbers than are computed while importing.
+TEST(OnnxFile, AbsurdSizesAreRefused) {
+  auto refused = [](const std::vector<std::string>& x, std::vector<Message> nodes, const std::string& what) {
+    GraphParts g;
+    g.inputs = {value_info("x", x)};
+    g.outputs = {value_info("y", {"a", "b"})};
+    g.initializers = {int64_tensor("large", {2}, {int64_t{1} << 40, int64_t{1} << 40}), int64_tensor("one", {}, {1}),
+                      int64_tensor("end", {}, {int64_t{1} << 40}), int64_tensor("first", {1}, {0})};
+    g.nodes = std::move(nodes);
+    return refuses([&] { load_model(ModelFolder(g.model(17)).model()); }, what);
+  };
+  const std::string memory = "more elements than any memory", huge = "1099511627776";
+  EXPECT_TRUE(refused({huge, huge}, {node("Neg", {"x"}, {"y"})}, memory));
+  EXPECT_TRUE(refused({"4", "4"}, {node("ConstantOfShape", {"large"}, {"y"})}, memory));
+  EXPECT_TRUE(refused({"n", "4"}, {node("Tile", {"x", "large"}, {"z"}), node("Tile", {"z", "large"}, {"y"})}, memory));
+  EXPECT_TRUE(refused({"4", "4"},
+                      {node("Range", {"one", "end", "one"}, {"r"}), node("ReduceMax", {"r"}, {"m"}), node("Reshape", {"x", "m"}, {"y"})},
+                      "must be known when the model is compiled"));
+}
+
+// What the nodes compute is not what the file says of its outputs.
+TEST(OnnxFile, DeclaredOutputsAreCompared) {
+  GraphParts g = sum_with(int64_tensor("w", {4}, {1, 2, 3, 4}));
+  g.nodes = {node("Neg", {"x"}, {"y"})};
+  for (auto& declared : {value_info("y", {"4"}, 7), value_info("y", {"4", "n"}), value_info("y", {"5"})}) {
+    g.outputs = {declared};
+    EXPECT_TRUE(refuses([&] { load_model(ModelFolder(g.model(17)).model()); }, "the output \"y\" is declared as", "compute f32[4]"));
+  }
+  g.outputs = {value_info("y", {"n"})};
+  EXPECT_TRUE(load_model(ModelFolder(g.model(17)).model()));
+}
+
 // Graphs within graphs, as deep as a file of a megabyte can hold.
 TEST(OnnxFile, DepthIsLimited) {
   Message graph;

@@ -348,6 +348,21 @@ Tensor OpCall::contents(size_t i) {
 }
 
 std::vector<double> OpCall::real_numbers(size_t i) { return contents(i).to_vector(); }
+
+namespace {
+
+template <class List>
+auto only(const List& list, size_t i) {
+  TOROID_USER_CHECK(list.size() == 1, "input {} holds {} numbers; one is expected", i, list.size());
+  return list.front();
+}
+
+}  // namespace
+
+Expr OpCall::size(size_t i) { return only(sizes(i), i); }
+int64_t OpCall::number(size_t i) { return only(numbers(i), i); }
+double OpCall::real_number(size_t i) { return only(real_numbers(i), i); }
+
 std::optional<Tensor> OpCall::constant(size_t i) { return constant(in(i)); }
 std::optional<Tensor> OpCall::constant(const Tensor& t) { return builder_.contents(t, false); }
 

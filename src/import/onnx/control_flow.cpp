@@ -270,9 +270,9 @@ void loop(OpCall& c) {
   }
   auto trips = condition && c.has(0) ? c.builder().integers(c.in(0), true) : std::nullopt;
   if (trips) {
-    auto count = trips->at(0).maybe_constant();
+    auto count = (*trips)[0].maybe_constant();
     if (count && unroll(c, s, *count)) return;
-    if (counted(c, s, trips->at(0))) return;
+    if (counted(c, s, (*trips)[0])) return;
   }
   open_ended(c, s);
 }
@@ -355,7 +355,7 @@ void batched_scan(OpCall& c) {
   TOROID_USER_CHECK(!c.has(0) && c.integers("directions").empty(), "scans of version 8 with lengths or directions are not supported");
   TOROID_USER_CHECK(scanned > 0 && scanned < c.count(), "num_scan_inputs is {} of {} inputs", scanned, c.count() - 1);
   size_t states = c.count() - 1 - scanned;
-  int64_t batch = known_size(sizes_of(c.in(1)).at(0), "the number of scans in the batch");
+  int64_t batch = known_size(sizes_of(c.in(1))[0], "the number of scans in the batch");
   TOROID_USER_CHECK(batch <= kMostUnrolled / std::max<int64_t>(static_cast<int64_t>(proto.nodes.size()), 1),
                     "a batch of {} scans of version 8 is more than is written out", batch);
   std::vector<std::vector<Tensor>> results(proto.outputs.size());

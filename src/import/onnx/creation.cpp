@@ -43,12 +43,12 @@ void constant_of_shape(OpCall& c) {
 void range_of(OpCall& c) {
   DType dtype = c.in(0).dtype();
   if (is_float(dtype)) {
-    double start = c.real_numbers(0).at(0), end = c.real_numbers(1).at(0), step = c.real_numbers(2).at(0);
+    double start = c.real_number(0), end = c.real_number(1), step = c.real_number(2);
     TOROID_USER_CHECK(step != 0, "the step is 0");
     return c.set(0, op("arange.start_step", start, end, step, dtype));
   }
-  Expr start = c.sizes(0).at(0), end = c.sizes(1).at(0);
-  int64_t step = c.numbers(2).at(0);
+  Expr start = c.size(0), end = c.size(1);
+  int64_t step = c.number(2);
   TOROID_USER_CHECK(step != 0, "the step is 0");
   c.set(0, op("arange.start_step", start, end, step, dtype));
 }
@@ -66,7 +66,7 @@ void eye_like(OpCall& c) {
 void one_hot(OpCall& c) {
   Tensor indices = c.in(0), values = c.in(2);
   // The number of classes may be of any type.
-  Expr depth = is_float(c.in(1).dtype()) ? Expr(static_cast<int64_t>(c.real_numbers(1).at(0))) : c.sizes(1).at(0);
+  Expr depth = is_float(c.in(1).dtype()) ? Expr(whole_number(c.real_number(1))) : c.size(1);
   int64_t rank = rank_of(indices) + 1;
   auto axis = normal_axis(c.integer("axis", -1), rank);
   Sizes sizes = sizes_of(indices);

@@ -23,6 +23,32 @@ std::string_view kind_name(TypeKind kind) {
   }
 }
 
+// UserError for a tensor that no memory holds: its bytes are more than numbers count.
+void check_sizes(const graph::Graph& g, const std::string& source) {
+  constexpr int64_t kMostElements = int64_t{1} << 48;
+  auto check = [&](const graph::Value* v, const std::string& where) {
+    int64_t n = 1;
+    for (auto& s : v->type.sizes) {
+      int64_t size = s.maybe_constant().value_or(1);
+      TOROID_USER_CHECK(size <= 0 || n <= kMostElements / size, "{}: {} is {}, which has more elements than any memory", source, where,
+                        to_string(v->type));
+      n *= size;
+    }
+  };
+  for (auto& in : g.inputs) check(in.value, fmt::format("the input \"{}\"", in.name));
+  for (auto& n : g.nodes) {
+    for (auto* v : n->results) check(v, fmt::format("a result of \"{}\"", n->where));
+    for (auto& r : n->regions) check_sizes(*r, source);
+  }
+}
+
+std::string declared_text(const ValueInfo& v) {
+  std::string sizes;
+  for (auto& d : v.dims.value_or(std::vector<Dim>()))
+    sizes += (sizes.empty() ? "" : ", ") + (d.value ? std::to_string(*d.value) : d.name.empty() ? "?" : d.name);
+  return element_name(v.element) + (v.dims ? "[" + sizes + "]" : "");
+}
+
 class ModelImporter {
  public:
   // fixed_sizes: sizes that may change are those of the given inputs.
@@ -44,6 +70,7 @@ class ModelImporter {
     builder_.run(model.graph, scope_);
     for (auto& o : model.graph.outputs) add_output(o);
     check_pinned();
+    check_sizes(*graph_, file_->source());
     return std::move(graph_);
   }
   bool for_these() const { return for_these_ || !builder_.known().pinned().empty(); }
@@ -89,9 +116,26 @@ class ModelImporter {
     TOROID_USER_CHECK(found, "{}: no node computes the output \"{}\"", file_->source(), o.name);
     if (o.kind == TypeKind::Tensor) tensor_of(*found, named(o));
     with_tensors(*found, [&](const Tensor& t) {
+      check_declared(o, t);
       graph_->outputs.push_back({builder_.recorder().value_of(t), {}, -1});
       return t;
     });
+  }
+
+  // Against what the file says of an output; sizes only where both are numbers.
+  void check_declared(const ValueInfo& o, const Tensor& t) {
+    bool same = t.dtype() == dtype_of(o.element);
+    Sizes sizes = sizes_of(t);
+    if (o.kind == TypeKind::Tensor && o.dims) {
+      same = same && o.dims->size() == sizes.size();
+      for (size_t d = 0; same && d < sizes.size(); ++d) {
+        const auto& declared = (*o.dims)[d].value;
+        auto found = sizes[d].maybe_constant();
+        same = !declared || *declared < 0 || !found || *found == *declared;
+      }
+    }
+    TOROID_USER_CHECK(same, "{}: the output \"{}\" is declared as {}, its nodes compute {}", file_->source(), o.name, declared_text(o),
+                      to_string(builder_.recorder().value_of(t)->type));
   }
 
   // Numbers that sizes, axes and scales are made of stay constants, which nothing but their readers keeps.

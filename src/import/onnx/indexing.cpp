@@ -28,7 +28,7 @@ void gather(OpCall& c) {
   if (auto known = c.constant(index); known && known->dim() <= 1) {
     // What is known is a view, or at least needs no check for negative places.
     std::vector<int64_t> places;
-    for (double v : known->to_vector()) places.push_back(static_cast<int64_t>(v));
+    for (double v : known->to_vector()) places.push_back(whole_number(v));
     if (known->dim() == 0) return c.set(0, op("select.int", x, axis, places[0]));
     bool negative = std::any_of(places.begin(), places.end(), [](int64_t p) { return p < 0; });
     if (!negative) return c.set(0, op("index_select", x, axis, integer_tensor(Sizes(places.begin(), places.end()))));
@@ -118,7 +118,7 @@ void top_k(OpCall& c) {
   Tensor x = c.in(0);
   auto axis = normal_axis(c.integer("axis", -1), rank_of(x));
   c.ignore({"sorted"});  // any order is right where it is 0
-  Expr k = c.version() < 10 ? Expr(c.integer("k")) : c.sizes(1).at(0);
+  Expr k = c.version() < 10 ? Expr(c.integer("k")) : c.size(1);
   auto both = op_all("topk", x, k, axis, c.integer("largest", 1) != 0, true);
   c.set(0, both[0]);
   c.set(1, both[1]);

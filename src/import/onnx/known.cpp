@@ -9,8 +9,9 @@
 namespace toroid::import::onnx {
 namespace {
 
-constexpr int kMaxDepth = 1000;        // of a chain of operations on numbers
-constexpr int64_t kMaxNumbers = 4096;  // more are no sizes
+constexpr int kMaxDepth = 1000;            // of a chain of operations on numbers
+constexpr int64_t kMaxNumbers = 4096;      // more are no sizes
+constexpr int64_t kMaxElements = 1 << 26;  // of what is computed while importing
 
 using Numbers = std::optional<std::vector<Expr>>;
 
@@ -22,11 +23,12 @@ std::vector<Expr> integers_of(const Tensor& any) {
   return out;
 }
 
+// Nothing for symbolic sizes, and for more elements than are computed.
 std::optional<int64_t> constant_numel(const TensorType& t) {
   int64_t n = 1;
   for (auto& s : t.sizes) {
     auto c = s.maybe_constant();
-    if (!c) return std::nullopt;
+    if (!c || (*c > 0 && n > kMaxElements / *c)) return std::nullopt;
     n *= *c;
   }
   return n;

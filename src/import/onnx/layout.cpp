@@ -94,7 +94,7 @@ void unsqueeze(OpCall& c) {
 
 void concat(OpCall& c) {
   auto parts = c.all();
-  c.set(0, op("cat", parts, normal_axis(c.integer("axis", c.version() < 4 ? 1 : 0), rank_of(parts.at(0)))));
+  c.set(0, op("cat", parts, normal_axis(c.integer("axis", c.version() < 4 ? 1 : 0), rank_of(c.in(0)))));
 }
 
 void split(OpCall& c) {
@@ -180,8 +180,8 @@ void expand(OpCall& c) {
 void tile(OpCall& c) {
   if (c.version() >= 6) return c.set(0, op("repeat", c.in(0), c.sizes(1)));
   Sizes repeats(static_cast<size_t>(rank_of(c.in(0))), 1);
-  auto axis = normal_axis(c.numbers(2).at(0), rank_of(c.in(0)));
-  repeats[static_cast<size_t>(axis)] = c.sizes(1).at(0);
+  auto axis = normal_axis(c.number(2), rank_of(c.in(0)));
+  repeats[static_cast<size_t>(axis)] = c.size(1);
   c.set(0, op("repeat", c.in(0), repeats));
 }
 
@@ -289,7 +289,7 @@ void shape(OpCall& c) {
 void size(OpCall& c) { c.set(0, reshape(integer_tensor({numel_of(c.in(0))}), {})); }
 
 void trilu(OpCall& c) {
-  int64_t k = c.has(1) ? c.numbers(1).at(0) : 0;
+  int64_t k = c.has(1) ? c.number(1) : 0;
   c.set(0, op(c.integer("upper", 1) ? "triu" : "tril", c.in(0), k));
 }
 

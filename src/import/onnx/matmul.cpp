@@ -16,7 +16,7 @@ Tensor gemm_of(OpCall& c) {
   TOROID_USER_CHECK(rank_of(a) == 2 && rank_of(b) == 2, "matrices are expected; the tensors have {} and {} dimensions", rank_of(a),
                     rank_of(b));
   bool whole = !is_float(a.dtype());
-  auto number = [&](double v) -> Arg<Tensor> { return whole ? Arg<Tensor>(Expr(static_cast<int64_t>(v))) : Arg<Tensor>(v); };
+  auto number = [&](double v) -> Arg<Tensor> { return whole ? Arg<Tensor>(Expr(whole_number(v))) : Arg<Tensor>(v); };
   if (c.has(2)) return op("addmm", c.in(2), a, b, number(beta), number(alpha));
   Tensor out = op("mm", a, b);
   return alpha == 1 ? out : op("mul.Tensor", out, number(alpha));

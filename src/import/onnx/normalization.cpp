@@ -60,7 +60,7 @@ void group_normalization(OpCall& c) {
   int64_t groups = c.integer("num_groups");
   TOROID_USER_CHECK(groups > 0, "the attribute \"num_groups\" is {}", groups);
   if (c.version() < 21) {  // of each group; then of each channel
-    int64_t each = known_size(sizes_of(x).at(1), "the number of channels") / groups;
+    int64_t each = known_size(sizes_of(x)[1], "the number of channels") / groups;
     scale = op("repeat_interleave.self_int", scale, each, 0);
     bias = op("repeat_interleave.self_int", bias, each, 0);
   }
@@ -106,8 +106,8 @@ void dropout(OpCall& c) {
   double ratio = c.version() < 12 ? c.real("ratio", 0.5) : 0.5;
   bool training = c.version() < 7 && c.integer("is_test", 0) == 0;
   if (c.version() >= 12) {
-    if (c.has(1)) ratio = c.real_numbers(1).at(0);
-    training = c.has(2) && c.real_numbers(2).at(0) != 0;
+    if (c.has(1)) ratio = c.real_number(1);
+    training = c.has(2) && c.real_number(2) != 0;
   }
   DType mask_type = c.version() >= 10 ? DType::Bool : x.dtype();
   if (!training || ratio == 0) {

@@ -1,6 +1,7 @@
 #include "import/onnx/operators.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "base/check.h"
@@ -59,6 +60,8 @@ const Operators& operators() {
   return table;
 }
 
+void Sizes::need(size_t d) const { TOROID_USER_CHECK(d < size(), "a tensor has {} dimensions, more are expected", size()); }
+
 Sizes sizes_of(const Tensor& t) {
   Sizes out;
   for (auto& s : t.sym_sizes()) out.push_back(s.expr());
@@ -81,6 +84,11 @@ std::vector<int64_t> known_sizes(const Tensor& t, std::string_view what) {
   std::vector<int64_t> out;
   for (auto& s : sizes_of(t)) out.push_back(known_size(s, what));
   return out;
+}
+
+int64_t whole_number(double v) {
+  TOROID_USER_CHECK(std::abs(v) < 0x1p53, "{} is no size and no place", v);
+  return static_cast<int64_t>(v);
 }
 
 int64_t normal_axis(int64_t axis, int64_t rank) {

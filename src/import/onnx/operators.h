@@ -16,7 +16,21 @@ namespace toroid::import::onnx {
 
 class GraphBuilder;
 struct Scope;
-using Sizes = std::vector<Expr>;
+
+// Sizes of a tensor, or whole numbers that are expressions of them. Models may have tensors of fewer dimensions than an operator reads:
+// that is a UserError.
+class Sizes : public std::vector<Expr> {
+ public:
+  using std::vector<Expr>::vector;
+  Sizes(std::vector<Expr> v) : std::vector<Expr>(std::move(v)) {}  // NOLINT: the same
+  Expr& operator[](size_t d) { return need(d), std::vector<Expr>::operator[](d); }
+  const Expr& operator[](size_t d) const { return need(d), std::vector<Expr>::operator[](d); }
+  Expr& back() { return (*this)[size() - 1]; }
+  const Expr& back() const { return (*this)[size() - 1]; }
+
+ private:
+  void need(size_t d) const;
+};
 
 // One node on its way into the graph. What the node lacks or has otherwise than it should is a UserError; whoever calls the import
 // function adds the node's name.
@@ -61,6 +75,10 @@ class OpCall {
   Sizes sizes(size_t i);
   std::vector<int64_t> numbers(size_t i);
   std::vector<double> real_numbers(size_t i);
+  // The only one that input i holds.
+  Expr size(size_t i);
+  int64_t number(size_t i);
+  double real_number(size_t i);
   Tensor contents(size_t i);
   // Nothing when they are not constant.
   std::optional<Tensor> constant(size_t i);
@@ -182,6 +200,8 @@ inline int64_t rank_of(const Tensor& t) { return t.dim(); }
 // A known size. UserError naming `what` where it is symbolic.
 int64_t known_size(const Expr& e, std::string_view what);
 std::vector<int64_t> known_sizes(const Tensor& t, std::string_view what);
+// A size or place that was computed as a float. UserError unless it is a number that sizes can be.
+int64_t whole_number(double v);
 // UserError when out of range for the rank.
 int64_t normal_axis(int64_t axis, int64_t rank);
 std::vector<int64_t> normal_axes(std::vector<int64_t> axes, int64_t rank);

@@ -156,7 +156,7 @@ class Network {
     reverse_ = direction == "reverse";
     batch_first_ = c.integer("layout", 0) != 0;
     x_ = batch_first_ ? permuted(c.in(0), {1, 0, 2}) : c.in(0);
-    hidden_ = known_size(sizes_of(c.in(2)).at(2), "the number of hidden units");
+    hidden_ = known_size(sizes_of(c.in(2))[2], "the number of hidden units");
     TOROID_USER_CHECK(c.integer("hidden_size", hidden_) == hidden_, "the attribute \"hidden_size\" is {}, the weights are for {}",
                       c.integer("hidden_size", 0), hidden_);
     if (c.has(4)) lengths_ = cast(c.in(4), DType::I64);

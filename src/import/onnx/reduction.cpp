@@ -72,7 +72,7 @@ void arg_reduce(OpCall& c) {
 template <OpName name, int64_t kNothing>
 void cumulative(OpCall& c) {
   Tensor x = c.in(0);
-  auto axis = normal_axis(c.numbers(1).at(0), rank_of(x));
+  auto axis = normal_axis(c.number(1), rank_of(x));
   bool reverse = c.integer("reverse", 0) != 0, exclusive = c.integer("exclusive", 0) != 0;
   if (reverse) x = op("flip", x, std::vector<int64_t>{axis});
   Tensor sums = op(name.text, x, axis, x.dtype());

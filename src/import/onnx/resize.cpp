@@ -35,11 +35,11 @@ double place_of(const Resizing& r, const Line& l, int64_t i) {
 }
 
 int64_t nearest_of(const Resizing& r, double x) {
-  if (r.nearest == "floor") return static_cast<int64_t>(std::floor(x));
-  if (r.nearest == "ceil") return static_cast<int64_t>(std::ceil(x));
+  if (r.nearest == "floor") return whole_number(std::floor(x));
+  if (r.nearest == "ceil") return whole_number(std::ceil(x));
   bool half = x == std::floor(x) + 0.5;
-  if (r.nearest == "round_prefer_floor") return static_cast<int64_t>(half ? std::floor(x) : std::round(x));
-  if (r.nearest == "round_prefer_ceil") return static_cast<int64_t>(half ? std::ceil(x) : std::round(x));
+  if (r.nearest == "round_prefer_floor") return whole_number(half ? std::floor(x) : std::round(x));
+  if (r.nearest == "round_prefer_ceil") return whole_number(half ? std::ceil(x) : std::round(x));
   fail<UserError>("the attribute \"nearest_mode\" is \"{}\", which is unknown", r.nearest);
 }
 
@@ -62,8 +62,8 @@ Taps taps_of(const Resizing& r, double x, double scale) {
   if (r.mode == "nearest") return {nearest_of(r, x), {1}};
   TOROID_USER_CHECK(r.mode == "linear" || r.mode == "cubic", "the attribute \"mode\" is \"{}\", which is unknown", r.mode);
   double shrink = r.antialias ? std::min(scale, 1.0) : 1, reach = r.mode == "linear" ? 1 : 2, t = x - std::floor(x), sum = 0;
-  auto first = static_cast<int64_t>(std::floor(-reach / shrink)) + 1;
-  Taps out{static_cast<int64_t>(std::floor(x)) + first, {}};
+  auto first = whole_number(std::floor(-reach / shrink)) + 1;
+  Taps out{whole_number(std::floor(x)) + first, {}};
   for (int64_t i = first; i < 2 - first; ++i) {
     out.weights.push_back(weight_of(r, shrink * (static_cast<double>(i) - t)));
     sum += out.weights.back();
@@ -154,11 +154,11 @@ Tensor resize_open_axis(const Tensor& x, int64_t axis, const Resizing& r, const 
 
 // A size that changes, times a factor.
 Expr scaled(const Expr& size, double scale) {
-  if (scale == std::round(scale)) return size * Expr(static_cast<int64_t>(scale));
+  if (scale == std::round(scale)) return size * Expr(whole_number(scale));
   double inverse = std::round(1 / scale);
   TOROID_USER_CHECK(std::abs(scale * inverse - 1) < 1e-6,
                     "a size that changes is resized by {}; only whole numbers and their inverses can do that", scale);
-  return sym::floor_div(size, static_cast<int64_t>(inverse));
+  return sym::floor_div(size, whole_number(inverse));
 }
 
 Tensor resize_open(const Tensor& x, int64_t axis, const Resizing& r, std::optional<double> scale, const Expr& target) {
@@ -197,8 +197,8 @@ void resize_all(OpCall& c, Resizing r, const std::vector<double>& scales, const 
     l.in = known_size(sizes_of(x)[static_cast<size_t>(axes[i])], "a size that is resized");
     auto in = static_cast<double>(l.in);
     l.scale = !scales.empty() ? scales[i] : common != 0 ? common : static_cast<double>(sizes[i].constant()) / in;
-    l.out = !scales.empty() ? static_cast<int64_t>(std::floor(in * l.scale + 1e-9))
-            : common != 0   ? std::llround(in * l.scale)
+    l.out = !scales.empty() ? whole_number(std::floor(in * l.scale + 1e-9))
+            : common != 0   ? whole_number(std::round(in * l.scale))
                             : sizes[i].constant();
     if (crop) {
       l.start = roi[i];

@@ -55,7 +55,7 @@ void split_to_sequence(OpCall& c) {
   if (c.has(1) && rank_of(c.in(1)) == 1) {
     parts = c.numbers(1);
   } else {
-    int64_t part = c.has(1) ? c.numbers(1)[0] : 1, rest = size();
+    int64_t part = c.has(1) ? c.number(1) : 1, rest = size();
     TOROID_USER_CHECK(part > 0 && rest / part < kMostParts, "{} elements in parts of {}", rest, part);
     for (; rest > 0; rest -= part) parts.push_back(std::min(part, rest));
   }

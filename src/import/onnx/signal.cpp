@@ -16,7 +16,7 @@ DType result_dtype(OpCall& c) { return need_dtype(static_cast<int32_t>(c.integer
 
 // a0 - a1 cos(2 pi n / N) + a2 cos(4 pi n / N)
 void window(OpCall& c, double a0, double a1, double a2) {
-  int64_t size = c.numbers(0).at(0);
+  int64_t size = c.number(0);
   TOROID_USER_CHECK(size >= 0 && size <= kMostElements, "a window of {} elements", size);
   int64_t period = c.integer("periodic", 1) ? size : size - 1;
   std::vector<double> v;
@@ -53,9 +53,9 @@ Tensor transformed(Tensor x, int64_t axis, const Expr& length, bool inverse, boo
 
 void dft(OpCall& c) {
   Tensor x = c.in(0);
-  int64_t axis = c.version() < 20 ? c.integer("axis", 1) : c.has(2) ? c.numbers(2).at(0) : -2;
+  int64_t axis = c.version() < 20 ? c.integer("axis", 1) : c.has(2) ? c.number(2) : -2;
   axis = normal_axis(axis, rank_of(x));
-  Expr length = c.has(1) ? c.sizes(1).at(0) : sizes_of(x)[static_cast<size_t>(axis)];
+  Expr length = c.has(1) ? c.size(1) : sizes_of(x)[static_cast<size_t>(axis)];
   bool inverse = c.integer("inverse", 0) != 0, onesided = c.integer("onesided", 0) != 0;
   if (!inverse || !onesided) return c.set(0, transformed(x, axis, length, inverse, onesided));
   // Half a spectrum gives a signal of real numbers, of which there are `length`.
@@ -68,8 +68,8 @@ void stft(OpCall& c) {
   Tensor x = c.in(0);  // [batch, n, 1 or 2]
   Sizes s = sizes_of(x);
   TOROID_USER_CHECK(s.size() == 3, "a signal of 3 dimensions is expected, this one has {}", s.size());
-  int64_t step = c.numbers(1).at(0);
-  int64_t length = c.has(3) ? c.numbers(3).at(0) : known_size(numel_of(c.in(2)), "the size of the window");
+  int64_t step = c.number(1);
+  int64_t length = c.has(3) ? c.number(3) : known_size(numel_of(c.in(2)), "the size of the window");
   TOROID_USER_CHECK(step > 0 && length > 0, "frames of {} with a step of {}", length, step);
   Expr frames = sym::floor_div(s[1] - length, step) + 1;
   // places[f, i] = f * step + i
@@ -82,8 +82,8 @@ void stft(OpCall& c) {
 
 // Triangles, equally wide on the scale of mel, over the bins of a spectrum.
 void mel_weights(OpCall& c) {
-  int64_t bins = c.numbers(0).at(0), length = c.numbers(1).at(0), rate = c.numbers(2).at(0);
-  double low = c.real_numbers(3).at(0), high = c.real_numbers(4).at(0);
+  int64_t bins = c.number(0), length = c.number(1), rate = c.number(2);
+  double low = c.real_number(3), high = c.real_number(4);
   TOROID_USER_CHECK(bins > 0 && bins <= kMostElements && length > 0 && length < INT64_MAX && rate > 0,
                     "{} bands over a transform of {} at {} samples a second", bins, length, rate);
   auto mel = [](double hz) { return 2595 * std::log10(1 + hz / 700); };
@@ -91,7 +91,7 @@ void mel_weights(OpCall& c) {
   std::vector<int64_t> edges;
   for (int64_t i = 0; i < bins + 2; ++i) {
     double hz = 700 * (std::pow(10, (first + step * static_cast<double>(i)) / 2595) - 1);
-    edges.push_back(static_cast<int64_t>(std::floor(static_cast<double>(length + 1) * hz / static_cast<double>(rate))));
+    edges.push_back(whole_number(std::floor(static_cast<double>(length + 1) * hz / static_cast<double>(rate))));
   }
   int64_t rows = length / 2 + 1;
   TOROID_USER_CHECK(rows <= kMostElements / bins, "{} bands over a transform of {} are more than fit a table", bins, length);
