@@ -1,8 +1,8 @@
 #!/bin/sh
-# Builds and runs one fuzzer: scripts/fuzz.sh json|zip_pt2|safetensors|graph_text [SECONDS] [EXTRA_SEED_FOLDER...]
+# Builds and runs one fuzzer: scripts/fuzz.sh json|zip_pt2|safetensors|graph_text|onnx [SECONDS] [EXTRA_SEED_FOLDER...]
 # Needs clang++-19 and libclang-rt-19-dev. A crash leaves its input in build/fuzz/NAME/.
 set -eu
-usage="usage: scripts/fuzz.sh json|zip_pt2|safetensors|graph_text [SECONDS] [EXTRA_SEED_FOLDER...]"
+usage="usage: scripts/fuzz.sh json|zip_pt2|safetensors|graph_text|onnx [SECONDS] [EXTRA_SEED_FOLDER...]"
 name=${1:?$usage}
 seconds=${2:-60}
 shift; [ $# -eq 0 ] || shift
@@ -22,6 +22,20 @@ graph_text)
   sources=$(cd "$root/src" && find base sym tensor device ops graph -name '*.cpp' ! -name 'functions*.cpp' | sed 's/\.cpp$//')
   seeds="$root/tests/data/graph"
   libraries="$libraries -llapacke -llapack -lfftw3 -lfftw3f -lpthread -ldl"
+  ;;
+onnx)
+  sources=$(cd "$root/src" && find base sym tensor device ops graph import/onnx -name '*.cpp' ! -name 'functions*.cpp' | sed 's/\.cpp$//')
+  seeds="$root/tests/data/onnx/fuzz"
+  libraries="$libraries -llapacke -llapack -lfftw3 -lfftw3f -lpthread -ldl"
+  # The small cases of ONNX's own suite, where it is on this machine.
+  suite=${TOROID_ONNX_TESTDATA:-/usr/share/libonnx-testdata/data}
+  if [ -d "$suite" ]; then
+    mkdir -p "$out/suite"
+    find "$suite" -name model.onnx -size -8k | while read -r model; do
+      cp "$model" "$out/suite/$(basename "$(dirname "$model")").onnx"
+    done
+    set -- "$@" "$out/suite"
+  fi
   ;;
 *) echo "$usage" >&2; exit 2 ;;
 esac
