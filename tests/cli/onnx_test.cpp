@@ -138,6 +138,32 @@ TEST_F(OnnxCommand, OneCompileServesAllSizesWithNames) {
   EXPECT_TRUE(refuses([&] { call(3, 7, 2); }, "(\"mask\"): dimension 0 must be 3 (= batch of an earlier input), it is 2"));
 }
 
+// Doubles v until it is 100 or more, at most `limit` times, and stacks what it was before each.
+TEST_F(OnnxCommand, LoopsThatEndEarlyStackTheirOutputs) {
+  GraphParts body, g;
+  body.inputs = {value_info("i", {}, 7), value_info("go", {}, 9), value_info("v", {"2"})};
+  body.outputs = {value_info("goes", {}, 9), value_info("w", {"2"}), value_info("v", {"2"})};
+  body.nodes = {node("Add", {"v", "v"}, {"w"}), node("ReduceMax", {"w"}, {"m"}, {int_attribute("keepdims", 0)}),
+                node("Less", {"m", "hundred"}, {"goes"})};
+  g.inputs = {value_info("x", {"2"})};
+  g.outputs = {value_info("last", {"2"}), value_info("all", {"n", "2"})};
+  g.initializers = {int64_tensor("limit", {}, {6}), int64_tensor("number", {}, {100})};
+  g.nodes = {node("Cast", {"number"}, {"hundred"}, {int_attribute("to", 1)}),
+             node("Loop", {"limit", "", "x"}, {"last", "all"}, {graph_attribute("body", body.message())})};
+  auto model = compiler::CompiledModel::compile(import::load_model(ModelFolder(g.model(17)).model()));
+  for (auto [start, trips] : {std::pair{1.0, 6}, {20.0, 3}, {90.0, 1}}) {
+    auto out = model.run(std::vector<Tensor>{Tensor::full(std::vector<int64_t>{2}, start)});
+    std::vector<double> stacked;
+    double v = start;
+    for (int i = 0; i < trips; ++i, v *= 2) stacked.insert(stacked.end(), 2, v);
+    EXPECT_EQ(out.at(0).to_vector(), std::vector<double>(2, v));
+    EXPECT_EQ(out.at(1).to_vector(), stacked);
+    EXPECT_EQ(out.at(1).sizes(), (std::vector<int64_t>{trips, 2}));
+  }
+  g.nodes[1] = node("Loop", {"", "", "x"}, {"last", "all"}, {graph_attribute("body", body.message())});
+  EXPECT_TRUE(refuses([&] { import::load_model(ModelFolder(g.model(17)).model()); }, "bounds what it stacks"));
+}
+
 TEST_F(OnnxCommand, InspectShowsSizesWithNames) {
   ModelFolder folder(masked_sum());
   auto out = toroid_command("inspect " + folder.model().string());

@@ -14,6 +14,8 @@ namespace {
 
 constexpr int64_t kMostUnrolled = 2048;  // nodes that a loop may become
 
+constexpr int64_t kMostStacked = 1 << 20;  // rows of a buffer for a loop that may end early
+
 constexpr int64_t kSmall = 4096;  // elements of a constant that sizes may follow from
 
 using graph::Value;
@@ -46,6 +48,14 @@ class Body {
   Tensor output(size_t i) const { return region_.builder->value(region_.scope, proto_.outputs.at(i).name); }
   std::optional<Tensor> contents(const Tensor& t) { return region_.builder->contents(t, false); }
   GraphBuilder& builder() { return *region_.builder; }
+  // Inputs at place `at`, among those that were added first.
+  std::vector<Tensor> insert_inputs(size_t at, const std::vector<TensorType>& types) {
+    std::vector<Tensor> out;
+    for (auto& t : types) out.push_back(proxy_of_input("stacked", t));
+    auto& inputs = region_.graph->inputs;
+    std::rotate(inputs.begin() + static_cast<int64_t>(at), inputs.end() - static_cast<int64_t>(types.size()), inputs.end());
+    return out;
+  }
   void add_output(const Tensor& t) { region_.graph->outputs.push_back({region_.builder->recorder().value_of(t), {}, -1}); }
 
   std::shared_ptr<graph::Graph> finish() {
@@ -220,9 +230,19 @@ bool counted(OpCall& c, const LoopState& s, const Expr& trips) {
   return true;
 }
 
-// As long as the body says so: the number of the iteration and the condition are carried along.
+// How often a loop runs at most, which stacks outputs.
+Expr most_trips(OpCall& c) {
+  auto trips = c.has(0) ? c.builder().integers(c.in(0), true) : std::nullopt;
+  TOROID_USER_CHECK(trips && trips->size() == 1 && (*trips)[0].maybe_constant().value_or(0) <= kMostStacked,
+                    "how often the loop runs is known only at run time, and no trip count of at most {} bounds what it stacks",
+                    kMostStacked);
+  return (*trips)[0];
+}
+
+// As long as the body says so: the number of the iteration and the condition are carried along, and a buffer for each stacked output, with
+// as many rows as there may be iterations.
 void open_ended(OpCall& c, const LoopState& s) {
-  TOROID_USER_CHECK(s.scans == 0, "how often the loop runs is known only at run time; the sizes of what it stacks would follow from that");
+  Expr most = s.scans ? most_trips(c) : 0;
   auto free = free_names(s.body);
   Tensor start = op("scalar_tensor", 0, DType::I64);
   Tensor condition = c.has(1) ? reshape(c.in(1), {}) : op("scalar_tensor", true, DType::Bool);
@@ -236,12 +256,24 @@ void open_ended(OpCall& c, const LoopState& s) {
   body.add_input("limit of the loop", values_of(c, {limit})[0]->type);
   Tensor at = body.input(s.body.inputs[0].name);
   body.run(extra);
+  const size_t first_scan = s.body.outputs.size() - s.scans;
+  std::vector<TensorType> stacks;
+  for (size_t i = first_scan; i < s.body.outputs.size(); ++i) {
+    Tensor row = body.output(i);
+    Sizes sizes = sizes_of(row);
+    sizes.insert(sizes.begin(), most);
+    stacks.push_back({row.dtype(), sizes, {}});
+    types.push_back(values_of(c, {op("full", sizes, is_float(row.dtype()) ? Arg<Tensor>(0.0) : Arg<Tensor>(Expr(0)), row.dtype())})[0]);
+  }
+  auto buffers = body.insert_inputs(carried.size(), stacks);
   {
     DispatchScope dispatch(body.builder().recorder());
     body.add_output(op("add.Tensor", at, 1));
     body.add_output(reshape(body.output(0), {}));
+    for (size_t i = 1; i < first_scan; ++i) body.add_output(body.output(i));
+    for (size_t k = 0; k < s.scans; ++k)
+      body.add_output(op("index_put", buffers[k], std::vector<Tensor>{reshape(at, {1})}, op("unsqueeze", body.output(first_scan + k), 0)));
   }
-  for (size_t i = 1; i < s.body.outputs.size(); ++i) body.add_output(body.output(i));
   auto body_graph = body.finish();
   extra.insert(extra.begin(), values_of(c, {limit})[0]);
   // The condition reads the number of the iteration, the limit and the body's own word.
@@ -253,11 +285,16 @@ void open_ended(OpCall& c, const LoopState& s) {
     if (i.kind == graph::InputKind::User) in.push_back(recorder.proxy(test->add_input(i.value->type, graph::InputKind::User, i.name)));
   {
     DispatchScope dispatch(recorder);
-    Tensor go = op("logical_and", op("lt.Tensor", in[0], in[carried.size()]), in[1]);
+    Tensor go = op("logical_and", op("lt.Tensor", in[0], in[types.size()]), in[1]);
     test->outputs.push_back({recorder.value_of(go), {}, -1});
   }
   auto* n = region_node(c, graph::while_loop_op(), {{}, {}, types, extra}, {test, body_graph});
-  for (size_t i = 0; i < s.carried.size(); ++i) c.set(i, c.builder().recorder().proxy(n->results[i + 2]));
+  auto result = [&](size_t i) { return c.builder().recorder().proxy(n->results[i]); };
+  for (size_t i = 0; i < s.carried.size(); ++i) c.set(i, result(i + 2));
+  if (s.scans == 0) return;
+  Tensor written = op("nonzero", op("lt.Tensor", op("arange", most, DType::I64), result(0)));
+  for (size_t k = 0; k < s.scans; ++k)
+    c.set(s.carried.size() + k, op("index_select", result(carried.size() + k), 0, op("select.int", written, 1, 0)));
 }
 
 void loop(OpCall& c) {
