@@ -157,6 +157,19 @@ TEST(OnnxFile, AbsurdSizesAreRefused) {
                       "must be known when the model is compiled"));
 }
 
+// Operators of tensors that have fewer dimensions than they read.
+TEST(OnnxFile, TooFewDimensionsAreRefused) {
+  for (auto& n :
+       {node("BatchNormalization", {"x", "x", "x", "x", "x"}, {"y"}), node("DepthToSpace", {"x"}, {"y"}, {int_attribute("blocksize", 2)}),
+        node("LSTM", {"x", "x", "x"}, {"y"}), node("MaxRoiPool", {"x", "x"}, {"y"})}) {
+    GraphParts g;
+    g.inputs = {value_info("x", {"4"})};
+    g.outputs = {value_info("y", {"4"})};
+    g.nodes = {n};
+    EXPECT_TRUE(refuses([&] { load_model(ModelFolder(g.model(17)).model()); }, "model.onnx"));
+  }
+}
+
 // What the nodes compute is not what the file says of its outputs.
 TEST(OnnxFile, DeclaredOutputsAreCompared) {
   GraphParts g = sum_with(int64_tensor("w", {4}, {1, 2, 3, 4}));

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kMaxDepth = 1000;            // of a chain of operations on numbers
 constexpr int64_t kMaxNumbers = 4096;      // more are no sizes
-constexpr int64_t kMaxElements = 1 << 26;  // of what is computed while importing
+constexpr int64_t kMaxElements = 1 << 22;  // of what is computed while importing
 
 using Numbers = std::optional<std::vector<Expr>>;
 

@@ -52,6 +52,8 @@ Tensor full(const Sizes& sizes, double value, DType dtype) {
 }
 
 Tensor along(const Tensor& vector, int64_t dim, int64_t rank) {
+  TOROID_USER_CHECK(dim < rank && vector.dim() == 1,
+                    "{} dimensions laid along dimension {} of {}; a vector, and more dimensions, are expected", vector.dim(), dim, rank);
   Sizes sizes(static_cast<size_t>(rank), Expr(1));
   sizes[static_cast<size_t>(dim)] = extent(vector, 0);
   return reshape(vector, sizes);

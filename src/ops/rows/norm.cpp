@@ -36,8 +36,6 @@ Tensor affine(Tensor y, const Tensor& weight, const Tensor& bias) {
 // One number a channel, laid along dimension 1.
 Tensor per_channel(const Tensor& t, const Tensor& like) {
   if (!t.defined()) return t;
-  TOROID_USER_CHECK(like.dim() > 1 && t.dim() == 1, "numbers of channels are vectors, and channels dimension 1; got {} and {} dimensions",
-                    t.dim(), like.dim());
   return cast(along(t, 1, like.dim()), compute_type(like.dtype()));
 }
 
