@@ -182,7 +182,9 @@ Beyond compare_short_rows(const Elements& got, const Elements& want, int64_t row
   for_parts(want.count, elements, [&](size_t part, int64_t begin, int64_t end) {
     const std::vector<double> a = numbers(got, begin, end), b = numbers(want, begin, end);
     for (int64_t at = 0; at < end - begin; at += row) {
-      const auto of_row = [&](const std::vector<double>& v) { return std::span(v).subspan(static_cast<size_t>(at), static_cast<size_t>(row)); };
+      const auto of_row = [&](const std::vector<double>& v) {
+        return std::span(v).subspan(static_cast<size_t>(at), static_cast<size_t>(row));
+      };
       parts[part].add(compare_some(of_row(a), of_row(b), begin + at, squares(of_row(b)).root_mean(), bound, want.dtype));
     }
   });
