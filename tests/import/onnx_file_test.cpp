@@ -150,6 +150,8 @@ TEST(OnnxFile, AbsurdSizesAreRefused) {
   };
   const std::string memory = "more elements than any memory", huge = "1099511627776";
   EXPECT_TRUE(refused({huge, huge}, {node("Neg", {"x"}, {"y"})}, memory));
+  Message empty = Message().text(1, "value").message(5, int64_tensor("", {0, int64_t{1} << 40, int64_t{1} << 40}, {})).number(20, 4);
+  EXPECT_TRUE(refused({"4", "4"}, {node("Constant", {}, {"y"}, {empty})}, memory));
   EXPECT_TRUE(refused({"4", "4"}, {node("ConstantOfShape", {"large"}, {"y"})}, memory));
   EXPECT_TRUE(refused({"n", "4"}, {node("Tile", {"x", "large"}, {"z"}), node("Tile", {"z", "large"}, {"y"})}, memory));
   EXPECT_TRUE(refused({"4", "4"},

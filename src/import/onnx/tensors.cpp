@@ -1,5 +1,6 @@
 #include "import/onnx/tensors.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -13,13 +14,15 @@ constexpr size_t kAlignment = 16;
 
 size_t byte_count(const TensorProto& proto, DType dtype, const std::string& what) {
   size_t count = size_of(dtype);
+  bool empty = false;  // strides count as if no size were 0
   for (int64_t d : proto.dims) {
     TOROID_USER_CHECK(d >= 0, "{} has a negative size", what);
-    bool fits = d == 0 || count <= (size_t{1} << 60) / static_cast<size_t>(d);
-    TOROID_USER_CHECK(fits, "{} has more elements than any memory", what);
-    count *= static_cast<size_t>(d);
+    empty = empty || d == 0;
+    auto size = static_cast<size_t>(std::max<int64_t>(d, 1));
+    TOROID_USER_CHECK(count <= (size_t{1} << 60) / size, "{} has more elements than any memory", what);
+    count *= size;
   }
-  return count;
+  return empty ? 0 : count;
 }
 
 template <class To, class From>
