@@ -272,6 +272,9 @@ Neighbours neighbours(const Tensor& place, const Expr& size) {
 void roi_align(OpCall& c) {
   Tensor x = c.in(0), rois = c.in(1), batch = cast(c.in(2), DType::I64);
   int64_t height = c.integer("output_height", 1), width = c.integer("output_width", 1), samples = c.integer("sampling_ratio", 0);
+  constexpr int64_t kMost = 1 << 20;
+  TOROID_USER_CHECK(std::max({height, width, samples}) <= kMost && std::min(height, width) > 0,
+                    "{} x {} bins of {} samples; at most {} of each are supported", height, width, samples, kMost);
   TOROID_USER_CHECK(samples > 0, "sampling_ratio is 0: how many samples there are would follow from the regions' contents");
   bool largest = c.text("mode", "avg") == "max";
   double scale = c.real("spatial_scale", 1);
