@@ -264,7 +264,7 @@ class Measuring {
     std::vector<double> usual = rounds_.logs(reference_);
     std::erase_if(usual, [](double v) { return std::isnan(v); });
     l.band = std::log1p(std::max(options_.tie_band, usual.empty() ? 0 : options_.grain_ns / std::exp(median(usual))));
-    l.between = usual.empty() ? 0 : options_.grain_ns / kSigmas / std::exp(median(usual));
+    l.between = usual.empty() ? 0 : std::max(options_.between, options_.grain_ns / kSigmas / std::exp(median(usual)));
     l.noise = off;
     l.margin = std::max(l.band, std::log(options_.speedup));
     look_ = std::move(l);

@@ -28,6 +28,9 @@ struct MeasureOptions {
   // Nor do differences of less than this count: equal kernels in different graphs, at different addresses, take times that differ by so
   // much however often they are measured. Three deviations of a difference (H200: 20 ns each, and 80 ns where the cache is flushed).
   double grain_ns = 0;
+  // Deviation of the logarithm of one ratio from tuning to tuning, which no number of rounds shows: code and memory lie elsewhere each
+  // time. 0: such a clock has none to speak of.
+  double between = 0;
   double speedup = 1.0;     // another than the default must be so many times as fast, at least
   size_t least_rounds = 6;  // before the first candidates are dropped
   size_t most_rounds = 100;

@@ -61,7 +61,7 @@ class CpuSampler {
 };
 
 // Replays graphs of several runs, between which the cache is flushed. What the flushes take is measured by a graph of flushes alone.
-// Each place of the inputs has a recording of its own.
+// Each place of the inputs has a recording of its own, whose results lie elsewhere, too.
 class GpuSampler {
  public:
   GpuSampler(Executables candidates, size_t count, const Device& device, std::vector<Tensor> inputs, const SamplerOptions& options)
@@ -82,7 +82,7 @@ class GpuSampler {
     const size_t at = t.samples++ % places_.size();
     if (!t.graphs[at]) {
       exec::Executable& e = candidates_(i);
-      t.graphs[at] = record([&] { flush(), e.run(places_[at], options_.symbols); }, t.runs);
+      t.graphs[at] = record([&] { flush(), e.run(places_[at], options_.symbols); }, t.runs, t.least_gap + gap_bytes(at));
     }
     // As long as the kernels are that short, the difference of two graphs says nothing.
     return std::max(replay(*t.graphs[at], t.runs) - flush_ns_, 10.0);
@@ -92,6 +92,7 @@ class GpuSampler {
   struct Timed {
     int runs = 0;  // of a sample; 0: not warm yet
     size_t samples = 0;
+    int64_t least_gap = 0;                           // bytes: what is larger lies in other segments of memory than what is smaller
     std::vector<std::unique_ptr<CudaGraph>> graphs;  // of each place
   };
   static constexpr int kFlushed = 8, kMostRuns = 200;
@@ -101,6 +102,8 @@ class GpuSampler {
   void flush() {
     if (other_.defined()) gpu().fill_zero(other_.raw_data(), static_cast<size_t>(other_.numel()));
   }
+
+  static int64_t gap_bytes(size_t i) { return static_cast<int64_t>(i % 7 * 28 + 4) << 10; }
 
   // Copies of the inputs, with gaps of different sizes between them.
   void place(std::vector<Tensor> inputs) {
@@ -112,7 +115,7 @@ class GpuSampler {
     while (places_.size() < count) {
       std::vector<Tensor> copies;
       for (auto& t : places_[0]) {
-        gaps.push_back(Tensor::empty({static_cast<int64_t>(gaps.size() % 7 * 28 + 4) << 10}, DType::U8, device_));
+        gaps.push_back(Tensor::empty({gap_bytes(gaps.size())}, DType::U8, device_));
         copies.push_back(Tensor::empty(t.sizes(), t.dtype(), device_));
         copy_elements(t, copies.back());
       }
@@ -120,9 +123,11 @@ class GpuSampler {
     }
   }
 
-  std::unique_ptr<CudaGraph> record(const std::function<void()>& once, int runs) {
+  // gap: bytes in front of what is allocated while it is recorded.
+  std::unique_ptr<CudaGraph> record(const std::function<void()>& once, int runs, int64_t gap = 0) {
     auto graph = std::make_unique<CudaGraph>(device_);
     graph->capture([&] {
+      const Tensor before = Tensor::empty({gap}, DType::U8, device_);
       for (int i = 0; i < runs; ++i) once();
     });
     graph->replay();
@@ -133,7 +138,9 @@ class GpuSampler {
     exec::Executable& e = candidates_(i);
     const auto run = [&] { e.run(places_[0], options_.symbols); };
     run();
-    run();
+    constexpr int64_t kLarge = 1 << 20;
+    for (const Tensor& result : e.run(places_[0], options_.symbols))
+      if (result.numel() * static_cast<int64_t>(size_of(result.dtype())) > kLarge) timed_[i].least_gap = kLarge;
     gpu().synchronize();
     const double ns = gpu().time_ms(run) * 1e6;  // with what the host takes for it, if that is longer
     const double wanted = std::ceil(options_.least_us * 1000 / std::max(ns, 1.0)) * 4;
