@@ -133,6 +133,7 @@ constexpr const char* kSymbolic = "its sizes are symbolic";
 
 // The operands; out is left to the caller. A reason when there is no such problem.
 std::string read_operands(const choice::Gemm& g, OneDnnProblem& p) {
+  if (!is_float(g.accumulate)) return "it is a product of whole numbers";
   std::vector<Expr> a_sizes = g.batch, b_sizes = g.batch;
   a_sizes.insert(a_sizes.end(), {g.m, g.k});
   b_sizes.insert(b_sizes.end(), {g.k, g.n});

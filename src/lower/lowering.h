@@ -35,7 +35,8 @@ struct Lazy {
 struct LowerOptions {
   bool templates = true;  // products, convolutions and attention become problems; otherwise loops
   bool compose = true;    // otherwise every value is realized: one node an operation
-  // What the target has an implementation of; unset: nothing.
+  // What the target has an implementation of; unset: nothing. Of products, those of whole numbers: it has one of all others.
+  std::function<bool(const choice::Gemm&, bool constant_b)> takes_whole_product = {};
   std::function<bool(const choice::Convolution&, bool constant_weight)> takes_convolution = {};
   std::function<bool(const choice::Attention&)> attention_template = {};
   std::function<bool(const choice::Sort&)> sort_template = {};

@@ -154,6 +154,37 @@ void lower_matmul(Lowering& l, const graph::Node& n) {
   l.define(n.results[0], l.at_place(type, out));
 }
 
+// Whole numbers of 8 bits: a template where the target has one, else a loop.
+void lower_whole_matmul(Lowering& l, const graph::Node& n) {
+  const graph::Value *av = std::get<graph::Value*>(n.args[0]), *bv = std::get<graph::Value*>(n.args[1]);
+  const TensorType& type = n.results[0]->type;
+  for (auto& sizes : {av->type.sizes, type.sizes})
+    for (auto& s : sizes)
+      if (constant(s) == 0) return l.lower_extern(n);
+  choice::Gemm g;
+  g.m = type.sizes[0];
+  g.n = type.sizes[1];
+  g.k = av->type.sizes[1];
+  g.b = operand_of(l.strided(bv), bv->type.dtype);
+  g.a.dtype = av->type.dtype;
+  g.accumulate = type.dtype;
+  const bool constant_b = l.program().buffers[static_cast<size_t>(g.b.buffer)].kind == loop::BufferKind::Constant;
+  const bool fits = l.options().templates && l.options().takes_whole_product && l.options().takes_whole_product(g, constant_b);
+  if (fits) {
+    g.a = operand_of(l.strided(av), av->type.dtype);
+    Place out = l.allocate(n.results[0]->name, type);
+    choice::Node node;
+    node.problem = g;
+    store_accumulator(l, node, type.sizes, out, g.accumulate, type.dtype);
+    l.append(std::move(node), n.results[0]);
+    return define_template_result(l, n, out);
+  }
+  l.realize(av);
+  Place out = l.allocate(n.results[0]->name, type);
+  matmul_loop(l, n, l.value(av), l.value(bv), out);
+  l.define(n.results[0], l.at_place(type, out));
+}
+
 void lower_convolution(Lowering& l, const graph::Node& n) {
   auto types = graph::type_args(n);
   ops::TypeReader r(*n.op, types);

@@ -7,6 +7,7 @@ void lower_full(Lowering& l, const graph::Node& n);
 void lower_iota(Lowering& l, const graph::Node& n);
 void lower_random(Lowering& l, const graph::Node& n);
 void lower_matmul(Lowering& l, const graph::Node& n);
+void lower_whole_matmul(Lowering& l, const graph::Node& n);
 void lower_convolution(Lowering& l, const graph::Node& n);
 void lower_attention(Lowering& l, const graph::Node& n);
 void lower_index(Lowering& l, const graph::Node& n);
@@ -27,6 +28,7 @@ Rule find_rule(const std::string& name) {
       {"prims.rand_normal.state", lower_random},
       {"mm", lower_matmul},
       {"bmm", lower_matmul},
+      {"_int_mm", lower_whole_matmul},
       {"convolution", lower_convolution},
       {"scaled_dot_product_attention", lower_attention},
       {"index.Tensor", lower_index},

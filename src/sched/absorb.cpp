@@ -123,7 +123,9 @@ ProducerRule producers_on_threads(int threads) {
 choice::Program absorb_producers(choice::Program p, const ProducerRule& refusal, FusionReport* report) {
   for (size_t j = 0; j < p.nodes.size(); ++j) {
     auto* g = std::get_if<Gemm>(&p.nodes[j].problem);
-    if (!g || p.nodes[j].is_library() || p.buffers[static_cast<size_t>(g->a.buffer)].kind != loop::BufferKind::Temporary) continue;
+    if (!g || is_int(g->accumulate) || p.nodes[j].is_library() ||
+        p.buffers[static_cast<size_t>(g->a.buffer)].kind != loop::BufferKind::Temporary)
+      continue;
     const size_t i = only_writer(p, g->a.buffer, j);
     if (i == std::string::npos || !p.nodes[i].is_loop() || !only_left_operand(p, p.nodes[j], g->a.buffer)) continue;
     const std::vector<int> reads = choice::reads(p.nodes[i]);

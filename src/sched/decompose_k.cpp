@@ -54,6 +54,7 @@ loop::Body adding_up(const loop::Body& body, int partial, const Expr& step_to_ne
 std::string decompose_k_refusal(const choice::Node& product, int64_t splits) {
   const auto* g = std::get_if<Gemm>(&product.problem);
   if (!g) return "it is no product";
+  if (!is_float(g->accumulate)) return "it is a product of whole numbers";
   if (g->b2 || product.producer) return "it is fused with what computes its operands";
   if (!g->k.is_const()) return "the length of its sums is symbolic";
   if (splits < 2 || g->k.constant() % splits != 0)

@@ -100,7 +100,10 @@ bool same_problem(const Gemm& x, const Gemm& y) {
          x.b.dtype == y.b.dtype && x.accumulate == y.accumulate;
 }
 
-bool is_plain(const Node& n) { return std::holds_alternative<Gemm>(n.problem) && !n.producer && !n.is_library() && n.config.empty(); }
+bool is_plain(const Node& n) {
+  const auto* g = std::get_if<Gemm>(&n.problem);
+  return g && is_float(g->accumulate) && !n.producer && !n.is_library() && n.config.empty();
+}
 
 bool is_written_between(const Program& p, const std::vector<int>& buffers, size_t from, size_t to) {
   for (size_t i = from + 1; i < to; ++i)

@@ -45,9 +45,10 @@ using TaskKernel = void(void* const*, const int64_t*, int64_t, int64_t, int);
 
 // Runs `name` of `text` in two calls, as two threads would.
 inline void run_template(const std::string& text, const std::string& name, int lanes, const std::vector<void*>& buffers,
-                         const int64_t* params, int64_t tasks) {
+                         const int64_t* params, int64_t tasks, const std::string& isa = "native") {
   constexpr std::array<std::string_view, 1> kUsed = {"v_exp_f32"};
   jit::CompileRequest request;
+  request.isa = isa;
   request.source = codegen::prelude_for(kUsed, lanes) + text;
   const jit::Artefact artefact = jit::compile_c(request);
   const auto code = device::LoadedCode::load(artefact.object, device::runtime_symbols(), name);

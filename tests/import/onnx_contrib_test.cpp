@@ -1,6 +1,7 @@
 // Operators of com.microsoft beside what they stand for: operators of the default domain, or plain loops.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "graph/interpreter.h"
@@ -154,6 +155,47 @@ TEST(OnnxContrib, QLinearAddRoundsAndLimits) {
   auto got = run({fused("QLinearAdd", {"a", "as", "az", "b", "bs", "bz", "ys", "yz"}, {"y"})}, in, {"y"}, 2);
   // (a - 100) / 2 + (b - 10) / 4 = -50, 2.5, 55, 138.75
   EXPECT_EQ(got[0].to_vector(), (std::vector<double>{14, 66, 119, 203}));
+}
+
+// Weights that are inputs are multiplied by definition; those that the file holds as numbers of 8 bits, which zero points make up for.
+TEST(OnnxQuantization, KnownWeightsGiveTheSameSums) {
+  const auto bytes = [](std::vector<int64_t> sizes, DType t, int seed) {
+    Tensor out = Tensor::empty(sizes, t);
+    auto* to = static_cast<uint8_t*>(static_cast<void*>(out.raw_data()));
+    for (int64_t i = 0; i < out.numel(); ++i) to[i] = i % 6 == 0 ? 255 : i % 5 == 0 ? 128 : static_cast<uint8_t>(i * 91 + seed);
+    return out;
+  };
+  const auto stored = [](const std::string& name, const Tensor& t) {
+    Message m;
+    for (int64_t s : t.sizes()) m.number(1, s);
+    const std::string data(static_cast<const char*>(static_cast<const void*>(t.raw_data())), static_cast<size_t>(t.numel()));
+    return m.number(2, t.dtype() == DType::U8 ? 2 : 3).text(9, data).text(8, name);
+  };
+  const auto as_input = [](const std::string& name, const Tensor& t) {
+    std::vector<std::string> sizes;
+    for (int64_t s : t.sizes()) sizes.push_back(std::to_string(s));
+    return value_info(name, sizes, t.dtype() == DType::U8 ? 2 : 3);
+  };
+  constexpr int64_t m = 3, k = 9, n = 5;
+  for (DType left : {DType::U8, DType::I8})
+    for (DType right : {DType::U8, DType::I8})
+      for (const Tensor& zero_b : {Tensor::of({0}, {}, right), Tensor::of({100}, {1}, right), Tensor::of({0, 1, 100, 127, 3}, {n}, right)})
+        for (const Tensor& zero_a : {Tensor::of({0}, {}, left), Tensor::of({77}, {}, left), Tensor::of({1, 2, 99}, {m}, left)}) {
+          const Tensor a = bytes({2, m, k}, left, 1), b = bytes({k, n}, right, 2);
+          GraphParts known, open;
+          known.nodes = open.nodes = {node("MatMulInteger", {"a", "b", "za", "zb"}, {"y"})};
+          known.outputs = open.outputs = {value_of_any_sizes("y", 6)};
+          known.inputs = {as_input("a", a), as_input("za", zero_a)};
+          known.initializers = {stored("b", b), stored("zb", zero_b)};
+          open.inputs = {as_input("a", a), as_input("za", zero_a), as_input("b", b), as_input("zb", zero_b)};
+          const ModelFolder x(known.model(23)), y(open.model(23));
+          const std::vector<Tensor> two = {a, zero_a}, four = {a, zero_a, b, zero_b};
+          const auto graph = load_model(x.model(), two);
+          EXPECT_TRUE(std::any_of(graph->nodes.begin(), graph->nodes.end(), [](auto& i) { return i->op->name == "_int_mm"; }));
+          const Tensor got = graph::interpret(*graph, two)[0], want = graph::interpret(*load_model(y.model(), four), four)[0];
+          EXPECT_EQ(got.sizes(), want.sizes());
+          EXPECT_EQ(got.to_vector(), want.to_vector()) << name_of(left) << " times " << name_of(right);
+        }
 }
 
 TEST(OnnxContrib, UnknownAttributesAreRefused) {

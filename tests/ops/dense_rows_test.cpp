@@ -49,6 +49,15 @@ TEST_F(DenseRows, IntegerProductsAreExact) {
   EXPECT_EQ(call1("mm", {a, b}).data<int64_t>()[0], big);
 }
 
+TEST_F(DenseRows, ProductsOf8BitsAreSummedIn32) {
+  Tensor a = Tensor::of({255, 255, 1, 0}, {2, 2}, DType::U8), b = Tensor::of({-128, 127, -128, 1}, {2, 2}, DType::I8);
+  Tensor y = call1("_int_mm", {a, b});
+  EXPECT_EQ(y.dtype(), DType::I32);
+  expect_values(y, {2, 2}, {-65280, 32640, -128, 127});
+  EXPECT_THROW(call1("_int_mm", {b, a}), UserError);
+  EXPECT_THROW(call1("_int_mm", {b, Tensor::of({1, 2}, {1, 2}, DType::I8)}), UserError);
+}
+
 TEST_F(DenseRows, ProductsOfWrongSizesAreRefused) { EXPECT_THROW(call1("mm", {range({2, 3}), range({2, 3})}), UserError); }
 
 TEST_F(DenseRows, EinsumContractsTransposesAndTakesDiagonals) {

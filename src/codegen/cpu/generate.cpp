@@ -6,6 +6,7 @@
 #include "codegen/cpu/templates/attention_template.h"
 #include "codegen/cpu/templates/conv_template.h"
 #include "codegen/cpu/templates/conv_winograd.h"
+#include "codegen/cpu/templates/gemm_int8.h"
 #include "codegen/cpu/templates/gemm_pack.h"
 #include "codegen/cpu/templates/gemm_template.h"
 #include "codegen/cpu/templates/gemv_template.h"
@@ -269,6 +270,66 @@ KernelText generate_gemm(const choice::Node& node, const choice::Gemm& g, choice
   return kernel;
 }
 
+Expr product_of(const std::vector<Expr>& sizes) {
+  Expr n = 1;
+  for (auto& s : sizes) n = n * s;
+  return n;
+}
+
+// The position of the constant that a product's right operand is packed into, added to the program.
+int add_packed_int8(const choice::Gemm& g, choice::Program& program, ConstantMemory& constants, int panel) {
+  const size_t nb = g.batch.size();
+  const int64_t k = g.k.constant(), n = g.n.constant();
+  const Tensor packed = Tensor::empty({packed_int8_bytes(k, n, panel)}, DType::I8);
+  constexpr int64_t kColumnsPerJob = 1024;  // so that one large weight is packed by all threads
+  const int64_t columns = std::max<int64_t>(kColumnsPerJob / panel, 1) * panel;
+  for (int64_t first = 0; first < n; first += columns)
+    constants.jobs.push_back([=, source = constants.tensors.at(g.b.buffer), offset = g.b.offset.constant(),
+                              row = g.b.strides[nb].constant(), col = g.b.strides[nb + 1].constant(), a_type = g.a.dtype] {
+      const auto* from = reinterpret_cast<const int8_t*>(source.raw_data()) + offset + first * col;
+      pack_int8(from, k, std::min(columns, n - first), row, col, panel, a_type, packed.raw_data() + packed_int8_bytes(k, first, panel));
+    });
+  const int id = program.new_buffer("packed_" + program.buffers[static_cast<size_t>(g.b.buffer)].name, DType::I8, packed.numel(),
+                                    loop::BufferKind::Constant);
+  constants.packed[id] = packed;
+  return id;
+}
+
+KernelText generate_int8(const choice::Node& node, const choice::Gemm& g, choice::Program& program, device::Isa isa,
+                         ConstantMemory& constants, const Int8Tile& tile) {
+  KernelText kernel;
+  Slots slots(kernel);
+  const int lanes = std::max(lanes_of(isa), 8);
+  const size_t nb = g.batch.size();
+  const Expr batch = product_of(g.batch);
+  Int8Config c;
+  c.name = kernel.name = kernel_name("gemm_int8", node);
+  c.m = slots.extent(g.m);
+  c.n = g.n.constant();
+  c.k = g.k.constant();
+  c.batch = slots.extent(batch);
+  c.tile = tile;
+  c.tile.lanes = lanes;
+  c.a_buffer = slots.buffer(g.a.buffer);
+  c.a_type = g.a.dtype;
+  c.a_row_stride = slots.text(g.a.strides[nb]);
+  c.a_col_stride = slots.text(g.a.strides[nb + 1]);
+  c.a_batch_offset = batch_offset(g.a, g.batch, slots);
+  c.b_buffer = slots.buffer(add_packed_int8(g, program, constants, lanes * tile.vecs));
+  std::map<std::string, std::string> points;
+  for (size_t d = 0; d < nb; ++d) points[node.domain.vars[d].symbol.node()->name] = unflatten("batch", g.batch, d, slots);
+  points[node.domain.vars[nb].symbol.node()->name] = "m";
+  points[node.domain.vars[nb + 1].symbol.node()->name] = "n";
+  PreludeNeeds needs;
+  c.epilogue = epilogue_of(node.domain, node.body, node.domain.vars[nb + 1].symbol, lanes, slots, points, needs);
+  c.scratch_buffer = static_cast<int>(kernel.buffers.size());
+  kernel.source = needs.text(lanes) + int8_text(c);
+  kernel.tasks = batch * sym::ceil_div(g.m, Expr(tile.block_m)) * sym::ceil_div(g.n, Expr(lanes * tile.vecs));
+  kernel.scratch_bytes_per_thread = int8_scratch_bytes(c);
+  kernel.plan = fmt::format("int8 gemm tile {}x{} vectors, block_m {}, B packed", tile.rows, tile.vecs, tile.block_m);
+  return kernel;
+}
+
 enum class ConvLayout { Nhwc, Nchw, Other };
 
 ConvLayout layout_of(const choice::Convolution& c) {
@@ -511,6 +572,15 @@ constexpr size_t kMostConfigs = 20;
 std::vector<Form> gemm_forms(const choice::Node& node, const choice::Gemm& g, device::Isa isa, bool packed, choice::Program* program,
                              ConstantMemory* constants) {
   const int lanes = std::max(lanes_of(isa), 8);
+  if (g.accumulate == DType::I32) {
+    Tiling<Int8Tile> int8;
+    int8.rule = [=, &g] { return choose_int8_tile(typical(g.m), typical(g.n), typical(g.k), lanes); };
+    int8.others = [=, &g] { return other_int8_tiles(typical(g.m), typical(g.n), typical(g.k), lanes); };
+    int8.refusal = int8_tile_refusal;
+    int8.settle = settle_int8_tile;
+    int8.generate = [=, &node, &g](const Int8Tile& t) { return generate_int8(node, g, *program, isa, *constants, t); };
+    return {make_form("gemm_int8", "", int8)};
+  }
   Tiling<GemvTile> gemv;
   gemv.rule = [=] { return GemvTile{.task_columns = lanes}; };
   gemv.others = [=, &g] {
@@ -591,6 +661,12 @@ std::vector<Form> forms_of(const choice::Node& node, const choice::Program& p, d
 }
 
 }  // namespace
+
+bool supports(const choice::Gemm& g, bool constant_b) {
+  const auto known = [](auto& e) { return e.is_const(); };
+  return (g.a.dtype == DType::I8 || g.a.dtype == DType::U8) && g.b.dtype == DType::I8 && g.accumulate == DType::I32 && constant_b &&
+         g.batch.empty() && known(g.n) && known(g.k) && known(g.b.offset) && std::all_of(g.b.strides.begin(), g.b.strides.end(), known);
+}
 
 bool supports(const choice::Convolution& c, bool constant_weight, device::Isa isa) {
   if (!constant_weight || isa == device::Isa::Scalar || c.input.dtype != DType::F32 || !c.in_h.is_const() || !c.in_w.is_const() ||

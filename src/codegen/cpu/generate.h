@@ -8,6 +8,8 @@
 namespace toroid::codegen {
 
 // Whether a template takes this problem; where none does, the node is to be lowered to a loop.
+// A product of whole numbers of 8 bits; products of floats all are.
+bool supports(const choice::Gemm& g, bool constant_b);
 bool supports(const choice::Convolution& c, bool constant_weight, device::Isa isa);
 bool supports(const choice::Attention& a, device::Isa isa);
 bool supports(const choice::Sort& s);

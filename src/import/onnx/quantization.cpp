@@ -1,4 +1,8 @@
 // Operators on numbers of 8 bits with scales and zero points.
+#include <algorithm>
+#include <optional>
+#include <type_traits>
+
 #include "base/check.h"
 #include "import/onnx/operators.h"
 #include "import/onnx/tensors.h"
@@ -103,10 +107,85 @@ Tensor centred(const Tensor& x, const Tensor& zero, bool rows) {
   return op("sub.Tensor", whole, z);
 }
 
-void matmul_integer(OpCall& c) { c.set(0, op("matmul", centred(c.in(0), c.opt(2), true), centred(c.in(1), c.opt(3), false))); }
+// Weights that are known, less their zero points, as numbers of 8 bits with sign and what has to be taken from them still.
+struct KnownWeights {
+  Tensor values;  // I8 [k, n]
+  Tensor rest;    // I32 [n]; undefined where it is zero
+  Tensor sums;    // I32 [n], of the columns, without the rest
+};
+
+template <class T>
+KnownWeights split_weights(const Tensor& b, const std::vector<int64_t>& zeros) {
+  const int64_t k = b.sizes()[0], n = b.sizes()[1];
+  const T* from = b.data<T>();
+  const auto zero = [&](int64_t j) { return zeros[zeros.size() == 1 ? 0 : static_cast<size_t>(j)]; };
+  bool fits = true, same = std::is_same_v<T, int8_t>;
+  for (int64_t j = 0; j < n; ++j) same = same && zero(j) == 0;
+  for (int64_t i = 0; i < k * n && !same; ++i) fits = fits && int64_t{from[i]} - zero(i % n) == static_cast<int8_t>(from[i] - zero(i % n));
+  // What does not fit less its zero point keeps it; numbers without sign are moved into the range.
+  const auto moved = [&](int64_t j) { return fits ? zero(j) : std::is_same_v<T, int8_t> ? 0 : 128; };
+  KnownWeights out;
+  out.values = same ? b : Tensor::empty({k, n}, DType::I8);
+  std::vector<int64_t> sums(static_cast<size_t>(n));
+  for (int64_t i = 0; i < k * n; ++i) {
+    const int64_t j = i % n;
+    if (!same) out.values.data<int8_t>()[i] = static_cast<int8_t>(from[i] - moved(j));
+    sums[static_cast<size_t>(j)] += from[i] - zero(j);
+  }
+  out.sums = Tensor::empty({n}, DType::I32);
+  for (int64_t j = 0; j < n; ++j) out.sums.data<int32_t>()[j] = static_cast<int32_t>(sums[static_cast<size_t>(j)]);
+  if (fits) return out;
+  out.rest = Tensor::empty({n}, DType::I32);
+  for (int64_t j = 0; j < n; ++j) out.rest.data<int32_t>()[j] = static_cast<int32_t>(zero(j) - moved(j));
+  return out;
+}
+
+bool has_8_bits(const Tensor& t) { return t.dtype() == DType::I8 || t.dtype() == DType::U8; }
+
+std::optional<KnownWeights> known_weights(OpCall& c, const Tensor& b, const Tensor& zero) {
+  if (rank_of(b) != 2 || !has_8_bits(b)) return std::nullopt;
+  const std::optional<Tensor> data = c.constant(b), z = zero.defined() ? c.constant(zero) : Tensor::of({0}, {1}, DType::I32);
+  if (!data || !z || data->numel() == 0) return std::nullopt;
+  const bool one_each = z->dim() == 1 && z->numel() == data->sizes()[1];
+  if (z->numel() != 1 && !one_each) return std::nullopt;
+  std::vector<int64_t> zeros;
+  for (double v : z->to_vector()) zeros.push_back(static_cast<int64_t>(v));
+  const Tensor rows = data->contiguous();
+  return b.dtype() == DType::I8 ? split_weights<int8_t>(rows, zeros) : split_weights<uint8_t>(rows, zeros);
+}
+
+bool is_zero(OpCall& c, const Tensor& t) {
+  const std::optional<Tensor> known = c.constant(t);
+  if (!known) return false;
+  const auto values = known->to_vector();
+  return std::all_of(values.begin(), values.end(), [](double v) { return v == 0; });
+}
+
+// (a - zero_a) (b - zero_b), exact. Where b is known the numbers of 8 bits are multiplied as they are, and the zero points make up for it:
+// a b - zero_a colsum(b) for a b that is less its zero points already, or else less rowsum(a) zero_b too.
+Tensor whole_product(OpCall& c, const Tensor& a, const Tensor& zero_a, const Tensor& b, const Tensor& zero_b) {
+  const std::optional<KnownWeights> w = rank_of(a) >= 2 && has_8_bits(a) ? known_weights(c, b, zero_b) : std::nullopt;
+  if (!w) return op("matmul", centred(a, zero_a, true), centred(b, zero_b, false));
+  Sizes sizes = sizes_of(a);
+  Expr rows = 1;
+  for (size_t d = 0; d + 1 < sizes.size(); ++d) rows = rows * sizes[d];
+  Tensor sums = op("_int_mm", rank_of(a) == 2 ? a : reshape(a, {rows, sizes.back()}), w->values);
+  sizes.back() = w->values.sizes()[1];
+  if (rank_of(a) > 2) sums = reshape(sums, sizes);
+  if (w->rest.defined()) {
+    Tensor of_rows = cast(op("sum.dim_IntList", cast(a, DType::I32), std::vector<int64_t>{-1}, true), DType::I32);
+    sums = op("sub.Tensor", sums, op("mul.Tensor", of_rows, w->rest));
+  }
+  if (!zero_a.defined() || is_zero(c, zero_a)) return sums;
+  Tensor z = cast(zero_a, DType::I32);
+  if (rank_of(z) == 1) z = reshape(z, {sizes_of(z)[0], 1});
+  return op("sub.Tensor", sums, op("mul.Tensor", z, w->sums));
+}
+
+void matmul_integer(OpCall& c) { c.set(0, whole_product(c, c.in(0), c.opt(2), c.in(1), c.opt(3))); }
 
 void qlinear_matmul(OpCall& c) {
-  Tensor sums = op("matmul", centred(c.in(0), c.in(2), true), centred(c.in(3), c.in(5), false));
+  Tensor sums = whole_product(c, c.in(0), c.in(2), c.in(3), c.in(5));
   Tensor scale_a = c.in(1), scale_b = c.in(4);
   if (rank_of(scale_a) == 1) scale_a = reshape(scale_a, {sizes_of(scale_a)[0], 1});
   Tensor scale = op("div.Tensor", op("mul.Tensor", scale_a, scale_b), c.in(6));
@@ -165,20 +244,18 @@ void qlinear_concat(OpCall& c) {
   set_quantized(c, op("cat", parts, normal_axis(c.integer("axis"), rank_of(parts[0]))), 0);
 }
 
-// The product of whole numbers in units of both scales, and a bias.
-Tensor scaled_product(const Tensor& a, const Tensor& b, const Tensor& scale_a, const Tensor& scale_b, const Tensor& bias) {
-  Tensor out = op("mul.Tensor", cast(op("matmul", a, b), DType::F32), op("mul.Tensor", scale_a, scale_b));
+// A product of whole numbers in units of both scales, and a bias.
+Tensor scaled_sums(const Tensor& sums, const Tensor& scale_a, const Tensor& scale_b, const Tensor& bias) {
+  Tensor out = op("mul.Tensor", cast(sums, DType::F32), op("mul.Tensor", scale_a, scale_b));
   return bias.defined() ? op("add.Tensor", out, bias) : out;
 }
 
 // Whole numbers, with a bias in units of both scales. A number of columns may have scales of their own.
 void qgemm(OpCall& c) {
-  Tensor a = centred(c.in(0), c.in(2), true), b = cast(c.in(3), DType::I32);
-  bool turned = c.integer("transB", 0) != 0;
-  if (turned) b = permuted(b, {1, 0});
-  b = op("sub.Tensor", b, cast(c.in(5), DType::I32));
+  Tensor a = c.in(0), b = c.in(3);
   if (c.integer("transA", 0)) a = permuted(a, {1, 0});
-  Tensor sums = op("matmul", a, b);
+  if (c.integer("transB", 0)) b = permuted(b, {1, 0});
+  Tensor sums = whole_product(c, a, c.in(2), b, c.in(5));
   if (c.has(6)) sums = op("add.Tensor", sums, c.in(6));
   Tensor scale = op("mul.Tensor", op("mul.Tensor", c.in(1), c.in(4)), c.real("alpha", 1));
   Tensor out = op("mul.Tensor", cast(sums, DType::F32), scale);
@@ -187,12 +264,12 @@ void qgemm(OpCall& c) {
 }
 
 void matmul_integer_to_float(OpCall& c) {
-  c.set(0, scaled_product(centred(c.in(0), c.opt(4), true), centred(c.in(1), c.opt(5), false), c.in(2), c.in(3), c.opt(6)));
+  c.set(0, scaled_sums(whole_product(c, c.in(0), c.opt(4), c.in(1), c.opt(5)), c.in(2), c.in(3), c.opt(6)));
 }
 
 void dynamic_quantize_matmul(OpCall& c) {
   Quantized q = by_range(c.in(0));
-  c.set(0, scaled_product(centred(q.values, q.zero, true), centred(c.in(1), c.opt(3), false), q.scale, c.in(2), c.opt(4)));
+  c.set(0, scaled_sums(whole_product(c, q.values, q.zero, c.in(1), c.opt(3)), q.scale, c.in(2), c.opt(4)));
 }
 
 }  // namespace

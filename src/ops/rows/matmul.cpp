@@ -34,6 +34,17 @@ void bmm_meta(MetaCall& c) {
   c.result(a.dtype, {a.sizes[0], a.sizes[1], b.sizes[2]});
 }
 
+void int_mm_meta(MetaCall& c) {
+  const TensorType &a = *c.tensor("self"), &b = *c.tensor("mat2");
+  TOROID_USER_CHECK(a.dim() == 2 && b.dim() == 2, "_int_mm: both operands must have 2 dimensions, got {} and {}", to_string(a),
+                    to_string(b));
+  TOROID_USER_CHECK((a.dtype == DType::I8 || a.dtype == DType::U8) && b.dtype == DType::I8,
+                    "_int_mm: operands must be int8 (the first may be uint8), got {} and {}", to_string(a), to_string(b));
+  TOROID_USER_CHECK(c.same(a.sizes[1], b.sizes[0]), "_int_mm: columns of the first matrix {} must equal rows of the second {}",
+                    to_string(a), to_string(b));
+  c.result(DType::I32, {a.sizes[0], b.sizes[1]});
+}
+
 template <class T>
 void multiply(const Tensor& a, const Tensor& b, const Tensor& out) {
   size_t shift = a.dim() == 3 ? 1 : 0;
@@ -224,6 +235,7 @@ Tensor compose_matmul(const CallReader& c, const Tensor& a, const Tensor& b) { r
 
 void add_matmul_rows(Table& t) {
   t.primitive("mm(Tensor self, Tensor mat2) -> Tensor", mm_meta, product_kernel);
+  t.primitive("_int_mm(Tensor self, Tensor mat2) -> Tensor", int_mm_meta, product_kernel);
   t.primitive("bmm(Tensor self, Tensor mat2) -> Tensor", bmm_meta, product_kernel);
   add_blended_rows(t);
   t.composite("mv(Tensor self, Tensor vec) -> Tensor",

@@ -1,15 +1,11 @@
 #include "codegen/cpu/templates/gemm_template.h"
 
 #include <algorithm>
-#include <set>
 
 #include "base/check.h"
 
 namespace toroid::codegen {
-namespace {
 
-// Row counts of the register tiles of one task with `rows` rows: equal heights where M is known, so that the last tile is
-// not a sliver; full tiles and then 4, 2, 1 where it is not (few kernels to compile).
 void collect_row_counts(int64_t rows, int tile_rows, std::set<int>& counts) {
   while (rows > 0) {
     const int64_t tiles = ceil_div(rows, tile_rows);
@@ -18,6 +14,8 @@ void collect_row_counts(int64_t rows, int tile_rows, std::set<int>& counts) {
     rows -= r;
   }
 }
+
+namespace {
 
 struct Plan {
   const GemmConfig& c;

@@ -1,6 +1,7 @@
 // C[M,N] = A[M,K] x B[K,N] (batched) as C text: packed panels of B, register tiles, caller-written prologue and epilogue.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -76,5 +77,9 @@ std::string gemm_text(const GemmConfig& config);
 // the scratch buffer, which must be 64-byte aligned; its first 8 bytes are -1 when a launch begins).
 int64_t gemm_task_count(const GemmConfig& config, const int64_t* params);
 Expr gemm_scratch_bytes(const GemmConfig& config, const Expr& k);
+
+// Adds the row counts of the register tiles of one task with `rows` rows: equal heights where M is known, so that the last tile is
+// not a sliver; full tiles and then 4, 2, 1 where it is not (few kernels to compile).
+void collect_row_counts(int64_t rows, int tile_rows, std::set<int>& counts);
 
 }  // namespace toroid::codegen
