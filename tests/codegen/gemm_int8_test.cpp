@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "device/cpu/isa.h"
 #include "template_harness.h"
@@ -39,7 +40,7 @@ int8_t element(int64_t i, uint32_t seed) {
 }
 
 // Points where the kernel's sums, plus 1, differ from the definition. fixed: the kernel's sizes are constants.
-int64_t wrong(const Problem& p, const Way& way, bool fixed = true, bool small_tasks = false) {
+int64_t wrong(const Problem& p, const Way& way, bool fixed = true, std::optional<Int8Tile> tile = {}) {
   AlignedFloats a(ceil_div(p.m * p.k, 4)), out(p.m * p.n);
   std::vector<int8_t> b(static_cast<size_t>(p.k * p.n));
   auto* from = static_cast<int8_t*>(a.get());
@@ -50,8 +51,7 @@ int64_t wrong(const Problem& p, const Way& way, bool fixed = true, bool small_ta
   c.name = "int8";
   c.m = fixed ? Extent(p.m) : Extent::at(0);
   c.n = p.n, c.k = p.k;
-  c.tile = choose_int8_tile(p.m, p.n, p.k, way.lanes);
-  if (small_tasks) c.tile.block_m = c.tile.rows;
+  c.tile = tile.value_or(choose_int8_tile(p.m, p.n, p.k, way.lanes));
   c.a_type = p.a_type;
   c.a_row_stride = std::to_string(p.a_transposed ? 1 : p.k);
   c.a_col_stride = std::to_string(p.a_transposed ? p.m : 1);
@@ -96,7 +96,14 @@ TEST(Int8Template, RowsThatOnlyTheRunTells) {
   for (int64_t m : {1, 7, 30}) EXPECT_EQ(wrong({m, 50, 70}, {16, "native"}, false), 0) << m;
 }
 
-TEST(Int8Template, TasksOfFewRows) { EXPECT_EQ(wrong({37, 100, 21}, {16, "native"}, true, true), 0); }
+TEST(Int8Template, AllTilesAreExact) {
+  const Problem p{37, 100, 21};
+  for (const Int8Tile& t : other_int8_tiles(p.m, p.n, p.k, 16)) {
+    EXPECT_EQ(int8_tile_refusal(t), "");
+    EXPECT_EQ(wrong(p, {16, "native"}, true, t), 0) << t.rows << "x" << t.vecs << " in tasks of " << t.block_m;
+  }
+  EXPECT_NE(int8_tile_refusal({.rows = 16, .vecs = 2}), "");
+}
 
 }  // namespace
 }  // namespace toroid::codegen

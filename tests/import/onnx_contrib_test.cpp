@@ -157,45 +157,84 @@ TEST(OnnxContrib, QLinearAddRoundsAndLimits) {
   EXPECT_EQ(got[0].to_vector(), (std::vector<double>{14, 66, 119, 203}));
 }
 
-// Weights that are inputs are multiplied by definition; those that the file holds as numbers of 8 bits, which zero points make up for.
-TEST(OnnxQuantization, KnownWeightsGiveTheSameSums) {
-  const auto bytes = [](std::vector<int64_t> sizes, DType t, int seed) {
-    Tensor out = Tensor::empty(sizes, t);
-    auto* to = static_cast<uint8_t*>(static_cast<void*>(out.raw_data()));
-    for (int64_t i = 0; i < out.numel(); ++i) to[i] = i % 6 == 0 ? 255 : i % 5 == 0 ? 128 : static_cast<uint8_t>(i * 91 + seed);
-    return out;
-  };
-  const auto stored = [](const std::string& name, const Tensor& t) {
-    Message m;
-    for (int64_t s : t.sizes()) m.number(1, s);
-    const std::string data(static_cast<const char*>(static_cast<const void*>(t.raw_data())), static_cast<size_t>(t.numel()));
-    return m.number(2, t.dtype() == DType::U8 ? 2 : 3).text(9, data).text(8, name);
-  };
-  const auto as_input = [](const std::string& name, const Tensor& t) {
+// Numbers of 8 bits, extremes among them.
+Tensor bytes(std::vector<int64_t> sizes, DType t, int seed) {
+  Tensor out = Tensor::empty(sizes, t);
+  auto* to = static_cast<uint8_t*>(static_cast<void*>(out.raw_data()));
+  for (int64_t i = 0; i < out.numel(); ++i) to[i] = i % 6 == 0 ? 255 : i % 5 == 0 ? 128 : static_cast<uint8_t>(i * 91 + seed);
+  return out;
+}
+
+int element_of(DType t) { return t == DType::F32 ? 1 : t == DType::U8 ? 2 : t == DType::I8 ? 3 : 6; }
+
+Message stored(const Input& in) {
+  Message m;
+  for (int64_t s : in.data.sizes()) m.number(1, s);
+  const size_t count = static_cast<size_t>(in.data.numel()) * size_of(in.data.dtype());
+  const std::string data(static_cast<const char*>(static_cast<const void*>(in.data.raw_data())), count);
+  return m.number(2, element_of(in.data.dtype())).text(9, data).text(8, in.name);
+}
+
+// The node with all operands as inputs, which gives what is computed by definition, and with those of `weights` in the file: that must be
+// by products of numbers of 8 bits, with the same results.
+void expect_same_sums(const Message& node, const Inputs& inputs, const Inputs& weights, int element) {
+  GraphParts known, open;
+  known.nodes = open.nodes = {node};
+  known.outputs = open.outputs = {value_of_any_sizes("y", element)};
+  std::vector<Tensor> some, all;
+  const auto as_input = [](const Input& in) {
     std::vector<std::string> sizes;
-    for (int64_t s : t.sizes()) sizes.push_back(std::to_string(s));
-    return value_info(name, sizes, t.dtype() == DType::U8 ? 2 : 3);
+    for (int64_t s : in.data.sizes()) sizes.push_back(std::to_string(s));
+    return value_info(in.name, sizes, element_of(in.data.dtype()));
   };
+  for (auto& in : inputs) {
+    known.inputs.push_back(as_input(in)), open.inputs.push_back(as_input(in));
+    some.push_back(in.data), all.push_back(in.data);
+  }
+  for (auto& in : weights) {
+    known.initializers.push_back(stored(in)), open.inputs.push_back(as_input(in));
+    all.push_back(in.data);
+  }
+  const ModelFolder x(known.model(23)), y(open.model(23));
+  const auto graph = load_model(x.model(), some);
+  EXPECT_TRUE(std::any_of(graph->nodes.begin(), graph->nodes.end(), [](auto& n) { return n->op->name == "_int_mm"; }));
+  const Tensor got = graph::interpret(*graph, some)[0], want = graph::interpret(*load_model(y.model(), all), all)[0];
+  EXPECT_EQ(got.sizes(), want.sizes());
+  EXPECT_EQ(got.to_vector(), want.to_vector());
+}
+
+TEST(OnnxQuantization, KnownWeightsGiveTheSameSums) {
   constexpr int64_t m = 3, k = 9, n = 5;
   for (DType left : {DType::U8, DType::I8})
     for (DType right : {DType::U8, DType::I8})
       for (const Tensor& zero_b : {Tensor::of({0}, {}, right), Tensor::of({100}, {1}, right), Tensor::of({0, 1, 100, 127, 3}, {n}, right)})
-        for (const Tensor& zero_a : {Tensor::of({0}, {}, left), Tensor::of({77}, {}, left), Tensor::of({1, 2, 99}, {m}, left)}) {
-          const Tensor a = bytes({2, m, k}, left, 1), b = bytes({k, n}, right, 2);
-          GraphParts known, open;
-          known.nodes = open.nodes = {node("MatMulInteger", {"a", "b", "za", "zb"}, {"y"})};
-          known.outputs = open.outputs = {value_of_any_sizes("y", 6)};
-          known.inputs = {as_input("a", a), as_input("za", zero_a)};
-          known.initializers = {stored("b", b), stored("zb", zero_b)};
-          open.inputs = {as_input("a", a), as_input("za", zero_a), as_input("b", b), as_input("zb", zero_b)};
-          const ModelFolder x(known.model(23)), y(open.model(23));
-          const std::vector<Tensor> two = {a, zero_a}, four = {a, zero_a, b, zero_b};
-          const auto graph = load_model(x.model(), two);
-          EXPECT_TRUE(std::any_of(graph->nodes.begin(), graph->nodes.end(), [](auto& i) { return i->op->name == "_int_mm"; }));
-          const Tensor got = graph::interpret(*graph, two)[0], want = graph::interpret(*load_model(y.model(), four), four)[0];
-          EXPECT_EQ(got.sizes(), want.sizes());
-          EXPECT_EQ(got.to_vector(), want.to_vector()) << name_of(left) << " times " << name_of(right);
-        }
+        for (const Tensor& zero_a : {Tensor::of({0}, {}, left), Tensor::of({77}, {}, left), Tensor::of({1, 2, 99}, {m}, left)})
+          expect_same_sums(node("MatMulInteger", {"a", "b", "za", "zb"}, {"y"}), {{"a", bytes({2, m, k}, left, 1)}, {"za", zero_a}},
+                           {{"b", bytes({k, n}, right, 2)}, {"zb", zero_b}}, element_of(DType::I32));
+}
+
+TEST(OnnxQuantization, KnownKernelsGiveTheSameSums) {
+  const auto list = [](const std::string& name, std::vector<int64_t> values) {
+    Message m = Message().text(1, name).number(20, 7);
+    for (int64_t v : values) m.number(8, v);
+    return m;
+  };
+  constexpr int64_t out = 3;
+  for (int64_t stride : {1, 2})
+    for (DType right : {DType::U8, DType::I8})
+      for (const Tensor& zero_b : {Tensor::of({100}, {}, right), Tensor::of({0, 1, 99}, {out}, right)})
+        expect_same_sums(node("QLinearConv", {"a", "sa", "za", "b", "sb", "zb", "sy", "zy", "bias"}, {"y"},
+                              {list("pads", {1, 0, 2, 1}), list("strides", {stride, 1}), list("dilations", {1, 2})}),
+                         {{"a", bytes({2, 4, 7, 6}, DType::U8, 1)}},
+                         {{"b", bytes({out, 4, 3, 2}, right, 2)},
+                          {"sa", of({0.02}, {}, DType::F32)},
+                          {"za", of({117}, {}, DType::U8)},
+                          {"sb", of({0.01, 0.02, 0.003}, {out}, DType::F32)},
+                          {"zb", zero_b},
+                          {"sy", of({1.5}, {}, DType::F32)},
+                          {"zy", of({120}, {}, DType::U8)},
+                          {"bias", of({-900, 0, 1234}, {out}, DType::I32)}},
+                         element_of(DType::U8));
 }
 
 TEST(OnnxContrib, UnknownAttributesAreRefused) {

@@ -140,11 +140,22 @@ KnownWeights split_weights(const Tensor& b, const std::vector<int64_t>& zeros) {
   return out;
 }
 
+// What a tensor holds, where that is known and no more than weights are: models may compute as much as they like.
+std::optional<Tensor> known_contents(OpCall& c, const Tensor& t) {
+  constexpr int64_t kMost = int64_t{1} << 28;
+  int64_t numel = 1;
+  for (auto& s : sizes_of(t)) {
+    const int64_t size = s.maybe_constant().value_or(kMost + 1);
+    if (size > kMost || (numel *= size) > kMost) return std::nullopt;
+  }
+  return c.constant(t);
+}
+
 bool has_8_bits(const Tensor& t) { return t.dtype() == DType::I8 || t.dtype() == DType::U8; }
 
 std::optional<KnownWeights> known_weights(OpCall& c, const Tensor& b, const Tensor& zero) {
   if (rank_of(b) != 2 || !has_8_bits(b)) return std::nullopt;
-  const std::optional<Tensor> data = c.constant(b), z = zero.defined() ? c.constant(zero) : Tensor::of({0}, {1}, DType::I32);
+  const std::optional<Tensor> data = known_contents(c, b), z = zero.defined() ? known_contents(c, zero) : Tensor::of({0}, {1}, DType::I32);
   if (!data || !z || data->numel() == 0) return std::nullopt;
   const bool one_each = z->dim() == 1 && z->numel() == data->sizes()[1];
   if (z->numel() != 1 && !one_each) return std::nullopt;
@@ -155,17 +166,17 @@ std::optional<KnownWeights> known_weights(OpCall& c, const Tensor& b, const Tens
 }
 
 bool is_zero(OpCall& c, const Tensor& t) {
-  const std::optional<Tensor> known = c.constant(t);
+  const std::optional<Tensor> known = known_contents(c, t);
   if (!known) return false;
   const auto values = known->to_vector();
   return std::all_of(values.begin(), values.end(), [](double v) { return v == 0; });
 }
 
-// (a - zero_a) (b - zero_b), exact. Where b is known the numbers of 8 bits are multiplied as they are, and the zero points make up for it:
+// (a - zero_a) (b - zero_b), exact, where b is known: the numbers of 8 bits are multiplied as they are, and the zero points make up for it:
 // a b - zero_a colsum(b) for a b that is less its zero points already, or else less rowsum(a) zero_b too.
-Tensor whole_product(OpCall& c, const Tensor& a, const Tensor& zero_a, const Tensor& b, const Tensor& zero_b) {
+std::optional<Tensor> known_product(OpCall& c, const Tensor& a, const Tensor& zero_a, const Tensor& b, const Tensor& zero_b) {
   const std::optional<KnownWeights> w = rank_of(a) >= 2 && has_8_bits(a) ? known_weights(c, b, zero_b) : std::nullopt;
-  if (!w) return op("matmul", centred(a, zero_a, true), centred(b, zero_b, false));
+  if (!w) return std::nullopt;
   Sizes sizes = sizes_of(a);
   Expr rows = 1;
   for (size_t d = 0; d + 1 < sizes.size(); ++d) rows = rows * sizes[d];
@@ -182,6 +193,12 @@ Tensor whole_product(OpCall& c, const Tensor& a, const Tensor& zero_a, const Ten
   return op("sub.Tensor", sums, op("mul.Tensor", z, w->sums));
 }
 
+// The same of any b.
+Tensor whole_product(OpCall& c, const Tensor& a, const Tensor& zero_a, const Tensor& b, const Tensor& zero_b) {
+  const std::optional<Tensor> known = known_product(c, a, zero_a, b, zero_b);
+  return known ? *known : op("matmul", centred(a, zero_a, true), centred(b, zero_b, false));
+}
+
 void matmul_integer(OpCall& c) { c.set(0, whole_product(c, c.in(0), c.opt(2), c.in(1), c.opt(3))); }
 
 void qlinear_matmul(OpCall& c) {
@@ -192,20 +209,69 @@ void qlinear_matmul(OpCall& c) {
   c.set(0, quantized(op("mul.Tensor", cast(sums, scale.dtype()), scale), c.in(7), c.in(7).dtype()));
 }
 
+// What a window of an image sees, of all windows: [image][row][column][window row, window column, channel].
+Tensor windows_of(const Tensor& image, const Windows& w) {
+  const Tensor last = permuted(image, {0, 2, 3, 1});
+  const Sizes sizes = sizes_of(last);
+  const auto along = [&](const Tensor& t, size_t d, int64_t at) {
+    const int64_t first = at * w.dilations[d], span = (w.kernel[d] - 1) * w.dilations[d] + 1;
+    const Expr count = sym::floor_div(sizes[d + 1] - span, w.strides[d]);  // of steps
+    return op("slice.Tensor", t, static_cast<int64_t>(d) + 1, Expr(first), count * w.strides[d] + (first + 1), w.strides[d]);
+  };
+  std::vector<Tensor> parts;
+  for (int64_t i = 0; i < w.kernel[0]; ++i)
+    for (int64_t j = 0; j < w.kernel[1]; ++j) parts.push_back(along(along(last, 0, i), 1, j));
+  return parts.size() == 1 ? parts[0] : op("cat", parts, 3);
+}
+
+// Whether windows lie in images of these sizes, as far as they are known now.
+bool has_windows(Sizes sizes, const Windows& w) {
+  for (size_t d = 0; d < w.spatial(); ++d) {
+    const auto size = sizes[d + 2].maybe_constant();
+    if (!size || *size + w.begin[d] + w.end[d] <= (w.kernel[d] - 1) * w.dilations[d]) return false;
+  }
+  return true;
+}
+
+// The sums of a convolution of images with known weights in one group, as a product; padding is the zero point. Channels come last, so that
+// nothing is turned between two convolutions.
+std::optional<Tensor> known_convolution(OpCall& c, const Windows& w) {
+  const Tensor x = c.in(0), zero = spread(c.in(2), 0, 1);
+  constexpr int64_t kMostPoints = 64;  // of a window: each is an operand
+  const std::optional<Tensor> weight = known_contents(c, c.in(3)), nothing = known_contents(c, zero);
+  if (w.spatial() != 2 || c.integer("group", 1) != 1 || !has_8_bits(x) || !weight || !nothing || nothing->numel() != 1) return std::nullopt;
+  if (w.kernel[0] > kMostPoints || w.kernel[0] * w.kernel[1] > kMostPoints || !has_windows(sizes_of(x), w)) return std::nullopt;
+  const auto out = weight->sizes()[0], in = weight->sizes()[1], window = w.kernel[0] * w.kernel[1], k = in * window;
+  const int64_t by_column[] = {w.kernel[0], w.kernel[1], in, out}, strides[] = {w.kernel[1], 1, window, k}, flat[] = {k, out},
+                rows[] = {out, 1};
+  const Tensor b = weight->contiguous().as_strided(by_column, strides).contiguous().as_strided(flat, rows);
+  const Tensor padded = w.is_padded() ? op("constant_pad_nd", x, w.pad_widths(), static_cast<int64_t>(nothing->to_vector()[0])) : x;
+  const std::optional<Tensor> sums = known_product(c, windows_of(padded, w), zero, b, c.in(5));
+  return sums && c.has(8) ? op("add.Tensor", *sums, c.in(8)) : sums;
+}
+
 // The convolution of whole numbers is exact in 64-bit floats.
+Tensor whole_convolution(OpCall& c, const Windows& w) {
+  const Tensor weight = c.in(3);
+  Tensor x = op("sub.Tensor", cast(c.in(0), DType::F64), cast(spread(c.in(2), 0, 1), DType::F64));
+  Tensor zero = spread(c.in(5), 0, rank_of(weight));
+  Tensor k = op("sub.Tensor", cast(weight, DType::F64), cast(zero, DType::F64));
+  Arg<Tensor> bias = c.has(8) ? Arg<Tensor>(cast(c.in(8), DType::F64)) : kNone;
+  return op("convolution", op("constant_pad_nd", x, w.pad_widths(), 0), k, bias, w.strides, std::vector<int64_t>(w.spatial(), 0),
+            w.dilations, false, std::vector<int64_t>(w.spatial(), 0), c.integer("group", 1));
+}
+
 void qlinear_conv(OpCall& c) {
   Tensor weight = c.in(3);
   auto kernel = known_sizes(weight, "the size of a kernel");
   TOROID_USER_CHECK(kernel.size() >= 3, "the weights have {} dimensions; at least 3 are expected", kernel.size());
   Windows w = read_windows(c, c.in(0), {kernel.begin() + 2, kernel.end()});
-  Tensor x = op("sub.Tensor", cast(c.in(0), DType::F64), cast(spread(c.in(2), 0, 1), DType::F64));
-  Tensor zero = spread(c.in(5), 0, rank_of(weight));
-  Tensor k = op("sub.Tensor", cast(weight, DType::F64), cast(zero, DType::F64));
-  Arg<Tensor> bias = c.has(8) ? Arg<Tensor>(cast(c.in(8), DType::F64)) : kNone;
-  Tensor sums = op("convolution", op("constant_pad_nd", x, w.pad_widths(), 0), k, bias, w.strides, std::vector<int64_t>(w.spatial(), 0),
-                   w.dilations, false, std::vector<int64_t>(w.spatial(), 0), c.integer("group", 1));
-  Tensor scale = op("div.Tensor", op("mul.Tensor", spread(c.in(1), 1, rank_of(x)), spread(c.in(4), 1, rank_of(x))), c.in(6));
-  c.set(0, quantized(op("mul.Tensor", cast(sums, DType::F32), scale), c.in(7), c.in(7).dtype()));
+  const std::optional<Tensor> known = known_convolution(c, w);
+  const Tensor sums = known ? *known : whole_convolution(c, w);
+  const int64_t rank = rank_of(sums), channels = known ? rank - 1 : 1;
+  Tensor scale = op("div.Tensor", op("mul.Tensor", spread(c.in(1), channels, rank), spread(c.in(4), channels, rank)), c.in(6));
+  Tensor out = quantized(op("mul.Tensor", cast(sums, DType::F32), scale), c.in(7), c.in(7).dtype());
+  c.set(0, known ? permuted(out, {0, 3, 1, 2}) : out);
 }
 
 // ---- com.microsoft ---------------------------------------------------------------------------------------------------------------

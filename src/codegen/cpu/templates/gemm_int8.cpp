@@ -129,19 +129,24 @@ static void @NAME@_micro(int64_t rows, int64_t vecs, const unsigned char* a, con
   std::string copy() const {
     const std::string at = fmt::format("source + m * ({}) + k * ({})", c_.a_row_stride, c_.a_col_stride);
     const std::string flip = c_.a_type == DType::I8 ? " ^ 0x80" : "";
+    const bool contiguous = c_.a_col_stride == "1";
     std::string vectors;
-    if (c_.a_col_stride == "1")
-      vectors = fmt::format("for (; k + 64 <= {}; k += 64) *(t_vu8*)(row + k) = *(const t_vu8*)({}){};", c_.k, at, flip);
+    if (contiguous) vectors = fmt::format("for (; k + 64 <= k1; k += 64) *(t_vu8*)(row + k) = *(const t_vu8*)({}){};", at, flip);
+    // Columns that are apart in memory are read some at a time, so that the next rows find their lines in the cache.
     return expand(R"(
 // Rows [m0, m1) of A as numbers without sign: dst[(m - m0) * @STRIDE@ + k], zeros up to whole fours.
 static void @NAME@_copy_a(unsigned char* restrict dst, int64_t m0, int64_t m1, int64_t batch, void* const* bufs, const int64_t* params) {
+  enum { K = @K@, STEP = @STEP@ };
   const unsigned char* restrict source = (const unsigned char*)bufs[@BUFFER@] + (@OFFSET@);
-  for (int64_t m = m0; m < m1; ++m) {
-    unsigned char* restrict row = dst + (m - m0) * @STRIDE@;
-    int64_t k = 0;
-    @VECTORS@
-    for (; k < @K@; ++k) row[k] = *(@AT@)@FLIP@;
-    for (; k % 4 != 0; ++k) row[k] = 0;
+  for (int64_t k0 = 0; k0 < K; k0 += STEP) {
+    const int64_t k1 = k0 + STEP < K ? k0 + STEP : K;
+    for (int64_t m = m0; m < m1; ++m) {
+      unsigned char* restrict row = dst + (m - m0) * @STRIDE@;
+      int64_t k = k0;
+      @VECTORS@
+      for (; k < k1; ++k) row[k] = *(@AT@)@FLIP@;
+      for (; k % 4 != 0; ++k) row[k] = 0;
+    }
   }
 }
 )",
@@ -151,6 +156,7 @@ static void @NAME@_copy_a(unsigned char* restrict dst, int64_t m0, int64_t m1, i
                    {"OFFSET", c_.a_batch_offset},
                    {"VECTORS", vectors},
                    {"K", std::to_string(c_.k)},
+                   {"STEP", contiguous ? std::to_string(c_.k) : "64"},
                    {"AT", at},
                    {"FLIP", flip}});
   }
