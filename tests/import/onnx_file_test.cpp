@@ -153,6 +153,7 @@ TEST(OnnxFile, AbsurdSizesAreRefused) {
   Message empty = Message().text(1, "value").message(5, int64_tensor("", {0, int64_t{1} << 40, int64_t{1} << 40}, {})).number(20, 4);
   EXPECT_TRUE(refused({"4", "4"}, {node("Constant", {}, {"y"}, {empty})}, memory));
   EXPECT_TRUE(refused({"4", "4"}, {node("ConstantOfShape", {"large"}, {"y"})}, memory));
+  EXPECT_TRUE(refused({"4", huge}, {node("ScatterND", {"x", "x", "x"}, {"y"})}, huge + " indices for 2 dimensions"));
   EXPECT_TRUE(refused({"n", "4"}, {node("Tile", {"x", "large"}, {"z"}), node("Tile", {"z", "large"}, {"y"})}, memory));
   EXPECT_TRUE(refused({"4", "4"},
                       {node("Range", {"one", "end", "one"}, {"r"}), node("ReduceMax", {"r"}, {"m"}), node("Reshape", {"x", "m"}, {"y"})},

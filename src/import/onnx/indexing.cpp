@@ -42,9 +42,10 @@ void gather_elements(OpCall& c) {
   c.set(0, op("gather", x, axis, wrapped(c.in(1), sizes_of(x)[static_cast<size_t>(axis)])));
 }
 
-// The rows of an index tensor [..., k] as one tensor for each of the k dimensions.
-std::vector<Tensor> tuples(const Tensor& index) {
+// The rows of an index tensor [..., k] as one tensor for each of k dimensions of x behind the first `batch`.
+std::vector<Tensor> tuples(const Tensor& index, const Tensor& x, int64_t batch) {
   auto k = known_size(sizes_of(index).back(), "the last dimension of the indices");
+  TOROID_USER_CHECK(k <= rank_of(x) - batch, "{} indices for {} dimensions of a tensor", k, rank_of(x) - batch);
   std::vector<Tensor> out;
   for (int64_t i = 0; i < k; ++i) out.push_back(op("select.int", index, rank_of(index) - 1, i));
   return out;
@@ -58,9 +59,7 @@ void gather_nd(OpCall& c) {
   std::vector<Tensor> list;
   // The place in each batch dimension is that of the index itself.
   for (int64_t d = 0; d < batch; ++d) list.push_back(along_axis(op("arange", sizes[static_cast<size_t>(d)], DType::I64), d, rank - 1));
-  auto parts = tuples(index);
-  TOROID_USER_CHECK(batch + static_cast<int64_t>(parts.size()) <= rank_of(x), "{} indices for a tensor of {} dimensions",
-                    batch + static_cast<int64_t>(parts.size()), rank_of(x));
+  auto parts = tuples(index, x, batch);
   for (size_t i = 0; i < parts.size(); ++i) list.push_back(wrapped(parts[i], sizes[static_cast<size_t>(batch) + i]));
   c.set(0, op("index.Tensor", x, list));
 }
@@ -85,8 +84,7 @@ void scatter_elements(OpCall& c) {
 void scatter_nd(OpCall& c) {
   Tensor x = c.in(0), index = c.in(1), updates = c.in(2);
   Sizes sizes = sizes_of(x);
-  auto parts = tuples(index);
-  TOROID_USER_CHECK(parts.size() <= sizes.size(), "{} indices for a tensor of {} dimensions", parts.size(), sizes.size());
+  auto parts = tuples(index, x, 0);
   for (size_t i = 0; i < parts.size(); ++i) parts[i] = wrapped(parts[i], sizes[i]);
   std::string reduction = c.text("reduction", "none");
   if (reduction == "none" || reduction == "add") return c.set(0, op("index_put", x, parts, updates, reduction == "add"));
