@@ -1,0 +1,150 @@
+#include "codegen/cpu/convolutions.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "codegen/cpu/parts.h"
+
+namespace toroid::codegen {
+
+ConvLayout layout_of(const choice::Convolution& c) {
+  Expr h = c.in_h, w = c.in_w, ch = c.in_channels;
+  const auto& s = c.input.strides;
+  auto is = [](const Expr& extent, const Expr& stride, const Expr& want) { return extent == Expr(1) || stride == want; };
+  if (is(ch, s[1], 1) && is(w, s[3], ch) && is(h, s[2], w * ch) && is(c.n, s[0], h * w * ch)) return ConvLayout::Nhwc;
+  if (is(w, s[3], 1) && is(h, s[2], w) && is(ch, s[1], h * w) && is(c.n, s[0], h * w * ch)) return ConvLayout::Nchw;
+  return ConvLayout::Other;
+}
+
+ConvShape shape_of(const choice::Convolution& c) {
+  ConvShape s;
+  s.channels = c.in_channels;
+  s.height = c.in_h.constant();
+  s.width = c.in_w.constant();
+  s.out_channels = c.out_channels;
+  s.kernel_h = c.kernel_h;
+  s.kernel_w = c.kernel_w;
+  s.stride_h = c.stride_h;
+  s.stride_w = c.stride_w;
+  s.dilation_h = c.dilation_h;
+  s.dilation_w = c.dilation_w;
+  s.pad_top = s.pad_bottom = c.pad_h;
+  s.pad_left = s.pad_right = c.pad_w;
+  s.groups = c.groups;
+  return s;
+}
+
+ConvInput input_of(const choice::Convolution& c) { return layout_of(c) == ConvLayout::Nchw ? ConvInput::Nchw : ConvInput::Nhwc; }
+
+namespace {
+
+// Whether running the body twice at a point is the same as once: it overwrites, and nothing that it reads.
+bool repeatable(const loop::Body& body) {
+  for (auto& s : body.steps) {
+    if (s.step != loop::Step::Store) continue;
+    if (s.mode != loop::StoreMode::Set) return false;
+    for (auto& l : body.steps)
+      if (l.step == loop::Step::Load && l.buffer == s.buffer) return false;
+  }
+  return true;
+}
+
+// What all kernels of convolutions have in common, in the order of their making.
+struct ConvolutionKernel {
+  ConvolutionKernel(const char* name, const choice::Node& node, const choice::Convolution& problem, device::Isa isa, const ConvTile& tile)
+      : c(problem), slots(kernel) {
+    config.name = kernel.name = kernel_name(name, node);
+    config.batch = slots.extent(c.n);
+    config.shape = shape_of(c);
+    config.input = input_of(c);
+    config.tile = tile;
+    config.tile.lanes = lanes_of(isa);
+    config.input_buffer = slots.buffer(c.input.buffer);
+  }
+
+  // Adds the constant that `pack` fills from OIHW weights, a range of its jobs at a time.
+  void add_weights(choice::Program& program, ConstantMemory& constants, int64_t elements, int64_t jobs,
+                   const std::function<void(const float*, float*, int64_t, int64_t)>& pack) {
+    std::vector<int64_t> strides;
+    for (auto& e : c.weight.strides) strides.push_back(e.constant());
+    Tensor oihw = constants.tensors.at(c.weight.buffer)
+                      .as_strided(std::vector<int64_t>{c.out_channels, c.in_channels / c.groups, c.kernel_h, c.kernel_w}, strides,
+                                  c.weight.offset.constant())
+                      .contiguous();
+    Tensor packed = Tensor::empty({elements}, DType::F32);
+    // Parts of about this many weights a job, so that one large weight is packed by all threads.
+    constexpr int64_t kWeightsPerJob = 1 << 18;
+    const int64_t step = std::max<int64_t>(jobs * kWeightsPerJob / std::max<int64_t>(elements, 1), 1);
+    for (int64_t first = 0; first < jobs; first += step)
+      constants.jobs.push_back([pack, oihw, packed, first, last = std::min(first + step, jobs)] {
+        pack(oihw.data<float>(), packed.data<float>(), first, last);
+      });
+    int id = program.new_buffer("packed_" + program.buffers[static_cast<size_t>(c.weight.buffer)].name, DType::F32, elements,
+                                loop::BufferKind::Constant);
+    constants.packed[id] = packed;
+    config.weight_buffer = slots.buffer(id);
+  }
+
+  void add_epilogue(const choice::Node& node) {
+    // The template walks pixels of the whole plane: rows and columns are parts of one number.
+    loop::Domain domain = node.domain;
+    Expr pixel = sym::loop_symbol("pixel", c.out_h * c.out_w);
+    std::string row = domain.vars[2].symbol.node()->name, column = domain.vars[3].symbol.node()->name;
+    loop::Body body = loop::substitute(node.body, [&](const sym::Node& s) -> std::optional<Expr> {
+      if (s.name == row) return sym::floor_div(pixel, c.out_w);
+      if (s.name == column) return sym::mod(pixel, c.out_w);
+      return std::nullopt;
+    });
+    domain.vars = {domain.vars[0], {pixel, false}, domain.vars[1]};
+    std::map<std::string, std::string> points = {
+        {domain.vars[0].symbol.node()->name, "image"}, {"pixel", "pixel"}, {domain.vars[2].symbol.node()->name, "oc"}};
+    config.epilogue = epilogue_of(domain, body, domain.vars[2].symbol, config.tile.lanes, slots, points, needs);
+    config.repeatable_epilogue = repeatable(body);
+    config.scratch_buffer = static_cast<int>(kernel.buffers.size());
+  }
+
+  const choice::Convolution& c;
+  KernelText kernel;
+  Slots slots;
+  ConvConfig config;
+  PreludeNeeds needs;
+};
+
+}  // namespace
+
+KernelText generate_convolution(const choice::Node& node, const choice::Convolution& c, choice::Program& program, device::Isa isa,
+                                ConstantMemory& constants, const ConvTile& tile) {
+  ConvolutionKernel k("convolution", node, c, isa, tile);
+  k.add_weights(program, constants, conv_packed_elements(k.config), conv_pack_jobs(k.config),
+                [config = k.config](const float* oihw, float* packed, int64_t first, int64_t last) {
+                  pack_conv_weights(config, oihw, packed, first, last);
+                });
+  k.add_epilogue(node);
+  k.kernel.source = k.needs.text(tile.lanes) + conv_text(k.config);
+  k.kernel.scratch_bytes_per_thread = conv_scratch_bytes(k.config);
+  ConvConfig one = k.config;
+  one.batch = 1;
+  k.kernel.tasks = c.n * Expr(conv_task_count(one, nullptr));
+  k.kernel.plan = fmt::format("convolution tile {} pixels x {} vectors, {} rows a task, input {}", tile.pixels, tile.vecs, tile.block_rows,
+                              k.config.input == ConvInput::Nchw ? "nchw" : "nhwc");
+  return std::move(k.kernel);
+}
+
+KernelText generate_winograd(const choice::Node& node, const choice::Convolution& c, choice::Program& program, device::Isa isa,
+                             ConstantMemory& constants, const WinogradTile& tile) {
+  ConvolutionKernel k("winograd", node, c, isa, {});
+  const ConvShape shape = shape_of(c);
+  k.add_weights(program, constants, winograd_packed_elements(shape, tile), winograd_pack_jobs(shape, tile),
+                [shape, tile](const float* oihw, float* packed, int64_t first, int64_t last) {
+                  pack_winograd_weights(shape, tile, oihw, packed, first, last);
+                });
+  k.add_epilogue(node);
+  k.kernel.source = k.needs.text(tile.lanes) + winograd_text(k.config, tile);
+  k.kernel.scratch_bytes_per_thread = winograd_scratch_bytes(shape, tile);
+  k.kernel.tasks = c.n * Expr(winograd_task_count(shape, tile));
+  k.kernel.plan = fmt::format("winograd tile {} squares x {} vectors, {} rows of squares and {} tiles of channels a task", tile.squares,
+                              tile.vecs, tile.rows, tile.channels);
+  return std::move(k.kernel);
+}
+
+}  // namespace toroid::codegen

@@ -1,0 +1,27 @@
+// Kernels of convolutions by the templates of a CPU.
+#pragma once
+
+#include "choice/program.h"
+#include "codegen/constant_memory.h"
+#include "codegen/cpu/templates/conv_template.h"
+#include "codegen/cpu/templates/conv_winograd.h"
+#include "codegen/kernel_text.h"
+#include "device/cpu/isa.h"
+
+namespace toroid::codegen {
+
+// Of the input's memory.
+enum class ConvLayout { Nhwc, Nchw, Other };
+
+ConvLayout layout_of(const choice::Convolution& c);
+ConvInput input_of(const choice::Convolution& c);
+// Of one with constant sizes.
+ConvShape shape_of(const choice::Convolution& c);
+
+// Both add the constant that the weights are packed into to the program.
+KernelText generate_convolution(const choice::Node& node, const choice::Convolution& c, choice::Program& program, device::Isa isa,
+                                ConstantMemory& constants, const ConvTile& tile);
+KernelText generate_winograd(const choice::Node& node, const choice::Convolution& c, choice::Program& program, device::Isa isa,
+                             ConstantMemory& constants, const WinogradTile& tile);
+
+}  // namespace toroid::codegen

@@ -1,0 +1,66 @@
+#include "codegen/cpu/parts.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cctype>
+
+namespace toroid::codegen {
+namespace {
+
+std::string with_fused(std::string name, const loop::Body& body) {
+  int shown = 0;
+  for (auto& s : body.steps) {
+    if (s.step != loop::Step::Scalar || s.op == ScalarOp::Const || s.op == ScalarOp::Cast || shown == 4) continue;
+    std::string op(name_of(s.op));
+    std::transform(op.begin(), op.end(), op.begin(), [](unsigned char c) { return std::tolower(c); });
+    name += "_" + op;
+    ++shown;
+  }
+  return name;
+}
+
+}  // namespace
+
+TemplateNames names_in_template(Slots& slots, const std::map<std::string, std::string>& points) {
+  TemplateNames names;
+  names.pointer = [&slots](int buffer, DType dtype) {
+    return fmt::format("(({}*)bufs[{}])", dtype == DType::Bool ? "u8" : std::string(name_of(dtype)), slots.buffer(buffer));
+  };
+  names.symbol = [&slots, &points](const sym::Node& s) {
+    auto it = points.find(s.name);
+    return it != points.end() ? it->second : "params[" + std::to_string(slots.param(sym::symbol(s.name, s.lo, s.hi))) + "]";
+  };
+  return names;
+}
+
+Hole epilogue_of(const loop::Domain& domain, const loop::Body& body, const Expr& vector_var, int lanes, Slots& slots,
+                 const std::map<std::string, std::string>& points, PreludeNeeds& needs) {
+  TemplateNames names = names_in_template(slots, points);
+  names.vector_accumulator = names.scalar_accumulator = "acc";
+  EpilogueText t = emit_epilogue(domain, body, vector_var, lanes, names);
+  needs.add(t.needs);
+  return {.declarations = {}, .vector = t.vector, .scalar = t.scalar};
+}
+
+std::string unflatten(const std::string& flat, const std::vector<Expr>& sizes, size_t d, Slots& slots) {
+  Expr inner = 1;
+  for (size_t k = d + 1; k < sizes.size(); ++k) inner = inner * sizes[k];
+  std::string e = inner == Expr(1) ? flat : fmt::format("({} / {})", flat, slots.text(inner));
+  return d == 0 ? e : fmt::format("({} % {})", e, slots.text(sizes[d]));
+}
+
+std::string kernel_name(const char* name, const choice::Node& node) {
+  std::string own = with_fused(name, node.body);
+  return node.producer ? with_fused(own + "_of", node.producer->body) : own;
+}
+
+std::string batch_offset(const choice::Operand& o, const std::vector<Expr>& batch, Slots& slots) {
+  std::string out = slots.text(o.offset);
+  for (size_t d = 0; d < batch.size(); ++d)
+    if (!(o.strides[d] == Expr(0)) && !(batch[d] == Expr(1)))
+      out += fmt::format(" + {} * {}", unflatten("batch", batch, d, slots), slots.text(o.strides[d]));
+  return out;
+}
+
+}  // namespace toroid::codegen

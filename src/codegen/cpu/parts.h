@@ -1,0 +1,59 @@
+// What the kernels of all CPU templates are made of: their slots, names and holes.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "choice/program.h"
+#include "codegen/cpu/kernel.h"
+#include "codegen/cpu/templates/template_text.h"
+#include "codegen/kernel_text.h"
+
+namespace toroid::codegen {
+
+// Collects the buffers and parameters of one kernel, and names them in C.
+class Slots {
+ public:
+  explicit Slots(KernelText& kernel) : kernel_(kernel) {}
+
+  int buffer(int id) {
+    auto it = std::find(kernel_.buffers.begin(), kernel_.buffers.end(), id);
+    if (it == kernel_.buffers.end()) it = kernel_.buffers.insert(it, id);
+    return static_cast<int>(it - kernel_.buffers.begin());
+  }
+  // A size: constant or parameter.
+  Extent extent(const Expr& e) {
+    if (auto c = e.maybe_constant()) return *c;
+    return Extent::at(param(e));
+  }
+  std::string text(const Expr& e) { return e.is_const() ? std::to_string(e.constant()) : "params[" + std::to_string(param(e)) + "]"; }
+  int param(const Expr& e) {
+    for (size_t i = 0; i < kernel_.params.size(); ++i)
+      if (kernel_.params[i] == e) return static_cast<int>(i);
+    kernel_.params.push_back(e);
+    return static_cast<int>(kernel_.params.size()) - 1;
+  }
+
+ private:
+  KernelText& kernel_;
+};
+
+// Names in the text of a hole; `points` maps the domain's variables to C expressions.
+TemplateNames names_in_template(Slots& slots, const std::map<std::string, std::string>& points);
+
+// C text of the epilogue hole.
+Hole epilogue_of(const loop::Domain& domain, const loop::Body& body, const Expr& vector_var, int lanes, Slots& slots,
+                 const std::map<std::string, std::string>& points, PreludeNeeds& needs);
+
+// Index of dimension d in the flattened position `flat`, in C.
+std::string unflatten(const std::string& flat, const std::vector<Expr>& sizes, size_t d, Slots& slots);
+
+// In C: where the matrix of the batch that `batch` names begins.
+std::string batch_offset(const choice::Operand& o, const std::vector<Expr>& batch, Slots& slots);
+
+// Names of what was fused into a template: "gemm_add_gelu", "gemm_add_of_mul_rsqrt".
+std::string kernel_name(const char* name, const choice::Node& node);
+
+}  // namespace toroid::codegen
