@@ -48,11 +48,11 @@ double copy_bandwidth(ThreadPool& pool) {
 constexpr int kAccumulators = 12;  // enough to hide the latency of one by the others
 constexpr int64_t kRounds = 1 << 20;
 
-std::string peak_source(int lanes) {
+std::string peak_source(int lanes, bool fused) {
   std::string declare, step, sum;
   for (int i = 0; i < kAccumulators; ++i) {
     declare += fmt::format("  v a{0} = x + {0}.0f;\n", i);
-    step += fmt::format("    a{0} = __builtin_elementwise_fma(a{0}, x, y);\n", i);
+    step += fmt::format(fmt::runtime(fused ? "    a{0} = __builtin_elementwise_fma(a{0}, x, y);\n" : "    a{0} = a{0} * x + y;\n"), i);
     sum += fmt::format("{}a{}", i ? " + " : "", i);
   }
   return fmt::format(
@@ -65,7 +65,7 @@ std::string peak_source(int lanes) {
 double fma_peak(ThreadPool& pool) {
   auto isa = device::active_isa();
   int lanes = isa == device::Isa::Avx512 ? 16 : isa == device::Isa::Avx2 ? 8 : 4;
-  auto artefact = jit::compile_c({.source = peak_source(lanes)});
+  auto artefact = jit::compile_c({.source = peak_source(lanes, isa != device::Isa::Scalar)});
   auto code = device::LoadedCode::load(artefact.object, {}, "peak");
   auto* peak = code->function<void(float*, long, float, float)>("peak");
   std::vector<float> out(static_cast<size_t>(pool.size()) * 16);

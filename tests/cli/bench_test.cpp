@@ -2,6 +2,8 @@
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "base/files.h"
 #include "cli/harness.h"
 #include "import/json.h"
@@ -33,6 +35,13 @@ void expect_report(const Outcome& o) {
 }
 
 TEST(Bench, BuiltInModel) { expect_report(bench("minilm-l6 --layers 1 --seq 16 --iterations 3 --json")); }
+
+TEST(Bench, ProcessorWithoutVectors) {
+  setenv("TOROID_ISA", "scalar", 1);
+  const Outcome o = bench("minilm-l6 --layers 1 --seq 16 --iterations 3 --json");
+  unsetenv("TOROID_ISA");
+  expect_report(o);
+}
 
 TEST(Bench, ModelFile) {
   expect_report(bench(std::string(TOROID_SOURCE_DIR) + "/tests/data/models/encoder/core.pt2 --iterations 3 --json"));

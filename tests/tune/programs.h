@@ -59,4 +59,15 @@ inline choice::Node product(int a, int b, int out, int64_t m, int64_t n, int64_t
   return node;
 }
 
+// Of two inputs, which is what the program gives.
+inline choice::Program one_product() {
+  choice::Program p;
+  add_input(p, "a");
+  add_input(p, "b");
+  p.new_buffer("ab", DType::F32, kPoints, loop::BufferKind::Temporary);
+  p.nodes.push_back(product(0, 1, 2, 8, 8, 8, 0));
+  set_output(p, 2);
+  return p;
+}
+
 }  // namespace toroid::tune

@@ -35,14 +35,8 @@ class Refine : public testing::Test {
     };
   }
   void tune_product(Memory* memory = nullptr) {
-    choice::Program p;
-    add_input(p, "a");
-    add_input(p, "b");
-    p.new_buffer("ab", DType::F32, kPoints, loop::BufferKind::Temporary);
-    p.nodes.push_back(product(0, 1, 2, 8, 8, 8, 0));
-    set_output(p, 2);
     tuned_ = {};
-    made_ = tune(p, pipeline_->get(), options_, memory, tuned_);
+    made_ = tune(one_product(), pipeline_->get(), options_, memory, tuned_);
   }
 
   std::shared_ptr<FakePipeline> pipeline_ = std::make_shared<FakePipeline>();

@@ -30,14 +30,8 @@ class Waves : public testing::Test {
     };
   }
   RegionReport tune_product(Memory* memory = nullptr) {
-    choice::Program p;
-    add_input(p, "a");
-    add_input(p, "b");
-    p.new_buffer("ab", DType::F32, kPoints, loop::BufferKind::Temporary);
-    p.nodes.push_back(product(0, 1, 2, 8, 8, 8, 0));
-    set_output(p, 2);
     report_ = {};
-    made_ = tune(p, pipeline_->get(), options_, memory, report_);
+    made_ = tune(one_product(), pipeline_->get(), options_, memory, report_);
     return report_.regions.at(0);
   }
   std::string status(int64_t x) const {
