@@ -144,7 +144,11 @@ void conv_transpose(OpCall& c) {
   Tensor all = op("convolution", x, weight, kNone, w.strides, none, w.dilations, true, none, groups);
   auto in = known_sizes(x, "the size of a transposed convolution with these attributes");
   for (size_t d = 0; d < n; ++d) {
-    int64_t reach = (in[d + 2] - 1) * w.strides[d] + (w.kernel[d] - 1) * w.dilations[d] + 1 + added[d];
+    constexpr int64_t kMost = int64_t{1} << 48;  // Expr stays at the ends of 64 bits
+    const int64_t reach =
+        ((Expr(in[d + 2]) - 1) * Expr(w.strides[d]) + (Expr(w.kernel[d]) - 1) * Expr(w.dilations[d]) + 1 + Expr(added[d])).constant();
+    TOROID_USER_CHECK(std::max({reach, w.begin[d], w.end[d]}) < kMost && std::min({reach, w.begin[d], w.end[d]}) > -kMost,
+                      "a size of the result is beyond {}", kMost);
     first[d] = w.begin[d];
     size[d] = reach - w.begin[d] - w.end[d];
     if (wanted.empty() && !same) continue;
