@@ -1,6 +1,7 @@
 // Poolings over windows and over whole tensors.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/check.h"
 #include "base/scalar.h"
@@ -20,7 +21,7 @@ Tensor pad_with_least(const Tensor& x, const Windows& w) {
   if (!is_float(x.dtype())) {
     bool is_signed = x.dtype() == DType::I8 || x.dtype() == DType::I16 || x.dtype() == DType::I32 || x.dtype() == DType::I64;
     auto bits = static_cast<int64_t>(8 * size_of(x.dtype()));
-    least = Expr(is_signed ? -(int64_t{1} << (bits - 1)) : 0);
+    least = Expr(is_signed ? std::numeric_limits<int64_t>::min() >> (64 - bits) : 0);
   }
   return op("constant_pad_nd", x, w.pad_widths(), least);
 }
