@@ -44,6 +44,7 @@ struct Task {
   std::vector<size_t> wave, near;       // positions: that are tried now; of earlier waves that may win yet
   std::map<size_t, Measured> left_out;  // others, by position: why they cannot
   Choice choice;
+  bool cut_short = false;  // the budget ended its waves
   bool decided = false;
 };
 
@@ -455,7 +456,7 @@ class Tuning {
       if (!is_near) t.callers[i]->release();
       return !is_near;
     });
-    if (options_.budget_ms > 0 && left_ms() < options_.budget_ms / 2) t.frontier.stop();
+    if (!t.frontier.is_done() && options_.budget_ms > 0 && left_ms() < options_.budget_ms / 2) t.frontier.stop(), t.cut_short = true;
     return t.frontier.is_done();
   }
 
@@ -463,8 +464,10 @@ class Tuning {
   void time(Task& t, const std::function<double()>& left) {
     const std::vector<size_t> asked = std::exchange(t.timed, {});
     for (size_t k : t.frontier.passed_over()) {
-      t.left_out[asked[1 + k]].status = fmt::format("{}: those before it in its template's order are far behind", kPassedOver);
-      ++t.report.passed_over;
+      t.left_out[asked[1 + k]].status = t.cut_short
+                                            ? "not run: half of the budget was used before"
+                                            : fmt::format("{}: those before it in its template's order are far behind", kPassedOver);
+      t.report.passed_over += !t.cut_short;
     }
     for (size_t i : t.near) t.left_out.erase(i);
     t.timed = with_default(asked.front(), t.near);

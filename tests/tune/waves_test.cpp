@@ -24,6 +24,7 @@ class Waves : public testing::Test {
       std::vector<std::shared_ptr<ChoiceCaller>> all(callers.begin(), callers.end());
       return [this, all](size_t i) {
         ++samples_;
+        if (budget_ms_then_ > 0) options_.budget_ms = budget_ms_then_;
         const auto& ways = all[i]->choice().ways;
         return 1e6 * (ways.empty() ? 1.0 : ratios_.at(static_cast<size_t>(ways.at(0).second.at("x"))));
       };
@@ -46,6 +47,7 @@ class Waves : public testing::Test {
   TuneReport report_;
   choice::Program made_;
   int samples_ = 0;
+  double budget_ms_then_ = 0;  // from the first look on; 0: as before
 };
 
 TEST_F(Waves, WhatStandsBehindHopelessOnesIsNotCompiled) {
@@ -68,6 +70,16 @@ TEST_F(Waves, AnExhaustiveSearchTriesAll) {
   EXPECT_EQ(made_.nodes.at(0).config, tile(12)) << to_string(report_);
   EXPECT_EQ(pipeline_->compiles, 17);
   EXPECT_EQ(r.passed_over, 0u);
+}
+
+// What the budget kept from being tried is said to be that, and is asked for again.
+TEST_F(Waves, AnEndedBudgetIsNoReasonToPassOver) {
+  options_.budget_ms = 1e9;
+  budget_ms_then_ = 1e-6;
+  const RegionReport r = tune_product();
+  EXPECT_EQ(r.passed_over, 0u) << to_string(report_);
+  EXPECT_TRUE(test::contains(status(12), "budget")) << status(12);
+  EXPECT_TRUE(report_.out_of_budget);
 }
 
 // Where the order is right, the result is that of trying all.
