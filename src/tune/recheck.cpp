@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace toroid::tune {
 namespace {
 
-constexpr double kDeviations = 2.5;  // from where the decision turns
-constexpr int kTimes = 3;            // with the first
+// Deviations from where the decision turns: of the first measurement, which flatters as the best of many candidates', and of a mean.
+constexpr double kOfFirst = 2.5, kOfMean = 2;
+constexpr size_t kLeast = 3, kMost = 7;  // measurements, with the first
+constexpr double kAssumed = 3;           // measurements that the assumed deviation counts as, beside those that were made
 
 // The fastest that was measured; 0 where none is faster than the default.
 size_t fastest(const Verdict& v) {
@@ -28,17 +31,29 @@ void recheck(Verdict& v, const MeasureAgain& again, const MeasureOptions& option
   if (best == 0 || options.between <= 0 || usual_ns <= 0 || (v.winner != 0 && v.winner != best)) return;
   const double grain = options.grain_ns / usual_ns, between = std::max(options.between, grain / 3);
   const double margin = std::max(std::log1p(std::max(options.tie_band, grain)), std::log(options.speedup));
-  // A deviation narrower, as in measure(): the true regret is within the band.
-  const double of_mean = between / std::sqrt(kTimes), needed = margin - std::min(of_mean, margin / 2);
-  double sum = std::log(v.candidates[best].ratio);
-  if (std::fabs(sum + needed) > kDeviations * between) return;
-  for (int k = 1; k < kTimes; ++k) {
+  std::vector<double> seen = {std::log(v.candidates[best].ratio)};
+  double mean = 0, of_mean = 0, needed = 0;
+  const auto is_near = [&] {
+    const double k = static_cast<double>(seen.size());
+    double squares = kAssumed * between * between;
+    mean = std::accumulate(seen.begin(), seen.end(), 0.0) / k;
+    for (double x : seen) squares += (x - mean) * (x - mean);
+    of_mean = std::sqrt(squares / (kAssumed + k - 1) / k);
+    // Narrower than the margin by two deviations, so that the true regret is within it.
+    needed = margin - std::min(2 * of_mean, margin / 2);
+    return std::fabs(mean + needed) <= (seen.size() == 1 ? kOfFirst : kOfMean) * of_mean;
+  };
+  if (!is_near()) return;
+  while (seen.size() < kLeast || (seen.size() < kMost && is_near())) {
     const Verdict w = again(best);
     v.spent_ms += w.spent_ms;
-    if (!w.problem.empty() || w.candidates[1].failed || !(w.candidates[1].ratio > 0)) return;
-    sum += std::log(w.candidates[1].ratio);
+    if (!w.problem.empty() || w.candidates[1].failed || !(w.candidates[1].ratio > 0)) {
+      if (seen.size() < kLeast) return;
+      break;
+    }
+    seen.push_back(std::log(w.candidates[1].ratio));
   }
-  const double mean = sum / kTimes;
+  is_near();
   v.winner = mean < -needed ? best : 0;
   Measured& m = v.candidates[best];
   m.ratio = std::exp(mean), m.ratio_low = std::exp(mean - 2 * of_mean), m.ratio_high = std::exp(mean + 2 * of_mean);

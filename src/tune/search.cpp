@@ -474,20 +474,16 @@ class Tuning {
     MeasureOptions how = measure_options(*t.region, left());
     how.budget_ms = std::min(how.budget_ms, std::max(0.0, options_.region_ms - t.report.spent_ms));
     Verdict v = measured(t, t.timed, how);
+    std::vector<std::shared_ptr<exec::Executable>> kept;  // so that code and memory lie elsewhere in the next measurement
     recheck(
         v,
         [&](size_t best) {
-          return measured_anew(t, {t.timed.front(), t.timed[best]}, measure_options(*t.region, left()));
+          const std::vector<size_t> both = {t.timed.front(), t.timed[best]};
+          for (size_t i : both) kept.push_back(t.callers[i]->executable()), t.callers[i]->release();
+          return measured(t, both, measure_options(*t.region, left()));
         },
         how);
     take(t, v, left);
-  }
-
-  // With code and memory in other places.
-  Verdict measured_anew(const Task& t, const std::vector<size_t>& positions, const MeasureOptions& how) const {
-    std::vector<std::shared_ptr<exec::Executable>> kept;  // so that their places are taken
-    for (size_t i : positions) kept.push_back(t.callers[i]->executable()), t.callers[i]->release();
-    return measured(t, positions, how);
   }
 
   Verdict measured(const Task& t, const std::vector<size_t>& positions, const MeasureOptions& how) const {
