@@ -107,6 +107,16 @@ void search(const Device& device, const char* dtype, const std::vector<Shape>& s
              spent[false] / spent[true], 100 * worst);
 }
 
+// The default's time, and the ratio of each that came near it.
+void one_tuning(const tune::RegionReport& region) {
+  std::string near;
+  for (size_t i = 1; i < region.rows.size(); ++i)
+    if (const auto& m = region.rows[i].measured; m.ratio > 0 && m.ratio < 1.05)
+      near += fmt::format("  {} {:.3f} ({:.3f} to {:.3f}, {} rounds)", i, m.ratio, m.ratio_low, m.ratio_high, m.rounds);
+  fmt::print("  {} wins in {:.0f} ms; default {:.2f} us;{}\n", region.winner, region.spent_ms, region.rows[0].measured.median_ns / 1e3,
+             near);
+}
+
 void trust(const Device& device, const char* dtype, int repeats, const std::vector<Shape>& shapes) {
   fmt::print("{} tunings of {} products of {}:\n{:>20} {:>8} {:>8} {:>8} {:>8}  winner\n", repeats, shapes.size(), dtype, "m x n x k",
              "flips %", "stated %", "regret %", "ratio");
@@ -123,6 +133,7 @@ void trust(const Device& device, const char* dtype, int repeats, const std::vect
       shape_stated += region.flip / repeats;
       for (auto& row : region.rows)
         if (row.measured.ratio > 0) ratios[row.text].push_back(row.measured.ratio);
+      if (shapes.size() == 1) one_tuning(region);
       reports.push_back(region);
     }
     const auto median = [&](const std::string& text) {

@@ -1,0 +1,370 @@
+#include "tune/region_search.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "ops/custom.h"
+#include "tune/check.h"
+#include "tune/choices.h"
+#include "tune/recheck.h"
+#include "tune/refine.h"
+
+namespace toroid::tune {
+namespace {
+
+constexpr std::string_view kPassedOver = "passed over";
+
+// What was measured of the choices when it was.
+std::vector<Measured> measured_once(const std::vector<std::string>& texts, const std::vector<CandidateRecord>& records) {
+  std::vector<Measured> out(texts.size());
+  for (size_t i = 0; i < texts.size(); ++i) {
+    const auto r = std::find_if(records.begin(), records.end(), [&](auto& known) { return known.candidate == texts[i]; });
+    if (r == records.end()) continue;
+    Measured& m = out[i];
+    m.rounds = static_cast<size_t>(r->rounds), m.median_ns = r->median_ns, m.spread = r->spread;
+    m.ratio = r->ratio, m.ratio_low = r->ratio_low, m.ratio_high = r->ratio_high;
+    m.failed = r->outcome != Outcome::Timed, m.outcome = r->outcome;
+    if (m.failed) m.status = fmt::format("{}: {}", name_of(r->outcome), r->reason);
+  }
+  return out;
+}
+
+// How many times as fast as the default a choice must be: what the custom operations of the region ask for.
+double least_speedup(const Region& r) {
+  double out = 1;
+  for (size_t c : r.choice_nodes)
+    if (auto* open = std::get_if<choice::Open>(&r.program.nodes[c].problem); open && open->op && ops::is_tuned(*open->op))
+      out = std::max(out, ops::tuning_of(*open->op).min_speedup_threshold);
+  return out;
+}
+
+}  // namespace
+
+double ms_since(SteadyClock::time_point t) { return std::chrono::duration<double, std::milli>(SteadyClock::now() - t).count(); }
+
+RegionSearch::RegionSearch(const Region& region, SharedSearch& shared)
+    : region_(region), shared_(shared), options_(shared.options), equal_{&region} {
+  report_.label = region.label, report_.key = region.key;
+}
+
+RegionReport RegionSearch::take_report() {
+  report_.places = equal_.size();
+  return std::move(report_);
+}
+
+void RegionSearch::prepare() {
+  if (!region_.refusal.empty()) {
+    report_.source = "not tuned: " + region_.refusal;
+    decided_ = true;
+    return;
+  }
+  callers_ = choices_of(region_, shared_.pipeline, options_, report_);
+  for (auto& c : callers_) texts_.push_back(to_string(c->choice()));
+  if (callers_.size() < 2) {
+    decided_ = true;
+    report_.source = "not tuned: there is one way to compute it";
+  } else if (shared_.memory) {
+    recall();
+  } else {
+    for (size_t i = 0; i < callers_.size(); ++i) timed_.push_back(i);
+  }
+}
+
+// What refine() found once is made a choice again, if it compiles here.
+bool RegionSearch::has_choice(const std::string& text) {
+  if (std::find(texts_.begin(), texts_.end(), text) != texts_.end()) return true;
+  try {
+    auto caller = std::make_shared<ChoiceCaller>(text, CallerKind::Template, parse_choice(text),
+                                                 std::make_shared<choice::Program>(region_.program), shared_.pipeline);
+    caller->precompile();
+    if (!caller->failure().empty()) return false;
+    callers_.push_back(std::move(caller));
+  } catch (const UserError&) {
+    return false;
+  }
+  texts_.push_back(text);
+  return true;
+}
+
+void RegionSearch::recall() {
+  const std::string key = region_.key.hex();
+  Recalled known = shared_.memory->recall(key, texts_, [&](const std::string& text) { return has_choice(text); });
+  timed_ = std::move(known.time);
+  for (size_t i = 0; i < known.refusals.size(); ++i)
+    if (!known.refusals[i].empty()) callers_[i]->mark_failed(known.refusals[i]);
+  const auto at = std::find(texts_.begin(), texts_.end(), known.winner);
+  if (at == texts_.end()) {
+    for (size_t i = 0; timed_.empty() && i < callers_.size(); ++i) timed_.push_back(i);
+    return;
+  }
+  if (!known.drift.empty()) log(Artifact::Choices, region_.label + ": " + known.drift + ": the default");
+  decided_ = true;
+  report_.source = known.source;
+  report_.drift = known.drift;
+  report_.kernels = known.kernels, report_.ratio = known.ratio;
+  if (!known.records.empty()) {
+    add_rows(measured_once(texts_, known.records));
+    report_.winner = static_cast<size_t>(at - texts_.begin());
+  }
+  choice_ = callers_[static_cast<size_t>(at - texts_.begin())]->choice();
+  shared_.memory->note(key, decision());
+}
+
+std::shared_ptr<ChoiceCaller> RegionSearch::known_winner() const {
+  if (callers_.size() < 2) return nullptr;
+  const auto at = std::find(texts_.begin(), texts_.end(), to_string(choice_));
+  return callers_[static_cast<size_t>(at - texts_.begin())];
+}
+
+DecisionRecord RegionSearch::decision() const {
+  DecisionRecord d;
+  d.label = region_.label;
+  d.winner = to_string(choice_);
+  d.kernels = report_.kernels;
+  d.ratio = report_.ratio;
+  d.flip = report_.flip, d.regret = report_.regret;
+  return d;
+}
+
+// The form of each choice but for the default; empty where there is no order among its like.
+std::vector<std::string> RegionSearch::forms() const {
+  std::vector<std::string> out;
+  for (size_t k = 1; k < timed_.size(); ++k) {
+    const ChoiceCaller& c = *callers_[timed_[k]];
+    std::string form;
+    if (c.kind() == CallerKind::Template)
+      for (auto& [node, way] : c.choice().ways) form += fmt::format("{}: {} ", node, way.form);
+    out.push_back(std::move(form));
+  }
+  return out;
+}
+
+void RegionSearch::next_wave(bool all) {
+  if (!std::exchange(begun_, true)) frontier_ = Frontier(forms(), all);
+  wave_.clear();
+  for (size_t k : frontier_.next()) wave_.push_back(timed_[1 + k]);
+}
+
+Callers RegionSearch::wave() const { return callers_at(with_default(wave_)); }
+
+MeasureOptions RegionSearch::measure_options(double most_ms) const {
+  const Device& device = shared_.pipeline->device;
+  MeasureOptions how;
+  how.budget_ms = std::min(options_.region_ms, most_ms);
+  how.grain_ns = grain_ns(region_, device);
+  how.speedup = least_speedup(region_);
+  constexpr double kBetween = 0.01;  // H200: 105 ns of 9.4 us
+  how.between = device.is_cuda() ? kBetween : 0;
+  return how;
+}
+
+bool RegionSearch::step(const Left& left) {
+  const auto begun = SteadyClock::now();
+  if (shared_.vet && left() > 0) vet(left);
+  bool last = true;
+  if (report_.source.empty() && left() > 0) {
+    last = look(left);
+    if (last) time(left);
+  } else if (report_.source.empty()) {
+    report_.source = "not tuned: the budget was used";
+    shared_.report.out_of_budget = true;
+  }
+  const double spent = ms_since(begun);
+  report_.spent_ms += spent, shared_.report.time_ms += spent;
+  if (last) end();
+  return last;
+}
+
+void RegionSearch::end() {
+  for (auto& c : callers_) {
+    shared_.report.compiled += static_cast<size_t>(c->compiles());
+    c->release();
+  }
+  decided_ = true;
+}
+
+// A first look at the wave: leaves those in near_ that may win yet. False: there is to be another wave.
+bool RegionSearch::look(const Left& left) {
+  constexpr size_t kRoundsOfALook = 3;         // enough for what differs by so much
+  constexpr double kShareOfLooks = 0.25;       // of the time for a region
+  constexpr double kNear = 1.1;                // times the best one's time
+  if (near_.empty() && frontier_.is_done()) {  // no order among them to learn from
+    near_ = wave_;
+    return true;
+  }
+  MeasureOptions how = measure_options(left() / 2);
+  how.budget_ms = std::min(how.budget_ms, kShareOfLooks * options_.region_ms);
+  how.least_rounds = how.most_rounds = kRoundsOfALook;
+  const std::vector<size_t> seen = with_default(wave_);
+  const Verdict v = measured(seen, how);
+  if (!v.problem.empty()) {  // time() says so
+    near_ = wave_;
+    return true;
+  }
+  for (size_t k = 1; k < seen.size(); ++k) {
+    left_out_[seen[k]] = v.candidates[k];
+    near_.push_back(seen[k]);
+    const auto at = std::find(timed_.begin() + 1, timed_.end(), seen[k]);
+    frontier_.report(static_cast<size_t>(at - timed_.begin() - 1), v.candidates[k].failed ? 0 : v.candidates[k].ratio);
+  }
+  std::erase_if(near_, [&](size_t i) {
+    Measured& m = left_out_.at(i);
+    const bool is_near = m.status.empty() && m.ratio <= kNear * frontier_.best();
+    if (!is_near && m.status.empty())
+      m.status = fmt::format("dropped after a first look: its time is {:.3f} of that of the best", m.ratio / frontier_.best());
+    if (!is_near) callers_[i]->release();
+    return !is_near;
+  });
+  if (!frontier_.is_done() && options_.budget_ms > 0 && shared_.left_ms() < options_.budget_ms / 2) frontier_.stop(), cut_short_ = true;
+  return frontier_.is_done();
+}
+
+// Among those that may win.
+void RegionSearch::time(const Left& left) {
+  const std::vector<size_t> asked = timed_;
+  for (size_t k : frontier_.passed_over()) {
+    left_out_[asked[1 + k]].status = cut_short_ ? "not run: half of the budget was used before"
+                                                : fmt::format("{}: those before it in its template's order are far behind", kPassedOver);
+    report_.passed_over += !cut_short_;
+  }
+  for (size_t i : near_) left_out_.erase(i);
+  timed_ = with_default(near_);
+  MeasureOptions how = measure_options(left());
+  how.budget_ms = std::min(how.budget_ms, std::max(0.0, options_.region_ms - report_.spent_ms));
+  Verdict v = measured(timed_, how);
+  std::vector<std::shared_ptr<exec::Executable>> kept;  // so that code and memory lie elsewhere in the next measurement
+  recheck(
+      v,
+      [&](size_t best) {
+        const std::vector<size_t> both = {timed_.front(), timed_[best]};
+        for (size_t i : both) kept.push_back(callers_[i]->executable()), callers_[i]->release();
+        return measured(both, measure_options(left()));
+      },
+      how);
+  take(v, left);
+}
+
+Verdict RegionSearch::measured(const std::vector<size_t>& positions, const MeasureOptions& how) const {
+  const Callers callers = callers_at(positions);
+  return measure(callers.size(), options_.clock ? options_.clock(callers) : time_checked(callers, region_, shared_.pipeline->device), how);
+}
+
+std::vector<size_t> RegionSearch::with_default(const std::vector<size_t>& others) const {
+  std::vector<size_t> out = {timed_.front()};
+  out.insert(out.end(), others.begin(), others.end());
+  std::sort(out.begin() + 1, out.end());
+  return out;
+}
+
+Callers RegionSearch::callers_at(const std::vector<size_t>& positions) const {
+  Callers out;
+  for (size_t i : positions) out.push_back(callers_[i]);
+  return out;
+}
+
+// Leaves in wave_ what may run in this process. What the default did may be the end of tuning the region.
+void RegionSearch::vet(const Left& left) {
+  const std::vector<size_t> asked = with_default(std::exchange(wave_, {}));
+  const std::vector<Measured> seen = (*shared_.vet)(callers_at(asked), region_, left);
+  for (size_t k = 0; k < seen.size(); ++k) {
+    if (seen[k].status.empty()) {
+      if (k > 0) wave_.push_back(asked[k]);
+      continue;
+    }
+    left_out_[asked[k]] = seen[k];
+    log(Artifact::Choices, fmt::format("{}: {}, in a process of its own: {}", region_.label, callers_[asked[k]]->name(), seen[k].status));
+  }
+  if (seen[0].failed) {
+    report_.source = fmt::format("not tuned: in a process of its own, {} {}", callers_[asked[0]]->name(), seen[0].status);
+    add_rows(known());
+  } else if (shared_.memory) {  // now: the budget may end before the others are timed
+    shared_.memory->remember(region_.key.hex(), texts_, known(), decision(), false);
+  }
+}
+
+// What is known of each choice but for those that are timed.
+std::vector<Measured> RegionSearch::known() const {
+  std::vector<Measured> out(callers_.size());
+  for (size_t i = 0; i < callers_.size(); ++i) out[i].status = callers_[i]->failure();
+  for (auto& [i, m] : left_out_) out[i] = m;
+  return out;
+}
+
+void RegionSearch::add_rows(const std::vector<Measured>& measured) {
+  for (size_t i = 0; i < callers_.size(); ++i) report_.rows.push_back({callers_[i]->name(), callers_[i]->kind(), texts_[i], measured[i]});
+}
+
+// v: of the callers that were timed.
+void RegionSearch::take(const Verdict& v, const Left& left) {
+  if (!v.problem.empty()) {
+    if (region_.sizes_seen) fail<EnvironmentError>("nothing computes {} here: {}", region_.label, v.problem);
+    report_.source = fmt::format("not tuned: at {}: {}", exec::to_string(region_.sizes), v.candidates.front().status);
+    return;
+  }
+  const size_t winner = timed_[fused_enough(v)];
+  std::vector<Measured> measured = known();
+  for (size_t k = 0; k < timed_.size(); ++k) measured[timed_[k]] = v.candidates[k];
+  add_rows(measured);
+  const bool left_open = v.out_of_budget || std::any_of(left_out_.begin(), left_out_.end(), [](auto& out) {
+                           const Measured& m = out.second;  // of a worker that had no time for it: neither failed nor timed
+                           return !m.failed && m.ratio == 0 && !m.status.starts_with(kPassedOver);
+                         });
+  report_.winner = winner;
+  report_.source = region_.sizes.empty() ? "timed" : "timed at " + exec::to_string(region_.sizes);
+  report_.noise = v.noise, report_.flip = v.flip, report_.regret = v.regret_bound;
+  report_.kernels = callers_[winner]->kernels();
+  report_.ratio = measured[winner].ratio;
+  shared_.report.out_of_budget = shared_.report.out_of_budget || left_open;
+  choice_ = callers_[winner]->choice();
+  if (options_.descent) improve(left());
+  log(Artifact::Choices, fmt::format("{}: {}; {} original choices, {} fused, {} total", region_.label, report_.rows[report_.winner].name,
+                                     report_.originals, report_.fused, callers_.size()));
+  if (!shared_.memory) return;
+  shared_.memory->remember(region_.key.hex(), texts_, measured, decision(), !left_open);
+  shared_.memory->note(region_.key.hex(), decision());
+}
+
+// Steps from the winner.
+void RegionSearch::improve(double left_ms) {
+  const MeasureOptions how = measure_options(left_ms);
+  if (how.budget_ms <= 0) return;
+  double ratio = 1;
+  const auto better =
+      refine(region_, callers_.front(), callers_[report_.winner], shared_.pipeline, options_, how, shared_.vet.get(), report_, ratio);
+  if (!better) return;
+  const std::string text = to_string(better->choice());
+  const auto row = std::find_if(report_.rows.begin(), report_.rows.end(), [&](auto& r) { return r.text == text; });
+  TOROID_CHECK(row != report_.rows.end());
+  report_.winner = static_cast<size_t>(row - report_.rows.begin());
+  report_.ratio *= ratio;
+  report_.kernels = better->kernels();
+  choice_ = better->choice();
+}
+
+// Position among those that were timed: the winner or, where that is fused and not as much faster than the best unfused choice as is
+// asked for, the latter.
+size_t RegionSearch::fused_enough(const Verdict& v) const {
+  const auto is_fused = [&](size_t k) { return callers_[timed_[k]]->kind() == CallerKind::Fused; };
+  if (!is_fused(v.winner) || options_.fusion_speedup <= 1) return v.winner;
+  size_t best = v.candidates.size();
+  for (size_t k = 0; k < v.candidates.size(); ++k) {
+    const Measured& m = v.candidates[k];
+    if (is_fused(k) || m.failed || m.median_ns <= 0) continue;
+    if (best == v.candidates.size() || m.median_ns < v.candidates[best].median_ns) best = k;
+  }
+  const bool enough =
+      best == v.candidates.size() || v.candidates[best].median_ns >= options_.fusion_speedup * v.candidates[v.winner].median_ns;
+  return enough ? v.winner : best;
+}
+
+void RegionSearch::put_back() {
+  choice_ = {};
+  report_.source += "; put back, as the whole program was slower with it";
+  report_.winner = 0;
+  report_.ratio = 1;
+  report_.kernels = callers_.front()->kernels();
+  if (shared_.memory) shared_.memory->note(region_.key.hex(), decision());
+}
+
+}  // namespace toroid::tune
