@@ -12,7 +12,7 @@ namespace toroid::tune {
 using MeasureAgain = std::function<Verdict(size_t best)>;
 
 // Where the fastest candidate is so near to what it takes to win that MeasureOptions::between may have decided, two to six more
-// measurements of it beside the default count as much as the first, until their mean is clear of the edge: by that mean it wins, or the
+// measurements of it beside the default count as much as the first, until their median is clear of the edge: by that it wins, or the
 // default does. The deviation of one measurement is what these show, with `between` counting as three of them. A verdict for a third one
 // stays, and so does one whose candidate is refused by the second or third measurement.
 void recheck(Verdict& v, const MeasureAgain& again, const MeasureOptions& options);
