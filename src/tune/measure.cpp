@@ -121,20 +121,20 @@ struct Look {
   double band = 0;
   double between = 0;  // deviation of one program's centres from tuning to tuning, which rounds do not show
 
-  // What two centres may differ by and still be surely within the band, but for one standard error; never less than half of the band.
-  double tied(double half) const { return band - std::min(half / kSigmas, band / 2); }
-  double needed(size_t i) const { return margin > band ? margin : tied(ratio[i].half()); }
+  // Where decisions turn: the other half of the band is for what cannot be seen, so that the true regret is within it.
+  double tied() const { return band / 2; }
+  double needed() const { return margin > band ? margin : tied(); }
 
   // The place in `of` of the winner, by these centres.
   size_t choose(const std::vector<double>& centre) const {
     size_t best = 0;
     std::vector<bool> faster(of.size(), false);
     for (size_t i = 1; i < of.size(); ++i) {
-      faster[i] = eligible[i] && centre[i] < -needed(i) && centre[i] + (ratio[i].high - ratio[i].centre) < -noise;
+      faster[i] = eligible[i] && centre[i] < -needed() && centre[i] + (ratio[i].high - ratio[i].centre) < -noise;
       if (faster[i] && (best == 0 || centre[i] < centre[best])) best = i;
     }
     for (size_t i = 1; i < best; ++i)
-      if (faster[i] && centre[i] - centre[best] <= tied(half[i][best])) return i;
+      if (faster[i] && centre[i] - centre[best] <= tied()) return i;
     return best;
   }
   std::vector<double> centres() const {
@@ -363,7 +363,7 @@ class Measuring {
       const auto behind = rounds_.differences(rounds_.logs(look_.of[i]), rounds_.logs(look_.of[best]));
       if (i != best && estimate(behind, kDropRisk).low > look_.band)
         mark(i, best);
-      else if (look_.ratio[i].low > -look_.needed(i))  // it cannot win
+      else if (look_.ratio[i].low > -look_.needed())  // it cannot win
         mark(i, 0);
       else
         left.push_back(i), cost += rounds_.cost(look_.of[i]);

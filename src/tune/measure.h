@@ -24,7 +24,7 @@ Clock steady_clock();
 
 struct MeasureOptions {
   double budget_ms = 1000;
-  double tie_band = 0.02;  // candidates that differ by less are equally good
+  double tie_band = 0.02;  // candidates that differ by less are equally good; decisions turn at half of it
   // Nor do differences of less than this count: equal kernels in different graphs, at different addresses, take times that differ by so
   // much however often they are measured. Three deviations of a difference (H200: 20 ns each, and 80 ns where the cache is flushed).
   double grain_ns = 0;
@@ -65,9 +65,10 @@ struct Verdict {
   std::string problem;         // not empty: nothing could be run; each candidate's reason
 };
 
-// Candidate 0 is the default, and wins unless another is faster by the tie band and surely faster at all; where it fails, the first that
-// does not fail takes its place. Among those that are, all within the tie band of the fastest count as equal and the first of them wins, so
-// that repeats agree. (The band is taken one standard error narrower, so that the true regret is within it.)
+// Candidate 0 is the default, and wins unless another is faster by half of the tie band and surely faster at all; where it fails, the first
+// that does not fail takes its place. Among those that are, all within half of the band of the fastest count as equal and the first of them
+// wins, so that repeats agree. (The other half is for what differs from tuning to tuning, as clocks and places do, so that the true regret
+// is within the band.)
 //
 // How: in each round every candidate that is left runs once, in random order, and the default twice. What counts are the logarithms of the
 // ratios of runs of one round (drift and noise that last longer than a round cancel). Their Hodges-Lehmann centres have Wilcoxon's

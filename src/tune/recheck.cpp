@@ -9,10 +9,10 @@
 namespace toroid::tune {
 namespace {
 
-// Deviations from where the decision turns, of one measurement (one in some hundreds is off by several) and of a median.
-constexpr double kOfFirst = 4, kOfMedian = 2;
-constexpr size_t kLeast = 3, kMost = 7;  // measurements, with the first
-constexpr double kAssumed = 3;           // measurements that the assumed deviation counts as, beside those that were made
+constexpr double kFar = 0.1;       // a logarithm: one measurement in some hundreds is off by nearly that much
+constexpr double kDeviations = 2;  // of a median, from where the decision turns
+constexpr size_t kMost = 7;        // measurements, with the first
+constexpr double kAssumed = 3;     // measurements that the assumed deviation counts as, beside those that were made
 
 // The fastest that was measured but for the default; 0 where there is none.
 size_t fastest(const Verdict& v) {
@@ -31,7 +31,7 @@ Centre centre_of(const std::vector<double>& seen, double between) {
   constexpr double kOfNormal = 1.4826, kOfMedians = 1.2533;  // deviation by the median one; of a median by that of a mean
   const double k = static_cast<double>(seen.size()), shown = kOfNormal * median_deviation(seen);
   const double one = std::sqrt((kAssumed * between * between + (k - 1) * shown * shown) / (kAssumed + k - 1));
-  return {median(seen), seen.size() > 1 ? kOfMedians * one / std::sqrt(k) : one};
+  return {median(seen), kOfMedians * one / std::sqrt(k)};
 }
 
 double normal_tail(double deviations) { return 0.5 * std::erfc(deviations / std::sqrt(2.0)); }
@@ -43,25 +43,19 @@ void recheck(Verdict& v, const MeasureAgain& again, const MeasureOptions& option
   const double usual_ns = v.candidates.front().median_ns;
   if (best == 0 || options.between <= 0 || usual_ns <= 0 || (v.winner != 0 && v.winner != best)) return;
   const double grain = options.grain_ns / usual_ns, between = std::max(options.between, grain / 3);
-  const double margin = std::max(std::log1p(std::max(options.tie_band, grain)), std::log(options.speedup));
+  const double band = std::log1p(std::max(options.tie_band, grain)), asked = std::log(options.speedup);
+  const double needed = asked > band ? asked : band / 2;  // as in measure()
   std::vector<double> seen = {std::log(v.candidates[best].ratio)};
   Centre c;
-  double needed = 0;
-  const auto is_near = [&] {
-    c = centre_of(seen, between);
-    needed = margin - std::min(2 * c.deviation, margin / 2);  // narrower, so that the true regret is within the margin
-    return std::fabs(c.at + needed) <= (seen.size() > 1 ? kOfMedian : kOfFirst) * c.deviation;
-  };
-  bool near = is_near();
-  if (!near) return;
-  while (seen.size() < kLeast || (near && seen.size() < kMost)) {
+  if (std::fabs(seen.front() + needed) > kFar) return;
+  do {
     const Verdict w = again(best);
     v.spent_ms += w.spent_ms;
     if (!w.problem.empty() || w.candidates[1].failed || !(w.candidates[1].ratio > 0)) break;
     seen.push_back(std::log(w.candidates[1].ratio));
-    near = is_near();
-  }
-  if (seen.size() < kLeast) return;
+    c = centre_of(seen, between);
+  } while (std::fabs(c.at + needed) <= kDeviations * c.deviation && seen.size() < kMost);
+  if (seen.size() == 1) return;
   v.winner = c.at < -needed ? best : 0;
   Measured& m = v.candidates[best];
   m.ratio = std::exp(c.at), m.ratio_low = std::exp(c.at - 2 * c.deviation), m.ratio_high = std::exp(c.at + 2 * c.deviation);

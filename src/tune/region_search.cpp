@@ -220,6 +220,16 @@ bool RegionSearch::look(const Left& left) {
   return frontier_.is_done();
 }
 
+// Two go on, whatever the looks have shown: one look in some hundreds is far off.
+void RegionSearch::add_best_of_looks() {
+  constexpr size_t kLeast = 2;
+  std::vector<std::pair<double, size_t>> others;
+  for (auto& [i, m] : left_out_)
+    if (!m.failed && m.ratio > 0 && std::find(near_.begin(), near_.end(), i) == near_.end()) others.emplace_back(m.ratio, i);
+  std::sort(others.begin(), others.end());
+  for (size_t k = 0; k < others.size() && near_.size() < kLeast; ++k) near_.push_back(others[k].second);
+}
+
 // Among those that may win.
 void RegionSearch::time(const Left& left) {
   const std::vector<size_t> asked = timed_;
@@ -228,6 +238,7 @@ void RegionSearch::time(const Left& left) {
                                                 : fmt::format("{}: those before it in its template's order are far behind", kPassedOver);
     report_.passed_over += !cut_short_;
   }
+  add_best_of_looks();
   for (size_t i : near_) left_out_.erase(i);
   timed_ = with_default(near_);
   MeasureOptions how = measure_options(left());

@@ -42,19 +42,21 @@ TEST(Recheck, NearTheEdgeTheMedianDecides) {
   EXPECT_EQ(times, 2);
   EXPECT_EQ(lost.winner, 1u);
   EXPECT_NEAR(lost.candidates[1].ratio, 0.96, 1e-3);
-  EXPECT_EQ(rechecked(0.97, 1, 0.995, times).winner, 0u);
+  EXPECT_EQ(rechecked(0.97, 1, 0.999, times).winner, 0u);
   EXPECT_GE(times, 2);
+  EXPECT_EQ(rechecked(0.96, 1, 0.96, times).winner, 1u);  // clear at once
+  EXPECT_EQ(times, 1);
 }
 
 TEST(Recheck, TheNearerTheMoreDoubt) {
   int times = 0;
-  const double near = rechecked(0.985, 0, 0.985, times).flip, far = rechecked(0.97, 1, 0.955, times).flip;
+  const double near = rechecked(0.99, 0, 0.99, times).flip, far = rechecked(0.96, 1, 0.955, times).flip;
   EXPECT_GT(near, 0.4);
   EXPECT_LT(far, 0.06);
   EXPECT_GE(far, options().risk);
 }
 
-// The first at 1 % behind where the decision turns, the others around `centre`.
+// The first at 1 % beyond where the decision turns, the others around `centre`.
 int measurements_that_scatter(double centre, double by, size_t& winner) {
   Verdict v = verdict(0.98, 0);
   int times = 0;
@@ -75,11 +77,11 @@ TEST(Recheck, TheMoreTheyScatterTheMoreAreMade) {
 
 TEST(Recheck, WhatIsClearStays) {
   int times = 0;
-  EXPECT_EQ(rechecked(0.9, 1, 1.2, times).winner, 1u);
+  EXPECT_EQ(rechecked(0.85, 1, 1.2, times).winner, 1u);
   EXPECT_EQ(times, 0);
   EXPECT_EQ(rechecked(1.1, 0, 0.5, times).winner, 0u);
   EXPECT_EQ(times, 0);
-  EXPECT_EQ(rechecked(1.005, 0, 0.96, times).winner, 1u);  // slower, as it seemed
+  EXPECT_EQ(rechecked(1.06, 0, 0.96, times).winner, 1u);  // slower, as it seemed
   EXPECT_GE(times, 2);
   MeasureOptions none;  // a clock that does not differ from tuning to tuning
   EXPECT_EQ(rechecked(0.985, 0, 0.9, times, none).winner, 0u);
