@@ -39,7 +39,8 @@ void matmul_loop(Lowering& l, const graph::Node& n, const Lazy& a, const Lazy& b
   l.append(std::move(node), n.results[0]);
 }
 
-// A 2-d convolution as a reduction loop over input channels and the window.
+// A convolution of any rank as a reduction loop over input channels and the window. Each result of a transposed one gathers the taps that
+// reach it.
 void convolution_loop(Lowering& l, const graph::Node& n, const ops::TypeReader& r) {
   const graph::Value *input = std::get<graph::Value*>(n.args[0]), *weight = std::get<graph::Value*>(n.args[1]);
   const graph::Value* bias = std::holds_alternative<graph::Value*>(n.args[2]) ? std::get<graph::Value*>(n.args[2]) : nullptr;
@@ -47,6 +48,7 @@ void convolution_loop(Lowering& l, const graph::Node& n, const ops::TypeReader& 
   DType compute = ops::compute_type(type.dtype);
   auto stride = r.integers("stride"), pad = r.integers("padding"), dilation = r.integers("dilation");
   Expr groups = r.expr("groups");
+  const bool transposed = r.flag("transposed");
   for (auto* v : {input, weight})
     if (!l.value(v).place && l.value(v).work > 2) l.realize(v);
   Lazy x = l.value(input), w = l.value(weight);
@@ -59,21 +61,30 @@ void convolution_loop(Lowering& l, const graph::Node& n, const ops::TypeReader& 
     return e;
   };
   for (auto& s : type.sizes) index.push_back(var(s, false));
-  Expr ic = var(w.sizes[1], true), kh = var(w.sizes[2], true), kw = var(w.sizes[3], true);
+  const Expr in_group = sym::floor_div(x.sizes[1], groups), out_group = sym::floor_div(type.sizes[1], groups);
+  Expr ic = var(in_group, true), channel = ic + sym::floor_div(index[1], out_group) * in_group;
+  Index x_index = {index[0], channel}, w_index = {index[1], ic};
+  if (transposed) w_index = {channel, sym::mod(index[1], out_group)};
+  for (size_t d = 2; d < type.sizes.size(); ++d) w_index.push_back(var(w.sizes[d], true));
   BodyBuilder b(node.body);
-  Expr ih = index[2] * Expr(stride[0]) + kh * Expr(dilation[0]) - Expr(pad[0]),
-       iw = index[3] * Expr(stride[mutant(Mutant::SwappedStride) ? 0 : 1]) + kw * Expr(dilation[1]) - Expr(pad[1]);
-  Expr channel = ic + sym::floor_div(index[1], sym::floor_div(type.sizes[1], groups)) * w.sizes[1];
   std::optional<S> inside;
   auto require = [&](S c) { inside = inside ? *inside & c : c; };
-  for (auto& [e, extent] : {std::pair(ih, x.sizes[2]), std::pair(iw, x.sizes[3])}) {
+  for (size_t d = 2; d < type.sizes.size(); ++d) {
+    const Expr step(stride[mutant(Mutant::SwappedStride) ? 0 : d - 2]), tap = w_index[d] * Expr(dilation[d - 2]);
+    Expr e = index[d] * step + tap - Expr(pad[d - 2]);
+    if (transposed) {
+      const Expr reached = index[d] + Expr(pad[d - 2]) - tap;
+      e = sym::floor_div(reached, step);
+      if (!(step == Expr(1))) require(b.index(sym::mod(reached, step)) == 0.0);
+    }
+    x_index.push_back(e);
     if (!sym::known_ge(e, 0) && !mutant(Mutant::ConvolutionBorder)) require(b.index(e) >= 0.0);
-    if (!sym::known_lt(e, extent)) require(b.index(e) < b.index(extent));
+    if (!sym::known_lt(e, x.sizes[d])) require(b.index(e) < b.index(x.sizes[d]));
   }
   if (inside) b.push_mask(*inside);
-  S element = cast(x.at(b, {index[0], channel, ih, iw}), compute);
+  S element = cast(x.at(b, x_index), compute);
   if (inside) b.pop_mask();
-  S product = element * cast(w.at(b, {index[1], ic, kh, kw}), compute);
+  S product = element * cast(w.at(b, w_index), compute);
   if (inside) product = select(*inside, product, 0.0);  // padding adds nothing, not 0 times a weight that may be infinite
   S sum = loop::has_reduction(node.domain) ? b.reduce(loop::Reduction::Sum, product) : product;
   if (bias && !mutant(Mutant::LostBias)) sum = sum + cast(l.value(bias).at(b, {index[1]}), compute);
@@ -197,10 +208,7 @@ void lower_convolution(Lowering& l, const graph::Node& n) {
               weight->type.dtype == type.dtype && constant(input->type.sizes[1]);
   for (auto& s : weight->type.sizes) fits = fits && constant(s) && *constant(s) > 0;
   for (auto& s : type.sizes) fits = fits && constant(s) != 0;
-  if (!fits || !l.options().templates) {
-    if (!two_d || r.flag("transposed")) return l.lower_extern(n);
-    return convolution_loop(l, n, r);
-  }
+  if (!fits || !l.options().templates) return convolution_loop(l, n, r);
 
   choice::Convolution c;
   c.n = type.sizes[0];

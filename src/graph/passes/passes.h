@@ -18,6 +18,9 @@ std::unique_ptr<Graph> decompose_keeping_templates(const Graph& g);
 // Removes operations that change nothing and merges chains of views, transposes and casts.
 std::unique_ptr<Graph> simplify(const Graph& g);
 
+// Writes convolutions of one and three dimensions, and transposed ones, as plain ones of two dimensions, where a template may take those.
+std::unique_ptr<Graph> plain_convolutions(const Graph& g);
+
 // Computes what depends on constants alone, where the result is not much larger than they are.
 std::unique_ptr<Graph> constant_fold(const Graph& g);
 

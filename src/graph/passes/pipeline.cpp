@@ -13,6 +13,7 @@ constexpr PassRow kPasses[] = {
     {"find_attention", find_attention, true, "Finds attention that is written out."},
     {"decompose_keeping_templates", decompose_keeping_templates, true, "Expands composites that have no template."},
     {"decompose", decompose, true, "Expands composites."},
+    {"plain_convolutions", plain_convolutions, true, "Writes convolutions as plain ones of two dimensions."},
     {"explicit_random", explicit_random, false, "Makes random numbers a function of an input."},
     {"simplify", simplify, true, "Removes what changes nothing; merges views and casts."},
     {"constant_fold", constant_fold, true, "Computes what depends on constants alone."},
@@ -29,8 +30,9 @@ std::vector<PassRow> default_passes(bool freeze, bool keep_templates) {
   std::vector<const char*> names = {"functionalize"};
   if (freeze) names.insert(names.end(), {"freeze", "dce", "store_weights", "fold_conv_bn"});
   if (keep_templates) names.push_back("find_attention");
-  names.insert(names.end(),
-               {keep_templates ? "decompose_keeping_templates" : "decompose", "explicit_random", "simplify", "constant_fold", "cse"});
+  names.push_back(keep_templates ? "decompose_keeping_templates" : "decompose");
+  if (keep_templates) names.push_back("plain_convolutions");
+  names.insert(names.end(), {"explicit_random", "simplify", "constant_fold", "cse"});
   if (freeze && keep_templates) names.push_back("merge_linear");
   names.push_back("dce");
   std::vector<PassRow> rows;
