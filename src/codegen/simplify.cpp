@@ -147,6 +147,54 @@ void simplify(Domain& d, Body& b) {
   }
 }
 
+namespace {
+
+// An address where `last` is run * width + place.
+Expr over_runs(const Expr& e, const Expr& last, const Expr& run, const Expr& place, int64_t width) {
+  if (!sym::depends_on(e, last)) return e;
+  const sym::Node& n = *e.node();
+  auto inner = [&](const Expr& x) { return over_runs(x, last, run, place, width); };
+  switch (n.kind) {
+    case sym::Kind::Symbol:
+      return run * Expr(width) + place;
+    case sym::Kind::Poly: {
+      Expr sum = 0;
+      for (auto& t : n.terms) {
+        Expr product = t.coef;
+        for (auto& f : t.factors) product = product * inner(f);
+        sum = sum + product;
+      }
+      return sum;
+    }
+    case sym::Kind::FloorDiv:
+    case sym::Kind::Mod: {
+      const Expr &x = n.args[0], &by = n.args[1], rest = x - last;
+      const bool divides = n.kind == sym::Kind::FloorDiv;
+      if (by.is_const() && by.constant() % width == 0 && !sym::depends_on(rest, last) && sym::known_multiple(rest, width)) {
+        const Expr whole = sym::floor_div(rest, width) + run, part(by.constant() / width);
+        return divides ? sym::floor_div(whole, part) : sym::mod(whole, part) * Expr(width) + place;
+      }
+      return divides ? sym::floor_div(inner(x), inner(by)) : sym::mod(inner(x), inner(by));
+    }
+    default:
+      return n.kind == sym::Kind::Min ? sym::min(inner(n.args[0]), inner(n.args[1])) : sym::max(inner(n.args[0]), inner(n.args[1]));
+  }
+}
+
+}  // namespace
+
+bool split_in_runs(Domain& d, Body& b, int64_t width) {
+  const Expr last = d.vars.back().symbol, extent = d.vars.back().extent();
+  const bool linear =
+      std::all_of(b.steps.begin(), b.steps.end(), [&](const Statement& s) { return sym::linear_coefficient(s.index, last).has_value(); });
+  if (linear || !sym::known_multiple(extent, width)) return false;
+  const Expr run = sym::loop_symbol("run", sym::floor_div(extent, width)), place = sym::loop_symbol("place", width);
+  for (Statement& s : b.steps) s.index = over_runs(s.index, last, run, place, width);
+  d.vars.back() = {run, false};
+  d.vars.push_back({place, false});
+  return true;
+}
+
 std::vector<bool> depends_on_variable(const Domain& d, const Body& b, const Expr& variable) {
   bool reduction = false;
   for (auto& v : d.vars) reduction = reduction || (v.symbol == variable && v.reduction);

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/mutants.h"
 #include "sched/domain_map.h"
+#include "sched/over_points.h"
 
 namespace toroid::sched {
 namespace {
@@ -184,6 +185,8 @@ class Fuser {
         m = match_domains(a.domain, reordered->domain, template_first);
         if (m) out = join_matched(a, *reordered, *m, depends, reason);
       }
+    if (!out && depends && template_first)
+      if (auto there = over_points(a, b)) out = join_matched(a, *there, {a.domain, {}, {}}, depends, reason);
     return out;
   }
 

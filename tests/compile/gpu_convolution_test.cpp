@@ -7,7 +7,9 @@
 #include "compile/harness.h"
 #include "compile/model.h"
 #include "graph/interpreter.h"
+#include "jit/nvrtc.h"
 #include "toroid/device.h"
+#include "toroid/error.h"
 #include "toroid/nn.h"
 
 namespace toroid {
@@ -45,6 +47,57 @@ TEST(GpuConvolutions, OfOtherKinds) {
   EXPECT_EQ(count(kernels, "gemm_wgmma"), 1u);
   EXPECT_EQ(count(kernels, "conv_depthwise"), 1u);
   EXPECT_LE(kernels.size(), 5u + 2) << "the weight is brought into channels-last order, the result out of it";
+}
+
+Tensor convolve(const char* op, const Tensor& x, const std::vector<int64_t>& weight, std::vector<Arg<Tensor>> rest) {
+  const bool transposed = std::string(op).find("transpose") != std::string::npos;
+  std::vector<Arg<Tensor>> args = {x, Tensor::full(weight, 0, DType::F16),
+                                   Tensor::full(std::vector<int64_t>{weight[transposed ? 1 : 0]}, 0, DType::F16)};
+  args.insert(args.end(), rest.begin(), rest.end());
+  return ops::call1(op, args);
+}
+
+// A vocoder's, a decoder's and a video model's: what follows a convolution is in its kernel, also where it goes from phases to places.
+TEST(GpuConvolutions, OfOtherRanksAndTransposed) {
+  const auto numbers = [](std::vector<Expr> v) { return v; };
+  struct Case {
+    test::Forward forward;
+    std::vector<int64_t> input;
+    std::vector<std::string> kernels;
+  };
+  const std::vector<Case> cases = {
+      {[&](auto& in) {
+         Tensor y = leaky_relu(convolve("conv_transpose1d", in[0], {512, 256, 16}, {numbers({8}), numbers({4})}), 0.1);
+         return convolve("conv1d", y, {64, 256, 3}, {numbers({1}), numbers({1})});
+       },
+       {1, 512, 200},
+       {"kernel_cast", "conv_wgmma_add_ge_and_mul_gt_sel", "conv_wgmma_add"}},
+      {[&](auto& in) {
+         Tensor y = relu(convolve("conv_transpose2d.input", in[0], {256, 128, 2, 2}, {numbers({2, 2})}));
+         y = relu(convolve("conv_transpose2d.input", y, {128, 64, 4, 4}, {numbers({2, 2}), numbers({1, 1})}));
+         return convolve("conv2d", y, {64, 64, 3, 3}, {numbers({1, 1}), numbers({1, 1})});
+       },
+       {2, 256, 16, 16},
+       {"kernel_cast", "gemm_wgmma_add_max", "conv_wgmma_add_ge_and_max", "conv_wgmma_add"}},
+      {[&](auto& in) {
+         Tensor y = relu(convolve("conv3d", in[0], {64, 3, 3, 3, 3}, {numbers({1, 2, 2}), numbers({1, 1, 1})}));
+         return convolve("conv3d", y, {64, 64, 3, 3, 3}, {numbers({1, 1, 1}), numbers({1, 1, 1})});
+       },
+       {2, 3, 8, 56, 56},
+       {"fused_ge_lt_and_sel", "conv_mma_add_max", "fused_ge_lt_and_sel", "conv_wgmma_add", "kernel_cast"}},
+  };
+  for (const Case& c : cases) {
+    device::cuda::GpuInfo gpu;
+    const auto kernels = compiler::kernels_for_gpu(graph_of(c.forward, {Tensor::full(c.input, 0, DType::F16)}), gpu);
+    std::vector<std::string> names;
+    for (auto& k : kernels) names.push_back(k.name);
+    EXPECT_EQ(names, c.kernels);
+    try {
+      for (auto& k : kernels) jit::nvrtc_compile(k.source, gpu.architecture, k.name);
+    } catch (const EnvironmentError& e) {
+      GTEST_SKIP() << e.what();
+    }
+  }
 }
 
 // What a whole network computes, replayed, against the interpreter, which rounds after each operation.

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "codegen/cpu/parts.h"
+#include "codegen/simplify.h"
 
 namespace toroid::codegen {
 
@@ -98,7 +99,13 @@ struct ConvolutionKernel {
     domain.vars = {domain.vars[0], {pixel, false}, domain.vars[1]};
     std::map<std::string, std::string> points = {
         {domain.vars[0].symbol.node()->name, "image"}, {"pixel", "pixel"}, {domain.vars[2].symbol.node()->name, "oc"}};
-    config.epilogue = epilogue_of(domain, body, domain.vars[2].symbol, config.tile.lanes, slots, points, needs);
+    // Vectors of channels begin at multiples of their length.
+    const int lanes = config.tile.lanes;
+    if (c.out_channels / c.groups % lanes == 0 && split_in_runs(domain, body, lanes)) {
+      points[domain.vars[2].symbol.node()->name] = fmt::format("(oc / {})", lanes);
+      points[domain.vars[3].symbol.node()->name] = fmt::format("(oc % {})", lanes);
+    }
+    config.epilogue = epilogue_of(domain, body, domain.vars.back().symbol, lanes, slots, points, needs);
     config.repeatable_epilogue = repeatable(body);
     config.scratch_buffer = static_cast<int>(kernel.buffers.size());
   }

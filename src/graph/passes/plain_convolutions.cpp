@@ -75,8 +75,9 @@ Tensor convolve_frames(const Convolution& c) {
   frames = permute(reshape(frames, {x[0], Expr(c.groups), group, count, x[3], x[4], Expr(taps)}), {0, 3, 1, 6, 2, 4, 5});
   Convolution plane = c;
   plane.x = reshape(frames, {x[0] * count, x[1] * Expr(taps), x[3], x[4]});
-  plane.weight = arranged(
-      c.weight, [&](const Tensor& t) { return reshape(permute(t, {0, 2, 1, 3, 4}), {w[0], group * Expr(taps), w[3], w[4]}); });
+  plane.weight = arranged(c.weight, [&](const Tensor& t) {
+    return reshape(permute(t, {0, 2, 1, 3, 4}), {w[0], group * Expr(taps), w[3], w[4]});
+  });
   for (Ints* v : {&plane.stride, &plane.padding, &plane.dilation, &plane.extra}) v->erase(v->begin());
   const Tensor y = convolve(plane);
   return permute(reshape(y, {x[0], count, w[0], y.size(2).expr(), y.size(3).expr()}), {0, 2, 1, 3, 4});
@@ -175,8 +176,8 @@ Tensor convolve_transposed(const Convolution& c) {
     y = reshape(permute(reshape(y, split), order), joined);
   }
   for (size_t d = 0; d < c.spatial(); ++d) {
-    const Expr size = (type[d + 2] - 1) * Expr(c.stride[d]) - Expr(2 * c.padding[d]) + Expr((c.kernel(d) - 1) * c.dilation[d]) +
-                      Expr(c.extra[d]) + 1;
+    const Expr size =
+        (type[d + 2] - 1) * Expr(c.stride[d]) - Expr(2 * c.padding[d]) + Expr((c.kernel(d) - 1) * c.dilation[d]) + Expr(c.extra[d]) + 1;
     const auto at = static_cast<int64_t>(d) + 2;
     if (phases[d].first == 0 && y.size(at).expr() == size) continue;
     y = call1("slice.Tensor", {y, Expr(at), Expr(phases[d].first), Expr(phases[d].first) + size});
@@ -233,15 +234,9 @@ std::unique_ptr<Graph> plain_convolutions(const Graph& g) {
     const auto types = type_args(*n);
     const ops::TypeReader r(*n->op, types);
     const bool transposed = r.flag("transposed"), known = transposed || r.tensor("input")->dim() == 5;
-    Convolution c{operand(*n, "input", false),
-                  operand(*n, "weight", known),
-                  operand(*n, "bias", transposed),
-                  r.integers("stride"),
-                  r.integers("padding"),
-                  r.integers("dilation"),
-                  r.integers("output_padding"),
-                  r.integer("groups"),
-                  transposed};
+    Convolution c{operand(*n, "input", false),  operand(*n, "weight", known), operand(*n, "bias", transposed),
+                  r.integers("stride"),         r.integers("padding"),        r.integers("dilation"),
+                  r.integers("output_padding"), r.integer("groups"),          transposed};
     out.replace(*n, [&] { return std::vector<Tensor>{convolve(c)}; });
   }
   return out.finish();

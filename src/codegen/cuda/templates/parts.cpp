@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "codegen/simplify.h"
 
 namespace toroid::codegen {
 namespace {
@@ -18,10 +19,15 @@ std::string named(std::span<const std::string> at) {
 
 }  // namespace
 
-CudaPoints cuda_epilogue(CudaArguments& arguments, const loop::Nest& nest, std::span<const std::string> at, const std::string& accumulators,
+CudaPoints cuda_epilogue(CudaArguments& arguments, loop::Nest nest, std::span<const std::string> places, const std::string& accumulators,
                          int width, bool early) {
-  TOROID_CHECK(at.size() == nest.domain.vars.size(), "an epilogue over {} variables, of which {} are given", nest.domain.vars.size(),
-               at.size());
+  TOROID_CHECK(places.size() == nest.domain.vars.size(), "an epilogue over {} variables, of which {} are given", nest.domain.vars.size(),
+               places.size());
+  std::vector<std::string> at(places.begin(), places.end());
+  if (width > 1 && split_in_runs(nest.domain, nest.body, width)) {
+    at.push_back(fmt::format("{} % {}", at.back(), width));
+    at[at.size() - 2] = fmt::format("{} / {}", at[at.size() - 2], width);
+  }
   const CudaPlan plan = make_points_plan(nest, width);
   const std::string extent = cuda_size(arguments, plan.extent(plan.vector_var));
   CudaEarly near, far;
@@ -37,7 +43,7 @@ CudaPoints cuda_epilogue(CudaArguments& arguments, const loop::Nest& nest, std::
     return {"{\n" + values + named(at) + points + "}\n", plan.wide, near, far};
   }
   // One by one: their number may be no multiple of the width.
-  std::vector<std::string> one(at.begin(), at.end());
+  std::vector<std::string> one = at;
   one.back() += " + l";
   return {fmt::format("{{\n{}#pragma unroll\nfor (int l = 0; l < {}; ++l) {{\nif ({} >= {}) break;\n{}{}}}\n}}\n", values, width,
                       one.back(), extent, named(one), points),

@@ -19,7 +19,7 @@ struct CudaPoints {
 // variables, the last one of the first neighbour: a multiple of `width`, less than the extent; neighbours beyond the extent are left
 // out. The value of Accumulate for neighbour l is element l of `accumulators`, an array of f32; that of the product with the second right
 // operand is in an array of the same name with a 2. early: loads from memory go to the front.
-CudaPoints cuda_epilogue(CudaArguments& arguments, const loop::Nest& nest, std::span<const std::string> at, const std::string& accumulators,
+CudaPoints cuda_epilogue(CudaArguments& arguments, loop::Nest nest, std::span<const std::string> places, const std::string& accumulators,
                          int width, bool early = false);
 
 // Why cuda_row() does not print a producer (see choice::Node) whose first `outer` variables are in scope; empty when it does.

@@ -1,0 +1,194 @@
+#include "sched/over_points.h"
+
+#include <algorithm>
+#include <map>
+
+namespace toroid::sched {
+namespace {
+
+using loop::Body;
+using loop::Statement;
+using loop::Step;
+
+// A variable that takes part in a flat index, which is the sum of (variable + first) * stride.
+struct Digit {
+  Expr variable;  // a loop symbol
+  int64_t stride = 0, first = 0;
+  const Expr& extent() const { return variable.node()->extent; }
+};
+
+// The digits of an index, the largest stride first; nothing where it is not linear in them, or where they overlap.
+std::optional<std::vector<Digit>> digits_of(const Expr& index, const std::vector<Expr>& variables) {
+  std::vector<Digit> digits;
+  Expr rest = index;
+  for (auto& v : variables) {
+    if (v.node()->extent == Expr(1)) continue;
+    const auto c = sym::linear_coefficient(index, v);
+    if (!c || !c->is_const() || c->constant() <= 0) return std::nullopt;
+    digits.push_back({v, c->constant()});
+    rest = rest - *c * v;
+  }
+  if (!rest.is_const() || rest.constant() < 0 || digits.empty()) return std::nullopt;
+  std::stable_sort(digits.begin(), digits.end(), [](auto& x, auto& y) { return x.stride > y.stride; });
+  int64_t left = rest.constant();
+  for (size_t k = 0; k < digits.size(); ++k) {
+    digits[k].first = left / digits[k].stride;
+    left %= digits[k].stride;
+    if (k == 0) continue;
+    const int64_t radix = digits[k - 1].stride / digits[k].stride;
+    const bool fits = digits[k - 1].stride % digits[k].stride == 0 && digits[k].extent().is_const() &&
+                      digits[k].first + digits[k].extent().constant() <= radix;
+    if (!fits) return std::nullopt;
+  }
+  return left == 0 && digits.back().stride == 1 ? std::optional(digits) : std::nullopt;
+}
+
+// A division or remainder of `variable + first` by a constant.
+struct Division {
+  int64_t first = 0, by = 0;
+};
+void find_divisions(const Expr& e, const Expr& variable, std::vector<Division>& found) {
+  if (e.is_const()) return;
+  const sym::Node& n = *e.node();
+  for (auto& t : n.terms)
+    for (auto& f : t.factors) find_divisions(f, variable, found);
+  if ((n.kind == sym::Kind::FloorDiv || n.kind == sym::Kind::Mod) && n.args[1].is_const() && sym::depends_on(n.args[0], variable)) {
+    const Expr rest = n.args[0] - variable;
+    if (rest.is_const()) found.push_back({rest.constant(), n.args[1].constant()});
+  }
+  for (auto& x : n.args) find_divisions(x, variable, found);
+}
+
+// The reader's body where each variable is what `values` says, done only where `conditions` (each at least 0) hold; its loads of `buffer`
+// are those of the element at `place`.
+Body body_over(const Body& from, const std::map<std::string, Expr>& values, const std::vector<Expr>& conditions, int buffer,
+               const Expr& place) {
+  const Body renamed = loop::substitute(from, [&](const sym::Node& s) -> std::optional<Expr> {
+    const auto it = values.find(s.name);
+    return it == values.end() ? std::nullopt : std::optional(it->second);
+  });
+  Body out;
+  loop::BodyBuilder b(out);
+  std::optional<S> inside;
+  for (auto& c : conditions) {
+    const S holds = b.index(c) >= 0.0;
+    inside = inside ? *inside & holds : holds;
+  }
+  const int shift = static_cast<int>(out.steps.size());
+  std::vector<int> to;
+  for (Statement s : renamed.steps) {
+    for (int& x : s.args)
+      if (x >= 0) x = to[static_cast<size_t>(x)];
+    if (s.mask >= 0) s.mask = to[static_cast<size_t>(s.mask)];
+    if (shift > 0)
+      s.index = sym::substitute(s.index, [&](const sym::Node& n) -> std::optional<Expr> {
+        const int k = loop::step_of_symbol(n);
+        return k < 0 ? std::nullopt : std::optional(loop::value_symbol(to[static_cast<size_t>(k)], n.lo, n.hi));
+      });
+    const bool handed = s.step == Step::Load && s.buffer == buffer;
+    if (handed) s.index = place;
+    if (inside && !handed && (s.step == Step::Load || s.step == Step::Store)) {
+      S mask = *inside;
+      if (s.mask >= 0) mask = mask & S{&b, s.mask, DType::Bool};
+      s.mask = mask.id;
+    }
+    to.push_back(static_cast<int>(out.steps.size()));
+    out.steps.push_back(std::move(s));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::optional<choice::Node> over_points(const choice::Node& a, const choice::Node& b) {
+  // What is handed over.
+  const std::vector<int> written = loop::buffers_written(a.body);
+  const Statement* read = nullptr;
+  for (auto& s : b.body.steps) {
+    if (s.step != Step::Load || std::find(written.begin(), written.end(), s.buffer) == written.end()) continue;
+    if (read && (read->buffer != s.buffer || !(read->index == s.index))) return std::nullopt;
+    if (s.mask >= 0 || loop::uses_values(s.index)) return std::nullopt;
+    read = &s;
+  }
+  const Statement* store = nullptr;
+  for (auto& s : a.body.steps)
+    if (read && s.step == Step::Store && s.buffer == read->buffer) {
+      if (store || s.mask >= 0 || s.mode != loop::StoreMode::Set) return std::nullopt;
+      store = &s;
+    }
+  if (!store) return std::nullopt;
+  std::vector<Expr> points, variables;
+  for (auto& v : a.domain.vars) points.push_back(v.symbol);
+  const auto stored = digits_of(store->index, points);
+  if (!stored) return std::nullopt;
+  for (size_t k = 0; k < stored->size(); ++k) {  // without gaps
+    const Digit& d = (*stored)[k];
+    if (d.first != 0 || (k > 0 && d.extent().constant() * d.stride != (*stored)[k - 1].stride)) return std::nullopt;
+  }
+
+  // The reader's variables, those that its index divides in two.
+  std::map<std::string, Expr> values;
+  std::vector<Expr> conditions;
+  std::vector<std::pair<Expr, Division>> divided;
+  std::map<std::string, Expr> parts;
+  for (auto& v : b.domain.vars) {
+    std::vector<Division> found;
+    find_divisions(read->index, v.symbol, found);
+    if (found.empty()) {
+      variables.push_back(v.symbol);
+      continue;
+    }
+    const Division d = found[0];
+    const std::string name = v.symbol.node()->name;
+    const Expr outer = sym::loop_symbol(name + ".outer", sym::ceil_div(v.extent() + d.first, d.by)),
+               inner = sym::loop_symbol(name + ".inner", d.by);
+    parts[name] = outer * Expr(d.by) + inner - Expr(d.first);
+    variables.insert(variables.end(), {outer, inner});
+    divided.emplace_back(v.symbol, d);
+  }
+  const Expr index = sym::substitute(read->index, [&](const sym::Node& s) -> std::optional<Expr> {
+    const auto it = parts.find(s.name);
+    return it == parts.end() ? std::nullopt : std::optional(it->second);
+  });
+  const auto seen = digits_of(index, variables);
+  if (!seen) return std::nullopt;
+
+  // Where each of them is at a point.
+  for (auto& v : variables)
+    if (v.node()->extent == Expr(1)) values[v.node()->name] = 0;
+  for (size_t k = 0; k < seen->size(); ++k) {
+    const Digit& d = (*seen)[k];
+    Expr value = sym::floor_div(store->index, d.stride), last = d.extent() + Expr(d.first);
+    bool whole = last * Expr(d.stride) == (*stored)[0].extent() * Expr((*stored)[0].stride);
+    if (k > 0) {
+      const int64_t radix = (*seen)[k - 1].stride / d.stride;
+      value = sym::mod(value, radix);
+      whole = last == Expr(radix);
+    }
+    value = value - Expr(d.first);
+    values[d.variable.node()->name] = value;
+    if (d.first > 0) conditions.push_back(value);
+    if (!whole) conditions.push_back(d.extent() - 1 - value);
+  }
+  for (auto& [v, d] : divided) {
+    const std::string name = v.node()->name;
+    const Expr value = values.at(name + ".outer") * Expr(d.by) + values.at(name + ".inner") - Expr(d.first);
+    values[name] = value;
+    if (d.first > 0) conditions.push_back(value);
+    if (!sym::known_multiple(v.node()->extent + d.first, d.by)) conditions.push_back(v.node()->extent - 1 - value);
+  }
+
+  // Neighbours stay neighbours.
+  const Expr& along = seen->back().variable;
+  for (auto& s : b.body.steps) {
+    if (s.step != Step::Store) continue;
+    const auto c = sym::linear_coefficient(s.index, along);
+    if (!c || !(*c == Expr(1))) return std::nullopt;
+  }
+  choice::Node out = b;
+  out.domain = a.domain;
+  out.body = body_over(b.body, values, conditions, read->buffer, store->index);
+  return out;
+}
+
+}  // namespace toroid::sched
