@@ -154,12 +154,14 @@ std::optional<choice::Node> over_points(const choice::Node& a, const choice::Nod
   if (!seen) return std::nullopt;
 
   // Where each of them is at a point.
+  const Expr total = (*stored)[0].extent() * Expr((*stored)[0].stride);
   for (auto& v : variables)
     if (v.node()->extent == Expr(1)) values[v.node()->name] = 0;
   for (size_t k = 0; k < seen->size(); ++k) {
     const Digit& d = (*seen)[k];
     Expr value = sym::floor_div(store->index, d.stride), last = d.extent() + Expr(d.first);
-    bool whole = last * Expr(d.stride) == (*stored)[0].extent() * Expr((*stored)[0].stride);
+    bool whole = last * Expr(d.stride) == total;
+    if (k == 0 && !sym::known_ge(total, last * Expr(d.stride))) return std::nullopt;
     if (k > 0) {
       const int64_t radix = (*seen)[k - 1].stride / d.stride;
       value = sym::mod(value, radix);
@@ -178,10 +180,10 @@ std::optional<choice::Node> over_points(const choice::Node& a, const choice::Nod
     if (!sym::known_multiple(v.node()->extent + d.first, d.by)) conditions.push_back(v.node()->extent - 1 - value);
   }
 
-  // Neighbours stay neighbours.
+  // Neighbours stay neighbours; in other orders loops are faster, which move squares of elements, but not where phases alternate.
   const Expr& along = seen->back().variable;
   for (auto& s : b.body.steps) {
-    if (s.step != Step::Store) continue;
+    if (s.step != Step::Store || !divided.empty()) continue;
     const auto c = sym::linear_coefficient(s.index, along);
     if (!c || !(*c == Expr(1))) return std::nullopt;
   }

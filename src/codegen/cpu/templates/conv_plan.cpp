@@ -76,6 +76,17 @@ ConvPlan::ConvPlan(const ConvConfig& config) : c(config) {
     }
     start += pixels;
   }
+  if (rows == 1 && !s.depthwise()) cut_row(tiles);
+}
+
+void ConvPlan::cut_row(int64_t tiles) {
+  // The input under a stretch stays in the second-level cache while output channels pass; a few threads have even shares.
+  constexpr int64_t kInputBytes = 256 * 1024, kMinTasks = 8, kLeastTiles = 4;
+  const int64_t wanted =
+      std::max(ceil_div(c.shape.width * group_channels * 4, kInputBytes), ceil_div(kMinTasks, oc_tiles * c.shape.groups));
+  stretch = std::max(ceil_div(tiles, wanted), kLeastTiles);
+  if (stretch >= tiles) stretch = 0;
+  if (stretch > 0) row_blocks = ceil_div(tiles, stretch);
 }
 
 int64_t ConvPlan::depthwise_start(int64_t block) const {
@@ -129,11 +140,18 @@ T_KERNEL void @NAME@_epilogue(const float* restrict tile, int64_t pixel0, int64_
 
 std::string walk_row_text(const ConvPlan& p, const std::string& call) {
   std::string out;
+  int64_t first = 0;
   for (const TileRun& run : p.runs) {
     const int64_t pixels = p.kinds[run.kind].pixels;
-    const std::string loop =
-        run.count == 1 ? fmt::format("{{\n  const int64_t ow = {};", run.start)
-                       : fmt::format("for (int64_t ow = {}; ow < {}; ow += {}) {{", run.start, run.start + run.count * pixels, pixels);
+    std::string loop = run.count == 1
+                           ? fmt::format("{{\n  const int64_t ow = {};", run.start)
+                           : fmt::format("for (int64_t ow = {}; ow < {}; ow += {}) {{", run.start, run.start + run.count * pixels, pixels);
+    if (p.stretch > 0)
+      loop = fmt::format(
+          "for (int64_t t = tile0 > {0} ? tile0 : {0}, end = tile1 < {1} ? tile1 : {1}; t < end; ++t) {{\n"
+          "  const int64_t ow = {2} + (t - {0}) * {3};",
+          first, first + run.count, run.start, pixels);
+    first += run.count;
     out += expand("@LOOP@\n  @CALL@\n}\n",
                   {{"LOOP", loop}, {"CALL", expand(call, {{"KIND", std::to_string(run.kind)}, {"PIXELS", std::to_string(pixels)}})}});
   }

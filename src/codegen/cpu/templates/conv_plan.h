@@ -36,17 +36,22 @@ struct ConvPlan {
   int64_t rows, width;  // output rows and columns after joining
   int64_t group_channels, group_out, oc_tiles, oc_tile;
   int64_t row_blocks, c_chunks;
+  // A single row is cut into `row_blocks` stretches of so many tiles instead; 0: it is not.
+  int64_t stretch = 0;
   // First channel of a block of depthwise channels, whose last block may overlap the one before it.
   int64_t depthwise_start(int64_t block) const;
   std::vector<TileKind> kinds;
   std::vector<TileRun> runs;
+
+ private:
+  void cut_row(int64_t tiles);
 };
 
 // The function that hands a finished tile (pixels x columns of `tile`, row pitch `pitch`) to the epilogue hole. `ragged`: columns need not
 // be whole vectors.
 std::string conv_epilogue_text(const ConvPlan& plan, int64_t pitch, bool ragged);
 
-// C statements that call `call` (text with @PIXEL@ and @KIND@) for every tile of a row.
+// C statements that call `call` (text with @PIXEL@ and @KIND@) for every tile of a row; of a stretch for tiles [tile0, tile1).
 std::string walk_row_text(const ConvPlan& plan, const std::string& call);
 
 // The depthwise kernel's text.

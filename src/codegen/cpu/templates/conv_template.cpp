@@ -129,8 +129,8 @@ std::string tile_text(const ConvPlan& p, int kind_index) {
 }
 
 constexpr std::string_view kEntry = R"(
-// Convolution @CHANNELS@ -> @OUT@ channels, taps @KH@ x @KW@, output @OH@ x @OW@. A task is up to @BLOCK_ROWS@ rows of one tile of
-// output channels of one group.
+// Convolution @CHANNELS@ -> @OUT@ channels, taps @KH@ x @KW@, output @OH@ x @OW@. A task is up to @BLOCK_ROWS@ rows (or a stretch of the
+// only one) of one tile of output channels of one group.
 void @NAME@(void* const* bufs, const int64_t* params, int64_t begin, int64_t end, int thread) {
   enum { ROWS = @ROWS@, BLOCK_ROWS = @BLOCK_ROWS@, ROW_BLOCKS = @ROW_BLOCKS@, OC_TILE = @OC_TILE@, OC_TILES = @OC_TILES@,
          GROUPS = @GROUPS@, BLOCKS = @BLOCKS@, BLOCK_C = @BLOCK_C@ };
@@ -138,7 +138,7 @@ void @NAME@(void* const* bufs, const int64_t* params, int64_t begin, int64_t end
   @SCRATCH@
   for (int64_t task = begin; task < end; ++task) {
     @DECODE@
-    const int64_t row0 = row_block * BLOCK_ROWS, row1 = row0 + BLOCK_ROWS < ROWS ? row0 + BLOCK_ROWS : ROWS;
+    @ROWS_OF_TASK@
     const float* const source = (const float*)bufs[@INPUT@] + image * @IMAGE_STRIDE@ + group * @GROUP_STRIDE@;
     const float* const w = (const float*)bufs[@WEIGHT@] + (group * OC_TILES + oc_tile) * BLOCKS * block_weights;
     const int64_t left = @GROUP_OUT@ - oc_tile * OC_TILE, columns = left < OC_TILE ? left : OC_TILE;
@@ -188,7 +188,11 @@ if (c1 == BLOCKS) @NAME@_epilogue(tile, row * @WIDTH@ + ow, @PIXELS@, oc0, colum
   const std::string kh0 = s.pad_top == 0 ? "0" : fmt::format("top < 0 ? (-top + {0} - 1) / {0} : 0", s.dilation_h);
   const std::string kh1 = fmt::format("top + {0} * {1} < {2} ? {1} : ({2} - top + {0} - 1) / {0}", s.dilation_h, s.kernel_h, s.height);
   const bool below = (s.out_h() - 1) * s.stride_h - s.pad_top + s.dilation_h * (s.kernel_h - 1) >= s.height;
+  const std::string rows = p.stretch > 0
+                               ? fmt::format("const int64_t row0 = 0, row1 = 1, tile0 = row_block * {0}, tile1 = tile0 + {0};", p.stretch)
+                               : "const int64_t row0 = row_block * BLOCK_ROWS, row1 = row0 + BLOCK_ROWS < ROWS ? row0 + BLOCK_ROWS : ROWS;";
   return expand(kEntry, {{"NAME", c.name},
+                         {"ROWS_OF_TASK", rows},
                          {"CHANNELS", n(s.channels)},
                          {"OUT", n(s.out_channels)},
                          {"KH", n(s.kernel_h)},
