@@ -36,6 +36,20 @@ bool is_dense(const Place& p, const std::vector<Expr>& sizes) {
 namespace {
 // Loops only move complex numbers, and move a c64 as its eight bytes.
 DType memory_type(DType t) { return t == DType::C64 ? DType::I64 : t; }
+
+// How far an address moves with a variable, on average where it is divided (as through views that split or merge dimensions); 0 where that
+// is not known.
+int64_t mean_step(const Expr& address, const Expr& variable) {
+  if (const auto c = sym::linear_coefficient(address, variable)) return c->maybe_constant().value_or(0);
+  const Expr& extent = variable.node()->extent;
+  bool known = extent.is_const() && extent.constant() > 1;
+  sym::for_each_symbol(address, [&](const Expr& s) { known = known && s.node()->has_extent; });
+  if (!known) return 0;
+  auto at = [&](int64_t value) {
+    return sym::evaluate(address, [&](const sym::Node& s) { return s.name == variable.node()->name ? value : 0; });
+  };
+  return (at(extent.constant() - 1) - at(0)) / (extent.constant() - 1);
+}
 }  // namespace
 
 Lowering::Lowering(const graph::Graph& g, const LowerOptions& options) : graph_(g), options_(options) {
@@ -103,8 +117,8 @@ Place Lowering::allocate_like(const graph::Value* v, const Lazy& lazy) {
     std::vector<std::pair<int64_t, size_t>> order;  // stride of the load along each dimension
     for (size_t d = 0; d < index.size(); ++d) {
       if (index[d].is_const()) continue;
-      auto c = sym::linear_coefficient(s.index, index[d]);
-      if (c && c->is_const() && c->constant() > 0) order.emplace_back(c->constant(), d);
+      const int64_t step = mean_step(s.index, index[d]);
+      if (step > 0) order.emplace_back(step, d);
     }
     size_t extended = static_cast<size_t>(std::count_if(index.begin(), index.end(), [](const Expr& e) { return !e.is_const(); }));
     if (order.size() != extended) continue;  // a broadcast operand says nothing

@@ -61,7 +61,7 @@ void convolution_loop(Lowering& l, const graph::Node& n, const ops::TypeReader& 
     return e;
   };
   for (auto& s : type.sizes) index.push_back(var(s, false));
-  const Expr in_group = sym::floor_div(x.sizes[1], groups), out_group = sym::floor_div(type.sizes[1], groups);
+  const Expr in_group = sym::floor_div(x.sizes[1], groups), out_group = sym::max(sym::floor_div(type.sizes[1], groups), 1);
   Expr ic = var(in_group, true), channel = ic + sym::floor_div(index[1], out_group) * in_group;
   Index x_index = {index[0], channel}, w_index = {index[1], ic};
   if (transposed) w_index = {channel, sym::mod(index[1], out_group)};
@@ -105,7 +105,7 @@ Place realize_channels_last(Lowering& l, const graph::Value* v) {
   auto want = channels_last(v->type.sizes);
   bool fits = p.offset == Expr(0);
   for (size_t d = 0; d < 4; ++d) fits = fits && (v->type.sizes[d] == Expr(1) || p.strides[d] == want[d]);
-  if (fits) return p;
+  if (fits) return {p.buffer, 0, want};
   Lazy from = l.value(v);
   Place copy = l.allocate(v->name, v->type);
   copy.strides = want;

@@ -248,6 +248,7 @@ TEST_F(CudaConvolution, Depthwise) {
       {.in = 13, .out = 13, .h = 12, .w = 12, .kernel = 9, .pad = 4, .groups = 13},
       {.in = 24, .out = 24, .h = 9, .w = 10, .groups = 24, .dtype = DType::F32},
       {.n = 2, .in = 16, .out = 16, .h = 7, .w = 7, .groups = 16, .symbolic = true},
+      {.n = 2, .in = 24, .out = 24, .h = 1, .w = 70, .kernel = 1, .pad = 0, .groups = 24, .kernel_w = 31},
   };
   for (const Shape& s : shapes)
     for (int pixels : {1, 4}) {

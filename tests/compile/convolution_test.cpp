@@ -60,6 +60,9 @@ std::vector<Case> usual_cases() {
       {{2, 32, 40}, {32, 1, 5}, {1}, {2}, {1}, {0}, 32, false},
       {{1, 3, 5, 8, 9}, {16, 3, 3, 3, 3}, {1, 2, 2}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}, 1, false},
       {{2, 16, 4, 5, 6}, {16, 16, 1, 3, 3}, {1, 1, 1}, {0, 1, 1}, {1, 1, 1}, {0, 0, 0}, 1, false},
+      {{0, 4, 6}, {4, 3, 2}, {2}, {0}, {1}, {0}, 1, true},
+      {{2, 0, 6}, {3, 0, 2}, {1}, {0}, {1}, {0}, 1, false},
+      {{2, 4, 3, 6, 6}, {0, 2, 2, 2, 2}, {1, 1, 1}, {0, 0, 0}, {1, 1, 1}, {0, 0, 0}, 2, false},
       {{1, 16, 4, 5, 6}, {16, 1, 3, 3, 3}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}, 16, false},
   };
 }
@@ -131,16 +134,18 @@ size_t host_calls(const graph::Graph& g, const ModelOptions& options) {
 void check(Program p, double tolerance) {
   EXPECT_EQ(host_calls(*p.graph, {.device = Device::cuda()}), 0u);
   const std::vector<Tensor> want = graph::interpret(*p.graph, p.inputs);
-  auto on_gpu = cuda_device_count() ? graph::clone(*p.graph) : nullptr;
   auto compiled = compiler::CompiledModel::compile(std::move(p.graph));
   EXPECT_EQ(compiled.report().host_calls, 0u);
   expect_close(compiled.run(p.inputs), want, tolerance);
-  if (!on_gpu) return;
-  auto there = compiler::CompiledModel::compile(std::move(on_gpu), {.device = Device::cuda()});
-  EXPECT_EQ(there.report().host_calls, 0u);
-  std::vector<Tensor> moved;
-  for (auto& t : p.inputs) moved.push_back(t.to(Device::cuda()));
-  expect_close(there.run(moved), want, tolerance);
+}
+
+void check_on_gpu(Program p, double tolerance) {
+  const std::vector<Tensor> want = graph::interpret(*p.graph, p.inputs);
+  auto compiled = compiler::CompiledModel::compile(std::move(p.graph), {.device = Device::cuda()});
+  EXPECT_EQ(compiled.report().host_calls, 0u);
+  std::vector<Tensor> there;
+  for (auto& t : p.inputs) there.push_back(t.to(Device::cuda()));
+  expect_close(compiled.run(there), want, tolerance);
 }
 
 TEST(Convolutions, WithConstantWeights) { check(Program(cases(1, 12), DType::F32, true), 1e-5); }
@@ -151,6 +156,15 @@ TEST(Convolutions, InHalfPrecision) {
 TEST(Convolutions, OfF64) { check(Program(cases(4, 6), DType::F64, true), 1e-12); }
 TEST(Convolutions, WithWeightsAsInputs) { check(Program(cases(5, 6), DType::F32, false), 1e-5); }
 TEST(Convolutions, OfOpenSizes) { check(Program(cases(6, 6), DType::F32, true, true), 1e-5); }
+
+TEST(Convolutions, OnAGpu) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU";
+  for (DType t : {DType::F32, DType::F16, DType::BF16})
+    for (bool constants : {true, false})
+      check_on_gpu(Program(cases(7, 12), t, constants), t == DType::F32 ? 1e-5 : t == DType::F16 ? 4e-3 : 3e-2);
+  check_on_gpu(Program(cases(8, 6), DType::F64, true), 1e-12);
+  check_on_gpu(Program(cases(9, 6), DType::F16, true, true), 4e-3);
+}
 
 }  // namespace
 }  // namespace toroid

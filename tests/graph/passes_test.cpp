@@ -215,6 +215,26 @@ TEST(FoldConvBn, GivesTheSameNumbers) {
   for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-4);
 }
 
+TEST(FoldConvBn, OfTransposedConvolutions) {
+  auto g = parse(R"(graph "t"(%x: f32[1, 4, 3], param %w: f32[4, 3, 2], param %g: f32[6], buffer %m: f32[6], buffer %v: f32[6]) {
+    %c: f32[1, 6, 6] = conv_transpose1d(%x, %w, stride=[2], groups=2)
+    %n: f32[1, 6, 6] = batch_norm(%c, %g, %g, %m, %v, training=false, momentum=0.1, eps=1e-05, cudnn_enabled=true)
+    return %n
+  })");
+  auto numbers = [](std::vector<int64_t> sizes, double step) {
+    Tensor t = Tensor::full(sizes, 0);
+    for (int64_t i = 0; i < t.numel(); ++i) t.data<float>()[i] = static_cast<float>(1 + step * static_cast<double>(i));
+    return t;
+  };
+  g->inputs[1].data = numbers({4, 3, 2}, 0.25);
+  for (size_t i = 2; i < 5; ++i) g->inputs[i].data = numbers({6}, 0.5 * static_cast<double>(i));
+  const std::vector<Tensor> in = {numbers({1, 4, 3}, -0.125)};
+  auto after = run("dce", *run("fold_conv_bn", *run("freeze", *g)));
+  ASSERT_EQ(after->nodes.size(), 1u) << to_string(*after);
+  auto a = interpret(*g, in)[0].to_vector(), b = interpret(*after, in)[0].to_vector();
+  for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-4);
+}
+
 TEST(StoreWeights, OfProductsAndConvolutionsAlone) {
   auto g = parse(R"(graph "t"(%x: f32[1, 2, 3, 3], %y: f32[4, 2]) {
     %w: f32[4, 2, 1, 1] = full([4, 2, 1, 1], fill_value=3.0)

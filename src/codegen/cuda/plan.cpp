@@ -53,11 +53,20 @@ bool is_heavy(const Statement& s) { return s.step == Step::Load || (s.step == St
 
 int64_t power_of_two(int64_t n) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(n, 1)))); }
 
-// The variable along which most memory is contiguous; the last one where none is. Scans run in order, a thread a row: not along them.
+bool stores_along(const CudaPlan& p, const Expr& var) {
+  const std::vector<bool> contiguous = contiguous_along(p, var);
+  for (size_t k = 0; k < contiguous.size(); ++k)
+    if (contiguous[k] && p.body.steps[k].step == Step::Store) return true;
+  return false;
+}
+
+// The variable along which most memory is contiguous; the last one where none is, and of two equal ones the one that stores are along
+// (loads across memory can go through tiles). Scans run in order, a thread a row: not along them.
 // What is the same for all values of some variable is read once: it counts little.
 int choose_fast(const CudaPlan& p, bool scans) {
   std::vector<std::vector<bool>> differs;
   for (auto& v : p.domain.vars) differs.push_back(depends_on_variable(p.domain, p.body, v.symbol));
+  const bool transposes = std::none_of(p.body.steps.begin(), p.body.steps.end(), [](auto& s) { return s.mask >= 0; });
   int best = -1;
   int64_t most = 0;
   for (size_t v = 0; v < p.domain.vars.size(); ++v) {
@@ -68,7 +77,9 @@ int choose_fast(const CudaPlan& p, bool scans) {
       const bool everywhere = std::all_of(differs.begin(), differs.end(), [&](auto& d) { return d[k]; });
       if (contiguous[k]) bytes += static_cast<int64_t>(size_of(p.body.steps[k].dtype)) * (everywhere ? 16 : 1);
     }
-    if (best < 0 || bytes >= most) best = static_cast<int>(v), most = bytes;
+    const bool equal = best >= 0 && bytes == most;
+    if (best < 0 || bytes > most || (equal && (!transposes || stores_along(p, p.domain.vars[v].symbol))))
+      best = static_cast<int>(v), most = bytes;
   }
   return best;
 }

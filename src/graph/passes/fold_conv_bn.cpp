@@ -40,9 +40,18 @@ std::optional<std::vector<double>> numbers_or(const Graph& g, const NodeArg* a, 
   return v && v->size() == count ? v : std::nullopt;
 }
 
+bool is_transposed(const Node& n) { return n.op->name.starts_with("conv_transpose") || is_true(arg(n, "transposed")); }
 bool is_layer(const Node& n) {
-  static const Names names = {"conv1d", "conv2d", "conv3d", "convolution", "_convolution", "linear"};
-  if (!names.count(n.op->name) || is_true(arg(n, "transposed"))) return false;
+  static const Names names = {"conv1d",
+                              "conv2d",
+                              "conv3d",
+                              "convolution",
+                              "_convolution",
+                              "linear",
+                              "conv_transpose1d",
+                              "conv_transpose2d.input",
+                              "conv_transpose3d.input"};
+  if (!names.count(n.op->name)) return false;
   // Batch normalisation goes along dimension 1, a linear layer's features along the last.
   return n.op->name != "linear" || n.results[0]->type.dim() == 2;
 }
@@ -55,20 +64,22 @@ struct Folded {
   Tensor weight, bias;
 };
 
-// The weight with each output channel multiplied by its factor.
-Tensor scaled(const Tensor& weight, const std::vector<double>& factors) {
+// The weight with each output channel multiplied by its factor. groups: 0 where output channels are outermost; else of a transposed
+// convolution, where those of a group are within each of the group's input channels.
+Tensor scaled(const Tensor& weight, const std::vector<double>& factors, size_t groups) {
   Tensor from = weight.contiguous(), out = Tensor::empty(weight.sizes(), weight.dtype());
-  size_t each = static_cast<size_t>(from.numel()) / factors.size(), step = size_of(weight.dtype());
-  for (size_t c = 0; c < factors.size(); ++c) {
+  const size_t in = groups ? static_cast<size_t>(weight.sizes()[0]) : 1, own = factors.size() / std::max<size_t>(groups, 1);
+  const size_t each = static_cast<size_t>(from.numel()) / (in * own), step = size_of(weight.dtype());
+  for (size_t row = 0; row < in * own; ++row) {
+    const double factor = factors[row / own * groups / in * own + row % own];
     if (weight.dtype() == DType::F32) {
-      const float* source = from.data<float>() + c * each;
-      std::transform(source, source + each, out.data<float>() + c * each,
-                     [factor = factors[c]](float x) { return static_cast<float>(x * factor); });
+      const float* source = from.data<float>() + row * each;
+      std::transform(source, source + each, out.data<float>() + row * each, [factor](float x) { return static_cast<float>(x * factor); });
       continue;
     }
-    for (size_t i = c * each; i < (c + 1) * each; ++i)
+    for (size_t i = row * each; i < (row + 1) * each; ++i)
       store_number(out.raw_data() + i * step, weight.dtype(),
-                   Number::of(load_number(from.raw_data() + i * step, weight.dtype()).as_double() * factors[c]));
+                   Number::of(load_number(from.raw_data() + i * step, weight.dtype()).as_double() * factor));
   }
   return out;
 }
@@ -77,7 +88,13 @@ std::optional<Folded> fold(const Graph& g, const Node& layer, const Node& norm) 
   Tensor w = constant(g, tensor(arg(layer, "weight")));
   if (!w.defined() || w.sizes().empty() || w.numel() == 0 || !is_float(w.dtype())) return std::nullopt;
   w = moved(w, Device::cpu());
-  size_t channels = static_cast<size_t>(w.sizes()[0]);
+  size_t groups = 0;
+  if (is_transposed(layer)) {
+    auto* count = std::get_if<Expr>(arg(layer, "groups"));
+    if (!count || !count->is_const() || w.dim() < 3) return std::nullopt;
+    groups = static_cast<size_t>(count->constant());
+  }
+  size_t channels = static_cast<size_t>(groups ? w.sizes()[1] : w.sizes()[0]) * std::max<size_t>(groups, 1);
   auto b = numbers_or(g, arg(layer, "bias"), channels, 0);
   auto gamma = numbers_or(g, arg(norm, "weight"), channels, 1), beta = numbers_or(g, arg(norm, "bias"), channels, 0);
   auto mean = numbers_or(g, arg(norm, "running_mean"), channels, 0), var = numbers_or(g, arg(norm, "running_var"), channels, 1);
@@ -88,7 +105,7 @@ std::optional<Folded> fold(const Graph& g, const Node& layer, const Node& norm) 
     factors[c] = (*gamma)[c] / std::sqrt((*var)[c] + *eps);
     (*b)[c] = ((*b)[c] - (*mean)[c]) * factors[c] + (*beta)[c];
   }
-  return Folded{scaled(w, factors), Tensor::of(*b, std::vector<int64_t>{static_cast<int64_t>(channels)}, w.dtype())};
+  return Folded{scaled(w, factors, groups), Tensor::of(*b, std::vector<int64_t>{static_cast<int64_t>(channels)}, w.dtype())};
 }
 
 }  // namespace

@@ -59,15 +59,31 @@ int width_of(const choice::Convolution& c) {
   return conv_input_width(all);
 }
 
+// Taps of a row that are kept in registers.
+constexpr int64_t kMostColumns = 16;
+
+bool is_wide_line(const choice::Convolution& c) { return c.kernel_w > kMostColumns && c.kernel_h == 1 && c.in_h == Expr(1); }
+
+// A line as a column, whose taps are a loop.
+choice::Convolution upright(choice::Convolution c) {
+  std::swap(c.in_h, c.in_w);
+  std::swap(c.out_h, c.out_w);
+  std::swap(c.kernel_h, c.kernel_w);
+  std::swap(c.stride_h, c.stride_w);
+  std::swap(c.pad_h, c.pad_w);
+  std::swap(c.dilation_h, c.dilation_w);
+  std::swap(c.input.strides[2], c.input.strides[3]);
+  return c;
+}
+
 }  // namespace
 
 std::string conv_depthwise_refusal(const choice::Convolution& c) {
-  constexpr int64_t kMostColumns = 16;
   if (!is_depthwise(c) || conv_group_out(c) != 1) return "channels come together";
   if (!is_half(c.input.dtype) && c.input.dtype != DType::F32) return "operands are not bf16, f16 or f32";
   if (c.input.dtype != c.weight.dtype) return "operands of two types";
   if (!(c.input.strides[1] == Expr(1))) return "channels are not contiguous";
-  return c.kernel_w > kMostColumns ? "a wide window" : "";
+  return c.kernel_w > kMostColumns && !is_wide_line(c) ? "a wide window" : "";
 }
 
 ConvDepthwiseTile choose_conv_depthwise_tile(const choice::Convolution& c, int64_t pixels) {
@@ -78,14 +94,15 @@ ConvDepthwiseTile choose_conv_depthwise_tile(const choice::Convolution& c, int64
   return t;
 }
 
-KernelText generate_conv_depthwise(const choice::Node& node, const choice::Convolution& c, int weight, const ConvDepthwiseTile& tile,
+KernelText generate_conv_depthwise(const choice::Node& node, const choice::Convolution& problem, int weight, const ConvDepthwiseTile& tile,
                                    bool overlaps) {
+  const choice::Convolution c = is_wide_line(problem) ? upright(problem) : problem;
   CudaArguments arguments;
   const int width = width_of(c), count = tile.pixels;
   auto size = [&](const Expr& e) { return cuda_size(arguments, e); };
   const auto n = [](int64_t x) { return std::to_string(x); };
   const std::vector<std::string> at = {"m", "c"};
-  const CudaPoints epilogue = cuda_epilogue(arguments, conv_points(node, c, false), at, "sums[p]", width);
+  const CudaPoints epilogue = cuda_epilogue(arguments, conv_points(node, problem, false), at, "sums[p]", width);
   std::string input = arguments.pointer(c.input.buffer, c.input.dtype), convert;
   if (!(c.input.offset == Expr(0))) input += " + " + size(c.input.offset);
   if (is_half(c.input.dtype)) arguments.need(convert = fmt::format("s_cvt_{}_f32", name_of(c.input.dtype)));
