@@ -66,7 +66,6 @@ bool stores_along(const CudaPlan& p, const Expr& var) {
 int choose_fast(const CudaPlan& p, bool scans) {
   std::vector<std::vector<bool>> differs;
   for (auto& v : p.domain.vars) differs.push_back(depends_on_variable(p.domain, p.body, v.symbol));
-  const bool transposes = std::none_of(p.body.steps.begin(), p.body.steps.end(), [](auto& s) { return s.mask >= 0; });
   int best = -1;
   int64_t most = 0;
   for (size_t v = 0; v < p.domain.vars.size(); ++v) {
@@ -78,6 +77,10 @@ int choose_fast(const CudaPlan& p, bool scans) {
       if (contiguous[k]) bytes += static_cast<int64_t>(size_of(p.body.steps[k].dtype)) * (everywhere ? 16 : 1);
     }
     const bool equal = best >= 0 && bytes == most;
+    const bool transposes = equal && std::none_of(p.body.steps.begin(), p.body.steps.end(), [&](auto& s) {
+                              return s.mask >= 0 && (differs[v][static_cast<size_t>(s.mask)] ||
+                                                     differs[static_cast<size_t>(best)][static_cast<size_t>(s.mask)]);
+                            });
     if (best < 0 || bytes > most || (equal && (!transposes || stores_along(p, p.domain.vars[v].symbol))))
       best = static_cast<int>(v), most = bytes;
   }
@@ -449,11 +452,15 @@ bool plan_tiles(CudaPlan& p) {
   for (int v : p.space) {
     if (v == p.vector_var || is_short(p.extent(v)) || is_short(p.extent(p.vector_var))) continue;
     const std::vector<bool> across = contiguous_along(p, p.domain.vars[static_cast<size_t>(v)].symbol);
+    const std::vector<bool> on_tile = depends_on_variable(p.domain, p.body, p.domain.vars[static_cast<size_t>(v)].symbol);
+    auto is_whole = [&](int mask) {  // the same for all of a tile, and known before anything is loaded
+      return mask < 0 || (!p.on_vector[static_cast<size_t>(mask)] && !on_tile[static_cast<size_t>(mask)] && p.is_index_math(mask));
+    };
     std::vector<int> loads;
     int64_t bytes = 0, widest = 1;
     for (size_t k = 0; k < p.body.steps.size(); ++k) {
       const Statement& s = p.body.steps[k];
-      if (s.step != Step::Load || !across[k] || straight[k] || s.mask >= 0 || loop::uses_values(s.index) || !p.on_vector[k]) continue;
+      if (s.step != Step::Load || !across[k] || straight[k] || !is_whole(s.mask) || loop::uses_values(s.index) || !p.on_vector[k]) continue;
       loads.push_back(static_cast<int>(k));
       widest = std::max(widest, static_cast<int64_t>(size_of(s.dtype)));
     }
@@ -513,6 +520,14 @@ bool needs_wide(const CudaPlan& p) {
 }
 
 }  // namespace
+
+bool CudaPlan::is_index_math(int k) const {
+  const Statement& s = step(k);
+  if (s.step != Step::Scalar && s.step != Step::Index) return false;
+  bool all = true;
+  loop::for_each_use(s, [&](size_t use) { all = all && is_index_math(static_cast<int>(use)); });
+  return all;
+}
 
 const OnlineSum* CudaPlan::online_max(int k) const {
   const auto at = std::find_if(online.begin(), online.end(), [&](auto& o) { return o.max == k; });

@@ -70,6 +70,8 @@ struct CudaPlan {
   std::vector<OnlineSum> online;
 
   const loop::Statement& step(int k) const { return body.steps[static_cast<size_t>(k)]; }
+  // Whether a step follows from the variables alone, without memory.
+  bool is_index_math(int k) const;
   const OnlineSum* online_max(int k) const;  // whose maximum step k is
   const OnlineSum* online_sum(int k) const;  // whose sum
   const Expr& extent(int var) const { return domain.vars[static_cast<size_t>(var)].extent(); }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "base/check.h"
@@ -443,10 +444,18 @@ void CudaWriter::tiles() {
   decode(p_.space, "(idx)blockIdx.x");
   const StepEmitter::Values before = e_.values();
   open_points(p_.tile_vector, "a", "b");
+  std::set<size_t> needed;  // by masks
+  for (int k : p_.tiled)
+    if (p_.step(k).mask >= 0) needed.insert(static_cast<size_t>(p_.step(k).mask));
+  for (auto at = needed.rbegin(); at != needed.rend(); ++at)
+    loop::for_each_use(p_.step(static_cast<int>(*at)), [&](size_t use) { needed.insert(use); });
+  for (size_t k : needed) emit(static_cast<int>(k));
   for (int k : p_.tiled) {
     const Statement& s = p_.step(k);
     const std::string type = memory_type(s.dtype), from = fmt::format("{} + {}", pointer(s.buffer, s.dtype), e_.index(s.index));
-    e_.line(fmt::format("const Pack<{0}, {1}> x{2} = load_pack<{0}, {1}>({3});", type, p_.tile_vector, k, from));
+    const std::string load = fmt::format("load_pack<{}, {}>({})", type, p_.tile_vector, from);
+    e_.line(fmt::format("{}Pack<{}, {}> x{} = {};", s.mask < 0 ? "const " : "", type, p_.tile_vector, k, s.mask < 0 ? load : "{}"));
+    if (s.mask >= 0) e_.line(fmt::format("if ({}) x{} = {};", e_.scalar(s.mask), k, load));
     e_.line(fmt::format("_Pragma(\"unroll\") for (int l = 0; l < {0}; ++l) t{1}[a + l][b] = x{1}.x[l];", p_.tile_vector, k));
   }
   e_.close();
