@@ -32,6 +32,10 @@ std::unique_ptr<Graph> store_weights(const Graph& g);
 // Computes equal things once.
 std::unique_ptr<Graph> cse(const Graph& g);
 
+// Computes of each value only the part that is read: slices and selections (the last token's logits, the class token) move up through
+// whatever works row by row, products and attention among them. Nothing is computed twice: what somebody reads whole stays whole.
+std::unique_ptr<Graph> trim(const Graph& g);
+
 // Makes random numbers a function of an input of the kind Random: each draw reads the stream where the draws before it end, so that draws
 // are pure, and a run takes as many numbers as all of them, those that nothing reads included. A graph where only the run tells how many
 // these are (sizes from data, draws inside regions) keeps drawing by calls.

@@ -18,6 +18,7 @@ constexpr PassRow kPasses[] = {
     {"simplify", simplify, true, "Removes what changes nothing; merges views and casts."},
     {"constant_fold", constant_fold, true, "Computes what depends on constants alone."},
     {"cse", cse, true, "Computes equal things once."},
+    {"trim", trim, true, "Computes only what is read."},
     {"merge_linear", merge_linear, false, "Joins products that share an input."},
     {"dce", dce, true, "Drops what no output needs."},
 };
@@ -32,7 +33,7 @@ std::vector<PassRow> default_passes(bool freeze, bool keep_templates) {
   if (keep_templates) names.push_back("find_attention");
   names.push_back(keep_templates ? "decompose_keeping_templates" : "decompose");
   if (keep_templates) names.push_back("plain_convolutions");
-  names.insert(names.end(), {"explicit_random", "simplify", "constant_fold", "cse"});
+  names.insert(names.end(), {"explicit_random", "simplify", "constant_fold", "cse", "trim"});
   if (freeze && keep_templates) names.push_back("merge_linear");
   names.push_back("dce");
   std::vector<PassRow> rows;
