@@ -65,6 +65,7 @@ class Compilation {
     lower::LowerOptions how{.templates = options_.templates, .compose = !options_.eager};
     if (options_.templates) target_->set_templates(how);
     program_ = lower::lower(*graph_, how);
+    target_->prepare(program_, options_, report_.choices);
     report_.kernels_unfused = program_.nodes.size();
     debug_.show(Artifact::Loops, "program_lowered.txt", [&] { return choice::to_string(program_); });
   }

@@ -116,6 +116,11 @@ class GpuTarget : public Target {
     how.sort_template = [](const choice::Sort& s) { return codegen::cuda_supports(s); };
   }
 
+  void prepare(choice::Program& p, const ModelOptions& options, std::vector<std::string>& choices) const override {
+    if (options.eager || !options.fuse) return;
+    for (auto& line : sched::pad_for_gpu(p)) choices.push_back(std::move(line));
+  }
+
   choice::Program schedule(choice::Program p, const ModelOptions& options, sched::FusionReport& report,
                            std::vector<std::string>& choices) const override {
     const size_t nodes = p.nodes.size();

@@ -25,6 +25,8 @@ class Target {
   virtual ~Target() = default;
   // Which problems have templates.
   virtual void set_templates(lower::LowerOptions& how) const = 0;
+  // What comes before tuning and fusion. `choices` as below.
+  virtual void prepare(choice::Program& /*p*/, const ModelOptions& /*options*/, std::vector<std::string>& /*choices*/) const {}
   // What follows fusion: who computes what, and what else joins or parts. `choices` gets a line for each decision that had an alternative.
   virtual choice::Program schedule(choice::Program p, const ModelOptions& options, sched::FusionReport& report,
                                    std::vector<std::string>& choices) const = 0;

@@ -105,6 +105,18 @@ Node copy_loop(const Operand& from, const Operand& to, const std::vector<Expr>& 
   return copy;
 }
 
+bool is_same(const choice::Rearranged::Part& x, const choice::Rearranged::Part& y) {
+  return x.from.buffer == y.from.buffer && x.from.offset == y.from.offset && x.from.strides == y.from.strides && x.offset == y.offset &&
+         x.strides == y.strides && x.sizes == y.sizes;
+}
+
+// The constant that is already made so; -1: none.
+int made_before(const choice::Program& p, const choice::Rearranged& wanted) {
+  for (auto& r : p.rearranged)
+    if (r.parts.size() == 1 && is_same(r.parts[0], wanted.parts[0])) return r.buffer;
+  return -1;
+}
+
 void lay_out_operand(choice::Program& p, size_t& i, bool is_a, bool along_k, int64_t multiple) {
   const Gemm g = std::get<Gemm>(p.nodes[i].problem);
   const Matrix x = matrix(g, is_a);
@@ -112,11 +124,13 @@ void lay_out_operand(choice::Program& p, size_t& i, bool is_a, bool along_k, int
   Expr numel = 0;
   Operand to{-1, x.operand().dtype, 0, new_strides(x, along_k, multiple, numel)};
   const bool folds = is_constant(p, x.operand()) && all_constant(x.operand(), sizes);
-  const std::string name = fmt::format("{}_of_{}", is_a ? "a" : "b", choice::label(p.nodes[i]));
-  to.buffer = p.new_buffer(name, to.dtype, numel, folds ? loop::BufferKind::Constant : loop::BufferKind::Temporary);
-  if (folds) {
-    p.rearranged.push_back(rearranged(x.operand(), to, sizes));
-  } else {
+  if (folds) to.buffer = made_before(p, rearranged(x.operand(), to, sizes));
+  if (to.buffer < 0) {
+    const std::string name = fmt::format("{}_of_{}", is_a ? "a" : "b", choice::label(p.nodes[i]));
+    to.buffer = p.new_buffer(name, to.dtype, numel, folds ? loop::BufferKind::Constant : loop::BufferKind::Temporary);
+    if (folds) p.rearranged.push_back(rearranged(x.operand(), to, sizes));
+  }
+  if (!folds) {
     Node copy = copy_loop(x.operand(), to, sizes, along_k != is_a);
     choice::take_over(copy, p.nodes[i]);
     p.nodes.insert(p.nodes.begin() + static_cast<long>(i), std::move(copy));
@@ -140,10 +154,41 @@ bool are_multiples(const Matrix& x, int64_t multiple) {
 
 int64_t typical(const Expr& e) { return e.maybe_constant().value_or(512); }
 
+// Rows that products read their weights for once, as a matrix by a vector.
+bool is_few(const Expr& rows) { return typical(rows) <= 16; }
+
 // Copying an operand costs as much as some tens of sums with each element.
 bool pays(const Matrix& x, const choice::Program& p, int64_t least) { return is_constant(p, x.operand()) || typical(x.uses()) >= least; }
 
 Config way_of(const char* form, int64_t a, int64_t b) { return {form, {{"a", a}, {"b", b}}}; }
+
+// Whether a copy can join what computes the operand.
+bool is_computed(const choice::Program& p, const Operand& o) {
+  return std::any_of(p.nodes.begin(), p.nodes.end(), [&](const Node& n) {
+    const bool takes_readers =
+        n.is_loop() || std::holds_alternative<Gemm>(n.problem) || std::holds_alternative<choice::Convolution>(n.problem);
+    const std::vector<int> written = choice::writes(n);
+    return takes_readers && std::find(written.begin(), written.end(), o.buffer) != written.end();
+  });
+}
+
+// Microseconds that a copy of an operand takes in each run, on an H200; 0: it is made when the program is compiled.
+double copy_time(const choice::Program& p, const Matrix& x) {
+  const std::vector<Expr> sizes = stored_sizes(x);
+  if (is_constant(p, x.operand()) && all_constant(x.operand(), sizes)) return 0;
+  constexpr double kBytes = 3e6, kLaunch = 2.5;
+  double bytes = 2.0 * static_cast<double>(size_of(x.operand().dtype));  // read and written
+  for (auto& e : sizes) bytes *= static_cast<double>(typical(e));
+  return bytes / kBytes + (is_computed(p, x.operand()) ? 0 : kLaunch);
+}
+
+// Microseconds that tensor cores save where both operands are read by copies of 16 bytes: from 160 TFLOP/s to 600, by measurements.
+double alignment_gain(const Gemm& g) {
+  constexpr double kSlow = 1.6e8, kFast = 6e8;
+  double flops = 2.0 * static_cast<double>(typical(g.m)) * static_cast<double>(typical(g.n)) * static_cast<double>(typical(g.k));
+  for (auto& e : g.batch) flops *= static_cast<double>(typical(e));
+  return flops / kSlow - flops / kFast;
+}
 
 }  // namespace
 
@@ -193,9 +238,9 @@ std::vector<Config> cpu_layouts(const Node& product, const choice::Program& p) {
 std::vector<Config> gpu_layouts(const Node& product, const choice::Program& p) {
   const auto* g = std::get_if<Gemm>(&product.problem);
   if (!g || g->b2 || product.producer || product.is_library()) return {};
-  constexpr int64_t kWorthACopy = 64, kFewRows = 16;
+  constexpr int64_t kWorthACopy = 64;
   const Matrix a = matrix(*g, true), b = matrix(*g, false);
-  const bool few_rows = typical(g->m) <= kFewRows, constant = is_constant(p, g->b);
+  const bool few_rows = is_few(g->m), constant = is_constant(p, g->b);
   const bool tensor_cores = is_half(g->a.dtype) && g->a.dtype == g->b.dtype;
   if (!tensor_cores && !few_rows) return {};
   const auto piece = static_cast<int64_t>(16 / size_of(g->b.dtype));
@@ -206,6 +251,30 @@ std::vector<Config> gpu_layouts(const Node& product, const choice::Program& p) {
   if (constant && b.along_outer() && !(g->n == Expr(1)) && !pad_a) out.push_back(way_of("transpose", 0, 1));
   std::erase_if(out, [&](auto& way) { return !layout_refusal(product, way).empty(); });
   return out;
+}
+
+std::vector<std::string> pad_for_gpu(choice::Program& p) {
+  std::vector<std::string> lines;
+  for (size_t i = 0; i < p.nodes.size(); ++i) {
+    const auto ways = gpu_layouts(p.nodes[i], p);
+    const auto way = std::find_if(ways.begin(), ways.end(), [](const Config& c) { return c.form == "pad_mm"; });
+    const auto* g = std::get_if<Gemm>(&p.nodes[i].problem);
+    if (way == ways.end() || !g->k.is_const() || !g->n.is_const() || size_of(g->b.dtype) > 4) continue;
+    const double a = field(*way, true) ? copy_time(p, matrix(*g, true)) : 0, b = field(*way, false) ? copy_time(p, matrix(*g, false)) : 0;
+    const double gain = is_few(g->m) ? 0 : alignment_gain(*g);
+    const std::string name = choice::label(p.nodes[i]) + ": ";
+    if (a + b > gain) {
+      lines.push_back(
+          fmt::format("{}not {}: copies of {:.1f} us in each run would gain {:.1f}", name, choice::to_string(*way), a + b, gain));
+      continue;
+    }
+    lines.push_back(name + choice::to_string(*way) +
+                    (a + b > 0 ? fmt::format(", by copies of {:.1f} us to gain {:.1f}", a + b, gain) : ", when compiled"));
+    const size_t before = p.nodes.size();
+    lay_out(p, i, *way);
+    i += p.nodes.size() - before;
+  }
+  return lines;
 }
 
 }  // namespace toroid::sched

@@ -21,4 +21,8 @@ void lay_out(choice::Program& p, size_t i, const choice::Config& way);
 std::vector<choice::Config> cpu_layouts(const choice::Node& product, const choice::Program& p);
 std::vector<choice::Config> gpu_layouts(const choice::Node& product, const choice::Program& p);
 
+// Pads what a lowered program's products read on a GPU, without asking the clock: weights, and activations where the copy, which what
+// computes them may join, takes less than it saves. A line for each product with rows that are badly aligned.
+std::vector<std::string> pad_for_gpu(choice::Program& p);
+
 }  // namespace toroid::sched

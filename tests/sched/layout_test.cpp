@@ -104,6 +104,39 @@ TEST(Layout, AConstantIsLaidOutWhenTheProgramIsCompiled) {
   loop::verify(p.nodes[0].domain, p.nodes[0].body, "layout");
 }
 
+TEST(Layout, PaddingIsTheDefaultOnAGpuWhereItIsFreeOrGainsMoreThanItCosts) {
+  const auto padded = [](Sizes s, const Strides& a, const Strides& b, Kind kind, size_t& copies) {
+    choice::Program p = one_product(s, a, b, kind);
+    const auto lines = pad_for_gpu(p);
+    copies = p.nodes.size() - 1;
+    EXPECT_LE(lines.size(), 1u);
+    return lines.empty() ? "" : lines[0];
+  };
+  size_t copies = 0;
+  EXPECT_EQ(padded({512, 767, 1024}, {1024, 1}, {767, 1}, Kind::Constant, copies), ": pad_mm(a=0,b=8), when compiled");
+  EXPECT_EQ(copies, 0u);
+  EXPECT_EQ(padded({1, 4096, 1023}, {1023, 1}, {1, 1023}, Kind::Constant, copies), ": pad_mm(a=0,b=8), when compiled");
+  EXPECT_NE(padded({1024, 1001, 2047}, {2047, 1}, {1001, 1}, Kind::Constant, copies).find(": pad_mm(a=8,b=8), by copies"),
+            std::string::npos);
+  EXPECT_EQ(copies, 1u);
+  EXPECT_NE(padded({1024, 1023, 2049}, {2049, 1}, {1023, 1}, Kind::Input, copies).find(": pad_mm(a=8,b=8), by copies"), std::string::npos);
+  EXPECT_EQ(copies, 2u);
+  EXPECT_NE(padded({64, 100, 101}, {101, 1}, {100, 1}, Kind::Input, copies).find(": not pad_mm(a=8,b=8): copies"), std::string::npos)
+      << "short";
+  EXPECT_EQ(copies, 0u);
+  EXPECT_EQ(padded({512, 30522, 768}, {768, 1}, {1, 768}, Kind::Constant, copies), "") << "a weight along k has aligned rows";
+}
+
+// A copy of one weight for two products that read it.
+TEST(Layout, AWeightIsPaddedOnce) {
+  choice::Program p = one_product({512, 767, 1024}, {1024, 1}, {767, 1}, Kind::Constant);
+  p.new_buffer("out2", DType::BF16, 512 * 767, Kind::Output);
+  p.nodes.push_back(product(0, {1024, 1}, 1, {767, 1}, 3, {512, 767, 1024}, DType::BF16));
+  EXPECT_EQ(pad_for_gpu(p).size(), 2u);
+  EXPECT_EQ(p.rearranged.size(), 1u);
+  EXPECT_EQ(std::get<choice::Gemm>(p.nodes[0].problem).b.buffer, std::get<choice::Gemm>(p.nodes[1].problem).b.buffer);
+}
+
 TEST(Layout, WhatDoesNotApplySaysWhy) {
   choice::Program p = one_product({8, 8, 8}, {8, 1}, {8, 1}, Kind::Input);
   const auto error = [&](const choice::Config& way) { return test::error_of<UserError>([&] { lay_out(p, 0, way); }); };
