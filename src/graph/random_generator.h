@@ -95,6 +95,7 @@ class RandomGenerator {
   std::shared_ptr<Graph> region(const char* name, const std::vector<Drawn>& operands, size_t results, bool loop);
 
   void attempt();
+  Tensor a_row_of(Tensor t);
   void drop_lost_values();
   static void mix(Drawn& d, const Drawn& result);
   // All that may share memory with x now holds parts of the result.

@@ -143,6 +143,22 @@ TEST(Simplify, MergesChains) {
             "permute _to_copy");
 }
 
+TEST(Simplify, NeighboursGivenByAConstantAreASlice) {
+  const auto simplified = [](std::vector<double> at, std::vector<int64_t> sizes) {
+    const std::string n = sizes.empty() ? "" : std::to_string(sizes[0]), comma = n.empty() ? "" : ", ";
+    auto g = parse("graph \"t\"(%x: f32[2, 8, 3], constant %i: i64[" + n + "]) {\n %y: f32[2, " + n + comma +
+                   "3] = index.Tensor(%x, [none, %i])\n return %y\n}");
+    g->inputs[1].data = Tensor::of(at, sizes, DType::I64);
+    auto after = run("simplify", *g);
+    return after ? body(*after) : "";
+  };
+  EXPECT_EQ(simplified({-1}, {}), "select = select.int %x 1 7\nreturn select");
+  EXPECT_EQ(simplified({0}, {1}), "slice = slice.Tensor %x 1 0 1 1\nreturn slice");
+  EXPECT_EQ(simplified({2, 3, 4}, {3}), "slice = slice.Tensor %x 1 2 5 1\nreturn slice");
+  EXPECT_EQ(simplified({2, 4}, {2}), "");
+  EXPECT_EQ(simplified({8}, {1}), "") << "out of range, as the run says";
+}
+
 TEST(Simplify, LossyCastsStay) {
   auto g = parse(R"(graph "t"(%x: f32[2]) {
     %s: f16[2] = _to_copy(%x, dtype=f16)

@@ -15,7 +15,8 @@ std::unique_ptr<Graph> decompose(const Graph& g);
 // The same, but leaves those whole that have a template (attention) and those that write into an input's memory (graph/inplace.h).
 std::unique_ptr<Graph> decompose_keeping_templates(const Graph& g);
 
-// Removes operations that change nothing and merges chains of views, transposes and casts.
+// Removes operations that change nothing and merges chains of views, transposes and casts; neighbours that a constant index names are a
+// slice.
 std::unique_ptr<Graph> simplify(const Graph& g);
 
 // Writes convolutions of one and three dimensions, and transposed ones, as plain ones of two dimensions, where a template may take those.

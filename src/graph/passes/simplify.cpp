@@ -112,6 +112,36 @@ class Simplifier {
     if (is_reshape(op)) return merged_reshape(x, result);
     if (is_expand(op)) return merged_expand(x, result);
     if (is_permute(op)) return merged_permute(n, x);
+    if (op.name == "index.Tensor") return neighbours(n, x);
+    return {};
+  }
+
+  // Positions first, first + 1, ... of one dimension, given as a constant.
+  Tensor neighbours(const Node& n, const Tensor& x) {
+    auto& indices = std::get<std::vector<Value*>>(n.args[1]);
+    size_t dim = indices.size();
+    for (size_t i = 0; i < indices.size(); ++i) {
+      if (indices[i] && dim < indices.size()) return {};
+      if (indices[i]) dim = i;
+    }
+    if (dim == indices.size() || indices[dim]->type.dim() > 1) return {};
+    const Tensor index = constant(indices[dim]);
+    auto size = sizes(x)[dim].maybe_constant();
+    if (!index.defined() || !size || (index.dtype() != DType::I64 && index.dtype() != DType::I32) || index.numel() == 0) return {};
+    std::vector<double> at = moved(index, Device::cpu()).to_vector();
+    if (at[0] < 0)
+      for (double& i : at) i += static_cast<double>(*size);
+    for (size_t i = 1; i < at.size(); ++i)
+      if (at[i] != at[0] + static_cast<double>(i)) return {};
+    const Expr along = static_cast<int64_t>(dim), first = static_cast<int64_t>(at[0]);
+    if (at[0] < 0 || at.back() >= static_cast<double>(*size)) return {};  // the run says so
+    if (index.dim() == 0) return ops::call1("select.int", {x, along, first});
+    return ops::call1("slice.Tensor", {x, along, first, first + static_cast<int64_t>(at.size())});
+  }
+
+  Tensor constant(const Value* v) const {
+    for (auto& in : g_.inputs)
+      if (in.value == v && in.kind == InputKind::Constant) return in.data;
     return {};
   }
 
