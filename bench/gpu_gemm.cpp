@@ -1,6 +1,6 @@
 // Matrix products on a GPU: Toroid's templates, as the compiler chooses and prints them, beside the best of cuBLASLt's heuristics.
 //   bench_gpu_gemm [--epilogues | --gated] [--tiles [--match TEXT]] [--hot] [--zeros] [--source] [--as ARCHITECTURE] [--rounds N]
-//   [--sustain MS] [MxNxK ...]
+//   [--sustain MS] [--tf32] [MxNxK | MxNxKf16 | MxNxKf32 ...]
 // A line a product: median microseconds of both, TFLOP/s (GB/s of what must be moved where k or m is small), cuBLASLt's time over Toroid's.
 // The two take turns. Each turn replays a graph of many launches, which go through sets of matrices that together exceed the caches (--hot:
 // one set). Toroid's launches overlap their predecessor where the template does that; cuBLASLt's do not. Some rows of each result are
@@ -11,6 +11,7 @@
 //   --sustain    so many milliseconds of each before it is timed
 //   --source     the text of the kernels instead, for an H200 where there is no GPU
 //   --as sm_80   with the templates of that architecture
+//   --tf32       products of f32 may round their operands to tf32, on both sides
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,6 +19,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -44,7 +46,7 @@ constexpr const char* kEpilogueNames[] = {"", "relu", "bias gelu", "bias residua
 int64_t columns_of(const GemmShape& s, Epilogue e) { return e == Epilogue::Gated ? 2 * s.n : s.n; }
 
 struct Options {
-  bool epilogues = false, gated = false, tiles = false, hot = false, zeros = false, source = false;
+  bool epilogues = false, gated = false, tiles = false, hot = false, zeros = false, source = false, tf32 = false;
   std::string architecture, match;
   int rounds = 7, sustain_ms = 0;
   std::vector<GemmShape> shapes;
@@ -58,9 +60,10 @@ std::string epilogue_text(const GemmShape& s, Epilogue e) {
   int last = 0;
   auto step = [&](const std::string& formula) { steps += fmt::format("v{}: f32 = {}\n", ++last, formula); };
   auto add = [&](const std::string& load) {
-    steps += fmt::format("v{}: {} = load {}\n", last + 1, type, load);
-    steps += fmt::format("v{}: f32 = Cast v{}\nv{}: f32 = Add v{} v{}\n", last + 2, last + 1, last + 3, last, last + 2);
-    last += 3;
+    const int sums = last;
+    steps += fmt::format("v{}: {} = load {}\n", ++last, type, load);
+    if (s.dtype != DType::F32) step(fmt::format("Cast v{}", last));
+    step(fmt::format("Add v{} v{}", sums, last));
   };
   if (e == Epilogue::BiasResidual) add(fmt::format("%3 [i0*{} + i1]", s.n));
   if (e == Epilogue::BiasGelu || e == Epilogue::BiasResidual) add("%4 [i1]");
@@ -90,11 +93,15 @@ std::string epilogue_text(const GemmShape& s, Epilogue e) {
     step(fmt::format("Mul v{} v{}", x, x + 11));
     step(fmt::format("Mul v{} v{}", x + 10, x + 12));
   }
-  steps += fmt::format("v{}: {} = Cast v{}\nstore %2 [i0*{} + i1] v{}\n", last + 1, type, last, s.n, last + 1);
+  if (s.dtype != DType::F32) {
+    steps += fmt::format("v{}: {} = Cast v{}\n", last + 1, type, last);
+    ++last;
+  }
+  steps += fmt::format("store %2 [i0*{} + i1] v{}\n", s.n, last);
   return fmt::format("loop (i0: {}, i1: {}) {{\n{}}}", s.m, s.n, steps);
 }
 
-choice::Program program_of(const GemmShape& s, Epilogue e) {
+choice::Program program_of(const GemmShape& s, Epilogue e, bool tf32) {
   choice::Program p;
   using Kind = loop::BufferKind;
   p.new_buffer("a", s.dtype, s.m * s.k, Kind::Input);
@@ -107,6 +114,7 @@ choice::Program program_of(const GemmShape& s, Epilogue e) {
   g.a = {0, s.dtype, 0, {s.k, 1}};
   g.b = {1, s.dtype, 0, {1, s.k}};
   if (e == Epilogue::Gated) g.b2 = {1, s.dtype, s.n * s.k, {1, s.k}};
+  g.tf32 = tf32 && s.dtype == DType::F32;
   loop::Nest nest = loop::parse(epilogue_text(s, e));
   choice::Node node;
   node.problem = g;
@@ -132,7 +140,7 @@ struct Case {
 std::string template_of(const codegen::KernelText& k) { return k.plan.substr(0, k.plan.find('\n')); }
 
 Case case_of(const GemmShape& s, Epilogue e, const Options& options, const device::cuda::GpuInfo& gpu) {
-  choice::Program p = program_of(s, e);
+  choice::Program p = program_of(s, e, options.tf32);
   codegen::ConstantMemory constants;
   Case c{s, e, {}};
   auto add = [&](codegen::KernelText text) {
@@ -179,38 +187,32 @@ void compile(std::vector<Case>& cases, device::cuda::Gpu& gpu) {
 // Memory full of numbers in [-1, 1), of a period that the host knows.
 class Pool {
  public:
-  static constexpr size_t kPeriod = (size_t{16} << 20) + 4096;  // elements of two bytes; rows of matrices differ
-  Pool(device::cuda::Gpu& gpu, size_t bytes, bool zeros) : bytes_(bytes), memory_(gpu.allocate(bytes)) {
-    uint32_t state = 1;
-    for (auto* values : {&bf16_, &f16_}) values->resize(kPeriod);
-    for (size_t i = 0; i < kPeriod; ++i) {
-      const float x = zeros ? 0.0f : static_cast<float>(static_cast<int32_t>(state = state * 1664525u + 1013904223u)) * 0x1p-31f;
-      const Number n = Number::of(static_cast<double>(x));
-      store_number(reinterpret_cast<std::byte*>(&bf16_[i]), DType::BF16, n);
-      store_number(reinterpret_cast<std::byte*>(&f16_[i]), DType::F16, n);
-    }
-    gpu_ = &gpu;
-  }
+  static constexpr size_t kPeriod = (size_t{16} << 20) + 4096;  // elements; rows of matrices differ
+  Pool(device::cuda::Gpu& gpu, size_t bytes, bool zeros) : bytes_(bytes), zeros_(zeros), memory_(gpu.allocate(bytes)), gpu_(gpu) {}
   void fill(DType t) {
     if (filled_ == t) return;
     filled_ = t;
-    const size_t period = kPeriod * 2;
-    gpu_->copy_in(memory_.get(), values().data(), std::min(period, bytes_));
-    for (size_t at = period; at < bytes_; at += period) gpu_->copy_within(place(at), memory_.get(), std::min(period, bytes_ - at));
+    const size_t period = kPeriod * size_of(t);
+    values_.resize(period);
+    uint32_t state = 1;
+    for (size_t i = 0; i < kPeriod; ++i) {
+      const float x = zeros_ ? 0.0f : static_cast<float>(static_cast<int32_t>(state = state * 1664525u + 1013904223u)) * 0x1p-31f;
+      store_number(values_.data() + i * size_of(t), t, Number::of(static_cast<double>(x)));
+    }
+    gpu_.copy_in(memory_.get(), values_.data(), std::min(period, bytes_));
+    for (size_t at = period; at < bytes_; at += period) gpu_.copy_within(place(at), memory_.get(), std::min(period, bytes_ - at));
   }
   char* place(size_t at) const { return static_cast<char*>(memory_.get()) + at; }
-  double value(size_t element) const {
-    return load_number(reinterpret_cast<const std::byte*>(&values()[element % kPeriod]), filled_).as_double();
-  }
+  double value(size_t element) const { return load_number(values_.data() + element % kPeriod * size_of(*filled_), *filled_).as_double(); }
   size_t bytes() const { return bytes_; }
 
  private:
-  const std::vector<uint16_t>& values() const { return filled_ == DType::BF16 ? bf16_ : f16_; }
   size_t bytes_;
+  bool zeros_;
   std::shared_ptr<void> memory_;
-  device::cuda::Gpu* gpu_;
-  DType filled_ = DType::F32;
-  std::vector<uint16_t> bf16_, f16_;
+  device::cuda::Gpu& gpu_;
+  std::optional<DType> filled_;
+  std::vector<std::byte> values_;  // a period
 };
 
 double median(std::vector<double> v) {
@@ -262,7 +264,7 @@ class Bench {
 
   std::vector<Set> sets_of(const GemmShape& shape, Epilogue e) const {
     const GemmShape s{shape.m, columns_of(shape, e), shape.k, shape.dtype};
-    const auto bytes = [](int64_t rows, int64_t columns) { return aligned(static_cast<size_t>(rows * columns) * 2); };
+    const auto bytes = [&](int64_t rows, int64_t columns) { return aligned(static_cast<size_t>(rows * columns) * size_of(s.dtype)); };
     const size_t a = bytes(s.m, s.k), b = bytes(s.n, s.k), out = bytes(s.m, s.n), in = a + b + out + bytes(1, s.n);
     TOROID_CHECK(in <= in_.bytes() && out <= kOutBytes, "{}x{}x{} needs more memory than is there", s.m, s.n, s.k);
     size_t count = options_.hot ? 1 : std::min(in_.bytes() / in, kColdBytes / (a + b) + 1);
@@ -304,6 +306,7 @@ class Bench {
     const GemmShape& s = c.shape;
     external::CublasLtProblem p;
     p.dtype = p.out_dtype = s.dtype;
+    p.tf32 = options_.tf32;
     p.m = s.m, p.n = columns_of(s, c.epilogue), p.k = s.k;
     p.a = {0, s.k, 1, 0}, p.b = {0, 1, s.k, 0}, p.out = p.addend = {0, p.n, 1, 0};
     p.has_addend = c.epilogue == Epilogue::BiasResidual;
@@ -326,27 +329,29 @@ class Bench {
   double error_of(const Case& c, const Set& set) {
     const GemmShape& s = c.shape;
     double worst = 0;
-    std::vector<uint16_t> row(static_cast<size_t>(s.n));
+    const size_t size = size_of(s.dtype);
+    std::vector<std::byte> row(static_cast<size_t>(s.n) * size);
     constexpr int64_t kRows = 6, kColumns = 24;
     for (int64_t i = 0; i < kRows; ++i) {
       const int64_t m = i == 0 ? 0 : i == 1 ? s.m - 1 : (i * 7919) % s.m;
-      gpu_.copy_out(row.data(), static_cast<char*>(set.out) + m * s.n * 2, static_cast<size_t>(s.n) * 2);
+      gpu_.copy_out(row.data(), static_cast<char*>(set.out) + static_cast<size_t>(m * s.n) * size, row.size());
       for (int64_t j = 0; j < kColumns; ++j) {
         const int64_t n = j == 0 ? 0 : j == 1 ? s.n - 1 : (j * 104729 + i * 31) % s.n;
         auto sum = [&](int64_t column) {
           double x = 0;
           for (int64_t k = 0; k < s.k; ++k)
-            x += in_.value(set.a / 2 + static_cast<size_t>(m * s.k + k)) * in_.value(set.b / 2 + static_cast<size_t>(column * s.k + k));
+            x += in_.value(set.a / size + static_cast<size_t>(m * s.k + k)) *
+                 in_.value(set.b / size + static_cast<size_t>(column * s.k + k));
           return x;
         };
         double want = sum(n);
         if (c.epilogue == Epilogue::Gated) want *= sum(s.n + n) / (1 + std::exp(-want));
-        if (c.epilogue == Epilogue::BiasResidual) want += in_.value(set.residual / 2 + static_cast<size_t>(m * s.n + n));
+        if (c.epilogue == Epilogue::BiasResidual) want += in_.value(set.residual / size + static_cast<size_t>(m * s.n + n));
         if (c.epilogue == Epilogue::BiasGelu || c.epilogue == Epilogue::BiasResidual)
-          want += in_.value(set.bias / 2 + static_cast<size_t>(n));
+          want += in_.value(set.bias / size + static_cast<size_t>(n));
         if (c.epilogue == Epilogue::Relu) want = std::max(want, 0.0);
         if (c.epilogue == Epilogue::BiasGelu) want *= 0.5 * (1 + std::tanh(0.79788456080286536 * (want + 0.044715 * want * want * want)));
-        const double got = load_number(reinterpret_cast<std::byte*>(&row[static_cast<size_t>(n)]), s.dtype).as_double();
+        const double got = load_number(&row[static_cast<size_t>(n) * size], s.dtype).as_double();
         const double error = std::fabs(got - want) / (std::sqrt(static_cast<double>(s.k)) / 3 + std::fabs(want));
         if (!(error <= worst)) worst = error;
       }
@@ -356,7 +361,7 @@ class Bench {
 
   // Runs it once on memory full of NaN.
   double check(const Case& c, const Launch& launch, const Set& set) {
-    const size_t bytes = static_cast<size_t>(c.shape.m * c.shape.n) * 2;
+    const size_t bytes = static_cast<size_t>(c.shape.m * c.shape.n) * size_of(c.shape.dtype);
     gpu_.copy_in(set.out, std::vector<uint8_t>(bytes, 0xff).data(), bytes);
     launch(set);
     return error_of(c, set);
@@ -368,10 +373,10 @@ class Bench {
     const std::vector<Set> sets = sets_of(s, c.epilogue);
     const auto columns = double(columns_of(s, c.epilogue));
     const double flops = 2.0 * double(s.m) * columns * double(s.k),
-                 bytes = 2.0 * (double(s.m) * double(s.k) + columns * double(s.k) + double(s.m) * double(s.n));
+                 bytes = double(size_of(s.dtype)) * (double(s.m) * double(s.k) + columns * double(s.k) + double(s.m) * double(s.n));
     const double guess = std::max(flops / 650e6, bytes / 3.5e6) + 3;
     const int count = std::clamp(static_cast<int>((flops > 2e11 ? 6000 : 1200) / guess), 4, 300);
-    const std::string size = fmt::format("{}x{}x{}{}", s.m, s.n, s.k, s.dtype == DType::F16 ? " f16" : "");
+    const std::string size = fmt::format("{}x{}x{}{}", s.m, s.n, s.k, s.dtype == DType::BF16 ? "" : fmt::format(" {}", name_of(s.dtype)));
     bool right = true;
     struct Timed {
       std::string name;
@@ -394,7 +399,8 @@ class Bench {
       }
       const Launch launch = launch_of(o);
       const double error = check(c, launch, sets[0]);
-      if (!(error < (s.dtype == DType::BF16 ? 1e-2 : 2e-3))) {
+      const double allowed = s.dtype == DType::BF16 ? 1e-2 : s.dtype == DType::F16 || options_.tf32 ? 3e-3 : 1e-5;
+      if (!(error < allowed)) {
         fmt::print("{} {} {}: WRONG, error {:.2e}\n", size, kEpilogueNames[static_cast<size_t>(c.epilogue)], o.name, error);
         right = false;
         continue;
@@ -443,8 +449,8 @@ GemmShape parse_shape(const std::string& text) {
   long long m = 0, n = 0, k = 0;
   char type[8] = "";
   if (std::sscanf(text.c_str(), "%lldx%lldx%lld%7s", &m, &n, &k, type) < 3 || m < 1 || n < 1 || k < 1)
-    fail<UserError>("\"{}\" is no product: expected MxNxK or MxNxKf16", text);
-  return {m, n, k, std::strcmp(type, "f16") == 0 ? DType::F16 : DType::BF16};
+    fail<UserError>("\"{}\" is no product: expected MxNxK, MxNxKf16 or MxNxKf32", text);
+  return {m, n, k, std::strcmp(type, "f16") == 0 ? DType::F16 : std::strcmp(type, "f32") == 0 ? DType::F32 : DType::BF16};
 }
 
 Options parse(int argc, char** argv) {
@@ -461,6 +467,8 @@ Options parse(int argc, char** argv) {
       o.hot = true;
     else if (word == "--zeros")
       o.zeros = true;
+    else if (word == "--tf32")
+      o.tf32 = true;
     else if (word == "--source")
       o.source = true;
     else if (word == "--as" && i + 1 < argc)

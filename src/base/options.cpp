@@ -97,6 +97,9 @@ constexpr Row kRows[] = {
      0, check_gemm_backends},
     {OptionId::ConvBackends, Kind::String, "conv_backends", "template",
      "What computes 2-d convolutions, as gemm_backends. Where neither takes one it becomes a loop.", 0, check_conv_backends},
+    {OptionId::AllowTf32, Kind::Bool, "allow_tf32", "0",
+     "On GPUs, matrix products and convolutions of f32, those of libraries too, may round their operands to tf32 (10 bits of mantissa; "
+     "sums stay f32), which tensor cores multiply. Unlike PyTorch's switches this is one for both, and off for convolutions, too."},
     {OptionId::OneDnnLibrary, Kind::String, "onednn_library", "libdnnl.so.2", "File of oneDNN 2, opened when a backend list names onednn."},
     {OptionId::CaptureRequire, Kind::Bool, "capture_require", "0",
      "A step or call of a program in reduce-overhead mode that is not recorded is an error that says why."},

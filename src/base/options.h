@@ -28,6 +28,7 @@ enum class OptionId : uint8_t {
   CudaSharedPercent,
   GemmBackends,
   ConvBackends,
+  AllowTf32,
   OneDnnLibrary,
   CaptureRequire,
   CaptureWarmups,
@@ -60,7 +61,7 @@ enum class OptionId : uint8_t {
   CoordinateDescentTuning,
   Deterministic,
 };
-inline constexpr int kOptionCount = 49;
+inline constexpr int kOptionCount = 50;
 
 // A key into the table that knows the type of its value: bool, int64_t or std::string.
 template <class T>
@@ -87,6 +88,7 @@ inline constexpr Option<std::string> kCudaDir{OptionId::CudaDir};
 inline constexpr Option<int64_t> kCudaSharedPercent{OptionId::CudaSharedPercent};
 inline constexpr Option<std::string> kGemmBackends{OptionId::GemmBackends};
 inline constexpr Option<std::string> kConvBackends{OptionId::ConvBackends};
+inline constexpr Option<bool> kAllowTf32{OptionId::AllowTf32};
 inline constexpr Option<std::string> kOneDnnLibrary{OptionId::OneDnnLibrary};
 inline constexpr Option<bool> kCaptureRequire{OptionId::CaptureRequire};
 inline constexpr Option<int64_t> kCaptureWarmups{OptionId::CaptureWarmups};

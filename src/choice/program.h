@@ -27,6 +27,7 @@ struct Gemm {
   Operand a, b;  // strides: batch..., then (m, k) and (k, n)
   DType accumulate = DType::F32;
   std::optional<Operand> b2;  // of b's dtype and strides
+  bool tf32 = false;          // operands are f32 and may be rounded to tf32
 };
 
 // out[n, oc, oh, ow] of a 2-d convolution, NCHW logical order; strides of `input` are in that order too.
@@ -36,6 +37,7 @@ struct Convolution {
   Expr in_h, in_w, out_h, out_w;
   int64_t kernel_h = 1, kernel_w = 1, stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0, dilation_h = 1, dilation_w = 1;
   Operand input, weight;  // weight: [oc, ic / groups, kh, kw]
+  bool tf32 = false;      // as Gemm's
 };
 
 // out[b, h, i, d] = softmax over j of (scale * q[b, h, i, :] . k[b, h / (heads / kv_heads), j, :] + mask[b, h, i, j]) . v

@@ -57,6 +57,7 @@ std::string read(const choice::Gemm& g, CublasLtProblem& p) {
     p.batch *= *number(e);
   }
   p.dtype = g.a.dtype;
+  p.tf32 = g.tf32;
   p.m = *number(g.m), p.n = *number(g.n), p.k = *number(g.k);
   if (p.m == 0 || p.n == 0 || p.k == 0 || p.batch == 0) return "it is empty";
   std::string why;

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/options.h"
 #include "base/scalar.h"
 #include "device/runtime.h"
 #include "graph/bind.h"
@@ -33,6 +34,7 @@ std::string family_key(const ops::Op& op, const CallArgs& args, const Device& de
   put(key, &op);
   put(key, device.type);
   put(key, device.index);
+  put(key, device.is_cuda() && get_option(options::kAllowTf32));
   auto tensor = [&](const Tensor& t) {
     if (!t.defined()) {
       key += '-';

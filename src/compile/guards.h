@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/options.h"
 #include "graph/graph.h"
 #include "ops/autocast.h"
 
@@ -77,8 +78,9 @@ class Guards {
 struct Surroundings {
   Device device;  // where new tensors are made
   ops::AutocastStates autocast;
+  bool allow_tf32 = false;
 
-  static Surroundings now() { return {default_device(), ops::autocast_states()}; }
+  static Surroundings now() { return {default_device(), ops::autocast_states(), get_option(options::kAllowTf32)}; }
   bool operator==(const Surroundings&) const = default;
   // What has changed: "autocast on cpu was off, is bf16".
   std::string change(const Surroundings& now) const;

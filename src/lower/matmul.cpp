@@ -151,6 +151,7 @@ void lower_matmul(Lowering& l, const graph::Node& n) {
     g.k = av->type.sizes.back();
     g.a = operand_of(l.strided(av), av->type.dtype);
     g.b = operand_of(l.strided(bv), bv->type.dtype);
+    g.tf32 = l.options().tf32 && type.dtype == DType::F32;
     choice::Node node;
     node.problem = g;
     store_accumulator(l, node, type.sizes, out, g.accumulate, type.dtype);
@@ -227,6 +228,7 @@ void lower_convolution(Lowering& l, const graph::Node& n) {
   c.pad_w = pad[1];
   c.dilation_h = dilation[0];
   c.dilation_w = dilation[1];
+  c.tf32 = l.options().tf32 && type.dtype == DType::F32;
   Place w = l.strided(weight);
   c.weight = operand_of(w, weight->type.dtype);
   bool constant_weight = l.program().buffers[static_cast<size_t>(w.buffer)].kind == loop::BufferKind::Constant;

@@ -108,8 +108,8 @@ std::vector<Config> gpu_channels_last(const Node& convolution, const choice::Pro
   std::vector<Config> ways;
   const auto piece = static_cast<int64_t>(16 / size_of(c->input.dtype));
   if ((c->in_channels % piece != 0 || !is_channels_last(*c)) && pays(piece)) ways.push_back(way_of(piece));
-  constexpr int64_t kMapped = 64;
-  if (is_half(c->input.dtype) && c->in_channels % kMapped != 0 && pays(kMapped)) ways.push_back(way_of(kMapped));
+  const int64_t mapped = 8 * piece;  // what conv_wgmma takes
+  if ((is_half(c->input.dtype) || c->tf32) && c->in_channels % mapped != 0 && pays(mapped)) ways.push_back(way_of(mapped));
   std::erase_if(ways, [&](auto& way) { return !channels_last_refusal(convolution, p, way).empty(); });
   return ways;
 }

@@ -241,7 +241,7 @@ std::vector<Config> gpu_layouts(const Node& product, const choice::Program& p) {
   constexpr int64_t kWorthACopy = 64;
   const Matrix a = matrix(*g, true), b = matrix(*g, false);
   const bool few_rows = is_few(g->m), constant = is_constant(p, g->b);
-  const bool tensor_cores = is_half(g->a.dtype) && g->a.dtype == g->b.dtype;
+  const bool tensor_cores = (is_half(g->a.dtype) || g->tf32) && g->a.dtype == g->b.dtype;
   if (!tensor_cores && !few_rows) return {};
   const auto piece = static_cast<int64_t>(16 / size_of(g->b.dtype));
   const bool pad_a = !few_rows && !are_multiples(a, piece), pad_b = !are_multiples(b, piece);

@@ -97,7 +97,7 @@ bool same_places(const Node& a, const Node& b) {
 
 bool same_problem(const Gemm& x, const Gemm& y) {
   return !x.b2 && !y.b2 && x.batch == y.batch && x.m == y.m && x.n == y.n && x.k.is_const() && y.k.is_const() && x.a.dtype == y.a.dtype &&
-         x.b.dtype == y.b.dtype && x.accumulate == y.accumulate;
+         x.b.dtype == y.b.dtype && x.accumulate == y.accumulate && x.tf32 == y.tf32;
 }
 
 bool is_plain(const Node& n) {

@@ -28,6 +28,15 @@ int64_t longest_sum(const choice::Node& n, const exec::Symbols& sizes) {
   return terms;
 }
 
+bool uses_tf32(const choice::Program& p) {
+  return std::any_of(p.nodes.begin(), p.nodes.end(), [](const choice::Node& n) {
+    if (auto* g = std::get_if<choice::Gemm>(&n.problem)) return g->tf32;
+    if (auto* c = std::get_if<choice::Convolution>(&n.problem)) return c->tf32;
+    auto* o = std::get_if<choice::Open>(&n.problem);
+    return o && std::any_of(o->alternatives.begin(), o->alternatives.end(), [](auto& way) { return uses_tf32(*way.program); });
+  });
+}
+
 Contract contract_of(const choice::Program& region, DType result, const exec::Symbols& sizes) {
   Contract c;
   c.result = result;
@@ -35,6 +44,7 @@ Contract contract_of(const choice::Program& region, DType result, const exec::Sy
   for (auto& n : region.nodes) c.length += longest_sum(n, sizes);
   for (auto& in : region.inputs) c.operands.push_back(in.type.dtype);
   c.intermediates = static_cast<int>(region.nodes.size());
+  c.tf32 = uses_tf32(region);
   return c;
 }
 

@@ -260,10 +260,12 @@ double unit_roundoff(DType t) {
 }
 
 double relative_bound(const Contract& c, int64_t elements) {
+  constexpr double kTf32Roundoff = 0x1p-11;
   const double lambda = std::sqrt(2 * std::log(2 * static_cast<double>(std::max<int64_t>(elements, 1)) / kDoubt));
   const double u = std::max(unit_roundoff(c.accumulate), unit_roundoff(DType::F64));
   double operand = 0;
   for (DType t : c.operands) operand = std::max(operand, unit_roundoff(t));
+  if (c.tf32) operand = std::max(operand, kTf32Roundoff);
   return 2 * lambda * std::sqrt(static_cast<double>(std::max<int64_t>(c.length, 1))) * u + 2 * unit_roundoff(c.result) +
          2 * lambda * std::sqrt(static_cast<double>(c.intermediates)) * operand + 8 * u;
 }

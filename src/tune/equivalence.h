@@ -17,6 +17,7 @@ struct Contract {
   std::vector<DType> operands = {};  // of what is summed
   // Values on the way to an element that one program rounds to the narrowest operand's dtype and another keeps as it is, as fusion does.
   int intermediates = 0;
+  bool tf32 = false;  // products may round f32 operands to tf32, as one program does and another does not
 };
 
 // Strict: equal bits. Fast: within the contract.

@@ -73,7 +73,7 @@ void number(S& stream, E& e) {
 
 template <class S, class M>
 void tensor_map(S& stream, M& m) {
-  stream(m.buffer), stream(m.dtype), number(stream, m.offset);
+  stream(m.buffer), stream(m.dtype), stream(m.tf32), number(stream, m.offset);
   each(stream, m.sizes, [&](auto& e) { number(stream, e); });
   each(stream, m.strides, [&](auto& e) { number(stream, e); });
   each(stream, m.box, [&](auto& e) { stream(e); });

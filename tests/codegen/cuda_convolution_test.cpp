@@ -15,6 +15,7 @@ struct Shape {
   bool channels_last = true, symbolic = false;  // symbolic: the number of images
   DType dtype = DType::F16;
   int64_t kernel_w = 0;  // when it differs; padded by half of it
+  Tf32 tf32 = Tf32::None;
 };
 
 // Buffers: the input, the weight, a bias, something of the result's size that is added, and the result.
@@ -27,6 +28,7 @@ choice::Convolution problem(const Shape& s) {
   c.in_h = s.h, c.in_w = s.w;
   c.kernel_h = c.kernel_w = s.kernel, c.stride_h = c.stride_w = s.stride, c.pad_h = c.pad_w = s.pad;
   c.dilation_h = c.dilation_w = s.dilation;
+  c.tf32 = s.tf32 != Tf32::None;
   if (s.kernel_w) c.kernel_w = s.kernel_w, c.pad_w = s.kernel_w / 2;
   c.out_h = (s.h + 2 * c.pad_h - s.dilation * (c.kernel_h - 1) - 1) / s.stride + 1;
   c.out_w = (s.w + 2 * c.pad_w - s.dilation * (c.kernel_w - 1) - 1) / s.stride + 1;
@@ -62,19 +64,22 @@ class CudaConvolution : public testing::Test {
     if (!KernelRunner::has_cuda()) GTEST_SKIP() << "NVRTC, the GPU's compiler, was not found: name its folder in TOROID_CUDA_DIR";
   }
 
-  // A buffer's contents, small multiples of 1/64 that 16-bit floats hold, and the same as doubles.
+  // A buffer's contents, small multiples of 1/64 that 16-bit floats hold, and the same as doubles. tf32: other numbers, and as doubles what
+  // they are rounded to.
   struct Memory {
     std::vector<std::byte> bytes;
     std::vector<double> values;
   };
-  Memory memory(int64_t numel, DType t) {
+  Memory memory(int64_t numel, DType t, Tf32 tf32 = Tf32::None) {
     Memory m;
     m.bytes.resize(static_cast<size_t>(numel) * size_of(t));
     for (int64_t i = 0; i < numel; ++i) {
       state_ = state_ * 1664525u + 1013904223u;
-      m.values.push_back((static_cast<double>(state_ >> 24) - 127.5) / 128);
+      m.values.push_back(tf32 != Tf32::None ? static_cast<double>(state_) * 0x1p-31 - 1
+                                            : (static_cast<double>(state_ >> 24) - 127.5) / 128);
       store_number(m.bytes.data() + static_cast<size_t>(i) * size_of(t), t, Number::of(m.values.back()));
       m.values.back() = load_number(m.bytes.data() + static_cast<size_t>(i) * size_of(t), t).as_double();
+      if (tf32 != Tf32::None) m.values.back() = as_tf32(m.values.back(), tf32);
     }
     return m;
   }
@@ -113,7 +118,8 @@ class CudaConvolution : public testing::Test {
     auto value = [&](const Expr& e) { return sym::evaluate(e, [&](const sym::Node&) { return s.n; }); };
     const int64_t weights = c.out_channels * conv_k(c), results = value(conv_pixels(c)) * c.out_channels;
     std::vector<Memory> m;
-    for (int64_t numel : {s.n * s.in * s.h * s.w, weights, c.out_channels, results, results}) m.push_back(memory(numel, s.dtype));
+    for (int64_t numel : {s.n * s.in * s.h * s.w, weights}) m.push_back(memory(numel, s.dtype, s.tf32));
+    for (int64_t numel : {c.out_channels, results, results}) m.push_back(memory(numel, s.dtype));
     choice::Program program;
     for (auto& x : m) program.new_buffer("b", s.dtype, static_cast<int64_t>(x.values.size()), loop::BufferKind::Constant);
     ConstantMemory constants;
@@ -124,6 +130,9 @@ class CudaConvolution : public testing::Test {
       cubin = jit::nvrtc_compile(k.source, k.overlaps ? "sm_90a" : KernelRunner::gpu_architecture(), k.name);
     } catch (const InternalError& e) {
       FAIL() << e.what() << "\n" << k.plan << k.source.substr(k.source.find("\nextern"));
+    }
+    if (s.tf32 != Tf32::None) {
+      EXPECT_EQ(local_bytes(cubin), 0) << "registers are spilled\n" << k.plan;
     }
     if (!KernelRunner::has_gpu()) return;
     for (auto& job : constants.jobs) job();
@@ -174,6 +183,17 @@ class CudaConvolution : public testing::Test {
     });
   }
 
+  // conv_wgmma with every `step`-th tile.
+  void check_window(const Shape& s, size_t first, size_t step) {
+    const choice::Convolution c = problem(s);
+    ASSERT_EQ(conv_wgmma_refusal(c), "");
+    const std::vector<WgmmaTile> tiles = wgmma_tiles(conv_implicit_product(c), true);
+    for (size_t t = first; t < tiles.size(); t += step)
+      check(s, [&](auto& node, auto& c, auto& program, auto& constants) {
+        return generate_conv_wgmma(node, c, conv_packed_weight(c, program, constants), tiles[t], 132);
+      });
+  }
+
  private:
   uint32_t state_ = 1;
   int checks_ = 0;
@@ -185,6 +205,31 @@ TEST_F(CudaConvolution, AllTiles) {
   for (DType t : {DType::F16, DType::F32}) {
     const Shape s{.n = 2, .in = 72, .out = 80, .h = 13, .w = 11, .dtype = t};
     for (const ConvGemmTile& tile : conv_gemm_tiles(problem(s), has_clusters())) check_gemm(s, tile, has_clusters());
+    check_gemm(s, conv_gemm_tiles(problem(s), false).front(), false);
+  }
+}
+
+TEST_F(CudaConvolution, Tf32) {
+  const std::vector<Shape> shapes = {
+      {.n = 2, .in = 72, .out = 80, .h = 13, .w = 11, .dtype = DType::F32, .tf32 = Tf32::TiesAway},
+      {.n = 2,
+       .in = 3,
+       .out = 20,
+       .h = 33,
+       .w = 31,
+       .kernel = 7,
+       .stride = 2,
+       .pad = 3,
+       .channels_last = false,
+       .dtype = DType::F32,
+       .tf32 = Tf32::TiesAway},
+      {.in = 22, .out = 18, .h = 9, .w = 10, .groups = 2, .dtype = DType::F32, .tf32 = Tf32::TiesAway},
+      {.in = 17, .out = 33, .h = 9, .w = 10, .dilation = 2, .dtype = DType::F32, .tf32 = Tf32::TiesAway},
+  };
+  for (const Shape& s : shapes) {
+    ASSERT_STREQ(conv_gemm_name(problem(s)), "conv_mma");
+    const auto tiles = conv_gemm_tiles(problem(s), has_clusters());
+    for (size_t t = 0; t < tiles.size(); t += &s == shapes.data() ? 1 : 4) check_gemm(s, tiles[t], has_clusters());
     check_gemm(s, conv_gemm_tiles(problem(s), false).front(), false);
   }
 }
@@ -229,15 +274,13 @@ TEST_F(CudaConvolution, Hopper) {
       {.n = 2, .in = 64, .out = 64, .h = 12, .w = 9, .kernel = 1, .pad = 0, .kernel_w = 5},
       {.n = 2, .in = 64, .out = 64, .h = 12, .w = 9, .kernel = 3, .pad = 1, .kernel_w = 1},
   };
-  for (size_t i = 0; i < shapes.size(); ++i) {
-    const choice::Convolution c = problem(shapes[i]);
-    ASSERT_EQ(conv_wgmma_refusal(c), "");
-    const std::vector<WgmmaTile> tiles = wgmma_tiles(conv_implicit_product(c), true);
-    for (size_t t = i % 5; t < tiles.size(); t += 5)  // other tiles for each shape
-      check(shapes[i], [&](auto& node, auto& c, auto& program, auto& constants) {
-        return generate_conv_wgmma(node, c, conv_packed_weight(c, program, constants), tiles[t], 132);
-      });
-  }
+  for (size_t i = 0; i < shapes.size(); ++i) check_window(shapes[i], i % 5, 5);  // other tiles for each shape
+}
+
+TEST_F(CudaConvolution, Tf32Hopper) {
+  if (!has_clusters()) GTEST_SKIP() << "the GPU has no wgmma";
+  check_window({.n = 3, .in = 32, .out = 64, .h = 13, .w = 11, .dtype = DType::F32, .tf32 = Tf32::TiesEven}, 0, 12);
+  check_window({.n = 2, .in = 96, .out = 72, .h = 15, .w = 14, .stride = 2, .dtype = DType::F32, .tf32 = Tf32::TiesEven}, 5, 12);
 }
 
 TEST_F(CudaConvolution, Depthwise) {

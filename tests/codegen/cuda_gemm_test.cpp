@@ -17,12 +17,13 @@ struct Problem {
   bool a_transposed = false, b_transposed = true;  // a: [k, m] in memory; b: [n, k]
   DType dtype = DType::BF16;
   bool pair = false;  // the product of what b and b2 give, halves of a matrix [k, 2 n] or [2 n, k], in place of the bias
+  Tf32 tf32 = Tf32::None;
 };
 
 std::string to_string(const Problem& p) {
   return fmt::format("{} x {} x {} x {}{}{} {}", p.batch, p.m, p.n, p.k, p.a_transposed ? " a'" : "", p.b_transposed ? " b'" : "",
                      name_of(p.dtype)) +
-         (p.pair ? " pair" : "");
+         (p.tf32 != Tf32::None ? " tf32" : "") + (p.pair ? " pair" : "");
 }
 
 // out = a b + bias, of buffers 0 to 3: a, b, out, bias.
@@ -31,6 +32,7 @@ choice::Node node_of(const Problem& p) {
   g.batch = {p.batch}, g.m = p.m, g.n = p.n, g.k = p.k;
   g.a = {0, p.dtype, 0, {p.m * p.k, p.a_transposed ? 1 : p.k, p.a_transposed ? p.m : 1}};
   g.b = {1, p.dtype, 0, {p.n * p.k, p.b_transposed ? 1 : p.n, p.b_transposed ? p.k : 1}};
+  g.tf32 = p.tf32 != Tf32::None;
   choice::Node node;
   node.problem = g;
   loop::Nest nest = loop::parse(fmt::format(
@@ -73,6 +75,9 @@ class CudaGemm : public testing::Test {
     for (auto& j : jobs_) {
       SCOPED_TRACE(to_string(j.problem) + ": " + j.kernel.plan.substr(0, j.kernel.plan.find('\n')));
       EXPECT_EQ(j.error, "") << j.kernel.source.substr(j.kernel.source.find("\nextern"));
+      if (j.error.empty() && j.problem.tf32 != Tf32::None) {
+        EXPECT_EQ(local_bytes(j.cubin), 0) << "registers are spilled";
+      }
       if (runs(j) && j.error.empty()) run(j.problem, j.kernel, j.cubin);
       if (HasFatalFailure() || failures_ > 20) return;
     }
@@ -136,15 +141,17 @@ class CudaGemm : public testing::Test {
     if (of_ == to_string(p)) return expected_;
     of_ = to_string(p);
     const int64_t columns = p.n * (p.pair ? 2 : 1);
+    const auto operand = [&](const Memory& m, int64_t i) { return p.tf32 == Tf32::None ? m.at(i) : as_tf32(m.at(i), p.tf32); };
     std::vector<double> a(static_cast<size_t>(p.batch * p.m * p.k)),
         b(static_cast<size_t>(p.batch * columns * p.k));  // [m, k], [columns, k]
     for (int64_t i = 0; i < p.batch; ++i)
       for (int64_t k = 0; k < p.k; ++k) {
         for (int64_t m = 0; m < p.m; ++m)
-          a[static_cast<size_t>((i * p.m + m) * p.k + k)] = memory[0].at(i * p.m * p.k + (p.a_transposed ? k * p.m + m : m * p.k + k));
+          a[static_cast<size_t>((i * p.m + m) * p.k + k)] =
+              operand(memory[0], i * p.m * p.k + (p.a_transposed ? k * p.m + m : m * p.k + k));
         for (int64_t n = 0; n < columns; ++n)
           b[static_cast<size_t>((i * columns + n) * p.k + k)] =
-              memory[1].at(i * columns * p.k + (p.b_transposed ? n * p.k + k : k * columns + n));
+              operand(memory[1], i * columns * p.k + (p.b_transposed ? n * p.k + k : k * columns + n));
       }
     expected_.clear();
     for (int64_t i = 0; i < p.batch; ++i)
@@ -247,6 +254,70 @@ TEST_F(CudaGemm, MmaLayoutsAndWidths) {
     for (int64_t m : {p.m, int64_t{8192}})
       if (m == p.m || KernelRunner::has_gpu()) add(p, generate_gemm_mma(node, g, choose_mma_tile(g, m, m, 1, kProcessors)), "sm_80");
   }
+}
+
+// f32 rounded to tf32: all layouts and widths of a copy; on a GPU all tiles.
+TEST_F(CudaGemm, Tf32MmaLayoutsAndWidths) {
+  for (bool a : {false, true})
+    for (bool b : {false, true})
+      for (const Problem& p : {Problem{136, 264, 200, 2, a, b, DType::F32, false, Tf32::TiesAway},
+                               Problem{77, 131, 45, 2, a, b, DType::F32, false, Tf32::TiesAway},
+                               Problem{78, 130, 46, 1, a, b, DType::F32, false, Tf32::TiesAway},
+                               Problem{1, 1, 1, 1, a, b, DType::F32, false, Tf32::TiesAway}}) {
+        const choice::Node node = node_of(p);
+        const auto& g = std::get<choice::Gemm>(node.problem);
+        ASSERT_EQ(gemm_mma_refusal(node, g), "");
+        const auto tiles = mma_tiles(g);
+        for (size_t i = 0; i < tiles.size(); ++i)
+          if (KernelRunner::has_gpu() || (p.n == 131 && i == (a ? 1u : 0u) + (b ? 2u : 0u)))
+            add(p, generate_gemm_mma(node, g, tiles[i]), "sm_80");
+      }
+}
+
+TEST_F(CudaGemm, Tf32WgmmaTiles) {
+  const Problem odd{200, 328, 100, 2, false, true, DType::F32, false, Tf32::TiesEven},
+      single{8, 16, 4, 1, false, true, DType::F32, false, Tf32::TiesEven},
+      whole{512, 640, 200, 1, false, true, DType::F32, false, Tf32::TiesEven};
+  for (const Problem& p : {odd, single, whole}) {
+    const choice::Node node = node_of(p);
+    const auto& g = std::get<choice::Gemm>(node.problem);
+    ASSERT_EQ(gemm_wgmma_refusal(node, g), "");
+    const auto tiles = wgmma_tiles(g);
+    EXPECT_GT(tiles.size(), 30u);
+    const size_t every = KernelRunner::has_gpu() ? 1 : tiles.size() / 3;
+    for (size_t i = p.m == whole.m; i < tiles.size(); i += every)
+      if (KernelRunner::has_gpu() || p.m != single.m) add(p, generate_gemm_wgmma(node, g, tiles[i], kProcessors, true), "sm_90a");
+  }
+}
+
+// The reader of what is spilled, on a kernel that must.
+TEST_F(CudaGemm, SpillsAreSeen) {
+  const std::string text = R"(extern "C" __global__ void __launch_bounds__(1024, 2) spills(float* a) {
+  float x[64];
+#pragma unroll
+  for (int i = 0; i < 64; ++i) x[i] = a[i * 1024 + threadIdx.x];
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < 64; ++i) a[i * 1024 + threadIdx.x + 1] = x[i];
+})";
+  for (const char* architecture : {"sm_80", "sm_90a"}) EXPECT_GT(local_bytes(jit::nvrtc_compile(text, architecture, "spills")), 0);
+}
+
+TEST_F(CudaGemm, Tf32IsTakenOnlyWhereItIsAllowed) {
+  Problem p{256, 256, 256, 1, false, true, DType::F32};
+  choice::Node node = node_of(p);
+  auto& g = std::get<choice::Gemm>(node.problem);
+  EXPECT_NE(gemm_mma_refusal(node, g).find("allow_tf32"), std::string::npos);
+  EXPECT_NE(gemm_wgmma_refusal(node, g).find("allow_tf32"), std::string::npos);
+  g.tf32 = true;
+  EXPECT_EQ(gemm_mma_refusal(node, g), "");
+  EXPECT_EQ(gemm_wgmma_refusal(node, g), "");
+  g.b.strides = {0, p.n, 1};
+  EXPECT_EQ(gemm_mma_refusal(node, g), "");
+  EXPECT_NE(gemm_wgmma_refusal(node, g), "") << "wgmma multiplies tf32 that is contiguous along k";
+  g.b.strides = {0, 1, p.k + 2};
+  EXPECT_EQ(gemm_mma_refusal(node, g), "");
+  EXPECT_NE(gemm_wgmma_refusal(node, g), "") << "8 bytes are no row of a tensor map";
 }
 
 TEST_F(CudaGemm, SimtLayouts) {

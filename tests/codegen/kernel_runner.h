@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -30,6 +31,35 @@ struct BufferSpec {
   double lo = -2, hi = 2;  // of the random contents
   bool counts = false;     // element i has the bits of the number i instead
 };
+
+// The nearest number of 10 bits of mantissa. Ties: away from zero where a kernel rounds, to even where the GPU's copies do.
+enum class Tf32 { None, TiesAway, TiesEven };
+inline double as_tf32(double x, Tf32 ties) {
+  auto bits = std::bit_cast<uint32_t>(static_cast<float>(x));
+  if (ties != Tf32::None) bits = (bits + (ties == Tf32::TiesAway ? 0x1000u : 0xfffu + (bits >> 13 & 1))) & ~0x1fffu;
+  return static_cast<double>(std::bit_cast<float>(bits));
+}
+
+// Bytes of local memory that a cubin says its kernels take: what does not fit registers.
+inline int64_t local_bytes(const std::string& cubin) {
+  auto read = [&]<class T>(size_t at, T value) { return std::memcpy(&value, cubin.data() + at, sizeof value), value; };
+  const auto sections = read(0x28, uint64_t{}), count = uint64_t{read(0x3c, uint16_t{})};
+  int64_t bytes = 0;
+  for (uint64_t i = 0; i < count; ++i) {
+    constexpr uint32_t kInfo = 0x70000000;  // of type SHT_CUDA_INFO; those of single kernels have no such entries
+    const uint64_t section = sections + i * 0x40;
+    if (read(section + 4, uint32_t{}) != kInfo) continue;
+    uint64_t at = read(section + 0x18, uint64_t{});
+    const uint64_t end = at + read(section + 0x20, uint64_t{});
+    while (at < end) {  // a format, an attribute, two bytes of value or, in format 4, their number
+      constexpr uint8_t kSized = 4, kFrame = 0x11;
+      const auto format = read(at, uint8_t{}), attribute = read(at + 1, uint8_t{});
+      if (format == kSized && attribute == kFrame) bytes += read(at + 8, uint32_t{});  // behind the kernel's number
+      at += 4 + (format == kSized ? read(at + 2, uint16_t{}) : 0);
+    }
+  }
+  return bytes;
+}
 
 class KernelRunner {
  public:

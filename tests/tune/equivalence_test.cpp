@@ -96,6 +96,11 @@ TEST(Equivalence, TheBoundFollowsTheContract) {
   EXPECT_NEAR(relative_bound({4096, DType::F32, DType::BF16, {}}, 1000), 2 * 0x1p-8, 1e-4);
   EXPECT_GT(relative_bound({4096, DType::F16, DType::F16, {}}, 1000), 0.1);
   EXPECT_GT(relative_bound({1, DType::F32, DType::F32, {DType::BF16}, 1}, 1000), 0.03);
+  Contract rounded{64, DType::F32, DType::F32, {DType::F32, DType::F32}, 1};
+  EXPECT_LT(relative_bound(rounded, 1000), 0x1p-11);
+  rounded.tf32 = true;
+  EXPECT_GT(relative_bound(rounded, 1000), 0x1p-10);
+  EXPECT_LT(relative_bound(rounded, 1000), 0x1p-6);
 }
 
 TEST(Equivalence, AverageIsNotSum) {

@@ -92,7 +92,7 @@ std::vector<Form> product_forms(const choice::Node& node, const choice::Convolut
     f.generate = [product, made = f.generate](const choice::Config& config) { return made(config); };
     f.configs = [product, made = f.configs] { return made(); };
     f.neighbours = [product, made = f.neighbours](const choice::Config& config) { return made(config); };
-    if (!is_half(c.input.dtype)) f.reluctance = "conv_simt divides few pixels among more blocks";
+    if (!is_half(c.input.dtype) && !c.tf32) f.reluctance = "conv_simt divides few pixels among more blocks";
   }
   return forms;
 }

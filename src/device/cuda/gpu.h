@@ -177,6 +177,7 @@ class Gpu {
 struct TensorMapSizes {
   static constexpr size_t kMostDimensions = 5;
   DType dtype = DType::F32;
+  bool tf32 = false;
   int swizzle = 0;
   int64_t offset = 0;
   uint32_t rank = 0;

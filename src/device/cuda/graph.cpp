@@ -81,6 +81,7 @@ TensorMapSizes evaluate(const TensorMap& map, const std::function<int64_t(const 
   TensorMapSizes out;
   out.window = map.window;
   out.dtype = map.dtype;
+  out.tf32 = map.tf32;
   out.swizzle = map.swizzle;
   out.offset = value(map.offset) * bytes;
   out.rank = static_cast<uint32_t>(rank);
@@ -93,7 +94,8 @@ TensorMapSizes evaluate(const TensorMap& map, const std::function<int64_t(const 
 }
 
 EncodedTensorMap encode(const TensorMapSizes& map, void* address) {
-  auto type = [](DType t) {  // CUtensorMapDataType
+  auto type = [&](DType t) {  // CUtensorMapDataType
+    if (map.tf32) return 11;
     if (t == DType::BF16) return 9;
     if (t == DType::F32) return 7;
     if (t == DType::F16) return 6;

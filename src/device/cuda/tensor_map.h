@@ -14,6 +14,7 @@ namespace toroid::device::cuda {
 struct TensorMap {
   int buffer = -1;  // in a kernel's arguments
   DType dtype = DType::F32;
+  bool tf32 = false;  // of f32, which the copy rounds to tf32
   Expr offset = 0;
   std::vector<Expr> sizes, strides;  // strides: one less than sizes
   std::vector<int> box;              // elements copied at once; as many as sizes

@@ -27,12 +27,13 @@ std::string conv_gemm_refusal(const choice::Convolution& c) {
   return is_half(c.input.dtype) || c.input.dtype == DType::F32 ? "" : "operands are not bf16, f16 or f32";
 }
 
-const char* conv_gemm_name(const choice::Convolution& c) { return is_half(c.input.dtype) ? "conv_mma" : "conv_simt"; }
+const char* conv_gemm_name(const choice::Convolution& c) { return is_half(c.input.dtype) || c.tf32 ? "conv_mma" : "conv_simt"; }
 
 KernelText generate_conv_gemm(const choice::Node& node, const choice::Convolution& c, int weight, const ConvGemmTile& tile, bool clusters) {
   CudaArguments arguments;
   ConvGemm x;
   x.type = c.input.dtype;
+  x.tf32 = c.tf32;
   x.tile = tile;
   x.width = conv_input_width(c);
   x.overlaps = clusters;
@@ -109,7 +110,7 @@ double expected_time(const choice::Convolution& c, const ConvGemmTile& t, int64_
   const int64_t tiles = ceil_div(pixels, t.block_m) * ceil_div(conv_group_out(c), t.block_n) * c.groups;
   const int64_t steps = ceil_div(ceil_div(conv_k(c), block_k(c)), t.split);
   const double area = double(t.block_m) * t.block_n;
-  const double products = is_half(c.input.dtype) ? 1.2e6 : 1.2e5;  // multiply-adds of a multiprocessor in a microsecond
+  const double products = is_half(c.input.dtype) ? 1.2e6 : c.tf32 ? 6e5 : 1.2e5;  // multiply-adds of a multiprocessor in a microsecond
   constexpr double kStep = 0.3, kGathered = 0.02, kLaunch = 2.2, kSplit = 0.7, kStore = 1e-4;
   double step = kStep + area * double(block_k(c)) / products;
   if (gathers(c)) step += kGathered * double(t.block_m) * double(block_k(c)) / t.threads();

@@ -12,7 +12,7 @@ namespace toroid::codegen {
 
 // Why generate_conv_gemm() does not take a convolution; empty when it does.
 std::string conv_gemm_refusal(const choice::Convolution& c);
-// "conv_mma" on tensor cores, for 16-bit floats; "conv_simt" for f32.
+// "conv_mma" on tensor cores, for 16-bit floats and tf32; "conv_simt" for f32.
 const char* conv_gemm_name(const choice::Convolution& c);
 // weight: the buffer that conv_packed_weight() gave.
 // clusters: the GPU has Hopper's instructions; then launches overlap.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "codegen/cuda/templates/gemm_mma_text.h"
 #include "codegen/expand.h"
 
 namespace toroid::codegen {
@@ -52,27 +53,27 @@ __device__ __forceinline__ void load_matrices(u32 (&v)[4], u32 address) {
                : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3]) : "r"(address) : "memory");
 }
 __device__ __forceinline__ void mma(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.@T@.@T@.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+  asm("mma.sync.aligned.m16n8k@K@.row.col.f32.@T@.@T@.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
+}@ROUND@
 __device__ __forceinline__ void multiply_stage(Sums& sums, u32 a, u32 b, int row, int column, int first) {
   const int lane = threadIdx.x % 32;
-  constexpr int kSteps = kBlockK / 16 / kWarpsK;
+  constexpr int kSteps = kBlockK / @K@ / kWarpsK;
   u32 va[2][kWarpM / 16][4], vb[2][kWarpN / 16][4];
   auto load = [&](int step) {
-    const int k = (step * kWarpsK + first) * 16;
+    const int k = (step * kWarpsK + first) * @K@;
 #pragma unroll
     for (int i = 0; i < kWarpM / 16; ++i)
-      load_matrices(va[step % 2][i], a + (row + i * 16 + lane % 16) * kRowBytes + (k + lane / 16 * 8) * 2);
+      load_matrices(va[step % 2][i], a + (row + i * 16 + lane % 16) * kRowBytes + (k + lane / 16 * @HALF_K@) * @SIZE@);
 #pragma unroll
     for (int j = 0; j < kWarpN / 16; ++j)
-      load_matrices(vb[step % 2][j], b + (column + j * 16 + lane % 8 + lane / 16 * 8) * kRowBytes + (k + lane / 8 % 2 * 8) * 2);
+      load_matrices(vb[step % 2][j], b + (column + j * 16 + lane % 8 + lane / 16 * 8) * kRowBytes + (k + lane / 8 % 2 * @HALF_K@) * @SIZE@);
   };
   load(0);
 #pragma unroll
   for (int step = 0; step < kSteps; ++step) {
     const int at = step % 2;
-    if (step + 1 < kSteps) load(step + 1);
+    if (step + 1 < kSteps) load(step + 1);@ROUND_FRAGMENTS@
 #pragma unroll
     for (int i = 0; i < kWarpM / 16; ++i)
 #pragma unroll
@@ -91,6 +92,12 @@ __device__ __forceinline__ void put_sums(const Sums& sums, float* to) {
             make_float2(sums[i][j][h * 2], sums[i][j][h * 2 + 1]);
 }
 )";
+
+constexpr std::string_view kRoundFragments = R"(
+#pragma unroll
+    for (int i = 0; i < kWarpM / 16; ++i) round_to_tf32(va[at][i]);
+#pragma unroll
+    for (int j = 0; j < kWarpN / 16; ++j) round_to_tf32(vb[at][j]);)";
 
 // A lane has every 8th row and every 4th column.
 constexpr std::string_view kPlain = R"(
@@ -333,7 +340,15 @@ ConvGemmText conv_gemm_text(const ConvGemm& c) {
                                           {"WIDTH", n(c.width)},
                                           {"ELEMENT", half ? "u16" : "f32"},
                                           {"PLACE", c.far ? "i64" : "i32"}});
-  out.definitions += half ? expand(kTensorCores, {{"T", c.type == DType::BF16 ? "bf16" : "f16"}}) : std::string(kPlain);
+  if (half || c.tf32)
+    out.definitions += expand(kTensorCores, {{"T", half ? c.type == DType::BF16 ? "bf16" : "f16" : "tf32"},
+                                             {"K", half ? "16" : "8"},
+                                             {"HALF_K", half ? "8" : "4"},
+                                             {"SIZE", half ? "2" : "4"},
+                                             {"ROUND", half ? "" : std::string(round_to_tf32_text())},
+                                             {"ROUND_FRAGMENTS", half ? "" : std::string(kRoundFragments)}});
+  else
+    out.definitions += kPlain;
   const bool one_tap = c.kernel_h * c.kernel_w == 1;
   out.body = expand(kBody, {{"M", c.m},
                             {"N", c.n},

@@ -1,5 +1,5 @@
-// Text of convolutions as implicit products over any memory layout (sm_80): 16-bit floats on tensor cores by mma.sync, f32 by plain
-// arithmetic.
+// Text of convolutions as implicit products over any memory layout (sm_80): 16-bit floats, and f32 rounded to tf32, on tensor cores by
+// mma.sync, other f32 by plain arithmetic.
 #pragma once
 
 #include <string>
@@ -31,6 +31,7 @@ void fields(ConvGemmTile& t, const Visit& visit) {
 // Numbers are C expressions. Rows m are pixels of the result, of all images.
 struct ConvGemm {
   DType type = DType::F16;
+  bool tf32 = false;  // f32 is rounded to tf32
   ConvGemmTile tile;
   int width = 8;                         // neighbours of k, all at one tap, that one copy of the input moves: of 16 bytes at most
   bool overlaps = false;                 // see KernelText

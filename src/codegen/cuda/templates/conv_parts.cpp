@@ -110,6 +110,7 @@ choice::Node conv_as_product(const choice::Node& node, const choice::Convolution
   g.m = conv_pixels(c);
   g.n = c.out_channels;
   g.k = c.in_channels;
+  g.tf32 = c.tf32;
   g.a = {c.input.buffer, c.input.dtype, c.input.offset, {c.input.strides[3], c.input.strides[1]}};
   g.b = {c.weight.buffer, c.weight.dtype, c.weight.offset, {c.weight.strides[1], c.weight.strides[0]}};
   loop::Nest points = conv_points(node, c, false);

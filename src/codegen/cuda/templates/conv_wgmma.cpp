@@ -4,18 +4,19 @@
 
 #include <algorithm>
 
+#include "codegen/cuda/templates/gemm_mma.h"
 #include "codegen/cuda/templates/gemm_wgmma.h"
 
 namespace toroid::codegen {
 namespace {
 
-constexpr int64_t kBlockK = 64;
+int64_t block_k(const choice::Convolution& c) { return wgmma_block_k(c.input.dtype); }
 
 // The pixels of a tile from w.m on, under the tap and the channels of step k (PTX ISA, "Im2col mode").
 constexpr std::string_view kLoad = R"(
 __device__ __forceinline__ void load_window(u32 to, const TensorMap& map, u32 bar, int pixel, int step) {
   constexpr int kPieces = @PIECES@;
-  const int tap = step / kPieces, c = step % kPieces * 64, w = pixel % @OUT_W@, h = pixel / @OUT_W@ % @OUT_H@;
+  const int tap = step / kPieces, c = step % kPieces * @BLOCK_K@, w = pixel % @OUT_W@, h = pixel / @OUT_W@ % @OUT_H@;
   const u16 tap_h = static_cast<u16>(tap / @TAPS_W@ * @DILATION_H@), tap_w = static_cast<u16>(tap % @TAPS_W@ * @DILATION_W@);
   asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], [%2], "
                "{%7, %8};" ::"r"(to), "l"(&map), "r"(bar), "r"(c), "r"(w * @STEP_W@ - @PAD_W@), "r"(h * @STEP_H@ - @PAD_H@),
@@ -26,10 +27,11 @@ __device__ __forceinline__ void load_window(u32 to, const TensorMap& map, u32 ba
 }  // namespace
 
 std::string conv_wgmma_refusal(const choice::Convolution& c) {
-  if (!is_half(c.input.dtype) || c.input.dtype != c.weight.dtype) return "operands are not both bf16 or both f16";
+  if (std::string why = tensor_core_refusal(c.input.dtype, c.weight.dtype, c.tf32); !why.empty()) return why;
   if (c.groups != 1) return "groups";
-  if (c.in_channels % kBlockK != 0) return "channels are no multiple of 64";
-  if (!(c.input.strides[1] == Expr(1)) || conv_input_width(c) != 8) return "channels are not contiguous, or not aligned to 16 bytes";
+  if (c.in_channels % block_k(c) != 0) return fmt::format("channels are no multiple of {}", block_k(c));
+  if (!(c.input.strides[1] == Expr(1)) || conv_input_width(c) * size_of(c.input.dtype) != 16)
+    return "channels are not contiguous, or not aligned to 16 bytes";
   if (!sym::known_lt(conv_pixels(c), int64_t{1} << 31)) return "too many pixels";
   if (!c.out_h.is_const() || !c.out_w.is_const()) return "height and width are no constants";
   // What a tensor map holds: corners and offsets of 8 bits, steps up to 8.
@@ -46,6 +48,7 @@ choice::Gemm conv_implicit_product(const choice::Convolution& c) {
   g.k = conv_k(c);
   g.a = {c.input.buffer, c.input.dtype, c.input.offset, {g.k, 1}};
   g.b = {c.weight.buffer, c.weight.dtype, 0, {1, g.k}};
+  g.tf32 = c.tf32;
   return g;
 }
 
@@ -60,10 +63,11 @@ KernelText generate_conv_wgmma(const choice::Node& node, const choice::Convoluti
   device::cuda::TensorMap input;
   input.buffer = c.input.buffer;
   input.dtype = c.input.dtype;
+  input.tf32 = c.tf32;
   input.offset = c.input.offset;
   input.sizes = {c.in_channels, c.in_w, c.in_h, c.n};
   input.strides = {c.input.strides[3], c.input.strides[2], c.input.strides[0]};
-  input.box = {static_cast<int>(kBlockK), wgmma_box_rows_a(w)};
+  input.box = {wgmma_block_k(c.input.dtype), wgmma_box_rows_a(w)};
   input.swizzle = 128;
   auto number = [](int64_t x) { return static_cast<int>(x); };
   input.window = {{number(-c.pad_w), number(-c.pad_h)},
@@ -73,9 +77,10 @@ KernelText generate_conv_wgmma(const choice::Node& node, const choice::Convoluti
   device::cuda::TensorMap weights;
   weights.buffer = weight;
   weights.dtype = c.weight.dtype;
+  weights.tf32 = c.tf32;
   weights.sizes = {g.k, g.n};
   weights.strides = {g.k};
-  weights.box = {static_cast<int>(kBlockK), wgmma_box_rows_b(w)};
+  weights.box = {wgmma_block_k(c.input.dtype), wgmma_box_rows_b(w)};
   weights.swizzle = 128;
   w.neighbours = sym::known_multiple(g.n, kQuadColumns) && takes_neighbours(tile, false) ? kQuadColumns : 0;
   if (w.neighbours) weights = in_order_of_lanes(std::move(weights), w.neighbours);
@@ -90,7 +95,8 @@ KernelText generate_conv_wgmma(const choice::Node& node, const choice::Convoluti
   const CudaPoints epilogue = cuda_epilogue(arguments, conv_points(node, c, false), at, "acc", 8);
   w.epilogue = epilogue.statements;
   auto n = [](int64_t x) { return std::to_string(x); };
-  arguments.define(expand(kLoad, {{"PIECES", n(c.in_channels / kBlockK)},
+  arguments.define(expand(kLoad, {{"PIECES", n(c.in_channels / block_k(c))},
+                                  {"BLOCK_K", n(block_k(c))},
                                   {"OUT_H", n(c.out_h.constant())},
                                   {"OUT_W", n(c.out_w.constant())},
                                   {"TAPS_W", n(c.kernel_w)},

@@ -1,4 +1,5 @@
-// Convolutions of 16-bit floats on Hopper's tensor cores: gemm_wgmma, whose copies of the left operand walk a window over the input.
+// Convolutions of 16-bit floats, and of f32 rounded to tf32, on Hopper's tensor cores: gemm_wgmma, whose copies of the left operand walk a
+// window over the input.
 #pragma once
 
 #include <string>

@@ -13,7 +13,7 @@ namespace {
 // How many neighbours along the contiguous dimension one copy moves: rows and batches must begin at multiples of that.
 int copy_width(const choice::Operand& o, const Expr& contiguous, const Expr& row, size_t batch_dims) {
   if (!(contiguous == Expr(1))) return 1;
-  for (int width : {8, 4, 2}) {
+  for (int width = static_cast<int>(16 / size_of(o.dtype)); width > 1; width /= 2) {
     bool aligned = sym::known_multiple(o.offset, width) && sym::known_multiple(row, width);
     for (size_t d = 0; d < batch_dims; ++d) aligned = aligned && sym::known_multiple(o.strides[d], width);
     if (aligned) return width;
@@ -37,6 +37,7 @@ MmaOperand operand_of(CudaArguments& arguments, const choice::Operand& o, const 
 // Whether an operand can only be copied one by one. Elements wait in registers between global and shared memory: of short slices and for
 // many threads they are few.
 bool copies_elements(const choice::Gemm& g) {
+  if (!is_half(g.a.dtype)) return false;  // 4 bytes can be copied asynchronously
   const size_t nb = g.batch.size();
   auto one_by_one = [&](const choice::Operand& o, const Expr& outer, const Expr& k) {
     return copy_width(o, k == Expr(1) ? k : outer, k == Expr(1) ? outer : k, nb) == 1;
@@ -53,12 +54,17 @@ bool is_far(const choice::Operand& o, const std::vector<Expr>& batch) {
 
 }  // namespace
 
+std::string tensor_core_refusal(DType a, DType b, bool tf32) {
+  if (a != b) return "operands of two types";
+  if (a == DType::F32) return tf32 ? "" : "f32 is not to be rounded to tf32 (option allow_tf32)";
+  return is_half(a) ? "" : "operands are not bf16, f16 or f32";
+}
+
 std::string gemm_mma_refusal(const choice::Node& node, const choice::Gemm& g) {
   if (g.b2) return "it has two right operands";
   if (node.producer) return "rows of A are computed";
-  if (!is_half(g.a.dtype) || g.a.dtype != g.b.dtype) return "operands are not both bf16 or both f16";
   if (g.accumulate != DType::F32) return "sums are not f32";
-  return "";
+  return tensor_core_refusal(g.a.dtype, g.b.dtype, g.tf32);
 }
 
 KernelText generate_gemm_mma(const choice::Node& node, const choice::Gemm& g, const MmaTile& tile) {
@@ -90,6 +96,9 @@ KernelText generate_gemm_mma(const choice::Node& node, const choice::Gemm& g, co
 }
 
 std::vector<MmaTile> mma_tiles(const choice::Gemm& g) {
+  if (g.tf32)
+    return {{128, 128, 32, 3, 2, 2}, {128, 128, 16, 5, 2, 2}, {128, 256, 16, 4, 2, 4}, {256, 128, 16, 4, 4, 2}, {128, 128, 32, 3, 2, 4},
+            {128, 64, 32, 4, 2, 2},  {64, 128, 32, 4, 2, 2},  {64, 64, 32, 4, 2, 2},   {64, 64, 32, 6, 2, 2},   {32, 64, 32, 6, 2, 2}};
   if (copies_elements(g)) return {{128, 128, 32, 4, 2, 4}, {64, 64, 32, 4, 2, 2}};
   return {{128, 256, 32, 3, 2, 4}, {256, 128, 32, 3, 4, 2}, {128, 128, 32, 4, 2, 2}, {128, 128, 64, 3, 2, 2}, {128, 128, 32, 4, 2, 4},
           {128, 64, 64, 3, 2, 2},  {64, 128, 64, 3, 2, 2},  {64, 64, 64, 3, 2, 2},   {64, 64, 64, 4, 2, 2},   {32, 64, 64, 5, 2, 2}};
@@ -103,6 +112,7 @@ std::string mma_tile_refusal(const choice::Gemm& g, const MmaTile& t, int64_t sh
   if (!known) return "there is no such tile";
   const size_t nb = g.batch.size();
   GemmMma x;
+  x.type = g.a.dtype;
   x.tile = t;
   x.a.k_contiguous = g.a.strides[nb + 1] == Expr(1) || !(g.a.strides[nb] == Expr(1));
   x.b.k_contiguous = g.b.strides[nb] == Expr(1) || !(g.b.strides[nb + 1] == Expr(1));
@@ -112,6 +122,8 @@ std::string mma_tile_refusal(const choice::Gemm& g, const MmaTile& t, int64_t sh
 MmaTile choose_mma_tile(const choice::Gemm& g, int64_t m, int64_t n, int64_t batch, int processors) {
   const bool many = ceil_div(m, 128) * ceil_div(n, 128) * batch >= processors;
   if (copies_elements(g)) return many ? MmaTile{128, 128, 32, 4, 2, 4} : MmaTile{64, 64, 32, 4, 2, 2};
+  if (g.tf32 && many) return {128, 128, 32, 3, 2, 2};
+  if (g.tf32) return ceil_div(m, 64) * ceil_div(n, 64) * batch >= processors ? MmaTile{64, 64, 32, 4, 2, 2} : MmaTile{32, 64, 32, 6, 2, 2};
   if (many) return {128, 128, 64, 3, 2, 2};
   return ceil_div(m, 64) * ceil_div(n, 64) * batch >= processors ? MmaTile{64, 64, 64, 3, 2, 2} : MmaTile{32, 64, 64, 5, 2, 2};
 }

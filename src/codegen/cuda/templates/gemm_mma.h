@@ -1,4 +1,4 @@
-// Matrix products of 16-bit floats on tensor cores of any layout (sm_80 and later).
+// Matrix products of 16-bit floats, and of f32 rounded to tf32, on tensor cores of any layout (sm_80 and later).
 #pragma once
 
 #include <string>
@@ -9,6 +9,9 @@
 #include "codegen/kernel_text.h"
 
 namespace toroid::codegen {
+
+// Why tensor cores do not multiply operands of these types; empty when they do. tf32: f32 may be rounded to it.
+std::string tensor_core_refusal(DType a, DType b, bool tf32);
 
 // Why generate_gemm_mma() does not take a Gemm node; empty when it does.
 std::string gemm_mma_refusal(const choice::Node& node, const choice::Gemm& g);

@@ -1,4 +1,4 @@
-// Text of matrix products of 16-bit floats on tensor cores by mma.sync (sm_80): any strides.
+// Text of matrix products of 16-bit floats, and of f32 rounded to tf32, on tensor cores by mma.sync (sm_80): any strides.
 #pragma once
 
 #include <string>
@@ -29,12 +29,12 @@ void fields(MmaTile& t, const Visit& visit) {
 // One matrix: C expressions of a pointer to its element (0, 0), which sees `batch`, an int, and of its strides.
 struct MmaOperand {
   bool k_contiguous = true;  // else m or n is; when neither is, this only says how shared memory is laid out
-  int width = 8;             // neighbours that one copy can move: 8, 4, 2, or 1
+  int width = 8;             // neighbours that one copy can move: those of 16 bytes, a half of them, and so on down to 1
   std::string data, stride_mn, stride_k;
 };
 
 struct GemmMma {
-  DType type = DType::BF16;  // of A and B
+  DType type = DType::BF16;  // of A and B; F32: rounded to tf32
   MmaTile tile;
   MmaOperand a, b;
   std::string m, n, k;  // C expressions
@@ -51,5 +51,7 @@ int mma_shared_bytes(const GemmMma& g);
 
 // Function transpose_quad(float (&v)[8]): from the pairs of columns that 4 lanes have after wgmma and mma.sync to 8 columns of each lane.
 std::string_view transpose_quad_text();
+// Function round_to_tf32(u32 (&v)[4]) on the bits of f32 operands of mma.sync, to nearest.
+std::string_view round_to_tf32_text();
 
 }  // namespace toroid::codegen

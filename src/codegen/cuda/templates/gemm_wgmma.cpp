@@ -5,12 +5,13 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "codegen/cuda/templates/gemm_mma.h"
 #include "codegen/cuda/templates/parts.h"
 
 namespace toroid::codegen {
 namespace {
 
-constexpr int kAligned = 8;  // elements of 16 bytes
+constexpr int kColumns = 8;  // that a thread stores at once
 
 // A matrix of a Gemm: `outer` is m or n.
 struct Matrix {
@@ -18,10 +19,11 @@ struct Matrix {
   const Expr &outer, &k, &outer_stride, &k_stride;
   bool k_contiguous() const { return k_stride == Expr(1) || k == Expr(1); }
   const Expr& inner_size() const { return k_contiguous() ? k : outer; }
+  int aligned() const { return static_cast<int>(16 / size_of(operand.dtype)); }  // elements of 16 bytes
   const Expr& row_size() const { return k_contiguous() ? outer : k; }
   // One row has no stride, but a tensor map wants one.
   Expr row_stride() const {
-    return row_size() == Expr(1) ? sym::ceil_div(inner_size(), kAligned) * Expr(kAligned) : k_contiguous() ? outer_stride : k_stride;
+    return row_size() == Expr(1) ? sym::ceil_div(inner_size(), aligned()) * Expr(aligned()) : k_contiguous() ? outer_stride : k_stride;
   }
 };
 
@@ -45,7 +47,7 @@ std::vector<size_t> moving_dims(const choice::Gemm& g, const choice::Operand& o)
 
 std::string matrix_refusal(const choice::Gemm& g, const Matrix& x) {
   if (!x.k_contiguous() && !(x.outer_stride == Expr(1)) && !(x.outer == Expr(1))) return "no dimension is contiguous";
-  auto aligned = [](const Expr& e) { return sym::known_multiple(e, kAligned); };
+  auto aligned = [&](const Expr& e) { return sym::known_multiple(e, x.aligned()); };
   if (!aligned(x.operand.offset) || !aligned(x.row_stride())) return "rows are not aligned to 16 bytes";
   if (!sym::known_ge(x.row_stride(), 1)) return "rows overlap";
   const std::vector<size_t> dims = moving_dims(g, x.operand);
@@ -78,10 +80,11 @@ WgmmaOperand operand_of(CudaArguments& arguments, const choice::Gemm& g, const M
   device::cuda::TensorMap map;
   map.buffer = x.operand.buffer;
   map.dtype = x.operand.dtype;
+  map.tf32 = g.tf32;
   map.offset = x.operand.offset;
   map.sizes = {x.inner_size(), x.row_size()};
   map.strides = {x.row_stride()};
-  map.box = {64, box_rows};
+  map.box = {x.k_contiguous() ? wgmma_block_k(map.dtype) : 64, box_rows};
   map.swizzle = 128;
   WgmmaOperand o;
   o.k_contiguous = x.k_contiguous();
@@ -113,10 +116,11 @@ device::cuda::TensorMap in_order_of_lanes(device::cuda::TensorMap map, int begin
 
 std::string gemm_wgmma_refusal(const choice::Node& node, const choice::Gemm& g) {
   if (node.producer) return "rows of A are computed";
-  if (!is_half(g.a.dtype) || g.a.dtype != g.b.dtype) return "operands are not both bf16 or both f16";
+  if (std::string why = tensor_core_refusal(g.a.dtype, g.b.dtype, g.tf32); !why.empty()) return why;
   if (g.accumulate != DType::F32) return "sums are not f32";
   if (!sym::known_ge(g.k, 1)) return "k may be 0";
   const std::string a = matrix_refusal(g, matrix_a(g)), b = matrix_refusal(g, matrix_b(g));
+  if (g.tf32 && !(matrix_a(g).k_contiguous() && matrix_b(g).k_contiguous())) return "tf32 that is not contiguous along k";
   const std::string b2 = g.b2 ? matrix_refusal(g, matrix_b(g, *g.b2)) : "";
   return !a.empty() ? "A: " + a : !b.empty() ? "B: " + b : !b2.empty() ? "the second B: " + b2 : "";
 }
@@ -132,7 +136,7 @@ KernelText generate_gemm_wgmma(const choice::Node& node, const choice::Gemm& g, 
              whole_columns = sym::known_multiple(g.n, columns * tile.beside);
   const bool twice = may_run_twice(node.body);
   w.last_row_early = !whole_rows && twice && sym::known_ge(g.m, tile.block_m);
-  w.last_column_early = !whole_columns && twice && sym::known_ge(g.n, columns) && sym::known_multiple(g.n, kAligned);
+  w.last_column_early = !whole_columns && twice && sym::known_ge(g.n, columns) && sym::known_multiple(g.n, kColumns);
   w.whole_tiles = (w.last_row_early || whole_rows) && (w.last_column_early || whole_columns);
   w.overlaps = overlaps;
   const Matrix a = matrix_a(g), b = matrix_b(g);
@@ -144,7 +148,7 @@ KernelText generate_gemm_wgmma(const choice::Node& node, const choice::Gemm& g, 
   const bool never_crosses = whole_columns || w.last_column_early;
   if (fits(g.b) && (!g.b2 || fits(*g.b2)) && takes_neighbours(tile, g.b2.has_value()))
     w.neighbours = sym::known_multiple(g.n, kQuadColumns)                ? kQuadColumns
-                   : never_crosses && sym::known_multiple(g.n, kAligned) ? kAligned
+                   : never_crosses && sym::known_multiple(g.n, kColumns) ? kColumns
                                                                          : 0;
   w.b = operand_of(arguments, g, b, wgmma_box_rows_b(w), at, w.neighbours);
   if (g.b2) w.b2 = operand_of(arguments, g, matrix_b(g, *g.b2), wgmma_box_rows_b(w), at, w.neighbours);
@@ -182,8 +186,9 @@ KernelText wgmma_kernel(CudaArguments& arguments, const GemmWgmma& w, const std:
   k.shared_bytes = wgmma_shared_bytes(tile);
   k.tasks = tile.split * tile.slices > 1 ? clusters * Expr(tile.cluster() * tile.slices)
                                          : sym::min(clusters, clusters_at_a_time(tile.cluster(), processors)) * Expr(tile.cluster());
-  k.plan = fmt::format("{}: tiles of {} x {}{} x 64, {} stages, split {} x {}, share {} x {}{}\n", name, tile.block_m, g.b2 ? "2 * " : "",
-                       columns, tile.stages, tile.split, tile.slices, tile.share, tile.beside, tile.alternate ? ", in turn" : "") +
+  k.plan = fmt::format("{}: tiles of {} x {}{} x {}, {} stages, split {} x {}, share {} x {}{}\n", name, tile.block_m, g.b2 ? "2 * " : "",
+                       columns, wgmma_block_k(g.a.dtype), tile.stages, tile.split, tile.slices, tile.share, tile.beside,
+                       tile.alternate ? ", in turn" : "") +
            loop::to_string(node.domain, node.body);
   return k;
 }
@@ -203,8 +208,8 @@ WgmmaTile tile_of(int block_m, int block_n, int consumers, int split, int share 
   return t;
 }
 
-// Microseconds, from rates measured on an H200. aligned: rows of both operands begin at multiples of 32 bytes, L2's sectors.
-// in_order: see GemmWgmma::neighbours.
+// Microseconds, from rates measured on an H200. k: of 16-bit elements, which f32 counts as two of. aligned: rows of both operands begin at
+// multiples of 32 bytes, L2's sectors. in_order: see GemmWgmma::neighbours.
 double expected_time(const WgmmaTile& t, int64_t m, int64_t n, int64_t k, int64_t batch, int processors, bool aligned, bool in_order) {
   // A microsecond and multiprocessor: multiply-adds, bytes to another block of a cluster, bytes from L2: fewer where parts of sums read
   // other memory than each other.
@@ -312,19 +317,20 @@ bool suits(const choice::Gemm& g, const WgmmaSizes& s, const WgmmaTile& t) {
   if (t.alternate && (s.m < kManyRows || ceil_div(s.m, t.block_m) * ceil_div(n, t.block_n) * s.batch <= s.processors)) return false;
   const int parts = t.split * t.slices;
   const int64_t clusters = ceil_div(s.m, t.block_m * t.share) * ceil_div(n, t.block_n * t.beside) * s.batch;
-  return parts == 1 || (parts <= ceil_div(s.k, 64) && clusters * t.slices <= clusters_at_a_time(t.cluster(), s.processors));
+  return parts == 1 ||
+         (parts <= ceil_div(s.k, wgmma_block_k(g.a.dtype)) && clusters * t.slices <= clusters_at_a_time(t.cluster(), s.processors));
 }
 
 }  // namespace
 
 std::vector<WgmmaTile> ranked_wgmma_tiles(const choice::Gemm& g, const WgmmaSizes& s) {
-  auto aligned_rows = [](const Matrix& x) { return sym::known_multiple(x.row_stride(), 16); };
+  auto aligned_rows = [](const Matrix& x) { return sym::known_multiple(x.row_stride(), 2 * x.aligned()); };
   const bool aligned = aligned_rows(matrix_a(g)) && aligned_rows(matrix_b(g));
-  const bool columns = matrix_b(g).k_contiguous() && moving_dims(g, g.b).empty() && sym::known_multiple(g.n, kAligned);
+  const bool columns = matrix_b(g).k_contiguous() && moving_dims(g, g.b).empty() && sym::known_multiple(g.n, kColumns);
   std::vector<std::pair<double, WgmmaTile>> timed;
   for (const WgmmaTile& t : wgmma_tiles(g, s.window))
     if (suits(g, s, t))
-      timed.emplace_back(expected_time(t, s.m, g.b2 ? 2 * s.n : s.n, s.k, s.batch, s.processors, aligned,
+      timed.emplace_back(expected_time(t, s.m, g.b2 ? 2 * s.n : s.n, s.k * (is_half(g.a.dtype) ? 1 : 2), s.batch, s.processors, aligned,
                                        columns && takes_neighbours(t, g.b2.has_value())),
                          t);
   std::stable_sort(timed.begin(), timed.end(), [](auto& x, auto& y) { return x.first < y.first; });

@@ -1,4 +1,4 @@
-// Matrix products of 16-bit floats on Hopper's tensor cores.
+// Matrix products of 16-bit floats, and of f32 rounded to tf32, on Hopper's tensor cores.
 #pragma once
 
 #include <string>

@@ -60,12 +60,12 @@ __device__ __forceinline__ u64 matrix_descriptor(u32 address) {
 )";
 
 inline constexpr std::string_view kConstants = R"(
-constexpr int kBlockM = @BLOCK_M@, kBlockN = @BLOCK_N@, kBlockK = 64, kStages = @STAGES@, kGroup = @GROUP@;
+constexpr int kBlockM = @BLOCK_M@, kBlockN = @BLOCK_N@, kBlockK = @BLOCK_K@, kStages = @STAGES@, kGroup = @GROUP@;
 constexpr int kSplit = @SPLIT@, kSlices = @SLICES@, kShare = @SHARE@, kBeside = @BESIDE@, kCluster = kSplit * kShare * kBeside;
 constexpr int kReaders = kShare + kBeside - 1;  // blocks that copy into a stage
 constexpr int kConsumers = @CONSUMERS@, kTurns = @TURNS@, kPair = @PAIR@;  // turns: warpgroups that take tiles in turn
 constexpr int kWarpgroupM = @WARPGROUP_M@, kWarpgroupN = @WARPGROUP_N@, kPerM = kWarpgroupM / 64;
-constexpr int kBytesA = kBlockM * kBlockK * 2, kBytesB = kBlockN * kBlockK * 2, kStageBytes = kBytesA + kBytesB;
+constexpr int kBytesA = kBlockM * kBlockK * @SIZE@, kBytesB = kBlockN * kBlockK * @SIZE@, kStageBytes = kBytesA + kBytesB;
 constexpr int kPartN = kWarpgroupN / kPair;  // columns of each right operand
 constexpr int kUnits = kPerM * kPartN / 16, kOwned = (kUnits + kSplit - 1) / kSplit;
 constexpr int kReduceBytes = kSplit == 1 ? 0 : kOwned * (kSplit - 1) * kConsumers * 128 * 32;

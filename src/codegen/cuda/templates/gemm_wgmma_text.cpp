@@ -16,21 +16,21 @@ using namespace wgmma;
 
 namespace {
 
-constexpr int kBlockK = 64;  // 128 bytes: one row of the swizzle
+constexpr int kBoxK = 64;  // of 16-bit elements, where k is not contiguous
 constexpr int kSharedLimit = 227 * 1024;
 constexpr int kMostSplit = 8;  // clusters that every GPU takes
 
 // What one warpgroup computes of a tile.
 int warpgroup_m(const WgmmaTile& t) { return t.alternate || t.block_m == 64 ? t.block_m : t.block_m / t.consumers; }
 int warpgroup_n(const WgmmaTile& t) { return t.alternate || t.block_m >= 128 ? t.block_n : t.block_n / t.consumers; }
-int stage_bytes(const WgmmaTile& t) { return (t.block_m + t.block_n) * kBlockK * 2; }
+int stage_bytes(const WgmmaTile& t) { return (t.block_m + t.block_n) * 128; }
 // What the other blocks of a split leave for this one: a share of the tile from each.
 int reduce_bytes(const WgmmaTile& t) {
   const int threads = t.consumers * 128, units = t.block_m * t.block_n / (threads * 8);
   return t.split == 1 ? 0 : int(ceil_div(units, t.split)) * (t.split - 1) * threads * 32;
 }
 
-// wgmma m64nNk16: N / 2 sums of a thread, both factors in shared memory.
+// wgmma m64nN of 32 bytes along k: N / 2 sums of a thread, both factors in shared memory.
 std::string wgmma_function(const GemmWgmma& g) {
   const int n = warpgroup_n(g.tile), count = n / 2;
   std::string places, sums;
@@ -38,13 +38,15 @@ std::string wgmma_function(const GemmWgmma& g) {
     places += fmt::format("{}%{}", i == 0 ? "" : i % 16 == 0 ? ", \"\n      \"" : ", ", i);
     sums += fmt::format("{}\"+f\"(d[{}])", i == 0 ? "" : i % 8 == 0 ? ",\n      " : ", ", i);
   }
-  const char* type = g.type == DType::BF16 ? "bf16" : "f16";
+  const bool half = is_half(g.type);
+  const char* type = !half ? "tf32" : g.type == DType::BF16 ? "bf16" : "f16";
+  const std::string order = half ? fmt::format(", {}, {}", g.a.k_contiguous ? "0" : "1", g.b.k_contiguous ? "0" : "1") : "";
   return expand(R"(
 __device__ __forceinline__ void wgmma(float (&d)[@COUNT@], u64 a, u64 b, bool keep) {
   asm volatile(
       "{\n.reg .pred p;\nsetp.ne.b32 p, %@P@, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n@N@k16.f32.@T@.@T@ {"
-      "@PLACES@}, %@A@, %@B@, p, 1, 1, @TA@, @TB@;\n}"
+      "wgmma.mma_async.sync.aligned.m64n@N@k@K@.f32.@T@.@T@ {"
+      "@PLACES@}, %@A@, %@B@, p, 1, 1@ORDER@;\n}"
       : @SUMS@
       : "l"(a), "l"(b), "r"(static_cast<int>(keep)));
 }
@@ -57,8 +59,8 @@ __device__ __forceinline__ void wgmma(float (&d)[@COUNT@], u64 a, u64 b, bool ke
                  {"A", std::to_string(count)},
                  {"B", std::to_string(count + 1)},
                  {"P", std::to_string(count + 2)},
-                 {"TA", g.a.k_contiguous ? "0" : "1"},
-                 {"TB", g.b.k_contiguous ? "0" : "1"}});
+                 {"K", half ? "16" : "8"},
+                 {"ORDER", order}});
 }
 
 // cp.async.bulk.tensor for maps of `rank` dimensions; `shared`: to the blocks of the cluster in `mask` at once.
@@ -143,7 +145,8 @@ std::string truth(bool x) { return x ? "true" : "false"; }
 
 GemmWgmmaText gemm_wgmma_text(const GemmWgmma& g) {
   const WgmmaTile& t = g.tile;
-  TOROID_CHECK(is_half(g.type) && (t.block_m == 64 || t.block_m % 128 == 0) && warpgroup_n(t) % 16 == 0 && warpgroup_n(t) <= 256);
+  TOROID_CHECK(is_half(g.type) || (g.type == DType::F32 && g.a.k_contiguous && g.b.k_contiguous));
+  TOROID_CHECK((t.block_m == 64 || t.block_m % 128 == 0) && warpgroup_n(t) % 16 == 0 && warpgroup_n(t) <= 256);
   constexpr int kMostSums = 160;  // of a thread
   TOROID_CHECK(warpgroup_m(t) * warpgroup_n(t) <= 128 * kMostSums && (!t.alternate || (t.consumers == 2 && t.split == 1)));
   TOROID_CHECK(t.split <= kMostSplit && wgmma_shared_bytes(t) <= kSharedLimit);
@@ -161,6 +164,8 @@ GemmWgmmaText gemm_wgmma_text(const GemmWgmma& g) {
   for (auto& [rank, shared] : loads) out.definitions += load_function(rank, shared);
   out.definitions += wgmma_function(g) + expand(kConstants, {{"BLOCK_M", std::to_string(t.block_m)},
                                                              {"BLOCK_N", std::to_string(t.block_n)},
+                                                             {"BLOCK_K", std::to_string(wgmma_block_k(g.type))},
+                                                             {"SIZE", std::to_string(size_of(g.type))},
                                                              {"STAGES", std::to_string(t.stages)},
                                                              {"GROUP", std::to_string(std::max(1, 2048 / t.block_m / t.share))},
                                                              {"SPLIT", std::to_string(t.split)},
@@ -184,7 +189,8 @@ GemmWgmmaText gemm_wgmma_text(const GemmWgmma& g) {
     int ahead;
   };
   // A multiple of every split, so that a block owns all of what shares a place.
-  const Held helds[] = {{g.near, "near", "Near", std::max(kMostSplit / 2, t.split)}, {g.far, "far", "Far", kMostSplit}};
+  const int few = std::max(kMostSplit / 2, t.split);  // f32 takes twice the registers
+  const Held helds[] = {{g.near, "near", "Near", few}, {g.far, "far", "Far", is_half(g.type) ? kMostSplit : few}};
   std::string first, held, prefetch;
   auto load_unit = [&](const Held& h, const std::string& unit, const std::string& where) {
     return expand(kLoadUnit, {{"UNIT", unit},
@@ -268,11 +274,11 @@ bool wgmma_adds_together(const WgmmaTile& t) {
   return wgmma_scratch_bytes(t) / t.cluster() > kFew;
 }
 
-int wgmma_box_rows_a(const GemmWgmma& g) { return g.a.k_contiguous ? g.tile.block_m / g.tile.beside : kBlockK; }
+int wgmma_box_rows_a(const GemmWgmma& g) { return g.a.k_contiguous ? g.tile.block_m / g.tile.beside : kBoxK; }
 
 int wgmma_box_rows_b(const GemmWgmma& g) {
   const int part = g.b2 ? g.tile.block_n / 2 : g.tile.block_n / g.tile.share;
-  return g.b.k_contiguous ? part : kBlockK;
+  return g.b.k_contiguous ? part : kBoxK;
 }
 
 bool takes_boxes(const WgmmaTile& t) { return warpgroup_n(t) % 64 == 0; }

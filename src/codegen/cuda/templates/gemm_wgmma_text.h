@@ -1,5 +1,5 @@
-// Text of matrix products of 16-bit floats on Hopper's tensor cores (sm_90a): TMA copies tiles into a ring of shared memory, wgmma
-// multiplies them from there, and the caller's text takes the f32 sums.
+// Text of matrix products of 16-bit floats, and of f32 rounded to tf32, on Hopper's tensor cores (sm_90a): TMA copies tiles into a ring of
+// shared memory, wgmma multiplies them from there, and the caller's text takes the f32 sums.
 #pragma once
 
 #include <optional>
@@ -40,7 +40,7 @@ void fields(WgmmaTile& t, const Visit& visit) {
   visit("alternate", t.alternate, 1);
 }
 
-// One matrix as a tensor map: {contiguous dimension, the other one, batch...}, 128-byte swizzle, boxes of 64 x wgmma_box_rows x 1...
+// One matrix as a tensor map: {contiguous dimension, the other one, batch...}, 128-byte swizzle, boxes of 128 bytes x wgmma_box_rows x 1...
 struct WgmmaOperand {
   bool k_contiguous = true;  // else m (of A) or n (of B) is
   int rank = 2;              // dimensions of the map
@@ -52,7 +52,7 @@ struct WgmmaOperand {
 constexpr int kQuadColumns = 32;  // of a unit of sums in 4 lanes
 
 struct GemmWgmma {
-  DType type = DType::BF16;  // of A and B
+  DType type = DType::BF16;  // of A and B; F32: tf32, which their maps round to, and both k-contiguous
   WgmmaTile tile;
   WgmmaOperand a, b;
   std::optional<WgmmaOperand> b2;  // the second right operand: half of a tile's columns are of its product
@@ -76,6 +76,8 @@ struct GemmWgmmaText {
 };
 GemmWgmmaText gemm_wgmma_text(const GemmWgmma& g);
 
+// Elements of k in a stage: 128 bytes, one row of the swizzle.
+inline int wgmma_block_k(DType type) { return static_cast<int>(128 / size_of(type)); }
 int wgmma_threads(const WgmmaTile& t);
 int wgmma_shared_bytes(const WgmmaTile& t);
 int64_t wgmma_scratch_bytes(const WgmmaTile& t);  // with slices, for each cluster; each of its blocks takes kWgmmaCounters counters, too
