@@ -1,8 +1,11 @@
 // Convolutions of ResNet-50 on a GPU: each distinct layer with every tile of the template.
-//   bench_gpu_convolutions [batch]     one line a layer: microseconds of one of many launches in a graph, by tile
+//   bench_gpu_convolutions [batch [f16 | f32 | tf32 [chosen]]]     one line a layer: microseconds of one of many launches in a graph, by
+//   tile
+// tf32: of f32 that may be rounded to it. chosen: not every tile.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "base/check.h"
@@ -32,17 +35,23 @@ const std::vector<Layer> kLayers = {
     {512, 2048, 7, 1, 1, 3},  {2048, 512, 7, 1, 1, 2}, {512, 512, 7, 3, 1, 2},
 };
 
+struct Options {
+  DType dtype = DType::F16;
+  bool tf32 = false, all = true;
+};
+
 enum Buffer { kInput, kWeight, kBias, kResult };
 
 // relu(convolution + bias) over channels-last memory; the first layer reads channels first.
-choice::Node node_of(const Layer& l, int64_t batch) {
+choice::Node node_of(const Layer& l, int64_t batch, const Options& o) {
   choice::Convolution c;
   c.n = batch, c.in_channels = l.in, c.out_channels = l.out, c.in_h = c.in_w = l.size;
   c.kernel_h = c.kernel_w = l.kernel, c.stride_h = c.stride_w = l.stride, c.pad_h = c.pad_w = l.kernel / 2;
   c.out_h = c.out_w = (l.size - 1) / l.stride + 1;
-  c.input = {kInput, DType::F16, 0, {l.size * l.size * l.in, 1, l.size * l.in, l.in}};
+  c.tf32 = o.tf32;
+  c.input = {kInput, o.dtype, 0, {l.size * l.size * l.in, 1, l.size * l.in, l.in}};
   if (l.in < 8) c.input.strides = {l.size * l.size * l.in, l.size * l.size, l.size, 1};
-  c.weight = {kWeight, DType::F16, 0, {l.in * l.kernel * l.kernel, l.kernel * l.kernel, l.kernel, 1}};
+  c.weight = {kWeight, o.dtype, 0, {l.in * l.kernel * l.kernel, l.kernel * l.kernel, l.kernel, 1}};
   choice::Node node;
   std::vector<Expr> at;
   for (const Expr& size : {c.n, Expr(c.out_channels), c.out_h, c.out_w}) {
@@ -51,8 +60,8 @@ choice::Node node_of(const Layer& l, int64_t batch) {
     at.push_back(size == Expr(1) ? Expr(0) : var);
   }
   loop::BodyBuilder b(node.body);
-  const S sum = b.accumulator(DType::F32) + cast(b.load(kBias, DType::F16, at[1]), DType::F32);
-  b.store(kResult, DType::F16, ((at[0] * c.out_h + at[2]) * c.out_w + at[3]) * Expr(c.out_channels) + at[1],
+  const S sum = b.accumulator(DType::F32) + cast(b.load(kBias, o.dtype, at[1]), DType::F32);
+  b.store(kResult, o.dtype, ((at[0] * c.out_h + at[2]) * c.out_w + at[3]) * Expr(c.out_channels) + at[1],
           maximum(sum, b.constant(DType::F32, Number::of(0.0))));
   node.problem = c;
   return node;
@@ -65,11 +74,12 @@ struct Variant {
 };
 
 std::vector<Variant> variants(const choice::Node& node, choice::Program& program, codegen::ConstantMemory& constants,
-                              const device::cuda::GpuInfo& gpu) {
+                              const device::cuda::GpuInfo& gpu, bool all) {
   const auto& c = std::get<choice::Convolution>(node.problem);
   std::vector<Variant> out;
   auto add = [&](std::string name, codegen::KernelText text) { out.push_back({std::move(name), std::move(text), {}}); };
   add("chosen", codegen::generate_cuda(node, program, gpu, constants));
+  if (!all) return out;
   if (codegen::conv_product_refusal(node, c).empty())
     add("product", codegen::generate_cuda(codegen::conv_as_product(node, c), program, gpu, constants));
   const int weight = codegen::conv_packed_weight(c, program, constants);
@@ -90,6 +100,17 @@ std::vector<Variant> variants(const choice::Node& node, choice::Program& program
                     t.split),
         codegen::generate_conv_gemm(node, c, weight, t, gpu.is_hopper()));
   return out;
+}
+
+// Numbers of either sign from 1/16 to 1/8.
+std::vector<std::byte> noise(size_t count, DType t, uint32_t state) {
+  std::vector<std::byte> bytes(count * size_of(t));
+  for (size_t i = 0; i < count; ++i) {
+    state = state * 1664525u + 1013904223u;
+    const uint32_t x = t == DType::F32 ? 0x3d800000u | (state & 0x807fffffu) : 0x2c00u | (state >> 16 & 0x83ffu);
+    std::memcpy(bytes.data() + i * size_of(t), &x, size_of(t));
+  }
+  return bytes;
 }
 
 // Microseconds of a launch among many in a graph.
@@ -125,7 +146,7 @@ double time_us(device::cuda::Gpu& gpu, const Variant& v, const std::vector<std::
   return times[times.size() / 2];
 }
 
-int run(int64_t batch) {
+int run(int64_t batch, const Options& options) {
   if (cuda_device_count() == 0) {
     fmt::print("no GPU here: nothing measured\n");
     return 0;
@@ -142,12 +163,12 @@ int run(int64_t batch) {
   std::vector<jit::CompileRequest> requests;
   for (const Layer& l : kLayers) {
     auto w = std::make_unique<Work>();
-    w->node = node_of(l, batch);
+    w->node = node_of(l, batch, options);
     const int64_t taps = l.kernel * l.kernel, out = (l.size - 1) / l.stride + 1;
     for (int64_t numel : {batch * l.in * l.size * l.size, l.in * l.out * taps, l.out, batch * l.out * out * out})
-      w->program.new_buffer("b", DType::F16, numel, loop::BufferKind::Constant);
-    w->constants.tensors[kWeight] = Tensor::full(std::vector<int64_t>{l.in * l.out * taps}, 0, DType::F16);
-    w->variants = variants(w->node, w->program, w->constants, gpu.info());
+      w->program.new_buffer("b", options.dtype, numel, loop::BufferKind::Constant);
+    w->constants.tensors[kWeight] = Tensor::full(std::vector<int64_t>{l.in * l.out * taps}, 0, options.dtype);
+    w->variants = variants(w->node, w->program, w->constants, gpu.info(), options.all);
     for (auto& v : w->variants) requests.push_back({.source = v.text.source, .isa = gpu.info().architecture});
     work.push_back(std::move(w));
   }
@@ -163,11 +184,10 @@ int run(int64_t batch) {
     for (auto& b : w.program.buffers) {
       if (b.id > kResult) break;
       for (size_t s = 0; s < kSets; ++s) {
-        std::vector<uint16_t> noise(static_cast<size_t>(b.numel.constant()) + 4096);
-        uint32_t state = static_cast<uint32_t>(b.id) * 4 + static_cast<uint32_t>(s) + 1;
-        for (auto& x : noise) x = static_cast<uint16_t>(0x2c00 | ((state = state * 1664525u + 1013904223u) >> 16 & 0x83ff));
-        memory.push_back(gpu.allocate(noise.size() * 2));
-        gpu.copy_in(memory.back().get(), noise.data(), noise.size() * 2);
+        const std::vector<std::byte> bytes =
+            noise(static_cast<size_t>(b.numel.constant()) + 4096, options.dtype, static_cast<uint32_t>(b.id * 4 + static_cast<int>(s) + 1));
+        memory.push_back(gpu.allocate(bytes.size()));
+        gpu.copy_in(memory.back().get(), bytes.data(), bytes.size());
       }
     }
     std::vector<std::pair<double, std::string>> rows;
@@ -179,7 +199,7 @@ int run(int64_t batch) {
         2.0 * double(l.in * l.out * l.kernel * l.kernel) * double(batch) * double((l.size / l.stride) * (l.size / l.stride));
     line += fmt::format(" {:.0f} TF |", 1e-6 * flops / rows[0].first);
     std::sort(rows.begin() + 1, rows.end());
-    best += std::min(rows[0].first, rows[1].first) * l.count;
+    best += std::min_element(rows.begin(), rows.end())->first * l.count;
     for (size_t r = 1; r < std::min<size_t>(rows.size(), 8); ++r) line += fmt::format(" {} {:.2f}", rows[r].second, rows[r].first);
     fmt::print("{}\n", line);
   }
@@ -191,7 +211,9 @@ int run(int64_t batch) {
 
 int main(int argc, char** argv) {
   try {
-    return run(argc > 1 ? std::atoi(argv[1]) : 1);
+    const std::string type = argc > 2 ? argv[2] : "f16";
+    if (type != "f16" && type != "f32" && type != "tf32") fail<UserError>("\"{}\" is not known: expected f16, f32 or tf32", type);
+    return run(argc > 1 ? std::atoi(argv[1]) : 1, {type == "f16" ? DType::F16 : DType::F32, type == "tf32", argc <= 3});
   } catch (const Error& e) {
     fmt::print(stderr, "{}\n", e.what());
     return 1;

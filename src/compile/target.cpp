@@ -6,7 +6,6 @@
 
 #include "base/check.h"
 #include "base/log.h"
-#include "base/options.h"
 #include "base/thread_pool.h"
 #include "codegen/cuda/generate.h"
 #include "codegen/cuda/templates/sort.h"
@@ -112,7 +111,7 @@ class GpuTarget : public Target {
   GpuTarget(int index, device::cuda::GpuInfo gpu) : index_(index), gpu_(std::move(gpu)) {}
 
   void set_templates(lower::LowerOptions& how) const override {
-    how.tf32 = get_option(options::kAllowTf32);
+    how.tf32 = true;
     how.takes_convolution = [](const choice::Convolution& c, bool constant_weight) { return codegen::cuda_supports(c, constant_weight); };
     how.attention_template = [](const choice::Attention& a) { return codegen::cuda_supports(a); };
     how.sort_template = [](const choice::Sort& s) { return codegen::cuda_supports(s); };

@@ -35,7 +35,7 @@ struct Lazy {
 struct LowerOptions {
   bool templates = true;  // products, convolutions and attention become problems; otherwise loops
   bool compose = true;    // otherwise every value is realized: one node an operation
-  bool tf32 = false;      // products and convolutions of f32 may round their operands to tf32
+  bool tf32 = false;      // the target can round operands of f32 to tf32, where the option allow_tf32 says so
   // What the target has an implementation of; unset: nothing. Of products, those of whole numbers: it has one of all others.
   std::function<bool(const choice::Gemm&, bool constant_b)> takes_whole_product = {};
   std::function<bool(const choice::Convolution&, bool constant_weight)> takes_convolution = {};

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/mutants.h"
+#include "base/options.h"
 #include "lower/lowering.h"
 
 namespace toroid::lower {
@@ -14,6 +15,8 @@ namespace {
 choice::Operand operand_of(const Place& p, DType dtype) { return {p.buffer, dtype, p.offset, p.strides}; }
 
 bool template_dtype(DType t) { return t == DType::F32 || is_half(t); }
+
+bool rounds_to_tf32(const Lowering& l, DType t) { return t == DType::F32 && l.options().tf32 && get_option(options::kAllowTf32); }
 
 std::optional<int64_t> constant(const Expr& e) { return e.maybe_constant(); }
 
@@ -151,7 +154,7 @@ void lower_matmul(Lowering& l, const graph::Node& n) {
     g.k = av->type.sizes.back();
     g.a = operand_of(l.strided(av), av->type.dtype);
     g.b = operand_of(l.strided(bv), bv->type.dtype);
-    g.tf32 = l.options().tf32 && type.dtype == DType::F32;
+    g.tf32 = rounds_to_tf32(l, type.dtype);
     choice::Node node;
     node.problem = g;
     store_accumulator(l, node, type.sizes, out, g.accumulate, type.dtype);
@@ -228,7 +231,7 @@ void lower_convolution(Lowering& l, const graph::Node& n) {
   c.pad_w = pad[1];
   c.dilation_h = dilation[0];
   c.dilation_w = dilation[1];
-  c.tf32 = l.options().tf32 && type.dtype == DType::F32;
+  c.tf32 = rounds_to_tf32(l, type.dtype);
   Place w = l.strided(weight);
   c.weight = operand_of(w, weight->type.dtype);
   bool constant_weight = l.program().buffers[static_cast<size_t>(w.buffer)].kind == loop::BufferKind::Constant;

@@ -14,6 +14,7 @@
 #include "graph/interpreter.h"
 #include "graph/passes/passes.h"
 #include "lower/lowering.h"
+#include "toroid/custom_op.h"
 #include "toroid/device.h"
 #include "toroid/ops.h"
 
@@ -91,17 +92,30 @@ TEST(Tf32, OtherDtypesAndProductsOfOneRowAreAsTheyWere) {
 
 // What tuning remembers, and what a lock file prescribes, is for one of the two.
 TEST(Tf32, IsPartOfARegionsKey) {
-  auto key = [](const Forward& forward, const std::vector<Tensor>& inputs, bool tf32) {
+  auto key = [](const Forward& forward, const std::vector<Tensor>& inputs, const char* tf32) {
+    const ScopedOption allow("allow_tf32", tf32);
     const choice::Program p = lower::lower(*graph::run_passes(graph_of(forward, inputs), graph::default_passes(false, true)),
-                                           {.tf32 = tf32, .takes_convolution = [](auto&, bool) { return true; }});
+                                           {.tf32 = true, .takes_convolution = [](auto&, bool) { return true; }});
     std::vector<size_t> all;
     for (size_t i = 0; i < p.nodes.size(); ++i) all.push_back(i);
     return choice::region_key(choice::region(p, all));
   };
   for (auto& e : expectations()) {
-    EXPECT_EQ(key(e.forward, e.inputs, false), key(e.forward, e.inputs, false));
-    EXPECT_FALSE(key(e.forward, e.inputs, false) == key(e.forward, e.inputs, true));
+    EXPECT_EQ(key(e.forward, e.inputs, "0"), key(e.forward, e.inputs, "0"));
+    EXPECT_NE(key(e.forward, e.inputs, "0"), key(e.forward, e.inputs, "1"));
   }
+}
+
+// A variant of an operation may be allowed it when the program is not.
+TEST(Tf32, IsAVariantsOwn) {
+  auto op = custom_op("test::rounded(Tensor a, Tensor b) -> Tensor", [](const Tensor& a, const Tensor& b) { return matmul(a, b); });
+  register_custom_op_autotuning(
+      op, {{.decomposition = [](const Tensor& a, const Tensor& b) { return matmul(a, b); }, .options = {{"allow_tf32", "1"}}}});
+  const auto graph = graph_of([&](auto& in) { return op(in[0], in[1]); }, {sample({64, 64}, 1), sample({64, 64}, 2)});
+  const choice::Program p = lower::lower(*graph, {.tf32 = true});
+  const auto& ways = std::get<choice::Open>(p.nodes.at(0).problem).alternatives;
+  ASSERT_EQ(ways.size(), 2u);
+  for (size_t i = 0; i < 2; ++i) EXPECT_EQ(std::get<choice::Gemm>(ways[i].program->nodes.at(0).problem).tf32, i == 1);
 }
 
 TEST(Tf32, IsGuarded) {
