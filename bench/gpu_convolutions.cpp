@@ -1,7 +1,7 @@
-// Convolutions of ResNet-50 on a GPU: each distinct layer with every tile of the template.
+// Convolutions of ResNet-50 on a GPU, with bias and relu: each distinct layer with every tile of the template, and by cuDNN where it is.
 //   bench_gpu_convolutions [batch [f16 | f32 | tf32 [chosen]]]     one line a layer: microseconds of one of many launches in a graph, by
 //   tile
-// tf32: of f32 that may be rounded to it. chosen: not every tile.
+// tf32: of f32 that may be rounded to it. chosen: what the rule chooses, and cuDNN, alone.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,6 +15,7 @@
 #include "codegen/cuda/templates/gemm_wgmma.h"
 #include "device/cuda/arguments.h"
 #include "device/cuda/gpu.h"
+#include "extern/cudnn/cudnn.h"
 #include "jit/jit.h"
 #include "toroid/device.h"
 
@@ -113,6 +114,41 @@ std::vector<std::byte> noise(size_t count, DType t, uint32_t state) {
   return bytes;
 }
 
+constexpr size_t kLaunches = 24;
+
+double time_us(device::cuda::Gpu& gpu, const std::function<void(size_t)>& launch) {
+  const auto graph = gpu.record([&] {
+    for (size_t i = 0; i < kLaunches; ++i) launch(i);
+  });
+  std::vector<double> times;
+  for (int i = 0; i < 7; ++i) times.push_back(1000 * gpu.time_ms([&] { gpu.launch(*graph); }) / kLaunches);
+  std::sort(times.begin(), times.end());
+  return times[times.size() / 2];
+}
+
+// Of the fastest of cuDNN's algorithms, and how many it has. channels: of the input, where that has more.
+std::pair<double, size_t> cudnn_us(device::cuda::Gpu& gpu, const Layer& l, int64_t batch, int64_t channels, const Options& options,
+                                   const std::vector<std::shared_ptr<void>>& memory, size_t sets) {
+  external::CudnnProblem p;
+  p.dtype = options.dtype, p.tf32 = options.tf32, p.has_bias = p.relu = true;
+  p.n = batch, p.in_channels = channels, p.out_channels = l.out, p.in_h = p.in_w = l.size;
+  p.window = {{l.kernel, l.kernel}, {l.stride, l.stride}, {l.kernel / 2, l.kernel / 2}, {1, 1}};
+  p.out_h = p.out_w = (l.size - 1) / l.stride + 1;
+  const auto calls = external::prepare_cudnn(p, gpu, 8);
+  double best = 0;
+  for (auto& call : calls) {
+    const auto scratch = gpu.allocate(static_cast<size_t>(call->scratch_bytes()) + 1);
+    const double us = time_us(gpu, [&](size_t i) {
+      void* buffers[4];
+      const size_t order[] = {kInput, kWeight, kResult, kBias};
+      for (size_t b = 0; b < 4; ++b) buffers[b] = memory[order[b] * sets + i % sets].get();
+      call->run(buffers, scratch.get());
+    });
+    if (best == 0 || us < best) best = us;
+  }
+  return {best, calls.size()};
+}
+
 // Microseconds of a launch among many in a graph.
 double time_us(device::cuda::Gpu& gpu, const Variant& v, const std::vector<std::shared_ptr<void>>& memory, size_t sets) {
   const codegen::KernelText& k = v.text;
@@ -135,15 +171,20 @@ double time_us(device::cuda::Gpu& gpu, const Variant& v, const std::vector<std::
                                                                   [](const Expr& e) { return e.constant(); }));
     arguments.back()->set_pointers(addresses);
   }
-  constexpr size_t kLaunches = 24;
-  const auto graph = gpu.record([&] {
-    for (size_t i = 0; i < kLaunches; ++i)
-      gpu.launch(code, {k.tasks.constant(), k.block, k.shared_bytes, k.overlaps}, arguments[i % sets]->list());
+  return time_us(gpu, [&](size_t i) {
+    gpu.launch(code, {k.tasks.constant(), k.block, k.shared_bytes, k.overlaps}, arguments[i % sets]->list());
   });
-  std::vector<double> times;
-  for (int i = 0; i < 7; ++i) times.push_back(1000 * gpu.time_ms([&] { gpu.launch(*graph); }) / kLaunches);
-  std::sort(times.begin(), times.end());
-  return times[times.size() / 2];
+}
+
+// Whether cuDNN can be loaded; says why not.
+bool has_cudnn() {
+  try {
+    fmt::print("cuDNN {}\n", external::cudnn_version());
+    return true;
+  } catch (const EnvironmentError& e) {
+    fmt::print("without cuDNN: {}\n", e.what());
+    return false;
+  }
 }
 
 int run(int64_t batch, const Options& options) {
@@ -152,7 +193,8 @@ int run(int64_t batch, const Options& options) {
     return 0;
   }
   device::cuda::Gpu& gpu = device::cuda::gpu(0);
-  double chosen = 0, best = 0;
+  const bool with_cudnn = has_cudnn();
+  double chosen = 0, best = 0, library = 0;
   struct Work {
     choice::Node node;
     choice::Program program;
@@ -184,8 +226,9 @@ int run(int64_t batch, const Options& options) {
     for (auto& b : w.program.buffers) {
       if (b.id > kResult) break;
       for (size_t s = 0; s < kSets; ++s) {
-        const std::vector<std::byte> bytes =
-            noise(static_cast<size_t>(b.numel.constant()) + 4096, options.dtype, static_cast<uint32_t>(b.id * 4 + static_cast<int>(s) + 1));
+        const int64_t more = l.in < 8 && (b.id == kInput || b.id == kWeight) ? 8 / l.in + 1 : 1;  // for channels up to 8
+        const std::vector<std::byte> bytes = noise(static_cast<size_t>(b.numel.constant() * more) + 4096, options.dtype,
+                                                   static_cast<uint32_t>(b.id * 4 + static_cast<int>(s) + 1));
         memory.push_back(gpu.allocate(bytes.size()));
         gpu.copy_in(memory.back().get(), bytes.data(), bytes.size());
       }
@@ -199,11 +242,19 @@ int run(int64_t batch, const Options& options) {
         2.0 * double(l.in * l.out * l.kernel * l.kernel) * double(batch) * double((l.size / l.stride) * (l.size / l.stride));
     line += fmt::format(" {:.0f} TF |", 1e-6 * flops / rows[0].first);
     std::sort(rows.begin() + 1, rows.end());
-    best += std::min_element(rows.begin(), rows.end())->first * l.count;
+    best += (rows.size() > 1 ? std::min(rows[0].first, rows[1].first) : rows[0].first) * l.count;
+    if (with_cudnn) {
+      const auto [us, algorithms] = cudnn_us(gpu, l, batch, std::max<int64_t>(l.in, 8), options, memory, kSets);
+      library += us * l.count;
+      line += fmt::format(" cuDNN{} {:.2f} ({} algorithms), ratio {:.2f} |", l.in < 8 ? " of 8 channels" : "", us, algorithms,
+                          us / rows[0].first);
+    }
     for (size_t r = 1; r < std::min<size_t>(rows.size(), 8); ++r) line += fmt::format(" {} {:.2f}", rows[r].second, rows[r].first);
     fmt::print("{}\n", line);
   }
-  fmt::print("batch {}: all convolutions of a ResNet-50 {:.1f} us as chosen, {:.1f} us by the best of these\n", batch, chosen, best);
+  fmt::print("batch {}: all convolutions of a ResNet-50 {:.1f} us as chosen, {:.1f} us by the best of these", batch, chosen, best);
+  if (with_cudnn) fmt::print(", {:.1f} us by cuDNN", library);
+  fmt::print("\n");
   return 0;
 }
 

@@ -50,7 +50,7 @@ void check_gemm_backends(std::string_view value, std::string_view what) {
 }
 
 void check_conv_backends(std::string_view value, std::string_view what) {
-  static constexpr std::string_view kKnown[] = {"template", "onednn"};
+  static constexpr std::string_view kKnown[] = {"template", "onednn", "cudnn"};
   check_backends(value, what, kKnown);
 }
 
@@ -88,7 +88,9 @@ constexpr Row kRows[] = {
     {OptionId::DisablePasses, Kind::String, "disable_passes", "", "Comma-separated names of passes to leave out."},
     {OptionId::RecompileLimit, Kind::Int, "recompile_limit", "8", "Compiled variants of one function before it is run eagerly.", 1 << 20},
     {OptionId::Isa, Kind::String, "isa", "auto", "Instructions to compile for: auto, avx2, avx512 or scalar.", 0, check_isa},
-    {OptionId::CudaDir, Kind::String, "cuda_dir", "", "Folder with CUDA's libraries (NVRTC), searched before the system's."},
+    {OptionId::CudaDir, Kind::String, "cuda_dir", "",
+     "Folder with CUDA's libraries (NVRTC, cuBLASLt; cuDNN and CUPTI also in the folders beside and under it where CUDA's installers put "
+     "them), searched before the system's."},
     {OptionId::CudaSharedPercent, Kind::Int, "cuda_shared_percent", "100",
      "How much of a multiprocessor's memory is shared memory while kernels run that need less of it; the rest is cache.", 100},
     {OptionId::GemmBackends, Kind::String, "gemm_backends", "template",
@@ -96,7 +98,8 @@ constexpr Row kRows[] = {
      "does: template.",
      0, check_gemm_backends},
     {OptionId::ConvBackends, Kind::String, "conv_backends", "template",
-     "What computes 2-d convolutions, as gemm_backends. Where neither takes one it becomes a loop.", 0, check_conv_backends},
+     "What computes 2-d convolutions, as gemm_backends: template, onednn (CPU), cudnn (GPU). Where none takes one it becomes a loop.", 0,
+     check_conv_backends},
     {OptionId::AllowTf32, Kind::Bool, "allow_tf32", "0",
      "On GPUs, matrix products and convolutions of f32, those of libraries too, may round their operands to tf32 (10 bits of mantissa; "
      "sums stay f32), which tensor cores multiply. Unlike PyTorch's switches this is one for both, and off for convolutions, too."},

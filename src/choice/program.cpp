@@ -63,7 +63,8 @@ std::string ways(const Open& o) {
 }  // namespace
 
 std::string_view name_of(Implementation by) {
-  return by == Implementation::OneDnn ? "onednn" : by == Implementation::CublasLt ? "cublaslt" : "template";
+  constexpr std::string_view kNames[] = {"template", "onednn", "cublaslt", "cudnn"};
+  return kNames[static_cast<size_t>(by)];
 }
 
 int Program::new_buffer(std::string name, DType dtype, Expr numel, loop::BufferKind kind) {

@@ -108,8 +108,8 @@ struct Open {
 };
 
 // What can compute a problem.
-enum class Implementation : uint8_t { Template, OneDnn, CublasLt };
-std::string_view name_of(Implementation by);  // "template", "onednn", "cublaslt"
+enum class Implementation : uint8_t { Template, OneDnn, CublasLt, CuDnn };
+std::string_view name_of(Implementation by);  // "template", "onednn", "cublaslt", "cudnn"
 
 // One way to compute a node. All that are listed in the options gemm_backends and conv_backends are enumerated by compile/candidates.h.
 struct Candidate {

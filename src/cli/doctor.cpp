@@ -14,6 +14,7 @@
 #include "device/cpu/isa.h"
 #include "device/cuda/gpu.h"
 #include "extern/cublaslt/cublaslt.h"
+#include "extern/cudnn/cudnn.h"
 #include "extern/onednn/onednn.h"
 #include "jit/artefact_cache.h"
 #include "jit/jit.h"
@@ -127,15 +128,16 @@ void check_gpus(Checks& checks) {
   }
 }
 
-void check_cublaslt(Checks& checks) {
-  const bool wanted = get_option(options::kGemmBackends).find("cublaslt") != std::string::npos;
+// A library that computes on GPUs where an option lists it, and that tuning tries where it is found.
+void check_gpu_library(Checks& checks, const char* name, Option<std::string> backends, std::string (*version)()) {
+  const bool wanted = get_option(backends).find(name) != std::string::npos;
   try {
-    checks.ok("cublaslt", external::cublaslt_version());
+    checks.ok(name, version());
   } catch (const EnvironmentError& e) {
     if (wanted)
-      checks.missing("cublaslt", e.what());
+      checks.missing(name, e.what());
     else
-      checks.ok("cublaslt", "not found, and not needed");
+      checks.ok(name, "not found, and not needed: tuning for GPUs does without it");
   }
 }
 
@@ -161,7 +163,8 @@ int doctor() {
   check_cache(checks);
   check_libraries(checks);
   check_gpus(checks);
-  check_cublaslt(checks);
+  check_gpu_library(checks, "cublaslt", options::kGemmBackends, external::cublaslt_version);
+  check_gpu_library(checks, "cudnn", options::kConvBackends, external::cudnn_version);
   for (auto& o : list_options())
     if (o.value != o.default_value) fmt::print("  note     option {} is {} (default {})\n", o.name, o.value, o.default_value);
   note_unknown_variables();

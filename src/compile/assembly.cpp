@@ -15,6 +15,7 @@
 #include "codegen/rearrange.h"
 #include "compile/costs.h"
 #include "compile/cublaslt_problem.h"
+#include "compile/cudnn_problem.h"
 #include "compile/onednn_problem.h"
 #include "device/runtime.h"
 #include "graph/control_flow.h"
@@ -228,6 +229,7 @@ std::shared_future<double> Assembly::pack() {
 
 exec::LibraryCall Assembly::library_call(const choice::Node& n) {
   if (n.by == choice::Implementation::CublasLt) return cublaslt_call(n, device::cuda::gpu(options_.device.index));
+  if (n.by == choice::Implementation::CuDnn) return cudnn_call(n, device::cuda::gpu(options_.device.index));
   OneDnnNode made = describe_onednn(n, program_);
   const auto* g = std::get_if<choice::Gemm>(&n.problem);
   const int b = g ? g->b.buffer : std::get<choice::Convolution>(n.problem).weight.buffer;

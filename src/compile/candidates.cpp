@@ -6,7 +6,9 @@
 #include "base/options.h"
 #include "base/text.h"
 #include "codegen/cpu/generate.h"
+#include "codegen/cuda/generate.h"
 #include "compile/cublaslt_problem.h"
+#include "compile/cudnn_problem.h"
 #include "compile/onednn_problem.h"
 
 namespace toroid::compiler {
@@ -15,10 +17,12 @@ namespace {
 using choice::Candidate;
 using choice::Implementation;
 
+constexpr Implementation kAll[] = {Implementation::Template, Implementation::OneDnn, Implementation::CublasLt, Implementation::CuDnn};
+
 std::vector<Candidate> listed(const std::string& option, const std::function<std::string(Implementation)>& refusal) {
   std::vector<Implementation> order;
   for (auto name : split_list(option))
-    for (auto by : {Implementation::Template, Implementation::OneDnn, Implementation::CublasLt})
+    for (auto by : kAll)
       if (name == name_of(by)) order.push_back(by);
   const bool alone = order.size() == 1;
   if (std::find(order.begin(), order.end(), Implementation::Template) == order.end()) order.push_back(Implementation::Template);
@@ -36,8 +40,8 @@ std::vector<Candidate> listed(const std::string& option, const std::function<std
 
 // What a configuration says about who computes a node; nullopt where it is one of the template.
 std::optional<Implementation> library_of(const choice::Config& c) {
-  if (c.form == name_of(Implementation::OneDnn)) return Implementation::OneDnn;
-  if (c.form == name_of(Implementation::CublasLt)) return Implementation::CublasLt;
+  for (auto by : kAll)
+    if (by != Implementation::Template && c.form == name_of(by)) return by;
   return std::nullopt;
 }
 
@@ -85,15 +89,24 @@ std::vector<Candidate> candidates(const choice::Gemm& g, bool constant_b) {
   });
 }
 
-std::vector<Candidate> gpu_candidates(const choice::Node& product) {
+std::vector<Candidate> gpu_candidates(const choice::Gemm&, const choice::Node& node) {
   return listed(get_option(options::kGemmBackends), [&](Implementation by) -> std::string {
     if (by == Implementation::OneDnn) return "it computes on CPUs only";
-    return by == Implementation::CublasLt ? cublaslt_refusal(product) : "";
+    return by == Implementation::CublasLt ? cublaslt_refusal(node) : "";
+  });
+}
+
+std::vector<Candidate> gpu_candidates(const choice::Convolution& c, bool constant_weight) {
+  return listed(get_option(options::kConvBackends), [&](Implementation by) -> std::string {
+    if (by == Implementation::OneDnn) return "it computes on CPUs only";
+    if (by == Implementation::CuDnn) return cudnn_refusal(c, constant_weight);
+    return codegen::cuda_supports(c, constant_weight) ? "" : "the template does not take this shape, dtype or layout";
   });
 }
 
 std::vector<Candidate> candidates(const choice::Convolution& c, bool constant_weight, device::Isa isa) {
   return listed(get_option(options::kConvBackends), [&](Implementation by) -> std::string {
+    if (by == Implementation::CuDnn) return "it computes on GPUs only";
     if (by == Implementation::OneDnn) return onednn_refusal(c, constant_weight);
     return codegen::supports(c, constant_weight, isa) ? "" : "the template does not take this shape, dtype or layout";
   });
@@ -118,9 +131,10 @@ std::string library_refusal(const choice::Node& node, const choice::Program& p) 
   return reason_of([&] { return g ? onednn_refusal(*g, is_constant(p, g->b)) : onednn_refusal(*c, is_constant(p, c->weight)); });
 }
 
-std::string gpu_library_refusal(const choice::Node& node) {
-  if (!std::holds_alternative<choice::Gemm>(node.problem)) return "it is no product";
-  return reason_of([&] { return cublaslt_refusal(node); });
+std::string gpu_library_refusal(const choice::Node& node, const choice::Program& p) {
+  if (std::holds_alternative<choice::Gemm>(node.problem)) return reason_of([&] { return cublaslt_refusal(node); });
+  const auto* c = std::get_if<choice::Convolution>(&node.problem);
+  return c ? reason_of([&] { return cudnn_refusal(*c, is_constant(p, c->weight)); }) : "it is no product and no convolution";
 }
 
 std::vector<std::string> choose(choice::Program& p, device::Isa isa) {
@@ -137,11 +151,15 @@ std::vector<std::string> choose(choice::Program& p, device::Isa isa) {
 std::vector<std::string> choose_on_gpu(choice::Program& p) {
   std::vector<std::string> decisions;
   for (size_t i = 0; i < p.nodes.size(); ++i) {
-    if (!std::holds_alternative<choice::Gemm>(p.nodes[i].problem)) continue;
-    const ThreadOptions own(p.nodes[i].options ? *p.nodes[i].options : choice::OptionValues());
-    take_chosen(p.nodes[i], [&] { return gpu_library_refusal(p.nodes[i]); });
-    decide(p.nodes[i], gpu_candidates(p.nodes[i]), decisions);
-    if (p.nodes[i].by == Implementation::CublasLt) split_for_cublaslt(p, i);
+    choice::Node& node = p.nodes[i];
+    const ThreadOptions own(node.options ? *node.options : choice::OptionValues());
+    const auto* g = std::get_if<choice::Gemm>(&node.problem);
+    const auto* c = std::get_if<choice::Convolution>(&node.problem);
+    if (!g && !c) continue;
+    take_chosen(node, [&] { return gpu_library_refusal(node, p); });
+    decide(node, g ? gpu_candidates(*g, node) : gpu_candidates(*c, is_constant(p, c->weight)), decisions);
+    if (g && node.by == Implementation::CublasLt) split_for_cublaslt(p, i);
+    if (c && node.by == Implementation::CuDnn) fit_for_cudnn(p, i);
   }
   return decisions;
 }

@@ -9,8 +9,9 @@ namespace toroid::compiler {
 // The implementations that the option gemm_backends or conv_backends lists, in its order, then the template where it lists none. A library
 // that is missing is a refusal where something else is listed, and an EnvironmentError where it stands alone.
 std::vector<choice::Candidate> candidates(const choice::Gemm& g, bool constant_b);
-// Of a product on a GPU.
-std::vector<choice::Candidate> gpu_candidates(const choice::Node& product);
+// On a GPU.
+std::vector<choice::Candidate> gpu_candidates(const choice::Gemm& g, const choice::Node& node);
+std::vector<choice::Candidate> gpu_candidates(const choice::Convolution& c, bool constant_weight);
 std::vector<choice::Candidate> candidates(const choice::Convolution& c, bool constant_weight, device::Isa isa);
 // Of the node's problem; none for nodes that are no product and no convolution.
 std::vector<choice::Candidate> candidates(const choice::Node& node, const choice::Program& p, device::Isa isa);
@@ -18,7 +19,7 @@ std::vector<choice::Candidate> candidates(const choice::Node& node, const choice
 // Why no library computes the node, a product or convolution without what is fused in front of it; empty when one does. A library that is
 // missing is a reason too.
 std::string library_refusal(const choice::Node& node, const choice::Program& p);
-std::string gpu_library_refusal(const choice::Node& node);
+std::string gpu_library_refusal(const choice::Node& node, const choice::Program& p);
 
 // The first that takes the problem; nullptr when none does.
 const choice::Candidate* first_taker(const std::vector<choice::Candidate>& list);
@@ -26,7 +27,7 @@ const choice::Candidate* first_taker(const std::vector<choice::Candidate>& list)
 // Decides every product and convolution: sets `by`, and puts what a library cannot do of an epilogue into a loop of its own. Returns a line
 // for each decision that had an alternative, with the reasons of those that refused.
 std::vector<std::string> choose(choice::Program& p, device::Isa isa);
-// The same for the products of a program on a GPU; what the templates take is decided by codegen.
+// The same on a GPU; which of the templates takes what is decided by codegen.
 std::vector<std::string> choose_on_gpu(choice::Program& p);
 
 }  // namespace toroid::compiler

@@ -112,7 +112,9 @@ class GpuTarget : public Target {
 
   void set_templates(lower::LowerOptions& how) const override {
     how.tf32 = true;
-    how.takes_convolution = [](const choice::Convolution& c, bool constant_weight) { return codegen::cuda_supports(c, constant_weight); };
+    how.takes_convolution = [](const choice::Convolution& c, bool constant_weight) {
+      return first_taker(gpu_candidates(c, constant_weight)) != nullptr;
+    };
     how.attention_template = [](const choice::Attention& a) { return codegen::cuda_supports(a); };
     how.sort_template = [](const choice::Sort& s) { return codegen::cuda_supports(s); };
   }
@@ -141,7 +143,10 @@ class GpuTarget : public Target {
   std::vector<choice::Config> ways(const choice::Program& p, size_t node) const override {
     const choice::Node& n = p.nodes[node];
     std::vector<choice::Config> out = without_default(n, codegen::cuda_configs(n, p, gpu_));
-    for (int64_t algo = 0; algo < kLibraryChoices; ++algo) add_library(out, n, {"cublaslt", {{"algo", algo}}}, gpu_library_refusal(n));
+    const std::string refusal = gpu_library_refusal(n, p);
+    const std::string library(
+        name_of(std::holds_alternative<choice::Convolution>(n.problem) ? choice::Implementation::CuDnn : choice::Implementation::CublasLt));
+    for (int64_t algo = 0; algo < kLibraryChoices; ++algo) add_library(out, n, {library, {{"algo", algo}}}, refusal);
     for (auto& way : sched::gpu_layouts(n, p)) out.push_back(std::move(way));
     for (auto& way : sched::gpu_channels_last(n, p)) out.push_back(std::move(way));
     add_splits(out, n, gpu_.multiprocessors);

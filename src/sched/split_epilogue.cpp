@@ -1,9 +1,36 @@
 #include "sched/split_epilogue.h"
 
 namespace toroid::sched {
+namespace {
 
-void split_epilogue(choice::Program& p, size_t i, int step, const std::vector<Expr>& strides) {
-  const choice::Node whole = p.nodes[i];
+// Two steps behind `step`: its value rounded, and what later steps read in its place.
+void round_step(loop::Body& body, int step, DType dtype) {
+  auto moved = [&](int used) { return used < step ? used : used + 2; };
+  const DType before = body.steps[static_cast<size_t>(step)].dtype;
+  for (size_t k = static_cast<size_t>(step) + 1; k < body.steps.size(); ++k) {
+    loop::Statement& s = body.steps[k];
+    for (int& a : s.args) a = moved(a);
+    s.mask = moved(s.mask);
+    s.index = sym::substitute(s.index, [&](const sym::Node& symbol) -> std::optional<Expr> {
+      const int used = loop::step_of_symbol(symbol);
+      return used < step ? std::nullopt : std::optional(loop::value_symbol(moved(used), symbol.lo, symbol.hi));
+    });
+  }
+  for (int k : {1, 2}) {
+    loop::Statement cast;
+    cast.op = ScalarOp::Cast;
+    cast.dtype = k == 1 ? dtype : before;
+    cast.args[0] = step + k - 1;
+    body.steps.insert(body.steps.begin() + step + k, cast);
+  }
+}
+
+}  // namespace
+
+void split_epilogue(choice::Program& p, size_t i, int step, const std::vector<Expr>& strides, std::optional<DType> rounded) {
+  choice::Node whole = p.nodes[i];
+  if (rounded && *rounded != whole.body.steps[static_cast<size_t>(step)].dtype) round_step(whole.body, step++, *rounded);
+  p.nodes[i].body = whole.body;
   const DType dtype = whole.body.steps[static_cast<size_t>(step)].dtype;
   Expr index = 0;
   for (size_t d = 0; d < strides.size(); ++d)

@@ -33,7 +33,7 @@ std::string_view name_of(CallerKind kind) {
 bool is_layout(const choice::Config& way) { return sched::is_layout(way) || sched::is_channels_last(way); }
 
 CallerKind kind_of(const choice::Config& way) {
-  if (way.form == "cublaslt" || way.form == "onednn") return CallerKind::Library;
+  if (way.form == "cublaslt" || way.form == "cudnn" || way.form == "onednn") return CallerKind::Library;
   if (way.form == "decompose_k" || way.form == "mm_plus_mm" || is_layout(way) || way.form.starts_with("alternative "))
     return CallerKind::Subgraph;
   return CallerKind::Template;

@@ -14,7 +14,7 @@ namespace toroid::tune {
 //
 // A node may have several, which are taken in their order: first one of those that lay operands out anew, then how the rest is computed.
 // A way is a template's configuration, or one of
-//   cublaslt(algo=k), onednn()     a library, whose heuristics' k-th proposal
+//   cublaslt(algo=k), cudnn(algo=k), onednn()     a library, whose heuristics' k-th proposal
 //   decompose_k(splits=s)          a product as s products of parts of k, whose sums are added up by a loop
 //   pad_mm(a=8,b=0)                rows of operands that begin at multiples of so many elements (sched/layout.h), by a copy
 //   transpose(a=0,b=1)             operands contiguous along their other dimension, by a copy

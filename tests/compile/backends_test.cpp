@@ -277,6 +277,7 @@ TEST(Backends, CublasLtByConfiguration) {
 
 TEST(Backends, BadListsAreRefused) {
   EXPECT_THROW(set_option("conv_backends", "cublaslt"), UserError);
+  EXPECT_THROW(set_option("gemm_backends", "cudnn"), UserError);
   for (const char* bad : {"", "mkl", "onednn,onednn", "template,,one"}) EXPECT_THROW(set_option("gemm_backends", bad), UserError) << bad;
   EXPECT_NO_THROW(ScopedOption("conv_backends", " onednn , template"));
 }
