@@ -168,6 +168,8 @@ constexpr Row kRows[] = {
      "Tuning goes on from each winner in steps of its configuration's numbers, until none is faster."},
     {OptionId::Deterministic, Kind::Bool, "deterministic", "0",
      "Nothing is timed when tuning: what no lock file decides is done as without."},
+    {OptionId::Nvtx, Kind::Bool, "nvtx", "0",
+     "Name each call, replay and step on the timelines of NVIDIA's tools (NVTX ranges), in programs compiled from then on."},
 };
 static_assert(std::size(kRows) == kOptionCount);
 static_assert([] {

@@ -60,8 +60,9 @@ enum class OptionId : uint8_t {
   TuneLockCheck,
   CoordinateDescentTuning,
   Deterministic,
+  Nvtx,
 };
-inline constexpr int kOptionCount = 50;
+inline constexpr int kOptionCount = 51;
 
 // A key into the table that knows the type of its value: bool, int64_t or std::string.
 template <class T>
@@ -120,6 +121,7 @@ inline constexpr Option<std::string> kTuneLock{OptionId::TuneLock};
 inline constexpr Option<bool> kTuneLockCheck{OptionId::TuneLockCheck};
 inline constexpr Option<bool> kCoordinateDescentTuning{OptionId::CoordinateDescentTuning};
 inline constexpr Option<bool> kDeterministic{OptionId::Deterministic};
+inline constexpr Option<bool> kNvtx{OptionId::Nvtx};
 }  // namespace options
 
 // The value now. The first access to any option reads the environment; a bad value there is a UserError that names the variable.

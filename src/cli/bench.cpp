@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "base/options.h"
 #include "cli/bench_subject.h"
+#include "cli/kernel_times.h"
 #include "cli/machine_limits.h"
 #include "cli/progress.h"
 #include "compile/model.h"
@@ -24,7 +25,7 @@ using compiler::CompiledModel;
 double ms_since(Clock::time_point t) { return std::chrono::duration<double, std::milli>(Clock::now() - t).count(); }
 
 constexpr double kMeasureMs = 3000;  // of timed runs, where the number of iterations is not given
-constexpr int kLeastRuns = 3, kMostRuns = 100, kProfiledRuns = 5;
+constexpr int kLeastRuns = 3, kMostRuns = 100;
 
 struct Times {
   double median = 0, least = 0, most = 0;
@@ -55,70 +56,6 @@ Times measure(CompiledModel& model, const std::vector<Tensor>& inputs, int itera
   std::sort(ms.begin(), ms.end());
   std::sort(host.begin(), host.end());
   return {ms[ms.size() / 2], ms.front(), ms.back(), ms.size(), 1e3 * host[host.size() / 2]};
-}
-
-struct KernelRow {
-  std::string name;
-  int64_t calls = 0, bytes = 0, flops = 0;  // bytes and flops of one call; 0: not known
-  double us = 0;                            // of one call
-  bool host = false;
-};
-
-// Sizes of a plan whose inputs have symbols.
-int64_t value_of(const Expr& e, const exec::Plan& plan, const std::vector<Tensor>& inputs) {
-  return sym::evaluate(e, [&](const sym::Node& s) {
-    for (auto& in : plan.inputs)
-      for (size_t d = 0; in.user >= 0 && d < in.type.sizes.size(); ++d)
-        if (in.type.sizes[d].node() && in.type.sizes[d].node()->name == s.name) return inputs.at(static_cast<size_t>(in.user)).sizes()[d];
-    return int64_t{0};  // known only while running: reported as nothing
-  });
-}
-
-// The steps of a call in their order, each with its mean time.
-std::vector<KernelRow> profile(CompiledModel& model, const std::vector<Tensor>& inputs) {
-  const exec::Plan& plan = model.executable().plan();
-  std::vector<double> ns(plan.steps.size(), 0);
-  size_t next = 0;
-  bool in_order = true;
-  model.executable().observe([&](const std::string& step, int64_t time) {
-    const exec::StepPlan& s = plan.steps[next];
-    in_order = in_order && step == std::visit([](auto& x) { return x.name; }, s);
-    ns[next] += static_cast<double>(time);
-    next = (next + 1) % plan.steps.size();
-  });
-  for (int i = 0; i < kProfiledRuns; ++i) model.run(inputs);
-  model.executable().observe(nullptr);
-  std::vector<KernelRow> steps;
-  for (size_t i = 0; in_order && i < plan.steps.size(); ++i) {
-    KernelRow r;
-    r.name = std::visit([](auto& x) { return x.name; }, plan.steps[i]);
-    if (auto* l = std::get_if<exec::Launch>(&plan.steps[i])) {
-      r.bytes = value_of(l->bytes, plan, inputs);
-      r.flops = value_of(l->flops, plan, inputs);
-    } else {
-      r.host = true;
-    }
-    r.calls = 1;
-    r.us = ns[i] / kProfiledRuns / 1e3;
-    steps.push_back(std::move(r));
-  }
-  return steps;
-}
-
-// Equal steps as one row with their mean time; by total time.
-std::vector<KernelRow> sum_up(const std::vector<KernelRow>& steps) {
-  std::map<std::tuple<std::string, int64_t, int64_t>, KernelRow> rows;
-  for (const KernelRow& s : steps) {
-    auto [row, fresh] = rows.try_emplace({s.name, s.bytes, s.flops}, s);
-    if (fresh) continue;
-    ++row->second.calls;
-    row->second.us += s.us;
-  }
-  std::vector<KernelRow> out;
-  for (auto& [key, r] : rows) out.push_back(r);
-  std::sort(out.begin(), out.end(), [](auto& a, auto& b) { return a.us > b.us; });
-  for (auto& r : out) r.us /= static_cast<double>(r.calls);
-  return out;
 }
 
 // Of the time of all steps, what those take that mode reduce-overhead records: 0 to 1.
@@ -173,28 +110,11 @@ struct Result {
   Times compiled, eager;
   size_t eager_kernels = 0;
   std::vector<KernelRow> kernels;
+  TracedCalls traced;
   bool records = false;  // in mode reduce-overhead
   double recorded_share = 0;
   CaptureReport captures;
 };
-
-double gb_per_s(const KernelRow& r) { return r.us > 0 ? static_cast<double>(r.bytes) / r.us / 1e3 : 0; }
-double gflop_per_s(const KernelRow& r) { return r.us > 0 ? static_cast<double>(r.flops) / r.us / 1e3 : 0; }
-
-// The steps end to end, in the trace event format that Perfetto and chrome://tracing open; times in microseconds.
-std::string timeline_json(const std::vector<KernelRow>& steps) {
-  std::string events;
-  double at = 0;
-  for (const KernelRow& s : steps) {
-    events += fmt::format(
-        "{}{{\"name\":{},\"cat\":\"{}\",\"ph\":\"X\",\"pid\":0,\"tid\":0,\"ts\":{:.3f},\"dur\":{:.3f},\"args\":{{\"bytes\":{},\"flops\":{},"
-        "\"gb_per_s\":{:.1f},\"gflop_per_s\":{:.1f}}}}}",
-        events.empty() ? "" : ",\n", json_string(s.name), s.host ? "library" : "kernel", at, s.us, s.bytes, s.flops, gb_per_s(s),
-        gflop_per_s(s));
-    at += s.us;
-  }
-  return "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n" + events + "\n]}\n";
-}
 
 std::string times_text(const Times& t) {
   return fmt::format("{:.3f} ms  (from {:.3f} to {:.3f}, {} runs)", t.median, t.least, t.most, t.runs);
@@ -208,6 +128,38 @@ std::string advice(const Result& r, double kernels_ms) {
   if (r.replayed) return text;
   if (r.report.host_calls) return text + "; calls with library calls are not replayed as one";
   return text + (share > kWorthwhile ? "; --mode reduce-overhead replays them as one" : ": the default mode is good");
+}
+
+// name, calls, microseconds; the time within a call where that is known.
+void print_row(const Result& r, const KernelRow& k, double all) {
+  fmt::print("{:<56} {:>6} {:>10.1f} {:>5.1f}%", k.name.size() > 56 ? k.name.substr(0, 53) + "..." : k.name, k.calls, k.us,
+             100 * k.us * static_cast<double>(k.calls) / all);
+  if (!r.traced.call.empty()) fmt::print(" {:>9}", k.in_call_us < 0 ? std::string("-") : fmt::format("{:.1f}", k.in_call_us));
+}
+
+void print_kernels(const Result& r) {
+  const bool traced = !r.traced.call.empty();
+  double all = 0;
+  for (auto& k : r.kernels) all += k.us * static_cast<double>(k.calls);
+  if (!r.traced.method.empty()) fmt::print("\nin a call  {}", r.traced.method);
+  if (traced)
+    fmt::print(": {:.1f} us from the first kernel's begin to the last one's end, {:.1f} of them with a kernel", r.traced.span_us,
+               r.traced.busy_us);
+  fmt::print("\n{:<56} {:>6} {:>10} {:>6}{} {:>10} {:>10} {:>7} {:>8}\n", "kernel", "calls", traced ? "us alone" : "us a call", "share",
+             traced ? "   in call" : "", "MB", "MFLOP", "GB/s", "GFLOP/s");
+  for (auto& k : r.kernels) {
+    print_row(r, k, all);
+    if (k.host)
+      fmt::print("  (library call)\n");
+    else
+      fmt::print(" {:>10.3f} {:>10.2f} {:>7.1f} {:>8.1f}\n", static_cast<double>(k.bytes) / 1e6, static_cast<double>(k.flops) / 1e6,
+                 gb_per_s(k), gflop_per_s(k));
+  }
+  fmt::print("{:<56} {:>6} {:>10.1f}\n", "all", r.report.kernels + r.report.host_calls, all);
+  for (auto& k : r.traced.others)
+    fmt::print("{:<56} {:>6} {:>10} {:>6} {:>9.1f}  (of libraries and copies)\n",
+               k.name.size() > 56 ? k.name.substr(0, 53) + "..." : k.name, k.calls, "", "", k.in_call_us);
+  fmt::print("\n{}\n", advice(r, all / 1e3));
 }
 
 void print_text(const Result& r) {
@@ -230,21 +182,7 @@ void print_text(const Result& r) {
     fmt::print("eager      {}, {} kernels: {:.2f} times the compiled time\n", times_text(r.eager), r.eager_kernels,
                r.eager.median / r.compiled.median);
   if (r.records) fmt::print("recorded   {:.1f} % of the time of all kernels\n{}", 100 * r.recorded_share, to_string(r.captures));
-  double all = 0;
-  for (auto& k : r.kernels) all += k.us * static_cast<double>(k.calls);
-  fmt::print("\n{:<56} {:>6} {:>10} {:>6} {:>10} {:>10} {:>7} {:>8}\n", "kernel", "calls", "us a call", "share", "MB", "MFLOP", "GB/s",
-             "GFLOP/s");
-  for (auto& k : r.kernels) {
-    std::string name = k.name.size() > 56 ? k.name.substr(0, 53) + "..." : k.name;
-    fmt::print("{:<56} {:>6} {:>10.1f} {:>5.1f}%", name, k.calls, k.us, 100 * k.us * static_cast<double>(k.calls) / all);
-    if (k.host)
-      fmt::print("  (library call)\n");
-    else
-      fmt::print(" {:>10.3f} {:>10.2f} {:>7.1f} {:>8.1f}\n", static_cast<double>(k.bytes) / 1e6, static_cast<double>(k.flops) / 1e6,
-                 gb_per_s(k), gflop_per_s(k));
-  }
-  fmt::print("{:<56} {:>6} {:>10.1f}\n", "all", r.report.kernels + r.report.host_calls, all);
-  fmt::print("\n{}\n", advice(r, all / 1e3));
+  print_kernels(r);
 }
 
 std::string times_json(const Times& t) {
@@ -262,23 +200,37 @@ std::string captures_json(const Result& r) {
       c.counters.input_copies, c.counters.patches, c.exec_bytes, c.pool_bytes, c.skips.size());
 }
 
+std::string in_call_json(const KernelRow& k) { return k.in_call_us < 0 ? "null" : fmt::format("{:.3f}", k.in_call_us); }
+
+// How calls were traced, what was seen of them as wholes, and what is no step of theirs.
+std::string traced_json(const TracedCalls& t) {
+  if (t.method.empty()) return "null";
+  std::string others;
+  for (auto& k : t.others)
+    others += fmt::format("{}{{\"name\":{},\"calls\":{},\"us_in_call\":{},\"bytes\":{}}}", others.empty() ? "" : ",", json_string(k.name),
+                          k.calls, in_call_json(k), k.bytes);
+  return fmt::format("{{\"method\":{},\"span_us\":{:.3f},\"busy_us\":{:.3f},\"others\":[{}]}}", json_string(t.method), t.span_us, t.busy_us,
+                     others);
+}
+
 void print_json(const Result& r) {
   std::string kernels;
   for (auto& k : r.kernels)
-    kernels +=
-        fmt::format("{}{{\"name\":{},\"calls\":{},\"us\":{:.3f},\"bytes\":{},\"flops\":{},\"gb_per_s\":{:.2f},\"gflop_per_s\":{:.2f}}}",
-                    kernels.empty() ? "" : ",", json_string(k.name), k.calls, k.us, k.bytes, k.flops, gb_per_s(k), gflop_per_s(k));
+    kernels += fmt::format(
+        "{}{{\"name\":{},\"calls\":{},\"us\":{:.3f},\"us_in_call\":{},\"bytes\":{},\"flops\":{},\"gb_per_s\":{:.2f},"
+        "\"gflop_per_s\":{:.2f}}}",
+        kernels.empty() ? "" : ",", json_string(k.name), k.calls, k.us, in_call_json(k), k.bytes, k.flops, gb_per_s(k), gflop_per_s(k));
   fmt::print(
       "{{\"model\":{},\"machine\":{{\"gpu\":{},\"threads\":{},\"copy_gb_per_s\":{:.2f},\"f32_gflop_per_s\":{:.1f}}},\"compile_ms\":{{"
       "\"cold\":{:.2f},"
       "\"cached\":{:.2f}}},\"first_call_done_ms\":{{\"cold\":{:.2f},\"cached\":{:.2f}}},\"frozen\":{},\"kernels_compiled\":{},\"launches\":"
       "{},\"launches_unfused\":{},\"host_calls\":{},\"memory_peak\":"
       "{},\"memory_reserved\":{},\"compiled\":{},"
-      "\"eager\":{},\"eager_launches\":{},\"captures\":{},\"kernels\":[{}]}}\n",
+      "\"eager\":{},\"eager_launches\":{},\"captures\":{},\"in_call\":{},\"kernels\":[{}]}}\n",
       json_string(r.description), json_string(r.limits.gpu), r.limits.threads, r.limits.copy_gb_per_s, r.limits.f32_gflop_per_s,
       r.cold.compile_ms, r.warm.compile_ms, r.cold.all(), r.warm.all(), r.frozen, r.report.kernels_compiled, r.report.kernels,
       r.report.kernels_unfused, r.report.host_calls, r.memory.peak, r.memory.peak_reserved, times_json(r.compiled),
-      r.eager.runs ? times_json(r.eager) : "null", r.eager_kernels, r.records ? captures_json(r) : "null", kernels);
+      r.eager.runs ? times_json(r.eager) : "null", r.eager_kernels, r.records ? captures_json(r) : "null", traced_json(r.traced), kernels);
 }
 
 // Packing copies the weights: only where both fit.
@@ -329,9 +281,10 @@ int bench(const BenchArgs& args) {
   r.memory = memory_stats(device);
   const CaptureReport captures = model.executable().captures();
   progress.say("measuring each kernel");
-  const std::vector<KernelRow> steps = profile(model, subject.inputs);
+  std::vector<KernelRow> steps = profile(model, subject.inputs);
+  r.traced = trace_calls(model, subject.inputs, steps);
   r.kernels = sum_up(steps);
-  if (!args.timeline.empty()) write_file_atomic(args.timeline, timeline_json(steps));
+  if (!args.timeline.empty()) write_file_atomic(args.timeline, timeline_json(steps, r.traced));
   r.records = records_calls(mode);
   r.captures = captures;
   r.recorded_share = recorded_share(model, steps);

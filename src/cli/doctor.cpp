@@ -12,7 +12,9 @@
 #include "base/thread_pool.h"
 #include "cli/commands.h"
 #include "device/cpu/isa.h"
+#include "device/cuda/cupti.h"
 #include "device/cuda/gpu.h"
+#include "device/cuda/nvtx.h"
 #include "extern/cublaslt/cublaslt.h"
 #include "extern/cudnn/cudnn.h"
 #include "extern/onednn/onednn.h"
@@ -141,6 +143,22 @@ void check_gpu_library(Checks& checks, const char* name, Option<std::string> bac
   }
 }
 
+// What shows how a GPU spends its time.
+void check_tracing(Checks& checks) {
+  try {
+    checks.ok("cupti", device::cuda::cupti_version());
+  } catch (const EnvironmentError&) {
+    checks.ok("cupti", "not found, and not needed: `toroid bench --device cuda` then times kernels one by one alone");
+  }
+  try {
+    if (device::cuda::has_nvtx() || get_option(options::kNvtx)) device::cuda::require_nvtx();
+    checks.ok("nvtx",
+              device::cuda::has_nvtx() ? "in this build, for the option nvtx" : "not in this build, and needed for the option nvtx alone");
+  } catch (const EnvironmentError& e) {
+    checks.missing("nvtx", e.what());
+  }
+}
+
 // Variables that look like options but are none: most likely misspelt.
 void note_unknown_variables() {
   std::vector<std::string_view> known = {"TOROID_JIT_LIBRARY"};
@@ -165,6 +183,7 @@ int doctor() {
   check_gpus(checks);
   check_gpu_library(checks, "cublaslt", options::kGemmBackends, external::cublaslt_version);
   check_gpu_library(checks, "cudnn", options::kConvBackends, external::cudnn_version);
+  check_tracing(checks);
   for (auto& o : list_options())
     if (o.value != o.default_value) fmt::print("  note     option {} is {} (default {})\n", o.name, o.value, o.default_value);
   note_unknown_variables();

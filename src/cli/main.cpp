@@ -119,8 +119,11 @@ struct Command {
   }
 
   void add_bench() {
-    auto* b = add("bench", "Measure a model: compile and run times, kernels, and each kernel beside what the machine can do.",
-                  [this] { return toroid::cli::bench(bench); });
+    auto* b = add(
+        "bench",
+        "Measure a model: compile and run times, kernels, and each kernel beside what the machine can do; on a GPU with CUPTI also as it "
+        "ran within a call.",
+        [this] { return toroid::cli::bench(bench); });
     add_subject(b, bench);
     b->add_option("--mode", bench.mode,
                   "default; reduce-overhead: the launches of a call replayed as one; max-autotune: and choices timed when compiling; "
@@ -130,7 +133,9 @@ struct Command {
     b->add_option("--iterations", bench.iterations, "Timed runs; otherwise as many as fit in a few seconds")->check(CLI::Range(1, 1000000));
     b->add_flag("--no-eager", bench.no_eager, "Leave out the run of one operation at a time");
     b->add_flag("--no-freeze", bench.no_freeze, "Leave weights as they are; otherwise they are packed when compiling, where memory allows");
-    b->add_option("--timeline", bench.timeline, "File for the steps of a call as a timeline that Perfetto and chrome://tracing open");
+    b->add_option("--timeline", bench.timeline,
+                  "File for the steps of a call as a timeline that Perfetto and chrome://tracing open: as they ran, on a GPU with CUPTI; "
+                  "else end to end, each as long as by itself");
   }
 
   CLI::App* add(const char* name, const char* doc, std::function<int()> run_it) {

@@ -6,8 +6,10 @@
 
 #include "base/check.h"
 #include "base/mutants.h"
+#include "base/options.h"
 #include "base/thread_pool.h"
 #include "device/cpu/cpu_runtime.h"
+#include "device/cuda/nvtx.h"
 #include "exec/blocks.h"
 #include "exec/gpu_recording.h"
 #include "exec/gpu_timing.h"
@@ -80,9 +82,22 @@ struct Executable::Run {
   Workspace& memory;
 };
 
+struct Executable::Names {
+  explicit Names(const Plan& plan) : call(plan.name), replay(plan.name + ": replay") {
+    for (auto& s : plan.steps) steps.emplace_back(name_of(s));
+  }
+  device::cuda::NvtxName call, replay;
+  std::vector<device::cuda::NvtxName> steps;
+};
+
 Executable::~Executable() = default;
 
 Executable::Executable(Plan plan, bool is_block) : plan_(std::move(plan)) {
+  if (get_option(options::kNvtx)) {
+    device::cuda::require_nvtx();
+    names_ = std::make_unique<const Names>(plan_);
+    watched_ = true;
+  }
   for (auto& [s, unbacked] : plan_.symbols) dynamic_ = dynamic_ || unbacked;
   for (size_t i = 0; i < plan_.inputs.size(); ++i) {
     const InputPlan& in = plan_.inputs[i];
@@ -332,11 +347,24 @@ int64_t Executable::nanoseconds_of(size_t step, const std::function<void()>& wor
   return time_repeatedly(gpu, work, weights);
 }
 
+void Executable::observe(Observer observer) {
+  observer_ = std::move(observer);
+  watched_ = observer_ || names_;
+}
+
+void Executable::watch_step(size_t step, Run& run) {
+  const device::cuda::NvtxRange named(names_ ? &names_->steps[step] : nullptr);
+  if (observer_)
+    observer_(name_of(plan_.steps[step]), nanoseconds_of(step, [&] { run_step(step, run); }));
+  else
+    run_step(step, run);
+}
+
 void Executable::run_steps(const Segment& steps, Run& run) {
   for (size_t s = steps.first; s < steps.last; ++s) {
     if (recorder_) recorder_->count(std::holds_alternative<Launch>(plan_.steps[s]) ? Count::HostLaunches : Count::HostCalls);
-    if (observer_)
-      observer_(name_of(plan_.steps[s]), nanoseconds_of(s, [&] { run_step(s, run); }));
+    if (watched_)
+      watch_step(s, run);
     else
       run_step(s, run);
   }
@@ -407,6 +435,7 @@ void Executable::replay(Recorder::Way& way, Run& run) {
     }
     if (way.record) c.record(i, memory, stay, [&](size_t s) { run_step(s, run); });
     if (c.is_empty(i)) continue;
+    const device::cuda::NvtxRange named(names_ ? &names_->replay : nullptr);
     if (const int64_t patches = c.replay(i, memory); patches > 0) recorder_->count(Count::Patches, patches);
     recorder_->count(Count::GraphLaunches);
   }
@@ -501,6 +530,7 @@ std::vector<Tensor> Executable::run_dynamic(Symbols symbols, std::span<const Ten
 std::vector<Tensor> Executable::run(std::span<const Tensor> arguments, Symbols symbols) { return run(arguments, std::move(symbols), {}); }
 
 std::vector<Tensor> Executable::run(std::span<const Tensor> arguments, Symbols symbols, std::span<const Tensor> into) {
+  const device::cuda::NvtxRange named(names_ ? &names_->call : nullptr);
   std::optional<CallScope> scope;
   if (recorder_) scope.emplace();
   check_inputs(arguments, symbols);

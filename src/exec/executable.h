@@ -26,10 +26,11 @@ class Executable {
   int64_t arena_bytes() const { return arena_bytes_; }
   // Called around every step of later runs (profiling): name of the step and nanoseconds it took. Null switches it off.
   using Observer = std::function<void(const std::string& step, int64_t ns)>;
-  void observe(Observer observer) { observer_ = std::move(observer); }
+  void observe(Observer observer);
 
  private:
   struct Run;
+  struct Names;  // on the timelines of NVIDIA's tools
   // What stays as it is from call to call, so that a call need not look at it: a large program has hundreds of constants.
   struct Fixed {
     std::vector<void*> at;        // of constants, and of state that lies as the program takes it; null: of other buffers
@@ -49,6 +50,7 @@ class Executable {
   // Memory of all buffers that have some before the first step. recorded: where results may be; or null.
   void place_buffers(std::span<const Tensor> arguments, std::span<const Tensor> into, const Captured* recorded, Run& run);
   void run_step(size_t step, Run& run);
+  void watch_step(size_t step, Run& run);  // run_step for the observer, and by name
   void run_steps(const Segment& steps, Run& run);
   std::vector<Tensor> run_dynamic(Symbols symbols, std::span<const Tensor> arguments);
   // held: the memory of each buffer that has some of its own, inputs included.
@@ -79,6 +81,8 @@ class Executable {
   Fixed fixed_;
   std::vector<std::vector<std::unique_ptr<Executable>>> blocks_;  // of each step
   Observer observer_;
+  std::unique_ptr<const Names> names_;  // null: the option nvtx was off
+  bool watched_ = false;                // either of the two
 };
 
 }  // namespace toroid::exec
