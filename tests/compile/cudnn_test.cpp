@@ -9,6 +9,7 @@
 #include "compile/cudnn_problem.h"
 #include "compile/harness.h"
 #include "compile/model.h"
+#include "compile/target.h"
 #include "graph/interpreter.h"
 #include "toroid/device.h"
 #include "toroid/nn.h"
@@ -149,6 +150,31 @@ TEST(Backends, CudnnIsForGpus) {
   ASSERT_EQ(model.report().choices.size(), 1u);
   EXPECT_NE(model.report().choices[0].find("template; not cudnn: it computes on GPUs only"), std::string::npos)
       << model.report().choices[0];
+}
+
+// Without a GPU: what tuning would try on one, and what a choice makes of the program.
+TEST(Backends, TuningTriesCudnnWhereItIs) {
+  try {
+    external::cudnn_version();
+  } catch (const EnvironmentError& e) {
+    GTEST_SKIP() << e.what();
+  }
+  const device::cuda::GpuInfo absent;
+  const ModelOptions options{.device = Device::cuda()};
+  const auto target = make_target(options, &absent);
+  Case c(fmt::format(" v0: f32 = accumulate\n v1: f16 = Cast v0\n store %4 {} v1", kPlace));
+  std::string ways;
+  for (auto& way : target->ways(c.program, 0)) ways += choice::to_string(way) + " ";
+  EXPECT_NE(ways.find("cudnn(algo=0) cudnn(algo=1) cudnn(algo=2)"), std::string::npos) << ways;
+  c.program.nodes[0].config = choice::parse_config("cudnn(algo=1)");
+  sched::FusionReport report;
+  std::vector<std::string> lines;
+  const choice::Program p = target->schedule(c.program, options, report, lines);
+  ASSERT_EQ(p.nodes.size(), 1u);
+  EXPECT_EQ(p.nodes[0].by, choice::Implementation::CuDnn);
+  EXPECT_EQ(describe_cudnn(p.nodes[0]).name, "cudnn_convolution");
+  c.convolution().input.strides = {768, 48, 6, 1};
+  EXPECT_THROW(target->schedule(c.program, options, report, lines), UserError);
 }
 
 TEST(Backends, MissingCudnnIsAnErrorOnlyWhereItStandsAlone) {
