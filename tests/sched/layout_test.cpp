@@ -121,6 +121,8 @@ TEST(Layout, PaddingIsTheDefaultOnAGpuWhereItIsFreeOrGainsMoreThanItCosts) {
   EXPECT_EQ(copies, 1u);
   EXPECT_NE(padded({1024, 1023, 2049}, {2049, 1}, {1023, 1}, Kind::Input, copies).find(": pad_mm(a=8,b=8), by copies"), std::string::npos);
   EXPECT_EQ(copies, 2u);
+  EXPECT_NE(padded({256, 512, 513}, {513, 1}, {512, 1}, Kind::Constant, copies).find(": pad_mm(a=8,b=0), by copies"), std::string::npos)
+      << "few tiles, but long sums";
   EXPECT_NE(padded({64, 100, 101}, {101, 1}, {100, 1}, Kind::Input, copies).find(": not pad_mm(a=8,b=8): copies"), std::string::npos)
       << "short";
   EXPECT_EQ(copies, 0u);
