@@ -1,4 +1,5 @@
 // Matrix products, convolutions and attention: problems with several implementations, or loops where no template fits.
+#include <algorithm>
 #include <cmath>
 
 #include "base/check.h"
@@ -135,6 +136,80 @@ void store_accumulator(Lowering& l, choice::Node& node, const std::vector<Expr>&
   b.store(out.buffer, dtype, flat_index(out, index), b.accumulator(accumulate));
 }
 
+// Adds the bias of a convolution to the accumulator, by the variable of the node's domain that is the channel.
+void add_bias(Lowering& l, const graph::Node& n, choice::Node& node, size_t channel) {
+  const auto* bias = std::get_if<graph::Value*>(&n.args[2]);
+  if (!bias) return;
+  const loop::Statement store = node.body.steps.back();
+  node.body.steps.clear();
+  BodyBuilder b(node.body);
+  const loop::Var& var = node.domain.vars[channel];
+  S sum = b.accumulator(DType::F32) + cast(l.value(*bias).at(b, {var.extent() == Expr(1) ? Expr(0) : var.symbol}), DType::F32);
+  b.store(store.buffer, store.dtype, store.index, sum);
+}
+
+// The windows of a convolution as rows of a matrix: [image, row, column of the result][tap row][tap column][channel]. Zeros are padding.
+int realize_windows(Lowering& l, const graph::Node& n, const choice::Convolution& c) {
+  const graph::Value* input = std::get<graph::Value*>(n.args[0]);
+  const bool pixels = c.kernel_h == 1 && c.kernel_w == 1 && c.stride_h == 1 && c.stride_w == 1 && c.pad_h == 0 && c.pad_w == 0;
+  if (pixels) return realize_channels_last(l, input).buffer;
+  if (!l.value(input).place && l.value(input).work > 2) l.realize(input);
+  const Lazy x = l.value(input);
+  const std::vector<Expr> sizes = {c.n, c.out_h, c.out_w, c.kernel_h, c.kernel_w, c.in_channels};
+  Place windows = l.allocate(input->name, {x.dtype, sizes, {}});
+  l.fill(
+      windows, x.dtype, sizes,
+      [&](BodyBuilder& b, const Index& at) {
+        const Expr h = at[1] * Expr(c.stride_h) + at[3] * Expr(c.dilation_h) - Expr(c.pad_h),
+                   w = at[2] * Expr(c.stride_w) + at[4] * Expr(c.dilation_w) - Expr(c.pad_w);
+        std::optional<S> inside;
+        auto require = [&](S holds) { inside = inside ? *inside & holds : holds; };
+        for (auto& [e, extent] : {std::pair(h, c.in_h), std::pair(w, c.in_w)}) {
+          if (!sym::known_ge(e, 0)) require(b.index(e) >= 0.0);
+          if (!sym::known_lt(e, extent)) require(b.index(e) < b.index(extent));
+        }
+        if (!inside) return x.at(b, {at[0], at[5], h, w});
+        b.push_mask(*inside);
+        const S element = x.at(b, {at[0], at[5], h, w});
+        b.pop_mask();
+        return select(*inside, element, 0.0);
+      },
+      input);
+  return windows.buffer;
+}
+
+// A convolution that no template takes, with constant weights, as the product of its windows and the weights: for sizes that only the run
+// tells. False where that is no gain.
+bool convolution_product(Lowering& l, const graph::Node& n, const choice::Convolution& c) {
+  constexpr int64_t kLeastTaps = 16, kLeastChannels = 8;
+  const TensorType& type = n.results[0]->type;
+  const int64_t taps = c.in_channels * c.kernel_h * c.kernel_w;
+  const bool known = std::all_of(c.weight.strides.begin(), c.weight.strides.end(), [](const Expr& e) { return e.is_const(); });
+  if (c.groups != 1 || taps < kLeastTaps || c.out_channels < kLeastChannels || !known || !c.weight.offset.is_const()) return false;
+  // The weights in the order of a window.
+  choice::Rearranged weight;
+  weight.buffer = l.program().new_buffer("weight_of_windows", type.dtype, c.out_channels * taps, loop::BufferKind::Constant);
+  weight.parts.push_back(
+      {c.weight, 0, {taps, 1, c.kernel_w * c.in_channels, c.in_channels}, {c.out_channels, c.in_channels, c.kernel_h, c.kernel_w}});
+  choice::Gemm g;
+  g.m = c.n * c.out_h * c.out_w;
+  g.n = c.out_channels;
+  g.k = taps;
+  g.a = {realize_windows(l, n, c), type.dtype, 0, {taps, 1}};
+  g.b = {weight.buffer, type.dtype, 0, {1, taps}};
+  l.program().rearranged.push_back(std::move(weight));
+  Place out = l.allocate(n.results[0]->name, type);
+  out.strides = channels_last(type.sizes);
+  choice::Node node;
+  node.problem = g;
+  const std::vector<Expr> points = {g.m, g.n};
+  store_accumulator(l, node, points, {out.buffer, 0, dense_strides(points)}, g.accumulate, type.dtype);
+  add_bias(l, n, node, 1);
+  l.append(std::move(node), n.results[0]);
+  define_template_result(l, n, out);
+  return true;
+}
+
 }  // namespace
 
 void lower_matmul(Lowering& l, const graph::Node& n) {
@@ -204,7 +279,6 @@ void lower_convolution(Lowering& l, const graph::Node& n) {
   auto types = graph::type_args(n);
   ops::TypeReader r(*n.op, types);
   const graph::Value *input = std::get<graph::Value*>(n.args[0]), *weight = std::get<graph::Value*>(n.args[1]);
-  const graph::Value* bias = std::holds_alternative<graph::Value*>(n.args[2]) ? std::get<graph::Value*>(n.args[2]) : nullptr;
   const TensorType& type = n.results[0]->type;
   auto stride = r.integers("stride"), pad = r.integers("padding"), dilation = r.integers("dilation");
   bool two_d = type.sizes.size() == 4 && input->type.sizes.size() == 4 && stride.size() == 2 && pad.size() == 2 && dilation.size() == 2;
@@ -244,7 +318,11 @@ void lower_convolution(Lowering& l, const graph::Node& n) {
     if (!as_is) {  // weights that are no constants can be brought into that order, too
       c.weight.strides = channels_last(weight->type.sizes);
       c.weight.offset = 0;
-      if (constant_weight || !taken()) return convolution_loop(l, n, r);
+      if (constant_weight || !taken()) {
+        c.weight = operand_of(w, weight->type.dtype);
+        if (!constant_weight || !convolution_product(l, n, c)) convolution_loop(l, n, r);
+        return;
+      }
     }
     c.input = operand_of(realize_channels_last(l, input), input->type.dtype);
     if (!as_is) c.weight = operand_of(realize_channels_last(l, weight), weight->type.dtype);
@@ -254,15 +332,7 @@ void lower_convolution(Lowering& l, const graph::Node& n) {
   Place out = l.allocate(n.results[0]->name, type);
   out.strides = channels_last(type.sizes);
   store_accumulator(l, node, type.sizes, out, DType::F32, type.dtype);
-  if (bias) {  // as the accumulator's first epilogue
-    Lazy b = l.value(bias);
-    node.body.steps.clear();
-    BodyBuilder builder(node.body);
-    Index index;
-    for (auto& v : node.domain.vars) index.push_back(v.extent() == Expr(1) ? Expr(0) : v.symbol);
-    S sum = builder.accumulator(DType::F32) + cast(b.at(builder, {index[1]}), DType::F32);
-    builder.store(out.buffer, type.dtype, flat_index(out, index), sum);
-  }
+  add_bias(l, n, node, 1);
   l.append(std::move(node), n.results[0]);
   define_template_result(l, n, out);
 }

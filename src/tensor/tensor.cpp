@@ -272,32 +272,45 @@ void record_copy(const Tensor& from, const Tensor& to) {
   device::cpu::recorder()->add_call("copy_elements", "copy", [a = view(from), b = view(to)] { copy_elements(a, b); });
 }
 
+// Calls fn(address in from, address in to) for each element; there is one at least.
+template <class Fn>
+void for_each_pair(const Tensor& from, const Tensor& to, Fn&& fn) {
+  const auto &sizes = from.sizes(), &a = from.strides(), &b = to.strides();
+  const auto fs = static_cast<int64_t>(size_of(from.dtype())), ts = static_cast<int64_t>(size_of(to.dtype()));
+  std::vector<int64_t> index(sizes.size(), 0);
+  const std::byte* src = from.raw_data();
+  std::byte* dst = to.raw_data();
+  while (true) {
+    fn(src, dst);
+    size_t d = sizes.size();
+    while (d-- > 0) {
+      src += a[d] * fs, dst += b[d] * ts;
+      if (++index[d] < sizes[d]) break;
+      src -= a[d] * fs * sizes[d], dst -= b[d] * ts * sizes[d];
+      index[d] = 0;
+    }
+    if (d > sizes.size()) return;  // past the first dimension
+  }
+}
+
 }  // namespace
 
 void copy_elements(const Tensor& from, const Tensor& to) {
   TOROID_CHECK(from.sizes() == to.sizes(), "copy between different sizes");
   if (from.device().is_cuda() || to.device().is_cuda()) return copy_with_gpu(from, to);
   if (device::cpu::recorder()) return record_copy(from, to);
-  size_t fs = size_of(from.dtype()), ts = size_of(to.dtype());
-  bool same = from.dtype() == to.dtype();
+  const size_t fs = size_of(from.dtype());
+  const bool same = from.dtype() == to.dtype();
   if (same && from.is_contiguous() && to.is_contiguous()) {
     std::memcpy(to.raw_data(), from.raw_data(), static_cast<size_t>(from.numel()) * fs);
     return;
   }
-  const auto &a = from.strides(), &b = to.strides();
-  const std::byte* src = from.raw_data();
-  std::byte* dst = to.raw_data();
-  for_each_index(from.sizes(), [&](std::span<const int64_t> index) {
-    int64_t i = 0, o = 0;
-    for (size_t d = 0; d < index.size(); ++d) {
-      i += index[d] * a[d];
-      o += index[d] * b[d];
-    }
-    if (same)
-      std::memcpy(dst + o * static_cast<int64_t>(ts), src + i * static_cast<int64_t>(fs), fs);
-    else
-      store_number(dst + o * static_cast<int64_t>(ts), to.dtype(), load_number(src + i * static_cast<int64_t>(fs), from.dtype()));
-  });
+  if (from.numel() == 0) return;
+  if (same && fs == 4) return for_each_pair(from, to, [](const std::byte* src, std::byte* dst) { std::memcpy(dst, src, 4); });
+  if (same && fs == 2) return for_each_pair(from, to, [](const std::byte* src, std::byte* dst) { std::memcpy(dst, src, 2); });
+  if (same) return for_each_pair(from, to, [fs](const std::byte* src, std::byte* dst) { std::memcpy(dst, src, fs); });
+  for_each_pair(from, to,
+                [f = from.dtype(), t = to.dtype()](const std::byte* src, std::byte* dst) { store_number(dst, t, load_number(src, f)); });
 }
 
 Expr TensorType::numel() const {

@@ -158,6 +158,15 @@ TEST(Convolutions, OfF64) { check(Program(cases(4, 6), DType::F64, true), 1e-12)
 TEST(Convolutions, WithWeightsAsInputs) { check(Program(cases(5, 6), DType::F32, false), 1e-5); }
 TEST(Convolutions, OfOpenSizes) { check(Program(cases(6, 6), DType::F32, true, true), 1e-5); }
 
+// By themselves, or after a loop that makes the windows, where more threads would make the same ones.
+TEST(Convolutions, OfOpenLengthsAreProducts) {
+  Program p({{{1, 64, 40}, {64, 64, 3}, {1}, {2}, {2}, {0}, 1, false}}, DType::F32, true, true);
+  auto compiled = compiler::CompiledModel::compile(std::move(p.graph));
+  const auto& steps = compiled.executable().plan().steps;
+  EXPECT_LE(steps.size(), 2u);
+  EXPECT_TRUE(std::get<exec::Launch>(steps.back()).name.starts_with("gemm"));
+}
+
 TEST(Convolutions, OnAGpu) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU";
   for (DType t : {DType::F32, DType::F16, DType::BF16})

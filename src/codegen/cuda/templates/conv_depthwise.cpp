@@ -90,6 +90,7 @@ ConvDepthwiseTile choose_conv_depthwise_tile(const choice::Convolution& c, int64
   // Pixels of a thread share columns of the input, as long as there are threads for all multiprocessors.
   constexpr int64_t kManyThreads = 132 * 1024;
   ConvDepthwiseTile t;
+  if (is_wide_line(c)) return t;
   while (t.pixels < 4 && pixels / (t.pixels * 2) * (c.out_channels / width_of(c)) >= kManyThreads) t.pixels *= 2;
   return t;
 }
