@@ -174,10 +174,27 @@ void Lowering::fill(const Place& place, DType dtype, const std::vector<Expr>& si
   append(std::move(node), origin);
 }
 
+bool Lowering::divides(const Lazy& lazy) {
+  loop::Body body;
+  BodyBuilder b(body);
+  Index index;
+  for (auto& s : lazy.sizes) index.push_back(fresh_var(s, false));
+  lazy.at(b, index);
+  for (auto& s : body.steps)
+    for (auto& i : index)
+      if (s.step == loop::Step::Load && !i.is_const() && !sym::linear_coefficient(s.index, i)) return true;
+  return false;
+}
+
 Place Lowering::realize(const graph::Value* v, bool dense) {
   Lazy& lazy = values_.at(v);
   if (lazy.place && (!dense || is_dense(*lazy.place, lazy.sizes))) return *lazy.place;
   TOROID_USER_CHECK(lazy.dtype != DType::C128 || lazy.place, "{}: views of c128 tensors that are not in memory are not supported", v->name);
+  // Phases of a template's result (transposed convolutions): first each to its place, then to another order, which tiles of memory are for.
+  if (dense && !lazy.place && lazy.over_template && divides(lazy)) {
+    const Place own = realize(v);
+    if (is_dense(own, lazy.sizes)) return own;
+  }
   Place p = dense ? allocate(v->name, v->type) : allocate_like(v, lazy);
   fill(p, lazy.dtype, lazy.sizes, lazy.at, v);
   if (!lazy.place) lazy = at_place(v->type, p);

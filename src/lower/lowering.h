@@ -91,6 +91,8 @@ class Lowering {
   void lower_node(const graph::Node& n);
   // Computes now what still reads `buffer` and is used by this node or later, before it is overwritten.
   void settle_readers(int buffer, const graph::Value* except);
+  // Whether some address divides a variable of the value.
+  bool divides(const Lazy& lazy);
   choice::Extern::View custom_operand(const graph::Value* v);
   std::shared_ptr<graph::Graph> block_of(const graph::Node& n, const graph::Graph& region) const;
   // What a constant input holds; undefined for other values.
