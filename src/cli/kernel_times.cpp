@@ -46,9 +46,12 @@ std::string event_json(const std::string& name, const char* kind, int lane, doub
 }
 
 void add_call(TracedCalls& traced, std::vector<KernelRow>& steps, std::map<std::string, KernelRow>& others) {
+  const std::vector<int64_t> added = exec::added_ns(traced.call);
+  traced.span_us += static_cast<double>(traced.call.back().end_ns - traced.call.front().start_ns) / 1e3 / kProfiledRuns;
   for (size_t i = 0; i < traced.call.size(); ++i) {
     const Activity& a = traced.call[i];
-    const double us = static_cast<double>(a.end_ns - a.start_ns) / 1e3;
+    const double us = static_cast<double>(added[i]) / 1e3;
+    traced.busy_us += us / kProfiledRuns;
     if (traced.steps[i] >= 0) {
       steps[static_cast<size_t>(traced.steps[i])].in_call_us += us;
       continue;
@@ -118,8 +121,6 @@ TracedCalls trace_calls(CompiledModel& model, const std::vector<Tensor>& inputs,
         return traced;
       }
       add_call(traced, timed, others);
-      traced.span_us += static_cast<double>(traced.call.back().end_ns - traced.call.front().start_ns) / 1e3 / kProfiledRuns;
-      traced.busy_us += static_cast<double>(exec::busy_ns(traced.call)) / 1e3 / kProfiledRuns;
     }
   } catch (const EnvironmentError& e) {
     traced = {};

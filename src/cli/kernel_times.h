@@ -13,7 +13,7 @@ struct KernelRow {
   std::string name;
   int64_t calls = 0, bytes = 0, flops = 0;  // bytes and flops of one call; 0: not known
   double us = 0;                            // of one call
-  double in_call_us = -1;                   // as it ran within a call; negative: not known
+  double in_call_us = -1;                   // that it adds to a whole call (exec::added_ns); negative: not known
   bool host = false;
 };
 

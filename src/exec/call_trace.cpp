@@ -22,13 +22,14 @@ std::vector<int> steps_of(const Plan& plan, std::span<const device::cuda::Activi
   return all ? out : std::vector<int>{};
 }
 
-int64_t busy_ns(std::span<const device::cuda::Activity> call) {
-  int64_t busy = 0, until = 0;
+std::vector<int64_t> added_ns(std::span<const device::cuda::Activity> call) {
+  std::vector<int64_t> out;
+  int64_t until = 0;
   for (auto& a : call) {
-    busy += std::max<int64_t>(0, a.end_ns - std::max(a.start_ns, until));
+    out.push_back(std::max<int64_t>(0, a.end_ns - std::max(a.start_ns, until)));
     until = std::max(until, a.end_ns);
   }
-  return busy;
+  return out;
 }
 
 }  // namespace toroid::exec

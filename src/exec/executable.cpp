@@ -329,7 +329,8 @@ void Executable::run_step(size_t i, Run& run) {
   }
 }
 
-// Launches on a GPU are timed several times in a row, so that the latency of a first one does not count, unless they change what they read.
+// Launches on a GPU, and calls of its libraries, are timed several times in a row, so that the latency of a first one does not count,
+// unless they change what they read.
 int64_t Executable::nanoseconds_of(size_t step, const std::function<void()>& work) const {
   if (!plan_.device.is_cuda()) {
     const auto start = std::chrono::steady_clock::now();
@@ -338,9 +339,10 @@ int64_t Executable::nanoseconds_of(size_t step, const std::function<void()>& wor
   }
   device::cuda::Gpu& gpu = device::cuda::gpu(plan_.device.index);
   const auto* l = std::get_if<Launch>(&plan_.steps[step]);
-  if (!l || l->in_place) return static_cast<int64_t>(gpu.time_ms(work) * 1e6);
+  const auto* c = std::get_if<LibraryCall>(&plan_.steps[step]);
+  if ((!l && !c) || (l && l->in_place)) return static_cast<int64_t>(gpu.time_ms(work) * 1e6);
   int64_t weights = 0;
-  for (int i : l->buffers) {
+  for (int i : l ? l->buffers : c->buffers) {
     const BufferPlan& p = plan_.buffers[static_cast<size_t>(i)];
     if (p.role == BufferRole::Constant) weights += p.data.numel() * static_cast<int64_t>(size_of(p.dtype));
   }

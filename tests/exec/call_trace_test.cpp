@@ -29,8 +29,9 @@ TEST(CallTrace, NothingIsSaidOfCallsThatAreNotThePlans) {
   EXPECT_TRUE(steps_of(p, std::vector{kernel("add_one", 0, 1), kernel("add_one", 1, 2), kernel("add_one", 2, 3)}).empty());
 }
 
-TEST(CallTrace, WhatOverlapsIsBusyOnce) {
-  EXPECT_EQ(busy_ns(std::vector{kernel("a", 10, 20), kernel("b", 12, 15), kernel("c", 18, 25), kernel("d", 30, 31)}), 16);
+TEST(CallTrace, WhatOverlapsCountsOnce) {
+  EXPECT_EQ(added_ns(std::vector{kernel("a", 10, 20), kernel("b", 12, 15), kernel("c", 18, 25), kernel("d", 30, 31)}),
+            (std::vector<int64_t>{10, 0, 5, 1}));
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 //
 // The library (libcudnn.so.9: see device/cuda/library_folder.h for where it is looked for) is opened at the first use; each function throws
 // an EnvironmentError that says what to install where it is missing. Calls run on the stream of the calling thread's work, and may be
-// recorded. ReLU gives 0 for NaN.
+// recorded; those that repeat addresses are recorded by themselves, as the library is slow on the host. ReLU gives 0 for NaN.
 #pragma once
 
 #include <memory>
