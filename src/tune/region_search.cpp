@@ -208,9 +208,15 @@ bool RegionSearch::look(const Left& left) {
     const auto at = std::find(timed_.begin() + 1, timed_.end(), seen[k]);
     frontier_.report(static_cast<size_t>(at - timed_.begin() - 1), v.candidates[k].failed ? 0 : v.candidates[k].ratio);
   }
+  std::vector<double> ratios;
+  for (size_t i : near_)
+    if (const Measured& m = left_out_.at(i); m.status.empty()) ratios.push_back(m.ratio);
+  std::sort(ratios.begin(), ratios.end());
+  // The two best go on, whatever a look has shown: one in some hundreds is far off.
+  const double farthest = std::max(kNear * frontier_.best(), ratios.empty() ? 0 : ratios[std::min<size_t>(ratios.size(), 2) - 1]);
   std::erase_if(near_, [&](size_t i) {
     Measured& m = left_out_.at(i);
-    const bool is_near = m.status.empty() && m.ratio <= kNear * frontier_.best();
+    const bool is_near = m.status.empty() && m.ratio <= farthest;
     if (!is_near && m.status.empty())
       m.status = fmt::format("dropped after a first look: its time is {:.3f} of that of the best", m.ratio / frontier_.best());
     if (!is_near) callers_[i]->release();
@@ -218,16 +224,6 @@ bool RegionSearch::look(const Left& left) {
   });
   if (!frontier_.is_done() && options_.budget_ms > 0 && shared_.left_ms() < options_.budget_ms / 2) frontier_.stop(), cut_short_ = true;
   return frontier_.is_done();
-}
-
-// Two go on, whatever the looks have shown: one look in some hundreds is far off.
-void RegionSearch::add_best_of_looks() {
-  constexpr size_t kLeast = 2;
-  std::vector<std::pair<double, size_t>> others;
-  for (auto& [i, m] : left_out_)
-    if (!m.failed && m.ratio > 0 && std::find(near_.begin(), near_.end(), i) == near_.end()) others.emplace_back(m.ratio, i);
-  std::sort(others.begin(), others.end());
-  for (size_t k = 0; k < others.size() && near_.size() < kLeast; ++k) near_.push_back(others[k].second);
 }
 
 // Among those that may win.
@@ -238,7 +234,6 @@ void RegionSearch::time(const Left& left) {
                                                 : fmt::format("{}: those before it in its template's order are far behind", kPassedOver);
     report_.passed_over += !cut_short_;
   }
-  add_best_of_looks();
   for (size_t i : near_) left_out_.erase(i);
   timed_ = with_default(near_);
   MeasureOptions how = measure_options(left());

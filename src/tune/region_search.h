@@ -73,7 +73,6 @@ class RegionSearch {
   std::vector<std::string> forms() const;
   MeasureOptions measure_options(double most_ms) const;
   bool look(const Left& left);
-  void add_best_of_looks();
   void time(const Left& left);
   Verdict measured(const std::vector<size_t>& positions, const MeasureOptions& how) const;
   std::vector<size_t> with_default(const std::vector<size_t>& others) const;
