@@ -1,6 +1,6 @@
 // Matrix products on a GPU: Toroid's templates, as the compiler chooses and prints them, beside the best of cuBLASLt's heuristics.
 //   bench_gpu_gemm [--epilogues | --gated] [--tiles [--match TEXT]] [--hot] [--zeros] [--source] [--as ARCHITECTURE] [--rounds N]
-//   [--sustain MS] [--tf32] [MxNxK | MxNxKf16 | MxNxKf32 ...]
+//   [--sustain MS] [--tf32] [--rows] [MxNxK | MxNxKf16 | MxNxKf32 ...]
 // A line a product: median microseconds of both, TFLOP/s (GB/s of what must be moved where k or m is small), cuBLASLt's time over Toroid's.
 // The two take turns. Each turn replays a graph of many launches, which go through sets of matrices that together exceed the caches (--hot:
 // one set). Toroid's launches overlap their predecessor where the template does that; cuBLASLt's do not. Some rows of each result are
@@ -11,6 +11,7 @@
 //   --sustain    so many milliseconds of each before it is timed
 //   --source     the text of the kernels instead, for an H200 where there is no GPU
 //   --as sm_80   with the templates of that architecture
+//   --rows       the right operand is [k, n], not [n, k]; not with --gated
 //   --tf32       products of f32 may round their operands to tf32, on both sides
 #include <fmt/format.h>
 
@@ -46,7 +47,7 @@ constexpr const char* kEpilogueNames[] = {"", "relu", "bias gelu", "bias residua
 int64_t columns_of(const GemmShape& s, Epilogue e) { return e == Epilogue::Gated ? 2 * s.n : s.n; }
 
 struct Options {
-  bool epilogues = false, gated = false, tiles = false, hot = false, zeros = false, source = false, tf32 = false;
+  bool epilogues = false, gated = false, tiles = false, hot = false, zeros = false, source = false, tf32 = false, rows = false;
   std::string architecture, match;
   int rounds = 7, sustain_ms = 0;
   std::vector<GemmShape> shapes;
@@ -101,7 +102,7 @@ std::string epilogue_text(const GemmShape& s, Epilogue e) {
   return fmt::format("loop (i0: {}, i1: {}) {{\n{}}}", s.m, s.n, steps);
 }
 
-choice::Program program_of(const GemmShape& s, Epilogue e, bool tf32) {
+choice::Program program_of(const GemmShape& s, Epilogue e, const Options& options) {
   choice::Program p;
   using Kind = loop::BufferKind;
   p.new_buffer("a", s.dtype, s.m * s.k, Kind::Input);
@@ -114,7 +115,8 @@ choice::Program program_of(const GemmShape& s, Epilogue e, bool tf32) {
   g.a = {0, s.dtype, 0, {s.k, 1}};
   g.b = {1, s.dtype, 0, {1, s.k}};
   if (e == Epilogue::Gated) g.b2 = {1, s.dtype, s.n * s.k, {1, s.k}};
-  g.tf32 = tf32 && s.dtype == DType::F32;
+  if (options.rows) g.b.strides = {s.n, 1};
+  g.tf32 = options.tf32 && s.dtype == DType::F32;
   loop::Nest nest = loop::parse(epilogue_text(s, e));
   choice::Node node;
   node.problem = g;
@@ -140,7 +142,7 @@ struct Case {
 std::string template_of(const codegen::KernelText& k) { return k.plan.substr(0, k.plan.find('\n')); }
 
 Case case_of(const GemmShape& s, Epilogue e, const Options& options, const device::cuda::GpuInfo& gpu) {
-  choice::Program p = program_of(s, e, options.tf32);
+  choice::Program p = program_of(s, e, options);
   codegen::ConstantMemory constants;
   Case c{s, e, {}};
   auto add = [&](codegen::KernelText text) {
@@ -308,7 +310,7 @@ class Bench {
     p.dtype = p.out_dtype = s.dtype;
     p.tf32 = options_.tf32;
     p.m = s.m, p.n = columns_of(s, c.epilogue), p.k = s.k;
-    p.a = {0, s.k, 1, 0}, p.b = {0, 1, s.k, 0}, p.out = p.addend = {0, p.n, 1, 0};
+    p.a = {0, s.k, 1, 0}, p.b = {0, options_.rows ? p.n : 1, options_.rows ? 1 : s.k, 0}, p.out = p.addend = {0, p.n, 1, 0};
     p.has_addend = c.epilogue == Epilogue::BiasResidual;
     p.has_bias = p.has_addend || c.epilogue == Epilogue::BiasGelu;
     p.activation = c.epilogue == Epilogue::Relu       ? external::CublasLtActivation::Relu
@@ -341,7 +343,7 @@ class Bench {
           double x = 0;
           for (int64_t k = 0; k < s.k; ++k)
             x += in_.value(set.a / size + static_cast<size_t>(m * s.k + k)) *
-                 in_.value(set.b / size + static_cast<size_t>(column * s.k + k));
+                 in_.value(set.b / size + static_cast<size_t>(options_.rows ? k * s.n + column : column * s.k + k));
           return x;
         };
         double want = sum(n);
@@ -467,6 +469,8 @@ Options parse(int argc, char** argv) {
       o.hot = true;
     else if (word == "--zeros")
       o.zeros = true;
+    else if (word == "--rows")
+      o.rows = true;
     else if (word == "--tf32")
       o.tf32 = true;
     else if (word == "--source")

@@ -250,7 +250,14 @@ std::vector<Config> gpu_layouts(const Node& product, const choice::Program& p) {
   std::vector<Config> out;
   const bool fits = (!pad_a || pays(a, p, kWorthACopy)) && (!pad_b || pays(b, p, kWorthACopy));
   if ((pad_a || pad_b) && fits) out.push_back(way_of("pad_mm", pad_a ? piece : 0, pad_b ? piece : 0));
-  if (constant && b.along_outer() && !(g->n == Expr(1)) && !pad_a) out.push_back(way_of("transpose", 0, 1));
+  const bool turns_b = b.along_outer() && !(g->n == Expr(1)) && !pad_a;
+  if (turns_b && constant) out.push_back(way_of("transpose", 0, 1));
+  // wgmma takes tf32 along k alone: a copy is a small part of a large product.
+  const bool turn_a = g->tf32 && a.along_outer() && !(g->m == Expr(1)) && pays(a, p, kWorthACopy);
+  const bool turn_b = g->tf32 && turns_b && pays(b, p, kWorthACopy);
+  if (turn_b && !constant && !turn_a) out.push_back(way_of("transpose", 0, 1));
+  if (turn_a && turn_b) out.push_back(way_of("transpose", 1, 1));
+  if (turn_a && !b.along_outer()) out.push_back(way_of("transpose", 1, 0));
   std::erase_if(out, [&](auto& way) { return !layout_refusal(product, way).empty(); });
   return out;
 }

@@ -80,6 +80,21 @@ TEST(Layout, WeightsMayLieAlongTheOtherDimension) {
   EXPECT_EQ(on_cpu({512, 768, 1024}, {1024, 1}, {768, 1}, Kind::Constant), Texts()) << "the template packs it";
 }
 
+// wgmma takes tf32 along k alone.
+TEST(Layout, LargeProductsInTf32AreTurned) {
+  auto turned = [](Sizes s, const Strides& a, const Strides& b, bool tf32 = true) {
+    choice::Program p = one_product(s, a, b, Kind::Input, DType::F32);
+    std::get<choice::Gemm>(p.nodes[0].problem).tf32 = tf32;
+    return texts(gpu_layouts(p.nodes[0], p));
+  };
+  EXPECT_EQ(turned({512, 768, 1024}, {1024, 1}, {1, 1024}), Texts());
+  EXPECT_EQ(turned({512, 768, 1024}, {1024, 1}, {768, 1}), Texts({"transpose(a=0,b=1)"}));
+  EXPECT_EQ(turned({512, 768, 1024}, {1, 512}, {1, 1024}), Texts({"transpose(a=1,b=0)"}));
+  EXPECT_EQ(turned({512, 768, 1024}, {1, 512}, {768, 1}), Texts({"transpose(a=1,b=1)"}));
+  EXPECT_EQ(turned({512, 768, 1024}, {1024, 1}, {768, 1}, false), Texts()) << "no tensor cores";
+  EXPECT_EQ(turned({32, 768, 1024}, {1024, 1}, {768, 1}), Texts()) << "each element of b is used 32 times";
+}
+
 TEST(Layout, LongSumsOnACpuReadRowsOfAAndColumnsOfB) {
   EXPECT_EQ(on_cpu({512, 768, 1024}, {1024, 1}, {1, 1024}, Kind::Input), Texts({"transpose(a=0,b=1)"}));
   EXPECT_EQ(on_cpu({512, 768, 1024}, {1, 512}, {768, 1}, Kind::Input), Texts({"transpose(a=1,b=0)"}));

@@ -97,8 +97,9 @@ KernelText generate_gemm_mma(const choice::Node& node, const choice::Gemm& g, co
 
 std::vector<MmaTile> mma_tiles(const choice::Gemm& g) {
   if (g.tf32)
-    return {{128, 128, 32, 3, 2, 2}, {128, 128, 16, 5, 2, 2}, {128, 256, 16, 4, 2, 4}, {256, 128, 16, 4, 4, 2}, {128, 128, 32, 3, 2, 4},
-            {128, 64, 32, 4, 2, 2},  {64, 128, 32, 4, 2, 2},  {64, 64, 32, 4, 2, 2},   {64, 64, 32, 6, 2, 2},   {32, 64, 32, 6, 2, 2}};
+    return {{128, 128, 32, 3, 2, 2}, {128, 128, 16, 5, 2, 2}, {128, 256, 16, 4, 2, 4}, {256, 128, 16, 4, 4, 2}, {128, 256, 32, 3, 2, 4},
+            {256, 128, 32, 3, 4, 2}, {128, 128, 32, 3, 2, 4}, {128, 128, 32, 4, 2, 2}, {128, 64, 32, 4, 2, 2},  {64, 128, 32, 4, 2, 2},
+            {64, 64, 32, 4, 2, 2},   {64, 64, 32, 6, 2, 2},   {32, 64, 32, 6, 2, 2}};
   if (copies_elements(g)) return {{128, 128, 32, 4, 2, 4}, {64, 64, 32, 4, 2, 2}};
   return {{128, 256, 32, 3, 2, 4}, {256, 128, 32, 3, 4, 2}, {128, 128, 32, 4, 2, 2}, {128, 128, 64, 3, 2, 2}, {128, 128, 32, 4, 2, 4},
           {128, 64, 64, 3, 2, 2},  {64, 128, 64, 3, 2, 2},  {64, 64, 64, 3, 2, 2},   {64, 64, 64, 4, 2, 2},   {32, 64, 64, 5, 2, 2}};
@@ -122,8 +123,10 @@ std::string mma_tile_refusal(const choice::Gemm& g, const MmaTile& t, int64_t sh
 MmaTile choose_mma_tile(const choice::Gemm& g, int64_t m, int64_t n, int64_t batch, int processors) {
   const bool many = ceil_div(m, 128) * ceil_div(n, 128) * batch >= processors;
   if (copies_elements(g)) return many ? MmaTile{128, 128, 32, 4, 2, 4} : MmaTile{64, 64, 32, 4, 2, 2};
-  if (g.tf32 && many) return {128, 128, 32, 3, 2, 2};
-  if (g.tf32) return ceil_div(m, 64) * ceil_div(n, 64) * batch >= processors ? MmaTile{64, 64, 32, 4, 2, 2} : MmaTile{32, 64, 32, 6, 2, 2};
+  if (g.tf32) {
+    auto fill = [&](int block) { return 4 * ceil_div(m, block) * ceil_div(n, block) * batch >= 3 * processors; };
+    return fill(128) ? MmaTile{128, 128, 32, 3, 2, 2} : fill(64) ? MmaTile{64, 64, 32, 4, 2, 2} : MmaTile{32, 64, 32, 6, 2, 2};
+  }
   if (many) return {128, 128, 64, 3, 2, 2};
   return ceil_div(m, 64) * ceil_div(n, 64) * batch >= processors ? MmaTile{64, 64, 64, 3, 2, 2} : MmaTile{32, 64, 64, 5, 2, 2};
 }

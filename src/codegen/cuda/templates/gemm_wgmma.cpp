@@ -208,22 +208,23 @@ WgmmaTile tile_of(int block_m, int block_n, int consumers, int split, int share 
   return t;
 }
 
-// Microseconds, from rates measured on an H200. k: of 16-bit elements, which f32 counts as two of. aligned: rows of both operands begin at
+// Microseconds, from rates measured on an H200. size: bytes of an element, of the result, too. aligned: rows of both operands begin at
 // multiples of 32 bytes, L2's sectors. in_order: see GemmWgmma::neighbours.
-double expected_time(const WgmmaTile& t, int64_t m, int64_t n, int64_t k, int64_t batch, int processors, bool aligned, bool in_order) {
+double expected_time(const WgmmaTile& t, int64_t m, int64_t n, int64_t k, int64_t batch, int size, int processors, bool aligned,
+                     bool in_order) {
   // A microsecond and multiprocessor: multiply-adds, bytes to another block of a cluster, bytes from L2: fewer where parts of sums read
   // other memory than each other.
   constexpr double kProducts = 3.27e6, kExchange = 4e4, kFromL2 = 1.2e5;
   const double from_l2 = !aligned ? 4.6e4 : t.slices > 1 ? 8.5e4 : t.split > 1 ? 9.4e4 : kFromL2;
-  constexpr double kMemory = 4.1e6;               // bytes a microsecond
-  constexpr double kStep = 0.165;                 // the least time from one stage to the next
-  const double element = in_order ? 8e-5 : 1e-4;  // to store one of a tile
+  constexpr double kMemory = 4.1e6;                        // bytes a microsecond
+  constexpr double kStep = 0.165;                          // the least time from one stage to the next
+  const double element = (in_order ? 4e-5 : 5e-5) * size;  // to store one of a tile
   constexpr double kLaunch = 1.2, kSplit = 0.3, kMeet = 1.4, kSlice = 0.45, kGather = 5;
   constexpr double kHandOver = 0.45, kShared = 0.99, kMeetCluster = 0.5;
   const double area = double(t.block_m) * t.block_n;
   const int64_t rows = ceil_div(m, t.block_m * t.share), clusters = rows * ceil_div(n, t.block_n * t.beside) * batch * t.slices;
   const int64_t at_a_time = clusters_at_a_time(t.cluster(), processors), waves = ceil_div(clusters, at_a_time);
-  const auto steps = static_cast<double>(ceil_div(ceil_div(k, 64), t.split * t.slices));
+  const auto steps = static_cast<double>(ceil_div(ceil_div(k * size, 128), t.split * t.slices));
   // Smaller tiles read more of shared memory for each product.
   const double smaller = t.block_m > 128                       ? (t.block_n >= 128 ? 1.05 : 1.07)
                          : area >= 128 * 256                   ? 1.0
@@ -237,7 +238,7 @@ double expected_time(const WgmmaTile& t, int64_t m, int64_t n, int64_t k, int64_
   constexpr double kAgain = 1.3;
   const double again_a = n > t.block_n * t.beside ? kAgain : 1.0, again_b = rows > 1 ? kAgain : 1.0;
   const double used = double(clusters * t.cluster()) / double(waves * processors);
-  const double bytes = 2.0 * double(batch) * (double(m * k) * again_a + double(n * k) * again_b + double(m * n));
+  const double bytes = double(size) * double(batch) * (double(m * k) * again_a + double(n * k) * again_b + double(m * n));
   const double narrow = t.block_n >= 96 ? 1.0 : t.block_n == 64 ? 0.88 : 0.7;  // few rows of B are asked for at a time
   const double memory = bytes / kMemory / narrow / (0.6 + 0.4 * std::min(1.0, used));
   const double store = area * element / t.split * (t.consumers == 1 ? 1.3 : 1.0);
@@ -330,8 +331,8 @@ std::vector<WgmmaTile> ranked_wgmma_tiles(const choice::Gemm& g, const WgmmaSize
   std::vector<std::pair<double, WgmmaTile>> timed;
   for (const WgmmaTile& t : wgmma_tiles(g, s.window))
     if (suits(g, s, t))
-      timed.emplace_back(expected_time(t, s.m, g.b2 ? 2 * s.n : s.n, s.k * (is_half(g.a.dtype) ? 1 : 2), s.batch, s.processors, aligned,
-                                       columns && takes_neighbours(t, g.b2.has_value())),
+      timed.emplace_back(expected_time(t, s.m, g.b2 ? 2 * s.n : s.n, s.k, s.batch, static_cast<int>(size_of(g.a.dtype)), s.processors,
+                                       aligned, columns && takes_neighbours(t, g.b2.has_value())),
                          t);
   std::stable_sort(timed.begin(), timed.end(), [](auto& x, auto& y) { return x.first < y.first; });
   std::vector<WgmmaTile> tiles;
