@@ -262,7 +262,7 @@ class Tuning {
     if (!s.step([&, begun = SteadyClock::now()] { return share - ms_since(begun); })) return false;
     tell([&](TuneProgress& p) {
       ++p.decided;
-      p.compiled = std::max(p.compiled, report_.compiled);  // where each is compiled when its turn comes
+      p.compiled = std::min(p.choices, std::max(p.compiled, report_.compiled));  // where each is compiled when its turn comes
     });
     return true;
   }

@@ -233,8 +233,11 @@ void expect_isolated_agrees(const Subject& subject, const Device& device) {
   size_t rows = 0;
   for (auto& part : r.regions) {
     EXPECT_FALSE(test::contains(part.source, "in a process of its own")) << subject.name << ": " << part.source;
+    const auto may_be = [&](const std::string& why) {  // of libraries of GPUs: they may round otherwise, and have less than is asked for
+      return device.is_cuda() && (test::contains(why, "not equivalent") || test::contains(why, " implementations; "));
+    };
     for (auto& row : part.rows)
-      EXPECT_TRUE(!row.measured.failed || (device.is_cuda() && test::contains(row.measured.status, "not equivalent")))
+      EXPECT_TRUE(!row.measured.failed || may_be(row.measured.status))
           << subject.name << ", " << part.label << ", " << row.name << ": " << row.measured.status;
     rows += part.rows.size();
   }
