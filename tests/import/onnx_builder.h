@@ -54,6 +54,11 @@ inline Message value_of_any_sizes(const std::string& name, int element) {
 }
 
 inline Message int_attribute(const std::string& name, int64_t value) { return Message().text(1, name).number(3, value).number(20, 2); }
+inline Message ints_attribute(const std::string& name, const std::vector<int64_t>& values) {
+  Message m = Message().text(1, name).number(20, 7);
+  for (int64_t v : values) m.number(8, v);
+  return m;
+}
 inline Message float_attribute(const std::string& name, float value) {
   Message m = Message().text(1, name).number(20, 1);
   m.bytes += '\x15';  // field 2, 32 bits

@@ -1,6 +1,8 @@
 // ONNX files that are damaged or malicious, and weights in other files.
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "import/load_model.h"
 #include "import/onnx/tensors.h"
 #include "import/onnx_builder.h"
@@ -158,6 +160,11 @@ TEST(OnnxFile, AbsurdSizesAreRefused) {
   EXPECT_TRUE(refused({"4", "4"},
                       {node("Range", {"one", "end", "one"}, {"r"}), node("ReduceMax", {"r"}, {"m"}), node("Reshape", {"x", "m"}, {"y"})},
                       "must be known when the model is compiled"));
+  const int64_t most = std::numeric_limits<int64_t>::max();
+  const std::vector<Message> grams = {int_attribute("min_gram_length", 1), int_attribute("max_gram_length", 1),
+                                      int_attribute("max_skip_count", 0),  ints_attribute("ngram_counts", {0}),
+                                      ints_attribute("pool_int64s", {3}),  ints_attribute("ngram_indexes", {most})};
+  EXPECT_TRUE(refused({"4"}, {node("TfIdfVectorizer", {"x"}, {"y"}, grams)}, "ngram_indexes must be columns"));
 }
 
 // Operators of tensors that have fewer dimensions than they read.

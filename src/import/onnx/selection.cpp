@@ -137,8 +137,12 @@ void tf_idf(OpCall& c) {
   if (mode == "IDF") all = op("clamp_max", all, 1.0);
   if (mode != "TF" && !weights.empty())
     all = op("mul.Tensor", all, Tensor::of(weights, std::vector<int64_t>{static_cast<int64_t>(weights.size())}));
+  const auto [least, most] = std::minmax_element(places.begin(), places.end());
+  constexpr int64_t kColumns = int64_t{1} << 31;
+  TOROID_USER_CHECK(*least >= 0 && *most < kColumns, "ngram_indexes must be columns of the result, from 0 to {}; they are {} to {}",
+                    kColumns - 1, *least, *most);
   Sizes out = sizes_of(x);
-  out.back() = *std::max_element(places.begin(), places.end()) + 1;
+  out.back() = *most + 1;
   Tensor zeros = op("full", out, 0.0, DType::F32);
   c.set(0, op("index_copy", zeros, rank_of(x) - 1, integer_tensor(Sizes(places.begin(), places.end())), all));
 }
