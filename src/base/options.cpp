@@ -98,8 +98,9 @@ constexpr Row kRows[] = {
      "does: template.",
      0, check_gemm_backends},
     {OptionId::ConvBackends, Kind::String, "conv_backends", "template",
-     "What computes 2-d convolutions, as gemm_backends: template, onednn (CPU), cudnn (GPU). Where none takes one it becomes a loop.", 0,
-     check_conv_backends},
+     "What computes 2-d convolutions, as gemm_backends: template, onednn (CPU), cudnn (GPU). Where none takes one it becomes a loop. "
+     "ReLU by a library gives 0 for NaN.",
+     0, check_conv_backends},
     {OptionId::AllowTf32, Kind::Bool, "allow_tf32", "0",
      "On GPUs, matrix products and convolutions of f32, those of libraries too, may round their operands to tf32 (10 bits of mantissa; "
      "sums stay f32), which tensor cores multiply. Unlike PyTorch's switches this is one for both, and off for convolutions, too."},

@@ -130,6 +130,11 @@ void check_gpus(Checks& checks) {
   }
 }
 
+std::string first_line(const Error& e) {
+  const std::string text = e.what();
+  return text.substr(0, text.find('\n'));
+}
+
 // A library that computes on GPUs where an option lists it, and that tuning tries where it is found.
 void check_gpu_library(Checks& checks, const char* name, Option<std::string> backends, std::string (*version)()) {
   const bool wanted = get_option(backends).find(name) != std::string::npos;
@@ -139,7 +144,7 @@ void check_gpu_library(Checks& checks, const char* name, Option<std::string> bac
     if (wanted)
       checks.missing(name, e.what());
     else
-      checks.ok(name, "not found, and not needed: tuning for GPUs does without it");
+      checks.ok(name, fmt::format("not used, and not needed: tuning for GPUs does without it ({})", first_line(e)));
   }
 }
 
@@ -147,8 +152,9 @@ void check_gpu_library(Checks& checks, const char* name, Option<std::string> bac
 void check_tracing(Checks& checks) {
   try {
     checks.ok("cupti", device::cuda::cupti_version());
-  } catch (const EnvironmentError&) {
-    checks.ok("cupti", "not found, and not needed: `toroid bench --device cuda` then times kernels one by one alone");
+  } catch (const EnvironmentError& e) {
+    checks.ok("cupti", fmt::format("not used, and not needed: `toroid bench --device cuda` then times kernels one by one alone ({})",
+                                   first_line(e)));
   }
   try {
     if (device::cuda::has_nvtx() || get_option(options::kNvtx)) device::cuda::require_nvtx();

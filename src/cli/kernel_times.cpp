@@ -47,7 +47,8 @@ std::string event_json(const std::string& name, const char* kind, int lane, doub
 
 void add_call(TracedCalls& traced, std::vector<KernelRow>& steps, std::map<std::string, KernelRow>& others) {
   const std::vector<int64_t> added = exec::added_ns(traced.call);
-  traced.span_us += static_cast<double>(traced.call.back().end_ns - traced.call.front().start_ns) / 1e3 / kProfiledRuns;
+  const auto last = std::max_element(traced.call.begin(), traced.call.end(), [](auto& a, auto& b) { return a.end_ns < b.end_ns; });
+  traced.span_us += static_cast<double>(last->end_ns - traced.call.front().start_ns) / 1e3 / kProfiledRuns;
   for (size_t i = 0; i < traced.call.size(); ++i) {
     const Activity& a = traced.call[i];
     const double us = static_cast<double>(added[i]) / 1e3;

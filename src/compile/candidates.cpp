@@ -66,10 +66,12 @@ void decide(choice::Node& node, const std::vector<Candidate>& list, std::vector<
   node.by = taker->by;
 }
 
-// A node that was told which library computes it.
-void take_chosen(choice::Node& node, const std::function<std::string()>& refusal) {
+// A node that was told which library computes it; here only `library` can be that.
+void take_chosen(choice::Node& node, Implementation library, const std::function<std::string()>& refusal) {
   const auto by = library_of(node.config);
   if (!by) return;
+  TOROID_USER_CHECK(*by == library, "{} was chosen to compute {}, where of the libraries {} alone can; tune it again",
+                    choice::to_string(node.config), choice::label(node), name_of(library));
   const std::string why = refusal();
   TOROID_USER_CHECK(why.empty(), "{} was chosen to compute {}, which it does not: {}", choice::to_string(node.config), choice::label(node),
                     why);
@@ -89,7 +91,7 @@ std::vector<Candidate> candidates(const choice::Gemm& g, bool constant_b) {
   });
 }
 
-std::vector<Candidate> gpu_candidates(const choice::Gemm&, const choice::Node& node) {
+std::vector<Candidate> gpu_product_candidates(const choice::Node& node) {
   return listed(get_option(options::kGemmBackends), [&](Implementation by) -> std::string {
     if (by == Implementation::OneDnn) return "it computes on CPUs only";
     return by == Implementation::CublasLt ? cublaslt_refusal(node) : "";
@@ -141,7 +143,7 @@ std::vector<std::string> choose(choice::Program& p, device::Isa isa) {
   std::vector<std::string> decisions;
   for (size_t i = 0; i < p.nodes.size(); ++i) {
     const ThreadOptions own(p.nodes[i].options ? *p.nodes[i].options : choice::OptionValues());
-    take_chosen(p.nodes[i], [&] { return library_refusal(p.nodes[i], p); });
+    take_chosen(p.nodes[i], Implementation::OneDnn, [&] { return library_refusal(p.nodes[i], p); });
     decide(p.nodes[i], candidates(p.nodes[i], p, isa), decisions);
     if (p.nodes[i].by == Implementation::OneDnn) fit_epilogue(p, i);
   }
@@ -156,8 +158,8 @@ std::vector<std::string> choose_on_gpu(choice::Program& p) {
     const auto* g = std::get_if<choice::Gemm>(&node.problem);
     const auto* c = std::get_if<choice::Convolution>(&node.problem);
     if (!g && !c) continue;
-    take_chosen(node, [&] { return gpu_library_refusal(node, p); });
-    decide(node, g ? gpu_candidates(*g, node) : gpu_candidates(*c, is_constant(p, c->weight)), decisions);
+    take_chosen(node, g ? Implementation::CublasLt : Implementation::CuDnn, [&] { return gpu_library_refusal(node, p); });
+    decide(node, g ? gpu_product_candidates(node) : gpu_candidates(*c, is_constant(p, c->weight)), decisions);
     if (g && node.by == Implementation::CublasLt) split_for_cublaslt(p, i);
     if (c && node.by == Implementation::CuDnn) fit_for_cudnn(p, i);
   }

@@ -9,8 +9,8 @@ namespace toroid::compiler {
 // The implementations that the option gemm_backends or conv_backends lists, in its order, then the template where it lists none. A library
 // that is missing is a refusal where something else is listed, and an EnvironmentError where it stands alone.
 std::vector<choice::Candidate> candidates(const choice::Gemm& g, bool constant_b);
-// On a GPU.
-std::vector<choice::Candidate> gpu_candidates(const choice::Gemm& g, const choice::Node& node);
+// On a GPU; the node is a product.
+std::vector<choice::Candidate> gpu_product_candidates(const choice::Node& node);
 std::vector<choice::Candidate> gpu_candidates(const choice::Convolution& c, bool constant_weight);
 std::vector<choice::Candidate> candidates(const choice::Convolution& c, bool constant_weight, device::Isa isa);
 // Of the node's problem; none for nodes that are no product and no convolution.

@@ -9,6 +9,8 @@
 #include "choice/inline.h"
 #include "compile/assembly.h"
 #include "device/cpu/isa.h"
+#include "extern/cublaslt/cublaslt.h"
+#include "extern/cudnn/cudnn.h"
 
 namespace toroid::compiler {
 namespace {
@@ -50,6 +52,17 @@ std::string device_key(const ModelOptions& options, const Target& target) {
   return fmt::format("{}, {} threads", device::host().model, ThreadPool::global().size());
 }
 
+// Versions of those that are here: choices name their proposals by number.
+std::string gpu_libraries() {
+  std::string out;
+  for (auto version : {external::cublaslt_version, external::cudnn_version}) try {
+      out += ", " + version();
+    } catch (const EnvironmentError&) {
+      out += ", none";
+    }
+  return out;
+}
+
 }  // namespace
 
 choice::Program schedule(choice::Program p, const Target& target, const ModelOptions& options, sched::FusionReport& report,
@@ -85,13 +98,15 @@ std::unique_ptr<tune::LockFile> lock_file() {
 }
 
 std::unique_ptr<tune::Memory> memory_for(const tune::Pipeline& pipeline, const Target& target, const tune::LockFile* lock) {
-  constexpr const char* kGenerators = "toroid 1";  // another number where what templates make has changed
+  constexpr const char* kGenerators = "toroid 2";  // another number where what templates make has changed
   tune::Memory::Sources sources;
   sources.lock = lock;
   if (!lock) sources.database = tune::shared_database(), sources.remote = tune::shared_remote();
   sources.retry_hours = get_option(options::kTuneRetryHours);
   const char* steps = get_option(options::kCoordinateDescentTuning) ? ", by steps" : "";  // what was decided without is not the end of it
-  return std::make_unique<tune::Memory>(pipeline.device_key, fmt::format("{}, {}{}", kGenerators, target.isa(), steps), std::move(sources));
+  const std::string libraries = pipeline.device.is_cuda() ? gpu_libraries() : "";
+  return std::make_unique<tune::Memory>(pipeline.device_key, fmt::format("{}, {}{}{}", kGenerators, target.isa(), libraries, steps),
+                                        std::move(sources));
 }
 
 tune::SearchOptions search_options() {

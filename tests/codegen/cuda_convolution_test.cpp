@@ -293,6 +293,8 @@ TEST_F(CudaConvolution, Depthwise) {
       {.n = 2, .in = 16, .out = 16, .h = 7, .w = 7, .groups = 16, .symbolic = true},
       {.n = 2, .in = 24, .out = 24, .h = 1, .w = 70, .kernel = 1, .pad = 0, .groups = 24, .kernel_w = 31},
   };
+  // A line in a column of results.
+  EXPECT_NE(conv_depthwise_refusal(problem({.in = 8, .out = 8, .h = 1, .w = 40, .kernel = 1, .pad = 1, .groups = 8, .kernel_w = 17})), "");
   for (const Shape& s : shapes)
     for (int pixels : {1, 4}) {
       ASSERT_EQ(conv_depthwise_refusal(problem(s)), "");

@@ -338,6 +338,13 @@ TEST_F(CudaKernels, WideAccessesWithoutSpills) {
   }
 }
 
+// Neighbouring threads take what lies nearest, though no variable is contiguous.
+TEST_F(CudaKernels, PlanOfStridedMemory) {
+  const loop::Nest nest =
+      loop::parse("loop (i0: 64, i1: 2000) {\n v0: f32 = load %0 [4001*i0 + 2*i1]\n v1: f32 = Exp v0\n store %1 [4001*i0 + 2*i1] v1\n}");
+  EXPECT_EQ(make_cuda_plan(nest.domain, nest.body, {}).vector_var, 1);
+}
+
 // Whole rows stay in registers, and memory moves in accesses of 16 bytes.
 TEST_F(CudaKernels, PlanOfASoftmax) {
   const loop::Nest nest = loop::parse(

@@ -30,6 +30,11 @@ TEST(LibraryFolder, IsWhereInstallersPutLibraries) {
   EXPECT_EQ(find((root / "nvidia/cudnn").string()), (root / "nvidia/cudnn/lib").string());
   write_file_atomic(root / "toolkit/lib64/libcudnn.so.9", "");
   EXPECT_EQ(find((root / "toolkit").string()), (root / "toolkit/lib64").string());
+  std::filesystem::create_directories(root / "cuda/lib64");
+  std::filesystem::create_directories(root / "cuda/extras/CUPTI/lib64");
+  write_file_atomic(root / "cuda/extras/CUPTI/lib64/libcudnn.so.9", "");
+  for (const char* given : {"cuda", "cuda/lib64"})  // the folder of the compiler, and the one that it is in
+    EXPECT_EQ(find((root / given).string()), (root / "cuda/extras/CUPTI/lib64").string());
   EXPECT_EQ(find(""), "");
   std::filesystem::remove_all(root);
 }

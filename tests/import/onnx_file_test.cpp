@@ -164,6 +164,7 @@ TEST(OnnxFile, AbsurdSizesAreRefused) {
   const std::vector<Message> grams = {int_attribute("min_gram_length", 1), int_attribute("max_gram_length", 1),
                                       int_attribute("max_skip_count", 0),  ints_attribute("ngram_counts", {0}),
                                       ints_attribute("pool_int64s", {3}),  ints_attribute("ngram_indexes", {most})};
+  EXPECT_TRUE(refused({std::to_string(most)}, {node("Split", {"x"}, {"z", "y"})}, "compute f32[4611686018427387903]"));
   EXPECT_TRUE(refused({"4"}, {node("TfIdfVectorizer", {"x"}, {"y"}, grams)}, "ngram_indexes must be columns"));
 }
 

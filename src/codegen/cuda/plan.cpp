@@ -77,7 +77,7 @@ int choose_fast(const CudaPlan& p, bool scans) {
       if (contiguous[k]) bytes += static_cast<int64_t>(size_of(p.body.steps[k].dtype)) * (everywhere ? 16 : 1);
     }
     const bool equal = best >= 0 && bytes == most;
-    const bool transposes = equal && std::none_of(p.body.steps.begin(), p.body.steps.end(), [&](auto& s) {
+    const bool transposes = equal && bytes > 0 && std::none_of(p.body.steps.begin(), p.body.steps.end(), [&](auto& s) {
                               return s.mask >= 0 && (differs[v][static_cast<size_t>(s.mask)] ||
                                                      differs[static_cast<size_t>(best)][static_cast<size_t>(s.mask)]);
                             });

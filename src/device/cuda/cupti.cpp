@@ -133,17 +133,19 @@ ActivityTrace::ActivityTrace() {
   {
     std::lock_guard lock(all.mutex);
     TOROID_CHECK(!all.tracing, "two traces at a time");
+    all.tracing = true;
     all.activities.clear();
     all.lost = 0;
   }
-  c.check(c.set_callbacks(request, complete), "to hand over records");
-  for (uint32_t kind : kTraced)
-    if (const CUptiResult status = c.enable(kind); status != 0) {
-      disable_all(c);
-      c.check(status, "to record what the GPU does");
-    }
-  std::lock_guard lock(all.mutex);
-  all.tracing = true;
+  try {
+    c.check(c.set_callbacks(request, complete), "to hand over records");
+    for (uint32_t kind : kTraced) c.check(c.enable(kind), "to record what the GPU does");
+  } catch (...) {
+    disable_all(c);
+    std::lock_guard lock(all.mutex);
+    all.tracing = false;
+    throw;
+  }
 }
 
 ActivityTrace::~ActivityTrace() {

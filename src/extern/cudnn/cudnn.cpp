@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "extern/cudnn/symbols.h"
+#include "toroid/device_error.h"
 
 namespace toroid::external {
 namespace {
@@ -105,9 +107,11 @@ class Call : public LibraryCall {
     std::vector<cudnnConvolutionFwdAlgoPerf_t> found(kMost);
     int count = 0;
     std::lock_guard lock(context_.mutex);
-    // A problem that it does not take is no error here.
-    if (lib_.heuristic(context_.handle, input_.get(), weight_.get(), convolution_.get(), out_.get(), kMost, &count, found.data()) != 0)
-      count = 0;
+    const auto status =
+        lib_.heuristic(context_.handle, input_.get(), weight_.get(), convolution_.get(), out_.get(), kMost, &count, found.data());
+    // A problem that it does not take is no error here: it is a bad parameter (2000 to 2999), or not supported (3000 to 3999).
+    if (status / 1000 == 2 || status / 1000 == 3) return {};
+    lib_.check(status, "proposing algorithms for a convolution");
     found.resize(static_cast<size_t>(count));
     std::erase_if(found, [&](auto& f) {
       if (f.status != 0 || f.memory > kMostWorkspace) return true;
@@ -125,8 +129,8 @@ class Call : public LibraryCall {
            workspace_ <= kMostWorkspace;
   }
 
-  // Runs on memory of its own. False where the library refuses.
-  bool try_out() const {
+  // Runs on memory of its own, where there is as much. False where the library refuses.
+  bool try_out() const try {
     const auto size = static_cast<int64_t>(size_of(p_.dtype));
     const int64_t sizes[kBuffers] = {
         p_.input_offset + p_.n * p_.in_h * p_.in_w * p_.in_channels,
@@ -138,6 +142,10 @@ class Call : public LibraryCall {
     for (int64_t n : sizes) buffers.push_back(memory.emplace_back(gpu_.allocate(static_cast<size_t>(n * size))).get());
     const auto scratch = gpu_.allocate(workspace_ + 1);
     return start(buffers.data(), scratch.get()) == 0;
+  } catch (const DeviceError& e) {
+    if (!e.is(DeviceErrorCode::OutOfMemory)) throw;
+    log(Artifact::Choices, fmt::format("a convolution by cuDNN was not tried out: {}", e.what()));
+    return true;
   }
 
   int64_t scratch_bytes() const override { return static_cast<int64_t>(workspace_); }
@@ -155,8 +163,14 @@ class Call : public LibraryCall {
       recording_.reset();
       return lib_.check(start(buffers, scratch), "a convolution");
     }
-    if (!recording_) recording_ = gpu_.record([&] { lib_.check(start(buffers, scratch), "a convolution"); });
-    gpu_.launch(*recording_);
+    if (!recording_ && !unrecordable_) try {
+        recording_ = gpu_.record([&] { lib_.check(start(buffers, scratch), "a convolution"); });
+      } catch (const Error& e) {
+        unrecordable_ = true;
+        log(Artifact::Captures, fmt::format("a convolution by cuDNN is started by the library each time: {}", e.what()));
+      }
+    if (recording_) return gpu_.launch(*recording_);
+    lib_.check(start(buffers, scratch), "a convolution");
   }
 
  private:
@@ -204,6 +218,7 @@ class Call : public LibraryCall {
   size_t workspace_ = 0;
   mutable std::mutex mutex_;  // of:
   mutable Addresses latest_ = {};
+  mutable bool unrecordable_ = false;
   mutable std::unique_ptr<device::cuda::Graph> recording_;  // of a call at these; or null
 };
 

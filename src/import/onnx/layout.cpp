@@ -110,8 +110,11 @@ void split(OpCall& c) {
     int64_t size = known_size(sizes_of(x)[static_cast<size_t>(axis)], "the size that is split");
     auto count = c.integer("num_outputs", static_cast<int64_t>(c.results()));
     TOROID_USER_CHECK(count > 0 && count <= 1 << 16, "{} parts to split into", count);
-    int64_t part = (size + count - 1) / count;
-    for (int64_t i = 0; i < count; ++i) parts.push_back(std::clamp<int64_t>(size - i * part, 0, part));
+    const int64_t part = size / count + (size % count != 0);
+    for (int64_t i = 0, left = size; i < count; ++i) {
+      parts.push_back(std::min(part, left));
+      left -= std::min(part, left);
+    }
   }
   auto out = op_all("split_with_sizes", x, parts, axis);
   for (size_t i = 0; i < out.size(); ++i) c.set(i, out[i]);

@@ -62,7 +62,9 @@ int width_of(const choice::Convolution& c) {
 // Taps of a row that are kept in registers.
 constexpr int64_t kMostColumns = 16;
 
-bool is_wide_line(const choice::Convolution& c) { return c.kernel_w > kMostColumns && c.kernel_h == 1 && c.in_h == Expr(1); }
+bool is_wide_line(const choice::Convolution& c) {
+  return c.kernel_w > kMostColumns && c.kernel_h == 1 && c.in_h == Expr(1) && c.out_h == Expr(1);
+}
 
 // A line as a column, whose taps are a loop.
 choice::Convolution upright(choice::Convolution c) {
