@@ -105,7 +105,9 @@ bool pays(const loop::Nest& row, const Gemm& g, int threads) {
   constexpr double kShare = 0.02;     // of the product's own time
   constexpr double kFmas = 24;        // a cycle
   constexpr int64_t kTaskRows = 128;  // the most rows that a product's task reads
-  const auto extent = [](const Expr& e) { return static_cast<double>(e.maybe_constant().value_or(64)); };
+  const auto extent = [](const Expr& e) {
+    return static_cast<double>(sym::evaluate(e, [](const sym::Node& s) { return std::clamp<int64_t>(64, s.lo, std::max(s.lo, s.hi)); }));
+  };
   const double m = extent(g.m), n = extent(g.n), k = extent(g.k);
   const double again = std::min<double>(m, kTaskRows) * k * cycles_per_element(row) * (1 - 1.0 / threads);
   return again <= kLaunch + kShare * m * n * k / (kFmas * threads);

@@ -139,6 +139,7 @@ std::optional<choice::Node> over_points(const choice::Node& a, const choice::Nod
       continue;
     }
     const Division d = found[0];
+    if (d.first < 0 || d.by <= 0) return std::nullopt;
     const std::string name = v.symbol.node()->name;
     const Expr outer = sym::loop_symbol(name + ".outer", sym::ceil_div(v.extent() + d.first, d.by)),
                inner = sym::loop_symbol(name + ".inner", d.by);

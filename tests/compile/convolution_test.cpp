@@ -7,6 +7,7 @@
 #include "compile/target.h"
 #include "graph/interpreter.h"
 #include "graph/pass.h"
+#include "graph/passes/passes.h"
 #include "graph/recorder.h"
 #include "toroid/device.h"
 #include "toroid/nn.h"
@@ -157,6 +158,14 @@ TEST(Convolutions, InHalfPrecision) {
 TEST(Convolutions, OfF64) { check(Program(cases(4, 6), DType::F64, true), 1e-12); }
 TEST(Convolutions, WithWeightsAsInputs) { check(Program(cases(5, 6), DType::F32, false), 1e-5); }
 TEST(Convolutions, OfOpenSizes) { check(Program(cases(6, 6), DType::F32, true, true), 1e-5); }
+
+// Whatever sizes a program takes, it takes as before.
+TEST(Convolutions, AddNoGuards) {
+  const Program p(cases(6, 6), DType::F32, true, true);
+  const auto after = graph::plain_convolutions(*p.graph);
+  ASSERT_TRUE(after);
+  EXPECT_EQ(after->guards.size(), p.graph->guards.size());
+}
 
 // By themselves, or after a loop that makes the windows, where more threads would make the same ones.
 TEST(Convolutions, OfOpenLengthsAreProducts) {

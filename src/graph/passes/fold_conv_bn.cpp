@@ -52,8 +52,9 @@ bool is_layer(const Node& n) {
                               "conv_transpose2d.input",
                               "conv_transpose3d.input"};
   if (!names.count(n.op->name)) return false;
-  // Batch normalisation goes along dimension 1, a linear layer's features along the last.
-  return n.op->name != "linear" || n.results[0]->type.dim() == 2;
+  // Batch normalisation goes along dimension 1: a linear layer's features are the last one, and so without a batch are channels the first.
+  const Value* weight = tensor(arg(n, "weight"));
+  return weight && n.results[0]->type.dim() == weight->type.dim();
 }
 bool is_batch_norm(const Node& n) {
   static const Names names = {"batch_norm", "native_batch_norm", "_native_batch_norm_legit_no_training"};

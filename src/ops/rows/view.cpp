@@ -174,7 +174,8 @@ std::vector<Expr> unsqueeze_sizes(const TypeReader& c) {
   return out;
 }
 
-std::vector<Expr> squeeze_sizes(const TypeReader& c) {
+// Dimensions that go where they are 1.
+std::vector<bool> squeezed(const TypeReader& c) {
   auto* self = c.tensor("self");
   std::vector<bool> drop(self->sizes.size(), c.op().schema.params.size() == 1);
   if (c.op().schema.params.size() > 1)
@@ -182,6 +183,11 @@ std::vector<Expr> squeeze_sizes(const TypeReader& c) {
       d = normal_dim(c.op(), d, self->dim());
       if (!drop.empty()) drop[static_cast<size_t>(d)] = true;
     }
+  return drop;
+}
+std::vector<Expr> squeeze_sizes(const TypeReader& c) {
+  auto* self = c.tensor("self");
+  const std::vector<bool> drop = squeezed(c);
   std::vector<Expr> out;
   for (size_t d = 0; d < drop.size(); ++d)
     if (!drop[d] || !(self->sizes[d] == Expr(1))) out.push_back(self->sizes[d]);
@@ -189,9 +195,10 @@ std::vector<Expr> squeeze_sizes(const TypeReader& c) {
 }
 void squeeze_meta(MetaCall& c) {
   auto out = squeeze_sizes(c);
+  const std::vector<bool> drop = squeezed(c);
   // A symbolic size that is squeezed must not become 1.
-  for (auto& s : out)
-    if (!s.is_const())
+  for (size_t d = 0; d < drop.size(); ++d)
+    if (const Expr& s = c.tensor("self")->sizes[d]; drop[d] && !s.is_const())
       TOROID_USER_CHECK(c.decide_or_known({sym::Rel::Ne, s, 1}), "{}: the size {} is 1 here but was given as a dynamic one; make it static",
                         c.op().name, sym::to_string(s));
   c.result(c.tensor("self")->dtype, std::move(out));
