@@ -25,8 +25,8 @@ Clock steady_clock();
 struct MeasureOptions {
   double budget_ms = 1000;
   double tie_band = 0.02;  // candidates that differ by less are equally good; decisions turn at half of it
-  // Nor do differences of less than this count: equal kernels in different graphs, at different addresses, take times that differ by so
-  // much however often they are measured. Three deviations of a difference (H200: 20 ns each, and 80 ns where the cache is flushed).
+  // The band is at least so many nanoseconds: equal kernels in different graphs, at different addresses, take times that differ by so much
+  // however often they are measured. Three deviations of a difference (H200: 20 ns each, and 80 ns where the cache is flushed).
   double grain_ns = 0;
   // Deviation of the logarithm of one ratio from tuning to tuning, which no number of rounds shows: code and memory lie elsewhere each
   // time. 0: such a clock has none to speak of.

@@ -233,11 +233,14 @@ void expect_isolated_agrees(const Subject& subject, const Device& device) {
   size_t rows = 0;
   for (auto& part : r.regions) {
     EXPECT_FALSE(test::contains(part.source, "in a process of its own")) << subject.name << ": " << part.source;
-    const auto may_be = [&](const std::string& why) {  // of libraries of GPUs: they may round otherwise, and have less than is asked for
-      return device.is_cuda() && (test::contains(why, "not equivalent") || test::contains(why, " implementations; "));
+    // Libraries of GPUs may round otherwise, and cuDNN has less for some problems than the three algorithms that are tried.
+    const auto may_fail = [&](const tune::ChoiceRow& row) {
+      const std::string& why = row.measured.status;
+      return device.is_cuda() && (test::contains(why, "not equivalent") ||
+                                  (test::contains(row.text, "cudnn(") && test::contains(why, " implementations; tune it again")));
     };
     for (auto& row : part.rows)
-      EXPECT_TRUE(!row.measured.failed || may_be(row.measured.status))
+      EXPECT_TRUE(!row.measured.failed || may_fail(row))
           << subject.name << ", " << part.label << ", " << row.name << ": " << row.measured.status;
     rows += part.rows.size();
   }

@@ -32,8 +32,8 @@ struct CudnnProblem {
 std::string cudnn_version();
 
 // Calls of the library's algorithms for a problem, the one that it expects to be fastest first, at most `most`; none when it takes the
-// problem not at all. Each has run once, on memory of its own, so that its code is loaded. Their buffers: input, weight, out, then bias and
-// addend where there are.
+// problem not at all. Each has run once, on memory of its own (where there is as much), so that its code is loaded. Their buffers: input,
+// weight, out, then bias and addend where there are.
 std::vector<std::shared_ptr<const LibraryCall>> prepare_cudnn(const CudnnProblem& problem, device::cuda::Gpu& gpu, int most);
 
 }  // namespace toroid::external

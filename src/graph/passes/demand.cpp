@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ops/equal_runs.h"
+
 namespace toroid::graph {
 
 Expr extent(const Selection& s) {
@@ -151,26 +153,16 @@ Demand through_reshape(const std::vector<Expr>& sizes, Demand& result) {
     return operand;
   }
   std::vector<size_t> from, to;  // dimensions that count
+  std::vector<Expr> from_sizes, to_sizes;
   for (size_t d = 0; d < sizes.size(); ++d)
-    if (!is_one(sizes[d])) from.push_back(d);
+    if (!is_one(sizes[d])) from.push_back(d), from_sizes.push_back(sizes[d]);
   for (size_t d = 0; d < result.dims.size(); ++d)
-    if (!is_one(extent(result.dims[d]))) to.push_back(d);
+    if (const Expr e = extent(result.dims[d]); !is_one(e)) to.push_back(d), to_sizes.push_back(e);
   size_t i = 0, j = 0;
   while (i < from.size() && j < to.size()) {
-    // The shortest runs of dimensions that hold equally many elements.
-    size_t a = from.size() - i, b = to.size() - j;
-    bool found = false;
-    for (size_t total = 2; !found && total <= from.size() - i + to.size() - j; ++total)
-      for (size_t x = 1; !found && x < total; ++x) {
-        if (x > from.size() - i || total - x > to.size() - j) continue;
-        Expr p = 1, q = 1;
-        for (size_t k = 0; k < x; ++k) p = p * sizes[from[i + k]];
-        for (size_t k = 0; k < total - x; ++k) q = q * extent(result.dims[to[j + k]]);
-        if (p == q) a = x, b = total - x, found = true;
-      }
+    const auto [a, b] = ops::equal_runs(std::span(from_sizes).subspan(i), std::span(to_sizes).subspan(j));
     std::vector<Factor> factors;
-    std::vector<Expr> run;
-    for (size_t k = 0; k < a; ++k) run.push_back(sizes[from[i + k]]);
+    const std::vector<Expr> run(from_sizes.begin() + static_cast<long>(i), from_sizes.begin() + static_cast<long>(i + a));
     for (size_t k = 0; k < b; ++k)
       for (auto& f : result.dims[to[j + k]])
         if (!is_one(f.extent)) factors.push_back(f);

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "ops/equal_runs.h"
 #include "ops/rows/forms.h"
 #include "ops/rows/host_lines.h"
 #include "ops/rows/view_rules.h"
@@ -38,17 +39,7 @@ Index reshape_index(const std::vector<Expr>& from, const std::vector<Expr>& to, 
   Index out;
   size_t i = 0, j = 0;
   while (i < from.size()) {
-    // The shortest runs of dimensions from i and j that hold equally many elements.
-    size_t a = from.size() - i, b = to.size() - j;
-    bool found = false;
-    for (size_t total = 2; !found && total <= from.size() - i + to.size() - j; ++total)
-      for (size_t x = 1; !found && x < total; ++x) {
-        if (x > from.size() - i || total - x > to.size() - j) continue;
-        Expr p = 1, q = 1;
-        for (size_t k = 0; k < x; ++k) p = p * from[i + k];
-        for (size_t k = 0; k < total - x; ++k) q = q * to[j + k];
-        if (p == q) a = x, b = total - x, found = true;
-      }
+    const auto [a, b] = equal_runs(std::span(from).subspan(i), std::span(to).subspan(j));
     std::vector<Expr> run(from.begin() + static_cast<std::ptrdiff_t>(i), from.begin() + static_cast<std::ptrdiff_t>(i + a));
     std::vector<Expr> to_run(to.begin() + static_cast<std::ptrdiff_t>(j), to.begin() + static_cast<std::ptrdiff_t>(j + b));
     Index in_run(index.begin() + static_cast<std::ptrdiff_t>(j), index.begin() + static_cast<std::ptrdiff_t>(j + b));
