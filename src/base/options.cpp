@@ -131,7 +131,9 @@ constexpr Row kRows[] = {
     {OptionId::TuneRegionMs, Kind::Int, "tune_region_ms", "1000",
      "Milliseconds that timing the choices of one region of a program may take.", 1 << 30},
     {OptionId::TuneWholeMs, Kind::Int, "tune_whole_ms", "1500",
-     "Milliseconds for timing a whole program with and without what was chosen, so that it is never slower; 0: that is not done.", 1 << 30},
+     "Milliseconds for timing a whole program with and without what was chosen, so that it is never slower (more where a few runs take "
+     "longer); 0: that is not done.",
+     1 << 30},
     {OptionId::TunePrecompile, Kind::Bool, "tune_precompile", "1",
      "Compile all choices of a program on several threads before the first is timed."},
     {OptionId::TuneAllTried, Kind::Int, "tune_all_tried", "16",

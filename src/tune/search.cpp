@@ -159,7 +159,7 @@ class Tuning {
     const size_t count = changed.size(), step = (count + kMostTrials - 1) / kMostTrials;
     for (; !changed.empty(); put_back(changed, step)) {
       const choice::Program with = with_choices(lowered, order);
-      const auto compared = [&] { return compare_whole(lowered, with, pipeline_, std::min(options_.whole_ms, shared_.left_ms())); };
+      const auto compared = [&] { return compare_whole(lowered, with, pipeline_, options_.whole_ms, shared_.left_ms()); };
       w = compared();
       // Once more before something is put back: memory lies elsewhere then.
       if (const WholeTime again = w.ratio > kSlower ? compared() : WholeTime{}; again.ratio > 0)

@@ -46,13 +46,30 @@ std::unique_ptr<exec::Executable> executable_of(const choice::Program& p, const 
   return std::make_unique<exec::Executable>(build->plan());
 }
 
+// Milliseconds of a run after the first one, which packs weights and allocates.
+double warm_ms(exec::Executable& e, const std::vector<Tensor>& inputs, const exec::Symbols& sizes, const Device& device,
+               const Clock& clock) {
+  double ms = 0;
+  for (int i = 0; i < 2; ++i) {
+    const double begin = clock();
+    const auto results = e.run(inputs, sizes);
+    if (device.is_cuda()) synchronize(device);
+    ms = clock() - begin;
+  }
+  return ms;
+}
+
+// What a verdict takes: rounds of three runs, six of them before the first look, and two to warm up.
+constexpr double kLeastRuns = 24;
+
 }  // namespace
 
-WholeTime compare_whole(const choice::Program& untuned, const choice::Program& tuned, const Pipeline& pipeline, double budget_ms) {
+WholeTime compare_whole(const choice::Program& untuned, const choice::Program& tuned, const Pipeline& pipeline, double wanted_ms,
+                        double most_ms, const Clock& clock) {
   WholeTime out;
   out.refusal = refusal_of(untuned);
   if (out.refusal.empty()) out.refusal = memory_refusal(untuned, pipeline.device);
-  if (out.refusal.empty() && budget_ms <= 0) out.refusal = "the budget was used";
+  if (out.refusal.empty() && most_ms <= 0) out.refusal = "the budget was used";
   SamplerOptions at;
   usual_sizes(untuned, at.symbols, out.refusal);
   if (!out.refusal.empty()) return out;
@@ -61,11 +78,14 @@ WholeTime compare_whole(const choice::Program& untuned, const choice::Program& t
   for (auto& in : untuned.inputs)
     if (!in.data.defined() && !in.draws) inputs.push_back(generate_input(in.type, seed++, at.symbols, pipeline.device));
   const std::unique_ptr<exec::Executable> both[] = {executable_of(on_copies(untuned), pipeline), executable_of(on_copies(tuned), pipeline)};
+  const double begun = clock();
+  double slower_ms = 0;
+  for (auto& e : both) slower_ms = std::max(slower_ms, warm_ms(*e, inputs, at.symbols, pipeline.device, clock));
   MeasureOptions how;
-  how.budget_ms = budget_ms;
+  how.budget_ms = std::min(std::max(wanted_ms, kLeastRuns * slower_ms), most_ms - (clock() - begun));
   how.most_rounds = 40;
   const Executables run = [&](size_t i) -> exec::Executable& { return *both[i]; };
-  const Verdict v = measure(2, time_executables(run, 2, pipeline.device, inputs, at), how);
+  const Verdict v = measure(2, time_executables(run, 2, pipeline.device, inputs, at), how, clock);
   const Measured& m = v.candidates[1];
   if (m.failed || m.rounds == 0) {
     out.refusal = m.status.empty() ? "the budget was used" : m.status;

@@ -272,7 +272,7 @@ TEST(CustomDispatch, ProgramsWithBranchesAreComparedAsAWhole) {
   auto p = lowered(true);
   p.symbols.at(0).hint = 6;
   p = choice::decide_ranges(p, open_node(p), {1, 1, 2});
-  const tune::WholeTime w = tune::compare_whole(p, p, *pipeline, 2000);
+  const tune::WholeTime w = tune::compare_whole(p, p, *pipeline, 2000, 2000);
   EXPECT_EQ(w.refusal, "");
   EXPECT_GT(w.ratio, 0);
 }

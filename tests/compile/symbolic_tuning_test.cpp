@@ -250,7 +250,18 @@ TEST_F(SymbolicTuning, TrialsInAProcessOfTheirOwnRunAtTheSizesThatWereSeen) {
 TEST_F(SymbolicTuning, AWholeProgramIsComparedAtTheSizesThatWereSeen) {
   const Tuner tuner;
   const choice::Program lowered = tuner.lowered(kProduct, operands(24));
-  const tune::WholeTime w = tune::compare_whole(lowered, lowered, *tuner.pipeline, 2000);
+  const tune::WholeTime w = tune::compare_whole(lowered, lowered, *tuner.pipeline, 2000, 2000);
+  EXPECT_EQ(w.refusal, "");
+  EXPECT_GT(w.ratio, 0);
+  EXPECT_EQ(tune::compare_whole(lowered, lowered, *tuner.pipeline, 2000, 0).refusal, "the budget was used");
+}
+
+TEST_F(SymbolicTuning, WholeProgramsThatTakeLongerThanTheWishAreComparedAllTheSame) {
+  const Tuner tuner;
+  const choice::Program lowered = tuner.lowered(kProduct, operands(24));
+  double now = 0;
+  const tune::Clock slow = [&now] { return now += 100; };  // milliseconds
+  const tune::WholeTime w = tune::compare_whole(lowered, lowered, *tuner.pipeline, 150, 1e9, slow);
   EXPECT_EQ(w.refusal, "");
   EXPECT_GT(w.ratio, 0);
 }
