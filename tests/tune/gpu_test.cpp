@@ -64,7 +64,8 @@ TEST_F(GpuTune, SamplesByRecordedGraphs) {
     m.grain_ns = flush > 0 ? 340 : 90;  // as the tuner reckons
     const Verdict v = measure(3, sample, m);
     fmt::print("{}", to_string(v, {"fast", "slow", "again"}));
-    EXPECT_EQ(v.winner, 0u);
+    EXPECT_NE(v.winner, 1u);
+    if (v.winner == 2) EXPECT_GT(v.flip, m.flip) << "equal programs, and the verdict calls itself sure";
     EXPECT_LE(v.spent_ms, 440);
   }
 }
