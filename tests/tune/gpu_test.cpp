@@ -65,7 +65,7 @@ TEST_F(GpuTune, SamplesByRecordedGraphs) {
     const Verdict v = measure(3, sample, m);
     fmt::print("{}", to_string(v, {"fast", "slow", "again"}));
     EXPECT_NE(v.winner, 1u);
-    if (v.winner == 2) EXPECT_GT(v.flip, m.flip) << "equal programs, and the verdict calls itself sure";
+    EXPECT_TRUE(v.winner == 0 || v.flip > m.flip) << "equal programs, and the verdict calls itself sure";
     EXPECT_LE(v.spent_ms, 440);
   }
 }
