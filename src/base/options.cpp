@@ -155,8 +155,8 @@ constexpr Row kRows[] = {
     {OptionId::TuneRetryHours, Kind::Int, "tune_retry_hours", "168",
      "Hours after which a candidate that crashed or took too long when it was tuned is tried again.", 1 << 20},
     {OptionId::TuneWorker, Kind::String, "tune_worker", "",
-     "Program that runs candidates in a process of its own; empty: toroid-tune-worker beside this program, or in ../libexec/toroid or "
-     "../bin."},
+     "Program that runs candidates in a process of its own; empty: toroid-tune-worker beside this program or in ../lib/toroid, or where "
+     "libtoroid_jit.so lies."},
     {OptionId::TuneIsolated, Kind::Bool, "tune_isolated", "0",
      "Kernels of a choice run once in a process of their own, tune_worker, before they run in the one that tunes: a choice that crashes, "
      "hangs or writes out of bounds is refused with the reason. Calls of libraries are not run there."},

@@ -47,8 +47,17 @@ F symbol(void* handle, const char* name, const std::string& path) {
   return reinterpret_cast<F>(address);
 }
 
-std::unique_ptr<CompilerLibrary> open_library() {
-  std::string reasons;
+// The file that holds an address of it: what was opened by its name alone lies wherever the loader found it.
+std::string path_of(const void* address, const std::string& otherwise) {
+  Dl_info info{};
+  std::error_code ignored;
+  if (!::dladdr(address, &info) || !info.dli_fname) return otherwise;
+  const fs::path p = fs::weakly_canonical(info.dli_fname, ignored);
+  return ignored ? otherwise : p.string();
+}
+
+// None, and why, where no file of that name can be opened.
+std::unique_ptr<CompilerLibrary> open_library(std::string& reasons) {
   for (const std::string& place : places()) {
     std::error_code ignored;
     bool is_path = place.find('/') != std::string::npos;
@@ -63,7 +72,6 @@ std::unique_ptr<CompilerLibrary> open_library() {
       continue;
     }
     auto library = std::make_unique<CompilerLibrary>();
-    library->path = place;
     int32_t abi = symbol<decltype(&toroid_jit_abi)>(handle, "toroid_jit_abi", place)();
     if (abi != TOROID_JIT_ABI) {
       fail<EnvironmentError>("\"{}\" belongs to another version of Toroid (interface {}, expected {}); install the one of this version",
@@ -71,9 +79,27 @@ std::unique_ptr<CompilerLibrary> open_library() {
     }
     library->version = symbol<decltype(&toroid_jit_version)>(handle, "toroid_jit_version", place)();
     library->compile = symbol<decltype(&toroid_jit_compile)>(handle, "toroid_jit_compile", place);
+    library->path = path_of(reinterpret_cast<const void*>(library->compile), place);
     library->release = symbol<decltype(&toroid_jit_release)>(handle, "toroid_jit_release", place);
     return library;
   }
+  return nullptr;
+}
+
+// The one that is open, or is opened now.
+const CompilerLibrary* find_library(std::string& reasons) {
+  static std::mutex mutex;
+  static std::unique_ptr<CompilerLibrary> library;
+  std::lock_guard lock(mutex);
+  if (!library) library = open_library(reasons);
+  return library.get();
+}
+
+}  // namespace
+
+const CompilerLibrary& compiler_library() {
+  std::string reasons;
+  if (const CompilerLibrary* found = find_library(reasons)) return *found;
   fail<EnvironmentError>(
       "a kernel must be compiled, but the compiler {} cannot be loaded (kernels in the cache or in a package run without it); looked "
       "at:{}\n"
@@ -81,14 +107,10 @@ std::unique_ptr<CompilerLibrary> open_library() {
       kFileName, reasons, kFileName);
 }
 
-}  // namespace
-
-const CompilerLibrary& compiler_library() {
-  static std::mutex mutex;
-  static std::unique_ptr<CompilerLibrary> library;
-  std::lock_guard lock(mutex);
-  if (!library) library = open_library();
-  return *library;
+std::string compiler_folder() {
+  std::string ignored;
+  const CompilerLibrary* found = find_library(ignored);
+  return found ? fs::path(found->path).parent_path().string() : "";
 }
 
 }  // namespace toroid::jit

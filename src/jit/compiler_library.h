@@ -16,7 +16,11 @@ struct CompilerLibrary {
 };
 
 // Looks at TOROID_JIT_LIBRARY, else beside the program or library that holds this code, in ../lib and in ../lib/toroid, else where
-// the system's loader looks. EnvironmentError names the places and the remedy; a later call tries again.
+// the system's loader looks (which is where Toroid is installed: programs that link it there have that folder as RUNPATH).
+// EnvironmentError names the places and the remedy; a later call tries again.
 const CompilerLibrary& compiler_library();
+
+// Where that file lies, as other parts of Toroid may; empty where there is none.
+std::string compiler_folder();
 
 }  // namespace toroid::jit

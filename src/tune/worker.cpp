@@ -15,6 +15,7 @@
 
 #include "base/check.h"
 #include "base/options.h"
+#include "jit/compiler_library.h"
 
 extern char** environ;
 
@@ -31,8 +32,10 @@ std::string program_of(const WorkerOptions& options) {
   std::error_code error;
   const fs::path self = fs::read_symlink("/proc/self/exe", error);
   std::string looked;
-  for (const char* relative : {"", "../libexec/toroid", "../bin"}) {
-    const fs::path p = (self.parent_path() / relative / "toroid-tune-worker").lexically_normal();
+  std::vector<fs::path> folders = {self.parent_path(), self.parent_path() / "../lib/toroid"};
+  if (const std::string installed = jit::compiler_folder(); !installed.empty()) folders.emplace_back(installed);
+  for (const fs::path& folder : folders) {
+    const fs::path p = (folder / "toroid-tune-worker").lexically_normal();
     if (fs::exists(p, error)) return p.string();
     looked += "\n  " + p.string();
   }

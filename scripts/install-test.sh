@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Installs what BUILD holds into a folder that is moved afterwards, then builds and runs a project that knows no more than
+# find_package(toroid): scripts/install-test.sh [BUILD]
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+build=${1:-$root/build}
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+cmake --install "$build" --prefix "$scratch/first" >"$scratch/install.log"
+mv "$scratch/first" "$scratch/prefix"
+
+mkdir "$scratch/project"
+cp "$root/examples/first_steps/main.cpp" "$scratch/project/"
+cat >"$scratch/project/tuned.cpp" <<'END'
+#include "toroid/compile.h"
+using namespace toroid;
+int main() {
+  auto f = compile([](const Tensor& a, const Tensor& b) { return relu(matmul(a, b)); }, {.mode = Mode::MaxAutotune});
+  return f(ones({64, 64}), ones({64, 64})).to_vector()[0] == 64 ? 0 : 1;
+}
+END
+cat >"$scratch/project/CMakeLists.txt" <<'END'
+cmake_minimum_required(VERSION 3.22)
+project(user LANGUAGES CXX)
+find_package(toroid 0.1 REQUIRED)
+add_executable(first_steps main.cpp)
+target_link_libraries(first_steps PRIVATE toroid::toroid)
+add_executable(tuned tuned.cpp)
+target_link_libraries(tuned PRIVATE toroid::toroid)
+END
+cmake -S "$scratch/project" -B "$scratch/project/build" -DCMAKE_PREFIX_PATH="$scratch/prefix" >"$scratch/configure.log"
+cmake --build "$scratch/project/build" >"$scratch/build.log" || { cat "$scratch/build.log"; exit 1; }
+
+unset TOROID_JIT_LIBRARY LD_LIBRARY_PATH
+export TOROID_CACHE_DIR=$scratch/cache
+shown=$("$scratch/project/build/first_steps")
+echo "$shown"
+[[ $shown == *"compiles 2, cache hits 2"* ]] || { echo "the example says something else"; exit 1; }
+export TOROID_TUNE_ISOLATED=1  # both find toroid-tune-worker
+"$scratch/project/build/tuned"
+"$scratch/prefix/bin/toroid" tune minilm-l6 --layers 1 --seq 8 --rounds 0 >"$scratch/tune.log" || { cat "$scratch/tune.log"; exit 1; }
