@@ -22,7 +22,7 @@ Config parse_config(std::string_view text) {
   const auto bad = [&](std::string_view why) {
     fail<UserError>("\"{}\" is no configuration of a template: {}; expected form(field=number,field=number)", text, why);
   };
-  const size_t open = text.find('(');
+  const size_t open = text.rfind('(');  // names of alternatives may have some, too
   if (open == std::string_view::npos || open == 0 || !text.ends_with(')')) bad("a form with parentheses is missing");
   Config c{.form = std::string(text.substr(0, open)), .fields = {}};
   std::string_view rest = text.substr(open + 1, text.size() - open - 2);

@@ -12,7 +12,7 @@
 #include "ops/autocast.h"
 #include "ops/custom.h"
 #include "ops/reference.h"
-#include "trace/strided_view.h"
+#include "ops/strided_view.h"
 
 namespace toroid {
 namespace front {
@@ -164,7 +164,7 @@ std::vector<Tensor> EagerDispatcher::call(const ops::Op& op, CallArgs args, cons
       TOROID_USER_CHECK(!is_proxy(t), "{}: a tensor of a trace is used outside of the function that is traced", op.name);
       return t;
     });
-  if (op.index_map && op.schema.params[0].alias) return trace::strided_view(op, args);
+  if (op.index_map && op.schema.params[0].alias) return ops::strided_view(op, args);
   const Device device = ops::device_of(op, args);
   args = ops::autocast_args(op, std::move(args), device, where);
   if (ops::is_custom(op)) return parts(op, args, device);

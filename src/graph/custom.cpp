@@ -1,6 +1,7 @@
 #include "graph/custom.h"
 
 #include <algorithm>
+#include <map>
 
 #include "base/check.h"
 #include "base/log.h"
@@ -11,7 +12,31 @@ namespace {
 
 thread_local std::vector<const ops::Op*> compiled;  // whose variants this thread compiles
 
+// Whose memory a value surely is in: what views and writes were made of. A reshape may be a copy.
+const Value* owner_of(const Value* v) {
+  while (v->producer) {
+    const ops::Op& op = *v->producer->op;
+    const bool view =
+        op.index_map && op.schema.params[0].alias && op.name != "reshape" && op.name != "contiguous" && op.name != "flatten.using_ints";
+    if (!view && (ops::is_custom(op) || !is_mutating(op))) break;
+    v = std::get<Value*>(v->producer->args[0]);
+  }
+  return v;
+}
+
 }  // namespace
+
+void check_results_apart(const ops::Op& op, const Graph& recorded, const std::vector<Value*>& results) {
+  std::map<const Value*, size_t> owners;
+  for (size_t r = 0; r < results.size(); ++r) {
+    const Value* owner = owner_of(results[r]);
+    const bool operand = std::any_of(recorded.inputs.begin(), recorded.inputs.end(),
+                                     [&](auto& in) { return in.value == owner && in.kind == InputKind::User; });
+    TOROID_USER_CHECK(!operand, "{}: result {} is an argument itself or a view of it; return clone() of it", op.name, r);
+    const auto [other, fresh] = owners.try_emplace(owner, r);
+    TOROID_USER_CHECK(fresh, "{}: the results {} and {} share memory; return clone() of one of them", op.name, other->second, r);
+  }
+}
 
 std::unique_ptr<Graph> trace_custom(const Graph& around, const ops::Op& op, const CustomOpConfig* variant,
                                     const std::vector<Arg<const TensorType*>>& types) {
@@ -47,14 +72,18 @@ std::string unfit_for_choice(const Graph& around, const Graph& g) {
 VariantScope::VariantScope(const ops::Op& op) { compiled.push_back(&op); }
 VariantScope::~VariantScope() { compiled.pop_back(); }
 
+void note_no_choices(const ops::Op& op, std::string_view reason) {
+  log(Artifact::Choices, fmt::format("{} has no choices, it becomes its own function: {}", op.name, reason));
+  ops::count(op, ops::CustomEvent::OtherRefusal);
+}
+
 bool stays_whole(const Graph& around, const ops::Op& op, const std::vector<Arg<const TensorType*>>& types) {
   if (!ops::is_tuned(op)) return false;
   for (auto* other : compiled)
     if (ops::same_operation(*other, op)) return false;
   const std::string reason = unfit_for_choice(around, *trace_custom(around, op, nullptr, types));
   if (reason.empty()) return true;
-  log(Artifact::Choices, fmt::format("{} has no choices, it becomes its own function: {}", op.name, reason));
-  ops::count(op, ops::CustomEvent::OtherRefusal);
+  note_no_choices(op, reason);
   return false;
 }
 

@@ -12,6 +12,10 @@ namespace toroid::graph {
 std::unique_ptr<Graph> trace_custom(const Graph& around, const ops::Op& op, const CustomOpConfig* variant,
                                     const std::vector<Arg<const TensorType*>>& types);
 
+// UserError where one of the results that a custom operation's function has recorded is a view of an operand or of another result, as for
+// calls that run at once.
+void check_results_apart(const ops::Op& op, const Graph& recorded, const std::vector<Value*>& results);
+
 // Why a variant that became `g` cannot be an alternative: random numbers, which must be drawn in one order, and sizes that only the run
 // tells; empty when it can.
 std::string unfit_for_choice(const Graph& around, const Graph& g);
@@ -24,6 +28,9 @@ class VariantScope {
   VariantScope(const VariantScope&) = delete;
   VariantScope& operator=(const VariantScope&) = delete;
 };
+
+// Notes that a call has no choices although its operation has variants.
+void note_no_choices(const ops::Op& op, std::string_view reason);
 
 // Whether a call of a custom operation is left for lowering, which makes it a choice: it has variants, and its own function may be one
 // of them.

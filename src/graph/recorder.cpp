@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "graph/custom.h"
 
 namespace toroid::graph {
 namespace {
@@ -114,7 +115,12 @@ std::vector<TensorType> Recorder::result_types(const ops::Op& op, const CallArgs
   std::vector<TensorType> out;
   {
     DispatchScope scope(aside);
-    for (auto& r : op.decompose(ops::CallReader(op, stand_ins))) out.push_back(type_of(r));
+    std::vector<Value*> made;
+    for (auto& r : op.decompose(ops::CallReader(op, stand_ins))) {
+      out.push_back(type_of(r));
+      if (ops::is_custom(op)) made.push_back(aside.value_of(r));
+    }
+    check_results_apart(op, scratch, made);
   }
   graph_.symbols = std::move(scratch.symbols);
   graph_.guards = std::move(scratch.guards);

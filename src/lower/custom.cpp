@@ -62,7 +62,10 @@ void set_ranges(choice::Open& open, const CustomTuning& tuning, const graph::Nod
   if (!tuning.dispatch_on || tuning.split_points.empty()) return;
   const auto& by = *tuning.dispatch_on;
   const auto& sizes = std::get<graph::Value*>(n.args[static_cast<size_t>(n.op->schema.find(by.tensor))])->type.sizes;
-  const Expr size = sizes[static_cast<size_t>(ops::normal_dim(*n.op, by.dim, static_cast<int64_t>(sizes.size())))];
+  const int64_t rank = static_cast<int64_t>(sizes.size()), dim = by.dim < 0 ? by.dim + rank : by.dim;
+  TOROID_USER_CHECK(dim >= 0 && dim < rank, "{} ({}): dispatch_on names dimension {} of \"{}\", which has {} dimensions in this call",
+                    n.op->name, n.where, by.dim, by.tensor, rank);
+  const Expr size = sizes[static_cast<size_t>(dim)];
   if (size.is_const()) return;
   open.size = size;
   open.split_points = tuning.split_points;
@@ -134,7 +137,9 @@ void Lowering::lower_custom(const graph::Node& n) {
       auto made = [&]() -> std::variant<choice::Alternative, Refusal> {
         try {
           return alternative(graph_, n, &c, types, constants, options_);
-        } catch (const UserError& e) {
+        } catch (const InternalError&) {
+          throw;
+        } catch (const std::exception& e) {  // of whatever kind: the variant is the user's code
           return Refusal{ops::CustomEvent::OtherRefusal, e.what()};
         }
       }();

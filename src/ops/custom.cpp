@@ -7,6 +7,7 @@
 #include <atomic>
 #include <deque>
 #include <mutex>
+#include <set>
 #include <shared_mutex>
 #include <unordered_map>
 
@@ -143,6 +144,9 @@ void check_results(const Entry& e, const std::string& who, const std::vector<Cus
       TOROID_USER_CHECK(!t || !same_memory(*t, results[r]), "{}: result {} is the argument {} itself or a view of it; return clone() of it",
                         who, r, i < e.row.schema.params.size() ? "\"" + e.row.schema.params[i].name + "\"" : std::to_string(i));
     }
+    for (size_t other = 0; other < r; ++other)
+      TOROID_USER_CHECK(!same_memory(results[other], results[r]), "{}: the results {} and {} share memory; return clone() of one of them",
+                        who, other, r);
   }
 }
 
@@ -183,7 +187,7 @@ struct DepthScope {
   ~DepthScope() { --depth; }
 };
 
-// Without tensors: what can be known of a config when it is registered.
+// Without tensors: what can be known of a config by itself when it is registered.
 void check_config(const Entry& e, const CustomOpConfig& c) {
   std::vector<CustomArg::Value> stand_ins;
   for (auto& p : e.row.schema.params) {
@@ -199,7 +203,9 @@ void check_config(const Entry& e, const CustomOpConfig& c) {
       stand_ins.push_back(std::string());
   }
   const std::string who = e.row.name + ", variant \"" + c.name + "\"";
+  std::set<std::string_view> given;
   for (auto& [name, value] : c.params) {
+    TOROID_USER_CHECK(given.insert(name).second, "{}: the param \"{}\" is given twice", who, name);
     const bool tensor = std::holds_alternative<Tensor>(value.value) || std::holds_alternative<std::vector<Tensor>>(value.value);
     TOROID_USER_CHECK(!tensor, "{}: the param \"{}\" is a tensor; params are numbers and texts", who, name);
   }
@@ -228,10 +234,14 @@ void check_tuning(const Op& op, const CustomTuning& t) {
   TOROID_USER_CHECK(t.min_speedup_threshold > 0, "{}: min_speedup_threshold is {}; expected a positive factor", op.name,
                     t.min_speedup_threshold);
   if (!t.dispatch_on) return;
+  TOROID_USER_CHECK(!t.split_points.empty(),
+                    "{}: dispatch_on names a size, but split_points are empty, so that all sizes are one range; give the last size of each "
+                    "range but the last, or leave dispatch_on out",
+                    op.name);
   const int at = op.schema.find(t.dispatch_on->tensor);
   TOROID_USER_CHECK(
       at >= 0 && op.schema.params[static_cast<size_t>(at)].type == ParamType::Tensor && !op.schema.params[static_cast<size_t>(at)].list,
-      "{}: dispatch_on names \"{}\", which is no tensor among its arguments", op.name, t.dispatch_on->tensor);
+      "{}: dispatch_on names \"{}\"; expected an argument that is one tensor", op.name, t.dispatch_on->tensor);
   int64_t before = 0;
   for (int64_t s : t.split_points) {
     TOROID_USER_CHECK(s > before, "{}: split_points must be positive and ascending; {} follows {}", op.name, s, before);
@@ -241,20 +251,40 @@ void check_tuning(const Op& op, const CustomTuning& t) {
                     op.name, t.dispatch_on->range_upper_bound, before);
 }
 
-// Names for those that have none.
-void name_configs(std::vector<CustomOpConfig>& configs) {
+bool is_plain(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) >= ' ' && c != ';' && c != '"'; });
+}
+
+std::string param_text(const CustomArg::Value& v) {
+  if (auto* size = std::get_if<SymInt>(&v)) return sym::to_string(size->expr());
+  if (auto* d = std::get_if<double>(&v)) return fmt::format("{}", *d);
+  if (auto* b = std::get_if<bool>(&v)) return *b ? "true" : "false";
+  auto* text = std::get_if<std::string>(&v);
+  return text && is_plain(*text) ? *text : "...";
+}
+
+// Names for those that have none. Choices name variants, in lock files too.
+void name_configs(const Op& op, std::vector<CustomOpConfig>& configs) {
+  std::set<std::string_view> names = {op.name};
   for (size_t i = 0; i < configs.size(); ++i) {
-    if (!configs[i].name.empty()) continue;
-    std::string params;
-    for (auto& [name, value] : configs[i].params) params += fmt::format("{}{}", params.empty() ? " (" : ", ", name);
-    configs[i].name = fmt::format("variant {}{}", i + 1, params.empty() ? "" : params + ")");
+    std::string& name = configs[i].name;
+    if (name.empty()) {
+      std::string params;
+      for (auto& [param, value] : configs[i].params)
+        params += fmt::format("{}{}={}", params.empty() ? " (" : ", ", param, param_text(value.value));
+      name = fmt::format("variant {}{}", i + 1, params.empty() ? "" : params + ")");
+    }
+    TOROID_USER_CHECK(is_plain(name), "{}: the variant {} is named \"{}\"; expected a line of text without quotes and semicolons", op.name,
+                      i + 1, name);
+    TOROID_USER_CHECK(names.insert(name).second, "{}: the variant {} is named \"{}\", as {} is; give it another name", op.name, i + 1, name,
+                      name == op.name ? "the operation itself" : "one before it");
   }
 }
 
 void add_tuning(const Op& row, Tuning tuning) {
   Entry& e = entry_of(row);
   check_tuning(e.row, tuning.rules);
-  name_configs(tuning.configs);
+  name_configs(e.row, tuning.configs);
   for (auto& c : tuning.configs) check_config(e, c);
   std::unique_lock lock(registry().mutex);
   TOROID_USER_CHECK(!e.tuning, "{} has variants already; register all of them at once", e.row.name);
@@ -349,7 +379,7 @@ std::vector<CustomOpConfig> variants_of(const Op& op, const std::vector<CustomOp
   if (!t) return {};
   if (!t->generator) return t->configs;
   auto configs = t->generator(operands);
-  name_configs(configs);
+  name_configs(e.row, configs);
   for (auto& c : configs) check_config(e, c);
   return configs;
 }

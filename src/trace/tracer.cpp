@@ -5,7 +5,7 @@
 #include "base/check.h"
 #include "ops/autocast.h"
 #include "ops/custom.h"
-#include "trace/strided_view.h"
+#include "ops/strided_view.h"
 
 namespace toroid::trace {
 namespace {
@@ -345,7 +345,7 @@ void Tracer::break_graph(const std::string& reason) {
     if (auto it = real.find(v); it != real.end()) return it->second;
     View& view = views.at(v);
     view.args[0] = make(view.base);
-    return real[v] = strided_view(*view.op, view.args).at(view.result);
+    return real[v] = ops::strided_view(*view.op, view.args).at(view.result);
   };
   for (auto& [t, value] : live) {
     std::vector<Expr> sizes = std::move(t->sym_sizes);

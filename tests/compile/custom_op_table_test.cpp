@@ -47,7 +47,12 @@ TEST(CustomOpRegistration, RefusesVariants) {
   EXPECT_TRUE(contains(refused({.options = {{"gem_backends", "template"}}}), "gemm_backends"));
   EXPECT_TRUE(contains(refused({.decomposition = [](Tensor& x, int64_t) { return x * 2.0; }}), "does not write"));
   EXPECT_TRUE(contains(refused({}, {.split_points = {4}}), "dispatch_on"));
-  EXPECT_TRUE(contains(refused({}, {.dispatch_on = {{.tensor = "y"}}}), "\"y\""));
+  EXPECT_TRUE(contains(refused({.name = "a;b"}), "quotes and semicolons"));
+  EXPECT_TRUE(contains(refused({.name = "reg::tuned"}), "as the operation itself is"));
+  EXPECT_TRUE(contains(user_error([&] { register_custom_op_autotuning(op, {{.name = "a"}, {.name = "a"}}); }), "as one before it is"));
+  EXPECT_TRUE(contains(refused({.params = {{"split", 4}, {"split", 8}}}), "given twice"));
+  EXPECT_TRUE(contains(refused({}, {.dispatch_on = {{.tensor = "x"}}}), "split_points are empty"));
+  EXPECT_TRUE(contains(refused({}, {.dispatch_on = {{.tensor = "y"}}, .split_points = {4}}), "\"y\""));
   EXPECT_TRUE(contains(refused({}, {.dispatch_on = {{.tensor = "x"}}, .split_points = {8, 4}}), "ascending"));
   EXPECT_TRUE(contains(refused({}, {.input_gen_fns = {{"z", nullptr}}}), "\"z\""));
   EXPECT_FALSE(ops::is_tuned(op.op()));

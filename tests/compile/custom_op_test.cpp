@@ -192,22 +192,98 @@ TEST(CustomOp, WritesToItsArguments) {
   EXPECT_EQ(open_in(p).alternatives.size(), 2u);
 }
 
+// A function sees what it writes by another argument, too; copies of the arguments would not show it.
+TEST(CustomOp, ArgumentsThatShareMemorySeeTheWrites) {
+  auto own = [](Tensor& x, const Tensor& y) {
+    relu_(x);
+    return clone(y);
+  };
+  auto plain = custom_op("test::relu_and_read(Tensor(a!) x, Tensor y) -> Tensor", own);
+  auto tuned = custom_op("test::tuned_relu_and_read(Tensor(a!) x, Tensor y) -> Tensor", own);
+  register_custom_op_autotuning(tuned, {{.name = "other", .decomposition = [](Tensor& x, const Tensor& y) {
+                                           copy_(x, relu(x));
+                                           return y * 1.0;
+                                         }}});
+  for (auto& op : {plain, tuned}) {
+    expect_written_alike([&](const Tensor& x) { return op(x - 9.0, x); });
+    expect_written_alike([&](const Tensor& x) {
+      Tensor y = x - 9.0;
+      return op(y, y) + op(transpose(y, 0, 1), y);
+    });
+    expect_written_alike([&](const Tensor& x) {
+      add_(x, -9.0);
+      return op(select(x, 0, 1), x) + x;
+    });
+  }
+  const size_t refusals = custom_op_counts(tuned).other_refusals;
+  EXPECT_EQ(open_in(lowered([&](auto& in) { return tuned(in[0], in[1]); }, {counting({4, 8}), counting({4, 8})})).alternatives.size(), 2u);
+  EXPECT_EQ(custom_op_counts(tuned).other_refusals, refusals);
+  for (auto& n : lowered([&](auto& in) { return tuned(in[0], in[0]); }, {counting({4, 8})}).nodes) EXPECT_FALSE(n.is_open());
+  EXPECT_EQ(custom_op_counts(tuned).other_refusals, refusals + 1);
+}
+
+TEST(CustomOp, FunctionsWriteThroughViews) {
+  auto row = custom_op("test::relu_row_(Tensor(a!) x) -> ()", [](Tensor& x) {
+    Tensor first = select(x, 0, 1);
+    relu_(first);
+  });
+  auto swap = custom_op("test::swap_(Tensor(a!) x, Tensor(b!) y) -> ()", [](Tensor& x, Tensor& y) {
+    Tensor old = clone(x);
+    copy_(x, y);
+    copy_(y, old);
+  });
+  expect_written_alike([&](const Tensor& x) {
+    add_(x, -20.0);
+    row(x);
+    return x + 1.0;
+  });
+  expect_written_alike([&](const Tensor& x) {
+    Tensor y = x - 20.0, before = transpose(y, 0, 1);
+    row(before);
+    swap(select(y, 0, 0), select(y, 0, 2));
+    return y + transpose(before, 0, 1);
+  });
+  expect_written_alike([&](const Tensor& x) {
+    Tensor wide = to(x, DType::F64);
+    swap(wide, x);
+    return to(wide, DType::F32);
+  });
+}
+
+TEST(CustomOp, ResultsHaveMemoryOfTheirOwn) {
+  auto view = custom_op("test::view_of(Tensor x) -> Tensor", [](const Tensor& x) { return transpose(x, 0, 1); });
+  auto twice = custom_op("test::shared(Tensor x) -> (Tensor, Tensor)", [](const Tensor& x) {
+    Tensor y = x * 2.0;
+    return std::pair(y, transpose(y, 0, 1));
+  });
+  const Tensor x = counting({4, 8});
+  auto fast_view = compile([&](const Tensor& t) { return view(t); });
+  auto fast_twice = compile([&](const Tensor& t) { return twice(t).second; });
+  for (auto& error : {test::user_error([&] { view(x); }), test::user_error([&] { fast_view(x); })})
+    EXPECT_TRUE(test::contains(error, "result 0 is")) << error;
+  for (auto& error : {test::user_error([&] { twice(x); }), test::user_error([&] { fast_twice(x); })})
+    EXPECT_TRUE(test::contains(error, "the results 0 and 1 share memory")) << error;
+}
+
 TEST(CustomOp, VariantsThatAreAnotherThingAreRefusedAndCounted) {
   auto op = custom_op("test::picky", [](const Tensor& x) { return x * 2.0; });
-  register_custom_op_autotuning(op, {{.name = "other dtype", .decomposition = [](const Tensor& x) { return to(x, DType::F64); }},
-                                     {.name = "other size", .decomposition = [](const Tensor& x) { return sum(x); }},
-                                     {.name = "random", .decomposition = [](const Tensor& x) { return x * rand_like(x); }},
-                                     {.name = "reads", .decomposition = [](const Tensor& x) { return x * sum(x).item(); }},
-                                     {.name = "fine", .decomposition = [](const Tensor& x) { return x + x; }}});
+  register_custom_op_autotuning(
+      op, {{.name = "other dtype", .decomposition = [](const Tensor& x) { return to(x, DType::F64); }},
+           {.name = "other size", .decomposition = [](const Tensor& x) { return sum(x); }},
+           {.name = "random", .decomposition = [](const Tensor& x) { return x * rand_like(x); }},
+           {.name = "reads", .decomposition = [](const Tensor& x) { return x * sum(x).item(); }},
+           {.name = "throws",
+            .decomposition = [](const Tensor& x) { return x.dim() == 2 ? throw std::runtime_error("not for matrices") : x + x; }},
+           {.name = "fine", .decomposition = [](const Tensor& x) { return x + x; }}});
   auto model = compiled([&](auto& in) { return op(in[0]); }, {counting({4, 8})});
   const auto counts = custom_op_counts(op);
   EXPECT_EQ(counts.calls, 1u);
   EXPECT_EQ(counts.variants, 2u);
   EXPECT_EQ(counts.type_refusals, 2u);
-  EXPECT_EQ(counts.other_refusals, 2u);
+  EXPECT_EQ(counts.other_refusals, 3u);
   ASSERT_EQ(model.report().choices.size(), 1u);
   const std::string& line = model.report().choices[0];
-  for (const char* part : {"other dtype", "f64", "random", "reads"}) EXPECT_TRUE(test::contains(line, part)) << line;
+  for (const char* part : {"other dtype", "f64", "random", "reads", "not for matrices"}) EXPECT_TRUE(test::contains(line, part)) << line;
 }
 
 TEST(CustomOp, SymbolicSizesAndGuards) {

@@ -169,8 +169,7 @@ Variant variant_of(uint64_t seed) {
   return v;
 }
 
-Verdict check(const Graph& g, const Variant& v) {
-  auto inputs = graph::random_inputs(g, v.seed, v.strided);
+Verdict compare(const Graph& g, const std::vector<Tensor>& inputs, const Runner& run) {
   auto for_reference = copies(inputs);
   Expected expected;
   try {
@@ -185,17 +184,23 @@ Verdict check(const Graph& g, const Variant& v) {
       auto d = compare_all(graph::run_aliasing(g, shared), expected, shared, for_reference);
       if (!d.empty()) return {.refused = false, .failure = "functionalize: " + d};
     }
-    auto for_compiled = copies(inputs);
-    auto model = compiler::CompiledModel::compile(graph::clone(g), v.options);
-    auto d = compare_all(model.run(for_compiled), expected, for_compiled, for_reference);
-    if (d.empty() && !writes(g))
-      d = compare_all(model.run(for_compiled), expected, for_compiled, for_reference);  // on memory that was used
+    auto own = copies(inputs);
+    auto d = compare_all(run(own), expected, own, for_reference);
+    if (d.empty() && !writes(g)) d = compare_all(run(own), expected, own, for_reference);  // on memory that was used
     if (!d.empty()) return {.refused = false, .failure = d};
   } catch (const std::exception& e) {
     std::string what = e.what();
     return {.refused = false, .failure = "threw: " + what.substr(0, what.find('\n'))};
   }
   return {};
+}
+
+Verdict check(const Graph& g, const Variant& v) {
+  std::optional<compiler::CompiledModel> model;
+  return compare(g, graph::random_inputs(g, v.seed, v.strided), [&](const std::vector<Tensor>& inputs) {
+    if (!model) model = compiler::CompiledModel::compile(graph::clone(g), v.options);
+    return model->run(inputs);
+  });
 }
 
 }  // namespace toroid::fuzz

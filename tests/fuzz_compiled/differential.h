@@ -1,6 +1,7 @@
 // Runs one graph compiled and interpreted and says where they differ.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -28,6 +29,10 @@ struct Verdict {
 // Compares outputs, and inputs after the run. Tolerances follow from the dtypes and the number of the operations that a result depends
 // on, and from the largest number among them; positions of NaN and infinities must agree, integers and truth values be equal.
 Verdict check(const graph::Graph& g, const Variant& v);
+
+// The same for whatever runs graphs: takes the inputs, writes to them what the graph writes, and gives the outputs.
+using Runner = std::function<std::vector<Tensor>(const std::vector<Tensor>& inputs)>;
+Verdict compare(const graph::Graph& g, const std::vector<Tensor>& inputs, const Runner& run);
 
 // Whether a result is what is expected. `tolerance` is absolute. Empty: it is.
 std::string difference(const Tensor& found, const Tensor& expected, double tolerance);

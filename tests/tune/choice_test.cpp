@@ -16,6 +16,7 @@ TEST(Choice, TextAndBack) {
       {{{0, {"alternative one shot", {}}}, {3, {"cublaslt", {{"algo", 1}}}}}, {{0, 1}, {0, 2}}},
       {{}, {{4, 5}}},
       {{{1, {"alternative ring", {{"to", 9}}}}, {1, {"alternative tree", {{"from", 10}}}}}, {}},
+      {{{0, {"alternative variant 2 (split=4, by=tree)", {}}}}, {}},
   };
   for (auto& d : all) EXPECT_EQ(parse_choice(to_string(d)), d) << to_string(d);
   EXPECT_EQ(to_string(all[0]), "default");

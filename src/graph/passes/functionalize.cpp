@@ -208,6 +208,7 @@ class Functionalizer : public Dispatcher {
   }
 
   void store(Slot& target, Tensor result, const ops::Op& op) {
+    DispatchScope scope(out_.recorder());  // where parts of composites are recorded, calls come here otherwise
     auto sizes = sizes_of(target);
     bool fits = result.dim() == static_cast<int64_t>(sizes.size());
     for (size_t d = 0; fits && d < sizes.size(); ++d) fits = result.size(static_cast<int64_t>(d)) == SymInt(sizes[d]);
@@ -230,9 +231,26 @@ class Functionalizer : public Dispatcher {
     return results;
   }
 
+  // Whether the operation writes to memory that it has by another argument too: its function sees the writes there.
+  static bool writes_shared_memory(const ops::Op& op, const CallArgs& args) {
+    std::multiset<const Slot*> owners;
+    for (auto& a : args)
+      map_arg<int>(a, [&](const Tensor& t) {
+        if (is_proxy(t)) owners.insert(slot(t).root);
+        return 0;
+      });
+    const auto written = ops::written_arguments(op);
+    return std::any_of(written.begin(), written.end(), [&](size_t i) {
+      const Tensor& t = std::get<Tensor>(args[i]);
+      return is_proxy(t) && owners.count(slot(t).root) > 1;
+    });
+  }
+
   // Its parts, or, when it stays whole, its functional form and the writes.
   std::vector<Tensor> custom(const ops::Op& op, const CallArgs& args, const std::source_location& where) {
-    if (!stays_whole(out_.graph(), op, map_args(args))) {
+    const bool shared = writes_shared_memory(op, args);
+    if (shared && ops::is_tuned(op)) note_no_choices(op, "it writes to memory that is another argument's too");
+    if (shared || !stays_whole(out_.graph(), op, map_args(args))) {
       DispatchScope scope(*this);
       return op.decompose(ops::CallReader(op, args));
     }

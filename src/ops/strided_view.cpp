@@ -1,11 +1,11 @@
-#include "trace/strided_view.h"
+#include "ops/strided_view.h"
 
 #include <set>
 
 #include "base/check.h"
 #include "ops/reference.h"
 
-namespace toroid::trace {
+namespace toroid::ops {
 namespace {
 
 // Views that keep the row-major order of the elements.
@@ -24,14 +24,14 @@ std::vector<int64_t> numbers(const std::vector<Expr>& exprs) {
 
 }  // namespace
 
-std::vector<Tensor> strided_view(const ops::Op& op, const CallArgs& args) {
+std::vector<Tensor> strided_view(const Op& op, const CallArgs& args) {
   const Tensor& self = std::get<Tensor>(args.at(0));
   TensorType type{self.dtype(), {self.sizes().begin(), self.sizes().end()}, {}};
   std::vector<Arg<const TensorType*>> types;
   for (auto& a : args) types.push_back(map_arg<const TensorType*>(a, [&](const Tensor&) -> const TensorType* { return &type; }));
   auto decide = [](const sym::Relation& r) { return sym::known(r).value_or(false); };
   auto fresh = []() -> Expr { fail<InternalError>("a view with a size that depends on data"); };
-  auto results = ops::infer(op, types, decide, fresh);
+  auto results = infer(op, types, decide, fresh);
   bool row_major = self.is_contiguous();
   if (op.name == "contiguous") return {self.contiguous()};
   std::vector<Tensor> out, copies;
@@ -44,7 +44,7 @@ std::vector<Tensor> strided_view(const ops::Op& op, const CallArgs& args) {
     std::vector<Expr> index;
     for (size_t d = 0; d < sizes.size(); ++d)
       index.push_back(sizes[d] == 1 ? Expr(0) : sym::loop_symbol("i" + std::to_string(d), sizes[d]));
-    std::vector<Expr> from = op.index_map(ops::TypeReader(op, types), r, index);
+    std::vector<Expr> from = op.index_map(TypeReader(op, types), r, index);
     Expr rest = 0;
     for (size_t d = 0; d < from.size(); ++d) rest += from[d] * Expr(self.strides()[d]);
     std::vector<int64_t> strides;
@@ -58,10 +58,10 @@ std::vector<Tensor> strided_view(const ops::Op& op, const CallArgs& args) {
       out.push_back(self.as_strided(sizes, strides, self.numel() == 0 ? 0 : rest.constant()));
       continue;
     }
-    if (copies.empty()) copies = ops::evaluate(op, args);
+    if (copies.empty()) copies = evaluate(op, args);
     out.push_back(copies.at(r));
   }
   return out;
 }
 
-}  // namespace toroid::trace
+}  // namespace toroid::ops

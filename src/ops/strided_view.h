@@ -3,9 +3,9 @@
 
 #include "ops/table.h"
 
-namespace toroid::trace {
+namespace toroid::ops {
 
 // Results of a view operation. They share memory with the first argument wherever strides can express the view; a copy is made elsewhere.
-std::vector<Tensor> strided_view(const ops::Op& op, const CallArgs& args);
+std::vector<Tensor> strided_view(const Op& op, const CallArgs& args);
 
-}  // namespace toroid::trace
+}  // namespace toroid::ops
