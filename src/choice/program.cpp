@@ -28,10 +28,11 @@ std::string header(const Node& n) {
   }
   if (auto* c = std::get_if<Convolution>(&n.problem))
     return fmt::format(
-        "convolution {}x{}x{}x{} -> {}x{}x{} kernel {}x{} stride {}x{} pad {}x{} dilation {}x{} groups {} input={} weight={}{}",
+        "convolution {}x{}x{}x{} -> {}x{}x{} kernel {}x{} stride {}x{} pad {}x{} dilation {}x{} groups {} input={} weight={}{}{}",
         sym::to_string(c->n), c->in_channels, sym::to_string(c->in_h), sym::to_string(c->in_w), c->out_channels, sym::to_string(c->out_h),
         sym::to_string(c->out_w), c->kernel_h, c->kernel_w, c->stride_h, c->stride_w, c->pad_h, c->pad_w, c->dilation_h, c->dilation_w,
-        c->groups, text_of(c->input), text_of(c->weight), c->tf32 ? ", tf32" : "");
+        c->groups, text_of(c->input), text_of(c->weight), c->tf32 ? ", tf32" : "",
+        c->accumulate == DType::I32 ? fmt::format(" less {} in {}", c->zero, name_of(c->accumulate)) : "");
   if (auto* a = std::get_if<Attention>(&n.problem))
     return fmt::format("attention {}x{} ({} kv) {}x{}x{} values {} q={} k={} v={} mask={}{} scale {}", sym::to_string(a->batch),
                        sym::to_string(a->heads), sym::to_string(a->kv_heads), sym::to_string(a->queries), sym::to_string(a->keys),

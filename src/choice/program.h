@@ -30,7 +30,8 @@ struct Gemm {
   bool tf32 = false;          // operands are f32 and may be rounded to tf32
 };
 
-// out[n, oc, oh, ow] of a 2-d convolution, NCHW logical order; strides of `input` are in that order too.
+// out[n, oc, oh, ow] of a 2-d convolution, NCHW logical order; strides of `input` are in that order too. Summed in I32: of whole numbers
+// of 8 bits, the input's less `zero`.
 struct Convolution {
   Expr n;
   int64_t groups = 1, in_channels = 0, out_channels = 0;
@@ -38,6 +39,8 @@ struct Convolution {
   int64_t kernel_h = 1, kernel_w = 1, stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0, dilation_h = 1, dilation_w = 1;
   Operand input, weight;  // weight: [oc, ic / groups, kh, kw]
   bool tf32 = false;      // as Gemm's
+  DType accumulate = DType::F32;
+  int64_t zero = 0;
 };
 
 // out[b, h, i, d] = softmax over j of (scale * q[b, h, i, :] . k[b, h / (heads / kv_heads), j, :] + mask[b, h, i, j]) . v

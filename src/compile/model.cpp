@@ -56,7 +56,8 @@ class Compilation {
  private:
   void transform() {
     debug_.show(Artifact::Graph, "graph_imported.txt", [&] { return graph::to_string(*graph_); });
-    graph_ = graph::run_passes(std::move(graph_), graph::default_passes(options_.freeze, options_.templates), &report_.passes);
+    graph_ = graph::run_passes(std::move(graph_), graph::default_passes(options_.freeze, options_.templates, target_->has_whole_products()),
+                               &report_.passes);
     debug_.show(Artifact::Graph, "graph_lowered.txt", [&] { return graph::to_string(*graph_); });
     report_.graph_nodes = graph_->nodes.size();
   }

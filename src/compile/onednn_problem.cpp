@@ -84,6 +84,7 @@ std::string read_operands(const choice::Gemm& g, OneDnnProblem& p) {
 }
 
 std::string read_operands(const choice::Convolution& c, OneDnnProblem& p) {
+  if (!is_float(c.accumulate)) return "it is a convolution of whole numbers";
   auto sizes = constants({c.n, c.in_channels, c.in_h, c.in_w}), strides = constants(c.input.strides), weights = constants(c.weight.strides);
   if (!sizes || !strides || !weights || !constants({c.out_h, c.out_w, c.input.offset, c.weight.offset})) return kSymbolic;
   for (size_t d = 0; d < 4; ++d)

@@ -53,6 +53,7 @@ void add_splits(std::vector<choice::Config>& ways, const choice::Node& n, int pr
 
 class CpuTarget : public Target {
  public:
+  bool has_whole_products() const override { return isa_ != device::Isa::Scalar; }
   void set_templates(lower::LowerOptions& how) const override {
     how.takes_whole_product = [](const choice::Gemm& g, bool constant_b) { return codegen::supports(g, constant_b); };
     how.takes_convolution = [isa = isa_](const choice::Convolution& c, bool constant_weight) {

@@ -23,6 +23,8 @@ struct LoadedKernel {
 class Target {
  public:
   virtual ~Target() = default;
+  // Whether products and convolutions of 8 bits are faster than those of floats.
+  virtual bool has_whole_products() const { return false; }
   // Which problems have templates.
   virtual void set_templates(lower::LowerOptions& how) const = 0;
   // What comes before tuning and fusion. `choices` as below.

@@ -35,8 +35,8 @@ std::unique_ptr<Graph> run_passes(std::unique_ptr<Graph> g, std::span<const Pass
 // Every pass there is.
 std::span<const PassRow> all_passes();
 // The passes that turn a traced or imported graph into what lowering takes. `freeze` treats parameters as constants; `keep_templates`
-// leaves operations whole that the target has a template for.
-std::vector<PassRow> default_passes(bool freeze, bool keep_templates);
+// leaves operations whole that the target has a template for; `whole_products`: it has them for products of whole numbers of 8 bits.
+std::vector<PassRow> default_passes(bool freeze, bool keep_templates, bool whole_products = false);
 // UserError, with the nearest names, when there is none of that name.
 const PassRow& find_pass(std::string_view name);
 

@@ -233,14 +233,21 @@ Place Lowering::strided(const graph::Value* v) {
   return realize(v);
 }
 
+// Numbers that an epilogue quantizes take less memory than what they are made of: they are stored, also where one reader could do that.
+static bool is_quantized(const graph::Value* v) {
+  const bool casts = v->producer && v->producer->op->name == "_to_copy" && std::holds_alternative<graph::Value*>(v->producer->args[0]);
+  return casts && (v->type.dtype == DType::I8 || v->type.dtype == DType::U8) &&
+         size_of(std::get<graph::Value*>(v->producer->args[0])->type.dtype) > 1;
+}
+
 void Lowering::define(const graph::Value* v, Lazy lazy) {
   // Values with several readers are computed once, unless computing them again is no dearer than reading them back.
   constexpr int kCheapWork = 4, kCheapLoads = 2, kMaxInlineLoads = 12, kMaxInlineWork = 200;
   bool again = !lazy.place && uses(v) > 1 && (lazy.work > kCheapWork || lazy.loads > kCheapLoads || lazy.over_template);
   bool too_big = !lazy.place && (lazy.loads > kMaxInlineLoads || lazy.work > kMaxInlineWork);
-  const bool over_open = lazy.over_open;
+  const bool over_open = lazy.over_open, quantized = !lazy.place && lazy.over_template && is_quantized(v);
   values_[v] = std::move(lazy);
-  if (again || too_big || over_open || !options_.compose) realize(v);
+  if (again || too_big || over_open || quantized || !options_.compose) realize(v);
   values_.at(v).over_open = over_open;
 }
 

@@ -275,19 +275,18 @@ void lower_whole_matmul(Lowering& l, const graph::Node& n) {
   l.define(n.results[0], l.at_place(type, out));
 }
 
-void lower_convolution(Lowering& l, const graph::Node& n) {
-  auto types = graph::type_args(n);
-  ops::TypeReader r(*n.op, types);
+namespace {
+
+// The problem, but for its operands; nothing where no template has it.
+std::optional<choice::Convolution> read_convolution(Lowering& l, const graph::Node& n, const ops::TypeReader& r) {
   const graph::Value *input = std::get<graph::Value*>(n.args[0]), *weight = std::get<graph::Value*>(n.args[1]);
   const TensorType& type = n.results[0]->type;
   auto stride = r.integers("stride"), pad = r.integers("padding"), dilation = r.integers("dilation");
-  bool two_d = type.sizes.size() == 4 && input->type.sizes.size() == 4 && stride.size() == 2 && pad.size() == 2 && dilation.size() == 2;
-  bool fits = two_d && !r.flag("transposed") && template_dtype(type.dtype) && input->type.dtype == type.dtype &&
-              weight->type.dtype == type.dtype && constant(input->type.sizes[1]);
+  bool fits = type.sizes.size() == 4 && input->type.sizes.size() == 4 && stride.size() == 2 && pad.size() == 2 && dilation.size() == 2 &&
+              constant(input->type.sizes[1]) && l.options().templates;
   for (auto& s : weight->type.sizes) fits = fits && constant(s) && *constant(s) > 0;
   for (auto& s : type.sizes) fits = fits && constant(s) != 0;
-  if (!fits || !l.options().templates) return convolution_loop(l, n, r);
-
+  if (!fits) return std::nullopt;
   choice::Convolution c;
   c.n = type.sizes[0];
   c.groups = r.integer("groups");
@@ -305,6 +304,21 @@ void lower_convolution(Lowering& l, const graph::Node& n) {
   c.pad_w = pad[1];
   c.dilation_h = dilation[0];
   c.dilation_w = dilation[1];
+  return c;
+}
+
+}  // namespace
+
+void lower_convolution(Lowering& l, const graph::Node& n) {
+  auto types = graph::type_args(n);
+  ops::TypeReader r(*n.op, types);
+  const graph::Value *input = std::get<graph::Value*>(n.args[0]), *weight = std::get<graph::Value*>(n.args[1]);
+  const TensorType& type = n.results[0]->type;
+  const bool fits =
+      !r.flag("transposed") && template_dtype(type.dtype) && input->type.dtype == type.dtype && weight->type.dtype == type.dtype;
+  std::optional<choice::Convolution> problem = fits ? read_convolution(l, n, r) : std::nullopt;
+  if (!problem) return convolution_loop(l, n, r);
+  choice::Convolution& c = *problem;
   c.tf32 = rounds_to_tf32(l, type.dtype);
   Place w = l.strided(weight);
   c.weight = operand_of(w, weight->type.dtype);
@@ -333,6 +347,32 @@ void lower_convolution(Lowering& l, const graph::Node& n) {
   out.strides = channels_last(type.sizes);
   store_accumulator(l, node, type.sizes, out, DType::F32, type.dtype);
   add_bias(l, n, node, 1);
+  l.append(std::move(node), n.results[0]);
+  define_template_result(l, n, out);
+}
+
+// Whole numbers of 8 bits: a template where the target has one, else what the operation is made of.
+void lower_whole_convolution(Lowering& l, const graph::Node& n) {
+  auto types = graph::type_args(n);
+  ops::TypeReader r(*n.op, types);
+  const graph::Value *input = std::get<graph::Value*>(n.args[0]), *weight = std::get<graph::Value*>(n.args[1]);
+  const TensorType& type = n.results[0]->type;
+  std::optional<choice::Convolution> problem = read_convolution(l, n, r);
+  if (!problem) return l.lower_composite(n);
+  choice::Convolution& c = *problem;
+  c.accumulate = type.dtype;
+  c.zero = r.integer("zero_point");
+  const Place w = l.strided(weight);
+  c.weight = operand_of(w, weight->type.dtype);
+  c.input = {-1, input->type.dtype, 0, channels_last(input->type.sizes)};
+  const bool constant_weight = l.program().buffers[static_cast<size_t>(w.buffer)].kind == loop::BufferKind::Constant;
+  if (!l.options().takes_convolution || !l.options().takes_convolution(c, constant_weight)) return l.lower_composite(n);
+  c.input = operand_of(realize_channels_last(l, input), input->type.dtype);
+  choice::Node node;
+  node.problem = c;
+  Place out = l.allocate(n.results[0]->name, type);
+  out.strides = channels_last(type.sizes);
+  store_accumulator(l, node, type.sizes, out, c.accumulate, type.dtype);
   l.append(std::move(node), n.results[0]);
   define_template_result(l, n, out);
 }

@@ -9,6 +9,7 @@ void lower_random(Lowering& l, const graph::Node& n);
 void lower_matmul(Lowering& l, const graph::Node& n);
 void lower_whole_matmul(Lowering& l, const graph::Node& n);
 void lower_convolution(Lowering& l, const graph::Node& n);
+void lower_whole_convolution(Lowering& l, const graph::Node& n);
 void lower_attention(Lowering& l, const graph::Node& n);
 void lower_index(Lowering& l, const graph::Node& n);
 void lower_gather(Lowering& l, const graph::Node& n);
@@ -30,6 +31,7 @@ Rule find_rule(const std::string& name) {
       {"bmm", lower_matmul},
       {"_int_mm", lower_whole_matmul},
       {"convolution", lower_convolution},
+      {"_int_convolution", lower_whole_convolution},
       {"scaled_dot_product_attention", lower_attention},
       {"index.Tensor", lower_index},
       {"gather", lower_gather},

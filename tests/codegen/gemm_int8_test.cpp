@@ -62,7 +62,7 @@ int64_t wrong(const Problem& p, const Way& way, bool fixed = true, std::optional
   const int panel = c.tile.lanes * c.tile.vecs;
   AlignedFloats packed(packed_int8_bytes(p.k, p.n, panel) / 4), scratch(int8_scratch_bytes(c) / 2);
   std::fill_n(static_cast<char*>(scratch.get()), 2 * int8_scratch_bytes(c), char(-1));  // a fresh launch
-  pack_int8(b.data(), p.k, p.n, p.b_transposed ? 1 : p.n, p.b_transposed ? p.k : 1, panel, p.a_type, packed.get());
+  pack_int8(b.data(), p.k, p.n, p.b_transposed ? 1 : p.n, p.b_transposed ? p.k : 1, panel, p.a_type == DType::I8 ? 128 : 0, packed.get());
   testing::run_template(int8_text(c), c.name, way.lanes, {a.get(), packed.get(), out.get(), scratch.get()}, params,
                         int8_task_count(c, params), way.isa);
   const auto* got = static_cast<const int32_t*>(out.get());

@@ -3,6 +3,7 @@
 
 #include "choice/program.h"
 #include "codegen/constant_memory.h"
+#include "codegen/cpu/templates/conv_int8.h"
 #include "codegen/cpu/templates/conv_template.h"
 #include "codegen/cpu/templates/conv_winograd.h"
 #include "codegen/kernel_text.h"
@@ -21,6 +22,8 @@ ConvShape shape_of(const choice::Convolution& c);
 // Both add the constant that the weights are packed into to the program.
 KernelText generate_convolution(const choice::Node& node, const choice::Convolution& c, choice::Program& program, device::Isa isa,
                                 ConstantMemory& constants, const ConvTile& tile);
+KernelText generate_conv_int8(const choice::Node& node, const choice::Convolution& c, choice::Program& program, device::Isa isa,
+                              ConstantMemory& constants, const ConvInt8Tile& tile);
 KernelText generate_winograd(const choice::Node& node, const choice::Convolution& c, choice::Program& program, device::Isa isa,
                              ConstantMemory& constants, const WinogradTile& tile);
 

@@ -201,9 +201,10 @@ int add_packed_int8(const choice::Gemm& g, choice::Program& program, ConstantMem
   const int64_t columns = std::max<int64_t>(kColumnsPerJob / panel, 1) * panel;
   for (int64_t first = 0; first < n; first += columns)
     constants.jobs.push_back([=, source = constants.tensors.at(g.b.buffer), offset = g.b.offset.constant(),
-                              row = g.b.strides[nb].constant(), col = g.b.strides[nb + 1].constant(), a_type = g.a.dtype] {
+                              row = g.b.strides[nb].constant(), col = g.b.strides[nb + 1].constant(),
+                              more = g.a.dtype == DType::I8 ? 128 : 0] {
       const auto* from = reinterpret_cast<const int8_t*>(source.raw_data()) + offset + first * col;
-      pack_int8(from, k, std::min(columns, n - first), row, col, panel, a_type, packed.raw_data() + packed_int8_bytes(k, first, panel));
+      pack_int8(from, k, std::min(columns, n - first), row, col, panel, more, packed.raw_data() + packed_int8_bytes(k, first, panel));
     });
   const int id = program.new_buffer("packed_" + program.buffers[static_cast<size_t>(g.b.buffer)].name, DType::I8, packed.numel(),
                                     loop::BufferKind::Constant);
@@ -382,6 +383,14 @@ std::vector<Form> gemm_forms(const choice::Node& node, const choice::Gemm& g, de
 std::vector<Form> convolution_forms(const choice::Node& node, const choice::Convolution& c, device::Isa isa, choice::Program* program,
                                     ConstantMemory* constants) {
   const int lanes = lanes_of(isa);
+  if (c.accumulate == DType::I32 && !shape_of(c).depthwise()) {
+    Tiling<ConvInt8Tile> int8;
+    int8.rule = [=, &c] { return choose_conv_int8_tile(shape_of(c), lanes); };
+    int8.others = [=, &c] { return other_conv_int8_tiles(shape_of(c), lanes); };
+    int8.refusal = [=, &c](const ConvInt8Tile& t) { return conv_int8_tile_refusal(shape_of(c), t); };
+    int8.generate = [=, &node, &c](const ConvInt8Tile& t) { return generate_conv_int8(node, c, *program, isa, *constants, t); };
+    return {make_form("conv_int8", "", int8)};
+  }
   Tiling<ConvTile> how;
   how.rule = [=, &c] { return choose_conv_tile(shape_of(c), input_of(c), lanes); };
   how.others = [=, &c] { return other_conv_tiles(shape_of(c), input_of(c), lanes); };
@@ -392,6 +401,7 @@ std::vector<Form> convolution_forms(const choice::Node& node, const choice::Conv
   squares.others = [=, &c] { return other_winograd_tiles(shape_of(c), lanes); };
   squares.refusal = [=, &c](const WinogradTile& t) { return winograd_tile_refusal(shape_of(c), t); };
   squares.generate = [=, &node, &c](const WinogradTile& t) { return generate_winograd(node, c, *program, isa, *constants, t); };
+  if (c.accumulate == DType::I32) return {make_form("conv_depthwise_int8", "", how)};
   Form winograd = make_form("winograd", winograd_refusal(shape_of(c), input_of(c), lanes), squares);
   winograd.reluctance = winograd_reluctance(shape_of(c));
   return {std::move(winograd), make_form(shape_of(c).depthwise() ? "conv_depthwise" : "convolution", "", how)};
@@ -447,14 +457,17 @@ bool supports(const choice::Gemm& g, bool constant_b) {
 }
 
 bool supports(const choice::Convolution& c, bool constant_weight, device::Isa isa) {
-  if (!constant_weight || isa == device::Isa::Scalar || c.input.dtype != DType::F32 || !c.in_h.is_const() || !c.in_w.is_const() ||
-      !(c.input.offset == Expr(0)))
+  const bool whole =
+      c.accumulate == DType::I32 && (c.input.dtype == DType::U8 || c.input.dtype == DType::I8) && c.weight.dtype == DType::I8;
+  if (!constant_weight || isa == device::Isa::Scalar || !(whole || c.input.dtype == DType::F32) || !c.in_h.is_const() ||
+      !c.in_w.is_const() || !(c.input.offset == Expr(0)))
     return false;
   ConvLayout layout = layout_of(c);
   if (layout == ConvLayout::Other) return false;
   ConvShape s = shape_of(c);
   int lanes = lanes_of(isa);
   if (s.depthwise()) return layout == ConvLayout::Nhwc && s.channels >= lanes;
+  if (whole) return layout == ConvLayout::Nhwc && conv_int8_refusal(s).empty();
   return conv_direct_supported(s, input_of(c), lanes);
 }
 

@@ -15,6 +15,11 @@ std::unique_ptr<Graph> decompose(const Graph& g);
 // The same, but leaves those whole that have a template (attention) and those that write into an input's memory (graph/inplace.h).
 std::unique_ptr<Graph> decompose_keeping_templates(const Graph& g);
 
+// Products and convolutions of dequantized numbers with known weights become sums of whole numbers of 8 bits, and what moves such numbers
+// moves them as they are: for targets that have kernels for that. Where such a sum, after whatever happens to it point by point, is
+// quantized, that is a multiplication by the rounded inverse of the scale: near ties the result may be the neighbouring number.
+std::unique_ptr<Graph> integer_products(const Graph& g);
+
 // Removes operations that change nothing and merges chains of views, transposes and casts; neighbours that a constant index names are a
 // slice.
 std::unique_ptr<Graph> simplify(const Graph& g);

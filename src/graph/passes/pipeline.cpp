@@ -10,6 +10,7 @@ constexpr PassRow kPasses[] = {
     {"freeze", freeze, false, "Makes parameters constants."},
     {"store_weights", store_weights, true, "Makes constants of weights that are made of numbers."},
     {"fold_conv_bn", fold_conv_bn, true, "Folds batch normalisation into constant weights."},
+    {"integer_products", integer_products, true, "Computes products of dequantized numbers in 8 bits."},
     {"find_attention", find_attention, true, "Finds attention that is written out."},
     {"decompose_keeping_templates", decompose_keeping_templates, true, "Expands composites that have no template."},
     {"decompose", decompose, true, "Expands composites."},
@@ -27,9 +28,10 @@ constexpr PassRow kPasses[] = {
 
 std::span<const PassRow> all_passes() { return kPasses; }
 
-std::vector<PassRow> default_passes(bool freeze, bool keep_templates) {
+std::vector<PassRow> default_passes(bool freeze, bool keep_templates, bool whole_products) {
   std::vector<const char*> names = {"functionalize"};
   if (freeze) names.insert(names.end(), {"freeze", "dce", "store_weights", "fold_conv_bn"});
+  if (freeze && keep_templates && whole_products) names.push_back("integer_products");
   if (keep_templates) names.push_back("find_attention");
   names.push_back(keep_templates ? "decompose_keeping_templates" : "decompose");
   if (keep_templates) names.push_back("plain_convolutions");

@@ -98,18 +98,6 @@ void fused_conv(OpCall& c) {
   c.set(0, fused_activation(c, c.has(3) ? op("add.Tensor", out, c.in(3)) : out));
 }
 
-// Whole numbers, less their zero points. Sums of 64-bit floats are exact as far as an i32 reaches.
-void conv_integer(OpCall& c) {
-  Tensor x = cast(c.in(0), DType::F64), weight = cast(c.in(1), DType::F64);
-  if (c.has(2)) x = op("sub.Tensor", x, reshape(cast(c.in(2), DType::F64), {}));
-  if (c.has(3)) {
-    Tensor zero = cast(c.in(3), DType::F64);
-    weight = op("sub.Tensor", weight, rank_of(zero) ? along_axis(zero, 0, rank_of(weight)) : zero);
-  }
-  Windows w = read_windows(c, x, kernel_of(weight));
-  c.set(0, cast(convolve(x, weight, kNone, w, c.integer("group", 1)), DType::I32));
-}
-
 // Pads or crops the spatial dimensions at their ends (`first` elements before, so that `size` are left).
 Tensor cut(Tensor x, size_t spatial, const std::vector<int64_t>& first, const std::vector<int64_t>& size) {
   Sizes widths;
@@ -197,7 +185,6 @@ void col2im(OpCall& c) {
 void add_convolution_operators(Operators& t) {
   t.add("Conv", 1, conv);
   t.add("com.microsoft", "FusedConv", 1, fused_conv);
-  t.add("ConvInteger", 10, conv_integer);
   t.add("ConvTranspose", 1, conv_transpose);
   t.add("Col2Im", 18, col2im);
 }

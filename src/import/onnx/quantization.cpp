@@ -209,69 +209,81 @@ void qlinear_matmul(OpCall& c) {
   c.set(0, quantized(op("mul.Tensor", cast(sums, scale.dtype()), scale), c.in(7), c.in(7).dtype()));
 }
 
-// What a window of an image sees, of all windows: [image][row][column][window row, window column, channel].
-Tensor windows_of(const Tensor& image, const Windows& w) {
-  const Tensor last = permuted(image, {0, 2, 3, 1});
-  const Sizes sizes = sizes_of(last);
-  const auto along = [&](const Tensor& t, size_t d, int64_t at) {
-    const int64_t first = at * w.dilations[d], span = (w.kernel[d] - 1) * w.dilations[d] + 1;
-    const Expr count = sym::floor_div(sizes[d + 1] - span, w.strides[d]);  // of steps
-    return op("slice.Tensor", t, static_cast<int64_t>(d) + 1, Expr(first), count * w.strides[d] + (first + 1), w.strides[d]);
-  };
-  std::vector<Tensor> parts;
-  for (int64_t i = 0; i < w.kernel[0]; ++i)
-    for (int64_t j = 0; j < w.kernel[1]; ++j) parts.push_back(along(along(last, 0, i), 1, j));
-  return parts.size() == 1 ? parts[0] : op("cat", parts, 3);
-}
-
-// Whether windows lie in images of these sizes, as far as they are known now.
-bool has_windows(Sizes sizes, const Windows& w) {
-  for (size_t d = 0; d < w.spatial(); ++d) {
-    const auto size = sizes[d + 2].maybe_constant();
-    if (!size || *size + w.begin[d] + w.end[d] <= (w.kernel[d] - 1) * w.dilations[d]) return false;
+// Known weights less their zero points, as sums of numbers of 8 bits: one of them is enough nearly always.
+std::optional<std::vector<Tensor>> known_filters(OpCall& c, const Tensor& weight, const Tensor& zero) {
+  const std::optional<Tensor> data = known_contents(c, weight),
+                              z = zero.defined() ? known_contents(c, zero) : Tensor::of({0}, {1}, DType::I32);
+  if (!has_8_bits(weight) || !data || !z || data->numel() == 0) return std::nullopt;
+  const std::vector<double> zeros = z->to_vector();
+  const int64_t filters = data->sizes()[0], each = data->numel() / filters;
+  if (zeros.size() != 1 && static_cast<int64_t>(zeros.size()) != filters) return std::nullopt;
+  const Tensor from = data->contiguous();
+  std::vector<int64_t> left(static_cast<size_t>(from.numel()));
+  for (size_t i = 0; i < left.size(); ++i) {
+    const int64_t x = from.dtype() == DType::I8 ? int64_t{from.data<int8_t>()[i]} : int64_t{from.data<uint8_t>()[i]};
+    left[i] = x - static_cast<int64_t>(zeros[zeros.size() == 1 ? 0 : i / static_cast<size_t>(each)]);
   }
-  return true;
+  std::vector<Tensor> parts;
+  do {
+    parts.push_back(Tensor::empty(from.sizes(), DType::I8));
+    for (size_t i = 0; i < left.size(); ++i) {
+      const int64_t part = std::clamp<int64_t>(left[i], -128, 127);
+      parts.back().data<int8_t>()[i] = static_cast<int8_t>(part);
+      left[i] -= part;
+    }
+  } while (std::any_of(left.begin(), left.end(), [](int64_t x) { return x != 0; }));
+  return parts;
 }
 
-// The sums of a convolution of images with known weights in one group, as a product; padding is the zero point. Channels come last, so that
-// nothing is turned between two convolutions.
-std::optional<Tensor> known_convolution(OpCall& c, const Windows& w) {
-  const Tensor x = c.in(0), zero = spread(c.in(2), 0, 1);
-  constexpr int64_t kMostPoints = 64;  // of a window: each is an operand
-  const std::optional<Tensor> weight = known_contents(c, c.in(3)), nothing = known_contents(c, zero);
-  if (w.spatial() != 2 || c.integer("group", 1) != 1 || !has_8_bits(x) || !weight || !nothing || nothing->numel() != 1) return std::nullopt;
-  if (w.kernel[0] > kMostPoints || w.kernel[0] * w.kernel[1] > kMostPoints || !has_windows(sizes_of(x), w)) return std::nullopt;
-  const auto out = weight->sizes()[0], in = weight->sizes()[1], window = w.kernel[0] * w.kernel[1], k = in * window;
-  const int64_t by_column[] = {w.kernel[0], w.kernel[1], in, out}, strides[] = {w.kernel[1], 1, window, k}, flat[] = {k, out},
-                rows[] = {out, 1};
-  const Tensor b = weight->contiguous().as_strided(by_column, strides).contiguous().as_strided(flat, rows);
-  const Tensor padded = w.is_padded() ? op("constant_pad_nd", x, w.pad_widths(), static_cast<int64_t>(nothing->to_vector()[0])) : x;
-  const std::optional<Tensor> sums = known_product(c, windows_of(padded, w), zero, b, c.in(5));
-  return sums && c.has(8) ? op("add.Tensor", *sums, c.in(8)) : sums;
+// The sums of a convolution with known weights and a known zero point, which padding is.
+std::optional<Tensor> known_convolution(OpCall& c, const Tensor& x, const Tensor& zero, const Tensor& weight, const Tensor& weight_zero,
+                                        const Windows& w) {
+  const std::optional<Tensor> known_zero = zero.defined() ? known_contents(c, zero) : Tensor::of({0}, {}, DType::I32);
+  if (!has_8_bits(x) || !known_zero || known_zero->numel() != 1) return std::nullopt;
+  const auto parts = known_filters(c, weight, weight_zero);
+  if (!parts) return std::nullopt;
+  const auto less = static_cast<int64_t>(known_zero->to_vector()[0]);
+  const Tensor padded = w.is_symmetric() ? x : op("constant_pad_nd", x, w.pad_widths(), less);
+  const std::vector<int64_t> padding = w.is_symmetric() ? w.begin : std::vector<int64_t>(w.spatial(), 0);
+  Tensor sums;
+  for (auto& filters : *parts) {
+    const Tensor part = op("_int_convolution", padded, filters, w.strides, padding, w.dilations, c.integer("group", 1), less);
+    sums = sums.defined() ? op("add.Tensor", sums, part) : part;
+  }
+  return sums;
 }
 
 // The convolution of whole numbers is exact in 64-bit floats.
-Tensor whole_convolution(OpCall& c, const Windows& w) {
-  const Tensor weight = c.in(3);
-  Tensor x = op("sub.Tensor", cast(c.in(0), DType::F64), cast(spread(c.in(2), 0, 1), DType::F64));
-  Tensor zero = spread(c.in(5), 0, rank_of(weight));
-  Tensor k = op("sub.Tensor", cast(weight, DType::F64), cast(zero, DType::F64));
-  Arg<Tensor> bias = c.has(8) ? Arg<Tensor>(cast(c.in(8), DType::F64)) : kNone;
-  return op("convolution", op("constant_pad_nd", x, w.pad_widths(), 0), k, bias, w.strides, std::vector<int64_t>(w.spatial(), 0),
-            w.dilations, false, std::vector<int64_t>(w.spatial(), 0), c.integer("group", 1));
+Tensor whole_convolution(OpCall& c, const Tensor& input, const Tensor& zero, const Tensor& weight, const Tensor& weight_zero,
+                         const Windows& w) {
+  const std::optional<Tensor> known = known_convolution(c, input, zero, weight, weight_zero, w);
+  if (known) return *known;
+  Tensor x = cast(input, DType::F64), k = cast(weight, DType::F64);
+  if (zero.defined()) x = op("sub.Tensor", x, cast(zero, DType::F64));
+  if (weight_zero.defined()) k = op("sub.Tensor", k, cast(spread(weight_zero, 0, rank_of(weight)), DType::F64));
+  const std::vector<int64_t> none(w.spatial(), 0);
+  const Tensor padded = w.is_padded() ? op("constant_pad_nd", x, w.pad_widths(), 0) : x;
+  return cast(op("convolution", padded, k, kNone, w.strides, none, w.dilations, false, none, c.integer("group", 1)), DType::I32);
+}
+
+Windows windows_of_filters(OpCall& c, const Tensor& weight) {
+  auto kernel = known_sizes(weight, "the size of a kernel");
+  TOROID_USER_CHECK(kernel.size() >= 3, "the weights have {} dimensions; at least 3 are expected", kernel.size());
+  return read_windows(c, c.in(0), {kernel.begin() + 2, kernel.end()});
 }
 
 void qlinear_conv(OpCall& c) {
-  Tensor weight = c.in(3);
-  auto kernel = known_sizes(weight, "the size of a kernel");
-  TOROID_USER_CHECK(kernel.size() >= 3, "the weights have {} dimensions; at least 3 are expected", kernel.size());
-  Windows w = read_windows(c, c.in(0), {kernel.begin() + 2, kernel.end()});
-  const std::optional<Tensor> known = known_convolution(c, w);
-  const Tensor sums = known ? *known : whole_convolution(c, w);
-  const int64_t rank = rank_of(sums), channels = known ? rank - 1 : 1;
-  Tensor scale = op("div.Tensor", op("mul.Tensor", spread(c.in(1), channels, rank), spread(c.in(4), channels, rank)), c.in(6));
-  Tensor out = quantized(op("mul.Tensor", cast(sums, DType::F32), scale), c.in(7), c.in(7).dtype());
-  c.set(0, known ? permuted(out, {0, 3, 1, 2}) : out);
+  const Tensor weight = c.in(3);
+  Tensor sums = whole_convolution(c, c.in(0), spread(c.in(2), 0, 1), weight, c.in(5), windows_of_filters(c, weight));
+  const int64_t rank = rank_of(sums);
+  if (c.has(8)) sums = op("add.Tensor", sums, spread(c.in(8), 1, rank));
+  Tensor scale = op("div.Tensor", op("mul.Tensor", spread(c.in(1), 1, rank), spread(c.in(4), 1, rank)), c.in(6));
+  c.set(0, quantized(op("mul.Tensor", cast(sums, DType::F32), scale), c.in(7), c.in(7).dtype()));
+}
+
+void conv_integer(OpCall& c) {
+  const Tensor weight = c.in(1), zero = c.has(2) ? reshape(c.in(2), {}) : Tensor();
+  c.set(0, whole_convolution(c, c.in(0), zero, weight, c.opt(3), windows_of_filters(c, weight)));
 }
 
 // ---- com.microsoft ---------------------------------------------------------------------------------------------------------------
@@ -359,6 +371,7 @@ void add_quantization_operators(Operators& t) {
   t.add("MatMulInteger", 10, matmul_integer);
   t.add("QLinearMatMul", 10, qlinear_matmul);
   t.add("QLinearConv", 10, qlinear_conv);
+  t.add("ConvInteger", 10, conv_integer);
 }
 
 }  // namespace toroid::import::onnx

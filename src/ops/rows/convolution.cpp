@@ -257,9 +257,28 @@ std::vector<Tensor> col2im(const CallReader& c) {
   return {alone ? squeeze(image, 0) : image};
 }
 
+// Whole numbers of 8 bits, the input's less a zero point; padding adds nothing. Sums of 32 bits.
+std::vector<Tensor> int_convolution(const CallReader& c) {
+  const Tensor &x = c.tensor("input"), &w = c.tensor("weight");
+  TOROID_USER_CHECK((x.dtype() == DType::I8 || x.dtype() == DType::U8) && w.dtype() == DType::I8,
+                    "_int_convolution: operands must be int8 (the first may be uint8), got {} and {}", name_of(x.dtype()),
+                    name_of(w.dtype()));
+  const int64_t zero = c.integer("zero_point");
+  Tensor whole = cast(x, DType::I32);
+  if (zero) whole = call1("sub.Tensor", {whole, Expr(zero)});
+  const Sizes none(static_cast<size_t>(x.dim() - 2), 0);
+  return {call1("convolution", {whole, cast(w, DType::I32), Arg<Tensor>(), c.at("stride"), c.at("padding"), c.at("dilation"), false, none,
+                                c.at("groups")})};
+}
+
 }  // namespace
 
 void add_convolution_rows(Table& t) {
+  t.composite(
+       "_int_convolution(Tensor input, Tensor weight, SymInt[] stride, SymInt[] padding, SymInt[] dilation, SymInt groups, int zero_point) "
+       "-> Tensor",
+       int_convolution)
+      .has_template = true;
   t.primitive(
       "convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, "
       "SymInt[] output_padding, SymInt groups) -> Tensor",

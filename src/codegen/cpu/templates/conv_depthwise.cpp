@@ -1,4 +1,5 @@
-// Depthwise convolution: a vector of channels a lane group, a tile of output pixels of a row in registers.
+// Depthwise convolution: a vector of channels a lane group, a tile of output pixels of a row in registers. Whole numbers of 8 bits are
+// widened as they are loaded, and multiplied as numbers of 16 bits in lanes of 32.
 #include <fmt/core.h>
 
 #include "codegen/cpu/templates/conv_plan.h"
@@ -6,20 +7,53 @@
 namespace toroid::codegen {
 namespace {
 
+constexpr std::string_view kWhole = R"(
+typedef @ELEMENT@ t_bytes __attribute__((vector_size(@LANES@), aligned(1)));
+typedef short t_vi16 __attribute__((vector_size(@LANES@ * 4)));
+T_INLINE t_vi32 t_load_x(const @ELEMENT@* p) { return __builtin_convertvector(*(const t_bytes*)p, t_vi32) - (@ZERO@); }
+#if @LANES@ == 16 && defined(__AVX512VNNI__)
+T_INLINE t_vi32 t_mac(t_vi32 s, t_vi32 x, t_vi32 w) { return __builtin_ia32_vpdpwssd512(s, x, w); }
+#elif @LANES@ == 16 && defined(__AVX512BW__)
+T_INLINE t_vi32 t_mac(t_vi32 s, t_vi32 x, t_vi32 w) { return s + __builtin_ia32_pmaddwd512((t_vi16)x, (t_vi16)w); }
+#elif @LANES@ == 8 && defined(__AVX2__)
+T_INLINE t_vi32 t_mac(t_vi32 s, t_vi32 x, t_vi32 w) { return s + __builtin_ia32_pmaddwd256((t_vi16)x, (t_vi16)w); }
+#else
+T_INLINE t_vi32 t_mac(t_vi32 s, t_vi32 x, t_vi32 w) { return s + x * ((w << 16) >> 16); }
+#endif
+)";
+
+// Names of types and functions in the text.
+struct Kind {
+  const char *element, *number, *vector, *load_x, *load, *store, *mac;
+};
+
+Kind kind_of(const ConvConfig& c) {
+  if (c.input_type == DType::F32) return {"float", "float", "vf32", "t_load", "t_load", "t_store(tile + {}, s{});\n", "s{0} += v * w{1};"};
+  const char* element = c.input_type == DType::U8 ? "unsigned char" : "signed char";
+  return {element, "int", "t_vi32", "t_load_x", "t_load_i32", "*(t_vi32_unaligned*)(tile + {}) = s{};\n", "s{0} = t_mac(s{0}, v, w{1});"};
+}
+
+std::string whole_text(const ConvConfig& c) {
+  if (c.input_type == DType::F32) return "";
+  return expand(kWhole, {{"ELEMENT", kind_of(c).element}, {"LANES", std::to_string(c.tile.lanes)}, {"ZERO", std::to_string(c.zero)}});
+}
+
 // One tap row of a tile: every input pixel is loaded once and feeds all taps that it lies under.
 std::string tap_row_text(const ConvPlan& p, const TileKind& kind) {
   const ConvShape& s = p.c.shape;
+  const Kind k = kind_of(p.c);
   std::string text;
-  for (int64_t kw = 0; kw < s.kernel_w; ++kw) text += fmt::format("const vf32 w{} = t_load(taps + {});\n", kw, kw * p.c.tile.lanes);
+  for (int64_t kw = 0; kw < s.kernel_w; ++kw)
+    text += fmt::format("const {} w{} = {}(taps + {});\n", k.vector, kw, k.load, kw * p.c.tile.lanes);
   const int64_t last = (kind.pixels - 1) * s.stride_w + (s.kernel_w - 1) * s.dilation_w;
   for (int64_t column = 0; column <= last; ++column) {
     std::string uses;
     for (int64_t kw = 0; kw < s.kernel_w; ++kw) {
       const int64_t shift = column - kw * s.dilation_w, pixel = shift / s.stride_w;
       if (shift < 0 || shift % s.stride_w || pixel < kind.taps[kw].first || pixel >= kind.taps[kw].last) continue;
-      uses += fmt::format(" s{} += v * w{};", pixel, kw);
+      uses += " " + fmt::format(fmt::runtime(k.mac), pixel, kw);
     }
-    if (!uses.empty()) text += fmt::format("{{ const vf32 v = t_load(row + {});{} }}\n", column * p.pixel_stride, uses);
+    if (!uses.empty()) text += fmt::format("{{ const {} v = {}(row + {});{} }}\n", k.vector, k.load_x, column * p.pixel_stride, uses);
   }
   text.pop_back();
   return text;
@@ -28,19 +62,20 @@ std::string tap_row_text(const ConvPlan& p, const TileKind& kind) {
 std::string tile_text(const ConvPlan& p, int index) {
   const TileKind& kind = p.kinds[index];
   const ConvShape& s = p.c.shape;
+  const Kind k = kind_of(p.c);
   std::string accs, store;
   for (int64_t i = 0; i < kind.pixels; ++i) {
-    accs += fmt::format("{}s{} = {{0}}", i ? ", " : "vf32 ", i);
-    store += fmt::format("t_store(tile + {}, s{});\n", i * p.c.tile.lanes, i);
+    accs += fmt::format("{}s{} = {{0}}", i ? ", " : std::string(k.vector) + " ", i);
+    store += fmt::format(fmt::runtime(k.store), i * p.c.tile.lanes, i);
   }
   store.pop_back();
   return expand(R"(
 // @PIXELS@ output pixels of one vector of channels; `x` is the input under tap (0, 0) of the first pixel.
-T_KERNEL void @NAME@_tile_@KIND@(const float* restrict x, const float* restrict w, int64_t kh0, int64_t kh1, float* restrict tile) {
+T_KERNEL void @NAME@_tile_@KIND@(const @ELEMENT@* restrict x, const @NUMBER@* restrict w, int64_t kh0, int64_t kh1, @NUMBER@* restrict tile) {
   @ACCS@;
   for (int64_t kh = kh0; kh < kh1; ++kh) {
-    const float* const row = x + kh * @TAP_ROW@;
-    const float* const taps = w + kh * @TAPS@;
+    const @ELEMENT@* const row = x + kh * @TAP_ROW@;
+    const @NUMBER@* const taps = w + kh * @TAPS@;
     @ROW@
   }
   @STORE@
@@ -49,6 +84,8 @@ T_KERNEL void @NAME@_tile_@KIND@(const float* restrict x, const float* restrict 
                 {{"PIXELS", std::to_string(kind.pixels)},
                  {"NAME", p.c.name},
                  {"KIND", std::to_string(index)},
+                 {"ELEMENT", k.element},
+                 {"NUMBER", k.number},
                  {"ACCS", accs},
                  {"TAP_ROW", std::to_string(s.dilation_h * p.row_stride)},
                  {"TAPS", std::to_string(s.kernel_w * p.c.tile.lanes)},
@@ -62,20 +99,20 @@ constexpr std::string_view kEntry = R"(
 void @NAME@(void* const* bufs, const int64_t* params, int64_t begin, int64_t end, int thread) {
   enum { ROWS = @ROWS@, BLOCK_ROWS = @BLOCK_ROWS@, ROW_BLOCKS = @ROW_BLOCKS@, BLOCKS = @BLOCKS@, OC_TASKS = @OC_TASKS@,
          CHANNELS = @CHANNELS@ };
-  float tile[@PIXELS@ * T_LANES] __attribute__((aligned(64)));
+  @NUMBER@ tile[@PIXELS@ * T_LANES] __attribute__((aligned(64)));
   for (int64_t task = begin; task < end; ++task) {
     const int64_t row_block = task % ROW_BLOCKS, first = task / ROW_BLOCKS % OC_TASKS, image = task / ROW_BLOCKS / OC_TASKS;
     const int64_t row0 = row_block * BLOCK_ROWS, row1 = row0 + BLOCK_ROWS < ROWS ? row0 + BLOCK_ROWS : ROWS;
     const int64_t last = first + 1 < OC_TASKS ? first + 1 : BLOCKS;
     for (int64_t block = first; block < last; ++block) {
       @START@
-      const float* const source = (const float*)bufs[@INPUT@] + image * @IMAGE_STRIDE@ + @OFFSET@;
-      const float* const w = (const float*)bufs[@WEIGHT@] + block * @WEIGHTS@;
+      const @ELEMENT@* const source = (const @ELEMENT@*)bufs[@INPUT@] + image * @IMAGE_STRIDE@ + @OFFSET@;
+      const @NUMBER@* const w = (const @NUMBER@*)bufs[@WEIGHT@] + block * @WEIGHTS@;
       for (int64_t row = row0; row < row1; ++row) {
         const int64_t top = row * @STRIDE_H@ - @PAD_TOP@;  // input row under tap row 0
         const int64_t kh0 = top < 0 ? (-top + @DILATION@ - 1) / @DILATION@ : 0;
         const int64_t kh1 = top + @DILATION@ * @KH@ < @HEIGHT@ ? @KH@ : (@HEIGHT@ - top + @DILATION@ - 1) / @DILATION@;
-        const float* const x = source + top * @ROW_STRIDE@ - @PAD_LEFT@ * @PIXEL_STRIDE@;
+        const @ELEMENT@* const x = source + top * @ROW_STRIDE@ - @PAD_LEFT@ * @PIXEL_STRIDE@;
         @WALK@
       }
     }
@@ -89,11 +126,11 @@ std::string depthwise_text(const ConvPlan& p) {
   const ConvConfig& c = p.c;
   const ConvShape& s = c.shape;
   const auto n = [](int64_t x) { return std::to_string(x); };
-  std::string out = template_head(c.tile.lanes);
+  std::string out = template_head(c.tile.lanes) + whole_text(c);
   for (size_t i = 0; i < p.kinds.size(); ++i) out += tile_text(p, static_cast<int>(i));
   const int64_t rest = s.channels % c.tile.lanes;
   const bool overlap = c.input == ConvInput::Nhwc && rest != 0;
-  out += conv_epilogue_text(p, c.tile.lanes, rest != 0);
+  out += conv_epilogue_text(p.c, c.tile.lanes, rest != 0);
   // The channels of a block, and where its sums that are still to be handed on begin in the tile.
   std::string start =
       "const int64_t start = block * T_LANES, left = CHANNELS - start, columns = left < T_LANES ? left : T_LANES, skip = 0;";
@@ -106,6 +143,8 @@ const int64_t skip = @SKIP@, columns = T_LANES - skip;)",
 @NAME@_epilogue(tile + skip, row * @WIDTH@ + ow, @PIXELS@, start + skip, columns, image, bufs, params);)",
       {{"NAME", c.name}, {"KIND", "@KIND@"}, {"PIXELS", "@PIXELS@"}, {"STEP_W", n(s.stride_w * p.pixel_stride)}, {"WIDTH", n(p.width)}});
   return out + expand(kEntry, {{"NAME", c.name},
+                               {"ELEMENT", kind_of(c).element},
+                               {"NUMBER", kind_of(c).number},
                                {"CHANNELS", n(s.channels)},
                                {"KH", n(s.kernel_h)},
                                {"KW", n(s.kernel_w)},

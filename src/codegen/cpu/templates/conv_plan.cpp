@@ -94,47 +94,52 @@ int64_t ConvPlan::depthwise_start(int64_t block) const {
   return c.input == ConvInput::Nhwc ? std::min(start, c.shape.channels - c.tile.lanes) : start;
 }
 
-std::string conv_epilogue_text(const ConvPlan& p, int64_t pitch, bool ragged) {
-  const std::string overlap = !ragged || !p.c.repeatable_epilogue ? ""
-                                                                  : expand(R"(
+std::string conv_epilogue_text(const ConvConfig& c, int64_t pitch, bool ragged) {
+  const bool whole = c.input_type != DType::F32;
+  const std::string type = whole ? "int" : "float", vector = whole ? "t_vi32" : "vf32", load = whole ? "t_load_i32" : "t_load";
+  const std::string overlap = !ragged || !c.repeatable_epilogue ? ""
+                                                                : expand(R"(
 if (j < columns && columns >= T_LANES) {
   j = columns - T_LANES;
   const int64_t oc = oc0 + j;
-  const vf32 acc = t_load(row + j);
+  const @VEC@ acc = @LOAD@(row + j);
   @VECTOR@
   continue;
 })",
-                                                                           {{"VECTOR", p.c.epilogue.vector}});
+                                                                         {{"VECTOR", c.epilogue.vector}, {"VEC", vector}, {"LOAD", load}});
   const std::string tail = !ragged ? ""
                                    : overlap + expand(R"(
 #pragma clang loop vectorize(disable) unroll(disable)
 for (; j < columns; ++j) {
   const int64_t oc = oc0 + j;
-  const float acc = row[j];
+  const @TYPE@ acc = row[j];
   @SCALAR@
 })",
-                                                      {{"SCALAR", p.c.epilogue.scalar}});
+                                                      {{"SCALAR", c.epilogue.scalar}, {"TYPE", type}});
   return expand(R"(
 // Hands the finished sums of a tile to the consumer's code.
-T_KERNEL void @NAME@_epilogue(const float* restrict tile, int64_t pixel0, int64_t pixels, int64_t oc0, int64_t columns, int64_t image,
+T_KERNEL void @NAME@_epilogue(const @TYPE@* restrict tile, int64_t pixel0, int64_t pixels, int64_t oc0, int64_t columns, int64_t image,
                             void* const* bufs, const int64_t* params) {
   @DECLARATIONS@
   for (int64_t pixel = pixel0; pixel < pixel0 + pixels; ++pixel) {
-    const float* restrict row = tile + (pixel - pixel0) * @PITCH@;
+    const @TYPE@* restrict row = tile + (pixel - pixel0) * @PITCH@;
     int64_t j = 0;
     for (; j + T_LANES <= columns; j += T_LANES) {
       const int64_t oc = oc0 + j;
-      const vf32 acc = t_load(row + j);
+      const @VEC@ acc = @LOAD@(row + j);
       @VECTOR@
     }
     @TAIL@
   }
 }
 )",
-                {{"NAME", p.c.name},
+                {{"NAME", c.name},
+                 {"TYPE", type},
+                 {"VEC", vector},
+                 {"LOAD", load},
                  {"PITCH", std::to_string(pitch)},
-                 {"DECLARATIONS", p.c.epilogue.declarations},
-                 {"VECTOR", p.c.epilogue.vector},
+                 {"DECLARATIONS", c.epilogue.declarations},
+                 {"VECTOR", c.epilogue.vector},
                  {"TAIL", tail}});
 }
 

@@ -49,7 +49,7 @@ struct ConvPlan {
 
 // The function that hands a finished tile (pixels x columns of `tile`, row pitch `pitch`) to the epilogue hole. `ragged`: columns need not
 // be whole vectors.
-std::string conv_epilogue_text(const ConvPlan& plan, int64_t pitch, bool ragged);
+std::string conv_epilogue_text(const ConvConfig& config, int64_t pitch, bool ragged);
 
 // C statements that call `call` (text with @PIXEL@ and @KIND@) for every tile of a row; of a stretch for tiles [tile0, tile1).
 std::string walk_row_text(const ConvPlan& plan, const std::string& call);

@@ -373,7 +373,7 @@ std::string conv_text(const ConvConfig& config) {
   if (config.shape.depthwise()) return depthwise_text(p);
   std::string out = template_head(config.tile.lanes);
   for (size_t i = 0; i < p.kinds.size(); ++i) out += tile_text(p, static_cast<int>(i));
-  return out + conv_epilogue_text(p, p.oc_tile, p.group_out % config.tile.lanes != 0) + entry_text(p);
+  return out + conv_epilogue_text(config, p.oc_tile, p.group_out % config.tile.lanes != 0) + entry_text(p);
 }
 
 int64_t conv_task_count(const ConvConfig& config, const int64_t* params) {
@@ -396,12 +396,13 @@ int64_t conv_packed_elements(const ConvConfig& config) {
 namespace {
 
 // One vector of depthwise channels after the other.
-void pack_depthwise(const ConvPlan& p, const float* oihw, float* packed) {
+template <class From, class To>
+void pack_depthwise(const ConvPlan& p, const From* oihw, To* packed) {
   const int64_t taps = p.c.shape.kernel_h * p.c.shape.kernel_w, lanes = p.c.tile.lanes;
   for (int64_t block = 0; block < p.blocks; ++block) {
     const int64_t start = p.depthwise_start(block), count = std::min(lanes, p.c.shape.channels - start);
     for (int64_t t = 0; t < taps; ++t, packed += lanes) {
-      for (int64_t lane = 0; lane < lanes; ++lane) packed[lane] = lane < count ? oihw[(start + lane) * taps + t] : 0.0f;
+      for (int64_t lane = 0; lane < lanes; ++lane) packed[lane] = lane < count ? static_cast<To>(oihw[(start + lane) * taps + t]) : To{};
     }
   }
 }
@@ -444,6 +445,12 @@ void pack_conv_weights(const ConvConfig& config, const float* oihw, float* packe
     for (int64_t block = 0; block < p.blocks; ++block)
       pack_panel(p, job % p.oc_tiles, block, group, packed + (job * p.blocks + block) * panel);
   }
+}
+
+void pack_depthwise_weights(const ConvConfig& config, const int8_t* oihw, int32_t* packed) {
+  pack_depthwise(ConvPlan(config), oihw, packed);
+  const int64_t count = conv_packed_elements(config);
+  std::transform(packed, packed + count, packed, [](int32_t w) { return w & 0xffff; });  // as kernels multiply them
 }
 
 void pack_conv_weights(const ConvConfig& config, const float* oihw, float* packed) {

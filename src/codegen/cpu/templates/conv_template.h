@@ -9,7 +9,7 @@
 
 namespace toroid::codegen {
 
-// How the input lies in memory (always f32). The output's layout is the epilogue's business.
+// How the input lies in memory. The output's layout is the epilogue's business.
 enum class ConvInput {
   Blocked,  // [image][channel block][h][w][lanes], lanes past the last channel are zero
   Nhwc,     // [image][h][w][channel]
@@ -52,9 +52,13 @@ struct ConvConfig {
   Extent batch = 1;
   ConvShape shape;
   ConvInput input = ConvInput::Blocked;
+  // F32; or U8 and I8, of which the depthwise kernel and conv_int8's sum what they are more than `zero` in 32 bits.
+  DType input_type = DType::F32;
+  int64_t zero = 0;
   ConvTile tile;
   int input_buffer = 0, weight_buffer = 1, scratch_buffer = 2;
-  // Statements that consume `acc` and do the stores: vf32 of output channels oc .. oc+lanes-1, or (scalar text) float of oc.
+  // Statements that consume `acc` and do the stores: vf32 of output channels oc .. oc+lanes-1, or (scalar text) float of oc; vi32 and int
+  // where sums are whole numbers.
   // They see `image`, `oc`, `pixel` (= oh * out_w + ow), `bufs`, `params`. The vector text never sees channels past the last.
   Hole epilogue;
   // The epilogue may run twice on the same sum: ragged channels are then vectors that overlap, not scalars.
@@ -86,6 +90,9 @@ void pack_conv_weights(const ConvConfig& config, const float* oihw, float* packe
 // Parts [first_job, last_job) of the packing; the conv_pack_jobs parts can be done by several threads.
 int64_t conv_pack_jobs(const ConvConfig& config);
 void pack_conv_weights(const ConvConfig& config, const float* oihw, float* packed, int64_t first_job, int64_t last_job);
+
+// The same of a depthwise convolution of whole numbers, in one part, as numbers of 16 bits with zeros above them.
+void pack_depthwise_weights(const ConvConfig& config, const int8_t* oihw, int32_t* packed);
 
 // A kernel that copies f32 [n][channels][pixels] to the blocked layout (tasks: n * channel blocks), and its inverse. The
 // buffers are bufs[0] -> bufs[1]; n is the task range's business: tasks = n * ceil(channels / lanes).

@@ -355,7 +355,7 @@ std::string winograd_text(const ConvConfig& config, const WinogradTile& tile) {
   std::string out = template_head(tile.lanes);
   for (int64_t squares : p.widths()) out += product_text(config.name, p, squares);
   out += input_text(config.name, config.shape, p) + output_text(config.name, p);
-  return out + conv_epilogue_text(ConvPlan(config), p.oc_tile, config.shape.out_channels % tile.lanes != 0) + entry_text(config, p);
+  return out + conv_epilogue_text(config, p.oc_tile, config.shape.out_channels % tile.lanes != 0) + entry_text(config, p);
 }
 
 int64_t winograd_task_count(const ConvShape& shape, const WinogradTile& tile) {

@@ -73,8 +73,7 @@ class Text {
   }
 
   std::string all() const {
-    return template_head(c_.tile.lanes) + expand(kDot, {{"LANES", std::to_string(c_.tile.lanes)}}) + kernels() + copy() + epilogue() +
-           entry();
+    return template_head(c_.tile.lanes) + int8_dot_text(c_.tile.lanes) + kernels() + copy() + epilogue() + entry();
   }
 
  private:
@@ -294,6 +293,8 @@ std::string int8_tile_refusal(const Int8Tile& t) {
   return t.block_m > kMostBlock ? "the rows of a task do not fit the second-level cache" : "";
 }
 
+std::string int8_dot_text(int lanes) { return expand(kDot, {{"LANES", std::to_string(lanes)}}); }
+
 std::string int8_text(const Int8Config& config) { return Text(config).all(); }
 
 int64_t int8_task_count(const Int8Config& c, const int64_t* params) {
@@ -304,7 +305,7 @@ int64_t int8_scratch_bytes(const Int8Config& c) { return kHead + c.tile.block_m 
 
 int64_t packed_int8_bytes(int64_t k, int64_t n, int panel) { return ceil_div(n, int64_t{panel}) * panel * (4 + ceil_div(k, 4) * 4); }
 
-void pack_int8(const int8_t* src, int64_t k, int64_t n, int64_t row_stride, int64_t col_stride, int panel, DType a_type, void* dst) {
+void pack_int8(const int8_t* src, int64_t k, int64_t n, int64_t row_stride, int64_t col_stride, int panel, int64_t more, void* dst) {
   auto* to = static_cast<int8_t*>(dst);
   const int64_t bytes = packed_int8_bytes(k, panel, panel);
   for (int64_t n0 = 0; n0 < n; n0 += panel, to += bytes) {
@@ -325,8 +326,8 @@ void pack_int8(const int8_t* src, int64_t k, int64_t n, int64_t row_stride, int6
         sums[static_cast<size_t>(c)] += sum;
       }
     }
-    for (int64_t c = 0; c < columns && a_type == DType::I8; ++c) {
-      const auto start = static_cast<int32_t>(static_cast<uint32_t>(-128 * sums[static_cast<size_t>(c)]));
+    for (int64_t c = 0; c < columns && more != 0; ++c) {
+      const auto start = static_cast<int32_t>(static_cast<uint32_t>(-more * sums[static_cast<size_t>(c)]));
       std::memcpy(to + c * 4, &start, sizeof start);
     }
   }

@@ -53,8 +53,11 @@ int64_t int8_scratch_bytes(const Int8Config& config);
 // Bytes of a packed B: whole panels of `panel` columns. A panel is what its sums begin with (panel numbers of 32 bits), then four rows of B
 // at a time: [ceil(k / 4)][panel][4] numbers of 8 bits, zeros past the last row and column.
 int64_t packed_int8_bytes(int64_t k, int64_t n, int panel);
-// Packs B(k, n) = src[k*row_stride + n*col_stride]. The kernel reads an I8 A as numbers without sign, 128 more than they are: sums then
-// begin with what that adds, negated.
-void pack_int8(const int8_t* src, int64_t k, int64_t n, int64_t row_stride, int64_t col_stride, int panel, DType a_type, void* dst);
+// Packs B(k, n) = src[k*row_stride + n*col_stride]. The kernel reads numbers that are `more` than those of A (128 for an I8 A, as it knows
+// none with sign): sums begin with what that adds, negated.
+void pack_int8(const int8_t* src, int64_t k, int64_t n, int64_t row_stride, int64_t col_stride, int panel, int64_t more, void* dst);
+
+// The text of t_dot4, which multiplies bytes.
+std::string int8_dot_text(int lanes);
 
 }  // namespace toroid::codegen

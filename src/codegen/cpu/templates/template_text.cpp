@@ -18,6 +18,8 @@ typedef _Float16 t_vf16 __attribute__((vector_size(@LANES@ * 2), aligned(2)));
 #define T_INLINE static inline __attribute__((always_inline))
 #define T_KERNEL static __attribute__((noinline)) /* a register tile: inlined copies only cost compile time */
 T_INLINE vf32 t_load(const float* p) { return *(const t_vf32_unaligned*)p; }
+typedef t_vi32 t_vi32_unaligned __attribute__((aligned(4)));
+T_INLINE t_vi32 t_load_i32(const int* p) { return *(const t_vi32_unaligned*)p; }
 T_INLINE void t_store(float* p, vf32 v) { *(t_vf32_unaligned*)p = v; }
 T_INLINE vf32 t_splat(float x) { return (vf32){@SPLAT@}; }
 T_INLINE vf32 t_max(vf32 a, vf32 b) { return __builtin_elementwise_max(a, b); }

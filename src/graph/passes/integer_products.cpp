@@ -1,0 +1,511 @@
+// Products and convolutions of dequantized numbers with known weights, as sums of whole numbers of 8 bits. A dequantized tensor stands for
+// scale * (numbers - zero), with one scale and zero point, which are known; what only moves its elements moves the numbers. The results are
+// those of the same graph in real numbers, of which products of floats give roundings and sums of whole numbers do not.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <set>
+
+#include "graph/passes/passes.h"
+#include "graph/passes/rebuild.h"
+#include "ops/reference.h"
+#include "tensor/tensor_impl.h"
+
+namespace toroid::graph {
+namespace {
+
+using Names = std::set<std::string_view>;
+using Sizes = std::vector<Expr>;
+using ops::call1;
+
+constexpr int64_t kMostNumbers = int64_t{1} << 16;  // of scales, zero points and biases
+constexpr int64_t kMostWeights = int64_t{1} << 22;  // that are quantized here: the reference evaluator is slow
+constexpr int64_t kMostTerms = int64_t{1} << 15;    // of a sum, which then fits 32 bits with what zero points add
+
+bool has_8_bits(DType t) { return t == DType::I8 || t == DType::U8; }
+bool is(const Node* n, std::string_view name) { return n && n->op->name == name; }
+bool is_cast(const Node* n) { return is(n, "to.dtype") || is(n, "_to_copy"); }
+
+const Value* operand(const Node& n, size_t i) {
+  auto* v = i < n.args.size() ? std::get_if<Value*>(&n.args[i]) : nullptr;
+  return v ? *v : nullptr;
+}
+
+std::optional<double> number(const NodeArg& a) {
+  if (auto* e = std::get_if<Expr>(&a); e && e->is_const()) return static_cast<double>(e->constant());
+  if (auto* d = std::get_if<double>(&a)) return *d;
+  return std::nullopt;
+}
+
+// The operand of a sum or difference with the factor 1 for its other one.
+bool is_plain(const Node* n, std::string_view name) { return is(n, name) && number(n->args[2]) == 1.0; }
+
+Tensor cast(const Tensor& t, DType to) { return t.dtype() == to ? t : call1("_to_copy", {t, to}); }
+
+Sizes sizes_of(const Tensor& t) {
+  Sizes out;
+  for (int64_t d = 0; d < t.dim(); ++d) out.push_back(t.size(d).expr());
+  return out;
+}
+
+// The same elements elsewhere, each as it was, or a choice among them that keeps their order.
+bool moves(const ops::Op& op) {
+  static const Names names = {"view",       "reshape",     "permute",      "transpose.int",      "t",          "unsqueeze",
+                              "squeeze",    "squeeze.dim", "squeeze.dims", "flatten.using_ints", "expand",     "slice.Tensor",
+                              "select.int", "alias",       "clone",        "contiguous",         "max_pool1d", "max_pool2d"};
+  return names.count(op.name) > 0;
+}
+
+// scale * (numbers - zero)
+struct Quantized {
+  Tensor numbers;
+  float scale = 1;
+  int64_t zero = 0;
+};
+
+// The same with more than one scale: both have one number, or broadcast against the numbers.
+template <class Numbers>
+struct Scaled {
+  Numbers numbers;
+  Tensor scale, zero;  // zero: undefined where there is none
+};
+
+// Weights of a product, for each output channel: numbers less their zero points, the scale, and the sum of the numbers.
+struct Weights {
+  Tensor numbers;
+  std::vector<float> scales;
+  std::vector<int64_t> sums;
+};
+
+// Sums of whole numbers as real ones: for each output channel a factor and a summand, then limits.
+struct Affine {
+  Tensor sums;
+  std::vector<double> factors, summands;
+  std::vector<int64_t> sizes;  // that one number a channel has to broadcast against the sums
+  double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
+};
+
+class Rewriter {
+ public:
+  explicit Rewriter(const Graph& g) : g_(g), out_(g) {
+    for (size_t i = 0; i < g.inputs.size(); ++i) {
+      const Input& in = g.inputs[i];
+      const bool written = std::any_of(g.outputs.begin(), g.outputs.end(), [&](auto& o) { return o.mutates == static_cast<int>(i); });
+      if (in.kind == InputKind::Constant && in.data.defined() && !written) constants_[in.value] = in.data;
+    }
+  }
+
+  std::unique_ptr<Graph> run() {
+    bool changed = false;
+    for (auto& n : g_.nodes) {
+      const Tensor t = n->results.size() == 1 && n->regions.empty() ? replacement(*n) : Tensor();
+      if (t.defined()) {
+        out_.set(n->results[0], t);
+        changed = true;
+      } else {
+        out_.copy(*n);
+        note(*n);
+      }
+    }
+    return changed && products_ > 0 ? out_.finish() : nullptr;
+  }
+
+ private:
+  // --- what is known ----------------------------------------------------------------------------------------------------------------
+
+  // The contents of a value that depends on constants alone; undefined where there are more than `most` or they are not known.
+  Tensor known(const Value* v, int64_t most = kMostNumbers) {
+    if (!v) return {};
+    if (auto it = constants_.find(v); it != constants_.end())
+      return it->second.numel() <= most ? moved(it->second, Device::cpu()) : Tensor();
+    if (auto it = known_.find(v); it != known_.end()) return it->second;
+    const Node* n = v->producer;
+    const auto size = v->type.numel().maybe_constant();
+    if (!n || n->results.size() != 1 || n->op->random || n->op->effect || is_mutating(*n->op) || !n->regions.empty() || !size ||
+        *size > most)
+      return {};
+    bool all = true;
+    for_each_operand(*n, [&](const Value* x) { all = all && known(x, most).defined(); });
+    if (!all) return {};
+    CallArgs args;
+    for (auto& a : n->args) args.push_back(map_arg<Tensor>(a, [&](Value* x) { return x ? known(x, most) : Tensor(); }));
+    try {
+      return known_[v] = ops::evaluate(*n->op, std::move(args))[0];
+    } catch (const UserError&) {
+      return known_[v] = Tensor();  // it will be reported where it is run
+    }
+  }
+
+  std::optional<Scaled<const Value*>> dequantized(const Value* v) {
+    const Node* product = v ? v->producer : nullptr;
+    if (!is(product, "mul.Tensor") || v->type.dtype != DType::F32) return std::nullopt;
+    Scaled<const Value*> out{operand(*product, 0), known(operand(*product, 1)), {}};
+    if (!out.scale.defined() || out.scale.dtype() != DType::F32 || !out.numbers || !is_cast(out.numbers->producer)) return std::nullopt;
+    out.numbers = operand(*out.numbers->producer, 0);
+    if (is_plain(out.numbers->producer, "sub.Tensor")) {
+      const Node& difference = *out.numbers->producer;
+      out.zero = known(operand(difference, 1));
+      out.numbers = operand(difference, 0);
+      if (!out.zero.defined() || !is_cast(out.numbers->producer)) return std::nullopt;
+      out.numbers = operand(*out.numbers->producer, 0);
+    }
+    if (!has_8_bits(out.numbers->type.dtype)) return std::nullopt;
+    return out;
+  }
+
+  // What a quantized value is made of; its numbers are real ones.
+  std::optional<Scaled<const Value*>> quantized(const Node& n) {
+    const DType type = n.results[0]->type.dtype;
+    const Value* x = is_cast(&n) && has_8_bits(type) ? operand(n, 0) : nullptr;
+    if (!x || !is(x->producer, "clamp") || x->type.dtype != DType::F32) return std::nullopt;
+    const Node& clamp = *x->producer;
+    if (number(clamp.args[1]) != (type == DType::U8 ? 0.0 : -128.0) || number(clamp.args[2]) != (type == DType::U8 ? 255.0 : 127.0))
+      return std::nullopt;
+    x = operand(clamp, 0);
+    Scaled<const Value*> out;
+    if (is_plain(x->producer, "add.Tensor")) {
+      out.zero = known(operand(*x->producer, 1));
+      x = operand(*x->producer, 0);
+      if (!out.zero.defined()) return std::nullopt;
+    }
+    if (!is(x->producer, "round")) return std::nullopt;
+    x = operand(*x->producer, 0);
+    if (!is(x->producer, "div.Tensor")) return std::nullopt;
+    out.numbers = operand(*x->producer, 0);
+    out.scale = known(operand(*x->producer, 1));
+    if (!out.numbers || !out.scale.defined() || out.scale.dtype() != DType::F32) return std::nullopt;
+    return out;
+  }
+
+  // Of one scale and zero point, which are usual.
+  template <class Numbers>
+  static std::optional<Quantized> with_one_scale(const Scaled<Numbers>& s, Tensor numbers) {
+    if (s.scale.numel() != 1 || (s.zero.defined() && s.zero.numel() != 1)) return std::nullopt;
+    const auto scale = static_cast<float>(s.scale.to_vector()[0]);
+    if (!std::isfinite(scale) || !(scale > 0)) return std::nullopt;
+    return Quantized{std::move(numbers), scale, s.zero.defined() ? static_cast<int64_t>(s.zero.to_vector()[0]) : 0};
+  }
+
+  const Quantized* find(const Value* v) const {
+    auto it = v ? quantized_.find(v) : quantized_.end();
+    return it == quantized_.end() ? nullptr : &it->second;
+  }
+
+  // Keeps in mind what a copied node computes.
+  void note(const Node& n) {
+    if (n.results.size() != 1) return;
+    const Value* v = n.results[0];
+    if (auto d = dequantized(v))
+      if (auto q = with_one_scale(*d, out_.at(d->numbers))) quantized_[v] = *q;
+    bool of_sums = false;
+    for_each_operand(n, [&](const Value* x) { of_sums = of_sums || of_sums_.count(x); });
+    if (of_sums && (n.op->formula || n.op->index_map)) of_sums_.insert(v);
+    if (const auto most = bound_of(n)) bounds_[v] = *most;
+    if (auto a = affine_of(n)) affine_[v] = std::move(*a);
+  }
+
+  // Absolute values that no element exceeds, where that is known.
+  std::optional<double> bound(const Value* v) {
+    if (!v) return std::nullopt;
+    if (auto it = bounds_.find(v); it != bounds_.end()) return it->second;
+    if (auto* q = find(v)) return 256.0 * 2 * double{q->scale};
+    const Tensor t = known(v);
+    if (!t.defined()) return std::nullopt;
+    double most = 0;
+    for (double x : t.to_vector()) most = std::max(most, std::isfinite(x) ? std::abs(x) : std::numeric_limits<double>::infinity());
+    return most;
+  }
+
+  std::optional<double> bound_of(const Node& n) {
+    if (n.op->name == "relu" || n.op->name == "clamp") return bounds_.count(operand(n, 0)) ? bound(operand(n, 0)) : std::nullopt;
+    if (!is_plain(&n, "add.Tensor")) return std::nullopt;
+    const auto a = bound(operand(n, 0)), b = bound(operand(n, 1));
+    return a && b ? std::optional(*a + *b) : std::nullopt;
+  }
+
+  std::optional<Affine> affine_of(const Node& n) {
+    const Value* x = n.args.empty() ? nullptr : operand(n, 0);
+    const Value* y = n.args.size() > 1 ? operand(n, 1) : nullptr;
+    const bool adds = is_plain(&n, "add.Tensor");
+    if (adds && !affine_.count(x)) std::swap(x, y);
+    auto it = affine_.find(x);
+    if (it == affine_.end() || !(n.results[0]->type.sizes == x->type.sizes)) return std::nullopt;
+    Affine a = it->second;
+    const bool limited = std::isfinite(a.low) || std::isfinite(a.high);
+    if (n.op->name == "relu" && !limited) {
+      a.low = 0;
+      return a;
+    }
+    if (n.op->name == "clamp" && !limited) {
+      const auto low = number(n.args[1]), high = number(n.args[2]);
+      if (!low || !high || !(*low <= *high)) return std::nullopt;
+      a.low = *low, a.high = *high;
+      return a;
+    }
+    if (!adds || limited) return std::nullopt;
+    const auto rank = x->type.dim(), channel = rank - static_cast<int64_t>(a.sizes.size());
+    const auto more = spread(known(y), static_cast<size_t>(channel), rank, static_cast<int64_t>(a.factors.size()));
+    if (!y || !known(y).defined() || !more) return std::nullopt;
+    for (size_t i = 0; i < more->size(); ++i) a.summands[i] += (*more)[i];
+    return a;
+  }
+
+  // --- what is changed --------------------------------------------------------------------------------------------------------------
+
+  // Undefined: the node stays.
+  Tensor replacement(const Node& n) {
+    out_.recorder().set_where(n.where);
+    if (auto q = quantized(n)) return quantize(n, *q);
+    if (Tensor t = moved_numbers(n); t.defined()) return t;
+    Tensor sums = product(n);
+    if (!sums.defined()) return {};
+    ++products_;
+    of_sums_.insert(n.results[0]);
+    return sums;
+  }
+
+  Tensor quantize(const Node& n, const Scaled<const Value*>& s) {
+    const DType type = n.results[0]->type.dtype;
+    const auto to = with_one_scale(s, {});
+    if (!to) return {};
+    const Quantized* from = find(s.numbers);
+    if (from && from->scale == to->scale && from->zero == to->zero && from->numbers.dtype() == type) return from->numbers;
+    if (!of_sums_.count(s.numbers)) return {};
+    // Once a point of a product a division takes as long as the sum of a hundred products.
+    const double inverse = static_cast<float>(1 / to->scale);
+    const auto most = bound(s.numbers);
+    Range range = type == DType::I8 ? Range{-128, 127} : Range{0, 255};
+    Tensor x;
+    if (auto it = affine_.find(s.numbers); it != affine_.end()) {
+      const Affine& a = it->second;
+      x = call1("mul.Tensor", {cast(a.sums, DType::F32), channels(a.factors, inverse, a.sizes)});
+      x = call1("add.Tensor", {x, channels(a.summands, inverse, a.sizes)});
+      const auto limit = [&](double real) {
+        return static_cast<double>(to->zero) + std::nearbyint(static_cast<double>(static_cast<float>(real * inverse)));
+      };
+      range = {std::clamp(limit(a.low), range.low, range.high), std::clamp(limit(a.high), range.low, range.high)};
+    } else {
+      x = call1("mul.Tensor", {out_.at(s.numbers), inverse});
+    }
+    x = call1("round", {x});
+    constexpr double kWhole = 1 << 30;
+    if (most && *most * inverse < kWhole) x = cast(x, DType::I32);
+    if (to->zero) x = call1("add.Tensor", {x, Expr(to->zero)});
+    return cast(call1("clamp", {x, Expr(static_cast<int64_t>(range.low)), Expr(static_cast<int64_t>(range.high))}), type);
+  }
+
+  struct Range {
+    double low, high;
+  };
+
+  // A number for each channel, times `factor`; one where they are all equal.
+  static Arg<Tensor> channels(std::vector<double> numbers, double factor, const std::vector<int64_t>& sizes) {
+    for (double& x : numbers) x *= factor;
+    const bool one = std::all_of(numbers.begin(), numbers.end(), [&](double x) { return x == numbers[0]; });
+    if (one) return double{static_cast<float>(numbers[0])};
+    return Tensor::of(numbers, sizes, DType::F32);
+  }
+
+  // Lets `q` stand for the node's result; gives the real numbers for those that want them.
+  Tensor stand_in(const Node& n, Quantized q) {
+    Tensor whole = cast(q.numbers, DType::I32);
+    if (q.zero) whole = call1("sub.Tensor", {whole, Expr(q.zero)});
+    Tensor real = call1("mul.Tensor", {cast(whole, DType::F32), static_cast<double>(q.scale)});
+    quantized_[n.results[0]] = std::move(q);
+    return real;
+  }
+
+  Tensor moved_numbers(const Node& n) {
+    const ops::Op& op = *n.op;
+    if (op.name == "cat") return joined(n);
+    const Quantized* x = n.args.empty() ? nullptr : find(operand(n, 0));
+    if (!x || n.results[0]->type.dtype != DType::F32) return {};
+    Quantized q = *x;
+    if (op.name == "relu") {
+      q.numbers = call1("clamp_min", {q.numbers, Expr(q.zero)});
+    } else if (op.name == "constant_pad_nd" && number(n.args[2]) == 0.0) {
+      q.numbers = call1("constant_pad_nd", {q.numbers, out_.args(n)[1], Expr(q.zero)});
+    } else if (moves(op)) {
+      CallArgs args = out_.args(n);
+      args[0] = q.numbers;
+      q.numbers = ops::call(op, std::move(args))[0];
+    } else {
+      return {};
+    }
+    return stand_in(n, std::move(q));
+  }
+
+  Tensor joined(const Node& n) {
+    const auto* list = std::get_if<std::vector<Value*>>(&n.args[0]);
+    if (!list || list->empty() || !find(list->front())) return {};
+    Quantized q = *find(list->front());
+    std::vector<Tensor> parts;
+    for (const Value* v : *list) {
+      const Quantized* x = find(v);
+      if (!x || x->scale != q.scale || x->zero != q.zero || x->numbers.dtype() != q.numbers.dtype()) return {};
+      parts.push_back(x->numbers);
+    }
+    CallArgs args = out_.args(n);
+    args[0] = parts;
+    q.numbers = ops::call(*n.op, std::move(args))[0];
+    return stand_in(n, std::move(q));
+  }
+
+  // --- products ---------------------------------------------------------------------------------------------------------------------
+
+  // Numbers of 8 bits with their scales, through transpositions.
+  std::optional<Scaled<Tensor>> scaled_weights(const Value* v) {
+    const Node* n = v ? v->producer : nullptr;
+    if (!n) return std::nullopt;
+    if (is(n, "permute") || is(n, "transpose.int") || is(n, "t")) {
+      auto w = scaled_weights(operand(*n, 0));
+      if (!w) return std::nullopt;
+      for (Tensor* t : {&w->numbers, &w->scale, &w->zero}) {
+        if (!t->defined() || (t != &w->numbers && t->numel() == 1)) continue;
+        if (t->dim() != w->numbers.dim()) return std::nullopt;
+        CallArgs args;
+        for (auto& a : n->args) args.push_back(map_arg<Tensor>(a, [&](Value*) { return *t; }));
+        *t = ops::evaluate(*n->op, std::move(args))[0];
+      }
+      return w;
+    }
+    auto d = dequantized(v);
+    if (!d) return std::nullopt;
+    auto it = constants_.find(d->numbers);
+    Tensor numbers = it != constants_.end() ? moved(it->second, Device::cpu()) : known(d->numbers, kMostWeights);
+    if (!numbers.defined() || numbers.numel() == 0) return std::nullopt;
+    return Scaled<Tensor>{numbers, d->scale, d->zero};
+  }
+
+  // One number for each of `count` positions of `axis`; nothing where others have more.
+  static std::optional<std::vector<double>> spread(const Tensor& t, size_t axis, int64_t rank, int64_t count) {
+    if (!t.defined()) return std::vector<double>(static_cast<size_t>(count), 0.0);
+    if (t.numel() == 1) return std::vector<double>(static_cast<size_t>(count), t.to_vector()[0]);
+    const auto places = rank - t.dim();  // dimensions that it does not have come first
+    const auto at = static_cast<int64_t>(axis) - places;
+    if (t.numel() != count || at < 0 || t.sizes()[static_cast<size_t>(at)] != count) return std::nullopt;
+    return t.to_vector();
+  }
+
+  template <class T>
+  static bool take_numbers(const Tensor& from, const std::vector<double>& zeros, int64_t count, int64_t inner, Weights& w) {
+    for (int64_t i = 0; i < from.numel(); ++i) {
+      const auto channel = static_cast<size_t>(i / inner % count);
+      const int64_t x = int64_t{from.data<T>()[i]} - static_cast<int64_t>(zeros[channel]);
+      if (x < -128 || x > 127) return false;
+      w.numbers.template data<int8_t>()[i] = static_cast<int8_t>(x);
+      w.sums[channel] += x;
+    }
+    return true;
+  }
+
+  // `axis`: of the output channels.
+  std::optional<Weights> weights(const Value* v, size_t axis) {
+    auto s = scaled_weights(v);
+    if (!s || s->numbers.dim() <= static_cast<int64_t>(axis)) return std::nullopt;
+    const Tensor from = s->numbers.contiguous();
+    const int64_t count = from.sizes()[axis], rank = from.dim();
+    const auto scales = spread(s->scale, axis, rank, count), zeros = spread(s->zero, axis, rank, count);
+    if (!scales || !zeros || from.numel() / count > kMostTerms) return std::nullopt;
+    int64_t inner = 1;
+    for (size_t d = axis + 1; d < static_cast<size_t>(rank); ++d) inner *= from.sizes()[d];
+    Weights w{Tensor::empty(from.sizes(), DType::I8), {scales->begin(), scales->end()}, std::vector<int64_t>(static_cast<size_t>(count))};
+    const bool fits = from.dtype() == DType::I8 ? take_numbers<int8_t>(from, *zeros, count, inner, w)
+                                                : take_numbers<uint8_t>(from, *zeros, count, inner, w);
+    return fits ? std::optional(std::move(w)) : std::nullopt;
+  }
+
+  // Sums as real numbers, which `n` has computed; `bias` may be undefined.
+  Tensor real(const Node& n, const Tensor& sums, const Quantized& x, const Weights& w, std::vector<int64_t> sizes, const Value* bias) {
+    Affine a{sums, {}, std::vector<double>(w.scales.size()), std::move(sizes)};
+    for (float s : w.scales) a.factors.push_back(double{static_cast<float>(double{s} * double{x.scale})});
+    Tensor y = call1("mul.Tensor", {cast(sums, DType::F32), channels(a.factors, 1, a.sizes)});
+    const int64_t terms = w.numbers.numel() / static_cast<int64_t>(w.scales.size());
+    double most = 0;
+    for (double f : a.factors) most = std::max(most, f * 2 * 256 * 128 * static_cast<double>(terms));
+    const Tensor numbers = known(bias);
+    if (numbers.defined()) a.summands = numbers.to_vector();
+    if (bias)
+      y = call1("add.Tensor",
+                {y, numbers.defined() ? channels(a.summands, 1, a.sizes)
+                                      : Arg<Tensor>(call1("reshape", {out_.at(bias), Sizes(a.sizes.begin(), a.sizes.end())}))});
+    const auto of_bias = bias ? bound(bias) : 0.0;
+    if (of_bias) bounds_[n.results[0]] = most + *of_bias;
+    if (!bias || numbers.defined()) affine_[n.results[0]] = std::move(a);
+    return y;
+  }
+
+  Tensor product(const Node& n) {
+    if (n.op->name == "convolution") return convolution(n);
+    const bool linear = n.op->name == "linear", sum = n.op->name == "addmm";
+    if (!linear && !sum && n.op->name != "mm" && n.op->name != "matmul") return {};
+    const size_t first = sum ? 1 : 0;
+    const Value *bias = linear ? operand(n, 2) : sum ? operand(n, 0) : nullptr, *right = operand(n, first + 1);
+    const Quantized* x = find(operand(n, first));
+    if (!x || x->numbers.dim() < 2 || !right || right->type.dim() != 2) return {};
+    if (sum && (number(n.args[3]) != 1.0 || number(n.args[4]) != 1.0 || !bias || !(bias->type.sizes == Sizes{right->type.sizes[1]})))
+      return {};
+    auto w = weights(right, linear ? 0 : 1);
+    if (!w) return {};
+    const auto count = static_cast<int64_t>(w->scales.size());
+    const int64_t k = w->numbers.numel() / count;
+    if (linear) w->numbers = w->numbers.as_strided(std::vector<int64_t>{k, count}, std::vector<int64_t>{1, k});
+    Sizes sizes = sizes_of(x->numbers);
+    Tensor rows = x->numbers;
+    if (sizes.size() > 2) {
+      Expr m = 1;
+      for (size_t d = 0; d + 1 < sizes.size(); ++d) m = m * sizes[d];
+      rows = call1("reshape", {rows, Sizes{m, sizes.back()}});
+    }
+    Tensor sums = call1("_int_mm", {rows, w->numbers});
+    if (x->zero) {
+      std::vector<double> of_zero;
+      for (int64_t s : w->sums) of_zero.push_back(static_cast<double>(s * x->zero));
+      sums = call1("sub.Tensor", {sums, Tensor::of(of_zero, std::vector<int64_t>{count}, DType::I32)});
+    }
+    sizes.back() = count;
+    if (sizes.size() > 2) sums = call1("reshape", {sums, sizes});
+    return real(n, sums, *x, *w, {count}, bias);
+  }
+
+  Tensor convolution(const Node& n) {
+    const Quantized* x = find(operand(n, 0));
+    const auto types = type_args(n);
+    const ops::TypeReader r(*n.op, types);
+    if (!x || x->numbers.dim() != 4 || r.flag("transposed")) return {};
+    for (size_t d : {1, 2, 3})
+      if (!operand(n, 0)->type.sizes[d].is_const()) return {};
+    auto w = weights(operand(n, 1), 0);
+    if (!w) return {};
+    const int64_t groups = r.integer("groups"), count = w->numbers.sizes()[0], channels = operand(n, 0)->type.sizes[1].constant();
+    // Others are loops, of floats as well as of whole numbers.
+    constexpr int64_t kLeastOfGroup = 4, kLeastDepthwise = 16;
+    const bool depthwise = groups == channels && groups == count;
+    if (groups > 1 && (depthwise ? channels < kLeastDepthwise : count / groups < kLeastOfGroup)) return {};
+    const CallArgs args = out_.args(n);
+    const auto at = [&](const char* name) { return args[static_cast<size_t>(n.op->schema.find(name))]; };
+    const Tensor sums =
+        call1("_int_convolution", {x->numbers, w->numbers, at("stride"), at("padding"), at("dilation"), at("groups"), Expr(x->zero)});
+    return real(n, sums, *x, *w, {count, 1, 1}, operand(n, 2));
+  }
+
+  const Graph& g_;
+  Rebuild out_;
+  std::map<const Value*, Tensor> constants_, known_;
+  std::map<const Value*, Quantized> quantized_;
+  std::map<const Value*, Affine> affine_;
+  std::map<const Value*, double> bounds_;
+  std::set<const Value*> of_sums_;  // computed from sums of whole numbers, point by point
+  int products_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Graph> integer_products(const Graph& g) {
+  const auto has_numbers = [](const Node* n) { return is_cast(n) && operand(*n, 0) && has_8_bits(operand(*n, 0)->type.dtype); };
+  if (std::none_of(g.nodes.begin(), g.nodes.end(), [&](auto& n) { return has_numbers(n.get()); })) return nullptr;
+  return Rewriter(g).run();
+}
+
+}  // namespace toroid::graph
