@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <mutex>
+#include <regex>
 #include <span>
 
 #include "base/check.h"
@@ -68,6 +69,19 @@ void check_fusion_types(std::string_view value, std::string_view what) {
     if (kind != "epilogue" && kind != "prologue" && kind != "cross_subgraph" && kind != "none")
       fail<UserError>("{}: \"{}\" is not known; expected a comma-separated list of epilogue, prologue and cross_subgraph, or none", what,
                       kind);
+}
+
+void check_tune_backends(std::string_view value, std::string_view what) {
+  static constexpr std::string_view kKnown[] = {"template", "subgraph", "onednn", "cublaslt", "cudnn"};
+  if (value != "none") check_backends(value, what, kKnown);
+}
+
+void check_regex(std::string_view value, std::string_view what) {
+  try {
+    std::regex(value.begin(), value.end());
+  } catch (const std::regex_error& e) {
+    fail<UserError>("{}: \"{}\" is no regular expression (of ECMAScript): {}", what, value, e.what());
+  }
 }
 
 void check_logs(std::string_view value, std::string_view) { parse_artifacts(value); }
@@ -141,6 +155,22 @@ constexpr Row kRows[] = {
      "far "
      "from the best, in their template's order, are passed over.",
      1 << 20},
+    {OptionId::TuneChoices, Kind::String, "tune_choices", "",
+     "Regular expression (ECMAScript): beside the default tuning tries only choices in whose name it finds something; empty: all.", 0,
+     check_regex},
+    {OptionId::TuneBackends, Kind::String, "tune_backends", "template,subgraph,onednn,cublaslt,cudnn",
+     "What tuning tries beside the default for products, convolutions and attention, comma-separated: template (other configurations), "
+     "subgraph (other programs: sums cut into parts, operands laid out anew), onednn, cublaslt, cudnn; or none.",
+     0, check_tune_backends},
+    {OptionId::TuneStrict, Kind::Bool, "tune_strict", "0",
+     "Tuning takes only choices whose results have the same bits as the default's; otherwise those within the error that rounding "
+     "explains."},
+    {OptionId::DecomposeKThreshold, Kind::Int, "decompose_k_threshold", "32",
+     "Tuning tries to cut the sums of a product into parts where they are so many times as long as it has rows, and as it has columns; and "
+     "where it has fewer tiles than there are processors. 0: always.",
+     1 << 30},
+    {OptionId::NumDecomposeKSplits, Kind::Int, "num_decompose_k_splits", "6",
+     "Numbers of parts that it tries, powers of two first; 0: none.", 512},
     {OptionId::FusionTypes, Kind::String, "fusion_types", "epilogue,prologue,cross_subgraph",
      "What may be fused with a node that has choices, in modes that tune; comma-separated: epilogue, prologue, cross_subgraph, or none.", 0,
      check_fusion_types},

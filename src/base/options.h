@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "toroid/options.h"
+
 namespace toroid {
 
 enum class OptionId : uint8_t {
@@ -46,6 +48,11 @@ enum class OptionId : uint8_t {
   TuneWholeMs,
   TunePrecompile,
   TuneAllTried,
+  TuneChoices,
+  TuneBackends,
+  TuneStrict,
+  DecomposeKThreshold,
+  NumDecomposeKSplits,
   FusionTypes,
   EnableRecursiveFusion,
   MaxFusionDepth,
@@ -62,7 +69,7 @@ enum class OptionId : uint8_t {
   Deterministic,
   Nvtx,
 };
-inline constexpr int kOptionCount = 51;
+inline constexpr int kOptionCount = 56;
 
 // A key into the table that knows the type of its value: bool, int64_t or std::string.
 template <class T>
@@ -107,6 +114,11 @@ inline constexpr Option<int64_t> kTuneRegionMs{OptionId::TuneRegionMs};
 inline constexpr Option<int64_t> kTuneWholeMs{OptionId::TuneWholeMs};
 inline constexpr Option<bool> kTunePrecompile{OptionId::TunePrecompile};
 inline constexpr Option<int64_t> kTuneAllTried{OptionId::TuneAllTried};
+inline constexpr Option<std::string> kTuneChoices{OptionId::TuneChoices};
+inline constexpr Option<std::string> kTuneBackends{OptionId::TuneBackends};
+inline constexpr Option<bool> kTuneStrict{OptionId::TuneStrict};
+inline constexpr Option<int64_t> kDecomposeKThreshold{OptionId::DecomposeKThreshold};
+inline constexpr Option<int64_t> kNumDecomposeKSplits{OptionId::NumDecomposeKSplits};
 inline constexpr Option<std::string> kFusionTypes{OptionId::FusionTypes};
 inline constexpr Option<bool> kEnableRecursiveFusion{OptionId::EnableRecursiveFusion};
 inline constexpr Option<int64_t> kMaxFusionDepth{OptionId::MaxFusionDepth};
@@ -128,9 +140,6 @@ inline constexpr Option<bool> kNvtx{OptionId::Nvtx};
 bool get_option(Option<bool> key);
 int64_t get_option(Option<int64_t> key);
 std::string get_option(Option<std::string> key);
-
-// Sets an option by name from text ("1"/"true"/"on", "42", ...). UserError for an unknown name (with the nearest ones) or a bad value.
-void set_option(std::string_view name, std::string_view value);
 
 // Grows with every set_option: whoever keeps something derived from options compares it.
 uint64_t options_version();
@@ -160,16 +169,5 @@ class ThreadOptions {
 };
 // UserError for an unknown option (with the nearest ones) or a bad value.
 void check_option(std::string_view name, std::string_view value);
-
-// One row of the table as text, for help and documentation.
-struct OptionInfo {
-  std::string_view name;
-  std::string_view type;  // "bool", "int" or "string"
-  std::string default_value;
-  std::string value;
-  std::string environment;
-  std::string_view doc;
-};
-std::vector<OptionInfo> list_options();
 
 }  // namespace toroid

@@ -45,7 +45,10 @@ struct TuneArgs {
   std::string lock, html;  // files to write; empty: none
   std::string check;       // lock file that must hold; empty: none
   bool descent = false;
-  bool ablation = false;  // only what kinds of fusion gain
+  bool strict = false;
+  std::string choices, backends;  // options tune_choices and tune_backends; empty: as they are
+  int rows = 10;                  // of a part's table; 0: all
+  bool ablation = false;          // only what kinds of fusion gain
 };
 int tune(const TuneArgs& args);
 

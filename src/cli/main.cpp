@@ -106,13 +106,23 @@ struct Command {
     t->add_flag("--exhaustive", tuned.exhaustive, "Time every choice, those too that a template's order leaves no hope for");
     t->add_flag("--isolated", tuned.isolated,
                 "Run kernels in a process of their own first (option tune_isolated): one that crashes or hangs is refused with the reason");
-    t->add_option("--lock", tuned.lock, "Write the choices to this file, for the option tune_lock");
+    t->add_option("--choices", tuned.choices,
+                  "Regular expression (option tune_choices): beside the default only choices in whose name it finds something are tried");
+    t->add_option("--backends", tuned.backends,
+                  "What is tried beside the default (option tune_backends): template, subgraph, onednn, cublaslt, cudnn, or none");
+    t->add_flag("--strict", tuned.strict, "Take only choices whose results have the same bits as the default's (option tune_strict)");
+    t->add_option("--rows", tuned.rows, "Choices that are shown of a part, the fastest; 0: all")
+        ->check(CLI::Range(0, 1 << 20))
+        ->capture_default_str();
+    t->add_option("--lock", tuned.lock,
+                  "Write the choices to this file, for the option tune_lock; what it has for other devices stays in it");
     t->add_option("--check", tuned.check, "Instead: compare this lock file with what would be built now; 1 where it does not hold")
         ->check(CLI::ExistingFile);
     t->add_flag("--descent", tuned.descent, "Go on from each winner in steps of its configuration's numbers");
     t->add_option("--html", tuned.html, "Write what was tried as a page");
     t->add_option("--choice", tuned.choice, "Show only the parts whose name has this in it");
-    t->add_flag("--ablation", tuned.ablation, "Tune without fusion, with epilogues, prologues too, and all; and time the four models");
+    t->add_flag("--ablation", tuned.ablation, "Tune without fusion, with epilogues, prologues too, and all; and time the four models")
+        ->excludes("--json");
     t->add_option("--rounds", tuned.rounds, "Runs of the whole model, tuned and not, one after the other; 0: none")
         ->check(CLI::Range(0, 100000))
         ->capture_default_str();

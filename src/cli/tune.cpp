@@ -1,5 +1,5 @@
 // toroid tune: what computes each part of a model fastest here, and what the model gains by it.
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -9,6 +9,7 @@
 #include "cli/bench_subject.h"
 #include "cli/progress.h"
 #include "cli/timing.h"
+#include "cli/tune_report.h"
 #include "compile/model.h"
 #include "tune/report.h"
 
@@ -58,19 +59,34 @@ int check_lock(const TuneArgs& args, const BenchSubject& subject, const Device& 
   set_option("tune_lock", args.check);
   set_option("tune_lock_check", "1");
   const CompiledModel model = CompiledModel::compile(subject.graph(), {.device = device, .mode = Mode::MaxAutotune});
-  const auto drift = tune::LockFile::read(args.check).drift(model.report().tuning.now);
+  const tune::LockFile file = tune::LockFile::read(args.check);
+  const std::vector<std::string> devices = file.devices(), drift = file.drift(model.report().tuning.now);
+  if (args.subject.json) {
+    std::string lines;
+    for (auto& line : drift) lines += (lines.empty() ? "" : ",") + json_string(line);
+    fmt::print("{{\"holds\":{},\"drift\":[{}]}}\n", drift.empty(), lines);
+    return drift.empty() ? kOk : kMismatch;
+  }
   for (auto& line : drift) fmt::print("{}\n", line);
-  fmt::print("{}: {}\n", args.check, drift.empty() ? "holds" : fmt::format("{} decisions do not hold", drift.size()));
+  fmt::print("{}: {}\n", args.check,
+             drift.empty() ? "holds" : fmt::format("{} decisions do not hold; it decides for {}", drift.size(), fmt::join(devices, "; ")));
   return drift.empty() ? kOk : kMismatch;
+}
+
+void set_options(const TuneArgs& args) {
+  if (args.subject.threads > 0) set_option("threads", std::to_string(args.subject.threads));
+  if (args.budget_ms > 0) set_option("tune_budget_ms", std::to_string(args.budget_ms));
+  if (args.exhaustive) set_option("tune_all_tried", "1000000");
+  if (args.isolated) set_option("tune_isolated", "1");
+  if (args.strict) set_option("tune_strict", "1");
+  if (!args.choices.empty()) set_option("tune_choices", args.choices);
+  if (!args.backends.empty()) set_option("tune_backends", args.backends);
 }
 
 }  // namespace
 
 int tune(const TuneArgs& args) {
-  if (args.subject.threads > 0) set_option("threads", std::to_string(args.subject.threads));
-  if (args.budget_ms > 0) set_option("tune_budget_ms", std::to_string(args.budget_ms));
-  if (args.exhaustive) set_option("tune_all_tried", "1000000");
-  if (args.isolated) set_option("tune_isolated", "1");
+  set_options(args);
   Progress progress(!args.subject.json);
   const Device device = device_from_name(args.subject.device);
   progress.say("building the model");
@@ -89,11 +105,17 @@ int tune(const TuneArgs& args) {
                                                [&](const tune::TuneProgress& p) { progress.say(progress_text(p)); });
   progress.say("");
   const tune::TuneReport& report = tuned.report().tuning;
-  fmt::print("{}\n{}", subject.description, tune::to_string(report, args.choice));
+  const TuneResult found = tune::result_of(report);
+  if (!args.choice.empty()) expect_part(report, args.choice, args.subject.model);
+  if (!args.subject.json) fmt::print("{}\n{}", subject.description, tune::to_string(report, args.choice, static_cast<size_t>(args.rows)));
   if (!report.problem.empty()) fmt::print(stderr, "toroid tune: {}\n", report.problem);
-  if (!args.lock.empty()) report.decided.write(args.lock);
+  if (!args.lock.empty()) tune::write_lock(args.lock, report.decided);
   if (!args.html.empty()) write_file_atomic(args.html, tune::to_html(page_of(subject.description, report, args.subject.device)));
-  if (args.rounds == 0) return kOk;
+  const auto print_json = [&](const tune::Verdict* compared) {
+    fmt::print("{}", tune_json(subject.description, found, compared));
+    return kOk;
+  };
+  if (args.rounds == 0) return args.subject.json ? print_json(nullptr) : kOk;
   progress.say("comparing with the untuned model");
   std::vector<CompiledModel> models;
   const auto untuned = [&] { return CompiledModel::compile(subject.graph(), {.device = device, .mode = Mode::ReduceOverhead}); };
@@ -102,6 +124,7 @@ int tune(const TuneArgs& args) {
   models.push_back(untuned());  // how far equal models differ: their memory and recordings are others
   const tune::Verdict v = compare_calls(models, subject.inputs, device, args.rounds);
   progress.say("");
+  if (args.subject.json) return print_json(&v);
   const tune::Measured &before = v.candidates[0], &after = v.candidates[1];
   fmt::print(
       "whole model: {:.3f} ms tuned, {:.3f} ms not; ratio {:.3f} (between {:.3f} and {:.3f}), {} rounds; another one that is not tuned: "

@@ -1,11 +1,8 @@
 // toroid why: what the compiler did with a model, and what it did not do, with reasons.
 #include <fmt/core.h>
 
-#include <algorithm>
-
-#include "base/check.h"
-#include "base/text.h"
 #include "cli/commands.h"
+#include "cli/tune_report.h"
 #include "compile/model.h"
 #include "exec/blocks.h"
 #include "exec/coverage.h"
@@ -38,17 +35,7 @@ void print_coverage(const exec::Plan& plan) {
 int why_choice(const WhyArgs& args) {
   const auto model = compiler::CompiledModel::compile(import::load_model(args.model), {.mode = Mode::MaxAutotune});
   const auto& tuning = model.report().tuning;
-  std::vector<std::string_view> labels;
-  std::string list;
-  for (auto& r : tuning.regions) {
-    labels.push_back(r.label);
-    list += (list.empty() ? "" : "; ") + r.label;
-  }
-  const bool any = std::any_of(labels.begin(), labels.end(), [&](auto l) { return l.find(args.choice) != l.npos; });
-  if (!any && labels.empty()) fail<UserError>("--choice: {} has no part with a choice", args.model);
-  if (!any)
-    fail<UserError>("--choice: no part's name has \"{}\" in it{}; those with choices are {}", args.choice,
-                    did_you_mean(args.choice, labels), list);
+  expect_part(tuning, args.choice, args.model);
   fmt::print("{}", tune::to_string(tuning, args.choice));
   for (auto& line : model.report().choices)
     if (line.find(args.choice) != line.npos) fmt::print("{}\n", line);

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/options.h"
 #include "base/thread_pool.h"
 #include "codegen/cuda/generate.h"
 #include "codegen/cuda/templates/sort.h"
@@ -48,7 +49,9 @@ std::string spinning_refusal() {
 }
 
 void add_splits(std::vector<choice::Config>& ways, const choice::Node& n, int processors) {
-  for (int64_t splits : sched::decompose_k_splits(n, processors)) ways.push_back({"decompose_k", {{"splits", splits}}});
+  const auto most = static_cast<size_t>(get_option(options::kNumDecomposeKSplits));
+  for (int64_t splits : sched::decompose_k_splits(n, processors, get_option(options::kDecomposeKThreshold), most))
+    ways.push_back({"decompose_k", {{"splits", splits}}});
 }
 
 class CpuTarget : public Target {

@@ -104,8 +104,9 @@ std::unique_ptr<tune::Memory> memory_for(const tune::Pipeline& pipeline, const T
   if (!lock) sources.database = tune::shared_database(), sources.remote = tune::shared_remote();
   sources.retry_hours = get_option(options::kTuneRetryHours);
   const char* steps = get_option(options::kCoordinateDescentTuning) ? ", by steps" : "";  // what was decided without is not the end of it
+  const char* bits = get_option(options::kTuneStrict) ? ", equal bits" : "";              // what is refused for them is not elsewhere
   const std::string libraries = pipeline.device.is_cuda() ? gpu_libraries() : "";
-  return std::make_unique<tune::Memory>(pipeline.device_key, fmt::format("{}, {}{}{}", kGenerators, target.isa(), libraries, steps),
+  return std::make_unique<tune::Memory>(pipeline.device_key, fmt::format("{}, {}{}{}{}", kGenerators, target.isa(), libraries, steps, bits),
                                         std::move(sources));
 }
 
@@ -121,6 +122,11 @@ tune::SearchOptions search_options() {
   o.fusion = {has("epilogue"), has("prologue"), has("cross_subgraph")};
   o.fusion_speedup = static_cast<double>(get_option(options::kFusionSpeedupPercent)) / 100;
   o.descent = get_option(options::kCoordinateDescentTuning);
+  o.equivalence = get_option(options::kTuneStrict) ? tune::Equivalence::Strict : tune::Equivalence::Fast;
+  const std::string backends = get_option(options::kTuneBackends);
+  o.backends.clear();
+  for (std::string_view by : split_list(backends)) o.backends.emplace_back(by);
+  o.names = get_option(options::kTuneChoices);
   o.check_lock = get_option(options::kTuneLockCheck);
   o.all_tried = static_cast<size_t>(get_option(options::kTuneAllTried));
   o.precompile = get_option(options::kTunePrecompile);

@@ -90,13 +90,13 @@ void decompose_k(choice::Program& p, size_t i, int64_t splits) {
   rest.body = adding_up(rest.body, partial, added * results);
 }
 
-std::vector<int64_t> decompose_k_splits(const choice::Node& product, int processors, size_t most) {
+std::vector<int64_t> decompose_k_splits(const choice::Node& product, int processors, int64_t threshold, size_t most) {
   const auto* g = std::get_if<Gemm>(&product.problem);
   if (!g || !g->m.is_const() || !g->n.is_const() || !g->k.is_const() || !decompose_k_refusal(product, 1).starts_with("its sums")) return {};
-  constexpr int64_t kTile = 128, kRatio = 32;  // a tile's rows and columns; PyTorch's threshold
+  constexpr int64_t kTile = 128;  // a tile's rows and columns
   const int64_t m = g->m.constant(), n = g->n.constant(), k = g->k.constant();
   const int64_t tiles = ((m + kTile - 1) / kTile) * ((n + kTile - 1) / kTile);
-  if (tiles >= processors && (k < kRatio * m || k < kRatio * n)) return {};
+  if (tiles >= processors && threshold > 0 && (k / threshold < m || k / threshold < n)) return {};
   std::vector<int64_t> powers, others;
   for (int64_t s = 2; s <= k / kLeastPart && s <= 512; ++s)
     if (k % s == 0) ((s & (s - 1)) == 0 ? powers : others).push_back(s);

@@ -11,8 +11,8 @@ std::string decompose_k_refusal(const choice::Node& product, int64_t splits);
 // of its work. UserError with the refusal's reason where that cannot be.
 void decompose_k(choice::Program& p, size_t i, int64_t splits);
 
-// Counts worth a trial, powers of two first, at most `most`: parts have 128 steps or more. As PyTorch's decompose_k, but by what the
-// product leaves idle (few tiles for `processors`) instead of by the ratio of its sizes alone.
-std::vector<int64_t> decompose_k_splits(const choice::Node& product, int processors, size_t most = 6);
+// Counts worth a trial, powers of two first, at most `most`: parts have 128 steps or more. As PyTorch's decompose_k where sums are
+// `threshold` times as long as there are rows and columns; and besides where the product has fewer tiles than there are `processors`.
+std::vector<int64_t> decompose_k_splits(const choice::Node& product, int processors, int64_t threshold = 32, size_t most = 6);
 
 }  // namespace toroid::sched

@@ -1,5 +1,7 @@
 #include "tune/caller.h"
 
+#include <chrono>
+
 #include "base/check.h"
 #include "choice/region.h"
 #include "sched/channels_last.h"
@@ -50,6 +52,7 @@ ChoiceCaller::ChoiceCaller(std::string name, CallerKind kind, Choice choice, std
 
 void ChoiceCaller::compile_locked() {
   if (build_) return;
+  const auto begun = std::chrono::steady_clock::now();
   auto build = pipeline_->build(pipeline_->schedule(apply(*region_, choice_, own_numbers(*region_))));
   build->compile();
   ++compiles_;
@@ -57,6 +60,7 @@ void ChoiceCaller::compile_locked() {
   for (auto& k : build->kernels()) texts.add(k.source);
   kernels_ = texts.finish().hex();
   build_ = std::move(build);
+  compile_ms_ += std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begun).count();
 }
 
 void ChoiceCaller::precompile() {
@@ -95,6 +99,11 @@ std::vector<codegen::KernelText> ChoiceCaller::texts() const {
 std::string ChoiceCaller::kernels() const {
   std::lock_guard lock(mutex_);
   return kernels_;
+}
+
+double ChoiceCaller::compile_ms() const {
+  std::lock_guard lock(mutex_);
+  return compile_ms_;
 }
 
 std::string ChoiceCaller::failure() const {

@@ -74,6 +74,8 @@ class ChoiceCaller {
   std::string kernels() const;
   // How often it was compiled.
   int compiles() const { return compiles_.load(); }
+  // How long that took; 0 before.
+  double compile_ms() const;
   std::string failure() const;
   void mark_failed(std::string why);
 
@@ -92,6 +94,7 @@ class ChoiceCaller {
   std::shared_ptr<exec::Executable> executable_;
   std::vector<codegen::KernelText> texts_;  // its kernels
   std::string kernels_;
+  double compile_ms_ = 0;
   std::string failure_;
 };
 

@@ -6,7 +6,6 @@
 #include "base/check.h"
 #include "ops/custom.h"
 #include "tensor/tensor_impl.h"
-#include "tune/equivalence.h"
 #include "tune/inputs.h"
 #include "tune/memory.h"
 #include "tune/sampler.h"
@@ -89,8 +88,8 @@ struct Case {
 
 class Checked {
  public:
-  Checked(const std::vector<std::shared_ptr<ChoiceCaller>>& callers, const Region& region, const Device& device)
-      : callers_(callers), region_(region), running_(callers.size()) {
+  Checked(const std::vector<std::shared_ptr<ChoiceCaller>>& callers, const Region& region, const Device& device, Equivalence equivalence)
+      : callers_(callers), region_(region), equivalence_(equivalence), running_(callers.size()) {
     cases_.push_back(case_of(region.sizes, device));
     if (auto others = other_sizes(region.program, region.sizes); !others.empty()) cases_.push_back(case_of(others, device));
     for (auto& o : region.program.outputs) writes_inputs_ = writes_inputs_ || o.mutates >= 0;
@@ -147,7 +146,7 @@ class Checked {
       std::vector<Tensor> results = results_of(*e, at);
       if (i == 0)
         for (auto& t : results) at.wanted.push_back(t.to(Device::cpu()));
-      else if (std::string why = compare(results, at.wanted, at.contracts); !why.empty())
+      else if (std::string why = compare(results, at.wanted, at.contracts, equivalence_); !why.empty())
         fail<UserError>("{}{}: {}", kNotEquivalent, at.sizes.empty() ? "" : " at " + exec::to_string(at.sizes), why);
     }
     running_[i] = std::move(e);
@@ -155,6 +154,7 @@ class Checked {
 
   const std::vector<std::shared_ptr<ChoiceCaller>> callers_;
   const Region& region_;
+  const Equivalence equivalence_;
   std::vector<Case> cases_;  // the first is timed; what is equal there alone is refused
   bool writes_inputs_ = false;
   std::vector<std::shared_ptr<exec::Executable>> running_;
@@ -194,8 +194,9 @@ size_t bytes_of_constants(const choice::Program& p) {
   return bytes;
 }
 
-Sample time_checked(const std::vector<std::shared_ptr<ChoiceCaller>>& callers, const Region& region, const Device& device) {
-  auto checked = std::make_shared<Checked>(callers, region, device);
+Sample time_checked(const std::vector<std::shared_ptr<ChoiceCaller>>& callers, const Region& region, const Device& device,
+                    Equivalence equivalence) {
+  auto checked = std::make_shared<Checked>(callers, region, device, equivalence);
   return [checked](size_t i) { return (*checked)(i); };
 }
 

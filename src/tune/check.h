@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tune/caller.h"
+#include "tune/equivalence.h"
 #include "tune/measure.h"
 #include "tune/regions.h"
 
@@ -10,7 +11,8 @@ namespace toroid::tune {
 // Times of callers[i] on the device, at the region's sizes. The first sample of each compares what it computes with what callers[0] does,
 // there and, where the region leaves sizes open, at other ones too, and throws UserError with the largest difference and its bound where
 // they are not the same function.
-Sample time_checked(const std::vector<std::shared_ptr<ChoiceCaller>>& callers, const Region& region, const Device& device);
+Sample time_checked(const std::vector<std::shared_ptr<ChoiceCaller>>& callers, const Region& region, const Device& device,
+                    Equivalence equivalence = Equivalence::Fast);
 
 // What a region's inputs hold when its choices are compared and timed: tensors of one dimension, made by seed (tune/inputs.h) ...
 uint64_t seed_of_input(size_t position);  // among those that are no constants

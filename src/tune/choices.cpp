@@ -1,6 +1,7 @@
 #include "tune/choices.h"
 
 #include <algorithm>
+#include <regex>
 #include <set>
 
 #include "base/check.h"
@@ -41,6 +42,10 @@ class Choices {
  private:
   // False when it is one of those that are there already, or cannot be scheduled.
   bool add(std::string name, CallerKind kind, Choice d, size_t least_fused = 0) {
+    if (kind != CallerKind::Default && !is_wanted(options_, name, d)) {
+      ++report_.unwanted;
+      return false;
+    }
     try {
       const choice::Program scheduled = pipeline_->schedule(apply(*program_, d, own_numbers(*program_)));
       if (least_fused && !has_fused(scheduled, least_fused)) return false;
@@ -158,6 +163,16 @@ class Choices {
 };
 
 }  // namespace
+
+bool is_wanted(const SearchOptions& options, const std::string& name, const Choice& choice) {
+  for (auto& [node, way] : choice.ways) {
+    const CallerKind kind = kind_of(way);
+    if (way.form.starts_with("alternative ")) continue;
+    const std::string_view by = kind == CallerKind::Library ? way.form : name_of(kind);
+    if (std::find(options.backends.begin(), options.backends.end(), by) == options.backends.end()) return false;
+  }
+  return options.names.empty() || std::regex_search(name, std::regex(options.names));
+}
 
 Callers choices_of(const Region& region, std::shared_ptr<const Pipeline> pipeline, const SearchOptions& options, RegionReport& report) {
   return Choices(region, std::move(pipeline), options, report).make();

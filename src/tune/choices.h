@@ -12,4 +12,7 @@ namespace toroid::tune {
 std::vector<std::shared_ptr<ChoiceCaller>> choices_of(const Region& region, std::shared_ptr<const Pipeline> pipeline,
                                                       const SearchOptions& options, RegionReport& report);
 
+// Whether the options want it tried: by who computes its nodes, and by its name.
+bool is_wanted(const SearchOptions& options, const std::string& name, const Choice& choice);
+
 }  // namespace toroid::tune

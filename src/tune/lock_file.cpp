@@ -170,6 +170,14 @@ void LockFile::add(const LockFile& other) {
     for (auto& [problem, entry] : problems) entries_[device][problem] = entry;
 }
 
+void LockFile::erase(const std::string& device) { entries_.erase(device); }
+
+std::vector<std::string> LockFile::devices() const {
+  std::vector<std::string> out;
+  for (auto& [device, problems] : entries_) out.push_back(device);
+  return out;
+}
+
 size_t LockFile::size() const {
   size_t n = 0;
   for (auto& [device, problems] : entries_) n += problems.size();
@@ -185,7 +193,8 @@ std::vector<std::string> LockFile::drift(const std::vector<Now>& now) const {
     seen.emplace(n.device, n.problem);
     const LockEntry* e = find(n.device, n.problem);
     if (!e) {
-      out.push_back(fmt::format("problem {} on {}: the file decides nothing", n.problem, n.device));
+      out.push_back(
+          fmt::format("{}{} on {}: the file decides nothing", n.label.empty() ? "problem " : n.label + ", problem ", n.problem, n.device));
     } else if (std::find(n.candidates.begin(), n.candidates.end(), e->winner) == n.candidates.end()) {
       out.push_back(fmt::format("{} on {}: there is no candidate {} any more", e->label, n.device, e->winner));
     } else if (n.kernels != e->kernels && !(n.kernels.empty() && e->kernels == "none")) {

@@ -41,12 +41,17 @@ class LockFile {
   size_t size() const;
   // What another one decides, too.
   void add(const LockFile& other);
+  // Forgets what is decided for a device.
+  void erase(const std::string& device);
+  // That it decides for.
+  std::vector<std::string> devices() const;
 
   // What a build has for a problem now: the kernels of the winner that is named, or nothing where it has no such candidate.
   struct Now {
     std::string device, problem;
     std::vector<std::string> candidates;
-    std::string kernels;  // of the winner that the file names; empty where that is not among the candidates
+    std::string kernels;     // of the winner that the file names; empty where that is not among the candidates
+    std::string label = {};  // of the problem, for people
   };
   // What the file decides and the build does not have, what the build has and the file does not decide, and winners whose kernels are
   // others by now; each with its label, for people. Empty: no drift. Only devices that occur in `now` are looked at.

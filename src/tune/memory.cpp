@@ -1,12 +1,22 @@
 #include "tune/memory.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "base/check.h"
 
 namespace toroid::tune {
 
-Recalled Memory::recall(const std::string& problem, const std::vector<std::string>& candidates, const IsChoice& is_choice) {
+// Why a lock file has nothing for a problem.
+std::string Memory::undecided() const {
+  const std::vector<std::string> devices = sources_.lock->devices();
+  if (devices.empty() || std::find(devices.begin(), devices.end(), device_) != devices.end()) return "the lock file does not decide it";
+  return fmt::format("the lock file decides for {}, and this is {}", fmt::join(devices, "; "), device_);
+}
+
+Recalled Memory::recall(const std::string& problem, const std::vector<std::string>& candidates, const IsChoice& is_choice,
+                        const std::string& terms) {
   Recalled out;
   out.refusals.resize(candidates.size());
   if (sources_.lock) {
@@ -16,46 +26,35 @@ Recalled Memory::recall(const std::string& problem, const std::vector<std::strin
       out.winner = entry->winner, out.kernels = entry->kernels, out.ratio = entry->ratio;
     } else {
       out.winner = candidates.front();
-      out.drift =
-          entry ? fmt::format("the lock file names \"{}\", which is no choice here", entry->winner) : "the lock file does not decide it";
+      out.drift = entry ? fmt::format("the lock file names \"{}\", which is no choice here", entry->winner) : undecided();
     }
     return out;
   }
-  const TuneKey key{problem, device_, toolchain_};
+  const TuneKey key{problem, device_, toolchain_}, asked{problem, device_, toolchain_ + terms};
   if (sources_.database) out.records = sources_.database->records(key);
   const bool again = std::any_of(out.records.begin(), out.records.end(), [&](const CandidateRecord& r) {
     return std::find(candidates.begin(), candidates.end(), r.candidate) != candidates.end() &&
            is_due(r, sources_.retry_hours, seconds_now());
   });
   if (sources_.database && !again)
-    if (auto known = sources_.database->decision(key, candidates); known && is_choice(known->winner)) {
+    if (auto known = sources_.database->decision(asked, candidates); known && is_choice(known->winner)) {
       out.winner = known->winner, out.kernels = known->kernels, out.ratio = known->ratio, out.source = "database";
       return out;
     }
   if (sources_.remote)
-    if (auto known = get_decision(*sources_.remote, key, candidates); known && is_choice(known->winner)) {
+    if (auto known = get_decision(*sources_.remote, asked, candidates); known && is_choice(known->winner)) {
       out.winner = known->winner, out.kernels = known->kernels, out.ratio = known->ratio, out.source = "remote cache";
       return out;
     }
   Missing m = missing(candidates, out.records, sources_.retry_hours, seconds_now());
   out.time = std::move(m.time);
   out.refusals = std::move(m.refusals);
-  if (!out.time.empty()) return out;
-  // All are known, from measurements of other sets.
-  size_t best = 0;
-  double least = 1;
-  for (auto& r : out.records) {
-    const auto at = std::find(candidates.begin(), candidates.end(), r.candidate);
-    if (at == candidates.end() || r.outcome != Outcome::Timed || r.ratio_high <= 0 || r.ratio_high >= 1 || r.ratio >= least) continue;
-    best = static_cast<size_t>(at - candidates.begin()), least = r.ratio;
-  }
-  out.winner = candidates[best], out.ratio = least, out.source = "database";
   return out;
 }
 
 void Memory::remember(const std::string& problem, const std::vector<std::string>& candidates, const std::vector<Measured>& measured,
-                      DecisionRecord decision, bool decided) {
-  const TuneKey key{problem, device_, toolchain_};
+                      DecisionRecord decision, bool decided, const std::string& terms) {
+  const TuneKey key{problem, device_, toolchain_}, asked{problem, device_, toolchain_ + terms};
   Verdict v;
   v.candidates = measured;
   std::vector<CandidateRecord> records = records_of(v, candidates);
@@ -64,9 +63,9 @@ void Memory::remember(const std::string& problem, const std::vector<std::string>
   decision.candidates = candidates;
   if (sources_.database) {
     sources_.database->store(key, records);
-    if (decided) sources_.database->store(key, decision);
+    if (decided) sources_.database->store(asked, decision);
   }
-  if (sources_.remote && decided) put_decision(*sources_.remote, key, decision);
+  if (sources_.remote && decided) put_decision(*sources_.remote, asked, decision);
 }
 
 LockFile Memory::decided() const {

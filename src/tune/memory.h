@@ -24,7 +24,7 @@ struct Recalled {
   std::string kernels;                   // hash of its kernels, where that is known
   double ratio = 1;                      // of its time to the default's, as it was measured
   std::string source;                    // where it is from: "lock file", "database", "remote cache"
-  std::vector<size_t> time;              // else: candidates to time, the default among them
+  std::vector<size_t> time;              // else: candidates to time, the default among them; none where all have records
   std::vector<std::string> refusals;     // of each candidate; empty where it may be timed
   std::vector<CandidateRecord> records;  // of the database: what was measured of whom
   std::string drift;                     // what the lock file says that is not so any more
@@ -44,12 +44,14 @@ class Memory {
       : device_(std::move(device)), toolchain_(std::move(toolchain)), sources_(std::move(sources)) {}
 
   // candidates: their texts, the default's first. A winner that is none of them (refine() found it) counts where is_choice says so.
+  // terms: what is asked of a winner besides; decisions by others are not known. What was measured is.
   using IsChoice = std::function<bool(const std::string& winner)>;
-  Recalled recall(const std::string& problem, const std::vector<std::string>& candidates, const IsChoice& is_choice);
+  Recalled recall(const std::string& problem, const std::vector<std::string>& candidates, const IsChoice& is_choice,
+                  const std::string& terms = "");
   // measured: parallel to candidates; those that were not run have no ratio and no status. decided: nothing was left open, so that the
   // decision may stand without another measurement.
   void remember(const std::string& problem, const std::vector<std::string>& candidates, const std::vector<Measured>& measured,
-                DecisionRecord decision, bool decided);
+                DecisionRecord decision, bool decided, const std::string& terms = "");
 
   // Whether decisions that no lock file makes are the default, and nothing is timed.
   bool locked() const { return sources_.lock != nullptr; }
@@ -60,6 +62,8 @@ class Memory {
   std::string problem() const;
 
  private:
+  std::string undecided() const;
+
   const std::string device_, toolchain_;
   const Sources sources_;
   mutable std::mutex mutex_;

@@ -1,6 +1,7 @@
 #include "tune/precompile.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/options.h"
 
@@ -45,11 +46,13 @@ bool Precompiling::is_done(const ChoiceCaller& caller) const {
   return at == callers_.end() || is_done_[static_cast<size_t>(at - callers_.begin())];
 }
 
-void Precompiling::wait_for_all() {
-  while (compile_next()) {
+void Precompiling::wait_for_all(double most_ms) {
+  const Clock::time_point called = Clock::now();
+  while (std::chrono::duration<double, std::milli>(Clock::now() - called).count() < most_ms && compile_next()) {
   }
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return finished_ == callers_.size(); });
+  const size_t begun = std::exchange(next_, callers_.size());
+  changed_.wait(lock, [&] { return finished_ >= begun; });
 }
 
 void Precompiling::wait_for(std::span<const std::shared_ptr<ChoiceCaller>> some, double most_ms) {
@@ -70,7 +73,8 @@ int compile_workers(int workers) {
 }
 
 void precompile(std::span<const std::shared_ptr<ChoiceCaller>> callers, int workers) {
-  Precompiling({callers.begin(), callers.end()}, compile_workers(workers) - 1).wait_for_all();
+  constexpr double kForever = 1e12;
+  Precompiling({callers.begin(), callers.end()}, compile_workers(workers) - 1).wait_for_all(kForever);
 }
 
 }  // namespace toroid::tune

@@ -23,7 +23,8 @@ class Precompiling {
   Precompiling(const Precompiling&) = delete;
   Precompiling& operator=(const Precompiling&) = delete;
 
-  void wait_for_all();
+  // For all that are begun in the next most_ms; the others are not compiled then.
+  void wait_for_all(double most_ms);
   // For those among them, at most so long.
   void wait_for(std::span<const std::shared_ptr<ChoiceCaller>> some, double most_ms);
   // From the beginning to the latest end of a choice.

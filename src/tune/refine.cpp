@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "tune/check.h"
+#include "tune/choices.h"
 #include "tune/descent.h"
 #include "tune/precompile.h"
 
@@ -67,7 +68,7 @@ class Refining {
       if (d.measure.budget_ms <= 0) break;
       take(v,
            descend(
-               v.start, [&](const choice::Config& x) { return pipeline_->neighbours(scheduled, at, x); },
+               v.start, [&](const choice::Config& x) { return wanted_neighbours(v, scheduled, at, x); },
                [&](auto configs, auto& options) { return measured(v, configs, options); }, d),
            ratio);
     }
@@ -75,6 +76,13 @@ class Refining {
   }
 
  private:
+  std::vector<choice::Config> wanted_neighbours(const Varied& v, const choice::Program& scheduled, size_t at,
+                                                const choice::Config& x) const {
+    std::vector<choice::Config> out = pipeline_->neighbours(scheduled, at, x);
+    std::erase_if(out, [&](auto& c) { return !is_wanted(options_, choice::to_string(c), v.with(c)); });
+    return out;
+  }
+
   Verdict measured(const Varied& v, std::span<const choice::Config> configs, const MeasureOptions& how) {
     Callers callers = {original_};
     for (auto& c : configs) callers.push_back(caller(v, c));
@@ -85,7 +93,8 @@ class Refining {
     const std::vector<Measured> seen = vet_ ? (*vet_)(callers, region_, left) : std::vector<Measured>(callers.size());
     MeasureOptions rest = how;
     rest.budget_ms = left();
-    const Sample sample = options_.clock ? options_.clock(callers) : time_checked(callers, region_, pipeline_->device);
+    const Sample sample =
+        options_.clock ? options_.clock(callers) : time_checked(callers, region_, pipeline_->device, options_.equivalence);
     const Sample vetted = [&](size_t i) {
       if (!seen[i + 1].status.empty()) fail<UserError>("{}", seen[i + 1].status);
       return sample(i + 1);

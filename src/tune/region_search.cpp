@@ -50,6 +50,7 @@ RegionSearch::RegionSearch(const Region& region, SharedSearch& shared)
 
 RegionReport RegionSearch::take_report() {
   report_.places = equal_.size();
+  report_.chosen = to_string(choice_);
   return std::move(report_);
 }
 
@@ -61,14 +62,29 @@ void RegionSearch::prepare() {
   }
   callers_ = choices_of(region_, shared_.pipeline, options_, report_);
   for (auto& c : callers_) texts_.push_back(to_string(c->choice()));
+  event(fmt::format("listed {} choices, {} unwanted, {} left out", callers_.size(), report_.unwanted, report_.untried));
   if (callers_.size() < 2) {
     decided_ = true;
-    report_.source = "not tuned: there is one way to compute it";
+    report_.source = report_.unwanted == 0 ? "not tuned: there is one way to compute it"
+                                           : "not tuned: tune_backends and tune_choices leave one way to compute it";
   } else if (shared_.memory) {
     recall();
   } else {
     for (size_t i = 0; i < callers_.size(); ++i) timed_.push_back(i);
   }
+}
+
+// A step of the search, in the log.
+void RegionSearch::event(const std::string& what) const {
+  if (log_enabled(Artifact::Choices)) log(Artifact::Choices, region_.label + ": " + what);
+}
+
+// What is asked of a winner but for being the fastest; empty where nothing is.
+std::string RegionSearch::terms() const {
+  std::string out;
+  if (const double speedup = least_speedup(region_); speedup > 1) out += fmt::format(", {:.3f} times as fast as the default", speedup);
+  if (options_.fusion_speedup > 1) out += fmt::format(", fused {:.3f} times as fast as not", options_.fusion_speedup);
+  return out;
 }
 
 // What refine() found once is made a choice again, if it compiles here.
@@ -89,16 +105,18 @@ bool RegionSearch::has_choice(const std::string& text) {
 
 void RegionSearch::recall() {
   const std::string key = region_.key.hex();
-  Recalled known = shared_.memory->recall(key, texts_, [&](const std::string& text) { return has_choice(text); });
+  Recalled known = shared_.memory->recall(
+      key, texts_, [&](const std::string& text) { return has_choice(text); }, terms());
+  if (known.winner.empty() && known.time.empty()) decide_by_records(known);
   timed_ = std::move(known.time);
   for (size_t i = 0; i < known.refusals.size(); ++i)
     if (!known.refusals[i].empty()) callers_[i]->mark_failed(known.refusals[i]);
   const auto at = std::find(texts_.begin(), texts_.end(), known.winner);
   if (at == texts_.end()) {
-    for (size_t i = 0; timed_.empty() && i < callers_.size(); ++i) timed_.push_back(i);
+    event(fmt::format("known are {} of them, {} are to be timed", known.records.size(), timed_.size()));
     return;
   }
-  if (!known.drift.empty()) log(Artifact::Choices, region_.label + ": " + known.drift + ": the default");
+  event(known.drift.empty() ? fmt::format("decided by {}: {}", known.source, known.winner) : known.drift + ": the default");
   decided_ = true;
   report_.source = known.source;
   report_.drift = known.drift;
@@ -109,6 +127,34 @@ void RegionSearch::recall() {
   }
   choice_ = callers_[static_cast<size_t>(at - texts_.begin())]->choice();
   shared_.memory->note(key, decision());
+}
+
+// Of choices that were all measured, in other sets: the default, unless another was faster by as much as is asked for. Where that is not
+// sure, both are timed.
+void RegionSearch::decide_by_records(Recalled& known) {
+  Verdict v;
+  v.candidates = measured_once(texts_, known.records);
+  double least = std::min(1 / least_speedup(region_), 1 - MeasureOptions{}.tie_band / 2);
+  for (size_t i = 0; i < texts_.size(); ++i) {
+    timed_.push_back(i);
+    const Measured& m = v.candidates[i];
+    if (m.failed || m.ratio <= 0 || m.ratio >= least) continue;
+    v.winner = i, least = m.ratio;
+  }
+  const size_t winner = fused_enough(v);
+  const Measured& m = v.candidates[winner];
+  known.source = "database";
+  if (winner > 0 && (m.ratio_high <= 0 || m.ratio_high >= 1)) {
+    known.time = {0, winner};
+    return;
+  }
+  known.winner = texts_[winner];
+  if (winner > 0) known.ratio = m.ratio;
+}
+
+void RegionSearch::compare_kernels(const std::string& now) {
+  if (!report_.drift.empty() || report_.kernels == now || report_.kernels == "none") return;
+  report_.drift = fmt::format("its kernels are {}, the lock file has {}", now, report_.kernels);
 }
 
 std::shared_ptr<ChoiceCaller> RegionSearch::known_winner() const {
@@ -161,6 +207,9 @@ MeasureOptions RegionSearch::measure_options(double most_ms) const {
 
 bool RegionSearch::step(const Left& left) {
   const auto begun = SteadyClock::now();
+  const Callers tried = wave();
+  const auto is_compiled = [](auto& c) { return c->compiles() > 0; };
+  event(fmt::format("compiled {} of {}", std::count_if(tried.begin(), tried.end(), is_compiled), tried.size()));
   if (shared_.vet && left() > 0) vet(left);
   bool last = true;
   if (report_.source.empty() && left() > 0) {
@@ -223,6 +272,7 @@ bool RegionSearch::look(const Left& left) {
     return !is_near;
   });
   if (!frontier_.is_done() && options_.budget_ms > 0 && shared_.left_ms() < options_.budget_ms / 2) frontier_.stop(), cut_short_ = true;
+  event(fmt::format("looked at {}, {} go on", seen.size() - 1, near_.size()));
   return frontier_.is_done();
 }
 
@@ -248,12 +298,15 @@ void RegionSearch::time(const Left& left) {
         return measured(both, measure_options(left()));
       },
       how);
+  event(fmt::format("timed {} in {:.0f} ms", timed_.size(), v.spent_ms));
   take(v, left);
 }
 
 Verdict RegionSearch::measured(const std::vector<size_t>& positions, const MeasureOptions& how) const {
   const Callers callers = callers_at(positions);
-  return measure(callers.size(), options_.clock ? options_.clock(callers) : time_checked(callers, region_, shared_.pipeline->device), how);
+  return measure(callers.size(),
+                 options_.clock ? options_.clock(callers) : time_checked(callers, region_, shared_.pipeline->device, options_.equivalence),
+                 how);
 }
 
 std::vector<size_t> RegionSearch::with_default(const std::vector<size_t>& others) const {
@@ -279,13 +332,13 @@ void RegionSearch::vet(const Left& left) {
       continue;
     }
     left_out_[asked[k]] = seen[k];
-    log(Artifact::Choices, fmt::format("{}: {}, in a process of its own: {}", region_.label, callers_[asked[k]]->name(), seen[k].status));
+    event(fmt::format("{}, in a process of its own: {}", callers_[asked[k]]->name(), seen[k].status));
   }
   if (seen[0].failed) {
     report_.source = fmt::format("not tuned: in a process of its own, {} {}", callers_[asked[0]]->name(), seen[0].status);
     add_rows(known());
   } else if (shared_.memory) {  // now: the budget may end before the others are timed
-    shared_.memory->remember(region_.key.hex(), texts_, known(), decision(), false);
+    shared_.memory->remember(region_.key.hex(), texts_, known(), decision(), false, terms());
   }
 }
 
@@ -298,13 +351,24 @@ std::vector<Measured> RegionSearch::known() const {
 }
 
 void RegionSearch::add_rows(const std::vector<Measured>& measured) {
-  for (size_t i = 0; i < callers_.size(); ++i) report_.rows.push_back({callers_[i]->name(), callers_[i]->kind(), texts_[i], measured[i]});
+  for (size_t i = 0; i < callers_.size(); ++i)
+    report_.rows.push_back({callers_[i]->name(), callers_[i]->kind(), texts_[i], measured[i], callers_[i]->compile_ms()});
+}
+
+// Of all choices, a line each.
+std::string RegionSearch::reasons(const Verdict& v) const {
+  std::vector<Measured> all = known();
+  for (size_t k = 0; k < timed_.size(); ++k) all[timed_[k]] = v.candidates[k];
+  std::string out;
+  for (size_t i = 0; i < callers_.size(); ++i) out += fmt::format("\n  {}: {}", callers_[i]->name(), all[i].status);
+  return out;
 }
 
 // v: of the callers that were timed.
 void RegionSearch::take(const Verdict& v, const Left& left) {
   if (!v.problem.empty()) {
-    if (region_.sizes_seen) fail<EnvironmentError>("nothing computes {} here: {}", region_.label, v.problem);
+    if (region_.sizes_seen)
+      fail<EnvironmentError>("nothing computes {} on this machine; each choice, and why it does not:{}", region_.label, reasons(v));
     report_.source = fmt::format("not tuned: at {}: {}", exec::to_string(region_.sizes), v.candidates.front().status);
     return;
   }
@@ -324,10 +388,10 @@ void RegionSearch::take(const Verdict& v, const Left& left) {
   shared_.report.out_of_budget = shared_.report.out_of_budget || left_open;
   choice_ = callers_[winner]->choice();
   if (options_.descent) improve(left());
-  log(Artifact::Choices, fmt::format("{}: {}; {} original choices, {} fused, {} total", region_.label, report_.rows[report_.winner].name,
-                                     report_.originals, report_.fused, callers_.size()));
+  event(fmt::format("{}; {} original choices, {} fused, {} total", report_.rows[report_.winner].name, report_.originals, report_.fused,
+                    callers_.size()));
   if (!shared_.memory) return;
-  shared_.memory->remember(region_.key.hex(), texts_, measured, decision(), !left_open);
+  shared_.memory->remember(region_.key.hex(), texts_, measured, decision(), !left_open, terms());
   shared_.memory->note(region_.key.hex(), decision());
 }
 

@@ -51,6 +51,8 @@ class RegionSearch {
 
   // Lists its choices, and decides where one is known already.
   void prepare();
+  // Of the winner that a lock file names: notes where its kernels are others now.
+  void compare_kernels(const std::string& now);
   // After prepare(): choices that are to be timed.
   size_t to_time() const { return timed_.size(); }
   // Of a decision that was known: the caller, where there was something to decide, and what could have been; else null.
@@ -70,6 +72,9 @@ class RegionSearch {
  private:
   bool has_choice(const std::string& text);
   void recall();
+  std::string terms() const;
+  void decide_by_records(Recalled& known);
+  void event(const std::string& what) const;
   std::vector<std::string> forms() const;
   MeasureOptions measure_options(double most_ms) const;
   bool look(const Left& left);
@@ -81,6 +86,7 @@ class RegionSearch {
   std::vector<Measured> known() const;
   void add_rows(const std::vector<Measured>& measured);
   void take(const Verdict& v, const Left& left);
+  std::string reasons(const Verdict& v) const;
   void improve(double left_ms);
   size_t fused_enough(const Verdict& v) const;
   DecisionRecord decision() const;

@@ -12,10 +12,10 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "sched/mm_plus_mm.h"
+#include "tune/feedback.h"
 #include "tune/precompile.h"
 #include "tune/ranges.h"
 #include "tune/region_search.h"
-#include "tune/whole.h"
 
 namespace toroid::tune {
 namespace {
@@ -60,6 +60,7 @@ class Tuning {
     report_all(searches);
     if (memory_) report_.decided = memory_->decided(), report_.problem = memory_->problem();
     report_.total_ms = ms_since(shared_.start);
+    give_feedback(report_);
     return lowered;
   }
 
@@ -159,7 +160,10 @@ class Tuning {
     const size_t count = changed.size(), step = (count + kMostTrials - 1) / kMostTrials;
     for (; !changed.empty(); put_back(changed, step)) {
       const choice::Program with = with_choices(lowered, order);
-      const auto compared = [&] { return compare_whole(lowered, with, pipeline_, options_.whole_ms, shared_.left_ms()); };
+      const auto compared = [&] {
+        if (options_.whole_clock) return options_.whole_clock(lowered, with);
+        return compare_whole(lowered, with, pipeline_, options_.whole_ms, shared_.left_ms());
+      };
       w = compared();
       // Once more before something is put back: memory lies elsewhere then.
       if (const WholeTime again = w.ratio > kSlower ? compared() : WholeTime{}; again.ratio > 0)
@@ -191,14 +195,17 @@ class Tuning {
     auto& now = report_.now;
     const size_t before = now.size();
     Callers winners;
+    std::vector<RegionSearch*> compiled;
     for (RegionSearch* s : order)
       if (auto winner = s->known_winner()) {
         winners.push_back(std::move(winner));
-        now.push_back({pipeline_.device_key, s->region().key.hex(), s->texts(), ""});
+        compiled.push_back(s);
+        now.push_back({pipeline_.device_key, s->region().key.hex(), s->texts(), "", s->region().label});
       }
     precompile(winners, options_.workers);
     for (size_t i = 0; i < winners.size(); ++i) {
       now[before + i].kernels = winners[i]->kernels();
+      compiled[i]->compare_kernels(winners[i]->kernels());
       winners[i]->release();
     }
   }
@@ -237,7 +244,7 @@ class Tuning {
     const int workers = compile_workers(options_.workers);
     const auto compiled = [this] { tell([](TuneProgress& p) { ++p.compiled; }); };
     Precompiling compiling(options_.precompile ? callers : Callers{}, options_.pipelined ? workers : workers - 1, compiled);
-    if (!options_.pipelined) compiling.wait_for_all();
+    if (!options_.pipelined) compiling.wait_for_all(shared_.left_ms() / 2);  // what remains is compiled when its turn comes
     std::vector<RegionSearch*> rest;
     for (size_t i = 0; i < open.size(); ++i) {
       compiling.wait_for(open[i]->wave(), shared_.left_ms());

@@ -9,9 +9,11 @@
 #include <vector>
 
 #include "tune/caller.h"
+#include "tune/equivalence.h"
 #include "tune/measure.h"
 #include "tune/memory.h"
 #include "tune/regions.h"
+#include "tune/whole.h"
 #include "tune/worker.h"
 
 namespace toroid::tune {
@@ -37,14 +39,21 @@ struct SearchOptions {
   // Choices of a program for each thread that compiles, up to which all are tried; where there are more, those that the first ones leave
   // some hope for (Frontier), as waiting for what the first ones show takes time, too.
   size_t all_tried = 16;
-  bool precompile = true;     // all choices before the first is timed; otherwise each when its turn comes
-  bool pipelined = false;     // with precompile: only a region's own choices before it is timed. For clocks that compiling does not disturb
+  bool precompile = true;  // all choices before the first is timed; otherwise each when its turn comes
+  bool pipelined = false;  // with precompile: only a region's own choices before it is timed. For clocks that compiling does not disturb
+  Equivalence equivalence = Equivalence::Fast;  // to the default
+  // Beside the default: of ways to compute a node those by these alone (as option tune_backends), and choices in whose name the regular
+  // expression finds something.
+  std::vector<std::string> backends = {"template", "subgraph", "onednn", "cublaslt", "cudnn"};
+  std::string names = "";
   bool isolated = false;      // kernels run in a process of their own first; see tune/vet.h
   WorkerOptions worker = {};  // that process
   // Told of each step, on the thread that makes it; never two at once.
   std::function<void(const TuneProgress&)> progress = {};
   // Makes the clock of some callers that compute a region; for tests. Empty: their executables on generated inputs.
   std::function<Sample(std::span<const std::shared_ptr<ChoiceCaller>>)> clock = {};
+  // Compares the whole program without choices and with them; for tests. Empty: compare_whole().
+  std::function<WholeTime(const choice::Program& untuned, const choice::Program& tuned)> whole_clock = {};
 };
 
 // One choice of a region and what became of it.
@@ -53,6 +62,7 @@ struct ChoiceRow {
   CallerKind kind = CallerKind::Default;
   std::string text;  // of its choice
   Measured measured;
+  double compile_ms = 0;  // 0: it was not compiled
 };
 
 struct RegionReport {
@@ -63,10 +73,12 @@ struct RegionReport {
   std::vector<ChoiceRow> rows;
   size_t winner = 0;                             // in rows
   size_t originals = 0, fused = 0, untried = 0;  // choices: one a way, those fused with neighbours, those beyond most_choices
+  size_t unwanted = 0;                           // that SearchOptions leaves out, some of which may equal others
   size_t passed_over = 0;                        // as those before them in their template's order were far behind
   double noise = 0, flip = 0, regret = 0, spent_ms = 0;
   std::string kernels;  // hash of the winner's kernel texts; empty where it is not known
   double ratio = 1;     // of the winner's time to the default's
+  std::string chosen;   // text of the winner's choice
   std::string drift;    // what a lock file says that is not so any more
 };
 
@@ -82,8 +94,8 @@ struct TuneReport {
 };
 // Takes what was found for a block of the program: a part that is compiled by itself.
 void add(TuneReport& to, TuneReport block);
-// A sorted table for each region whose label has `part` in it, and a line for the whole.
-std::string to_string(const TuneReport& r, const std::string& part = "");
+// A sorted table for each region whose label has `part` in it, with at most so many rows (0: all), and a line for the whole.
+std::string to_string(const TuneReport& r, const std::string& part = "", size_t most = 0);
 
 // The lowered program with every choice made; scheduling and code are the caller's. `memory` may be null.
 choice::Program tune(choice::Program lowered, std::shared_ptr<const Pipeline> pipeline, const SearchOptions& options, Memory* memory,

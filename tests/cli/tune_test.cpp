@@ -49,6 +49,49 @@ TEST_F(TuneCommand, ALockFileHoldsUntilAKernelIsAnotherOne) {
   EXPECT_HAS(missing, "missing.lock");
 }
 
+TEST_F(TuneCommand, ALockFileKeepsWhatOtherDevicesHave) {
+  ASSERT_EQ(run("tune " + model_ + " --rounds 0 --lock " + file("lock")).code, 0);
+  std::string text = read_file(file("lock"));
+  text.insert(text.find("device \"") + 8, "another ");
+  write_file_atomic(file("lock"), text);
+  const Outcome elsewhere = run("tune " + model_ + " --check " + file("lock"));
+  EXPECT_EQ(elsewhere.code, 1);
+  EXPECT_HAS(elsewhere, "decisions do not hold; it decides for another ");
+  ASSERT_EQ(run("tune " + model_ + " --rounds 0 --lock " + file("lock")).code, 0);
+  EXPECT_NE(read_file(file("lock")).find("device \"another "), std::string::npos);
+  EXPECT_EQ(run("tune " + model_ + " --check " + file("lock")).code, 0);
+}
+
+TEST_F(TuneCommand, JsonHasWhatWasFound) {
+  const Outcome o =
+      toroid_command("tune " + model_ +
+                         " --rounds 0 --json | python3 -c 'import json, sys; found = json.load(sys.stdin); "
+                         "print(found[\"compared\"], sorted({c[\"kind\"] for p in found[\"parts\"] for c in p[\"choices\"]}), "
+                         "found[\"lock\"][:13])'",
+                     "TOROID_TUNE_REGION_MS=5 TOROID_TUNE_WHOLE_MS=0 TOROID_TUNE_DATABASE=none");
+  EXPECT_HAS(o, "None ['default', 'fused', ");
+  EXPECT_HAS(o, "toroid tuning");
+  EXPECT_EQ(run("tune " + model_ + " --json --ablation").code, 2);
+}
+
+TEST_F(TuneCommand, WhatIsTriedAndShownCanBeChosen) {
+  const Outcome one = run("tune " + model_ + " --rounds 0 --rows 1 --choice mm");
+  EXPECT_EQ(one.code, 0) << one.text;
+  EXPECT_HAS(one, " more, slower or without a time");
+  const Outcome none = run("tune " + model_ + " --rounds 0 --backends none --choices 'no such'");
+  EXPECT_HAS(none, "not tuned: tune_backends and tune_choices leave one way to compute it");
+  EXPECT_HAS(none, "compiling 0 choices");
+  const Outcome typo = run("tune " + model_ + " --rounds 0 --choice nm");
+  EXPECT_EQ(typo.code, 2);
+  EXPECT_HAS(typo, "no part's name has \"nm\" in it");
+  const Outcome bad = run("tune " + model_ + " --choices 'gemm('");
+  EXPECT_EQ(bad.code, 2);
+  EXPECT_HAS(bad, "is no regular expression");
+  const Outcome unknown = run("tune " + model_ + " --backends triton");
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_HAS(unknown, "expected a comma-separated list of template and subgraph");
+}
+
 TEST_F(TuneCommand, AblationTimesFourModels) {
   const Outcome o = run("tune " + model_ + " --ablation --rounds 3");
   ASSERT_EQ(o.code, 0) << o.text;

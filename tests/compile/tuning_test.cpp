@@ -14,6 +14,7 @@
 #include "toroid/custom_op.h"
 #include "toroid/nn.h"
 #include "toroid/ops.h"
+#include "toroid/tuning.h"
 #include "tune/check.h"
 #include "tune/choices.h"
 #include "tune/precompile.h"
@@ -136,6 +137,58 @@ TEST_F(Tuning, DeterministicTimesNothing) {
   EXPECT_EQ(model.sources(), CompiledModel::compile(graph_of(kProduct, inputs)).sources());
 }
 
+// A sum that is cut into parts is rounded otherwise.
+TEST_F(Tuning, StrictTakesOnlyWhatHasTheSameBits) {
+  const ScopedOption strict("tune_strict", "1");
+  const auto inputs = operands(48, 64, 2048);
+  CompiledModel model = tuned(kProduct, inputs);
+  size_t cut = 0;
+  for (auto& row : model.report().tuning.regions.at(0).rows) {
+    if (!test::contains(row.text, "decompose_k")) continue;
+    ++cut;
+    EXPECT_TRUE(test::contains(row.measured.status, "expected exactly")) << row.name << ": " << row.measured.status;
+  }
+  EXPECT_GT(cut, 0u);
+  const auto x = model.run(inputs).at(0).to_vector(), y = CompiledModel::compile(graph_of(kProduct, inputs)).run(inputs).at(0).to_vector();
+  EXPECT_EQ(x, y);
+}
+
+// All that the public headers offer.
+TEST_F(Tuning, AFunctionsChoicesCanBeRestrictedSeenAndLocked) {
+  const auto layer = [](const Tensor& a, const Tensor& b, const Tensor& c) { return relu(matmul(a, b) + c); };
+  const auto inputs = operands(24, 32, 512);
+  std::vector<TuneResult> found;
+  const TuneFeedback feedback([&](const TuneResult& r) { found.push_back(r); });
+  const auto call = [&](std::map<std::string, std::string> options) {
+    found.clear();
+    compile(layer, {.mode = Mode::MaxAutotune, .options = std::move(options)})(inputs[0], inputs[1], inputs[2]);
+    EXPECT_EQ(found.size(), 1u);
+    return found.at(0).parts.at(0);
+  };
+  EXPECT_EQ(call({{"tune_backends", "none"}, {"tune_choices", "gemm"}}).choices.size(), 0u) << "nothing is timed";
+  EXPECT_TRUE(call({{"tune_backends", "subgraph"}}).chosen == "default" || test::contains(found.at(0).parts[0].chosen, "decompose_k"));
+  const TunedPart part = call({{"tune_backends", "template"}, {"tune_choices", "gemm"}});
+  ASSERT_GT(part.choices.size(), 1u);
+  EXPECT_EQ(part.choices[0].kind, "default");
+  for (size_t i = 1; i < part.choices.size(); ++i) EXPECT_EQ(part.choices[i].kind, "template") << part.choices[i].name;
+  write_tune_lock(file("lock"), found);
+  const std::map<std::string, std::string> locked = {{"tune_lock", file("lock")}, {"tune_lock_check", "1"}};
+  const TunedPart again = call(locked);
+  EXPECT_EQ(again.source, "lock file");
+  EXPECT_EQ(again.drift, "");
+  EXPECT_EQ(again.chosen, part.chosen);
+  std::string text = read_file(file("lock"));
+  const size_t at = text.find("kernels ") + 8;
+  text[at] = text[at] == '0' ? '1' : '0';
+  write_file_atomic(file("lock"), text);
+  EXPECT_TRUE(test::contains(call(locked).drift, "its kernels are ")) << found.at(0).parts[0].drift;
+  for (size_t device = text.find("device \"") + 8; text[device] != '"'; ++device) text[device] = 'X';
+  write_file_atomic(file("lock"), text);
+  EXPECT_TRUE(test::contains(call(locked).drift, "the lock file decides for XX")) << found.at(0).parts[0].drift;
+  const std::string bad = test::user_error([&] { call({{"tune_choices", "gemm("}}); });
+  EXPECT_TRUE(test::contains(bad, "tune_choices: \"gemm(\" is no regular expression")) << bad;
+}
+
 TEST_F(Tuning, TheBudgetIsObeyed) {
   const ScopedOption budget("tune_budget_ms", "1"), off("tune_precompile", "0");  // less than the choices' texts take
   const Forward several = [](const std::vector<Tensor>& in) {
@@ -170,7 +223,7 @@ TEST_F(Tuning, VariantsThatAreAnotherFunctionAreRefused) {
     EXPECT_EQ(row.measured.failed, wrong) << row.name << ": " << row.measured.status;
     if (!wrong) continue;
     ++refused;
-    EXPECT_TRUE(test::contains(row.measured.status, "not equivalent to the default")) << row.measured.status;
+    EXPECT_TRUE(test::contains(row.measured.status, "not equivalent to the default: result 0 has an error of ")) << row.measured.status;
   }
   EXPECT_GE(refused, 1u);
   expect_near(model.run(inputs).at(0), relu(sum(inputs[0], {0}, false)));

@@ -85,8 +85,9 @@ TEST(LockFile, Drift) {
             (std::vector<std::string>{"bmm on NVIDIA H200: the kernels of template are 00ab, the file has 00aa",
                                       "mm \"x\" \\ y on NVIDIA H200: there is no candidate gemm_wgmma(block_m=128,block_n=256) any more",
                                       "problem c3 on NVIDIA H200: the file decides nothing"}));
-  EXPECT_EQ(f.drift({{"CPU avx512", "z", {}, ""}}), (std::vector<std::string>{"problem z on CPU avx512: the file decides nothing",
-                                                                              "conv on CPU avx512: the build has no problem a1 any more"}));
+  EXPECT_EQ(f.drift({{"CPU avx512", "z", {}, "", "mm"}}),
+            (std::vector<std::string>{"mm, problem z on CPU avx512: the file decides nothing",
+                                      "conv on CPU avx512: the build has no problem a1 any more"}));
 }
 
 }  // namespace

@@ -6,8 +6,12 @@
 #include <future>
 #include <set>
 
+#include "base/log.h"
+#include "base/options.h"
 #include "choice/region.h"
 #include "errors.h"
+#include "toroid/custom_op.h"
+#include "toroid/tuning.h"
 #include "tune/choices.h"
 #include "tune/fake_pipeline.h"
 
@@ -27,19 +31,23 @@ class Search : public testing::Test {
     return out;
   }
   // Milliseconds by the choice's name; others take 10.
-  choice::Program tune_by(const std::map<std::string, double>& ms, Memory* memory = nullptr) {
+  // op: what the choice node calls.
+  choice::Program tune_by(const std::map<std::string, double>& ms, Memory* memory = nullptr, const ops::Op* op = nullptr) {
     options_.whole_ms = 0;
     options_.clock = [this, ms](std::span<const std::shared_ptr<ChoiceCaller>> callers) -> Sample {
       std::vector<std::shared_ptr<ChoiceCaller>> all(callers.begin(), callers.end());
       return [this, all, ms](size_t i) {
         ++samples_;
+        sampled_.insert(all[i]->name());
         auto it = ms.find(all[i]->name());
         if (it != ms.end() && it->second < 0) fail<UserError>("not equivalent to the default: planted");
         return (it == ms.end() ? 10 : it->second) * 1e6;
       };
     };
     tuned_ = {};
-    return tune(reduced_and_scaled(), pipeline_->get(), options_, memory, tuned_);
+    choice::Program p = reduced_and_scaled();
+    std::get<choice::Open>(p.nodes[0].problem).op = op;
+    return tune(std::move(p), pipeline_->get(), options_, memory, tuned_);
   }
   std::string winner() const { return tuned_.regions.at(0).rows.at(tuned_.regions.at(0).winner).name; }
 
@@ -48,6 +56,7 @@ class Search : public testing::Test {
   RegionReport report_;
   TuneReport tuned_;
   int samples_ = 0;
+  std::set<std::string> sampled_;
 };
 
 // Two ways, each alone, with the first neighbour, with both.
@@ -219,6 +228,152 @@ TEST_F(Search, DecisionsAreRememberedAndLocked) {
   tune_by({}, &deterministic);
   EXPECT_EQ(samples_, timed);
   EXPECT_EQ(tuned_.regions.at(0).drift, "the lock file does not decide it");
+}
+
+TEST_F(Search, OnlyWantedChoicesAreTried) {
+  options_.fusion_depth = 2;
+  options_.names = "^tree";
+  EXPECT_EQ(names(), (std::vector<std::string>{"default", "tree alone", "tree + relu", "tree + relu + scale"}));
+  EXPECT_EQ(report_.unwanted, 3u);
+  options_.backends = {};
+  EXPECT_EQ(names().size(), 4u) << "an operation's own variants have no backend";
+  options_.names = "no such";
+  tune_by({{"tree alone", 5}});
+  EXPECT_EQ(tuned_.regions.at(0).source, "not tuned: tune_backends and tune_choices leave one way to compute it");
+  EXPECT_EQ(samples_, 0);
+}
+
+TEST_F(Search, BackendsSayWhoMayComputeANode) {
+  const auto wanted = [&](const char* choice, std::vector<std::string> backends) {
+    options_.backends = std::move(backends);
+    return is_wanted(options_, "a name", parse_choice(choice));
+  };
+  EXPECT_TRUE(wanted("0: gemm(m=1)", {"template"}));
+  EXPECT_FALSE(wanted("0: gemm(m=1)", {"subgraph", "onednn", "cublaslt", "cudnn"}));
+  EXPECT_TRUE(wanted("0: cublaslt(algo=1)", {"cublaslt"}));
+  EXPECT_FALSE(wanted("0: cublaslt(algo=1)", {"template", "cudnn"}));
+  EXPECT_TRUE(wanted("0: decompose_k(splits=2)", {"subgraph"}));
+  EXPECT_FALSE(wanted("0: pad_mm(a=8,b=0); 0: gemm(m=1)", {"subgraph"}));
+  EXPECT_TRUE(wanted("apart 0-1", {})) << "the default's way, less fused";
+}
+
+TEST_F(Search, WhereNothingRunsEachReasonIsSaid) {
+  std::map<std::string, double> none;
+  for (auto& name : names()) none[name] = -1;
+  const std::string text = test::environment_error([&] { tune_by(none); });
+  EXPECT_TRUE(test::contains(text, "nothing computes all_reduce on this machine")) << text;
+  for (auto& [name, ms] : none)
+    EXPECT_TRUE(test::contains(text, "\n  " + name + ": failed: not equivalent to the default: planted")) << name << " in " << text;
+}
+
+// Compiling is a part of what tuning may take.
+TEST_F(Search, ABudgetEndsCompiling) {
+  pipeline_->before_compile = [] { std::this_thread::sleep_for(std::chrono::milliseconds(20)); };
+  options_.workers = 1;
+  options_.budget_ms = 20;
+  tune_by({{"tree alone", 5}});
+  EXPECT_EQ(pipeline_->compiles, 1);
+  EXPECT_EQ(pipeline_->alive, 0);
+  EXPECT_TRUE(tuned_.out_of_budget);
+  EXPECT_EQ(tuned_.regions.at(0).source, "not tuned: the budget was used");
+}
+
+TEST_F(Search, EventsComeInOrder) {
+  const ScopedOption logs("logs", "choices");
+  std::vector<std::string> events;
+  const LogSink before = set_log_sink([&](Artifact, std::string_view text) { events.emplace_back(text); });
+  const TuneFeedback feedback([](const TuneResult&) {});
+  options_.names = "tree";
+  tune_by({{"tree alone", 5}});
+  set_log_sink(before);
+  const std::vector<std::string> expected = {"all_reduce: listed 4 choices, 3 unwanted", "all_reduce: compiled 4 of 4",
+                                             "all_reduce: timed 4 in ", "all_reduce: tree alone; 2 original choices", "feedback is given"};
+  ASSERT_EQ(events.size(), expected.size()) << fmt::format("{}", fmt::join(events, "\n"));
+  for (size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(events[i].starts_with(expected[i])) << events[i];
+}
+
+// Each choice is faster by itself, and both together hold each other up.
+TEST_F(Search, ChoicesThatMakeTheWholeProgramSlowerArePutBack) {
+  const auto file = std::filesystem::path(testing::TempDir()) / "whole_search_test.sqlite";
+  std::filesystem::remove(file);
+  const choice::Program both = two_programs(reduced_and_scaled(), reduced_and_scaled("Exp"));
+  int compared = 0;
+  for (bool again : {false, true}) {
+    Memory memory("a device", "tests", {.database = std::make_shared<Database>(file)});
+    tune_by({{"tree alone", 5}});  // sets the clock
+    options_.whole_ms = 1000;
+    options_.whole_clock = [&](const choice::Program&, const choice::Program& tuned) {
+      ++compared;
+      const bool is_both = std::none_of(tuned.nodes.begin(), tuned.nodes.end(), [](auto& n) { return n.is_open(); });
+      return WholeTime{.ratio = is_both ? 1.2 : 0.9, .spread = 0.01, .refusal = ""};
+    };
+    samples_ = 0, tuned_ = {};
+    tune(both, pipeline_->get(), options_, &memory, tuned_);
+    options_.whole_clock = {};
+    ASSERT_EQ(tuned_.regions.size(), 2u);
+    EXPECT_TRUE(tuned_.regions[0].source.ends_with("; put back, as the whole program was slower with it")) << tuned_.regions[0].source;
+    EXPECT_EQ(tuned_.regions[0].chosen, "default");
+    EXPECT_TRUE(test::contains(tuned_.regions[1].chosen, "alternative tree()")) << tuned_.regions[1].chosen;
+    EXPECT_EQ(tuned_.decided.find("a device", tuned_.regions[0].key.hex())->winner, "default");
+    EXPECT_EQ(tuned_.whole,
+              again ? "database: 1 choices stay" : "0.900 of the time without tuning (+- 0.010); 1 choices stay, 1 were put back");
+    EXPECT_EQ(compared, 3) << "twice before something is put back, and nothing again where that is known";
+    EXPECT_EQ(samples_ == 0, again);
+  }
+}
+
+class RememberedSearch : public Search {
+ protected:
+  RememberedSearch() { std::filesystem::remove(file_); }
+  void tune_again(const std::map<std::string, double>& ms) {
+    Memory memory("a device", "tests", {.database = std::make_shared<Database>(file_)});
+    samples_ = 0, sampled_.clear();
+    tune_by(ms, &memory);
+  }
+  const std::filesystem::path file_ = std::filesystem::path(testing::TempDir()) / "remembered_search_test.sqlite";
+};
+
+TEST_F(RememberedSearch, ANewChoiceIsTimedBesideTheDefaultAndTheBestOne) {
+  options_.fusion_depth = 2;
+  options_.names = "alone|ring";
+  tune_again({{"ring alone", 6}, {"tree alone", 8}});
+  EXPECT_EQ(winner(), "ring alone");
+  options_.names = "";
+  tune_again({{"ring alone", 6}, {"tree + relu", 5}});
+  EXPECT_EQ(sampled_, (std::set<std::string>{"default", "ring alone", "tree + relu", "tree + relu + scale"}));
+  EXPECT_EQ(winner(), "tree + relu");
+  options_.names = "ring";  // all of them were measured, in other sets
+  tune_again({{"ring alone", 6}});
+  EXPECT_TRUE(samples_ == 0 || sampled_ == (std::set<std::string>{"default", "ring alone"})) << "again where it was dropped too soon";
+  EXPECT_EQ(winner(), "ring alone");
+}
+
+// A decision holds for what was asked of the winner; what was measured holds for all.
+TEST_F(RememberedSearch, WhatIsAskedOfWinnersIsPartOfADecision) {
+  const std::map<std::string, double> ms = {{"default", 12}, {"tree alone", 9.5}, {"tree + relu + scale", 9}};
+  tune_again(ms);
+  EXPECT_EQ(winner(), "tree + relu + scale");
+  options_.fusion_speedup = 1.1;
+  tune_again(ms);
+  EXPECT_TRUE(samples_ == 0 || sampled_ == (std::set<std::string>{"default", "tree alone"})) << "again where it was dropped too soon";
+  EXPECT_EQ(winner(), "tree alone");
+  options_.fusion_speedup = 1;
+  tune_again(ms);
+  EXPECT_EQ(samples_, 0);
+  EXPECT_EQ(winner(), "tree + relu + scale");
+}
+
+// Of a variant that is a fifth faster, where an operation asks for more and for less.
+TEST_F(Search, AnOperationSaysHowMuchFasterAVariantMustBe) {
+  const auto threshold = [](const char* name, double factor) {
+    auto op = custom_op(name, [](const Tensor& x) { return x; });
+    register_custom_op_autotuning(op, std::vector<CustomOpConfig>{}, {.min_speedup_threshold = factor});
+    return &op.op();
+  };
+  tune_by({{"tree alone", 8}}, nullptr, threshold("search::asks_for_more(Tensor x) -> Tensor", 1.3));
+  EXPECT_EQ(winner(), "default");
+  tune_by({{"tree alone", 8}}, nullptr, threshold("search::asks_for_less(Tensor x) -> Tensor", 1.2));
+  EXPECT_EQ(winner(), "tree alone");
 }
 
 }  // namespace
