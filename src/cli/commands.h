@@ -52,6 +52,9 @@ struct TuneArgs {
 };
 int tune(const TuneArgs& args);
 
+// Of the model that these name.
+int bisect(const BenchArgs& args);
+
 struct InspectArgs {
   std::string model;
   bool json = false, graph = false;

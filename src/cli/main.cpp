@@ -30,6 +30,7 @@ struct Command {
   CacheArgs cache;
   WhyArgs why;
   TuneArgs tuned;
+  BenchArgs bisected;
   std::function<int()> action;
 
   Command() {
@@ -59,6 +60,11 @@ struct Command {
 
     add_bench();
     add_tune();
+
+    add_subject(add("bisect",
+                    "Find the first operation of a compiled model whose result is not what the reference evaluator makes of its operands.",
+                    [this] { return toroid::cli::bisect(bisected); }),
+                bisected);
 
     auto* i = add("inspect", "Show what a model holds.", [this] { return toroid::cli::inspect(inspect); });
     i->add_option("model", inspect.model, "The model file")->required();
