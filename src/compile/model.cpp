@@ -63,7 +63,7 @@ class Compilation {
   }
 
   void lower() {
-    lower::LowerOptions how{.templates = options_.templates, .compose = !options_.eager};
+    lower::LowerOptions how{.templates = options_.templates, .compose = !options_.eager, .device = options_.device};
     if (options_.templates) target_->set_templates(how);
     program_ = lower::lower(*graph_, how);
     target_->prepare(program_, options_, report_.choices);

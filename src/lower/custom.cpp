@@ -44,11 +44,11 @@ std::optional<Refusal> refusal_of(const graph::Graph& around, const graph::Node&
   return std::nullopt;
 }
 
-std::vector<CustomOperand> operands_of(const ops::Op& op, const Types& args) {
+std::vector<CustomOperand> operands_of(const ops::Op& op, const Types& args, const Device& device) {
   std::vector<CustomOperand> out;
   for (size_t i = 0; i < args.size(); ++i)
     map_arg<int>(args[i], [&](const TensorType* t) {
-      CustomOperand o{op.schema.params[i].name, t ? t->dtype : DType::F32, {}};
+      CustomOperand o{op.schema.params[i].name, t ? t->dtype : DType::F32, {}, device};
       if (t)
         for (auto& s : t->sizes) o.sizes.push_back(s.maybe_constant().value_or(-1));
       out.push_back(std::move(o));
@@ -133,7 +133,7 @@ void Lowering::lower_custom(const graph::Node& n) {
   if (ops::is_tuned(*n.op)) {
     count(ops::CustomEvent::Call);
     count(ops::CustomEvent::Variant);
-    for (auto& c : ops::variants_of(*n.op, operands_of(*n.op, types))) {
+    for (auto& c : ops::variants_of(*n.op, operands_of(*n.op, types, options_.device))) {
       auto made = [&]() -> std::variant<choice::Alternative, Refusal> {
         try {
           return alternative(graph_, n, &c, types, constants, options_);

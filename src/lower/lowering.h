@@ -35,6 +35,7 @@ struct Lazy {
 struct LowerOptions {
   bool templates = true;  // products, convolutions and attention become problems; otherwise loops
   bool compose = true;    // otherwise every value is realized: one node an operation
+  Device device = {};     // what the program is for
   bool tf32 = false;      // the target can round operands of f32 to tf32, where the option allow_tf32 says so
   // What the target has an implementation of; unset: nothing. Of products, those of whole numbers: it has one of all others.
   std::function<bool(const choice::Gemm&, bool constant_b)> takes_whole_product = {};

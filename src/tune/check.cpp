@@ -175,11 +175,12 @@ Tensor made_by_operation(const Region& region, const choice::ProgramInput& in, c
   for (auto& n : region.program.nodes) {
     auto* open = std::get_if<choice::Open>(&n.problem);
     if (!open || !open->op || !ops::is_tuned(*open->op)) continue;
-    for (size_t i = 0; i < open->inputs.size(); ++i) {
-      const auto& v = open->inputs[i];
+    size_t next = 0;  // of the call's operands: inputs of the alternatives but for constants
+    for (auto& argument : open->alternatives[0].program->inputs) {
+      if (argument.data.defined()) continue;
+      const auto& v = open->inputs.at(next++);
       if (v.memory.buffer != in.buffer) continue;
-      CustomOperand operand{open->alternatives[0].program->inputs[i].name, v.memory.dtype, {}};
-      operand.sizes = exec::evaluate(v.sizes, sizes);
+      const CustomOperand operand{argument.name, v.memory.dtype, exec::evaluate(v.sizes, sizes), {}};
       const Tensor made = ops::generated_operand(*open->op, operand);
       if (made.defined() && made.numel() == exec::evaluate(in.type.numel(), sizes)) return flat(made);
     }

@@ -330,5 +330,20 @@ TEST(CustomOp, AGeneratorSeesTheOperands) {
   EXPECT_EQ(open_in(lowered([&](auto& in) { return op(in[0]); }, {counting({8, 2})})).alternatives.size(), 4u);
 }
 
+TEST(CustomOp, AGeneratorSeesTheDevice) {
+  static std::vector<Device> seen;
+  auto op = custom_op("test::placed", [](const Tensor& x) { return x * 2.0; });
+  register_custom_op_autotuning(op, [](const std::vector<CustomOperand>& operands) {
+    seen.push_back(operands.at(0).device);
+    return std::vector<CustomOpConfig>{};
+  });
+  const Forward forward = [&](auto& in) { return op(in[0]); };
+  compiled(forward, {counting({8, 2})});
+  device::cuda::GpuInfo gpu;
+  gpu.architecture = "sm_90a";
+  compiler::kernels_for_gpu(graph_of(forward, {counting({8, 2})}), gpu);
+  EXPECT_EQ(seen, (std::vector{Device::cpu(), Device::cuda()}));
+}
+
 }  // namespace
 }  // namespace toroid

@@ -354,6 +354,27 @@ TEST_F(IsolatedTuning, TrialsHaveTheContentsThatAnOperationAsksFor) {
   EXPECT_EQ(job.buffers[1].contents, "");
 }
 
+// Contents follow the argument's name, also behind weights, which are constants and no operands.
+TEST_F(Tuning, GeneratorsAreForTheArgumentsOfTheirNames) {
+  static const Tensor weight = ramp({16}, 0.2);
+  static auto scaled = [] {
+    auto op = custom_op("tuning::scaled(Tensor w, Tensor x) -> Tensor", [](const Tensor& w, const Tensor& x) { return x * w; });
+    CustomTuning how;
+    how.input_gen_fns["w"] = [](const CustomOperand& o) { return Tensor::full(o.sizes, 5, DType::F32); };
+    how.input_gen_fns["x"] = [](const CustomOperand& o) { return Tensor::full(o.sizes, 7, DType::F32); };
+    register_custom_op_autotuning(op, {{.decomposition = [](const Tensor& w, const Tensor& x) { return w * x + 0.0; }}}, how);
+    return op;
+  }();
+  const OneRegion one([](auto& in) { return scaled(weight, in[0]); }, {ramp({8, 16}, 0.1)});
+  size_t made = 0;
+  for (auto& in : one.regions[0].program.inputs) {
+    if (in.data.defined()) continue;
+    ++made;
+    EXPECT_EQ(tune::made_by_operation(one.regions[0], in, {}).to_vector(), std::vector<double>(8 * 16, 7));
+  }
+  EXPECT_EQ(made, 1u);
+}
+
 TEST_F(Tuning, AFunctionWithOpenSizesIsRightAtAll) {
   auto f = compile([](const Tensor& x, const Tensor& w) { return relu(matmul(x, w)); },
                    {.mode = Mode::MaxAutotune, .dynamic = true, .name = "f"});

@@ -270,8 +270,12 @@ class Customiser {
 
   Customised run() {
     for (int i = 0; i < 2 && !plain_->nodes.empty(); ++i) insert_copies();
-    for (size_t i = 0; i < plain_->nodes.size(); ++i)
-      if (plain_->nodes[i]->op->name == "relu_" && pick(2)) i += insert_copy_beside(i);
+    for (size_t i = 0; i < plain_->nodes.size(); ++i) {
+      Node& n = *plain_->nodes[i];
+      static const std::set<std::string_view> other_unary = {"tanh_", "sigmoid_", "sin_", "zero_"};
+      if (other_unary.count(n.op->name) && pick(2)) n.op = &ops::get("relu_");
+      if (n.op->name == "relu_" && pick(4)) i += insert_copy_beside(i);
+    }
     custom_ = graph::clone(*plain_);
     for (size_t i = 0; i < custom_->nodes.size(); ++i) swap(i);
     drop_merged();
@@ -315,11 +319,19 @@ class Customiser {
     }
   }
 
-  // A copy of what a node is about to write, or, behind it, of any value. How many nodes to go on.
+  // What a value is a view of.
+  static const Value* owner_of(const Value* v) {
+    while (v->producer && (graph::is_mutating(*v->producer->op) || (v->producer->op->index_map && v->producer->op->schema.params[0].alias)))
+      v = std::get<Value*>(v->producer->args[0]);
+    return v;
+  }
+
+  // A copy of what a node is about to write, or, behind it, of any value, often of one in the same memory. How many nodes to go on.
   size_t insert_copy_beside(size_t at) {
     Value* written = std::get<Value*>(plain_->nodes[at]->args[0]);
-    const bool before = pick(2) == 0;
-    const auto known = known_before(at);
+    const bool before = pick(3) == 0;
+    auto known = known_before(at);
+    if (pick(2)) std::erase_if(known, [&](Value* v) { return owner_of(v) != owner_of(written); });
     Value* v = insert_clone(before ? at : at + 1, before ? written : known[pick(known.size())]);
     plain_->outputs.push_back({v, {}, -1});
     (before ? old_ : beside_)[plain_->nodes[before ? at + 1 : at]->results[0]] = v;
