@@ -18,6 +18,31 @@ std::string text_of(const Operand& o) {
   return out + "]";
 }
 
+std::string text_of(const Extern::View& v) {
+  std::string out = text_of(v.memory);
+  for (auto& s : v.sizes) out += (&s == &v.sizes.front() ? " of " : "x") + sym::to_string(s);
+  return out;
+}
+
+// What a call reads and writes.
+std::string operands(const std::vector<Extern::View>& inputs, const std::vector<Extern::View>& outputs) {
+  std::string out;
+  for (auto& v : inputs) out += " " + text_of(v);
+  out += " ->";
+  for (auto& v : outputs) out += " " + text_of(v);
+  return out;
+}
+
+// Of a call's arguments those that are no tensors.
+std::string numbers(const Extern& e) {
+  std::string out;
+  for (auto& a : e.args) {
+    if (std::holds_alternative<int>(a) || std::holds_alternative<std::vector<int>>(a)) continue;
+    out += (out.empty() ? "" : ", ") + graph::to_string(map_arg<graph::Value*>(a, [](int) -> graph::Value* { return nullptr; }));
+  }
+  return "(" + out + ")";
+}
+
 std::string header(const Node& n) {
   if (auto* g = std::get_if<Gemm>(&n.problem)) {
     std::string batch;
@@ -44,8 +69,9 @@ std::string header(const Node& n) {
     return fmt::format("sort {}{} first {}{} keys={} values={} positions={}", rows, sym::to_string(s->length), sym::to_string(s->count),
                        s->descending ? " descending" : "", text_of(s->keys), text_of(s->values), text_of(s->positions));
   }
-  if (auto* e = std::get_if<Extern>(&n.problem)) return "extern " + e->op->name;
-  if (auto* o = std::get_if<Open>(&n.problem)) return fmt::format("open {}, {} ways", o->name, o->alternatives.size());
+  if (auto* e = std::get_if<Extern>(&n.problem)) return "extern " + e->op->name + numbers(*e) + operands(e->inputs, e->outputs);
+  if (auto* o = std::get_if<Open>(&n.problem)) 
+    return fmt::format("open {}, {} ways{}", o->name, o->alternatives.size(), operands(o->inputs, o->outputs));
   return "loop";
 }
 

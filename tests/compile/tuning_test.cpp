@@ -250,6 +250,54 @@ TEST_F(Tuning, AnOperationAndTwoNeighboursHaveSixChoices) {
   expect_near(unfused.run(inputs).at(0), relu(inputs[0] * 2.0) * 0.5);
 }
 
+// Two configs and the operation's own function are timed, once for each shape.
+TEST_F(Tuning, AnOperationIsTimedOncePerShape) {
+  static auto twice = [] {
+    auto op = custom_op("tuning::per_shape(Tensor x, int parts=1) -> Tensor", [](const Tensor& x, int64_t parts) {
+      return parts == 1 ? x * 2.0 : cat({slice(x, 0, 0, 1) * 2.0, slice(x, 0, 1) * 2.0}, 0);
+    });
+    register_custom_op_autotuning(
+        op, {{.params = {{"parts", 2}}}, {.name = "sum", .decomposition = [](const Tensor& x, int64_t) { return x + x; }}});
+    return op;
+  }();
+  const Forward forward = [](auto& in) { return twice(in[0]); };
+  const std::vector<Tensor> small = {ramp({128, 128}, 0.1)}, large = {ramp({256, 256}, 0.1)};
+  const CompiledModel first = tuned(forward, small);
+  std::vector<std::string> names;
+  for (auto& row : first.report().tuning.regions.at(0).rows) names.push_back(row.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"default", "variant 1 (parts=2)", "sum"}));
+  const CompiledModel again = tuned(forward, small), other = tuned(forward, large);
+  EXPECT_EQ(again.report().tuning.regions.at(0).source, "database");
+  EXPECT_EQ(again.report().tuning.compiled, 0u);
+  EXPECT_EQ(other.report().tuning.regions.at(0).source, "timed");
+}
+
+// Of an operation with two results one reader each, and all variants are wrong: it is one launch, by its own function.
+TEST_F(Tuning, WhereAllVariantsAreWrongTheOperationsOwnFunctionStays) {
+  static auto both = [] {
+    auto op = custom_op("tuning::both(Tensor x) -> (Tensor, Tensor)", [](const Tensor& x) { return std::pair(x * 2.0, x + 1.0); });
+    register_custom_op_autotuning(op, {{.name = "first", .decomposition = [](const Tensor& x) { return std::pair(x * 3.0, x + 1.0); }},
+                                       {.name = "second", .decomposition = [](const Tensor& x) { return std::pair(x * 2.0, x + 2.0); }}});
+    return op;
+  }();
+  const std::vector<Tensor> inputs = {ramp({64, 64}, 0.1)};
+  const Forward forward = [](auto& in) {
+    auto [a, b] = both(in[0]);
+    return relu(a) * sigmoid(b);
+  };
+  const ScopedOption depth("max_fusion_depth", "3");
+  CompiledModel model = tuned(forward, inputs);
+  const tune::TuneReport& r = model.report().tuning;
+  size_t refused = 0;
+  for (auto& row : r.regions.at(0).rows) {
+    const bool wrong = row.name.starts_with("first") || row.name.starts_with("second");
+    EXPECT_EQ(row.measured.failed, wrong) << row.name << ": " << row.measured.status;
+    refused += wrong;
+  }
+  EXPECT_GE(refused, 2u) << tune::to_string(r);
+  expect_near(model.run(inputs).at(0), relu(inputs[0] * 2.0) * sigmoid(inputs[0] + 1.0));
+}
+
 struct Subject {
   std::string name;
   Forward forward;

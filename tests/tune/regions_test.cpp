@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "choice/region.h"
+#include "tune/fake_pipeline.h"
 #include "tune/programs.h"
 
 namespace toroid::tune {
@@ -107,6 +108,32 @@ TEST(Region, EqualPartsOfProgramsAreEqual) {
   EXPECT_EQ(regions[1].program.outputs.size(), 1u);
   twice.nodes[2] = product(4, 5, 6, 4, 16, 16, 2);
   EXPECT_NE(choice::region_key(find_regions(twice, sched::fuse(twice), 3)[1].program), regions[0].key);
+}
+
+// Keys tell calls apart that have other operands or other numbers as arguments.
+TEST(Region, CallsAreKnownByTheirArguments) {
+  const auto key = [](const std::function<void(choice::Open&)>& change) {
+    choice::Program p = reduced_and_scaled();
+    change(std::get<choice::Open>(p.nodes[0].problem));
+    const size_t all[] = {0, 1, 2};
+    return choice::region_key(choice::region(p, all));
+  };
+  const Hash128 as_it_is = key([](auto&) {});
+  EXPECT_EQ(key([](auto& o) { o.outputs[0].memory.buffer = 1; }), as_it_is);
+  EXPECT_NE(key([](auto& o) { o.inputs[0].memory.offset = 1; }), as_it_is);
+  EXPECT_NE(key([](auto& o) { o.inputs[0].memory.buffer = 3; }), as_it_is);
+  const auto sorted = [](bool descending) {
+    choice::Program p = chain_of_loops(1);
+    choice::Extern call;
+    call.op = &ops::get("sort");
+    call.args = {0, Expr(-1), descending};
+    call.inputs = {{{0, DType::F32, 0, {1}}, {kPoints}}};
+    call.outputs = {{{1, DType::F32, 0, {1}}, {kPoints}}};
+    p.nodes[0].problem = call;
+    return choice::content_key(p, {});
+  };
+  EXPECT_EQ(sorted(true), sorted(true));
+  EXPECT_NE(sorted(true), sorted(false));
 }
 
 TEST(Region, GivesWhatOthersRead) {
