@@ -177,7 +177,7 @@ Message stored(const Input& in) {
 
 // The node with all operands as inputs, which gives what is computed by definition, and with those of `weights` in the file: that must be
 // by products of numbers of 8 bits, with the same results.
-void expect_same_sums(const Message& node, const Inputs& inputs, const Inputs& weights, int element) {
+void expect_same_sums(const Message& node, const char* operation, const Inputs& inputs, const Inputs& weights, int element) {
   GraphParts known, open;
   known.nodes = open.nodes = {node};
   known.outputs = open.outputs = {value_of_any_sizes("y", element)};
@@ -197,7 +197,7 @@ void expect_same_sums(const Message& node, const Inputs& inputs, const Inputs& w
   }
   const ModelFolder x(known.model(23)), y(open.model(23));
   const auto graph = load_model(x.model(), some);
-  EXPECT_TRUE(std::any_of(graph->nodes.begin(), graph->nodes.end(), [](auto& n) { return n->op->name == "_int_mm"; }));
+  EXPECT_TRUE(std::any_of(graph->nodes.begin(), graph->nodes.end(), [&](auto& n) { return n->op->name == operation; }));
   const Tensor got = graph::interpret(*graph, some)[0], want = graph::interpret(*load_model(y.model(), all), all)[0];
   EXPECT_EQ(got.sizes(), want.sizes());
   EXPECT_EQ(got.to_vector(), want.to_vector());
@@ -209,8 +209,9 @@ TEST(OnnxQuantization, KnownWeightsGiveTheSameSums) {
     for (DType right : {DType::U8, DType::I8})
       for (const Tensor& zero_b : {Tensor::of({0}, {}, right), Tensor::of({100}, {1}, right), Tensor::of({0, 1, 100, 127, 3}, {n}, right)})
         for (const Tensor& zero_a : {Tensor::of({0}, {}, left), Tensor::of({77}, {}, left), Tensor::of({1, 2, 99}, {m}, left)})
-          expect_same_sums(node("MatMulInteger", {"a", "b", "za", "zb"}, {"y"}), {{"a", bytes({2, m, k}, left, 1)}, {"za", zero_a}},
-                           {{"b", bytes({k, n}, right, 2)}, {"zb", zero_b}}, element_of(DType::I32));
+          expect_same_sums(node("MatMulInteger", {"a", "b", "za", "zb"}, {"y"}), "_int_mm",
+                           {{"a", bytes({2, m, k}, left, 1)}, {"za", zero_a}}, {{"b", bytes({k, n}, right, 2)}, {"zb", zero_b}},
+                           element_of(DType::I32));
 }
 
 TEST(OnnxQuantization, KnownKernelsGiveTheSameSums) {
@@ -225,7 +226,7 @@ TEST(OnnxQuantization, KnownKernelsGiveTheSameSums) {
       for (const Tensor& zero_b : {Tensor::of({100}, {}, right), Tensor::of({0, 1, 99}, {out}, right)})
         expect_same_sums(node("QLinearConv", {"a", "sa", "za", "b", "sb", "zb", "sy", "zy", "bias"}, {"y"},
                               {list("pads", {1, 0, 2, 1}), list("strides", {stride, 1}), list("dilations", {1, 2})}),
-                         {{"a", bytes({2, 4, 7, 6}, DType::U8, 1)}},
+                         "_int_convolution", {{"a", bytes({2, 4, 7, 6}, DType::U8, 1)}},
                          {{"b", bytes({out, 4, 3, 2}, right, 2)},
                           {"sa", of({0.02}, {}, DType::F32)},
                           {"za", of({117}, {}, DType::U8)},

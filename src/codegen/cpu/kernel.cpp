@@ -260,9 +260,10 @@ class KernelWriter {
   // the one before it.
   void write_woven() {
     StepEmitter& e = emitter_;
-    const std::string at = inner_name_, hi = extent(plan_.inner), w = name(plan_.weave);
+    const std::string at = inner_name_, w = name(plan_.weave);
+    const auto [lo, hi] = inner_range();
     const int count = static_cast<int>(plan_.domain.vars[static_cast<size_t>(plan_.weave)].extent().constant());
-    e.open(fmt::format("for (i64 {0} = 0; {0} < {1}; {0} += {2})", at, hi, plan_.lanes));
+    e.open(fmt::format("for (i64 {0} = {3}; {0} < {1}; {0} += {2})", at, hi, plan_.lanes, lo));
     e.line(fmt::format("if ({0} > {1} - {2}) {0} = {1} - {2};", at, hi, plan_.lanes));
     const StepEmitter::Values saved = e.values();
     std::vector<int> stores;

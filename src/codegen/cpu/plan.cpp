@@ -232,7 +232,7 @@ void choose_weave(KernelPlan& p) {
   constexpr int64_t kMost = 8;
   if (p.lanes == 1 || p.serial || p.tile >= 0 || loop::has_reduction(p.domain)) return;
   const auto extent = p.domain.vars[static_cast<size_t>(p.inner)].extent().maybe_constant();
-  if (!extent || *extent < p.lanes || *extent > kTaskWork) return;
+  if (!extent || *extent < p.lanes || (*extent > kTaskWork && *extent % p.lanes != 0)) return;
   auto fits = [&](const loop::Var& v) {
     const auto apart = v.extent().maybe_constant();
     if (!apart || *apart < 2 || *apart > kMost) return false;
@@ -323,7 +323,9 @@ void plan_tasks(KernelPlan& p) {
   int64_t row_guess = std::max<int64_t>(static_cast<int64_t>(extent_guess(row)), 1);
   Expr inner = p.inner < 0 ? Expr(1) : p.domain.vars[static_cast<size_t>(p.inner)].extent();
   if (p.weave >= 0) row_guess = p.domain.vars[static_cast<size_t>(p.weave)].extent().constant();
-  if (p.inner >= 0 && !p.inner_reduces() && !p.crossed && p.weave < 0) {
+  // Vectors that are woven do not overlap those of another task.
+  const bool parts = p.weave < 0 || (inner.is_const() && inner.constant() % p.lanes == 0);
+  if (p.inner >= 0 && !p.inner_reduces() && !p.crossed && parts) {
     int64_t step = p.lanes, chunk = (std::max(kTaskWork / row_guess, step) + step - 1) / step * step;
     if (!inner.is_const() || inner.constant() > 2 * chunk) p.chunk = chunk;
   }

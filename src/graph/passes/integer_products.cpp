@@ -78,12 +78,19 @@ struct Weights {
   std::vector<int64_t> sums;
 };
 
-// Sums of whole numbers as real ones: for each output channel a factor and a summand, then limits.
+// What whole numbers become in real ones: tensors of them times factors, and a summand, then limits. Factors and summands are one number
+// each, or one for each output channel, which then have `sizes` to broadcast.
 struct Affine {
-  Tensor sums;
-  std::vector<double> factors, summands;
-  std::vector<int64_t> sizes;  // that one number a channel has to broadcast against the sums
+  struct Term {
+    Tensor numbers;
+    std::vector<double> factors;
+  };
+  std::vector<Term> terms;
+  std::vector<double> summands;
+  std::vector<int64_t> sizes;
   double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
+
+  bool is_limited() const { return std::isfinite(low) || std::isfinite(high); }
 };
 
 class Rewriter {
@@ -196,11 +203,14 @@ class Rewriter {
   void note(const Node& n) {
     if (n.results.size() != 1) return;
     const Value* v = n.results[0];
-    if (auto d = dequantized(v))
-      if (auto q = with_one_scale(*d, out_.at(d->numbers))) quantized_[v] = *q;
     bool of_sums = false;
+    if (auto d = dequantized(v)) {
+      if (auto q = with_one_scale(*d, out_.at(d->numbers))) quantized_[v] = *q;
+      of_sums = of_sums_.count(d->numbers) > 0;
+      if (of_sums && find(v)) affine_[v] = affine_of(*find(v));
+    }
     for_each_operand(n, [&](const Value* x) { of_sums = of_sums || of_sums_.count(x); });
-    if (of_sums && (n.op->formula || n.op->index_map)) of_sums_.insert(v);
+    if (of_sums && (n.op->formula || n.op->index_map || is_cast(&n))) of_sums_.insert(v);
     if (const auto most = bound_of(n)) bounds_[v] = *most;
     if (auto a = affine_of(n)) affine_[v] = std::move(*a);
   }
@@ -224,30 +234,46 @@ class Rewriter {
     return a && b ? std::optional(*a + *b) : std::nullopt;
   }
 
+  static Affine affine_of(const Quantized& q) {
+    return {{{q.numbers, {double{q.scale}}}}, {-double{q.scale} * static_cast<double>(q.zero)}, {}};
+  }
+
   std::optional<Affine> affine_of(const Node& n) {
     const Value* x = n.args.empty() ? nullptr : operand(n, 0);
     const Value* y = n.args.size() > 1 ? operand(n, 1) : nullptr;
     const bool adds = is_plain(&n, "add.Tensor");
     if (adds && !affine_.count(x)) std::swap(x, y);
     auto it = affine_.find(x);
-    if (it == affine_.end() || !(n.results[0]->type.sizes == x->type.sizes)) return std::nullopt;
+    if (it == affine_.end() || it->second.is_limited() || !(n.results[0]->type.sizes == x->type.sizes)) return std::nullopt;
     Affine a = it->second;
-    const bool limited = std::isfinite(a.low) || std::isfinite(a.high);
-    if (n.op->name == "relu" && !limited) {
+    if (n.op->name == "relu") {
       a.low = 0;
       return a;
     }
-    if (n.op->name == "clamp" && !limited) {
+    if (n.op->name == "clamp") {
       const auto low = number(n.args[1]), high = number(n.args[2]);
       if (!low || !high || !(*low <= *high)) return std::nullopt;
       a.low = *low, a.high = *high;
       return a;
     }
-    if (!adds || limited) return std::nullopt;
+    if (!adds || !y) return std::nullopt;
+    if (auto other = affine_.find(y); other != affine_.end()) return joined(std::move(a), other->second, y->type.sizes == x->type.sizes);
+    const Tensor numbers = known(y);
     const auto rank = x->type.dim(), channel = rank - static_cast<int64_t>(a.sizes.size());
-    const auto more = spread(known(y), static_cast<size_t>(channel), rank, static_cast<int64_t>(a.factors.size()));
-    if (!y || !known(y).defined() || !more) return std::nullopt;
-    for (size_t i = 0; i < more->size(); ++i) a.summands[i] += (*more)[i];
+    if (!numbers.defined() || numbers.dtype() != DType::F32) return std::nullopt;
+    const auto count = static_cast<int64_t>(a.summands.size());
+    const auto more = numbers.numel() == 1 ? numbers.to_vector() : spread(numbers, static_cast<size_t>(channel), rank, count);
+    return more ? joined(std::move(a), {{}, *more, a.sizes}, true) : std::nullopt;
+  }
+
+  // a + b
+  static std::optional<Affine> joined(Affine a, Affine b, bool same_sizes) {
+    constexpr size_t kMostTerms = 3;
+    if (!same_sizes || b.is_limited() || a.terms.size() + b.terms.size() > kMostTerms) return std::nullopt;
+    if (a.summands.size() < b.summands.size()) std::swap(a, b);
+    if (b.summands.size() > 1 && b.sizes != a.sizes) return std::nullopt;
+    for (size_t i = 0; i < a.summands.size(); ++i) a.summands[i] += b.summands[b.summands.size() == 1 ? 0 : i];
+    a.terms.insert(a.terms.end(), b.terms.begin(), b.terms.end());
     return a;
   }
 
@@ -272,6 +298,7 @@ class Rewriter {
     const Quantized* from = find(s.numbers);
     if (from && from->scale == to->scale && from->zero == to->zero && from->numbers.dtype() == type) return from->numbers;
     if (!of_sums_.count(s.numbers)) return {};
+    of_sums_.insert(n.results[0]);
     // Once a point of a product a division takes as long as the sum of a hundred products.
     const double inverse = static_cast<float>(1 / to->scale);
     const auto most = bound(s.numbers);
@@ -279,7 +306,10 @@ class Rewriter {
     Tensor x;
     if (auto it = affine_.find(s.numbers); it != affine_.end()) {
       const Affine& a = it->second;
-      x = call1("mul.Tensor", {cast(a.sums, DType::F32), channels(a.factors, inverse, a.sizes)});
+      for (auto& term : a.terms) {
+        Tensor part = call1("mul.Tensor", {cast(term.numbers, DType::F32), channels(term.factors, inverse, a.sizes)});
+        x = x.defined() ? call1("add.Tensor", {x, part}) : part;
+      }
       x = call1("add.Tensor", {x, channels(a.summands, inverse, a.sizes)});
       const auto limit = [&](double real) {
         return static_cast<double>(to->zero) + std::nearbyint(static_cast<double>(static_cast<float>(real * inverse)));
@@ -312,6 +342,10 @@ class Rewriter {
     Tensor whole = cast(q.numbers, DType::I32);
     if (q.zero) whole = call1("sub.Tensor", {whole, Expr(q.zero)});
     Tensor real = call1("mul.Tensor", {cast(whole, DType::F32), static_cast<double>(q.scale)});
+    if (of_sums_.count(operand(n, 0))) {
+      of_sums_.insert(n.results[0]);
+      affine_[n.results[0]] = affine_of(q);
+    }
     quantized_[n.results[0]] = std::move(q);
     return real;
   }
@@ -389,13 +423,23 @@ class Rewriter {
   }
 
   template <class T>
-  static bool take_numbers(const Tensor& from, const std::vector<double>& zeros, int64_t count, int64_t inner, Weights& w) {
-    for (int64_t i = 0; i < from.numel(); ++i) {
-      const auto channel = static_cast<size_t>(i / inner % count);
-      const int64_t x = int64_t{from.data<T>()[i]} - static_cast<int64_t>(zeros[channel]);
-      if (x < -128 || x > 127) return false;
-      w.numbers.template data<int8_t>()[i] = static_cast<int8_t>(x);
-      w.sums[channel] += x;
+  static bool take_numbers(const Tensor& from, const std::vector<double>& zeros, int64_t inner, Weights& w) {
+    const T* x = from.data<T>();
+    int8_t* to = w.numbers.template data<int8_t>();
+    const auto channels = static_cast<int64_t>(zeros.size()), rows = from.numel() / inner;
+    for (int64_t row = 0; row < rows; ++row) {
+      const auto channel = static_cast<size_t>(row % channels);
+      const int zero = static_cast<int>(zeros[channel]);
+      int64_t sum = 0;
+      int low = 0, high = 0;
+      for (int64_t i = 0; i < inner; ++i, ++x, ++to) {
+        const int less = *x - zero;
+        low = std::min(low, less), high = std::max(high, less);
+        *to = static_cast<int8_t>(less);
+        sum += less;
+      }
+      if (low < -128 || high > 127) return false;
+      w.sums[channel] += sum;
     }
     return true;
   }
@@ -411,19 +455,20 @@ class Rewriter {
     int64_t inner = 1;
     for (size_t d = axis + 1; d < static_cast<size_t>(rank); ++d) inner *= from.sizes()[d];
     Weights w{Tensor::empty(from.sizes(), DType::I8), {scales->begin(), scales->end()}, std::vector<int64_t>(static_cast<size_t>(count))};
-    const bool fits = from.dtype() == DType::I8 ? take_numbers<int8_t>(from, *zeros, count, inner, w)
-                                                : take_numbers<uint8_t>(from, *zeros, count, inner, w);
+    const bool fits =
+        from.dtype() == DType::I8 ? take_numbers<int8_t>(from, *zeros, inner, w) : take_numbers<uint8_t>(from, *zeros, inner, w);
     return fits ? std::optional(std::move(w)) : std::nullopt;
   }
 
   // Sums as real numbers, which `n` has computed; `bias` may be undefined.
   Tensor real(const Node& n, const Tensor& sums, const Quantized& x, const Weights& w, std::vector<int64_t> sizes, const Value* bias) {
-    Affine a{sums, {}, std::vector<double>(w.scales.size()), std::move(sizes)};
-    for (float s : w.scales) a.factors.push_back(double{static_cast<float>(double{s} * double{x.scale})});
-    Tensor y = call1("mul.Tensor", {cast(sums, DType::F32), channels(a.factors, 1, a.sizes)});
+    std::vector<double> factors;
+    for (float s : w.scales) factors.push_back(double{static_cast<float>(double{s} * double{x.scale})});
+    Affine a{{{sums, factors}}, std::vector<double>(factors.size()), std::move(sizes)};
+    Tensor y = call1("mul.Tensor", {cast(sums, DType::F32), channels(factors, 1, a.sizes)});
     const int64_t terms = w.numbers.numel() / static_cast<int64_t>(w.scales.size());
     double most = 0;
-    for (double f : a.factors) most = std::max(most, f * 2 * 256 * 128 * static_cast<double>(terms));
+    for (double f : factors) most = std::max(most, f * 2 * 256 * 128 * static_cast<double>(terms));
     const Tensor numbers = known(bias);
     if (numbers.defined()) a.summands = numbers.to_vector();
     if (bias)

@@ -31,7 +31,7 @@ std::span<const PassRow> all_passes() { return kPasses; }
 std::vector<PassRow> default_passes(bool freeze, bool keep_templates, bool whole_products) {
   std::vector<const char*> names = {"functionalize"};
   if (freeze) names.insert(names.end(), {"freeze", "dce", "store_weights", "fold_conv_bn"});
-  if (freeze && keep_templates && whole_products) names.push_back("integer_products");
+  if (freeze && keep_templates && whole_products) names.insert(names.end(), {"integer_products", "dce"});
   if (keep_templates) names.push_back("find_attention");
   names.push_back(keep_templates ? "decompose_keeping_templates" : "decompose");
   if (keep_templates) names.push_back("plain_convolutions");

@@ -218,20 +218,21 @@ std::optional<std::vector<Tensor>> known_filters(OpCall& c, const Tensor& weight
   const int64_t filters = data->sizes()[0], each = data->numel() / filters;
   if (zeros.size() != 1 && static_cast<int64_t>(zeros.size()) != filters) return std::nullopt;
   const Tensor from = data->contiguous();
-  std::vector<int64_t> left(static_cast<size_t>(from.numel()));
-  for (size_t i = 0; i < left.size(); ++i) {
-    const int64_t x = from.dtype() == DType::I8 ? int64_t{from.data<int8_t>()[i]} : int64_t{from.data<uint8_t>()[i]};
-    left[i] = x - static_cast<int64_t>(zeros[zeros.size() == 1 ? 0 : i / static_cast<size_t>(each)]);
-  }
+  const int8_t* with_sign = from.dtype() == DType::I8 ? from.data<int8_t>() : nullptr;
+  const uint8_t* without = with_sign ? nullptr : from.data<uint8_t>();
+  std::vector<int> left(static_cast<size_t>(from.numel()));
+  for (size_t i = 0; i < left.size(); ++i)
+    left[i] =
+        (with_sign ? int{with_sign[i]} : int{without[i]}) - static_cast<int>(zeros[zeros.size() == 1 ? 0 : i / static_cast<size_t>(each)]);
   std::vector<Tensor> parts;
   do {
     parts.push_back(Tensor::empty(from.sizes(), DType::I8));
+    int8_t* to = parts.back().data<int8_t>();
     for (size_t i = 0; i < left.size(); ++i) {
-      const int64_t part = std::clamp<int64_t>(left[i], -128, 127);
-      parts.back().data<int8_t>()[i] = static_cast<int8_t>(part);
-      left[i] -= part;
+      to[i] = static_cast<int8_t>(std::clamp(left[i], -128, 127));
+      left[i] -= to[i];
     }
-  } while (std::any_of(left.begin(), left.end(), [](int64_t x) { return x != 0; }));
+  } while (std::any_of(left.begin(), left.end(), [](int x) { return x != 0; }));
   return parts;
 }
 
