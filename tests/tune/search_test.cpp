@@ -30,7 +30,8 @@ class Search : public testing::Test {
     for (auto& c : choices_of(region(), pipeline_->get(), options_, report_)) out.push_back(c->name());
     return out;
   }
-  // Milliseconds by the choice's name; others take 10.
+  static constexpr double kDiffers = -1, kFails = -2;
+  // Milliseconds by the choice's name, or what is wrong with it; others take 10.
   // op: what the choice node calls.
   choice::Program tune_by(const std::map<std::string, double>& ms, Memory* memory = nullptr, const ops::Op* op = nullptr) {
     options_.whole_ms = 0;
@@ -40,7 +41,8 @@ class Search : public testing::Test {
         ++samples_;
         sampled_.insert(all[i]->name());
         auto it = ms.find(all[i]->name());
-        if (it != ms.end() && it->second < 0) fail<UserError>("not equivalent to the default: planted");
+        if (it != ms.end() && it->second == kFails) fail<EnvironmentError>("planted");
+        if (it != ms.end() && it->second == kDiffers) fail<UserError>("not equivalent to the default: planted");
         return (it == ms.end() ? 10 : it->second) * 1e6;
       };
     };
@@ -130,7 +132,7 @@ TEST_F(Search, FusionMustGainWhatIsAskedFor) {
 }
 
 TEST_F(Search, WhatIsNotTheSameFunctionIsRefusedWithTheReason) {
-  tune_by({{"tree + relu + scale", -1}, {"tree alone", 8}});
+  tune_by({{"tree + relu + scale", kDiffers}, {"tree alone", 8}});
   EXPECT_EQ(winner(), "tree alone");
   bool seen = false;
   for (auto& row : tuned_.regions.at(0).rows)
@@ -243,6 +245,13 @@ TEST_F(Search, OnlyWantedChoicesAreTried) {
   EXPECT_EQ(samples_, 0);
 }
 
+TEST_F(Search, NoMoreThanAskedForAreTried) {
+  options_.fusion_depth = 2;
+  options_.most_choices = 4;
+  EXPECT_EQ(names().size(), 4u);
+  EXPECT_EQ(report_.untried, 2u);
+}
+
 TEST_F(Search, BackendsSayWhoMayComputeANode) {
   const auto wanted = [&](const char* choice, std::vector<std::string> backends) {
     options_.backends = std::move(backends);
@@ -259,7 +268,7 @@ TEST_F(Search, BackendsSayWhoMayComputeANode) {
 
 TEST_F(Search, WhereNothingRunsEachReasonIsSaid) {
   std::map<std::string, double> none;
-  for (auto& name : names()) none[name] = -1;
+  for (auto& name : names()) none[name] = kDiffers;
   const std::string text = test::environment_error([&] { tune_by(none); });
   EXPECT_TRUE(test::contains(text, "nothing computes all_reduce on this machine")) << text;
   for (auto& [name, ms] : none)
@@ -326,12 +335,23 @@ class RememberedSearch : public Search {
  protected:
   RememberedSearch() { std::filesystem::remove(file_); }
   void tune_again(const std::map<std::string, double>& ms) {
-    Memory memory("a device", "tests", {.database = std::make_shared<Database>(file_)});
+    Memory memory("a device", "tests", {.database = std::make_shared<Database>(file_), .retry_hours = retry_hours_});
     samples_ = 0, sampled_.clear();
     tune_by(ms, &memory);
   }
   const std::filesystem::path file_ = std::filesystem::path(testing::TempDir()) / "remembered_search_test.sqlite";
+  int64_t retry_hours_ = 168;
 };
+
+// What computes something else will do so again; what could not be run may run another time.
+TEST_F(RememberedSearch, FailuresAreTriedAgainAndOtherFunctionsAreNot) {
+  for (int64_t hours : {168, 0}) {
+    retry_hours_ = hours;
+    tune_again({{"tree alone", kDiffers}, {"ring alone", kFails}, {"tree + relu", 5}});
+    EXPECT_EQ(winner(), "tree + relu");
+  }
+  EXPECT_EQ(sampled_, (std::set<std::string>{"default", "ring alone", "tree + relu"}));
+}
 
 TEST_F(RememberedSearch, ANewChoiceIsTimedBesideTheDefaultAndTheBestOne) {
   options_.fusion_depth = 2;
