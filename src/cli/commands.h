@@ -74,7 +74,7 @@ struct CacheArgs {
 int cache(const CacheArgs& args);
 
 struct WhyArgs {
-  std::string model;
+  std::string model, device = "cpu";
   std::string choice;  // what was tuned in the parts whose name has this in it; empty: nothing is tuned
 };
 int why(const WhyArgs& args);

@@ -82,6 +82,7 @@ struct Command {
 
     auto* w = add("why", "Compile a model and say what was done, and what was not.", [this] { return toroid::cli::why(why); });
     w->add_option("model", why.model, "The model file")->required();
+    w->add_option("--device", why.device, "What it is compiled for: cpu, cuda or cuda:<number>")->capture_default_str();
     w->add_option("--choice", why.choice, "Instead: what was timed for the parts of the tuned model whose name has this in it, and why");
   }
 

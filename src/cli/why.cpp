@@ -33,7 +33,8 @@ void print_coverage(const exec::Plan& plan) {
 
 // Timed now, unless that was done before.
 int why_choice(const WhyArgs& args) {
-  const auto model = compiler::CompiledModel::compile(import::load_model(args.model), {.mode = Mode::MaxAutotune});
+  const auto model = compiler::CompiledModel::compile(import::load_model(args.model),
+                                                      {.device = device_from_name(args.device), .mode = Mode::MaxAutotune});
   const auto& tuning = model.report().tuning;
   expect_part(tuning, args.choice, args.model);
   fmt::print("{}", tune::to_string(tuning, args.choice));
@@ -46,7 +47,7 @@ int why_choice(const WhyArgs& args) {
 
 int why(const WhyArgs& args) {
   if (!args.choice.empty()) return why_choice(args);
-  auto model = compiler::CompiledModel::compile(import::load_model(args.model));
+  auto model = compiler::CompiledModel::compile(import::load_model(args.model), {.device = device_from_name(args.device)});
   const auto& report = model.report();
   for (auto& p : report.passes.passes)
     fmt::print("pass {:<28} {:>8.2f} ms{}\n", p.name, p.milliseconds, p.changed ? "" : ", changed nothing");

@@ -106,6 +106,9 @@ TEST_F(TuneCommand, WhyShowsWhatWasTimedForAPart) {
   const Outcome typo = run("why " + model + " --choice nm");
   EXPECT_EQ(typo.code, 2) << typo.text;
   EXPECT_HAS(typo, "no part's name has \"nm\" in it");
+  const Outcome nowhere = run("why " + model + " --device tpu");
+  EXPECT_EQ(nowhere.code, 2) << nowhere.text;
+  EXPECT_HAS(nowhere, "tpu");
 }
 
 }  // namespace
