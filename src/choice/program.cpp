@@ -70,7 +70,7 @@ std::string header(const Node& n) {
                        s->descending ? " descending" : "", text_of(s->keys), text_of(s->values), text_of(s->positions));
   }
   if (auto* e = std::get_if<Extern>(&n.problem)) return "extern " + e->op->name + numbers(*e) + operands(e->inputs, e->outputs);
-  if (auto* o = std::get_if<Open>(&n.problem)) 
+  if (auto* o = std::get_if<Open>(&n.problem))
     return fmt::format("open {}, {} ways{}", o->name, o->alternatives.size(), operands(o->inputs, o->outputs));
   return "loop";
 }

@@ -46,16 +46,16 @@ class Choices {
       ++report_.unwanted;
       return false;
     }
+    if (callers_.size() >= most_) {
+      ++report_.untried;
+      return false;
+    }
     try {
       const choice::Program scheduled = pipeline_->schedule(apply(*program_, d, own_numbers(*program_)));
       if (least_fused && !has_fused(scheduled, least_fused)) return false;
       if (!seen_.insert(choice::region_key(scheduled)).second) return false;
     } catch (const UserError& e) {
       log(Artifact::Choices, fmt::format("{}: {} is no choice: {}", region_.label, name, e.what()));
-      return false;
-    }
-    if (callers_.size() >= most_) {
-      ++report_.untried;
       return false;
     }
     callers_.push_back(std::make_shared<ChoiceCaller>(std::move(name), kind, std::move(d), program_, pipeline_));
@@ -98,9 +98,16 @@ class Choices {
   void add_alternatives(size_t c) {
     const auto sets = fusion_sets(*program_, c, options_.fusion_depth, options_.fusion);
     const auto& open = std::get<choice::Open>(program_->nodes[c].problem);
+    const auto way_of = [](const choice::Alternative& a) { return choice::Config{"alternative " + a.name, {}}; };
+    // Where no set is all that the call can be fused with, each alternative is tried with all of it, as the default is.
+    const auto& kinds = options_.fusion;
+    const bool unlimited = options_.fusion_depth > 1 && kinds.epilogue && kinds.prologue && kinds.cross_subgraph;
+    if (unlimited && std::none_of(sets.begin(), sets.end(), [&](auto& set) { return set.size() == program_->nodes.size(); }))
+      for (auto& a : open.alternatives)
+        report_.fused += add(a.name + " + all that fuses", CallerKind::Fused, {{{static_cast<int>(c), way_of(a)}}, {}});
     for (auto& set : sets)
       for (auto& a : open.alternatives) {
-        const choice::Config way{"alternative " + a.name, {}};
+        const choice::Config way = way_of(a);
         const bool alone = set.size() == 1;
         const bool fresh = add(name_of_set(a.name, set, c), alone ? CallerKind::Subgraph : CallerKind::Fused,
                                {{{static_cast<int>(c), way}}, apart(set, c)}, alone ? 0 : set.size());

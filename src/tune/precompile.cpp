@@ -1,14 +1,14 @@
 #include "tune/precompile.h"
 
 #include <algorithm>
-#include <utility>
+#include <limits>
 
 #include "base/options.h"
 
 namespace toroid::tune {
 
-Precompiling::Precompiling(std::vector<std::shared_ptr<ChoiceCaller>> callers, int threads, std::function<void()> done)
-    : callers_(std::move(callers)), done_(std::move(done)), is_done_(callers_.size(), false) {
+Precompiling::Precompiling(std::vector<std::shared_ptr<ChoiceCaller>> callers, int threads, double most_ms, std::function<void()> done)
+    : callers_(std::move(callers)), most_ms_(most_ms), done_(std::move(done)), is_done_(callers_.size(), false) {
   for (int i = 0; i < std::min(threads, static_cast<int>(callers_.size())); ++i)
     threads_.emplace_back([this] {
       while (compile_next()) {
@@ -25,7 +25,8 @@ bool Precompiling::compile_next() {
   size_t i = 0;
   {
     std::lock_guard lock(mutex_);
-    if (next_ >= callers_.size()) return false;
+    const std::chrono::duration<double, std::milli> spent = Clock::now() - begun_;
+    if (next_ >= callers_.size() || spent.count() > most_ms_) return false;
     i = next_++;
   }
   callers_[i]->precompile();
@@ -46,13 +47,11 @@ bool Precompiling::is_done(const ChoiceCaller& caller) const {
   return at == callers_.end() || is_done_[static_cast<size_t>(at - callers_.begin())];
 }
 
-void Precompiling::wait_for_all(double most_ms) {
-  const Clock::time_point called = Clock::now();
-  while (std::chrono::duration<double, std::milli>(Clock::now() - called).count() < most_ms && compile_next()) {
+void Precompiling::wait_for_all() {
+  while (compile_next()) {
   }
   std::unique_lock lock(mutex_);
-  const size_t begun = std::exchange(next_, callers_.size());
-  changed_.wait(lock, [&] { return finished_ >= begun; });
+  changed_.wait(lock, [&] { return finished_ == next_; });
 }
 
 void Precompiling::wait_for(std::span<const std::shared_ptr<ChoiceCaller>> some, double most_ms) {
@@ -73,8 +72,8 @@ int compile_workers(int workers) {
 }
 
 void precompile(std::span<const std::shared_ptr<ChoiceCaller>> callers, int workers) {
-  constexpr double kForever = 1e12;
-  Precompiling({callers.begin(), callers.end()}, compile_workers(workers) - 1).wait_for_all(kForever);
+  constexpr double kNoLimit = std::numeric_limits<double>::infinity();
+  Precompiling({callers.begin(), callers.end()}, compile_workers(workers) - 1, kNoLimit).wait_for_all();
 }
 
 }  // namespace toroid::tune

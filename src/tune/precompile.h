@@ -17,14 +17,15 @@ namespace toroid::tune {
 // Threads that compile choices, in their order. They end with this object, after the choices that they have begun.
 class Precompiling {
  public:
-  // threads: its own; whoever waits for all helps them. done: called after each choice, by one thread at a time.
-  Precompiling(std::vector<std::shared_ptr<ChoiceCaller>> callers, int threads, std::function<void()> done = {});
+  // threads: its own; whoever waits for all helps them. most_ms: after so long no other choice is begun. done: called after each choice, by
+  // one thread at a time.
+  Precompiling(std::vector<std::shared_ptr<ChoiceCaller>> callers, int threads, double most_ms, std::function<void()> done = {});
   ~Precompiling();
   Precompiling(const Precompiling&) = delete;
   Precompiling& operator=(const Precompiling&) = delete;
 
-  // For all that are begun in the next most_ms; the others are not compiled then.
-  void wait_for_all(double most_ms);
+  // For all that are begun in time.
+  void wait_for_all();
   // For those among them, at most so long.
   void wait_for(std::span<const std::shared_ptr<ChoiceCaller>> some, double most_ms);
   // From the beginning to the latest end of a choice.
@@ -36,6 +37,7 @@ class Precompiling {
   bool is_done(const ChoiceCaller& caller) const;
 
   const std::vector<std::shared_ptr<ChoiceCaller>> callers_;
+  const double most_ms_;
   const std::function<void()> done_;
   const Clock::time_point begun_ = Clock::now();
   mutable std::mutex mutex_;  // of all up to the threads

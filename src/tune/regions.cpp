@@ -191,18 +191,18 @@ size_t place_of(const Program& scheduled, size_t choice_node) {
 std::vector<std::vector<size_t>> fusion_sets(const Program& region, size_t c, int depth, const FusionKinds& kinds) {
   std::vector<std::vector<size_t>> out = {{c}};
   std::set<std::vector<size_t>> seen = {{c}};
+  std::vector<std::vector<int>> read, written;
+  for (auto& n : region.nodes) read.push_back(choice::reads(n)), written.push_back(choice::writes(n));
   size_t begin = 0;
   for (int d = 0; d < depth; ++d) {
     const size_t end = out.size();
     for (; begin < end; ++begin)
-      for (size_t i = 0; i < region.nodes.size(); ++i) {
+      for (size_t i = 0; i < region.nodes.size() && out.size() < kMostFusionSets; ++i) {
         const std::vector<size_t> set = out[begin];
         const Node& n = region.nodes[i];
         if (std::find(set.begin(), set.end(), i) != set.end()) continue;
-        const bool behind =
-            std::any_of(set.begin(), set.end(), [&](size_t s) { return overlap(choice::writes(region.nodes[s]), choice::reads(n)); });
-        const bool before =
-            std::any_of(set.begin(), set.end(), [&](size_t s) { return overlap(choice::writes(n), choice::reads(region.nodes[s])); });
+        const bool behind = std::any_of(set.begin(), set.end(), [&](size_t s) { return overlap(written[s], read[i]); });
+        const bool before = std::any_of(set.begin(), set.end(), [&](size_t s) { return overlap(written[i], read[s]); });
         const bool wanted = is_choice(n) ? kinds.cross_subgraph && n.is_open() && (behind || before)
                                          : (behind && kinds.epilogue) || (before && kinds.prologue);
         if (!wanted) continue;

@@ -56,7 +56,8 @@ std::vector<Region> find_sums_of_products(const choice::Program& lowered, const 
 size_t place_of(const choice::Program& scheduled, size_t choice_node);
 
 // Sets of a region's nodes that might share a launch with choice node `c`, at most `depth` others each, by these kinds of fusion; the set
-// of c alone is the first. Whether a set is legal, scheduling says.
+// of c alone is the first, smaller ones before larger ones, and there are at most kMostFusionSets. Whether a set is legal, scheduling says.
+constexpr size_t kMostFusionSets = 128;
 struct FusionKinds {
   bool epilogue = true, prologue = true, cross_subgraph = true;
 };

@@ -243,8 +243,10 @@ class Tuning {
   std::vector<RegionSearch*> compile_and_look(const std::vector<RegionSearch*>& open, const Callers& callers, size_t later) {
     const int workers = compile_workers(options_.workers);
     const auto compiled = [this] { tell([](TuneProgress& p) { ++p.compiled; }); };
-    Precompiling compiling(options_.precompile ? callers : Callers{}, options_.pipelined ? workers : workers - 1, compiled);
-    if (!options_.pipelined) compiling.wait_for_all(shared_.left_ms() / 2);  // what remains is compiled when its turn comes
+    // Where nothing is timed meanwhile half of the time is left for that; what was not begun is compiled when its turn comes.
+    const double most_ms = options_.pipelined ? shared_.left_ms() : shared_.left_ms() / 2;
+    Precompiling compiling(options_.precompile ? callers : Callers{}, options_.pipelined ? workers : workers - 1, most_ms, compiled);
+    if (!options_.pipelined) compiling.wait_for_all();
     std::vector<RegionSearch*> rest;
     for (size_t i = 0; i < open.size(); ++i) {
       compiling.wait_for(open[i]->wave(), shared_.left_ms());

@@ -5,6 +5,7 @@
 
 #include <future>
 #include <set>
+#include <thread>
 
 #include "base/log.h"
 #include "base/options.h"
@@ -93,6 +94,39 @@ TEST_F(Search, TwoCallsAreVariedTogether) {
     EXPECT_EQ(pipeline_->get()->schedule(apply(p, c->choice(), {0, 1, 2})).nodes.size(), 1u) << "all in one launch";
   }
   EXPECT_EQ(together, 1u);
+}
+
+// An operation that many loops read: the list ends before all sets of them are tried, and has each alternative with all of them.
+TEST_F(Search, ManyNeighboursAreTriedInPart) {
+  constexpr int kReaders = 40;
+  choice::Program p = reduced_and_scaled();
+  for (int i = 0; i < kReaders; ++i) {
+    p.new_buffer("r" + std::to_string(i), DType::F32, kPoints, loop::BufferKind::Temporary);
+    p.nodes.push_back(unary("Sqrt", 1, p.buffers.back().id, static_cast<int>(p.nodes.size())));
+    set_output(p, p.buffers.back().id);
+  }
+  const auto regions = find_regions(p, pipeline_->get()->schedule(p), options_.fusion_depth);
+  ASSERT_EQ(regions.size(), 1u);
+  EXPECT_EQ(fusion_sets(regions[0].program, 0, 3, {}).size(), kMostFusionSets);
+  int scheduled = 0;
+  auto counting = std::make_shared<Pipeline>(*pipeline_->get());
+  counting->schedule = [&, inner = counting->schedule](choice::Program q) { return ++scheduled, inner(std::move(q)); };
+  std::set<std::string> found;
+  for (auto& c : choices_of(regions[0], counting, options_, report_)) found.insert(c->name());
+  EXPECT_EQ(found.size(), options_.most_choices);
+  EXPECT_EQ(found.count("tree + all that fuses"), 1u);
+  EXPECT_GT(report_.untried, 100u);
+  EXPECT_LT(scheduled, 2 * static_cast<int>(options_.most_choices));
+}
+
+TEST_F(Search, ChoicesAreBegunWithinTheBudget) {
+  pipeline_->before_compile = [] { std::this_thread::sleep_for(std::chrono::milliseconds(20)); };
+  options_.workers = 1;
+  options_.budget_ms = 30;
+  tune_by({{"tree + relu + scale", 5}});
+  EXPECT_LT(pipeline_->compiles, 6);
+  EXPECT_TRUE(tuned_.out_of_budget);
+  EXPECT_EQ(tuned_.regions.at(0).source, "not tuned: the budget was used");
 }
 
 TEST_F(Search, FlagsSwitchKindsOfFusionOff) {
