@@ -118,15 +118,31 @@ TEST(IntegerProducts, TransposedWeightsOfReals) {
   EXPECT_EQ(count(*after, "_int_mm"), 1);
 }
 
+TEST(IntegerProducts, WeightsThatDoNotFitLessTheirZeroPoint) {
+  for (double zero : {0.0, 100.0, 255.0}) {
+    Case c;
+    const Tensor x = c.input(some({3, 20}, DType::U8, 1)), image = c.input(some({1, 5, 9}, DType::U8, 2));
+    const Tensor w = dequantize(some({20, 6}, DType::U8, 3), of(0.1), zero_of(DType::U8, zero));
+    c.output(call1("matmul", {dequantize(x, of(0.02), zero_of(DType::U8, 9)), w}));
+    const Tensor filters = dequantize(some({6, 5, 3}, DType::U8, 4), of(0.1), zero_of(DType::U8, zero));
+    c.output(call1("convolution", {dequantize(image, of(0.02), zero_of(DType::U8, 9)), filters, Tensor(), Sizes{2}, Sizes{1}, Sizes{1}, false,
+                                   Sizes{0}, Expr(1)}));
+    auto after = rewritten(c, 1e-2);
+    ASSERT_TRUE(after);
+    EXPECT_GE(count(*after, "_int_mm"), 2);
+    EXPECT_GE(count(*after, "_int_convolution"), 2);
+  }
+}
+
 // Nothing is changed where it is not sure that it would be the same.
 TEST(IntegerProducts, WhatIsNotSureStays) {
-  enum { kScaleIsInput, kZeroDoesNotFit, kScaleOfRows, kNarrowClamp };
-  for (int which : {kScaleIsInput, kZeroDoesNotFit, kScaleOfRows, kNarrowClamp}) {
+  enum { kScaleIsInput, kScaleOfRows, kNarrowClamp };
+  for (int which : {kScaleIsInput, kScaleOfRows, kNarrowClamp}) {
     Case c;
     const Tensor x = c.input(some({2, 4}, DType::U8, 1));
     const Tensor scale = which == kScaleIsInput ? c.input(of(0.1)) : of(0.1);
     const Tensor of_w = which == kScaleOfRows ? Tensor::of({0.1, 0.2, 0.3, 0.4}, {4, 1}, DType::F32) : of(0.2);
-    const Tensor w = dequantize(some({4, 3}, DType::U8, 2), of_w, zero_of(DType::U8, which == kZeroDoesNotFit ? 255 : 128));
+    const Tensor w = dequantize(some({4, 3}, DType::U8, 2), of_w, zero_of(DType::U8, 128));
     Tensor y = dequantize(x, scale, zero_of(DType::U8, 7));
     if (which == kNarrowClamp)  // no product with known weights
       y = cast(cast(call1("clamp", {call1("round", {call1("div.Tensor", {y, scale})}), 0.0, 100.0}), DType::U8), DType::F32);

@@ -71,9 +71,9 @@ struct Scaled {
   Tensor scale, zero;  // zero: undefined where there is none
 };
 
-// Weights of a product, for each output channel: numbers less their zero points, the scale, and the sum of the numbers.
+// Weights of a product: numbers less their zero points; for each output channel the scale, and the sum of the numbers.
 struct Weights {
-  Tensor numbers;
+  std::vector<Tensor> parts;  // I8, whose sum the numbers are: nearly always one
   std::vector<float> scales;
   std::vector<int64_t> sums;
 };
@@ -294,7 +294,7 @@ class Rewriter {
   Tensor quantize(const Node& n, const Scaled<const Value*>& s) {
     const DType type = n.results[0]->type.dtype;
     const auto to = with_one_scale(s, {});
-    if (!to) return {};
+    if (!to || !std::isfinite(1 / to->scale)) return {};
     const Quantized* from = find(s.numbers);
     if (from && from->scale == to->scale && from->zero == to->zero && from->numbers.dtype() == type) return from->numbers;
     if (!of_sums_.count(s.numbers)) return {};
@@ -422,26 +422,29 @@ class Rewriter {
     return t.to_vector();
   }
 
+  // Adds a part: of the numbers what those before it have left, as far as it fits. Whether something is left still.
   template <class T>
-  static bool take_numbers(const Tensor& from, const std::vector<double>& zeros, int64_t inner, Weights& w) {
+  static bool add_part(const Tensor& from, const std::vector<double>& zeros, int64_t inner, Weights& w) {
+    const size_t before = w.parts.size();
+    w.parts.push_back(Tensor::empty(from.sizes(), DType::I8));
     const T* x = from.data<T>();
-    int8_t* to = w.numbers.template data<int8_t>();
+    int8_t* to = w.parts.back().template data<int8_t>();
     const auto channels = static_cast<int64_t>(zeros.size()), rows = from.numel() / inner;
+    bool more = false;
     for (int64_t row = 0; row < rows; ++row) {
       const auto channel = static_cast<size_t>(row % channels);
       const int zero = static_cast<int>(zeros[channel]);
       int64_t sum = 0;
-      int low = 0, high = 0;
       for (int64_t i = 0; i < inner; ++i, ++x, ++to) {
-        const int less = *x - zero;
-        low = std::min(low, less), high = std::max(high, less);
-        *to = static_cast<int8_t>(less);
-        sum += less;
+        int left = *x - zero;
+        for (size_t j = 0; j < before; ++j) left -= std::clamp(left, -128, 127);
+        *to = static_cast<int8_t>(std::clamp(left, -128, 127));
+        more = more || left != *to;
+        sum += *to;
       }
-      if (low < -128 || high > 127) return false;
       w.sums[channel] += sum;
     }
-    return true;
+    return more;
   }
 
   // `axis`: of the output channels.
@@ -454,10 +457,20 @@ class Rewriter {
     if (!scales || !zeros || from.numel() / count > kMostTerms) return std::nullopt;
     int64_t inner = 1;
     for (size_t d = axis + 1; d < static_cast<size_t>(rank); ++d) inner *= from.sizes()[d];
-    Weights w{Tensor::empty(from.sizes(), DType::I8), {scales->begin(), scales->end()}, std::vector<int64_t>(static_cast<size_t>(count))};
-    const bool fits =
-        from.dtype() == DType::I8 ? take_numbers<int8_t>(from, *zeros, inner, w) : take_numbers<uint8_t>(from, *zeros, inner, w);
-    return fits ? std::optional(std::move(w)) : std::nullopt;
+    Weights w{{}, {scales->begin(), scales->end()}, std::vector<int64_t>(static_cast<size_t>(count))};
+    while (from.dtype() == DType::I8 ? add_part<int8_t>(from, *zeros, inner, w) : add_part<uint8_t>(from, *zeros, inner, w)) continue;
+    return w;
+  }
+
+  // The sum of what `product` makes of each part.
+  template <class Product>
+  static Tensor over_parts(const Weights& w, Product&& product) {
+    Tensor sums;
+    for (auto& part : w.parts) {
+      const Tensor y = product(part);
+      sums = sums.defined() ? call1("add.Tensor", {sums, y}) : y;
+    }
+    return sums;
   }
 
   // Sums as real numbers, which `n` has computed; `bias` may be undefined.
@@ -466,7 +479,7 @@ class Rewriter {
     for (float s : w.scales) factors.push_back(double{static_cast<float>(double{s} * double{x.scale})});
     Affine a{{{sums, factors}}, std::vector<double>(factors.size()), std::move(sizes)};
     Tensor y = call1("mul.Tensor", {cast(sums, DType::F32), channels(factors, 1, a.sizes)});
-    const int64_t terms = w.numbers.numel() / static_cast<int64_t>(w.scales.size());
+    const int64_t terms = w.parts[0].numel() / static_cast<int64_t>(w.scales.size());
     double most = 0;
     for (double f : factors) most = std::max(most, f * 2 * 256 * 128 * static_cast<double>(terms));
     const Tensor numbers = known(bias);
@@ -494,8 +507,9 @@ class Rewriter {
     auto w = weights(right, linear ? 0 : 1);
     if (!w) return {};
     const auto count = static_cast<int64_t>(w->scales.size());
-    const int64_t k = w->numbers.numel() / count;
-    if (linear) w->numbers = w->numbers.as_strided(std::vector<int64_t>{k, count}, std::vector<int64_t>{1, k});
+    const int64_t k = w->parts[0].numel() / count;
+    if (linear)
+      for (Tensor& part : w->parts) part = part.as_strided(std::vector<int64_t>{k, count}, std::vector<int64_t>{1, k});
     Sizes sizes = sizes_of(x->numbers);
     Tensor rows = x->numbers;
     if (sizes.size() > 2) {
@@ -503,7 +517,7 @@ class Rewriter {
       for (size_t d = 0; d + 1 < sizes.size(); ++d) m = m * sizes[d];
       rows = call1("reshape", {rows, Sizes{m, sizes.back()}});
     }
-    Tensor sums = call1("_int_mm", {rows, w->numbers});
+    Tensor sums = over_parts(*w, [&](const Tensor& part) { return call1("_int_mm", {rows, part}); });
     if (x->zero) {
       std::vector<double> of_zero;
       for (int64_t s : w->sums) of_zero.push_back(static_cast<double>(s * x->zero));
@@ -514,25 +528,46 @@ class Rewriter {
     return real(n, sums, *x, *w, {count}, bias);
   }
 
+  // One of one dimension is one of rows.
   Tensor convolution(const Node& n) {
     const Quantized* x = find(operand(n, 0));
     const auto types = type_args(n);
     const ops::TypeReader r(*n.op, types);
-    if (!x || x->numbers.dim() != 4 || r.flag("transposed")) return {};
-    for (size_t d : {1, 2, 3})
-      if (!operand(n, 0)->type.sizes[d].is_const()) return {};
+    const auto& input = operand(n, 0)->type.sizes;
+    if (!x || (input.size() != 4 && input.size() != 3) || r.flag("transposed")) return {};
+    if (std::any_of(input.begin() + 1, input.end(), [](auto& s) { return !s.is_const(); })) return {};
     auto w = weights(operand(n, 1), 0);
     if (!w) return {};
-    const int64_t groups = r.integer("groups"), count = w->numbers.sizes()[0], channels = operand(n, 0)->type.sizes[1].constant();
+    const auto count = static_cast<int64_t>(w->scales.size());
+    const int64_t groups = r.integer("groups"), in = input[1].constant();
     // Others are loops, of floats as well as of whole numbers.
     constexpr int64_t kLeastOfGroup = 4, kLeastDepthwise = 16;
-    const bool depthwise = groups == channels && groups == count;
-    if (groups > 1 && (depthwise ? channels < kLeastDepthwise : count / groups < kLeastOfGroup)) return {};
-    const CallArgs args = out_.args(n);
-    const auto at = [&](const char* name) { return args[static_cast<size_t>(n.op->schema.find(name))]; };
-    const Tensor sums =
-        call1("_int_convolution", {x->numbers, w->numbers, at("stride"), at("padding"), at("dilation"), at("groups"), Expr(x->zero)});
-    return real(n, sums, *x, *w, {count, 1, 1}, operand(n, 2));
+    const bool depthwise = groups == in && groups == count, line = input.size() == 3;
+    if (groups > 1 && (depthwise ? in < kLeastDepthwise : count / groups < kLeastOfGroup)) return {};
+    const auto list = [&](const char* name, int64_t of_rows) {
+      const auto numbers = r.integers(name);
+      Sizes all(numbers.begin(), numbers.end());
+      if (line) all.insert(all.begin(), of_rows);
+      return all;
+    };
+    const auto plane = [&](const Tensor& t) { return line ? call1("unsqueeze", {t, Expr(2)}) : t; };
+    const Tensor image = plane(x->numbers);
+    Tensor sums = over_parts(*w, [&](Tensor part) {
+      std::vector<int64_t> sizes = part.sizes();
+      if (line) sizes.insert(sizes.begin() + 2, 1), part = part.as_strided(sizes, dense(sizes));
+      return call1("_int_convolution",
+                   {image, part, list("stride", 1), list("padding", 0), list("dilation", 1), Expr(groups), Expr(x->zero)});
+    });
+    if (line) sums = call1("squeeze.dim", {sums, Expr(2)});
+    std::vector<int64_t> along(input.size() - 1, 1);
+    along[0] = count;
+    return real(n, sums, *x, *w, along, operand(n, 2));
+  }
+
+  static std::vector<int64_t> dense(const std::vector<int64_t>& sizes) {
+    std::vector<int64_t> strides(sizes.size(), 1);
+    for (size_t d = sizes.size() - 1; d > 0; --d) strides[d - 1] = strides[d] * sizes[d];
+    return strides;
   }
 
   const Graph& g_;

@@ -246,12 +246,19 @@ std::optional<Tensor> known_convolution(OpCall& c, const Tensor& x, const Tensor
   const auto less = static_cast<int64_t>(known_zero->to_vector()[0]);
   const Tensor padded = w.is_symmetric() ? x : op("constant_pad_nd", x, w.pad_widths(), less);
   const std::vector<int64_t> padding = w.is_symmetric() ? w.begin : std::vector<int64_t>(w.spatial(), 0);
+  const bool line = w.spatial() == 1;  // is an image of one row
+  const auto plane = [&](const Tensor& t) { return line ? op("unsqueeze", t, 2) : t; };
+  const auto list = [&](std::vector<int64_t> v, int64_t of_rows) {
+    if (line) v.insert(v.begin(), of_rows);
+    return v;
+  };
   Tensor sums;
   for (auto& filters : *parts) {
-    const Tensor part = op("_int_convolution", padded, filters, w.strides, padding, w.dilations, c.integer("group", 1), less);
+    const Tensor part = op("_int_convolution", plane(padded), plane(filters), list(w.strides, 1), list(padding, 0), list(w.dilations, 1),
+                           c.integer("group", 1), less);
     sums = sums.defined() ? op("add.Tensor", sums, part) : part;
   }
-  return sums;
+  return line ? op("squeeze.dim", sums, 2) : sums;
 }
 
 // The convolution of whole numbers is exact in 64-bit floats.
