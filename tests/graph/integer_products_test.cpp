@@ -125,12 +125,30 @@ TEST(IntegerProducts, WeightsThatDoNotFitLessTheirZeroPoint) {
     const Tensor w = dequantize(some({20, 6}, DType::U8, 3), of(0.1), zero_of(DType::U8, zero));
     c.output(call1("matmul", {dequantize(x, of(0.02), zero_of(DType::U8, 9)), w}));
     const Tensor filters = dequantize(some({6, 5, 3}, DType::U8, 4), of(0.1), zero_of(DType::U8, zero));
-    c.output(call1("convolution", {dequantize(image, of(0.02), zero_of(DType::U8, 9)), filters, Tensor(), Sizes{2}, Sizes{1}, Sizes{1}, false,
-                                   Sizes{0}, Expr(1)}));
+    c.output(call1("convolution", {dequantize(image, of(0.02), zero_of(DType::U8, 9)), filters, Tensor(), Sizes{2}, Sizes{1}, Sizes{1},
+                                   false, Sizes{0}, Expr(1)}));
     auto after = rewritten(c, 1e-2);
     ASSERT_TRUE(after);
     EXPECT_GE(count(*after, "_int_mm"), 2);
     EXPECT_GE(count(*after, "_int_convolution"), 2);
+  }
+}
+
+// x * (erf(x / 2) + 1), quantized after each step, is a table of what the product is quantized to.
+TEST(IntegerProducts, FunctionsOfQuantizedNumbersAreTables) {
+  for (DType type : {DType::U8, DType::I8}) {
+    Case c;
+    const Tensor in = c.input(some({3, 20}, DType::U8, 1)), zero = zero_of(type, type == DType::U8 ? 128 : 0);
+    const auto step = [&](const Tensor& x, double scale) { return dequantize(quantize(x, of(scale), zero), of(scale), zero); };
+    const Tensor w = dequantize(some({20, 7}, DType::I8, 2), of(0.01), zero_of(DType::I8, 0));
+    const Tensor x = step(call1("matmul", {dequantize(in, of(0.02), zero_of(DType::U8, 100)), w}), 0.05);
+    Tensor y = step(call1("erf", {step(call1("div.Tensor", {x, 2.0}), 0.03)}), 0.008);
+    y = step(call1("add.Tensor", {y, Tensor::of({1}, {1}, DType::F32)}), 0.016);
+    c.output(quantize(call1("mul.Tensor", {x, y}), of(0.1), zero));
+    auto after = rewritten(c, 1);
+    ASSERT_TRUE(after);
+    EXPECT_EQ(count(*after, "index.Tensor"), 1);
+    EXPECT_EQ(count(*after, "erf") + count(*after, "round"), 1) << "of the product alone";
   }
 }
 

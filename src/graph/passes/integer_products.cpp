@@ -93,6 +93,13 @@ struct Affine {
   bool is_limited() const { return std::isfinite(low) || std::isfinite(high); }
 };
 
+// Numbers of 8 bits that are a function of others, point by point: what each of the 256 becomes, the least first.
+struct Function {
+  Tensor of;
+  Tensor table;
+  bool is_dear = false;  // to compute
+};
+
 class Rewriter {
  public:
   explicit Rewriter(const Graph& g) : g_(g), out_(g) {
@@ -299,8 +306,85 @@ class Rewriter {
     if (from && from->scale == to->scale && from->zero == to->zero && from->numbers.dtype() == type) return from->numbers;
     if (!of_sums_.count(s.numbers)) return {};
     of_sums_.insert(n.results[0]);
+    const auto f = function_of(n);
+    const Tensor numbers = f && f->is_dear ? look_up(*f) : requantize(n, s, *to);
+    if (f) functions_[numbers.impl()] = *f;
+    return numbers;
+  }
+
+  // --- tables -----------------------------------------------------------------------------------------------------------------------
+
+  static Tensor look_up(const Function& f) {
+    Tensor index = cast(f.of, DType::I32);
+    if (f.of.dtype() == DType::I8) index = call1("add.Tensor", {index, Expr(128)});
+    return call1("index.Tensor", {f.table, std::vector<Tensor>{index}});
+  }
+
+  static bool is_dear(const ops::Op& op) {
+    static const Names names = {
+        "erf",  "gelu", "tanh", "sigmoid",          "silu", "exp", "expm1", "log", "log1p", "mish", "elu", "selu", "softplus",
+        "celu", "sin",  "cos",  "pow.Tensor_Scalar"};
+    return names.count(op.name) > 0;
+  }
+
+  // What a quantized value is of the numbers that all of it depends on, if it is a function of one tensor of them.
+  std::optional<Function> function_of(const Node& n) {
+    std::map<const Value*, Tensor> values;
+    Function f;
+    if (!evaluate(n.results[0], n.results[0]->type.sizes, f, values)) return std::nullopt;
+    f.table = values.at(n.results[0]);
+    return f.of.defined() && f.table.dim() == 1 ? std::optional(f) : std::nullopt;
+  }
+
+  // The numbers of a dequantized value, as reals, for each of the 256.
+  bool take_leaf(const Quantized& q, Function& f, Tensor& values) {
+    const DType type = q.numbers.dtype();
+    auto it = functions_.find(q.numbers.impl());
+    const Tensor root = it == functions_.end() ? q.numbers : it->second.of;
+    if (f.of.defined() && f.of.impl() != root.impl()) return false;
+    f.of = root;
+    std::vector<double> reals;
+    if (it != functions_.end()) {
+      f.is_dear = f.is_dear || it->second.is_dear;
+      reals = it->second.table.to_vector();
+    } else {
+      for (int i = 0; i < 256; ++i) reals.push_back(type == DType::I8 ? i - 128 : i);
+    }
+    for (double& x : reals) x = static_cast<float>(x - static_cast<double>(q.zero)) * q.scale;
+    values = Tensor::of(reals, std::vector<int64_t>{256}, DType::F32);
+    return true;
+  }
+
+  bool evaluate(const Value* v, const Sizes& sizes, Function& f, std::map<const Value*, Tensor>& values) {
+    if (values.count(v)) return true;
+    if (const Tensor t = known(v); t.defined()) {
+      if (t.numel() != 1) return false;
+      values[v] = t.as_strided({}, {});
+      return true;
+    }
+    if (!(v->type.sizes == sizes)) return false;
+    if (auto* q = find(v)) return take_leaf(*q, f, values[v]);
+    const Node* n = v->producer;
+    constexpr size_t kMostSteps = 64;
+    if (!n || n->results.size() != 1 || n->op->random || !(n->op->formula || is_cast(n)) || values.size() > kMostSteps) return false;
+    bool all = true;
+    for_each_operand(*n, [&](const Value* x) { all = all && evaluate(x, sizes, f, values); });
+    if (!all) return false;
+    f.is_dear = f.is_dear || is_dear(*n->op);
+    CallArgs args;
+    for (auto& a : n->args) args.push_back(map_arg<Tensor>(a, [&](Value* x) { return x ? values.at(x) : Tensor(); }));
+    try {
+      values[v] = ops::evaluate(*n->op, std::move(args))[0];
+    } catch (const UserError&) {
+      return false;  // it will be reported where it is run
+    }
+    return true;
+  }
+
+  Tensor requantize(const Node& n, const Scaled<const Value*>& s, const Quantized& to) {
+    const DType type = n.results[0]->type.dtype;
     // Once a point of a product a division takes as long as the sum of a hundred products.
-    const double inverse = static_cast<float>(1 / to->scale);
+    const double inverse = static_cast<float>(1 / to.scale);
     const auto most = bound(s.numbers);
     Range range = type == DType::I8 ? Range{-128, 127} : Range{0, 255};
     Tensor x;
@@ -312,7 +396,7 @@ class Rewriter {
       }
       x = call1("add.Tensor", {x, channels(a.summands, inverse, a.sizes)});
       const auto limit = [&](double real) {
-        return static_cast<double>(to->zero) + std::nearbyint(static_cast<double>(static_cast<float>(real * inverse)));
+        return static_cast<double>(to.zero) + std::nearbyint(static_cast<double>(static_cast<float>(real * inverse)));
       };
       range = {std::clamp(limit(a.low), range.low, range.high), std::clamp(limit(a.high), range.low, range.high)};
     } else {
@@ -321,7 +405,7 @@ class Rewriter {
     x = call1("round", {x});
     constexpr double kWhole = 1 << 30;
     if (most && *most * inverse < kWhole) x = cast(x, DType::I32);
-    if (to->zero) x = call1("add.Tensor", {x, Expr(to->zero)});
+    if (to.zero) x = call1("add.Tensor", {x, Expr(to.zero)});
     return cast(call1("clamp", {x, Expr(static_cast<int64_t>(range.low)), Expr(static_cast<int64_t>(range.high))}), type);
   }
 
@@ -576,7 +660,8 @@ class Rewriter {
   std::map<const Value*, Quantized> quantized_;
   std::map<const Value*, Affine> affine_;
   std::map<const Value*, double> bounds_;
-  std::set<const Value*> of_sums_;  // computed from sums of whole numbers, point by point
+  std::map<const TensorImpl*, Function> functions_;  // by the numbers of the new graph
+  std::set<const Value*> of_sums_;                   // computed from sums of whole numbers, point by point
   int products_ = 0;
 };
 
