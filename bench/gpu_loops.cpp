@@ -28,6 +28,21 @@ struct Row {
 
 constexpr int64_t kRows = 8192, kColumns = 8192, kAll = kRows * kColumns, kTokens = 4096, kVocabulary = 128256;
 
+std::string relu_of_bias(int64_t rows, int64_t columns) {
+  return fmt::format(R"(loop (i0: {0}, i1: {1}) {{
+  v0: bf16 = load %0 [i0*{1} + i1]
+  v1: f32 = Cast v0
+  v2: bf16 = load %1 [i1]
+  v3: f32 = Cast v2
+  v4: f32 = Add v1 v3
+  v5: f32 = const 0
+  v6: f32 = Max v4 v5
+  v7: bf16 = Cast v6
+  store %2 [i0*{1} + i1] v7
+}})",
+                     rows, columns);
+}
+
 // Softmax of rows.
 std::string softmax(int64_t rows, int64_t n) {
   return fmt::format(R"(loop (i0: {0}, r r0: {1}) {{
@@ -72,19 +87,13 @@ std::string column_sums(int64_t rows, int64_t columns) {
 }
 
 const std::vector<Row> kLoops = {
-    {"relu(x + bias)",
-     R"(loop (i0: 8192, i1: 8192) {
-  v0: bf16 = load %0 [i0*8192 + i1]
-  v1: f32 = Cast v0
-  v2: bf16 = load %1 [i1]
-  v3: f32 = Cast v2
-  v4: f32 = Add v1 v3
-  v5: f32 = const 0
-  v6: f32 = Max v4 v5
-  v7: bf16 = Cast v6
-  store %2 [i0*8192 + i1] v7
-})",
-     {{DType::BF16, kAll}, {DType::BF16, kColumns}, {DType::BF16, kAll}}},
+    {"relu(x + bias)", relu_of_bias(kRows, kColumns), {{DType::BF16, kAll}, {DType::BF16, kColumns}, {DType::BF16, kAll}}},
+    {"relu(x + bias) of 30522",
+     relu_of_bias(2048, 30522),
+     {{DType::BF16, 2048 * 30522}, {DType::BF16, 30522}, {DType::BF16, 2048 * 30522}}},
+    {"relu(x + bias) of 50257",
+     relu_of_bias(1024, 50257),
+     {{DType::BF16, 1024 * 50257}, {DType::BF16, 50257}, {DType::BF16, 1024 * 50257}}},
     {"gelu",
      R"(loop (i0: 67108864) {
   v0: bf16 = load %0 [i0]

@@ -145,7 +145,7 @@ class CudaConvolution : public testing::Test {
     std::vector<std::shared_ptr<void>> held;
     std::vector<void*> addresses;
     for (int id : k.buffers) {
-      held.push_back(gpu.allocate(m[static_cast<size_t>(id)].bytes.size()));
+      held.push_back(gpu.allocate((m[static_cast<size_t>(id)].bytes.size() + 15) / 16 * 16));  // of a GPU's memory nobody gets less
       addresses.push_back(held.back().get());
       gpu.copy_in(addresses.back(), m[static_cast<size_t>(id)].bytes.data(), m[static_cast<size_t>(id)].bytes.size());
     }
@@ -275,6 +275,13 @@ TEST_F(CudaConvolution, Hopper) {
       {.n = 2, .in = 64, .out = 64, .h = 12, .w = 9, .kernel = 3, .pad = 1, .kernel_w = 1},
   };
   for (size_t i = 0; i < shapes.size(); ++i) check_window(shapes[i], i % 5, 5);  // other tiles for each shape
+}
+
+// Pixels of a result, and of what is added, begin anywhere in memory.
+TEST_F(CudaConvolution, HopperOddChannels) {
+  if (!has_clusters()) GTEST_SKIP() << "the GPU has no wgmma";
+  check_window({.n = 2, .in = 64, .out = 91, .h = 13, .w = 11}, 10, 15);
+  check_window({.in = 128, .out = 255, .h = 10, .w = 13, .kernel = 1, .pad = 0, .dtype = DType::BF16}, 4, 15);
 }
 
 TEST_F(CudaConvolution, Tf32Hopper) {

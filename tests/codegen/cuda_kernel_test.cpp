@@ -130,6 +130,31 @@ TEST_F(CudaKernels, UnalignedRows) {
   EXPECT_EQ(p.packs.size(), 2u) << "the weight begins elsewhere";
 }
 
+// Loops without reductions over such rows: what lies as the widest access does moves in aligned vectors, a weight by vectors around it.
+TEST_F(CudaKernels, UnalignedRowsWithoutReductions) {
+  for (int64_t n : {513, 1001, 1022, 50257})
+    for (const char* type : {"bf16", "f32"}) {
+      KernelRunner r;
+      const DType t = type == std::string_view("f32") ? DType::F32 : DType::BF16;
+      const std::string text = fmt::format(
+          "loop (i0: 7, i1: {0}) {{\n v0: {1} = load %0 [i0*{0} + i1 + 3]\n v1: f32 = Cast v0\n v2: f32 = load %1 [i1 + 1]\n "
+          "v3: f32 = Mul v1 v2\n v4: bool = load %2 [i0*{0} + i1]\n v5: f32 = Select v4 v3 v1\n v6: {1} = Cast v5\n "
+          "store %3 [i0*{0} + i1 + 3] v6\n store %4 [i1*7 + i0] v3\n v9: i64 = index [i1]\n store %5 [i0*{0} + i1] v9\n}}",
+          n, type);
+      const loop::Nest nest = loop::parse(text);
+      const CudaPlan p = make_cuda_plan(nest.domain, nest.body, {});
+      EXPECT_TRUE(p.unaligned);
+      EXPECT_EQ(p.vector, 8);
+      if (KernelRunner::has_gpu() || n == 1001)
+        r.check_on_gpu_text(text, {{0, t, 7 * n + 3},
+                                   {1, DType::F32, n + 1},
+                                   {2, DType::Bool, 7 * n},
+                                   {3, t, 7 * n + 3},
+                                   {4, DType::F32, 7 * n},
+                                   {5, DType::I64, 7 * n}});
+    }
+}
+
 // A norm of few rows: weights are read before the kernel waits for the one before, the residual's sum stays.
 TEST_F(CudaKernels, LoadsBeforeTheFirstPass) {
   for (int64_t n : {768, 775, 4096}) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -488,9 +489,33 @@ bool plan_tiles(CudaPlan& p) {
   return false;
 }
 
+// Rows of a Flat loop that are no multiple of a vector: each has vectors from its first element that is aligned on, and two threads more
+// for what is left at its ends. What lies otherwise is loaded by vectors around it.
+void choose_unaligned_rows(CudaPlan& p) {
+  static constexpr int64_t kLeastRow = 512, kNarrow = 4;  // elements; bytes
+  if (p.domain.vars.size() < 2 || p.extent(p.vector_var).maybe_constant().value_or(0) < kLeastRow) return;
+  const int64_t n = std::min(kAccess / narrowest(p), kMostVector);
+  if (p.vector * narrowest(p) > kNarrow || n <= p.vector) return;
+  std::vector<int> packs;
+  p.unaligned = unaligned_packs(p, n, &packs);
+  if (!p.unaligned) return;
+  p.vector = static_cast<int>(n);
+  for (int k : packs_of(p, 1))
+    if (p.step(k).step == Step::Load && std::count(packs.begin(), packs.end(), k) == 0) p.around.push_back(k);
+  packs.insert(packs.end(), p.around.begin(), p.around.end());
+  p.packs = std::move(packs);
+}
+
 void plan_flat(CudaPlan& p, const std::optional<CudaFlatTile>& wish) {
   if (p.vector_var >= 0 && plan_tiles(p)) return;
   if (wish) p.block = wish->threads;
+  if (p.vector_var >= 0) choose_unaligned_rows(p);
+  if (p.unaligned) {
+    const Expr& row = p.extent(p.vector_var);
+    p.rows = sym::floor_div(p.rows, row) * (sym::floor_div(row, p.vector) + Expr(2));
+    p.grid = sym::ceil_div(p.rows, p.block);
+    return;
+  }
   p.rest = p.vector > 1 && !sym::known_multiple(p.extent(p.vector_var), p.vector);
   p.rows = p.rest ? sym::ceil_div(p.rows, p.vector) : sym::floor_div(p.rows, p.vector);  // of vectors
   const int64_t vectors = p.rows.maybe_constant().value_or(0);
@@ -539,19 +564,46 @@ const OnlineSum* CudaPlan::online_sum(int k) const {
   return at == online.end() ? nullptr : &*at;
 }
 
-CudaPlan make_points_plan(const loop::Nest& nest, int width) {
+namespace {
+
+CudaPlan points_of(const loop::Nest& nest) {
   CudaPlan p;
   p.domain = nest.domain;
   p.body = nest.body;
   p.varies.assign(p.body.steps.size(), false);
   p.pass.assign(p.body.steps.size(), 1);
   set_vector_var(p, static_cast<int>(p.domain.vars.size()) - 1);
+  p.wide = needs_wide(p);
+  return p;
+}
+
+}  // namespace
+
+CudaPlan make_points_plan(const loop::Nest& nest, int width) {
+  CudaPlan p = points_of(nest);
   if (sym::known_multiple(p.extent(p.vector_var), width)) {
     p.vector = width;
     p.packs = packs_of(p, width);
   }
-  p.wide = needs_wide(p);
   return p;
+}
+
+CudaPlan make_points_plan(const loop::Nest& nest, int width, const CudaSideBySide& how) {
+  CudaPlan p = points_of(nest);
+  p.vector = width;
+  p.cut = !how.whole;
+  p.around_lanes = how.lanes;
+  p.packs = packs_of(p, 1);
+  const std::vector<int> aligned = how.aligned && how.whole ? packs_of(p, width) : std::vector<int>();
+  std::set_difference(p.packs.begin(), p.packs.end(), aligned.begin(), aligned.end(), std::back_inserter(p.around));
+  return p;
+}
+
+bool begins_anywhere(const loop::Nest& nest, int width) {
+  const CudaPlan p = points_of(nest);
+  const std::vector<int> all = packs_of(p, 1);
+  const bool stores = std::any_of(all.begin(), all.end(), [&](int k) { return p.step(k).step == Step::Store; });
+  return stores && (!sym::known_multiple(p.extent(p.vector_var), width) || packs_of(p, width).size() < all.size());
 }
 
 CudaPlan make_row_plan(const loop::Nest& nest, size_t outer, int threads) {

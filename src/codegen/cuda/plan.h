@@ -37,9 +37,14 @@ struct CudaPlan {
   int vector_var = -1;                // the variable along which a thread takes neighbours
   int vector = 1;                     // how many: accesses of up to 16 bytes
   std::vector<int> packs;             // loads and stores that move whole vectors
-  // Rows: rows begin anywhere in memory; vectors begin at their first element that is aligned, and what is left at both ends is taken one
-  // by one. The index of a row's first element in memory that vectors move.
+  // Rows, Flat: rows begin anywhere in memory; vectors begin at their first element that is aligned, and what is left at both ends is taken
+  // one by one. The index of a row's first element in memory that vectors move.
   std::optional<Expr> unaligned;
+  // Flat, then, and pieces of templates: those of `packs` whose rows begin anywhere, by vectors around them (around_text.h) in lanes side
+  // by side; and whether neighbours may be behind the end of their row.
+  std::vector<int> around;
+  int around_lanes = 4;
+  bool cut = false;
   int block = 256;      // threads of a block
   int row_threads = 1;  // that fold one row
   int columns = 1;      // threads of a block side by side, in Columns
@@ -110,6 +115,15 @@ CudaPlan make_cuda_plan(const loop::Domain& d, const loop::Body& b, const CudaLo
 // For pieces of templates, whose domains stay as they are: vectors of up to `width` neighbours along the last variable of a body without
 // reductions; and a row that `threads` threads fold and store together, over all variables but the first `outer`.
 CudaPlan make_points_plan(const loop::Nest& nest, int width);
+// Vectors of `width` neighbours in 4 or 32 lanes side by side, whatever the rows' length. aligned: their first are multiples of `width`.
+// whole: none is behind the end.
+struct CudaSideBySide {
+  bool aligned = true, whole = false;
+  int lanes = 4;
+};
+CudaPlan make_points_plan(const loop::Nest& nest, int width, const CudaSideBySide& how);
+// Whether vectors of `width` neighbours are stored side by side, but not all of memory that is moved so is known to be aligned for them.
+bool begins_anywhere(const loop::Nest& nest, int width);
 CudaPlan make_row_plan(const loop::Nest& nest, size_t outer, int threads);
 std::string to_string(const CudaPlan& p);
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "codegen/cuda/around_text.h"
 #include "codegen/prelude/prelude.h"
 
 namespace toroid::codegen {
@@ -144,6 +145,7 @@ std::string CudaWriter::take() {
 }
 
 std::string CudaWriter::kernel_body() {
+  if (!p_.around.empty()) arguments_.define(std::string(kAround));
   if (p_.shape == Shape::Flat)
     p_.tiled.empty() ? flat() : tiles();
   else
@@ -195,9 +197,10 @@ void CudaWriter::decode(const std::vector<int>& vars, const std::string& flat) {
   for (size_t i = vars.size(); i-- > 0;) {
     const int v = vars[i];
     const std::string name = cuda_variable(static_cast<size_t>(v));
-    const bool tiled = !p_.tiled.empty() && (v == p_.tile_var || v == p_.vector_var), first = tiled || v == p_.unroll_var;
+    const bool tiled = !p_.tiled.empty() && (v == p_.tile_var || v == p_.vector_var), edges = p_.unaligned && v == p_.vector_var;
+    const bool first = tiled || edges || v == p_.unroll_var;
     const int step = tiled ? p_.tile : v == p_.vector_var ? p_.vector : v == p_.unroll_var ? p_.unroll : 1;
-    const std::string size = e_.index(tiled ? sym::ceil_div(p_.extent(v), step) : sym::floor_div(p_.extent(v), step)),
+    const std::string size = e_.index(tiled ? sym::ceil_div(p_.extent(v), step) : sym::floor_div(p_.extent(v), step) + Expr(edges ? 2 : 0)),
                       times = step > 1 ? fmt::format(" * {}", step) : "";
     e_.line(fmt::format("const idx {}{} = {}{};", name, first ? "_first" : "", i ? fmt::format("{} % {}", rest, size) : rest, times));
     if (i == 0) break;
@@ -276,6 +279,8 @@ std::string CudaWriter::store_guard(const Statement& s) {
 
 bool CudaWriter::is_packed(int k) const { return p_.vector > 1 && std::count(p_.packs.begin(), p_.packs.end(), k) > 0; }
 
+bool CudaWriter::is_around(int k) const { return std::count(p_.around.begin(), p_.around.end(), k) > 0; }
+
 void CudaWriter::load_packs(const std::vector<int>& steps) {
   for (int k : steps) {
     const Statement& s = p_.step(k);
@@ -286,20 +291,25 @@ void CudaWriter::load_packs(const std::vector<int>& steps) {
       continue;
     }
     const std::string from = fmt::format("{} + {}", pointer(s.buffer, s.dtype), e_.index(s.index)),
-                      load = fmt::format("load_pack<{}, {}>({})", memory_type(s.dtype), p_.vector, from);
+                      load = is_around(k) ? fmt::format("load_around<{}, {}>({}, left)", memory_type(s.dtype), p_.vector, from)
+                                          : fmt::format("load_pack<{}, {}>({})", memory_type(s.dtype), p_.vector, from),
+                      taken = !is_around(k) ? "" : fmt::format(".{}({})", placed_by_vector(k) ? "pack_alike" : "pack", from);
     if (loads_early(k)) {
       const bool is_near = placed_by_vector(k);
       CudaEarly& early = is_near ? *near_ : *far_;
       const char* const name = is_near ? "near" : "far";
-      early.members += fmt::format("{} x{};\n", type, k);
+      early.members +=
+          is_around(k) ? fmt::format("Around<{}, {}> x{};\n", memory_type(s.dtype), p_.vector, k) : fmt::format("{} x{};\n", type, k);
+      const int bytes = p_.vector * static_cast<int>(size_of(s.dtype));
+      early.registers += (bytes + (is_around(k) ? std::min(bytes, 16) : 0) + 3) / 4;
       early.loads += fmt::format("{}.x{} = {};\n", name, k, load);
       early.prefetches += fmt::format("asm volatile(\"prefetch.global.L2 [%0];\" ::\"l\"({}));\n", from);
-      e_.line(fmt::format("const {}& x{} = {}.x{};", type, k, name, k));
+      e_.line(fmt::format("const {}& x{} = {}.x{}{};", type, k, name, k, taken));
     } else if (s.mask < 0) {
-      e_.line(fmt::format("const {} x{} = {};", type, k, load));
+      e_.line(fmt::format("const {} x{} = {}{};", type, k, load, taken));
     } else {
       e_.line(fmt::format("{} x{} = {{}};", type, k));
-      e_.line(fmt::format("if ({}) x{} = {};", e_.scalar(s.mask), k, load));
+      e_.line(fmt::format("if ({}) x{} = {}{};", e_.scalar(s.mask), k, load, taken));
     }
     if (is_kept(k)) e_.line(fmt::format("k{0}[j] = x{0};", k));
   }
@@ -332,6 +342,14 @@ void CudaWriter::store_packs(const std::vector<int>& steps) {
   for (int k : steps) {
     const Statement& s = p_.step(k);
     if (!is_packed(k) || s.step != Step::Store) continue;
+    if (is_around(k)) {
+      const std::string type = fmt::format("{}, {}", memory_type(s.dtype), p_.vector);
+      carried_ += fmt::format("u32 carried{}[Around<{}>::kBack] = {{}};\n", k, type);
+      e_.line(fmt::format("store_around<{}, {}>({} + {}, x{}, carried{}, begins, ends, {});", p_.around_lanes, type,
+                          pointer(s.buffer, s.dtype), e_.index(s.index), k, k,
+                          s.mask < 0 ? "left" : fmt::format("{} ? left : -{}", e_.scalar(s.mask), p_.vector)));
+      continue;
+    }
     const std::string guard = store_guard(s);
     e_.line(fmt::format("{}store_pack<{}, {}>({} + {}, x{});", guard.empty() ? "" : fmt::format("if ({}) ", guard), memory_type(s.dtype),
                         p_.vector, pointer(s.buffer, s.dtype), e_.index(s.index), k));
@@ -350,6 +368,7 @@ void CudaWriter::emit_vector(const std::vector<int>& steps, const std::function<
     if (each) each();
     return;
   }
+  if (p_.cut) guard_ = "left > 0";
   for (int k : steps)
     if (once(k)) emit(k);
   load_packs(steps);
@@ -357,7 +376,11 @@ void CudaWriter::emit_vector(const std::vector<int>& steps, const std::function<
   const StepEmitter::Values before = e_.values();
   e_.line(kCudaUnroll);
   e_.open(fmt::format("for (int l = 0; l < {}; ++l)", p_.vector));
-  const std::string first = std::exchange(vector_text_, fmt::format("({} + l)", vector_text_));
+  // What is behind the end reads what the last element does.
+  std::string lane = fmt::format("({} + l)", vector_text_);
+  if (p_.cut) lane = fmt::format("({0} < {1} ? {0} : {1} - 1)", lane, e_.index(p_.extent(p_.vector_var)));
+  const std::string first = std::exchange(vector_text_, lane);
+  if (p_.cut) guard_ = "l < left";
   for (int k : steps) {
     const Statement& s = p_.step(k);
     if (is_packed(k) && s.step == Step::Load) {
@@ -375,6 +398,7 @@ void CudaWriter::emit_vector(const std::vector<int>& steps, const std::function<
   e_.close();
   e_.restore(before);
   store_packs(steps);
+  if (p_.cut) guard_.clear();
 }
 
 void CudaWriter::wait() {
@@ -401,19 +425,32 @@ void CudaWriter::flat() {
     const std::string name = cuda_variable(static_cast<size_t>(p_.unroll_var));
     e_.line(fmt::format("const idx {0} = {0}_first + u;", name));
   }
-  if (p_.rest) e_.open(fmt::format("if ({} + {} <= {})", vector_text_, p_.vector, e_.index(p_.extent(p_.vector_var))));
+  const std::string end = p_.rest || p_.unaligned ? e_.index(p_.extent(p_.vector_var)) : "";
+  if (p_.unaligned) {
+    e_.line(
+        fmt::format("const idx {0} = {0}_first - {1} + (-({2}) & {3});", vector_text_, p_.vector, e_.index(*p_.unaligned), p_.vector - 1));
+    if (!p_.around.empty()) e_.line(fmt::format("constexpr int left = {};", p_.vector));
+    e_.open(fmt::format("if ({0} >= 0 && {0} + {1} <= {2})", vector_text_, p_.vector, end));
+  }
+  if (p_.rest) e_.open(fmt::format("if ({} + {} <= {})", vector_text_, p_.vector, end));
   emit_vector(all_steps());
-  if (p_.rest) cut_vector();
+  if (p_.rest || p_.unaligned) cut_vector();
   if (p_.unroll > 1) e_.close();
 }
 
-// The other branch: elements of the last vector, one after another.
+// The other branch: elements of a vector that is not all in its row, one after another.
 void CudaWriter::cut_vector() {
   const StepEmitter::Values before = e_.values();
+  std::string end = e_.index(p_.extent(p_.vector_var));
   e_.close();
   e_.open("else");
-  e_.line(fmt::format("const idx first = {};", vector_text_));
-  e_.open(fmt::format("for (idx {0} = first; {0} < {1}; ++{0})", vector_text_, e_.index(p_.extent(p_.vector_var))));
+  if (p_.unaligned) {
+    e_.line(fmt::format("const idx first = {0} < 0 ? 0 : {0}, last = {0} + {1} < {2} ? {0} + {1} : {2};", vector_text_, p_.vector, end));
+    end = "last";
+  } else {
+    e_.line(fmt::format("const idx first = {};", vector_text_));
+  }
+  e_.open(fmt::format("for (idx {0} = first; {0} < {1}; ++{0})", vector_text_, end));
   const int vector = std::exchange(p_.vector, 1);
   emit_vector(all_steps());
   p_.vector = vector;

@@ -59,6 +59,7 @@ constexpr const char* kCudaUnroll = "#pragma unroll";
 // Parts of a body that can run before it, see CudaWriter::points().
 struct CudaEarly {
   std::string members, loads, prefetches;
+  int registers = 0;  // that the members of one struct take
 };
 
 class CudaWriter {
@@ -75,6 +76,8 @@ class CudaWriter {
   // statements, which return and see the structs. `near`: what only the vector's variable places (a bias); `far`: the rest. prefetches:
   // statements that bring what the loads will read into the L2 cache.
   std::string points(CudaEarly& near, CudaEarly& far);
+  // Declarations that stand before the first of a row's vectors, with CudaSideBySide: what each store hands on from vector to vector.
+  const std::string& carried() const { return carried_; }
   // Statements that all threads of a block run together for one row, whose variables are in scope by their names. Its elements go to
   // the array `row`, not to `buffer`.
   std::string row(int buffer, const std::string& row);
@@ -95,6 +98,7 @@ class CudaWriter {
   bool placed_by_vector(int k) const;
   void store_packs(const std::vector<int>& steps);
   bool is_packed(int k) const;
+  bool is_around(int k) const;
   std::string element(DType t, const std::string& pack) const;
   bool is_kept(int k) const;
   void declare_kept(int k);
@@ -144,7 +148,8 @@ class CudaWriter {
   std::vector<bool> rounded_;                   // steps whose values are rounded to halves before they are used otherwise
   std::set<int> declared_;                      // reductions and scans whose fold is in folds_
   CudaEarly *near_ = nullptr, *far_ = nullptr;  // of points()
-  int row_buffer_ = -1;                         // what is printed as row_name_
+  std::string carried_;
+  int row_buffer_ = -1;  // what is printed as row_name_
   std::string row_name_;
 };
 

@@ -60,11 +60,14 @@ KernelText generate_conv_gemm(const choice::Node& node, const choice::Convolutio
   x.step_h = static_cast<int>(c.stride_h), x.step_w = static_cast<int>(c.stride_w);
   x.pad_h = static_cast<int>(c.pad_h), x.pad_w = static_cast<int>(c.pad_w);
   x.dilation_h = static_cast<int>(c.dilation_h), x.dilation_w = static_cast<int>(c.dilation_w);
-  std::vector<std::string> at = {"m", "n"};
-  if (c.groups > 1) at.insert(at.begin() + 1, "group");
   const auto unit = static_cast<int>(16 / size_of(c.input.dtype));
-  const CudaPoints epilogue = cuda_epilogue(arguments, conv_points(node, c, c.groups > 1), at, "acc", unit);
-  x.epilogue = epilogue.statements;
+  const loop::Nest points = conv_points(node, c, c.groups > 1);
+  x.around = begins_anywhere(points, unit);
+  std::vector<std::string> at = {x.around ? "(m < M ? m : M - 1)" : "m", "n"};
+  if (c.groups > 1) at.insert(at.begin() + 1, "group");
+  const CudaPoints epilogue = x.around ? cuda_epilogue_around(arguments, points, at, "acc", unit, {.lanes = 32})
+                                       : cuda_epilogue(arguments, points, at, "acc", unit);
+  x.epilogue = epilogue.statements, x.carried = epilogue.carried;
   const ConvGemmText text = conv_gemm_text(x);
   arguments.define(text.definitions);
   KernelText k = arguments.kernel(cuda_template_name(conv_gemm_name(c), node.body), text.body, tile.threads(), epilogue.wide || x.far,

@@ -215,7 +215,7 @@ constexpr std::string_view kBody = R"(
   put_sums(sums, tile_sums + (warp_k * kBlockM + row) * kSumPitch + column);
   @MEET@
   constexpr int kUnits = kBlockM * kBlockN / kUnit / kSplit;
-#pragma unroll
+@CARRIED@#pragma unroll
   for (int i = 0; i < (kUnits + kThreads - 1) / kThreads; ++i) {
     const int unit = threadIdx.x + i * kThreads;
     if (kUnits % kThreads && unit >= kUnits) break;
@@ -223,13 +223,19 @@ constexpr std::string_view kBody = R"(
     const int r = at / (kBlockN / kUnit), c = at % (kBlockN / kUnit) * kUnit;
     const i64 m = first_m + r;
     const int n = first_n + c;
-    if (m >= M || n >= N) continue;
+    @OUTSIDE@
     float acc[kUnit] = {};
 @ADD@
     @EPILOGUE@
   }
   @PART@
 )";
+
+constexpr std::string_view kOutside = "if (m >= M || n >= N) continue;";
+// Rows that begin anywhere: all lanes take part, and a pixel's are in one warp.
+constexpr std::string_view kLeft = R"(static_assert(32 % (kBlockN / kUnit) == 0 && kUnits % 32 == 0);
+const int left = m < M ? min(N - n, kUnit) : -kUnit;
+const bool begins = c == 0, ends = c == kBlockN - kUnit;)";
 
 // Neighbours at one tap, asynchronously.
 constexpr std::string_view kLoadInput = R"(  auto load_input = [&](int step) {
@@ -381,6 +387,8 @@ ConvGemmText conv_gemm_text(const ConvGemm& c) {
                             {"MEET", split ? std::string(kMeet) : "__syncthreads();"},
                             {"FIRST_UNIT", split ? "rank * kUnits" : "0"},
                             {"ADD", std::string(split ? kAddBlocks : kAdd)},
+                            {"CARRIED", c.carried},
+                            {"OUTSIDE", std::string(c.around ? kLeft : kOutside)},
                             {"EPILOGUE", c.epilogue},
                             {"PART", split ? std::string(kPart) : ""}});
   return out;

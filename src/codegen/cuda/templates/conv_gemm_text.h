@@ -43,6 +43,9 @@ struct ConvGemm {
   int kernel_h = 1, kernel_w = 1, step_h = 1, step_w = 1, pad_h = 0, pad_w = 0, dilation_h = 1, dilation_w = 1;
   // Statements on `float acc[unit]`, the sums at (m, group, n and on) that fill 16 bytes; they leave out channels at and past n's end.
   std::string epilogue;
+  // It is a cuda_epilogue_around() for 32 lanes, and this is its `carried`.
+  bool around = false;
+  std::string carried = "";
 };
 
 // Definitions, and the statements of the kernel; of threads() threads, `split` blocks per tile and group.

@@ -91,9 +91,12 @@ KernelText generate_conv_wgmma(const choice::Node& node, const choice::Convoluti
   w.k = cuda_size(arguments, g.k);
   w.batches = cuda_size(arguments, Expr(1));
   w.a.load = fmt::format("load_window(to_a, {}, bar, w.m, k);", w.a.map);
-  const std::vector<std::string> at = {"m", "n"};
-  const CudaPoints epilogue = cuda_epilogue(arguments, conv_points(node, c, false), at, "acc", 8);
-  w.epilogue = epilogue.statements;
+  const loop::Nest points = conv_points(node, c, false);
+  w.around = begins_anywhere(points, 8);
+  const std::vector<std::string> at = {w.around && !w.whole_tiles ? "(m < M ? m : M - 1)" : "m", "n"};
+  const CudaPoints epilogue = w.around ? cuda_epilogue_around(arguments, points, at, "acc", 8, {.whole = w.whole_tiles})
+                                       : cuda_epilogue(arguments, points, at, "acc", 8);
+  w.epilogue = epilogue.statements, w.carried = epilogue.carried;
   auto n = [](int64_t x) { return std::to_string(x); };
   arguments.define(expand(kLoad, {{"PIECES", n(c.in_channels / block_k(c))},
                                   {"BLOCK_K", n(block_k(c))},

@@ -80,8 +80,13 @@ KernelText generate_gemm_mma(const choice::Node& node, const choice::Gemm& g, co
   x.n = cuda_size(arguments, g.n);
   x.k = cuda_size(arguments, g.k);
   at.insert(at.end(), {"m", "n"});
-  const CudaPoints epilogue = cuda_epilogue(arguments, {node.domain, node.body}, at, "acc", 8);
-  x.epilogue = epilogue.statements;
+  const loop::Nest points{node.domain, node.body};
+  constexpr int kColumns = 8;  // that a thread stores at once
+  x.around = begins_anywhere(points, kColumns);
+  if (x.around) at[at.size() - 2] = "(m < M ? m : M - 1)";
+  const CudaPoints epilogue =
+      x.around ? cuda_epilogue_around(arguments, points, at, "acc", kColumns, {}) : cuda_epilogue(arguments, points, at, "acc", kColumns);
+  x.epilogue = epilogue.statements, x.carried = epilogue.carried;
   const GemmMmaText text = gemm_mma_text(x);
   arguments.define(text.definitions);
   const bool wide = epilogue.wide || is_far(g.a, g.batch) || is_far(g.b, g.batch);

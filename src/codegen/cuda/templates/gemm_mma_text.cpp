@@ -222,18 +222,24 @@ constexpr std::string_view kBody = R"(
     free = stage;
     if (++stage == kStages) stage = 0;
   }
-#pragma unroll
+@CARRIED@#pragma unroll
   for (int u = 0; u < kWarpM / 8 * (kWarpN / 32); ++u) {
-    const int p = u / 2 / (kWarpN / 32), h = u % 2, j = u / 2 % (kWarpN / 32);
+    const int p = u / 2 / (kWarpN / 32), @ORDER@;
     const i64 m = first_m + row + p * 16 + h * 8 + lane / 4, n = first_n + column + j * 32 + lane % 4 * 8;
     float acc[8];
 #pragma unroll
     for (int e = 0; e < 8; ++e) acc[e] = sums[p][j * 4 + e / 2][h * 2 + e % 2];
     transpose_quad(acc);
-    if (m < M && n < N) {
+    if (@INSIDE@) {
       @EPILOGUE@
     }
   }
+)";
+
+// Neighbours along a row follow each other, and all lanes take part.
+constexpr std::string_view kOrder = "h = u % 2, j = u / 2 % (kWarpN / 32)", kRowOrder = "h = u / (kWarpN / 32) % 2, j = u % (kWarpN / 32)";
+constexpr std::string_view kRowEnds = R"(const int left = m < M ? static_cast<int>(min(N - n, i64(8))) : -8;
+const bool begins = j == 0 && lane % 4 == 0, ends = j == kWarpN / 32 - 1 && lane % 4 == 3;
 )";
 
 constexpr std::string_view kTranspose = R"(
@@ -317,7 +323,10 @@ GemmMmaText gemm_mma_text(const GemmMma& g) {
                          {"A_STRIDE_K", g.a.stride_k},
                          {"B_MN", g.b.stride_mn},
                          {"B_STRIDE_K", g.b.stride_k},
-                         {"EPILOGUE", g.epilogue}})};
+                         {"CARRIED", g.carried},
+                         {"ORDER", std::string(g.around ? kRowOrder : kOrder)},
+                         {"INSIDE", g.around ? "true" : "m < M && n < N"},
+                         {"EPILOGUE", (g.around ? std::string(kRowEnds) : "") + g.epilogue}})};
 }
 
 int mma_shared_bytes(const GemmMma& g) {

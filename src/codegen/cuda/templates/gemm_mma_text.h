@@ -40,6 +40,9 @@ struct GemmMma {
   std::string m, n, k;  // C expressions
   // Statements on `float acc[8]`, the sums of `batch` at (m, n .. n + 7); they leave out columns at and past N.
   std::string epilogue;
+  // It is a cuda_epilogue_around(), and this is its `carried`.
+  bool around = false;
+  std::string carried = "";
 };
 
 // Definitions, and the statements of the kernel; of threads() threads, a block per tile and batch.

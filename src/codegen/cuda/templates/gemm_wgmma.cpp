@@ -105,7 +105,9 @@ WgmmaOperand operand_of(CudaArguments& arguments, const choice::Gemm& g, const M
 device::cuda::TensorMap in_order_of_lanes(device::cuda::TensorMap map, int begin) {
   const Expr row = map.strides[0], n = map.sizes[1];
   const int count = map.box[1] / kQuadColumns;
-  if (begin == kQuadColumns)
+  if (begin == 1)
+    map.sizes = {map.sizes[0], n, 4, 4, count};
+  else if (begin == kQuadColumns)
     map.sizes = {map.sizes[0], 2, 4, 4, sym::floor_div(n, kQuadColumns)};
   else
     map.sizes = {map.sizes[0], 2, sym::floor_div(n, 8), 4, count};
@@ -136,7 +138,10 @@ KernelText generate_gemm_wgmma(const choice::Node& node, const choice::Gemm& g, 
              whole_columns = sym::known_multiple(g.n, columns * tile.beside);
   const bool twice = may_run_twice(node.body);
   w.last_row_early = !whole_rows && twice && sym::known_ge(g.m, tile.block_m);
-  w.last_column_early = !whole_columns && twice && sym::known_ge(g.n, columns) && sym::known_multiple(g.n, kColumns);
+  const loop::Nest points{node.domain, node.body};
+  w.around = begins_anywhere(points, kColumns);
+  const bool eights = sym::known_multiple(g.n, kColumns);
+  w.last_column_early = !whole_columns && twice && sym::known_ge(g.n, columns) && (eights || w.around);
   w.whole_tiles = (w.last_row_early || whole_rows) && (w.last_column_early || whole_columns);
   w.overlaps = overlaps;
   const Matrix a = matrix_a(g), b = matrix_b(g);
@@ -147,9 +152,7 @@ KernelText generate_gemm_wgmma(const choice::Node& node, const choice::Gemm& g, 
   auto fits = [&](const choice::Operand& o) { return matrix_b(g, o).k_contiguous() && moving_dims(g, o).empty(); };
   const bool never_crosses = whole_columns || w.last_column_early;
   if (fits(g.b) && (!g.b2 || fits(*g.b2)) && takes_neighbours(tile, g.b2.has_value()))
-    w.neighbours = sym::known_multiple(g.n, kQuadColumns)                ? kQuadColumns
-                   : never_crosses && sym::known_multiple(g.n, kColumns) ? kColumns
-                                                                         : 0;
+    w.neighbours = sym::known_multiple(g.n, kQuadColumns) ? kQuadColumns : never_crosses ? (eights ? kColumns : 1) : 0;
   w.b = operand_of(arguments, g, b, wgmma_box_rows_b(w), at, w.neighbours);
   if (g.b2) w.b2 = operand_of(arguments, g, matrix_b(g, *g.b2), wgmma_box_rows_b(w), at, w.neighbours);
   Expr batch = 1;
@@ -159,8 +162,11 @@ KernelText generate_gemm_wgmma(const choice::Node& node, const choice::Gemm& g, 
   w.k = cuda_size(arguments, g.k);
   w.batches = cuda_size(arguments, batch);
   at.insert(at.end(), {"m", "n"});
-  const CudaPoints epilogue = cuda_epilogue(arguments, {node.domain, node.body}, at, "acc", 8, true);
-  w.epilogue = epilogue.statements, w.near = epilogue.near, w.far = epilogue.far;
+  if (w.around && !w.whole_tiles) at[at.size() - 2] = "(m < M ? m : M - 1)";
+  const CudaPoints epilogue =
+      w.around ? cuda_epilogue_around(arguments, points, at, "acc", kColumns, {.aligned = eights, .whole = w.whole_tiles}, true)
+               : cuda_epilogue(arguments, points, at, "acc", kColumns, true);
+  w.epilogue = epilogue.statements, w.near = epilogue.near, w.far = epilogue.far, w.carried = epilogue.carried;
   return wgmma_kernel(arguments, w, "gemm_wgmma", node, epilogue, g, processors);
 }
 
@@ -209,16 +215,17 @@ WgmmaTile tile_of(int block_m, int block_n, int consumers, int split, int share 
 }
 
 // Microseconds, from rates measured on an H200. size: bytes of an element, of the result, too. aligned: rows of both operands begin at
-// multiples of 32 bytes, L2's sectors. in_order: see GemmWgmma::neighbours.
+// multiples of 32 bytes, L2's sectors. in_order: see GemmWgmma::neighbours. around: rows of the result begin anywhere.
 double expected_time(const WgmmaTile& t, int64_t m, int64_t n, int64_t k, int64_t batch, int size, int processors, bool aligned,
-                     bool in_order) {
+                     bool in_order, bool around) {
   // A microsecond and multiprocessor: multiply-adds, bytes to another block of a cluster, bytes from L2: fewer where parts of sums read
   // other memory than each other.
   constexpr double kProducts = 3.27e6, kExchange = 4e4, kFromL2 = 1.2e5;
   const double from_l2 = !aligned ? 4.6e4 : t.slices > 1 ? 8.5e4 : t.split > 1 ? 9.4e4 : kFromL2;
-  constexpr double kMemory = 4.1e6;                        // bytes a microsecond
-  constexpr double kStep = 0.165;                          // the least time from one stage to the next
-  const double element = (in_order ? 4e-5 : 5e-5) * size;  // to store one of a tile
+  constexpr double kMemory = 4.1e6;  // bytes a microsecond
+  constexpr double kStep = 0.165;    // the least time from one stage to the next
+  constexpr double kAround = 1.65;
+  const double element = (in_order ? 4e-5 : 5e-5) * size * (around ? kAround : 1.0);  // to store one of a tile
   constexpr double kLaunch = 1.2, kSplit = 0.3, kMeet = 1.4, kSlice = 0.45, kGather = 5;
   constexpr double kHandOver = 0.45, kShared = 0.99, kMeetCluster = 0.5;
   const double area = double(t.block_m) * t.block_n;
@@ -327,13 +334,14 @@ bool suits(const choice::Gemm& g, const WgmmaSizes& s, const WgmmaTile& t) {
 std::vector<WgmmaTile> ranked_wgmma_tiles(const choice::Gemm& g, const WgmmaSizes& s) {
   auto aligned_rows = [](const Matrix& x) { return sym::known_multiple(x.row_stride(), 2 * x.aligned()); };
   const bool aligned = aligned_rows(matrix_a(g)) && aligned_rows(matrix_b(g));
-  const bool columns = matrix_b(g).k_contiguous() && moving_dims(g, g.b).empty() && sym::known_multiple(g.n, kColumns);
+  const bool columns = matrix_b(g).k_contiguous() && moving_dims(g, g.b).empty(), eights = sym::known_multiple(g.n, kColumns);
   std::vector<std::pair<double, WgmmaTile>> timed;
   for (const WgmmaTile& t : wgmma_tiles(g, s.window))
     if (suits(g, s, t))
-      timed.emplace_back(expected_time(t, s.m, g.b2 ? 2 * s.n : s.n, s.k, s.batch, static_cast<int>(size_of(g.a.dtype)), s.processors,
-                                       aligned, columns && takes_neighbours(t, g.b2.has_value())),
-                         t);
+      timed.emplace_back(
+          expected_time(t, s.m, g.b2 ? 2 * s.n : s.n, s.k, s.batch, static_cast<int>(size_of(g.a.dtype)), s.processors, aligned,
+                        columns && (eights || (!s.window && s.n >= t.block_n)) && takes_neighbours(t, g.b2.has_value()), !eights),
+          t);
   std::stable_sort(timed.begin(), timed.end(), [](auto& x, auto& y) { return x.first < y.first; });
   std::vector<WgmmaTile> tiles;
   for (auto& [time, t] : timed) tiles.push_back(t);

@@ -20,7 +20,7 @@ KernelText wgmma_kernel(CudaArguments& arguments, const GemmWgmma& w, const std:
                         const CudaPoints& epilogue, const choice::Gemm& g, int processors);
 
 // The map {k, n} of a B with the boxes of wgmma_box_rows_b() as GemmWgmma::neighbours (`begin`) wants it: columns 8 q + 2 j + e of
-// kQuadColumns come in the order of j, q, e.
+// kQuadColumns come in the order of j, q, e. Its coordinates are in units of `begin` columns.
 device::cuda::TensorMap in_order_of_lanes(device::cuda::TensorMap map, int begin);
 
 // What the choice of a tile looks at.

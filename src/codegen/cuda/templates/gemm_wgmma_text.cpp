@@ -98,6 +98,7 @@ std::string load_rows(const GemmWgmma& g, const std::string& to, const std::stri
 std::string load_columns(const GemmWgmma& g, const WgmmaOperand& o, const std::string& to, const std::string& n) {
   const std::string load = load_call(g.tile.share > 1 ? "column_mask" : "", to, o.map);
   if (!o.k_contiguous) return fmt::format("{}, {}, k * kBlockK{});", load, n, o.batch);
+  if (g.neighbours == 1) return fmt::format("{}, k * kBlockK, {}, 0, 0, 0);", load, n);
   if (g.neighbours == kQuadColumns) return fmt::format("{}, k * kBlockK, 0, 0, 0, ({}) / 32);", load, n);
   if (g.neighbours) return fmt::format("{}, k * kBlockK, 0, ({}) / 8, 0, 0);", load, n);
   return fmt::format("{}, k * kBlockK, {}{});", load, n, o.batch);
@@ -128,15 +129,37 @@ std::string load_b_text(const GemmWgmma& g) {
          load_columns(g, g.b, "to_b + x * 128", "w.n + x");
 }
 
+// Whether what a lane has of a unit begins (ends) what its warp has of a row, in the order of the units.
+constexpr std::string_view kRowEnds = R"(
+__device__ __forceinline__ bool begins_row(int u, int q) {
+  return is_rest(u) ? q % 2 == 0 : q == 0 && (kSplit > 1 || u % kUnitsOfRows % kQuads == 0);
+}
+__device__ __forceinline__ bool ends_row(int u, int q) {
+  return is_rest(u) ? q % 2 == 1 : q == 3 && (kSplit > 1 || u % kUnitsOfRows % kQuads == kQuads - 1);
+}
+)";
+
+// What cuda_epilogue_around() sees of a unit that `inside` says to be inside of the result.
+std::string left_text(const GemmWgmma& g, const std::string& inside) {
+  if (!g.around) return "";
+  return inside == "true" ? "constexpr int left = 8;\n" : "const LeftOfFew left = {m < M ? static_cast<int>(min(N - n, i64(8))) : -8};\n";
+}
+
 // The epilogue of a piece of a tile whose sums are in memory.
 std::string piece_text(const GemmWgmma& g, const std::string& inside) {
-  std::string held;
+  std::string held, ends;
+  if (g.around) {
+    held = left_text(g, inside);
+    ends = R"(const bool begins = begins_row(u, q) || (q == 0 && owned == piece * kOwned / kPieces),
+           ends = ends_row(u, q) || (q == 3 && owned + 1 == (piece + 1) * kOwned / kPieces);
+)";
+  }
   for (auto& [early, name] : {std::pair{&g.near, "near"}, std::pair{&g.far, "far"}})
     if (!early->loads.empty()) held += fmt::format("struct {{ {} }} {};\nif ({}) {}", early->members, name, inside, early->loads);
-  return expand(kPieceText, {{"HELD", held},
-                             {"SUM", std::string(kSlicesSum) + (g.neighbours ? "" : "\ntranspose_quad(acc);")},
-                             {"INSIDE", inside},
-                             {"EPILOGUE", g.epilogue}});
+  return g.carried + expand(kPieceText, {{"HELD", held},
+                                         {"SUM", std::string(kSlicesSum) + (g.neighbours ? "" : "\ntranspose_quad(acc);")},
+                                         {"INSIDE", g.around ? "true" : inside},
+                                         {"EPILOGUE", ends + g.epilogue}});
 }
 
 std::string truth(bool x) { return x ? "true" : "false"; }
@@ -181,6 +204,7 @@ GemmWgmmaText gemm_wgmma_text(const GemmWgmma& g) {
                                                              {"LAST_N", g.last_column_early ? "min(n, N - kBlockN / kPair)" : "n"},
                                                              {"A_K", truth(g.a.k_contiguous)},
                                                              {"B_K", truth(g.b.k_contiguous)}});
+  if (g.around) out.definitions += kRowEnds;
   const std::string add = split ? std::string(kSplitAdd) : "";
   const std::string skip = split ? "if (u % kSplit != rank) continue;" : "", inside = g.whole_tiles ? "true" : "m < M && n < N";
   struct Held {
@@ -188,9 +212,15 @@ GemmWgmmaText gemm_wgmma_text(const GemmWgmma& g) {
     const char *name, *type;
     int ahead;
   };
-  // A multiple of every split, so that a block owns all of what shares a place.
-  const int few = std::max(kMostSplit / 2, t.split);  // f32 takes twice the registers
-  const Held helds[] = {{g.near, "near", "Near", few}, {g.far, "far", "Far", is_half(g.type) ? kMostSplit : few}};
+  // A multiple of every split, so that a block owns all of what shares a place. f32 takes twice the registers.
+  const int few = std::max(kMostSplit / 2, t.split);
+  Held helds[] = {{g.near, "near", "Near", few}, {g.far, "far", "Far", is_half(g.type) && !g.around ? kMostSplit : few}};
+  if (g.around) {  // vectors around others take more
+    constexpr int kRegisters = 200;
+    const int sums = warpgroup_m(t) * warpgroup_n(t) / 128;
+    for (Held& h : helds)
+      if (sums + helds[0].ahead * g.near.registers + helds[1].ahead * g.far.registers > kRegisters) h.ahead = std::max(few / 2, t.split);
+  }
   std::string first, held, prefetch;
   auto load_unit = [&](const Held& h, const std::string& unit, const std::string& where) {
     return expand(kLoadUnit, {{"UNIT", unit},
@@ -198,7 +228,7 @@ GemmWgmmaText gemm_wgmma_text(const GemmWgmma& g) {
                               {"STRUCT", h.type},
                               {"NAME", h.name},
                               {"AHEAD", std::to_string(h.ahead)},
-                              {"LOADS", h.from.loads}});
+                              {"LOADS", left_text(g, where) + h.from.loads}});
   };
   for (auto& h : helds) {
     if (h.from.loads.empty()) continue;
@@ -210,7 +240,9 @@ GemmWgmmaText gemm_wgmma_text(const GemmWgmma& g) {
                                   {"LOAD", load_unit(h, "u", inside)}});
     held += fmt::format("const {0}& {1} = {1}s[u % {2}];\n", h.type, h.name, h.ahead);
   }
+  if (!slices) first += g.carried;
   if (!g.far.loads.empty()) prefetch = expand(kPrefetchUnits, {{"SPLIT_SKIP", skip}, {"INSIDE", inside}, {"PREFETCHES", g.far.prefetches}});
+  const std::string ends = g.around ? "const bool begins = begins_row(u, q), ends = ends_row(u, q);\n" : "";
   const auto units = [&](const std::string& where) {
     if (slices) return piece_text(g, where);
     std::string next;
@@ -222,9 +254,9 @@ GemmWgmmaText gemm_wgmma_text(const GemmWgmma& g) {
                                {"SECOND", !g.b2          ? ""
                                           : g.neighbours ? "float acc2[8];\nunit_of(sums, u, acc2, 1);"
                                                          : "float acc2[8];\nunit_of(sums, u, acc2, 1);\ntranspose_quad(acc2);"},
-                               {"INSIDE", where},
+                               {"INSIDE", g.around ? "true" : where},
                                {"HELD", held},
-                               {"EPILOGUE", g.epilogue},
+                               {"EPILOGUE", ends + left_text(g, where) + g.epilogue},
                                {"NEXT", next}});
   };
   out.body =

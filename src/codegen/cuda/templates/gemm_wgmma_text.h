@@ -57,12 +57,15 @@ struct GemmWgmma {
   WgmmaOperand a, b;
   std::optional<WgmmaOperand> b2;  // the second right operand: half of a tile's columns are of its product
   // Not 0: tiles of B lie in shared memory in the order that gives each thread 8 neighbouring columns of the result (in_order_of_lanes()).
-  // Tiles begin at multiples of kQuadColumns (32), as n is one; or, of 8, and none crosses the end of a row.
+  // Tiles begin at multiples of kQuadColumns (32), as n is one; or, of 8 or 1, and none crosses the end of a row.
   int neighbours = 0;
   std::string m, n, k, batches;  // C expressions
   // Statements on `float acc[8]`, the sums of `batch` at (m, n .. n + 7), and acc2, those with b2; they leave out columns at and past N.
   std::string epilogue;
-  CudaEarly near, far;       // of CudaPoints
+  CudaEarly near, far;  // of CudaPoints
+  // The epilogue is a cuda_epilogue_around(), and this is its `carried`.
+  bool around = false;
+  std::string carried = "";
   bool whole_tiles = false;  // no tile crosses the end of a row or column
   // The last tile of a column (row) of tiles begins as early as it takes to end where the result does: some elements are computed twice.
   bool last_row_early = false, last_column_early = false;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "codegen/cuda/around_text.h"
 #include "codegen/simplify.h"
 
 namespace toroid::codegen {
@@ -15,6 +16,22 @@ std::string named(std::span<const std::string> at) {
   std::string out;
   for (size_t v = 0; v < at.size(); ++v) out += fmt::format("const idx {} = {};\n", cuda_variable(v), at[v]);
   return out;
+}
+
+// Names what stands for the sums of a vector.
+std::string named_sums(const loop::Body& body, const std::string& accumulators) {
+  std::string out = fmt::format("const auto& accumulators = {};\n", accumulators);
+  if (std::any_of(body.steps.begin(), body.steps.end(), [](auto& s) { return s.step == Step::Accumulate && s.value.i == 1; }))
+    out += fmt::format("const auto& accumulators2 = {}2;\n", accumulators);
+  return out;
+}
+
+// Parts of whole vectors, each in a scope with its variables.
+CudaPoints whole_vectors(const std::string& sums, std::span<const std::string> at, const std::string& points, bool wide, CudaEarly near,
+                         CudaEarly far) {
+  for (std::string* text : {&near.loads, &far.loads, &near.prefetches, &far.prefetches})
+    if (!text->empty()) *text = "{\n" + named(at) + *text + "}\n";
+  return {"{\n" + sums + named(at) + points + "}\n", wide, std::move(near), std::move(far)};
 }
 
 }  // namespace
@@ -33,21 +50,27 @@ CudaPoints cuda_epilogue(CudaArguments& arguments, loop::Nest nest, std::span<co
   CudaEarly near, far;
   CudaWriter writer(plan, arguments, "e");
   const std::string points = early && plan.vector == width ? writer.points(near, far) : writer.points();
-  std::string values = fmt::format("const auto& accumulators = {};\n", accumulators);
-  if (std::any_of(nest.body.steps.begin(), nest.body.steps.end(), [](auto& s) { return s.step == Step::Accumulate && s.value.i == 1; }))
-    values += fmt::format("const auto& accumulators2 = {}2;\n", accumulators);
+  const std::string values = named_sums(nest.body, accumulators);
   if (width == 1) return {"{\n" + values + "constexpr int l = 0;\n" + named(at) + points + "}\n", plan.wide};
-  if (plan.vector == width) {
-    for (std::string* text : {&near.loads, &far.loads, &near.prefetches, &far.prefetches})
-      if (!text->empty()) *text = "{\n" + named(at) + *text + "}\n";
-    return {"{\n" + values + named(at) + points + "}\n", plan.wide, near, far};
-  }
+  if (plan.vector == width) return whole_vectors(values, at, points, plan.wide, std::move(near), std::move(far));
   // One by one: their number may be no multiple of the width.
   std::vector<std::string> one = at;
   one.back() += " + l";
   return {fmt::format("{{\n{}#pragma unroll\nfor (int l = 0; l < {}; ++l) {{\nif ({} >= {}) break;\n{}{}}}\n}}\n", values, width,
                       one.back(), extent, named(one), points),
           plan.wide};
+}
+
+CudaPoints cuda_epilogue_around(CudaArguments& arguments, const loop::Nest& nest, std::span<const std::string> places,
+                                const std::string& accumulators, int width, const CudaSideBySide& how, bool early) {
+  const CudaPlan plan = make_points_plan(nest, width, how);
+  CudaEarly near, far;
+  CudaWriter writer(plan, arguments, "e");
+  const std::string points = early ? writer.points(near, far) : writer.points();
+  arguments.define(std::string(kAround));
+  CudaPoints out = whole_vectors(named_sums(nest.body, accumulators), places, points, plan.wide, std::move(near), std::move(far));
+  out.carried = writer.carried();
+  return out;
 }
 
 std::string cuda_row_refusal(const loop::Nest& producer, size_t outer) {

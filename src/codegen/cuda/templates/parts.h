@@ -14,6 +14,7 @@ struct CudaPoints {
   bool wide = false;  // their indices need 64 bits
   // What cuda_epilogue() could move to the front: loads fill structs named `near` and `far`, which `statements` then see.
   CudaEarly near = {}, far = {};
+  std::string carried = {};  // of cuda_epilogue_around()
 };
 // Statements that run a body without reductions for `width` neighbours along the domain's last variable. at: C expressions of the
 // variables, the last one of the first neighbour: a multiple of `width`, less than the extent; neighbours beyond the extent are left
@@ -21,6 +22,13 @@ struct CudaPoints {
 // operand is in an array of the same name with a 2. early: loads from memory go to the front.
 CudaPoints cuda_epilogue(CudaArguments& arguments, loop::Nest nest, std::span<const std::string> places, const std::string& accumulators,
                          int width, bool early = false);
+
+// The same for rows that begin anywhere (begins_anywhere()), in templates whose lanes hold vectors side by side: all lanes of a warp run
+// the statements together. They see `left`, how many neighbours from the first on are in the row, at most `width` (-width: the row is none,
+// and its place that of another), and `begins` and `ends` (codegen/cuda/around_text.h). Early loads see `left`, too, and only what has some
+// left runs them. `carried` stands before a row's first vector. The last one's place may be anything.
+CudaPoints cuda_epilogue_around(CudaArguments& arguments, const loop::Nest& nest, std::span<const std::string> places,
+                                const std::string& accumulators, int width, const CudaSideBySide& how, bool early = false);
 
 // Why cuda_row() does not print a producer (see choice::Node) whose first `outer` variables are in scope; empty when it does.
 std::string cuda_row_refusal(const loop::Nest& producer, size_t outer);
