@@ -95,7 +95,7 @@ Node copy_loop(const Operand& from, const Operand& to, const std::vector<Expr>& 
   Expr read = from.offset, written = to.offset;
   for (size_t d : order) {
     if (sizes[d] == Expr(1)) continue;
-    const Expr i = sym::loop_symbol("copy" + std::to_string(d), sizes[d]);
+    const Expr i = sym::loop_symbol("copy" + std::to_string(copy.domain.vars.size()), sizes[d]);
     copy.domain.vars.push_back({i, false});
     read = read + i * from.strides[d];
     written = written + i * to.strides[d];
@@ -117,6 +117,27 @@ int made_before(const choice::Program& p, const choice::Rearranged& wanted) {
   return -1;
 }
 
+// What an earlier copy has laid out the same way, if nobody has written to either since then: gradients of two products read one matrix,
+// along its rows and its columns. -1: none.
+int copied_before(const choice::Program& p, size_t i, const Operand& from, Operand to, const std::vector<Expr>& sizes, bool swapped) {
+  const auto writes = [&](size_t node, int buffer) {
+    const std::vector<int> all = choice::writes(p.nodes[node]);
+    return std::find(all.begin(), all.end(), buffer) != all.end();
+  };
+  for (size_t at = i; at-- > 0 && !writes(at, from.buffer);) {
+    const Node& n = p.nodes[at];
+    const std::vector<int> written = choice::writes(n);
+    if (!n.is_loop() || written.size() != 1 || choice::reads(n) != std::vector<int>{from.buffer}) continue;
+    to.buffer = written[0];
+    const Node copy = copy_loop(from, to, sizes, swapped);
+    if (loop::to_string(copy.domain, copy.body) != loop::to_string(n.domain, n.body)) continue;
+    bool changed = p.buffers[static_cast<size_t>(to.buffer)].kind != loop::BufferKind::Temporary;
+    for (size_t later = at + 1; later < i; ++later) changed = changed || writes(later, to.buffer);
+    if (!changed) return to.buffer;
+  }
+  return -1;
+}
+
 void lay_out_operand(choice::Program& p, size_t& i, bool is_a, bool along_k, int64_t multiple) {
   const Gemm g = std::get<Gemm>(p.nodes[i].problem);
   const Matrix x = matrix(g, is_a);
@@ -124,13 +145,14 @@ void lay_out_operand(choice::Program& p, size_t& i, bool is_a, bool along_k, int
   Expr numel = 0;
   Operand to{-1, x.operand().dtype, 0, new_strides(x, along_k, multiple, numel)};
   const bool folds = is_constant(p, x.operand()) && all_constant(x.operand(), sizes);
-  if (folds) to.buffer = made_before(p, rearranged(x.operand(), to, sizes));
-  if (to.buffer < 0) {
+  to.buffer = folds ? made_before(p, rearranged(x.operand(), to, sizes)) : copied_before(p, i, x.operand(), to, sizes, along_k != is_a);
+  const bool is_new = to.buffer < 0;
+  if (is_new) {
     const std::string name = fmt::format("{}_of_{}", is_a ? "a" : "b", choice::label(p.nodes[i]));
     to.buffer = p.new_buffer(name, to.dtype, numel, folds ? loop::BufferKind::Constant : loop::BufferKind::Temporary);
     if (folds) p.rearranged.push_back(rearranged(x.operand(), to, sizes));
   }
-  if (!folds) {
+  if (is_new && !folds) {
     Node copy = copy_loop(x.operand(), to, sizes, along_k != is_a);
     choice::take_over(copy, p.nodes[i]);
     p.nodes.insert(p.nodes.begin() + static_cast<long>(i), std::move(copy));

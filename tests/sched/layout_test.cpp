@@ -154,6 +154,29 @@ TEST(Layout, AWeightIsPaddedOnce) {
   EXPECT_EQ(std::get<choice::Gemm>(p.nodes[0].problem).b.buffer, std::get<choice::Gemm>(p.nodes[1].problem).b.buffer);
 }
 
+// The gradient of logits is multiplied by the weights, and by what they were computed from: it is copied once.
+TEST(Layout, AMatrixIsPaddedOnceForProductsAlongBothOfItsDimensions) {
+  constexpr int64_t kTokens = 1024, kWords = 50257, kWidth = 768;
+  for (bool written_between : {false, true}) {
+    choice::Program p = one_product({kTokens, kWidth, kWords}, {kWords, 1}, {kWidth, 1}, Kind::Input);
+    p.new_buffer("hidden", DType::BF16, kTokens * kWidth, Kind::Input);
+    p.new_buffer("gradient", DType::BF16, kWords * kWidth, Kind::Output);
+    if (written_between) {
+      choice::Node change;
+      const loop::Nest nest = loop::parse("loop (j0: 5) {\n v0: bf16 = load %0 [j0 + 7]\n store %0 [j0] v0\n}");
+      change.domain = nest.domain, change.body = nest.body;
+      p.nodes.push_back(change);
+    }
+    p.nodes.push_back(product(0, {1, kWords}, 3, {kWidth, 1}, 4, {kWords, kWidth, kTokens}, DType::BF16));
+    for (auto& line : pad_for_gpu(p)) EXPECT_NE(line.find("pad_mm(a=8,b=0), by copies"), std::string::npos) << line;
+    ASSERT_EQ(p.nodes.size(), written_between ? 5u : 3u);
+    const auto &first = std::get<choice::Gemm>(p.nodes[1].problem), &second = std::get<choice::Gemm>(p.nodes.back().problem);
+    EXPECT_EQ(first.a.strides, Strides({50264, 1}));
+    EXPECT_EQ(second.a.strides, Strides({1, 50264}));
+    EXPECT_EQ(first.a.buffer == second.a.buffer, !written_between);
+  }
+}
+
 TEST(Layout, WhatDoesNotApplySaysWhy) {
   choice::Program p = one_product({8, 8, 8}, {8, 1}, {8, 1}, Kind::Input);
   const auto error = [&](const choice::Config& way) { return test::error_of<UserError>([&] { lay_out(p, 0, way); }); };
