@@ -216,7 +216,7 @@ GemmWgmmaText gemm_wgmma_text(const GemmWgmma& g) {
   const int few = std::max(kMostSplit / 2, t.split);
   Held helds[] = {{g.near, "near", "Near", few}, {g.far, "far", "Far", is_half(g.type) && !g.around ? kMostSplit : few}};
   if (g.around) {  // vectors around others take more
-    constexpr int kRegisters = 200;
+    constexpr int kRegisters = 184;
     const int sums = warpgroup_m(t) * warpgroup_n(t) / 128;
     for (Held& h : helds)
       if (sums + helds[0].ahead * g.near.registers + helds[1].ahead * g.far.registers > kRegisters) h.ahead = std::max(few / 2, t.split);
