@@ -106,14 +106,14 @@ class CustomOp : public CustomOpBase {
 
 // Registers an operation for the life of the process. `schema` is a name with its namespace, "demo::scale" (parameters are then called
 // arg0, arg1, ...), or a schema in ATen's notation: "demo::scale(Tensor x, float by=2.0) -> Tensor". Arguments that the function writes to
-// are Tensor& in it and Tensor(a!) in the schema. Results must be tensors of their own, not arguments or views of them. UserError for a
-// name that is taken, and for a schema that is malformed or has other types than the function.
+// are Tensor& in it and Tensor(a!) in the schema. Results must be tensors of their own, not arguments, views of them, or of each other.
+// UserError for a name that is taken, and for a schema that is malformed or has other types than the function.
 template <class F>
 auto custom_op(std::string_view schema, F f);
 
 // One way to compute a custom operation.
 struct CustomOpConfig {
-  std::string name = {};              // for people; empty: "variant <n>" and the params
+  std::string name = {};              // for people and lock files; empty: "variant <n>" and the params
   CustomFunction decomposition = {};  // empty: the operation's own function
   // Numbers and texts by name: in place of the operation's argument of that name; others follow its arguments, in this order.
   std::vector<std::pair<std::string, CustomArg>> params = {};
@@ -136,7 +136,8 @@ struct CustomDispatch {
 };
 
 struct CustomTuning {
-  // Contents of an operand for timing, by argument; others are random numbers. `sizes` has no open size.
+  // Contents of an operand for timing, by argument; others are random numbers, and what is fused with the call computes its operands
+  // itself. `sizes` has no open size.
   std::map<std::string, std::function<Tensor(const CustomOperand&)>> input_gen_fns = {};
   // A size by which the variant is chosen when the program runs: each of the ranges [1, s1], [s1 + 1, s2], ... has its own.
   std::optional<CustomDispatch> dispatch_on = {};
@@ -146,9 +147,10 @@ struct CustomTuning {
 
 using CustomConfigGenerator = std::function<std::vector<CustomOpConfig>(const std::vector<CustomOperand>&)>;
 
-// Gives an operation variants that must compute the same. Its own function stays the first choice, and is taken where nothing is tuned.
-// UserError for an operation that has variants already, a variant whose function does not take the operation's arguments and the params,
-// unknown options, and split points that do not fit.
+// Gives an operation variants that must compute the same. Its own function stays the first choice, and is taken where nothing is tuned, and
+// where a call writes to memory that it has by another argument too. UserError for an operation that has variants already, two variants of
+// one name, a variant whose function does not take the operation's arguments and the params, unknown options, and split points that do not
+// fit, or are none though dispatch_on names a size.
 void register_custom_op_autotuning(const CustomOpBase& op, std::vector<CustomOpConfig> configs, CustomTuning tuning = {});
 // The configs are made for each call's operands, when a graph is compiled.
 void register_custom_op_autotuning(const CustomOpBase& op, CustomConfigGenerator generator, CustomTuning tuning = {});
@@ -159,7 +161,7 @@ struct CustomOpCounts {
   size_t variants = 0;        // made for them, the operation's own function included
   size_t guard_refusals = 0;  // they hold for some of the sizes only
   size_t type_refusals = 0;   // their results have another dtype or size
-  size_t other_refusals = 0;  // random numbers, sizes from data, and what fails to compile
+  size_t other_refusals = 0;  // random numbers, sizes from data, and what throws or fails to compile
 };
 CustomOpCounts custom_op_counts(const CustomOpBase& op);
 
