@@ -211,11 +211,6 @@ class Rewriter {
     if (n.results.size() != 1) return;
     const Value* v = n.results[0];
     bool of_sums = false;
-    if (auto d = dequantized(v)) {
-      if (auto q = with_one_scale(*d, out_.at(d->numbers))) quantized_[v] = *q;
-      of_sums = of_sums_.count(d->numbers) > 0;
-      if (of_sums && find(v)) affine_[v] = affine_of(*find(v));
-    }
     for_each_operand(n, [&](const Value* x) { of_sums = of_sums || of_sums_.count(x); });
     if (of_sums && (n.op->formula || n.op->index_map || is_cast(&n))) of_sums_.insert(v);
     if (const auto most = bound_of(n)) bounds_[v] = *most;
@@ -290,6 +285,8 @@ class Rewriter {
   Tensor replacement(const Node& n) {
     out_.recorder().set_where(n.where);
     if (auto q = quantized(n)) return quantize(n, *q);
+    if (auto d = dequantized(n.results[0]))
+      if (auto q = with_one_scale(*d, out_.at(d->numbers))) return stand_in(n, *q, of_sums_.count(d->numbers) > 0);
     if (Tensor t = moved_numbers(n); t.defined()) return t;
     Tensor sums = product(n);
     if (!sums.defined()) return {};
@@ -421,12 +418,12 @@ class Rewriter {
     return Tensor::of(numbers, sizes, DType::F32);
   }
 
-  // Lets `q` stand for the node's result; gives the real numbers for those that want them.
-  Tensor stand_in(const Node& n, Quantized q) {
-    Tensor whole = cast(q.numbers, DType::I32);
-    if (q.zero) whole = call1("sub.Tensor", {whole, Expr(q.zero)});
-    Tensor real = call1("mul.Tensor", {cast(whole, DType::F32), static_cast<double>(q.scale)});
-    if (of_sums_.count(operand(n, 0))) {
+  // Lets `q` stand for the node's result; gives the real numbers for those that want them, which cost less to compute again than to keep.
+  Tensor stand_in(const Node& n, Quantized q, bool of_sums) {
+    Tensor real = cast(q.numbers, DType::F32);
+    if (q.zero) real = call1("sub.Tensor", {real, Expr(q.zero)});
+    real = call1("mul.Tensor", {real, static_cast<double>(q.scale)});
+    if (of_sums) {
       of_sums_.insert(n.results[0]);
       affine_[n.results[0]] = affine_of(q);
     }
@@ -451,7 +448,7 @@ class Rewriter {
     } else {
       return {};
     }
-    return stand_in(n, std::move(q));
+    return stand_in(n, std::move(q), of_sums_.count(operand(n, 0)) > 0);
   }
 
   Tensor joined(const Node& n) {
@@ -467,7 +464,7 @@ class Rewriter {
     CallArgs args = out_.args(n);
     args[0] = parts;
     q.numbers = ops::call(*n.op, std::move(args))[0];
-    return stand_in(n, std::move(q));
+    return stand_in(n, std::move(q), of_sums_.count(list->front()) > 0);
   }
 
   // --- products ---------------------------------------------------------------------------------------------------------------------
