@@ -54,6 +54,22 @@ TEST(LoopKernel, WeavesRunsOfMemory) {
     }
 }
 
+// The planes of an image one after the other: stretches of a long row are tasks, where no vector of one overlaps another's.
+TEST(LoopKernel, WeavesStretchesOfLongRows) {
+  for (int64_t n : {8192, 8200}) {
+    const std::string text =
+        fmt::format("loop (i0: {0}, i1: 3) {{\n v0: f32 = load %0 [i0 + {0}*i1]\n v1: f32 = Abs v0\n store %1 [3*i0 + i1] v1\n}}", n);
+    KernelRunner r;
+    r.check(text, {{0, DType::F32, 3 * n}, {1, DType::F32, 3 * n}});
+    const loop::Nest p = loop::parse(text);
+    const std::vector<loop::Buffer> buffers = {{0, "a", DType::F32, 3 * n, loop::BufferKind::Input},
+                                               {1, "b", DType::F32, 3 * n, loop::BufferKind::Output}};
+    const KernelText kernel = generate_loop(p.domain, p.body, buffers, device::Isa::Avx512);
+    EXPECT_EQ(kernel.plan.find("weaves") != std::string::npos, n % 16 == 0) << kernel.plan;
+    EXPECT_GT(kernel.tasks.constant(), 1) << kernel.plan;
+  }
+}
+
 // In eager calls that write in place, a result lies where an operand does.
 TEST(LoopKernel, WeavesNothingThatItReadsAtTheSamePoint) {
   const loop::Nest p = loop::parse(
