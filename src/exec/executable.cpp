@@ -116,6 +116,28 @@ const Tensor& Executable::input_tensor(size_t i, std::span<const Tensor> argumen
   return in.user >= 0 ? arguments[static_cast<size_t>(in.user)] : in.data;
 }
 
+namespace {
+
+// The only symbol of e without a value, and the value with which e is `size` or what comes next below it; nothing when e has none, several,
+// or is not linear in it. (Where no input has a symbol as its size, 2 s tells s.)
+std::optional<std::pair<const sym::Node*, int64_t>> solve(const Expr& e, int64_t size, const Symbols& symbols) {
+  std::optional<Expr> unknown;
+  bool several = false;
+  sym::for_each_symbol(e, [&](const Expr& s) {
+    if (std::any_of(symbols.begin(), symbols.end(), [&](auto& v) { return v.first == s.node()->name; })) return;
+    several = several || (unknown && !(*unknown == s));
+    unknown = s;
+  });
+  if (!unknown || several) return std::nullopt;
+  auto coefficient = sym::linear_coefficient(e, *unknown);
+  auto factor = coefficient ? coefficient->maybe_constant() : std::nullopt;
+  if (!factor || *factor == 0) return std::nullopt;
+  const int64_t rest = evaluate(e - Expr(*factor) * *unknown, symbols);
+  return std::pair(unknown->node(), (size - rest) / *factor);
+}
+
+}  // namespace
+
 void Executable::check_inputs(std::span<const Tensor> arguments, Symbols& symbols) const {
   TOROID_USER_CHECK(arguments.size() == users_, "the program takes {} tensors, {} were given", users_, arguments.size());
   for (size_t i : user_inputs_) {
@@ -155,6 +177,12 @@ void Executable::check_inputs(std::span<const Tensor> arguments, Symbols& symbol
     for (size_t d = 0; d < in.type.sizes.size(); ++d) {
       const Expr& e = in.type.sizes[d];
       if (e.is_const() || e.kind() == sym::Kind::Symbol) continue;
+      if (auto solved = solve(e, arguments[static_cast<size_t>(in.user)].sizes()[d], symbols)) {
+        auto& [s, value] = *solved;
+        TOROID_USER_CHECK(value >= s->lo && value <= s->hi, "input {} (\"{}\"): dimension {} is {} with {} in {}..{}, it is {}", in.user,
+                          in.name, d, sym::to_string(e), s->name, s->lo, s->hi, arguments[static_cast<size_t>(in.user)].sizes()[d]);
+        symbols.emplace_back(s->name, value);
+      }
       int64_t want = evaluate(e, symbols), got = arguments[static_cast<size_t>(in.user)].sizes()[d];
       TOROID_USER_CHECK(want == got, "input {} (\"{}\"): dimension {} must be {} = {}, it is {}", in.user, in.name, d, sym::to_string(e),
                         want, got);
@@ -446,6 +474,32 @@ void Executable::replay(Recorder::Way& way, Run& run) {
 }
 
 // Sizes that the run determines: every buffer gets its own memory when it is first written.
+namespace {
+
+// What the program states about a size that its run has just determined.
+void check_determined(const Plan& plan, const Expr& size, const Symbols& symbols) {
+  const sym::Node& n = *size.node();
+  const int64_t value = symbols.back().second;
+  TOROID_USER_CHECK(value >= n.lo && value <= n.hi, "the size {} is {} in this run, but the program was made for {} <= {} <= {}", n.name,
+                    value, n.lo, n.name, n.hi);
+  auto is_known = [&](const Expr& e) {
+    bool known = true;
+    sym::for_each_symbol(e, [&](const Expr& s) {
+      known = known && std::any_of(symbols.begin(), symbols.end(), [&](auto& v) { return v.first == s.node()->name; });
+    });
+    return known;
+  };
+  for (auto& g : plan.guards) {
+    if (!sym::depends_on(g.a, size) && !sym::depends_on(g.b, size)) continue;
+    if (!is_known(g.a) || !is_known(g.b)) continue;
+    TOROID_USER_CHECK(sym::holds(g, [&](const sym::Node& s) { return value_of(symbols, s.name); }),
+                      "the sizes of this run are outside of what the program was made for: {} does not hold ({})", sym::to_string(g),
+                      to_string(symbols));
+  }
+}
+
+}  // namespace
+
 std::vector<Tensor> Executable::run_dynamic(Symbols symbols, std::span<const Tensor> arguments) {
   device::refuse_in_capture(plan_.device, "a program with sizes that only its run determines");
   std::vector<Tensor> held(plan_.buffers.size());
@@ -506,8 +560,9 @@ std::vector<Tensor> Executable::run_dynamic(Symbols symbols, std::span<const Ten
           const Expr& e = h->outputs[r].sizes[d];
           if (e.kind() != sym::Kind::Symbol) continue;
           const std::string& name = e.node()->name;
-          if (std::none_of(symbols.begin(), symbols.end(), [&](auto& s) { return s.first == name; }))
-            symbols.emplace_back(name, t.sizes()[d]);
+          if (std::any_of(symbols.begin(), symbols.end(), [&](auto& s) { return s.first == name; })) continue;
+          symbols.emplace_back(name, t.sizes()[d]);
+          check_determined(plan_, e, symbols);
         }
         hold(h->outputs[r].buffer, moved(t.contiguous(), plan_.device));
       }

@@ -27,7 +27,9 @@ bool solve(BoundSymbols& symbols, const Expr& e, int64_t size) {
 
 std::string describe(const Input& in, size_t index) { return fmt::format("input {} (\"{}\")", index, in.name); }
 
-void check_symbols(const Graph& g, const BoundSymbols& symbols) {
+}  // namespace
+
+void check_sizes(const Graph& g, const BoundSymbols& symbols) {
   for (auto& s : g.symbols) {
     const sym::Node& n = *s.expr.node();
     auto v = symbols.find(n.name);
@@ -43,8 +45,6 @@ void check_symbols(const Graph& g, const BoundSymbols& symbols) {
                       g.name);
   }
 }
-
-}  // namespace
 
 std::optional<int64_t> BoundSymbols::find(const std::string& name) const {
   auto it = values_.find(name);
@@ -110,7 +110,7 @@ BoundSymbols bind_inputs(const Graph& g, std::span<const Tensor> user_inputs) {
     std::string expected = e.is_const() ? sym::to_string(e) : fmt::format("{} = {}", sym::to_string(e), symbols.value(e));
     fail<UserError>("{} has size {} in dimension {}; {} is expected", describe(*in, i), t->sizes()[static_cast<size_t>(d)], d, expected);
   }
-  check_symbols(g, symbols);
+  check_sizes(g, symbols);
   return symbols;
 }
 

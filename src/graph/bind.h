@@ -27,6 +27,9 @@ class BoundSymbols {
 // names the input, the dimension and what was expected. Guards about sizes that only the run tells are left to the caller.
 BoundSymbols bind_inputs(const Graph& g, std::span<const Tensor> user_inputs);
 
+// Checks ranges and guards of the symbols that have values. UserError says which do not hold.
+void check_sizes(const Graph& g, const BoundSymbols& symbols);
+
 // Binds symbols of `type` that have no value from the sizes that a tensor of that type has; returns the first dimension that
 // contradicts what is bound, or -1.
 int64_t bind_sizes(BoundSymbols& symbols, const TensorType& type, std::span<const int64_t> sizes);

@@ -20,6 +20,14 @@ std::vector<size_t> last_uses(const Graph& g) {
   return last;
 }
 
+bool determines_sizes(const Graph& g, const Node& n) {
+  for (auto* r : n.results)
+    for (auto& s : r->type.sizes)
+      if (s.kind() == sym::Kind::Symbol)
+        if (auto* known = g.find_symbol(s.node()->name); known && known->unbacked) return true;
+  return false;
+}
+
 // One tensor for each output (undefined for literals), mutations included. `inputs` are parallel to g.inputs.
 std::vector<Tensor> run(const Graph& g, const std::vector<Tensor>& inputs, BoundSymbols& symbols) {
   std::vector<Tensor> values(g.values.size());
@@ -31,6 +39,7 @@ std::vector<Tensor> run(const Graph& g, const std::vector<Tensor>& inputs, Bound
     for (auto& a : n.args) args.push_back(map_arg<Tensor>(a, [&](Value* v) { return v ? values[static_cast<size_t>(v->id)] : Tensor(); }));
     auto results = interpret_node(n, std::move(args), symbols);
     for (size_t r = 0; r < results.size(); ++r) values[static_cast<size_t>(n.results[r]->id)] = std::move(results[r]);
+    if (determines_sizes(g, n)) check_sizes(g, symbols);
     auto release = [&](const Value* v) {
       if (last[static_cast<size_t>(v->id)] == i) values[static_cast<size_t>(v->id)] = Tensor();
     };

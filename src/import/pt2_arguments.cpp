@@ -25,15 +25,16 @@ bool is_placement(const Argument& arg) { return arg.is<NoneArg>() || arg.is<Devi
 
 Tensor NodeImporter::tensor(const Scope& scope, const std::string& name) { return recorder_.proxy(find(scope, name)); }
 
-Expr NodeImporter::size(const Scope& scope, const SymIntArg& arg) const {
+Expr NodeImporter::size(const Scope& scope, const SymIntArg& arg) {
   if (!arg.is_name()) return arg.value;
-  TOROID_USER_CHECK(
-      !scope.read_numbers.count(arg.name),
-      "the number \"{}\" is read from a tensor and used as a size or an index; Toroid needs those to follow from the sizes of the inputs",
-      arg.name);
   auto it = scope.graph->sym_int_values.find(arg.name);
   TOROID_USER_CHECK(it != scope.graph->sym_int_values.end(), "the number \"{}\" is not defined in the file", arg.name);
-  return symbols_.expr(it->second);
+  Expr out = symbols_.expr(it->second);
+  define_sizes(out);
+  TOROID_USER_CHECK(are_defined(out),
+                    "the number \"{}\" ({}) follows from the contents of tensors in a way that Toroid cannot use as a size or an index",
+                    arg.name, sym::to_string(out));
+  return out;
 }
 
 // A symbolic float or condition, or a number that was read from a tensor.

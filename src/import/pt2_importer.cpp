@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "import/pt2_nodes.h"
+#include "ops/autocast.h"
 
 namespace toroid::import {
 namespace {
@@ -85,6 +86,7 @@ class ProgramImporter {
         nodes_(*graph_, symbols_, findings_) {}
 
   std::unique_ptr<graph::Graph> run() {
+    ops::NoAutocast as_exported;  // but for the program's own regions
     check_operations(program_.graph, archive_->source());
     graph_->name = "main";
     add_inputs();

@@ -5,34 +5,13 @@
 #include <map>
 
 #include "base/check.h"
-#include "graph/control_flow.h"
 #include "import/sym_tensors.h"
+#include "ops/autocast.h"
 
 namespace toroid::import {
 namespace {
 
 constexpr size_t kMaxFindings = 8;
-
-// Arguments of a node without the prefix that all ATen operations share.
-std::string_view short_target(std::string_view target) {
-  for (std::string_view prefix : {"torch.ops.", "aten."})
-    if (target.starts_with(prefix)) target.remove_prefix(prefix.size());
-  if (target.ends_with(".default")) target.remove_suffix(8);
-  return target;
-}
-
-std::string_view higher_order(std::string_view target) {
-  constexpr std::string_view kPrefix = "torch.ops.higher_order.";
-  return target.starts_with(kPrefix) ? target.substr(kPrefix.size()) : std::string_view();
-}
-
-// Its results are numbers made of sizes: the file states them in closed form.
-bool computes_sizes(const ExportedNode& node) {
-  if (short_target(node.target) == "_local_scalar_dense" || node.outputs.empty()) return false;
-  return std::all_of(node.outputs.begin(), node.outputs.end(), [](const Argument& a) {
-    return a.is<SymIntArg>() || a.is<SymFloatArg>() || a.is<SymBoolArg>() || a.is<int64_t>() || a.is<double>() || a.is<bool>();
-  });
-}
 
 // States facts about sizes and metadata that the file itself holds.
 bool only_asserts(const ExportedNode& node) {
@@ -41,8 +20,44 @@ bool only_asserts(const ExportedNode& node) {
   return std::find(kNames.begin(), kNames.end(), short_target(node.target)) != kNames.end();
 }
 
-bool is_inlined(std::string_view name) { return name == "wrap_with_set_grad_enabled" || name == "invoke_subgraph"; }
-bool is_control_flow(std::string_view name) { return name == "cond" || name == "while_loop" || name == "scan"; }
+bool is_inlined(std::string_view name) {
+  static constexpr std::string_view kNames[] = {"wrap_with_set_grad_enabled", "wrap_with_autocast", "invoke_subgraph", "wrap",
+                                                "tag_activation_checkpoint",  "strict_mode"};
+  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
+}
+bool is_control_flow(std::string_view name) {
+  static constexpr std::string_view kNames[] = {"cond", "while_loop", "scan", "map_impl", "associative_scan"};
+  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
+}
+
+// Takes a number out of a tensor.
+bool reads_number(const ExportedNode& node) {
+  std::string_view name = short_target(node.target);
+  return name == "_local_scalar_dense" || name == "item";
+}
+
+// Its results are numbers made of sizes: the file states them in closed form.
+bool computes_sizes(const ExportedNode& node) {
+  if (reads_number(node) || node.outputs.empty()) return false;
+  return std::all_of(node.outputs.begin(), node.outputs.end(), [](const Argument& a) {
+    return a.is<SymIntArg>() || a.is<SymFloatArg>() || a.is<SymBoolArg>() || a.is<int64_t>() || a.is<double>() || a.is<bool>();
+  });
+}
+
+// The view that a node gives its first argument for good (t_, squeeze_, detach_): it changes what the tensor is, not what it holds.
+const ops::Op* lasting_view(const ExportedNode& node) {
+  std::string name(short_target(node.target));
+  size_t end = std::min(name.find('.'), name.size());
+  if (end == 0 || name[end - 1] != '_' || ops::table().find(name) || node.inputs.empty() || !node.inputs[0].arg.is<TensorArg>())
+    return nullptr;
+  name.erase(end - 1, 1);
+  const ops::Op* op = ops::table().find(name);
+  if (!op) op = ops::table().find(name + ".int");
+  return op && op->schema.params[0].alias ? op : nullptr;
+}
+
+// torch.func.vmap is there as the calls that enter and leave it: what lies between them is written for one element of the batch.
+bool is_vmap(std::string_view target) { return target.starts_with("torch._functorch."); }
 
 // with_effects(token, operation, arguments...) -> (token, results...): the operation itself.
 ExportedNode unwrap_effects(const ExportedNode& node) {
@@ -77,28 +92,37 @@ bool is_type_reliable(const ExportedNode& node, const std::string& name) {
   return !dim || !dim->is<int64_t>() || *dim->get<int64_t>() >= 0;
 }
 
-const ExportedGraph& graph_operand(const ExportedNode& node, size_t index) {
-  auto* g = index < node.inputs.size() ? node.inputs[index].arg.get<GraphArg>() : nullptr;
-  TOROID_USER_CHECK(g && g->graph, "{}: operand {} must be a graph", short_target(node.target), index);
-  return *g->graph;
-}
-
 void count_unknown(const ExportedGraph& graph, std::map<std::string, size_t>& unknown) {
   for (auto& node : graph.nodes) {
     for (auto& in : node.inputs)
       if (auto* sub = in.arg.get<GraphArg>()) count_unknown(*sub->graph, unknown);
-    if (computes_sizes(node) || only_asserts(node) || short_target(node.target) == "_local_scalar_dense") continue;
+    if (computes_sizes(node) || only_asserts(node) || reads_number(node) || lasting_view(node)) continue;
+    TOROID_USER_CHECK(!is_vmap(node.target),
+                      "the program holds a torch.func.vmap region that is not written out; export it with "
+                      "torch.export.export(...).run_decompositions() and save that");
     std::string target = node.target;
     std::string_view name = higher_order(target);
     if (name == "with_effects")
       target = unwrap_effects(node).target;
-    else if (is_inlined(name) || is_control_flow(name) || name == "wrap_with_autocast")
+    else if (is_inlined(name) || is_control_flow(name))
       continue;
     if (!ops::table().find(target)) ++unknown[std::string(short_target(target))];
   }
 }
 
 }  // namespace
+
+std::string_view short_target(std::string_view target) {
+  for (std::string_view prefix : {"torch.ops.", "aten."})
+    if (target.starts_with(prefix)) target.remove_prefix(prefix.size());
+  if (target.ends_with(".default")) target.remove_suffix(8);
+  return target;
+}
+
+std::string_view higher_order(std::string_view target) {
+  constexpr std::string_view kPrefix = "torch.ops.higher_order.";
+  return target.starts_with(kPrefix) ? target.substr(kPrefix.size()) : std::string_view();
+}
 
 void check_operations(const ExportedGraph& graph, const std::string& source) {
   std::map<std::string, size_t> unknown;
@@ -151,34 +175,92 @@ void NodeImporter::import_node(Scope& scope, const ExportedNode& node) {
   if (name == "with_effects") return import_call(scope, unwrap_effects(node));
   if (is_inlined(name)) return import_inlined(scope, node);
   if (is_control_flow(name)) return import_control_flow(scope, node);
-  TOROID_USER_CHECK(name != "wrap_with_autocast",
-                    "the program holds an autocast region whose casts are not written out; export it with "
-                    "torch.export.export(...).run_decompositions() and save that");
-  if (short_target(node.target) == "_local_scalar_dense") {
-    auto* self = node.find_input("self");
-    TOROID_USER_CHECK(self && self->is<TensorArg>() && node.outputs.size() == 1, "a number is read from something that is no tensor");
-    graph::Value* v = find(scope, self->get<TensorArg>()->name);
-    if (auto* i = node.outputs[0].get<SymIntArg>()) scope.read_numbers[i->name] = v;
-    if (auto* f = node.outputs[0].get<SymFloatArg>()) scope.read_numbers[f->name] = v;
-    if (auto* b = node.outputs[0].get<SymBoolArg>()) scope.read_numbers[b->name] = v;
-    return;
-  }
+  if (reads_number(node)) return import_number(scope, node);
   import_call(scope, node);
 }
 
 void NodeImporter::import_call(Scope& scope, const ExportedNode& node) {
-  const ops::Op* op = ops::table().find(node.target);
+  const ops::Op* lasting = lasting_view(node);
+  const ops::Op* op = lasting ? lasting : ops::table().find(node.target);
   TOROID_CHECK(op, "no row for {}", node.target);
   size_t symbols_before = target_.symbols.size();
+  if (graph::Value* row = selected_by_number(scope, node)) return bind_results(scope, node, {row}, 1);
   auto args = ops::complete(*op, call_args(scope, node, *op));
+  args = autocast_args(scope, node, *op, std::move(args));
   auto tensors = recorder_.call(*op, std::move(args), std::source_location::current());
   std::vector<graph::Value*> results;
   for (auto& t : tensors) results.push_back(recorder_.value_of(t));
   if (target_.symbols.size() > symbols_before) adopt_symbols(scope, node, results, symbols_before);
+  if (lasting) scope.values[node.inputs[0].arg.get<TensorArg>()->name] = results.at(0);
   bind_results(scope, node, results, op->schema.returns.size());
 }
 
-// Conditions on sizes become guards. Those on numbers that the program reads from tensors are left out.
+// Under autocast, by the rules of the device that the program was exported on; here all tensors are where the graph is.
+CallArgs NodeImporter::autocast_args(const Scope& scope, const ExportedNode& node, const ops::Op& op, CallArgs args) const {
+  for (auto& in : node.inputs) {
+    const std::string* name = nullptr;
+    if (auto* t = in.arg.get<TensorArg>()) name = &t->name;
+    if (auto* list = in.arg.get<TensorsArg>(); list && !list->names.empty()) name = &list->names[0];
+    auto meta = name ? scope.graph->tensor_values.find(*name) : scope.graph->tensor_values.end();
+    if (meta == scope.graph->tensor_values.end()) continue;
+    auto rules = meta->second.device.type == "cuda" ? DeviceType::Cuda : DeviceType::Cpu;
+    return ops::autocast_args(op, std::move(args), Device::cpu(), rules, std::source_location::current());
+  }
+  return args;
+}
+
+void NodeImporter::import_number(Scope& scope, const ExportedNode& node) {
+  auto* self = node.find_input("self");
+  TOROID_USER_CHECK(self && self->is<TensorArg>() && node.outputs.size() == 1, "a number is read from something that is no tensor");
+  graph::Value* v = find(scope, self->get<TensorArg>()->name);
+  if (auto* i = node.outputs[0].get<SymIntArg>()) {
+    scope.read_numbers[i->name] = v;
+    auto it = scope.graph->sym_int_values.find(i->name);
+    if (it == scope.graph->sym_int_values.end() || !it->second.is_expr) return;
+    Expr symbol = symbols_.expr(it->second);
+    if (symbol.kind() == sym::Kind::Symbol) numbers_from_data_.emplace(symbol.node()->name, v);
+  }
+  if (auto* f = node.outputs[0].get<SymFloatArg>()) scope.read_numbers[f->name] = v;
+  if (auto* b = node.outputs[0].get<SymBoolArg>()) scope.read_numbers[b->name] = v;
+}
+
+// What select.int takes at a position that the program reads from a tensor: the index is checked where it is used, and may be negative.
+graph::Value* NodeImporter::selected_by_number(Scope& scope, const ExportedNode& node) {
+  if (short_target(node.target) != "select.int") return nullptr;
+  auto *self = node.find_input("self"), *dim = node.find_input("dim"), *index = node.find_input("index");
+  auto* position = index ? index->get<SymIntArg>() : nullptr;
+  if (!position || !position->is_name() || !scope.read_numbers.count(position->name) || !self || !dim || !dim->is<int64_t>())
+    return nullptr;
+  Tensor at = ops::call1("reshape", {recorder_.proxy(scope.read_numbers.at(position->name)), std::vector<Expr>{1}});
+  Tensor from = tensor(scope, self->get<TensorArg>()->name);
+  std::vector<Tensor> indices(static_cast<size_t>(ops::normal_dim(ops::get("select.int"), *dim->get<int64_t>(), from.dim())));
+  indices.push_back(at);
+  Tensor rows = ops::call1("index.Tensor", {from, indices});
+  return recorder_.value_of(ops::call1("squeeze.dim", {rows, Expr(*dim->get<int64_t>())}));
+}
+
+// Numbers that are read from tensors become sizes where one uses them: the rows of an empty tensor, which the run counts.
+void NodeImporter::define_sizes(const Expr& e) {
+  std::vector<Expr> missing;
+  sym::for_each_symbol(e, [&](const Expr& s) {
+    if (numbers_from_data_.count(s.node()->name)) missing.push_back(s);
+  });
+  for (auto& symbol : missing) {
+    auto number = numbers_from_data_.extract(symbol.node()->name);
+    TOROID_USER_CHECK(symbol.node()->lo >= 0,
+                      "the number {} is read from a tensor, used as a size or an index, and may be negative; state what it can be with "
+                      "torch._check(n >= 0) before it is used",
+                      symbol.node()->name);
+    size_t symbols_before = target_.symbols.size();
+    Tensor rows = ops::call1("_number_as_size", {recorder_.proxy(number.mapped())});
+    recorder_.value_of(rows)->type.sizes[0] = symbol;
+    target_.symbols.resize(symbols_before);
+    defined_.insert(symbol.node()->name);
+  }
+}
+
+// Conditions on sizes become guards, those on sizes that only the run tells where it tells them. What states facts about numbers that are
+// read from tensors and never become sizes is left out.
 void NodeImporter::import_assertion(Scope& scope, const ExportedNode& node) {
   auto* self = node.find_input("self");
   auto* condition = self ? self->get<SymBoolArg>() : nullptr;
@@ -188,119 +270,7 @@ void NodeImporter::import_assertion(Scope& scope, const ExportedNode& node) {
   auto relations = symbols_.relations(*it->second.expr);
   if (!relations) return;
   for (auto& r : *relations)
-    if (!sym::known(r)) target_.guards.push_back(r);
-}
-
-std::vector<graph::Value*> NodeImporter::operand_values(const Scope& scope, const ExportedNode& node, size_t first, size_t last) {
-  std::vector<graph::Value*> out;
-  for (size_t i = first; i < std::min(last, node.inputs.size()); ++i) {
-    const Argument& a = node.inputs[i].arg;
-    if (auto* t = a.get<TensorArg>())
-      out.push_back(find(scope, t->name));
-    else if (auto* list = a.get<TensorsArg>())
-      for (auto& name : list->names) out.push_back(find(scope, name));
-    else if (!a.is<SymIntArg>() && !a.is<std::string>() && !a.is<NoneArg>() && !a.is<std::vector<int64_t>>())
-      fail<UserError>("operand {} of {} is {}; a tensor is expected", i, short_target(node.target), a.tag());
-  }
-  return out;
-}
-
-void NodeImporter::import_inlined(Scope& scope, const ExportedNode& node) {
-  size_t at = 0;
-  while (at < node.inputs.size() && !node.inputs[at].arg.is<GraphArg>()) ++at;
-  const ExportedGraph& sub = graph_operand(node, at);
-  auto operands = operand_values(scope, node, at + 1, node.inputs.size());
-  Scope inner;
-  inner.graph = &sub;
-  size_t next = 0;
-  for (auto& in : sub.inputs) {
-    if (!in.is<TensorArg>()) continue;
-    TOROID_USER_CHECK(next < operands.size(), "the sub-graph takes more than the {} tensors it is given", operands.size());
-    inner.values[in.get<TensorArg>()->name] = operands[next++];
-  }
-  import_nodes(inner);
-  std::vector<graph::Value*> results;
-  for (auto& out : sub.outputs) {
-    if (auto* t = out.get<TensorArg>()) results.push_back(find(inner, t->name));
-    if (auto* list = out.get<TensorsArg>())
-      for (auto& name : list->names) results.push_back(find(inner, name));
-  }
-  bind_results(scope, node, results, 0);
-}
-
-std::shared_ptr<graph::Graph> NodeImporter::region(const ExportedGraph& sub, const std::vector<graph::Value*>& operands,
-                                                   const std::string& name) {
-  auto g = std::make_shared<graph::Graph>();
-  g->name = name;
-  g->symbols = target_.symbols;
-  g->guards = target_.guards;
-  NodeImporter inner(*g, symbols_, findings_);
-  size_t next = 0;
-  for (auto& in : sub.inputs) {
-    auto* t = in.get<TensorArg>();
-    if (!t) continue;
-    TOROID_USER_CHECK(next < operands.size(), "the sub-graph takes more than the {} tensors it is given", operands.size());
-    TensorType type = operands[next++]->type;
-    type.strides.clear();
-    inner.bind(t->name, g->add_input(std::move(type), graph::InputKind::User, t->name));
-  }
-  TOROID_USER_CHECK(next == operands.size(), "the sub-graph takes {} tensors, {} are given", next, operands.size());
-  inner.run(sub);
-  for (auto& out : sub.outputs) {
-    auto* t = out.get<TensorArg>();
-    TOROID_USER_CHECK(t, "a sub-graph returns {}; only tensors are supported", out.tag());
-    g->outputs.push_back({inner.value_of(t->name), {}, -1});
-  }
-  target_.guards = std::move(g->guards);
-  g->guards.clear();
-  std::erase_if(g->symbols, [&](const graph::Symbol& s) { return target_.find_symbol(s.expr.node()->name) != nullptr; });
-  return g;
-}
-
-graph::Value* NodeImporter::predicate(const Scope& scope, const Argument& arg) {
-  if (auto* t = arg.get<TensorArg>()) return find(scope, t->name);
-  if (auto* b = arg.get<SymBoolArg>()) {
-    if (!b->is_name()) return recorder_.value_of(ops::call1("scalar_tensor", {b->value, DType::Bool}));
-    if (auto it = scope.read_numbers.find(b->name); it != scope.read_numbers.end()) return it->second;
-    auto it = scope.graph->sym_bool_values.find(b->name);
-    if (it != scope.graph->sym_bool_values.end() && it->second.expr) return recorder_.value_of(number_tensor(*it->second.expr, symbols_));
-  }
-  fail<UserError>("the condition of a branch is {}; a tensor or a relation between sizes is expected", arg.tag());
-}
-
-void NodeImporter::import_control_flow(Scope& scope, const ExportedNode& node) {
-  std::string_view name = higher_order(node.target);
-  auto where = !node.source.empty() ? node.source : node.name;
-  graph::Node* n = nullptr;
-  if (name == "cond") {
-    TOROID_USER_CHECK(node.inputs.size() >= 3, "cond has {} operands; at least 3 are expected", node.inputs.size());
-    graph::Value* condition = predicate(scope, node.inputs[0].arg);
-    auto operands = operand_values(scope, node, 3, node.inputs.size());
-    auto yes = region(graph_operand(node, 1), operands, "true"), no = region(graph_operand(node, 2), operands, "false");
-    n = graph::add_region_node(target_, graph::cond_op(), {condition, {}, {}, operands}, {yes, no}, where);
-  } else if (name == "while_loop") {
-    auto carried = operand_values(scope, node, 2, 3), extra = operand_values(scope, node, 3, node.inputs.size());
-    auto all = carried;
-    all.insert(all.end(), extra.begin(), extra.end());
-    auto condition = region(graph_operand(node, 0), all, "condition"), body = region(graph_operand(node, 1), all, "body");
-    n = graph::add_region_node(target_, graph::while_loop_op(), {{}, {}, carried, extra}, {condition, body}, where);
-  } else {
-    auto init = operand_values(scope, node, 1, 2), xs = operand_values(scope, node, 2, 3),
-         extra = operand_values(scope, node, 3, node.inputs.size());
-    // The region sees one slice of each scanned tensor: stand-in values of that type.
-    graph::Graph slices;
-    auto all = init;
-    for (auto* x : xs) {
-      TensorType type = x->type;
-      TOROID_USER_CHECK(!type.sizes.empty(), "scan over a tensor without dimensions");
-      type.sizes.erase(type.sizes.begin());
-      all.push_back(slices.new_value(std::move(type), "slice"));
-    }
-    all.insert(all.end(), extra.begin(), extra.end());
-    auto combine = region(graph_operand(node, 0), all, "combine");
-    n = graph::add_region_node(target_, graph::scan_op(), {{}, init, xs, extra}, {combine}, where);
-  }
-  bind_results(scope, node, n->results, 0);
+    if (!sym::known(r) && are_defined(r.a) && are_defined(r.b)) target_.guards.push_back(r);
 }
 
 void NodeImporter::bind_results(Scope& scope, const ExportedNode& node, const std::vector<graph::Value*>& results, size_t returns) {
@@ -357,6 +327,14 @@ void NodeImporter::adopt_symbols(Scope& scope, const ExportedNode& node, const s
     for (auto& s : r->type.sizes) s = rename(s);
   for (auto& g : target_.guards) g = {g.rel, rename(g.a), rename(g.b)};
   std::erase_if(target_.symbols, [&](const graph::Symbol& s) { return renamed.count(s.expr.node()->name) > 0; });
+  for (auto& [ours, stated] : renamed)
+    if (stated.kind() == sym::Kind::Symbol) defined_.insert(stated.node()->name);
+}
+
+bool NodeImporter::are_defined(const Expr& e) const {
+  bool out = true;
+  sym::for_each_symbol(e, [&](const Expr& s) { out = out && (!is_unbacked(s.node()->name) || defined_.count(s.node()->name)); });
+  return out;
 }
 
 bool NodeImporter::may_equal(const Expr& a, const Expr& b) const {
@@ -381,6 +359,11 @@ void NodeImporter::check_type(const Scope& scope, const ExportedNode& node, cons
   bool same = stated.dtype == value.type.dtype && stated.sizes.size() == value.type.sizes.size();
   for (size_t d = 0; same && d < stated.sizes.size(); ++d) same = may_equal(value.type.sizes[d], stated.sizes[d]);
   if (same) return;
+  const bool cast = is_autocast_enabled(DeviceType::Cpu) || is_autocast_enabled(DeviceType::Cuda);
+  TOROID_USER_CHECK(!cast || stated.dtype == value.type.dtype,
+                    "the program holds an autocast region, and the file states {} where autocast gives {}; export it with "
+                    "torch.export.export(..., strict=False), or run_decompositions() and save that",
+                    name_of(stated.dtype), name_of(value.type.dtype));
   TensorType ours = value.type;
   ours.strides.clear();
   if (findings_.count++ < kMaxFindings)

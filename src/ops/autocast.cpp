@@ -223,9 +223,13 @@ AutocastPolicy autocast_policy(const Op& op, std::span<const Arg<Tensor>> args, 
 }
 
 CallArgs autocast_args(const Op& op, CallArgs args, const Device& device, const std::source_location& where) {
-  const AutocastState state = state_of(device.type);
+  return autocast_args(op, std::move(args), device, device.type, where);
+}
+
+CallArgs autocast_args(const Op& op, CallArgs args, const Device& device, DeviceType rules, const std::source_location& where) {
+  const AutocastState state = state_of(rules);
   if (!state.enabled) return args;
-  const AutocastPolicy policy = autocast_policy(op, args, device.type);
+  const AutocastPolicy policy = autocast_policy(op, args, rules);
   if (policy == AutocastPolicy::None) return args;
   // Reductions that are told their dtype keep to it.
   const int dtype = op.schema.find("dtype");

@@ -19,6 +19,8 @@ AutocastPolicy autocast_policy(const Op& op, std::span<const Arg<Tensor>> args, 
 
 // The arguments of a call on `device`, cast by calls of the current dispatcher where autocast is in force there.
 CallArgs autocast_args(const Op& op, CallArgs args, const Device& device, const std::source_location& where);
+// The same for tensors that stand on `device` in place of those of a device of kind `rules`.
+CallArgs autocast_args(const Op& op, CallArgs args, const Device& device, DeviceType rules, const std::source_location& where);
 
 struct AutocastState {
   bool enabled = false;

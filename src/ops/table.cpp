@@ -79,6 +79,15 @@ Op& Table::primitive(std::string_view schema, Meta meta, Kernel kernel) {
 }
 
 void Table::derive_inplace() {
+  auto add_inplace = [&](const std::string& name, const Op& functional) {
+    Op copy = functional;
+    copy.name = copy.schema.name = name;
+    copy.schema.params[0].name = "self";  // whatever the functional form calls it
+    copy.schema.params[0].mutated = copy.schema.params[0].alias = true;
+    copy.inplace_of = &functional;
+    Op& row = rows_.emplace_back(std::move(copy));
+    by_name_.emplace(row.name, &row);
+  };
   size_t n = rows_.size();
   for (size_t i = 0; i < n; ++i) {
     const Op& op = rows_[i];
@@ -88,14 +97,25 @@ void Table::derive_inplace() {
     size_t dot = op.name.find('.');
     std::string name = op.name.substr(0, dot) + "_" + (dot == std::string::npos ? "" : op.name.substr(dot));
     if (op.name.substr(0, dot).ends_with("_") || by_name_.count(name)) continue;
-    Op copy = op;
-    copy.name = copy.schema.name = name;
-    copy.schema.params[0].name = "self";  // whatever the functional form calls it
-    copy.schema.params[0].mutated = copy.schema.params[0].alias = true;
-    copy.inplace_of = &op;
-    Op& row = rows_.emplace_back(std::move(copy));
-    by_name_.emplace(row.name, &row);
+    add_inplace(name, op);
   }
+  // Those that are not called as their functional form is.
+  constexpr std::pair<const char*, const char*> kOthers[] = {{"pow_.Scalar", "pow.Tensor_Scalar"},
+                                                             {"pow_.Tensor", "pow.Tensor_Tensor"},
+                                                             {"float_power_.Scalar", "float_power.Tensor_Scalar"},
+                                                             {"float_power_.Tensor", "float_power.Tensor_Tensor"},
+                                                             {"floor_divide_.Tensor", "floor_divide"},
+                                                             {"ldexp_", "ldexp.Tensor"},
+                                                             {"__iand__.Tensor", "bitwise_and.Tensor"},
+                                                             {"__iand__.Scalar", "bitwise_and.Scalar"},
+                                                             {"__ior__.Tensor", "bitwise_or.Tensor"},
+                                                             {"__ior__.Scalar", "bitwise_or.Scalar"},
+                                                             {"__ixor__.Tensor", "bitwise_xor.Tensor"},
+                                                             {"__ixor__.Scalar", "bitwise_xor.Scalar"},
+                                                             {"__ilshift__.Tensor", "bitwise_left_shift.Tensor"},
+                                                             {"__irshift__.Tensor", "bitwise_right_shift.Tensor"}};
+  for (auto& [name, functional] : kOthers)
+    if (!by_name_.count(name)) add_inplace(name, *by_name_.at(functional));
 }
 
 const Op* Table::find(std::string_view name) const {

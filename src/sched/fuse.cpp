@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/mutants.h"
+#include "choice/sizes.h"
 #include "sched/domain_map.h"
 #include "sched/over_points.h"
 
@@ -95,6 +96,22 @@ class Fuser {
       for (int b : groups_[i].reads) read[b].push_back(i);
       for (int b : groups_[i].writes) wrote[b].push_back(i);
       for (int b : buffers_of(groups_[i])) touching_[b].insert(i);
+    }
+    order_after_sizes();
+  }
+
+  // What uses a size that a call determines comes after it, though it may read nothing of it.
+  void order_after_sizes() {
+    std::map<std::string, size_t> determined;
+    for (size_t i = 0; i < groups_.size(); ++i) {
+      if (!determined.empty())
+        choice::for_each_expression(groups_[i].node, [&](const Expr& e) {
+          sym::for_each_symbol(e, [&](const Expr& s) {
+            if (auto it = determined.find(s.node()->name); it != determined.end() && it->second != i) next_[it->second].insert(i);
+          });
+        });
+      if (auto* call = std::get_if<choice::Extern>(&groups_[i].node.problem))
+        for (auto& s : call->fresh_symbols) determined.emplace(s.node()->name, i);
     }
   }
 

@@ -5,6 +5,7 @@
 #include "compile/model.h"
 #include "errors.h"
 #include "graph/interpreter.h"
+#include "graph/recorder.h"
 #include "import/load_model.h"
 
 namespace toroid {
@@ -33,6 +34,44 @@ TEST(DynamicModel, OneCompileServesEverySize) {
       for (size_t i = 0; i < x.size(); ++i) ASSERT_NEAR(x[i], y[i], 1e-4) << batch << " x " << sequence << ", element " << i;
     }
   }
+}
+
+// Sizes that the program reads from a tensor: what is computed with them comes after they are known, and states about them hold.
+TEST(DynamicModel, NumbersFromDataBecomeSizes) {
+  std::string path = std::string(TOROID_SOURCE_DIR) + "/tests/data/models/numbers_from_data/core.pt2";
+  auto reference = import::load_model(path);
+  auto model = compiler::CompiledModel::compile(import::load_model(path));
+  Tensor x = Tensor::empty({4, 4}, DType::F32);
+  for (int64_t i = 0; i < x.numel(); ++i) x.data<float>()[i] = static_cast<float>(i);
+  for (double rows : {0, 1, 4}) {
+    std::vector<Tensor> inputs = {x, Tensor::of({-1}, {}, DType::I64), Tensor::of({rows}, {}, DType::I64)};
+    auto got = model.run(inputs), want = graph::interpret(*reference, inputs);
+    ASSERT_EQ(got.size(), want.size());
+    for (size_t i = 0; i < got.size(); ++i) {
+      EXPECT_EQ(got[i].sizes(), want[i].sizes()) << "output " << i;
+      EXPECT_EQ(got[i].to_vector(), want[i].to_vector()) << "output " << i;
+    }
+  }
+  for (double rows : {-1, 5}) {
+    std::vector<Tensor> inputs = {x, Tensor::of({-1}, {}, DType::I64), Tensor::of({rows}, {}, DType::I64)};
+    EXPECT_THROW(model.run(inputs), UserError) << rows;
+  }
+}
+
+// No input has the symbol itself as a size.
+TEST(DynamicModel, SizesMayBeExpressionsAlone) {
+  graph::Graph g;
+  Expr s = sym::symbol("s0", 2, 8);
+  g.symbols.push_back({s, false});
+  graph::Recorder recorder(g);
+  Tensor x = recorder.proxy(g.add_input({DType::F32, {2 * s}, {}}, graph::InputKind::User, "x"));
+  {
+    DispatchScope scope(recorder);
+    g.outputs.push_back({recorder.value_of(ops::call1("neg", {x})), {}, -1});
+  }
+  auto model = compiler::CompiledModel::compile(graph::clone(g));
+  EXPECT_EQ(model.run(std::vector<Tensor>{Tensor::empty({6}, DType::F32)})[0].sizes(), std::vector<int64_t>{6});
+  for (int64_t size : {2, 7, 18}) EXPECT_THROW(model.run(std::vector<Tensor>{Tensor::empty({size}, DType::F32)}), UserError) << size;
 }
 
 TEST(DynamicModel, RefusesSizesOutsideItsRange) {

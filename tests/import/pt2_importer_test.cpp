@@ -54,7 +54,44 @@ TEST_P(Model, RunsInTheInterpreterAsInPyTorch) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Fixtures, Model,
-                         testing::Values("digitsnet/train.pt2", "digitsnet/core.pt2", "encoder/train.pt2", "encoder/core.pt2"));
+                         testing::Values("digitsnet/train.pt2", "digitsnet/core.pt2", "encoder/train.pt2", "encoder/core.pt2",
+                                         "numbers_from_data/train.pt2", "numbers_from_data/core.pt2"));
+
+// A number that is read from a tensor and becomes a size is checked where the run tells it.
+TEST(Pt2Importer, RefusesNumbersFromDataThatTheProgramExcludes) {
+  std::filesystem::path folder = kModels / "numbers_from_data";
+  auto g = load_model(folder / "train.pt2");
+  graph::PassRow functionalize = graph::find_pass("functionalize");
+  g = graph::run_passes(std::move(g), std::span(&functionalize, 1));
+  auto inputs = read(folder / "in.safetensors");
+  for (int64_t rows : {0, 2, 4}) {
+    inputs[2] = Tensor::of({static_cast<double>(rows)}, {}, DType::I64);
+    EXPECT_EQ(graph::interpret(*g, inputs)[2].sizes(), (std::vector<int64_t>{rows, 4}));
+  }
+  for (int64_t rows : {-1, 5}) {
+    inputs[2] = Tensor::of({static_cast<double>(rows)}, {}, DType::I64);
+    EXPECT_THROW(graph::interpret(*g, inputs), UserError) << rows;
+  }
+}
+
+// Autocast, map, associative_scan and constants. Autocast rounds in bf16.
+TEST(Pt2Importer, TakesRegions) {
+  std::filesystem::path folder = kModels / "regions";
+  auto expected = read(folder / "out.safetensors");
+  for (const char* file : {"train.pt2", "core.pt2"}) {
+    auto g = load_model(folder / file);
+    graph::PassRow functionalize = graph::find_pass("functionalize");
+    g = graph::run_passes(std::move(g), std::span(&functionalize, 1));
+    auto got = graph::interpret(*g, read(folder / "in.safetensors"));
+    ASSERT_EQ(got.size(), expected.size());
+    for (size_t i = 0; i < got.size(); ++i) {
+      ASSERT_EQ(got[i].dtype(), expected[i].dtype());
+      auto a = got[i].to_vector(), b = expected[i].to_vector();
+      double allowed = i < 2 ? 2e-2 : 1e-5;
+      for (size_t k = 0; k < a.size(); ++k) ASSERT_NEAR(a[k], b[k], allowed * (1 + std::abs(b[k]))) << file << ", output " << i;
+    }
+  }
+}
 
 // A buffer that counts the calls, in both dialects. The file was saved after one call.
 TEST(Pt2Importer, BuffersKeepWhatTheProgramWrites) {
@@ -297,7 +334,7 @@ TEST(Pt2Importer, ScansBecomeRegions) {
   EXPECT_EQ(graph::interpret(*g, std::span(&x, 1))[0].to_vector(), (std::vector<double>{1.5, 3.5, 6.5}));
 }
 
-TEST(Pt2Importer, InlinesGradientModesAndRefusesAutocast) {
+TEST(Pt2Importer, InlinesGradientModesAndAutocast) {
   Program p = scaled();
   std::string vector = meta(int_size(3), 1), values = R"("a":)" + vector + R"(,"r":)" + vector;
   std::string body = sub_graph(tensor_arg("a"), times("3.0"), "r", values);
@@ -306,10 +343,20 @@ TEST(Pt2Importer, InlinesGradientModesAndRefusesAutocast) {
   EXPECT_EQ(g->nodes.size(), 1u);
   Tensor x = Tensor::of({1, 2, 3}, {3});
   EXPECT_EQ(graph::interpret(*g, std::span(&x, 1))[0].to_vector(), (std::vector<double>{3, 6, 9}));
-  p.nodes =
-      higher_order("wrap_with_autocast",
-                   {R"({"as_string":"cpu"})", R"({"as_none":true})", R"({"as_bool":true})", R"({"as_none":true})", body, tensor_arg("x")},
-                   tensor_arg("y"));
+  auto on = [&](const char* device, const std::string& graph) {
+    return higher_order("wrap_with_autocast",
+                        {fmt::format(R"({{"as_string":"{}"}})", device), R"({"as_none":true})", R"({"as_bool":true})",
+                         R"({"as_none":true})", graph, tensor_arg("x")},
+                        tensor_arg("y"));
+  };
+  p.nodes = on("cpu", body);
+  EXPECT_EQ(graph::interpret(*p.load(), std::span(&x, 1))[0].to_vector(), (std::vector<double>{3, 6, 9}));
+  p.nodes = on("mps", body);
+  EXPECT_NE(p.error().find("autocast region for the device \"mps\""), std::string::npos) << p.error();
+  // The file says that the product is f32: it was exported without the casts.
+  std::string square = node("outer", arg("self", tensor_arg("a")) + "," + arg("vec2", tensor_arg("a")), tensor_arg("m")),
+              product = node("linear", arg("input", tensor_arg("a")) + "," + arg("weight", tensor_arg("m")), tensor_arg("r"));
+  p.nodes = on("cpu", sub_graph(tensor_arg("a"), square + "," + product, "r", values));
   EXPECT_NE(p.error().find("run_decompositions()"), std::string::npos) << p.error();
 }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "ops/rows/fft_composite.h"
 #include "ops/rows/fft_transform.h"
 #include "ops/rows/pointwise.h"
 
@@ -251,6 +252,7 @@ void add_fft_rows(Table& t) {
 void add_fft_complex_rows(Table& t) {
   add_complex_rows(t);
   add_fft_rows(t);
+  add_fft_composite_rows(t);
 }
 
 }  // namespace toroid::ops

@@ -6,6 +6,7 @@
 #include "ops/rows/forms.h"
 #include "ops/rows/host_lines.h"
 #include "ops/rows/index_rules.h"
+#include "ops/rows/view_composite.h"
 
 namespace toroid::ops {
 namespace {
@@ -347,6 +348,7 @@ void add_index_rows(Table& t) {
   add_index_join_rows(t);
   add_index_embedding_rows(t);
   add_index_nonzero_rows(t);
+  add_view_composite_rows(t);
 }
 
 }  // namespace toroid::ops

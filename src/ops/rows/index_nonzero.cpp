@@ -34,6 +34,25 @@ void nonzero_kernel(KernelCall& c) {
   c.outputs[0] = Tensor::empty({static_cast<int64_t>(found.size()), self.dim()}, DType::I64);
   for (size_t k = 0; k < found.size(); ++k) put_index(c.outputs[0], static_cast<int64_t>(k), found[k], self.sizes());
 }
+// The positions, a tensor for each dimension.
+Results nonzero_parts(const CallReader& c) {
+  Tensor self = std::get<Tensor>(c.args()[0]);
+  if (self.dim() == 0) self = forms::unsqueeze(self, 0);
+  return call("unbind.int", {call1("nonzero", {self}), forms::num(1)});
+}
+
+// An empty tensor with as many rows as a number says: what makes a number that the run computes a size.
+void size_meta(MetaCall& c) {
+  auto* self = c.tensor("self");
+  bool one = std::all_of(self->sizes.begin(), self->sizes.end(), [](auto& s) { return s == Expr(1); });
+  TOROID_USER_CHECK(one && is_int(self->dtype), "{}: a size must be one whole number, not {}", c.op().name, to_string(*self));
+  c.result(DType::Bool, {c.fresh_size(), Expr(0)});
+}
+void size_kernel(KernelCall& c) {
+  int64_t size = get_int(c.tensor("self").contiguous(), 0);
+  TOROID_USER_CHECK(size >= 0, "the program reads the number {} from a tensor and uses it as a size; sizes are 0 or more", size);
+  c.outputs[0] = Tensor::empty({size, 0}, DType::Bool);
+}
 void nonzero_static_meta(MetaCall& c) {
   Expr size = c.expr("size");
   TOROID_USER_CHECK(!size.is_const() || size.constant() >= 0, "{}: the size {} is negative", c.op().name, size.constant());
@@ -82,6 +101,9 @@ Results interleave_self(const CallReader& c) {
 void add_index_nonzero_rows(Table& t) {
   t.primitive("nonzero(Tensor self) -> Tensor", nonzero_meta, nonzero_kernel);
   t.composite("argwhere(Tensor self) -> Tensor", [](const CallReader& c) -> Results { return {call1("nonzero", {c.tensor("self")})}; });
+  t.composite("nonzero_numpy(Tensor self) -> Tensor[]", nonzero_parts);
+  t.composite("where(Tensor condition) -> Tensor[]", nonzero_parts);
+  t.primitive("_number_as_size(Tensor self) -> Tensor", size_meta, size_kernel);
   t.primitive("nonzero_static(Tensor self, *, SymInt size, int fill_value=-1) -> Tensor", nonzero_static_meta, nonzero_static_kernel);
   t.primitive("repeat_interleave.Tensor(Tensor repeats, *, SymInt? output_size=None) -> Tensor", interleave_meta, interleave_kernel);
   t.composite("repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor",

@@ -1,0 +1,95 @@
+// Rows that are compositions of others: values worked out by hand.
+#include <gtest/gtest.h>
+
+#include "ops/reference.h"
+#include "toroid/error.h"
+
+namespace toroid::ops {
+namespace {
+
+using Values = std::vector<double>;
+using Ts = std::vector<Tensor>;
+using Ns = std::vector<Expr>;
+
+class CompositeRows : public ::testing::Test {
+ protected:
+  ReferenceDispatcher reference_;
+  DispatchScope scope_{reference_};
+};
+
+Arg<Tensor> n(int64_t v) { return Expr(v); }
+Tensor row(std::initializer_list<double> v, DType dtype = DType::F32) { return Tensor::of(v, {static_cast<int64_t>(v.size())}, dtype); }
+Values parts(const Tensor& t) { return call1("view_as_real", {t}).to_vector(); }
+
+TEST_F(CompositeRows, Arrangements) {
+  auto grid = call("meshgrid.indexing", {Ts{row({1, 2}), row({3, 4, 5})}, std::string("xy")});
+  EXPECT_EQ(grid[0].sizes(), (std::vector<int64_t>{3, 2}));
+  EXPECT_EQ(grid[0].to_vector(), (Values{1, 2, 1, 2, 1, 2}));
+  EXPECT_EQ(grid[1].to_vector(), (Values{3, 3, 4, 4, 5, 5}));
+  EXPECT_EQ(call("meshgrid", {Ts{row({1, 2}), row({3, 4})}})[0].to_vector(), (Values{1, 1, 2, 2}));
+  auto same = call("broadcast_tensors", {Ts{row({1, 2}), Tensor::of({3, 4}, {2, 1})}});
+  EXPECT_EQ(same[0].to_vector(), (Values{1, 2, 1, 2}));
+  EXPECT_EQ(same[1].to_vector(), (Values{3, 3, 4, 4}));
+  EXPECT_EQ(call1("diff", {row({1, 4, 9, 16}), n(2)}).to_vector(), (Values{2, 2}));
+  EXPECT_EQ(call1("diff", {row({1, 4, 9}), n(1), n(0), row({0})}).to_vector(), (Values{1, 3, 5}));
+  EXPECT_EQ(call1("diag", {row({1, 2}), n(1)}).to_vector(), (Values{0, 1, 0, 0, 0, 2, 0, 0, 0}));
+  EXPECT_EQ(call1("diag_embed", {row({1, 2}), n(-1)}).to_vector(), (Values{0, 0, 0, 1, 0, 0, 0, 2, 0}));
+  EXPECT_EQ(call1("diag", {Tensor::of({1, 2, 3, 4}, {2, 2})}).to_vector(), (Values{1, 4}));
+  EXPECT_EQ(call1("pad_sequence", {Ts{row({1, 2, 3}), row({4})}, true, 9.0, std::string("left")}).to_vector(), (Values{1, 2, 3, 9, 9, 4}));
+}
+
+TEST_F(CompositeRows, Membership) {
+  EXPECT_EQ(call1("isin.Tensor_Tensor", {row({1, 2, 3}), row({3, 1})}).to_vector(), (Values{1, 0, 1}));
+  EXPECT_EQ(call1("isin.Tensor_Scalar", {row({1, 2}), 2.0, false, true}).to_vector(), (Values{1, 0}));
+  EXPECT_EQ(call1("_is_all_true", {row({1, 0}, DType::Bool)}).item(), 0);
+  EXPECT_EQ(call1("_is_any_true", {row({1, 0}, DType::Bool)}).item(), 1);
+  auto places = call("where", {Tensor::of({0, 1, 1, 0}, {2, 2}, DType::Bool)});
+  ASSERT_EQ(places.size(), 2u);
+  EXPECT_EQ(places[0].to_vector(), (Values{0, 1}));
+  EXPECT_EQ(places[1].to_vector(), (Values{1, 0}));
+}
+
+// Rows 0 and 1 belong to the second matrix, row 2 to the third.
+TEST_F(CompositeRows, RowsInGroupsHaveTheirMatrices) {
+  Tensor rows = Tensor::of({1, 2, 3, 4, 5, 6}, {3, 2}), matrices = Tensor::of({0, 0, 1, 1, 10, 100}, {3, 2, 1});
+  EXPECT_EQ(call1("_grouped_mm", {rows, matrices, row({0, 2, 3}, DType::I32)}).to_vector(), (Values{3, 7, 650}));
+}
+
+TEST_F(CompositeRows, FourierTransformsTakeLengthsAndNorms) {
+  EXPECT_EQ(parts(call1("fft_fft", {row({1, 2, 3, 4})})), (Values{10, 0, -2, 2, -2, 0, -2, -2}));
+  EXPECT_EQ(parts(call1("fft_rfft", {row({1, 2, 3, 4})})), (Values{10, 0, -2, 2, -2, 0}));
+  EXPECT_EQ(parts(call1("fft_ihfft", {row({1, 2, 3, 4})})), (Values{2.5, 0, -0.5, -0.5, -0.5, 0}));
+  EXPECT_EQ(parts(call1("fft_fft", {row({1, 1, 7}), n(2)})), (Values{2, 0, 0, 0}));
+  EXPECT_EQ(parts(call1("fft_fft", {row({2, 2, 2, 2}), {}, n(-1), std::string("ortho")})), (Values{4, 0, 0, 0, 0, 0, 0, 0}));
+  Tensor half = call1("fft_rfft", {row({1, 2, 3, 4})});
+  EXPECT_EQ(call1("fft_irfft", {half}).to_vector(), (Values{1, 2, 3, 4}));
+  Tensor plane = Tensor::of({1, 2, 3, 4}, {2, 2});
+  EXPECT_EQ(parts(call1("fft_fftn", {plane})), (Values{10, 0, -2, 0, -4, 0, 0, 0}));
+  EXPECT_EQ(parts(call1("fft_ifft2", {plane})), (Values{2.5, 0, -0.5, 0, -1, 0, 0, 0}));
+  EXPECT_EQ(call1("fft_fftshift", {row({0, 1, 2, 3, 4})}).to_vector(), (Values{3, 4, 0, 1, 2}));
+  EXPECT_EQ(call1("fft_ifftshift", {row({3, 4, 0, 1, 2})}).to_vector(), (Values{0, 1, 2, 3, 4}));
+  EXPECT_THROW(call1("fft_fft", {row({1, 2}), {}, n(-1), std::string("other")}), UserError);
+}
+
+// The inverse gives the signal back.
+TEST_F(CompositeRows, ShortTimeTransforms) {
+  Tensor x = row({1, 2, 3, 4, 5, 6, 7, 8}), window = row({1, 1, 1, 1});
+  Tensor spectra = call1("stft.center", {x, n(4), n(2), n(4), window, true, std::string("reflect"), false, {}, true});
+  ASSERT_EQ(spectra.sizes(), (std::vector<int64_t>{3, 5}));
+  EXPECT_EQ(parts(call1("select.int", {spectra, n(0), n(0)})), (Values{8, 0, 10, 0, 18, 0, 26, 0, 28, 0}));
+  Tensor back = call1("istft", {spectra, n(4), n(2), n(4), window});
+  ASSERT_EQ(back.sizes(), x.sizes());
+  auto got = back.to_vector(), want = x.to_vector();
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-5);
+}
+
+TEST_F(CompositeRows, WritingFormsWithNamesOfTheirOwn) {
+  for (const char* name : {"pow_.Scalar", "pow_.Tensor", "floor_divide_.Tensor", "__iand__.Tensor", "ldexp_"}) {
+    const Op* op = table().find(name);
+    ASSERT_TRUE(op && op->inplace_of) << name;
+    EXPECT_TRUE(op->schema.params[0].mutated) << name;
+  }
+}
+
+}  // namespace
+}  // namespace toroid::ops
