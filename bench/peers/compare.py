@@ -20,7 +20,6 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 RUNTIMES = ["toroid", "torch", "torch_freezing", "onnxruntime"]
-TOLERANCE = 1e-3  # of the largest magnitude of the output
 SETTLE_S = 0.005  # after a runtime's turn: its threads stop spinning
 TURN_US = 40_000  # what a turn should take
 
@@ -31,7 +30,7 @@ def has_pt2(folder):
 
 class Runtime:
     def __init__(self, name, folder, args):
-        self.name = name
+        self.name, self.tolerance = name, args.tolerance
         environment = dict(os.environ, OMP_NUM_THREADS=str(args.threads), KMP_BLOCKTIME="1", TOROID_THREADS=str(args.threads))
         if name == "toroid":
             model = "model.pt2" if has_pt2(folder) else "model.onnx"
@@ -57,7 +56,7 @@ class Runtime:
         if word != "ready":
             raise RuntimeError(f"{self.name}: unexpected answer {word!r}")
         self.facts = json.loads(rest)
-        if not self.facts["max_rel"] <= TOLERANCE:
+        if not self.facts["max_rel"] <= self.tolerance:
             raise RuntimeError(f"{self.name}: wrong output, off by {self.facts['max_rel']:.3g} of its largest magnitude")
 
     def run(self, count):
@@ -183,13 +182,14 @@ def row(result, names):
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", help="folder written by export_models.py or light_models.py")
+    parser.add_argument("models", help="folder written by export_models.py, light_models.py or quantized_models.py")
     parser.add_argument("model", nargs="*", help="which models; all that are there when none is named")
     parser.add_argument("--serve", default=os.path.join(HERE, "../../build/bench_serve"), help="Toroid's program bench_serve")
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--runtimes", default=",".join(RUNTIMES))
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--tolerance", type=float, default=1e-3, help="how far outputs may be off, of their largest magnitude")
     parser.add_argument("--json", help="file to which one line a model is appended")
     args = parser.parse_args()
     for name in args.model:
