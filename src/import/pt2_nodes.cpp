@@ -252,7 +252,7 @@ void NodeImporter::define_sizes(const Expr& e) {
                       "torch._check(n >= 0) before it is used",
                       symbol.node()->name);
     size_t symbols_before = target_.symbols.size();
-    Tensor rows = ops::call1("_number_as_size", {recorder_.proxy(number.mapped())});
+    Tensor rows = ops::call1("_number_as_size", {recorder_.proxy(number.mapped()), Expr(symbol.node()->hi)});
     recorder_.value_of(rows)->type.sizes[0] = symbol;
     target_.symbols.resize(symbols_before);
     defined_.insert(symbol.node()->name);

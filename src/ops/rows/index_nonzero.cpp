@@ -51,6 +51,8 @@ void size_meta(MetaCall& c) {
 void size_kernel(KernelCall& c) {
   int64_t size = get_int(c.tensor("self").contiguous(), 0);
   TOROID_USER_CHECK(size >= 0, "the program reads the number {} from a tensor and uses it as a size; sizes are 0 or more", size);
+  TOROID_USER_CHECK(size <= c.integer("max"), "the program reads the number {} from a tensor and uses it as a size that may be {} at most",
+                    size, c.integer("max"));
   c.outputs[0] = Tensor::empty({size, 0}, DType::Bool);
 }
 void nonzero_static_meta(MetaCall& c) {
@@ -103,7 +105,7 @@ void add_index_nonzero_rows(Table& t) {
   t.composite("argwhere(Tensor self) -> Tensor", [](const CallReader& c) -> Results { return {call1("nonzero", {c.tensor("self")})}; });
   t.composite("nonzero_numpy(Tensor self) -> Tensor[]", nonzero_parts);
   t.composite("where(Tensor condition) -> Tensor[]", nonzero_parts);
-  t.primitive("_number_as_size(Tensor self) -> Tensor", size_meta, size_kernel);
+  t.primitive("_number_as_size(Tensor self, int max) -> Tensor", size_meta, size_kernel);
   t.primitive("nonzero_static(Tensor self, *, SymInt size, int fill_value=-1) -> Tensor", nonzero_static_meta, nonzero_static_kernel);
   t.primitive("repeat_interleave.Tensor(Tensor repeats, *, SymInt? output_size=None) -> Tensor", interleave_meta, interleave_kernel);
   t.composite("repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor",
