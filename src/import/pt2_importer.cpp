@@ -187,6 +187,10 @@ class ProgramImporter {
     for (auto& n : graph_->nodes)
       if (graph::is_mutating(*n->op))
         if (auto* self = std::get_if<graph::Value*>(&n->args[0])) written.insert(base_of(*self));
+    for (auto& n : graph_->nodes)  // normalisations may update their statistics
+      for (std::string_view name : {"running_mean", "running_var"})
+        if (int at = n->op->schema.find(name); at >= 0)
+          if (auto* statistics = std::get_if<graph::Value*>(&n->args[static_cast<size_t>(at)])) written.insert(base_of(*statistics));
     std::map<const Storage*, std::shared_ptr<Storage>> copies;
     for (auto& in : graph_->inputs)
       if (in.data.defined() && written.count(in.value)) copies.emplace(in.data.impl()->storage.get(), nullptr);
