@@ -33,6 +33,16 @@ void normalise(const Op& op, const Param& p, Arg<Tensor>& a) {
   }
 }
 
+// The lists of the primitive convolution have no fixed length: one number stands for all spatial dimensions of the weight.
+void spread_over_dimensions(const Op& op, CallArgs& args) {
+  auto* weight = std::get_if<Tensor>(&args.at(1));
+  if (!weight || !weight->defined() || weight->dim() <= 3) return;
+  for (const char* name : {"stride", "padding", "dilation", "output_padding"}) {
+    auto* v = std::get_if<std::vector<Expr>>(&args.at(static_cast<size_t>(op.schema.find(name))));
+    if (v && v->size() == 1) v->resize(static_cast<size_t>(weight->dim() - 2), v->front());
+  }
+}
+
 }  // namespace
 
 CallArgs complete(const Op& op, CallArgs args) {
@@ -44,6 +54,7 @@ CallArgs complete(const Op& op, CallArgs args) {
     args.push_back(params[i].default_value);
   }
   for (size_t i = 0; i < args.size(); ++i) normalise(op, params[i], args[i]);
+  if (op.name == "convolution") spread_over_dimensions(op, args);
   return args;
 }
 

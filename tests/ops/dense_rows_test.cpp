@@ -73,6 +73,17 @@ TEST_F(DenseRows, ConvolutionHandlesGroupsAndStrides) {
   expect_values(y, {1, 2, 2}, {1, 5, -1, -1});
 }
 
+TEST_F(DenseRows, ConvolutionTakesOneNumberForAllDimensions) {
+  Tensor x = range({1, 1, 3, 3}), w = Tensor::of({1, 1, 1, 1}, {1, 1, 2, 2});
+  auto list = [](int64_t v) { return Sizes{Expr(v)}; };
+  Tensor y = call1("convolution", {x, w, Tensor(), list(1), list(0), list(2), false, list(0), Expr(1)});
+  expect_values(y, {1, 1, 1, 1}, {16});
+  y = call1("convolution", {range({1, 1, 1, 1}), w, Tensor::of({3}, {1}), list(2), list(1), list(1), true, list(1), Expr(1)});
+  expect_values(y, {1, 1, 1, 1}, {3});
+  Sizes three(3, Expr(1));
+  EXPECT_THROW(call1("convolution", {x, w, Tensor(), three, list(0), list(1), false, list(0), Expr(1)}), UserError);
+}
+
 TEST_F(DenseRows, TransposedConvolutionSpreadsItsInput) {
   Tensor y = call1("conv_transpose1d", {Tensor::of({1, 2}, {1, 1, 2}), Tensor::of({1, 10}, {1, 1, 2}), Tensor(), Sizes{Expr(2)}});
   expect_values(y, {1, 1, 4}, {1, 10, 2, 20});
