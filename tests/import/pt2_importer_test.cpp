@@ -246,6 +246,25 @@ TEST(Pt2Importer, SymbolicSizesFollowTheInput) {
   EXPECT_THROW(graph::interpret(*g, std::span(&too_long, 1)), UserError);
 }
 
+TEST(Pt2Importer, AdaptivePoolsTakeEveryLength) {
+  Program p = symbolic();
+  std::string row = meta(int_size(1) + "," + expr_size(kS0, 5), 2), pooled = meta(int_size(1) + "," + int_size(3), 2),
+              size = arg("output_size", R"({"as_ints":[3]})");
+  p.nodes = node("adaptive_max_pool1d", arg("self", tensor_arg("x")) + "," + size, tensor_arg("m") + "," + tensor_arg("i")) + "," +
+            node("adaptive_avg_pool1d", arg("self", tensor_arg("x")) + "," + size, tensor_arg("a")) + "," +
+            node("add.Tensor", arg("self", tensor_arg("m")) + "," + arg("other", tensor_arg("a")), tensor_arg("b")) + "," +
+            node("add.Tensor", arg("self", tensor_arg("b")) + "," + arg("other", tensor_arg("i")), tensor_arg("y"));
+  p.values = R"("x":)" + row + R"(,"y":)" + pooled;
+  auto g = p.load();
+  auto maximum_mean_and_place = [&](std::initializer_list<double> values) {
+    Tensor x = Tensor::of(values, {1, static_cast<int64_t>(values.size())});
+    return graph::interpret(*g, std::span(&x, 1))[0].to_vector();
+  };
+  EXPECT_EQ(maximum_mean_and_place({8, 2, 6, 4, 0}), (std::vector<double>{8 + 5 + 0, 6 + 4 + 2, 4 + 2 + 3}));
+  EXPECT_EQ(maximum_mean_and_place({8, 2, 6, 4, 0, 2}), (std::vector<double>{8 + 5 + 0, 6 + 5 + 2, 2 + 1 + 5}));
+  EXPECT_EQ(maximum_mean_and_place({8, 2}), (std::vector<double>{8 + 8 + 0, 8 + 5 + 0, 2 + 2 + 1}));
+}
+
 TEST(Pt2Importer, SizesOutsideOfTheLanguageAreRefused) {
   Program p = symbolic();
   p.sym_ints = R"("n":)" + expr_size("Frobnicate(" + kS0 + ")", 10);

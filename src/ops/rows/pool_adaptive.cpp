@@ -7,22 +7,35 @@ namespace {
 
 using namespace compose;
 
-// Window i of an adaptive pool covers floor(i * in / out) up to ceil((i + 1) * in / out).
+// Window i of an adaptive pool covers floor(i * in / out) up to ceil((i + 1) * in / out). Sizes may be symbolic.
 struct AdaptiveDim {
-  int64_t in = 0, out = 0, longest = 0;
+  Expr in, out, longest;
   Tensor start;   // [out]
   Tensor length;  // [out]; undefined when all windows have the longest length
 };
 
-AdaptiveDim adaptive_dim(int64_t in, int64_t out) {
+// The length of all windows where the output is known to divide the input.
+std::optional<Expr> even_window(const Expr& in, const Expr& out) {
+  if (in == out) return Expr(1);
+  if (out.is_const() && out.constant() >= 1 && sym::known_multiple(in, out)) return sym::floor_div(in, out);
+  return std::nullopt;
+}
+
+Tensor floor_div_by(const Tensor& a, const Expr& b) {
+  return b == Expr(1) ? a : call1("div.Tensor_mode", {a, b, std::string("floor")});
+}
+
+AdaptiveDim adaptive_dim(const Expr& in, const Expr& out) {
   AdaptiveDim d{in, out, 0, {}, {}};
-  int64_t rest = in % out;
-  d.longest = in / out + (rest == 0 ? 0 : out % rest == 0 ? 1 : 2);
-  d.start = floor_div(mul(arange(out), Expr(in)), out);
-  if (rest != 0) {
-    Tensor end = floor_div(add(mul(arange(out), Expr(in)), Expr(in + out - 1)), out);
-    d.length = sub(end, d.start);
+  Tensor scaled = mul(arange(out), in);
+  d.start = floor_div_by(scaled, out);
+  if (auto even = even_window(in, out)) {
+    d.longest = *even;
+    return d;
   }
+  d.longest = sym::ceil_div(in, out) + 1;
+  if (in.is_const() && out.is_const() && out.constant() % (in.constant() % out.constant()) == 0) d.longest = d.longest - 1;
+  d.length = sub(floor_div_by(add(scaled, in + out - 1), out), d.start);
   return d;
 }
 
@@ -32,15 +45,22 @@ struct Adaptive {
   int64_t spatial() const { return static_cast<int64_t>(dims.size()); }
 };
 
+Sizes read_output(const CallReader& c, size_t spatial) {
+  Sizes out = c.exprs("output_size");
+  TOROID_USER_CHECK(out.size() == spatial, "{}: argument \"output_size\" must have {} numbers (or one), it has {}", c.op().name, spatial,
+                    out.size());
+  return out;
+}
+
 Adaptive read_adaptive(const CallReader& c, const Tensor& x, size_t spatial) {
   check_pool_input(c, x, spatial);
   Adaptive a;
   a.lead = x.dim() - static_cast<int64_t>(spatial);
-  Ints out = spread(c, "output_size", spatial);
+  Sizes out = read_output(c, spatial);
   for (size_t d = 0; d < spatial; ++d) {
-    int64_t in = fixed_extent(x, a.lead + static_cast<int64_t>(d));
-    TOROID_USER_CHECK(in > 0 && out[d] > 0 && out[d] < (1 << 30), "{}: spatial sizes must be positive, got {} to {}", c.op().name, in,
-                      out[d]);
+    Expr in = extent(x, a.lead + static_cast<int64_t>(d));
+    TOROID_USER_CHECK(SymInt(in) >= SymInt(1) && SymInt(out[d]) >= SymInt(1) && SymInt(out[d]) < SymInt(1 << 30),
+                      "{}: spatial sizes must be positive, got {} to {}", c.op().name, sym::to_string(in), sym::to_string(out[d]));
     a.dims.push_back(adaptive_dim(in, out[d]));
   }
   return a;
@@ -62,7 +82,7 @@ Tensor gather_windows(const Tensor& x, const Adaptive& a, Tensor* valid) {
     Tensor offset = arange(s.longest);
     Tensor at = add(unsqueeze(s.start, 1), offset);
     if (s.length.defined()) {
-      at = clamp(at, std::monostate{}, Expr(s.in - 1));
+      at = clamp(at, std::monostate{}, s.in - 1);
       Tensor inside = lay(call1("lt.Tensor", {offset, unsqueeze(s.length, 1)}), d, a.spatial());
       *valid = valid->defined() ? logical_and(*valid, inside) : inside;
     }
@@ -71,11 +91,17 @@ Tensor gather_windows(const Tensor& x, const Adaptive& a, Tensor* valid) {
   return index(x, std::move(indices));
 }
 
-// Where every output divides its input, windows are a plain reshape.
-bool divides(const Tensor& x, const Ints& out) {
-  for (size_t d = 0; d < out.size(); ++d)
-    if (out[d] < 1 || !sym::known_multiple(extent(x, x.dim() - static_cast<int64_t>(out.size() - d)), out[d])) return false;
-  return true;
+// Where every output divides its input, windows are a plain reshape: [lead..., out, window, out, window, ...].
+std::optional<Tensor> even_windows(const Tensor& x, const Sizes& out) {
+  Sizes sizes = sizes_of(x);
+  size_t lead = sizes.size() - out.size();
+  Sizes split(sizes.begin(), sizes.begin() + static_cast<int64_t>(lead));
+  for (size_t d = 0; d < out.size(); ++d) {
+    auto even = even_window(sizes[lead + d], out[d]);
+    if (!even) return std::nullopt;
+    split.insert(split.end(), {out[d], *even});
+  }
+  return reshape(x, split);
 }
 
 template <size_t kSpatial>
@@ -83,24 +109,19 @@ std::vector<Tensor> adaptive_avg_pool(const CallReader& c) {
   Tensor input = c.tensor("self");
   check_pool_input(c, input, kSpatial);
   Tensor x = cast(input, compute_type(input.dtype()));
-  Ints out = spread(c, "output_size", kSpatial);
-  if (divides(x, out)) {
-    Sizes sizes = sizes_of(x), split(sizes.begin(), sizes.end() - kSpatial), dims;
-    for (size_t d = 0; d < kSpatial; ++d) {
-      split.push_back(out[d]);
-      dims.emplace_back(static_cast<int64_t>(split.size()));
-      split.push_back(sym::floor_div(sizes[sizes.size() - kSpatial + d], out[d]));
-    }
-    return {cast(mean(reshape(x, split), dims), input.dtype())};
+  if (auto even = even_windows(x, read_output(c, kSpatial))) {
+    Sizes dims;
+    for (int64_t d = 0; d < static_cast<int64_t>(kSpatial); ++d) dims.emplace_back(x.dim() - static_cast<int64_t>(kSpatial) + 2 * d + 1);
+    return {cast(mean(*even, dims), input.dtype())};
   }
   Adaptive a = read_adaptive(c, x, kSpatial);
   Tensor valid, windows = gather_windows(x, a, &valid), count;
   if (valid.defined()) windows = where(valid, windows, full({}, 0, windows.dtype()));
-  double common = 1;
+  Expr common = 1;
   for (size_t d = 0; d < kSpatial; ++d) {
     const AdaptiveDim& s = a.dims[d];
     if (!s.length.defined()) {
-      common *= static_cast<double>(s.longest);
+      common *= s.longest;
       continue;
     }
     Tensor n = along(cast(s.length, x.dtype()), static_cast<int64_t>(d), kSpatial);
@@ -108,7 +129,7 @@ std::vector<Tensor> adaptive_avg_pool(const CallReader& c) {
   }
   Tensor total = sum(windows, dims_from(windows.dim() - static_cast<int64_t>(kSpatial), windows.dim()));
   if (count.defined()) total = div(total, count);
-  return {cast(common == 1 ? total : div(total, common), input.dtype())};
+  return {cast(common == Expr(1) ? total : div(total, common), input.dtype())};
 }
 
 template <size_t kSpatial>
@@ -120,12 +141,12 @@ std::vector<Tensor> adaptive_max_pool(const CallReader& c) {
   Tensor best = call1("argmax", {flat_windows(windows, kSpatial), Expr(-1)}), rest = best, flat;
   std::vector<Tensor> position(kSpatial);
   for (size_t d = kSpatial; d-- > 0;) {
-    position[d] = d == 0 ? rest : remainder(rest, a.dims[d].longest);
-    if (d > 0) rest = floor_div(rest, a.dims[d].longest);
+    position[d] = d == 0 ? rest : call1("remainder.Scalar", {rest, a.dims[d].longest});
+    if (d > 0) rest = floor_div_by(rest, a.dims[d].longest);
   }
   for (size_t d = 0; d < kSpatial; ++d) {
     Tensor at = add(along(a.dims[d].start, a.lead + static_cast<int64_t>(d), best.dim()), position[d]);
-    flat = d == 0 ? at : add(mul(flat, Expr(a.dims[d].in)), at);
+    flat = d == 0 ? at : add(mul(flat, a.dims[d].in), at);
   }
   return {trailing_amax(windows, kSpatial), flat};
 }
