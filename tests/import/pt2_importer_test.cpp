@@ -265,6 +265,25 @@ TEST(Pt2Importer, AdaptivePoolsTakeEveryLength) {
   EXPECT_EQ(maximum_mean_and_place({8, 2}), (std::vector<double>{8 + 8 + 0, 8 + 5 + 0, 2 + 2 + 1}));
 }
 
+TEST(Pt2Importer, BatchStatisticsFollowTheSizeOfTheBatch) {
+  Program p = symbolic();
+  auto filled = [](const char* name, const char* value) {
+    return node("full.default", arg("size", R"({"as_ints":[1]})") + "," + arg("fill_value", value), tensor_arg(name));
+  };
+  std::string none = R"({"as_none":true})", eps = R"({"as_float":0.0})";
+  p.nodes = filled("mean", R"({"as_float":0.0})") + "," + filled("var", R"({"as_float":0.0})") + "," +
+            node("_native_batch_norm_legit_functional.default",
+                 arg("input", tensor_arg("x")) + "," + arg("weight", none) + "," + arg("bias", none) + "," +
+                     arg("running_mean", tensor_arg("mean")) + "," + arg("running_var", tensor_arg("var")) + "," +
+                     arg("training", R"({"as_bool":true})") + "," + arg("momentum", R"({"as_float":1.0})") + "," + arg("eps", eps),
+                 tensor_arg("n") + "," + tensor_arg("m") + "," + tensor_arg("r") + "," + tensor_arg("new_mean") + "," + tensor_arg("y"));
+  p.values = R"("x":)" + meta(expr_size(kS0, 5) + "," + int_size(1), 2) + R"(,"y":)" + meta(int_size(1), 1);
+  auto g = p.load();
+  Tensor two = Tensor::of({1, 3}, {2, 1}), three = Tensor::of({1, 3, 5}, {3, 1});
+  EXPECT_EQ(graph::interpret(*g, std::span(&two, 1))[0].to_vector(), (std::vector<double>{2}));
+  EXPECT_EQ(graph::interpret(*g, std::span(&three, 1))[0].to_vector(), (std::vector<double>{4}));
+}
+
 TEST(Pt2Importer, SizesOutsideOfTheLanguageAreRefused) {
   Program p = symbolic();
   p.sym_ints = R"("n":)" + expr_size("Frobnicate(" + kS0 + ")", 10);

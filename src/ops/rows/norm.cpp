@@ -102,6 +102,13 @@ Tensor blend_running(const Tensor& running, const Tensor& batch, double momentum
   return cast(add(mul(cast(batch, running.dtype()), momentum), mul(running, 1 - momentum)), running.dtype());
 }
 
+// The variance of a sample of n numbers, from that of the numbers themselves.
+Tensor unbiased(const Tensor& variance, const Expr& n) {
+  if (!n.is_const()) return div(mul(variance, n), n - 1);
+  auto count = static_cast<double>(n.constant());
+  return mul(variance, count / (count - 1));
+}
+
 BatchNorm train_batch(const CallReader& c, const Tensor& x, const Tensor& running_mean, const Tensor& running_var) {
   check_float(c, x);
   TOROID_USER_CHECK(x.dim() >= 2, "{}: the input must have at least 2 dimensions, it has {}", c.op().name, x.dim());
@@ -117,8 +124,7 @@ BatchNorm train_batch(const CallReader& c, const Tensor& x, const Tensor& runnin
   if (running_var.defined()) {
     Sizes others = sizes;
     others.erase(others.begin() + 1);
-    double n = static_cast<double>(static_cast<int64_t>(SymInt(product_of(others))));
-    r.running_var = blend_running(running_var, mul(flat(s.var), n / (n - 1)), c.real("momentum"));
+    r.running_var = blend_running(running_var, unbiased(flat(s.var), product_of(others)), c.real("momentum"));
   }
   return r;
 }
@@ -169,8 +175,7 @@ std::vector<Tensor> instance_norm(const CallReader& c) {
   update("running_mean", s.mean);
   if (c.has("running_var")) {
     Sizes sizes = sizes_of(x);
-    double n = static_cast<double>(static_cast<int64_t>(SymInt(product_of(Sizes(sizes.begin() + 2, sizes.end())))));
-    update("running_var", mul(s.var, n / (n - 1)));
+    update("running_var", unbiased(s.var, product_of(Sizes(sizes.begin() + 2, sizes.end()))));
   }
   return {cast(affine(s.normal, per_channel(c.opt_tensor("weight"), x), per_channel(c.opt_tensor("bias"), x)), x.dtype())};
 }
