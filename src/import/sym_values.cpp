@@ -139,6 +139,20 @@ SymValues::Ratio SymValues::power(const SymAst& ast) const {
   return out;
 }
 
+// 2.5 = 5 / 2. Only products with fractions of powers of two are exact in PyTorch's floats: 0.29 * 100 is 28 rounded down.
+SymValues::Ratio SymValues::dyadic(double real) {
+  constexpr int64_t kFinest = int64_t{1} << 20;
+  int64_t denominator = 1;
+  while (real * static_cast<double>(denominator) != std::trunc(real * static_cast<double>(denominator)) && denominator < kFinest)
+    denominator *= 2;
+  double numerator = real * static_cast<double>(denominator);
+  TOROID_USER_CHECK(numerator == std::trunc(numerator) && std::abs(numerator) < 1e15,
+                    "a size is computed with the number {}, which is no fraction of a power of two; export the program with fixed sizes "
+                    "there, or state the size that is wanted as a whole number",
+                    real);
+  return {static_cast<int64_t>(numerator), denominator};
+}
+
 SymValues::Ratio SymValues::ratio(const SymAst& ast) const {
   switch (ast.kind) {
     case SymAstKind::Integer:
@@ -147,8 +161,7 @@ SymValues::Ratio SymValues::ratio(const SymAst& ast) const {
     case SymAstKind::Rational:
       return {ast.value, ast.denominator};
     case SymAstKind::Float:
-      TOROID_USER_CHECK(ast.real == std::trunc(ast.real) && std::abs(ast.real) < 1e15, "the size contains the number {}", ast.real);
-      return {static_cast<int64_t>(ast.real)};
+      return dyadic(ast.real);
     case SymAstKind::Infinity:
       return {ast.value * (sym::kInf - 1)};
     case SymAstKind::Symbol: {

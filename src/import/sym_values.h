@@ -35,6 +35,7 @@ class SymValues {
   };
   Ratio ratio(const SymAst& ast) const;
   Ratio power(const SymAst& ast) const;
+  static Ratio dyadic(double real);
   void collect(const ExportedGraph& graph);
   void note(const SymInt& value, bool is_size);
 

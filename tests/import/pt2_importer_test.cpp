@@ -284,6 +284,52 @@ TEST(Pt2Importer, BatchStatisticsFollowTheSizeOfTheBatch) {
   EXPECT_EQ(graph::interpret(*g, std::span(&three, 1))[0].to_vector(), (std::vector<double>{4}));
 }
 
+// Resizes of any width to 4 columns, and of 4 columns to any width.
+TEST(Pt2Importer, ResizesTakeEveryWidth) {
+  Program p = symbolic();
+  std::string four = arg("output_size", R"({"as_ints":[4]})"), any = arg("output_size", R"({"as_sym_ints":[{"as_name":"n"}]})");
+  auto upsample = [](const char* name, const char* x, const std::string& size, const std::string& more, const char* y) {
+    return node(name, arg("self", tensor_arg(x)) + "," + size + more, tensor_arg(y));
+  };
+  std::string corners = "," + arg("align_corners", R"({"as_bool":true})"), centres = "," + arg("align_corners", R"({"as_bool":false})");
+  p.nodes = node("sym_size.int", arg("self", tensor_arg("x")) + "," + arg("dim", R"({"as_int":2})"), R"({"as_sym_int":{"as_name":"n"}})") +
+            "," + upsample("upsample_linear1d.default", "x", four, corners, "c") + "," +
+            upsample("upsample_linear1d.default", "c", any, centres, "d") + "," +
+            upsample("upsample_nearest1d.default", "d", four, "", "y");
+  p.sym_ints = R"("n":)" + expr_size(kS0, 5);
+  p.values = R"("x":)" + meta(int_size(1) + "," + int_size(1) + "," + expr_size(kS0, 5), 3) + R"(,"y":)" +
+             meta(int_size(1) + "," + int_size(1) + "," + int_size(4), 3);
+  auto g = p.load();
+  auto resized = [&](std::initializer_list<double> values) {
+    Tensor x = Tensor::of(values, {1, 1, static_cast<int64_t>(values.size())});
+    return graph::interpret(*g, std::span(&x, 1))[0].to_vector();
+  };
+  EXPECT_EQ(resized({0, 3}), (std::vector<double>{0.5, 0.5, 2.5, 2.5}));
+  EXPECT_EQ(resized({0, 3, 9, 27}), (std::vector<double>{0, 3, 9, 27}));
+  EXPECT_EQ(resized({0, 0, 0, 16, 16, 16, 16, 16}).size(), 4u);
+}
+
+TEST(Pt2Importer, SizesMayBeScaledByBinaryFractions) {
+  auto scaled = [](const std::string& factor) {
+    Program p = symbolic();
+    p.sym_ints.clear();
+    p.nodes = node("upsample_nearest1d.vec",
+                   arg("input", tensor_arg("x")) + "," + arg("output_size", R"({"as_none":true})") + "," +
+                       arg("scale_factors", R"({"as_floats":[)" + factor + "]}"),
+                   tensor_arg("y"));
+    std::string one = meta(int_size(1) + "," + int_size(1) + "," + expr_size(kS0, 5), 3);
+    std::string wide = expr_size("TruncToInt(Mul(ToFloat(" + kS0 + "), Float('" + factor + "', precision=53)))", 7);
+    p.values = R"("x":)" + one + R"(,"y":)" + meta(int_size(1) + "," + int_size(1) + "," + wide, 3);
+    return p;
+  };
+  auto g = scaled("1.5").load();
+  for (auto [in, out] : {std::pair(2, 3), std::pair(5, 7), std::pair(6, 9)}) {
+    Tensor x = Tensor::full(std::vector<int64_t>{1, 1, in}, 1.0);
+    EXPECT_EQ(graph::interpret(*g, std::span(&x, 1))[0].sizes(), (std::vector<int64_t>{1, 1, out}));
+  }
+  EXPECT_NE(scaled("1.7").error().find("the number 1.7, which is no fraction of a power of two"), std::string::npos);
+}
+
 TEST(Pt2Importer, SizesOutsideOfTheLanguageAreRefused) {
   Program p = symbolic();
   p.sym_ints = R"("n":)" + expr_size("Frobnicate(" + kS0 + ")", 10);

@@ -44,6 +44,15 @@ struct Axis {
     if (align_corners) return o > 1 ? (i - 1) / (o - 1) : 0;
     return factor && *factor > 0 ? 1 / *factor : i / o;
   }
+  // The same, computed when it runs where sizes are symbolic.
+  Operand step(bool align_corners, DType dtype) const {
+    bool open = !in.is_const() || !out.is_const();
+    if (!open) return step(align_corners);
+    if (!align_corners && factor && *factor > 0) return 1 / *factor;
+    auto number = [&](const Expr& e) { return call1("scalar_tensor", {e, dtype}); };
+    if (align_corners) return div(number(in - 1), number(sym::max(out - 1, 1)));  // one output alone is at 0 whatever the step
+    return div(number(in), number(out));
+  }
   // The whole number of outputs for each input, where there is one.
   std::optional<int64_t> repeats() const {
     if (in.is_const() && out.is_const()) {
@@ -65,6 +74,17 @@ struct Resize {
   size_t spatial() const { return axes.size(); }
 };
 
+// floor(in * factor). Symbolic sizes stay open where the factor is a fraction of a power of two (1.5 = 3 / 2), which floats multiply
+// exactly.
+Expr scaled_size(const Axis& a, double factor) {
+  int64_t denominator = 1;
+  while (factor * static_cast<double>(denominator) != std::floor(factor * static_cast<double>(denominator)) && denominator < (1 << 20))
+    denominator *= 2;
+  double numerator = factor * static_cast<double>(denominator);
+  if (numerator != std::floor(numerator)) return static_cast<int64_t>(static_cast<double>(a.fixed_in()) * factor);
+  return sym::floor_div(a.in * Expr(static_cast<int64_t>(numerator)), denominator);
+}
+
 Resize read_resize(const CallReader& c, size_t spatial) {
   bool vec = c.op().schema.find("scale_factors") >= 0;
   Resize r;
@@ -82,9 +102,7 @@ Resize read_resize(const CallReader& c, size_t spatial) {
     if (vec && !factors.empty()) {
       a.factor = factors[d];
       TOROID_USER_CHECK(factors[d] > 0 && factors[d] < (1 << 20), "{}: scale factor {} is out of range", c.op().name, factors[d]);
-      bool whole = factors[d] == std::floor(factors[d]);
-      a.out = whole ? a.in * Expr(static_cast<int64_t>(factors[d]))
-                    : Expr(static_cast<int64_t>(static_cast<double>(a.fixed_in()) * factors[d]));
+      a.out = scaled_size(a, factors[d]);
     } else {
       a.out = out.at(d);
       std::string_view name = spatial == 1 ? "scales" : kScaleNames[3 - spatial + d];
@@ -118,10 +136,10 @@ std::vector<Tensor> nearest(const CallReader& c) {
   if (auto repeated = repeat_elements(r)) return {*repeated};
   std::vector<Tensor> indices(2);
   for (size_t d = 0; d < kSpatial; ++d) {
-    Tensor at = arange(r.axes[d].fixed_out(), DType::F32);
+    Tensor at = arange(r.axes[d].out, DType::F32);
     if (kExact) at = add(at, 0.5);
-    at = cast(mul(at, r.axes[d].step(false)), DType::I64);
-    indices.push_back(along(clamp(at, std::monostate{}, Expr(r.axes[d].fixed_in() - 1)), static_cast<int64_t>(d), kSpatial));
+    at = cast(mul(at, r.axes[d].step(false, DType::F32)), DType::I64);
+    indices.push_back(along(clamp(at, std::monostate{}, r.axes[d].in - 1), static_cast<int64_t>(d), kSpatial));
   }
   return {index(r.x, std::move(indices))};
 }
@@ -134,15 +152,15 @@ struct Taps {
 };
 
 Tensor source_positions(const Axis& a, DType dtype, bool align_corners, bool cubic) {
-  Tensor i = arange(a.fixed_out(), dtype);
-  if (align_corners) return mul(i, a.step(true));
-  Tensor at = sub(mul(add(i, 0.5), a.step(false)), 0.5);
+  Tensor i = arange(a.out, dtype);
+  if (align_corners) return mul(i, a.step(true, dtype));
+  Tensor at = sub(mul(add(i, 0.5), a.step(false, dtype)), 0.5);
   return cubic ? at : call1("clamp", {at, 0.0});
 }
 
 Taps linear_taps(const Axis& a, DType dtype, bool align_corners) {
   Tensor at = source_positions(a, dtype, align_corners, false);
-  Expr last = a.fixed_in() - 1;
+  Expr last = a.in - 1;
   Tensor first = clamp(cast(at, DType::I64), std::monostate{}, last);
   Tensor t = clamp(sub(at, cast(first, dtype)), 0.0, 1.0);
   return {{first, clamp(add(first, Expr(1)), std::monostate{}, last)}, {one_minus(t), t}};
@@ -152,7 +170,7 @@ Taps cubic_taps(const Axis& a, DType dtype, bool align_corners) {
   Tensor at = source_positions(a, dtype, align_corners, true), whole = floor(at);
   Tensor first = cast(whole, DType::I64);
   Taps taps;
-  for (int64_t k = -1; k <= 2; ++k) taps.indices.push_back(clamp(add(first, Expr(k)), Expr(0), Expr(a.fixed_in() - 1)));
+  for (int64_t k = -1; k <= 2; ++k) taps.indices.push_back(clamp(add(first, Expr(k)), Expr(0), a.in - 1));
   for (auto& w : cubic_weights(clamp(sub(at, whole), 0.0, 1.0))) taps.weights.push_back(w);
   return taps;
 }
