@@ -309,6 +309,27 @@ TEST(Pt2Importer, ResizesTakeEveryWidth) {
   EXPECT_EQ(resized({0, 0, 0, 16, 16, 16, 16, 16}).size(), 4u);
 }
 
+TEST(Pt2Importer, AntialiasedResizesTakeEveryWidth) {
+  Program p = symbolic();
+  p.nodes = node("_upsample_bilinear2d_aa.default",
+                 arg("self", tensor_arg("x")) + "," + arg("output_size", R"({"as_ints":[1,2]})") + "," +
+                     arg("align_corners", R"({"as_bool":false})"),
+                 tensor_arg("y"));
+  std::string ones = int_size(1) + "," + int_size(1) + "," + int_size(1) + ",";
+  p.values = R"("x":)" + meta(ones + expr_size(kS0, 5), 4) + R"(,"y":)" + meta(ones + int_size(2), 4);
+  auto g = p.load();
+  auto ramp = [&](int64_t width) {
+    std::vector<double> values;
+    for (int64_t i = 0; i < width; ++i) values.push_back(static_cast<double>(i));
+    Tensor x = Tensor::of(values, std::vector<int64_t>{1, 1, 1, width});
+    return graph::interpret(*g, std::span(&x, 1))[0].to_vector();
+  };
+  EXPECT_EQ(ramp(2), (std::vector<double>{0, 1}));
+  // Weights 5, 7, 7, 5, 3, 1 of 28.
+  EXPECT_NEAR(ramp(8)[0], 53.0 / 28, 1e-5);
+  EXPECT_NEAR(ramp(8)[1], 7 - 53.0 / 28, 1e-5);
+}
+
 TEST(Pt2Importer, SizesMayBeScaledByBinaryFractions) {
   auto scaled = [](const std::string& factor) {
     Program p = symbolic();

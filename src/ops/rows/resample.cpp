@@ -215,16 +215,37 @@ std::vector<Tensor> smooth(const CallReader& c) {
 
 // ---- antialiased ----
 
-// Resizes one dimension with a filter that widens when shrinking; `reach` is its radius in input steps at scale 1.
+// The filter of one dimension: zero from `support` input steps off its centre; `inverse` scales distances to its formula.
+struct Filter {
+  Operand step, support, inverse;
+  Expr taps;
+};
+
+// A filter that widens when shrinking; `reach` is its radius in input steps at scale 1.
+Filter filter_of(const Axis& a, int64_t reach, bool align_corners, DType dtype) {
+  Filter f{a.step(align_corners, dtype), {}, {}, 0};
+  if (auto* step = std::get_if<double>(&f.step)) {
+    double wide = std::max(*step, 1.0), support = static_cast<double>(reach) * wide;
+    f.support = support, f.inverse = 1 / wide;
+    f.taps = sym::min(a.in, Expr(2 * static_cast<int64_t>(std::ceil(support)) + 1));
+    return f;
+  }
+  Tensor wide = call1("clamp", {f.step, 1.0});
+  f.support = mul(wide, Expr(reach)), f.inverse = call1("reciprocal", {wide});
+  Expr from = align_corners ? a.in - 1 : a.in, to = align_corners ? sym::max(a.out - 1, 1) : a.out;
+  f.taps = sym::min(a.in, Expr(2) * sym::max(sym::ceil_div(Expr(reach) * from, to), reach) + 1);
+  return f;
+}
+
+// Resizes one dimension.
 Tensor antialiased(const Tensor& x, int64_t dim, const Axis& a, bool cubic, bool align_corners) {
-  double step = a.step(align_corners), wide = std::max(step, 1.0), support = (cubic ? 2 : 1) * wide;
-  int64_t in = a.fixed_in(), taps = std::min<int64_t>(in, 2 * static_cast<int64_t>(std::ceil(support)) + 1);
   DType dtype = x.dtype();
-  Tensor centre = mul(add(arange(a.fixed_out(), dtype), 0.5), step);
-  Tensor first = call1("clamp", {cast(add(centre, 0.5 - support), DType::I64), Expr(0)});
-  Tensor end = clamp(cast(add(centre, 0.5 + support), DType::I64), std::monostate{}, Expr(in));
-  Tensor at = add(unsqueeze(first, 1), arange(taps));
-  Tensor distance = call1("abs", {mul(add(sub(cast(at, dtype), unsqueeze(centre, 1)), 0.5), 1 / wide)});
+  Filter f = filter_of(a, cubic ? 2 : 1, align_corners, dtype);
+  Tensor centre = mul(add(arange(a.out, dtype), 0.5), f.step);
+  Tensor first = call1("clamp", {cast(add(sub(centre, f.support), 0.5), DType::I64), Expr(0)});
+  Tensor end = clamp(cast(add(add(centre, f.support), 0.5), DType::I64), std::monostate{}, a.in);
+  Tensor at = add(unsqueeze(first, 1), arange(f.taps));
+  Tensor distance = call1("abs", {mul(add(sub(cast(at, dtype), unsqueeze(centre, 1)), 0.5), f.inverse)});
   Tensor zero = full({}, 0, dtype), weight;
   if (cubic)
     weight = where(lt(distance, 1.0), cubic_inner(distance, -0.5), where(lt(distance, 2.0), cubic_outer(distance, -0.5), zero));
@@ -233,11 +254,11 @@ Tensor antialiased(const Tensor& x, int64_t dim, const Axis& a, bool cubic, bool
   weight = where(call1("lt.Tensor", {at, unsqueeze(end, 1)}), weight, zero);
   weight = div(weight, sum(weight, {Expr(1)}, true));
   std::vector<Tensor> indices(static_cast<size_t>(dim));
-  indices.push_back(clamp(at, std::monostate{}, Expr(in - 1)));
+  indices.push_back(clamp(at, std::monostate{}, a.in - 1));
   Tensor gathered = index(x, std::move(indices));  // the taps follow their dimension
   Sizes lay(static_cast<size_t>(gathered.dim()), Expr(1));
   lay[static_cast<size_t>(dim)] = a.out;
-  lay[static_cast<size_t>(dim) + 1] = Expr(taps);
+  lay[static_cast<size_t>(dim) + 1] = f.taps;
   return sum(mul(gathered, reshape(weight, lay)), {Expr(dim + 1)});
 }
 
