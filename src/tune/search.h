@@ -71,11 +71,11 @@ struct RegionReport {
   size_t places = 0;   // of the program that this region stands for: equal parts are tuned once
   std::string source;  // "timed", or where the choice is from, or why the default stands
   std::vector<ChoiceRow> rows;
-  size_t winner = 0;                             // in rows
-  size_t originals = 0, fused = 0;               // choices: one a way, and those fused with neighbours
-  size_t untried = 0;                            // beyond most_choices, where nobody asks whether they are legal, or equal others
-  size_t unwanted = 0;                           // that SearchOptions leaves out, some of which may equal others
-  size_t passed_over = 0;                        // as those before them in their template's order were far behind
+  size_t winner = 0;                // in rows
+  size_t originals = 0, fused = 0;  // choices: one a way, and those fused with neighbours
+  size_t untried = 0;               // beyond most_choices, where nobody asks whether they are legal, or equal others
+  size_t unwanted = 0;              // that SearchOptions leaves out, some of which may equal others
+  size_t passed_over = 0;           // as those before them in their template's order were far behind
   double noise = 0, flip = 0, regret = 0, spent_ms = 0;
   std::string kernels;  // hash of the winner's kernel texts; empty where it is not known
   double ratio = 1;     // of the winner's time to the default's

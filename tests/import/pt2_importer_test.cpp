@@ -311,10 +311,10 @@ TEST(Pt2Importer, ResizesTakeEveryWidth) {
 
 TEST(Pt2Importer, AntialiasedResizesTakeEveryWidth) {
   Program p = symbolic();
-  p.nodes = node("_upsample_bilinear2d_aa.default",
-                 arg("self", tensor_arg("x")) + "," + arg("output_size", R"({"as_ints":[1,2]})") + "," +
-                     arg("align_corners", R"({"as_bool":false})"),
-                 tensor_arg("y"));
+  p.nodes = node(
+      "_upsample_bilinear2d_aa.default",
+      arg("self", tensor_arg("x")) + "," + arg("output_size", R"({"as_ints":[1,2]})") + "," + arg("align_corners", R"({"as_bool":false})"),
+      tensor_arg("y"));
   std::string ones = int_size(1) + "," + int_size(1) + "," + int_size(1) + ",";
   p.values = R"("x":)" + meta(ones + expr_size(kS0, 5), 4) + R"(,"y":)" + meta(ones + int_size(2), 4);
   auto g = p.load();

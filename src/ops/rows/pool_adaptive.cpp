@@ -21,9 +21,7 @@ std::optional<Expr> even_window(const Expr& in, const Expr& out) {
   return std::nullopt;
 }
 
-Tensor floor_div_by(const Tensor& a, const Expr& b) {
-  return b == Expr(1) ? a : call1("div.Tensor_mode", {a, b, std::string("floor")});
-}
+Tensor floor_div_by(const Tensor& a, const Expr& b) { return b == Expr(1) ? a : call1("div.Tensor_mode", {a, b, std::string("floor")}); }
 
 AdaptiveDim adaptive_dim(const Expr& in, const Expr& out) {
   AdaptiveDim d{in, out, 0, {}, {}};
