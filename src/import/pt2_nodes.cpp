@@ -84,9 +84,13 @@ bool is_data_dependent(const Expr& e) {
 }
 
 // PyTorch's own type rules are loose about results that nobody reads, and give unique_consecutive too many dimensions when its
-// dimension counts from the end.
+// dimension counts from the end. What embedding_bag returns beside the bags is for its gradient, and empty where PyTorch takes a short cut.
 bool is_type_reliable(const ExportedNode& node, const std::string& name) {
   if (name.find("_unused_") != std::string::npos) return false;
+  if (short_target(node.target).starts_with("embedding_bag")) {
+    auto* bags = node.outputs.empty() ? nullptr : node.outputs[0].get<TensorArg>();
+    return bags && bags->name == name;
+  }
   if (short_target(node.target) != "unique_consecutive") return true;
   auto* dim = node.find_input("dim");
   return !dim || !dim->is<int64_t>() || *dim->get<int64_t>() >= 0;

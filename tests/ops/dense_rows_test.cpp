@@ -117,6 +117,28 @@ TEST_F(DenseRows, BatchNormReturnsNewRunningStatistics) {
   expect_values(r[4], {1}, {1.5});  // unbiased variance 2
 }
 
+TEST_F(DenseRows, MarginLossesAgreeWithTheirDefinitions) {
+  Tensor a = Tensor::of({1, 0, 0, 2}, {2, 2}), b = Tensor::of({0, 1, 0, 4}, {2, 2}), sign = Tensor::of({1, -1}, {2});
+  Tensor x = Tensor::of({3, 0.25}, {2}), y = Tensor::of({1, 2}, {2});
+  Expr none = 0;
+  expect_values(call1("margin_ranking_loss", {x, y, sign, 0.5, none}), {2}, {0, 0});
+  expect_values(call1("margin_ranking_loss", {y, x, sign, 0.5, none}), {2}, {2.5, 2.25});
+  expect_values(call1("hinge_embedding_loss", {x, sign, 1.0, none}), {2}, {3, 0.75});
+  expect_values(call1("cosine_embedding_loss", {a, b, sign, 0.25, none}), {2}, {1, 0.75});
+  expect_values(call1("triplet_margin_loss", {a, b, a, 1.0, 2.0, 0.0, false, none}), {2}, {1 + std::sqrt(2.0), 3});
+  expect_values(call1("poisson_nll_loss", {Tensor::of({0, 1}, {2}), y, true, false, 0.0, none}), {2}, {1, std::exp(1.0) - 2});
+  double stirling = 2 * std::log(2.0) - 2 + 0.5 * std::log(4 * M_PI);
+  expect_values(call1("poisson_nll_loss", {x, y, false, true, 0.75, none}), {2}, {3 - std::log(3.75), 0.25 + stirling});
+}
+
+TEST_F(DenseRows, BagsLeaveThePaddingOut) {
+  Tensor table = range({3, 2}), rows = Tensor::of({0, 2, 2, 1}, {4}, DType::I64), starts = Tensor::of({0, 2}, {2}, DType::I64);
+  Expr sums = 0;
+  expect_values(call1("embedding_bag", {table, rows, starts, false, sums}), {2, 2}, {4, 6, 6, 8});
+  expect_values(call1("embedding_bag.padding_idx", {table, rows, starts, false, sums, false, Tensor(), false, Expr(-1)}), {2, 2},
+                {0, 1, 2, 3});
+}
+
 TEST_F(DenseRows, UpsamplingAgreesWithItsDefinition) {
   Tensor x = Tensor::of({0, 4}, {1, 1, 2});
   expect_values(call1("upsample_nearest1d", {x, Sizes{Expr(3)}}), {1, 1, 3}, {0, 0, 4});

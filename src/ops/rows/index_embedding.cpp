@@ -160,6 +160,16 @@ void segment_kernel(KernelCall& c) {
   }
 }
 
+Results embedding_bag(const CallReader& c) {
+  CallArgs args(c.args().begin(), c.args().end());
+  if (c.op().schema.find("padding_idx") >= 0) {
+    int64_t padding = c.has("padding_idx") ? c.integer("padding_idx") : -1;
+    if (c.has("padding_idx") && padding < 0) padding += static_cast<int64_t>(c.tensor("weight").size(0));
+    args.back() = Expr(padding);
+  }
+  return call(get("_embedding_bag"), std::move(args));
+}
+
 }  // namespace
 
 void add_index_embedding_rows(Table& t) {
@@ -173,6 +183,11 @@ void add_index_embedding_rows(Table& t) {
                     "per_sample_weights=None, "
                     "bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)",
                 bag_meta, bag_kernel);
+  std::string bag =
+      "(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? "
+      "per_sample_weights=None, bool include_last_offset=False";
+  t.composite("embedding_bag" + bag + ") -> (Tensor, Tensor, Tensor, Tensor)", embedding_bag);
+  t.composite("embedding_bag.padding_idx" + bag + ", int? padding_idx=None) -> (Tensor, Tensor, Tensor, Tensor)", embedding_bag);
   t.primitive("embedding_renorm(Tensor self, Tensor indices, float max_norm, float norm_type) -> Tensor", renorm_meta, renorm_kernel);
   t.primitive(
       "segment_reduce(Tensor data, str reduce, *, Tensor? lengths=None, Tensor? indices=None, Tensor? offsets=None, int axis=0, bool "

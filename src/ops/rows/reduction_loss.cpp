@@ -1,4 +1,6 @@
 // Losses, in terms of pointwise operations and reductions.
+#include <numbers>
+
 #include "base/check.h"
 #include "ops/rows/forms.h"
 #include "ops/rows/reduction_rules.h"
@@ -131,6 +133,53 @@ Results cross_entropy(const CallReader& c) {
   return {add(mul(r.loss, 1 - smoothing), div(mul(smooth, smoothing), operand(classes)))};
 }
 
+// ---- margins ----
+
+Tensor at_least_0(const Tensor& t) { return call1("clamp_min", {t, Expr(0)}); }
+Tensor zero_of(const Tensor& t) { return full({}, 0, t.dtype()); }
+
+Results margin_ranking(const CallReader& c) {
+  Tensor d = mul(unary("neg", c.tensor("target")), sub(c.tensor("input1"), c.tensor("input2")));
+  return reduced(c, at_least_0(add(d, c.real("margin"))));
+}
+
+Results hinge_embedding(const CallReader& c) {
+  Tensor x = c.tensor("self"), y = c.tensor("target"), zero = zero_of(x);
+  Tensor far = at_least_0(call1("rsub.Scalar", {x, c.real("margin")}));
+  return reduced(c, add(where(compare_int("ne", y, 1), far, zero), where(compare_int("ne", y, -1), x, zero)));
+}
+
+Results cosine_embedding(const CallReader& c) {
+  constexpr double kTiny = 1e-12;  // as PyTorch adds
+  Tensor a = c.tensor("input1"), b = c.tensor("input2"), y = c.tensor("target"), zero = zero_of(a);
+  TOROID_USER_CHECK(y.dim() <= 1 && a.dim() == y.dim() + 1 && b.dim() == a.dim(),
+                    "{}: inputs must have one dimension more than the target, which has 0 or 1; got {}, {} and {}", c.op().name, a.dim(),
+                    b.dim(), y.dim());
+  auto dot = [&](const Tensor& u, const Tensor& v) { return sum(mul(u, v), {y.dim()}, false); };
+  Tensor norms = unary("sqrt", mul(add(dot(a, a), kTiny), add(dot(b, b), kTiny))), cosine = div(dot(a, b), norms);
+  Tensor near = call1("rsub.Scalar", {cosine, 1.0}), far = at_least_0(sub(cosine, c.real("margin")));
+  return reduced(c, add(where(compare_int("eq", y, 1), near, zero), where(compare_int("eq", y, -1), far, zero)));
+}
+
+Results triplet_margin(const CallReader& c) {
+  auto distance = [&](const char* a, const char* b) {
+    return call1("pairwise_distance", {c.tensor(a), c.tensor(b), c.real("p"), c.real("eps")});
+  };
+  Tensor near = distance("anchor", "positive"), far = distance("anchor", "negative");
+  if (c.flag("swap")) far = call1("minimum", {far, distance("positive", "negative")});
+  return reduced(c, at_least_0(add(sub(near, far), c.real("margin"))));
+}
+
+Results poisson_nll(const CallReader& c) {
+  Tensor x = c.tensor("input"), y = c.tensor("target");
+  Tensor loss = c.flag("log_input") ? sub(exp(x), mul(y, x)) : sub(x, mul(y, log(add(x, c.real("eps")))));
+  if (c.flag("full")) {
+    Tensor stirling = add(sub(mul(y, log(y)), y), mul(log(mul(y, 2 * std::numbers::pi)), 0.5));
+    loss = add(loss, where(compare_int("le", y, 1), zero_of(stirling), stirling));
+  }
+  return reduced(c, loss);
+}
+
 }  // namespace
 
 void add_reduction_loss_rows(Table& t) {
@@ -146,6 +195,16 @@ void add_reduction_loss_rows(Table& t) {
               [](const CallReader& c) { return reduced(c, mul(smooth_distance(difference(c), c.real("delta")), c.real("delta"))); });
   t.composite("soft_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
               [](const CallReader& c) { return reduced(c, unary("log1p", exp(unary("neg", mul(c.tensor("self"), c.tensor("target")))))); });
+  t.composite("margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, int reduction=1) -> Tensor",
+              margin_ranking);
+  t.composite("hinge_embedding_loss(Tensor self, Tensor target, float margin=1.0, int reduction=1) -> Tensor", hinge_embedding);
+  t.composite("cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, int reduction=1) -> Tensor",
+              cosine_embedding);
+  t.composite(
+      "triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1.0, float p=2, float eps=1e-06, bool swap=False, "
+      "int reduction=1) -> Tensor",
+      triplet_margin);
+  t.composite("poisson_nll_loss(Tensor input, Tensor target, bool log_input, bool full, float eps, int reduction) -> Tensor", poisson_nll);
   t.composite("binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor", binary_cross_entropy);
   t.composite(
       "binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=1) -> "
