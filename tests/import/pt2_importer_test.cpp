@@ -330,6 +330,21 @@ TEST(Pt2Importer, AntialiasedResizesTakeEveryWidth) {
   EXPECT_NEAR(ramp(8)[1], 7 - 53.0 / 28, 1e-5);
 }
 
+TEST(Pt2Importer, RangesTakeSizesAsSteps) {
+  Program p = symbolic();
+  auto length = [](int dim) { return arg("self", tensor_arg("x")) + "," + arg("dim", fmt::format(R"({{"as_int":{}}})", dim)); };
+  auto number = [](const char* name) { return fmt::format(R"({{"as_sym_int":{{"as_name":"{}"}}}})", name); };
+  p.nodes = node("sym_numel.default", arg("self", tensor_arg("x")), number("n")) + "," + node("sym_size.int", length(1), number("s")) +
+            "," +
+            node("arange.start_step", arg("start", R"({"as_int":0})") + "," + arg("end", number("n")) + "," + arg("step", number("s")),
+                 tensor_arg("r")) +
+            "," + node("_to_copy.default", arg("self", tensor_arg("r")) + "," + arg("dtype", R"({"as_scalar_type":7})"), tensor_arg("y"));
+  p.sym_ints = R"("n":)" + expr_size("Mul(Integer(2), " + kS0 + ")", 10) + R"(,"s":)" + expr_size(kS0, 5);
+  p.values = R"("x":)" + meta(int_size(2) + "," + expr_size(kS0, 5), 2) + R"(,"y":)" + meta(int_size(2), 1);
+  Tensor x = Tensor::full(std::vector<int64_t>{2, 6}, 1.0);
+  EXPECT_EQ(graph::interpret(*p.load(), std::span(&x, 1))[0].to_vector(), (std::vector<double>{0, 6}));
+}
+
 TEST(Pt2Importer, SizesMayBeScaledByBinaryFractions) {
   auto scaled = [](const std::string& factor) {
     Program p = symbolic();

@@ -145,11 +145,12 @@ std::vector<Tensor> arange(const CallReader& c, const Arg<Tensor>& start, const 
   DType dtype = c.dtype("dtype").value_or(integral ? DType::I64 : DType::F32);
   if (integral) {
     const Expr &lo = std::get<Expr>(start), &hi = std::get<Expr>(end), &by = std::get<Expr>(step);
-    TOROID_USER_CHECK(by.is_const() && by.constant() != 0, "{}: step must be a number other than 0 that is known when compiling",
-                      c.op().name);
-    Expr length = by.constant() > 0 ? sym::ceil_div(hi - lo, by) : sym::ceil_div(lo - hi, -by);
+    const bool up = sym::known_ge(by, 1);
+    TOROID_USER_CHECK(up || sym::known_ge(-1, by), "{}: step must be a number other than 0 whose sign is known when compiling; it is {}",
+                      c.op().name, sym::to_string(by));
+    Expr length = up ? sym::ceil_div(hi - lo, by) : sym::ceil_div(lo - hi, -by);
     TOROID_USER_CHECK(!length.is_const() || length.constant() >= 0, "{}: the end lies on the wrong side of the start for step {}",
-                      c.op().name, by.constant());
+                      c.op().name, sym::to_string(by));
     return {counted(length, lo, by, dtype)};
   }
   auto real = [&](const Arg<Tensor>& a) {
