@@ -473,7 +473,6 @@ void Executable::replay(Recorder::Way& way, Run& run) {
   if (way.record) recorder_->keep(way);
 }
 
-// Sizes that the run determines: every buffer gets its own memory when it is first written.
 namespace {
 
 // What the program states about a size that its run has just determined.
@@ -496,6 +495,7 @@ void check_determined(const Plan& plan, const Expr& size, const Symbols& symbols
 
 }  // namespace
 
+// Sizes that the run determines: every buffer gets its own memory when it is first written.
 std::vector<Tensor> Executable::run_dynamic(Symbols symbols, std::span<const Tensor> arguments) {
   device::refuse_in_capture(plan_.device, "a program with sizes that only its run determines");
   std::vector<Tensor> held(plan_.buffers.size());
