@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 
 #include "graph/interpreter.h"
 #include "graph/pass.h"
@@ -83,6 +84,43 @@ TEST(IntegerProducts, MatMulWithScalesOfColumns) {
   ASSERT_TRUE(after);
   EXPECT_EQ(count(*after, "_int_mm"), 1);
   EXPECT_EQ(count(*after, "matmul") + count(*after, "div.Tensor"), 0);
+}
+
+// What looks like a quantization and is none stays a sum of floats.
+TEST(IntegerProducts, OtherZeroPointsAndTypesStay) {
+  const auto kept = [](const std::function<Tensor(const Tensor&)>& real) {
+    Case c;
+    const Tensor x = c.input(some({4, 8}, DType::U8, 1)), w = dequantize(some({8, 5}, DType::I8, 2), of(0.01), zero_of(DType::I8, 0));
+    c.output(call1("matmul", {real(x), w}));
+    auto after = integer_products(c.graph);
+    return !after || count(*after, "_int_mm") == 0;
+  };
+  const auto less = [](const Tensor& x, DType type, double zero) {
+    const Tensor whole = call1("sub.Tensor", {cast(x, type), Tensor::of({zero}, {}, type)});
+    return call1("mul.Tensor", {cast(whole, DType::F32), of(0.05)});
+  };
+  EXPECT_FALSE(kept([&](const Tensor& x) { return less(x, DType::I32, 255); }));
+  EXPECT_TRUE(kept([&](const Tensor& x) { return less(x, DType::I32, 300); })) << "beyond the type";
+  EXPECT_TRUE(kept([&](const Tensor& x) { return less(x, DType::I32, -5); }));
+  EXPECT_TRUE(kept([&](const Tensor& x) { return less(x, DType::F32, 2.5); })) << "not whole";
+  EXPECT_TRUE(kept([&](const Tensor& x) { return less(x, DType::I8, 3); })) << "differences wrap";
+  EXPECT_TRUE(kept([&](const Tensor& x) {
+    return call1("reshape",
+                 {call1("mul.Tensor", {cast(cast(x, DType::I32), DType::F32), Tensor::of({0.05}, {1, 1, 1}, DType::F32)}), Sizes{4, 8}});
+  })) << "the scale adds a dimension";
+}
+
+TEST(IntegerProducts, BoundsKnowNegativeScalesAndLimits) {
+  for (double scale : {-1e30, 1e-3}) {
+    Case c;
+    const Tensor x = c.input(some({4, 8}, DType::U8, 1)), w = dequantize(some({8, 5}, DType::I8, 2), of(scale), zero_of(DType::I8, 0));
+    Tensor y = call1("matmul", {dequantize(x, of(0.05), zero_of(DType::U8, 7)), w});
+    if (scale > 0) y = call1("clamp", {call1("relu", {y}), 1e12, 1e13});
+    c.output(quantize(y, of(0.1), zero_of(DType::U8, 0)));
+    auto after = rewritten(c, 1);
+    ASSERT_TRUE(after);
+    EXPECT_EQ(count(*after, "_int_mm"), 1);
+  }
 }
 
 TEST(IntegerProducts, ConvolutionsInAChainStayWhole) {

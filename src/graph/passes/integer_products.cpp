@@ -151,6 +151,19 @@ class Rewriter {
     }
   }
 
+  // Whether numbers of a type may have these zero points.
+  static bool are_zeros(const Tensor& zeros, DType type) {
+    if (!zeros.defined()) return true;
+    const double low = type == DType::U8 ? 0 : -128, high = type == DType::U8 ? 255 : 127;
+    const auto v = zeros.to_vector();
+    return std::all_of(v.begin(), v.end(), [&](double x) { return x == std::trunc(x) && low <= x && x <= high; });
+  }
+
+  // Whether a type holds differences of numbers of 8 bits.
+  static bool holds_differences(DType t) {
+    return t == DType::I16 || t == DType::I32 || t == DType::I64 || t == DType::F16 || t == DType::F32 || t == DType::F64;
+  }
+
   std::optional<Scaled<const Value*>> dequantized(const Value* v) {
     const Node* product = v ? v->producer : nullptr;
     if (!is(product, "mul.Tensor") || v->type.dtype != DType::F32) return std::nullopt;
@@ -161,10 +174,13 @@ class Rewriter {
       const Node& difference = *out.numbers->producer;
       out.zero = known(operand(difference, 1));
       out.numbers = operand(difference, 0);
-      if (!out.zero.defined() || !is_cast(out.numbers->producer)) return std::nullopt;
+      if (!out.zero.defined() || !out.numbers || !is_cast(out.numbers->producer) || !holds_differences(out.numbers->type.dtype) ||
+          !holds_differences(difference.results[0]->type.dtype))
+        return std::nullopt;
       out.numbers = operand(*out.numbers->producer, 0);
     }
-    if (!has_8_bits(out.numbers->type.dtype)) return std::nullopt;
+    if (!has_8_bits(out.numbers->type.dtype) || !(out.numbers->type.sizes == v->type.sizes)) return std::nullopt;
+    if (!are_zeros(out.zero, out.numbers->type.dtype)) return std::nullopt;
     return out;
   }
 
@@ -189,6 +205,7 @@ class Rewriter {
     out.numbers = operand(*x->producer, 0);
     out.scale = known(operand(*x->producer, 1));
     if (!out.numbers || !out.scale.defined() || out.scale.dtype() != DType::F32) return std::nullopt;
+    if (!(out.numbers->type.sizes == n.results[0]->type.sizes) || !are_zeros(out.zero, type)) return std::nullopt;
     return out;
   }
 
@@ -230,7 +247,13 @@ class Rewriter {
   }
 
   std::optional<double> bound_of(const Node& n) {
-    if (n.op->name == "relu" || n.op->name == "clamp") return bounds_.count(operand(n, 0)) ? bound(operand(n, 0)) : std::nullopt;
+    if (n.op->name == "relu" || n.op->name == "clamp") {
+      if (!bounds_.count(operand(n, 0))) return std::nullopt;
+      double most = *bound(operand(n, 0));
+      for (size_t i = 1; i < n.args.size(); ++i)  // limits may lie past it
+        if (const auto limit = number(n.args[i])) most = std::max(most, std::abs(*limit));
+      return most;
+    }
     if (!is_plain(&n, "add.Tensor")) return std::nullopt;
     const auto a = bound(operand(n, 0)), b = bound(operand(n, 1));
     return a && b ? std::optional(*a + *b) : std::nullopt;
@@ -359,7 +382,7 @@ class Rewriter {
       values[v] = t.as_strided({}, {});
       return true;
     }
-    if (!(v->type.sizes == sizes)) return false;
+    if (!(v->type.sizes == sizes) || v->type.dtype == DType::F16 || v->type.dtype == DType::BF16) return false;
     if (auto* q = find(v)) return take_leaf(*q, f, values[v]);
     const Node* n = v->producer;
     constexpr size_t kMostSteps = 64;
@@ -536,6 +559,7 @@ class Rewriter {
     const int64_t count = from.sizes()[axis], rank = from.dim();
     const auto scales = spread(s->scale, axis, rank, count), zeros = spread(s->zero, axis, rank, count);
     if (!scales || !zeros || from.numel() / count > kMostTerms) return std::nullopt;
+    if (!std::all_of(scales->begin(), scales->end(), [](double x) { return std::isfinite(x); })) return std::nullopt;
     int64_t inner = 1;
     for (size_t d = axis + 1; d < static_cast<size_t>(rank); ++d) inner *= from.sizes()[d];
     Weights w{{}, {scales->begin(), scales->end()}, std::vector<int64_t>(static_cast<size_t>(count))};
@@ -562,7 +586,9 @@ class Rewriter {
     Tensor y = call1("mul.Tensor", {cast(sums, DType::F32), channels(factors, 1, a.sizes)});
     const int64_t terms = w.parts[0].numel() / static_cast<int64_t>(w.scales.size());
     double most = 0;
-    for (double f : factors) most = std::max(most, f * 2 * 256 * 128 * static_cast<double>(terms));
+    for (double f : factors)
+      most = std::isfinite(f) ? std::max(most, std::abs(f) * 2 * 256 * 512 * static_cast<double>(terms))
+                              : std::numeric_limits<double>::infinity();
     const Tensor numbers = known(bias);
     if (numbers.defined()) a.summands = numbers.to_vector();
     if (bias)
