@@ -4,22 +4,15 @@
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
+#include "codegen/conv_shape.h"
 #include "device/cpu/isa.h"
 #include "template_harness.h"
 
 namespace toroid::codegen {
 namespace {
 
+using test_shapes::shape;
 using testing::AlignedFloats;
-
-ConvShape shape(int64_t channels, int64_t h, int64_t w, int64_t out, int64_t kernel, int64_t stride, int64_t pad, int64_t groups = 1,
-                int64_t dilation = 1) {
-  ConvShape s;
-  s.channels = channels, s.height = h, s.width = w, s.out_channels = out, s.groups = groups;
-  s.kernel_h = s.kernel_w = kernel, s.stride_h = s.stride_w = stride, s.dilation_h = s.dilation_w = dilation;
-  s.pad_top = s.pad_left = s.pad_bottom = s.pad_right = pad;
-  return s;
-}
 
 // A third of them the largest, a third the smallest.
 int8_t element(int64_t i, uint32_t seed) {

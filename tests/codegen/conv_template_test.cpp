@@ -1,23 +1,16 @@
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
+#include "codegen/conv_shape.h"
 #include "codegen/cpu/templates/conv_winograd.h"
 #include "template_harness.h"
 
 namespace toroid::codegen {
 namespace {
 
+using test_shapes::shape;
 using testing::AlignedFloats;
 using testing::values;
-
-ConvShape shape(int64_t channels, int64_t h, int64_t w, int64_t out, int64_t kernel, int64_t stride, int64_t pad, int64_t groups = 1,
-                int64_t dilation = 1) {
-  ConvShape s;
-  s.channels = channels, s.height = h, s.width = w, s.out_channels = out, s.groups = groups;
-  s.kernel_h = s.kernel_w = kernel, s.stride_h = s.stride_w = stride, s.dilation_h = s.dilation_w = dilation;
-  s.pad_top = s.pad_left = s.pad_bottom = s.pad_right = pad;
-  return s;
-}
 
 double reference(const ConvShape& s, AlignedFloats& x, AlignedFloats& w, int64_t image, int64_t o, int64_t oh, int64_t ow) {
   const int64_t in_group = s.channels / s.groups, base = o / (s.out_channels / s.groups) * in_group;
