@@ -53,19 +53,22 @@ Recalled Memory::recall(const std::string& problem, const std::vector<std::strin
 }
 
 void Memory::remember(const std::string& problem, const std::vector<std::string>& candidates, const std::vector<Measured>& measured,
-                      DecisionRecord decision, bool decided, const std::string& terms) {
-  const TuneKey key{problem, device_, toolchain_}, asked{problem, device_, toolchain_ + terms};
+                      const DecisionRecord& decision, bool decided, const std::string& terms) {
   Verdict v;
   v.candidates = measured;
   std::vector<CandidateRecord> records = records_of(v, candidates);
   for (auto& r : records)
     if (r.reason.starts_with(kNotEquivalent)) r.outcome = Outcome::NotEquivalent;
+  if (sources_.database) sources_.database->store({problem, device_, toolchain_}, records);
+  if (decided) settle(problem, candidates, decision, terms);
+}
+
+void Memory::settle(const std::string& problem, const std::vector<std::string>& candidates, DecisionRecord decision,
+                    const std::string& terms) {
+  const TuneKey asked{problem, device_, toolchain_ + terms};
   decision.candidates = candidates;
-  if (sources_.database) {
-    sources_.database->store(key, records);
-    if (decided) sources_.database->store(asked, decision);
-  }
-  if (sources_.remote && decided) put_decision(*sources_.remote, asked, decision);
+  if (sources_.database) sources_.database->store(asked, decision);
+  if (sources_.remote) put_decision(*sources_.remote, asked, decision);
 }
 
 LockFile Memory::decided() const {

@@ -51,7 +51,10 @@ class Memory {
   // measured: parallel to candidates; those that were not run have no ratio and no status. decided: nothing was left open, so that the
   // decision may stand without another measurement.
   void remember(const std::string& problem, const std::vector<std::string>& candidates, const std::vector<Measured>& measured,
-                DecisionRecord decision, bool decided, const std::string& terms = "");
+                const DecisionRecord& decision, bool decided, const std::string& terms = "");
+  // A decision that stands without another measurement.
+  void settle(const std::string& problem, const std::vector<std::string>& candidates, DecisionRecord decision,
+              const std::string& terms = "");
 
   // Whether decisions that no lock file makes are the default, and nothing is timed.
   bool locked() const { return sources_.lock != nullptr; }

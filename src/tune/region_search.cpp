@@ -107,7 +107,8 @@ void RegionSearch::recall() {
   const std::string key = region_.key.hex();
   Recalled known = shared_.memory->recall(
       key, texts_, [&](const std::string& text) { return has_choice(text); }, terms());
-  if (known.winner.empty() && known.time.empty()) decide_by_records(known);
+  const bool by_records = known.winner.empty() && known.time.empty();
+  if (by_records) decide_by_records(known);
   timed_ = std::move(known.time);
   for (size_t i = 0; i < known.refusals.size(); ++i)
     if (!known.refusals[i].empty()) callers_[i]->mark_failed(known.refusals[i]);
@@ -121,11 +122,18 @@ void RegionSearch::recall() {
   report_.source = known.source;
   report_.drift = known.drift;
   report_.kernels = known.kernels, report_.ratio = known.ratio;
+  choice_ = callers_[static_cast<size_t>(at - texts_.begin())]->choice();
   if (!known.records.empty()) {
     add_rows(measured_once(texts_, known.records));
     report_.winner = static_cast<size_t>(at - texts_.begin());
   }
-  choice_ = callers_[static_cast<size_t>(at - texts_.begin())]->choice();
+  if (by_records) {  // a decision names its kernels
+    ChoiceCaller& winner = *callers_[report_.winner];
+    winner.precompile();
+    report_.kernels = winner.kernels();
+    winner.release();
+    shared_.memory->settle(key, texts_, decision(), terms());
+  }
   shared_.memory->note(key, decision());
 }
 

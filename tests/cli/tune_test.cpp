@@ -59,7 +59,8 @@ TEST_F(TuneCommand, ALockFileKeepsWhatOtherDevicesHave) {
   EXPECT_HAS(elsewhere, "decisions do not hold; it decides for another ");
   ASSERT_EQ(run("tune " + model_ + " --rounds 0 --lock " + file("lock")).code, 0);
   EXPECT_NE(read_file(file("lock")).find("device \"another "), std::string::npos);
-  EXPECT_EQ(run("tune " + model_ + " --check " + file("lock")).code, 0);
+  const Outcome holds = run("tune " + model_ + " --check " + file("lock"));
+  EXPECT_EQ(holds.code, 0) << holds.text;
 }
 
 TEST_F(TuneCommand, JsonHasWhatWasFound) {

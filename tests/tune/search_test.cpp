@@ -372,6 +372,7 @@ class RememberedSearch : public Search {
     Memory memory("a device", "tests", {.database = std::make_shared<Database>(file_), .retry_hours = retry_hours_});
     samples_ = 0, sampled_.clear();
     tune_by(ms, &memory);
+    EXPECT_EQ(tuned_.decided.text().find("kernels none"), std::string::npos) << "a decision names its kernels";
   }
   const std::filesystem::path file_ = std::filesystem::path(testing::TempDir()) / "remembered_search_test.sqlite";
   int64_t retry_hours_ = 168;
@@ -400,6 +401,15 @@ TEST_F(RememberedSearch, ANewChoiceIsTimedBesideTheDefaultAndTheBestOne) {
   tune_again({{"ring alone", 6}});
   EXPECT_TRUE(samples_ == 0 || sampled_ == (std::set<std::string>{"default", "ring alone"})) << "again where it was dropped too soon";
   EXPECT_EQ(winner(), "ring alone");
+}
+
+// Nothing is timed, and the decision names its kernels like any other.
+TEST_F(RememberedSearch, TheDefaultIsDecidedForByWhatOtherSetsShowed) {
+  tune_again({{"tree alone", 5}, {"ring alone", 11}});
+  options_.names = "ring alone";
+  tune_again({});
+  EXPECT_EQ(samples_, 0);
+  EXPECT_EQ(winner(), "default");
 }
 
 // A decision holds for what was asked of the winner; what was measured holds for all.
