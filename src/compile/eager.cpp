@@ -246,33 +246,79 @@ std::shared_ptr<const EagerDispatcher::Variant> EagerDispatcher::make(const ops:
                                                                       const std::source_location& where) {
   std::lock_guard one_at_a_time(compile_mutex_);
   if (auto made = find(key, tensors)) return made;
-  std::vector<std::vector<bool>> changed(tensors.size());
+  std::vector<std::vector<bool>> open;
   Backend backend;
   {
     std::unique_lock lock(mutex_);
-    if (fallbacks_.count({&op, device.type})) return nullptr;
     if (families_.size() >= kMaxFamilies && !families_.count(key)) return nullptr;
     Family& f = families_[key];
-    if (f.variants.size() >= (device.is_cuda() ? kMaxVariantsOnGpus : kMaxVariants)) return nullptr;
-    f.sizes.resize(tensors.size());
-    f.changed.resize(tensors.size());
-    for (size_t i = 0; i < tensors.size(); ++i) {
-      const auto& sizes = tensors[i]->sizes();
-      f.changed[i].resize(sizes.size());
-      for (size_t d = 0; d < sizes.size(); ++d)
-        if (!f.variants.empty() && f.sizes[i][d] != sizes[d]) f.changed[i][d] = true;
-      f.sizes[i] = sizes;
+    if (f.refused) return nullptr;
+    if (const size_t most = device.is_cuda() ? kMaxVariantsOnGpus : kMaxVariants; f.variants.size() >= most) {
+      const std::string& why = fallbacks_[{&op, device.type}] = fmt::format("{} programs for other sizes or layouts were made", most);
+      log(Artifact::Perf, fmt::format("{} runs by the reference evaluator: {}", op.name, why));
+      f.refused = true;
+      return nullptr;
     }
-    changed = f.changed;
+    open = f.see(tensors);
     if (!backend_) backend_ = find_backend("compiled");
     backend = backend_;
   }
-  auto g = std::make_unique<graph::Graph>();
-  g->name = op.name;
-  graph::Recorder recorder(*g);
+  const auto with_family = [&](const auto& change) {  // unless a reset dropped it meanwhile
+    std::unique_lock lock(mutex_);
+    if (auto family = families_.find(key); family != families_.end()) change(family->second);
+  };
+  for (bool last = false;; last = true) {
+    // Errors of the caller (sizes that do not fit) leave from here.
+    Traced traced = trace(op, args, open, device, where);
+    try {
+      auto v = std::make_shared<Variant>();
+      v->guards = Guards(*traced.graph, tensors, traced.positions, traced.names, false);
+      v->program = backend(std::move(traced.graph), {.device = device});
+      compiles_.fetch_add(1);
+      with_family([&](Family& f) { f.variants.push_back(v); });
+      return v;
+    } catch (const Error& e) {
+      if (traced.is_open && !last) {  // such as attention, whose scale is a number made of a size
+        log(Artifact::Perf, fmt::format("{} is compiled for each size by itself: {}", op.name, e.what()));
+        with_family([](Family& f) { f.fixed = true; });
+        for (auto& sizes : open) sizes.assign(sizes.size(), false);
+        continue;
+      }
+      log(Artifact::Perf, fmt::format("{} runs by the reference evaluator: {}", op.name, e.what()));
+      with_family([](Family& f) { f.refused = true; });
+      std::unique_lock lock(mutex_);
+      fallbacks_[{&op, device.type}] = e.what();
+      return nullptr;
+    }
+  }
+}
+
+// Notes the tensors' sizes. True: one that has differed between calls, and stays open.
+std::vector<std::vector<bool>> EagerDispatcher::Family::see(std::span<const Tensor* const> tensors) {
+  sizes.resize(tensors.size());
+  changed.resize(tensors.size());
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const auto& now = tensors[i]->sizes();
+    changed[i].resize(now.size());
+    for (size_t d = 0; d < now.size(); ++d)
+      if (!fixed && !variants.empty() && sizes[i][d] != now[d]) changed[i][d] = true;
+    sizes[i] = now;
+  }
+  if (!fixed) return changed;
+  std::vector<std::vector<bool>> none;
+  for (auto& c : changed) none.emplace_back(c.size(), false);
+  return none;
+}
+
+// The graph of one call. open: the sizes of its tensors that get a symbol.
+EagerDispatcher::Traced EagerDispatcher::trace(const ops::Op& op, const CallArgs& args, const std::vector<std::vector<bool>>& open,
+                                               const Device& device, const std::source_location& where) {
+  Traced out;
+  out.graph = std::make_unique<graph::Graph>();
+  graph::Graph& g = *out.graph;
+  g.name = op.name;
+  graph::Recorder recorder(g);
   size_t next = 0;
-  std::vector<int> positions;
-  std::vector<std::string> names;
   CallArgs stand_ins;
   for (auto& a : args)
     stand_ins.push_back(map_arg<Tensor>(a, [&](const Tensor& t) -> Tensor {
@@ -283,8 +329,8 @@ std::shared_ptr<const EagerDispatcher::Variant> EagerDispatcher::make(const ops:
       const bool fixed = device.is_cuda() && !t.is_contiguous();
       for (size_t d = 0; d < t.sizes().size(); ++d) {
         int64_t size = t.sizes()[d];
-        if (changed[next][d] && size > 1 && !fixed) {
-          Expr s = g->new_symbol("s", 2, sym::kInf - 1, false);
+        if (open[next][d] && size > 1 && !fixed) {
+          Expr s = g.new_symbol("s", 2, sym::kInf - 1, false);
           recorder.set_hint(s.node()->name, size);
           type.sizes.push_back(s);
           symbolic = true;
@@ -293,29 +339,14 @@ std::shared_ptr<const EagerDispatcher::Variant> EagerDispatcher::make(const ops:
         }
       }
       if (!symbolic && !t.is_contiguous()) type.strides.assign(t.strides().begin(), t.strides().end());
-      positions.push_back(static_cast<int>(next));
-      names.push_back(fmt::format("tensor {} of {}", next, op.name));
+      out.is_open = out.is_open || symbolic;
+      out.positions.push_back(static_cast<int>(next));
+      out.names.push_back(fmt::format("tensor {} of {}", next, op.name));
       ++next;
-      return recorder.proxy(g->add_input(std::move(type), graph::InputKind::User, "x"));
+      return recorder.proxy(g.add_input(std::move(type), graph::InputKind::User, "x"));
     }));
-  // Errors of the caller (sizes that do not fit) leave from here.
-  for (auto& r : recorder.call(op, std::move(stand_ins), where))
-    g->outputs.push_back({static_cast<graph::Value*>(r.impl()->proxy), {}, -1});
-  auto v = std::make_shared<Variant>();
-  try {
-    v->guards = Guards(*g, tensors, positions, names, false);
-    v->program = backend(std::move(g), {.device = device});
-  } catch (const Error& e) {
-    log(Artifact::Perf, fmt::format("{} runs by the reference evaluator: {}", op.name, e.what()));
-    std::unique_lock lock(mutex_);
-    fallbacks_[{&op, device.type}] = e.what();
-    return nullptr;
-  }
-  compiles_.fetch_add(1);
-  std::unique_lock lock(mutex_);
-  auto family = families_.find(key);  // gone after a reset meanwhile
-  if (family != families_.end()) family->second.variants.push_back(v);
-  return v;
+  for (auto& r : recorder.call(op, std::move(stand_ins), where)) g.outputs.push_back({static_cast<graph::Value*>(r.impl()->proxy), {}, -1});
+  return out;
 }
 
 EagerDispatcher::Counts EagerDispatcher::counts() const {

@@ -47,6 +47,15 @@ class EagerDispatcher : public Dispatcher {
     std::vector<std::shared_ptr<const Variant>> variants;
     std::vector<std::vector<int64_t>> sizes;  // of the tensors of the latest variant
     std::vector<std::vector<bool>> changed;   // sizes that have differed between calls
+    bool fixed = false;                       // it could not be compiled with open sizes: each size is a variant
+    bool refused = false;                     // nor with known ones: the reference evaluator runs it
+    std::vector<std::vector<bool>> see(std::span<const Tensor* const> tensors);
+  };
+  struct Traced {
+    std::unique_ptr<graph::Graph> graph;
+    std::vector<int> positions;      // of its inputs among the call's tensors
+    std::vector<std::string> names;  // of its inputs, for reasons
+    bool is_open = false;            // has symbols for sizes
   };
   using FamilyKey = std::string;
 
@@ -56,6 +65,8 @@ class EagerDispatcher : public Dispatcher {
   std::shared_ptr<const Variant> find(const FamilyKey& key, std::span<const Tensor* const> tensors) const;
   std::shared_ptr<const Variant> make(const ops::Op& op, const FamilyKey& key, const CallArgs& args, std::span<const Tensor* const> tensors,
                                       const Device& device, const std::source_location& where);
+  static Traced trace(const ops::Op& op, const CallArgs& args, const std::vector<std::vector<bool>>& open, const Device& device,
+                      const std::source_location& where);
 
   mutable std::shared_mutex mutex_;
   std::unordered_map<FamilyKey, Family> families_;

@@ -61,6 +61,22 @@ TEST(Eager, OneProgramForManySizesAndNumbers) {
   eager.set_backend(front::find_backend("compiled"));
 }
 
+// The scale of attention is a number made of a size, so that this size cannot be open.
+TEST(Eager, WhatCannotHaveOpenSizesIsCompiledForEach) {
+  auto& eager = EagerDispatcher::instance();
+  eager.set_backend(front::find_backend("compiled"));
+  const auto before = eager.counts();
+  for (int round = 0; round < 2; ++round)
+    for (int64_t width : {3, 5, 6}) {
+      const Tensor x = Tensor::full(std::vector<int64_t>{1, 2, 4, width}, 1.0, DType::F32);
+      EXPECT_EQ(scaled_dot_product_attention(x, x, x * 3.0).to_vector()[0], 3);
+    }
+  const auto after = eager.counts();
+  EXPECT_EQ(after.reference, before.reference);
+  EXPECT_TRUE(after.fallbacks.empty());
+  EXPECT_EQ(after.compiles - before.compiles, 3 + 2) << "attention for each width; the product with a number, and it with an open size";
+}
+
 TEST(Eager, ErrorsNameTheOperation) {
   EXPECT_TRUE(contains(user_error([] { counting({2}) + counting({3}); }), "add"));
   EXPECT_TRUE(contains(user_error([] { gelu(counting({2}), "sigmoid"); }), "approximate"));
