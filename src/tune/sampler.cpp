@@ -15,32 +15,69 @@
 namespace toroid::tune {
 namespace {
 
+int64_t gap_bytes(size_t i) { return static_cast<int64_t>(i % 7 * 28 + 4) << 10; }
+
+// The inputs in several places of memory, with gaps of different sizes between them: as many as have most_bytes. What alone has more than
+// `large` bytes is in all of them the same.
+std::vector<std::vector<Tensor>> places_of(std::vector<Tensor> inputs, const Device& device, size_t most, size_t most_bytes, size_t large) {
+  const auto bytes_of = [](const Tensor& t) { return static_cast<size_t>(t.numel()) * size_of(t.dtype()); };
+  size_t bytes = 1;
+  for (auto& t : inputs) bytes += bytes_of(t) > large ? 0 : bytes_of(t);
+  const size_t count = std::clamp<size_t>(most_bytes / bytes, 1, most);
+  std::vector<std::vector<Tensor>> places = {std::move(inputs)};
+  std::vector<Tensor> gaps;
+  while (places.size() < count) {
+    std::vector<Tensor> copies;
+    for (auto& t : places[0]) {
+      if (bytes_of(t) > large) {
+        copies.push_back(t);
+        continue;
+      }
+      gaps.push_back(Tensor::empty({gap_bytes(gaps.size())}, DType::U8, device));
+      copies.push_back(Tensor::empty(t.sizes(), t.dtype(), device));
+      copy_elements(t, copies.back());
+    }
+    places.push_back(std::move(copies));
+  }
+  return places;
+}
+
 class CpuSampler {
  public:
   CpuSampler(Executables candidates, size_t count, std::vector<Tensor> inputs, const SamplerOptions& options)
-      : candidates_(std::move(candidates)), inputs_(std::move(inputs)), options_(options), runs_(count, 0) {
+      : candidates_(std::move(candidates)), options_(options), timed_(count) {
+    places_ = places_of(std::move(inputs), Device::cpu(), std::min(options.most_places, kMostPlaces), kPlacedBytes, kLarge);
     if (options.flush_bytes > 0) other_.resize(options.flush_bytes);
   }
 
   double sample(size_t i) {
     exec::Executable& e = candidates_(i);
-    if (runs_[i] == 0) {
-      run(e);  // allocates, and touches its memory
-      const double ns = timed(e, 1);
-      runs_[i] = other_.empty() ? static_cast<int>(std::clamp(std::ceil(options_.least_us * 1000 / std::max(ns, 1.0)), 1.0, 10'000.0)) : 1;
+    Timed& t = timed_[i];
+    const std::vector<Tensor>& inputs = places_[t.samples++ % places_.size()];
+    if (t.runs == 0) {
+      run(e, inputs);  // allocates, and touches its memory
+      const double ns = time(e, inputs, 1);
+      t.runs = other_.empty() ? static_cast<int>(std::clamp(std::ceil(options_.least_us * 1000 / std::max(ns, 1.0)), 1.0, 10'000.0)) : 1;
     }
-    // The candidate that ran before has left the caches in its own state.
-    if (other_.empty() && runs_[i] > 1) run(e);
-    return timed(e, runs_[i]);
+    // The candidate that ran before has left the caches in its own state, and the inputs were elsewhere.
+    if (other_.empty()) run(e, inputs);
+    return time(e, inputs, t.runs);
   }
 
  private:
-  void run(exec::Executable& e) { results_ = e.run(inputs_, options_.symbols); }
+  struct Timed {
+    int runs = 0;  // of a sample; 0: not warm yet
+    size_t samples = 0;
+  };
+  // What the last level of the caches holds, so that the places do not push each other out: then all would be timed from memory.
+  static constexpr size_t kMostPlaces = 8, kPlacedBytes = size_t{16} << 20, kLarge = size_t{4} << 20;
 
-  double timed(exec::Executable& e, int runs) {
+  void run(exec::Executable& e, const std::vector<Tensor>& inputs) { results_ = e.run(inputs, options_.symbols); }
+
+  double time(exec::Executable& e, const std::vector<Tensor>& inputs, int runs) {
     flush();
     const auto begin = std::chrono::steady_clock::now();
-    for (int i = 0; i < runs; ++i) run(e);
+    for (int i = 0; i < runs; ++i) run(e, inputs);
     return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count() / runs;
   }
 
@@ -52,9 +89,9 @@ class CpuSampler {
 
   static constexpr size_t kPiece = 1 << 16;
   Executables candidates_;
-  std::vector<Tensor> inputs_;
   SamplerOptions options_;
-  std::vector<int> runs_;  // of a sample; 0: not warm yet
+  std::vector<Timed> timed_;
+  std::vector<std::vector<Tensor>> places_;
   std::vector<std::byte> other_;
   std::atomic<int> mark_{0};
   std::vector<Tensor> results_;  // of the latest run: until the next one has its own, as in a loop that keeps its results
@@ -66,7 +103,7 @@ class GpuSampler {
  public:
   GpuSampler(Executables candidates, size_t count, const Device& device, std::vector<Tensor> inputs, const SamplerOptions& options)
       : candidates_(std::move(candidates)), options_(options), device_(device), timed_(count) {
-    place(std::move(inputs));
+    places_ = places_of(std::move(inputs), device_, options_.most_places, kPlacedBytes, kPlacedBytes);
     if (options.flush_bytes == 0) return;
     other_ = Tensor::empty({static_cast<int64_t>(options.flush_bytes)}, DType::U8, device_);
     flushes_ = record([&] { flush(); }, kFlushed);
@@ -101,26 +138,6 @@ class GpuSampler {
   device::cuda::Gpu& gpu() const { return device::cuda::gpu(device_.index); }
   void flush() {
     if (other_.defined()) gpu().fill_zero(other_.raw_data(), static_cast<size_t>(other_.numel()));
-  }
-
-  static int64_t gap_bytes(size_t i) { return static_cast<int64_t>(i % 7 * 28 + 4) << 10; }
-
-  // Copies of the inputs, with gaps of different sizes between them.
-  void place(std::vector<Tensor> inputs) {
-    size_t bytes = 1;
-    for (auto& t : inputs) bytes += static_cast<size_t>(t.numel()) * size_of(t.dtype());
-    const size_t count = std::clamp<size_t>(kPlacedBytes / bytes, 1, options_.most_places);
-    places_ = {std::move(inputs)};
-    std::vector<Tensor> gaps;
-    while (places_.size() < count) {
-      std::vector<Tensor> copies;
-      for (auto& t : places_[0]) {
-        gaps.push_back(Tensor::empty({gap_bytes(gaps.size())}, DType::U8, device_));
-        copies.push_back(Tensor::empty(t.sizes(), t.dtype(), device_));
-        copy_elements(t, copies.back());
-      }
-      places_.push_back(std::move(copies));
-    }
   }
 
   // gap: bytes in front of what is allocated while it is recorded.

@@ -14,8 +14,8 @@ struct SamplerOptions {
   size_t flush_bytes = 0;
   // Shorter runs are repeated within one sample until it takes so long, so that the clock's grain and what surrounds a run do not matter.
   double least_us = 50;
-  // GPU: how many places the inputs of small programs are copied to. Where they lie, and what lies beside a recording, changes the time of
-  // a kernel of a few microseconds by up to a tenth, and not that of each candidate alike: samples go through all of them in turn.
+  // How many places the inputs of small programs are copied to (on the CPU at most eight). Where they lie, and what lies beside a
+  // recording, changes the time of a kernel by up to a tenth, and not that of each candidate alike: samples go through all of them in turn.
   size_t most_places = 16;
   // Sizes that the executables take as given; see exec::Executable::run.
   exec::Symbols symbols = {};

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <map>
+#include <set>
 #include <thread>
 
 #include "exec/plans.h"
@@ -19,8 +21,8 @@ void slow_add_one(void* const* bufs, const int64_t* params, int64_t begin, int64
   }
 }
 
-exec::Plan plan(exec::KernelFunction f) {
-  exec::Plan p = exec::chain(1, false);
+exec::Plan plan(exec::KernelFunction f, int64_t unit = 1) {
+  exec::Plan p = exec::chain(1, false, unit);
   auto& launch = std::get<exec::Launch>(p.steps[0]);
   launch.function = f;
   launch.serial = true;
@@ -42,6 +44,25 @@ TEST(Sampler, TimesAreThoseOfOneRun) {
     EXPECT_LT(fast, 150'000);
   }
   EXPECT_EQ(measure(2, time_executables(both, 2, {}, inputs)).winner, 1u);
+}
+
+std::set<void*> read_at;  // where the input of each run was
+
+void note_input(void* const* bufs, const int64_t*, int64_t, int64_t, int) { read_at.insert(bufs[0]); }
+
+// Of small inputs there are copies elsewhere, as it is chance where a caller's are; large ones stay what the caches may hold of them.
+TEST(Sampler, SmallInputsAreInSeveralPlaces) {
+  constexpr int64_t kUnit = 1 << 14;
+  exec::Executable e(plan(note_input, kUnit));
+  for (auto& [rows, places] : std::map<int64_t, size_t>{{1, 3}, {100, 1}}) {
+    SamplerOptions o;
+    o.most_places = 3;
+    const Sample sample =
+        time_executables([&](size_t) -> exec::Executable& { return e; }, 1, {}, {Tensor::full(std::vector<int64_t>{rows, kUnit}, 1)}, o);
+    read_at.clear();
+    for (int i = 0; i < 6; ++i) sample(0);
+    EXPECT_EQ(read_at.size(), places) << rows;
+  }
 }
 
 }  // namespace
