@@ -45,30 +45,27 @@ std::vector<std::vector<Tensor>> places_of(std::vector<Tensor> inputs, const Dev
 class CpuSampler {
  public:
   CpuSampler(Executables candidates, size_t count, std::vector<Tensor> inputs, const SamplerOptions& options)
-      : candidates_(std::move(candidates)), options_(options), timed_(count) {
+      : candidates_(std::move(candidates)), options_(options), runs_(count, 0) {
     places_ = places_of(std::move(inputs), Device::cpu(), std::min(options.most_places, kMostPlaces), kPlacedBytes, kLarge);
     if (options.flush_bytes > 0) other_.resize(options.flush_bytes);
   }
 
   double sample(size_t i) {
     exec::Executable& e = candidates_(i);
-    Timed& t = timed_[i];
-    const std::vector<Tensor>& inputs = places_[t.samples++ % places_.size()];
-    if (t.runs == 0) {
+    // Never where the sample before was, whose inputs the caches may hold: the reference is sampled more often than the others.
+    const std::vector<Tensor>& inputs = places_[samples_++ % places_.size()];
+    int& runs = runs_[i];
+    if (runs == 0) {
       run(e, inputs);  // allocates, and touches its memory
       const double ns = time(e, inputs, 1);
-      t.runs = other_.empty() ? static_cast<int>(std::clamp(std::ceil(options_.least_us * 1000 / std::max(ns, 1.0)), 1.0, 10'000.0)) : 1;
+      runs = other_.empty() ? static_cast<int>(std::clamp(std::ceil(options_.least_us * 1000 / std::max(ns, 1.0)), 1.0, 10'000.0)) : 1;
     }
-    // The candidate that ran before has left the caches in its own state, and the inputs were elsewhere.
+    // The candidate that ran before has left the caches in its own state.
     if (other_.empty()) run(e, inputs);
-    return time(e, inputs, t.runs);
+    return time(e, inputs, runs);
   }
 
  private:
-  struct Timed {
-    int runs = 0;  // of a sample; 0: not warm yet
-    size_t samples = 0;
-  };
   // What the last level of the caches holds, so that the places do not push each other out: then all would be timed from memory.
   static constexpr size_t kMostPlaces = 8, kPlacedBytes = size_t{16} << 20, kLarge = size_t{4} << 20;
 
@@ -90,8 +87,9 @@ class CpuSampler {
   static constexpr size_t kPiece = 1 << 16;
   Executables candidates_;
   SamplerOptions options_;
-  std::vector<Timed> timed_;
+  std::vector<int> runs_;  // of a sample; 0: not warm yet
   std::vector<std::vector<Tensor>> places_;
+  size_t samples_ = 0;
   std::vector<std::byte> other_;
   std::atomic<int> mark_{0};
   std::vector<Tensor> results_;  // of the latest run: until the next one has its own, as in a loop that keeps its results
