@@ -26,7 +26,7 @@ GemmConfig config_for(const Problem& p, int lanes) {
   GemmConfig c;
   c.name = "gemm";
   c.m = p.m, c.n = p.n, c.k = p.k, c.batch = p.batch;
-  c.tile = choose_gemm_tile(p.m, p.n, p.k, lanes);
+  c.tile = choose_gemm_tile(p.m, p.n, p.k, lanes, true);
   c.a_row_stride = std::to_string(p.a_transposed ? 1 : p.k);
   c.a_col_stride = std::to_string(p.a_transposed ? p.m : 1);
   c.a_batch_offset = fmt::format("batch * {}", p.m * p.k);

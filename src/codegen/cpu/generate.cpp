@@ -372,7 +372,7 @@ std::vector<Form> gemm_forms(const choice::Node& node, const choice::Gemm& g, de
   gemv.refusal = [=, &g](const GemvTile& t) { return gemv_tile_refusal(t, g.m.constant(), lanes); };
   gemv.generate = [=, &node, &g](const GemvTile& t) { return generate_gemv(node, g, isa, t); };
   Tiling<GemmTile> gemm;
-  gemm.rule = [=, &g] { return choose_gemm_tile(typical(g.m), typical(g.n), typical(g.k), lanes); };
+  gemm.rule = [=, &g] { return choose_gemm_tile(typical(g.m), typical(g.n), typical(g.k), lanes, packed); };
   gemm.others = [=, &g] { return other_gemm_tiles(typical(g.m), typical(g.n), typical(g.k), lanes, packed); };
   gemm.refusal = gemm_tile_refusal;
   gemm.settle = settle_gemm_tile;

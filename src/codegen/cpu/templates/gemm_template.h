@@ -62,8 +62,8 @@ struct GemmConfig {
   int scratch_buffer = 2;  // see gemm_scratch_bytes; not touched when that is 0
 };
 
-// A tile for these sizes (any extent may be a guess when symbolic), and others worth a trial, the most promising first.
-GemmTile choose_gemm_tile(int64_t m, int64_t n, int64_t k, int lanes);
+// A tile for these sizes (any extent may be a guess when symbolic), and others worth a trial, the most promising first. packed: B is.
+GemmTile choose_gemm_tile(int64_t m, int64_t n, int64_t k, int lanes, bool packed);
 std::vector<GemmTile> other_gemm_tiles(int64_t m, int64_t n, int64_t k, int lanes, bool packed);
 // Why a tile is none for these lanes; empty when it is one.
 std::string gemm_tile_refusal(const GemmTile& t);
