@@ -76,10 +76,10 @@ class Compilation {
     if (!tunes(options_.mode) || options_.eager) return;
     moved_ = std::make_shared<MovedConstants>();
     const auto pipeline = pipeline_for(options_, target_, moved_, [](const graph::Graph& g, const ModelOptions& how, auto target) {
-      return block_of(g, how, std::move(target), {});  // nothing is tuned there
+      return block_of(g, how, std::move(target), {}, {});  // nothing is tuned there
     });
     const auto lock = lock_file();
-    const auto memory = memory_for(*pipeline, *target_, lock.get());
+    const auto memory = memory_for(*pipeline, *target_, lock.get(), decided_before_);
     tune::SearchOptions how = search_options();
     how.progress = tuning_;
     how.pipelined = options_.device.is_cuda();  // its own clock does not see what the host does
@@ -101,7 +101,7 @@ class Compilation {
   // What control flow runs: each region is a compilation of its own, which is taken to its kernels here.
   void blocks() {
     assembly_->add_blocks([&](const graph::Graph& region) {
-      Assembly::Inner block = block_of(region, options_, target_, tuning_);
+      Assembly::Inner block = block_of(region, options_, target_, tuning_, report_.tuning.decided);
       tune::add(report_.tuning, std::move(block.report->tuning));
       return block;
     });
@@ -109,7 +109,7 @@ class Compilation {
   }
 
   static Assembly::Inner block_of(const graph::Graph& region, const ModelOptions& options, std::shared_ptr<const Target> target,
-                                  const CompiledModel::TuneListener& tuning) {
+                                  const CompiledModel::TuneListener& tuning, tune::LockFile decided_before) {
     auto g = graph::clone(region);
     Assembly::Inner out;
     out.report = std::make_unique<CompileReport>();
@@ -130,6 +130,7 @@ class Compilation {
     }
     g->outputs = std::move(computed);
     Compilation within(std::move(g), options, *out.report, std::move(target), tuning);
+    within.decided_before_ = std::move(decided_before);
     for (auto stage : {&Compilation::transform, &Compilation::lower, &Compilation::tune, &Compilation::fuse, &Compilation::blocks,
                        &Compilation::generate})
       (within.*stage)();
@@ -144,6 +145,7 @@ class Compilation {
   const ModelOptions& options_;
   CompileReport& report_;
   const CompiledModel::TuneListener tuning_;
+  tune::LockFile decided_before_;  // by the program that this is a block of
   DebugFolder debug_;
   std::shared_ptr<const Target> target_;
   std::unique_ptr<graph::Graph> graph_;

@@ -97,11 +97,13 @@ std::unique_ptr<tune::LockFile> lock_file() {
   return std::make_unique<tune::LockFile>(tune::LockFile::read(path));
 }
 
-std::unique_ptr<tune::Memory> memory_for(const tune::Pipeline& pipeline, const Target& target, const tune::LockFile* lock) {
+std::unique_ptr<tune::Memory> memory_for(const tune::Pipeline& pipeline, const Target& target, const tune::LockFile* lock,
+                                         tune::LockFile decided) {
   constexpr const char* kGenerators = "toroid 3";  // another number where what templates make has changed
   tune::Memory::Sources sources;
   sources.lock = lock;
   if (!lock) sources.database = tune::shared_database(), sources.remote = tune::shared_remote();
+  sources.decided = std::move(decided);
   sources.retry_hours = get_option(options::kTuneRetryHours);
   const char* steps = get_option(options::kCoordinateDescentTuning) ? ", by steps" : "";  // what was decided without is not the end of it
   const char* bits = get_option(options::kTuneStrict) ? ", equal bits" : "";              // what is refused for them is not elsewhere

@@ -24,8 +24,9 @@ std::shared_ptr<const tune::Pipeline> pipeline_for(const ModelOptions& options, 
 
 // What the options say of the search, and of what is known before it.
 tune::SearchOptions search_options();
-// lock: the file that the option tune_lock names, read; null without one.
-std::unique_ptr<tune::Memory> memory_for(const tune::Pipeline& pipeline, const Target& target, const tune::LockFile* lock);
+// lock: the file that the option tune_lock names, read; null without one. decided: by the parts of a program that were tuned before.
+std::unique_ptr<tune::Memory> memory_for(const tune::Pipeline& pipeline, const Target& target, const tune::LockFile* lock,
+                                         tune::LockFile decided = {});
 std::unique_ptr<tune::LockFile> lock_file();
 
 }  // namespace toroid::compiler

@@ -14,6 +14,13 @@ Hash128 key_of(const choice::Program& region, const Choice& d, const Pipeline& p
   return Hasher().add(choice::region_key(region)).add(to_string(d)).add(pipeline.device_key).finish();
 }
 
+// Of the texts of its kernels.
+std::string hash_of(const Build& build) {
+  Hasher texts;
+  for (auto& k : build.kernels()) texts.add(k.source);
+  return texts.finish().hex();
+}
+
 }  // namespace
 
 std::string_view name_of(CallerKind kind) {
@@ -50,15 +57,18 @@ ChoiceCaller::ChoiceCaller(std::string name, CallerKind kind, Choice choice, std
       pipeline_(std::move(pipeline)),
       key_(key_of(*region_, choice_, *pipeline_)) {}
 
+std::unique_ptr<Build> ChoiceCaller::generated() const {
+  return pipeline_->build(pipeline_->schedule(apply(*region_, choice_, own_numbers(*region_))));
+}
+
 void ChoiceCaller::compile_locked() {
   if (build_) return;
   const auto begun = std::chrono::steady_clock::now();
-  auto build = pipeline_->build(pipeline_->schedule(apply(*region_, choice_, own_numbers(*region_))));
+  auto build = generated();
+  const std::string kernels = hash_of(*build);
   build->compile();
   ++compiles_;
-  Hasher texts;
-  for (auto& k : build->kernels()) texts.add(k.source);
-  kernels_ = texts.finish().hex();
+  kernels_ = kernels;
   build_ = std::move(build);
   compile_ms_ += std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begun).count();
 }
@@ -98,6 +108,15 @@ std::vector<codegen::KernelText> ChoiceCaller::texts() const {
 
 std::string ChoiceCaller::kernels() const {
   std::lock_guard lock(mutex_);
+  return kernels_;
+}
+
+std::string ChoiceCaller::name_kernels() {
+  std::lock_guard lock(mutex_);
+  if (kernels_.empty()) try {
+      kernels_ = hash_of(*generated());
+    } catch (const std::exception&) {  // whoever compiles it is told
+    }
   return kernels_;
 }
 

@@ -70,8 +70,10 @@ class ChoiceCaller {
   // Forgets the code and its memory; the next call makes them again.
   void release();
 
-  // Hash of its kernels' texts; empty before it was compiled.
+  // Hash of its kernels' texts, as they are generated; empty before it was compiled, or named.
   std::string kernels() const;
+  // The same, for which texts are made where there are none yet, and nothing is compiled; empty where that fails.
+  std::string name_kernels();
   // How often it was compiled.
   int compiles() const { return compiles_.load(); }
   // How long that took; 0 before.
@@ -80,6 +82,7 @@ class ChoiceCaller {
   void mark_failed(std::string why);
 
  private:
+  std::unique_ptr<Build> generated() const;
   void compile_locked();
 
   const std::string name_;

@@ -332,11 +332,11 @@ Missing missing(std::span<const std::string> candidates, std::span<const Candida
   bool any = false;
   for (size_t i = 0; i < candidates.size(); ++i) {
     const auto r = std::find_if(known.begin(), known.end(), [&](const CandidateRecord& k) { return k.candidate == candidates[i]; });
-    if (r == known.end() || is_due(*r, retry_hours, now)) {
+    if (r == known.end() || is_due(*r, retry_hours, now) || (r->outcome == Outcome::Timed && r->ratio <= 0)) {
       run[i] = any = true;
     } else if (r->outcome != Outcome::Timed) {
       m.refusals[i] = fmt::format("{}: {}", name_of(r->outcome), r->reason);
-    } else if (r->ratio > 0 && r->ratio < best_ratio) {
+    } else if (r->ratio < best_ratio) {
       best_ratio = r->ratio, best = i;
     }
   }

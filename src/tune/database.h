@@ -28,7 +28,7 @@ struct CandidateRecord {
   std::string candidate;  // its text: "gemm_wgmma(block_m=128,...)"
   Outcome outcome = Outcome::Timed;
   std::string reason;  // unless timed
-  double ratio = 0;    // of its time to the default's of the same measurement
+  double ratio = 0;    // of its time to the default's of the same measurement; 0: that could not be run
   double ratio_low = 0, ratio_high = 0;
   double median_ns = 0, spread = 0;
   int64_t rounds = 0;

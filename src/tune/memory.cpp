@@ -20,7 +20,7 @@ Recalled Memory::recall(const std::string& problem, const std::vector<std::strin
   Recalled out;
   out.refusals.resize(candidates.size());
   if (sources_.lock) {
-    out.source = "lock file";
+    out.source = kLockFile;
     const LockEntry* entry = sources_.lock->find(device_, problem);
     if (entry && is_choice(entry->winner)) {
       out.winner = entry->winner, out.kernels = entry->kernels, out.ratio = entry->ratio;
@@ -30,22 +30,35 @@ Recalled Memory::recall(const std::string& problem, const std::vector<std::strin
     }
     return out;
   }
+  {
+    const LockFile before = decided();
+    const LockEntry* entry = before.find(device_, problem);
+    if (entry && is_choice(entry->winner)) {
+      out.winner = entry->winner, out.kernels = entry->kernels, out.ratio = entry->ratio, out.source = kBefore;
+      return out;
+    }
+  }
   const TuneKey key{problem, device_, toolchain_}, asked{problem, device_, toolchain_ + terms};
   if (sources_.database) out.records = sources_.database->records(key);
   const bool again = std::any_of(out.records.begin(), out.records.end(), [&](const CandidateRecord& r) {
     return std::find(candidates.begin(), candidates.end(), r.candidate) != candidates.end() &&
            is_due(r, sources_.retry_hours, seconds_now());
   });
+  // A winner that has failed since then, beside others, wins no more.
+  const auto stands = [&](const std::optional<DecisionRecord>& d) {
+    return d &&
+           std::none_of(out.records.begin(), out.records.end(),
+                        [&](const CandidateRecord& r) { return r.candidate == d->winner && r.outcome != Outcome::Timed; }) &&
+           is_choice(d->winner);
+  };
+  const auto take = [&](const DecisionRecord& d, std::string_view source) {
+    out.winner = d.winner, out.kernels = d.kernels, out.ratio = d.ratio, out.source = source;
+    return out;
+  };
   if (sources_.database && !again)
-    if (auto known = sources_.database->decision(asked, candidates); known && is_choice(known->winner)) {
-      out.winner = known->winner, out.kernels = known->kernels, out.ratio = known->ratio, out.source = "database";
-      return out;
-    }
-  if (sources_.remote)
-    if (auto known = get_decision(*sources_.remote, asked, candidates); known && is_choice(known->winner)) {
-      out.winner = known->winner, out.kernels = known->kernels, out.ratio = known->ratio, out.source = "remote cache";
-      return out;
-    }
+    if (const auto known = sources_.database->decision(asked, candidates); stands(known)) return take(*known, kDatabase);
+  if (sources_.remote && !again)
+    if (const auto known = get_decision(*sources_.remote, asked, candidates); stands(known)) return take(*known, kRemoteCache);
   Missing m = missing(candidates, out.records, sources_.retry_hours, seconds_now());
   out.time = std::move(m.time);
   out.refusals = std::move(m.refusals);
@@ -59,6 +72,8 @@ void Memory::remember(const std::string& problem, const std::vector<std::string>
   std::vector<CandidateRecord> records = records_of(v, candidates);
   for (auto& r : records)
     if (r.reason.starts_with(kNotEquivalent)) r.outcome = Outcome::NotEquivalent;
+  if (measured.front().failed || measured.front().ratio <= 0)  // ratios to another one than the default say nothing elsewhere
+    for (auto& r : records) r.ratio = r.ratio_low = r.ratio_high = 0;
   if (sources_.database) sources_.database->store({problem, device_, toolchain_}, records);
   if (decided) settle(problem, candidates, decision, terms);
 }

@@ -15,6 +15,8 @@
 
 namespace toroid::tune {
 
+// Where decisions are from.
+inline constexpr std::string_view kLockFile = "lock file", kDatabase = "database", kRemoteCache = "remote cache", kBefore = "this program";
 // How the reason of a choice begins that is refused because it computes something else.
 inline constexpr std::string_view kNotEquivalent = "not equivalent to the default";
 
@@ -23,7 +25,7 @@ struct Recalled {
   std::string winner;                    // a candidate's text; empty: not decided
   std::string kernels;                   // hash of its kernels, where that is known
   double ratio = 1;                      // of its time to the default's, as it was measured
-  std::string source;                    // where it is from: "lock file", "database", "remote cache"
+  std::string source;                    // where it is from: kLockFile, ...
   std::vector<size_t> time;              // else: candidates to time, the default among them; none where all have records
   std::vector<std::string> refusals;     // of each candidate; empty where it may be timed
   std::vector<CandidateRecord> records;  // of the database: what was measured of whom
@@ -38,10 +40,13 @@ class Memory {
     std::shared_ptr<Database> database = nullptr;
     std::shared_ptr<RemoteCache> remote = nullptr;
     int64_t retry_hours = 168;
+    // By the parts of a program that were tuned before this one: equal regions are decided once, so that a lock file of the program can say
+    // what was decided.
+    LockFile decided = {};
   };
   // device, toolchain: of TuneKey.
   Memory(std::string device, std::string toolchain, Sources sources)
-      : device_(std::move(device)), toolchain_(std::move(toolchain)), sources_(std::move(sources)) {}
+      : device_(std::move(device)), toolchain_(std::move(toolchain)), sources_(std::move(sources)), decided_(sources_.decided) {}
 
   // candidates: their texts, the default's first. A winner that is none of them (refine() found it) counts where is_choice says so.
   // terms: what is asked of a winner besides; decisions by others are not known. What was measured is.
@@ -58,6 +63,8 @@ class Memory {
 
   // Whether decisions that no lock file makes are the default, and nothing is timed.
   bool locked() const { return sources_.lock != nullptr; }
+  // Whether a lock file decides this one.
+  bool locks(const std::string& problem) const { return locked() && sources_.lock->find(device_, problem); }
   // What was decided so far, wherever it is from.
   LockFile decided() const;
   void note(const std::string& problem, const DecisionRecord& decision);

@@ -1,6 +1,7 @@
 #include "tune/region_search.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/check.h"
 #include "base/log.h"
@@ -63,11 +64,14 @@ void RegionSearch::prepare() {
   callers_ = choices_of(region_, shared_.pipeline, options_, report_);
   for (auto& c : callers_) texts_.push_back(to_string(c->choice()));
   event(fmt::format("listed {} choices, {} unwanted, {} left out", callers_.size(), report_.unwanted, report_.untried));
-  if (callers_.size() < 2) {
+  const Memory* memory = shared_.memory;
+  // Where options leave one way a lock file decides all the same, and is told of the default: it may be read without these options.
+  if (callers_.size() < 2 && !(memory && (memory->locks(region_.key.hex()) || (memory->locked() && report_.unwanted > 0)))) {
     decided_ = true;
     report_.source = report_.unwanted == 0 ? "not tuned: there is one way to compute it"
                                            : "not tuned: tune_backends and tune_choices leave one way to compute it";
-  } else if (shared_.memory) {
+    if (report_.unwanted > 0) note();
+  } else if (memory) {
     recall();
   } else {
     for (size_t i = 0; i < callers_.size(); ++i) timed_.push_back(i);
@@ -104,12 +108,16 @@ bool RegionSearch::has_choice(const std::string& text) {
 }
 
 void RegionSearch::recall() {
-  const std::string key = region_.key.hex();
+  const size_t listed = texts_.size();
   Recalled known = shared_.memory->recall(
-      key, texts_, [&](const std::string& text) { return has_choice(text); }, terms());
-  const bool by_records = known.winner.empty() && known.time.empty();
-  if (by_records) decide_by_records(known);
+      region_.key.hex(), texts_, [&](const std::string& text) { return has_choice(text); }, terms());
+  if (!known.winner.empty() && !shared_.memory->locked()) verify(known, listed);
+  if (known.winner.empty()) {
+    if (known.time.empty()) decide_by_records(known);
+    add_best_unfused(known);
+  }
   timed_ = std::move(known.time);
+  before_ = measured_once(texts_, known.records);
   for (size_t i = 0; i < known.refusals.size(); ++i)
     if (!known.refusals[i].empty()) callers_[i]->mark_failed(known.refusals[i]);
   const auto at = std::find(texts_.begin(), texts_.end(), known.winner);
@@ -121,52 +129,88 @@ void RegionSearch::recall() {
   decided_ = true;
   report_.source = known.source;
   report_.drift = known.drift;
-  report_.kernels = known.kernels, report_.ratio = known.ratio;
-  choice_ = callers_[static_cast<size_t>(at - texts_.begin())]->choice();
+  report_.ratio = known.ratio;
+  const auto winner = static_cast<size_t>(at - texts_.begin());
+  choice_ = callers_[winner]->choice();
+  report_.kernels = callers_[winner]->name_kernels();
+  if (known.drift.empty() && known.kernels != report_.kernels && known.kernels != "none")
+    report_.drift = fmt::format("its kernels are {}, the {} has {}", report_.kernels, known.source, known.kernels);
   if (!known.records.empty()) {
-    add_rows(measured_once(texts_, known.records));
-    report_.winner = static_cast<size_t>(at - texts_.begin());
+    std::vector<Measured> measured = measured_once(texts_, known.records);
+    if (measured[winner].ratio == 0) measured[winner].ratio = known.ratio;  // that refine() found
+    add_rows(measured);
+    report_.winner = winner;
   }
-  if (by_records) {  // a decision names its kernels
-    ChoiceCaller& winner = *callers_[report_.winner];
-    winner.precompile();
-    report_.kernels = winner.kernels();
-    winner.release();
-    shared_.memory->settle(key, texts_, decision(), terms());
-  }
-  shared_.memory->note(key, decision());
+  note();
 }
 
-// Of choices that were all measured, in other sets: the default, unless another was faster by as much as is asked for. Where that is not
-// sure, both are timed.
-void RegionSearch::decide_by_records(Recalled& known) {
-  Verdict v;
-  v.candidates = measured_once(texts_, known.records);
-  double least = std::min(1 / least_speedup(region_), 1 - MeasureOptions{}.tie_band / 2);
-  for (size_t i = 0; i < texts_.size(); ++i) {
-    timed_.push_back(i);
-    const Measured& m = v.candidates[i];
-    if (m.failed || m.ratio <= 0 || m.ratio >= least) continue;
-    v.winner = i, least = m.ratio;
-  }
-  const size_t winner = fused_enough(v);
-  const Measured& m = v.candidates[winner];
-  known.source = "database";
-  if (winner > 0 && (m.ratio_high <= 0 || m.ratio_high >= 1)) {
-    known.time = {0, winner};
+// A decision is about kernels. Where those of its winner are others by now, what was measured was something else.
+void RegionSearch::verify(Recalled& known, size_t listed) {
+  const auto at = std::find(texts_.begin(), texts_.end(), known.winner);
+  const std::string now = callers_[static_cast<size_t>(at - texts_.begin())]->name_kernels();
+  if (!now.empty() && (known.kernels.empty() || known.kernels == now)) {
+    known.kernels = now;
     return;
   }
-  known.winner = texts_[winner];
-  if (winner > 0) known.ratio = m.ratio;
+  event(fmt::format("the kernels of {} are others than those that the {} has", known.winner, known.source));
+  known = {};
+  texts_.resize(listed), callers_.resize(listed);
+  for (size_t i = 0; i < listed; ++i) known.time.push_back(i);
 }
 
-void RegionSearch::compare_kernels(const std::string& now) {
-  if (!report_.drift.empty() || report_.kernels == now || report_.kernels == "none") return;
-  report_.drift = fmt::format("its kernels are {}, the lock file has {}", now, report_.kernels);
+// Of its time to the default's: less, and another choice than the default may win.
+double RegionSearch::least_ratio() const { return std::min(1 / least_speedup(region_), 1 - MeasureOptions{}.tie_band / 2); }
+
+// Of choices that were all measured, in other sets: the default, unless another was faster by as much as is asked for; of equals the first.
+// Where that is not sure, or not the end of it, both are timed; where the default cannot be run, all: they were compared with several
+// others.
+void RegionSearch::decide_by_records(Recalled& known) {
+  const std::vector<Measured> measured = measured_once(texts_, known.records);
+  if (measured.front().failed) {
+    const bool none_runs = std::all_of(measured.begin(), measured.end(), [](auto& m) { return m.failed; });
+    if (none_runs) known.refusals.clear();  // all are tried again: the program needs one
+    for (size_t i = 0; i < measured.size(); ++i)
+      if (none_runs || !measured[i].failed) known.time.push_back(i);
+    return;
+  }
+  const auto may_win = [&](size_t i) { return !measured[i].failed && measured[i].ratio > 0 && measured[i].ratio < least_ratio(); };
+  double best = 1;
+  for (size_t i = 1; i < texts_.size(); ++i)
+    if (may_win(i)) best = std::min(best, measured[i].ratio);
+  size_t winner = 0;
+  while (best < 1 && !(may_win(winner) && measured[winner].ratio <= best * (1 + MeasureOptions{}.tie_band / 2))) ++winner;
+  winner = fused_enough(measured, winner);
+  const Measured& m = measured[winner];
+  known.kernels = callers_[winner]->name_kernels();
+  if (known.kernels.empty() || options_.descent || (winner > 0 && (m.ratio_high <= 0 || m.ratio_high >= 1))) {
+    known.time = {0};
+    if (winner > 0) known.time.push_back(winner);
+    return;
+  }
+  known.source = kDatabase;
+  known.winner = texts_[winner];
+  if (winner > 0) known.ratio = m.ratio;
+  DecisionRecord d;
+  d.label = region_.label, d.winner = known.winner, d.kernels = known.kernels, d.ratio = known.ratio;
+  shared_.memory->settle(region_.key.hex(), texts_, d, terms());
+}
+
+// To those that are to be timed, where a fused choice must be faster than it by as much as is asked for.
+void RegionSearch::add_best_unfused(Recalled& known) const {
+  if (known.time.empty() || options_.fusion_speedup <= 1) return;
+  const size_t best = best_unfused(measured_once(texts_, known.records), 1);
+  if (std::find(known.time.begin(), known.time.end(), best) == known.time.end() && (best > 0 || known.refusals.front().empty()))
+    known.time.insert(std::upper_bound(known.time.begin(), known.time.end(), best), best);
+}
+
+bool RegionSearch::default_runs() const {
+  if (report_.rows.empty()) return true;  // of others' decisions no more is known
+  const Measured& m = report_.rows.front().measured;
+  return !m.failed && (m.ratio > 0 || m.status.empty());
 }
 
 std::shared_ptr<ChoiceCaller> RegionSearch::known_winner() const {
-  if (callers_.size() < 2) return nullptr;
+  if (report_.source != kLockFile) return nullptr;
   const auto at = std::find(texts_.begin(), texts_.end(), to_string(choice_));
   return callers_[static_cast<size_t>(at - texts_.begin())];
 }
@@ -239,6 +283,7 @@ void RegionSearch::end() {
     c->release();
   }
   decided_ = true;
+  note();
 }
 
 // A first look at the wave: leaves those in near_ that may win yet. False: there is to be another wave.
@@ -297,6 +342,7 @@ void RegionSearch::time(const Left& left) {
   MeasureOptions how = measure_options(left());
   how.budget_ms = std::min(how.budget_ms, std::max(0.0, options_.region_ms - report_.spent_ms));
   Verdict v = measured(timed_, how);
+  time_known(v, how, left);
   std::vector<std::shared_ptr<exec::Executable>> kept;  // so that code and memory lie elsewhere in the next measurement
   recheck(
       v,
@@ -308,6 +354,39 @@ void RegionSearch::time(const Left& left) {
       how);
   event(fmt::format("timed {} in {:.0f} ms", timed_.size(), v.spent_ms));
   take(v, left);
+}
+
+// The best that was known fails, or is slower than it was: those that were known to be slower are timed, too, while one of them may win.
+void RegionSearch::time_known(Verdict& v, MeasureOptions how, const Left& left) {
+  for (size_t next; (next = best_known(v)) > 0;) {
+    how.budget_ms = std::min(how.budget_ms, left());
+    v.out_of_budget = v.out_of_budget || how.budget_ms <= 0;
+    if (how.budget_ms <= 0) return;
+    for (size_t k = timed_.size(); k-- > 1;) {
+      if (!v.candidates[k].failed) continue;
+      left_out_[timed_[k]] = v.candidates[k];
+      timed_.erase(timed_.begin() + static_cast<long>(k));
+    }
+    wave_ = {next};
+    if (shared_.vet) vet(left);
+    if (!wave_.empty()) timed_.insert(std::upper_bound(timed_.begin(), timed_.end(), next), next);
+    v = measured(timed_, how);
+  }
+}
+
+// The fastest of those that are not timed now, by what is known, where it is faster than the winner; else 0.
+size_t RegionSearch::best_known(const Verdict& v) const {
+  if (before_.empty() || !v.problem.empty() || v.candidates.front().failed) return 0;
+  double least = std::min(least_ratio(), v.candidates[v.winner].ratio * (1 - MeasureOptions{}.tie_band / 2));
+  const auto is_fused = [&](size_t i) { return callers_[i]->kind() == CallerKind::Fused; };
+  size_t best = 0;
+  for (size_t i = 1; i < before_.size(); ++i) {
+    const Measured& m = before_[i];
+    const double asked = is_fused(i) && !is_fused(timed_[v.winner]) ? options_.fusion_speedup : 1;
+    if (m.failed || m.ratio <= 0 || asked * m.ratio >= least || left_out_.count(i)) continue;
+    if (std::find(timed_.begin(), timed_.end(), i) == timed_.end()) best = i, least = asked * m.ratio;
+  }
+  return best;
 }
 
 Verdict RegionSearch::measured(const std::vector<size_t>& positions, const MeasureOptions& how) const {
@@ -380,27 +459,28 @@ void RegionSearch::take(const Verdict& v, const Left& left) {
     report_.source = fmt::format("not tuned: at {}: {}", exec::to_string(region_.sizes), v.candidates.front().status);
     return;
   }
-  const size_t winner = timed_[fused_enough(v)];
   std::vector<Measured> measured = known();
   for (size_t k = 0; k < timed_.size(); ++k) measured[timed_[k]] = v.candidates[k];
+  const size_t winner = fused_enough(measured, timed_[v.winner]);
   add_rows(measured);
-  const bool left_open = v.out_of_budget || std::any_of(left_out_.begin(), left_out_.end(), [](auto& out) {
-                           const Measured& m = out.second;  // of a worker that had no time for it: neither failed nor timed
-                           return !m.failed && m.ratio == 0 && !m.status.starts_with(kPassedOver);
-                         });
+  bool left_open = v.out_of_budget || std::any_of(left_out_.begin(), left_out_.end(), [](auto& out) {
+                     const Measured& m = out.second;  // of a worker that had no time for it: neither failed nor timed
+                     return !m.failed && m.ratio == 0 && !m.status.starts_with(kPassedOver);
+                   });
   report_.winner = winner;
   report_.source = region_.sizes.empty() ? "timed" : "timed at " + exec::to_string(region_.sizes);
   report_.noise = v.noise, report_.flip = v.flip, report_.regret = v.regret_bound;
   report_.kernels = callers_[winner]->kernels();
   report_.ratio = measured[winner].ratio;
-  shared_.report.out_of_budget = shared_.report.out_of_budget || left_open;
   choice_ = callers_[winner]->choice();
-  if (options_.descent) improve(left());
+  if (options_.descent) {
+    improve(left());
+    left_open = left_open || (options_.budget_ms > 0 && left() <= 0);
+  }
+  shared_.report.out_of_budget = shared_.report.out_of_budget || left_open;
   event(fmt::format("{}; {} original choices, {} fused, {} total", report_.rows[report_.winner].name, report_.originals, report_.fused,
                     callers_.size()));
-  if (!shared_.memory) return;
-  shared_.memory->remember(region_.key.hex(), texts_, measured, decision(), !left_open, terms());
-  shared_.memory->note(region_.key.hex(), decision());
+  if (shared_.memory) shared_.memory->remember(region_.key.hex(), texts_, measured, decision(), !left_open, terms());
 }
 
 // Steps from the winner.
@@ -420,20 +500,25 @@ void RegionSearch::improve(double left_ms) {
   choice_ = better->choice();
 }
 
-// Position among those that were timed: the winner or, where that is fused and not as much faster than the best unfused choice as is
-// asked for, the latter.
-size_t RegionSearch::fused_enough(const Verdict& v) const {
-  const auto is_fused = [&](size_t k) { return callers_[timed_[k]]->kind() == CallerKind::Fused; };
-  if (!is_fused(v.winner) || options_.fusion_speedup <= 1) return v.winner;
-  size_t best = v.candidates.size();
-  for (size_t k = 0; k < v.candidates.size(); ++k) {
-    const Measured& m = v.candidates[k];
-    if (is_fused(k) || m.failed || m.median_ns <= 0) continue;
-    if (best == v.candidates.size() || m.median_ns < v.candidates[best].median_ns) best = k;
+// The fastest of those that are not fused and take less than `least` of the default's time; else the default.
+size_t RegionSearch::best_unfused(const std::vector<Measured>& measured, double least) const {
+  size_t best = 0;
+  for (size_t i = 1; i < measured.size(); ++i) {
+    const Measured& m = measured[i];
+    if (m.failed || m.ratio <= 0 || m.ratio >= least || callers_[i]->kind() == CallerKind::Fused) continue;
+    best = i, least = m.ratio;
   }
-  const bool enough =
-      best == v.candidates.size() || v.candidates[best].median_ns >= options_.fusion_speedup * v.candidates[v.winner].median_ns;
-  return enough ? v.winner : best;
+  return best;
+}
+
+// The winner or, where that is fused and not as much faster than the best unfused choice as is asked for, the latter.
+size_t RegionSearch::fused_enough(const std::vector<Measured>& measured, size_t winner) const {
+  if (callers_[winner]->kind() != CallerKind::Fused || options_.fusion_speedup <= 1) return winner;
+  const bool has_default = !measured.front().failed && measured.front().ratio > 0;  // else the first that runs is what ratios are to
+  const size_t best = best_unfused(measured, has_default ? 1 : std::numeric_limits<double>::infinity());
+  if (best == 0 && !has_default) return winner;
+  if ((best > 0 ? measured[best].ratio : 1) >= options_.fusion_speedup * measured[winner].ratio) return winner;
+  return has_default ? best_unfused(measured, least_ratio()) : best;
 }
 
 void RegionSearch::put_back() {
@@ -441,8 +526,16 @@ void RegionSearch::put_back() {
   report_.source += "; put back, as the whole program was slower with it";
   report_.winner = 0;
   report_.ratio = 1;
-  report_.kernels = callers_.front()->kernels();
-  if (shared_.memory) shared_.memory->note(region_.key.hex(), decision());
+  report_.kernels.clear();
+  note();
+}
+
+// What was decided; where nothing was, that is the default.
+void RegionSearch::note() {
+  if (!shared_.memory) return;
+  if (const auto at = std::find(texts_.begin(), texts_.end(), to_string(choice_)); report_.kernels.empty() && at != texts_.end())
+    report_.kernels = callers_[static_cast<size_t>(at - texts_.begin())]->name_kernels();
+  shared_.memory->note(region_.key.hex(), decision());
 }
 
 }  // namespace toroid::tune

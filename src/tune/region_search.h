@@ -47,15 +47,16 @@ class RegionSearch {
   // The default's, unless another was decided for.
   const Choice& choice() const { return choice_; }
   bool is_decided() const { return decided_; }
+  // Whether another part of the program has it, too, and was decided before.
+  bool is_shared() const { return report_.source == kBefore; }
+  bool default_runs() const;
   RegionReport take_report();
 
   // Lists its choices, and decides where one is known already.
   void prepare();
-  // Of the winner that a lock file names: notes where its kernels are others now.
-  void compare_kernels(const std::string& now);
   // After prepare(): choices that are to be timed.
   size_t to_time() const { return timed_.size(); }
-  // Of a decision that was known: the caller, where there was something to decide, and what could have been; else null.
+  // The caller of what a lock file decides; null where there is nothing for it to decide. texts(): what could have been.
   std::shared_ptr<ChoiceCaller> known_winner() const;
   const std::vector<std::string>& texts() const { return texts_; }
 
@@ -73,13 +74,18 @@ class RegionSearch {
   bool has_choice(const std::string& text);
   void recall();
   std::string terms() const;
+  void verify(Recalled& known, size_t listed);
   void decide_by_records(Recalled& known);
+  void add_best_unfused(Recalled& known) const;
+  double least_ratio() const;
   void event(const std::string& what) const;
   std::vector<std::string> forms() const;
   MeasureOptions measure_options(double most_ms) const;
   bool look(const Left& left);
   void time(const Left& left);
   Verdict measured(const std::vector<size_t>& positions, const MeasureOptions& how) const;
+  void time_known(Verdict& v, MeasureOptions how, const Left& left);
+  size_t best_known(const Verdict& v) const;
   std::vector<size_t> with_default(const std::vector<size_t>& others) const;
   Callers callers_at(const std::vector<size_t>& positions) const;
   void vet(const Left& left);
@@ -88,8 +94,10 @@ class RegionSearch {
   void take(const Verdict& v, const Left& left);
   std::string reasons(const Verdict& v) const;
   void improve(double left_ms);
-  size_t fused_enough(const Verdict& v) const;
+  size_t best_unfused(const std::vector<Measured>& measured, double least) const;
+  size_t fused_enough(const std::vector<Measured>& measured, size_t winner) const;
   DecisionRecord decision() const;
+  void note();
 
   const Region& region_;
   SharedSearch& shared_;
@@ -98,6 +106,7 @@ class RegionSearch {
   RegionReport report_;
   Callers callers_;
   std::vector<std::string> texts_;       // of the callers' choices
+  std::vector<Measured> before_;         // what is known of them; empty: nothing
   std::vector<size_t> timed_;            // positions of those that may be, the default first
   Frontier frontier_;                    // of those but for the default
   std::vector<size_t> wave_, near_;      // positions: that are tried now; of earlier waves that may win yet

@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/options.h"
+#include "choice/region.h"
 #include "sched/mm_plus_mm.h"
 #include "tune/feedback.h"
 #include "tune/precompile.h"
@@ -141,10 +142,15 @@ class Tuning {
     constexpr size_t kMostTrials = 4;
     std::vector<RegionSearch*> changed;
     for (RegionSearch* s : order)
-      if (!(s->choice() == Choice{})) changed.push_back(s);
+      if (!(s->choice() == Choice{}) && !s->is_shared()) changed.push_back(s);
     if (changed.empty()) return;
+    if (const auto at = std::find_if(order.begin(), order.end(), [](auto* s) { return !s->default_runs(); }); at != order.end()) {
+      report_.whole = fmt::format("not compared: the default of {} does not run", (*at)->region().label);
+      return;
+    }
     std::stable_sort(changed.begin(), changed.end(), [](auto* a, auto* b) { return a->equal().size() > b->equal().size(); });
     Hasher all;
+    all.add(choice::region_key(lowered));
     for (RegionSearch* s : changed) all.add(s->region().key).add(to_string(s->choice())).add(s->equal().size());
     const std::string key = "whole " + all.finish().hex();
     const std::vector<std::string> any = {"tuned"};
@@ -172,7 +178,9 @@ class Tuning {
     }
     if (changed.empty()) w.ratio = 1, w.spread = 0;
     if (w.ratio == 0) {
-      report_.whole = "not compared: " + w.refusal;
+      const size_t back = count - changed.size();
+      report_.whole =
+          (back == 0 ? "not compared: " : fmt::format("{} choices were put back, and the rest not compared: ", back)) + w.refusal;
       return;
     }
     report_.whole = fmt::format("{:.3f} of the time without tuning (+- {:.3f}); {} choices stay, {} were put back", w.ratio, w.spread,
@@ -195,17 +203,14 @@ class Tuning {
     auto& now = report_.now;
     const size_t before = now.size();
     Callers winners;
-    std::vector<RegionSearch*> compiled;
     for (RegionSearch* s : order)
       if (auto winner = s->known_winner()) {
         winners.push_back(std::move(winner));
-        compiled.push_back(s);
         now.push_back({pipeline_.device_key, s->region().key.hex(), s->texts(), "", s->region().label});
       }
     precompile(winners, options_.workers);
     for (size_t i = 0; i < winners.size(); ++i) {
       now[before + i].kernels = winners[i]->kernels();
-      compiled[i]->compare_kernels(winners[i]->kernels());
       winners[i]->release();
     }
   }

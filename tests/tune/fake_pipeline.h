@@ -1,4 +1,4 @@
-// A compiler for tests of tuning: its code is the fused loops' text, and its plans do nothing of interest.
+// A compiler for tests of tuning: its code is the fused loops' text and the configurations, and its plans do nothing of interest.
 #pragma once
 
 #include <atomic>
@@ -19,6 +19,7 @@ class FakePipeline : public std::enable_shared_from_this<FakePipeline> {
 
   std::atomic<int> compiles{0}, plans{0}, failures{0}, alive{0};
   std::vector<choice::Config> ways;
+  std::string generators;  // part of all texts of kernels
   std::function<std::vector<choice::Config>(const choice::Config&)> neighbours;
   std::function<void()> before_compile;
 
@@ -44,7 +45,7 @@ class FakePipeline : public std::enable_shared_from_this<FakePipeline> {
       ++of_->alive;
       for (auto& n : scheduled.nodes) {
         codegen::KernelText k;
-        k.source = loop::to_string(n.domain, n.body);
+        k.source = loop::to_string(n.domain, n.body) + choice::to_string(n.config) + of_->generators;
         kernels_.push_back(std::move(k));
       }
     }

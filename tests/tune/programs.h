@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "choice/region.h"
 #include "loop/node.h"
 #include "sched/fuse.h"
 
@@ -68,6 +69,28 @@ inline choice::Program one_product() {
   p.nodes.push_back(product(0, 1, 2, 8, 8, 8, 0));
   set_output(p, 2);
   return p;
+}
+
+// One below the other, on inputs of their own.
+inline choice::Program two_programs(choice::Program a, const choice::Program& b) {
+  const int buffers = static_cast<int>(a.buffers.size()), inputs = static_cast<int>(a.inputs.size());
+  const int nodes = static_cast<int>(a.nodes.size());
+  for (auto buffer : b.buffers) {
+    buffer.id += buffers;
+    a.buffers.push_back(std::move(buffer));
+  }
+  for (auto n : b.nodes) {
+    choice::renumber_buffers(n, [&](int buffer) { return buffer + buffers; });
+    for (int& part : n.parts) part += nodes;
+    a.nodes.push_back(std::move(n));
+  }
+  for (auto in : b.inputs) in.buffer += buffers, a.inputs.push_back(std::move(in));
+  for (auto out : b.outputs) {
+    out.buffer += buffers;
+    if (out.mutates >= 0) out.mutates += inputs;
+    a.outputs.push_back(std::move(out));
+  }
+  return a;
 }
 
 }  // namespace toroid::tune
