@@ -198,7 +198,7 @@ TEST_F(Tuning, TheBudgetIsObeyed) {
   };
   const std::vector<Tensor> inputs = {ramp({64, 96}, 0.1), ramp({96, 96}, 0.2), ramp({96, 400}, 0.3)};
   CompiledModel model = tuned(several, inputs);
-  EXPECT_LE(model.report().tuning.total_ms, 500) << "what has begun is not stopped";
+  EXPECT_EQ(model.report().tuning.compiled, 0u) << "nothing is begun past it";
   EXPECT_TRUE(model.report().tuning.out_of_budget) << tune::to_string(model.report().tuning);
   EXPECT_TRUE(test::contains(model.report().tuning.regions.back().source, "the budget was used"));
   expect_near(model.run(inputs).at(0), several(inputs));

@@ -19,7 +19,7 @@ class Feedback : public testing::Test {
     auto pipeline = std::make_shared<FakePipeline>(device);
     SearchOptions options;
     options.fusion_depth = 0;
-    options.whole_ms = 0;
+    options.whole_ms = 0, options.region_ms = 1e9;
     options.clock = [](std::span<const std::shared_ptr<ChoiceCaller>> callers) -> Sample {
       std::vector<std::shared_ptr<ChoiceCaller>> all(callers.begin(), callers.end());
       return [all](size_t i) {

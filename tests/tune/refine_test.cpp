@@ -21,7 +21,7 @@ class Refine : public testing::Test {
       const int64_t x = c.empty() ? 4 : c.at("x");
       return std::vector<choice::Config>{tile(x - 1), tile(x + 1)};
     };
-    options_.whole_ms = 0;
+    options_.whole_ms = 0, options_.region_ms = 1e9;
     options_.descent = true;
     // A tenth of a millisecond more for each step away from x = 7; the default is x = 4.
     options_.clock = [this](std::span<const std::shared_ptr<ChoiceCaller>> callers) -> Sample {

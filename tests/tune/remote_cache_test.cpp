@@ -114,7 +114,7 @@ TEST(RemoteCache, AServerThatIsNotThereCostsOneShortAttempt) {
   const auto cache = redis_cache(mute.address, 50);
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < 100; ++i) EXPECT_FALSE(cache->put("k", "v"));
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(250));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(2500)) << "each would wait for 50 ms";
   EXPECT_TRUE(contains(cache->problem(), "does not answer")) << cache->problem();
   EXPECT_LE(requests, 1);
 

@@ -17,7 +17,7 @@ class Waves : public testing::Test {
  protected:
   Waves() {
     for (int64_t x = 0; x < 16; ++x) pipeline_->ways.push_back(tile(x));
-    options_.whole_ms = 0;
+    options_.whole_ms = 0, options_.region_ms = 1e9;
     options_.workers = 2;
     options_.all_tried = 8;
     options_.clock = [this](std::span<const std::shared_ptr<ChoiceCaller>> callers) -> Sample {
