@@ -31,7 +31,7 @@ struct TunedPart {
   std::string label;                       // of what it computes, for people
   std::string key;                         // of its content and the sizes that it is timed at: the same in every process
   size_t places = 0;                       // of the program that it stands for
-  std::string source;                      // "timed", "database", "remote cache", "lock file", or why it is not tuned
+  std::string source;                      // "timed", "database", "remote cache", "lock file", "this program", or why it is not tuned
   std::string drift;                       // what a lock file decides that is not so any more
   std::vector<TunedChoice> choices;        // the default first; none where nothing is known but the decision
   std::string chosen;                      // text of the choice that was made

@@ -34,7 +34,7 @@ class Tuning : public testing::Test {
     return (std::filesystem::path(testing::TempDir()) / ("tuning_test_" + name)).string();
   }
   void SetUp() override {
-    for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(file("db") + suffix);
+    for (const char* name : {"db", "db-wal", "db-shm", "lock", "lock again"}) std::filesystem::remove(file(name));
   }
   static CompiledModel tuned(const Forward& forward, const std::vector<Tensor>& inputs) {
     return CompiledModel::compile(graph_of(forward, inputs), {.mode = Mode::MaxAutotune});

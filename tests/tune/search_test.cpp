@@ -464,9 +464,11 @@ TEST_F(Search, AnOperationSaysHowMuchFasterAVariantMustBe) {
     register_custom_op_autotuning(op, std::vector<CustomOpConfig>{}, {.min_speedup_threshold = factor});
     return &op.op();
   };
-  tune_by({{"tree alone", 8}}, nullptr, threshold("search::asks_for_more(Tensor x) -> Tensor", 1.3));
+  static const ops::Op* const more = threshold("search::asks_for_more(Tensor x) -> Tensor", 1.3);
+  static const ops::Op* const less = threshold("search::asks_for_less(Tensor x) -> Tensor", 1.2);
+  tune_by({{"tree alone", 8}}, nullptr, more);
   EXPECT_EQ(winner(), "default");
-  tune_by({{"tree alone", 8}}, nullptr, threshold("search::asks_for_less(Tensor x) -> Tensor", 1.2));
+  tune_by({{"tree alone", 8}}, nullptr, less);
   EXPECT_EQ(winner(), "tree alone");
 }
 
