@@ -192,6 +192,10 @@ constexpr Row kRows[] = {
      "hangs or writes out of bounds is refused with the reason. Calls of libraries are not run there."},
     {OptionId::TuneTimeoutMs, Kind::Int, "tune_timeout_ms", "60000",
      "Milliseconds that the kernels of a choice may take there, compiling them included; 0: no limit.", 1 << 30},
+    {OptionId::TuneCompileTimeoutMs, Kind::Int, "tune_compile_timeout_ms", "30000",
+     "Milliseconds that compiling a choice may take when tuning, but for the default, with which all are compared; 0: no limit. The search "
+     "goes on without one that takes longer; the process ends after its compile.",
+     1 << 30},
     {OptionId::TuneRemote, Kind::String, "tune_remote", "", "Redis server that shares decisions between machines, host:port; empty: none."},
     {OptionId::TuneLock, Kind::String, "tune_lock", "",
      "Lock file that decides all choices: nothing is timed, and what it does not decide is done as without tuning."},

@@ -62,6 +62,7 @@ enum class OptionId : uint8_t {
   TuneWorker,
   TuneIsolated,
   TuneTimeoutMs,
+  TuneCompileTimeoutMs,
   TuneRemote,
   TuneLock,
   TuneLockCheck,
@@ -69,7 +70,7 @@ enum class OptionId : uint8_t {
   Deterministic,
   Nvtx,
 };
-inline constexpr int kOptionCount = 56;
+inline constexpr int kOptionCount = 57;
 
 // A key into the table that knows the type of its value: bool, int64_t or std::string.
 template <class T>
@@ -128,6 +129,7 @@ inline constexpr Option<int64_t> kTuneRetryHours{OptionId::TuneRetryHours};
 inline constexpr Option<std::string> kTuneWorker{OptionId::TuneWorker};
 inline constexpr Option<bool> kTuneIsolated{OptionId::TuneIsolated};
 inline constexpr Option<int64_t> kTuneTimeoutMs{OptionId::TuneTimeoutMs};
+inline constexpr Option<int64_t> kTuneCompileTimeoutMs{OptionId::TuneCompileTimeoutMs};
 inline constexpr Option<std::string> kTuneRemote{OptionId::TuneRemote};
 inline constexpr Option<std::string> kTuneLock{OptionId::TuneLock};
 inline constexpr Option<bool> kTuneLockCheck{OptionId::TuneLockCheck};

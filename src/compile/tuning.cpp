@@ -132,6 +132,7 @@ tune::SearchOptions search_options() {
   o.check_lock = get_option(options::kTuneLockCheck);
   o.all_tried = static_cast<size_t>(get_option(options::kTuneAllTried));
   o.precompile = get_option(options::kTunePrecompile);
+  o.compile_ms = static_cast<double>(get_option(options::kTuneCompileTimeoutMs));
   o.isolated = get_option(options::kTuneIsolated);
   if (const int64_t ms = get_option(options::kTuneTimeoutMs); ms > 0)
     o.worker.timeout_ms = static_cast<int>(ms);

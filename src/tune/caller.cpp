@@ -6,12 +6,17 @@
 #include "choice/region.h"
 #include "sched/channels_last.h"
 #include "sched/layout.h"
+#include "tune/time_limit.h"
 
 namespace toroid::tune {
 namespace {
 
 Hash128 key_of(const choice::Program& region, const Choice& d, const Pipeline& pipeline) {
   return Hasher().add(choice::region_key(region)).add(to_string(d)).add(pipeline.device_key).finish();
+}
+
+std::unique_ptr<Build> generated(const Pipeline& pipeline, const choice::Program& region, const Choice& choice) {
+  return pipeline.build(pipeline.schedule(apply(region, choice, own_numbers(region))));
 }
 
 // Of the texts of its kernels.
@@ -49,28 +54,39 @@ CallerKind kind_of(const choice::Config& way) {
 }
 
 ChoiceCaller::ChoiceCaller(std::string name, CallerKind kind, Choice choice, std::shared_ptr<const choice::Program> region,
-                           std::shared_ptr<const Pipeline> pipeline)
+                           std::shared_ptr<const Pipeline> pipeline, double most_ms)
     : name_(std::move(name)),
       kind_(kind),
       choice_(std::move(choice)),
       region_(std::move(region)),
       pipeline_(std::move(pipeline)),
-      key_(key_of(*region_, choice_, *pipeline_)) {}
+      key_(key_of(*region_, choice_, *pipeline_)),
+      most_ms_(most_ms) {}
 
-std::unique_ptr<Build> ChoiceCaller::generated() const {
-  return pipeline_->build(pipeline_->schedule(apply(*region_, choice_, own_numbers(*region_))));
+// Without a build where it takes too long.
+ChoiceCaller::Built ChoiceCaller::built() const {
+  auto out = std::make_shared<Built>();
+  const auto compile = [out, choice = choice_, region = region_, pipeline = pipeline_] {
+    out->build = generated(*pipeline, *region, choice);
+    out->kernels = hash_of(*out->build);
+    out->build->compile();
+  };
+  if (most_ms_ > 0) return run_within(most_ms_, compile) ? std::move(*out) : Built{};
+  compile();
+  return std::move(*out);
 }
 
 void ChoiceCaller::compile_locked() {
   if (build_) return;
   const auto begun = std::chrono::steady_clock::now();
-  auto build = generated();
-  const std::string kernels = hash_of(*build);
-  build->compile();
+  Built made = given_up_ ? Built{} : built();
+  const auto took = std::chrono::steady_clock::now() - begun;
+  compile_ms_ += std::chrono::duration<double, std::milli>(took).count();
+  given_up_ = !made.build;
+  if (given_up_) fail<EnvironmentError>("compiling took longer than {:.0f} ms (option tune_compile_timeout_ms)", most_ms_);
   ++compiles_;
-  kernels_ = kernels;
-  build_ = std::move(build);
-  compile_ms_ += std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begun).count();
+  kernels_ = std::move(made.kernels);
+  build_ = std::move(made.build);
 }
 
 void ChoiceCaller::precompile() {
@@ -114,7 +130,7 @@ std::string ChoiceCaller::kernels() const {
 std::string ChoiceCaller::name_kernels() {
   std::lock_guard lock(mutex_);
   if (kernels_.empty()) try {
-      kernels_ = hash_of(*generated());
+      kernels_ = hash_of(*generated(*pipeline_, *region_, choice_));
     } catch (const std::exception&) {  // whoever compiles it is told
     }
   return kernels_;

@@ -50,9 +50,10 @@ bool is_layout(const choice::Config& way);
 // A choice. Any number of threads may call it.
 class ChoiceCaller {
  public:
-  // region: lowered; see choice::region.
+  // region: lowered; see choice::region. most_ms: that compiling it may take; 0: no limit. One that takes longer has failed for good: each
+  // compile would take as long. What it compiles goes on for itself then, and is dropped when it ends.
   ChoiceCaller(std::string name, CallerKind kind, Choice choice, std::shared_ptr<const choice::Program> region,
-               std::shared_ptr<const Pipeline> pipeline);
+               std::shared_ptr<const Pipeline> pipeline, double most_ms = 0);
 
   const std::string& name() const { return name_; }
   CallerKind kind() const { return kind_; }
@@ -76,13 +77,17 @@ class ChoiceCaller {
   std::string name_kernels();
   // How often it was compiled.
   int compiles() const { return compiles_.load(); }
-  // How long that took; 0 before.
+  // How long that took, or was waited for; 0 before.
   double compile_ms() const;
   std::string failure() const;
   void mark_failed(std::string why);
 
  private:
-  std::unique_ptr<Build> generated() const;
+  struct Built {
+    std::unique_ptr<Build> build;
+    std::string kernels;
+  };
+  Built built() const;
   void compile_locked();
 
   const std::string name_;
@@ -91,6 +96,7 @@ class ChoiceCaller {
   const std::shared_ptr<const choice::Program> region_;
   const std::shared_ptr<const Pipeline> pipeline_;
   const Hash128 key_;
+  const double most_ms_;
   std::atomic<int> compiles_{0};
   mutable std::mutex mutex_;  // of all below
   std::unique_ptr<Build> build_;
@@ -99,6 +105,7 @@ class ChoiceCaller {
   std::string kernels_;
   double compile_ms_ = 0;
   std::string failure_;
+  bool given_up_ = false;  // as compiling it took too long
 };
 
 }  // namespace toroid::tune

@@ -58,7 +58,8 @@ class Choices {
       log(Artifact::Choices, fmt::format("{}: {} is no choice: {}", region_.label, name, e.what()));
       return false;
     }
-    callers_.push_back(std::make_shared<ChoiceCaller>(std::move(name), kind, std::move(d), program_, pipeline_));
+    const double most_ms = kind == CallerKind::Default ? 0 : options_.compile_ms;  // nothing could be compared with another
+    callers_.push_back(std::make_shared<ChoiceCaller>(std::move(name), kind, std::move(d), program_, pipeline_, most_ms));
     return true;
   }
 

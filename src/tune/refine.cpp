@@ -103,7 +103,8 @@ class Refining {
   }
 
   std::shared_ptr<ChoiceCaller> caller(const Varied& v, const choice::Config& c) const {
-    return std::make_shared<ChoiceCaller>(choice::to_string(c), CallerKind::Template, v.with(c), program_, pipeline_);
+    const double most_ms = c == v.start ? 0 : options_.compile_ms;
+    return std::make_shared<ChoiceCaller>(choice::to_string(c), CallerKind::Template, v.with(c), program_, pipeline_, most_ms);
   }
 
   void take(const Varied& v, const Descent& d, double& ratio) {

@@ -96,7 +96,7 @@ bool RegionSearch::has_choice(const std::string& text) {
   if (std::find(texts_.begin(), texts_.end(), text) != texts_.end()) return true;
   try {
     auto caller = std::make_shared<ChoiceCaller>(text, CallerKind::Template, parse_choice(text),
-                                                 std::make_shared<choice::Program>(region_.program), shared_.pipeline);
+                                                 std::make_shared<choice::Program>(region_.program), shared_.pipeline, options_.compile_ms);
     caller->precompile();
     if (!caller->failure().empty()) return false;
     callers_.push_back(std::move(caller));

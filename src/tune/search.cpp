@@ -17,6 +17,7 @@
 #include "tune/precompile.h"
 #include "tune/ranges.h"
 #include "tune/region_search.h"
+#include "tune/time_limit.h"
 
 namespace toroid::tune {
 namespace {
@@ -61,6 +62,7 @@ class Tuning {
     report_all(searches);
     if (memory_) report_.decided = memory_->decided(), report_.problem = memory_->problem();
     report_.total_ms = ms_since(shared_.start);
+    if (const size_t late = late_works(); late > 0) log(Artifact::Choices, fmt::format("{} compiles that were given up go on", late));
     give_feedback(report_);
     return lowered;
   }

@@ -34,6 +34,7 @@ struct SearchOptions {
   double fusion_speedup = 1.0;  // how many times as fast as the best unfused choice a fused one must be
   size_t most_choices = 48;     // of one region
   int workers = 0;              // threads that compile; 0: option compile_threads
+  double compile_ms = 0;        // that compiling a choice may take, but for the default; 0: no limit
   bool descent = false;         // from the winner on, step by step (refine())
   bool check_lock = false;      // compile what a lock file chose, for TuneReport::now
   // Choices of a program for each thread that compiles, up to which all are tried; where there are more, those that the first ones leave
