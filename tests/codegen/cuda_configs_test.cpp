@@ -1,21 +1,15 @@
 // Configurations of the GPU's templates: NVRTC takes them, and on a GPU each computes what it must.
-#include <atomic>
-#include <thread>
-
 #include "codegen/cuda/generate.h"
-#include "kernel_runner.h"
+#include "cuda_jobs.h"
 #include "template_nodes.h"
 
 namespace toroid::codegen {
 namespace {
 
-struct Job {
-  Case* problem;
-  choice::Config config;
-  std::string architecture;
-  KernelText text = {};
+struct Job : CudaJob {
+  Case* problem = nullptr;
+  choice::Config config = {};
   ConstantMemory constants = {};
-  std::string cubin = {}, error = {};
 };
 
 device::cuda::GpuInfo info_of(const std::string& architecture) {
@@ -25,7 +19,7 @@ device::cuda::GpuInfo info_of(const std::string& architecture) {
 }
 
 Job job_of(Case& c, const choice::Config& config, const std::string& architecture) {
-  Job job{.problem = &c, .config = config, .architecture = architecture};
+  Job job{{{}, architecture}, &c, config};
   choice::Program program = c.program;
   for (int b : c.constants) {
     const int64_t numel = program.buffers[static_cast<size_t>(b)].numel.constant();
@@ -33,22 +27,8 @@ Job job_of(Case& c, const choice::Config& config, const std::string& architectur
   }
   choice::Node node = c.node;
   node.config = config;
-  job.text = generate_cuda(node, program, info_of(architecture), job.constants);
+  job.kernel = generate_cuda(node, program, info_of(architecture), job.constants);
   return job;
-}
-
-void compile(std::vector<Job>& jobs) {
-  std::atomic<size_t> next = 0;
-  std::vector<std::thread> threads;
-  for (unsigned t = 0; t < std::max(1u, std::thread::hardware_concurrency()); ++t)
-    threads.emplace_back([&] {
-      for (size_t i = next++; i < jobs.size(); i = next++) try {
-          jobs[i].cubin = jit::nvrtc_compile(jobs[i].text.source, jobs[i].architecture, jobs[i].text.name);
-        } catch (const Error& e) {
-          jobs[i].error = e.what();
-        }
-    });
-  for (auto& t : threads) t.join();
 }
 
 bool rounds_to_tf32(const Case& c) {
@@ -64,7 +44,7 @@ Case in_tf32(Case c) {
 
 void run(const Job& job) {
   Case& c = *job.problem;
-  const KernelText& k = job.text;
+  const KernelText& k = job.kernel;
   device::cuda::Gpu& gpu = device::cuda::gpu(0);
   for (auto& pack : job.constants.jobs) pack();
   c.forget();
@@ -112,7 +92,7 @@ class CudaConfigs : public testing::Test {
       const std::vector<choice::Config> all = cuda_configs(c.node, c.program, gpu);
       EXPECT_LE(all.size(), 32u);
       ASSERT_FALSE(all.empty());
-      EXPECT_EQ(job_of(c, all[0], architecture).text.source, job_of(c, {}, architecture).text.source) << "the first is the rule's";
+      EXPECT_EQ(job_of(c, all[0], architecture).kernel.source, job_of(c, {}, architecture).kernel.source) << "the first is the rule's";
       std::set<std::string> names, found;
       std::vector<Job> jobs;
       for (auto& config : all) {
@@ -139,10 +119,10 @@ class CudaConfigs : public testing::Test {
         some.push_back(std::move(jobs[(jobs.size() - 1) * i / std::max<size_t>(few - 1, 1)]));
       jobs = std::move(some);
     }
-    compile(jobs);
+    compile_side_by_side(jobs, [](auto& job) { return job.architecture; });
     for (auto& job : jobs) {
       SCOPED_TRACE(choice::to_string(job.config));
-      EXPECT_EQ(job.error, "") << job.text.source.substr(job.text.source.find("\nextern"));
+      EXPECT_EQ(job.error, "") << job.kernel.source.substr(job.kernel.source.find("\nextern"));
       if (KernelRunner::has_gpu() && architecture == KernelRunner::gpu_architecture() && job.error.empty()) run(job);
     }
   }

@@ -1,13 +1,11 @@
 // Products by the GPU's templates against sums in float64, in all layouts and odd sizes. Without a GPU their text is compiled only.
-#include <atomic>
 #include <functional>
 #include <numeric>
-#include <thread>
 
 #include "codegen/cuda/templates/gemm_mma.h"
 #include "codegen/cuda/templates/gemm_simt.h"
 #include "codegen/cuda/templates/gemm_wgmma.h"
-#include "kernel_runner.h"
+#include "cuda_jobs.h"
 
 namespace toroid::codegen {
 namespace {
@@ -49,46 +47,26 @@ class CudaGemm : public testing::Test {
     if (!KernelRunner::has_cuda()) GTEST_SKIP() << "NVRTC, the GPU's compiler, was not found: name its folder in TOROID_CUDA_DIR";
   }
 
-  struct Job {
+  struct Job : CudaJob {
     Problem problem;
-    KernelText kernel;
-    std::string architecture;  // that the text is for
-    std::string cubin, error;
   };
-  void add(const Problem& p, KernelText k, const std::string& architecture) { jobs_.push_back({p, std::move(k), architecture, "", ""}); }
+  void add(const Problem& p, KernelText k, const std::string& architecture) { jobs_.push_back({{std::move(k), architecture}, p}); }
 
-  // All at once: NVRTC takes most of the time.
   void TearDown() override {
-    std::atomic<size_t> next = 0;
-    std::vector<std::thread> threads;
-    for (unsigned t = 0; t < std::max(1u, std::thread::hardware_concurrency()); ++t)
-      threads.emplace_back([&] {
-        for (size_t i = next++; i < jobs_.size(); i = next++) try {
-            const KernelText& k = jobs_[i].kernel;
-            jobs_[i].cubin =
-                jit::nvrtc_compile(k.source, runs(jobs_[i]) ? KernelRunner::gpu_architecture() : jobs_[i].architecture, k.name);
-          } catch (const Error& e) {
-            jobs_[i].error = e.what();
-          }
-      });
-    for (auto& t : threads) t.join();
+    compile_side_by_side(jobs_, [](auto& j) { return j.runs_as(); });
     for (auto& j : jobs_) {
       SCOPED_TRACE(to_string(j.problem) + ": " + j.kernel.plan.substr(0, j.kernel.plan.find('\n')));
       EXPECT_EQ(j.error, "") << j.kernel.source.substr(j.kernel.source.find("\nextern"));
-      const bool as_meant = !runs(j) || KernelRunner::gpu_architecture() == j.architecture;
+      const bool as_meant = !j.runs() || KernelRunner::gpu_architecture() == j.architecture;
       if (j.error.empty() && j.problem.tf32 != Tf32::None && as_meant) {
         EXPECT_EQ(local_bytes(j.cubin), 0) << "registers are spilled";
       }
-      if (runs(j) && j.error.empty()) run(j.problem, j.kernel, j.cubin);
+      if (j.runs() && j.error.empty()) run(j.problem, j.kernel, j.cubin);
       if (HasFatalFailure() || failures_ > 20) return;
     }
   }
 
  private:
-  static bool runs(const Job& j) {
-    return KernelRunner::has_gpu() && (j.architecture == "sm_80" || KernelRunner::gpu_architecture() == j.architecture);
-  }
-
   struct Memory {
     std::vector<std::byte> host;
     DType dtype;

@@ -1,13 +1,11 @@
 // Products whose results, and what is added to them, lie in rows that begin anywhere in memory: on a GPU against the interpreter of loops,
 // without one their text is compiled only.
-#include <atomic>
 #include <functional>
 #include <numeric>
-#include <thread>
 
 #include "codegen/cuda/templates/gemm_mma.h"
 #include "codegen/cuda/templates/gemm_wgmma.h"
-#include "kernel_runner.h"
+#include "cuda_jobs.h"
 
 namespace toroid::codegen {
 namespace {
@@ -103,12 +101,9 @@ class CudaOddRows : public testing::Test {
     if (!KernelRunner::has_cuda()) GTEST_SKIP() << "NVRTC, the GPU's compiler, was not found: name its folder in TOROID_CUDA_DIR";
   }
 
-  struct Job {
+  struct Job : CudaJob {
     Sizes sizes;
     const Body* body;
-    KernelText kernel;
-    std::string architecture;
-    std::string cubin, error;
   };
 
   static choice::Node node_of(const Sizes& s, const Body& body) {
@@ -134,7 +129,7 @@ class CudaOddRows : public testing::Test {
     ASSERT_EQ(gemm_wgmma_refusal(node, g), "");
     const auto tiles = wgmma_tiles(g);
     for (size_t i = 0; i < tiles.size(); ++i)
-      if (takes(i, tiles[i])) jobs_.push_back({s, &body, generate_gemm_wgmma(node, g, tiles[i], processors, true), "sm_90a", "", ""});
+      if (takes(i, tiles[i])) jobs_.push_back({{generate_gemm_wgmma(node, g, tiles[i], processors, true), "sm_90a"}, s, &body});
   }
   void mma(const Sizes& s, const Body& body) {
     if (body.pair) return;
@@ -143,23 +138,11 @@ class CudaOddRows : public testing::Test {
     ASSERT_EQ(gemm_mma_refusal(node, g), "");
     const auto tiles = mma_tiles(g);
     for (size_t i = 0; i < tiles.size(); i += KernelRunner::has_gpu() ? 4 : tiles.size())
-      jobs_.push_back({s, &body, generate_gemm_mma(node, g, tiles[i]), "sm_80", "", ""});
+      jobs_.push_back({{generate_gemm_mma(node, g, tiles[i]), "sm_80"}, s, &body});
   }
 
-  // All at once: NVRTC takes most of the time.
   void TearDown() override {
-    std::atomic<size_t> next = 0;
-    std::vector<std::thread> threads;
-    for (unsigned t = 0; t < std::max(1u, std::thread::hardware_concurrency()); ++t)
-      threads.emplace_back([&] {
-        for (size_t i = next++; i < jobs_.size(); i = next++) try {
-            Job& j = jobs_[i];
-            j.cubin = jit::nvrtc_compile(j.kernel.source, runs(j) ? KernelRunner::gpu_architecture() : j.architecture, j.kernel.name);
-          } catch (const Error& e) {
-            jobs_[i].error = e.what();
-          }
-      });
-    for (auto& t : threads) t.join();
+    compile_side_by_side(jobs_, [](auto& j) { return j.runs_as(); });
     int failed = 0;
     for (auto& j : jobs_) {
       SCOPED_TRACE(fmt::format("{} x {} x {} {}, {}: {}", j.sizes.m, j.sizes.n, j.sizes.k, name_of(j.sizes.dtype), j.body->name,
@@ -171,17 +154,13 @@ class CudaOddRows : public testing::Test {
         EXPECT_LE(local_bytes(j.cubin), kFew) << "registers are spilled";
       }
       EXPECT_NE(j.kernel.source.find("store_around"), std::string::npos);
-      if (runs(j)) failed += !run(j);
+      if (j.runs()) failed += !run(j);
       constexpr int kEnough = 8;
       if (failed > kEnough) return;
     }
   }
 
  private:
-  static bool runs(const Job& j) {
-    return KernelRunner::has_gpu() && (j.architecture == "sm_80" || KernelRunner::gpu_architecture() == j.architecture);
-  }
-
   struct Memory {
     DType dtype;
     int64_t numel;

@@ -7,13 +7,9 @@
 #include "base/check.h"
 #include "base/options.h"
 #include "choice/inline.h"
-#include "compile/assembly.h"
 #include "compile/harness.h"
-#include "compile/model.h"
-#include "compile/tuning.h"
+#include "compile/stages.h"
 #include "exec/executable.h"
-#include "graph/pass.h"
-#include "sched/fuse.h"
 #include "toroid/custom_op.h"
 #include "toroid/ops.h"
 #include "tune/whole.h"
@@ -61,37 +57,6 @@ size_t open_node(const choice::Program& p) {
   return 0;
 }
 
-// The rest of the pipeline, blocks by the same.
-struct Pipeline {
-  ModelOptions options;
-  compiler::CompileReport report;
-  std::shared_ptr<const compiler::Target> target = compiler::make_target(options);
-
-  std::unique_ptr<compiler::Assembly> assembled(choice::Program p, compiler::CompileReport& into) {
-    p = target->schedule(sched::fuse(std::move(p)), options, into.fusion, into.choices);
-    auto out = std::make_unique<compiler::Assembly>(std::move(p), options, into, target, compiler::DebugFolder("test"));
-    out->add_blocks([&](const graph::Graph& g) { return block(g); });
-    out->generate();
-    return out;
-  }
-
-  compiler::Assembly::Inner block(const graph::Graph& g) {
-    compiler::Assembly::Inner inner;
-    inner.report = std::make_unique<compiler::CompileReport>();
-    inner.block.name = g.name;
-    for (size_t i = 0; i < g.outputs.size(); ++i) inner.block.results.push_back(static_cast<int>(i));
-    inner.assembly = assembled(lower::lower(g), *inner.report);
-    return inner;
-  }
-
-  exec::Plan plan(choice::Program p) {
-    auto a = assembled(std::move(p), report);
-    a->build();
-    a->load();
-    return a->plan();
-  }
-};
-
 const exec::Branch* branch_of(const exec::Plan& plan) {
   for (auto& step : plan.steps)
     if (auto* b = std::get_if<exec::Branch>(&step)) return b;
@@ -116,7 +81,7 @@ TEST(CustomDispatch, RangesAreTimedAtTheirTops) {
 TEST(CustomDispatch, ThreeRangesWithTwoWinnersAreOneBranch) {
   for (bool record : {false, true}) {
     auto p = lowered(true);
-    Pipeline pipeline;
+    test::Stages pipeline;
     pipeline.options.mode = record ? Mode::ReduceOverhead : Mode::Default;
     exec::Plan plan = pipeline.plan(choice::decide_ranges(p, open_node(p), {1, 3, 2}));  // two, two again, three
     const auto* branch = branch_of(plan);
@@ -157,7 +122,7 @@ TEST(CustomDispatch, ThreeWinnersAndTheirOptionsStayApart) {
   EXPECT_TRUE(call.options[0].empty());
   EXPECT_EQ(call.options[1].at(0).second, "cublaslt");
   EXPECT_TRUE(call.options[2].empty());
-  Pipeline pipeline;
+  test::Stages pipeline;
   exec::Executable run(pipeline.plan(std::move(decided)));
   for (int64_t n : {4, 5, 9, 10}) {
     auto expected = counting({n, 3}).to_vector();
@@ -202,7 +167,7 @@ void expect_factors(exec::Plan plan, const std::map<int64_t, double>& factors) {
 
 TEST(CustomDispatch, TuningDecidesRangeByRange) {
   PlantedWinners planted;
-  exec::Plan plan = Pipeline().plan(planted.tuned(lowered(true), {"two", "two", "three"}));
+  exec::Plan plan = test::Stages().plan(planted.tuned(lowered(true), {"two", "two", "three"}));
   const auto& regions = planted.report.regions;
   ASSERT_EQ(regions.size(), 3u) << tune::to_string(planted.report);
   const char* labels[] = {"test__by_size, s0 1 to 4", "test__by_size, s0 5 to 9", "test__by_size, s0 from 10"};
@@ -224,7 +189,7 @@ TEST(CustomDispatch, TuningDecidesRangeByRange) {
 
 TEST(CustomDispatch, ThreeWinnersAreThreeBlocks) {
   PlantedWinners planted;
-  exec::Plan plan = Pipeline().plan(planted.tuned(lowered(true), {"three", "none", "two"}));
+  exec::Plan plan = test::Stages().plan(planted.tuned(lowered(true), {"three", "none", "two"}));
   ASSERT_TRUE(branch_of(plan));
   EXPECT_EQ(branch_of(plan)->blocks.size(), 3u);
   expect_factors(std::move(plan), {{1, 3}, {4, 3}, {5, 1}, {9, 1}, {10, 2}, {4097, 2}});
@@ -233,7 +198,7 @@ TEST(CustomDispatch, ThreeWinnersAreThreeBlocks) {
 TEST(CustomDispatch, OneWinnerOfAllRangesIsFused) {
   PlantedWinners planted;
   for (auto& [winner, factor] : std::map<std::string, double>{{"two", 2}, {"none", 1}}) {
-    exec::Plan plan = Pipeline().plan(planted.tuned(lowered(true), {winner, winner, winner}));
+    exec::Plan plan = test::Stages().plan(planted.tuned(lowered(true), {winner, winner, winner}));
     EXPECT_FALSE(branch_of(plan));
     EXPECT_EQ(plan.steps.size(), 1u) << "fused with its neighbours";
     expect_factors(std::move(plan), {{4, factor}, {10, factor}});
@@ -258,7 +223,7 @@ TEST(CustomDispatch, CallsWithinAlternativesHaveRangesToo) {
     return lower::lower(*graph::run_passes(std::move(g), graph::default_passes(true, true)));
   };
   PlantedWinners planted;
-  exec::Plan plan = Pipeline().plan(planted.tuned(p(), {"hundred", "hundred", "two", "two", "three"}));
+  exec::Plan plan = test::Stages().plan(planted.tuned(p(), {"hundred", "hundred", "two", "two", "three"}));
   ASSERT_EQ(planted.report.regions.size(), 5u) << tune::to_string(planted.report);
   ASSERT_TRUE(branch_of(plan));
   EXPECT_EQ(branch_of(plan)->blocks.size(), 2u);
@@ -266,7 +231,7 @@ TEST(CustomDispatch, CallsWithinAlternativesHaveRangesToo) {
 }
 
 TEST(CustomDispatch, ProgramsWithBranchesAreComparedAsAWhole) {
-  Pipeline rest;
+  test::Stages rest;
   const auto pipeline = compiler::pipeline_for(rest.options, rest.target, std::make_shared<compiler::MovedConstants>(),
                                                [&](const graph::Graph& g, const auto&...) { return rest.block(g); });
   auto p = lowered(true);
@@ -318,7 +283,7 @@ TEST(CustomDispatch, RangesThatCannotBeTimedKeepTheFirstAlternative) {
 })");
   PlantedWinners planted;
   const choice::Program p = lower::lower(*graph::run_passes(std::move(g), graph::default_passes(true, true)));
-  exec::Plan plan = Pipeline().plan(planted.tuned(p, {}));
+  exec::Plan plan = test::Stages().plan(planted.tuned(p, {}));
   for (auto& r : planted.report.regions) EXPECT_EQ(r.source, "not tuned: nothing says what the size s1 usually is");
   EXPECT_FALSE(branch_of(plan));
   expect_factors(std::move(plan), {{4, 1}, {10, 1}});
@@ -326,7 +291,7 @@ TEST(CustomDispatch, RangesThatCannotBeTimedKeepTheFirstAlternative) {
 
 TEST(CustomDispatch, WhatCannotRunAtARangesTopIsNoError) {
   PlantedWinners planted;
-  exec::Plan plan = Pipeline().plan(planted.tuned(lowered(true), {"two", "two", "too large"}));
+  exec::Plan plan = test::Stages().plan(planted.tuned(lowered(true), {"two", "two", "too large"}));
   EXPECT_TRUE(test::contains(planted.report.regions.at(2).source, "not tuned: at s0=4096: ")) << planted.report.regions[2].source;
   EXPECT_TRUE(test::contains(planted.report.regions.at(2).source, "no memory")) << planted.report.regions[2].source;
   expect_factors(std::move(plan), {{9, 2}, {10, 1}});
@@ -342,7 +307,7 @@ TEST(CustomDispatch, RangesWithoutSizesTakeTheirNeighboursWinner) {
 })");
   PlantedWinners planted;
   const choice::Program p = lower::lower(*graph::run_passes(std::move(g), graph::default_passes(true, true)));
-  exec::Plan plan = Pipeline().plan(planted.tuned(p, {"two", "three"}));
+  exec::Plan plan = test::Stages().plan(planted.tuned(p, {"two", "three"}));
   ASSERT_EQ(planted.report.regions.size(), 2u);
   EXPECT_EQ(planted.report.regions[0].source, "timed at s0=9");
   EXPECT_EQ(planted.report.regions[1].source, "timed at s0=100");
@@ -436,7 +401,7 @@ TEST(CustomDispatch, ALockFileDecidesRangesAndTheBlocksOfItsBranch) {
 
 TEST(CustomDispatch, OneWinnerIsInlined) {
   auto p = lowered(true);
-  Pipeline pipeline;
+  test::Stages pipeline;
   exec::Plan plan = pipeline.plan(choice::decide_ranges(p, open_node(p), {1, 3, 1}));
   EXPECT_FALSE(branch_of(plan));
   EXPECT_EQ(plan.steps.size(), 1u) << "fused with its neighbours";

@@ -6,15 +6,11 @@
 
 #include "base/options.h"
 #include "choice/inline.h"
-#include "compile/assembly.h"
-#include "compile/model.h"
-#include "compile/tuning.h"
+#include "compile/stages.h"
 #include "exec/executable.h"
 #include "fuzz_compiled/custom_ops.h"
 #include "fuzz_compiled/differential.h"
-#include "graph/pass.h"
 #include "graph/random_graph.h"
-#include "lower/lowering.h"
 #include "tune/search.h"
 
 namespace toroid::fuzz {
@@ -38,49 +34,19 @@ tune::SearchOptions by_chance(uint64_t seed) {
 class ByChance {
  public:
   ByChance(const graph::Graph& g, uint64_t seed) {
-    options_.mode = Mode::MaxAutotune;
-    target_ = compiler::make_target(options_);
-    const auto pipeline = compiler::pipeline_for(options_, target_, std::make_shared<compiler::MovedConstants>());
-    choice::Program p = lowered(g);
+    const auto pipeline = compiler::pipeline_for(stages_.options, stages_.target, std::make_shared<compiler::MovedConstants>());
+    choice::Program p = stages_.lowered(g);
     for (auto& s : p.symbols) s.hint = 4;
     p = tune::tune(std::move(p), pipeline, by_chance(seed), nullptr, tuned);
-    options_.mode = Mode::Default;
-    auto all = assembled(std::move(p), report_);
-    all->build(1);
-    all->load();
-    run_ = std::make_unique<exec::Executable>(all->plan());
+    stages_.options.mode = Mode::Default;
+    run_ = std::make_unique<exec::Executable>(stages_.plan(std::move(p), 1));
   }
   std::vector<Tensor> run(const std::vector<Tensor>& inputs) { return run_->run(inputs); }
 
   tune::TuneReport tuned;
 
  private:
-  choice::Program lowered(const graph::Graph& g) {
-    lower::LowerOptions how;
-    target_->set_templates(how);
-    auto p = lower::lower(*graph::run_passes(graph::clone(g), graph::default_passes(true, true)), how);
-    target_->prepare(p, options_, report_.choices);
-    return p;
-  }
-  std::unique_ptr<compiler::Assembly> assembled(choice::Program p, compiler::CompileReport& into) {
-    p = compiler::schedule(std::move(p), *target_, options_, into.fusion, into.choices);
-    auto out = std::make_unique<compiler::Assembly>(std::move(p), options_, into, target_, compiler::DebugFolder("fuzz"));
-    out->add_blocks([&](const graph::Graph& g) { return block(g); });
-    out->generate();
-    return out;
-  }
-  compiler::Assembly::Inner block(const graph::Graph& g) {
-    compiler::Assembly::Inner inner;
-    inner.report = std::make_unique<compiler::CompileReport>();
-    inner.block.name = g.name;
-    for (size_t i = 0; i < g.outputs.size(); ++i) inner.block.results.push_back(static_cast<int>(i));
-    inner.assembly = assembled(lowered(g), *inner.report);
-    return inner;
-  }
-
-  ModelOptions options_;
-  std::shared_ptr<const compiler::Target> target_;
-  compiler::CompileReport report_;
+  test::Stages stages_{.options = {.mode = Mode::MaxAutotune}};
   std::unique_ptr<exec::Executable> run_;
 };
 
