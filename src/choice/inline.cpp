@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "choice/region.h"
 #include "choice/sizes.h"
 
 namespace toroid::choice {
@@ -57,7 +58,7 @@ class Mover {
 
   Node moved(Node n) {
     renamed_.clear();
-    std::visit([&](auto& problem) { move(problem); }, n.problem);
+    for_each_operand(n, [&](Operand& o) { move(o); });
     move(n.domain, n.body);
     if (n.producer) move(n.producer->domain, n.producer->body);
     for (auto& nest : n.beside) move(nest.domain, nest.body);
@@ -90,28 +91,6 @@ class Mover {
     if (o.buffer < 0) return;
     o.offset = o.offset + place(o.buffer).offset;
     o.buffer = place(o.buffer).buffer;
-  }
-  void move(std::monostate) {}
-  void move(Gemm& g) {
-    for (auto* o : {&g.a, &g.b}) move(*o);
-    if (g.b2) move(*g.b2);
-  }
-  void move(Convolution& c) {
-    for (auto* o : {&c.input, &c.weight}) move(*o);
-  }
-  void move(Attention& a) {
-    for (auto* o : {&a.q, &a.k, &a.v, &a.mask}) move(*o);
-  }
-  void move(Sort& s) {
-    for (auto* o : {&s.keys, &s.values, &s.positions}) move(*o);
-  }
-  void move(Extern& e) {
-    for (auto* list : {&e.inputs, &e.outputs})
-      for (auto& v : *list) move(v.memory);
-  }
-  void move(Open& o) {
-    for (auto* list : {&o.inputs, &o.outputs})
-      for (auto& v : *list) move(v.memory);
   }
 
   std::optional<Expr> renamed(const sym::Node& s) {

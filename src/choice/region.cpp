@@ -139,30 +139,34 @@ class Region {
 
 }  // namespace
 
-void renumber_buffers(Node& n, const std::function<int(int)>& to) {
-  const auto body = [&](loop::Body& b) {
-    for (auto& s : b.steps)
-      if (s.step == loop::Step::Load || s.step == loop::Step::Store) s.buffer = to(s.buffer);
-  };
-  const auto operands = [&](auto&... o) { ((o.buffer = to(o.buffer)), ...); };
+void for_each_operand(Node& n, const std::function<void(Operand&)>& f) {
+  const auto all = [&](auto&... o) { (f(o), ...); };
   const auto views = [&](auto& call) {
     for (auto* list : {&call.inputs, &call.outputs})
-      for (auto& v : *list) operands(v.memory);
+      for (auto& v : *list) f(v.memory);
   };
   if (auto* g = std::get_if<Gemm>(&n.problem)) {
-    operands(g->a, g->b);
-    if (g->b2) operands(*g->b2);
+    all(g->a, g->b);
+    if (g->b2) f(*g->b2);
   } else if (auto* c = std::get_if<Convolution>(&n.problem)) {
-    operands(c->input, c->weight);
+    all(c->input, c->weight);
   } else if (auto* a = std::get_if<Attention>(&n.problem)) {
-    operands(a->q, a->k, a->v, a->mask);
+    all(a->q, a->k, a->v, a->mask);
   } else if (auto* s = std::get_if<Sort>(&n.problem)) {
-    operands(s->keys, s->values, s->positions);
+    all(s->keys, s->values, s->positions);
   } else if (auto* e = std::get_if<Extern>(&n.problem)) {
     views(*e);
   } else if (auto* o = std::get_if<Open>(&n.problem)) {
     views(*o);
   }
+}
+
+void renumber_buffers(Node& n, const std::function<int(int)>& to) {
+  const auto body = [&](loop::Body& b) {
+    for (auto& s : b.steps)
+      if (s.step == loop::Step::Load || s.step == loop::Step::Store) s.buffer = to(s.buffer);
+  };
+  for_each_operand(n, [&](Operand& o) { o.buffer = to(o.buffer); });
   body(n.body);
   if (n.producer) body(n.producer->body);
   for (auto& nest : n.beside) body(nest.body);
