@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "base/check.h"
@@ -164,9 +165,9 @@ std::string piece_text(const GemmWgmma& g, const std::string& inside) {
 
 std::string truth(bool x) { return x ? "true" : "false"; }
 
-}  // namespace
+std::string split_add(const GemmWgmma& g) { return g.tile.split > 1 ? std::string(kSplitAdd) : ""; }
 
-GemmWgmmaText gemm_wgmma_text(const GemmWgmma& g) {
+void check(const GemmWgmma& g) {
   const WgmmaTile& t = g.tile;
   TOROID_CHECK(is_half(g.type) || (g.type == DType::F32 && g.a.k_contiguous && g.b.k_contiguous));
   TOROID_CHECK((t.block_m == 64 || t.block_m % 128 == 0) && warpgroup_n(t) % 16 == 0 && warpgroup_n(t) <= 256);
@@ -178,117 +179,156 @@ GemmWgmmaText gemm_wgmma_text(const GemmWgmma& g) {
   TOROID_CHECK(t.share == 1 || (t.split == 1 && t.share <= 4 && t.block_n % (8 * t.share) == 0));
   TOROID_CHECK(!g.b2 || takes_pair(t));
   TOROID_CHECK(!g.neighbours || (g.b.k_contiguous && takes_neighbours(t, g.b2.has_value())));
-  const bool moves_registers = t.consumers > 1, split = t.split > 1, slices = t.slices > 1, shares = t.share * t.beside > 1;
   TOROID_CHECK(t.beside == 1 || (g.a.load.empty() && t.split == 1 && t.share + t.beside <= 5 && t.block_m % (64 * t.beside) == 0));
-  TOROID_CHECK(!slices || (!t.alternate && !g.b2));
-  GemmWgmmaText out;
-  out.definitions = std::string(kDevice) + (g.neighbours ? "" : std::string(transpose_quad_text()));
+  TOROID_CHECK(t.slices == 1 || (!t.alternate && !g.b2));
+}
+
+std::string definitions_text(const GemmWgmma& g) {
+  const WgmmaTile& t = g.tile;
+  std::string out = std::string(kDevice) + (g.neighbours ? "" : std::string(transpose_quad_text()));
   std::set<std::pair<int, bool>> loads = {{g.a.rank, t.beside > 1}, {g.b.rank, t.share > 1}};
-  for (auto& [rank, shared] : loads) out.definitions += load_function(rank, shared);
-  out.definitions += wgmma_function(g) + expand(kConstants, {{"BLOCK_M", std::to_string(t.block_m)},
-                                                             {"BLOCK_N", std::to_string(t.block_n)},
-                                                             {"BLOCK_K", std::to_string(wgmma_block_k(g.type))},
-                                                             {"SIZE", std::to_string(size_of(g.type))},
-                                                             {"STAGES", std::to_string(t.stages)},
-                                                             {"GROUP", std::to_string(std::max(1, 2048 / t.block_m / t.share))},
-                                                             {"SPLIT", std::to_string(t.split)},
-                                                             {"SLICES", std::to_string(t.slices)},
-                                                             {"SHARE", std::to_string(t.share)},
-                                                             {"BESIDE", std::to_string(t.beside)},
-                                                             {"PAIR", g.b2 ? "2" : "1"},
-                                                             {"CONSUMERS", std::to_string(t.consumers)},
-                                                             {"TURNS", t.alternate ? "2" : "1"},
-                                                             {"WARPGROUP_M", std::to_string(warpgroup_m(t))},
-                                                             {"WARPGROUP_N", std::to_string(warpgroup_n(t))},
-                                                             {"LAST_M", g.last_row_early ? "min(m, M - kBlockM)" : "m"},
-                                                             {"LAST_N", g.last_column_early ? "min(n, N - kBlockN / kPair)" : "n"},
-                                                             {"A_K", truth(g.a.k_contiguous)},
-                                                             {"B_K", truth(g.b.k_contiguous)}});
-  if (g.around) out.definitions += kRowEnds;
-  const std::string add = split ? std::string(kSplitAdd) : "";
-  const std::string skip = split ? "if (u % kSplit != rank) continue;" : "", inside = g.whole_tiles ? "true" : "m < M && n < N";
-  struct Held {
-    const CudaEarly& from;
-    const char *name, *type;
-    int ahead;
-  };
-  // A multiple of every split, so that a block owns all of what shares a place. f32 takes twice the registers.
-  const int few = std::max(kMostSplit / 2, t.split);
-  Held helds[] = {{g.near, "near", "Near", few}, {g.far, "far", "Far", is_half(g.type) && !g.around ? kMostSplit : few}};
-  if (g.around) {  // vectors around others take more
-    constexpr int kRegisters = 184;
-    const int sums = warpgroup_m(t) * warpgroup_n(t) / 128;
-    for (Held& h : helds)
-      if (sums + helds[0].ahead * g.near.registers + helds[1].ahead * g.far.registers > kRegisters) h.ahead = std::max(few / 2, t.split);
+  for (auto& [rank, shared] : loads) out += load_function(rank, shared);
+  out += wgmma_function(g) + expand(kConstants, {{"BLOCK_M", std::to_string(t.block_m)},
+                                                 {"BLOCK_N", std::to_string(t.block_n)},
+                                                 {"BLOCK_K", std::to_string(wgmma_block_k(g.type))},
+                                                 {"SIZE", std::to_string(size_of(g.type))},
+                                                 {"STAGES", std::to_string(t.stages)},
+                                                 {"GROUP", std::to_string(std::max(1, 2048 / t.block_m / t.share))},
+                                                 {"SPLIT", std::to_string(t.split)},
+                                                 {"SLICES", std::to_string(t.slices)},
+                                                 {"SHARE", std::to_string(t.share)},
+                                                 {"BESIDE", std::to_string(t.beside)},
+                                                 {"PAIR", g.b2 ? "2" : "1"},
+                                                 {"CONSUMERS", std::to_string(t.consumers)},
+                                                 {"TURNS", t.alternate ? "2" : "1"},
+                                                 {"WARPGROUP_M", std::to_string(warpgroup_m(t))},
+                                                 {"WARPGROUP_N", std::to_string(warpgroup_n(t))},
+                                                 {"LAST_M", g.last_row_early ? "min(m, M - kBlockM)" : "m"},
+                                                 {"LAST_N", g.last_column_early ? "min(n, N - kBlockN / kPair)" : "n"},
+                                                 {"A_K", truth(g.a.k_contiguous)},
+                                                 {"B_K", truth(g.b.k_contiguous)}});
+  if (g.around) out += kRowEnds;
+  return out;
+}
+
+// What is done with the sums of a tile, in units of eight that a thread stores at once. What it reads for a unit is fetched some units
+// before.
+class UnitsText {
+ public:
+  explicit UnitsText(const GemmWgmma& g)
+      : g_(g), skip_(g.tile.split > 1 ? "if (u % kSplit != rank) continue;" : ""), inside_(g.whole_tiles ? "true" : "m < M && n < N") {
+    // A multiple of every split, so that a block owns all of what shares a place. f32 takes twice the registers.
+    const int few = std::max(kMostSplit / 2, g.tile.split);
+    const int near = few, far = is_half(g.type) && !g.around ? kMostSplit : few;
+    helds_ = {Held{&g.near, "near", "Near", near}, Held{&g.far, "far", "Far", far}};
+    if (!g.around) return;
+    constexpr int kRegisters = 184;  // vectors around others take more
+    const int sums = warpgroup_m(g.tile) * warpgroup_n(g.tile) / 128;
+    for (Held& h : helds_)
+      if (sums + helds_[0].ahead * g.near.registers + helds_[1].ahead * g.far.registers > kRegisters)
+        h.ahead = std::max(few / 2, g.tile.split);
   }
-  std::string first, held, prefetch;
-  auto load_unit = [&](const Held& h, const std::string& unit, const std::string& where) {
+
+  // Before the sums are there: what the first units read.
+  std::string first() const {
+    std::string out;
+    for (auto& h : helds_)
+      if (!h.from->loads.empty())
+        out += expand(kFirstUnits, {{"STRUCT", h.type},
+                                    {"MEMBERS", h.from->members},
+                                    {"NAME", h.name},
+                                    {"AHEAD", std::to_string(h.ahead)},
+                                    {"SPLIT_SKIP", skip_},
+                                    {"LOAD", load(h, "u", inside_)}});
+    return out + g_.carried;
+  }
+
+  std::string prefetch() const {
+    if (g_.far.loads.empty()) return "";
+    return expand(kPrefetchUnits, {{"SPLIT_SKIP", skip_}, {"INSIDE", inside_}, {"PREFETCHES", g_.far.prefetches}});
+  }
+
+  std::string units(const std::string& where) const {
+    if (g_.tile.slices > 1) return piece_text(g_, where);
+    std::string held, next;
+    for (auto& h : helds_) {
+      if (h.from->loads.empty()) continue;
+      held += fmt::format("const {0}& {1} = {1}s[u % {2}];\n", h.type, h.name, h.ahead);
+      next += load(h, fmt::format("u + {}", h.ahead), where) + "\n";
+    }
+    const std::string ends = g_.around ? "const bool begins = begins_row(u, q), ends = ends_row(u, q);\n" : "";
+    const std::string order = g_.neighbours ? "" : "transpose_quad(acc);";
+    return expand(kUnitsText, {{"SPLIT_SKIP", skip_},
+                               {"SUM", "unit_of(sums, u, acc);\n" + split_add(g_) + order},
+                               {"SECOND", !g_.b2          ? ""
+                                          : g_.neighbours ? "float acc2[8];\nunit_of(sums, u, acc2, 1);"
+                                                          : "float acc2[8];\nunit_of(sums, u, acc2, 1);\ntranspose_quad(acc2);"},
+                               {"INSIDE", g_.around ? "true" : where},
+                               {"HELD", held},
+                               {"EPILOGUE", ends + left_text(g_, where) + g_.epilogue},
+                               {"NEXT", next}});
+  }
+
+ private:
+  struct Held {
+    const CudaEarly* from;
+    const char *name, *type;
+    int ahead;  // units
+  };
+
+  std::string load(const Held& h, const std::string& unit, const std::string& where) const {
     return expand(kLoadUnit, {{"UNIT", unit},
                               {"INSIDE", where},
                               {"STRUCT", h.type},
                               {"NAME", h.name},
                               {"AHEAD", std::to_string(h.ahead)},
-                              {"LOADS", left_text(g, where) + h.from.loads}});
-  };
-  for (auto& h : helds) {
-    if (h.from.loads.empty()) continue;
-    first += expand(kFirstUnits, {{"STRUCT", h.type},
-                                  {"MEMBERS", h.from.members},
-                                  {"NAME", h.name},
-                                  {"AHEAD", std::to_string(h.ahead)},
-                                  {"SPLIT_SKIP", skip},
-                                  {"LOAD", load_unit(h, "u", inside)}});
-    held += fmt::format("const {0}& {1} = {1}s[u % {2}];\n", h.type, h.name, h.ahead);
+                              {"LOADS", left_text(g_, where) + h.from->loads}});
   }
-  if (!slices) first += g.carried;
-  if (!g.far.loads.empty()) prefetch = expand(kPrefetchUnits, {{"SPLIT_SKIP", skip}, {"INSIDE", inside}, {"PREFETCHES", g.far.prefetches}});
-  const std::string ends = g.around ? "const bool begins = begins_row(u, q), ends = ends_row(u, q);\n" : "";
-  const auto units = [&](const std::string& where) {
-    if (slices) return piece_text(g, where);
-    std::string next;
-    for (auto& h : helds)
-      if (!h.from.loads.empty()) next += load_unit(h, fmt::format("u + {}", h.ahead), where) + "\n";
-    const std::string order = g.neighbours ? "" : "transpose_quad(acc);";
-    return expand(kUnitsText, {{"SPLIT_SKIP", skip},
-                               {"SUM", "unit_of(sums, u, acc);\n" + add + order},
-                               {"SECOND", !g.b2          ? ""
-                                          : g.neighbours ? "float acc2[8];\nunit_of(sums, u, acc2, 1);"
-                                                         : "float acc2[8];\nunit_of(sums, u, acc2, 1);\ntranspose_quad(acc2);"},
-                               {"INSIDE", g.around ? "true" : where},
-                               {"HELD", held},
-                               {"EPILOGUE", ends + left_text(g, where) + g.epilogue},
-                               {"NEXT", next}});
-  };
-  out.body =
-      expand(kBody, {{"MAP_A", g.a.map},
-                     {"MAP_B", g.b.map},
-                     {"TURNS_BEGIN", t.alternate ? std::string(kTurnsBegin) : ""},
-                     {"TURN_BEGIN", t.alternate ? std::string(kTurnBegin) : ""},
-                     {"TURN_END", t.alternate ? std::string(kTurnEnd) : ""},
-                     {"OVERLAP", g.overlaps ? std::string(kOverlap) : ""},
-                     {"M", g.m},
-                     {"N", g.n},
-                     {"K", g.k},
-                     {"BATCHES", g.batches},
-                     {"FEW_REGISTERS", moves_registers ? "asm volatile(\"setmaxnreg.dec.sync.aligned.u32 40;\");" : ""},
-                     {"MANY_REGISTERS", moves_registers ? "asm volatile(\"setmaxnreg.inc.sync.aligned.u32 232;\");" : ""},
-                     {"LOAD_A", load_a_text(g)},
-                     {"LOAD_B", g.b2 ? load_pair_text(g) : load_b_text(g)},
-                     {"PREFETCH_SECOND", g.b2 ? fmt::format("prefetch_map({});", g.b2->map) : ""},
-                     {"MASKS", shares ? std::string(kMasks) : ""},
-                     {"SHARE_BEGIN", shares ? std::string(kShareBegin) : ""},
-                     {"SHARE_END", shares ? std::string(kShareEnd) : ""},
-                     {"SPLIT_PRODUCER", split ? std::string(kSplitProducer) : ""},
-                     {"SPLIT_REDUCE", split ? std::string(kSplitReduce) : ""},
-                     {"PREFETCH_UNITS", slices ? "" : prefetch},
-                     {"EARLY", slices ? "" : first},
-                     {"SLICES_MEET", slices ? expand(kSlicesMeet, {{"SPLIT_ADD", add}, {"TOGETHER", truth(wgmma_adds_together(t))}}) : ""},
-                     {"SLICES_END", slices ? std::string(kSlicesEnd) : ""},
-                     {"CLEAR", split || slices ? std::string(kClear) : ""},
-                     {"KEEP", split || slices ? "true" : "k > first"},
-                     {"WHOLE", g.whole_tiles ? "true" : "w.m + kBlockM <= M && w.n + kBlockN <= N"},
-                     {"UNITS", units("true")},
-                     {"GUARDED_UNITS", units("m < M && n < N")}});
+
+  const GemmWgmma& g_;
+  const std::string skip_, inside_;
+  std::array<Held, 2> helds_;
+};
+
+}  // namespace
+
+GemmWgmmaText gemm_wgmma_text(const GemmWgmma& g) {
+  check(g);
+  const WgmmaTile& t = g.tile;
+  const bool moves_registers = t.consumers > 1, split = t.split > 1, slices = t.slices > 1, shares = t.share * t.beside > 1;
+  const UnitsText units(g);
+  GemmWgmmaText out;
+  out.definitions = definitions_text(g);
+  out.body = expand(kBody, {{"MAP_A", g.a.map},
+                            {"MAP_B", g.b.map},
+                            {"TURNS_BEGIN", t.alternate ? std::string(kTurnsBegin) : ""},
+                            {"TURN_BEGIN", t.alternate ? std::string(kTurnBegin) : ""},
+                            {"TURN_END", t.alternate ? std::string(kTurnEnd) : ""},
+                            {"OVERLAP", g.overlaps ? std::string(kOverlap) : ""},
+                            {"M", g.m},
+                            {"N", g.n},
+                            {"K", g.k},
+                            {"BATCHES", g.batches},
+                            {"FEW_REGISTERS", moves_registers ? "asm volatile(\"setmaxnreg.dec.sync.aligned.u32 40;\");" : ""},
+                            {"MANY_REGISTERS", moves_registers ? "asm volatile(\"setmaxnreg.inc.sync.aligned.u32 232;\");" : ""},
+                            {"LOAD_A", load_a_text(g)},
+                            {"LOAD_B", g.b2 ? load_pair_text(g) : load_b_text(g)},
+                            {"PREFETCH_SECOND", g.b2 ? fmt::format("prefetch_map({});", g.b2->map) : ""},
+                            {"MASKS", shares ? std::string(kMasks) : ""},
+                            {"SHARE_BEGIN", shares ? std::string(kShareBegin) : ""},
+                            {"SHARE_END", shares ? std::string(kShareEnd) : ""},
+                            {"SPLIT_PRODUCER", split ? std::string(kSplitProducer) : ""},
+                            {"SPLIT_REDUCE", split ? std::string(kSplitReduce) : ""},
+                            {"PREFETCH_UNITS", slices ? "" : units.prefetch()},
+                            {"EARLY", slices ? "" : units.first()},
+                            {"SLICES_MEET",
+                             slices ? expand(kSlicesMeet, {{"SPLIT_ADD", split_add(g)}, {"TOGETHER", truth(wgmma_adds_together(t))}}) : ""},
+                            {"SLICES_END", slices ? std::string(kSlicesEnd) : ""},
+                            {"CLEAR", split || slices ? std::string(kClear) : ""},
+                            {"KEEP", split || slices ? "true" : "k > first"},
+                            {"WHOLE", g.whole_tiles ? "true" : "w.m + kBlockM <= M && w.n + kBlockN <= N"},
+                            {"UNITS", units.units("true")},
+                            {"GUARDED_UNITS", units.units("m < M && n < N")}});
   return out;
 }
 
