@@ -98,44 +98,54 @@ Body body_over(const Body& from, const std::map<std::string, Expr>& values, cons
   return out;
 }
 
-}  // namespace
+// The one element that both know: where the writer stores it, without gaps, and where the reader loads it.
+struct HandedOver {
+  const Statement *store = nullptr, *read = nullptr;
+  std::vector<Digit> stored;
+};
 
-std::optional<choice::Node> over_points(const choice::Node& a, const choice::Node& b) {
-  // What is handed over.
+std::optional<HandedOver> handed_over(const choice::Node& a, const choice::Node& b) {
+  HandedOver h;
   const std::vector<int> written = loop::buffers_written(a.body);
-  const Statement* read = nullptr;
   for (auto& s : b.body.steps) {
     if (s.step != Step::Load || std::find(written.begin(), written.end(), s.buffer) == written.end()) continue;
-    if (read && (read->buffer != s.buffer || !(read->index == s.index))) return std::nullopt;
+    if (h.read && (h.read->buffer != s.buffer || !(h.read->index == s.index))) return std::nullopt;
     if (s.mask >= 0 || loop::uses_values(s.index)) return std::nullopt;
-    read = &s;
+    h.read = &s;
   }
-  const Statement* store = nullptr;
   for (auto& s : a.body.steps)
-    if (read && s.step == Step::Store && s.buffer == read->buffer) {
-      if (store || s.mask >= 0 || s.mode != loop::StoreMode::Set) return std::nullopt;
-      store = &s;
+    if (h.read && s.step == Step::Store && s.buffer == h.read->buffer) {
+      if (h.store || s.mask >= 0 || s.mode != loop::StoreMode::Set) return std::nullopt;
+      h.store = &s;
     }
-  if (!store) return std::nullopt;
-  std::vector<Expr> points, variables;
+  if (!h.store) return std::nullopt;
+  std::vector<Expr> points;
   for (auto& v : a.domain.vars) points.push_back(v.symbol);
-  const auto stored = digits_of(store->index, points);
+  auto stored = digits_of(h.store->index, points);
   if (!stored) return std::nullopt;
-  for (size_t k = 0; k < stored->size(); ++k) {  // without gaps
+  for (size_t k = 0; k < stored->size(); ++k) {
     const Digit& d = (*stored)[k];
     if (d.first != 0 || (k > 0 && d.extent().constant() * d.stride != (*stored)[k - 1].stride)) return std::nullopt;
   }
+  h.stored = std::move(*stored);
+  return h;
+}
 
-  // The reader's variables, those that its index divides in two.
-  std::map<std::string, Expr> values;
-  std::vector<Expr> conditions;
+// The reader's variables, those that its index divides in two.
+struct Variables {
+  std::vector<Expr> all;
   std::vector<std::pair<Expr, Division>> divided;
+  std::vector<Digit> seen;  // of the index
+};
+
+std::optional<Variables> variables_of(const choice::Node& b, const Expr& index) {
+  Variables out;
   std::map<std::string, Expr> parts;
   for (auto& v : b.domain.vars) {
     std::vector<Division> found;
-    find_divisions(read->index, v.symbol, found);
+    find_divisions(index, v.symbol, found);
     if (found.empty()) {
-      variables.push_back(v.symbol);
+      out.all.push_back(v.symbol);
       continue;
     }
     const Division d = found[0];
@@ -144,53 +154,74 @@ std::optional<choice::Node> over_points(const choice::Node& a, const choice::Nod
     const Expr outer = sym::loop_symbol(name + ".outer", sym::ceil_div(v.extent() + d.first, d.by)),
                inner = sym::loop_symbol(name + ".inner", d.by);
     parts[name] = outer * Expr(d.by) + inner - Expr(d.first);
-    variables.insert(variables.end(), {outer, inner});
-    divided.emplace_back(v.symbol, d);
+    out.all.insert(out.all.end(), {outer, inner});
+    out.divided.emplace_back(v.symbol, d);
   }
-  const Expr index = sym::substitute(read->index, [&](const sym::Node& s) -> std::optional<Expr> {
+  const Expr by_parts = sym::substitute(index, [&](const sym::Node& s) -> std::optional<Expr> {
     const auto it = parts.find(s.name);
     return it == parts.end() ? std::nullopt : std::optional(it->second);
   });
-  const auto seen = digits_of(index, variables);
+  auto seen = digits_of(by_parts, out.all);
   if (!seen) return std::nullopt;
+  out.seen = std::move(*seen);
+  return out;
+}
 
-  // Where each of them is at a point.
-  const Expr total = (*stored)[0].extent() * Expr((*stored)[0].stride);
-  for (auto& v : variables)
-    if (v.node()->extent == Expr(1)) values[v.node()->name] = 0;
-  for (size_t k = 0; k < seen->size(); ++k) {
-    const Digit& d = (*seen)[k];
-    Expr value = sym::floor_div(store->index, d.stride), last = d.extent() + Expr(d.first);
+// What the reader's variables are at a point, where all conditions are at least 0.
+struct AtPoint {
+  std::map<std::string, Expr> values;
+  std::vector<Expr> conditions;
+};
+
+std::optional<AtPoint> at_point(const HandedOver& h, const Variables& variables) {
+  AtPoint out;
+  const Expr total = h.stored[0].extent() * Expr(h.stored[0].stride);
+  for (auto& v : variables.all)
+    if (v.node()->extent == Expr(1)) out.values[v.node()->name] = 0;
+  for (size_t k = 0; k < variables.seen.size(); ++k) {
+    const Digit& d = variables.seen[k];
+    Expr value = sym::floor_div(h.store->index, d.stride), last = d.extent() + Expr(d.first);
     bool whole = last * Expr(d.stride) == total;
     if (k == 0 && !sym::known_ge(total, last * Expr(d.stride))) return std::nullopt;
     if (k > 0) {
-      const int64_t radix = (*seen)[k - 1].stride / d.stride;
+      const int64_t radix = variables.seen[k - 1].stride / d.stride;
       value = sym::mod(value, radix);
       whole = last == Expr(radix);
     }
     value = value - Expr(d.first);
-    values[d.variable.node()->name] = value;
-    if (d.first > 0) conditions.push_back(value);
-    if (!whole) conditions.push_back(d.extent() - 1 - value);
+    out.values[d.variable.node()->name] = value;
+    if (d.first > 0) out.conditions.push_back(value);
+    if (!whole) out.conditions.push_back(d.extent() - 1 - value);
   }
-  for (auto& [v, d] : divided) {
+  for (auto& [v, d] : variables.divided) {
     const std::string name = v.node()->name;
-    const Expr value = values.at(name + ".outer") * Expr(d.by) + values.at(name + ".inner") - Expr(d.first);
-    values[name] = value;
-    if (d.first > 0) conditions.push_back(value);
-    if (!sym::known_multiple(v.node()->extent + d.first, d.by)) conditions.push_back(v.node()->extent - 1 - value);
+    const Expr value = out.values.at(name + ".outer") * Expr(d.by) + out.values.at(name + ".inner") - Expr(d.first);
+    out.values[name] = value;
+    if (d.first > 0) out.conditions.push_back(value);
+    if (!sym::known_multiple(v.node()->extent + d.first, d.by)) out.conditions.push_back(v.node()->extent - 1 - value);
   }
+  return out;
+}
 
+}  // namespace
+
+std::optional<choice::Node> over_points(const choice::Node& a, const choice::Node& b) {
+  const auto handed = handed_over(a, b);
+  if (!handed) return std::nullopt;
+  const auto variables = variables_of(b, handed->read->index);
+  if (!variables) return std::nullopt;
+  const auto there = at_point(*handed, *variables);
+  if (!there) return std::nullopt;
   // Neighbours stay neighbours; in other orders loops are faster, which move squares of elements, but not where phases alternate.
-  const Expr& along = seen->back().variable;
+  const Expr& along = variables->seen.back().variable;
   for (auto& s : b.body.steps) {
-    if (s.step != Step::Store || !divided.empty()) continue;
+    if (s.step != Step::Store || !variables->divided.empty()) continue;
     const auto c = sym::linear_coefficient(s.index, along);
     if (!c || !(*c == Expr(1))) return std::nullopt;
   }
   choice::Node out = b;
   out.domain = a.domain;
-  out.body = body_over(b.body, values, conditions, read->buffer, store->index);
+  out.body = body_over(b.body, there->values, there->conditions, handed->read->buffer, handed->store->index);
   return out;
 }
 
