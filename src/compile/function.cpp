@@ -9,6 +9,7 @@
 #include "base/options.h"
 #include "compile/eager.h"
 #include "compile/guards.h"
+#include "compile/segment.h"
 #include "compile/settings.h"
 #include "device/errors.h"
 #include "device/runtime.h"
@@ -161,6 +162,12 @@ struct Function::State {
   bool limit_reached(const Entries& list) const { return static_cast<int64_t>(list.size()) >= limit(); }
   void verify(const Entry& e, const Call& c);
   front::Program compile(trace::Segment& s) const;  // takes its graph
+  struct SegmentSite {
+    std::unordered_map<std::string, front::Program> programs;  // by the graph's text
+    Guards latest;
+  };
+  front::Program segment_program(trace::Segment& s);
+  front::Program compile_segment(trace::Segment& s, SegmentSite& here);
   int64_t limit() const { return settings.recompile_limit >= 0 ? settings.recompile_limit : get_option(options::kRecompileLimit); }
   void follow_reset();
   void clear();
@@ -186,11 +193,7 @@ struct Function::State {
 
   std::mutex mutex;  // of what follows, and held while compiling
   std::vector<History> history;
-  CompileReport kept;  // the lists of the report
-  struct SegmentSite {
-    std::unordered_map<std::string, front::Program> programs;  // by the graph's text
-    Guards latest;
-  };
+  CompileReport kept;                                     // the lists of the report
   std::unordered_map<std::string, SegmentSite> segments;  // by the reason of the break at their end
   bool segmented = false;
 };
@@ -344,97 +347,71 @@ std::shared_ptr<const Entry> Function::State::add(const Call& c, trace::Segment 
 
 std::vector<Tensor> Function::State::run_segment(trace::Segment s) {
   trace::settle_guards(*s.graph, s.origins, s.guard_places);
-  if (s.graph->nodes.empty()) {  // nothing to compute: outputs are inputs
-    std::vector<Tensor> out;
-    for (auto& o : s.graph->outputs) {
-      Tensor t;
-      for (size_t i = 0; i < s.graph->inputs.size(); ++i)
-        if (o.value && s.graph->inputs[i].value == o.value)
-          t = s.graph->inputs[i].kind == graph::InputKind::User ? s.inputs[i] : s.graph->inputs[i].data;
-      out.push_back(std::move(t));
-    }
-    return out;
-  }
-  std::string text = graph::to_string(*s.graph) + to_string(s.device);
-  for (auto& d : s.output_devices) text += d.is_cuda() ? 'g' : 'c';
-  for (size_t i = 0; i < s.inputs.size(); ++i) {
-    text += s.inputs[i].requires_grad() ? 'g' : '-';
-    if (!s.inputs[i].is_contiguous())
-      for (int64_t stride : s.inputs[i].strides()) text += fmt::format("{},", stride);
-  }
-  bool overlap = false;
-  for (size_t i = 0; s.writes_inputs && i < s.inputs.size(); ++i)
-    for (size_t k = i + 1; k < s.inputs.size(); ++k) overlap = overlap || front::share_memory(s.inputs[i], s.inputs[k]);
-  auto one_by_one = [&] {
-    trace::Tracer::Scope none(nullptr);
-    DispatchScope eager(front::EagerDispatcher::instance());
-    DeviceScope device(s.device);
-    ops::NoAutocast recorded;
-    for (auto& t : s.inputs)
-      TOROID_USER_CHECK(t.device() == s.device,
-                        "{}: of tensors that share memory and are written, one is on {} while the function runs on {}", config.name,
-                        to_string(t.device()), to_string(s.device));
-    auto results = front::run_one_by_one(*s.graph, s.inputs);
-    for (size_t i = 0; i < results.size(); ++i)
-      if (results[i].defined()) results[i] = moved(results[i], s.output_devices[i]);
-    return results;
-  };
-  front::Program program;
-  {
-    std::lock_guard lock(mutex);
-    segmented = true;
-    if (!s.break_reason.empty()) {
-      keep(kept.graph_breaks, s.break_reason);
-      log(Artifact::GraphBreaks, fmt::format("{}: {}", config.name, s.break_reason));
-    }
-    if (overlap) {
-      eager_calls.fetch_add(1);
-      keep(kept.fallbacks,
-           fmt::format("the part up to {} writes to tensors that share memory", s.break_reason.empty() ? "the end" : s.break_reason));
-    }
-    SegmentSite& here = segments[s.break_reason];
-    if (!overlap && here.programs.count(text)) {
-      program = here.programs.at(text);
-    } else if (!overlap) {
-      std::vector<const Tensor*> tensors;
-      std::vector<int> positions;
-      std::vector<std::string> names;
-      for (size_t i = 0; i < s.inputs.size(); ++i) {
-        tensors.push_back(&s.inputs[i]);
-        positions.push_back(static_cast<int>(i));
-        names.push_back(fmt::format("input {} of the part up to {}", i, s.break_reason.empty() ? "the end" : s.break_reason));
-      }
-      bool again = !here.programs.empty();
-      std::string reason;
-      if (again) {
-        reason = here.latest.failure(tensors);
-        if (reason.empty()) reason = "the operations recorded are others";
-      }
-      Stance stance = front::current_stance();
-      bool over = static_cast<int64_t>(here.programs.size()) >= limit();
-      if (stance == Stance::FailOnRecompile || (over && settings.fail_on_recompile_limit))
-        fail<UserError>("{}: {} ({})", config.name, over ? "recompile_limit is reached" : "the stance forbids a recompile",
-                        again ? reason : "first use");
-      if (over || stance == Stance::EagerOnRecompile) {
-        limit_calls.fetch_add(over);
-        eager_calls.fetch_add(1);
-        keep(kept.fallbacks, over ? fmt::format("recompile_limit {} is reached: {}", limit(), reason) : "stance EagerOnRecompile");
-      } else {
-        if (again && kept.recompile_reasons.size() < kKeptReasons) kept.recompile_reasons.push_back(reason);
-        if (again) log(Artifact::Recompiles, fmt::format("{}: {}", config.name, reason));
-        here.latest = Guards(*s.graph, tensors, positions, names, false);
-        kept.guards = here.latest.describe();
-        keep(kept.graphs, graph::to_string(*s.graph));
-        program = compile(s);
-        here.programs[text] = program;
-        compiles.fetch_add(1);
-      }
-    }
-  }
-  if (!program) return one_by_one();
+  if (s.graph->nodes.empty()) return front::outputs_without_nodes(s);
+  const front::Program program = segment_program(s);
+  if (!program) return front::run_one_by_one(s, config.name);
   trace::Tracer::Scope none(nullptr);
   DispatchScope eager(front::EagerDispatcher::instance());
   return program(s.inputs);
+}
+
+// One that was compiled before or is now, which takes the segment's graph; empty where it is to run operation by operation.
+front::Program Function::State::segment_program(trace::Segment& s) {
+  const std::string text = front::text_of(s);
+  const bool overlap = front::writes_shared_memory(s);
+  std::lock_guard lock(mutex);
+  segmented = true;
+  if (!s.break_reason.empty()) {
+    keep(kept.graph_breaks, s.break_reason);
+    log(Artifact::GraphBreaks, fmt::format("{}: {}", config.name, s.break_reason));
+  }
+  if (overlap) {
+    eager_calls.fetch_add(1);
+    keep(kept.fallbacks, fmt::format("the part up to {} writes to tensors that share memory", front::end_of(s)));
+    return {};
+  }
+  SegmentSite& here = segments[s.break_reason];
+  if (const auto known = here.programs.find(text); known != here.programs.end()) return known->second;
+  front::Program program = compile_segment(s, here);
+  if (program) here.programs[text] = program;
+  return program;
+}
+
+// Under the mutex.
+front::Program Function::State::compile_segment(trace::Segment& s, SegmentSite& here) {
+  std::vector<const Tensor*> tensors;
+  std::vector<int> positions;
+  std::vector<std::string> names;
+  for (size_t i = 0; i < s.inputs.size(); ++i) {
+    tensors.push_back(&s.inputs[i]);
+    positions.push_back(static_cast<int>(i));
+    names.push_back(fmt::format("input {} of the part up to {}", i, front::end_of(s)));
+  }
+  const bool again = !here.programs.empty();
+  std::string reason;
+  if (again) {
+    reason = here.latest.failure(tensors);
+    if (reason.empty()) reason = "the operations recorded are others";
+  }
+  const Stance stance = front::current_stance();
+  const bool over = static_cast<int64_t>(here.programs.size()) >= limit();
+  if (stance == Stance::FailOnRecompile || (over && settings.fail_on_recompile_limit))
+    fail<UserError>("{}: {} ({})", config.name, over ? "recompile_limit is reached" : "the stance forbids a recompile",
+                    again ? reason : "first use");
+  if (over || stance == Stance::EagerOnRecompile) {
+    limit_calls.fetch_add(over);
+    eager_calls.fetch_add(1);
+    keep(kept.fallbacks, over ? fmt::format("recompile_limit {} is reached: {}", limit(), reason) : "stance EagerOnRecompile");
+    return {};
+  }
+  if (again && kept.recompile_reasons.size() < kKeptReasons) kept.recompile_reasons.push_back(reason);
+  if (again) log(Artifact::Recompiles, fmt::format("{}: {}", config.name, reason));
+  here.latest = Guards(*s.graph, tensors, positions, names, false);
+  kept.guards = here.latest.describe();
+  keep(kept.graphs, graph::to_string(*s.graph));
+  front::Program program = compile(s);
+  compiles.fetch_add(1);
+  return program;
 }
 
 std::vector<Tensor> Function::State::miss(const Call& c) {
