@@ -113,6 +113,27 @@ std::vector<bool> exact_divisions(const loop::Body& body) {
   return exact;
 }
 
+// Of each step, whether it is a product that is computed in two passes over a row, before and after a reduction of what depends on it.
+// Were it contracted with a sum in one of them alone, what is a maximum there would not be the same value here.
+std::vector<bool> repeated_products(const loop::Body& body) {
+  const size_t count = body.steps.size();
+  std::vector<int> pass(count);
+  std::vector<bool> reduced(count), later(count), repeated(count);
+  for (size_t k = 0; k < count; ++k)
+    loop::for_each_use(body.steps[k], [&](size_t u) { pass[k] = std::max(pass[k], pass[u] + (body.steps[u].step == Step::Reduce)); });
+  for (size_t k = count; k-- > 0;) {
+    const Statement& s = body.steps[k];
+    const bool reduces = s.step == Step::Reduce;
+    loop::for_each_use(s, [&](size_t u) {
+      reduced[u] = reduced[u] || reduces || reduced[k];
+      later[u] = later[u] || (!reduces && later[k]) || (pass[k] > pass[u] && body.steps[u].step != Step::Reduce);
+    });
+    repeated[k] =
+        s.step == Step::Scalar && s.op == ScalarOp::Mul && (s.dtype == DType::F32 || s.dtype == DType::F64) && reduced[k] && later[k];
+  }
+  return repeated;
+}
+
 }  // namespace
 
 StepEmitter::StepEmitter(const loop::Body& body, Expr inner, std::vector<bool> on_inner, int lanes, Names names)
@@ -120,6 +141,7 @@ StepEmitter::StepEmitter(const loop::Body& body, Expr inner, std::vector<bool> o
       inner_(std::move(inner)),
       on_inner_(std::move(on_inner)),
       exact_(exact_divisions(body)),
+      repeated_(repeated_products(body)),
       lanes_(lanes),
       names_(std::move(names)),
       values_(body.steps.size()) {}
@@ -450,7 +472,8 @@ void StepEmitter::emit(int k, bool wants_vector) {
       }
     }
     for (int i = 0; i < arity_of(s.op); ++i) args.push_back(vector_form ? vector(s.args[i]) : scalar(s.args[i]));
-    value = call(s.op, step(s.args[0]).dtype, s.dtype, args, vector_form);
+    value = repeated_[static_cast<size_t>(k)] ? fmt::format("{}({}, {})", function("roundedmul", s.dtype, vector_form), args[0], args[1])
+                                              : call(s.op, step(s.args[0]).dtype, s.dtype, args, vector_form);
   }
   line(fmt::format("{}{} v{} = {};", vector_form ? "v" : "s", name_of(s.dtype), k, value));
   define(k, "v" + std::to_string(k), vector_form);

@@ -107,7 +107,7 @@ class StepEmitter {
 
   const loop::Body& body_;
   Expr inner_;
-  std::vector<bool> on_inner_, exact_;
+  std::vector<bool> on_inner_, exact_, repeated_;
   int lanes_;
   Names names_;
   Values values_;

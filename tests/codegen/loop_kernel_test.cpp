@@ -15,6 +15,25 @@ TEST(LoopKernel, Pointwise) {
   }
 }
 
+// What a maximum was taken of is computed again behind it, and must come out as the same number: exp(0), not exp of what rounding left.
+TEST(LoopKernel, ProductsEqualTheirMaximum) {
+  const int64_t n = 67;
+  for (const char* logit : {"Mul v0 v1", "Add v2 v3"}) {
+    const std::string text = fmt::format(
+        "loop (i0: 3, r r0: {0}) {{\n v0: f32 = load %0 [i0*{0} + r0]\n v1: f32 = load %1 [0]\n v2: f32 = Mul v0 v1\n v3: f32 = load %2 "
+        "[r0]\n v4: f32 = {1}\n v5: f32 = reduce max v4\n v6: f32 = Sub v4 v5\n v7: f32 = Exp v6\n v8: f32 = reduce sum v7\n store %3 "
+        "[i0] v8\n store %4 [i0*{0} + r0] v2\n store %5 [i0*{0} + r0] v7\n}}",
+        n, logit);
+    KernelRunner r;
+    r.check(text, {{0, DType::F32, 3 * n, 2e20, 3e20},
+                   {1, DType::F32, 1, 0.3, 0.4},
+                   {2, DType::F32, n, 1e19, 2e19},
+                   {3, DType::F32, 3},
+                   {4, DType::F32, 3 * n},
+                   {5, DType::F32, 3 * n}});
+  }
+}
+
 // Two registers side by side hide the latency of chains of functions.
 TEST(LoopKernel, ChainsOfFunctionsRunTwoRegistersWide) {
   for (int64_t n : {32, 96, 4096, 100}) {

@@ -107,12 +107,14 @@ class Compilation {
  private:
   // Clang's front end: C text to unoptimized IR.
   bool parse() {
-    std::vector<const char*> args = {
-        "-triple", kTriple, "-emit-llvm-only", "-x", "c", "-std=gnu17", "-target-cpu", options_.cpu, "-tune-cpu", options_.tune_cpu,
-        // Freestanding, no include path at all: the text is complete in itself.
-        "-nostdsysteminc", "-nobuiltininc", "-ffreestanding",
-        // Position independent, everything near the code, nothing of the C runtime needed.
-        "-mrelocation-model", "pic", "-pic-level", "2", "-fvisibility=hidden", "-ffp-contract=fast", "-Wno-psabi"};
+    std::vector<const char*> args = {"-triple", kTriple, "-emit-llvm-only", "-x", "c", "-std=gnu17", "-target-cpu", options_.cpu,
+                                     "-tune-cpu", options_.tune_cpu,
+                                     // Freestanding, no include path at all: the text is complete in itself.
+                                     "-nostdsysteminc", "-nobuiltininc", "-ffreestanding",
+                                     // Position independent, everything near the code, nothing of the C runtime needed.
+                                     "-mrelocation-model", "pic", "-pic-level", "2", "-fvisibility=hidden", "-Wno-psabi",
+                                     // Products are contracted with sums that follow, but where the text forbids it.
+                                     "-ffp-contract=fast-honor-pragmas"};
     // Not -O1: with it clang marks every loop as not to be unrolled.
     std::string level = "-O" + std::to_string(options_.opt_level == 0 ? 0 : std::clamp(options_.opt_level, 2, 3));
     args.push_back(level.c_str());
@@ -162,7 +164,7 @@ class Compilation {
     const llvm::Target* target = llvm::TargetRegistry::lookupTarget(kTriple, why);
     if (!target) return stream_ << why, false;
     llvm::TargetOptions target_options;
-    target_options.AllowFPOpFusion = llvm::FPOpFusion::Fast;
+    target_options.AllowFPOpFusion = llvm::FPOpFusion::Standard;  // as the instructions say
     auto level = options_.opt_level == 0   ? llvm::CodeGenOptLevel::None
                  : options_.opt_level == 3 ? llvm::CodeGenOptLevel::Aggressive
                                            : llvm::CodeGenOptLevel::Default;
