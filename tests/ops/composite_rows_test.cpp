@@ -49,6 +49,16 @@ TEST_F(CompositeRows, Membership) {
   EXPECT_EQ(places[1].to_vector(), (Values{1, 0}));
 }
 
+// As PyTorch's CPU kernels, whose weights have 16 bits; rounding the exact averages gives other bytes.
+TEST_F(CompositeRows, AntialiasedBytes) {
+  Values x;
+  for (int i = 0; i < 42; ++i) x.push_back(i * i * 37 % 251);
+  const Tensor image = Tensor::of(x, std::vector<int64_t>{1, 1, 6, 7}, DType::U8);
+  auto shrunk = [&](const char* op) { return call1(op, {image, Ns{Expr(3), Expr(4)}, false, {}, {}}).to_vector(); };
+  EXPECT_EQ(shrunk("_upsample_bilinear2d_aa"), (Values{68, 151, 140, 139, 107, 181, 146, 144, 126, 180, 157, 156}));
+  EXPECT_EQ(shrunk("_upsample_bicubic2d_aa"), (Values{59, 153, 140, 139, 103, 189, 145, 141, 124, 184, 160, 157}));
+}
+
 // Rows 0 and 1 belong to the second matrix, row 2 to the third.
 TEST_F(CompositeRows, RowsInGroupsHaveTheirMatrices) {
   Tensor rows = Tensor::of({1, 2, 3, 4, 5, 6}, {3, 2}), matrices = Tensor::of({0, 0, 1, 1, 10, 100}, {3, 2, 1});

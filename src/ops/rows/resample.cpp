@@ -237,9 +237,13 @@ Filter filter_of(const Axis& a, int64_t reach, bool align_corners, DType dtype) 
   return f;
 }
 
-// Resizes one dimension.
-Tensor antialiased(const Tensor& x, int64_t dim, const Axis& a, bool cubic, bool align_corners) {
-  DType dtype = x.dtype();
+// What each output of a dimension takes of its neighbours: of input at[o][t] the part weight[o][t].
+struct Window {
+  Tensor at, weight;
+  Expr taps;
+};
+
+Window antialiased_window(const Axis& a, bool cubic, bool align_corners, DType dtype) {
   Filter f = filter_of(a, cubic ? 2 : 1, align_corners, dtype);
   Tensor centre = mul(add(arange(a.out, dtype), 0.5), f.step);
   Tensor first = call1("clamp", {cast(add(sub(centre, f.support), 0.5), DType::I64), Expr(0)});
@@ -253,20 +257,47 @@ Tensor antialiased(const Tensor& x, int64_t dim, const Axis& a, bool cubic, bool
     weight = call1("clamp", {one_minus(distance), 0.0});
   weight = where(call1("lt.Tensor", {at, unsqueeze(end, 1)}), weight, zero);
   weight = div(weight, sum(weight, {Expr(1)}, true));
+  return {clamp(at, std::monostate{}, a.in - 1), weight, f.taps};
+}
+
+// The products of one dimension's windows with their weights, and their dimension, over which they are to be summed.
+Tensor weighted_windows(const Tensor& x, int64_t dim, const Window& w) {
   std::vector<Tensor> indices(static_cast<size_t>(dim));
-  indices.push_back(clamp(at, std::monostate{}, a.in - 1));
+  indices.push_back(w.at);
   Tensor gathered = index(x, std::move(indices));  // the taps follow their dimension
   Sizes lay(static_cast<size_t>(gathered.dim()), Expr(1));
-  lay[static_cast<size_t>(dim)] = a.out;
-  lay[static_cast<size_t>(dim) + 1] = f.taps;
-  return sum(mul(gathered, reshape(weight, lay)), {Expr(dim + 1)});
+  lay[static_cast<size_t>(dim)] = extent(w.weight, 0);
+  lay[static_cast<size_t>(dim) + 1] = w.taps;
+  return mul(gathered, reshape(w.weight, lay));
+}
+
+// Resizes one dimension.
+Tensor antialiased(const Tensor& x, int64_t dim, const Axis& a, bool cubic, bool align_corners) {
+  return sum(weighted_windows(x, dim, antialiased_window(a, cubic, align_corners, x.dtype())), {Expr(dim + 1)});
+}
+
+// Resizes one dimension of bytes, held as i32, as PyTorch's CPU kernels do: weights are multiples of that power of two which lets the
+// largest just fit 16 bits, and each dimension's result is a byte again.
+Tensor antialiased_bytes(const Tensor& x, int64_t dim, const Axis& a, bool cubic, bool align_corners) {
+  Window w = antialiased_window(a, cubic, align_corners, DType::F64);
+  constexpr int64_t kMostBits = 22;
+  Tensor largest = call1("amax", {w.weight}), powers = call1("exp2", {add(arange(kMostBits, DType::F64), 1.0)});
+  Tensor fits = lt(mul(powers, largest), 32767.5);
+  Tensor bits = call1("sum.dim_IntList", {fits, Sizes{Expr(0)}, false, DType::I32});
+  Tensor scaled = mul(w.weight, call1("exp2", {cast(bits, DType::F64)}));
+  w.weight = cast(add(scaled, where(lt(scaled, 0.0), -0.5, 0.5)), DType::I32);
+  Tensor total = call1("sum.dim_IntList", {weighted_windows(x, dim, w), Sizes{Expr(dim + 1)}, false, DType::I32});
+  Tensor half = call1("bitwise_left_shift.Tensor", {full({}, 1, DType::I32), sub(bits, Expr(1))});
+  return clamp(call1("bitwise_right_shift.Tensor", {add(total, half), bits}), Expr(0), Expr(255));
 }
 
 template <bool kCubic>
 std::vector<Tensor> resize_antialiased(const CallReader& c) {
   Resize r = read_resize(c, 2);
-  Tensor y = cast(r.x, coordinate_type(r.x.dtype()));
-  for (size_t d = 2; d-- > 0;) y = antialiased(y, static_cast<int64_t>(d) + 2, r.axes[d], kCubic, c.flag("align_corners"));
+  const bool bytes = r.x.dtype() == DType::U8;
+  Tensor y = cast(r.x, bytes ? DType::I32 : coordinate_type(r.x.dtype()));
+  for (size_t d = 2; d-- > 0;)
+    y = (bytes ? antialiased_bytes : antialiased)(y, static_cast<int64_t>(d) + 2, r.axes[d], kCubic, c.flag("align_corners"));
   return {to_dtype(y, r.x.dtype())};
 }
 
