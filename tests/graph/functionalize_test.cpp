@@ -75,6 +75,21 @@ TEST(Functionalize, IntermediateValuesAreWrittenToo) {
   EXPECT_EQ(f->outputs.size(), 2u) << "x itself was not written";
 }
 
+TEST(Functionalize, WritesThroughPartsOfComplexNumbers) {
+  auto g = parse(R"(graph "t"(%x: f32[2, 2]) {
+    %a: f32[2, 2] = clone(%x)
+    %z: c64[2] = view_as_complex(%a)
+    %p: f32[2, 2] = view_as_real(%z)
+    %r: f32[2] = select.int(%p, dim=1, index=0)
+    %m: f32[2] = mul_.Tensor(%r, 10)
+    return %a, %p
+  })");
+  auto f = functionalize(*g);
+  ASSERT_NE(f, nullptr);
+  const std::vector<Tensor> inputs = {Tensor::of({1, 2, 3, 4}, {2, 2})};
+  for (auto& y : interpret(*f, inputs)) EXPECT_EQ(y.to_vector(), (std::vector<double>{10, 2, 30, 4}));
+}
+
 TEST(Functionalize, TransposedWrites) {
   check(R"(graph "t"(%x: f32[2, 3]) {
     %t: f32[3, 2] = transpose.int(%x, dim0=0, dim1=1)

@@ -47,7 +47,7 @@ std::vector<Expr> row_major_strides(const std::vector<Expr>& sizes) {
 }
 
 // Its results share memory with its first argument (rows without the mark, such as view_copy, are copies).
-bool is_alias_view(const ops::Op& op) { return op.index_map && op.schema.params[0].alias; }
+bool is_alias_view(const ops::Op& op) { return (op.index_map || op.write_back) && op.schema.params[0].alias; }
 // Views where the layout allows it, copies elsewhere.
 bool may_copy(const ops::Op& op) {
   static const std::set<std::string_view> names = {"contiguous", "reshape", "flatten.using_ints"};
@@ -301,10 +301,11 @@ class Functionalizer : public Dispatcher {
                                                 bool row_major) {
     std::vector<Expr> sizes;
     for (auto& s : t.sym_sizes()) sizes.push_back(s.expr());
-    static const std::set<std::string_view> keep_order = {"view",      "reshape", "flatten.using_ints", "unflatten.int",
-                                                          "unsqueeze", "squeeze", "squeeze.dim",        "squeeze.dims"};
+    static const std::set<std::string_view> keep_order = {"view",         "reshape",        "flatten.using_ints", "unflatten.int",
+                                                          "unsqueeze",    "squeeze",        "squeeze.dim",        "squeeze.dims",
+                                                          "view_as_real", "view_as_complex"};
     if (row_major && keep_order.count(op.name)) return row_major_strides(sizes);
-    if (!parent.strides) return std::nullopt;
+    if (!parent.strides || !op.index_map) return std::nullopt;
     TensorType type{parent.value.dtype(), sizes_of(parent), {}};
     std::vector<Arg<const TensorType*>> types;
     for (auto& a : args) types.push_back(map_arg<const TensorType*>(a, [&](const Tensor&) -> const TensorType* { return &type; }));

@@ -105,9 +105,11 @@ S negated(F f) {
 
 void add_complex_rows(Table& t) {
   t.primitive("complex(Tensor real, Tensor imag) -> Tensor", complex_meta, complex_kernel);
-  t.primitive("view_as_real(Tensor(a) self) -> Tensor(a)", view_as_real_meta, same_bytes);
+  t.primitive("view_as_real(Tensor(a) self) -> Tensor(a)", view_as_real_meta, same_bytes).write_back =
+      [](const CallReader&, size_t, const Tensor& pairs) { return call1("view_as_complex", {pairs}); };
   t.primitive("view_as_real_copy(Tensor self) -> Tensor", view_as_real_meta, same_bytes);
-  t.primitive("view_as_complex(Tensor(a) self) -> Tensor(a)", view_as_complex_meta, same_bytes);
+  t.primitive("view_as_complex(Tensor(a) self) -> Tensor(a)", view_as_complex_meta, same_bytes).write_back =
+      [](const CallReader&, size_t, const Tensor& numbers) { return call1("view_as_real", {numbers}); };
   t.primitive("view_as_complex_copy(Tensor self) -> Tensor", view_as_complex_meta, same_bytes);
   t.composite("real(Tensor(a) self) -> Tensor(a)", [](const CallReader& c) -> std::vector<Tensor> {
     Tensor x = c.tensor("self");
