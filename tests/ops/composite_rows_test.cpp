@@ -1,6 +1,9 @@
 // Rows that are compositions of others: values worked out by hand.
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 #include "ops/reference.h"
 #include "toroid/error.h"
 
@@ -47,6 +50,66 @@ TEST_F(CompositeRows, Membership) {
   ASSERT_EQ(places.size(), 2u);
   EXPECT_EQ(places[0].to_vector(), (Values{0, 1}));
   EXPECT_EQ(places[1].to_vector(), (Values{1, 0}));
+}
+
+void expect_near(const Tensor& t, const Values& want) {
+  const Values got = t.to_vector();
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-6) << i;
+}
+
+TEST_F(CompositeRows, WindowsAndFrequencies) {
+  expect_near(call1("hann_window", {n(4)}), {0, 0.5, 1, 0.5});
+  expect_near(call1("hann_window.periodic", {n(5), false, DType::F64}), {0, 0.5, 1, 0.5, 0});
+  expect_near(call1("hamming_window", {n(2)}), {0.08, 1});
+  expect_near(call1("hamming_window.periodic_alpha_beta", {n(2), true, 0.75, 0.25}), {0.5, 1});
+  expect_near(call1("blackman_window", {n(2)}), {0, 1});
+  expect_near(call1("bartlett_window", {n(4)}), {0, 0.5, 1, 0.5});
+  expect_near(call1("kaiser_window.beta", {n(3), false, 2.0}), {1 / 2.2795853, 1, 1 / 2.2795853});
+  expect_near(call1("hann_window", {n(1)}), {1});
+  expect_near(call1("fft_fftfreq", {n(5)}), {0, 0.2, 0.4, -0.4, -0.2});
+  expect_near(call1("fft_fftfreq", {n(4), 0.5}), {0, 0.5, -1, -0.5});
+  expect_near(call1("fft_rfftfreq", {n(4)}), {0, 0.25, 0.5});
+}
+
+TEST_F(CompositeRows, Quantiles) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  auto of = [](const Tensor& x, double q, const char* how) { return call1("quantile.scalar", {x, q, {}, false, std::string(how)}).item(); };
+  EXPECT_EQ(of(row({3, 1, 2, 4}), 0.5, "linear"), 2.5);
+  EXPECT_EQ(of(row({3, 1, 2, 4}), 0.5, "nearest"), 3);
+  EXPECT_EQ(of(row({3, 1, 2, 4}), 0.4, "lower"), 2);
+  EXPECT_EQ(of(row({3, 1, 2, 4}), 0.4, "higher"), 3);
+  EXPECT_EQ(of(row({3, 1, 2, 4}), 0.1, "midpoint"), 1.5);
+  EXPECT_TRUE(std::isnan(of(row({3, nan, 2}), 0, "linear")));
+  EXPECT_EQ(call1("nanquantile.scalar", {row({nan, 1, 3}), 0.5}).item(), 2);
+  Tensor both = call1("quantile", {Tensor::of({1, 2, 3, 6, 5, 4}, {2, 3}), row({0, 1}), n(1), true});
+  EXPECT_EQ(both.sizes(), (std::vector<int64_t>{2, 2, 1}));
+  EXPECT_EQ(both.to_vector(), (Values{1, 4, 3, 6}));
+  EXPECT_THROW(of(row({1, 2}), 0.5, "other"), UserError);
+}
+
+TEST_F(CompositeRows, NormsOfMatrices) {
+  Tensor x = Tensor::of({1, -2, 3, 4}, {2, 2}), scale = Tensor::of({3, 0, 0, 4}, {2, 2});
+  expect_near(call1("linalg_norm", {x}), {std::sqrt(30.0)});
+  expect_near(call1("linalg_norm", {x, 1.0}), {6});
+  expect_near(call1("linalg_norm", {x, 1.0, Ns{Expr(1)}}), {3, 7});
+  expect_near(call1("linalg_matrix_norm", {x, std::numeric_limits<double>::infinity(), Ns{Expr(0), Expr(1)}, true}), {7});
+  expect_near(call1("linalg_matrix_norm", {x, -std::numeric_limits<double>::infinity()}), {3});
+  expect_near(call1("linalg_norm.ord_str", {x, std::string("fro")}), {std::sqrt(30.0)});
+  expect_near(call1("linalg_norm.ord_str", {scale, std::string("nuc")}), {7});
+  expect_near(call1("linalg_matrix_norm", {scale, 2.0}), {4});
+  expect_near(call1("logdet", {scale}), {std::log(12.0)});
+  EXPECT_THROW(call1("linalg_matrix_norm", {x, 3.0}), UserError);
+}
+
+TEST_F(CompositeRows, OtherNamesOfExportedPrograms) {
+  Tensor a = Tensor::of({1, 2, 3, 4, 5, 6}, {2, 3}), b = Tensor::of({1, 0, 0, 1, 1, 1}, {3, 2});
+  EXPECT_EQ(call1("tensordot", {a, b, Ns{Expr(1), Expr(0)}, Ns{Expr(0), Expr(1)}}).to_vector(), (Values{15}));
+  EXPECT_EQ(call1("tensordot", {a, b, Ns{Expr(1)}, Ns{Expr(0)}}).to_vector(), (Values{4, 5, 10, 11}));
+  EXPECT_EQ(call1("diagflat", {Tensor::of({1, 2}, {2, 1})}).to_vector(), (Values{1, 0, 0, 2}));
+  EXPECT_EQ(call1("vander", {row({2, 3}), n(3)}).to_vector(), (Values{4, 2, 1, 9, 3, 1}));
+  EXPECT_EQ(call("hsplit.array", {a, Ns{Expr(1)}})[1].to_vector(), (Values{2, 3, 5, 6}));
+  EXPECT_EQ(call1("float_power.Tensor_Tensor", {row({2, 3}), row({3, 2})}).to_vector(), (Values{8, 9}));
 }
 
 // As PyTorch's CPU kernels, whose weights have 16 bits; rounding the exact averages gives other bytes.

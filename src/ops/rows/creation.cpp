@@ -302,6 +302,7 @@ void add_creation_rows(Table& t) {
   add_range_rows(t);
   add_space_rows(t);
   add_matrix_rows(t);
+  add_window_rows(t);
 }
 
 }  // namespace toroid::ops

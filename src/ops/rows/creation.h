@@ -11,6 +11,8 @@ namespace toroid::ops {
 inline constexpr const char* kCreationOptions = "ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None";
 
 std::vector<Expr> sizes_of(const Tensor& t);
+// Windows and frequencies of spectra.
+void add_window_rows(Table& t);
 // A tensor of one repeated number.
 Tensor filled(std::vector<Expr> sizes, Arg<Tensor> value, DType dtype);
 // start, start + step, ... as `dtype`.

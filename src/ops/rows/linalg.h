@@ -72,5 +72,6 @@ void add_linalg_factor_rows(Table& t);
 void add_linalg_solve_rows(Table& t);
 void add_linalg_spectral_rows(Table& t);
 void add_linalg_composite_rows(Table& t);
+void add_linalg_norm_rows(Table& t);
 
 }  // namespace toroid::ops

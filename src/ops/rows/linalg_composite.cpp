@@ -142,6 +142,10 @@ void add_plain_names(Table& t) {
   };
   t.composite("linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet)", slogdet);
   t.composite("slogdet(Tensor self) -> (Tensor sign, Tensor logabsdet)", slogdet);
+  t.composite("logdet(Tensor self) -> Tensor", [](const CallReader& c) -> std::vector<Tensor> {
+    auto r = call("_linalg_slogdet", {c.args()[0]});
+    return {add(call1("log", {r[0]}), r[1])};
+  });
   t.composite("linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor", [](const CallReader& c) -> std::vector<Tensor> {
     return {call1("_linalg_solve_ex", {c.tensor("A"), c.tensor("B"), c.flag("left"), true})};
   });
@@ -207,8 +211,13 @@ void add_linalg_composite_rows(Table& t) {
   t.composite("linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor",
               [](const CallReader& c) { return cross_product(c, c.integer("dim")); });
   t.composite("cross(Tensor self, Tensor other, int? dim=None) -> Tensor", default_cross);
+  t.composite("vander(Tensor x, int? N=None, bool increasing=False) -> Tensor", [](const CallReader& c) -> std::vector<Tensor> {
+    Tensor powers = call1("linalg_vander", {c.tensor("x"), c.at("N")});
+    return {c.flag("increasing") ? powers : call1("flip", {powers, Sizes{Expr(-1)}})};
+  });
   t.composite("linalg_vander(Tensor x, *, SymInt? N=None) -> Tensor", vandermonde);
   add_plain_names(t);
+  add_linalg_norm_rows(t);
 }
 
 }  // namespace toroid::ops

@@ -275,6 +275,7 @@ void add_matmul_rows(Table& t) {
               [](const CallReader& c) -> std::vector<Tensor> { return {chain(c, "tensors")}; });
   t.composite("linalg_matrix_power(Tensor self, int n) -> Tensor", matrix_power);
   t.composite("matrix_power(Tensor self, int n) -> Tensor", matrix_power);
+  t.composite("tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor", tensordot);
   t.composite("einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor", einsum);
   add_linear_loss_rows(t);
 }

@@ -104,7 +104,37 @@ Term contract(Term a, Term b, const std::string& keep) {
   return {reshape(call1("bmm", {x, y}), out), batch + left + right};
 }
 
+// A matrix with the dimensions `summed` as its columns (or, for the right operand, rows), and the sizes of the others.
+Tensor as_matrix(const CallReader& c, const Tensor& t, const Ints& summed, bool right, Sizes* others) {
+  Ints order, inner;
+  Sizes inner_sizes, own;
+  for (int64_t d : summed) {
+    inner.push_back(normal_dim(c.op(), d, t.dim()));
+    inner_sizes.push_back(extent(t, inner.back()));
+  }
+  for (int64_t d = 0; d < t.dim(); ++d) {
+    if (std::find(inner.begin(), inner.end(), d) != inner.end()) continue;
+    order.push_back(d);
+    own.push_back(extent(t, d));
+  }
+  order.insert(right ? order.begin() : order.end(), inner.begin(), inner.end());
+  TOROID_USER_CHECK(static_cast<int64_t>(order.size()) == t.dim(), "{}: a dimension is to be summed twice", c.op().name);
+  others->insert(others->end(), own.begin(), own.end());
+  Expr rows = product_of(own), columns = product_of(inner_sizes);
+  return reshape(permute(t, order), right ? Sizes{columns, rows} : Sizes{rows, columns});
+}
+
 }  // namespace
+
+std::vector<Tensor> tensordot(const CallReader& c) {
+  const Ints left = c.integers("dims_self"), right = c.integers("dims_other");
+  TOROID_USER_CHECK(left.size() == right.size(), "{}: {} dimensions of one operand and {} of the other are to be summed", c.op().name,
+                    left.size(), right.size());
+  Sizes out;
+  Tensor a = as_matrix(c, c.tensor("self"), left, false, &out);
+  Tensor b = as_matrix(c, c.tensor("other"), right, true, &out);
+  return {reshape(mm(a, b), out)};
+}
 
 std::vector<Tensor> einsum(const CallReader& c) {
   std::string equation = c.text("equation");

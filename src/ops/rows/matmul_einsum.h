@@ -9,6 +9,8 @@ namespace toroid::ops {
 Tensor compose_matmul(const CallReader& c, const Tensor& a, const Tensor& b);
 // Rule of einsum(equation, tensors).
 std::vector<Tensor> einsum(const CallReader& c);
+// Rule of tensordot(self, other, dims_self, dims_other).
+std::vector<Tensor> tensordot(const CallReader& c);
 // Rule of matrix_power(self, n); negative powers need linalg_inv_ex.
 std::vector<Tensor> matrix_power(const CallReader& c);
 

@@ -178,7 +178,7 @@ void add_power_rows(Table& t) {
       auto* x = std::get_if<Tensor>(&a);
       args.push_back(x ? Arg<Tensor>(call1("_to_copy", {*x, complex ? DType::C128 : DType::F64})) : a);
     }
-    return call(c.op().name.substr(std::string_view("float_").size()), std::move(args));
+    return call("pow" + c.op().name.substr(std::string_view("float_power").size()), std::move(args));
   };
   t.composite("float_power.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor", float_power);
   t.composite("float_power.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor", float_power);

@@ -169,6 +169,7 @@ void add_reduction_rows(Table& t) {
   add_reduction_moment_rows(t);
   add_reduction_norm_rows(t);
   add_reduction_order_rows(t);
+  add_quantile_rows(t);
   add_reduction_histogram_rows(t);
   add_reduction_loss_rows(t);
 }

@@ -20,6 +20,7 @@ void add_reduction_primitive_rows(Table& t);
 void add_reduction_moment_rows(Table& t);
 void add_reduction_norm_rows(Table& t);
 void add_reduction_order_rows(Table& t);
+void add_quantile_rows(Table& t);
 void add_reduction_histogram_rows(Table& t);
 void add_reduction_loss_rows(Table& t);
 

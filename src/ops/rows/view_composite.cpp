@@ -139,6 +139,9 @@ void add_view_composite_rows(Table& t) {
   t.composite("diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor", diff);
   t.composite("diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor", diag_embed);
   t.composite("diag(Tensor self, int diagonal=0) -> Tensor", diag);
+  t.composite("diagflat(Tensor self, int offset=0) -> Tensor", [](const CallReader& c) -> Results {
+    return {call1("diag", {call1("flatten.using_ints", {c.tensor("self")}), c.at("offset")})};
+  });
   t.composite("pad_sequence(Tensor[] sequences, bool batch_first=False, float padding_value=0.0, str padding_side=\"right\") -> Tensor",
               pad_sequence);
   const std::string options = ", *, bool assume_unique=False, bool invert=False) -> Tensor";

@@ -361,6 +361,12 @@ void add_slice_view_rows(Table& t) {
   t.composite("tensor_split.indices(Tensor self, SymInt[] indices, int dim=0) -> Tensor[]", [](const CallReader& c) {
     return split_at(c.tensor("self"), forms::dim_of(c, "dim", c.tensor("self")), c.exprs("indices"));
   });
+  for (const char* name : {"hsplit", "vsplit", "dsplit"})
+    t.composite(fmt::format("{}.array(Tensor self, int[] indices) -> Tensor[]", name), [](const CallReader& c) {
+      const char axis = c.op().name[0];
+      const int64_t dim = axis == 'v' ? 0 : axis == 'd' ? 2 : c.tensor("self").dim() == 1 ? 0 : 1;
+      return split_at(c.tensor("self"), dim, c.exprs("indices"));
+    });
   t.composite("hsplit.int(Tensor self, int sections) -> Tensor[]", [](const CallReader& c) {
     return split_evenly(c, c.tensor("self"), c.tensor("self").dim() == 1 ? 0 : 1, c.integer("sections"));
   });
