@@ -330,6 +330,27 @@ TEST(Pt2Importer, AntialiasedResizesTakeEveryWidth) {
   EXPECT_NEAR(ramp(8)[1], 7 - 53.0 / 28, 1e-5);
 }
 
+// All points at 1.5, which is a quarter of the width beyond the last pixel and is mirrored there.
+TEST(Pt2Importer, GridsSampleEveryWidth) {
+  Program p = symbolic();
+  p.nodes =
+      node("full.default", arg("size", R"({"as_ints":[1,1,2,2]})") + "," + arg("fill_value", R"({"as_float":1.5})"), tensor_arg("g")) +
+      "," +
+      node("grid_sampler_2d.default",
+           arg("input", tensor_arg("x")) + "," + arg("grid", tensor_arg("g")) + "," + arg("interpolation_mode", R"({"as_int":0})") + "," +
+               arg("padding_mode", R"({"as_int":2})") + "," + arg("align_corners", R"({"as_bool":true})"),
+           tensor_arg("y"));
+  std::string ones = int_size(1) + "," + int_size(1) + "," + int_size(1) + ",";
+  p.values = R"("x":)" + meta(ones + expr_size(kS0, 5), 4) + R"(,"y":)" + meta(ones + int_size(2), 4);
+  auto g = p.load();
+  for (int64_t last : {4, 8}) {
+    std::vector<double> ramp;
+    for (int64_t i = 0; i <= last; ++i) ramp.push_back(static_cast<double>(i));
+    Tensor x = Tensor::of(ramp, std::vector<int64_t>{1, 1, 1, last + 1});
+    EXPECT_EQ(graph::interpret(*g, std::span(&x, 1))[0].to_vector(), (std::vector<double>(2, 0.75 * static_cast<double>(last))));
+  }
+}
+
 TEST(Pt2Importer, RangesTakeSizesAsSteps) {
   Program p = symbolic();
   auto length = [](int dim) { return arg("self", tensor_arg("x")) + "," + arg("dim", fmt::format(R"({{"as_int":{}}})", dim)); };

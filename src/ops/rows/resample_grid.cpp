@@ -10,32 +10,39 @@ using namespace compose;
 enum Interpolation : int64_t { kLinear = 0, kNearest = 1, kCubic = 2 };
 enum Padding : int64_t { kZeros = 0, kBorder = 1, kReflection = 2 };
 
+// A size where a Scalar is expected, and where a tensor or a number is.
+Operand scalar(const Expr& size) { return size.is_const() ? Operand(static_cast<double>(size.constant())) : Operand(size); }
+Operand number(const Expr& size, DType dtype) { return size.is_const() ? scalar(size) : Operand(call1("scalar_tensor", {size, dtype})); }
+
 struct Sampler {
   Tensor x;
-  std::vector<int64_t> sizes;  // spatial sizes of the input
+  Sizes sizes;  // spatial sizes of the input
   int64_t padding;
   bool align;
   Tensor batch, channel;  // index tensors laid out as [n, c, out...]
 
   // Coordinates in [-1, 1] to input positions.
   Tensor positions(const Tensor& grid, size_t d) const {
-    auto n = static_cast<double>(sizes[d]);
-    if (align) return mul(add(grid, 1.0), (n - 1) / 2);
-    return mul(sub(mul(add(grid, 1.0), n), 1.0), 0.5);
+    if (!align) return mul(sub(mul(add(grid, 1.0), number(sizes[d], grid.dtype())), 1.0), 0.5);
+    Tensor twice = mul(add(grid, 1.0), number(sizes[d] - 1, grid.dtype()));
+    return mul(twice, 0.5);
   }
 
   // Mirrors positions at the borders until they are inside.
   Tensor reflect(const Tensor& at, size_t d) const {
-    double low = align ? 0 : -0.5, span = static_cast<double>(align ? sizes[d] - 1 : sizes[d]);
-    if (span <= 0) return mul(at, 0.0);
-    Tensor distance = call1("abs", {sub(at, low)}), extra = call1("fmod.Scalar", {distance, span});
-    Tensor even = call1("eq.Scalar", {call1("fmod.Scalar", {floor(div(distance, span)), 2.0}), 0.0});
-    return add(where(even, extra, call1("rsub.Scalar", {extra, span})), low);
+    const double low = align ? 0 : -0.5;
+    const Expr span = align ? sizes[d] - 1 : sizes[d];
+    if (span == Expr(0)) return mul(at, 0.0);
+    const Expr wide = sym::max(span, 1);  // of a size that turns out to be 1 the caller keeps 0
+    Tensor distance = call1("abs", {sub(at, low)}), extra = call1("fmod.Scalar", {distance, scalar(wide)});
+    Tensor turns = floor(div(distance, number(wide, at.dtype())));
+    Tensor even = call1("eq.Scalar", {call1("fmod.Scalar", {turns, 2.0}), 0.0});
+    return add(where(even, extra, call1("rsub.Scalar", {extra, scalar(wide)})), low);
   }
 
   Tensor padded(const Tensor& at, size_t d) const {
     if (padding == kZeros) return at;
-    return clamp(padding == kReflection ? reflect(at, d) : at, 0.0, static_cast<double>(sizes[d] - 1));
+    return clamp(padding == kReflection ? reflect(at, d) : at, 0.0, scalar(sizes[d] - 1));
   }
 
   // Input at whole positions (floats, one tensor a dimension); 0 outside.
@@ -43,7 +50,7 @@ struct Sampler {
     std::vector<Tensor> indices{batch, channel};
     Tensor inside, zero = full({}, 0, at[0].dtype());
     for (size_t d = 0; d < sizes.size(); ++d) {
-      Tensor valid = logical_and(ge(at[d], 0.0), le(at[d], static_cast<double>(sizes[d] - 1)));
+      Tensor valid = logical_and(ge(at[d], 0.0), le(at[d], scalar(sizes[d] - 1)));
       indices.push_back(cast(where(valid, at[d], zero), DType::I64));
       inside = d == 0 ? valid : logical_and(inside, valid);
     }
@@ -86,8 +93,8 @@ std::vector<Tensor> grid_sampler(const CallReader& c) {
   s.channel = along(arange(extent(input, 1)), 1, kSpatial + 2);
   std::vector<std::vector<Tensor>> at(kSpatial), weights(kSpatial);
   for (size_t d = 0; d < kSpatial; ++d) {
-    s.sizes.push_back(fixed_extent(input, static_cast<int64_t>(d) + 2));
-    TOROID_USER_CHECK(s.sizes[d] > 0, "{}: spatial sizes of the input must be positive", c.op().name);
+    s.sizes.push_back(extent(input, static_cast<int64_t>(d) + 2));
+    TOROID_USER_CHECK(!(s.sizes[d] == Expr(0)), "{}: spatial sizes of the input must be positive", c.op().name);
     // The last coordinate of a point belongs to the first spatial dimension.
     Tensor coordinate = unsqueeze(select(cast(grid, compute), -1, static_cast<int64_t>(kSpatial - 1 - d)), 1);
     Tensor p = s.positions(coordinate, d);
@@ -117,15 +124,15 @@ std::vector<Tensor> grid_sampler(const CallReader& c) {
 }
 
 // Positions -1 ... 1 of the pixels of one dimension: of their corners with align_corners, else of their centres.
-Tensor pixel_positions(int64_t n, bool align, DType dtype) {
+Tensor pixel_positions(const Expr& n, bool align, DType dtype) {
   Tensor i = arange(n, dtype);
-  if (align) return n > 1 ? sub(mul(i, 2.0 / static_cast<double>(n - 1)), 1.0) : mul(i, 0.0);
-  return sub(div(add(mul(i, 2.0), 1.0), static_cast<double>(n)), 1.0);
+  if (!align) return sub(div(add(mul(i, 2.0), 1.0), number(n, dtype)), 1.0);
+  return sub(div(mul(i, 2.0), number(sym::max(n - 1, 1), dtype)), number(sym::min(n - 1, 1), dtype));  // one pixel is in the middle
 }
 
 std::vector<Tensor> affine_grid(const CallReader& c) {
   Tensor theta = c.tensor("theta");
-  Ints size = c.integers("size");
+  Sizes size = c.exprs("size");
   auto spatial = static_cast<int64_t>(size.size()) - 2;
   TOROID_USER_CHECK(
       (spatial == 2 || spatial == 3) && theta.dim() == 3 && fixed_extent(theta, 1) == spatial && fixed_extent(theta, 2) == spatial + 1,
@@ -135,8 +142,9 @@ std::vector<Tensor> affine_grid(const CallReader& c) {
   for (int64_t d = 0; d < spatial; ++d) t = unsqueeze(t, 1);  // [n, 1..., rows, columns]
   Tensor grid = select(t, -1, spatial);
   for (int64_t d = 0; d < spatial; ++d) {
-    int64_t n = size[static_cast<size_t>(d) + 2];
-    TOROID_USER_CHECK(n > 0 && n < (1 << 30), "affine_grid_generator: size {} is out of range", n);
+    const Expr& n = size[static_cast<size_t>(d) + 2];
+    TOROID_USER_CHECK(!n.is_const() || (n.constant() > 0 && n.constant() < (1 << 30)), "affine_grid_generator: size {} is out of range",
+                      sym::to_string(n));
     Tensor p = along(pixel_positions(n, c.flag("align_corners"), compute), d + 1, spatial + 2);
     grid = add(grid, mul(select(t, -1, spatial - 1 - d), p));
   }
