@@ -351,6 +351,25 @@ TEST(Pt2Importer, GridsSampleEveryWidth) {
   }
 }
 
+TEST(Pt2Importer, PatchesOfEveryWidth) {
+  Program p = symbolic();
+  auto pair = [](const char* name, int a, int b) { return arg(name, fmt::format(R"({{"as_ints":[{},{}]}})", a, b)); };
+  p.nodes = node("im2col.default",
+                 arg("self", tensor_arg("x")) + "," + pair("kernel_size", 1, 3) + "," + pair("dilation", 1, 1) + "," +
+                     pair("padding", 0, 1) + "," + pair("stride", 1, 2),
+                 tensor_arg("p")) +
+            "," + node("sum.dim_IntList", arg("self", tensor_arg("p")) + "," + arg("dim", R"({"as_ints":[2]})"), tensor_arg("y"));
+  std::string ones = int_size(1) + "," + int_size(1) + "," + int_size(1) + ",";
+  p.values = R"("x":)" + meta(ones + expr_size(kS0, 5), 4) + R"(,"y":)" + meta(int_size(1) + "," + int_size(3), 2);
+  auto g = p.load();
+  auto sums = [&](std::initializer_list<double> values) {
+    Tensor x = Tensor::of(values, {1, 1, 1, static_cast<int64_t>(values.size())});
+    return graph::interpret(*g, std::span(&x, 1))[0].to_vector();
+  };
+  EXPECT_EQ(sums({1, 2, 3, 4}), (std::vector<double>{2, 4, 6}));  // patches 0 1 2 and 2 3 4
+  EXPECT_EQ(sums({1, 2, 3, 4, 5, 6}), (std::vector<double>{6, 9, 12}));
+}
+
 TEST(Pt2Importer, RangesTakeSizesAsSteps) {
   Program p = symbolic();
   auto length = [](int dim) { return arg("self", tensor_arg("x")) + "," + arg("dim", fmt::format(R"({{"as_int":{}}})", dim)); };

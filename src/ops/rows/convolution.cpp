@@ -207,7 +207,7 @@ std::vector<Tensor> named_padding(const CallReader& c) {
 struct Patches {
   Ints kernel, dilation, padding, stride;
   // Positions [kernel, blocks] of one dimension in the padded image.
-  Tensor positions(size_t d, int64_t blocks) const {
+  Tensor positions(size_t d, const Expr& blocks) const {
     return add(unsqueeze(mul(arange(kernel[d]), Expr(dilation[d])), 1), mul(arange(blocks), Expr(stride[d])));
   }
 };
@@ -220,10 +220,11 @@ Patches patches(const CallReader& c) {
   return p;
 }
 
-int64_t block_count(const CallReader& c, const Patches& p, size_t d, int64_t size) {
-  int64_t room = size + 2 * p.padding[d] - p.dilation[d] * (p.kernel[d] - 1) - 1;
-  TOROID_USER_CHECK(room >= 0, "{}: spatial dimension {} of size {} is smaller than the kernel", c.op().name, d, size);
-  return room / p.stride[d] + 1;
+Expr block_count(const CallReader& c, const Patches& p, size_t d, const Expr& size) {
+  Expr room = size + (2 * p.padding[d] - p.dilation[d] * (p.kernel[d] - 1) - 1);
+  TOROID_USER_CHECK(SymInt(room) >= SymInt(0), "{}: spatial dimension {} of size {} is smaller than the kernel", c.op().name, d,
+                    sym::to_string(size));
+  return sym::floor_div(room, p.stride[d]) + 1;
 }
 
 std::vector<Tensor> im2col(const CallReader& c) {
@@ -232,25 +233,27 @@ std::vector<Tensor> im2col(const CallReader& c) {
   TOROID_USER_CHECK(x.dim() == 3 || x.dim() == 4, "im2col: the input must have 3 or 4 dimensions, it has {}", x.dim());
   bool alone = x.dim() == 3;
   if (alone) x = unsqueeze(x, 0);
-  int64_t rows = block_count(c, p, 0, fixed_extent(x, 2)), cols = block_count(c, p, 1, fixed_extent(x, 3));
+  Expr rows = block_count(c, p, 0, extent(x, 2)), cols = block_count(c, p, 1, extent(x, 3));
   Tensor padded = call1("constant_pad_nd", {x, to_sizes({p.padding[1], p.padding[1], p.padding[0], p.padding[0]}), Expr(0)});
   Tensor h = unsqueeze(unsqueeze(p.positions(0, rows), 2), 3), w = p.positions(1, cols);
   Tensor y = permute(index(padded, {Tensor(), Tensor(), h, w}), {0, 1, 2, 4, 3, 5});
-  y = reshape(y, {extent(x, 0), extent(x, 1) * Expr(p.kernel[0] * p.kernel[1]), Expr(rows * cols)});
+  y = reshape(y, {extent(x, 0), extent(x, 1) * Expr(p.kernel[0] * p.kernel[1]), rows * cols});
   return {alone ? squeeze(y, 0) : y};
 }
 
 std::vector<Tensor> col2im(const CallReader& c) {
   Patches p = patches(c);
-  Ints size = spread(c, "output_size", 2);
+  Sizes size = c.exprs("output_size");
+  if (size.size() == 1) size.push_back(size[0]);
+  TOROID_USER_CHECK(size.size() == 2, "{}: output_size must have two numbers, it has {}", c.op().name, size.size());
   Tensor x = c.tensor("self");
   TOROID_USER_CHECK(x.dim() == 2 || x.dim() == 3, "col2im: the input must have 2 or 3 dimensions, it has {}", x.dim());
   bool alone = x.dim() == 2;
   if (alone) x = unsqueeze(x, 0);
-  int64_t rows = block_count(c, p, 0, size[0]), cols = block_count(c, p, 1, size[1]);
+  Expr rows = block_count(c, p, 0, size[0]), cols = block_count(c, p, 1, size[1]);
   Expr channels = sym::floor_div(extent(x, 1), p.kernel[0] * p.kernel[1]);
-  Tensor blocks = reshape(x, {extent(x, 0), channels, Expr(p.kernel[0]), Expr(p.kernel[1]), Expr(rows), Expr(cols)});
-  Tensor image = full({extent(x, 0), channels, Expr(size[0] + 2 * p.padding[0]), Expr(size[1] + 2 * p.padding[1])}, 0, x.dtype());
+  Tensor blocks = reshape(x, {extent(x, 0), channels, Expr(p.kernel[0]), Expr(p.kernel[1]), rows, cols});
+  Tensor image = full({extent(x, 0), channels, size[0] + 2 * p.padding[0], size[1] + 2 * p.padding[1]}, 0, x.dtype());
   Tensor h = unsqueeze(unsqueeze(p.positions(0, rows), 2), 3), w = p.positions(1, cols);
   image = call1("index_put", {image, std::vector<Tensor>{Tensor(), Tensor(), h, w}, permute(blocks, {0, 1, 2, 4, 3, 5}), true});
   image = slice(slice(image, 2, p.padding[0], p.padding[0] + size[0]), 3, p.padding[1], p.padding[1] + size[1]);
