@@ -112,6 +112,20 @@ TEST_F(CompositeRows, OtherNamesOfExportedPrograms) {
   EXPECT_EQ(call1("float_power.Tensor_Tensor", {row({2, 3}), row({3, 2})}).to_vector(), (Values{8, 9}));
 }
 
+TEST_F(CompositeRows, Detection) {
+  // Overlaps: 2/3 of the first two boxes, 3/4 of the first and third, 1/2 of the second and third.
+  Tensor boxes = Tensor::of({0, 0, 4, 4, 0, 0, 4, 6, 1, 0, 4, 4, 9, 9, 11, 11}, {4, 4});
+  EXPECT_EQ(call1("torchvision.nms", {boxes, row({0.5, 0.4, 0.9, 0.1}), 0.6}).to_vector(), (Values{2, 1, 3}));
+  EXPECT_EQ(call1("torchvision.nms", {boxes, row({0.5, 0.4, 0.9, 0.1}), 0.8}).to_vector(), (Values{2, 0, 1, 3}));
+  // A ramp along the width: each bin's samples average to its middle, pixels lie at whole numbers.
+  Tensor ramp = Tensor::of({0, 1, 2, 3, 0, 1, 2, 3}, {1, 1, 2, 4}), rois = Tensor::of({0, 0, 0, 4, 2}, {1, 5});
+  auto bins = [&](bool aligned) { return call1("torchvision.roi_align", {ramp, rois, 0.5, n(1), n(2), n(2), aligned}); };
+  EXPECT_EQ(bins(false).sizes(), (std::vector<int64_t>{1, 1, 1, 2}));
+  expect_near(bins(false), {0.5, 1.5});
+  expect_near(bins(true), {0.125, 1});
+  EXPECT_THROW(call1("torchvision.roi_align", {ramp, rois, 0.5, n(1), n(2), n(-1), false}), UserError);
+}
+
 // As PyTorch's CPU kernels, whose weights have 16 bits; rounding the exact averages gives other bytes.
 TEST_F(CompositeRows, AntialiasedBytes) {
   Values x;

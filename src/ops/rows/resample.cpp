@@ -383,6 +383,7 @@ void add_resample_rows(Table& t) {
   t.composite("channel_shuffle(Tensor self, SymInt groups) -> Tensor", channel_shuffle);
   t.composite("native_channel_shuffle(Tensor self, SymInt groups) -> Tensor", channel_shuffle);
   add_grid_sample_rows(t);
+  add_detection_rows(t);
 }
 
 }  // namespace toroid::ops
