@@ -159,6 +159,8 @@ void add_reduction_moment_rows(Table& t) {
   t.composite("_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", softmax_core<false>);
   t.composite("_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", softmax_core<true>);
   t.composite("softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", softmax_int<false>);
+  t.composite("special_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", softmax_int<false>);
+  t.composite("special_log_softmax(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", softmax_int<true>);
   t.composite("log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", softmax_int<true>);
   t.composite("logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", logsumexp);
   t.composite("nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", nansum);

@@ -125,6 +125,15 @@ Results grouped_mm(const CallReader& c) {
   return {call1("squeeze.dim", {out, num(1)})};
 }
 
+// Means of neighbours times their distance: what the area under a line consists of.
+Tensor trapezoids(const CallReader& c) {
+  Tensor y = c.tensor("y");
+  const int64_t dim = dim_of(c, "dim", y);
+  const Expr size = size_at(y, dim);
+  Tensor sums = add(slice(y, dim, 1, size), slice(y, dim, 0, size - 1));
+  return mul(sums, c.real("dx") / 2);
+}
+
 template <bool kAll>
 Results is_true(const CallReader& c) {
   return {call1(kAll ? "all" : "any", {c.tensor("self")})};
@@ -137,6 +146,12 @@ void add_view_composite_rows(Table& t) {
   t.composite("meshgrid(Tensor[] tensors) -> Tensor[]", meshgrid);
   t.composite("meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]", meshgrid);
   t.composite("diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor", diff);
+  t.composite("trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor", [](const CallReader& c) -> Results {
+    return {call1("sum.dim_IntList", {trapezoids(c), num(dim_of(c, "dim", c.tensor("y")))})};
+  });
+  t.composite("cumulative_trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor", [](const CallReader& c) -> Results {
+    return {call1("cumsum", {trapezoids(c), num(dim_of(c, "dim", c.tensor("y")))})};
+  });
   t.composite("diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor", diag_embed);
   t.composite("diag(Tensor self, int diagonal=0) -> Tensor", diag);
   t.composite("diagflat(Tensor self, int offset=0) -> Tensor", [](const CallReader& c) -> Results {
