@@ -109,6 +109,9 @@ TEST_F(CompositeRows, OtherNamesOfExportedPrograms) {
   EXPECT_EQ(call1("diagflat", {Tensor::of({1, 2}, {2, 1})}).to_vector(), (Values{1, 0, 0, 2}));
   EXPECT_EQ(call1("trapezoid.dx", {a, 2.0}).to_vector(), (Values{8, 20}));
   EXPECT_EQ(call1("cumulative_trapezoid.dx", {a, 1.0, n(0)}).to_vector(), (Values{2.5, 3.5, 4.5}));
+  auto distinct = call("unique_dim", {Tensor::of({1, 2, 1, 2, 0, 3}, {3, 2}), n(0)});
+  EXPECT_EQ(distinct[1].to_vector(), (Values{1, 1, 0}));
+  EXPECT_EQ(distinct[2].to_vector(), (Values{1, 2}));
   EXPECT_EQ(call1("vander", {row({2, 3}), n(3)}).to_vector(), (Values{4, 2, 1, 9, 3, 1}));
   EXPECT_EQ(call("hsplit.array", {a, Ns{Expr(1)}})[1].to_vector(), (Values{2, 3, 5, 6}));
   EXPECT_EQ(call1("float_power.Tensor_Tensor", {row({2, 3}), row({3, 2})}).to_vector(), (Values{8, 9}));

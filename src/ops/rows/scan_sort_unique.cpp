@@ -75,6 +75,7 @@ Tensor integers(const std::vector<int64_t>& v, const std::vector<int64_t>& sizes
   return t;
 }
 
+// As PyTorch on CPUs: what is distinct along a dimension comes with its inverse and counts, asked for or not.
 template <bool has_counts>
 void unique_meta(MetaCall& c) {
   auto* self = c.tensor("self");
@@ -90,8 +91,8 @@ void unique_meta(MetaCall& c) {
     }
   }
   c.result(self->dtype, std::move(sizes));
-  c.result(DType::I64, wants(c, "return_inverse") ? inverse : std::vector<Expr>{0});
-  if (has_counts) c.result(DType::I64, {wants(c, "return_counts") ? n : Expr(0)});
+  c.result(DType::I64, with_dim || wants(c, "return_inverse") ? inverse : std::vector<Expr>{0});
+  if (has_counts) c.result(DType::I64, {with_dim || wants(c, "return_counts") ? n : Expr(0)});
 }
 
 template <bool sorted>
@@ -117,9 +118,9 @@ void unique_kernel(KernelCall& c) {
     for (int64_t l = 0; l < slices.length; ++l)
       copy_element(slices.data, g.first[static_cast<size_t>(k)] * slices.length + l, out, lines.at(l, k));
   c.outputs[0] = out;
-  if (wants(c, "return_inverse"))
+  if (dim || wants(c, "return_inverse"))
     c.outputs[1] = integers(g.inverse, dim && self.dim() > 0 ? std::vector<int64_t>{slices.count} : self.sizes());
-  if (c.outputs.size() > 2 && wants(c, "return_counts")) c.outputs[2] = integers(g.counts, {n});
+  if (c.outputs.size() > 2 && (dim || wants(c, "return_counts"))) c.outputs[2] = integers(g.counts, {n});
 }
 
 }  // namespace
