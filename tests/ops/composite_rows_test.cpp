@@ -175,6 +175,14 @@ TEST_F(CompositeRows, ShortTimeTransforms) {
   for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-5);
 }
 
+TEST_F(CompositeRows, WhatHasNoElementsIsRefusedOrEmpty) {
+  Tensor x = Tensor::full(std::vector<int64_t>{2, 6, 6}, 1);
+  EXPECT_THROW(call1("fft_rfftn", {x, Ns{0}, {}, {}}), UserError);
+  EXPECT_THROW(call1("fft_hfftn", {Tensor::full({}, 1)}), UserError);
+  EXPECT_EQ(call("histogram.bins_tensor", {row({1, 1}), row({1})})[0].numel(), 0);
+  EXPECT_THROW(call1("index_put", {x, Ts{row({0, 1}, DType::I64)}, Tensor::full(std::vector<int64_t>{3, 6, 6}, 1)}), UserError);
+}
+
 TEST_F(CompositeRows, WritingFormsWithNamesOfTheirOwn) {
   for (const char* name : {"pow_.Scalar", "pow_.Tensor", "floor_divide_.Tensor", "__iand__.Tensor", "ldexp_"}) {
     const Op* op = table().find(name);

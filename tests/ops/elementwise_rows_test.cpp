@@ -56,6 +56,13 @@ TEST_F(ElementwiseRows, NumbersPromoteByCategoryOnly) {
   EXPECT_EQ(evaluate(get("where.ScalarOther"), {Tensor::of({1, 0}, {2}, DType::Bool), half, 0.5})[0].dtype(), DType::F16);
 }
 
+TEST_F(ElementwiseRows, FloatPowerIsInF64) {
+  Tensor x = Tensor::of({2, 3}, {2}, DType::I32);
+  EXPECT_EQ(evaluate(get("float_power.Tensor_Scalar"), {x, 2.0})[0].dtype(), DType::F64);
+  EXPECT_EQ(run("float_power.Tensor_Tensor", {x, x}), (Values{4, 27}));
+  EXPECT_EQ(run("float_power.Scalar", {Expr(2), x}), (Values{4, 8}));
+}
+
 TEST_F(ElementwiseRows, DivisionRoundsAsAsked) {
   Tensor a = Tensor::of({-7, 7}, {2}, DType::I64), b = Tensor::of({2, -2}, {2}, DType::I64);
   EXPECT_EQ(run("div.Tensor_mode", {a, b, std::string("floor")}), (Values{-4, -4}));

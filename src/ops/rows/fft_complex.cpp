@@ -143,6 +143,13 @@ std::vector<size_t> transform_dims(const auto& c, int64_t rank) {
   return dims;
 }
 
+// A transform has at least one number.
+void refuse_nothing(MetaCall& c, const std::vector<Expr>& sizes, const std::vector<size_t>& dims) {
+  for (size_t d : dims)
+    TOROID_USER_CHECK(c.decide_or_known({sym::Rel::Ge, sizes[d], 1}), "{}: dimension {} has {} numbers; a transform needs at least one",
+                      c.op().name, d, sym::to_string(sizes[d]));
+}
+
 int64_t range_product(std::span<const int64_t> sizes, size_t from, size_t to) { return product(sizes.subspan(from, to - from)); }
 
 void transform(Numbers& data, const std::vector<int64_t>& sizes, size_t dim, int sign) {
@@ -163,6 +170,7 @@ void r2c_meta(MetaCall& c) {
   auto dims = transform_dims(c, x.dim());
   auto sizes = x.sizes;
   TOROID_USER_CHECK(!is_complex(x.dtype), "{}: expected real numbers, got {}", c.op().name, name_of(x.dtype));
+  refuse_nothing(c, sizes, dims);
   if (c.flag("onesided") && !dims.empty()) sizes[dims.back()] = sym::floor_div(sizes[dims.back()], 2) + 1;
   c.result(complex_of(c.op(), x.dtype), std::move(sizes));
 }
@@ -186,7 +194,7 @@ void r2c_kernel(KernelCall& c) {
 
 void c2c_meta(MetaCall& c) {
   const TensorType& x = *c.tensor("self");
-  transform_dims(c, x.dim());
+  refuse_nothing(c, x.sizes, transform_dims(c, x.dim()));
   real_of(c.op(), x.dtype);
   c.result(x.dtype, x.sizes);
 }

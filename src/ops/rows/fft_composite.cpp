@@ -78,6 +78,7 @@ Tensor from_real(const CallReader& c, Transform t, bool inverse) {
 
 // The last dimension has half of the numbers; `given`: its length was named.
 Tensor to_real(const CallReader& c, Transform t, bool given, bool inverse) {
+  TOROID_USER_CHECK(!t.dims.empty(), "{}: expected at least one dimension to transform, got none", c.op().name);
   Tensor x = as_complex(inverse ? t.x : conjugate(t.x));
   Expr& last = t.lengths.back();
   if (!given) last = 2 * (last - 1);
@@ -85,7 +86,10 @@ Tensor to_real(const CallReader& c, Transform t, bool given, bool inverse) {
   x = resized(x, t.dims.back(), sym::floor_div(last, 2) + 1);
   return call1("_fft_c2r", {x, nums(t.dims), num(mode_of(c, inverse)), last});
 }
-bool names_last(const CallReader& c) { return c.has("s") && !(c.exprs("s").back() == Expr(-1)); }
+bool names_last(const CallReader& c) {
+  const auto lengths = c.exprs("s");
+  return !lengths.empty() && !(lengths.back() == Expr(-1));
+}
 
 // Moves the middle to the front, or back.
 Results shifted(const CallReader& c, bool back) {

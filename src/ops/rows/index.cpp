@@ -207,6 +207,13 @@ void index_put_meta(MetaCall& c) {
       "{}: values of {} dimensions for {} places", c.op().name, values->sizes.size(), sizes.size());
   TOROID_USER_CHECK(values->dtype == c.tensor("self")->dtype, "{}: the tensor holds {}, the values are {}; cast them", c.op().name,
                     name_of(c.tensor("self")->dtype), name_of(values->dtype));
+  auto indices = c.tensors("indices");
+  const bool masked = std::any_of(indices.begin(), indices.end(), [](Type i) { return i && is_mask(i->dtype); });
+  for (size_t k = 1; !masked && k <= std::min(sizes.size(), values->sizes.size()); ++k) {  // places of masks only the run tells
+    const Expr &value = values->sizes[values->sizes.size() - k], &places = sizes[sizes.size() - k];
+    TOROID_USER_CHECK(value == Expr(1) || c.same(value, places), "{}: values of size {} for {} places", c.op().name, sym::to_string(value),
+                      sym::to_string(places));
+  }
   c.result(c.tensor("self")->dtype, c.tensor("self")->sizes);
 }
 void index_put_kernel(KernelCall& c) {

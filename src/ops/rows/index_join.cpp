@@ -20,7 +20,9 @@ void cat_meta(MetaCall& c) {
   TOROID_USER_CHECK(!tensors.empty(), "{}: at least one tensor is needed", c.op().name);
   const TensorType* first = nullptr;
   for (auto* t : tensors) {
-    TOROID_USER_CHECK(t && t->dim() > 0, "{}: 0-d tensors cannot be joined", c.op().name);
+    TOROID_USER_CHECK(t, "{}: tensor {} of {} is undefined", c.op().name, std::find(tensors.begin(), tensors.end(), t) - tensors.begin(),
+                      tensors.size());
+    TOROID_USER_CHECK(t->dim() > 0, "{}: 0-d tensors cannot be joined", c.op().name);
     if (!first && !is_skipped(*t)) first = t;
   }
   if (!first) first = tensors[0];

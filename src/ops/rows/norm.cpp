@@ -48,6 +48,12 @@ void check_float(const CallReader& c, const Tensor& x) {
 Sizes normalised_dims(const CallReader& c, const Tensor& x) {
   int64_t n = static_cast<int64_t>(c.exprs("normalized_shape").size());
   TOROID_USER_CHECK(n >= 1 && n <= x.dim(), "{}: normalized_shape has {} dimensions, the input {}", c.op().name, n, x.dim());
+  const auto shape = c.exprs("normalized_shape");
+  for (int64_t d = 0; d < n; ++d) {
+    const Expr &given = shape[static_cast<size_t>(d)], size = x.size(x.dim() - n + d).expr();
+    TOROID_USER_CHECK(sym::known({sym::Rel::Eq, given, size}).value_or(true), "{}: normalized_shape has {} where the input has {}",
+                      c.op().name, sym::to_string(given), sym::to_string(size));
+  }
   return dims_from(x.dim() - n, x.dim());
 }
 

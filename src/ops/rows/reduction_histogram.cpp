@@ -132,7 +132,7 @@ void count_points(const KernelCall& c, const Tensor& points, const std::vector<E
     for (int64_t d = 0; d < dims && inside; ++d) {
       const Edges& e = edges[static_cast<size_t>(d)];
       double v = get_real(points, i * dims + d);
-      inside = v >= e.front() && v <= e.back();
+      inside = e.size() > 1 && v >= e.front() && v <= e.back();
       int64_t bin = std::upper_bound(e.begin(), e.end(), v) - e.begin() - 1, bins = static_cast<int64_t>(e.size()) - 1;
       at = at * bins + std::min(bin, bins - 1);
     }
@@ -182,10 +182,10 @@ void histogram_bins_kernel(KernelCall& c) {
   store_edges(edges, c.outputs[1]);
 }
 
-std::vector<int64_t> bin_counts(const TypeReader& c) {
+std::vector<int64_t> bin_counts(MetaCall& c) {
   auto* self = c.tensor("self");
   auto bins = c.integers("bins");
-  TOROID_USER_CHECK(self->dim() >= 2 && self->sizes.back() == Expr(static_cast<int64_t>(bins.size())),
+  TOROID_USER_CHECK(self->dim() >= 2 && c.same(self->sizes.back(), static_cast<int64_t>(bins.size())),
                     "{}: {} numbers of bins for points of {} dimensions", c.op().name, bins.size(),
                     self->dim() ? sym::to_string(self->sizes.back()) : "0");
   for (int64_t b : bins) check_bins(c.op(), b);
@@ -213,7 +213,7 @@ void dd_tensors_meta(MetaCall& c) {
     sizes.push_back(b->sizes[0] - 1);
   }
   auto* self = c.tensor("self");
-  TOROID_USER_CHECK(self->dim() >= 2 && self->sizes.back() == Expr(static_cast<int64_t>(sizes.size())),
+  TOROID_USER_CHECK(self->dim() >= 2 && c.same(self->sizes.back(), static_cast<int64_t>(sizes.size())),
                     "{}: one tensor of edges is needed for each dimension of the points", c.op().name);
   c.result(self->dtype, std::move(sizes));
 }

@@ -50,7 +50,8 @@ struct Axis {
     if (!open) return step(align_corners);
     if (!align_corners && factor && *factor > 0) return 1 / *factor;
     auto number = [&](const Expr& e) { return call1("scalar_tensor", {e, dtype}); };
-    if (align_corners) return div(number(in - 1), number(sym::max(out - 1, 1)));  // one output alone is at 0 whatever the step
+    if (align_corners && out == Expr(1)) return 0.0;
+    if (align_corners) return div(number(in - 1), number(sym::max(out - 1, 1)));
     return div(number(in), number(out));
   }
   // The whole number of outputs for each input, where there is one.

@@ -85,6 +85,8 @@ void narrow_meta(MetaCall& c) {
     TOROID_USER_CHECK(*inside, "{}: the range ends at {}, after the dimension's {}", c.op().name, sym::to_string(end),
                       sym::to_string(sizes[dim]));
   sizes[dim] = c.expr("length");
+  TOROID_USER_CHECK(sym::known({sym::Rel::Ge, sizes[dim], 0}).value_or(true), "{}: the length is {}; it must not be negative", c.op().name,
+                    sym::to_string(sizes[dim]));
   c.result(c.tensor("self")->dtype, std::move(sizes));
 }
 Index narrow_map(const TypeReader& c, size_t, const Index& index) {
