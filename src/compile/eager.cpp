@@ -6,26 +6,39 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "base/scalar.h"
+#include "compile/index_check.h"
 #include "device/runtime.h"
 #include "graph/bind.h"
 #include "graph/recorder.h"
 #include "ops/autocast.h"
+#include "ops/call_errors.h"
 #include "ops/custom.h"
 #include "ops/reference.h"
 #include "ops/strided_view.h"
+#include "trace/sizes.h"
 
 namespace toroid {
 namespace front {
 namespace {
 
-// Attribute sets of one operation beyond which it is no longer compiled for each new one.
-constexpr size_t kMaxFamilies = 4096;
-constexpr size_t kMaxVariants = 8, kMaxVariantsOnGpus = 64;  // there each layout of a strided tensor is one
+// Programs that are kept: an operation's for different attributes, and for each of those for different sizes and layouts. The oldest go.
+constexpr size_t kMaxFamilies = 1024;
+constexpr size_t kMaxVariants = 32, kMaxVariantsOnGpus = 64;  // there each layout of a strided tensor is one
+constexpr size_t kLayoutVariants = 4;                         // elsewhere what is made after these takes strided tensors of any layout
 
 template <class T>
 void put(std::string& key, const T& v) {
   key.append(reinterpret_cast<const char*>(&v), sizeof v);
 }
+
+// While the parts of an operation run, errors are the whole's: it says where it was called.
+thread_local bool parts_running = false;
+struct PartsScope {
+  PartsScope() { parts_running = true; }
+  ~PartsScope() { parts_running = before; }
+  PartsScope(const PartsScope&) = delete;
+  bool before = parts_running;
+};
 
 // Everything of the arguments that the code of an operation depends on, but for sizes of tensors.
 std::string family_key(const ops::Op& op, const CallArgs& args, const Device& device, std::vector<const Tensor*>& tensors) {
@@ -155,10 +168,16 @@ std::vector<Tensor> EagerDispatcher::parts(const ops::Op& op, const CallArgs& ar
   DispatchScope scope(*this);
   DeviceScope there(device);
   ops::NoAutocast chosen;
+  const PartsScope errors_are_the_callers;
   return op.decompose(ops::CallReader(op, args));
 }
 
 std::vector<Tensor> EagerDispatcher::call(const ops::Op& op, CallArgs args, const std::source_location& where) {
+  if (parts_running) return call_part(op, std::move(args), where);
+  return ops::checked_call(op, where, [&] { return call_part(op, std::move(args), where); });
+}
+
+std::vector<Tensor> EagerDispatcher::call_part(const ops::Op& op, CallArgs args, const std::source_location& where) {
   for (auto& a : args)
     map_arg<Tensor>(a, [&](const Tensor& t) {
       TOROID_USER_CHECK(!is_proxy(t), "{}: a tensor of a trace is used outside of the function that is traced", op.name);
@@ -176,9 +195,9 @@ std::vector<Tensor> EagerDispatcher::call(const ops::Op& op, CallArgs args, cons
   Tensor self = std::get<Tensor>(args.at(0));
   Tensor result = functional(*op.inplace_of, std::move(args), device, where).at(0);
   if (result.sizes() != self.sizes()) {
-    result = ops::call1("expand", {result, std::vector<Expr>(self.sizes().begin(), self.sizes().end())});
-    TOROID_USER_CHECK(result.sizes() == self.sizes(), "{}: the result {} does not fit into {}", op.name, to_string(result),
-                      to_string(self));
+    const std::vector<Expr> sizes(self.sizes().begin(), self.sizes().end());
+    ops::check_fits(op, std::vector<Expr>(result.sizes().begin(), result.sizes().end()), sizes);
+    result = ops::call1("expand", {result, sizes});
   }
   copy_elements(result, self);
   return {self};
@@ -186,6 +205,7 @@ std::vector<Tensor> EagerDispatcher::call(const ops::Op& op, CallArgs args, cons
 
 std::vector<Tensor> EagerDispatcher::functional(const ops::Op& op, CallArgs args, const Device& device, const std::source_location& where) {
   // Random numbers, effects and training statistics: the parts run one by one.
+  if (!device.is_cuda()) check_indices(op, args);
   bool statistics = op.decompose && op.schema.find("training") >= 0 && op.schema.find("running_mean") >= 0;
   if (op.decompose && (op.random || statistics)) return parts(op, args, device);
   {
@@ -246,78 +266,104 @@ std::shared_ptr<const EagerDispatcher::Variant> EagerDispatcher::make(const ops:
                                                                       const std::source_location& where) {
   std::lock_guard one_at_a_time(compile_mutex_);
   if (auto made = find(key, tensors)) return made;
-  std::vector<std::vector<bool>> open;
+  Open open;
   Backend backend;
   {
     std::unique_lock lock(mutex_);
-    if (families_.size() >= kMaxFamilies && !families_.count(key)) return nullptr;
-    Family& f = families_[key];
+    Family& f = family(op, key);
     if (f.refused) return nullptr;
-    if (const size_t most = device.is_cuda() ? kMaxVariantsOnGpus : kMaxVariants; f.variants.size() >= most) {
-      const std::string& why = fallbacks_[{&op, device.type}] = fmt::format("{} programs for other sizes or layouts were made", most);
-      log(Artifact::Perf, fmt::format("{} runs by the reference evaluator: {}", op.name, why));
-      f.refused = true;
-      return nullptr;
-    }
-    open = f.see(tensors);
+    open = f.see(tensors, device);
     if (!backend_) backend_ = find_backend("compiled");
     backend = backend_;
   }
-  const auto with_family = [&](const auto& change) {  // unless a reset dropped it meanwhile
-    std::unique_lock lock(mutex_);
-    if (auto family = families_.find(key); family != families_.end()) change(family->second);
+  const auto compiled = [&](Traced traced) {
+    auto v = std::make_shared<Variant>();
+    v->guards = Guards(*traced.graph, tensors, traced.positions, traced.names, false);
+    v->guards.ignore_requires_grad();
+    for (size_t i = 0; i < tensors.size(); ++i)
+      if (traced.any_layout[i]) v->guards.open_layout(i);
+    v->program = backend(std::move(traced.graph), {.device = device});
+    compiles_.fetch_add(1);
+    return v;
   };
-  for (bool last = false;; last = true) {
-    // Errors of the caller (sizes that do not fit) leave from here.
-    Traced traced = trace(op, args, open, device, where);
+  const auto keep = [&](std::shared_ptr<const Variant> v) {
+    std::unique_lock lock(mutex_);
+    auto found = families_.find(key);
+    if (found == families_.end()) return v;  // a reset dropped it meanwhile
+    auto& variants = found->second.variants;
+    if (variants.size() >= (device.is_cuda() ? kMaxVariantsOnGpus : kMaxVariants)) variants.erase(variants.begin());
+    variants.push_back(v);
+    return v;
+  };
+  std::string closed;  // why sizes cannot be open
+  if (open.any_size()) {
     try {
-      auto v = std::make_shared<Variant>();
-      v->guards = Guards(*traced.graph, tensors, traced.positions, traced.names, false);
-      v->program = backend(std::move(traced.graph), {.device = device});
-      compiles_.fetch_add(1);
-      with_family([&](Family& f) { f.variants.push_back(v); });
-      return v;
+      return keep(compiled(trace(op, args, open, device, where)));
     } catch (const Error& e) {
-      if (traced.is_open && !last) {  // such as attention, whose scale is a number made of a size
-        log(Artifact::Perf, fmt::format("{} is compiled for each size by itself: {}", op.name, e.what()));
-        with_family([](Family& f) { f.fixed = true; });
-        for (auto& sizes : open) sizes.assign(sizes.size(), false);
-        continue;
-      }
-      log(Artifact::Perf, fmt::format("{} runs by the reference evaluator: {}", op.name, e.what()));
-      with_family([](Family& f) { f.refused = true; });
-      std::unique_lock lock(mutex_);
-      fallbacks_[{&op, device.type}] = e.what();
-      return nullptr;
+      closed = e.what();
+      open.sizes.clear();
     }
   }
+  Traced traced = trace(op, args, open, device, where);  // errors of the caller (sizes that do not fit) leave from here
+  if (!closed.empty()) {
+    log(Artifact::Perf, fmt::format("{} is compiled for each size by itself: {}", op.name, closed));
+    std::unique_lock lock(mutex_);
+    family(op, key).fixed = true;
+  }
+  try {
+    return keep(compiled(std::move(traced)));
+  } catch (const Error& e) {
+    log(Artifact::Perf, fmt::format("{} runs by the reference evaluator: {}", op.name, e.what()));
+    std::unique_lock lock(mutex_);
+    family(op, key).refused = true;
+    fallbacks_[{&op, device.type}] = e.what();
+    return nullptr;
+  }
 }
 
-// Notes the tensors' sizes. True: one that has differed between calls, and stays open.
-std::vector<std::vector<bool>> EagerDispatcher::Family::see(std::span<const Tensor* const> tensors) {
+// With mutex_ held. An operation whose attributes are ever new makes room for itself, at nobody else's cost.
+EagerDispatcher::Family& EagerDispatcher::family(const ops::Op& op, const FamilyKey& key) {
+  if (auto found = families_.find(key); found != families_.end()) return found->second;
+  if (size_t& n = family_counts_[&op]; ++n > kMaxFamilies) {
+    const FamilyKey its = key.substr(0, sizeof(&op));  // keys begin with the operation
+    std::erase_if(families_, [&](auto& f) { return f.first.starts_with(its); });
+    n = 1;
+  }
+  return families_[key];
+}
+
+// Notes the tensors' sizes and layouts.
+EagerDispatcher::Open EagerDispatcher::Family::see(std::span<const Tensor* const> tensors, const Device& device) {
   sizes.resize(tensors.size());
-  changed.resize(tensors.size());
+  seen.sizes.resize(tensors.size());
+  seen.strides.resize(tensors.size());
   for (size_t i = 0; i < tensors.size(); ++i) {
     const auto& now = tensors[i]->sizes();
-    changed[i].resize(now.size());
+    seen.sizes[i].resize(now.size());
     for (size_t d = 0; d < now.size(); ++d)
-      if (!fixed && !variants.empty() && sizes[i][d] != now[d]) changed[i][d] = true;
+      if (!fixed && !variants.empty() && sizes[i][d] != now[d]) seen.sizes[i][d] = true;
     sizes[i] = now;
+    if (!tensors[i]->is_contiguous()) seen.strides[i] = true;
   }
-  if (!fixed) return changed;
-  std::vector<std::vector<bool>> none;
-  for (auto& c : changed) none.emplace_back(c.size(), false);
-  return none;
+  Open open = seen;
+  if (fixed) open.sizes.clear();
+  if (device.is_cuda() || variants.size() < kLayoutVariants) open.strides.clear();
+  return open;
 }
 
-// The graph of one call. open: the sizes of its tensors that get a symbol.
-EagerDispatcher::Traced EagerDispatcher::trace(const ops::Op& op, const CallArgs& args, const std::vector<std::vector<bool>>& open,
-                                               const Device& device, const std::source_location& where) {
+bool EagerDispatcher::Open::any_size() const {
+  return std::any_of(sizes.begin(), sizes.end(), [](auto& s) { return std::find(s.begin(), s.end(), true) != s.end(); });
+}
+
+// The graph of one call.
+EagerDispatcher::Traced EagerDispatcher::trace(const ops::Op& op, const CallArgs& args, const Open& open, const Device& device,
+                                               const std::source_location& where) {
   Traced out;
   out.graph = std::make_unique<graph::Graph>();
   graph::Graph& g = *out.graph;
   g.name = op.name;
   graph::Recorder recorder(g);
+  trace::Origins origins;
   size_t next = 0;
   CallArgs stand_ins;
   for (auto& a : args)
@@ -329,23 +375,26 @@ EagerDispatcher::Traced EagerDispatcher::trace(const ops::Op& op, const CallArgs
       const bool fixed = device.is_cuda() && !t.is_contiguous();
       for (size_t d = 0; d < t.sizes().size(); ++d) {
         int64_t size = t.sizes()[d];
-        if (open[next][d] && size > 1 && !fixed) {
+        if (!open.sizes.empty() && open.sizes[next][d] && size > 1 && !fixed) {
           Expr s = g.new_symbol("s", 2, sym::kInf - 1, false);
           recorder.set_hint(s.node()->name, size);
+          origins[s.node()->name].hint = size;
           type.sizes.push_back(s);
           symbolic = true;
         } else {
           type.sizes.push_back(size);
         }
       }
-      if (!symbolic && !t.is_contiguous()) type.strides.assign(t.strides().begin(), t.strides().end());
-      out.is_open = out.is_open || symbolic;
+      const bool any_layout = symbolic || (!open.strides.empty() && open.strides[next]);
+      if (!any_layout && !t.is_contiguous()) type.strides.assign(t.strides().begin(), t.strides().end());
+      out.any_layout.push_back(any_layout);
       out.positions.push_back(static_cast<int>(next));
       out.names.push_back(fmt::format("tensor {} of {}", next, op.name));
       ++next;
       return recorder.proxy(g.add_input(std::move(type), graph::InputKind::User, "x"));
     }));
   for (auto& r : recorder.call(op, std::move(stand_ins), where)) g.outputs.push_back({static_cast<graph::Value*>(r.impl()->proxy), {}, -1});
+  trace::settle_guards(g, origins, {});  // sizes that the operation needs as numbers (attention's scale) are no symbols
   return out;
 }
 
@@ -361,6 +410,7 @@ EagerDispatcher::Counts EagerDispatcher::counts() const {
 void EagerDispatcher::reset() {
   std::unique_lock lock(mutex_);
   families_.clear();
+  family_counts_.clear();
   fallbacks_.clear();
 }
 

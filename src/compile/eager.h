@@ -42,34 +42,42 @@ class EagerDispatcher : public Dispatcher {
     Guards guards;
     Program program;
   };
+  // What of a call's tensors a program leaves open, so that it serves other calls, too.
+  struct Open {
+    std::vector<std::vector<bool>> sizes;  // empty: none
+    std::vector<bool> strides;             // empty: none
+    bool any_size() const;
+  };
   // All variants of one operation with equal attributes, dtypes and ranks.
   struct Family {
-    std::vector<std::shared_ptr<const Variant>> variants;
-    std::vector<std::vector<int64_t>> sizes;  // of the tensors of the latest variant
-    std::vector<std::vector<bool>> changed;   // sizes that have differed between calls
-    bool fixed = false;                       // it could not be compiled with open sizes: each size is a variant
-    bool refused = false;                     // nor with known ones: the reference evaluator runs it
-    std::vector<std::vector<bool>> see(std::span<const Tensor* const> tensors);
+    std::vector<std::shared_ptr<const Variant>> variants;  // the latest last
+    std::vector<std::vector<int64_t>> sizes;               // of the tensors of the latest variant
+    Open seen;                                             // sizes that have differed between calls, tensors that were not contiguous
+    bool fixed = false;                                    // it cannot be compiled with open sizes: each size is a variant
+    bool refused = false;                                  // nor with known ones: the reference evaluator runs it
+    Open see(std::span<const Tensor* const> tensors, const Device& device);
   };
   struct Traced {
     std::unique_ptr<graph::Graph> graph;
     std::vector<int> positions;      // of its inputs among the call's tensors
     std::vector<std::string> names;  // of its inputs, for reasons
-    bool is_open = false;            // has symbols for sizes
+    std::vector<bool> any_layout;    // of its inputs: the program makes them dense
   };
   using FamilyKey = std::string;
 
+  std::vector<Tensor> call_part(const ops::Op& op, CallArgs args, const std::source_location& where);
   std::vector<Tensor> functional(const ops::Op& op, CallArgs args, const Device& device, const std::source_location& where);
   std::vector<Tensor> parts(const ops::Op& op, const CallArgs& args, const Device& device);
   std::vector<Tensor> reference(const ops::Op& op, CallArgs args, const Device& device);
   std::shared_ptr<const Variant> find(const FamilyKey& key, std::span<const Tensor* const> tensors) const;
   std::shared_ptr<const Variant> make(const ops::Op& op, const FamilyKey& key, const CallArgs& args, std::span<const Tensor* const> tensors,
                                       const Device& device, const std::source_location& where);
-  static Traced trace(const ops::Op& op, const CallArgs& args, const std::vector<std::vector<bool>>& open, const Device& device,
-                      const std::source_location& where);
+  Family& family(const ops::Op& op, const FamilyKey& key);
+  static Traced trace(const ops::Op& op, const CallArgs& args, const Open& open, const Device& device, const std::source_location& where);
 
   mutable std::shared_mutex mutex_;
   std::unordered_map<FamilyKey, Family> families_;
+  std::unordered_map<const ops::Op*, size_t> family_counts_;
   std::map<std::pair<const ops::Op*, DeviceType>, std::string> fallbacks_;
   std::mutex compile_mutex_;
   Backend backend_;

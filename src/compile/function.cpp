@@ -108,11 +108,23 @@ struct Entry {
     for (auto& a : c.arguments)
       if (!std::holds_alternative<const Tensor*>(a) && (next >= scalars.size() || !equal(a, scalars[next++]))) return false;
     if (next != scalars.size() || surroundings != Surroundings::now() || !guards.hold(c.tensors)) return false;
-    if (!writes || !program) return true;
+    if (!program) return memory_is_shared(c);  // else there can be compiled code
+    if (!writes) return true;
     for (auto* t : c.tensors)
       for (auto& w : captured)
         if (t->defined() && front::share_memory(*t, w)) return false;
     return true;
+  }
+  // Whether two different tensors among those of the call and those captured share memory.
+  bool memory_is_shared(const Call& c) const {
+    std::vector<const Tensor*> all;
+    for (auto* t : c.tensors)
+      if (t->defined() && std::none_of(all.begin(), all.end(), [&](auto* o) { return o->impl() == t->impl(); })) all.push_back(t);
+    for (auto& w : captured) all.push_back(&w);
+    for (size_t i = 0; i < all.size(); ++i)
+      for (size_t k = i + 1; k < all.size(); ++k)
+        if (front::share_memory(*all[i], *all[k])) return true;
+    return false;
   }
   std::string failure(const Call& c) const {
     size_t next = 0;
@@ -128,6 +140,7 @@ struct Entry {
     }
     if (const Surroundings now = Surroundings::now(); surroundings != now) return surroundings.change(now);
     std::string reason = guards.failure(c.tensors);
+    if (reason.empty() && !program) return "tensors shared memory and the function writes to them, now they do not";
     return reason.empty() ? "an argument shares memory with a captured tensor that the function writes" : reason;
   }
 };
@@ -301,22 +314,15 @@ std::shared_ptr<const Entry> Function::State::add(const Call& c, trace::Segment 
   }
   for (size_t k = 0; k < s.inputs.size(); ++k)
     e->inputs.push_back(static_cast<int>(std::find(positions.begin(), positions.end(), static_cast<int>(k)) - positions.begin()));
-  e->guards = Guards(*s.graph, c.tensors, positions, std::move(names), s.writes_inputs);
   e->scalars = scalars_of(c.arguments);
   e->writes = s.writes_inputs;
   e->text = graph::to_string(*s.graph);
   e->policies = std::move(policies);
   e->surroundings = Surroundings::now();
-  std::string overlap;
-  std::vector<Tensor> all = s.inputs;
   for (auto& in : s.graph->inputs)
-    if (in.data.defined()) {
-      e->captured.push_back(in.data);
-      all.push_back(in.data);
-    }
-  for (size_t i = 0; s.writes_inputs && i < all.size(); ++i)
-    for (size_t k = i + 1; k < all.size(); ++k)
-      if (front::share_memory(all[i], all[k])) overlap = "the function writes to its inputs, and two different ones share memory";
+    if (in.data.defined()) e->captured.push_back(in.data);
+  const bool overlap = s.writes_inputs && e->memory_is_shared(c);
+  e->guards = Guards(*s.graph, c.tensors, positions, std::move(names), s.writes_inputs && !overlap);
 
   std::lock_guard lock(mutex);
   if (auto made = find(c)) return made;
@@ -332,11 +338,11 @@ std::shared_ptr<const Entry> Function::State::add(const Call& c, trace::Segment 
   if (log_enabled(Artifact::Guards))
     for (auto& g : kept.guards) log(Artifact::Guards, fmt::format("{}: {}", config.name, g));
   if (log_enabled(Artifact::Graph)) log(Artifact::Graph, e->text);
-  if (overlap.empty()) {
+  if (overlap) {
+    keep(kept.fallbacks, "the function writes to its inputs, and two different ones share memory");
+  } else {
     e->program = compile(s);
     compiles.fetch_add(1);
-  } else {
-    keep(kept.fallbacks, overlap);
   }
   auto longer = std::make_shared<Entries>(*list);
   longer->push_back(e);
@@ -428,9 +434,11 @@ std::vector<Tensor> Function::State::miss(const Call& c) {
                     list->empty() ? "it has no compiled code yet" : list->back()->failure(c));
   if (limit_reached(*list)) {
     std::string reason = fmt::format("recompile_limit {} is reached: {}", limit(), list->empty() ? "it is 0" : list->back()->failure(c));
-    TOROID_USER_CHECK(!settings.fail_on_recompile_limit,
-                      "the function \"{}\": {}. Mark sizes that vary with mark_dynamic, or raise the option recompile_limit", config.name,
-                      reason);
+    TOROID_USER_CHECK(
+        !settings.fail_on_recompile_limit,
+        "the function \"{}\": {}. Mark sizes that vary with mark_dynamic, pass numbers that vary in tensors, or raise the option "
+        "recompile_limit",
+        config.name, reason);
     limit_calls.fetch_add(1, std::memory_order_relaxed);
     log(Artifact::Recompiles, fmt::format("{}: {}; running eagerly", config.name, reason));
     return eager(c, reason);

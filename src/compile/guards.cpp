@@ -181,8 +181,8 @@ Guards::Guards(const graph::Graph& g, std::span<const Tensor* const> tensors, st
 bool Guards::tensor_holds(const TensorGuard& g, std::span<const Tensor* const> tensors, size_t i) const noexcept {
   const TensorImpl* t = tensors[i]->impl();
   if (!t) return !g.defined;
-  if (!g.defined || t->proxy || t->dtype != g.dtype || t->sizes.size() != g.rank || t->requires_grad != g.requires_grad ||
-      t->storage->device != g.device)
+  if (!g.defined || t->proxy || t->dtype != g.dtype || t->sizes.size() != g.rank || t->storage->device != g.device ||
+      (t->requires_grad != g.requires_grad && !any_requires_grad_))
     return false;
   if (g.same_as >= 0 && tensors[static_cast<size_t>(g.same_as)]->impl() != t) return false;
   if (g.fixed) {
@@ -193,7 +193,7 @@ bool Guards::tensor_holds(const TensorGuard& g, std::span<const Tensor* const> t
       other_stride |= t->strides[d] ^ strides[d];
     }
     if (other_size) return false;
-    return !other_stride || (g.layout == Layout::RowMajor && tensors[i]->is_contiguous());
+    return !other_stride || g.layout == Layout::Any || (g.layout == Layout::RowMajor && tensors[i]->is_contiguous());
   }
   const Dimension* dims = dimensions_.data() + g.first;
   for (uint32_t d = 0; d < g.rank; ++d)

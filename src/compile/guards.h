@@ -19,6 +19,10 @@ class Guards {
   // names: one for each argument. no_overlap: some input is written, so that no two different inputs may share memory.
   Guards(const graph::Graph& g, std::span<const Tensor* const> tensors, std::vector<int> positions, std::vector<std::string> names,
          bool no_overlap);
+  // Tensor i may have any strides: the program makes it dense.
+  void open_layout(size_t i) { tensors_[i].layout = Layout::Any; }
+  // The program is the same for tensors that require gradients and others.
+  void ignore_requires_grad() { any_requires_grad_ = true; }
 
   bool hold(std::span<const Tensor* const> tensors) const noexcept;
   // The first guard that does not hold: "input 0 (x): size of dimension 1 was 8, is 9".
@@ -71,7 +75,7 @@ class Guards {
   std::vector<Symbol> symbols_;
   std::vector<Condition> conditions_;
   std::vector<std::string> names_;
-  bool no_overlap_ = false;
+  bool no_overlap_ = false, any_requires_grad_ = false;
 };
 
 // What a trace depends on besides its arguments.

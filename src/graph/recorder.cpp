@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "graph/custom.h"
+#include "ops/call_errors.h"
 
 namespace toroid::graph {
 namespace {
@@ -137,6 +138,7 @@ std::vector<Tensor> Recorder::call(const ops::Op& op, CallArgs args, const std::
   if (op.inplace_of) {  // the result takes the dtype and sizes of what it is written to
     TensorType self = type_of(std::get<Tensor>(args[0]));
     types.resize(1);
+    ops::check_fits(op, types[0].sizes, self.sizes);
     types[0] = {self.dtype, self.sizes, {}};
   }
   std::vector<NodeArg> node_args;

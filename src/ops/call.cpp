@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "ops/call_errors.h"
 #include "ops/table.h"
 
 namespace toroid::ops {
@@ -59,7 +60,8 @@ CallArgs complete(const Op& op, CallArgs args) {
 }
 
 std::vector<Tensor> call(const Op& op, CallArgs args, const std::source_location& where) {
-  return current_dispatcher().call(op, complete(op, std::move(args)), where);
+  args = checked_call(op, where, [&] { return complete(op, std::move(args)); });
+  return current_dispatcher().call(op, std::move(args), where);
 }
 
 Tensor call1(std::string_view name, CallArgs args, const std::source_location& where) {

@@ -111,7 +111,10 @@ Tensor Tensor::of(std::span<const double> values, std::span<const int64_t> sizes
 
 Tensor Tensor::from_blob(void* data, std::span<const int64_t> sizes, DType dtype, std::span<const int64_t> strides,
                          std::shared_ptr<void> owner, const Device& device) {
-  TOROID_USER_CHECK(strides.empty() || strides.size() == sizes.size(), "{} strides were given for {} sizes", strides.size(), sizes.size());
+  TOROID_USER_CHECK(strides.empty() || strides.size() == sizes.size(), "from_blob: {} strides were given for {} sizes", strides.size(),
+                    sizes.size());
+  for (int64_t s : sizes) TOROID_USER_CHECK(s >= 0, "from_blob: a tensor cannot have the size {}", s);
+  TOROID_USER_CHECK(data || product(sizes) == 0, "from_blob: the address of {} elements is null", product(sizes));
   auto impl = std::make_shared<TensorImpl>();
   impl->dtype = dtype;
   impl->sizes.assign(sizes.begin(), sizes.end());
@@ -214,6 +217,8 @@ Tensor Tensor::contiguous(Where where) const {
 
 Tensor Tensor::as_strided(std::span<const int64_t> sizes, std::span<const int64_t> strides, int64_t offset, Where where) const {
   auto impl = std::make_shared<TensorImpl>(concrete(*this, "as_strided()", where));
+  TOROID_USER_CHECK(strides.size() == sizes.size(), "as_strided: {} strides were given for {} sizes", strides.size(), sizes.size());
+  for (int64_t s : sizes) TOROID_USER_CHECK(s >= 0, "as_strided: a tensor cannot have the size {}", s);
   impl->sizes.assign(sizes.begin(), sizes.end());
   impl->strides.assign(strides.begin(), strides.end());
   impl->offset += offset;

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "ops/autocast.h"
+#include "ops/call_errors.h"
 #include "ops/custom.h"
 #include "ops/strided_view.h"
 
@@ -124,8 +125,11 @@ Tensor Tracer::argument(const Tensor& t, const std::string& what, const std::vec
 
 // A tensor from outside of the trace: a capture, or what an earlier segment made.
 Tensor Tracer::lift(const Tensor& t) {
-  if (auto it = lifted_by_impl_.find(t.impl()); it != lifted_by_impl_.end()) return lifted_[it->second].stand_in;
-  for (auto& l : lifted_) {  // another handle to the same elements
+  // Not the stand-in of an argument which happens to be that tensor: the next call may have another argument.
+  if (auto it = lifted_by_impl_.find(t.impl()); it != lifted_by_impl_.end() && it->second >= arguments_)
+    return lifted_[it->second].stand_in;
+  for (size_t i = arguments_; i < lifted_.size(); ++i) {  // another handle to the same elements
+    const Lifted& l = lifted_[i];
     const TensorImpl &a = *l.original.impl(), &b = *t.impl();
     if (l.original.defined() && a.storage == b.storage && a.offset == b.offset && a.sizes == b.sizes && a.strides == b.strides &&
         a.dtype == b.dtype)
@@ -219,7 +223,7 @@ std::vector<Tensor> Tracer::call(const ops::Op& op, CallArgs args, const std::so
     if (auto* list = std::get_if<std::vector<Expr>>(&a))
       for (auto& e : *list) e = usable(e);
   }
-  auto results = recorder_->call(op, std::move(args), where);
+  auto results = ops::checked_call(op, where, [&] { return recorder_->call(op, std::move(args), where); });
   note_guards(last_place_);
   ++operations_;
   for (auto& r : results) r.impl()->device = device;

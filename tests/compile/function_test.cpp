@@ -252,6 +252,32 @@ TEST(CompiledFunction, CapturedTensorsAreReadAtEachCall) {
   EXPECT_EQ(f.report().compiles, 1);
 }
 
+// The next call may have another argument.
+TEST(CompiledFunction, ACapturedTensorAsArgumentIsStillCaptured) {
+  Tensor w = Tensor::of({10, 20}, {2});
+  auto f = compile([w](const Tensor& x) { return x + w; }, by_reference());
+  EXPECT_EQ(f(w).to_vector(), (Values{20, 40}));
+  EXPECT_EQ(f(Tensor::of({1, 2}, {2})).to_vector(), (Values{11, 22}));
+  EXPECT_EQ(f.report().compiles, 1);
+}
+
+TEST(CompiledFunction, OverlappingInputsDoNotKeepOthersFromCompiledCode) {
+  auto f = compile(
+      [](const Tensor& x, const Tensor& y) {
+        add_(x, 1);
+        return y * 1;
+      },
+      by_reference());
+  Tensor a = counting({3});
+  Tensor tail = a.as_strided(std::vector<int64_t>{3}, std::vector<int64_t>{1});
+  for (int i = 1; i < 10; ++i) EXPECT_EQ(f(a, tail).to_vector()[2], 2 + i);
+  EXPECT_EQ(f.report().entries, 1u);
+  EXPECT_EQ(f.report().eager_calls, 9);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(f(counting({3}), counting({3})).to_vector(), (Values{0, 1, 2}));
+  EXPECT_EQ(f.report().compiles, 1);
+  EXPECT_EQ(f.report().eager_calls, 9);
+}
+
 TEST(CompiledFunction, KeptTensorsAreAnError) {
   Tensor kept;
   auto f = compile(
