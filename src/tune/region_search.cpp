@@ -374,10 +374,12 @@ void RegionSearch::time_known(Verdict& v, MeasureOptions how, const Left& left) 
   }
 }
 
-// The fastest of those that are not timed now, by what is known, where it is faster than the winner; else 0.
+// The fastest of those that are not timed now, by what is known, where it is faster than the winner or that cannot be said; else 0.
 size_t RegionSearch::best_known(const Verdict& v) const {
-  if (before_.empty() || !v.problem.empty() || v.candidates.front().failed) return 0;
-  double least = std::min(least_ratio(), v.candidates[v.winner].ratio * (1 - MeasureOptions{}.tie_band / 2));
+  if (before_.empty() || !v.problem.empty()) return 0;
+  const bool has_default = timed_.front() == 0 && !v.candidates.front().failed;  // else ratios are to another one than those that are known
+  double least = has_default ? std::min(least_ratio(), v.candidates[v.winner].ratio * (1 - MeasureOptions{}.tie_band / 2))
+                             : std::numeric_limits<double>::infinity();
   const auto is_fused = [&](size_t i) { return callers_[i]->kind() == CallerKind::Fused; };
   size_t best = 0;
   for (size_t i = 1; i < before_.size(); ++i) {

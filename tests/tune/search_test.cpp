@@ -241,6 +241,7 @@ TEST_F(Search, DecisionsAreRememberedAndLocked) {
   tune_by({}, &deterministic);
   EXPECT_EQ(samples_, timed);
   EXPECT_EQ(tuned_.regions.at(0).drift, "the lock file does not decide it");
+  EXPECT_EQ(tuned_.decided.text().find("kernels none"), std::string::npos) << "what was written from that holds, too";
 }
 
 // Blocks of one program: whatever a clock would say the second time, the lock file of the program says what was done.
