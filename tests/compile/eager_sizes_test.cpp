@@ -82,6 +82,11 @@ TEST_F(EagerSizes, OneThatCannotBeOpenLeavesTheOthersOpen) {
   EXPECT_EQ(compiles() - known, 1);
 }
 
+TEST_F(EagerSizes, OpenRowsOfPairwiseDistances) {
+  auto f = compile([](const Tensor& x) { return ops::call1("pdist", {x, 2.0}); }, by_reference({.dynamic = true}));
+  for (int64_t rows : {3, 4}) EXPECT_EQ(f(counting({rows, 2})).numel(), rows * (rows - 1) / 2);
+}
+
 TEST_F(EagerSizes, ManyLayoutsAreFewPrograms) {
   for (int64_t step = 1; step < 40; ++step) {
     const Tensor x = Tensor::full(std::vector<int64_t>{200}, 2).as_strided(std::vector<int64_t>{5}, std::vector<int64_t>{step});
@@ -90,6 +95,14 @@ TEST_F(EagerSizes, ManyLayoutsAreFewPrograms) {
     EXPECT_EQ((x * y).to_vector()[3], 6);
   }
   EXPECT_LE(compiles(), 6);
+}
+
+TEST_F(EagerSizes, EverNewAttributesMakeRoomForThemselves) {
+  EagerDispatcher::instance().set_backend(front::find_backend("reference"));
+  const Tensor x = counting({2});
+  for (int i = 0; i < 4200; ++i) EXPECT_EQ(clamp(x, 1 + i).to_vector()[0], 1 + i);
+  EXPECT_EQ(compiles(), 4200);
+  EagerDispatcher::instance().set_backend(front::find_backend("compiled"));
 }
 
 TEST_F(EagerSizes, IndicesAreLookedAt) {

@@ -282,10 +282,17 @@ Results index_fill(const CallReader& c) {
   return put_along(c, forms::full_number({}, value, self.dtype()), false);
 }
 
+// Indices into all elements; a mask picks none of them.
+void check_flat_index(const CallReader& c) {
+  const DType dtype = c.tensor("index").dtype();
+  TOROID_USER_CHECK(is_int(dtype) && !is_mask(dtype), "{}: the index must be of integers, it is {}", c.op().name, name_of(dtype));
+}
 Results take(const CallReader& c) {
+  check_flat_index(c);
   return {call1("index.Tensor", {forms::flat(c.tensor("self")), std::vector<Tensor>{c.tensor("index")}})};
 }
 Results put_flat(const CallReader& c) {
+  check_flat_index(c);
   Tensor self = c.tensor("self"), index = c.tensor("index");
   Tensor source = forms::view(c.tensor("source"), forms::sizes_of(index));
   return {

@@ -51,8 +51,8 @@ Sizes normalised_dims(const CallReader& c, const Tensor& x) {
   const auto shape = c.exprs("normalized_shape");
   for (int64_t d = 0; d < n; ++d) {
     const Expr &given = shape[static_cast<size_t>(d)], size = x.size(x.dim() - n + d).expr();
-    TOROID_USER_CHECK(sym::known({sym::Rel::Eq, given, size}).value_or(true), "{}: normalized_shape has {} where the input has {}",
-                      c.op().name, sym::to_string(given), sym::to_string(size));
+    TOROID_USER_CHECK(SymInt(given) == SymInt(size), "{}: normalized_shape has {} where the input has {}", c.op().name,
+                      sym::to_string(given), sym::to_string(size));
   }
   return dims_from(x.dim() - n, x.dim());
 }

@@ -59,11 +59,11 @@ Results cdist(const CallReader& c) { return {all_distances(c.tensor("x1"), c.ten
 Results pdist(const CallReader& c) {
   Tensor self = c.tensor("self");
   TOROID_USER_CHECK(self.dim() == 2, "{}: a matrix is needed, the tensor has {} dimensions", c.op().name, self.dim());
-  auto n = size_at(self, 0).maybe_constant();
-  TOROID_USER_CHECK(n && *n < (1 << 15), "{}: the number of rows must be known when compiling and below 32768", c.op().name);
+  const auto n = static_cast<int64_t>(SymInt(size_at(self, 0)));  // a part for each row: not for any number of them
+  TOROID_USER_CHECK(n < (1 << 15), "{}: {} rows; expected fewer than 32768", c.op().name, n);
   std::vector<Tensor> parts;
-  for (int64_t i = 0; i + 1 < *n; ++i)
-    parts.push_back(view(all_distances(slice(self, 0, i, i + 1), slice(self, 0, i + 1, *n), c.real("p")), {*n - i - 1}));
+  for (int64_t i = 0; i + 1 < n; ++i)
+    parts.push_back(view(all_distances(slice(self, 0, i, i + 1), slice(self, 0, i + 1, n), c.real("p")), {n - i - 1}));
   if (parts.empty()) return {full({0}, 0, self.dtype())};
   return {parts.size() == 1 ? parts[0] : call1("cat", {parts, num(0)})};
 }
