@@ -180,6 +180,9 @@ TEST_F(CompositeRows, WhatHasNoElementsIsRefusedOrEmpty) {
   EXPECT_THROW(call1("fft_rfftn", {x, Ns{0}, {}, {}}), UserError);
   EXPECT_THROW(call1("fft_hfftn", {Tensor::full({}, 1)}), UserError);
   EXPECT_EQ(call("histogram.bins_tensor", {row({1, 1}), row({1})})[0].numel(), 0);
+  EXPECT_THROW(call1("scaled_dot_product_attention", {x, x, row({1}), {}, 0.0, false, {}, true}), UserError);
+  Tensor flat = Tensor::full(std::vector<int64_t>{6, 6}, 1);
+  EXPECT_THROW(call1("scaled_dot_product_attention", {x, x, flat, {}, 0.0, false, {}, true}), UserError);
   EXPECT_THROW(call1("take", {x, row({1, 0}, DType::Bool)}), UserError);
   EXPECT_THROW(call1("index_put", {x, Ts{row({0, 1}, DType::I64)}, Tensor::full(std::vector<int64_t>{3, 6, 6}, 1)}), UserError);
 }

@@ -21,8 +21,11 @@ struct Attention {
 // Each key or value head serves `groups` query heads that follow each other.
 Tensor repeat_heads(const Tensor& t, const Expr& heads) {
   Sizes sizes = sizes_of(t);
+  TOROID_USER_CHECK(sizes.size() >= 3, "scaled_dot_product_attention: enable_gqa needs key and value with heads, one has {} dimensions",
+                    sizes.size());
   size_t h = sizes.size() - 3;
   if (equal(sizes[h], heads)) return t;
+  TOROID_USER_CHECK(!equal(sizes[h], 0), "scaled_dot_product_attention: {} query heads and no key heads", sym::to_string(heads));
   Expr groups = sym::floor_div(heads, sizes[h]);
   TOROID_USER_CHECK(equal(groups * sizes[h], heads), "scaled_dot_product_attention: {} query heads are not a multiple of {} key heads",
                     sym::to_string(heads), sym::to_string(sizes[h]));
