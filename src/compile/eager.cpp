@@ -24,6 +24,7 @@ namespace {
 // Programs that are kept: an operation's for different attributes, and for each of those for different sizes and layouts. The oldest go.
 constexpr size_t kMaxFamilies = 1024;
 constexpr size_t kMaxVariants = 32, kMaxVariantsOnGpus = 64;  // there each layout of a strided tensor is one
+constexpr size_t kMaxPrograms = 8192;                         // of all operations: each maps memory, and a process has few mappings
 constexpr size_t kLayoutVariants = 4;                         // elsewhere what is made after these takes strided tensors of any layout
 
 template <class T>
@@ -270,6 +271,10 @@ std::shared_ptr<const EagerDispatcher::Variant> EagerDispatcher::make(const ops:
   Backend backend;
   {
     std::unique_lock lock(mutex_);
+    if (kept_ >= kMaxPrograms) {
+      log(Artifact::Perf, fmt::format("{} programs of eager operations are dropped to make room", kept_));
+      drop_programs();
+    }
     Family& f = family(op, key);
     if (f.refused) return nullptr;
     open = f.see(tensors, device);
@@ -293,6 +298,7 @@ std::shared_ptr<const EagerDispatcher::Variant> EagerDispatcher::make(const ops:
     auto& variants = found->second.variants;
     if (variants.size() >= (device.is_cuda() ? kMaxVariantsOnGpus : kMaxVariants)) variants.erase(variants.begin());
     variants.push_back(v);
+    ++kept_;
     return v;
   };
   std::string closed;  // why sizes cannot be open
@@ -409,9 +415,15 @@ EagerDispatcher::Counts EagerDispatcher::counts() const {
 
 void EagerDispatcher::reset() {
   std::unique_lock lock(mutex_);
+  drop_programs();
+  fallbacks_.clear();
+}
+
+// With mutex_ held.
+void EagerDispatcher::drop_programs() {
   families_.clear();
   family_counts_.clear();
-  fallbacks_.clear();
+  kept_ = 0;
 }
 
 void EagerDispatcher::set_backend(Backend backend) {

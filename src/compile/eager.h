@@ -72,12 +72,14 @@ class EagerDispatcher : public Dispatcher {
   std::shared_ptr<const Variant> find(const FamilyKey& key, std::span<const Tensor* const> tensors) const;
   std::shared_ptr<const Variant> make(const ops::Op& op, const FamilyKey& key, const CallArgs& args, std::span<const Tensor* const> tensors,
                                       const Device& device, const std::source_location& where);
+  void drop_programs();
   Family& family(const ops::Op& op, const FamilyKey& key);
   static Traced trace(const ops::Op& op, const CallArgs& args, const Open& open, const Device& device, const std::source_location& where);
 
   mutable std::shared_mutex mutex_;
   std::unordered_map<FamilyKey, Family> families_;
   std::unordered_map<const ops::Op*, size_t> family_counts_;
+  size_t kept_ = 0;  // programs made since all were dropped
   std::map<std::pair<const ops::Op*, DeviceType>, std::string> fallbacks_;
   std::mutex compile_mutex_;
   Backend backend_;
