@@ -177,9 +177,9 @@ TEST_F(StuckCompiles, AreTriedAgainAnotherTime) {
     return tune_product(&memory);
   };
   EXPECT_EQ(tune_after(168).source, "timed");
-  const int before = builds_;
+  const int before = fake_->compiles;
   EXPECT_EQ(tune_after(168).source, "database");
-  EXPECT_EQ(builds_, before) << "not at once";
+  EXPECT_EQ(fake_->compiles, before) << "not at once";
   gate_.open();
   options_.compile_ms = 0;
   const RegionReport again = tune_after(0);
