@@ -99,7 +99,7 @@ std::unique_ptr<tune::LockFile> lock_file() {
 
 std::unique_ptr<tune::Memory> memory_for(const tune::Pipeline& pipeline, const Target& target, const tune::LockFile* lock,
                                          tune::LockFile decided) {
-  constexpr const char* kGenerators = "toroid 3";  // another number where what templates make has changed
+  constexpr const char* kGenerators = "toroid 4";  // another number where what templates make has changed
   tune::Memory::Sources sources;
   sources.lock = lock;
   if (!lock) sources.database = tune::shared_database(), sources.remote = tune::shared_remote();
