@@ -180,6 +180,8 @@ class Rivals {
       lock.write(file);
       const ScopedOption locked("tune_lock", file);
       models_.push_back(CompiledModel::compile(product(s.m, s.n, s.k, dtype), {.device = device, .mode = Mode::MaxAutotune}));
+      const std::string& drift = models_.back().report().tuning.regions.at(0).drift;
+      TOROID_CHECK(drift.empty(), "{} is not what the lock file gave: {}", text, drift);
     }
     place();
     const double once = tune::measure(
@@ -193,7 +195,10 @@ class Rivals {
     place();
     const tune::Verdict v = tune::measure(
         texts_.size(), [&](size_t i) { return run_ns(i, calls_); }, rounds(30));
-    for (size_t i = 0; i < texts_.size(); ++i) ratios_[i].push_back(i == 0 ? 1 : v.candidates[i].ratio);
+    for (size_t i = 0; i < texts_.size(); ++i) {
+      TOROID_CHECK(!v.candidates[i].failed, "{}: {}", texts_[i], v.candidates[i].status);
+      ratios_[i].push_back(i == 0 ? 1 : v.candidates[i].ratio);
+    }
   }
   // Of each rival's time to the fastest one's.
   std::map<std::string, double> regrets() const {

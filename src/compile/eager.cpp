@@ -296,7 +296,7 @@ std::shared_ptr<const EagerDispatcher::Variant> EagerDispatcher::make(const ops:
     auto found = families_.find(key);
     if (found == families_.end()) return v;  // a reset dropped it meanwhile
     auto& variants = found->second.variants;
-    if (variants.size() >= (device.is_cuda() ? kMaxVariantsOnGpus : kMaxVariants)) variants.erase(variants.begin());
+    if (variants.size() >= (device.is_cuda() ? kMaxVariantsOnGpus : kMaxVariants)) variants.erase(variants.begin()), --kept_;
     variants.push_back(v);
     ++kept_;
     return v;
@@ -306,6 +306,10 @@ std::shared_ptr<const EagerDispatcher::Variant> EagerDispatcher::make(const ops:
     try {
       return keep(compiled(trace(op, args, open, device, where)));
     } catch (const Error& e) {
+      if (dynamic_cast<const InternalError*>(&e)) {  // a fault, which counts() names
+        std::unique_lock lock(mutex_);
+        fallbacks_[{&op, device.type}] = fmt::format("with open sizes: {}", e.what());
+      }
       closed = e.what();
       open.sizes.clear();
     }
@@ -332,7 +336,11 @@ EagerDispatcher::Family& EagerDispatcher::family(const ops::Op& op, const Family
   if (auto found = families_.find(key); found != families_.end()) return found->second;
   if (size_t& n = family_counts_[&op]; ++n > kMaxFamilies) {
     const FamilyKey its = key.substr(0, sizeof(&op));  // keys begin with the operation
-    std::erase_if(families_, [&](auto& f) { return f.first.starts_with(its); });
+    std::erase_if(families_, [&](auto& f) {
+      if (!f.first.starts_with(its)) return false;
+      kept_ -= f.second.variants.size();
+      return true;
+    });
     n = 1;
   }
   return families_[key];

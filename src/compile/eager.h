@@ -79,7 +79,7 @@ class EagerDispatcher : public Dispatcher {
   mutable std::shared_mutex mutex_;
   std::unordered_map<FamilyKey, Family> families_;
   std::unordered_map<const ops::Op*, size_t> family_counts_;
-  size_t kept_ = 0;  // programs made since all were dropped
+  size_t kept_ = 0;  // programs of all families
   std::map<std::pair<const ops::Op*, DeviceType>, std::string> fallbacks_;
   std::mutex compile_mutex_;
   Backend backend_;

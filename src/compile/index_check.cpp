@@ -41,13 +41,29 @@ void check_list(const ops::Op& op, const Tensor& self, const std::vector<Tensor>
   }
 }
 
+// Classes: of the second dimension, or of the only one.
+void check_classes(const ops::Op& op, const Tensor& scores, const Tensor& target, int64_t ignored) {
+  if (!is_int(target.dtype()) || target.device().is_cuda() || scores.dim() == 0) return;
+  const int64_t classes = scores.sizes()[scores.dim() == 1 ? 0 : 1];
+  for (double v : target.to_vector())
+    TOROID_USER_CHECK((v >= 0 && v < static_cast<double>(classes)) || v == static_cast<double>(ignored),
+                      "{}: target {} is none of {} classes", op.name, v, classes);
+}
+
 }  // namespace
 
 void check_indices(const ops::Op& op, const CallArgs& args) {
   const int along = op.schema.find("index"), among = op.schema.find("indices"), dim = op.schema.find("dim");
-  if (along < 0 && among < 0) return;
+  const int target = op.schema.find("target"), ignored = op.schema.find("ignore_index");
+  if (along < 0 && among < 0 && (target < 0 || ignored < 0)) return;
   auto* self = std::get_if<Tensor>(&args.at(0));
   if (!self || !self->defined() || self->device().is_cuda()) return;
+  if (target >= 0) {
+    auto* classes = std::get_if<Tensor>(&args.at(static_cast<size_t>(target)));
+    auto* none = std::get_if<Expr>(&args.at(static_cast<size_t>(ignored)));
+    if (classes && classes->defined() && none && none->is_const()) check_classes(op, *self, *classes, none->constant());
+    return;
+  }
   const Arg<Tensor>& index = args.at(static_cast<size_t>(along >= 0 ? along : among));
   if (auto* list = std::get_if<std::vector<Tensor>>(&index)) return check_list(op, *self, *list);
   auto* t = std::get_if<Tensor>(&index);
@@ -55,7 +71,7 @@ void check_indices(const ops::Op& op, const CallArgs& args) {
   if (op.name == "embedding" && self->dim() > 0) check_range(op, *t, self->sizes()[0]);
   if (op.name == "take" || op.name == "put") check_range(op, *t, self->numel());
   auto* d = dim < 0 ? nullptr : std::get_if<Expr>(&args.at(static_cast<size_t>(dim)));
-  if (along < 0 || !d || self->dim() == 0 || !d->is_const()) return;
+  if ((along < 0 && op.name != "take_along_dim") || !d || self->dim() == 0 || !d->is_const()) return;
   check_range(op, *t, self->sizes()[static_cast<size_t>(ops::normal_dim(op, d->constant(), self->dim()))]);
 }
 

@@ -8,13 +8,14 @@
 namespace toroid::ops {
 
 void fail_call(const UserError& e, const Op& op, const std::source_location& where) {
-  if (is_custom(op)) throw e;
+  if (is_custom(op)) throw;  // what the operation's own function threw
   constexpr std::string_view kPlace = " (called at ";
   std::string_view what = e.what();
   what = what.substr(0, what.find(kPlace));  // that of a part is a line of the library
   // "sum" and "sum.dim_IntList" are one to the caller, as "add_" is "add".
   std::string_view name = std::string_view(op.name).substr(0, op.name.find('.'));
-  const bool named = what.starts_with(name.substr(0, name.find_last_not_of('_') + 1));
+  const std::string_view stem = name.substr(0, name.find_last_not_of('_') + 1);
+  const bool named = what.starts_with(stem) && what.substr(stem.size()).find_first_of("._:") == 0;
   std::string_view file = where.file_name();
   if (size_t slash = file.rfind('/'); slash != std::string_view::npos) file.remove_prefix(slash + 1);
   fail<UserError>("{}{}{}{}{}:{})", named ? "" : name, named ? "" : ": ", what, kPlace, file, where.line());

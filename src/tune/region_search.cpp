@@ -152,7 +152,8 @@ void RegionSearch::verify(Recalled& known, size_t listed) {
     known.kernels = now;
     return;
   }
-  event(fmt::format("the kernels of {} are others than those that the {} has", known.winner, known.source));
+  event(now.empty() ? fmt::format("no kernels are generated for {}, which the {} has", known.winner, known.source)
+                    : fmt::format("the kernels of {} are others than those that the {} has", known.winner, known.source));
   known = {};
   texts_.resize(listed), callers_.resize(listed);
   for (size_t i = 0; i < listed; ++i) known.time.push_back(i);

@@ -52,7 +52,7 @@ class CpuSampler {
 
   double sample(size_t i) {
     exec::Executable& e = candidates_(i);
-    // Never where the sample before was, whose inputs the caches may hold: the reference is sampled more often than the others.
+    // Not where the sample before was, whose inputs the caches may hold: the reference is sampled more often than the others.
     const std::vector<Tensor>& inputs = places_[samples_++ % places_.size()];
     int& runs = runs_[i];
     if (runs == 0) {
@@ -60,8 +60,8 @@ class CpuSampler {
       const double ns = time(e, inputs, 1);
       runs = other_.empty() ? static_cast<int>(std::clamp(std::ceil(options_.least_us * 1000 / std::max(ns, 1.0)), 1.0, 10'000.0)) : 1;
     }
-    // The candidate that ran before has left the caches in its own state.
-    if (other_.empty()) run(e, inputs);
+    // The candidate that ran before has left the caches in its own state, and the inputs were elsewhere.
+    if (other_.empty() && (runs > 1 || places_.size() > 1)) run(e, inputs);
     return time(e, inputs, runs);
   }
 

@@ -82,6 +82,10 @@ TEST_F(CompositeRows, Quantiles) {
   EXPECT_EQ(of(row({3, 1, 2, 4}), 0.1, "midpoint"), 1.5);
   EXPECT_TRUE(std::isnan(of(row({3, nan, 2}), 0, "linear")));
   EXPECT_EQ(call1("nanquantile.scalar", {row({nan, 1, 3}), 0.5}).item(), 2);
+  EXPECT_EQ(call1("quantile", {row({1, 4, 9}), row({-3, 7, nan})}).to_vector(), (Values{1, 9, 1})) << "no place is outside of the row";
+  EXPECT_THROW(call1("quantile.scalar", {row({1, 2}), 1.5}), UserError);
+  EXPECT_THROW(call1("quantile.scalar", {row({1, 2}, DType::BF16), 0.5}), UserError);
+  EXPECT_THROW(call1("quantile.scalar", {Tensor::full(std::vector<int64_t>{0}, 0), 0.5}), UserError);
   Tensor both = call1("quantile", {Tensor::of({1, 2, 3, 6, 5, 4}, {2, 3}), row({0, 1}), n(1), true});
   EXPECT_EQ(both.sizes(), (std::vector<int64_t>{2, 2, 1}));
   EXPECT_EQ(both.to_vector(), (Values{1, 4, 3, 6}));
@@ -97,6 +101,8 @@ TEST_F(CompositeRows, NormsOfMatrices) {
   expect_near(call1("linalg_matrix_norm", {x, -std::numeric_limits<double>::infinity()}), {3});
   expect_near(call1("linalg_norm.ord_str", {x, std::string("fro")}), {std::sqrt(30.0)});
   expect_near(call1("linalg_norm.ord_str", {scale, std::string("nuc")}), {7});
+  EXPECT_THROW(call1("linalg_norm", {Tensor::full(std::vector<int64_t>{2, 2, 2}, 1), 2.0}), UserError);
+  EXPECT_THROW(call1("linalg_norm.ord_str", {Tensor::full(std::vector<int64_t>{2, 2, 2}, 1), std::string("fro")}), UserError);
   expect_near(call1("linalg_matrix_norm", {scale, 2.0}), {4});
   expect_near(call1("logdet", {scale}), {std::log(12.0)});
   EXPECT_THROW(call1("linalg_matrix_norm", {x, 3.0}), UserError);
@@ -106,6 +112,9 @@ TEST_F(CompositeRows, OtherNamesOfExportedPrograms) {
   Tensor a = Tensor::of({1, 2, 3, 4, 5, 6}, {2, 3}), b = Tensor::of({1, 0, 0, 1, 1, 1}, {3, 2});
   EXPECT_EQ(call1("tensordot", {a, b, Ns{Expr(1), Expr(0)}, Ns{Expr(0), Expr(1)}}).to_vector(), (Values{15}));
   EXPECT_EQ(call1("tensordot", {a, b, Ns{Expr(1)}, Ns{Expr(0)}}).to_vector(), (Values{4, 5, 10, 11}));
+  EXPECT_EQ(call1("tensordot", {a, Tensor::full(std::vector<int64_t>{1, 2}, 2), Ns{Expr(1)}, Ns{Expr(0)}}).dim(), 2)
+      << "one element stands for all";
+  EXPECT_THROW(call1("tensordot", {a, Tensor::full(std::vector<int64_t>{3, 2}, 1), Ns{Expr(0), Expr(1)}, Ns{Expr(0), Expr(1)}}), UserError);
   EXPECT_EQ(call1("diagflat", {Tensor::of({1, 2}, {2, 1})}).to_vector(), (Values{1, 0, 0, 2}));
   EXPECT_EQ(call1("trapezoid.dx", {a, 2.0}).to_vector(), (Values{8, 20}));
   EXPECT_EQ(call1("cumulative_trapezoid.dx", {a, 1.0, n(0)}).to_vector(), (Values{2.5, 3.5, 4.5}));

@@ -88,7 +88,7 @@ class StuckCompiles : public testing::Test {
       return build(std::move(scheduled));
     };
     pipeline_ = p;
-    options_.whole_ms = 0, options_.workers = 2, options_.compile_ms = kShort;
+    options_.whole_ms = 0, options_.region_ms = 1e9, options_.workers = 2, options_.compile_ms = kShort;
     options_.clock = [](std::span<const std::shared_ptr<ChoiceCaller>> callers) -> Sample {
       return [all = std::vector(callers.begin(), callers.end())](size_t i) {
         all[i]->executable();
@@ -171,7 +171,7 @@ TEST_F(StuckCompiles, AreRowsWithTheReason) {
 
 TEST_F(StuckCompiles, AreTriedAgainAnotherTime) {
   const auto file = std::filesystem::path(testing::TempDir()) / "time_limit_test.sqlite";
-  std::filesystem::remove(file);
+  for (const char* part : {"", "-wal", "-shm"}) std::filesystem::remove(file.string() + part);
   const auto tune_after = [&](int64_t retry_hours) {
     Memory memory("a device", "tests", {.database = std::make_shared<Database>(file), .retry_hours = retry_hours});
     return tune_product(&memory);

@@ -1,5 +1,7 @@
 // Operations of torchvision that detectors are made of: nms and roi_align, under the names that exported programs give them.
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <numeric>
 
 #include "base/check.h"
@@ -24,7 +26,9 @@ void nms_kernel(KernelCall& c) {
   const double most = c.real("iou_threshold");
   std::vector<size_t> order(scores.size()), kept;
   std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return scores[a] > scores[b]; });
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return std::isnan(scores[a]) ? !std::isnan(scores[b]) : scores[a] > scores[b];  // NaN first, as sort has it
+  });
   auto area = [&](const double* b) { return (b[2] - b[0]) * (b[3] - b[1]); };
   auto overlap = [&](const double* a, const double* b) {
     const double w = std::min(a[2], b[2]) - std::max(a[0], b[0]), h = std::min(a[3], b[3]) - std::max(a[1], b[1]);

@@ -63,6 +63,8 @@ Tensor named_norm(const CallReader& c, const Ints& dims) {
 Ints dims_or_both(const CallReader& c) { return c.has("dim") ? c.integers("dim") : Ints{-2, -1}; }
 
 std::vector<Tensor> norm(const CallReader& c) {
+  TOROID_USER_CHECK(!c.has("ord") || c.has("dim") || c.tensor("self").dim() <= 2,
+                    "{}: ord without dim is for vectors and matrices, the input has {} dimensions", c.op().name, c.tensor("self").dim());
   const bool of_matrix = c.has("dim") ? c.integers("dim").size() == 2 : c.tensor("self").dim() == 2;
   if (c.has("ord") && of_matrix) return {matrix_norm(c, c.real("ord"), dims_or_both(c))};
   return {call1("linalg_vector_norm", {c.tensor("self"), c.has("ord") ? c.real("ord") : 2.0, c.at("dim"), c.at("keepdim"), c.at("dtype")})};
@@ -74,8 +76,11 @@ void add_linalg_norm_rows(Table& t) {
   const std::string any = "int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor";
   const std::string two = "int[] dim=[-2,-1], bool keepdim=False, *, ScalarType? dtype=None) -> Tensor";
   t.composite("linalg_norm(Tensor self, Scalar? ord=None, " + any, norm);
-  t.composite("linalg_norm.ord_str(Tensor self, str ord, " + any,
-              [](const CallReader& c) -> std::vector<Tensor> { return {named_norm(c, dims_or_both(c))}; });
+  t.composite("linalg_norm.ord_str(Tensor self, str ord, " + any, [](const CallReader& c) -> std::vector<Tensor> {
+    TOROID_USER_CHECK(c.has("dim") || c.tensor("self").dim() == 2, "{}: ord without dim is for matrices, the input has {} dimensions",
+                      c.op().name, c.tensor("self").dim());
+    return {named_norm(c, dims_or_both(c))};
+  });
   t.composite("linalg_matrix_norm(Tensor self, Scalar ord, " + two,
               [](const CallReader& c) -> std::vector<Tensor> { return {matrix_norm(c, c.real("ord"), c.integers("dim"))}; });
   t.composite("linalg_matrix_norm.str_ord(Tensor self, str ord=\"fro\", " + two,

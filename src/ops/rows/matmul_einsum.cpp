@@ -131,8 +131,21 @@ std::vector<Tensor> tensordot(const CallReader& c) {
   TOROID_USER_CHECK(left.size() == right.size(), "{}: {} dimensions of one operand and {} of the other are to be summed", c.op().name,
                     left.size(), right.size());
   Sizes out;
-  Tensor a = as_matrix(c, c.tensor("self"), left, false, &out);
-  Tensor b = as_matrix(c, c.tensor("other"), right, true, &out);
+  Tensor x = c.tensor("self"), y = c.tensor("other");
+  for (size_t i = 0; i < left.size(); ++i) {
+    const int64_t d = normal_dim(c.op(), left[i], x.dim()), e = normal_dim(c.op(), right[i], y.dim());
+    const Expr n = extent(x, d), m = extent(y, e);
+    if (n == Expr(1) && m != Expr(1)) {
+      y = sum(y, {Expr(e)}, true);
+    } else if (m == Expr(1) && n != Expr(1)) {
+      x = sum(x, {Expr(d)}, true);
+    } else {
+      TOROID_USER_CHECK(SymInt(n) == SymInt(m), "{}: dimension {} of {} and dimension {} of {} are to be summed, and their sizes differ",
+                        c.op().name, d, to_string(x), e, to_string(y));
+    }
+  }
+  Tensor a = as_matrix(c, x, left, false, &out);
+  Tensor b = as_matrix(c, y, right, true, &out);
   return {reshape(mm(a, b), out)};
 }
 

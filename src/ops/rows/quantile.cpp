@@ -30,16 +30,20 @@ std::vector<Tensor> quantile(const CallReader& c) {
   Tensor self = c.tensor("self");
   const auto* given = std::get_if<Tensor>(&c.at("q"));
   Tensor q = given ? *given : full({}, c.real("q"), self.dtype());
-  TOROID_USER_CHECK(is_float(self.dtype()) && q.dtype() == self.dtype() && q.dim() <= 1,
-                    "{}: expected floats, and one or a row of quantiles of their dtype, got {} and {}", c.op().name, to_string(self),
+  // Half floats could not hold places in long rows.
+  TOROID_USER_CHECK((self.dtype() == DType::F32 || self.dtype() == DType::F64) && q.dtype() == self.dtype() && q.dim() <= 1,
+                    "{}: expected f32 or f64, and one or a row of quantiles of that dtype, got {} and {}", c.op().name, to_string(self),
                     to_string(q));
+  TOROID_USER_CHECK(given || (c.real("q") >= 0 && c.real("q") <= 1), "{}: q must be from 0 to 1, it is {}", c.op().name, c.real("q"));
   const bool keep = c.flag("keepdim"), one_dim = c.has("dim") && self.dim() > 0;
   const int64_t rank = self.dim(), dim = one_dim ? normal_dim(c.op(), c.integer("dim"), rank) : 0;
   Tensor rows = one_dim ? call1("movedim.int", {self, Expr(dim), Expr(-1)}) : reshape(self, {product_of(sizes_of(self))});
   Tensor sorted = call("sort", {rows, Expr(-1)}).at(0);  // NaN last
   const Expr last = extent(sorted, -1) - 1;
+  TOROID_USER_CHECK(SymInt(last) >= SymInt(0), "{}: {} has rows without elements", c.op().name, to_string(self));
   Tensor is_nan = call1("isnan", {sorted}), all = call1("scalar_tensor", {last, self.dtype()}), places;
-  Tensor apart = reshape(q, {product_of(sizes_of(q))});
+  // What a tensor holds is not known here: no place is outside of its row.
+  Tensor apart = reshape(given ? call1("clamp", {call1("nan_to_num", {q}), 0.0, 1.0}) : q, {product_of(sizes_of(q))});
   if (kLeavesNanOut) {
     Tensor count = cast(sum(call1("logical_not", {is_nan}), {Expr(-1)}, true), self.dtype());
     places = mul(call1("clamp_min", {sub(count, Expr(1)), Expr(0)}), apart);
