@@ -228,13 +228,13 @@ TEST(CompiledFunction, WritesReachTheCaller) {
   EXPECT_EQ(f.report().compiles, 1);
 }
 
+Tensor write_one_read_other(const Tensor& x, const Tensor& y) {
+  add_(x, 1);
+  return y * 1;
+}
+
 TEST(CompiledFunction, OverlappingWrittenInputsRunEagerly) {
-  auto f = compile(
-      [](const Tensor& x, const Tensor& y) {
-        add_(x, 1);
-        return y * 1;
-      },
-      by_reference());
+  auto f = compile(write_one_read_other, by_reference());
   Tensor a = counting({3}), b = counting({3});
   EXPECT_EQ(f(a, b).to_vector(), (Values{0, 1, 2}));
   Tensor tail = a.as_strided(std::vector<int64_t>{3}, std::vector<int64_t>{1});
@@ -262,12 +262,7 @@ TEST(CompiledFunction, ACapturedTensorAsArgumentIsStillCaptured) {
 }
 
 TEST(CompiledFunction, OverlappingInputsDoNotKeepOthersFromCompiledCode) {
-  auto f = compile(
-      [](const Tensor& x, const Tensor& y) {
-        add_(x, 1);
-        return y * 1;
-      },
-      by_reference());
+  auto f = compile(write_one_read_other, by_reference());
   Tensor a = counting({3});
   Tensor tail = a.as_strided(std::vector<int64_t>{3}, std::vector<int64_t>{1});
   for (int i = 1; i < 10; ++i) EXPECT_EQ(f(a, tail).to_vector()[2], 2 + i);
