@@ -6,11 +6,22 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace toroid::sym {
 
 enum class Kind : uint8_t { Const, Symbol, Poly, FloorDiv, Mod, Min, Max };
+
+// What a symbol stands for. Symbols of different kinds are never equal, whatever they are called.
+//   LoopVar  A variable of a loop: equal to itself alone (an id that no other has). Its name is for people who read the text.
+//   Size     A size that a graph leaves open: its name, which may be any string (files bring their own), is its identity, since a graph
+//            declares each name once, and the same name in a subgraph, a guard or an argument means the same size.
+//   Value    What step number `id` of a loop body computes.
+// The order of symbols is by kind, then by id or name. The ids of loop variables differ from process to process, their order does not: ids
+// grow, and what makes the variables of one loop makes them one after another. So expressions over a loop's variables have one form, and
+// their text is the same, wherever and whenever the loop is made.
+enum class SymbolKind : uint8_t { LoopVar, Size, Value };
 
 struct Node;
 
@@ -51,11 +62,16 @@ Expr mod(const Expr& a, const Expr& b);
 Expr min(const Expr& a, const Expr& b);
 Expr max(const Expr& a, const Expr& b);
 
-// A named unknown with inclusive bounds. `extent`, when given, bounds a loop variable: 0 <= symbol < extent.
-Expr symbol(std::string name, int64_t lo, int64_t hi);
-Expr loop_symbol(std::string name, const Expr& extent);
-
 inline constexpr int64_t kInf = int64_t{1} << 62;
+
+// A size with inclusive bounds.
+Expr symbol(std::string name, int64_t lo, int64_t hi);
+// A new loop variable, 0 <= variable < extent, different from all others, also from those of the same name.
+Expr loop_symbol(std::string name, const Expr& extent);
+// A new loop variable, 0 <= variable, that runs to nobody knows where.
+Expr loop_symbol(std::string name);
+// The value of step number `step` of a loop body, within inclusive bounds; called "v<step>".
+Expr value_symbol(int step, int64_t lo, int64_t hi);
 
 struct Term {
   int64_t coef;
@@ -66,12 +82,19 @@ struct Node {
   Kind kind;
   uint64_t hash;
   int64_t lo, hi;    // inclusive bounds of the value, +-kInf when unknown
-  std::string name;  // Symbol
-  Expr extent;       // Symbol made by loop_symbol
-  bool has_extent = false;
+  SymbolKind symbol = SymbolKind::Size;  // Symbol
+  bool has_extent = false;               // LoopVar: whether `extent` is known
+  int64_t id = 0;                        // LoopVar, Value
+  std::string name;                      // Symbol; identifies a Size alone
+  Expr extent;                           // LoopVar
   std::vector<Term> terms;  // Poly
   std::vector<Expr> args;   // FloorDiv, Mod, Min, Max: two
 };
+
+inline bool is_loop_var(const Node& n) { return n.kind == Kind::Symbol && n.symbol == SymbolKind::LoopVar; }
+inline bool is_size(const Node& n) { return n.kind == Kind::Symbol && n.symbol == SymbolKind::Size; }
+// Whether two symbols are the same one.
+bool same_symbol(const Node& a, const Node& b);
 
 struct Bounds {
   int64_t lo, hi;
@@ -99,9 +122,21 @@ bool depends_on(const Expr& e, const Expr& symbol);
 // The coefficient c such that e = c * symbol + rest with rest free of symbol; nullopt when e is not linear in it.
 std::optional<Expr> linear_coefficient(const Expr& e, const Expr& symbol);
 
+// Symbols are printed by their names. A size whose name is no identifier ([A-Za-z_][A-Za-z0-9_]*) is quoted: 'batch size', with \' and \\ for
+// quotes and backslashes, and \xNN for bytes below 32, and 127.
 std::string to_string(const Expr& e);
-// Parses what to_string prints. `resolve` maps a symbol name to its expression. UserError on malformed text.
-Expr parse(const std::string& text, const std::function<Expr(const std::string& name)>& resolve);
+// The same with symbols printed as `name` says: for texts in which symbols of several kinds meet.
+std::string to_string(const Expr& e, const std::function<std::string(const Node& symbol)>& name);
+bool is_identifier(std::string_view name);
+std::string quoted(std::string_view name);
+// The end of the quoted name that begins at text[begin], behind its last quote; nullopt where it has none.
+std::optional<size_t> end_of_quoted(std::string_view text, size_t begin);
+// The name that such a piece of text, quotes included, stands for. UserError on malformed escapes.
+std::string unquoted(std::string_view text);
+
+// Parses what to_string prints. `resolve` maps a symbol's name to its expression; `quoted`: the name stood in quotes. UserError on malformed
+// text.
+Expr parse(const std::string& text, const std::function<Expr(const std::string& name, bool quoted)>& resolve);
 
 // A comparison of two expressions: what guards are made of.
 enum class Rel : uint8_t { Eq, Ne, Lt, Le, Gt, Ge };

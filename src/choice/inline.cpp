@@ -1,43 +1,24 @@
 #include "choice/inline.h"
 
 #include <algorithm>
-#include <charconv>
 #include <set>
 
 #include "base/check.h"
 #include "base/hash.h"
 #include "choice/region.h"
 #include "choice/sizes.h"
+#include "loop/var_map.h"
 
 namespace toroid::choice {
 namespace {
 
 constexpr int64_t kHashed = 1 << 16;  // elements: larger constants are the same where they are one tensor
 
-// The number behind the letters of a name such as "r12"; -1 for other names.
-int64_t number_of(const std::string& name) {
-  const size_t digits = name.find_last_not_of("0123456789") + 1;
-  int64_t n = -1;
-  std::from_chars(name.data() + digits, name.data() + name.size(), n);
-  return n;
-}
-
-template <class F>
-void for_each_nest(const Node& n, F&& f) {
-  f(n.domain);
-  if (n.producer) f(n.producer->domain);
-  for (auto& nest : n.beside) f(nest.domain);
-}
-
 // Moves nodes of one program into another.
 class Mover {
  public:
   Mover(Program& to, const Program& from, const Open& call, std::string prefix)
       : to_(to), from_(from), prefix_(std::move(prefix)), places_(from.buffers.size()) {
-    for (auto& n : to.nodes)
-      for_each_nest(n, [&](const loop::Domain& d) {
-        for (auto& v : d.vars) next_var_ = std::max(next_var_, number_of(v.symbol.node()->name) + 1);
-      });
     size_t given = 0;
     for (auto& in : from.inputs) {
       if (in.kind == graph::InputKind::Constant && in.data.defined()) {
@@ -57,7 +38,6 @@ class Mover {
   }
 
   Node moved(Node n) {
-    renamed_.clear();
     for_each_operand(n, [&](Operand& o) { move(o); });
     move(n.domain, n.body);
     if (n.producer) move(n.producer->domain, n.producer->body);
@@ -93,17 +73,13 @@ class Mover {
     o.buffer = place(o.buffer).buffer;
   }
 
-  std::optional<Expr> renamed(const sym::Node& s) {
-    if (!s.has_extent) return std::nullopt;
-    auto [it, is_new] = renamed_.try_emplace(s.name);
-    if (is_new) it->second = sym::loop_symbol(s.name.substr(0, 1) + std::to_string(next_var_++), s.extent);
-    return it->second;
-  }
-
   void move(loop::Domain& domain, loop::Body& body) {
-    const auto rename = [&](const sym::Node& s) { return renamed(s); };
-    for (auto& v : domain.vars) v.symbol = sym::substitute(v.symbol, rename);
-    body = loop::substitute(body, rename);
+    loop::VarMap<Expr> own;
+    for (auto& v : domain.vars) {
+      const Expr before = v.symbol;
+      v.symbol = own[before] = sym::loop_symbol(before.node()->name, v.extent());
+    }
+    body = loop::substitute(body, loop::replacing(own));
     for (auto& s : body.steps) {
       if (s.step != loop::Step::Load && s.step != loop::Step::Store) continue;
       s.index = s.index + place(s.buffer).offset;
@@ -115,8 +91,6 @@ class Mover {
   const Program& from_;
   std::string prefix_;
   std::vector<Memory> places_;  // of the buffers of `from`
-  int64_t next_var_ = 0;
-  std::map<std::string, Expr> renamed_;  // loop variables of the node that is moved
 };
 
 // The symbols that `from` uses, and the guards on what `p` has then: those of the program that `from` was made for, of which p may be a

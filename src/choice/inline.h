@@ -8,7 +8,7 @@ namespace toroid::choice {
 
 // The program with the nodes of alternative number `alternative` in place of the Open node number `node`: they work on the buffers around
 // it, with memory of their own for what is temporary. Constants become inputs of the program, symbols and what guards say of them join the
-// program's, loop variables get names that nothing else has, and origins begin with the call's ("all_reduce_1/relu").
+// program's, every node gets loop variables of its own, and origins begin with the call's ("all_reduce_1/relu").
 Program inline_alternative(const Program& p, size_t node, size_t alternative);
 
 // Sizes for which an Open node has one winner.

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "choice/sizes.h"
+#include "loop/var_map.h"
 
 namespace toroid::choice {
 namespace {
@@ -13,17 +14,14 @@ bool contains(const std::vector<int>& list, int x) { return std::find(list.begin
 
 // The nest with loop variables named by their place.
 void rename_variables(loop::Domain& domain, loop::Body& body, const std::string& prefix) {
-  std::map<std::string, Expr> fresh;
+  loop::VarMap<Expr> fresh;
   for (size_t i = 0; i < domain.vars.size(); ++i) {
     loop::Var& v = domain.vars[i];
-    const std::string old = v.symbol.node()->name;
-    v.symbol = sym::loop_symbol(prefix + std::to_string(i), v.extent());
-    fresh.emplace(old, v.symbol);
+    const Expr own = sym::loop_symbol(prefix + std::to_string(i), v.extent());
+    fresh[v.symbol] = own;
+    v.symbol = own;
   }
-  body = loop::substitute(body, [&](const sym::Node& n) -> std::optional<Expr> {
-    auto it = fresh.find(n.name);
-    return it == fresh.end() ? std::nullopt : std::optional<Expr>(it->second);
-  });
+  body = loop::substitute(body, loop::replacing(fresh));
 }
 
 class Region {

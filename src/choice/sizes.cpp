@@ -82,9 +82,9 @@ struct Problems {
 void add_symbols(const Expr& e, std::set<std::string>& names) {
   sym::for_each_symbol(e, [&](const Expr& s) {
     const sym::Node& n = *s.node();
-    if (n.has_extent)
+    if (sym::is_loop_var(n))
       add_symbols(n.extent, names);
-    else if (loop::step_of_symbol(n) < 0)
+    else if (sym::is_size(n))
       names.insert(n.name);
   });
 }

@@ -86,9 +86,9 @@ int inspect(const InspectArgs& args) {
   for (auto& s : g->symbols) {
     const sym::Node& n = *s.expr.node();
     if (n.hi >= sym::kInf - 1)
-      fmt::print("  size   {} >= {}\n", n.name, n.lo);
+      fmt::print("  size   {} >= {}\n", sym::to_string(s.expr), n.lo);
     else
-      fmt::print("  size   {} <= {} <= {}\n", n.lo, n.name, n.hi);
+      fmt::print("  size   {} <= {} <= {}\n", n.lo, sym::to_string(s.expr), n.hi);
   }
   std::vector<std::pair<std::string, size_t>> most(summary.operations.begin(), summary.operations.end());
   std::stable_sort(most.begin(), most.end(), [](auto& a, auto& b) { return a.second > b.second; });

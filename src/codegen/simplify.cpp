@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "base/mutants.h"
+#include "loop/var_map.h"
 
 namespace toroid::codegen {
 namespace {
@@ -17,7 +18,7 @@ bool has_index(const loop::Statement& s) { return s.step == Step::Load || s.step
 
 Body replace(const Body& b, const Expr& symbol, const Expr& by) {
   return loop::substitute(b, [&](const sym::Node& n) -> std::optional<Expr> {
-    return n.has_extent && n.name == symbol.node()->name ? std::optional<Expr>(by) : std::nullopt;
+    return sym::same_symbol(n, *symbol.node()) ? std::optional<Expr>(by) : std::nullopt;
   });
 }
 
@@ -78,16 +79,15 @@ std::vector<Expr> split_points(const Body& b, const loop::Var& v) {
 }
 
 // One split that lowers the number of divisions, if there is one.
-bool split_one(Domain& d, Body& b, int& fresh) {
+bool split_one(Domain& d, Body& b) {
   int before = count_divisions(b);
   if (before == 0) return false;
   for (size_t i = 0; i < d.vars.size(); ++i) {
     for (const Expr& at : split_points(b, d.vars[i])) {
-      Expr outer = sym::loop_symbol("split" + std::to_string(fresh), sym::floor_div(d.vars[i].extent(), at));
-      Expr inner = sym::loop_symbol("split" + std::to_string(fresh + 1), at);
+      Expr outer = sym::loop_symbol("outer", sym::floor_div(d.vars[i].extent(), at));
+      Expr inner = sym::loop_symbol("inner", at);
       Body changed = replace(b, d.vars[i].symbol, outer * at + inner);
       if (count_divisions(changed) >= before) continue;
-      fresh += 2;
       b = std::move(changed);
       bool reduction = d.vars[i].reduction;
       d.vars[i] = {outer, reduction};
@@ -107,7 +107,7 @@ bool can_merge(const Body& b, const loop::Var& outer, const loop::Var& inner) {
   return true;
 }
 
-void merge_all(Domain& d, Body& b, int& fresh) {
+void merge_all(Domain& d, Body& b) {
   for (size_t i = 0; i < d.vars.size();) {
     size_t j = i + 1;
     while (j < d.vars.size() && d.vars[j].reduction != d.vars[i].reduction) ++j;
@@ -115,7 +115,7 @@ void merge_all(Domain& d, Body& b, int& fresh) {
       ++i;
       continue;
     }
-    Expr merged = sym::loop_symbol("merge" + std::to_string(fresh++), d.vars[i].extent() * d.vars[j].extent());
+    Expr merged = sym::loop_symbol("merged", d.vars[i].extent() * d.vars[j].extent());
     b = replace(replace(b, d.vars[i].symbol, 0), d.vars[j].symbol, merged);
     d.vars[j].symbol = merged;
     d.vars.erase(d.vars.begin() + static_cast<long>(i));
@@ -126,25 +126,21 @@ void merge_all(Domain& d, Body& b, int& fresh) {
 }  // namespace
 
 void simplify(Domain& d, Body& b) {
-  int fresh = 0;
   drop_unit_variables(d, b);
-  for (int i = 0; i < 8 && split_one(d, b, fresh); ++i) continue;
-  merge_all(d, b, fresh);
-  // Names by position, so that equal nodes give equal text.
-  int space = 0, reduction = 0;
-  for (auto& v : d.vars) {
-    Expr named = sym::loop_symbol(v.reduction ? "r" + std::to_string(reduction++) : "i" + std::to_string(space++), v.extent());
-    if (named == v.symbol) continue;
-    Expr marked = sym::loop_symbol("named" + std::to_string(fresh++), v.extent());
-    b = replace(b, v.symbol, marked);
-    v.symbol = marked;
+  for (int i = 0; i < 8 && split_one(d, b); ++i) continue;
+  merge_all(d, b);
+  // Names and order by position, so that equal nodes give equal text.
+  loop::VarMap<Expr> named;
+  for (bool reduction : {false, true}) {
+    int count = 0;
+    for (auto& v : d.vars) {
+      if (v.reduction != reduction) continue;
+      const Expr own = sym::loop_symbol((reduction ? "r" : "i") + std::to_string(count++), v.extent());
+      named[v.symbol] = own;
+      v.symbol = own;
+    }
   }
-  space = reduction = 0;
-  for (auto& v : d.vars) {
-    Expr named = sym::loop_symbol(v.reduction ? "r" + std::to_string(reduction++) : "i" + std::to_string(space++), v.extent());
-    if (!(named == v.symbol)) b = replace(b, v.symbol, named);
-    v.symbol = named;
-  }
+  b = loop::substitute(b, loop::replacing(named));
 }
 
 namespace {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "loop/var_map.h"
 #include "ops/table.h"
 
 namespace toroid::compiler {
@@ -154,19 +155,16 @@ TensorMemory memory_of(DType dtype, std::vector<int64_t> sizes, std::vector<int6
 
 std::optional<TensorMemory> memory_of(const loop::Domain& domain, const Expr& index, DType dtype) {
   std::vector<int64_t> sizes, strides;
-  std::map<std::string, Expr> zeros;
+  loop::VarMap<Expr> zeros;
   for (auto& v : domain.vars) {
     auto extent = v.extent().maybe_constant();
     auto stride = sym::linear_coefficient(index, v.symbol);
     if (!extent || !stride || !stride->is_const() || stride->constant() < 0) return std::nullopt;
     sizes.push_back(*extent);
     strides.push_back(*extent == 1 ? 0 : stride->constant());
-    zeros.emplace(v.symbol.node()->name, 0);
+    zeros[v.symbol] = 0;
   }
-  Expr offset = sym::substitute(index, [&](const sym::Node& s) -> std::optional<Expr> {
-    auto it = zeros.find(s.name);
-    return it == zeros.end() ? std::nullopt : std::optional(it->second);
-  });
+  Expr offset = sym::substitute(index, loop::replacing(zeros));
   if (!offset.is_const()) return std::nullopt;
   return memory_of(dtype, std::move(sizes), std::move(strides), offset.constant());
 }

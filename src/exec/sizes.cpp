@@ -6,7 +6,8 @@ namespace toroid::exec {
 
 std::string to_string(const Symbols& symbols) {
   std::string out;
-  for (auto& [name, value] : symbols) out += fmt::format("{}{}={}", out.empty() ? "" : ", ", name, value);
+  for (auto& [name, value] : symbols)
+    out += fmt::format("{}{}={}", out.empty() ? "" : ", ", sym::is_identifier(name) ? name : sym::quoted(name), value);
   return out.empty() ? "fixed sizes" : out;
 }
 
@@ -18,7 +19,10 @@ int64_t value_of(const Symbols& symbols, const std::string& name) {
 
 int64_t evaluate(const Expr& e, const Symbols& symbols) {
   if (auto c = e.maybe_constant()) return *c;
-  return sym::evaluate(e, [&](const sym::Node& s) { return value_of(symbols, s.name); });
+  return sym::evaluate(e, [&](const sym::Node& s) {
+    TOROID_CHECK(sym::is_size(s), "{} in {} is no size", s.name, sym::to_string(e));
+    return value_of(symbols, s.name);
+  });
 }
 
 std::vector<int64_t> evaluate(const std::vector<Expr>& list, const Symbols& symbols) {

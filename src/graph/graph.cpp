@@ -1,5 +1,7 @@
 #include "graph/graph.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 
 namespace toroid::graph {
@@ -50,9 +52,18 @@ const Symbol* Graph::find_symbol(const std::string& name) const {
   return nullptr;
 }
 
+namespace {
+bool declares(const Graph& g, const std::string& name) {
+  auto in_region = [&](auto& n) {
+    return std::any_of(n->regions.begin(), n->regions.end(), [&](auto& region) { return declares(*region, name); });
+  };
+  return g.find_symbol(name) || std::any_of(g.nodes.begin(), g.nodes.end(), in_region);
+}
+}  // namespace
+
 Expr Graph::new_symbol(const std::string& prefix, int64_t lo, int64_t hi, bool unbacked) {
   int i = 0;
-  while (find_symbol(prefix + std::to_string(i))) ++i;
+  while (declares(*this, prefix + std::to_string(i))) ++i;
   Expr e = sym::symbol(prefix + std::to_string(i), lo, hi);
   symbols.push_back({e, unbacked});
   return e;

@@ -131,6 +131,13 @@ class Parser {
     error("expected a hexadecimal digit");
   }
 
+  // Where the quoted name of a symbol that begins here ends.
+  size_t behind_quotes() {
+    const auto end = sym::end_of_quoted(text_, at_);
+    if (!end) error("expected another '");
+    return *end;
+  }
+
   // The text up to a ',' or a closing bracket (or a comparison, for guards) outside of parentheses.
   std::string raw(const char* stops, const char* what) {
     skip_space();
@@ -138,6 +145,10 @@ class Parser {
     int depth = 0;
     for (; at_ < text_.size() && text_[at_] != '\n'; ++at_) {
       char c = text_[at_];
+      if (c == '\'') {
+        at_ = behind_quotes() - 1;
+        continue;
+      }
       if (depth == 0 && std::string_view(stops).find(c) != std::string_view::npos) break;
       if (c == '(' && (at_ == start || !is_word(text_[at_ - 1]))) error("parentheses belong only to functions; write sums multiplied out");
       if (c == '(') ++depth;
@@ -155,7 +166,7 @@ class Parser {
   }
   Expr to_expr(const std::string& text, size_t at) {
     return located(at, [&] {
-      return sym::parse(text, [&](const std::string& name) {
+      return sym::parse(text, [&](const std::string& name, bool) {
         auto* s = scope_->find_symbol(name);
         TOROID_USER_CHECK(s, "the symbol \"{}\" is not declared in symbols(...)", name);
         return s->expr;
@@ -237,9 +248,8 @@ class Parser {
     size_t at = at_;
     std::string text = raw(",)]}@", "an argument");
     if (auto v = as_float(text)) return *v;
-    if (!scope_->find_symbol(text))
-      for (int t = 0; t < kDTypeCount; ++t)
-        if (text == name_of(static_cast<DType>(t))) return static_cast<DType>(t);
+    for (int t = 0; t < kDTypeCount; ++t)
+      if (text == name_of(static_cast<DType>(t))) return static_cast<DType>(t);
     return to_expr(text, at);
   }
   double number(const char* stop) {
@@ -277,14 +287,22 @@ class Parser {
     error_at(at, "the items of a list must be of one kind: tensors, integers, floats or bools");
   }
 
+  std::string symbol_name() {
+    if (peek() == '\'') {
+      const size_t at = at_;
+      at_ = behind_quotes();
+      return located(at, [&] { return sym::unquoted(std::string_view(text_).substr(at, at_ - at)); });
+    }
+    const size_t at = at_;
+    std::string name = word("the name of a symbol");
+    if (!sym::is_identifier(name)) error_at(at, "a symbol's name starts with a letter, or stands in quotes: '" + name + "'");
+    return name;
+  }
   void symbols() {
     expect("(");
     items(")", [&] {
       size_t at = (skip_space(), at_);
-      std::string name = word("the name of a symbol");
-      if (std::isdigit(static_cast<unsigned char>(name[0]))) error_at(at, "a symbol's name starts with a letter");
-      for (std::string_view taken : {"none", "true", "false", "inf", "nan", "complex", "tensors", "floats", "bools"})
-        if (name == taken) error_at(at, fmt::format("\"{}\" cannot be the name of a symbol", name));
+      const std::string name = symbol_name();
       if (scope_->find_symbol(name)) error_at(at, fmt::format("the symbol {} is declared twice", name));
       bool unbacked = take("unbacked");
       expect("in");
@@ -343,6 +361,10 @@ class Parser {
     int depth = 0;
     for (; at_ < text_.size(); ++at_) {
       char c = text_[at_];
+      if (c == '\'') {
+        at_ = behind_quotes() - 1;
+        continue;
+      }
       if (depth == 0 && c == close) {
         ++at_;
         return;

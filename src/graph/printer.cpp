@@ -38,6 +38,19 @@ std::string list(const char* empty, const std::vector<T>& items, F&& text) {
   return out + "]";
 }
 
+bool is_keyword(std::string_view word) {
+  for (std::string_view own : {"none", "true", "false", "inf", "nan", "complex", "tensors", "floats", "bools"})
+    if (word == own) return true;
+  for (int t = 0; t < kDTypeCount; ++t)
+    if (word == name_of(static_cast<DType>(t))) return true;
+  return false;
+}
+
+// An expression among arguments, where words such as "none" and "f32" mean something else than symbols.
+std::string text_of(const Expr& e) {
+  return sym::to_string(e, [](const sym::Node& n) { return sym::is_identifier(n.name) && !is_keyword(n.name) ? n.name : sym::quoted(n.name); });
+}
+
 std::string text_of(const Value* v) { return v ? "%" + v->name : "none"; }
 std::string text_of(bool b) { return b ? "true" : "false"; }
 
@@ -48,7 +61,7 @@ std::string text_of(const NodeArg& a) {
         if constexpr (std::is_same_v<V, std::monostate>)
           return "none";
         else if constexpr (std::is_same_v<V, Expr>)
-          return sym::to_string(v);
+          return text_of(v);
         else if constexpr (std::is_same_v<V, std::string>)
           return quoted(v);
         else if constexpr (std::is_same_v<V, DType>)
@@ -58,7 +71,7 @@ std::string text_of(const NodeArg& a) {
         else if constexpr (std::is_same_v<V, std::vector<Value*>>)
           return list("tensors[]", v, [](const Value* x) { return text_of(x); });
         else if constexpr (std::is_same_v<V, std::vector<Expr>>)
-          return list("[]", v, [](const Expr& x) { return sym::to_string(x); });
+          return list("[]", v, [](const Expr& x) { return text_of(x); });
         else if constexpr (std::is_same_v<V, std::vector<double>>)
           return list("floats[]", v, [](double x) { return text_of(x); });
         else if constexpr (std::is_same_v<V, std::vector<bool>>)
@@ -127,7 +140,7 @@ std::string print(const Graph& g, const std::string& indent) {
     for (size_t i = 0; i < g.symbols.size(); ++i) {
       const sym::Node& s = *g.symbols[i].expr.node();
       std::string hi = s.hi == sym::kInf - 1 ? "inf" : std::to_string(s.hi);
-      out += fmt::format("{}{}{} in {}..{}", i ? ", " : "", s.name, g.symbols[i].unbacked ? " unbacked" : "", s.lo, hi);
+      out += fmt::format("{}{}{} in {}..{}", i ? ", " : "", sym::to_string(g.symbols[i].expr), g.symbols[i].unbacked ? " unbacked" : "", s.lo, hi);
     }
     out += ")";
   }

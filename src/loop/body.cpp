@@ -8,18 +8,6 @@
 
 namespace toroid::loop {
 
-Expr value_symbol(int step, int64_t lo, int64_t hi) { return sym::symbol("v" + std::to_string(step), lo, hi); }
-
-int step_of_symbol(const sym::Node& s) {
-  if (s.name.size() < 2 || s.name[0] != 'v') return -1;
-  int k = 0;
-  for (char c : s.name.substr(1)) {
-    if (c < '0' || c > '9' || k > 100'000'000) return -1;
-    k = k * 10 + (c - '0');
-  }
-  return k;
-}
-
 namespace {
 
 bool same(const Statement& a, const Statement& b) {

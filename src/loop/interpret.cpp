@@ -64,7 +64,7 @@ class Interpreter {
   int64_t symbol(const sym::Node& n) const {
     if (int k = step_of_symbol(n); k >= 0) return values_[static_cast<size_t>(k)].i;
     for (size_t v = 0; v < domain_.vars.size(); ++v)
-      if (domain_.vars[v].symbol.node()->name == n.name) return at_[v];
+      if (sym::same_symbol(*domain_.vars[v].symbol.node(), n)) return at_[v];
     return sizes_(n);
   }
 

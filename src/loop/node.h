@@ -45,7 +45,7 @@ std::string_view name_of(Reduction kind);
 enum class StoreMode : uint8_t { Set, Add, Mul, Max, Min };  // others than Set: read-modify-write, for scatters
 
 // One step of a body. Steps are numbered from 0; args refer to earlier steps. A step's index may use, besides the domain's variables
-// and size symbols, symbols named "v<k>": the I64 value of step k (indirect addressing).
+// and size symbols, value symbols: the I64 value of step k (indirect addressing).
 struct Statement {
   Step step = Step::Scalar;
   ScalarOp op = ScalarOp::Const;  // Scalar
@@ -79,10 +79,12 @@ struct Nest {
   Body body;
 };
 
-// Name of the symbol that stands for the value of step k in index expressions.
-Expr value_symbol(int step, int64_t lo, int64_t hi);
+// The symbol that stands for the value of step k in index expressions.
+using sym::value_symbol;
 // k of a value symbol, -1 for other symbols.
-int step_of_symbol(const sym::Node& symbol);
+inline int step_of_symbol(const sym::Node& n) {
+  return n.kind == sym::Kind::Symbol && n.symbol == sym::SymbolKind::Value ? static_cast<int>(n.id) : -1;
+}
 
 // Calls f(k) for each step k that a statement reads, through arguments, mask and value symbols of its index.
 template <class F>
@@ -151,6 +153,7 @@ Body substitute(const Body& b, const sym::Substitution& replace);
 //     v2: f32 = Sub v0 v1
 //     store %4 [i0*384 + r0] v2
 //   }
+// Variables of one name are told apart by numbers. A size that is called like one of the loop's variables or values is quoted ('i0').
 std::string to_string(const Domain& d, const Body& b);
 Nest parse(const std::string& text);
 

@@ -57,8 +57,8 @@ class Parser {
     if (start == at_) error("expected a name");
     return text_.substr(start, at_ - start);
   }
-  int small_number() {
-    std::string w = word();
+  int small_number() { return number_of(word()); }
+  int number_of(const std::string& w) {
     if (w.size() > 8 || w.find_first_not_of("0123456789") != std::string::npos) error("expected a number, found \"" + w + "\"");
     return std::stoi(w);
   }
@@ -73,11 +73,11 @@ class Parser {
     return k;
   }
   Expr expression(const std::string& text) {
-    return sym::parse(text, [&](const std::string& name) -> Expr {
+    return sym::parse(text, [&](const std::string& name, bool quoted) -> Expr {
+      if (quoted) return sym::symbol(name, 0, sym::kInf);
       if (auto it = variables_.find(name); it != variables_.end()) return it->second;
-      Expr s = sym::symbol(name, 0, sym::kInf);
-      int k = step_of_symbol(*s.node());
-      return k < 0 ? s : value_symbol(earlier(k), -sym::kInf, sym::kInf);
+      const bool is_value = name.size() > 1 && name[0] == 'v' && name.find_first_not_of("0123456789", 1) == std::string::npos;
+      return is_value ? value_symbol(earlier(number_of(name.substr(1))), -sym::kInf, sym::kInf) : sym::symbol(name, 0, sym::kInf);
     });
   }
   // Text up to one of `stops` outside of parentheses, which is left in place.
@@ -86,6 +86,11 @@ class Parser {
     size_t start = at_;
     for (int depth = 0; at_ < text_.size(); ++at_) {
       if (depth == 0 && stops.find(text_[at_]) != std::string_view::npos) return text_.substr(start, at_ - start);
+      if (text_[at_] == '\'') {
+        const auto end = sym::end_of_quoted(text_, at_);
+        if (!end) error("expected another '");
+        at_ = *end - 1;
+      }
       depth += text_[at_] == '(' ? 1 : text_[at_] == ')' ? -1 : 0;
     }
     error("expected one of " + std::string(stops));

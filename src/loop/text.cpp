@@ -1,5 +1,8 @@
 // Text form of loop nodes.
+#include <cctype>
 #include <cmath>
+#include <map>
+#include <set>
 
 #include "base/check.h"
 #include "loop/node.h"
@@ -17,6 +20,42 @@ std::string number_text(const Number& v) {
   return fmt::format("{}", v.f);
 }
 
+bool is_value_name(const std::string& name) {
+  return name.size() > 1 && name[0] == 'v' && name.find_first_not_of("0123456789", 1) == std::string::npos;
+}
+
+// What the symbols of a loop are called in its text: no two of them alike.
+class Names {
+ public:
+  explicit Names(const Domain& d) {
+    for (auto& v : d.vars) {
+      const sym::Node& n = *v.symbol.node();
+      std::string name = n.name;
+      for (char& c : name)
+        if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+      if (!sym::is_identifier(name) || is_value_name(name) || name == "r") name = "var_" + name;  // r: the mark of reduction variables
+      std::string own = name;
+      for (int k = 2; !taken_.insert(own).second; ++k) own = name + "_" + std::to_string(k);
+      names_.emplace(n.id, own);
+    }
+  }
+
+  std::string text(const Expr& e) const {
+    return sym::to_string(e, [&](const sym::Node& n) { return of(n); });
+  }
+
+ private:
+  std::string of(const sym::Node& n) const {
+    if (sym::is_size(n)) return sym::is_identifier(n.name) && !is_value_name(n.name) && !taken_.count(n.name) ? n.name : sym::quoted(n.name);
+    if (!sym::is_loop_var(n)) return n.name;
+    const auto it = names_.find(n.id);
+    return it != names_.end() ? it->second : n.name + "?";  // of no variable of this loop
+  }
+
+  std::map<int64_t, std::string> names_;  // by the ids of variables
+  std::set<std::string> taken_;
+};
+
 }  // namespace
 
 std::string_view name_of(Reduction kind) {
@@ -25,26 +64,27 @@ std::string_view name_of(Reduction kind) {
 }
 
 std::string to_string(const Domain& d, const Body& b) {
+  const Names names(d);
   std::string out = "loop (";
   for (size_t i = 0; i < d.vars.size(); ++i)
-    out += fmt::format("{}{}{}: {}", i ? ", " : "", d.vars[i].reduction ? "r " : "", sym::to_string(d.vars[i].symbol),
-                       sym::to_string(d.vars[i].extent()));
+    out += fmt::format("{}{}{}: {}", i ? ", " : "", d.vars[i].reduction ? "r " : "", names.text(d.vars[i].symbol),
+                       names.text(d.vars[i].extent()));
   out += ") {\n";
   for (size_t k = 0; k < b.steps.size(); ++k) {
     const Statement& s = b.steps[k];
     std::string mask = s.mask >= 0 ? fmt::format(" if v{}", s.mask) : "";
     if (s.step == Step::Store) {
       std::string mode = s.mode == StoreMode::Set ? "" : fmt::format(" {}", kModes[static_cast<int>(s.mode)]);
-      out += fmt::format("  store %{} [{}] v{}{}{}\n", s.buffer, sym::to_string(s.index), s.args[0], mode, mask);
+      out += fmt::format("  store %{} [{}] v{}{}{}\n", s.buffer, names.text(s.index), s.args[0], mode, mask);
       continue;
     }
     out += fmt::format("  v{}: {} = ", k, name_of(s.dtype));
     switch (s.step) {
       case Step::Load:
-        out += fmt::format("load %{} [{}]{}", s.buffer, sym::to_string(s.index), mask);
+        out += fmt::format("load %{} [{}]{}", s.buffer, names.text(s.index), mask);
         break;
       case Step::Index:
-        out += fmt::format("index [{}]", sym::to_string(s.index));
+        out += fmt::format("index [{}]", names.text(s.index));
         break;
       case Step::Reduce:
       case Step::Scan:

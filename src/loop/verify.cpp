@@ -36,7 +36,7 @@ void verify(const Domain& d, const Body& b, const std::string& stage) {
                        where(k));
           return;
         }
-        if (!e.node()->has_extent) return;  // a size
+        if (sym::is_size(*e.node())) return;
         bool known = false;
         for (auto& var : d.vars) known = known || var.symbol == e;
         TOROID_CHECK(known, "the index uses {}, which is no variable of the domain: {}", sym::to_string(e), where(k));

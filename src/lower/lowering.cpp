@@ -46,7 +46,7 @@ int64_t mean_step(const Expr& address, const Expr& variable) {
   sym::for_each_symbol(address, [&](const Expr& s) { known = known && s.node()->has_extent; });
   if (!known) return 0;
   auto at = [&](int64_t value) {
-    return sym::evaluate(address, [&](const sym::Node& s) { return s.name == variable.node()->name ? value : 0; });
+    return sym::evaluate(address, [&](const sym::Node& s) { return sym::same_symbol(s, *variable.node()) ? value : 0; });
   };
   return (at(extent.constant() - 1) - at(0)) / (extent.constant() - 1);
 }

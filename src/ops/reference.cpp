@@ -204,7 +204,11 @@ Tensor evaluate_view(const Op& op, const Tensor& self, const TypeReader& reader,
   size_t step = size_of(type.dtype);
   std::byte* dst = out.raw_data();
   for_each_index(sizes, [&](std::span<const int64_t> at) {
-    int64_t offset = sym::evaluate(flat, [&](const sym::Node& s) { return at[static_cast<size_t>(std::atoi(s.name.c_str() + 1))]; });
+    int64_t offset = sym::evaluate(flat, [&](const sym::Node& s) {
+      size_t d = 0;
+      while (!sym::same_symbol(*symbols[d].node(), s)) ++d;
+      return at[d];
+    });
     std::memcpy(dst, self.raw_data() + offset * static_cast<int64_t>(step), step);
     dst += step;
   });

@@ -49,13 +49,13 @@ void express(const std::vector<Var>& to, const std::vector<Var>& from, VarMap& m
   step = 1;
   for (size_t k = to.size(); k-- > 0;) {
     Expr e = sym::floor_div(flat, step);
-    map[to[k].symbol.node()->name] = k == 0 || mutant(Mutant::LostModulo) ? e : sym::mod(e, to[k].extent());
+    map[to[k].symbol] = k == 0 || mutant(Mutant::LostModulo) ? e : sym::mod(e, to[k].extent());
     step = step * to[k].extent();
   }
 }
 
 void keep(const std::vector<Var>& vars, VarMap& map) {
-  for (auto& v : vars) map[v.symbol.node()->name] = v.symbol;
+  for (auto& v : vars) map[v.symbol] = v.symbol;
 }
 
 // -1: mixed, 0: all space, 1: all reduction.
@@ -95,7 +95,7 @@ std::vector<Var> without_ones(const std::vector<Var>& vars, VarMap& map) {
   std::vector<Var> out;
   for (auto& v : vars) {
     if (v.extent() == Expr(1))
-      map[v.symbol.node()->name] = 0;
+      map[v.symbol] = 0;
     else
       out.push_back(v);
   }
@@ -110,8 +110,8 @@ std::optional<Match> match_domains(const Domain& first, const Domain& second, bo
   bool first_reduces = loop::has_reduction(first), second_reduces = loop::has_reduction(second);
   auto finish = [&](std::optional<Match> m) {
     if (!m) return m;
-    m->first.insert(ones_first.begin(), ones_first.end());
-    m->second.insert(ones_second.begin(), ones_second.end());
+    m->first.insert(ones_first);
+    m->second.insert(ones_second);
     if (first_fixed) {
       m->joint = first;
       keep(first.vars, m->first);
@@ -138,7 +138,7 @@ std::optional<Match> match_domains(const Domain& first, const Domain& second, bo
       joint.vars.push_back(v);
       continue;
     }
-    const Expr& e = map.at(v.symbol.node()->name);
+    const Expr& e = map.at(v.symbol);
     while (next < m->joint.vars.size() && sym::depends_on(e, m->joint.vars[next].symbol)) joint.vars.push_back(m->joint.vars[next++]);
   }
   while (next < m->joint.vars.size()) joint.vars.push_back(m->joint.vars[next++]);
@@ -147,12 +147,6 @@ std::optional<Match> match_domains(const Domain& first, const Domain& second, bo
   return finish(std::move(m));
 }
 
-loop::Body rename(const loop::Body& body, const VarMap& map) {
-  return loop::substitute(body, [&](const sym::Node& s) -> std::optional<Expr> {
-    auto it = map.find(s.name);
-    if (it == map.end()) return std::nullopt;
-    return it->second;
-  });
-}
+loop::Body rename(const loop::Body& body, const VarMap& map) { return loop::substitute(body, loop::replacing(map)); }
 
 }  // namespace toroid::sched

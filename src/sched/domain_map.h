@@ -1,14 +1,13 @@
 // Matching the iteration domains of two nodes, so that their bodies can be joined.
 #pragma once
 
-#include <map>
-
 #include "loop/node.h"
+#include "loop/var_map.h"
 
 namespace toroid::sched {
 
 // Where each variable of a domain went: an expression over the variables of the joint domain.
-using VarMap = std::map<std::string, Expr>;
+using VarMap = loop::VarMap<Expr>;
 
 struct Match {
   loop::Domain joint;

@@ -107,7 +107,8 @@ class Fuser {
       if (!determined.empty())
         choice::for_each_expression(groups_[i].node, [&](const Expr& e) {
           sym::for_each_symbol(e, [&](const Expr& s) {
-            if (auto it = determined.find(s.node()->name); it != determined.end() && it->second != i) next_[it->second].insert(i);
+            const auto it = sym::is_size(*s.node()) ? determined.find(s.node()->name) : determined.end();
+            if (it != determined.end() && it->second != i) next_[it->second].insert(i);
           });
         });
       if (auto* call = std::get_if<choice::Extern>(&groups_[i].node.problem))

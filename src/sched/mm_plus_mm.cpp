@@ -89,7 +89,7 @@ bool same_places(const Node& a, const Node& b) {
   if (a.domain.vars.size() != b.domain.vars.size() || x.dtype != y.dtype) return false;
   const Expr renamed = sym::substitute(x.index, [&](const sym::Node& n) -> std::optional<Expr> {
     for (size_t d = 0; d < a.domain.vars.size(); ++d)
-      if (a.domain.vars[d].symbol.node()->name == n.name) return b.domain.vars[d].symbol;
+      if (sym::same_symbol(*a.domain.vars[d].symbol.node(), n)) return b.domain.vars[d].symbol;
     return std::nullopt;
   });
   return renamed == y.index;

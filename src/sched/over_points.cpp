@@ -1,7 +1,8 @@
 #include "sched/over_points.h"
 
 #include <algorithm>
-#include <map>
+
+#include "sched/domain_map.h"
 
 namespace toroid::sched {
 namespace {
@@ -61,12 +62,9 @@ void find_divisions(const Expr& e, const Expr& variable, std::vector<Division>& 
 
 // The reader's body where each variable is what `values` says, done only where `conditions` (each at least 0) hold; its loads of `buffer`
 // are those of the element at `place`.
-Body body_over(const Body& from, const std::map<std::string, Expr>& values, const std::vector<Expr>& conditions, int buffer,
+Body body_over(const Body& from, const VarMap& values, const std::vector<Expr>& conditions, int buffer,
                const Expr& place) {
-  const Body renamed = loop::substitute(from, [&](const sym::Node& s) -> std::optional<Expr> {
-    const auto it = values.find(s.name);
-    return it == values.end() ? std::nullopt : std::optional(it->second);
-  });
+  const Body renamed = loop::substitute(from, loop::replacing(values));
   Body out;
   loop::BodyBuilder b(out);
   std::optional<S> inside;
@@ -132,15 +130,19 @@ std::optional<HandedOver> handed_over(const choice::Node& a, const choice::Node&
 }
 
 // The reader's variables, those that its index divides in two.
+struct Divided {
+  Expr variable, outer, inner;  // variable = outer * by + inner - first
+  Division how;
+};
 struct Variables {
   std::vector<Expr> all;
-  std::vector<std::pair<Expr, Division>> divided;
+  std::vector<Divided> divided;
   std::vector<Digit> seen;  // of the index
 };
 
 std::optional<Variables> variables_of(const choice::Node& b, const Expr& index) {
   Variables out;
-  std::map<std::string, Expr> parts;
+  VarMap parts;
   for (auto& v : b.domain.vars) {
     std::vector<Division> found;
     find_divisions(index, v.symbol, found);
@@ -151,16 +153,13 @@ std::optional<Variables> variables_of(const choice::Node& b, const Expr& index) 
     const Division d = found[0];
     if (d.first < 0 || d.by <= 0) return std::nullopt;
     const std::string name = v.symbol.node()->name;
-    const Expr outer = sym::loop_symbol(name + ".outer", sym::ceil_div(v.extent() + d.first, d.by)),
-               inner = sym::loop_symbol(name + ".inner", d.by);
-    parts[name] = outer * Expr(d.by) + inner - Expr(d.first);
+    const Expr outer = sym::loop_symbol(name + "_outer", sym::ceil_div(v.extent() + d.first, d.by));
+    const Expr inner = sym::loop_symbol(name + "_inner", d.by);
+    parts[v.symbol] = outer * Expr(d.by) + inner - Expr(d.first);
     out.all.insert(out.all.end(), {outer, inner});
-    out.divided.emplace_back(v.symbol, d);
+    out.divided.push_back({v.symbol, outer, inner, d});
   }
-  const Expr by_parts = sym::substitute(index, [&](const sym::Node& s) -> std::optional<Expr> {
-    const auto it = parts.find(s.name);
-    return it == parts.end() ? std::nullopt : std::optional(it->second);
-  });
+  const Expr by_parts = sym::substitute(index, loop::replacing(parts));
   auto seen = digits_of(by_parts, out.all);
   if (!seen) return std::nullopt;
   out.seen = std::move(*seen);
@@ -169,7 +168,7 @@ std::optional<Variables> variables_of(const choice::Node& b, const Expr& index) 
 
 // What the reader's variables are at a point, where all conditions are at least 0.
 struct AtPoint {
-  std::map<std::string, Expr> values;
+  VarMap values;
   std::vector<Expr> conditions;
 };
 
@@ -177,7 +176,7 @@ std::optional<AtPoint> at_point(const HandedOver& h, const Variables& variables)
   AtPoint out;
   const Expr total = h.stored[0].extent() * Expr(h.stored[0].stride);
   for (auto& v : variables.all)
-    if (v.node()->extent == Expr(1)) out.values[v.node()->name] = 0;
+    if (v.node()->extent == Expr(1)) out.values[v] = 0;
   for (size_t k = 0; k < variables.seen.size(); ++k) {
     const Digit& d = variables.seen[k];
     Expr value = sym::floor_div(h.store->index, d.stride), last = d.extent() + Expr(d.first);
@@ -189,14 +188,13 @@ std::optional<AtPoint> at_point(const HandedOver& h, const Variables& variables)
       whole = last == Expr(radix);
     }
     value = value - Expr(d.first);
-    out.values[d.variable.node()->name] = value;
+    out.values[d.variable] = value;
     if (d.first > 0) out.conditions.push_back(value);
     if (!whole) out.conditions.push_back(d.extent() - 1 - value);
   }
-  for (auto& [v, d] : variables.divided) {
-    const std::string name = v.node()->name;
-    const Expr value = out.values.at(name + ".outer") * Expr(d.by) + out.values.at(name + ".inner") - Expr(d.first);
-    out.values[name] = value;
+  for (auto& [v, outer, inner, d] : variables.divided) {
+    const Expr value = out.values.at(outer) * Expr(d.by) + out.values.at(inner) - Expr(d.first);
+    out.values[v] = value;
     if (d.first > 0) out.conditions.push_back(value);
     if (!sym::known_multiple(v.node()->extent + d.first, d.by)) out.conditions.push_back(v.node()->extent - 1 - value);
   }

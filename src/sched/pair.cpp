@@ -80,7 +80,7 @@ std::optional<Node> paired(const Node& product, const Node& reader, int between,
   }
   const auto at = [&](const Expr& e, const Expr& n) {
     return sym::substitute(e, [&](const sym::Node& s) -> std::optional<Expr> {
-      if (s.name == all.node()->name) return n;
+      if (sym::same_symbol(s, *all.node())) return n;
       return std::nullopt;
     });
   };

@@ -71,7 +71,7 @@ class Splitter {
     for (size_t i = 0; i < node.domain.vars.size(); ++i)
       if (node.domain.vars[i].reduction) first_.domain.vars.push_back(i == row ? loop::Var{within, true} : node.domain.vars[i]);
     first_.body = loop::substitute(node.body, [&](const sym::Node& s) -> std::optional<Expr> {
-      return s.has_extent && s.name == split.symbol.node()->name ? std::optional(part_ * length + within) : std::nullopt;
+      return sym::same_symbol(s, *split.symbol.node()) ? std::optional(part_ * length + within) : std::nullopt;
     });
     for (auto& s : first_.body.steps)
       if (s.step == Step::Store) s = {};

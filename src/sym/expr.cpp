@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 #include <limits>
 
 #include "base/check.h"
@@ -53,6 +54,12 @@ int compare_factors(const std::vector<Expr>& a, const std::vector<Expr>& b) {
   return 0;
 }
 
+int compare_symbols(const Node& x, const Node& y) {
+  if (x.symbol != y.symbol) return x.symbol < y.symbol ? -1 : 1;
+  if (x.symbol == SymbolKind::Size) return x.name.compare(y.name);
+  return x.id < y.id ? -1 : x.id > y.id;
+}
+
 // A total order that does not depend on addresses, so that printed forms are stable.
 int compare(const Expr& a, const Expr& b) {
   if (a.node() == b.node() && (a.node() || a == b)) return 0;
@@ -61,7 +68,7 @@ int compare(const Expr& a, const Expr& b) {
   const Node &x = *a.node(), &y = *b.node();
   switch (x.kind) {
     case Kind::Symbol:
-      return x.name.compare(y.name);
+      return compare_symbols(x, y);
     case Kind::Poly:
       if (x.terms.size() != y.terms.size()) return x.terms.size() < y.terms.size() ? -1 : 1;
       for (size_t i = 0; i < x.terms.size(); ++i) {
@@ -360,27 +367,55 @@ Expr max(const Expr& a, const Expr& b) {
   return make_atom(Kind::Max, swap ? b : a, swap ? a : b, {std::max(x.lo, y.lo), std::max(x.hi, y.hi)});
 }
 
+bool same_symbol(const Node& a, const Node& b) {
+  return a.kind == Kind::Symbol && b.kind == Kind::Symbol && (&a == &b || compare_symbols(a, b) == 0);
+}
+
+namespace {
+
+Node symbol_node(SymbolKind kind, int64_t id, std::string name, Bounds range) {
+  const uint64_t h = mix(0x51b01, static_cast<uint64_t>(kind));
+  return {.kind = Kind::Symbol,
+          .hash = mix(h, static_cast<uint64_t>(id)),
+          .lo = range.lo,
+          .hi = range.hi,
+          .symbol = kind,
+          .id = id,
+          .name = std::move(name),
+          .extent = {},
+          .terms = {},
+          .args = {}};
+}
+
+// Only the order of ids is ever seen: a thread that takes over from another one gets larger ids, as it would by itself.
+int64_t next_variable() {
+  static std::atomic<int64_t> next{0};
+  return next.fetch_add(1, std::memory_order_relaxed);
+}
+
+}  // namespace
+
 Expr symbol(std::string name, int64_t lo, int64_t hi) {
-  uint64_t h = 0x51b01;
-  for (char c : name) h = mix(h, static_cast<uint64_t>(c));
-  Node n{.kind = Kind::Symbol, .hash = h, .lo = lo, .hi = hi, .name = std::move(name), .extent = {}, .terms = {}, .args = {}};
+  Node n = symbol_node(SymbolKind::Size, 0, std::move(name), {lo, hi});
+  for (char c : n.name) n.hash = mix(n.hash, static_cast<uint64_t>(c));
   return make_node(std::move(n));
 }
 
 Expr loop_symbol(std::string name, const Expr& extent) {
-  uint64_t h = 0x51b01;
-  for (char c : name) h = mix(h, static_cast<uint64_t>(c));
-  Bounds b = bounds(extent);
-  Node n{.kind = Kind::Symbol,
-         .hash = h,
-         .lo = 0,
-         .hi = b.hi == kInf ? kInf : std::max<int64_t>(b.hi - 1, 0),
-         .name = std::move(name),
-         .extent = extent,
-         .has_extent = true,
-         .terms = {},
-         .args = {}};
+  const Bounds b = bounds(extent);
+  const int64_t last = b.hi == kInf ? kInf : std::max<int64_t>(b.hi - 1, 0);
+  Node n = symbol_node(SymbolKind::LoopVar, next_variable(), std::move(name), {0, last});
+  n.has_extent = true;
+  n.extent = extent;
   return make_node(std::move(n));
+}
+
+Expr loop_symbol(std::string name) {
+  return make_node(symbol_node(SymbolKind::LoopVar, next_variable(), std::move(name), {0, kInf}));
+}
+
+Expr value_symbol(int step, int64_t lo, int64_t hi) {
+  return make_node(symbol_node(SymbolKind::Value, step, "v" + std::to_string(step), {lo, hi}));
 }
 
 }  // namespace toroid::sym

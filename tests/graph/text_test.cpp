@@ -63,6 +63,30 @@ TEST(GraphText, RoundTrip) {
   })");
 }
 
+// Words of the language are names of sizes in quotes where arguments stand.
+TEST(GraphText, SizesMayBeCalledAnything) {
+  for (const std::string& name : {"none", "true", "inf", "nan", "complex", "f32", "bf16", "tensors", "in", "unbacked", "symbols", "floordiv", "i0",
+                                  "batch size", "", "'", "\\", "a, b", "x]", "(", "f(", "a\nb", "größe", "%x", "1", "@ \"", "==", "input"}) {
+    Graph g;
+    const Expr s = sym::symbol(name, 2, 9);
+    g.symbols.push_back({s, false});
+    g.guards.push_back({sym::Rel::Ge, 2 * s, sym::floor_div(s, 3)});
+    g.add_input({DType::F32, {s, s + 1}, {}}, InputKind::User, "x");
+    g.inputs[0].value->type.strides = {s * 3, 1};
+    for (const NodeArg& a : {NodeArg(s), NodeArg(-s), NodeArg(2 * s + 1), NodeArg(std::vector<Expr>{s, sym::max(s, 5)}), NodeArg(name),
+                             NodeArg(DType::F32), NodeArg(true), NodeArg(std::monostate{})})
+      g.outputs.push_back({nullptr, a, -1});
+    const std::string text = to_string(g);
+    auto again = parse(text);
+    EXPECT_EQ(to_string(*again), text);
+    EXPECT_EQ(again->symbols[0].expr, s) << text;
+    EXPECT_TRUE(again->inputs[0].value->type == g.inputs[0].value->type) << text;
+    for (size_t i = 0; i < g.outputs.size(); ++i) EXPECT_TRUE(again->outputs[i].literal == g.outputs[i].literal) << text << i;
+  }
+  EXPECT_NE(refusal("graph \"g\"() symbols('a in 1..2) { return }").find("expected another '"), std::string::npos);
+  EXPECT_NE(refusal("graph \"g\"() symbols('a\\q' in 1..2) { return }").find("after the backslash"), std::string::npos);
+}
+
 TEST(GraphText, FloatsAreExact) {
   std::mt19937_64 random(7);
   for (int i = 0; i < 200; ++i) {

@@ -37,6 +37,41 @@ TEST(LoopText, PrintsWhatItReads) {
   EXPECT_TRUE(p.domain.vars[1].reduction);
 }
 
+// A size may be called like a variable or a value of the loop, and two variables may be called alike.
+TEST(LoopText, TellsSymbolsApartWhateverTheyAreCalled) {
+  for (const std::string& name : {"i0", "r0", "v0", "v1", "r", "part", "i0_2", "batch size", "", "]", "a,b", "(", "'", "\\", "größe", "x\ny"}) {
+    const Expr size = sym::symbol(name, 0, sym::kInf), other = sym::symbol("n", 0, sym::kInf);
+    Nest p;
+    for (const char* variable : {"i0", "i0", "part", "v1", "r", "x.outer", ""})
+      p.domain.vars.push_back({sym::loop_symbol(variable, size + 1), p.domain.vars.size() == 6});
+    BodyBuilder b(p.body);
+    const S at = b.load(0, DType::I64, size * 2 + p.domain.vars[0].symbol), one = b.load(0, DType::I64, p.domain.vars[1].symbol);
+    Expr index = b.as_index(at, 0, 9) * size + b.as_index(one, 0, 9) + sym::floor_div(size, other + 1);
+    for (size_t k = 0; k < p.domain.vars.size(); ++k) index = index + p.domain.vars[k].symbol * static_cast<int64_t>(k + 2);
+    b.store(1, DType::F32, index, b.load(2, DType::F32, index));
+    verify(p.domain, p.body, "test");
+    const std::string text = to_string(p.domain, p.body);
+    const Nest again = parse(text);
+    verify(again.domain, again.body, "test");
+    EXPECT_EQ(to_string(again.domain, again.body), text);
+    // The same symbols at the same places.
+    std::vector<Expr> stored[2];
+    for (const Nest* nest : {&p, &again})
+      sym::for_each_symbol(nest->body.steps.back().index, [&](const Expr& s) { stored[nest == &again].push_back(s); });
+    ASSERT_EQ(stored[0].size(), stored[1].size()) << text;
+    for (size_t k = 0; k < stored[0].size(); ++k) {
+      const sym::Node &before = *stored[0][k].node(), &after = *stored[1][k].node();
+      EXPECT_EQ(before.symbol, after.symbol) << text;
+      if (!sym::is_loop_var(before)) {
+        EXPECT_TRUE(sym::same_symbol(before, after)) << text;
+      } else {
+        for (size_t v = 0; v < p.domain.vars.size(); ++v)
+          EXPECT_EQ(stored[0][k] == p.domain.vars[v].symbol, stored[1][k] == again.domain.vars[v].symbol) << text;
+      }
+    }
+  }
+}
+
 TEST(LoopText, RejectsMalformedText) {
   for (const char* text :
        {"", "loop", "loop (i0: 3) {", "loop (i0: 3) { v1: f32 = const 1 }", "loop (i0: 3) { v0: f32 = Add v0 v0 }",

@@ -96,20 +96,20 @@ struct ConvolutionKernel {
     // The template walks pixels of the whole plane: rows and columns are parts of one number.
     loop::Domain domain = node.domain;
     Expr pixel = sym::loop_symbol("pixel", c.out_h * c.out_w);
-    std::string row = domain.vars[2].symbol.node()->name, column = domain.vars[3].symbol.node()->name;
-    loop::Body body = loop::substitute(node.body, [&](const sym::Node& s) -> std::optional<Expr> {
-      if (s.name == row) return sym::floor_div(pixel, c.out_w);
-      if (s.name == column) return sym::mod(pixel, c.out_w);
-      return std::nullopt;
-    });
+    loop::VarMap<Expr> of_pixel;
+    of_pixel[domain.vars[2].symbol] = sym::floor_div(pixel, c.out_w);
+    of_pixel[domain.vars[3].symbol] = sym::mod(pixel, c.out_w);
+    loop::Body body = loop::substitute(node.body, loop::replacing(of_pixel));
     domain.vars = {domain.vars[0], {pixel, false}, domain.vars[1]};
-    std::map<std::string, std::string> points = {
-        {domain.vars[0].symbol.node()->name, "image"}, {"pixel", "pixel"}, {domain.vars[2].symbol.node()->name, "oc"}};
+    PointNames points;
+    points[domain.vars[0].symbol] = "image";
+    points[pixel] = "pixel";
+    points[domain.vars[2].symbol] = "oc";
     // Vectors of channels begin at multiples of their length.
     const int lanes = config.tile.lanes;
     if (c.out_channels / c.groups % lanes == 0 && split_in_runs(domain, body, lanes)) {
-      points[domain.vars[2].symbol.node()->name] = fmt::format("(oc / {})", lanes);
-      points[domain.vars[3].symbol.node()->name] = fmt::format("(oc % {})", lanes);
+      points[domain.vars[2].symbol] = fmt::format("(oc / {})", lanes);
+      points[domain.vars[3].symbol] = fmt::format("(oc % {})", lanes);
     }
     config.epilogue = epilogue_of(domain, body, domain.vars.back().symbol, lanes, slots, points, needs);
     config.repeatable_epilogue = repeatable(body);

@@ -19,27 +19,16 @@ using choice::Operand;
 
 // C text that computes a row of a product's left operand.
 RowProducer rows_of(const loop::Nest& producer, const choice::Gemm& g, int lanes, Slots& slots, PreludeNeeds& needs) {
-  // Names that no variable of a kernel or size has.
   size_t nb = g.batch.size();
-  std::map<std::string, Expr> fixed;
-  std::map<std::string, std::string> points;
-  for (size_t d = 0; d <= nb; ++d) {
-    const Expr& v = producer.domain.vars[d].symbol;
-    std::string name = "row." + std::to_string(d);
-    fixed[v.node()->name] = sym::loop_symbol(name, v.node()->extent);
-    points[name] = d < nb ? unflatten("batch", g.batch, d, slots) : "m";
-  }
+  PointNames points;
+  for (size_t d = 0; d <= nb; ++d) points[producer.domain.vars[d].symbol] = d < nb ? unflatten("batch", g.batch, d, slots) : "m";
   loop::Domain inside;
   inside.vars.assign(producer.domain.vars.begin() + static_cast<long>(nb) + 1, producer.domain.vars.end());
-  const loop::Body body = loop::substitute(producer.body, [&](const sym::Node& s) -> std::optional<Expr> {
-    auto it = fixed.find(s.name);
-    return s.has_extent && it != fixed.end() ? std::optional(it->second) : std::nullopt;
-  });
   TemplateNames names = names_in_template(slots, points);
   names.pointer = [operand = g.a.buffer, memory = names.pointer](int buffer, DType dtype) {
     return buffer == operand ? "row" : memory(buffer, dtype);
   };
-  RowText t = emit_row(inside, body, lanes, names);
+  RowText t = emit_row(inside, producer.body, lanes, names);
   needs.add(t.needs);
   return {t.statements, t.scratch_bytes, slots.text(t.scratch_bytes)};
 }
@@ -74,10 +63,10 @@ KernelText generate_gemv(const choice::Node& node, const choice::Gemm& g, device
   c.b_row_stride = slots.text(g.b.strides[nb + 1]);
   c.b_offset = slots.text(g.b.offset);
   c.tile = tile;
-  std::map<std::string, std::string> points;
-  for (size_t d = 0; d < nb; ++d) points[node.domain.vars[d].symbol.node()->name] = "0";
-  points[node.domain.vars[nb].symbol.node()->name] = "m";
-  points[node.domain.vars[nb + 1].symbol.node()->name] = "n";
+  PointNames points;
+  for (size_t d = 0; d < nb; ++d) points[node.domain.vars[d].symbol] = "0";
+  points[node.domain.vars[nb].symbol] = "m";
+  points[node.domain.vars[nb + 1].symbol] = "n";
   PreludeNeeds needs;
   c.epilogue = epilogue_of(node.domain, node.body, node.domain.vars[nb + 1].symbol, c.lanes, slots, points, needs);
   if (node.producer) c.rows_of_a = rows_of(*node.producer, g, c.lanes, slots, needs);
@@ -167,10 +156,10 @@ KernelText generate_gemm(const choice::Node& node, const choice::Gemm& g, choice
     c.b_batch_offset = batch_offset(g.b, g.batch, slots);
     c.b_source = g.b.dtype == DType::F32 && b_col == Expr(1) ? GemmB::InPlace : GemmB::Strided;
   }
-  std::map<std::string, std::string> points;
-  for (size_t d = 0; d < nb; ++d) points[node.domain.vars[d].symbol.node()->name] = unflatten("batch", g.batch, d, slots);
-  points[node.domain.vars[nb].symbol.node()->name] = "m";
-  points[node.domain.vars[nb + 1].symbol.node()->name] = "n";
+  PointNames points;
+  for (size_t d = 0; d < nb; ++d) points[node.domain.vars[d].symbol] = unflatten("batch", g.batch, d, slots);
+  points[node.domain.vars[nb].symbol] = "m";
+  points[node.domain.vars[nb + 1].symbol] = "n";
   PreludeNeeds needs;
   c.epilogue = epilogue_of(node.domain, node.body, node.domain.vars[nb + 1].symbol, lanes, slots, points, needs);
   if (node.producer) c.rows_of_a = rows_of(*node.producer, g, lanes, slots, needs);
@@ -233,10 +222,10 @@ KernelText generate_int8(const choice::Node& node, const choice::Gemm& g, choice
   c.a_col_stride = slots.text(g.a.strides[nb + 1]);
   c.a_batch_offset = batch_offset(g.a, g.batch, slots);
   c.b_buffer = slots.buffer(add_packed_int8(g, program, constants, lanes * tile.vecs));
-  std::map<std::string, std::string> points;
-  for (size_t d = 0; d < nb; ++d) points[node.domain.vars[d].symbol.node()->name] = unflatten("batch", g.batch, d, slots);
-  points[node.domain.vars[nb].symbol.node()->name] = "m";
-  points[node.domain.vars[nb + 1].symbol.node()->name] = "n";
+  PointNames points;
+  for (size_t d = 0; d < nb; ++d) points[node.domain.vars[d].symbol] = unflatten("batch", g.batch, d, slots);
+  points[node.domain.vars[nb].symbol] = "m";
+  points[node.domain.vars[nb + 1].symbol] = "n";
   PreludeNeeds needs;
   c.epilogue = epilogue_of(node.domain, node.body, node.domain.vars[nb + 1].symbol, lanes, slots, points, needs);
   c.scratch_buffer = static_cast<int>(kernel.buffers.size());
@@ -284,9 +273,9 @@ KernelText generate_attention(const choice::Node& node, const choice::Attention&
   c.name = kernel.name = kernel_name("attention", node);
   c.tile = tile;
   c.few = few;
-  std::map<std::string, std::string> points;
+  PointNames points;
   const char* names[] = {"batch", "head", "m", "d"};
-  for (size_t i = 0; i < 4; ++i) points[node.domain.vars[i].symbol.node()->name] = names[i];
+  for (size_t i = 0; i < 4; ++i) points[node.domain.vars[i].symbol] = names[i];
   PreludeNeeds needs{{"v_exp_f32", "s_exp_f32"}, {}};
   c.epilogue = epilogue_of(node.domain, node.body, node.domain.vars[3].symbol, c.lanes, slots, points, needs);
   c.scratch_buffer = static_cast<int>(kernel.buffers.size());

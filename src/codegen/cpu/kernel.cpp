@@ -99,9 +99,11 @@ class KernelWriter {
   }
 
   std::string symbol(const sym::Node& n) {
-    auto own = [&](const loop::Var& v) { return v.symbol.node()->name == n.name; };
-    if (template_names_ && std::none_of(plan_.domain.vars.begin(), plan_.domain.vars.end(), own)) return template_names_->symbol(n);
-    if (n.has_extent) return n.name == inner_name_ ? inner_text_ : n.name;
+    auto is_same = [&](const loop::Var& v) { return sym::same_symbol(*v.symbol.node(), n); };
+    const bool own = std::any_of(plan_.domain.vars.begin(), plan_.domain.vars.end(), is_same);
+    if (template_names_ && !own) return template_names_->symbol(n);
+    TOROID_CHECK(own || sym::is_size(n), "{} is no variable of the loop", n.name);
+    if (own) return n.name == inner_name_ ? inner_text_ : n.name;
     return fmt::format("n{}", arguments_.param(sym::symbol(n.name, n.lo, n.hi)));
   }
 
@@ -261,6 +263,7 @@ class KernelWriter {
   void write_woven() {
     StepEmitter& e = emitter_;
     const std::string at = inner_name_, w = name(plan_.weave);
+    const Expr& woven = plan_.domain.vars[static_cast<size_t>(plan_.weave)].symbol;
     const auto [lo, hi] = inner_range();
     const int count = static_cast<int>(plan_.domain.vars[static_cast<size_t>(plan_.weave)].extent().constant());
     e.open(fmt::format("for (i64 {0} = {3}; {0} < {1}; {0} += {2})", at, hi, plan_.lanes, lo));
@@ -280,7 +283,7 @@ class KernelWriter {
     for (int k : stores) {
       const Statement& s = plan_.step(k);
       const Expr first = sym::substitute(s.index, [&](const sym::Node& n) -> std::optional<Expr> {
-        return n.has_extent && n.name == w ? std::optional<Expr>(0) : std::nullopt;
+        return sym::same_symbol(n, *woven.node()) ? std::optional<Expr>(0) : std::nullopt;
       });
       e.line(fmt::format("{}({} + {}, woven{});", e.store_woven(s.dtype, count), pointer(s.buffer, s.dtype), e.index(first), k));
     }

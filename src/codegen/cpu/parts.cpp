@@ -22,20 +22,21 @@ std::string with_fused(std::string name, const loop::Body& body) {
 
 }  // namespace
 
-TemplateNames names_in_template(Slots& slots, const std::map<std::string, std::string>& points) {
+TemplateNames names_in_template(Slots& slots, const PointNames& points) {
   TemplateNames names;
   names.pointer = [&slots](int buffer, DType dtype) {
     return fmt::format("(({}*)bufs[{}])", dtype == DType::Bool ? "u8" : std::string(name_of(dtype)), slots.buffer(buffer));
   };
   names.symbol = [&slots, &points](const sym::Node& s) {
-    auto it = points.find(s.name);
-    return it != points.end() ? it->second : "params[" + std::to_string(slots.param(sym::symbol(s.name, s.lo, s.hi))) + "]";
+    if (const std::string* point = points.find(s)) return *point;
+    TOROID_CHECK(sym::is_size(s), "{} is no variable of the template", s.name);
+    return "params[" + std::to_string(slots.param(sym::symbol(s.name, s.lo, s.hi))) + "]";
   };
   return names;
 }
 
 Hole epilogue_of(const loop::Domain& domain, const loop::Body& body, const Expr& vector_var, int lanes, Slots& slots,
-                 const std::map<std::string, std::string>& points, PreludeNeeds& needs) {
+                 const PointNames& points, PreludeNeeds& needs) {
   TemplateNames names = names_in_template(slots, points);
   names.vector_accumulator = names.scalar_accumulator = "acc";
   EpilogueText t = emit_epilogue(domain, body, vector_var, lanes, names);

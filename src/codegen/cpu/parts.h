@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -10,6 +9,7 @@
 #include "codegen/cpu/kernel.h"
 #include "codegen/cpu/templates/template_text.h"
 #include "codegen/kernel_text.h"
+#include "loop/var_map.h"
 
 namespace toroid::codegen {
 
@@ -40,12 +40,15 @@ class Slots {
   KernelText& kernel_;
 };
 
-// Names in the text of a hole; `points` maps the domain's variables to C expressions.
-TemplateNames names_in_template(Slots& slots, const std::map<std::string, std::string>& points);
+// C expressions of a domain's variables.
+using PointNames = loop::VarMap<std::string>;
+
+// Names in the text of a hole.
+TemplateNames names_in_template(Slots& slots, const PointNames& points);
 
 // C text of the epilogue hole.
 Hole epilogue_of(const loop::Domain& domain, const loop::Body& body, const Expr& vector_var, int lanes, Slots& slots,
-                 const std::map<std::string, std::string>& points, PreludeNeeds& needs);
+                 const PointNames& points, PreludeNeeds& needs);
 
 // Index of dimension d in the flattened position `flat`, in C.
 std::string unflatten(const std::string& flat, const std::vector<Expr>& sizes, size_t d, Slots& slots);

@@ -53,8 +53,9 @@ std::string CudaArguments::tensor_map(device::cuda::TensorMap map) {
 }
 
 std::string CudaArguments::size(const sym::Node& n) {
+  TOROID_CHECK(sym::is_size(n), "{} is no size", n.name);
   for (size_t i = 0; i < params_.size(); ++i)
-    if (params_[i].node()->name == n.name) return "dim" + std::to_string(i);
+    if (sym::same_symbol(*params_[i].node(), n)) return "dim" + std::to_string(i);
   params_.push_back(sym::symbol(n.name, n.lo, n.hi));
   return "dim" + std::to_string(params_.size() - 1);
 }
@@ -131,8 +132,8 @@ CudaWriter::CudaWriter(CudaPlan plan, CudaArguments& arguments, std::string name
 std::string CudaWriter::pointer(int buffer, DType dtype) { return buffer == row_buffer_ ? row_name_ : arguments_.pointer(buffer, dtype); }
 
 std::string CudaWriter::symbol(const sym::Node& n) {
-  if (!n.has_extent) return arguments_.size(n);
-  const auto var = std::find_if(p_.domain.vars.begin(), p_.domain.vars.end(), [&](auto& v) { return v.symbol.node()->name == n.name; });
+  if (sym::is_size(n)) return arguments_.size(n);
+  const auto var = std::find_if(p_.domain.vars.begin(), p_.domain.vars.end(), [&](auto& v) { return sym::same_symbol(*v.symbol.node(), n); });
   TOROID_CHECK(var != p_.domain.vars.end(), "{} is no variable of the loop", n.name);
   const auto at = static_cast<size_t>(var - p_.domain.vars.begin());
   return static_cast<int>(at) == p_.vector_var ? vector_text_ : cuda_variable(at);

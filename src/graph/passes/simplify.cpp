@@ -51,7 +51,7 @@ bool is_lossless(DType from, DType to) {
 
 std::vector<size_t> permutation(const ops::Op& op, const std::vector<NodeArg>& args, size_t rank) {
   std::vector<Expr> index;
-  for (size_t d = 0; d < rank; ++d) index.push_back(sym::symbol("i" + std::to_string(d), 0, sym::kInf));
+  for (size_t d = 0; d < rank; ++d) index.push_back(sym::loop_symbol("i" + std::to_string(d)));
   std::vector<Arg<const TensorType*>> types;
   for (auto& a : args) types.push_back(map_arg<const TensorType*>(a, [](Value* v) -> const TensorType* { return v ? &v->type : nullptr; }));
   auto from = op.index_map(ops::TypeReader(op, types), 0, index);

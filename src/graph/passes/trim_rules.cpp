@@ -94,7 +94,7 @@ struct Source {
 };
 std::optional<std::vector<Source>> sources(const Node& n, size_t result) {
   Sizes index;
-  for (size_t d = 0; d < n.results[result]->type.sizes.size(); ++d) index.push_back(sym::symbol("i" + std::to_string(d), 0, sym::kInf));
+  for (size_t d = 0; d < n.results[result]->type.sizes.size(); ++d) index.push_back(sym::loop_symbol("i" + std::to_string(d)));
   auto types = type_args(n);
   std::vector<Source> out;
   std::set<size_t> seen;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "loop/var_map.h"
 
 namespace toroid::codegen {
 namespace {
@@ -59,13 +60,12 @@ loop::Nest conv_points(const choice::Node& node, const choice::Convolution& c, b
     nest.domain.vars.push_back({group, false});
   }
   nest.domain.vars.push_back({channel, false});
-  nest.body = loop::substitute(node.body, [&](const sym::Node& s) -> std::optional<Expr> {
-    if (s.name == vars[0].symbol.node()->name) return sym::floor_div(pixel, c.out_h * c.out_w);
-    if (s.name == vars[1].symbol.node()->name) return group * Expr(conv_group_out(c)) + channel;
-    if (s.name == vars[2].symbol.node()->name) return sym::mod(sym::floor_div(pixel, c.out_w), c.out_h);
-    if (s.name == vars[3].symbol.node()->name) return sym::mod(pixel, c.out_w);
-    return std::nullopt;
-  });
+  loop::VarMap<Expr> map;
+  map[vars[0].symbol] = sym::floor_div(pixel, c.out_h * c.out_w);
+  map[vars[1].symbol] = group * Expr(conv_group_out(c)) + channel;
+  map[vars[2].symbol] = sym::mod(sym::floor_div(pixel, c.out_w), c.out_h);
+  map[vars[3].symbol] = sym::mod(pixel, c.out_w);
+  nest.body = loop::substitute(node.body, loop::replacing(map));
   return nest;
 }
 
