@@ -35,6 +35,9 @@ class RandomGenerator {
   const T& one_of(const std::vector<T>& v) {
     return v[static_cast<size_t>(pick(static_cast<int64_t>(v.size())))];
   }
+  // What sizes and inputs of files may be called: like loop variables, values, kernels' own names, keywords, or like no name at all.
+  std::string name();
+  Expr new_size();
   DType dtype();
   DType float_dtype();
   Exprs some_dims(int64_t rank);
@@ -102,7 +105,7 @@ class RandomGenerator {
   void wrote(const Drawn& x, const Drawn& result);
 
   RandomGraphOptions options_;
-  std::mt19937_64 random_;
+  std::mt19937_64 random_, names_;  // names have numbers of their own: graphs of a seed differ in nothing else
   std::unique_ptr<Graph> graph_;
   Recorder recorder_;
   Exprs sizes_ = {1, 2, 3, 4, 7};

@@ -37,7 +37,7 @@ bool fits(DType t, double bound, double grain) {
 }  // namespace
 
 RandomGenerator::RandomGenerator(uint64_t seed, const RandomGraphOptions& options)
-    : options_(options), random_(seed * 0x9E3779B97F4A7C15ull + 1), graph_(std::make_unique<Graph>()), recorder_(*graph_) {
+    : options_(options), random_(seed * 0x9E3779B97F4A7C15ull + 1), names_(seed + 1), graph_(std::make_unique<Graph>()), recorder_(*graph_) {
   using G = RandomGenerator;
   // A family stands as often as it takes for the rarest of its operations to come up in one graph of a hundred.
   families_ = {&G::unary,     &G::unary,   &G::unary,   &G::unary,        &G::unary_exact,  &G::unary_exact, &G::binary,
@@ -57,7 +57,7 @@ RandomGenerator::RandomGenerator(uint64_t seed, const RandomGraphOptions& option
 
 std::unique_ptr<Graph> RandomGenerator::run() {
   graph_->name = "random";
-  if (options_.dynamic_sizes && chance(2)) sizes_.push_back(graph_->new_symbol("s", 2, 16, false));
+  if (options_.dynamic_sizes && chance(2)) sizes_.push_back(new_size());
   if (chance(4)) sizes_.push_back(one_of<Expr>({16, 17, 33, 64}));
   DispatchScope scope(recorder_);
   for (int64_t i = 0, n = 1 + pick(3); i < n; ++i) {
@@ -73,6 +73,21 @@ std::unique_ptr<Graph> RandomGenerator::run() {
   output(pool_.back().t);
   for (auto& t : last_) output(t);
   return std::move(graph_);
+}
+
+std::string RandomGenerator::name() {
+  static const std::vector<std::string> names = {"i0",   "i1",     "i2",   "r0",   "r1",   "r2", "v0",  "v1",  "v3",    "u0",       "s0",       "part", "within",
+                                                 "half", "pixel",  "copy0", "n0",  "n1",   "b0", "m",   "e",   "max",   "params",   "bufs",     "int",  "for",
+                                                 "none", "f32",    "dim0", "size0", "idx", "",   " ",   "a-b", "größe", "x * 2",    "*/ '\\\n", "x0",   "%0"};
+  return names[names_() % names.size()];
+}
+
+Expr RandomGenerator::new_size() {
+  std::string own = name();
+  while (graph_->find_symbol(own)) own += "_";
+  const Expr e = sym::symbol(own, 2, 16);
+  graph_->symbols.push_back({e, false});
+  return e;
 }
 
 // One position of each of some dimensions, so that passes have something to leave out.
@@ -137,7 +152,7 @@ Drawn RandomGenerator::fresh_input(DType t, const Exprs& sizes, InputKind kind) 
   bool wild = wild_ && kind == InputKind::User && is_float(t) && chance(2);
   std::string name = kind == InputKind::Parameter ? "weight" : wild ? "wild" : "x";
   name += std::to_string(graph_->inputs.size());
-  Value* v = graph_->add_input({t, sizes, {}}, kind, name);
+  Value* v = graph_->add_input({t, sizes, {}}, kind, kind == InputKind::User && !wild && names_() % 2 ? this->name() : name);
   graph_->inputs.back().name = v->name;
   if (kind == InputKind::Parameter) fill_parameters(*graph_);
   Drawn d = exact(recorder_.proxy(v), is_bool(t) ? 1 : 2, is_float(t) ? 0.125 : 1, wild);

@@ -77,9 +77,9 @@ std::string describe(const ExportedNode& node) {
   return out + ")";
 }
 
-bool is_data_dependent(const Expr& e) {
+bool is_data_dependent(const SymValues& symbols, const Expr& e) {
   bool out = false;
-  sym::for_each_symbol(e, [&](const Expr& s) { out = out || is_unbacked(s.node()->name); });
+  sym::for_each_symbol(e, [&](const Expr& s) { out = out || symbols.is_unbacked(s.node()->name); });
   return out;
 }
 
@@ -316,7 +316,7 @@ void NodeImporter::adopt_symbols(Scope& scope, const ExportedNode& node, const s
     for (size_t d = 0; d < results[i]->type.sizes.size(); ++d) {
       const Expr& ours = results[i]->type.sizes[d];
       Expr stated = symbols_.expr(meta->second.sizes[d]);
-      if (ours.kind() != sym::Kind::Symbol || !is_data_dependent(stated)) continue;
+      if (ours.kind() != sym::Kind::Symbol || !is_data_dependent(symbols_, stated)) continue;
       for (size_t s = symbols_before; s < target_.symbols.size(); ++s)
         if (target_.symbols[s].expr == ours) renamed.emplace(ours.node()->name, stated);
     }
@@ -337,7 +337,7 @@ void NodeImporter::adopt_symbols(Scope& scope, const ExportedNode& node, const s
 
 bool NodeImporter::are_defined(const Expr& e) const {
   bool out = true;
-  sym::for_each_symbol(e, [&](const Expr& s) { out = out && (!is_unbacked(s.node()->name) || defined_.count(s.node()->name)); });
+  sym::for_each_symbol(e, [&](const Expr& s) { out = out && (!symbols_.is_unbacked(s.node()->name) || defined_.count(s.node()->name)); });
   return out;
 }
 
@@ -345,7 +345,7 @@ bool NodeImporter::may_equal(const Expr& a, const Expr& b) const {
   if (auto k = sym::known({sym::Rel::Eq, a, b})) return *k;
   for (auto& g : target_.guards)
     if (g.rel == sym::Rel::Eq) return true;  // what equalities between symbols imply is left to the run
-  if (is_data_dependent(a) || is_data_dependent(b)) return true;
+  if (is_data_dependent(symbols_, a) || is_data_dependent(symbols_, b)) return true;
   for (uint64_t trial = 1; trial <= 4; ++trial) {
     auto value = [&](const sym::Node& s) {
       int64_t lo = std::max<int64_t>(s.lo, 0), span = std::clamp<int64_t>(s.hi - lo, 0, 96);

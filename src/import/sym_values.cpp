@@ -85,6 +85,13 @@ std::optional<double> fold(const SymAst& ast) {
 }
 
 SymValues::SymValues(const ExportedProgram& program, graph::Graph& graph) {
+  for (auto& in : program.graph.inputs) {
+    auto* t = in.get<TensorArg>();
+    const auto meta = t ? program.graph.tensor_values.find(t->name) : program.graph.tensor_values.end();
+    if (meta == program.graph.tensor_values.end()) continue;
+    for (auto& s : meta->second.sizes)
+      if (s.is_expr && s.expr->kind == SymAstKind::Symbol) given_.insert(s.expr->name);
+  }
   collect(program.graph);
   for (auto& [name, range] : program.range_constraints) seen_.emplace(name, false);
   std::vector<std::string> names;

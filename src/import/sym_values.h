@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "graph/graph.h"
@@ -25,6 +26,9 @@ class SymValues {
   // The relations that a condition states; nothing when it is more than relations between sizes joined by And.
   std::optional<std::vector<sym::Relation>> relations(const SymAst& condition) const;
 
+  // Whether a symbol depends on data: "u3" in an archive does, unless it is the size of an input.
+  bool is_unbacked(const std::string& symbol) const { return symbol.starts_with('u') && !given_.count(symbol); }
+
   // The sizes that symbols had in the example inputs.
   const std::unordered_map<std::string, int64_t>& hints() const { return hints_; }
 
@@ -42,12 +46,10 @@ class SymValues {
   std::unordered_map<std::string, Expr> symbols_;
   std::unordered_map<std::string, int64_t> hints_;
   std::unordered_map<std::string, bool> seen_;  // name -> is the size of a tensor
+  std::unordered_set<std::string> given_;       // sizes of inputs
 };
 
 // Value of an expression without symbols; nullopt when it has some, or uses a function that is not known.
 std::optional<double> fold(const SymAst& ast);
-
-// What a symbol stands for where it is no size: "u3" in an archive is data-dependent, "s3" an input's size.
-inline bool is_unbacked(const std::string& symbol) { return symbol.starts_with('u'); }
 
 }  // namespace toroid::import

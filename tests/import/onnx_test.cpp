@@ -38,6 +38,31 @@ TEST(Onnx, SizesWithNamesStayOpen) {
   }
 }
 
+// Dimensions of one name are one size, those of different names are not, and what has no name is called like nothing else.
+TEST(Onnx, NamesOfSizesAreKept) {
+  const std::vector<std::string> names = {"i0",         "v3", "batch size", "batch_size", "batch-size", "größe", "n_1", "x_0",
+                                          "part", "int", "none",       "u0",         " ",          "'",     "\\",  std::string(500, 'n')};
+  GraphParts g;
+  g.inputs = {value_info("x", {"?", "?"})};  // one of them would be called x_0
+  g.outputs = {value_info("y", {"a", "b"})};
+  g.nodes = {node("Relu", {"x"}, {"y"})};
+  for (auto& name : names)
+    for (const char* copy : {"a", "b"}) {
+      g.inputs.push_back(value_info(copy + std::to_string(g.inputs.size()), {name}));
+      g.nodes.push_back(node("Relu", {copy + std::to_string(g.inputs.size() - 1)}, {"y" + std::to_string(g.inputs.size())}));
+    }
+  auto loaded = load(g.model(17));
+  ASSERT_EQ(loaded->symbols.size(), names.size() + 2);
+  for (size_t i = 0; i < loaded->symbols.size(); ++i)
+    for (size_t k = 0; k < i; ++k) EXPECT_FALSE(loaded->symbols[i].expr == loaded->symbols[k].expr) << i << ", " << k;
+  for (size_t i = 0; i < names.size(); ++i) {
+    const Expr &a = loaded->inputs[1 + 2 * i].value->type.sizes[0], &b = loaded->inputs[2 + 2 * i].value->type.sizes[0];
+    EXPECT_EQ(a, b) << names[i];
+    EXPECT_EQ(a.node()->name, names[i] == "x_0" ? "x_0_" : names[i]);
+  }
+  EXPECT_EQ(graph::to_string(*graph::parse(graph::to_string(*loaded))), graph::to_string(*loaded));
+}
+
 TEST(Onnx, ListsAllOperatorsThatAreMissing) {
   GraphParts g = flattened();
   g.nodes.push_back(node("Frobnicate", {"x"}, {"a"}));

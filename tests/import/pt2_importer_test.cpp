@@ -246,6 +246,24 @@ TEST(Pt2Importer, SymbolicSizesFollowTheInput) {
   EXPECT_THROW(graph::interpret(*g, std::span(&too_long, 1)), UserError);
 }
 
+// Archives name the symbols; what they call them tells nothing about an input's size.
+TEST(Pt2Importer, SymbolsMayHaveAnyName) {
+  for (const std::string name : {"i0", "r1", "v3", "u0", "use", "int", "part", "n", "batch size", "size-1", "none"}) {
+    Program p = symbolic();
+    for (std::string* text : {&p.ranges, &p.sym_ints, &p.values})
+      for (const std::string quote : {"'", "\""})
+        for (size_t at = 0; (at = text->find(quote + "s0" + quote, at)) != text->npos;) text->replace(at + 1, 2, name);
+    auto g = p.load();
+    ASSERT_EQ(g->symbols.size(), 1u) << name;
+    EXPECT_EQ(g->symbols[0].expr, sym::symbol(name, 2, 64));
+    EXPECT_FALSE(g->symbols[0].unbacked) << name;
+    EXPECT_EQ(g->symbols[0].hint, 5) << name;
+    EXPECT_EQ(to_string(*graph::parse(to_string(*g))), to_string(*g));
+    Tensor x = Tensor::full(std::vector<int64_t>{7, 2}, 1.0);
+    EXPECT_EQ(graph::interpret(*g, std::span(&x, 1))[0].sizes(), (std::vector<int64_t>{14})) << name;
+  }
+}
+
 TEST(Pt2Importer, AdaptivePoolsTakeEveryLength) {
   Program p = symbolic();
   std::string row = meta(int_size(1) + "," + expr_size(kS0, 5), 2), pooled = meta(int_size(1) + "," + int_size(3), 2),

@@ -168,23 +168,22 @@ class ModelImporter {
         type.sizes.push_back(*dim.value);
         continue;
       }
-      std::string name = dim.name.empty() || dim.name == "?" ? fmt::format("{}_{}", in.name, d) : dim.name;
-      type.sizes.push_back(symbol(name));
+      const bool is_named = !dim.name.empty() && dim.name != "?";
+      type.sizes.push_back(is_named ? symbol(dim.name) : new_symbol(fmt::format("{}_{}", in.name, d)));
     }
     return type;
   }
 
-  // Names may hold whatever text; those of symbols are words.
+  // Dimensions of one name have one size.
   Expr symbol(const std::string& name) {
     auto it = symbols_.find(name);
-    if (it != symbols_.end()) return it->second;
-    std::string word;
-    for (char c : name) word += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
-    if (word.empty() || std::isdigit(static_cast<unsigned char>(word[0]))) word = "n_" + word;
-    while (graph_->find_symbol(word)) word += "_";
-    Expr e = sym::symbol(word, 1, sym::kInf - 1);
+    return it != symbols_.end() ? it->second : symbols_[name] = new_symbol(name);
+  }
+  Expr new_symbol(std::string name) {
+    while (graph_->find_symbol(name)) name += "_";
+    Expr e = sym::symbol(std::move(name), 1, sym::kInf - 1);
     graph_->symbols.push_back({e, false});
-    return symbols_[name] = e;
+    return e;
   }
 
   // The program is right for these contents alone.
