@@ -153,7 +153,7 @@ namespace {
 bool choose_between_parts(Lowering& l, const graph::Node& n, const std::vector<graph::Value*>& list, size_t dim) {
   constexpr size_t kMostParts = 4;
   constexpr int kMostWork = 8;
-  Expr each = list[0]->type.sizes.empty() ? Expr(0) : list[0]->type.sizes[dim];
+  Expr each = list[0]->type.sizes[dim];
   int work = 0;
   for (auto* v : list) {
     const Lazy& part = l.value(v);
@@ -197,15 +197,16 @@ bool choose_between_parts(Lowering& l, const graph::Node& n, const std::vector<g
 void lower_cat(Lowering& l, const graph::Node& n) {
   auto types = graph::type_args(n);
   ops::TypeReader reader(*n.op, types);
-  const auto& list = std::get<std::vector<graph::Value*>>(n.args[0]);
   const TensorType& type = n.results[0]->type;
+  auto list = std::get<std::vector<graph::Value*>>(n.args[0]);
+  // Parts without elements add nothing; among them are f32[0]s, which join with tensors of any rank.
+  std::erase_if(list, [](auto* v) { return std::count(v->type.sizes.begin(), v->type.sizes.end(), Expr(0)) > 0; });
   size_t dim = static_cast<size_t>(ops::normal_dim(*n.op, reader.integer("dim"), type.dim()));
   if (choose_between_parts(l, n, list, dim)) return;
   Place p = l.allocate_like(n.results[0], l.value(list[0]));
   Expr at = 0;
   for (auto* v : list) {
     Lazy part = l.value(v);
-    if (part.sizes.size() != type.sizes.size()) continue;  // the legacy empty 1-d tensor
     Place slice = p;
     slice.offset = at * p.strides[dim];
     l.fill(slice, type.dtype, part.sizes, part.at, n.results[0]);
