@@ -91,6 +91,11 @@ std::vector<Lazy> copies(const Advanced& a) {
   return out;
 }
 
+bool has_zero(const std::vector<Expr>& sizes) { return std::find(sizes.begin(), sizes.end(), Expr(0)) != sizes.end(); }
+
+// What an update that writes nothing makes of its first operand.
+void keep_self(Lowering& l, const graph::Node& n) { l.define(n.results[0], l.value(std::get<graph::Value*>(n.args[0]))); }
+
 // A node's domain over the given sizes, with the index over it.
 Index make_domain(Lowering& l, choice::Node& node, const std::vector<Expr>& sizes) {
   Index index;
@@ -200,7 +205,7 @@ void lower_cat(Lowering& l, const graph::Node& n) {
   const TensorType& type = n.results[0]->type;
   auto list = std::get<std::vector<graph::Value*>>(n.args[0]);
   // Parts without elements add nothing; among them are f32[0]s, which join with tensors of any rank.
-  std::erase_if(list, [](auto* v) { return std::count(v->type.sizes.begin(), v->type.sizes.end(), Expr(0)) > 0; });
+  std::erase_if(list, [](auto* v) { return has_zero(v->type.sizes); });
   size_t dim = static_cast<size_t>(ops::normal_dim(*n.op, reader.integer("dim"), type.dim()));
   if (choose_between_parts(l, n, list, dim)) return;
   Place p = l.allocate_like(n.results[0], l.value(list[0]));
@@ -261,6 +266,7 @@ void lower_index_put(Lowering& l, const graph::Node& n) {
   for (size_t d = 0; d < a->rank; ++d)
     if (!a->tensors[d]) sizes.push_back(self->type.sizes[d]);
   sizes.insert(sizes.begin() + static_cast<long>(a->front), a->index_sizes.begin(), a->index_sizes.end());
+  if (has_zero(sizes)) return keep_self(l, n);
   Place p = l.place_for_update(n);
   Lazy v = l.value(values);
   choice::Node node;
@@ -281,6 +287,7 @@ void lower_scatter(Lowering& l, const graph::Node& n) {
   const graph::Value* self = operand(n, "self");
   const graph::Value* indices = operand(n, "index");
   auto types = graph::type_args(n);
+  if (has_zero(indices->type.sizes)) return keep_self(l, n);  // of any rank
   if (self->type.sizes.empty() || indices->type.sizes.empty() || is_bool(self->type.dtype)) return l.lower_extern(n);
   size_t dim = static_cast<size_t>(ops::normal_dim(*n.op, ops::TypeReader(*n.op, types).integer("dim"), self->type.dim()));
   Place p = l.place_for_update(n);
