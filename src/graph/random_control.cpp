@@ -24,6 +24,7 @@ std::vector<Value*> values_of(Recorder& r, const std::vector<Drawn>& list) {
 std::shared_ptr<Graph> RandomGenerator::region(const char* name, const std::vector<Drawn>& operands, size_t results, bool loop) {
   RandomGraphOptions options{.nodes = 1 + static_cast<int>(pick(5)), .in_place = false, .mixed_dtypes = false, .data_dependent = false};
   options.special_values = false;
+  options.degenerate = options_.degenerate;
   options.control_flow = options_.nodes > 5 && chance(3);
   RandomGenerator inner(random_(), options);
   inner.graph_->name = name;

@@ -37,10 +37,14 @@ class RandomGenerator {
   }
   // What sizes and inputs of files may be called: like loop variables, values, kernels' own names, keywords, or like no name at all.
   std::string name();
-  Expr new_size();
+  Expr new_size(int64_t least);
   DType dtype();
   DType float_dtype();
   Exprs some_dims(int64_t rank);
+  // A dimension of a tensor of that rank; of one without dimensions the one that PyTorch lets it have.
+  int64_t some_dim(int64_t rank) { return rank == 0 ? 0 : pick(rank); }
+  int64_t least_rank() const { return options_.degenerate ? 0 : 1; }
+  static Expr extent_of(const Exprs& sizes, int64_t d) { return sizes.empty() ? Expr(1) : sizes[static_cast<size_t>(d)]; }
   const Drawn& any() { return one_of(pool_); }
   Drawn any_float();  // cast to f32 when it is not a float
   Drawn any_tame();   // a float without NaN and infinities
@@ -49,6 +53,7 @@ class RandomGenerator {
   Drawn partner(const Drawn& x);                              // a value that broadcasts with x
   Drawn bounded(const Drawn& x);                              // tanh or sigmoid of a tame x
   Tensor index_into(const Exprs& sizes, const Expr& extent);  // i64 values that are valid indices
+  Tensor index_along(const Exprs& sizes, int64_t dim);        // the same for gather and scatter: as large as the tensor, smaller, or empty
   Tensor mask_of(const Drawn& x);                             // bool, of x's sizes
   Drawn fresh_input(DType t, const Exprs& sizes, InputKind kind = InputKind::User);
 

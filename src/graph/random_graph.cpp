@@ -57,12 +57,13 @@ RandomGenerator::RandomGenerator(uint64_t seed, const RandomGraphOptions& option
 
 std::unique_ptr<Graph> RandomGenerator::run() {
   graph_->name = "random";
-  if (options_.dynamic_sizes && chance(2)) sizes_.push_back(new_size());
+  if (options_.degenerate) sizes_.push_back(0);
+  if (options_.dynamic_sizes && chance(2)) sizes_.push_back(new_size(options_.degenerate ? 0 : 2));
   if (chance(4)) sizes_.push_back(one_of<Expr>({16, 17, 33, 64}));
   DispatchScope scope(recorder_);
   for (int64_t i = 0, n = 1 + pick(3); i < n; ++i) {
     Exprs sizes;
-    for (int64_t d = 0, rank = 1 + pick(3); d < rank; ++d) sizes.push_back(one_of(sizes_));
+    for (int64_t d = 0, rank = options_.degenerate ? pick(4) : 1 + pick(3); d < rank; ++d) sizes.push_back(one_of(sizes_));
     pool_.push_back(fresh_input(dtype(), sizes));
   }
   // An input whose size is the symbol alone, so that each symbol has a value.
@@ -82,10 +83,10 @@ std::string RandomGenerator::name() {
   return names[names_() % names.size()];
 }
 
-Expr RandomGenerator::new_size() {
+Expr RandomGenerator::new_size(int64_t least) {
   std::string own = name();
   while (graph_->find_symbol(own)) own += "_";
-  const Expr e = sym::symbol(own, 2, 16);
+  const Expr e = sym::symbol(own, least, 16);
   graph_->symbols.push_back({e, false});
   return e;
 }
@@ -176,7 +177,7 @@ RandomGenerator::Exprs RandomGenerator::some_dims(int64_t rank) {
   Exprs dims;
   for (int64_t d = 0; d < rank; ++d)
     if (chance(2)) dims.push_back(chance(3) ? d - rank : d);
-  if (dims.empty()) dims.push_back(pick(rank));
+  if (dims.empty() && !(options_.degenerate && chance(8))) dims.push_back(some_dim(rank));
   return dims;
 }
 
@@ -254,6 +255,7 @@ Drawn RandomGenerator::partner(const Drawn& x) {
 Drawn RandomGenerator::bounded(const Drawn& x) { return rough(ops::call1(chance(2) ? "tanh" : "sigmoid", {tame(as_float(x)).t})); }
 
 Tensor RandomGenerator::index_into(const Exprs& sizes, const Expr& extent) {
+  if (extent == Expr(0) && !(numel(sizes) == Expr(0))) fail<UserError>("nothing can be indexed");
   Tensor raw;
   for (int i = 0; i < 6 && !raw.defined(); ++i)
     if (const Drawn& d = any(); d.exact && !d.wild && sizes_of(d.t) == sizes) raw = cast_to(d, DType::I64).t;
@@ -264,6 +266,25 @@ Tensor RandomGenerator::index_into(const Exprs& sizes, const Expr& extent) {
   }
   Tensor wrapped = ops::call1("remainder.Scalar", {raw, extent});
   return chance(3) ? ops::call1("sub.Tensor", {wrapped, ops::call1("full", {Exprs{}, extent, DType::I64})}) : wrapped;
+}
+
+Tensor RandomGenerator::index_along(const Exprs& sizes, int64_t dim) {
+  Exprs own = sizes;
+  if (options_.degenerate && chance(3)) {
+    if (chance(2)) {  // no index at all may have any rank
+      own = {one_of(sizes_), 0, one_of(sizes_)};
+      own.resize(static_cast<size_t>(1 + pick(3)));
+      if (own.size() == 1) own = {0};
+    } else {
+      for (size_t d = 0; d < own.size(); ++d) {
+        const auto size = own[d].maybe_constant();
+        own[d] = static_cast<int64_t>(d) == dim ? one_of(sizes_) : size ? Expr(pick(*size + 1)) : own[d];
+      }
+    }
+  }
+  const Expr extent = extent_of(sizes, dim);
+  Tensor at = index_into(own, extent);
+  return own == sizes ? ops::call1("remainder.Scalar", {at, extent}) : at;
 }
 
 Tensor RandomGenerator::mask_of(const Drawn& x) {

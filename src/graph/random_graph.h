@@ -13,6 +13,7 @@ struct RandomGraphOptions {
   bool data_dependent = true;  // sizes that only a run tells (nonzero, masked_select), now and then
   bool control_flow = false;   // cond, while_loop and scan, also nested
   bool special_values = true;  // NaN and infinities in some inputs, and operations that make them
+  bool degenerate = false;     // sizes of 0 (symbols included), operands without dimensions, empty ones whose ranks differ
 };
 
 // Pointwise operations with broadcasting, reductions, views, joins, indexing, scans, sorts, products, convolutions, pools, norms,

@@ -11,24 +11,25 @@ using ops::call1;
 using Names = std::vector<const char*>;
 
 std::vector<Drawn> RandomGenerator::index() {
-  Drawn x = any_rank(1, 3);
+  Drawn x = any_rank(least_rank(), 3);
   Exprs sizes = sizes_of(x.t);
-  size_t d = static_cast<size_t>(pick(x.t.dim()));
+  const Expr dim = some_dim(x.t.dim()), extent = extent_of(sizes, dim.constant());
+  size_t d = static_cast<size_t>(dim.constant());
   auto own = [&](Tensor t) { return derived(std::move(t), {&x}, x.bound, x.grain); };
   Exprs few = chance(2) ? Exprs{one_of(sizes_)} : Exprs{2, 3};
   switch (pick(7)) {
     case 0:
-      return {
-          own(call1("gather", {x.t, Expr(static_cast<int64_t>(d)), call1("remainder.Scalar", {index_into(sizes, sizes[d]), sizes[d]})}))};
+      return {own(call1("gather", {x.t, dim, index_along(sizes, dim.constant())}))};
     case 1:
-      return {own(call1("index_select", {x.t, Expr(static_cast<int64_t>(d)),
-                                         call1("remainder.Scalar", {index_into({one_of(sizes_)}, sizes[d]), sizes[d]})}))};
+      return {own(call1("index_select", {x.t, dim, call1("remainder.Scalar", {index_into({one_of(sizes_)}, extent), extent})}))};
     case 2: {
+      if (sizes.empty()) return {};
       std::vector<Tensor> at(d + 1);
-      at[d] = index_into(few, sizes[d]);
+      at[d] = index_into(few, extent);
       return {own(call1("index.Tensor", {x.t, at}))};
     }
     case 3: {  // several index tensors, side by side or apart
+      if (sizes.empty()) return {};
       std::vector<Tensor> at(sizes.size());
       at[0] = index_into(few, sizes[0]);
       at[sizes.size() - 1] = index_into(few, sizes.back());
@@ -40,16 +41,15 @@ std::vector<Drawn> RandomGenerator::index() {
     case 5:
       return {own(call1("take", {x.t, index_into(few, numel(sizes))}))};
     default:
-      return {own(call1("take_along_dim",
-                        {x.t, call1("remainder.Scalar", {index_into(sizes, sizes[d]), sizes[d]}), Expr(static_cast<int64_t>(d))}))};
+      return {own(call1("take_along_dim", {x.t, call1("remainder.Scalar", {index_into(sizes, extent), extent}), dim}))};
   }
 }
 
 std::vector<Drawn> RandomGenerator::scatter() {
-  Drawn x = any_rank(1, 3);
+  Drawn x = any_rank(least_rank(), 3);
   Exprs sizes = sizes_of(x.t);
-  size_t d = static_cast<size_t>(pick(x.t.dim()));
-  Expr dim = static_cast<int64_t>(d);
+  const Expr dim = some_dim(x.t.dim()), extent = extent_of(sizes, dim.constant());
+  size_t d = static_cast<size_t>(dim.constant());
   if (is_bool(x.t.dtype())) return {};
   Drawn y = partner(x);
   if (sizes_of(y.t) != sizes) y = x;
@@ -58,7 +58,7 @@ std::vector<Drawn> RandomGenerator::scatter() {
   for (auto& s : sizes) many *= static_cast<double>(s.maybe_constant().value_or(64));
   auto set = [&](Tensor t) { return derived(std::move(t), {&x, &y}, std::max(x.bound, y.bound), std::min(x.grain, y.grain)); };
   auto added = [&](Tensor t) { return derived(std::move(t), {&x, &y}, x.bound + many * y.bound, std::min(x.grain, y.grain)); };
-  Tensor at = call1("remainder.Scalar", {index_into(sizes, sizes[d]), sizes[d]});
+  Tensor at = index_along(sizes, dim.constant());
   auto first = [&] { return call1("slice.Tensor", {y.t, dim, Expr(0), Expr(1)}); };
   switch (pick(10)) {
     case 0:
@@ -69,12 +69,12 @@ std::vector<Drawn> RandomGenerator::scatter() {
       return {added(call1("scatter_add", {x.t, dim, at, y.t}))};
     case 3: {
       std::vector<Tensor> where(d + 1);
-      where[d] = index_into({2}, sizes[d]);
+      where[d] = index_into({options_.degenerate ? one_of(sizes_) : Expr(2)}, extent);
       return {set(call1("index_put", {x.t, where, call1("index.Tensor", {y.t, where})}))};
     }
     case 4: {
       std::vector<Tensor> where(d + 1);
-      where[d] = index_into({3}, sizes[d]);
+      where[d] = index_into({options_.degenerate ? one_of(sizes_) : Expr(3)}, extent);
       return {added(call1("index_put", {x.t, where, call1("index.Tensor", {y.t, where}), true}))};
     }
     case 5:
@@ -94,10 +94,10 @@ std::vector<Drawn> RandomGenerator::scatter() {
 }
 
 std::vector<Drawn> RandomGenerator::scan() {
-  Drawn x = any_rank(1, 3);
+  Drawn x = any_rank(least_rank(), 3);
   if (is_bool(x.t.dtype())) x = as_float(x);
-  Expr d = pick(x.t.dim());
-  double n = static_cast<double>(sizes_of(x.t)[static_cast<size_t>(d.constant())].maybe_constant().value_or(64));
+  Expr d = some_dim(x.t.dim());
+  double n = static_cast<double>(extent_of(sizes_of(x.t), d.constant()).maybe_constant().value_or(64));
   switch (pick(5)) {
     case 0:
     case 1:
@@ -115,10 +115,10 @@ std::vector<Drawn> RandomGenerator::scan() {
 }
 
 std::vector<Drawn> RandomGenerator::order() {
-  Drawn x = any_rank(1, 3);
+  Drawn x = any_rank(least_rank(), 3);
   if (is_bool(x.t.dtype())) x = as_float(x);
-  Expr d = pick(x.t.dim());
-  Expr extent = sizes_of(x.t)[static_cast<size_t>(d.constant())];
+  Expr d = some_dim(x.t.dim());
+  Expr extent = extent_of(sizes_of(x.t), d.constant());
   double n = static_cast<double>(extent.maybe_constant().value_or(64));
   std::vector<Tensor> r;
   bool stable = false;
@@ -147,7 +147,7 @@ std::vector<Drawn> RandomGenerator::product() {
   auto sizes = sizes_of(x.t);
   if (x.t.dim() == 0) return {};
   DType t = x.t.dtype();
-  Expr k = sizes.back(), n = one_of<Expr>({1, 2, 3, 5, 8, 17, 33});
+  Expr k = sizes.back(), n = options_.degenerate && chance(4) ? Expr(0) : one_of<Expr>({1, 2, 3, 5, 8, 17, 33});
   auto weight = [&](const Exprs& s) { return fresh_input(t, s, chance(2) && k.is_const() ? InputKind::Parameter : InputKind::User).t; };
   switch (pick(7)) {
     case 0:
@@ -184,7 +184,7 @@ std::vector<Drawn> RandomGenerator::convolution() {
   for (int i = 0; i < 6 && !x.defined(); ++i)
     if (const Drawn& d = any(); d.t.dim() == 4 && !d.wild && is_float(d.t.dtype()) && sizes_of(d.t)[1].is_const())
       x = d.t, channels = sizes_of(d.t)[1].constant(), t = d.t.dtype();
-  if (!x.defined()) x = fresh_input(t, {1 + pick(2), channels, 3 + pick(6), 3 + pick(chance(3) ? 30 : 6)}).t;
+  if (!x.defined()) x = fresh_input(t, {options_.degenerate ? pick(2) : 1 + pick(2), channels, 3 + pick(6), 3 + pick(chance(3) ? 30 : 6)}).t;
   if (channels % groups || channels > 32) groups = 1, out = std::min<int64_t>(out, 8);
   InputKind kind = chance(3) ? InputKind::User : InputKind::Parameter;
   Tensor w = fresh_input(t, {out, channels / groups, 1 + pick(3), 1 + pick(3)}, kind).t;
@@ -198,7 +198,7 @@ std::vector<Drawn> RandomGenerator::pool() {
   Drawn x;
   for (int i = 0; i < 6 && !x.t.defined(); ++i)
     if (const Drawn& d = any(); d.t.dim() >= 3 && d.t.dim() <= 4 && is_float(d.t.dtype()) && !d.wild) x = d;
-  if (!x.t.defined()) x = fresh_input(float_dtype(), {1 + pick(2), 1 + pick(3), 3 + pick(5), 3 + pick(5)});
+  if (!x.t.defined()) x = fresh_input(float_dtype(), {options_.degenerate ? pick(2) : 1 + pick(2), 1 + pick(3), 3 + pick(5), 3 + pick(5)});
   Exprs kernel = {1 + pick(3), 1 + pick(3)}, stride = {1 + pick(2), 1 + pick(2)};
   switch (pick(4)) {
     case 0:
@@ -220,6 +220,9 @@ std::vector<Drawn> RandomGenerator::attention() {
   if (t == DType::F64) t = DType::F32;
   Expr length = one_of<Expr>({1, 3, 5, 9}), keys = chance(2) ? length : one_of<Expr>({2, 7, 17}), depth = one_of<Expr>({2, 4, 8, 16});
   Expr batch = 1 + pick(2), heads = 1 + pick(2);
+  if (options_.degenerate)
+    for (auto* size : {&length, &keys, &depth, &batch, &heads})
+      if (chance(5)) *size = 0;
   Tensor q = fresh_input(t, {batch, heads, length, depth}).t, k, v;
   if (chance(2)) {  // heads split out of rows, as models do
     auto rows = [&](const Expr& n) {
@@ -263,7 +266,7 @@ std::vector<Drawn> RandomGenerator::create() {
 std::vector<Drawn> RandomGenerator::data_dependent() {
   if (!last_.empty()) return {};
   Drawn x = any_exact();
-  if (x.t.dim() == 0) return {};
+  if (x.t.dim() < least_rank()) return {};
   if (chance(2)) {
     last_.push_back(call1("nonzero", {x.t}));
   } else {

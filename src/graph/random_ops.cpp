@@ -167,9 +167,10 @@ std::vector<Drawn> RandomGenerator::casts() { return {cast_to(any(), dtype())}; 
 
 std::vector<Drawn> RandomGenerator::reduce() {
   Drawn x = any_float();
-  if (x.t.dim() == 0) return {};
+  if (x.t.dim() < least_rank()) return {};
   bool keep = chance(2);
   Exprs dims = some_dims(x.t.dim());
+  const Expr dim = dims.empty() ? Expr(0) : dims[0];
   switch (pick(9)) {
     case 0:
       return {rough(call1("sum.dim_IntList", {bounded(x).t, dims, keep}))};
@@ -182,7 +183,7 @@ std::vector<Drawn> RandomGenerator::reduce() {
     case 4:
       return {rough(call1("logsumexp", {tame(x).t, dims, keep}))};
     case 5:
-      return {rough(call1("prod.dim_int", {bounded(x).t, dims[0], keep}))};
+      return {rough(call1("prod.dim_int", {bounded(x).t, dim, keep}))};
     case 6:
       return {rough(call1("sum", {bounded(x).t}))};
     case 7:
@@ -194,9 +195,10 @@ std::vector<Drawn> RandomGenerator::reduce() {
 
 std::vector<Drawn> RandomGenerator::reduce_exact() {
   Drawn x = any();
-  if (x.t.dim() == 0) return {};
+  if (x.t.dim() < least_rank()) return {};
   bool keep = chance(2);
   Exprs dims = some_dims(x.t.dim());
+  const Expr dim = dims.empty() ? Expr(0) : dims[0];
   double n = 1;
   for (auto& s : sizes_of(x.t)) n *= static_cast<double>(s.maybe_constant().value_or(64));
   switch (pick(7)) {
@@ -208,13 +210,13 @@ std::vector<Drawn> RandomGenerator::reduce_exact() {
     case 3:
       if (!x.exact) return {};
       if (chance(4)) return {exact(call1(chance(2) ? "argmax" : "argmin", {is_bool(x.t.dtype()) ? cast_to(x, DType::I64).t : x.t}), n, 1)};
-      return {exact(call1(chance(2) ? "argmax" : "argmin", {is_bool(x.t.dtype()) ? cast_to(x, DType::I64).t : x.t, dims[0], keep}), n, 1)};
+      return {exact(call1(chance(2) ? "argmax" : "argmin", {is_bool(x.t.dtype()) ? cast_to(x, DType::I64).t : x.t, dim, keep}), n, 1)};
     case 4:
       if (!x.exact) return {};
       return {exact(call1(chance(2) ? "any.dims" : "all.dims", {x.t, dims, keep}), 1, 1)};
     case 5: {
       if (!x.exact || is_bool(x.t.dtype())) return {};
-      auto r = call(chance(2) ? "max.dim" : "min.dim", {x.t, dims[0], keep});
+      auto r = call(chance(2) ? "max.dim" : "min.dim", {x.t, dim, keep});
       return {exact(r[0], x.bound, x.grain, x.wild), exact(r[1], n, 1)};
     }
     default:
@@ -225,8 +227,8 @@ std::vector<Drawn> RandomGenerator::reduce_exact() {
 
 std::vector<Drawn> RandomGenerator::softmax() {
   Drawn x = any_tame();
-  if (x.t.dim() == 0) return {};
-  Expr d = pick(x.t.dim());
+  if (x.t.dim() < least_rank()) return {};
+  Expr d = some_dim(x.t.dim());
   switch (pick(4)) {
     case 0:
       return {rough(call1("softmax.int", {x.t, d}))};
@@ -363,8 +365,8 @@ std::vector<Drawn> RandomGenerator::strided_view() {
 
 // The same elements in another order or several times: results of their own.
 std::vector<Drawn> RandomGenerator::rearrange() {
-  const Drawn x = any_rank(1, 4);
-  int64_t rank = x.t.dim(), d = pick(rank);
+  const Drawn x = any_rank(least_rank(), 4);
+  int64_t rank = x.t.dim(), d = some_dim(rank);
   auto own = [&](Tensor t) { return derived(std::move(t), {&x}, x.bound, x.grain); };
   switch (pick(6)) {
     case 0:
@@ -373,17 +375,17 @@ std::vector<Drawn> RandomGenerator::rearrange() {
       return {own(call1("roll", {x.t, Exprs{pick(5) - 2}, Exprs{d}}))};
     case 2: {
       Exprs times(static_cast<size_t>(rank), 1);
-      times[static_cast<size_t>(d)] = 2;
+      if (rank > 0) times[static_cast<size_t>(d)] = options_.degenerate ? pick(3) : 2;
       if (chance(2)) times.insert(times.begin(), 2);
       return {own(call1("repeat", {x.t, times}))};
     }
     case 3:
-      return {own(call1("repeat_interleave.self_int", {x.t, Expr(2), Expr(d)}))};
+      return {own(call1("repeat_interleave.self_int", {x.t, Expr(options_.degenerate ? pick(3) : 2), Expr(d)}))};
     case 4:
       if (rank < 2) return {};
       return {derived(call1(chance(2) ? "tril" : "triu", {x.t, Expr(pick(3) - 1)}), {&x}, x.bound, x.grain)};
     default:
-      return {own(call1("contiguous", {call1("transpose.int", {x.t, Expr(d), Expr(pick(rank))})}))};
+      return {own(call1("contiguous", {call1("transpose.int", {x.t, Expr(d), Expr(some_dim(rank))})}))};
   }
 }
 
@@ -404,15 +406,17 @@ std::vector<Drawn> RandomGenerator::join() {
   }
   std::vector<Tensor> parts = {a.t, b.t};
   if (chance(2)) parts.push_back(call1("neg", {as_float(a).t}));
+  if (options_.degenerate && chance(2))  // an empty vector joins with tensors of any rank
+    parts.insert(parts.begin() + pick(static_cast<int64_t>(parts.size()) + 1), fresh_input(a.t.dtype(), {0}).t);
   for (auto& p : parts)
     if (is_float(parts.back().dtype()) && !is_float(p.dtype())) p = call1("_to_copy", {p, parts.back().dtype()});
   return {derived(call1("cat", {parts, Expr(d)}), {&a, &b}, bound, grain)};
 }
 
 std::vector<Drawn> RandomGenerator::pad() {
-  Drawn x = any_rank(1, 4);
+  Drawn x = any_rank(least_rank(), 4);
   Exprs widths;
-  for (int64_t d = 0, n = 1 + pick(std::min<int64_t>(x.t.dim(), 2)); d < n; ++d) widths.insert(widths.end(), {pick(3), pick(3)});
+  for (int64_t d = 0, n = 1 + pick(std::min<int64_t>(std::max<int64_t>(x.t.dim(), 1), 2)); d < n; ++d) widths.insert(widths.end(), {pick(3), pick(3)});
   switch (pick(4)) {
     case 0:
       if (x.t.dim() < 2 || is_bool(x.t.dtype())) return {};

@@ -91,6 +91,11 @@ std::vector<Lazy> copies(const Advanced& a) {
   return out;
 }
 
+bool has_zero(const std::vector<Expr>& sizes) { return std::find(sizes.begin(), sizes.end(), Expr(0)) != sizes.end(); }
+
+// What an update that writes nothing makes of its first operand.
+void keep_self(Lowering& l, const graph::Node& n) { l.define(n.results[0], l.value(std::get<graph::Value*>(n.args[0]))); }
+
 // A node's domain over the given sizes, with the index over it.
 Index make_domain(Lowering& l, choice::Node& node, const std::vector<Expr>& sizes) {
   Index index;
@@ -153,7 +158,7 @@ namespace {
 bool choose_between_parts(Lowering& l, const graph::Node& n, const std::vector<graph::Value*>& list, size_t dim) {
   constexpr size_t kMostParts = 4;
   constexpr int kMostWork = 8;
-  Expr each = list[0]->type.sizes.empty() ? Expr(0) : list[0]->type.sizes[dim];
+  Expr each = list[0]->type.sizes[dim];
   int work = 0;
   for (auto* v : list) {
     const Lazy& part = l.value(v);
@@ -197,15 +202,16 @@ bool choose_between_parts(Lowering& l, const graph::Node& n, const std::vector<g
 void lower_cat(Lowering& l, const graph::Node& n) {
   auto types = graph::type_args(n);
   ops::TypeReader reader(*n.op, types);
-  const auto& list = std::get<std::vector<graph::Value*>>(n.args[0]);
   const TensorType& type = n.results[0]->type;
+  auto list = std::get<std::vector<graph::Value*>>(n.args[0]);
+  // Parts without elements add nothing; among them are f32[0]s, which join with tensors of any rank.
+  std::erase_if(list, [](auto* v) { return has_zero(v->type.sizes); });
   size_t dim = static_cast<size_t>(ops::normal_dim(*n.op, reader.integer("dim"), type.dim()));
   if (choose_between_parts(l, n, list, dim)) return;
   Place p = l.allocate_like(n.results[0], l.value(list[0]));
   Expr at = 0;
   for (auto* v : list) {
     Lazy part = l.value(v);
-    if (part.sizes.size() != type.sizes.size()) continue;  // the legacy empty 1-d tensor
     Place slice = p;
     slice.offset = at * p.strides[dim];
     l.fill(slice, type.dtype, part.sizes, part.at, n.results[0]);
@@ -260,6 +266,7 @@ void lower_index_put(Lowering& l, const graph::Node& n) {
   for (size_t d = 0; d < a->rank; ++d)
     if (!a->tensors[d]) sizes.push_back(self->type.sizes[d]);
   sizes.insert(sizes.begin() + static_cast<long>(a->front), a->index_sizes.begin(), a->index_sizes.end());
+  if (has_zero(sizes)) return keep_self(l, n);
   Place p = l.place_for_update(n);
   Lazy v = l.value(values);
   choice::Node node;
@@ -280,6 +287,7 @@ void lower_scatter(Lowering& l, const graph::Node& n) {
   const graph::Value* self = operand(n, "self");
   const graph::Value* indices = operand(n, "index");
   auto types = graph::type_args(n);
+  if (has_zero(indices->type.sizes)) return keep_self(l, n);  // of any rank
   if (self->type.sizes.empty() || indices->type.sizes.empty() || is_bool(self->type.dtype)) return l.lower_extern(n);
   size_t dim = static_cast<size_t>(ops::normal_dim(*n.op, ops::TypeReader(*n.op, types).integer("dim"), self->type.dim()));
   Place p = l.place_for_update(n);

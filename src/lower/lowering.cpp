@@ -97,6 +97,16 @@ Lazy Lowering::at_place(const TensorType& type, Place place) {
   return lazy;
 }
 
+Lazy Lowering::nothing(const TensorType& type) {
+  Lazy lazy;
+  lazy.dtype = type.dtype;
+  lazy.sizes = type.sizes;
+  lazy.loads = 0;
+  const DType t = is_complex(type.dtype) ? memory_type(type.dtype) : ops::compute_type(type.dtype);
+  lazy.at = [t](BodyBuilder& b, const Index&) { return b.constant(t, Number::of(int64_t{0})); };
+  return lazy;
+}
+
 Place Lowering::allocate(const std::string& name, const TensorType& type) {
   Place p;
   p.buffer = program_.new_buffer(name, type.dtype, type.numel(), loop::BufferKind::Temporary);
@@ -414,6 +424,26 @@ void Lowering::lower_composite(const graph::Node& n) {
   parts_.push_back(std::make_unique<graph::Graph>(std::move(parts)));
 }
 
+// Results without elements need no rule, and rules need not know them: where there is nothing to compute, operations allow operands that do
+// not fit otherwise (ranks that differ, indices into nothing).
+bool Lowering::lower_empty(const graph::Node& n) {
+  auto names = [](const TensorType& type, const Expr& size) {
+    return std::find(type.sizes.begin(), type.sizes.end(), size) != type.sizes.end();
+  };
+  auto given = [&](const Expr& size) {  // else the run learns the size from this operation
+    const auto* known = size.kind() == sym::Kind::Symbol ? graph_.find_symbol(size.node()->name) : nullptr;
+    bool found = !known || !known->unbacked;
+    graph::for_each_operand(n, [&](const graph::Value* v) { found = found || names(v->type, size); });
+    return found;
+  };
+  for (auto* r : n.results) {
+    const auto& sizes = r->type.sizes;
+    if (!names(r->type, 0) || r->type.dtype == DType::C128 || !std::all_of(sizes.begin(), sizes.end(), given)) return false;
+  }
+  for (auto* r : n.results) values_[r] = nothing(r->type);
+  return true;
+}
+
 void Lowering::lower_node(const graph::Node& n) {
   if (ops::is_custom(*n.op)) return lower_custom(n);
   bool complex = false;
@@ -421,6 +451,7 @@ void Lowering::lower_node(const graph::Node& n) {
   for (auto* r : n.results) complex = complex || is_complex(r->type.dtype);
   if (!n.regions.empty()) return lower_control_flow(n);
   if (n.op->effect && n.results.empty()) return lower_extern(n);
+  if (!n.op->effect && !n.results.empty() && lower_empty(n)) return;
   if (complex && !n.op->index_map) return lower_extern(n);
   if (Rule rule = find_rule(n.op->name)) return rule(*this, n);
   if (n.op->formula) return lower_pointwise(*this, n);

@@ -57,6 +57,8 @@ class Lowering {
   // A place for an operand whose index map is linear over a realized buffer (views of it included), else realizes.
   Place strided(const graph::Value* v);
   Lazy at_place(const TensorType& type, Place place);
+  // A value that has no elements (a constant size is 0), from nothing. Its element function can be asked, at an index of any rank.
+  Lazy nothing(const TensorType& type);
   // Memory for a value whose dimensions lie in the order in which those of `like` do (channels last stays channels last).
   Place allocate_like(const graph::Value* v, const Lazy& like);
   // The same for the result of a reduction of `input` over some dimensions.
@@ -90,6 +92,8 @@ class Lowering {
 
  private:
   void lower_node(const graph::Node& n);
+  // Defines the results of an operation when none of them has elements; false, and nothing done, when one may have some.
+  bool lower_empty(const graph::Node& n);
   // Computes now what still reads `buffer` and is used by this node or later, before it is overwritten.
   void settle_readers(int buffer, const graph::Value* except);
   // Whether some address divides a variable of the value.

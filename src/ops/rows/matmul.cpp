@@ -1,4 +1,6 @@
 // Rows of matrix products: two primitives (mm, bmm), and everything that is written with them.
+#include <cmath>
+
 #include "base/check.h"
 #include "ops/rows/dense_compose.h"
 #include "ops/rows/dense_values.h"
@@ -69,11 +71,22 @@ void product_kernel(KernelCall& c) {
 
 Tensor scaled(const Tensor& t, const Operand& factor) { return is_value(factor, 1) ? t : call1("mul.Scalar", {t, factor}); }
 
+// alpha or beta. The result has the dtype of the product: among integers, what follows the point of a factor is cut off first.
+Operand factor(const CallReader& c, const char* name, DType dtype) {
+  Operand given = c.at(name);
+  const double* real = std::get_if<double>(&given);
+  if (!real || !is_int(dtype)) return given;
+  TOROID_USER_CHECK(c.op().name != "addr", "addr: {} is {}, and the tensors hold {}; give an integer", name, *real, name_of(dtype));
+  TOROID_USER_CHECK(std::abs(*real) < 0x1p63, "{}: {} is {}, which is not within the range of {}", c.op().name, name, *real, name_of(dtype));
+  return Expr(static_cast<int64_t>(*real));
+}
+
 // beta * self + alpha * product; a beta of 0 leaves self out, NaN or not.
 Tensor blend(const CallReader& c, const Tensor& product) {
-  Tensor p = scaled(product, c.at("alpha")), self = c.tensor("self");
-  if (is_value(c.at("beta"), 0)) return p;
-  return add(scaled(self, c.at("beta")), p);
+  const Operand alpha = factor(c, "alpha", product.dtype()), beta = factor(c, "beta", product.dtype());
+  Tensor p = scaled(product, alpha), self = c.tensor("self");
+  if (is_value(beta, 0)) return p;
+  return add(scaled(self, beta), p);
 }
 
 Tensor bmm(const Tensor& a, const Tensor& b) { return call1("bmm", {a, b}); }
@@ -220,9 +233,11 @@ void add_blended_rows(Table& t) {
   t.composite("baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
               [](const CallReader& c) -> std::vector<Tensor> { return {blend(c, bmm(c.tensor("batch1"), c.tensor("batch2")))}; });
   // The batches side by side are one long inner dimension.
-  t.composite(
-      "addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-      [](const CallReader& c) -> std::vector<Tensor> { return {blend(c, sum(bmm(c.tensor("batch1"), c.tensor("batch2")), {Expr(0)}))}; });
+  t.composite("addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+              [](const CallReader& c) -> std::vector<Tensor> {
+                Tensor products = bmm(c.tensor("batch1"), c.tensor("batch2"));
+                return {blend(c, cast(sum(products, {Expr(0)}), products.dtype()))};  // sums of integers are i64
+              });
   t.composite("addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
               [](const CallReader& c) -> std::vector<Tensor> { return {blend(c, matrix_vector(c.tensor("mat"), c.tensor("vec")))}; });
   t.composite("addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",

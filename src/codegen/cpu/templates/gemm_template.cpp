@@ -282,7 +282,7 @@ void @NAME@(void* const* bufs, const int64_t* params, int64_t begin, int64_t end
     count = @COUNT@;
     const int64_t m_begin = block * BLOCK_M, m_end = m_begin + BLOCK_M < M ? m_begin + BLOCK_M : M;
     @SELECTA@
-    for (int64_t k0 = 0; k0 < K; k0 += BLOCK_K) {
+    for (int64_t k0 = 0; @MORE@; k0 += BLOCK_K) {
       const int64_t depth = K - k0 < BLOCK_K ? K - k0 : BLOCK_K;
       for (int64_t panel = first_panel; panel < first_panel + count; ++panel) {
         const int64_t n0 = panel * PANEL, columns = N - n0 < PANEL ? N - n0 : PANEL;
@@ -384,6 +384,7 @@ const int64_t groups = (same_rows + GROUP - 1) / GROUP;)";
                          {"BLOCKK", std::to_string(c.tile.block_k)},
                          {"ROWS", std::to_string(c.tile.rows)},
                          {"GROUP", std::to_string(p.group)},
+                         {"MORE", c.k.is_constant() ? "k0 < K" : "k0 < K || k0 == 0"},  // a product over nothing is 0
                          {"COUNT", p.group == 1 ? "1" : "(same_rows + groups - 1) / groups"},
                          {"AHEAD", ahead},
                          {"VECS", c.n.is_constant() ? "(columns + T_LANES - 1) / T_LANES" : std::to_string(c.tile.vecs)},
