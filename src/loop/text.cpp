@@ -43,6 +43,9 @@ std::string to_string(const Domain& d, const Body& b) {
       case Step::Load:
         out += fmt::format("load %{} [{}]{}", s.buffer, sym::to_string(s.index), mask);
         break;
+      case Step::Check:
+        out += fmt::format("check %{} v{} below {} site {}{}", s.buffer, s.args[0], sym::to_string(s.index), s.value.i, mask);
+        break;
       case Step::Index:
         out += fmt::format("index [{}]", sym::to_string(s.index));
         break;
