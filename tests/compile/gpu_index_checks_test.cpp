@@ -7,7 +7,7 @@
 #include "compile/index_operands.h"
 #include "toroid/compile.h"
 #include "toroid/device_graph.h"
-#include "toroid/tensor_copy.h"
+#include "tensor/tensor_impl.h"
 
 namespace toroid {
 namespace {
