@@ -3,6 +3,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <new>
 
 #include "base/check.h"
 #include "device/cuda/cuda_runtime.h"
@@ -80,11 +81,17 @@ class Faults {
  private:
   static constexpr size_t kSlots = 63;  // of a block of memory, behind the flag
 
+  // A line of the cache for each record, outside of what is counted as tensors' memory.
+  static std::shared_ptr<void> host_block(size_t bytes) {
+    constexpr std::align_val_t kLine{64};
+    return {::operator new(bytes, kLine), [](void* p) { ::operator delete(p, kLine); }};
+  }
+
   int64_t* flag() const { return reinterpret_cast<int64_t*>(blocks_.front().get()); }
 
   void grow() {
     const size_t bytes = (kSlots + 1) * sizeof(IndexFault);
-    auto block = device_.is_cuda() ? cuda::pinned_memory(device_.index).allocate(bytes) : memory_of(device_).allocate(bytes);
+    auto block = device_.is_cuda() ? cuda::pinned_memory(device_.index).allocate(bytes) : host_block(bytes);
     auto* at = static_cast<IndexFault*>(block.get());
     blocks_.push_back(std::move(block));
     for (size_t i = 0; i <= kSlots; ++i) at[i] = {};
