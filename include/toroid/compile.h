@@ -183,6 +183,10 @@ class Compiled {
   std::shared_ptr<detail::Function> function_;
 };
 
+// Indices in tensors that are out of range are a UserError of the call, as in PyTorch (option check_indices); on a GPU of the next call
+// that waits for the device: synchronize(), a copy to the host, item(). Tensors that fn writes in place then hold what was written up to
+// there, and nothing outside of them has been touched. The next call is clean.
+//
 // The compiled form of fn, which takes tensors (and numbers) and returns tensors. Tensors that fn captures are read at each call;
 // everything else that it captures is frozen at the first call. UserError for unknown options.
 template <class F>

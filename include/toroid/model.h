@@ -22,7 +22,8 @@ struct ModelOptions {
   bool eager = false;     // one operation at a time, nothing fused: what the program costs without a compiler
 };
 
-// A compiled program. Cheap to move; safe to run from several threads.
+// A compiled program. Cheap to move; safe to run from several threads. Indices out of range in its inputs (token ids, positions) are a
+// UserError, see toroid/compile.h.
 class Model {
  public:
   struct Summary {

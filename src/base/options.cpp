@@ -207,6 +207,9 @@ constexpr Row kRows[] = {
      "Nothing is timed when tuning: what no lock file decides is done as without."},
     {OptionId::Nvtx, Kind::Bool, "nvtx", "0",
      "Name each call, replay and step on the timelines of NVIDIA's tools (NVTX ranges), in programs compiled from then on."},
+    {OptionId::CheckIndices, Kind::Bool, "check_indices", "1",
+     "Indices in tensors (embedding, gather, scatter, ...) that are out of range are a UserError. Without, programs compiled from then on "
+     "read and write whatever lies there."},
 };
 static_assert(std::size(kRows) == kOptionCount);
 static_assert([] {

@@ -69,8 +69,9 @@ enum class OptionId : uint8_t {
   CoordinateDescentTuning,
   Deterministic,
   Nvtx,
+  CheckIndices,
 };
-inline constexpr int kOptionCount = 57;
+inline constexpr int kOptionCount = 58;
 
 // A key into the table that knows the type of its value: bool, int64_t or std::string.
 template <class T>
@@ -136,6 +137,7 @@ inline constexpr Option<bool> kTuneLockCheck{OptionId::TuneLockCheck};
 inline constexpr Option<bool> kCoordinateDescentTuning{OptionId::CoordinateDescentTuning};
 inline constexpr Option<bool> kDeterministic{OptionId::Deterministic};
 inline constexpr Option<bool> kNvtx{OptionId::Nvtx};
+inline constexpr Option<bool> kCheckIndices{OptionId::CheckIndices};
 }  // namespace options
 
 // The value now. The first access to any option reads the environment; a bad value there is a UserError that names the variable.

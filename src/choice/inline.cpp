@@ -34,7 +34,10 @@ class Mover {
     for (size_t i = 0; i < from.outputs.size(); ++i)
       set(from.outputs[i].buffer, {call.outputs[i].memory.buffer, call.outputs[i].memory.offset});
     for (auto& b : from.buffers)
-      if (place(b.id).buffer < 0) set(b.id, {to.new_buffer(prefix_ + b.name, b.dtype, b.numel, loop::BufferKind::Temporary), 0});
+      if (b.kind == loop::BufferKind::Faults)
+        set(b.id, {to.faults(), 0});
+      else if (place(b.id).buffer < 0)
+        set(b.id, {to.new_buffer(prefix_ + b.name, b.dtype, b.numel, loop::BufferKind::Temporary), 0});
   }
 
   Node moved(Node n) {
@@ -42,6 +45,10 @@ class Mover {
     move(n.domain, n.body);
     if (n.producer) move(n.producer->domain, n.producer->body);
     for (auto& nest : n.beside) move(nest.domain, nest.body);
+    for_each_check(n, [&](loop::Statement& s) {
+      s.value.i = to_.site(from_.sites[static_cast<size_t>(s.value.i)]);
+      s.buffer = to_.faults();
+    });
     for (auto& o : n.origins) o = prefix_ + o;
     return n;
   }

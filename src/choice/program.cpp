@@ -100,6 +100,19 @@ int Program::new_buffer(std::string name, DType dtype, Expr numel, loop::BufferK
   return id;
 }
 
+int Program::faults() {
+  for (auto& b : buffers)
+    if (b.kind == loop::BufferKind::Faults) return b.id;
+  return new_buffer("faults", DType::I64, kIndexFaultWords, loop::BufferKind::Faults);
+}
+
+int Program::site(const IndexSite& s) {
+  const auto it = std::find(sites.begin(), sites.end(), s);
+  if (it != sites.end()) return static_cast<int>(it - sites.begin());
+  sites.push_back(s);
+  return static_cast<int>(sites.size()) - 1;
+}
+
 void take_over(Node& n, const Node& other, bool first) {
   n.origins.insert(first ? n.origins.begin() : n.origins.end(), other.origins.begin(), other.origins.end());
   n.parts.insert(first ? n.parts.begin() : n.parts.end(), other.parts.begin(), other.parts.end());
@@ -164,6 +177,7 @@ std::string to_string(const Program& p) {
                        b.kind == loop::BufferKind::Input      ? " input"
                        : b.kind == loop::BufferKind::Constant ? " constant"
                        : b.kind == loop::BufferKind::Output   ? " output"
+                       : b.kind == loop::BufferKind::Faults   ? " faults"
                                                               : "");
   for (auto& r : p.rearranged)
     for (auto& part : r.parts)

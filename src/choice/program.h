@@ -5,6 +5,7 @@
 #include <optional>
 #include <variant>
 
+#include "base/index_fault.h"
 #include "choice/config.h"
 #include "graph/graph.h"
 #include "loop/node.h"
@@ -181,8 +182,12 @@ struct Program {
   // Numbers of nodes (Node::parts) that fusion leaves in launches of their own: those of a pair never share one.
   std::vector<std::pair<int, int>> apart;
   std::vector<Rearranged> rearranged;  // constants that are no inputs; their buffers are of kind Constant
+  std::vector<IndexSite> sites;        // what Check steps look at, by their numbers
 
   int new_buffer(std::string name, DType dtype, Expr numel, loop::BufferKind kind);
+  // The buffer of kind Faults, made at the first call; and the number of a site, which is listed once.
+  int faults();
+  int site(const IndexSite& s);
 };
 
 // Notes in `n` that it does the work of `other` too; first: before its own.

@@ -34,7 +34,8 @@ class Region {
     out_.guards = whole_.guards;
     for (size_t at : nodes_) add(whole_.nodes[at]);
     std::vector<std::pair<int, int>> in_order;  // here, there
-    for (auto& [from, to] : numbers_) in_order.emplace_back(to, from);
+    for (auto& [from, to] : numbers_)
+      if (whole_.buffers[static_cast<size_t>(from)].kind != loop::BufferKind::Faults) in_order.emplace_back(to, from);
     std::sort(in_order.begin(), in_order.end());
     for (auto& [to, from] : in_order) connect(from, to);
     for (auto& r : whole_.rearranged)
@@ -58,7 +59,8 @@ class Region {
     auto [it, fresh] = numbers_.try_emplace(buffer, static_cast<int>(out_.buffers.size()));
     if (fresh) {
       const loop::Buffer& b = whole_.buffers[static_cast<size_t>(buffer)];
-      out_.new_buffer("b" + std::to_string(it->second), b.dtype, b.numel, loop::BufferKind::Temporary);
+      const bool faults = b.kind == loop::BufferKind::Faults;
+      out_.new_buffer("b" + std::to_string(it->second), b.dtype, b.numel, faults ? b.kind : loop::BufferKind::Temporary);
     }
     return it->second;
   }
@@ -90,6 +92,7 @@ class Region {
       if (!contains(written_, b)) written_.push_back(b);
     Node n = original;
     const std::string place = std::to_string(out_.nodes.size());
+    for_each_check(n, [&](loop::Statement& s) { s.value.i = out_.site(whole_.sites[static_cast<size_t>(s.value.i)]); });
     renumber_buffers(n, [&](int b) { return number_of(b); });
     rename_variables(n.domain, n.body, "n" + place + "_");
     n.origins = {"n" + place};
@@ -159,10 +162,20 @@ void for_each_operand(Node& n, const std::function<void(Operand&)>& f) {
   }
 }
 
+void for_each_check(Node& n, const std::function<void(loop::Statement&)>& f) {
+  const auto body = [&](loop::Body& b) {
+    for (auto& s : b.steps)
+      if (s.step == loop::Step::Check) f(s);
+  };
+  body(n.body);
+  if (n.producer) body(n.producer->body);
+  for (auto& nest : n.beside) body(nest.body);
+}
+
 void renumber_buffers(Node& n, const std::function<int(int)>& to) {
   const auto body = [&](loop::Body& b) {
     for (auto& s : b.steps)
-      if (s.step == loop::Step::Load || s.step == loop::Step::Store) s.buffer = to(s.buffer);
+      if (s.step == loop::Step::Load || s.step == loop::Step::Store || s.step == loop::Step::Check) s.buffer = to(s.buffer);
   };
   for_each_operand(n, [&](Operand& o) { o.buffer = to(o.buffer); });
   body(n.body);

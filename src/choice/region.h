@@ -12,6 +12,9 @@ namespace toroid::choice {
 // What a node's problem reads and writes in memory, but for its loops; an operand that it may have and has not is without a buffer.
 void for_each_operand(Node& n, const std::function<void(Operand&)>& f);
 
+// Calls f for each Check step of a node.
+void for_each_check(Node& n, const std::function<void(loop::Statement&)>& f);
+
 // Gives every buffer that a node names the number that `to` says.
 void renumber_buffers(Node& n, const std::function<int(int)>& to);
 

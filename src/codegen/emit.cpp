@@ -457,6 +457,7 @@ void StepEmitter::emit(int k, bool wants_vector) {
       break;
   }
   if (s.step == Step::Scalar && s.op == ScalarOp::Const) return;
+  if (s.step == Step::Check) return emit_check(k, vector_form);
   std::string value;
   if (s.step == Step::Index) {
     value = vector_form ? vector_index(s.index) : index(s.index);
@@ -521,6 +522,27 @@ void StepEmitter::emit_load(int k, bool vector_form) {
                      function("sel", s.dtype, true), mask, !whole.empty() && c == 0 ? whole : safe, zero));
   }
   define(k, name, true);
+}
+
+// One comparison of numbers without a sign; what is behind it is never on the way of good indices.
+void StepEmitter::emit_check(int k, bool vector_form) {
+  const Statement& s = step(k);
+  const std::string name = "v" + std::to_string(k), record = names_.pointer(s.buffer, DType::I64);
+  std::string value, size;
+  if (vector_form) {
+    const std::string splat = function("splat", DType::I64, true);
+    value = vector(s.args[0]), size = fmt::format("{}({})", splat, index(s.index));
+    if (s.mask >= 0) {
+      const std::string sel = function("sel", DType::I64, true), mask = vector(s.mask);
+      value = fmt::format("{}({}, {}, (vi64)(0))", sel, mask, value), size = fmt::format("{}({}, {}, (vi64)(1))", sel, mask, size);
+    }
+  } else {
+    value = scalar(s.args[0]), size = index(s.index);
+    if (s.mask >= 0) value = fmt::format("({} ? {} : 0)", scalar(s.mask), value), size = fmt::format("({} ? {} : 1)", scalar(s.mask), size);
+  }
+  line(fmt::format("{}i64 {} = {}({}, {}, {}, {});", vector_form ? "v" : "s", name, function("check", DType::I64, vector_form), value, size,
+                   record, s.value.i));
+  define(k, name, vector_form);
 }
 
 std::string StepEmitter::combined(const Statement& s, const std::string& old, const std::string& value, bool vector_form) {

@@ -102,6 +102,7 @@ class StepEmitter {
   bool inner_coefficient(const Expr& e, int64_t* coefficient) const;
   bool nonnegative(const Expr& e) const { return sym::known_ge(e, 0); }
   void emit_load(int k, bool vector);
+  void emit_check(int k, bool vector);
   void emit_store(int k, bool vector);
   std::string combined(const loop::Statement& s, const std::string& old, const std::string& value, bool vector);
 

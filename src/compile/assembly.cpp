@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/files.h"
 #include "base/hash.h"
+#include "base/index_fault.h"
 #include "base/log.h"
 #include "base/options.h"
 #include "base/thread_pool.h"
@@ -41,7 +42,7 @@ exec::HostCall host_call(const choice::Node& node) {
   call.name = e.op->name;
   for (auto& v : e.inputs) call.inputs.push_back(view_of(v));
   for (auto& v : e.outputs) call.outputs.push_back(view_of(v));
-  call.function = [op = e.op, args = e.args](const std::vector<Tensor>& inputs, const std::function<Expr(const Expr&)>& resolve) {
+  call.function = [op = e.op, args = e.args, where = node.where](const std::vector<Tensor>& inputs, const std::function<Expr(const Expr&)>& resolve) {
     CallArgs concrete;
     for (auto& a : args) {
       Arg<Tensor> c = map_arg<Tensor>(a, [&](int i) { return i < 0 ? Tensor() : inputs[static_cast<size_t>(i)]; });
@@ -50,6 +51,7 @@ exec::HostCall host_call(const choice::Node& node) {
         for (auto& x : *list) x = resolve(x);
       concrete.push_back(std::move(c));
     }
+    const OperationPlace place(where);
     return ops::evaluate(*op, std::move(concrete));
   };
   return call;
@@ -256,6 +258,7 @@ exec::Plan Assembly::plan() {
   for (auto& b : program_.buffers) {
     exec::BufferPlan bp{b.name, b.dtype, b.numel, exec::BufferRole::Temporary, {}};
     if (b.kind == loop::BufferKind::Output) bp.role = exec::BufferRole::Output;
+    if (b.kind == loop::BufferKind::Faults) bp.role = exec::BufferRole::Faults;
     if (auto it = constants_.packed.find(b.id); it != constants_.packed.end()) {
       bp.role = exec::BufferRole::Constant;
       bp.data = moved(it->second, options_.device);
@@ -266,6 +269,7 @@ exec::Plan Assembly::plan() {
     for (int b : choice::writes(*node)) plan.buffers[static_cast<size_t>(b)].role = exec::BufferRole::Handed;
   add_inputs(plan);
   plan.guards = program_.guards;
+  plan.sites = program_.sites;
   for (auto& s : program_.symbols) plan.symbols.emplace_back(s.expr, s.unbacked);
   size_t next = 0, next_call = 0;
   for (auto& n : program_.nodes) {

@@ -6,7 +6,6 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "base/scalar.h"
-#include "compile/index_check.h"
 #include "device/runtime.h"
 #include "graph/bind.h"
 #include "graph/recorder.h"
@@ -49,6 +48,7 @@ std::string family_key(const ops::Op& op, const CallArgs& args, const Device& de
   put(key, device.type);
   put(key, device.index);
   put(key, device.is_cuda() && get_option(options::kAllowTf32));
+  put(key, get_option(options::kCheckIndices));
   auto tensor = [&](const Tensor& t) {
     if (!t.defined()) {
       key += '-';
@@ -206,7 +206,6 @@ std::vector<Tensor> EagerDispatcher::call_part(const ops::Op& op, CallArgs args,
 
 std::vector<Tensor> EagerDispatcher::functional(const ops::Op& op, CallArgs args, const Device& device, const std::source_location& where) {
   // Random numbers, effects and training statistics: the parts run one by one.
-  if (!device.is_cuda()) check_indices(op, args);
   bool statistics = op.decompose && op.schema.find("training") >= 0 && op.schema.find("running_mean") >= 0;
   if (op.decompose && (op.random || statistics)) return parts(op, args, device);
   {

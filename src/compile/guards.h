@@ -82,9 +82,11 @@ class Guards {
 struct Surroundings {
   Device device;  // where new tensors are made
   ops::AutocastStates autocast;
-  bool allow_tf32 = false;
+  bool allow_tf32 = false, check_indices = true;
 
-  static Surroundings now() { return {default_device(), ops::autocast_states(), get_option(options::kAllowTf32)}; }
+  static Surroundings now() {
+    return {default_device(), ops::autocast_states(), get_option(options::kAllowTf32), get_option(options::kCheckIndices)};
+  }
   bool operator==(const Surroundings&) const = default;
   // What has changed: "autocast on cpu was off, is bf16".
   std::string change(const Surroundings& now) const;

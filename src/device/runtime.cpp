@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "device/errors.h"
 #include "device/faults.h"
+#include "device/index_faults.h"
 
 namespace toroid::device {
 namespace {
@@ -86,11 +87,14 @@ void Capture::join(const std::shared_ptr<Stream>& s) {
 void Stream::synchronize() {
   if (capture_) capture_->refuse("waiting for a stream");
   do_synchronize();
+  check_index_faults(runtime_.device());
 }
 
 bool Stream::query() {
   if (capture_) capture_->refuse("asking whether a stream's work is done");
-  return do_query();
+  const bool done = do_query();
+  if (done) check_index_faults(runtime_.device());
+  return done;
 }
 
 void Stream::wait(Event& event) {
@@ -166,12 +170,17 @@ void Event::record(Stream& stream) {
 
 void Event::synchronize() {
   check_not_captured("waiting for an event");
-  if (recorded_) do_synchronize();
+  if (!recorded_) return;
+  do_synchronize();
+  check_index_faults(runtime_.device());
 }
 
 bool Event::query() {
   check_not_captured("asking whether an event has happened");
-  return !recorded_ || do_query();
+  if (!recorded_) return true;
+  const bool done = do_query();
+  if (done) check_index_faults(runtime_.device());
+  return done;
 }
 
 double Event::elapsed_ms(Event& end) {
@@ -183,6 +192,7 @@ double Event::elapsed_ms(Event& end) {
     e->check_not_captured("asking for the time of an event");
   }
   end.do_synchronize();
+  check_index_faults(runtime_.device());
   return do_elapsed_ms(end);
 }
 
@@ -237,6 +247,7 @@ void Runtime::check_unsafe(std::string_view call) {
 void Runtime::synchronize() {
   check_unsafe("waiting for the whole device");
   do_synchronize();
+  check_index_faults(device(), true);
 }
 
 void refuse_in_capture(const Device& device, std::string_view call) {

@@ -33,12 +33,12 @@ Captured::Base Captured::base_of(const Lane& lane) const {
   return b;
 }
 
-// Constants, which nobody writes, are left out.
+// Constants, which nobody writes, are left out, and so is the record of faults, which all may write.
 std::vector<Touched> Captured::touched_by(const Launch& l, const BoundStep& s, const Memory& memory) const {
   std::vector<Touched> out;
   for (size_t i = 0; i < l.buffers.size(); ++i) {
     const auto b = static_cast<size_t>(l.buffers[i]);
-    if (plan_.buffers[b].role != BufferRole::Constant)
+    if (plan_.buffers[b].role != BufferRole::Constant && plan_.buffers[b].role != BufferRole::Faults)
       out.push_back({static_cast<const std::byte*>(memory.at[b]), bound_->bytes[b], l.written[i]});
   }
   if (s.scratch >= 0) out.push_back({memory.lane.arena->data + s.scratch, bytes_of(l.gpu.scratch_bytes, 1, bound_->symbols), true});

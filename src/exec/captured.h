@@ -1,6 +1,7 @@
 // One call, recorded: the recordable parts of a plan at given sizes, working in one lane's memory.
 #pragma once
 
+#include "device/index_faults.h"
 #include "exec/coverage.h"
 #include "exec/recording.h"
 #include "exec/shared_results.h"
@@ -20,6 +21,7 @@ struct Workspace {
   std::vector<Tensor> held;
   std::vector<size_t> holding;       // the buffers with a tensor
   const std::byte* arena = nullptr;  // of the lane, where `at` has it
+  std::shared_ptr<device::IndexFaultRecord> faults;  // of plans that check indices
 
   void hold(size_t buffer, Tensor t) {
     at[buffer] = t.raw_data();

@@ -98,6 +98,7 @@ Executable::Executable(Plan plan, bool is_block) : plan_(std::move(plan)) {
     names_ = std::make_unique<const Names>(plan_);
     watched_ = true;
   }
+  find_checks();
   for (auto& [s, unbacked] : plan_.symbols) dynamic_ = dynamic_ || unbacked;
   for (size_t i = 0; i < plan_.inputs.size(); ++i) {
     const InputPlan& in = plan_.inputs[i];
@@ -286,6 +287,7 @@ void Executable::place_buffers(std::span<const Tensor> arguments, std::span<cons
       if (run.bound.offsets[i] >= 0) memory.at[i] = run.lane.arena->data + run.bound.offsets[i];
     memory.arena = arena;
   }
+  if (faults_ >= 0) memory.at[static_cast<size_t>(faults_)] = memory.faults->at();
   for (size_t i : fixed_.inputs) {
     const InputPlan& in = plan_.inputs[i];
     Tensor placed;
@@ -397,6 +399,7 @@ void Executable::run_steps(const Segment& steps, Run& run) {
       watch_step(s, run);
     else
       run_step(s, run);
+    check_faults(s, run.memory.faults);
   }
 }
 
@@ -408,11 +411,18 @@ std::vector<Tensor> Executable::run_bound(const Bound& b, std::span<const Tensor
   if (!way.lane) own = take_lane(b, capture != nullptr);
   Workspace alone;
   Run run{b, way.lane ? *way.lane : *own, capture, way.recorded ? way.recorded->workspace : alone};
+  if (faults_ >= 0 && !run.memory.faults) run.memory.faults = take_faults(capture != nullptr);
   place_buffers(arguments, into, way.recorded.get(), run);
-  if (way.recorded)
-    replay(way, run);
-  else
-    run_steps({0, plan_.steps.size()}, run);
+  try {
+    if (way.recorded)
+      replay(way, run);
+    else
+      run_steps({0, plan_.steps.size()}, run);
+  } catch (...) {
+    run.memory.let_go();
+    if (recorder_ && way.lane) recorder_->give_back(way);
+    throw;
+  }
   auto out = collect(arguments, run.memory.held, [&](int i) {
     const OutputPlan& o = plan_.outputs[static_cast<size_t>(i)];
     const Tensor& t = run.memory.held[static_cast<size_t>(o.buffer)];
@@ -425,9 +435,11 @@ std::vector<Tensor> Executable::run_bound(const Bound& b, std::span<const Tensor
   });
   if (capture) {
     keep_for_capture(*capture, plan_, run.memory.held);  // the lane's memory serves what is captured next
+    if (run.memory.faults) capture->retain(run.memory.faults);
     return out;
   }
   run.memory.let_go();
+  if (!way.recorded) give_back(std::move(run.memory.faults));
   if (recorder_) {
     recorder_->give_back(way);
   } else {
@@ -468,6 +480,7 @@ void Executable::replay(Recorder::Way& way, Run& run) {
     const device::cuda::NvtxRange named(names_ ? &names_->replay : nullptr);
     if (const int64_t patches = c.replay(i, memory); patches > 0) recorder_->count(Count::Patches, patches);
     recorder_->count(Count::GraphLaunches);
+    if (run.memory.faults && !plan_.device.is_cuda()) run.memory.faults->check();
   }
   c.replays.fetch_add(1, std::memory_order_relaxed);
   if (way.record) recorder_->keep(way);
@@ -499,6 +512,7 @@ void check_determined(const Plan& plan, const Expr& size, const Symbols& symbols
 std::vector<Tensor> Executable::run_dynamic(Symbols symbols, std::span<const Tensor> arguments) {
   device::refuse_in_capture(plan_.device, "a program with sizes that only its run determines");
   std::vector<Tensor> held(plan_.buffers.size());
+  const std::shared_ptr<device::IndexFaultRecord> faults = take_faults(false);
   for (size_t i = 0; i < plan_.buffers.size(); ++i)
     if (plan_.buffers[i].role == BufferRole::Constant) held[i] = plan_.buffers[i].data;
   for (size_t i = 0; i < plan_.inputs.size(); ++i) {
@@ -527,7 +541,7 @@ std::vector<Tensor> Executable::run_dynamic(Symbols symbols, std::span<const Ten
     const StepPlan& step = plan_.steps[s];
     if (auto* l = std::get_if<Launch>(&step)) {
       std::vector<void*> bufs;
-      for (int i : l->buffers) bufs.push_back(memory(i).raw_data());
+      for (int i : l->buffers) bufs.push_back(i == faults_ ? static_cast<void*>(faults->at()) : memory(i).raw_data());
       const int64_t scratch = evaluate(l->scratch_bytes_per_thread, symbols);
       const int64_t bytes = scratch * ThreadPool::global().size() + bytes_of(l->gpu.scratch_bytes, 1, symbols);
       const int64_t zeros = bytes_of(l->gpu.counters, sizeof(uint32_t), symbols);
@@ -545,6 +559,7 @@ std::vector<Tensor> Executable::run_dynamic(Symbols symbols, std::span<const Ten
       } else {
         auto params = evaluate(l->params, symbols);
         launch(*l, bufs.data(), params.data(), evaluate(l->tasks, symbols), l->serial, scratch);
+        check_faults(s, faults);
       }
     } else if (auto* h = std::get_if<HostCall>(&step)) {
       std::vector<Tensor> inputs;
@@ -573,6 +588,7 @@ std::vector<Tensor> Executable::run_dynamic(Symbols symbols, std::span<const Ten
       for (size_t r = 0; r < views.size(); ++r) hold(views[r].buffer, results.at(r));
     }
   }
+  give_back(faults);
   return collect(arguments, held, [&](int i) {
     const OutputPlan& o = plan_.outputs[static_cast<size_t>(i)];
     auto sizes = evaluate(o.type.sizes, symbols);

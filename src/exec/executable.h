@@ -3,6 +3,7 @@
 
 #include <atomic>
 
+#include "device/index_faults.h"
 #include "exec/recorder.h"
 
 namespace toroid::exec {
@@ -52,6 +53,12 @@ class Executable {
   void run_step(size_t step, Run& run);
   void watch_step(size_t step, Run& run);  // run_step for the observer, and by name
   void run_steps(const Segment& steps, Run& run);
+  void find_checks();
+  // Where the kernels of one run leave what they find wrong with indices; null: the plan checks none.
+  std::shared_ptr<device::IndexFaultRecord> take_faults(bool fresh);
+  void give_back(std::shared_ptr<device::IndexFaultRecord> faults);
+  // On the CPU, after the launches of a step: UserError where the step found an index out of range. On a GPU who waits for it gets that.
+  void check_faults(size_t step, const std::shared_ptr<device::IndexFaultRecord>& faults) const;
   std::vector<Tensor> run_dynamic(Symbols symbols, std::span<const Tensor> arguments);
   // held: the memory of each buffer that has some of its own, inputs included.
   std::vector<Tensor> collect(std::span<const Tensor> arguments, const std::vector<Tensor>& held, const std::function<Tensor(int)>& result);
@@ -69,11 +76,14 @@ class Executable {
 
   Plan plan_;
   bool dynamic_ = false;  // some size is known only while running
+  int faults_ = -1;       // the buffer of role Faults
+  std::vector<bool> checks_;  // of each step: whether it takes that
   bool stateful_ = false;
   std::unique_ptr<Recorder> recorder_;               // null: calls are not recorded
-  std::mutex mutex_;                                 // of the two below
+  std::mutex mutex_;                                 // of the three below
   std::vector<std::shared_ptr<const Bound>> bound_;  // most recent last
   std::vector<std::unique_ptr<Lane>> idle_;          // without a recorder
+  std::vector<std::shared_ptr<device::IndexFaultRecord>> idle_faults_;
   std::mutex state_mutex_;
   std::atomic<int64_t> arena_bytes_{0};
   std::vector<size_t> user_inputs_;  // those of plan_.inputs that each call gives

@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/index_fault.h"
 #include "device/cpu/launch.h"
 #include "device/cuda/arguments.h"
 #include "extern/library_call.h"
@@ -17,8 +18,8 @@
 
 namespace toroid::exec {
 
-// Handed: a step that runs blocks makes the memory.
-enum class BufferRole : uint8_t { Input, Constant, Temporary, Output, Handed };
+// Handed: a step that runs blocks makes the memory. Faults: a record of what launches found wrong with indices, at most one a plan.
+enum class BufferRole : uint8_t { Input, Constant, Temporary, Output, Handed, Faults };
 
 struct BufferPlan {
   std::string name;
@@ -141,6 +142,7 @@ struct Plan {
   std::vector<std::pair<Expr, bool>> symbols;  // with whether the run determines them (unbacked)
   // Valid: constants are still being filled by other threads, and a run waits for the end of that. Milliseconds it took.
   std::shared_future<double> filling;
+  std::vector<IndexSite> sites;  // that the buffer of role Faults speaks of
 };
 
 // Offsets of temporaries in one arena, by first-fit over live ranges: no two buffers that are live at once overlap. Sizes in bytes.

@@ -1,6 +1,7 @@
 #include "graph/interpreter.h"
 
 #include "base/check.h"
+#include "base/index_fault.h"
 #include "graph/control_flow.h"
 #include "ops/reference.h"
 #include "tensor/random_state.h"
@@ -128,8 +129,10 @@ std::vector<Tensor> interpret_node(const Node& n, CallArgs args, BoundSymbols& s
     out = run_while(n, args, symbols);
   else if (n.op == &scan_op())
     out = run_scan(n, args, symbols);
-  else
+  else {
+    const OperationPlace place(n.where);
     out = ops::evaluate(*n.op, std::move(args));
+  }
   TOROID_CHECK(out.size() == n.results.size(), "{} ({}) gave {} results where the graph has {}", n.op->name, n.where, out.size(),
                n.results.size());
   for (size_t i = 0; i < out.size(); ++i) {

@@ -11,7 +11,8 @@ namespace toroid::loop {
 namespace {
 
 bool same(const Statement& a, const Statement& b) {
-  return a.step == b.step && a.op == b.op && a.dtype == b.dtype && std::equal(a.args, a.args + 3, b.args) && a.value == b.value &&
+  const bool alike = a.value == b.value || (a.step == Step::Check && b.step == Step::Check);  // whichever site is named
+  return alike && a.step == b.step && a.op == b.op && a.dtype == b.dtype && std::equal(a.args, a.args + 3, b.args) &&
          a.buffer == b.buffer && a.mask == b.mask && a.reduction == b.reduction && a.mode == b.mode && a.index == b.index;
 }
 
@@ -85,6 +86,18 @@ S BodyBuilder::index(const Expr& e) {
   s.step = Step::Index;
   s.dtype = DType::I64;
   s.index = e;
+  return {this, add(s), DType::I64};
+}
+
+S BodyBuilder::check(S value, const Expr& extent, int faults, int site) {
+  Statement s;
+  s.step = Step::Check;
+  s.dtype = DType::I64;
+  s.args[0] = value.id;
+  s.index = extent;
+  s.buffer = faults;
+  s.value = Number::of(int64_t{site});
+  if (!masks_.empty()) s.mask = masks_.back().id;
   return {this, add(s), DType::I64};
 }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "base/index_fault.h"
 #include "loop/node.h"
 
 namespace toroid::loop {
@@ -118,12 +119,27 @@ class Interpreter {
 
   bool masked_off(const Statement& s) const { return s.mask >= 0 && !values_[static_cast<size_t>(s.mask)].i; }
 
+  // The value that is looked at, or 0 where it is out of range.
+  Number checked(const Statement& s) {
+    if (masked_off(s)) return Number::of(int64_t{0});
+    const Number v = values_[static_cast<size_t>(s.args[0])];
+    const int64_t size = sym::evaluate(s.index, lookup_);
+    if (v.i >= 0 && v.i < size) return v;
+    const auto b = static_cast<size_t>(s.buffer);
+    if (auto* fault = b < memory_.size() ? reinterpret_cast<IndexFault*>(memory_[b]) : nullptr; fault && fault->state == IndexFault::kNone)
+      fault->state = IndexFault::kFound, fault->site = s.value.i, fault->index = v.i, fault->size = size;
+    return Number::of(int64_t{0});
+  }
+
   void compute(size_t k) {
     const Statement& s = body_.steps[k];
     Number& v = values_[k];
     switch (s.step) {
       case Step::Load:
         v = masked_off(s) ? convert(Number::of(int64_t{0}), s.dtype) : load_number(element(s), s.dtype);
+        break;
+      case Step::Check:
+        v = checked(s);
         break;
       case Step::Index:
         v = Number::of(sym::evaluate(s.index, lookup_));

@@ -17,7 +17,8 @@
 
 namespace toroid::loop {
 
-enum class BufferKind : uint8_t { Input, Constant, Temporary, Output };
+// Faults: where Check steps leave what they find, see base/index_fault.h; no node reads it, and no order between nodes follows from it.
+enum class BufferKind : uint8_t { Input, Constant, Temporary, Output, Faults };
 
 // Memory that nodes read and write; elements are addressed by a flat element index.
 struct Buffer {
@@ -36,6 +37,8 @@ enum class Step : uint8_t {
   Scan,        // at each point: args[0] folded over this and all earlier points of the reduction variables
   Store,       // buffer[index] = args[0]; with mask: only where true
   Accumulate,  // template nodes: what the template computed for this point; value 1: the product with the second right operand
+  Check,       // args[0] where it lies in [0, index); else 0, and the first such value is left in the buffer with the site `value`.
+               // With mask: 0 where the mask is false, and nothing is looked at there
 };
 
 // How Reduce and Scan fold. ArgMax, ArgMin: of equal elements Reduce takes the first one, Scan the last one, and NaN wins over all others.
@@ -51,10 +54,10 @@ struct Statement {
   ScalarOp op = ScalarOp::Const;  // Scalar
   DType dtype = DType::F32;       // of the value; Store: of the buffer
   int args[3] = {-1, -1, -1};
-  Number value;     // Scalar Const
-  int buffer = -1;  // Load, Store
-  Expr index;       // Load, Store, Index
-  int mask = -1;    // Load, Store: a Bool step
+  Number value;     // Scalar Const; Check: number of the site in its program
+  int buffer = -1;  // Load, Store; Check: of kind Faults
+  Expr index;       // Load, Store, Index; Check: the extent
+  int mask = -1;    // Load, Store, Check: a Bool step
   Reduction reduction = Reduction::Sum;
   StoreMode mode = StoreMode::Set;
 };
@@ -107,6 +110,8 @@ class BodyBuilder : public ScalarBuilder {
   // Under a mask (below) the load gives 0, without an access, where the mask is false.
   S load(int buffer, DType dtype, const Expr& index);
   S index(const Expr& e);
+  // `value`, an I64, where it lies in [0, extent); see Step::Check. Under a mask it is looked at only where the mask is true.
+  S check(S value, const Expr& extent, int faults, int site);
   S reduce(Reduction kind, S value) { return fold(Step::Reduce, kind, value); }
   S scan(Reduction kind, S value) { return fold(Step::Scan, kind, value); }
   S accumulator(DType dtype);
@@ -154,6 +159,7 @@ Body substitute(const Body& b, const sym::Substitution& replace);
 //     store %4 [i0*384 + r0] v2
 //   }
 // Variables of one name are told apart by numbers. A size that is called like one of the loop's variables or values is quoted ('i0').
+// A check: `v3: i64 = check %5 v2 below 384 site 0`.
 std::string to_string(const Domain& d, const Body& b);
 Nest parse(const std::string& text);
 
@@ -161,7 +167,7 @@ Nest parse(const std::string& text);
 void verify(const Domain& d, const Body& b, const std::string& stage);
 
 // The definition of the IR: plain loops, floats in double. memory[i] is the first element of buffer i (null when unused); symbols gives
-// the values of size symbols.
+// the values of size symbols. Checks leave what they find in the memory of their buffer, if it has some.
 void interpret(const Domain& d, const Body& b, const std::vector<Buffer>& buffers, const std::vector<std::byte*>& memory,
                const sym::Lookup& symbols);
 

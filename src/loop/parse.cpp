@@ -101,6 +101,15 @@ class Parser {
     expect("]");
     return e;
   }
+  // Text up to the word "site", which is left in place.
+  Expr extent() {
+    peek();
+    const size_t end = text_.find(" site ", at_);
+    if (end == std::string::npos) error("expected site");
+    const std::string text = text_.substr(at_, end - at_);
+    at_ = end;
+    return expression(text);
+  }
   void variable() {
     bool reduction = take("r");
     std::string name = word();
@@ -162,6 +171,15 @@ class Parser {
     } else if (op == "index") {
       s.step = Step::Index;
       s.index = index();
+    } else if (op == "check") {
+      s.step = Step::Check;
+      s.buffer = buffer();
+      s.args[0] = value();
+      expect("below");
+      s.index = extent();
+      expect("site");
+      s.value = Number::of(int64_t{small_number()});
+      mask(s);
     } else if (op == "accumulate") {
       s.step = Step::Accumulate;
       if (take("second")) s.value = Number::of(int64_t{1});

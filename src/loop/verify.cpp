@@ -20,16 +20,16 @@ void verify(const Domain& d, const Body& b, const std::string& stage) {
     auto dtype = [&](int i) { return b.steps[static_cast<size_t>(s.args[i])].dtype; };
     auto usable = [&](int a) { return a >= 0 && a < static_cast<int>(k) && b.steps[static_cast<size_t>(a)].step != Step::Store; };
     bool folds = s.step == Step::Reduce || s.step == Step::Scan;
-    int arity = s.step == Step::Scalar ? arity_of(s.op) : folds || s.step == Step::Store ? 1 : 0;
+    int arity = s.step == Step::Scalar ? arity_of(s.op) : folds || s.step == Step::Store || s.step == Step::Check ? 1 : 0;
     for (int i = 0; i < 3; ++i)
       TOROID_CHECK(i < arity ? usable(s.args[i]) : s.args[i] == -1, "argument {} is not an earlier value: {}", i, where(k));
     if (s.mask >= 0) {
-      TOROID_CHECK(s.step == Step::Load || s.step == Step::Store, "a mask on neither load nor store: {}", where(k));
+      TOROID_CHECK(s.step == Step::Load || s.step == Step::Store || s.step == Step::Check, "a mask on neither load, store nor check: {}", where(k));
       TOROID_CHECK(usable(s.mask) && b.steps[static_cast<size_t>(s.mask)].dtype == DType::Bool, "the mask is not an earlier Bool: {}",
                    where(k));
     }
     TOROID_CHECK(!is_complex(s.dtype), "complex value: {}", where(k));
-    if (s.step == Step::Load || s.step == Step::Store || s.step == Step::Index) {
+    if (s.step == Step::Load || s.step == Step::Store || s.step == Step::Index || s.step == Step::Check) {
       sym::for_each_symbol(s.index, [&](const Expr& e) {
         if (int v = step_of_symbol(*e.node()); v >= 0) {
           TOROID_CHECK(usable(v) && b.steps[static_cast<size_t>(v)].dtype == DType::I64, "v{} in the index is not an earlier I64: {}", v,
@@ -42,10 +42,14 @@ void verify(const Domain& d, const Body& b, const std::string& stage) {
         TOROID_CHECK(known, "the index uses {}, which is no variable of the domain: {}", sym::to_string(e), where(k));
       });
     }
-    if (s.step == Step::Load || s.step == Step::Store) TOROID_CHECK(s.buffer >= 0, "no buffer: {}", where(k));
+    if (s.step == Step::Load || s.step == Step::Store || s.step == Step::Check) TOROID_CHECK(s.buffer >= 0, "no buffer: {}", where(k));
     switch (s.step) {
       case Step::Index:
         TOROID_CHECK(s.dtype == DType::I64, "an index is I64: {}", where(k));
+        break;
+      case Step::Check:
+        TOROID_CHECK(s.dtype == DType::I64 && dtype(0) == DType::I64, "a check of {} that gives {}: {}", name_of(dtype(0)),
+                     name_of(s.dtype), where(k));
         break;
       case Step::Store:
         TOROID_CHECK(dtype(0) == s.dtype, "stores {} as {}: {}", name_of(dtype(0)), name_of(s.dtype), where(k));

@@ -12,12 +12,13 @@ using loop::StoreMode;
 
 namespace {
 
-// The element of an integer tensor as an index into a dimension of `extent`, negative values counting from the end.
-Expr index_value(BodyBuilder& b, S raw, const Expr& extent) {
-  S i = cast(raw, DType::I64);
-  S wrapped = mutant(Mutant::NegativeIndex) ? i : select(i < 0.0, i + b.index(extent), i);
-  auto hi = sym::bounds(extent).hi;
-  return b.as_index(wrapped, 0, hi >= sym::kInf ? sym::kInf : std::max<int64_t>(hi - 1, 0));
+// Reads an element under the condition that its index is one.
+S read_inside(BodyBuilder& b, const Lazy& from, const Index& at, const std::optional<S>& inside) {
+  if (!inside) return from.at(b, at);
+  b.push_mask(*inside);
+  const S value = from.at(b, at);
+  b.pop_mask();
+  return value;
 }
 
 const graph::Value* operand(const graph::Node& n, std::string_view name) {
@@ -26,9 +27,13 @@ const graph::Value* operand(const graph::Node& n, std::string_view name) {
   return std::get<graph::Value*>(n.args[static_cast<size_t>(i)]);
 }
 
+// The operation's name without its overload.
+std::string_view plain_name(const graph::Node& n) { return std::string_view(n.op->name).substr(0, n.op->name.find('.')); }
+
 // Advanced indexing: which dimensions are indexed by tensors, and where the broadcast index dimensions stand in the result.
 struct Advanced {
   std::vector<const Lazy*> tensors;  // per dimension of self; nullptr: kept whole
+  std::vector<IndexCheck> checks;    // of each
   std::vector<Expr> index_sizes;     // of the broadcast index tensors
   size_t front = 0;                  // position of the index dimensions in the result
   size_t rank = 0;                   // of self
@@ -44,7 +49,10 @@ std::optional<Advanced> analyse(Lowering& l, const graph::Node& n, size_t self_r
   for (auto* v : *list) {
     if (v && (is_bool(v->type.dtype) || v->type.dtype == DType::U8))
       return std::nullopt;  // masks select a data-dependent number of elements
-    if (v) positions.push_back(a.tensors.size());
+    const size_t d = a.tensors.size();
+    const IndexSite site{std::string(plain_name(n)), n.where, static_cast<int64_t>(d), true};
+    a.checks.push_back(v && d < self_rank ? l.check_of(v, site, operand(n, "self")->type.sizes[d]) : IndexCheck{});
+    if (v) positions.push_back(d);
     a.tensors.push_back(v ? &l.value(v) : nullptr);
   }
   a.tensors.resize(self_rank, nullptr);
@@ -62,24 +70,35 @@ std::optional<Advanced> analyse(Lowering& l, const graph::Node& n, size_t self_r
   return a;
 }
 
-// Index into self for an index of the (gathered) result.
-Index self_index(const Advanced& a, const std::vector<Lazy>& tensors, const std::vector<Expr>& self_sizes, BodyBuilder& b,
-                 const Index& index) {
+// Where an index of the (gathered) result is in self, and under what condition.
+struct Picked {
+  Index at;
+  std::optional<S> inside;
+};
+// Whether nothing has that index: a load there needs the condition. A place in a dimension that has one is some element of it.
+bool may_be_empty(const std::optional<S>& inside, const Expr& extent) { return inside && !sym::known_ge(extent, 1); }
+
+// stores: the condition is that of all checks, not only of those into dimensions that may be empty.
+Picked self_index(const Advanced& a, const std::vector<Lazy>& tensors, const std::vector<Expr>& self_sizes, BodyBuilder& b,
+                  const Index& index, bool stores) {
   Index at(index.begin() + static_cast<long>(a.front), index.begin() + static_cast<long>(a.front + a.index_sizes.size()));
   Index kept(index.begin(), index.begin() + static_cast<long>(a.front));
   kept.insert(kept.end(), index.begin() + static_cast<long>(a.front + a.index_sizes.size()), index.end());
-  Index out;
+  Picked out;
   size_t next_kept = 0, next_tensor = 0;
   for (size_t d = 0; d < a.rank; ++d) {
     if (!a.tensors[d]) {
-      out.push_back(kept.at(next_kept++));
+      out.at.push_back(kept.at(next_kept++));
       continue;
     }
     const Lazy& t = tensors[next_tensor++];
     Index ti;
     size_t lead = at.size() - t.sizes.size();
     for (size_t k = 0; k < t.sizes.size(); ++k) ti.push_back(t.sizes[k] == Expr(1) ? Expr(0) : at[lead + k]);
-    out.push_back(index_value(b, t.at(b, ti), self_sizes[d]));
+    const CheckedIndex found = checked_index(b, t.at(b, ti), self_sizes[d], a.checks[d]);
+    out.at.push_back(found.at);
+    if (stores ? found.inside.has_value() : may_be_empty(found.inside, self_sizes[d]))
+      out.inside = out.inside ? *out.inside & *found.inside : *found.inside;
   }
   return out;
 }
@@ -124,7 +143,8 @@ void lower_index(Lowering& l, const graph::Node& n) {
     out.loads += t.loads;
   }
   out.at = [self, a = *a, tensors = copies(*a)](BodyBuilder& b, const Index& index) {
-    return self.at(b, self_index(a, tensors, self.sizes, b, index));
+    const Picked from = self_index(a, tensors, self.sizes, b, index, false);
+    return read_inside(b, self, from.at, from.inside);
   };
   l.define(n.results[0], std::move(out));
 }
@@ -143,10 +163,12 @@ void lower_gather(Lowering& l, const graph::Node& n) {
   out.work = self.work + where.work + 2;
   out.loads = self.loads + where.loads;
   if (mutant(Mutant::GatherDimension)) dim = self.sizes.size() - 1;
-  out.at = [self, where, dim](BodyBuilder& b, const Index& index) {
+  const IndexCheck check = l.check_of(indices, {std::string(plain_name(n)), n.where, static_cast<int64_t>(dim), false}, self.sizes[dim]);
+  out.at = [self, where, dim, check](BodyBuilder& b, const Index& index) {
+    const CheckedIndex found = checked_index(b, where.at(b, index), self.sizes[dim], check);
     Index at = index;
-    at[dim] = index_value(b, where.at(b, index), self.sizes[dim]);
-    return self.at(b, at);
+    at[dim] = found.at;
+    return read_inside(b, self, at, may_be_empty(found.inside, self.sizes[dim]) ? found.inside : std::nullopt);
   };
   l.define(n.results[0], std::move(out));
 }
@@ -275,9 +297,9 @@ void lower_index_put(Lowering& l, const graph::Node& n) {
   Index vi;
   size_t lead = index.size() - v.sizes.size();
   for (size_t d = 0; d < v.sizes.size(); ++d) vi.push_back(v.sizes[d] == Expr(1) ? Expr(0) : index[d + lead]);
-  Index at = self_index(*a, copies(*a), self->type.sizes, b, index);
-  b.store(p.buffer, self->type.dtype, flat_index(p, at), v.at(b, vi),
-          accumulate && !mutant(Mutant::PutSets) ? StoreMode::Add : StoreMode::Set);
+  const Picked to = self_index(*a, copies(*a), self->type.sizes, b, index, true);
+  b.store(p.buffer, self->type.dtype, flat_index(p, to.at), v.at(b, vi),
+          accumulate && !mutant(Mutant::PutSets) ? StoreMode::Add : StoreMode::Set, to.inside ? to.inside->id : -1);
   loop::eliminate_dead(node.body);
   l.append(std::move(node), n.results[0]);
   l.define(n.results[0], l.at_place(n.results[0]->type, p));
@@ -296,9 +318,13 @@ void lower_scatter(Lowering& l, const graph::Node& n) {
   Index index = make_domain(l, node, indices->type.sizes);
   BodyBuilder b(node.body);
   Index at = index;
-  at[dim] = index_value(b, where.at(b, index), self->type.sizes[dim]);
+  const IndexCheck check =
+      l.check_of(indices, {std::string(plain_name(n)), n.where, static_cast<int64_t>(dim), false}, self->type.sizes[dim]);
+  const CheckedIndex found = checked_index(b, where.at(b, index), self->type.sizes[dim], check);
+  at[dim] = found.at;
   b.store(p.buffer, self->type.dtype, flat_index(p, at), from.at(b, index),
-          n.op->name == "scatter_add" && !mutant(Mutant::ScatterSets) ? StoreMode::Add : StoreMode::Set);
+          n.op->name == "scatter_add" && !mutant(Mutant::ScatterSets) ? StoreMode::Add : StoreMode::Set,
+          found.inside ? found.inside->id : -1);
   loop::eliminate_dead(node.body);
   l.append(std::move(node), n.results[0]);
   l.define(n.results[0], l.at_place(n.results[0]->type, p));

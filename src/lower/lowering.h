@@ -36,6 +36,7 @@ struct LowerOptions {
   bool templates = true;  // products, convolutions and attention become problems; otherwise loops
   bool compose = true;    // otherwise every value is realized: one node an operation
   Device device = {};     // what the program is for
+  bool checks = true;     // indices in tensors are looked at before memory is, see docs/architecture.md
   bool tf32 = false;      // the target can round operands of f32 to tf32, where the option allow_tf32 says so
   // What the target has an implementation of; unset: nothing. Of products, those of whole numbers: it has one of all others.
   std::function<bool(const choice::Gemm&, bool constant_b)> takes_whole_product = {};
@@ -43,6 +44,19 @@ struct LowerOptions {
   std::function<bool(const choice::Attention&)> attention_template = {};
   std::function<bool(const choice::Sort&)> sort_template = {};
 };
+
+// How an index is looked at where it is computed.
+struct IndexCheck {
+  bool wraps = false;          // negative ones count from the end
+  int faults = -1, site = -1;  // of a Check step; -1: none is needed
+};
+
+struct CheckedIndex {
+  Expr at;                  // in [0, extent), where there is such a number
+  std::optional<S> inside;  // unless it is false there; unset: it is not
+};
+// An index, of any integer dtype, into a dimension of `extent`.
+CheckedIndex checked_index(loop::BodyBuilder& b, S raw, const Expr& extent, const IndexCheck& check);
 
 class Lowering {
  public:
@@ -81,6 +95,8 @@ class Lowering {
   int uses(const graph::Value* v) const;
   choice::Program& program() { return program_; }
   const LowerOptions& options() const { return options_; }
+  // How an index of n into a dimension of `extent` is looked at. indices: the tensor; where it is constant this is done now: UserError.
+  IndexCheck check_of(const graph::Value* indices, const IndexSite& site, const Expr& extent);
   // Lowers a composite operation through what it is made of.
   void lower_composite(const graph::Node& n);
   // cond, while_loop, scan.

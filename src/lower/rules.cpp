@@ -12,6 +12,7 @@ void lower_convolution(Lowering& l, const graph::Node& n);
 void lower_whole_convolution(Lowering& l, const graph::Node& n);
 void lower_attention(Lowering& l, const graph::Node& n);
 void lower_index(Lowering& l, const graph::Node& n);
+void lower_check_index(Lowering& l, const graph::Node& n);
 void lower_gather(Lowering& l, const graph::Node& n);
 void lower_cat(Lowering& l, const graph::Node& n);
 void lower_pad(Lowering& l, const graph::Node& n);
@@ -34,6 +35,7 @@ Rule find_rule(const std::string& name) {
       {"_int_convolution", lower_whole_convolution},
       {"scaled_dot_product_attention", lower_attention},
       {"index.Tensor", lower_index},
+      {"_check_index", lower_check_index},
       {"gather", lower_gather},
       {"cat", lower_cat},
       {"constant_pad_nd", lower_pad},

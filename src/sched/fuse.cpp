@@ -330,6 +330,12 @@ class Fuser {
         if (t.step == Step::Load && t.buffer == s.buffer && t.mask == s.mask && t.index == s.index) return static_cast<int>(i);
       }
     }
+    if (s.step == Step::Check) {
+      for (size_t i = 0; i < body.steps.size(); ++i) {
+        const Statement& t = body.steps[i];
+        if (t.step == Step::Check && t.args[0] == s.args[0] && t.mask == s.mask && t.index == s.index) return static_cast<int>(i);
+      }
+    }
     body.steps.push_back(s);
     return static_cast<int>(body.steps.size()) - 1;
   }

@@ -85,7 +85,7 @@ Body body_over(const Body& from, const VarMap& values, const std::vector<Expr>& 
       });
     const bool handed = s.step == Step::Load && s.buffer == buffer;
     if (handed) s.index = place;
-    if (inside && !handed && (s.step == Step::Load || s.step == Step::Store)) {
+    if (inside && !handed && (s.step == Step::Load || s.step == Step::Store || s.step == Step::Check)) {
       S mask = *inside;
       if (s.mask >= 0) mask = mask & S{&b, s.mask, DType::Bool};
       s.mask = mask.id;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "base/index_fault.h"
 #include "loop/node.h"
 
 namespace toroid::loop {
@@ -113,6 +114,33 @@ TEST(LoopInterpret, MasksIndirectionAndAccumulation) {
   interpret(p.domain, p.body, buffers, {bytes(x), bytes(at), bytes(y)}, [](const sym::Node&) { return 2; });
   // Row 0: 5 < 1 is false, so nothing is stored; row 1: max(4, 9, 5) + x[1].
   EXPECT_EQ(y, (std::vector<float>{100, 200 + 9 + 2}));
+}
+
+TEST(LoopInterpret, ChecksGiveWhatIsInside) {
+  const std::string text = R"(loop (i0: 5) {
+  v0: i64 = load %0 [i0]
+  v1: i64 = index [i0]
+  v2: i64 = const 4
+  v3: bool = Lt v1 v2
+  v4: i64 = check %2 v0 below s0 site 5 if v3
+  v5: f32 = load %1 [v4]
+  store %3 [i0] v5
+}
+)";
+  Nest p = parse(text);
+  verify(p.domain, p.body, "parse");
+  EXPECT_EQ(to_string(p.domain, p.body), text);
+  std::vector<int64_t> at = {2, 7, -1, 1, 100}, faults(kIndexFaultWords, 0);
+  std::vector<float> x = {1, 2, 4}, y(5, 0);
+  const std::vector<Buffer> buffers = {{0, "at", DType::I64, 5, BufferKind::Input},
+                                       {1, "x", DType::F32, 3, BufferKind::Input},
+                                       {2, "faults", DType::I64, kIndexFaultWords, BufferKind::Faults},
+                                       {3, "y", DType::F32, 5, BufferKind::Output}};
+  interpret(p.domain, p.body, buffers, {bytes(at), bytes(x), bytes(faults), bytes(y)}, [](const sym::Node&) { return 3; });
+  EXPECT_EQ(y, (std::vector<float>{4, 1, 1, 2, 1}));
+  EXPECT_EQ(std::vector<int64_t>(faults.begin(), faults.begin() + 4), (std::vector<int64_t>{IndexFault::kFound, 5, 7, 3})) << "the first one";
+  p.body.steps[4].args[0] = 3;
+  EXPECT_THROW(verify(p.domain, p.body, "test"), InternalError) << "a check of a bool";
 }
 
 TEST(LoopInterpret, SoftmaxNeedsThreePasses) {

@@ -62,6 +62,7 @@ double cost_along(const Domain& d, const Body& b, size_t c, int lanes) {
         one = on[k] && s.op != ScalarOp::Const ? (is_heavy(s) ? 8 : 1) : 0;
         break;
       case Step::Index:
+      case Step::Check:
       case Step::Accumulate:
         one = on[k] ? 2 : 0;
         break;

@@ -113,7 +113,7 @@ CudaWriter::CudaWriter(CudaPlan plan, CudaArguments& arguments, std::string name
           .f16_is_bits = true,
           .second_accumulator = "accumulators2[l]"}) {
   for (auto& s : p_.body.steps) {
-    if (s.step == Step::Store) arguments_.mark_written(s.buffer);
+    if (s.step == Step::Store || s.step == Step::Check) arguments_.mark_written(s.buffer);
     if (s.step == Step::Load || (s.step == Step::Store && s.mode != loop::StoreMode::Set)) arguments_.mark_read(s.buffer);
   }
   // Values that only reach memory through others which are rounded to halves.

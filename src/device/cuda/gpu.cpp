@@ -10,6 +10,7 @@
 #include "base/options.h"
 #include "device/cuda/cuda_runtime.h"
 #include "device/errors.h"
+#include "device/index_faults.h"
 
 namespace toroid::device::cuda {
 namespace {
@@ -135,6 +136,7 @@ void Gpu::copy_out(void* to, const void* from, size_t bytes) {
   refuse_in_capture(Device::cuda(index_), "copying from the GPU, which waits for it,");
   driver_.check(driver_.copy_out(to, reinterpret_cast<CUdeviceptr>(from), bytes, stream()), "copying from the GPU");
   synchronize(stream());
+  check_index_faults(Device::cuda(index_));
 }
 
 void Gpu::copy_within(void* to, const void* from, size_t bytes) {

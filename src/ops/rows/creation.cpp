@@ -290,7 +290,7 @@ void add_matrix_rows(Table& t) {
   t.composite("one_hot(Tensor self, int num_classes=-1) -> Tensor", [](const CallReader& c) -> std::vector<Tensor> {
     int64_t classes = c.integer("num_classes");
     TOROID_USER_CHECK(classes >= 0, "one_hot: num_classes must be given: the largest class in the data is not known when compiling");
-    Tensor x = call1("unsqueeze", {c.at("self"), Expr(-1)});
+    Tensor x = call1("unsqueeze", {call1("_check_index", {c.tensor("self"), Expr(classes), "one_hot", Expr(-1), false}), Expr(-1)});
     return {call1("_to_copy", {call1("eq.Tensor", {x, counted(classes, 0, 1, DType::I64)}), DType::I64})};
   });
 }

@@ -82,7 +82,8 @@ std::vector<Tensor> roi_align(const CallReader& c) {
   };
   Around ys = along_axis(2, height, 2), xs = along_axis(1, width, 3);
   const Expr count = extent(rois, 0);
-  Tensor image = reshape(cast(select(rois, 1, 0), DType::I64), {count, 1, 1}), wide = cast(x, compute), sum;
+  const Tensor of_image = call1("_check_index", {cast(select(rois, 1, 0), DType::I64), extent(x, 0), "roi_align", Expr(0), false});
+  Tensor image = reshape(of_image, {count, 1, 1}), wide = cast(x, compute), sum;
   for (size_t i = 0; i < 4; ++i) {
     Tensor corner = index(wide, {image, Tensor(), unsqueeze(ys.at[i / 2], 2), unsqueeze(xs.at[i % 2], 1)});  // [n, rows, columns, channels]
     Tensor weight = mul(unsqueeze(ys.weight[i / 2], 2), unsqueeze(xs.weight[i % 2], 1));

@@ -71,6 +71,11 @@ std::vector<Tensor> index_list(int64_t dim, const Tensor& index) {
   return list;
 }
 
+Tensor checked_index(const CallReader& c, const Tensor& index, const Expr& size, int64_t dim, bool wraps) {
+  if (!is_int(index.dtype())) return index;  // who takes it says what it must be
+  return call1("_check_index", {index, size, c.op().name.substr(0, c.op().name.find('.')), num(dim), wraps});
+}
+
 Tensor pick(const Tensor& t, int64_t dim, const Tensor& index) { return call1("index.Tensor", {t, index_list(dim, index)}); }
 
 Sizes broadcast_sizes(const Tensor& a, const Tensor& b) {

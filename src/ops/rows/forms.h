@@ -73,6 +73,9 @@ Tensor amin(const Tensor& t, const std::vector<int64_t>& dims, bool keepdim);
 // Number of elements that a reduction over `dims` of t joins.
 Expr count_of(const Tensor& t, const std::vector<int64_t>& dims);
 
+// A composite's operand of indices into a dimension of `size`, made I64 and looked at when it is used: an index out of range is a UserError
+// that names the composite. wraps: negative ones count from the end, and come back as what they stand for. dim: -1 for all elements.
+Tensor checked_index(const CallReader& c, const Tensor& index, const Expr& size, int64_t dim, bool wraps = false);
 // Elements of t picked along `dim` by an I64 index tensor of one dimension.
 Tensor pick(const Tensor& t, int64_t dim, const Tensor& index);
 // A list of indices for index.Tensor / index_put: `index` at position `dim`, holes before it.

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/index_fault.h"
 
 namespace toroid::ops::host {
 namespace {
@@ -76,9 +77,11 @@ Tensor joined_last(const Tensor& t, const std::vector<int64_t>& dims) {
   return c.as_strided(two, contiguous_strides(two));
 }
 
-int64_t normal_index(const Op& op, int64_t index, int64_t size) {
-  TOROID_USER_CHECK(index >= -size && index < size, "{}: index {} is out of range for a dimension of size {}", op.name, index, size);
-  return index < 0 ? index + size : index;
+int64_t checked_index(std::string_view operation, int64_t index, int64_t size, int64_t dim, bool wraps) {
+  const int64_t at = wraps && index < 0 ? index + size : index;
+  if (at < 0 || at >= size)
+    fail<UserError>("{}", index_error({std::string(operation), OperationPlace::current(), dim, wraps}, index, size));
+  return at;
 }
 
 }  // namespace toroid::ops::host

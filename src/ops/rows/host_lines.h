@@ -67,8 +67,11 @@ struct Lines {
 
 // Contiguous copy with the dimensions `dims` (all when empty) moved last and joined: [kept, reduced].
 Tensor joined_last(const Tensor& t, const std::vector<int64_t>& dims);
-// Non-negative index. UserError naming the operation when out of range.
-int64_t normal_index(const Op& op, int64_t index, int64_t size);
+// The operation's name without its overload: "index" of "index.Tensor".
+inline std::string_view plain_name(const Op& op) { return std::string_view(op.name).substr(0, op.name.find('.')); }
+// The index into dimension `dim` (-1: all elements) of `size`. UserError naming the operation when out of range. wraps: negative ones count
+// from the end.
+int64_t checked_index(std::string_view operation, int64_t index, int64_t size, int64_t dim, bool wraps);
 
 // A dimension argument, made non-negative.
 inline int64_t dim_of(const KernelCall& c, const Tensor& t, std::string_view param = "dim") {

@@ -175,7 +175,7 @@ Positions indexed_positions(const KernelCall& c, bool in_runs) {
       int64_t offset = 0;
       for (size_t k = 0; k < s.size(); ++k)
         if (s[k] != 1) offset += index[joint_at + joint.size() - s.size() + k] * st[k];
-      at += normal_index(c.op(), get_int(of_dim[d], offset), self.sizes()[d]) * strides[d];
+      at += checked_index(plain_name(c.op()), get_int(of_dim[d], offset), self.sizes()[d], static_cast<int64_t>(d), true) * strides[d];
     }
     out.at.push_back(at);
   });
@@ -256,16 +256,17 @@ Tensor as_row(const Tensor& index) { return index.dim() == 0 ? forms::unsqueeze(
 Results index_select(const CallReader& c) {
   Tensor self = c.tensor("self");
   int64_t dim = forms::dim_of(c, "dim", self);
-  Tensor picked = forms::pick(as_row(self), dim, as_row(c.tensor("index")));
+  const Tensor row = as_row(self), index = forms::checked_index(c, as_row(c.tensor("index")), forms::size_at(row, dim), dim);
+  Tensor picked = forms::pick(row, dim, index);
   return {self.dim() == 0 ? forms::view(picked, {}) : picked};
 }
 
-Results put_along(const CallReader& c, const Tensor& source, bool accumulate) {
+Results put_along(const CallReader& c, const Tensor& source, bool accumulate, bool wraps = false) {
   Tensor self = c.tensor("self");
   int64_t dim = forms::dim_of(c, "dim", self);
-  Tensor row = as_row(self);
+  Tensor row = as_row(self), index = forms::checked_index(c, as_row(c.tensor("index")), forms::size_at(row, dim), dim, wraps);
   Tensor out = call1("index_put",
-                     {row, forms::index_list(dim, as_row(c.tensor("index"))), as_row(forms::cast_to(source, self.dtype())), accumulate});
+                     {row, forms::index_list(dim, index), as_row(forms::cast_to(source, self.dtype())), accumulate});
   return {self.dim() == 0 ? forms::view(out, {}) : out};
 }
 Results index_add(const CallReader& c) {
@@ -278,8 +279,8 @@ Results index_add(const CallReader& c) {
 Results index_fill(const CallReader& c) {
   Tensor self = c.tensor("self");
   Arg<Tensor> value = c.at("value");
-  if (auto* t = std::get_if<Tensor>(&value)) return put_along(c, *t, false);
-  return put_along(c, forms::full_number({}, value, self.dtype()), false);
+  if (auto* t = std::get_if<Tensor>(&value)) return put_along(c, *t, false, true);
+  return put_along(c, forms::full_number({}, value, self.dtype()), false, true);
 }
 
 // Indices into all elements; a mask picks none of them.
@@ -289,12 +290,14 @@ void check_flat_index(const CallReader& c) {
 }
 Results take(const CallReader& c) {
   check_flat_index(c);
-  return {call1("index.Tensor", {forms::flat(c.tensor("self")), std::vector<Tensor>{c.tensor("index")}})};
+  const Tensor self = forms::flat(c.tensor("self"));
+  return {call1("index.Tensor", {self, std::vector<Tensor>{forms::checked_index(c, c.tensor("index"), forms::size_at(self, 0), -1, true)}})};
 }
 Results put_flat(const CallReader& c) {
   check_flat_index(c);
   Tensor self = c.tensor("self"), index = c.tensor("index");
   Tensor source = forms::view(c.tensor("source"), forms::sizes_of(index));
+  index = forms::checked_index(c, index, forms::numel_of(self), -1, true);
   return {
       forms::view(call1("index_put", {forms::flat(self), std::vector<Tensor>{index}, source, c.at("accumulate")}), forms::sizes_of(self))};
 }

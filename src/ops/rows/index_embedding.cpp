@@ -50,7 +50,7 @@ void bag_kernel(KernelCall& c) {
     int64_t taken = 0;
     for (int64_t i = first; i < last; ++i) {
       put(c.outputs[1], i, Number::of(b));
-      int64_t row = normal_index(c.op(), get_int(indices, i), rows);
+      int64_t row = checked_index("embedding_bag", get_int(indices, i), rows, 0, false);
       if (padding >= 0 && row == padding) continue;
       for (int64_t j = 0; j < width; ++j) {
         double v = get_real(weight, row * width + j) * (scale.defined() ? get_real(scale, i) : 1);
@@ -83,7 +83,7 @@ void renorm_kernel(KernelCall& c) {
   int64_t width = out.sizes()[1];
   std::vector<bool> done(static_cast<size_t>(out.sizes()[0]));
   for (int64_t i = 0; i < indices.numel(); ++i) {
-    int64_t row = normal_index(c.op(), get_int(indices, i), out.sizes()[0]);
+    int64_t row = checked_index(plain_name(c.op()), get_int(indices, i), out.sizes()[0], 0, false);
     if (done[static_cast<size_t>(row)]) continue;
     done[static_cast<size_t>(row)] = true;
     double norm = 0;
@@ -175,7 +175,10 @@ Results embedding_bag(const CallReader& c) {
 void add_index_embedding_rows(Table& t) {
   t.composite("embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor",
               [](const CallReader& c) -> Results {
-                return {call1("index.Tensor", {c.tensor("weight"), std::vector<Tensor>{c.tensor("indices")}})};
+                Tensor weight = c.tensor("weight");
+                TOROID_USER_CHECK(weight.dim() == 2, "{}: the weight must have 2 dimensions, it has {}", c.op().name, weight.dim());
+                const Tensor rows = forms::checked_index(c, c.tensor("indices"), forms::size_at(weight, 0), 0);
+                return {call1("index.Tensor", {weight, std::vector<Tensor>{rows}})};
               });
   for (const char* name : {"_embedding_bag_forward_only", "_embedding_bag"})
     t.primitive(std::string(name) +

@@ -20,6 +20,19 @@ void check_index(MetaCall& c) {
   TOROID_USER_CHECK(empty || std::max<int64_t>(index->dim(), 1) == std::max<int64_t>(self->dim(), 1),
                     "{}: the index has {} dimensions, the tensor {}", c.op().name, index->dim(), self->dim());
 }
+// Indices that composites look at before they use them: I64, none negative.
+void check_index_meta(MetaCall& c) {
+  auto* self = c.tensor("self");
+  TOROID_USER_CHECK(is_int(self->dtype), "{}: the index must be of integers, it is {}", c.text("operation"), name_of(self->dtype));
+  c.result(DType::I64, self->sizes);
+}
+void check_index_kernel(KernelCall& c) {
+  const Tensor self = c.tensor("self").contiguous();
+  const int64_t size = c.integer("size"), dim = c.integer("dim");
+  for (int64_t i = 0; i < self.numel(); ++i)
+    put(c.outputs[0], i, Number::of(checked_index(c.text("operation"), get_int(self, i), size, dim, c.flag("wraps"))));
+}
+
 void gather_meta(MetaCall& c) {
   check_index(c);
   c.result(c.tensor("self")->dtype, c.tensor("index")->sizes);
@@ -54,7 +67,7 @@ void for_each_target(const KernelCall& c, const Tensor& self, const Tensor& othe
       if (static_cast<int64_t>(d) != dim && !scalar_self) to += at[d] * strides[d];
       if (other.defined() && d < other.sizes().size()) from += at[d] * other.strides()[d];
     }
-    int64_t picked = normal_index(c.op(), get_int(index, next), size);
+    int64_t picked = checked_index(plain_name(c.op()), get_int(index, next), size, dim, false);
     if (!scalar_self) to += picked * strides[static_cast<size_t>(dim)];
     fn(to, next++, from);
   });
@@ -150,6 +163,7 @@ Results index_reduce(const CallReader& c) {
   Tensor self = c.tensor("self"), source = c.tensor("source"), index = c.tensor("index");
   int64_t dim = forms::dim_of(c, "dim", self);
   auto sizes = forms::sizes_of(source);
+  index = forms::checked_index(c, index, self.dim() == 0 ? Expr(1) : forms::size_at(self, dim), dim);
   forms::Sizes shape(sizes.size(), Expr(1));
   if (!shape.empty()) shape[static_cast<size_t>(dim)] = sizes[static_cast<size_t>(dim)];
   return {call1("scatter_reduce.two",
@@ -158,18 +172,22 @@ Results index_reduce(const CallReader& c) {
 
 Results take_along_dim(const CallReader& c) {
   Tensor self = c.tensor("self"), index = c.tensor("indices");
-  if (!c.has("dim")) return {call1("gather", {forms::flat(self), forms::num(0), forms::flat(index)})};
+  if (!c.has("dim"))
+    return {call1("gather", {forms::flat(self), forms::num(0), forms::checked_index(c, forms::flat(index), forms::numel_of(self), -1)})};
   int64_t dim = forms::dim_of(c, "dim", self);
   TOROID_USER_CHECK(self.dim() == index.dim(), "{}: the indices have {} dimensions, the tensor {}", c.op().name, index.dim(), self.dim());
   auto common = forms::broadcast_sizes(self, index), self_sizes = common, index_sizes = common;
   self_sizes[static_cast<size_t>(dim)] = forms::size_at(self, dim);
   index_sizes[static_cast<size_t>(dim)] = forms::size_at(index, dim);
+  index = forms::checked_index(c, index, forms::size_at(self, dim), dim);
   return {call1("gather", {forms::expand(self, self_sizes), forms::num(dim), forms::expand(index, index_sizes)})};
 }
 
 }  // namespace
 
 void add_index_scatter_rows(Table& t) {
+  t.primitive("_check_index(Tensor self, SymInt size, str operation, int dim, bool wraps=False) -> Tensor", check_index_meta,
+              check_index_kernel);
   t.primitive("gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor", gather_meta, gather_kernel);
   t.primitive("scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", scatter_meta, scatter_kernel);
   t.primitive("scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", scatter_meta, scatter_add_kernel);

@@ -18,6 +18,7 @@ RowLosses class_losses(const Tensor& log_p, const Tensor& target, const Tensor& 
   Tensor zero = full({}, 0, log_p.dtype());
   Tensor counted = call1("ne.Scalar", {target, Expr(ignore)});
   Tensor safe = where(counted, target, full({}, 0, target.dtype()));
+  safe = call1("_check_index", {safe, Expr(fixed_extent(log_p, -1)), "linear_cross_entropy", Expr(log_p.dim() - 1), false});
   Tensor row_weight = weight.defined() ? index(weight, {safe}) : full(sizes_of(target), 1, log_p.dtype());
   row_weight = where(counted, row_weight, zero);
   Tensor picked = squeeze(call1("gather", {log_p, Expr(-1), unsqueeze(safe, -1)}), -1);

@@ -173,7 +173,7 @@ std::vector<Tensor> avg_pool(const CallReader& c) {
 // ---- backward and inverse of max pooling ----
 
 // `values` put at flat spatial `indices` of zeros with the given sizes.
-Tensor scatter_spatial(const Tensor& values, const Tensor& indices, const Sizes& sizes, size_t spatial, bool accumulate) {
+Tensor scatter_spatial(const CallReader& c, const Tensor& values, const Tensor& indices, const Sizes& sizes, size_t spatial, bool accumulate) {
   auto flatten = [&](const Sizes& s) {
     Sizes out(s.begin(), s.end() - static_cast<int64_t>(spatial));
     out.push_back(product_of(Sizes(s.end() - static_cast<int64_t>(spatial), s.end())));
@@ -181,13 +181,13 @@ Tensor scatter_spatial(const Tensor& values, const Tensor& indices, const Sizes&
   };
   Sizes flat = flatten(sizes_of(values));
   Tensor zeros = full(flatten(sizes), 0, values.dtype());
-  return reshape(call1(accumulate ? "scatter_add" : "scatter.src", {zeros, Expr(-1), reshape(indices, flat), reshape(values, flat)}),
-                 sizes);
+  const Tensor places = forms::checked_index(c, reshape(indices, flat), forms::size_at(zeros, -1), -1);
+  return reshape(call1(accumulate ? "scatter_add" : "scatter.src", {zeros, Expr(-1), places, reshape(values, flat)}), sizes);
 }
 
 template <size_t kSpatial>
 std::vector<Tensor> max_pool_backward(const CallReader& c) {
-  return {scatter_spatial(c.tensor("grad_output"), c.tensor("indices"), sizes_of(c.tensor("self")), kSpatial, true)};
+  return {scatter_spatial(c, c.tensor("grad_output"), c.tensor("indices"), sizes_of(c.tensor("self")), kSpatial, true)};
 }
 
 template <size_t kSpatial>
@@ -198,7 +198,7 @@ std::vector<Tensor> max_unpool(const CallReader& c) {
   TOROID_USER_CHECK(out.size() == kSpatial, "{}: output_size must have {} numbers, it has {}", c.op().name, kSpatial, out.size());
   sizes.resize(sizes.size() - kSpatial);
   sizes.insert(sizes.end(), out.begin(), out.end());
-  return {scatter_spatial(x, c.tensor("indices"), sizes, kSpatial, false)};
+  return {scatter_spatial(c, x, c.tensor("indices"), sizes, kSpatial, false)};
 }
 
 template <size_t kSpatial>

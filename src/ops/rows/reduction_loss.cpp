@@ -69,11 +69,11 @@ struct NegativeLogLikelihood {
   Tensor loss, total_weight;
 };
 // x: [N, C, d1 ...] (or [C]) log probabilities; target: class numbers.
-NegativeLogLikelihood negative_log_likelihood(const Tensor& x, const Tensor& target, const Tensor& weight, int64_t reduction,
+NegativeLogLikelihood negative_log_likelihood(const CallReader& c, const Tensor& x, const Tensor& target, const Tensor& weight, int64_t reduction,
                                               int64_t ignore_index) {
   int64_t classes_dim = x.dim() == 1 ? 0 : 1;
   Tensor ignored = compare_int("eq", target, ignore_index);
-  Tensor safe = where(ignored, full({}, 0, DType::I64), cast_to(target, DType::I64));
+  Tensor safe = checked_index(c, where(ignored, full({}, 0, DType::I64), cast_to(target, DType::I64)), size_at(x, classes_dim), classes_dim);
   Tensor index = unsqueeze(safe, classes_dim);
   Tensor picked = call1("squeeze.dim", {call1("gather", {x, num(classes_dim), index}), num(classes_dim)});
   Tensor scale = weight.defined() ? call1("index.Tensor", {weight, std::vector<Tensor>{safe}}) : full(sizes_of(safe), 1, x.dtype());
@@ -89,7 +89,7 @@ NegativeLogLikelihood nll_of(const CallReader& c) {
   Tensor self = c.tensor("self"), target = c.tensor("target");
   TOROID_USER_CHECK(self.dim() >= 1 && (target.dim() == self.dim() - 1), "{}: {} dimensions of scores need {} of targets, there are {}",
                     c.op().name, self.dim(), self.dim() - 1, target.dim());
-  return negative_log_likelihood(self, target, c.opt_tensor("weight"), c.integer("reduction"), c.integer("ignore_index"));
+  return negative_log_likelihood(c, self, target, c.opt_tensor("weight"), c.integer("reduction"), c.integer("ignore_index"));
 }
 Results nll(const CallReader& c) { return {nll_of(c).loss}; }
 Results nll_forward(const CallReader& c) {
@@ -121,7 +121,7 @@ Results cross_entropy(const CallReader& c) {
   }
   TOROID_USER_CHECK(target.dim() == self.dim() - 1, "{}: {} dimensions of scores need {} of targets, there are {}", c.op().name, self.dim(),
                     self.dim() - 1, target.dim());
-  auto r = negative_log_likelihood(x, target, weight, reduction, c.integer("ignore_index"));
+  auto r = negative_log_likelihood(c, x, target, weight, reduction, c.integer("ignore_index"));
   if (smoothing == 0) return {r.loss};
   Tensor smooth = unary("neg", sum(weighted(x), {classes_dim}, false));
   Tensor ignored = compare_int("eq", target, c.integer("ignore_index"));

@@ -173,7 +173,7 @@ void searchsorted_kernel(KernelCall& c) {
     Number v = get(self, i);
     while (lo < hi) {
       int64_t mid = lo + (hi - lo) / 2;
-      int64_t at = sorter.defined() ? normal_index(c.op(), get_int(sorter, row * n + mid), n) : mid;
+      int64_t at = sorter.defined() ? checked_index("searchsorted", get_int(sorter, row * n + mid), n, sorter.dim() - 1, false) : mid;
       Number m = get(sequence, row * n + at);
       bool after = right ? !less(v, m) : less(m, v);
       if (after)

@@ -55,7 +55,8 @@ class LlamaForCausalLM : public TokenModel {
   void allocate_cache(int64_t batch, int64_t length);
   // The tokens input_ids [batch, length] stand at `positions` i64 [length], the same for each sequence: writes their keys and values
   // into the caches and attends to everything up to them. Serves prefill (positions 0, 1, ...) and decoding (one position).
-  // Positions beyond the caches are the caller's error, which the evaluation of the index reports. Returns logits like forward().
+  // UserError for positions beyond the caches, of which nothing is written then; on a GPU it comes when the host waits next.
+  // Returns logits like forward().
   Tensor forward_cached(const Tensor& input_ids, const Tensor& positions);
   const LlamaConfig& config() const { return config_; }
 

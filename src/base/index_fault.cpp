@@ -1,0 +1,26 @@
+#include "base/index_fault.h"
+
+#include <fmt/format.h>
+
+namespace toroid {
+
+std::string index_error(const IndexSite& site, int64_t index, int64_t size) {
+  const std::string range = site.dim < 0 ? fmt::format("a tensor of {} elements", size) : fmt::format("dimension {} of size {}", site.dim, size);
+  return fmt::format("{}: index {} is out of range for {}{}{}", site.operation, index, range,
+                     index < 0 && !site.wraps ? "; negative ones do not count from the end here" : "",
+                     site.where.empty() ? "" : fmt::format(" (called at {})", site.where));
+}
+
+std::string index_error(const IndexSite& site, const IndexFault& fault) {
+  return index_error(site, site.wraps && fault.index < 0 ? fault.index - fault.size : fault.index, fault.size);
+}
+
+namespace {
+constinit thread_local const std::string* place = nullptr;
+}
+
+OperationPlace::OperationPlace(const std::string& where) : before_(place) { place = &where; }
+OperationPlace::~OperationPlace() { place = before_; }
+std::string OperationPlace::current() { return place ? *place : std::string(); }
+
+}  // namespace toroid

@@ -1,0 +1,40 @@
+// Records of indices out of range: where kernels of a program leave them, and where the host sees them.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "base/index_fault.h"
+#include "toroid/device.h"
+
+namespace toroid::device {
+
+// One record of a device. On a GPU it is pinned memory of the host that launches in flight may still write when this object is gone, and
+// what it holds is the device's too: whoever waits for the device next gets it.
+class IndexFaultRecord {
+ public:
+  IndexFaultRecord(const Device& device, std::vector<IndexSite> sites);
+  ~IndexFaultRecord();
+  IndexFaultRecord(const IndexFaultRecord&) = delete;
+  IndexFaultRecord& operator=(const IndexFaultRecord&) = delete;
+
+  IndexFault* at() const;
+  // UserError where a check has failed; the record is empty afterwards. The work that may write it has ended.
+  void check() {
+    if (at()->state != IndexFault::kNone) fail();
+  }
+
+  struct Slot;
+
+ private:
+  [[noreturn]] void fail();
+  Slot& slot_;
+};
+
+// UserError for an index that work of the device found out of range and that nobody has been told of; of several, one. The host has
+// waited for that work. Where there is none, one word of memory is looked at. After `all`, the host has waited for all work of the device:
+// records that nobody holds any more may serve again.
+void check_index_faults(const Device& device, bool all = false);
+
+}  // namespace toroid::device

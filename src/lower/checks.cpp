@@ -1,0 +1,133 @@
+// Indices that come from memory: what is known of them, and the checks of the rest.
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/mutants.h"
+#include "lower/lowering.h"
+
+namespace toroid::lower {
+namespace {
+
+using loop::Body;
+using loop::BodyBuilder;
+using loop::Statement;
+using loop::Step;
+using sym::Bounds;
+
+constexpr int64_t kWide = int64_t{1} << 40;  // what is wider than this counts as unknown, so that no sum overflows
+constexpr Bounds kUnknown{-sym::kInf, sym::kInf};
+
+Bounds of(int64_t lo, int64_t hi) { return lo < -kWide || hi > kWide ? kUnknown : Bounds{lo, hi}; }
+bool is_known(const Bounds& b) { return b.lo >= -kWide && b.hi <= kWide; }
+
+Bounds range_of(DType t) {
+  if (is_bool(t)) return {0, 1};
+  if (!is_int(t) || size_of(t) > 4) return kUnknown;
+  const int64_t count = int64_t{1} << (8 * size_of(t));
+  return name_of(t)[0] == 'u' ? Bounds{0, count - 1} : Bounds{-count / 2, count / 2 - 1};
+}
+
+// What is known of an integer step.
+Bounds bounds_of(const Body& body, int k) {
+  const Statement& s = body.steps[static_cast<size_t>(k)];
+  const auto arg = [&](int i) { return bounds_of(body, s.args[i]); };
+  if (s.step == Step::Index) return sym::bounds(s.index);
+  if (s.step == Step::Check) return {0, std::max<int64_t>(sym::bounds(s.index).hi - 1, 0)};
+  if (s.step != Step::Scalar) return range_of(s.dtype);
+  if (s.op == ScalarOp::Const && is_int(s.dtype)) return of(s.value.i, s.value.i);
+  if (s.op == ScalarOp::Cast) {
+    const Bounds all = range_of(s.dtype), from = is_float(body.steps[static_cast<size_t>(s.args[0])].dtype) ? kUnknown : arg(0);
+    return from.lo >= all.lo && from.hi <= all.hi ? from : all;
+  }
+  if (s.dtype != DType::I64) return range_of(s.dtype);
+  switch (s.op) {
+    case ScalarOp::Select: {
+      const Bounds a = arg(1), b = arg(2);
+      return {std::min(a.lo, b.lo), std::max(a.hi, b.hi)};
+    }
+    case ScalarOp::Min: {
+      const Bounds a = arg(0), b = arg(1);
+      return {std::min(a.lo, b.lo), std::min(a.hi, b.hi)};
+    }
+    case ScalarOp::Max: {
+      const Bounds a = arg(0), b = arg(1);
+      return {std::max(a.lo, b.lo), std::max(a.hi, b.hi)};
+    }
+    case ScalarOp::Add: {
+      const Bounds a = arg(0), b = arg(1);
+      return is_known(a) && is_known(b) ? of(a.lo + b.lo, a.hi + b.hi) : kUnknown;
+    }
+    case ScalarOp::Sub: {
+      const Bounds a = arg(0), b = arg(1);
+      return is_known(a) && is_known(b) ? of(a.lo - b.hi, a.hi - b.lo) : kUnknown;
+    }
+    case ScalarOp::Remainder: {
+      const Bounds by = arg(1);
+      return by.lo > 0 ? Bounds{0, by.hi - 1} : kUnknown;
+    }
+    default:
+      return kUnknown;
+  }
+}
+
+bool is_inside(const Body& body, int k, const Expr& extent) {
+  const Statement& s = body.steps[static_cast<size_t>(k)];
+  if (s.step == Step::Index) return sym::known_ge(s.index, 0) && sym::known_lt(s.index, extent);
+  if (s.step == Step::Check && s.mask < 0) return sym::known_ge(extent, s.index) && sym::known_ge(extent, 1);
+  const Bounds b = bounds_of(body, k);
+  return b.lo >= 0 && b.hi < sym::bounds(extent).lo;
+}
+
+}  // namespace
+
+CheckedIndex checked_index(BodyBuilder& b, S raw, const Expr& extent, const IndexCheck& check) {
+  S i = cast(raw, DType::I64);
+  if (check.wraps && bounds_of(b.body(), i.id).lo < 0 && !mutant(Mutant::NegativeIndex))
+    i = select(i < 0.0, i + b.index(extent), i);
+  std::optional<S> inside;
+  if (check.site >= 0 && !is_inside(b.body(), i.id, extent)) {
+    inside = (i >= 0.0) & (i < b.index(extent));
+    i = b.check(i, extent, check.faults, check.site);
+  }
+  const auto hi = sym::bounds(extent).hi;
+  return {b.as_index(i, 0, hi >= sym::kInf ? sym::kInf : std::max<int64_t>(hi - 1, 0)), inside};
+}
+
+IndexCheck Lowering::check_of(const graph::Value* indices, const IndexSite& site, const Expr& extent) {
+  IndexCheck out{.wraps = site.wraps};
+  if (!options_.checks) return out;
+  constexpr int64_t kLooked = 1 << 20;  // elements
+  if (const Tensor data = constant_of(indices); data.defined() && extent.is_const() && data.numel() <= kLooked) {
+    const Tensor all = moved(data, Device::cpu()).contiguous();
+    const auto bytes = static_cast<int64_t>(size_of(all.dtype()));
+    for (int64_t i = 0; i < all.numel(); ++i) {
+      const int64_t given = load_number(all.raw_data() + i * bytes, all.dtype()).as_int();
+      const int64_t at = site.wraps && given < 0 ? given + extent.constant() : given;
+      if (at < 0 || at >= extent.constant()) fail<UserError>("{}", index_error(site, given, extent.constant()));
+    }
+    return out;
+  }
+  out.faults = program_.faults();
+  out.site = program_.site(site);
+  return out;
+}
+
+// The composites' own part: a tensor of indices, looked at.
+void lower_check_index(Lowering& l, const graph::Node& n) {
+  auto types = graph::type_args(n);
+  const ops::TypeReader reader(*n.op, types);
+  const graph::Value* source = std::get<graph::Value*>(n.args[0]);
+  const Expr extent = reader.expr("size");
+  const IndexCheck check = l.check_of(source, {reader.text("operation"), n.where, reader.integer("dim"), reader.flag("wraps")}, extent);
+  Lazy self = l.value(source), out;
+  out.dtype = DType::I64;
+  out.sizes = self.sizes;
+  out.work = self.work + 1;
+  out.loads = self.loads;
+  out.at = [self, extent, check](BodyBuilder& b, const Index& index) {
+    return b.index(checked_index(b, self.at(b, index), extent, check).at);
+  };
+  l.define(n.results[0], std::move(out));
+}
+
+}  // namespace toroid::lower
