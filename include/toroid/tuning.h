@@ -19,16 +19,16 @@ struct TunedChoice {
   std::string name;                      // for people
   std::string kind;                      // "default", "template", "library", "subgraph" or "fused"
   std::string text;                      // as lock files have it
-  std::string status;                    // empty: it was timed to the end; else why not, or why no longer
+  std::string status;                    // empty: it was timed to the end; else why not, or why no longer. "row 3": the third choice
   bool failed = false;                   // it cannot be run, or computes something else; the status begins with how that was seen
-  double microseconds = 0;               // median of a run; 0: not known
+  double microseconds = 0;               // of a run: the default's median, times the ratio; 0: not known
   double ratio = 0;                      // of its time to the default's; 0: not known
-  double ratio_low = 0, ratio_high = 0;  // its interval
+  double ratio_low = 0, ratio_high = 0;  // its interval; 0: there were too few rounds for one, which the status says
   double compile_ms = 0;                 // 0: it was not compiled this time
 };
 
 struct TunedPart {
-  std::string label;                       // of what it computes, for people
+  std::string label;                       // of what it computes, for people: "mm [1024x768x768]"
   std::string key;                         // of its content and the sizes that it is timed at: the same in every process
   size_t places = 0;                       // of the program that it stands for
   std::string source;                      // "timed", "database", "remote cache", "lock file", "this program", or why it is not tuned

@@ -40,8 +40,8 @@ void print_ablation(const BenchSubject& subject, const Device& device, int round
   fmt::print("{:<18} {:>9} {:>10} {:>7}\n", "fusion", "launches", "time, ms", "ratio");
   for (size_t i = 0; i < models.size(); ++i) {
     const tune::Measured& m = v.candidates[i];
-    fmt::print("{:<18} {:>9} {:>10.3f} {:>7.3f} (between {:.3f} and {:.3f})\n", kSteps[i].name, models[i].report().kernels,
-               m.median_ns / 1e6, m.ratio, m.ratio_low, m.ratio_high);
+    fmt::print("{:<18} {:>9} {:>10.3f} {:>7.3f} ({})\n", kSteps[i].name, models[i].report().kernels, m.median_ns / 1e6, m.ratio,
+               tune::interval_text(m));
   }
 }
 

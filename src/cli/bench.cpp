@@ -150,7 +150,7 @@ void print_kernels(const Result& r) {
   for (auto& k : r.kernels) {
     print_row(r, k, all);
     if (k.host)
-      fmt::print("  (library call)\n");
+      fmt::print("  (bytes and operations are not known)\n");
     else
       fmt::print(" {:>10.3f} {:>10.2f} {:>7.1f} {:>8.1f}\n", static_cast<double>(k.bytes) / 1e6, static_cast<double>(k.flops) / 1e6,
                  gb_per_s(k), gflop_per_s(k));

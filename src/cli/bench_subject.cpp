@@ -118,6 +118,10 @@ Tensor plain_input(const graph::Input& in) {
 }
 
 BenchSubject file_subject(const BenchArgs& args) {
+  TOROID_USER_CHECK(args.of_built_in.empty(),
+                    "{}: {} of built-in models; the sizes and dtypes of a model file are its own: give tensors of other sizes by --inputs, "
+                    "where it leaves sizes open, or export another model",
+                    args.model, fmt::format("{} {}", fmt::join(args.of_built_in, ", "), args.of_built_in.size() == 1 ? "is" : "are"));
   BenchSubject s;
   s.description = args.model;
   std::string inputs = args.inputs;

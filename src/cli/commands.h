@@ -32,6 +32,7 @@ struct BenchArgs {
   int64_t seq = 0, batch = 1, layers = 0, position = 0;  // 0: the model's own, the cache's last
   int threads = 0, iterations = 0;                       // 0: all processors; as many as fit in a few seconds
   bool decode = false, no_eager = false, no_freeze = false, json = false;
+  std::vector<std::string> of_built_in;  // options that the call gives and that only built-in models have
 };
 int bench(const BenchArgs& args);
 

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/check.h"
 #include "base/scalar.h"
 #include "tensor/tensor_impl.h"
 
@@ -138,6 +139,10 @@ std::optional<std::string> compare(const Tensor& got_any, const Tensor& expected
 }
 
 }  // namespace
+
+void check_tolerance(double tolerance) {
+  TOROID_USER_CHECK(tolerance >= 0, "--tolerance: expected 0 or more, a part of the output's range, not {}", tolerance);
+}
 
 std::optional<std::string> compare_tensors(const Tensor& got, const Tensor& expected, const Tolerance& tolerance) {
   constexpr double kFloor = 1e-9;  // an output of zeros has no range

@@ -13,6 +13,9 @@ struct Tolerance {
   double f32 = 1e-4;
 };
 
+// UserError for one that is negative or no number.
+void check_tolerance(double tolerance);
+
 // What differs, for people: dtype, sizes, or the first element that is too far off with its position, both values and the error.
 // Nothing when all agree: integers and Bool exactly, floats within the tolerance of the expected tensor's range, NaN and infinities
 // in the same places.

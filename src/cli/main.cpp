@@ -1,4 +1,6 @@
 // The `toroid` command: its options, its help, and what errors become.
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
@@ -18,7 +20,7 @@ using namespace toroid::cli;
 
 constexpr const char* kFooter =
     "Exit codes: 0 done, 1 results differ or a case failed, 2 something in the call or the files is wrong, 3 the machine lacks something,\n"
-    "4 a bug in Toroid. Options of the library are environment variables TOROID_<NAME>.\n";
+    "4 a bug in Toroid, 130 interrupted (Ctrl-C). Options of the library are environment variables TOROID_<NAME>.\n";
 
 struct Command {
   CLI::App app{"Compiles and runs tensor programs.", "toroid"};
@@ -103,6 +105,8 @@ struct Command {
     b->add_option("--position", bench.position, "With --decode: position of the token in the cache; otherwise the last")
         ->check(CLI::Range(1, 1 << 20));
     b->add_flag("--json", bench.json, "Machine-readable output");
+    for (const char* name : {"--seq", "--batch", "--layers", "--dtype", "--decode", "--position"})
+      b->get_option(name)->each([&bench, name](const std::string&) { bench.of_built_in.push_back(name); });
   }
 
   void add_tune() {
@@ -168,16 +172,23 @@ struct Command {
   }
 };
 
-// The words of the call that nothing takes, with what they may have been meant to be.
-std::string suggestion(const Command& command, int argc, char** argv) {
-  std::vector<std::string> names;
-  const CLI::App* where = &command.app;
+// The subcommand that the call names; null where it names none.
+const CLI::App* subcommand(const Command& command, int argc, char** argv) {
   for (auto* sub : command.app.get_subcommands({}))
-    if (argc > 1 && sub->get_name() == argv[1]) where = sub;
-  if (where == &command.app) {
+    if (argc > 1 && sub->get_name() == argv[1]) return sub;
+  return nullptr;
+}
+
+// What is wrong with a call: the word that nothing takes, with what it may have been meant to be, where there is one; else `otherwise`.
+std::string problem(const Command& command, int argc, char** argv, const std::string& otherwise) {
+  std::vector<std::string> names;
+  const CLI::App* where = subcommand(command, argc, argv);
+  if (!where) {
     for (auto* sub : command.app.get_subcommands({})) names.push_back(sub->get_name());
     std::vector<std::string_view> views(names.begin(), names.end());
-    return argc > 1 && argv[1][0] != '-' ? toroid::did_you_mean(argv[1], views) : "";
+    if (argc < 2) return otherwise;
+    if (argv[1][0] == '-') return fmt::format("there is no option \"{}\"", argv[1]);
+    return fmt::format("there is no command \"{}\"{}", argv[1], toroid::did_you_mean(argv[1], views));
   }
   for (auto* o : where->get_options())
     for (auto& l : o->get_lnames()) names.push_back("--" + l);
@@ -186,14 +197,9 @@ std::string suggestion(const Command& command, int argc, char** argv) {
     std::string_view word = argv[i];
     word = word.substr(0, word.find('='));
     if (!word.starts_with("--") || std::find(names.begin(), names.end(), word) != names.end()) continue;
-    return toroid::did_you_mean(word, views);
+    return fmt::format("{} has no option \"{}\"{}", where->get_name(), word, toroid::did_you_mean(word, views));
   }
-  return "";
-}
-
-bool has_command(const CLI::App& app, const std::string& name) {
-  auto subs = app.get_subcommands({});
-  return std::any_of(subs.begin(), subs.end(), [&](const CLI::App* sub) { return sub->get_name() == name; });
+  return otherwise;
 }
 
 int fail_with(const char* kind, const char* what, int code) {
@@ -213,11 +219,9 @@ int main(int argc, char** argv) {
     } catch (const CLI::CallForAllHelp& e) {
       return command.app.exit(e);
     } catch (const CLI::ParseError& e) {
-      std::string hint = suggestion(command, argc, argv);
-      bool unknown = argc > 1 && !has_command(command.app, argv[1]);
-      const char* kind = argc > 1 && argv[1][0] == '-' ? "option" : "command";
-      std::string what = unknown ? std::string("there is no ") + kind + " \"" + argv[1] + "\"" : e.what();
-      return fail_with("", (what + hint + "\nTry `toroid --help`.").c_str(), kUserError);
+      const CLI::App* sub = subcommand(command, argc, argv);
+      const std::string help = fmt::format("Try `toroid {}--help`.", sub ? sub->get_name() + " " : "");
+      return fail_with("", (problem(command, argc, argv, e.what()) + "\n" + help).c_str(), kUserError);
     }
     int code = command.action();
     if (std::fflush(stdout) != 0)

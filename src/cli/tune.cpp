@@ -7,6 +7,7 @@
 #include "base/options.h"
 #include "cli/ablation.h"
 #include "cli/bench_subject.h"
+#include "cli/interrupt.h"
 #include "cli/progress.h"
 #include "cli/timing.h"
 #include "cli/tune_report.h"
@@ -22,37 +23,6 @@ using compiler::CompiledModel;
 std::string progress_text(const tune::TuneProgress& p) {
   return fmt::format("{} of {} parts decided, {} of {} choices compiled, {:.1f} s{}", p.decided, p.regions, p.compiled, p.choices,
                      p.spent_ms / 1e3, p.budget_ms > 0 ? fmt::format(" of {:.1f} s", p.budget_ms / 1e3) : "");
-}
-
-// One choice that was tried, with those that fuse one neighbour more.
-tune::ReportStep step_of(const tune::RegionReport& region, size_t row) {
-  const tune::ChoiceRow& r = region.rows[row];
-  tune::ReportStep s{r.name, r.measured.ratio, r.measured.status, row == region.winner, {}};
-  for (size_t i = 0; i < region.rows.size(); ++i) {
-    const std::string& name = region.rows[i].name;
-    if (i != row && name.starts_with(r.name + " + ") && name.find(" + ", r.name.size() + 3) == std::string::npos)
-      s.next.push_back(step_of(region, i));
-  }
-  return s;
-}
-
-tune::ReportPage page_of(const std::string& title, const tune::TuneReport& report, const std::string& device) {
-  tune::ReportPage page;
-  page.title = title;
-  for (auto& r : report.regions) {
-    tune::ReportNode n{r.label, device, {}, r.winner, r.noise, r.flip, r.regret, r.regret, r.spent_ms, r.source};
-    tune::ReportStep search{r.label, 1, "", true, {}};
-    for (size_t i = 0; i < r.rows.size(); ++i) {
-      n.candidates.push_back({r.rows[i].name, r.rows[i].measured, r.rows[i].measured.failed ? r.rows[i].measured.status : ""});
-      if (r.rows[i].name.find(" + ") == std::string::npos) search.next.push_back(step_of(r, i));
-    }
-    page.nodes.push_back(std::move(n));
-    if (r.fused > 0) page.searches.push_back(std::move(search));
-  }
-  if (!report.whole.empty()) page.notes.push_back("the whole program: " + report.whole);
-  if (report.out_of_budget) page.notes.push_back("the budget ended before all was decided");
-  if (!report.problem.empty()) page.notes.push_back(report.problem);
-  return page;
 }
 
 int check_lock(const TuneArgs& args, const BenchSubject& subject, const Device& device) {
@@ -73,6 +43,16 @@ int check_lock(const TuneArgs& args, const BenchSubject& subject, const Device& 
   return drift.empty() ? kOk : kMismatch;
 }
 
+// What is kept of a tuning that is interrupted. done: the files that were asked for are written.
+std::string kept_text(const TuneArgs& args, bool done) {
+  std::string files;
+  for (auto* file : {&args.lock, &args.html})
+    if (!file->empty()) files += fmt::format("; {} is{} written", *file, done ? "" : " not");
+  if (get_option(options::kTuneDatabase) == "none")
+    return "nothing that was timed is kept, as the option tune_database is \"none\"" + files;
+  return "the tuning database keeps the parts that were decided, and the same call goes on from there" + files;
+}
+
 void set_options(const TuneArgs& args) {
   if (args.subject.threads > 0) set_option("threads", std::to_string(args.subject.threads));
   if (args.budget_ms > 0) set_option("tune_budget_ms", std::to_string(args.budget_ms));
@@ -87,6 +67,7 @@ void set_options(const TuneArgs& args) {
 
 int tune(const TuneArgs& args) {
   set_options(args);
+  OnInterrupt interrupt(kept_text(args, false));
   Progress progress(!args.subject.json);
   const Device device = device_from_name(args.subject.device);
   progress.say("building the model");
@@ -110,7 +91,8 @@ int tune(const TuneArgs& args) {
   if (!args.subject.json) fmt::print("{}\n{}", subject.description, tune::to_string(report, args.choice, static_cast<size_t>(args.rows)));
   if (!report.problem.empty()) fmt::print(stderr, "toroid tune: {}\n", report.problem);
   if (!args.lock.empty()) tune::write_lock(args.lock, report.decided);
-  if (!args.html.empty()) write_file_atomic(args.html, tune::to_html(page_of(subject.description, report, args.subject.device)));
+  if (!args.html.empty()) write_file_atomic(args.html, tune::to_html(tune::page_of(subject.description, report, args.subject.device)));
+  interrupt.say(kept_text(args, true));
   const auto print_json = [&](const tune::Verdict* compared) {
     fmt::print("{}", tune_json(subject.description, found, compared));
     return kOk;
@@ -127,10 +109,9 @@ int tune(const TuneArgs& args) {
   if (args.subject.json) return print_json(&v);
   const tune::Measured &before = v.candidates[0], &after = v.candidates[1];
   fmt::print(
-      "whole model: {:.3f} ms tuned, {:.3f} ms not; ratio {:.3f} (between {:.3f} and {:.3f}), {} rounds; another one that is not tuned: "
-      "ratio {:.3f} (between {:.3f} and {:.3f})\n",
-      after.median_ns / 1e6, before.median_ns / 1e6, after.ratio, after.ratio_low, after.ratio_high, after.rounds, v.candidates[2].ratio,
-      v.candidates[2].ratio_low, v.candidates[2].ratio_high);
+      "whole model: {:.3f} ms tuned, {:.3f} ms not; ratio {:.3f} ({}), {} rounds; another one that is not tuned: ratio {:.3f} ({})\n",
+      after.median_ns / 1e6, before.median_ns / 1e6, after.ratio, tune::interval_text(after), after.rounds, v.candidates[2].ratio,
+      tune::interval_text(v.candidates[2]));
   return kOk;
 }
 

@@ -13,17 +13,21 @@ namespace {
 // Of numbers that may be infinite, which JSON has no word for.
 std::string number(double v) { return std::isfinite(v) ? fmt::format("{:.6g}", v) : "null"; }
 
-std::string choice_json(const TunedChoice& c) {
+// Of numbers that are 0 where nothing is known.
+std::string known(double v) { return v > 0 ? number(v) : "null"; }
+
+std::string choice_json(const TunedChoice& c, size_t row) {
   return fmt::format(
-      "{{\"name\":{},\"kind\":{},\"text\":{},\"status\":{},\"failed\":{},\"us\":{},\"ratio\":{},\"ratio_low\":{},\"ratio_high\":{},"
+      "{{\"row\":{},\"name\":{},\"kind\":{},\"text\":{},\"status\":{},\"failed\":{},\"us\":{},\"ratio\":{},\"ratio_low\":{},\"ratio_high\":"
+      "{},"
       "\"compile_ms\":{}}}",
-      json_string(c.name), json_string(c.kind), json_string(c.text), json_string(c.status), c.failed, number(c.microseconds),
-      number(c.ratio), number(c.ratio_low), number(c.ratio_high), number(c.compile_ms));
+      row, json_string(c.name), json_string(c.kind), json_string(c.text), json_string(c.status), c.failed, known(c.microseconds),
+      known(c.ratio), known(c.ratio_low), known(c.ratio_high), number(c.compile_ms));
 }
 
 std::string part_json(const TunedPart& p) {
   std::string choices;
-  for (auto& c : p.choices) choices += (choices.empty() ? "\n  " : ",\n  ") + choice_json(c);
+  for (size_t i = 0; i < p.choices.size(); ++i) choices += (i == 0 ? "\n  " : ",\n  ") + choice_json(p.choices[i], i + 1);
   return fmt::format(
       "{{\"label\":{},\"key\":{},\"places\":{},\"source\":{},\"drift\":{},\"chosen\":{},\"noise\":{},\"flip\":{},\"regret\":{},"
       "\"choices\":[{}]}}",
@@ -31,12 +35,15 @@ std::string part_json(const TunedPart& p) {
       number(p.noise), number(p.flip), number(p.regret), choices);
 }
 
+// One end of the ratio's interval.
+std::string end_of(const tune::Measured& m, double end) { return tune::has_interval(m) ? number(end) : "null"; }
+
 std::string compared_json(const tune::Verdict& v) {
   const tune::Measured &before = v.candidates[0], &after = v.candidates[1], &again = v.candidates[2];
   return fmt::format(
       "{{\"untuned_ms\":{},\"tuned_ms\":{},\"ratio\":{},\"ratio_low\":{},\"ratio_high\":{},\"rounds\":{},\"again_ratio\":{}}}",
-      number(before.median_ns / 1e6), number(after.median_ns / 1e6), number(after.ratio), number(after.ratio_low), number(after.ratio_high),
-      after.rounds, number(again.ratio));
+      known(before.median_ns / 1e6), known(after.median_ns / 1e6), known(after.ratio), end_of(after, after.ratio_low),
+      end_of(after, after.ratio_high), after.rounds, known(again.ratio));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "cli/archive.h"
+#include "cli/compare.h"
 #include "cli/known_cases.h"
 #include "cli/runner.h"
 #include "cli/verify_case.h"
@@ -69,6 +70,7 @@ class Report {
 }  // namespace
 
 int verify(const VerifyArgs& args) {
+  check_tolerance(args.tolerance);
   backend_from_name(args.backend);  // a wrong name is the caller's error, not that of each case
   const Device device = device_from_name(args.device);
   std::deque<TempFolder> unpacked;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <tuple>
 
 #include "base/check.h"
 #include "cli/runner.h"
@@ -74,10 +75,11 @@ std::vector<VerifyCase> find_cases(const fs::path& path) {
   std::vector<VerifyCase> out;
   auto add = [&](const fs::path& folder) {
     auto below = [&] { return folder == path ? fs::canonical(folder).filename() : fs::relative(folder, path); };
-    if (is_onnx_case(folder)) out.push_back({folder, folder / "model.onnx", below().string()});
+    if (is_onnx_case(folder)) out.push_back({folder, folder / "model.onnx", below().string(), true});
     if (!fs::exists(folder / "in.safetensors") || !fs::exists(folder / "out.safetensors")) return;
     for (auto& entry : fs::directory_iterator(folder))
-      if (entry.path().extension() == ".pt2") out.push_back({folder, entry.path(), (below() / entry.path().filename()).string()});
+      if (entry.path().extension() == ".pt2" || entry.path().extension() == ".onnx")
+        out.push_back({folder, entry.path(), (below() / entry.path().filename()).string()});
   };
   TOROID_USER_CHECK(fs::exists(path), "{}: no such folder", path.string());
   TOROID_USER_CHECK(fs::is_directory(path), "{}: this is a file; expected a folder of cases, or a .tar.zst archive of one", path.string());
@@ -85,17 +87,20 @@ std::vector<VerifyCase> find_cases(const fs::path& path) {
   for (auto& entry : fs::recursive_directory_iterator(path))
     if (entry.is_directory()) add(entry.path());
   TOROID_USER_CHECK(!out.empty(),
-                    "{}: no folder here holds in.safetensors, out.safetensors and a .pt2 model, or model.onnx and test_data_set_0",
+                    "{}: no folder here holds in.safetensors, out.safetensors and a .pt2 or .onnx model, or model.onnx and test_data_set_0",
                     path.string());
-  std::sort(out.begin(), out.end(), [](auto& a, auto& b) { return a.model < b.model; });
+  std::sort(out.begin(), out.end(), [](auto& a, auto& b) { return std::tie(a.model, a.name) < std::tie(b.model, b.name); });
   return out;
 }
 
 namespace {
 
-void run_pt2_case(const VerifyCase& c, const VerifyArgs& args, CaseResult& result) {
+void run_safetensors_case(const VerifyCase& c, const VerifyArgs& args, CaseResult& result) {
   auto in = read_calls(c.folder / "in.safetensors"), out = read_calls(c.folder / "out.safetensors");
-  auto graph = import::load_model(c.model);
+  std::vector<Tensor> first;
+  if (!in.calls.empty())
+    for (auto& [index, t] : in.calls[0]) first.push_back(t);
+  auto graph = import::load_model(c.model, first);
   VerifyRules rules(*graph);
   auto runner = make_runner(backend_from_name(args.backend), std::move(graph), args.device);
   check_outputs(rules, in, out, *runner, {args.tolerance}, result);
@@ -111,7 +116,7 @@ CaseResult run_case(const VerifyCase& c, const VerifyArgs& args) {
     result.lines.push_back(fmt::format("{}{}", prefix, what));
   };
   try {
-    (c.model.extension() == ".onnx" ? run_onnx_case : run_pt2_case)(c, args, result);
+    (c.is_onnx_suite ? run_onnx_case : run_safetensors_case)(c, args, result);
   } catch (const UserError& e) {
     stop_as(CaseState::Refused, "", e.what());
   } catch (const InternalError& e) {

@@ -11,7 +11,8 @@ namespace toroid::cli {
 
 struct VerifyCase {
   std::filesystem::path folder, model;
-  std::string name;  // "torch-2.14/tied/core.pt2": the way from the folder that was asked for
+  std::string name;            // "torch-2.14/tied/core.pt2": the way from the folder that was asked for
+  bool is_onnx_suite = false;  // tensors lie in test_data_set_0, ...; else in in.safetensors and out.safetensors
 };
 
 enum class CaseState { Passed, Failed, Refused, Known };
@@ -22,7 +23,8 @@ struct CaseResult {
   double milliseconds = 0;
 };
 
-// Folders under `path` (itself included) with in.safetensors, out.safetensors and models, sorted; every model of a folder is one case.
+// Folders under `path` (itself included) with in.safetensors, out.safetensors and models, sorted; every model of a folder, .pt2 or
+// .onnx, is one case.
 // Those with model.onnx and test_data_set_0 are cases, too, and named by the folder.
 // UserError when there is none.
 std::vector<VerifyCase> find_cases(const std::filesystem::path& path);

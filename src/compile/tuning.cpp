@@ -11,6 +11,7 @@
 #include "device/cpu/isa.h"
 #include "extern/cublaslt/cublaslt.h"
 #include "extern/cudnn/cudnn.h"
+#include "jit/jit.h"
 
 namespace toroid::compiler {
 namespace {
@@ -49,7 +50,7 @@ std::string device_key(const ModelOptions& options, const Target& target) {
     const auto& gpu = device::cuda::gpu(options.device.index).info();
     return fmt::format("{}, {}, {} multiprocessors", gpu.name, target.isa(), gpu.multiprocessors);
   }
-  return fmt::format("{}, {} threads", device::host().model, ThreadPool::global().size());
+  return fmt::format("{}, {}, {} threads", device::host().model, device::name_of(device::active_isa()), ThreadPool::global().size());
 }
 
 // Versions of those that are here: choices name their proposals by number.
@@ -99,7 +100,7 @@ std::unique_ptr<tune::LockFile> lock_file() {
 
 std::unique_ptr<tune::Memory> memory_for(const tune::Pipeline& pipeline, const Target& target, const tune::LockFile* lock,
                                          tune::LockFile decided) {
-  constexpr const char* kGenerators = "toroid 4";  // another number where what templates make has changed
+  constexpr const char* kGenerators = "toroid 5";  // another number where what templates make, or how choices are compared, has changed
   tune::Memory::Sources sources;
   sources.lock = lock;
   if (!lock) sources.database = tune::shared_database(), sources.remote = tune::shared_remote();
@@ -108,8 +109,9 @@ std::unique_ptr<tune::Memory> memory_for(const tune::Pipeline& pipeline, const T
   const char* steps = get_option(options::kCoordinateDescentTuning) ? ", by steps" : "";  // what was decided without is not the end of it
   const char* bits = get_option(options::kTuneStrict) ? ", equal bits" : "";              // what is refused for them is not elsewhere
   const std::string libraries = pipeline.device.is_cuda() ? gpu_libraries() : "";
-  return std::make_unique<tune::Memory>(pipeline.device_key, fmt::format("{}, {}{}{}{}", kGenerators, target.isa(), libraries, steps, bits),
-                                        std::move(sources));
+  return std::make_unique<tune::Memory>(
+      pipeline.device_key, fmt::format("{}, {}{}{}{}", kGenerators, jit::compiler_revision(target.isa()), libraries, steps, bits),
+      std::move(sources));
 }
 
 tune::SearchOptions search_options() {

@@ -19,6 +19,9 @@ class Executable {
   // Safe to call from several threads, except for plans that mutate their own buffers (caches), where calls take turns.
   // symbols: sizes that are known beforehand, such as those that no argument's size tells.
   std::vector<Tensor> run(std::span<const Tensor> arguments, Symbols symbols = {});
+  // into: memory for the results (or undefined tensors), where they are left if that can be. What a plan leaves unwritten of a result that
+  // it writes in part holds what was there.
+  std::vector<Tensor> run(std::span<const Tensor> arguments, Symbols symbols, std::span<const Tensor> into);
 
   const Plan& plan() const { return plan_; }
   // What was recorded of its runs, if the plan wants that; the blocks of control flow aside.
@@ -43,8 +46,6 @@ class Executable {
 
   void check_inputs(std::span<const Tensor> arguments, Symbols& symbols) const;
   std::shared_ptr<const Bound> bind(const Symbols& symbols);
-  // into: memory for the results (or undefined tensors), where they are left if that can be.
-  std::vector<Tensor> run(std::span<const Tensor> arguments, Symbols symbols, std::span<const Tensor> into);
   std::vector<Tensor> run_bound(const Bound& bound, std::span<const Tensor> arguments, std::span<const Tensor> into);
   std::unique_ptr<Lane> take_lane(const Bound& bound, bool fresh);
   void fix();

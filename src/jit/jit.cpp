@@ -97,6 +97,18 @@ std::string run_compiler(const CompileRequest& request, const Target& target, co
 
 }  // namespace
 
+std::string compiler_revision(const std::string& isa) {
+  if (!is_gpu(isa)) {
+    const Target t = target_of(isa);
+    return fmt::format("{}, {} {} {}", TOROID_JIT_REVISION, t.cpu, t.tune_cpu, t.features);
+  }
+  try {
+    return fmt::format("nvrtc {}.{}, {}", nvrtc_info().major, nvrtc_info().minor, isa);
+  } catch (const EnvironmentError&) {
+    return "nvrtc none, " + isa;
+  }
+}
+
 Hash128 key_of(const CompileRequest& request) { return key_of(request, target_of(request.isa)); }
 
 CompilerInfo compiler_info() {

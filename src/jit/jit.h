@@ -36,6 +36,10 @@ struct Artefact {
 // Names one artefact: hash of the source, the instruction set, the compiler's revision and the flags.
 Hash128 key_of(const CompileRequest& request);
 
+// What the machine code of `isa` (as in CompileRequest) depends on besides the source: the compiler's revision and the instruction set.
+// "clang 19.1 r1, x86-64-v4 skylake-avx512 +avx512vnni", "nvrtc 13.0, sm_90a"; "nvrtc none, ..." where NVRTC cannot be loaded.
+std::string compiler_revision(const std::string& isa);
+
 // Where libtoroid_jit.so was found and which compiler it holds. Opens it if that has not happened yet;
 // throws EnvironmentError, saying what is missing and how to install it, when there is none.
 struct CompilerInfo {

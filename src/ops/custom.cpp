@@ -305,8 +305,8 @@ Schema schema_for(std::string_view text, const CustomFunction& f) {
   }
   try {
     return parse_schema(text);
-  } catch (const Error& e) {
-    fail<UserError>("custom_op: \"{}\" is no schema such as \"demo::scale(Tensor x, float by=2.0) -> Tensor\": {}", text, e.what());
+  } catch (const UserError& e) {
+    fail<UserError>("custom_op: {}; a schema is such as \"demo::scale(Tensor x, float by=2.0) -> Tensor\"", e.what());
   }
 }
 

@@ -1,15 +1,18 @@
 #include "tune/check.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "base/check.h"
+#include "base/scalar.h"
 #include "ops/custom.h"
 #include "tensor/tensor_impl.h"
-#include "tune/inputs.h"
+#include "tune/integers.h"
 #include "tune/memory.h"
 #include "tune/sampler.h"
 #include "tune/sizes.h"
+#include "tune/written.h"
 
 namespace toroid::tune {
 namespace {
@@ -27,6 +30,13 @@ int64_t longest_sum(const choice::Node& n, const exec::Symbols& sizes) {
   return terms;
 }
 
+// Over all its nodes, one behind the other.
+int64_t longest_sum(const choice::Program& p, const exec::Symbols& sizes) {
+  int64_t terms = 0;
+  for (auto& n : p.nodes) terms += longest_sum(n, sizes);
+  return terms;
+}
+
 bool uses_tf32(const choice::Program& p) {
   return std::any_of(p.nodes.begin(), p.nodes.end(), [](const choice::Node& n) {
     if (auto* g = std::get_if<choice::Gemm>(&n.problem)) return g->tf32;
@@ -39,8 +49,7 @@ bool uses_tf32(const choice::Program& p) {
 Contract contract_of(const choice::Program& region, DType result, const exec::Symbols& sizes) {
   Contract c;
   c.result = result;
-  c.length = 0;
-  for (auto& n : region.nodes) c.length += longest_sum(n, sizes);
+  c.length = longest_sum(region, sizes);
   for (auto& in : region.inputs) c.operands.push_back(in.type.dtype);
   c.intermediates = static_cast<int>(region.nodes.size());
   c.tf32 = uses_tf32(region);
@@ -60,38 +69,49 @@ Tensor flat(const Tensor& t) {
   return out;
 }
 
-// Whether some load or store is at an index that is read from memory and can only be 0.
-bool indexes_one_element(const loop::Body& body) {
-  bool found = false;
-  for (auto& s : body.steps)
-    sym::for_each_symbol(s.index, [&](const Expr& e) { found = found || (loop::step_of_symbol(*e.node()) >= 0 && e.node()->hi == 0); });
-  return found;
+// Their magnitudes, away from zero.
+Tensor positive(Tensor t) {
+  if (!is_float(t.dtype())) return t;
+  constexpr double kLeast = 0x1p-4;
+  for (int64_t i = 0; i < t.numel(); ++i) {
+    std::byte* const at = t.raw_data() + static_cast<size_t>(i) * size_of(t.dtype());
+    store_number(at, t.dtype(), Number::of(std::fabs(load_number(at, t.dtype()).as_double()) + kLeast));
+  }
+  return t;
 }
 
-bool indexes_one_element(const choice::Program& p) {
-  return std::any_of(p.nodes.begin(), p.nodes.end(), [](const choice::Node& n) {
-    bool found = indexes_one_element(n.body) || (n.producer && indexes_one_element(n.producer->body));
-    for (auto& b : n.beside) found = found || indexes_one_element(b.body);
-    if (auto* open = std::get_if<choice::Open>(&n.problem))
-      for (auto& a : open->alternatives) found = found || indexes_one_element(*a.program);
-    return found;
-  });
+bool has_nan(const Tensor& t) {
+  if (!is_float(t.dtype())) return false;
+  for (int64_t i = 0; i < t.numel(); ++i)
+    if (std::isnan(load_number(t.raw_data() + static_cast<size_t>(i) * size_of(t.dtype()), t.dtype()).as_double())) return true;
+  return false;
 }
 
 // What a region is given at some sizes, and what the default makes of it.
 struct Case {
   exec::Symbols sizes;
   std::vector<Tensor> inputs;
-  std::vector<Tensor> wanted = {};  // on the host
   std::vector<Contract> contracts = {};
+  bool both_patterns = true;  // the second one, too, shows what is written
+  struct Result {
+    Tensor patterns[2];                   // on the device; none for what is written in place of an input
+    Tensor wanted[2];                     // on the host, without what the default leaves unwritten
+    std::vector<uint8_t> unwritten = {};  // by the default; empty: nothing is
+  };
+  std::vector<Result> results = {};
 };
 
 class Checked {
  public:
   Checked(const std::vector<std::shared_ptr<ChoiceCaller>>& callers, const Region& region, const Device& device, Equivalence equivalence)
-      : callers_(callers), region_(region), equivalence_(equivalence), running_(callers.size()) {
-    cases_.push_back(case_of(region.sizes, device));
-    if (auto others = other_sizes(region.program, region.sizes); !others.empty()) cases_.push_back(case_of(others, device));
+      : callers_(callers), region_(region), device_(device), equivalence_(equivalence), running_(callers.size()) {
+    cases_.push_back(case_of(region.sizes, integers_of(region, region.sizes)));
+    if (auto narrow = narrow_integers(region.program, region.sizes, longest_sum(region.program, region.sizes)); !narrow.empty())
+      cases_.push_back(case_of(region.sizes, narrow));
+    if (auto others = other_sizes(region.program, region.sizes); !others.empty())
+      cases_.push_back(case_of(others, integers_of(region, others)));
+    for (auto& inside : sizes_across(region.program, region.sizes, !region.sizes_seen))
+      cases_.push_back(case_of(inside, integers_of(region, inside)));
     for (auto& o : region.program.outputs) writes_inputs_ = writes_inputs_ || o.mutates >= 0;
     SamplerOptions how;
     how.symbols = region.sizes;
@@ -105,36 +125,47 @@ class Checked {
   }
 
  private:
-  Case case_of(const exec::Symbols& sizes, const Device& device) const {
+  Case case_of(const exec::Symbols& sizes, const std::vector<Integers>& integers, bool is_positive = false) const {
     Case out{sizes, {}};
     for (auto& in : region_.program.inputs)
-      if (!in.data.defined()) out.inputs.push_back(contents_of(in, seed_of_input(out.inputs.size()), sizes, device));
-    for (auto& o : region_.program.outputs) out.contracts.push_back(contract_of(region_.program, o.type.dtype, sizes));
+      if (!in.data.defined()) {
+        const size_t k = out.inputs.size();
+        const Tensor made = made_by_operation(region_, in, sizes);
+        const Tensor all = made.defined() ? made : generate_input(in.type, seed_of_input(k), sizes, Device::cpu(), integers.at(k));
+        out.inputs.push_back(moved(is_positive && !made.defined() ? positive(all) : all, device_));
+      }
+    for (auto& o : region_.program.outputs) {
+      out.contracts.push_back(contract_of(region_.program, o.type.dtype, sizes));
+      Case::Result& r = out.results.emplace_back();
+      if (o.mutates >= 0) continue;
+      for (int which : {0, 1})
+        r.patterns[which] = moved(pattern(exec::evaluate(o.type.sizes, sizes), o.type.dtype, out.results.size(), which), device_);
+    }
     return out;
   }
 
-  Tensor contents_of(const choice::ProgramInput& in, uint64_t seed, const exec::Symbols& sizes, const Device& device) const {
-    const Tensor made = made_by_operation(region_, in, sizes);
-    return made.defined() ? moved(made, device) : generate_input(in.type, seed, sizes, device, integers_of(region_, sizes));
+  Tensor copy_of(const Tensor& t) const {
+    Tensor own = Tensor::empty(t.sizes(), t.dtype(), t.device());
+    copy_elements(t, own);
+    return own;
   }
 
-  // What a call gives, what it writes to its inputs among it.
-  std::vector<Tensor> results_of(exec::Executable& e, const Case& at) const {
-    std::vector<Tensor> inputs = at.inputs;
+  // What a call gives, what it writes to its inputs among it, in memory that begins as the pattern. On the host.
+  std::vector<Tensor> results_of(exec::Executable& e, const Case& at, int which) const {
+    std::vector<Tensor> inputs = at.inputs, memory;
     if (writes_inputs_)
-      for (auto& t : inputs) {
-        Tensor own = Tensor::empty(t.sizes(), t.dtype(), t.device());
-        copy_elements(t, own);
-        t = own;
-      }
-    std::vector<Tensor> given = e.run(inputs, at.sizes), out;
+      for (auto& t : inputs) t = copy_of(t);
+    for (auto& r : at.results)
+      if (r.patterns[which].defined()) memory.push_back(copy_of(r.patterns[which]));
+    const std::vector<Tensor> given = e.run(inputs, at.sizes, memory);
+    std::vector<Tensor> out;
     std::vector<size_t> users;
     for (size_t k = 0; k < region_.program.inputs.size(); ++k)
       if (!region_.program.inputs[k].data.defined()) users.push_back(k);
     size_t next = 0;
     for (auto& o : region_.program.outputs) {
       const auto user = std::find(users.begin(), users.end(), static_cast<size_t>(o.mutates));
-      out.push_back(o.mutates >= 0 ? inputs[static_cast<size_t>(user - users.begin())] : given[next++]);
+      out.push_back(moved(o.mutates >= 0 ? inputs[static_cast<size_t>(user - users.begin())] : given[next++], Device::cpu()));
     }
     return out;
   }
@@ -142,18 +173,63 @@ class Checked {
   void check(size_t i) {
     if (i > 0 && !running_[0]) check(0);
     auto e = callers_[i]->executable();
-    for (Case& at : cases_) {
-      std::vector<Tensor> results = results_of(*e, at);
-      if (i == 0)
-        for (auto& t : results) at.wanted.push_back(t.to(Device::cpu()));
-      else if (std::string why = compare(results, at.wanted, at.contracts, equivalence_); !why.empty())
-        fail<UserError>("{}{}: {}", kNotEquivalent, at.sizes.empty() ? "" : " at " + exec::to_string(at.sizes), why);
+    for (size_t c = 0; c < cases_.size(); ++c) {
+      if (i == 0) {
+        note_default(*e, cases_[c]);
+        if (c == 0 && gives_nan(cases_[c])) cases_.push_back(case_of(region_.sizes, integers_of(region_, region_.sizes), true));
+      } else if (const std::string why = difference(*e, cases_[c]); !why.empty()) {
+        fail<UserError>("{}{}: {}", kNotEquivalent, cases_[c].sizes.empty() ? "" : " at " + exec::to_string(cases_[c].sizes), why);
+      }
     }
     running_[i] = std::move(e);
   }
 
+  // What the default computes, and which elements it writes.
+  void note_default(exec::Executable& e, Case& at) const {
+    const std::vector<Tensor> first = results_of(e, at, 0), second = results_of(e, at, 1);
+    at.both_patterns = false;
+    for (size_t k = 0; k < first.size(); ++k) {
+      Case::Result& r = at.results[k];
+      r.wanted[0] = first[k], r.wanted[1] = second[k];
+      if (!r.patterns[0].defined()) continue;
+      const Left left{{moved(r.patterns[0], Device::cpu()), moved(r.patterns[1], Device::cpu())}, {first[k], second[k]}};
+      r.unwritten = unwritten(left);
+      const bool is_partial = std::any_of(r.unwritten.begin(), r.unwritten.end(), [](uint8_t u) { return u != 0; });
+      // A float that is left is not what was wanted; what has few values may be.
+      at.both_patterns = at.both_patterns || is_partial || !is_float(first[k].dtype()) || combines(left, r.unwritten);
+      for (int which : {0, 1})
+        if (is_partial) r.wanted[which] = without(r.wanted[which], r.unwritten);
+      if (!is_partial) r.unwritten.clear();
+    }
+    if (at.both_patterns) return;
+    for (Case::Result& r : at.results) r.patterns[1] = r.wanted[1] = Tensor();
+  }
+
+  static bool gives_nan(const Case& at) {
+    return std::any_of(at.results.begin(), at.results.end(),
+                       [](const Case::Result& r) { return r.unwritten.empty() && has_nan(r.wanted[0]); });
+  }
+
+  // Why another choice's results are not the default's; empty where they are.
+  std::string difference(exec::Executable& e, const Case& at) const {
+    for (int which = 0; which <= static_cast<int>(at.both_patterns); ++which) {
+      std::vector<Tensor> got = results_of(e, at, which), wanted;
+      for (size_t k = 0; k < got.size(); ++k) {
+        const Case::Result& r = at.results[k];
+        wanted.push_back(r.wanted[which]);
+        if (r.unwritten.empty()) continue;
+        const std::string why = compare_unwritten(moved(r.patterns[which], Device::cpu()), got[k], r.unwritten);
+        if (!why.empty()) return fmt::format("result {} {}", k, why);
+        got[k] = without(got[k], r.unwritten);
+      }
+      if (std::string why = compare(got, wanted, at.contracts, equivalence_); !why.empty()) return why;
+    }
+    return {};
+  }
+
   const std::vector<std::shared_ptr<ChoiceCaller>> callers_;
   const Region& region_;
+  const Device device_;
   const Equivalence equivalence_;
   std::vector<Case> cases_;  // the first is timed; what is equal there alone is refused
   bool writes_inputs_ = false;
@@ -165,10 +241,8 @@ class Checked {
 
 uint64_t seed_of_input(size_t position) { return 1 + position; }
 
-int64_t integers_of(const Region& region, const exec::Symbols& sizes) {
-  // Integers may be indices of what has a fraction of an open size.
-  const bool is_small = std::any_of(sizes.begin(), sizes.end(), [](auto& s) { return s.second < 8; });
-  return is_small || indexes_one_element(region.program) ? 1 : 2;
+std::vector<Integers> integers_of(const Region& region, const exec::Symbols& sizes) {
+  return integers_of_inputs(region.program, sizes, longest_sum(region.program, sizes));
 }
 
 Tensor made_by_operation(const Region& region, const choice::ProgramInput& in, const exec::Symbols& sizes) {

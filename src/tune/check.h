@@ -3,21 +3,24 @@
 
 #include "tune/caller.h"
 #include "tune/equivalence.h"
+#include "tune/inputs.h"
 #include "tune/measure.h"
 #include "tune/regions.h"
 
 namespace toroid::tune {
 
 // Times of callers[i] on the device, at the region's sizes. The first sample of each compares what it computes with what callers[0] does,
-// there and, where the region leaves sizes open, at other ones too, and throws UserError with the largest difference and its bound where
-// they are not the same function.
+// there and, where the region leaves sizes open, at other ones too (other_sizes(), sizes_across()); once more with 0 and 1 for integers
+// that index nothing, and with positive floats where others give NaN. Results lie in memory that holds patterns (tune/written.h): what the
+// default leaves of these the others must leave, too. UserError with the largest difference and its bound where they are not the same
+// function.
 Sample time_checked(const std::vector<std::shared_ptr<ChoiceCaller>>& callers, const Region& region, const Device& device,
                     Equivalence equivalence = Equivalence::Fast);
 
 // What a region's inputs hold when its choices are compared and timed: tensors of one dimension, made by seed (tune/inputs.h) ...
 uint64_t seed_of_input(size_t position);  // among those that are no constants
-// ... with integers below this one: 1 where an index of a dimension of one element is among what is computed, else 2 ...
-int64_t integers_of(const Region& region, const exec::Symbols& sizes);
+// ... with integers from these, one for each such input ...
+std::vector<Integers> integers_of(const Region& region, const exec::Symbols& sizes);
 // ... or, on the CPU, what the generator of a custom operation's argument gives; undefined where there is none.
 Tensor made_by_operation(const Region& region, const choice::ProgramInput& input, const exec::Symbols& sizes);
 

@@ -27,10 +27,12 @@ namespace {
 
 constexpr std::string_view kOutcomes[] = {"timed", "not equivalent", "failed to compile", "failed", "crashed", "timed out"};
 
+// Files of earlier versions have tables of other names beside these.
 constexpr const char* kSchema =
-    "CREATE TABLE IF NOT EXISTS candidates(problem TEXT, device TEXT, toolchain TEXT, candidate TEXT, outcome TEXT, reason TEXT, ratio "
+    "CREATE TABLE IF NOT EXISTS measured(problem TEXT, device TEXT, toolchain TEXT, candidate TEXT, outcome TEXT, reason TEXT, ratio "
     "REAL, "
-    "low REAL, high REAL, median REAL, spread REAL, rounds INTEGER, at INTEGER, PRIMARY KEY(problem, device, toolchain, candidate)) "
+    "low REAL, high REAL, median REAL, spread REAL, rounds INTEGER, at INTEGER, kernels TEXT, PRIMARY KEY(problem, device, toolchain, "
+    "candidate)) "
     "WITHOUT ROWID;"
     "CREATE TABLE IF NOT EXISTS decisions(problem TEXT, device TEXT, toolchain TEXT, candidates TEXT, label TEXT, winner TEXT, kernels "
     "TEXT, "
@@ -132,7 +134,7 @@ std::vector<CandidateRecord> records_of(const Verdict& v, std::span<const std::s
     if (!m.failed && !(m.ratio > 0)) continue;
     const std::string reason = m.failed ? m.status.substr(name_of(m.outcome).size() + 2) : std::string();
     out.push_back({names[i], m.failed ? m.outcome : Outcome::Timed, reason, m.ratio, m.ratio_low, m.ratio_high, m.median_ns, m.spread,
-                   static_cast<int64_t>(m.rounds), 0});
+                   static_cast<int64_t>(m.rounds), 0, ""});
   }
   return out;
 }
@@ -232,12 +234,12 @@ std::vector<CandidateRecord> Database::records(const TuneKey& key) {
   attempt("read from", [&](Connection& c) {
     out.clear();
     Sqlite::Statement s(*c.db,
-                        "SELECT candidate, outcome, reason, ratio, low, high, median, spread, rounds, at FROM candidates "
+                        "SELECT candidate, outcome, reason, ratio, low, high, median, spread, rounds, at, kernels FROM measured "
                         "WHERE problem=? AND device=? AND toolchain=? ORDER BY candidate");
     bind(s, key);
     while (s.step())
-      out.push_back(
-          {s.text(0), outcome_of(s.text(1)), s.text(2), s.real(3), s.real(4), s.real(5), s.real(6), s.real(7), s.integer(8), s.integer(9)});
+      out.push_back({s.text(0), outcome_of(s.text(1)), s.text(2), s.real(3), s.real(4), s.real(5), s.real(6), s.real(7), s.integer(8),
+                     s.integer(9), s.text(10)});
   });
   return out;
 }
@@ -246,10 +248,10 @@ bool Database::store(const TuneKey& key, std::span<const CandidateRecord> record
   return attempt("written to", [&](Connection& c) {
     if (!c.refusal.empty()) throw SqliteError{8, c.refusal};
     Transaction transaction(*c.db);
-    Sqlite::Statement s(*c.db, "INSERT OR REPLACE INTO candidates VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?)");
+    Sqlite::Statement s(*c.db, "INSERT OR REPLACE INTO measured VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
     for (const CandidateRecord& r : records) {
       bind(s, key).bind(r.candidate).bind(name_of(r.outcome)).bind(r.reason).bind(r.ratio).bind(r.ratio_low).bind(r.ratio_high);
-      s.bind(r.median_ns).bind(r.spread).bind(r.rounds).bind(r.at ? r.at : seconds_now());
+      s.bind(r.median_ns).bind(r.spread).bind(r.rounds).bind(r.at ? r.at : seconds_now()).bind(r.kernels);
       s.step();
       s.reset();
     }

@@ -47,8 +47,8 @@ TunedPart part_of(const RegionReport& r) {
   TunedPart out{r.label, r.key.hex(), r.places, r.source, r.drift, {}, r.chosen, r.noise, r.flip, r.regret};
   for (auto& row : r.rows) {
     const Measured& m = row.measured;
-    out.choices.push_back({row.name, std::string(name_of(row.kind)), row.text, m.status, m.failed, m.median_ns > 0 ? m.median_ns / 1e3 : 0,
-                           m.ratio, m.ratio_low, m.ratio_high, row.compile_ms});
+    out.choices.push_back({row.name, std::string(name_of(row.kind)), row.text, remark(m), m.failed, m.median_ns > 0 ? m.median_ns / 1e3 : 0,
+                           m.ratio, has_interval(m) ? m.ratio_low : 0, has_interval(m) ? m.ratio_high : 0, row.compile_ms});
   }
   return out;
 }

@@ -1,6 +1,8 @@
 #include "tune/inputs.h"
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "base/scalar.h"
 #include "base/thread_pool.h"
@@ -23,15 +25,37 @@ double nearly_normal(uint64_t bits) {
   return (sum / 65536 - 2) * std::sqrt(3.0);
 }
 
-Number random_number(uint64_t bits, DType t, int64_t integers) {
+// Draws from a range. Distinct numbers are multiples of a step that has no common divisor with how many there are, from a random start on.
+class IntegerDraw {
+ public:
+  IntegerDraw(const Integers& range, uint64_t seed)
+      : range_(range), count_(static_cast<uint64_t>(range.high) - static_cast<uint64_t>(range.low) + 1), start_(random_bits(seed, ~seed)) {
+    constexpr double kGolden = 0.6180339887498949;
+    step_ = std::max<uint64_t>(1, static_cast<uint64_t>(kGolden * static_cast<double>(count_)));
+    while (std::gcd(step_, count_) != 1) ++step_;
+    start_ %= count_;
+  }
+  int64_t operator()(uint64_t bits, uint64_t i) const {
+    using Wide = unsigned __int128;
+    const uint64_t by = range_.distinct ? static_cast<uint64_t>((Wide{i} * step_ + start_) % count_) : (bits >> 1) % count_;
+    return static_cast<int64_t>(static_cast<uint64_t>(range_.low) + by);
+  }
+
+ private:
+  const Integers range_;
+  const uint64_t count_;
+  uint64_t start_, step_ = 1;
+};
+
+Number random_number(uint64_t bits, uint64_t i, DType t, const IntegerDraw& integers) {
   if (is_float(t)) return Number::of(nearly_normal(bits));
   if (is_bool(t)) return Number::of((bits & 1) != 0);
-  return Number::of(static_cast<int64_t>((bits >> 8) % static_cast<uint64_t>(integers)));
+  return Number::of(integers(bits, i));
 }
 
 }  // namespace
 
-Tensor generate_input(const TensorType& type, uint64_t seed, const exec::Symbols& symbols, const Device& device, int64_t integers) {
+Tensor generate_input(const TensorType& type, uint64_t seed, const exec::Symbols& symbols, const Device& device, const Integers& integers) {
   const std::vector<int64_t> sizes = exec::evaluate(type.sizes, symbols), strides = exec::evaluate(type.strides, symbols);
   int64_t extent = 1, dense = 1;  // elements from the first to the last, and of all sizes
   for (size_t d = 0; d < sizes.size(); ++d) {
@@ -43,10 +67,11 @@ Tensor generate_input(const TensorType& type, uint64_t seed, const exec::Symbols
   const DType part = type.dtype == DType::C64 ? DType::F32 : type.dtype == DType::C128 ? DType::F64 : type.dtype;
   Tensor memory = Tensor::empty({count / parts}, type.dtype);
   std::byte* const to = memory.raw_data();
+  const IntegerDraw draw(integers, seed);
   ThreadPool::global().parallel_for((count + 4095) / 4096, [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin * 4096; i < std::min(end * 4096, count); ++i)
       store_number(to + static_cast<size_t>(i) * size_of(part), part,
-                   random_number(random_bits(seed, static_cast<uint64_t>(i)), part, integers));
+                   random_number(random_bits(seed, static_cast<uint64_t>(i)), static_cast<uint64_t>(i), part, draw));
   });
   if (device != Device::cpu()) memory = memory.to(device);
   std::vector<int64_t> steps = strides;
@@ -58,7 +83,7 @@ Tensor generate_input(const TensorType& type, uint64_t seed, const exec::Symbols
 }
 
 std::vector<Tensor> generate_inputs(std::span<const TensorType> types, uint64_t seed, const exec::Symbols& symbols, const Device& device,
-                                    int64_t integers) {
+                                    const Integers& integers) {
   std::vector<Tensor> out;
   for (const TensorType& t : types) out.push_back(generate_input(t, random_bits(seed, out.size()), symbols, device, integers));
   return out;

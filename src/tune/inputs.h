@@ -8,15 +8,21 @@
 
 namespace toroid::tune {
 
+// What integers are drawn from.
+struct Integers {
+  int64_t low = 0, high = 1;  // inclusive
+  bool distinct = false;      // no two of high - low + 1 neighbours are equal
+  bool operator==(const Integers&) const = default;
+};
+
 // A tensor of this type, sizes and strides as in the type (no strides: row-major), the same for equal types and seeds on every machine:
-// floats and complex numbers are normally distributed (nearly: sums of four uniform numbers), half of the Bools are true, and integers lie
-// in [0, integers), so that they are indices of any dimension that has so many elements. symbols: sizes that the type leaves open;
-// InternalError where one has no value.
+// floats and complex numbers are normally distributed (nearly: sums of four uniform numbers), half of the Bools are true, and integers are
+// uniform over `integers`. symbols: sizes that the type leaves open; InternalError where one has no value.
 Tensor generate_input(const TensorType& type, uint64_t seed, const exec::Symbols& symbols = {}, const Device& device = Device::cpu(),
-                      int64_t integers = 2);
+                      const Integers& integers = {});
 
 // One of each type, seeded by `seed` and their positions.
 std::vector<Tensor> generate_inputs(std::span<const TensorType> types, uint64_t seed, const exec::Symbols& symbols = {},
-                                    const Device& device = Device::cpu(), int64_t integers = 2);
+                                    const Device& device = Device::cpu(), const Integers& integers = {});
 
 }  // namespace toroid::tune

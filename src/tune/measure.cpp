@@ -375,9 +375,10 @@ class Measuring {
   }
 
   void mark(size_t i, size_t than) {
+    const size_t behind = look_.of[than];
+    const std::string other = options_.name ? options_.name(behind) : behind == 0 ? "the default" : fmt::format("candidate {}", behind);
     all()[look_.of[i]].status = fmt::format("dropped after {} rounds: its time is {:.3f} of that of {}", rounds_.rounds(),
-                                            std::exp(look_.ratio[i].centre - look_.ratio[than].centre),
-                                            than == 0 ? std::string("the default") : fmt::format("candidate {}", look_.of[than]));
+                                            std::exp(look_.ratio[i].centre - look_.ratio[than].centre), other);
   }
 
   void report() {
@@ -390,13 +391,15 @@ class Measuring {
       for (double l : rounds_.logs(look_.of[i]))
         if (!std::isnan(l)) ns.push_back(std::exp(l));
       m.rounds = ns.size();
+      if (ns.empty()) continue;  // the budget ended the first round
       m.median_ns = median(ns);
-      m.spread = ns.empty() ? 0 : median_deviation(ns) / m.median_ns;
+      m.spread = median_deviation(ns) / m.median_ns;
       m.ratio = std::exp(look_.ratio[i].centre);
       m.ratio_low = std::exp(look_.ratio[i].low);
       m.ratio_high = std::exp(look_.ratio[i].high);
       if (i != w && std::fabs(look_.ratio[i].centre - look_.ratio[w].centre) <= look_.band) v.tied.push_back(look_.of[i]);
     }
+    align_times(v.candidates);
     v.spent_ms = rounds_.spent();
   }
 
@@ -421,6 +424,26 @@ Clock steady_clock() {
   return [] { return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count(); };
 }
 
+bool has_interval(const Measured& m) { return m.ratio > 0 && m.ratio_low > 0 && std::isfinite(m.ratio_high); }
+
+std::string interval_text(const Measured& m) {
+  if (!has_interval(m)) return m.rounds > 0 ? fmt::format("{} rounds are too few to say between what", m.rounds) : "single runs";
+  return fmt::format("between {:.3f} and {:.3f}", m.ratio_low, m.ratio_high);
+}
+
+std::string remark(const Measured& m) {
+  if (m.failed || !(m.ratio > 0) || has_interval(m)) return m.status;
+  return m.status + (m.status.empty() ? "" : "; ") + interval_text(m);
+}
+
+void align_times(std::vector<Measured>& candidates) {
+  const auto ran = [](const Measured& m) { return !m.failed && m.ratio > 0 && m.median_ns > 0; };
+  const auto first = std::find_if(candidates.begin(), candidates.end(), ran);
+  if (first == candidates.end()) return;
+  const double of_one = first->median_ns / first->ratio;
+  for (Measured& m : candidates) m.median_ns = !m.failed && m.ratio > 0 ? of_one * m.ratio : 0;
+}
+
 Verdict measure(size_t candidates, const Sample& sample, const MeasureOptions& options, const Clock& clock) {
   TOROID_CHECK(candidates > 0 && options.least_rounds > 0 && options.least_rounds <= options.most_rounds && options.speedup > 0);
   return Measuring(candidates, sample, options, clock).finish();
@@ -438,7 +461,7 @@ std::string to_string(const Verdict& v, const std::vector<std::string>& names) {
     out += fmt::format("{} {:<40}", i == v.winner && v.problem.empty() ? '*' : ' ', names[i]);
     if (m.ratio > 0)
       out += fmt::format(" {:>10} {:6.3f} ({} rounds, +-{:.1f} %)", time_text(m.median_ns), m.ratio, m.rounds, 100 * m.spread);
-    if (!m.status.empty()) out += " " + m.status;
+    if (const std::string says = remark(m); !says.empty()) out += " " + says;
     out += "\n";
   }
   return out + fmt::format("noise {:.2f} %, flip probability {:.1f} %, regret {:.2f} % (at most {:.2f} %), {:.1f} ms{}\n", 100 * v.noise,

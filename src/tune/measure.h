@@ -39,18 +39,31 @@ struct MeasureOptions {
   double risk = 0.05;  // probability that any of the intervals of a verdict is wrong
   double flip = 0.01;  // measuring ends when the flip probability is below this and the regret within the tie band
   uint64_t seed = 1;   // of the order within rounds
+  // What a candidate is called in the statuses of others; empty: "the default", "candidate 3".
+  std::function<std::string(size_t candidate)> name = {};
 };
 
 struct Measured {
   size_t rounds = 0;  // that count; a first run, which warms up, does not
+  // Of the default, the median of its runs; of others that times the ratio, so that times stand to each other as ratios do: those of
+  // candidates that ran in other rounds, while the machine was slower or faster, say nothing. 0: not known.
   double median_ns = 0;
-  double spread = 0;                     // half of the runs are within median_ns * (1 +- spread)
+  double spread = 0;                     // half of the runs are within their median * (1 +- spread)
   double ratio = 0;                      // of its time to the default's; 0: not known. Of what was dropped at once: by single runs
-  double ratio_low = 0, ratio_high = 0;  // at the verdict's risk, which is shared by all intervals; high may be infinite
+  double ratio_low = 0, ratio_high = 0;  // at the verdict's risk, which is shared by all intervals; see has_interval()
   std::string status;                    // empty: it was measured to the end. Else why it was not, for people
   bool failed = false;                   // it could not be run; then the status begins with the outcome's name and ": "
   Outcome outcome = Outcome::Failed;     // where it failed
 };
+// Whether enough rounds were run to say between what the ratio lies; else its low end is 0, or its high end infinite.
+bool has_interval(const Measured& m);
+// "between 0.951 and 1.020", or that there were too few rounds to say.
+std::string interval_text(const Measured& m);
+// The status and, where a ratio has no interval, that; for tables.
+std::string remark(const Measured& m);
+// Makes the times of candidates that were measured at different times, each beside the default, stand to each other as their ratios do: by
+// the time of the first of them, or else of another one that ran.
+void align_times(std::vector<Measured>& candidates);
 
 struct Verdict {
   size_t winner = 0;

@@ -16,7 +16,7 @@ std::string Memory::undecided() const {
 }
 
 Recalled Memory::recall(const std::string& problem, const std::vector<std::string>& candidates, const IsChoice& is_choice,
-                        const std::string& terms) {
+                        const KernelsOf& kernels_of, const std::string& terms) {
   Recalled out;
   out.refusals.resize(candidates.size());
   if (sources_.lock) {
@@ -59,6 +59,12 @@ Recalled Memory::recall(const std::string& problem, const std::vector<std::strin
     if (const auto known = sources_.database->decision(asked, candidates); stands(known)) return take(*known, kDatabase);
   if (sources_.remote && !again)
     if (const auto known = get_decision(*sources_.remote, asked, candidates); stands(known)) return take(*known, kRemoteCache);
+  std::erase_if(out.records, [&](const CandidateRecord& r) {
+    const auto at = std::find(candidates.begin(), candidates.end(), r.candidate);
+    if (at == candidates.end()) return false;
+    const std::string now = kernels_of(static_cast<size_t>(at - candidates.begin()));
+    return now != r.kernels || (now.empty() && r.outcome == Outcome::Timed);
+  });
   Missing m = missing(candidates, out.records, sources_.retry_hours, seconds_now());
   out.time = std::move(m.time);
   out.refusals = std::move(m.refusals);
@@ -66,12 +72,15 @@ Recalled Memory::recall(const std::string& problem, const std::vector<std::strin
 }
 
 void Memory::remember(const std::string& problem, const std::vector<std::string>& candidates, const std::vector<Measured>& measured,
-                      const DecisionRecord& decision, bool decided, const std::string& terms) {
+                      const KernelsOf& kernels_of, const DecisionRecord& decision, bool decided, const std::string& terms) {
   Verdict v;
   v.candidates = measured;
   std::vector<CandidateRecord> records = records_of(v, candidates);
-  for (auto& r : records)
+  for (auto& r : records) {
     if (r.reason.starts_with(kNotEquivalent)) r.outcome = Outcome::NotEquivalent;
+    const auto at = std::find(candidates.begin(), candidates.end(), r.candidate);
+    r.kernels = kernels_of(static_cast<size_t>(at - candidates.begin()));
+  }
   if (measured.front().failed || measured.front().ratio <= 0)  // ratios to another one than the default say nothing elsewhere
     for (auto& r : records) r.ratio = r.ratio_low = r.ratio_high = 0;
   if (sources_.database) sources_.database->store({problem, device_, toolchain_}, records);

@@ -49,14 +49,16 @@ class Memory {
       : device_(std::move(device)), toolchain_(std::move(toolchain)), sources_(std::move(sources)), decided_(sources_.decided) {}
 
   // candidates: their texts, the default's first. A winner that is none of them (refine() found it) counts where is_choice says so.
+  // kernels_of: the hash of a candidate's kernels now; what was measured of others under its name is not known.
   // terms: what is asked of a winner besides; decisions by others are not known. What was measured is.
   using IsChoice = std::function<bool(const std::string& winner)>;
+  using KernelsOf = std::function<std::string(size_t candidate)>;
   Recalled recall(const std::string& problem, const std::vector<std::string>& candidates, const IsChoice& is_choice,
-                  const std::string& terms = "");
+                  const KernelsOf& kernels_of, const std::string& terms = "");
   // measured: parallel to candidates; those that were not run have no ratio and no status. decided: nothing was left open, so that the
   // decision may stand without another measurement.
   void remember(const std::string& problem, const std::vector<std::string>& candidates, const std::vector<Measured>& measured,
-                const DecisionRecord& decision, bool decided, const std::string& terms = "");
+                const KernelsOf& kernels_of, const DecisionRecord& decision, bool decided, const std::string& terms = "");
   // A decision that stands without another measurement.
   void settle(const std::string& problem, const std::vector<std::string>& candidates, DecisionRecord decision,
               const std::string& terms = "");

@@ -92,6 +92,7 @@ class Refining {
     const auto left = [&] { return how.budget_ms - (clock() - began); };
     const std::vector<Measured> seen = vet_ ? (*vet_)(callers, region_, left) : std::vector<Measured>(callers.size());
     MeasureOptions rest = how;
+    rest.name = [&](size_t i) { return choice::to_string(configs[i]); };
     rest.budget_ms = left();
     const Sample sample =
         options_.clock ? options_.clock(callers) : time_checked(callers, region_, pipeline_->device, options_.equivalence);

@@ -1,6 +1,7 @@
 #include "tune/region_search.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "base/check.h"
@@ -10,11 +11,15 @@
 #include "tune/choices.h"
 #include "tune/recheck.h"
 #include "tune/refine.h"
+#include "tune/sizes.h"
 
 namespace toroid::tune {
 namespace {
 
 constexpr std::string_view kPassedOver = "passed over";
+
+// What a choice is called in the remarks on others.
+std::string row_name(size_t position) { return position == 0 ? "the default" : fmt::format("row {}", position + 1); }
 
 // What was measured of the choices when it was.
 std::vector<Measured> measured_once(const std::vector<std::string>& texts, const std::vector<CandidateRecord>& records) {
@@ -110,7 +115,7 @@ bool RegionSearch::has_choice(const std::string& text) {
 void RegionSearch::recall() {
   const size_t listed = texts_.size();
   Recalled known = shared_.memory->recall(
-      region_.key.hex(), texts_, [&](const std::string& text) { return has_choice(text); }, terms());
+      region_.key.hex(), texts_, [&](const std::string& text) { return has_choice(text); }, kernels_of(), terms());
   if (!known.winner.empty() && !shared_.memory->locked()) verify(known, listed);
   if (known.winner.empty()) {
     if (known.time.empty()) decide_by_records(known);
@@ -144,14 +149,16 @@ void RegionSearch::recall() {
   note();
 }
 
+// The hash of a choice's kernels.
+Memory::KernelsOf RegionSearch::kernels_of() const {
+  return [this](size_t i) { return callers_[i]->name_kernels(); };
+}
+
 // A decision is about kernels. Where those of its winner are others by now, what was measured was something else.
 void RegionSearch::verify(Recalled& known, size_t listed) {
   const auto at = std::find(texts_.begin(), texts_.end(), known.winner);
   const std::string now = callers_[static_cast<size_t>(at - texts_.begin())]->name_kernels();
-  if (!now.empty() && (known.kernels.empty() || known.kernels == now)) {
-    known.kernels = now;
-    return;
-  }
+  if (!now.empty() && known.kernels == now) return;
   event(now.empty() ? fmt::format("no kernels are generated for {}, which the {} has", known.winner, known.source)
                     : fmt::format("the kernels of {} are others than those that the {} has", known.winner, known.source));
   known = {};
@@ -316,12 +323,15 @@ bool RegionSearch::look(const Left& left) {
     if (const Measured& m = left_out_.at(i); m.status.empty()) ratios.push_back(m.ratio);
   std::sort(ratios.begin(), ratios.end());
   // The two best go on, whatever a look has shown: one in some hundreds is far off.
+  size_t best = 0;
+  for (size_t i : near_)
+    if (const Measured& m = left_out_.at(i); m.status.empty() && m.ratio <= frontier_.best()) best = i;
   const double farthest = std::max(kNear * frontier_.best(), ratios.empty() ? 0 : ratios[std::min<size_t>(ratios.size(), 2) - 1]);
   std::erase_if(near_, [&](size_t i) {
     Measured& m = left_out_.at(i);
     const bool is_near = m.status.empty() && m.ratio <= farthest;
     if (!is_near && m.status.empty())
-      m.status = fmt::format("dropped after a first look: its time is {:.3f} of that of the best", m.ratio / frontier_.best());
+      m.status = fmt::format("dropped after a first look: its time is {:.3f} of that of {}", m.ratio / frontier_.best(), row_name(best));
     if (!is_near) callers_[i]->release();
     return !is_near;
   });
@@ -353,8 +363,29 @@ void RegionSearch::time(const Left& left) {
         return measured(both, measure_options(left()));
       },
       how);
+  const std::vector<exec::Symbols> across = sizes_across(region_.program, region_.sizes, !region_.sizes_seen);
+  if (!across.empty() && timed_.front() == 0)
+    judge_across(v, least_ratio(), [&](size_t best) { return ratios_across(timed_[best], across, left); });
   event(fmt::format("timed {} in {:.0f} ms", timed_.size(), v.spent_ms));
   take(v, left);
+}
+
+// Of a choice's time to the default's, as far as there is time for these sizes.
+std::vector<RatioAt> RegionSearch::ratios_across(size_t position, const std::vector<exec::Symbols>& sizes, const Left& left) const {
+  constexpr double kShare = 0.25;  // of the time for a region, for all sizes
+  const Callers both = callers_at({0, position});
+  std::vector<RatioAt> out;
+  for (auto& at : sizes) {
+    if (left() <= 0) break;
+    Region other = region_;
+    other.sizes = at;
+    MeasureOptions how = measure_options(left());
+    how.budget_ms = std::min(how.budget_ms, std::max(kShare * options_.region_ms / static_cast<double>(sizes.size()), 1.0));
+    how.most_rounds = 4 * how.least_rounds;
+    const Sample sample = options_.clock ? options_.clock(both) : time_checked(both, other, shared_.pipeline->device, options_.equivalence);
+    if (const Measured m = measure(2, sample, how).candidates[1]; m.ratio > 0) out.push_back({exec::to_string(at), m.ratio});
+  }
+  return out;
 }
 
 // The best that was known fails, or is slower than it was: those that were known to be slower are timed, too, while one of them may win.
@@ -392,8 +423,9 @@ size_t RegionSearch::best_known(const Verdict& v) const {
   return best;
 }
 
-Verdict RegionSearch::measured(const std::vector<size_t>& positions, const MeasureOptions& how) const {
+Verdict RegionSearch::measured(const std::vector<size_t>& positions, MeasureOptions how) const {
   const Callers callers = callers_at(positions);
+  how.name = [&](size_t i) { return row_name(positions[i]); };
   return measure(callers.size(),
                  options_.clock ? options_.clock(callers) : time_checked(callers, region_, shared_.pipeline->device, options_.equivalence),
                  how);
@@ -428,7 +460,7 @@ void RegionSearch::vet(const Left& left) {
     report_.source = fmt::format("not tuned: in a process of its own, {} {}", callers_[asked[0]]->name(), seen[0].status);
     add_rows(known());
   } else if (shared_.memory) {  // now: the budget may end before the others are timed
-    shared_.memory->remember(region_.key.hex(), texts_, known(), decision(), false, terms());
+    shared_.memory->remember(region_.key.hex(), texts_, known(), kernels_of(), decision(), false, terms());
   }
 }
 
@@ -440,7 +472,8 @@ std::vector<Measured> RegionSearch::known() const {
   return out;
 }
 
-void RegionSearch::add_rows(const std::vector<Measured>& measured) {
+void RegionSearch::add_rows(std::vector<Measured> measured) {
+  align_times(measured);
   for (size_t i = 0; i < callers_.size(); ++i)
     report_.rows.push_back({callers_[i]->name(), callers_[i]->kind(), texts_[i], measured[i], callers_[i]->compile_ms()});
 }
@@ -474,7 +507,7 @@ void RegionSearch::take(const Verdict& v, const Left& left) {
   report_.source = region_.sizes.empty() ? "timed" : "timed at " + exec::to_string(region_.sizes);
   report_.noise = v.noise, report_.flip = v.flip, report_.regret = v.regret_bound;
   report_.kernels = callers_[winner]->kernels();
-  report_.ratio = measured[winner].ratio;
+  report_.ratio = measured[winner].ratio > 0 ? measured[winner].ratio : 1;
   choice_ = callers_[winner]->choice();
   if (options_.descent) {
     improve(left());
@@ -483,7 +516,7 @@ void RegionSearch::take(const Verdict& v, const Left& left) {
   shared_.report.out_of_budget = shared_.report.out_of_budget || left_open;
   event(fmt::format("{}; {} original choices, {} fused, {} total", report_.rows[report_.winner].name, report_.originals, report_.fused,
                     callers_.size()));
-  if (shared_.memory) shared_.memory->remember(region_.key.hex(), texts_, measured, decision(), !left_open, terms());
+  if (shared_.memory) shared_.memory->remember(region_.key.hex(), texts_, measured, kernels_of(), decision(), !left_open, terms());
 }
 
 // Steps from the winner.

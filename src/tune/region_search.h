@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tune/across.h"
 #include "tune/frontier.h"
 #include "tune/search.h"
 #include "tune/vet.h"
@@ -46,6 +47,7 @@ class RegionSearch {
   const std::vector<const Region*>& equal() const { return equal_; }  // itself the first
   // The default's, unless another was decided for.
   const Choice& choice() const { return choice_; }
+  const std::string& kernels() const { return report_.kernels; }  // hash of the texts of its kernels
   bool is_decided() const { return decided_; }
   // Whether another part of the program has it, too, and was decided before.
   bool is_shared() const { return report_.source == kBefore; }
@@ -74,6 +76,7 @@ class RegionSearch {
   bool has_choice(const std::string& text);
   void recall();
   std::string terms() const;
+  Memory::KernelsOf kernels_of() const;
   void verify(Recalled& known, size_t listed);
   void decide_by_records(Recalled& known);
   void add_best_unfused(Recalled& known) const;
@@ -83,14 +86,15 @@ class RegionSearch {
   MeasureOptions measure_options(double most_ms) const;
   bool look(const Left& left);
   void time(const Left& left);
-  Verdict measured(const std::vector<size_t>& positions, const MeasureOptions& how) const;
+  Verdict measured(const std::vector<size_t>& positions, MeasureOptions how) const;
   void time_known(Verdict& v, MeasureOptions how, const Left& left);
+  std::vector<RatioAt> ratios_across(size_t position, const std::vector<exec::Symbols>& sizes, const Left& left) const;
   size_t best_known(const Verdict& v) const;
   std::vector<size_t> with_default(const std::vector<size_t>& others) const;
   Callers callers_at(const std::vector<size_t>& positions) const;
   void vet(const Left& left);
   std::vector<Measured> known() const;
-  void add_rows(const std::vector<Measured>& measured);
+  void add_rows(std::vector<Measured> measured);
   void take(const Verdict& v, const Left& left);
   std::string reasons(const Verdict& v) const;
   void improve(double left_ms);

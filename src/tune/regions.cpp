@@ -74,6 +74,32 @@ std::vector<int> users_within(const Program& p, const std::vector<int>& parts, i
   return out;
 }
 
+// " [4x1024x768x768]", batch first, of a product, and the like: what tells parts of one name apart. Open sizes have their usual values,
+// where these are known.
+std::string sizes_text(const Node& n, const exec::Symbols& usual) {
+  std::vector<Expr> sizes;
+  if (auto* g = std::get_if<choice::Gemm>(&n.problem)) {
+    sizes = g->batch;
+    std::erase_if(sizes, [](const Expr& e) { return e == Expr(1); });
+    for (auto* e : {&g->m, &g->n, &g->k}) sizes.push_back(*e);
+  } else if (auto* c = std::get_if<choice::Convolution>(&n.problem)) {
+    sizes = {c->n, c->in_channels, c->in_h, c->in_w, c->out_channels, c->kernel_h, c->kernel_w};
+  } else if (auto* a = std::get_if<choice::Attention>(&n.problem)) {
+    sizes = {a->batch, a->heads, a->queries, a->keys, a->head_dim};
+  } else {
+    return "";
+  }
+  std::string out;
+  for (const Expr& e : sizes) {
+    const Expr value = sym::substitute(e, [&](const sym::Node& s) -> std::optional<Expr> {
+      const auto known = std::find_if(usual.begin(), usual.end(), [&](auto& size) { return size.first == s.name; });
+      return known == usual.end() ? std::nullopt : std::optional<Expr>(known->second);
+    });
+    out += (out.empty() ? " [" : "x") + sym::to_string(value);
+  }
+  return out + "]";
+}
+
 std::string refusal_of(const Program& region) {
   for (auto& n : region.nodes)
     if (n.is_extern()) return "a call of other code is part of it";
@@ -134,15 +160,13 @@ Region region_of(const Program& lowered, const std::vector<size_t>& nodes) {
   r.program = choice::region(lowered, nodes);
   for (size_t i : nodes) {
     const Node& n = lowered.nodes[i];
-    if (is_choice(n)) {
-      r.choice_nodes.push_back(r.numbers.size());
-      r.label += (r.label.empty() ? "" : ", ") + choice::label(n);
-    }
+    if (is_choice(n)) r.choice_nodes.push_back(r.numbers.size());
     r.numbers.push_back(static_cast<int>(i));
     r.labels.push_back(choice::label(n));
   }
   r.refusal = refusal_of(r.program);
   usual_sizes(r.program, r.sizes, r.refusal);
+  for (size_t c : r.choice_nodes) r.label += (r.label.empty() ? "" : ", ") + r.labels[c] + sizes_text(r.program.nodes[c], r.sizes);
   r.key = key_of(r.program, r.sizes);
   return r;
 }

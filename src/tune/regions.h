@@ -29,7 +29,7 @@ struct Region {
   choice::Program program;           // as choice::region() gives it
   std::vector<int> numbers;          // of its nodes in the program that it is part of
   std::vector<size_t> choice_nodes;  // positions here: products, convolutions, attention, calls with alternatives
-  std::string label;                 // of the choice nodes, for people
+  std::string label;                 // of the choice nodes with their sizes, for people: "mm [1024x768x768]"
   std::vector<std::string> labels;   // of all nodes
   exec::Symbols sizes;               // that it is timed at, of those that it leaves open
   bool sizes_seen = true;            // a call has had them; else the program may never run at them, and need not be able to

@@ -48,11 +48,11 @@ std::string row(const ReportNode& n, size_t i, double slowest) {
   const ReportCandidate& c = n.candidates[i];
   const Measured& m = c.measured;
   const bool known = c.refusal.empty() && m.ratio > 0;
-  std::string out = fmt::format("<tr{}><td><code>{}</code>{}</td>",
+  std::string out = fmt::format("<tr{}><td class=\"n\">{}</td><td><code>{}</code>{}</td>",
                                 i == n.winner ? " class=\"win\""
                                 : known       ? ""
                                               : " class=\"out\"",
-                                escaped(c.name), i == 0 ? " (default)" : "");
+                                i + 1, escaped(c.name), i == 0 ? " (default)" : "");
   if (known) {
     out += fmt::format(
         "<td class=\"n\">{}</td><td class=\"n\">{:.3f}</td><td class=\"b\"><div class=\"bar\" style=\"width:{:.1f}%\"></div></td>",
@@ -61,7 +61,11 @@ std::string row(const ReportNode& n, size_t i, double slowest) {
   } else {
     out += "<td></td><td></td><td></td><td></td>";
   }
-  return out + fmt::format("<td>{}</td></tr>\n", escaped(c.refusal.empty() ? m.status : c.refusal));
+  return out + fmt::format("<td>{}</td></tr>\n", escaped(c.refusal.empty() ? remark(m) : c.refusal));
+}
+
+std::string regret_text(const ReportNode& n) {
+  return std::isfinite(n.regret_bound) ? fmt::format("at most {:.2f}%", 100 * n.regret_bound) : "not known";
 }
 
 std::string table(const ReportNode& n) {
@@ -76,11 +80,10 @@ std::string table(const ReportNode& n) {
   for (size_t i : order)
     if (std::isfinite(key(i))) slowest = std::max(slowest, key(i));
   std::string out = fmt::format(
-      "<h2>{}</h2>\n<p class=\"s\">{}; decided by: {}; noise {:.2f}%, flip probability {:.1f}%, regret {:.2f}% (at "
-      "most {:.2f}%), {:.1f} ms</p>\n",
-      escaped(n.label), escaped(n.device), escaped(n.source), 100 * n.noise, 100 * n.flip, 100 * n.regret, 100 * n.regret_bound,
-      n.spent_ms);
-  out += "<table>\n<tr><th>candidate</th><th>time</th><th>ratio</th><th></th><th>rounds</th><th>remarks</th></tr>\n";
+      "<h2>{}</h2>\n<p class=\"s\">{}; decided by: {}; noise {:.2f}%, flip probability {:.1f}%, regret {}, {:.1f} "
+      "ms</p>\n",
+      escaped(n.label), escaped(n.device), escaped(n.source), 100 * n.noise, 100 * n.flip, regret_text(n), n.spent_ms);
+  out += "<table>\n<tr><th></th><th>candidate</th><th>time</th><th>ratio</th><th></th><th>rounds</th><th>remarks</th></tr>\n";
   for (size_t i : order) out += row(n, i, slowest);
   return out + "</table>\n";
 }
@@ -117,7 +120,38 @@ std::string tree(const ReportStep& root) {
   return out + "</ul>\n";
 }
 
+// One choice that was tried, with those that fuse one neighbour more.
+ReportStep step_of(const RegionReport& region, size_t row) {
+  const ChoiceRow& r = region.rows[row];
+  ReportStep s{r.name, r.measured.ratio, r.measured.status, row == region.winner, {}};
+  for (size_t i = 0; i < region.rows.size(); ++i) {
+    const std::string& name = region.rows[i].name;
+    if (i != row && name.starts_with(r.name + " + ") && name.find(" + ", r.name.size() + 3) == std::string::npos)
+      s.next.push_back(step_of(region, i));
+  }
+  return s;
+}
+
 }  // namespace
+
+ReportPage page_of(const std::string& title, const TuneReport& report, const std::string& device) {
+  ReportPage page;
+  page.title = title;
+  for (auto& r : report.regions) {
+    ReportNode n{r.label, device, {}, r.winner, r.noise, r.flip, r.regret, r.spent_ms, r.source};
+    ReportStep search{r.label, 1, "", true, {}};
+    for (size_t i = 0; i < r.rows.size(); ++i) {
+      n.candidates.push_back({r.rows[i].name, r.rows[i].measured, r.rows[i].measured.failed ? r.rows[i].measured.status : ""});
+      if (r.rows[i].name.find(" + ") == std::string::npos) search.next.push_back(step_of(r, i));
+    }
+    page.nodes.push_back(std::move(n));
+    if (r.fused > 0) page.searches.push_back(std::move(search));
+  }
+  if (!report.whole.empty()) page.notes.push_back("the whole program: " + report.whole);
+  if (report.out_of_budget) page.notes.push_back("the budget ended before all was decided");
+  if (!report.problem.empty()) page.notes.push_back(report.problem);
+  return page;
+}
 
 std::string to_html(const ReportPage& report) {
   std::string out = fmt::format(

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tune/measure.h"
+#include "tune/search.h"
 
 namespace toroid::tune {
 
@@ -19,7 +19,7 @@ struct ReportNode {
   std::string label, device;
   std::vector<ReportCandidate> candidates;  // the first is the default
   size_t winner = 0;
-  double noise = 0, flip = 0, regret = 0, regret_bound = 0, spent_ms = 0;
+  double noise = 0, flip = 0, regret_bound = 0, spent_ms = 0;
   std::string source = "timed";  // where the decision is from: "timed", "database", "lock file", ...
 };
 
@@ -39,8 +39,11 @@ struct ReportPage {
   std::vector<std::string> notes;  // what else must be known: a database that could not be used, a budget that ended
 };
 
-// One HTML page that needs no other file, network or script: a table for each node, fastest first, with bars for times and reasons for what
-// was left out; and the trees of the searches. Equal reports give equal bytes.
+// What tuning a program on a device has found.
+ReportPage page_of(const std::string& title, const TuneReport& report, const std::string& device);
+
+// One HTML page that needs no other file, network or script: a table for each node, fastest first, with bars for times, a number for each
+// candidate (the default's is 1) and reasons for what was left out; and the trees of the searches. Equal reports give equal bytes.
 std::string to_html(const ReportPage& report);
 
 }  // namespace toroid::tune

@@ -153,11 +153,11 @@ class Tuning {
     std::stable_sort(changed.begin(), changed.end(), [](auto* a, auto* b) { return a->equal().size() > b->equal().size(); });
     Hasher all;
     all.add(choice::region_key(lowered));
-    for (RegionSearch* s : changed) all.add(s->region().key).add(to_string(s->choice())).add(s->equal().size());
+    for (RegionSearch* s : changed) all.add(s->region().key).add(to_string(s->choice())).add(s->kernels()).add(s->equal().size());
     const std::string key = "whole " + all.finish().hex();
     const std::vector<std::string> any = {"tuned"};
     if (memory_)
-      if (const Recalled known = memory_->recall(key, any, [](auto&) { return true; }); !known.winner.empty()) {
+      if (const Recalled known = memory_->recall(key, any, [](auto&) { return true; }, {}); !known.winner.empty()) {
         size_t count = changed.size();  // what is no number puts all of them back
         std::from_chars(known.winner.data(), known.winner.data() + known.winner.size(), count);
         put_back(changed, count);
@@ -185,12 +185,16 @@ class Tuning {
           (back == 0 ? "not compared: " : fmt::format("{} choices were put back, and the rest not compared: ", back)) + w.refusal;
       return;
     }
-    report_.whole = fmt::format("{:.3f} of the time without tuning (+- {:.3f}); {} choices stay, {} were put back", w.ratio, w.spread,
-                                changed.size(), count - changed.size());
+    const std::string sure = changed.empty()      ? ""
+                             : w.spread >= 0.0005 ? fmt::format(" (+- {:.3f})", w.spread)
+                             : w.spread > 0       ? " (+- less than 0.001)"
+                                                  : " (with too few rounds to say how sure that is)";
+    report_.whole = fmt::format("{:.3f} of the time without tuning{}; {} choices stay, {} were put back", w.ratio, sure, changed.size(),
+                                count - changed.size());
     DecisionRecord d;
     d.label = "the whole program";
     d.winner = std::to_string(count - changed.size());
-    if (memory_) memory_->remember(key, any, {Measured{}}, d, true);
+    if (memory_) memory_->remember(key, any, {Measured{}}, {}, d, true);
   }
 
   // The first `count` of them become the default again.

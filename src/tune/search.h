@@ -96,7 +96,8 @@ struct TuneReport {
 };
 // Takes what was found for a block of the program: a part that is compiled by itself.
 void add(TuneReport& to, TuneReport block);
-// A sorted table for each region whose label has `part` in it, with at most so many rows (0: all), and a line for the whole.
+// A table for each region whose label has `part` in it, fastest first, with at most so many rows (0: all), and a line for the whole. Rows
+// have their places in RegionReport::rows as numbers, from 1 on, by which remarks call them.
 std::string to_string(const TuneReport& r, const std::string& part = "", size_t most = 0);
 
 // The lowered program with every choice made; scheduling and code are the caller's. `memory` may be null.

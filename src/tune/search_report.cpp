@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "tune/search.h"
@@ -30,8 +31,8 @@ std::string to_string(const TuneReport& r, const std::string& part, size_t most)
     if (const size_t listed = region.originals + region.fused; region.rows.size() > listed)
       out += fmt::format("; {} more by steps", region.rows.size() - listed);
     if (!region.rows.empty() && region.source.starts_with("timed"))
-      out += fmt::format("; noise {:.1f} %, flip probability {:.1f} %, regret at most {:.1f} %", 100 * region.noise, 100 * region.flip,
-                         100 * std::min(region.regret, 9.99));
+      out += fmt::format("; noise {:.1f} %, flip probability {:.1f} %, regret {}", 100 * region.noise, 100 * region.flip,
+                         std::isfinite(region.regret) ? fmt::format("at most {:.1f} %", 100 * region.regret) : "not known");
     if (!region.rows.empty()) out += "\n";
     std::vector<size_t> order(region.rows.size());
     std::iota(order.begin(), order.end(), size_t{0});
@@ -45,8 +46,9 @@ std::string to_string(const TuneReport& r, const std::string& part, size_t most)
       const ChoiceRow& row = region.rows[i];
       const std::string time = row.measured.median_ns > 0 ? fmt::format("{:10.2f} us", row.measured.median_ns / 1e3) : "            -";
       const std::string ratio = row.measured.ratio > 0 ? fmt::format("{:6.3f}", row.measured.ratio) : "     -";
-      out += fmt::format("  {}{} {}  {:9} {}{}\n", i == region.winner ? "*" : " ", time, ratio, name_of(row.kind), row.name,
-                         row.measured.status.empty() ? "" : ": " + row.measured.status);
+      const std::string says = remark(row.measured);
+      out += fmt::format("  {}{:>3} {} {}  {:9} {}{}\n", i == region.winner ? "*" : " ", i + 1, time, ratio, name_of(row.kind), row.name,
+                         says.empty() ? "" : ": " + says);
     }
     if (hidden > 0) out += fmt::format("  and {} more, slower or without a time\n", hidden);
   }

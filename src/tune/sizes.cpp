@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 
 #include "base/check.h"
 
@@ -43,7 +45,77 @@ std::vector<int64_t> others(int64_t size) {
   return out;
 }
 
+constexpr int64_t kFarthest = int64_t{1} << 40;
+
+// Of all buffers.
+double elements(const choice::Program& p, const exec::Symbols& sizes) {
+  double out = 0;
+  for (auto& b : p.buffers) out += static_cast<double>(exec::evaluate(b.numel, sizes));
+  return out;
+}
+
+// The first and the last value of size number `at` that the program may have while the others are usual; by powers of two and the symbol's
+// bounds, so that guards which ask for multiples are met.
+std::pair<int64_t, int64_t> range_of(const choice::Program& p, const exec::Symbols& usual, size_t at) {
+  const auto s = std::find_if(p.symbols.begin(), p.symbols.end(), [&](auto& x) { return x.expr.node()->name == usual[at].first; });
+  std::vector<int64_t> tried = {usual[at].second};
+  for (int64_t v = 2; v <= kFarthest; v *= 2) tried.push_back(v);
+  if (s != p.symbols.end())
+    tried.push_back(std::clamp(s->expr.node()->lo, int64_t{2}, kFarthest)), tried.push_back(std::min(s->expr.node()->hi, kFarthest));
+  for (auto& g : p.guards)
+    for (auto& [e, other] : {std::pair(g.a, g.b), std::pair(g.b, g.a)})
+      if (s != p.symbols.end() && e == s->expr && other.is_const())
+        for (int64_t d : {-1, 0, 1}) tried.push_back(other.constant() + d);
+  std::pair<int64_t, int64_t> out(usual[at].second, usual[at].second);
+  for (int64_t v : tried) {
+    exec::Symbols one = usual;
+    one[at].second = v;
+    if (v < 1 || !excluded_by(p, one).empty()) continue;
+    out.first = std::min(out.first, v), out.second = std::max(out.second, v);
+  }
+  return out;
+}
+
+// An allowed value near `wanted`, rounded to a power of two or a multiple of one where it may be.
+void move_near(const choice::Program& p, exec::Symbols& sizes, size_t at, int64_t wanted) {
+  const int64_t before = sizes[at].second;
+  const auto power = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(wanted) + static_cast<uint64_t>(wanted) / 2));
+  for (int64_t v : {power, wanted / 128 * 128, wanted / 64 * 64, wanted / 16 * 16, wanted / 8 * 8, wanted}) {
+    sizes[at].second = v;
+    if (v > 0 && excluded_by(p, sizes).empty()) return;
+  }
+  sizes[at].second = before;
+}
+
 }  // namespace
+
+std::vector<exec::Symbols> sizes_across(const choice::Program& p, const exec::Symbols& usual, bool to_usual) {
+  constexpr int kSteps = 3;
+  constexpr double kLarger = 16, kMany = 1 << 22;
+  std::vector<std::pair<int64_t, int64_t>> ranges;
+  bool has_end = false;
+  for (size_t i = 0; i < usual.size(); ++i) {
+    ranges.push_back(range_of(p, usual, i));
+    const bool is_open = ranges[i].second == kFarthest;
+    if (is_open) ranges[i].second = usual[i].second;
+    if (is_open && !to_usual) ranges[i].first = usual[i].second;
+    has_end = has_end || ranges[i].first < ranges[i].second;
+  }
+  std::vector<exec::Symbols> out;
+  if (!has_end) return out;
+  const double most = std::max(kLarger * elements(p, usual), kMany);
+  for (int k = 0; k <= kSteps; ++k) {
+    exec::Symbols sizes = usual;
+    for (size_t i = 0; i < usual.size(); ++i) {
+      const auto [first, last] = ranges[i];
+      const double step = std::pow(static_cast<double>(last) / static_cast<double>(first), static_cast<double>(k) / kSteps);
+      if (first < last) move_near(p, sizes, i, k == kSteps ? last : std::llround(static_cast<double>(first) * step));
+    }
+    const bool is_new = sizes != usual && std::find(out.begin(), out.end(), sizes) == out.end();
+    if (is_new && excluded_by(p, sizes).empty() && elements(p, sizes) <= most) out.push_back(std::move(sizes));
+  }
+  return out;
+}
 
 void usual_sizes(const choice::Program& p, exec::Symbols& sizes, std::string& refusal) {
   add_hints(p, sizes, refusal);

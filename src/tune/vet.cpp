@@ -71,6 +71,7 @@ void set_contents(std::vector<WorkerBuffer>& buffers, const exec::Plan& plan, co
   if (plan.filling.valid()) plan.filling.wait();
   for (size_t i = 0; i < plan.buffers.size(); ++i)
     if (small(plan.buffers[i].data)) buffers[i].contents = bytes_of(plan.buffers[i].data);
+  const std::vector<Integers> integers = integers_of(region, region.sizes);
   std::vector<const choice::ProgramInput*> users;
   for (auto& in : region.program.inputs)
     if (!in.data.defined()) users.push_back(&in);
@@ -78,7 +79,7 @@ void set_contents(std::vector<WorkerBuffer>& buffers, const exec::Plan& plan, co
     WorkerBuffer& b = buffers[static_cast<size_t>(in.buffer)];
     if (small(in.data)) b.contents = bytes_of(in.data);
     if (in.user < 0 || static_cast<size_t>(in.user) >= users.size()) continue;
-    b.seed = seed_of_input(static_cast<size_t>(in.user));
+    b.seed = seed_of_input(static_cast<size_t>(in.user)), b.integers = integers.at(static_cast<size_t>(in.user));
     if (const Tensor made = made_by_operation(region, *users[static_cast<size_t>(in.user)], region.sizes); made.defined())
       b.contents = bytes_of(made);
   }
@@ -93,7 +94,7 @@ std::vector<WorkerBuffer> buffers_of(const exec::Plan& plan, const Region& regio
     b.dtype = plan.buffers[i].dtype;
     b.numel = t.launched ? exec::evaluate(plan.buffers[i].numel, region.sizes) : 0;
     b.seed = i + 1;
-    b.integers = integers_of(region, region.sizes);
+    b.integers = {0, 0};  // legal wherever they may index
     b.use = t.given ? t.written ? Use::Both : Use::Read : plan.buffers[i].role == exec::BufferRole::Output ? Use::Write : Use::Temporary;
   }
   set_contents(out, plan, region);

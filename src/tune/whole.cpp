@@ -93,7 +93,7 @@ WholeTime compare_whole(const choice::Program& untuned, const choice::Program& t
     return out;
   }
   out.ratio = m.ratio;
-  out.spread = std::min(m.ratio_high - m.ratio_low, 2.0) / 2;
+  out.spread = has_interval(m) ? (m.ratio_high - m.ratio_low) / 2 : 0;
   return out;
 }
 

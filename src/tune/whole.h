@@ -10,7 +10,7 @@ namespace toroid::tune {
 
 struct WholeTime {
   double ratio = 0;     // of the tuned program's time to the other's; 0: not known
-  double spread = 0;    // half of the interval that it lies in
+  double spread = 0;    // half of the interval that it lies in; 0: there were too few rounds for one
   std::string refusal;  // why it is not known
 };
 

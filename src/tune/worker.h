@@ -11,6 +11,7 @@
 
 #include "codegen/kernel_text.h"
 #include "tune/database.h"
+#include "tune/inputs.h"
 
 namespace toroid::tune {
 
@@ -23,7 +24,7 @@ struct WorkerBuffer {
   int64_t numel = 0;
   Use use = Use::Read;
   uint64_t seed = 0;
-  int64_t integers = 2;    // integers lie in [0, integers)
+  Integers integers{};     // what integers are drawn from
   std::string contents{};  // not empty: what Read and Both begin with
 };
 
@@ -99,7 +100,7 @@ class Worker {
 };
 
 // What a worker says when it begins; another revision of this project may say something else.
-inline constexpr std::string_view kWorkerHello = "toroid-tune-worker 2";
+inline constexpr std::string_view kWorkerHello = "toroid-tune-worker 3";
 
 // What goes through the socket between both: a job with the options that it needs, and what came of it. parse_...: InternalError for
 // what is no such text.

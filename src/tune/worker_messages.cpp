@@ -100,8 +100,10 @@ template <class S, class R>
 void request(S& stream, R& r) {
   auto& j = r.job;
   stream(j.isa), stream(j.gpu);
-  each(stream, j.buffers,
-       [&](auto& b) { stream(b.dtype), stream(b.numel), stream(b.use), stream(b.seed), stream(b.integers), stream(b.contents); });
+  each(stream, j.buffers, [&](auto& b) {
+    stream(b.dtype), stream(b.numel), stream(b.use), stream(b.seed), stream(b.integers.low), stream(b.integers.high),
+        stream(b.integers.distinct), stream(b.contents);
+  });
   each(stream, j.kernels, [&](auto& k) { kernel(stream, k); });
   stream(j.runs), stream(j.nan_is_wrong), stream(j.contents), stream(r.memory_mb), stream(r.leak_mb);
   each(stream, r.options, [&](auto& o) { stream(o.first), stream(o.second); });

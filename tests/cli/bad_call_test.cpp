@@ -73,6 +73,26 @@ TEST_F(BadCall, NothingToCompareWith) {
   EXPECT_SAYS(run(inputs + tensors({"000", "call1.000"})), kUser, "there are outputs of call 1, but the inputs are those of 1 call");
 }
 
+TEST_F(BadCall, WhetherOutputsMatchIsSaid) {
+  EXPECT_SAYS(run(good_ + " --json"), 0, "{\"matches\":true}");
+  EXPECT_SAYS(run("--inputs " + model_ + "/in.safetensors --json --expect " + tensors({"000"})), 1, "{\"matches\":false}");
+  EXPECT_EQ(run("--inputs " + model_ + "/in.safetensors --json").text.find("matches"), std::string::npos);
+  for (const char* tolerance : {"-1", "-1e-9", "nan"}) {
+    EXPECT_SAYS(run(good_ + " --tolerance " + tolerance), kUser, "--tolerance: expected 0 or more");
+    EXPECT_SAYS(toroid_command("verify " + model_ + " --tolerance " + tolerance), kUser, "--tolerance: expected 0 or more");
+  }
+}
+
+// A file has its own.
+TEST_F(BadCall, SizesOfBuiltInModels) {
+  for (const char* option : {"--batch 4", "--batch 1", "--seq 50", "--dtype bf16", "--layers 2", "--decode", "--position 3"})
+    for (const char* command : {"bench ", "tune "})
+      EXPECT_SAYS(
+          toroid_command(std::string(command) + model_ + "/core.pt2 " + option), kUser,
+          std::string(option).substr(0, std::string(option).find(' ')) + " is of built-in models; the sizes and dtypes of a model file");
+  EXPECT_SAYS(toroid_command("bench " + model_ + "/core.pt2 --seq 2 --batch 4"), kUser, "--seq, --batch are of built-in models");
+}
+
 TEST_F(BadCall, ModelsCutShort) {
   const std::string whole = read_file(model_ + "/core.pt2");
   for (size_t length : {size_t{0}, size_t{3}, size_t{100}, whole.size() / 2, whole.size() - 1}) {
@@ -84,6 +104,12 @@ TEST_F(BadCall, ModelsCutShort) {
 TEST_F(BadCall, WordsThatAreNone) {
   EXPECT_SAYS(toroid_command("--verson"), kUser, "there is no option \"--verson\"");
   EXPECT_SAYS(run(good_ + " --backend compild"), kUser, "did you mean \"compiled\"");
+  const Outcome input = run("--input x");
+  EXPECT_SAYS(input, kUser, "run has no option \"--input\"; did you mean \"--inputs\"?");
+  EXPECT_SAYS(input, kUser, "Try `toroid run --help`.");
+  EXPECT_EQ(input.text.find("is required"), std::string::npos) << input.text;
+  EXPECT_SAYS(run("--outputs x"), kUser, "--inputs is required");
+  EXPECT_SAYS(toroid_command("rnu"), kUser, "Try `toroid --help`.");
   EXPECT_SAYS(toroid_command("opt " + std::string(TOROID_SOURCE_DIR) + "/tests/data/graph/views.txt --passes dcee"), kUser,
               "there is no graph pass \"dcee\"; did you mean");
   EXPECT_SAYS(toroid_command("verify " + model_ + "/core.pt2"), kUser, "this is a file; expected a folder of cases");

@@ -52,6 +52,24 @@ TEST_F(OnnxCommand, VerifyRunsOnnxCases) {
   EXPECT_NE(out.text.find("1 passed, 1 failed"), std::string::npos) << out.text;
 }
 
+// The layout of exported models, for ONNX files too; beside ONNX's own where there are both.
+TEST_F(OnnxCommand, VerifyRunsOnnxFilesBesideSafetensors) {
+  const int64_t x[] = {1, 2, 3, 4, 5, 6}, shape[] = {2, 3}, wrong[] = {1, 2, 3, 4, 5, 8};
+  const auto write = [&](const fs::path& file, std::vector<import::SafetensorsItem> items) { import::write_safetensors(file, items); };
+  const auto bytes = [](auto& values) { return std::as_bytes(std::span(values)); };
+  for (const char* name : {"right", "wrong"}) {
+    write(folder_ / name / "in.safetensors", {{"000", DType::I64, {6}, bytes(x)}, {"001", DType::I64, {2}, bytes(shape)}});
+    write(folder_ / name / "out.safetensors", {{"000", DType::I64, {2, 3}, bytes(wrong)}});
+  }
+  auto out = verify("");
+  EXPECT_EQ(out.code, 1);
+  EXPECT_NE(out.text.find("1 passed, 3 failed"), std::string::npos) << out.text;
+  EXPECT_NE(out.text.find("right/model.onnx: output 0: at [1, 2] got 6, expected 8"), std::string::npos) << out.text;
+  fs::remove_all(folder_ / "right" / "test_data_set_0");
+  out = verify("");
+  EXPECT_NE(out.text.find("0 passed, 3 failed"), std::string::npos) << out.text;
+}
+
 TEST_F(OnnxCommand, KnownCasesMayFailButMustNotPass) {
   auto out = verify("# for people\nwrong: the last number is another\n");
   EXPECT_EQ(out.code, 0) << out.text;

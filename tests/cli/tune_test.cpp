@@ -72,6 +72,9 @@ TEST_F(TuneCommand, JsonHasWhatWasFound) {
                      "TOROID_TUNE_REGION_MS=5 TOROID_TUNE_WHOLE_MS=0 TOROID_TUNE_DATABASE=none");
   EXPECT_HAS(o, "None ['default', 'fused', ");
   EXPECT_HAS(o, "toroid tuning");
+  const Outcome text = run("tune " + model_ + " --rounds 3");
+  EXPECT_HAS(text, "mm [16x");
+  for (const char* bad : {" inf", "nan", "between 0.000", "(+- 0.000)"}) EXPECT_EQ(text.text.find(bad), std::string::npos) << text.text;
   EXPECT_EQ(run("tune " + model_ + " --json --ablation").code, 2);
 }
 
@@ -91,6 +94,20 @@ TEST_F(TuneCommand, WhatIsTriedAndShownCanBeChosen) {
   const Outcome unknown = run("tune " + model_ + " --backends triton");
   EXPECT_EQ(unknown.code, 2);
   EXPECT_HAS(unknown, "expected a comma-separated list of template and subgraph");
+}
+
+// Ctrl-C: what is kept is said, and what is not.
+TEST_F(TuneCommand, AnInterruptionSaysWhatIsKept) {
+  const auto interrupted = [&](const std::string& database, const std::string& arguments) {
+    return toroid_command("tune minilm-l6 --seq 64 " + arguments,
+                          "TOROID_TUNE_REGION_MS=60000 TOROID_TUNE_DATABASE=" + database + " timeout --preserve-status -s INT 2");
+  };
+  const Outcome kept = interrupted(file("tuning.sqlite"), "--lock " + file("lock") + " --html " + file("html"));
+  EXPECT_EQ(kept.code, 130) << kept.text;
+  EXPECT_HAS(kept, "interrupted; the tuning database keeps the parts that were decided");
+  EXPECT_HAS(kept, file("lock") + " is not written; " + file("html") + " is not written");
+  EXPECT_FALSE(std::filesystem::exists(file("lock")));
+  EXPECT_HAS(interrupted("none", ""), "interrupted; nothing that was timed is kept");
 }
 
 TEST_F(TuneCommand, AblationTimesFourModels) {

@@ -11,6 +11,8 @@
 #include "base/options.h"
 #include "compile/harness.h"
 #include "compile/model.h"
+#include "device/cpu/isa.h"
+#include "jit/jit.h"
 #include "toroid/custom_op.h"
 #include "toroid/nn.h"
 #include "toroid/ops.h"
@@ -427,6 +429,50 @@ TEST_F(Tuning, AFunctionWithOpenSizesIsRightAtAll) {
   auto f = compile([](const Tensor& x, const Tensor& w) { return relu(matmul(x, w)); },
                    {.mode = Mode::MaxAutotune, .dynamic = true, .name = "f"});
   for (int64_t m : {5, 64, 3}) expect_near(f(ramp({m, 16}, 0.1), ramp({16, 8}, 0.2)), relu(matmul(ramp({m, 16}, 0.1), ramp({16, 8}, 0.2))));
+}
+
+// A rotation: the product's epilogue stores one half of what cat joins, a loop outside of its region the other.
+TEST_F(Tuning, AResultThatIsWrittenInPartRefusesNobody) {
+  const int64_t tokens = 16, heads = 4, dims = 8;
+  const Forward rotated = [&](const std::vector<Tensor>& in) {
+    const Tensor q = transpose(reshape(matmul(in[0], in[1]), {1, tokens, heads, dims}), 1, 2);
+    return q * in[2] + cat({-slice(q, -1, dims / 2), slice(q, -1, 0, dims / 2)}, -1) * in[3];
+  };
+  const std::vector<Tensor> inputs = {ramp({1, tokens, heads * dims}, 0.1), ramp({heads * dims, heads * dims}, 0.3),
+                                      ramp({tokens, dims}, 0.7), ramp({tokens, dims}, 1.1)};
+  CompiledModel model = tuned(rotated, inputs);
+  size_t choices = 0;
+  for (auto& r : model.report().tuning.regions)
+    for (auto& row : r.rows) {
+      ++choices;
+      EXPECT_EQ(row.measured.status.find("not equivalent"), std::string::npos) << row.name << ": " << row.measured.status;
+    }
+  EXPECT_GT(choices, 2u);
+  expect_near(model.run(inputs).at(0), CompiledModel::compile(graph_of(rotated, inputs)).run(inputs).at(0));
+}
+
+// What is measured with other instructions, or by another compiler, is another record.
+TEST_F(Tuning, KeysNameInstructionsAndCompiler) {
+  const auto keys = [](const std::string& isa) {
+    const ScopedOption with("isa", isa);
+    CompiledModel model = tuned(kProduct, operands(24, 32, 40));
+    return model.report().tuning.regions.at(0).source;
+  };
+  EXPECT_EQ(keys("scalar"), "timed");
+  EXPECT_EQ(keys("scalar"), "database");
+  if (device::host().isa == device::Isa::Scalar) GTEST_SKIP() << "one instruction set";
+  EXPECT_EQ(keys("avx2"), "timed");
+  EXPECT_EQ(keys("scalar"), "database");
+  const tune::LockFile scalar = [] {
+    const ScopedOption with("isa", "scalar");
+    return tuned(kProduct, operands(24, 32, 40)).report().tuning.decided;
+  }();
+  scalar.write(file("lock"));
+  const ScopedOption with("isa", "avx2"), lock("tune_lock", file("lock"));
+  CompiledModel model = tuned(kProduct, operands(24, 32, 40));
+  EXPECT_NE(model.report().tuning.regions.at(0).drift.find("the lock file decides for"), std::string::npos);
+  EXPECT_NE(jit::compiler_revision("native").find("clang"), std::string::npos);
+  EXPECT_NE(jit::compiler_revision("sm_90a").find("nvrtc"), std::string::npos);
 }
 
 }  // namespace

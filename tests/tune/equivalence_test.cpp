@@ -37,7 +37,7 @@ TEST(Inputs, AreWhatTheirTypesSay) {
     EXPECT_NEAR(sum / static_cast<double>(v.size()), 0, 0.03) << name_of(d);
     EXPECT_NEAR(squares / static_cast<double>(v.size()), 1, 0.05) << name_of(d);
   }
-  for (double v : generate_input({DType::I64, {1000}, {}}, 3, {}, Device::cpu(), 5).to_vector()) EXPECT_TRUE(v >= 0 && v < 5);
+  for (double v : generate_input({DType::I64, {1000}, {}}, 3, {}, Device::cpu(), {-2, 4}).to_vector()) EXPECT_TRUE(v >= -2 && v < 5);
   const auto bools = generate_input({DType::Bool, {1000}, {}}, 3).to_vector();
   EXPECT_NEAR(std::accumulate(bools.begin(), bools.end(), 0.0), 500, 60);
   EXPECT_EQ(generate_input({DType::F32, {0, 4}, {}}, 1).numel(), 0);

@@ -473,5 +473,33 @@ TEST_F(Search, AnOperationSaysHowMuchFasterAVariantMustBe) {
   EXPECT_EQ(winner(), "tree alone");
 }
 
+// What was measured of kernels that a choice's name gives no more, or of nobody knows which, is not known.
+TEST_F(Search, RecordsOfOtherKernelsAreNotKnown) {
+  const auto file = std::filesystem::path(testing::TempDir()) / "search_test_kernels.sqlite";
+  const auto timed_with = [&](const std::function<void(CandidateRecord&)>& change) {
+    for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(file.string() + suffix);
+    const auto database = std::make_shared<Database>(file);
+    Memory memory("a device", "tests", {.database = database});
+    tune_by({{"tree alone", 5}, {"tree + relu", kDiffers}}, &memory);
+    const TuneKey key{tuned_.regions.at(0).key.hex(), "a device", "tests"};
+    std::vector<CandidateRecord> records = database->records(key);
+    EXPECT_EQ(records.size(), 6u);
+    for (auto& r : records) {
+      EXPECT_FALSE(r.kernels.empty()) << r.candidate;
+      change(r);
+    }
+    EXPECT_TRUE(database->store(key, records));
+    sampled_.clear();
+    options_.fusion_speedup = 1.01;  // another decision, of what is known
+    tune_by({{"tree alone", 5}}, &memory);
+    options_.fusion_speedup = 1;
+    return sampled_;
+  };
+  EXPECT_EQ(timed_with([](auto&) {}), std::set<std::string>());
+  EXPECT_EQ(timed_with([](CandidateRecord& r) { r.kernels = r.outcome == Outcome::Timed ? r.kernels : "old"; }).count("tree + relu"), 1u)
+      << "refusals are about kernels, too";
+  EXPECT_EQ(timed_with([](CandidateRecord& r) { r.kernels.clear(); }).size(), 6u);
+}
+
 }  // namespace
 }  // namespace toroid::tune

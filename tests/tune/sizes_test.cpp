@@ -84,6 +84,22 @@ TEST(Sizes, ASizeOfInterestIsMet) {
   EXPECT_EQ(why, "the size u0 is known only when the program runs");
 }
 
+std::vector<int64_t> across(const choice::Program& p, int64_t usual, bool to_usual = false) {
+  std::vector<int64_t> out;
+  for (auto& sizes : sizes_across(p, {{p.symbols[0].expr.node()->name, usual}}, to_usual)) out.push_back(sizes[0].second);
+  return out;
+}
+
+TEST(Sizes, ARangeIsLookedAtInside) {
+  const Expr bounded = sym::symbol("b", 2, 8192);
+  EXPECT_EQ(across(with_symbols({{bounded, false, 100}}), 100), (std::vector<int64_t>{2, 32, 512, 8192}));
+  EXPECT_EQ(across(with_symbols({{s0, false, 100}}), 100), std::vector<int64_t>()) << "no end";
+  EXPECT_EQ(across(with_symbols({{s0, false, 1000}}, {{sym::Rel::Ge, s0, 65}}), 1000, true), (std::vector<int64_t>{65, 128, 512}));
+  EXPECT_EQ(across(with_symbols({{s0}}, {{sym::Rel::Ge, s0, 17}, {sym::Rel::Le, s0, 64}}), 64, true), (std::vector<int64_t>{17, 32}));
+  for (int64_t v : across(with_symbols({{bounded}}, {{sym::Rel::Eq, sym::mod(bounded, 8), 0}}), 64)) EXPECT_EQ(v % 8, 0);
+  EXPECT_EQ(across(with_symbols({{bounded}}, {{sym::Rel::Eq, bounded, 64}}), 64), std::vector<int64_t>());
+}
+
 // a [s0, 8] x b [8, 8], in a program that has other sizes beside.
 choice::Program open_product(std::optional<int64_t> rows) {
   choice::Program p;
