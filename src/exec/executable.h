@@ -1,8 +1,6 @@
 // Runs plans.
 #pragma once
 
-#include <atomic>
-
 #include "exec/recorder.h"
 
 namespace toroid::exec {
@@ -22,8 +20,6 @@ class Executable {
   const Plan& plan() const { return plan_; }
   // What was recorded of its runs, if the plan wants that; the blocks of control flow aside.
   CaptureReport captures() const;
-  // Bytes of the arena for the sizes of the latest run.
-  int64_t arena_bytes() const { return arena_bytes_; }
   // Called around every step of later runs (profiling): name of the step and nanoseconds it took. Null switches it off.
   using Observer = std::function<void(const std::string& step, int64_t ns)>;
   void observe(Observer observer);
@@ -75,7 +71,6 @@ class Executable {
   std::vector<std::shared_ptr<const Bound>> bound_;  // most recent last
   std::vector<std::unique_ptr<Lane>> idle_;          // without a recorder
   std::mutex state_mutex_;
-  std::atomic<int64_t> arena_bytes_{0};
   std::vector<size_t> user_inputs_;  // those of plan_.inputs that each call gives
   size_t users_ = 0;
   Fixed fixed_;
