@@ -31,6 +31,19 @@ END
 cmake -S "$scratch/project" -B "$scratch/project/build" -DCMAKE_PREFIX_PATH="$scratch/prefix" >"$scratch/configure.log"
 cmake --build "$scratch/project/build" >"$scratch/build.log" || { cat "$scratch/build.log"; exit 1; }
 
+# A program takes on no library but those that it needs to start: what else is used is opened at run time (docs/hacking.md, "Licences").
+for program in first_steps tuned; do
+  strangers=$(ldd "$scratch/project/build/$program" | awk '{print $1}' |
+    grep -vE '^(linux-vdso|/lib64/ld-linux|lib(fmt|stdc\+\+|m|gcc_s|c|pthread|dl|rt|asan|ubsan|tsan)\.so)' || true)
+  [ -z "$strangers" ] || { echo "$program is linked with $strangers"; exit 1; }
+done
+# What is installed may move to a machine where libraries lie elsewhere.
+! grep -rnE '/[A-Za-z0-9_./-]+\.(so|a)\b' "$scratch"/prefix/lib*/cmake/toroid --include='*.cmake' | grep -v IMPORT_PREFIX ||
+  { echo "the exported target names a library by its place"; exit 1; }
+for file in LICENSE README.md; do
+  cmp "$root/$file" "$scratch/prefix/share/doc/toroid/$file"
+done
+
 unset TOROID_JIT_LIBRARY LD_LIBRARY_PATH
 export TOROID_CACHE_DIR=$scratch/cache
 shown=$("$scratch/project/build/first_steps")

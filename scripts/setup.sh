@@ -6,10 +6,10 @@ set -euo pipefail
 # share. Tests that need them are skipped where they are missing.
 packages=(
   g++ cmake ninja-build ccache mold git python3 zstd
-  libfmt-dev libcli11-dev nlohmann-json3-dev libxxhash-dev libsqlite3-0
+  libfmt-dev libcli11-dev libxxhash-dev libsqlite3-0
   clang-19 llvm-19-dev libclang-19-dev libclang-cpp19-dev libclang-rt-19-dev
-  liblapacke-dev libfftw3-dev libopenblas0-openmp
-  librapidcheck-dev libgtest-dev libbenchmark-dev clang-format-14 libonnx-testdata
+  libopenblas0-openmp
+  libgtest-dev clang-format-14 libonnx-testdata
 )
 
 stop() {

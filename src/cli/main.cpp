@@ -233,7 +233,7 @@ int main(int argc, char** argv) {
   } catch (const toroid::EnvironmentError& e) {
     return fail_with("this machine: ", e.what(), kEnvironmentError);
   } catch (const toroid::InternalError& e) {
-    return fail_with("this is a bug in Toroid, please report it: ", e.what(), kInternalError);
+    return fail_with("please report this: ", e.what(), kInternalError);
   } catch (const std::bad_alloc&) {
     return fail_with("this machine: ", "there is not enough memory", kEnvironmentError);
   } catch (const std::system_error& e) {

@@ -450,13 +450,6 @@ MemoryStats DeviceMemory::stats_locked() const {
   return out;
 }
 
-std::vector<std::pair<uint64_t, MemoryStats>> DeviceMemory::pool_stats() const {
-  std::lock_guard lock(mutex_);
-  std::vector<std::pair<uint64_t, MemoryStats>> out;
-  for (auto& [id, pool] : pools_) out.emplace_back(id, pool->stats_);
-  return out;
-}
-
 std::string DeviceMemory::summary() const {
   std::lock_guard lock(mutex_);
   return summary_locked();

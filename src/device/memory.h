@@ -155,7 +155,6 @@ class DeviceMemory {
   void record_stream(const void* p, StreamKey stream);
   // Over all pools; the peak is that of the sum.
   MemoryStats stats() const;
-  std::vector<std::pair<uint64_t, MemoryStats>> pool_stats() const;
   void reset_peak();
   // Gives segments without a block in use back to the device, except those of pinned pools.
   void release_unused();

@@ -1,8 +1,6 @@
 // Runs plans.
 #pragma once
 
-#include <atomic>
-
 #include "device/index_faults.h"
 #include "exec/recorder.h"
 
@@ -26,8 +24,6 @@ class Executable {
   const Plan& plan() const { return plan_; }
   // What was recorded of its runs, if the plan wants that; the blocks of control flow aside.
   CaptureReport captures() const;
-  // Bytes of the arena for the sizes of the latest run.
-  int64_t arena_bytes() const { return arena_bytes_; }
   // Called around every step of later runs (profiling): name of the step and nanoseconds it took. Null switches it off.
   using Observer = std::function<void(const std::string& step, int64_t ns)>;
   void observe(Observer observer);
@@ -86,7 +82,6 @@ class Executable {
   std::vector<std::unique_ptr<Lane>> idle_;          // without a recorder
   std::vector<std::shared_ptr<device::IndexFaultRecord>> idle_faults_;
   std::mutex state_mutex_;
-  std::atomic<int64_t> arena_bytes_{0};
   std::vector<size_t> user_inputs_;  // those of plan_.inputs that each call gives
   size_t users_ = 0;
   Fixed fixed_;

@@ -43,7 +43,6 @@ class Json {
   JsonKind kind() const { return node_->kind; }
   bool is_null() const { return kind() == JsonKind::Null; }
   bool is_string() const { return kind() == JsonKind::String; }
-  bool is_array() const { return kind() == JsonKind::Array; }
   bool is_object() const { return kind() == JsonKind::Object; }
 
   bool as_bool() const;

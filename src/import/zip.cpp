@@ -142,10 +142,6 @@ ZipArchive ZipArchive::open(std::span<const std::byte> bytes, std::string source
   return zip;
 }
 
-bool ZipArchive::looks_like_zip(std::span<const std::byte> bytes) {
-  return bytes.size() >= 4 && (std::memcmp(bytes.data(), "PK\3\4", 4) == 0 || std::memcmp(bytes.data(), "PK\5\6", 4) == 0);
-}
-
 const ZipEntry* ZipArchive::find(std::string_view name) const {
   const auto at =
       std::lower_bound(entries_.begin(), entries_.end(), name, [](const ZipEntry& e, std::string_view n) { return e.name < n; });

@@ -24,9 +24,6 @@ class ZipArchive {
   // its name is unique. `source` names the archive in messages. Checksums are not verified. Throws UserError.
   static ZipArchive open(std::span<const std::byte> bytes, std::string source);
 
-  // True when the bytes begin like a zip archive.
-  static bool looks_like_zip(std::span<const std::byte> bytes);
-
   // Sorted by name.
   std::span<const ZipEntry> entries() const { return entries_; }
   // nullptr when absent.

@@ -5,7 +5,6 @@
 #include "ops/custom.h"
 
 namespace toroid::ops {
-namespace {
 
 void pointwise_meta(MetaCall& c) {
   const Op& op = c.op();
@@ -38,8 +37,6 @@ void pointwise_meta(MetaCall& c) {
   }
   c.result(t, std::move(sizes));
 }
-
-}  // namespace
 
 Op& Table::add(std::string_view schema) {
   Op& op = rows_.emplace_back();

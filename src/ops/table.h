@@ -33,6 +33,8 @@ class Table {
 };
 
 const Table& table();
+// The meta of pointwise rows: sizes by broadcasting, the dtype as the row's `promote` says.
+void pointwise_meta(MetaCall& c);
 // Row of an operation that must exist (InternalError otherwise).
 const Op& get(std::string_view name);
 

@@ -1,4 +1,5 @@
-// Dense factorisations of small row-major matrices, for double and std::complex<double>. Results follow LAPACK's conventions.
+// Direct factorisations (LU, Cholesky, QR) of small row-major matrices, for double and std::complex<double>. Results follow LAPACK's
+// conventions. The iterative ones are in linalg_lapack.h.
 #pragma once
 
 #include <complex>

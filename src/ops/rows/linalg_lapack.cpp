@@ -1,28 +1,49 @@
 #include "ops/rows/linalg_lapack.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/check.h"
 #include "ops/rows/linalg_dense.h"
 
-#ifdef TOROID_HAVE_LAPACK
-#define lapack_complex_float std::complex<float>
-#define lapack_complex_double std::complex<double>
-#include <lapacke.h>
-#endif
-
 namespace toroid::ops::lapack {
-
-#ifdef TOROID_HAVE_LAPACK
-
 namespace {
 
-lapack_int as_int(int64_t v) { return static_cast<lapack_int>(v); }
+using Int = int;  // of LAPACK built in the usual way, with integers of 32 bits
+constexpr Int kQuery = -1;
 
-void check(const std::string& name, lapack_int info, const char* routine) {
-  if (info == LAPACK_WORK_MEMORY_ERROR || info == LAPACK_TRANSPOSE_MEMORY_ERROR)
-    fail<EnvironmentError>("{}: not enough memory for LAPACK", name);
-  TOROID_CHECK(info >= 0 || info < -1000, "{}: {} refused argument {}", name, routine, -info);
+Int as_int(const std::string& name, int64_t v) {
+  TOROID_USER_CHECK(v >= 0 && v <= std::numeric_limits<Int>::max(), "{}: the matrix is too large for LAPACK, which counts in 32 bits",
+                    name);
+  return static_cast<Int>(v);
+}
+
+const SharedLibrary& library(const std::string& name) {
+  // Debian's libopenblas0 provides the first of them, too.
+  static constexpr const char* kFiles[] = {"liblapack.so.3", "libopenblas.so.0"};
+  static const SharedLibrary* const opened = new SharedLibrary(open(name, kFiles));  // never destroyed: threads may still run it at exit
+  return *opened;
+}
+
+// Calls e.g. dgesdd_ or zgesdd_. Fortran takes all arguments by address and, after them, the length of each character.
+template <class T, class... Args>
+void call(const std::string& name, const char* routine, Args... args) {
+  const std::string symbol = std::string(1, dense::kIsComplex<T> ? 'z' : 'd') + routine + '_';
+  library(name).function<void(Args...)>(symbol.c_str())(args...);
+}
+
+// Runs f(work, length) with as much memory as f asks for when length is kQuery. Further queries fill what else f holds.
+template <class T, class F>
+void with_work(const std::string& name, F&& f) {
+  T wanted{};
+  f(&wanted, kQuery);
+  const Int length = as_int(name, static_cast<int64_t>(std::real(wanted)));
+  std::vector<T> work(static_cast<size_t>(std::max(length, 1)));
+  f(work.data(), length);
+}
+
+void check(const std::string& name, Int info, const char* routine) {
+  TOROID_CHECK(info >= 0, "{}: {} refused argument {}", name, routine, -info);
   TOROID_USER_CHECK(info == 0, "{}: {} did not converge (info {}); the input may hold NaN or be badly conditioned", name, routine, info);
 }
 
@@ -32,26 +53,36 @@ void check_finite(const std::string& name, const std::vector<T>& a) {
   TOROID_USER_CHECK(finite, "{}: the matrix holds NaN or infinity", name);
 }
 
-// LAPACK's own order: column-major copies avoid LAPACKE's hidden transposes and their checks.
-constexpr int kLayout = LAPACK_COL_MAJOR;
+constexpr size_t kOne = 1;  // the length of a character argument
 
 }  // namespace
+
+SharedLibrary open(const std::string& name, std::span<const char* const> files) {
+  return SharedLibrary(name + ": LAPACK, which computes singular values, eigenvalues and L D L^T factors on the CPU,", files, "",
+                       "Install it (Debian: apt-get install libopenblas0, or liblapack3).");
+}
 
 template <class T>
 Svd<T> svd(const std::string& name, std::vector<T> a, int64_t m, int64_t n, bool full) {
   check_finite(name, a);
-  int64_t k = std::min(m, n), uc = full ? m : k, vr = full ? n : k;
+  const int64_t k = std::min(m, n), uc = full ? m : k, vr = full ? n : k;
+  const Int im = as_int(name, m), in = as_int(name, n), ivr = as_int(name, vr);
   std::vector<T> columns = dense::transposed(a.data(), m, n), u(static_cast<size_t>(m * uc)), vh(static_cast<size_t>(vr * n));
   Svd<T> r;
   r.s.resize(static_cast<size_t>(k));
-  char job = full ? 'A' : 'S';
-  lapack_int info;
-  if constexpr (dense::kIsComplex<T>)
-    info = LAPACKE_zgesdd(kLayout, job, as_int(m), as_int(n), columns.data(), as_int(m), r.s.data(), u.data(), as_int(m), vh.data(),
-                          as_int(vr));
-  else
-    info = LAPACKE_dgesdd(kLayout, job, as_int(m), as_int(n), columns.data(), as_int(m), r.s.data(), u.data(), as_int(m), vh.data(),
-                          as_int(vr));
+  const char job = full ? 'A' : 'S';
+  std::vector<Int> iwork(static_cast<size_t>(8 * k));
+  std::vector<double> rwork(dense::kIsComplex<T> ? static_cast<size_t>(std::max(5 * k * k + 5 * k, 2 * std::max(m, n) * k + 2 * k * k + k))
+                                                 : 0);
+  Int info = 0;
+  with_work<T>(name, [&](T* work, Int length) {
+    if constexpr (dense::kIsComplex<T>)
+      call<T>(name, "gesdd", &job, &im, &in, columns.data(), &im, r.s.data(), u.data(), &im, vh.data(), &ivr, work, &length, rwork.data(),
+              iwork.data(), &info, kOne);
+    else
+      call<T>(name, "gesdd", &job, &im, &in, columns.data(), &im, r.s.data(), u.data(), &im, vh.data(), &ivr, work, &length, iwork.data(),
+              &info, kOne);
+  });
   check(name, info, "gesdd");
   r.u = dense::transposed(u.data(), uc, m);
   r.vh = dense::transposed(vh.data(), n, vr);
@@ -61,68 +92,97 @@ Svd<T> svd(const std::string& name, std::vector<T> a, int64_t m, int64_t n, bool
 template <class T>
 Eigh<T> eigh(const std::string& name, std::vector<T> a, int64_t n, bool upper) {
   check_finite(name, a);
+  const Int in = as_int(name, n);
   std::vector<T> columns = dense::transposed(a.data(), n, n);
   Eigh<T> r;
   r.values.resize(static_cast<size_t>(n));
-  char triangle = upper ? 'U' : 'L';
-  lapack_int info;
-  if constexpr (dense::kIsComplex<T>)
-    info = LAPACKE_zheevd(kLayout, 'V', triangle, as_int(n), columns.data(), as_int(n), r.values.data());
-  else
-    info = LAPACKE_dsyevd(kLayout, 'V', triangle, as_int(n), columns.data(), as_int(n), r.values.data());
-  check(name, info, "heevd");
+  const char job = 'V', triangle = upper ? 'U' : 'L';
+  Int info = 0;
+  std::vector<Int> iwork(1);
+  std::vector<double> rwork(1);
+  with_work<T>(name, [&](T* work, Int length) {
+    const bool query = length == kQuery;
+    const Int integers = query ? kQuery : as_int(name, iwork[0]), reals = query ? kQuery : as_int(name, static_cast<int64_t>(rwork[0]));
+    iwork.resize(static_cast<size_t>(std::max(integers, 1)));
+    rwork.resize(static_cast<size_t>(std::max(reals, 1)));
+    if constexpr (dense::kIsComplex<T>)
+      call<T>(name, "heevd", &job, &triangle, &in, columns.data(), &in, r.values.data(), work, &length, rwork.data(), &reals, iwork.data(),
+              &integers, &info, kOne, kOne);
+    else
+      call<T>(name, "syevd", &job, &triangle, &in, columns.data(), &in, r.values.data(), work, &length, iwork.data(), &integers, &info,
+              kOne, kOne);
+  });
+  check(name, info, dense::kIsComplex<T> ? "heevd" : "syevd");
   r.vectors = dense::transposed(columns.data(), n, n);
   return r;
 }
 
+namespace {
+
+// A conjugate pair of eigenvectors is stored as the real and the imaginary part of the first of them. Row-major.
+std::vector<std::complex<double>> complex_vectors(const std::vector<double>& vectors, const std::vector<double>& im) {
+  const size_t count = im.size();
+  std::vector<std::complex<double>> out(count * count);
+  for (size_t j = 0; j < count; ++j) {
+    for (size_t i = 0; i < count; ++i) {
+      if (im[j] > 0)
+        out[i * count + j] = {vectors[j * count + i], vectors[(j + 1) * count + i]};
+      else if (im[j] < 0)
+        out[i * count + j] = {vectors[(j - 1) * count + i], -vectors[j * count + i]};
+      else
+        out[i * count + j] = vectors[j * count + i];
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
 template <class T>
 Eig eig(const std::string& name, std::vector<T> a, int64_t n) {
   check_finite(name, a);
+  const Int in = as_int(name, n), one = 1;
   std::vector<T> columns = dense::transposed(a.data(), n, n);
-  size_t count = static_cast<size_t>(n);
+  const auto count = static_cast<size_t>(n);
   std::vector<T> vectors(count * count);
+  T* const no_left = nullptr;
+  const char none = 'N', job = 'V';
+  Int info = 0;
   Eig r;
   r.values.resize(count);
   if constexpr (dense::kIsComplex<T>) {
-    check(name,
-          LAPACKE_zgeev(kLayout, 'N', 'V', as_int(n), columns.data(), as_int(n), r.values.data(), nullptr, 1, vectors.data(), as_int(n)),
-          "geev");
+    std::vector<double> rwork(2 * count);
+    with_work<T>(name, [&](T* work, Int length) {
+      call<T>(name, "geev", &none, &job, &in, columns.data(), &in, r.values.data(), no_left, &one, vectors.data(), &in, work, &length,
+              rwork.data(), &info, kOne, kOne);
+    });
+    check(name, info, "geev");
     r.vectors = dense::transposed(vectors.data(), n, n);
   } else {
     std::vector<double> re(count), im(count);
-    check(
-        name,
-        LAPACKE_dgeev(kLayout, 'N', 'V', as_int(n), columns.data(), as_int(n), re.data(), im.data(), nullptr, 1, vectors.data(), as_int(n)),
-        "geev");
-    r.vectors.resize(count * count);
-    for (size_t j = 0; j < count; ++j) {
-      r.values[j] = {re[j], im[j]};
-      for (size_t i = 0; i < count; ++i) {
-        // A conjugate pair is stored as the real and the imaginary part of its first vector.
-        if (im[j] > 0)
-          r.vectors[i * count + j] = {vectors[j * count + i], vectors[(j + 1) * count + i]};
-        else if (im[j] < 0)
-          r.vectors[i * count + j] = {vectors[(j - 1) * count + i], -vectors[j * count + i]};
-        else
-          r.vectors[i * count + j] = vectors[j * count + i];
-      }
-    }
+    with_work<T>(name, [&](T* work, Int length) {
+      call<T>(name, "geev", &none, &job, &in, columns.data(), &in, re.data(), im.data(), no_left, &one, vectors.data(), &in, work, &length,
+              &info, kOne, kOne);
+    });
+    check(name, info, "geev");
+    for (size_t j = 0; j < count; ++j) r.values[j] = {re[j], im[j]};
+    r.vectors = complex_vectors(vectors, im);
   }
   return r;
 }
 
 template <class T>
 int64_t ldl_factor(const std::string& name, std::vector<T>& a, std::vector<int64_t>& pivots, int64_t n, bool hermitian) {
+  const Int in = as_int(name, n);
   std::vector<T> columns = dense::transposed(a.data(), n, n);
-  std::vector<lapack_int> p(static_cast<size_t>(n));
-  lapack_int info;
-  if constexpr (dense::kIsComplex<T>) {
-    info = hermitian ? LAPACKE_zhetrf(kLayout, 'L', as_int(n), columns.data(), as_int(n), p.data())
-                     : LAPACKE_zsytrf(kLayout, 'L', as_int(n), columns.data(), as_int(n), p.data());
-  } else {
-    info = LAPACKE_dsytrf(kLayout, 'L', as_int(n), columns.data(), as_int(n), p.data());
-  }
-  if (info < 0) check(name, info, "sytrf");
+  std::vector<Int> p(static_cast<size_t>(n));
+  const char triangle = 'L';
+  const char* routine = dense::kIsComplex<T> && hermitian ? "hetrf" : "sytrf";
+  Int info = 0;
+  with_work<T>(name, [&](T* work, Int length) {
+    call<T>(name, routine, &triangle, &in, columns.data(), &in, p.data(), work, &length, &info, kOne);
+  });
+  if (info < 0) check(name, info, routine);
   a = dense::transposed(columns.data(), n, n);
   pivots.assign(p.begin(), p.end());
   return info;
@@ -131,61 +191,26 @@ int64_t ldl_factor(const std::string& name, std::vector<T>& a, std::vector<int64
 template <class T>
 void ldl_solve(const std::string& name, const std::vector<T>& ld, const std::vector<int64_t>& pivots, std::vector<T>& b, int64_t n,
                int64_t columns, bool hermitian) {
+  const Int in = as_int(name, n), wide = as_int(name, columns);
   std::vector<T> a = dense::transposed(ld.data(), n, n), x = dense::transposed(b.data(), n, columns);
-  std::vector<lapack_int> p;
+  std::vector<Int> p;
   for (int64_t v : pivots) {
     // sytrs indexes rows by them without a check.
     TOROID_USER_CHECK(v != 0 && v <= n && v >= -n, "{}: pivot {} is out of range", name, v);
-    p.push_back(as_int(v));
+    p.push_back(static_cast<Int>(v));
   }
   for (size_t i = 0; i < p.size(); ++i) {
     if (p[i] > 0) continue;
     TOROID_USER_CHECK(i + 1 < p.size() && p[i + 1] == p[i], "{}: negative pivots must come in equal pairs", name);
     ++i;
   }
-  lapack_int info;
-  if constexpr (dense::kIsComplex<T>) {
-    info = hermitian ? LAPACKE_zhetrs(kLayout, 'L', as_int(n), as_int(columns), a.data(), as_int(n), p.data(), x.data(), as_int(n))
-                     : LAPACKE_zsytrs(kLayout, 'L', as_int(n), as_int(columns), a.data(), as_int(n), p.data(), x.data(), as_int(n));
-  } else {
-    info = LAPACKE_dsytrs(kLayout, 'L', as_int(n), as_int(columns), a.data(), as_int(n), p.data(), x.data(), as_int(n));
-  }
-  check(name, info, "sytrs");
+  const char triangle = 'L';
+  const char* routine = dense::kIsComplex<T> && hermitian ? "hetrs" : "sytrs";
+  Int info = 0;
+  call<T>(name, routine, &triangle, &in, &wide, a.data(), &in, p.data(), x.data(), &in, &info, kOne);
+  check(name, info, routine);
   b = dense::transposed(x.data(), columns, n);
 }
-
-#else
-
-namespace {
-
-[[noreturn]] void missing(const std::string& name) {
-  fail<EnvironmentError>("{}: this build has no LAPACK; install liblapacke (Debian: liblapacke-dev) and build again", name);
-}
-
-}  // namespace
-
-template <class T>
-Svd<T> svd(const std::string& name, std::vector<T>, int64_t, int64_t, bool) {
-  missing(name);
-}
-template <class T>
-Eigh<T> eigh(const std::string& name, std::vector<T>, int64_t, bool) {
-  missing(name);
-}
-template <class T>
-Eig eig(const std::string& name, std::vector<T>, int64_t) {
-  missing(name);
-}
-template <class T>
-int64_t ldl_factor(const std::string& name, std::vector<T>&, std::vector<int64_t>&, int64_t, bool) {
-  missing(name);
-}
-template <class T>
-void ldl_solve(const std::string& name, const std::vector<T>&, const std::vector<int64_t>&, std::vector<T>&, int64_t, int64_t, bool) {
-  missing(name);
-}
-
-#endif
 
 #define TOROID_LAPACK(T) \
   template Svd<T> svd<T>(const std::string&, std::vector<T>, int64_t, int64_t, bool); \

@@ -1,13 +1,20 @@
-// The iterative factorisations that LAPACK provides, for row-major double and std::complex<double>. Built without LAPACK they throw an
-// EnvironmentError. `name` is the operation that asks, for messages; a failure to converge is a UserError.
+// Singular values, eigenvalues and L D L^T factors by LAPACK, which is opened when one is first asked for; row-major double and
+// std::complex<double>. The direct factorisations need no library (linalg_dense.h). `name` is the operation that asks, for messages. A
+// failure to converge is a UserError, a missing library an EnvironmentError that says what to install.
 #pragma once
 
 #include <complex>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "base/shared_library.h"
+
 namespace toroid::ops::lapack {
+
+// The first of these files that can be opened, with LAPACK's Fortran interface and 32-bit integers.
+SharedLibrary open(const std::string& name, std::span<const char* const> files);
 
 template <class T>
 struct Svd {

@@ -189,22 +189,19 @@ std::vector<Tensor> instance_norm(const CallReader& c) {
 void add_batch_norm_rows(Table& t) {
   t.composite(
       "batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, "
-      "float eps, "
-      "bool cudnn_enabled) -> Tensor",
+      "float eps, bool cudnn_enabled) -> Tensor",
       [](const CallReader& c) -> std::vector<Tensor> { return {updating(c, c.flag("training"))[0]}; });
   t.composite(
       "native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float "
-      "momentum, "
-      "float eps) -> (Tensor, Tensor, Tensor)",
+      "momentum, float eps) -> (Tensor, Tensor, Tensor)",
       [](const CallReader& c) { return updating(c, c.flag("training")); });
   t.composite(
       "_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, bool "
-      "training, "
-      "float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+      "training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
       [](const CallReader& c) { return updating(c, c.flag("training")); });
   t.composite(
-      "_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps) -> "
-      "(Tensor, Tensor, Tensor)",
+      "_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps) -> (Tensor, "
+      "Tensor, Tensor)",
       [](const CallReader& c) -> std::vector<Tensor> {
         Tensor x = c.tensor("input");
         BatchNorm r = train_batch(c, x, {}, {});
@@ -212,40 +209,35 @@ void add_batch_norm_rows(Table& t) {
       });
   t.composite(
       "_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float "
-      "momentum, "
-      "float eps) -> (Tensor, Tensor, Tensor)",
+      "momentum, float eps) -> (Tensor, Tensor, Tensor)",
       [](const CallReader& c) -> std::vector<Tensor> {
         BatchNorm r = batch_norm_of(c, false);
         return {r.y, r.mean, r.rstd};
       });
   t.composite(
       "_native_batch_norm_legit_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, bool "
-      "training, "
-      "float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor running_mean_out, Tensor running_var_out)",
+      "training, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor running_mean_out, Tensor running_var_out)",
       [](const CallReader& c) -> std::vector<Tensor> {
         BatchNorm r = batch_norm_of(c, c.flag("training"));
         return {r.y, r.mean, r.rstd, r.running_mean, r.running_var};
       });
   t.composite(
       "_batch_norm_with_update_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float "
-      "momentum, "
-      "float eps) -> (Tensor, Tensor, Tensor, Tensor, Tensor running_mean_out, Tensor running_var_out)",
+      "momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor, Tensor running_mean_out, Tensor running_var_out)",
       [](const CallReader& c) -> std::vector<Tensor> {
         BatchNorm r = batch_norm_of(c, true);
         return {r.y, r.mean, r.rstd, reserve(), r.running_mean, r.running_var};
       });
   t.composite(
       "_batch_norm_no_update(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, float momentum, float "
-      "eps) -> "
-      "(Tensor, Tensor, Tensor, Tensor)",
+      "eps) -> (Tensor, Tensor, Tensor, Tensor)",
       [](const CallReader& c) -> std::vector<Tensor> {
         BatchNorm r = batch_norm_of(c, false);
         return {r.y, r.mean, r.rstd, reserve()};
       });
   t.composite(
       "_batch_norm_with_update(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, float "
-      "momentum, "
-      "float eps) -> (Tensor, Tensor, Tensor, Tensor)",
+      "momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)",
       [](const CallReader& c) -> std::vector<Tensor> {
         auto r = updating(c, true);
         r.push_back(reserve());
@@ -253,8 +245,7 @@ void add_batch_norm_rows(Table& t) {
       });
   t.composite(
       "instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool use_input_stats, float "
-      "momentum, "
-      "float eps, bool cudnn_enabled) -> Tensor",
+      "momentum, float eps, bool cudnn_enabled) -> Tensor",
       instance_norm);
 }
 

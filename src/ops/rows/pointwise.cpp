@@ -54,11 +54,9 @@ S scaled(F f, S b) {
   return alpha.as_double() == 1 ? b : b * f.constant("alpha");
 }
 
-Meta plain_meta = nullptr;
-
 // Complex formulas see tensors only, so a factor must have gone before.
 void unscaled_complex_meta(MetaCall& c) {
-  plain_meta(c);
+  pointwise_meta(c);
   if (is_complex(c.results[0].dtype))
     TOROID_USER_CHECK(c.real("alpha") == 1, "{}: alpha must be 1 for complex tensors; multiply the tensor instead", c.op().name);
 }
@@ -66,7 +64,6 @@ void unscaled_complex_meta(MetaCall& c) {
 void with_alpha(Table& t, const char* schema, Formula formula, ComplexFormula complex) {
   Op& op = t.pointwise(schema, Promote::Default, formula);
   op.complex_formula = complex;
-  plain_meta = op.meta;
   op.meta = unscaled_complex_meta;
 }
 
