@@ -20,6 +20,7 @@ struct ModelOptions {
   bool templates = true;  // products, convolutions and attention by tuned templates; otherwise as plain loops
   bool fuse = true;       // join kernels that share memory
   bool eager = false;     // one operation at a time, nothing fused: what the program costs without a compiler
+  int threads = 0;        // on the CPU, at most so many threads run its kernels (from 0 on); 0: as many as the process uses
 };
 
 // A compiled program. Cheap to move; safe to run from several threads. Indices out of range in its inputs (token ids, positions) are a

@@ -91,7 +91,7 @@ constexpr Row kRows[] = {
     {OptionId::CacheDir, Kind::String, "cache_dir", "", "Folder of the cache; empty: XDG_CACHE_HOME/toroid or ~/.cache/toroid."},
     {OptionId::CacheSizeMb, Kind::Int, "cache_size_mb", "2048", "Size of the cache in MiB above which old entries are removed.", 1 << 30},
     {OptionId::CompileThreads, Kind::Int, "compile_threads", "0", "Threads that compile kernels; 0: one for each processor.", 1024},
-    {OptionId::Threads, Kind::Int, "threads", "0", "Threads that run kernels, read at the first kernel; 0: one for each processor.", 1024},
+    {OptionId::Threads, Kind::Int, "threads", "0", "Threads that run kernels, at most one for each processor that the process may use; 0: one for each.", 1024},
     {OptionId::SpinUs, Kind::Int, "spin_us", "100", "How long an idle kernel thread spins before it sleeps, in microseconds.", 1'000'000},
     {OptionId::CompileDebug, Kind::Bool, "compile_debug", "0", "Write every stage of each compilation into debug_dir."},
     {OptionId::DebugDir, Kind::String, "debug_dir", "toroid_debug", "Folder for what compile_debug writes."},

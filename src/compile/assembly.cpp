@@ -254,6 +254,7 @@ exec::Plan Assembly::plan() {
   plan.filling = report_.packing;
   plan.name = program_.name;
   plan.device = options_.device;
+  plan.threads = options_.threads;
   plan.record = records_calls(options_.mode);
   for (auto& b : program_.buffers) {
     exec::BufferPlan bp{b.name, b.dtype, b.numel, exec::BufferRole::Temporary, {}};

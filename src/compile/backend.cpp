@@ -52,6 +52,7 @@ Program compiled(std::unique_ptr<graph::Graph> g, const BackendOptions& options)
   m.freeze = options.freezing;
   m.templates = options.templates;
   m.eager = !options.fuse;
+  m.threads = options.threads;
   return between_copies(std::move(g), options.device, options, [&](std::unique_ptr<graph::Graph> program) -> Program {
     auto model = std::make_shared<compiler::CompiledModel>(compiler::CompiledModel::compile(std::move(program), m));
     return [model](std::span<const Tensor> inputs) { return model->run(inputs); };

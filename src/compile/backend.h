@@ -15,6 +15,7 @@ struct BackendOptions {
   bool freezing = false;
   bool templates = true;
   bool fuse = true;
+  int threads = 0;
   Device device = {};                       // where the graph runs
   std::vector<Device> output_devices = {};  // where its outputs belong; empty: there
 };

@@ -174,6 +174,7 @@ std::string time_text(const CompileReport& r) {
 }
 
 CompiledModel CompiledModel::compile(std::unique_ptr<graph::Graph> graph, const ModelOptions& options, const TuneListener& tuning) {
+  TOROID_USER_CHECK(options.threads >= 0, "ModelOptions::threads is {}; expected the number of threads, or 0 for any", options.threads);
   const device::CaptureSuspension not_captured;
   CompiledModel model;
   Compilation compilation(std::move(graph), options, model.report_, make_target(options), tuning);

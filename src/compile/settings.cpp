@@ -23,6 +23,7 @@ constexpr Row kRows[] = {
     {"freezing", "Tensors that the function captures become constants: folded and packed. Later changes of them are not seen."},
     {"templates", "GEMM, convolution and attention by templates; otherwise as plain loops."},
     {"fusion", "Join operations into one kernel."},
+    {"threads", "At most so many threads run the function's kernels on the CPU; 0: as many as the process uses."},
     {"fail_on_recompile_limit", "Reaching recompile_limit is a UserError; otherwise calls run eagerly from there on."},
     {"verify_trace", "Trace again at every call, and throw a UserError when the function takes another path than the compiled one."},
 };
@@ -33,6 +34,11 @@ bool truth(const std::string& name, const std::string& value) {
   for (auto no : {"0", "false", "off", "no"})
     if (value == no) return false;
   fail<UserError>("compile option {}: \"{}\" is not a truth value; expected 1/true/on/yes or 0/false/off/no", name, value);
+}
+
+int threads_from(const std::string& value) {
+  check_option("threads", value);
+  return std::stoi(value);
 }
 
 std::shared_mutex& options_mutex() {
@@ -103,6 +109,8 @@ Settings read_settings(const CompileConfig& config) {
       s.backend_options.templates = truth(name, value);
     else if (name == "fusion")
       s.backend_options.fuse = truth(name, value);
+    else if (name == "threads")
+      s.backend_options.threads = threads_from(value);
     else if (name == "fail_on_recompile_limit")
       s.fail_on_recompile_limit = truth(name, value);
     else if (name == "verify_trace")

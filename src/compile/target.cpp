@@ -56,6 +56,8 @@ void add_splits(std::vector<choice::Config>& ways, const choice::Node& n, int pr
 
 class CpuTarget : public Target {
  public:
+  explicit CpuTarget(int threads) : threads_(threads) {}
+
   bool has_whole_products() const override { return isa_ != device::Isa::Scalar; }
   void set_templates(lower::LowerOptions& how) const override {
     how.takes_whole_product = [](const choice::Gemm& g, bool constant_b) { return codegen::supports(g, constant_b); };
@@ -69,14 +71,13 @@ class CpuTarget : public Target {
   choice::Program schedule(choice::Program p, const ModelOptions& options, sched::FusionReport& report,
                            std::vector<std::string>& choices) const override {
     const bool joins = options.fuse && !options.eager;
-    const int threads = ThreadPool::global().size();
     const size_t nodes = p.nodes.size();
     for (auto& line : choose(p, isa_)) choices.push_back(std::move(line));
     if (joins) {
       if (p.nodes.size() > nodes) p = sched::fuse(std::move(p));  // rests of epilogues with their readers
-      p = sched::absorb_producers(std::move(p), sched::producers_on_threads(threads), &report);
+      p = sched::absorb_producers(std::move(p), sched::producers_on_threads(threads_), &report);
     }
-    if (options.fuse) p = sched::split_reductions(std::move(p), threads, &report);
+    if (options.fuse) p = sched::split_reductions(std::move(p), threads_, &report);
     if (joins) p = sched::share_launches(std::move(p));
     return p;
   }
@@ -89,7 +90,7 @@ class CpuTarget : public Target {
       log(Artifact::Choices, fmt::format("{}: not by onednn: {}", choice::label(n), refusal));
     add_library(out, n, {"onednn", {}}, refusal);
     for (auto& way : sched::cpu_layouts(n, p)) out.push_back(std::move(way));
-    add_splits(out, n, ThreadPool::global().size());
+    add_splits(out, n, threads_);
     return out;
   }
   std::vector<choice::Config> neighbours(const choice::Program& p, size_t node, const choice::Config& way) const override {
@@ -107,6 +108,7 @@ class CpuTarget : public Target {
   }
 
  private:
+  int threads_;  // that run the kernels
   device::Isa isa_ = device::active_isa();
 };
 
@@ -177,8 +179,13 @@ class GpuTarget : public Target {
 
 }  // namespace
 
+int threads_of(const ModelOptions& options) {
+  const int threads = ThreadPool::global().size();
+  return options.threads > 0 ? std::min(options.threads, threads) : threads;
+}
+
 std::unique_ptr<Target> make_target(const ModelOptions& options, const device::cuda::GpuInfo* absent) {
-  if (!options.device.is_cuda()) return std::make_unique<CpuTarget>();
+  if (!options.device.is_cuda()) return std::make_unique<CpuTarget>(threads_of(options));
   const int index = options.device.index;
   return std::make_unique<GpuTarget>(index, absent ? *absent : device::cuda::gpu(index).info());
 }

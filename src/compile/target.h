@@ -46,6 +46,9 @@ class Target {
   virtual LoadedKernel load(const std::string& object, const codegen::KernelText& k) const = 0;
 };
 
+// Threads that will run the program's kernels on the CPU.
+int threads_of(const ModelOptions& options);
+
 // Of options.device; `absent`: a GPU that is compiled for in its place, and need not be there.
 std::unique_ptr<Target> make_target(const ModelOptions& options, const device::cuda::GpuInfo* absent = nullptr);
 

@@ -5,7 +5,6 @@
 #include "base/check.h"
 #include "base/options.h"
 #include "base/text.h"
-#include "base/thread_pool.h"
 #include "choice/inline.h"
 #include "compile/assembly.h"
 #include "device/cpu/isa.h"
@@ -50,7 +49,7 @@ std::string device_key(const ModelOptions& options, const Target& target) {
     const auto& gpu = device::cuda::gpu(options.device.index).info();
     return fmt::format("{}, {}, {} multiprocessors", gpu.name, target.isa(), gpu.multiprocessors);
   }
-  return fmt::format("{}, {}, {} threads", device::host().model, device::name_of(device::active_isa()), ThreadPool::global().size());
+  return fmt::format("{}, {}, {} threads", device::host().model, device::name_of(device::active_isa()), threads_of(options));
 }
 
 // Versions of those that are here: choices name their proposals by number.

@@ -57,7 +57,8 @@ class Binder {
     const int64_t bytes = evaluate(l.bytes, out_.symbols), flops = evaluate(l.flops, out_.symbols);
     s.alone = l.serial || (bytes > 0 && bytes < kSmallBytes && flops < kSmallFlops);
     s.scratch_bytes = evaluate(l.scratch_bytes_per_thread, out_.symbols);
-    s.scratch = add_scratch(s.scratch_bytes * ThreadPool::global().size() + bytes_of(l.gpu.scratch_bytes, 1, out_.symbols));
+    s.threads = threads_of(plan_);
+    s.scratch = add_scratch(s.scratch_bytes * s.threads + bytes_of(l.gpu.scratch_bytes, 1, out_.symbols));
     if (const int64_t counters = bytes_of(l.gpu.counters, sizeof(uint32_t), out_.symbols); counters > 0) {
       constexpr int64_t kAligned = 16;  // kernels take several at once
       s.counters = out_.zeros;
@@ -82,6 +83,11 @@ class Binder {
 
 device::StreamKey stream_key(const Device& device) {
   return device.is_cuda() ? device::memory_of(device).source().current_stream() : nullptr;
+}
+
+int threads_of(const Plan& plan) {
+  const int threads = ThreadPool::global().size();
+  return plan.threads > 0 ? std::min(plan.threads, threads) : threads;
 }
 
 int64_t bytes_of(const Expr& e, int64_t unit, const Symbols& symbols) {

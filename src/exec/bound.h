@@ -19,6 +19,7 @@ struct BoundStep {
   int64_t scratch_bytes = 0;  // a thread
   int64_t counters = -1;      // GPU: offset in the lane's zeros
   bool alone = false;         // too little work to share between threads
+  int threads = 1;            // CPU: at most so many, which have scratch memory
 };
 
 struct Bound : std::enable_shared_from_this<Bound> {
@@ -45,6 +46,9 @@ struct Lane {
 
 // The stream that the calling thread's work on a device goes to.
 device::StreamKey stream_key(const Device& device);
+
+// Threads that a launch of the plan has at most, as things are now. What is bound keeps the number that its memory is for.
+int threads_of(const Plan& plan);
 
 // Bytes of what a kernel on a GPU takes a pointer to: some, where it takes one at all.
 int64_t bytes_of(const Expr& e, int64_t unit, const Symbols& symbols);

@@ -205,10 +205,11 @@ std::shared_ptr<const Bound> Executable::bind(const Symbols& symbols) {
   return b;
 }
 
-void Executable::launch(const Launch& l, void* const* bufs, const int64_t* params, int64_t tasks, bool alone, int64_t scratch_bytes) {
-  const device::cpu::Launch launch{l.function, bufs, params, tasks, alone, bufs[l.buffers.size()], scratch_bytes};
+void Executable::launch(const Launch& l, void* const* bufs, const BoundStep& s) {
+  const device::cpu::Launch launch{l.function, bufs,          s.params.data(), s.tasks, s.alone, bufs[l.buffers.size()],
+                                   s.scratch_bytes, s.threads};
   if (auto* recorder = device::cpu::recorder())
-    return recorder->add_launch(l.name, launch, {bufs, l.buffers.size() + 1}, {params, l.params.size()});
+    return recorder->add_launch(l.name, launch, {bufs, l.buffers.size() + 1}, s.params);
   device::cpu::run(launch);
 }
 
@@ -331,7 +332,7 @@ void Executable::run_step(size_t i, Run& run) {
     if (plan_.device.is_cuda())
       GpuLaunch(*l, symbols).run(device::cuda::gpu(plan_.device.index), pointers);
     else
-      launch(*l, pointers.data(), s.params.data(), s.tasks, s.alone, s.scratch_bytes);
+      launch(*l, pointers.data(), s);
   } else if (auto* h = std::get_if<HostCall>(&plan_.steps[i])) {
     if (plan_.device.is_cuda()) device::refuse_in_capture(plan_.device, h->name + ", which runs on the host,");
     std::vector<Tensor> inputs;
@@ -542,8 +543,10 @@ std::vector<Tensor> Executable::run_dynamic(Symbols symbols, std::span<const Ten
     if (auto* l = std::get_if<Launch>(&step)) {
       std::vector<void*> bufs;
       for (int i : l->buffers) bufs.push_back(i == faults_ ? static_cast<void*>(faults->at()) : memory(i).raw_data());
-      const int64_t scratch = evaluate(l->scratch_bytes_per_thread, symbols);
-      const int64_t bytes = scratch * ThreadPool::global().size() + bytes_of(l->gpu.scratch_bytes, 1, symbols);
+      BoundStep now;
+      now.scratch_bytes = evaluate(l->scratch_bytes_per_thread, symbols);
+      now.threads = threads_of(plan_);
+      const int64_t bytes = now.scratch_bytes * now.threads + bytes_of(l->gpu.scratch_bytes, 1, symbols);
       const int64_t zeros = bytes_of(l->gpu.counters, sizeof(uint32_t), symbols);
       std::shared_ptr<Storage> space, counters;
       if (bytes > 0) space = allocate_storage(static_cast<size_t>(bytes), plan_.device);
@@ -557,8 +560,10 @@ std::vector<Tensor> Executable::run_dynamic(Symbols symbols, std::span<const Ten
         }
         GpuLaunch(*l, symbols).run(gpu, bufs);
       } else {
-        auto params = evaluate(l->params, symbols);
-        launch(*l, bufs.data(), params.data(), evaluate(l->tasks, symbols), l->serial, scratch);
+        now.params = evaluate(l->params, symbols);
+        now.tasks = evaluate(l->tasks, symbols);
+        now.alone = l->serial;
+        launch(*l, bufs.data(), now);
         check_faults(s, faults);
       }
     } else if (auto* h = std::get_if<HostCall>(&step)) {
@@ -607,6 +612,8 @@ std::vector<Tensor> Executable::run(std::span<const Tensor> arguments, Symbols s
   std::call_once(fixed_.once, [this] { fix(); });
   std::unique_lock<std::mutex> state(state_mutex_, std::defer_lock);
   if (stateful_) state.lock();
+  std::optional<ThreadPool::Use> threads;  // from launch to launch
+  if (!plan_.device.is_cuda()) threads.emplace(ThreadPool::global());
   if (dynamic_) return run_dynamic(std::move(symbols), arguments);
   const auto bound = bind(symbols);
   return run_bound(*bound, arguments, into);

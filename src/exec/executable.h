@@ -68,7 +68,7 @@ class Executable {
   // Runs all steps, those that can be recorded by a recording, which is made first where there is none that serves.
   void replay(Recorder::Way& way, Run& run);
   std::vector<Stays> stays(const Run& run) const;
-  void launch(const Launch& l, void* const* bufs, const int64_t* params, int64_t tasks, bool alone, int64_t scratch_bytes);
+  void launch(const Launch& l, void* const* bufs, const BoundStep& s);
   const Tensor& input_tensor(size_t i, std::span<const Tensor> arguments) const;
 
   Plan plan_;

@@ -2,9 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <atomic>
 #include <chrono>
-#include <numeric>
+#include <mutex>
+#include <optional>
+#include <thread>
 
+#include "base/options.h"
+#include "base/processors.h"
 #include "toroid/error.h"
 
 namespace toroid {
@@ -23,24 +30,51 @@ TEST(ThreadPool, EveryTaskRunsOnceForEveryCount) {
   }
 }
 
-TEST(ThreadPool, LoopsOfMoreTasksThanFitAShareAreSplitEvenly) {
-  ThreadPool pool(2);
+TEST(ThreadPool, LoopsOfMoreTasksThanAShareCountsRunEachOnce) {
+  ThreadPool pool(2, false);
   const int64_t n = (int64_t{5} << 31) + 3;
-  int64_t begins[2] = {-1, -1}, ends[2] = {-1, -1};
-  pool.parallel_for(n, [&](int64_t begin, int64_t end, int thread) {
-    EXPECT_EQ(begins[thread], -1);
-    begins[thread] = begin, ends[thread] = end;
+  std::mutex mutex;
+  std::vector<std::pair<int64_t, int64_t>> ran;
+  pool.parallel_for(n, [&](int64_t begin, int64_t end, int) {
+    std::lock_guard lock(mutex);
+    ran.emplace_back(begin, end);
   });
-  EXPECT_EQ(begins[0], 0);
-  EXPECT_EQ(ends[0], begins[1]);
-  EXPECT_EQ(ends[0], n / 2 + 1);
-  EXPECT_EQ(ends[1], n);
+  std::sort(ran.begin(), ran.end());
+  int64_t at = 0;
+  for (auto& [begin, end] : ran) {
+    EXPECT_EQ(begin, at);
+    EXPECT_LT(begin, end);
+    at = end;
+  }
+  EXPECT_EQ(at, n);
 }
+
+// Holds a worker of the pool inside a loop of another caller until it is let go, as a worker is that the system does not run.
+class HeldWorkers {
+ public:
+  HeldWorkers(ThreadPool& pool, int threads) : holds_(threads), holder_([&pool, threads, this] {
+    pool.parallel_for(threads, [&](int64_t, int64_t, int) {
+      --holds_;
+      while (!let_go_) std::this_thread::sleep_for(std::chrono::microseconds(50));
+    });
+  }) {
+    while (holds_ > 0) std::this_thread::yield();
+  }
+  ~HeldWorkers() {
+    let_go_ = true;
+    holder_.join();
+  }
+
+ private:
+  std::atomic<int> holds_;
+  std::atomic<bool> let_go_{false};
+  std::thread holder_;
+};
 
 // The other thread stands at its first task until this one has run what an even split would not give it.
 TEST(ThreadPool, EarlyThreadTakesOverWork) {
   constexpr int kTasks = 64, kTakenOver = 8;
-  ThreadPool pool(2);
+  ThreadPool pool(2, false);
   std::vector<int> ran_by(kTasks, -1);
   std::atomic<bool> started{false};
   std::atomic<int> ran_here{0};
@@ -62,7 +96,7 @@ TEST(ThreadPool, EarlyThreadTakesOverWork) {
 
 TEST(ThreadPool, ManyLoopsWakeSleepingWorkers) {
   const auto start = std::chrono::steady_clock::now();
-  ThreadPool pool(2);
+  ThreadPool pool(2, false);
   int64_t sum = 0;
   for (int round = 0; round < 20; ++round) {
     std::this_thread::sleep_for(std::chrono::microseconds(300));
@@ -78,7 +112,7 @@ TEST(ThreadPool, ManyLoopsWakeSleepingWorkers) {
 }
 
 TEST(ThreadPool, NestedCallRunsInline) {
-  ThreadPool pool(2);
+  ThreadPool pool(2, false);
   std::atomic<int64_t> count{0};
   pool.parallel_for(2, [&](int64_t, int64_t, int) {
     pool.parallel_for(10, [&](int64_t begin, int64_t end, int thread) {
@@ -91,26 +125,238 @@ TEST(ThreadPool, NestedCallRunsInline) {
 }
 
 TEST(ThreadPool, ManyApplicationThreadsShareOnePool) {
-  ThreadPool pool(2);
+  ThreadPool pool(3, false);
   std::atomic<int64_t> count{0};
   std::vector<std::thread> callers;
   for (int t = 0; t < 4; ++t)
     callers.emplace_back([&] {
-      for (int i = 0; i < 500; ++i) pool.parallel_for(8, [&](int64_t begin, int64_t end, int) { count += end - begin; });
+      for (int run = 0; run < 20; ++run) {
+        std::optional<ThreadPool::Use> use;
+        if (run % 2) use.emplace(pool);
+        for (int i = 0; i < 25; ++i) pool.parallel_for(8, [&](int64_t begin, int64_t end, int) { count += end - begin; });
+      }
     });
   for (auto& caller : callers) caller.join();
   EXPECT_EQ(count.load(), 4 * 500 * 8);
 }
 
-TEST(ThreadPool, ExceptionOfAWorkerReachesTheCallerAndThePoolLives) {
-  ThreadPool pool(2);
-  const auto throwing = [](int64_t, int64_t, int thread) {
-    if (thread == 1) throw UserError("planted");
-  };
-  EXPECT_THROW(pool.parallel_for(2, throwing), UserError);
+// Whatever the number of tasks: also one for each thread, of which a worker that does not come would have had one.
+TEST(ThreadPool, ACallerDoesTheWorkOfWorkersThatDoNotCome) {
+  ThreadPool pool(2, false);
+  const HeldWorkers held(pool, 2);
+  for (int64_t n : {2, 3, 100}) {
+    std::vector<int> hits(static_cast<size_t>(n), 0);
+    pool.parallel_for(n, [&](int64_t begin, int64_t end, int thread) {
+      EXPECT_EQ(thread, 0);
+      for (int64_t i = begin; i < end; ++i) ++hits[static_cast<size_t>(i)];
+    });
+    EXPECT_EQ(std::count(hits.begin(), hits.end(), 1), n);
+  }
+}
+
+// A worker that is slow to come finds that it is not needed any more, and the pool lives. Loops follow so closely here that many
+// invitations are taken back while the worker is on its way.
+TEST(ThreadPool, InvitationsAreTakenBackWhileWorkersComeForThem) {
+  const ScopedOption asleep("spin_us", "0");
+  ThreadPool pool(4, false);
+  const ThreadPool::Use use(pool);
+  for (int round = 0; round < 3000; ++round) {
+    std::atomic<int> sum{0};  // of this round: a late worker would write to a dead one
+    pool.parallel_for(4, [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i) sum += static_cast<int>(i) + 1;
+    });
+    ASSERT_EQ(sum.load(), 10);
+  }
+}
+
+TEST(ThreadPool, CallersShareTheWorkers) {
+  ThreadPool pool(5, false);
+  EXPECT_EQ(pool.share(), 5);
+  std::atomic<int> there{0}, shares{0};
+  std::atomic<bool> leave{false};
+  std::vector<std::thread> callers;
+  for (int i = 0; i < 2; ++i)
+    callers.emplace_back([&] {
+      const ThreadPool::Use use(pool);
+      pool.parallel_for(2, [](int64_t, int64_t, int) {});
+      ++there;
+      while (there < 2) std::this_thread::yield();
+      shares += pool.share();
+      ++there;
+      while (!leave) std::this_thread::yield();
+    });
+  while (there < 4) std::this_thread::yield();
+  EXPECT_EQ(pool.share(), 2) << "the third caller: one of two workers";
+  EXPECT_EQ(shares.load(), 6) << "each of two callers: up to two of three workers";
+  leave = true;
+  for (auto& caller : callers) caller.join();
+}
+
+// A caller whose loops are limited to one thread takes one processor, and no part of the workers.
+TEST(ThreadPool, ALimitedCallerLeavesTheWorkersToOthers) {
+  ThreadPool pool(4, false);
+  std::atomic<bool> there{false}, leave{false};
+  std::thread other([&] {
+    const ThreadPool::Use use(pool);
+    pool.run({8, [](void*, int64_t begin, int64_t end, int) { EXPECT_EQ(end - begin, 8); }, nullptr, 1});
+    there = true;
+    while (!leave) std::this_thread::yield();
+  });
+  while (!there) std::this_thread::yield();
+  EXPECT_EQ(pool.share(), 3);
+  leave = true;
+  other.join();
+  EXPECT_EQ(pool.share(), 4);
+}
+
+TEST(ThreadPool, ACallerForWhomNoProcessorIsLeftWorksAlone) {
+  ThreadPool pool(2, false);
+  std::atomic<bool> there{false}, leave{false};
+  std::thread other([&] {
+    const ThreadPool::Use use(pool);
+    pool.parallel_for(2, [](int64_t, int64_t, int) {});
+    there = true;
+    while (!leave) std::this_thread::yield();
+  });
+  while (!there) std::this_thread::yield();
+  EXPECT_EQ(pool.share(), 1);
+  int calls = 0;
+  pool.parallel_for(100, [&](int64_t begin, int64_t end, int thread) {
+    ++calls;
+    EXPECT_EQ(thread, 0);
+    EXPECT_EQ(end - begin, 100);
+  });
+  EXPECT_EQ(calls, 1);
+  leave = true;
+  other.join();
+}
+
+TEST(ThreadPool, UsesNestAndThoseOfOtherPoolsAreTheirOwn) {
+  ThreadPool pool(3, false), other(2, false);
   std::atomic<int64_t> count{0};
-  pool.parallel_for(2, [&](int64_t begin, int64_t end, int) { count += end - begin; });
-  EXPECT_EQ(count.load(), 2);
+  const auto body = [&](int64_t begin, int64_t end, int) { count += end - begin; };
+  {
+    const ThreadPool::Use outer(pool);
+    pool.parallel_for(10, body);
+    {
+      const ThreadPool::Use inner(pool), another(other);
+      pool.parallel_for(10, body);
+      other.parallel_for(10, body);
+      EXPECT_EQ(pool.share(), 3);
+    }
+    pool.parallel_for(10, body);
+  }
+  EXPECT_EQ(count.load(), 40);
+  EXPECT_EQ(pool.share(), 3);
+  EXPECT_EQ(other.share(), 2);
+}
+
+TEST(ThreadPool, ALoopsLimitBoundsItsThreads) {
+  ThreadPool pool(4, false);
+  const ThreadPool::Use use(pool);
+  for (int limit : {3, 1, 2, 0, 2}) {
+    std::array<std::atomic<int>, 4> begun{};
+    std::atomic<int64_t> count{0};
+    struct Context {
+      std::array<std::atomic<int>, 4>& begun;
+      std::atomic<int64_t>& count;
+      int limit;
+    } context{begun, count, limit > 0 ? limit : 4};
+    pool.run({1000,
+              [](void* c, int64_t begin, int64_t end, int thread) {
+                auto& it = *static_cast<Context*>(c);
+                ASSERT_LT(thread, it.limit);
+                EXPECT_EQ(it.begun[static_cast<size_t>(thread)], 1) << "ThreadBegins comes first, and once";
+                it.count += end - begin;
+              },
+              &context, limit, [](void* c, int thread) { ++static_cast<Context*>(c)->begun[static_cast<size_t>(thread)]; }});
+    EXPECT_EQ(count.load(), 1000);
+  }
+}
+
+TEST(ThreadPool, ResizeTakesEffectWithTheNextLoop) {
+  ThreadPool pool(1, false);
+  for (int size : {3, 2, 4, 1, 3}) {
+    pool.resize(size);
+    EXPECT_EQ(pool.size(), size);
+    // With all threads at once in the loop, its indices are those below the size.
+    std::atomic<int> here{0};
+    std::atomic<unsigned> seen{0};
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    pool.parallel_for(size, [&](int64_t, int64_t, int thread) {
+      seen |= 1u << thread;
+      ++here;
+      while (here < size && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    });
+    EXPECT_EQ(seen.load(), (1u << size) - 1);
+  }
+  pool.resize(0);
+  EXPECT_EQ(pool.size(), 1);
+}
+
+TEST(ThreadPool, ResizeWhileOthersCall) {
+  ThreadPool pool(2, false);
+  std::atomic<bool> stop{false};
+  std::atomic<int64_t> count{0}, expected{0};
+  std::vector<std::thread> callers;
+  for (int t = 0; t < 2; ++t)
+    callers.emplace_back([&] {
+      while (!stop) {
+        const ThreadPool::Use use(pool);
+        for (int i = 0; i < 5; ++i) pool.parallel_for(16, [&](int64_t begin, int64_t end, int) { count += end - begin; });
+        expected += 80;
+      }
+    });
+  for (int i = 0; i < 100; ++i) {
+    pool.resize(1 + i % 6);
+    std::this_thread::yield();
+  }
+  stop = true;
+  for (auto& caller : callers) caller.join();
+  EXPECT_EQ(count.load(), expected.load());
+}
+
+TEST(ThreadPool, ThePoolOfTheProcessFollowsTheOption) {
+  const int all = ThreadPool::global().size();
+  {
+    const ScopedOption one("threads", "1");
+    EXPECT_EQ(ThreadPool::global().size(), 1);
+    ThreadPool::global().parallel_for(4, [](int64_t begin, int64_t end, int) { EXPECT_EQ(end - begin, 4); });
+  }
+  EXPECT_EQ(ThreadPool::global().size(), all);
+#if !defined(__SANITIZE_THREAD__)
+  const ScopedOption many("threads", "1024");
+  EXPECT_EQ(ThreadPool::global().size(), std::min(1024, processor_count())) << "more threads than processors only wait for each other";
+#endif
+}
+
+TEST(ThreadPool, SleepingWorkersWakeUpForALoop) {
+  const ScopedOption asleep("spin_us", "0");
+  ThreadPool pool(2, false);
+  std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  std::atomic<int> here{0};
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  pool.parallel_for(2, [&](int64_t, int64_t, int) {
+    ++here;
+    while (here < 2 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+  });
+  EXPECT_EQ(here.load(), 2);
+}
+
+TEST(ThreadPool, TheFirstExceptionReachesTheCallerAndThePoolLives) {
+  ThreadPool pool(2, false);
+  for (int thrower : {0, 1}) {
+    std::atomic<int> here{0};
+    const auto throwing = [&](int64_t, int64_t, int thread) {
+      ++here;
+      while (here < 2) std::this_thread::yield();  // both threads have a task
+      if (thread == thrower) throw UserError("planted");
+    };
+    EXPECT_THROW(pool.parallel_for(2, throwing), UserError);
+    std::atomic<int64_t> count{0};
+    pool.parallel_for(2, [&](int64_t begin, int64_t end, int) { count += end - begin; });
+    EXPECT_EQ(count.load(), 2);
+  }
 }
 
 TEST(RunParallel, AllJobsRunAndTheFirstErrorInListOrderIsThrown) {

@@ -5,6 +5,8 @@
 #include <random>
 #include <thread>
 
+#include "base/options.h"
+#include "exec/bound.h"
 #include "exec/plans.h"
 
 namespace toroid::exec {
@@ -66,6 +68,64 @@ TEST(Executable, ReplaysFromManyThreadsAtOnce) {
     });
   for (auto& t : threads) t.join();
   EXPECT_EQ(wrong, 0);
+}
+
+// bufs: scratch memory of 64 bytes a thread. Each call tells its thread in `threads_seen` and what it finds in its scratch memory.
+std::atomic<uint64_t> threads_seen{0};
+std::atomic<int> calls{0}, stale{0};
+void note_thread(void* const* bufs, const int64_t*, int64_t, int64_t, int thread) {
+  threads_seen |= uint64_t{1} << thread;
+  ++calls;
+  auto* const mine = reinterpret_cast<int64_t*>(static_cast<std::byte*>(bufs[1]) + thread * 64);
+  // -1 when the launch begins on this thread, then what its last call left here
+  if (mine[0] != -1 && mine[0] != thread + 1000) ++stale;
+  mine[0] = thread + 1000;
+}
+
+Plan many_tasks(int threads, bool record) {
+  Plan p;
+  p.threads = threads;
+  p.record = record;
+  p.buffers = {{"out", DType::F32, 4, BufferRole::Output, {}}};
+  Launch l;
+  l.name = "note_thread";
+  l.function = note_thread;
+  l.buffers = {0};
+  l.tasks = 64;
+  l.scratch_bytes_per_thread = 64;
+  p.steps = {l, l, l};
+  p.outputs.push_back({0, {DType::F32, {4}, {}}, -1});
+  return p;
+}
+
+TEST(Executable, APlansThreadsAreTheMostThatRunItsKernels) {
+  const ScopedOption several("threads", "2");
+  for (bool record : {false, true}) {
+    Executable limited(many_tasks(1, record)), any(many_tasks(0, record));
+    for (int run = 0; run < 20; ++run) {
+      threads_seen = 0, calls = 0, stale = 0;
+      limited.run({});
+      EXPECT_EQ(threads_seen, 1u) << "the caller alone";
+      EXPECT_EQ(calls, 3) << "each launch at once";
+      threads_seen = 0;
+      any.run({});
+      EXPECT_LT(threads_seen, 4u);
+      EXPECT_EQ(stale, 0);
+    }
+    EXPECT_EQ(limited.arena_bytes() + 64 * (threads_of(any.plan()) - 1), any.arena_bytes()) << "scratch memory of the threads that there are";
+  }
+}
+
+// What is bound has scratch memory for the threads that there were.
+TEST(Executable, MoreThreadsThanWhenAPlanWasBoundAreNotUsed) {
+  Executable e(many_tasks(0, false));
+  {
+    const ScopedOption one("threads", "1");
+    e.run({});
+  }
+  threads_seen = 0;
+  for (int run = 0; run < 20; ++run) e.run({});
+  EXPECT_EQ(threads_seen, 1u);
 }
 
 std::vector<const void*> written;  // where halve wrote, in order

@@ -19,17 +19,19 @@ constinit thread_local Recorder* recorder = nullptr;
 
 void run(const Launch& l) {
   if (l.tasks <= 0) return;
-  const bool alone = l.alone || l.tasks == 1;
+  ThreadPool::Loop loop{l.tasks, nullptr, const_cast<Launch*>(&l), l.threads};
+  loop.body = [](void* context, int64_t begin, int64_t end, int thread) {
+    auto* it = static_cast<const Launch*>(context);
+    it->function(it->bufs, it->params, begin, end, thread);
+  };
   if (l.scratch_bytes > 0)
-    for (int t = 0, threads = alone ? 1 : ThreadPool::global().size(); t < threads; ++t) mark_fresh(l.scratch, l.scratch_bytes, t);
-  if (alone) return l.function(l.bufs, l.params, 0, l.tasks, 0);
-  ThreadPool::global().parallel_for(
-      l.tasks,
-      [](void* context, int64_t begin, int64_t end, int thread) {
-        auto* it = static_cast<const Launch*>(context);
-        it->function(it->bufs, it->params, begin, end, thread);
-      },
-      const_cast<Launch*>(&l));
+    loop.begins = [](void* context, int thread) {
+      auto* it = static_cast<const Launch*>(context);
+      mark_fresh(it->scratch, it->scratch_bytes, thread);
+    };
+  if (!l.alone && l.tasks > 1) return ThreadPool::global().run(loop);
+  if (loop.begins) loop.begins(loop.ctx, 0);
+  l.function(l.bufs, l.params, 0, l.tasks, 0);
 }
 
 namespace {

@@ -18,6 +18,7 @@ struct Launch {
   bool alone = false;  // on the calling thread
   void* scratch = nullptr;
   int64_t scratch_bytes = 0;  // a thread; 0: none
+  int threads = 0;            // at most so many, which have scratch memory; 0: any
 };
 
 // Tells a kernel that its launch begins: the first 8 bytes of a thread's scratch memory are -1.

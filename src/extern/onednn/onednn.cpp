@@ -38,7 +38,8 @@ class Owned {
   Destroy destroy_;
 };
 
-// Gives the calling thread's OpenMP regions as many threads as Toroid's pool has, for the life of this object.
+// Gives the calling thread's OpenMP regions as many threads as Toroid's pool has, for the life of this object. (The library plans for them
+// when it prepares a call: a program's own limit, and what other callers leave, are not known to it.)
 class ThreadCount {
  public:
   explicit ThreadCount(const DnnlLibrary& lib) : set_(lib.omp_get_max_threads ? lib.omp_set_num_threads : nullptr) {

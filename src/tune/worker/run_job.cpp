@@ -182,7 +182,8 @@ void run_on_cpu(const WorkerJob& job, const WorkerRequest& request, const std::v
                 kernel.tasks,
                 kernel.serial,
                 l.addresses.back(),
-                kernel.scratch_bytes};
+                kernel.scratch_bytes,
+                threads};
   }
   watch(memory, job.buffers.size());
   const int64_t empty = data_bytes();
