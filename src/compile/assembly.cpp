@@ -42,7 +42,8 @@ exec::HostCall host_call(const choice::Node& node) {
   call.name = e.op->name;
   for (auto& v : e.inputs) call.inputs.push_back(view_of(v));
   for (auto& v : e.outputs) call.outputs.push_back(view_of(v));
-  call.function = [op = e.op, args = e.args, where = node.where](const std::vector<Tensor>& inputs, const std::function<Expr(const Expr&)>& resolve) {
+  call.function = [op = e.op, args = e.args, where = node.where](const std::vector<Tensor>& inputs,
+                                                                 const std::function<Expr(const Expr&)>& resolve) {
     CallArgs concrete;
     for (auto& a : args) {
       Arg<Tensor> c = map_arg<Tensor>(a, [&](int i) { return i < 0 ? Tensor() : inputs[static_cast<size_t>(i)]; });

@@ -4,8 +4,8 @@
 #include <chrono>
 
 #include "base/check.h"
-#include "base/options.h"
 #include "base/log.h"
+#include "base/options.h"
 #include "compile/assembly.h"
 #include "compile/target.h"
 #include "compile/tuning.h"
@@ -64,7 +64,10 @@ class Compilation {
   }
 
   void lower() {
-    lower::LowerOptions how{.templates = options_.templates, .compose = !options_.eager, .device = options_.device, .checks = get_option(options::kCheckIndices)};
+    lower::LowerOptions how{.templates = options_.templates,
+                            .compose = !options_.eager,
+                            .device = options_.device,
+                            .checks = get_option(options::kCheckIndices)};
     if (options_.templates) target_->set_templates(how);
     program_ = lower::lower(*graph_, how);
     target_->prepare(program_, options_, report_.choices);

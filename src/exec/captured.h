@@ -19,8 +19,8 @@ struct Memory {
 struct Workspace {
   std::vector<void*> at;
   std::vector<Tensor> held;
-  std::vector<size_t> holding;       // the buffers with a tensor
-  const std::byte* arena = nullptr;  // of the lane, where `at` has it
+  std::vector<size_t> holding;                       // the buffers with a tensor
+  const std::byte* arena = nullptr;                  // of the lane, where `at` has it
   std::shared_ptr<device::IndexFaultRecord> faults;  // of plans that check indices
 
   void hold(size_t buffer, Tensor t) {

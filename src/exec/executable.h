@@ -72,8 +72,8 @@ class Executable {
   const Tensor& input_tensor(size_t i, std::span<const Tensor> arguments) const;
 
   Plan plan_;
-  bool dynamic_ = false;  // some size is known only while running
-  int faults_ = -1;       // the buffer of role Faults
+  bool dynamic_ = false;      // some size is known only while running
+  int faults_ = -1;           // the buffer of role Faults
   std::vector<bool> checks_;  // of each step: whether it takes that
   bool stateful_ = false;
   std::unique_ptr<Recorder> recorder_;               // null: calls are not recorded

@@ -9,9 +9,8 @@ namespace toroid::exec {
 void Executable::find_checks() {
   for (auto& step : plan_.steps) {
     const auto* l = std::get_if<Launch>(&step);
-    checks_.push_back(l && std::any_of(l->buffers.begin(), l->buffers.end(), [&](int b) {
-                        return plan_.buffers[static_cast<size_t>(b)].role == BufferRole::Faults;
-                      }));
+    checks_.push_back(l && std::any_of(l->buffers.begin(), l->buffers.end(),
+                                       [&](int b) { return plan_.buffers[static_cast<size_t>(b)].role == BufferRole::Faults; }));
     for (size_t i = 0; checks_.back() && i < l->buffers.size(); ++i)
       if (plan_.buffers[static_cast<size_t>(l->buffers[i])].role == BufferRole::Faults) faults_ = l->buffers[i];
   }

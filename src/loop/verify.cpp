@@ -24,7 +24,8 @@ void verify(const Domain& d, const Body& b, const std::string& stage) {
     for (int i = 0; i < 3; ++i)
       TOROID_CHECK(i < arity ? usable(s.args[i]) : s.args[i] == -1, "argument {} is not an earlier value: {}", i, where(k));
     if (s.mask >= 0) {
-      TOROID_CHECK(s.step == Step::Load || s.step == Step::Store || s.step == Step::Check, "a mask on neither load, store nor check: {}", where(k));
+      TOROID_CHECK(s.step == Step::Load || s.step == Step::Store || s.step == Step::Check, "a mask on neither load, store nor check: {}",
+                   where(k));
       TOROID_CHECK(usable(s.mask) && b.steps[static_cast<size_t>(s.mask)].dtype == DType::Bool, "the mask is not an earlier Bool: {}",
                    where(k));
     }

@@ -82,8 +82,7 @@ bool is_inside(const Body& body, int k, const Expr& extent) {
 
 CheckedIndex checked_index(BodyBuilder& b, S raw, const Expr& extent, const IndexCheck& check) {
   S i = cast(raw, DType::I64);
-  if (check.wraps && bounds_of(b.body(), i.id).lo < 0 && !mutant(Mutant::NegativeIndex))
-    i = select(i < 0.0, i + b.index(extent), i);
+  if (check.wraps && bounds_of(b.body(), i.id).lo < 0 && !mutant(Mutant::NegativeIndex)) i = select(i < 0.0, i + b.index(extent), i);
   std::optional<S> inside;
   if (check.site >= 0 && !is_inside(b.body(), i.id, extent)) {
     inside = (i >= 0.0) & (i < b.index(extent));

@@ -112,7 +112,10 @@ TEST_F(EagerSizes, IndicesAreLookedAt) {
   const Tensor x = counting({3, 2}), row = Tensor::of({-4, 1}, {2, 1}, DType::I64), far = Tensor::of({7}, {1}, DType::I32);
   EXPECT_TRUE(contains(user_error([&] { scatter_add(x, 1, row, x); }), "scatter_add: index -4 is out of range for dimension 1 of size 2"));
   EXPECT_TRUE(contains(user_error([&] { index(x, {Tensor(), far}); }), "index 7 is out of range for dimension 1 of size 2"));
-  EXPECT_TRUE(contains(user_error([&] { cross_entropy(x, Tensor::of({0, 1, 2}, {3}, DType::I64)); }), "cross_entropy_loss: index 2 is out of range for dimension 1 of size 2"));
+  EXPECT_TRUE(contains(user_error([&] {
+                         cross_entropy(x, Tensor::of({0, 1, 2}, {3}, DType::I64));
+                       }),
+                       "cross_entropy_loss: index 2 is out of range for dimension 1 of size 2"));
   EXPECT_EQ(cross_entropy(x, Tensor::of({0, 1, -100}, {3}, DType::I64)).dim(), 0) << "-100 is left out";
   EXPECT_TRUE(contains(user_error([&] { ops::call1("take_along_dim", {x, Tensor::of({5}, {1, 1}, DType::I64), Expr(1)}); }), "index 5"));
   EXPECT_TRUE(contains(user_error([&] { embedding(x, far); }), "embedding: index 7 is out of range for dimension 0 of size 3"));

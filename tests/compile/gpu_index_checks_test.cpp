@@ -5,9 +5,9 @@
 
 #include "compile/harness.h"
 #include "compile/index_operands.h"
+#include "tensor/tensor_impl.h"
 #include "toroid/compile.h"
 #include "toroid/device_graph.h"
-#include "tensor/tensor_impl.h"
 
 namespace toroid {
 namespace {

@@ -50,7 +50,8 @@ std::vector<int64_t> bad_indices(const IndexedCall& c) {
 testing::AssertionResult refuses(const IndexedCall& c, const std::function<void()>& call, int64_t bad) {
   const std::string error = user_error(call);
   const bool named = contains(error, c.name) && contains(error, "index " + std::to_string(bad) + " is out of range for ");
-  const bool sized = contains(error, " of size " + std::to_string(c.size)) || contains(error, " of " + std::to_string(c.size) + " elements");
+  const bool sized =
+      contains(error, " of size " + std::to_string(c.size)) || contains(error, " of " + std::to_string(c.size) + " elements");
   return named && sized ? testing::AssertionSuccess() : testing::AssertionFailure() << c.op << ": " << error;
 }
 
@@ -63,7 +64,9 @@ void expect_refusals(const IndexedCall& c, const std::function<Tensor(const Tens
     for (int64_t bad : bad_indices(c)) {
       for (int64_t at : {int64_t{0}, good.numel() - 1}) {
         const Tensor i = guarded(indices(c, bad, at), behind);
-        ASSERT_TRUE(refuses(c, [&] { f(x, i); }, bad)) << "place " << at;
+        ASSERT_TRUE(refuses(
+            c, [&] { f(x, i); }, bad))
+            << "place " << at;
       }
       ASSERT_EQ(f(x, good).to_vector(), want) << "after " << bad;
     }
@@ -85,12 +88,12 @@ TEST(IndexChecks, EveryOperationCompiled) {
 
 TEST(IndexChecks, EveryOperationReplayed) {
   for (auto& c : test::indexed_calls())
-    expect_refusals(c, compile([&](const Tensor& x, const Tensor& i) { return c.f(x, i) * 2; }, {.mode = Mode::ReduceOverhead}), "replayed");
+    expect_refusals(c, compile([&](const Tensor& x, const Tensor& i) { return c.f(x, i) * 2; }, {.mode = Mode::ReduceOverhead}),
+                    "replayed");
 }
 
 TEST(IndexChecks, EveryOperationOfTheInterpreter) {
-  for (auto& c : test::indexed_calls())
-    expect_refusals(c, compile(c.f, {.options = {{"backend", "reference"}}}), "interpreted");
+  for (auto& c : test::indexed_calls()) expect_refusals(c, compile(c.f, {.options = {{"backend", "reference"}}}), "interpreted");
 }
 
 // Rows with a tensor of indices that the list above forgets.
@@ -98,10 +101,10 @@ TEST(IndexChecks, NoOperationIsForgotten) {
   std::set<std::string> listed;
   for (auto& c : test::indexed_calls()) listed.insert(c.op);
   const std::set<std::string> others = {
-      "_check_index",             // what they are checked by
-      "segment_reduce",           // takes lengths or offsets, and refuses indices
-      "torchvision.roi_align",    // the images of regions are numbers among floats, see below
-      "searchsorted.Scalar",      // as the other one
+      "_check_index",           // what they are checked by
+      "segment_reduce",         // takes lengths or offsets, and refuses indices
+      "torchvision.roi_align",  // the images of regions are numbers among floats, see below
+      "searchsorted.Scalar",    // as the other one
   };
   for (auto& op : ops::table().rows()) {
     if (op.inplace_of) continue;

@@ -55,45 +55,77 @@ inline std::vector<IndexedCall> indexed_calls() {
   };
   add("embedding", {5, 20}, {4}, 5, false, [=](auto& x, auto& i) { return call1("embedding", {x, i}); });
   for (std::string op : {"embedding_bag", "embedding_bag.padding_idx", "_embedding_bag", "_embedding_bag_forward_only"})
-    add(op, {5, 6}, {4}, 5, false,
-        [=](auto& x, auto& i) { return call(op, {x, i, call1("arange", {Expr(2), DType::I64})})[0]; }, "embedding_bag");
+    add(
+        op, {5, 6}, {4}, 5, false,
+        [=](auto& x, auto& i) {
+          return call(op, {x, i, call1("arange", {Expr(2), DType::I64})})[0];
+        },
+        "embedding_bag");
   add("embedding_renorm", {5, 6}, {4}, 5, false, [=](auto& x, auto& i) { return call1("embedding_renorm", {x, i, 1.0, 2.0}); });
   add("index_select", {3, 20}, {4}, 20, false, [=](auto& x, auto& i) { return call1("index_select", {x, n(1), i}); });
   for (std::string op : {"index.Tensor", "_unsafe_index.Tensor"})
-    add(op, {3, 20}, {4}, 20, true, [=](auto& x, auto& i) { return call1(op, {x, list(i)}); }, "index");
+    add(
+        op, {3, 20}, {4}, 20, true,
+        [=](auto& x, auto& i) {
+          return call1(op, {x, list(i)});
+        },
+        "index");
   for (std::string op : {"index_put", "_unsafe_index_put", "_index_put_impl"})
-    add(op, {3, 20}, {4}, 20, true, [=](auto& x, auto& i) { return call1(op, {x, list(i), part(x, 3, 4), false}); }, "index_put");
+    add(
+        op, {3, 20}, {4}, 20, true,
+        [=](auto& x, auto& i) {
+          return call1(op, {x, list(i), part(x, 3, 4), false});
+        },
+        "index_put");
   add("gather", {3, 20}, {3, 17}, 20, false, [=](auto& x, auto& i) { return call1("gather", {x, n(1), i}); });
   for (std::string op : {"scatter.src", "scatter_add"})
     add(op, {3, 20}, {3, 17}, 20, false, [=](auto& x, auto& i) { return call1(op, {x, n(1), i, x}); });
-  add("scatter_reduce.two", {3, 20}, {3, 4}, 20, false, [=](auto& x, auto& i) { return call1("scatter_reduce.two", {x, n(1), i, x, sum}); });
+  add("scatter_reduce.two", {3, 20}, {3, 4}, 20, false, [=](auto& x, auto& i) {
+    return call1("scatter_reduce.two", {x, n(1), i, x, sum});
+  });
   add("scatter.value", {3, 20}, {3, 4}, 20, false, [=](auto& x, auto& i) { return call1("scatter.value", {x, n(1), i, 2.0}); });
-  add("scatter.reduce", {3, 20}, {3, 4}, 20, false, [=](auto& x, auto& i) { return call1("scatter.reduce", {x, n(1), i, x, std::string("add")}); },
+  add(
+      "scatter.reduce", {3, 20}, {3, 4}, 20, false,
+      [=](auto& x, auto& i) {
+        return call1("scatter.reduce", {x, n(1), i, x, std::string("add")});
+      },
       "scatter_reduce");
-  add("scatter.value_reduce", {3, 20}, {3, 4}, 20, false,
-      [=](auto& x, auto& i) { return call1("scatter.value_reduce", {x, n(1), i, 2.0, std::string("add")}); }, "scatter_reduce");
+  add(
+      "scatter.value_reduce", {3, 20}, {3, 4}, 20, false,
+      [=](auto& x, auto& i) {
+        return call1("scatter.value_reduce", {x, n(1), i, 2.0, std::string("add")});
+      },
+      "scatter_reduce");
   for (std::string op : {"index_copy", "index_add"})
     add(op, {3, 20}, {4}, 20, false, [=](auto& x, auto& i) { return call1(op, {x, n(1), i, part(x, 3, 4)}); });
-  add("index_reduce", {3, 20}, {4}, 20, false,
-      [=](auto& x, auto& i) { return call1("index_reduce", {x, n(1), i, part(x, 3, 4), std::string("prod")}); });
+  add("index_reduce", {3, 20}, {4}, 20, false, [=](auto& x, auto& i) {
+    return call1("index_reduce", {x, n(1), i, part(x, 3, 4), std::string("prod")});
+  });
   add("index_fill.int_Scalar", {3, 20}, {4}, 20, true, [=](auto& x, auto& i) { return call1("index_fill.int_Scalar", {x, n(1), i, 2.0}); });
   add("index_fill.int_Tensor", {3, 20}, {4}, 20, true, [=](auto& x, auto& i) {
     return call1("index_fill.int_Tensor", {x, n(1), i, call1("full", {std::vector<Expr>{}, 2.0, DType::F32})});
   });
   add("take", {3, 20}, {2, 4}, 60, true, [=](auto& x, auto& i) { return call1("take", {x, i}); });
-  add("put", {3, 20}, {4}, 60, true, [=](auto& x, auto& i) { return call1("put", {x, i, call1("reshape", {part(x, 1, 4), std::vector<Expr>{4}})}); });
+  add("put", {3, 20}, {4}, 60, true, [=](auto& x, auto& i) {
+    return call1("put", {x, i, call1("reshape", {part(x, 1, 4), std::vector<Expr>{4}})});
+  });
   add("take_along_dim", {3, 20}, {3, 4}, 20, false, [=](auto& x, auto& i) { return call1("take_along_dim", {x, i, n(1)}); });
   for (std::string op : {"nll_loss", "nll_loss_nd", "cross_entropy_loss"})
     add(op, {4, 20}, {4}, 20, false, [=](auto& x, auto& i) { return call1(op, {x, i}); });
   add("nll_loss2d", {2, 20, 2, 3}, {2, 2, 3}, 20, false, [=](auto& x, auto& i) { return call1("nll_loss2d", {x, i}); });
-  add("nll_loss_forward", {4, 20}, {4}, 20, false,
-      [=](auto& x, auto& i) { return call("nll_loss_forward", {x, i, std::monostate{}, n(1), n(-100)})[0]; });
-  add("nll_loss2d_forward", {2, 20, 2, 3}, {2, 2, 3}, 20, false,
-      [=](auto& x, auto& i) { return call("nll_loss2d_forward", {x, i, std::monostate{}, n(1), n(-100)})[0]; });
-  add("torch_nn._linear_cross_entropy_batch_chunked", {4, 6}, {4}, 20, false, [=](auto& x, auto& i) {
+  add("nll_loss_forward", {4, 20}, {4}, 20, false, [=](auto& x, auto& i) {
+    return call("nll_loss_forward", {x, i, std::monostate{}, n(1), n(-100)})[0];
+  });
+  add("nll_loss2d_forward", {2, 20, 2, 3}, {2, 2, 3}, 20, false, [=](auto& x, auto& i) {
+    return call("nll_loss2d_forward", {x, i, std::monostate{}, n(1), n(-100)})[0];
+  });
+  add(
+      "torch_nn._linear_cross_entropy_batch_chunked", {4, 6}, {4}, 20, false,
+      [=](auto& x, auto& i) {
         const Tensor weight = call1("full", {std::vector<Expr>{20, 6}, 0.5, DType::F32});
         return call("torch_nn._linear_cross_entropy_batch_chunked", {x, weight, i})[0];
-      }, "linear_cross_entropy");
+      },
+      "linear_cross_entropy");
   add("one_hot", {1}, {4}, 20, false, [=](auto& x, auto& i) { return call1("add.Tensor", {call1("one_hot", {i, n(20)}), x}); });
   for (std::string d : {"2", "3"}) {
     const bool three = d == "3";

@@ -138,7 +138,8 @@ TEST(LoopInterpret, ChecksGiveWhatIsInside) {
                                        {3, "y", DType::F32, 5, BufferKind::Output}};
   interpret(p.domain, p.body, buffers, {bytes(at), bytes(x), bytes(faults), bytes(y)}, [](const sym::Node&) { return 3; });
   EXPECT_EQ(y, (std::vector<float>{4, 1, 1, 2, 1}));
-  EXPECT_EQ(std::vector<int64_t>(faults.begin(), faults.begin() + 4), (std::vector<int64_t>{IndexFault::kFound, 5, 7, 3})) << "the first one";
+  EXPECT_EQ(std::vector<int64_t>(faults.begin(), faults.begin() + 4), (std::vector<int64_t>{IndexFault::kFound, 5, 7, 3}))
+      << "the first one";
   p.body.steps[4].args[0] = 3;
   EXPECT_THROW(verify(p.domain, p.body, "test"), InternalError) << "a check of a bool";
 }

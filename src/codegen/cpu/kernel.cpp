@@ -115,8 +115,9 @@ class KernelWriter {
     }
     std::string out = fmt::format("void {}(void* const* bufs, const i64* params, i64 begin, i64 end, int thread) {{\n", name);
     for (auto& [key, variable] : pointers_) {
-      bool written = std::any_of(plan_.body.steps.begin(), plan_.body.steps.end(),
-                                 [&, at = key.first](auto& s) { return (s.step == Step::Store || s.step == Step::Check) && s.buffer == arguments_.ids[at]; });
+      bool written = std::any_of(plan_.body.steps.begin(), plan_.body.steps.end(), [&, at = key.first](auto& s) {
+        return (s.step == Step::Store || s.step == Step::Check) && s.buffer == arguments_.ids[at];
+      });
       std::string type = (written ? "" : "const ") + memory_type(key.second);
       out += fmt::format("  {0}* {1} = ({0}*)bufs[{2}];\n", type, variable, key.first);
     }

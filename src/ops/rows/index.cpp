@@ -265,8 +265,7 @@ Results put_along(const CallReader& c, const Tensor& source, bool accumulate, bo
   Tensor self = c.tensor("self");
   int64_t dim = forms::dim_of(c, "dim", self);
   Tensor row = as_row(self), index = forms::checked_index(c, as_row(c.tensor("index")), forms::size_at(row, dim), dim, wraps);
-  Tensor out = call1("index_put",
-                     {row, forms::index_list(dim, index), as_row(forms::cast_to(source, self.dtype())), accumulate});
+  Tensor out = call1("index_put", {row, forms::index_list(dim, index), as_row(forms::cast_to(source, self.dtype())), accumulate});
   return {self.dim() == 0 ? forms::view(out, {}) : out};
 }
 Results index_add(const CallReader& c) {
@@ -291,7 +290,8 @@ void check_flat_index(const CallReader& c) {
 Results take(const CallReader& c) {
   check_flat_index(c);
   const Tensor self = forms::flat(c.tensor("self"));
-  return {call1("index.Tensor", {self, std::vector<Tensor>{forms::checked_index(c, c.tensor("index"), forms::size_at(self, 0), -1, true)}})};
+  return {
+      call1("index.Tensor", {self, std::vector<Tensor>{forms::checked_index(c, c.tensor("index"), forms::size_at(self, 0), -1, true)}})};
 }
 Results put_flat(const CallReader& c) {
   check_flat_index(c);

@@ -173,7 +173,8 @@ std::vector<Tensor> avg_pool(const CallReader& c) {
 // ---- backward and inverse of max pooling ----
 
 // `values` put at flat spatial `indices` of zeros with the given sizes.
-Tensor scatter_spatial(const CallReader& c, const Tensor& values, const Tensor& indices, const Sizes& sizes, size_t spatial, bool accumulate) {
+Tensor scatter_spatial(const CallReader& c, const Tensor& values, const Tensor& indices, const Sizes& sizes, size_t spatial,
+                       bool accumulate) {
   auto flatten = [&](const Sizes& s) {
     Sizes out(s.begin(), s.end() - static_cast<int64_t>(spatial));
     out.push_back(product_of(Sizes(s.end() - static_cast<int64_t>(spatial), s.end())));

@@ -69,11 +69,12 @@ struct NegativeLogLikelihood {
   Tensor loss, total_weight;
 };
 // x: [N, C, d1 ...] (or [C]) log probabilities; target: class numbers.
-NegativeLogLikelihood negative_log_likelihood(const CallReader& c, const Tensor& x, const Tensor& target, const Tensor& weight, int64_t reduction,
-                                              int64_t ignore_index) {
+NegativeLogLikelihood negative_log_likelihood(const CallReader& c, const Tensor& x, const Tensor& target, const Tensor& weight,
+                                              int64_t reduction, int64_t ignore_index) {
   int64_t classes_dim = x.dim() == 1 ? 0 : 1;
   Tensor ignored = compare_int("eq", target, ignore_index);
-  Tensor safe = checked_index(c, where(ignored, full({}, 0, DType::I64), cast_to(target, DType::I64)), size_at(x, classes_dim), classes_dim);
+  Tensor safe =
+      checked_index(c, where(ignored, full({}, 0, DType::I64), cast_to(target, DType::I64)), size_at(x, classes_dim), classes_dim);
   Tensor index = unsqueeze(safe, classes_dim);
   Tensor picked = call1("squeeze.dim", {call1("gather", {x, num(classes_dim), index}), num(classes_dim)});
   Tensor scale = weight.defined() ? call1("index.Tensor", {weight, std::vector<Tensor>{safe}}) : full(sizes_of(safe), 1, x.dtype());
