@@ -32,8 +32,8 @@ struct CandidateRecord {
   double ratio_low = 0, ratio_high = 0;
   double median_ns = 0, spread = 0;
   int64_t rounds = 0;
-  int64_t at = 0;       // seconds since 1970; 0 when stored: now
-  std::string kernels;  // hash of the texts of its kernels; empty where none were made
+  int64_t at = 0;            // seconds since 1970; 0 when stored: now
+  std::string kernels = {};  // hash of the texts of its kernels; empty where none were made
   bool operator==(const CandidateRecord&) const = default;
 };
 

@@ -34,7 +34,7 @@ struct DatabaseTest : testing::Test {
 const TuneKey kKey{"problem", "H200", "rev 1"};
 
 CandidateRecord record(const std::string& name, double ratio) {
-  return {name, Outcome::Timed, "", ratio, ratio * 0.99, ratio * 1.01, 1000 * ratio, 0.004, 18, 77};
+  return {name, Outcome::Timed, "", ratio, ratio * 0.99, ratio * 1.01, 1000 * ratio, 0.004, 18, 77, "k"};
 }
 
 // The exit status of a process that does this: 0 where it returns true. 77 is handed through.
@@ -56,7 +56,7 @@ int in_process(const std::function<int()>& body) {
 
 TEST_F(DatabaseTest, RemembersCandidatesAndDecisions) {
   const std::vector<CandidateRecord> records = {
-      record("a", 1), record("b", 0.8), {"c", Outcome::NotEquivalent, "result 0 is nan", 0, 0, 0, 0, 0, 0, 78}};
+      record("a", 1), record("b", 0.8), {"c", Outcome::NotEquivalent, "result 0 is nan", 0, 0, 0, 0, 0, 0, 78, ""}};
   const DecisionRecord d{"mm", "b", {"a", "b", "c"}, "00ff", 0.8, 0.01, 0.002};
   {
     Database db(file);
@@ -84,7 +84,7 @@ TEST_F(DatabaseTest, OneMissingCandidateIsTimedAlone) {
   const std::vector<std::string> names = {"default", "x", "y", "new", "bad", "hung"};
   std::vector<CandidateRecord> known = {
       record("default", 1), record("x", 0.9), record("y", 0.7), {"bad", Outcome::NotEquivalent, "error 3"}};
-  known.push_back({"hung", Outcome::TimedOut, "60 s", 0, 0, 0, 0, 0, 0, 1000});
+  known.push_back({"hung", Outcome::TimedOut, "60 s", 0, 0, 0, 0, 0, 0, 1000, ""});
   Missing m = missing(names, known, 1, 1000 + 3599);
   EXPECT_EQ(m.time, (std::vector<size_t>{0, 2, 3}));  // the default, the best known and the new one
   EXPECT_EQ(m.refusals[4], "not equivalent: error 3");
