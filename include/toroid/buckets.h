@@ -61,6 +61,7 @@ class Bucketed {
 
  private:
   struct State;
+  State& state() const;
   std::shared_ptr<State> state_;
 };
 

@@ -72,6 +72,9 @@ class Function {
   std::shared_ptr<State> state_;
 };
 
+// UserError for null: a compiled function that was moved from.
+Function& require_function(const std::shared_ptr<Function>& f);
+
 // Runs body outside of the trace, if there is one: what was recorded so far runs first.
 std::vector<Tensor> run_untraced(std::span<const ArgumentView> arguments, Body body, void* function);
 
@@ -157,7 +160,8 @@ std::vector<Tensor> invoke(void* function, std::span<const Tensor> tensors, std:
 
 }  // namespace detail
 
-// A compiled function. Copies share their compiled code. Safe to call from several threads, if the function itself is.
+// A compiled function. Copies share their compiled code; one that was moved from can only be assigned (UserError). Safe to call from
+// several threads, if the function itself is.
 template <class F>
 class Compiled {
  public:
@@ -170,13 +174,13 @@ class Compiled {
   auto operator()(A&&... args) const {
     std::array<detail::ArgumentView, sizeof...(A)> views{detail::view_of<std::decay_t<A>>(args)...};
     using R = std::invoke_result_t<F&, typename detail::Passed<A>::Type&...>;
-    auto results = function_->call(views, &detail::invoke<F, typename detail::Passed<A>::Type...>, fn_.get());
+    auto results = detail::require_function(function_).call(views, &detail::invoke<F, typename detail::Passed<A>::Type...>, fn_.get());
     if constexpr (!std::is_void_v<R>) return detail::Results<std::decay_t<R>>::value(std::move(results));
   }
 
-  CompileReport report() const { return function_->report(); }
+  CompileReport report() const { return detail::require_function(function_).report(); }
   // Forgets all compiled code; the next call compiles again.
-  void reset() { function_->reset(); }
+  void reset() { detail::require_function(function_).reset(); }
 
  private:
   std::shared_ptr<F> fn_;
@@ -189,6 +193,11 @@ class Compiled {
 //
 // The compiled form of fn, which takes tensors (and numbers) and returns tensors. Tensors that fn captures are read at each call;
 // everything else that it captures is frozen at the first call. UserError for unknown options.
+//
+// Results have memory of their own: where fn returns an argument, a captured tensor or a view of one, the caller gets a copy of the
+// elements as they are at the end of the call, and a tensor that fn returns twice comes as two. (Called without compile(), fn returns
+// tensors that share memory. Results that are to be written for others to see must be arguments that fn writes.) A function that is split
+// by reads of values, or that runs eagerly (CompileReport::eager_calls), may return either.
 template <class F>
 Compiled<std::decay_t<F>> compile(F&& fn, CompileConfig config = {}) {
   return {std::forward<F>(fn), std::move(config)};

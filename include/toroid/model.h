@@ -23,8 +23,9 @@ struct ModelOptions {
   int threads = 0;        // on the CPU, at most so many threads run its kernels (from 0 on); 0: as many as the process uses
 };
 
-// A compiled program. Cheap to move; safe to run from several threads. Indices out of range in its inputs (token ids, positions) are a
-// UserError, see toroid/compile.h.
+// A compiled program. Cheap to move; safe to run from several threads. Every member function of a model that holds no program, because it
+// was default-constructed or moved from, is a UserError. Indices out of range in its inputs (token ids, positions) are a UserError, see
+// toroid/compile.h.
 class Model {
  public:
   struct Summary {
@@ -37,6 +38,8 @@ class Model {
   };
 
   // Reads an exported program (.pt2 or ONNX) and compiles it. UserError for what is not such a file or uses operations that Toroid lacks.
+  // The file, and those with external data beside it, are read into memory as a whole, about 0.3 s a GB from the system's cache, and may be
+  // overwritten, replaced or removed when load() returns. The memory goes when no weight of the program lies in it any more.
   static Model load(const std::string& path, const ModelOptions& options = {});
   // The same of a model (ONNX) whose sizes follow from the contents of inputs, such as the shape of a Reshape: it is made for inputs with
   // the contents of these, and a run with others is a UserError. Where sizes cannot stay open for other reasons, they are those of these
@@ -54,10 +57,12 @@ class Model {
 
  private:
   struct Impl;
+  Impl& impl() const;
   std::shared_ptr<Impl> impl_;
 };
 
-// The tensors of a safetensors file by name; their memory is the mapped file.
+// The tensors of a safetensors file (or folder of shards) by name. Their memory may be written, which the file does not see; all of a
+// file's tensors are views of one block, which lives as long as any of them. The file may change afterwards.
 std::map<std::string, Tensor> load_tensors(const std::string& path);
 
 }  // namespace toroid

@@ -6,11 +6,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <system_error>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "base/check.h"
 #include "base/options.h"
@@ -64,25 +67,79 @@ Opened open_for_reading(const std::filesystem::path& path) {
 
 }  // namespace
 
-MappedFile::MappedFile(const std::filesystem::path& path) {
-  const Opened file = open_for_reading(path);
-  if (file.size == 0) return;
-  void* data = ::mmap(nullptr, file.size, PROT_READ, MAP_PRIVATE, file.fd.get(), 0);
-  if (data == MAP_FAILED) fail<EnvironmentError>("cannot map \"{}\" ({} bytes): {}", path.string(), file.size, reason(errno));
-  data_ = data;
-  size_ = file.size;
+namespace {
+
+// Reads [from, to) of the file into `into` + from. The error, or 0; -1 where the file ends before.
+int read_part(int fd, std::byte* into, size_t from, size_t to) {
+  while (from < to) {
+    constexpr size_t kMost = size_t{1} << 30;  // the system reads less than 2 GiB at a time
+    const ssize_t n = ::pread(fd, into + from, std::min(to - from, kMost), static_cast<off_t>(from));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return errno;
+    if (n == 0) return -1;
+    from += static_cast<size_t>(n);
+  }
+  return 0;
 }
 
-MappedFile::~MappedFile() {
+// The same by several threads where that is worth their start.
+int read_all(int fd, std::byte* into, size_t size) {
+  constexpr size_t kWorthAThread = size_t{16} << 20;
+  constexpr size_t kMostThreads = 8;
+  const size_t cores = std::max<size_t>(std::thread::hardware_concurrency(), 1);
+  const size_t parts = std::clamp<size_t>(size / kWorthAThread, 1, std::min(cores, kMostThreads));
+  std::vector<int> errors(parts, 0);
+  auto part = [&](size_t i) { errors[i] = read_part(fd, into, size / parts * i, i + 1 == parts ? size : size / parts * (i + 1)); };
+  std::vector<std::thread> threads;
+  size_t started = 1;
+  try {
+    for (; started < parts; ++started) threads.emplace_back(part, started);
+  } catch (const std::system_error&) {  // no more threads: this one reads what is left
+  }
+  for (size_t i = started; i < parts; ++i) part(i);
+  part(0);
+  for (auto& t : threads) t.join();
+  auto failed = std::find_if(errors.begin(), errors.end(), [](int e) { return e != 0; });
+  return failed == errors.end() ? 0 : *failed;
+}
+
+}  // namespace
+
+FileBytes::FileBytes(const std::filesystem::path& path) {
+  const Opened file = open_for_reading(path);
+  if (file.size == 0) return;
+  void* data = ::mmap(nullptr, file.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED) fail<EnvironmentError>("cannot read \"{}\" into memory ({} bytes): {}", path.string(), file.size, reason(errno));
+  data_ = data;
+  size_ = file.size;
+  ::madvise(data_, size_, MADV_HUGEPAGE);  // fewer faults; without it is as right
+  const int error = read_all(file.fd.get(), static_cast<std::byte*>(data_), size_);
+  if (error == 0) return;
+  ::munmap(data_, size_);
+  fail<EnvironmentError>("cannot read \"{}\": {}", path.string(),
+                         error < 0 ? fmt::format("it had {} bytes and became shorter while it was read", size_) : reason(error));
+}
+
+FileBytes::~FileBytes() {
   if (data_ != nullptr) ::munmap(data_, size_);
 }
 
-MappedFile::MappedFile(MappedFile&& other) noexcept : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+FileBytes::FileBytes(FileBytes&& other) noexcept : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
 
-MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+FileBytes& FileBytes::operator=(FileBytes&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
   return *this;
+}
+
+void require_file(const std::filesystem::path& path) { open_for_reading(path); }
+
+std::string read_head(const std::filesystem::path& path, size_t size) {
+  const Opened file = open_for_reading(path);
+  std::string head(std::min(size, file.size), '\0');
+  const int error = read_part(file.fd.get(), reinterpret_cast<std::byte*>(head.data()), 0, head.size());
+  if (error > 0) fail<EnvironmentError>("cannot read \"{}\": {}", path.string(), reason(error));
+  return head;
 }
 
 std::string read_file(const std::filesystem::path& path) {

@@ -1,4 +1,4 @@
-// Files: read-only mapping, whole-file reading, atomic writing, the cache folder.
+// Files: reading, the bytes of large ones, atomic writing, the cache folder.
 // A missing file or a folder in its place is a UserError; whatever the system refuses is an EnvironmentError with the path and its reason.
 #pragma once
 
@@ -10,14 +10,17 @@
 
 namespace toroid {
 
-// A regular file mapped read-only. The bytes stay valid while this object lives; nobody may shorten the file meanwhile.
-class MappedFile {
+// The bytes of a regular file, read into memory of their own: the file may be overwritten, shortened or removed afterwards. (A mapping
+// would change with it, and a read beyond its new end is a signal that ends the process.) The memory is aligned to pages and may be
+// written, which the file does not see. Large files are read by several threads. EnvironmentError for a file that
+// becomes shorter while it is read, and where there is not enough memory.
+class FileBytes {
  public:
-  MappedFile() = default;
-  explicit MappedFile(const std::filesystem::path& path);
-  ~MappedFile();
-  MappedFile(MappedFile&& other) noexcept;
-  MappedFile& operator=(MappedFile&& other) noexcept;
+  FileBytes() = default;
+  explicit FileBytes(const std::filesystem::path& path);
+  ~FileBytes();
+  FileBytes(FileBytes&& other) noexcept;
+  FileBytes& operator=(FileBytes&& other) noexcept;
 
   std::span<const std::byte> span() const { return {static_cast<const std::byte*>(data_), size_}; }
   std::string_view text() const { return {static_cast<const char*>(data_), size_}; }
@@ -27,6 +30,11 @@ class MappedFile {
   void* data_ = nullptr;
   size_t size_ = 0;
 };
+
+// UserError or EnvironmentError where the path is no regular file that can be read.
+void require_file(const std::filesystem::path& path);
+// The first bytes of a regular file, at most `size`.
+std::string read_head(const std::filesystem::path& path, size_t size);
 
 // The whole content of a regular file.
 std::string read_file(const std::filesystem::path& path);

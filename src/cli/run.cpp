@@ -64,7 +64,7 @@ void print_outputs(size_t call, const std::vector<Tensor>& outputs, bool json) {
 int run_model(const RunArgs& args) {
   check_tolerance(args.tolerance);
   Backend backend = backend_from_name(args.backend);
-  MappedFile(args.model);  // what is wrong with this path is said before what is wrong with the other
+  require_file(args.model);  // what is wrong with this path is said before what is wrong with the other
   auto inputs = read_inputs(args.inputs);
   auto graph = import::load_model(args.model, inputs.at(0));
   VerifyRules rules(*graph);

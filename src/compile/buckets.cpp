@@ -92,8 +92,13 @@ Bucketed::Bucketed(Function function, BucketOptions options) : state_(std::make_
   state_->options = std::move(options);
 }
 
+Bucketed::State& Bucketed::state() const {
+  TOROID_USER_CHECK(state_, "a function of buckets was moved from; it cannot be called");
+  return *state_;
+}
+
 std::vector<Tensor> Bucketed::operator()(std::span<const Tensor> inputs) const {
-  const BucketOptions& o = state_->options;
+  const BucketOptions& o = state().options;
   std::vector<Tensor> padded(inputs.begin(), inputs.end());
   Padded first;
   for (size_t i : o.inputs) {
@@ -104,23 +109,23 @@ std::vector<Tensor> Bucketed::operator()(std::span<const Tensor> inputs) const {
     padded[i] = p.tensor;
     first = std::move(p);
   }
-  std::vector<Tensor> results = state_->function(padded);
+  std::vector<Tensor> results = state().function(padded);
   for (Tensor& t : results) {
     if (!t.defined() || first.size == first.bucket || o.dim >= t.dim() || o.dim < -t.dim()) continue;
     if (t.sizes()[dimension_of(t, o.dim)] == first.bucket) t = unpad(t, first.size, o.dim);
   }
-  std::lock_guard lock(state_->mutex);
-  ++state_->report.calls;
-  state_->report.elements += first.size;
-  state_->report.padded += first.bucket;
-  ++state_->calls[first.bucket];
+  std::lock_guard lock(state().mutex);
+  ++state().report.calls;
+  state().report.elements += first.size;
+  state().report.padded += first.bucket;
+  ++state().calls[first.bucket];
   return results;
 }
 
 BucketReport Bucketed::report() const {
-  std::lock_guard lock(state_->mutex);
-  BucketReport out = state_->report;
-  out.buckets.assign(state_->calls.begin(), state_->calls.end());
+  std::lock_guard lock(state().mutex);
+  BucketReport out = state().report;
+  out.buckets.assign(state().calls.begin(), state().calls.end());
   return out;
 }
 

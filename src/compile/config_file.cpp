@@ -38,7 +38,7 @@ void flatten(const std::string& key, const import::Json& v, std::map<std::string
 }  // namespace
 
 std::map<std::string, ConfigValue> load_config(const std::string& path) {
-  MappedFile file(path);
+  FileBytes file(path);
   auto document = import::JsonDocument::parse(file.text(), path);
   TOROID_USER_CHECK(document.root().is_object(), "{}: expected a JSON object", path);
   std::map<std::string, ConfigValue> out;

@@ -275,7 +275,7 @@ std::shared_ptr<const EagerDispatcher::Variant> EagerDispatcher::make(const ops:
       drop_programs();
     }
     Family& f = family(op, key);
-    if (f.refused) return nullptr;
+    if (f.refused || std::chrono::steady_clock::now() < f.not_before) return nullptr;
     open = f.see(tensors, device);
     if (!backend_) backend_ = find_backend("compiled");
     backend = backend_;
@@ -298,12 +298,16 @@ std::shared_ptr<const EagerDispatcher::Variant> EagerDispatcher::make(const ops:
     if (variants.size() >= (device.is_cuda() ? kMaxVariantsOnGpus : kMaxVariants)) variants.erase(variants.begin()), --kept_;
     variants.push_back(v);
     ++kept_;
+    if (std::exchange(found->second.pause_ms, 0) > 0) fallbacks_.erase({&op, device.type});
     return v;
   };
   std::string closed;  // why sizes cannot be open
   if (open.any_size()) {
     try {
       return keep(compiled(trace(op, args, open, device, where)));
+    } catch (const EnvironmentError& e) {
+      try_later(op, key, device, e);
+      return nullptr;
     } catch (const Error& e) {
       if (dynamic_cast<const InternalError*>(&e)) {  // a fault, which counts() names
         std::unique_lock lock(mutex_);
@@ -321,6 +325,9 @@ std::shared_ptr<const EagerDispatcher::Variant> EagerDispatcher::make(const ops:
   }
   try {
     return keep(compiled(std::move(traced)));
+  } catch (const EnvironmentError& e) {
+    try_later(op, key, device, e);
+    return nullptr;
   } catch (const Error& e) {
     log(Artifact::Perf, fmt::format("{} runs by the reference evaluator: {}", op.name, e.what()));
     std::unique_lock lock(mutex_);
@@ -328,6 +335,18 @@ std::shared_ptr<const EagerDispatcher::Variant> EagerDispatcher::make(const ops:
     fallbacks_[{&op, device.type}] = e.what();
     return nullptr;
   }
+}
+
+// What the machine refuses now it may do later, so that nothing is remembered of the operation but when to try again: after a tenth of a
+// second, then twice as long each time, up to a minute.
+void EagerDispatcher::try_later(const ops::Op& op, const FamilyKey& key, const Device& device, const EnvironmentError& e) {
+  constexpr int64_t kFirst = 100, kLongest = 60'000;
+  log(Artifact::Perf, fmt::format("{} runs by the reference evaluator for now: {}", op.name, e.what()));
+  std::unique_lock lock(mutex_);
+  Family& f = family(op, key);
+  f.pause_ms = std::clamp(2 * f.pause_ms, kFirst, kLongest);
+  f.not_before = std::chrono::steady_clock::now() + std::chrono::milliseconds(f.pause_ms);
+  fallbacks_[{&op, device.type}] = fmt::format("for now: {}", e.what());
 }
 
 // With mutex_ held. An operation whose attributes are ever new makes room for itself, at nobody else's cost.

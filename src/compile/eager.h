@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <map>
 #include <mutex>
 #include <shared_mutex>
@@ -55,6 +56,9 @@ class EagerDispatcher : public Dispatcher {
     Open seen;                                             // sizes that have differed between calls, tensors that were not contiguous
     bool fixed = false;                                    // it cannot be compiled with open sizes: each size is a variant
     bool refused = false;                                  // nor with known ones: the reference evaluator runs it
+    // The machine could not compile it (no disk space, no compiler), which may pass: no other attempt before, milliseconds after the last.
+    std::chrono::steady_clock::time_point not_before = {};
+    int64_t pause_ms = 0;
     Open see(std::span<const Tensor* const> tensors, const Device& device);
   };
   struct Traced {
@@ -72,6 +76,7 @@ class EagerDispatcher : public Dispatcher {
   std::shared_ptr<const Variant> find(const FamilyKey& key, std::span<const Tensor* const> tensors) const;
   std::shared_ptr<const Variant> make(const ops::Op& op, const FamilyKey& key, const CallArgs& args, std::span<const Tensor* const> tensors,
                                       const Device& device, const std::source_location& where);
+  void try_later(const ops::Op& op, const FamilyKey& key, const Device& device, const EnvironmentError& e);
   void drop_programs();
   Family& family(const ops::Op& op, const FamilyKey& key);
   static Traced trace(const ops::Op& op, const CallArgs& args, const Open& open, const Device& device, const std::source_location& where);

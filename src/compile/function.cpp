@@ -523,6 +523,11 @@ std::vector<Tensor> Function::call(std::span<const ArgumentView> arguments, Body
 }
 void Function::reset() { state_->clear(); }
 
+Function& require_function(const std::shared_ptr<Function>& f) {
+  TOROID_USER_CHECK(f, "a compiled function was moved from; it cannot be used until another is assigned to it");
+  return *f;
+}
+
 CompileReport Function::report() const {
   std::lock_guard lock(state_->mutex);
   CompileReport r = state_->kept;

@@ -1,3 +1,4 @@
+#include "base/check.h"
 #include "compile/model.h"
 #include "import/load_model.h"
 #include "import/safetensors.h"
@@ -21,16 +22,20 @@ Model Model::load(const std::string& path, std::span<const Tensor> inputs, const
   return m;
 }
 
-std::vector<Tensor> Model::run(std::span<const Tensor> inputs) { return impl_->compiled.run(inputs); }
-const Model::Summary& Model::summary() const { return impl_->summary; }
-CaptureReport Model::captures() const { return impl_->compiled.executable().captures(); }
+Model::Impl& Model::impl() const {
+  TOROID_USER_CHECK(impl_, "the model holds no program: it was default-constructed or moved from; load one with Model::load()");
+  return *impl_;
+}
+
+std::vector<Tensor> Model::run(std::span<const Tensor> inputs) { return impl().compiled.run(inputs); }
+const Model::Summary& Model::summary() const { return impl().summary; }
+CaptureReport Model::captures() const { return impl().compiled.executable().captures(); }
 
 std::map<std::string, Tensor> load_tensors(const std::string& path) {
   auto reader = std::make_shared<import::SafetensorsReader>(import::SafetensorsReader::open(path));
   std::map<std::string, Tensor> out;
   for (auto& t : reader->tensors()) {
-    // Tensors are not written through; the memory is mapped read-only.
-    auto* data = const_cast<std::byte*>(t.bytes().data());
+    auto* data = const_cast<std::byte*>(t.bytes().data());  // the reader's own memory, of which each tensor has its part
     out[t.name] = Tensor::from_blob(data, t.sizes, t.dtype, {}, reader);
   }
   return out;

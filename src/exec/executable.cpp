@@ -14,16 +14,11 @@
 #include "exec/gpu_recording.h"
 #include "exec/gpu_timing.h"
 #include "exec/manual_capture.h"
+#include "exec/whole_writes.h"
 #include "tensor/random_state.h"
 
 namespace toroid::exec {
 namespace {
-
-std::string sizes_text(const std::vector<int64_t>& sizes) {
-  std::string out = "[";
-  for (size_t i = 0; i < sizes.size(); ++i) out += (i ? ", " : "") + std::to_string(sizes[i]);
-  return out + "]";
-}
 
 // Kernels of a GPU move 16 bytes at once.
 bool is_aligned(const Tensor& t) {
@@ -106,6 +101,7 @@ Executable::Executable(Plan plan, bool is_block) : plan_(std::move(plan)) {
     users_ = std::max(users_, static_cast<size_t>(in.user + 1));
     stateful_ = stateful_ || (in.mutated && in.user < 0);
   }
+  in_place_ = whole_writes(plan_);
   if (plan_.record) recorder_ = std::make_unique<Recorder>(plan_, !is_block);
   make_blocks();
 }
@@ -115,80 +111,6 @@ CaptureReport Executable::captures() const { return recorder_ ? recorder_->repor
 const Tensor& Executable::input_tensor(size_t i, std::span<const Tensor> arguments) const {
   const InputPlan& in = plan_.inputs[i];
   return in.user >= 0 ? arguments[static_cast<size_t>(in.user)] : in.data;
-}
-
-namespace {
-
-// The only symbol of e without a value, and the value with which e is `size` or what comes next below it; nothing when e has none, several,
-// or is not linear in it. (Where no input has a symbol as its size, 2 s tells s.)
-std::optional<std::pair<const sym::Node*, int64_t>> solve(const Expr& e, int64_t size, const Symbols& symbols) {
-  std::optional<Expr> unknown;
-  bool several = false;
-  sym::for_each_symbol(e, [&](const Expr& s) {
-    if (std::any_of(symbols.begin(), symbols.end(), [&](auto& v) { return v.first == s.node()->name; })) return;
-    several = several || (unknown && !(*unknown == s));
-    unknown = s;
-  });
-  if (!unknown || several) return std::nullopt;
-  auto coefficient = sym::linear_coefficient(e, *unknown);
-  auto factor = coefficient ? coefficient->maybe_constant() : std::nullopt;
-  if (!factor || *factor == 0) return std::nullopt;
-  const int64_t rest = evaluate(e - Expr(*factor) * *unknown, symbols);
-  return std::pair(unknown->node(), (size - rest) / *factor);
-}
-
-}  // namespace
-
-void Executable::check_inputs(std::span<const Tensor> arguments, Symbols& symbols) const {
-  TOROID_USER_CHECK(arguments.size() == users_, "the program takes {} tensors, {} were given", users_, arguments.size());
-  for (size_t i : user_inputs_) {
-    const InputPlan& in = plan_.inputs[i];
-    const Tensor& t = arguments[static_cast<size_t>(in.user)];
-    const Device device = plan_.device;
-    auto where = [&] { return fmt::format("input {} (\"{}\")", in.user, in.name); };
-    TOROID_USER_CHECK(t.defined(), "{} is an undefined tensor", where());
-    TOROID_USER_CHECK(t.device() == device, "{} must be on {}, it is on {}; move it there by to()", where(), to_string(device),
-                      to_string(t.device()));
-    if (t.impl()->storage->lent) check_contents(t, std::source_location::current());
-    TOROID_USER_CHECK(t.dtype() == in.type.dtype, "{} must have dtype {}, it has {}", where(), name_of(in.type.dtype), name_of(t.dtype()));
-    TOROID_USER_CHECK(t.sizes().size() == in.type.sizes.size(), "{} must have sizes {}, it has {}", where(), to_string(in.type),
-                      sizes_text(t.sizes()));
-    for (size_t d = 0; d < in.type.sizes.size(); ++d) {
-      const Expr& e = in.type.sizes[d];
-      int64_t got = t.sizes()[d];
-      if (e.kind() == sym::Kind::Symbol) {
-        const std::string& name = e.node()->name;
-        auto known = std::find_if(symbols.begin(), symbols.end(), [&](auto& s) { return s.first == name; });
-        if (known == symbols.end()) {
-          TOROID_USER_CHECK(got >= e.node()->lo && got <= e.node()->hi, "{}: dimension {} must lie in {}..{}, it is {}", where(), d,
-                            e.node()->lo, e.node()->hi >= sym::kInf - 1 ? std::string("any") : std::to_string(e.node()->hi), got);
-          symbols.emplace_back(name, got);
-        } else {
-          TOROID_USER_CHECK(known->second == got, "{}: dimension {} must be {} (= {} of an earlier input), it is {}", where(), d,
-                            known->second, name, got);
-        }
-      } else if (e.is_const()) {
-        TOROID_USER_CHECK(e.constant() == got, "{}: dimension {} must be {}, it is {}; expected {}, got {}", where(), d, e.constant(), got,
-                          to_string(in.type), sizes_text(t.sizes()));
-      }
-    }
-  }
-  for (size_t i : user_inputs_) {  // sizes that are expressions of other sizes
-    const InputPlan& in = plan_.inputs[i];
-    for (size_t d = 0; d < in.type.sizes.size(); ++d) {
-      const Expr& e = in.type.sizes[d];
-      if (e.is_const() || e.kind() == sym::Kind::Symbol) continue;
-      if (auto solved = solve(e, arguments[static_cast<size_t>(in.user)].sizes()[d], symbols)) {
-        auto& [s, value] = *solved;
-        TOROID_USER_CHECK(value >= s->lo && value <= s->hi, "input {} (\"{}\"): dimension {} is {} with {} in {}..{}, it is {}", in.user,
-                          in.name, d, sym::to_string(e), s->name, s->lo, s->hi, arguments[static_cast<size_t>(in.user)].sizes()[d]);
-        symbols.emplace_back(s->name, value);
-      }
-      int64_t want = evaluate(e, symbols), got = arguments[static_cast<size_t>(in.user)].sizes()[d];
-      TOROID_USER_CHECK(want == got, "input {} (\"{}\"): dimension {} must be {} = {}, it is {}", in.user, in.name, d, sym::to_string(e),
-                        want, got);
-    }
-  }
 }
 
 std::shared_ptr<const Bound> Executable::bind(const Symbols& symbols) {
@@ -302,6 +224,14 @@ void Executable::place_buffers(std::span<const Tensor> arguments, std::span<cons
     }
     memory.hold(static_cast<size_t>(in.buffer), std::move(placed));
   }
+  for (size_t i : fixed_.outputs) {
+    const OutputPlan& o = plan_.outputs[i];
+    if (!in_place_[i]) continue;
+    const auto input = static_cast<size_t>(o.mutates);
+    const Tensor& target = input_tensor(input, arguments);
+    const bool is_there = memory.at[static_cast<size_t>(plan_.inputs[input].buffer)] == target.raw_data() && target.is_contiguous();
+    if (is_there && !overlaps_another(target, arguments)) memory.hold(static_cast<size_t>(o.buffer), target);
+  }
   size_t returned = 0;
   for (size_t i : fixed_.outputs) {
     const OutputPlan& o = plan_.outputs[i];
@@ -413,17 +343,33 @@ std::vector<Tensor> Executable::run_bound(const Bound& b, std::span<const Tensor
   Workspace alone;
   Run run{b, way.lane ? *way.lane : *own, capture, way.recorded ? way.recorded->workspace : alone};
   if (faults_ >= 0 && !run.memory.faults) run.memory.faults = take_faults(capture != nullptr);
-  place_buffers(arguments, into, way.recorded.get(), run);
-  try {
-    if (way.recorded)
-      replay(way, run);
-    else
-      run_steps({0, plan_.steps.size()}, run);
-  } catch (...) {
+  // The lane serves the next run, also where this one ends by an error: recordings belong to it.
+  auto give_back_lane = [&] {
     run.memory.let_go();
-    if (recorder_ && way.lane) recorder_->give_back(way);
+    if (recorder_) return recorder_->give_back(way);
+    std::lock_guard lock(mutex_);
+    idle_.push_back(std::move(own));
+  };
+  try {
+    auto out = run_in(run, way, arguments, into);
+    if (!capture && !way.recorded) give_back(std::move(run.memory.faults));
+    if (!capture) give_back_lane();
+    return out;
+  } catch (...) {
+    if (way.record) recorder_->forget(way);
+    if (!capture) give_back_lane();
     throw;
   }
+}
+
+// The steps, and the results. What is captured keeps the lane, whose memory serves what is captured next.
+std::vector<Tensor> Executable::run_in(Run& run, Recorder::Way& way, std::span<const Tensor> arguments, std::span<const Tensor> into) {
+  const Bound& b = run.bound;
+  place_buffers(arguments, into, way.recorded.get(), run);
+  if (way.recorded)
+    replay(way, run);
+  else
+    run_steps({0, plan_.steps.size()}, run);
   auto out = collect(arguments, run.memory.held, [&](int i) {
     const OutputPlan& o = plan_.outputs[static_cast<size_t>(i)];
     const Tensor& t = run.memory.held[static_cast<size_t>(o.buffer)];
@@ -434,18 +380,9 @@ std::vector<Tensor> Executable::run_bound(const Bound& b, std::span<const Tensor
     copy_elements(view, copy);
     return copy;
   });
-  if (capture) {
-    keep_for_capture(*capture, plan_, run.memory.held);  // the lane's memory serves what is captured next
-    if (run.memory.faults) capture->retain(run.memory.faults);
-    return out;
-  }
-  run.memory.let_go();
-  if (!way.recorded) give_back(std::move(run.memory.faults));
-  if (recorder_) {
-    recorder_->give_back(way);
-  } else {
-    std::lock_guard lock(mutex_);
-    idle_.push_back(std::move(own));
+  if (run.capture) {
+    keep_for_capture(*run.capture, plan_, run.memory.held);
+    if (run.memory.faults) run.capture->retain(run.memory.faults);
   }
   return out;
 }

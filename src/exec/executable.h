@@ -43,6 +43,7 @@ class Executable {
   void check_inputs(std::span<const Tensor> arguments, Symbols& symbols) const;
   std::shared_ptr<const Bound> bind(const Symbols& symbols);
   std::vector<Tensor> run_bound(const Bound& bound, std::span<const Tensor> arguments, std::span<const Tensor> into);
+  std::vector<Tensor> run_in(Run& run, Recorder::Way& way, std::span<const Tensor> arguments, std::span<const Tensor> into);
   std::unique_ptr<Lane> take_lane(const Bound& bound, bool fresh);
   void fix();
   // Memory of all buffers that have some before the first step. recorded: where results may be; or null.
@@ -89,6 +90,7 @@ class Executable {
   Observer observer_;
   std::unique_ptr<const Names> names_;  // null: the option nvtx was off
   bool watched_ = false;                // either of the two
+  std::vector<bool> in_place_;          // see whole_writes.h
 };
 
 }  // namespace toroid::exec

@@ -96,10 +96,20 @@ bool Recorder::may_rerecord(const Bound& bound) {
 }
 
 Recorder::Way Recorder::choose(const Bound& bound, std::span<const Tensor> arguments) {
-  const CaptureOptions& o = function_->options;
   function_->count(Count::Calls);
   Way way;
   way.lane = manager_.take_lane();
+  try {
+    decide(bound, arguments, way);
+  } catch (...) {
+    give_back(way);
+    throw;
+  }
+  return way;
+}
+
+void Recorder::decide(const Bound& bound, std::span<const Tensor> arguments, Way& way) {
+  const CaptureOptions& o = function_->options;
   const bool cold = bound.warmups.load(std::memory_order_relaxed) < o.warmups;
   if (!cold) way.recorded = find(bound, *way.lane, arguments);
   auto grow = [&](const Placement& p, int64_t exec_bytes) {
@@ -112,10 +122,16 @@ Recorder::Way Recorder::choose(const Bound& bound, std::span<const Tensor> argum
       way.lane = nullptr;
     }
     way.recorded = nullptr;
-    return std::move(way);
+  };
+  auto no_room = [&](int64_t exec_bytes, int64_t pool_bytes) {
+    skip(bound,
+         fmt::format("it would take {} bytes and {} bytes of the pool, more than capture_memory_kb ({}) leaves", exec_bytes, pool_bytes,
+                     o.budget >> 10),
+         o.evict ? "a higher capture_memory_kb" : "a higher capture_memory_kb, or capture_over_budget=evict");
+    step_by_step();
   };
   if (way.recorded) {
-    if (!grow(way.recorded->placement(), 0)) return step_by_step();
+    if (!grow(way.recorded->placement(), 0)) return no_room(way.recorded->bytes(), way.recorded->pool_bytes());
     way.recorded->last_use.store(manager_.tick(), std::memory_order_relaxed);
   } else if (function_->coverage.parts == 0) {
     function_->count(Count::Skipped);
@@ -135,13 +151,7 @@ Recorder::Way Recorder::choose(const Bound& bound, std::span<const Tensor> argum
     const int64_t exec_bytes = Captured::forecast(plan_, function_->coverage, bound);
     log(Artifact::Captures, fmt::format("{} for {}: forecast {} bytes, in {} bytes of the pool", plan_.name, to_string(bound.symbols),
                                         exec_bytes, bound.arena + bound.zeros + p.bytes()));
-    if (!grow(p, exec_bytes)) {
-      skip(bound,
-           fmt::format("it would take {} bytes and {} bytes of the pool, more than capture_memory_kb ({}) leaves", exec_bytes,
-                       bound.arena + bound.zeros + p.bytes(), o.budget >> 10),
-           o.evict ? "a higher capture_memory_kb" : "a higher capture_memory_kb, or capture_over_budget=evict");
-      return step_by_step();
-    }
+    if (!grow(p, exec_bytes)) return no_room(exec_bytes, bound.arena + bound.zeros + p.bytes());
     way.recorded = std::make_shared<Captured>(plan_, function_->coverage, bound.shared_from_this(), *way.lane, std::move(p));
     way.recorded->forecast_bytes = exec_bytes;
     way.recorded->last_use.store(manager_.tick(), std::memory_order_relaxed);
@@ -150,7 +160,6 @@ Recorder::Way Recorder::choose(const Bound& bound, std::span<const Tensor> argum
   }
   if (shares())
     way.lane->results.claim(way.recorded->placement(), o.results == CaptureOptions::Results::PoolClone, "\"" + plan_.name + "\"");
-  return way;
 }
 
 // Why these sizes are never recorded.
@@ -176,6 +185,11 @@ void Recorder::keep(const Way& way) {
 
 void Recorder::give_back(Way& way) {
   if (way.lane) manager_.give_back(std::move(way.lane));
+}
+
+void Recorder::forget(const Way& way) {
+  std::lock_guard lock(function_->mutex);
+  std::erase(function_->recordings, way.recorded);
 }
 
 void Recorder::drop(const Bound& bound) {

@@ -28,6 +28,8 @@ class Recorder {
   // The recording of `way` was made: later calls find it.
   void keep(const Way& way);
   void give_back(Way& way);
+  // The recording of `way` was not made to its end: no later call finds it.
+  void forget(const Way& way);
   // Forgets the recordings for these sizes.
   void drop(const Bound& bound);
 
@@ -39,6 +41,7 @@ class Recorder {
   CaptureReport report() const;
 
  private:
+  void decide(const Bound& bound, std::span<const Tensor> arguments, Way& way);
   std::shared_ptr<Captured> find(const Bound& bound, Lane& lane, std::span<const Tensor> arguments);
   bool has_another(const Bound& bound, const Lane& lane);
   Placement place_results(const Bound& bound, Lane& lane, std::span<const Tensor> arguments);

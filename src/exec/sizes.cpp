@@ -31,4 +31,10 @@ std::vector<int64_t> evaluate(const std::vector<Expr>& list, const Symbols& symb
   return out;
 }
 
+std::string sizes_text(const std::vector<int64_t>& sizes) {
+  std::string out = "[";
+  for (size_t i = 0; i < sizes.size(); ++i) out += (i ? ", " : "") + std::to_string(sizes[i]);
+  return out + "]";
+}
+
 }  // namespace toroid::exec

@@ -17,5 +17,6 @@ std::string to_string(const Symbols& symbols);
 int64_t value_of(const Symbols& symbols, const std::string& name);
 int64_t evaluate(const Expr& e, const Symbols& symbols);
 std::vector<int64_t> evaluate(const std::vector<Expr>& list, const Symbols& symbols);
+std::string sizes_text(const std::vector<int64_t>& sizes);  // "[2, 3]"
 
 }  // namespace toroid::exec

@@ -48,15 +48,17 @@ void check_inputs(const ops::Op& op, const Graph& region, const std::vector<Tens
 }  // namespace
 
 const ops::Op& cond_op() {
-  static const ops::Op op = make_row("cond(Tensor pred, Graph true_graph, Graph false_graph, Tensor[] operands) -> Tensor[]");
+  static const ops::Op& op =
+      *new ops::Op(make_row("cond(Tensor pred, Graph true_graph, Graph false_graph, Tensor[] operands) -> Tensor[]"));
   return op;
 }
 const ops::Op& while_loop_op() {
-  static const ops::Op op = make_row("while_loop(Graph cond_graph, Graph body_graph, Tensor[] carried, Tensor[] extra) -> Tensor[]");
+  static const ops::Op& op =
+      *new ops::Op(make_row("while_loop(Graph cond_graph, Graph body_graph, Tensor[] carried, Tensor[] extra) -> Tensor[]"));
   return op;
 }
 const ops::Op& scan_op() {
-  static const ops::Op op = make_row("scan(Graph combine, Tensor[] init, Tensor[] xs, Tensor[] extra) -> Tensor[]");
+  static const ops::Op& op = *new ops::Op(make_row("scan(Graph combine, Tensor[] init, Tensor[] xs, Tensor[] extra) -> Tensor[]"));
   return op;
 }
 
@@ -67,7 +69,7 @@ const ops::Op* find_op(std::string_view name) {
 }
 
 const std::vector<Value*>& operands(const std::vector<NodeArg>& args, size_t index) {
-  static const std::vector<Value*> none;
+  static const std::vector<Value*>& none = *new std::vector<Value*>;
   if (auto* v = std::get_if<std::vector<Value*>>(&args.at(index))) return *v;
   auto* empty = std::get_if<std::vector<Expr>>(&args[index]);
   TOROID_USER_CHECK(empty && empty->empty(), "a control-flow operation needs a list of tensors as its argument {}", index);

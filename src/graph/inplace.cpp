@@ -10,7 +10,7 @@ namespace {
 
 // Overwrites a part of its first argument and leaves the rest.
 bool is_partial_write(const ops::Op& op) {
-  static const std::set<std::string_view> names = {
+  static const std::set<std::string_view>& names = *new std::set<std::string_view>{
       "index_put",     "_unsafe_index_put", "index_copy",  "index_add",     "index_fill.int_Scalar", "index_fill.int_Tensor",
       "scatter.src",   "scatter.value",     "scatter_add", "slice_scatter", "select_scatter",        "diagonal_scatter",
       "masked_scatter"};

@@ -66,7 +66,7 @@ std::vector<Tensor> run_region(const Graph& region, const std::vector<Tensor>& o
 }
 
 const std::vector<Tensor>& tensors(const CallArgs& args, size_t index) {
-  static const std::vector<Tensor> none;
+  static const std::vector<Tensor>& none = *new std::vector<Tensor>;
   auto* v = std::get_if<std::vector<Tensor>>(&args[index]);
   return v ? *v : none;
 }

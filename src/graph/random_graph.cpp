@@ -139,8 +139,8 @@ void RandomGenerator::drop_lost_values() {
 }
 
 DType RandomGenerator::dtype() {
-  static const std::vector<DType> kinds = {DType::F32,  DType::F32, DType::F32, DType::F32, DType::F64, DType::F16,
-                                           DType::BF16, DType::I64, DType::I32, DType::U8,  DType::Bool};
+  static const std::vector<DType>& kinds = *new std::vector<DType>{DType::F32,  DType::F32, DType::F32, DType::F32, DType::F64, DType::F16,
+                                                                   DType::BF16, DType::I64, DType::I32, DType::U8,  DType::Bool};
   return options_.mixed_dtypes ? one_of(kinds) : DType::F32;
 }
 

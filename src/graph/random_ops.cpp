@@ -11,8 +11,9 @@ using ops::call1;
 using Names = std::vector<const char*>;
 
 std::vector<Drawn> RandomGenerator::unary() {
-  static const Names names = {"sigmoid", "tanh", "sin",  "cos",      "erf",       "gelu",       "silu",        "softplus", "expm1",
-                              "elu",     "mish", "atan", "hardtanh", "hardswish", "leaky_relu", "log_sigmoid", "asinh",    "celu"};
+  static const Names& names =
+      *new Names{"sigmoid", "tanh", "sin",  "cos",      "erf",       "gelu",       "silu",        "softplus", "expm1",
+                 "elu",     "mish", "atan", "hardtanh", "hardswish", "leaky_relu", "log_sigmoid", "asinh",    "celu"};
   Drawn x = any_tame();
   const char* name = one_of(names);
   if (name == std::string_view("expm1")) x = bounded(x);
@@ -32,7 +33,8 @@ std::vector<Drawn> RandomGenerator::unary() {
 
 // Keep exact values exact: later comparisons need some.
 std::vector<Drawn> RandomGenerator::unary_exact() {
-  static const Names names = {"neg", "abs", "relu", "clone", "square"}, jumps = {"floor", "ceil", "round", "trunc", "sign"};
+  static const Names& names = *new Names{"neg", "abs", "relu", "clone", "square"};
+  static const Names& jumps = *new Names{"floor", "ceil", "round", "trunc", "sign"};
   if (chance(2)) {
     Drawn x = any_exact();
     if (x.wild) x = tame(x);
@@ -144,8 +146,8 @@ std::vector<Drawn> RandomGenerator::integer() {
 std::vector<Drawn> RandomGenerator::compare() {
   Drawn a = any_exact(), b = partner(a);
   if (!b.exact) return {exact(call1(one_of<const char*>({"gt.Scalar", "eq.Scalar", "le.Scalar"}), {a.t, 0.5}), 1, 1)};
-  static const Names names = {"lt.Tensor", "le.Tensor",   "eq.Tensor",  "ne.Tensor",  "gt.Tensor",
-                              "ge.Tensor", "logical_and", "logical_or", "logical_xor"};
+  static const Names& names =
+      *new Names{"lt.Tensor", "le.Tensor", "eq.Tensor", "ne.Tensor", "gt.Tensor", "ge.Tensor", "logical_and", "logical_or", "logical_xor"};
   return {exact(call1(one_of(names), {a.t, b.t}), 1, 1)};
 }
 

@@ -8,11 +8,7 @@
 namespace toroid::import {
 
 std::unique_ptr<graph::Graph> load_model(const std::filesystem::path& path, std::span<const Tensor> inputs) {
-  std::string head;
-  {
-    MappedFile file(path);
-    head = std::string(file.text().substr(0, 4));
-  }
+  const std::string head = read_head(path, 4);
   if (head == std::string_view("PK\3\4", 4)) return import_pt2(std::make_shared<Pt2Archive>(Pt2Archive::open(path)));
   if (onnx::looks_like_onnx(head))
     return onnx::import_model(onnx::ModelFile::open(path), std::vector<onnx::Item>(inputs.begin(), inputs.end()));

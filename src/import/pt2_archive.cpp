@@ -205,7 +205,7 @@ class Pt2Reader {
 };
 
 Pt2Archive Pt2Archive::open(const std::filesystem::path& path, std::string_view model) {
-  MappedFile file(path);
+  FileBytes file(path);
   Pt2Archive out = from_bytes(file.span(), path.string(), model);
   out.file_ = std::move(file);
   return out;

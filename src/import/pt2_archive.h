@@ -18,12 +18,12 @@ namespace toroid::import {
 // storages (2.9 and newer).
 enum class Pt2Layout : uint8_t { Flat, Pickled, Raw };
 
-// The tensors are views into the file and live as long as this object. Nothing in the archive is executed.
+// The tensors are views into that memory and live as long as this object. Nothing in the archive is executed.
 class Pt2Archive {
  public:
-  // Maps and reads a file. `model` picks one of several; empty: "model", or the only one. Throws UserError for damaged files, unsupported
-  // content (AOTInductor packages, custom objects, pickled tensor subclasses, sparse or fp8 tensors), or a parameter, buffer or constant
-  // of the signature that is missing or does not match the type of its graph input.
+  // Reads a file into memory of its own. `model` picks one of several; empty: "model", or the only one. Throws UserError for damaged files,
+  // unsupported content (AOTInductor packages, custom objects, pickled tensor subclasses, sparse or fp8 tensors), or a parameter, buffer or
+  // constant of the signature that is missing or does not match the type of its graph input.
   static Pt2Archive open(const std::filesystem::path& path, std::string_view model = "");
   // The same for bytes that the caller keeps alive.
   static Pt2Archive from_bytes(std::span<const std::byte> bytes, std::string source, std::string_view model = "");
@@ -46,7 +46,7 @@ class Pt2Archive {
  private:
   friend class Pt2Reader;
   std::string source_;
-  MappedFile file_;
+  FileBytes file_;
   ExportedProgram program_;
   Pt2Layout layout_ = Pt2Layout::Raw;
   std::vector<std::string> models_;

@@ -146,7 +146,7 @@ void SafetensorsReader::add_file(const std::filesystem::path& path) {
 }
 
 void SafetensorsReader::add_shards(const std::filesystem::path& index) {
-  const MappedFile file(index);
+  const FileBytes file(index);
   const auto doc = JsonDocument::parse(file.text(), index.string());
   const Json map = doc.root().at("weight_map");
   std::set<std::string> shards;

@@ -21,7 +21,7 @@ using StringMap = std::map<std::string, std::string>;
 // exact: offsets out of range, holes, overlaps, sizes that do not fit the dtype, a name given twice, a dtype Toroid does not have.
 std::vector<TensorRecord> parse_safetensors(std::span<const std::byte> file, std::string_view source, StringMap* metadata = nullptr);
 
-// All tensors of a checkpoint, mapped; valid while this object lives.
+// All tensors of a checkpoint, in memory of its own; valid while this object lives.
 class SafetensorsReader {
  public:
   // `path` is a .safetensors file, a *.safetensors.index.json with its shards beside it, or a folder that holds
@@ -42,7 +42,7 @@ class SafetensorsReader {
   void build_index();
 
   std::string source_;
-  std::vector<MappedFile> files_;
+  std::vector<FileBytes> files_;
   std::vector<TensorRecord> tensors_;
   std::unordered_map<std::string_view, size_t> by_name_;  // views of the records' names
   StringMap metadata_;

@@ -236,7 +236,7 @@ std::string ArtefactCache::last_problem() const {
 
 std::shared_ptr<ArtefactCache> shared_cache(std::string* problem) {
   static std::mutex mutex;
-  static std::shared_ptr<ArtefactCache> cache;
+  static auto& cache = *new std::shared_ptr<ArtefactCache>;  // never destroyed: threads may outlive main
   static uint64_t limit = 0;
   if (!get_option(options::kCache)) {
     if (problem) *problem = "the option cache is off";

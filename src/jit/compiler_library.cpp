@@ -2,10 +2,12 @@
 
 #include <dlfcn.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <shared_mutex>
 #include <vector>
 
 #include "base/check.h"
@@ -89,7 +91,7 @@ std::unique_ptr<CompilerLibrary> open_library(std::string& reasons) {
 // The one that is open, or is opened now.
 const CompilerLibrary* find_library(std::string& reasons) {
   static std::mutex mutex;
-  static std::unique_ptr<CompilerLibrary> library;
+  static auto& library = *new std::unique_ptr<CompilerLibrary>;  // never destroyed: threads may outlive main
   std::lock_guard lock(mutex);
   if (!library) library = open_library(reasons);
   return library.get();
@@ -105,6 +107,30 @@ const CompilerLibrary& compiler_library() {
       "at:{}\n"
       "Install LLVM 19 (Debian: apt-get install libclang-cpp19 libllvm19) and put {} beside the program, or name it in TOROID_JIT_LIBRARY.",
       kFileName, reasons, kFileName);
+}
+
+namespace {
+
+std::shared_mutex& uses() {
+  static auto& m = *new std::shared_mutex;
+  return m;
+}
+
+void wait_for_uses() {
+  static std::atomic<bool> called{false};
+  if (!called.exchange(true)) uses().lock();
+}
+
+}  // namespace
+
+// What is registered last is called first: behind the objects that the library has made when it was loaded, and by its first compile.
+CompilerUse::CompilerUse() {
+  [[maybe_unused]] static const int behind_loading = std::atexit(wait_for_uses);
+  uses().lock_shared();
+}
+CompilerUse::~CompilerUse() {
+  [[maybe_unused]] static const int behind_compiling = std::atexit(wait_for_uses);
+  uses().unlock_shared();
 }
 
 std::string compiler_folder() {

@@ -23,4 +23,13 @@ const CompilerLibrary& compiler_library();
 // Where that file lies, as other parts of Toroid may; empty where there is none.
 std::string compiler_folder();
 
+// Held while the compiler works. A process that ends waits for those who hold one, and lets nobody begin: the library destroys objects of
+// its own then.
+class CompilerUse {
+ public:
+  CompilerUse();
+  ~CompilerUse();
+  CompilerUse(const CompilerUse&) = delete;
+};
+
 }  // namespace toroid::jit

@@ -71,6 +71,7 @@ std::string run_nvrtc(const CompileRequest& request, const Hash128& key, double*
 std::string run_compiler(const CompileRequest& request, const Target& target, const Hash128& key, double* ms) {
   if (is_gpu(request.isa)) return run_nvrtc(request, key, ms);
   const CompilerLibrary& library = compiler_library();
+  const CompilerUse until_it_has_returned;
   std::string name = key.hex() + ".c";
   ToroidJitOptions options{};
   options.cpu = target.cpu;
@@ -236,7 +237,7 @@ CompilerCounters KernelCompiler::counters() const {
 
 std::shared_ptr<KernelCompiler> shared_compiler() {
   static std::mutex mutex;
-  static std::shared_ptr<KernelCompiler> compiler;
+  static auto& compiler = *new std::shared_ptr<KernelCompiler>;  // never destroyed: threads may outlive main
   static uint64_t version = 0;
   std::lock_guard lock(mutex);
   uint64_t now = options_version();

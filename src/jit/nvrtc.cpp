@@ -37,7 +37,7 @@ struct Nvrtc {
 
 const Nvrtc& nvrtc() {
   static std::mutex mutex;
-  static std::unique_ptr<Nvrtc> opened;  // null: a later call tries again
+  static auto& opened = *new std::unique_ptr<Nvrtc>;  // null: a later call tries again
   std::lock_guard lock(mutex);
   if (!opened) opened = std::make_unique<Nvrtc>();
   return *opened;

@@ -23,7 +23,7 @@ void lower_scan(Lowering& l, const graph::Node& n);
 void lower_sort(Lowering& l, const graph::Node& n);
 
 Rule find_rule(const std::string& name) {
-  static const std::map<std::string, Rule> rules = {
+  static const std::map<std::string, Rule>& rules = *new std::map<std::string, Rule>{
       {"full", lower_full},
       {"prims.iota", lower_iota},
       {"prims.rand_uniform.state", lower_random},

@@ -13,11 +13,12 @@ namespace {
 
 // What a scan's results are, in order.
 const std::vector<Reduction>& folds_of(const std::string& name) {
-  static const std::map<std::string, std::vector<Reduction>> folds = {{"cumsum", {Reduction::Sum}},
-                                                                      {"cumprod", {Reduction::Prod}},
-                                                                      {"cummax", {Reduction::Max, Reduction::ArgMax}},
-                                                                      {"cummin", {Reduction::Min, Reduction::ArgMin}},
-                                                                      {"logcumsumexp", {Reduction::LogSumExp}}};
+  static const std::map<std::string, std::vector<Reduction>>& folds =
+      *new std::map<std::string, std::vector<Reduction>>{{"cumsum", {Reduction::Sum}},
+                                                         {"cumprod", {Reduction::Prod}},
+                                                         {"cummax", {Reduction::Max, Reduction::ArgMax}},
+                                                         {"cummin", {Reduction::Min, Reduction::ArgMin}},
+                                                         {"logcumsumexp", {Reduction::LogSumExp}}};
   return folds.at(name);
 }
 

@@ -110,8 +110,9 @@ void normal_into(const Tensor& out, const Tensor& key, const Tensor& mean, const
 using Filler = void (*)(const Tensor&, const Tensor&, const Tensor&, const Tensor&);
 template <Filler kFill>
 Tensor generate_there(const std::vector<int64_t>& sizes, DType dtype, const Device& device, uint64_t key, float a, float b) {
-  static const auto fill = compile([](const Tensor& out, const Tensor& k, const Tensor& x, const Tensor& y) { kFill(out, k, x, y); },
-                                   {.dynamic = true, .name = "the values of new parameters"});
+  auto body = [](const Tensor& o, const Tensor& k, const Tensor& x, const Tensor& y) { kFill(o, k, x, y); };
+  // Never destroyed: threads may outlive main.
+  static const auto& fill = *new auto(compile(body, {.dynamic = true, .name = "the values of new parameters"}));
   Tensor out = Tensor::empty({count_of(sizes)}, dtype, device), k = Tensor::empty({}, DType::I64);
   *k.data<uint64_t>() = key;
   if (out.numel() > 0) fill(out, k, Tensor::full({}, a), Tensor::full({}, b));
@@ -129,7 +130,7 @@ Tensor without_memory(const std::vector<int64_t>& sizes, DType dtype) {
 Init::Init(uint64_t seed, DType dtype, const Device& device) : Init(std::make_shared<Stream>(), dtype, device) { stream_->seed = seed; }
 
 const std::shared_ptr<Init::Stream>& Init::process_stream() {
-  static const auto stream = std::make_shared<Stream>();
+  static const auto& stream = *new std::shared_ptr<Stream>(std::make_shared<Stream>());
   return stream;
 }
 

@@ -10,9 +10,9 @@ namespace {
 
 // Views that keep the row-major order of the elements.
 bool keeps_order(const std::string& name) {
-  static const std::set<std::string_view> names = {"view",           "reshape",     "flatten.using_ints", "unflatten.int", "unsqueeze",
-                                                   "squeeze",        "squeeze.dim", "squeeze.dims",       "alias",         "detach",
-                                                   "_reshape_alias", "contiguous",  "lift_fresh"};
+  static const std::set<std::string_view>& names = *new std::set<std::string_view>{
+      "view",  "reshape", "flatten.using_ints", "unflatten.int", "unsqueeze", "squeeze", "squeeze.dim", "squeeze.dims",
+      "alias", "detach",  "_reshape_alias",     "contiguous",    "lift_fresh"};
   return names.count(name) > 0;
 }
 

@@ -130,8 +130,8 @@ std::vector<std::string> Table::near(std::string_view name) const {
 }
 
 const Table& table() {
-  static const Table t = [] {
-    Table t;
+  static const Table& whole = *[] {  // never destroyed: threads may outlive main
+    auto& t = *new Table;
     add_pointwise_rows(t);
     add_special_rows(t);
     add_view_rows(t);
@@ -150,9 +150,9 @@ const Table& table() {
     add_random_rows(t);
     add_recurrent_rows(t);
     t.derive_inplace();
-    return t;
+    return &t;
   }();
-  return t;
+  return whole;
 }
 
 const Op& get(std::string_view name) {

@@ -48,6 +48,7 @@ void copy_async(const Tensor& to, const Tensor& from) {
 }
 
 void record_stream(const Tensor& t, const Stream& stream) {
+  TOROID_USER_CHECK(stream.impl(), "record_stream: the stream was moved from");
   device::memory_of(t.device()).record_stream(t.raw_data(), stream.impl()->key());
 }
 

@@ -302,7 +302,7 @@ std::string Database::problem() const {
 
 std::shared_ptr<Database> shared_database(std::string* problem) {
   static std::mutex mutex;
-  static std::shared_ptr<Database> database;
+  static auto& database = *new std::shared_ptr<Database>;  // never destroyed: threads may outlive main
   const std::string option = get_option(options::kTuneDatabase);
   if (option == "none") {
     if (problem) *problem = "the option tune_database is \"none\"";

@@ -222,7 +222,7 @@ std::shared_ptr<RemoteCache> redis_cache(std::string address, int timeout_ms, in
 
 std::shared_ptr<RemoteCache> shared_remote() {
   static std::mutex mutex;
-  static std::map<std::string, std::shared_ptr<RemoteCache>> caches;
+  static auto& caches = *new std::map<std::string, std::shared_ptr<RemoteCache>>;  // never destroyed: threads may outlive main
   const std::string address = get_option(options::kTuneRemote);
   if (address.empty()) return nullptr;
   std::lock_guard lock(mutex);

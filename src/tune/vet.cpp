@@ -107,7 +107,7 @@ std::vector<WorkerBuffer> buffers_of(const exec::Plan& plan, const Region& regio
 class Known {
  public:
   static Known& global() {
-    static Known known;
+    static Known& known = *new Known;  // never destroyed: threads may outlive main
     return known;
   }
   const WorkerResult* find(const Hash128& key) {

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <fstream>
 
 #include "base/options.h"
 #include "toroid/error.h"
@@ -18,28 +19,52 @@ class Files : public testing::Test {
   std::filesystem::path dir_;
 };
 
-TEST_F(Files, WriteReadAndMapAgree) {
+TEST_F(Files, BothWaysOfReadingAgree) {
   const std::string bytes("one\0two\n", 8);
   write_file_atomic(dir_ / "f", bytes);
   EXPECT_EQ(read_file(dir_ / "f"), bytes);
-  MappedFile mapped(dir_ / "f");
-  EXPECT_EQ(mapped.text(), bytes);
-  MappedFile moved = std::move(mapped);
+  FileBytes read(dir_ / "f");
+  EXPECT_EQ(read.text(), bytes);
+  FileBytes moved = std::move(read);
   EXPECT_EQ(moved.span().size(), 8u);
 }
 
-TEST_F(Files, EmptyFileMapsToAnEmptySpan) {
+TEST_F(Files, AnEmptyFileIsAnEmptySpan) {
   write_file_atomic(dir_ / "empty", "");
-  EXPECT_EQ(MappedFile(dir_ / "empty").size(), 0u);
+  EXPECT_EQ(FileBytes(dir_ / "empty").size(), 0u);
 }
 
-TEST_F(Files, ReplacingLeavesNoTemporaryAndKeepsOldMappings) {
+TEST_F(Files, ReplacingLeavesNoTemporaryAndKeepsOldBytes) {
   write_file_atomic(dir_ / "f", "old");
-  const MappedFile old(dir_ / "f");
+  const FileBytes old(dir_ / "f");
   write_file_atomic(dir_ / "f", "newer");
   EXPECT_EQ(old.text(), "old");
   EXPECT_EQ(read_file(dir_ / "f"), "newer");
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir_), {}), 1);
+}
+
+// The sizes go around what one thread and what several read, and around pages.
+TEST_F(Files, BytesAreTheirOwnWhateverHappensToTheFile) {
+  for (const size_t size : {size_t{1}, size_t{4096}, size_t{70001}, (size_t{48} << 20) + 5}) {
+    std::string bytes(size, 'a');
+    for (size_t i = 0; i < size; i += 4093) bytes[i] = static_cast<char>(i / 4093);
+    write_file_atomic(dir_ / "f", bytes);
+    const FileBytes read(dir_ / "f");
+    { std::fstream(dir_ / "f", std::ios::in | std::ios::out) << "overwritten in place"; }
+    EXPECT_TRUE(read.text() == bytes) << size;
+    std::filesystem::resize_file(dir_ / "f", 0);
+    EXPECT_TRUE(read.text() == bytes) << size << ", after the file was shortened";
+    const_cast<std::byte&>(read.span().back()) = std::byte{7};  // memory of their own may be written
+    EXPECT_EQ(std::filesystem::file_size(dir_ / "f"), 0u);
+  }
+}
+
+TEST_F(Files, HeadsAreNoLongerThanTheFile) {
+  write_file_atomic(dir_ / "f", "abc");
+  EXPECT_EQ(read_head(dir_ / "f", 2), "ab");
+  EXPECT_EQ(read_head(dir_ / "f", 4), "abc");
+  EXPECT_THROW(read_head(dir_, 4), UserError);
+  EXPECT_THROW(require_file(dir_ / "missing"), UserError);
 }
 
 TEST_F(Files, MissingFileAndFolderAreUserErrorsThatNameThePath) {
@@ -49,7 +74,7 @@ TEST_F(Files, MissingFileAndFolderAreUserErrorsThatNameThePath) {
   } catch (const UserError& error) {
     EXPECT_NE(std::string(error.what()).find("missing\": No such file"), std::string::npos) << error.what();
   }
-  EXPECT_THROW(MappedFile{dir_}, UserError);
+  EXPECT_THROW(FileBytes{dir_}, UserError);
 }
 
 TEST_F(Files, RefusedWriteIsAnEnvironmentErrorThatNamesThePath) {

@@ -126,7 +126,7 @@ TEST(Pt2Archive, BothLayoutsGiveTheSameTensors) {
 
 // PyTorch 2.8 kept torch.save members but in folders: made here from the parts of a 2.6 file. An empty member stands for "none".
 TEST(Pt2Archive, PickledTablesInFolders) {
-  const MappedFile file(data("tied_2.6.pt2"));
+  const FileBytes file(data("tied_2.6.pt2"));
   const auto flat = ZipArchive::open(file.span(), "tied");
   const auto part = [&](const char* name) { return std::string(flat.at(name).text()); };
   const Entries entries = {{"r/archive_format", "pt2\n"},

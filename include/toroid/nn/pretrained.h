@@ -13,7 +13,8 @@ namespace toroid::nn {
 struct PretrainedOptions {
   // Parameters are converted to this dtype; not set: they stay as the file has them (the dtype of most of them).
   std::optional<DType> dtype = {};
-  // Copy the weights into memory that may be written, for training. Otherwise they are the mapped file, read-only.
+  // Give each weight memory of its own. Otherwise all are views of one block, which holds the file's bytes and lives as long as any of
+  // them.
   bool copy = false;
 };
 

@@ -352,7 +352,7 @@ void Library::add_special() {
 }
 
 const Library& library(bool cuda = false) {
-  static const Library cpu(false), gpu(true);
+  static const Library &cpu = *new Library(false), &gpu = *new Library(true);
   return cuda ? gpu : cpu;
 }
 

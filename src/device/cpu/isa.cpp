@@ -110,7 +110,7 @@ Isa isa_from_name(std::string_view name) {
 }
 
 const HostInfo& host() {
-  static const HostInfo info = detect();
+  static const HostInfo& info = *new HostInfo(detect());
   return info;
 }
 

@@ -42,22 +42,22 @@ std::optional<std::vector<double>> numbers_or(const Graph& g, const NodeArg* a, 
 
 bool is_transposed(const Node& n) { return n.op->name.starts_with("conv_transpose") || is_true(arg(n, "transposed")); }
 bool is_layer(const Node& n) {
-  static const Names names = {"conv1d",
-                              "conv2d",
-                              "conv3d",
-                              "convolution",
-                              "_convolution",
-                              "linear",
-                              "conv_transpose1d",
-                              "conv_transpose2d.input",
-                              "conv_transpose3d.input"};
+  static const Names& names = *new Names{"conv1d",
+                                         "conv2d",
+                                         "conv3d",
+                                         "convolution",
+                                         "_convolution",
+                                         "linear",
+                                         "conv_transpose1d",
+                                         "conv_transpose2d.input",
+                                         "conv_transpose3d.input"};
   if (!names.count(n.op->name)) return false;
   // Batch normalisation goes along dimension 1: a linear layer's features are the last one, and so without a batch are channels the first.
   const Value* weight = tensor(arg(n, "weight"));
   return weight && n.results[0]->type.dim() == weight->type.dim();
 }
 bool is_batch_norm(const Node& n) {
-  static const Names names = {"batch_norm", "native_batch_norm", "_native_batch_norm_legit_no_training"};
+  static const Names& names = *new Names{"batch_norm", "native_batch_norm", "_native_batch_norm_legit_no_training"};
   return names.count(n.op->name) && !is_true(arg(n, "training")) && tensor(arg(n, "running_mean")) && tensor(arg(n, "running_var"));
 }
 

@@ -50,14 +50,15 @@ std::vector<Expr> row_major_strides(const std::vector<Expr>& sizes) {
 bool is_alias_view(const ops::Op& op) { return (op.index_map || op.write_back) && op.schema.params[0].alias; }
 // Views where the layout allows it, copies elsewhere.
 bool may_copy(const ops::Op& op) {
-  static const std::set<std::string_view> names = {"contiguous", "reshape", "flatten.using_ints"};
+  static const std::set<std::string_view>& names = *new std::set<std::string_view>{"contiguous", "reshape", "flatten.using_ints"};
   return names.count(op.name) > 0;
 }
 bool is_expand(const ops::Op& op) { return op.name == "expand" || op.name == "broadcast_to"; }
 
 // Batch normalisation that updates its running statistics.
 bool updates_statistics(const ops::Op& op) {
-  static const std::set<std::string_view> names = {"batch_norm", "native_batch_norm", "_native_batch_norm_legit"};
+  static const std::set<std::string_view>& names =
+      *new std::set<std::string_view>{"batch_norm", "native_batch_norm", "_native_batch_norm_legit"};
   return names.count(op.name) > 0;
 }
 template <class T>
@@ -301,9 +302,9 @@ class Functionalizer : public Dispatcher {
                                                 bool row_major) {
     std::vector<Expr> sizes;
     for (auto& s : t.sym_sizes()) sizes.push_back(s.expr());
-    static const std::set<std::string_view> keep_order = {"view",         "reshape",        "flatten.using_ints", "unflatten.int",
-                                                          "unsqueeze",    "squeeze",        "squeeze.dim",        "squeeze.dims",
-                                                          "view_as_real", "view_as_complex"};
+    static const std::set<std::string_view>& keep_order =
+        *new std::set<std::string_view>{"view",    "reshape",     "flatten.using_ints", "unflatten.int", "unsqueeze",
+                                        "squeeze", "squeeze.dim", "squeeze.dims",       "view_as_real",  "view_as_complex"};
     if (row_major && keep_order.count(op.name)) return row_major_strides(sizes);
     if (!parent.strides || !op.index_map) return std::nullopt;
     TensorType type{parent.value.dtype(), sizes_of(parent), {}};

@@ -27,10 +27,10 @@ Sizes sizes_of(const Tensor& t) {
 
 // The same elements elsewhere, each as it was, or a choice among them that keeps their order.
 bool moves(const ops::Op& op) {
-  static const std::set<std::string_view> names = {"view",       "reshape",      "permute",     "transpose.int", "t",
-                                                   "unsqueeze",  "squeeze",      "squeeze.dim", "squeeze.dims",  "flatten.using_ints",
-                                                   "expand",     "slice.Tensor", "select.int",  "alias",         "clone",
-                                                   "contiguous", "max_pool1d",   "max_pool2d"};
+  static const std::set<std::string_view>& names =
+      *new std::set<std::string_view>{"view",       "reshape",     "permute",      "transpose.int",      "t",          "unsqueeze",
+                                      "squeeze",    "squeeze.dim", "squeeze.dims", "flatten.using_ints", "expand",     "slice.Tensor",
+                                      "select.int", "alias",       "clone",        "contiguous",         "max_pool1d", "max_pool2d"};
   return names.count(op.name) > 0;
 }
 

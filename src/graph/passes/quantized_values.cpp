@@ -37,7 +37,7 @@ std::optional<Affine> joined(Affine a, Affine b, bool same_sizes) {
 }
 
 bool is_dear(const ops::Op& op) {
-  static const std::set<std::string_view> names = {
+  static const std::set<std::string_view>& names = *new std::set<std::string_view>{
       "erf",  "gelu", "tanh", "sigmoid",          "silu", "exp", "expm1", "log", "log1p", "mish", "elu", "selu", "softplus",
       "celu", "sin",  "cos",  "pow.Tensor_Scalar"};
   return names.count(op.name) > 0;

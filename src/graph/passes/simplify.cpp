@@ -10,29 +10,31 @@ namespace {
 using Names = std::set<std::string_view>;
 
 bool is_copy(const ops::Op& op) {
-  static const Names names = {"alias", "alias_copy", "detach", "detach_copy", "clone", "contiguous", "lift_fresh", "lift_fresh_copy"};
+  static const Names& names =
+      *new Names{"alias", "alias_copy", "detach", "detach_copy", "clone", "contiguous", "lift_fresh", "lift_fresh_copy"};
   return names.count(op.name) > 0;
 }
 bool is_cast(const ops::Op& op) {
-  static const Names names = {"_to_copy", "to.dtype", "to.dtype_layout", "to.device", "to.other", "type_as", "prims.convert_element_type"};
+  static const Names& names =
+      *new Names{"_to_copy", "to.dtype", "to.dtype_layout", "to.device", "to.other", "type_as", "prims.convert_element_type"};
   return names.count(op.name) > 0;
 }
 // The elements stay and keep their order; only the sizes change.
 bool is_reshape(const ops::Op& op) {
-  static const Names names = {"view",    "view_copy",   "_unsafe_view", "reshape",   "flatten.using_ints", "unflatten.int",
-                              "squeeze", "squeeze.dim", "squeeze.dims", "unsqueeze", "_reshape_alias"};
+  static const Names& names = *new Names{"view",    "view_copy",   "_unsafe_view", "reshape",   "flatten.using_ints", "unflatten.int",
+                                         "squeeze", "squeeze.dim", "squeeze.dims", "unsqueeze", "_reshape_alias"};
   return names.count(op.name) > 0;
 }
 bool is_permute(const ops::Op& op) {
-  static const Names names = {"permute", "permute_copy", "transpose.int",   "t",        "numpy_T",
-                              "mT",      "movedim.int",  "movedim.intlist", "swapdims", "swapaxes"};
+  static const Names& names = *new Names{"permute", "permute_copy", "transpose.int",   "t",        "numpy_T",
+                                         "mT",      "movedim.int",  "movedim.intlist", "swapdims", "swapaxes"};
   return names.count(op.name) > 0;
 }
 bool is_expand(const ops::Op& op) { return op.name == "expand" || op.name == "broadcast_to"; }
 // Equal sizes mean that it changed nothing.
 bool is_cut(const ops::Op& op) { return op.name == "slice.Tensor" || op.name == "narrow" || op.name == "slice_copy.Tensor"; }
 bool is_dropout(const ops::Op& op) {
-  static const Names names = {"dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout"};
+  static const Names& names = *new Names{"dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout"};
   return names.count(op.name) > 0;
 }
 
@@ -158,7 +160,7 @@ class Simplifier {
 
   // x + 0, x - 0, x * 1, x / 1, x ** 1.
   static bool is_neutral(const Node& n) {
-    static const std::vector<std::pair<std::string_view, double>> neutral = {
+    static const std::vector<std::pair<std::string_view, double>>& neutral = *new std::vector<std::pair<std::string_view, double>>{
         {"add.Tensor", 0}, {"add.Scalar", 0}, {"sub.Tensor", 0}, {"sub.Scalar", 0},       {"mul.Tensor", 1},
         {"mul.Scalar", 1}, {"div.Tensor", 1}, {"div.Scalar", 1}, {"pow.Tensor_Scalar", 1}};
     if (n.args.size() < 2) return false;

@@ -359,8 +359,8 @@ std::vector<Tensor> emit_attention(const TrimStep& s, const std::vector<Tensor>&
 }
 
 bool is_reshape(const ops::Op& op) {
-  static const Names names = {"view",    "view_copy",   "_unsafe_view", "reshape",   "flatten.using_ints", "unflatten.int",
-                              "squeeze", "squeeze.dim", "squeeze.dims", "unsqueeze", "_reshape_alias"};
+  static const Names& names = *new Names{"view",    "view_copy",   "_unsafe_view", "reshape",   "flatten.using_ints", "unflatten.int",
+                                         "squeeze", "squeeze.dim", "squeeze.dims", "unsqueeze", "_reshape_alias"};
   return names.count(op.name) > 0;
 }
 
@@ -371,7 +371,7 @@ const TrimRule* trim_rule(const Node& n) {
       view{follow_view, emit_view, true, true}, reduction{follow_reduction, same_operation}, scan{follow_scan, same_operation},
       product{follow_product, same_operation}, index{follow_index, same_operation}, cat{follow_cat, same_operation},
       full{follow_full, emit_full, true}, attention{follow_attention, emit_attention};
-  static const Names scans = {"cumsum", "cumprod", "cummax", "cummin", "logcumsumexp", "sort", "sort.stable", "topk"};
+  static const Names& scans = *new Names{"cumsum", "cumprod", "cummax", "cummin", "logcumsumexp", "sort", "sort.stable", "topk"};
   const ops::Op& op = *n.op;
   if (!n.regions.empty() || op.random || op.effect || is_mutating(op)) return nullptr;
   if (op.name == "scaled_dot_product_attention") return &attention;

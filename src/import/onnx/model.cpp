@@ -335,7 +335,7 @@ std::shared_ptr<const ModelFile> ModelFile::open(const std::filesystem::path& pa
   auto out = std::make_shared<ModelFile>();
   out->source_ = path.string();
   out->folder_ = path.parent_path().empty() ? "." : path.parent_path();
-  out->file_ = MappedFile(path);
+  out->file_ = FileBytes(path);
   out->model_ = Parser(out->source_).model({out->image(), out->image(), out->source_});
   TOROID_USER_CHECK(out->model_.ir_version > 0 && !out->model_.graph.outputs.empty(),
                     "{}: this is no ONNX model: it has no format version or no outputs", out->source_);
@@ -357,7 +357,7 @@ std::span<const std::byte> ModelFile::external(const ExternalData& data, const s
     // A link may lead out of the folder.
     TOROID_USER_CHECK(std::mismatch(folder.begin(), folder.end(), file.begin(), file.end()).first == folder.end(),
                       "{} leads out of the model's folder, to {}", where(), file.string());
-    it = others_.emplace(data.location, MappedFile(file)).first;
+    it = others_.emplace(data.location, FileBytes(file)).first;
   }
   auto bytes = it->second.span();
   uint64_t length = data.length.value_or(data.offset <= bytes.size() ? bytes.size() - data.offset : 0);

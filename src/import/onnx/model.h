@@ -113,9 +113,9 @@ class ModelFile {
  private:
   std::string source_;
   std::filesystem::path folder_;
-  MappedFile file_;
+  FileBytes file_;
   ModelProto model_;
-  mutable std::map<std::string, MappedFile> others_;
+  mutable std::map<std::string, FileBytes> others_;
 };
 
 // One tensor, as the files input_0.pb of ONNX's test cases hold it.

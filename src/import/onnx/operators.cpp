@@ -33,8 +33,8 @@ std::vector<std::string> Operators::near(const std::string& name) const {
 }
 
 const Operators& operators() {
-  static const Operators table = [] {
-    Operators t;
+  static const Operators& table = *[] {  // never destroyed: threads may outlive main
+    auto& t = *new Operators;
     add_elementwise_operators(t);
     add_activation_operators(t);
     add_layout_operators(t);
@@ -55,7 +55,7 @@ const Operators& operators() {
     add_contrib_operators(t);
     add_attention_operators(t);
     add_control_flow_operators(t);
-    return t;
+    return &t;
   }();
   return table;
 }

@@ -148,7 +148,7 @@ std::vector<Tensor> copy_sequence(WireReader in, const std::string& source) {
 }  // namespace
 
 Item read_item_file(const std::filesystem::path& path, TypeKind kind) {
-  MappedFile file(path);
+  FileBytes file(path);
   std::string source = path.string();
   WireReader in(file.span(), file.span(), source);
   if (kind == TypeKind::Sequence) return copy_sequence(in, source);

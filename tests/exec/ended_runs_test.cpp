@@ -1,0 +1,125 @@
+// Runs that an error ends, and inputs that a program writes as a whole.
+#include <gtest/gtest.h>
+
+#include "errors.h"
+#include "exec/executable.h"
+#include "exec/plans.h"
+#include "toroid/error.h"
+
+namespace toroid::exec {
+namespace {
+
+using test::user_error;
+
+Tensor full(int64_t n, double value) { return Tensor::full(std::vector<int64_t>{n}, value); }
+
+// A chain of five, whose step in the middle throws while *fails.
+Plan failing_chain(const std::shared_ptr<bool>& fails) {
+  Plan p = with_host_call(chain(5, true), 2);
+  auto& h = std::get<HostCall>(p.steps[2]);
+  h.function = [fails, inner = h.function](const std::vector<Tensor>& in, const std::function<Expr(const Expr&)>& resolve) {
+    if (*fails) throw UserError("the step fails");
+    return inner(in, resolve);
+  };
+  return p;
+}
+
+TEST(EndedRuns, RecordingsServeTheCallsAfterAnError) {
+  const auto fails = std::make_shared<bool>(false);
+  Executable e(failing_chain(fails));
+  const Tensor x = full(64, 1);
+  const auto call = [&] { return e.run(std::vector<Tensor>{x}).at(0).to_vector()[63]; };
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(call(), 6);
+  for (int i = 0; i < 4; ++i) {
+    *fails = true;
+    EXPECT_EQ(user_error(call), "the step fails");
+    *fails = false;
+    EXPECT_EQ(call(), 6);
+  }
+  const CaptureReport r = e.captures();
+  EXPECT_EQ(r.counters.recordings, 1) << "the lane and its recording are found again";
+  EXPECT_EQ(r.recordings.size(), 1u);
+}
+
+TEST(EndedRuns, AnErrorWhileACallIsRecordedLeavesNoRecording) {
+  const auto fails = std::make_shared<bool>(false);
+  Executable e(failing_chain(fails));
+  const Tensor x = full(64, 1);
+  const auto call = [&] { return e.run(std::vector<Tensor>{x}).at(0).to_vector()[63]; };
+  EXPECT_EQ(call(), 6);  // warms up
+  *fails = true;
+  EXPECT_EQ(user_error(call), "the step fails");
+  EXPECT_TRUE(e.captures().recordings.empty());
+  *fails = false;
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(call(), 6);
+  EXPECT_EQ(e.captures().recordings.size(), 1u);
+  EXPECT_EQ(e.captures().counters.recordings, 1);
+}
+
+const void* written = nullptr;  // by the latest launch
+void add_one_and_tell(void* const* bufs, const int64_t* params, int64_t begin, int64_t end, int thread) {
+  written = bufs[1];
+  add_one(bufs, params, begin, end, thread);
+}
+
+// x = y + 1, and, with `reads`, afterwards the former x + 1 as a result.
+Plan whole_write(bool record, bool reads) {
+  Plan p;
+  p.name = "whole write";
+  p.record = record;
+  const Expr n = 8;
+  const TensorType type{DType::F32, {n}, {}};
+  for (BufferRole role : {BufferRole::Input, BufferRole::Input, BufferRole::Output, BufferRole::Output})
+    p.buffers.push_back({"b", DType::F32, n, role, {}});
+  if (!reads) p.buffers.pop_back();
+  p.steps.push_back(add_one_launch(1, 2, n));
+  std::get<Launch>(p.steps[0]).function = add_one_and_tell;
+  if (reads) p.steps.push_back(add_one_launch(0, 3, n));
+  for (auto& s : p.steps) std::get<Launch>(s).written = {false, true};
+  p.inputs.push_back({"x", type, 0, 0, {}, true});
+  p.inputs.push_back({"y", type, 1, 1, {}, false});
+  p.outputs.push_back({.buffer = 2, .type = type, .mutates = 0});
+  if (reads) p.outputs.push_back({.buffer = 3, .type = type});
+  return p;
+}
+
+TEST(WholeWrites, AreMadeInTheInputsMemory) {
+  for (bool record : {false, true}) {
+    Executable e(whole_write(record, false));
+    for (int i = 0; i < 4; ++i) {
+      const Tensor x = full(8, -1), y = full(8, i);
+      e.run(std::vector<Tensor>{x, y});
+      EXPECT_EQ(x.to_vector(), std::vector<double>(8, i + 1)) << "call " << i;
+      EXPECT_EQ(written, x.data<float>()) << "call " << i << (record ? ", recorded" : "");
+    }
+  }
+}
+
+TEST(WholeWrites, WhatIsReadAfterwardsIsStillThere) {
+  for (bool record : {false, true}) {
+    Executable e(whole_write(record, true));
+    for (int i = 0; i < 4; ++i) {
+      const Tensor x = full(8, 10), y = full(8, i);
+      const Tensor former = e.run(std::vector<Tensor>{x, y}).at(0);
+      EXPECT_EQ(former.to_vector(), std::vector<double>(8, 11));
+      EXPECT_EQ(x.to_vector(), std::vector<double>(8, i + 1));
+    }
+  }
+}
+
+TEST(WholeWrites, InputsThatLieElsewhereOrInEachOtherAreCopied) {
+  Executable e(whole_write(false, false));
+  const Tensor wide = full(16, 0), y = full(8, 4), row = full(12, 1);
+  const Tensor strided = wide.as_strided(std::vector<int64_t>{8}, std::vector<int64_t>{2});
+  e.run(std::vector<Tensor>{strided, y});
+  EXPECT_EQ(strided.to_vector(), std::vector<double>(8, 5));
+  EXPECT_EQ(wide.to_vector()[1], 0);
+  const Tensor a = row.as_strided(std::vector<int64_t>{8}, std::vector<int64_t>{1}, 0);
+  const Tensor b = row.as_strided(std::vector<int64_t>{8}, std::vector<int64_t>{1}, 4);
+  e.run(std::vector<Tensor>{a, b});
+  EXPECT_EQ(a.to_vector(), std::vector<double>(8, 2));
+  EXPECT_NE(written, a.data<float>());
+}
+
+}  // namespace
+}  // namespace toroid::exec
