@@ -168,6 +168,8 @@ ThreadPool& ThreadPool::global() {
   // Never destroyed: at exit its workers sleep, and there is nothing to wait for.
   static ThreadPool* const pool = [] {
     const int wanted = static_cast<int>(get_option(options::kThreads));
+    settle_option(options::kThreads, "the kernel threads were started");
+    settle_option(options::kSpinUs, "the kernel threads were started");
     return new ThreadPool(wanted > 0 ? wanted : processor_count());
   }();
   return *pool;

@@ -7,6 +7,7 @@
 #include <new>
 #include <system_error>
 
+#include "base/options.h"
 #include "base/text.h"
 #include "cli/bench_subject.h"
 #include "cli/commands.h"
@@ -219,6 +220,8 @@ int main(int argc, char** argv) {
       std::string what = unknown ? std::string("there is no ") + kind + " \"" + argv[1] + "\"" : e.what();
       return fail_with("", (what + hint + "\nTry `toroid --help`.").c_str(), kUserError);
     }
+    const bool doctor = std::string_view(argv[1]) == "doctor";  // which lists them
+    if (const auto unknown = toroid::unknown_variables(); !unknown.empty() && !doctor) return fail_with("", unknown[0].c_str(), kUserError);
     int code = command.action();
     if (std::fflush(stdout) != 0)
       return fail_with("this machine: ", (std::string("cannot write to the standard output: ") + std::strerror(errno)).c_str(),

@@ -55,10 +55,10 @@ tune::ReportPage page_of(const std::string& title, const tune::TuneReport& repor
   return page;
 }
 
-int check_lock(const TuneArgs& args, const BenchSubject& subject, const Device& device) {
-  set_option("tune_lock", args.check);
-  set_option("tune_lock_check", "1");
-  const CompiledModel model = CompiledModel::compile(subject.graph(), {.device = device, .mode = Mode::MaxAutotune});
+int check_lock(const TuneArgs& args, const BenchSubject& subject, ModelOptions options) {
+  options.options["tune_lock"] = args.check;
+  options.options["tune_lock_check"] = "1";
+  const CompiledModel model = CompiledModel::compile(subject.graph(), options);
   const tune::LockFile file = tune::LockFile::read(args.check);
   const std::vector<std::string> devices = file.devices(), drift = file.drift(model.report().tuning.now);
   if (args.subject.json) {
@@ -73,36 +73,38 @@ int check_lock(const TuneArgs& args, const BenchSubject& subject, const Device& 
   return drift.empty() ? kOk : kMismatch;
 }
 
-void set_options(const TuneArgs& args) {
-  if (args.subject.threads > 0) set_option("threads", std::to_string(args.subject.threads));
-  if (args.budget_ms > 0) set_option("tune_budget_ms", std::to_string(args.budget_ms));
-  if (args.exhaustive) set_option("tune_all_tried", "1000000");
-  if (args.isolated) set_option("tune_isolated", "1");
-  if (args.strict) set_option("tune_strict", "1");
-  if (!args.choices.empty()) set_option("tune_choices", args.choices);
-  if (!args.backends.empty()) set_option("tune_backends", args.backends);
+ModelOptions options_of(const TuneArgs& args, const Device& device) {
+  std::map<std::string, std::string> by_name;
+  if (args.budget_ms > 0) by_name["tune_budget_ms"] = std::to_string(args.budget_ms);
+  if (args.exhaustive) by_name["tune_all_tried"] = "1000000";
+  if (args.isolated) by_name["tune_isolated"] = "1";
+  if (args.strict) by_name["tune_strict"] = "1";
+  if (args.descent && !args.ablation) by_name["coordinate_descent_tuning"] = "1";
+  if (!args.choices.empty()) by_name["tune_choices"] = args.choices;
+  if (!args.backends.empty()) by_name["tune_backends"] = args.backends;
+  return {.device = device, .mode = Mode::MaxAutotune, .options = by_name};
 }
 
 }  // namespace
 
 int tune(const TuneArgs& args) {
-  set_options(args);
+  if (args.subject.threads > 0) set_option("threads", std::to_string(args.subject.threads));
   Progress progress(!args.subject.json);
   const Device device = device_from_name(args.subject.device);
+  const ModelOptions options = options_of(args, device);
   progress.say("building the model");
   BenchSubject subject = make_subject(args.subject);
   for (Tensor& t : subject.inputs) t = t.to(device);
   if (args.ablation) {
     progress.say("");
     fmt::print("{}\n", subject.description);
-    print_ablation(subject, device, std::max(1, args.rounds));
+    print_ablation(subject, options, std::max(1, args.rounds));
     return kOk;
   }
-  if (args.descent) set_option("coordinate_descent_tuning", "1");
-  if (!args.check.empty()) return check_lock(args, subject, device);
+  if (!args.check.empty()) return check_lock(args, subject, options);
   progress.say("compiling and timing the choices");
-  CompiledModel tuned = CompiledModel::compile(subject.graph(), {.device = device, .mode = Mode::MaxAutotune},
-                                               [&](const tune::TuneProgress& p) { progress.say(progress_text(p)); });
+  CompiledModel tuned =
+      CompiledModel::compile(subject.graph(), options, [&](const tune::TuneProgress& p) { progress.say(progress_text(p)); });
   progress.say("");
   const tune::TuneReport& report = tuned.report().tuning;
   const TuneResult found = tune::result_of(report);

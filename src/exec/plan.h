@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/compile_options.h"
 #include "device/cpu/launch.h"
 #include "device/cuda/arguments.h"
 #include "extern/library_call.h"
@@ -131,8 +132,9 @@ struct OutputPlan {
 
 struct Plan {
   std::string name;
-  Device device;        // of all tensors
-  bool record = false;  // replay the launches of a call as one, or as few as its other steps allow
+  Device device;                // of all tensors
+  CompileOptions options = {};  // that it was compiled with
+  bool record = false;          // replay the launches of a call as one, or as few as its other steps allow
   std::vector<BufferPlan> buffers;
   std::vector<StepPlan> steps;
   std::vector<InputPlan> inputs;
