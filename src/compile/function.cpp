@@ -1,6 +1,7 @@
 // Compiled functions: guards, variants, recompiles, graph breaks.
 #include <atomic>
 #include <condition_variable>
+#include <exception>
 #include <mutex>
 #include <set>
 #include <string>
@@ -195,8 +196,14 @@ struct Function::State {
                        bool* broken);
   std::vector<std::vector<SizePolicy>> policies_of(const Call& c);
   std::string name_of_tensor(const Call& c, size_t index) const;
-  std::shared_ptr<const front::OptionsNow> options();
-  std::shared_ptr<const Entry> find(const Call& c, const front::OptionsNow& now);
+  // What a call looks at, by one lock.
+  struct Now {
+    std::shared_ptr<const Entries> entries;
+    std::shared_ptr<const front::OptionsNow> options;
+  };
+  Now state_now();
+  std::shared_ptr<const front::OptionsNow> options() { return state_now().options; }
+  std::shared_ptr<const Entry> find(const Call& c, const Entries& list, const front::OptionsNow& now);
   std::shared_ptr<Entry> entry_of(const Call& c, trace::Segment& s, std::vector<std::vector<SizePolicy>> policies);
   std::shared_ptr<const Entry> add(const Call& c, trace::Segment s, std::vector<std::vector<SizePolicy>> policies,
                                    const std::shared_ptr<const front::OptionsNow>& now);
@@ -243,7 +250,7 @@ struct Function::State {
   std::mutex mutex;
   std::condition_variable made;                       // a compile has ended
   std::vector<std::shared_ptr<const Entry>> pending;  // that are being compiled
-  std::multiset<std::string> pending_segments;        // by their text
+  std::multiset<std::pair<std::string, std::string>> pending_segments;  // by site and text
   std::vector<History> history;
   CompileReport kept;                                     // the lists of the report
   std::unordered_map<std::string, SegmentSite> segments;  // by the reason of the break at their end
@@ -312,25 +319,25 @@ std::vector<Tensor> Function::State::eager(const Call& c, const std::string& rea
   return c.run_eagerly();
 }
 
-std::shared_ptr<const front::OptionsNow> Function::State::options() {
+Function::State::Now Function::State::state_now() {
   const uint64_t version = options_version();
   {
     std::lock_guard lock(entries_mutex);
-    if (latest_options && latest_options->version == version) return latest_options;
+    if (latest_options && latest_options->version == version) return {entries, latest_options};
   }
-  auto now = front::options_now(settings);
+  auto options = front::options_now(settings);
   std::lock_guard lock(entries_mutex);
-  return latest_options = std::move(now);
+  latest_options = std::move(options);
+  return {entries, latest_options};
 }
 
-std::shared_ptr<const Entry> Function::State::find(const Call& c, const front::OptionsNow& now) {
-  std::shared_ptr<const Entries> list = variants();
+std::shared_ptr<const Entry> Function::State::find(const Call& c, const Entries& list, const front::OptionsNow& now) {
   size_t first = recent.load(std::memory_order_relaxed);
-  if (first < list->size() && (*list)[first]->matches(c, now)) return (*list)[first];
-  for (size_t i = list->size(); i-- > 0;) {
-    if (i == first || !(*list)[i]->matches(c, now)) continue;
+  if (first < list.size() && list[first]->matches(c, now)) return list[first];
+  for (size_t i = list.size(); i-- > 0;) {
+    if (i == first || !list[i]->matches(c, now)) continue;
     recent.store(i, std::memory_order_relaxed);
-    return (*list)[i];
+    return list[i];
   }
   return nullptr;
 }
@@ -375,7 +382,7 @@ std::shared_ptr<Entry> Function::State::entry_of(const Call& c, trace::Segment& 
 // The variant for this call, waiting for another thread that compiles it. Null: none does.
 std::shared_ptr<const Entry> Function::State::await_other(std::unique_lock<std::mutex>& lock, const Call& c, const front::OptionsNow& now) {
   while (true) {
-    if (auto known = find(c, now)) return known;
+    if (auto known = find(c, *variants(), now)) return known;
     if (compiles_here > 0 || std::none_of(pending.begin(), pending.end(), [&](auto& p) { return p->fits(c, now); })) return nullptr;
     made.wait(lock);
   }
@@ -423,8 +430,8 @@ std::shared_ptr<const Entry> Function::State::add(const Call& c, trace::Segment 
   lock.unlock();
   std::exception_ptr error;
   try {
-    log_all(messages);
     const CompileScope compiling;
+    log_all(messages);
     if (!e->runs_eagerly) e->program = compile(s, *now), compiles.fetch_add(1);
   } catch (...) {
     error = std::current_exception();
@@ -462,18 +469,18 @@ front::Program Function::State::segment_program(trace::Segment& s) {
     keep(kept.fallbacks, fmt::format("the part up to {} writes to tensors that share memory", front::end_of(s)));
     return {};
   }
-  made.wait(lock, [&] { return compiles_here > 0 || segments[site].programs.count(text) || !pending_segments.count(text); });
+  made.wait(lock, [&] { return compiles_here > 0 || segments[site].programs.count(text) || !pending_segments.count({site, text}); });
   if (const auto known = segments[site].programs.find(text); known != segments[site].programs.end()) return known->second;
   Messages messages;
   if (!takes_another(s, segments[site], *now, messages)) return {};
   const uint64_t generation = resets.load();
-  const auto mine = pending_segments.insert(text);
+  const auto mine = pending_segments.emplace(site, text);
   lock.unlock();
   front::Program program;
   std::exception_ptr error;
   try {
-    log_all(messages);
     const CompileScope compiling;
+    log_all(messages);
     program = compile(s, *now);
     compiles.fetch_add(1);
   } catch (...) {
@@ -505,7 +512,8 @@ bool Function::State::takes_another(trace::Segment& s, SegmentSite& here, const 
     if (reason.empty()) reason = "the operations recorded are others";
   }
   const Stance stance = front::current_stance();
-  const bool over = limit_reached(here.programs.size(), now);
+  const auto begun = std::count_if(pending_segments.begin(), pending_segments.end(), [&](auto& p) { return p.first == s.break_reason; });
+  const bool over = limit_reached(here.programs.size() + static_cast<size_t>(begun), now);
   if (stance == Stance::FailOnRecompile || (over && settings.fail_on_recompile_limit))
     fail<UserError>("{}: {} ({})", config.name, over ? "recompile_limit is reached" : "the stance forbids a recompile",
                     again ? reason : "first use");
@@ -598,7 +606,8 @@ std::vector<Tensor> Function::State::call(std::span<const ArgumentView> argument
   calls.fetch_add(1, std::memory_order_relaxed);
   if (resets.load(std::memory_order_relaxed) != front::reset_count()) follow_reset();
   if (front::current_stance() == Stance::ForceEager) return eager(c, "stance ForceEager");
-  auto e = find(c, *options());
+  const Now now = state_now();
+  auto e = find(c, *now.entries, *now.options);
   if (!e) return miss(c);
   hits.fetch_add(1, std::memory_order_relaxed);
   if (settings.verify_trace && e->program) verify(*e, c);
