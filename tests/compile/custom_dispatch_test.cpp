@@ -82,7 +82,7 @@ TEST(CustomDispatch, ThreeRangesWithTwoWinnersAreOneBranch) {
   for (bool record : {false, true}) {
     auto p = lowered(true);
     test::Stages pipeline;
-    pipeline.options.mode = record ? Mode::ReduceOverhead : Mode::Default;
+    pipeline.setup.options.set(record ? Mode::ReduceOverhead : Mode::Default);
     exec::Plan plan = pipeline.plan(choice::decide_ranges(p, open_node(p), {1, 3, 2}));  // two, two again, three
     const auto* branch = branch_of(plan);
     ASSERT_TRUE(branch);

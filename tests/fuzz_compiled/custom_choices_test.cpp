@@ -46,7 +46,7 @@ class ByChance {
   tune::TuneReport tuned;
 
  private:
-  test::Stages stages_{.options = {.mode = Mode::MaxAutotune}};
+  test::Stages stages_{.setup = compiler::setup_of({.mode = Mode::MaxAutotune})};
   std::unique_ptr<exec::Executable> run_;
 };
 
