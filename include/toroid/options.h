@@ -1,4 +1,6 @@
 // Options: names with values. Those of the process, and those that compiles begin with, are also environment variables TOROID_<NAME>.
+// A variable that looks like one of these and is none (TOROID_THREDS) is a UserError at the first use of an option; `toroid` refuses, and
+// `toroid doctor` lists, all that begin with TOROID_ and mean nothing.
 #pragma once
 
 #include <string>
