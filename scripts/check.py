@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the house rules: includes between rooms, include cycles, file sizes, texts that must not appear.
+"""Checks the house rules: includes between rooms, include cycles, file sizes, texts that must not appear, where options are read.
 
 Usage: check.py [ROOT]. Prints one line a finding; exit status 1 when there is an error (warnings alone are no error)."""
 
@@ -13,6 +13,11 @@ SOURCE_LIMIT, SOURCE_WARNING, HEADER_LIMIT = 800, 600, 400
 INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]', re.M)
 # Put together from parts, so that this file does not contain what it looks for.
 FORBIDDEN = [re.compile(r"(?<![\w.$}~/-])/(%s)/" % "|".join(("work", "root", "home" + r"/\w+")))]
+# The doors of compiles: there alone the options of the process are read for a compile (or set); below a door the value is passed down.
+# Options of the process itself (get_option) are read where they are used: their keys have a type of their own.
+OPTION_DOORS = ("src/base/", "src/cli/", "src/compile/eager.cpp", "src/compile/settings.cpp", "src/compile/setup.cpp",
+                "src/tune/worker.cpp", "src/tune/worker/run_job.cpp")
+PROCESS_OPTIONS = re.compile(r"\b(of_process|process_key_number|list_options|set_option|ScopedOption)\b")
 TEXT_SUFFIXES = (".cpp", ".h", ".md", ".txt", ".py", ".sh", ".json", ".cmake", ".yml", ".toml", ".cu", ".c", "")
 ALWAYS = ("base", "sym")
 
@@ -165,6 +170,16 @@ def check_texts(root):
                     yield f"error: {path}:{number}: contains '{match.group(0)}', a path of one machine"
 
 
+def check_options(root, paths):
+    for path in paths:
+        if not path.startswith("src/") or path.startswith(OPTION_DOORS):
+            continue
+        for number, line in enumerate(read(root, path).splitlines(), 1):
+            if match := PROCESS_OPTIONS.search(line.split("//")[0]):
+                yield (f"error: {path}:{number}: {match.group(1)}: options of the process are read at the doors of compiles alone; take the "
+                       "CompileOptions that is passed down")
+
+
 def check(root):
     paths = list(code_files(root))
     known = set(paths)
@@ -175,6 +190,7 @@ def check(root):
     findings += check_cycles(graph)
     findings += check_sizes(root, paths)
     findings += check_texts(root)
+    findings += check_options(root, paths)
     return findings, len(paths)
 
 

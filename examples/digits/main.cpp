@@ -39,7 +39,7 @@ int demo(const std::string& folder) {
   auto data = load_tensors(folder + "/labelled.safetensors");
   const Tensor &images = data.at("images"), &labels = data.at("labels");
   Model model = Model::load(folder + "/digits.pt2");
-  Model eager = Model::load(folder + "/digits.pt2", {.eager = true});
+  Model eager = Model::load(folder + "/digits.pt2", {.fusion = Fusion::None});
   const auto& s = model.summary();
   std::printf("compiled digits.pt2 in %.0f ms (%zu of %zu kernels were not in the cache)\n", s.compile_ms, s.kernels_compiled, s.kernels);
   std::printf("kernels: %zu before fusion, %zu after\n", eager.summary().kernels, s.kernels);

@@ -26,14 +26,15 @@ struct CompileConfig {
   bool fullgraph = false;
   // true: all sizes are symbolic from the start; false: never; not set: a size that has changed between calls becomes symbolic.
   std::optional<bool> dynamic = {};
-  // Values by name: those of list_options() and of compile_options(). UserError for an unknown name.
+  // Values by name, of compile_options(), in place of those that the process has. UserError for an unknown name and for an option that
+  // belongs to the process.
   std::map<std::string, std::string> options = {};
   // For messages.
   std::string name = "function";
   std::vector<std::string> input_names = {};
 };
 
-// Options of one compiled function, with their meaning.
+// Options that one compiled function can have, with their meaning.
 std::vector<std::pair<std::string, std::string>> compile_options();
 
 // What a compiled function has done since it was made, or since reset().

@@ -1,6 +1,8 @@
 // How a program is compiled and run.
 #pragma once
 
+#include <string_view>
+
 namespace toroid {
 
 enum class Mode {
@@ -9,8 +11,17 @@ enum class Mode {
   MaxAutotune,     // and what computes each product, convolution and custom operation, and what is fused with it, timed when compiling
   MaxAutotuneNoCudagraphs,  // the same, not recorded
 };
+inline constexpr std::string_view kModeNames[] = {"default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"};
 
 constexpr bool records_calls(Mode m) { return m == Mode::ReduceOverhead || m == Mode::MaxAutotune; }
 constexpr bool tunes(Mode m) { return m == Mode::MaxAutotune || m == Mode::MaxAutotuneNoCudagraphs; }
+
+// Which operations become one kernel.
+enum class Fusion {
+  None,     // each operation has its own: what a program costs without a compiler
+  PerNode,  // those that one value composes; kernels that share memory are not joined
+  All,      // those too
+};
+inline constexpr std::string_view kFusionNames[] = {"none", "per-node", "all"};
 
 }  // namespace toroid

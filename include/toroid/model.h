@@ -18,9 +18,11 @@ struct ModelOptions {
   Mode mode = Mode::Default;
   bool freeze = true;     // weights are constants: folded and packed when compiling
   bool templates = true;  // products, convolutions and attention by tuned templates; otherwise as plain loops
-  bool fuse = true;       // join kernels that share memory
-  bool eager = false;     // one operation at a time, nothing fused: what the program costs without a compiler
+  Fusion fusion = Fusion::All;
   int threads = 0;        // on the CPU, at most so many threads run its kernels (from 0 on); 0: as many as the process uses
+  // Values by name, in place of those that the process has: of list_options() those whose scope is no "process". UserError for others, and
+  // for those of functions alone (backend, recompile_limit, fail_on_recompile_limit, verify_trace).
+  std::map<std::string, std::string> options = {};
 };
 
 // A compiled program. Cheap to move; safe to run from several threads. Every member function of a model that holds no program, because it

@@ -49,7 +49,8 @@ struct TuneResult {
 };
 
 // Has f called with what each tuning of this process finds, as long as this object lives: when a program's choices are made, by the thread
-// that compiles it, one call at a time. What f throws reaches whoever compiles.
+// that compiles it. Where several threads compile, several call f at once; no lock is held meanwhile, so that f may compile itself or wait
+// for a thread that does. What f throws reaches whoever compiles. The destructor waits for calls by other threads to end.
 class TuneFeedback {
  public:
   explicit TuneFeedback(std::function<void(const TuneResult&)> f);

@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -22,12 +21,7 @@ constexpr std::string_view kNames[kArtifactCount] = {"dynamic", "guards", "recom
 
 struct Sink {
   std::mutex mutex;
-  std::shared_ptr<const LogSink> function;
-
-  Sink() {
-    const char* asked = std::getenv("TOROID_LOGS");
-    function = std::make_shared<const LogSink>(asked != nullptr && *asked != '\0' ? stderr_log_sink() : LogSink());
-  }
+  std::shared_ptr<const LogSink> function = std::make_shared<const LogSink>(stderr_log_sink());
 };
 
 Sink& sink() {

@@ -471,7 +471,10 @@ ThreadPool& ThreadPool::global() {
   // Never destroyed: at exit its workers sleep, and there is nothing to wait for.
   static std::atomic<uint64_t> version{options_version()};
   static std::atomic<int64_t> wanted{get_option(options::kThreads)};
-  static ThreadPool* const pool = new ThreadPool(kernel_threads());
+  static ThreadPool* const pool = [] {
+    settle_option(options::kSpinUs, "the kernel threads were started");
+    return new ThreadPool(kernel_threads());
+  }();
   if (const uint64_t now = options_version(); version.load(std::memory_order_relaxed) != now) {
     const int64_t threads = get_option(options::kThreads);
     if (wanted.exchange(threads) != threads) pool->resize(kernel_threads());

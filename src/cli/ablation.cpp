@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 
-#include "base/options.h"
 #include "cli/progress.h"
 #include "cli/timing.h"
 #include "compile/model.h"
@@ -26,16 +25,16 @@ constexpr Step kSteps[] = {
 
 }  // namespace
 
-void print_ablation(const BenchSubject& subject, const Device& device, int rounds) {
+void print_ablation(const BenchSubject& subject, ModelOptions options, int rounds) {
   Progress progress(true);
   std::vector<CompiledModel> models;
   for (auto& step : kSteps) {
     progress.say(fmt::format("tuning with fusion: {}", step.name));
-    const ScopedOption kinds("fusion_types", step.kinds);
-    models.push_back(CompiledModel::compile(subject.graph(), {.device = device, .mode = Mode::MaxAutotune}));
+    options.options["fusion_types"] = step.kinds;
+    models.push_back(CompiledModel::compile(subject.graph(), options));
   }
   progress.say("timing the models in turns");
-  const tune::Verdict v = compare_calls(models, subject.inputs, device, rounds);
+  const tune::Verdict v = compare_calls(models, subject.inputs, options.device, rounds);
   progress.say("");
   fmt::print("{:<18} {:>9} {:>10} {:>7}\n", "fusion", "launches", "time, ms", "ratio");
   for (size_t i = 0; i < models.size(); ++i) {

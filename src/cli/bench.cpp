@@ -258,7 +258,7 @@ int bench(const BenchArgs& args) {
   const ModelOptions options{.device = device, .mode = mode, .freeze = r.frozen};
   if (!args.no_eager) {
     progress.say("running one operation at a time");
-    CompiledModel eager = CompiledModel::compile(subject.graph(), {.device = device, .freeze = false, .eager = true});
+    CompiledModel eager = CompiledModel::compile(subject.graph(), {.device = device, .freeze = false, .fusion = Fusion::None});
     r.eager = measure(eager, subject.inputs, args.iterations);
     r.eager_kernels = eager.report().kernels + eager.report().host_calls;
   }

@@ -171,7 +171,7 @@ BenchSubject make_subject(const BenchArgs& args) {
 }
 
 const std::vector<std::string>& mode_names() {
-  static const std::vector<std::string> names = {"default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"};
+  static const std::vector<std::string> names(std::begin(kModeNames), std::end(kModeNames));
   return names;
 }
 

@@ -3,7 +3,7 @@
 
 #include <fmt/core.h>
 
-#include "base/options.h"
+#include "base/compile_options.h"
 #include "cli/bench_subject.h"
 #include "cli/progress.h"
 #include "cli/runner.h"
@@ -19,7 +19,7 @@ int bisect(const BenchArgs& args) {
   const auto run = [&](std::unique_ptr<graph::Graph> g, std::span<const Tensor> inputs) {
     return make_runner(Backend::Compiled, std::move(g), args.device)->run(inputs);
   };
-  const bool tf32 = device_from_name(args.device).is_cuda() && get_option(options::kAllowTf32);
+  const bool tf32 = device_from_name(args.device).is_cuda() && CompileOptions::of_process().get(options::kAllowTf32);
   const compiler::BisectReport r = compiler::bisect(subject.graph(), subject.inputs, run, tf32);
   progress.say("");
   std::string rows;

@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "base/compile_options.h"
 #include "base/files.h"
-#include "base/options.h"
 #include "base/text.h"
 #include "base/thread_pool.h"
 #include "cli/commands.h"
@@ -44,7 +44,8 @@ class Checks {
 void check_processor(Checks& checks) {
   const auto& host = device::host();
   checks.ok("processor", fmt::format("{}, {} core{}", host.model, host.cores, host.cores == 1 ? "" : "s"));
-  checks.ok("instructions", fmt::format("{} (kernels use {}){}{}{}", name_of(host.isa), name_of(device::active_isa()),
+  checks.ok("instructions", fmt::format("{} (kernels use {}){}{}{}", name_of(host.isa),
+                                        name_of(device::usable_isa(CompileOptions::of_process().get(options::kIsa))),
                                         host.f16c ? ", f16c" : "", host.avx512_bf16 ? ", bf16" : "", host.avx512_vnni ? ", vnni" : ""));
   checks.ok("caches", fmt::format("{} kB L1, {} kB L2, {} kB L3", host.l1d_bytes / 1024, host.l2_bytes / 1024, host.l3_bytes / 1024));
   checks.ok("threads", fmt::format("{}", ThreadPool::global().size()));
@@ -86,7 +87,8 @@ void check_cache(Checks& checks) {
 // Needed only where an option asks for it.
 void check_libraries(Checks& checks) {
   bool wanted = false;
-  for (auto key : {options::kGemmBackends, options::kConvBackends}) wanted = wanted || get_option(key).find("onednn") != std::string::npos;
+  const CompileOptions now = CompileOptions::of_process();
+  for (auto key : {options::kGemmBackends, options::kConvBackends}) wanted = wanted || now.get(key).find("onednn") != std::string::npos;
   try {
     checks.ok("onednn", fmt::format("{}{}", external::onednn_version(),
                                     wanted ? "" : ", used where the option gemm_backends or conv_backends says so"));
@@ -136,8 +138,8 @@ std::string first_line(const Error& e) {
 }
 
 // A library that computes on GPUs where an option lists it, and that tuning tries where it is found.
-void check_gpu_library(Checks& checks, const char* name, Option<std::string> backends, std::string (*version)()) {
-  const bool wanted = get_option(backends).find(name) != std::string::npos;
+void check_gpu_library(Checks& checks, const char* name, Option<std::string, false> backends, std::string (*version)()) {
+  const bool wanted = CompileOptions::of_process().get(backends).find(name) != std::string::npos;
   try {
     checks.ok(name, version());
   } catch (const EnvironmentError& e) {
@@ -157,24 +159,11 @@ void check_tracing(Checks& checks) {
                                    first_line(e)));
   }
   try {
-    if (device::cuda::has_nvtx() || get_option(options::kNvtx)) device::cuda::require_nvtx();
+    if (device::cuda::has_nvtx() || CompileOptions::of_process().get(options::kNvtx)) device::cuda::require_nvtx();
     checks.ok("nvtx",
               device::cuda::has_nvtx() ? "in this build, for the option nvtx" : "not in this build, and needed for the option nvtx alone");
   } catch (const EnvironmentError& e) {
     checks.missing("nvtx", e.what());
-  }
-}
-
-// Variables that look like options but are none: most likely misspelt.
-void note_unknown_variables() {
-  std::vector<std::string_view> known = {"TOROID_JIT_LIBRARY"};
-  const auto rows = list_options();
-  for (auto& o : rows) known.push_back(o.environment);
-  for (char** variable = ::environ; *variable != nullptr; ++variable) {
-    std::string_view name = *variable;
-    name = name.substr(0, name.find('='));
-    if (name.starts_with("TOROID_") && std::find(known.begin(), known.end(), name) == known.end())
-      fmt::print("  note     environment variable {} names no option{}\n", name, did_you_mean(name, known));
   }
 }
 
@@ -192,7 +181,7 @@ int doctor() {
   check_tracing(checks);
   for (auto& o : list_options())
     if (o.value != o.default_value) fmt::print("  note     option {} is {} (default {})\n", o.name, o.value, o.default_value);
-  note_unknown_variables();
+  for (const std::string& complaint : unknown_variables()) fmt::print("  note     {}\n", complaint);
   fmt::print("{}\n", checks.healthy() ? "everything is in place" : "something is missing: see above");
   return checks.healthy() ? kOk : kEnvironmentError;
 }

@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/compile_options.h"
 #include "base/thread_pool.h"
 #include "device/cpu/code_loader.h"
 #include "device/cpu/isa.h"
@@ -63,7 +64,7 @@ std::string peak_source(int lanes, bool fused) {
 }
 
 double fma_peak(ThreadPool& pool) {
-  auto isa = device::active_isa();
+  auto isa = device::usable_isa(CompileOptions::of_process().get(options::kIsa));
   int lanes = isa == device::Isa::Avx512 ? 16 : isa == device::Isa::Avx2 ? 8 : 4;
   auto artefact = jit::compile_c({.source = peak_source(lanes, isa != device::Isa::Scalar)});
   auto code = device::LoadedCode::load(artefact.object, {}, "peak");

@@ -9,6 +9,7 @@
 #include <new>
 #include <system_error>
 
+#include "base/options.h"
 #include "base/text.h"
 #include "cli/bench_subject.h"
 #include "cli/commands.h"
@@ -223,6 +224,8 @@ int main(int argc, char** argv) {
       const std::string help = fmt::format("Try `toroid {}--help`.", sub ? sub->get_name() + " " : "");
       return fail_with("", (problem(command, argc, argv, e.what()) + "\n" + help).c_str(), kUserError);
     }
+    const bool doctor = std::string_view(argv[1]) == "doctor";  // which lists them
+    if (const auto unknown = toroid::unknown_variables(); !unknown.empty() && !doctor) return fail_with("", unknown[0].c_str(), kUserError);
     int code = command.action();
     if (std::fflush(stdout) != 0)
       return fail_with("this machine: ", (std::string("cannot write to the standard output: ") + std::strerror(errno)).c_str(),

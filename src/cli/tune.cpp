@@ -25,10 +25,10 @@ std::string progress_text(const tune::TuneProgress& p) {
                      p.spent_ms / 1e3, p.budget_ms > 0 ? fmt::format(" of {:.1f} s", p.budget_ms / 1e3) : "");
 }
 
-int check_lock(const TuneArgs& args, const BenchSubject& subject, const Device& device) {
-  set_option("tune_lock", args.check);
-  set_option("tune_lock_check", "1");
-  const CompiledModel model = CompiledModel::compile(subject.graph(), {.device = device, .mode = Mode::MaxAutotune});
+int check_lock(const TuneArgs& args, const BenchSubject& subject, ModelOptions options) {
+  options.options["tune_lock"] = args.check;
+  options.options["tune_lock_check"] = "1";
+  const CompiledModel model = CompiledModel::compile(subject.graph(), options);
   const tune::LockFile file = tune::LockFile::read(args.check);
   const std::vector<std::string> devices = file.devices(), drift = file.drift(model.report().tuning.now);
   if (args.subject.json) {
@@ -44,46 +44,48 @@ int check_lock(const TuneArgs& args, const BenchSubject& subject, const Device& 
 }
 
 // What is kept of a tuning that is interrupted. done: the files that were asked for are written.
-std::string kept_text(const TuneArgs& args, bool done) {
+std::string kept_text(const TuneArgs& args, const ModelOptions& options, bool done) {
   std::string files;
   for (auto* file : {&args.lock, &args.html})
     if (!file->empty()) files += fmt::format("; {} is{} written", *file, done ? "" : " not");
-  if (get_option(options::kTuneDatabase) == "none")
+  if (compiler::setup_of(options).options.get(options::kTuneDatabase) == "none")
     return "nothing that was timed is kept, as the option tune_database is \"none\"" + files;
   return "the tuning database keeps the parts that were decided, and the same call goes on from there" + files;
 }
 
-void set_options(const TuneArgs& args) {
-  if (args.subject.threads > 0) set_option("threads", std::to_string(args.subject.threads));
-  if (args.budget_ms > 0) set_option("tune_budget_ms", std::to_string(args.budget_ms));
-  if (args.exhaustive) set_option("tune_all_tried", "1000000");
-  if (args.isolated) set_option("tune_isolated", "1");
-  if (args.strict) set_option("tune_strict", "1");
-  if (!args.choices.empty()) set_option("tune_choices", args.choices);
-  if (!args.backends.empty()) set_option("tune_backends", args.backends);
+ModelOptions options_of(const TuneArgs& args, const Device& device) {
+  std::map<std::string, std::string> by_name;
+  if (args.budget_ms > 0) by_name["tune_budget_ms"] = std::to_string(args.budget_ms);
+  if (args.exhaustive) by_name["tune_all_tried"] = "1000000";
+  if (args.isolated) by_name["tune_isolated"] = "1";
+  if (args.strict) by_name["tune_strict"] = "1";
+  if (args.descent && !args.ablation) by_name["coordinate_descent_tuning"] = "1";
+  if (!args.choices.empty()) by_name["tune_choices"] = args.choices;
+  if (!args.backends.empty()) by_name["tune_backends"] = args.backends;
+  return {.device = device, .mode = Mode::MaxAutotune, .options = by_name};
 }
 
 }  // namespace
 
 int tune(const TuneArgs& args) {
-  set_options(args);
-  OnInterrupt interrupt(kept_text(args, false));
+  if (args.subject.threads > 0) set_option("threads", std::to_string(args.subject.threads));
   Progress progress(!args.subject.json);
   const Device device = device_from_name(args.subject.device);
+  const ModelOptions options = options_of(args, device);
+  OnInterrupt interrupt(kept_text(args, options, false));
   progress.say("building the model");
   BenchSubject subject = make_subject(args.subject);
   for (Tensor& t : subject.inputs) t = t.to(device);
   if (args.ablation) {
     progress.say("");
     fmt::print("{}\n", subject.description);
-    print_ablation(subject, device, std::max(1, args.rounds));
+    print_ablation(subject, options, std::max(1, args.rounds));
     return kOk;
   }
-  if (args.descent) set_option("coordinate_descent_tuning", "1");
-  if (!args.check.empty()) return check_lock(args, subject, device);
+  if (!args.check.empty()) return check_lock(args, subject, options);
   progress.say("compiling and timing the choices");
-  CompiledModel tuned = CompiledModel::compile(subject.graph(), {.device = device, .mode = Mode::MaxAutotune},
-                                               [&](const tune::TuneProgress& p) { progress.say(progress_text(p)); });
+  CompiledModel tuned =
+      CompiledModel::compile(subject.graph(), options, [&](const tune::TuneProgress& p) { progress.say(progress_text(p)); });
   progress.say("");
   const tune::TuneReport& report = tuned.report().tuning;
   const TuneResult found = tune::result_of(report);
@@ -92,7 +94,7 @@ int tune(const TuneArgs& args) {
   if (!report.problem.empty()) fmt::print(stderr, "toroid tune: {}\n", report.problem);
   if (!args.lock.empty()) tune::write_lock(args.lock, report.decided);
   if (!args.html.empty()) write_file_atomic(args.html, tune::to_html(tune::page_of(subject.description, report, args.subject.device)));
-  interrupt.say(kept_text(args, true));
+  interrupt.say(kept_text(args, options, true));
   const auto print_json = [&](const tune::Verdict* compared) {
     fmt::print("{}", tune_json(subject.description, found, compared));
     return kOk;

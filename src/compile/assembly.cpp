@@ -11,7 +11,6 @@
 #include "base/hash.h"
 #include "base/index_fault.h"
 #include "base/log.h"
-#include "base/options.h"
 #include "base/thread_pool.h"
 #include "codegen/rearrange.h"
 #include "compile/costs.h"
@@ -105,12 +104,13 @@ Tensor MovedConstants::find(const Tensor& t) {
   return {};
 }
 
-void Assembly::add_blocks(const std::function<Inner(const graph::Graph&)>& make) {
+void Assembly::add_blocks(const std::function<Inner(const graph::Graph&, const Setup&)>& make) {
   for (auto& n : program_.nodes)
     if (auto* e = std::get_if<choice::Extern>(&n.problem))
       for (size_t i = 0; i < e->blocks.size(); ++i) {
-        const ThreadOptions own(e->options.empty() ? choice::OptionValues() : e->options[i]);
-        blocks_[&n].push_back(make(*e->blocks[i]));
+        Setup its = setup_;
+        if (!e->options.empty()) its.options = its.options.with(e->options[i]);
+        blocks_[&n].push_back(make(*e->blocks[i], its));
       }
 }
 
@@ -150,7 +150,7 @@ void Assembly::generate() {
 }
 
 void Assembly::build(int threads) {
-  const std::string edited = get_option(options::kKernelDir);
+  const std::string edited = setup_.options.get(options::kKernelDir);
   std::vector<jit::CompileRequest> requests;
   std::vector<std::string> files;
   for (auto* c : all())
@@ -187,7 +187,7 @@ void Assembly::load() {
 }
 
 void Assembly::upload() {
-  if (!options_.device.is_cuda()) return;
+  if (!setup_.device.is_cuda()) return;
   std::vector<bool> used(program_.buffers.size(), false);
   auto use = [&](int buffer) {
     if (buffer >= 0) used[static_cast<size_t>(buffer)] = true;
@@ -205,13 +205,13 @@ void Assembly::upload() {
       uploaded_[in.buffer] = known;
       continue;
     }
-    Tensor there = Tensor::empty(in.data.sizes(), in.data.dtype(), options_.device);
+    Tensor there = Tensor::empty(in.data.sizes(), in.data.dtype(), setup_.device);
     report_.uploaded_bytes += there.impl()->storage->bytes;
     pairs.push_back({in.data, there});
     uploaded_[in.buffer] = std::move(there);
   }
   if (pairs.empty()) return;
-  synchronize(options_.device);  // the memory may have been somebody's
+  synchronize(setup_.device);  // the memory may have been somebody's
   report_.packing = std::async(std::launch::async, [pairs = std::move(pairs)] {
                       auto start = Clock::now();
                       toroid::upload(pairs);
@@ -231,8 +231,8 @@ std::shared_future<double> Assembly::pack() {
 }
 
 exec::LibraryCall Assembly::library_call(const choice::Node& n) {
-  if (n.by == choice::Implementation::CublasLt) return cublaslt_call(n, device::cuda::gpu(options_.device.index));
-  if (n.by == choice::Implementation::CuDnn) return cudnn_call(n, device::cuda::gpu(options_.device.index));
+  if (n.by == choice::Implementation::CublasLt) return cublaslt_call(n, device::cuda::gpu(setup_.device.index));
+  if (n.by == choice::Implementation::CuDnn) return cudnn_call(n, device::cuda::gpu(setup_.device.index));
   OneDnnNode made = describe_onednn(n, program_);
   const auto* g = std::get_if<choice::Gemm>(&n.problem);
   const int b = g ? g->b.buffer : std::get<choice::Convolution>(n.problem).weight.buffer;
@@ -244,7 +244,7 @@ exec::Plan Assembly::plan() {
   exec::Plan plan;
   if (!constants_.jobs.empty()) {
     std::shared_future<double> packed = pack();
-    if (options_.device.is_cuda()) packed.wait();  // what is packed is copied there
+    if (setup_.device.is_cuda()) packed.wait();  // what is packed is copied there
     if (!report_.packing.valid()) report_.packing = packed;
   }
   for (auto& r : program_.rearranged) {  // only packed from
@@ -254,16 +254,17 @@ exec::Plan Assembly::plan() {
   }
   plan.filling = report_.packing;
   plan.name = program_.name;
-  plan.device = options_.device;
-  plan.threads = options_.threads;
-  plan.record = records_calls(options_.mode);
+  plan.device = setup_.device;
+  plan.threads = static_cast<int>(setup_.options.get(options::kMaxThreads));
+  plan.record = records_calls(setup_.options.mode());
+  plan.options = setup_.options;
   for (auto& b : program_.buffers) {
     exec::BufferPlan bp{b.name, b.dtype, b.numel, exec::BufferRole::Temporary, {}};
     if (b.kind == loop::BufferKind::Output) bp.role = exec::BufferRole::Output;
     if (b.kind == loop::BufferKind::Faults) bp.role = exec::BufferRole::Faults;
     if (auto it = constants_.packed.find(b.id); it != constants_.packed.end()) {
       bp.role = exec::BufferRole::Constant;
-      bp.data = moved(it->second, options_.device);
+      bp.data = moved(it->second, setup_.device);
     }
     plan.buffers.push_back(std::move(bp));
   }
@@ -332,8 +333,8 @@ void Assembly::add_inputs(exec::Plan& plan) {
     const auto sent = uploaded_.find(in.buffer);
     const Tensor data = sent != uploaded_.end() ? sent->second
                         : !in.data.defined()    ? in.data
-                        : moved_                ? moved_->get(in.data, options_.device)
-                                                : moved(in.data, options_.device);
+                        : moved_                ? moved_->get(in.data, setup_.device)
+                                                : moved(in.data, setup_.device);
     plan.inputs.push_back({in.name, in.type, in.buffer, in.data.defined() || in.draws ? -1 : users++, data, false});
     plan.inputs.back().draws = in.draws;
   }

@@ -42,15 +42,14 @@ class Assembly {
     std::unique_ptr<Assembly> assembly;
   };
 
-  // options and report outlive it.
-  Assembly(choice::Program program, const ModelOptions& options, CompileReport& report, std::shared_ptr<const Target> target,
-           DebugFolder debug)
-      : options_(options), report_(report), debug_(std::move(debug)), target_(std::move(target)), program_(std::move(program)) {}
+  // report outlives it.
+  Assembly(choice::Program program, Setup setup, CompileReport& report, std::shared_ptr<const Target> target, DebugFolder debug)
+      : setup_(std::move(setup)), report_(report), debug_(std::move(debug)), target_(std::move(target)), program_(std::move(program)) {}
 
   // Takes constants that are on another device from there, so that several programs have one copy.
   void share(std::shared_ptr<MovedConstants> constants) { moved_ = std::move(constants); }
-  // Makes the blocks of control flow.
-  void add_blocks(const std::function<Inner(const graph::Graph&)>& make);
+  // Makes the blocks of control flow, each by this program's options and its own.
+  void add_blocks(const std::function<Inner(const graph::Graph&, const Setup&)>& make);
   // Kernel texts, those of blocks too.
   void generate();
   // All kernels are compiled at once, those of blocks too; equal ones once. threads: of jit::compile_all.
@@ -73,7 +72,7 @@ class Assembly {
   void add_inputs(exec::Plan& plan);
   exec::Launch launch(const choice::Node& n, const codegen::KernelText& k, const LoadedKernel& code);
 
-  const ModelOptions& options_;
+  const Setup setup_;
   CompileReport& report_;
   DebugFolder debug_;
   std::shared_ptr<const Target> target_;

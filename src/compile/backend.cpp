@@ -46,15 +46,9 @@ Program between_copies(std::unique_ptr<graph::Graph> g, const Device& device, co
 }
 
 Program compiled(std::unique_ptr<graph::Graph> g, const BackendOptions& options) {
-  ModelOptions m;
-  m.device = options.device;
-  m.mode = options.mode;
-  m.freeze = options.freezing;
-  m.templates = options.templates;
-  m.eager = !options.fuse;
-  m.threads = options.threads;
+  const compiler::Setup setup{options.device, options.options};
   return between_copies(std::move(g), options.device, options, [&](std::unique_ptr<graph::Graph> program) -> Program {
-    auto model = std::make_shared<compiler::CompiledModel>(compiler::CompiledModel::compile(std::move(program), m));
+    auto model = std::make_shared<compiler::CompiledModel>(compiler::CompiledModel::make(std::move(program), setup));
     return [model](std::span<const Tensor> inputs) { return model->run(inputs); };
   });
 }

@@ -5,17 +5,13 @@
 #include <memory>
 #include <string>
 
+#include "base/compile_options.h"
 #include "graph/graph.h"
-#include "toroid/mode.h"
 
 namespace toroid::front {
 
 struct BackendOptions {
-  Mode mode = Mode::Default;
-  bool freezing = false;
-  bool templates = true;
-  bool fuse = true;
-  int threads = 0;
+  CompileOptions options = {};
   Device device = {};                       // where the graph runs
   std::vector<Device> output_devices = {};  // where its outputs belong; empty: there
 };

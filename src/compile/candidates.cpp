@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "base/options.h"
 #include "base/text.h"
 #include "codegen/cpu/generate.h"
 #include "codegen/cuda/generate.h"
@@ -78,45 +77,49 @@ void take_chosen(choice::Node& node, Implementation library, const std::function
   node.by = *by;
 }
 
+CompileOptions of_node(const choice::Node& node, const CompileOptions& options) {
+  return node.options ? options.with(*node.options) : options;
+}
+
 bool is_constant(const choice::Program& p, const choice::Operand& o) {
   return p.buffers[static_cast<size_t>(o.buffer)].kind == loop::BufferKind::Constant;
 }
 
 }  // namespace
 
-std::vector<Candidate> candidates(const choice::Gemm& g, bool constant_b) {
-  return listed(get_option(options::kGemmBackends), [&](Implementation by) -> std::string {
+std::vector<Candidate> candidates(const choice::Gemm& g, bool constant_b, const CompileOptions& options) {
+  return listed(options.get(options::kGemmBackends), [&](Implementation by) -> std::string {
     if (by == Implementation::CublasLt) return "it computes on GPUs only";
     return by == Implementation::OneDnn ? onednn_refusal(g, constant_b) : "";
   });
 }
 
-std::vector<Candidate> gpu_product_candidates(const choice::Node& node) {
-  return listed(get_option(options::kGemmBackends), [&](Implementation by) -> std::string {
+std::vector<Candidate> gpu_product_candidates(const choice::Node& node, const CompileOptions& options) {
+  return listed(options.get(options::kGemmBackends), [&](Implementation by) -> std::string {
     if (by == Implementation::OneDnn) return "it computes on CPUs only";
     return by == Implementation::CublasLt ? cublaslt_refusal(node) : "";
   });
 }
 
-std::vector<Candidate> gpu_candidates(const choice::Convolution& c, bool constant_weight) {
-  return listed(get_option(options::kConvBackends), [&](Implementation by) -> std::string {
+std::vector<Candidate> gpu_candidates(const choice::Convolution& c, bool constant_weight, const CompileOptions& options) {
+  return listed(options.get(options::kConvBackends), [&](Implementation by) -> std::string {
     if (by == Implementation::OneDnn) return "it computes on CPUs only";
     if (by == Implementation::CuDnn) return cudnn_refusal(c, constant_weight);
     return codegen::cuda_supports(c, constant_weight) ? "" : "the template does not take this shape, dtype or layout";
   });
 }
 
-std::vector<Candidate> candidates(const choice::Convolution& c, bool constant_weight, device::Isa isa) {
-  return listed(get_option(options::kConvBackends), [&](Implementation by) -> std::string {
+std::vector<Candidate> candidates(const choice::Convolution& c, bool constant_weight, device::Isa isa, const CompileOptions& options) {
+  return listed(options.get(options::kConvBackends), [&](Implementation by) -> std::string {
     if (by == Implementation::CuDnn) return "it computes on GPUs only";
     if (by == Implementation::OneDnn) return onednn_refusal(c, constant_weight);
     return codegen::supports(c, constant_weight, isa) ? "" : "the template does not take this shape, dtype or layout";
   });
 }
 
-std::vector<Candidate> candidates(const choice::Node& node, const choice::Program& p, device::Isa isa) {
-  if (auto* g = std::get_if<choice::Gemm>(&node.problem)) return candidates(*g, is_constant(p, g->b));
-  if (auto* c = std::get_if<choice::Convolution>(&node.problem)) return candidates(*c, is_constant(p, c->weight), isa);
+std::vector<Candidate> candidates(const choice::Node& node, const choice::Program& p, device::Isa isa, const CompileOptions& options) {
+  if (auto* g = std::get_if<choice::Gemm>(&node.problem)) return candidates(*g, is_constant(p, g->b), options);
+  if (auto* c = std::get_if<choice::Convolution>(&node.problem)) return candidates(*c, is_constant(p, c->weight), isa, options);
   return {};
 }
 
@@ -139,27 +142,26 @@ std::string gpu_library_refusal(const choice::Node& node, const choice::Program&
   return c ? reason_of([&] { return cudnn_refusal(*c, is_constant(p, c->weight)); }) : "it is no product and no convolution";
 }
 
-std::vector<std::string> choose(choice::Program& p, device::Isa isa) {
+std::vector<std::string> choose(choice::Program& p, device::Isa isa, const CompileOptions& options) {
   std::vector<std::string> decisions;
   for (size_t i = 0; i < p.nodes.size(); ++i) {
-    const ThreadOptions own(p.nodes[i].options ? *p.nodes[i].options : choice::OptionValues());
     take_chosen(p.nodes[i], Implementation::OneDnn, [&] { return library_refusal(p.nodes[i], p); });
-    decide(p.nodes[i], candidates(p.nodes[i], p, isa), decisions);
+    decide(p.nodes[i], candidates(p.nodes[i], p, isa, of_node(p.nodes[i], options)), decisions);
     if (p.nodes[i].by == Implementation::OneDnn) fit_epilogue(p, i);
   }
   return decisions;
 }
 
-std::vector<std::string> choose_on_gpu(choice::Program& p) {
+std::vector<std::string> choose_on_gpu(choice::Program& p, const CompileOptions& options) {
   std::vector<std::string> decisions;
   for (size_t i = 0; i < p.nodes.size(); ++i) {
     choice::Node& node = p.nodes[i];
-    const ThreadOptions own(node.options ? *node.options : choice::OptionValues());
     const auto* g = std::get_if<choice::Gemm>(&node.problem);
     const auto* c = std::get_if<choice::Convolution>(&node.problem);
     if (!g && !c) continue;
+    const CompileOptions own = of_node(node, options);
     take_chosen(node, g ? Implementation::CublasLt : Implementation::CuDnn, [&] { return gpu_library_refusal(node, p); });
-    decide(node, g ? gpu_product_candidates(node) : gpu_candidates(*c, is_constant(p, c->weight)), decisions);
+    decide(node, g ? gpu_product_candidates(node, own) : gpu_candidates(*c, is_constant(p, c->weight), own), decisions);
     if (g && node.by == Implementation::CublasLt) split_for_cublaslt(p, i);
     if (c && node.by == Implementation::CuDnn) fit_for_cudnn(p, i);
   }

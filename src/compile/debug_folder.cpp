@@ -4,14 +4,13 @@
 #include <filesystem>
 
 #include "base/files.h"
-#include "base/options.h"
 
 namespace toroid::compiler {
 
-DebugFolder::DebugFolder(const std::string& name) {
-  if (!get_option(options::kCompileDebug)) return;
+DebugFolder::DebugFolder(const std::string& name, const CompileOptions& options) {
+  if (!options.get(options::kCompileDebug)) return;
   static std::atomic<int> next{0};
-  std::string root = get_option(options::kDebugDir);
+  std::string root = options.get(options::kDebugDir);
   if (root.empty()) root = "toroid_debug";
   path_ = root + "/" + (name.empty() ? "graph" : name) + "_" + std::to_string(next++);
 }

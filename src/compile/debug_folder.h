@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 
+#include "base/compile_options.h"
 #include "base/log.h"
 
 namespace toroid::compiler {
@@ -12,7 +13,7 @@ class DebugFolder {
  public:
   DebugFolder() = default;  // off
   // Makes <debug_dir>/<name>_<number>. Does nothing when the option is off.
-  explicit DebugFolder(const std::string& name);
+  DebugFolder(const std::string& name, const CompileOptions& options);
   // text is only called when the folder is on.
   void write(const std::string& file, const std::function<std::string()>& text) const;
   // Writes the file, and logs it where that artifact is logged.

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/compile_options.h"
 #include "base/log.h"
-#include "base/options.h"
 #include "base/scalar.h"
 #include "device/runtime.h"
 #include "graph/bind.h"
@@ -45,10 +45,9 @@ std::string family_key(const ops::Op& op, const CallArgs& args, const Device& de
   std::string key;
   key.reserve(96);
   put(key, &op);
+  put(key, process_key_number());  // set_options() knows where it is
   put(key, device.type);
   put(key, device.index);
-  put(key, device.is_cuda() && get_option(options::kAllowTf32));
-  put(key, get_option(options::kCheckIndices));
   auto tensor = [&](const Tensor& t) {
     if (!t.defined()) {
       key += '-';
@@ -92,6 +91,12 @@ std::string family_key(const ops::Op& op, const CallArgs& args, const Device& de
         a);
   }
   return key;
+}
+
+// Puts the number of these options into a family's key.
+void set_options(std::string& key, const CompileOptions& options) {
+  const uint64_t number = number_of_key(options);
+  key.replace(sizeof(const ops::Op*), sizeof number, reinterpret_cast<const char*>(&number), sizeof number);
 }
 
 // A number given for a tensor becomes a 0-d tensor, so that x * 0.1 and x * 0.2 are one program. It has the same part in type promotion.
@@ -218,7 +223,11 @@ std::vector<Tensor> EagerDispatcher::functional(const ops::Op& op, CallArgs args
   const bool fills = (tensors.empty() || op.random) && !(device.is_cuda() && is_large(op, args));
   if (fills || op.effect || has_complex(tensors)) return reference(op, std::move(args), device);
   auto variant = find(key, tensors);
-  if (!variant) variant = make(op, key, args, tensors, device, where);
+  if (!variant) {
+    const CompileOptions options = CompileOptions::of_process();  // this is the door
+    set_options(key, options);
+    variant = make(op, key, args, tensors, device, options, where);
+  }
   if (!variant) return reference(op, std::move(args), device);
   std::vector<Tensor> inputs;
   for (auto* t : tensors) inputs.push_back(*t);
@@ -260,18 +269,45 @@ std::shared_ptr<const EagerDispatcher::Variant> EagerDispatcher::find(const Fami
   return nullptr;
 }
 
+// A thread's turn to make a program of a family. Other families' are made meanwhile, and no lock is held, as what is logged goes to code of
+// the user's. Where that calls operations, it waits for nobody: who has the turn may be waiting for it.
+class EagerDispatcher::Turn {
+ public:
+  Turn(EagerDispatcher& d, const FamilyKey& key) : d_(d) {
+    std::unique_lock lock(d.turns_mutex_);
+    d.turn_ended_.wait(lock, [&] { return turns > 0 || !d.making_.count(key); });
+    mine_ = d.making_.insert(key);
+    ++turns;
+  }
+  ~Turn() {
+    --turns;
+    std::lock_guard lock(d_.turns_mutex_);
+    d_.making_.erase(mine_);
+    d_.turn_ended_.notify_all();
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  static thread_local int turns;  // of this thread
+  EagerDispatcher& d_;
+  std::multiset<FamilyKey>::iterator mine_;
+};
+thread_local int EagerDispatcher::Turn::turns = 0;
+
 // Null when the operation is to run by the reference evaluator.
 std::shared_ptr<const EagerDispatcher::Variant> EagerDispatcher::make(const ops::Op& op, const FamilyKey& key, const CallArgs& args,
                                                                       std::span<const Tensor* const> tensors, const Device& device,
-                                                                      const std::source_location& where) {
-  std::lock_guard one_at_a_time(compile_mutex_);
+                                                                      const CompileOptions& options, const std::source_location& where) {
+  const Turn one_at_a_time(*this, key);
   if (auto made = find(key, tensors)) return made;
   Open open;
   Backend backend;
+  size_t dropped = 0;
   {
     std::unique_lock lock(mutex_);
     if (kept_ >= kMaxPrograms) {
-      log(Artifact::Perf, fmt::format("{} programs of eager operations are dropped to make room", kept_));
+      dropped = kept_;
       drop_programs();
     }
     Family& f = family(op, key);
@@ -280,13 +316,14 @@ std::shared_ptr<const EagerDispatcher::Variant> EagerDispatcher::make(const ops:
     if (!backend_) backend_ = find_backend("compiled");
     backend = backend_;
   }
+  if (dropped) log(Artifact::Perf, fmt::format("{} programs of eager operations are dropped to make room", dropped));
   const auto compiled = [&](Traced traced) {
     auto v = std::make_shared<Variant>();
     v->guards = Guards(*traced.graph, tensors, traced.positions, traced.names, false);
     v->guards.ignore_requires_grad();
     for (size_t i = 0; i < tensors.size(); ++i)
       if (traced.any_layout[i]) v->guards.open_layout(i);
-    v->program = backend(std::move(traced.graph), {.device = device});
+    v->program = backend(std::move(traced.graph), {.options = options, .device = device});
     compiles_.fetch_add(1);
     return v;
   };

@@ -3,8 +3,10 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <map>
 #include <mutex>
+#include <set>
 #include <shared_mutex>
 #include <string>
 #include <unordered_map>
@@ -75,7 +77,7 @@ class EagerDispatcher : public Dispatcher {
   std::vector<Tensor> reference(const ops::Op& op, CallArgs args, const Device& device);
   std::shared_ptr<const Variant> find(const FamilyKey& key, std::span<const Tensor* const> tensors) const;
   std::shared_ptr<const Variant> make(const ops::Op& op, const FamilyKey& key, const CallArgs& args, std::span<const Tensor* const> tensors,
-                                      const Device& device, const std::source_location& where);
+                                      const Device& device, const CompileOptions& options, const std::source_location& where);
   void try_later(const ops::Op& op, const FamilyKey& key, const Device& device, const EnvironmentError& e);
   void drop_programs();
   Family& family(const ops::Op& op, const FamilyKey& key);
@@ -86,7 +88,10 @@ class EagerDispatcher : public Dispatcher {
   std::unordered_map<const ops::Op*, size_t> family_counts_;
   size_t kept_ = 0;  // programs of all families
   std::map<std::pair<const ops::Op*, DeviceType>, std::string> fallbacks_;
-  std::mutex compile_mutex_;
+  class Turn;
+  std::mutex turns_mutex_;
+  std::condition_variable turn_ended_;
+  std::multiset<FamilyKey> making_;  // families that a program is being made for, with turns_mutex_
   Backend backend_;
   std::atomic<int64_t> compiles_{0}, reference_{0};
 };

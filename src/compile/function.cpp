@@ -1,7 +1,10 @@
 // Compiled functions: guards, variants, recompiles, graph breaks.
 #include <atomic>
+#include <condition_variable>
+#include <exception>
 #include <mutex>
 #include <set>
+#include <string>
 #include <unordered_map>
 
 #include "base/check.h"
@@ -94,26 +97,33 @@ std::string text_of(const Scalar& s) {
 // One compiled variant.
 struct Entry {
   Surroundings surroundings;
+  std::shared_ptr<const front::OptionsNow> options;  // that it was compiled with
   Guards guards;
   std::vector<Scalar> scalars;
   std::vector<int> inputs;  // argument tensor for each input of the program
-  front::Program program;   // null: run eagerly
+  front::Program program;   // null: run eagerly, or still being compiled
+  bool runs_eagerly = false;
   std::vector<Tensor> captured;
   bool writes = false;
   std::string text;  // of the traced graph
   std::vector<std::vector<SizePolicy>> policies;
 
-  bool matches(const Call& c) const {
-    size_t next = 0;
-    for (auto& a : c.arguments)
-      if (!std::holds_alternative<const Tensor*>(a) && (next >= scalars.size() || !equal(a, scalars[next++]))) return false;
-    if (next != scalars.size() || surroundings != Surroundings::now() || !guards.hold(c.tensors)) return false;
+  // options: of the function now.
+  bool matches(const Call& c, const front::OptionsNow& now) const {
+    if (!fits(c, now)) return false;
     if (!program) return memory_is_shared(c);  // else there can be compiled code
     if (!writes) return true;
     for (auto* t : c.tensors)
       for (auto& w : captured)
         if (t->defined() && front::share_memory(*t, w)) return false;
     return true;
+  }
+  bool fits(const Call& c, const front::OptionsNow& now) const {
+    size_t next = 0;
+    for (auto& a : c.arguments)
+      if (!std::holds_alternative<const Tensor*>(a) && (next >= scalars.size() || !equal(a, scalars[next++]))) return false;
+    if (next != scalars.size() || options->key != now.key || surroundings != Surroundings::now()) return false;
+    return guards.hold(c.tensors);
   }
   // Whether two different tensors among those of the call and those captured share memory.
   bool memory_is_shared(const Call& c) const {
@@ -126,25 +136,41 @@ struct Entry {
         if (front::share_memory(*all[i], *all[k])) return true;
     return false;
   }
-  std::string failure(const Call& c) const {
+  std::string failure(const Call& c, const front::OptionsNow& now) const {
     size_t next = 0;
     for (size_t i = 0; i < c.arguments.size(); ++i) {
       if (std::holds_alternative<const Tensor*>(c.arguments[i])) continue;
       if (next >= scalars.size()) return "the number of arguments changed";
       const Scalar& s = scalars[next++];
       if (equal(c.arguments[i], s)) continue;
-      auto now = scalars_of(c.arguments.subspan(i, 1));
+      auto values = scalars_of(c.arguments.subspan(i, 1));
       if (std::holds_alternative<const std::vector<Tensor>*>(c.arguments[i]))
-        return fmt::format("argument {}: had {} tensors, has {}", i, text_of(s), text_of(now[0]));
-      return fmt::format("argument {}: was {}, is {}", i, text_of(s), text_of(now[0]));
+        return fmt::format("argument {}: had {} tensors, has {}", i, text_of(s), text_of(values[0]));
+      return fmt::format("argument {}: was {}, is {}", i, text_of(s), text_of(values[0]));
     }
-    if (const Surroundings now = Surroundings::now(); surroundings != now) return surroundings.change(now);
+    if (const Surroundings here = Surroundings::now(); surroundings != here) return surroundings.change(here);
+    if (options->key != now.key) return difference(options->options, now.options);
     std::string reason = guards.failure(c.tensors);
     if (reason.empty() && !program) return "tensors shared memory and the function writes to them, now they do not";
     return reason.empty() ? "an argument shares memory with a captured tensor that the function writes" : reason;
   }
 };
 using Entries = std::vector<std::shared_ptr<const Entry>>;
+
+// Compiles of functions that this thread is in the middle of. What runs within them may call functions, and waits for nobody: who compiles
+// may be waiting for this thread.
+thread_local int compiles_here = 0;
+struct CompileScope {
+  CompileScope() { ++compiles_here; }
+  ~CompileScope() { --compiles_here; }
+  CompileScope(const CompileScope&) = delete;
+};
+
+// Messages that are logged when no lock is held.
+using Messages = std::vector<std::pair<Artifact, std::string>>;
+void log_all(const Messages& messages) {
+  for (auto& [artifact, text] : messages) log(artifact, text);
+}
 
 // What was seen of one argument tensor: sizes that differ between calls become symbolic.
 struct History {
@@ -170,18 +196,33 @@ struct Function::State {
                        bool* broken);
   std::vector<std::vector<SizePolicy>> policies_of(const Call& c);
   std::string name_of_tensor(const Call& c, size_t index) const;
-  std::shared_ptr<const Entry> find(const Call& c);
-  std::shared_ptr<const Entry> add(const Call& c, trace::Segment s, std::vector<std::vector<SizePolicy>> policies);
-  bool limit_reached(const Entries& list) const { return static_cast<int64_t>(list.size()) >= limit(); }
+  // What a call looks at, by one lock.
+  struct Now {
+    std::shared_ptr<const Entries> entries;
+    std::shared_ptr<const front::OptionsNow> options;
+  };
+  Now state_now();
+  std::shared_ptr<const front::OptionsNow> options() { return state_now().options; }
+  std::shared_ptr<const Entry> find(const Call& c, const Entries& list, const front::OptionsNow& now);
+  std::shared_ptr<Entry> entry_of(const Call& c, trace::Segment& s, std::vector<std::vector<SizePolicy>> policies);
+  std::shared_ptr<const Entry> add(const Call& c, trace::Segment s, std::vector<std::vector<SizePolicy>> policies,
+                                   const std::shared_ptr<const front::OptionsNow>& now);
+  std::shared_ptr<const Entry> await_other(std::unique_lock<std::mutex>& lock, const Call& c, const front::OptionsNow& now);
+  Messages report_new(const Call& c, const Entry& e);
+  void keep_entry(const std::shared_ptr<const Entry>& e, uint64_t generation);
+  static bool limit_reached(size_t variants, const front::OptionsNow& now) {
+    return static_cast<int64_t>(variants) >= now.options.get(options::kRecompileLimit);
+  }
+  std::vector<Tensor> past_limit(const Call& c, const front::OptionsNow& now);
   void verify(const Entry& e, const Call& c);
-  front::Program compile(trace::Segment& s) const;  // takes its graph
+  front::Program compile(trace::Segment& s, const front::OptionsNow& now) const;  // takes its graph
   struct SegmentSite {
     std::unordered_map<std::string, front::Program> programs;  // by the graph's text
     Guards latest;
+    CompileOptions options;  // of the latest
   };
   front::Program segment_program(trace::Segment& s);
-  front::Program compile_segment(trace::Segment& s, SegmentSite& here);
-  int64_t limit() const { return settings.recompile_limit >= 0 ? settings.recompile_limit : get_option(options::kRecompileLimit); }
+  bool takes_another(trace::Segment& s, SegmentSite& here, const front::OptionsNow& now, Messages& messages);
   void follow_reset();
   void clear();
   void clear_locked();
@@ -203,8 +244,13 @@ struct Function::State {
   }
   mutable std::mutex entries_mutex;  // held for a copy of the pointer only
   std::shared_ptr<const Entries> entries = std::make_shared<const Entries>();
+  std::shared_ptr<const front::OptionsNow> latest_options;  // with entries_mutex
 
-  std::mutex mutex;  // of what follows, and held while compiling
+  // Of what follows. Not held while compiling: the code of custom operations and what listens to logs and tuning may call the function.
+  std::mutex mutex;
+  std::condition_variable made;                       // a compile has ended
+  std::vector<std::shared_ptr<const Entry>> pending;  // that are being compiled
+  std::multiset<std::pair<std::string, std::string>> pending_segments;  // by site and text
   std::vector<History> history;
   CompileReport kept;                                     // the lists of the report
   std::unordered_map<std::string, SegmentSite> segments;  // by the reason of the break at their end
@@ -273,14 +319,25 @@ std::vector<Tensor> Function::State::eager(const Call& c, const std::string& rea
   return c.run_eagerly();
 }
 
-std::shared_ptr<const Entry> Function::State::find(const Call& c) {
-  std::shared_ptr<const Entries> list = variants();
+Function::State::Now Function::State::state_now() {
+  const uint64_t version = options_version();
+  {
+    std::lock_guard lock(entries_mutex);
+    if (latest_options && latest_options->version == version) return {entries, latest_options};
+  }
+  auto options = front::options_now(settings);
+  std::lock_guard lock(entries_mutex);
+  latest_options = std::move(options);
+  return {entries, latest_options};
+}
+
+std::shared_ptr<const Entry> Function::State::find(const Call& c, const Entries& list, const front::OptionsNow& now) {
   size_t first = recent.load(std::memory_order_relaxed);
-  if (first < list->size() && (*list)[first]->matches(c)) return (*list)[first];
-  for (size_t i = list->size(); i-- > 0;) {
-    if (i == first || !(*list)[i]->matches(c)) continue;
+  if (first < list.size() && list[first]->matches(c, now)) return list[first];
+  for (size_t i = list.size(); i-- > 0;) {
+    if (i == first || !list[i]->matches(c, now)) continue;
     recent.store(i, std::memory_order_relaxed);
-    return (*list)[i];
+    return list[i];
   }
   return nullptr;
 }
@@ -293,16 +350,12 @@ std::vector<Tensor> Function::State::run(const Entry& e, const Call& c) {
   return e.program(inputs);
 }
 
-front::Program Function::State::compile(trace::Segment& s) const {
-  front::BackendOptions options = settings.backend_options;
-  options.device = s.device;
-  options.output_devices = s.output_devices;
-  return front::with_base_options(settings, [&] { return settings.backend(std::move(s.graph), options); });
+front::Program Function::State::compile(trace::Segment& s, const front::OptionsNow& now) const {
+  return settings.backend(std::move(s.graph), {now.options, s.device, s.output_devices});
 }
 
-// Compiles a trace of the whole function, unless another thread has made a fitting variant meanwhile. Null when others have reached the
-// recompile limit meanwhile.
-std::shared_ptr<const Entry> Function::State::add(const Call& c, trace::Segment s, std::vector<std::vector<SizePolicy>> policies) {
+// What a trace of the whole function becomes, all but its program.
+std::shared_ptr<Entry> Function::State::entry_of(const Call& c, trace::Segment& s, std::vector<std::vector<SizePolicy>> policies) {
   trace::settle_guards(*s.graph, s.origins, s.guard_places);
   auto e = std::make_shared<Entry>();
   std::vector<int> positions(c.tensors.size(), -1);
@@ -321,33 +374,73 @@ std::shared_ptr<const Entry> Function::State::add(const Call& c, trace::Segment 
   e->surroundings = Surroundings::now();
   for (auto& in : s.graph->inputs)
     if (in.data.defined()) e->captured.push_back(in.data);
-  const bool overlap = s.writes_inputs && e->memory_is_shared(c);
-  e->guards = Guards(*s.graph, c.tensors, positions, std::move(names), s.writes_inputs && !overlap);
+  e->runs_eagerly = s.writes_inputs && e->memory_is_shared(c);
+  e->guards = Guards(*s.graph, c.tensors, positions, std::move(names), s.writes_inputs && !e->runs_eagerly);
+  return e;
+}
 
-  std::lock_guard lock(mutex);
-  if (auto made = find(c)) return made;
+// The variant for this call, waiting for another thread that compiles it. Null: none does.
+std::shared_ptr<const Entry> Function::State::await_other(std::unique_lock<std::mutex>& lock, const Call& c, const front::OptionsNow& now) {
+  while (true) {
+    if (auto known = find(c, *variants(), now)) return known;
+    if (compiles_here > 0 || std::none_of(pending.begin(), pending.end(), [&](auto& p) { return p->fits(c, now); })) return nullptr;
+    made.wait(lock);
+  }
+}
+
+// Under the mutex.
+Messages Function::State::report_new(const Call& c, const Entry& e) {
+  Messages messages;
   auto list = variants();
-  if (limit_reached(*list)) return nullptr;
   if (!list->empty()) {
-    std::string reason = list->back()->failure(c);
-    log(Artifact::Recompiles, fmt::format("{}: {}", config.name, reason));
+    std::string reason = list->back()->failure(c, *e.options);
+    messages.emplace_back(Artifact::Recompiles, fmt::format("{}: {}", config.name, reason));
     if (kept.recompile_reasons.size() < kKeptReasons) kept.recompile_reasons.push_back(reason);
   }
-  kept.guards = e->guards.describe();
-  kept.graphs = {e->text};
+  kept.guards = e.guards.describe();
+  kept.graphs = {e.text};
   if (log_enabled(Artifact::Guards))
-    for (auto& g : kept.guards) log(Artifact::Guards, fmt::format("{}: {}", config.name, g));
-  if (log_enabled(Artifact::Graph)) log(Artifact::Graph, e->text);
-  if (overlap) {
-    keep(kept.fallbacks, "the function writes to its inputs, and two different ones share memory");
-  } else {
-    e->program = compile(s);
-    compiles.fetch_add(1);
-  }
-  auto longer = std::make_shared<Entries>(*list);
+    for (auto& g : kept.guards) messages.emplace_back(Artifact::Guards, fmt::format("{}: {}", config.name, g));
+  if (log_enabled(Artifact::Graph)) messages.emplace_back(Artifact::Graph, e.text);
+  if (e.runs_eagerly) keep(kept.fallbacks, "the function writes to its inputs, and two different ones share memory");
+  return messages;
+}
+
+// Under the mutex. What was begun before a reset serves its call alone.
+void Function::State::keep_entry(const std::shared_ptr<const Entry>& e, uint64_t generation) {
+  if (resets.load() != generation) return;
+  auto longer = std::make_shared<Entries>(*variants());
   longer->push_back(e);
   recent.store(longer->size() - 1, std::memory_order_relaxed);
   replace_variants(std::move(longer));
+}
+
+// Compiles a trace of the whole function, unless another thread has made or makes a fitting variant. Null when the recompile limit is
+// reached, with those that other threads compile now.
+std::shared_ptr<const Entry> Function::State::add(const Call& c, trace::Segment s, std::vector<std::vector<SizePolicy>> policies,
+                                                  const std::shared_ptr<const front::OptionsNow>& now) {
+  auto e = entry_of(c, s, std::move(policies));
+  e->options = now;
+  std::unique_lock lock(mutex);
+  if (auto known = await_other(lock, c, *now)) return known;
+  if (limit_reached(variants()->size() + pending.size(), *now)) return nullptr;
+  const uint64_t generation = resets.load();
+  const Messages messages = report_new(c, *e);
+  pending.push_back(e);
+  lock.unlock();
+  std::exception_ptr error;
+  try {
+    const CompileScope compiling;
+    log_all(messages);
+    if (!e->runs_eagerly) e->program = compile(s, *now), compiles.fetch_add(1);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  lock.lock();
+  std::erase(pending, e);
+  made.notify_all();
+  if (error) std::rethrow_exception(error);
+  keep_entry(e, generation);
   return e;
 }
 
@@ -363,28 +456,46 @@ std::vector<Tensor> Function::State::run_segment(trace::Segment s) {
 
 // One that was compiled before or is now, which takes the segment's graph; empty where it is to run operation by operation.
 front::Program Function::State::segment_program(trace::Segment& s) {
-  const std::string text = front::text_of(s);
+  const auto now = options();
+  const std::string text = fmt::format("{}\n{}", now->options.key(), front::text_of(s));
+  const std::string site = s.break_reason;
   const bool overlap = front::writes_shared_memory(s);
-  std::lock_guard lock(mutex);
+  if (!site.empty()) log(Artifact::GraphBreaks, fmt::format("{}: {}", config.name, site));
+  std::unique_lock lock(mutex);
   segmented = true;
-  if (!s.break_reason.empty()) {
-    keep(kept.graph_breaks, s.break_reason);
-    log(Artifact::GraphBreaks, fmt::format("{}: {}", config.name, s.break_reason));
-  }
+  if (!site.empty()) keep(kept.graph_breaks, site);
   if (overlap) {
     eager_calls.fetch_add(1);
     keep(kept.fallbacks, fmt::format("the part up to {} writes to tensors that share memory", front::end_of(s)));
     return {};
   }
-  SegmentSite& here = segments[s.break_reason];
-  if (const auto known = here.programs.find(text); known != here.programs.end()) return known->second;
-  front::Program program = compile_segment(s, here);
-  if (program) here.programs[text] = program;
+  made.wait(lock, [&] { return compiles_here > 0 || segments[site].programs.count(text) || !pending_segments.count({site, text}); });
+  if (const auto known = segments[site].programs.find(text); known != segments[site].programs.end()) return known->second;
+  Messages messages;
+  if (!takes_another(s, segments[site], *now, messages)) return {};
+  const uint64_t generation = resets.load();
+  const auto mine = pending_segments.emplace(site, text);
+  lock.unlock();
+  front::Program program;
+  std::exception_ptr error;
+  try {
+    const CompileScope compiling;
+    log_all(messages);
+    program = compile(s, *now);
+    compiles.fetch_add(1);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  lock.lock();
+  pending_segments.erase(mine);
+  made.notify_all();
+  if (error) std::rethrow_exception(error);
+  if (resets.load() == generation) segments[site].programs[text] = program;
   return program;
 }
 
-// Under the mutex.
-front::Program Function::State::compile_segment(trace::Segment& s, SegmentSite& here) {
+// Under the mutex: whether one more program may be compiled at this site, of which the report is told.
+bool Function::State::takes_another(trace::Segment& s, SegmentSite& here, const front::OptionsNow& now, Messages& messages) {
   std::vector<const Tensor*> tensors;
   std::vector<int> positions;
   std::vector<std::string> names;
@@ -397,27 +508,44 @@ front::Program Function::State::compile_segment(trace::Segment& s, SegmentSite& 
   std::string reason;
   if (again) {
     reason = here.latest.failure(tensors);
+    if (reason.empty()) reason = difference(here.options, now.options);
     if (reason.empty()) reason = "the operations recorded are others";
   }
   const Stance stance = front::current_stance();
-  const bool over = static_cast<int64_t>(here.programs.size()) >= limit();
+  const auto begun = std::count_if(pending_segments.begin(), pending_segments.end(), [&](auto& p) { return p.first == s.break_reason; });
+  const bool over = limit_reached(here.programs.size() + static_cast<size_t>(begun), now);
   if (stance == Stance::FailOnRecompile || (over && settings.fail_on_recompile_limit))
     fail<UserError>("{}: {} ({})", config.name, over ? "recompile_limit is reached" : "the stance forbids a recompile",
                     again ? reason : "first use");
   if (over || stance == Stance::EagerOnRecompile) {
     limit_calls.fetch_add(over);
     eager_calls.fetch_add(1);
-    keep(kept.fallbacks, over ? fmt::format("recompile_limit {} is reached: {}", limit(), reason) : "stance EagerOnRecompile");
-    return {};
+    keep(kept.fallbacks, over ? fmt::format("recompile_limit {} is reached: {}", now.options.get(options::kRecompileLimit), reason)
+                              : "stance EagerOnRecompile");
+    return false;
   }
   if (again && kept.recompile_reasons.size() < kKeptReasons) kept.recompile_reasons.push_back(reason);
-  if (again) log(Artifact::Recompiles, fmt::format("{}: {}", config.name, reason));
+  if (again) messages.emplace_back(Artifact::Recompiles, fmt::format("{}: {}", config.name, reason));
   here.latest = Guards(*s.graph, tensors, positions, names, false);
+  here.options = now.options;
   kept.guards = here.latest.describe();
   keep(kept.graphs, graph::to_string(*s.graph));
-  front::Program program = compile(s);
-  compiles.fetch_add(1);
-  return program;
+  return true;
+}
+
+// The limit is reached, by variants that there are or by those that other threads compile.
+std::vector<Tensor> Function::State::past_limit(const Call& c, const front::OptionsNow& now) {
+  auto list = variants();
+  std::string reason = fmt::format("recompile_limit {} is reached: {}", now.options.get(options::kRecompileLimit),
+                                   list->empty() ? "no variant is ready" : list->back()->failure(c, now));
+  TOROID_USER_CHECK(
+      !settings.fail_on_recompile_limit,
+      "the function \"{}\": {}. Mark sizes that vary with mark_dynamic, pass numbers that vary in tensors, or raise the option "
+      "recompile_limit",
+      config.name, reason);
+  limit_calls.fetch_add(1, std::memory_order_relaxed);
+  log(Artifact::Recompiles, fmt::format("{}: {}; running eagerly", config.name, reason));
+  return eager(c, reason);
 }
 
 std::vector<Tensor> Function::State::miss(const Call& c) {
@@ -431,18 +559,9 @@ std::vector<Tensor> Function::State::miss(const Call& c) {
   if (!in_segments && stance == Stance::EagerOnRecompile) return eager(c, "stance EagerOnRecompile");
   if (!in_segments && stance == Stance::FailOnRecompile)
     fail<UserError>("the function \"{}\" would be compiled, which the stance FailOnRecompile forbids: {}", config.name,
-                    list->empty() ? "it has no compiled code yet" : list->back()->failure(c));
-  if (limit_reached(*list)) {
-    std::string reason = fmt::format("recompile_limit {} is reached: {}", limit(), list->empty() ? "it is 0" : list->back()->failure(c));
-    TOROID_USER_CHECK(
-        !settings.fail_on_recompile_limit,
-        "the function \"{}\": {}. Mark sizes that vary with mark_dynamic, pass numbers that vary in tensors, or raise the option "
-        "recompile_limit",
-        config.name, reason);
-    limit_calls.fetch_add(1, std::memory_order_relaxed);
-    log(Artifact::Recompiles, fmt::format("{}: {}; running eagerly", config.name, reason));
-    return eager(c, reason);
-  }
+                    list->empty() ? "it has no compiled code yet" : list->back()->failure(c, *options()));
+  const auto now = options();
+  if (limit_reached(list->size(), *now)) return past_limit(c, *now);
   auto policies = policies_of(c);
   trace::SegmentRunner on_break;
   if (!config.fullgraph) on_break = [this](trace::Segment s) { return run_segment(std::move(s)); };
@@ -456,8 +575,8 @@ std::vector<Tensor> Function::State::miss(const Call& c) {
   trace::Segment s = trace(c, policies, on_break, &broken);
   not_captured.reset();
   if (broken) return run_segment(std::move(s));
-  if (auto e = add(c, std::move(s), std::move(policies))) return run(*e, c);
-  return miss(c);
+  if (auto e = add(c, std::move(s), std::move(policies), now)) return run(*e, c);
+  return past_limit(c, *now);
 }
 
 void Function::State::verify(const Entry& e, const Call& c) {
@@ -487,7 +606,8 @@ std::vector<Tensor> Function::State::call(std::span<const ArgumentView> argument
   calls.fetch_add(1, std::memory_order_relaxed);
   if (resets.load(std::memory_order_relaxed) != front::reset_count()) follow_reset();
   if (front::current_stance() == Stance::ForceEager) return eager(c, "stance ForceEager");
-  auto e = find(c);
+  const Now now = state_now();
+  auto e = find(c, *now.entries, *now.options);
   if (!e) return miss(c);
   hits.fetch_add(1, std::memory_order_relaxed);
   if (settings.verify_trace && e->program) verify(*e, c);

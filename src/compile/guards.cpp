@@ -33,8 +33,6 @@ int64_t floor_quotient(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a 
 
 std::string Surroundings::change(const Surroundings& now) const {
   if (autocast != now.autocast) return ops::difference(autocast, now.autocast);
-  if (allow_tf32 != now.allow_tf32) return fmt::format("the option allow_tf32 was {}, is {}", allow_tf32, now.allow_tf32);
-  if (check_indices != now.check_indices) return fmt::format("the option check_indices was {}, is {}", check_indices, now.check_indices);
   return fmt::format("the default device was {}, is {}", to_string(device), to_string(now.device));
 }
 

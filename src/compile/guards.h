@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "base/options.h"
 #include "graph/graph.h"
 #include "ops/autocast.h"
 
@@ -78,15 +77,12 @@ class Guards {
   bool no_overlap_ = false, any_requires_grad_ = false;
 };
 
-// What a trace depends on besides its arguments.
+// What a trace depends on besides its arguments and options.
 struct Surroundings {
   Device device;  // where new tensors are made
   ops::AutocastStates autocast;
-  bool allow_tf32 = false, check_indices = true;
 
-  static Surroundings now() {
-    return {default_device(), ops::autocast_states(), get_option(options::kAllowTf32), get_option(options::kCheckIndices)};
-  }
+  static Surroundings now() { return {default_device(), ops::autocast_states()}; }
   bool operator==(const Surroundings&) const = default;
   // What has changed: "autocast on cpu was off, is bf16".
   std::string change(const Surroundings& now) const;

@@ -21,9 +21,9 @@ double ms_since(Clock::time_point t) { return std::chrono::duration<double, std:
 // One compile on its way through the stages. Each stage reads what those before it left here.
 class Compilation {
  public:
-  Compilation(std::unique_ptr<graph::Graph> g, const ModelOptions& options, CompileReport& report, std::shared_ptr<const Target> target,
+  Compilation(std::unique_ptr<graph::Graph> g, const Setup& setup, CompileReport& report, std::shared_ptr<const Target> target,
               const CompiledModel::TuneListener& tuning = {})
-      : options_(options), report_(report), tuning_(tuning), debug_(g->name), target_(std::move(target)), graph_(std::move(g)) {}
+      : setup_(setup), report_(report), tuning_(tuning), debug_(g->name, setup.options), target_(std::move(target)), graph_(std::move(g)) {}
 
   exec::Plan run() {
     auto start = Clock::now();
@@ -57,62 +57,61 @@ class Compilation {
  private:
   void transform() {
     debug_.show(Artifact::Graph, "graph_imported.txt", [&] { return graph::to_string(*graph_); });
-    graph_ = graph::run_passes(std::move(graph_), graph::default_passes(options_.freeze, options_.templates, target_->has_whole_products()),
-                               &report_.passes);
+    graph_ = graph::run_passes(
+        std::move(graph_),
+        graph::default_passes(options().get(options::kFreezing), options().get(options::kTemplates), target_->has_whole_products()),
+        &report_.passes, options());
     debug_.show(Artifact::Graph, "graph_lowered.txt", [&] { return graph::to_string(*graph_); });
     report_.graph_nodes = graph_->nodes.size();
   }
 
   void lower() {
-    lower::LowerOptions how{.templates = options_.templates,
-                            .compose = !options_.eager,
-                            .device = options_.device,
-                            .checks = get_option(options::kCheckIndices)};
-    if (options_.templates) target_->set_templates(how);
+    lower::LowerOptions how{.options = options(), .device = setup_.device};
+    if (how.templates()) target_->set_templates(how);
     program_ = lower::lower(*graph_, how);
-    target_->prepare(program_, options_, report_.choices);
+    target_->prepare(program_, options(), report_.choices);
     report_.kernels_unfused = program_.nodes.size();
     debug_.show(Artifact::Loops, "program_lowered.txt", [&] { return choice::to_string(program_); });
   }
 
   // Decides how choice nodes are computed, and what stays apart from them.
   void tune() {
-    if (!tunes(options_.mode) || options_.eager) return;
+    if (!tuned()) return;
     moved_ = std::make_shared<MovedConstants>();
-    const auto pipeline = pipeline_for(options_, target_, moved_, [](const graph::Graph& g, const ModelOptions& how, auto target) {
+    const auto pipeline = pipeline_for(setup_, target_, moved_, [](const graph::Graph& g, const Setup& how, auto target) {
       return block_of(g, how, std::move(target), {}, {});  // nothing is tuned there
     });
-    const auto lock = lock_file();
-    const auto memory = memory_for(*pipeline, *target_, lock.get(), decided_before_);
-    tune::SearchOptions how = search_options();
+    const auto lock = lock_file(options());
+    const auto memory = memory_for(*pipeline, *target_, options(), lock.get(), decided_before_);
+    tune::SearchOptions how = search_options(options());
     how.progress = tuning_;
-    how.pipelined = options_.device.is_cuda();  // its own clock does not see what the host does
+    how.pipelined = setup_.device.is_cuda();  // its own clock does not see what the host does
     program_ = tune::tune(std::move(program_), pipeline, how, memory.get(), report_.tuning);
   }
 
   void fuse() {
-    program_ = schedule(std::move(program_), *target_, options_, report_.fusion, report_.choices);
+    program_ = schedule(std::move(program_), *target_, options(), report_.fusion, report_.choices);
     for (auto& line : report_.choices) log(Artifact::Choices, line);
     debug_.show(Artifact::Schedule, "program_fused.txt", [&] { return choice::to_string(program_); });
     if (log_enabled(Artifact::Fusion))
       for (auto& m : report_.fusion.misses) log(Artifact::Fusion, m.first + " and " + m.second + " stay apart: " + m.reason);
     if (log_enabled(Artifact::Fusion))
       for (auto& u : report_.fusion.unsplit) log(Artifact::Fusion, u.node + " stays one loop: " + u.reason);
-    assembly_ = std::make_unique<Assembly>(std::move(program_), options_, report_, target_, debug_);
+    assembly_ = std::make_unique<Assembly>(std::move(program_), setup_, report_, target_, debug_);
     if (moved_) assembly_->share(moved_);
   }
 
   // What control flow runs: each region is a compilation of its own, which is taken to its kernels here.
   void blocks() {
-    assembly_->add_blocks([&](const graph::Graph& region) {
-      Assembly::Inner block = block_of(region, options_, target_, tuning_, report_.tuning.decided);
+    assembly_->add_blocks([&](const graph::Graph& region, const Setup& its) {
+      Assembly::Inner block = block_of(region, its, target_, tuning_, report_.tuning.decided);
       tune::add(report_.tuning, std::move(block.report->tuning));
       return block;
     });
-    if (tunes(options_.mode) && !options_.eager) debug_.write("tuning.txt", [&] { return tune::to_string(report_.tuning); });
+    if (tuned()) debug_.write("tuning.txt", [&] { return tune::to_string(report_.tuning); });
   }
 
-  static Assembly::Inner block_of(const graph::Graph& region, const ModelOptions& options, std::shared_ptr<const Target> target,
+  static Assembly::Inner block_of(const graph::Graph& region, const Setup& setup, std::shared_ptr<const Target> target,
                                   const CompiledModel::TuneListener& tuning, tune::LockFile decided_before) {
     auto g = graph::clone(region);
     Assembly::Inner out;
@@ -133,7 +132,7 @@ class Compilation {
       }
     }
     g->outputs = std::move(computed);
-    Compilation within(std::move(g), options, *out.report, std::move(target), tuning);
+    Compilation within(std::move(g), setup, *out.report, std::move(target), tuning);
     within.decided_before_ = std::move(decided_before);
     for (auto stage : {&Compilation::transform, &Compilation::lower, &Compilation::tune, &Compilation::fuse, &Compilation::blocks,
                        &Compilation::generate})
@@ -142,11 +141,14 @@ class Compilation {
     return out;
   }
 
+  const CompileOptions& options() const { return setup_.options; }
+  bool tuned() const { return tunes(options().mode()) && options().fusion() != Fusion::None; }
+
   void generate() { assembly_->generate(); }
   void build() { assembly_->build(); }
   void load() { assembly_->load(); }
 
-  const ModelOptions& options_;
+  const Setup setup_;
   CompileReport& report_;
   const CompiledModel::TuneListener tuning_;
   tune::LockFile decided_before_;  // by the program that this is a block of
@@ -177,10 +179,13 @@ std::string time_text(const CompileReport& r) {
 }
 
 CompiledModel CompiledModel::compile(std::unique_ptr<graph::Graph> graph, const ModelOptions& options, const TuneListener& tuning) {
-  TOROID_USER_CHECK(options.threads >= 0, "ModelOptions::threads is {}; expected the number of threads, or 0 for any", options.threads);
+  return make(std::move(graph), setup_of(options), tuning);
+}
+
+CompiledModel CompiledModel::make(std::unique_ptr<graph::Graph> graph, const Setup& setup, const TuneListener& tuning) {
   const device::CaptureSuspension not_captured;
   CompiledModel model;
-  Compilation compilation(std::move(graph), options, model.report_, make_target(options), tuning);
+  Compilation compilation(std::move(graph), setup, model.report_, make_target(setup), tuning);
   model.executable_ = std::make_unique<exec::Executable>(compilation.run());
   model.sources_ = compilation.take_sources();
   return model;
@@ -188,8 +193,8 @@ CompiledModel CompiledModel::compile(std::unique_ptr<graph::Graph> graph, const 
 
 std::vector<codegen::KernelText> kernels_for_gpu(std::unique_ptr<graph::Graph> graph, const device::cuda::GpuInfo& gpu) {
   CompileReport report;
-  const ModelOptions options{.device = Device::cuda()};
-  return Compilation(std::move(graph), options, report, make_target(options, &gpu)).kernels();
+  const Setup setup = setup_of({.device = Device::cuda()});
+  return Compilation(std::move(graph), setup, report, make_target(setup, &gpu)).kernels();
 }
 
 }  // namespace toroid::compiler

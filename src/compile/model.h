@@ -3,11 +3,11 @@
 
 #include "choice/program.h"
 #include "codegen/kernel_text.h"
+#include "compile/setup.h"
 #include "exec/executable.h"
 #include "graph/graph.h"
 #include "graph/pass.h"
 #include "sched/fuse.h"
-#include "toroid/model.h"
 #include "tune/search.h"
 
 namespace toroid::compiler {
@@ -40,6 +40,8 @@ class CompiledModel {
   using TuneListener = std::function<void(const tune::TuneProgress&)>;
   // UserError for programs outside of what the compiler supports, naming the operation and its place. tuning: told how far it has come, in
   // modes that tune; blocks of control flow begin anew.
+  static CompiledModel make(std::unique_ptr<graph::Graph> graph, const Setup& setup, const TuneListener& tuning = {});
+  // The same by the options of the process and these: setup_of().
   static CompiledModel compile(std::unique_ptr<graph::Graph> graph, const ModelOptions& options = {}, const TuneListener& tuning = {});
 
   // One tensor an output. See exec::Executable::run.
@@ -55,7 +57,7 @@ class CompiledModel {
   std::vector<std::pair<std::string, std::string>> sources_;
 };
 
-// The kernels that a GPU would get, which need not be there.
+// The kernels that a GPU would get, which need not be there, by the options of the process.
 std::vector<codegen::KernelText> kernels_for_gpu(std::unique_ptr<graph::Graph> graph, const device::cuda::GpuInfo& gpu);
 
 }  // namespace toroid::compiler

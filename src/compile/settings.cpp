@@ -2,63 +2,16 @@
 
 #include <atomic>
 #include <mutex>
-#include <shared_mutex>
 #include <unordered_map>
 
 #include "base/check.h"
-#include "base/options.h"
-#include "base/text.h"
 #include "compile/eager.h"
+#include "compile/setup.h"
 #include "tensor/tensor_impl.h"
 
 namespace toroid {
 namespace front {
 namespace {
-
-struct Row {
-  std::string_view name, doc;
-};
-constexpr Row kRows[] = {
-    {"backend", "\"compiled\", or \"reference\": the traced graph is run by the reference evaluator."},
-    {"freezing", "Tensors that the function captures become constants: folded and packed. Later changes of them are not seen."},
-    {"templates", "GEMM, convolution and attention by templates; otherwise as plain loops."},
-    {"fusion", "Join operations into one kernel."},
-    {"threads", "At most so many threads run the function's kernels on the CPU; 0: as many as the process uses."},
-    {"fail_on_recompile_limit", "Reaching recompile_limit is a UserError; otherwise calls run eagerly from there on."},
-    {"verify_trace", "Trace again at every call, and throw a UserError when the function takes another path than the compiled one."},
-};
-
-bool truth(const std::string& name, const std::string& value) {
-  for (auto yes : {"1", "true", "on", "yes"})
-    if (value == yes) return true;
-  for (auto no : {"0", "false", "off", "no"})
-    if (value == no) return false;
-  fail<UserError>("compile option {}: \"{}\" is not a truth value; expected 1/true/on/yes or 0/false/off/no", name, value);
-}
-
-int threads_from(const std::string& value) {
-  check_option("threads", value);
-  return std::stoi(value);
-}
-
-std::shared_mutex& options_mutex() {
-  static std::shared_mutex m;
-  return m;
-}
-
-class ScopedOptions {
- public:
-  explicit ScopedOptions(const std::vector<std::pair<std::string, std::string>>& values) {
-    for (auto& [name, value] : values) set_.push_back(std::make_unique<ScopedOption>(name, value));
-  }
-  ~ScopedOptions() {
-    while (!set_.empty()) set_.pop_back();
-  }
-  ScopedOptions(const ScopedOptions&) = delete;
-
- private:
-  std::vector<std::unique_ptr<ScopedOption>> set_;
-};
 
 struct MarkTable {
   std::mutex mutex;
@@ -96,54 +49,22 @@ std::atomic<uint64_t> resets{0};
 }  // namespace
 
 Settings read_settings(const CompileConfig& config) {
+  const auto mode = [](Mode m) { return std::string(kModeNames[static_cast<size_t>(m)]); };
   Settings s;
-  s.backend_options.mode = config.mode;
-  std::string backend = "compiled";
-  auto process = list_options();
-  for (auto& [name, value] : config.options) {
-    if (name == "backend")
-      backend = value;
-    else if (name == "freezing")
-      s.backend_options.freezing = truth(name, value);
-    else if (name == "templates")
-      s.backend_options.templates = truth(name, value);
-    else if (name == "fusion")
-      s.backend_options.fuse = truth(name, value);
-    else if (name == "threads")
-      s.backend_options.threads = threads_from(value);
-    else if (name == "fail_on_recompile_limit")
-      s.fail_on_recompile_limit = truth(name, value);
-    else if (name == "verify_trace")
-      s.verify_trace = truth(name, value);
-    else {
-      std::vector<std::string_view> names;
-      bool known = false;
-      for (auto& row : kRows) names.push_back(row.name);
-      for (auto& row : process) {
-        names.push_back(row.name);
-        known = known || row.name == name;
-      }
-      TOROID_USER_CHECK(known, "compile: there is no option \"{}\"{}", name, did_you_mean(name, names));
-      s.base.emplace_back(name, value);
-    }
-  }
-  if (!s.base.empty()) {  // a bad value is an error now, not at the first call
-    std::unique_lock lock(options_mutex());
-    ScopedOptions probe(s.base);
-    if (config.options.count("recompile_limit")) s.recompile_limit = get_option(options::kRecompileLimit);
-  }
-  s.backend = find_backend(backend);
+  s.own = compiler::given_options({{"mode", mode(config.mode), mode(Mode::Default)}}, config.options);
+  const CompileOptions options = CompileOptions::of_process().with(s.own);
+  s.fail_on_recompile_limit = options.get(options::kFailOnRecompileLimit);
+  s.verify_trace = options.get(options::kVerifyTrace);
+  s.backend = find_backend(options.get(options::kBackend));
   return s;
 }
 
-Program with_base_options(const Settings& settings, const std::function<Program()>& f) {
-  if (settings.base.empty()) {
-    std::shared_lock lock(options_mutex());
-    return f();
-  }
-  std::unique_lock lock(options_mutex());
-  ScopedOptions values(settings.base);
-  return f();
+std::shared_ptr<const OptionsNow> options_now(const Settings& settings) {
+  auto now = std::make_shared<OptionsNow>();
+  now->version = options_version();  // before the values: where others follow, they are read again at the next call
+  now->options = CompileOptions::of_process().with(settings.own);
+  now->key = number_of_key(now->options);
+  return now;
 }
 
 std::vector<Mark> marks_of(const Tensor& t) {
@@ -161,7 +82,8 @@ uint64_t reset_count() { return resets.load(std::memory_order_acquire); }
 
 std::vector<std::pair<std::string, std::string>> compile_options() {
   std::vector<std::pair<std::string, std::string>> out;
-  for (auto& row : front::kRows) out.emplace_back(row.name, row.doc);
+  for (const OptionInfo& row : list_options())
+    if (row.scope != "process") out.emplace_back(row.name, row.doc);
   return out;
 }
 

@@ -1,7 +1,8 @@
 // Options of one compiled function, checked, and what they mean for a compile.
 #pragma once
 
-#include <functional>
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -12,18 +13,22 @@ namespace toroid::front {
 
 struct Settings {
   Backend backend;
-  BackendOptions backend_options;
+  std::map<std::string, std::string> own;  // options that the function was given
   bool fail_on_recompile_limit = false;
   bool verify_trace = false;
-  int64_t recompile_limit = -1;                           // -1: the option recompile_limit of the process
-  std::vector<std::pair<std::string, std::string>> base;  // options of base/options.h, set while this function compiles
 };
 
-// UserError for an unknown option (with near names) or a bad value.
+// UserError for an unknown option (with near names), a bad value, and an option of the process.
 Settings read_settings(const CompileConfig& config);
 
-// Calls f with the function's base options in force. They are options of the process, so that such compiles run alone.
-Program with_base_options(const Settings& settings, const std::function<Program()>& f);
+// What a compile of the function goes by: what the process's options say, and in their place the function's own. Read at each call, by
+// two comparisons where nothing has changed.
+struct OptionsNow {
+  uint64_t version = 0;  // options_version() that they are of
+  CompileOptions options;
+  uint64_t key = 0;  // number_of_key(options)
+};
+std::shared_ptr<const OptionsNow> options_now(const Settings& settings);
 
 // Dimensions that mark_dynamic and mark_static named; kFree elsewhere.
 struct Mark {

@@ -6,7 +6,6 @@
 
 #include "base/check.h"
 #include "base/log.h"
-#include "base/options.h"
 #include "base/thread_pool.h"
 #include "codegen/cuda/generate.h"
 #include "codegen/cuda/templates/sort.h"
@@ -48,36 +47,36 @@ std::string spinning_refusal() {
   return "its OpenMP threads would hold up other kernels (not where OMP_WAIT_POLICY is passive in the environment)";
 }
 
-void add_splits(std::vector<choice::Config>& ways, const choice::Node& n, int processors) {
-  const auto most = static_cast<size_t>(get_option(options::kNumDecomposeKSplits));
-  for (int64_t splits : sched::decompose_k_splits(n, processors, get_option(options::kDecomposeKThreshold), most))
+void add_splits(std::vector<choice::Config>& ways, const choice::Node& n, int processors, const CompileOptions& options) {
+  const auto most = static_cast<size_t>(options.get(options::kNumDecomposeKSplits));
+  for (int64_t splits : sched::decompose_k_splits(n, processors, options.get(options::kDecomposeKThreshold), most))
     ways.push_back({"decompose_k", {{"splits", splits}}});
 }
 
 class CpuTarget : public Target {
  public:
-  explicit CpuTarget(int threads) : threads_(threads) {}
+  explicit CpuTarget(CompileOptions options) : options_(std::move(options)) {}
 
   bool has_whole_products() const override { return isa_ != device::Isa::Scalar; }
   void set_templates(lower::LowerOptions& how) const override {
     how.takes_whole_product = [](const choice::Gemm& g, bool constant_b) { return codegen::supports(g, constant_b); };
-    how.takes_convolution = [isa = isa_](const choice::Convolution& c, bool constant_weight) {
-      return first_taker(candidates(c, constant_weight, isa)) != nullptr;
+    how.takes_convolution = [isa = isa_](const choice::Convolution& c, bool constant_weight, const CompileOptions& options) {
+      return first_taker(candidates(c, constant_weight, isa, options)) != nullptr;
     };
     how.attention_template = [isa = isa_](const choice::Attention& a) { return codegen::supports(a, isa); };
     how.sort_template = [](const choice::Sort& s) { return codegen::supports(s); };
   }
 
-  choice::Program schedule(choice::Program p, const ModelOptions& options, sched::FusionReport& report,
+  choice::Program schedule(choice::Program p, const CompileOptions& options, sched::FusionReport& report,
                            std::vector<std::string>& choices) const override {
-    const bool joins = options.fuse && !options.eager;
+    const bool joins = options.fusion() == Fusion::All;
     const size_t nodes = p.nodes.size();
-    for (auto& line : choose(p, isa_)) choices.push_back(std::move(line));
+    for (auto& line : choose(p, isa_, options)) choices.push_back(std::move(line));
     if (joins) {
       if (p.nodes.size() > nodes) p = sched::fuse(std::move(p));  // rests of epilogues with their readers
       p = sched::absorb_producers(std::move(p), sched::producers_on_threads(threads_), &report);
     }
-    if (options.fuse) p = sched::split_reductions(std::move(p), threads_, &report);
+    if (options.fusion() != Fusion::PerNode) p = sched::split_reductions(std::move(p), threads_, &report);
     if (joins) p = sched::share_launches(std::move(p));
     return p;
   }
@@ -90,7 +89,7 @@ class CpuTarget : public Target {
       log(Artifact::Choices, fmt::format("{}: not by onednn: {}", choice::label(n), refusal));
     add_library(out, n, {"onednn", {}}, refusal);
     for (auto& way : sched::cpu_layouts(n, p)) out.push_back(std::move(way));
-    add_splits(out, n, threads_);
+    add_splits(out, n, threads_, options_);
     return out;
   }
   std::vector<choice::Config> neighbours(const choice::Program& p, size_t node, const choice::Config& way) const override {
@@ -101,40 +100,42 @@ class CpuTarget : public Target {
   codegen::KernelText generate(const choice::Node& node, choice::Program& p, codegen::ConstantMemory& constants) const override {
     return codegen::generate(node, p, isa_, constants);
   }
-  std::string isa() const override { return "native"; }
+  std::string isa() const override { return isa_ == device::host().isa ? "native" : std::string(device::name_of(isa_)); }
   std::string file_ending() const override { return ".c"; }
   LoadedKernel load(const std::string& object, const codegen::KernelText& k) const override {
     return {device::LoadedCode::load(object, device::runtime_symbols(), k.name), {}};
   }
 
  private:
-  int threads_;  // that run the kernels
-  device::Isa isa_ = device::active_isa();
+  const CompileOptions options_;
+  const int threads_ = threads_of(options_);  // that run the kernels
+  const device::Isa isa_ = device::usable_isa(options_.get(options::kIsa));
 };
 
 class GpuTarget : public Target {
  public:
-  GpuTarget(int index, device::cuda::GpuInfo gpu) : index_(index), gpu_(std::move(gpu)) {}
+  GpuTarget(CompileOptions options, int index, device::cuda::GpuInfo gpu)
+      : options_(std::move(options)), index_(index), gpu_(std::move(gpu)) {}
 
   void set_templates(lower::LowerOptions& how) const override {
     how.tf32 = true;
-    how.takes_convolution = [](const choice::Convolution& c, bool constant_weight) {
-      return first_taker(gpu_candidates(c, constant_weight)) != nullptr;
+    how.takes_convolution = [](const choice::Convolution& c, bool constant_weight, const CompileOptions& options) {
+      return first_taker(gpu_candidates(c, constant_weight, options)) != nullptr;
     };
     how.attention_template = [](const choice::Attention& a) { return codegen::cuda_supports(a); };
     how.sort_template = [](const choice::Sort& s) { return codegen::cuda_supports(s); };
   }
 
-  void prepare(choice::Program& p, const ModelOptions& options, std::vector<std::string>& choices) const override {
-    if (options.eager || !options.fuse) return;
+  void prepare(choice::Program& p, const CompileOptions& options, std::vector<std::string>& choices) const override {
+    if (options.fusion() != Fusion::All) return;
     for (auto& line : sched::pad_for_gpu(p)) choices.push_back(std::move(line));
   }
 
-  choice::Program schedule(choice::Program p, const ModelOptions& options, sched::FusionReport& report,
+  choice::Program schedule(choice::Program p, const CompileOptions& options, sched::FusionReport& report,
                            std::vector<std::string>& choices) const override {
     const size_t nodes = p.nodes.size();
-    for (auto& line : choose_on_gpu(p)) choices.push_back(std::move(line));
-    if (options.fuse && !options.eager) {
+    for (auto& line : choose_on_gpu(p, options)) choices.push_back(std::move(line));
+    if (options.fusion() == Fusion::All) {
       if (p.nodes.size() > nodes) p = sched::fuse(std::move(p));  // rests of epilogues with their readers
       p = sched::absorb_producers(
           std::move(p), [&](const choice::Node& n) { return codegen::cuda_producer_refusal(n, gpu_); }, &report);
@@ -155,7 +156,7 @@ class GpuTarget : public Target {
     for (int64_t algo = 0; algo < kLibraryChoices; ++algo) add_library(out, n, {library, {{"algo", algo}}}, refusal);
     for (auto& way : sched::gpu_layouts(n, p)) out.push_back(std::move(way));
     for (auto& way : sched::gpu_channels_last(n, p)) out.push_back(std::move(way));
-    add_splits(out, n, gpu_.multiprocessors);
+    add_splits(out, n, gpu_.multiprocessors, options_);
     return out;
   }
   std::vector<choice::Config> neighbours(const choice::Program& p, size_t node, const choice::Config& way) const override {
@@ -173,21 +174,22 @@ class GpuTarget : public Target {
   }
 
  private:
+  const CompileOptions options_;
   int index_;
   device::cuda::GpuInfo gpu_;
 };
 
 }  // namespace
 
-int threads_of(const ModelOptions& options) {
-  const int threads = ThreadPool::global().size();
-  return options.threads > 0 ? std::min(options.threads, threads) : threads;
+int threads_of(const CompileOptions& options) {
+  const int threads = ThreadPool::global().size(), most = static_cast<int>(options.get(options::kMaxThreads));
+  return most > 0 ? std::min(most, threads) : threads;
 }
 
-std::unique_ptr<Target> make_target(const ModelOptions& options, const device::cuda::GpuInfo* absent) {
-  if (!options.device.is_cuda()) return std::make_unique<CpuTarget>(threads_of(options));
-  const int index = options.device.index;
-  return std::make_unique<GpuTarget>(index, absent ? *absent : device::cuda::gpu(index).info());
+std::unique_ptr<Target> make_target(const Setup& setup, const device::cuda::GpuInfo* absent) {
+  if (!setup.device.is_cuda()) return std::make_unique<CpuTarget>(setup.options);
+  const int index = setup.device.index;
+  return std::make_unique<GpuTarget>(setup.options, index, absent ? *absent : device::cuda::gpu(index).info());
 }
 
 }  // namespace toroid::compiler

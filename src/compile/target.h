@@ -5,12 +5,12 @@
 #include <string>
 
 #include "codegen/cpu/generate.h"
+#include "compile/setup.h"
 #include "device/cpu/code_loader.h"
 #include "device/cuda/gpu.h"
 #include "exec/plan.h"
 #include "lower/lowering.h"
 #include "sched/fuse.h"
-#include "toroid/model.h"
 
 namespace toroid::compiler {
 
@@ -28,9 +28,9 @@ class Target {
   // Which problems have templates.
   virtual void set_templates(lower::LowerOptions& how) const = 0;
   // What comes before tuning and fusion. `choices` as below.
-  virtual void prepare(choice::Program& /*p*/, const ModelOptions& /*options*/, std::vector<std::string>& /*choices*/) const {}
+  virtual void prepare(choice::Program& /*p*/, const CompileOptions& /*options*/, std::vector<std::string>& /*choices*/) const {}
   // What follows fusion: who computes what, and what else joins or parts. `choices` gets a line for each decision that had an alternative.
-  virtual choice::Program schedule(choice::Program p, const ModelOptions& options, sched::FusionReport& report,
+  virtual choice::Program schedule(choice::Program p, const CompileOptions& options, sched::FusionReport& report,
                                    std::vector<std::string>& choices) const = 0;
   // Ways worth a trial to compute node i of a scheduled program (see tune::Decision), the most hopeful first, without the one that is taken
   // by default.
@@ -47,9 +47,9 @@ class Target {
 };
 
 // Threads that will run the program's kernels on the CPU.
-int threads_of(const ModelOptions& options);
+int threads_of(const CompileOptions& options);
 
-// Of options.device; `absent`: a GPU that is compiled for in its place, and need not be there.
-std::unique_ptr<Target> make_target(const ModelOptions& options, const device::cuda::GpuInfo* absent = nullptr);
+// Of setup.device; `absent`: a GPU that is compiled for in its place, and need not be there.
+std::unique_ptr<Target> make_target(const Setup& setup, const device::cuda::GpuInfo* absent = nullptr);
 
 }  // namespace toroid::compiler

@@ -3,7 +3,6 @@
 #include <limits>
 
 #include "base/check.h"
-#include "base/options.h"
 #include "base/text.h"
 #include "choice/inline.h"
 #include "compile/assembly.h"
@@ -18,13 +17,12 @@ namespace {
 // A region's code. Constants that are brought to a GPU lie there once, however many builds use them.
 class RegionBuild : public tune::Build {
  public:
-  RegionBuild(choice::Program scheduled, const ModelOptions& options, std::shared_ptr<const Target> target,
-              std::shared_ptr<MovedConstants> constants, const BlockMaker& blocks)
-      : options_(options), assembly_(std::move(scheduled), options_, report_, target, {}) {
-    options_.mode = Mode::Default;
+  RegionBuild(choice::Program scheduled, Setup setup, std::shared_ptr<const Target> target, std::shared_ptr<MovedConstants> constants,
+              const BlockMaker& blocks)
+      : assembly_(std::move(scheduled), untuned(std::move(setup)), report_, target, {}) {
     assembly_.share(constants);
-    const auto block = [&](const graph::Graph& g) {
-      Assembly::Inner made = blocks(g, options_, target);
+    const auto block = [&](const graph::Graph& g, const Setup& its) {
+      Assembly::Inner made = blocks(g, its, target);
       made.assembly->share(constants);
       return made;
     };
@@ -39,14 +37,18 @@ class RegionBuild : public tune::Build {
   const std::vector<codegen::KernelText>& kernels() const override { return assembly_.kernels(); }
 
  private:
-  ModelOptions options_;
+  static Setup untuned(Setup setup) {
+    setup.options.set(Mode::Default);
+    return setup;
+  }
+
   CompileReport report_;
   Assembly assembly_;
 };
 
-std::string device_key(const ModelOptions& options, const Target& target) {
-  if (options.device.is_cuda()) {
-    const auto& gpu = device::cuda::gpu(options.device.index).info();
+std::string device_key(const Device& device, const Target& target) {
+  if (device.is_cuda()) {
+    const auto& gpu = device::cuda::gpu(device.index).info();
     return fmt::format("{}, {}, {} multiprocessors", gpu.name, target.isa(), gpu.multiprocessors);
   }
   return fmt::format("{}, {}, {} threads", device::host().model, device::name_of(device::active_isa()), threads_of(options));
@@ -65,77 +67,79 @@ std::string gpu_libraries() {
 
 }  // namespace
 
-choice::Program schedule(choice::Program p, const Target& target, const ModelOptions& options, sched::FusionReport& report,
+choice::Program schedule(choice::Program p, const Target& target, const CompileOptions& options, sched::FusionReport& report,
                          std::vector<std::string>& choices) {
   p = choice::inline_defaults(std::move(p), choices);
-  if (options.fuse && !options.eager) p = sched::fuse(std::move(p), &report);
+  if (options.fusion() == Fusion::All) p = sched::fuse(std::move(p), &report);
   return target.schedule(std::move(p), options, report, choices);
 }
 
-std::shared_ptr<const tune::Pipeline> pipeline_for(const ModelOptions& options, std::shared_ptr<const Target> target,
+std::shared_ptr<const tune::Pipeline> pipeline_for(const Setup& setup, std::shared_ptr<const Target> target,
                                                    std::shared_ptr<MovedConstants> constants, BlockMaker blocks) {
   auto out = std::make_shared<tune::Pipeline>();
-  out->device = options.device;
+  out->device = setup.device;
   out->isa = target->isa();
-  out->device_key = device_key(options, *target);
-  out->schedule = [options, target](choice::Program p) {
+  out->device_key = device_key(setup.device, *target);
+  out->schedule = [options = setup.options, target](choice::Program p) {
     sched::FusionReport report;
     std::vector<std::string> choices;
     return compiler::schedule(std::move(p), *target, options, report, choices);
   };
   out->ways = [target](const choice::Program& p, size_t node) { return target->ways(p, node); };
   out->neighbours = [target](const choice::Program& p, size_t node, const choice::Config& way) { return target->neighbours(p, node, way); };
-  out->build = [options, target, constants, blocks](choice::Program p) -> std::unique_ptr<tune::Build> {
-    return std::make_unique<RegionBuild>(std::move(p), options, target, constants, blocks);
+  out->build = [setup, target, constants, blocks](choice::Program p) -> std::unique_ptr<tune::Build> {
+    return std::make_unique<RegionBuild>(std::move(p), setup, target, constants, blocks);
   };
   return out;
 }
 
-std::unique_ptr<tune::LockFile> lock_file() {
-  const std::string path = get_option(options::kTuneLock);
-  if (path.empty()) return get_option(options::kDeterministic) ? std::make_unique<tune::LockFile>() : nullptr;
+std::unique_ptr<tune::LockFile> lock_file(const CompileOptions& options) {
+  const std::string path = options.get(options::kTuneLock);
+  if (path.empty()) return options.get(options::kDeterministic) ? std::make_unique<tune::LockFile>() : nullptr;
   return std::make_unique<tune::LockFile>(tune::LockFile::read(path));
 }
 
-std::unique_ptr<tune::Memory> memory_for(const tune::Pipeline& pipeline, const Target& target, const tune::LockFile* lock,
-                                         tune::LockFile decided) {
+std::unique_ptr<tune::Memory> memory_for(const tune::Pipeline& pipeline, const Target& target, const CompileOptions& options,
+                                         const tune::LockFile* lock, tune::LockFile decided) {
   constexpr const char* kGenerators = "toroid 5";  // another number where what templates make, or how choices are compared, has changed
   tune::Memory::Sources sources;
   sources.lock = lock;
-  if (!lock) sources.database = tune::shared_database(), sources.remote = tune::shared_remote();
+  if (!lock)
+    sources.database = tune::shared_database(options.get(options::kTuneDatabase)),
+    sources.remote = tune::shared_remote(options.get(options::kTuneRemote));
   sources.decided = std::move(decided);
-  sources.retry_hours = get_option(options::kTuneRetryHours);
-  const char* steps = get_option(options::kCoordinateDescentTuning) ? ", by steps" : "";  // what was decided without is not the end of it
-  const char* bits = get_option(options::kTuneStrict) ? ", equal bits" : "";              // what is refused for them is not elsewhere
+  sources.retry_hours = options.get(options::kTuneRetryHours);
+  const char* steps = options.get(options::kCoordinateDescentTuning) ? ", by steps" : "";  // what was decided without is not the end of it
+  const char* bits = options.get(options::kTuneStrict) ? ", equal bits" : "";              // what is refused for them is not elsewhere
   const std::string libraries = pipeline.device.is_cuda() ? gpu_libraries() : "";
   return std::make_unique<tune::Memory>(
       pipeline.device_key, fmt::format("{}, {}{}{}{}", kGenerators, jit::compiler_revision(target.isa()), libraries, steps, bits),
       std::move(sources));
 }
 
-tune::SearchOptions search_options() {
+tune::SearchOptions search_options(const CompileOptions& options) {
   tune::SearchOptions o;
-  o.budget_ms = static_cast<double>(get_option(options::kTuneBudgetMs));
-  o.region_ms = static_cast<double>(get_option(options::kTuneRegionMs));
-  o.whole_ms = static_cast<double>(get_option(options::kTuneWholeMs));
-  o.fusion_depth = get_option(options::kEnableRecursiveFusion) ? static_cast<int>(get_option(options::kMaxFusionDepth)) : 1;
-  const std::string listed = get_option(options::kFusionTypes);
+  o.budget_ms = static_cast<double>(options.get(options::kTuneBudgetMs));
+  o.region_ms = static_cast<double>(options.get(options::kTuneRegionMs));
+  o.whole_ms = static_cast<double>(options.get(options::kTuneWholeMs));
+  o.fusion_depth = options.get(options::kEnableRecursiveFusion) ? static_cast<int>(options.get(options::kMaxFusionDepth)) : 1;
+  const std::string listed = options.get(options::kFusionTypes);
   const auto kinds = split_list(listed);
   const auto has = [&](std::string_view kind) { return std::find(kinds.begin(), kinds.end(), kind) != kinds.end(); };
   o.fusion = {has("epilogue"), has("prologue"), has("cross_subgraph")};
-  o.fusion_speedup = static_cast<double>(get_option(options::kFusionSpeedupPercent)) / 100;
-  o.descent = get_option(options::kCoordinateDescentTuning);
-  o.equivalence = get_option(options::kTuneStrict) ? tune::Equivalence::Strict : tune::Equivalence::Fast;
-  const std::string backends = get_option(options::kTuneBackends);
+  o.fusion_speedup = static_cast<double>(options.get(options::kFusionSpeedupPercent)) / 100;
+  o.descent = options.get(options::kCoordinateDescentTuning);
+  o.equivalence = options.get(options::kTuneStrict) ? tune::Equivalence::Strict : tune::Equivalence::Fast;
+  const std::string backends = options.get(options::kTuneBackends);
   o.backends.clear();
   for (std::string_view by : split_list(backends)) o.backends.emplace_back(by);
-  o.names = get_option(options::kTuneChoices);
-  o.check_lock = get_option(options::kTuneLockCheck);
-  o.all_tried = static_cast<size_t>(get_option(options::kTuneAllTried));
-  o.precompile = get_option(options::kTunePrecompile);
-  o.compile_ms = static_cast<double>(get_option(options::kTuneCompileTimeoutMs));
-  o.isolated = get_option(options::kTuneIsolated);
-  if (const int64_t ms = get_option(options::kTuneTimeoutMs); ms > 0)
+  o.names = options.get(options::kTuneChoices);
+  o.check_lock = options.get(options::kTuneLockCheck);
+  o.all_tried = static_cast<size_t>(options.get(options::kTuneAllTried));
+  o.precompile = options.get(options::kTunePrecompile);
+  o.compile_ms = static_cast<double>(options.get(options::kTuneCompileTimeoutMs));
+  o.isolated = options.get(options::kTuneIsolated);
+  if (const int64_t ms = options.get(options::kTuneTimeoutMs); ms > 0)
     o.worker.timeout_ms = static_cast<int>(ms);
   else
     o.worker.timeout_ms = std::numeric_limits<int>::max();

@@ -11,22 +11,22 @@
 namespace toroid::compiler {
 
 // Joins, orders and cuts a lowered program; `choices` and `report` as in Target::schedule.
-choice::Program schedule(choice::Program p, const Target& target, const ModelOptions& options, sched::FusionReport& report,
+choice::Program schedule(choice::Program p, const Target& target, const CompileOptions& options, sched::FusionReport& report,
                          std::vector<std::string>& choices);
 
-// Takes a graph that is run as a block to its kernels' texts. The options outlive what it gives.
-using BlockMaker = std::function<Assembly::Inner(const graph::Graph&, const ModelOptions&, std::shared_ptr<const Target>)>;
+// Takes a graph that is run as a block to its kernels' texts.
+using BlockMaker = std::function<Assembly::Inner(const graph::Graph&, const Setup&, std::shared_ptr<const Target>)>;
 
-// options, target: what regions are compiled with.
+// setup, target: what regions are compiled with.
 // constants: where they keep what they bring to a GPU. blocks: for programs with branches; these are not tuned there.
-std::shared_ptr<const tune::Pipeline> pipeline_for(const ModelOptions& options, std::shared_ptr<const Target> target,
+std::shared_ptr<const tune::Pipeline> pipeline_for(const Setup& setup, std::shared_ptr<const Target> target,
                                                    std::shared_ptr<MovedConstants> constants, BlockMaker blocks = {});
 
 // What the options say of the search, and of what is known before it.
-tune::SearchOptions search_options();
+tune::SearchOptions search_options(const CompileOptions& options);
 // lock: the file that the option tune_lock names, read; null without one. decided: by the parts of a program that were tuned before.
-std::unique_ptr<tune::Memory> memory_for(const tune::Pipeline& pipeline, const Target& target, const tune::LockFile* lock,
-                                         tune::LockFile decided = {});
-std::unique_ptr<tune::LockFile> lock_file();
+std::unique_ptr<tune::Memory> memory_for(const tune::Pipeline& pipeline, const Target& target, const CompileOptions& options,
+                                         const tune::LockFile* lock, tune::LockFile decided = {});
+std::unique_ptr<tune::LockFile> lock_file(const CompileOptions& options);
 
 }  // namespace toroid::compiler

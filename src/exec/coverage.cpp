@@ -4,7 +4,6 @@
 #include <charconv>
 
 #include "base/check.h"
-#include "base/options.h"
 #include "base/text.h"
 
 namespace toroid::exec {
@@ -56,21 +55,21 @@ std::vector<std::vector<int64_t>> parse_sizes(const std::string& text) {
 
 }  // namespace
 
-CaptureOptions read_capture_options() {
+CaptureOptions read_capture_options(const CompileOptions& options) {
   CaptureOptions o;
-  o.require = get_option(options::kCaptureRequire);
-  const std::string results = get_option(options::kCaptureResults);
+  o.require = options.get(options::kCaptureRequire);
+  const std::string results = options.get(options::kCaptureResults);
   o.results = results == "own"    ? CaptureOptions::Results::Own
               : results == "pool" ? CaptureOptions::Results::Pool
                                   : CaptureOptions::Results::PoolClone;
-  o.skip_dynamic = get_option(options::kCaptureSkipDynamic);
-  o.evict = get_option(options::kCaptureOverBudget) == "evict";
-  o.warmups = get_option(options::kCaptureWarmups);
-  o.min_launches = get_option(options::kCaptureMinLaunches);
-  o.sizes_warn_limit = get_option(options::kCaptureSizesWarnLimit);
-  o.rerecord_limit = get_option(options::kCaptureRerecordLimit);
-  o.budget = get_option(options::kCaptureMemoryKb) << 10;
-  o.sizes = parse_sizes(get_option(options::kCaptureSizes));
+  o.skip_dynamic = options.get(options::kCaptureSkipDynamic);
+  o.evict = options.get(options::kCaptureOverBudget) == "evict";
+  o.warmups = options.get(options::kCaptureWarmups);
+  o.min_launches = options.get(options::kCaptureMinLaunches);
+  o.sizes_warn_limit = options.get(options::kCaptureSizesWarnLimit);
+  o.rerecord_limit = options.get(options::kCaptureRerecordLimit);
+  o.budget = options.get(options::kCaptureMemoryKb) << 10;
+  o.sizes = parse_sizes(options.get(options::kCaptureSizes));
   return o;
 }
 

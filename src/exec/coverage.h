@@ -15,7 +15,7 @@ struct CaptureOptions {
   int64_t warmups = 1, min_launches = 1, sizes_warn_limit = 8, rerecord_limit = 128, budget = 0;  // budget: bytes, 0: none
   std::vector<std::vector<int64_t>> sizes;                                                        // empty: all
 };
-CaptureOptions read_capture_options();
+CaptureOptions read_capture_options(const CompileOptions& options);
 
 // Steps [first, last) that are recorded together, or run one by one.
 struct Segment {

@@ -6,7 +6,6 @@
 
 #include "base/check.h"
 #include "base/mutants.h"
-#include "base/options.h"
 #include "base/thread_pool.h"
 #include "device/cpu/cpu_runtime.h"
 #include "device/cuda/nvtx.h"
@@ -88,7 +87,7 @@ struct Executable::Names {
 Executable::~Executable() = default;
 
 Executable::Executable(Plan plan, bool is_block) : plan_(std::move(plan)) {
-  if (get_option(options::kNvtx)) {
+  if (plan_.options.get(options::kNvtx)) {
     device::cuda::require_nvtx();
     names_ = std::make_unique<const Names>(plan_);
     watched_ = true;

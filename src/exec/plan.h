@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/compile_options.h"
 #include "base/index_fault.h"
 #include "device/cpu/launch.h"
 #include "device/cuda/arguments.h"
@@ -132,9 +133,10 @@ struct OutputPlan {
 
 struct Plan {
   std::string name;
-  Device device;        // of all tensors
-  int threads = 0;      // on the CPU, at most so many run a kernel; 0: any
-  bool record = false;  // replay the launches of a call as one, or as few as its other steps allow
+  Device device;                // of all tensors
+  CompileOptions options = {};  // that it was compiled with
+  int threads = 0;              // on the CPU, at most so many run a kernel; 0: any
+  bool record = false;          // replay the launches of a call as one, or as few as its other steps allow
   std::vector<BufferPlan> buffers;
   std::vector<StepPlan> steps;
   std::vector<InputPlan> inputs;

@@ -24,7 +24,7 @@ Recorder::Recorder(const Plan& plan, bool shares_results)
       manager_(CaptureManager::of(plan.device)),
       function_(std::make_shared<CaptureFunction>()) {
   function_->name = plan.name;
-  function_->options = read_capture_options();
+  function_->options = read_capture_options(plan.options);
   function_->coverage = cover(plan, function_->options.min_launches);
   const auto& skips = function_->coverage.skips;
   for (auto& s : skips) log(Artifact::Captures, "not recorded: " + to_string(s));

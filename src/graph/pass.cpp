@@ -6,7 +6,6 @@
 
 #include "base/check.h"
 #include "base/log.h"
-#include "base/options.h"
 #include "base/text.h"
 
 namespace toroid::graph {
@@ -58,11 +57,12 @@ bool run_on(std::unique_ptr<Graph>& g, const PassRow& row) {
 
 }  // namespace
 
-std::unique_ptr<Graph> run_passes(std::unique_ptr<Graph> g, std::span<const PassRow> rows, PassReport* report) {
-  std::string disabled_text = get_option(options::kDisablePasses);
+std::unique_ptr<Graph> run_passes(std::unique_ptr<Graph> g, std::span<const PassRow> rows, PassReport* report,
+                                  const CompileOptions& options) {
+  std::string disabled_text = options.get(options::kDisablePasses);
   auto disabled = split_list(disabled_text);
   for (auto name : disabled) find_pass(name);
-  bool check = get_option(options::kVerifyPasses);
+  bool check = options.get(options::kVerifyPasses);
   if (check) verify(*g, "before all passes");
   for (auto& row : rows) {
     if (std::find(disabled.begin(), disabled.end(), row.name) != disabled.end()) continue;

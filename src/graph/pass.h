@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 
+#include "base/compile_options.h"
 #include "graph/graph.h"
 
 namespace toroid::graph {
@@ -30,7 +31,8 @@ struct PassReport {
 
 // Runs the rows in order, but for those that the option disable_passes names. Dumps the graph after each to the log artifact "graph";
 // verifies it when the option verify_passes is on.
-std::unique_ptr<Graph> run_passes(std::unique_ptr<Graph> g, std::span<const PassRow> rows, PassReport* report = nullptr);
+std::unique_ptr<Graph> run_passes(std::unique_ptr<Graph> g, std::span<const PassRow> rows, PassReport* report = nullptr,
+                                  const CompileOptions& options = {});
 
 // Every pass there is.
 std::span<const PassRow> all_passes();

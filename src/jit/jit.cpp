@@ -32,7 +32,7 @@ bool is_gpu(const std::string& isa) { return isa.starts_with("sm_"); }
 Target target_of(const std::string& name) {
   if (is_gpu(name)) return {"", "", name, 0};
   bool native = name.empty() || name == "native" || name == "auto";
-  device::Isa isa = native ? device::active_isa() : device::isa_from_name(name);
+  device::Isa isa = native ? device::host().isa : device::isa_from_name(name);
   switch (isa) {
     case device::Isa::Scalar:
       return {"x86-64", "haswell", "", 128};

@@ -20,7 +20,7 @@ namespace toroid::jit {
 
 struct CompileRequest {
   std::string source;
-  // "avx512", "avx2", "scalar"; "native": option isa, and whatever else this processor offers; "sm_90a": CUDA C++ for that GPU.
+  // "avx512", "avx2", "scalar"; "native": all that this processor offers; "sm_90a": CUDA C++ for that GPU.
   std::string isa = "native";
   int opt_level = 1;       // 0: none; 1: short pass list for explicit vector code; 2, 3: LLVM's O2 and O3
   bool vectorize = false;  // let LLVM vectorize plain loops

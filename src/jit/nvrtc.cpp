@@ -32,7 +32,10 @@ struct Nvrtc {
   int (*destroy)(Program*) = library.function<int(Program*)>("nvrtcDestroyProgram");
   NvrtcInfo info{library.path(), 0, 0};
 
-  Nvrtc() { version(&info.major, &info.minor); }
+  Nvrtc() {
+    version(&info.major, &info.minor);
+    settle_option(options::kCudaDir, "NVRTC was opened");
+  }
 };
 
 const Nvrtc& nvrtc() {

@@ -94,7 +94,7 @@ CheckedIndex checked_index(BodyBuilder& b, S raw, const Expr& extent, const Inde
 
 IndexCheck Lowering::check_of(const graph::Value* indices, const IndexSite& site, const Expr& extent) {
   IndexCheck out{.wraps = site.wraps};
-  if (!options_.checks) return out;
+  if (!options_.checks()) return out;
   constexpr int64_t kLooked = 1 << 20;  // elements
   if (const Tensor data = constant_of(indices); data.defined() && extent.is_const() && data.numel() <= kLooked) {
     const Tensor all = moved(data, Device::cpu()).contiguous();

@@ -5,7 +5,6 @@
 #include <deque>
 
 #include "base/check.h"
-#include "base/options.h"
 #include "choice/inline.h"
 #include "graph/pass.h"
 #include "lower/lowering.h"
@@ -74,9 +73,8 @@ void set_ranges(choice::Open& open, const CustomTuning& tuning, const graph::Nod
 
 // variant == nullptr: the operation's own function, whose guards are the program's already. constants: of each operand, where it is one.
 std::variant<choice::Alternative, Refusal> alternative(const graph::Graph& around, const graph::Node& n, const CustomOpConfig* variant,
-                                                       const Types& types, const std::vector<Tensor>& constants,
-                                                       const LowerOptions& options) {
-  const ThreadOptions own(variant ? variant->options : choice::OptionValues());
+                                                       const Types& types, const std::vector<Tensor>& constants, LowerOptions options) {
+  if (variant) options.options = options.options.with(variant->options);
   const graph::VariantScope scope(*n.op);
   auto g = graph::trace_custom(around, *n.op, variant, types);
   for (auto& node : g->nodes) node->where = n.where;
@@ -85,7 +83,7 @@ std::variant<choice::Alternative, Refusal> alternative(const graph::Graph& aroun
       g->inputs[i].kind = graph::InputKind::Constant;
       g->inputs[i].data = constants[i];
     }
-  g = graph::run_passes(std::move(g), graph::default_passes(false, options.templates));
+  g = graph::run_passes(std::move(g), graph::default_passes(false, options.templates()), nullptr, options.options);
   auto refusal = refusal_of(around, n, *g);
   if (refusal && (variant || refusal->event != ops::CustomEvent::GuardRefusal)) return *refusal;
   choice::Alternative out;

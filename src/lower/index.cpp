@@ -189,7 +189,7 @@ bool choose_between_parts(Lowering& l, const graph::Node& n, const std::vector<g
       return false;
     work += part.work + part.loads;
   }
-  if (!l.options().compose || list.size() > kMostParts || work > kMostWork || each.constant() == 0 || is_complex(l.value(list[0]).dtype))
+  if (!l.options().composes() || list.size() > kMostParts || work > kMostWork || each.constant() == 0 || is_complex(l.value(list[0]).dtype))
     return false;
   std::vector<Lazy> parts;
   Lazy out;

@@ -257,7 +257,7 @@ void Lowering::define(const graph::Value* v, Lazy lazy) {
   bool too_big = !lazy.place && (lazy.loads > kMaxInlineLoads || lazy.work > kMaxInlineWork);
   const bool over_open = lazy.over_open, quantized = !lazy.place && lazy.over_template && is_quantized(v);
   values_[v] = std::move(lazy);
-  if (again || too_big || over_open || quantized || !options_.compose) realize(v);
+  if (again || too_big || over_open || quantized || !options_.composes()) realize(v);
   values_.at(v).over_open = over_open;
 }
 

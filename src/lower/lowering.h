@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 
+#include "base/compile_options.h"
 #include "choice/program.h"
 
 namespace toroid::lower {
@@ -33,16 +34,21 @@ struct Lazy {
 };
 
 struct LowerOptions {
-  bool templates = true;  // products, convolutions and attention become problems; otherwise loops
-  bool compose = true;    // otherwise every value is realized: one node an operation
-  Device device = {};     // what the program is for
-  bool checks = true;     // indices in tensors are looked at before memory is, see docs/architecture.md
-  bool tf32 = false;      // the target can round operands of f32 to tf32, where the option allow_tf32 says so
+  CompileOptions options = {};
+  Device device = {};  // what the program is for
+  bool tf32 = false;   // the target can round operands of f32 to tf32, where the option allow_tf32 says so
   // What the target has an implementation of; unset: nothing. Of products, those of whole numbers: it has one of all others.
   std::function<bool(const choice::Gemm&, bool constant_b)> takes_whole_product = {};
-  std::function<bool(const choice::Convolution&, bool constant_weight)> takes_convolution = {};
+  std::function<bool(const choice::Convolution&, bool constant_weight, const CompileOptions&)> takes_convolution = {};
   std::function<bool(const choice::Attention&)> attention_template = {};
   std::function<bool(const choice::Sort&)> sort_template = {};
+
+  // Products, convolutions and attention become problems; otherwise loops.
+  bool templates() const { return options.get(options::kTemplates); }
+  // Indices in tensors are looked at before memory is, see docs/architecture.md.
+  bool checks() const { return options.get(options::kCheckIndices); }
+  // Otherwise every value is realized: one node an operation.
+  bool composes() const { return options.fusion() != Fusion::None; }
 };
 
 // How an index is looked at where it is computed.

@@ -4,7 +4,6 @@
 
 #include "base/check.h"
 #include "base/mutants.h"
-#include "base/options.h"
 #include "lower/lowering.h"
 
 namespace toroid::lower {
@@ -17,7 +16,9 @@ choice::Operand operand_of(const Place& p, DType dtype) { return {p.buffer, dtyp
 
 bool template_dtype(DType t) { return t == DType::F32 || is_half(t); }
 
-bool rounds_to_tf32(const Lowering& l, DType t) { return t == DType::F32 && l.options().tf32 && get_option(options::kAllowTf32); }
+bool rounds_to_tf32(const Lowering& l, DType t) {
+  return t == DType::F32 && l.options().tf32 && l.options().options.get(options::kAllowTf32);
+}
 
 std::optional<int64_t> constant(const Expr& e) { return e.maybe_constant(); }
 
@@ -220,7 +221,7 @@ void lower_matmul(Lowering& l, const graph::Node& n) {
   for (auto& s : type.sizes)
     if (constant(s) == 0) return l.lower_extern(n);
   Place out = l.allocate(n.results[0]->name, type);
-  bool fits = l.options().templates && template_dtype(type.dtype) && av->type.dtype == type.dtype && bv->type.dtype == type.dtype;
+  bool fits = l.options().templates() && template_dtype(type.dtype) && av->type.dtype == type.dtype && bv->type.dtype == type.dtype;
   if (fits) {
     choice::Gemm g;
     g.batch.assign(type.sizes.begin(), type.sizes.end() - 2);
@@ -259,7 +260,7 @@ void lower_whole_matmul(Lowering& l, const graph::Node& n) {
   g.a.dtype = av->type.dtype;
   g.accumulate = type.dtype;
   const bool constant_b = l.program().buffers[static_cast<size_t>(g.b.buffer)].kind == loop::BufferKind::Constant;
-  const bool fits = l.options().templates && l.options().takes_whole_product && l.options().takes_whole_product(g, constant_b);
+  const bool fits = l.options().templates() && l.options().takes_whole_product && l.options().takes_whole_product(g, constant_b);
   if (fits) {
     g.a = operand_of(l.strided(av), av->type.dtype);
     Place out = l.allocate(n.results[0]->name, type);
@@ -283,7 +284,7 @@ std::optional<choice::Convolution> read_convolution(Lowering& l, const graph::No
   const TensorType& type = n.results[0]->type;
   auto stride = r.integers("stride"), pad = r.integers("padding"), dilation = r.integers("dilation");
   bool fits = type.sizes.size() == 4 && input->type.sizes.size() == 4 && stride.size() == 2 && pad.size() == 2 && dilation.size() == 2 &&
-              constant(input->type.sizes[1]) && l.options().templates;
+              constant(input->type.sizes[1]) && l.options().templates();
   for (auto& s : weight->type.sizes) fits = fits && constant(s) && *constant(s) > 0;
   for (auto& s : type.sizes) fits = fits && constant(s) != 0;
   if (!fits) return std::nullopt;
@@ -323,7 +324,7 @@ void lower_convolution(Lowering& l, const graph::Node& n) {
   Place w = l.strided(weight);
   c.weight = operand_of(w, weight->type.dtype);
   bool constant_weight = l.program().buffers[static_cast<size_t>(w.buffer)].kind == loop::BufferKind::Constant;
-  auto taken = [&] { return l.options().takes_convolution && l.options().takes_convolution(c, constant_weight); };
+  auto taken = [&] { return l.options().takes_convolution && l.options().takes_convolution(c, constant_weight, l.options().options); };
   c.input = operand_of(l.strided(input), input->type.dtype);
   if (c.in_channels > 4 || !taken()) {  // all but first layers work on channels-last memory
     c.input.strides = channels_last(input->type.sizes);
@@ -366,7 +367,8 @@ void lower_whole_convolution(Lowering& l, const graph::Node& n) {
   c.weight = operand_of(w, weight->type.dtype);
   c.input = {-1, input->type.dtype, 0, channels_last(input->type.sizes)};
   const bool constant_weight = l.program().buffers[static_cast<size_t>(w.buffer)].kind == loop::BufferKind::Constant;
-  if (!l.options().takes_convolution || !l.options().takes_convolution(c, constant_weight)) return l.lower_composite(n);
+  if (!l.options().takes_convolution || !l.options().takes_convolution(c, constant_weight, l.options().options))
+    return l.lower_composite(n);
   c.input = operand_of(realize_channels_last(l, input), input->type.dtype);
   choice::Node node;
   node.problem = c;
@@ -384,7 +386,7 @@ void lower_attention(Lowering& l, const graph::Node& n) {
                      *v = std::get<graph::Value*>(n.args[2]);
   const graph::Value* mask = std::holds_alternative<graph::Value*>(n.args[3]) ? std::get<graph::Value*>(n.args[3]) : nullptr;
   const TensorType& type = n.results[0]->type;
-  bool whole = l.options().templates && type.sizes.size() == 4 && q->type.sizes.size() == 4 && k->type.sizes.size() == 4 &&
+  bool whole = l.options().templates() && type.sizes.size() == 4 && q->type.sizes.size() == 4 && k->type.sizes.size() == 4 &&
                v->type.sizes.size() == 4 && constant(q->type.sizes[3]) && constant(v->type.sizes[3]) && r.real("dropout_p") == 0 &&
                k->type.sizes[0] == q->type.sizes[0] && v->type.sizes[0] == q->type.sizes[0];
   for (auto& s : type.sizes) whole = whole && constant(s) != 0;

@@ -12,7 +12,7 @@
 #include <unordered_map>
 
 #include "base/check.h"
-#include "base/options.h"
+#include "base/compile_options.h"
 
 namespace toroid {
 namespace ops {
@@ -220,7 +220,7 @@ void check_config(const Entry& e, const CustomOpConfig& c) {
           "{}: the operation {} its argument \"{}\"; the function must do the same (Tensor& is written to, const Tensor& is not)", who,
           e.row.schema.params[i].mutated ? "writes to" : "does not write to", e.row.schema.params[i].name);
   }
-  for (auto& [name, value] : c.options) check_option(name, value);
+  for (auto& [name, value] : c.options) check_code_option(name, value);
 }
 
 void check_tuning(const Op& op, const CustomTuning& t) {

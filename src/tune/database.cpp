@@ -17,7 +17,6 @@
 #include "base/check.h"
 #include "base/files.h"
 #include "base/log.h"
-#include "base/options.h"
 #include "base/text.h"
 #include "tune/sqlite.h"
 
@@ -300,16 +299,15 @@ std::string Database::problem() const {
   return problem_;
 }
 
-std::shared_ptr<Database> shared_database(std::string* problem) {
+std::shared_ptr<Database> shared_database(const std::string& name, std::string* problem) {
   static std::mutex mutex;
   static auto& database = *new std::shared_ptr<Database>;  // never destroyed: threads may outlive main
-  const std::string option = get_option(options::kTuneDatabase);
-  if (option == "none") {
+  if (name == "none") {
     if (problem) *problem = "the option tune_database is \"none\"";
     return nullptr;
   }
   try {
-    const fs::path file = option.empty() ? cache_dir() / "tuning-1.sqlite" : fs::path(option);
+    const fs::path file = name.empty() ? cache_dir() / "tuning-1.sqlite" : fs::path(name);
     std::lock_guard lock(mutex);
     if (!database || database->file() != file) database = std::make_shared<Database>(file);
     return database;

@@ -94,9 +94,9 @@ class Database {
   std::string problem_;
 };
 
-// The database that the options tune_database and cache_dir name now; null for "none", or where no folder for it can be named (`problem`,
-// if given, then receives the reason).
-std::shared_ptr<Database> shared_database(std::string* problem = nullptr);
+// The database of this name, a value of the option tune_database ("": one in cache_dir); null for "none", or where no folder for it can be
+// named (`problem`, if given, then receives the reason).
+std::shared_ptr<Database> shared_database(const std::string& name, std::string* problem = nullptr);
 
 // Whether what was seen may have passed: a crash, a time-out or a failed run, `retry_hours` ago or more. now: seconds since 1970.
 bool is_due(const CandidateRecord& r, int64_t retry_hours, int64_t now);

@@ -1,7 +1,10 @@
 #include "tune/feedback.h"
 
 #include <algorithm>
+#include <condition_variable>
 #include <mutex>
+#include <thread>
+#include <utility>
 
 #include "base/log.h"
 
@@ -11,9 +14,10 @@ namespace {
 using Listener = std::shared_ptr<const std::function<void(const TuneResult&)>>;
 
 struct Listeners {
-  std::recursive_mutex calling;  // one call at a time, which may compile itself; taken before the other
-  std::mutex mutex;              // of the list
+  std::mutex mutex;  // of all below; not held in calls
   std::vector<Listener> list;
+  std::vector<std::pair<const void*, std::thread::id>> calls;  // that run: of which listener, by whom
+  std::condition_variable ended;                               // one of them
 };
 Listeners& listeners() {
   static Listeners& l = *new Listeners;  // never destroyed: threads may outlive main
@@ -29,9 +33,11 @@ TuneFeedback::TuneFeedback(std::function<void(const TuneResult&)> f)
 }
 
 TuneFeedback::~TuneFeedback() {
-  const std::lock_guard no_call(listeners().calling);
-  const std::lock_guard lock(listeners().mutex);
-  std::erase(listeners().list, f_);
+  Listeners& l = listeners();
+  std::unique_lock lock(l.mutex);
+  std::erase(l.list, f_);
+  const auto by_another = [&](auto& call) { return call.first == f_.get() && call.second != std::this_thread::get_id(); };
+  l.ended.wait(lock, [&] { return std::none_of(l.calls.begin(), l.calls.end(), by_another); });
 }
 
 void write_tune_lock(const std::string& path, const std::vector<TuneResult>& results) {
@@ -64,16 +70,46 @@ TuneResult result_of(const TuneReport& report) {
   return out;
 }
 
+namespace {
+
+// A listener that is there still, while it is called.
+class Call {
+ public:
+  explicit Call(const Listener& f) : call_(f.get(), std::this_thread::get_id()) {
+    Listeners& l = listeners();
+    const std::lock_guard lock(l.mutex);
+    there_ = std::find(l.list.begin(), l.list.end(), f) != l.list.end();
+    if (there_) l.calls.push_back(call_);
+  }
+  ~Call() {
+    if (!there_) return;
+    Listeners& l = listeners();
+    const std::lock_guard lock(l.mutex);
+    l.calls.erase(std::find(l.calls.begin(), l.calls.end(), call_));
+    l.ended.notify_all();
+  }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+  bool there() const { return there_; }
+
+ private:
+  const std::pair<const void*, std::thread::id> call_;
+  bool there_ = false;
+};
+
+}  // namespace
+
 void give_feedback(const TuneReport& report) {
-  const auto list = [] {
+  std::vector<Listener> list;
+  {
     const std::lock_guard lock(listeners().mutex);
-    return listeners().list;
-  };
-  if (list().empty()) return;
+    list = listeners().list;
+  }
+  if (list.empty()) return;
   log(Artifact::Choices, "feedback is given");
   const TuneResult result = result_of(report);
-  const std::lock_guard one_at_a_time(listeners().calling);
-  for (auto& f : list()) (*f)(result);
+  for (auto& f : list)
+    if (const Call call(f); call.there()) (*f)(result);
 }
 
 void write_lock(const std::filesystem::path& path, const LockFile& decided) {

@@ -19,7 +19,6 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "base/options.h"
 
 namespace toroid::tune {
 namespace {
@@ -220,10 +219,9 @@ std::shared_ptr<RemoteCache> redis_cache(std::string address, int timeout_ms, in
   return std::make_shared<Redis>(std::move(address), timeout_ms, pause_ms);
 }
 
-std::shared_ptr<RemoteCache> shared_remote() {
+std::shared_ptr<RemoteCache> shared_remote(const std::string& address) {
   static std::mutex mutex;
   static auto& caches = *new std::map<std::string, std::shared_ptr<RemoteCache>>;  // never destroyed: threads may outlive main
-  const std::string address = get_option(options::kTuneRemote);
   if (address.empty()) return nullptr;
   std::lock_guard lock(mutex);
   auto& c = caches[address];

@@ -27,8 +27,8 @@ class RemoteCache {
 // as it is after any other failure.
 std::shared_ptr<RemoteCache> redis_cache(std::string address, int timeout_ms = 200, int pause_ms = 60'000);
 
-// The one that the option tune_remote names now; null where it is empty.
-std::shared_ptr<RemoteCache> shared_remote();
+// The one at this address, a value of the option tune_remote; null where it is empty.
+std::shared_ptr<RemoteCache> shared_remote(const std::string& address);
 
 // Decisions in a remote cache, under the key's texts and the set of candidates. What is stored there by another version or damaged is not
 // known.

@@ -48,7 +48,7 @@ std::string program_of(const WorkerOptions& options) {
 std::vector<std::pair<std::string, std::string>> changed_options() {
   std::vector<std::pair<std::string, std::string>> out;
   for (const OptionInfo& o : list_options())
-    if (o.value != o.default_value) out.emplace_back(o.name, o.value);
+    if (o.scope == "process" && o.value != o.default_value) out.emplace_back(o.name, o.value);
   return out;
 }
 

@@ -125,10 +125,11 @@ void expect_close(const std::vector<Tensor>& got, const std::vector<Tensor>& wan
 }
 
 // Calls of reference kernels among what the passes and lowering make of a program for a target.
-size_t host_calls(const graph::Graph& g, const ModelOptions& options) {
+size_t host_calls(const graph::Graph& g, const ModelOptions& given) {
   const device::cuda::GpuInfo absent;
-  lower::LowerOptions how;
-  compiler::make_target(options, &absent)->set_templates(how);
+  const compiler::Setup setup = compiler::setup_of(given);
+  lower::LowerOptions how{.options = setup.options};
+  compiler::make_target(setup, &absent)->set_templates(how);
   const choice::Program p = lower::lower(*graph::run_passes(graph::clone(g), graph::default_passes(true, true)), how);
   return static_cast<size_t>(std::count_if(p.nodes.begin(), p.nodes.end(), [](auto& n) { return n.is_extern(); }));
 }

@@ -160,8 +160,8 @@ TEST(Backends, TuningTriesCudnnWhereItIs) {
     GTEST_SKIP() << e.what();
   }
   const device::cuda::GpuInfo absent;
-  const ModelOptions options{.device = Device::cuda()};
-  const auto target = make_target(options, &absent);
+  const Setup setup = setup_of({.device = Device::cuda()});
+  const auto target = make_target(setup, &absent);
   Case c(fmt::format(" v0: f32 = accumulate\n v1: f16 = Cast v0\n store %4 {} v1", kPlace));
   std::string ways;
   for (auto& way : target->ways(c.program, 0)) ways += choice::to_string(way) + " ";
@@ -169,12 +169,12 @@ TEST(Backends, TuningTriesCudnnWhereItIs) {
   c.program.nodes[0].config = choice::parse_config("cudnn(algo=1)");
   sched::FusionReport report;
   std::vector<std::string> lines;
-  const choice::Program p = target->schedule(c.program, options, report, lines);
+  const choice::Program p = target->schedule(c.program, setup.options, report, lines);
   ASSERT_EQ(p.nodes.size(), 1u);
   EXPECT_EQ(p.nodes[0].by, choice::Implementation::CuDnn);
   EXPECT_EQ(describe_cudnn(p.nodes[0]).name, "cudnn_convolution");
   c.convolution().input.strides = {768, 48, 6, 1};
-  EXPECT_THROW(target->schedule(c.program, options, report, lines), UserError);
+  EXPECT_THROW(target->schedule(c.program, setup.options, report, lines), UserError);
 }
 
 TEST(Backends, MissingCudnnIsAnErrorOnlyWhereItStandsAlone) {
@@ -186,11 +186,11 @@ TEST(Backends, MissingCudnnIsAnErrorOnlyWhereItStandsAlone) {
   }
   const choice::Convolution c = Case(fmt::format(" v0: f32 = accumulate\n store %4 {} v0", kPlace)).convolution();
   ScopedOption both("conv_backends", "cudnn, template");
-  const auto list = gpu_candidates(c, true);
+  const auto list = gpu_candidates(c, true, CompileOptions::of_process());
   ASSERT_EQ(list.size(), 2u);
   EXPECT_NE(list[0].refusal.find("cannot be loaded"), std::string::npos);
   ScopedOption alone("conv_backends", "cudnn");
-  EXPECT_THROW(gpu_candidates(c, true), EnvironmentError);
+  EXPECT_THROW(gpu_candidates(c, true, CompileOptions::of_process()), EnvironmentError);
 }
 
 // Three convolutions in a row, two with what the library adds, one with a loop behind it, replayed with other memory at each call.

@@ -82,7 +82,7 @@ TEST(CustomDispatch, ThreeRangesWithTwoWinnersAreOneBranch) {
   for (bool record : {false, true}) {
     auto p = lowered(true);
     test::Stages pipeline;
-    pipeline.options.mode = record ? Mode::ReduceOverhead : Mode::Default;
+    pipeline.setup.options.set(record ? Mode::ReduceOverhead : Mode::Default);
     exec::Plan plan = pipeline.plan(choice::decide_ranges(p, open_node(p), {1, 3, 2}));  // two, two again, three
     const auto* branch = branch_of(plan);
     ASSERT_TRUE(branch);
@@ -133,9 +133,9 @@ TEST(CustomDispatch, ThreeWinnersAndTheirOptionsStayApart) {
 
 // The tuner with a clock by which the choice named winners[i] wins range i; "none": all are equal; "too large": nothing runs.
 struct PlantedWinners {
-  ModelOptions options{.mode = Mode::MaxAutotune};
+  compiler::Setup setup = compiler::setup_of({.mode = Mode::MaxAutotune});
   std::shared_ptr<const tune::Pipeline> pipeline =
-      compiler::pipeline_for(options, compiler::make_target(options), std::make_shared<compiler::MovedConstants>());
+      compiler::pipeline_for(setup, compiler::make_target(setup), std::make_shared<compiler::MovedConstants>());
   int samples = 0;
   tune::TuneReport report = {};
 
@@ -232,7 +232,7 @@ TEST(CustomDispatch, CallsWithinAlternativesHaveRangesToo) {
 
 TEST(CustomDispatch, ProgramsWithBranchesAreComparedAsAWhole) {
   test::Stages rest;
-  const auto pipeline = compiler::pipeline_for(rest.options, rest.target, std::make_shared<compiler::MovedConstants>(),
+  const auto pipeline = compiler::pipeline_for(rest.setup, rest.target, std::make_shared<compiler::MovedConstants>(),
                                                [&](const graph::Graph& g, const auto&...) { return rest.block(g); });
   auto p = lowered(true);
   p.symbols.at(0).hint = 6;

@@ -10,15 +10,15 @@
 namespace toroid::test {
 
 struct Stages {
-  ModelOptions options = {};
+  compiler::Setup setup = compiler::setup_of({});
   compiler::CompileReport report = {};
-  std::shared_ptr<const compiler::Target> target = compiler::make_target(options);
+  std::shared_ptr<const compiler::Target> target = compiler::make_target(setup);
 
   choice::Program lowered(const graph::Graph& g) {
-    lower::LowerOptions how;
+    lower::LowerOptions how{.options = setup.options};
     target->set_templates(how);
     auto p = lower::lower(*graph::run_passes(graph::clone(g), graph::default_passes(true, true)), how);
-    target->prepare(p, options, report.choices);
+    target->prepare(p, setup.options, report.choices);
     return p;
   }
 
@@ -42,9 +42,9 @@ struct Stages {
 
  private:
   std::unique_ptr<compiler::Assembly> assembled(choice::Program p, compiler::CompileReport& into) {
-    p = compiler::schedule(std::move(p), *target, options, into.fusion, into.choices);
-    auto out = std::make_unique<compiler::Assembly>(std::move(p), options, into, target, compiler::DebugFolder("test"));
-    out->add_blocks([&](const graph::Graph& g) { return block(g); });
+    p = compiler::schedule(std::move(p), *target, setup.options, into.fusion, into.choices);
+    auto out = std::make_unique<compiler::Assembly>(std::move(p), setup, into, target, compiler::DebugFolder("test", setup.options));
+    out->add_blocks([&](const graph::Graph& g, const compiler::Setup&) { return block(g); });
     out->generate();
     return out;
   }

@@ -84,9 +84,9 @@ const std::vector<const char*> kBoth = {"f32", "bf16"};
 void expect_equal(const std::string& text, const std::vector<std::string>& choices, const std::vector<const char*>& dtypes) {
   for (const char* dtype : dtypes) {
     SCOPED_TRACE(dtype);
-    const ModelOptions options{.mode = Mode::MaxAutotune};
-    const std::shared_ptr<const compiler::Target> target = compiler::make_target(options);
-    const auto pipeline = compiler::pipeline_for(options, target, std::make_shared<compiler::MovedConstants>());
+    const compiler::Setup setup = compiler::setup_of({.mode = Mode::MaxAutotune});
+    const std::shared_ptr<const compiler::Target> target = compiler::make_target(setup);
+    const auto pipeline = compiler::pipeline_for(setup, target, std::make_shared<compiler::MovedConstants>());
     const choice::Program p = lowered(replaced(text, "T[", std::string(dtype) + "["), *target);
     std::vector<size_t> all(p.nodes.size());
     for (size_t i = 0; i < all.size(); ++i) all[i] = i;
@@ -162,13 +162,13 @@ TEST(SubgraphChoices, ALockFilePrescribesThem) {
 std::string kernel_for_gpu(const std::string& text, const std::string& choice) {
   device::cuda::GpuInfo gpu;
   gpu.architecture = "sm_90a";
-  const ModelOptions options{.device = Device::cuda()};
-  const auto target = compiler::make_target(options, &gpu);
+  const compiler::Setup setup = compiler::setup_of({.device = Device::cuda()});
+  const auto target = compiler::make_target(setup, &gpu);
   const choice::Program p = lowered(replaced(text, "T[", "bf16["), *target);
   sched::FusionReport report;
   std::vector<std::string> lines;
   choice::Program made = tune::apply(p, tune::parse_choice(choice), tune::own_numbers(p));
-  made = compiler::schedule(std::move(made), *target, options, report, lines);
+  made = compiler::schedule(std::move(made), *target, setup.options, report, lines);
   codegen::ConstantMemory constants;
   for (auto& in : made.inputs)
     if (in.data.defined()) constants.tensors[in.buffer] = in.data;

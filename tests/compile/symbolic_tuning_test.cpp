@@ -104,9 +104,9 @@ TEST_F(SymbolicTuning, ProductsOnAGpu) {
 
 // The tuner with the compiler's pipeline.
 struct Tuner {
-  ModelOptions options{.mode = Mode::MaxAutotune};
-  std::shared_ptr<const compiler::Target> target = compiler::make_target(options);
-  std::shared_ptr<const tune::Pipeline> pipeline = compiler::pipeline_for(options, target, std::make_shared<compiler::MovedConstants>());
+  compiler::Setup setup = compiler::setup_of({.mode = Mode::MaxAutotune});
+  std::shared_ptr<const compiler::Target> target = compiler::make_target(setup);
+  std::shared_ptr<const tune::Pipeline> pipeline = compiler::pipeline_for(setup, target, std::make_shared<compiler::MovedConstants>());
 
   choice::Program lowered(const Forward& forward, const std::vector<Tensor>& inputs) const {
     lower::LowerOptions how;

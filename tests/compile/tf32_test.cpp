@@ -93,9 +93,10 @@ TEST(Tf32, OtherDtypesAndProductsOfOneRowAreAsTheyWere) {
 // What tuning remembers, and what a lock file prescribes, is for one of the two.
 TEST(Tf32, IsPartOfARegionsKey) {
   auto key = [](const Forward& forward, const std::vector<Tensor>& inputs, const char* tf32) {
-    const ScopedOption allow("allow_tf32", tf32);
-    const choice::Program p = lower::lower(*graph::run_passes(graph_of(forward, inputs), graph::default_passes(false, true)),
-                                           {.tf32 = true, .takes_convolution = [](auto&, bool) { return true; }});
+    const CompileOptions options = CompileOptions().with(std::map<std::string, std::string>{{"allow_tf32", tf32}});
+    const choice::Program p =
+        lower::lower(*graph::run_passes(graph_of(forward, inputs), graph::default_passes(false, true)),
+                     {.options = options, .tf32 = true, .takes_convolution = [](auto&, bool, auto&) { return true; }});
     std::vector<size_t> all;
     for (size_t i = 0; i < p.nodes.size(); ++i) all.push_back(i);
     return choice::region_key(choice::region(p, all));

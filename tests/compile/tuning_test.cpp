@@ -76,9 +76,9 @@ TEST_F(Tuning, ATunedProductComputesTheSame) {
 // The choices of the one region of a program.
 struct OneRegion {
   OneRegion(const Forward& forward, const std::vector<Tensor>& inputs) {
-    const ModelOptions options{.mode = Mode::MaxAutotune};
-    const std::shared_ptr<const compiler::Target> target = compiler::make_target(options);
-    const auto pipeline = compiler::pipeline_for(options, target, std::make_shared<compiler::MovedConstants>());
+    const compiler::Setup setup = compiler::setup_of({.mode = Mode::MaxAutotune});
+    const std::shared_ptr<const compiler::Target> target = compiler::make_target(setup);
+    const auto pipeline = compiler::pipeline_for(setup, target, std::make_shared<compiler::MovedConstants>());
     lower::LowerOptions how;
     target->set_templates(how);
     auto g = graph::run_passes(graph_of(forward, inputs), graph::default_passes(true, true));

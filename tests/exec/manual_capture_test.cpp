@@ -31,6 +31,7 @@ Launch launch(KernelFunction f, std::vector<int> buffers, std::vector<Expr> para
 // x + 3, as a launch, a call on tensors, and a launch.
 Plan with_host_call(bool record) {
   Plan p;
+  p.options = CompileOptions::of_process();
   p.record = record;
   const TensorType type{DType::F32, {8}, {}};
   for (BufferRole role : {BufferRole::Input, BufferRole::Temporary, BufferRole::Temporary, BufferRole::Output})

@@ -28,6 +28,7 @@ inline Launch add_one_launch(int from, int to, const Expr& n) {
 inline Plan chain(int length, bool record, int64_t unit = 1) {
   Plan p;
   p.name = "chain";
+  p.options = CompileOptions::of_process();
   p.record = record;
   Expr s = sym::symbol("s0", 1, 1000), n = s * unit;
   p.symbols.emplace_back(s, false);

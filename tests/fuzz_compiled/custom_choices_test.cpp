@@ -34,11 +34,11 @@ tune::SearchOptions by_chance(uint64_t seed) {
 class ByChance {
  public:
   ByChance(const graph::Graph& g, uint64_t seed) {
-    const auto pipeline = compiler::pipeline_for(stages_.options, stages_.target, std::make_shared<compiler::MovedConstants>());
+    const auto pipeline = compiler::pipeline_for(stages_.setup, stages_.target, std::make_shared<compiler::MovedConstants>());
     choice::Program p = stages_.lowered(g);
     for (auto& s : p.symbols) s.hint = 4;
     p = tune::tune(std::move(p), pipeline, by_chance(seed), nullptr, tuned);
-    stages_.options.mode = Mode::Default;
+    stages_.setup.mode = Mode::Default;
     run_ = std::make_unique<exec::Executable>(stages_.plan(std::move(p), 1));
   }
   std::vector<Tensor> run(const std::vector<Tensor>& inputs) { return run_->run(inputs); }
@@ -46,7 +46,7 @@ class ByChance {
   tune::TuneReport tuned;
 
  private:
-  test::Stages stages_{.options = {.mode = Mode::MaxAutotune}};
+  test::Stages stages_{.setup = compiler::setup_of({.mode = Mode::MaxAutotune})};
   std::unique_ptr<exec::Executable> run_;
 };
 

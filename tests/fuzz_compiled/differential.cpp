@@ -143,7 +143,8 @@ std::string difference(const Tensor& found, const Tensor& expected, double toler
 std::string to_string(const Variant& v) {
   const ModelOptions& o = v.options;
   return fmt::format("inputs {}{}{}{}{}{}", v.seed, v.strided ? ", strided inputs" : "", o.freeze ? "" : ", freeze off",
-                     o.templates ? "" : ", templates off", o.fuse ? "" : ", fuse off", o.eager ? ", eager" : "");
+                     o.templates ? "" : ", templates off", o.fusion == Fusion::PerNode ? ", fuse off" : "",
+                     o.fusion == Fusion::None ? ", eager" : "");
 }
 
 Variant variant_of(uint64_t seed) {
@@ -158,10 +159,10 @@ Variant variant_of(uint64_t seed) {
       v.options.freeze = false;
       break;
     case 9:
-      v.options.fuse = false;
+      v.options.fusion = Fusion::PerNode;
       break;
     case 11:
-      v.options.eager = true;
+      v.options.fusion = Fusion::None;
       break;
     default:
       break;

@@ -312,13 +312,14 @@ TEST(InplaceChains, NotWhenTheOldContentsAreReadLater) {
 
 TEST(RunPasses, ReportsAndObeysTheOffSwitch) {
   const char* text = "graph \"t\"(%x: f32[2]) {\n  %a: f32[2] = clone(%x)\n  %b: f32[2] = add_.Tensor(%a, 0)\n  return %b\n}";
-  ScopedOption verify_on("verify_passes", "1");
+  CompileOptions options;
+  options.set("verify_passes", "1");
   PassReport report;
   auto rows = default_passes(false, false);
-  EXPECT_EQ(body(*run_passes(parse(text), rows, &report)), "return x");
+  EXPECT_EQ(body(*run_passes(parse(text), rows, &report, options)), "return x");
   EXPECT_EQ(report.passes.size(), rows.size());
-  ScopedOption off("disable_passes", "simplify");
-  EXPECT_EQ(run_passes(parse(text), rows)->nodes.size(), 2u);
+  options.set("disable_passes", "simplify");
+  EXPECT_EQ(run_passes(parse(text), rows, nullptr, options)->nodes.size(), 2u);
   EXPECT_THROW(find_pass("simplifi"), UserError);
 }
 

@@ -40,7 +40,8 @@ TEST(RandomGraph, TextRoundTrip) {
 }
 
 TEST(RandomGraph, PassesKeepTheResults) {
-  ScopedOption verify_on("verify_passes", "1");
+  CompileOptions options;
+  options.set("verify_passes", "1");
   int refused = 0;
   for (uint64_t seed = 0; seed < 150; ++seed) {
     auto g = random_graph(seed, {.nodes = 14, .in_place = false, .control_flow = seed % 2 == 0});
@@ -52,7 +53,7 @@ TEST(RandomGraph, PassesKeepTheResults) {
       ++refused;
       continue;
     }
-    auto after = run_passes(clone(*g), default_passes(false, false));
+    auto after = run_passes(clone(*g), default_passes(false, false), nullptr, options);
     auto found = interpret(*after, copies(inputs));
     ASSERT_EQ(expected.size(), found.size());
     for (size_t i = 0; i < found.size(); ++i)
@@ -63,7 +64,8 @@ TEST(RandomGraph, PassesKeepTheResults) {
 }
 
 TEST(RandomGraph, FunctionalizedGraphsMeanTheSame) {
-  ScopedOption verify_on("verify_passes", "1");
+  CompileOptions options;
+  options.set("verify_passes", "1");
   int refused = 0;
   for (uint64_t seed = 1000; seed < 1300; ++seed) {
     auto g = random_graph(seed, {.nodes = 16, .dynamic_sizes = false, .mixed_dtypes = false});
@@ -76,7 +78,7 @@ TEST(RandomGraph, FunctionalizedGraphsMeanTheSame) {
       ++refused;
       continue;
     }
-    auto after = run_passes(clone(*g), default_passes(false, false));
+    auto after = run_passes(clone(*g), default_passes(false, false), nullptr, options);
     auto found = interpret(*after, b);
     std::string what = "seed " + std::to_string(seed) + "\n" + to_string(*g) + to_string(*after);
     ASSERT_EQ(expected.size(), found.size());

@@ -220,7 +220,8 @@ TEST(Trim, LastRowOfAnOpenLength) {
 
 // What is read of random graphs is cut at random; the passes before bring them into the form that the pass sees.
 TEST(Trim, RandomGraphsKeepTheirBits) {
-  ScopedOption verify_on("verify_passes", "1");
+  CompileOptions options;
+  options.set("verify_passes", "1");
   int changed = 0;
   for (uint64_t seed = 0; seed < 400; ++seed) {
     auto drawn = random_graph(seed, {.nodes = 14, .in_place = false, .control_flow = seed % 4 == 0});
@@ -250,7 +251,7 @@ TEST(Trim, RandomGraphsKeepTheirBits) {
       if (row.name == std::string_view("trim")) break;
       rows.push_back(row);
     }
-    auto before = run_passes(std::move(drawn), rows);
+    auto before = run_passes(std::move(drawn), rows, nullptr, options);
     auto after = trimmed(*before);
     if (!after) continue;
     ++changed;

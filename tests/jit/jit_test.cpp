@@ -192,8 +192,6 @@ TEST(Jit, KeysTellEverythingApart) {
   for (size_t i = 0; i < requests.size(); ++i) {
     for (size_t j = 0; j < requests.size(); ++j) EXPECT_EQ(key_of(requests[i]) == key_of(requests[j]), i == j);
   }
-  ScopedOption option("isa", "scalar");
-  EXPECT_EQ(key_of({"int a;", "native"}), key_of({"int a;", "scalar"}));
 }
 
 TEST(Jit, DamagedArtefactIsCompiledAgain) {

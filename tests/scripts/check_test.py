@@ -56,6 +56,18 @@ class CheckTest(unittest.TestCase):
         status, output = self.run_check()
         self.assertEqual((status, output), (0, "check: 10 files, 0 errors, 0 warnings\n"))
 
+    def test_options_of_the_process(self):
+        for call in ("CompileOptions::of_process()", "process_key_number()", "list_options()", 'set_option("isa", "scalar")',
+                     'ScopedOption off("cache", "0")'):
+            name = [w for w in ("of_process", "process_key_number", "list_options", "set_option", "ScopedOption") if w in call][0]
+            self.expect(f"error: src/tensor/tensor.cpp:2: {name}: options of the process are read at the doors of compiles alone",
+                        **{"src__tensor__tensor_dot_cpp": f"\nauto x = {call};\n"})
+            for door in ("src__base__options_dot_cpp", "src__compile__setup_dot_cpp", "tests__tensor__tensor_test_dot_cpp"):
+                status, output = self.run_check(**{door: f"auto x = {call};  // of_process\n"})
+                self.assertEqual(status, 0, output)
+        status, output = self.run_check(**{"src__tensor__tensor_dot_cpp": "// as of_process() says\nint a = get_option(options::kThreads);\n"})
+        self.assertEqual(status, 0, output)
+
     def test_forbidden_include(self):
         self.expect(
             "src/device/device.h:2: includes include/toroid/tensor.h: room 'device' may not include room 'tensor' (allowed: base, sym)",

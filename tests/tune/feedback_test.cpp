@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <thread>
+
 #include "base/files.h"
 #include "errors.h"
 #include "tune/fake_pipeline.h"
@@ -72,6 +75,17 @@ TEST_F(Feedback, MayTuneItselfAndMayFail) {
   tune_once();
   EXPECT_EQ(calls, 2);
   EXPECT_EQ(test::user_error([&] { tune_once(); }), "enough");
+}
+
+// No lock is held in a call: it may wait for another thread that tunes, too.
+TEST_F(Feedback, MayWaitForAnotherThreadThatTunes) {
+  std::atomic<int> calls = 0;
+  const TuneFeedback feedback([&](const TuneResult&) {
+    if (calls.fetch_add(1) == 0) std::thread([&] { tune_once("another device"); }).join();
+    const TuneFeedback more([](const TuneResult&) {});
+  });
+  tune_once();
+  EXPECT_EQ(calls, 2);
 }
 
 TEST_F(Feedback, LockFilesKeepWhatOtherDevicesHave) {

@@ -9,7 +9,6 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "base/options.h"
 
 namespace toroid::device {
 
@@ -114,8 +113,7 @@ const HostInfo& host() {
   return info;
 }
 
-Isa active_isa() {
-  std::string name = get_option(options::kIsa);
+Isa usable_isa(std::string_view name) {
   Isa isa = isa_from_name(name);
   TOROID_USER_CHECK(isa <= host().isa, "option isa asks for \"{}\", but this processor ({}) has only \"{}\"; set it to that or to \"auto\"",
                     name, host().model, name_of(host().isa));

@@ -32,8 +32,7 @@ struct HostInfo {
 // Found once, on the first call; not changed by the `isa` option.
 const HostInfo& host();
 
-// The set that kernels run with here: the `isa` option, or host().isa where the option says "auto".
-// Throws UserError when the option asks for a set that this processor lacks.
-Isa active_isa();
+// The set that a value of the option `isa` asks for, host().isa where it is "auto". UserError for a set that this processor lacks.
+Isa usable_isa(std::string_view name);
 
 }  // namespace toroid::device

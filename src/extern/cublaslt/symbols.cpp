@@ -17,10 +17,12 @@ const Library& library() {
   static std::mutex mutex;
   static Library* opened = nullptr;  // never destroyed: prepared calls may outlive main
   std::lock_guard lock(mutex);
-  if (!opened)
+  if (!opened) {
     opened = new Library{SharedLibrary("cuBLASLt, which multiplies matrices on NVIDIA GPUs,", kNames, get_option(options::kCudaDir),
                                        "Install it (Python package nvidia-cublas, or the CUDA toolkit), name the folder of libcublasLt.so "
                                        "in TOROID_CUDA_DIR, or take cublaslt out of the option gemm_backends.")};
+    settle_option(options::kCudaDir, "cuBLASLt was opened");
+  }
   return *opened;
 }
 

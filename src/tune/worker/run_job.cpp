@@ -6,6 +6,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -290,8 +291,12 @@ void take_options(const WorkerRequest& request) {
   static std::vector<std::pair<std::string, std::string>> now;
   static bool any = false;
   if (any && now == request.options) return;
-  for (const OptionInfo& o : list_options()) set_option(o.name, o.default_value);
-  for (auto& [name, value] : request.options) set_option(name, value);
+  for (const OptionInfo& o : list_options()) {
+    if (o.scope != "process") continue;  // the job says what it is compiled for
+    const auto given = std::find_if(request.options.begin(), request.options.end(), [&](auto& g) { return g.first == o.name; });
+    const std::string& wanted = given == request.options.end() ? o.default_value : given->second;
+    if (wanted != o.value) set_option(o.name, wanted);
+  }
   now = request.options;
   any = true;
 }
