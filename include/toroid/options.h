@@ -11,7 +11,7 @@ namespace toroid {
 
 // Sets an option of the process by name from a string ("1"/"true"/"on", "42", ...); those of compiles are what later compiles begin with.
 // UserError for an unknown name (with the nearest ones), a bad value, an option that only one compile can have, and one that comes too late
-// to take effect ("threads" when the kernel threads run).
+// to take effect ("spin_us" when the kernel threads run).
 void set_option(std::string_view name, std::string_view value);
 
 // One row of the table as text, for help and documentation.
