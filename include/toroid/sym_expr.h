@@ -81,14 +81,14 @@ struct Term {
 struct Node {
   Kind kind;
   uint64_t hash;
-  int64_t lo, hi;    // inclusive bounds of the value, +-kInf when unknown
+  int64_t lo, hi;                        // inclusive bounds of the value, +-kInf when unknown
   SymbolKind symbol = SymbolKind::Size;  // Symbol
   bool has_extent = false;               // LoopVar: whether `extent` is known
   int64_t id = 0;                        // LoopVar, Value
   std::string name;                      // Symbol; identifies a Size alone
   Expr extent;                           // LoopVar
-  std::vector<Term> terms;  // Poly
-  std::vector<Expr> args;   // FloorDiv, Mod, Min, Max: two
+  std::vector<Term> terms;               // Poly
+  std::vector<Expr> args;                // FloorDiv, Mod, Min, Max: two
 };
 
 inline bool is_loop_var(const Node& n) { return n.kind == Kind::Symbol && n.symbol == SymbolKind::LoopVar; }
@@ -122,8 +122,8 @@ bool depends_on(const Expr& e, const Expr& symbol);
 // The coefficient c such that e = c * symbol + rest with rest free of symbol; nullopt when e is not linear in it.
 std::optional<Expr> linear_coefficient(const Expr& e, const Expr& symbol);
 
-// Symbols are printed by their names. A size whose name is no identifier ([A-Za-z_][A-Za-z0-9_]*) is quoted: 'batch size', with \' and \\ for
-// quotes and backslashes, and \xNN for bytes below 32, and 127.
+// Symbols are printed by their names. A size whose name is no identifier ([A-Za-z_][A-Za-z0-9_]*) is quoted: 'batch size', with \' and
+// \\ for quotes and backslashes, and \xNN for bytes below 32, and 127.
 std::string to_string(const Expr& e);
 // The same with symbols printed as `name` says: for texts in which symbols of several kinds meet.
 std::string to_string(const Expr& e, const std::function<std::string(const Node& symbol)>& name);
@@ -134,8 +134,8 @@ std::optional<size_t> end_of_quoted(std::string_view text, size_t begin);
 // The name that such a piece of text, quotes included, stands for. UserError on malformed escapes.
 std::string unquoted(std::string_view text);
 
-// Parses what to_string prints. `resolve` maps a symbol's name to its expression; `quoted`: the name stood in quotes. UserError on malformed
-// text.
+// Parses what to_string prints. `resolve` maps a symbol's name to its expression; `quoted`: the name stood in quotes. UserError on
+// malformed text.
 Expr parse(const std::string& text, const std::function<Expr(const std::string& name, bool quoted)>& resolve);
 
 // A comparison of two expressions: what guards are made of.

@@ -48,7 +48,8 @@ bool is_keyword(std::string_view word) {
 
 // An expression among arguments, where words such as "none" and "f32" mean something else than symbols.
 std::string text_of(const Expr& e) {
-  return sym::to_string(e, [](const sym::Node& n) { return sym::is_identifier(n.name) && !is_keyword(n.name) ? n.name : sym::quoted(n.name); });
+  return sym::to_string(
+      e, [](const sym::Node& n) { return sym::is_identifier(n.name) && !is_keyword(n.name) ? n.name : sym::quoted(n.name); });
 }
 
 std::string text_of(const Value* v) { return v ? "%" + v->name : "none"; }
@@ -140,7 +141,8 @@ std::string print(const Graph& g, const std::string& indent) {
     for (size_t i = 0; i < g.symbols.size(); ++i) {
       const sym::Node& s = *g.symbols[i].expr.node();
       std::string hi = s.hi == sym::kInf - 1 ? "inf" : std::to_string(s.hi);
-      out += fmt::format("{}{}{} in {}..{}", i ? ", " : "", sym::to_string(g.symbols[i].expr), g.symbols[i].unbacked ? " unbacked" : "", s.lo, hi);
+      out += fmt::format("{}{}{} in {}..{}", i ? ", " : "", sym::to_string(g.symbols[i].expr), g.symbols[i].unbacked ? " unbacked" : "",
+                         s.lo, hi);
     }
     out += ")";
   }

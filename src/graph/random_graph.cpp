@@ -37,7 +37,11 @@ bool fits(DType t, double bound, double grain) {
 }  // namespace
 
 RandomGenerator::RandomGenerator(uint64_t seed, const RandomGraphOptions& options)
-    : options_(options), random_(seed * 0x9E3779B97F4A7C15ull + 1), names_(seed + 1), graph_(std::make_unique<Graph>()), recorder_(*graph_) {
+    : options_(options),
+      random_(seed * 0x9E3779B97F4A7C15ull + 1),
+      names_(seed + 1),
+      graph_(std::make_unique<Graph>()),
+      recorder_(*graph_) {
   using G = RandomGenerator;
   // A family stands as often as it takes for the rarest of its operations to come up in one graph of a hundred.
   families_ = {&G::unary,     &G::unary,   &G::unary,   &G::unary,        &G::unary_exact,  &G::unary_exact, &G::binary,
@@ -77,9 +81,10 @@ std::unique_ptr<Graph> RandomGenerator::run() {
 }
 
 std::string RandomGenerator::name() {
-  static const std::vector<std::string> names = {"i0",   "i1",     "i2",   "r0",   "r1",   "r2", "v0",  "v1",  "v3",    "u0",       "s0",       "part", "within",
-                                                 "half", "pixel",  "copy0", "n0",  "n1",   "b0", "m",   "e",   "max",   "params",   "bufs",     "int",  "for",
-                                                 "none", "f32",    "dim0", "size0", "idx", "",   " ",   "a-b", "größe", "x * 2",    "*/ '\\\n", "x0",   "%0"};
+  static const std::vector<std::string> names = {"i0",  "i1",   "i2",     "r0",   "r1",    "r2",    "v0",       "v1",  "v3",   "u0",
+                                                 "s0",  "part", "within", "half", "pixel", "copy0", "n0",       "n1",  "b0",   "m",
+                                                 "e",   "max",  "params", "bufs", "int",   "for",   "none",     "f32", "dim0", "size0",
+                                                 "idx", "",     " ",      "a-b",  "größe", "x * 2", "*/ '\\\n", "x0",  "%0"};
   return names[names_() % names.size()];
 }
 

@@ -107,7 +107,8 @@ void declared_symbols(const Context& c) {
     for (auto& s : outer->symbols) names.insert(s.expr.node()->name);
   auto check = [&](const Expr& e, const std::string& where) {
     sym::for_each_symbol(e, [&](const Expr& s) {
-      TOROID_USER_CHECK(sym::is_size(*s.node()) && names.count(s.node()->name), "{} uses the symbol {}, which is not declared", where, s.node()->name);
+      TOROID_USER_CHECK(sym::is_size(*s.node()) && names.count(s.node()->name), "{} uses the symbol {}, which is not declared", where,
+                        s.node()->name);
     });
   };
   for (auto& in : c.g.inputs) check(in.draws, "%" + in.value->name);

@@ -46,7 +46,8 @@ class Names {
 
  private:
   std::string of(const sym::Node& n) const {
-    if (sym::is_size(n)) return sym::is_identifier(n.name) && !is_value_name(n.name) && !taken_.count(n.name) ? n.name : sym::quoted(n.name);
+    if (sym::is_size(n))
+      return sym::is_identifier(n.name) && !is_value_name(n.name) && !taken_.count(n.name) ? n.name : sym::quoted(n.name);
     if (!sym::is_loop_var(n)) return n.name;
     const auto it = names_.find(n.id);
     return it != names_.end() ? it->second : n.name + "?";  // of no variable of this loop

@@ -62,8 +62,7 @@ void find_divisions(const Expr& e, const Expr& variable, std::vector<Division>& 
 
 // The reader's body where each variable is what `values` says, done only where `conditions` (each at least 0) hold; its loads of `buffer`
 // are those of the element at `place`.
-Body body_over(const Body& from, const VarMap& values, const std::vector<Expr>& conditions, int buffer,
-               const Expr& place) {
+Body body_over(const Body& from, const VarMap& values, const std::vector<Expr>& conditions, int buffer, const Expr& place) {
   const Body renamed = loop::substitute(from, loop::replacing(values));
   Body out;
   loop::BodyBuilder b(out);

@@ -410,9 +410,7 @@ Expr loop_symbol(std::string name, const Expr& extent) {
   return make_node(std::move(n));
 }
 
-Expr loop_symbol(std::string name) {
-  return make_node(symbol_node(SymbolKind::LoopVar, next_variable(), std::move(name), {0, kInf}));
-}
+Expr loop_symbol(std::string name) { return make_node(symbol_node(SymbolKind::LoopVar, next_variable(), std::move(name), {0, kInf})); }
 
 Expr value_symbol(int step, int64_t lo, int64_t hi) {
   return make_node(symbol_node(SymbolKind::Value, step, "v" + std::to_string(step), {lo, hi}));

@@ -100,9 +100,7 @@ class Parser {
 
 }  // namespace
 
-bool is_identifier(std::string_view name) {
-  return !name.empty() && is_letter(name[0]) && std::all_of(name.begin(), name.end(), is_word);
-}
+bool is_identifier(std::string_view name) { return !name.empty() && is_letter(name[0]) && std::all_of(name.begin(), name.end(), is_word); }
 
 std::string quoted(std::string_view name) {
   std::string out = "'";
@@ -179,7 +177,9 @@ std::string to_string(const Expr& e, const std::function<std::string(const Node&
   return out;
 }
 
-Expr parse(const std::string& text, const std::function<Expr(const std::string& name, bool quoted)>& resolve) { return Parser(text, resolve).whole(); }
+Expr parse(const std::string& text, const std::function<Expr(const std::string& name, bool quoted)>& resolve) {
+  return Parser(text, resolve).whole();
+}
 
 std::string to_string(const Relation& r) {
   constexpr const char* kText[] = {"==", "!=", "<", "<=", ">", ">="};

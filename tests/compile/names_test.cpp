@@ -7,7 +7,7 @@
 #include "graph/interpreter.h"
 #include "graph/recorder.h"
 #include "jit/nvrtc.h"
-#include "ops/call.h"
+#include "ops/table.h"
 
 namespace toroid {
 namespace {
@@ -16,19 +16,13 @@ std::vector<std::string> hostile_names() {
   std::vector<std::string> names = {"n"};
   for (const char* stem : {"i", "r", "v"})
     for (int k = 0; k < 8; ++k) names.push_back(stem + std::to_string(k));
-  for (const char* name : {"u0",     "s0",   "part",  "within", "half", "pixel",      "channel", "group",  "copy0",  "split", "split0",
-                           "merge0", "run",  "place", "row",    "m",    "n0",         "n1",      "batch",  "params", "bufs",  "begin",
-                           "end",    "int",  "for",   "idx",    "dim0", "size0",      "b0",      "acc",    "acc0",   "i64",   "main",
-                           "none",   "f32",  "inf",   "max",    "",     "batch size", "größe",   "*/ { \"'\\\n"})
+  for (const char* name : {"u0",     "s0",  "part",  "within", "half", "pixel",      "channel", "group",       "copy0",  "split", "split0",
+                           "merge0", "run", "place", "row",    "m",    "n0",         "n1",      "batch",       "params", "bufs",  "begin",
+                           "end",    "int", "for",   "idx",    "dim0", "size0",      "b0",      "acc",         "acc0",   "i64",   "main",
+                           "none",   "f32", "inf",   "max",    "",     "batch size", "größe",   "*/ { \"'\\\n"})
     names.push_back(name);
   names.push_back(std::string(3000, 'x'));
   return names;
-}
-
-std::vector<Expr> sizes_of(const Tensor& t) {
-  std::vector<Expr> out;
-  for (auto& s : t.sym_sizes()) out.push_back(s.expr());
-  return out;
 }
 
 // x [size, 3], at [2]: reversals, shifts, scans, gathers, reductions, products and what depends on both positions and sizes.
@@ -52,7 +46,7 @@ std::unique_ptr<graph::Graph> program(const std::string& name) {
       call1("sum.dim_IntList", {call1("add.Tensor", {x, call1("flip", {x, List{0}})}), List{0}, false}),
       call1("add.Tensor", {product, call1("flip", {product, List{1}})}),
       call1("mm", {x, call1("flip", {product, List{0}})}),
-      call1("view", {call1("cat", {std::vector<Tensor>{x, call1("flip", {x, List{0}})}, Expr(0)}), List{6 * size}}),
+      call1("view", {call1("cat", {std::vector<Tensor>{x, call1("flip", {x, List{0}})}, Expr(0)}), List{Expr(6) * size}}),
   };
   for (auto& t : outputs) g->outputs.push_back({recorder.value_of(t), {}, -1});
   return g;
@@ -90,7 +84,7 @@ std::vector<std::string> sources(const std::string& name) {
 TEST(Names, OfSizesAreNotInKernels) {
   const auto plain = sources("n");
   ASSERT_GT(plain.size(), 3u);
-  for (auto& name : hostile_names()) EXPECT_EQ(sources(name), plain) << name;
+  for (auto& name : hostile_names()) EXPECT_TRUE(sources(name) == plain) << name;
   try {
     for (auto& source : plain) jit::nvrtc_compile(source, "sm_80", "names");
   } catch (const EnvironmentError& e) {
@@ -112,7 +106,7 @@ TEST(Names, OfSizesAreReadFromTheGraphsText) {
 TEST(Names, EqualLayersHaveEqualKernelsWherever) {
   const auto alone = sources("n");
   for (int k = 0; k < 100; ++k) sym::loop_symbol("i0", 4);
-  EXPECT_EQ(sources("n"), alone);
+  EXPECT_TRUE(sources("n") == alone);
 }
 
 }  // namespace

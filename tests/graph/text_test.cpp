@@ -65,8 +65,9 @@ TEST(GraphText, RoundTrip) {
 
 // Words of the language are names of sizes in quotes where arguments stand.
 TEST(GraphText, SizesMayBeCalledAnything) {
-  for (const std::string& name : {"none", "true", "inf", "nan", "complex", "f32", "bf16", "tensors", "in", "unbacked", "symbols", "floordiv", "i0",
-                                  "batch size", "", "'", "\\", "a, b", "x]", "(", "f(", "a\nb", "größe", "%x", "1", "@ \"", "==", "input"}) {
+  for (const std::string name :
+       {"none", "true", "inf", "nan",  "complex", "f32", "bf16", "tensors", "in",    "unbacked", "symbols", "floordiv", "i0", "batch size",
+        "",     "'",    "\\",  "a, b", "x]",      "(",   "f(",   "a\nb",    "größe", "%x",       "1",       "@ \"",     "==", "input"}) {
     Graph g;
     const Expr s = sym::symbol(name, 2, 9);
     g.symbols.push_back({s, false});

@@ -40,7 +40,7 @@ TEST(Onnx, SizesWithNamesStayOpen) {
 
 // Dimensions of one name are one size, those of different names are not, and what has no name is called like nothing else.
 TEST(Onnx, NamesOfSizesAreKept) {
-  const std::vector<std::string> names = {"i0",         "v3", "batch size", "batch_size", "batch-size", "größe", "n_1", "x_0",
+  const std::vector<std::string> names = {"i0",   "v3",  "batch size", "batch_size", "batch-size", "größe", "n_1", "x_0",
                                           "part", "int", "none",       "u0",         " ",          "'",     "\\",  std::string(500, 'n')};
   GraphParts g;
   g.inputs = {value_info("x", {"?", "?"})};  // one of them would be called x_0

@@ -40,7 +40,8 @@ TEST(LoopText, PrintsWhatItReads) {
 
 // A size may be called like a variable or a value of the loop, and two variables may be called alike.
 TEST(LoopText, TellsSymbolsApartWhateverTheyAreCalled) {
-  for (const std::string& name : {"i0", "r0", "v0", "v1", "r", "part", "i0_2", "batch size", "", "]", "a,b", "(", "'", "\\", "größe", "x\ny"}) {
+  for (const std::string name :
+       {"i0", "r0", "v0", "v1", "r", "part", "i0_2", "batch size", "", "]", "a,b", "(", "'", "\\", "größe", "x\ny"}) {
     const Expr size = sym::symbol(name, 0, sym::kInf), other = sym::symbol("n", 0, sym::kInf);
     Nest p;
     for (const char* variable : {"i0", "i0", "part", "v1", "r", "x.outer", ""})
@@ -57,8 +58,8 @@ TEST(LoopText, TellsSymbolsApartWhateverTheyAreCalled) {
     EXPECT_EQ(to_string(again.domain, again.body), text);
     // The same symbols at the same places.
     std::vector<Expr> stored[2];
-    for (const Nest* nest : {&p, &again})
-      sym::for_each_symbol(nest->body.steps.back().index, [&](const Expr& s) { stored[nest == &again].push_back(s); });
+    for (int which : {0, 1})
+      sym::for_each_symbol((which ? again : p).body.steps.back().index, [&](const Expr& s) { stored[which].push_back(s); });
     ASSERT_EQ(stored[0].size(), stored[1].size()) << text;
     for (size_t k = 0; k < stored[0].size(); ++k) {
       const sym::Node &before = *stored[0][k].node(), &after = *stored[1][k].node();

@@ -49,7 +49,8 @@ TEST(PairProducts, AGateJoinsItsProduct) {
   loop::verify(p.nodes[0].domain, p.nodes[0].body, "pair");
   const std::string text = loop::to_string(p.nodes[0].domain, p.nodes[0].body);
   EXPECT_NE(text.find("accumulate second"), std::string::npos) << text;
-  EXPECT_EQ(text, loop::to_string(loop::parse(text).domain, loop::parse(text).body));
+  const loop::Nest again = loop::parse(text);
+  EXPECT_EQ(text, loop::to_string(again.domain, again.body));
 }
 
 TEST(PairProducts, OthersStayApart) {

@@ -181,8 +181,8 @@ TEST(MatchDomains, VariablesOfTheFixedSideStandForFinerOnes) {
   const std::optional<Match> m = match_domains(product, heads, true);
   ASSERT_TRUE(m);
   const Expr n = product.vars[1].symbol;
-  EXPECT_EQ(m->second.at("h"), sym::floor_div(n, 4));
-  EXPECT_EQ(m->second.at("d"), sym::mod(n, 4));
+  EXPECT_EQ(m->second.at(heads.vars[1].symbol), sym::floor_div(n, 4));
+  EXPECT_EQ(m->second.at(heads.vars[2].symbol), sym::mod(n, 4));
   EXPECT_FALSE(match_domains(product, loop::parse("loop (i0: 12, i1: 12) {\n}").domain, true));
 }
 

@@ -7,7 +7,8 @@
 namespace toroid::sym {
 namespace {
 
-const Expr s = symbol("s", 1, 1000), t = symbol("t", 1, 1000), i = loop_symbol("i", 12), j = loop_symbol("j", s), v = value_symbol(3, -5, 5);
+const Expr s = symbol("s", 1, 1000), t = symbol("t", 1, 1000), i = loop_symbol("i", 12), j = loop_symbol("j", s),
+           v = value_symbol(3, -5, 5);
 
 void check(const Expr& before, const Expr& after) { EXPECT_EQ(before, after) << to_string(before) << " is not " << to_string(after); }
 

@@ -16,8 +16,9 @@ TEST(Symbols, KindsAreNeverEqual) {
         EXPECT_EQ(same_symbol(*a.node(), *b.node()), &a == &b) << name;
         EXPECT_EQ((a - b) == Expr(0), &a == &b) << name;
         EXPECT_EQ(depends_on(2 * a + 1, b), &a == &b) << name;
-        EXPECT_EQ(substitute(a, [&](const Node& n) { return same_symbol(n, *b.node()) ? std::optional<Expr>(7) : std::nullopt; }) == Expr(7),
-                  &a == &b);
+        EXPECT_EQ(
+            substitute(a, [&](const Node& n) { return same_symbol(n, *b.node()) ? std::optional<Expr>(7) : std::nullopt; }) == Expr(7),
+            &a == &b);
       }
   }
 }

@@ -12,9 +12,9 @@ Expr size_of_name(const std::string& name, bool) { return symbol(name, 0, kInf);
 
 TEST(SymText, RoundTripsEveryName) {
   const Expr n = symbol("n", 0, kInf);
-  for (const std::string& name :
-       {"n1", "i0", "v3", "_", "min", "floordiv", "batch size", "past+1", "2x", "", " ", "'", "\\", "a'b\\", "a\nb", "x,y", "f(x)", "]",
-        "größe", "\x7f\x01", "é\xff", "*/", "int", "\\x41", "'x'"}) {
+  for (const std::string name :
+       {"n1",    "i0",   "v3",  "_",    "min", "floordiv", "batch size", "past+1", "2x", "",    " ",     "'",  "\\",
+        "a'b\\", "a\nb", "x,y", "f(x)", "]",   "größe",    "\x7f\x01",   "é\xff",  "*/", "int", "\\x41", "'x'"}) {
     const Expr size = symbol(name, 0, kInf), e = floor_div(3 * size * n - max(size, n) + mod(n, size + 1), 5);
     const std::string text = to_string(e);
     EXPECT_EQ(parse(text, size_of_name), e) << text;

@@ -22,7 +22,9 @@ bool stores_along(const CudaPlan& p, const Expr& var) {
 // be at the variable's start: the accesses of most bytes of which that is known. Gives the index of such an access at the start.
 std::optional<Expr> unaligned_packs(const CudaPlan& p, int64_t n, std::vector<int>* packs) {
   const Expr& var = p.domain.vars[static_cast<size_t>(p.vector_var)].symbol;
-  const sym::Substitution at_zero = [&](const sym::Node& s) { return sym::same_symbol(s, *var.node()) ? std::optional<Expr>(0) : std::nullopt; };
+  const sym::Substitution at_zero = [&](const sym::Node& s) {
+    return sym::same_symbol(s, *var.node()) ? std::optional<Expr>(0) : std::nullopt;
+  };
   const std::vector<bool> contiguous = contiguous_along(p, var);
   std::optional<Expr> best;
   int64_t most = 0;
@@ -100,7 +102,9 @@ int choose_fast(const CudaPlan& p, bool scans) {
 std::vector<int> packs_of(const CudaPlan& p, int64_t n) {
   std::vector<int> out;
   const Expr& var = p.domain.vars[static_cast<size_t>(p.vector_var)].symbol;
-  const sym::Substitution at_zero = [&](const sym::Node& s) { return sym::same_symbol(s, *var.node()) ? std::optional<Expr>(0) : std::nullopt; };
+  const sym::Substitution at_zero = [&](const sym::Node& s) {
+    return sym::same_symbol(s, *var.node()) ? std::optional<Expr>(0) : std::nullopt;
+  };
   const std::vector<bool> contiguous = contiguous_along(p, var);
   for (size_t k = 0; k < p.body.steps.size(); ++k) {
     const Statement& s = p.body.steps[k];

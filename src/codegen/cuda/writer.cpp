@@ -133,7 +133,8 @@ std::string CudaWriter::pointer(int buffer, DType dtype) { return buffer == row_
 
 std::string CudaWriter::symbol(const sym::Node& n) {
   if (sym::is_size(n)) return arguments_.size(n);
-  const auto var = std::find_if(p_.domain.vars.begin(), p_.domain.vars.end(), [&](auto& v) { return sym::same_symbol(*v.symbol.node(), n); });
+  const auto var =
+      std::find_if(p_.domain.vars.begin(), p_.domain.vars.end(), [&](auto& v) { return sym::same_symbol(*v.symbol.node(), n); });
   TOROID_CHECK(var != p_.domain.vars.end(), "{} is no variable of the loop", n.name);
   const auto at = static_cast<size_t>(var - p_.domain.vars.begin());
   return static_cast<int>(at) == p_.vector_var ? vector_text_ : cuda_variable(at);
