@@ -1,6 +1,7 @@
 #!/bin/sh
 # Compares COUNT random graphs from seed SEED on, compiled and interpreted: scripts/fuzz-compiled.sh [COUNT] [SEED]
 # Prints how often each operation was drawn, and each failure as the smallest graph that still fails. BUILD names another build folder.
+# TOROID_FUZZ_DEGENERATE=1: empty and dimensionless tensors in all graphs, not in one of seven.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=${BUILD:-$root/build}

@@ -184,7 +184,8 @@ std::vector<Drawn> RandomGenerator::convolution() {
   for (int i = 0; i < 6 && !x.defined(); ++i)
     if (const Drawn& d = any(); d.t.dim() == 4 && !d.wild && is_float(d.t.dtype()) && sizes_of(d.t)[1].is_const())
       x = d.t, channels = sizes_of(d.t)[1].constant(), t = d.t.dtype();
-  if (!x.defined()) x = fresh_input(t, {options_.degenerate ? pick(2) : 1 + pick(2), channels, 3 + pick(6), 3 + pick(chance(3) ? 30 : 6)}).t;
+  if (!x.defined())
+    x = fresh_input(t, {options_.degenerate ? pick(2) : 1 + pick(2), channels, 3 + pick(6), 3 + pick(chance(3) ? 30 : 6)}).t;
   if (channels % groups || channels > 32) groups = 1, out = std::min<int64_t>(out, 8);
   InputKind kind = chance(3) ? InputKind::User : InputKind::Parameter;
   Tensor w = fresh_input(t, {out, channels / groups, 1 + pick(3), 1 + pick(3)}, kind).t;

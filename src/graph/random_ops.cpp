@@ -418,7 +418,8 @@ std::vector<Drawn> RandomGenerator::join() {
 std::vector<Drawn> RandomGenerator::pad() {
   Drawn x = any_rank(least_rank(), 4);
   Exprs widths;
-  for (int64_t d = 0, n = 1 + pick(std::min<int64_t>(std::max<int64_t>(x.t.dim(), 1), 2)); d < n; ++d) widths.insert(widths.end(), {pick(3), pick(3)});
+  for (int64_t d = 0, n = 1 + pick(std::min<int64_t>(std::max<int64_t>(x.t.dim(), 1), 2)); d < n; ++d)
+    widths.insert(widths.end(), {pick(3), pick(3)});
   switch (pick(4)) {
     case 0:
       if (x.t.dim() < 2 || is_bool(x.t.dtype())) return {};

@@ -1,8 +1,11 @@
 // Tensors without elements or dimensions, family by family, as constants and as sizes that only the run tells: compiled = interpreted, and
 // the values that PyTorch gives.
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
+#include <filesystem>
 #include <limits>
 
 #include "base/options.h"
@@ -11,6 +14,8 @@
 #include "graph/interpreter.h"
 #include "graph/random_graph.h"
 #include "graph/recorder.h"
+#include "import/load_model.h"
+#include "import/safetensors.h"
 #include "ops/table.h"
 
 namespace toroid::fuzz {
@@ -217,6 +222,30 @@ TEST_P(Degenerate, CompiledIsWhatPyTorchGives) {
         EXPECT_FALSE(v.failure) << v.failure.value_or("") << "\n" << graph::to_string(*g);
       }
     }
+}
+
+// Programs of PyTorch with empty tensors among those that are joined, an empty matrix of indices into a vector, and sums with products of
+// integers.
+TEST(DegenerateModels, AreWhatPyTorchComputed) {
+  ScopedOption no_cache("cache", "0");
+  auto read = [](const std::filesystem::path& path) {
+    auto reader = import::SafetensorsReader::open(path);
+    Tensors out;
+    for (int i = 0; auto* r = reader.find(fmt::format("{:03}", i)); ++i) {
+      out.push_back(Tensor::empty(r->sizes, r->dtype));
+      if (auto bytes = r->bytes(); !bytes.empty()) std::memcpy(out.back().raw_data(), bytes.data(), bytes.size());
+    }
+    return out;
+  };
+  for (const char* name : {"cat_f32", "cat_i64", "gather", "addbmm_i64", "addmv_i64"}) {
+    const std::filesystem::path folder = std::filesystem::path(TOROID_SOURCE_DIR) / "tests/data/models/degenerate" / name;
+    const Tensors inputs = read(folder / "in.safetensors"), expected = read(folder / "out.safetensors");
+    ASSERT_FALSE(expected.empty()) << name;
+    auto model = compiler::CompiledModel::compile(import::load_model(folder / "core.pt2"));
+    const Tensors found = model.run(inputs);
+    ASSERT_EQ(found.size(), expected.size()) << name;
+    for (size_t i = 0; i < found.size(); ++i) EXPECT_EQ(difference(found[i], expected[i], 0), "") << name;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, Degenerate, testing::Values(&products, &convolutions, &attentions, &reductions, &indices, &joins));

@@ -42,6 +42,31 @@ TEST_F(DenseRows, AddmmIgnoresSelfWhenBetaIsZero) {
   expect_values(call1("addmm", {nan, a, a, Expr(0), 2.0}), {2, 2}, {4, 6, 12, 22});
 }
 
+TEST_F(DenseRows, SumsWithProductsOfIntegersStayIntegers) {
+  for (DType t : {DType::I64, DType::I32}) {
+    Tensor x = Tensor::of({5, 6, 7, 8}, {2, 2}, t), v = Tensor::of({3, 4}, {2}, t), row = Tensor::of({5, 6}, {2}, t);
+    Tensor batch = call1("unsqueeze", {x, Expr(0)});
+    // What follows the point of beta and alpha is cut off.
+    auto blended = [&](double beta, double alpha) {
+      std::vector<Tensor> all = {call1("addmv", {row, x, v, beta, alpha}), call1("addmm", {x, x, x, beta, alpha}),
+                                 call1("addbmm", {x, batch, batch, beta, alpha}), call1("baddbmm", {batch, batch, batch, beta, alpha})};
+      for (auto& y : all) EXPECT_EQ(y.dtype(), t);
+      return all;
+    };
+    auto y = blended(1, 2.5);
+    expect_values(y[0], {2}, {83, 112});
+    for (size_t i : {1, 2}) expect_values(y[i], {2, 2}, {139, 162, 189, 220});
+    expect_values(y[3], {1, 2, 2}, {139, 162, 189, 220});
+    y = blended(1.7, 1);
+    expect_values(y[0], {2}, {44, 59});
+    for (size_t i : {1, 2}) expect_values(y[i], {2, 2}, {72, 84, 98, 114});
+    expect_values(blended(0.2, 0.6)[1], {2, 2}, {0, 0, 0, 0});
+    EXPECT_THROW(call1("addr", {x, v, v, 0.5, Expr(1)}), UserError);
+  }
+}
+
+TEST_F(DenseRows, VandermondeTakesANumber) { expect_values(call1("linalg_vander", {Tensor::of({3}, {}), Expr(4)}), {1, 4}, {1, 3, 9, 27}); }
+
 TEST_F(DenseRows, IntegerProductsAreExact) {
   int64_t big = (int64_t{1} << 53) + 1;
   Tensor a = Tensor::empty({1, 1}, DType::I64), b = Tensor::of({1}, {1, 1}, DType::I64);

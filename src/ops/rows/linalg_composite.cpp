@@ -118,7 +118,7 @@ std::vector<Tensor> default_cross(const CallReader& c) {
 // Powers 0 ... n-1 of each number of a vector, as rows.
 std::vector<Tensor> vandermonde(const CallReader& c) {
   Tensor x = c.tensor("x");
-  TOROID_USER_CHECK(x.dim() >= 1, "linalg_vander: the input must have at least one dimension");
+  if (x.dim() == 0) x = unsqueeze(x, 0);
   int64_t n = c.has("N") ? c.integer("N") : fixed_extent(x, -1);
   TOROID_USER_CHECK(n >= 1 && n < (1 << 24), "linalg_vander: N must be positive, got {}", n);
   Sizes sizes = sizes_of(x);

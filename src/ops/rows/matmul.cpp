@@ -77,7 +77,8 @@ Operand factor(const CallReader& c, const char* name, DType dtype) {
   const double* real = std::get_if<double>(&given);
   if (!real || !is_int(dtype)) return given;
   TOROID_USER_CHECK(c.op().name != "addr", "addr: {} is {}, and the tensors hold {}; give an integer", name, *real, name_of(dtype));
-  TOROID_USER_CHECK(std::abs(*real) < 0x1p63, "{}: {} is {}, which is not within the range of {}", c.op().name, name, *real, name_of(dtype));
+  TOROID_USER_CHECK(std::abs(*real) < 0x1p63, "{}: {} is {}, which is not within the range of {}", c.op().name, name, *real,
+                    name_of(dtype));
   return Expr(static_cast<int64_t>(*real));
 }
 

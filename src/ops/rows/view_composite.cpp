@@ -50,6 +50,7 @@ Results diff(const CallReader& c) {
   Tensor x = c.tensor("self");
   int64_t dim = dim_of(c, "dim", x), n = c.integer("n");
   TOROID_USER_CHECK(x.dim() > 0 && n >= 0, "diff: expected at least one dimension and n of 0 or more, got {} and {}", x.dim(), n);
+  if (n == 0) return {x};  // without what would be joined with it
   Results parts;
   if (c.has("prepend")) parts.push_back(c.tensor("prepend"));
   parts.push_back(x);
