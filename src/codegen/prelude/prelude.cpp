@@ -451,7 +451,8 @@ class Expansions {
 };
 
 Expansions& expansions(int lanes) {
-  static Expansions of0(0), of4(4), of8(8), of16(16), of32(32);
+  static Expansions &of0 = *new Expansions(0), &of4 = *new Expansions(4), &of8 = *new Expansions(8), &of16 = *new Expansions(16),
+                    &of32 = *new Expansions(32);
   return lanes == 0 ? of0 : lanes == 4 ? of4 : lanes == 8 ? of8 : lanes == 16 ? of16 : of32;
 }
 
