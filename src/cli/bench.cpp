@@ -245,11 +245,11 @@ int bench(const BenchArgs& args) {
   if (args.threads > 0) set_option("threads", std::to_string(args.threads));
   Progress progress(!args.json);
   Result r;
-  progress.say("measuring the machine");
   const Device device = device_from_name(args.device);
-  r.limits = device.is_cuda() ? measure_gpu(device.index) : measure_machine();
   progress.say("building the model");
-  BenchSubject subject = make_subject(args);
+  BenchSubject subject = make_subject(args);  // first: what is wrong with the call is said at once
+  progress.say("measuring the machine");
+  r.limits = device.is_cuda() ? measure_gpu(device.index) : measure_machine();
   r.description = subject.description;
   const Mode mode = mode_from_name(args.mode);
   r.replayed = records_calls(mode);

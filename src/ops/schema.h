@@ -48,7 +48,7 @@ struct Schema {
   int find(std::string_view param) const;
 };
 
-// InternalError for malformed text: schemas are written in the source.
+// UserError for malformed text, with the character from which on it is, and what is expected there.
 Schema parse_schema(std::string_view text);
 
 }  // namespace toroid::ops

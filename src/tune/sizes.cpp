@@ -109,7 +109,9 @@ std::vector<exec::Symbols> sizes_across(const choice::Program& p, const exec::Sy
     for (size_t i = 0; i < usual.size(); ++i) {
       const auto [first, last] = ranges[i];
       const double step = std::pow(static_cast<double>(last) / static_cast<double>(first), static_cast<double>(k) / kSteps);
-      if (first < last) move_near(p, sizes, i, k == kSteps ? last : std::llround(static_cast<double>(first) * step));
+      const bool is_end = k == 0 || k == kSteps;
+      if (first < last && is_end) sizes[i].second = k == 0 ? first : last;
+      if (first < last && !is_end) move_near(p, sizes, i, std::llround(static_cast<double>(first) * step));
     }
     const bool is_new = sizes != usual && std::find(out.begin(), out.end(), sizes) == out.end();
     if (is_new && excluded_by(p, sizes).empty() && elements(p, sizes) <= most) out.push_back(std::move(sizes));

@@ -490,8 +490,9 @@ TEST_F(Search, RecordsOfOtherKernelsAreNotKnown) {
     }
     EXPECT_TRUE(database->store(key, records));
     sampled_.clear();
+    Memory again("a device", "tests", {.database = database});
     options_.fusion_speedup = 1.01;  // another decision, of what is known
-    tune_by({{"tree alone", 5}}, &memory);
+    tune_by({{"tree alone", 5}}, &again);
     options_.fusion_speedup = 1;
     return sampled_;
   };
