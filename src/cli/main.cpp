@@ -220,7 +220,7 @@ int main(int argc, char** argv) {
       std::string what = unknown ? std::string("there is no ") + kind + " \"" + argv[1] + "\"" : e.what();
       return fail_with("", (what + hint + "\nTry `toroid --help`.").c_str(), kUserError);
     }
-    const bool doctor = std::string_view(argv[1]) == "doctor";  // which lists them
+    const bool doctor = command.app.got_subcommand("doctor");  // which lists them
     if (const auto unknown = toroid::unknown_variables(); !unknown.empty() && !doctor) return fail_with("", unknown[0].c_str(), kUserError);
     int code = command.action();
     if (std::fflush(stdout) != 0)
