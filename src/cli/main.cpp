@@ -224,7 +224,7 @@ int main(int argc, char** argv) {
       const std::string help = fmt::format("Try `toroid {}--help`.", sub ? sub->get_name() + " " : "");
       return fail_with("", (problem(command, argc, argv, e.what()) + "\n" + help).c_str(), kUserError);
     }
-    const bool doctor = std::string_view(argv[1]) == "doctor";  // which lists them
+    const bool doctor = command.app.got_subcommand("doctor");  // which lists them
     if (const auto unknown = toroid::unknown_variables(); !unknown.empty() && !doctor) return fail_with("", unknown[0].c_str(), kUserError);
     int code = command.action();
     if (std::fflush(stdout) != 0)

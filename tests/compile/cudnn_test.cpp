@@ -160,7 +160,7 @@ TEST(Backends, TuningTriesCudnnWhereItIs) {
     GTEST_SKIP() << e.what();
   }
   const device::cuda::GpuInfo absent;
-  const Setup setup = setup_of({.device = Device::cuda()});
+  const compiler::Setup setup = setup_of({.device = Device::cuda()});
   const auto target = make_target(setup, &absent);
   Case c(fmt::format(" v0: f32 = accumulate\n v1: f16 = Cast v0\n store %4 {} v1", kPlace));
   std::string ways;
