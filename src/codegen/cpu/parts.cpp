@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "codegen/simplify.h"
+
 namespace toroid::codegen {
 namespace {
 
@@ -34,11 +36,16 @@ TemplateNames names_in_template(Slots& slots, const std::map<std::string, std::s
   return names;
 }
 
-Hole epilogue_of(const loop::Domain& domain, const loop::Body& body, const Expr& vector_var, int lanes, Slots& slots,
-                 const std::map<std::string, std::string>& points, PreludeNeeds& needs) {
+Hole epilogue_of(loop::Domain domain, loop::Body body, int lanes, Slots& slots, std::map<std::string, std::string> points,
+                 PreludeNeeds& needs, bool aligned) {
+  const std::string whole = points.at(domain.vars.back().symbol.node()->name);
+  if (aligned && split_in_runs(domain, body, lanes)) {
+    points[domain.vars[domain.vars.size() - 2].symbol.node()->name] = fmt::format("({} / {})", whole, lanes);
+    points[domain.vars.back().symbol.node()->name] = fmt::format("({} % {})", whole, lanes);
+  }
   TemplateNames names = names_in_template(slots, points);
   names.vector_accumulator = names.scalar_accumulator = "acc";
-  EpilogueText t = emit_epilogue(domain, body, vector_var, lanes, names);
+  EpilogueText t = emit_epilogue(domain, body, domain.vars.back().symbol, lanes, names);
   needs.add(t.needs);
   return {.declarations = {}, .vector = t.vector, .scalar = t.scalar};
 }
