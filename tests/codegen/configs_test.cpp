@@ -76,6 +76,27 @@ void check_all(Case c, size_t least) {
   }
 }
 
+// Columns in heads of 32, head after head, rows turned round by 5: what a shifted window does with queries, keys and values. A vector lies
+// within a head, so that it is stored whole.
+TEST(Configs, ProductStoredInHeadsStoresWholeVectors) {
+  const int64_t m = 37, n = 96, k = 40;
+  for (auto [rows, weights] : {std::pair<int64_t, bool>{m, true}, {m, false}, {2, true}}) {
+    Case c = product(rows, n, k, weights);
+    const std::vector<double> plain = c.expected;
+    c.set_body(fmt::format("i0: {}, i1: {}", rows, n), " v0: f32 = accumulate\n v1: f32 = load %2 [i1]\n v2: f32 = Add v0 v1", 2,
+               fmt::format("{}*floordiv(i1, 32) + 32*mod(i0 + 5, {}) + mod({}*i0 + i1, 32)", 32 * rows, rows, n));
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t j = 0; j < n; ++j)
+        c.expected[static_cast<size_t>(32 * rows * (j / 32) + 32 * ((i + 5) % rows) + j % 32)] = plain[static_cast<size_t>(i * n + j)];
+    for (device::Isa isa : {device::Isa::Avx512, device::Isa::Avx2}) {
+      if (!KernelRunner::has_cpu() || isa > device::host().isa) continue;
+      const std::string text = KernelRunner::body_text(kernel_of(c, {}, isa).text);
+      EXPECT_EQ(text.find("at[l]"), std::string::npos) << "element after element:\n" << text;
+      check(c, {}, isa);
+    }
+  }
+}
+
 TEST(Configs, ProductWithWeights) { check_all(product(37, 70, 200, true), 8); }
 TEST(Configs, ProductOfLongRows) { check_all(product(40, 100, 1030, true), 12); }
 TEST(Configs, ProductOfTwoInputs) { check_all(product(33, 50, 400, false), 8); }

@@ -5,7 +5,6 @@
 #include <functional>
 
 #include "codegen/cpu/parts.h"
-#include "codegen/simplify.h"
 
 namespace toroid::codegen {
 
@@ -105,13 +104,8 @@ struct ConvolutionKernel {
     points[domain.vars[0].symbol] = "image";
     points[pixel] = "pixel";
     points[domain.vars[2].symbol] = "oc";
-    // Vectors of channels begin at multiples of their length.
     const int lanes = config.tile.lanes;
-    if (c.out_channels / c.groups % lanes == 0 && split_in_runs(domain, body, lanes)) {
-      points[domain.vars[2].symbol] = fmt::format("(oc / {})", lanes);
-      points[domain.vars[3].symbol] = fmt::format("(oc % {})", lanes);
-    }
-    config.epilogue = epilogue_of(domain, body, domain.vars.back().symbol, lanes, slots, points, needs);
+    config.epilogue = epilogue_of(domain, body, lanes, slots, points, needs, c.out_channels / c.groups % lanes == 0);
     config.repeatable_epilogue = repeatable(body);
     config.scratch_buffer = static_cast<int>(kernel.buffers.size());
   }

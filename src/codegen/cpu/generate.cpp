@@ -68,7 +68,7 @@ KernelText generate_gemv(const choice::Node& node, const choice::Gemm& g, device
   points[node.domain.vars[nb].symbol] = "m";
   points[node.domain.vars[nb + 1].symbol] = "n";
   PreludeNeeds needs;
-  c.epilogue = epilogue_of(node.domain, node.body, node.domain.vars[nb + 1].symbol, c.lanes, slots, points, needs);
+  c.epilogue = epilogue_of(node.domain, node.body, c.lanes, slots, points, needs);
   if (node.producer) c.rows_of_a = rows_of(*node.producer, g, c.lanes, slots, needs);
   c.scratch_buffer = static_cast<int>(kernel.buffers.size());
   kernel.scratch_bytes_per_thread = gemv_scratch_bytes(c, g.k);
@@ -161,7 +161,7 @@ KernelText generate_gemm(const choice::Node& node, const choice::Gemm& g, choice
   points[node.domain.vars[nb].symbol] = "m";
   points[node.domain.vars[nb + 1].symbol] = "n";
   PreludeNeeds needs;
-  c.epilogue = epilogue_of(node.domain, node.body, node.domain.vars[nb + 1].symbol, lanes, slots, points, needs);
+  c.epilogue = epilogue_of(node.domain, node.body, lanes, slots, points, needs);
   if (node.producer) c.rows_of_a = rows_of(*node.producer, g, lanes, slots, needs);
   c.scratch_buffer = static_cast<int>(kernel.buffers.size());
   kernel.source = needs.text(lanes) + gemm_text(c);
@@ -227,7 +227,7 @@ KernelText generate_int8(const choice::Node& node, const choice::Gemm& g, choice
   points[node.domain.vars[nb].symbol] = "m";
   points[node.domain.vars[nb + 1].symbol] = "n";
   PreludeNeeds needs;
-  c.epilogue = epilogue_of(node.domain, node.body, node.domain.vars[nb + 1].symbol, lanes, slots, points, needs);
+  c.epilogue = epilogue_of(node.domain, node.body, lanes, slots, points, needs);
   c.scratch_buffer = static_cast<int>(kernel.buffers.size());
   kernel.source = needs.text(lanes) + int8_text(c);
   kernel.tasks = batch * sym::ceil_div(g.m, Expr(tile.block_m)) * sym::ceil_div(g.n, Expr(lanes * tile.vecs));
@@ -277,7 +277,7 @@ KernelText generate_attention(const choice::Node& node, const choice::Attention&
   const char* names[] = {"batch", "head", "m", "d"};
   for (size_t i = 0; i < 4; ++i) points[node.domain.vars[i].symbol] = names[i];
   PreludeNeeds needs{{"v_exp_f32", "s_exp_f32"}, {}};
-  c.epilogue = epilogue_of(node.domain, node.body, node.domain.vars[3].symbol, c.lanes, slots, points, needs);
+  c.epilogue = epilogue_of(node.domain, node.body, c.lanes, slots, points, needs);
   c.scratch_buffer = static_cast<int>(kernel.buffers.size());
   kernel.source = needs.text(c.lanes) + attention_text(c);
   kernel.scratch_bytes_per_thread = few ? Expr(0) : Expr(attention_scratch_bytes(c));

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "codegen/simplify.h"
+
 namespace toroid::codegen {
 namespace {
 
@@ -35,11 +37,15 @@ TemplateNames names_in_template(Slots& slots, const PointNames& points) {
   return names;
 }
 
-Hole epilogue_of(const loop::Domain& domain, const loop::Body& body, const Expr& vector_var, int lanes, Slots& slots,
-                 const PointNames& points, PreludeNeeds& needs) {
+Hole epilogue_of(loop::Domain domain, loop::Body body, int lanes, Slots& slots, PointNames points, PreludeNeeds& needs, bool aligned) {
+  const std::string whole = points.at(domain.vars.back().symbol);
+  if (aligned && split_in_runs(domain, body, lanes)) {
+    points[domain.vars[domain.vars.size() - 2].symbol] = fmt::format("({} / {})", whole, lanes);
+    points[domain.vars.back().symbol] = fmt::format("({} % {})", whole, lanes);
+  }
   TemplateNames names = names_in_template(slots, points);
   names.vector_accumulator = names.scalar_accumulator = "acc";
-  EpilogueText t = emit_epilogue(domain, body, vector_var, lanes, names);
+  EpilogueText t = emit_epilogue(domain, body, domain.vars.back().symbol, lanes, names);
   needs.add(t.needs);
   return {.declarations = {}, .vector = t.vector, .scalar = t.scalar};
 }

@@ -46,9 +46,10 @@ using PointNames = loop::VarMap<std::string>;
 // Names in the text of a hole.
 TemplateNames names_in_template(Slots& slots, const PointNames& points);
 
-// C text of the epilogue hole.
-Hole epilogue_of(const loop::Domain& domain, const loop::Body& body, const Expr& vector_var, int lanes, Slots& slots,
-                 const PointNames& points, PreludeNeeds& needs);
+// C text of the epilogue hole. The domain's last variable runs along vectors. `aligned`: each begins at a multiple of `lanes`, so that
+// positions that are divided or wrapped by multiples of `lanes` (heads, windows) differ between vectors, not within one.
+Hole epilogue_of(loop::Domain domain, loop::Body body, int lanes, Slots& slots, PointNames points, PreludeNeeds& needs,
+                 bool aligned = true);
 
 // Index of dimension d in the flattened position `flat`, in C.
 std::string unflatten(const std::string& flat, const std::vector<Expr>& sizes, size_t d, Slots& slots);
