@@ -286,7 +286,7 @@ void ThreadPool::run_team(Team& team, const Loop& loop, int parts) {
 
 // Some members have not left. Those who have not come need not come; the work of all that is not begun is done here.
 void ThreadPool::finish_late(Team& team, const Part& part) {
-  constexpr int kGrace = 32;  // most are about to leave, and a look at all would hold them up
+  constexpr int kGrace = 64;  // most are about to leave, and a look at all would hold them up
   for (int i = 0; i < kGrace; ++i) {
     pause_cpu();
     if (team.pending.load(std::memory_order_acquire) == 0) return;
@@ -298,13 +298,14 @@ void ThreadPool::finish_late(Team& team, const Part& part) {
     absent += mail.load(std::memory_order_relaxed) == posted && mail.compare_exchange_strong(posted, nullptr);
   }
   run_part(team, part, team.share, part.parts);
-  if (team.pending.fetch_sub(absent) == absent) return;
-  const int64_t start = now_ns();
+  if (absent > 0 && team.pending.fetch_sub(absent) == absent) return;
   const auto done = [&] { return team.pending.load(std::memory_order_acquire) == 0; };
-  while (!spin(spin_ns_, done)) {
+  if (spin(spin_ns_, done)) return;
+  const int64_t start = now_ns() - spin_ns_;
+  do {
     run_part(team, part, team.share, part.parts);  // what a member took over and has not begun
     doze(team);
-  }
+  } while (!spin(spin_ns_, done));
   me.waited += now_ns() - start;
 }
 
