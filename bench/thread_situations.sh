@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Situations of bench/thread_situations.cpp, several builds of it in turns: thread_situations.sh SUBJECT ROUNDS SITUATION,... NAME=BINARY...
 # Situations: alone, busy (a busy process beside), quota (a control group with the time of one processor; needs root), callers (two), and
-# threads-N. After a + come options: "busy+--threads 1". PREFIX: a command to run each with. Lines: round, situation, name, result.
+# threads-N. After a + come options: "busy+--threads 1". PREFIX: a command to run each with. GROUPS_OF_CPU: the folder for the control group.
+# Lines: round, situation, name, result.
 set -euo pipefail
 subject=$1 rounds=$2
 IFS=, read -r -a situations <<<"$3"
@@ -9,12 +10,12 @@ shift 3
 group=
 make_group() {  # of one processor: version 1, or 2
   if [ -e /sys/fs/cgroup/cpu/cpu.cfs_quota_us ]; then
-    group=/sys/fs/cgroup/cpu/toroid-situations
+    group=${GROUPS_OF_CPU:-/sys/fs/cgroup/cpu}/toroid-situations
     mkdir -p "$group"
     echo 100000 >"$group/cpu.cfs_period_us"
     echo 100000 >"$group/cpu.cfs_quota_us"
   else
-    group=/sys/fs/cgroup/toroid-situations
+    group=${GROUPS_OF_CPU:-/sys/fs/cgroup}/toroid-situations
     mkdir -p "$group"
     echo "100000 100000" >"$group/cpu.max"
   fi

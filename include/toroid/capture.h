@@ -1,7 +1,7 @@
 // Recorded calls (Mode::ReduceOverhead): what can be told to the recorder, and what it tells.
 //
 // A program's first calls at given sizes warm up, the next is recorded, and later ones are replayed: on a GPU by one launch of a CUDA
-// graph, on the CPU in one parallel region. Inputs are never copied: a recording follows the caller's memory. What cannot be recorded
+// graph, on the CPU one after the other. Inputs are never copied: a recording follows the caller's memory. What cannot be recorded
 // (see CaptureSkip) runs between the recorded parts.
 #pragma once
 

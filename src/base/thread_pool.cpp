@@ -28,9 +28,9 @@ struct ThreadPool::Part {
   int thread = 0, parts = 0;
 };
 
-// A worker, with all that a loop brings it on one cache line. `mail` is the team that it is asked to join; it takes that out to say yes, and
-// the owner of the team takes it out when it does without. The rest of the line is written by the owner while there is no mail, and is read
-// by the worker once it has taken the mail.
+// A worker, with all that a loop brings it on one cache line. `mail` is the team that it is asked to join; it takes that out to say yes,
+// and the owner of the team takes it out when it does without. The rest of the line is written by the owner while there is no mail, and is
+// read by the worker once it has taken the mail.
 struct alignas(64) ThreadPool::Worker {
   std::atomic<Team*> mail{nullptr};
   TaskShare share;
@@ -100,19 +100,24 @@ struct ProcessorUse {
   }
 };
 
+struct Spent {
+  int64_t ran, lost;  // lost: the thread had work, and others ran
+};
+
 struct ThisThread {
   bool inside_loop = false;
   ThreadPool::Use* use = nullptr;
   size_t first_worker = 0;  // that it had last
-  int64_t slept = 0;        // in the pool
+  int64_t slept = 0;        // in the pool, or off the processor while it had nothing to do
+  int64_t waited = 0;       // for helpers
   ProcessorUse seen;
 
   void look(int64_t wall) { seen = ProcessorUse::now(wall, slept); }
-  // Time since the last look in which this thread could have run and others did.
-  int64_t lost(int64_t wall) {
+  // Since the last look.
+  Spent spent(int64_t wall) {
     const ProcessorUse before = std::exchange(seen, ProcessorUse::now(wall, slept));
-    if (seen.preempted == before.preempted) return 0;
-    return std::max<int64_t>(0, (seen.wall - before.wall) - (seen.ran - before.ran) - (seen.slept - before.slept));
+    const int64_t ran = seen.ran - before.ran, rest = seen.wall - before.wall - ran - (seen.slept - before.slept);
+    return {ran, seen.preempted == before.preempted ? 0 : std::max<int64_t>(0, rest)};
   }
 };
 thread_local ThisThread me;
@@ -129,6 +134,7 @@ bool spin(int64_t window_ns, Done done) {
       if (done()) return true;
     }
     const int64_t now = now_ns();
+    if (now - last >= kOff) me.slept += now - last;
     if (now - start >= window_ns || now - last >= kOff) return false;
     last = now;
     if (now - start >= std::min(kPauses, window_ns)) ::sched_yield();
@@ -200,8 +206,7 @@ ThreadPool::Team* ThreadPool::wait_for_mail(Worker& self) {
   const auto called = [&] { return self.mail.load(std::memory_order_acquire) != nullptr || stop_.load(std::memory_order_relaxed); };
   while (!called()) {
     const int64_t start = now_ns();
-    if (start - me.seen.wall >= kLookEvery)
-      lost(start, me.lost(start));
+    if (start - me.seen.wall >= kLookEvery) tell_help(start);
     // A worker that no caller has is not going to be called soon where there are several.
     const bool hopeful = self.reserved.load(std::memory_order_relaxed) || callers_.load(std::memory_order_relaxed) <= 1;
     if (!spin(hopeful ? self.window_ns : 0, called)) {
@@ -215,6 +220,11 @@ ThreadPool::Team* ThreadPool::wait_for_mail(Worker& self) {
     }
   }
   return stop_.load(std::memory_order_relaxed) ? nullptr : self.mail.load(std::memory_order_acquire);
+}
+
+void ThreadPool::tell_help(int64_t now) {
+  const Spent spent = me.spent(now);
+  if (gives_way_) crowding_.helped(now, spent.ran, spent.lost, size());
 }
 
 // Until somebody has posted mail, which may have been taken back since.
@@ -276,7 +286,7 @@ void ThreadPool::run_team(Team& team, const Loop& loop, int parts) {
 
 // Some members have not left. Those who have not come need not come; the work of all that is not begun is done here.
 void ThreadPool::finish_late(Team& team, const Part& part) {
-  constexpr int kGrace = 32;  // most are about to leave, and a look at all would hold them up
+  constexpr int kGrace = 64;  // most are about to leave, and a look at all would hold them up
   for (int i = 0; i < kGrace; ++i) {
     pause_cpu();
     if (team.pending.load(std::memory_order_acquire) == 0) return;
@@ -288,12 +298,15 @@ void ThreadPool::finish_late(Team& team, const Part& part) {
     absent += mail.load(std::memory_order_relaxed) == posted && mail.compare_exchange_strong(posted, nullptr);
   }
   run_part(team, part, team.share, part.parts);
-  if (team.pending.fetch_sub(absent) == absent) return;
+  if (absent > 0 && team.pending.fetch_sub(absent) == absent) return;
   const auto done = [&] { return team.pending.load(std::memory_order_acquire) == 0; };
-  while (!spin(spin_ns_, done)) {
+  if (spin(spin_ns_, done)) return;
+  const int64_t start = now_ns() - spin_ns_;
+  do {
     run_part(team, part, team.share, part.parts);  // what a member took over and has not begun
     doze(team);
-  }
+  } while (!spin(spin_ns_, done));
+  me.waited += now_ns() - start;
 }
 
 // Until the last member leaves, or for a while: one that has left may not run to say so.
@@ -325,7 +338,8 @@ void ThreadPool::run(const Loop& loop) {
         auto& p = *static_cast<Pieces*>(ctx);
         p.loop.body(p.loop.ctx, begin * p.unit, std::min(p.loop.tasks, end * p.unit), thread);
       };
-      if (loop.begins) cut.begins = [](void* ctx, int thread) { static_cast<Pieces*>(ctx)->loop.begins(static_cast<Pieces*>(ctx)->loop.ctx, thread); };
+      if (loop.begins)
+        cut.begins = [](void* ctx, int thread) { static_cast<Pieces*>(ctx)->loop.begins(static_cast<Pieces*>(ctx)->loop.ctx, thread); };
       return run_team(*team, cut, parts);
     }
   }
@@ -334,10 +348,6 @@ void ThreadPool::run(const Loop& loop) {
 }
 
 // ---- callers ----------------------------------------------------------------------------------------------------------------------
-
-void ThreadPool::lost(int64_t now, int64_t ns) {
-  if (ns > 0 && gives_way_) crowding_.lost(now, ns, size());
-}
 
 int ThreadPool::helpers_due(int callers) const {
   const int spare = size() - crowding_.left_out(now_ns) - callers - lone_.load(std::memory_order_relaxed);
@@ -375,7 +385,8 @@ void ThreadPool::form(Team& team, int helpers, int spare) {
     reserved_.fetch_sub(1, std::memory_order_relaxed);
   }
   const auto count = static_cast<size_t>(std::max(0, size() - 1));
-  for (size_t i = 0; i < count && static_cast<int>(team.members.size()) < helpers && reserved_.load(std::memory_order_relaxed) < spare; ++i) {
+  for (size_t i = 0; i < count && static_cast<int>(team.members.size()) < helpers && reserved_.load(std::memory_order_relaxed) < spare;
+       ++i) {
     const size_t at = (me.first_worker + i) % count;  // the one whose cache has what this thread works on
     Worker& worker = *workers_[at];
     if (worker.reserved.load(std::memory_order_relaxed)) continue;
@@ -424,7 +435,8 @@ void ThreadPool::Use::look_at_clock() {
   const int64_t now = now_ns();
   if (now - seen_ < kLookEvery) return;
   seen_ = now;
-  pool_.lost(now, me.lost(now));
+  const Spent spent = me.spent(now);
+  if (pool_.gives_way_) pool_.crowding_.called(now, std::exchange(me.waited, 0), spent.lost, pool_.size());
 }
 
 ThreadPool::Team* ThreadPool::Use::team(int helpers) {

@@ -54,9 +54,9 @@ class ThreadPool {
   int share() const;
 
   // Runs all tasks and returns when they are done. Each thread that takes part has one contiguous share, which it runs in a few pieces; one
-  // that is done early takes over tasks of another. How many threads take part, and which runs what, is open: the caller may have to run all
-  // tasks, so that no task may wait for another. Any thread may call it at any time. A call from inside a loop body runs the whole range
-  // itself as thread 0. The first exception of a body is rethrown after the join; tasks that had not begun then may not run.
+  // that is done early takes over tasks of another. How many threads take part, and which runs what, is open: the caller may have to run
+  // all tasks, so that no task may wait for another. Any thread may call it at any time. A call from inside a loop body runs the whole
+  // range itself as thread 0. The first exception of a body is rethrown after the join; tasks that had not begun then may not run.
   void run(const Loop& loop);
   void parallel_for(int64_t n_tasks, LoopBody fn, void* ctx) { run({n_tasks, fn, ctx}); }
 
@@ -80,6 +80,7 @@ class ThreadPool {
   void work(Worker& self);
   Team* wait_for_mail(Worker& self);
   void sleep(Worker& self);
+  void tell_help(int64_t now);
   void run_part(Team& team, const Part& part, TaskShare& own, int neighbours);
   void run_team(Team& team, const Loop& loop, int parts);
   void post(Worker& worker, Team& team, const Part& part);
@@ -94,7 +95,6 @@ class ThreadPool {
   int helpers_due(int callers) const;
   int callers_now();
   void leave();
-  void lost(int64_t now, int64_t ns);
 
   std::atomic<int> size_{1};
   std::atomic<int> callers_{0};   // who are in a Use that has met a loop for several threads,
@@ -115,8 +115,8 @@ class ThreadPool {
   std::vector<Team*> idle_teams_;
 };
 
-// What the loops of a thread have in common while it runs a program: the thread keeps its workers from loop to loop, and other callers leave
-// them to it. Within another Use of the same pool it changes nothing. Loops outside of any are a use of their own.
+// What the loops of a thread have in common while it runs a program: the thread keeps its workers from loop to loop, and other callers
+// leave them to it. Within another Use of the same pool it changes nothing. Loops outside of any are a use of their own.
 class ThreadPool::Use {
  public:
   explicit Use(ThreadPool& pool);
@@ -134,7 +134,7 @@ class ThreadPool::Use {
   void look_at_clock();
 
   ThreadPool& pool_;
-  Use* const outer_;  // of this thread, of any pool
+  Use* const outer_;   // of this thread, of any pool
   const bool nested_;  // within another of the same pool
   Team* team_ = nullptr;
   enum { Outside, Alone, Sharing } state_ = Outside;

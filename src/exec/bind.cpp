@@ -52,12 +52,9 @@ class Binder {
 
  private:
   void bind(const Launch& l, BoundStep& s) {
-    s.params = evaluate(l.params, out_.symbols);
-    s.tasks = evaluate(l.tasks, out_.symbols);
+    s = bind_launch(plan_, l, out_.symbols);
     const int64_t bytes = evaluate(l.bytes, out_.symbols), flops = evaluate(l.flops, out_.symbols);
-    s.alone = l.serial || (bytes > 0 && bytes < kSmallBytes && flops < kSmallFlops);
-    s.scratch_bytes = evaluate(l.scratch_bytes_per_thread, out_.symbols);
-    s.threads = threads_of(plan_);
+    s.alone = s.alone || (bytes > 0 && bytes < kSmallBytes && flops < kSmallFlops);
     s.scratch = add_scratch(s.scratch_bytes * s.threads + bytes_of(l.gpu.scratch_bytes, 1, out_.symbols));
     if (const int64_t counters = bytes_of(l.gpu.counters, sizeof(uint32_t), out_.symbols); counters > 0) {
       constexpr int64_t kAligned = 16;  // kernels take several at once
@@ -83,6 +80,16 @@ class Binder {
 
 device::StreamKey stream_key(const Device& device) {
   return device.is_cuda() ? device::memory_of(device).source().current_stream() : nullptr;
+}
+
+BoundStep bind_launch(const Plan& plan, const Launch& l, const Symbols& symbols) {
+  BoundStep s;
+  s.params = evaluate(l.params, symbols);
+  s.tasks = evaluate(l.tasks, symbols);
+  s.scratch_bytes = evaluate(l.scratch_bytes_per_thread, symbols);
+  s.threads = threads_of(plan);
+  s.alone = l.serial;
+  return s;
 }
 
 int threads_of(const Plan& plan) {

@@ -47,6 +47,9 @@ struct Lane {
 // The stream that the calling thread's work on a device goes to.
 device::StreamKey stream_key(const Device& device);
 
+// What of a launch follows from the sizes, but for its place in the arena; alone where its kernel asks for that.
+BoundStep bind_launch(const Plan& plan, const Launch& l, const Symbols& symbols);
+
 // Threads that a launch of the plan has at most, as things are now. What is bound keeps the number that its memory is for.
 int threads_of(const Plan& plan);
 

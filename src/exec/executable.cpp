@@ -127,10 +127,8 @@ std::shared_ptr<const Bound> Executable::bind(const Symbols& symbols) {
 }
 
 void Executable::launch(const Launch& l, void* const* bufs, const BoundStep& s) {
-  const device::cpu::Launch launch{l.function, bufs,          s.params.data(), s.tasks, s.alone, bufs[l.buffers.size()],
-                                   s.scratch_bytes, s.threads};
-  if (auto* recorder = device::cpu::recorder())
-    return recorder->add_launch(l.name, launch, {bufs, l.buffers.size() + 1}, s.params);
+  const device::cpu::Launch launch{l.function, bufs, s.params.data(), s.tasks, s.alone, bufs[l.buffers.size()], s.scratch_bytes, s.threads};
+  if (auto* recorder = device::cpu::recorder()) return recorder->add_launch(l.name, launch, {bufs, l.buffers.size() + 1}, s.params);
   device::cpu::run(launch);
 }
 
@@ -479,9 +477,7 @@ std::vector<Tensor> Executable::run_dynamic(Symbols symbols, std::span<const Ten
     if (auto* l = std::get_if<Launch>(&step)) {
       std::vector<void*> bufs;
       for (int i : l->buffers) bufs.push_back(i == faults_ ? static_cast<void*>(faults->at()) : memory(i).raw_data());
-      BoundStep now;
-      now.scratch_bytes = evaluate(l->scratch_bytes_per_thread, symbols);
-      now.threads = threads_of(plan_);
+      const BoundStep now = bind_launch(plan_, *l, symbols);
       const int64_t bytes = now.scratch_bytes * now.threads + bytes_of(l->gpu.scratch_bytes, 1, symbols);
       const int64_t zeros = bytes_of(l->gpu.counters, sizeof(uint32_t), symbols);
       std::shared_ptr<Storage> space, counters;
@@ -496,9 +492,6 @@ std::vector<Tensor> Executable::run_dynamic(Symbols symbols, std::span<const Ten
         }
         GpuLaunch(*l, symbols).run(gpu, bufs);
       } else {
-        now.params = evaluate(l->params, symbols);
-        now.tasks = evaluate(l->tasks, symbols);
-        now.alone = l->serial;
         launch(*l, bufs.data(), now);
         check_faults(s, faults);
       }

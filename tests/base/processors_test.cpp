@@ -99,8 +99,12 @@ TEST_F(CpuQuota, ProcessorsAreTheQuotaRoundedDownAndAtLeastOne) {
   const int all = processor_count(root_);  // by affinity
   mounts(kVersion2);
   group("0::/\n");
-  for (auto [text, expected] : {std::pair("30000 100000", 1), {"100000 100000", 1}, {"190000 100000", 1}, {"200000 100000", 2},
-                                {"300000 100000", 3}, {"6400000 100000", 64}}) {
+  for (auto [text, expected] : {std::pair("30000 100000", 1),
+                                {"100000 100000", 1},
+                                {"190000 100000", 1},
+                                {"200000 100000", 2},
+                                {"300000 100000", 3},
+                                {"6400000 100000", 64}}) {
     write("sys/fs/cgroup/cpu.max", text);
     EXPECT_EQ(processor_count(root_), std::min(all, expected)) << text;
   }

@@ -52,12 +52,13 @@ TEST(ThreadPool, LoopsOfMoreTasksThanAShareCountsRunEachOnce) {
 // Holds a worker of the pool inside a loop of another caller until it is let go, as a worker is that the system does not run.
 class HeldWorkers {
  public:
-  HeldWorkers(ThreadPool& pool, int threads) : holds_(threads), holder_([&pool, threads, this] {
-    pool.parallel_for(threads, [&](int64_t, int64_t, int) {
-      --holds_;
-      while (!let_go_) std::this_thread::sleep_for(std::chrono::microseconds(50));
-    });
-  }) {
+  HeldWorkers(ThreadPool& pool, int threads)
+      : holds_(threads), holder_([&pool, threads, this] {
+          pool.parallel_for(threads, [&](int64_t, int64_t, int) {
+            --holds_;
+            while (!let_go_) std::this_thread::sleep_for(std::chrono::microseconds(50));
+          });
+        }) {
     while (holds_ > 0) std::this_thread::yield();
   }
   ~HeldWorkers() {
