@@ -248,8 +248,8 @@ struct Function::State {
 
   // Of what follows. Not held while compiling: the code of custom operations and what listens to logs and tuning may call the function.
   std::mutex mutex;
-  std::condition_variable made;                       // a compile has ended
-  std::vector<std::shared_ptr<const Entry>> pending;  // that are being compiled
+  std::condition_variable made;                                         // a compile has ended
+  std::vector<std::shared_ptr<const Entry>> pending;                    // that are being compiled
   std::multiset<std::pair<std::string, std::string>> pending_segments;  // by site and text
   std::vector<History> history;
   CompileReport kept;                                     // the lists of the report

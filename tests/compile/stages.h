@@ -17,7 +17,7 @@ struct Stages {
   choice::Program lowered(const graph::Graph& g) {
     lower::LowerOptions how{.options = setup.options};
     target->set_templates(how);
-    auto p = lower::lower(*graph::run_passes(graph::clone(g), graph::default_passes(true, true)), how);
+    auto p = lower::lower(*graph::run_passes(graph::clone(g), graph::default_passes(true, true), nullptr, setup.options), how);
     target->prepare(p, setup.options, report.choices);
     return p;
   }

@@ -38,7 +38,7 @@ class ByChance {
     choice::Program p = stages_.lowered(g);
     for (auto& s : p.symbols) s.hint = 4;
     p = tune::tune(std::move(p), pipeline, by_chance(seed), nullptr, tuned);
-    stages_.setup.mode = Mode::Default;
+    stages_.setup.options.set(Mode::Default);
     run_ = std::make_unique<exec::Executable>(stages_.plan(std::move(p), 1));
   }
   std::vector<Tensor> run(const std::vector<Tensor>& inputs) { return run_->run(inputs); }
