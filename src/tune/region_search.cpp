@@ -506,7 +506,7 @@ void RegionSearch::take(const Verdict& v, const Left& left) {
   report_.winner = winner;
   report_.source = region_.sizes.empty() ? "timed" : "timed at " + exec::to_string(region_.sizes);
   report_.noise = v.noise, report_.flip = v.flip, report_.regret = v.regret_bound;
-  report_.kernels = callers_[winner]->kernels();
+  report_.kernels = callers_[winner]->name_kernels();
   report_.ratio = measured[winner].ratio > 0 ? measured[winner].ratio : 1;
   choice_ = callers_[winner]->choice();
   if (options_.descent) {
