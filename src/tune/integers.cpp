@@ -146,6 +146,12 @@ class Walk {
         return within_dtype(s, folded(s, arg(0), exec::evaluate(loop::reduction_size(d), sizes_)), of);
       case Step::Accumulate:
         return computed;
+      case Step::Check: {
+        const Interval extent = bounds_of(s.index, of), x = arg(0);
+        indices.insert(x.from.begin(), x.from.end());
+        if (x.low < 0 || x.high >= extent.high) violations.push_back({x.from, extent.high - 1});
+        return {0, std::max<int64_t>(extent.high - 1, 0), x.from};
+      }
       default:  // hands on what it is given, or has no value
         return s.args[0] >= 0 ? arg(0) : Interval{};
     }
