@@ -101,12 +101,11 @@ TEST(CudnnProblems, WhatTheLibraryHasNotFollowsInALoop) {
   EXPECT_EQ(call.name, "cudnn_convolution_bias");
   const int between = call.buffers[2];
   EXPECT_EQ(c.program.buffers[static_cast<size_t>(between)].dtype, DType::F16);
-  EXPECT_EQ(loop::to_string(c.program.nodes[1].domain, c.program.nodes[1].body),
-            loop::to_string(c.program.nodes[1].domain,
-                            loop::parse(fmt::format("loop (i0: 2, i1: 24, i2: 8, i3: 6) {{\n v0: f16 = load %{} {}\n v1: f32 = Cast v0\n"
-                                                    " v2: f32 = Tanh v1\n v3: f32 = Mul v2 v1\n v4: f16 = Cast v3\n store %4 {} v4\n}}",
-                                                    between, kPlace, kPlace))
-                                .body));
+  const loop::Nest follows =
+      loop::parse(fmt::format("loop (i0: 2, i1: 24, i2: 8, i3: 6) {{\n v0: f16 = load %{} {}\n v1: f32 = Cast v0\n"
+                              " v2: f32 = Tanh v1\n v3: f32 = Mul v2 v1\n v4: f16 = Cast v3\n store %4 {} v4\n}}",
+                              between, kPlace, kPlace));
+  EXPECT_EQ(loop::to_string(c.program.nodes[1].domain, c.program.nodes[1].body), loop::to_string(follows.domain, follows.body));
   // Without a bias the library adds and clips nothing; a bias of another type is no bias of its.
   Case clipped(" v0: f32 = accumulate\n" + relu_of(0, 1) + fmt::format(" v3: f16 = Cast v2\n store %4 {} v3", kPlace));
   fit_for_cudnn(clipped.program, 0);
