@@ -98,6 +98,14 @@ TEST(Models, TellWhatIsWrongWithAnInput) {
                       .num_attention_heads = 2,
                       .num_key_value_heads = 2});
   EXPECT_TRUE(contains(user_error([&] { l.forward_cached(ids({1, 1}, 9), arange(1)); }), "allocate_cache"));
+  l.allocate_cache(1, 4);
+  auto decode = compile([&](const Tensor& i, const Tensor& p) { return l.forward_cached(i, p); });
+  decode(ids({1, 1}, 9), arange(3, 4, 1, DType::I64));
+  for (int64_t beyond : {4, 5000})
+    EXPECT_TRUE(contains(user_error([&] {
+                           decode(ids({1, 1}, 9), arange(beyond, beyond + 1, 1, DType::I64));
+                         }),
+                         "index " + std::to_string(beyond) + " is out of range for dimension 2 of size 4"));
 }
 
 }  // namespace
