@@ -44,8 +44,9 @@ struct CompileReport {
   int64_t cache_hits = 0;                      // calls whose guards matched
   int64_t eager_calls = 0;                     // calls that ran without compiled code, by a stance, the limit, or for want of support
   int64_t limit_calls = 0;                     // those among them that ran eagerly because of recompile_limit
+  int64_t rebinds = 0;                         // cache hits whose compiled code was given other captured tensors
   size_t entries = 0;                          // compiled variants now
-  std::vector<std::string> recompile_reasons;  // which guard failed, in order of the compiles
+  std::vector<std::string> recompile_reasons;  // which guard failed or what was captured, in order of the compiles
   std::vector<std::string> graph_breaks;       // reasons with source lines, each once
   std::vector<std::string> fallbacks;          // why calls ran eagerly
   std::vector<std::string> guards;             // of the latest variant
@@ -188,12 +189,18 @@ class Compiled {
   std::shared_ptr<detail::Function> function_;
 };
 
+// The compiled form of fn, which takes tensors (and numbers) and returns tensors. UserError for unknown options.
+//
+// What fn captures. Elements of captured tensors, and of those in captured modules and containers, are read at each call. Where such a
+// variable (the Tensor object) is assigned, moved from or destroyed, or a module's load_state(), to(), train() or eval() is called, the
+// next call sees it: other tensors of the same dtype, sizes, strides and device are taken over without a compile (CompileReport::rebinds),
+// any other change compiles again. Frozen at the first call are captured integers, bools, strings and pointers (wrap numbers that change in
+// Watched), the length of captured containers, and numbers that fn reads from captured tensors with item(); the option verify_trace
+// finds what has changed of those. With the option freezing the elements of captured tensors are frozen, too.
+//
 // Indices in tensors that are out of range are a UserError of the call, as in PyTorch (option check_indices); on a GPU of the next call
 // that waits for the device: synchronize(), a copy to the host, item(). Tensors that fn writes in place then hold what was written up to
 // there, and nothing outside of them has been touched. The next call is clean.
-//
-// The compiled form of fn, which takes tensors (and numbers) and returns tensors. Tensors that fn captures are read at each call;
-// everything else that it captures is frozen at the first call. UserError for unknown options.
 //
 // Results have memory of their own: where fn returns an argument, a captured tensor or a view of one, the caller gets a copy of the
 // elements as they are at the end of the call, and a tensor that fn returns twice comes as two. (Called without compile(), fn returns

@@ -1,18 +1,22 @@
 // Tensor: a cheap handle to typed, strided elements, or to a value of a graph that is being traced.
 #pragma once
 
+#include <complex>
 #include <cstddef>
 #include <initializer_list>
 #include <memory>
 #include <source_location>
 #include <span>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "toroid/device.h"
 #include "toroid/dtype.h"
 #include "toroid/error.h"
 #include "toroid/sym_expr.h"
+#include "toroid/tensor_watch.h"
 
 namespace toroid {
 
@@ -46,10 +50,44 @@ class SymInt {
   Expr expr_;
 };
 
+namespace detail {
+// What data<T>() is asked for. Raw: bytes. Other: a class, such as a half type of a library.
+enum class ElementKind : uint8_t { Raw, Bool, Signed, Unsigned, Float, Complex, Other };
+
+template <class T>
+constexpr ElementKind element_kind() {
+  using E = std::remove_cv_t<T>;
+  if constexpr (std::is_same_v<E, std::byte> || std::is_same_v<E, char>) return ElementKind::Raw;
+  if constexpr (std::is_same_v<E, bool>) return ElementKind::Bool;
+  if constexpr (std::is_floating_point_v<E>) return ElementKind::Float;
+  if constexpr (std::is_same_v<E, std::complex<float>> || std::is_same_v<E, std::complex<double>>) return ElementKind::Complex;
+  if constexpr (std::is_integral_v<E>) return std::is_signed_v<E> ? ElementKind::Signed : ElementKind::Unsigned;
+  return ElementKind::Other;
+}
+}  // namespace detail
+
+// Copies of a Tensor share its elements. Every member function of an undefined tensor but defined(), requires_grad(), and the assignments
+// is a UserError. A tensor that was moved from is undefined.
 class Tensor {
  public:
   Tensor() = default;  // undefined
   explicit Tensor(std::shared_ptr<TensorImpl> impl) : impl_(std::move(impl)) {}
+  Tensor(const Tensor& other) : impl_(other.impl_) { other.watch_.read(); }
+  Tensor(Tensor&& other) noexcept : impl_(std::move(other.impl_)) { other.watch_.change(); }
+  Tensor& operator=(const Tensor& other) {
+    other.watch_.read();
+    if (impl_ == other.impl_) return *this;
+    watch_.change();
+    impl_ = other.impl_;
+    return *this;
+  }
+  Tensor& operator=(Tensor&& other) noexcept {
+    if (watch_.noted() || other.watch_.noted()) [[unlikely]]
+      tell_move(other);
+    impl_ = std::move(other.impl_);
+    return *this;
+  }
+  ~Tensor() = default;
 
   // Uninitialised, row-major, 64-byte aligned. Sizes in elements, none negative.
   static Tensor empty(std::span<const int64_t> sizes, DType dtype, const Device& device = Device::cpu());
@@ -68,7 +106,10 @@ class Tensor {
   static Tensor from_blob(void* data, std::span<const int64_t> sizes, DType dtype, std::span<const int64_t> strides = {},
                           std::shared_ptr<void> owner = nullptr, const Device& device = Device::cpu());
 
-  bool defined() const { return impl_ != nullptr; }
+  bool defined() const {
+    watch_.read();
+    return impl_ != nullptr;
+  }
   DType dtype() const;
   Device device() const;
   int64_t dim() const;
@@ -84,9 +125,11 @@ class Tensor {
   const std::vector<int64_t>& strides(Where where = Where::current()) const;
   bool is_contiguous(Where where = Where::current()) const;
   std::byte* raw_data(Where where = Where::current()) const;  // of the first element; an address of the tensor's device
+  // The same, as T: the C++ type of the dtype (float, double, bool, int8_t to int64_t, uint8_t to uint64_t, std::complex), or std::byte or
+  // char for bytes. f16 and bf16 have none: uint16_t, or a class of that size. UserError that names both types for another T.
   template <class T>
   T* data(Where where = Where::current()) const {
-    return reinterpret_cast<T*>(raw_data(where));
+    return reinterpret_cast<T*>(typed_data(detail::element_kind<T>(), sizeof(T), where));
   }
   // The single element as a number. UserError unless numel() == 1.
   double item(Where where = Where::current()) const;
@@ -107,7 +150,15 @@ class Tensor {
   const std::shared_ptr<TensorImpl>& shared_impl() const { return impl_; }
 
  private:
+  std::byte* typed_data(detail::ElementKind kind, size_t size, Where where) const;
+  void tell_move(Tensor& from) noexcept {
+    if (this == &from) return;
+    from.watch_.change();
+    if (impl_ != from.impl_) watch_.change();
+  }
+
   std::shared_ptr<TensorImpl> impl_;
+  detail::Watch watch_;  // for functions that capture this object
 };
 
 // Dtype, sizes, device (unless it is the CPU) and the first elements, for people.

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "base/compile_options.h"
 #include "graph/graph.h"
@@ -19,6 +20,11 @@ struct BackendOptions {
 // Runs a graph on its user inputs, which may be on any device: returns its outputs, and writes those inputs that the graph writes.
 using Program = std::function<std::vector<Tensor>(std::span<const Tensor>)>;
 using Backend = std::function<Program(std::unique_ptr<graph::Graph>, const BackendOptions&)>;
+
+// The program on other tensors in place of those (first) that its graph was bound to, each of the same dtype, sizes, strides and device;
+// nothing is compiled. Empty where the program holds more of a tensor than its address (folded constants), or its backend cannot.
+using OtherTensors = std::span<const std::pair<Tensor, Tensor>>;
+Program rebound(const Program& program, OtherTensors others);
 
 // "compiled", "reference", and what was registered. UserError with near names for others.
 Backend find_backend(const std::string& name);

@@ -1,261 +1,22 @@
-// Compiled functions: guards, variants, recompiles, graph breaks.
-#include <atomic>
-#include <condition_variable>
+// Compiled functions: guards, variants, recompiles.
 #include <exception>
-#include <mutex>
-#include <set>
-#include <string>
-#include <unordered_map>
 
 #include "base/check.h"
-#include "base/log.h"
-#include "base/options.h"
 #include "compile/eager.h"
-#include "compile/guards.h"
-#include "compile/segment.h"
-#include "compile/settings.h"
+#include "compile/function_state.h"
 #include "device/errors.h"
 #include "device/runtime.h"
 #include "exec/shared_results.h"
-#include "ops/autocast.h"
-#include "trace/tracer.h"
 
 namespace toroid {
 namespace detail {
-namespace {
 
-using front::Guards;
+using front::compiles_here;
+using front::CompileScope;
+using front::keep;
+using front::kKeptReasons;
 using front::Surroundings;
-using trace::SizePolicy;
 using trace::Tracer;
-
-using Scalar = std::variant<int64_t, double, bool, std::string>;
-constexpr size_t kKeptReasons = 256;
-
-// A call, with its tensors laid out in a row.
-struct Call {
-  std::vector<const Tensor*> tensors;
-  std::span<const ArgumentView> arguments;
-  Body body;
-  void* function;
-
-  std::vector<Tensor> run(std::span<const Tensor> in_place_of_tensors) const { return body(function, in_place_of_tensors, arguments); }
-  std::vector<Tensor> run_eagerly() const {
-    std::vector<Tensor> own;
-    for (auto* t : tensors) own.push_back(*t);
-    return run(own);
-  }
-};
-
-Call call_of(std::span<const ArgumentView> arguments, Body body, void* function) {
-  Call c{{}, arguments, body, function};
-  c.tensors.reserve(arguments.size());
-  for (auto& a : arguments) {
-    if (auto* t = std::get_if<const Tensor*>(&a)) c.tensors.push_back(*t);
-    if (auto* list = std::get_if<const std::vector<Tensor>*>(&a))
-      for (auto& t : **list) c.tensors.push_back(&t);
-  }
-  return c;
-}
-
-// Values of the arguments that are not tensors; of a list of tensors its length.
-std::vector<Scalar> scalars_of(std::span<const ArgumentView> arguments) {
-  std::vector<Scalar> out;
-  for (auto& a : arguments) {
-    if (auto* list = std::get_if<const std::vector<Tensor>*>(&a))
-      out.emplace_back(static_cast<int64_t>((*list)->size()));
-    else if (auto* i = std::get_if<int64_t>(&a))
-      out.emplace_back(*i);
-    else if (auto* d = std::get_if<double>(&a))
-      out.emplace_back(*d);
-    else if (auto* b = std::get_if<bool>(&a))
-      out.emplace_back(*b);
-    else if (auto* s = std::get_if<std::string_view>(&a))
-      out.emplace_back(std::string(*s));
-  }
-  return out;
-}
-
-bool equal(const ArgumentView& a, const Scalar& s) {
-  if (auto* list = std::get_if<const std::vector<Tensor>*>(&a))
-    return std::get_if<int64_t>(&s) && std::get<int64_t>(s) == static_cast<int64_t>((*list)->size());
-  if (auto* i = std::get_if<int64_t>(&a)) return std::get_if<int64_t>(&s) && std::get<int64_t>(s) == *i;
-  if (auto* d = std::get_if<double>(&a))
-    return std::get_if<double>(&s) && (std::get<double>(s) == *d || (std::get<double>(s) != std::get<double>(s) && *d != *d));
-  if (auto* b = std::get_if<bool>(&a)) return std::get_if<bool>(&s) && std::get<bool>(s) == *b;
-  if (auto* t = std::get_if<std::string_view>(&a)) return std::get_if<std::string>(&s) && std::get<std::string>(s) == *t;
-  return false;
-}
-
-std::string text_of(const Scalar& s) {
-  if (auto* i = std::get_if<int64_t>(&s)) return std::to_string(*i);
-  if (auto* d = std::get_if<double>(&s)) return fmt::format("{}", *d);
-  if (auto* b = std::get_if<bool>(&s)) return *b ? "true" : "false";
-  return "\"" + std::get<std::string>(s) + "\"";
-}
-
-// One compiled variant.
-struct Entry {
-  Surroundings surroundings;
-  std::shared_ptr<const front::OptionsNow> options;  // that it was compiled with
-  Guards guards;
-  std::vector<Scalar> scalars;
-  std::vector<int> inputs;  // argument tensor for each input of the program
-  front::Program program;   // null: run eagerly, or still being compiled
-  bool runs_eagerly = false;
-  std::vector<Tensor> captured;
-  bool writes = false;
-  std::string text;  // of the traced graph
-  std::vector<std::vector<SizePolicy>> policies;
-
-  // options: of the function now.
-  bool matches(const Call& c, const front::OptionsNow& now) const {
-    if (!fits(c, now)) return false;
-    if (!program) return memory_is_shared(c);  // else there can be compiled code
-    if (!writes) return true;
-    for (auto* t : c.tensors)
-      for (auto& w : captured)
-        if (t->defined() && front::share_memory(*t, w)) return false;
-    return true;
-  }
-  bool fits(const Call& c, const front::OptionsNow& now) const {
-    size_t next = 0;
-    for (auto& a : c.arguments)
-      if (!std::holds_alternative<const Tensor*>(a) && (next >= scalars.size() || !equal(a, scalars[next++]))) return false;
-    if (next != scalars.size() || options->key != now.key || surroundings != Surroundings::now()) return false;
-    return guards.hold(c.tensors);
-  }
-  // Whether two different tensors among those of the call and those captured share memory.
-  bool memory_is_shared(const Call& c) const {
-    std::vector<const Tensor*> all;
-    for (auto* t : c.tensors)
-      if (t->defined() && std::none_of(all.begin(), all.end(), [&](auto* o) { return o->impl() == t->impl(); })) all.push_back(t);
-    for (auto& w : captured) all.push_back(&w);
-    for (size_t i = 0; i < all.size(); ++i)
-      for (size_t k = i + 1; k < all.size(); ++k)
-        if (front::share_memory(*all[i], *all[k])) return true;
-    return false;
-  }
-  std::string failure(const Call& c, const front::OptionsNow& now) const {
-    size_t next = 0;
-    for (size_t i = 0; i < c.arguments.size(); ++i) {
-      if (std::holds_alternative<const Tensor*>(c.arguments[i])) continue;
-      if (next >= scalars.size()) return "the number of arguments changed";
-      const Scalar& s = scalars[next++];
-      if (equal(c.arguments[i], s)) continue;
-      auto values = scalars_of(c.arguments.subspan(i, 1));
-      if (std::holds_alternative<const std::vector<Tensor>*>(c.arguments[i]))
-        return fmt::format("argument {}: had {} tensors, has {}", i, text_of(s), text_of(values[0]));
-      return fmt::format("argument {}: was {}, is {}", i, text_of(s), text_of(values[0]));
-    }
-    if (const Surroundings here = Surroundings::now(); surroundings != here) return surroundings.change(here);
-    if (options->key != now.key) return difference(options->options, now.options);
-    std::string reason = guards.failure(c.tensors);
-    if (reason.empty() && !program) return "tensors shared memory and the function writes to them, now they do not";
-    return reason.empty() ? "an argument shares memory with a captured tensor that the function writes" : reason;
-  }
-};
-using Entries = std::vector<std::shared_ptr<const Entry>>;
-
-// Compiles of functions that this thread is in the middle of. What runs within them may call functions, and waits for nobody: who compiles
-// may be waiting for this thread.
-thread_local int compiles_here = 0;
-struct CompileScope {
-  CompileScope() { ++compiles_here; }
-  ~CompileScope() { --compiles_here; }
-  CompileScope(const CompileScope&) = delete;
-};
-
-// Messages that are logged when no lock is held.
-using Messages = std::vector<std::pair<Artifact, std::string>>;
-void log_all(const Messages& messages) {
-  for (auto& [artifact, text] : messages) log(artifact, text);
-}
-
-// What was seen of one argument tensor: sizes that differ between calls become symbolic.
-struct History {
-  std::vector<int64_t> sizes;
-  std::vector<bool> changed;
-};
-
-void keep(std::vector<std::string>& list, std::string text) {
-  if (list.size() < kKeptReasons && std::find(list.begin(), list.end(), text) == list.end()) list.push_back(std::move(text));
-}
-
-}  // namespace
-
-struct Function::State {
-  explicit State(CompileConfig c) : config(std::move(c)), settings(front::read_settings(config)) {}
-
-  std::vector<Tensor> call(std::span<const ArgumentView> arguments, Body body, void* function);
-  std::vector<Tensor> miss(const Call& c);
-  std::vector<Tensor> run(const Entry& e, const Call& c);
-  std::vector<Tensor> eager(const Call& c, const std::string& reason);
-  std::vector<Tensor> run_segment(trace::Segment s);
-  trace::Segment trace(const Call& c, const std::vector<std::vector<SizePolicy>>& policies, const trace::SegmentRunner& on_break,
-                       bool* broken);
-  std::vector<std::vector<SizePolicy>> policies_of(const Call& c);
-  std::string name_of_tensor(const Call& c, size_t index) const;
-  // What a call looks at, by one lock.
-  struct Now {
-    std::shared_ptr<const Entries> entries;
-    std::shared_ptr<const front::OptionsNow> options;
-  };
-  Now state_now();
-  std::shared_ptr<const front::OptionsNow> options() { return state_now().options; }
-  std::shared_ptr<const Entry> find(const Call& c, const Entries& list, const front::OptionsNow& now);
-  std::shared_ptr<Entry> entry_of(const Call& c, trace::Segment& s, std::vector<std::vector<SizePolicy>> policies);
-  std::shared_ptr<const Entry> add(const Call& c, trace::Segment s, std::vector<std::vector<SizePolicy>> policies,
-                                   const std::shared_ptr<const front::OptionsNow>& now);
-  std::shared_ptr<const Entry> await_other(std::unique_lock<std::mutex>& lock, const Call& c, const front::OptionsNow& now);
-  Messages report_new(const Call& c, const Entry& e);
-  void keep_entry(const std::shared_ptr<const Entry>& e, uint64_t generation);
-  static bool limit_reached(size_t variants, const front::OptionsNow& now) {
-    return static_cast<int64_t>(variants) >= now.options.get(options::kRecompileLimit);
-  }
-  std::vector<Tensor> past_limit(const Call& c, const front::OptionsNow& now);
-  void verify(const Entry& e, const Call& c);
-  front::Program compile(trace::Segment& s, const front::OptionsNow& now) const;  // takes its graph
-  struct SegmentSite {
-    std::unordered_map<std::string, front::Program> programs;  // by the graph's text
-    Guards latest;
-    CompileOptions options;  // of the latest
-  };
-  front::Program segment_program(trace::Segment& s);
-  bool takes_another(trace::Segment& s, SegmentSite& here, const front::OptionsNow& now, Messages& messages);
-  void follow_reset();
-  void clear();
-  void clear_locked();
-
-  const CompileConfig config;
-  const front::Settings settings;
-  std::atomic<size_t> recent{0};
-  std::atomic<int64_t> calls{0}, hits{0}, eager_calls{0}, limit_calls{0}, compiles{0};
-  std::atomic<uint64_t> resets{front::reset_count()};
-
-  // The list of variants is replaced as a whole: a call holds the one it found, and never waits for a compile.
-  std::shared_ptr<const Entries> variants() const {
-    std::lock_guard lock(entries_mutex);
-    return entries;
-  }
-  void replace_variants(std::shared_ptr<const Entries> next) {
-    std::lock_guard lock(entries_mutex);
-    entries.swap(next);
-  }
-  mutable std::mutex entries_mutex;  // held for a copy of the pointer only
-  std::shared_ptr<const Entries> entries = std::make_shared<const Entries>();
-  std::shared_ptr<const front::OptionsNow> latest_options;  // with entries_mutex
-
-  // Of what follows. Not held while compiling: the code of custom operations and what listens to logs and tuning may call the function.
-  std::mutex mutex;
-  std::condition_variable made;                                         // a compile has ended
-  std::vector<std::shared_ptr<const Entry>> pending;                    // that are being compiled
-  std::multiset<std::pair<std::string, std::string>> pending_segments;  // by site and text
-  std::vector<History> history;
-  CompileReport kept;                                     // the lists of the report
-  std::unordered_map<std::string, SegmentSite> segments;  // by the reason of the break at their end
-  bool segmented = false;
-};
 
 std::string Function::State::name_of_tensor(const Call& c, size_t index) const {
   size_t next = 0;
@@ -331,15 +92,20 @@ Function::State::Now Function::State::state_now() {
   return {entries, latest_options};
 }
 
+// Of the variants that fit the call one that is current, if there is one.
 std::shared_ptr<const Entry> Function::State::find(const Call& c, const Entries& list, const front::OptionsNow& now) {
-  size_t first = recent.load(std::memory_order_relaxed);
-  if (first < list.size() && list[first]->matches(c, now)) return list[first];
-  for (size_t i = list.size(); i-- > 0;) {
-    if (i == first || !list[i]->matches(c, now)) continue;
-    recent.store(i, std::memory_order_relaxed);
-    return list[i];
+  const size_t first = recent.load(std::memory_order_relaxed);
+  std::shared_ptr<const Entry> stale;
+  for (size_t n = 0; n <= list.size(); ++n) {
+    const size_t i = n == 0 ? first : list.size() - n;
+    if (i >= list.size() || (n > 0 && i == first) || !list[i]->matches(c, now)) continue;
+    if (list[i]->is_current()) {
+      if (n > 0) recent.store(i, std::memory_order_relaxed);
+      return list[i];
+    }
+    if (!stale) stale = list[i];
   }
-  return nullptr;
+  return stale;
 }
 
 std::vector<Tensor> Function::State::run(const Entry& e, const Call& c) {
@@ -355,8 +121,8 @@ front::Program Function::State::compile(trace::Segment& s, const front::OptionsN
 }
 
 // What a trace of the whole function becomes, all but its program.
-std::shared_ptr<Entry> Function::State::entry_of(const Call& c, trace::Segment& s, std::vector<std::vector<SizePolicy>> policies) {
-  trace::settle_guards(*s.graph, s.origins, s.guard_places);
+std::shared_ptr<Entry> Function::State::entry_of(const Call& c, trace::Segment& s, std::shared_ptr<const Captures> captures,
+                                                 std::vector<std::vector<SizePolicy>> policies) {
   auto e = std::make_shared<Entry>();
   std::vector<int> positions(c.tensors.size(), -1);
   std::vector<std::string> names;
@@ -367,13 +133,12 @@ std::shared_ptr<Entry> Function::State::entry_of(const Call& c, trace::Segment& 
   }
   for (size_t k = 0; k < s.inputs.size(); ++k)
     e->inputs.push_back(static_cast<int>(std::find(positions.begin(), positions.end(), static_cast<int>(k)) - positions.begin()));
-  e->scalars = scalars_of(c.arguments);
+  e->scalars = front::scalars_of(c.arguments);
   e->writes = s.writes_inputs;
   e->text = graph::to_string(*s.graph);
   e->policies = std::move(policies);
   e->surroundings = Surroundings::now();
-  for (auto& in : s.graph->inputs)
-    if (in.data.defined()) e->captured.push_back(in.data);
+  e->captures = std::move(captures);
   e->runs_eagerly = s.writes_inputs && e->memory_is_shared(c);
   e->guards = Guards(*s.graph, c.tensors, positions, std::move(names), s.writes_inputs && !e->runs_eagerly);
   return e;
@@ -382,20 +147,21 @@ std::shared_ptr<Entry> Function::State::entry_of(const Call& c, trace::Segment& 
 // The variant for this call, waiting for another thread that compiles it. Null: none does.
 std::shared_ptr<const Entry> Function::State::await_other(std::unique_lock<std::mutex>& lock, const Call& c, const front::OptionsNow& now) {
   while (true) {
-    if (auto known = find(c, *variants(), now)) return known;
-    if (compiles_here > 0 || std::none_of(pending.begin(), pending.end(), [&](auto& p) { return p->fits(c, now); })) return nullptr;
+    if (auto known = find(c, *variants(), now); known && known->is_current()) return known;
+    const auto serves = [&](auto& p) { return p->captures->stand() && p->fits(c, now); };
+    if (compiles_here > 0 || std::none_of(pending.begin(), pending.end(), serves)) return nullptr;
     made.wait(lock);
   }
 }
 
 // Under the mutex.
-Messages Function::State::report_new(const Call& c, const Entry& e) {
+Messages Function::State::report_new(const Call& c, const Entry& e, std::string why) {
   Messages messages;
   auto list = variants();
-  if (!list->empty()) {
-    std::string reason = list->back()->failure(c, *e.options);
-    messages.emplace_back(Artifact::Recompiles, fmt::format("{}: {}", config.name, reason));
-    if (kept.recompile_reasons.size() < kKeptReasons) kept.recompile_reasons.push_back(reason);
+  if (why.empty() && !list->empty()) why = list->back()->failure(c, *e.options);
+  if (!why.empty()) {
+    messages.emplace_back(Artifact::Recompiles, fmt::format("{}: {}", config.name, why));
+    if (kept.recompile_reasons.size() < kKeptReasons) kept.recompile_reasons.push_back(why);
   }
   kept.guards = e.guards.describe();
   kept.graphs = {e.text};
@@ -417,21 +183,22 @@ void Function::State::keep_entry(const std::shared_ptr<const Entry>& e, uint64_t
 
 // Compiles a trace of the whole function, unless another thread has made or makes a fitting variant. Null when the recompile limit is
 // reached, with those that other threads compile now.
-std::shared_ptr<const Entry> Function::State::add(const Call& c, trace::Segment s, std::vector<std::vector<SizePolicy>> policies,
-                                                  const std::shared_ptr<const front::OptionsNow>& now) {
-  auto e = entry_of(c, s, std::move(policies));
+std::shared_ptr<const Entry> Function::State::add(const Call& c, trace::Segment s, std::shared_ptr<const Captures> captures,
+                                                  std::vector<std::vector<SizePolicy>> policies,
+                                                  const std::shared_ptr<const front::OptionsNow>& now, const std::string& why) {
+  auto e = entry_of(c, s, std::move(captures), std::move(policies));
   e->options = now;
   std::unique_lock lock(mutex);
   if (auto known = await_other(lock, c, *now)) return known;
-  if (limit_reached(variants()->size() + pending.size(), *now)) return nullptr;
+  if (limit_reached(variants_made() + pending.size(), *now)) return nullptr;
   const uint64_t generation = resets.load();
-  const Messages messages = report_new(c, *e);
+  const Messages messages = report_new(c, *e, why);
   pending.push_back(e);
   lock.unlock();
   std::exception_ptr error;
   try {
     const CompileScope compiling;
-    log_all(messages);
+    front::log_all(messages);
     if (!e->runs_eagerly) e->program = compile(s, *now), compiles.fetch_add(1);
   } catch (...) {
     error = std::current_exception();
@@ -444,100 +211,10 @@ std::shared_ptr<const Entry> Function::State::add(const Call& c, trace::Segment 
   return e;
 }
 
-std::vector<Tensor> Function::State::run_segment(trace::Segment s) {
-  trace::settle_guards(*s.graph, s.origins, s.guard_places);
-  if (s.graph->nodes.empty()) return front::outputs_without_nodes(s);
-  const front::Program program = segment_program(s);
-  if (!program) return front::run_one_by_one(s, config.name);
-  trace::Tracer::Scope none(nullptr);
-  DispatchScope eager(front::EagerDispatcher::instance());
-  return program(s.inputs);
-}
-
-// One that was compiled before or is now, which takes the segment's graph; empty where it is to run operation by operation.
-front::Program Function::State::segment_program(trace::Segment& s) {
-  const auto now = options();
-  const std::string text = fmt::format("{}\n{}", now->options.key(), front::text_of(s));
-  const std::string site = s.break_reason;
-  const bool overlap = front::writes_shared_memory(s);
-  if (!site.empty()) log(Artifact::GraphBreaks, fmt::format("{}: {}", config.name, site));
-  std::unique_lock lock(mutex);
-  segmented = true;
-  if (!site.empty()) keep(kept.graph_breaks, site);
-  if (overlap) {
-    eager_calls.fetch_add(1);
-    keep(kept.fallbacks, fmt::format("the part up to {} writes to tensors that share memory", front::end_of(s)));
-    return {};
-  }
-  made.wait(lock, [&] { return compiles_here > 0 || segments[site].programs.count(text) || !pending_segments.count({site, text}); });
-  if (const auto known = segments[site].programs.find(text); known != segments[site].programs.end()) return known->second;
-  Messages messages;
-  if (!takes_another(s, segments[site], *now, messages)) return {};
-  const uint64_t generation = resets.load();
-  const auto mine = pending_segments.emplace(site, text);
-  lock.unlock();
-  front::Program program;
-  std::exception_ptr error;
-  try {
-    const CompileScope compiling;
-    log_all(messages);
-    program = compile(s, *now);
-    compiles.fetch_add(1);
-  } catch (...) {
-    error = std::current_exception();
-  }
-  lock.lock();
-  pending_segments.erase(mine);
-  made.notify_all();
-  if (error) std::rethrow_exception(error);
-  if (resets.load() == generation) segments[site].programs[text] = program;
-  return program;
-}
-
-// Under the mutex: whether one more program may be compiled at this site, of which the report is told.
-bool Function::State::takes_another(trace::Segment& s, SegmentSite& here, const front::OptionsNow& now, Messages& messages) {
-  std::vector<const Tensor*> tensors;
-  std::vector<int> positions;
-  std::vector<std::string> names;
-  for (size_t i = 0; i < s.inputs.size(); ++i) {
-    tensors.push_back(&s.inputs[i]);
-    positions.push_back(static_cast<int>(i));
-    names.push_back(fmt::format("input {} of the part up to {}", i, front::end_of(s)));
-  }
-  const bool again = !here.programs.empty();
-  std::string reason;
-  if (again) {
-    reason = here.latest.failure(tensors);
-    if (reason.empty()) reason = difference(here.options, now.options);
-    if (reason.empty()) reason = "the operations recorded are others";
-  }
-  const Stance stance = front::current_stance();
-  const auto begun = std::count_if(pending_segments.begin(), pending_segments.end(), [&](auto& p) { return p.first == s.break_reason; });
-  const bool over = limit_reached(here.programs.size() + static_cast<size_t>(begun), now);
-  if (stance == Stance::FailOnRecompile || (over && settings.fail_on_recompile_limit))
-    fail<UserError>("{}: {} ({})", config.name, over ? "recompile_limit is reached" : "the stance forbids a recompile",
-                    again ? reason : "first use");
-  if (over || stance == Stance::EagerOnRecompile) {
-    limit_calls.fetch_add(over);
-    eager_calls.fetch_add(1);
-    keep(kept.fallbacks, over ? fmt::format("recompile_limit {} is reached: {}", now.options.get(options::kRecompileLimit), reason)
-                              : "stance EagerOnRecompile");
-    return false;
-  }
-  if (again && kept.recompile_reasons.size() < kKeptReasons) kept.recompile_reasons.push_back(reason);
-  if (again) messages.emplace_back(Artifact::Recompiles, fmt::format("{}: {}", config.name, reason));
-  here.latest = Guards(*s.graph, tensors, positions, names, false);
-  here.options = now.options;
-  kept.guards = here.latest.describe();
-  keep(kept.graphs, graph::to_string(*s.graph));
-  return true;
-}
-
 // The limit is reached, by variants that there are or by those that other threads compile.
-std::vector<Tensor> Function::State::past_limit(const Call& c, const front::OptionsNow& now) {
-  auto list = variants();
-  std::string reason = fmt::format("recompile_limit {} is reached: {}", now.options.get(options::kRecompileLimit),
-                                   list->empty() ? "no variant is ready" : list->back()->failure(c, now));
+std::vector<Tensor> Function::State::past_limit(const Call& c, const front::OptionsNow& now, const std::string& why) {
+  const int64_t limit = now.options.get(options::kRecompileLimit);
+  std::string reason = fmt::format("recompile_limit {} is reached: {}", limit, limit == 0 ? "no variant may be compiled" : why);
   TOROID_USER_CHECK(
       !settings.fail_on_recompile_limit,
       "the function \"{}\": {}. Mark sizes that vary with mark_dynamic, pass numbers that vary in tensors, or raise the option "
@@ -548,9 +225,10 @@ std::vector<Tensor> Function::State::past_limit(const Call& c, const front::Opti
   return eager(c, reason);
 }
 
-std::vector<Tensor> Function::State::miss(const Call& c) {
-  Stance stance = front::current_stance();
-  auto list = variants();
+// The result of a call for which no variant may be compiled, though it would be (why); nothing where it may. UserError where the caller has
+// asked for that.
+std::optional<std::vector<Tensor>> Function::State::refused(const Call& c, const front::OptionsNow& now, const std::string& why) {
+  const Stance stance = front::current_stance();
   bool in_segments = false;
   {
     std::lock_guard lock(mutex);
@@ -558,49 +236,103 @@ std::vector<Tensor> Function::State::miss(const Call& c) {
   }
   if (!in_segments && stance == Stance::EagerOnRecompile) return eager(c, "stance EagerOnRecompile");
   if (!in_segments && stance == Stance::FailOnRecompile)
-    fail<UserError>("the function \"{}\" would be compiled, which the stance FailOnRecompile forbids: {}", config.name,
-                    list->empty() ? "it has no compiled code yet" : list->back()->failure(c, *options()));
-  const auto now = options();
-  if (limit_reached(list->size(), *now)) return past_limit(c, *now);
-  auto policies = policies_of(c);
+    fail<UserError>("the function \"{}\" would be compiled, which the stance FailOnRecompile forbids: {}", config.name, why);
+  if (limit_reached(variants_made(), now)) return past_limit(c, now, why);
+  return std::nullopt;
+}
+
+// Traces a call to its end; at graph breaks (then *broken) what was recorded runs.
+trace::Segment Function::State::retrace(const Call& c, const std::vector<std::vector<SizePolicy>>& policies, bool* broken) {
   trace::SegmentRunner on_break;
   if (!config.fullgraph) on_break = [this](trace::Segment s) { return run_segment(std::move(s)); };
-  bool broken = false;
-  std::optional<device::CaptureSuspension> not_captured(std::in_place);
-  if (not_captured->any())
+  const device::CaptureSuspension not_captured;
+  if (not_captured.any())
     on_break = [this](trace::Segment s) -> std::vector<Tensor> {
       device::fail_on_device(DeviceErrorCode::CaptureUnsupported,
                              fmt::format("the function \"{}\" within a capture, which reads results ({}),", config.name, s.break_reason));
     };
-  trace::Segment s = trace(c, policies, on_break, &broken);
-  not_captured.reset();
+  trace::Segment s = trace(c, policies, on_break, broken);
+  if (!*broken) trace::settle_guards(*s.graph, s.origins, s.guard_places);
+  return s;
+}
+
+std::vector<Tensor> Function::State::miss(const Call& c) {
+  const auto now = options();
+  auto list = variants();
+  const std::string why = list->empty() ? "it has no compiled code yet" : list->back()->failure(c, *now);
+  if (auto done = refused(c, *now, why)) return std::move(*done);
+  auto policies = policies_of(c);
+  bool broken = false;
+  trace::Segment s = retrace(c, policies, &broken);
   if (broken) return run_segment(std::move(s));
-  if (auto e = add(c, std::move(s), std::move(policies), now)) return run(*e, c);
-  return past_limit(c, *now);
+  auto captures = std::make_shared<const Captures>(s);
+  if (auto e = add(c, std::move(s), std::move(captures), std::move(policies), now)) return run(*e, c);
+  return past_limit(c, *now, why);
+}
+
+// Puts another variant in the place of one, or none.
+void Function::State::exchange(const std::shared_ptr<const Entry>& old, std::shared_ptr<const Entry> by) {
+  std::lock_guard lock(mutex);
+  auto next = std::make_shared<Entries>(*variants());
+  auto at = std::find(next->begin(), next->end(), old);
+  if (at == next->end()) return;  // another thread was first, or a reset
+  if (by) {
+    *at = std::move(by);
+  } else {
+    next->erase(at);
+    given_up.fetch_add(1);
+  }
+  replace_variants(std::move(next));
+}
+
+// A call that a variant fits, whose captured variables have been assigned since: another trace finds the tensors that they hold now. The
+// compiled code runs on those where that is all that has changed.
+std::vector<Tensor> Function::State::refresh(const std::shared_ptr<const Entry>& stale, const Call& c,
+                                             const std::shared_ptr<const front::OptionsNow>& now) {
+  bool broken = false;
+  trace::Segment s = retrace(c, stale->policies, &broken);
+  if (broken) {
+    exchange(stale, nullptr);
+    return run_segment(std::move(s));
+  }
+  const std::string text = graph::to_string(*s.graph);
+  auto e = std::make_shared<Entry>(*stale);
+  e->captures = std::make_shared<const Captures>(s);
+  std::string why = stale->captures->difference(*e->captures);
+  if (why.empty() && text != stale->text) why = "captured variables have changed: " + front::first_difference(stale->text, text);
+  if (why.empty() && e->writes && e->memory_is_shared(c)) why = "an argument shares memory with a captured tensor that the function writes";
+  if (why.empty()) {
+    const auto others = stale->captures->exchanged(*e->captures);
+    if (!others.empty()) e->program = front::rebound(stale->program, others);
+    if (e->program) {
+      rebinds.fetch_add(!others.empty(), std::memory_order_relaxed);
+      exchange(stale, e);
+      return run(*e, c);
+    }
+    why = "captured variables were assigned, and the compiled code cannot take other tensors (option freezing)";
+  }
+  if (auto done = refused(c, *now, why)) return std::move(*done);  // the variant stays: the variables may be assigned back
+  exchange(stale, nullptr);
+  auto captures = e->captures;
+  if (auto added = add(c, std::move(s), std::move(captures), stale->policies, now, why)) return run(*added, c);
+  return past_limit(c, *now, why);
 }
 
 void Function::State::verify(const Entry& e, const Call& c) {
   bool broken = false;
   trace::Segment s = trace(c, e.policies, nullptr, &broken);
   trace::settle_guards(*s.graph, s.origins, s.guard_places);
-  std::string now = graph::to_string(*s.graph);
-  if (now == e.text) return;
-  size_t at = 0;
-  while (at < now.size() && at < e.text.size() && now[at] == e.text[at]) ++at;
-  auto line = [at](const std::string& text) {
-    size_t begin = at == 0 ? std::string::npos : text.rfind('\n', at - 1);
-    begin = begin == std::string::npos ? 0 : begin + 1;
-    return text.substr(begin, text.find('\n', begin) - begin);
-  };
+  const std::string now = graph::to_string(*s.graph);
+  const std::string what = now == e.text ? e.captures->untold(Captures(s)) : front::first_difference(e.text, now);
+  if (what.empty()) return;
   fail<UserError>(
-      "verify_trace: the function \"{}\" takes another path than its compiled form: \"{}\" was recorded, now it is \"{}\". It reads "
-      "something that changes and is no "
+      "verify_trace: the function \"{}\" takes another path than its compiled form: {}. It reads something that changes and is no "
       "argument; pass that as an argument",
-      config.name, line(e.text), line(now));
+      config.name, what);
 }
 
 std::vector<Tensor> Function::State::call(std::span<const ArgumentView> arguments, Body body, void* function) {
-  Call c = call_of(arguments, body, function);
+  const Call c = front::call_of(arguments, body, function);
   if (Tracer::current()) return c.run_eagerly();  // a part of the function that is being traced
   const exec::CallScope one_call;                 // however many graphs it has
   calls.fetch_add(1, std::memory_order_relaxed);
@@ -610,6 +342,7 @@ std::vector<Tensor> Function::State::call(std::span<const ArgumentView> argument
   auto e = find(c, *now.entries, *now.options);
   if (!e) return miss(c);
   hits.fetch_add(1, std::memory_order_relaxed);
+  if (!e->is_current()) return refresh(e, c, now.options);
   if (settings.verify_trace && e->program) verify(*e, c);
   return run(*e, c);
 }
@@ -629,7 +362,8 @@ void Function::State::clear_locked() {
   resets.store(front::reset_count());
   replace_variants(std::make_shared<const Entries>());
   recent.store(0);
-  for (auto* n : {&calls, &hits, &eager_calls, &limit_calls, &compiles}) n->store(0);
+  for (auto* n : {&calls, &hits, &eager_calls, &limit_calls, &compiles, &rebinds}) n->store(0);
+  given_up.store(0);
   history.clear();
   kept = {};
   segments.clear();
@@ -656,13 +390,14 @@ CompileReport Function::report() const {
   r.cache_hits = state_->hits;
   r.eager_calls = state_->eager_calls;
   r.limit_calls = state_->limit_calls;
+  r.rebinds = state_->rebinds;
   r.entries = state_->variants()->size();
   for (auto& [site, s] : state_->segments) r.entries += s.programs.size();
   return r;
 }
 
 std::vector<Tensor> run_untraced(std::span<const ArgumentView> arguments, Body body, void* function) {
-  Call c = call_of(arguments, body, function);
+  const Call c = front::call_of(arguments, body, function);
   Tracer* tracer = Tracer::current();
   if (!tracer) return c.run_eagerly();
   tracer->break_graph("call of a function that compile_disable() excludes");

@@ -191,6 +191,15 @@ CompiledModel CompiledModel::make(std::unique_ptr<graph::Graph> graph, const Set
   return model;
 }
 
+std::optional<CompiledModel> CompiledModel::rebound(std::span<const std::pair<Tensor, Tensor>> others) const {
+  CompiledModel out;
+  out.executable_ = executable_->rebound(others);
+  if (!out.executable_) return std::nullopt;
+  out.report_ = report_;
+  out.sources_ = sources_;
+  return out;
+}
+
 std::vector<codegen::KernelText> kernels_for_gpu(std::unique_ptr<graph::Graph> graph, const device::cuda::GpuInfo& gpu) {
   CompileReport report;
   const Setup setup = setup_of({.device = Device::cuda()});

@@ -1,6 +1,8 @@
 // From a graph to something that runs: the pipeline, and what it made.
 #pragma once
 
+#include <optional>
+
 #include "choice/program.h"
 #include "codegen/kernel_text.h"
 #include "compile/setup.h"
@@ -46,6 +48,9 @@ class CompiledModel {
 
   // One tensor an output. See exec::Executable::run.
   std::vector<Tensor> run(std::span<const Tensor> inputs) { return executable_->run(inputs); }
+  // See exec::Executable::rebound: the program shares its kernels with this one. Nothing where it cannot be. The model must not have been
+  // compiled with `freeze`, which makes other things of tensors.
+  std::optional<CompiledModel> rebound(std::span<const std::pair<Tensor, Tensor>> others) const;
   exec::Executable& executable() { return *executable_; }
   const CompileReport& report() const { return report_; }
   // C text of each distinct kernel, by name.

@@ -21,6 +21,10 @@ class Executable {
   // it writes in part holds what was there.
   std::vector<Tensor> run(std::span<const Tensor> arguments, Symbols symbols, std::span<const Tensor> into);
 
+  // The same program on other tensors in place of some (first) that it is bound to, each of the same dtype, sizes, strides and device. What
+  // it is not bound to does not matter. Null where blocks of control flow hold one.
+  std::unique_ptr<Executable> rebound(std::span<const std::pair<Tensor, Tensor>> others) const;
+
   const Plan& plan() const { return plan_; }
   // What was recorded of its runs, if the plan wants that; the blocks of control flow aside.
   CaptureReport captures() const;

@@ -114,7 +114,7 @@ Tensor generate_there(const std::vector<int64_t>& sizes, DType dtype, const Devi
   // Never destroyed: threads may outlive main.
   static const auto& fill = *new auto(compile(body, {.dynamic = true, .name = "the values of new parameters"}));
   Tensor out = Tensor::empty({count_of(sizes)}, dtype, device), k = Tensor::empty({}, DType::I64);
-  *k.data<uint64_t>() = key;
+  *k.data<int64_t>() = static_cast<int64_t>(key);
   if (out.numel() > 0) fill(out, k, Tensor::full({}, a), Tensor::full({}, b));
   return view(out, sizes);
 }

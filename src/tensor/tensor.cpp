@@ -188,6 +188,51 @@ std::byte* Tensor::raw_data(Where where) const {
   return t.storage->data + t.offset * static_cast<int64_t>(size_of(t.dtype));
 }
 
+namespace {
+
+// How C++ writes what data<T>() was asked for.
+std::string element_text(detail::ElementKind kind, size_t size) {
+  using Kind = detail::ElementKind;
+  switch (kind) {
+    case Kind::Bool:
+      return "bool";
+    case Kind::Float:
+      return size == sizeof(float) ? "float" : size == sizeof(double) ? "double" : "long double";
+    case Kind::Complex:
+      return size == sizeof(std::complex<float>) ? "std::complex<float>" : "std::complex<double>";
+    case Kind::Signed:
+    case Kind::Unsigned:
+      return fmt::format("{}int{}_t", kind == Kind::Unsigned ? "u" : "", 8 * size);
+    default:
+      return fmt::format("a class of {} bytes", size);
+  }
+}
+
+detail::ElementKind kind_of(DType t) {
+  using Kind = detail::ElementKind;
+  if (is_half(t)) return Kind::Other;
+  if (is_float(t)) return Kind::Float;
+  if (is_complex(t)) return Kind::Complex;
+  if (is_bool(t)) return Kind::Bool;
+  return t == DType::U8 || t == DType::U16 || t == DType::U32 || t == DType::U64 ? Kind::Unsigned : Kind::Signed;
+}
+
+}  // namespace
+
+std::byte* Tensor::typed_data(detail::ElementKind kind, size_t size, Where where) const {
+  using Kind = detail::ElementKind;
+  const Kind own = kind_of(dtype());
+  const bool of_that_size = size == size_of(dtype());
+  const bool untyped = own == Kind::Other && kind == Kind::Unsigned;  // the bits of a half
+  const bool class_of_it = kind == Kind::Other && (own == Kind::Other || own == Kind::Complex);
+  TOROID_USER_CHECK(kind == Kind::Raw || (of_that_size && (kind == own || untyped || class_of_it)),
+                    "{}:{}: data<T>() with T = {} of a tensor of dtype {}, whose elements are {}; convert it with to(tensor, dtype), or "
+                    "take that type",
+                    where.file_name(), where.line(), element_text(kind, size), name_of(dtype()),
+                    own == Kind::Other ? "uint16_t, or a class of 2 bytes" : element_text(own, size_of(dtype())));
+  return raw_data(where);
+}
+
 double Tensor::item(Where where) const {
   concrete(*this, "item()", where);
   device::refuse_in_capture(device(), "item()");

@@ -53,7 +53,10 @@ void become(TensorImpl& t, const TensorImpl& real) {
 
 Tracer* Tracer::current() { return innermost; }
 
-Tracer::Scope::Scope(Tracer* t) : before_(innermost), dispatch_(t ? std::make_unique<DispatchScope>(*t) : nullptr) { innermost = t; }
+Tracer::Scope::Scope(Tracer* t)
+    : before_(innermost), dispatch_(t ? std::make_unique<DispatchScope>(*t) : nullptr), reads_(t ? &t->reads_ : nullptr) {
+  innermost = t;
+}
 Tracer::Scope::~Scope() { innermost = before_; }
 
 Tracer::Tracer(std::string name, SegmentRunner on_break) : name_(std::move(name)), on_break_(std::move(on_break)) { start_segment(); }
@@ -194,6 +197,7 @@ void Tracer::runs_on(const Device& device) {
 }
 
 Tensor Tracer::move(const Tensor& t, const Device& device, const std::source_location& where) {
+  const WatchedReads::Scope own_copies(nullptr);
   last_place_ = fmt::format("to({}) ({})", to_string(device), place_text(where));
   runs_on(t.device());
   runs_on(device);
@@ -204,6 +208,7 @@ Tensor Tracer::move(const Tensor& t, const Device& device, const std::source_loc
 }
 
 std::vector<Tensor> Tracer::call(const ops::Op& op, CallArgs args, const std::source_location& where) {
+  const WatchedReads::Scope own_copies(nullptr);  // what the function itself reads was noted when it made the arguments
   const Device device = ops::device_of(op, args);
   args = ops::autocast_args(op, std::move(args), device, where);
   last_place_ = fmt::format("{} ({})", op.name, place_text(where));
@@ -259,6 +264,7 @@ int64_t Tracer::specialize(const Expr& given) {
 }
 
 void Tracer::read(const Tensor&, std::string_view what, const std::source_location& where) {
+  const WatchedReads::Scope own_copies(nullptr);
   break_graph(fmt::format("{} at {}: the value of a tensor is read", what, place_text(where)));
 }
 
@@ -277,6 +283,8 @@ Segment Tracer::take_segment(std::string reason, std::vector<Device> output_devi
     if (!s.device.is_cuda() && graph_->nodes.empty()) s.device = l.original.device();
   recorder_.reset();
   s.graph = std::move(graph_);
+  reads_.settle();
+  s.reads = std::move(reads_);
   return s;
 }
 

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "graph/recorder.h"
+#include "tensor/watch.h"
 #include "trace/sizes.h"
 
 namespace toroid::trace {
@@ -20,6 +21,7 @@ struct Segment {
   bool writes_inputs = false;
   Device device;                       // where it runs: that of its tensors which are on a GPU
   std::vector<Device> output_devices;  // where its results belong
+  WatchedReads reads;                  // variables that the function has read: while they stand, another trace would find the same tensors
 };
 
 // Runs a recorded segment on its inputs. It returns the graph's outputs.
@@ -61,6 +63,7 @@ class Tracer : public Dispatcher {
    private:
     Tracer* before_;
     std::unique_ptr<DispatchScope> dispatch_;
+    WatchedReads::Scope reads_;
   };
 
  private:
@@ -80,6 +83,7 @@ class Tracer : public Dispatcher {
 
   std::string name_;
   SegmentRunner on_break_;
+  WatchedReads reads_;
   std::unique_ptr<graph::Graph> graph_;
   std::unique_ptr<graph::Recorder> recorder_;
   std::vector<Lifted> lifted_;

@@ -173,7 +173,7 @@ TEST(CompiledSort, WideKeys) {
   for (const char* t : {"f32", "f64", "i32", "i64"}) {
     DType dtype = dtype_from_name(t);
     Tensor x = Tensor::empty({1000}, dtype);
-    for (size_t i = 0; i < 1000 * size_of(dtype) / 4; ++i) x.data<uint32_t>()[i] = static_cast<uint32_t>(random());
+    for (size_t i = 0; i < 1000 * size_of(dtype) / 4; ++i) reinterpret_cast<uint32_t*>(x.raw_data())[i] = static_cast<uint32_t>(random());
     for (const char* size : {"1000", "s0"}) {
       const std::string type = std::string(t) + "[" + size + "]";
       EXPECT_EQ(check("graph \"g\"(%x: " + type + ") symbols(s0 in 0..inf) {\n  %v: " + type + ", %i: i64[" + size +

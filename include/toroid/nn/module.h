@@ -16,7 +16,9 @@ namespace toroid::nn {
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
 // The base of all modules. A module has a forward() of its own signature. Its tensors are members that it names in its constructor.
-// Modules are neither copied nor moved; to compile one: compile([&](const Tensor& x) { return module.forward(x); }).
+// Modules are neither copied nor moved; to compile one: compile([&](const Tensor& x) { return module.forward(x); }). Such functions see
+// what load_state(), to(), train() and assignments to members change: tensors of the same dtype, sizes, strides and device take the place
+// of the former ones without another compile. A child that is added after the first call is not seen.
 class Module {
  public:
   Module() = default;
@@ -39,7 +41,7 @@ class Module {
   std::map<std::string, Tensor> state() const;
   // Makes the given tensors the module's own (they are shared, not copied; other dtypes are converted). UserError that lists the names that
   // are missing, that the module does not have, and those of other sizes; the module is unchanged then. Without `strict`, missing
-  // and unknown names are ignored. Functions compiled before keep the former tensors: load first.
+  // and unknown names are ignored.
   void load_state(const std::map<std::string, Tensor>& state, bool strict = true);
 
   // Replaces every parameter and float buffer by one of another dtype.
@@ -73,7 +75,7 @@ class Module {
 
   std::vector<Slot> slots_;
   std::vector<std::pair<std::string, Module*>> children_;
-  bool training_ = false;
+  Watched<bool> training_ = false;
 };
 
 // A module that only gives its children, which live elsewhere, a common part of their paths.

@@ -68,7 +68,7 @@ Tensor unpack_4bit(const TensorProto& proto, std::optional<std::span<const std::
   for (size_t i = 0; i < count; ++i) {
     auto byte = raw ? static_cast<int>((*raw)[i / 2]) : static_cast<int>(proto.integers[i / 2] & 255);
     int v = (byte >> (i % 2 ? 4 : 0)) & 15;
-    out.data<int8_t>()[i] = static_cast<int8_t>(is_signed && v > 7 ? v - 16 : v);
+    out.raw_data()[i] = static_cast<std::byte>(is_signed && v > 7 ? v - 16 : v);
   }
   return out;
 }

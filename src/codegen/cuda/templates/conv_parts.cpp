@@ -39,7 +39,7 @@ int pack_weight(const choice::Convolution& c, choice::Program& program, Constant
       if (size_of(weight.dtype()) == 2)
         pack(p, weight.data<uint16_t>() + offset, packed.data<uint16_t>(), first, last);
       else
-        pack(p, weight.data<uint32_t>() + offset, packed.data<uint32_t>(), first, last);
+        pack(p, reinterpret_cast<const uint32_t*>(weight.raw_data()) + offset, reinterpret_cast<uint32_t*>(packed.raw_data()), first, last);
     });
   const int id = program.new_buffer("packed_" + program.buffers[static_cast<size_t>(c.weight.buffer)].name, c.weight.dtype, numel,
                                     loop::BufferKind::Constant);

@@ -1,0 +1,92 @@
+#include "tensor/watch.h"
+
+#include <mutex>
+
+namespace toroid {
+namespace detail {
+
+// Shared by a variable and the traces that have read it since its latest assignment.
+struct WatchState {
+  std::atomic<int> owners{1};
+  std::atomic<bool> changed{false}, destroyed{false};
+};
+
+std::atomic<int> Watch::traces{0};
+
+namespace {
+
+thread_local WatchedReads* noting = nullptr;
+std::atomic<uint64_t> change_count{0};
+
+void release(WatchState* s) {
+  if (s->owners.fetch_sub(1, std::memory_order_acq_rel) == 1) delete s;
+}
+
+void tell(WatchState& s) {
+  if (!s.changed.exchange(true, std::memory_order_acq_rel)) change_count.fetch_add(1, std::memory_order_acq_rel);
+}
+
+}  // namespace
+
+void Watch::note() const {
+  if (noting) noting->add(*this);
+}
+
+// The state stays with the variable until the next read, so that its end is known as well.
+void Watch::changed() noexcept { tell(*state_); }
+
+void Watch::destroyed() noexcept {
+  state_->destroyed.store(true, std::memory_order_release);
+  tell(*state_);
+  release(state_);
+}
+
+}  // namespace detail
+
+WatchedReads::~WatchedReads() {
+  for (auto* s : states_) detail::release(s);
+}
+
+WatchedReads::Scope::Scope(WatchedReads* reads) : before_(detail::noting), own_(reads) {
+  detail::noting = reads;
+  if (own_) detail::Watch::traces.fetch_add(1, std::memory_order_relaxed);
+}
+
+WatchedReads::Scope::~Scope() {
+  detail::noting = before_;
+  if (own_) detail::Watch::traces.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void WatchedReads::add(const detail::Watch& w) {
+  static std::mutex& mutex = *new std::mutex;  // several threads may read one variable, and find that its state is an old one
+  std::lock_guard lock(mutex);
+  detail::WatchState* s = w.state_;
+  if (!s || s->changed.load(std::memory_order_acquire)) {
+    auto* fresh = new detail::WatchState;
+    w.state_ = fresh;
+    if (s) detail::release(s);
+    s = fresh;
+  }
+  if (states_.insert(s).second) s->owners.fetch_add(1, std::memory_order_relaxed);
+}
+
+void WatchedReads::settle() {
+  for (auto i = states_.begin(); i != states_.end();) {
+    if (!(*i)->destroyed.load(std::memory_order_acquire)) {
+      ++i;
+      continue;
+    }
+    detail::release(*i);
+    i = states_.erase(i);
+  }
+}
+
+bool WatchedReads::stand() const {
+  for (auto* s : states_)
+    if (s->changed.load(std::memory_order_acquire)) return false;
+  return true;
+}
+
+uint64_t WatchedReads::changes() { return detail::change_count.load(std::memory_order_acquire); }
+
+}  // namespace toroid

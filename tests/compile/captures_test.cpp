@@ -1,0 +1,152 @@
+// What compiled functions see of the variables that they capture.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <barrier>
+#include <thread>
+
+#include "errors.h"
+#include "toroid/compile.h"
+#include "toroid/nn.h"
+
+namespace toroid {
+namespace {
+
+using test::contains;
+using test::user_error;
+
+Tensor two(double v) { return Tensor::full(std::vector<int64_t>{2}, v); }
+
+TEST(Captures, AnAssignedTensorIsTakenOverWithoutACompile) {
+  for (const char* backend : {"compiled", "reference"}) {
+    Tensor b = two(1);
+    auto f = compile([&](const Tensor& x) { return x + b; }, {.options = {{"backend", backend}}});
+    EXPECT_EQ(f(two(1)).to_vector(), (std::vector<double>{2, 2}));
+    b = two(10);
+    EXPECT_EQ(f(two(1)).to_vector(), (std::vector<double>{11, 11})) << backend;
+    const Tensor old = b;
+    b = two(20);
+    EXPECT_EQ(f(two(1)).to_vector(), (std::vector<double>{21, 21})) << backend;
+    if (backend == std::string("compiled")) {
+      EXPECT_EQ(f.report().compiles, 1);
+      EXPECT_EQ(f.report().rebinds, 2);
+    }
+  }
+}
+
+TEST(Captures, AnotherTypeIsAnotherCompileWithItsReason) {
+  Tensor b = two(1);
+  auto f = compile([&](const Tensor& x) { return x + b; });
+  f(two(1));
+  b = Tensor::full(std::vector<int64_t>{3, 2}, 5);
+  EXPECT_EQ(f(two(1)).sizes(), (std::vector<int64_t>{3, 2}));
+  b = Tensor::full(std::vector<int64_t>{3, 2}, 5, DType::F64);
+  EXPECT_EQ(f(two(1)).dtype(), DType::F64);
+  const CompileReport r = f.report();
+  EXPECT_EQ(r.compiles, 3);
+  ASSERT_EQ(r.recompile_reasons.size(), 2u);
+  EXPECT_TRUE(contains(r.recompile_reasons[0], "was f32[2], is f32[3, 2]")) << r.recompile_reasons[0];
+  EXPECT_TRUE(contains(r.recompile_reasons[1], "is f64[3, 2]")) << r.recompile_reasons[1];
+}
+
+TEST(Captures, FrozenOnesAreCompiledAnew) {
+  Tensor b = two(1);
+  auto f = compile([&](const Tensor& x) { return x + b; }, {.options = {{"freezing", "1"}}});
+  f(two(1));
+  b = two(10);
+  EXPECT_EQ(f(two(1)).to_vector()[0], 11);
+  EXPECT_EQ(f.report().compiles, 2);
+}
+
+TEST(Captures, ContainersUndefinedTensorsAndSwapsAreSeen) {
+  std::vector<Tensor> list{two(1), two(2)};
+  Tensor bias;
+  auto f = compile([&](const Tensor& x) {
+    Tensor y = x * list[0] - list[1];
+    return bias.defined() ? y + bias : y;
+  });
+  EXPECT_EQ(f(two(10)).to_vector()[0], 8);
+  list.reserve(64);
+  EXPECT_EQ(f(two(10)).to_vector()[0], 8);
+  std::swap(list[0], list[1]);
+  EXPECT_EQ(f(two(10)).to_vector()[0], 19);
+  bias = two(100);
+  EXPECT_EQ(f(two(10)).to_vector()[0], 119);
+}
+
+TEST(Captures, ModulesAreFollowed) {
+  nn::Linear layer(2, 2);
+  nn::Dropout dropout(0.999);
+  auto f = compile([&](const Tensor& x) { return dropout.forward(layer.forward(x)); });
+  const Tensor x = two(1);
+  const auto same = [&] { return f(x).to_vector() == layer.forward(x).to_vector(); };
+  EXPECT_TRUE(same());
+  layer.load_state({{"weight", Tensor::full(std::vector<int64_t>{2, 2}, 3)}, {"bias", two(1)}});
+  EXPECT_EQ(f(x).to_vector(), (std::vector<double>{7, 7}));
+  EXPECT_EQ(f.report().compiles, 1);
+  dropout.train();
+  int dropped = 0;
+  for (int i = 0; i < 16; ++i) dropped += f(x).to_vector()[0] == 0;
+  EXPECT_GT(dropped, 8);
+  dropout.eval();
+  EXPECT_EQ(f(x).to_vector(), (std::vector<double>{7, 7}));
+}
+
+TEST(Captures, VerifyTraceSeesAnotherTensorBehindAPointer) {
+  const Tensor a = two(1), b = two(10);
+  const Tensor* p = &a;
+  auto f = compile([&p](const Tensor& x) { return x + *p; }, {.options = {{"verify_trace", "1"}}});
+  f(two(1));
+  f(two(1));
+  p = &b;
+  EXPECT_TRUE(contains(user_error([&] { f(two(1)); }), "in the place of a captured one"));
+}
+
+TEST(Captures, StancesAndTheLimitForbidCompilesAndNoRebinds) {
+  Tensor b = two(1);
+  auto f = compile([&](const Tensor& x) { return x + b; }, {.options = {{"recompile_limit", "2"}}});
+  f(two(1));
+  b = two(10);
+  set_stance(Stance::FailOnRecompile);
+  EXPECT_EQ(f(two(1)).to_vector()[0], 11);
+  b = Tensor::full(std::vector<int64_t>{3, 2}, 5);
+  EXPECT_TRUE(contains(user_error([&] { f(two(1)); }), "was f32[2], is f32[3, 2]"));
+  b = two(20);
+  EXPECT_EQ(f(two(1)).to_vector()[0], 21);
+  b = Tensor::full(std::vector<int64_t>{3, 2}, 5);
+  set_stance(Stance::Default);
+  EXPECT_EQ(f(two(1)).sizes(), (std::vector<int64_t>{3, 2}));
+  EXPECT_EQ(f.report().compiles, 2);
+  b = Tensor::full(std::vector<int64_t>{4, 2}, 7);
+  EXPECT_EQ(f(two(1)).to_vector(), std::vector<double>(8, 8));
+  EXPECT_EQ(f.report().compiles, 2);
+  EXPECT_EQ(f.report().limit_calls, 1);
+}
+
+TEST(Captures, ThreadsThatSeeAnAssignmentAtOnce) {
+  constexpr int kThreads = 4, kRounds = 24;
+  Tensor b;
+  auto f = compile([&](const Tensor& x) { return x + b; });
+  std::atomic<int> wrong{0};
+  std::barrier turn(kThreads + 1);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i)
+    threads.emplace_back([&] {
+      for (int round = 0; round < kRounds; ++round) {
+        turn.arrive_and_wait();
+        const std::vector<double> got = f(two(1)).to_vector();
+        wrong += got != std::vector<double>(round % 8 == 7 ? 6 : 2, 1 + round);
+        turn.arrive_and_wait();
+      }
+    });
+  for (int round = 0; round < kRounds; ++round) {
+    b = round % 8 == 7 ? Tensor::full(std::vector<int64_t>{3, 2}, round) : two(round);
+    turn.arrive_and_wait();
+    turn.arrive_and_wait();
+  }
+  for (auto& t : threads) t.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+}  // namespace
+}  // namespace toroid
