@@ -151,11 +151,7 @@ class Tensor {
 
  private:
   std::byte* typed_data(detail::ElementKind kind, size_t size, Where where) const;
-  void tell_move(Tensor& from) noexcept {
-    if (this == &from) return;
-    from.watch_.change();
-    if (impl_ != from.impl_) watch_.change();
-  }
+  void tell_move(Tensor& from) noexcept;
 
   std::shared_ptr<TensorImpl> impl_;
   detail::Watch watch_;  // for functions that capture this object

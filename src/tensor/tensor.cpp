@@ -188,6 +188,12 @@ std::byte* Tensor::raw_data(Where where) const {
   return t.storage->data + t.offset * static_cast<int64_t>(size_of(t.dtype));
 }
 
+void Tensor::tell_move(Tensor& from) noexcept {
+  if (this == &from) return;
+  from.watch_.change();
+  if (impl_ != from.impl_) watch_.change();
+}
+
 namespace {
 
 // How C++ writes what data<T>() was asked for.
