@@ -46,12 +46,13 @@ class RegionBuild : public tune::Build {
   Assembly assembly_;
 };
 
-std::string device_key(const Device& device, const Target& target) {
+std::string device_key(const Setup& setup, const Target& target) {
+  const Device& device = setup.device;
   if (device.is_cuda()) {
     const auto& gpu = device::cuda::gpu(device.index).info();
     return fmt::format("{}, {}, {} multiprocessors", gpu.name, target.isa(), gpu.multiprocessors);
   }
-  return fmt::format("{}, {}, {} threads", device::host().model, device::name_of(device::active_isa()), threads_of(options));
+  return fmt::format("{}, {}, {} threads", device::host().model, device::name_of(device::usable_isa(setup.options.get(options::kIsa))), threads_of(setup.options));
 }
 
 // Versions of those that are here: choices name their proposals by number.
@@ -79,7 +80,7 @@ std::shared_ptr<const tune::Pipeline> pipeline_for(const Setup& setup, std::shar
   auto out = std::make_shared<tune::Pipeline>();
   out->device = setup.device;
   out->isa = target->isa();
-  out->device_key = device_key(setup.device, *target);
+  out->device_key = device_key(setup, *target);
   out->schedule = [options = setup.options, target](choice::Program p) {
     sched::FusionReport report;
     std::vector<std::string> choices;

@@ -85,7 +85,7 @@ std::string to_string(const Domain& d, const Body& b) {
         out += fmt::format("load %{} [{}]{}", s.buffer, names.text(s.index), mask);
         break;
       case Step::Check:
-        out += fmt::format("check %{} v{} below {} site {}{}", s.buffer, s.args[0], sym::to_string(s.index), s.value.i, mask);
+        out += fmt::format("check %{} v{} below {} site {}{}", s.buffer, s.args[0], names.text(s.index), s.value.i, mask);
         break;
       case Step::Index:
         out += fmt::format("index [{}]", names.text(s.index));

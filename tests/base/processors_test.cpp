@@ -22,7 +22,7 @@ class CpuQuota : public ::testing::Test {
     fs::create_directories((root_ / path).parent_path());
     std::ofstream(root_ / path) << text;
   }
-  void mounts(const std::string& lines) { write("proc/self/mountinfo", "22 1 0:21 / /proc rw - proc proc rw\n" + lines); }
+  void mounts(const std::string& lines) { write("proc/self/mountinfo", std::string("22 1 0:21 / /proc rw - proc proc rw\n").append(lines)); }
   void group(const std::string& lines) { write("proc/self/cgroup", lines); }
 
   fs::path root_;
@@ -87,7 +87,7 @@ TEST_F(CpuQuota, APathOfTheHostWithinAContainer) {
 }
 
 TEST_F(CpuQuota, BrokenFilesAreNoQuota) {
-  mounts(std::string(kVersion2) + "nonsense\n\n- -\n");
+  mounts(std::string(kVersion2).append("nonsense\n\n- -\n"));
   group("0::/a\nnonsense\n:\n");
   for (const char* text : {"", "\n", "max", "x y\n", "100000\n", "0 100000\n", "-5 100000\n", "100000 0\n"}) {
     write("sys/fs/cgroup/a/cpu.max", text);

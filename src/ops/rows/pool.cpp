@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/check.h"
+#include "ops/rows/forms.h"
 
 namespace toroid::ops {
 

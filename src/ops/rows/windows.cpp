@@ -85,14 +85,13 @@ std::vector<Tensor> frequencies(const CallReader& c) {
 void add_window_rows(Table& t) {
   auto add_rows = [&](const std::string& name, Decompose decompose, std::initializer_list<const char*> overloads) {
     const std::string options = std::string(", *, ") + kCreationOptions + ") -> Tensor";
-    t.composite(name + "(int window_length" + options, decompose);
-    t.composite(name + ".periodic(int window_length, bool periodic" + options, decompose);
+    t.composite(fmt::format("{}(int window_length{}", name, options), decompose);
+    t.composite(fmt::format("{}.periodic(int window_length, bool periodic{}", name, options), decompose);
     std::string suffix, parameters;
     for (const char* o : overloads) {
       suffix += std::string("_") + o, parameters += std::string(", float ") + o;
-      t.composite(name + (name == "kaiser_window" ? "." + std::string(o) : ".periodic" + suffix) + "(int window_length, bool periodic" +
-                      parameters + options,
-                  decompose);
+      const std::string overload = name == "kaiser_window" ? o : "periodic" + suffix;
+      t.composite(fmt::format("{}.{}(int window_length, bool periodic{}{}", name, overload, parameters, options), decompose);
     }
   };
   add_rows("hann_window", hann, {});
@@ -101,8 +100,8 @@ void add_window_rows(Table& t) {
   add_rows("bartlett_window", bartlett, {});
   add_rows("kaiser_window", kaiser, {"beta"});
   const std::string options = std::string("(int n, float d=1.0, *, ") + kCreationOptions + ") -> Tensor";
-  t.composite("fft_fftfreq" + options, frequencies<false>);
-  t.composite("fft_rfftfreq" + options, frequencies<true>);
+  t.composite(fmt::format("fft_fftfreq{}", options), frequencies<false>);
+  t.composite(fmt::format("fft_rfftfreq{}", options), frequencies<true>);
 }
 
 }  // namespace toroid::ops
