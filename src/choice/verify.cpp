@@ -119,6 +119,14 @@ void declared_symbols(const Context& c) {
   for (auto& out : c.p.outputs)
     for (auto& e : out.type.sizes) check(e);
   each_node(c, [&](const Node& n) {
+    if (const auto* e = std::get_if<Extern>(&n.problem); e && !e->blocks.empty()) {  // which declare symbols of their own
+      auto outer = declared;
+      for (auto& block : e->blocks)
+        for (auto& s : block->symbols) declared.insert(s.expr.node()->name);
+      for_each_expression(n, check);
+      declared = std::move(outer);
+      return;
+    }
     if (!n.is_open()) return for_each_expression(n, check);
     const auto& open = std::get<Open>(n.problem);  // alternatives declare what they use themselves
     for (auto* views : {&open.inputs, &open.outputs})
