@@ -19,7 +19,7 @@ struct ModelOptions {
   bool freeze = true;     // weights are constants: folded and packed when compiling
   bool templates = true;  // products, convolutions and attention by tuned templates; otherwise as plain loops
   Fusion fusion = Fusion::All;
-  int threads = 0;        // on the CPU, at most so many threads run its kernels (from 0 on); 0: as many as the process uses
+  int threads = 0;  // on the CPU, at most so many threads run its kernels (from 0 on); 0: as many as the process uses
   // Values by name, in place of those that the process has: of list_options() those whose scope is no "process". UserError for others, and
   // for those of functions alone (backend, recompile_limit, fail_on_recompile_limit, verify_trace).
   std::map<std::string, std::string> options = {};

@@ -158,7 +158,7 @@ std::vector<std::string> unknown_variables() {
 
 ScopedOption::ScopedOption(std::string_view name, std::string_view value)
     : name_(name), old_(table().text(option_of_the_process(name).id)) {
-  set_option(name, value);
+  table().set(option_of_the_process(name), value, fmt::format("option {}", name), false);
 }
 
 ScopedOption::~ScopedOption() { table().set(find_option(name_), old_, name_, false); }

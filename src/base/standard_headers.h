@@ -1,5 +1,5 @@
-// The headers of the standard library and of fmt that most files include, parsed once a build (precompiled). A file includes what it uses all the same:
-// builds without precompiled headers (TOROID_PCH=OFF) see to that.
+// The headers of the standard library and of fmt that most files include, parsed once a build (precompiled). A file includes what it uses
+// all the same: builds without precompiled headers (TOROID_PCH=OFF) see to that.
 #pragma once
 
 #include <fmt/format.h>

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/options.h"
+#include "choice/verify.h"
 #include "compile/assembly.h"
 #include "compile/target.h"
 #include "compile/tuning.h"
@@ -70,8 +71,13 @@ class Compilation {
     if (how.templates()) target_->set_templates(how);
     program_ = lower::lower(*graph_, how);
     target_->prepare(program_, options(), report_.choices);
+    check(choice::Stage::Lowered, "lowering");
     report_.kernels_unfused = program_.nodes.size();
     debug_.show(Artifact::Loops, "program_lowered.txt", [&] { return choice::to_string(program_); });
+  }
+
+  void check(choice::Stage stage, const char* after) const {
+    if (options().get(options::kVerifyPasses)) choice::verify(program_, stage, after);
   }
 
   // Decides how choice nodes are computed, and what stays apart from them.
@@ -91,6 +97,7 @@ class Compilation {
 
   void fuse() {
     program_ = schedule(std::move(program_), *target_, options(), report_.fusion, report_.choices);
+    check(choice::Stage::Scheduled, "scheduling");
     for (auto& line : report_.choices) log(Artifact::Choices, line);
     debug_.show(Artifact::Schedule, "program_fused.txt", [&] { return choice::to_string(program_); });
     if (log_enabled(Artifact::Fusion))

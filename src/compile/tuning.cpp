@@ -52,7 +52,8 @@ std::string device_key(const Setup& setup, const Target& target) {
     const auto& gpu = device::cuda::gpu(device.index).info();
     return fmt::format("{}, {}, {} multiprocessors", gpu.name, target.isa(), gpu.multiprocessors);
   }
-  return fmt::format("{}, {}, {} threads", device::host().model, device::name_of(device::usable_isa(setup.options.get(options::kIsa))), threads_of(setup.options));
+  return fmt::format("{}, {}, {} threads", device::host().model, device::name_of(device::usable_isa(setup.options.get(options::kIsa))),
+                     threads_of(setup.options));
 }
 
 // Versions of those that are here: choices name their proposals by number.

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/mutants.h"
+#include "choice/dead_code.h"
 #include "graph/inplace.h"
 #include "graph/recorder.h"
 #include "ops/custom.h"
@@ -468,6 +469,7 @@ choice::Program Lowering::run() {
     lower_node(*n);
   }
   lower_outputs();
+  choice::eliminate_dead(program_);
   for (size_t i = 0; i < program_.nodes.size(); ++i) program_.nodes[i].parts = {static_cast<int>(i)};
   return std::move(program_);
 }

@@ -22,7 +22,9 @@ class CpuQuota : public ::testing::Test {
     fs::create_directories((root_ / path).parent_path());
     std::ofstream(root_ / path) << text;
   }
-  void mounts(const std::string& lines) { write("proc/self/mountinfo", std::string("22 1 0:21 / /proc rw - proc proc rw\n").append(lines)); }
+  void mounts(const std::string& lines) {
+    write("proc/self/mountinfo", std::string("22 1 0:21 / /proc rw - proc proc rw\n").append(lines));
+  }
   void group(const std::string& lines) { write("proc/self/cgroup", lines); }
 
   fs::path root_;

@@ -199,7 +199,9 @@ Verdict compare(const Graph& g, const std::vector<Tensor>& inputs, const Runner&
 Verdict check(const Graph& g, const Variant& v) {
   std::optional<compiler::CompiledModel> model;
   return compare(g, graph::random_inputs(g, v.seed, v.strided), [&](const std::vector<Tensor>& inputs) {
-    if (!model) model = compiler::CompiledModel::compile(graph::clone(g), v.options);
+    ModelOptions options = v.options;
+    options.options["verify_passes"] = "1";
+    if (!model) model = compiler::CompiledModel::compile(graph::clone(g), options);
     return model->run(inputs);
   });
 }

@@ -1,0 +1,22 @@
+// The points of a problem: what its template computes a value for, and what it reads for that.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "choice/program.h"
+
+namespace toroid::choice {
+
+// Extents of the points at which a problem has results (Gemm: batch..., m, n); nullopt where it computes none of its own (loops, sorts,
+// calls).
+std::optional<std::vector<Expr>> points_of(const Node& n);
+
+// Calls visit for each operand of a node's problem in memory, with the extents along its strides and what it is ("the left operand").
+// Left out: operands that are absent, and a left operand whose rows a producer computes.
+using VisitView = std::function<void(const Operand& operand, const std::vector<Expr>& extents, std::string_view what)>;
+void for_each_view(const Node& n, const VisitView& visit);
+
+}  // namespace toroid::choice
