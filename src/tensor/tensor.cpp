@@ -231,7 +231,8 @@ std::byte* Tensor::typed_data(detail::ElementKind kind, size_t size, Where where
   const bool of_that_size = size == size_of(dtype());
   const bool untyped = own == Kind::Other && kind == Kind::Unsigned;  // the bits of a half
   const bool class_of_it = kind == Kind::Other && (own == Kind::Other || own == Kind::Complex);
-  TOROID_USER_CHECK(kind == Kind::Raw || (of_that_size && (kind == own || untyped || class_of_it)),
+  const bool parts = own == Kind::Complex && kind == Kind::Float && 2 * size == size_of(dtype());  // real and imaginary ones by turns
+  TOROID_USER_CHECK(kind == Kind::Raw || parts || (of_that_size && (kind == own || untyped || class_of_it)),
                     "{}:{}: data<T>() with T = {} of a tensor of dtype {}, whose elements are {}; convert it with to(tensor, dtype), or "
                     "take that type",
                     where.file_name(), where.line(), element_text(kind, size), name_of(dtype()),
