@@ -40,8 +40,8 @@ class Model {
   };
 
   // Reads an exported program (.pt2 or ONNX) and compiles it. UserError for what is not such a file or uses operations that Toroid lacks.
-  // The file, and those with external data beside it, are read into memory as a whole, about 0.3 s a GB from the system's cache, and may be
-  // overwritten, replaced or removed when load() returns. The memory goes when no weight of the program lies in it any more.
+  // The file, and those with external data beside it, are read into memory as a whole, and may be overwritten, replaced or removed when
+  // load() returns. The memory goes when no weight of the program lies in it any more.
   static Model load(const std::string& path, const ModelOptions& options = {});
   // The same of a model (ONNX) whose sizes follow from the contents of inputs, such as the shape of a Reshape: it is made for inputs with
   // the contents of these, and a run with others is a UserError. Where sizes cannot stay open for other reasons, they are those of these

@@ -7,16 +7,14 @@ namespace toroid {
 void Crowding::helped(int64_t now, int64_t ran, int64_t lost, int threads) {
   std::lock_guard lock(mutex_);
   age(now);
-  ran_ += ran;
-  lost_ += lost;
+  ran_ += ran, lost_ += lost;
   judge(now, threads);
 }
 
 void Crowding::called(int64_t now, int64_t waited, int64_t lost, int threads) {
   std::lock_guard lock(mutex_);
   age(now);
-  waited_ += waited;
-  caller_lost_ += lost;
+  waited_ += waited, caller_lost_ += lost;
   judge(now, threads);
 }
 

@@ -255,7 +255,6 @@ exec::Plan Assembly::plan() {
   plan.filling = report_.packing;
   plan.name = program_.name;
   plan.device = setup_.device;
-  plan.threads = static_cast<int>(setup_.options.get(options::kMaxThreads));
   plan.record = records_calls(setup_.options.mode());
   plan.options = setup_.options;
   for (auto& b : program_.buffers) {

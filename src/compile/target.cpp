@@ -11,6 +11,7 @@
 #include "codegen/cuda/templates/sort.h"
 #include "compile/candidates.h"
 #include "device/cpu/runtime_symbols.h"
+#include "exec/bound.h"
 #include "sched/absorb.h"
 #include "sched/channels_last.h"
 #include "sched/decompose_k.h"
@@ -108,7 +109,7 @@ class CpuTarget : public Target {
 
  private:
   const CompileOptions options_;
-  const int threads_ = threads_of(options_);  // that run the kernels
+  const int threads_ = exec::threads_of(options_);  // that run the kernels
   const device::Isa isa_ = device::usable_isa(options_.get(options::kIsa));
 };
 
@@ -180,11 +181,6 @@ class GpuTarget : public Target {
 };
 
 }  // namespace
-
-int threads_of(const CompileOptions& options) {
-  const int threads = ThreadPool::global().size(), most = static_cast<int>(options.get(options::kMaxThreads));
-  return most > 0 ? std::min(most, threads) : threads;
-}
 
 std::unique_ptr<Target> make_target(const Setup& setup, const device::cuda::GpuInfo* absent) {
   if (!setup.device.is_cuda()) return std::make_unique<CpuTarget>(setup.options);

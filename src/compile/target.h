@@ -46,9 +46,6 @@ class Target {
   virtual LoadedKernel load(const std::string& object, const codegen::KernelText& k) const = 0;
 };
 
-// Threads that will run the program's kernels on the CPU.
-int threads_of(const CompileOptions& options);
-
 // Of setup.device; `absent`: a GPU that is compiled for in its place, and need not be there.
 std::unique_ptr<Target> make_target(const Setup& setup, const device::cuda::GpuInfo* absent = nullptr);
 

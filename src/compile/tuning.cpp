@@ -7,6 +7,7 @@
 #include "choice/inline.h"
 #include "compile/assembly.h"
 #include "device/cpu/isa.h"
+#include "exec/bound.h"
 #include "extern/cublaslt/cublaslt.h"
 #include "extern/cudnn/cudnn.h"
 #include "jit/jit.h"
@@ -53,7 +54,7 @@ std::string device_key(const Setup& setup, const Target& target) {
     return fmt::format("{}, {}, {} multiprocessors", gpu.name, target.isa(), gpu.multiprocessors);
   }
   return fmt::format("{}, {}, {} threads", device::host().model, device::name_of(device::usable_isa(setup.options.get(options::kIsa))),
-                     threads_of(setup.options));
+                     exec::threads_of(setup.options));
 }
 
 // Versions of those that are here: choices name their proposals by number.

@@ -87,14 +87,14 @@ BoundStep bind_launch(const Plan& plan, const Launch& l, const Symbols& symbols)
   s.params = evaluate(l.params, symbols);
   s.tasks = evaluate(l.tasks, symbols);
   s.scratch_bytes = evaluate(l.scratch_bytes_per_thread, symbols);
-  s.threads = threads_of(plan);
+  s.threads = threads_of(plan.options);
   s.alone = l.serial;
   return s;
 }
 
-int threads_of(const Plan& plan) {
-  const int threads = ThreadPool::global().size();
-  return plan.threads > 0 ? std::min(plan.threads, threads) : threads;
+int threads_of(const CompileOptions& options) {
+  const int threads = ThreadPool::global().size(), most = static_cast<int>(options.get(options::kMaxThreads));
+  return most > 0 ? std::min(most, threads) : threads;
 }
 
 int64_t bytes_of(const Expr& e, int64_t unit, const Symbols& symbols) {

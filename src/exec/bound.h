@@ -50,8 +50,9 @@ device::StreamKey stream_key(const Device& device);
 // What of a launch follows from the sizes, but for its place in the arena; alone where its kernel asks for that.
 BoundStep bind_launch(const Plan& plan, const Launch& l, const Symbols& symbols);
 
-// Threads that a launch of the plan has at most, as things are now. What is bound keeps the number that its memory is for.
-int threads_of(const Plan& plan);
+// Threads that a launch of a program with these options has at most, as things are now. What is bound keeps the number that its memory is
+// for.
+int threads_of(const CompileOptions& options);
 
 // Bytes of what a kernel on a GPU takes a pointer to: some, where it takes one at all.
 int64_t bytes_of(const Expr& e, int64_t unit, const Symbols& symbols);

@@ -135,7 +135,6 @@ struct Plan {
   std::string name;
   Device device;                // of all tensors
   CompileOptions options = {};  // that it was compiled with
-  int threads = 0;              // on the CPU, at most so many run a kernel; 0: any
   bool record = false;          // replay the launches of a call as one, or as few as its other steps allow
   std::vector<BufferPlan> buffers;
   std::vector<StepPlan> steps;

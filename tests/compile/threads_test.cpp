@@ -20,7 +20,7 @@ std::unique_ptr<graph::Graph> sum_of_rows() {
 TEST(Threads, OfAModelReachItsPlan) {
   for (int threads : {0, 1, 3}) {
     auto model = compiler::CompiledModel::compile(sum_of_rows(), {.threads = threads});
-    EXPECT_EQ(model.executable().plan().threads, threads);
+    EXPECT_EQ(model.executable().plan().options.get(options::kMaxThreads), threads);
     for (double v : model.run(std::vector<Tensor>{Tensor::full(std::vector<int64_t>{64, 4096}, 0.5)})[0].to_vector()) EXPECT_EQ(v, 2048);
   }
   EXPECT_THROW(compiler::CompiledModel::compile(sum_of_rows(), {.threads = -1}), UserError);

@@ -84,7 +84,7 @@ void note_thread(void* const* bufs, const int64_t*, int64_t, int64_t, int thread
 
 Plan many_tasks(int threads, bool record) {
   Plan p;
-  p.threads = threads;
+  p.options.set("max_threads", std::to_string(threads));
   p.record = record;
   p.buffers = {{"out", DType::F32, 4, BufferRole::Output, {}}};
   Launch l;
@@ -112,7 +112,7 @@ TEST(Executable, APlansThreadsAreTheMostThatRunItsKernels) {
       EXPECT_LT(threads_seen, 4u);
       EXPECT_EQ(stale, 0);
     }
-    EXPECT_EQ(bind(any.plan(), {})->arena - bind(limited.plan(), {})->arena, 64 * (threads_of(any.plan()) - 1))
+    EXPECT_EQ(bind(any.plan(), {})->arena - bind(limited.plan(), {})->arena, 64 * (threads_of(any.plan().options) - 1))
         << "scratch memory of the threads that there are";
   }
 }
