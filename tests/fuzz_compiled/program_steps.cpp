@@ -1,10 +1,16 @@
 #include "fuzz_compiled/program_steps.h"
 
+#include <cstring>
+
+#include "base/check.h"
 #include "choice/inline.h"
+#include "choice/interpret.h"
 #include "choice/parse.h"
 #include "codegen/cuda/generate.h"
 #include "compile/candidates.h"
 #include "exec/bound.h"
+#include "fuzz_compiled/differential.h"
+#include "graph/aliasing_oracle.h"
 #include "sched/absorb.h"
 #include "sched/pair.h"
 #include "sched/share.h"
@@ -38,6 +44,34 @@ void give_data(const Program& from, Program& to) {
       if (copy.graph) give_data(*open->alternatives[a].graph, *copy.graph);
     }
   }
+}
+
+// What the text of a program says, with the data that is no part of the text.
+Program reread(const Program& p) {
+  Program out = choice::parse(choice::to_string(p));
+  give_data(p, out);
+  return out;
+}
+
+void same_bits(const Tensor& a, const Tensor& b) {
+  if (!a.defined() && !b.defined()) return;
+  const Tensor x = graph::deep_copy(a), y = graph::deep_copy(b);
+  const size_t bytes = static_cast<size_t>(x.numel()) * size_of(x.dtype());
+  TOROID_USER_CHECK(x.sizes() == y.sizes() && x.dtype() == y.dtype() && std::memcmp(x.raw_data(), y.raw_data(), bytes) == 0,
+                    "the program that was read gives other results");
+}
+
+// Runs the program, and what was read of its text, which gives the same bits.
+std::vector<Tensor> run_both(const Program& p, const Program& again, const std::vector<Tensor>& inputs, const fuzz::Buffers& buffers) {
+  std::vector<Tensor> own;
+  for (auto& t : inputs) own.push_back(graph::deep_copy(t));
+  const auto out = choice::interpret(p, inputs);
+  buffers.restore();
+  const auto other = choice::interpret(again, own);
+  TOROID_USER_CHECK(out.size() == other.size(), "the program that was read has {} results, not {}", other.size(), out.size());
+  for (size_t i = 0; i < out.size(); ++i) same_bits(out[i], other[i]);
+  for (size_t i = 0; i < own.size(); ++i) same_bits(inputs[i], own[i]);
+  return out;
 }
 
 }  // namespace
@@ -76,9 +110,59 @@ std::vector<ProgramStep> schedule_steps(const compiler::Setup& setup, const devi
   return out;
 }
 
-Program reread(const Program& p) {
-  Program out = choice::parse(choice::to_string(p));
-  give_data(p, out);
+ProgramCheck::ProgramCheck(const graph::Graph& g, std::vector<Tensor> inputs, compiler::Setup setup, const device::cuda::GpuInfo* gpu)
+    : graph_(g),
+      inputs_(std::move(inputs)),
+      gpu_(gpu),
+      stages_{.setup = setup, .report = {}, .target = compiler::make_target(setup, gpu)} {}
+
+std::string ProgramCheck::fault(const What& what) {
+  try {
+    Program p = stages_.lowered(graph_);
+    const Program whole = compiler::schedule(p, *stages_.target, stages_.setup.options, stages_.report.fusion, stages_.report.choices);
+    if (std::string found = fault_of(p, Stage::Lowered, true); !found.empty()) return "lowered: " + found;
+    for (auto& step : schedule_steps(stages_.setup, gpu_)) {
+      p = step.run(std::move(p));
+      if (std::string found = fault_of(p, step.stage, what.interprets_each); !found.empty()) return std::string(step.name) + ": " + found;
+    }
+    if (choice::to_string(whole) != choice::to_string(p)) return "these steps are not those of the compiler";
+    latest_.clear();
+    if (std::string found = what.interprets_each ? "" : fault_of(p, Stage::Scheduled, true); !found.empty()) return "scheduled: " + found;
+    return what.kernels ? fault_of_kernels(p) : "";
+  } catch (const Error& e) {
+    return e.what();
+  }
+}
+
+std::string ProgramCheck::fault_of(const Program& p, Stage stage, bool interprets) {
+  choice::verify(p, stage, "this step");
+  const std::string text = choice::to_string(p);
+  if (text == latest_) return "";  // nothing has happened
+  latest_ = text;
+  const Program again = reread(p);
+  if (const std::string other = choice::to_string(again); other != text) return "its text reads back as\n" + other + "\nand was\n" + text;
+  choice::verify(again, stage, "reading its text");
+  if (refused_ || !interprets) return "";
+  const fuzz::Buffers buffers(graph_);
+  const auto verdict = fuzz::compare(graph_, inputs_, [&](const std::vector<Tensor>& own) { return run_both(p, again, own, buffers); });
+  buffers.restore();
+  refused_ = verdict.refused;
+  return verdict.failure ? *verdict.failure + "\n" + text : "";
+}
+
+std::string ProgramCheck::fault_of_kernels(const Program& p) {
+  const auto own = kernels(p), again = kernels(reread(p));
+  for (size_t i = 0; i < own.size(); ++i)
+    if (own[i] != again.at(i)) return "kernel " + std::to_string(i) + " of its text is\n" + again[i] + "\ninstead of\n" + own[i];
+  return "";
+}
+
+std::vector<std::string> ProgramCheck::kernels(Program p) {
+  compiler::Assembly assembly(std::move(p), stages_.setup, stages_.report, stages_.target,
+                              compiler::DebugFolder("test", stages_.setup.options));
+  assembly.generate();
+  std::vector<std::string> out;
+  for (auto& k : assembly.kernels()) out.push_back(k.source);
   return out;
 }
 

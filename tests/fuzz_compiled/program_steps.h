@@ -19,7 +19,30 @@ struct ProgramStep {
 // The steps that compiler::schedule takes. gpu: null for the CPU.
 std::vector<ProgramStep> schedule_steps(const compiler::Setup& setup, const device::cuda::GpuInfo* gpu);
 
-// What the text of a program says, with the data that is no part of the text.
-choice::Program reread(const choice::Program& p);
+// Takes a graph through all steps for one device and looks at the program after each: it keeps the rules of the IR, its text reads back as
+// the same program, and both mean what the graph means, to the bits of each other.
+class ProgramCheck {
+ public:
+  struct What {
+    bool interprets_each = true;  // else only what lowering gives, and the last
+    bool kernels = false;         // compares kernels of the last program and of its text
+  };
+  ProgramCheck(const graph::Graph& g, std::vector<Tensor> inputs, compiler::Setup setup, const device::cuda::GpuInfo* gpu);
+  // What is wrong, and after which step; empty where nothing is.
+  std::string fault(const What& what);
+  bool refused() const { return refused_; }  // by the interpreter of graphs
+
+ private:
+  std::string fault_of(const choice::Program& p, choice::Stage stage, bool interprets);
+  std::string fault_of_kernels(const choice::Program& p);
+  std::vector<std::string> kernels(choice::Program p);
+
+  const graph::Graph& graph_;
+  std::vector<Tensor> inputs_;
+  const device::cuda::GpuInfo* gpu_;
+  Stages stages_;
+  std::string latest_;  // text
+  bool refused_ = false;
+};
 
 }  // namespace toroid::test
