@@ -73,7 +73,8 @@ std::vector<Tensor> results_of(Program p) {
     for (auto& s : in.type.sizes) sizes.push_back(s.maybe_constant().value_or(5));
     Tensor t = Tensor::full(sizes, 0, in.type.dtype);
     const Tensor numbers = t.dtype() == DType::F32 ? t : Tensor::full(sizes, 0);
-    for (int64_t i = 0; i < numbers.numel(); ++i) numbers.data<float>()[i] = in.type.dtype == DType::I64 ? 0 : static_cast<float>((i * 7 + 3) % 17 - 8) / 8;
+    for (int64_t i = 0; i < numbers.numel(); ++i)
+      numbers.data<float>()[i] = in.type.dtype == DType::I64 ? 0 : static_cast<float>((i * 7 + 3) % 17 - 8) / 8;
     copy_elements(numbers, t);
     if (in.kind == graph::InputKind::User)
       inputs.push_back(t);
