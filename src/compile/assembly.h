@@ -13,7 +13,7 @@
 #include "codegen/kernel_text.h"
 #include "compile/debug_folder.h"
 #include "compile/model.h"
-#include "compile/target.h"
+#include "backend/backend.h"
 #include "exec/plan.h"
 #include "jit/jit.h"
 

@@ -8,7 +8,7 @@
 #include "base/options.h"
 #include "choice/verify.h"
 #include "compile/assembly.h"
-#include "compile/target.h"
+#include "backend/backend.h"
 #include "compile/tuning.h"
 #include "device/runtime.h"
 #include "graph/control_flow.h"

@@ -5,7 +5,7 @@
 
 #include "compile/assembly.h"
 #include "compile/model.h"
-#include "compile/target.h"
+#include "backend/backend.h"
 #include "tune/search.h"
 
 namespace toroid::compiler {

@@ -5,7 +5,7 @@
 
 #include "base/log.h"
 #include "base/options.h"
-#include "compile/cublaslt_problem.h"
+#include "backend/cuda/cublaslt_problem.h"
 #include "compile/harness.h"
 #include "compile/model.h"
 #include "device/cpu/isa.h"

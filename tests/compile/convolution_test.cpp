@@ -4,7 +4,7 @@
 #include <random>
 
 #include "compile/model.h"
-#include "compile/target.h"
+#include "backend/backend.h"
 #include "graph/interpreter.h"
 #include "graph/pass.h"
 #include "graph/passes/passes.h"

@@ -5,11 +5,11 @@
 #include <cmath>
 
 #include "base/options.h"
-#include "compile/candidates.h"
-#include "compile/cudnn_problem.h"
+#include "backend/candidates.h"
+#include "backend/cuda/cudnn_problem.h"
 #include "compile/harness.h"
 #include "compile/model.h"
-#include "compile/target.h"
+#include "backend/backend.h"
 #include "graph/interpreter.h"
 #include "toroid/device.h"
 #include "toroid/nn.h"

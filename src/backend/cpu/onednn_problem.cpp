@@ -1,9 +1,9 @@
-#include "compile/onednn_problem.h"
+#include "backend/cpu/onednn_problem.h"
 
 #include <algorithm>
 
+#include "backend/epilogue_chain.h"
 #include "base/check.h"
-#include "compile/epilogue_chain.h"
 #include "sched/split_epilogue.h"
 
 namespace toroid::compiler {

@@ -1,9 +1,9 @@
-#include "compile/cudnn_problem.h"
+#include "backend/cuda/cudnn_problem.h"
 
 #include <algorithm>
 
+#include "backend/epilogue_chain.h"
 #include "base/check.h"
-#include "compile/epilogue_chain.h"
 #include "sched/split_epilogue.h"
 
 namespace toroid::compiler {

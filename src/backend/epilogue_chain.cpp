@@ -1,4 +1,4 @@
-#include "compile/epilogue_chain.h"
+#include "backend/epilogue_chain.h"
 
 #include <algorithm>
 #include <set>

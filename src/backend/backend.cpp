@@ -1,15 +1,15 @@
-#include "compile/target.h"
+#include "backend/backend.h"
 
 #include <strings.h>
 
 #include <cstdlib>
 
+#include "backend/candidates.h"
 #include "base/check.h"
 #include "base/log.h"
 #include "base/thread_pool.h"
 #include "codegen/cuda/generate.h"
 #include "codegen/cuda/templates/sort.h"
-#include "compile/candidates.h"
 #include "device/cpu/runtime_symbols.h"
 #include "exec/bound.h"
 #include "sched/absorb.h"

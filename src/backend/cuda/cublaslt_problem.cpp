@@ -1,4 +1,4 @@
-#include "compile/cublaslt_problem.h"
+#include "backend/cuda/cublaslt_problem.h"
 
 #include <algorithm>
 

@@ -1,14 +1,14 @@
-#include "compile/candidates.h"
+#include "backend/candidates.h"
 
 #include <algorithm>
 
+#include "backend/cpu/onednn_problem.h"
+#include "backend/cuda/cublaslt_problem.h"
+#include "backend/cuda/cudnn_problem.h"
 #include "base/check.h"
 #include "base/text.h"
 #include "codegen/cpu/generate.h"
 #include "codegen/cuda/generate.h"
-#include "compile/cublaslt_problem.h"
-#include "compile/cudnn_problem.h"
-#include "compile/onednn_problem.h"
 
 namespace toroid::compiler {
 namespace {
