@@ -83,7 +83,7 @@ class BusyProcesses {
 
 std::function<void()> make_mlp(const Arguments& a) {
   CompileConfig config{.mode = a.mode == "reduce-overhead" ? Mode::ReduceOverhead : Mode::Default};
-  if (a.model_threads > 0) config.options["threads"] = std::to_string(a.model_threads);
+  if (a.model_threads > 0) config.options["max_threads"] = std::to_string(a.model_threads);
   config.options["freezing"] = "1";
   auto w1 = randn({256, 1024}), w2 = randn({1024, 16});
   auto fn = compile([=](const Tensor& x) { return matmul(gelu(matmul(x, w1)), w2); }, config);

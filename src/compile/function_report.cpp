@@ -12,8 +12,9 @@ void append_list(std::string& out, const char* title, const std::vector<std::str
 }  // namespace
 
 std::string to_string(const CompileReport& r) {
-  std::string out = fmt::format("calls {}, compiles {}, cache hits {}, rebinds {}, variants {}, eager calls {} (recompile limit: {})\n",
-                                r.calls, r.compiles, r.cache_hits, r.rebinds, r.entries, r.eager_calls, r.limit_calls);
+  std::string out =
+      fmt::format("calls {}, compiles {}, cache hits {}, rebinds {}, variants {}, eager calls {} ({} by the recompile limit)\n", r.calls,
+                  r.compiles, r.cache_hits, r.rebinds, r.entries, r.eager_calls, r.limit_calls);
   append_list(out, "recompile", r.recompile_reasons);
   append_list(out, "graph break", r.graph_breaks);
   append_list(out, "eager", r.fallbacks);

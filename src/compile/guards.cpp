@@ -287,7 +287,8 @@ std::string Guards::failure(std::span<const Tensor* const> tensors) const {
         return fmt::format("{}: size of dimension {} was equal to the {}, which is {}; it is {}", names_[i], d, s.what, symbols[dim.symbol],
                            size);
       if (dim.binds && (size < s.lo || size > s.hi))
-        return fmt::format("{}: size of dimension {} was in {}..{}, is {}", names_[i], d, s.lo, s.hi, size);
+        return fmt::format("{}: size of dimension {} was {}, is {}", names_[i], d,
+                           s.hi >= sym::kInf - 1 ? fmt::format("at least {}", s.lo) : fmt::format("in {}..{}", s.lo, s.hi), size);
       symbols[dim.symbol] = size;
     }
   for (auto& c : conditions_)

@@ -207,10 +207,13 @@ std::optional<CompiledModel> CompiledModel::rebound(std::span<const std::pair<Te
   return out;
 }
 
-std::vector<codegen::KernelText> kernels_for_gpu(std::unique_ptr<graph::Graph> graph, const device::cuda::GpuInfo& gpu) {
+std::vector<codegen::KernelText> kernels_of(std::unique_ptr<graph::Graph> graph, const Setup& setup, const device::cuda::GpuInfo* gpu) {
   CompileReport report;
-  const Setup setup = setup_of({.device = Device::cuda()});
-  return Compilation(std::move(graph), setup, report, make_target(setup, &gpu)).kernels();
+  return Compilation(std::move(graph), setup, report, make_target(setup, gpu)).kernels();
+}
+
+std::vector<codegen::KernelText> kernels_for_gpu(std::unique_ptr<graph::Graph> graph, const device::cuda::GpuInfo& gpu) {
+  return kernels_of(std::move(graph), setup_of({.device = Device::cuda()}), &gpu);
 }
 
 }  // namespace toroid::compiler

@@ -62,7 +62,9 @@ class CompiledModel {
   std::vector<std::pair<std::string, std::string>> sources_;
 };
 
-// The kernels that a GPU would get, which need not be there, by the options of the process.
+// The kernels of a graph, without those of its blocks of control flow; no GPU is needed. gpu: what they are for where the device is one.
+std::vector<codegen::KernelText> kernels_of(std::unique_ptr<graph::Graph> graph, const Setup& setup, const device::cuda::GpuInfo* gpu);
+// The same for a GPU by the options of the process.
 std::vector<codegen::KernelText> kernels_for_gpu(std::unique_ptr<graph::Graph> graph, const device::cuda::GpuInfo& gpu);
 
 }  // namespace toroid::compiler

@@ -8,7 +8,7 @@
 
 namespace toroid::import {
 
-// The program of the archive as a graph: inputs in the order of the file's signature, weights as views of the mapped file (which they
+// The program of the archive as a graph: inputs in the order of the file's signature, weights as views of the file's bytes (which they
 // keep alive; those that the program overwrites are copies), outputs with their mutations. Programs of the "TRAINING" kind keep their
 // in-place operations: the functionalize pass comes next.
 // UserError for operations that Toroid does not have (all of them listed) and for what cannot be represented, with the node's name;

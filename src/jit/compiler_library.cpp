@@ -103,7 +103,7 @@ const CompilerLibrary& compiler_library() {
   std::string reasons;
   if (const CompilerLibrary* found = find_library(reasons)) return *found;
   fail<EnvironmentError>(
-      "a kernel must be compiled, but the compiler {} cannot be loaded (kernels in the cache or in a package run without it); looked "
+      "a kernel must be compiled, but the compiler {} cannot be loaded (kernels in the cache run without it); looked "
       "at:{}\n"
       "Install LLVM 19 (Debian: apt-get install libclang-cpp19 libllvm19) and put {} beside the program, or name it in TOROID_JIT_LIBRARY.",
       kFileName, reasons, kFileName);

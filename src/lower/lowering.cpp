@@ -361,6 +361,8 @@ void Lowering::settle_readers(int buffer, const graph::Value* except) {
     }
     if (reads) readers.push_back(v);
   }
+  // By name: the same graph gives the same program wherever its values lie in memory.
+  std::sort(readers.begin(), readers.end(), [](auto* a, auto* b) { return a->name < b->name; });
   for (auto* v : readers) {
     Lazy from = values_.at(v);
     Place p = allocate(v->name, v->type);

@@ -13,9 +13,9 @@ namespace toroid::tune {
 // there and, where the region leaves sizes open, at other ones too (other_sizes(), sizes_across()); once more with 0 and 1 for integers
 // that index nothing, and with positive floats where others give NaN. Results lie in memory that holds patterns (tune/written.h): what the
 // default leaves of these the others must leave, too. UserError with the largest difference and its bound where they are not the same
-// function.
+// function. elsewhere: at other sizes as well; those for which the machine has no memory are passed over, with a line in the log.
 Sample time_checked(const std::vector<std::shared_ptr<ChoiceCaller>>& callers, const Region& region, const Device& device,
-                    Equivalence equivalence = Equivalence::Fast);
+                    Equivalence equivalence = Equivalence::Fast, bool elsewhere = true);
 
 // What a region's inputs hold when its choices are compared and timed: tensors of one dimension, made by seed (tune/inputs.h) ...
 uint64_t seed_of_input(size_t position);  // among those that are no constants

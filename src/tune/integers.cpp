@@ -175,13 +175,18 @@ class Walk {
     }
   }
 
+  static bool is_arithmetic(const Statement& s) {
+    if (s.step == Step::Reduce || s.step == Step::Scan) return s.reduction == loop::Reduction::Sum;
+    return s.step == Step::Scalar && (s.op == ScalarOp::Add || s.op == ScalarOp::Sub || s.op == ScalarOp::Mul || s.op == ScalarOp::Neg);
+  }
+
   // Integers of 32 bits or more must not overflow, as far as is known; shorter ones wrap everywhere alike.
   Interval within_dtype(const Statement& s, Interval v, const std::vector<Interval>& of) {
-    if ((!is_int(s.dtype) && !is_bool(s.dtype)) || !v.is_known()) return v;
+    if (!is_int(s.dtype) && !is_bool(s.dtype)) return v;
     const Interval range = range_of(s.dtype);
-    if (lies_in(v, range)) return v;
     const bool are_known =
         std::all_of(std::begin(s.args), std::end(s.args), [&](int a) { return a < 0 || of[static_cast<size_t>(a)].is_known(); });
+    if (v.is_known() ? lies_in(v, range) : !(is_arithmetic(s) && are_known)) return v;
     if (size_of(s.dtype) >= 4 && s.op != ScalarOp::Cast && are_known) violations.push_back({v.from});
     return {range.low, range.high, v.from};
   }
@@ -258,7 +263,7 @@ class Walk {
       case ScalarOp::Max:
         return {std::max(x[0].low, x[1].low), std::max(x[0].high, x[1].high), out.from};
       case ScalarOp::Remainder:
-        return x[1].low > 0 ? Interval{0, x[1].high - 1, out.from} : out;
+        return x[1].low > 0 ? Interval{0, is_int(s.dtype) ? x[1].high - 1 : x[1].high, out.from} : out;
       case ScalarOp::Div:
       case ScalarOp::FloorDiv:
         if (x[1].low <= 0) return out;

@@ -190,7 +190,9 @@ void RegionSearch::decide_by_records(Recalled& known) {
   winner = fused_enough(measured, winner);
   const Measured& m = measured[winner];
   known.kernels = callers_[winner]->name_kernels();
-  if (known.kernels.empty() || options_.descent || (winner > 0 && (m.ratio_high <= 0 || m.ratio_high >= 1))) {
+  // Records hold ratios at the usual sizes and means over the range alike: what was not judged over it is timed.
+  const bool has_range = !sizes_across(region_.program, region_.sizes, !region_.sizes_seen).empty();
+  if (known.kernels.empty() || options_.descent || (winner > 0 && (has_range || m.ratio_high <= 0 || m.ratio_high >= 1))) {
     known.time = {0};
     if (winner > 0) known.time.push_back(winner);
     return;
@@ -365,7 +367,7 @@ void RegionSearch::time(const Left& left) {
       how);
   const std::vector<exec::Symbols> across = sizes_across(region_.program, region_.sizes, !region_.sizes_seen);
   if (!across.empty() && timed_.front() == 0 && !options_.clock)  // a clock of a test knows no other sizes
-    judge_across(v, least_ratio(), [&](size_t best) { return ratios_across(timed_[best], across, left); });
+    judged_ = judge_across(v, least_ratio(), [&](size_t best) { return ratios_across(timed_[best], across, left); });
   event(fmt::format("timed {} in {:.0f} ms", timed_.size(), v.spent_ms));
   take(v, left);
 }
@@ -382,8 +384,21 @@ std::vector<RatioAt> RegionSearch::ratios_across(size_t position, const std::vec
     MeasureOptions how = measure_options(left());
     how.budget_ms = std::min(how.budget_ms, std::max(kShare * options_.region_ms / static_cast<double>(sizes.size()), 1.0));
     how.most_rounds = 4 * how.least_rounds;
-    const Sample sample = time_checked(both, other, shared_.pipeline->device, options_.equivalence);
-    if (const Measured m = measure(2, sample, how).candidates[1]; m.ratio > 0) out.push_back({exec::to_string(at), m.ratio});
+    const Sample sample = time_checked(both, other, shared_.pipeline->device, options_.equivalence, false);
+    try {
+      for (size_t i : {0, 1}) sample(i);  // compares them, which is no part of the budget
+    } catch (const EnvironmentError& e) {
+      event(fmt::format("not judged at {}: {}", exec::to_string(at), e.what()));
+      continue;
+    } catch (const UserError& e) {
+      out.push_back({fmt::format("{}, where {}", exec::to_string(at), e.what()), std::numeric_limits<double>::infinity()});
+      continue;
+    }
+    const Measured m = measure(2, sample, how).candidates[1];
+    if (m.ratio > 0)
+      out.push_back({exec::to_string(at), m.ratio});
+    else
+      event(fmt::format("not judged at {}: {}", exec::to_string(at), m.status.empty() ? "no time was left" : m.status));
   }
   return out;
 }
@@ -505,6 +520,7 @@ void RegionSearch::take(const Verdict& v, const Left& left) {
                    });
   report_.winner = winner;
   report_.source = region_.sizes.empty() ? "timed" : "timed at " + exec::to_string(region_.sizes);
+  if (!judged_.empty()) report_.source += "; " + judged_;
   report_.noise = v.noise, report_.flip = v.flip, report_.regret = v.regret_bound;
   report_.kernels = callers_[winner]->name_kernels();
   report_.ratio = measured[winner].ratio > 0 ? measured[winner].ratio : 1;

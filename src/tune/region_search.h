@@ -116,6 +116,7 @@ class RegionSearch {
   std::vector<size_t> wave_, near_;      // positions: that are tried now; of earlier waves that may win yet
   std::map<size_t, Measured> left_out_;  // others, by position: why they cannot
   Choice choice_;
+  std::string judged_;  // how the winner was judged over a range of sizes; empty: it was not
   bool begun_ = false;
   bool cut_short_ = false;  // the budget ended its waves
   bool decided_ = false;

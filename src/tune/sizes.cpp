@@ -47,10 +47,11 @@ std::vector<int64_t> others(int64_t size) {
 
 constexpr int64_t kFarthest = int64_t{1} << 40;
 
-// Of all buffers.
+// Of all buffers whose size may follow from the sizes.
 double elements(const choice::Program& p, const exec::Symbols& sizes) {
   double out = 0;
-  for (auto& b : p.buffers) out += static_cast<double>(exec::evaluate(b.numel, sizes));
+  for (auto& b : p.buffers)
+    if (b.kind != loop::BufferKind::Constant) out += static_cast<double>(exec::evaluate(b.numel, sizes));
   return out;
 }
 
@@ -91,7 +92,7 @@ void move_near(const choice::Program& p, exec::Symbols& sizes, size_t at, int64_
 
 std::vector<exec::Symbols> sizes_across(const choice::Program& p, const exec::Symbols& usual, bool to_usual) {
   constexpr int kSteps = 3;
-  constexpr double kLarger = 16, kMany = 1 << 22;
+  constexpr double kLarger = 16, kMany = 1 << 22, kTooMany = 1 << 26;
   std::vector<std::pair<int64_t, int64_t>> ranges;
   bool has_end = false;
   for (size_t i = 0; i < usual.size(); ++i) {
@@ -103,7 +104,7 @@ std::vector<exec::Symbols> sizes_across(const choice::Program& p, const exec::Sy
   }
   std::vector<exec::Symbols> out;
   if (!has_end) return out;
-  const double most = std::max(kLarger * elements(p, usual), kMany);
+  const double now = elements(p, usual), most = std::max(now, std::min(std::max(kLarger * now, kMany), kTooMany));
   for (int k = 0; k <= kSteps; ++k) {
     exec::Symbols sizes = usual;
     for (size_t i = 0; i < usual.size(); ++i) {

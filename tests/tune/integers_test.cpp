@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <set>
 
 #include "errors.h"
@@ -111,6 +112,17 @@ TEST(Integers, OthersAreWideAndOverflowNowhere) {
       EXPECT_EQ(narrow_integers(arithmetic(op, t), {}, 1).at(0), (Integers{0, 1, false}));
     }
   EXPECT_LT(integers_of_inputs(arithmetic("Mul", DType::I32), {}, 1 << 20).at(0).high, 1 << 6) << "long sums of products";
+}
+
+TEST(Integers, LongProductsOf64BitsDoNotOverflow) {
+  choice::Program p;
+  add_integers(p, "a", 64);
+  p.new_buffer("out", DType::I64, 64, loop::BufferKind::Temporary);
+  std::string text = "loop (i0: 64) {\n v0: i64 = load %0 [i0]\n v1: i64 = Mul v0 v0\n v2: i64 = Mul v1 v1\n v3: i64 = Mul v2 v2\n";
+  p.nodes.push_back(loop_node(text + " store %1 [i0] v3\n}", 0));
+  const int64_t most = integers_of_inputs(p, {}, 1).at(0).high;
+  EXPECT_LT(8 * std::log2(static_cast<double>(most)), 63);
+  EXPECT_GT(most, 100) << "but no narrower than need be";
 }
 
 TEST(Integers, ShiftsAreByWhatANumberHasBitsFor) {
