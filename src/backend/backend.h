@@ -1,18 +1,17 @@
-// What compiling for the CPU and for GPUs does differently.
+// The devices that programs are compiled for: targets that also make code and load it.
 #pragma once
 
 #include <memory>
 #include <string>
+#include <vector>
 
-#include "codegen/cpu/generate.h"
-#include "compile/setup.h"
+#include "codegen/constant_memory.h"
+#include "codegen/kernel_text.h"
 #include "device/cpu/code_loader.h"
 #include "device/cuda/gpu.h"
-#include "exec/plan.h"
-#include "lower/lowering.h"
-#include "sched/fuse.h"
+#include "target/program_pass.h"
 
-namespace toroid::compiler {
+namespace toroid::backend {
 
 // A compiled kernel that can be launched, on the one or the other.
 struct LoadedKernel {
@@ -20,33 +19,25 @@ struct LoadedKernel {
   device::cuda::Kernel gpu;
 };
 
-class Target {
+class Backend : public target::Target {
  public:
-  virtual ~Target() = default;
-  // Whether products and convolutions of 8 bits are faster than those of floats.
-  virtual bool has_whole_products() const { return false; }
-  // Which problems have templates.
-  virtual void set_templates(lower::LowerOptions& how) const = 0;
-  // What comes before tuning and fusion. `choices` as below.
-  virtual void prepare(choice::Program& /*p*/, const CompileOptions& /*options*/, std::vector<std::string>& /*choices*/) const {}
-  // What follows fusion: who computes what, and what else joins or parts. `choices` gets a line for each decision that had an alternative.
-  virtual choice::Program schedule(choice::Program p, const CompileOptions& options, sched::FusionReport& report,
-                                   std::vector<std::string>& choices) const = 0;
-  // Ways worth a trial to compute node i of a scheduled program (see tune::Decision), the most hopeful first, without the one that is taken
-  // by default.
-  virtual std::vector<choice::Config> ways(const choice::Program& p, size_t node) const = 0;
-  // Of tune::Pipeline.
-  virtual std::vector<choice::Config> neighbours(const choice::Program& p, size_t node, const choice::Config& way) const = 0;
-  // See codegen::generate.
+  using Target::Target;
+  // The kernel of a scheduled program's node that is neither a call nor a library's. See codegen::generate.
   virtual codegen::KernelText generate(const choice::Node& node, choice::Program& p, codegen::ConstantMemory& constants) const = 0;
-  // Of jit::CompileRequest.
-  virtual std::string isa() const = 0;
   // Of a kernel's text in a file: ".c".
   virtual std::string file_ending() const = 0;
   virtual LoadedKernel load(const std::string& object, const codegen::KernelText& k) const = 0;
 };
 
-// Of setup.device; `absent`: a GPU that is compiled for in its place, and need not be there.
-std::unique_ptr<Target> make_target(const Setup& setup, const device::cuda::GpuInfo* absent = nullptr);
+// absent: a GPU that is compiled for in place of the device, and need not be there.
+std::unique_ptr<Backend> make_backend(const Device& device, const CompileOptions& options, const device::cuda::GpuInfo* absent = nullptr);
 
-}  // namespace toroid::compiler
+// The pass tables of all backends, for people and for options that name passes.
+struct PassTable {
+  const char* backend;
+  choice::Stage to;
+  std::span<const target::ProgramPass> passes;
+};
+std::vector<PassTable> pass_tables();
+
+}  // namespace toroid::backend

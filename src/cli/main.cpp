@@ -74,9 +74,10 @@ struct Command {
     i->add_flag("--json", inspect.json, "Machine-readable output");
     i->add_flag("--graph", inspect.graph, "The whole graph as text, which `toroid opt` reads");
 
-    auto* o = add("opt", "Run passes on a graph in its text form.", [this] { return toroid::cli::opt(opt); });
-    o->add_option("graph", opt.graph, "The text of a graph")->required();
-    o->add_option("--passes", opt.passes, "Names separated by commas, in order")->required();
+    auto* o = add("opt", "Run passes on a graph in its text form, or list all passes.", [this] { return toroid::cli::opt(opt); });
+    o->add_option("graph", opt.graph, "The text of a graph");
+    o->add_option("--passes", opt.passes, "Names separated by commas, in order");
+    o->add_flag("--list", opt.list, "List the passes of graphs and of programs, in the order in which a compile runs them");
 
     add("doctor", "Check what this machine offers and what is missing.", [] { return doctor(); });
 

@@ -38,7 +38,7 @@ int why_choice(const WhyArgs& args) {
   const auto& tuning = model.report().tuning;
   expect_part(tuning, args.choice, args.model);
   fmt::print("{}", tune::to_string(tuning, args.choice));
-  for (auto& line : model.report().choices)
+  for (auto& line : model.report().schedule.choices)
     if (line.find(args.choice) != line.npos) fmt::print("{}\n", line);
   return kOk;
 }
@@ -56,9 +56,9 @@ int why(const WhyArgs& args) {
              report.graph_nodes, report.kernels_unfused, report.kernels, report.host_calls, report.kernels_compiled);
   print_blocks(model.executable().plan(), "");
   print_coverage(model.executable().plan());
-  for (auto& line : report.choices) fmt::print("chosen: {}\n", line);
-  for (auto& m : report.fusion.misses) fmt::print("not fused: {} and {}: {}\n", m.first, m.second, m.reason);
-  for (auto& u : report.fusion.unsplit) fmt::print("not split: {}: {}\n", u.node, u.reason);
+  for (auto& line : report.schedule.choices) fmt::print("chosen: {}\n", line);
+  for (auto& m : report.schedule.fusion.misses) fmt::print("not fused: {} and {}: {}\n", m.first, m.second, m.reason);
+  for (auto& u : report.schedule.fusion.unsplit) fmt::print("not split: {}: {}\n", u.node, u.reason);
   return kOk;
 }
 

@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "sched/split_epilogue.h"
 
-namespace toroid::compiler {
+namespace toroid::backend {
 namespace {
 
 using external::OneDnnProblem;
@@ -205,4 +205,4 @@ OneDnnNode describe_onednn(const choice::Node& node, const choice::Program& prog
   return made;
 }
 
-}  // namespace toroid::compiler
+}  // namespace toroid::backend

@@ -5,7 +5,7 @@
 #include "base/check.h"
 #include "sched/split_epilogue.h"
 
-namespace toroid::compiler {
+namespace toroid::backend {
 namespace {
 
 using external::CublasLtProblem;
@@ -187,4 +187,4 @@ std::vector<choice::Config> cublaslt_configs(const choice::Node& node, device::c
   return configs;
 }
 
-}  // namespace toroid::compiler
+}  // namespace toroid::backend
