@@ -5,6 +5,8 @@
 #include <map>
 
 #include "base/check.h"
+#include "codegen/cuda/template.h"
+#include "codegen/cuda/templates/gemm_wgmma.h"
 #include "codegen/cuda/templates/parts.h"
 
 namespace toroid::codegen {
@@ -588,6 +590,29 @@ KernelText generate_cuda_gemv(const choice::Node& node, const std::vector<loop::
                             name_of(g.b.dtype), s.columns ? "[k, n]" : "[n, k]", s.tensor_cores ? "tensor cores" : "fma", tile.warps_k,
                             tile.slices, tile.depth, tile.kept);
   return kernel;
+}
+
+CudaGemvTarget cuda_gemv_target(const device::cuda::GpuInfo& gpu) {
+  return {.multiprocessors = gpu.multiprocessors, .shared_bytes = static_cast<int64_t>(gpu.shared_bytes)};
+}
+
+Form cuda_gemv_form(const CudaSite& site) {
+  const CudaGemvTarget target = cuda_gemv_target(site.gpu);
+  const choice::Node& node = site.node;
+  const auto& buffers = site.program.buffers;
+  Tiling<CudaGemvTile> how;
+  how.rule = [=, &node] { return choose_cuda_gemv_tile(node, target); };
+  how.others = [=, &node] { return other_cuda_gemv_tiles(node, target); };
+  how.refusal = [=, &node](const CudaGemvTile& t) { return cuda_gemv_tile_refusal(node, target, t); };
+  how.generate = [=, &node, &buffers](const CudaGemvTile& t) { return generate_cuda_gemv(node, buffers, target, t); };
+  how.settle = [=, &node](CudaGemvTile& t) { settle_cuda_gemv_tile(node, target, t); };
+  how.settled = "kept";
+  Form form = make_form("gemv", cuda_gemv_refusal(node, target), how);
+  // With more rows the sums that warps exchange cost more than what tiles of 64 rows copy for nothing.
+  constexpr int64_t kFewRows = 8;
+  const auto& g = site.problem<choice::Gemm>();
+  if (typical_size(g.m) > kFewRows && gemm_wgmma_refusal(node, g, site.gpu).empty()) form.reluctance = "tiles of gemm_wgmma are faster";
+  return form;
 }
 
 }  // namespace toroid::codegen
