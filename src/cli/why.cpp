@@ -49,8 +49,8 @@ int why(const WhyArgs& args) {
   if (!args.choice.empty()) return why_choice(args);
   auto model = compiler::CompiledModel::compile(import::load_model(args.model), {.device = device_from_name(args.device)});
   const auto& report = model.report();
-  for (auto& p : report.passes.passes)
-    fmt::print("pass {:<28} {:>8.2f} ms{}\n", p.name, p.milliseconds, p.changed ? "" : ", changed nothing");
+  for (auto* passes : {&report.passes, &report.schedule.passes})
+    for (auto& p : passes->passes) fmt::print("pass {:<28} {:>8.2f} ms{}\n", p.name, p.milliseconds, p.changed ? "" : ", changed nothing");
   fmt::print("{}\n", compiler::time_text(report));
   fmt::print("{} graph nodes, {} loops before fusion, {} kernels, {} library calls, {} kernels compiled (the others were cached)\n",
              report.graph_nodes, report.kernels_unfused, report.kernels, report.host_calls, report.kernels_compiled);

@@ -1,5 +1,6 @@
 #include "sched/rewrites.h"
 
+#include "base/check.h"
 #include "sched/channels_last.h"
 #include "sched/decompose_k.h"
 #include "sched/layout.h"
@@ -36,7 +37,10 @@ std::vector<Config> images(const Program& p, size_t node, const target::Facts& f
 
 constexpr const char* kSplits = "splits";
 
-std::string cut_refused(const Program& p, size_t node, const Config& way) { return decompose_k_refusal(p.nodes[node], way.at(kSplits)); }
+std::string cut_refused(const Program& p, size_t node, const Config& way) {
+  if (way.fields.size() != 1 || way.fields[0].first != kSplits) return "it has one number, splits";
+  return decompose_k_refusal(p.nodes[node], way.at(kSplits));
+}
 
 void cut(Program& p, size_t node, const Config& way) { decompose_k(p, node, way.at(kSplits)); }
 
@@ -48,7 +52,8 @@ std::vector<Config> cuts(const Program& p, size_t node, const target::Facts& fac
   return out;
 }
 
-std::string sum_refused(const Program& p, size_t node, const Config&) {
+std::string sum_refused(const Program& p, size_t node, const Config& way) {
+  if (!way.fields.empty()) return "it has no numbers";
   return sum_of_products(p, node) ? "" : "it is not the second of two products whose results are added";
 }
 
@@ -74,6 +79,14 @@ const Rewrite* rewrite_of(const Config& way) {
   for (auto& r : kRewrites)
     if (way.form == r.name) return &r;
   return nullptr;
+}
+
+void rewrite(Program& p, size_t node, const Config& way) {
+  const Rewrite* row = rewrite_of(way);
+  TOROID_CHECK(row, "{} names no rewriting", choice::to_string(way));
+  const std::string why = row->refusal(p, node, way);
+  TOROID_USER_CHECK(why.empty(), "{} of {}: {}", choice::to_string(way), choice::label(p.nodes[node]), why);
+  row->apply(p, node, way);
 }
 
 std::vector<Config> proposed_rewrites(const Program& p, size_t node, const target::Facts& facts, const CompileOptions& options) {

@@ -17,7 +17,7 @@ struct Rewrite {
   const char* doc;   // with its fields
   // Why a way does not apply to a node; empty when it does.
   std::string (*refusal)(const choice::Program& p, size_t node, const choice::Config& way);
-  // UserError with the refusal where there is one.
+  // Of one that is not refused.
   void (*apply)(choice::Program& p, size_t node, const choice::Config& way);
   // Ways worth a trial for a node of a scheduled program, the most hopeful first. Null: it is proposed elsewhere, for whole programs.
   std::vector<choice::Config> (*proposals)(const choice::Program& p, size_t node, const target::Facts& facts,
@@ -29,6 +29,8 @@ struct Rewrite {
 std::span<const Rewrite> rewrites();
 // The one that a way names; null where it names none.
 const Rewrite* rewrite_of(const choice::Config& way);
+// Does what the way says, which names one, to a node. UserError with the refusal's reason where it does not apply.
+void rewrite(choice::Program& p, size_t node, const choice::Config& way);
 // Of all rows.
 std::vector<choice::Config> proposed_rewrites(const choice::Program& p, size_t node, const target::Facts& facts,
                                               const CompileOptions& options);

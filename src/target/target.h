@@ -1,4 +1,4 @@
-// What a device takes, refuses, costs and proposes, as data over programs. Lowering, scheduling and tuning ask it; the backends implement
+// What a device is, takes, refuses and proposes, as data over programs. Lowering, scheduling and tuning ask it; the backends implement
 // it. It holds no device and makes no code.
 #pragma once
 

@@ -91,8 +91,8 @@ void take_ranges(choice::Program& p, size_t node, const std::vector<choice::Conf
 void take(choice::Program& p, size_t node, const choice::Config& way) {
   if (choice::alternative_of(way))
     p = choice::inline_alternative(p, node, alternative_named(open_at(p, node, way), way));
-  else if (const sched::Rewrite* rewrite = sched::rewrite_of(way))
-    rewrite->apply(p, node, way);
+  else if (sched::rewrite_of(way))
+    sched::rewrite(p, node, way);
   else
     p.nodes[node].config = way;
 }

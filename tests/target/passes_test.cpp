@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "backend/backend.h"
+#include "base/files.h"
 #include "compile/model.h"
 #include "errors.h"
 #include "graph/pass.h"
@@ -87,6 +90,19 @@ TEST(ProgramPasses, DumpsSayWhatEachChanged) {
     dumped.push_back(pass);
   });
   EXPECT_EQ(dumped, (Names{"fuse", "absorb_producers"}));
+}
+
+TEST(Passes, TheDebugFolderHoldsWhatEachMade) {
+  const auto folder = make_temp_dir();
+  std::string text = kText;
+  text.insert(text.find("  %s:"), "  %dead: f32[8, 32] = neg(%x)\n");
+  compiler::CompiledModel::compile(graph::parse(text), {.options = {{"compile_debug", "1"}, {"debug_dir", folder.string()}}});
+  std::string names;
+  for (auto& file : std::filesystem::recursive_directory_iterator(folder))
+    if (file.path().parent_path().filename() == "passes") names += file.path().filename().string() + " ";
+  std::filesystem::remove_all(folder);
+  EXPECT_TRUE(test::contains(names, "_graph_dce.txt")) << names;
+  EXPECT_TRUE(test::contains(names, "_program_fuse.txt")) << names;
 }
 
 bool break_program(choice::Program& p, PassContext&) {
