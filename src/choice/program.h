@@ -115,7 +115,7 @@ struct Open {
 enum class Implementation : uint8_t { Template, OneDnn, CublasLt, CuDnn };
 std::string_view name_of(Implementation by);  // "template", "onednn", "cublaslt", "cudnn"
 
-// One way to compute a node. All that are listed in the options gemm_backends and conv_backends are enumerated by compile/candidates.h.
+// One way to compute a node. All that are listed in the options gemm_backends and conv_backends are enumerated by backend/candidates.h.
 struct Candidate {
   Implementation by = Implementation::Template;
   std::string refusal;  // why it does not take the node; empty when it does

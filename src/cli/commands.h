@@ -64,6 +64,7 @@ int inspect(const InspectArgs& args);
 
 struct OptArgs {
   std::string graph, passes;
+  bool list = false;  // the tables of passes, and nothing else
 };
 int opt(const OptArgs& args);
 

@@ -1,79 +1,73 @@
-// toroid opt: passes on a graph or on a lowered program in its text form.
+// toroid opt: passes on a graph or on a lowered program in its text form; and the tables of all passes.
 #include <fmt/core.h>
 
+#include "backend/backend.h"
 #include "base/check.h"
 #include "base/files.h"
 #include "base/text.h"
-#include "choice/dead_code.h"
-#include "choice/inline.h"
 #include "choice/parse.h"
 #include "choice/verify.h"
 #include "cli/commands.h"
 #include "graph/pass.h"
-#include "sched/absorb.h"
-#include "sched/share.h"
-#include "sched/split.h"
 
 namespace toroid::cli {
 namespace {
 
-using choice::Program;
+void print_row(const char* name, const std::string& when, const char* doc) { fmt::print("  {:<27} {:<23} {}\n", name, when, doc); }
 
-constexpr int kThreads = 8;  // that kernels are cut for, wherever this runs
+int list_passes() {
+  fmt::print("graphs\n");
+  for (auto& row : graph::all_passes()) print_row(row.name, graph::conditions_of(row), row.doc);
+  for (auto& table : backend::pass_tables()) {
+    if (table.passes.empty()) continue;
+    fmt::print("programs for {}, {}\n", table.backend, table.to == choice::Stage::Lowered ? "before tuning" : "schedule");
+    for (auto& pass : table.passes) print_row(pass.name, target::conditions_of(pass), pass.doc);
+  }
+  return kOk;
+}
 
-struct ProgramPass {
-  std::string_view name;
-  Program (*run)(Program);
-};
-
-constexpr ProgramPass kProgramPasses[] = {
-    {"dead_code",
-     [](Program p) {
-       choice::eliminate_dead(p);
-       return p;
-     }},
-    {"decide",
-     [](Program p) {
-       std::vector<std::string> lines;
-       return choice::inline_defaults(std::move(p), lines);
-     }},
-    {"fuse", [](Program p) { return sched::fuse(std::move(p)); }},
-    {"absorb", [](Program p) { return sched::absorb_producers(std::move(p), sched::producers_on_threads(kThreads)); }},
-    {"split", [](Program p) { return sched::split_reductions(std::move(p), kThreads); }},
-    {"share", [](Program p) { return sched::share_launches(std::move(p)); }},
-};
-
-const ProgramPass& find_program_pass(std::string_view name) {
+// Of those that schedule programs for the CPU.
+const target::ProgramPass& find_program_pass(std::string_view name, const target::Target& target) {
   std::string all;
-  for (auto& pass : kProgramPasses) {
+  for (auto& pass : target.passes(choice::Stage::Scheduled)) {
     if (pass.name == name) return pass;
-    all += (all.empty() ? "" : ", ") + std::string(pass.name);
+    if (all.find(pass.name) == std::string::npos) all += (all.empty() ? "" : ", ") + std::string(pass.name);
   }
   fail<UserError>("there is no pass \"{}\" over programs; expected some of {}", name, all);
 }
 
-Program checked(Program p) {
+// error: what the caller wrote breaks a rule.
+void verify(const choice::Program& p, const std::string& after) {
   try {
-    choice::verify(p, choice::Stage::Lowered, "reading it");
-  } catch (const InternalError& e) {
-    fail<UserError>("{}", e.what());  // of what the caller wrote
+    choice::verify(p, choice::Stage::Lowered, after);
+  } catch (const InternalError& error) {
+    fail<UserError>("{}", error.what());
   }
-  return p;
+}
+
+int opt_program(const std::string& text, const std::vector<std::string_view>& passes) {
+  CompileOptions options = CompileOptions::of_process();
+  options.set("max_threads", "2");  // wherever this runs
+  const auto target = backend::make_backend(Device::cpu(), options);
+  target::ScheduleReport report;
+  target::PassContext context{*target, options, report};
+  choice::Program p = choice::parse(text);
+  verify(p, "reading it");
+  for (auto name : passes) {
+    find_program_pass(name, *target).run(p, context);
+    choice::verify(p, choice::Stage::Lowered, std::string(name));
+  }
+  fmt::print("{}", choice::to_string(p));
+  return kOk;
 }
 
 }  // namespace
 
 int opt(const OptArgs& args) {
+  if (args.list) return list_passes();
+  TOROID_USER_CHECK(!args.graph.empty(), "opt: the text of a graph or a program is required, or --list");
   const std::string text = read_file(args.graph);
-  if (text.starts_with("program")) {
-    Program p = checked(choice::parse(text));
-    for (auto name : split_list(args.passes)) {
-      p = find_program_pass(name).run(std::move(p));
-      choice::verify(p, choice::Stage::Lowered, std::string(name));
-    }
-    fmt::print("{}", choice::to_string(p));
-    return kOk;
-  }
+  if (text.starts_with("program")) return opt_program(text, split_list(args.passes));
   auto g = graph::parse(text);
   std::vector<graph::PassRow> rows;
   for (auto name : split_list(args.passes)) rows.push_back(graph::find_pass(name));

@@ -38,7 +38,7 @@ int why_choice(const WhyArgs& args) {
   const auto& tuning = model.report().tuning;
   expect_part(tuning, args.choice, args.model);
   fmt::print("{}", tune::to_string(tuning, args.choice));
-  for (auto& line : model.report().choices)
+  for (auto& line : model.report().schedule.choices)
     if (line.find(args.choice) != line.npos) fmt::print("{}\n", line);
   return kOk;
 }
@@ -49,16 +49,16 @@ int why(const WhyArgs& args) {
   if (!args.choice.empty()) return why_choice(args);
   auto model = compiler::CompiledModel::compile(import::load_model(args.model), {.device = device_from_name(args.device)});
   const auto& report = model.report();
-  for (auto& p : report.passes.passes)
-    fmt::print("pass {:<28} {:>8.2f} ms{}\n", p.name, p.milliseconds, p.changed ? "" : ", changed nothing");
+  for (auto* passes : {&report.passes, &report.schedule.passes})
+    for (auto& p : passes->passes) fmt::print("pass {:<28} {:>8.2f} ms{}\n", p.name, p.milliseconds, p.changed ? "" : ", changed nothing");
   fmt::print("{}\n", compiler::time_text(report));
   fmt::print("{} graph nodes, {} loops before fusion, {} kernels, {} library calls, {} kernels compiled (the others were cached)\n",
              report.graph_nodes, report.kernels_unfused, report.kernels, report.host_calls, report.kernels_compiled);
   print_blocks(model.executable().plan(), "");
   print_coverage(model.executable().plan());
-  for (auto& line : report.choices) fmt::print("chosen: {}\n", line);
-  for (auto& m : report.fusion.misses) fmt::print("not fused: {} and {}: {}\n", m.first, m.second, m.reason);
-  for (auto& u : report.fusion.unsplit) fmt::print("not split: {}: {}\n", u.node, u.reason);
+  for (auto& line : report.schedule.choices) fmt::print("chosen: {}\n", line);
+  for (auto& m : report.schedule.fusion.misses) fmt::print("not fused: {} and {}: {}\n", m.first, m.second, m.reason);
+  for (auto& u : report.schedule.fusion.unsplit) fmt::print("not split: {}: {}\n", u.node, u.reason);
   return kOk;
 }
 

@@ -6,6 +6,9 @@
 #include <future>
 #include <set>
 
+#include "backend/cpu/onednn_problem.h"
+#include "backend/cuda/cublaslt_problem.h"
+#include "backend/cuda/cudnn_problem.h"
 #include "base/check.h"
 #include "base/files.h"
 #include "base/hash.h"
@@ -14,9 +17,6 @@
 #include "base/thread_pool.h"
 #include "codegen/rearrange.h"
 #include "compile/costs.h"
-#include "compile/cublaslt_problem.h"
-#include "compile/cudnn_problem.h"
-#include "compile/onednn_problem.h"
 #include "device/runtime.h"
 #include "graph/control_flow.h"
 #include "ops/reference.h"
@@ -158,7 +158,7 @@ void Assembly::build(int threads) {
       files.push_back(k.name + "_" + hash_text(k.source).hex().substr(0, 8) + target_->file_ending());
       std::filesystem::path replacement = std::filesystem::path(edited) / files.back();
       if (!edited.empty() && std::filesystem::exists(replacement)) k.source = read_file(replacement);
-      requests.push_back({.source = k.source, .isa = target_->isa()});
+      requests.push_back({.source = k.source, .isa = target_->facts().isa});
     }
   artefacts_ = jit::compile_all(requests, threads);
   for (auto& a : artefacts_) report_.compiler_ms += a.compile_ms;
@@ -166,7 +166,7 @@ void Assembly::build(int threads) {
 }
 
 void Assembly::load() {
-  std::unordered_map<std::string, LoadedKernel> loaded;
+  std::unordered_map<std::string, backend::LoadedKernel> loaded;
   size_t i = 0;
   for (auto* c : all()) {
     for (auto& k : c->kernels_) {
@@ -231,9 +231,9 @@ std::shared_future<double> Assembly::pack() {
 }
 
 exec::LibraryCall Assembly::library_call(const choice::Node& n) {
-  if (n.by == choice::Implementation::CublasLt) return cublaslt_call(n, device::cuda::gpu(setup_.device.index));
-  if (n.by == choice::Implementation::CuDnn) return cudnn_call(n, device::cuda::gpu(setup_.device.index));
-  OneDnnNode made = describe_onednn(n, program_);
+  if (n.by == choice::Implementation::CublasLt) return backend::cublaslt_call(n, device::cuda::gpu(setup_.device.index));
+  if (n.by == choice::Implementation::CuDnn) return backend::cudnn_call(n, device::cuda::gpu(setup_.device.index));
+  backend::OneDnnNode made = backend::describe_onednn(n, program_);
   const auto* g = std::get_if<choice::Gemm>(&n.problem);
   const int b = g ? g->b.buffer : std::get<choice::Convolution>(n.problem).weight.buffer;
   const void* constant = made.problem.constant_b ? constants_.tensors.at(b).raw_data() : nullptr;
@@ -301,7 +301,7 @@ std::vector<exec::Block> Assembly::assemble_blocks(std::vector<Inner>& list) {
   for (auto& b : list) {
     out.push_back(std::move(b.block));
     out.back().plan = std::make_shared<const exec::Plan>(b.assembly->plan());
-    for (auto& miss : b.report->fusion.misses) report_.fusion.misses.push_back(std::move(miss));
+    for (auto& miss : b.report->schedule.fusion.misses) report_.schedule.fusion.misses.push_back(std::move(miss));
     report_.blocks += 1 + b.report->blocks;
   }
   return out;
@@ -348,7 +348,7 @@ void Assembly::add_inputs(exec::Plan& plan) {
   }
 }
 
-exec::Launch Assembly::launch(const choice::Node& n, const codegen::KernelText& k, const LoadedKernel& code) {
+exec::Launch Assembly::launch(const choice::Node& n, const codegen::KernelText& k, const backend::LoadedKernel& code) {
   exec::Launch l;
   l.name = k.name;
   if (code.cpu) l.function = code.cpu->function<void(void* const*, const int64_t*, int64_t, int64_t, int)>(k.name);

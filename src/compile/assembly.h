@@ -8,12 +8,12 @@
 #include <utility>
 #include <vector>
 
+#include "backend/backend.h"
 #include "choice/program.h"
 #include "codegen/constant_memory.h"
 #include "codegen/kernel_text.h"
 #include "compile/debug_folder.h"
 #include "compile/model.h"
-#include "compile/target.h"
 #include "exec/plan.h"
 #include "jit/jit.h"
 
@@ -43,7 +43,7 @@ class Assembly {
   };
 
   // report outlives it.
-  Assembly(choice::Program program, Setup setup, CompileReport& report, std::shared_ptr<const Target> target, DebugFolder debug)
+  Assembly(choice::Program program, Setup setup, CompileReport& report, std::shared_ptr<const backend::Backend> target, DebugFolder debug)
       : setup_(std::move(setup)), report_(report), debug_(std::move(debug)), target_(std::move(target)), program_(std::move(program)) {}
 
   // Takes constants that are on another device from there, so that several programs have one copy.
@@ -70,17 +70,17 @@ class Assembly {
   exec::LibraryCall library_call(const choice::Node& n);
   std::vector<exec::Block> assemble_blocks(std::vector<Inner>& list);
   void add_inputs(exec::Plan& plan);
-  exec::Launch launch(const choice::Node& n, const codegen::KernelText& k, const LoadedKernel& code);
+  exec::Launch launch(const choice::Node& n, const codegen::KernelText& k, const backend::LoadedKernel& code);
 
   const Setup setup_;
   CompileReport& report_;
   DebugFolder debug_;
-  std::shared_ptr<const Target> target_;
+  std::shared_ptr<const backend::Backend> target_;
   choice::Program program_;
   std::map<const choice::Node*, std::vector<Inner>> blocks_;  // of each node of control flow
   codegen::ConstantMemory constants_;
   std::vector<codegen::KernelText> kernels_;
-  std::vector<LoadedKernel> code_;                // parallel to kernels_
+  std::vector<backend::LoadedKernel> code_;       // parallel to kernels_
   std::vector<exec::LibraryCall> library_calls_;  // one a node that a library computes
   std::vector<std::pair<std::string, std::string>> sources_;
   std::vector<jit::Artefact> artefacts_;   // of all kernels, those of blocks too

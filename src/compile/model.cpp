@@ -3,15 +3,16 @@
 #include <algorithm>
 #include <chrono>
 
+#include "backend/backend.h"
 #include "base/check.h"
 #include "base/log.h"
 #include "base/options.h"
-#include "choice/verify.h"
 #include "compile/assembly.h"
-#include "compile/target.h"
+#include "compile/disabled_passes.h"
 #include "compile/tuning.h"
 #include "device/runtime.h"
 #include "graph/control_flow.h"
+#include "lower/lowering.h"
 
 namespace toroid::compiler {
 namespace {
@@ -22,7 +23,7 @@ double ms_since(Clock::time_point t) { return std::chrono::duration<double, std:
 // One compile on its way through the stages. Each stage reads what those before it left here.
 class Compilation {
  public:
-  Compilation(std::unique_ptr<graph::Graph> g, const Setup& setup, CompileReport& report, std::shared_ptr<const Target> target,
+  Compilation(std::unique_ptr<graph::Graph> g, const Setup& setup, CompileReport& report, std::shared_ptr<const backend::Backend> target,
               const CompiledModel::TuneListener& tuning = {})
       : setup_(setup), report_(report), tuning_(tuning), debug_(g->name, setup.options), target_(std::move(target)), graph_(std::move(g)) {}
 
@@ -58,26 +59,31 @@ class Compilation {
  private:
   void transform() {
     debug_.show(Artifact::Graph, "graph_imported.txt", [&] { return graph::to_string(*graph_); });
-    graph_ = graph::run_passes(
-        std::move(graph_),
-        graph::default_passes(options().get(options::kFreezing), options().get(options::kTemplates), target_->has_whole_products()),
-        &report_.passes, options());
+    check_disabled_passes(options());
+    const graph::Purpose purpose = {
+        .frozen = options().get(options::kFreezing), .templates = options().get(options::kTemplates), .int8 = target_->facts().int8};
+    graph_ = graph::run_passes(std::move(graph_), graph::pipeline(purpose), &report_.passes, options(), dump("graph"));
     debug_.show(Artifact::Graph, "graph_lowered.txt", [&] { return graph::to_string(*graph_); });
     report_.graph_nodes = graph_->nodes.size();
   }
 
   void lower() {
-    lower::LowerOptions how{.options = options(), .device = setup_.device};
-    if (how.templates()) target_->set_templates(how);
-    program_ = lower::lower(*graph_, how);
-    target_->prepare(program_, options(), report_.choices);
-    check(choice::Stage::Lowered, "lowering");
+    program_ = lower::lower(*graph_, {.options = options(), .target = target_.get()});
+    program_ = run_passes(choice::Stage::Lowered);
     report_.kernels_unfused = program_.nodes.size();
     debug_.show(Artifact::Loops, "program_lowered.txt", [&] { return choice::to_string(program_); });
   }
 
-  void check(choice::Stage stage, const char* after) const {
-    if (options().get(options::kVerifyPasses)) choice::verify(program_, stage, after);
+  choice::Program run_passes(choice::Stage to) {
+    return target::run_passes(std::move(program_), *target_, to, options(), &report_.schedule, dump("program"));
+  }
+
+  // Numbers what passes make in the debug folder: passes/07_graph_trim.txt.
+  PassDump dump(const char* of) {
+    if (!debug_.on()) return {};
+    return [this, of](const std::string& pass, const std::function<std::string()>& text) {
+      debug_.write(fmt::format("passes/{:02}_{}_{}.txt", ++dumped_, of, pass), text);
+    };
   }
 
   // Decides how choice nodes are computed, and what stays apart from them.
@@ -88,7 +94,7 @@ class Compilation {
       return block_of(g, how, std::move(target), {}, {});  // nothing is tuned there
     });
     const auto lock = lock_file(options());
-    const auto memory = memory_for(*pipeline, *target_, options(), lock.get(), decided_before_);
+    const auto memory = memory_for(*target_, options(), lock.get(), decided_before_);
     tune::SearchOptions how = search_options(options());
     how.progress = tuning_;
     how.pipelined = setup_.device.is_cuda();  // its own clock does not see what the host does
@@ -96,14 +102,13 @@ class Compilation {
   }
 
   void fuse() {
-    program_ = schedule(std::move(program_), *target_, options(), report_.fusion, report_.choices);
-    check(choice::Stage::Scheduled, "scheduling");
-    for (auto& line : report_.choices) log(Artifact::Choices, line);
+    program_ = run_passes(choice::Stage::Scheduled);
+    for (auto& line : report_.schedule.choices) log(Artifact::Choices, line);
     debug_.show(Artifact::Schedule, "program_fused.txt", [&] { return choice::to_string(program_); });
     if (log_enabled(Artifact::Fusion))
-      for (auto& m : report_.fusion.misses) log(Artifact::Fusion, m.first + " and " + m.second + " stay apart: " + m.reason);
+      for (auto& m : report_.schedule.fusion.misses) log(Artifact::Fusion, m.first + " and " + m.second + " stay apart: " + m.reason);
     if (log_enabled(Artifact::Fusion))
-      for (auto& u : report_.fusion.unsplit) log(Artifact::Fusion, u.node + " stays one loop: " + u.reason);
+      for (auto& u : report_.schedule.fusion.unsplit) log(Artifact::Fusion, u.node + " stays one loop: " + u.reason);
     assembly_ = std::make_unique<Assembly>(std::move(program_), setup_, report_, target_, debug_);
     if (moved_) assembly_->share(moved_);
   }
@@ -118,7 +123,7 @@ class Compilation {
     if (tuned()) debug_.write("tuning.txt", [&] { return tune::to_string(report_.tuning); });
   }
 
-  static Assembly::Inner block_of(const graph::Graph& region, const Setup& setup, std::shared_ptr<const Target> target,
+  static Assembly::Inner block_of(const graph::Graph& region, const Setup& setup, std::shared_ptr<const backend::Backend> target,
                                   const CompiledModel::TuneListener& tuning, tune::LockFile decided_before) {
     auto g = graph::clone(region);
     Assembly::Inner out;
@@ -160,10 +165,11 @@ class Compilation {
   const CompiledModel::TuneListener tuning_;
   tune::LockFile decided_before_;  // by the program that this is a block of
   DebugFolder debug_;
-  std::shared_ptr<const Target> target_;
+  std::shared_ptr<const backend::Backend> target_;
   std::unique_ptr<graph::Graph> graph_;
   std::shared_ptr<MovedConstants> moved_;  // in modes that tune: constants that timing has brought to a GPU
   choice::Program program_;                // until it is scheduled
+  int dumped_ = 0;                         // passes, in the debug folder
   std::unique_ptr<Assembly> assembly_;     // from then on
 };
 
@@ -192,7 +198,7 @@ CompiledModel CompiledModel::compile(std::unique_ptr<graph::Graph> graph, const 
 CompiledModel CompiledModel::make(std::unique_ptr<graph::Graph> graph, const Setup& setup, const TuneListener& tuning) {
   const device::CaptureSuspension not_captured;
   CompiledModel model;
-  Compilation compilation(std::move(graph), setup, model.report_, make_target(setup), tuning);
+  Compilation compilation(std::move(graph), setup, model.report_, backend::make_backend(setup.device, setup.options), tuning);
   model.executable_ = std::make_unique<exec::Executable>(compilation.run());
   model.sources_ = compilation.take_sources();
   return model;
@@ -209,7 +215,7 @@ std::optional<CompiledModel> CompiledModel::rebound(std::span<const std::pair<Te
 
 std::vector<codegen::KernelText> kernels_of(std::unique_ptr<graph::Graph> graph, const Setup& setup, const device::cuda::GpuInfo* gpu) {
   CompileReport report;
-  return Compilation(std::move(graph), setup, report, make_target(setup, gpu)).kernels();
+  return Compilation(std::move(graph), setup, report, backend::make_backend(setup.device, setup.options, gpu)).kernels();
 }
 
 std::vector<codegen::KernelText> kernels_for_gpu(std::unique_ptr<graph::Graph> graph, const device::cuda::GpuInfo& gpu) {

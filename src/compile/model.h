@@ -9,14 +9,14 @@
 #include "exec/executable.h"
 #include "graph/graph.h"
 #include "graph/pass.h"
-#include "sched/fuse.h"
+#include "target/program_pass.h"
 #include "tune/search.h"
 
 namespace toroid::compiler {
 
 // What one compile did.
 struct CompileReport {
-  graph::PassReport passes;
+  PassReport passes;  // of the graph
   double passes_ms = 0, lower_ms = 0, tune_ms = 0, fuse_ms = 0, blocks_ms = 0, codegen_ms = 0, jit_ms = 0, load_ms = 0, total_ms = 0;
   double compiler_ms = 0;  // of NVRTC or Clang, summed over the kernels, which are compiled side by side within jit_ms
   // Of weights, packed or brought to a GPU by threads that begin before the kernels are compiled there, and go on when the compile has
@@ -29,9 +29,8 @@ struct CompileReport {
   size_t host_calls = 0;        // library and reference calls a run, those of blocks aside
   size_t blocks = 0;            // blocks that branches and loops run, nested ones included
   size_t kernels_compiled = 0;  // distinct texts that were not in a cache
-  sched::FusionReport fusion;
-  tune::TuneReport tuning;           // in modes that tune
-  std::vector<std::string> choices;  // a line for each product and convolution that several backends were asked about
+  tune::TuneReport tuning;      // in modes that tune
+  target::ScheduleReport schedule;
 };
 
 // Where the time went, in one line: "passes 1.2 ms, lowering ..."; waits for the weights.

@@ -4,10 +4,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "choice/inline.h"
 #include "compile/assembly.h"
-#include "device/cpu/isa.h"
-#include "exec/bound.h"
 #include "extern/cublaslt/cublaslt.h"
 #include "extern/cudnn/cudnn.h"
 #include "jit/jit.h"
@@ -18,8 +15,8 @@ namespace {
 // A region's code. Constants that are brought to a GPU lie there once, however many builds use them.
 class RegionBuild : public tune::Build {
  public:
-  RegionBuild(choice::Program scheduled, Setup setup, std::shared_ptr<const Target> target, std::shared_ptr<MovedConstants> constants,
-              const BlockMaker& blocks)
+  RegionBuild(choice::Program scheduled, Setup setup, std::shared_ptr<const backend::Backend> target,
+              std::shared_ptr<MovedConstants> constants, const BlockMaker& blocks)
       : assembly_(std::move(scheduled), untuned(std::move(setup)), report_, target, {}) {
     assembly_.share(constants);
     const auto block = [&](const graph::Graph& g, const Setup& its) {
@@ -47,16 +44,6 @@ class RegionBuild : public tune::Build {
   Assembly assembly_;
 };
 
-std::string device_key(const Setup& setup, const Target& target) {
-  const Device& device = setup.device;
-  if (device.is_cuda()) {
-    const auto& gpu = device::cuda::gpu(device.index).info();
-    return fmt::format("{}, {}, {} multiprocessors", gpu.name, target.isa(), gpu.multiprocessors);
-  }
-  return fmt::format("{}, {}, {} threads", device::host().model, device::name_of(device::usable_isa(setup.options.get(options::kIsa))),
-                     exec::threads_of(setup.options));
-}
-
 // Versions of those that are here: choices name their proposals by number.
 std::string gpu_libraries() {
   std::string out;
@@ -70,26 +57,11 @@ std::string gpu_libraries() {
 
 }  // namespace
 
-choice::Program schedule(choice::Program p, const Target& target, const CompileOptions& options, sched::FusionReport& report,
-                         std::vector<std::string>& choices) {
-  p = choice::inline_defaults(std::move(p), choices);
-  if (options.fusion() == Fusion::All) p = sched::fuse(std::move(p), &report);
-  return target.schedule(std::move(p), options, report, choices);
-}
-
-std::shared_ptr<const tune::Pipeline> pipeline_for(const Setup& setup, std::shared_ptr<const Target> target,
+std::shared_ptr<const tune::Pipeline> pipeline_for(const Setup& setup, std::shared_ptr<const backend::Backend> target,
                                                    std::shared_ptr<MovedConstants> constants, BlockMaker blocks) {
   auto out = std::make_shared<tune::Pipeline>();
-  out->device = setup.device;
-  out->isa = target->isa();
-  out->device_key = device_key(setup, *target);
-  out->schedule = [options = setup.options, target](choice::Program p) {
-    sched::FusionReport report;
-    std::vector<std::string> choices;
-    return compiler::schedule(std::move(p), *target, options, report, choices);
-  };
-  out->ways = [target](const choice::Program& p, size_t node) { return target->ways(p, node); };
-  out->neighbours = [target](const choice::Program& p, size_t node, const choice::Config& way) { return target->neighbours(p, node, way); };
+  out->target = target;
+  out->options = setup.options;
   out->build = [setup, target, constants, blocks](choice::Program p) -> std::unique_ptr<tune::Build> {
     return std::make_unique<RegionBuild>(std::move(p), setup, target, constants, blocks);
   };
@@ -102,8 +74,8 @@ std::unique_ptr<tune::LockFile> lock_file(const CompileOptions& options) {
   return std::make_unique<tune::LockFile>(tune::LockFile::read(path));
 }
 
-std::unique_ptr<tune::Memory> memory_for(const tune::Pipeline& pipeline, const Target& target, const CompileOptions& options,
-                                         const tune::LockFile* lock, tune::LockFile decided) {
+std::unique_ptr<tune::Memory> memory_for(const target::Target& target, const CompileOptions& options, const tune::LockFile* lock,
+                                         tune::LockFile decided) {
   constexpr const char* kGenerators = "toroid 5";  // another number where what templates make, or how choices are compared, has changed
   tune::Memory::Sources sources;
   sources.lock = lock;
@@ -114,9 +86,9 @@ std::unique_ptr<tune::Memory> memory_for(const tune::Pipeline& pipeline, const T
   sources.retry_hours = options.get(options::kTuneRetryHours);
   const char* steps = options.get(options::kCoordinateDescentTuning) ? ", by steps" : "";  // what was decided without is not the end of it
   const char* bits = options.get(options::kTuneStrict) ? ", equal bits" : "";              // what is refused for them is not elsewhere
-  const std::string libraries = pipeline.device.is_cuda() ? gpu_libraries() : "";
+  const std::string libraries = target.facts().device.is_cuda() ? gpu_libraries() : "";
   return std::make_unique<tune::Memory>(
-      pipeline.device_key, fmt::format("{}, {}{}{}{}", kGenerators, jit::compiler_revision(target.isa()), libraries, steps, bits),
+      target.facts().key, fmt::format("{}, {}{}{}{}", kGenerators, jit::compiler_revision(target.facts().isa), libraries, steps, bits),
       std::move(sources));
 }
 

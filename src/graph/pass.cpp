@@ -1,11 +1,9 @@
 #include "graph/pass.h"
 
 #include <algorithm>
-#include <chrono>
 #include <set>
 
 #include "base/check.h"
-#include "base/log.h"
 #include "base/text.h"
 
 namespace toroid::graph {
@@ -58,22 +56,10 @@ bool run_on(std::unique_ptr<Graph>& g, const PassRow& row) {
 }  // namespace
 
 std::unique_ptr<Graph> run_passes(std::unique_ptr<Graph> g, std::span<const PassRow> rows, PassReport* report,
-                                  const CompileOptions& options) {
-  std::string disabled_text = options.get(options::kDisablePasses);
-  auto disabled = split_list(disabled_text);
-  for (auto name : disabled) find_pass(name);
-  bool check = options.get(options::kVerifyPasses);
-  if (check) verify(*g, "before all passes");
-  for (auto& row : rows) {
-    if (std::find(disabled.begin(), disabled.end(), row.name) != disabled.end()) continue;
-    auto start = std::chrono::steady_clock::now();
-    bool changed = run_on(g, row);
-    std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
-    if (report) report->passes.push_back({row.name, took.count(), changed});
-    if (log_enabled(Artifact::Graph))
-      log(Artifact::Graph, fmt::format("after {}{}", row.name, changed ? ":\n" + to_string(*g) : " (unchanged)"));
-    if (check && changed) verify(*g, std::string("after ") + row.name);
-  }
+                                  const CompileOptions& options, const PassDump& dump) {
+  PassRunner runner({Artifact::Graph, [&] { return to_string(*g); }, [&](const std::string& after) { verify(*g, after); }}, options, report,
+                    dump);
+  for (auto& row : rows) runner.run(row.name, [&] { return run_on(g, row); });
   return g;
 }
 
@@ -81,7 +67,7 @@ const PassRow& find_pass(std::string_view name) {
   std::vector<std::string_view> names;
   for (auto& row : all_passes()) {
     if (row.name == name) return row;
-    names.push_back(row.name);
+    if (std::find(names.begin(), names.end(), row.name) == names.end()) names.push_back(row.name);
   }
   fail<UserError>("there is no graph pass \"{}\"{}", name, did_you_mean(name, names));
 }

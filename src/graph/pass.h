@@ -1,10 +1,11 @@
 // Passes: functions from graph to graph, run in the order of a table.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 
-#include "base/compile_options.h"
+#include "base/pass_runner.h"
 #include "graph/graph.h"
 
 namespace toroid::graph {
@@ -12,33 +13,38 @@ namespace toroid::graph {
 // The graph after the pass; nullptr when it changes nothing.
 using PassFunction = std::unique_ptr<Graph> (*)(const Graph&);
 
+// What a graph is transformed for.
+struct Purpose {
+  bool frozen = false;     // parameters are constants
+  bool templates = false;  // operations stay whole that the target has a template for
+  bool int8 = false;       // it has them for products of int8, and they are faster than those of f32
+
+  bool operator==(const Purpose&) const = default;
+};
+inline constexpr Purpose kLoops = {};  // everything in small operations
+inline constexpr Purpose kInference = {.templates = true};
+inline constexpr Purpose kFrozen = {.frozen = true, .templates = true};
+inline constexpr Purpose kFrozenInt8 = {.frozen = true, .templates = true, .int8 = true};
+
 struct PassRow {
   const char* name;
   PassFunction run;
-  bool in_regions = true;  // also run on the sub-graphs of control flow
+  bool in_regions = true;   // also run on the sub-graphs of control flow
+  Purpose needs = {};       // part of the pipelines whose purpose has all of these
+  bool loops_only = false;  // and has no templates
   const char* doc = "";
 };
 
-// What run_passes did, one entry a row that ran.
-struct PassTiming {
-  std::string name;
-  double milliseconds = 0;
-  bool changed = false;
-};
-struct PassReport {
-  std::vector<PassTiming> passes;
-};
-
-// Runs the rows in order, but for those that the option disable_passes names. Dumps the graph after each to the log artifact "graph";
-// verifies it when the option verify_passes is on.
+// Runs the rows in order, as PassRunner does.
 std::unique_ptr<Graph> run_passes(std::unique_ptr<Graph> g, std::span<const PassRow> rows, PassReport* report = nullptr,
-                                  const CompileOptions& options = {});
+                                  const CompileOptions& options = {}, const PassDump& dump = {});
 
-// Every pass there is.
+// The table: every pass there is, in the order in which all pipelines run those that they have. A pass may have several rows.
 std::span<const PassRow> all_passes();
-// The passes that turn a traced or imported graph into what lowering takes. `freeze` treats parameters as constants; `keep_templates`
-// leaves operations whole that the target has a template for; `whole_products`: it has them for products of whole numbers of 8 bits.
-std::vector<PassRow> default_passes(bool freeze, bool keep_templates, bool whole_products = false);
+// The passes that turn a traced or imported graph into what lowering takes: the table's rows for a purpose.
+std::vector<PassRow> pipeline(const Purpose& purpose);
+// The pipelines that a row is part of, for people: "always", "frozen, templates".
+std::string conditions_of(const PassRow& row);
 // UserError, with the nearest names, when there is none of that name.
 const PassRow& find_pass(std::string_view name);
 

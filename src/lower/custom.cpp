@@ -83,7 +83,7 @@ std::variant<choice::Alternative, Refusal> alternative(const graph::Graph& aroun
       g->inputs[i].kind = graph::InputKind::Constant;
       g->inputs[i].data = constants[i];
     }
-  g = graph::run_passes(std::move(g), graph::default_passes(false, options.templates()), nullptr, options.options);
+  g = graph::run_passes(std::move(g), graph::pipeline({.templates = options.templates()}), nullptr, options.options);
   auto refusal = refusal_of(around, n, *g);
   if (refusal && (variant || refusal->event != ops::CustomEvent::GuardRefusal)) return *refusal;
   choice::Alternative out;
@@ -131,7 +131,7 @@ void Lowering::lower_custom(const graph::Node& n) {
   if (ops::is_tuned(*n.op)) {
     count(ops::CustomEvent::Call);
     count(ops::CustomEvent::Variant);
-    for (auto& c : ops::variants_of(*n.op, operands_of(*n.op, types, options_.device))) {
+    for (auto& c : ops::variants_of(*n.op, operands_of(*n.op, types, facts().device))) {
       auto made = [&]() -> std::variant<choice::Alternative, Refusal> {
         try {
           return alternative(graph_, n, &c, types, constants, options_);

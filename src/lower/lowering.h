@@ -8,6 +8,7 @@
 
 #include "base/compile_options.h"
 #include "choice/program.h"
+#include "target/target.h"
 
 namespace toroid::lower {
 
@@ -35,15 +36,9 @@ struct Lazy {
 
 struct LowerOptions {
   CompileOptions options = {};
-  Device device = {};  // what the program is for
-  bool tf32 = false;   // the target can round operands of f32 to tf32, where the option allow_tf32 says so
-  // What the target has an implementation of; unset: nothing. Of products, those of whole numbers: it has one of all others.
-  std::function<bool(const choice::Gemm&, bool constant_b)> takes_whole_product = {};
-  std::function<bool(const choice::Convolution&, bool constant_weight, const CompileOptions&)> takes_convolution = {};
-  std::function<bool(const choice::Attention&)> attention_template = {};
-  std::function<bool(const choice::Sort&)> sort_template = {};
+  const target::Target* target = nullptr;  // what the program is for; null: target::reference(), which takes nothing
 
-  // Products, convolutions and attention become problems; otherwise loops.
+  // Products, convolutions, attention and sorts that the target takes become problems; otherwise loops and calls.
   bool templates() const { return options.get(options::kTemplates); }
   // Indices in tensors are looked at before memory is, see docs/architecture.md.
   bool checks() const { return options.get(options::kCheckIndices); }
@@ -101,6 +96,15 @@ class Lowering {
   int uses(const graph::Value* v) const;
   choice::Program& program() { return program_; }
   const LowerOptions& options() const { return options_; }
+  // What the program is for.
+  const target::Facts& facts() const { return (options_.target ? *options_.target : target::reference()).facts(); }
+  // Whether the target takes a problem: Gemm and Convolution with whether their right operand is constant, Attention, Sort.
+  bool takes(const choice::Gemm& g, bool constant_b) const { return taker().refusal(g, constant_b, options_.options).empty(); }
+  bool takes(const choice::Convolution& c, bool constant_weight) const {
+    return taker().refusal(c, constant_weight, options_.options).empty();
+  }
+  bool takes(const choice::Attention& a) const { return taker().refusal(a).empty(); }
+  bool takes(const choice::Sort& s) const { return taker().refusal(s).empty(); }
   // How an index of n into a dimension of `extent` is looked at. indices: the tensor; where it is constant this is done now: UserError.
   IndexCheck check_of(const graph::Value* indices, const IndexSite& site, const Expr& extent);
   // Lowers a composite operation through what it is made of.
@@ -113,6 +117,7 @@ class Lowering {
   void lower_extern(const graph::Node& n);
 
  private:
+  const target::Target& taker() const { return options_.templates() && options_.target ? *options_.target : target::reference(); }
   void lower_node(const graph::Node& n);
   // Defines the results of an operation when none of them has elements; false, and nothing done, when one may have some.
   bool lower_empty(const graph::Node& n);

@@ -17,7 +17,13 @@ choice::Operand operand_of(const Place& p, DType dtype) { return {p.buffer, dtyp
 bool template_dtype(DType t) { return t == DType::F32 || is_half(t); }
 
 bool rounds_to_tf32(const Lowering& l, DType t) {
-  return t == DType::F32 && l.options().tf32 && l.options().options.get(options::kAllowTf32);
+  return t == DType::F32 && l.facts().tf32 && l.options().options.get(options::kAllowTf32);
+}
+
+// Whether its elements are in memory, and are known when compiling.
+bool is_constant(Lowering& l, const graph::Value* v) {
+  const auto& place = l.value(v).place;
+  return place && l.program().buffers[static_cast<size_t>(place->buffer)].kind == loop::BufferKind::Constant;
 }
 
 std::optional<int64_t> constant(const Expr& e) { return e.maybe_constant(); }
@@ -187,15 +193,17 @@ bool convolution_product(Lowering& l, const graph::Node& n, const choice::Convol
   const int64_t taps = c.in_channels * c.kernel_h * c.kernel_w;
   const bool known = std::all_of(c.weight.strides.begin(), c.weight.strides.end(), [](const Expr& e) { return e.is_const(); });
   if (c.groups != 1 || taps < kLeastTaps || c.out_channels < kLeastChannels || !known || !c.weight.offset.is_const()) return false;
+  choice::Gemm g;
+  g.m = c.n * c.out_h * c.out_w;
+  g.n = c.out_channels;
+  g.k = taps;
+  g.a.dtype = g.b.dtype = type.dtype;
+  if (!l.takes(g, true)) return false;
   // The weights in the order of a window.
   choice::Rearranged weight;
   weight.buffer = l.program().new_buffer("weight_of_windows", type.dtype, c.out_channels * taps, loop::BufferKind::Constant);
   weight.parts.push_back(
       {c.weight, 0, {taps, 1, c.kernel_w * c.in_channels, c.in_channels}, {c.out_channels, c.in_channels, c.kernel_h, c.kernel_w}});
-  choice::Gemm g;
-  g.m = c.n * c.out_h * c.out_w;
-  g.n = c.out_channels;
-  g.k = taps;
   g.a = {realize_windows(l, n, c), type.dtype, 0, {taps, 1}};
   g.b = {weight.buffer, type.dtype, 0, {1, taps}};
   l.program().rearranged.push_back(std::move(weight));
@@ -221,16 +229,18 @@ void lower_matmul(Lowering& l, const graph::Node& n) {
   for (auto& s : type.sizes)
     if (constant(s) == 0) return l.lower_extern(n);
   Place out = l.allocate(n.results[0]->name, type);
-  bool fits = l.options().templates() && template_dtype(type.dtype) && av->type.dtype == type.dtype && bv->type.dtype == type.dtype;
-  if (fits) {
-    choice::Gemm g;
-    g.batch.assign(type.sizes.begin(), type.sizes.end() - 2);
-    g.m = type.sizes[type.sizes.size() - 2];
-    g.n = type.sizes.back();
-    g.k = av->type.sizes.back();
+  choice::Gemm g;
+  g.batch.assign(type.sizes.begin(), type.sizes.end() - 2);
+  g.m = type.sizes[type.sizes.size() - 2];
+  g.n = type.sizes.back();
+  g.k = av->type.sizes.back();
+  g.a.dtype = av->type.dtype;
+  g.b.dtype = bv->type.dtype;
+  g.tf32 = rounds_to_tf32(l, type.dtype);
+  const bool fits = template_dtype(type.dtype) && av->type.dtype == type.dtype && bv->type.dtype == type.dtype;
+  if (fits && l.takes(g, is_constant(l, bv))) {
     g.a = operand_of(l.strided(av), av->type.dtype);
     g.b = operand_of(l.strided(bv), bv->type.dtype);
-    g.tf32 = rounds_to_tf32(l, type.dtype);
     choice::Node node;
     node.problem = g;
     store_accumulator(l, node, type.sizes, out, g.accumulate, type.dtype);
@@ -260,8 +270,7 @@ void lower_whole_matmul(Lowering& l, const graph::Node& n) {
   g.a.dtype = av->type.dtype;
   g.accumulate = type.dtype;
   const bool constant_b = l.program().buffers[static_cast<size_t>(g.b.buffer)].kind == loop::BufferKind::Constant;
-  const bool fits = l.options().templates() && l.options().takes_whole_product && l.options().takes_whole_product(g, constant_b);
-  if (fits) {
+  if (l.takes(g, constant_b)) {
     g.a = operand_of(l.strided(av), av->type.dtype);
     Place out = l.allocate(n.results[0]->name, type);
     choice::Node node;
@@ -324,7 +333,7 @@ void lower_convolution(Lowering& l, const graph::Node& n) {
   Place w = l.strided(weight);
   c.weight = operand_of(w, weight->type.dtype);
   bool constant_weight = l.program().buffers[static_cast<size_t>(w.buffer)].kind == loop::BufferKind::Constant;
-  auto taken = [&] { return l.options().takes_convolution && l.options().takes_convolution(c, constant_weight, l.options().options); };
+  auto taken = [&] { return l.takes(c, constant_weight); };
   c.input = operand_of(l.strided(input), input->type.dtype);
   if (c.in_channels > 4 || !taken()) {  // all but first layers work on channels-last memory
     c.input.strides = channels_last(input->type.sizes);
@@ -367,8 +376,7 @@ void lower_whole_convolution(Lowering& l, const graph::Node& n) {
   c.weight = operand_of(w, weight->type.dtype);
   c.input = {-1, input->type.dtype, 0, channels_last(input->type.sizes)};
   const bool constant_weight = l.program().buffers[static_cast<size_t>(w.buffer)].kind == loop::BufferKind::Constant;
-  if (!l.options().takes_convolution || !l.options().takes_convolution(c, constant_weight, l.options().options))
-    return l.lower_composite(n);
+  if (!l.takes(c, constant_weight)) return l.lower_composite(n);
   c.input = operand_of(realize_channels_last(l, input), input->type.dtype);
   choice::Node node;
   node.problem = c;
@@ -415,7 +423,7 @@ void lower_attention(Lowering& l, const graph::Node& n) {
   }
   a.causal = r.flag("is_causal") && !mutant(Mutant::LostCausal);
   a.scale = r.opt_number("scale") ? r.real("scale") : 1 / std::sqrt(static_cast<double>(a.head_dim));
-  if (!l.options().attention_template || !l.options().attention_template(a)) return l.lower_composite(n);
+  if (!l.takes(a)) return l.lower_composite(n);
   choice::Node node;
   node.problem = a;
   // In memory as [batch, position, head, dim]: the transpose and reshape that follow are then free.

@@ -127,7 +127,7 @@ void lower_sort(Lowering& l, const graph::Node& n) {
   for (size_t d = 0; d < sizes.size(); ++d)
     if (d != dim) sort.rows.push_back(sizes[d]);
   sort.keys.dtype = source->type.dtype;
-  if (!l.options().sort_template || !l.options().sort_template(sort)) return l.lower_extern(n);
+  if (!l.takes(sort)) return l.lower_extern(n);
   Place keys = l.strided(source);
   const bool rows = needs_rows(keys, sizes, dim);
   if (rows) {

@@ -115,14 +115,12 @@ bool pays(const loop::Nest& row, const Gemm& g, int threads) {
 
 }  // namespace
 
-ProducerRule producers_on_threads(int threads) {
-  return [threads](const Node& product) -> std::string {
-    if (pays(*product.producer, std::get<Gemm>(product.problem), threads)) return "";
-    return "several threads would compute the same rows, and that costs more than a launch";
-  };
+std::string recompute_refusal(const Node& product, int threads) {
+  if (pays(*product.producer, std::get<Gemm>(product.problem), threads)) return "";
+  return "several threads would compute the same rows, and that costs more than a launch";
 }
 
-choice::Program absorb_producers(choice::Program p, const ProducerRule& refusal, FusionReport* report) {
+choice::Program absorb_producers(choice::Program p, const target::Target& target, FusionReport* report) {
   for (size_t j = 0; j < p.nodes.size(); ++j) {
     auto* g = std::get_if<Gemm>(&p.nodes[j].problem);
     if (!g || is_int(g->accumulate) || p.nodes[j].is_library() ||
@@ -146,7 +144,7 @@ choice::Program absorb_producers(choice::Program p, const ProducerRule& refusal,
       auto& rows = std::get<Gemm>(product.problem);
       rows.a.dtype = DType::F32;
       rows.a.strides.back() = 1;
-      reason = refusal(product);
+      reason = target.producer_refusal(product);
     }
     if (reason.empty()) {
       choice::take_over(product, p.nodes[i], true);

@@ -65,11 +65,9 @@ choice::Operand padded_weight(choice::Program& p, const Convolution& c, int64_t 
   return to;
 }
 
-Config way_of(int64_t multiple) { return {"channels_last", {{"multiple", multiple}}}; }
+Config way_of(int64_t multiple) { return {kChannelsLast, {{"multiple", multiple}}}; }
 
 }  // namespace
-
-bool is_channels_last(const Config& way) { return way.form == "channels_last"; }
 
 std::string channels_last_refusal(const Node& convolution, const choice::Program& p, const Config& way) {
   const auto* c = std::get_if<Convolution>(&convolution.problem);

@@ -6,7 +6,7 @@
 namespace toroid::sched {
 
 // A way (see tune::Choice): channels_last(multiple=n), with channels of zeros up to a multiple of n.
-bool is_channels_last(const choice::Config& way);
+inline constexpr const char* kChannelsLast = "channels_last";
 // Why it does not apply; empty when it does.
 std::string channels_last_refusal(const choice::Node& convolution, const choice::Program& p, const choice::Config& way);
 // Node i reads the copy, which a loop in front of it makes; weights get zeros when the program is compiled. UserError with the refusal's

@@ -216,15 +216,13 @@ double alignment_gain(const Gemm& g) {
 
 }  // namespace
 
-bool is_layout(const Config& way) { return way.form == "pad_mm" || way.form == "transpose"; }
-
 std::string layout_refusal(const Node& product, const Config& way) {
   const auto* g = std::get_if<Gemm>(&product.problem);
   if (!g) return "it is no product";
   if (g->b2 || product.producer) return "it is fused with what computes its operands";
   if (way.fields.size() != 2 || way.fields[0].first != "a" || way.fields[1].first != "b") return "it has one number for a and one for b";
   constexpr int64_t kMost = 4096;
-  const int64_t most = way.form == "pad_mm" ? kMost : 1;
+  const int64_t most = way.form == kPadMm ? kMost : 1;
   for (bool is_a : {true, false})
     if (const int64_t x = field(way, is_a); x < 0 || x > most) return fmt::format("{} is not from 0 to {}", x, most);
   return field(way, true) + field(way, false) == 0 ? "it changes nothing" : "";
@@ -238,7 +236,7 @@ void lay_out(choice::Program& p, size_t i, const Config& way) {
     if (value == 0) continue;
     const auto& g = std::get<Gemm>(p.nodes[i].problem);
     const Matrix x = matrix(g, is_a);
-    const bool pads = way.form == "pad_mm", was_along_k = !x.along_outer();
+    const bool pads = way.form == kPadMm, was_along_k = !x.along_outer();
     const auto row = kRowBytes / static_cast<int64_t>(size_of(x.operand().dtype));
     lay_out_operand(p, i, is_a, pads ? was_along_k : !was_along_k, pads ? value : row);
   }
@@ -252,9 +250,9 @@ std::vector<Config> cpu_layouts(const Node& product, const choice::Program& p) {
   if (typical(g->k) < kLong || typical(g->m) < kMany || typical(g->n) < kMany) return {};
   const bool turn_a = !product.producer && matrix(*g, true).along_outer(), turn_b = !matrix(*g, false).along_outer();
   std::vector<Config> out;
-  if (turn_b) out.push_back(way_of("transpose", 0, 1));
-  if (turn_a) out.push_back(way_of("transpose", 1, 0));
-  if (turn_a && turn_b) out.push_back(way_of("transpose", 1, 1));
+  if (turn_b) out.push_back(way_of(kTranspose, 0, 1));
+  if (turn_a) out.push_back(way_of(kTranspose, 1, 0));
+  if (turn_a && turn_b) out.push_back(way_of(kTranspose, 1, 1));
   std::erase_if(out, [&](auto& way) { return !layout_refusal(product, way).empty(); });
   return out;
 }
@@ -271,15 +269,15 @@ std::vector<Config> gpu_layouts(const Node& product, const choice::Program& p) {
   const bool pad_a = !few_rows && !are_multiples(a, piece), pad_b = !are_multiples(b, piece);
   std::vector<Config> out;
   const bool fits = (!pad_a || pays(a, p, kWorthACopy)) && (!pad_b || pays(b, p, kWorthACopy));
-  if ((pad_a || pad_b) && fits) out.push_back(way_of("pad_mm", pad_a ? piece : 0, pad_b ? piece : 0));
+  if ((pad_a || pad_b) && fits) out.push_back(way_of(kPadMm, pad_a ? piece : 0, pad_b ? piece : 0));
   const bool turns_b = b.along_outer() && !(g->n == Expr(1)) && !pad_a;
-  if (turns_b && constant) out.push_back(way_of("transpose", 0, 1));
+  if (turns_b && constant) out.push_back(way_of(kTranspose, 0, 1));
   // wgmma takes tf32 along k alone: a copy is a small part of a large product.
   const bool turn_a = g->tf32 && a.along_outer() && !(g->m == Expr(1)) && pays(a, p, kWorthACopy);
   const bool turn_b = g->tf32 && turns_b && pays(b, p, kWorthACopy);
-  if (turn_b && !constant && !turn_a) out.push_back(way_of("transpose", 0, 1));
-  if (turn_a && turn_b) out.push_back(way_of("transpose", 1, 1));
-  if (turn_a && !b.along_outer()) out.push_back(way_of("transpose", 1, 0));
+  if (turn_b && !constant && !turn_a) out.push_back(way_of(kTranspose, 0, 1));
+  if (turn_a && turn_b) out.push_back(way_of(kTranspose, 1, 1));
+  if (turn_a && !b.along_outer()) out.push_back(way_of(kTranspose, 1, 0));
   std::erase_if(out, [&](auto& way) { return !layout_refusal(product, way).empty(); });
   return out;
 }
@@ -288,7 +286,7 @@ std::vector<std::string> pad_for_gpu(choice::Program& p) {
   std::vector<std::string> lines;
   for (size_t i = 0; i < p.nodes.size(); ++i) {
     const auto ways = gpu_layouts(p.nodes[i], p);
-    const auto way = std::find_if(ways.begin(), ways.end(), [](const Config& c) { return c.form == "pad_mm"; });
+    const auto way = std::find_if(ways.begin(), ways.end(), [](const Config& c) { return c.form == kPadMm; });
     const auto* g = std::get_if<Gemm>(&p.nodes[i].problem);
     if (way == ways.end() || !g->k.is_const() || !g->n.is_const() || size_of(g->b.dtype) > 4) continue;
     const double a = field(*way, true) ? copy_time(p, matrix(*g, true)) : 0, b = field(*way, false) ? copy_time(p, matrix(*g, false)) : 0;

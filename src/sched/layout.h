@@ -10,7 +10,8 @@ namespace toroid::sched {
 //   transpose(a=1,b=1)  contiguous along the other dimension, rows at multiples of 64 bytes
 // but not of pages, which fall into the same sets of a cache.
 // An operand lies along k (a row is what one result sums up), or along m or n.
-bool is_layout(const choice::Config& way);
+inline constexpr const char* kPadMm = "pad_mm";
+inline constexpr const char* kTranspose = "transpose";
 // Why it does not apply; empty when it does.
 std::string layout_refusal(const choice::Node& product, const choice::Config& way);
 // Operands of node i are copied by a loop in front of it, which may join what computes them; constants when the program is compiled.

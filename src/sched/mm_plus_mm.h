@@ -8,6 +8,8 @@
 
 namespace toroid::sched {
 
+inline constexpr const char* kMmPlusMm = "mm_plus_mm";  // the way, see tune::Choice
+
 // Nodes of a lowered program whose results are added and are used for nothing else: `first` comes before `second`, both before `sum`.
 struct SumOfProducts {
   size_t first = 0, second = 0, sum = 0;

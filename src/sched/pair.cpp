@@ -122,7 +122,7 @@ std::optional<Node> paired(const Node& product, const Node& reader, int between,
 
 }  // namespace
 
-Program pair_products(Program p, const PairRule& refusal, FusionReport* report) {
+Program pair_products(Program p, const target::Target& target, FusionReport* report) {
   for (size_t i = 0; i < p.nodes.size(); ++i) {
     auto* g = std::get_if<Gemm>(&p.nodes[i].problem);
     if (!g || g->b2 || p.nodes[i].is_library() || !g->n.is_const() || g->n.constant() % 2 != 0 || p.nodes[i].domain.vars.empty() ||
@@ -149,7 +149,7 @@ Program pair_products(Program p, const PairRule& refusal, FusionReport* report) 
       reason = "something between the two touches their memory";
     else
       pair = paired(p.nodes[i], p.nodes[j], between, reason);
-    if (pair) reason = refusal(*pair);
+    if (pair) reason = target.pair_refusal(*pair);
     if (reason.empty()) {
       // Where the loop was: what it reads is there by then.
       p.nodes[j] = std::move(*pair);

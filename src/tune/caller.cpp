@@ -5,15 +5,15 @@
 
 #include "base/check.h"
 #include "choice/region.h"
-#include "sched/channels_last.h"
-#include "sched/layout.h"
+#include "choice/ways.h"
+#include "sched/rewrites.h"
 #include "tune/time_limit.h"
 
 namespace toroid::tune {
 namespace {
 
 Hash128 key_of(const choice::Program& region, const Choice& d, const Pipeline& pipeline) {
-  return Hasher().add(choice::region_key(region)).add(to_string(d)).add(pipeline.device_key).finish();
+  return Hasher().add(choice::region_key(region)).add(to_string(d)).add(pipeline.target->facts().key).finish();
 }
 
 std::unique_ptr<Build> generated(const Pipeline& pipeline, const choice::Program& region, const Choice& choice) {
@@ -45,12 +45,14 @@ std::string_view name_of(CallerKind kind) {
   return "";
 }
 
-bool is_layout(const choice::Config& way) { return sched::is_layout(way) || sched::is_channels_last(way); }
+bool is_layout(const choice::Config& way) {
+  const sched::Rewrite* rewrite = sched::rewrite_of(way);
+  return rewrite && rewrite->layout;
+}
 
 CallerKind kind_of(const choice::Config& way) {
-  if (way.form == "cublaslt" || way.form == "cudnn" || way.form == "onednn") return CallerKind::Library;
-  if (way.form == "decompose_k" || way.form == "mm_plus_mm" || is_layout(way) || way.form.starts_with("alternative "))
-    return CallerKind::Subgraph;
+  if (choice::library_of(way)) return CallerKind::Library;
+  if (sched::rewrite_of(way) || choice::alternative_of(way)) return CallerKind::Subgraph;
   return CallerKind::Template;
 }
 

@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "codegen/kernel_text.h"
 #include "exec/executable.h"
+#include "target/program_pass.h"
 #include "tune/choice.h"
 
 namespace toroid::tune {
@@ -27,17 +28,14 @@ class Build {
 
 // What the tuner is given of the compiler.
 struct Pipeline {
-  Device device;
-  std::string isa = "native";  // of its kernels, as in jit::CompileRequest
-  std::string device_key;      // what times hold for: the processor and its threads, or the GPU
-  // Joins and orders a lowered program whose choices are made.
-  std::function<choice::Program(choice::Program)> schedule;
-  // Ways worth a trial to compute a node of a scheduled program, the most hopeful first, without the one that is taken by default.
-  std::function<std::vector<choice::Config>(const choice::Program& scheduled, size_t node)> ways;
-  // Configurations of the same template one step away; `way` empty: away from what is taken by default.
-  std::function<std::vector<choice::Config>(const choice::Program& scheduled, size_t node, const choice::Config& way)> neighbours;
+  std::shared_ptr<const target::Target> target;
+  CompileOptions options;  // that programs are scheduled by
   // Texts of the kernels of a scheduled program. UserError where a configuration does not fit its node.
   std::function<std::unique_ptr<Build>(choice::Program)> build;
+
+  const Device& device() const { return target->facts().device; }
+  // A lowered program whose choices are made, after the target's passes.
+  choice::Program schedule(choice::Program p) const { return target::run_passes(std::move(p), *target, choice::Stage::Scheduled, options); }
 };
 
 // What a caller makes of the region.

@@ -8,15 +8,11 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "choice/inline.h"
-#include "sched/channels_last.h"
-#include "sched/decompose_k.h"
-#include "sched/layout.h"
-#include "sched/mm_plus_mm.h"
+#include "choice/ways.h"
+#include "sched/rewrites.h"
 
 namespace toroid::tune {
 namespace {
-
-constexpr std::string_view kAlternative = "alternative ";
 
 int parse_node(std::string_view text, std::string_view whole) {
   int number = -1;
@@ -58,7 +54,7 @@ const choice::Open& open_at(const choice::Program& p, size_t node, const choice:
 }
 
 size_t alternative_named(const choice::Open& open, const choice::Config& way) {
-  const std::string_view name = std::string_view(way.form).substr(kAlternative.size());
+  const std::string_view name = *choice::alternative_of(way);
   std::vector<std::string_view> names;
   for (size_t i = 0; i < open.alternatives.size(); ++i) {
     if (open.alternatives[i].name == name) return i;
@@ -67,7 +63,7 @@ size_t alternative_named(const choice::Open& open, const choice::Config& way) {
   fail<UserError>("{} has no alternative \"{}\"{}", open.name, name, did_you_mean(name, names));
 }
 
-bool is_for_range(const choice::Config& way) { return way.form.starts_with(kAlternative) && !way.fields.empty(); }
+bool is_for_range(const choice::Config& way) { return choice::alternative_of(way) && !way.fields.empty(); }
 
 bool covers(const choice::Config& way, const choice::Range& range) {
   int64_t from = 1, to = sym::kInf;
@@ -93,16 +89,10 @@ void take_ranges(choice::Program& p, size_t node, const std::vector<choice::Conf
 }
 
 void take(choice::Program& p, size_t node, const choice::Config& way) {
-  if (way.form.starts_with(kAlternative))
+  if (choice::alternative_of(way))
     p = choice::inline_alternative(p, node, alternative_named(open_at(p, node, way), way));
-  else if (way.form == "decompose_k")
-    sched::decompose_k(p, node, way.at("splits"));
-  else if (sched::is_layout(way))
-    sched::lay_out(p, node, way);
-  else if (sched::is_channels_last(way))
-    sched::channels_last(p, node, way);
-  else if (way.form == "mm_plus_mm")
-    sched::mm_plus_mm(p, node);
+  else if (sched::rewrite_of(way))
+    sched::rewrite(p, node, way);
   else
     p.nodes[node].config = way;
 }

@@ -15,12 +15,9 @@ namespace toroid::tune {
 // A node may have several, which are taken in their order: first one of those that lay operands out anew, then how the rest is computed.
 // A way is a template's configuration, or one of
 //   cublaslt(algo=k), cudnn(algo=k), onednn()     a library, whose heuristics' k-th proposal
-//   decompose_k(splits=s)          a product as s products of parts of k, whose sums are added up by a loop
-//   pad_mm(a=8,b=0)                rows of operands that begin at multiples of so many elements (sched/layout.h), by a copy
-//   transpose(a=0,b=1)             operands contiguous along their other dimension, by a copy
-//   channels_last(multiple=8)      a copy of a convolution's input, with channels of zeros besides (sched/channels_last.h)
-//   mm_plus_mm()                   one product in place of this and the one whose results are added to its own (sched/mm_plus_mm.h)
-//   alternative NAME()             one of the programs of a choice::Open; for sizes in a range of it alone: alternative NAME(from=a,to=b)
+//   decompose_k(splits=s), ...                    a rewriting of the program: the rows of sched/rewrites.cpp
+//   alternative NAME()                            one of the programs of a choice::Open; for sizes in a range of it alone:
+//                                                 alternative NAME(from=a,to=b)
 struct Choice {
   std::vector<std::pair<int, choice::Config>> ways;
   std::vector<std::pair<int, int>> apart;  // see choice::Program::apart

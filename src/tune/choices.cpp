@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "choice/region.h"
+#include "choice/ways.h"
 #include "tune/check.h"
 
 namespace toroid::tune {
@@ -74,7 +75,7 @@ class Choices {
     const choice::Program scheduled = pipeline_->schedule(apply(*program_, {}, own_numbers(*program_)));
     const size_t at = place_of(scheduled, c);
     TOROID_CHECK(at < scheduled.nodes.size(), "nothing computes {}", region_.label);
-    for (auto& way : pipeline_->ways(scheduled, at)) {
+    for (auto& way : pipeline_->target->proposals(scheduled, at)) {
       report_.originals += add(choice::to_string(way), kind_of(way), {{{static_cast<int>(c), way}}, {}});
       if (is_layout(way)) add_tiles(c, way);
     }
@@ -88,7 +89,7 @@ class Choices {
     const int node = static_cast<int>(c);
     const choice::Program scheduled = pipeline_->schedule(apply(*program_, {{{node, layout}}, {}}, own_numbers(*program_)));
     size_t tiles = 0, libraries = 0;
-    for (auto& way : pipeline_->ways(scheduled, place_of(scheduled, c))) {
+    for (auto& way : pipeline_->target->proposals(scheduled, place_of(scheduled, c))) {
       const CallerKind kind = kind_of(way);
       if (kind == CallerKind::Template ? tiles++ >= kMostTiles : kind != CallerKind::Library || libraries++ >= kMostLibraries) continue;
       report_.originals += add(fmt::format("{}, {}", choice::to_string(layout), choice::to_string(way)), CallerKind::Subgraph,
@@ -99,7 +100,7 @@ class Choices {
   void add_alternatives(size_t c) {
     const auto sets = fusion_sets(*program_, c, options_.fusion_depth, options_.fusion);
     const auto& open = std::get<choice::Open>(program_->nodes[c].problem);
-    const auto way_of = [](const choice::Alternative& a) { return choice::Config{"alternative " + a.name, {}}; };
+    const auto way_of = [](const choice::Alternative& a) { return choice::alternative_way(a.name); };
     // Where no set is all that the call can be fused with, each alternative is tried with all of it, as the default is.
     const auto& kinds = options_.fusion;
     const bool unlimited = options_.fusion_depth > 1 && kinds.epilogue && kinds.prologue && kinds.cross_subgraph;
@@ -136,11 +137,11 @@ class Choices {
     std::vector<std::pair<std::string, choice::Config>> out;
     if (auto* open = std::get_if<choice::Open>(&program_->nodes[c].problem)) {
       for (size_t a = 1; a < open->alternatives.size() && out.size() < kMost; ++a)
-        out.emplace_back(open->alternatives[a].name, choice::Config{"alternative " + open->alternatives[a].name, {}});
+        out.emplace_back(open->alternatives[a].name, choice::alternative_way(open->alternatives[a].name));
       return out;
     }
     const choice::Program scheduled = pipeline_->schedule(apply(*program_, {}, own_numbers(*program_)));
-    for (auto& way : pipeline_->ways(scheduled, place_of(scheduled, c)))
+    for (auto& way : pipeline_->target->proposals(scheduled, place_of(scheduled, c)))
       if (out.size() < kMost) out.emplace_back(choice::to_string(way), way);
     return out;
   }
@@ -175,7 +176,7 @@ class Choices {
 bool is_wanted(const SearchOptions& options, const std::string& name, const Choice& choice) {
   for (auto& [node, way] : choice.ways) {
     const CallerKind kind = kind_of(way);
-    if (way.form.starts_with("alternative ")) continue;
+    if (choice::alternative_of(way)) continue;
     const std::string_view by = kind == CallerKind::Library ? way.form : name_of(kind);
     if (std::find(options.backends.begin(), options.backends.end(), by) == options.backends.end()) return false;
   }

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "choice/inline.h"
 #include "choice/region.h"
+#include "choice/ways.h"
 #include "tune/sizes.h"
 
 namespace toroid::tune {
@@ -61,10 +62,9 @@ Choice choice_by_size(const choice::Open& open, const std::vector<std::optional<
     if (last && last->key == own.key) continue;
     if (last) {
       out.ways.back().second.fields.emplace_back("to", ranges[i].first - 1);
-      out.ways.emplace_back(0, choice::Config{"alternative " + own.name, {{"from", ranges[i].first}}});
-    } else {
-      out.ways.emplace_back(0, choice::Config{"alternative " + own.name, {}});
     }
+    out.ways.emplace_back(0, choice::alternative_way(own.name));
+    if (last) out.ways.back().second.fields.emplace_back("from", ranges[i].first);
     last = &own;
   }
   TOROID_CHECK(last, "{} has a winner for no range", open.name);
@@ -74,7 +74,7 @@ Choice choice_by_size(const choice::Open& open, const std::vector<std::optional<
 size_t alternative_of(const choice::Open& open, const Choice& d) {
   for (auto& [node, way] : d.ways)
     for (size_t i = 0; i < open.alternatives.size(); ++i)
-      if (way.form == "alternative " + open.alternatives[i].name) return i;
+      if (choice::alternative_of(way) == open.alternatives[i].name) return i;
   return 0;
 }
 

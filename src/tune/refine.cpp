@@ -78,7 +78,7 @@ class Refining {
  private:
   std::vector<choice::Config> wanted_neighbours(const Varied& v, const choice::Program& scheduled, size_t at,
                                                 const choice::Config& x) const {
-    std::vector<choice::Config> out = pipeline_->neighbours(scheduled, at, x);
+    std::vector<choice::Config> out = pipeline_->target->neighbours(scheduled, at, x);
     std::erase_if(out, [&](auto& c) { return !is_wanted(options_, choice::to_string(c), v.with(c)); });
     return out;
   }
@@ -95,7 +95,7 @@ class Refining {
     rest.name = [&](size_t i) { return choice::to_string(configs[i]); };
     rest.budget_ms = left();
     const Sample sample =
-        options_.clock ? options_.clock(callers) : time_checked(callers, region_, pipeline_->device, options_.equivalence);
+        options_.clock ? options_.clock(callers) : time_checked(callers, region_, pipeline_->device(), options_.equivalence);
     const Sample vetted = [&](size_t i) {
       if (!seen[i + 1].status.empty()) fail<UserError>("{}", seen[i + 1].status);
       return sample(i + 1);

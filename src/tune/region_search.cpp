@@ -257,7 +257,7 @@ void RegionSearch::next_wave(bool all) {
 Callers RegionSearch::wave() const { return callers_at(with_default(wave_)); }
 
 MeasureOptions RegionSearch::measure_options(double most_ms) const {
-  const Device& device = shared_.pipeline->device;
+  const Device& device = shared_.pipeline->device();
   MeasureOptions how;
   how.budget_ms = std::min(options_.region_ms, most_ms);
   how.grain_ns = grain_ns(region_, device);
@@ -384,7 +384,7 @@ std::vector<RatioAt> RegionSearch::ratios_across(size_t position, const std::vec
     MeasureOptions how = measure_options(left());
     how.budget_ms = std::min(how.budget_ms, std::max(kShare * options_.region_ms / static_cast<double>(sizes.size()), 1.0));
     how.most_rounds = 4 * how.least_rounds;
-    const Sample sample = time_checked(both, other, shared_.pipeline->device, options_.equivalence, false);
+    const Sample sample = time_checked(both, other, shared_.pipeline->device(), options_.equivalence, false);
     try {
       for (size_t i : {0, 1}) sample(i);  // compares them, which is no part of the budget
     } catch (const EnvironmentError& e) {
@@ -441,9 +441,9 @@ size_t RegionSearch::best_known(const Verdict& v) const {
 Verdict RegionSearch::measured(const std::vector<size_t>& positions, MeasureOptions how) const {
   const Callers callers = callers_at(positions);
   how.name = [&](size_t i) { return row_name(positions[i]); };
-  return measure(callers.size(),
-                 options_.clock ? options_.clock(callers) : time_checked(callers, region_, shared_.pipeline->device, options_.equivalence),
-                 how);
+  return measure(
+      callers.size(),
+      options_.clock ? options_.clock(callers) : time_checked(callers, region_, shared_.pipeline->device(), options_.equivalence), how);
 }
 
 std::vector<size_t> RegionSearch::with_default(const std::vector<size_t>& others) const {

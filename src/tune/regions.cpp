@@ -198,9 +198,9 @@ std::vector<Region> find_sums_of_products(const Program& lowered, const Program&
     }
     Region r = region_of(lowered, {nodes.begin(), nodes.end()});
     const auto second = std::distance(nodes.begin(), nodes.find(s.second));
-    r.rewriting.ways = {{static_cast<int>(second), {"mm_plus_mm", {}}}};
+    r.rewriting.ways = {{static_cast<int>(second), {sched::kMmPlusMm, {}}}};
     r.label += " as one";
-    r.key = Hasher().add(r.key).add("mm_plus_mm").finish();
+    r.key = Hasher().add(r.key).add(sched::kMmPlusMm).finish();
     out.push_back(std::move(r));
   }
   return out;

@@ -48,7 +48,7 @@ class Tuning {
  public:
   Tuning(std::shared_ptr<const Pipeline> pipeline, const SearchOptions& options, Memory* memory, TuneReport& report)
       : pipeline_(*pipeline), options_(options), memory_(memory), report_(report), shared_{pipeline, options, memory, report, nullptr} {
-    if (options.isolated) shared_.vet = std::make_unique<Vet>(pipeline_.isa, options.worker);
+    if (options.isolated) shared_.vet = std::make_unique<Vet>(pipeline_.target->facts().isa, options.worker);
   }
 
   choice::Program run(choice::Program lowered) {
@@ -213,7 +213,7 @@ class Tuning {
     for (RegionSearch* s : order)
       if (auto winner = s->known_winner()) {
         winners.push_back(std::move(winner));
-        now.push_back({pipeline_.device_key, s->region().key.hex(), s->texts(), "", s->region().label});
+        now.push_back({pipeline_.target->facts().key, s->region().key.hex(), s->texts(), "", s->region().label});
       }
     precompile(winners, options_.workers);
     for (size_t i = 0; i < winners.size(); ++i) {

@@ -68,7 +68,7 @@ WholeTime compare_whole(const choice::Program& untuned, const choice::Program& t
                         double most_ms, const Clock& clock) {
   WholeTime out;
   out.refusal = refusal_of(untuned);
-  if (out.refusal.empty()) out.refusal = memory_refusal(untuned, pipeline.device);
+  if (out.refusal.empty()) out.refusal = memory_refusal(untuned, pipeline.device());
   if (out.refusal.empty() && most_ms <= 0) out.refusal = "the budget was used";
   SamplerOptions at;
   usual_sizes(untuned, at.symbols, out.refusal);
@@ -76,16 +76,16 @@ WholeTime compare_whole(const choice::Program& untuned, const choice::Program& t
   std::vector<Tensor> inputs;
   uint64_t seed = 1;
   for (auto& in : untuned.inputs)
-    if (!in.data.defined() && !in.draws) inputs.push_back(generate_input(in.type, seed++, at.symbols, pipeline.device));
+    if (!in.data.defined() && !in.draws) inputs.push_back(generate_input(in.type, seed++, at.symbols, pipeline.device()));
   const std::unique_ptr<exec::Executable> both[] = {executable_of(on_copies(untuned), pipeline), executable_of(on_copies(tuned), pipeline)};
   const double begun = clock();
   double slower_ms = 0;
-  for (auto& e : both) slower_ms = std::max(slower_ms, warm_ms(*e, inputs, at.symbols, pipeline.device, clock));
+  for (auto& e : both) slower_ms = std::max(slower_ms, warm_ms(*e, inputs, at.symbols, pipeline.device(), clock));
   MeasureOptions how;
   how.budget_ms = std::min(std::max(wanted_ms, kLeastRuns * slower_ms), most_ms - (clock() - begun));
   how.most_rounds = 40;
   const Executables run = [&](size_t i) -> exec::Executable& { return *both[i]; };
-  const Verdict v = measure(2, time_executables(run, 2, pipeline.device, inputs, at), how, clock);
+  const Verdict v = measure(2, time_executables(run, 2, pipeline.device(), inputs, at), how, clock);
   const Measured& m = v.candidates[1];
   if (m.failed || m.rounds == 0) {
     out.refusal = m.status.empty() ? "the budget was used" : m.status;

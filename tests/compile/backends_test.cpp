@@ -3,9 +3,9 @@
 
 #include <cmath>
 
+#include "backend/cuda/cublaslt_problem.h"
 #include "base/log.h"
 #include "base/options.h"
-#include "compile/cublaslt_problem.h"
 #include "compile/harness.h"
 #include "compile/model.h"
 #include "device/cpu/isa.h"
@@ -54,7 +54,7 @@ Compiled check(const Forward& forward, const std::vector<Tensor>& inputs, const 
   Compiled c;
   for (auto& s : model.executable().plan().steps)
     c.steps += (c.steps.empty() ? "" : ", ") + std::visit([](auto& step) { return step.name; }, s);
-  c.choices = model.report().choices;
+  c.choices = model.report().schedule.choices;
   return c;
 }
 
@@ -183,7 +183,7 @@ TEST_F(OneDnnBackend, SymbolicSizesAreRefusedWithThatReason) {
   Backends backends("onednn");
   auto model =
       compiler::CompiledModel::compile(import::load_model(std::string(TOROID_SOURCE_DIR) + "/tests/data/models/minilm_dynamic.pt2"));
-  const auto& choices = model.report().choices;
+  const auto& choices = model.report().schedule.choices;
   ASSERT_FALSE(choices.empty());
   for (auto& line : choices) EXPECT_NE(line.find(": template; not onednn: its sizes are symbolic"), std::string::npos) << line;
 }
@@ -207,9 +207,9 @@ TEST(Backends, CublasLtIsForGpus) {
   ScopedOption gemm("gemm_backends", "cublaslt, template");
   nn::Linear layer(32, 48, true, nn::Init(3));
   auto model = compiler::CompiledModel::compile(graph_of([&](auto& in) { return layer(in[0]); }, {random({6, 32})}), {});
-  ASSERT_EQ(model.report().choices.size(), 1u);
-  EXPECT_NE(model.report().choices[0].find("template; not cublaslt: it computes on GPUs only"), std::string::npos)
-      << model.report().choices[0];
+  ASSERT_EQ(model.report().schedule.choices.size(), 1u);
+  EXPECT_NE(model.report().schedule.choices[0].find("template; not cublaslt: it computes on GPUs only"), std::string::npos)
+      << model.report().schedule.choices[0];
 }
 
 // The product is the library's, replayed with the loop behind it; other memory at each call.
@@ -255,12 +255,12 @@ TEST(Backends, CublasLtByConfiguration) {
   node.domain = nest.domain, node.body = nest.body;
   device::cuda::Gpu& gpu = device::cuda::gpu(0);
   const Tensor a = random({m, k}, 1).to(Device::cuda()), b = random({n, k}, 2).to(Device::cuda());
-  const auto configs = compiler::cublaslt_configs(node, gpu, 6);
+  const auto configs = backend::cublaslt_configs(node, gpu, 6);
   ASSERT_GE(configs.size(), 2u);
   std::vector<double> first;
   for (auto& config : configs) {
     node.config = config;
-    const exec::LibraryCall call = compiler::cublaslt_call(node, gpu);
+    const exec::LibraryCall call = backend::cublaslt_call(node, gpu);
     const Tensor out = Tensor::full(std::vector<int64_t>{m, n}, 0, DType::F32, Device::cuda());
     void* const buffers[] = {a.raw_data(), b.raw_data(), out.raw_data()};
     const auto scratch = gpu.allocate(static_cast<size_t>(call.call->scratch_bytes()) + 1);
@@ -271,7 +271,7 @@ TEST(Backends, CublasLtByConfiguration) {
   }
   for (const char* bad : {"cublaslt(algo=63)", "cublaslt(algo=-1)", "gemm_simt()"}) {
     node.config = choice::parse_config(bad);
-    EXPECT_THROW(compiler::cublaslt_call(node, gpu), UserError) << bad;
+    EXPECT_THROW(backend::cublaslt_call(node, gpu), UserError) << bad;
   }
 }
 

@@ -3,12 +3,13 @@
 
 #include <random>
 
+#include "backend/backend.h"
 #include "compile/model.h"
-#include "compile/target.h"
 #include "graph/interpreter.h"
 #include "graph/pass.h"
 #include "graph/passes/passes.h"
 #include "graph/recorder.h"
+#include "lower/lowering.h"
 #include "toroid/device.h"
 #include "toroid/nn.h"
 
@@ -128,9 +129,9 @@ void expect_close(const std::vector<Tensor>& got, const std::vector<Tensor>& wan
 size_t host_calls(const graph::Graph& g, const ModelOptions& given) {
   const device::cuda::GpuInfo absent;
   const compiler::Setup setup = compiler::setup_of(given);
-  lower::LowerOptions how{.options = setup.options};
-  compiler::make_target(setup, &absent)->set_templates(how);
-  const choice::Program p = lower::lower(*graph::run_passes(graph::clone(g), graph::default_passes(true, true)), how);
+  const auto target = backend::make_backend(setup.device, setup.options, &absent);
+  const choice::Program p = lower::lower(*graph::run_passes(graph::clone(g), graph::pipeline(graph::kFrozen)),
+                                         {.options = setup.options, .target = target.get()});
   return static_cast<size_t>(std::count_if(p.nodes.begin(), p.nodes.end(), [](auto& n) { return n.is_extern(); }));
 }
 

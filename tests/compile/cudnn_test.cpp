@@ -4,12 +4,12 @@
 
 #include <cmath>
 
+#include "backend/backend.h"
+#include "backend/cuda/cuda_candidates.h"
+#include "backend/cuda/cudnn_problem.h"
 #include "base/options.h"
-#include "compile/candidates.h"
-#include "compile/cudnn_problem.h"
 #include "compile/harness.h"
 #include "compile/model.h"
-#include "compile/target.h"
 #include "graph/interpreter.h"
 #include "toroid/device.h"
 #include "toroid/nn.h"
@@ -68,9 +68,9 @@ TEST(CudnnProblems, TakeTheEpiloguesThatTheLibraryHas) {
              "cudnn_convolution_bias_add_relu",
              {0, 5, 4, 2, 3}}}) {
     Case c(w.body);
-    fit_for_cudnn(c.program, 0);
+    backend::fit_for_cudnn(c.program, 0);
     ASSERT_EQ(c.program.nodes.size(), 1u) << w.name << choice::to_string(c.program);
-    const CudnnNode node = describe_cudnn(c.program.nodes[0]);
+    const backend::CudnnNode node = backend::describe_cudnn(c.program.nodes[0]);
     EXPECT_EQ(node.name, w.name);
     EXPECT_EQ(node.buffers, w.buffers);
     EXPECT_EQ(node.problem.dtype, DType::F16);
@@ -81,23 +81,23 @@ TEST(CudnnProblems, TakeTheEpiloguesThatTheLibraryHas) {
 TEST(CudnnProblems, WeightsAreRearrangedWhereTheyLieOtherwise) {
   const std::string plain = fmt::format(" v0: f32 = accumulate\n v1: f16 = Cast v0\n store %4 {} v1", kPlace);
   Case c(plain);
-  fit_for_cudnn(c.program, 0);
+  backend::fit_for_cudnn(c.program, 0);
   ASSERT_EQ(c.program.rearranged.size(), 1u);
   EXPECT_EQ(c.convolution().weight.buffer, c.program.rearranged[0].buffer);
   EXPECT_EQ(c.program.rearranged[0].parts[0].strides, (std::vector<int64_t>{144, 1, 48, 16}));
   EXPECT_EQ(c.program.rearranged[0].parts[0].from.buffer, kWeight);
   Case single(plain, DType::F16, 1);  // both orders are the same
-  fit_for_cudnn(single.program, 0);
+  backend::fit_for_cudnn(single.program, 0);
   EXPECT_TRUE(single.program.rearranged.empty());
-  EXPECT_EQ(describe_cudnn(single.program.nodes[0]).buffers, (std::vector<int>{0, 1, 4}));
+  EXPECT_EQ(backend::describe_cudnn(single.program.nodes[0]).buffers, (std::vector<int>{0, 1, 4}));
 }
 
 // The sum is rounded to f16, the only type that the library stores, and the loop behind the call takes it from there.
 TEST(CudnnProblems, WhatTheLibraryHasNotFollowsInALoop) {
   Case c(biased(fmt::format(" v4: f32 = Tanh v3\n v5: f32 = Mul v4 v3\n v6: f16 = Cast v5\n store %4 {} v6", kPlace)));
-  fit_for_cudnn(c.program, 0);
+  backend::fit_for_cudnn(c.program, 0);
   ASSERT_EQ(c.program.nodes.size(), 2u);
-  const CudnnNode call = describe_cudnn(c.program.nodes[0]);
+  const backend::CudnnNode call = backend::describe_cudnn(c.program.nodes[0]);
   EXPECT_EQ(call.name, "cudnn_convolution_bias");
   const int between = call.buffers[2];
   EXPECT_EQ(c.program.buffers[static_cast<size_t>(between)].dtype, DType::F16);
@@ -108,11 +108,11 @@ TEST(CudnnProblems, WhatTheLibraryHasNotFollowsInALoop) {
   EXPECT_EQ(loop::to_string(c.program.nodes[1].domain, c.program.nodes[1].body), loop::to_string(follows.domain, follows.body));
   // Without a bias the library adds and clips nothing; a bias of another type is no bias of its.
   Case clipped(" v0: f32 = accumulate\n" + relu_of(0, 1) + fmt::format(" v3: f16 = Cast v2\n store %4 {} v3", kPlace));
-  fit_for_cudnn(clipped.program, 0);
-  EXPECT_EQ(describe_cudnn(clipped.program.nodes[0]).name, "cudnn_convolution");
+  backend::fit_for_cudnn(clipped.program, 0);
+  EXPECT_EQ(backend::describe_cudnn(clipped.program.nodes[0]).name, "cudnn_convolution");
   Case wide(biased(fmt::format(" v4: f16 = Cast v3\n store %4 {} v4", kPlace), "f32"));
-  fit_for_cudnn(wide.program, 0);
-  EXPECT_EQ(describe_cudnn(wide.program.nodes[0]).name, "cudnn_convolution");
+  backend::fit_for_cudnn(wide.program, 0);
+  EXPECT_EQ(backend::describe_cudnn(wide.program.nodes[0]).name, "cudnn_convolution");
   EXPECT_EQ(wide.program.nodes.size(), 2u);
 }
 
@@ -121,7 +121,7 @@ TEST(CudnnProblems, RefusalsSayWhy) {
   const auto why = [&](const std::function<void(choice::Convolution&)>& change, bool constant = true) {
     Case c(plain);
     change(c.convolution());
-    return cudnn_refusal(c.convolution(), constant);
+    return backend::cudnn_refusal(c.convolution(), constant);
   };
   EXPECT_EQ(why([](auto& c) { c.n = sym::symbol("s0", 1, 8); }), "its sizes are symbolic");
   EXPECT_EQ(why([](auto& c) { c.input.strides = {768, 48, 6, 1}; }), "its input is not in channels-last memory");
@@ -133,11 +133,11 @@ TEST(CudnnProblems, RefusalsSayWhy) {
 
 TEST(CudnnProblems, ConfigurationsOfOthersAreRefused) {
   Case c(fmt::format(" v0: f32 = accumulate\n v1: f16 = Cast v0\n store %4 {} v1", kPlace));
-  fit_for_cudnn(c.program, 0);
+  backend::fit_for_cudnn(c.program, 0);
   if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU";
   for (const char* bad : {"cudnn(algo=16)", "cudnn(algo=-1)", "conv_simt()"}) {
     c.program.nodes[0].config = choice::parse_config(bad);
-    EXPECT_THROW(cudnn_call(c.program.nodes[0], device::cuda::gpu(0)), UserError) << bad;
+    EXPECT_THROW(backend::cudnn_call(c.program.nodes[0], device::cuda::gpu(0)), UserError) << bad;
   }
 }
 
@@ -146,9 +146,9 @@ TEST(Backends, CudnnIsForGpus) {
   nn::Conv2d layer(8, 8, 3, {.padding = {1, 1}}, nn::Init(3));
   const Tensor x = nn::Init(1).normal({1, 8, 9, 9}, 0, 1);
   auto model = CompiledModel::compile(test::graph_of([&](auto& in) { return layer(in[0]); }, {x}), {});
-  ASSERT_EQ(model.report().choices.size(), 1u);
-  EXPECT_NE(model.report().choices[0].find("template; not cudnn: it computes on GPUs only"), std::string::npos)
-      << model.report().choices[0];
+  ASSERT_EQ(model.report().schedule.choices.size(), 1u);
+  EXPECT_NE(model.report().schedule.choices[0].find("template; not cudnn: it computes on GPUs only"), std::string::npos)
+      << model.report().schedule.choices[0];
 }
 
 // Without a GPU: what tuning would try on one, and what a choice makes of the program.
@@ -160,20 +160,19 @@ TEST(Backends, TuningTriesCudnnWhereItIs) {
   }
   const device::cuda::GpuInfo absent;
   const compiler::Setup setup = setup_of({.device = Device::cuda()});
-  const auto target = make_target(setup, &absent);
+  const auto target = backend::make_backend(setup.device, setup.options, &absent);
   Case c(fmt::format(" v0: f32 = accumulate\n v1: f16 = Cast v0\n store %4 {} v1", kPlace));
   std::string ways;
-  for (auto& way : target->ways(c.program, 0)) ways += choice::to_string(way) + " ";
+  for (auto& way : target->proposals(c.program, 0)) ways += choice::to_string(way) + " ";
   EXPECT_NE(ways.find("cudnn(algo=0) cudnn(algo=1) cudnn(algo=2)"), std::string::npos) << ways;
   c.program.nodes[0].config = choice::parse_config("cudnn(algo=1)");
-  sched::FusionReport report;
-  std::vector<std::string> lines;
-  const choice::Program p = target->schedule(c.program, setup.options, report, lines);
+  const auto scheduled = [&] { return target::run_passes(c.program, *target, choice::Stage::Scheduled, setup.options); };
+  const choice::Program p = scheduled();
   ASSERT_EQ(p.nodes.size(), 1u);
   EXPECT_EQ(p.nodes[0].by, choice::Implementation::CuDnn);
-  EXPECT_EQ(describe_cudnn(p.nodes[0]).name, "cudnn_convolution");
+  EXPECT_EQ(backend::describe_cudnn(p.nodes[0]).name, "cudnn_convolution");
   c.convolution().input.strides = {768, 48, 6, 1};
-  EXPECT_THROW(target->schedule(c.program, setup.options, report, lines), UserError);
+  EXPECT_THROW(scheduled(), UserError);
 }
 
 TEST(Backends, MissingCudnnIsAnErrorOnlyWhereItStandsAlone) {
@@ -185,11 +184,11 @@ TEST(Backends, MissingCudnnIsAnErrorOnlyWhereItStandsAlone) {
   }
   const choice::Convolution c = Case(fmt::format(" v0: f32 = accumulate\n store %4 {} v0", kPlace)).convolution();
   ScopedOption both("conv_backends", "cudnn, template");
-  const auto list = gpu_candidates(c, true, CompileOptions::of_process());
+  const auto list = backend::gpu_candidates(c, true, CompileOptions::of_process());
   ASSERT_EQ(list.size(), 2u);
   EXPECT_NE(list[0].refusal.find("cannot be loaded"), std::string::npos);
   ScopedOption alone("conv_backends", "cudnn");
-  EXPECT_THROW(gpu_candidates(c, true, CompileOptions::of_process()), EnvironmentError);
+  EXPECT_THROW(backend::gpu_candidates(c, true, CompileOptions::of_process()), EnvironmentError);
 }
 
 // Three convolutions in a row, two with what the library adds, one with a loop behind it, replayed with other memory at each call.

@@ -47,7 +47,7 @@ choice::Program lowered(bool symbolic) {
   %z: f32[6, 3] = test::by_size(%x)
   return %z
 })");
-  return lower::lower(*graph::run_passes(std::move(g), graph::default_passes(true, true)));
+  return lower::lower(*graph::run_passes(std::move(g), graph::pipeline(graph::kFrozen)));
 }
 
 size_t open_node(const choice::Program& p) {
@@ -135,7 +135,7 @@ TEST(CustomDispatch, ThreeWinnersAndTheirOptionsStayApart) {
 struct PlantedWinners {
   compiler::Setup setup = compiler::setup_of({.mode = Mode::MaxAutotune});
   std::shared_ptr<const tune::Pipeline> pipeline =
-      compiler::pipeline_for(setup, compiler::make_target(setup), std::make_shared<compiler::MovedConstants>());
+      compiler::pipeline_for(setup, backend::make_backend(setup.device, setup.options), std::make_shared<compiler::MovedConstants>());
   int samples = 0;
   tune::TuneReport report = {};
 
@@ -220,7 +220,7 @@ TEST(CustomDispatch, CallsWithinAlternativesHaveRangesToo) {
   %z: f32[s0, 3] = test::outer(%y)
   return %z
 })");
-    return lower::lower(*graph::run_passes(std::move(g), graph::default_passes(true, true)));
+    return lower::lower(*graph::run_passes(std::move(g), graph::pipeline(graph::kFrozen)));
   };
   PlantedWinners planted;
   exec::Plan plan = test::Stages().plan(planted.tuned(p(), {"hundred", "hundred", "two", "two", "three"}));
@@ -282,7 +282,7 @@ TEST(CustomDispatch, RangesThatCannotBeTimedKeepTheFirstAlternative) {
   return %z
 })");
   PlantedWinners planted;
-  const choice::Program p = lower::lower(*graph::run_passes(std::move(g), graph::default_passes(true, true)));
+  const choice::Program p = lower::lower(*graph::run_passes(std::move(g), graph::pipeline(graph::kFrozen)));
   exec::Plan plan = test::Stages().plan(planted.tuned(p, {}));
   for (auto& r : planted.report.regions) EXPECT_EQ(r.source, "not tuned: nothing says what the size s1 usually is");
   EXPECT_FALSE(branch_of(plan));
@@ -306,7 +306,7 @@ TEST(CustomDispatch, RangesWithoutSizesTakeTheirNeighboursWinner) {
   return %z
 })");
   PlantedWinners planted;
-  const choice::Program p = lower::lower(*graph::run_passes(std::move(g), graph::default_passes(true, true)));
+  const choice::Program p = lower::lower(*graph::run_passes(std::move(g), graph::pipeline(graph::kFrozen)));
   exec::Plan plan = test::Stages().plan(planted.tuned(p, {"two", "three"}));
   ASSERT_EQ(planted.report.regions.size(), 2u);
   EXPECT_EQ(planted.report.regions[0].source, "timed at s0=9");
@@ -384,7 +384,7 @@ TEST(CustomDispatch, ALockFileDecidesRangesAndTheBlocksOfItsBranch) {
   for (auto& r : ranges) EXPECT_EQ(r.drift, "the lock file does not decide it");
   EXPECT_EQ(open.report().blocks, 0u);
   tune::LockFile lock;
-  const std::string device = PlantedWinners().pipeline->device_key;
+  const std::string device = PlantedWinners().pipeline->target->facts().key;
   for (size_t i = 0; i < 3; ++i)
     lock.set(device, ranges[i].key.hex(), {ranges[i].label, i < 2 ? "0: alternative times()" : "0: alternative product()", "", 1});
   auto model = compiled(lock);

@@ -64,7 +64,7 @@ TEST(CustomOp, EagerCompiledAndInterpretedAgree) {
 
 TEST(CustomOp, LoweringKeepsTheChoicesOpen) {
   auto g = graph_of([](auto& in) { return all_reduce()(in[0]); }, {counting({4, 8})});
-  auto p = lower::lower(*graph::run_passes(std::move(g), graph::default_passes(true, true)));
+  auto p = lower::lower(*graph::run_passes(std::move(g), graph::pipeline(graph::kFrozen)));
   auto open = std::find_if(p.nodes.begin(), p.nodes.end(), [](auto& n) { return n.is_open(); });
   ASSERT_NE(open, p.nodes.end());
   auto& o = std::get<choice::Open>(open->problem);
@@ -78,11 +78,11 @@ TEST(CustomOp, LoweringKeepsTheChoicesOpen) {
 TEST(CustomOp, FusesWithItsNeighbours) {
   auto model = compiled([](auto& in) { return relu(all_reduce()(in[0])) * 0.5; }, {counting({4, 8})});
   EXPECT_EQ(model.report().kernels, 1u);
-  EXPECT_EQ(model.report().choices.size(), 1u);
+  EXPECT_EQ(model.report().schedule.choices.size(), 1u);
 }
 
 choice::Program lowered(const Forward& forward, const std::vector<Tensor>& inputs) {
-  return lower::lower(*graph::run_passes(graph_of(forward, inputs), graph::default_passes(true, true)));
+  return lower::lower(*graph::run_passes(graph_of(forward, inputs), graph::pipeline(graph::kFrozen)));
 }
 
 const choice::Open& open_in(const choice::Program& p) {
@@ -281,8 +281,8 @@ TEST(CustomOp, VariantsThatAreAnotherThingAreRefusedAndCounted) {
   EXPECT_EQ(counts.variants, 2u);
   EXPECT_EQ(counts.type_refusals, 2u);
   EXPECT_EQ(counts.other_refusals, 3u);
-  ASSERT_EQ(model.report().choices.size(), 1u);
-  const std::string& line = model.report().choices[0];
+  ASSERT_EQ(model.report().schedule.choices.size(), 1u);
+  const std::string& line = model.report().schedule.choices[0];
   for (const char* part : {"other dtype", "f64", "random", "reads", "not for matrices"}) EXPECT_TRUE(test::contains(line, part)) << line;
 }
 

@@ -12,14 +12,12 @@ namespace toroid::test {
 struct Stages {
   compiler::Setup setup = compiler::setup_of({});
   compiler::CompileReport report = {};
-  std::shared_ptr<const compiler::Target> target = compiler::make_target(setup);
+  std::shared_ptr<const backend::Backend> target = backend::make_backend(setup.device, setup.options);
 
   choice::Program lowered(const graph::Graph& g) {
-    lower::LowerOptions how{.options = setup.options};
-    target->set_templates(how);
-    auto p = lower::lower(*graph::run_passes(graph::clone(g), graph::default_passes(true, true), nullptr, setup.options), how);
-    target->prepare(p, setup.options, report.choices);
-    return p;
+    auto p = lower::lower(*graph::run_passes(graph::clone(g), graph::pipeline(graph::kFrozen), nullptr, setup.options),
+                          {.options = setup.options, .target = target.get()});
+    return target::run_passes(std::move(p), *target, choice::Stage::Lowered, setup.options, &report.schedule);
   }
 
   // threads: of jit::compile_all.
@@ -42,7 +40,7 @@ struct Stages {
 
  private:
   std::unique_ptr<compiler::Assembly> assembled(choice::Program p, compiler::CompileReport& into) {
-    p = compiler::schedule(std::move(p), *target, setup.options, into.fusion, into.choices);
+    p = target::run_passes(std::move(p), *target, choice::Stage::Scheduled, setup.options, &into.schedule);
     auto out = std::make_unique<compiler::Assembly>(std::move(p), setup, into, target, compiler::DebugFolder("test", setup.options));
     out->add_blocks([&](const graph::Graph& g, const compiler::Setup&) { return block(g); });
     out->generate();

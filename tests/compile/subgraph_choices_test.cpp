@@ -10,6 +10,7 @@
 #include "errors.h"
 #include "graph/passes/passes.h"
 #include "jit/nvrtc.h"
+#include "lower/lowering.h"
 #include "tune/check.h"
 #include "tune/choices.h"
 #include "tune/inputs.h"
@@ -72,10 +73,8 @@ const std::string kImage = R"(graph "g"(%x: T[2, 3, 20, 18], %b: T[16, 3, 3, 3],
   return %r
 })";
 
-choice::Program lowered(const std::string& text, const compiler::Target& target) {
-  lower::LowerOptions how;
-  target.set_templates(how);
-  return lower::lower(*graph::run_passes(program(text), graph::default_passes(true, true)), how);
+choice::Program lowered(const std::string& text, const backend::Backend& target) {
+  return lower::lower(*graph::run_passes(program(text), graph::pipeline(graph::kFrozen)), {.target = &target});
 }
 
 const std::vector<const char*> kBoth = {"f32", "bf16"};
@@ -85,7 +84,7 @@ void expect_equal(const std::string& text, const std::vector<std::string>& choic
   for (const char* dtype : dtypes) {
     SCOPED_TRACE(dtype);
     const compiler::Setup setup = compiler::setup_of({.mode = Mode::MaxAutotune});
-    const std::shared_ptr<const compiler::Target> target = compiler::make_target(setup);
+    const std::shared_ptr<const backend::Backend> target = backend::make_backend(setup.device, setup.options);
     const auto pipeline = compiler::pipeline_for(setup, target, std::make_shared<compiler::MovedConstants>());
     const choice::Program p = lowered(replaced(text, "T[", std::string(dtype) + "["), *target);
     std::vector<size_t> all(p.nodes.size());
@@ -163,12 +162,10 @@ std::string kernel_for_gpu(const std::string& text, const std::string& choice) {
   device::cuda::GpuInfo gpu;
   gpu.architecture = "sm_90a";
   const compiler::Setup setup = compiler::setup_of({.device = Device::cuda()});
-  const auto target = compiler::make_target(setup, &gpu);
+  const auto target = backend::make_backend(setup.device, setup.options, &gpu);
   const choice::Program p = lowered(replaced(text, "T[", "bf16["), *target);
-  sched::FusionReport report;
-  std::vector<std::string> lines;
   choice::Program made = tune::apply(p, tune::parse_choice(choice), tune::own_numbers(p));
-  made = compiler::schedule(std::move(made), *target, setup.options, report, lines);
+  made = target::run_passes(std::move(made), *target, choice::Stage::Scheduled, setup.options);
   codegen::ConstantMemory constants;
   for (auto& in : made.inputs)
     if (in.data.defined()) constants.tensors[in.buffer] = in.data;

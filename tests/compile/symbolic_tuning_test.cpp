@@ -8,6 +8,7 @@
 #include "compile/harness.h"
 #include "compile/model.h"
 #include "compile/tuning.h"
+#include "lower/lowering.h"
 #include "toroid/custom_op.h"
 #include "toroid/ops.h"
 #include "tune/check.h"
@@ -105,13 +106,11 @@ TEST_F(SymbolicTuning, ProductsOnAGpu) {
 // The tuner with the compiler's pipeline.
 struct Tuner {
   compiler::Setup setup = compiler::setup_of({.mode = Mode::MaxAutotune});
-  std::shared_ptr<const compiler::Target> target = compiler::make_target(setup);
+  std::shared_ptr<const backend::Backend> target = backend::make_backend(setup.device, setup.options);
   std::shared_ptr<const tune::Pipeline> pipeline = compiler::pipeline_for(setup, target, std::make_shared<compiler::MovedConstants>());
 
   choice::Program lowered(const Forward& forward, const std::vector<Tensor>& inputs) const {
-    lower::LowerOptions how;
-    target->set_templates(how);
-    return lower::lower(*graph::run_passes(open_graph(forward, inputs), graph::default_passes(true, true)), how);
+    return lower::lower(*graph::run_passes(open_graph(forward, inputs), graph::pipeline(graph::kFrozen)), {.target = target.get()});
   }
   std::vector<Tensor> run(const choice::Program& p, const std::vector<Tensor>& inputs) const {
     auto build = pipeline->build(pipeline->schedule(p));

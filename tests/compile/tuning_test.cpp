@@ -13,6 +13,7 @@
 #include "compile/model.h"
 #include "device/cpu/isa.h"
 #include "jit/jit.h"
+#include "lower/lowering.h"
 #include "toroid/custom_op.h"
 #include "toroid/nn.h"
 #include "toroid/ops.h"
@@ -78,12 +79,10 @@ TEST_F(Tuning, ATunedProductComputesTheSame) {
 struct OneRegion {
   OneRegion(const Forward& forward, const std::vector<Tensor>& inputs) {
     const compiler::Setup setup = compiler::setup_of({.mode = Mode::MaxAutotune});
-    const std::shared_ptr<const compiler::Target> target = compiler::make_target(setup);
+    const std::shared_ptr<const backend::Backend> target = backend::make_backend(setup.device, setup.options);
     const auto pipeline = compiler::pipeline_for(setup, target, std::make_shared<compiler::MovedConstants>());
-    lower::LowerOptions how;
-    target->set_templates(how);
-    auto g = graph::run_passes(graph_of(forward, inputs), graph::default_passes(true, true));
-    const choice::Program lowered = lower::lower(*g, how);
+    auto g = graph::run_passes(graph_of(forward, inputs), graph::pipeline(graph::kFrozen));
+    const choice::Program lowered = lower::lower(*g, {.target = target.get()});
     regions = tune::find_regions(lowered, pipeline->schedule(lowered), 3);
     EXPECT_EQ(regions.size(), 1u);
     tune::RegionReport report;

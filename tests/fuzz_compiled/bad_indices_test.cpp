@@ -44,10 +44,10 @@ class Subject {
     test::Stages stages;
     stages.setup.device = gpu ? Device::cuda() : Device::cpu();
     stages.setup.options.set(fusion);
-    stages.target = compiler::make_target(stages.setup, gpu);
+    stages.target = backend::make_backend(stages.setup.device, stages.setup.options, gpu);
     return said([&](auto& inputs) {
       auto p = stages.lowered(*graph_);
-      p = compiler::schedule(std::move(p), *stages.target, stages.setup.options, stages.report.fusion, stages.report.choices);
+      p = target::run_passes(std::move(p), *stages.target, choice::Stage::Scheduled, stages.setup.options);
       choice::interpret(p, inputs);
     });
   }

@@ -4,18 +4,10 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "choice/inline.h"
 #include "choice/interpret.h"
 #include "choice/parse.h"
-#include "codegen/cuda/generate.h"
-#include "compile/candidates.h"
-#include "exec/bound.h"
 #include "fuzz_compiled/differential.h"
 #include "graph/aliasing_oracle.h"
-#include "sched/absorb.h"
-#include "sched/pair.h"
-#include "sched/share.h"
-#include "sched/split.h"
 
 namespace toroid::test {
 namespace {
@@ -83,54 +75,22 @@ std::vector<Tensor> run_both(const Program& p, const Program& again, const std::
 
 }  // namespace
 
-std::vector<ProgramStep> schedule_steps(const compiler::Setup& setup, const device::cuda::GpuInfo* gpu) {
-  const CompileOptions& o = setup.options;
-  const bool joins = o.fusion() == Fusion::All;
-  const int threads = exec::threads_of(o);
-  std::vector<ProgramStep> out;
-  const auto add = [&](const char* name, std::function<Program(Program)> run) { out.push_back({name, Stage::Scheduled, std::move(run)}); };
-  add("decide", [](Program p) {
-    std::vector<std::string> lines;
-    return choice::inline_defaults(std::move(p), lines);
-  });
-  if (joins) add("fuse", [](Program p) { return sched::fuse(std::move(p)); });
-  add("choose", [o, joins, gpu](Program p) {
-    const size_t nodes = p.nodes.size();
-    if (gpu)
-      compiler::choose_on_gpu(p, o);
-    else
-      compiler::choose(p, device::usable_isa(o.get(options::kIsa)), o);
-    return joins && p.nodes.size() > nodes ? sched::fuse(std::move(p)) : p;
-  });
-  if (joins && gpu) {
-    add("absorb", [gpu](Program p) {
-      return sched::absorb_producers(std::move(p), [&](const choice::Node& n) { return codegen::cuda_producer_refusal(n, *gpu); });
-    });
-    add("pair", [gpu](Program p) {
-      return sched::pair_products(std::move(p), [&](const choice::Node& n) { return codegen::cuda_pair_refusal(n, *gpu); });
-    });
-  }
-  if (gpu) return out;
-  if (joins) add("absorb", [threads](Program p) { return sched::absorb_producers(std::move(p), sched::producers_on_threads(threads)); });
-  if (o.fusion() != Fusion::PerNode) add("split", [threads](Program p) { return sched::split_reductions(std::move(p), threads); });
-  if (joins) add("share", [](Program p) { return sched::share_launches(std::move(p)); });
-  return out;
-}
-
 ProgramCheck::ProgramCheck(const graph::Graph& g, std::vector<Tensor> inputs, compiler::Setup setup, const device::cuda::GpuInfo* gpu)
     : graph_(g),
       inputs_(std::move(inputs)),
-      gpu_(gpu),
-      stages_{.setup = setup, .report = {}, .target = compiler::make_target(setup, gpu)} {}
+      stages_{.setup = setup, .report = {}, .target = backend::make_backend(setup.device, setup.options, gpu)} {}
 
 std::string ProgramCheck::fault(const What& what) {
   try {
     Program p = stages_.lowered(graph_);
-    const Program whole = compiler::schedule(p, *stages_.target, stages_.setup.options, stages_.report.fusion, stages_.report.choices);
+    const CompileOptions& options = stages_.setup.options;
+    const Program whole = target::run_passes(p, *stages_.target, Stage::Scheduled, options);
     if (std::string found = fault_of(p, Stage::Lowered, true); !found.empty()) return "lowered: " + found;
-    for (auto& step : schedule_steps(stages_.setup, gpu_)) {
-      p = step.run(std::move(p));
-      if (std::string found = fault_of(p, step.stage, what.interprets_each); !found.empty()) return std::string(step.name) + ": " + found;
+    target::PassContext context{*stages_.target, options, stages_.report.schedule};
+    for (auto& pass : stages_.target->passes(Stage::Scheduled)) {
+      if (!(pass.fusions & target::with(options.fusion())) || !pass.run(p, context)) continue;
+      if (std::string found = fault_of(p, Stage::Lowered, what.interprets_each); !found.empty())
+        return std::string(pass.name) + ": " + found;
     }
     if (choice::to_string(whole) != choice::to_string(p)) return "these steps are not those of the compiler";
     latest_.clear();

@@ -1,7 +1,6 @@
 // The way of a program from lowering to its schedule, one pass at a time.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -9,15 +8,6 @@
 #include "compile/stages.h"
 
 namespace toroid::test {
-
-struct ProgramStep {
-  const char* name;
-  choice::Stage stage;  // of what it gives
-  std::function<choice::Program(choice::Program)> run;
-};
-
-// The steps that compiler::schedule takes. gpu: null for the CPU.
-std::vector<ProgramStep> schedule_steps(const compiler::Setup& setup, const device::cuda::GpuInfo* gpu);
 
 // Takes a graph through all steps for one device and looks at the program after each: it keeps the rules of the IR, its text reads back as
 // the same program, and both mean what the graph means, to the bits of each other.
@@ -39,7 +29,6 @@ class ProgramCheck {
 
   const graph::Graph& graph_;
   std::vector<Tensor> inputs_;
-  const device::cuda::GpuInfo* gpu_;
   Stages stages_;
   std::string latest_;  // text
   bool refused_ = false;

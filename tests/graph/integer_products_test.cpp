@@ -208,8 +208,8 @@ TEST(IntegerProducts, WhatIsNotSureStays) {
 }
 
 TEST(IntegerProducts, RunWhereTheTargetHasThem) {
-  const auto has = [](bool whole) {
-    for (auto& row : default_passes(true, true, whole))
+  const auto has = [](bool int8) {
+    for (auto& row : pipeline(int8 ? kFrozenInt8 : kFrozen))
       if (std::string_view(row.name) == "integer_products") return true;
     return false;
   };

@@ -315,7 +315,7 @@ TEST(RunPasses, ReportsAndObeysTheOffSwitch) {
   CompileOptions options;
   options.set("verify_passes", "1");
   PassReport report;
-  auto rows = default_passes(false, false);
+  auto rows = pipeline(kLoops);
   EXPECT_EQ(body(*run_passes(parse(text), rows, &report, options)), "return x");
   EXPECT_EQ(report.passes.size(), rows.size());
   options.set("disable_passes", "simplify");

@@ -53,7 +53,7 @@ TEST(RandomGraph, PassesKeepTheResults) {
       ++refused;
       continue;
     }
-    auto after = run_passes(clone(*g), default_passes(false, false), nullptr, options);
+    auto after = run_passes(clone(*g), pipeline(kLoops), nullptr, options);
     auto found = interpret(*after, copies(inputs));
     ASSERT_EQ(expected.size(), found.size());
     for (size_t i = 0; i < found.size(); ++i)
@@ -78,7 +78,7 @@ TEST(RandomGraph, FunctionalizedGraphsMeanTheSame) {
       ++refused;
       continue;
     }
-    auto after = run_passes(clone(*g), default_passes(false, false), nullptr, options);
+    auto after = run_passes(clone(*g), pipeline(kLoops), nullptr, options);
     auto found = interpret(*after, b);
     std::string what = "seed " + std::to_string(seed) + "\n" + to_string(*g) + to_string(*after);
     ASSERT_EQ(expected.size(), found.size());

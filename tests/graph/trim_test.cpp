@@ -247,7 +247,7 @@ TEST(Trim, RandomGraphsKeepTheirBits) {
       drawn = std::move(g);
     }
     std::vector<PassRow> rows;
-    for (auto& row : default_passes(false, seed % 2 == 0)) {
+    for (auto& row : pipeline({.templates = seed % 2 == 0})) {
       if (row.name == std::string_view("trim")) break;
       rows.push_back(row);
     }

@@ -15,11 +15,20 @@ namespace {
 
 const std::filesystem::path kGraphs = TOROID_SOURCE_DIR "/tests/data/lowering";
 
+// Has templates of attention and sorting.
+struct Templates : target::Target {
+  Templates() : Target({}) {}
+  using Target::refusal;
+  std::string refusal(const choice::Gemm& g, bool, const CompileOptions&) const override {
+    return is_float(g.a.dtype) ? "" : "floats alone";
+  }
+  std::string refusal(const choice::Attention&) const override { return ""; }
+  std::string refusal(const choice::Sort&) const override { return ""; }
+};
+
 choice::Program lowered(const graph::Graph& g) {
-  LowerOptions how;
-  how.attention_template = [](auto&) { return true; };
-  how.sort_template = [](auto&) { return true; };
-  return lower(g, how);
+  const Templates target;
+  return lower(g, {.target = &target});
 }
 
 class Family : public testing::TestWithParam<const char*> {};

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "sched/targets.h"
+
 namespace toroid::sched {
 namespace {
 
@@ -38,7 +40,7 @@ std::string gate(const std::string& first, const std::string& second) {
 }
 
 TEST(PairProducts, AGateJoinsItsProduct) {
-  const choice::Program p = pair_products(program_of(gate("j0*192 + j1", "j0*192 + j1 + 96")), [](auto&) { return std::string(); });
+  const choice::Program p = pair_products(program_of(gate("j0*192 + j1", "j0*192 + j1 + 96")), Answering(""));
   ASSERT_EQ(p.nodes.size(), 1u);
   const auto& g = std::get<choice::Gemm>(p.nodes[0].problem);
   EXPECT_EQ(g.n, Expr(kHalf));
@@ -54,14 +56,11 @@ TEST(PairProducts, AGateJoinsItsProduct) {
 }
 
 TEST(PairProducts, OthersStayApart) {
-  const auto takes = [](auto&) { return std::string(); };
+  const Answering takes("");
   EXPECT_EQ(pair_products(program_of(gate("j0*192 + j1", "j0*192 + j1 + 95")), takes).nodes.size(), 2u) << "not half apart";
   EXPECT_EQ(pair_products(program_of(gate("j0*192 + j1*2", "j0*192 + j1*2 + 1")), takes).nodes.size(), 2u) << "neighbours";
   FusionReport report;
-  EXPECT_EQ(pair_products(
-                program_of(gate("j0*192 + j1", "j0*192 + j1 + 96")), [](auto&) { return std::string("no"); }, &report)
-                .nodes.size(),
-            2u);
+  EXPECT_EQ(pair_products(program_of(gate("j0*192 + j1", "j0*192 + j1 + 96")), Answering("no"), &report).nodes.size(), 2u);
   ASSERT_EQ(report.misses.size(), 1u);
   EXPECT_EQ(report.misses[0].reason, "no");
   choice::Program p = program_of(gate("j0*192 + j1", "j0*192 + j1 + 96"));

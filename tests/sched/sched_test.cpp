@@ -2,10 +2,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "sched/absorb.h"
 #include "sched/domain_map.h"
 #include "sched/share.h"
 #include "sched/split.h"
+#include "sched/targets.h"
 
 namespace toroid::sched {
 namespace {
@@ -48,13 +48,13 @@ Program product_of_roots(const Sizes& s = {}, const std::string& index = "", DTy
 std::string miss(Program p, int threads = 2) {
   FusionReport report;
   const size_t before = p.nodes.size();
-  p = absorb_producers(std::move(p), producers_on_threads(threads), &report);
+  p = absorb_producers(std::move(p), Threads(threads), &report);
   EXPECT_EQ(p.nodes.size(), before);
   return report.misses.empty() ? "" : report.misses.back().reason;
 }
 
 TEST(AbsorbProducers, OnlyReaderOfALoopTakesItsRows) {
-  const Program p = absorb_producers(product_of_roots(), producers_on_threads(2));
+  const Program p = absorb_producers(product_of_roots(), Threads(2));
   ASSERT_EQ(p.nodes.size(), 1u);
   ASSERT_TRUE(p.nodes[0].producer);
   EXPECT_EQ(choice::reads(p.nodes[0]), (std::vector<int>{0, 2}));
@@ -63,7 +63,7 @@ TEST(AbsorbProducers, OnlyReaderOfALoopTakesItsRows) {
 }
 
 TEST(AbsorbProducers, RowsStayWideWhereMemoryWasNarrow) {
-  const Program p = absorb_producers(product_of_roots({}, "", DType::BF16), producers_on_threads(2));
+  const Program p = absorb_producers(product_of_roots({}, "", DType::BF16), Threads(2));
   ASSERT_EQ(p.nodes.size(), 1u);
   EXPECT_EQ(std::get<choice::Gemm>(p.nodes[0].problem).a.dtype, DType::F32);
   EXPECT_EQ(p.nodes[0].producer->body.steps.back().dtype, DType::F32);
@@ -74,7 +74,7 @@ TEST(AbsorbProducers, WhatIsComputedOnceARowDoesNotCountForEveryElement) {
   p.nodes[0] = loop_node(
       "loop (i0: 128, r r0: 2048) {\n v0: f32 = load %0 [i0*2048 + r0]\n v1: f32 = Mul v0 v0\n v2: f32 = reduce sum v1\n"
       " v3: f32 = Exp v2\n v4: f32 = Mul v0 v3\n store %1 [i0*2048 + r0] v4\n}");
-  EXPECT_EQ(absorb_producers(p, producers_on_threads(4)).nodes.size(), 1u);
+  EXPECT_EQ(absorb_producers(p, Threads(4)).nodes.size(), 1u);
   p.nodes[0] = loop_node(
       "loop (i0: 128, i1: 2048) {\n v0: f32 = load %0 [i0*2048 + i1]\n v1: f32 = Exp v0\n v2: f32 = Mul v0 v1\n"
       " store %1 [i0*2048 + i1] v2\n}");

@@ -26,6 +26,13 @@ namespace {
 
 using choice::Program;
 
+// Lets every product compute its rows and have a second operand.
+struct Willing : target::Target {
+  Willing() : Target({}) {}
+  std::string producer_refusal(const choice::Node& product) const override { return recompute_refusal(product, 1); }
+  std::string pair_refusal(const choice::Node&) const override { return ""; }
+};
+
 struct Pass {
   const char* name;
   Program (*run)(Program);
@@ -33,10 +40,10 @@ struct Pass {
 
 constexpr Pass kPasses[] = {
     {"fuse", [](Program p) { return fuse(std::move(p)); }},
-    {"absorb", [](Program p) { return absorb_producers(std::move(p), producers_on_threads(1)); }},
+    {"absorb", [](Program p) { return absorb_producers(std::move(p), Willing()); }},
     {"split", [](Program p) { return split_reductions(std::move(p), 2); }},
     {"split_checks", [](Program p) { return split_reductions(std::move(p), 2); }},
-    {"pair", [](Program p) { return pair_products(std::move(p), [](auto&) { return std::string(); }); }},
+    {"pair", [](Program p) { return pair_products(std::move(p), Willing()); }},
     {"share", [](Program p) { return share_launches(std::move(p)); }},
     {"decompose_k",
      [](Program p) {

@@ -56,6 +56,18 @@ class CheckTest(unittest.TestCase):
         status, output = self.run_check()
         self.assertEqual((status, output), (0, "check: 10 files, 0 errors, 0 warnings\n"))
 
+    def test_the_middle_floor_asks_downward(self):
+        """What lowers, schedules and tunes knows devices by target/ alone: what implements it stands above them."""
+        with open(os.path.join(os.path.dirname(CHECK), "layers.txt"), encoding="utf-8") as file:
+            rows = [line.split("#")[0].split(":") for line in file if ":" in line.split("#")[0]]
+        allowed = {name.strip(): words.split() for name, words in rows}
+        for room in ("target", "lower", "sched", "tune"):
+            self.assertFalse({"backend", "compile", "cli", "*"} & set(allowed[room]), room)
+        for room in ("target", "lower", "sched"):
+            self.assertFalse({"codegen", "jit", "exec"} & set(allowed[room]), room)
+        for room in ("lower", "sched", "tune", "backend"):
+            self.assertIn("target", allowed[room], room)
+
     def test_options_of_the_process(self):
         for call in ("CompileOptions::of_process()", "process_key_number()", "list_options()", 'set_option("isa", "scalar")',
                      'ScopedOption off("cache", "0")'):

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "base/check.h"
-#include "choice/inline.h"
 #include "exec/plans.h"
+#include "sched/passes.h"
 #include "tune/caller.h"
 #include "tune/programs.h"
 
@@ -17,7 +17,7 @@ class FakePipeline : public std::enable_shared_from_this<FakePipeline> {
  public:
   explicit FakePipeline(std::string device = "a device") : device_(std::move(device)) {}
 
-  std::atomic<int> compiles{0}, plans{0}, failures{0}, alive{0};
+  std::atomic<int> compiles{0}, schedules{0}, plans{0}, failures{0}, alive{0};
   std::vector<choice::Config> ways;
   std::string generators;  // part of all texts of kernels
   std::function<std::vector<choice::Config>(const choice::Config&)> neighbours;
@@ -25,20 +25,29 @@ class FakePipeline : public std::enable_shared_from_this<FakePipeline> {
 
   std::shared_ptr<const Pipeline> get() {
     auto p = std::make_shared<Pipeline>();
-    p->device_key = device_;
-    p->schedule = [](choice::Program program) {
-      std::vector<std::string> lines;
-      return sched::fuse(choice::inline_defaults(std::move(program), lines));
-    };
-    p->ways = [self = shared_from_this()](const choice::Program&, size_t) { return self->ways; };
-    p->neighbours = [self = shared_from_this()](const choice::Program&, size_t, const choice::Config& way) {
-      return self->neighbours(way);
-    };
+    p->target = std::make_shared<FakeTarget>(shared_from_this());
     p->build = [self = shared_from_this()](choice::Program scheduled) { return std::make_unique<Made>(self, std::move(scheduled)); };
     return p;
   }
 
  private:
+  struct FakeTarget : target::Target {
+    explicit FakeTarget(std::shared_ptr<FakePipeline> of) : Target({.key = of->device_}), of_(std::move(of)) {}
+    std::span<const target::ProgramPass> passes(choice::Stage to) const override {
+      static constexpr target::ProgramPass kSchedule[] = {sched::kInlineDefaults, sched::kFuse};
+      if (to == choice::Stage::Lowered) return {};
+      ++of_->schedules;
+      return kSchedule;
+    }
+    std::vector<choice::Config> proposals(const choice::Program&, size_t) const override { return of_->ways; }
+    std::vector<choice::Config> neighbours(const choice::Program&, size_t, const choice::Config& from) const override {
+      return of_->neighbours(from);
+    }
+
+   private:
+    const std::shared_ptr<FakePipeline> of_;
+  };
+
   class Made : public Build {
    public:
     Made(std::shared_ptr<FakePipeline> of, const choice::Program& scheduled) : of_(std::move(of)) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "choice/inline.h"
 #include "choice/region.h"
 #include "tune/fake_pipeline.h"
 #include "tune/programs.h"

@@ -54,16 +54,7 @@ struct TextPipeline : std::enable_shared_from_this<TextPipeline> {
 
   std::shared_ptr<const Pipeline> get() {
     auto p = std::make_shared<Pipeline>();
-    p->device = gpu ? Device::cuda() : Device::cpu();
-    p->isa = isa();
-    p->device_key = "a device";
-    p->schedule = [](choice::Program program) { return program; };
-    p->ways = [self = shared_from_this()](const choice::Program&, size_t) {
-      std::vector<choice::Config> out;
-      for (auto& [form, texts] : self->each)
-        if (!form.empty()) out.push_back({form, {}});
-      return out;
-    };
+    p->target = std::make_shared<TextTarget>(shared_from_this());
     p->build = [self = shared_from_this()](choice::Program scheduled) {
       return std::make_unique<Made>(self, self->each.at(scheduled.nodes.at(0).config.form));
     };
@@ -81,6 +72,20 @@ struct TextPipeline : std::enable_shared_from_this<TextPipeline> {
   }
 
  private:
+  struct TextTarget : target::Target {
+    explicit TextTarget(std::shared_ptr<TextPipeline> of)
+        : Target({.device = of->gpu ? Device::cuda() : Device::cpu(), .isa = of->isa(), .key = "a device"}), of_(std::move(of)) {}
+    std::vector<choice::Config> proposals(const choice::Program&, size_t) const override {
+      std::vector<choice::Config> out;
+      for (auto& [form, texts] : of_->each)
+        if (!form.empty()) out.push_back({form, {}});
+      return out;
+    }
+
+   private:
+    const std::shared_ptr<TextPipeline> of_;
+  };
+
   class Made : public Build {
    public:
     Made(std::shared_ptr<TextPipeline> of, const std::vector<std::string>& each) : of_(std::move(of)) {
@@ -103,7 +108,7 @@ struct TextPipeline : std::enable_shared_from_this<TextPipeline> {
     }
     exec::Plan plan() override {
       exec::Plan p;
-      p.device = of_->get()->device;
+      p.device = of_->get()->device();
       const TensorType matrix{DType::F32, {kSide * kSide}, {}};
       for (size_t i = 0; i < 2 + kernels_.size(); ++i)
         p.buffers.push_back({"b",

@@ -38,7 +38,7 @@ class Vetting : public testing::TestWithParam<bool> {
   // All run in this process, and are compared; what they take does not depend on the machine.
   Sample good_is_fastest(std::span<const std::shared_ptr<ChoiceCaller>> callers) const {
     const std::vector<std::shared_ptr<ChoiceCaller>> all(callers.begin(), callers.end());
-    return [all, run = time_checked(all, regions_.at(0), pipeline_->get()->device)](size_t i) {
+    return [all, run = time_checked(all, regions_.at(0), pipeline_->get()->device())](size_t i) {
       run(i);
       return all[i]->name() == "good()" ? 5e3 : 1e4;
     };

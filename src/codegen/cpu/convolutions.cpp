@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "codegen/cpu/parts.h"
+#include "codegen/cpu/template.h"
 
 namespace toroid::codegen {
 
@@ -177,6 +178,45 @@ KernelText generate_conv_int8(const choice::Node& node, const choice::Convolutio
   k.kernel.tasks = c.n * Expr(conv_int8_task_count(shape, own));
   k.kernel.plan = fmt::format("int8 convolution tile {} pixels x {} vectors, {} pixels a task", own.pixels, own.vecs, own.block);
   return std::move(k.kernel);
+}
+
+Form cpu_conv_int8_form(const CpuSite& site) {
+  const auto& c = site.problem<choice::Convolution>();
+  const int lanes = lanes_of(site.isa);
+  Tiling<ConvInt8Tile> how;
+  how.rule = [=, &c] { return choose_conv_int8_tile(shape_of(c), lanes); };
+  how.others = [=, &c] { return other_conv_int8_tiles(shape_of(c), lanes); };
+  how.refusal = [=, &c](const ConvInt8Tile& t) { return conv_int8_tile_refusal(shape_of(c), t); };
+  how.generate = [=, &c](const ConvInt8Tile& t) { return generate_conv_int8(site.node, c, *site.writable, site.isa, *site.constants, t); };
+  const char* refusal = c.accumulate != DType::I32 ? "its sums are floats" : shape_of(c).depthwise() ? "it is depthwise" : "";
+  return make_form("conv_int8", refusal, how);
+}
+
+Form cpu_winograd_form(const CpuSite& site) {
+  const auto& c = site.problem<choice::Convolution>();
+  const int lanes = lanes_of(site.isa);
+  Tiling<WinogradTile> how;
+  how.rule = [=, &c] { return choose_winograd_tile(shape_of(c), lanes); };
+  how.others = [=, &c] { return other_winograd_tiles(shape_of(c), lanes); };
+  how.refusal = [=, &c](const WinogradTile& t) { return winograd_tile_refusal(shape_of(c), t); };
+  how.generate = [=, &c](const WinogradTile& t) { return generate_winograd(site.node, c, *site.writable, site.isa, *site.constants, t); };
+  if (c.accumulate == DType::I32) return make_form("winograd", "its sums are integers", how);
+  Form form = make_form("winograd", winograd_refusal(shape_of(c), input_of(c), lanes), how);
+  form.reluctance = winograd_reluctance(shape_of(c));
+  return form;
+}
+
+Form cpu_convolution_form(const CpuSite& site) {
+  const auto& c = site.problem<choice::Convolution>();
+  const int lanes = lanes_of(site.isa);
+  Tiling<ConvTile> how;
+  how.rule = [=, &c] { return choose_conv_tile(shape_of(c), input_of(c), lanes); };
+  how.others = [=, &c] { return other_conv_tiles(shape_of(c), input_of(c), lanes); };
+  how.refusal = [=, &c](const ConvTile& t) { return conv_tile_refusal(shape_of(c), input_of(c), t); };
+  how.generate = [=, &c](const ConvTile& t) { return generate_convolution(site.node, c, *site.writable, site.isa, *site.constants, t); };
+  const bool integers = c.accumulate == DType::I32, depthwise = shape_of(c).depthwise();
+  const char* name = integers ? "conv_depthwise_int8" : depthwise ? "conv_depthwise" : "convolution";
+  return make_form(name, integers && !depthwise ? "only depthwise ones of integers" : "", how);
 }
 
 }  // namespace toroid::codegen

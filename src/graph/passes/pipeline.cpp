@@ -5,42 +5,66 @@
 namespace toroid::graph {
 namespace {
 
+constexpr Purpose kWithTemplates = {.templates = true}, kWithConstants = {.frozen = true};
+
+constexpr PassRow row(const char* name, PassFunction run, const char* doc, Purpose needs = {}) {
+  return {name, run, true, needs, false, doc};
+}
+// One that has nothing to do in the sub-graphs of control flow.
+constexpr PassRow outer(const char* name, PassFunction run, const char* doc, Purpose needs = {}) {
+  return {name, run, false, needs, false, doc};
+}
+constexpr PassRow loops_only(const char* name, PassFunction run, const char* doc) { return {name, run, true, {}, true, doc}; }
+
+constexpr const char* kDce = "Drops what no output needs.";
+
 constexpr PassRow kPasses[] = {
-    {"functionalize", functionalize, true, "Makes in-place operations functional."},
-    {"freeze", freeze, false, "Makes parameters constants."},
-    {"store_weights", store_weights, true, "Makes constants of weights that are made of numbers."},
-    {"fold_conv_bn", fold_conv_bn, true, "Folds batch normalisation into constant weights."},
-    {"integer_products", integer_products, true, "Computes products of dequantized numbers in 8 bits."},
-    {"find_attention", find_attention, true, "Finds attention that is written out."},
-    {"decompose_keeping_templates", decompose_keeping_templates, true, "Expands composites that have no template."},
-    {"decompose", decompose, true, "Expands composites."},
-    {"plain_convolutions", plain_convolutions, true, "Writes convolutions as plain ones of two dimensions."},
-    {"explicit_random", explicit_random, false, "Makes random numbers a function of an input."},
-    {"simplify", simplify, true, "Removes what changes nothing; merges views and casts."},
-    {"constant_fold", constant_fold, true, "Computes what depends on constants alone."},
-    {"cse", cse, true, "Computes equal things once."},
-    {"trim", trim, true, "Computes only what is read."},
-    {"merge_linear", merge_linear, false, "Joins products that share an input."},
-    {"dce", dce, true, "Drops what no output needs."},
+    row("functionalize", functionalize, "Makes in-place operations functional."),
+    outer("freeze", freeze, "Makes parameters constants.", kWithConstants),
+    row("dce", dce, kDce, kWithConstants),
+    row("store_weights", store_weights, "Makes constants of weights that are made of numbers.", kWithConstants),
+    row("fold_conv_bn", fold_conv_bn, "Folds batch normalisation into constant weights.", kWithConstants),
+    row("integer_products", integer_products, "Computes products of dequantized numbers in 8 bits.", kFrozenInt8),
+    row("dce", dce, kDce, kFrozenInt8),
+    row("find_attention", find_attention, "Finds attention that is written out.", kWithTemplates),
+    row("decompose_keeping_templates", decompose_keeping_templates, "Expands composites that have no template.", kWithTemplates),
+    loops_only("decompose", decompose, "Expands composites."),
+    row("plain_convolutions", plain_convolutions, "Writes convolutions as plain ones of two dimensions.", kWithTemplates),
+    outer("explicit_random", explicit_random, "Makes random numbers a function of an input."),
+    row("simplify", simplify, "Removes what changes nothing; merges views and casts."),
+    row("constant_fold", constant_fold, "Computes what depends on constants alone."),
+    row("cse", cse, "Computes equal things once (common subexpression elimination)."),
+    row("trim", trim, "Computes only what is read."),
+    outer("merge_linear", merge_linear, "Joins products that share an input.", kFrozen),
+    row("dce", dce, kDce),
 };
+
+bool is_part(const PassRow& row, const Purpose& p) {
+  const Purpose& needs = row.needs;
+  return (p.frozen || !needs.frozen) && (p.templates || !needs.templates) && (p.int8 || !needs.int8) && !(row.loops_only && p.templates);
+}
 
 }  // namespace
 
 std::span<const PassRow> all_passes() { return kPasses; }
 
-std::vector<PassRow> default_passes(bool freeze, bool keep_templates, bool whole_products) {
-  std::vector<const char*> names = {"functionalize"};
-  if (freeze) names.insert(names.end(), {"freeze", "dce", "store_weights", "fold_conv_bn"});
-  if (freeze && keep_templates && whole_products) names.insert(names.end(), {"integer_products", "dce"});
-  if (keep_templates) names.push_back("find_attention");
-  names.push_back(keep_templates ? "decompose_keeping_templates" : "decompose");
-  if (keep_templates) names.push_back("plain_convolutions");
-  names.insert(names.end(), {"explicit_random", "simplify", "constant_fold", "cse", "trim"});
-  if (freeze && keep_templates) names.push_back("merge_linear");
-  names.push_back("dce");
+std::vector<PassRow> pipeline(const Purpose& purpose) {
   std::vector<PassRow> rows;
-  for (auto* name : names) rows.push_back(find_pass(name));
+  for (auto& row : kPasses)
+    if (is_part(row, purpose)) rows.push_back(row);
   return rows;
+}
+
+std::string conditions_of(const PassRow& row) {
+  std::string out;
+  const auto add = [&](bool needed, const char* name) {
+    if (needed) out += (out.empty() ? "" : ", ") + std::string(name);
+  };
+  add(row.needs.frozen, "frozen");
+  add(row.needs.templates, "templates");
+  add(row.needs.int8, "int8");
+  add(row.loops_only, "no templates");
+  return out.empty() ? "always" : out;
 }
 
 }  // namespace toroid::graph

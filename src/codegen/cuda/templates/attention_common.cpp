@@ -117,4 +117,8 @@ std::string apply_mask_text(const choice::Attention& a, const std::string& score
   return fmt::format("{} += mask_value({}) * kLog2E;", score, element);
 }
 
+CudaAttentionTarget cuda_attention_target(const device::cuda::GpuInfo& gpu) {
+  return {gpu.multiprocessors, static_cast<int64_t>(gpu.shared_bytes), gpu.is_hopper()};
+}
+
 }  // namespace toroid::codegen

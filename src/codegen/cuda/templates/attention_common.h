@@ -6,6 +6,7 @@
 #include "choice/program.h"
 #include "codegen/cuda/templates/parts.h"
 #include "codegen/kernel_text.h"
+#include "device/cuda/gpu.h"
 
 namespace toroid::codegen {
 
@@ -38,5 +39,7 @@ std::string attention_pointer(CudaArguments& arguments, const choice::Operand& o
                               const std::string& row);
 // Statement that applies an element of the mask to the f32 lvalue `score`, in powers of two; empty without a mask.
 std::string apply_mask_text(const choice::Attention& a, const std::string& score, const std::string& element);
+
+CudaAttentionTarget cuda_attention_target(const device::cuda::GpuInfo& gpu);
 
 }  // namespace toroid::codegen

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "codegen/cuda/template.h"
 #include "codegen/cuda/templates/attention_decode_parts_text.h"
 #include "codegen/cuda/templates/attention_decode_text.h"
 
@@ -198,6 +199,19 @@ KernelText generate_cuda_attention_decode(const choice::Node& node, const CudaAt
   k.plan = fmt::format("attention of {} queries a block, keys in {} parts, {} warps, {} stages{}", rows, s.splits, s.warps, s.stages,
                        s.skips ? ", masked steps skipped" : "");
   return k;
+}
+
+Form cuda_attention_decode_form(const CudaSite& site) {
+  const CudaAttentionTarget target = cuda_attention_target(site.gpu);
+  const choice::Node& node = site.node;
+  Tiling<CudaDecodeTile> how;
+  how.rule = [=, &node] { return choose_cuda_decode_tile(node, target); };
+  how.others = [=, &node] { return other_cuda_decode_tiles(node, target); };
+  how.refusal = [=, &node](const CudaDecodeTile& t) { return cuda_decode_tile_refusal(node, target, t); };
+  how.generate = [=, &node](const CudaDecodeTile& t) { return generate_cuda_attention_decode(node, target, t); };
+  Form form = make_form("attention_decode", cuda_attention_refusal(site.problem<choice::Attention>()), how);
+  if (form.refusal.empty() && !prefers_attention_decode(node, target)) form.reluctance = "keys are read once for many queries";
+  return form;
 }
 
 }  // namespace toroid::codegen

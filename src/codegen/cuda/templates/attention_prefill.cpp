@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "codegen/cuda/template.h"
 #include "codegen/cuda/templates/attention_mma_text.h"
 #include "codegen/cuda/templates/attention_prefill_text.h"
 #include "codegen/cuda/templates/attention_wgmma_text.h"
@@ -230,6 +231,30 @@ KernelText generate_cuda_attention_wgmma(const choice::Node& node, const CudaAtt
 
 KernelText generate_cuda_attention_mma(const choice::Node& node, const CudaAttentionTarget& target, const CudaAttentionMmaTile& tile) {
   return generate_prefill(node, target, shape_of(tile));
+}
+
+Form cuda_attention_prefill_form(const CudaSite& site) {
+  const CudaAttentionTarget target = cuda_attention_target(site.gpu);
+  const choice::Node& node = site.node;
+  Tiling<CudaPrefillTile> how;
+  how.rule = [&node] { return choose_cuda_prefill_tile(node); };
+  how.others = [] { return std::vector<CudaPrefillTile>{{2}, {1}, {3}}; };
+  how.refusal = [=, &node](const CudaPrefillTile& t) { return cuda_prefill_tile_refusal(node, target, t); };
+  how.generate = [=, &node](const CudaPrefillTile& t) { return generate_cuda_attention_wgmma(node, target, t); };
+  std::string refusal = cuda_attention_refusal(site.problem<choice::Attention>());
+  if (refusal.empty()) refusal = cuda_attention_wgmma_refusal(node, target);
+  return make_form("attention_prefill", std::move(refusal), how);
+}
+
+Form cuda_attention_mma_form(const CudaSite& site) {
+  const CudaAttentionTarget target = cuda_attention_target(site.gpu);
+  const choice::Node& node = site.node;
+  Tiling<CudaAttentionMmaTile> how;
+  how.rule = [=, &node] { return choose_cuda_attention_mma_tile(node, target); };
+  how.others = [] { return std::vector<CudaAttentionMmaTile>{{4, 64}, {8, 64}, {4, 32}, {8, 32}, {4, 128}, {2, 64}, {2, 32}}; };
+  how.refusal = [=, &node](const CudaAttentionMmaTile& t) { return cuda_attention_mma_tile_refusal(node, target, t); };
+  how.generate = [=, &node](const CudaAttentionMmaTile& t) { return generate_cuda_attention_mma(node, target, t); };
+  return make_form("attention_mma", cuda_attention_refusal(site.problem<choice::Attention>()), how);
 }
 
 }  // namespace toroid::codegen

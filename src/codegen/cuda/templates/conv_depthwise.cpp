@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "codegen/cuda/template.h"
 #include "codegen/cuda/templates/parts.h"
 
 namespace toroid::codegen {
@@ -142,6 +143,21 @@ KernelText generate_conv_depthwise(const choice::Node& node, const choice::Convo
   k.tasks = sym::ceil_div(rows * sym::ceil_div(c.out_w, Expr(count)) * Expr(c.out_channels / width), Expr(kThreads));
   k.plan = fmt::format("conv_depthwise: {} channels of {} pixels a thread\n", width, count) + loop::to_string(node.domain, node.body);
   return k;
+}
+
+Form cuda_conv_depthwise_form(const CudaSite& site) {
+  const auto& c = site.problem<choice::Convolution>();
+  const int64_t pixels = typical_size(conv_pixels(c));
+  Tiling<ConvDepthwiseTile> how;
+  how.rule = [=, &c] { return choose_conv_depthwise_tile(c, pixels); };
+  how.others = [] { return std::vector<ConvDepthwiseTile>{{1}, {2}, {4}, {8}}; };
+  how.refusal = [](const ConvDepthwiseTile& t) { return t.pixels > 8 ? "pixels is more than 8" : ""; };
+  how.generate = [=, &c](const ConvDepthwiseTile& t) {
+    return generate_conv_depthwise(site.node, c, conv_weight_by_taps(c, *site.writable, *site.constants), t, site.gpu.is_hopper());
+  };
+  const auto& weight = site.program.buffers[static_cast<size_t>(c.weight.buffer)];
+  const bool constant = weight.kind == loop::BufferKind::Constant;
+  return make_form("conv_depthwise", constant ? conv_depthwise_refusal(c) : "the weight is no constant", how);
 }
 
 }  // namespace toroid::codegen

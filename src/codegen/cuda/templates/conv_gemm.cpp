@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "codegen/cuda/template.h"
 #include "codegen/cuda/templates/parts.h"
 
 namespace toroid::codegen {
@@ -159,6 +160,21 @@ std::string conv_gemm_tile_refusal(const choice::Convolution& c, const ConvGemmT
   const bool known = std::any_of(tiles.begin(), tiles.end(), [&](ConvGemmTile x) { return x.stages = t.stages, x == t; });
   if (!known) return "there is no such tile";
   return conv_gemm_shared_bytes(t, gathers(c)) > kSharedOfTwo ? "its stages do not fit shared memory" : "";
+}
+
+Form cuda_conv_gemm_form(const CudaSite& site) {
+  const auto& c = site.problem<choice::Convolution>();
+  const int64_t pixels = typical_size(conv_pixels(c));
+  const int processors = site.gpu.multiprocessors;
+  const bool clusters = site.gpu.is_hopper();
+  Tiling<ConvGemmTile> how;
+  how.rule = [=, &c] { return choose_conv_gemm_tile(c, pixels, processors, clusters); };
+  how.others = [=, &c] { return ranked_conv_gemm_tiles(c, pixels, processors, clusters); };
+  how.refusal = [=, &c](const ConvGemmTile& t) { return conv_gemm_tile_refusal(c, t, clusters); };
+  how.generate = [=, &c](const ConvGemmTile& t) {
+    return generate_conv_gemm(site.node, c, conv_packed_weight(c, *site.writable, *site.constants), t, clusters);
+  };
+  return make_form(conv_gemm_name(c), conv_gemm_refusal(c), how);
 }
 
 }  // namespace toroid::codegen

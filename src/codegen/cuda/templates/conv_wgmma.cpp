@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "codegen/cuda/template.h"
 #include "codegen/cuda/templates/gemm_mma.h"
 #include "codegen/cuda/templates/gemm_wgmma.h"
 
@@ -110,6 +111,16 @@ KernelText generate_conv_wgmma(const choice::Node& node, const choice::Convoluti
                                   {"PAD_H", n(c.pad_h)},
                                   {"PAD_W", n(c.pad_w)}}));
   return wgmma_kernel(arguments, w, "conv_wgmma", node, epilogue, g, processors);
+}
+
+Form cuda_conv_wgmma_form(const CudaSite& site) {
+  const auto& c = site.problem<choice::Convolution>();
+  const int processors = site.gpu.multiprocessors;
+  const WgmmaSizes sizes{.m = typical_size(conv_pixels(c)), .n = c.out_channels, .k = conv_k(c), .processors = processors, .window = true};
+  return make_form("conv_wgmma", site.gpu.is_hopper() ? conv_wgmma_refusal(c) : "the GPU has no wgmma",
+                   wgmma_tiling(conv_implicit_product(c), sizes, [=, &c](const WgmmaTile& t) {
+                     return generate_conv_wgmma(site.node, c, conv_packed_weight(c, *site.writable, *site.constants), t, processors);
+                   }));
 }
 
 }  // namespace toroid::codegen

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <span>
 
+#include "codegen/cuda/template.h"
+#include "codegen/cuda/templates/gemm_wgmma.h"
 #include "codegen/cuda/templates/parts.h"
 
 namespace toroid::codegen {
@@ -134,6 +136,20 @@ MmaTile choose_mma_tile(const choice::Gemm& g, int64_t m, int64_t n, int64_t bat
   }
   if (many) return {128, 128, 64, 3, 2, 2};
   return ceil_div(m, 64) * ceil_div(n, 64) * batch >= processors ? MmaTile{64, 64, 64, 3, 2, 2} : MmaTile{32, 64, 64, 5, 2, 2};
+}
+
+Form cuda_gemm_mma_form(const CudaSite& site) {
+  const choice::Node& node = site.node;
+  const auto& g = site.problem<choice::Gemm>();
+  const auto shared_bytes = static_cast<int64_t>(site.gpu.shared_bytes);
+  const int processors = site.gpu.multiprocessors;
+  const WgmmaSizes sizes = wgmma_sizes(g, processors);
+  Tiling<MmaTile> how;
+  how.rule = [=, &g] { return choose_mma_tile(g, sizes.m, sizes.n, sizes.batch, processors); };
+  how.others = [&g] { return mma_tiles(g); };
+  how.refusal = [=, &g](const MmaTile& t) { return mma_tile_refusal(g, t, shared_bytes); };
+  how.generate = [&node, &g](const MmaTile& t) { return generate_gemm_mma(node, g, t); };
+  return make_form("gemm_mma", gemm_mma_refusal(node, g), how);
 }
 
 }  // namespace toroid::codegen

@@ -1,6 +1,8 @@
 #include "codegen/cuda/templates/gemm_simt.h"
 
 #include "base/check.h"
+#include "codegen/cuda/template.h"
+#include "codegen/cuda/templates/gemm_mma.h"
 #include "codegen/cuda/templates/parts.h"
 
 namespace toroid::codegen {
@@ -94,6 +96,14 @@ KernelText generate_gemm_simt(const choice::Node& node, const choice::Gemm& g) {
   for (auto& e : g.batch) k.tasks = k.tasks * e;
   k.plan = "gemm_simt: tiles of 64 x 64 x 16\n" + loop::to_string(node.domain, node.body);
   return k;
+}
+
+Form cuda_gemm_simt_form(const CudaSite& site) {
+  const choice::Node& node = site.node;
+  const auto& g = site.problem<choice::Gemm>();
+  Form form = make_form("gemm_simt", gemm_simt_refusal(node, g), [&node, &g] { return generate_gemm_simt(node, g); });
+  if (gemm_mma_refusal(node, g).empty()) form.configs = [] { return std::vector<choice::Config>{}; };  // far behind tensor cores
+  return form;
 }
 
 }  // namespace toroid::codegen

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "codegen/cuda/template.h"
 #include "codegen/cuda/templates/gemm_mma.h"
 #include "codegen/cuda/templates/parts.h"
 
@@ -361,6 +362,36 @@ std::string wgmma_tile_refusal(const choice::Gemm& g, const WgmmaSizes& s, const
     if (same == t && t.stages <= known.stages) return suits(g, s, t) ? "" : "such a tile makes no sense for these sizes";
   }
   return "there is no such tile";
+}
+
+std::string gemm_wgmma_refusal(const choice::Node& node, const choice::Gemm& g, const device::cuda::GpuInfo& gpu) {
+  return gpu.is_hopper() ? gemm_wgmma_refusal(node, g) : "the GPU has no wgmma";
+}
+
+WgmmaSizes wgmma_sizes(const choice::Gemm& g, int processors) {
+  WgmmaSizes s{.m = typical_size(g.m), .n = typical_size(g.n), .k = typical_size(g.k), .processors = processors};
+  for (auto& e : g.batch) s.batch *= typical_size(e);
+  return s;
+}
+
+Tiling<WgmmaTile> wgmma_tiling(const choice::Gemm& g, const WgmmaSizes& sizes, std::function<KernelText(const WgmmaTile&)> generate) {
+  Tiling<WgmmaTile> how;
+  how.rule = [=] { return choose_wgmma_tile(g, sizes); };
+  how.others = [=] { return ranked_wgmma_tiles(g, sizes); };
+  how.refusal = [=](const WgmmaTile& t) { return wgmma_tile_refusal(g, sizes, t); };
+  how.generate = std::move(generate);
+  how.settle = settle_wgmma_tile;
+  how.settled = "stages";
+  return how;
+}
+
+Form cuda_gemm_wgmma_form(const CudaSite& site) {
+  const choice::Node& node = site.node;
+  const auto& g = site.problem<choice::Gemm>();
+  const int processors = site.gpu.multiprocessors;
+  return make_form(
+      "gemm_wgmma", gemm_wgmma_refusal(node, g, site.gpu),
+      wgmma_tiling(g, wgmma_sizes(g, processors), [=, &node, &g](auto& t) { return generate_gemm_wgmma(node, g, t, processors, true); }));
 }
 
 }  // namespace toroid::codegen

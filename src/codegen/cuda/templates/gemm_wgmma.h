@@ -7,7 +7,9 @@
 #include "choice/program.h"
 #include "codegen/cuda/templates/gemm_wgmma_text.h"
 #include "codegen/cuda/templates/parts.h"
+#include "codegen/forms.h"
 #include "codegen/kernel_text.h"
+#include "device/cuda/gpu.h"
 
 namespace toroid::codegen {
 
@@ -38,5 +40,13 @@ WgmmaTile choose_wgmma_tile(const choice::Gemm& g, const WgmmaSizes& sizes);
 std::string wgmma_tile_refusal(const choice::Gemm& g, const WgmmaSizes& sizes, const WgmmaTile& t);
 // Gives a tile as many stages as fit.
 void settle_wgmma_tile(WgmmaTile& t);
+
+// On this GPU.
+std::string gemm_wgmma_refusal(const choice::Node& node, const choice::Gemm& g, const device::cuda::GpuInfo& gpu);
+
+// The sizes of a product, guessed where the run tells them.
+WgmmaSizes wgmma_sizes(const choice::Gemm& g, int processors);
+// `g` is copied: it may be made up.
+Tiling<WgmmaTile> wgmma_tiling(const choice::Gemm& g, const WgmmaSizes& sizes, std::function<KernelText(const WgmmaTile&)> generate);
 
 }  // namespace toroid::codegen

@@ -6,6 +6,7 @@
 
 #include "choice/program.h"
 #include "codegen/forms.h"
+#include "device/cuda/gpu.h"
 
 namespace toroid::codegen {
 
@@ -42,5 +43,7 @@ std::string cuda_gemv_refusal(const choice::Node& node, const CudaGemvTarget& ta
 // buffers: the program's. Constant ones are read before the kernel waits for its predecessor.
 KernelText generate_cuda_gemv(const choice::Node& node, const std::vector<loop::Buffer>& buffers, const CudaGemvTarget& target,
                               const CudaGemvTile& tile);
+
+CudaGemvTarget cuda_gemv_target(const device::cuda::GpuInfo& gpu);
 
 }  // namespace toroid::codegen

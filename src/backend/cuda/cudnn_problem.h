@@ -5,7 +5,7 @@
 #include "exec/plan.h"
 #include "extern/cudnn/cudnn.h"
 
-namespace toroid::compiler {
+namespace toroid::backend {
 
 // Why cuDNN does not compute the bare convolution; empty when it does, whatever the epilogue: see fit_for_cudnn. EnvironmentError when
 // nothing but the library is missing.
@@ -27,4 +27,4 @@ CudnnNode describe_cudnn(const choice::Node& node);
 // to be so but for i others. UserError for another configuration, or where the library has fewer.
 exec::LibraryCall cudnn_call(const choice::Node& node, device::cuda::Gpu& gpu);
 
-}  // namespace toroid::compiler
+}  // namespace toroid::backend

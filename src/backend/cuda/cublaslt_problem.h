@@ -5,7 +5,7 @@
 #include "exec/plan.h"
 #include "extern/cublaslt/cublaslt.h"
 
-namespace toroid::compiler {
+namespace toroid::backend {
 
 // Why cuBLASLt does not compute the bare product; empty when it does, whatever the epilogue: see split_for_cublaslt. EnvironmentError when
 // the library is missing.
@@ -21,4 +21,4 @@ exec::LibraryCall cublaslt_call(const choice::Node& node, device::cuda::Gpu& gpu
 // Those configurations, at most `most`, the first as good as none.
 std::vector<choice::Config> cublaslt_configs(const choice::Node& node, device::cuda::Gpu& gpu, int most);
 
-}  // namespace toroid::compiler
+}  // namespace toroid::backend

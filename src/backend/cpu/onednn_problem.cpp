@@ -1,12 +1,12 @@
-#include "compile/onednn_problem.h"
+#include "backend/cpu/onednn_problem.h"
 
 #include <algorithm>
 
+#include "backend/epilogue_chain.h"
 #include "base/check.h"
-#include "compile/epilogue_chain.h"
 #include "sched/split_epilogue.h"
 
-namespace toroid::compiler {
+namespace toroid::backend {
 namespace {
 
 using external::OneDnnProblem;
@@ -205,4 +205,4 @@ OneDnnNode describe_onednn(const choice::Node& node, const choice::Program& prog
   return made;
 }
 
-}  // namespace toroid::compiler
+}  // namespace toroid::backend

@@ -1,4 +1,4 @@
-#include "compile/epilogue_chain.h"
+#include "backend/epilogue_chain.h"
 
 #include <algorithm>
 #include <set>
@@ -6,7 +6,7 @@
 #include "loop/var_map.h"
 #include "ops/table.h"
 
-namespace toroid::compiler {
+namespace toroid::backend {
 namespace {
 
 using external::PostOpKind;
@@ -200,4 +200,4 @@ std::optional<TensorMemory> direct_result(const choice::Node& node, const Chain&
   return memory;
 }
 
-}  // namespace toroid::compiler
+}  // namespace toroid::backend

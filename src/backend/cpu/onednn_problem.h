@@ -4,7 +4,7 @@
 #include "choice/program.h"
 #include "extern/onednn/onednn.h"
 
-namespace toroid::compiler {
+namespace toroid::backend {
 
 // Why oneDNN does not compute the bare problem, its sum stored as f32 without gaps; empty when it does. Whatever the epilogue, it then
 // takes the node: see fit_epilogue. EnvironmentError when the library is missing.
@@ -22,4 +22,4 @@ struct OneDnnNode {
 // A node that fit_epilogue has seen.
 OneDnnNode describe_onednn(const choice::Node& node, const choice::Program& p);
 
-}  // namespace toroid::compiler
+}  // namespace toroid::backend

@@ -1,12 +1,12 @@
-#include "compile/cudnn_problem.h"
+#include "backend/cuda/cudnn_problem.h"
 
 #include <algorithm>
 
+#include "backend/epilogue_chain.h"
 #include "base/check.h"
-#include "compile/epilogue_chain.h"
 #include "sched/split_epilogue.h"
 
-namespace toroid::compiler {
+namespace toroid::backend {
 namespace {
 
 using choice::Convolution;
@@ -177,4 +177,4 @@ exec::LibraryCall cudnn_call(const choice::Node& node, device::cuda::Gpu& gpu) {
   return {std::move(made.name), calls[static_cast<size_t>(number)], std::move(made.buffers)};
 }
 
-}  // namespace toroid::compiler
+}  // namespace toroid::backend

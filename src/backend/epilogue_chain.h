@@ -9,7 +9,7 @@
 #include "choice/program.h"
 #include "extern/onednn/onednn.h"
 
-namespace toroid::compiler {
+namespace toroid::backend {
 
 // One operation of a library on the running value, and the step of the body that holds its result.
 struct Link {
@@ -45,4 +45,4 @@ std::vector<int64_t> dense_strides(const std::vector<int64_t>& sizes, std::span<
 // Gives dimensions of size 1, whose strides say nothing, those of channels-last memory. False when the memory has another layout.
 bool take_channels_last(external::TensorMemory& m);
 
-}  // namespace toroid::compiler
+}  // namespace toroid::backend

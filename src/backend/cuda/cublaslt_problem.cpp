@@ -1,11 +1,11 @@
-#include "compile/cublaslt_problem.h"
+#include "backend/cuda/cublaslt_problem.h"
 
 #include <algorithm>
 
 #include "base/check.h"
 #include "sched/split_epilogue.h"
 
-namespace toroid::compiler {
+namespace toroid::backend {
 namespace {
 
 using external::CublasLtProblem;
@@ -187,4 +187,4 @@ std::vector<choice::Config> cublaslt_configs(const choice::Node& node, device::c
   return configs;
 }
 
-}  // namespace toroid::compiler
+}  // namespace toroid::backend

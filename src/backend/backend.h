@@ -1,0 +1,43 @@
+// The devices that programs are compiled for: targets that also make code and load it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "codegen/constant_memory.h"
+#include "codegen/kernel_text.h"
+#include "device/cpu/code_loader.h"
+#include "device/cuda/gpu.h"
+#include "target/program_pass.h"
+
+namespace toroid::backend {
+
+// A compiled kernel that can be launched, on the one or the other.
+struct LoadedKernel {
+  std::shared_ptr<const device::LoadedCode> cpu;
+  device::cuda::Kernel gpu;
+};
+
+class Backend : public target::Target {
+ public:
+  using Target::Target;
+  // The kernel of a scheduled program's node that is neither a call nor a library's. See codegen::generate.
+  virtual codegen::KernelText generate(const choice::Node& node, choice::Program& p, codegen::ConstantMemory& constants) const = 0;
+  // Of a kernel's text in a file: ".c".
+  virtual std::string file_ending() const = 0;
+  virtual LoadedKernel load(const std::string& object, const codegen::KernelText& k) const = 0;
+};
+
+// absent: a GPU that is compiled for in place of the device, and need not be there.
+std::unique_ptr<Backend> make_backend(const Device& device, const CompileOptions& options, const device::cuda::GpuInfo* absent = nullptr);
+
+// The pass tables of all backends, for people and for options that name passes.
+struct PassTable {
+  const char* backend;
+  choice::Stage to;
+  std::span<const target::ProgramPass> passes;
+};
+std::vector<PassTable> pass_tables();
+
+}  // namespace toroid::backend

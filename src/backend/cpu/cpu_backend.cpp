@@ -1,0 +1,116 @@
+#include "backend/cpu/cpu_backend.h"
+
+#include <fmt/core.h>
+#include <strings.h>
+
+#include <cstdlib>
+
+#include "backend/cpu/cpu_candidates.h"
+#include "backend/proposals.h"
+#include "base/log.h"
+#include "base/thread_pool.h"
+#include "codegen/cpu/generate.h"
+#include "device/cpu/isa.h"
+#include "device/cpu/runtime_symbols.h"
+#include "exec/bound.h"
+#include "sched/absorb.h"
+#include "sched/passes.h"
+#include "sched/rewrites.h"
+
+namespace toroid::backend {
+namespace {
+
+constexpr const char* kNotTaken = "the template does not take this shape, dtype or layout";
+
+// Threads of OpenMP look for more work in a loop when a library's call has ended, on the cores that the next kernels need: MiniLM-L6 with
+// one product of oneDNN took twice as long, as did what was timed beside it.
+std::string spinning_refusal() {
+  const auto says = [](const char* name, const char* value) {
+    const char* given = std::getenv(name);
+    return given && ::strcasecmp(given, value) == 0;
+  };
+  if (ThreadPool::global().size() == 1 || says("OMP_WAIT_POLICY", "passive") || says("GOMP_SPINCOUNT", "0")) return "";
+  return "its OpenMP threads would hold up other kernels (not where OMP_WAIT_POLICY is passive in the environment)";
+}
+
+target::Facts facts_of(const CompileOptions& options, device::Isa isa) {
+  const int threads = exec::threads_of(options);
+  return {.isa = isa == device::host().isa ? "native" : std::string(device::name_of(isa)),
+          .key = fmt::format("{}, {}, {} threads", device::host().model, device::name_of(isa), threads),
+          .workers = threads,
+          .int8 = isa != device::Isa::Scalar};
+}
+
+class CpuBackend : public Backend {
+ public:
+  CpuBackend(const CompileOptions& options, device::Isa isa) : Backend(facts_of(options, isa)), options_(options), isa_(isa) {}
+
+  std::string refusal(const choice::Gemm& g, bool constant_b, const CompileOptions&) const override {
+    return !is_int(g.accumulate) || codegen::supports(g, constant_b) ? "" : kNotTaken;
+  }
+  std::string refusal(const choice::Convolution& c, bool constant_weight, const CompileOptions& options) const override {
+    return refusal_of(candidates(c, constant_weight, isa_, options));
+  }
+  std::string refusal(const choice::Attention& a) const override { return codegen::supports(a, isa_) ? "" : kNotTaken; }
+  std::string refusal(const choice::Sort& s) const override { return codegen::supports(s) ? "" : kNotTaken; }
+
+  std::span<const target::ProgramPass> passes(choice::Stage to) const override { return cpu_passes(to); }
+  std::string producer_refusal(const choice::Node& product) const override { return sched::recompute_refusal(product, facts().workers); }
+
+  std::vector<choice::Config> proposals(const choice::Program& p, size_t node) const override {
+    const choice::Node& n = p.nodes[node];
+    std::vector<choice::Config> out = without_default(n, codegen::configs(n, p, isa_));
+    std::string refusal = library_refusal(n, p);
+    if (refusal.empty() && !(refusal = spinning_refusal()).empty())
+      log(Artifact::Choices, fmt::format("{}: not by onednn: {}", choice::label(n), refusal));
+    add_library(out, n, {"onednn", {}}, refusal);
+    for (auto& way : sched::proposed_rewrites(p, node, facts(), options_)) out.push_back(std::move(way));
+    return out;
+  }
+  std::vector<choice::Config> neighbours(const choice::Program& p, size_t node, const choice::Config& way) const override {
+    const choice::Node& n = p.nodes[node];
+    const auto from = way.empty() ? first_of(codegen::configs(n, p, isa_)) : way;
+    return from.empty() ? std::vector<choice::Config>{} : codegen::neighbours(from, n, p, isa_);
+  }
+
+  codegen::KernelText generate(const choice::Node& node, choice::Program& p, codegen::ConstantMemory& constants) const override {
+    return codegen::generate(node, p, isa_, constants);
+  }
+  std::string file_ending() const override { return ".c"; }
+  LoadedKernel load(const std::string& object, const codegen::KernelText& k) const override {
+    return {device::LoadedCode::load(object, device::runtime_symbols(), k.name), {}};
+  }
+
+  device::Isa instructions() const { return isa_; }
+
+ private:
+  const CompileOptions options_;
+  const device::Isa isa_;
+};
+
+bool run_choose(choice::Program& p, target::PassContext& context) {
+  return choose(p, dynamic_cast<const CpuBackend&>(context.target).instructions(), context);
+}
+
+constexpr target::ProgramPass kSchedule[] = {
+    sched::kInlineDefaults,
+    sched::kFuse,
+    {"choose", "Decides who computes each product and convolution: the template or oneDNN.", run_choose, target::kEachFusion, true},
+    sched::kFuseRests,
+    sched::kAbsorbProducers,
+    sched::kSplitReductions,
+    sched::kShareLaunches,
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_cpu_backend(const CompileOptions& options) {
+  return std::make_unique<CpuBackend>(options, device::usable_isa(options.get(options::kIsa)));
+}
+
+std::span<const target::ProgramPass> cpu_passes(choice::Stage to) {
+  if (to == choice::Stage::Lowered) return {};
+  return kSchedule;
+}
+
+}  // namespace toroid::backend

@@ -1,0 +1,11 @@
+// The processor that the program runs on.
+#pragma once
+
+#include "backend/backend.h"
+
+namespace toroid::backend {
+
+std::unique_ptr<Backend> make_cpu_backend(const CompileOptions& options);
+std::span<const target::ProgramPass> cpu_passes(choice::Stage to);
+
+}  // namespace toroid::backend

@@ -1,0 +1,108 @@
+#include "backend/cuda/cuda_backend.h"
+
+#include <fmt/core.h>
+
+#include "backend/cuda/cuda_candidates.h"
+#include "backend/proposals.h"
+#include "codegen/cuda/generate.h"
+#include "codegen/cuda/templates/sort.h"
+#include "sched/passes.h"
+#include "sched/rewrites.h"
+
+namespace toroid::backend {
+namespace {
+
+constexpr const char* kNotTaken = "the template does not take this shape, dtype or layout";
+constexpr int64_t kLibraryChoices = 3;  // of a library's heuristics
+
+target::Facts facts_of(int index, const device::cuda::GpuInfo& gpu) {
+  return {.device = Device::cuda(index),
+          .isa = gpu.architecture,
+          .key = fmt::format("{}, {}, {} multiprocessors", gpu.name, gpu.architecture, gpu.multiprocessors),
+          .workers = gpu.multiprocessors,
+          .tf32 = true,
+          .copies_pieces = true};
+}
+
+class CudaBackend : public Backend {
+ public:
+  CudaBackend(int index, device::cuda::GpuInfo gpu, const CompileOptions& options)
+      : Backend(facts_of(index, gpu)), options_(options), gpu_(std::move(gpu)) {}
+
+  std::string refusal(const choice::Gemm& g, bool /*constant_b*/, const CompileOptions&) const override {
+    return is_int(g.accumulate) ? "the templates take floats alone" : "";
+  }
+  std::string refusal(const choice::Convolution& c, bool constant_weight, const CompileOptions& options) const override {
+    return refusal_of(gpu_candidates(c, constant_weight, options));
+  }
+  std::string refusal(const choice::Attention& a) const override { return codegen::cuda_supports(a) ? "" : kNotTaken; }
+  std::string refusal(const choice::Sort& s) const override { return codegen::cuda_supports(s) ? "" : kNotTaken; }
+
+  std::span<const target::ProgramPass> passes(choice::Stage to) const override { return cuda_passes(to); }
+  std::string producer_refusal(const choice::Node& product) const override { return codegen::cuda_producer_refusal(product, gpu_); }
+  std::string pair_refusal(const choice::Node& product) const override { return codegen::cuda_pair_refusal(product, gpu_); }
+
+  std::vector<choice::Config> proposals(const choice::Program& p, size_t node) const override {
+    const choice::Node& n = p.nodes[node];
+    std::vector<choice::Config> out = without_default(n, codegen::cuda_configs(n, p, gpu_));
+    const std::string refusal = gpu_library_refusal(n, p);
+    const std::string library(
+        name_of(std::holds_alternative<choice::Convolution>(n.problem) ? choice::Implementation::CuDnn : choice::Implementation::CublasLt));
+    for (int64_t algo = 0; algo < kLibraryChoices; ++algo) add_library(out, n, {library, {{"algo", algo}}}, refusal);
+    for (auto& way : sched::proposed_rewrites(p, node, facts(), options_)) out.push_back(std::move(way));
+    return out;
+  }
+  std::vector<choice::Config> neighbours(const choice::Program& p, size_t node, const choice::Config& way) const override {
+    const choice::Node& n = p.nodes[node];
+    const auto from = way.empty() ? first_of(codegen::cuda_configs(n, p, gpu_)) : way;
+    return from.empty() ? std::vector<choice::Config>{} : codegen::cuda_neighbours(from, n, p, gpu_);
+  }
+
+  codegen::KernelText generate(const choice::Node& node, choice::Program& p, codegen::ConstantMemory& constants) const override {
+    return codegen::generate_cuda(node, p, gpu_, constants);
+  }
+  std::string file_ending() const override { return ".cu"; }
+  LoadedKernel load(const std::string& object, const codegen::KernelText& k) const override {
+    return {nullptr, device::cuda::gpu(facts().device.index).load(object, k.name, k.shared_bytes, k.overlaps)};
+  }
+
+  const device::cuda::GpuInfo& gpu() const { return gpu_; }
+
+ private:
+  const CompileOptions options_;
+  const device::cuda::GpuInfo gpu_;
+};
+
+bool run_choose(choice::Program& p, target::PassContext& context) { return choose_on_gpu(p, context); }
+
+bool name_templates(choice::Program& p, target::PassContext& context) {
+  const device::cuda::GpuInfo& gpu = dynamic_cast<const CudaBackend&>(context.target).gpu();
+  for (auto& n : p.nodes)
+    if (std::string line = n.is_library() ? "" : codegen::cuda_choice(n, p, gpu); !line.empty())
+      context.report.choices.push_back(std::move(line));
+  return false;
+}
+
+constexpr target::ProgramPass kPrepare[] = {sched::kPadProducts};
+constexpr target::ProgramPass kSchedule[] = {
+    sched::kInlineDefaults,
+    sched::kFuse,
+    {"choose", "Decides who computes each product and convolution: templates, cuBLASLt or cuDNN.", run_choose, target::kEachFusion, true},
+    sched::kFuseRests,
+    sched::kAbsorbProducers,
+    sched::kPairProducts,
+    {"name_templates", "Reports which template computes each product, and why not those before it.", name_templates},
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_cuda_backend(int index, device::cuda::GpuInfo gpu, const CompileOptions& options) {
+  return std::make_unique<CudaBackend>(index, std::move(gpu), options);
+}
+
+std::span<const target::ProgramPass> cuda_passes(choice::Stage to) {
+  if (to == choice::Stage::Lowered) return kPrepare;
+  return kSchedule;
+}
+
+}  // namespace toroid::backend

@@ -1,0 +1,37 @@
+// The passes of schedules, as rows of targets' tables (target/program_pass.h).
+#pragma once
+
+#include "target/program_pass.h"
+
+namespace toroid::sched {
+
+bool run_inline_defaults(choice::Program& p, target::PassContext& context);
+bool run_fuse(choice::Program& p, target::PassContext& context);
+bool run_fuse_rests(choice::Program& p, target::PassContext& context);
+bool run_absorb_producers(choice::Program& p, target::PassContext& context);
+bool run_pair_products(choice::Program& p, target::PassContext& context);
+bool run_split_reductions(choice::Program& p, target::PassContext& context);
+bool run_share_launches(choice::Program& p, target::PassContext& context);
+bool run_pad_products(choice::Program& p, target::PassContext& context);
+
+inline constexpr target::Fusions kJoins = target::with(Fusion::All);
+
+inline constexpr target::ProgramPass kInlineDefaults = {"inline_defaults",
+                                                        "Puts the first implementation in the place of each call that has several.",
+                                                        run_inline_defaults, target::kEachFusion, true};
+inline constexpr target::ProgramPass kFuse = {"fuse", "Joins nodes so that values pass between them in registers.", run_fuse, kJoins};
+// Off with the other: it joins whatever can be joined.
+inline constexpr target::ProgramPass kFuseRests = {"fuse", "Joins what was cut off from epilogues with what reads it.", run_fuse_rests,
+                                                   kJoins};
+inline constexpr target::ProgramPass kAbsorbProducers = {
+    "absorb_producers", "Lets products compute the rows of their left operand themselves.", run_absorb_producers, kJoins};
+inline constexpr target::ProgramPass kPairProducts = {"pair_products", "Gives products whose columns are read in pairs two right operands.",
+                                                      run_pair_products, kJoins};
+inline constexpr target::ProgramPass kSplitReductions = {"split_reductions", "Folds long rows with few results in two stages.",
+                                                         run_split_reductions, target::with(Fusion::None) | target::with(Fusion::All)};
+inline constexpr target::ProgramPass kShareLaunches = {"share_launches", "Runs small independent loops in one launch.", run_share_launches,
+                                                       kJoins};
+inline constexpr target::ProgramPass kPadProducts = {"pad_products", "Copies operands of products whose rows are badly aligned.",
+                                                     run_pad_products, kJoins};
+
+}  // namespace toroid::sched

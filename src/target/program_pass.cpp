@@ -1,0 +1,38 @@
+#include "target/program_pass.h"
+
+#include "base/check.h"
+
+namespace toroid::target {
+namespace {
+
+std::string_view name_of(choice::Stage stage) { return stage == choice::Stage::Lowered ? "lowering" : "scheduling"; }
+
+}  // namespace
+
+choice::Program run_passes(choice::Program p, const Target& target, choice::Stage to, const CompileOptions& options, ScheduleReport* report,
+                           const PassDump& dump) {
+  ScheduleReport unseen;
+  PassContext context{target, options, report ? *report : unseen};
+  // Until the last one has run, what holds of the program is what held of it before.
+  const auto verify = [&](const std::string& after) { choice::verify(p, choice::Stage::Lowered, after); };
+  PassRunner runner({report ? std::optional(Artifact::Schedule) : std::nullopt, [&] { return choice::to_string(p); }, verify}, options,
+                    &context.report.passes, dump);
+  for (auto& pass : target.passes(to)) {
+    if (!(pass.fusions & with(options.fusion()))) continue;
+    TOROID_USER_CHECK(!pass.required || !is_disabled(pass.name, options),
+                      "the option disable_passes names \"{}\", which no program can be compiled without", pass.name);
+    runner.run(pass.name, [&] { return pass.run(p, context); });
+  }
+  if (options.get(options::kVerifyPasses)) choice::verify(p, to, std::string(name_of(to)));
+  return p;
+}
+
+std::string conditions_of(const ProgramPass& pass) {
+  if (pass.fusions == kEachFusion) return "always";
+  std::string out = "fusion ";
+  for (auto f : {Fusion::None, Fusion::PerNode, Fusion::All})
+    if (pass.fusions & with(f)) out += (out.size() > 7 ? " or " : "") + std::string(kFusionNames[static_cast<size_t>(f)]);
+  return out;
+}
+
+}  // namespace toroid::target

@@ -1,0 +1,61 @@
+// Passes over programs: one signature, run in the order of a target's table.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/pass_runner.h"
+#include "target/target.h"
+#include "toroid/mode.h"
+
+namespace toroid::target {
+
+struct FusionReport {
+  size_t nodes_before = 0, nodes_after = 0;
+  struct Miss {
+    std::string first, second, reason;
+  };
+  std::vector<Miss> misses;  // one a pair that shares memory and was not joined
+  struct Unsplit {
+    std::string node, reason;
+  };
+  std::vector<Unsplit> unsplit;  // long reductions with few results that stayed one loop
+};
+
+// What the passes did to a program.
+struct ScheduleReport {
+  PassReport passes;
+  FusionReport fusion;
+  std::vector<std::string> choices;  // a line for each decision that had an alternative
+};
+
+struct PassContext {
+  const Target& target;
+  const CompileOptions& options;
+  ScheduleReport& report;
+  bool parted = false;  // a pass has cut off what a library cannot do of an epilogue: the rest may join what reads it
+};
+
+// Fusions with which a pass runs: bits of (1 << Fusion).
+using Fusions = uint8_t;
+constexpr Fusions with(Fusion f) { return static_cast<Fusions>(1 << static_cast<int>(f)); }
+constexpr Fusions kEachFusion = with(Fusion::None) | with(Fusion::PerNode) | with(Fusion::All);
+
+struct ProgramPass {
+  const char* name;
+  const char* doc;
+  bool (*run)(choice::Program& p, PassContext& context);  // whether it changed the program
+  Fusions fusions = kEachFusion;
+  bool required = false;  // without it nothing can be made of the program
+};
+
+// The program, after the target's passes to the stage, run as PassRunner does, but for those that the options' fusion leaves out.
+// report null: nobody is told what happens, and no log either. UserError where the options leave out a pass that is required, and what the
+// passes throw: a choice that does not fit its node.
+choice::Program run_passes(choice::Program p, const Target& target, choice::Stage to, const CompileOptions& options,
+                           ScheduleReport* report = nullptr, const PassDump& dump = {});
+
+// The fusions with which a pass runs, for people: "always", "fusion all".
+std::string conditions_of(const ProgramPass& pass);
+
+}  // namespace toroid::target
