@@ -123,7 +123,7 @@ TEST(LoopInterpret, ChecksGiveWhatIsInside) {
   v1: i64 = index [i0]
   v2: i64 = const 4
   v3: bool = Lt v1 v2
-  v4: i64 = check %2 v0 below s0 site 5 if v3
+  v4: i64 = check %2 v0 below [s0] site 5 if v3
   v5: f32 = load %1 [v4]
   store %3 [i0] v5
 }
