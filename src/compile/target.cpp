@@ -10,7 +10,6 @@
 #include "codegen/cuda/generate.h"
 #include "codegen/cuda/templates/sort.h"
 #include "compile/candidates.h"
-#include "device/cpu/runtime_symbols.h"
 #include "exec/bound.h"
 #include "sched/absorb.h"
 #include "sched/channels_last.h"
@@ -103,9 +102,7 @@ class CpuTarget : public Target {
   }
   std::string isa() const override { return isa_ == device::host().isa ? "native" : std::string(device::name_of(isa_)); }
   std::string file_ending() const override { return ".c"; }
-  LoadedKernel load(const std::string& object, const codegen::KernelText& k) const override {
-    return {device::LoadedCode::load(object, device::runtime_symbols(), k.name), {}};
-  }
+  std::string code_for() const override { return exec::code_for(isa_); }
 
  private:
   const CompileOptions options_;
@@ -115,8 +112,7 @@ class CpuTarget : public Target {
 
 class GpuTarget : public Target {
  public:
-  GpuTarget(CompileOptions options, int index, device::cuda::GpuInfo gpu)
-      : options_(std::move(options)), index_(index), gpu_(std::move(gpu)) {}
+  GpuTarget(CompileOptions options, device::cuda::GpuInfo gpu) : options_(std::move(options)), gpu_(std::move(gpu)) {}
 
   void set_templates(lower::LowerOptions& how) const override {
     how.tf32 = true;
@@ -170,13 +166,10 @@ class GpuTarget : public Target {
   }
   std::string isa() const override { return gpu_.architecture; }
   std::string file_ending() const override { return ".cu"; }
-  LoadedKernel load(const std::string& object, const codegen::KernelText& k) const override {
-    return {nullptr, device::cuda::gpu(index_).load(object, k.name, k.shared_bytes, k.overlaps)};
-  }
+  std::string code_for() const override { return gpu_.architecture; }
 
  private:
   const CompileOptions options_;
-  int index_;
   device::cuda::GpuInfo gpu_;
 };
 
@@ -185,7 +178,7 @@ class GpuTarget : public Target {
 std::unique_ptr<Target> make_target(const Setup& setup, const device::cuda::GpuInfo* absent) {
   if (!setup.device.is_cuda()) return std::make_unique<CpuTarget>(setup.options);
   const int index = setup.device.index;
-  return std::make_unique<GpuTarget>(setup.options, index, absent ? *absent : device::cuda::gpu(index).info());
+  return std::make_unique<GpuTarget>(setup.options, absent ? *absent : device::cuda::gpu(index).info());
 }
 
 }  // namespace toroid::compiler

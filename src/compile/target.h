@@ -6,19 +6,12 @@
 
 #include "codegen/cpu/generate.h"
 #include "compile/setup.h"
-#include "device/cpu/code_loader.h"
 #include "device/cuda/gpu.h"
 #include "exec/plan.h"
 #include "lower/lowering.h"
 #include "sched/fuse.h"
 
 namespace toroid::compiler {
-
-// A compiled kernel that can be launched, on the one or the other.
-struct LoadedKernel {
-  std::shared_ptr<const device::LoadedCode> cpu;
-  device::cuda::Kernel gpu;
-};
 
 class Target {
  public:
@@ -43,7 +36,8 @@ class Target {
   virtual std::string isa() const = 0;
   // Of a kernel's text in a file: ".c".
   virtual std::string file_ending() const = 0;
-  virtual LoadedKernel load(const std::string& object, const codegen::KernelText& k) const = 0;
+  // Of exec::Plan.
+  virtual std::string code_for() const = 0;
 };
 
 // Of setup.device; `absent`: a GPU that is compiled for in its place, and need not be there.

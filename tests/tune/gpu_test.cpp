@@ -32,15 +32,16 @@ std::shared_ptr<exec::Executable> executable(const std::string& body, int64_t n)
   exec::Plan p = exec::chain(1, false);
   p.device = Device::cuda();
   auto& l = std::get<exec::Launch>(p.steps[0]);
-  l.function = nullptr;
-  l.gpu.kernel = gpu.load(jit::nvrtc_compile(source(body), gpu.info().architecture, "k"), "k");
+  exec::Store store;
+  l.name = "k";
+  l.kernel = store.kernels.add(jit::nvrtc_compile(source(body), gpu.info().architecture, "k"));
   l.gpu.threads = 256;
   p.symbols.clear();
   for (auto& b : p.buffers) b.numel = n;
   p.inputs[0].type.sizes = p.outputs[0].type.sizes = {n};
   l.params = {n};
   l.tasks = (n + 255) / 256;
-  return std::make_shared<exec::Executable>(std::move(p));
+  return std::make_shared<exec::Executable>(p, store);
 }
 
 TEST_F(GpuTune, SamplesByRecordedGraphs) {
