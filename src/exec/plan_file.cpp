@@ -101,13 +101,18 @@ constexpr size_t kValues<sym::Rel> = 6;
 
 class Reader {
  public:
-  Reader(std::string_view bytes, size_t base) : bytes_(bytes, "plan file", base) {}
+  explicit Reader(ByteReader& bytes) : bytes_(bytes) {}
 
-  Plan whole() {
+  Plan plan() {
     Plan p;
     value(p);
-    bytes_.end();
     return p;
+  }
+  Launch launch() {
+    Launch l;
+    scopes_.emplace_back();  // no symbol
+    value(l);
+    return l;
   }
 
   template <class T, class... Usual>
@@ -239,7 +244,7 @@ class Reader {
     }
   }
 
-  ByteReader bytes_;
+  ByteReader& bytes_;
   const char* name_ = "a plan";
   std::vector<std::map<std::string, Expr>> scopes_;
 };
@@ -316,7 +321,20 @@ std::string write_plan(const Plan& plan) {
   return framed(kPlanMagic, kPlanVersion, w.bytes.out);
 }
 
-Plan read_plan(std::string_view bytes) { return Reader(unframed(bytes, kPlanMagic, kPlanVersion, "plan file"), kFrameHead).whole(); }
+Plan read_plan(std::string_view bytes) {
+  ByteReader in(unframed(bytes, kPlanMagic, kPlanVersion, "plan file"), "plan file", kFrameHead);
+  Plan out = Reader(in).plan();
+  in.end();
+  return out;
+}
+
+void write_launch(ByteWriter& out, const Launch& l) {
+  Writer w;
+  w.value(l);
+  out.out += w.bytes.out;
+}
+
+Launch read_launch(ByteReader& in) { return Reader(in).launch(); }
 
 std::string write_store(const Store& store) {
   if (store.filling.valid()) store.filling.get();

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "exec/bytes.h"
 #include "exec/store.h"
 
 namespace toroid::exec {
@@ -20,5 +21,9 @@ std::string write_store(const Store& store);
 // verified: load() does that.
 Plan read_plan(std::string_view bytes);
 Store read_store(std::string_view bytes);
+
+// One launch whose sizes are numbers, as it is in a plan.
+void write_launch(ByteWriter& out, const Launch& l);
+Launch read_launch(ByteReader& in);
 
 }  // namespace toroid::exec

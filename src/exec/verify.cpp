@@ -228,7 +228,7 @@ class Verifier {
           "launch-arguments", "a launch on {} has {} threads and {} tensor maps", to_string(plan_.device), l.gpu.threads,
           l.gpu.tensor_maps.size());
     for (auto& m : l.gpu.tensor_maps)
-      check(m.buffer >= 0 && m.buffer < count && m.box.size() == m.sizes.size() && m.strides.size() + 1 == m.sizes.size(),
+      check(m.buffer >= 0 && m.buffer < count && (m.window || m.box.size() == m.sizes.size()) && m.strides.size() + 1 == m.sizes.size(),
             "launch-arguments", "a tensor map of buffer {} of {} has {} sizes, {} strides and a box of {}", m.buffer, count, m.sizes.size(),
             m.strides.size(), m.box.size());
     for (auto& e : {l.tasks, l.scratch_bytes_per_thread})

@@ -160,8 +160,7 @@ WorkerJob job_of(ChoiceCaller& caller, const Region& region, const std::string& 
     auto* launch = std::get_if<exec::Launch>(&step);
     if (!launch) continue;
     TOROID_CHECK(job.kernels.size() < texts.size(), "{} has more launches than kernels", caller.name());
-    job.kernels.push_back(
-        kernel_of(texts[job.kernels.size()], launch->buffers, [&](const Expr& e) { return exec::evaluate(e, region.sizes); }));
+    job.kernels.push_back(kernel_of(texts[job.kernels.size()], *launch, [&](const Expr& e) { return exec::evaluate(e, region.sizes); }));
   }
   return job;
 }

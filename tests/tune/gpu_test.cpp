@@ -79,11 +79,11 @@ TEST_F(GpuTune, AWorkerSurvivesWhatKernelsDo) {
     j.buffers = {{DType::F32, 1000, WorkerBuffer::Use::Read, 5}, {DType::F32, 1000, WorkerBuffer::Use::Write}};
     j.runs = 3;
     WorkerKernel& k = j.kernels.emplace_back();
-    k.name = "k";
     k.source = source(body);
-    k.buffers = {0, 1};
-    k.params = {1000};
-    k.tasks = 4, k.block = 256;
+    k.launch.name = "k";
+    k.launch.buffers = {0, 1};
+    k.launch.params = {1000};
+    k.launch.tasks = 4, k.launch.gpu.threads = 256;
     const WorkerResult r = worker.run(j);
     fmt::print("{}: {}\n", name_of(r.outcome), r.reason.substr(0, 160));
     return r;
