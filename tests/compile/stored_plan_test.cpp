@@ -74,7 +74,11 @@ TEST(StoredPlan, FixturesRunAsBefore) {
   for (auto& file : files)
     for (Mode mode : {Mode::Default, Mode::ReduceOverhead}) {
       auto g = import::load_model(file.string());
-      expect_equal(both(std::move(g), {.mode = mode}), inputs_in(file.parent_path() / "in.safetensors"), file.string());
+      std::vector<Tensor> inputs = inputs_in(file.parent_path() / "in.safetensors");  // perhaps of several calls
+      const auto users = std::count_if(g->inputs.begin(), g->inputs.end(), [](auto& in) { return in.kind == graph::InputKind::User; });
+      ASSERT_GE(inputs.size(), static_cast<size_t>(users)) << file;
+      inputs.resize(static_cast<size_t>(users));
+      expect_equal(both(std::move(g), {.mode = mode}), inputs, file.string());
     }
 }
 
