@@ -123,6 +123,24 @@ TEST(StoredPlan, RandomNumbersComeFromTheProcess) {
   expect_equal(b, {Tensor::full(std::vector<int64_t>{100}, 1)}, "dropout");
 }
 
+// Sites of checks are part of what is stored, and so is the error of an index that is out of range.
+TEST(StoredPlan, IndicesOutOfRangeAreTheSameError) {
+  const Both b = both(graph::parse(R"(graph "t"(%w: f32[10, 4], %i: i64[3]) {
+  %e: f32[3, 4] = embedding(%w, %i)  @ "model.py:7"
+  return %e
+})"),
+                      {});
+  const Tensor w = Tensor::full(std::vector<int64_t>{10, 4}, 1);
+  const auto error = [&](exec::Executable& e) {
+    return test::user_error([&] {
+      e.run(std::vector<Tensor>{w, Tensor::of(std::vector<double>{1, 50, 2}, std::vector<int64_t>{3}, DType::I64)});
+    });
+  };
+  EXPECT_TRUE(test::contains(error(*b.made), "embedding: index 50 is out of range")) << error(*b.made);
+  EXPECT_EQ(error(*b.stored), error(*b.made));
+  expect_equal(b, {w, Tensor::of(std::vector<double>{1, 9, 2}, std::vector<int64_t>{3}, DType::I64)}, "embedding");
+}
+
 // Steps of every kind that a CPU has, among them what a library packs when the program is loaded.
 TEST(StoredPlan, LibrariesPrepareTheirCallsWhenAProgramIsLoaded) {
   try {
