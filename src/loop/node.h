@@ -148,7 +148,7 @@ Expr reduction_size(const Domain& d);
 std::vector<int> buffers_read(const Body& b);
 std::vector<int> buffers_written(const Body& b);
 
-// Removes steps that no store needs, renumbering the rest.
+// Removes steps that no store and no check needs, renumbering the rest.
 void eliminate_dead(Body& b);
 // Rebuilds a body with symbols of its indices replaced (value symbols are kept).
 Body substitute(const Body& b, const sym::Substitution& replace);

@@ -25,6 +25,7 @@ class Parser : private sym::TextReader {
     return std::move(out_);
   }
   Nest whole() {
+    takes_sums_ = true;
     size_t at = 0;
     Nest out = run(at);
     if (skip_space() != text_.size()) error("expected the end of the text");

@@ -122,7 +122,8 @@ std::string TextReader::raw(const char* stops, const char* what) {
       continue;
     }
     if (depth == 0 && std::string_view(stops).find(c) != std::string_view::npos) break;
-    if (c == '(' && (at_ == start || !is_word(text_[at_ - 1]))) error("parentheses belong only to functions; write sums multiplied out");
+    const bool is_sum = c == '(' && (at_ == start || !is_word(text_[at_ - 1]));
+    if (is_sum && !takes_sums_) error("parentheses belong only to functions; write sums multiplied out");
     if (c == '(') ++depth;
     if (c == ')') --depth;
     if (at_ - start > kMaxExpression) error("the expression is too long");

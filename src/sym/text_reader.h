@@ -70,6 +70,8 @@ class TextReader {
 
   const std::string& text_;
   size_t at_;
+  // Sums may stand in parentheses. Not in texts that come from outside: products of sums can be longer than memory.
+  bool takes_sums_ = false;
 
  private:
   int hex_digit();

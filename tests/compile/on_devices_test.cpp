@@ -160,6 +160,22 @@ TEST_P(OnDevices, CompiledFunctionsMoveTensors) {
   }
 }
 
+// Recorded ones too: a recording holds the addresses of what was captured when it was made.
+TEST_P(OnDevices, CompiledFunctionsFollowAssignedTensors) {
+  for (Mode mode : {Mode::Default, Mode::ReduceOverhead}) {
+    Tensor scale = of({1, 2, 3}, {3}), offset = of({0, 0, 1}, {3});
+    auto f = compile([&](const Tensor& x) { return sum(x * scale, {0}, true) + offset; }, {.mode = mode});
+    const Tensor x = of({1, 1, 1}, {3});
+    for (int round = 0; round < 3; ++round) {
+      for (int call = 0; call < 4; ++call) expect_near(f(x), sum(x * scale, {0}, true) + offset);
+      if (round == 0) scale = of({4, 5, 6}, {3});
+      if (round == 1) offset = of({7, 8, 9}, {3});
+    }
+    EXPECT_EQ(f.report().compiles, 1);
+    EXPECT_EQ(f.report().rebinds, 2);
+  }
+}
+
 TEST_P(OnDevices, Modules) {
   nn::BertConfig c;
   c.vocab_size = 64, c.hidden_size = 32, c.num_hidden_layers = 2, c.num_attention_heads = 4, c.intermediate_size = 64;
