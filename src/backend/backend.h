@@ -7,17 +7,10 @@
 
 #include "codegen/constant_memory.h"
 #include "codegen/kernel_text.h"
-#include "device/cpu/code_loader.h"
 #include "device/cuda/gpu.h"
 #include "target/program_pass.h"
 
 namespace toroid::backend {
-
-// A compiled kernel that can be launched, on the one or the other.
-struct LoadedKernel {
-  std::shared_ptr<const device::LoadedCode> cpu;
-  device::cuda::Kernel gpu;
-};
 
 class Backend : public target::Target {
  public:
@@ -26,7 +19,8 @@ class Backend : public target::Target {
   virtual codegen::KernelText generate(const choice::Node& node, choice::Program& p, codegen::ConstantMemory& constants) const = 0;
   // Of a kernel's text in a file: ".c".
   virtual std::string file_ending() const = 0;
-  virtual LoadedKernel load(const std::string& object, const codegen::KernelText& k) const = 0;
+  // What its kernels are compiled for, see exec::Plan.
+  virtual std::string code_for() const = 0;
 };
 
 // absent: a GPU that is compiled for in place of the device, and need not be there.

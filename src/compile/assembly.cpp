@@ -12,14 +12,12 @@
 #include "base/check.h"
 #include "base/files.h"
 #include "base/hash.h"
-#include "base/index_fault.h"
 #include "base/log.h"
 #include "base/thread_pool.h"
 #include "codegen/rearrange.h"
 #include "compile/costs.h"
 #include "device/runtime.h"
 #include "graph/control_flow.h"
-#include "ops/reference.h"
 #include "tensor/late_stack.h"
 #include "tensor/upload.h"
 
@@ -34,26 +32,11 @@ exec::HostCall::View view_of(const choice::Extern::View& v) {
   return {v.memory.buffer, v.memory.dtype, v.memory.offset, v.sizes, v.memory.strides};
 }
 
-// A call of the operation's reference implementation; symbolic arguments get their values at each call.
-exec::HostCall host_call(const choice::Node& node) {
-  const auto& e = std::get<choice::Extern>(node.problem);
-  exec::HostCall call;
-  call.name = e.op->name;
+// A call of the operation's reference implementation.
+exec::HostCall host_call(const choice::Extern& e) {
+  exec::HostCall call{e.op->name, e.op, e.args, {}, {}};
   for (auto& v : e.inputs) call.inputs.push_back(view_of(v));
   for (auto& v : e.outputs) call.outputs.push_back(view_of(v));
-  call.function = [op = e.op, args = e.args, where = node.where](const std::vector<Tensor>& inputs,
-                                                                 const std::function<Expr(const Expr&)>& resolve) {
-    CallArgs concrete;
-    for (auto& a : args) {
-      Arg<Tensor> c = map_arg<Tensor>(a, [&](int i) { return i < 0 ? Tensor() : inputs[static_cast<size_t>(i)]; });
-      if (auto* x = std::get_if<Expr>(&c)) *x = resolve(*x);
-      if (auto* list = std::get_if<std::vector<Expr>>(&c))
-        for (auto& x : *list) x = resolve(x);
-      concrete.push_back(std::move(c));
-    }
-    const OperationPlace place(where);
-    return ops::evaluate(*op, std::move(concrete));
-  };
   return call;
 }
 
@@ -165,27 +148,6 @@ void Assembly::build(int threads) {
   files_ = std::move(files);
 }
 
-void Assembly::load() {
-  std::unordered_map<std::string, backend::LoadedKernel> loaded;
-  size_t i = 0;
-  for (auto* c : all()) {
-    for (auto& k : c->kernels_) {
-      auto [code, fresh] = loaded.try_emplace(artefacts_[i].key.hex());
-      if (fresh) {
-        code->second = target_->load(artefacts_[i].object, k);
-        if (!artefacts_[i].from_cache) ++report_.kernels_compiled;
-        sources_.emplace_back(k.name, k.source);
-        debug_.show(Artifact::OutputCode, "kernels/" + files_[i], [&] { return k.source; });
-      }
-      c->code_.push_back(code->second);
-      ++i;
-    }
-    for (auto& n : c->program_.nodes)
-      if (n.is_library()) c->library_calls_.push_back(c->library_call(n));
-  }
-  artefacts_.clear();
-}
-
 void Assembly::upload() {
   if (!setup_.device.is_cuda()) return;
   std::vector<bool> used(program_.buffers.size(), false);
@@ -230,18 +192,55 @@ std::shared_future<double> Assembly::pack() {
       .share();
 }
 
-exec::LibraryCall Assembly::library_call(const choice::Node& n) {
-  if (n.by == choice::Implementation::CublasLt) return backend::cublaslt_call(n, device::cuda::gpu(setup_.device.index));
-  if (n.by == choice::Implementation::CuDnn) return backend::cudnn_call(n, device::cuda::gpu(setup_.device.index));
+exec::LibraryCall Assembly::library_call(const choice::Node& n, exec::Store& store) {
+  if (n.by == choice::Implementation::CublasLt) return backend::cublaslt_call(n);
+  if (n.by == choice::Implementation::CuDnn) return backend::cudnn_call(n);
   backend::OneDnnNode made = backend::describe_onednn(n, program_);
+  exec::LibraryCall call{made.name, made.problem, 0, made.buffers};
   const auto* g = std::get_if<choice::Gemm>(&n.problem);
   const int b = g ? g->b.buffer : std::get<choice::Convolution>(n.problem).weight.buffer;
-  const void* constant = made.problem.constant_b ? constants_.tensors.at(b).raw_data() : nullptr;
-  return {made.name, external::prepare_onednn(made.problem, constant), made.buffers};
+  if (made.problem.constant_b) call.constant = store.constants.add(constants_.tensors.at(b));
+  return call;
 }
 
-exec::Plan Assembly::plan() {
+// Objects of all kernels, those of blocks too.
+void Assembly::take_objects(exec::Store& store) {
+  std::set<Hash128> taken;
+  size_t i = 0;
+  for (auto* c : all())
+    for (auto& k : c->kernels_) {
+      if (taken.insert(artefacts_[i].key).second) {
+        if (!artefacts_[i].from_cache) ++report_.kernels_compiled;
+        sources_.emplace_back(k.name, k.source);
+        debug_.show(Artifact::OutputCode, "kernels/" + files_[i], [&] { return k.source; });
+      }
+      c->objects_.push_back(store.kernels.add(std::move(artefacts_[i].object)));
+      ++i;
+    }
+  artefacts_.clear();
+}
+
+exec::Loadable Assembly::plan() {
+  exec::Loadable out;
+  take_objects(out.store);
+  out.plan = plan(out.store);
+  std::vector<std::shared_future<double>> filling;
+  for (auto* c : all())
+    if (c->report_.packing.valid()) filling.push_back(c->report_.packing);
+  if (filling.size() == 1) out.store.filling = filling[0];
+  if (filling.size() > 1)
+    out.store.filling = std::async(std::launch::deferred, [filling] {
+                          double ms = 0;
+                          for (auto& f : filling) ms += f.get();
+                          return ms;
+                        }).share();
+  return out;
+}
+
+exec::Plan Assembly::plan(exec::Store& store) {
   exec::Plan plan;
+  for (auto& n : program_.nodes)
+    if (n.is_library()) library_calls_.push_back(library_call(n, store));
   if (!constants_.jobs.empty()) {
     std::shared_future<double> packed = pack();
     if (setup_.device.is_cuda()) packed.wait();  // what is packed is copied there
@@ -252,9 +251,9 @@ exec::Plan Assembly::plan() {
     if (std::none_of(kernels_.begin(), kernels_.end(), reads) && std::none_of(library_calls_.begin(), library_calls_.end(), reads))
       constants_.packed.erase(r.buffer);
   }
-  plan.filling = report_.packing;
   plan.name = program_.name;
   plan.device = setup_.device;
+  plan.code_for = target_->code_for();
   plan.record = records_calls(setup_.options.mode());
   plan.options = setup_.options;
   for (auto& b : program_.buffers) {
@@ -263,22 +262,22 @@ exec::Plan Assembly::plan() {
     if (b.kind == loop::BufferKind::Faults) bp.role = exec::BufferRole::Faults;
     if (auto it = constants_.packed.find(b.id); it != constants_.packed.end()) {
       bp.role = exec::BufferRole::Constant;
-      bp.data = moved(it->second, setup_.device);
+      bp.constant = store.constants.add(moved(it->second, setup_.device));
     }
     plan.buffers.push_back(std::move(bp));
   }
   for (auto& [node, list] : blocks_)
     for (int b : choice::writes(*node)) plan.buffers[static_cast<size_t>(b)].role = exec::BufferRole::Handed;
-  add_inputs(plan);
+  add_inputs(plan, store);
   plan.guards = program_.guards;
   plan.sites = program_.sites;
   for (auto& s : program_.symbols) plan.symbols.emplace_back(s.expr, s.unbacked);
   size_t next = 0, next_call = 0;
   for (auto& n : program_.nodes) {
     if (auto control = blocks_.find(&n); control != blocks_.end()) {
-      plan.steps.push_back(control_step(std::get<choice::Extern>(n.problem), assemble_blocks(control->second)));
+      plan.steps.push_back(control_step(std::get<choice::Extern>(n.problem), assemble_blocks(control->second, store)));
     } else if (n.is_extern()) {
-      plan.steps.push_back(host_call(n));
+      plan.steps.push_back(host_call(std::get<choice::Extern>(n.problem)));
       if (plan.device.is_cuda())
         log(Artifact::Perf, fmt::format("{} of {} has no kernel for a GPU and runs on copies in the host's memory",
                                         std::get<choice::Extern>(n.problem).op->name, program_.name));
@@ -287,7 +286,7 @@ exec::Plan Assembly::plan() {
       plan.steps.push_back(library_calls_[next_call++]);
       ++report_.host_calls;
     } else {
-      plan.steps.push_back(launch(n, kernels_[next], code_[next]));
+      plan.steps.push_back(launch(n, kernels_[next], objects_[next]));
       ++report_.kernels;
       ++next;
     }
@@ -296,11 +295,11 @@ exec::Plan Assembly::plan() {
   return plan;
 }
 
-std::vector<exec::Block> Assembly::assemble_blocks(std::vector<Inner>& list) {
+std::vector<exec::Block> Assembly::assemble_blocks(std::vector<Inner>& list, exec::Store& store) {
   std::vector<exec::Block> out;
   for (auto& b : list) {
     out.push_back(std::move(b.block));
-    out.back().plan = std::make_shared<const exec::Plan>(b.assembly->plan());
+    out.back().plan = std::make_shared<const exec::Plan>(b.assembly->plan(store));
     for (auto& miss : b.report->schedule.fusion.misses) report_.schedule.fusion.misses.push_back(std::move(miss));
     report_.blocks += 1 + b.report->blocks;
   }
@@ -308,7 +307,7 @@ std::vector<exec::Block> Assembly::assemble_blocks(std::vector<Inner>& list) {
 }
 
 // All but the weights that nobody reads any more because they were packed: their memory can go.
-void Assembly::add_inputs(exec::Plan& plan) {
+void Assembly::add_inputs(exec::Plan& plan, exec::Store& store) {
   std::vector<bool> used(program_.buffers.size(), false);
   auto use = [&](int buffer) {
     if (buffer >= 0) used[static_cast<size_t>(buffer)] = true;
@@ -334,7 +333,8 @@ void Assembly::add_inputs(exec::Plan& plan) {
                         : !in.data.defined()    ? in.data
                         : moved_                ? moved_->get(in.data, setup_.device)
                                                 : moved(in.data, setup_.device);
-    plan.inputs.push_back({in.name, in.type, in.buffer, in.data.defined() || in.draws ? -1 : users++, data, false});
+    plan.inputs.push_back({in.name, in.type, in.buffer, in.data.defined() || in.draws ? -1 : users++, {}, false});
+    if (data.defined()) plan.inputs.back().constant = store.constants.add(data);
     plan.inputs.back().draws = in.draws;
   }
   for (auto& o : program_.outputs) {
@@ -348,12 +348,11 @@ void Assembly::add_inputs(exec::Plan& plan) {
   }
 }
 
-exec::Launch Assembly::launch(const choice::Node& n, const codegen::KernelText& k, const backend::LoadedKernel& code) {
+exec::Launch Assembly::launch(const choice::Node& n, const codegen::KernelText& k, const std::string& object) {
   exec::Launch l;
   l.name = k.name;
-  if (code.cpu) l.function = code.cpu->function<void(void* const*, const int64_t*, int64_t, int64_t, int)>(k.name);
-  l.code = code.cpu;
-  l.gpu = {code.gpu, k.block, k.shared_bytes, k.overlaps, k.scratch_bytes, k.counters, k.tensor_maps};
+  l.kernel = object;
+  l.gpu = {k.block, k.shared_bytes, k.overlaps, k.scratch_bytes, k.counters, k.tensor_maps};
   l.buffers = k.buffers;
   l.params = k.params;
   l.tasks = k.tasks;

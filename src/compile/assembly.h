@@ -14,7 +14,7 @@
 #include "codegen/kernel_text.h"
 #include "compile/debug_folder.h"
 #include "compile/model.h"
-#include "exec/plan.h"
+#include "exec/store.h"
 #include "jit/jit.h"
 
 namespace toroid::compiler {
@@ -56,8 +56,8 @@ class Assembly {
   void build(int threads = 0);
   // Weights that lie in the host's memory start on their way to the GPU.
   void upload();
-  void load();
-  exec::Plan plan();
+  // The end: the plan, and what it names.
+  exec::Loadable plan();
 
   const choice::Program& program() const { return program_; }
   const std::vector<codegen::KernelText>& kernels() const { return kernels_; }
@@ -67,10 +67,12 @@ class Assembly {
  private:
   std::vector<Assembly*> all();
   std::shared_future<double> pack();
-  exec::LibraryCall library_call(const choice::Node& n);
-  std::vector<exec::Block> assemble_blocks(std::vector<Inner>& list);
-  void add_inputs(exec::Plan& plan);
-  exec::Launch launch(const choice::Node& n, const codegen::KernelText& k, const backend::LoadedKernel& code);
+  void take_objects(exec::Store& store);
+  exec::Plan plan(exec::Store& store);
+  exec::LibraryCall library_call(const choice::Node& n, exec::Store& store);
+  std::vector<exec::Block> assemble_blocks(std::vector<Inner>& list, exec::Store& store);
+  void add_inputs(exec::Plan& plan, exec::Store& store);
+  exec::Launch launch(const choice::Node& n, const codegen::KernelText& k, const std::string& object);
 
   const Setup setup_;
   CompileReport& report_;
@@ -80,7 +82,7 @@ class Assembly {
   std::map<const choice::Node*, std::vector<Inner>> blocks_;  // of each node of control flow
   codegen::ConstantMemory constants_;
   std::vector<codegen::KernelText> kernels_;
-  std::vector<backend::LoadedKernel> code_;       // parallel to kernels_
+  std::vector<std::string> objects_;              // parallel to kernels_: their names in the store
   std::vector<exec::LibraryCall> library_calls_;  // one a node that a library computes
   std::vector<std::pair<std::string, std::string>> sources_;
   std::vector<jit::Artefact> artefacts_;   // of all kernels, those of blocks too

@@ -27,7 +27,7 @@ class Compilation {
               const CompiledModel::TuneListener& tuning = {})
       : setup_(setup), report_(report), tuning_(tuning), debug_(g->name, setup.options), target_(std::move(target)), graph_(std::move(g)) {}
 
-  exec::Plan run() {
+  exec::Loadable run() {
     auto start = Clock::now();
     struct Stage {
       void (Compilation::*run)();
@@ -36,16 +36,16 @@ class Compilation {
     constexpr Stage kStages[] = {{&Compilation::transform, &CompileReport::passes_ms}, {&Compilation::lower, &CompileReport::lower_ms},
                                  {&Compilation::tune, &CompileReport::tune_ms},        {&Compilation::fuse, &CompileReport::fuse_ms},
                                  {&Compilation::blocks, &CompileReport::blocks_ms},    {&Compilation::generate, &CompileReport::codegen_ms},
-                                 {&Compilation::build, &CompileReport::jit_ms},        {&Compilation::load, &CompileReport::load_ms}};
+                                 {&Compilation::build, &CompileReport::jit_ms}};
     for (auto& stage : kStages) {
       auto t = Clock::now();
       (this->*stage.run)();
       report_.*stage.ms = ms_since(t);
       if (stage.run == &Compilation::generate) assembly_->upload();  // while the kernels are compiled
     }
-    exec::Plan plan = assembly_->plan();
+    exec::Loadable out = assembly_->plan();
     report_.total_ms = ms_since(start);
-    return plan;
+    return out;
   }
 
   // The stages up to code, which need no GPU.
@@ -158,7 +158,6 @@ class Compilation {
 
   void generate() { assembly_->generate(); }
   void build() { assembly_->build(); }
-  void load() { assembly_->load(); }
 
   const Setup setup_;
   CompileReport& report_;
@@ -199,9 +198,18 @@ CompiledModel CompiledModel::make(std::unique_ptr<graph::Graph> graph, const Set
   const device::CaptureSuspension not_captured;
   CompiledModel model;
   Compilation compilation(std::move(graph), setup, model.report_, backend::make_backend(setup.device, setup.options), tuning);
-  model.executable_ = std::make_unique<exec::Executable>(compilation.run());
+  exec::Loadable made = compilation.run();
+  const auto start = Clock::now();
+  model.executable_ = exec::load(std::move(made.plan), made.store, setup.device);
+  model.report_.load_ms = ms_since(start);
+  model.report_.total_ms += model.report_.load_ms;
   model.sources_ = compilation.take_sources();
   return model;
+}
+
+exec::Loadable loadable(std::unique_ptr<graph::Graph> graph, const Setup& setup) {
+  CompileReport report;
+  return Compilation(std::move(graph), setup, report, backend::make_backend(setup.device, setup.options)).run();
 }
 
 std::optional<CompiledModel> CompiledModel::rebound(std::span<const std::pair<Tensor, Tensor>> others) const {

@@ -28,10 +28,7 @@ class RegionBuild : public tune::Build {
     assembly_.generate();
   }
   void compile() override { assembly_.build(1); }
-  exec::Plan plan() override {
-    assembly_.load();
-    return assembly_.plan();
-  }
+  exec::Loadable plan() override { return assembly_.plan(); }
   const std::vector<codegen::KernelText>& kernels() const override { return assembly_.kernels(); }
 
  private:

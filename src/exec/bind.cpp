@@ -14,7 +14,7 @@ constexpr int64_t kSmallBytes = 20'000, kSmallFlops = 200'000;
 // Collects which steps use which memory of the arena, while steps are bound in order.
 class Binder {
  public:
-  Binder(const Plan& plan, Bound& out) : plan_(plan), out_(out), ranges_(plan.buffers.size()) {}
+  Binder(const Plan& plan, const Loaded& loaded, Bound& out) : plan_(plan), loaded_(loaded), out_(out), ranges_(plan.buffers.size()) {}
 
   void bind(const StepPlan& step) {
     BoundStep s;
@@ -26,7 +26,7 @@ class Binder {
       for (auto& v : h->outputs) touch(v.buffer);
     } else if (auto* c = std::get_if<LibraryCall>(&step)) {
       for (int i : c->buffers) touch(i);
-      s.scratch = add_scratch(c->call->scratch_bytes());
+      s.scratch = add_scratch(part().library->scratch_bytes());
     } else {
       for (auto& v : block_operands(step)) touch(v.buffer);
     }
@@ -53,6 +53,7 @@ class Binder {
  private:
   void bind(const Launch& l, BoundStep& s) {
     s = bind_launch(plan_, l, out_.symbols);
+    s.kernel = &part().kernel;
     const int64_t bytes = evaluate(l.bytes, out_.symbols), flops = evaluate(l.flops, out_.symbols);
     s.alone = s.alone || (bytes > 0 && bytes < kSmallBytes && flops < kSmallFlops);
     s.scratch = add_scratch(s.scratch_bytes * s.threads + bytes_of(l.gpu.scratch_bytes, 1, out_.symbols));
@@ -63,6 +64,8 @@ class Binder {
     }
   }
 
+  const Loaded::Step& part() const { return loaded_.steps[static_cast<size_t>(now_)]; }
+
   // The number of a range that is alive during this step only; -1 for none.
   int64_t add_scratch(int64_t bytes) {
     if (bytes <= 0) return -1;
@@ -71,6 +74,7 @@ class Binder {
   }
 
   const Plan& plan_;
+  const Loaded& loaded_;
   Bound& out_;
   std::vector<LiveRange> ranges_;
   int now_ = 0;  // the step
@@ -101,14 +105,14 @@ int64_t bytes_of(const Expr& e, int64_t unit, const Symbols& symbols) {
   return e == Expr(0) ? 0 : std::max<int64_t>(evaluate(e, symbols), 1) * unit;
 }
 
-std::shared_ptr<const Bound> bind(const Plan& plan, const Symbols& symbols) {
+std::shared_ptr<const Bound> bind(const Plan& plan, const Loaded& loaded, const Symbols& symbols) {
   auto b = std::make_shared<Bound>();
   b->symbols = symbols;
   for (auto& g : plan.guards)
     TOROID_USER_CHECK(sym::holds(g, [&](const sym::Node& s) { return value_of(symbols, s.name); }),
                       "these sizes are outside of what the program was compiled for: {} does not hold", sym::to_string(g));
   for (auto& buffer : plan.buffers) b->bytes.push_back(evaluate(buffer.numel, symbols) * static_cast<int64_t>(size_of(buffer.dtype)));
-  Binder binder(plan, *b);
+  Binder binder(plan, loaded, *b);
   for (auto& step : plan.steps) binder.bind(step);
   for (auto& o : plan.outputs) {
     if (o.buffer >= 0) binder.touch(o.buffer);

@@ -34,6 +34,11 @@ std::span<const Block> blocks_of(const StepPlan& step) {
   return {};
 }
 
+std::span<Block> blocks_of(StepPlan& step) {
+  const auto blocks = blocks_of(std::as_const(step));
+  return {const_cast<Block*>(blocks.data()), blocks.size()};
+}
+
 std::vector<HostCall::View> block_operands(const StepPlan& step) {
   std::vector<HostCall::View> out;
   auto add = [&](const std::vector<HostCall::View>& views) { out.insert(out.end(), views.begin(), views.end()); };
@@ -54,9 +59,11 @@ const std::vector<HostCall::View>& block_results(const StepPlan& step) {
 }
 
 void Executable::make_blocks() {
-  for (auto& step : plan_.steps) {
+  for (size_t s = 0; s < plan_.steps.size(); ++s) {
     auto& list = blocks_.emplace_back();
-    for (auto& block : blocks_of(step)) list.push_back(std::make_unique<Executable>(*block.plan, true));
+    const auto blocks = blocks_of(std::as_const(plan_.steps[s]));
+    for (size_t i = 0; i < blocks.size(); ++i)
+      list.push_back(std::make_unique<Executable>(*blocks[i].plan, loaded_.steps[s].blocks[i], true));
   }
 }
 

@@ -1,12 +1,15 @@
 // Questions about the steps that run blocks.
 #pragma once
 
+#include <span>
+
 #include "exec/plan.h"
 
 namespace toroid::exec {
 
 // The blocks of a step; none for steps that have none.
 std::span<const Block> blocks_of(const StepPlan& step);
+std::span<Block> blocks_of(StepPlan& step);
 // The memory that such a step reads.
 std::vector<HostCall::View> block_operands(const StepPlan& step);
 // Where its results belong. Their buffers have the role Handed.

@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "device/memory.h"
-#include "exec/plan.h"
+#include "exec/load.h"
 #include "exec/shared_results.h"
 #include "exec/sizes.h"
 
@@ -15,11 +15,12 @@ namespace toroid::exec {
 struct BoundStep {
   std::vector<int64_t> params;
   int64_t tasks = 0;
-  int64_t scratch = -1;       // offset in the arena
-  int64_t scratch_bytes = 0;  // a thread
-  int64_t counters = -1;      // GPU: offset in the lane's zeros
-  bool alone = false;         // too little work to share between threads
-  int threads = 1;            // CPU: at most so many, which have scratch memory
+  int64_t scratch = -1;                // offset in the arena
+  int64_t scratch_bytes = 0;           // a thread
+  int64_t counters = -1;               // GPU: offset in the lane's zeros
+  const KernelCode* kernel = nullptr;  // of a launch; the executable has it
+  bool alone = false;                  // too little work to share between threads
+  int threads = 1;                     // CPU: at most so many, which have scratch memory
 };
 
 struct Bound : std::enable_shared_from_this<Bound> {
@@ -33,7 +34,7 @@ struct Bound : std::enable_shared_from_this<Bound> {
 };
 
 // UserError when the sizes are outside of what the plan was compiled for.
-std::shared_ptr<const Bound> bind(const Plan& plan, const Symbols& symbols);
+std::shared_ptr<const Bound> bind(const Plan& plan, const Loaded& loaded, const Symbols& symbols);
 
 // Memory that one run at a time uses, kept for the next: temporaries, counters that are zero between launches, and results that later
 // calls may overwrite.

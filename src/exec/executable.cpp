@@ -86,7 +86,9 @@ struct Executable::Names {
 
 Executable::~Executable() = default;
 
-Executable::Executable(Plan plan, bool is_block) : plan_(std::move(plan)) {
+Executable::Executable(const Plan& plan, const Store& store) : Executable(plan, load_parts(plan, store)) {}
+
+Executable::Executable(Plan plan, Loaded loaded, bool is_block) : plan_(std::move(plan)), loaded_(std::move(loaded)) {
   if (plan_.options.get(options::kNvtx)) {
     device::cuda::require_nvtx();
     names_ = std::make_unique<const Names>(plan_);
@@ -109,14 +111,14 @@ CaptureReport Executable::captures() const { return recorder_ ? recorder_->repor
 
 const Tensor& Executable::input_tensor(size_t i, std::span<const Tensor> arguments) const {
   const InputPlan& in = plan_.inputs[i];
-  return in.user >= 0 ? arguments[static_cast<size_t>(in.user)] : in.data;
+  return in.user >= 0 ? arguments[static_cast<size_t>(in.user)] : loaded_.inputs[i];
 }
 
 std::shared_ptr<const Bound> Executable::bind(const Symbols& symbols) {
   std::lock_guard lock(mutex_);
   for (auto& b : bound_)
     if (b->symbols == symbols) return b;
-  auto b = exec::bind(plan_, symbols);
+  auto b = exec::bind(plan_, loaded_, symbols);
   constexpr size_t kKept = 64;
   if (bound_.size() >= kKept) {
     if (recorder_) recorder_->drop(*bound_.front());
@@ -127,7 +129,8 @@ std::shared_ptr<const Bound> Executable::bind(const Symbols& symbols) {
 }
 
 void Executable::launch(const Launch& l, void* const* bufs, const BoundStep& s) {
-  const device::cpu::Launch launch{l.function, bufs, s.params.data(), s.tasks, s.alone, bufs[l.buffers.size()], s.scratch_bytes, s.threads};
+  const device::cpu::Launch launch{s.kernel->function, bufs,     s.params.data(), s.tasks, s.alone, bufs[l.buffers.size()],
+                                   s.scratch_bytes,    s.threads};
   if (auto* recorder = device::cpu::recorder()) return recorder->add_launch(l.name, launch, {bufs, l.buffers.size() + 1}, s.params);
   device::cpu::run(launch);
 }
@@ -177,15 +180,15 @@ void Executable::fix() {
   std::vector<bool> in_place(plan_.inputs.size(), false);
   fixed_.at.assign(plan_.buffers.size(), nullptr);
   for (size_t i = 0; i < plan_.buffers.size(); ++i)
-    if (plan_.buffers[i].role == BufferRole::Constant) fixed_.at[i] = plan_.buffers[i].data.raw_data();
+    if (plan_.buffers[i].role == BufferRole::Constant) fixed_.at[i] = loaded_.constants[i].raw_data();
   for (size_t i = 0; i < plan_.inputs.size(); ++i) {
     const InputPlan& in = plan_.inputs[i];
     const auto buffer = static_cast<size_t>(in.buffer);
     if (plan_.buffers[buffer].role == BufferRole::Constant) continue;
     const bool known = std::all_of(in.type.strides.begin(), in.type.strides.end(), [](const Expr& e) { return e.is_const(); });
-    in_place[i] = in.user < 0 && !in.draws && known && lies_as_taken(in.data, in, evaluate(in.type.strides, {}));
+    in_place[i] = in.user < 0 && !in.draws && known && lies_as_taken(loaded_.inputs[i], in, evaluate(in.type.strides, {}));
     if (in_place[i])
-      fixed_.at[buffer] = in.data.raw_data();
+      fixed_.at[buffer] = loaded_.inputs[i].raw_data();
     else
       fixed_.inputs.push_back(i);
   }
@@ -257,7 +260,7 @@ void Executable::run_step(size_t i, Run& run) {
   if (auto* l = std::get_if<Launch>(&plan_.steps[i])) {
     const std::vector<void*> pointers = pointers_of(plan_, *l, s, run.lane, run.memory.at);
     if (plan_.device.is_cuda())
-      GpuLaunch(*l, symbols).run(device::cuda::gpu(plan_.device.index), pointers);
+      GpuLaunch(*l, *s.kernel, symbols).run(device::cuda::gpu(plan_.device.index), pointers);
     else
       launch(*l, pointers.data(), s);
   } else if (auto* h = std::get_if<HostCall>(&plan_.steps[i])) {
@@ -269,14 +272,14 @@ void Executable::run_step(size_t i, Run& run) {
       for (auto& v : h->outputs) outputs.push_back(tensor_at(v));
       return capture_call(*h, std::move(inputs), std::move(outputs), [symbols](const Expr& e) { return Expr(evaluate(e, symbols)); });
     }
-    auto results = h->function(inputs, [&](const Expr& e) { return Expr(evaluate(e, symbols)); });
+    auto results = call(*h, inputs, [&](const Expr& e) { return Expr(evaluate(e, symbols)); });
     for (size_t r = 0; r < h->outputs.size(); ++r) copy_elements(results.at(r), tensor_at(h->outputs[r]));
   } else if (auto* c = std::get_if<LibraryCall>(&plan_.steps[i])) {
     std::vector<void*> buffers;
     for (int buffer : c->buffers) buffers.push_back(run.memory.at[static_cast<size_t>(buffer)]);
     void* scratch = s.scratch >= 0 ? run.lane.arena->data + s.scratch : nullptr;
-    if (run.capture && !plan_.device.is_cuda()) return capture_call(*c, std::move(buffers), scratch);
-    c->call->run(buffers.data(), scratch);
+    if (run.capture && !plan_.device.is_cuda()) return capture_call(c->name, loaded_.steps[i].library, std::move(buffers), scratch);
+    loaded_.steps[i].library->run(buffers.data(), scratch);
   } else if (!blocks_[i].empty()) {
     auto results = run_blocks(i, tensor_at, symbols);
     const auto& views = block_results(plan_.steps[i]);
@@ -300,10 +303,9 @@ int64_t Executable::nanoseconds_of(size_t step, const std::function<void()>& wor
   const auto* c = std::get_if<LibraryCall>(&plan_.steps[step]);
   if ((!l && !c) || (l && l->in_place)) return static_cast<int64_t>(gpu.time_ms(work) * 1e6);
   int64_t weights = 0;
-  for (int i : l ? l->buffers : c->buffers) {
-    const BufferPlan& p = plan_.buffers[static_cast<size_t>(i)];
-    if (p.role == BufferRole::Constant) weights += p.data.numel() * static_cast<int64_t>(size_of(p.dtype));
-  }
+  for (int i : l ? l->buffers : c->buffers)
+    if (const Tensor& t = loaded_.constants[static_cast<size_t>(i)]; t.defined())
+      weights += t.numel() * static_cast<int64_t>(size_of(t.dtype()));
   return time_repeatedly(gpu, work, weights);
 }
 
@@ -378,7 +380,7 @@ std::vector<Tensor> Executable::run_in(Run& run, Recorder::Way& way, std::span<c
     return copy;
   });
   if (run.capture) {
-    keep_for_capture(*run.capture, plan_, run.memory.held);
+    keep_for_capture(*run.capture, plan_.device, loaded_, run.memory.held);
     if (run.memory.faults) run.capture->retain(run.memory.faults);
   }
   return out;
@@ -386,9 +388,10 @@ std::vector<Tensor> Executable::run_in(Run& run, Recorder::Way& way, std::span<c
 
 std::vector<Stays> Executable::stays(const Run& run) const {
   std::vector<Stays> out(plan_.buffers.size(), Stays::No);
-  for (auto& in : plan_.inputs) {
+  for (size_t k = 0; k < plan_.inputs.size(); ++k) {
+    const InputPlan& in = plan_.inputs[k];
     const auto i = static_cast<size_t>(in.buffer);
-    const bool held = in.user < 0 && !in.draws && run.memory.at[i] == in.data.raw_data();
+    const bool held = in.user < 0 && !in.draws && run.memory.at[i] == loaded_.inputs[k].raw_data();
     const bool marked = run.memory.held[i].defined() && run.memory.held[i].impl()->storage->static_address;
     out[i] = held ? Stays::Always : marked ? Stays::WhileGiven : Stays::No;
   }
@@ -449,7 +452,7 @@ std::vector<Tensor> Executable::run_dynamic(Symbols symbols, std::span<const Ten
   std::vector<Tensor> held(plan_.buffers.size());
   const std::shared_ptr<device::IndexFaultRecord> faults = take_faults(false);
   for (size_t i = 0; i < plan_.buffers.size(); ++i)
-    if (plan_.buffers[i].role == BufferRole::Constant) held[i] = plan_.buffers[i].data;
+    if (plan_.buffers[i].role == BufferRole::Constant) held[i] = loaded_.constants[i];
   for (size_t i = 0; i < plan_.inputs.size(); ++i) {
     const InputPlan& in = plan_.inputs[i];
     Tensor t = in.draws ? moved(take_random_state(evaluate(*in.draws, symbols)), plan_.device) : input_tensor(i, arguments);
@@ -477,7 +480,8 @@ std::vector<Tensor> Executable::run_dynamic(Symbols symbols, std::span<const Ten
     if (auto* l = std::get_if<Launch>(&step)) {
       std::vector<void*> bufs;
       for (int i : l->buffers) bufs.push_back(i == faults_ ? static_cast<void*>(faults->at()) : memory(i).raw_data());
-      const BoundStep now = bind_launch(plan_, *l, symbols);
+      BoundStep now = bind_launch(plan_, *l, symbols);
+      now.kernel = &loaded_.steps[s].kernel;
       const int64_t bytes = now.scratch_bytes * now.threads + bytes_of(l->gpu.scratch_bytes, 1, symbols);
       const int64_t zeros = bytes_of(l->gpu.counters, sizeof(uint32_t), symbols);
       std::shared_ptr<Storage> space, counters;
@@ -490,7 +494,7 @@ std::vector<Tensor> Executable::run_dynamic(Symbols symbols, std::span<const Ten
           gpu.fill_zero(counters->data, static_cast<size_t>(zeros));
           bufs.push_back(counters->data);
         }
-        GpuLaunch(*l, symbols).run(gpu, bufs);
+        GpuLaunch(*l, *now.kernel, symbols).run(gpu, bufs);
       } else {
         launch(*l, bufs.data(), now);
         check_faults(s, faults);
@@ -498,7 +502,7 @@ std::vector<Tensor> Executable::run_dynamic(Symbols symbols, std::span<const Ten
     } else if (auto* h = std::get_if<HostCall>(&step)) {
       std::vector<Tensor> inputs;
       for (auto& v : h->inputs) inputs.push_back(moved(tensor_at(v), Device::cpu()));
-      auto results = h->function(inputs, resolve);
+      auto results = call(*h, inputs, resolve);
       for (size_t r = 0; r < h->outputs.size(); ++r) {
         const Tensor& t = results.at(r);
         for (size_t d = 0; d < h->outputs[r].sizes.size(); ++d) {
@@ -514,8 +518,8 @@ std::vector<Tensor> Executable::run_dynamic(Symbols symbols, std::span<const Ten
     } else if (auto* c = std::get_if<LibraryCall>(&step)) {
       std::vector<void*> bufs;
       for (int i : c->buffers) bufs.push_back(memory(i).raw_data());
-      std::shared_ptr<Storage> space = allocate_storage(static_cast<size_t>(c->call->scratch_bytes()), plan_.device);
-      c->call->run(bufs.data(), space->data);
+      std::shared_ptr<Storage> space = allocate_storage(static_cast<size_t>(loaded_.steps[s].library->scratch_bytes()), plan_.device);
+      loaded_.steps[s].library->run(bufs.data(), space->data);
     } else if (!blocks_[s].empty()) {
       auto results = run_blocks(s, tensor_at, symbols);
       const auto& views = block_results(step);
@@ -537,7 +541,7 @@ std::vector<Tensor> Executable::run(std::span<const Tensor> arguments, Symbols s
   std::optional<CallScope> scope;
   if (recorder_) scope.emplace();
   check_inputs(arguments, symbols);
-  if (plan_.filling.valid()) plan_.filling.get();
+  await_constants();
   std::call_once(fixed_.once, [this] { fix(); });
   std::unique_lock<std::mutex> state(state_mutex_, std::defer_lock);
   if (stateful_) state.lock();

@@ -2,14 +2,18 @@
 #pragma once
 
 #include "device/index_faults.h"
+#include "exec/load.h"
 #include "exec/recorder.h"
 
 namespace toroid::exec {
 
 class Executable {
  public:
-  // is_block: its results are operands of other steps. UserError where the option capture_require asks for more than can be recorded.
-  explicit Executable(Plan plan, bool is_block = false);
+  // See load(). is_block: its results are operands of other steps. UserError where the option capture_require asks for more than can be
+  // recorded.
+  Executable(Plan plan, Loaded loaded, bool is_block = false);
+  Executable(const Plan& plan, const Store& store);
+  explicit Executable(const Loadable& l) : Executable(l.plan, l.store) {}
   ~Executable();
 
   // Runs on the caller's tensors, in the order of the user inputs. Mutated inputs are written in place. Returns one tensor an output
@@ -26,6 +30,11 @@ class Executable {
   std::unique_ptr<Executable> rebound(std::span<const std::pair<Tensor, Tensor>> others) const;
 
   const Plan& plan() const { return plan_; }
+  // What it names; contents may still be on their way: await_constants().
+  const Loaded& loaded() const { return loaded_; }
+  void await_constants() const {
+    if (loaded_.filling.valid()) loaded_.filling.get();
+  }
   // What was recorded of its runs, if the plan wants that; the blocks of control flow aside.
   CaptureReport captures() const;
   // Called around every step of later runs (profiling): name of the step and nanoseconds it took. Null switches it off.
@@ -76,7 +85,8 @@ class Executable {
   void launch(const Launch& l, void* const* bufs, const BoundStep& s);
   const Tensor& input_tensor(size_t i, std::span<const Tensor> arguments) const;
 
-  Plan plan_;
+  const Plan plan_;
+  const Loaded loaded_;
   bool dynamic_ = false;      // some size is known only while running
   int faults_ = -1;           // the buffer of role Faults
   std::vector<bool> checks_;  // of each step: whether it takes that

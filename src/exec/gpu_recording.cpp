@@ -8,8 +8,8 @@
 
 namespace toroid::exec {
 
-GpuLaunch::GpuLaunch(const Launch& launch, const Symbols& symbols)
-    : launch_(launch),
+GpuLaunch::GpuLaunch(const Launch& launch, const KernelCode& code, const Symbols& symbols)
+    : kernel_(code.gpu),
       shape_{evaluate(launch.tasks, symbols), launch.gpu.threads, launch.gpu.shared_bytes, launch.gpu.overlaps},
       arguments_(launch.gpu.tensor_maps, evaluate(launch.params, symbols),
                  launch.buffers.size() + !(launch.gpu.scratch_bytes == Expr(0)) + !(launch.gpu.counters == Expr(0)),
@@ -17,20 +17,20 @@ GpuLaunch::GpuLaunch(const Launch& launch, const Symbols& symbols)
 
 void GpuLaunch::run(device::cuda::Gpu& gpu, std::span<void* const> pointers) {
   arguments_.set_pointers(pointers);
-  gpu.launch(launch_.gpu.kernel, shape_, arguments_.list());
+  gpu.launch(kernel_, shape_, arguments_.list());
 }
 
 bool GpuLaunch::rebind(device::cuda::Graph& graph, device::cuda::CUgraphNode node, std::span<void* const> pointers) {
   if (!arguments_.set_pointers(pointers)) return false;
-  graph.set_arguments(node, launch_.gpu.kernel, shape_, arguments_.list());
+  graph.set_arguments(node, kernel_, shape_, arguments_.list());
   return true;
 }
 
 void GpuRecording::record(const std::function<void()>& steps) { graph_ = gpu_.record(steps); }
 
-void GpuRecording::add(const Launch& launch, const Symbols& symbols, const BoundStep&, std::vector<void*> pointers,
+void GpuRecording::add(const Launch& launch, const Symbols& symbols, const BoundStep& s, std::vector<void*> pointers,
                        std::span<const int> slots) {
-  auto entry = std::unique_ptr<Entry>(new Entry{{launch, symbols}, nullptr, std::move(pointers)});
+  auto entry = std::unique_ptr<Entry>(new Entry{{launch, *s.kernel, symbols}, nullptr, std::move(pointers)});
   entry->launch.run(gpu_, entry->pointers);
   for (size_t i = 0; i < slots.size(); ++i)
     if (slots[i] >= 0) moving_.add(slots[i], entry->pointers[i], entry.get(), i);

@@ -1,6 +1,7 @@
 // Launches on a GPU: one by one, or recorded as a CUDA graph and replayed by one launch.
 #pragma once
 
+#include "device/cuda/arguments.h"
 #include "exec/moving.h"
 #include "exec/recording.h"
 
@@ -9,14 +10,14 @@ namespace toroid::exec {
 // One launch on a GPU, with its sizes known.
 class GpuLaunch {
  public:
-  GpuLaunch(const Launch& launch, const Symbols& symbols);
+  GpuLaunch(const Launch& launch, const KernelCode& code, const Symbols& symbols);
   // pointers: of the buffers, then scratch memory and counters where the kernel takes them.
   void run(device::cuda::Gpu& gpu, std::span<void* const> pointers);
   // Changes a recorded launch where the pointers differ from its own; whether they did.
   bool rebind(device::cuda::Graph& graph, device::cuda::CUgraphNode node, std::span<void* const> pointers);
 
  private:
-  const Launch& launch_;
+  const device::cuda::Kernel& kernel_;
   device::cuda::LaunchShape shape_;
   device::cuda::Arguments arguments_;
 };

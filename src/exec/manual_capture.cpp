@@ -14,35 +14,30 @@ Tensor captured_random_state(device::Capture& capture, int64_t count, const Devi
   return state;
 }
 
-void keep_for_capture(device::Capture& capture, const Plan& plan, std::span<const Tensor> held) {
-  for (auto& step : plan.steps) {
-    if (auto* l = std::get_if<Launch>(&step)) {
-      if (l->code) capture.retain(l->code);
-      if (l->gpu.kernel.module) capture.retain(l->gpu.kernel.module);
-    } else if (auto* c = std::get_if<LibraryCall>(&step)) {
-      capture.retain(c->call);
-    }
+void keep_for_capture(device::Capture& capture, const Device& device, const Loaded& loaded, std::span<const Tensor> held) {
+  for (auto& step : loaded.steps) {
+    if (step.kernel.owner) capture.retain(step.kernel.owner);
+    if (step.kernel.gpu.module) capture.retain(step.kernel.gpu.module);
+    if (step.library) capture.retain(step.library);
   }
-  for (auto& b : plan.buffers)
-    if (b.data.defined()) capture.retain(b.data.impl()->storage);
-  for (auto& in : plan.inputs)
-    if (in.data.defined()) capture.retain(in.data.impl()->storage);
+  for (auto* list : {&loaded.constants, &loaded.inputs})
+    for (auto& t : *list)
+      if (t.defined()) capture.retain(t.impl()->storage);
   for (auto& t : held)
-    if (t.defined()) keep_for_capture(plan.device, t);
+    if (t.defined()) keep_for_capture(device, t);
 }
 
-void capture_call(const HostCall& call, std::vector<Tensor> inputs, std::vector<Tensor> outputs,
+void capture_call(const HostCall& h, std::vector<Tensor> inputs, std::vector<Tensor> outputs,
                   const std::function<Expr(const Expr&)>& resolve) {
-  device::cpu::recorder()->add_call(call.name, "host call",
-                                    [function = call.function, inputs = std::move(inputs), outputs = std::move(outputs), resolve] {
-                                      auto results = function(inputs, resolve);
-                                      for (size_t i = 0; i < outputs.size(); ++i) copy_elements(results.at(i), outputs[i]);
-                                    });
+  device::cpu::recorder()->add_call(h.name, "host call", [h, inputs = std::move(inputs), outputs = std::move(outputs), resolve] {
+    auto results = call(h, inputs, resolve);
+    for (size_t i = 0; i < outputs.size(); ++i) copy_elements(results.at(i), outputs[i]);
+  });
 }
 
-void capture_call(const LibraryCall& call, std::vector<void*> buffers, void* scratch) {
-  device::cpu::recorder()->add_call(call.name, "library call",
-                                    [run = call.call, buffers = std::move(buffers), scratch] { run->run(buffers.data(), scratch); });
+void capture_call(const std::string& name, std::shared_ptr<const external::LibraryCall> call, std::vector<void*> buffers, void* scratch) {
+  device::cpu::recorder()->add_call(
+      name, "library call", [call = std::move(call), buffers = std::move(buffers), scratch] { call->run(buffers.data(), scratch); });
 }
 
 }  // namespace toroid::exec

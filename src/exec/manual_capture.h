@@ -4,7 +4,7 @@
 #include <span>
 
 #include "device/runtime.h"
-#include "exec/plan.h"
+#include "exec/load.h"
 
 namespace toroid::exec {
 
@@ -17,11 +17,11 @@ inline device::Capture* manual_capture(const Device& d) {
 Tensor captured_random_state(device::Capture& capture, int64_t count, const Device& device);
 
 // The graph keeps what a run of the plan needs: kernels, constants, and the tensors of the run that are not in its pool.
-void keep_for_capture(device::Capture& capture, const Plan& plan, std::span<const Tensor> held);
+void keep_for_capture(device::Capture& capture, const Device& device, const Loaded& loaded, std::span<const Tensor> held);
 
 // A call of a step on whole tensors of the CPU, to be made at each replay on the memory that they have now.
 void capture_call(const HostCall& call, std::vector<Tensor> inputs, std::vector<Tensor> outputs,
                   const std::function<Expr(const Expr&)>& resolve);
-void capture_call(const LibraryCall& call, std::vector<void*> buffers, void* scratch);
+void capture_call(const std::string& name, std::shared_ptr<const external::LibraryCall> call, std::vector<void*> buffers, void* scratch);
 
 }  // namespace toroid::exec

@@ -1,20 +1,18 @@
-// An executable: a flat list of steps over numbered buffers. It is data; running it binds sizes, places buffers and calls kernels.
+// A plan: a flat list of steps over numbered buffers. It is data: it can be printed, parsed (plan_text.h), stored, read (plan_file.h) and
+// checked (verify.h). Kernels and constants are named; a Store has them. Loading (load.h) makes an Executable of both.
 #pragma once
 
-#include <functional>
-#include <future>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <unordered_map>
 #include <variant>
 #include <vector>
 
 #include "base/compile_options.h"
 #include "base/index_fault.h"
-#include "device/cpu/launch.h"
-#include "device/cuda/arguments.h"
-#include "extern/library_call.h"
+#include "device/cuda/tensor_map.h"
+#include "extern/cublaslt/problem.h"
+#include "extern/cudnn/problem.h"
+#include "extern/onednn/problem.h"
 #include "tensor/dispatch.h"
 
 namespace toroid::exec {
@@ -27,14 +25,11 @@ struct BufferPlan {
   DType dtype = DType::F32;
   Expr numel = 1;
   BufferRole role = BufferRole::Temporary;
-  Tensor data;  // Constant
+  std::string constant = {};  // Constant: its name in the store
 };
 
-using KernelFunction = device::cpu::KernelFunction;
-
 // What a launch on a GPU needs besides; see codegen::KernelText.
-struct GpuCode {
-  device::cuda::Kernel kernel;
+struct GpuLaunchPlan {
   int threads = 0;
   int shared_bytes = 0;
   bool overlaps = false;
@@ -45,12 +40,11 @@ struct GpuCode {
 // One kernel launch. On the CPU, bufs holds the buffers in order, then the scratch memory; tasks are split over the threads of the pool.
 // The first 8 bytes of each thread's scratch are -1 when the launch begins.
 struct Launch {
-  std::string name;
-  KernelFunction function = nullptr;
-  std::shared_ptr<const void> code;  // keeps the function alive
-  GpuCode gpu;                       // on a GPU in place of the two; the tasks are blocks
+  std::string name;    // of the function in the kernel's object
+  std::string kernel;  // its name in the store
+  GpuLaunchPlan gpu;   // on a GPU; the tasks are blocks
   std::vector<int> buffers;
-  std::vector<bool> written;  // of the buffers: whether the launch writes it
+  std::vector<bool> written;  // of the buffers: whether the launch writes it; empty: unknown
   std::vector<Expr> params;
   Expr tasks = 1;
   Expr scratch_bytes_per_thread = 0;
@@ -60,10 +54,11 @@ struct Launch {
   std::string where = {};     // source line of what it computes first, where that is known; as in other steps
 };
 
-// A call on whole tensors (a library or reference implementation). It returns its results; they are copied to `outputs`.
+// A call of an operation's reference implementation on whole tensors. It returns its results; they are copied to `outputs`.
 struct HostCall {
   std::string name;
-  std::function<std::vector<Tensor>(const std::vector<Tensor>&, const std::function<Expr(const Expr&)>& resolve)> function;
+  const ops::Op* op = nullptr;  // its row, which is named in texts
+  std::vector<Arg<int>> args;   // tensors are positions in `inputs`, -1 for none; sizes get their values at each call
   struct View {
     int buffer = -1;
     DType dtype = DType::F32;
@@ -74,11 +69,14 @@ struct HostCall {
   std::string where = {};
 };
 
-// A prepared call of a library, with threads of its own.
+// A call of a library, which has threads of its own; it is prepared when the plan is loaded.
+using LibraryProblem = std::variant<external::OneDnnProblem, external::CublasLtProblem, external::CudnnProblem>;
 struct LibraryCall {
   std::string name;
-  std::shared_ptr<const external::LibraryCall> call;
-  std::vector<int> buffers;  // in the order of the call's
+  LibraryProblem problem;
+  int choice = 0;             // cuBLASLt, cuDNN: the implementation that the library expects to be fastest but for so many others
+  std::vector<int> buffers;   // in the order of the prepared call's
+  std::string constant = {};  // oneDNN: the name in the store of a `b` that is constant
   std::string where = {};
 };
 
@@ -118,8 +116,8 @@ struct InputPlan {
   std::string name;
   TensorType type;
   int buffer = -1;
-  int user = -1;  // position among the caller's arguments; -1: bound to `data`
-  Tensor data;    // parameters, buffers and constants
+  int user = -1;              // position among the caller's arguments; -1: bound to a constant, or drawn
+  std::string constant = {};  // parameters, buffers and constants: the name in the store
   bool mutated = false;
   std::optional<Expr> draws = {};  // seed and offset of the process's random numbers, of which a run takes this many
 };
@@ -135,6 +133,7 @@ struct Plan {
   std::string name;
   Device device;                // of all tensors
   CompileOptions options = {};  // that it was compiled with
+  std::string code_for = {};    // what its kernels were compiled for: "avx512", "sm_90a"; empty: anything
   bool record = false;          // replay the launches of a call as one, or as few as its other steps allow
   std::vector<BufferPlan> buffers;
   std::vector<StepPlan> steps;
@@ -142,9 +141,7 @@ struct Plan {
   std::vector<OutputPlan> outputs;
   std::vector<sym::Relation> guards;
   std::vector<std::pair<Expr, bool>> symbols;  // with whether the run determines them (unbacked)
-  // Valid: constants are still being filled by other threads, and a run waits for the end of that. Milliseconds it took.
-  std::shared_future<double> filling;
-  std::vector<IndexSite> sites;  // that the buffer of role Faults speaks of
+  std::vector<IndexSite> sites;                // that the buffer of role Faults speaks of
 };
 
 // Offsets of temporaries in one arena, by first-fit over live ranges: no two buffers that are live at once overlap. Sizes in bytes.

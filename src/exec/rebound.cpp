@@ -7,19 +7,18 @@
 namespace toroid::exec {
 namespace {
 
-const Tensor* in_place_of(const InputPlan& in, std::span<const std::pair<Tensor, Tensor>> others) {
-  if (in.user >= 0 || !in.data.defined()) return nullptr;
-  auto found = std::find_if(others.begin(), others.end(), [&](auto& o) { return o.first.impl() == in.data.impl(); });
+const Tensor* in_place_of(const Tensor& mine, std::span<const std::pair<Tensor, Tensor>> others) {
+  if (!mine.defined()) return nullptr;
+  auto found = std::find_if(others.begin(), others.end(), [&](auto& o) { return o.first.impl() == mine.impl(); });
   return found == others.end() ? nullptr : &found->second;
 }
 
-// Whether control flow within the plan holds one of the tensors itself, instead of taking it as an operand.
-bool blocks_hold(const Plan& plan, std::span<const std::pair<Tensor, Tensor>> others) {
-  for (auto& step : plan.steps)
-    for (auto& block : blocks_of(step)) {
-      auto& inputs = block.plan->inputs;
-      if (std::any_of(inputs.begin(), inputs.end(), [&](auto& in) { return in_place_of(in, others); })) return true;
-      if (blocks_hold(*block.plan, others)) return true;
+// Whether control flow within the program holds one of the tensors itself, instead of taking it as an operand.
+bool blocks_hold(const Loaded& loaded, std::span<const std::pair<Tensor, Tensor>> others) {
+  for (auto& step : loaded.steps)
+    for (auto& block : step.blocks) {
+      if (std::any_of(block.inputs.begin(), block.inputs.end(), [&](auto& t) { return in_place_of(t, others); })) return true;
+      if (blocks_hold(block, others)) return true;
     }
   return false;
 }
@@ -27,11 +26,11 @@ bool blocks_hold(const Plan& plan, std::span<const std::pair<Tensor, Tensor>> ot
 }  // namespace
 
 std::unique_ptr<Executable> Executable::rebound(std::span<const std::pair<Tensor, Tensor>> others) const {
-  if (blocks_hold(plan_, others)) return nullptr;
-  Plan plan = plan_;
-  for (InputPlan& in : plan.inputs)
-    if (const Tensor* other = in_place_of(in, others)) in.data = *other;
-  return std::make_unique<Executable>(std::move(plan));
+  if (blocks_hold(loaded_, others)) return nullptr;
+  Loaded loaded = loaded_;
+  for (Tensor& t : loaded.inputs)
+    if (const Tensor* other = in_place_of(t, others)) t = *other;
+  return std::make_unique<Executable>(plan_, std::move(loaded));
 }
 
 }  // namespace toroid::exec

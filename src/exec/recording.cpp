@@ -39,8 +39,9 @@ class CpuRecording : public Recording {
   std::vector<Patch> patches_;
 };
 
-void CpuRecording::add(const Launch& l, const Symbols&, const BoundStep& s, std::vector<void*> pointers, std::span<const int> slots) {
-  entries_.push_back({{l.function, nullptr, s.params.data(), s.tasks, s.alone, pointers.back(), s.scratch_bytes, s.threads}, bufs_.size()});
+void CpuRecording::add(const Launch&, const Symbols&, const BoundStep& s, std::vector<void*> pointers, std::span<const int> slots) {
+  entries_.push_back(
+      {{s.kernel->function, nullptr, s.params.data(), s.tasks, s.alone, pointers.back(), s.scratch_bytes, s.threads}, bufs_.size()});
   for (size_t i = 0; i < slots.size(); ++i)
     if (slots[i] >= 0) patches_.emplace_back(bufs_.size() + i, slots[i]);
   bufs_.insert(bufs_.end(), pointers.begin(), pointers.end());

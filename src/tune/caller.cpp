@@ -114,7 +114,8 @@ std::shared_ptr<exec::Executable> ChoiceCaller::executable() {
   compile_locked();
   failure_.clear();
   texts_ = build_->kernels();
-  executable_ = std::make_shared<exec::Executable>(build_->plan());
+  exec::Loadable made = build_->plan();
+  executable_ = exec::load(std::move(made.plan), made.store, pipeline_->device());
   build_.reset();  // its plan is gone
   return executable_;
 }

@@ -21,8 +21,8 @@ class Build {
   virtual ~Build() = default;
   // Compiles what is in no cache. Touches no device. Any thread.
   virtual void compile() = 0;
-  // With its memory, on the device; after compile().
-  virtual exec::Plan plan() = 0;
+  // With its memory, on the device; once, after compile().
+  virtual exec::Loadable plan() = 0;
   virtual const std::vector<codegen::KernelText>& kernels() const = 0;
 };
 

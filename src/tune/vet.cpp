@@ -67,17 +67,20 @@ bool small(const Tensor& t) {
 }
 
 // What is known of the contents of a plan's buffers: what the region's inputs begin with, and small constants.
-void set_contents(std::vector<WorkerBuffer>& buffers, const exec::Plan& plan, const Region& region) {
-  if (plan.filling.valid()) plan.filling.wait();
+void set_contents(std::vector<WorkerBuffer>& buffers, const exec::Executable& executable, const Region& region) {
+  executable.await_constants();
+  const exec::Plan& plan = executable.plan();
+  const exec::Loaded& loaded = executable.loaded();
   for (size_t i = 0; i < plan.buffers.size(); ++i)
-    if (small(plan.buffers[i].data)) buffers[i].contents = bytes_of(plan.buffers[i].data);
+    if (small(loaded.constants[i])) buffers[i].contents = bytes_of(loaded.constants[i]);
   const std::vector<Integers> integers = integers_of(region, region.sizes);
   std::vector<const choice::ProgramInput*> users;
   for (auto& in : region.program.inputs)
     if (!in.data.defined()) users.push_back(&in);
-  for (auto& in : plan.inputs) {
+  for (size_t i = 0; i < plan.inputs.size(); ++i) {
+    const exec::InputPlan& in = plan.inputs[i];
     WorkerBuffer& b = buffers[static_cast<size_t>(in.buffer)];
-    if (small(in.data)) b.contents = bytes_of(in.data);
+    if (small(loaded.inputs[i])) b.contents = bytes_of(loaded.inputs[i]);
     if (in.user < 0 || static_cast<size_t>(in.user) >= users.size()) continue;
     b.seed = seed_of_input(static_cast<size_t>(in.user)), b.integers = integers.at(static_cast<size_t>(in.user));
     if (const Tensor made = made_by_operation(region, *users[static_cast<size_t>(in.user)], region.sizes); made.defined())
@@ -85,7 +88,8 @@ void set_contents(std::vector<WorkerBuffer>& buffers, const exec::Plan& plan, co
   }
 }
 
-std::vector<WorkerBuffer> buffers_of(const exec::Plan& plan, const Region& region) {
+std::vector<WorkerBuffer> buffers_of(const exec::Executable& executable, const Region& region) {
+  const exec::Plan& plan = executable.plan();
   const std::vector<Touched> touched = touched_by(plan);
   std::vector<WorkerBuffer> out(plan.buffers.size());
   for (size_t i = 0; i < out.size(); ++i) {
@@ -97,7 +101,7 @@ std::vector<WorkerBuffer> buffers_of(const exec::Plan& plan, const Region& regio
     b.integers = {0, 0};  // legal wherever they may index
     b.use = t.given ? t.written ? Use::Both : Use::Read : plan.buffers[i].role == exec::BufferRole::Output ? Use::Write : Use::Temporary;
   }
-  set_contents(out, plan, region);
+  set_contents(out, executable, region);
   for (size_t i = 0; i < out.size(); ++i)
     if (out[i].numel == 0) out[i].contents.clear();
   return out;
@@ -151,13 +155,12 @@ WorkerJob job_of(ChoiceCaller& caller, const Region& region, const std::string& 
   job.isa = isa;
   job.gpu = std::max(0, static_cast<int>(plan.device.index));
   job.runs = 1;
-  job.buffers = buffers_of(plan, region);
+  job.buffers = buffers_of(*executable, region);
   for (auto& step : plan.steps) {
     auto* launch = std::get_if<exec::Launch>(&step);
     if (!launch) continue;
     TOROID_CHECK(job.kernels.size() < texts.size(), "{} has more launches than kernels", caller.name());
-    job.kernels.push_back(
-        kernel_of(texts[job.kernels.size()], launch->buffers, [&](const Expr& e) { return exec::evaluate(e, region.sizes); }));
+    job.kernels.push_back(kernel_of(texts[job.kernels.size()], *launch, [&](const Expr& e) { return exec::evaluate(e, region.sizes); }));
   }
   return job;
 }

@@ -43,7 +43,8 @@ choice::Program on_copies(choice::Program p) {
 std::unique_ptr<exec::Executable> executable_of(const choice::Program& p, const Pipeline& pipeline) {
   auto build = pipeline.build(pipeline.schedule(p));
   build->compile();
-  return std::make_unique<exec::Executable>(build->plan());
+  exec::Loadable made = build->plan();
+  return exec::load(std::move(made.plan), made.store, pipeline.device());
 }
 
 // Milliseconds of a run after the first one, which packs weights and allocates.

@@ -54,21 +54,17 @@ std::vector<std::pair<std::string, std::string>> changed_options() {
 
 }  // namespace
 
-WorkerKernel kernel_of(const codegen::KernelText& k, std::vector<int> buffers, const std::function<int64_t(const Expr&)>& value) {
-  TOROID_CHECK(buffers.size() == k.buffers.size());
-  WorkerKernel out;
-  out.name = k.name, out.source = k.source, out.buffers = std::move(buffers);
-  for (const Expr& p : k.params) out.params.push_back(value(p));
-  out.tasks = value(k.tasks), out.serial = k.serial;
-  out.scratch_bytes = k.block > 0 ? value(k.scratch_bytes) : value(k.scratch_bytes_per_thread);
-  out.counters = value(k.counters), out.block = k.block, out.shared_bytes = k.shared_bytes, out.overlaps = k.overlaps;
-  for (device::cuda::TensorMap m : k.tensor_maps) {
-    m.offset = value(m.offset);
-    for (Expr& e : m.sizes) e = value(e);
-    for (Expr& e : m.strides) e = value(e);
-    out.tensor_maps.push_back(std::move(m));
-  }
-  return out;
+WorkerKernel kernel_of(const codegen::KernelText& k, exec::Launch l, const std::function<int64_t(const Expr&)>& value) {
+  TOROID_CHECK(l.name == k.name && l.buffers.size() == k.buffers.size());
+  const auto all = [&](std::vector<Expr>& list) {
+    for (Expr& e : list) e = value(e);
+  };
+  all(l.params);
+  for (Expr* e : {&l.tasks, &l.scratch_bytes_per_thread, &l.gpu.scratch_bytes, &l.gpu.counters}) *e = value(*e);
+  for (device::cuda::TensorMap& m : l.gpu.tensor_maps) m.offset = value(m.offset), all(m.sizes), all(m.strides);
+  l.bytes = l.flops = 0;  // for reports
+  l.where.clear();
+  return {k.source, std::move(l)};
 }
 
 Worker::Worker(WorkerOptions options) : options_(std::move(options)) {}
@@ -141,7 +137,7 @@ WorkerResult Worker::run(const WorkerJob& job, int timeout_ms) {
     return r;
   }
   std::vector<std::string> names;
-  for (auto& k : job.kernels) names.push_back(k.name);
+  for (auto& k : job.kernels) names.push_back(k.launch.name);
   if (late) {
     stop();
     r.outcome = Outcome::TimedOut;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "codegen/kernel_text.h"
+#include "exec/plan.h"
 #include "tune/database.h"
 #include "tune/inputs.h"
 
@@ -28,21 +29,13 @@ struct WorkerBuffer {
   std::string contents{};  // not empty: what Read and Both begin with
 };
 
-// A launch, all sizes known: it can be sent to another process.
+// A launch whose sizes are known, and the text that the worker compiles.
 struct WorkerKernel {
-  std::string name, source;
-  std::vector<int> buffers;  // positions in the job's
-  std::vector<int64_t> params;
-  int64_t tasks = 1;
-  bool serial = false;
-  int64_t scratch_bytes = 0;  // CPU: of a thread
-  int64_t counters = 0;
-  int block = 0, shared_bytes = 0;
-  bool overlaps = false;
-  std::vector<device::cuda::TensorMap> tensor_maps;  // of numbers
+  std::string source;
+  exec::Launch launch;  // its buffers are positions in the job's
 };
 // The sizes that `value` gives are put in.
-WorkerKernel kernel_of(const codegen::KernelText& kernel, std::vector<int> buffers, const std::function<int64_t(const Expr&)>& value);
+WorkerKernel kernel_of(const codegen::KernelText& kernel, exec::Launch launch, const std::function<int64_t(const Expr&)>& value);
 
 // Kernels that run one after the other on the same memory.
 struct WorkerJob {
@@ -100,7 +93,7 @@ class Worker {
 };
 
 // What a worker says when it begins; another revision of this project may say something else.
-inline constexpr std::string_view kWorkerHello = "toroid-tune-worker 3";
+inline constexpr std::string_view kWorkerHello = "toroid-tune-worker 4";
 
 // What goes through the socket between both: a job with the options that it needs, and what came of it. parse_...: InternalError for
 // what is no such text.

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "base/check.h"
+#include "exec/plan_file.h"
 #include "tune/worker.h"
 
 namespace toroid::tune {
@@ -14,86 +15,34 @@ namespace {
 
 constexpr uint64_t kMostBytes = uint64_t{1} << 36;
 
-// Writes, or reads, values one after another by the same functions, so that both sides agree.
-class Writer {
- public:
+// Writes, or reads, values one after another by the same functions, so that both sides agree. Launches go as they do in plans.
+struct Writer {
   static constexpr bool kWrites = true;
   template <class T>
-  requires(std::is_arithmetic_v<T> || std::is_enum_v<T>) void operator()(const T& v) {
-    out.append(reinterpret_cast<const char*>(&v), sizeof v);
-  }
-  void operator()(const std::string& s) {
-    (*this)(static_cast<uint64_t>(s.size()));
-    out += s;
-  }
-  std::string out;
+  requires(std::is_integral_v<T> || std::is_enum_v<T>) void operator()(const T& v) { out.integer(static_cast<int64_t>(v)); }
+  void operator()(double v) { out.real(v); }
+  void operator()(const std::string& s) { out.text(s); }
+  void operator()(const exec::Launch& l) { exec::write_launch(out, l); }
+  exec::ByteWriter out;
 };
 
-class Reader {
- public:
+struct Reader {
   static constexpr bool kWrites = false;
-  explicit Reader(std::string_view bytes) : rest_(bytes) {}
   template <class T>
-  requires(std::is_arithmetic_v<T> || std::is_enum_v<T>) void operator()(T& v) { std::memcpy(&v, take(sizeof v), sizeof v); }
-  void operator()(std::string& s) {
-    uint64_t size = 0;
-    (*this)(size);
-    s.assign(take(size), size);
-  }
-  void end() const { TOROID_CHECK(rest_.empty(), "a message of a tuning worker is too long"); }
-
- private:
-  const char* take(uint64_t n) {
-    TOROID_CHECK(n <= rest_.size(), "a message of a tuning worker ends too early");
-    const char* p = rest_.data();
-    rest_.remove_prefix(n);
-    return p;
-  }
-  std::string_view rest_;
+  requires(std::is_integral_v<T> || std::is_enum_v<T>) void operator()(T& v) { v = static_cast<T>(in.integer("a number")); }
+  void operator()(double& v) { v = in.real(); }
+  void operator()(std::string& s) { s = in.text("a string"); }
+  void operator()(exec::Launch& l) { l = exec::read_launch(in); }
+  exec::ByteReader in;
 };
 
 template <class S, class T, class F>
 void each(S& stream, T& list, F&& f) {
-  uint64_t n = list.size();
-  stream(n);
-  if constexpr (!S::kWrites) {
-    TOROID_CHECK(n <= 1 << 24, "a message of a tuning worker has a list of {}", n);
-    list.resize(n);
-  }
+  if constexpr (S::kWrites)
+    stream.out.count(list.size());
+  else
+    list.resize(stream.in.length());
   for (auto& e : list) f(e);
-}
-
-template <class S, class E>
-void number(S& stream, E& e) {
-  int64_t v = 0;
-  if constexpr (S::kWrites) v = sym::evaluate(e, [](const sym::Node&) -> int64_t { return 0; });
-  stream(v);
-  if constexpr (!S::kWrites) e = Expr(v);
-}
-
-template <class S, class M>
-void tensor_map(S& stream, M& m) {
-  stream(m.buffer), stream(m.dtype), stream(m.tf32), number(stream, m.offset);
-  each(stream, m.sizes, [&](auto& e) { number(stream, e); });
-  each(stream, m.strides, [&](auto& e) { number(stream, e); });
-  each(stream, m.box, [&](auto& e) { stream(e); });
-  stream(m.swizzle);
-  bool window = m.window.has_value();
-  stream(window);
-  if constexpr (!S::kWrites)
-    if (window) m.window.emplace();
-  if (!window) return;
-  for (int i = 0; i < 2; ++i) stream(m.window->first[i]), stream(m.window->last[i]), stream(m.window->step[i]);
-}
-
-template <class S, class K>
-void kernel(S& stream, K& k) {
-  stream(k.name), stream(k.source);
-  each(stream, k.buffers, [&](auto& b) { stream(b); });
-  each(stream, k.params, [&](auto& p) { stream(p); });
-  stream(k.tasks), stream(k.serial), stream(k.scratch_bytes), stream(k.counters), stream(k.block), stream(k.shared_bytes);
-  stream(k.overlaps);
-  each(stream, k.tensor_maps, [&](auto& m) { tensor_map(stream, m); });
 }
 
 template <class S, class R>
@@ -104,7 +53,7 @@ void request(S& stream, R& r) {
     stream(b.dtype), stream(b.numel), stream(b.use), stream(b.seed), stream(b.integers.low), stream(b.integers.high),
         stream(b.integers.distinct), stream(b.contents);
   });
-  each(stream, j.kernels, [&](auto& k) { kernel(stream, k); });
+  each(stream, j.kernels, [&](auto& k) { stream(k.source), stream(k.launch); });
   stream(j.runs), stream(j.nan_is_wrong), stream(j.contents), stream(r.memory_mb), stream(r.leak_mb);
   each(stream, r.options, [&](auto& o) { stream(o.first), stream(o.second); });
 }
@@ -115,6 +64,18 @@ void result(S& stream, R& r) {
   each(stream, r.ns, [&](auto& v) { stream(v); });
   each(stream, r.hashes, [&](auto& v) { stream(v); });
   each(stream, r.contents, [&](auto& v) { stream(v); });
+}
+
+// Both sides are of one revision: what does not read is no fault of a user's.
+template <class F>
+void parse(std::string_view bytes, F&& read) {
+  Reader reader{exec::ByteReader(bytes, "message of a tuning worker", 0)};
+  try {
+    read(reader);
+    reader.in.end();
+  } catch (const UserError& e) {
+    fail<InternalError>("{}", e.what());
+  }
 }
 
 using Steady = std::chrono::steady_clock;
@@ -143,28 +104,24 @@ bool receive(int socket, char* to, uint64_t n, Steady::time_point until, bool ti
 std::string serialize(const WorkerRequest& r) {
   Writer w;
   request(w, r);
-  return std::move(w.out);
+  return std::move(w.out.out);
 }
 
 WorkerRequest parse_request(std::string_view bytes) {
-  Reader reader(bytes);
   WorkerRequest r;
-  request(reader, r);
-  reader.end();
+  parse(bytes, [&](Reader& reader) { request(reader, r); });
   return r;
 }
 
 std::string serialize(const WorkerResult& r) {
   Writer w;
   result(w, r);
-  return std::move(w.out);
+  return std::move(w.out.out);
 }
 
 WorkerResult parse_result(std::string_view bytes) {
-  Reader reader(bytes);
   WorkerResult r;
-  result(reader, r);
-  reader.end();
+  parse(bytes, [&](Reader& reader) { result(reader, r); });
   return r;
 }
 

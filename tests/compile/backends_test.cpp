@@ -260,18 +260,19 @@ TEST(Backends, CublasLtByConfiguration) {
   std::vector<double> first;
   for (auto& config : configs) {
     node.config = config;
-    const exec::LibraryCall call = backend::cublaslt_call(node, gpu);
+    const exec::LibraryCall call = backend::cublaslt_call(node);
     const Tensor out = Tensor::full(std::vector<int64_t>{m, n}, 0, DType::F32, Device::cuda());
     void* const buffers[] = {a.raw_data(), b.raw_data(), out.raw_data()};
-    const auto scratch = gpu.allocate(static_cast<size_t>(call.call->scratch_bytes()) + 1);
-    call.call->run(buffers, scratch.get());
+    const auto prepared = exec::prepare(call, Device::cuda(), {});
+    const auto scratch = gpu.allocate(static_cast<size_t>(prepared->scratch_bytes()) + 1);
+    prepared->run(buffers, scratch.get());
     const auto got = out.to(Device::cpu()).to_vector();
     if (first.empty()) first = got;
     for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], first[i], 1e-4 * (1 + std::abs(first[i]))) << choice::to_string(config);
   }
   for (const char* bad : {"cublaslt(algo=63)", "cublaslt(algo=-1)", "gemm_simt()"}) {
     node.config = choice::parse_config(bad);
-    EXPECT_THROW(backend::cublaslt_call(node, gpu), UserError) << bad;
+    EXPECT_THROW(exec::prepare(backend::cublaslt_call(node), Device::cuda(), {}), UserError) << bad;
   }
 }
 

@@ -57,8 +57,8 @@ size_t open_node(const choice::Program& p) {
   return 0;
 }
 
-const exec::Branch* branch_of(const exec::Plan& plan) {
-  for (auto& step : plan.steps)
+const exec::Branch* branch_of(const exec::Loadable& made) {
+  for (auto& step : made.plan.steps)
     if (auto* b = std::get_if<exec::Branch>(&step)) return b;
   return nullptr;
 }
@@ -83,7 +83,7 @@ TEST(CustomDispatch, ThreeRangesWithTwoWinnersAreOneBranch) {
     auto p = lowered(true);
     test::Stages pipeline;
     pipeline.setup.options.set(record ? Mode::ReduceOverhead : Mode::Default);
-    exec::Plan plan = pipeline.plan(choice::decide_ranges(p, open_node(p), {1, 3, 2}));  // two, two again, three
+    exec::Loadable plan = pipeline.plan(choice::decide_ranges(p, open_node(p), {1, 3, 2}));  // two, two again, three
     const auto* branch = branch_of(plan);
     ASSERT_TRUE(branch);
     EXPECT_EQ(branch->blocks.size(), 2u);
@@ -156,7 +156,7 @@ struct PlantedWinners {
   }
 };
 
-void expect_factors(exec::Plan plan, const std::map<int64_t, double>& factors) {
+void expect_factors(exec::Loadable plan, const std::map<int64_t, double>& factors) {
   exec::Executable run(std::move(plan));
   for (auto [n, factor] : factors) {
     auto expected = counting({n, 3}).to_vector();
@@ -167,7 +167,7 @@ void expect_factors(exec::Plan plan, const std::map<int64_t, double>& factors) {
 
 TEST(CustomDispatch, TuningDecidesRangeByRange) {
   PlantedWinners planted;
-  exec::Plan plan = test::Stages().plan(planted.tuned(lowered(true), {"two", "two", "three"}));
+  exec::Loadable plan = test::Stages().plan(planted.tuned(lowered(true), {"two", "two", "three"}));
   const auto& regions = planted.report.regions;
   ASSERT_EQ(regions.size(), 3u) << tune::to_string(planted.report);
   const char* labels[] = {"test__by_size, s0 1 to 4", "test__by_size, s0 5 to 9", "test__by_size, s0 from 10"};
@@ -189,7 +189,7 @@ TEST(CustomDispatch, TuningDecidesRangeByRange) {
 
 TEST(CustomDispatch, ThreeWinnersAreThreeBlocks) {
   PlantedWinners planted;
-  exec::Plan plan = test::Stages().plan(planted.tuned(lowered(true), {"three", "none", "two"}));
+  exec::Loadable plan = test::Stages().plan(planted.tuned(lowered(true), {"three", "none", "two"}));
   ASSERT_TRUE(branch_of(plan));
   EXPECT_EQ(branch_of(plan)->blocks.size(), 3u);
   expect_factors(std::move(plan), {{1, 3}, {4, 3}, {5, 1}, {9, 1}, {10, 2}, {4097, 2}});
@@ -198,9 +198,9 @@ TEST(CustomDispatch, ThreeWinnersAreThreeBlocks) {
 TEST(CustomDispatch, OneWinnerOfAllRangesIsFused) {
   PlantedWinners planted;
   for (auto& [winner, factor] : std::map<std::string, double>{{"two", 2}, {"none", 1}}) {
-    exec::Plan plan = test::Stages().plan(planted.tuned(lowered(true), {winner, winner, winner}));
+    exec::Loadable plan = test::Stages().plan(planted.tuned(lowered(true), {winner, winner, winner}));
     EXPECT_FALSE(branch_of(plan));
-    EXPECT_EQ(plan.steps.size(), 1u) << "fused with its neighbours";
+    EXPECT_EQ(plan.plan.steps.size(), 1u) << "fused with its neighbours";
     expect_factors(std::move(plan), {{4, factor}, {10, factor}});
   }
 }
@@ -223,7 +223,7 @@ TEST(CustomDispatch, CallsWithinAlternativesHaveRangesToo) {
     return lower::lower(*graph::run_passes(std::move(g), graph::pipeline(graph::kFrozen)));
   };
   PlantedWinners planted;
-  exec::Plan plan = test::Stages().plan(planted.tuned(p(), {"hundred", "hundred", "two", "two", "three"}));
+  exec::Loadable plan = test::Stages().plan(planted.tuned(p(), {"hundred", "hundred", "two", "two", "three"}));
   ASSERT_EQ(planted.report.regions.size(), 5u) << tune::to_string(planted.report);
   ASSERT_TRUE(branch_of(plan));
   EXPECT_EQ(branch_of(plan)->blocks.size(), 2u);
@@ -283,7 +283,7 @@ TEST(CustomDispatch, RangesThatCannotBeTimedKeepTheFirstAlternative) {
 })");
   PlantedWinners planted;
   const choice::Program p = lower::lower(*graph::run_passes(std::move(g), graph::pipeline(graph::kFrozen)));
-  exec::Plan plan = test::Stages().plan(planted.tuned(p, {}));
+  exec::Loadable plan = test::Stages().plan(planted.tuned(p, {}));
   for (auto& r : planted.report.regions) EXPECT_EQ(r.source, "not tuned: nothing says what the size s1 usually is");
   EXPECT_FALSE(branch_of(plan));
   expect_factors(std::move(plan), {{4, 1}, {10, 1}});
@@ -291,7 +291,7 @@ TEST(CustomDispatch, RangesThatCannotBeTimedKeepTheFirstAlternative) {
 
 TEST(CustomDispatch, WhatCannotRunAtARangesTopIsNoError) {
   PlantedWinners planted;
-  exec::Plan plan = test::Stages().plan(planted.tuned(lowered(true), {"two", "two", "too large"}));
+  exec::Loadable plan = test::Stages().plan(planted.tuned(lowered(true), {"two", "two", "too large"}));
   EXPECT_TRUE(test::contains(planted.report.regions.at(2).source, "not tuned: at s0=4096: ")) << planted.report.regions[2].source;
   EXPECT_TRUE(test::contains(planted.report.regions.at(2).source, "no memory")) << planted.report.regions[2].source;
   expect_factors(std::move(plan), {{9, 2}, {10, 1}});
@@ -307,7 +307,7 @@ TEST(CustomDispatch, RangesWithoutSizesTakeTheirNeighboursWinner) {
 })");
   PlantedWinners planted;
   const choice::Program p = lower::lower(*graph::run_passes(std::move(g), graph::pipeline(graph::kFrozen)));
-  exec::Plan plan = test::Stages().plan(planted.tuned(p, {"two", "three"}));
+  exec::Loadable plan = test::Stages().plan(planted.tuned(p, {"two", "three"}));
   ASSERT_EQ(planted.report.regions.size(), 2u);
   EXPECT_EQ(planted.report.regions[0].source, "timed at s0=9");
   EXPECT_EQ(planted.report.regions[1].source, "timed at s0=100");
@@ -402,9 +402,9 @@ TEST(CustomDispatch, ALockFileDecidesRangesAndTheBlocksOfItsBranch) {
 TEST(CustomDispatch, OneWinnerIsInlined) {
   auto p = lowered(true);
   test::Stages pipeline;
-  exec::Plan plan = pipeline.plan(choice::decide_ranges(p, open_node(p), {1, 3, 1}));
+  exec::Loadable plan = pipeline.plan(choice::decide_ranges(p, open_node(p), {1, 3, 1}));
   EXPECT_FALSE(branch_of(plan));
-  EXPECT_EQ(plan.steps.size(), 1u) << "fused with its neighbours";
+  EXPECT_EQ(plan.plan.steps.size(), 1u) << "fused with its neighbours";
 }
 
 }  // namespace

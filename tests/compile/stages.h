@@ -21,10 +21,9 @@ struct Stages {
   }
 
   // threads: of jit::compile_all.
-  exec::Plan plan(choice::Program p, int threads = 0) {
+  exec::Loadable plan(choice::Program p, int threads = 0) {
     auto a = assembled(std::move(p), report);
     a->build(threads);
-    a->load();
     return a->plan();
   }
 

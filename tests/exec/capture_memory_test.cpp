@@ -43,12 +43,12 @@ class CaptureMemory : public testing::Test {
 TEST_F(CaptureMemory, SixteenSizesShareOnePool) {
   int64_t largest_alone = 0;
   {
-    Executable e(chain(5, true, kUnit));
+    Runnable e(chain(5, true, kUnit));
     record(e, 256);
     largest_alone = capture_report().pool_bytes;
   }
   release_captures();
-  Executable e(chain(5, true, kUnit));
+  Runnable e(chain(5, true, kUnit));
   for (int64_t n = 16; n <= 256; n += 16) record(e, n);
   const CaptureReport r = capture_report();
   ASSERT_EQ(r.recordings.size(), 16u);
@@ -59,7 +59,7 @@ TEST_F(CaptureMemory, SixteenSizesShareOnePool) {
 }
 
 TEST_F(CaptureMemory, TheForecastIsRight) {
-  Executable e(chain(5, true, kUnit));
+  Runnable e(chain(5, true, kUnit));
   for (int64_t n : {3, 30, 300}) record(e, n);
   int64_t most = 0;
   for (auto& row : e.captures().recordings) {
@@ -71,7 +71,7 @@ TEST_F(CaptureMemory, TheForecastIsRight) {
 
 TEST_F(CaptureMemory, ABudgetDropsWhatWasNotUsedForLongest) {
   ScopedOption budget("capture_memory_kb", "3000");  // the largest here takes 2.2 MB of the pool
-  Executable e(chain(5, true, kUnit));
+  Runnable e(chain(5, true, kUnit));
   for (int round = 0; round < 3; ++round)
     for (int64_t n : {8, 64, 32}) {
       record(e, n);
@@ -91,7 +91,7 @@ TEST_F(CaptureMemory, ABudgetDropsWhatWasNotUsedForLongest) {
 
 TEST_F(CaptureMemory, RecordingsAreDroppedWhenTheyAloneAreTooMany) {
   ScopedOption budget("capture_memory_kb", "12");
-  Executable e(chain(20, true));
+  Runnable e(chain(20, true));
   for (int round = 0; round < 2; ++round)
     for (int64_t n = 1; n <= 20; ++n)
       for (int i = 0; i < 2; ++i) e.run(std::vector<Tensor>{Tensor::full(std::vector<int64_t>{n}, 1)});
@@ -101,7 +101,7 @@ TEST_F(CaptureMemory, RecordingsAreDroppedWhenTheyAloneAreTooMany) {
   EXPECT_LT(r.recordings.size(), 20u);
   EXPECT_EQ(r.counters.warmups, 20) << "what was dropped needs no second warm-up";
   ScopedOption refuse("capture_over_budget", "refuse");
-  Executable other(chain(20, true));
+  Runnable other(chain(20, true));
   for (int i = 0; i < 3; ++i) other.run(std::vector<Tensor>{Tensor::full(std::vector<int64_t>{500}, 1)});
   EXPECT_EQ(other.captures().counters.recordings, 0);
   EXPECT_EQ(other.captures().counters.evictions, 0);
@@ -109,7 +109,7 @@ TEST_F(CaptureMemory, RecordingsAreDroppedWhenTheyAloneAreTooMany) {
 }
 
 TEST_F(CaptureMemory, ReleasedRecordingsAreMadeAgain) {
-  Executable e(chain(5, true, kUnit));
+  Runnable e(chain(5, true, kUnit));
   record(e, 64);
   EXPECT_GT(capture_report().pool_bytes, 0);
   release_captures();
@@ -121,7 +121,7 @@ TEST_F(CaptureMemory, ReleasedRecordingsAreMadeAgain) {
 }
 
 TEST_F(CaptureMemory, ResultsOfTheirOwnStay) {
-  Executable e(chain(5, true, kUnit));
+  Runnable e(chain(5, true, kUnit));
   std::vector<Tensor> results;
   for (int i = 0; i < 6; ++i) results.push_back(run(e, 4, static_cast<float>(i)));
   for (int i = 0; i < 6; ++i) EXPECT_EQ(results[static_cast<size_t>(i)].data<float>()[0], i + 5);
@@ -129,7 +129,7 @@ TEST_F(CaptureMemory, ResultsOfTheirOwnStay) {
 
 TEST_F(CaptureMemory, AnOverwrittenResultIsAnErrorThatNamesTheLines) {
   ScopedOption shared("capture_results", "pool");
-  Executable e(chain(5, true, kUnit));
+  Runnable e(chain(5, true, kUnit));
   record(e, 4);
   const Tensor kept = run(e, 4, 7);
   const Tensor view = kept.as_strided(std::vector<int64_t>{2}, std::vector<int64_t>{1});
@@ -145,7 +145,7 @@ TEST_F(CaptureMemory, AnOverwrittenResultIsAnErrorThatNamesTheLines) {
 TEST_F(CaptureMemory, MarksKeepTheResultsOfAStep) {
   ScopedOption shared("capture_results", "pool");
   std::thread([] {  // marks are of a thread
-    Executable e(chain(5, true, kUnit));
+    Runnable e(chain(5, true, kUnit));
     for (int step = 0; step < 6; ++step) {
       cudagraph_mark_step_begin();
       const Tensor a = run(e, 4, 1), b = run(e, 4, 2), c = run(e, 8, 3);
@@ -163,7 +163,7 @@ TEST_F(CaptureMemory, MarksKeepTheResultsOfAStep) {
 
 TEST_F(CaptureMemory, AResultFedBackIsNotOverwrittenWhileItIsRead) {
   ScopedOption shared("capture_results", "pool");
-  Executable e(chain(5, true, kUnit));
+  Runnable e(chain(5, true, kUnit));
   Tensor x = filled(4, 0);
   for (int i = 0; i < 20; ++i) x = e.run(std::vector<Tensor>{x})[0];
   EXPECT_EQ(x.data<float>()[0], 100);
@@ -173,7 +173,7 @@ TEST_F(CaptureMemory, AResultFedBackIsNotOverwrittenWhileItIsRead) {
 
 TEST_F(CaptureMemory, DeadResultsAreReused) {
   ScopedOption shared("capture_results", "pool");
-  Executable a(chain(5, true, kUnit)), b(chain(5, true, kUnit)), c(chain(5, true, kUnit));
+  Runnable a(chain(5, true, kUnit)), b(chain(5, true, kUnit)), c(chain(5, true, kUnit));
   for (int i = 0; i < 3; ++i) run(a, 64), run(b, 64);
   const int64_t before = capture_report().pool_bytes;
   for (int i = 0; i < 3; ++i) run(a, 64), run(c, 64);
@@ -182,7 +182,7 @@ TEST_F(CaptureMemory, DeadResultsAreReused) {
 
 TEST_F(CaptureMemory, ByOptionAHeldResultIsMovedBeforeItIsOverwritten) {
   ScopedOption shared("capture_results", "pool-clone");
-  Executable e(chain(5, true, kUnit));
+  Runnable e(chain(5, true, kUnit));
   record(e, 4);
   std::vector<Tensor> kept;
   for (int i = 0; i < 5; ++i) kept.push_back(run(e, 4, static_cast<float>(i)));
@@ -192,7 +192,7 @@ TEST_F(CaptureMemory, ByOptionAHeldResultIsMovedBeforeItIsOverwritten) {
 
 TEST_F(CaptureMemory, ThreadsKeepTheirResults) {
   ScopedOption shared("capture_results", "pool");
-  Executable e(chain(5, true, kUnit));
+  Runnable e(chain(5, true, kUnit));
   std::vector<std::thread> threads;
   std::atomic<int> wrong{0};
   for (int t = 0; t < 4; ++t)

@@ -34,7 +34,7 @@ Tensor run(Executable& e, int64_t n, int length, int64_t unit = 1) {
 }
 
 TEST(Capture, WarmsUpRecordsAndReplays) {
-  Executable e(chain(9, true));
+  Runnable e(chain(9, true));
   run(e, 100, 9);
   auto c = e.captures().counters;
   EXPECT_EQ(std::tuple(c.warmups, c.recordings, c.graph_launches, c.host_launches), std::tuple(1, 0, 0, 9));
@@ -56,12 +56,12 @@ TEST(Capture, WarmsUpRecordsAndReplays) {
 TEST(Capture, WarmsUpAsOftenAsAskedFor) {
   {
     ScopedOption twice("capture_warmups", "3");
-    Executable e(chain(2, true));
+    Runnable e(chain(2, true));
     for (int i = 0; i < 4; ++i) run(e, 10, 2);
     EXPECT_EQ(e.captures().counters.warmups, 3);
     EXPECT_EQ(e.captures().counters.recordings, 1);
   }
-  Executable e(chain(2, true));
+  Runnable e(chain(2, true));
   for (int i = 0; i < 2; ++i) {
     run(e, 10, 2);
     cudagraph_mark_warmup_incomplete();
@@ -72,7 +72,7 @@ TEST(Capture, WarmsUpAsOftenAsAskedFor) {
 }
 
 TEST(Capture, ReferenceCodeRunsBetweenRecordedParts) {
-  Executable e(with_host_call(chain(5, true), 2));
+  Runnable e(with_host_call(chain(5, true), 2));
   for (int i = 0; i < 4; ++i) run(e, 64, 5);
   const CaptureReport r = e.captures();
   EXPECT_EQ(r.parts, 2);
@@ -83,7 +83,7 @@ TEST(Capture, ReferenceCodeRunsBetweenRecordedParts) {
   const std::string skip = to_string(r.skips[0]);
   EXPECT_TRUE(contains(skip, "unique (model.cpp:12) of chain") && contains(skip, "reference code") && contains(skip, "would help")) << skip;
   ScopedOption hard("capture_require", "1");
-  const std::string message = user_error([] { Executable(with_host_call(chain(5, true), 2)); });
+  const std::string message = user_error([] { Runnable(with_host_call(chain(5, true), 2)); });
   EXPECT_TRUE(contains(message, "capture_require") && contains(message, "model.cpp:12")) << message;
   ScopedOption shortest("capture_min_launches", "3");
   EXPECT_EQ(cover(with_host_call(chain(5, true), 2), 3).parts, 0) << "parts of two launches are too short";
@@ -99,7 +99,7 @@ TEST(Capture, SizesThatOnlyTheRunTellsAreNotRecorded) {
 }
 
 TEST(Capture, ManySizesGiveAWarning) {
-  Executable e(chain(2, true));
+  Runnable e(chain(2, true));
   for (int64_t n = 1; n <= 8; ++n)
     for (int i = 0; i < 2; ++i) run(e, n, 2);
   EXPECT_TRUE(e.captures().warnings.empty());
@@ -114,7 +114,7 @@ TEST(Capture, ManySizesGiveAWarning) {
 TEST(Capture, OptionsNameTheSizesToRecord) {
   {
     ScopedOption sizes("capture_sizes", "16, 32");
-    Executable e(chain(2, true));
+    Runnable e(chain(2, true));
     for (int64_t n : {16, 16, 16, 17, 17, 17, 32, 32, 32}) run(e, n, 2);
     const CaptureReport r = e.captures();
     EXPECT_EQ(std::tuple(r.counters.recordings, r.counters.skipped), std::tuple(2, 3));
@@ -122,28 +122,28 @@ TEST(Capture, OptionsNameTheSizesToRecord) {
     EXPECT_TRUE(contains(to_string(r.skips[0]), "s0=17 of chain: these sizes are not among capture_sizes")) << to_string(r.skips[0]);
   }
   ScopedOption fixed("capture_skip_dynamic", "1");
-  Executable e(chain(2, true));
+  Runnable e(chain(2, true));
   for (int i = 0; i < 3; ++i) run(e, 16, 2);
   EXPECT_EQ(e.captures().counters.recordings, 0);
   EXPECT_TRUE(contains(to_string(e.captures()), "capture_skip_dynamic is set")) << to_string(e.captures());
   ScopedOption hard("capture_require", "1");
-  Executable strict(chain(2, true));
+  Runnable strict(chain(2, true));
   const std::string message = user_error([&] { run(strict, 16, 2); });
   EXPECT_TRUE(contains(message, "capture_require: a call is not recorded: s0=16 of chain")) << message;
   ScopedOption bad("capture_sizes", "4y");
-  EXPECT_TRUE(contains(user_error([] { Executable(chain(1, true)); }), "is no list of sizes"));
+  EXPECT_TRUE(contains(user_error([] { Runnable(chain(1, true)); }), "is no list of sizes"));
 }
 
 TEST(Capture, RunsWithNothingToLaunchAreNotRecorded) {
   Plan p = chain(2, true);
   for (auto& step : p.steps) std::get<Launch>(step).tasks = 0;
-  Executable e(std::move(p));
+  Runnable e(std::move(p));
   for (int i = 0; i < 3; ++i) e.run(std::vector<Tensor>{counting(4)});
   EXPECT_EQ(e.captures().counters.graph_launches, 0);
 }
 
 TEST(Capture, MarkedMemoryIsRecordedForItsAddress) {
-  Executable e(chain(3, true));
+  Runnable e(chain(3, true));
   Tensor a = counting(50), b = counting(50);
   mark_static_address(a);
   auto call = [&](const Tensor& x) { return e.run(std::vector<Tensor>{x})[0].data<float>()[49]; };
@@ -157,7 +157,7 @@ TEST(Capture, MarkedMemoryIsRecordedForItsAddress) {
 
 TEST(Capture, RecordingsThatDoNotServeAreReplacedOnlySoOften) {
   ScopedOption limit("capture_rerecord_limit", "3");
-  Executable e(chain(3, true));
+  Runnable e(chain(3, true));
   std::vector<Tensor> marked;
   for (int i = 0; i < 10; ++i) {
     marked.push_back(counting(50));

@@ -16,17 +16,25 @@ Tensor full(int64_t n, double value) { return Tensor::full(std::vector<int64_t>{
 // A chain of five, whose step in the middle throws while *fails.
 Plan failing_chain(const std::shared_ptr<bool>& fails) {
   Plan p = with_host_call(chain(5, true), 2);
-  auto& h = std::get<HostCall>(p.steps[2]);
-  h.function = [fails, inner = h.function](const std::vector<Tensor>& in, const std::function<Expr(const Expr&)>& resolve) {
-    if (*fails) throw UserError("the step fails");
-    return inner(in, resolve);
-  };
+  static std::shared_ptr<bool> now;
+  static const ops::Op row = [] {
+    ops::Op op = ops::get("add.Tensor");
+    op.formula = nullptr;
+    op.kernel = [](ops::KernelCall& c) {
+      if (*now) throw UserError("the step fails");
+      const Tensor x = c.tensor("self");
+      for (int64_t i = 0; i < x.numel(); ++i) c.outputs[0].data<float>()[i] = x.data<float>()[i] + 1;
+    };
+    return op;
+  }();
+  now = fails;
+  std::get<HostCall>(p.steps[2]).op = &row;
   return p;
 }
 
 TEST(EndedRuns, RecordingsServeTheCallsAfterAnError) {
   const auto fails = std::make_shared<bool>(false);
-  Executable e(failing_chain(fails));
+  Runnable e(failing_chain(fails));
   const Tensor x = full(64, 1);
   const auto call = [&] { return e.run(std::vector<Tensor>{x}).at(0).to_vector()[63]; };
   for (int i = 0; i < 3; ++i) EXPECT_EQ(call(), 6);
@@ -45,7 +53,7 @@ TEST(EndedRuns, RecordingsServeTheCallsAfterAnError) {
 
 TEST(EndedRuns, AnErrorWhileACallIsRecordedLeavesNoRecording) {
   const auto fails = std::make_shared<bool>(false);
-  Executable e(failing_chain(fails));
+  Runnable e(failing_chain(fails));
   const Tensor x = full(64, 1);
   const auto call = [&] { return e.run(std::vector<Tensor>{x}).at(0).to_vector()[63]; };
   EXPECT_EQ(call(), 6);  // warms up
@@ -61,7 +69,7 @@ TEST(EndedRuns, AnErrorWhileACallIsRecordedLeavesNoRecording) {
 // What is marked static elsewhere is recorded anew; the former recording is cleared before.
 TEST(EndedRuns, AnErrorWhileACallIsRecordedAgainLeavesNoHalfOfIt) {
   const auto fails = std::make_shared<bool>(false);
-  Executable e(failing_chain(fails));
+  Runnable e(failing_chain(fails));
   const Tensor x = full(64, 1), y = full(64, 2);
   mark_static_address(x);
   mark_static_address(y);
@@ -91,7 +99,7 @@ Plan whole_write(bool record, bool reads) {
     p.buffers.push_back({"b", DType::F32, n, role, {}});
   if (!reads) p.buffers.pop_back();
   p.steps.push_back(add_one_launch(1, 2, n));
-  std::get<Launch>(p.steps[0]).function = add_one_and_tell;
+  std::get<Launch>(p.steps[0]).kernel = native(add_one_and_tell);
   if (reads) p.steps.push_back(add_one_launch(0, 3, n));
   for (auto& s : p.steps) std::get<Launch>(s).written = {false, true};
   p.inputs.push_back({"x", type, 0, 0, {}, true});
@@ -103,7 +111,7 @@ Plan whole_write(bool record, bool reads) {
 
 TEST(WholeWrites, AreMadeInTheInputsMemory) {
   for (bool record : {false, true}) {
-    Executable e(whole_write(record, false));
+    Runnable e(whole_write(record, false));
     for (int i = 0; i < 4; ++i) {
       const Tensor x = full(8, -1), y = full(8, i);
       e.run(std::vector<Tensor>{x, y});
@@ -115,7 +123,7 @@ TEST(WholeWrites, AreMadeInTheInputsMemory) {
 
 TEST(WholeWrites, WhatIsReadAfterwardsIsStillThere) {
   for (bool record : {false, true}) {
-    Executable e(whole_write(record, true));
+    Runnable e(whole_write(record, true));
     for (int i = 0; i < 4; ++i) {
       const Tensor x = full(8, 10), y = full(8, i);
       const Tensor former = e.run(std::vector<Tensor>{x, y}).at(0);
@@ -126,7 +134,7 @@ TEST(WholeWrites, WhatIsReadAfterwardsIsStillThere) {
 }
 
 TEST(WholeWrites, InputsThatLieElsewhereOrInEachOtherAreCopied) {
-  Executable e(whole_write(false, false));
+  Runnable e(whole_write(false, false));
   const Tensor wide = full(16, 0), y = full(8, 4), row = full(12, 1);
   const Tensor strided = wide.as_strided(std::vector<int64_t>{8}, std::vector<int64_t>{2});
   e.run(std::vector<Tensor>{strided, y});

@@ -39,14 +39,14 @@ TEST(Bind, ZerosOfALaunchBeginAtMultiplesOf16Bytes) {
   Plan p = chain(3, false);
   const int64_t counts[] = {1, 5, 8};
   for (size_t i = 0; i < p.steps.size(); ++i) std::get<Launch>(p.steps[i]).gpu.counters = counts[i];
-  const auto b = bind(p, {{"s0", 4}});
+  const auto b = bind(p, {}, {{"s0", 4}});
   EXPECT_EQ((std::vector{b->steps[0].counters, b->steps[1].counters, b->steps[2].counters}), (std::vector<int64_t>{0, 16, 48}));
   EXPECT_EQ(b->zeros, 80);
 }
 
 TEST(Executable, ReplayedLaunchesGiveWhatSingleOnesGive) {
   for (bool record : {false, true}) {
-    Executable e(chain(9, record));
+    Runnable e(chain(9, record));
     for (int64_t n : {1, 16, 100, 1000, 100, 16}) {
       Tensor x = Tensor::full(std::vector<int64_t>{n}, 2.5);
       EXPECT_EQ(e.run(std::vector<Tensor>{x})[0].to_vector(), std::vector<double>(static_cast<size_t>(n), 11.5))
@@ -56,7 +56,7 @@ TEST(Executable, ReplayedLaunchesGiveWhatSingleOnesGive) {
 }
 
 TEST(Executable, ReplaysFromManyThreadsAtOnce) {
-  Executable e(chain(5, true));
+  Runnable e(chain(5, true));
   std::vector<std::thread> threads;
   std::atomic<int> wrong{0};
   for (int t = 0; t < 8; ++t)
@@ -89,7 +89,7 @@ Plan many_tasks(int threads, bool record) {
   p.buffers = {{"out", DType::F32, 4, BufferRole::Output, {}}};
   Launch l;
   l.name = "note_thread";
-  l.function = note_thread;
+  l.kernel = native(note_thread);
   l.buffers = {0};
   l.tasks = 64;
   l.scratch_bytes_per_thread = 64;
@@ -101,7 +101,7 @@ Plan many_tasks(int threads, bool record) {
 TEST(Executable, APlansThreadsAreTheMostThatRunItsKernels) {
   const ScopedOption several("threads", "2");
   for (bool record : {false, true}) {
-    Executable limited(many_tasks(1, record)), any(many_tasks(0, record));
+    Runnable limited(many_tasks(1, record)), any(many_tasks(0, record));
     for (int run = 0; run < 20; ++run) {
       threads_seen = 0, calls = 0, stale = 0;
       limited.run({});
@@ -112,14 +112,14 @@ TEST(Executable, APlansThreadsAreTheMostThatRunItsKernels) {
       EXPECT_LT(threads_seen, 4u);
       EXPECT_EQ(stale, 0);
     }
-    EXPECT_EQ(bind(any.plan(), {})->arena - bind(limited.plan(), {})->arena, 64 * (threads_of(any.plan().options) - 1))
+    EXPECT_EQ(bind(any.plan(), {}, {})->arena - bind(limited.plan(), {}, {})->arena, 64 * (threads_of(any.plan().options) - 1))
         << "scratch memory of the threads that there are";
   }
 }
 
 // What is bound has scratch memory for the threads that there were.
 TEST(Executable, MoreThreadsThanWhenAPlanWasBoundAreNotUsed) {
-  Executable e(many_tasks(0, false));
+  Runnable e(many_tasks(0, false));
   {
     const ScopedOption one("threads", "1");
     e.run({});
@@ -147,7 +147,7 @@ std::shared_ptr<const Plan> one_launch(KernelFunction f, const TensorType& type)
   p.buffers = {{"in", DType::F32, 4, BufferRole::Input, {}}, {"out", type.dtype, type.numel(), BufferRole::Output, {}}};
   Launch l;
   l.name = "kernel";
-  l.function = f;
+  l.kernel = native(f);
   l.buffers = {0, 1};
   l.serial = true;
   p.steps.push_back(l);
@@ -164,7 +164,7 @@ TEST(Executable, CarriedTensorsLiveInTwoSets) {
   auto view = [](int buffer) { return HostCall::View{buffer, DType::F32, 0, {4}, {1}}; };
   Block body{"body", one_launch(halve, {DType::F32, {4}, {}}), {0}}, condition{"go on", one_launch(is_large, {DType::Bool, {}, {}}), {0}};
   p.steps.push_back(Loop{"while_loop", {view(0)}, {}, {}, {view(1)}, {body, condition}});
-  Executable e(std::move(p));
+  Runnable e(std::move(p));
   for (double start : {0.5, 40.0}) {
     written.clear();
     Tensor x = Tensor::full(std::vector<int64_t>{4}, start);
@@ -180,7 +180,7 @@ TEST(Executable, CarriedTensorsLiveInTwoSets) {
 }
 
 TEST(Executable, SaysWhatIsWrongWithAnInput) {
-  Executable e(chain(1, false));
+  Runnable e(chain(1, false));
   auto message = [&](const std::vector<Tensor>& inputs) -> std::string {
     try {
       e.run(inputs);

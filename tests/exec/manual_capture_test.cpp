@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "device/faults.h"
-#include "exec/executable.h"
+#include "exec/plans.h"
 #include "toroid/device_error.h"
 #include "toroid/device_graph.h"
 #include "toroid/random.h"
@@ -22,7 +22,7 @@ void read_offset(void* const* bufs, const int64_t*, int64_t, int64_t, int) {
 Launch launch(KernelFunction f, std::vector<int> buffers, std::vector<Expr> params) {
   Launch l;
   l.name = "kernel";
-  l.function = f;
+  l.kernel = native(f);
   l.buffers = std::move(buffers);
   l.params = std::move(params);
   return l;
@@ -38,12 +38,7 @@ Plan with_host_call(bool record) {
     p.buffers.push_back({"b", DType::F32, 8, role, {}});
   p.steps.push_back(launch(add_one, {0, 1}, {8}));
   auto view = [](int buffer) { return HostCall::View{buffer, DType::F32, 0, {8}, {1}}; };
-  auto plus = [](const std::vector<Tensor>& in, const std::function<Expr(const Expr&)>&) {
-    auto values = in[0].to_vector();
-    for (double& v : values) v += 1;
-    return std::vector<Tensor>{Tensor::of(values, in[0].sizes())};
-  };
-  p.steps.push_back(HostCall{"plus", plus, {view(1)}, {view(2)}});
+  p.steps.push_back(HostCall{"plus", &ops::get("add.Tensor"), {0, Expr(1), Expr(1)}, {view(1)}, {view(2)}});
   p.steps.push_back(launch(add_one, {2, 3}, {8}));
   p.inputs.push_back({"x", type, 0, 0, {}, false});
   p.outputs.push_back({3, type, -1});
@@ -55,7 +50,7 @@ std::vector<double> values(double v) { return std::vector<double>(8, v); }
 
 TEST(ManualCapture, ReplaysThePrograms) {
   for (bool record : {false, true}) {
-    Executable e(with_host_call(record));
+    Runnable e(with_host_call(record));
     Tensor x = eight(1), y;
     e.run(std::vector<Tensor>{x});
     CudaGraph g(Device::cpu(), true);
@@ -75,7 +70,7 @@ TEST(ManualCapture, KeepsWhatItNeeds) {
   Tensor y;
   CudaGraph g(Device::cpu());
   {
-    Executable e(with_host_call(false));
+    Runnable e(with_host_call(false));
     Tensor x = eight(4);
     g.capture([&] { y = e.run(std::vector<Tensor>{x})[0]; });
   }
@@ -90,7 +85,7 @@ TEST(ManualCapture, RandomNumbersGoOnFromReplayToReplay) {
   p.steps.push_back(launch(read_offset, {0, 1}, {}));
   p.inputs.push_back({"state", {DType::I64, {2}, {}}, 0, -1, {}, false, Expr(10)});
   p.outputs.push_back({1, type, -1});
-  Executable e(std::move(p));
+  Runnable e(std::move(p));
   Tensor y;
   CudaGraph g(Device::cpu());
   manual_seed(1);
@@ -104,7 +99,7 @@ TEST(ManualCapture, RandomNumbersGoOnFromReplayToReplay) {
 TEST(ManualCapture, SizesFromDataCannotBeCaptured) {
   Plan p = with_host_call(false);
   p.symbols.emplace_back(sym::symbol("u0", 0, 100), true);
-  Executable e(std::move(p));
+  Runnable e(std::move(p));
   CudaGraph g(Device::cpu());
   try {
     g.capture([&] { e.run(std::vector<Tensor>{eight(1)}); });

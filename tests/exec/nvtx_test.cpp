@@ -25,7 +25,7 @@ Tensor zeros(int64_t n) { return Tensor::full(std::vector<int64_t>{n}, 0, DType:
 TEST(Nvtx, IsAnErrorWhereTheBuildHasNone) {
   if (device::cuda::has_nvtx()) GTEST_SKIP() << "NVTX is in this build";
   const ScopedOption on("nvtx", "1");
-  EXPECT_THROW(Executable(chain(2, false)), EnvironmentError);
+  EXPECT_THROW(Runnable(chain(2, false)), EnvironmentError);
 }
 
 #if __has_include(<nvtx3/nvToolsExt.h>)
@@ -69,10 +69,10 @@ std::vector<std::string> events_of(Executable& e) {
 }
 
 TEST(Nvtx, CallsStepsAndReplaysHaveNames) {
-  Executable silent(chain(2, false));
+  Runnable silent(chain(2, false));
   EXPECT_TRUE(events_of(silent).empty());
   const ScopedOption on("nvtx", "1");
-  Executable plain(chain(2, false)), recorded(chain(2, true));
+  Runnable plain(chain(2, false)), recorded(chain(2, true));
   const std::vector<std::string> steps = {"(chain", "(add_one", ")", "(add_one", ")", ")"};
   EXPECT_EQ(events_of(plain), steps);
   EXPECT_TRUE(events_of(silent).empty());

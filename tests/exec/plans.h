@@ -3,7 +3,8 @@
 
 #include <algorithm>
 
-#include "exec/plan.h"
+#include "exec/executable.h"
+#include "ops/table.h"
 
 namespace toroid::exec {
 
@@ -14,12 +15,25 @@ inline void add_one(void* const* bufs, const int64_t* params, int64_t begin, int
   for (int64_t i = begin * 16; i < std::min(end * 16, params[0]); ++i) out[i] = in[i] + 1;
 }
 
+// What the plans here name.
+inline Store& store() {
+  static Store s;
+  return s;
+}
+inline std::string native(KernelFunction f) { return store().kernels.add(f); }
+
+class Runnable : public Executable {
+ public:
+  explicit Runnable(const Plan& plan) : Executable(plan, store()) {}
+};
+
 inline Launch add_one_launch(int from, int to, const Expr& n) {
   Launch l;
   l.name = "add_one";
-  l.function = add_one;
+  l.kernel = native(add_one);
   l.buffers = {from, to};
   l.params = {n};
+  l.written = {false, true};
   l.tasks = sym::ceil_div(n, 16);
   return l;
 }
@@ -53,11 +67,8 @@ inline Plan with_host_call(Plan p, size_t at) {
   const HostCall::View from{l.buffers[0], DType::F32, 0, {l.params[0]}, {1}}, to{l.buffers[1], DType::F32, 0, {l.params[0]}, {1}};
   h.inputs = {from};
   h.outputs = {to};
-  h.function = [](const std::vector<Tensor>& in, const std::function<Expr(const Expr&)>&) {
-    Tensor out = Tensor::empty(in[0].sizes(), in[0].dtype());
-    for (int64_t i = 0; i < out.numel(); ++i) out.data<float>()[i] = in[0].data<float>()[i] + 1;
-    return std::vector<Tensor>{out};
-  };
+  h.op = &ops::get("add.Tensor");
+  h.args = {0, Expr(1), Expr(1)};
   p.steps[at] = std::move(h);
   return p;
 }

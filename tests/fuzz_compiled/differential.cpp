@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "compile/model.h"
+#include "exec/stored.h"
 #include "graph/aliasing_oracle.h"
 #include "graph/interpreter.h"
 #include "graph/passes/passes.h"
@@ -211,13 +212,25 @@ Verdict compare(const Graph& g, const std::vector<Tensor>& inputs, const Runner&
   return {};
 }
 
+// The compiled program, and the same one that went through text and bytes: it does the same to the bit.
 Verdict check(const Graph& g, const Variant& v) {
-  std::optional<compiler::CompiledModel> model;
+  std::unique_ptr<exec::Executable> made, stored;
   return compare(g, graph::random_inputs(g, v.seed, v.strided), [&](const std::vector<Tensor>& inputs) {
-    ModelOptions options = v.options;
-    options.options["verify_passes"] = "1";
-    if (!model) model = compiler::CompiledModel::compile(graph::clone(g), options);
-    return model->run(inputs);
+    if (!made) {
+      ModelOptions options = v.options;
+      options.options["verify_passes"] = "1";
+      const compiler::Setup setup = compiler::setup_of(options);
+      const exec::Loadable l = compiler::loadable(graph::clone(g), setup), again = test::through_text_and_bytes(l);
+      made = exec::load(l.plan, l.store, setup.device);
+      stored = exec::load(again.plan, again.store, setup.device);
+    }
+    const std::vector<Tensor> others = test::copies(inputs);
+    auto out = made->run(inputs);
+    const auto again = stored->run(others);
+    const std::string difference = test::bit_difference(out, again), after = test::bit_difference(inputs, others);
+    if (!difference.empty()) throw std::runtime_error("what was stored and loaded has another result: " + difference);
+    if (!after.empty()) throw std::runtime_error("what was stored and loaded leaves another input: " + after);
+    return out;
   });
 }
 

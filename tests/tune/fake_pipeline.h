@@ -67,9 +67,9 @@ class FakePipeline : public std::enable_shared_from_this<FakePipeline> {
       }
       ++of_->compiles;
     }
-    exec::Plan plan() override {
+    exec::Loadable plan() override {
       ++of_->plans;
-      return exec::chain(1, false);
+      return {exec::chain(1, false), exec::store()};
     }
     const std::vector<codegen::KernelText>& kernels() const override { return kernels_; }
 

@@ -32,15 +32,16 @@ std::shared_ptr<exec::Executable> executable(const std::string& body, int64_t n)
   exec::Plan p = exec::chain(1, false);
   p.device = Device::cuda();
   auto& l = std::get<exec::Launch>(p.steps[0]);
-  l.function = nullptr;
-  l.gpu.kernel = gpu.load(jit::nvrtc_compile(source(body), gpu.info().architecture, "k"), "k");
+  exec::Store store;
+  l.name = "k";
+  l.kernel = store.kernels.add(jit::nvrtc_compile(source(body), gpu.info().architecture, "k"));
   l.gpu.threads = 256;
   p.symbols.clear();
   for (auto& b : p.buffers) b.numel = n;
   p.inputs[0].type.sizes = p.outputs[0].type.sizes = {n};
   l.params = {n};
   l.tasks = (n + 255) / 256;
-  return std::make_shared<exec::Executable>(std::move(p));
+  return std::make_shared<exec::Executable>(p, store);
 }
 
 TEST_F(GpuTune, SamplesByRecordedGraphs) {
@@ -78,11 +79,11 @@ TEST_F(GpuTune, AWorkerSurvivesWhatKernelsDo) {
     j.buffers = {{DType::F32, 1000, WorkerBuffer::Use::Read, 5}, {DType::F32, 1000, WorkerBuffer::Use::Write}};
     j.runs = 3;
     WorkerKernel& k = j.kernels.emplace_back();
-    k.name = "k";
     k.source = source(body);
-    k.buffers = {0, 1};
-    k.params = {1000};
-    k.tasks = 4, k.block = 256;
+    k.launch.name = "k";
+    k.launch.buffers = {0, 1};
+    k.launch.params = {1000};
+    k.launch.tasks = 4, k.launch.gpu.threads = 256;
     const WorkerResult r = worker.run(j);
     fmt::print("{}: {}\n", name_of(r.outcome), r.reason.substr(0, 160));
     return r;

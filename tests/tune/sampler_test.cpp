@@ -24,13 +24,13 @@ void slow_add_one(void* const* bufs, const int64_t* params, int64_t begin, int64
 exec::Plan plan(exec::KernelFunction f, int64_t unit = 1) {
   exec::Plan p = exec::chain(1, false, unit);
   auto& launch = std::get<exec::Launch>(p.steps[0]);
-  launch.function = f;
+  launch.kernel = exec::native(f);
   launch.serial = true;
   return p;
 }
 
 TEST(Sampler, TimesAreThoseOfOneRun) {
-  exec::Executable a(plan(slow_add_one<200>)), b(plan(slow_add_one<20>));
+  exec::Runnable a(plan(slow_add_one<200>)), b(plan(slow_add_one<20>));
   const Executables both = [&](size_t i) -> exec::Executable& { return i == 0 ? a : b; };
   const std::vector<Tensor> inputs{Tensor::full(std::vector<int64_t>{64}, 1)};
   for (size_t flush : {size_t{0}, size_t{1} << 22}) {
@@ -53,7 +53,7 @@ void note_input(void* const* bufs, const int64_t*, int64_t, int64_t, int) { read
 // Of small inputs there are copies elsewhere, as it is chance where a caller's are; large ones stay what the caches may hold of them.
 TEST(Sampler, SmallInputsAreInSeveralPlaces) {
   constexpr int64_t kUnit = 1 << 14;
-  exec::Executable e(plan(note_input, kUnit));
+  exec::Runnable e(plan(note_input, kUnit));
   for (auto& [rows, places] : std::map<int64_t, size_t>{{1, 3}, {100, 1}}) {
     SamplerOptions o;
     o.most_places = 3;

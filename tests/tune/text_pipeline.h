@@ -106,8 +106,9 @@ struct TextPipeline : std::enable_shared_from_this<TextPipeline> {
     void compile() override {
       for (auto& k : kernels_) objects_.push_back(jit::compile_c({.source = k.source, .isa = of_->isa()}).object);
     }
-    exec::Plan plan() override {
-      exec::Plan p;
+    exec::Loadable plan() override {
+      exec::Loadable made;
+      exec::Plan& p = made.plan;
       p.device = of_->get()->device();
       const TensorType matrix{DType::F32, {kSide * kSide}, {}};
       for (size_t i = 0; i < 2 + kernels_.size(); ++i)
@@ -120,8 +121,8 @@ struct TextPipeline : std::enable_shared_from_this<TextPipeline> {
                              {}});
       for (int i : {0, 1}) p.inputs.push_back({i ? "b" : "a", matrix, i, i, {}, false});
       p.outputs.push_back({2, matrix, -1, ""});
-      for (size_t i = 0; i < kernels_.size(); ++i) p.steps.push_back(launch(kernels_[i], objects_[i]));
-      return p;
+      for (size_t i = 0; i < kernels_.size(); ++i) p.steps.push_back(launch(kernels_[i], made.store.kernels.add(objects_[i])));
+      return made;
     }
     const std::vector<codegen::KernelText>& kernels() const override { return kernels_; }
 
@@ -129,14 +130,8 @@ struct TextPipeline : std::enable_shared_from_this<TextPipeline> {
     exec::Launch launch(const codegen::KernelText& k, const std::string& object) const {
       exec::Launch l;
       l.name = k.name;
-      if (of_->gpu) {
-        l.gpu.kernel = device::cuda::gpu(0).load(object, k.name);
-        l.gpu.threads = k.block;
-      } else {
-        const auto code = device::LoadedCode::load(object, device::runtime_symbols(), k.name);
-        l.function = code->function<void(void* const*, const int64_t*, int64_t, int64_t, int)>(k.name);
-        l.code = code;
-      }
+      l.kernel = object;
+      l.gpu.threads = k.block;
       l.buffers = k.buffers, l.params = k.params, l.tasks = k.tasks;
       l.written = {false, false, true};
       return l;

@@ -30,11 +30,11 @@ WorkerJob job(const std::string& body) {
   WorkerJob j;
   j.buffers = {{DType::F32, 1000, Use::Read, 5}, {DType::F32, 1000, Use::Write}};
   WorkerKernel& k = j.kernels.emplace_back();
-  k.name = "k";
+  k.launch.name = "k";
   k.source = kHead + body + "}\n";
-  k.buffers = {0, 1};
-  k.params = {1000};
-  k.tasks = 4;
+  k.launch.buffers = {0, 1};
+  k.launch.params = {1000};
+  k.launch.tasks = 4;
   j.runs = 3;
   return j;
 }
@@ -161,7 +161,7 @@ TEST_F(WorkerTest, KernelsInARow) {
   j.buffers[1].use = Use::Temporary;
   j.buffers.push_back({DType::F32, 1000, Use::Write});
   j.kernels.push_back(j.kernels[0]);
-  j.kernels[1].buffers = {1, 2};
+  j.kernels[1].launch.buffers = {1, 2};
   j.contents = true;
   WorkerResult r = worker.run(j);
   ASSERT_EQ(r.outcome, Outcome::Timed) << r.reason;
@@ -211,10 +211,10 @@ TEST_F(WorkerTest, ScratchMemoryIsGuardedToo) {
   WorkerJob j =
       job("float* scratch = (float*)((char*)bufs[2] + thread * 256);\n"
           "for (i64 i = begin * 250; i < end * 250; ++i) scratch[63] = in[i], out[i] = scratch[63];\n");
-  j.kernels[0].scratch_bytes = 256;
+  j.kernels[0].launch.scratch_bytes_per_thread = 256;
   EXPECT_EQ(worker.run(j).outcome, Outcome::Timed);
-  j.kernels[0].scratch_bytes = 64;
-  j.kernels[0].serial = true;
+  j.kernels[0].launch.scratch_bytes_per_thread = 64;
+  j.kernels[0].launch.serial = true;
   j.kernels[0].source = kHead + std::string("((float*)bufs[2])[4096] = 1;\n}\n");
   EXPECT_TRUE(contains(worker.run(j).reason, "behind its scratch memory"));
 }
@@ -236,12 +236,12 @@ TEST(Worker, MessagesGoThereAndBack) {
   device::cuda::TensorMap m;
   m.buffer = 1, m.offset = 3, m.sizes = {64, 32}, m.strides = {64}, m.box = {8, 4}, m.swizzle = 128;
   m.window = device::cuda::TensorMap::Window{{-1, -2}, {3, 4}, {5, 6}};
-  r.job.kernels[0].tensor_maps = {m};
+  r.job.kernels[0].launch.gpu.tensor_maps = {m};
   const std::string bytes = serialize(r);
   const WorkerRequest back = parse_request(bytes);
   EXPECT_EQ(serialize(back), bytes);
-  EXPECT_EQ(back.job.kernels[0].tensor_maps[0].sizes, m.sizes);
-  EXPECT_EQ(back.job.kernels[0].tensor_maps[0].window->last[1], 4);
+  EXPECT_EQ(back.job.kernels[0].launch.gpu.tensor_maps[0].sizes, m.sizes);
+  EXPECT_EQ(back.job.kernels[0].launch.gpu.tensor_maps[0].window->last[1], 4);
   EXPECT_EQ(back.options, r.options);
   for (size_t n = 0; n < bytes.size(); n += 7) EXPECT_THROW(parse_request(bytes.substr(0, n)), InternalError);
   EXPECT_THROW(parse_request(bytes + "x"), InternalError);

@@ -11,8 +11,8 @@
 #include "base/thread_pool.h"
 #include "codegen/cpu/generate.h"
 #include "device/cpu/isa.h"
-#include "device/cpu/runtime_symbols.h"
 #include "exec/bound.h"
+#include "exec/load.h"
 #include "sched/absorb.h"
 #include "sched/passes.h"
 #include "sched/rewrites.h"
@@ -77,9 +77,7 @@ class CpuBackend : public Backend {
     return codegen::generate(node, p, isa_, constants);
   }
   std::string file_ending() const override { return ".c"; }
-  LoadedKernel load(const std::string& object, const codegen::KernelText& k) const override {
-    return {device::LoadedCode::load(object, device::runtime_symbols(), k.name), {}};
-  }
+  std::string code_for() const override { return exec::code_for(isa_); }
 
   device::Isa instructions() const { return isa_; }
 

@@ -164,19 +164,11 @@ int number_of(const choice::Config& c) {
 
 }  // namespace
 
-exec::LibraryCall cublaslt_call(const choice::Node& node, device::cuda::Gpu& gpu) {
-  const int number = number_of(node.config);
+exec::LibraryCall cublaslt_call(const choice::Node& node) {
   const auto& g = std::get<choice::Gemm>(node.problem);
   int out = -1;
   const CublasLtProblem p = problem_of(node, out);
-  const auto calls = external::prepare_cublaslt(p, gpu, number + 1);
-  if (calls.empty())
-    fail<EnvironmentError>("cuBLASLt {} has no implementation of {}, {} x {} x {} of {}; take cublaslt out of the option gemm_backends",
-                           external::cublaslt_version(), choice::label(node), p.m, p.n, p.k, name_of(p.dtype));
-  if (calls.size() <= static_cast<size_t>(number))
-    fail<UserError>("{} of {}: cuBLASLt {} has {} implementations; tune it again", choice::to_string(node.config), choice::label(node),
-                    external::cublaslt_version(), calls.size());
-  return {"cublaslt_gemm", calls[static_cast<size_t>(number)], {g.a.buffer, g.b.buffer, out}};
+  return {"cublaslt_gemm", p, number_of(node.config), {g.a.buffer, g.b.buffer, out}};
 }
 
 std::vector<choice::Config> cublaslt_configs(const choice::Node& node, device::cuda::Gpu& gpu, int most) {

@@ -15,9 +15,9 @@ std::string cublaslt_refusal(const choice::Node& node);
 void split_for_cublaslt(choice::Program& p, size_t i);
 
 // The call of a node that split_for_cublaslt has seen: by the implementation that the library expects to be fastest or, where Node::config
-// is "cublaslt(algo=i)", by the one that it expects to be so but for i others. UserError for another configuration, or where the library
-// has fewer.
-exec::LibraryCall cublaslt_call(const choice::Node& node, device::cuda::Gpu& gpu);
+// is "cublaslt(algo=i)", by the one that it expects to be so but for i others. UserError for another configuration; where the library has
+// fewer, loading says so.
+exec::LibraryCall cublaslt_call(const choice::Node& node);
 // Those configurations, at most `most`, the first as good as none.
 std::vector<choice::Config> cublaslt_configs(const choice::Node& node, device::cuda::Gpu& gpu, int most);
 

@@ -62,9 +62,7 @@ class CudaBackend : public Backend {
     return codegen::generate_cuda(node, p, gpu_, constants);
   }
   std::string file_ending() const override { return ".cu"; }
-  LoadedKernel load(const std::string& object, const codegen::KernelText& k) const override {
-    return {nullptr, device::cuda::gpu(facts().device.index).load(object, k.name, k.shared_bytes, k.overlaps)};
-  }
+  std::string code_for() const override { return gpu_.architecture; }
 
   const device::cuda::GpuInfo& gpu() const { return gpu_; }
 

@@ -164,17 +164,10 @@ CudnnNode describe_cudnn(const choice::Node& node) {
   return made;
 }
 
-exec::LibraryCall cudnn_call(const choice::Node& node, device::cuda::Gpu& gpu) {
+exec::LibraryCall cudnn_call(const choice::Node& node) {
   const int number = number_of(node.config);
   CudnnNode made = describe_cudnn(node);
-  const auto calls = external::prepare_cudnn(made.problem, gpu, number + 1);
-  if (calls.empty())
-    fail<EnvironmentError>("cuDNN {} has no implementation of {}, {} of {}; take cudnn out of the option conv_backends",
-                           external::cudnn_version(), choice::label(node), made.name, name_of(made.problem.dtype));
-  if (calls.size() <= static_cast<size_t>(number))
-    fail<UserError>("{} of {}: cuDNN {} has {} implementations; tune it again", choice::to_string(node.config), choice::label(node),
-                    external::cudnn_version(), calls.size());
-  return {std::move(made.name), calls[static_cast<size_t>(number)], std::move(made.buffers)};
+  return {std::move(made.name), made.problem, number, std::move(made.buffers)};
 }
 
 }  // namespace toroid::backend

@@ -24,7 +24,7 @@ struct CudnnNode {
 CudnnNode describe_cudnn(const choice::Node& node);
 
 // Its call: by the algorithm that the library expects to be fastest or, where Node::config is "cudnn(algo=i)", by the one that it expects
-// to be so but for i others. UserError for another configuration, or where the library has fewer.
-exec::LibraryCall cudnn_call(const choice::Node& node, device::cuda::Gpu& gpu);
+// to be so but for i others. UserError for another configuration; where the library has fewer, loading says so.
+exec::LibraryCall cudnn_call(const choice::Node& node);
 
 }  // namespace toroid::backend

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <deque>
 #include <fstream>
 
 #include "base/check.h"
@@ -18,10 +19,9 @@
 #include "base/options.h"
 #include "base/scalar.h"
 #include "base/thread_pool.h"
-#include "device/cpu/code_loader.h"
 #include "device/cpu/launch.h"
-#include "device/cpu/runtime_symbols.h"
-#include "device/cuda/arguments.h"
+#include "exec/gpu_recording.h"
+#include "exec/load.h"
 #include "jit/jit.h"
 #include "tune/inputs.h"
 #include "tune/worker/guarded.h"
@@ -144,7 +144,7 @@ void look_at_result(const WorkerJob& job, size_t i, const std::byte* data, Worke
   r.contents.emplace_back(job.contents ? std::string(reinterpret_cast<const char*>(data), bytes) : std::string());
   if (r.nan.empty())
     if (const int64_t at = first_nan(data, b.numel, b.dtype); at >= 0)
-      r.nan = fmt::format("{} leaves NaN in buffer {} at {}, or nothing at all", job.kernels.back().name, i, at);
+      r.nan = fmt::format("{} leaves NaN in buffer {} at {}, or nothing at all", job.kernels.back().launch.name, i, at);
   if (job.nan_is_wrong && r.reason.empty()) r.reason = r.nan;
 }
 
@@ -152,17 +152,15 @@ bool is_result(const WorkerBuffer& b) { return b.use == Use::Write || b.use == U
 
 // A kernel on its memory.
 struct CpuLaunch {
-  std::shared_ptr<const device::LoadedCode> code;
   std::vector<void*> addresses;
+  std::vector<int64_t> params;
   device::cpu::Launch launch;
 };
 
-void run_on_cpu(const WorkerJob& job, const WorkerRequest& request, const std::vector<std::string>& objects, WorkerResult& r) {
+void run_on_cpu(const WorkerJob& job, const WorkerRequest& request, const exec::Loaded& code, WorkerResult& r) {
   const int threads = ThreadPool::global().size();
   ThreadPool::global().parallel_for(threads, [](int64_t, int64_t, int) {});
   std::vector<CpuLaunch> launches(job.kernels.size());
-  for (size_t k = 0; k < launches.size(); ++k)
-    launches[k].code = device::LoadedCode::load(objects[k], device::runtime_symbols(), job.kernels[k].name);
   const int64_t before = data_bytes();
   const MemoryLimit limit(request.memory_mb << 20);
   std::vector<Guarded> memory;
@@ -172,18 +170,20 @@ void run_on_cpu(const WorkerJob& job, const WorkerRequest& request, const std::v
     if (b.use == Use::Read) memory.back().protect();
   }
   for (size_t k = 0; k < launches.size(); ++k) {
-    const WorkerKernel& kernel = job.kernels[k];
+    const exec::Launch& kernel = job.kernels[k].launch;
+    const int64_t scratch = kernel.scratch_bytes_per_thread.constant();
     CpuLaunch& l = launches[k];
     for (int b : kernel.buffers) l.addresses.push_back(memory[static_cast<size_t>(b)].data());
-    if (kernel.scratch_bytes > 0) memory.emplace_back(static_cast<size_t>(kernel.scratch_bytes) * static_cast<size_t>(threads));
-    l.addresses.push_back(kernel.scratch_bytes > 0 ? memory.back().data() : nullptr);
-    l.launch = {l.code->function<std::remove_pointer_t<device::cpu::KernelFunction>>(kernel.name),
+    if (scratch > 0) memory.emplace_back(static_cast<size_t>(scratch) * static_cast<size_t>(threads));
+    l.addresses.push_back(scratch > 0 ? memory.back().data() : nullptr);
+    l.params = exec::evaluate(kernel.params, {});
+    l.launch = {code.steps[k].kernel.function,
                 l.addresses.data(),
-                kernel.params.data(),
-                kernel.tasks,
+                l.params.data(),
+                kernel.tasks.constant(),
                 kernel.serial,
                 l.addresses.back(),
-                kernel.scratch_bytes,
+                scratch,
                 threads};
   }
   watch(memory, job.buffers.size());
@@ -191,10 +191,11 @@ void run_on_cpu(const WorkerJob& job, const WorkerRequest& request, const std::v
   for (int i = 0; i <= job.runs && r.reason.empty(); ++i) {
     const auto begin = std::chrono::steady_clock::now();
     for (size_t k = 0; k < launches.size() && r.reason.empty(); ++k) {
-      watched.kernel = &job.kernels[k].name;
+      watched.kernel = &job.kernels[k].launch.name;
       device::cpu::run(launches[k].launch);
       for (size_t m = 0; i == 0 && m < memory.size() && r.reason.empty(); ++m)
-        if (!memory[m].intact()) r.reason = fmt::format("{} writes less than 64 bytes out of {}", job.kernels[k].name, name_of_memory(m));
+        if (!memory[m].intact())
+          r.reason = fmt::format("{} writes less than 64 bytes out of {}", job.kernels[k].launch.name, name_of_memory(m));
     }
     const double ns = std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count();
     if (i > 0) r.ns.push_back(ns);
@@ -204,7 +205,7 @@ void run_on_cpu(const WorkerJob& job, const WorkerRequest& request, const std::v
   watched = {};
   const int64_t left = data_bytes() - std::max(empty, before);
   if (r.reason.empty() && left > request.leak_mb << 20)
-    r.reason = fmt::format("{} leaves {} MiB of memory behind after {} runs", job.kernels.back().name, left >> 20, job.runs + 1);
+    r.reason = fmt::format("{} leaves {} MiB of memory behind after {} runs", job.kernels.back().launch.name, left >> 20, job.runs + 1);
 }
 
 // Memory of a GPU between bytes that nobody may write.
@@ -236,38 +237,27 @@ class Padded {
   std::shared_ptr<void> memory_;
 };
 
-// A kernel on the GPU's memory.
-struct GpuLaunch {
-  device::cuda::Kernel kernel;
-  std::unique_ptr<device::cuda::Arguments> arguments;
-};
-
-void run_on_gpu(const WorkerJob& job, const std::vector<std::string>& cubins, WorkerResult& r) {
+void run_on_gpu(const WorkerJob& job, const exec::Loaded& code, WorkerResult& r) {
   device::cuda::Gpu& gpu = device::cuda::gpu(job.gpu);
   std::vector<Padded> buffers;
   for (const WorkerBuffer& b : job.buffers) buffers.emplace_back(gpu, b);
   std::vector<std::shared_ptr<void>> zeros;  // scratch memory and counters
-  const auto value = [](const Expr& e) { return sym::evaluate(e, [](const sym::Node&) -> int64_t { return 0; }); };
-  std::vector<GpuLaunch> launches;
+  std::deque<exec::GpuLaunch> launches;
+  std::vector<std::vector<void*>> pointers;
   for (size_t k = 0; k < job.kernels.size(); ++k) {
-    const WorkerKernel& kernel = job.kernels[k];
-    std::vector<void*> addresses;
+    const exec::Launch& kernel = job.kernels[k].launch;
+    std::vector<void*>& addresses = pointers.emplace_back();
     for (int b : kernel.buffers) addresses.push_back(buffers[static_cast<size_t>(b)].data());
-    for (const int64_t bytes : {kernel.scratch_bytes, kernel.counters * 4}) {
+    for (const int64_t bytes : {kernel.gpu.scratch_bytes.constant(), kernel.gpu.counters.constant() * 4}) {
       if (bytes == 0) continue;
       zeros.push_back(gpu.allocate(static_cast<size_t>(bytes)));
       addresses.push_back(zeros.back().get());
       gpu.fill_zero(addresses.back(), static_cast<size_t>(bytes));
     }
-    auto arguments = std::make_unique<device::cuda::Arguments>(kernel.tensor_maps, kernel.params, addresses.size(), value);
-    arguments->set_pointers(addresses);
-    launches.push_back({gpu.load(cubins[k], kernel.name, kernel.shared_bytes, kernel.overlaps), std::move(arguments)});
+    launches.emplace_back(kernel, code.steps[k].kernel, exec::Symbols());
   }
   const auto run_all = [&] {
-    for (size_t k = 0; k < launches.size(); ++k) {
-      const WorkerKernel& kernel = job.kernels[k];
-      gpu.launch(launches[k].kernel, {kernel.tasks, kernel.block, kernel.shared_bytes, kernel.overlaps}, launches[k].arguments->list());
-    }
+    for (size_t k = 0; k < launches.size(); ++k) launches[k].run(gpu, pointers[k]);
   };
   for (int i = 0; i <= job.runs && r.reason.empty(); ++i) {
     const double ms = gpu.time_ms(run_all);
@@ -278,7 +268,7 @@ void run_on_gpu(const WorkerJob& job, const std::vector<std::string>& cubins, Wo
     }
     for (size_t b = 0; b < job.buffers.size(); ++b) {
       if (!buffers[b].intact() && r.reason.empty())
-        r.reason = fmt::format("{} writes out of buffer {}, next to it", job.kernels.back().name, b);
+        r.reason = fmt::format("{} writes out of buffer {}, next to it", job.kernels.back().launch.name, b);
       if (!is_result(job.buffers[b])) continue;
       const std::string contents = buffers[b].contents();
       look_at_result(job, b, reinterpret_cast<const std::byte*>(contents.data()), r);
@@ -310,17 +300,22 @@ WorkerResult run_job(const WorkerRequest& request) {
   try {
     take_options(request);
     TOROID_CHECK(!job.kernels.empty(), "a job of a tuning worker has no kernels");
-    std::vector<std::string> objects;
+    const bool on_gpu = job.kernels.front().launch.gpu.threads > 0;
+    exec::Loadable made;
+    made.plan.device = on_gpu ? Device::cuda(job.gpu) : Device::cpu();
     for (const WorkerKernel& k : job.kernels) {
-      const jit::Artefact a = jit::compile_c({.source = k.source, .isa = job.isa});
+      jit::Artefact a = jit::compile_c({.source = k.source, .isa = job.isa});
       r.compile_ms += a.compile_ms;
-      objects.push_back(a.object);
+      exec::Launch launch = k.launch;
+      launch.kernel = made.store.kernels.add(std::move(a.object));
+      made.plan.steps.push_back(std::move(launch));
     }
     r.outcome = Outcome::Failed;
-    if (job.kernels.front().block > 0)
-      run_on_gpu(job, objects, r);
+    const exec::Loaded code = exec::load_parts(made.plan, made.store);
+    if (on_gpu)
+      run_on_gpu(job, code, r);
     else
-      run_on_cpu(job, request, objects, r);
+      run_on_cpu(job, request, code, r);
     if (r.reason.empty()) r.outcome = Outcome::Timed;
   } catch (const std::exception& e) {
     r.reason = e.what();

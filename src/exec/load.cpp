@@ -1,0 +1,170 @@
+#include "exec/load.h"
+
+#include "base/check.h"
+#include "base/index_fault.h"
+#include "device/cpu/code_loader.h"
+#include "device/cpu/runtime_symbols.h"
+#include "exec/blocks.h"
+#include "exec/executable.h"
+#include "exec/verify.h"
+#include "extern/cublaslt/cublaslt.h"
+#include "extern/cudnn/cudnn.h"
+#include "extern/onednn/onednn.h"
+#include "ops/reference.h"
+
+namespace toroid::exec {
+namespace {
+
+// What a feature that kernels may use is called, and whether the processor has it.
+std::vector<std::pair<std::string_view, bool>> features() {
+  const auto& host = device::host();
+  return {{"f16c", host.f16c}, {"bf16", host.avx512_bf16}, {"vnni", host.avx512_vnni}};
+}
+
+void check_machine(const Plan& plan) {
+  if (plan.code_for.empty()) return;
+  if (plan.device.is_cuda()) {
+    const std::string& has = device::cuda::gpu(plan.device.index).info().architecture;
+    if (plan.code_for == has) return;
+    fail<EnvironmentError>("\"{}\" was compiled for a GPU of architecture {}, {} has {}: compile it for this one", plan.name, plan.code_for,
+                           to_string(plan.device), has);
+  }
+  const std::string mine = code_for(device::host().isa);
+  std::string_view rest = plan.code_for;
+  bool fits = device::isa_from_name(rest.substr(0, rest.find(' '))) <= device::host().isa;
+  for (size_t at = rest.find('+'); at != rest.npos; at = rest.find('+', at + 1)) {
+    const std::string_view name = rest.substr(at + 1, rest.find(' ', at) - at - 1);
+    bool known = false;
+    for (auto& [feature, has] : features()) known = known || (feature == name && has);
+    fits = fits && known;
+  }
+  if (!fits)
+    fail<EnvironmentError>("\"{}\" was compiled for a processor with {}, this one has {}: compile it for this one", plan.name,
+                           plan.code_for, mine);
+}
+
+class Loader {
+ public:
+  Loader(const Store& store, const Device& device) : store_(store), device_(device) {}
+
+  Loaded load(const Plan& plan) {
+    check_machine(plan);
+    Loaded out;
+    out.filling = store_.filling;
+    for (auto& b : plan.buffers) out.constants.push_back(b.constant.empty() ? Tensor() : constant(b.constant));
+    for (auto& in : plan.inputs) out.inputs.push_back(in.constant.empty() ? Tensor() : input(in));
+    for (auto& step : plan.steps) {
+      Loaded::Step& s = out.steps.emplace_back();
+      if (auto* l = std::get_if<Launch>(&step)) s.kernel = kernel(*l);
+      if (auto* c = std::get_if<LibraryCall>(&step))
+        s.library = prepare(*c, device_, c->constant.empty() ? Tensor() : store_.constants.at(c->constant));
+      for (auto& block : blocks_of(step)) s.blocks.push_back(load(*block.plan));
+    }
+    return out;
+  }
+
+ private:
+  KernelCode kernel(const Launch& l) {
+    const KernelStore::Kernel& k = store_.kernels.at(l.kernel);
+    if (!device_.is_cuda()) {
+      if (k.function) return {k.function, nullptr, {}};
+      auto& code = code_[l.kernel];
+      if (!code) code = device::LoadedCode::load(*k.object, device::runtime_symbols(), l.name);
+      return {code->function<void(void* const*, const int64_t*, int64_t, int64_t, int)>(l.name), code, {}};
+    }
+    TOROID_USER_CHECK(k.object, "kernel {} is no code of a GPU", l.kernel);
+    auto [it, fresh] = gpu_.try_emplace({l.kernel, l.name, l.gpu.shared_bytes, l.gpu.overlaps});
+    if (fresh) it->second = device::cuda::gpu(device_.index).load(*k.object, l.name, l.gpu.shared_bytes, l.gpu.overlaps);
+    return {nullptr, nullptr, it->second};
+  }
+
+  Tensor constant(const std::string& name) {
+    const Tensor& t = store_.constants.at(name);
+    if (t.device() == device_) return t;
+    Tensor& there = moved_[name];
+    if (!there.defined()) there = moved(t, device_);
+    return there;
+  }
+
+  // What the program writes to is its own, unless the store has that very tensor.
+  Tensor input(const InputPlan& in) {
+    const Tensor t = constant(in.constant);
+    if (!in.mutated || ConstantStore::is_identity(in.constant)) return t;
+    Tensor own = Tensor::empty(t.sizes(), t.dtype(), t.device());
+    copy_elements(t, own);
+    return own;
+  }
+
+  const Store& store_;
+  const Device device_;
+  std::map<std::string, std::shared_ptr<const device::LoadedCode>> code_;
+  std::map<std::tuple<std::string, std::string, int, bool>, device::cuda::Kernel> gpu_;
+  std::map<std::string, Tensor> moved_;
+};
+
+// The implementation that a call asks for, of those that the library has.
+std::shared_ptr<const external::LibraryCall> chosen(const LibraryCall& c, const char* library, const std::string& version,
+                                                    const char* option, std::vector<std::shared_ptr<const external::LibraryCall>> calls) {
+  const std::string where = c.where.empty() ? "" : " (" + c.where + ")";
+  if (calls.empty())
+    fail<EnvironmentError>("{} {} has no implementation of {}{}; take {} out of the option {}", library, version, c.name, where,
+                           c.name.substr(0, c.name.find('_')), option);
+  if (calls.size() <= static_cast<size_t>(c.choice))
+    fail<UserError>("algo={} of {}{}: {} {} has {} implementations; tune it again", c.choice, c.name, where, library, version,
+                    calls.size());
+  return std::move(calls[static_cast<size_t>(c.choice)]);
+}
+
+// The plan, its blocks included, on another device of its kind.
+Plan on_device(Plan plan, const Device& device) {
+  plan.device = device;
+  for (auto& step : plan.steps)
+    for (auto& block : blocks_of(step)) block.plan = std::make_shared<const Plan>(on_device(*block.plan, device));
+  return plan;
+}
+
+}  // namespace
+
+std::string code_for(device::Isa isa) {
+  std::string out(device::name_of(isa));
+  if (isa != device::host().isa) return out;
+  for (auto& [name, has] : features())
+    if (has) out += " +" + std::string(name);
+  return out;
+}
+
+Loaded load_parts(const Plan& plan, const Store& store) { return Loader(store, plan.device).load(plan); }
+
+std::vector<Tensor> call(const HostCall& h, const std::vector<Tensor>& inputs, const std::function<Expr(const Expr&)>& resolve) {
+  CallArgs concrete;
+  for (auto& a : h.args) {
+    Arg<Tensor> c = map_arg<Tensor>(a, [&](int i) { return i < 0 ? Tensor() : inputs[static_cast<size_t>(i)]; });
+    if (auto* x = std::get_if<Expr>(&c)) *x = resolve(*x);
+    if (auto* list = std::get_if<std::vector<Expr>>(&c))
+      for (auto& x : *list) x = resolve(x);
+    concrete.push_back(std::move(c));
+  }
+  const OperationPlace place(h.where);
+  return ops::evaluate(*h.op, std::move(concrete));
+}
+
+std::shared_ptr<const external::LibraryCall> prepare(const LibraryCall& c, const Device& device, const Tensor& constant) {
+  if (auto* p = std::get_if<external::OneDnnProblem>(&c.problem))
+    return external::prepare_onednn(*p, constant.defined() ? constant.raw_data() : nullptr);
+  if (auto* p = std::get_if<external::CublasLtProblem>(&c.problem))
+    return chosen(c, "cuBLASLt", external::cublaslt_version(), "gemm_backends",
+                  external::prepare_cublaslt(*p, device::cuda::gpu(device.index), c.choice + 1));
+  return chosen(c, "cuDNN", external::cudnn_version(), "conv_backends",
+                external::prepare_cudnn(std::get<external::CudnnProblem>(c.problem), device::cuda::gpu(device.index), c.choice + 1));
+}
+
+std::unique_ptr<Executable> load(Plan plan, const Store& store, const Device& device) {
+  TOROID_USER_CHECK(plan.device.is_cuda() == device.is_cuda(), "\"{}\" was compiled for {}, and cannot be loaded on {}", plan.name,
+                    to_string(plan.device), to_string(device));
+  verify(plan);
+  if (!(plan.device == device)) plan = on_device(std::move(plan), device);
+  Loaded parts = load_parts(plan, store);
+  return std::make_unique<Executable>(std::move(plan), std::move(parts));
+}
+
+}  // namespace toroid::exec

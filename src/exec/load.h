@@ -1,0 +1,49 @@
+// From a plan and what it names to something that runs.
+#pragma once
+
+#include <memory>
+
+#include "device/cpu/isa.h"
+#include "device/cuda/gpu.h"
+#include "exec/store.h"
+#include "extern/library_call.h"
+
+namespace toroid::exec {
+
+// A function that can be launched, on the CPU or a GPU, and what keeps it.
+struct KernelCode {
+  KernelFunction function = nullptr;
+  std::shared_ptr<const void> owner;
+  device::cuda::Kernel gpu;
+};
+
+// What a plan names, in this process and on its device.
+struct Loaded {
+  struct Step {
+    KernelCode kernel;                                     // Launch
+    std::shared_ptr<const external::LibraryCall> library;  // LibraryCall
+    std::vector<Loaded> blocks;                            // Branch, Loop
+  };
+  std::vector<Step> steps;
+  std::vector<Tensor> constants;  // of buffers
+  std::vector<Tensor> inputs;     // of inputs that are bound to a constant
+  std::shared_future<double> filling;
+};
+
+// UserError where the store lacks something. EnvironmentError for kernels that this machine cannot run, damaged objects, and libraries that
+// are missing or refuse a call.
+Loaded load_parts(const Plan& plan, const Store& store);
+
+// What kernels for a processor are compiled for (Plan::code_for): "avx512 +vnni". The features are those of this processor's own set alone.
+std::string code_for(device::Isa isa);
+
+// The calls of one step: of the reference implementation (`resolve` gives sizes their values), and of a library.
+std::vector<Tensor> call(const HostCall& h, const std::vector<Tensor>& inputs, const std::function<Expr(const Expr&)>& resolve);
+std::shared_ptr<const external::LibraryCall> prepare(const LibraryCall& c, const Device& device, const Tensor& constant);
+
+class Executable;
+// THE way to run a plan, made here or read from a file. UserError for a plan that verify() refuses, that is for another kind of device, or
+// that names what the store lacks; EnvironmentError as load_parts().
+std::unique_ptr<Executable> load(Plan plan, const Store& store, const Device& device);
+
+}  // namespace toroid::exec

@@ -1,0 +1,119 @@
+#include "exec/store.h"
+
+#include "base/check.h"
+#include "base/hash.h"
+#include "exec/blocks.h"
+#include "exec/layout.h"
+
+namespace toroid::exec {
+namespace {
+
+// Renames the constants of a plan and of its blocks.
+class ByContent {
+ public:
+  explicit ByContent(const Store& from) : from_(from) {
+    if (from_.filling.valid()) from_.filling.wait();
+  }
+
+  Plan rename(const Plan& plan) {
+    Plan out = plan;
+    for (auto& b : out.buffers)
+      if (!b.constant.empty()) b.constant = constant(b.constant, false);
+    for (auto& in : out.inputs)
+      if (!in.constant.empty()) in.constant = constant(in.constant, in.mutated);
+    for (auto& step : out.steps) {
+      if (auto* l = std::get_if<Launch>(&step)) add(from_.kernels.at(l->kernel));
+      if (auto* c = std::get_if<LibraryCall>(&step); c && !c->constant.empty()) c->constant = constant(c->constant, false);
+      for (auto& block : blocks_of(step)) block.plan = std::make_shared<const Plan>(rename(*block.plan));
+    }
+    return out;
+  }
+
+  Store finish() {
+    for (auto& [a, lo, hi, written] : places_)
+      for (auto& [b, from, to, other] : places_)
+        TOROID_USER_CHECK(!written || a == b || hi <= from || to <= lo,
+                          "the program writes to memory that it also has as another constant; such a program cannot be stored");
+    return std::move(store_);
+  }
+
+ private:
+  void add(const KernelStore::Kernel& k) {
+    TOROID_USER_CHECK(k.object, "a kernel of the program is a function of this process, which cannot be stored");
+    store_.kernels.add(*k.object);
+  }
+
+  std::string constant(const std::string& name, bool written) {
+    const Tensor& t = from_.constants.at(name);
+    const std::byte* const begin = t.raw_data();
+    if (written || names_.find(name) == names_.end())
+      places_.push_back({name, begin, begin + extent_of(t) * static_cast<int64_t>(size_of(t.dtype())), written});
+    auto [it, fresh] = names_.try_emplace(name);
+    if (!fresh) return it->second;
+    const Tensor here = moved(t, Device::cpu());
+    Hasher h;
+    h.add(here.dtype()).add(here.sizes().size());
+    for (int64_t n : here.sizes()) h.add(n);
+    for (int64_t n : here.strides()) h.add(n);
+    h.add_bytes(here.raw_data(), static_cast<size_t>(extent_of(here)) * size_of(here.dtype()));
+    it->second = h.finish().hex();
+    store_.constants.add(it->second, here);
+    return it->second;
+  }
+
+  const Store& from_;
+  Store store_;
+  std::map<std::string, std::string> names_;
+  struct Place {
+    std::string name;
+    const std::byte *begin, *end;
+    bool written;
+  };
+  std::vector<Place> places_;
+};
+
+}  // namespace
+
+std::string KernelStore::add(std::string object) {
+  std::string name = hash_text(object).hex();
+  Kernel& k = kernels_[name];
+  if (!k.object) k.object = std::make_shared<const std::string>(std::move(object));
+  return name;
+}
+
+std::string KernelStore::add(KernelFunction function) {
+  std::string name = fmt::format("function {}", reinterpret_cast<const void*>(function));
+  kernels_[name].function = function;
+  return name;
+}
+
+const KernelStore::Kernel& KernelStore::at(const std::string& name) const {
+  const auto it = kernels_.find(name);
+  if (it == kernels_.end()) fail<UserError>("the store has no kernel {}: plan and store do not belong together", name);
+  return it->second;
+}
+
+std::string ConstantStore::add(const Tensor& t) {
+  auto [it, fresh] = names_.try_emplace(t.impl());
+  if (fresh) {
+    it->second = fmt::format("#{}", tensors_.size());
+    tensors_.emplace(it->second, t);
+  }
+  return it->second;
+}
+
+void ConstantStore::add(const std::string& name, const Tensor& t) { tensors_.emplace(name, t); }
+
+const Tensor& ConstantStore::at(const std::string& name) const {
+  const auto it = tensors_.find(name);
+  if (it == tensors_.end()) fail<UserError>("the store has no constant {}: plan and store do not belong together", name);
+  return it->second;
+}
+
+Loadable by_content(const Plan& plan, const Store& store) {
+  ByContent names(store);
+  Plan renamed = names.rename(plan);
+  return {std::move(renamed), names.finish()};
+}
+
+}  // namespace toroid::exec
