@@ -1,6 +1,7 @@
 // How a program is compiled and run.
 #pragma once
 
+#include <cstddef>
 #include <string_view>
 
 namespace toroid {
@@ -12,6 +13,7 @@ enum class Mode {
   MaxAutotuneNoCudagraphs,  // the same, not recorded
 };
 inline constexpr std::string_view kModeNames[] = {"default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"};
+constexpr std::string_view name_of(Mode m) { return kModeNames[static_cast<size_t>(m)]; }
 
 constexpr bool records_calls(Mode m) { return m == Mode::ReduceOverhead || m == Mode::MaxAutotune; }
 constexpr bool tunes(Mode m) { return m == Mode::MaxAutotune || m == Mode::MaxAutotuneNoCudagraphs; }
@@ -23,5 +25,6 @@ enum class Fusion {
   All,      // those too
 };
 inline constexpr std::string_view kFusionNames[] = {"none", "per-node", "all"};
+constexpr std::string_view name_of(Fusion f) { return kFusionNames[static_cast<size_t>(f)]; }
 
 }  // namespace toroid

@@ -118,8 +118,8 @@ void CompileOptions::set(std::string_view name, std::string_view value) {
     values_[row.name] = std::move(form);
 }
 
-void CompileOptions::set(Mode mode) { set("mode", kModeNames[static_cast<size_t>(mode)]); }
-void CompileOptions::set(Fusion fusion) { set("fusion", kFusionNames[static_cast<size_t>(fusion)]); }
+void CompileOptions::set(Mode mode) { set("mode", name_of(mode)); }
+void CompileOptions::set(Fusion fusion) { set("fusion", name_of(fusion)); }
 
 std::string CompileOptions::text() const {
   std::string out;

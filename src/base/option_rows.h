@@ -1,5 +1,6 @@
 // The one table of options. A row gives its key, whose it is, its type, its name, its default and what it does; an Int then says the most
-// that it may be (the least is 0), and a String may name the function in options.cpp that brings its values to one form or refuses them.
+// that it may be (the least is 0), and a String may name the function in option_table.cpp that brings its values to one form or refuses
+// them.
 //
 // Whose an option is:
 //   Process    of the process: threads, folders, libraries. Read where it is used; no compile can have its own.

@@ -61,12 +61,8 @@ std::string over_budget(std::string_view value, std::string_view what) {
 }
 
 std::string fusion_types(std::string_view value, std::string_view what) {
-  const auto kinds = split_list(value);
-  for (std::string_view kind : kinds)
-    if (kind != "epilogue" && kind != "prologue" && kind != "cross_subgraph" && kind != "none")
-      fail<UserError>("{}: \"{}\" is not known; expected a comma-separated list of epilogue, prologue and cross_subgraph, or none", what,
-                      kind);
-  return fmt::format("{}", fmt::join(kinds, ","));
+  static constexpr std::string_view kKnown[] = {"epilogue", "prologue", "cross_subgraph"};
+  return value == "none" ? "none" : some_of(value, what, kKnown);
 }
 
 std::string tune_backends(std::string_view value, std::string_view what) {

@@ -14,6 +14,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/compile_scope.h"
 #include "base/options.h"
 #include "base/processors.h"
 
@@ -428,6 +429,7 @@ void ThreadPool::Use::enter(bool alone) {
   const int64_t now = now_ns();
   if (now - me.seen.wall < kLookEvery) return;
   me.look(now);
+  me.waited = 0;  // in uses that nobody looked at
   seen_ = now;
 }
 
@@ -495,12 +497,17 @@ ThreadPool& ThreadPool::global() {
   return *pool;
 }
 
+int compile_threads(int wanted) {
+  if (wanted <= 0) wanted = static_cast<int>(get_option(options::kCompileThreads));
+  return wanted > 0 ? wanted : processor_count();
+}
+
 void run_parallel(const std::vector<std::function<void()>>& jobs, int threads) {
-  if (threads <= 0) threads = static_cast<int>(get_option(options::kCompileThreads));
-  if (threads <= 0) threads = processor_count();
+  threads = compile_threads(threads);
   std::atomic<size_t> next{0};
   std::vector<std::exception_ptr> errors(jobs.size());
-  const auto drain = [&] {
+  const auto drain = [&, within = compiles_here] {
+    const CompileScope compiling(within);
     for (size_t i = next.fetch_add(1); i < jobs.size(); i = next.fetch_add(1)) {
       try {
         jobs[i]();

@@ -145,6 +145,9 @@ class ThreadPool::Use {
 // Threads that run kernels: the option `threads` or, where it is 0 or more than can run at a time, processor_count().
 int kernel_threads();
 
+// How many threads compile: `wanted`, else the option compile_threads, else one for each processor.
+int compile_threads(int wanted = 0);
+
 // Runs all jobs on up to `threads` threads (0: option compile_threads) and returns when all have ended. Jobs start in order. If some throw,
 // the exception of the first of them in list order is rethrown after the others have ended.
 void run_parallel(const std::vector<std::function<void()>>& jobs, int threads = 0);

@@ -210,7 +210,7 @@ std::string content_key(const Program& p, const OptionValues& options) {
     plain.origins.clear();
     Program one;
     one.nodes.push_back(std::move(plain));
-    text += to_string(one);
+    text += to_string(one, false);
   }
   for (auto& b : p.buffers) text += fmt::format("{} {} {}\n", name_of(b.dtype), sym::to_string(b.numel), static_cast<int>(b.kind));
   for (auto& in : p.inputs) {

@@ -198,6 +198,8 @@ bool may_join(const Program& p, const Node& a, const Node& b);
 std::string label(const Node& n);
 std::vector<int> reads(const Node& n);
 std::vector<int> writes(const Node& n);
-std::string to_string(const Program& p);
+// The program as text, which choice/parse.h reads back. places: also the source lines of nodes, and the graphs that alternatives were
+// made of.
+std::string to_string(const Program& p, bool places = true);
 
 }  // namespace toroid::choice

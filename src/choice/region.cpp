@@ -185,6 +185,6 @@ void renumber_buffers(Node& n, const std::function<int(int)>& to) {
 
 Program region(const Program& p, std::span<const size_t> nodes) { return Region(p, nodes).make(); }
 
-Hash128 region_key(const Program& region) { return hash_text(to_string(region)); }
+Hash128 region_key(const Program& region) { return hash_text(to_string(region, false)); }
 
 }  // namespace toroid::choice

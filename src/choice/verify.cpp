@@ -118,8 +118,15 @@ void declared_symbols(const Context& c) {
   for (auto& g : c.p.guards) check(g.a), check(g.b);
   for (auto& out : c.p.outputs)
     for (auto& e : out.type.sizes) check(e);
+  const auto check_view = [&](const Extern::View& v) {
+    check(v.memory.offset);
+    for (auto* list : {&v.sizes, &v.memory.strides})
+      for (auto& e : *list) check(e);
+  };
   each_node(c, [&](const Node& n) {
     if (const auto* e = std::get_if<Extern>(&n.problem); e && !e->blocks.empty()) {  // which declare symbols of their own
+      for (auto* views : {&e->inputs, &e->outputs})
+        for (auto& v : *views) check_view(v);
       auto outer = declared;
       for (auto& block : e->blocks)
         for (auto& s : block->symbols) declared.insert(s.expr.node()->name);
@@ -130,11 +137,7 @@ void declared_symbols(const Context& c) {
     if (!n.is_open()) return for_each_expression(n, check);
     const auto& open = std::get<Open>(n.problem);  // alternatives declare what they use themselves
     for (auto* views : {&open.inputs, &open.outputs})
-      for (auto& v : *views) {
-        check(v.memory.offset);
-        for (auto* list : {&v.sizes, &v.memory.strides})
-          for (auto& e : *list) check(e);
-      }
+      for (auto& v : *views) check_view(v);
   });
 }
 
@@ -144,15 +147,17 @@ void check_operand(const Context& c, const Operand& o, const std::vector<Expr>& 
   TOROID_USER_CHECK(o.dtype == b.dtype, "{} is {}, its buffer %{} {}", what, name_of(o.dtype), b.id, name_of(b.dtype));
   TOROID_USER_CHECK(o.strides.size() == extents.size(), "{} has {} strides where the problem has {} dimensions", what, o.strides.size(),
                     extents.size());
-  Expr last = o.offset;
+  Expr first = o.offset, last = o.offset;
   bool known = o.offset.is_const() && b.numel.is_const();
   for (size_t d = 0; d < extents.size(); ++d) {
     TOROID_USER_CHECK(is_free_of_variables(extents[d]) && is_free_of_variables(o.strides[d]), "{} depends on a loop", what);
     known = known && extents[d].is_const() && o.strides[d].is_const();
     if (!known) return;
     if (extents[d].constant() <= 0) return;  // nothing is touched
-    if (o.strides[d].constant() > 0) last = last + (extents[d] - 1) * o.strides[d];
+    Expr& end = o.strides[d].constant() > 0 ? last : first;
+    end = end + (extents[d] - 1) * o.strides[d];
   }
+  TOROID_USER_CHECK(!known || first.constant() >= 0, "{} reaches element {} of %{}", what, sym::to_string(first), b.id);
   TOROID_USER_CHECK(!known || last.constant() < b.numel.constant(), "{} reaches element {} of %{}, which has {}", what,
                     sym::to_string(last), b.id, sym::to_string(b.numel));
 }
@@ -167,7 +172,8 @@ void good_operands(const Context& c) {
 // Is the index a sum of multiples of loop variables, each of which occurs once? Its bounds are exact then.
 bool has_exact_bounds(const Expr& index) {
   if (index.is_const()) return true;
-  if (index.kind() == sym::Kind::Symbol) return sym::is_loop_var(*index.node()) && index.node()->has_extent;
+  if (index.kind() == sym::Kind::Symbol)
+    return sym::is_loop_var(*index.node()) && index.node()->has_extent && index.node()->extent.is_const();
   if (index.kind() != sym::Kind::Poly) return false;
   std::set<int64_t> seen;
   for (auto& t : index.node()->terms) {
@@ -195,6 +201,7 @@ void good_loops(const Context& c) {
         if (s.step != loop::Step::Load && s.step != loop::Step::Store) continue;
         const loop::Buffer& buffer = c.buffer(s.buffer, "what a loop touches");
         if (row && s.step == loop::Step::Store) continue;
+        TOROID_USER_CHECK(buffer.kind != loop::BufferKind::Faults, "a loop touches %{}, the record of checks", buffer.id);
         TOROID_USER_CHECK(s.dtype == loop_type(buffer.dtype), "a loop touches %{} as {}, which is {}", buffer.id, name_of(s.dtype),
                           name_of(buffer.dtype));
         if (empty || s.mask >= 0 || !buffer.numel.is_const() || !has_exact_bounds(s.index)) continue;
@@ -217,7 +224,11 @@ void bodies_fit_problems(const Context& c) {
     TOROID_USER_CHECK(!whole || (n.body.steps.empty() && n.domain.vars.empty()), "a call or a sort has no loop of its own");
     TOROID_USER_CHECK(n.is_loop() || n.beside.empty(), "only loops have others beside them");
     TOROID_USER_CHECK(!n.is_loop() || (n.config.empty() && !n.is_library()), "a loop is computed by no template and no library");
-    for (auto& nest : n.beside) TOROID_USER_CHECK(accumulators(nest.body, 0) == 0, "a loop beside another reads the result of a template");
+    for (auto& nest : n.beside)
+      TOROID_USER_CHECK(accumulators(nest.body, 0) + accumulators(nest.body, 1) == 0,
+                        "a loop beside another reads the result of a template");
+    TOROID_USER_CHECK(!n.producer || accumulators(n.producer->body, 0) + accumulators(n.producer->body, 1) == 0,
+                      "a producer reads the result of a template");
     if (whole) return;
     TOROID_USER_CHECK(!writes(n).empty(), "it stores nothing");
     const auto points = points_of(n);
@@ -260,9 +271,9 @@ void written_before_read(const Context& c) {
   for (auto& r : c.p.rearranged) mark(r.buffer);
   each_node(c, [&](const Node& n) {
     for (int b : reads(n)) {
-      if (c.p.buffers[static_cast<size_t>(b)].kind == loop::BufferKind::Faults) continue;
-      const bool own = std::any_of(n.body.steps.begin(), n.body.steps.end(),
-                                   [&](auto& s) { return s.step == loop::Step::Store && s.buffer == b && s.mode == loop::StoreMode::Set; });
+      const bool own = n.is_loop() && std::any_of(n.body.steps.begin(), n.body.steps.end(), [&](auto& s) {
+                         return s.step == loop::Step::Store && s.buffer == b && s.mode == loop::StoreMode::Set;
+                       });
       TOROID_USER_CHECK(has_contents[static_cast<size_t>(b)] || own, "it reads %{}, which nothing has written", b);
     }
     for (int b : writes(n)) {

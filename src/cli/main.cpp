@@ -74,9 +74,11 @@ struct Command {
     i->add_flag("--json", inspect.json, "Machine-readable output");
     i->add_flag("--graph", inspect.graph, "The whole graph as text, which `toroid opt` reads");
 
-    auto* o = add("opt", "Run passes on a graph in its text form.", [this] { return toroid::cli::opt(opt); });
-    o->add_option("graph", opt.graph, "The text of a graph")->required();
-    o->add_option("--passes", opt.passes, "Names separated by commas, in order")->required();
+    auto* o =
+        add("opt", "Run passes on a graph or a lowered program in its text form, and print it.", [this] { return toroid::cli::opt(opt); });
+    o->add_option("graph", opt.graph, "The text of a graph (inspect --graph) or of a program (program_lowered.txt of a debug folder)")
+        ->required();
+    o->add_option("--passes", opt.passes, "Names separated by commas, in order; none: it is only verified");
 
     add("doctor", "Check what this machine offers and what is missing.", [] { return doctor(); });
 

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/compile_options.h"
+#include "base/compile_scope.h"
 #include "base/log.h"
 #include "base/scalar.h"
 #include "device/runtime.h"
@@ -275,12 +276,11 @@ class EagerDispatcher::Turn {
  public:
   Turn(EagerDispatcher& d, const FamilyKey& key) : d_(d) {
     std::unique_lock lock(d.turns_mutex_);
-    d.turn_ended_.wait(lock, [&] { return turns > 0 || !d.making_.count(key); });
+    d.turn_ended_.wait(lock, [&] { return compiles_here > 0 || !d.making_.count(key); });
     mine_ = d.making_.insert(key);
-    ++turns;
+    compiling_.emplace();
   }
   ~Turn() {
-    --turns;
     std::lock_guard lock(d_.turns_mutex_);
     d_.making_.erase(mine_);
     d_.turn_ended_.notify_all();
@@ -289,11 +289,10 @@ class EagerDispatcher::Turn {
   Turn& operator=(const Turn&) = delete;
 
  private:
-  static thread_local int turns;  // of this thread
   EagerDispatcher& d_;
+  std::optional<CompileScope> compiling_;
   std::multiset<FamilyKey>::iterator mine_;
 };
-thread_local int EagerDispatcher::Turn::turns = 0;
 
 // Null when the operation is to run by the reference evaluator.
 std::shared_ptr<const EagerDispatcher::Variant> EagerDispatcher::make(const ops::Op& op, const FamilyKey& key, const CallArgs& args,

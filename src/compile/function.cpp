@@ -11,8 +11,6 @@
 namespace toroid {
 namespace detail {
 
-using front::compiles_here;
-using front::CompileScope;
 using front::keep;
 using front::kKeptReasons;
 using front::Surroundings;
@@ -228,6 +226,7 @@ std::vector<Tensor> Function::State::past_limit(const Call& c, const front::Opti
 // The result of a call for which no variant may be compiled, though it would be (why); nothing where it may. UserError where the caller has
 // asked for that.
 std::optional<std::vector<Tensor>> Function::State::refused(const Call& c, const front::OptionsNow& now, const std::string& why) {
+  if (auto made = find(c, *variants(), now); made && made->is_current()) return run(*made, c);  // another thread was first
   const Stance stance = front::current_stance();
   bool in_segments = false;
   {
@@ -309,7 +308,8 @@ std::vector<Tensor> Function::State::refresh(const std::shared_ptr<const Entry>&
       exchange(stale, e);
       return run(*e, c);
     }
-    why = "captured variables were assigned, and the compiled code cannot take other tensors (option freezing)";
+    why =
+        "captured variables were assigned, and the compiled code cannot take other tensors (option freezing, control flow that holds one, or a backend without)";
   }
   if (auto done = refused(c, *now, why)) return std::move(*done);  // the variant stays: the variables may be assigned back
   exchange(stale, nullptr);

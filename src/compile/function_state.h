@@ -10,6 +10,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "base/compile_scope.h"
 #include "base/log.h"
 #include "base/options.h"
 #include "compile/variant.h"
@@ -19,15 +20,6 @@ namespace toroid {
 namespace front {
 
 constexpr size_t kKeptReasons = 256;
-
-// Compiles of functions that this thread is in the middle of. What runs within them may call functions, and waits for nobody: who compiles
-// may be waiting for this thread.
-inline thread_local int compiles_here = 0;
-struct CompileScope {
-  CompileScope() { ++compiles_here; }
-  ~CompileScope() { --compiles_here; }
-  CompileScope(const CompileScope&) = delete;
-};
 
 // Messages that are logged when no lock is held.
 using Messages = std::vector<std::pair<Artifact, std::string>>;

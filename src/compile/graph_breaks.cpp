@@ -8,8 +8,6 @@
 
 namespace toroid::detail {
 
-using front::compiles_here;
-using front::CompileScope;
 using front::kKeptReasons;
 
 std::vector<Tensor> Function::State::run_segment(trace::Segment s) {

@@ -49,9 +49,8 @@ std::atomic<uint64_t> resets{0};
 }  // namespace
 
 Settings read_settings(const CompileConfig& config) {
-  const auto mode = [](Mode m) { return std::string(kModeNames[static_cast<size_t>(m)]); };
   Settings s;
-  s.own = compiler::given_options({{"mode", mode(config.mode), mode(Mode::Default)}}, config.options);
+  s.own = compiler::given_options({{"mode", std::string(name_of(config.mode)), std::string(name_of(Mode::Default))}}, config.options);
   const CompileOptions options = CompileOptions::of_process().with(s.own);
   s.fail_on_recompile_limit = options.get(options::kFailOnRecompileLimit);
   s.verify_trace = options.get(options::kVerifyTrace);

@@ -27,14 +27,13 @@ Setup setup_of(const ModelOptions& options) {
     TOROID_USER_CHECK(!options.options.count(name), "option {} is of compiled functions, and a model cannot have it: leave it out", name);
   TOROID_USER_CHECK(options.threads >= 0, "ModelOptions::threads is {}; expected the number of threads, or 0 for any", options.threads);
   const ModelOptions defaults;
-  const auto mode = [](Mode m) { return std::string(kModeNames[static_cast<size_t>(m)]); };
-  const auto fusion = [](Fusion f) { return std::string(kFusionNames[static_cast<size_t>(f)]); };
+  const auto name = [](auto value) { return std::string(name_of(value)); };
   const auto flag = [](bool on) { return std::string(on ? "1" : "0"); };
-  const auto given = given_options({{"mode", mode(options.mode), mode(defaults.mode)},
+  const auto given = given_options({{"mode", name(options.mode), name(defaults.mode)},
                                     {"freezing", flag(options.freeze), flag(defaults.freeze)},
                                     {"templates", flag(options.templates), flag(defaults.templates)},
                                     {"max_threads", std::to_string(options.threads), "0"},
-                                    {"fusion", fusion(options.fusion), fusion(defaults.fusion)}},
+                                    {"fusion", name(options.fusion), name(defaults.fusion)}},
                                    options.options);
   return {options.device, CompileOptions::of_process().with(given)};
 }

@@ -58,22 +58,27 @@ class Faults {
 
   void retire(Slot& s) {
     std::lock_guard lock(mutex_);
-    (device_.is_cuda() ? retired_ : free_).push_back(&s);
-    has_retired_ = !retired_.empty();
+    if (!device_.is_cuda()) return free_.push_back(&s);
+    retired_.push_back(&s);
+    retirements_.fetch_add(1, std::memory_order_relaxed);
   }
 
-  void check(bool all) {
-    if (all && has_retired_.load(std::memory_order_relaxed)) reuse();
+  uint64_t retirements() const { return retirements_.load(std::memory_order_relaxed); }
+
+  void check(uint64_t settled) {
     volatile int64_t* const raised = raised_.load(std::memory_order_acquire);
-    if (!raised || *raised == 0) return;
+    const bool is_raised = raised && *raised != 0;
+    if (!is_raised && settled <= freed_.load(std::memory_order_relaxed)) return;
     std::string error;
     {
       std::lock_guard lock(mutex_);
-      *raised = 0;  // a record that is not whole yet raises it again
-      std::atomic_thread_fence(std::memory_order_seq_cst);
-      for (Slot& s : slots_) {
-        if (std::string now = take(s); error.empty()) error = std::move(now);
+      if (is_raised) {
+        *raised = 0;  // a record that is not whole yet raises it again
+        std::atomic_thread_fence(std::memory_order_seq_cst);
+        for (Slot& s : slots_)
+          if (std::string now = take(s); error.empty()) error = std::move(now);
       }
+      reuse(settled);  // now that they have been read
     }
     if (!error.empty()) fail<UserError>("{}", error);
   }
@@ -102,19 +107,21 @@ class Faults {
     }
   }
 
-  void reuse() {
-    std::lock_guard lock(mutex_);
-    free_.insert(free_.end(), retired_.begin(), retired_.end());
-    retired_.clear();
-    has_retired_ = false;
+  // The first `settled` of all that ever were retired.
+  void reuse(uint64_t settled) {
+    for (; freed_.load(std::memory_order_relaxed) < settled; freed_.fetch_add(1, std::memory_order_relaxed)) {
+      free_.push_back(retired_.front());
+      retired_.pop_front();
+    }
   }
 
   const Device device_;
   std::mutex mutex_;
   std::vector<std::shared_ptr<void>> blocks_;
   std::deque<Slot> slots_;
-  std::vector<Slot*> free_, retired_;
-  std::atomic<bool> has_retired_{false};
+  std::vector<Slot*> free_;
+  std::deque<Slot*> retired_;  // in the order of their retirements
+  std::atomic<uint64_t> retirements_{0}, freed_{0};
   std::atomic<volatile int64_t*> raised_{nullptr};
 };
 
@@ -141,6 +148,10 @@ void IndexFaultRecord::fail() {
   toroid::fail<UserError>("{}", error);
 }
 
-void check_index_faults(const Device& device, bool all) { faults_of(device).check(all); }
+uint64_t retired_index_faults(const Device& device) { return device.is_cuda() ? faults_of(device).retirements() : 0; }
+
+void check_index_faults(const Device& device, uint64_t settled) {
+  if (device.is_cuda()) faults_of(device).check(settled);  // on the CPU, who runs a step looks at its record
+}
 
 }  // namespace toroid::device

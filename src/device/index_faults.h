@@ -32,9 +32,10 @@ class IndexFaultRecord {
   Slot& slot_;
 };
 
-// UserError for an index that work of the device found out of range and that nobody has been told of; of several, one. The host has
-// waited for that work. Where there is none, one word of memory is looked at. After `all`, the host has waited for all work of the device:
-// records that nobody holds any more may serve again.
-void check_index_faults(const Device& device, bool all = false);
+// How many records of a GPU nobody holds any more, since the start of the process.
+uint64_t retired_index_faults(const Device& device);
+// UserError for an index that work of a GPU found out of range and that nobody has been told of; of several, one. The host has waited for
+// that work. settled: the host has waited for all work of the device since retired_index_faults() said so; these records serve again.
+void check_index_faults(const Device& device, uint64_t settled = 0);
 
 }  // namespace toroid::device

@@ -246,8 +246,9 @@ void Runtime::check_unsafe(std::string_view call) {
 
 void Runtime::synchronize() {
   check_unsafe("waiting for the whole device");
+  const uint64_t settled = retired_index_faults(device());
   do_synchronize();
-  check_index_faults(device(), true);
+  check_index_faults(device(), settled);
 }
 
 void refuse_in_capture(const Device& device, std::string_view call) {

@@ -54,6 +54,7 @@ class RandomGenerator {
   Drawn bounded(const Drawn& x);                              // tanh or sigmoid of a tame x
   Tensor index_into(const Exprs& sizes, const Expr& extent);  // i64 values that are valid indices
   Tensor index_along(const Exprs& sizes, int64_t dim);        // the same for gather and scatter: as large as the tensor, smaller, or empty
+  Tensor spoiled(const Tensor& at, const Expr& extent);       // one of the indices may be outside of the extent
   Tensor mask_of(const Drawn& x);                             // bool, of x's sizes
   Drawn fresh_input(DType t, const Exprs& sizes, InputKind kind = InputKind::User);
 
@@ -100,6 +101,7 @@ class RandomGenerator {
   std::vector<Drawn> in_place();
   std::vector<Drawn> in_place_part();
   std::vector<Drawn> control();
+  std::vector<Drawn> bad_index();
   std::shared_ptr<Graph> region(const char* name, const std::vector<Drawn>& operands, size_t results, bool loop);
 
   void attempt();

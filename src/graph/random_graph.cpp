@@ -77,6 +77,12 @@ std::unique_ptr<Graph> RandomGenerator::run() {
   for (int64_t i = 0, n = 1 + pick(3); i < n; ++i) output(any().t);
   output(pool_.back().t);
   for (auto& t : last_) output(t);
+  if (options_.bad_indices) {  // last, so that nothing writes to what is read, and whole, so that nothing leaves the index out
+    families_ = {&RandomGenerator::bad_index};
+    const size_t before = pool_.size();
+    for (int tries = 0; pool_.size() == before && tries < 50; ++tries) attempt();
+    for (size_t i = before; i < pool_.size(); ++i) graph_->outputs.push_back({recorder_.value_of(pool_[i].t), {}, -1});
+  }
   return std::move(graph_);
 }
 
@@ -374,6 +380,10 @@ std::vector<Tensor> random_inputs(const Graph& g, uint64_t seed, bool strided) {
       if (in.name.rfind("wild", 0) != 0 || random() % 6) continue;
       constexpr double kInfinity = std::numeric_limits<double>::infinity();
       v = n % 3 == 0 ? std::nan("") : n % 3 == 1 ? kInfinity : -kInfinity;
+    }
+    if (is_bool(t) && in.name.starts_with("bad")) {
+      std::fill(values.begin(), values.end(), 0);
+      if (!values.empty() && random() % 4) values[random() % values.size()] = 1;
     }
     Tensor made = Tensor::of(values, sizes, t);
     out.push_back(strided && random() % 2 ? scattered(made, random) : made);

@@ -14,6 +14,7 @@ struct RandomGraphOptions {
   bool control_flow = false;   // cond, while_loop and scan, also nested
   bool special_values = true;  // NaN and infinities in some inputs, and operations that make them
   bool degenerate = false;     // sizes of 0 (symbols included), operands without dimensions, empty ones whose ranks differ
+  bool bad_indices = false;    // one operation may get an index that its dimension does not have; its result is an output
 };
 
 // Pointwise operations with broadcasting, reductions, views, joins, indexing, scans, sorts, products, convolutions, pools, norms,
@@ -25,8 +26,9 @@ std::unique_ptr<Graph> random_graph(uint64_t seed, const RandomGraphOptions& opt
 // Gives each parameter the values that its name stands for. random_graph has done so; parsed text holds no data.
 void fill_parameters(Graph& g);
 
-// Inputs that fit the graph; symbols get small random values. Inputs named "wild..." hold NaN and infinities besides numbers; integer
-// inputs are not negative where the dtype has no negative values. `strided`: some of them are not row-major in memory.
+// Inputs that fit the graph; symbols get small random values. Inputs named "wild..." hold NaN and infinities besides numbers, bools named
+// "bad..." are true at one place or at none; integer inputs are not negative where the dtype has no negative values. `strided`: some of
+// them are not row-major in memory.
 std::vector<Tensor> random_inputs(const Graph& g, uint64_t seed, bool strided = false);
 
 }  // namespace toroid::graph

@@ -7,8 +7,10 @@
 #include <thread>
 
 #include "base/check.h"
+#include "base/compile_scope.h"
 #include "base/log.h"
 #include "base/options.h"
+#include "base/thread_pool.h"
 #include "device/cpu/isa.h"
 #include "jit/compiler_library.h"
 #include "jit/nvrtc.h"
@@ -183,8 +185,7 @@ Artefact KernelCompiler::compile(const CompileRequest& request) {
 }
 
 std::vector<Artefact> KernelCompiler::compile_all(std::span<const CompileRequest> requests, int threads) {
-  if (threads <= 0) threads = int(get_option(options::kCompileThreads));
-  if (threads <= 0) threads = device::host().cores;
+  threads = compile_threads(threads);
   // Equal requests are compiled once; the others copy, so that no thread idles on a flight.
   std::vector<size_t> first(requests.size()), work;
   std::unordered_map<Hash128, size_t> seen;
@@ -196,7 +197,8 @@ std::vector<Artefact> KernelCompiler::compile_all(std::span<const CompileRequest
   std::vector<Artefact> results(requests.size());
   std::vector<std::exception_ptr> failures(requests.size());
   std::atomic<size_t> next{0};
-  auto run = [&] {
+  auto run = [&, within = compiles_here] {
+    const CompileScope compiling(within);
     for (size_t k = next++; k < work.size(); k = next++) {
       size_t i = work[k];
       try {

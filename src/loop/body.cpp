@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/mutants.h"
+#include "loop/dead_code.h"
 #include "loop/node.h"
 
 namespace toroid::loop {
@@ -223,10 +224,11 @@ std::vector<int> buffers_of(const Body& b, Step step) {
 std::vector<int> buffers_read(const Body& b) { return buffers_of(b, Step::Load); }
 std::vector<int> buffers_written(const Body& b) { return buffers_of(b, Step::Store); }
 
-void eliminate_dead(Body& b) {
+void eliminate_dead(Body& b, const std::function<bool(size_t)>& made_elsewhere) {
   std::vector<bool> live(b.steps.size(), false);
   for (size_t i = b.steps.size(); i-- > 0;) {
     if (b.steps[i].step == Step::Store) live[i] = true;
+    if (b.steps[i].step == Step::Check && !made_elsewhere(i)) live[i] = true;  // it tells what it finds
     if (live[i]) for_each_use(b.steps[i], [&](size_t k) { live[k] = true; });
   }
   std::vector<int> to(b.steps.size(), -1);
@@ -242,6 +244,10 @@ void eliminate_dead(Body& b) {
     kept.push_back(std::move(s));
   }
   b.steps = std::move(kept);
+}
+
+void eliminate_dead(Body& b) {
+  eliminate_dead(b, [](size_t) { return false; });
 }
 
 Body substitute(const Body& b, const sym::Substitution& replace) {

@@ -28,8 +28,8 @@ double log_add_exp(double a, double b) {
 class Interpreter {
  public:
   Interpreter(const Domain& d, const Body& b, const std::vector<Buffer>& buffers, const std::vector<std::byte*>& memory,
-              const sym::Lookup& symbols)
-      : domain_(d), body_(b), buffers_(buffers), memory_(memory), sizes_(symbols) {
+              const sym::Lookup& symbols, const Accumulated& accumulated)
+      : domain_(d), body_(b), memory_(memory), sizes_(symbols), accumulated_(accumulated), extent_(memory.size(), sym::kInf) {
     for (auto& v : d.vars) {
       extents_.push_back(sym::evaluate(v.extent(), symbols));
       (v.reduction ? reduction_ : space_).push_back(extents_.size() - 1);
@@ -40,6 +40,11 @@ class Interpreter {
     varies_ = varies_over_reduction(d, b);
     pass_ = pass_of(d, b);
     for (int p : pass_) last_pass_ = std::max(last_pass_, p);
+    for (auto& s : b.steps)
+      if (s.step == Step::Load || s.step == Step::Store)
+        for (auto& buffer : buffers)
+          if (buffer.id == s.buffer && static_cast<size_t>(s.buffer) < extent_.size())
+            extent_[static_cast<size_t>(s.buffer)] = sym::evaluate(buffer.numel, symbols);
     lookup_ = [this](const sym::Node& n) { return symbol(n); };
   }
 
@@ -109,11 +114,7 @@ class Interpreter {
     int64_t i = sym::evaluate(s.index, lookup_);
     auto b = static_cast<size_t>(s.buffer);
     TOROID_CHECK(b < memory_.size() && memory_[b], "buffer %{} has no memory", s.buffer);
-    for (auto& buffer : buffers_)
-      if (buffer.id == s.buffer) {
-        int64_t n = sym::evaluate(buffer.numel, sizes_);
-        TOROID_CHECK(i >= 0 && i < n, "element {} of buffer %{}, which has {}", i, s.buffer, n);
-      }
+    TOROID_CHECK(i >= 0 && i < extent_[b], "element {} of buffer %{}, which has {}", i, s.buffer, extent_[b]);
     return memory_[b] + static_cast<size_t>(i) * size_of(s.dtype);
   }
 
@@ -155,7 +156,8 @@ class Interpreter {
         break;
       }
       default:
-        fail<InternalError>("a loop body with Accumulate cannot run without its template");
+        TOROID_CHECK(s.step == Step::Accumulate && accumulated_, "a loop body with Accumulate cannot run without its template");
+        v = accumulated_(at_, s.value.i);
     }
   }
 
@@ -234,9 +236,10 @@ class Interpreter {
 
   const Domain& domain_;
   const Body& body_;
-  const std::vector<Buffer>& buffers_;
   const std::vector<std::byte*>& memory_;
   const sym::Lookup& sizes_;
+  const Accumulated& accumulated_;
+  std::vector<int64_t> extent_;  // elements of each buffer; kInf where nothing is known of it
   sym::Lookup lookup_;
   std::vector<int64_t> extents_, at_;
   std::vector<size_t> space_, reduction_;
@@ -250,8 +253,8 @@ class Interpreter {
 }  // namespace
 
 void interpret(const Domain& d, const Body& b, const std::vector<Buffer>& buffers, const std::vector<std::byte*>& memory,
-               const sym::Lookup& symbols) {
-  Interpreter(d, b, buffers, memory, symbols).run();
+               const sym::Lookup& symbols, const Accumulated& accumulated) {
+  Interpreter(d, b, buffers, memory, symbols, accumulated).run();
 }
 
 }  // namespace toroid::loop

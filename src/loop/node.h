@@ -8,7 +8,9 @@
 // two nodes is joining two bodies over one domain: a load of what the other stores becomes its value.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -146,7 +148,7 @@ Expr reduction_size(const Domain& d);
 std::vector<int> buffers_read(const Body& b);
 std::vector<int> buffers_written(const Body& b);
 
-// Removes steps that no store needs, renumbering the rest.
+// Removes steps that no store and no check needs, renumbering the rest.
 void eliminate_dead(Body& b);
 // Rebuilds a body with symbols of its indices replaced (value symbols are kept).
 Body substitute(const Body& b, const sym::Substitution& replace);
@@ -159,16 +161,25 @@ Body substitute(const Body& b, const sym::Substitution& replace);
 //     store %4 [i0*384 + r0] v2
 //   }
 // Variables of one name are told apart by numbers. A size that is called like one of the loop's variables or values is quoted ('i0').
-// A check: `v3: i64 = check %5 v2 below 384 site 0`.
+// A check: `v3: i64 = check %5 v2 below [384] site 0`. What is known of values that are indices stands behind the address that they are
+// part of: `v4: f32 = load %1 [16*v3 + i0] where v3 in 0..383`. Where variables were not made in the order of the domain, which sums are
+// written in, their order is told: `loop (i1: 8, i0: 4) order (i0, i1) {`.
 std::string to_string(const Domain& d, const Body& b);
+// UserError with line and column. Sizes are symbols of any value from 0 on.
 Nest parse(const std::string& text);
+// The loop that begins at character number `at`, which is then behind it; its sizes are what `size_of` makes of their names.
+using SizeOf = std::function<Expr(const std::string& name)>;
+Nest parse_at(const std::string& text, size_t& at, const SizeOf& size_of);
 
 // Rules: args before use, operand dtypes, masks Bool, indices over known symbols, no Store of a value outside its domain. InternalError.
 void verify(const Domain& d, const Body& b, const std::string& stage);
 
 // The definition of the IR: plain loops, floats in double. memory[i] is the first element of buffer i (null when unused); symbols gives
-// the values of size symbols. Checks leave what they find in the memory of their buffer, if it has some.
+// the values of size symbols. Checks leave what they find in the memory of their buffer, if it has some. accumulated: what a template
+// computes for a point (the values of all variables, in their order), with number 1 that of the second right operand; needed for bodies
+// with Accumulate, InternalError without. InternalError also for an element outside of its buffer.
+using Accumulated = std::function<Number(std::span<const int64_t> point, int64_t number)>;
 void interpret(const Domain& d, const Body& b, const std::vector<Buffer>& buffers, const std::vector<std::byte*>& memory,
-               const sym::Lookup& symbols);
+               const sym::Lookup& symbols, const Accumulated& accumulated = {});
 
 }  // namespace toroid::loop

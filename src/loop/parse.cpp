@@ -1,70 +1,46 @@
 // Reads the text form of loop nodes.
-#include <cctype>
-#include <cmath>
+#include <algorithm>
 #include <map>
+#include <utility>
 
 #include "base/check.h"
 #include "loop/node.h"
+#include "sym/text_reader.h"
 
 namespace toroid::loop {
 namespace {
 
 constexpr std::string_view kModes[] = {"set", "add", "mul", "max", "min"};
 
-class Parser {
+class Parser : private sym::TextReader {
  public:
-  explicit Parser(const std::string& text) : text_(text) {}
+  Parser(const std::string& text, size_t at, const SizeOf& size_of) : TextReader(text, "loop text", at), size_of_(size_of) {}
 
-  Nest run() {
+  Nest run(size_t& at) {
     expect("loop");
-    expect("(");
-    while (!take(")")) {
-      if (!out_.domain.vars.empty()) expect(",");
-      variable();
-    }
+    domain();
     expect("{");
     while (!take("}")) statement();
-    if (peek() != '\0') error("expected the end");
+    at = at_;
     return std::move(out_);
+  }
+  Nest whole() {
+    takes_sums_ = true;
+    size_t at = 0;
+    Nest out = run(at);
+    if (skip_space() != text_.size()) error("expected the end of the text");
+    return out;
   }
 
  private:
-  [[noreturn]] void error(const std::string& what) {
-    size_t line = 1;
-    for (size_t i = 0; i < at_ && i < text_.size(); ++i) line += text_[i] == '\n';
-    fail<UserError>("loop text: {} in line {}", what, line);
-  }
-  char peek() {
-    while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_]))) ++at_;
-    return at_ < text_.size() ? text_[at_] : '\0';
-  }
-  static bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
-  // Takes a symbol or a whole word.
-  bool take(std::string_view what) {
-    peek();
-    if (text_.compare(at_, what.size(), what) != 0) return false;
-    if (is_word(what.back()) && at_ + what.size() < text_.size() && is_word(text_[at_ + what.size()])) return false;
-    at_ += what.size();
-    return true;
-  }
-  void expect(std::string_view what) {
-    if (!take(what)) error("expected " + std::string(what));
-  }
-  std::string word() {
-    peek();
-    size_t start = at_;
-    while (at_ < text_.size() && is_word(text_[at_])) ++at_;
-    if (start == at_) error("expected a name");
-    return text_.substr(start, at_ - start);
-  }
-  int small_number() { return number_of(word()); }
+  // --- numbers ---
+  int small_number() { return number_of(word("a number")); }
   int number_of(const std::string& w) {
     if (w.size() > 8 || w.find_first_not_of("0123456789") != std::string::npos) error("expected a number, found \"" + w + "\"");
     return std::stoi(w);
   }
   int value() {
-    peek();
-    if (at_ >= text_.size() || text_[at_] != 'v') error("expected a value");
+    if (peek() != 'v') error("expected a value such as v0");
     ++at_;
     return earlier(small_number());
   }
@@ -72,54 +48,92 @@ class Parser {
     if (k >= static_cast<int>(out_.body.steps.size())) error("v" + std::to_string(k) + " is used before it is defined");
     return k;
   }
-  Expr expression(const std::string& text) {
-    return sym::parse(text, [&](const std::string& name, bool quoted) -> Expr {
-      if (quoted) return sym::symbol(name, 0, sym::kInf);
-      if (auto it = variables_.find(name); it != variables_.end()) return it->second;
-      const bool is_value = name.size() > 1 && name[0] == 'v' && name.find_first_not_of("0123456789", 1) == std::string::npos;
-      return is_value ? value_symbol(earlier(number_of(name.substr(1))), -sym::kInf, sym::kInf) : sym::symbol(name, 0, sym::kInf);
-    });
+  Number number(DType dtype) {
+    if (take("true")) return convert(Number::of(true), dtype);
+    if (take("false")) return convert(Number::of(false), dtype);
+    return convert(is_float(dtype) ? Number::of(real()) : Number::of(integer()), dtype);
   }
-  // Text up to one of `stops` outside of parentheses, which is left in place.
-  std::string until(std::string_view stops) {
-    peek();
-    size_t start = at_;
-    for (int depth = 0; at_ < text_.size(); ++at_) {
-      if (depth == 0 && stops.find(text_[at_]) != std::string_view::npos) return text_.substr(start, at_ - start);
-      if (text_[at_] == '\'') {
-        const auto end = sym::end_of_quoted(text_, at_);
-        if (!end) error("expected another '");
-        at_ = *end - 1;
-      }
-      depth += text_[at_] == '(' ? 1 : text_[at_] == ')' ? -1 : 0;
-    }
-    error("expected one of " + std::string(stops));
+  DType dtype() {
+    const size_t at = skip_space();
+    const std::string name = word("a dtype such as f32");
+    const DType t = located(at, [&] { return dtype_from_name(name); });
+    if (is_complex(t)) error_at(at, "loops compute no complex numbers");
+    return t;
   }
-  Expr index() {
+
+  // --- symbols ---
+  Expr resolve(const std::string& name, bool quoted) override {
+    if (auto it = variables_.find(name); it != variables_.end() && !quoted) return it->second;
+    const bool is_value = !quoted && name.size() > 1 && name[0] == 'v' && name.find_first_not_of("0123456789", 1) == std::string::npos;
+    if (!is_value) return size_of_(name);
+    const int k = earlier(number_of(name.substr(1)));
+    const auto known = ranges_.find(k);
+    return known == ranges_.end() ? value_symbol(k, -sym::kInf, sym::kInf) : value_symbol(k, known->second.lo, known->second.hi);
+  }
+  int64_t bound() {
+    if (take("-inf")) return -sym::kInf;
+    return take("inf") ? sym::kInf : integer();
+  }
+  void range() {
+    const size_t at = skip_space();
+    const int k = value();
+    expect("in");
+    const int64_t lo = bound();
+    expect("..");
+    const int64_t hi = bound();
+    if (lo > hi || lo < -sym::kInf || hi > sym::kInf) error_at(at, "the range is empty or too large");
+    ranges_[k] = {lo, hi};
+  }
+  // "[16*v3 + i0] where v3 in 0..383".
+  Expr address() {
     expect("[");
-    Expr e = expression(until("]"));
+    const size_t at = skip_space();
+    const std::string text = raw("]", "an address");
     expect("]");
-    return e;
+    ranges_.clear();
+    if (take("where")) do
+        range();
+      while (take(","));
+    return to_expr(text, at);
   }
-  // Text up to the word "site", which is left in place.
-  Expr extent() {
-    peek();
-    const size_t end = text_.find(" site ", at_);
-    if (end == std::string::npos) error("expected site");
-    const std::string text = text_.substr(at_, end - at_);
-    at_ = end;
-    return expression(text);
+
+  // --- the domain ---
+  struct Listed {
+    std::string name;
+    Expr extent;
+    bool reduction;
+  };
+  void domain() {
+    std::vector<Listed> listed;
+    std::vector<std::string> order;
+    expect("(");
+    items(")", [&] {
+      const bool reduction = take("r");
+      const size_t at = skip_space();
+      std::string name = word("the name of a variable");
+      if (std::any_of(listed.begin(), listed.end(), [&](auto& v) { return v.name == name; }))
+        error_at(at, "two variables are named " + name);
+      expect(":");
+      Expr extent = expression(",)");
+      order.push_back(name);
+      listed.push_back({std::move(name), std::move(extent), reduction});
+    });
+    const size_t at = skip_space();
+    if (take("order")) {
+      const auto variables = std::exchange(order, {});
+      expect("(");
+      items(")", [&] { order.push_back(word("the name of a variable")); });
+      if (!std::is_permutation(order.begin(), order.end(), variables.begin(), variables.end()))
+        error_at(at, "the order must list each variable once");
+    }
+    for (auto& name : order) {
+      const auto& v = *std::find_if(listed.begin(), listed.end(), [&](auto& l) { return l.name == name; });
+      variables_.emplace(name, sym::loop_symbol(name, v.extent));
+    }
+    for (auto& v : listed) out_.domain.vars.push_back({variables_.at(v.name), v.reduction});
   }
-  void variable() {
-    bool reduction = take("r");
-    std::string name = word();
-    expect(":");
-    Expr extent = expression(until(",)"));
-    if (variables_.count(name)) error("two variables are named " + name);
-    Expr s = sym::loop_symbol(name, extent);
-    variables_.emplace(name, s);
-    out_.domain.vars.push_back({s, reduction});
-  }
+
+  // --- the body ---
   void mask(Statement& s) {
     if (take("if")) s.mask = value();
   }
@@ -127,56 +141,45 @@ class Parser {
     expect("%");
     return small_number();
   }
-  Number number(DType dtype) {
-    if (take("true")) return convert(Number::of(true), dtype);
-    if (take("false")) return convert(Number::of(false), dtype);
-    peek();
-    size_t start = at_;
-    while (at_ < text_.size() && (is_word(text_[at_]) || text_[at_] == '-' || text_[at_] == '+' || text_[at_] == '.')) ++at_;
-    std::string w = text_.substr(start, at_ - start);
-    char* end = nullptr;
-    Number v = is_float(dtype) ? Number::of(std::strtod(w.c_str(), &end)) : Number::of(int64_t{std::strtoll(w.c_str(), &end, 10)});
-    if (w.empty() || *end) error("expected a number, found \"" + w + "\"");
-    return convert(v, dtype);
-  }
   void statement() {
     Statement s;
     if (take("store")) {
       s.step = Step::Store;
       s.buffer = buffer();
-      s.index = index();
+      s.index = address();
       s.args[0] = value();
       s.dtype = out_.body.steps[static_cast<size_t>(s.args[0])].dtype;
       for (size_t i = 1; i < std::size(kModes); ++i)
         if (take(kModes[i])) s.mode = static_cast<StoreMode>(i);
       mask(s);
     } else {
-      std::string name = word();
-      if (name != "v" + std::to_string(out_.body.steps.size()))
-        error("expected v" + std::to_string(out_.body.steps.size()) + ", found " + name);
+      const size_t at = skip_space();
+      const std::string name = word("a step such as v0, \"store\" or \"}\""), own = "v" + std::to_string(out_.body.steps.size());
+      if (name != own) error_at(at, "expected " + own + ", found " + name);
       expect(":");
-      s.dtype = dtype_from_name(word());
+      s.dtype = dtype();
       expect("=");
       operation(s);
     }
     out_.body.steps.push_back(std::move(s));
   }
   void operation(Statement& s) {
-    std::string op = word();
+    const size_t at = skip_space();
+    const std::string op = word("an operation");
     if (op == "load") {
       s.step = Step::Load;
       s.buffer = buffer();
-      s.index = index();
+      s.index = address();
       mask(s);
     } else if (op == "index") {
       s.step = Step::Index;
-      s.index = index();
+      s.index = address();
     } else if (op == "check") {
       s.step = Step::Check;
       s.buffer = buffer();
       s.args[0] = value();
       expect("below");
-      s.index = extent();
+      s.index = address();
       expect("site");
       s.value = Number::of(int64_t{small_number()});
       mask(s);
@@ -187,27 +190,35 @@ class Parser {
       s.value = number(s.dtype);
     } else if (op == "reduce" || op == "scan") {
       s.step = op == "scan" ? Step::Scan : Step::Reduce;
-      std::string kind = word();
-      constexpr int kLast = static_cast<int>(Reduction::LogSumExp);
-      int i = 0;
-      while (i <= kLast && name_of(static_cast<Reduction>(i)) != kind) ++i;
-      if (i > kLast) error("unknown reduction \"" + kind + "\"");
-      s.reduction = static_cast<Reduction>(i);
+      s.reduction = reduction();
       s.args[0] = value();
     } else {
-      s.op = scalar_op_from_name(op);
+      s.op = located(at, [&] { return scalar_op_from_name(op); });
       for (int i = 0; i < arity_of(s.op); ++i) s.args[i] = value();
     }
   }
+  Reduction reduction() {
+    const size_t at = skip_space();
+    const std::string kind = word("a reduction");
+    constexpr int kLast = static_cast<int>(Reduction::LogSumExp);
+    for (int i = 0; i <= kLast; ++i)
+      if (name_of(static_cast<Reduction>(i)) == kind) return static_cast<Reduction>(i);
+    error_at(at, "there is no reduction \"" + kind + "\"");
+  }
 
-  const std::string& text_;
-  size_t at_ = 0;
+  const SizeOf& size_of_;
   Nest out_;
   std::map<std::string, Expr> variables_;
+  std::map<int, sym::Bounds> ranges_;  // of the values in the address that is read
 };
 
 }  // namespace
 
-Nest parse(const std::string& text) { return Parser(text).run(); }
+Nest parse_at(const std::string& text, size_t& at, const SizeOf& size_of) { return Parser(text, at, size_of).run(at); }
+
+Nest parse(const std::string& text) {
+  const SizeOf any = [](const std::string& name) { return sym::symbol(name, 0, sym::kInf); };
+  return Parser(text, 0, any).whole();
+}
 
 }  // namespace toroid::loop

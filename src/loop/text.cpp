@@ -1,4 +1,5 @@
 // Text form of loop nodes.
+#include <algorithm>
 #include <cctype>
 #include <cmath>
 #include <map>
@@ -20,6 +21,8 @@ std::string number_text(const Number& v) {
   return fmt::format("{}", v.f);
 }
 
+std::string bound_text(int64_t v) { return v >= sym::kInf ? "inf" : v <= -sym::kInf ? "-inf" : std::to_string(v); }
+
 bool is_value_name(const std::string& name) {
   return name.size() > 1 && name[0] == 'v' && name.find_first_not_of("0123456789", 1) == std::string::npos;
 }
@@ -37,11 +40,33 @@ class Names {
       std::string own = name;
       for (int k = 2; !taken_.insert(own).second; ++k) own = name + "_" + std::to_string(k);
       names_.emplace(n.id, own);
+      listed_.push_back(n.id);
     }
   }
 
   std::string text(const Expr& e) const {
     return sym::to_string(e, [&](const sym::Node& n) { return of(n); });
+  }
+
+  // "[16*v3 + i0] where v3 in 0..383".
+  std::string address(const Expr& e) const {
+    std::map<int, std::string> known;
+    sym::for_each_symbol(e, [&](const Expr& s) {
+      const sym::Node& n = *s.node();
+      if (const int k = step_of_symbol(n); k >= 0 && (n.lo > -sym::kInf || n.hi < sym::kInf))
+        known.emplace(k, fmt::format("{} in {}..{}", n.name, bound_text(n.lo), bound_text(n.hi)));
+    });
+    std::string out = "[" + text(e) + "]";
+    for (auto& [k, range] : known) out += (k == known.begin()->first ? " where " : ", ") + range;
+    return out;
+  }
+
+  // " order (i0, i1)" where the variables were made in another order than they are listed in.
+  std::string order() const {
+    if (std::is_sorted(listed_.begin(), listed_.end())) return "";
+    std::string out;
+    for (auto& [id, name] : names_) out += (out.empty() ? "" : ", ") + name;
+    return " order (" + out + ")";
   }
 
  private:
@@ -54,6 +79,7 @@ class Names {
   }
 
   std::map<int64_t, std::string> names_;  // by the ids of variables
+  std::vector<int64_t> listed_;           // the ids, as the domain lists them
   std::set<std::string> taken_;
 };
 
@@ -70,25 +96,25 @@ std::string to_string(const Domain& d, const Body& b) {
   for (size_t i = 0; i < d.vars.size(); ++i)
     out += fmt::format("{}{}{}: {}", i ? ", " : "", d.vars[i].reduction ? "r " : "", names.text(d.vars[i].symbol),
                        names.text(d.vars[i].extent()));
-  out += ") {\n";
+  out += ")" + names.order() + " {\n";
   for (size_t k = 0; k < b.steps.size(); ++k) {
     const Statement& s = b.steps[k];
     std::string mask = s.mask >= 0 ? fmt::format(" if v{}", s.mask) : "";
     if (s.step == Step::Store) {
       std::string mode = s.mode == StoreMode::Set ? "" : fmt::format(" {}", kModes[static_cast<int>(s.mode)]);
-      out += fmt::format("  store %{} [{}] v{}{}{}\n", s.buffer, names.text(s.index), s.args[0], mode, mask);
+      out += fmt::format("  store %{} {} v{}{}{}\n", s.buffer, names.address(s.index), s.args[0], mode, mask);
       continue;
     }
     out += fmt::format("  v{}: {} = ", k, name_of(s.dtype));
     switch (s.step) {
       case Step::Load:
-        out += fmt::format("load %{} [{}]{}", s.buffer, names.text(s.index), mask);
+        out += fmt::format("load %{} {}{}", s.buffer, names.address(s.index), mask);
         break;
       case Step::Check:
-        out += fmt::format("check %{} v{} below {} site {}{}", s.buffer, s.args[0], names.text(s.index), s.value.i, mask);
+        out += fmt::format("check %{} v{} below {} site {}{}", s.buffer, s.args[0], names.address(s.index), s.value.i, mask);
         break;
       case Step::Index:
-        out += fmt::format("index [{}]", names.text(s.index));
+        out += "index " + names.address(s.index);
         break;
       case Step::Reduce:
       case Step::Scan:

@@ -189,7 +189,8 @@ class Parser {
     if (p.type == ParamType::Str && at_ < text_.size() && (text_[at_] == '"' || text_[at_] == '\'')) return string();
     const std::string_view token = value();
     if (token == "None") return std::monostate{};
-    if (token == "True" || token == "False") return token == "True";
+    const bool takes_bool = p.type == ParamType::Bool || p.type == ParamType::Scalar;
+    if (takes_bool && (token == "True" || token == "False")) return token == "True";
     if (p.type == ParamType::Ignored) return std::monostate{};
     at_ = begin;
     if (p.type != ParamType::Int && p.type != ParamType::Float && p.type != ParamType::Scalar && p.type != ParamType::Bool)

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "loop/dead_code.h"
+
 namespace toroid::sched {
 namespace {
 
@@ -96,7 +98,7 @@ class Splitter {
         to[k] = static_cast<int>(second_.body.steps.size()) - 1;
       }
     }
-    loop::eliminate_dead(first_.body);
+    loop::eliminate_dead(first_.body, [&](size_t k) { return !varies[k]; });  // those of the second loop
     loop::eliminate_dead(second_.body);
     return {node(std::move(first_)), node(std::move(second_))};
   }

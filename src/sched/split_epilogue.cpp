@@ -1,5 +1,7 @@
 #include "sched/split_epilogue.h"
 
+#include "loop/dead_code.h"
+
 namespace toroid::sched {
 namespace {
 
@@ -54,7 +56,7 @@ void split_epilogue(choice::Program& p, size_t i, int step, const std::vector<Ex
   load.buffer = buffer;
   load.index = index;
   rest.body.steps[static_cast<size_t>(step)] = load;
-  loop::eliminate_dead(rest.body);
+  loop::eliminate_dead(rest.body, [&](size_t k) { return k < static_cast<size_t>(step); });
   // Loops have no variables of one point.
   for (auto& v : whole.domain.vars)
     if (!(v.extent() == Expr(1))) rest.domain.vars.push_back(v);

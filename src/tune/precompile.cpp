@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/options.h"
+#include "base/thread_pool.h"
 
 namespace toroid::tune {
 
@@ -66,14 +66,9 @@ double Precompiling::spent_ms() const {
   return spent_ms_;
 }
 
-int compile_workers(int workers) {
-  if (workers <= 0) workers = static_cast<int>(get_option(options::kCompileThreads));
-  return workers > 0 ? workers : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-}
-
 void precompile(std::span<const std::shared_ptr<ChoiceCaller>> callers, int workers) {
   constexpr double kNoLimit = std::numeric_limits<double>::infinity();
-  Precompiling({callers.begin(), callers.end()}, compile_workers(workers) - 1, kNoLimit).wait_for_all();
+  Precompiling({callers.begin(), callers.end()}, compile_threads(workers) - 1, kNoLimit).wait_for_all();
 }
 
 }  // namespace toroid::tune

@@ -49,9 +49,6 @@ class Precompiling {
   std::vector<std::jthread> threads_;
 };
 
-// workers, where it is a number of threads; else what the option compile_threads says.
-int compile_workers(int workers);
-
 // Compiles them on so many threads; returns when all are done.
 void precompile(std::span<const std::shared_ptr<ChoiceCaller>> callers, int workers);
 

@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/options.h"
+#include "base/thread_pool.h"
 #include "choice/region.h"
 #include "sched/mm_plus_mm.h"
 #include "tune/feedback.h"
@@ -237,7 +238,7 @@ class Tuning {
     std::erase_if(open, [](RegionSearch* s) { return s->is_decided(); });
     size_t choices = 0;
     for (RegionSearch* s : open) choices += s->to_time();
-    const bool all = choices <= options_.all_tried * static_cast<size_t>(compile_workers(options_.workers));
+    const bool all = choices <= options_.all_tried * static_cast<size_t>(compile_threads(options_.workers));
     do {
       for (RegionSearch* s : open) s->next_wave(all);
       const Callers callers = to_compile(open);
@@ -252,7 +253,7 @@ class Tuning {
 
   // Those that go on.
   std::vector<RegionSearch*> compile_and_look(const std::vector<RegionSearch*>& open, const Callers& callers, size_t later) {
-    const int workers = compile_workers(options_.workers);
+    const int workers = compile_threads(options_.workers);
     const auto compiled = [this] { tell([](TuneProgress& p) { ++p.compiled; }); };
     // Where nothing is timed meanwhile half of the time is left for that; what was not begun is compiled when its turn comes.
     const double most_ms = options_.pipelined ? shared_.left_ms() : shared_.left_ms() / 2;

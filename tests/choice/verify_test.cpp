@@ -1,6 +1,7 @@
 // A well-formed program of every kind of node, and what the verifier says of it once something is wrong.
 #include "choice/verify.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "errors.h"
@@ -134,6 +135,15 @@ struct Fault {
 
 using S = Sample;
 
+// relu of elements at indices that are checked: into %10 of 32 elements, the failures to `record`.
+Node checking(Sample& s, int record, int site) {
+  s.p.sites.push_back({"gather", "", 0, false});
+  return loop_node(fmt::format("loop (i0: 32) {{\n v0: i64 = index [i0]\n v1: i64 = check %{} v0 below [32] site {}\n"
+                               " v2: f32 = load %4 [v1]\n store %10 [i0] v2\n}}",
+                               record, site),
+                   "relu");
+}
+
 const Fault kFaults[] = {
     {"buffers are numbered by their place", "the buffer at place 1 has the number 2", [](S& s) { s.p.buffers[1].id = 2; }},
     {"buffers are numbered by their place", "depends on a loop",
@@ -166,6 +176,30 @@ const Fault kFaults[] = {
      [](S& s) { s.step(S::kRelu, 0).index = s.step(S::kRelu, 0).index + 1; }},
     {"loops are well formed, and stay within their buffers", "which is no variable of the domain",
      [](S& s) { s.step(S::kRelu, 0).index = s.p.nodes[S::kConvolution].domain.vars[1].symbol; }},
+    {"loops are well formed, and stay within their buffers", "which is no record", [](S& s) { s.p.nodes[S::kRelu] = checking(s, 4, 0); }},
+    {"loops are well formed, and stay within their buffers", "a check is at site 7, of which there are 1",
+     [](S& s) { s.p.nodes[S::kRelu] = checking(s, s.p.faults(), 7); }},
+    {"loops are well formed, and stay within their buffers", "the record of checks",
+     [](S& s) {
+       s.p.nodes[S::kRelu] = loop_node(
+           fmt::format("loop (i0: 8) {{\n v0: i64 = load %{} [i0]\n v1: f32 = Cast v0\n store %10 [i0] v1\n}}", s.p.faults()), "relu");
+     }},
+    {"operands are views within their buffers", "the key reaches element -16 of %0",
+     [](S& s) { s.problem<Attention>(S::kAttention).k.offset = -16; }},
+    {"bodies run over the points of their problems", "a producer reads the result of a template",
+     [](S& s) { s.p.nodes[S::kProduct].producer->body.steps.at(0).step = loop::Step::Accumulate; }},
+    {"symbols are declared", "the symbol s7 is not declared",
+     [](S& s) {
+       auto block = std::make_shared<graph::Graph>();
+       block->symbols.push_back({sym::symbol("s7", 2, 100), false});
+       s.problem<Extern>(S::kCall).blocks.push_back(std::move(block));
+       s.problem<Extern>(S::kCall).inputs[0].sizes[0] = sym::symbol("s7", 2, 100);
+     }},
+    {"memory is written before it is read", "it reads %1, which nothing has written",
+     [](S& s) {
+       s.p.nodes[S::kProduct].producer.reset();
+       s.step(S::kProduct, s.p.nodes[S::kProduct].body.steps.size() - 1).buffer = 1;
+     }},
     {"bodies run over the points of their problems", "runs over 2 dimensions, its problem has 4",
      [](S& s) { s.p.nodes[S::kConvolution].domain.vars.resize(2), s.step(S::kConvolution, 1).index = 0; }},
     {"bodies run over the points of their problems", "has the extent 4, that of its problem 6",

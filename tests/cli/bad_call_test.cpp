@@ -110,6 +110,9 @@ TEST_F(BadCall, WordsThatAreNone) {
   EXPECT_EQ(input.text.find("is required"), std::string::npos) << input.text;
   EXPECT_SAYS(run("--outputs x"), kUser, "--inputs is required");
   EXPECT_SAYS(toroid_command("rnu"), kUser, "Try `toroid --help`.");
+  const std::string program = std::string(TOROID_SOURCE_DIR) + "/tests/data/programs/fuse.txt";
+  EXPECT_SAYS(toroid_command("opt " + program + " --passes fuse"), 0, "v2: f32 = reduce sum v1");
+  EXPECT_SAYS(toroid_command("opt " + program + " --passes fuze"), kUser, "expected some of dead_code, decide, fuse");
   EXPECT_SAYS(toroid_command("opt " + std::string(TOROID_SOURCE_DIR) + "/tests/data/graph/views.txt --passes dcee"), kUser,
               "there is no graph pass \"dcee\"; did you mean");
   EXPECT_SAYS(toroid_command("verify " + model_ + "/core.pt2"), kUser, "this is a file; expected a folder of cases");

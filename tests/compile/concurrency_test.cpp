@@ -243,5 +243,15 @@ TEST_F(Concurrency, EverythingAtOnce) {
   });
 }
 
+// Who finds the limit reached finds the variant that another thread has just made, too.
+TEST_F(Concurrency, TheLimitForbidsNoVariantThatThereIs) {
+  for (int round = 0; round < 40; ++round) {
+    auto f = compile([](const Tensor& x) { return x + 1; },
+                     by_reference({.options = {{"recompile_limit", "1"}, {"fail_on_recompile_limit", "1"}}}));
+    at_once([&](int) { EXPECT_EQ(f(filled(3, 1)).to_vector()[0], 2); });
+    EXPECT_EQ(f.report().compiles, 1);
+  }
+}
+
 }  // namespace
 }  // namespace toroid

@@ -262,7 +262,7 @@ TEST(IndexChecks, KernelsForGpus) {
   EXPECT_GE(compiled, 20u);
 }
 
-// A record as a GPU writes it: the next one to wait is told, once, and no other.
+// Each record on the CPU tells its own failure, once.
 TEST(IndexChecks, RecordsAreReadOnce) {
   const Device device = Device::cpu();
   device::IndexFaultRecord first(device, {{"embedding", "a.cpp:1", 0, false}}), second(device, {{"take", "", -1, true}});

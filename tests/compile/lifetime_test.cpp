@@ -244,6 +244,7 @@ TEST(Results, OfCompiledFunctionsHaveMemoryOfTheirOwn) {
 }
 
 TEST(EndOfTheProcess, ThreadsMayStillCall) {
+  if (!TOROID_LLVM_LINKED_IN) GTEST_SKIP() << "an LLVM that is not linked in ends before the threads (docs/limits.md)";
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   for (int i = 0; i < 20; ++i) EXPECT_EXIT(exit_while_threads_call(), testing::ExitedWithCode(0), "");
 }
@@ -260,9 +261,13 @@ TEST(EagerErrors, WhatTheMachineRefusesOnceIsTriedAgain) {
     return real(std::move(g), how);
   });
   const Tensor x = Tensor::full(std::vector<int64_t>{3}, 2);
+  const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < 20; ++i) EXPECT_EQ((x * 2).to_vector()[0], 4);
+  const auto elapsed = std::chrono::steady_clock::now() - begin;
   EXPECT_TRUE(contains(eager.counts().fallbacks["mul.Tensor"], "for now: no space left")) << eager.counts().fallbacks["mul.Tensor"];
-  EXPECT_LE(attempts, 3) << "not at every call";
+  if (elapsed < std::chrono::milliseconds(600)) {
+    EXPECT_LE(attempts, 3) << "not at every call, but after 100 ms, 200, 400, ...";
+  }
   full = false;
   const int64_t compiles = eager.counts().compiles;
   for (int i = 0; i < 200 && eager.counts().compiles == compiles; ++i) {

@@ -43,6 +43,7 @@ class Tuning : public testing::Test {
   }
   ScopedOption database_{"tune_database", file("db")};
   ScopedOption region_{"tune_region_ms", "4000"};  // more than it takes, also on a busy machine
+  ScopedOption whole_{"tune_whole_ms", "0"};       // what a busy machine says of a whole program is tested in tests/tune
 };
 
 Tensor ramp(const std::vector<int64_t>& sizes, double step) {
@@ -358,7 +359,7 @@ void expect_isolated_agrees(const Subject& subject, const Device& device) {
 
 class IsolatedTuning : public Tuning {
  protected:
-  ScopedOption isolated_{"tune_isolated", "1"}, short_{"tune_region_ms", "50"}, whole_{"tune_whole_ms", "0"};
+  ScopedOption isolated_{"tune_isolated", "1"}, short_{"tune_region_ms", "50"};
 };
 
 TEST_F(IsolatedTuning, ComputesTheSame) {

@@ -32,7 +32,7 @@ TEST(Isa, SizesArePlausible) {
   EXPECT_FALSE(host().model.empty());
 }
 
-TEST(Isa, OptionOverridesTheHost) {
+TEST(Isa, NamesAskForASet) {
   EXPECT_EQ(usable_isa("scalar"), Isa::Scalar);
   EXPECT_EQ(usable_isa("auto"), host().isa);
   if (host().isa == Isa::Avx512) {

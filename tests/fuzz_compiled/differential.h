@@ -30,7 +30,18 @@ struct Verdict {
 // on, and from the largest number among them; positions of NaN and infinities must agree, integers and truth values be equal.
 Verdict check(const graph::Graph& g, const Variant& v);
 
-// The same for whatever runs graphs: takes the inputs, writes to them what the graph writes, and gives the outputs.
+// What the buffers of a graph hold, which its runs may change.
+class Buffers {
+ public:
+  explicit Buffers(const graph::Graph& g);
+  void restore() const;
+
+ private:
+  std::vector<std::pair<Tensor, Tensor>> kept_;  // the tensor, a copy
+};
+
+// The same for whatever runs graphs: takes the inputs, writes to them what the graph writes, and gives the outputs. Each run finds the
+// buffers as they are now.
 using Runner = std::function<std::vector<Tensor>(const std::vector<Tensor>& inputs)>;
 Verdict compare(const graph::Graph& g, const std::vector<Tensor>& inputs, const Runner& run);
 

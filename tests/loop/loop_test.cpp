@@ -117,13 +117,27 @@ TEST(LoopInterpret, MasksIndirectionAndAccumulation) {
   EXPECT_EQ(y, (std::vector<float>{100, 200 + 9 + 2}));
 }
 
+TEST(LoopEliminateDead, ChecksStay) {
+  Nest p = parse(R"(loop (i0: 5) {
+  v0: i64 = load %0 [i0]
+  v1: i64 = check %2 v0 below [1] site 0
+  v2: f32 = load %1 [0]
+  v3: f32 = Exp v2
+  store %3 [i0] v2
+}
+)");
+  eliminate_dead(p.body);
+  ASSERT_EQ(p.body.steps.size(), 4u) << to_string(p.domain, p.body);
+  EXPECT_EQ(p.body.steps[1].step, Step::Check);
+}
+
 TEST(LoopInterpret, ChecksGiveWhatIsInside) {
   const std::string text = R"(loop (i0: 5) {
   v0: i64 = load %0 [i0]
   v1: i64 = index [i0]
   v2: i64 = const 4
   v3: bool = Lt v1 v2
-  v4: i64 = check %2 v0 below s0 site 5 if v3
+  v4: i64 = check %2 v0 below [s0] site 5 if v3
   v5: f32 = load %1 [v4]
   store %3 [i0] v5
 }

@@ -43,6 +43,7 @@ TEST(Schema, WhatIsWrongIsNamedWithItsPlace) {
       {"demo::a(Tensor) -> Tensor", "a parameter's name is expected"},
       {"demo::a(Tensor x, int x) -> Tensor", "there is a parameter \"x\" before"},
       {"demo::a(Tensor x, int n=) -> Tensor", "a value is expected"},
+      {"demo::a(Tensor x, str s=True) -> Tensor", "\"True\" is no default of this type"},
       {"demo::a(Tensor x, int n=two) -> Tensor", "\"two\" is no integer"},
       {"demo::a(Tensor x, int n=1.5) -> Tensor", "\"1.5\" is no integer"},
       {"demo::a(Tensor x, int[9999999999] n=1) -> Tensor", "is no number of items"},

@@ -383,7 +383,7 @@ bool fits_int(const Expr& e) {
 bool needs_wide(const CudaPlan& p) {
   bool wide = !fits_int(loop::space_size(p.domain) * loop::reduction_size(p.domain) + kBlock * kAccess);
   for (auto& s : p.body.steps)
-    if (accesses(s) || s.step == Step::Index) wide = wide || (!loop::uses_values(s.index) && !fits_int(s.index));
+    if (accesses(s) || s.step == Step::Index || s.step == Step::Check) wide = wide || (!loop::uses_values(s.index) && !fits_int(s.index));
   return wide;
 }
 

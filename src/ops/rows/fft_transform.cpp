@@ -10,7 +10,7 @@
 namespace toroid::ops {
 namespace {
 
-// Larger prime factors go to Bluestein's transform, which costs about as much as a pass of this radix.
+// Larger prime factors go to Bluestein's transform.
 constexpr int64_t kLargestRadix = 31;
 
 // Complex numbers as two arrays, so that loops over neighbours become vector instructions.
@@ -260,7 +260,7 @@ void transform_columns(std::complex<double>* data, int64_t columns, int64_t n, i
   }
 }
 
-// Columns that are transformed together: as many as stay in a first-level cache, but a vector of them at least.
+// Columns that are transformed together: those of about 2048 numbers, but 4 to 16.
 int64_t columns_at_once(int64_t columns, int64_t n) { return std::min(columns, std::clamp<int64_t>(2048 / n, 4, 16)); }
 
 }  // namespace

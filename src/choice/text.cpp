@@ -1,0 +1,166 @@
+// Programs as text.
+#include "graph/text.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "choice/program.h"
+
+namespace toroid::choice {
+namespace {
+
+using sym::in_quotes;
+
+std::string list(const std::vector<Expr>& items) {
+  std::string out;
+  for (auto& e : items) out += (out.empty() ? "" : ", ") + sym::to_string(e);
+  return "[" + out + "]";
+}
+
+std::string text_of(const Operand& o) {
+  if (o.buffer < 0) return "none";
+  std::vector<Expr> at = {o.offset};
+  at.insert(at.end(), o.strides.begin(), o.strides.end());
+  return fmt::format("%{} {}{}", o.buffer, name_of(o.dtype), list(at));
+}
+
+std::string text_of(const std::vector<Extern::View>& views) {
+  std::string out;
+  for (auto& v : views) out += (out.empty() ? "" : ", ") + text_of(v.memory) + " of " + list(v.sizes);
+  return "(" + out + ")";
+}
+
+std::string text_of(const OptionValues& options) {
+  std::string out;
+  for (auto& [name, value] : options) out += (out.empty() ? "" : ", ") + in_quotes(name) + "=" + in_quotes(value);
+  return "options(" + out + ")";
+}
+
+std::string text_of(const loop::Nest& n) { return loop::to_string(n.domain, n.body); }
+
+// The first line of a node: its problem.
+struct Problem {
+  std::string operator()(std::monostate) const { return "loops"; }
+  std::string operator()(const Gemm& g) const {
+    std::vector<Expr> sizes = g.batch;
+    sizes.insert(sizes.end(), {g.m, g.n, g.k});
+    return fmt::format("gemm {} a={} b={}{} in {}{}", list(sizes), text_of(g.a), text_of(g.b), g.b2 ? " b2=" + text_of(*g.b2) : "",
+                       name_of(g.accumulate), g.tf32 ? " tf32" : "");
+  }
+  std::string operator()(const Convolution& c) const {
+    return fmt::format(
+        "convolution {} -> {} kernel {}x{} stride {}x{} pad {}x{} dilation {}x{} groups {} input={} weight={} less {} in {}{}",
+        list({c.n, c.in_channels, c.in_h, c.in_w}), list({c.out_channels, c.out_h, c.out_w}), c.kernel_h, c.kernel_w, c.stride_h,
+        c.stride_w, c.pad_h, c.pad_w, c.dilation_h, c.dilation_w, c.groups, text_of(c.input), text_of(c.weight), c.zero,
+        name_of(c.accumulate), c.tf32 ? " tf32" : "");
+  }
+  std::string operator()(const Attention& a) const {
+    return fmt::format("attention {} head {} value {} q={} k={} v={} mask={} scale {}{}",
+                       list({a.batch, a.heads, a.kv_heads, a.queries, a.keys}), a.head_dim, a.value_dim, text_of(a.q), text_of(a.k),
+                       text_of(a.v), text_of(a.mask), a.scale, a.causal ? " causal" : "");
+  }
+  std::string operator()(const Sort& s) const {
+    std::vector<Expr> sizes = s.rows;
+    sizes.push_back(s.length);
+    return fmt::format("sort {} first {} keys={} values={} positions={}{}", list(sizes), list({s.count}), text_of(s.keys),
+                       text_of(s.values), text_of(s.positions), s.descending ? " descending" : "");
+  }
+  std::string operator()(const Extern& e) const {
+    std::vector<std::string> args;
+    for (auto& a : e.args) args.push_back(graph::argument_text(a, [](int i) { return i < 0 ? "none" : fmt::format("#{}", i); }));
+    return fmt::format("call {}({}) {} -> {}{}", e.op->name, fmt::join(args, ", "), text_of(e.inputs), text_of(e.outputs),
+                       e.fresh_symbols.empty() ? "" : " fresh " + list(e.fresh_symbols));
+  }
+  std::string operator()(const Open& o) const {
+    return fmt::format(
+        "choose {} {} -> {}{}", o.name, text_of(o.inputs), text_of(o.outputs),
+        o.split_points.empty() ? "" : fmt::format(" by {} at [{}] top {}", list({o.size}), fmt::join(o.split_points, ", "), o.top));
+  }
+};
+
+class Printer {
+ public:
+  explicit Printer(bool places) : places_(places) {}
+
+  std::string print(const Program& p) {
+    std::string out = "program " + in_quotes(p.name) + graph::symbols_text(p.symbols) + graph::guards_text(p.guards) + " {\n";
+    for (auto& b : p.buffers) out += text_of(b);
+    for (auto& r : p.rearranged)
+      for (auto& part : r.parts)
+        out += fmt::format("constant %{}: [{}] of {} at {} strides [{}]\n", r.buffer, fmt::join(part.sizes, ", "),
+                           choice::text_of(part.from), part.offset, fmt::join(part.strides, ", "));
+    for (auto& in : p.inputs) out += text_of(in);
+    for (auto& o : p.outputs) out += text_of(o);
+    for (auto& s : p.sites) out += text_of(s);
+    for (auto& n : p.nodes) out += text_of(n);
+    for (auto& [a, b] : p.apart) out += fmt::format("apart {} {}\n", a, b);
+    return out + "}\n";
+  }
+
+ private:
+  std::string place(const std::string& where) const { return places_ && !where.empty() ? " @ " + in_quotes(where) : ""; }
+
+  static std::string text_of(const loop::Buffer& b) {
+    constexpr std::string_view kKinds[] = {"input", "constant", "temporary", "output", "faults"};
+    return fmt::format("buffer %{} {}: {}[{}] {}\n", b.id, in_quotes(b.name), name_of(b.dtype), sym::to_string(b.numel),
+                       kKinds[static_cast<size_t>(b.kind)]);
+  }
+  static std::string text_of(const ProgramInput& in) {
+    constexpr std::string_view kKinds[] = {"user", "param", "buffer", "constant", "random"};
+    return fmt::format("in %{} {}{} {}: {}\n", in.buffer, kKinds[static_cast<size_t>(in.kind)],
+                       in.draws ? fmt::format("({})", sym::to_string(*in.draws)) : "", in_quotes(in.name), graph::type_text(in.type));
+  }
+  std::string text_of(const IndexSite& s) const {
+    return fmt::format("site {} dim {}{}{}\n", in_quotes(s.operation), s.dim, s.wraps ? " wraps" : "", place(s.where));
+  }
+  std::string text_of(const ProgramOutput& o) const {
+    const std::string what = o.buffer >= 0    ? fmt::format("%{}: {}", o.buffer, graph::type_text(o.type))
+                             : o.mutates >= 0 ? "in place: " + graph::type_text(o.type)
+                                              : "literal " + graph::argument_text(o.literal, [](const graph::Value*) { return "none"; });
+    return "out " + what + (o.mutates >= 0 ? fmt::format(" -> {}", o.mutates) : "") + place(o.where) + "\n";
+  }
+
+  std::string text_of(const Node& n) {
+    std::string out = std::visit(Problem{}, n.problem);
+    if (n.is_library()) out += fmt::format(" by {}", name_of(n.by));
+    if (!n.config.empty()) out += " as " + in_quotes(to_string(n.config));
+    if (n.options) out += " " + choice::text_of(*n.options);
+    if (!n.parts.empty()) out += fmt::format(" parts [{}]", fmt::join(n.parts, ", "));
+    out += " #";
+    for (auto& o : n.origins) out += " " + in_quotes(o);
+    out += place(n.where) + "\n";
+    if (n.producer) out += "rows " + choice::text_of(*n.producer);
+    if (auto* e = std::get_if<Extern>(&n.problem)) return out + blocks(*e);
+    if (auto* o = std::get_if<Open>(&n.problem)) return out + alternatives(*o);
+    if (!n.is_sort()) out += loop::to_string(n.domain, n.body);
+    for (auto& nest : n.beside) out += "beside " + choice::text_of(nest);
+    return out;
+  }
+
+  static std::string blocks(const Extern& e) {
+    std::string out;
+    for (size_t i = 0; i < e.blocks.size(); ++i) {
+      if (i < e.conditions.size()) out += "where (" + sym::to_string(e.conditions[i]) + ") ";
+      if (i < e.options.size()) out += choice::text_of(e.options[i]) + " ";
+      out += "block " + graph::to_string(*e.blocks[i]);
+    }
+    return out;
+  }
+
+  std::string alternatives(const Open& o) {
+    std::string out;
+    for (auto& a : o.alternatives)
+      out += fmt::format("alternative {} key {} {} {}{}", in_quotes(a.name), in_quotes(a.key), choice::text_of(a.options),
+                         print(*a.program), places_ && a.graph ? "from " + graph::to_string(*a.graph) : "");
+    for (auto& r : o.refused) out += fmt::format("refused {}: {}\n", in_quotes(r.name), in_quotes(r.reason));
+    return out;
+  }
+
+  bool places_;
+};
+
+}  // namespace
+
+std::string to_string(const Program& p, bool places) { return Printer(places).print(p); }
+
+}  // namespace toroid::choice

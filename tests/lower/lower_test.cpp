@@ -1,0 +1,44 @@
+// Each family of operations by one example: tests/data/lowering/<family>.graph.txt becomes <family>.program.txt. TOROID_TEST_UPDATE=1
+// writes what lowering gives instead.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "base/files.h"
+#include "choice/verify.h"
+#include "lower/lowering.h"
+
+namespace toroid::lower {
+namespace {
+
+const std::filesystem::path kGraphs = TOROID_SOURCE_DIR "/tests/data/lowering";
+
+choice::Program lowered(const graph::Graph& g) {
+  LowerOptions how;
+  how.attention_template = [](auto&) { return true; };
+  how.sort_template = [](auto&) { return true; };
+  return lower(g, how);
+}
+
+class Family : public testing::TestWithParam<const char*> {};
+
+TEST_P(Family, BecomesTheProgramThatIsExpected) {
+  const std::string given = read_file(kGraphs / (std::string(GetParam()) + ".graph.txt"));
+  const auto graph = graph::parse(given);
+  const choice::Program p = lowered(*graph);
+  choice::verify(p, choice::Stage::Lowered, "lowering");
+  const std::string text = choice::to_string(p, given.find('@') != std::string::npos);
+  const auto expected = kGraphs / (std::string(GetParam()) + ".program.txt");
+  if (std::getenv("TOROID_TEST_UPDATE")) std::ofstream(expected) << text;
+  EXPECT_EQ(text, read_file(expected));
+}
+
+INSTANTIATE_TEST_SUITE_P(Lower, Family,
+                         testing::Values("pointwise", "view", "reduction", "template", "attention", "extern", "composite", "control_flow",
+                                         "scatter", "checks", "sort"),
+                         [](auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace toroid::lower
