@@ -153,7 +153,10 @@ def check_cycles(graph):
 
 def check_sizes(root, paths):
     for path in paths:
-        lines = read(root, path).count("\n")
+        text = read(root, path)
+        if "\n// Generated from " in text:  # nobody edits it
+            continue
+        lines = text.count("\n")
         header = path.endswith((".h", ".cuh"))
         limit = HEADER_LIMIT if header else SOURCE_LIMIT
         if lines > limit:

@@ -1,69 +1,14 @@
-// Operations on tensors under their PyTorch names. On ordinary tensors they compute at once; inside of a function given to compile()
-// they are recorded with the source line of the call. Wrong dtypes, sizes and dimensions are a UserError that names the operation.
+// Operations on tensors under their PyTorch names: here those whose C++ form is made by hand, in ops_table.h all others. On ordinary
+// tensors they compute at once; inside of a function given to compile() they are recorded with the source line of the call. Wrong
+// dtypes, sizes and dimensions are a UserError that names the operation.
 #pragma once
 
 #include <concepts>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <variant>
-#include <vector>
 
-#include "toroid/tensor.h"
+#include "toroid/ops_arguments.h"
+#include "toroid/ops_table.h"
 
 namespace toroid {
-
-// A tensor or a number on either side of an operator; it remembers the line where it was written. A number takes part in type
-// promotion by its category only: f16 + 0.5 stays f16.
-class Operand {
- public:
-  Operand(const Tensor& t, std::source_location where = std::source_location::current()) : value_(t), where_(where) {}         // NOLINT
-  Operand(double v, std::source_location where = std::source_location::current()) : value_(v), where_(where) {}                // NOLINT
-  Operand(int64_t v, std::source_location where = std::source_location::current()) : value_(SymInt(v)), where_(where) {}       // NOLINT
-  Operand(int v, std::source_location where = std::source_location::current()) : value_(SymInt(int64_t{v})), where_(where) {}  // NOLINT
-  Operand(bool v, std::source_location where = std::source_location::current()) : value_(v), where_(where) {}                  // NOLINT
-  Operand(const SymInt& v, std::source_location where = std::source_location::current()) : value_(v), where_(where) {}         // NOLINT
-
-  const std::variant<Tensor, SymInt, double, bool>& value() const { return value_; }
-  bool is_tensor() const { return value_.index() == 0; }
-  const std::source_location& where() const { return where_; }
-
- private:
-  std::variant<Tensor, SymInt, double, bool> value_;
-  std::source_location where_;
-};
-
-// Sizes, strides or other integers that may be symbolic: {2, x.size(0)}, or one number.
-class SizeList {
- public:
-  SizeList(std::initializer_list<SymInt> v) : values_(v) {}                 // NOLINT
-  SizeList(std::vector<SymInt> v) : values_(std::move(v)) {}                // NOLINT
-  SizeList(const std::vector<int64_t>& v) : values_(v.begin(), v.end()) {}  // NOLINT
-  SizeList(const SymInt& v) : values_{v} {}                                 // NOLINT
-  SizeList(int64_t v) : values_{v} {}                                       // NOLINT
-  SizeList(int v) : values_{v} {}                                           // NOLINT
-  const std::vector<SymInt>& values() const { return values_; }
-
- private:
-  std::vector<SymInt> values_;
-};
-
-// Dimensions: one, several, or none (which means all of them where an operation reduces).
-class Dims {
- public:
-  Dims() = default;
-  Dims(std::initializer_list<int64_t> v) : values_(v) {}   // NOLINT
-  Dims(std::vector<int64_t> v) : values_(std::move(v)) {}  // NOLINT
-  Dims(int64_t v) : values_{v} {}                          // NOLINT
-  Dims(int v) : values_{v} {}                              // NOLINT
-  const std::vector<int64_t>& values() const { return values_; }
-
- private:
-  std::vector<int64_t> values_;
-};
-
-using Where = std::source_location;
 
 // Sizes with plain integers: without these, the conversions of both sides would be equally good.
 #define TOROID_SIZE_OPERATOR(result, op) \

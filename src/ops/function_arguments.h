@@ -1,6 +1,8 @@
 // How the user-facing functions turn what they are given into arguments of rows of the op table.
 #pragma once
 
+#include <tuple>
+
 #include "ops/table.h"
 #include "toroid/ops.h"
 
@@ -14,12 +16,26 @@ std::vector<Expr> numbers(const Dims& dims);
 std::vector<Expr> every_if_empty(const Tensor& x, const Dims& dims);
 Arg<Tensor> optional(std::optional<double> v);
 Arg<Tensor> optional(std::optional<int64_t> v);
+Arg<Tensor> optional(std::optional<bool> v);
+Arg<Tensor> optional(std::optional<DType> v);
+Arg<Tensor> optional(std::optional<std::string_view> v);
+Arg<Tensor> optional(const std::optional<std::vector<double>>& v);
+Arg<Tensor> optional(const std::optional<SymInt>& v);
+Arg<Tensor> optional(const std::optional<SizeList>& v);
+// None where there are none.
+Arg<Tensor> dims_or_none(const Dims& dims);
+// For a parameter that must be a number; UserError for a tensor.
+Arg<Tensor> number(std::string_view op, std::string_view parameter, const Operand& o);
+Arg<Tensor> number(std::string_view op, std::string_view parameter, const std::optional<Operand>& o);
+// UserError unless one of the operands is a tensor.
+void need_tensor(std::string_view op, const Operand& a, const Operand& b);
 // An integer where v is one: numbers of integer operations must not turn them into floating ones.
 Arg<Tensor> whole(double v);
 // A limit for clamp: an integer for integer tensors.
 Arg<Tensor> bound(const Tensor& x, std::optional<double> v);
 inline Arg<Tensor> maybe(const Tensor& t) { return t.defined() ? Arg<Tensor>(t) : std::monostate{}; }
-// The first two results.
+// The first two, and the first three, results.
 std::pair<Tensor, Tensor> two(const Op& op, CallArgs args, const std::source_location& where);
+std::tuple<Tensor, Tensor, Tensor> three(const Op& op, CallArgs args, const std::source_location& where);
 
 }  // namespace toroid::ops::arguments

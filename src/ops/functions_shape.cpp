@@ -31,11 +31,34 @@ std::vector<Expr> every_if_empty(const Tensor& x, const Dims& dims) {
 }
 Arg<Tensor> optional(std::optional<double> v) { return v ? Arg<Tensor>(*v) : std::monostate{}; }
 Arg<Tensor> optional(std::optional<int64_t> v) { return v ? Arg<Tensor>(Expr(*v)) : std::monostate{}; }
+Arg<Tensor> optional(std::optional<bool> v) { return v ? Arg<Tensor>(*v) : std::monostate{}; }
+Arg<Tensor> optional(std::optional<DType> v) { return v ? Arg<Tensor>(*v) : std::monostate{}; }
+Arg<Tensor> optional(std::optional<std::string_view> v) { return v ? Arg<Tensor>(std::string(*v)) : std::monostate{}; }
+Arg<Tensor> optional(const std::optional<std::vector<double>>& v) { return v ? Arg<Tensor>(*v) : std::monostate{}; }
+Arg<Tensor> optional(const std::optional<SymInt>& v) { return v ? Arg<Tensor>(v->expr()) : std::monostate{}; }
+Arg<Tensor> optional(const std::optional<SizeList>& v) { return v ? Arg<Tensor>(exprs(*v)) : std::monostate{}; }
+Arg<Tensor> dims_or_none(const Dims& dims) { return dims.values().empty() ? Arg<Tensor>() : numbers(dims); }
+Arg<Tensor> number(std::string_view op, std::string_view parameter, const Operand& o) {
+  TOROID_USER_CHECK(!o.is_tensor(), "{}: argument \"{}\" is a tensor; it must be a number", op, parameter);
+  if (auto* s = std::get_if<SymInt>(&o.value())) return s->expr();
+  if (auto* b = std::get_if<bool>(&o.value())) return *b;
+  return std::get<double>(o.value());
+}
+Arg<Tensor> number(std::string_view op, std::string_view parameter, const std::optional<Operand>& o) {
+  return o ? number(op, parameter, *o) : std::monostate{};
+}
+void need_tensor(std::string_view op, const Operand& a, const Operand& b) {
+  TOROID_USER_CHECK(a.is_tensor() || b.is_tensor(), "{}: both operands are numbers; one must be a tensor", op);
+}
 Arg<Tensor> whole(double v) { return std::nearbyint(v) == v && std::abs(v) < 1e15 ? Arg<Tensor>(Expr(static_cast<int64_t>(v))) : v; }
 Arg<Tensor> bound(const Tensor& x, std::optional<double> v) { return v && is_int(x.dtype()) ? whole(*v) : optional(v); }
 std::pair<Tensor, Tensor> two(const Op& op, CallArgs args, const std::source_location& where) {
   auto results = call(op, std::move(args), where);
   return {results.at(0), results.at(1)};
+}
+std::tuple<Tensor, Tensor, Tensor> three(const Op& op, CallArgs args, const std::source_location& where) {
+  auto results = call(op, std::move(args), where);
+  return {results.at(0), results.at(1), results.at(2)};
 }
 
 }  // namespace ops::arguments
@@ -53,8 +76,6 @@ Expr reduction_number(std::string_view op, std::string_view reduction) {
     if (reduction == kNames[i]) return i;
   fail<UserError>("{}: reduction is \"{}\"; it must be \"none\", \"mean\" or \"sum\"", op, reduction);
 }
-
-Arg<Tensor> optional_size(const std::optional<SymInt>& v) { return v ? Arg<Tensor>(v->expr()) : std::monostate{}; }
 
 }  // namespace
 
@@ -151,7 +172,7 @@ Tensor select(const Tensor& x, int64_t dim, const SymInt& index, Where where) {
   return call1("select.int", {x, Expr(dim), index.expr()}, where);
 }
 Tensor slice(const Tensor& x, int64_t dim, std::optional<SymInt> start, std::optional<SymInt> end, int64_t step, Where where) {
-  return call1("slice.Tensor", {x, Expr(dim), optional_size(start), optional_size(end), Expr(step)}, where);
+  return call1("slice.Tensor", {x, Expr(dim), optional(start), optional(end), Expr(step)}, where);
 }
 Tensor narrow(const Tensor& x, int64_t dim, const SymInt& start, const SymInt& length, Where where) {
   return call1("narrow", {x, Expr(dim), start.expr(), length.expr()}, where);
