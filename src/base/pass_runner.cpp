@@ -23,7 +23,7 @@ PassRunner::PassRunner(Subject subject, const CompileOptions& options, PassRepor
       dump_(dump),
       disabled_(options.get(options::kDisablePasses)),
       verifies_(options.get(options::kVerifyPasses)) {
-  if (verifies_) subject_.verify("before all passes");
+  if (verifies_) subject_.verify("");
 }
 
 void PassRunner::run(const std::string& name, const std::function<bool()>& pass) {
@@ -35,7 +35,7 @@ void PassRunner::run(const std::string& name, const std::function<bool()>& pass)
   if (subject_.artifact && log_enabled(*subject_.artifact))
     log(*subject_.artifact, fmt::format("after {}{}", name, changed ? ":\n" + subject_.text() : " (unchanged)"));
   if (changed && dump_) dump_(name, subject_.text);
-  if (changed && verifies_) subject_.verify("after " + name);
+  if (changed && verifies_) subject_.verify(name);
 }
 
 bool is_disabled(std::string_view pass, const CompileOptions& options) { return is_listed(pass, options.get(options::kDisablePasses)); }

@@ -30,9 +30,10 @@ class PassRunner {
  public:
   // What the passes change.
   struct Subject {
-    std::optional<Artifact> artifact;                      // its log; nothing is logged without
-    std::function<std::string()> text;                     // its text as it is now
-    std::function<void(const std::string& after)> verify;  // throws where a rule of its IR is broken
+    std::optional<Artifact> artifact;   // its log; nothing is logged without
+    std::function<std::string()> text;  // its text as it is now
+    // Throws where a rule of its IR is broken. pass: the name of the one that ran last; empty before the first.
+    std::function<void(const std::string& pass)> verify;
   };
   // options: disable_passes names passes to leave out; verify_passes has the subject verified before the first pass and after each that
   // changed it. report, dump: may be null and empty. All of them outlive the runner.

@@ -57,8 +57,8 @@ bool run_on(std::unique_ptr<Graph>& g, const PassRow& row) {
 
 std::unique_ptr<Graph> run_passes(std::unique_ptr<Graph> g, std::span<const PassRow> rows, PassReport* report,
                                   const CompileOptions& options, const PassDump& dump) {
-  PassRunner runner({Artifact::Graph, [&] { return to_string(*g); }, [&](const std::string& after) { verify(*g, after); }}, options, report,
-                    dump);
+  const auto check = [&](const std::string& pass) { verify(*g, pass.empty() ? "before all passes" : "after " + pass); };
+  PassRunner runner({Artifact::Graph, [&] { return to_string(*g); }, check}, options, report, dump);
   for (auto& row : rows) runner.run(row.name, [&] { return run_on(g, row); });
   return g;
 }

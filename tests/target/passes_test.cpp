@@ -125,7 +125,7 @@ TEST(ProgramPasses, AreVerifiedOneByOne) {
     run_passes(p, Broken(), choice::Stage::Scheduled, options);
   };
   const std::string why = test::error_of<InternalError>([&] { scheduled(with({{"verify_passes", "1"}})); });
-  EXPECT_TRUE(test::contains(why, "after break_program")) << why;
+  EXPECT_TRUE(test::contains(why, "program \"g\" after break_program: rule")) << why;
   EXPECT_NO_THROW(scheduled(with({{"verify_passes", "1"}, {"disable_passes", "break_program"}})));
 }
 
