@@ -5,7 +5,7 @@
 #include <limits>
 #include <tuple>
 
-#include "toroid/ops.h"
+#include "toroid/ops_arguments.h"
 
 // clang-format off
 namespace toroid {
