@@ -230,7 +230,8 @@ void bodies_fit_problems(const Context& c) {
     TOROID_USER_CHECK(!n.producer || accumulators(n.producer->body, 0) + accumulators(n.producer->body, 1) == 0,
                       "a producer reads the result of a template");
     if (whole) return;
-    TOROID_USER_CHECK(!writes(n).empty(), "it stores nothing");
+    const bool checks = std::any_of(n.body.steps.begin(), n.body.steps.end(), [](auto& s) { return s.step == loop::Step::Check; });
+    TOROID_USER_CHECK(checks || !writes(n).empty(), "it stores nothing");
     const auto points = points_of(n);
     TOROID_USER_CHECK(points || accumulators(n.body, 0) + accumulators(n.body, 1) == 0, "a loop reads the result of a template");
     if (!points) return;

@@ -226,18 +226,19 @@ std::vector<Tensor> Function::State::past_limit(const Call& c, const front::Opti
 // The result of a call for which no variant may be compiled, though it would be (why); nothing where it may. UserError where the caller has
 // asked for that.
 std::optional<std::vector<Tensor>> Function::State::refused(const Call& c, const front::OptionsNow& now, const std::string& why) {
-  if (auto made = find(c, *variants(), now); made && made->is_current()) return run(*made, c);  // another thread was first
   const Stance stance = front::current_stance();
   bool in_segments = false;
   {
     std::lock_guard lock(mutex);
     in_segments = segmented;
   }
-  if (!in_segments && stance == Stance::EagerOnRecompile) return eager(c, "stance EagerOnRecompile");
-  if (!in_segments && stance == Stance::FailOnRecompile)
-    fail<UserError>("the function \"{}\" would be compiled, which the stance FailOnRecompile forbids: {}", config.name, why);
-  if (limit_reached(variants_made(), now)) return past_limit(c, now, why);
-  return std::nullopt;
+  const bool is_forbidden = !in_segments && (stance == Stance::EagerOnRecompile || stance == Stance::FailOnRecompile);
+  if (!is_forbidden && !limit_reached(variants_made(), now)) return std::nullopt;
+  // Looked for after the variants were counted: another thread may have made it since this call found none.
+  if (auto made = find(c, *variants(), now); made && made->is_current()) return run(*made, c);
+  if (!is_forbidden) return past_limit(c, now, why);
+  if (stance == Stance::EagerOnRecompile) return eager(c, "stance EagerOnRecompile");
+  fail<UserError>("the function \"{}\" would be compiled, which the stance FailOnRecompile forbids: {}", config.name, why);
 }
 
 // Traces a call to its end; at graph breaks (then *broken) what was recorded runs.

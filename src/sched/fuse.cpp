@@ -400,6 +400,12 @@ class Fuser {
     }
     const auto left = std::count_if(groups_.begin(), groups_.end(), [](const Group& g) { return !g.gone; });
     TOROID_CHECK(p_.nodes.size() == static_cast<size_t>(left), "fusion made a cycle");
+    std::erase_if(p_.nodes, [](const Node& n) { return n.is_loop() && !has_effect(n); });  // all that it stored was read by none
+  }
+
+  static bool has_effect(const Node& n) {
+    return !choice::writes(n).empty() ||
+           std::any_of(n.body.steps.begin(), n.body.steps.end(), [](const Statement& s) { return s.step == Step::Check; });
   }
 
   Program& p_;

@@ -12,9 +12,9 @@ namespace {
 
 class ElementwiseRows : public ::testing::Test {
  protected:
-  void SetUp() override { install_eager_dispatcher(&reference_); }
   static std::vector<double> run(const char* name, CallArgs args) { return evaluate(get(name), std::move(args))[0].to_vector(); }
   ReferenceDispatcher reference_;
+  DispatchScope scope_{reference_};
 };
 
 using Values = std::vector<double>;
