@@ -634,4 +634,6 @@ std::vector<File> files() {
 
 std::vector<std::pair<std::string, std::string>> rows_without_function() { return functions().without; }
 
+std::vector<std::string> names_by_hand() { return {by_hand().begin(), by_hand().end()}; }
+
 }  // namespace toroid::generate

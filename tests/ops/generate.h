@@ -18,4 +18,7 @@ std::vector<File> files();
 // Rows that have no C++ function of their own, each with the reason.
 std::vector<std::pair<std::string, std::string>> rows_without_function();
 
+// Operations that toroid/ops.h declares by hand; no other function of these names is generated but for rows that it does not reach.
+std::vector<std::string> names_by_hand();
+
 }  // namespace toroid::generate
