@@ -5,10 +5,10 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/setup.sh
 folder=build-clang19
-options=()
+options=(-DTOROID_UNITY=OFF)  # here each file must include what it uses
 if [ "${1:-}" = "sanitize" ]; then
   folder=build-clang19-asan
-  options=(-DCMAKE_BUILD_TYPE=Debug -DTOROID_SANITIZE=address,undefined -DTOROID_BENCH=OFF -DTOROID_EXAMPLES=OFF)
+  options+=(-DCMAKE_BUILD_TYPE=Debug -DTOROID_SANITIZE=address,undefined -DTOROID_BENCH=OFF -DTOROID_EXAMPLES=OFF)
 fi
 cmake -S . -B "$folder" -G Ninja -DCMAKE_CXX_COMPILER=clang++-19 "${options[@]}"
 if [ "${1:-}" = "sanitize" ]; then
