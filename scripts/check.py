@@ -18,7 +18,7 @@ FORBIDDEN = [re.compile(r"(?<![\w.$}~/-])/(%s)/" % "|".join(("work", "root", "ho
 OPTION_DOORS = ("src/base/", "src/cli/", "src/compile/eager.cpp", "src/compile/settings.cpp", "src/compile/setup.cpp",
                 "src/tune/worker.cpp", "src/tune/worker/run_job.cpp")
 PROCESS_OPTIONS = re.compile(r"\b(of_process|process_key_number|list_options|set_option|ScopedOption)\b")
-TEXT_SUFFIXES = (".cpp", ".h", ".md", ".txt", ".py", ".sh", ".json", ".cmake", ".yml", ".toml", ".cu", ".c", "")
+TEXT_SUFFIXES = (".cpp", ".h", ".md", ".txt", ".py", ".sh", ".json", ".cmake", ".yml", ".toml", ".cu", ".c", ".in", "")
 ALWAYS = ("base", "sym")
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Finds the sources that cannot be compiled as one with their neighbours, and writes them to cmake/unity-apart.txt.
 
-usage: scripts/unity_apart.py   (takes some minutes; only the front end of the compiler runs)
+usage: scripts/unity_apart.py   (takes some minutes; only the front end of the compiler runs; build/ must be configured)
 """
 import concurrent.futures
 import os
@@ -10,7 +10,7 @@ import re
 import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-FLAGS = ["-fsyntax-only", "-std=c++20", "-Wall", "-Wextra", "-Iinclude", "-Isrc", "-Itests", "-DFMT_SHARED", '-DTOROID_SOURCE_DIR=""',
+FLAGS = ["-fsyntax-only", "-std=c++20", "-Wall", "-Wextra", "-Iinclude", "-Isrc", "-Ibuild/generated", "-Itests", "-DFMT_SHARED", '-DTOROID_SOURCE_DIR=""',
          "-DTOROID_LLVM_LINKED_IN=1", "-x", "c++", "-"]
 
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "codegen/cuda/around_text.h"
+#include "codegen/cuda/around.cu.h"
 #include "codegen/prelude/prelude.h"
 
 namespace toroid::codegen {
@@ -147,7 +147,7 @@ std::string CudaWriter::take() {
 }
 
 std::string CudaWriter::kernel_body() {
-  if (!p_.around.empty()) arguments_.define(std::string(kAround));
+  if (!p_.around.empty()) arguments_.define(std::string(around_cu::kAround));
   if (p_.shape == Shape::Flat)
     p_.tiled.empty() ? flat() : tiles();
   else

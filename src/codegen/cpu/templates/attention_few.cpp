@@ -1,4 +1,5 @@
 #include "base/check.h"
+#include "codegen/cpu/templates/attention_few.c.h"
 #include "codegen/cpu/templates/attention_parts.h"
 
 namespace toroid::codegen {
@@ -84,78 +85,6 @@ static void @NAME@_values_@VECS@(const float* restrict scores, const @TYPE@* res
                  {"STORE", store}});
 }
 
-constexpr std::string_view kSoftmax = R"(
-// One step of the running softmax of a row; `scores` is padded with -infinity to whole vectors.
-static void @NAME@_softmax(float* restrict scores, int64_t count, float* restrict peak, float* restrict sum, float* restrict decay) {
-  const float before = *peak;
-  vf32 high = t_splat(before), total = {0};
-  for (int64_t i = 0; i < count; i += T_LANES) high = t_max(high, t_load(scores + i));
-  float lane[T_LANES] __attribute__((aligned(64)));
-  t_store(lane, high);
-  float top = lane[0];
-  for (int i = 1; i < T_LANES; ++i) top = lane[i] > top ? lane[i] : top;
-  *peak = top;
-  // Finite even when everything so far is masked out: infinity minus infinity would be NaN.
-  const float base = top > -3.4028234e38f ? top : -3.4028234e38f;
-  *decay = v_exp_f32(t_splat(before - base))[0];
-  for (int64_t i = 0; i < count; i += T_LANES) {
-    const vf32 p = v_exp_f32(t_load(scores + i) - base);
-    total += p;
-    t_store(scores + i, p);
-  }
-  *sum = *sum * *decay + t_sum(total);
-}
-)";
-
-constexpr std::string_view kEntry = R"(
-// Attention of @ROWS@ queries a key head over @KV_HEADS@ key heads, depth @D@, value depth @DV@. A task is one key head.
-void @NAME@(void* const* bufs, const int64_t* params, int64_t begin, int64_t end, int thread) {
-  enum { KEYS = @KEYS@, D = @D@, DV = @DV@, M = @M@, ROWS = @ROWS@, lanes_used = ROWS };
-  const int64_t N = @N@;
-  float q_rows[ROWS * D] __attribute__((aligned(64))), rows[ROWS * DV] __attribute__((aligned(64)));
-  float scores[ROWS * KEYS] __attribute__((aligned(64))), peak[ROWS], sum[ROWS], decay[ROWS];
-  int64_t query[ROWS], head[ROWS];
-  for (int64_t task = begin; task < end; ++task) {
-    const int64_t kv_head = task % @KV_HEADS@, batch = task / @KV_HEADS@;
-    for (int64_t j = 0; j < ROWS; ++j) {
-      query[j] = j % M;
-      head[j] = kv_head * (ROWS / M) + j / M;
-      const @QTYPE@* q = @QROW@ + query[j] * (@Q_STRIDE@);
-      for (int64_t d = 0; d < D; ++d) q_rows[j * D + d] = @QVALUE@ * (float)(@SCALE@);
-      peak[j] = -__builtin_inff(), sum[j] = 0.0f;
-    }
-    for (int64_t i = 0; i < ROWS * DV; i += T_LANES) t_store(rows + i, (vf32){0});
-    for (int64_t n0 = 0; n0 < N; n0 += KEYS) {
-      const int64_t count = N - n0 < KEYS ? N - n0 : KEYS;
-      const @KTYPE@* const k = @KROW@ + n0 * (@K_STRIDE@);
-      const @VTYPE@* const v = @VROW@ + n0 * (@V_STRIDE@);
-      int64_t at = 0;
-      for (; at + @KEYS_AT_ONCE@ <= count; at += @KEYS_AT_ONCE@) @NAME@_dots_@KEYS_AT_ONCE@(q_rows, k + at * (@K_STRIDE@), @K_STRIDE@, scores + at);
-      for (; at < count; ++at) @NAME@_dots_1(q_rows, k + at * (@K_STRIDE@), @K_STRIDE@, scores + at);
-      @MASK@
-      for (int64_t j = 0; j < ROWS; ++j) {
-        const int64_t seen = @SEEN@;
-        for (int64_t i = seen < 0 ? 0 : seen < count ? seen : count; i % T_LANES || i < count; ++i) scores[j * KEYS + i] = -__builtin_inff();
-        @NAME@_softmax(scores + j * KEYS, count, peak + j, sum + j, decay + j);
-      }
-      @VALUES@
-    }
-    @DECLARATIONS@
-    for (int64_t j = 0; j < ROWS; ++j) {
-      const int64_t m = query[j], epilogue_head = head[j];
-      const float inverse = peak[j] > -__builtin_inff() ? 1.0f / sum[j] : 0.0f;  // nothing seen: zero
-      {
-        const int64_t head = epilogue_head;
-        for (int64_t d = 0; d < DV; d += T_LANES) {
-          const vf32 acc = t_load(rows + j * DV + d) * inverse;
-          @VECTOR@
-        }
-      }
-    }
-  }
-}
-)";
-
 }  // namespace
 
 bool has_few_queries(const AttentionConfig& c) {
@@ -180,32 +109,32 @@ std::string few_queries_text(const AttentionConfig& c) {
     values += (values.empty() ? "" : "\n") + call(rest, n(whole * c.lanes));
   }
   const std::string q_type = storage_type(c.q.type), k_type = storage_type(c.k.type), v_type = storage_type(c.v.type);
-  return template_head(c.lanes) + expand(kSoftmax, {{"NAME", c.name}}) + kernels +
-         expand(kEntry, {{"NAME", c.name},
-                         {"ROWS", n(rows_of(c))},
-                         {"KV_HEADS", c.kv_heads.text()},
-                         {"M", c.queries.text()},
-                         {"N", c.keys.text()},
-                         {"D", n(c.depth)},
-                         {"DV", n(c.value_depth)},
-                         {"KEYS", n(c.tile.block_keys)},
-                         {"KEYS_AT_ONCE", n(kKeysAtOnce)},
-                         {"QTYPE", q_type},
-                         {"QROW", address(c.q, q_type, "head[j]")},
-                         {"Q_STRIDE", c.q.row_stride},
-                         {"QVALUE", load_scalar(c.q.type, fmt::format("q + d * ({})", c.q.column_stride))},
-                         {"SCALE", c.scale},
-                         {"KTYPE", k_type},
-                         {"KROW", address(c.k, k_type, "kv_head")},
-                         {"K_STRIDE", c.k.row_stride},
-                         {"VTYPE", v_type},
-                         {"VROW", address(c.v, v_type, "kv_head")},
-                         {"V_STRIDE", c.v.row_stride},
-                         {"MASK", mask_text(c, "scores[j * KEYS + i]")},
-                         {"SEEN", c.causal ? "query[j] + N - M + 1 - n0" : "count"},
-                         {"VALUES", values},
-                         {"DECLARATIONS", c.epilogue.declarations},
-                         {"VECTOR", c.epilogue.vector}});
+  return template_head(c.lanes) + expand(attention_few_c::kSoftmax, {{"NAME", c.name}}) + kernels +
+         expand(attention_few_c::kEntry, {{"NAME", c.name},
+                                          {"ROWS", n(rows_of(c))},
+                                          {"KV_HEADS", c.kv_heads.text()},
+                                          {"M", c.queries.text()},
+                                          {"N", c.keys.text()},
+                                          {"D", n(c.depth)},
+                                          {"DV", n(c.value_depth)},
+                                          {"KEYS", n(c.tile.block_keys)},
+                                          {"KEYS_AT_ONCE", n(kKeysAtOnce)},
+                                          {"QTYPE", q_type},
+                                          {"QROW", address(c.q, q_type, "head[j]")},
+                                          {"Q_STRIDE", c.q.row_stride},
+                                          {"QVALUE", load_scalar(c.q.type, fmt::format("q + d * ({})", c.q.column_stride))},
+                                          {"SCALE", c.scale},
+                                          {"KTYPE", k_type},
+                                          {"KROW", address(c.k, k_type, "kv_head")},
+                                          {"K_STRIDE", c.k.row_stride},
+                                          {"VTYPE", v_type},
+                                          {"VROW", address(c.v, v_type, "kv_head")},
+                                          {"V_STRIDE", c.v.row_stride},
+                                          {"MASK", mask_text(c, "scores[j * KEYS + i]")},
+                                          {"SEEN", c.causal ? "query[j] + N - M + 1 - n0" : "count"},
+                                          {"VALUES", values},
+                                          {"DECLARATIONS", c.epilogue.declarations},
+                                          {"VECTOR", c.epilogue.vector}});
 }
 
 }  // namespace toroid::codegen

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "codegen/cpu/templates/attention.c.h"
 #include "codegen/cpu/templates/attention_parts.h"
 
 namespace toroid::codegen {
@@ -112,113 +113,6 @@ const int64_t @N@_row = @COLUMNS@, @N@_column = 1;
                  {"SCALAR", load_scalar(o.type, at)}});
 }
 
-constexpr std::string_view kSoftmax = R"(
-// One step of the running softmax over `count` rows of scores: scores become exp(score - peak), `decay` what the sums and
-// outputs so far have to be multiplied with.
-static void @NAME@_softmax(float* restrict scores, int64_t count, float* restrict peak, float* restrict sum, float* restrict decay) {
-  for (int64_t j = 0; j < @QUERIES@; j += T_LANES) {
-    const vf32 before = t_load(peak + j);
-    vf32 high = before, other = before;
-    int64_t i = 0;
-    for (; i + 2 <= count; i += 2) {
-      high = t_max(high, t_load(scores + i * @QUERIES@ + j));
-      other = t_max(other, t_load(scores + i * @QUERIES@ + @QUERIES@ + j));
-    }
-    if (i < count) high = t_max(high, t_load(scores + i * @QUERIES@ + j));
-    high = t_max(high, other);
-    t_store(peak + j, high);
-    // Finite even when everything so far is masked out: infinity minus infinity would be NaN.
-    const vf32 base = t_max(high, t_splat(-3.4028234e38f));
-    const vf32 factor = v_exp_f32(before - base);
-    vf32 total = {0};
-    for (i = 0; i < count; ++i) {
-      vf32 p = v_exp_f32(t_load(scores + i * @QUERIES@ + j) - base);
-      total += p;
-      t_store(scores + i * @QUERIES@ + j, p);
-    }
-    t_store(decay + j, factor);
-    t_store(sum + j, t_load(sum + j) * factor + total);
-  }
-}
-)";
-
-constexpr std::string_view kEntry = R"(
-// Hands the rows of a finished block of queries to the consumer's code; row j holds value columns of query[j] of head_of[j].
-static void @NAME@_epilogue(const float* restrict rows, int64_t lanes_used, const int64_t* query, const int64_t* head_of, int64_t batch,
-                            void* const* bufs, const int64_t* params) {
-  @DECLARATIONS@
-  for (int64_t j = 0; j < lanes_used; ++j) {
-    const int64_t m = query[j], head = head_of[j];
-    const float* restrict row = rows + j * @DV@;
-    int64_t d = 0;
-    for (; d + T_LANES <= @DV@; d += T_LANES) {
-      const vf32 acc = t_load(row + d);
-      @VECTOR@
-    }
-    @TAIL@
-  }
-}
-
-// Attention of @HEADS@ heads over @KV_HEADS@ key heads, depth @D@, value depth @DV@. A task is @QUERIES@ queries of one key head.
-void @NAME@(void* const* bufs, const int64_t* params, int64_t begin, int64_t end, int thread) {
-  enum { QUERIES = @QUERIES@, KEYS = @KEYS@, D = @D@, DV = @DV@ };
-  const int64_t M = @M@, N = @N@, group = @HEADS@ / @KV_HEADS@;
-  const int64_t blocks = (group * M + QUERIES - 1) / QUERIES;
-  float* const scratch = (float*)bufs[@SCRATCH@] + thread * (int64_t)@FLOATS@;
-  float* const qt = scratch;                    // [D][QUERIES]
-  float* const ot = qt + D * QUERIES;           // [DV][QUERIES]
-  float* const scores = ot + DV * QUERIES;      // [KEYS][QUERIES]
-  float* const rows = scores + KEYS * QUERIES;  // [QUERIES][DV]
-  float* const k_copy = rows + QUERIES * DV;
-  float* const v_copy = k_copy + KEYS * D;
-  float peak[QUERIES] __attribute__((aligned(64))), sum[QUERIES] __attribute__((aligned(64)));
-  float decay[QUERIES] __attribute__((aligned(64)));
-  int64_t query[QUERIES], head[QUERIES];
-  for (int64_t task = begin; task < end; ++task) {
-    const int64_t block = task % blocks, kv_head = task / blocks % @KV_HEADS@, batch = task / blocks / @KV_HEADS@;
-    const int64_t first = block * QUERIES, left = group * M - first, lanes_used = left < QUERIES ? left : QUERIES;
-    int64_t last_query = 0;
-    for (int64_t j = 0; j < lanes_used; ++j) {
-      query[j] = (first + j) % M;
-      head[j] = kv_head * group + (first + j) / M;
-      if (query[j] > last_query) last_query = query[j];
-      const @QTYPE@* q = @QROW@ + query[j] * (@Q_STRIDE@);
-      for (int64_t d = 0; d < D; ++d) qt[d * QUERIES + j] = @QVALUE@ * (float)(@SCALE@);
-    }
-    for (int64_t j = lanes_used; j < QUERIES; ++j) {
-      query[j] = last_query;
-      for (int64_t d = 0; d < D; ++d) qt[d * QUERIES + j] = 0.0f;
-    }
-    for (int64_t j = 0; j < QUERIES; ++j) peak[j] = -__builtin_inff(), sum[j] = 0.0f;
-    for (int64_t i = 0; i < DV * QUERIES; i += T_LANES) t_store(ot + i, (vf32){0});
-    const int64_t visible = @VISIBLE@;
-    for (int64_t n0 = 0; n0 < visible; n0 += KEYS) {
-      const int64_t count = visible - n0 < KEYS ? visible - n0 : KEYS;
-      @K_BLOCK@
-      @NAME@_product(count, k, k_row, k_column, qt, D, scores, 0);
-      @MASK@
-      @CAUSAL@
-      @NAME@_softmax(scores, count, peak, sum, decay);
-      @V_BLOCK@
-      @NAME@_product(DV, v, v_column, v_row, scores, count, ot, decay);
-    }
-    for (int64_t j = 0; j < lanes_used; ++j) {
-      const float inverse = peak[j] > -__builtin_inff() ? 1.0f / sum[j] : 0.0f;  // nothing seen: zero
-      for (int64_t d = 0; d < DV; ++d) rows[j * DV + d] = ot[d * QUERIES + j] * inverse;
-    }
-    @NAME@_epilogue(rows, lanes_used, query, head, batch, bufs, params);
-  }
-}
-)";
-
-constexpr std::string_view kCausal = R"(// Only blocks that reach past the first query's last key need the triangle.
-if (n0 + count > N - M + 1) {
-  for (int64_t j = 0; j < QUERIES; ++j) {
-    int64_t i = query[j] + N - M + 1 - n0;
-    for (i = i < 0 ? 0 : i; i < count; ++i) scores[i * QUERIES + j] = -__builtin_inff();
-  }
-})";
-
 }  // namespace
 
 std::string address(const AttentionOperand& o, const std::string& type, const std::string& head) {
@@ -270,31 +164,31 @@ std::string attention_text(const AttentionConfig& c) {
 })",
                                                                  {{"DV", n(c.value_depth)}, {"SCALAR", c.epilogue.scalar}});
   const std::string q_type = storage_type(c.q.type);
-  return template_head(c.lanes) + products_text(c) + expand(kSoftmax, {{"NAME", c.name}, {"QUERIES", n(queries)}}) +
-         expand(kEntry, {{"NAME", c.name},
-                         {"DECLARATIONS", c.epilogue.declarations},
-                         {"VECTOR", c.epilogue.vector},
-                         {"TAIL", tail},
-                         {"HEADS", c.heads.text()},
-                         {"KV_HEADS", c.kv_heads.text()},
-                         {"M", c.queries.text()},
-                         {"N", c.keys.text()},
-                         {"D", n(c.depth)},
-                         {"DV", n(c.value_depth)},
-                         {"QUERIES", n(queries)},
-                         {"KEYS", n(c.tile.block_keys)},
-                         {"SCRATCH", n(c.scratch_buffer)},
-                         {"FLOATS", n(attention_scratch_bytes(c) / 4)},
-                         {"QTYPE", q_type},
-                         {"QROW", address(c.q, q_type, "head[j]")},
-                         {"Q_STRIDE", c.q.row_stride},
-                         {"QVALUE", load_scalar(c.q.type, fmt::format("q + d * ({})", c.q.column_stride))},
-                         {"SCALE", c.scale},
-                         {"VISIBLE", c.causal ? "last_query + N - M + 1 < N ? last_query + N - M + 1 : N" : "N"},
-                         {"K_BLOCK", block_text(c.k, "k", c.depth)},
-                         {"V_BLOCK", block_text(c.v, "v", c.value_depth)},
-                         {"MASK", mask_text(c, "scores[i * QUERIES + j]")},
-                         {"CAUSAL", c.causal ? std::string(kCausal) : ""}});
+  return template_head(c.lanes) + products_text(c) + expand(attention_c::kSoftmax, {{"NAME", c.name}, {"QUERIES", n(queries)}}) +
+         expand(attention_c::kEntry, {{"NAME", c.name},
+                                      {"DECLARATIONS", c.epilogue.declarations},
+                                      {"VECTOR", c.epilogue.vector},
+                                      {"TAIL", tail},
+                                      {"HEADS", c.heads.text()},
+                                      {"KV_HEADS", c.kv_heads.text()},
+                                      {"M", c.queries.text()},
+                                      {"N", c.keys.text()},
+                                      {"D", n(c.depth)},
+                                      {"DV", n(c.value_depth)},
+                                      {"QUERIES", n(queries)},
+                                      {"KEYS", n(c.tile.block_keys)},
+                                      {"SCRATCH", n(c.scratch_buffer)},
+                                      {"FLOATS", n(attention_scratch_bytes(c) / 4)},
+                                      {"QTYPE", q_type},
+                                      {"QROW", address(c.q, q_type, "head[j]")},
+                                      {"Q_STRIDE", c.q.row_stride},
+                                      {"QVALUE", load_scalar(c.q.type, fmt::format("q + d * ({})", c.q.column_stride))},
+                                      {"SCALE", c.scale},
+                                      {"VISIBLE", c.causal ? "last_query + N - M + 1 < N ? last_query + N - M + 1 : N" : "N"},
+                                      {"K_BLOCK", block_text(c.k, "k", c.depth)},
+                                      {"V_BLOCK", block_text(c.v, "v", c.value_depth)},
+                                      {"MASK", mask_text(c, "scores[i * QUERIES + j]")},
+                                      {"CAUSAL", c.causal ? std::string(attention_c::kCausal) : ""}});
 }
 
 int64_t attention_task_count(const AttentionConfig& c, const int64_t* params) {

@@ -2,25 +2,11 @@
 // widened as they are loaded, and multiplied as numbers of 16 bits in lanes of 32.
 #include <fmt/core.h>
 
+#include "codegen/cpu/templates/conv_depthwise.c.h"
 #include "codegen/cpu/templates/conv_plan.h"
 
 namespace toroid::codegen {
 namespace {
-
-constexpr std::string_view kWhole = R"(
-typedef @ELEMENT@ t_bytes __attribute__((vector_size(@LANES@), aligned(1)));
-typedef short t_vi16 __attribute__((vector_size(@LANES@ * 4)));
-T_INLINE t_vi32 t_load_x(const @ELEMENT@* p) { return __builtin_convertvector(*(const t_bytes*)p, t_vi32) - (@ZERO@); }
-#if @LANES@ == 16 && defined(__AVX512VNNI__)
-T_INLINE t_vi32 t_mac(t_vi32 s, t_vi32 x, t_vi32 w) { return __builtin_ia32_vpdpwssd512(s, x, w); }
-#elif @LANES@ == 16 && defined(__AVX512BW__)
-T_INLINE t_vi32 t_mac(t_vi32 s, t_vi32 x, t_vi32 w) { return s + __builtin_ia32_pmaddwd512((t_vi16)x, (t_vi16)w); }
-#elif @LANES@ == 8 && defined(__AVX2__)
-T_INLINE t_vi32 t_mac(t_vi32 s, t_vi32 x, t_vi32 w) { return s + __builtin_ia32_pmaddwd256((t_vi16)x, (t_vi16)w); }
-#else
-T_INLINE t_vi32 t_mac(t_vi32 s, t_vi32 x, t_vi32 w) { return s + x * ((w << 16) >> 16); }
-#endif
-)";
 
 // Names of types and functions in the text.
 struct Kind {
@@ -35,7 +21,8 @@ Kind kind_of(const ConvConfig& c) {
 
 std::string whole_text(const ConvConfig& c) {
   if (c.input_type == DType::F32) return "";
-  return expand(kWhole, {{"ELEMENT", kind_of(c).element}, {"LANES", std::to_string(c.tile.lanes)}, {"ZERO", std::to_string(c.zero)}});
+  return expand(conv_depthwise_c::kWhole,
+                {{"ELEMENT", kind_of(c).element}, {"LANES", std::to_string(c.tile.lanes)}, {"ZERO", std::to_string(c.zero)}});
 }
 
 // One tap row of a tile: every input pixel is loaded once and feeds all taps that it lies under.
@@ -93,33 +80,6 @@ T_KERNEL void @NAME@_tile_@KIND@(const @ELEMENT@* restrict x, const @NUMBER@* re
                  {"STORE", store}});
 }
 
-constexpr std::string_view kEntry = R"(
-// Depthwise convolution of @CHANNELS@ channels, taps @KH@ x @KW@, output @ROWS@ x @WIDTH@. A task is up to @BLOCK_ROWS@ rows of a
-// vector of channels; the last vector may overlap the one before, whose task does both.
-void @NAME@(void* const* bufs, const int64_t* params, int64_t begin, int64_t end, int thread) {
-  enum { ROWS = @ROWS@, BLOCK_ROWS = @BLOCK_ROWS@, ROW_BLOCKS = @ROW_BLOCKS@, BLOCKS = @BLOCKS@, OC_TASKS = @OC_TASKS@,
-         CHANNELS = @CHANNELS@ };
-  @NUMBER@ tile[@PIXELS@ * T_LANES] __attribute__((aligned(64)));
-  for (int64_t task = begin; task < end; ++task) {
-    const int64_t row_block = task % ROW_BLOCKS, first = task / ROW_BLOCKS % OC_TASKS, image = task / ROW_BLOCKS / OC_TASKS;
-    const int64_t row0 = row_block * BLOCK_ROWS, row1 = row0 + BLOCK_ROWS < ROWS ? row0 + BLOCK_ROWS : ROWS;
-    const int64_t last = first + 1 < OC_TASKS ? first + 1 : BLOCKS;
-    for (int64_t block = first; block < last; ++block) {
-      @START@
-      const @ELEMENT@* const source = (const @ELEMENT@*)bufs[@INPUT@] + image * @IMAGE_STRIDE@ + @OFFSET@;
-      const @NUMBER@* const w = (const @NUMBER@*)bufs[@WEIGHT@] + block * @WEIGHTS@;
-      for (int64_t row = row0; row < row1; ++row) {
-        const int64_t top = row * @STRIDE_H@ - @PAD_TOP@;  // input row under tap row 0
-        const int64_t kh0 = top < 0 ? (-top + @DILATION@ - 1) / @DILATION@ : 0;
-        const int64_t kh1 = top + @DILATION@ * @KH@ < @HEIGHT@ ? @KH@ : (@HEIGHT@ - top + @DILATION@ - 1) / @DILATION@;
-        const @ELEMENT@* const x = source + top * @ROW_STRIDE@ - @PAD_LEFT@ * @PIXEL_STRIDE@;
-        @WALK@
-      }
-    }
-  }
-}
-)";
-
 }  // namespace
 
 std::string depthwise_text(const ConvPlan& p) {
@@ -142,33 +102,33 @@ const int64_t skip = @SKIP@, columns = T_LANES - skip;)",
       R"(@NAME@_tile_@KIND@(x + ow * @STEP_W@, w, kh0, kh1, tile);
 @NAME@_epilogue(tile + skip, row * @WIDTH@ + ow, @PIXELS@, start + skip, columns, image, bufs, params);)",
       {{"NAME", c.name}, {"KIND", "@KIND@"}, {"PIXELS", "@PIXELS@"}, {"STEP_W", n(s.stride_w * p.pixel_stride)}, {"WIDTH", n(p.width)}});
-  return out + expand(kEntry, {{"NAME", c.name},
-                               {"ELEMENT", kind_of(c).element},
-                               {"NUMBER", kind_of(c).number},
-                               {"CHANNELS", n(s.channels)},
-                               {"KH", n(s.kernel_h)},
-                               {"KW", n(s.kernel_w)},
-                               {"ROWS", n(p.rows)},
-                               {"WIDTH", n(p.width)},
-                               {"BLOCK_ROWS", n(c.tile.block_rows)},
-                               {"ROW_BLOCKS", n(p.row_blocks)},
-                               {"BLOCKS", n(p.blocks)},
-                               {"OC_TASKS", n(p.oc_tiles)},
-                               {"PIXELS", n(c.tile.pixels)},
-                               {"INPUT", n(c.input_buffer)},
-                               {"WEIGHT", n(c.weight_buffer)},
-                               {"IMAGE_STRIDE", n(p.image_stride)},
-                               {"OFFSET", c.input == ConvInput::Nhwc ? "start" : "block * " + n(p.block_stride)},
-                               {"START", start},
-                               {"WEIGHTS", n(s.kernel_h * s.kernel_w * c.tile.lanes)},
-                               {"STRIDE_H", n(s.stride_h)},
-                               {"PAD_TOP", n(s.pad_top)},
-                               {"PAD_LEFT", n(s.pad_left)},
-                               {"DILATION", n(s.dilation_h)},
-                               {"HEIGHT", n(s.height)},
-                               {"ROW_STRIDE", n(p.row_stride)},
-                               {"PIXEL_STRIDE", n(p.pixel_stride)},
-                               {"WALK", walk_row_text(p, call)}});
+  return out + expand(conv_depthwise_c::kEntry, {{"NAME", c.name},
+                                                 {"ELEMENT", kind_of(c).element},
+                                                 {"NUMBER", kind_of(c).number},
+                                                 {"CHANNELS", n(s.channels)},
+                                                 {"KH", n(s.kernel_h)},
+                                                 {"KW", n(s.kernel_w)},
+                                                 {"ROWS", n(p.rows)},
+                                                 {"WIDTH", n(p.width)},
+                                                 {"BLOCK_ROWS", n(c.tile.block_rows)},
+                                                 {"ROW_BLOCKS", n(p.row_blocks)},
+                                                 {"BLOCKS", n(p.blocks)},
+                                                 {"OC_TASKS", n(p.oc_tiles)},
+                                                 {"PIXELS", n(c.tile.pixels)},
+                                                 {"INPUT", n(c.input_buffer)},
+                                                 {"WEIGHT", n(c.weight_buffer)},
+                                                 {"IMAGE_STRIDE", n(p.image_stride)},
+                                                 {"OFFSET", c.input == ConvInput::Nhwc ? "start" : "block * " + n(p.block_stride)},
+                                                 {"START", start},
+                                                 {"WEIGHTS", n(s.kernel_h * s.kernel_w * c.tile.lanes)},
+                                                 {"STRIDE_H", n(s.stride_h)},
+                                                 {"PAD_TOP", n(s.pad_top)},
+                                                 {"PAD_LEFT", n(s.pad_left)},
+                                                 {"DILATION", n(s.dilation_h)},
+                                                 {"HEIGHT", n(s.height)},
+                                                 {"ROW_STRIDE", n(p.row_stride)},
+                                                 {"PIXEL_STRIDE", n(p.pixel_stride)},
+                                                 {"WALK", walk_row_text(p, call)}});
 }
 
 }  // namespace toroid::codegen

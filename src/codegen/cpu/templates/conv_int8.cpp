@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/check.h"
+#include "codegen/cpu/templates/conv_int8.c.h"
 #include "codegen/cpu/templates/conv_plan.h"
 #include "codegen/cpu/templates/gemm_int8.h"
 #include "codegen/cpu/templates/gemm_template.h"
@@ -42,108 +43,6 @@ struct Plan {
   int64_t runs, run;  // runs of so many numbers that a pixel's sums go over
 };
 
-constexpr std::string_view kMicro = R"(
-// tile[pixel][*] = sums of @PIXELS@ pixels times @VECS@ vectors of channels of one panel, held in registers. `at`: where the runs of the
-// pixels begin, `skip` bytes before those of this group.
-T_KERNEL void @NAME@_micro_@PIXELS@x@VECS@(const unsigned char* const* restrict at, int64_t skip, const int* restrict w,
-                                           int* restrict tile) {
-  enum { PANEL = @PANEL@ };
-  @ACCS@
-  w += PANEL;
-  for (int64_t run = 0; run < @RUNS@; ++run, at += @BLOCK@) {
-    @ADDRESSES@
-#pragma clang loop unroll(disable)
-    for (int64_t k = 0; k < @RUN@; k += 4, w += PANEL) {
-      @LOADS@
-      @DOTS@
-    }
-  }
-  @STORES@
-}
-)";
-
-// The addresses of what the pixels [p0, p1) of an image see.
-constexpr std::string_view kFind = R"(
-static void @NAME@_find(const unsigned char** restrict at, const unsigned char* nothing, unsigned char* rows, int64_t p0, int64_t p1,
-                        const unsigned char* source) {
-  int64_t oh = p0 / @OW@, ow = p0 % @OW@;
-  for (int64_t p = p0; p < p1; ++p, ++at) {
-    const int64_t top = oh * @STRIDE_H@ - @PAD_TOP@, left = ow * @STRIDE_W@ - @PAD_LEFT@;
-    for (int64_t kh = 0; kh < @KH@; ++kh) {
-      const int64_t y = top + kh * @DILATION_H@;
-      const int64_t there = y >= 0 && y < @H@;
-      for (int64_t kw = 0; kw < @KW@; ++kw) {
-        const int64_t x = left + kw * @DILATION_W@;
-        at[(kh * @KW@ + kw) * @BLOCK@] = there && x >= 0 && x < @W@ ? source + (y * @W@ + x) * @C@ : nothing;
-      }
-    }
-    if (++ow == @OW@) ow = 0, ++oh;
-  }
-}
-)";
-
-// Their windows, one after the other.
-constexpr std::string_view kCopy = R"(
-static void @NAME@_find(const unsigned char** restrict at, const unsigned char* nothing, unsigned char* rows, int64_t p0, int64_t p1,
-                        const unsigned char* source) {
-  int64_t oh = p0 / @OW@, ow = p0 % @OW@;
-  for (int64_t p = p0; p < p1; ++p, ++at, rows += @ROW@) {
-    const int64_t top = oh * @STRIDE_H@ - @PAD_TOP@, left = ow * @STRIDE_W@ - @PAD_LEFT@;
-    unsigned char* to = rows;
-    *at = rows;
-    for (int64_t kh = 0; kh < @KH@; ++kh) {
-      const int64_t y = top + kh * @DILATION_H@;
-      const int64_t there = y >= 0 && y < @H@;
-      if (@WHOLE@ && there && left >= 0 && left + @KW@ <= @W@) {
-        __builtin_memcpy(to, source + (y * @W@ + left) * @C@, @KW@ * @CHANNELS@);
-        to += @KW@ * @CHANNELS@;
-        continue;
-      }
-      for (int64_t kw = 0; kw < @KW@; ++kw, to += @CHANNELS@) {
-        const int64_t x = left + kw * @DILATION_W@;
-        __builtin_memcpy(to, there && x >= 0 && x < @W@ ? source + (y * @W@ + x) * @C@ : nothing, @CHANNELS@);
-      }
-    }
-    if (++ow == @OW@) ow = 0, ++oh;
-  }
-}
-)";
-
-constexpr std::string_view kEntry = R"(
-// Convolution @C@ -> @OUT@ channels of 8 bits in @GROUPS@ groups, taps @KH@ x @KW@, output @POINTS@ pixels in rows of @OW@. A task is
-// up to @BLOCK@ pixels of one panel of output channels.
-void @NAME@(void* const* bufs, const int64_t* params, int64_t begin, int64_t end, int thread) {
-  enum { PANEL = @PANEL@, PANELS = @PANELS@, GROUPS = @GROUPS@, BLOCK = @BLOCK@, BLOCKS = @BLOCKS@, POINTS = @POINTS@, PIXELS = @PIXELS@ };
-  char* const state = (char*)bufs[@SCRATCH@] + thread * (int64_t)@SCRATCH_BYTES@;
-  unsigned char* const nothing = (unsigned char*)state + @HEAD@;
-  const unsigned char** const at = (const unsigned char**)(nothing + @NOTHING@);
-  unsigned char* const rows = (unsigned char*)at + @ADDRESSES@;
-  // Which block the addresses are of, kept for the later calls of a launch.
-  int64_t* const held = (int64_t*)state + 1;
-  if (*(int64_t*)state) {
-    *(int64_t*)state = 0, *held = -1;
-    for (int64_t i = 0; i < @NOTHING@; ++i) nothing[i] = (unsigned char)@ZERO@;
-  }
-  int tile[PIXELS * PANEL] __attribute__((aligned(64)));
-  for (int64_t task = begin; task < end; ++task) {
-    const int64_t panel = task % PANELS, group = task / PANELS % GROUPS, place = task / (PANELS * GROUPS);
-    const int64_t image = place / BLOCKS, p_begin = place % BLOCKS * BLOCK, p_end = p_begin + BLOCK < POINTS ? p_begin + BLOCK : POINTS;
-    const int64_t n0 = panel * PANEL, columns = @GROUP_OUT@ - n0 < PANEL ? @GROUP_OUT@ - n0 : PANEL;
-    const int64_t holds = @HOLDS@;
-    if (*held != holds)
-      @NAME@_find(at, nothing, rows, p_begin, p_end, (const unsigned char*)bufs[@INPUT@] + image * @IMAGE@ + @FIRST@);
-    *held = holds;
-    const int* const w = (const int*)((const char*)bufs[@WEIGHT@] + (group * PANELS + panel) * @PANEL_BYTES@);
-    for (int64_t p = p_begin, pixels; p < p_end; p += pixels) {
-      const int64_t left = p_end - p, tiles = (left + PIXELS - 1) / PIXELS;
-      pixels = (left + tiles - 1) / tiles;
-      @NAME@_micro(pixels, (columns + T_LANES - 1) / T_LANES, at + (p - p_begin), @SKIP@, w, tile);
-      @NAME@_epilogue(tile, p, pixels, group * @GROUP_OUT@ + n0, columns, image, bufs, params);
-    }
-  }
-}
-)";
-
 std::string n(int64_t x) { return std::to_string(x); }
 
 // The kernel of one register tile. Numbers with sign are read as 128 more.
@@ -163,18 +62,18 @@ std::string micro_text(const ConvConfig& c, const Plan& p, int pixels, int vecs)
     dots += " }\n";
   }
   for (std::string* s : {&accs, &addresses, &loads, &dots, &stores}) s->pop_back();
-  return expand(kMicro, {{"NAME", c.name},
-                         {"PIXELS", n(pixels)},
-                         {"VECS", n(vecs)},
-                         {"PANEL", n(p.panel)},
-                         {"RUNS", n(p.runs)},
-                         {"RUN", n(p.run)},
-                         {"BLOCK", n(p.t.block)},
-                         {"ACCS", accs},
-                         {"ADDRESSES", addresses},
-                         {"LOADS", loads},
-                         {"DOTS", dots},
-                         {"STORES", stores}});
+  return expand(conv_int8_c::kMicro, {{"NAME", c.name},
+                                      {"PIXELS", n(pixels)},
+                                      {"VECS", n(vecs)},
+                                      {"PANEL", n(p.panel)},
+                                      {"RUNS", n(p.runs)},
+                                      {"RUN", n(p.run)},
+                                      {"BLOCK", n(p.t.block)},
+                                      {"ACCS", accs},
+                                      {"ADDRESSES", addresses},
+                                      {"LOADS", loads},
+                                      {"DOTS", dots},
+                                      {"STORES", stores}});
 }
 
 // The kernels that this problem can reach, and what chooses among them.
@@ -204,54 +103,54 @@ static void @NAME@_micro(int64_t pixels, int64_t vecs, const unsigned char* cons
 
 std::string find_text(const ConvConfig& c, const Plan& p) {
   const ConvShape& s = p.s;
-  return expand(p.copies ? kCopy : kFind, {{"NAME", c.name},
-                                           {"OW", n(s.out_w())},
-                                           {"STRIDE_H", n(s.stride_h)},
-                                           {"STRIDE_W", n(s.stride_w)},
-                                           {"PAD_TOP", n(s.pad_top)},
-                                           {"PAD_LEFT", n(s.pad_left)},
-                                           {"DILATION_H", n(s.dilation_h)},
-                                           {"DILATION_W", n(s.dilation_w)},
-                                           {"KH", n(s.kernel_h)},
-                                           {"KW", n(s.kernel_w)},
-                                           {"H", n(s.height)},
-                                           {"W", n(s.width)},
-                                           {"C", n(s.channels)},
-                                           {"BLOCK", n(p.t.block)},
-                                           {"ROW", n(p.row_bytes())},
-                                           {"CHANNELS", n(p.channels)},
-                                           {"WHOLE", s.dilation_w == 1 && s.groups == 1 ? "1" : "0"}});
+  return expand(p.copies ? conv_int8_c::kCopy : conv_int8_c::kFind, {{"NAME", c.name},
+                                                                     {"OW", n(s.out_w())},
+                                                                     {"STRIDE_H", n(s.stride_h)},
+                                                                     {"STRIDE_W", n(s.stride_w)},
+                                                                     {"PAD_TOP", n(s.pad_top)},
+                                                                     {"PAD_LEFT", n(s.pad_left)},
+                                                                     {"DILATION_H", n(s.dilation_h)},
+                                                                     {"DILATION_W", n(s.dilation_w)},
+                                                                     {"KH", n(s.kernel_h)},
+                                                                     {"KW", n(s.kernel_w)},
+                                                                     {"H", n(s.height)},
+                                                                     {"W", n(s.width)},
+                                                                     {"C", n(s.channels)},
+                                                                     {"BLOCK", n(p.t.block)},
+                                                                     {"ROW", n(p.row_bytes())},
+                                                                     {"CHANNELS", n(p.channels)},
+                                                                     {"WHOLE", s.dilation_w == 1 && s.groups == 1 ? "1" : "0"}});
 }
 
 std::string entry_text(const ConvConfig& c, const Plan& p) {
   const ConvShape& s = p.s;
-  return expand(kEntry, {{"NAME", c.name},
-                         {"C", n(s.channels)},
-                         {"OUT", n(s.out_channels)},
-                         {"GROUPS", n(s.groups)},
-                         {"GROUP_OUT", n(p.out)},
-                         {"KH", n(s.kernel_h)},
-                         {"KW", n(s.kernel_w)},
-                         {"OW", n(s.out_w())},
-                         {"POINTS", n(p.points)},
-                         {"PANEL", n(p.panel)},
-                         {"PANELS", n(p.panels())},
-                         {"BLOCK", n(p.t.block)},
-                         {"BLOCKS", n(p.blocks())},
-                         {"PIXELS", n(p.t.pixels)},
-                         {"SCRATCH", n(c.scratch_buffer)},
-                         {"SCRATCH_BYTES", n(conv_int8_scratch_bytes(s, p.t))},
-                         {"HEAD", n(kHead)},
-                         {"NOTHING", n(p.nothing_bytes())},
-                         {"ADDRESSES", n(p.address_bytes())},
-                         {"ZERO", n(c.zero)},
-                         {"HOLDS", p.copies ? "place * GROUPS + group" : "place"},
-                         {"INPUT", n(c.input_buffer)},
-                         {"WEIGHT", n(c.weight_buffer)},
-                         {"IMAGE", n(s.height * s.width * s.channels)},
-                         {"FIRST", p.copies ? fmt::format("group * {}", p.channels) : "0"},
-                         {"SKIP", p.copies ? "0" : fmt::format("group * {}", p.channels)},
-                         {"PANEL_BYTES", n(packed_int8_bytes(p.k, p.panel, static_cast<int>(p.panel)))}});
+  return expand(conv_int8_c::kEntry, {{"NAME", c.name},
+                                      {"C", n(s.channels)},
+                                      {"OUT", n(s.out_channels)},
+                                      {"GROUPS", n(s.groups)},
+                                      {"GROUP_OUT", n(p.out)},
+                                      {"KH", n(s.kernel_h)},
+                                      {"KW", n(s.kernel_w)},
+                                      {"OW", n(s.out_w())},
+                                      {"POINTS", n(p.points)},
+                                      {"PANEL", n(p.panel)},
+                                      {"PANELS", n(p.panels())},
+                                      {"BLOCK", n(p.t.block)},
+                                      {"BLOCKS", n(p.blocks())},
+                                      {"PIXELS", n(p.t.pixels)},
+                                      {"SCRATCH", n(c.scratch_buffer)},
+                                      {"SCRATCH_BYTES", n(conv_int8_scratch_bytes(s, p.t))},
+                                      {"HEAD", n(kHead)},
+                                      {"NOTHING", n(p.nothing_bytes())},
+                                      {"ADDRESSES", n(p.address_bytes())},
+                                      {"ZERO", n(c.zero)},
+                                      {"HOLDS", p.copies ? "place * GROUPS + group" : "place"},
+                                      {"INPUT", n(c.input_buffer)},
+                                      {"WEIGHT", n(c.weight_buffer)},
+                                      {"IMAGE", n(s.height * s.width * s.channels)},
+                                      {"FIRST", p.copies ? fmt::format("group * {}", p.channels) : "0"},
+                                      {"SKIP", p.copies ? "0" : fmt::format("group * {}", p.channels)},
+                                      {"PANEL_BYTES", n(packed_int8_bytes(p.k, p.panel, static_cast<int>(p.panel)))}});
 }
 
 // Register tiles, by the vectors of channels that they have: sums fill the registers beside those vectors and one of the input.

@@ -3,38 +3,11 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "codegen/cpu/templates/conv.c.h"
 #include "codegen/cpu/templates/conv_plan.h"
 
 namespace toroid::codegen {
 namespace {
-
-constexpr std::string_view kTile = R"(
-// tile[pixel][*] (+)= sums over channel blocks [c0, c1) and tap rows [kh0, kh1): @PIXELS@ pixels of @VECS@ vectors in registers.
-// `x` is the input under tap (0, 0) of the first pixel, `w` the packed weights of this tile of output channels.
-T_KERNEL void @NAME@_tile_@KIND@(const float* restrict x, const float* restrict w, int64_t c0, int64_t c1, int64_t kh0, int64_t kh1,
-                            float* restrict tile, int accumulate, const char* ahead) {
-  @ACCS@
-  if (accumulate) {
-    @LOAD@
-  }
-  @SUM@
-  @STORE@
-}
-)";
-
-constexpr std::string_view kSum = R"(for (int64_t c = c0; c < c1; ++c) {
-  for (int64_t kh = kh0; kh < kh1; ++kh) {
-    const float* const row = x + c * @BLOCK_STRIDE@ + kh * @TAP_ROW@;
-    const float* taps = w + (c * @KH@ + kh) * @TAPS@;
-    @RUNS@
-  }
-})";
-
-// One tap over channels that follow each other in memory: one loop (fewer levels also compile faster).
-constexpr std::string_view kSumOneTap = R"(const float* const in = x + c0 * @BLOCK_STRIDE@;
-const float* const taps = w + c0 * @TAPS@;
-const int64_t depth = (c1 - c0) * @CHANNELS@;
-@CHANNEL_LOOP@)";
 
 bool one_tap(const ConvPlan& p) {
   const ConvShape& s = p.c.shape;
@@ -109,55 +82,24 @@ std::string tile_text(const ConvPlan& p, int kind_index) {
   }
   for (std::string* text : {&accs, &load, &store, &runs}) text->pop_back();
   const std::string taps = std::to_string(s.kernel_w * step), block_stride = std::to_string(p.block_stride);
-  const std::string sum = one_tap(p) ? expand(kSumOneTap, {{"BLOCK_STRIDE", block_stride},
-                                                           {"TAPS", taps},
-                                                           {"CHANNELS", std::to_string(p.block_channels)},
-                                                           {"CHANNEL_LOOP", channel_loop_text(p, "depth", {0, kind.pixels})}})
-                                     : expand(kSum, {{"BLOCK_STRIDE", block_stride},
-                                                     {"TAP_ROW", std::to_string(s.dilation_h * p.row_stride)},
-                                                     {"KH", std::to_string(s.kernel_h)},
-                                                     {"TAPS", taps},
-                                                     {"RUNS", runs}});
-  return expand(kTile, {{"NAME", p.c.name},
-                        {"KIND", std::to_string(kind_index)},
-                        {"PIXELS", std::to_string(kind.pixels)},
-                        {"VECS", std::to_string(vecs)},
-                        {"ACCS", accs},
-                        {"LOAD", load},
-                        {"STORE", store},
-                        {"SUM", sum}});
+  const std::string sum = one_tap(p) ? expand(conv_c::kSumOneTap, {{"BLOCK_STRIDE", block_stride},
+                                                                   {"TAPS", taps},
+                                                                   {"CHANNELS", std::to_string(p.block_channels)},
+                                                                   {"CHANNEL_LOOP", channel_loop_text(p, "depth", {0, kind.pixels})}})
+                                     : expand(conv_c::kSum, {{"BLOCK_STRIDE", block_stride},
+                                                             {"TAP_ROW", std::to_string(s.dilation_h * p.row_stride)},
+                                                             {"KH", std::to_string(s.kernel_h)},
+                                                             {"TAPS", taps},
+                                                             {"RUNS", runs}});
+  return expand(conv_c::kTile, {{"NAME", p.c.name},
+                                {"KIND", std::to_string(kind_index)},
+                                {"PIXELS", std::to_string(kind.pixels)},
+                                {"VECS", std::to_string(vecs)},
+                                {"ACCS", accs},
+                                {"LOAD", load},
+                                {"STORE", store},
+                                {"SUM", sum}});
 }
-
-constexpr std::string_view kEntry = R"(
-// Convolution @CHANNELS@ -> @OUT@ channels, taps @KH@ x @KW@, output @OH@ x @OW@. A task is up to @BLOCK_ROWS@ rows (or a stretch of the
-// only one) of one tile of output channels of one group.
-void @NAME@(void* const* bufs, const int64_t* params, int64_t begin, int64_t end, int thread) {
-  enum { ROWS = @ROWS@, BLOCK_ROWS = @BLOCK_ROWS@, ROW_BLOCKS = @ROW_BLOCKS@, OC_TILE = @OC_TILE@, OC_TILES = @OC_TILES@,
-         GROUPS = @GROUPS@, BLOCKS = @BLOCKS@, BLOCK_C = @BLOCK_C@ };
-  const int64_t block_weights = @BLOCK_WEIGHTS@;  // floats of one channel block
-  @SCRATCH@
-  for (int64_t task = begin; task < end; ++task) {
-    @DECODE@
-    @ROWS_OF_TASK@
-    const float* const source = (const float*)bufs[@INPUT@] + image * @IMAGE_STRIDE@ + group * @GROUP_STRIDE@;
-    const float* const w = (const float*)bufs[@WEIGHT@] + (group * OC_TILES + oc_tile) * BLOCKS * block_weights;
-    const int64_t left = @GROUP_OUT@ - oc_tile * OC_TILE, columns = left < OC_TILE ? left : OC_TILE;
-    const int64_t oc0 = group * @GROUP_OUT@ + oc_tile * OC_TILE;
-    for (int64_t c0 = 0; c0 < BLOCKS; c0 += BLOCK_C) {
-      const int64_t c1 = c0 + BLOCK_C < BLOCKS ? c0 + BLOCK_C : BLOCKS;
-      // The weights that come next are fetched into the second-level cache by the first tiles of these.
-      const char* ahead = (const char*)(w + c1 * block_weights);
-      const char* const ahead_end = ahead + (c1 - c0) * block_weights * sizeof *w;
-      for (int64_t row = row0; row < row1; ++row) {
-        const int64_t top = row * @STEP_H@ - @PAD_TOP@;  // input row under tap row 0
-        const int64_t kh0 = @KH0@, kh1 = @KH1@;
-        const float* const x = source + top * @ROW_STRIDE@ - @PAD_LEFT@ * @PIXEL_STRIDE@;
-        @WALK@
-      }
-    }
-  }
-}
-)";
 
 std::string entry_text(const ConvPlan& p) {
   const ConvConfig& c = p.c;
@@ -191,38 +133,38 @@ if (c1 == BLOCKS) @NAME@_epilogue(tile, row * @WIDTH@ + ow, @PIXELS@, oc0, colum
   const std::string rows = p.stretch > 0
                                ? fmt::format("const int64_t row0 = 0, row1 = 1, tile0 = row_block * {0}, tile1 = tile0 + {0};", p.stretch)
                                : "const int64_t row0 = row_block * BLOCK_ROWS, row1 = row0 + BLOCK_ROWS < ROWS ? row0 + BLOCK_ROWS : ROWS;";
-  return expand(kEntry, {{"NAME", c.name},
-                         {"ROWS_OF_TASK", rows},
-                         {"CHANNELS", n(s.channels)},
-                         {"OUT", n(s.out_channels)},
-                         {"KH", n(s.kernel_h)},
-                         {"KW", n(s.kernel_w)},
-                         {"OH", n(s.out_h())},
-                         {"OW", n(s.out_w())},
-                         {"ROWS", n(p.rows)},
-                         {"BLOCK_ROWS", n(c.tile.block_rows)},
-                         {"ROW_BLOCKS", n(p.row_blocks)},
-                         {"OC_TILE", n(p.oc_tile)},
-                         {"OC_TILES", n(p.oc_tiles)},
-                         {"GROUPS", n(s.groups)},
-                         {"BLOCKS", n(p.blocks)},
-                         {"BLOCK_C", n(c.tile.block_c)},
-                         {"BLOCK_WEIGHTS", n(s.kernel_h * s.kernel_w * p.block_channels * p.oc_tile)},
-                         {"SCRATCH", scratch},
-                         {"DECODE", decode + groups},
-                         {"INPUT", n(c.input_buffer)},
-                         {"WEIGHT", n(c.weight_buffer)},
-                         {"IMAGE_STRIDE", n(p.image_stride)},
-                         {"GROUP_STRIDE", n(c.input == ConvInput::Nhwc ? p.group_channels : p.blocks * p.block_stride)},
-                         {"GROUP_OUT", n(p.group_out)},
-                         {"STEP_H", n(s.stride_h * c.tile.join_rows)},
-                         {"PAD_TOP", n(s.pad_top)},
-                         {"PAD_LEFT", n(s.pad_left)},
-                         {"KH0", kh0},
-                         {"KH1", below ? kh1 : n(s.kernel_h)},
-                         {"ROW_STRIDE", n(p.row_stride)},
-                         {"PIXEL_STRIDE", n(p.pixel_stride)},
-                         {"WALK", walk_row_text(p, call)}});
+  return expand(conv_c::kEntry, {{"NAME", c.name},
+                                 {"ROWS_OF_TASK", rows},
+                                 {"CHANNELS", n(s.channels)},
+                                 {"OUT", n(s.out_channels)},
+                                 {"KH", n(s.kernel_h)},
+                                 {"KW", n(s.kernel_w)},
+                                 {"OH", n(s.out_h())},
+                                 {"OW", n(s.out_w())},
+                                 {"ROWS", n(p.rows)},
+                                 {"BLOCK_ROWS", n(c.tile.block_rows)},
+                                 {"ROW_BLOCKS", n(p.row_blocks)},
+                                 {"OC_TILE", n(p.oc_tile)},
+                                 {"OC_TILES", n(p.oc_tiles)},
+                                 {"GROUPS", n(s.groups)},
+                                 {"BLOCKS", n(p.blocks)},
+                                 {"BLOCK_C", n(c.tile.block_c)},
+                                 {"BLOCK_WEIGHTS", n(s.kernel_h * s.kernel_w * p.block_channels * p.oc_tile)},
+                                 {"SCRATCH", scratch},
+                                 {"DECODE", decode + groups},
+                                 {"INPUT", n(c.input_buffer)},
+                                 {"WEIGHT", n(c.weight_buffer)},
+                                 {"IMAGE_STRIDE", n(p.image_stride)},
+                                 {"GROUP_STRIDE", n(c.input == ConvInput::Nhwc ? p.group_channels : p.blocks * p.block_stride)},
+                                 {"GROUP_OUT", n(p.group_out)},
+                                 {"STEP_H", n(s.stride_h * c.tile.join_rows)},
+                                 {"PAD_TOP", n(s.pad_top)},
+                                 {"PAD_LEFT", n(s.pad_left)},
+                                 {"KH0", kh0},
+                                 {"KH1", below ? kh1 : n(s.kernel_h)},
+                                 {"ROW_STRIDE", n(p.row_stride)},
+                                 {"PIXEL_STRIDE", n(p.pixel_stride)},
+                                 {"WALK", walk_row_text(p, call)}});
 }
 
 // Rows can be joined where every output pixel reads one input pixel and both walk memory without gaps.

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "codegen/cpu/templates/conv_plan.h"
+#include "codegen/cpu/templates/conv_winograd.c.h"
 
 namespace toroid::codegen {
 namespace {
@@ -169,48 +170,6 @@ static void @NAME@_output(const float* restrict matrices, float* restrict result
                 {{"NAME", name}, {"COLUMNS", std::to_string(p.square_columns)}, {"OC_TILE", std::to_string(p.oc_tile)}, {"BODY", body}});
 }
 
-constexpr std::string_view kEntry = R"(
-// Winograd convolution @CHANNELS@ -> @OUT@ channels, 3 x 3 taps, output @OH@ x @OW@. A task is up to @ROWS@ rows of squares of 2 x 2
-// results, of up to @TASK_TILES@ tiles of output channels.
-void @NAME@(void* const* bufs, const int64_t* params, int64_t begin, int64_t end, int thread) {
-  enum { CHANNELS = @CHANNELS@, OUT = @OUT@, OH = @OH@, OW = @OW@, ROWS = @ROWS@, SQUARE_ROWS = @SQUARE_ROWS@, COLUMNS = @COLUMNS@,
-         BLOCKS = @BLOCKS@, GROUPS = @GROUPS@, TASK_TILES = @TASK_TILES@, OC_TILES = @OC_TILES@, OC_TILE = @OC_TILE@, SQUARES = @SQUARES@ };
-  const int64_t panel = CHANNELS * OC_TILE;  // floats of a matrix of weights
-  float* const inputs = (float*)bufs[@SCRATCH@] + (int64_t)thread * @SCRATCH_FLOATS@;
-  float* const products = inputs + 16 * @INPUT_MATRIX@;
-  float* const results = products + 16 * @RESULT_MATRIX@;
-  const float zeros[CHANNELS] = {0};
-  for (int64_t task = begin; task < end; ++task) {
-    const int64_t group = task % GROUPS, block = task / GROUPS % BLOCKS, image = task / GROUPS / BLOCKS;
-    const int64_t row0 = block * ROWS, row1 = row0 + ROWS < SQUARE_ROWS ? row0 + ROWS : SQUARE_ROWS, squares = (row1 - row0) * COLUMNS;
-    @NAME@_input((const float*)bufs[@INPUT@] + image * @IMAGE_STRIDE@, row0, row1, zeros, inputs);
-    const int64_t last = (group + 1) * TASK_TILES < OC_TILES ? (group + 1) * TASK_TILES : OC_TILES;
-    for (int64_t oc_tile = group * TASK_TILES; oc_tile < last; ++oc_tile) {
-      for (int64_t i = 0; i < 16; ++i) {
-        const float* const u = (const float*)bufs[@WEIGHT@] + (oc_tile * 16 + i) * panel;
-        const float* const in = inputs + i * @INPUT_MATRIX@;
-        float* const out = products + i * @RESULT_MATRIX@;
-        // The weights that come next are fetched into the second-level cache, a part by each product.
-        const char* const next = (const char*)(u + panel);
-        int64_t first = 0, part = 0;
-        for (; first + SQUARES <= squares; first += SQUARES, part = part + 1 < @VECS@ ? part + 1 : 0)
-          @FULL@
-        switch (squares - first) {
-          @RESTS@
-          default: break;
-        }
-      }
-      const int64_t oc0 = oc_tile * OC_TILE, left = OUT - oc0, columns = left < OC_TILE ? left : OC_TILE;
-      for (int64_t row = row0; row < row1; ++row) {
-        @NAME@_output(products + (row - row0) * COLUMNS * OC_TILE, results);
-        for (int64_t h = 2 * row; h < 2 * row + 2 && h < OH; ++h)
-          @NAME@_epilogue(results + (h - 2 * row) * 2 * COLUMNS * OC_TILE, h * OW, OW, oc0, columns, image, bufs, params);
-      }
-    }
-  }
-}
-)";
-
 std::string entry_text(const ConvConfig& c, const WinogradPlan& p) {
   const ConvShape& s = c.shape;
   const auto n = [](int64_t x) { return std::to_string(x); };
@@ -226,30 +185,30 @@ std::string entry_text(const ConvConfig& c, const WinogradPlan& p) {
       rests += fmt::format("case {}: {} break;\n", w, call(w));
   }
   if (!rests.empty()) rests.pop_back();
-  return expand(kEntry, {{"NAME", c.name},
-                         {"CHANNELS", n(s.channels)},
-                         {"OUT", n(s.out_channels)},
-                         {"OH", n(s.out_h())},
-                         {"OW", n(s.out_w())},
-                         {"ROWS", n(p.t.rows)},
-                         {"SQUARE_ROWS", n(p.square_rows)},
-                         {"COLUMNS", n(p.square_columns)},
-                         {"BLOCKS", n(p.blocks)},
-                         {"GROUPS", n(p.groups)},
-                         {"TASK_TILES", n(p.t.channels)},
-                         {"OC_TILES", n(p.oc_tiles)},
-                         {"OC_TILE", n(p.oc_tile)},
-                         {"SQUARES", n(p.t.squares)},
-                         {"VECS", n(p.t.vecs)},
-                         {"SCRATCH", n(c.scratch_buffer)},
-                         {"SCRATCH_FLOATS", n(winograd_scratch_bytes(s, p.t) / 4)},
-                         {"INPUT_MATRIX", n(p.input_matrix)},
-                         {"RESULT_MATRIX", n(p.result_matrix)},
-                         {"INPUT", n(c.input_buffer)},
-                         {"WEIGHT", n(c.weight_buffer)},
-                         {"IMAGE_STRIDE", n(s.height * s.width * s.channels)},
-                         {"FULL", full},
-                         {"RESTS", rests}});
+  return expand(conv_winograd_c::kEntry, {{"NAME", c.name},
+                                          {"CHANNELS", n(s.channels)},
+                                          {"OUT", n(s.out_channels)},
+                                          {"OH", n(s.out_h())},
+                                          {"OW", n(s.out_w())},
+                                          {"ROWS", n(p.t.rows)},
+                                          {"SQUARE_ROWS", n(p.square_rows)},
+                                          {"COLUMNS", n(p.square_columns)},
+                                          {"BLOCKS", n(p.blocks)},
+                                          {"GROUPS", n(p.groups)},
+                                          {"TASK_TILES", n(p.t.channels)},
+                                          {"OC_TILES", n(p.oc_tiles)},
+                                          {"OC_TILE", n(p.oc_tile)},
+                                          {"SQUARES", n(p.t.squares)},
+                                          {"VECS", n(p.t.vecs)},
+                                          {"SCRATCH", n(c.scratch_buffer)},
+                                          {"SCRATCH_FLOATS", n(winograd_scratch_bytes(s, p.t) / 4)},
+                                          {"INPUT_MATRIX", n(p.input_matrix)},
+                                          {"RESULT_MATRIX", n(p.result_matrix)},
+                                          {"INPUT", n(c.input_buffer)},
+                                          {"WEIGHT", n(c.weight_buffer)},
+                                          {"IMAGE_STRIDE", n(s.height * s.width * s.channels)},
+                                          {"FULL", full},
+                                          {"RESTS", rests}});
 }
 
 // One kernel of 3 x 3 weights to 4 x 4.

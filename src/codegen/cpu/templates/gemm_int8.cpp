@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "codegen/cpu/templates/gemm_int8.c.h"
 #include "codegen/cpu/templates/gemm_template.h"
 
 namespace toroid::codegen {
@@ -15,46 +16,6 @@ namespace {
 int64_t copy_stride(int64_t k) { return ceil_div(k, 64) * 64 + 64; }
 
 constexpr int64_t kHead = 64;  // bytes of a thread's scratch in front of the copied rows
-
-// t_dot4(sums, a, b): each sum plus the products of the four bytes of its lane, those of `a` without sign. Processors without an
-// instruction for that multiply even and odd bytes apart, as pairs of 16 bits: exact, unlike the older instruction on bytes, which
-// saturates.
-constexpr std::string_view kDot = R"(
-typedef unsigned char t_vu8 __attribute__((vector_size(64), aligned(1)));
-typedef short t_vi16 __attribute__((vector_size(@LANES@ * 4)));
-#if @LANES@ == 16 && defined(__AVX512VNNI__)
-typedef t_vi32 t_quads;
-T_INLINE t_quads t_quads_of_a(t_vi32 x) { return x; }
-T_INLINE t_quads t_quads_of_b(t_vi32 x) { return x; }
-T_INLINE t_vi32 t_dot4(t_vi32 sums, t_quads a, t_quads b) { return __builtin_ia32_vpdpbusd512(sums, a, b); }
-#else
-typedef struct { t_vi32 even, odd; } t_quads;
-T_INLINE t_quads t_quads_of_a(t_vi32 x) { return (t_quads){x & 0x00ff00ff, (x >> 8) & 0x00ff00ff}; }
-T_INLINE t_quads t_quads_of_b(t_vi32 x) { return (t_quads){(t_vi32)(((t_vi16)x << 8) >> 8), (t_vi32)((t_vi16)x >> 8)}; }
-#if @LANES@ == 16 && defined(__AVX512BW__)
-T_INLINE t_vi32 t_dot2(t_vi32 a, t_vi32 b) { return __builtin_ia32_pmaddwd512((t_vi16)a, (t_vi16)b); }
-#elif @LANES@ == 8 && defined(__AVX2__)
-T_INLINE t_vi32 t_dot2(t_vi32 a, t_vi32 b) { return __builtin_ia32_pmaddwd256((t_vi16)a, (t_vi16)b); }
-#else
-T_INLINE t_vi32 t_dot2(t_vi32 a, t_vi32 b) { return (a & 0xffff) * ((b << 16) >> 16) + (a >> 16) * (b >> 16); }
-#endif
-T_INLINE t_vi32 t_dot4(t_vi32 sums, t_quads a, t_quads b) { return sums + t_dot2(a.even, b.even) + t_dot2(a.odd, b.odd); }
-#endif
-)";
-
-constexpr std::string_view kMicro = R"(
-// tile[r][*] = sums of @ROWS@ rows times @VECS@ vectors of columns of one panel, held in registers.
-T_KERNEL void @NAME@_micro_@ROWS@x@VECS@(const unsigned char* restrict a, const int* restrict b, int* restrict tile) {
-  enum { LDA = @LDA@, PANEL = @PANEL@ };
-  @ACCS@
-  for (int64_t k = 0; k < @K@; k += 4) {
-    b += PANEL;
-    @LOADB@
-    @DOT@
-  }
-  @STORE@
-}
-)";
 
 class Text {
  public:
@@ -93,16 +54,16 @@ class Text {
       dot += " }\n";
     }
     for (std::string* s : {&accs, &loadb, &dot, &store}) s->pop_back();
-    return expand(kMicro, {{"NAME", c_.name},
-                           {"ROWS", std::to_string(rows)},
-                           {"VECS", std::to_string(vecs)},
-                           {"LDA", std::to_string(copy_stride(c_.k))},
-                           {"PANEL", std::to_string(panel_)},
-                           {"K", std::to_string(c_.k)},
-                           {"ACCS", accs},
-                           {"LOADB", loadb},
-                           {"DOT", dot},
-                           {"STORE", store}});
+    return expand(gemm_int8_c::kMicro, {{"NAME", c_.name},
+                                        {"ROWS", std::to_string(rows)},
+                                        {"VECS", std::to_string(vecs)},
+                                        {"LDA", std::to_string(copy_stride(c_.k))},
+                                        {"PANEL", std::to_string(panel_)},
+                                        {"K", std::to_string(c_.k)},
+                                        {"ACCS", accs},
+                                        {"LOADB", loadb},
+                                        {"DOT", dot},
+                                        {"STORE", store}});
   }
 
   // The kernels that this problem can reach, and what chooses among them.
@@ -293,7 +254,7 @@ std::string int8_tile_refusal(const Int8Tile& t) {
   return t.block_m > kMostBlock ? "the rows of a task do not fit the second-level cache" : "";
 }
 
-std::string int8_dot_text(int lanes) { return expand(kDot, {{"LANES", std::to_string(lanes)}}); }
+std::string int8_dot_text(int lanes) { return expand(gemm_int8_c::kDot, {{"LANES", std::to_string(lanes)}}); }
 
 std::string int8_text(const Int8Config& config) { return Text(config).all(); }
 

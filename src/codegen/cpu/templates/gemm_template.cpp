@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "codegen/cpu/templates/gemm.c.h"
 
 namespace toroid::codegen {
 
@@ -61,24 +62,6 @@ struct Plan {
   }
 };
 
-constexpr std::string_view kMicro = R"(
-// tile[r][*] (+)= sum over k of a[r*lda + k] * b[k*ldb + *], @ROWS@ rows of @VECS@ vectors held in registers.
-T_KERNEL void @NAME@_micro_@ROWS@x@VECS@(const float* restrict a, int64_t lda, const @BTYPE@* restrict b, int64_t ldb, int64_t depth,
-                                       float* restrict tile, int accumulate, const char* ahead) {
-  @ACCS@
-  if (accumulate) {
-    @LOAD@
-  }
-  for (int64_t k = 0; k < depth; ++k) {
-    __builtin_prefetch(ahead + 64 * k, 0, 2);
-    @LOADB@
-    @FMA@
-    b += ldb;
-  }
-  @STORE@
-}
-)";
-
 std::string micro_text(const Plan& p, int rows, int vecs) {
   const int lanes = p.c.tile.lanes;
   std::string accs, load, loadb, fma, store;
@@ -102,15 +85,15 @@ std::string micro_text(const Plan& p, int rows, int vecs) {
   }
   const std::string rows_text = std::to_string(rows), vecs_text = std::to_string(vecs);
   for (std::string* s : {&accs, &load, &loadb, &fma, &store}) s->pop_back();
-  return expand(kMicro, {{"NAME", p.c.name},
-                         {"ROWS", rows_text},
-                         {"VECS", vecs_text},
-                         {"BTYPE", storage_type(b_type)},
-                         {"ACCS", accs},
-                         {"LOAD", load},
-                         {"LOADB", loadb},
-                         {"FMA", fma},
-                         {"STORE", store}});
+  return expand(gemm_c::kMicro, {{"NAME", p.c.name},
+                                 {"ROWS", rows_text},
+                                 {"VECS", vecs_text},
+                                 {"BTYPE", storage_type(b_type)},
+                                 {"ACCS", accs},
+                                 {"LOAD", load},
+                                 {"LOADB", loadb},
+                                 {"FMA", fma},
+                                 {"STORE", store}});
 }
 
 // Chooses among the kernels above; only the pairs that this problem can reach exist.
@@ -269,43 +252,6 @@ if (columns < PANEL) {
   fail<InternalError>("unknown source of B");
 }
 
-constexpr std::string_view kEntry = R"(
-// C[@M@, @N@] = A x B over K = @K@, batch @BATCH@. A task is @BLOCKM@ rows of one panel of @PANEL@ columns; up to GROUP tasks
-// of the same rows go through K side by side, so that a block of A is used for all of them while it is in the cache.
-void @NAME@(void* const* bufs, const int64_t* params, int64_t begin, int64_t end, int thread) {
-  enum { PANEL = @PANEL@, BLOCK_M = @BLOCKM@, BLOCK_K = @BLOCKK@, ROWS = @ROWS@, GROUP = @GROUP@ };
-  const int64_t M = @M@, N = @N@, K = @K@;
-  const int64_t blocks = (M + BLOCK_M - 1) / BLOCK_M, panels = (N + PANEL - 1) / PANEL;
-  @SCRATCH@
-  for (int64_t task = begin, count; task < end; task += count) {
-    @DECODE@
-    count = @COUNT@;
-    const int64_t m_begin = block * BLOCK_M, m_end = m_begin + BLOCK_M < M ? m_begin + BLOCK_M : M;
-    @SELECTA@
-    for (int64_t k0 = 0; @MORE@; k0 += BLOCK_K) {
-      const int64_t depth = K - k0 < BLOCK_K ? K - k0 : BLOCK_K;
-      for (int64_t panel = first_panel; panel < first_panel + count; ++panel) {
-        const int64_t n0 = panel * PANEL, columns = N - n0 < PANEL ? N - n0 : PANEL;
-        const int64_t vecs = @VECS@;
-        @SELECTB@
-        // The block of B that comes next is fetched into the second-level cache by the first tiles of this one.
-        const char* ahead = (const char*)(@AHEAD@);
-        const char* const ahead_end = ahead + depth * ldb * sizeof *b;
-        for (int64_t m = m_begin, rows; m < m_end; m += rows) {
-          const int64_t left = m_end - m;
-          @HEIGHT@
-          @TILEA@
-          float* tile = @TILE@;
-          @NAME@_micro(rows, vecs, a, lda, b + k0 * ldb, ldb, depth, tile, k0 > 0, ahead);
-          if (ahead < ahead_end) ahead += 64 * depth;
-          if (k0 + depth == K) @NAME@_epilogue(tile, m, rows, n0, columns, batch, bufs, params);
-        }
-      }
-    }
-  }
-}
-)";
-
 std::string entry_text(const Plan& p) {
   const GemmConfig& c = p.c;
   std::string scratch;
@@ -374,27 +320,27 @@ const int64_t groups = (same_rows + GROUP - 1) / GROUP;)";
   const std::string height =
       c.m.is_constant() ? "const int64_t tiles = (left + ROWS - 1) / ROWS;\nrows = (left + tiles - 1) / tiles;"
                         : fmt::format("rows = left >= ROWS ? ROWS : {}left >= 2 ? 2 : 1;", c.tile.rows > 4 ? "left >= 4 ? 4 : " : "");
-  return expand(kEntry, {{"NAME", c.name},
-                         {"M", c.m.text()},
-                         {"N", c.n.text()},
-                         {"K", c.k.text()},
-                         {"BATCH", c.batch.text()},
-                         {"PANEL", std::to_string(p.panel)},
-                         {"BLOCKM", std::to_string(c.tile.block_m)},
-                         {"BLOCKK", std::to_string(c.tile.block_k)},
-                         {"ROWS", std::to_string(c.tile.rows)},
-                         {"GROUP", std::to_string(p.group)},
-                         {"MORE", c.k.is_constant() ? "k0 < K" : "k0 < K || k0 == 0"},  // a product over nothing is 0
-                         {"COUNT", p.group == 1 ? "1" : "(same_rows + groups - 1) / groups"},
-                         {"AHEAD", ahead},
-                         {"VECS", c.n.is_constant() ? "(columns + T_LANES - 1) / T_LANES" : std::to_string(c.tile.vecs)},
-                         {"SCRATCH", scratch},
-                         {"DECODE", decode},
-                         {"SELECTA", select_a},
-                         {"TILEA", tile_a},
-                         {"SELECTB", select_b_text(p)},
-                         {"HEIGHT", height},
-                         {"TILE", p.splits_k ? partial : "small_tile"}});
+  return expand(gemm_c::kEntry, {{"NAME", c.name},
+                                 {"M", c.m.text()},
+                                 {"N", c.n.text()},
+                                 {"K", c.k.text()},
+                                 {"BATCH", c.batch.text()},
+                                 {"PANEL", std::to_string(p.panel)},
+                                 {"BLOCKM", std::to_string(c.tile.block_m)},
+                                 {"BLOCKK", std::to_string(c.tile.block_k)},
+                                 {"ROWS", std::to_string(c.tile.rows)},
+                                 {"GROUP", std::to_string(p.group)},
+                                 {"MORE", c.k.is_constant() ? "k0 < K" : "k0 < K || k0 == 0"},  // a product over nothing is 0
+                                 {"COUNT", p.group == 1 ? "1" : "(same_rows + groups - 1) / groups"},
+                                 {"AHEAD", ahead},
+                                 {"VECS", c.n.is_constant() ? "(columns + T_LANES - 1) / T_LANES" : std::to_string(c.tile.vecs)},
+                                 {"SCRATCH", scratch},
+                                 {"DECODE", decode},
+                                 {"SELECTA", select_a},
+                                 {"TILEA", tile_a},
+                                 {"SELECTB", select_b_text(p)},
+                                 {"HEIGHT", height},
+                                 {"TILE", p.splits_k ? partial : "small_tile"}});
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "codegen/cpu/templates/gemv_template.h"
 
 #include "base/check.h"
+#include "codegen/cpu/templates/gemv.c.h"
 
 namespace toroid::codegen {
 namespace {
@@ -55,37 +56,6 @@ static void @NAME@_dots_@ROWS@(const float* restrict a, int64_t lda, const @TYPE
                  {"STORE", store}});
 }
 
-constexpr std::string_view kEntry = R"(
-// C[@M@, @N@] = A x W^T over K = @K@. A task is @TASK@ columns.
-void @NAME@(void* const* bufs, const int64_t* params, int64_t begin, int64_t end, int thread) {
-  const int64_t N = @N@, K = @K@, ldb = @LDB@, batch = 0;
-  @ROWSOFA@
-  const @TYPE@* const weights = (const @TYPE@*)bufs[@B@] + (@BOFFSET@);
-  const int64_t stop = end * @TASK@ < N ? end * @TASK@ : N;
-  @DECLARATIONS@
-  for (int64_t n0 = begin * @TASK@; n0 < stop; n0 += T_LANES) {
-    const int64_t columns = N - n0 < T_LANES ? N - n0 : T_LANES;
-    float sums[@M@ * T_LANES] __attribute__((aligned(64)));
-    int64_t j = 0;
-    for (; j + @ROWS@ <= columns; j += @ROWS@) @NAME@_dots_@ROWS@(a, lda, weights + (n0 + j) * ldb, ldb, K, sums + j);
-    for (; j < columns; ++j) @NAME@_dots_1(a, lda, weights + (n0 + j) * ldb, ldb, K, sums + j);
-    for (int64_t m = 0; m < @M@; ++m) {
-      if (columns == T_LANES) {
-        const int64_t n = n0;
-        const vf32 acc = t_load(sums + m * T_LANES);
-        @VECTOR@
-      } else {
-#pragma clang loop vectorize(disable) unroll(disable)
-        for (int64_t n = n0; n < N; ++n) {
-          const float acc = sums[m * T_LANES + n - n0];
-          @SCALAR@
-        }
-      }
-    }
-  }
-}
-)";
-
 // Statements that set `a` and `lda`.
 std::string rows_of_a_text(const GemvConfig& c) {
   if (c.rows_of_a.empty())
@@ -117,20 +87,20 @@ std::string gemv_text(const GemvConfig& c) {
   TOROID_CHECK(c.m >= 1 && c.m <= 4 && why.empty(), "GEMV of {} rows, {} columns a task: {}", c.m, c.tile.task_columns, why);
   const auto n = [](int64_t x) { return std::to_string(x); };
   return template_head(c.lanes) + dots_text(c, c.tile.streams) + dots_text(c, 1) + row_function_text(c.name, c.rows_of_a) +
-         expand(kEntry, {{"NAME", c.name},
-                         {"M", n(c.m)},
-                         {"N", c.n.text()},
-                         {"K", c.k.text()},
-                         {"TASK", n(c.tile.task_columns)},
-                         {"LDB", c.b_row_stride},
-                         {"ROWSOFA", rows_of_a_text(c)},
-                         {"BOFFSET", c.b_offset},
-                         {"B", n(c.b_buffer)},
-                         {"TYPE", storage_type(c.b_type)},
-                         {"ROWS", n(c.tile.streams)},
-                         {"DECLARATIONS", c.epilogue.declarations},
-                         {"VECTOR", c.epilogue.vector},
-                         {"SCALAR", c.epilogue.scalar}});
+         expand(gemv_c::kEntry, {{"NAME", c.name},
+                                 {"M", n(c.m)},
+                                 {"N", c.n.text()},
+                                 {"K", c.k.text()},
+                                 {"TASK", n(c.tile.task_columns)},
+                                 {"LDB", c.b_row_stride},
+                                 {"ROWSOFA", rows_of_a_text(c)},
+                                 {"BOFFSET", c.b_offset},
+                                 {"B", n(c.b_buffer)},
+                                 {"TYPE", storage_type(c.b_type)},
+                                 {"ROWS", n(c.tile.streams)},
+                                 {"DECLARATIONS", c.epilogue.declarations},
+                                 {"VECTOR", c.epilogue.vector},
+                                 {"SCALAR", c.epilogue.scalar}});
 }
 
 Expr gemv_scratch_bytes(const GemvConfig& c, const Expr& k) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "codegen/cuda/templates/attention_common.cu.h"
 #include "codegen/emit.h"
 
 namespace toroid::codegen {
@@ -18,36 +19,6 @@ bool is_aligned(const choice::Attention& a, const choice::Operand& o, const Expr
   for (size_t d = 0; d < 3; ++d) aligned = aligned && (extents[d] == Expr(1) || sym::known_multiple(o.strides[d], kPiece));
   return aligned;
 }
-
-constexpr std::string_view kDefinitions = R"(#define NEGATIVE_INFINITY __int_as_float(0xff800000)
-// C += A B of 16 rows, 8 columns, depth 16.
-__device__ __forceinline__ void mma(float* c, u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.@T@.@T@.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-}
-__device__ __forceinline__ u32 pack_halves(float low, float high) {
-  u32 r;
-  asm("cvt.rn.@T@x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
-  return r;
-}
-__device__ __forceinline__ float power_of_two(float x) {
-  float r;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
-  return r;
-}
-// The results of the kernels before this one are visible from here on.
-__device__ __forceinline__ void wait_for_inputs() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
-__device__ __forceinline__ void let_next_begin() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;");
-#endif
-}
-@MASK@)";
 
 std::string mask_value_text(const choice::Attention& a) {
   if (a.mask.buffer < 0) return "";
@@ -95,7 +66,7 @@ AttentionSizes typical_sizes(const choice::Attention& a) {
 
 std::string attention_definitions(const choice::Attention& a) {
   const bool bf = a.q.dtype == DType::BF16;
-  return expand(kDefinitions, {{"T", bf ? "bf16" : "f16"}, {"MASK", mask_value_text(a)}});
+  return expand(attention_common_cu::kDefinitions, {{"T", bf ? "bf16" : "f16"}, {"MASK", mask_value_text(a)}});
 }
 
 std::string attention_sizes(CudaArguments& arguments, const choice::Attention& a) {

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "codegen/cuda/template.h"
-#include "codegen/cuda/templates/attention_decode_parts_text.h"
-#include "codegen/cuda/templates/attention_decode_text.h"
+#include "codegen/cuda/templates/attention_decode.cu.h"
+#include "codegen/cuda/templates/attention_decode_parts.cu.h"
 
 namespace toroid::codegen {
 namespace {
@@ -70,10 +70,10 @@ int stages_of(const Attention& a, const Work& w, const CudaDecodeTile& t) {
 }
 
 std::string next_step_text(CudaArguments& arguments, const Attention& a, const Shape& s) {
-  if (!s.skips) return std::string(kDecodeEveryStep);
+  if (!s.skips) return std::string(attention_decode_cu::kDecodeEveryStep);
   const bool shared = a.mask.strides[1] == Expr(0);  // by the heads
-  return expand(kDecodeLiveSteps, {{"COUNT", shared ? "min(M, rows_used)" : "rows_used"},
-                                   {"MASK", attention_pointer(arguments, a.mask, "batch", "head", "query")}});
+  return expand(attention_decode_cu::kDecodeLiveSteps, {{"COUNT", shared ? "min(M, rows_used)" : "rows_used"},
+                                                        {"MASK", attention_pointer(arguments, a.mask, "batch", "head", "query")}});
 }
 
 struct MaskTexts {
@@ -98,25 +98,27 @@ std::string kernel_text(CudaArguments& arguments, const choice::Node& node, cons
   const bool parts = s.splits > 1;
   const Expr rows = a.queries * heads_of_group(a);
   const bool one_tile = rows.is_const() && rows.constant() <= s.tiles * 8;
-  return expand(kDecodeKernel, {{"SIZES", attention_sizes(arguments, a)},
-                                {"K", attention_pointer(arguments, a.k, "batch", "kv_head", "0")},
-                                {"V", attention_pointer(arguments, a.v, "batch", "kv_head", "0")},
-                                {"Q", attention_pointer(arguments, a.q, "batch", "head", "query")},
-                                {"K_ROW", cuda_size(arguments, a.k.strides[2])},
-                                {"V_ROW", cuda_size(arguments, a.v.strides[2])},
-                                {"EVICT", one_tile ? "evict_first" : "evict_normal"},
-                                {"NEXT_STEP", next_step_text(arguments, a, s)},
-                                {"EARLY", s.alone ? "let_next_begin();" : ""},
-                                {"PREFETCH", s.early > 0 ? expand(kDecodePrefetch, {{"STEPS", std::to_string(s.early)}}) : ""},
-                                {"LATE", s.alone ? "" : "let_next_begin();"},
-                                {"LIMIT", a.causal ? "min(query + N - M, N - 1)" : "N - 1"},
-                                {"MASK_ROWS", mask.rows},
-                                {"MASK_ROW", mask.row},
-                                {"LOAD_MASK", mask.load},
-                                {"APPLY_MASK", mask.apply},
-                                {"PARTS", parts ? std::string(kDecodeParts) : ""},
-                                {"FINISH", parts ? std::string(kDecodeFinishPart) : expand(kDecodeFinish, {{"EPILOGUE", epilogue}})},
-                                {"COMBINE", parts ? expand(kDecodeCombine, {{"EPILOGUE", epilogue}}) : ""}});
+  return expand(attention_decode_cu::kDecodeKernel,
+                {{"SIZES", attention_sizes(arguments, a)},
+                 {"K", attention_pointer(arguments, a.k, "batch", "kv_head", "0")},
+                 {"V", attention_pointer(arguments, a.v, "batch", "kv_head", "0")},
+                 {"Q", attention_pointer(arguments, a.q, "batch", "head", "query")},
+                 {"K_ROW", cuda_size(arguments, a.k.strides[2])},
+                 {"V_ROW", cuda_size(arguments, a.v.strides[2])},
+                 {"EVICT", one_tile ? "evict_first" : "evict_normal"},
+                 {"NEXT_STEP", next_step_text(arguments, a, s)},
+                 {"EARLY", s.alone ? "let_next_begin();" : ""},
+                 {"PREFETCH", s.early > 0 ? expand(attention_decode_cu::kDecodePrefetch, {{"STEPS", std::to_string(s.early)}}) : ""},
+                 {"LATE", s.alone ? "" : "let_next_begin();"},
+                 {"LIMIT", a.causal ? "min(query + N - M, N - 1)" : "N - 1"},
+                 {"MASK_ROWS", mask.rows},
+                 {"MASK_ROW", mask.row},
+                 {"LOAD_MASK", mask.load},
+                 {"APPLY_MASK", mask.apply},
+                 {"PARTS", parts ? std::string(attention_decode_parts_cu::kDecodeParts) : ""},
+                 {"FINISH", parts ? std::string(attention_decode_parts_cu::kDecodeFinishPart)
+                                  : expand(attention_decode_cu::kDecodeFinish, {{"EPILOGUE", epilogue}})},
+                 {"COMBINE", parts ? expand(attention_decode_parts_cu::kDecodeCombine, {{"EPILOGUE", epilogue}}) : ""}});
 }
 
 }  // namespace
@@ -185,13 +187,13 @@ KernelText generate_cuda_attention_decode(const choice::Node& node, const CudaAt
   if (s.splits > 1) arguments.use_counters(parts * ((s.splits - 1) * part_rows * (a.value_dim + a.value_dim / 8 * 2)));
   const auto n = [](int64_t x) { return std::to_string(x); };
   arguments.define(attention_definitions(a) +
-                   expand(kDecodeDefinitions, {{"D", n(a.head_dim)},
-                                               {"DV", n(a.value_dim)},
-                                               {"TILES", n(s.tiles)},
-                                               {"WARPS", n(s.warps)},
-                                               {"SPLITS", n(s.splits)},
-                                               {"STAGES", n(s.stages)}}) +
-                   (s.splits > 1 ? expand(kDecodePartDefinitions, {{"ROWS", n(part_rows)}}) : ""));
+                   expand(attention_decode_cu::kDecodeDefinitions, {{"D", n(a.head_dim)},
+                                                                    {"DV", n(a.value_dim)},
+                                                                    {"TILES", n(s.tiles)},
+                                                                    {"WARPS", n(s.warps)},
+                                                                    {"SPLITS", n(s.splits)},
+                                                                    {"STAGES", n(s.stages)}}) +
+                   (s.splits > 1 ? expand(attention_decode_parts_cu::kDecodePartDefinitions, {{"ROWS", n(part_rows)}}) : ""));
   const std::string body = kernel_text(arguments, node, a, s);
   KernelText k = arguments.kernel(cuda_template_name("attention", node.body), body, s.warps * 32, true, s.blocks, s.overlaps);
   k.tasks = parts * s.splits;

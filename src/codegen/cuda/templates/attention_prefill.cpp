@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "codegen/cuda/template.h"
-#include "codegen/cuda/templates/attention_mma_text.h"
-#include "codegen/cuda/templates/attention_prefill_text.h"
-#include "codegen/cuda/templates/attention_wgmma_text.h"
+#include "codegen/cuda/templates/attention_mma.cu.h"
+#include "codegen/cuda/templates/attention_prefill.cu.h"
+#include "codegen/cuda/templates/attention_wgmma.cu.h"
 
 namespace toroid::codegen {
 namespace {
@@ -81,19 +81,20 @@ int64_t head_group(const Attention& a, const Shape& s) {
 std::string mask_text(CudaArguments& arguments, const Attention& a, const Shape& s) {
   if (a.mask.buffer < 0) return "";
   const std::string row = attention_pointer(arguments, a.mask, "batch", "head", "min(row0 + g + e * 8, M - 1)");
-  if (s.lists) return expand(kPrefillMaskBits, {{"ROW", row}});
+  if (s.lists) return expand(attention_prefill_cu::kPrefillMaskBits, {{"ROW", row}});
   bool twos = a.mask.strides[3] == Expr(1) && sym::known_multiple(a.keys, 2) && sym::known_multiple(a.mask.offset, 2);
   for (size_t d = 0; d < 3; ++d) twos = twos && sym::known_multiple(a.mask.strides[d], 2);
   const std::string load = twos
                                ? "const Pack<mask_type, 2> x = load_pack<mask_type, 2>(m + min(key, N - 2));"
                                : fmt::format("const mask_type x[2] = {{m[(idx)min(key, N - 1) * {0}], m[(idx)min(key + 1, N - 1) * {0}]}};",
                                              cuda_size(arguments, a.mask.strides[3]));
-  return expand(kPrefillMaskElements, {{"ROW", row}, {"LOAD", load}, {"APPLY", apply_mask_text(a, "score", twos ? "x.x[c]" : "x[c]")}});
+  return expand(attention_prefill_cu::kPrefillMaskElements,
+                {{"ROW", row}, {"LOAD", load}, {"APPLY", apply_mask_text(a, "score", twos ? "x.x[c]" : "x[c]")}});
 }
 
 std::string softmax_text(CudaArguments& arguments, const Attention& a, const Shape& s) {
   const char* limit = a.causal ? "min(min(row0 + g + e * 8, M - 1) + N - M, N - 1)" : "N - 1";
-  return expand(kPrefillSoftmax,
+  return expand(attention_prefill_cu::kPrefillSoftmax,
                 {{"LIMIT", limit}, {"ALL_SEE", a.causal ? "min(row0 + N - M, N - 1)" : "N - 1"}, {"MASK", mask_text(arguments, a, s)}});
 }
 
@@ -133,34 +134,36 @@ std::string definitions_text(const Attention& a, const Shape& s) {
                                 {"HEAD_GROUP", number(head_group(a, s))},
                                 {"PRE_SCALED", pre_scaled ? "true" : "false"},
                                 {"WGMMA", wgmma}};
-  return attention_definitions(a) + expand(s.wgmma ? kPrefillWgmmaDefinitions : kPrefillMmaDefinitions, values);
+  return attention_definitions(a) +
+         expand(s.wgmma ? attention_wgmma_cu::kPrefillWgmmaDefinitions : attention_mma_cu::kPrefillMmaDefinitions, values);
 }
 
 std::string kernel_text(CudaArguments& arguments, const choice::Node& node, const Attention& a, const Shape& s) {
   const std::string at[] = {"batch", "head", "query", "d"};
   const std::string epilogue = cuda_epilogue(arguments, {node.domain, node.body}, at, "acc", 8).statements;
-  const std::string order = expand(kPrefillOrder, {{"VISIBLE", a.causal ? "max(min(N, min(M, (tile + 1) * kBM) + N - M), 0)" : "N"}});
+  const std::string order =
+      expand(attention_prefill_cu::kPrefillOrder, {{"VISIBLE", a.causal ? "max(min(N, min(M, (tile + 1) * kBM) + N - M), 0)" : "N"}});
   Substitutions values = {{"SIZES", attention_sizes(arguments, a)},
                           {"ORDER", order},
                           {"SOFTMAX", softmax_text(arguments, a, s)},
-                          {"STORE", expand(kPrefillStore, {{"EPILOGUE", epilogue}})}};
+                          {"STORE", expand(attention_prefill_cu::kPrefillStore, {{"EPILOGUE", epilogue}})}};
   if (!s.wgmma) {
     values.insert(values.end(), {{"K", attention_pointer(arguments, a.k, "batch", "kv_head", "0")},
                                  {"V", attention_pointer(arguments, a.v, "batch", "kv_head", "0")},
                                  {"Q", attention_pointer(arguments, a.q, "batch", "head", "query")},
                                  {"K_ROW", cuda_size(arguments, a.k.strides[2])},
                                  {"V_ROW", cuda_size(arguments, a.v.strides[2])}});
-    return expand(kPrefillMmaKernel, values);
+    return expand(attention_mma_cu::kPrefillMmaKernel, values);
   }
   const std::string row = s.lists ? attention_pointer(arguments, a.mask, "batch", "head", "query") : "";
   values.insert(values.end(), {{"Q_MAP", arguments.tensor_map(boxes_of(a, a.q, a.heads, a.queries, a.head_dim, s.queries()))},
                                {"K_MAP", arguments.tensor_map(boxes_of(a, a.k, a.kv_heads, a.keys, a.head_dim, kBlockKeys))},
                                {"V_MAP", arguments.tensor_map(boxes_of(a, a.v, a.kv_heads, a.keys, a.value_dim, kBlockKeys))},
-                               {"LIST", s.lists ? expand(kPrefillLiveBlocks, {{"ORDER", order}, {"ROW", row}}) : ""},
-                               {"BLOCKS", s.lists ? "" : std::string(kPrefillEveryBlock)},
+                               {"LIST", s.lists ? expand(attention_wgmma_cu::kPrefillLiveBlocks, {{"ORDER", order}, {"ROW", row}}) : ""},
+                               {"BLOCKS", s.lists ? "" : std::string(attention_wgmma_cu::kPrefillEveryBlock)},
                                {"TILES", cuda_size(arguments, tiles_of(a, s))},
                                {"REGISTERS", kRegisters[s.groups - 1]}});
-  return expand(kPrefillWgmmaKernel, values);
+  return expand(attention_wgmma_cu::kPrefillWgmmaKernel, values);
 }
 
 KernelText generate_prefill(const choice::Node& node, const CudaAttentionTarget& target, const Shape& s) {

@@ -3,55 +3,13 @@
 #include <fmt/core.h>
 
 #include "codegen/cuda/template.h"
+#include "codegen/cuda/templates/conv_depthwise.cu.h"
 #include "codegen/cuda/templates/parts.h"
 
 namespace toroid::codegen {
 namespace {
 
 constexpr int kThreads = 128;
-
-constexpr std::string_view kText = R"(
-  constexpr int kChannels = @CHANNELS@, kWidth = @WIDTH@, kPixels = @PIXELS@, kRows = @TAPS_H@, kColumns = @TAPS_W@;
-  constexpr int kReach = (kPixels - 1) * @STEP_W@ + (kColumns - 1) * @DILATION_W@ + 1;  // columns of the input that a thread may read
-  @EARLY@
-  const i64 part = i64(blockIdx.x) * @THREADS@ + threadIdx.x, strip = part / (kChannels / kWidth);
-  const int strips = static_cast<int>((@OUT_W@ + kPixels - 1) / kPixels), c = static_cast<int>(part % (kChannels / kWidth)) * kWidth;
-  const i64 row = strip / strips;
-  const int first = static_cast<int>(strip % strips) * kPixels, top = static_cast<int>(row % @OUT_H@) * @STEP_H@ - @PAD_H@;
-  const int left = first * @STEP_W@ - @PAD_W@;
-  @WAIT@
-  if (row >= @ROWS@) return;
-  const @TYPE@* const x = @INPUT@ + row / @OUT_H@ * @STRIDE_N@ + c;
-  f32 sums[kPixels][kWidth] = {};
-#pragma unroll @UNROLL@
-  for (int r = 0; r < kRows; ++r) {
-    const int h = top + r * @DILATION_H@;
-    if (static_cast<u32>(h) >= static_cast<u32>(@IN_H@)) continue;
-    Pack<@TYPE@, kWidth> in[kReach];
-#pragma unroll
-    for (int i = 0; i < kReach; ++i) {
-      const int w = left + i;
-      in[i] = {};
-      if (static_cast<u32>(w) < static_cast<u32>(@IN_W@))
-        in[i] = load_pack<@TYPE@, kWidth>(x + i64(h) * @STRIDE_H@ + i64(w) * @STRIDE_W@);
-    }
-#pragma unroll
-    for (int s = 0; s < kColumns; ++s) {
-      const Pack<@TYPE@, kWidth> tap = load_pack<@TYPE@, kWidth>(@WEIGHT@ + (r * kColumns + s) * kChannels + c);
-#pragma unroll
-      for (int p = 0; p < kPixels; ++p)
-#pragma unroll
-        for (int e = 0; e < kWidth; ++e)
-          sums[p][e] = fmaf(@LOAD@(in[p * @STEP_W@ + s * @DILATION_W@].x[e]), @LOAD@(tap.x[e]), sums[p][e]);
-    }
-  }
-#pragma unroll
-  for (int p = 0; p < kPixels; ++p) {
-    if (first + p >= @OUT_W@) break;
-    const i64 m = row * @OUT_W@ + first + p;
-    @EPILOGUE@
-  }
-)";
 
 // Neighbouring channels that one access reads.
 int width_of(const choice::Convolution& c) {
@@ -111,34 +69,35 @@ KernelText generate_conv_depthwise(const choice::Node& node, const choice::Convo
   if (!(c.input.offset == Expr(0))) input += " + " + size(c.input.offset);
   if (is_half(c.input.dtype)) arguments.need(convert = fmt::format("s_cvt_{}_f32", name_of(c.input.dtype)));
   const Expr rows = c.n * c.out_h;
-  const std::string body = expand(kText, {{"CHANNELS", n(c.out_channels)},
-                                          {"WIDTH", n(width)},
-                                          {"PIXELS", n(count)},
-                                          {"TAPS_H", n(c.kernel_h)},
-                                          {"TAPS_W", n(c.kernel_w)},
-                                          {"UNROLL", c.kernel_h <= 7 ? "" : "1"},
-                                          {"THREADS", n(kThreads)},
-                                          {"STEP_H", n(c.stride_h)},
-                                          {"STEP_W", n(c.stride_w)},
-                                          {"PAD_H", n(c.pad_h)},
-                                          {"PAD_W", n(c.pad_w)},
-                                          {"DILATION_H", n(c.dilation_h)},
-                                          {"DILATION_W", n(c.dilation_w)},
-                                          {"OUT_H", size(c.out_h)},
-                                          {"OUT_W", size(c.out_w)},
-                                          {"IN_H", size(c.in_h)},
-                                          {"IN_W", size(c.in_w)},
-                                          {"ROWS", size(rows)},
-                                          {"STRIDE_N", size(c.input.strides[0])},
-                                          {"STRIDE_H", size(c.input.strides[2])},
-                                          {"STRIDE_W", size(c.input.strides[3])},
-                                          {"TYPE", memory_type(c.input.dtype)},
-                                          {"LOAD", convert},
-                                          {"INPUT", input},
-                                          {"WEIGHT", arguments.pointer(weight, c.weight.dtype)},
-                                          {"EARLY", overlaps ? "asm volatile(\"griddepcontrol.launch_dependents;\" ::: \"memory\");" : ""},
-                                          {"WAIT", overlaps ? "asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");" : ""},
-                                          {"EPILOGUE", epilogue.statements}});
+  const std::string body =
+      expand(conv_depthwise_cu::kText, {{"CHANNELS", n(c.out_channels)},
+                                        {"WIDTH", n(width)},
+                                        {"PIXELS", n(count)},
+                                        {"TAPS_H", n(c.kernel_h)},
+                                        {"TAPS_W", n(c.kernel_w)},
+                                        {"UNROLL", c.kernel_h <= 7 ? "" : "1"},
+                                        {"THREADS", n(kThreads)},
+                                        {"STEP_H", n(c.stride_h)},
+                                        {"STEP_W", n(c.stride_w)},
+                                        {"PAD_H", n(c.pad_h)},
+                                        {"PAD_W", n(c.pad_w)},
+                                        {"DILATION_H", n(c.dilation_h)},
+                                        {"DILATION_W", n(c.dilation_w)},
+                                        {"OUT_H", size(c.out_h)},
+                                        {"OUT_W", size(c.out_w)},
+                                        {"IN_H", size(c.in_h)},
+                                        {"IN_W", size(c.in_w)},
+                                        {"ROWS", size(rows)},
+                                        {"STRIDE_N", size(c.input.strides[0])},
+                                        {"STRIDE_H", size(c.input.strides[2])},
+                                        {"STRIDE_W", size(c.input.strides[3])},
+                                        {"TYPE", memory_type(c.input.dtype)},
+                                        {"LOAD", convert},
+                                        {"INPUT", input},
+                                        {"WEIGHT", arguments.pointer(weight, c.weight.dtype)},
+                                        {"EARLY", overlaps ? "asm volatile(\"griddepcontrol.launch_dependents;\" ::: \"memory\");" : ""},
+                                        {"WAIT", overlaps ? "asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");" : ""},
+                                        {"EPILOGUE", epilogue.statements}});
   KernelText k = arguments.kernel(cuda_template_name("conv_depthwise", node.body), body, kThreads, epilogue.wide, 0, overlaps);
   k.tasks = sym::ceil_div(rows * sym::ceil_div(c.out_w, Expr(count)) * Expr(c.out_channels / width), Expr(kThreads));
   k.plan = fmt::format("conv_depthwise: {} channels of {} pixels a thread\n", width, count) + loop::to_string(node.domain, node.body);

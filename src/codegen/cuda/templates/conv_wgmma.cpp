@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "codegen/cuda/template.h"
+#include "codegen/cuda/templates/conv_wgmma.cu.h"
 #include "codegen/cuda/templates/gemm_mma.h"
 #include "codegen/cuda/templates/gemm_wgmma.h"
 
@@ -12,18 +13,6 @@ namespace toroid::codegen {
 namespace {
 
 int64_t block_k(const choice::Convolution& c) { return wgmma_block_k(c.input.dtype); }
-
-// The pixels of a tile from w.m on, under the tap and the channels of step k (PTX ISA, "Im2col mode").
-constexpr std::string_view kLoad = R"(
-__device__ __forceinline__ void load_window(u32 to, const TensorMap& map, u32 bar, int pixel, int step) {
-  constexpr int kPieces = @PIECES@;
-  const int tap = step / kPieces, c = step % kPieces * @BLOCK_K@, w = pixel % @OUT_W@, h = pixel / @OUT_W@ % @OUT_H@;
-  const u16 tap_h = static_cast<u16>(tap / @TAPS_W@ * @DILATION_H@), tap_w = static_cast<u16>(tap % @TAPS_W@ * @DILATION_W@);
-  asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], [%2], "
-               "{%7, %8};" ::"r"(to), "l"(&map), "r"(bar), "r"(c), "r"(w * @STEP_W@ - @PAD_W@), "r"(h * @STEP_H@ - @PAD_H@),
-               "r"(pixel / @OUT_W@ / @OUT_H@), "h"(tap_w), "h"(tap_h) : "memory");
-}
-)";
 
 }  // namespace
 
@@ -99,17 +88,17 @@ KernelText generate_conv_wgmma(const choice::Node& node, const choice::Convoluti
                                        : cuda_epilogue(arguments, points, at, "acc", 8);
   w.epilogue = epilogue.statements, w.carried = epilogue.carried;
   auto n = [](int64_t x) { return std::to_string(x); };
-  arguments.define(expand(kLoad, {{"PIECES", n(c.in_channels / block_k(c))},
-                                  {"BLOCK_K", n(block_k(c))},
-                                  {"OUT_H", n(c.out_h.constant())},
-                                  {"OUT_W", n(c.out_w.constant())},
-                                  {"TAPS_W", n(c.kernel_w)},
-                                  {"DILATION_H", n(c.dilation_h)},
-                                  {"DILATION_W", n(c.dilation_w)},
-                                  {"STEP_H", n(c.stride_h)},
-                                  {"STEP_W", n(c.stride_w)},
-                                  {"PAD_H", n(c.pad_h)},
-                                  {"PAD_W", n(c.pad_w)}}));
+  arguments.define(expand(conv_wgmma_cu::kLoad, {{"PIECES", n(c.in_channels / block_k(c))},
+                                                 {"BLOCK_K", n(block_k(c))},
+                                                 {"OUT_H", n(c.out_h.constant())},
+                                                 {"OUT_W", n(c.out_w.constant())},
+                                                 {"TAPS_W", n(c.kernel_w)},
+                                                 {"DILATION_H", n(c.dilation_h)},
+                                                 {"DILATION_W", n(c.dilation_w)},
+                                                 {"STEP_H", n(c.stride_h)},
+                                                 {"STEP_W", n(c.stride_w)},
+                                                 {"PAD_H", n(c.pad_h)},
+                                                 {"PAD_W", n(c.pad_w)}}));
   return wgmma_kernel(arguments, w, "conv_wgmma", node, epilogue, g, processors);
 }
 

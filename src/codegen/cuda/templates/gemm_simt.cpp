@@ -3,55 +3,11 @@
 #include "base/check.h"
 #include "codegen/cuda/template.h"
 #include "codegen/cuda/templates/gemm_mma.h"
+#include "codegen/cuda/templates/gemm_simt.cu.h"
 #include "codegen/cuda/templates/parts.h"
 
 namespace toroid::codegen {
 namespace {
-
-// A block computes a tile of kTile x kTile, a thread 4 x 4 of it, from slices of both operands in shared memory.
-constexpr std::string_view kText = R"(
-  enum { TILE = 64, DEPTH = 16, PAD = 4 };
-  __shared__ alignas(16) f32 as[DEPTH][TILE + PAD], bs[DEPTH][TILE + PAD];
-  const idx M = @M@, N = @N@, K = @K@;
-  const idx across = (N + TILE - 1) / TILE, tiles = (M + TILE - 1) / TILE * across;
-  const idx batch = blockIdx.x / tiles, tile = blockIdx.x % tiles;
-  const idx m0 = tile / across * TILE, n0 = tile % across * TILE;
-  const int t = threadIdx.x, row = t / 16 * 4, column = t % 16 * 4;
-  f32 acc[4][4] = {};
-  for (idx k0 = 0; k0 < K; k0 += DEPTH) {
-#pragma unroll
-    for (int i = 0; i < TILE * DEPTH / 256; ++i) {
-      const int e = t + i * 256;
-      {
-        const int k = @A_K@, r = @A_R@;
-        const idx m = m0 + r, at = k0 + k;
-        as[k][r] = m < M && at < K ? (f32)@A_VALUE@ : 0.0f;
-      }
-      {
-        const int k = @B_K@, r = @B_R@;
-        const idx n = n0 + r, at = k0 + k;
-        bs[k][r] = n < N && at < K ? (f32)@B_VALUE@ : 0.0f;
-      }
-    }
-    __syncthreads();
-#pragma unroll
-    for (int k = 0; k < DEPTH; ++k) {
-      const Pack<f32, 4> a = load_pack<f32, 4>(&as[k][row]), b = load_pack<f32, 4>(&bs[k][column]);
-#pragma unroll
-      for (int i = 0; i < 4; ++i)
-#pragma unroll
-        for (int j = 0; j < 4; ++j) acc[i][j] = fmaf(a.x[i], b.x[j], acc[i][j]);
-    }
-    __syncthreads();
-  }
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const idx m = m0 + row + i, n = n0 + column;
-    if (m < M && n < N) {
-      @EPILOGUE@
-    }
-  }
-)";
 
 // Neighbouring threads read neighbours in memory: along k, or along the other dimension.
 struct Walk {
@@ -81,16 +37,16 @@ KernelText generate_gemm_simt(const choice::Node& node, const choice::Gemm& g) {
   point.insert(point.end(), {"m", "n"});
   const CudaPoints epilogue = cuda_epilogue(arguments, {node.domain, node.body}, point, "acc[i]", 4);
   const Walk a = walk(g.a.strides[nb + 1]), b = walk(g.b.strides[nb]);
-  const std::string body = expand(kText, {{"M", cuda_size(arguments, g.m)},
-                                          {"N", cuda_size(arguments, g.n)},
-                                          {"K", cuda_size(arguments, g.k)},
-                                          {"A_K", a.k},
-                                          {"A_R", a.r},
-                                          {"B_K", b.k},
-                                          {"B_R", b.r},
-                                          {"A_VALUE", element(g.a, "m", "at")},
-                                          {"B_VALUE", element(g.b, "at", "n")},
-                                          {"EPILOGUE", epilogue.statements}});
+  const std::string body = expand(gemm_simt_cu::kText, {{"M", cuda_size(arguments, g.m)},
+                                                        {"N", cuda_size(arguments, g.n)},
+                                                        {"K", cuda_size(arguments, g.k)},
+                                                        {"A_K", a.k},
+                                                        {"A_R", a.r},
+                                                        {"B_K", b.k},
+                                                        {"B_R", b.r},
+                                                        {"A_VALUE", element(g.a, "m", "at")},
+                                                        {"B_VALUE", element(g.b, "at", "n")},
+                                                        {"EPILOGUE", epilogue.statements}});
   KernelText k = arguments.kernel(cuda_template_name("gemm_simt", node.body), body, kThreads, true);
   k.tasks = sym::ceil_div(g.m, kTile) * sym::ceil_div(g.n, kTile);
   for (auto& e : g.batch) k.tasks = k.tasks * e;

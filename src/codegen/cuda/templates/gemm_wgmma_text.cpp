@@ -8,12 +8,10 @@
 
 #include "base/check.h"
 #include "codegen/cuda/templates/gemm_mma_text.h"
-#include "codegen/cuda/templates/gemm_wgmma_pieces.h"
+#include "codegen/cuda/templates/gemm_wgmma.cu.h"
 #include "codegen/expand.h"
 
 namespace toroid::codegen {
-
-using namespace wgmma;
 
 namespace {
 
@@ -130,16 +128,6 @@ std::string load_b_text(const GemmWgmma& g) {
          load_columns(g, g.b, "to_b + x * 128", "w.n + x");
 }
 
-// Whether what a lane has of a unit begins (ends) what its warp has of a row, in the order of the units.
-constexpr std::string_view kRowEnds = R"(
-__device__ __forceinline__ bool begins_row(int u, int q) {
-  return is_rest(u) ? q % 2 == 0 : q == 0 && (kSplit > 1 || u % kUnitsOfRows % kQuads == 0);
-}
-__device__ __forceinline__ bool ends_row(int u, int q) {
-  return is_rest(u) ? q % 2 == 1 : q == 3 && (kSplit > 1 || u % kUnitsOfRows % kQuads == kQuads - 1);
-}
-)";
-
 // What cuda_epilogue_around() sees of a unit that `inside` says to be inside of the result.
 std::string left_text(const GemmWgmma& g, const std::string& inside) {
   if (!g.around) return "";
@@ -157,15 +145,16 @@ std::string piece_text(const GemmWgmma& g, const std::string& inside) {
   }
   for (auto& [early, name] : {std::pair{&g.near, "near"}, std::pair{&g.far, "far"}})
     if (!early->loads.empty()) held += fmt::format("struct {{ {} }} {};\nif ({}) {}", early->members, name, inside, early->loads);
-  return g.carried + expand(kPieceText, {{"HELD", held},
-                                         {"SUM", std::string(kSlicesSum) + (g.neighbours ? "" : "\ntranspose_quad(acc);")},
-                                         {"INSIDE", g.around ? "true" : inside},
-                                         {"EPILOGUE", ends + g.epilogue}});
+  return g.carried + expand(gemm_wgmma_cu::kPieceText,
+                            {{"HELD", held},
+                             {"SUM", std::string(gemm_wgmma_cu::kSlicesSum) + (g.neighbours ? "" : "\ntranspose_quad(acc);")},
+                             {"INSIDE", g.around ? "true" : inside},
+                             {"EPILOGUE", ends + g.epilogue}});
 }
 
 std::string truth(bool x) { return x ? "true" : "false"; }
 
-std::string split_add(const GemmWgmma& g) { return g.tile.split > 1 ? std::string(kSplitAdd) : ""; }
+std::string split_add(const GemmWgmma& g) { return g.tile.split > 1 ? std::string(gemm_wgmma_cu::kSplitAdd) : ""; }
 
 void check(const GemmWgmma& g) {
   const WgmmaTile& t = g.tile;
@@ -185,29 +174,29 @@ void check(const GemmWgmma& g) {
 
 std::string definitions_text(const GemmWgmma& g) {
   const WgmmaTile& t = g.tile;
-  std::string out = std::string(kDevice) + (g.neighbours ? "" : std::string(transpose_quad_text()));
+  std::string out = std::string(gemm_wgmma_cu::kDevice) + (g.neighbours ? "" : std::string(transpose_quad_text()));
   std::set<std::pair<int, bool>> loads = {{g.a.rank, t.beside > 1}, {g.b.rank, t.share > 1}};
   for (auto& [rank, shared] : loads) out += load_function(rank, shared);
-  out += wgmma_function(g) + expand(kConstants, {{"BLOCK_M", std::to_string(t.block_m)},
-                                                 {"BLOCK_N", std::to_string(t.block_n)},
-                                                 {"BLOCK_K", std::to_string(wgmma_block_k(g.type))},
-                                                 {"SIZE", std::to_string(size_of(g.type))},
-                                                 {"STAGES", std::to_string(t.stages)},
-                                                 {"GROUP", std::to_string(std::max(1, 2048 / t.block_m / t.share))},
-                                                 {"SPLIT", std::to_string(t.split)},
-                                                 {"SLICES", std::to_string(t.slices)},
-                                                 {"SHARE", std::to_string(t.share)},
-                                                 {"BESIDE", std::to_string(t.beside)},
-                                                 {"PAIR", g.b2 ? "2" : "1"},
-                                                 {"CONSUMERS", std::to_string(t.consumers)},
-                                                 {"TURNS", t.alternate ? "2" : "1"},
-                                                 {"WARPGROUP_M", std::to_string(warpgroup_m(t))},
-                                                 {"WARPGROUP_N", std::to_string(warpgroup_n(t))},
-                                                 {"LAST_M", g.last_row_early ? "min(m, M - kBlockM)" : "m"},
-                                                 {"LAST_N", g.last_column_early ? "min(n, N - kBlockN / kPair)" : "n"},
-                                                 {"A_K", truth(g.a.k_contiguous)},
-                                                 {"B_K", truth(g.b.k_contiguous)}});
-  if (g.around) out += kRowEnds;
+  out += wgmma_function(g) + expand(gemm_wgmma_cu::kConstants, {{"BLOCK_M", std::to_string(t.block_m)},
+                                                                {"BLOCK_N", std::to_string(t.block_n)},
+                                                                {"BLOCK_K", std::to_string(wgmma_block_k(g.type))},
+                                                                {"SIZE", std::to_string(size_of(g.type))},
+                                                                {"STAGES", std::to_string(t.stages)},
+                                                                {"GROUP", std::to_string(std::max(1, 2048 / t.block_m / t.share))},
+                                                                {"SPLIT", std::to_string(t.split)},
+                                                                {"SLICES", std::to_string(t.slices)},
+                                                                {"SHARE", std::to_string(t.share)},
+                                                                {"BESIDE", std::to_string(t.beside)},
+                                                                {"PAIR", g.b2 ? "2" : "1"},
+                                                                {"CONSUMERS", std::to_string(t.consumers)},
+                                                                {"TURNS", t.alternate ? "2" : "1"},
+                                                                {"WARPGROUP_M", std::to_string(warpgroup_m(t))},
+                                                                {"WARPGROUP_N", std::to_string(warpgroup_n(t))},
+                                                                {"LAST_M", g.last_row_early ? "min(m, M - kBlockM)" : "m"},
+                                                                {"LAST_N", g.last_column_early ? "min(n, N - kBlockN / kPair)" : "n"},
+                                                                {"A_K", truth(g.a.k_contiguous)},
+                                                                {"B_K", truth(g.b.k_contiguous)}});
+  if (g.around) out += gemm_wgmma_cu::kRowEnds;
   return out;
 }
 
@@ -234,18 +223,18 @@ class UnitsText {
     std::string out;
     for (auto& h : helds_)
       if (!h.from->loads.empty())
-        out += expand(kFirstUnits, {{"STRUCT", h.type},
-                                    {"MEMBERS", h.from->members},
-                                    {"NAME", h.name},
-                                    {"AHEAD", std::to_string(h.ahead)},
-                                    {"SPLIT_SKIP", skip_},
-                                    {"LOAD", load(h, "u", inside_)}});
+        out += expand(gemm_wgmma_cu::kFirstUnits, {{"STRUCT", h.type},
+                                                   {"MEMBERS", h.from->members},
+                                                   {"NAME", h.name},
+                                                   {"AHEAD", std::to_string(h.ahead)},
+                                                   {"SPLIT_SKIP", skip_},
+                                                   {"LOAD", load(h, "u", inside_)}});
     return out + g_.carried;
   }
 
   std::string prefetch() const {
     if (g_.far.loads.empty()) return "";
-    return expand(kPrefetchUnits, {{"SPLIT_SKIP", skip_}, {"INSIDE", inside_}, {"PREFETCHES", g_.far.prefetches}});
+    return expand(gemm_wgmma_cu::kPrefetchUnits, {{"SPLIT_SKIP", skip_}, {"INSIDE", inside_}, {"PREFETCHES", g_.far.prefetches}});
   }
 
   std::string units(const std::string& where) const {
@@ -258,15 +247,16 @@ class UnitsText {
     }
     const std::string ends = g_.around ? "const bool begins = begins_row(u, q), ends = ends_row(u, q);\n" : "";
     const std::string order = g_.neighbours ? "" : "transpose_quad(acc);";
-    return expand(kUnitsText, {{"SPLIT_SKIP", skip_},
-                               {"SUM", "unit_of(sums, u, acc);\n" + split_add(g_) + order},
-                               {"SECOND", !g_.b2          ? ""
-                                          : g_.neighbours ? "float acc2[8];\nunit_of(sums, u, acc2, 1);"
-                                                          : "float acc2[8];\nunit_of(sums, u, acc2, 1);\ntranspose_quad(acc2);"},
-                               {"INSIDE", g_.around ? "true" : where},
-                               {"HELD", held},
-                               {"EPILOGUE", ends + left_text(g_, where) + g_.epilogue},
-                               {"NEXT", next}});
+    return expand(gemm_wgmma_cu::kUnitsText,
+                  {{"SPLIT_SKIP", skip_},
+                   {"SUM", "unit_of(sums, u, acc);\n" + split_add(g_) + order},
+                   {"SECOND", !g_.b2          ? ""
+                              : g_.neighbours ? "float acc2[8];\nunit_of(sums, u, acc2, 1);"
+                                              : "float acc2[8];\nunit_of(sums, u, acc2, 1);\ntranspose_quad(acc2);"},
+                   {"INSIDE", g_.around ? "true" : where},
+                   {"HELD", held},
+                   {"EPILOGUE", ends + left_text(g_, where) + g_.epilogue},
+                   {"NEXT", next}});
   }
 
  private:
@@ -277,12 +267,12 @@ class UnitsText {
   };
 
   std::string load(const Held& h, const std::string& unit, const std::string& where) const {
-    return expand(kLoadUnit, {{"UNIT", unit},
-                              {"INSIDE", where},
-                              {"STRUCT", h.type},
-                              {"NAME", h.name},
-                              {"AHEAD", std::to_string(h.ahead)},
-                              {"LOADS", left_text(g_, where) + h.from->loads}});
+    return expand(gemm_wgmma_cu::kLoadUnit, {{"UNIT", unit},
+                                             {"INSIDE", where},
+                                             {"STRUCT", h.type},
+                                             {"NAME", h.name},
+                                             {"AHEAD", std::to_string(h.ahead)},
+                                             {"LOADS", left_text(g_, where) + h.from->loads}});
   }
 
   const GemmWgmma& g_;
@@ -299,36 +289,38 @@ GemmWgmmaText gemm_wgmma_text(const GemmWgmma& g) {
   const UnitsText units(g);
   GemmWgmmaText out;
   out.definitions = definitions_text(g);
-  out.body = expand(kBody, {{"MAP_A", g.a.map},
-                            {"MAP_B", g.b.map},
-                            {"TURNS_BEGIN", t.alternate ? std::string(kTurnsBegin) : ""},
-                            {"TURN_BEGIN", t.alternate ? std::string(kTurnBegin) : ""},
-                            {"TURN_END", t.alternate ? std::string(kTurnEnd) : ""},
-                            {"OVERLAP", g.overlaps ? std::string(kOverlap) : ""},
-                            {"M", g.m},
-                            {"N", g.n},
-                            {"K", g.k},
-                            {"BATCHES", g.batches},
-                            {"FEW_REGISTERS", moves_registers ? "asm volatile(\"setmaxnreg.dec.sync.aligned.u32 40;\");" : ""},
-                            {"MANY_REGISTERS", moves_registers ? "asm volatile(\"setmaxnreg.inc.sync.aligned.u32 232;\");" : ""},
-                            {"LOAD_A", load_a_text(g)},
-                            {"LOAD_B", g.b2 ? load_pair_text(g) : load_b_text(g)},
-                            {"PREFETCH_SECOND", g.b2 ? fmt::format("prefetch_map({});", g.b2->map) : ""},
-                            {"MASKS", shares ? std::string(kMasks) : ""},
-                            {"SHARE_BEGIN", shares ? std::string(kShareBegin) : ""},
-                            {"SHARE_END", shares ? std::string(kShareEnd) : ""},
-                            {"SPLIT_PRODUCER", split ? std::string(kSplitProducer) : ""},
-                            {"SPLIT_REDUCE", split ? std::string(kSplitReduce) : ""},
-                            {"PREFETCH_UNITS", slices ? "" : units.prefetch()},
-                            {"EARLY", slices ? "" : units.first()},
-                            {"SLICES_MEET",
-                             slices ? expand(kSlicesMeet, {{"SPLIT_ADD", split_add(g)}, {"TOGETHER", truth(wgmma_adds_together(t))}}) : ""},
-                            {"SLICES_END", slices ? std::string(kSlicesEnd) : ""},
-                            {"CLEAR", split || slices ? std::string(kClear) : ""},
-                            {"KEEP", split || slices ? "true" : "k > first"},
-                            {"WHOLE", g.whole_tiles ? "true" : "w.m + kBlockM <= M && w.n + kBlockN <= N"},
-                            {"UNITS", units.units("true")},
-                            {"GUARDED_UNITS", units.units("m < M && n < N")}});
+  out.body = expand(
+      gemm_wgmma_cu::kBody,
+      {{"MAP_A", g.a.map},
+       {"MAP_B", g.b.map},
+       {"TURNS_BEGIN", t.alternate ? std::string(gemm_wgmma_cu::kTurnsBegin) : ""},
+       {"TURN_BEGIN", t.alternate ? std::string(gemm_wgmma_cu::kTurnBegin) : ""},
+       {"TURN_END", t.alternate ? std::string(gemm_wgmma_cu::kTurnEnd) : ""},
+       {"OVERLAP", g.overlaps ? std::string(gemm_wgmma_cu::kOverlap) : ""},
+       {"M", g.m},
+       {"N", g.n},
+       {"K", g.k},
+       {"BATCHES", g.batches},
+       {"FEW_REGISTERS", moves_registers ? "asm volatile(\"setmaxnreg.dec.sync.aligned.u32 40;\");" : ""},
+       {"MANY_REGISTERS", moves_registers ? "asm volatile(\"setmaxnreg.inc.sync.aligned.u32 232;\");" : ""},
+       {"LOAD_A", load_a_text(g)},
+       {"LOAD_B", g.b2 ? load_pair_text(g) : load_b_text(g)},
+       {"PREFETCH_SECOND", g.b2 ? fmt::format("prefetch_map({});", g.b2->map) : ""},
+       {"MASKS", shares ? std::string(gemm_wgmma_cu::kMasks) : ""},
+       {"SHARE_BEGIN", shares ? std::string(gemm_wgmma_cu::kShareBegin) : ""},
+       {"SHARE_END", shares ? std::string(gemm_wgmma_cu::kShareEnd) : ""},
+       {"SPLIT_PRODUCER", split ? std::string(gemm_wgmma_cu::kSplitProducer) : ""},
+       {"SPLIT_REDUCE", split ? std::string(gemm_wgmma_cu::kSplitReduce) : ""},
+       {"PREFETCH_UNITS", slices ? "" : units.prefetch()},
+       {"EARLY", slices ? "" : units.first()},
+       {"SLICES_MEET",
+        slices ? expand(gemm_wgmma_cu::kSlicesMeet, {{"SPLIT_ADD", split_add(g)}, {"TOGETHER", truth(wgmma_adds_together(t))}}) : ""},
+       {"SLICES_END", slices ? std::string(gemm_wgmma_cu::kSlicesEnd) : ""},
+       {"CLEAR", split || slices ? std::string(gemm_wgmma_cu::kClear) : ""},
+       {"KEEP", split || slices ? "true" : "k > first"},
+       {"WHOLE", g.whole_tiles ? "true" : "w.m + kBlockM <= M && w.n + kBlockN <= N"},
+       {"UNITS", units.units("true")},
+       {"GUARDED_UNITS", units.units("m < M && n < N")}});
   return out;
 }
 

@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "codegen/cuda/template.h"
 #include "codegen/cuda/templates/gemm_wgmma.h"
-#include "codegen/cuda/templates/gemv_text.h"
+#include "codegen/cuda/templates/gemv.cu.h"
 #include "codegen/cuda/templates/parts.h"
 
 namespace toroid::codegen {
@@ -165,7 +165,7 @@ std::string rows_text(CudaArguments& arguments, const choice::Node& node, const 
   if (s.produced) {
     const CudaPoints row = cuda_row(arguments, *node.producer, at, g.a.buffer, "row", kThreads);
     wide = wide || row.wide;
-    return expand(s.tensor_cores ? kGemvProduceHalves : kGemvProduce,
+    return expand(s.tensor_cores ? gemv_cu::kGemvProduceHalves : gemv_cu::kGemvProduce,
                   {{"ROW", row.statements}, {"BNAME", std::string(name_of(g.b.dtype))}});
   }
   at.push_back("c");
@@ -173,7 +173,7 @@ std::string rows_text(CudaArguments& arguments, const choice::Node& node, const 
   const bool pieces = g.a.strides[nb + 1] == Expr(1) && sym::known_multiple(g.a.offset, piece) && s.k % piece == 0 &&
                       (s.rows == 1 || sym::known_multiple(g.a.strides[nb], piece));
   const std::string name(name_of(g.a.dtype));
-  const std::string_view text = !pieces ? kGemvReadElements : s.tensor_cores ? kGemvCopyPieces : kGemvReadPieces;
+  const std::string_view text = !pieces ? gemv_cu::kGemvReadElements : s.tensor_cores ? gemv_cu::kGemvCopyPieces : gemv_cu::kGemvReadPieces;
   return expand(text, {{"ATYPE", storage_name(g.a.dtype)},
                        {"ANAME", name},
                        {"A", arguments.pointer(g.a.buffer, g.a.dtype)},
@@ -212,10 +212,11 @@ Substitutions walk_text(const Shape& s, DType weights) {
           {"ACCS", s.tensor_cores ? "4"
                    : s.columns    ? "M * E"
                                   : "M"},
-          {"DOT", s.tensor_cores ? std::string(kGemvDotMma) : expand(s.columns ? kGemvDotColumns : kGemvDotRows, type)},
-          {"KEEP", std::string(s.tensor_cores ? kGemvKeepMma
-                               : s.columns    ? kGemvKeepColumns
-                                              : kGemvKeepRows)}};
+          {"DOT",
+           s.tensor_cores ? std::string(gemv_cu::kGemvDotMma) : expand(s.columns ? gemv_cu::kGemvDotColumns : gemv_cu::kGemvDotRows, type)},
+          {"KEEP", std::string(s.tensor_cores ? gemv_cu::kGemvKeepMma
+                               : s.columns    ? gemv_cu::kGemvKeepColumns
+                                              : gemv_cu::kGemvKeepRows)}};
 }
 
 Substitutions sizes_text(const Shape& s) {
@@ -311,8 +312,8 @@ KernelText generate_cuda_gemv(const choice::Node& node, const std::vector<loop::
     arguments.use_scratch(bundles * (tile.slices * s.warps_n() * s.rows * s.tile * 4));
     arguments.use_counters(groups);
   }
-  arguments.define(std::string(kGemvDefinitions));
-  if (s.tensor_cores) arguments.define(expand(kGemvMma, {{"TYPE", std::string(name_of(g.b.dtype))}}));
+  arguments.define(std::string(gemv_cu::kGemvDefinitions));
+  if (s.tensor_cores) arguments.define(expand(gemv_cu::kGemvMma, {{"TYPE", std::string(name_of(g.b.dtype))}}));
   bool wide = false;
   const std::string rows = rows_text(arguments, node, s, wide);
   std::vector<std::string> at(nb, "0");
@@ -335,7 +336,7 @@ KernelText generate_cuda_gemv(const choice::Node& node, const std::vector<loop::
       {"DELIVER", tile.slices == 1 ? "finish(i, bundle + 1 - kept, total);"
                                    : "((f32*)scratch)[((i64)part * bundles + bundle + 1 - kept) * (WN * M * T) + i] = total;"}};
   holes.insert(holes.end(), rest.begin(), rest.end());
-  const std::string body = expand(kGemvKernel, holes) + (tile.slices > 1 ? std::string(kGemvAddSlices) : "");
+  const std::string body = expand(gemv_cu::kGemvKernel, holes) + (tile.slices > 1 ? std::string(gemv_cu::kGemvAddSlices) : "");
   KernelText kernel =
       arguments.kernel(cuda_template_name("gemv", node.body), body, kThreads, wide, s.shared_bytes() <= kSharedOfTwo ? 2 : 1, true);
   kernel.tasks = groups * tile.slices;

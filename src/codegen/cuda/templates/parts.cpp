@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "codegen/cuda/around_text.h"
+#include "codegen/cuda/around.cu.h"
 #include "codegen/simplify.h"
 
 namespace toroid::codegen {
@@ -67,7 +67,7 @@ CudaPoints cuda_epilogue_around(CudaArguments& arguments, const loop::Nest& nest
   CudaEarly near, far;
   CudaWriter writer(plan, arguments, "e");
   const std::string points = early ? writer.points(near, far) : writer.points();
-  arguments.define(std::string(kAround));
+  arguments.define(std::string(around_cu::kAround));
   CudaPoints out = whole_vectors(named_sums(nest.body, accumulators), places, points, plan.wide, std::move(near), std::move(far));
   out.carried = writer.carried();
   return out;
