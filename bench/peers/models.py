@@ -3,7 +3,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-NAMES = ["pointwise", "softmax_ln", "mlp", "minilm_l6", "bert_base", "mobilenet_v3", "resnet50"]
+NAMES = ["pointwise", "softmax_ln", "mlp", "minilm_l6", "bert_base", "mobilenet_v3", "resnet50", "swin_t"]
 
 
 class LastHidden(nn.Module):
@@ -56,9 +56,9 @@ def build(name):
         return bert(hidden_size=384, num_hidden_layers=6, num_attention_heads=12, intermediate_size=1536)
     if name == "bert_base":
         return bert()
-    if name in ("mobilenet_v3", "resnet50"):
+    if name in ("mobilenet_v3", "resnet50", "swin_t"):
         import torchvision
 
-        make = torchvision.models.resnet50 if name == "resnet50" else torchvision.models.mobilenet_v3_large
+        make = getattr(torchvision.models, {"mobilenet_v3": "mobilenet_v3_large"}.get(name, name))
         return settle(make()), (torch.randn(1, 3, 224, 224),)
     raise SystemExit(f"unknown model {name}; known are {', '.join(NAMES)}")
