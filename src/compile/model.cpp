@@ -24,7 +24,7 @@ double ms_since(Clock::time_point t) { return std::chrono::duration<double, std:
 class Compilation {
  public:
   Compilation(std::unique_ptr<graph::Graph> g, const Setup& setup, CompileReport& report, std::shared_ptr<const backend::Backend> target,
-              const CompiledModel::TuneListener& tuning = {})
+              const TuneListener& tuning = {})
       : setup_(setup), report_(report), tuning_(tuning), debug_(g->name, setup.options), target_(std::move(target)), graph_(std::move(g)) {}
 
   exec::Loadable run() {
@@ -124,7 +124,7 @@ class Compilation {
   }
 
   static Assembly::Inner block_of(const graph::Graph& region, const Setup& setup, std::shared_ptr<const backend::Backend> target,
-                                  const CompiledModel::TuneListener& tuning, tune::LockFile decided_before) {
+                                  const TuneListener& tuning, tune::LockFile decided_before) {
     auto g = graph::clone(region);
     Assembly::Inner out;
     out.report = std::make_unique<CompileReport>();
@@ -161,7 +161,7 @@ class Compilation {
 
   const Setup setup_;
   CompileReport& report_;
-  const CompiledModel::TuneListener tuning_;
+  const TuneListener tuning_;
   tune::LockFile decided_before_;  // by the program that this is a block of
   DebugFolder debug_;
   std::shared_ptr<const backend::Backend> target_;
@@ -188,10 +188,6 @@ std::string time_text(const CompileReport& r) {
     out += fmt::format(" ({:.2f} GB to the GPU, {:.1f} GB/s)", static_cast<double>(r.uploaded_bytes) / 1e9,
                        static_cast<double>(r.uploaded_bytes) / ms / 1e6);
   return out;
-}
-
-CompiledModel CompiledModel::compile(std::unique_ptr<graph::Graph> graph, const ModelOptions& options, const TuneListener& tuning) {
-  return make(std::move(graph), setup_of(options), tuning);
 }
 
 CompiledModel CompiledModel::make(std::unique_ptr<graph::Graph> graph, const Setup& setup, const TuneListener& tuning) {
@@ -224,10 +220,6 @@ std::optional<CompiledModel> CompiledModel::rebound(std::span<const std::pair<Te
 std::vector<codegen::KernelText> kernels_of(std::unique_ptr<graph::Graph> graph, const Setup& setup, const device::cuda::GpuInfo* gpu) {
   CompileReport report;
   return Compilation(std::move(graph), setup, report, backend::make_backend(setup.device, setup.options, gpu)).kernels();
-}
-
-std::vector<codegen::KernelText> kernels_for_gpu(std::unique_ptr<graph::Graph> graph, const device::cuda::GpuInfo& gpu) {
-  return kernels_of(std::move(graph), setup_of({.device = Device::cuda()}), &gpu);
 }
 
 }  // namespace toroid::compiler

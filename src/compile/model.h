@@ -36,14 +36,13 @@ struct CompileReport {
 // Where the time went, in one line: "passes 1.2 ms, lowering ..."; waits for the weights.
 std::string time_text(const CompileReport& report);
 
+using TuneListener = std::function<void(const tune::TuneProgress&)>;
+
 class CompiledModel {
  public:
-  using TuneListener = std::function<void(const tune::TuneProgress&)>;
   // UserError for programs outside of what the compiler supports, naming the operation and its place. tuning: told how far it has come, in
   // modes that tune; blocks of control flow begin anew.
   static CompiledModel make(std::unique_ptr<graph::Graph> graph, const Setup& setup, const TuneListener& tuning = {});
-  // The same by the options of the process and these: setup_of().
-  static CompiledModel compile(std::unique_ptr<graph::Graph> graph, const ModelOptions& options = {}, const TuneListener& tuning = {});
 
   // One tensor an output. See exec::Executable::run.
   std::vector<Tensor> run(std::span<const Tensor> inputs) { return executable_->run(inputs); }
@@ -66,7 +65,5 @@ exec::Loadable loadable(std::unique_ptr<graph::Graph> graph, const Setup& setup)
 
 // The kernels of a graph, without those of its blocks of control flow; no GPU is needed. gpu: what they are for where the device is one.
 std::vector<codegen::KernelText> kernels_of(std::unique_ptr<graph::Graph> graph, const Setup& setup, const device::cuda::GpuInfo* gpu);
-// The same for a GPU by the options of the process.
-std::vector<codegen::KernelText> kernels_for_gpu(std::unique_ptr<graph::Graph> graph, const device::cuda::GpuInfo& gpu);
 
 }  // namespace toroid::compiler

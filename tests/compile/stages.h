@@ -2,15 +2,15 @@
 #pragma once
 
 #include "compile/assembly.h"
-#include "compile/model.h"
 #include "compile/tuning.h"
+#include "front/compile_model.h"
 #include "graph/pass.h"
 #include "lower/lowering.h"
 
 namespace toroid::test {
 
 struct Stages {
-  compiler::Setup setup = compiler::setup_of({});
+  compiler::Setup setup = front::setup_of({});
   compiler::CompileReport report = {};
   std::shared_ptr<const backend::Backend> target = backend::make_backend(setup.device, setup.options);
 

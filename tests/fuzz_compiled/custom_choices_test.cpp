@@ -8,6 +8,7 @@
 #include "choice/inline.h"
 #include "compile/stages.h"
 #include "exec/executable.h"
+#include "front/compile_model.h"
 #include "fuzz_compiled/custom_ops.h"
 #include "fuzz_compiled/differential.h"
 #include "graph/random_graph.h"
@@ -46,7 +47,7 @@ class ByChance {
   tune::TuneReport tuned;
 
  private:
-  test::Stages stages_{.setup = compiler::setup_of({.mode = Mode::MaxAutotune})};
+  test::Stages stages_{.setup = front::setup_of({.mode = Mode::MaxAutotune})};
   std::unique_ptr<exec::Executable> run_;
 };
 
