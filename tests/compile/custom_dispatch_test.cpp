@@ -136,7 +136,7 @@ TEST(CustomDispatch, ThreeWinnersAndTheirOptionsStayApart) {
 struct PlantedWinners {
   compiler::Setup setup = front::setup_of({.mode = Mode::MaxAutotune});
   std::shared_ptr<const tune::Pipeline> pipeline =
-      compiler::pipeline_for(setup, backend::make_backend(setup.device, setup.options), std::make_shared<compiler::MovedConstants>());
+      compiler::pipeline_for({.setup = setup, .target = backend::make_backend(setup.device, setup.options)});
   int samples = 0;
   tune::TuneReport report = {};
 
@@ -233,8 +233,7 @@ TEST(CustomDispatch, CallsWithinAlternativesHaveRangesToo) {
 
 TEST(CustomDispatch, ProgramsWithBranchesAreComparedAsAWhole) {
   test::Stages rest;
-  const auto pipeline = compiler::pipeline_for(rest.setup, rest.target, std::make_shared<compiler::MovedConstants>(),
-                                               [&](const graph::Graph& g, const auto&...) { return rest.block(g); });
+  const auto pipeline = compiler::pipeline_for(rest.job());
   auto p = lowered(true);
   p.symbols.at(0).hint = 6;
   p = choice::decide_ranges(p, open_node(p), {1, 1, 2});

@@ -3,6 +3,7 @@
 
 #include "compile/harness.h"
 #include "front/compile_model.h"
+#include "graph/pass.h"
 #include "lower/lowering.h"
 #include "sched/fuse.h"
 #include "toroid/nn.h"

@@ -8,6 +8,7 @@
 #include "compile/tuning.h"
 #include "errors.h"
 #include "front/compile_model.h"
+#include "graph/pass.h"
 #include "graph/passes/passes.h"
 #include "jit/nvrtc.h"
 #include "lower/lowering.h"
@@ -85,7 +86,7 @@ void expect_equal(const std::string& text, const std::vector<std::string>& choic
     SCOPED_TRACE(dtype);
     const compiler::Setup setup = front::setup_of({.mode = Mode::MaxAutotune});
     const std::shared_ptr<const backend::Backend> target = backend::make_backend(setup.device, setup.options);
-    const auto pipeline = compiler::pipeline_for(setup, target, std::make_shared<compiler::MovedConstants>());
+    const auto pipeline = compiler::pipeline_for({.setup = setup, .target = target});
     const choice::Program p = lowered(replaced(text, "T[", std::string(dtype) + "["), *target);
     std::vector<size_t> all(p.nodes.size());
     for (size_t i = 0; i < all.size(); ++i) all[i] = i;

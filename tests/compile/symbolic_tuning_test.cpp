@@ -8,6 +8,7 @@
 #include "compile/harness.h"
 #include "compile/tuning.h"
 #include "front/compile_model.h"
+#include "graph/pass.h"
 #include "lower/lowering.h"
 #include "toroid/custom_op.h"
 #include "toroid/ops.h"
@@ -107,7 +108,7 @@ TEST_F(SymbolicTuning, ProductsOnAGpu) {
 struct Tuner {
   compiler::Setup setup = front::setup_of({.mode = Mode::MaxAutotune});
   std::shared_ptr<const backend::Backend> target = backend::make_backend(setup.device, setup.options);
-  std::shared_ptr<const tune::Pipeline> pipeline = compiler::pipeline_for(setup, target, std::make_shared<compiler::MovedConstants>());
+  std::shared_ptr<const tune::Pipeline> pipeline = compiler::pipeline_for({.setup = setup, .target = target});
 
   choice::Program lowered(const Forward& forward, const std::vector<Tensor>& inputs) const {
     return lower::lower(*graph::run_passes(open_graph(forward, inputs), graph::pipeline(graph::kFrozen)), {.target = target.get()});

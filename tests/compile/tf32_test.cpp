@@ -12,6 +12,7 @@
 #include "front/compile_model.h"
 #include "front/harness.h"
 #include "graph/interpreter.h"
+#include "graph/pass.h"
 #include "graph/passes/passes.h"
 #include "lower/lowering.h"
 #include "toroid/custom_op.h"

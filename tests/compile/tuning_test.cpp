@@ -12,6 +12,7 @@
 #include "compile/harness.h"
 #include "device/cpu/isa.h"
 #include "front/compile_model.h"
+#include "graph/pass.h"
 #include "jit/jit.h"
 #include "lower/lowering.h"
 #include "toroid/compile.h"
@@ -81,7 +82,7 @@ struct OneRegion {
   OneRegion(const Forward& forward, const std::vector<Tensor>& inputs) {
     const compiler::Setup setup = front::setup_of({.mode = Mode::MaxAutotune});
     const std::shared_ptr<const backend::Backend> target = backend::make_backend(setup.device, setup.options);
-    const auto pipeline = compiler::pipeline_for(setup, target, std::make_shared<compiler::MovedConstants>());
+    const auto pipeline = compiler::pipeline_for({.setup = setup, .target = target});
     auto g = graph::run_passes(graph_of(forward, inputs), graph::pipeline(graph::kFrozen));
     const choice::Program lowered = lower::lower(*g, {.target = target.get()});
     regions = tune::find_regions(lowered, pipeline->schedule(lowered), 3);

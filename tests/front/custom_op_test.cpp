@@ -7,6 +7,7 @@
 #include "front/compile_model.h"
 #include "front/harness.h"
 #include "graph/interpreter.h"
+#include "graph/pass.h"
 #include "lower/lowering.h"
 #include "toroid/ops.h"
 

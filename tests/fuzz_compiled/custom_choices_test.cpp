@@ -35,7 +35,7 @@ tune::SearchOptions by_chance(uint64_t seed) {
 class ByChance {
  public:
   ByChance(const graph::Graph& g, uint64_t seed) {
-    const auto pipeline = compiler::pipeline_for(stages_.setup, stages_.target, std::make_shared<compiler::MovedConstants>());
+    const auto pipeline = compiler::pipeline_for(stages_.job(1));
     choice::Program p = stages_.lowered(g);
     for (auto& s : p.symbols) s.hint = 4;
     p = tune::tune(std::move(p), pipeline, by_chance(seed), nullptr, tuned);
