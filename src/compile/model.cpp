@@ -25,7 +25,7 @@ CompiledModel CompiledModel::make(std::unique_ptr<graph::Graph> graph, const Set
   const Job job = job_of(graph->name, setup, tuning);
   const Stopwatch all;
   Objects objects = advance<Objects>(Imported{std::move(graph)}, job, report);
-  model.sources_ = objects.sources;
+  model.sources_ = std::move(objects.sources);
   exec::Loadable made = advance<exec::Loadable>(std::move(objects), job, report);
   const Stopwatch loading;
   model.executable_ = exec::load(std::move(made.plan), made.store, setup.device);

@@ -127,7 +127,7 @@ class Planner {
     if (!constants.jobs.empty()) {
       const Milliseconds packed = pack(std::move(constants.jobs));
       if (job_.setup.device.is_cuda())
-        packed.wait();  // it is copied there
+        packed.get();  // it is copied there
       else
         common_.filling.push_back(packed);
     }
