@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/options.h"
-#include "compile/model.h"
 #include "extern/onednn/onednn.h"
+#include "front/compile_model.h"
 #include "toroid/error.h"
 #include "toroid/nn.h"
 #include "trace/tracer.h"
@@ -32,7 +32,7 @@ compiler::CompiledModel compile(const Forward& forward, const Tensor& input, con
     trace::Tracer::Scope scope(&tracer);
     results = {forward(stand_in)};
   }
-  return compiler::CompiledModel::compile(std::move(tracer.finish(std::move(results)).graph));
+  return front::compile_model(std::move(tracer.finish(std::move(results)).graph));
 }
 
 double quantile(std::vector<double> v, double q) {

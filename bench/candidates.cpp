@@ -11,7 +11,7 @@
 
 #include "base/check.h"
 #include "base/options.h"
-#include "compile/model.h"
+#include "front/compile_model.h"
 #include "tune/inputs.h"
 
 namespace {
@@ -106,7 +106,7 @@ using Case = std::variant<Product, Image>;
 void report(const Case& p, DType dtype, const Device& device, bool whole_table) {
   const std::string name = std::visit([](auto& x) { return name_of(x); }, p);
   auto graph = std::visit([&](auto& x) { return program(x, dtype); }, p);
-  const auto tuned = CompiledModel::compile(std::move(graph), {.device = device, .mode = Mode::MaxAutotune}).report().tuning;
+  const auto tuned = front::compile_model(std::move(graph), {.device = device, .mode = Mode::MaxAutotune}).report().tuning;
   std::vector<const tune::ChoiceRow*> rows;
   for (auto& region : tuned.regions)
     for (auto& row : region.rows) rows.push_back(&row);

@@ -5,8 +5,8 @@
 #include <chrono>
 #include <cstring>
 
-#include "compile/model.h"
 #include "device/cuda/gpu.h"
+#include "front/compile_model.h"
 #include "toroid/compile.h"
 #include "toroid/nn.h"
 #include "trace/tracer.h"
@@ -73,7 +73,7 @@ int main(int argc, char** argv) {
     const double trace_ms = timed([&] { graph = decode_step(*model, ids, at); });
     std::optional<compiler::CompiledModel> compiled;
     const ModelOptions options{.device = Device::cuda(), .mode = Mode::ReduceOverhead};
-    const double compile_ms = timed([&] { compiled.emplace(compiler::CompiledModel::compile(std::move(graph), options)); });
+    const double compile_ms = timed([&] { compiled.emplace(front::compile_model(std::move(graph), options)); });
     auto call = [&] { compiled->run(std::vector{ids, at}); };
     const double first = timed(call), second = timed(call), third = timed(call);
     fmt::print(

@@ -7,8 +7,8 @@
 #include <chrono>
 #include <vector>
 
-#include "compile/guards.h"
-#include "compile/model.h"
+#include "front/compile_model.h"
+#include "front/guards.h"
 #include "toroid/compile.h"
 #include "toroid/device.h"
 #include "toroid/device_memory.h"
@@ -67,7 +67,7 @@ compiler::CompiledModel product_chain(const Device& device, int launches) {
   std::string text = "graph \"chain\"(%x0: f32[64, 64], %w: f32[64, 64]) {\n";
   for (int i = 0; i < launches; ++i) text += fmt::format("  %x{}: f32[64, 64] = mm(%x{}, %w)\n", i + 1, i);
   text += fmt::format("  return %x{}\n}}", launches);
-  return compiler::CompiledModel::compile(graph::parse(text), {.device = device, .mode = Mode::ReduceOverhead});
+  return front::compile_model(graph::parse(text), {.device = device, .mode = Mode::ReduceOverhead});
 }
 
 // What recordings take of a GPU's memory, beside their forecast.
@@ -136,8 +136,7 @@ void measure_cold_replay(const Device& device, size_t count) {
     for (auto& t : held) sum = sum + t;
     results = {sum};
   }
-  auto model = compiler::CompiledModel::compile(std::move(tracer.finish(std::move(results)).graph),
-                                                {.device = device, .mode = Mode::ReduceOverhead});
+  auto model = front::compile_model(std::move(tracer.finish(std::move(results)).graph), {.device = device, .mode = Mode::ReduceOverhead});
   std::vector<char> other(kOther);
   for (const bool cold : {false, true}) {
     std::vector<double> us;

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "compile/model.h"
+#include "front/compile_model.h"
 #include "import/load_model.h"
 #include "toroid/error.h"
 #include "toroid/model.h"
@@ -193,7 +193,7 @@ int main(int argc, char** argv) {
   }
   try {
     auto start = Clock::now();
-    auto model = compiler::CompiledModel::compile(import::load_model(args->model));
+    auto model = front::compile_model(import::load_model(args->model));
     double load_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
     auto inputs = tensors_in_order(args->inputs);
     start = Clock::now();

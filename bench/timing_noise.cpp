@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "compile/model.h"
+#include "front/compile_model.h"
 #include "toroid/nn.h"
 #include "tune/sampler.h"
 #include "tune/statistics.h"
@@ -59,7 +59,7 @@ void measure(int64_t m, int64_t n, int64_t k, const Device& device, int programs
       name_of(dtype), m, n, k);
   const std::vector<Tensor> inputs = {nn::Init(1, dtype, device).normal({m, k}, 0, 1), nn::Init(2, dtype, device).normal({k, n}, 0, 1)};
   std::vector<CompiledModel> models;
-  for (int i = 0; i < programs; ++i) models.push_back(CompiledModel::compile(graph::parse(text), {.device = device}));
+  for (int i = 0; i < programs; ++i) models.push_back(front::compile_model(graph::parse(text), {.device = device}));
   tune::SamplerOptions one_place, many;
   one_place.most_places = 1;
   if (flush) one_place.flush_bytes = many.flush_bytes = tune::cache_bytes(device);

@@ -12,8 +12,8 @@
 #include "base/check.h"
 #include "base/options.h"
 #include "base/text.h"
-#include "compile/model.h"
 #include "device/runtime.h"
+#include "front/compile_model.h"
 #include "jit/jit.h"
 #include "tune/measure.h"
 
@@ -30,7 +30,7 @@ std::unique_ptr<graph::Graph> product(int64_t m, int64_t n, int64_t k, const cha
 }
 
 compiler::CompileReport tuned(int64_t m, int64_t n, int64_t k, const char* dtype, const Device& device) {
-  return CompiledModel::compile(product(m, n, k, dtype), {.device = device, .mode = Mode::MaxAutotune}).report();
+  return front::compile_model(product(m, n, k, dtype), {.device = device, .mode = Mode::MaxAutotune}).report();
 }
 
 // Nothing that was compiled before may help.
@@ -179,7 +179,7 @@ class Rivals {
       lock.set(name, key, {found.reports.front().label, text, "", 1});
       lock.write(file);
       const ScopedOption locked("tune_lock", file);
-      models_.push_back(CompiledModel::compile(product(s.m, s.n, s.k, dtype), {.device = device, .mode = Mode::MaxAutotune}));
+      models_.push_back(front::compile_model(product(s.m, s.n, s.k, dtype), {.device = device, .mode = Mode::MaxAutotune}));
       const std::string& drift = models_.back().report().tuning.regions.at(0).drift;
       TOROID_CHECK(drift.empty(), "{} is not what the lock file gave: {}", text, drift);
     }

@@ -4,7 +4,7 @@
 
 #include "cli/progress.h"
 #include "cli/timing.h"
-#include "compile/model.h"
+#include "front/compile_model.h"
 #include "tune/measure.h"
 
 namespace toroid::cli {
@@ -31,7 +31,7 @@ void print_ablation(const BenchSubject& subject, ModelOptions options, int round
   for (auto& step : kSteps) {
     progress.say(fmt::format("tuning with fusion: {}", step.name));
     options.options["fusion_types"] = step.kinds;
-    models.push_back(CompiledModel::compile(subject.graph(), options));
+    models.push_back(front::compile_model(subject.graph(), options));
   }
   progress.say("timing the models in turns");
   const tune::Verdict v = compare_calls(models, subject.inputs, options.device, rounds);

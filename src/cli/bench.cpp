@@ -13,8 +13,8 @@
 #include "cli/kernel_times.h"
 #include "cli/machine_limits.h"
 #include "cli/progress.h"
-#include "compile/model.h"
 #include "device/memory.h"
+#include "front/compile_model.h"
 #include "jit/jit.h"
 
 namespace toroid::cli {
@@ -90,7 +90,7 @@ CompiledModel begin(const BenchSubject& subject, const ModelOptions& options, St
   auto g = subject.graph();
   start.trace_ms = ms_since(t);
   t = Clock::now();
-  CompiledModel model = CompiledModel::compile(std::move(g), options);
+  CompiledModel model = front::compile_model(std::move(g), options);
   start.compile_ms = ms_since(t);
   t = Clock::now();
   model.run(subject.inputs);
@@ -258,7 +258,7 @@ int bench(const BenchArgs& args) {
   const ModelOptions options{.device = device, .mode = mode, .freeze = r.frozen};
   if (!args.no_eager) {
     progress.say("running one operation at a time");
-    CompiledModel eager = CompiledModel::compile(subject.graph(), {.device = device, .freeze = false, .fusion = Fusion::None});
+    CompiledModel eager = front::compile_model(subject.graph(), {.device = device, .freeze = false, .fusion = Fusion::None});
     r.eager = measure(eager, subject.inputs, args.iterations);
     r.eager_kernels = eager.report().kernels + eager.report().host_calls;
   }

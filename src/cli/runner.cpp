@@ -2,7 +2,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "compile/model.h"
+#include "front/compile_model.h"
 #include "graph/interpreter.h"
 #include "graph/pass.h"
 
@@ -24,7 +24,7 @@ class InterpreterRunner : public Runner {
 class CompiledRunner : public Runner {
  public:
   CompiledRunner(std::unique_ptr<graph::Graph> g, const Device& device)
-      : device_(device), model_(compiler::CompiledModel::compile(std::move(g), {.device = device})) {}
+      : device_(device), model_(front::compile_model(std::move(g), {.device = device})) {}
   std::vector<Tensor> run(std::span<const Tensor> user_inputs) override {
     std::vector<Tensor> inputs;
     for (auto& t : user_inputs) inputs.push_back(t.to(device_));

@@ -11,7 +11,7 @@
 #include "cli/progress.h"
 #include "cli/timing.h"
 #include "cli/tune_report.h"
-#include "compile/model.h"
+#include "front/compile_model.h"
 #include "tune/report.h"
 
 namespace toroid::cli {
@@ -28,7 +28,7 @@ std::string progress_text(const tune::TuneProgress& p) {
 int check_lock(const TuneArgs& args, const BenchSubject& subject, ModelOptions options) {
   options.options["tune_lock"] = args.check;
   options.options["tune_lock_check"] = "1";
-  const CompiledModel model = CompiledModel::compile(subject.graph(), options);
+  const CompiledModel model = front::compile_model(subject.graph(), options);
   const tune::LockFile file = tune::LockFile::read(args.check);
   const std::vector<std::string> devices = file.devices(), drift = file.drift(model.report().tuning.now);
   if (args.subject.json) {
@@ -48,7 +48,7 @@ std::string kept_text(const TuneArgs& args, const ModelOptions& options, bool do
   std::string files;
   for (auto* file : {&args.lock, &args.html})
     if (!file->empty()) files += fmt::format("; {} is{} written", *file, done ? "" : " not");
-  if (compiler::setup_of(options).options.get(options::kTuneDatabase) == "none")
+  if (front::setup_of(options).options.get(options::kTuneDatabase) == "none")
     return "nothing that was timed is kept, as the option tune_database is \"none\"" + files;
   return "the tuning database keeps the parts that were decided, and the same call goes on from there" + files;
 }
@@ -85,7 +85,7 @@ int tune(const TuneArgs& args) {
   if (!args.check.empty()) return check_lock(args, subject, options);
   progress.say("compiling and timing the choices");
   CompiledModel tuned =
-      CompiledModel::compile(subject.graph(), options, [&](const tune::TuneProgress& p) { progress.say(progress_text(p)); });
+      front::compile_model(subject.graph(), options, [&](const tune::TuneProgress& p) { progress.say(progress_text(p)); });
   progress.say("");
   const tune::TuneReport& report = tuned.report().tuning;
   const TuneResult found = tune::result_of(report);
@@ -102,7 +102,7 @@ int tune(const TuneArgs& args) {
   if (args.rounds == 0) return args.subject.json ? print_json(nullptr) : kOk;
   progress.say("comparing with the untuned model");
   std::vector<CompiledModel> models;
-  const auto untuned = [&] { return CompiledModel::compile(subject.graph(), {.device = device, .mode = Mode::ReduceOverhead}); };
+  const auto untuned = [&] { return front::compile_model(subject.graph(), {.device = device, .mode = Mode::ReduceOverhead}); };
   models.push_back(untuned());
   models.push_back(std::move(tuned));
   models.push_back(untuned());  // how far equal models differ: their memory and recordings are others

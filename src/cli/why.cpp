@@ -3,9 +3,9 @@
 
 #include "cli/commands.h"
 #include "cli/tune_report.h"
-#include "compile/model.h"
 #include "exec/blocks.h"
 #include "exec/coverage.h"
+#include "front/compile_model.h"
 #include "import/load_model.h"
 
 namespace toroid::cli {
@@ -33,8 +33,8 @@ void print_coverage(const exec::Plan& plan) {
 
 // Timed now, unless that was done before.
 int why_choice(const WhyArgs& args) {
-  const auto model = compiler::CompiledModel::compile(import::load_model(args.model),
-                                                      {.device = device_from_name(args.device), .mode = Mode::MaxAutotune});
+  const auto model =
+      front::compile_model(import::load_model(args.model), {.device = device_from_name(args.device), .mode = Mode::MaxAutotune});
   const auto& tuning = model.report().tuning;
   expect_part(tuning, args.choice, args.model);
   fmt::print("{}", tune::to_string(tuning, args.choice));
@@ -47,7 +47,7 @@ int why_choice(const WhyArgs& args) {
 
 int why(const WhyArgs& args) {
   if (!args.choice.empty()) return why_choice(args);
-  auto model = compiler::CompiledModel::compile(import::load_model(args.model), {.device = device_from_name(args.device)});
+  auto model = front::compile_model(import::load_model(args.model), {.device = device_from_name(args.device)});
   const auto& report = model.report();
   for (auto* passes : {&report.passes, &report.schedule.passes})
     for (auto& p : passes->passes) fmt::print("pass {:<28} {:>8.2f} ms{}\n", p.name, p.milliseconds, p.changed ? "" : ", changed nothing");

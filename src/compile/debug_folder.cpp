@@ -3,6 +3,7 @@
 #include <atomic>
 #include <filesystem>
 
+#include "base/check.h"
 #include "base/files.h"
 
 namespace toroid::compiler {
@@ -13,6 +14,7 @@ DebugFolder::DebugFolder(const std::string& name, const CompileOptions& options)
   std::string root = options.get(options::kDebugDir);
   if (root.empty()) root = "toroid_debug";
   path_ = root + "/" + (name.empty() ? "graph" : name) + "_" + std::to_string(next++);
+  dumped_ = std::make_shared<int>(0);
 }
 
 void DebugFolder::write(const std::string& file, const std::function<std::string()>& text) const {
@@ -25,6 +27,13 @@ void DebugFolder::write(const std::string& file, const std::function<std::string
 void DebugFolder::show(Artifact artifact, const std::string& file, const std::function<std::string()>& text) const {
   write(file, text);
   if (log_enabled(artifact)) log(artifact, file + "\n" + text());
+}
+
+PassDump DebugFolder::dump(const std::string& of) const {
+  if (path_.empty()) return {};
+  return [folder = *this, of](const std::string& pass, const std::function<std::string()>& text) {
+    folder.write(fmt::format("passes/{:02}_{}_{}.txt", ++*folder.dumped_, of, pass), text);
+  };
 }
 
 }  // namespace toroid::compiler

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "base/compile_options.h"
 #include "base/log.h"
+#include "base/pass_runner.h"
 
 namespace toroid::compiler {
 
@@ -18,10 +20,12 @@ class DebugFolder {
   void write(const std::string& file, const std::function<std::string()>& text) const;
   // Writes the file, and logs it where that artifact is logged.
   void show(Artifact artifact, const std::string& file, const std::function<std::string()>& text) const;
-  bool on() const { return !path_.empty(); }
+  // Writes what passes make, numbered through all tables: passes/07_graph_trim.txt. of: the table's subject. Empty when off.
+  PassDump dump(const std::string& of) const;
 
  private:
   std::string path_;
+  std::shared_ptr<int> dumped_;  // passes
 };
 
 }  // namespace toroid::compiler

@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "compile/assembly.h"
+#include "compile/pipeline.h"
 #include "extern/cublaslt/cublaslt.h"
 #include "extern/cudnn/cudnn.h"
 #include "jit/jit.h"
@@ -12,33 +12,23 @@
 namespace toroid::compiler {
 namespace {
 
-// A region's code. Constants that are brought to a GPU lie there once, however many builds use them.
+// A region's code.
 class RegionBuild : public tune::Build {
  public:
-  RegionBuild(choice::Program scheduled, Setup setup, std::shared_ptr<const backend::Backend> target,
-              std::shared_ptr<MovedConstants> constants, const BlockMaker& blocks)
-      : assembly_(std::move(scheduled), untuned(std::move(setup)), report_, target, {}) {
-    assembly_.share(constants);
-    const auto block = [&](const graph::Graph& g, const Setup& its) {
-      Assembly::Inner made = blocks(g, its, target);
-      made.assembly->share(constants);
-      return made;
-    };
-    if (blocks) assembly_.add_blocks(block);
-    assembly_.generate();
+  RegionBuild(choice::Program scheduled, std::shared_ptr<const Job> job)
+      : job_(std::move(job)), kernels_(advance<Kernels>(Fused{std::move(scheduled)}, *job_, report_)) {
+    for (auto& [node, text] : kernels_.texts) texts_.push_back(text);
   }
-  void compile() override { assembly_.build(1); }
-  exec::Loadable plan() override { return assembly_.plan(); }
-  const std::vector<codegen::KernelText>& kernels() const override { return assembly_.kernels(); }
+  void compile() override { objects_ = advance<Objects>(std::move(kernels_), *job_, report_); }
+  exec::Loadable plan() override { return advance<exec::Loadable>(std::move(objects_), *job_, report_); }
+  const std::vector<codegen::KernelText>& kernels() const override { return texts_; }
 
  private:
-  static Setup untuned(Setup setup) {
-    setup.options.set(Mode::Default);
-    return setup;
-  }
-
-  CompileReport report_;
-  Assembly assembly_;
+  const std::shared_ptr<const Job> job_;
+  CompileReport report_;  // nobody asks
+  Kernels kernels_;       // until compile()
+  Objects objects_;       // from then on, until plan()
+  std::vector<codegen::KernelText> texts_;
 };
 
 // Versions of those that are here: choices name their proposals by number.
@@ -54,13 +44,26 @@ std::string gpu_libraries() {
 
 }  // namespace
 
-std::shared_ptr<const tune::Pipeline> pipeline_for(const Setup& setup, std::shared_ptr<const backend::Backend> target,
-                                                   std::shared_ptr<MovedConstants> constants, BlockMaker blocks) {
+Tuned choose(Lowered in, const Job& job, CompileReport& report) {
+  if (!job.tunes()) return {std::move(in.program)};
+  const auto lock = lock_file(job.options());
+  const auto memory = memory_for(*job.target, job.options(), lock.get(), job.decided);
+  tune::SearchOptions how = search_options(job.options());
+  how.progress = job.listener;
+  how.pipelined = job.setup.device.is_cuda();  // its own clock does not see what the host does
+  tune::TuneReport found;
+  Tuned out{tune::tune(std::move(in.program), pipeline_for(job), how, memory.get(), found)};
+  out.decided = found.decided;
+  report.tuning = std::move(found);
+  return out;
+}
+
+std::shared_ptr<const tune::Pipeline> pipeline_for(const Job& job) {
   auto out = std::make_shared<tune::Pipeline>();
-  out->target = target;
-  out->options = setup.options;
-  out->build = [setup, target, constants, blocks](choice::Program p) -> std::unique_ptr<tune::Build> {
-    return std::make_unique<RegionBuild>(std::move(p), setup, target, constants, blocks);
+  out->target = job.target;
+  out->options = job.options();
+  out->build = [regions = std::make_shared<const Job>(job_of_regions(job))](choice::Program p) -> std::unique_ptr<tune::Build> {
+    return std::make_unique<RegionBuild>(std::move(p), regions);
   };
   return out;
 }

@@ -1,22 +1,15 @@
-// The compiler as the tuner sees it.
+// Choices made by timing them: the stage of tuning, and the compiler as the tuner sees it.
 #pragma once
 
 #include <memory>
 
-#include "backend/backend.h"
-#include "compile/assembly.h"
-#include "compile/model.h"
+#include "compile/job.h"
 #include "tune/search.h"
 
 namespace toroid::compiler {
 
-// Takes a graph that is run as a block to its kernels' texts.
-using BlockMaker = std::function<Assembly::Inner(const graph::Graph&, const Setup&, std::shared_ptr<const backend::Backend>)>;
-
-// setup, target: what regions are compiled with.
-// constants: where they keep what they bring to a GPU. blocks: for programs with branches; these are not tuned there.
-std::shared_ptr<const tune::Pipeline> pipeline_for(const Setup& setup, std::shared_ptr<const backend::Backend> target,
-                                                   std::shared_ptr<MovedConstants> constants, BlockMaker blocks = {});
+// Compiles scheduled regions of the job's program.
+std::shared_ptr<const tune::Pipeline> pipeline_for(const Job& job);
 
 // What the options say of the search, and of what is known before it.
 tune::SearchOptions search_options(const CompileOptions& options);

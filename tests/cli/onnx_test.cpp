@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "cli/harness.h"
-#include "compile/model.h"
+#include "front/compile_model.h"
 #include "import/load_model.h"
 #include "import/onnx_builder.h"
 #include "import/safetensors.h"
@@ -141,7 +141,7 @@ Message masked_sum() {
 
 TEST_F(OnnxCommand, OneCompileServesAllSizesWithNames) {
   ModelFolder folder(masked_sum());
-  auto model = compiler::CompiledModel::compile(import::load_model(folder.model()));
+  auto model = front::compile_model(import::load_model(folder.model()));
   auto call = [&](int64_t batch, int64_t length, int64_t masks) {
     std::vector<Tensor> in = {Tensor::full(std::vector<int64_t>{batch, length, 4}, 2),
                               Tensor::full(std::vector<int64_t>{masks, length}, 0.5)};
@@ -168,7 +168,7 @@ TEST_F(OnnxCommand, LoopsThatEndEarlyStackTheirOutputs) {
   g.initializers = {int64_tensor("limit", {}, {6}), int64_tensor("number", {}, {100})};
   g.nodes = {node("Cast", {"number"}, {"hundred"}, {int_attribute("to", 1)}),
              node("Loop", {"limit", "", "x"}, {"last", "all"}, {graph_attribute("body", body.message())})};
-  auto model = compiler::CompiledModel::compile(import::load_model(ModelFolder(g.model(17)).model()));
+  auto model = front::compile_model(import::load_model(ModelFolder(g.model(17)).model()));
   for (auto [start, trips] : {std::pair{1.0, 6}, {20.0, 3}, {90.0, 1}}) {
     auto out = model.run(std::vector<Tensor>{Tensor::full(std::vector<int64_t>{2}, start)});
     std::vector<double> stacked;

@@ -7,11 +7,11 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "compile/harness.h"
-#include "compile/model.h"
 #include "device/cpu/isa.h"
 #include "extern/cublaslt/cublaslt.h"
 #include "extern/needs_onednn.h"
 #include "extern/onednn/onednn.h"
+#include "front/compile_model.h"
 #include "graph/interpreter.h"
 #include "import/load_model.h"
 #include "toroid/device.h"
@@ -39,7 +39,7 @@ struct Compiled {
 Compiled check(const Forward& forward, const std::vector<Tensor>& inputs, const std::string& list = "onednn", double tolerance = 1e-5,
                const ModelOptions& options = {}) {
   Backends backends(list);
-  auto model = compiler::CompiledModel::compile(graph_of(forward, inputs), options);
+  auto model = front::compile_model(graph_of(forward, inputs), options);
   auto want = graph::interpret(*graph_of(forward, inputs), inputs)[0].to_vector();
   for (int run = 0; run < 2; ++run) {
     auto got = model.run(inputs)[0].to_vector();
@@ -181,8 +181,7 @@ TEST_F(OneDnnBackend, ReplayGoesAroundItAndSaysSo) {
 
 TEST_F(OneDnnBackend, SymbolicSizesAreRefusedWithThatReason) {
   Backends backends("onednn");
-  auto model =
-      compiler::CompiledModel::compile(import::load_model(std::string(TOROID_SOURCE_DIR) + "/tests/data/models/minilm_dynamic.pt2"));
+  auto model = front::compile_model(import::load_model(std::string(TOROID_SOURCE_DIR) + "/tests/data/models/minilm_dynamic.pt2"));
   const auto& choices = model.report().schedule.choices;
   ASSERT_FALSE(choices.empty());
   for (auto& line : choices) EXPECT_NE(line.find(": template; not onednn: its sizes are symbolic"), std::string::npos) << line;
@@ -206,7 +205,7 @@ TEST(Backends, AMissingLibraryIsAnErrorOnlyWhereItStandsAlone) {
 TEST(Backends, CublasLtIsForGpus) {
   ScopedOption gemm("gemm_backends", "cublaslt, template");
   nn::Linear layer(32, 48, true, nn::Init(3));
-  auto model = compiler::CompiledModel::compile(graph_of([&](auto& in) { return layer(in[0]); }, {random({6, 32})}), {});
+  auto model = front::compile_model(graph_of([&](auto& in) { return layer(in[0]); }, {random({6, 32})}), {});
   ASSERT_EQ(model.report().schedule.choices.size(), 1u);
   EXPECT_NE(model.report().schedule.choices[0].find("template; not cublaslt: it computes on GPUs only"), std::string::npos)
       << model.report().schedule.choices[0];
@@ -226,7 +225,7 @@ TEST(Backends, CublasLtInAReplay) {
   ModelOptions options;
   options.device = Device::cuda();
   options.mode = Mode::ReduceOverhead;
-  auto model = compiler::CompiledModel::compile(graph_of(forward, {random({40, 64})}), options);
+  auto model = front::compile_model(graph_of(forward, {random({40, 64})}), options);
   EXPECT_EQ(std::visit([](auto& step) { return step.name; }, model.executable().plan().steps[0]), "cublaslt_gemm");
   for (uint64_t call = 0; call < 4; ++call) {
     const std::vector<Tensor> inputs = {random({40, 64}, call)};

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "compile/harness.h"
-#include "compile/model.h"
+#include "front/compile_model.h"
 #include "graph/interpreter.h"
 #include "toroid/ops.h"
 
@@ -32,7 +32,7 @@ std::vector<Tensor> inputs(DType dtype) {
 }
 
 std::vector<Tensor> compiled(std::unique_ptr<graph::Graph> g, std::span<const Tensor> in) {
-  return compiler::CompiledModel::compile(std::move(g)).run(in);
+  return front::compile_model(std::move(g)).run(in);
 }
 
 // The reference evaluator with an error in one value, from which what follows is computed.

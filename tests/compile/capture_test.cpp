@@ -3,7 +3,7 @@
 
 #include "base/options.h"
 #include "compile/harness.h"
-#include "compile/model.h"
+#include "front/compile_model.h"
 #include "toroid/buckets.h"
 #include "toroid/device.h"
 #include "toroid/device_stream.h"
@@ -21,7 +21,7 @@ class Captures : public testing::TestWithParam<DeviceType> {
     release_captures(device_);
   }
   CompiledModel compiled(const std::string& text) {
-    return CompiledModel::compile(graph::parse(text), {.device = device_, .mode = Mode::ReduceOverhead});
+    return front::compile_model(graph::parse(text), {.device = device_, .mode = Mode::ReduceOverhead});
   }
   Tensor on_device(const Tensor& t) const { return t.to(device_); }
   static double at(const Tensor& t, int64_t i) { return t.to(Device::cpu()).to_vector()[static_cast<size_t>(i)]; }

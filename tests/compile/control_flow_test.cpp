@@ -7,7 +7,7 @@
 
 #include "base/options.h"
 #include "compile/harness.h"
-#include "compile/model.h"
+#include "front/compile_model.h"
 #include "graph/interpreter.h"
 #include "graph/passes/passes.h"
 #include "toroid/random.h"
@@ -18,7 +18,7 @@ namespace {
 using compiler::CompiledModel;
 
 CompiledModel compiled(const std::string& text, const ModelOptions& options = {}) {
-  return CompiledModel::compile(graph::parse(text), options);
+  return front::compile_model(graph::parse(text), options);
 }
 
 // Runs twice: the second time in memory that the first has used.
@@ -252,7 +252,7 @@ TEST(ControlFlow, WeightsAreConstantsOfBlocks) {
     if (in.kind == graph::InputKind::Parameter) in.data = w;
   Tensor x = Tensor::full(std::vector<int64_t>{64, 128}, 0.25);
   auto want = graph::interpret(*g, std::vector{number(0), x})[0].to_vector();
-  auto m = CompiledModel::compile(graph::clone(*g));
+  auto m = front::compile_model(graph::clone(*g));
   auto got = m.run(std::vector{number(0), x})[0].to_vector();
   for (size_t k = 0; k < got.size(); ++k) ASSERT_NEAR(got[k], want[k], 1e-4);
   EXPECT_EQ(m.executable().plan().inputs.size(), 2u) << "the packed weights are the block's";

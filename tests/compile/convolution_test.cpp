@@ -4,7 +4,7 @@
 #include <random>
 
 #include "backend/backend.h"
-#include "compile/model.h"
+#include "front/compile_model.h"
 #include "graph/interpreter.h"
 #include "graph/pass.h"
 #include "graph/passes/passes.h"
@@ -128,7 +128,7 @@ void expect_close(const std::vector<Tensor>& got, const std::vector<Tensor>& wan
 // Calls of reference kernels among what the passes and lowering make of a program for a target.
 size_t host_calls(const graph::Graph& g, const ModelOptions& given) {
   const device::cuda::GpuInfo absent;
-  const compiler::Setup setup = compiler::setup_of(given);
+  const compiler::Setup setup = front::setup_of(given);
   const auto target = backend::make_backend(setup.device, setup.options, &absent);
   const choice::Program p = lower::lower(*graph::run_passes(graph::clone(g), graph::pipeline(graph::kFrozen)),
                                          {.options = setup.options, .target = target.get()});
@@ -138,14 +138,14 @@ size_t host_calls(const graph::Graph& g, const ModelOptions& given) {
 void check(Program p, double tolerance) {
   EXPECT_EQ(host_calls(*p.graph, {.device = Device::cuda()}), 0u);
   const std::vector<Tensor> want = graph::interpret(*p.graph, p.inputs);
-  auto compiled = compiler::CompiledModel::compile(std::move(p.graph));
+  auto compiled = front::compile_model(std::move(p.graph));
   EXPECT_EQ(compiled.report().host_calls, 0u);
   expect_close(compiled.run(p.inputs), want, tolerance);
 }
 
 void check_on_gpu(Program p, double tolerance) {
   const std::vector<Tensor> want = graph::interpret(*p.graph, p.inputs);
-  auto compiled = compiler::CompiledModel::compile(std::move(p.graph), {.device = Device::cuda()});
+  auto compiled = front::compile_model(std::move(p.graph), {.device = Device::cuda()});
   EXPECT_EQ(compiled.report().host_calls, 0u);
   std::vector<Tensor> there;
   for (auto& t : p.inputs) there.push_back(t.to(Device::cuda()));
@@ -172,7 +172,7 @@ TEST(Convolutions, AddNoGuards) {
 // By themselves, or after a loop that makes the windows, where more threads would make the same ones.
 TEST(Convolutions, OfOpenLengthsAreProducts) {
   Program p({{{1, 64, 40}, {64, 64, 3}, {1}, {2}, {2}, {0}, 1, false}}, DType::F32, true, true);
-  auto compiled = compiler::CompiledModel::compile(std::move(p.graph));
+  auto compiled = front::compile_model(std::move(p.graph));
   const auto& steps = compiled.executable().plan().steps;
   EXPECT_LE(steps.size(), 2u);
   EXPECT_TRUE(std::get<exec::Launch>(steps.back()).name.starts_with("gemm"));

@@ -9,7 +9,7 @@
 #include "backend/cuda/cudnn_problem.h"
 #include "base/options.h"
 #include "compile/harness.h"
-#include "compile/model.h"
+#include "front/compile_model.h"
 #include "graph/interpreter.h"
 #include "toroid/device.h"
 #include "toroid/nn.h"
@@ -144,7 +144,7 @@ TEST(Backends, CudnnIsForGpus) {
   ScopedOption conv("conv_backends", "cudnn, template");
   nn::Conv2d layer(8, 8, 3, {.padding = {1, 1}}, nn::Init(3));
   const Tensor x = nn::Init(1).normal({1, 8, 9, 9}, 0, 1);
-  auto model = CompiledModel::compile(test::graph_of([&](auto& in) { return layer(in[0]); }, {x}), {});
+  auto model = front::compile_model(test::graph_of([&](auto& in) { return layer(in[0]); }, {x}), {});
   ASSERT_EQ(model.report().schedule.choices.size(), 1u);
   EXPECT_NE(model.report().schedule.choices[0].find("template; not cudnn: it computes on GPUs only"), std::string::npos)
       << model.report().schedule.choices[0];
@@ -158,7 +158,7 @@ TEST(Backends, TuningTriesCudnnWhereItIs) {
     GTEST_SKIP() << e.what();
   }
   const device::cuda::GpuInfo absent;
-  const compiler::Setup setup = setup_of({.device = Device::cuda()});
+  const compiler::Setup setup = front::setup_of({.device = Device::cuda()});
   const auto target = backend::make_backend(setup.device, setup.options, &absent);
   Case c(fmt::format(" v0: f32 = accumulate\n v1: f16 = Cast v0\n store %4 {} v1", kPlace));
   std::string ways;
@@ -208,7 +208,7 @@ TEST(Backends, CudnnStepByStepAndReplayed) {
     };
     auto input = [&](uint64_t seed) { return to(nn::Init(seed).normal({2, 16, 10, 10}, 0, 1), dtype); };
     for (Mode mode : {Mode::Default, Mode::ReduceOverhead}) {
-      auto model = CompiledModel::compile(test::graph_of(forward, {input(0)}), {.device = Device::cuda(), .mode = mode});
+      auto model = front::compile_model(test::graph_of(forward, {input(0)}), {.device = Device::cuda(), .mode = mode});
       std::string steps;
       for (auto& s : model.executable().plan().steps) steps += std::visit([](auto& step) { return step.name; }, s) + " ";
       EXPECT_NE(steps.find("cudnn_convolution_bias_relu cudnn_convolution_bias_add_relu cudnn_convolution_bias "), std::string::npos)

@@ -10,6 +10,7 @@
 #include "compile/harness.h"
 #include "compile/stages.h"
 #include "exec/executable.h"
+#include "front/compile_model.h"
 #include "toroid/custom_op.h"
 #include "toroid/ops.h"
 #include "tune/whole.h"
@@ -133,9 +134,9 @@ TEST(CustomDispatch, ThreeWinnersAndTheirOptionsStayApart) {
 
 // The tuner with a clock by which the choice named winners[i] wins range i; "none": all are equal; "too large": nothing runs.
 struct PlantedWinners {
-  compiler::Setup setup = compiler::setup_of({.mode = Mode::MaxAutotune});
+  compiler::Setup setup = front::setup_of({.mode = Mode::MaxAutotune});
   std::shared_ptr<const tune::Pipeline> pipeline =
-      compiler::pipeline_for(setup, backend::make_backend(setup.device, setup.options), std::make_shared<compiler::MovedConstants>());
+      compiler::pipeline_for({.setup = setup, .target = backend::make_backend(setup.device, setup.options)});
   int samples = 0;
   tune::TuneReport report = {};
 
@@ -232,8 +233,7 @@ TEST(CustomDispatch, CallsWithinAlternativesHaveRangesToo) {
 
 TEST(CustomDispatch, ProgramsWithBranchesAreComparedAsAWhole) {
   test::Stages rest;
-  const auto pipeline = compiler::pipeline_for(rest.setup, rest.target, std::make_shared<compiler::MovedConstants>(),
-                                               [&](const graph::Graph& g, const auto&...) { return rest.block(g); });
+  const auto pipeline = compiler::pipeline_for(rest.job());
   auto p = lowered(true);
   p.symbols.at(0).hint = 6;
   p = choice::decide_ranges(p, open_node(p), {1, 1, 2});
@@ -352,7 +352,7 @@ TEST(CustomDispatch, TunedFunctionsAreRightOnBothSidesOfEachSplit) {
   const auto file = (std::filesystem::path(testing::TempDir()) / "custom_dispatch_test_db").string();
   for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(file + suffix);
   const ScopedOption database("tune_database", file), time("tune_region_ms", "4000"), whole("tune_whole_ms", "0");
-  auto model = compiler::CompiledModel::compile(doubled_graph(), {.mode = Mode::MaxAutotune});
+  auto model = front::compile_model(doubled_graph(), {.mode = Mode::MaxAutotune});
   expect_doubled(model);
   const auto& regions = model.report().tuning.regions;
   ASSERT_GE(regions.size(), 3u);
@@ -365,7 +365,7 @@ TEST(CustomDispatch, TunedFunctionsAreRightOnBothSidesOfEachSplit) {
     }
     EXPECT_EQ(refused, 1u) << tune::to_string(model.report().tuning);
   }
-  auto again = compiler::CompiledModel::compile(doubled_graph(), {.mode = Mode::MaxAutotune});
+  auto again = front::compile_model(doubled_graph(), {.mode = Mode::MaxAutotune});
   for (auto& r : again.report().tuning.regions) EXPECT_EQ(r.source, "database") << r.label;
   EXPECT_EQ(again.report().tuning.compiled, 0u);
   EXPECT_EQ(again.report().tuning.decided.text(), model.report().tuning.decided.text());
@@ -376,7 +376,7 @@ TEST(CustomDispatch, ALockFileDecidesRangesAndTheBlocksOfItsBranch) {
   const ScopedOption database("tune_database", "none"), path("tune_lock", file);
   const auto compiled = [&](const tune::LockFile& lock) {
     lock.write(file);
-    return compiler::CompiledModel::compile(doubled_graph(), {.mode = Mode::MaxAutotune});
+    return front::compile_model(doubled_graph(), {.mode = Mode::MaxAutotune});
   };
   const auto open = compiled({});
   const auto& ranges = open.report().tuning.regions;

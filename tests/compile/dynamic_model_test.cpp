@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "base/options.h"
-#include "compile/model.h"
 #include "errors.h"
+#include "front/compile_model.h"
 #include "graph/interpreter.h"
 #include "graph/recorder.h"
 #include "import/load_model.h"
@@ -22,7 +22,7 @@ TEST(DynamicModel, OneCompileServesEverySize) {
   auto reference = import::load_model(path);
   const ScopedOption database("tune_database", "none"), region("tune_region_ms", "5"), whole("tune_whole_ms", "20");
   for (Mode mode : {Mode::Default, Mode::ReduceOverhead, Mode::MaxAutotune}) {
-    auto model = compiler::CompiledModel::compile(import::load_model(path), {.mode = mode});
+    auto model = front::compile_model(import::load_model(path), {.mode = mode});
     for (auto& r : model.report().tuning.regions) EXPECT_TRUE(test::contains(r.source, "timed at s")) << r.label << ": " << r.source;
     for (auto [batch, sequence] : {std::pair<int64_t, int64_t>{1, 2}, {1, 64}, {3, 5}, {2, 16}, {7, 33}, {64, 2}, {17, 64}}) {
       Tensor ids = ramp(batch, sequence, 90), mask = ramp(batch, sequence, 3);
@@ -40,7 +40,7 @@ TEST(DynamicModel, OneCompileServesEverySize) {
 TEST(DynamicModel, NumbersFromDataBecomeSizes) {
   std::string path = std::string(TOROID_SOURCE_DIR) + "/tests/data/models/numbers_from_data/core.pt2";
   auto reference = import::load_model(path);
-  auto model = compiler::CompiledModel::compile(import::load_model(path));
+  auto model = front::compile_model(import::load_model(path));
   Tensor x = Tensor::empty({4, 4}, DType::F32);
   for (int64_t i = 0; i < x.numel(); ++i) x.data<float>()[i] = static_cast<float>(i);
   for (double rows : {0, 1, 4}) {
@@ -69,14 +69,13 @@ TEST(DynamicModel, SizesMayBeExpressionsAlone) {
     DispatchScope scope(recorder);
     g.outputs.push_back({recorder.value_of(ops::call1("neg", {x})), {}, -1});
   }
-  auto model = compiler::CompiledModel::compile(graph::clone(g));
+  auto model = front::compile_model(graph::clone(g));
   EXPECT_EQ(model.run(std::vector<Tensor>{Tensor::empty({6}, DType::F32)})[0].sizes(), std::vector<int64_t>{6});
   for (int64_t size : {2, 7, 18}) EXPECT_THROW(model.run(std::vector<Tensor>{Tensor::empty({size}, DType::F32)}), UserError) << size;
 }
 
 TEST(DynamicModel, RefusesSizesOutsideItsRange) {
-  auto model =
-      compiler::CompiledModel::compile(import::load_model(std::string(TOROID_SOURCE_DIR) + "/tests/data/models/minilm_dynamic.pt2"));
+  auto model = front::compile_model(import::load_model(std::string(TOROID_SOURCE_DIR) + "/tests/data/models/minilm_dynamic.pt2"));
   EXPECT_THROW(model.run(std::vector<Tensor>{ramp(65, 4, 90), ramp(65, 4, 2)}), UserError);
   EXPECT_THROW(model.run(std::vector<Tensor>{ramp(2, 4, 90), ramp(2, 5, 2)}), UserError);
 }

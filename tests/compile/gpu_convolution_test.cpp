@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "compile/harness.h"
-#include "compile/model.h"
+#include "front/compile_model.h"
 #include "graph/interpreter.h"
 #include "jit/nvrtc.h"
 #include "toroid/device.h"
@@ -24,7 +24,7 @@ size_t count(const std::vector<codegen::KernelText>& kernels, const std::string&
 // One kernel a convolution, with the normalisation, the activation and the sum with the shortcut; besides two poolings and the classifier.
 TEST(GpuConvolutions, OfResNet50) {
   nn::ResNet model(nn::ResNetConfig::preset("resnet50"), nn::Init(1, DType::F16));
-  const auto kernels = compiler::kernels_for_gpu(
+  const auto kernels = front::kernels_for_gpu(
       graph_of([&](auto& in) { return model.forward(in[0]); }, {Tensor::full(std::vector<int64_t>{1, 3, 224, 224}, 0, DType::F16)}), {});
   EXPECT_EQ(count(kernels, "conv_mma"), 1u) << "the first layer, of 3 channels";
   EXPECT_EQ(count(kernels, "conv_wgmma"), 16u + 3) << "layers of 3x3, and the shortcuts that halve the image";
@@ -38,7 +38,7 @@ TEST(GpuConvolutions, OfOtherKinds) {
   nn::Conv2d patches(3, 96, 16, {.stride = {16, 16}}, init), expand(96, 384, 1, {}, init),
       each(384, 384, 5, {.padding = {2, 2}, .groups = 384}, init),
       grouped(384, 96, 3, {.padding = {2, 2}, .dilation = {2, 2}, .groups = 4}, init);
-  const auto kernels = compiler::kernels_for_gpu(
+  const auto kernels = front::kernels_for_gpu(
       graph_of([&](auto& in) { return conv2d(silu(grouped(hardswish(each(relu6(expand(patches(in[0]))))))), in[1]); },
                {Tensor::full(std::vector<int64_t>{2, 3, 224, 224}, 0, DType::F16),
                 Tensor::full(std::vector<int64_t>{8, 96, 3, 3}, 0, DType::F16)}),
@@ -88,7 +88,7 @@ TEST(GpuConvolutions, OfOtherRanksAndTransposed) {
   };
   for (const Case& c : cases) {
     device::cuda::GpuInfo gpu;
-    const auto kernels = compiler::kernels_for_gpu(graph_of(c.forward, {Tensor::full(c.input, 0, DType::F16)}), gpu);
+    const auto kernels = front::kernels_for_gpu(graph_of(c.forward, {Tensor::full(c.input, 0, DType::F16)}), gpu);
     std::vector<std::string> names;
     for (auto& k : kernels) names.push_back(k.name);
     EXPECT_EQ(names, c.kernels);
@@ -113,7 +113,7 @@ TEST(GpuConvolutions, ASmallNetworkOnAGpu) {
     ModelOptions options;
     options.device = Device::cuda();
     options.mode = Mode::ReduceOverhead;
-    auto compiled = compiler::CompiledModel::compile(graph_of(forward, in), options);
+    auto compiled = front::compile_model(graph_of(forward, in), options);
     const std::vector<Tensor> there = {in[0].to(Device::cuda())};
     for (int call = 0; call < 3; ++call) {
       const Tensor got = compiled.run(there)[0].to(Device::cpu());

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "compile/harness.h"
-#include "compile/model.h"
+#include "front/compile_model.h"
 #include "import/load_model.h"
 #include "jit/nvrtc.h"
 #include "toroid/error.h"
@@ -25,7 +25,7 @@ class GpuKernels : public testing::TestWithParam<const char*> {
     device::cuda::GpuInfo gpu;
     gpu.architecture = GetParam();
     std::vector<std::string> names;
-    for (auto& k : compiler::kernels_for_gpu(std::move(graph), gpu)) {
+    for (auto& k : front::kernels_for_gpu(std::move(graph), gpu)) {
       names.push_back(k.name);
       if (!seen_.insert(k.source).second) continue;
       try {

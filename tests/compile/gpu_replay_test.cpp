@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "compile/model.h"
+#include "front/compile_model.h"
 #include "graph/interpreter.h"
 #include "import/load_model.h"
 #include "toroid/device_graph.h"
@@ -64,12 +64,12 @@ TEST(GpuReplay, IsCapturedByHand) {
 TEST(GpuReplay, BranchesRunSideBySide) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU";
   auto compiled = [](Mode mode) {
-    return compiler::CompiledModel::compile(graph::parse(R"(graph "branches"(%a: f32[30000], %b: f32[29000]) {
+    return front::compile_model(graph::parse(R"(graph "branches"(%a: f32[30000], %b: f32[29000]) {
       %a1: f32[30000] = cumsum(%a, 0)
       %b1: f32[29000] = cumsum(%b, 0)
       return %a1, %b1
     })"),
-                                            {.device = Device::cuda(), .mode = mode});
+                                {.device = Device::cuda(), .mode = mode});
   };
   auto numbers = [](int64_t count, double scale) {
     std::vector<double> values(static_cast<size_t>(count));

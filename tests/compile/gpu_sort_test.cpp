@@ -5,7 +5,7 @@
 #include <cstring>
 #include <random>
 
-#include "compile/model.h"
+#include "front/compile_model.h"
 #include "graph/interpreter.h"
 #include "jit/nvrtc.h"
 #include "toroid/device.h"
@@ -68,7 +68,7 @@ TEST(GpuSort, KernelsCompile) {
       if (c.descending || !(short_pairs || long_pairs)) continue;
       device::cuda::GpuInfo gpu;
       gpu.architecture = architecture;
-      const auto kernels = compiler::kernels_for_gpu(graph::parse(text_of(c)), gpu);
+      const auto kernels = front::kernels_for_gpu(graph::parse(text_of(c)), gpu);
       ASSERT_EQ(kernels.size(), 1u) << text_of(c);
       EXPECT_EQ(kernels[0].name, c.count == c.length ? "sort" : "topk");
       try {
@@ -82,7 +82,7 @@ TEST(GpuSort, KernelsCompile) {
 TEST(GpuSort, IsStableAndTotal) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU";
   for (const Case& c : cases()) {
-    auto model = compiler::CompiledModel::compile(graph::parse(text_of(c)), {.device = Device::cuda()});
+    auto model = front::compile_model(graph::parse(text_of(c)), {.device = Device::cuda()});
     EXPECT_EQ(model.report().host_calls, 0u);
     const Tensor x = sample(c);
     const auto got = model.run(std::vector{x.to(Device::cuda())}), want = graph::interpret(*graph::parse(text_of(c)), std::vector{x});

@@ -6,7 +6,7 @@
 #include <random>
 
 #include "compile/harness.h"
-#include "compile/model.h"
+#include "front/compile_model.h"
 #include "graph/interpreter.h"
 #include "jit/nvrtc.h"
 #include "toroid/device.h"
@@ -39,7 +39,7 @@ class GpuTemplates : public testing::Test {
       if (checks_++ % kOneIn == 0) compile_for_absent(name, forward, inputs);
       return;
     }
-    auto model = compiler::CompiledModel::compile(graph_of(forward, inputs), {.device = Device::cuda(), .freeze = false});
+    auto model = front::compile_model(graph_of(forward, inputs), {.device = Device::cuda(), .freeze = false});
     std::vector<Tensor> there;
     for (auto& t : inputs) there.push_back(t.to(Device::cuda()));
     model.run(there);  // counters and scratch memory are used a second time
@@ -62,7 +62,7 @@ class GpuTemplates : public testing::Test {
     for (const char* architecture : {"sm_80", "sm_90a"}) {
       device::cuda::GpuInfo gpu;
       gpu.architecture = architecture;
-      const auto kernels = compiler::kernels_for_gpu(graph_of(forward, inputs), gpu);
+      const auto kernels = front::kernels_for_gpu(graph_of(forward, inputs), gpu);
       ASSERT_EQ(kernels.size(), 1u);
       EXPECT_TRUE(kernels[0].name.starts_with(name)) << kernels[0].name;
       try {

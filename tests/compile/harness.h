@@ -1,4 +1,4 @@
-// Shared by the tests of compiled functions.
+// Shared by the tests of compiled graphs.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -6,16 +6,9 @@
 #include <functional>
 
 #include "errors.h"
-#include "toroid/compile.h"
 #include "trace/tracer.h"
 
 namespace toroid::test {
-
-// Captured graphs run by the reference evaluator: these tests are about capture and guards, not about kernels.
-inline CompileConfig by_reference(CompileConfig c = {}) {
-  c.options["backend"] = "reference";
-  return c;
-}
 
 using Forward = std::function<Tensor(const std::vector<Tensor>&)>;
 
@@ -38,12 +31,5 @@ inline Tensor counting(const std::vector<int64_t>& sizes, DType dtype = DType::F
   for (int64_t i = 0; i < t.numel(); ++i) t.data<double>()[i] = static_cast<double>(i);
   return Tensor::of(t.to_vector(), sizes, dtype);
 }
-
-// The stance for the life of this object.
-struct StanceScope {
-  explicit StanceScope(Stance s) : before(set_stance(s)) {}
-  ~StanceScope() { set_stance(before); }
-  Stance before;
-};
 
 }  // namespace toroid::test

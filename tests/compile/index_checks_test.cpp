@@ -9,8 +9,8 @@
 #include "base/options.h"
 #include "compile/harness.h"
 #include "compile/index_operands.h"
-#include "compile/model.h"
 #include "device/index_faults.h"
+#include "front/compile_model.h"
 #include "graph/pass.h"
 #include "jit/nvrtc.h"
 #include "toroid/compile.h"
@@ -223,7 +223,7 @@ bool checks(const compiler::CompiledModel& m) {
 TEST(IndexChecks, WhatIsKnownIsNotChecked) {
   const Tensor x = numbers({3, 20}), known = Tensor::of({0, 2, -1}, {3}, DType::I64), wrong = Tensor::of({0, 3}, {2}, DType::I64);
   const auto compiled = [&](const test::Forward& f, const std::vector<Tensor>& in) {
-    return compiler::CompiledModel::compile(test::graph_of(f, in), {.freeze = true});
+    return front::compile_model(test::graph_of(f, in), {.freeze = true});
   };
   EXPECT_FALSE(checks(compiled([&](auto& in) { return index(in[0], {known}); }, {x})));
   EXPECT_FALSE(checks(compiled([&](auto& in) { return index(in[0], {arange(0, 3, 1, DType::I64)}); }, {x})));
@@ -238,7 +238,7 @@ TEST(IndexChecks, CanBeLeftOut) {
   const test::Forward pick = [](const std::vector<Tensor>& in) { return index(in[0], {in[1]}); };
   for (const char* on : {"1", "0"}) {
     const ScopedOption option("check_indices", on);
-    EXPECT_EQ(checks(compiler::CompiledModel::compile(test::graph_of(pick, {x, i}))), on[0] == '1');
+    EXPECT_EQ(checks(front::compile_model(test::graph_of(pick, {x, i}))), on[0] == '1');
   }
   auto f = compile([&](const Tensor& a, const Tensor& at) { return pick({a, at}); });
   f(x, i);
@@ -253,7 +253,7 @@ TEST(IndexChecks, KernelsForGpus) {
   size_t compiled = 0;
   for (auto& c : test::indexed_calls()) {
     const auto graph = test::graph_of([&](auto& in) { return c.f(in[0], in[1]); }, {numbers(c.self), indices(c)});
-    for (auto& k : compiler::kernels_for_gpu(graph::clone(*graph), {})) {
+    for (auto& k : front::kernels_for_gpu(graph::clone(*graph), {})) {
       if (!contains(k.source, "report_index(")) continue;
       EXPECT_FALSE(jit::nvrtc_compile(k.source, k.overlaps ? "sm_90a" : "sm_80", k.name).empty()) << c.op;
       ++compiled;

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "compile/harness.h"
-#include "compile/model.h"
+#include "front/compile_model.h"
 #include "graph/interpreter.h"
 #include "ops/op.h"
 
@@ -27,7 +27,7 @@ Tensor of(double value, const std::vector<int64_t>& sizes, DType t = DType::F32)
 std::string steps_of(const Forward& forward, const std::vector<Tensor>& inputs, double most = 0) {
   auto graph = test::graph_of(forward, inputs);
   const auto want = graph::interpret(*graph, inputs)[0].to_vector();
-  auto model = compiler::CompiledModel::compile(std::move(graph));
+  auto model = front::compile_model(std::move(graph));
   const auto got = model.run(inputs)[0].to_vector();
   for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], most) << "element " << i;
   std::string names;

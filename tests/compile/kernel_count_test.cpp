@@ -2,7 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "compile/harness.h"
-#include "compile/model.h"
+#include "front/compile_model.h"
+#include "graph/pass.h"
 #include "lower/lowering.h"
 #include "sched/fuse.h"
 #include "toroid/nn.h"
@@ -19,7 +20,7 @@ struct Counts {
 };
 
 Counts counts_of(const Forward& forward, const std::vector<Tensor>& inputs) {
-  auto model = compiler::CompiledModel::compile(graph_of(forward, inputs));
+  auto model = front::compile_model(graph_of(forward, inputs));
   Counts c;
   for (auto& s : model.executable().plan().steps) {
     std::string name = std::visit([](auto& step) { return step.name; }, s);

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/thread_pool.h"
-#include "compile/model.h"
+#include "front/compile_model.h"
 #include "graph/interpreter.h"
 
 namespace toroid {
@@ -17,7 +17,7 @@ TEST(LongReductions, AllKinds) {
        {"%y: f32[] = sum(%x)", "%y: f32[] = amax(%x)", "%y: f32[] = mean(%x)", "%y: i64[] = argmax(%x)", "%y: i64[] = argmin(%x)",
         "%y: f32[3] = sum.dim_IntList(%x, [0, 2])", "%y: f32[1, 3, 1] = amin(%x, [0, 2], true)"}) {
     const std::string text = std::string("graph \"g\"(%x: f32[512, 3, 200]) {\n  ") + node + "\n  return %y\n}";
-    auto model = compiler::CompiledModel::compile(graph::parse(text));
+    auto model = front::compile_model(graph::parse(text));
     EXPECT_EQ(model.report().kernels, ThreadPool::global().size() > 1 ? 2u : 1u) << node;
     const std::vector<Tensor> inputs = {x};
     const auto got = model.run(inputs)[0].to_vector(), want = graph::interpret(*graph::parse(text), inputs)[0].to_vector();

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "compile/harness.h"
-#include "compile/model.h"
+#include "front/compile_model.h"
 #include "graph/interpreter.h"
 #include "graph/recorder.h"
 #include "jit/nvrtc.h"
@@ -59,7 +59,7 @@ std::vector<Tensor> inputs(int64_t size) {
 TEST(Names, OfSizesDoNotChangeResults) {
   for (auto& name : hostile_names()) {
     const auto reference = program(name);
-    auto model = compiler::CompiledModel::compile(graph::clone(*reference));
+    auto model = front::compile_model(graph::clone(*reference));
     for (int64_t size : {2, 4, 37}) {
       const auto got = model.run(inputs(size)), want = graph::interpret(*reference, inputs(size));
       ASSERT_EQ(got.size(), want.size());
@@ -77,7 +77,7 @@ std::vector<std::string> sources(const std::string& name) {
   device::cuda::GpuInfo gpu;
   gpu.architecture = "sm_80";
   std::vector<std::string> out;
-  for (auto& k : compiler::kernels_for_gpu(program(name), gpu)) out.push_back(k.source);
+  for (auto& k : front::kernels_for_gpu(program(name), gpu)) out.push_back(k.source);
   return out;
 }
 

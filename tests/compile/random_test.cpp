@@ -5,8 +5,8 @@
 #include <set>
 #include <thread>
 
-#include "compile/harness.h"
-#include "compile/model.h"
+#include "front/compile_model.h"
+#include "front/harness.h"
 #include "graph/interpreter.h"
 #include "graph/passes/passes.h"
 #include "ops/table.h"
@@ -17,7 +17,7 @@ namespace {
 using Values = std::vector<double>;
 
 compiler::CompiledModel compiled(const std::string& text, const ModelOptions& options = {}) {
-  return compiler::CompiledModel::compile(graph::parse(text), options);
+  return front::compile_model(graph::parse(text), options);
 }
 
 constexpr const char* kDropout = R"(graph "g"(%x: f32[64, 100]) {

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <random>
 
-#include "compile/model.h"
+#include "front/compile_model.h"
 #include "graph/interpreter.h"
 
 namespace toroid {
@@ -38,7 +38,7 @@ bool equal_bits(const Tensor& a, const Tensor& b) {
 
 // Compiles a graph and compares its results with the interpreter's, within `tolerance` of the largest finite element; 0: bit by bit.
 size_t check(const std::string& text, const std::vector<std::vector<Tensor>>& calls, double tolerance = 0) {
-  auto model = compiler::CompiledModel::compile(graph::parse(text));
+  auto model = front::compile_model(graph::parse(text));
   auto reference = graph::parse(text);
   for (auto& inputs : calls) {
     auto got = model.run(inputs), want = graph::interpret(*reference, inputs);

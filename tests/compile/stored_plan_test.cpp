@@ -11,10 +11,10 @@
 
 #include "base/files.h"
 #include "base/options.h"
-#include "compile/model.h"
 #include "errors.h"
 #include "exec/stored.h"
 #include "extern/onednn/onednn.h"
+#include "front/compile_model.h"
 #include "graph/graph.h"
 #include "graph/random_graph.h"
 #include "import/load_model.h"
@@ -33,7 +33,7 @@ struct Both {
 };
 
 Both both(std::unique_ptr<graph::Graph> g, const ModelOptions& options) {
-  const compiler::Setup setup = compiler::setup_of(options);
+  const compiler::Setup setup = front::setup_of(options);
   const exec::Loadable made = compiler::loadable(std::move(g), setup), again = test::through_text_and_bytes(made);
   return {exec::load(made.plan, made.store, setup.device), exec::load(again.plan, again.store, setup.device)};
 }
@@ -101,7 +101,7 @@ TEST(StoredPlan, StateBelongsToEachLoadedProgram) {
   const Tensor state = Tensor::full(std::vector<int64_t>{4}, 1), x = Tensor::full(std::vector<int64_t>{4}, 10);
   for (auto& in : g->inputs)
     if (in.kind == graph::InputKind::Buffer) in.data = state;
-  const exec::Loadable made = compiler::loadable(std::move(g), compiler::setup_of({})), again = test::through_text_and_bytes(made);
+  const exec::Loadable made = compiler::loadable(std::move(g), front::setup_of({})), again = test::through_text_and_bytes(made);
   const auto mine = exec::load(made.plan, made.store, Device::cpu());
   const auto first = exec::load(again.plan, again.store, Device::cpu()), second = exec::load(again.plan, again.store, Device::cpu());
   const auto call = [&](exec::Executable& e) { return e.run(std::vector<Tensor>{x})[0].to_vector()[0]; };
@@ -200,13 +200,13 @@ TEST(StoredPlan, AnotherProcessLoadsItWithoutACompiler) {
   fs::create_directories(folder);
   const std::string models = std::string(TOROID_SOURCE_DIR) + "/tests/data/models/";
   for (const char* name : {"encoder", "digitsnet", "regions", "tied"})
-    write(folder, name, compiler::loadable(import::load_model(models + name + "/core.pt2"), compiler::setup_of({})),
+    write(folder, name, compiler::loadable(import::load_model(models + name + "/core.pt2"), front::setup_of({})),
           inputs_in(models + name + "/in.safetensors"));
   for (uint64_t seed : {1, 10, 19, 28, 37}) {
     graph::RandomGraphOptions o;
     o.control_flow = seed != 1, o.in_place = true;
     const auto g = graph::random_graph(seed, o);
-    write(folder, fmt::format("random{}", seed), compiler::loadable(graph::clone(*g), compiler::setup_of({})),
+    write(folder, fmt::format("random{}", seed), compiler::loadable(graph::clone(*g), front::setup_of({})),
           graph::random_inputs(*g, seed, false));
   }
   std::vector<std::string> environment = {std::string(kFolder) + "=" + folder.string()};

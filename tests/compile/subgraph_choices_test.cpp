@@ -5,9 +5,10 @@
 
 #include "base/options.h"
 #include "codegen/rearrange.h"
-#include "compile/model.h"
 #include "compile/tuning.h"
 #include "errors.h"
+#include "front/compile_model.h"
+#include "graph/pass.h"
 #include "graph/passes/passes.h"
 #include "jit/nvrtc.h"
 #include "lower/lowering.h"
@@ -83,9 +84,9 @@ const std::vector<const char*> kBoth = {"f32", "bf16"};
 void expect_equal(const std::string& text, const std::vector<std::string>& choices, const std::vector<const char*>& dtypes) {
   for (const char* dtype : dtypes) {
     SCOPED_TRACE(dtype);
-    const compiler::Setup setup = compiler::setup_of({.mode = Mode::MaxAutotune});
+    const compiler::Setup setup = front::setup_of({.mode = Mode::MaxAutotune});
     const std::shared_ptr<const backend::Backend> target = backend::make_backend(setup.device, setup.options);
-    const auto pipeline = compiler::pipeline_for(setup, target, std::make_shared<compiler::MovedConstants>());
+    const auto pipeline = compiler::pipeline_for({.setup = setup, .target = target});
     const choice::Program p = lowered(replaced(text, "T[", std::string(dtype) + "["), *target);
     std::vector<size_t> all(p.nodes.size());
     for (size_t i = 0; i < all.size(); ++i) all[i] = i;
@@ -137,7 +138,7 @@ TEST(SubgraphChoices, ALockFilePrescribesThem) {
   const auto g = program(text);
   for (auto& in : g->inputs)
     if (!in.data.defined()) inputs.push_back(tune::generate_input(in.value->type, 7, {}, Device::cpu()));
-  const auto compiled = [&](Mode mode) { return CompiledModel::compile(program(text), {.mode = mode}); };
+  const auto compiled = [&](Mode mode) { return front::compile_model(program(text), {.mode = mode}); };
   CompiledModel tuned = compiled(Mode::MaxAutotune), plain = compiled(Mode::Default);
   const auto& sum = tuned.report().tuning.regions.at(0);
   EXPECT_TRUE(sum.label.starts_with("mm [") && sum.label.ends_with("] as one")) << sum.label;
@@ -161,7 +162,7 @@ TEST(SubgraphChoices, ALockFilePrescribesThem) {
 std::string kernel_for_gpu(const std::string& text, const std::string& choice) {
   device::cuda::GpuInfo gpu;
   gpu.architecture = "sm_90a";
-  const compiler::Setup setup = compiler::setup_of({.device = Device::cuda()});
+  const compiler::Setup setup = front::setup_of({.device = Device::cuda()});
   const auto target = backend::make_backend(setup.device, setup.options, &gpu);
   const choice::Program p = lowered(replaced(text, "T[", "bf16["), *target);
   choice::Program made = tune::apply(p, tune::parse_choice(choice), tune::own_numbers(p));
@@ -200,7 +201,7 @@ TEST(SubgraphChoices, OddSizesAreForTensorCoresByDefault) {
   device::cuda::GpuInfo gpu;
   gpu.architecture = "sm_90a";
   std::vector<std::string> names;
-  for (auto& k : compiler::kernels_for_gpu(std::move(g), gpu)) {
+  for (auto& k : front::kernels_for_gpu(std::move(g), gpu)) {
     names.push_back(k.name.substr(0, 10));
     try {
       jit::nvrtc_compile(k.source, gpu.architecture, k.name);

@@ -6,8 +6,9 @@
 
 #include "base/options.h"
 #include "compile/harness.h"
-#include "compile/model.h"
 #include "compile/tuning.h"
+#include "front/compile_model.h"
+#include "graph/pass.h"
 #include "lower/lowering.h"
 #include "toroid/custom_op.h"
 #include "toroid/ops.h"
@@ -58,7 +59,7 @@ std::unique_ptr<graph::Graph> open_graph(const Forward& forward, const std::vect
 }
 
 CompiledModel tuned(const Forward& forward, const std::vector<Tensor>& inputs) {
-  return CompiledModel::compile(open_graph(forward, inputs), {.mode = Mode::MaxAutotune});
+  return front::compile_model(open_graph(forward, inputs), {.mode = Mode::MaxAutotune});
 }
 
 const Forward kProduct = [](const std::vector<Tensor>& in) { return relu(matmul(in[0], in[1]) + in[2]); };
@@ -77,7 +78,7 @@ TEST_F(SymbolicTuning, ASumOfProductsIsOneProduct) {
   lock.replace(at, lock.find('\n', at) - at, "winner \"" + one.rows[1].text + "\"");
   tune::LockFile::parse(lock).write(file() + "_lock");
   const ScopedOption from("tune_lock", file() + "_lock");
-  CompiledModel locked = tuned(sum, inputs(24)), plain = CompiledModel::compile(open_graph(sum, inputs(24)));
+  CompiledModel locked = tuned(sum, inputs(24)), plain = front::compile_model(open_graph(sum, inputs(24)));
   EXPECT_EQ(locked.report().tuning.regions.at(0).source, "lock file");
   for (int64_t m : {24, 2, 33, 130}) expect_near(locked.run(inputs(m)).at(0), plain.run(inputs(m)).at(0));
 }
@@ -91,8 +92,8 @@ TEST_F(SymbolicTuning, ProductsOnAGpu) {
       for (auto& t : operands(m)) out.push_back(to(t, dtype).to(Device::cuda()));
       return out;
     };
-    CompiledModel untuned = CompiledModel::compile(open_graph(kProduct, inputs(24)), {.device = Device::cuda()});
-    CompiledModel model = CompiledModel::compile(open_graph(kProduct, inputs(24)), {.device = Device::cuda(), .mode = Mode::MaxAutotune});
+    CompiledModel untuned = front::compile_model(open_graph(kProduct, inputs(24)), {.device = Device::cuda()});
+    CompiledModel model = front::compile_model(open_graph(kProduct, inputs(24)), {.device = Device::cuda(), .mode = Mode::MaxAutotune});
     const tune::RegionReport& region = model.report().tuning.regions.at(0);
     EXPECT_EQ(region.source.substr(0, 15), "timed at s0=24") << tune::to_string(model.report().tuning);
     for (auto& row : region.rows) EXPECT_FALSE(row.measured.failed) << row.name << ": " << row.measured.status;
@@ -105,9 +106,9 @@ TEST_F(SymbolicTuning, ProductsOnAGpu) {
 
 // The tuner with the compiler's pipeline.
 struct Tuner {
-  compiler::Setup setup = compiler::setup_of({.mode = Mode::MaxAutotune});
+  compiler::Setup setup = front::setup_of({.mode = Mode::MaxAutotune});
   std::shared_ptr<const backend::Backend> target = backend::make_backend(setup.device, setup.options);
-  std::shared_ptr<const tune::Pipeline> pipeline = compiler::pipeline_for(setup, target, std::make_shared<compiler::MovedConstants>());
+  std::shared_ptr<const tune::Pipeline> pipeline = compiler::pipeline_for({.setup = setup, .target = target});
 
   choice::Program lowered(const Forward& forward, const std::vector<Tensor>& inputs) const {
     return lower::lower(*graph::run_passes(open_graph(forward, inputs), graph::pipeline(graph::kFrozen)), {.target = target.get()});

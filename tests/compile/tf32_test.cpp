@@ -9,9 +9,10 @@
 
 #include "base/options.h"
 #include "choice/region.h"
-#include "compile/harness.h"
-#include "compile/model.h"
+#include "front/compile_model.h"
+#include "front/harness.h"
 #include "graph/interpreter.h"
+#include "graph/pass.h"
 #include "graph/passes/passes.h"
 #include "lower/lowering.h"
 #include "toroid/custom_op.h"
@@ -40,7 +41,7 @@ Tensor window(const std::vector<Tensor>& in) { return conv2d(in[0], in[1], Tenso
 std::vector<codegen::KernelText> kernels_of(const Forward& forward, const std::vector<Tensor>& inputs, const char* architecture) {
   device::cuda::GpuInfo gpu;
   gpu.architecture = architecture;
-  return compiler::kernels_for_gpu(graph_of(forward, inputs), gpu);
+  return front::kernels_for_gpu(graph_of(forward, inputs), gpu);
 }
 std::string texts_of(const std::vector<codegen::KernelText>& kernels) {
   std::string all;
@@ -144,7 +145,7 @@ class Tf32OnAGpu : public testing::Test {
     if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU";
   }
   static std::vector<double> run(const Forward& forward, const std::vector<Tensor>& inputs) {
-    auto model = compiler::CompiledModel::compile(graph_of(forward, inputs), {.device = Device::cuda(), .freeze = false});
+    auto model = front::compile_model(graph_of(forward, inputs), {.device = Device::cuda(), .freeze = false});
     std::vector<Tensor> there;
     for (auto& t : inputs) there.push_back(t.to(Device::cuda()));
     return model.run(there)[0].to(Device::cpu()).to_vector();

@@ -10,10 +10,12 @@
 #include "base/files.h"
 #include "base/options.h"
 #include "compile/harness.h"
-#include "compile/model.h"
 #include "device/cpu/isa.h"
+#include "front/compile_model.h"
+#include "graph/pass.h"
 #include "jit/jit.h"
 #include "lower/lowering.h"
+#include "toroid/compile.h"
 #include "toroid/custom_op.h"
 #include "toroid/nn.h"
 #include "toroid/ops.h"
@@ -40,7 +42,7 @@ class Tuning : public testing::Test {
     for (const char* name : {"db", "db-wal", "db-shm", "lock", "lock again"}) std::filesystem::remove(file(name));
   }
   static CompiledModel tuned(const Forward& forward, const std::vector<Tensor>& inputs) {
-    return CompiledModel::compile(graph_of(forward, inputs), {.mode = Mode::MaxAutotune});
+    return front::compile_model(graph_of(forward, inputs), {.mode = Mode::MaxAutotune});
   }
   ScopedOption database_{"tune_database", file("db")};
   ScopedOption region_{"tune_region_ms", "4000"};  // more than it takes, also on a busy machine
@@ -65,7 +67,7 @@ std::vector<Tensor> operands(int64_t m, int64_t n, int64_t k) { return {ramp({m,
 TEST_F(Tuning, ATunedProductComputesTheSame) {
   const auto inputs = operands(48, 64, 2048);
   CompiledModel model = tuned(kProduct, inputs);
-  expect_near(model.run(inputs).at(0), CompiledModel::compile(graph_of(kProduct, inputs)).run(inputs).at(0));
+  expect_near(model.run(inputs).at(0), front::compile_model(graph_of(kProduct, inputs)).run(inputs).at(0));
   const tune::TuneReport& r = model.report().tuning;
   ASSERT_EQ(r.regions.size(), 1u);
   EXPECT_EQ(r.regions[0].source.substr(0, 5), "timed");
@@ -78,9 +80,9 @@ TEST_F(Tuning, ATunedProductComputesTheSame) {
 // The choices of the one region of a program.
 struct OneRegion {
   OneRegion(const Forward& forward, const std::vector<Tensor>& inputs) {
-    const compiler::Setup setup = compiler::setup_of({.mode = Mode::MaxAutotune});
+    const compiler::Setup setup = front::setup_of({.mode = Mode::MaxAutotune});
     const std::shared_ptr<const backend::Backend> target = backend::make_backend(setup.device, setup.options);
-    const auto pipeline = compiler::pipeline_for(setup, target, std::make_shared<compiler::MovedConstants>());
+    const auto pipeline = compiler::pipeline_for({.setup = setup, .target = target});
     auto g = graph::run_passes(graph_of(forward, inputs), graph::pipeline(graph::kFrozen));
     const choice::Program lowered = lower::lower(*g, {.target = target.get()});
     regions = tune::find_regions(lowered, pipeline->schedule(lowered), 3);
@@ -136,7 +138,7 @@ TEST_F(Tuning, DeterministicTimesNothing) {
   const auto inputs = operands(24, 32, 256);
   CompiledModel model = tuned(kProduct, inputs);
   EXPECT_EQ(model.report().tuning.compiled, 0u);
-  EXPECT_EQ(model.sources(), CompiledModel::compile(graph_of(kProduct, inputs)).sources());
+  EXPECT_EQ(model.sources(), front::compile_model(graph_of(kProduct, inputs)).sources());
 }
 
 // A sum that is cut into parts is rounded otherwise.
@@ -151,7 +153,7 @@ TEST_F(Tuning, StrictTakesOnlyWhatHasTheSameBits) {
     EXPECT_TRUE(test::contains(row.measured.status, "expected exactly")) << row.name << ": " << row.measured.status;
   }
   EXPECT_GT(cut, 0u);
-  const auto x = model.run(inputs).at(0).to_vector(), y = CompiledModel::compile(graph_of(kProduct, inputs)).run(inputs).at(0).to_vector();
+  const auto x = model.run(inputs).at(0).to_vector(), y = front::compile_model(graph_of(kProduct, inputs)).run(inputs).at(0).to_vector();
   EXPECT_EQ(x, y);
 }
 
@@ -330,8 +332,8 @@ void expect_isolated_agrees(const Subject& subject, const Device& device) {
   for (auto& t : subject.inputs) inputs.push_back(t.to(device));
   tune::TuneProgress latest;
   size_t told = 0;
-  CompiledModel model = CompiledModel::compile(graph_of(subject.forward, subject.inputs), {.device = device, .mode = Mode::MaxAutotune},
-                                               [&](const tune::TuneProgress& p) { latest = p, ++told; });
+  CompiledModel model = front::compile_model(graph_of(subject.forward, subject.inputs), {.device = device, .mode = Mode::MaxAutotune},
+                                             [&](const tune::TuneProgress& p) { latest = p, ++told; });
   const tune::TuneReport& r = model.report().tuning;
   size_t rows = 0;
   for (auto& part : r.regions) {
@@ -352,7 +354,7 @@ void expect_isolated_agrees(const Subject& subject, const Device& device) {
   EXPECT_EQ(latest.regions, r.regions.size());
   EXPECT_EQ(latest.compiled, latest.choices);
   EXPECT_GT(told, r.regions.size());
-  CompiledModel untuned = CompiledModel::compile(graph_of(subject.forward, subject.inputs), {.device = device});
+  CompiledModel untuned = front::compile_model(graph_of(subject.forward, subject.inputs), {.device = device});
   expect_near(model.run(inputs).at(0).to(Device::cpu()), untuned.run(inputs).at(0).to(Device::cpu()));
 }
 
@@ -448,7 +450,7 @@ TEST_F(Tuning, AResultThatIsWrittenInPartRefusesNobody) {
       EXPECT_EQ(row.measured.status.find("not equivalent"), std::string::npos) << row.name << ": " << row.measured.status;
     }
   EXPECT_GT(choices, 2u);
-  expect_near(model.run(inputs).at(0), CompiledModel::compile(graph_of(rotated, inputs)).run(inputs).at(0));
+  expect_near(model.run(inputs).at(0), front::compile_model(graph_of(rotated, inputs)).run(inputs).at(0));
 }
 
 // What is measured with other instructions, or by another compiler, is another record.

@@ -3,7 +3,7 @@
 
 #include <deque>
 
-#include "compile/model.h"
+#include "front/compile_model.h"
 #include "graph/interpreter.h"
 #include "toroid/nn.h"
 #include "trace/tracer.h"
@@ -42,7 +42,7 @@ TEST(Weights, ProductsOfOneInputAreJoinedWhateverTheirSizes) {
       Tensor x = nn::Init(1).normal({m, kInner}, 0, 1);
       auto graph = three_products(layers, x);
       auto want = graph::interpret(*graph, std::vector<Tensor>{x});
-      auto model = compiler::CompiledModel::compile(std::move(graph));
+      auto model = front::compile_model(std::move(graph));
       for (int run = 0; run < 2; ++run) expect_near(model.run(std::vector<Tensor>{x}), want);
     }
 }
@@ -51,7 +51,7 @@ TEST(Weights, PackedOnesAreNotKeptTwice) {
   std::deque<nn::Linear> layers;
   for (int i = 0; i < 3; ++i) layers.emplace_back(kInner, 128, true, nn::Init(static_cast<uint64_t>(i)));
   Tensor x = nn::Init(1).normal({64, kInner}, 0, 1);
-  auto model = compiler::CompiledModel::compile(three_products(layers, x));
+  auto model = front::compile_model(three_products(layers, x));
   for (auto& in : model.executable().plan().inputs) EXPECT_TRUE(in.user >= 0 || in.type.sizes.size() == 1) << in.name;
 }
 
@@ -64,7 +64,7 @@ TEST(Weights, ModelsMayGoWhileTheirWeightsArePacked) {
     auto graph = three_products(layers, x);
     const bool run = round % 2;
     auto want = run ? graph::interpret(*graph, std::vector<Tensor>{x}) : std::vector<Tensor>();
-    auto model = compiler::CompiledModel::compile(std::move(graph));
+    auto model = front::compile_model(std::move(graph));
     layers.clear();
     if (run) expect_near(model.run(std::vector<Tensor>{x}), want);
     EXPECT_TRUE(model.report().packing.valid());

@@ -8,6 +8,7 @@
 #include "choice/interpret.h"
 #include "compile/stages.h"
 #include "errors.h"
+#include "front/compile_model.h"
 #include "graph/aliasing_oracle.h"
 #include "graph/interpreter.h"
 #include "graph/passes/passes.h"
@@ -52,7 +53,7 @@ class Subject {
     });
   }
   std::string kernels() {
-    return said([&](auto& inputs) { compiler::CompiledModel::compile(graph::clone(*graph_)).run(inputs); });
+    return said([&](auto& inputs) { front::compile_model(graph::clone(*graph_)).run(inputs); });
   }
   // Whether the operation gives nothing: then nobody needs to look at its indices.
   bool gives_nothing() const {

@@ -8,6 +8,7 @@
 #include "choice/inline.h"
 #include "compile/stages.h"
 #include "exec/executable.h"
+#include "front/compile_model.h"
 #include "fuzz_compiled/custom_ops.h"
 #include "fuzz_compiled/differential.h"
 #include "graph/random_graph.h"
@@ -34,7 +35,7 @@ tune::SearchOptions by_chance(uint64_t seed) {
 class ByChance {
  public:
   ByChance(const graph::Graph& g, uint64_t seed) {
-    const auto pipeline = compiler::pipeline_for(stages_.setup, stages_.target, std::make_shared<compiler::MovedConstants>());
+    const auto pipeline = compiler::pipeline_for(stages_.job(1));
     choice::Program p = stages_.lowered(g);
     for (auto& s : p.symbols) s.hint = 4;
     p = tune::tune(std::move(p), pipeline, by_chance(seed), nullptr, tuned);
@@ -46,7 +47,7 @@ class ByChance {
   tune::TuneReport tuned;
 
  private:
-  test::Stages stages_{.setup = compiler::setup_of({.mode = Mode::MaxAutotune})};
+  test::Stages stages_{.setup = front::setup_of({.mode = Mode::MaxAutotune})};
   std::unique_ptr<exec::Executable> run_;
 };
 

@@ -9,7 +9,7 @@
 #include <limits>
 
 #include "base/options.h"
-#include "compile/model.h"
+#include "front/compile_model.h"
 #include "fuzz_compiled/differential.h"
 #include "graph/interpreter.h"
 #include "graph/random_graph.h"
@@ -216,7 +216,7 @@ TEST_P(Degenerate, CompiledIsWhatPyTorchGives) {
       const Tensors inputs = graph::random_inputs(*graph_of(c, DType::F32, false), 3);
       expect_pytorch(c, *g, inputs);
       for (uint64_t seed : {3, 5, 9}) {  // the second one without templates, the third one without fusion
-        auto model = compiler::CompiledModel::compile(graph::clone(*g), variant_of(seed).options);
+        auto model = front::compile_model(graph::clone(*g), variant_of(seed).options);
         const Verdict v = compare(*g, inputs, [&](const Tensors& x) { return model.run(x); });
         EXPECT_FALSE(v.refused);
         EXPECT_FALSE(v.failure) << v.failure.value_or("") << "\n" << graph::to_string(*g);
@@ -241,7 +241,7 @@ TEST(DegenerateModels, AreWhatPyTorchComputed) {
     const std::filesystem::path folder = std::filesystem::path(TOROID_SOURCE_DIR) / "tests/data/models/degenerate" / name;
     const Tensors inputs = read(folder / "in.safetensors"), expected = read(folder / "out.safetensors");
     ASSERT_FALSE(expected.empty()) << name;
-    auto model = compiler::CompiledModel::compile(import::load_model(folder / "core.pt2"));
+    auto model = front::compile_model(import::load_model(folder / "core.pt2"));
     const Tensors found = model.run(inputs);
     ASSERT_EQ(found.size(), expected.size()) << name;
     for (size_t i = 0; i < found.size(); ++i) EXPECT_EQ(difference(found[i], expected[i], 0), "") << name;

@@ -7,8 +7,8 @@
 #include <set>
 
 #include "base/check.h"
-#include "compile/model.h"
 #include "exec/stored.h"
+#include "front/compile_model.h"
 #include "graph/aliasing_oracle.h"
 #include "graph/interpreter.h"
 #include "graph/passes/passes.h"
@@ -219,7 +219,7 @@ Verdict check(const Graph& g, const Variant& v) {
     if (!made) {
       ModelOptions options = v.options;
       options.options["verify_passes"] = "1";
-      const compiler::Setup setup = compiler::setup_of(options);
+      const compiler::Setup setup = front::setup_of(options);
       const exec::Loadable l = compiler::loadable(graph::clone(g), setup), again = test::through_text_and_bytes(l);
       made = exec::load(l.plan, l.store, setup.device);
       stored = exec::load(again.plan, again.store, setup.device);

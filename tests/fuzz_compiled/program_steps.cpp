@@ -125,11 +125,9 @@ std::string ProgramCheck::fault_of_kernels(const Program& p) {
 }
 
 std::vector<std::string> ProgramCheck::kernels(Program p) {
-  compiler::Assembly assembly(std::move(p), stages_.setup, stages_.report, stages_.target,
-                              compiler::DebugFolder("test", stages_.setup.options));
-  assembly.generate();
+  const auto made = compiler::generate({std::move(p)}, stages_.job(), stages_.report);  // without blocks
   std::vector<std::string> out;
-  for (auto& k : assembly.kernels()) out.push_back(k.source);
+  for (auto& [node, kernel] : made.texts) out.push_back(kernel.source);
   return out;
 }
 

@@ -11,8 +11,8 @@
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/options.h"
-#include "compile/model.h"
 #include "device/cpu/isa.h"
+#include "front/compile_model.h"
 #include "graph/random_graph.h"
 #include "import/load_model.h"
 #include "kernel_texts/corpus.h"
@@ -35,7 +35,7 @@ std::string digest_of(const std::vector<codegen::KernelText>& kernels) {
 
 // What one device's kernels are, or the first line of why there are none.
 std::string digest(const graph::Graph& g, const device::cuda::GpuInfo* gpu) {
-  const compiler::Setup setup = compiler::setup_of({.device = gpu ? Device::cuda() : Device::cpu(), .threads = 2});
+  const compiler::Setup setup = front::setup_of({.device = gpu ? Device::cuda() : Device::cpu(), .threads = 2});
   try {
     return digest_of(compiler::kernels_of(graph::clone(g), setup, gpu));
   } catch (const UserError& e) {

@@ -7,8 +7,8 @@
 
 #include "backend/backend.h"
 #include "base/files.h"
-#include "compile/model.h"
 #include "errors.h"
+#include "front/compile_model.h"
 #include "graph/pass.h"
 #include "lower/lowering.h"
 
@@ -75,7 +75,7 @@ TEST(ProgramPasses, AreLeftOutByName) {
 
 TEST(ProgramPasses, NamesOfNoTableAreErrors) {
   const auto compiled = [](const char* disabled) {
-    compiler::CompiledModel::compile(graph::parse(kText), {.options = {{"disable_passes", disabled}}});
+    front::compile_model(graph::parse(kText), {.options = {{"disable_passes", disabled}}});
   };
   EXPECT_EQ(test::user_error([&] { compiled("dce,fusee"); }),
             "the option disable_passes names \"fusee\", and there is no pass of that name; did you mean \"fuse\"?");
@@ -96,7 +96,7 @@ TEST(Passes, TheDebugFolderHoldsWhatEachMade) {
   const auto folder = make_temp_dir();
   std::string text = kText;
   text.insert(text.find("  %s:"), "  %dead: f32[8, 32] = neg(%x)\n");
-  compiler::CompiledModel::compile(graph::parse(text), {.options = {{"compile_debug", "1"}, {"debug_dir", folder.string()}}});
+  front::compile_model(graph::parse(text), {.options = {{"compile_debug", "1"}, {"debug_dir", folder.string()}}});
   std::string names;
   for (auto& file : std::filesystem::recursive_directory_iterator(folder))
     if (file.path().parent_path().filename() == "passes") names += file.path().filename().string() + " ";

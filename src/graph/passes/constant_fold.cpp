@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <set>
 
+#include "graph/effects.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rebuild.h"
 #include "ops/reference.h"
@@ -101,7 +102,7 @@ class Folder {
   }
 
   Known knowledge(const Node& n) const {
-    if (n.op->random || n.op->effect || is_mutating(*n.op) || !n.regions.empty() || n.results.empty() || has_symbols(n)) return Known::No;
+    if (!is_pure(n) || n.results.empty() || has_symbols(n)) return Known::No;
     Known k = Known::Computed;
     for_each_operand(n, [&](const Value* v) {
       if (known_[id(v)] == Known::No)

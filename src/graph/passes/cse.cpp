@@ -1,18 +1,19 @@
 #include <algorithm>
 
 #include "base/mutants.h"
+#include "graph/effects.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rebuild.h"
 
 namespace toroid::graph {
 
 std::unique_ptr<Graph> cse(const Graph& g) {
-  if (std::any_of(g.nodes.begin(), g.nodes.end(), [](auto& n) { return is_mutating(*n->op); })) return nullptr;
+  if (std::any_of(g.nodes.begin(), g.nodes.end(), [](auto& n) { return effects_of(*n).has(Effect::Writes); })) return nullptr;
   Rebuild out(g);
   std::unordered_map<std::string, const Node*> seen;
   bool changed = false;
   for (auto& n : g.nodes) {
-    if (n->op->random || n->op->effect || !n->regions.empty() || n->results.empty()) {
+    if (!is_pure(*n) || n->results.empty()) {
       out.copy(*n);
       continue;
     }

@@ -2,20 +2,12 @@
 #include <map>
 #include <set>
 
+#include "graph/effects.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rebuild.h"
 
 namespace toroid::graph {
 namespace {
-
-// Draws move the stream of random numbers on for those after them.
-bool has_effect(const Node& n) {
-  if (n.op->effect || n.op->random || is_mutating(*n.op)) return true;
-  for (auto& r : n.regions)
-    for (auto& inner : r->nodes)
-      if (has_effect(*inner)) return true;
-  return false;
-}
 
 void drop_inputs(Graph& g, const std::vector<bool>& keep) {
   std::vector<Input> kept;
@@ -86,7 +78,7 @@ std::unique_ptr<Graph> dce(const Graph& g) {
   bool drops = false;
   for (size_t i = g.nodes.size(); i-- > 0;) {
     const Node& n = *g.nodes[i];
-    keep[i] = has_effect(n) || sizes.needs(n);
+    keep[i] = effects_of(n).any() || sizes.needs(n);
     for (auto* r : n.results) keep[i] = keep[i] || live[static_cast<size_t>(r->id)];
     if (!keep[i]) {
       drops = true;

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "graph/effects.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rebuild.h"
 
@@ -14,9 +15,7 @@ const ops::Op* explicit_form(const ops::Op& op) {
 }
 
 bool draws(const Graph& g) {
-  return std::any_of(g.nodes.begin(), g.nodes.end(), [](auto& n) {
-    return n->op->random || std::any_of(n->regions.begin(), n->regions.end(), [](auto& r) { return draws(*r); });
-  });
+  return std::any_of(g.nodes.begin(), g.nodes.end(), [](auto& n) { return effects_of(*n).has(Effect::Draws); });
 }
 
 // Whether all that draws is a primitive of this graph itself, whose count is known when a run begins.

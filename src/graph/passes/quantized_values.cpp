@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/effects.h"
 #include "ops/reference.h"
 
 namespace toroid::graph {
@@ -79,8 +80,7 @@ Tensor QuantizedValues::known(const Value* v, int64_t most) {
   if (auto it = known_.find(v); it != known_.end()) return it->second;
   const Node* n = v->producer;
   const auto size = v->type.numel().maybe_constant();
-  if (!n || n->results.size() != 1 || n->op->random || n->op->effect || is_mutating(*n->op) || !n->regions.empty() || !size || *size > most)
-    return {};
+  if (!n || n->results.size() != 1 || !is_pure(*n) || !size || *size > most) return {};
   bool all = true;
   for_each_operand(*n, [&](const Value* x) { all = all && known(x, most).defined(); });
   if (!all) return {};
@@ -260,7 +260,7 @@ bool QuantizedValues::evaluate(const Value* v, const std::vector<Expr>& sizes, F
   if (auto* q = find(v)) return take_leaf(*q, f, values[v]);
   const Node* n = v->producer;
   constexpr size_t kMostSteps = 64;
-  if (!n || n->results.size() != 1 || n->op->random || !(n->op->formula || is_cast(n)) || values.size() > kMostSteps) return false;
+  if (!n || n->results.size() != 1 || !is_pure(*n) || !(n->op->formula || is_cast(n)) || values.size() > kMostSteps) return false;
   bool all = true;
   for_each_operand(*n, [&](const Value* x) { all = all && evaluate(x, sizes, f, values); });
   if (!all) return false;

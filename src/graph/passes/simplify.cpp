@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <set>
 
+#include "graph/effects.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rebuild.h"
 
@@ -214,7 +215,7 @@ class Simplifier {
 }  // namespace
 
 std::unique_ptr<Graph> simplify(const Graph& g) {
-  if (std::any_of(g.nodes.begin(), g.nodes.end(), [](auto& n) { return is_mutating(*n->op); })) return nullptr;
+  if (std::any_of(g.nodes.begin(), g.nodes.end(), [](auto& n) { return effects_of(*n).has(Effect::Writes); })) return nullptr;
   return Simplifier(g).run();
 }
 

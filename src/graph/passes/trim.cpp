@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <map>
 
+#include "graph/effects.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rebuild.h"
 #include "graph/passes/trim_rules.h"
@@ -26,12 +27,10 @@ class Trimmer {
  private:
   Demand& read(const Value* v) { return read_[static_cast<size_t>(v->id)]; }
 
-  static bool must_run(const Node& n) { return n.op->effect || n.op->random || is_mutating(*n.op) || !n.regions.empty(); }
-
   // What the node reads, given what is read of it, which all nodes behind it have said.
   void look(const Node& n) {
     TrimStep step{n, {}, {}, {}};
-    bool used = must_run(n), partly = false;
+    bool used = !is_pure(n), partly = false;
     for (auto* r : n.results) {
       widen(read(r));
       step.results.push_back(read(r));
@@ -71,7 +70,7 @@ class Trimmer {
   }
 
   void write(const Node& n) {
-    bool used = must_run(n), as_it_is = true;
+    bool used = !is_pure(n), as_it_is = true;
     for (auto* r : n.results) used = used || read(r).used, as_it_is = as_it_is && is_whole(read(r));
     if (!used) return;
     for_each_operand(n, [&](const Value* v) { as_it_is = as_it_is && is_whole(read(v)); });

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/check.h"
+#include "graph/effects.h"
 
 namespace toroid::graph {
 namespace {
@@ -373,7 +374,7 @@ const TrimRule* trim_rule(const Node& n) {
       full{follow_full, emit_full, true}, attention{follow_attention, emit_attention};
   static const Names& scans = *new Names{"cumsum", "cumprod", "cummax", "cummin", "logcumsumexp", "sort", "sort.stable", "topk"};
   const ops::Op& op = *n.op;
-  if (!n.regions.empty() || op.random || op.effect || is_mutating(op)) return nullptr;
+  if (!is_pure(n)) return nullptr;
   if (op.name == "scaled_dot_product_attention") return &attention;
   if (op.decompose) return nullptr;
   if (is_reshape(op)) return &reshape;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/scalar.h"
+#include "graph/effects.h"
 #include "graph/interpreter.h"
 #include "tensor/tensor_impl.h"
 
@@ -102,7 +103,7 @@ bool KnownValues::follows(const graph::Value* v, bool use_offered, int depth) {
   auto [it, fresh] = follows_[use_offered].emplace(v, false);
   if (!fresh) return it->second;
   const graph::Node& n = *v->producer;
-  bool out = depth < kMaxDepth && n.regions.empty() && !n.op->random && !n.op->effect && has_constant_sizes(n) && constant_numel(v->type);
+  bool out = depth < kMaxDepth && graph::is_pure(n) && has_constant_sizes(n) && constant_numel(v->type);
   graph::for_each_operand(n, [&](const graph::Value* operand) { out = out && follows(operand, use_offered, depth + 1); });
   return follows_[use_offered][v] = out;
 }

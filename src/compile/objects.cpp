@@ -1,0 +1,47 @@
+// From kernels' texts to their code.
+#include <filesystem>
+
+#include "base/files.h"
+#include "compile/pipeline.h"
+#include "jit/jit.h"
+
+namespace toroid::compiler {
+namespace {
+
+// Those of the program, then those of its blocks.
+void collect(Kernels& k, std::vector<codegen::KernelText*>& out) {
+  for (auto& [node, text] : k.texts) out.push_back(&text);
+  for (auto& [node, list] : k.blocks)
+    for (auto& b : list) collect(b.program, out);
+}
+
+}  // namespace
+
+Objects compile_kernels(Sent in, const Job& job, CompileReport& report) {
+  Objects out{std::move(in.kernels), std::move(in.upload), {}, {}, {}};
+  std::vector<codegen::KernelText*> kernels;
+  collect(out.kernels, kernels);
+  const std::string edited = job.options().get(options::kKernelDir);
+  std::vector<jit::CompileRequest> requests;
+  std::vector<std::string> files;
+  for (auto* k : kernels) {
+    files.push_back(k->name + "_" + hash_text(k->source).hex().substr(0, 8) + job.target->file_ending());
+    const std::filesystem::path replacement = std::filesystem::path(edited) / files.back();
+    if (!edited.empty() && std::filesystem::exists(replacement)) k->source = read_file(replacement);
+    requests.push_back({.source = k->source, .isa = job.target->facts().isa});
+  }
+  std::vector<jit::Artefact> artefacts = jit::compile_all(requests, job.compile_threads);
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    report.compiler_ms += artefacts[i].compile_ms;
+    const codegen::KernelText& k = *kernels[i];
+    const auto [name, is_new] = out.names.try_emplace(hash_text(k.source));
+    if (!is_new) continue;
+    name->second = out.store.kernels.add(std::move(artefacts[i].object));
+    if (!artefacts[i].from_cache) ++report.kernels_compiled;
+    out.sources.emplace_back(k.name, k.source);
+    job.debug.show(Artifact::OutputCode, "kernels/" + files[i], [&] { return k.source; });
+  }
+  return out;
+}
+
+}  // namespace toroid::compiler

@@ -1,0 +1,44 @@
+#include "base/check.h"
+#include "front/compile_model.h"
+#include "import/load_model.h"
+#include "import/safetensors.h"
+#include "toroid/model.h"
+
+namespace toroid {
+
+struct Model::Impl {
+  compiler::CompiledModel compiled;
+  Summary summary;
+};
+
+Model Model::load(const std::string& path, const ModelOptions& options) { return load(path, std::span<const Tensor>(), options); }
+
+Model Model::load(const std::string& path, std::span<const Tensor> inputs, const ModelOptions& options) {
+  Model m;
+  m.impl_ = std::make_shared<Impl>();
+  m.impl_->compiled = front::compile_model(import::load_model(path, inputs), options);
+  const auto& r = m.impl_->compiled.report();
+  m.impl_->summary = {r.total_ms, r.graph_nodes, r.kernels_unfused, r.kernels, r.host_calls, r.kernels_compiled};
+  return m;
+}
+
+Model::Impl& Model::impl() const {
+  TOROID_USER_CHECK(impl_, "the model holds no program: it was default-constructed or moved from; load one with Model::load()");
+  return *impl_;
+}
+
+std::vector<Tensor> Model::run(std::span<const Tensor> inputs) { return impl().compiled.run(inputs); }
+const Model::Summary& Model::summary() const { return impl().summary; }
+CaptureReport Model::captures() const { return impl().compiled.executable().captures(); }
+
+std::map<std::string, Tensor> load_tensors(const std::string& path) {
+  auto reader = std::make_shared<import::SafetensorsReader>(import::SafetensorsReader::open(path));
+  std::map<std::string, Tensor> out;
+  for (auto& t : reader->tensors()) {
+    auto* data = const_cast<std::byte*>(t.bytes().data());  // the reader's own memory, of which each tensor has its part
+    out[t.name] = Tensor::from_blob(data, t.sizes, t.dtype, {}, reader);
+  }
+  return out;
+}
+
+}  // namespace toroid

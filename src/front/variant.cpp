@@ -1,0 +1,76 @@
+#include "front/variant.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace toroid::front {
+
+using detail::ArgumentView;
+
+std::vector<Tensor> Call::run_eagerly() const {
+  std::vector<Tensor> own;
+  for (auto* t : tensors) own.push_back(*t);
+  return run(own);
+}
+
+Call call_of(std::span<const ArgumentView> arguments, detail::Body body, void* function) {
+  Call c{{}, arguments, body, function};
+  c.tensors.reserve(arguments.size());
+  for (auto& a : arguments) {
+    if (auto* t = std::get_if<const Tensor*>(&a)) c.tensors.push_back(*t);
+    if (auto* list = std::get_if<const std::vector<Tensor>*>(&a))
+      for (auto& t : **list) c.tensors.push_back(&t);
+  }
+  return c;
+}
+
+bool Entry::matches(const Call& c, const OptionsNow& now) const {
+  if (!fits(c, now)) return false;
+  if (!program) return memory_is_shared(c);  // else there can be compiled code
+  if (!writes) return true;
+  for (auto* t : c.tensors)
+    for (auto& w : captures->tensors())
+      if (t->defined() && share_memory(*t, w)) return false;
+  return true;
+}
+
+bool Entry::fits(const Call& c, const OptionsNow& now) const {
+  size_t next = 0;
+  for (auto& a : c.arguments)
+    if (!std::holds_alternative<const Tensor*>(a) && (next >= scalars.size() || !equal(a, scalars[next++]))) return false;
+  if (next != scalars.size() || options->key != now.key || surroundings != Surroundings::now()) return false;
+  return guards.hold(c.tensors);
+}
+
+bool Entry::memory_is_shared(const Call& c) const {
+  std::vector<const Tensor*> all;
+  for (auto* t : c.tensors)
+    if (t->defined() && std::none_of(all.begin(), all.end(), [&](auto* o) { return o->impl() == t->impl(); })) all.push_back(t);
+  for (auto& w : captures->tensors()) all.push_back(&w);
+  for (size_t i = 0; i < all.size(); ++i)
+    for (size_t k = i + 1; k < all.size(); ++k)
+      if (share_memory(*all[i], *all[k])) return true;
+  return false;
+}
+
+std::string Entry::failure(const Call& c, const OptionsNow& now) const {
+  size_t next = 0;
+  for (size_t i = 0; i < c.arguments.size(); ++i) {
+    if (std::holds_alternative<const Tensor*>(c.arguments[i])) continue;
+    if (next >= scalars.size()) return "the number of arguments changed";
+    const Scalar& s = scalars[next++];
+    if (equal(c.arguments[i], s)) continue;
+    auto values = scalars_of(c.arguments.subspan(i, 1));
+    if (std::holds_alternative<const std::vector<Tensor>*>(c.arguments[i]))
+      return fmt::format("argument {}: had {} tensors, has {}", i, text_of(s), text_of(values[0]));
+    return fmt::format("argument {}: was {}, is {}", i, text_of(s), text_of(values[0]));
+  }
+  if (const Surroundings here = Surroundings::now(); surroundings != here) return surroundings.change(here);
+  if (options->key != now.key) return difference(options->options, now.options);
+  std::string reason = guards.failure(c.tensors);
+  if (reason.empty() && !program) return "tensors shared memory and the function writes to them, now they do not";
+  return reason.empty() ? "an argument shares memory with a captured tensor that the function writes" : reason;
+}
+
+}  // namespace toroid::front

@@ -1,0 +1,54 @@
+// A call of a compiled function, and one compiled variant: what it takes, and for which calls.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "front/backend.h"
+#include "front/captures.h"
+#include "front/guards.h"
+#include "front/scalar_arguments.h"
+#include "front/settings.h"
+
+namespace toroid::front {
+
+// A call, with its tensors laid out in a row.
+struct Call {
+  std::vector<const Tensor*> tensors;
+  std::span<const detail::ArgumentView> arguments;
+  detail::Body body;
+  void* function;
+
+  std::vector<Tensor> run(std::span<const Tensor> in_place_of_tensors) const { return body(function, in_place_of_tensors, arguments); }
+  std::vector<Tensor> run_eagerly() const;
+};
+Call call_of(std::span<const detail::ArgumentView> arguments, detail::Body body, void* function);
+
+struct Entry {
+  Surroundings surroundings;
+  std::shared_ptr<const OptionsNow> options;  // that it was compiled with
+  Guards guards;
+  std::vector<Scalar> scalars;
+  std::vector<int> inputs;  // argument tensor for each input of the program
+  Program program;          // null: run eagerly, or still being compiled
+  bool runs_eagerly = false;
+  std::shared_ptr<const Captures> captures;
+  bool writes = false;
+  std::string text;  // of the traced graph
+  std::vector<std::vector<trace::SizePolicy>> policies;
+
+  // options: of the function now.
+  bool matches(const Call& c, const OptionsNow& now) const;
+  // The same, of one that is still being compiled.
+  bool fits(const Call& c, const OptionsNow& now) const;
+  // Whether it may run a call that it matches: else captured variables have been assigned, and the call looks at them anew.
+  bool is_current() const { return !program || captures->stand(); }
+  // Whether two different tensors among those of the call and those captured share memory.
+  bool memory_is_shared(const Call& c) const;
+  // Why the call does not match.
+  std::string failure(const Call& c, const OptionsNow& now) const;
+};
+using Entries = std::vector<std::shared_ptr<const Entry>>;
+
+}  // namespace toroid::front
