@@ -155,7 +155,7 @@ class Measuring {
     if (!rounds_.out.problem.empty()) return std::move(rounds_.out);
     size_t next_look = options_.least_rounds, looks = 0;
     while (!decided_) {
-      if (survivors() == 0) break;
+      if (survivors() == 0 && has_run(reference_)) break;
       if (!rounds_.round(reference_)) {
         rounds_.out.out_of_budget = true;
         break;
@@ -182,6 +182,12 @@ class Measuring {
 
  private:
   std::vector<Measured>& all() { return rounds_.out.candidates; }
+
+  // Whether it ran in a round that counts: what is left alone has a time, too, and others' ratios are to it.
+  bool has_run(size_t i) const {
+    const auto& logs = rounds_.logs(i);
+    return std::any_of(logs.begin(), logs.end(), [](double l) { return !std::isnan(l); });
+  }
 
   size_t survivors() const {
     size_t n = 0;

@@ -200,6 +200,28 @@ TEST(Measure, FailuresAreReasons) {
   EXPECT_EQ(v.problem, "no candidate could be run:\n  0: failed: no 0\n  1: failed: no 1");
 }
 
+// Whichever of three is left, from the start or after some rounds: it has a time and, as the one that ratios are to, the ratio 1.
+TEST(Measure, WhatIsLeftAloneHasATime) {
+  for (size_t left : {0, 1, 2})
+    for (size_t good_runs : {0, 1, 2, 5}) {
+      World w{.us = {100, 90, 80}};
+      std::vector<size_t> runs(3);
+      const Verdict v = measure(
+          3,
+          [&](size_t i) {
+            if (i != left && runs[i]++ >= good_runs) fail<EnvironmentError>("planted");
+            return w.run(i);
+          },
+          {}, [&] { return w.now_ms; });
+      const Measured& m = v.candidates[left];
+      EXPECT_EQ(v.problem, "");
+      EXPECT_EQ(v.winner, left);
+      EXPECT_GT(m.rounds, 0u) << left << " after " << good_runs;
+      EXPECT_EQ(m.ratio, 1);
+      EXPECT_NEAR(m.median_ns, w.us[left] * 1000, w.us[left] * 100);
+    }
+}
+
 TEST(Measure, ThresholdOfSpeedUp) {
   MeasureOptions o;
   o.speedup = 1.1;
