@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -17,13 +18,17 @@ class Frontier {
   static constexpr size_t kShort = 12;  // choices: more than kParts and up to so many are one part, as looks would cost what they save
 
   Frontier() = default;
-  // The form of each choice; empty: of none, such are tried at once. whole: so are all.
-  Frontier(const std::vector<std::string>& forms, bool whole);
+  struct Entry {
+    size_t candidate;  // by which next() and report() call it
+    std::string form;  // empty: of none, such are tried at once
+  };
+  // In the order of their candidates. whole: all are tried at once.
+  Frontier(const std::vector<Entry>& entries, bool whole);
 
   // The next to try, in order; after all that were given before have been reported.
   std::vector<size_t> next();
   // What a first look has shown: its time by that of the default; 0 where that is not known.
-  void report(size_t choice, double ratio);
+  void report(size_t candidate, double ratio);
   bool is_done() const;
   // No more.
   void stop();
@@ -34,14 +39,14 @@ class Frontier {
  private:
   struct Form {
     std::string name;
-    std::vector<size_t> choices;
+    std::vector<size_t> candidates;
     size_t part = 1, begin = 0, end = 0;  // the latest part
     bool ended = false;
   };
   bool goes_on(const Form& f) const;
 
   std::vector<Form> forms_;
-  std::vector<double> ratios_;
+  std::map<size_t, double> ratios_;  // of those that were reported
   double best_ = 1;
 };
 

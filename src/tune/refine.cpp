@@ -40,30 +40,20 @@ Varied varied(const Choice& choice, size_t node) {
 
 class Refining {
  public:
-  Refining(const Region& region, std::shared_ptr<ChoiceCaller> original, std::shared_ptr<ChoiceCaller> start,
-           std::shared_ptr<const Pipeline> pipeline, const SearchOptions& options, MeasureOptions how, Vet* vet, RegionReport& report)
-      : region_(region),
-        program_(std::make_shared<choice::Program>(region.program)),
-        original_(std::move(original)),
-        best_(std::move(start)),
-        pipeline_(std::move(pipeline)),
-        options_(options),
-        how_(std::move(how)),
-        vet_(vet),
-        report_(report) {}
+  Refining(Refinement from, RegionReport& report)
+      : from_(std::move(from)), program_(std::make_shared<choice::Program>(from_.region.program)), best_(from_.start), report_(report) {}
 
   std::shared_ptr<ChoiceCaller> run(double& ratio) {
-    const auto start = best_;
     const Clock clock = steady_clock();
-    const double end = clock() + how_.budget_ms;
-    for (size_t c : region_.choice_nodes) {
+    const double end = clock() + from_.how.budget_ms;
+    for (size_t c : from_.region.choice_nodes) {
       const Varied v = varied(best_->choice(), c);
-      if (region_.program.nodes[c].is_open() || (!v.start.empty() && kind_of(v.start) != CallerKind::Template)) continue;
-      const choice::Program scheduled = pipeline_->schedule(apply(region_.program, v.rest, own_numbers(region_.program)));
+      if (from_.region.program.nodes[c].is_open() || (!v.start.empty() && kind_of(v.start) != CallerKind::Template)) continue;
+      const choice::Program scheduled = from_.pipeline->schedule(apply(from_.region.program, v.rest, own_numbers(from_.region.program)));
       const size_t at = place_of(scheduled, c);
-      TOROID_CHECK(at < scheduled.nodes.size(), "nothing computes {}", region_.label);
+      TOROID_CHECK(at < scheduled.nodes.size(), "nothing computes {}", from_.region.label);
       DescentOptions d;
-      d.measure = how_;
+      d.measure = from_.how;
       d.measure.budget_ms = end - clock();
       if (d.measure.budget_ms <= 0) break;
       take(v,
@@ -72,30 +62,33 @@ class Refining {
                [&](auto configs, auto& options) { return measured(v, configs, options); }, d),
            ratio);
     }
-    return best_ == start ? nullptr : best_;
+    return best_ == from_.start ? nullptr : best_;
   }
 
  private:
   std::vector<choice::Config> wanted_neighbours(const Varied& v, const choice::Program& scheduled, size_t at,
                                                 const choice::Config& x) const {
-    std::vector<choice::Config> out = pipeline_->target->neighbours(scheduled, at, x);
-    std::erase_if(out, [&](auto& c) { return !is_wanted(options_, choice::to_string(c), v.with(c)); });
+    std::vector<choice::Config> out = from_.pipeline->target->neighbours(scheduled, at, x);
+    std::erase_if(out, [&](auto& c) {
+      const Choice with = v.with(c);
+      return !is_wanted(from_.options, choice::to_string(c), with) || from_.refused.count(to_string(with)) > 0;
+    });
     return out;
   }
 
   Verdict measured(const Varied& v, std::span<const choice::Config> configs, const MeasureOptions& how) {
-    Callers callers = {original_};
+    Callers callers = {from_.original};
     for (auto& c : configs) callers.push_back(caller(v, c));
     const Clock clock = steady_clock();
     const double began = clock();
-    precompile(callers, options_.workers);
+    precompile(callers, from_.options.workers);
     const auto left = [&] { return how.budget_ms - (clock() - began); };
-    const std::vector<Measured> seen = vet_ ? (*vet_)(callers, region_, left) : std::vector<Measured>(callers.size());
+    const std::vector<Measured> seen = from_.vet ? (*from_.vet)(callers, from_.region, left) : std::vector<Measured>(callers.size());
     MeasureOptions rest = how;
     rest.name = [&](size_t i) { return choice::to_string(configs[i]); };
     rest.budget_ms = left();
-    const Sample sample =
-        options_.clock ? options_.clock(callers) : time_checked(callers, region_, pipeline_->device(), options_.equivalence);
+    const Sample sample = from_.options.clock ? from_.options.clock(callers)
+                                              : time_checked(callers, from_.region, from_.pipeline->device(), from_.options.equivalence);
     const Sample vetted = [&](size_t i) {
       if (!seen[i + 1].status.empty()) fail<UserError>("{}", seen[i + 1].status);
       return sample(i + 1);
@@ -104,8 +97,8 @@ class Refining {
   }
 
   std::shared_ptr<ChoiceCaller> caller(const Varied& v, const choice::Config& c) const {
-    const double most_ms = c == v.start ? 0 : options_.compile_ms;
-    return std::make_shared<ChoiceCaller>(choice::to_string(c), CallerKind::Template, v.with(c), program_, pipeline_, most_ms);
+    const double most_ms = c == v.start ? 0 : from_.options.compile_ms;
+    return std::make_shared<ChoiceCaller>(choice::to_string(c), CallerKind::Template, v.with(c), program_, from_.pipeline, most_ms);
   }
 
   void take(const Varied& v, const Descent& d, double& ratio) {
@@ -121,23 +114,16 @@ class Refining {
     ratio *= d.ratio;
   }
 
-  const Region& region_;
+  const Refinement from_;
   const std::shared_ptr<const choice::Program> program_;
-  const std::shared_ptr<ChoiceCaller> original_;
   std::shared_ptr<ChoiceCaller> best_;
-  const std::shared_ptr<const Pipeline> pipeline_;
-  const SearchOptions& options_;
-  const MeasureOptions how_;
-  Vet* const vet_;
   RegionReport& report_;
 };
 
 }  // namespace
 
-std::shared_ptr<ChoiceCaller> refine(const Region& region, const std::shared_ptr<ChoiceCaller>& original,
-                                     const std::shared_ptr<ChoiceCaller>& start, std::shared_ptr<const Pipeline> pipeline,
-                                     const SearchOptions& options, MeasureOptions how, Vet* vet, RegionReport& report, double& ratio) {
-  return Refining(region, original, start, std::move(pipeline), options, std::move(how), vet, report).run(ratio);
+std::shared_ptr<ChoiceCaller> refine(Refinement from, RegionReport& report, double& ratio) {
+  return Refining(std::move(from), report).run(ratio);
 }
 
 }  // namespace toroid::tune

@@ -1,14 +1,15 @@
 // How one region comes to its decision.
 #pragma once
 
-#include <chrono>
 #include <functional>
-#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/stopwatch.h"
 #include "tune/across.h"
+#include "tune/candidate.h"
 #include "tune/frontier.h"
 #include "tune/search.h"
 #include "tune/vet.h"
@@ -16,8 +17,6 @@
 namespace toroid::tune {
 
 using Callers = std::vector<std::shared_ptr<ChoiceCaller>>;
-using SteadyClock = std::chrono::steady_clock;
-double ms_since(SteadyClock::time_point t);
 
 // What the searches of a program's regions share.
 struct SharedSearch {
@@ -26,10 +25,10 @@ struct SharedSearch {
   Memory* memory;  // null: nothing is remembered
   TuneReport& report;
   std::unique_ptr<Vet> vet;  // null: nothing is run elsewhere first
-  SteadyClock::time_point start = SteadyClock::now();
+  const Stopwatch since_start = {};
 
   // Of the program's budget.
-  double left_ms() const { return options.budget_ms > 0 ? options.budget_ms - ms_since(start) : 1e12; }
+  double left_ms() const { return options.budget_ms > 0 ? options.budget_ms - since_start.ms() : 1e12; }
 };
 
 // A region, for all that equal it: what is remembered decides, or waves of choices are compiled, of which a first look leaves those that
@@ -57,10 +56,10 @@ class RegionSearch {
   // Lists its choices, and decides where one is known already.
   void prepare();
   // After prepare(): choices that are to be timed.
-  size_t to_time() const { return timed_.size(); }
+  size_t to_time() const;
   // The caller of what a lock file decides; null where there is nothing for it to decide. texts(): what could have been.
   std::shared_ptr<ChoiceCaller> known_winner() const;
-  const std::vector<std::string>& texts() const { return texts_; }
+  std::vector<std::string> texts() const { return texts_of(candidates_); }
 
   // Goes on to the next wave. all: of all choices (when first called).
   void next_wave(bool all);
@@ -73,52 +72,56 @@ class RegionSearch {
   void put_back();
 
  private:
+  // region_recall.cpp: what is known before anything is timed.
   bool has_choice(const std::string& text);
   void recall();
-  std::string terms() const;
   Memory::KernelsOf kernels_of() const;
   void verify(Recalled& known, size_t listed);
   void decide_by_records(Recalled& known);
+  std::vector<size_t> to_time_again() const;
+  bool needs_timing(size_t winner, const std::string& kernels) const;
   void add_best_unfused(Recalled& known) const;
-  double least_ratio() const;
-  void event(const std::string& what) const;
-  std::vector<std::string> forms() const;
-  MeasureOptions measure_options(double most_ms) const;
-  bool look(const Left& left);
-  void time(const Left& left);
-  Verdict measured(const std::vector<size_t>& positions, MeasureOptions how) const;
-  void time_known(Verdict& v, MeasureOptions how, const Left& left);
-  std::vector<RatioAt> ratios_across(size_t position, const std::vector<exec::Symbols>& sizes, const Left& left) const;
-  size_t best_known(const Verdict& v) const;
-  std::vector<size_t> with_default(const std::vector<size_t>& others) const;
-  Callers callers_at(const std::vector<size_t>& positions) const;
-  void vet(const Left& left);
-  std::vector<Measured> known() const;
-  void add_rows(std::vector<Measured> measured);
-  void take(const Verdict& v, const Left& left);
-  std::string reasons(const Verdict& v) const;
-  void improve(double left_ms);
-  size_t best_unfused(const std::vector<Measured>& measured, double least) const;
-  size_t fused_enough(const std::vector<Measured>& measured, size_t winner) const;
+  void take_known(const Recalled& known, size_t winner);
   DecisionRecord decision() const;
   void note();
+
+  // region_search.cpp: looks and measurements.
+  void event(const std::string& what) const;
+  std::string form_of(const Candidate& c) const;
+  MeasureOptions measure_options(double most_ms) const;
+  void vet(const Left& left);
+  bool look(const Left& left);
+  void drop_far();
+  void set_aside();
+  void time(const Left& left);
+  Verdict measured(const std::vector<size_t>& positions, MeasureOptions how) const;
+  void measure_again(Verdict& v, const MeasureOptions& how, const Left& left);
+  void time_known(Verdict& v, MeasureOptions how, const Left& left);
+  std::vector<RatioAt> ratios_across(size_t position, const std::vector<exec::Symbols>& sizes, const Left& left) const;
+  std::optional<RatioAt> ratio_at(const Callers& both, const exec::Symbols& sizes, const MeasureOptions& how) const;
+  size_t best_known(const Verdict& v) const;
+  std::vector<size_t> beside_reference(Candidate::State state) const;
+  Callers callers_at(const std::vector<size_t>& positions) const;
+  void add_rows(std::vector<Measured> measured);
+  void take(const Verdict& v, const Left& left);
+  bool is_left_open(const Verdict& v) const;
+  std::string reasons() const;
+  void improve(double left_ms);
 
   const Region& region_;
   SharedSearch& shared_;
   const SearchOptions& options_;
+  const Terms terms_;
   std::vector<const Region*> equal_;
   RegionReport report_;
-  Callers callers_;
-  std::vector<std::string> texts_;       // of the callers' choices
-  std::vector<Measured> before_;         // what is known of them; empty: nothing
-  std::vector<size_t> timed_;            // positions of those that may be, the default first
-  Frontier frontier_;                    // of those but for the default
-  std::vector<size_t> wave_, near_;      // positions: that are tried now; of earlier waves that may win yet
-  std::map<size_t, Measured> left_out_;  // others, by position: why they cannot
+  Candidates candidates_;
+  size_t reference_ = 0;  // the candidate that ratios are to: the default, or the first that is to be timed where that is known to fail
+  Frontier frontier_;     // of those that are to be timed beside it
   Choice choice_;
   std::string judged_;  // how the winner was judged over a range of sizes; empty: it was not
   bool begun_ = false;
-  bool cut_short_ = false;  // the budget ended its waves
+  bool cut_short_ = false;       // the budget ended its waves
+  bool default_unsure_ = false;  // a worker had no time for the reference
   bool decided_ = false;
 };
 

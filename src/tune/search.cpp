@@ -62,7 +62,7 @@ class Tuning {
     lowered = with_choices(std::move(lowered), searches.order);
     report_all(searches);
     if (memory_) report_.decided = memory_->decided(), report_.problem = memory_->problem();
-    report_.total_ms = ms_since(shared_.start);
+    report_.total_ms = shared_.since_start.ms();
     if (const size_t late = late_works(); late > 0) log(Artifact::Choices, fmt::format("{} compiles that were given up go on", late));
     give_feedback(report_);
     return lowered;
@@ -273,14 +273,14 @@ class Tuning {
     if (!options_.progress) return;
     std::lock_guard lock(telling_);
     change(progress_);
-    progress_.spent_ms = ms_since(shared_.start);
+    progress_.spent_ms = shared_.since_start.ms();
     options_.progress(progress_);
   }
 
   // False: more of its choices are to be tried.
   bool step(RegionSearch& s, size_t regions_left) {
     const double share = shared_.left_ms() / static_cast<double>(regions_left);
-    if (!s.step([&, begun = SteadyClock::now()] { return share - ms_since(begun); })) return false;
+    if (!s.step([&, watch = Stopwatch()] { return share - watch.ms(); })) return false;
     tell([&](TuneProgress& p) {
       ++p.decided;
       p.compiled = std::min(p.choices, std::max(p.compiled, report_.compiled));  // where each is compiled when its turn comes

@@ -8,10 +8,16 @@ namespace {
 
 using Positions = std::vector<size_t>;
 
-std::vector<std::string> forms(size_t a, size_t b) {
+std::vector<Frontier::Entry> listed(const std::vector<std::string>& forms) {
+  std::vector<Frontier::Entry> out;
+  for (auto& form : forms) out.push_back({out.size(), form});
+  return out;
+}
+
+std::vector<Frontier::Entry> forms(size_t a, size_t b) {
   std::vector<std::string> out(a, "a");
   out.insert(out.end(), b, "b");
-  return out;
+  return listed(out);
 }
 
 TEST(Frontier, AFormGoesOnUntilItsLatestPartIsFarBehind) {
@@ -39,7 +45,7 @@ TEST(Frontier, AShortListIsOnePart) {
 }
 
 TEST(Frontier, WhatHasNoFormIsTriedAtOnce) {
-  Frontier f({"", "a", "", "a", "a", "a", ""}, false);
+  Frontier f(listed({"", "a", "", "a", "a", "a", ""}), false);
   EXPECT_EQ(f.next(), (Positions{0, 1, 2, 6}));
   for (size_t i : {0, 1, 2, 6}) f.report(i, 2);
   EXPECT_TRUE(f.is_done());

@@ -248,11 +248,15 @@ class History {
 };
 
 TEST(TuningHistory, DecisionsFitWhatWasMeasuredAndLockFilesHold) {
-  constexpr uint64_t kFirst = 17, kHistories = 16;  // 16, 73, 109 and a few later ones fail: docs/status.md
+  constexpr uint64_t kFirst = 17, kHistories = 12;
   constexpr size_t kSteps = 12;
-  for (uint64_t seed = kFirst; seed < kFirst + kHistories && !testing::Test::HasFailure(); ++seed) {
+  // In these one candidate alone survives, or one that failed is tried again by steps.
+  std::vector<uint64_t> seeds = {16, 73, 109, 246, 291, 389};
+  for (uint64_t k = 0; k < kHistories; ++k) seeds.push_back(kFirst + k);
+  for (uint64_t seed : seeds) {
     History history(seed);
     for (size_t k = 0; k < kSteps && !testing::Test::HasFailure(); ++k) history.step(k);
+    if (testing::Test::HasFailure()) break;
   }
 }
 

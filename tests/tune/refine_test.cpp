@@ -30,6 +30,7 @@ class Refine : public testing::Test {
         ++samples_;
         const auto& ways = all[i]->choice().ways;
         const int64_t x = ways.empty() ? 4 : ways.at(0).second.at("x");
+        if (x == fails_once_) fails_once_ = 0, fail<EnvironmentError>("planted");
         return (1 + 0.1 * static_cast<double>(std::abs(x - 7))) * 1e6;
       };
     };
@@ -44,6 +45,7 @@ class Refine : public testing::Test {
   TuneReport tuned_;
   choice::Program made_;
   int samples_ = 0;
+  int64_t fails_once_ = 0;  // x of what fails the first time that it is run; 0: nothing
 };
 
 TEST_F(Refine, GoesOnWhereTheListEnds) {
@@ -79,6 +81,25 @@ TEST_F(Refine, WhatItFoundIsRememberedAndLocked) {
   tune_product(&locked);
   EXPECT_EQ(made_.nodes.at(0).config, tile(7));
   EXPECT_EQ(lock.drift(tuned_.now), std::vector<std::string>{});
+  EXPECT_EQ(samples_, timed) << "nothing is timed again";
+}
+
+// A decision for what is remembered as failed would not stand: the next tuning would time all again.
+TEST_F(Refine, WhatFailedBeforeIsNoStep) {
+  const auto file = std::filesystem::path(testing::TempDir()) / "refine_failed_test.sqlite";
+  std::filesystem::remove(file);
+  const auto database = std::make_shared<Database>(file);
+  pipeline_->ways = {tile(7)};
+  fails_once_ = 7;
+  Memory memory("a device", "tests", {.database = database});
+  tune_product(&memory);
+  EXPECT_EQ(made_.nodes.at(0).config, tile(6)) << to_string(tuned_);
+  const RegionReport& r = tuned_.regions.at(0);
+  EXPECT_FALSE(r.rows.at(r.winner).measured.failed);
+  const int timed = samples_;
+  Memory again("a device", "tests", {.database = database});
+  tune_product(&again);
+  EXPECT_EQ(made_.nodes.at(0).config, tile(6));
   EXPECT_EQ(samples_, timed) << "nothing is timed again";
 }
 
