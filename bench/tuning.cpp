@@ -15,7 +15,7 @@
 #include "compile/model.h"
 #include "device/runtime.h"
 #include "jit/jit.h"
-#include "tune/measure.h"
+#include "tune/measure/measure.h"
 
 namespace {
 

@@ -10,7 +10,7 @@
 #include "graph/graph.h"
 #include "graph/pass.h"
 #include "target/program_pass.h"
-#include "tune/search.h"
+#include "tune/search/search.h"
 
 namespace toroid::compiler {
 

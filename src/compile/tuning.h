@@ -6,7 +6,7 @@
 #include "backend/backend.h"
 #include "compile/assembly.h"
 #include "compile/model.h"
-#include "tune/search.h"
+#include "tune/search/search.h"
 
 namespace toroid::compiler {
 

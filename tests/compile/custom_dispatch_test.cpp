@@ -12,7 +12,7 @@
 #include "exec/executable.h"
 #include "toroid/custom_op.h"
 #include "toroid/ops.h"
-#include "tune/whole.h"
+#include "tune/search/whole.h"
 
 namespace toroid {
 namespace {
