@@ -25,26 +25,46 @@ double nearly_normal(uint64_t bits) {
   return (sum / 65536 - 2) * std::sqrt(3.0);
 }
 
-// Draws from a range. Distinct numbers are multiples of a step that has no common divisor with how many there are, from a random start on.
+// Draws `elements` integers from a range. Distinct ones are, modulo how many integers there are, sums of a multiple for each dimension of a
+// step that has no common divisor with that, from a random start on: along a dimension they return when all have been drawn.
 class IntegerDraw {
  public:
-  IntegerDraw(const Integers& range, uint64_t seed)
-      : range_(range), count_(static_cast<uint64_t>(range.high) - static_cast<uint64_t>(range.low) + 1), start_(random_bits(seed, ~seed)) {
-    constexpr double kGolden = 0.6180339887498949;
-    step_ = std::max<uint64_t>(1, static_cast<uint64_t>(kGolden * static_cast<double>(count_)));
-    while (std::gcd(step_, count_) != 1) ++step_;
-    start_ %= count_;
+  IntegerDraw(const Integers& range, uint64_t seed, int64_t elements)
+      : range_(range),
+        count_(static_cast<uint64_t>(range.high) - static_cast<uint64_t>(range.low) + 1),
+        start_(random_bits(seed, ~seed) % count_),
+        strides_(range.strides) {
+    if (strides_.empty() || static_cast<uint64_t>(elements) <= count_) strides_ = {1};
+    double part = 1;
+    for (size_t d = 0; d < strides_.size(); ++d) steps_.push_back(coprime_step(part *= kGolden));
   }
   int64_t operator()(uint64_t bits, uint64_t i) const {
-    using Wide = unsigned __int128;
-    const uint64_t by = range_.distinct ? static_cast<uint64_t>((Wide{i} * step_ + start_) % count_) : (bits >> 1) % count_;
+    const uint64_t by = range_.distinct ? distinct(i) : (bits >> 1) % count_;
     return static_cast<int64_t>(static_cast<uint64_t>(range_.low) + by);
   }
 
  private:
+  static constexpr double kGolden = 0.6180339887498949;
+
+  uint64_t coprime_step(double part) const {
+    uint64_t step = std::max<uint64_t>(1, static_cast<uint64_t>(part * static_cast<double>(count_)));
+    while (std::gcd(step, count_) != 1) ++step;
+    return step;
+  }
+  uint64_t distinct(uint64_t i) const {
+    using Wide = unsigned __int128;
+    uint64_t at = start_;
+    for (size_t d = 0; d < strides_.size(); ++d) {
+      const auto stride = static_cast<uint64_t>(strides_[d]);
+      at = static_cast<uint64_t>((Wide{i / stride} * steps_[d] + at) % count_), i %= stride;
+    }
+    return at;
+  }
+
   const Integers range_;
-  const uint64_t count_;
-  uint64_t start_, step_ = 1;
+  const uint64_t count_, start_;
+  std::vector<int64_t> strides_;
+  std::vector<uint64_t> steps_;  // parallel to strides_
 };
 
 Number random_number(uint64_t bits, uint64_t i, DType t, const IntegerDraw& integers) {
@@ -67,7 +87,7 @@ Tensor generate_input(const TensorType& type, uint64_t seed, const exec::Symbols
   const DType part = type.dtype == DType::C64 ? DType::F32 : type.dtype == DType::C128 ? DType::F64 : type.dtype;
   Tensor memory = Tensor::empty({count / parts}, type.dtype);
   std::byte* const to = memory.raw_data();
-  const IntegerDraw draw(integers, seed);
+  const IntegerDraw draw(integers, seed, count);
   ThreadPool::global().parallel_for((count + 4095) / 4096, [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin * 4096; i < std::min(end * 4096, count); ++i)
       store_number(to + static_cast<size_t>(i) * size_of(part), part,

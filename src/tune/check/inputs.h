@@ -1,7 +1,9 @@
 // Inputs that candidates are compared and timed on.
 #pragma once
 
+#include <cstdint>
 #include <span>
+#include <vector>
 
 #include "exec/sizes.h"
 #include "tensor/dispatch.h"
@@ -11,7 +13,9 @@ namespace toroid::tune {
 // What integers are drawn from.
 struct Integers {
   int64_t low = 0, high = 1;  // inclusive
-  bool distinct = false;      // no two of high - low + 1 neighbours are equal
+  // Where there are no more elements than high - low + 1, no two are equal; else no two of so many neighbours along a dimension.
+  bool distinct = false;
+  std::vector<int64_t> strides = {};  // of these dimensions in memory, in elements, the largest first; empty: there is one, of stride 1
   bool operator==(const Integers&) const = default;
 };
 

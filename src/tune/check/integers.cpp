@@ -71,7 +71,8 @@ class Walk {
   }
 
   std::vector<Violation> violations;
-  std::set<size_t> indices, distinct;  // inputs: from which places follow; and places that are written
+  std::set<size_t> indices, distinct;              // inputs: from which places follow; and places that are written
+  std::map<size_t, std::vector<int64_t>> strides;  // by which an input is read, the largest first
 
  private:
   static Interval constant(const Tensor& t) {
@@ -137,6 +138,7 @@ class Walk {
         return within_dtype(s, scalar(b, s, of), of);
       case Step::Load: {
         const Interval loaded = at(memory, s.buffer);
+        note_strides(s.index, loaded.from);
         return s.mask < 0 ? loaded : joined(loaded, {0, 0});
       }
       case Step::Index:
@@ -155,6 +157,27 @@ class Walk {
       default:  // hands on what it is given, or has no value
         return s.args[0] >= 0 ? arg(0) : Interval{};
     }
+  }
+
+  // Loads of the inputs, or of what follows from them alone: that with the most dimensions tells most of how they lie.
+  void note_strides(const Expr& index, const std::set<size_t>& from) {
+    if (from.empty() || loop::uses_values(index)) return;
+    std::set<int64_t, std::greater<>> found;
+    sym::for_each_symbol(index, [&](const Expr& e) {
+      if (!e.node()->has_extent) return;
+      if (const int64_t stride = std::abs(at_loop(index, e.node()->name, 1) - at_loop(index, e.node()->name, 0)); stride > 0)
+        found.insert(stride);
+    });
+    for (size_t i : from)
+      if (auto& known = strides[i]; known.size() < found.size()) known.assign(found.begin(), found.end());
+  }
+
+  // An index where one loop variable has this value, and the others are 0.
+  int64_t at_loop(const Expr& index, std::string_view name, int64_t value) const {
+    const Expr closed = sym::substitute(index, [&](const sym::Node& n) -> std::optional<Expr> {
+      return n.has_extent ? std::optional(Expr(n.name == name ? value : 0)) : std::nullopt;
+    });
+    return exec::evaluate(closed, sizes_);
   }
 
   static Interval folded(const Statement& s, const Interval& x, int64_t terms) {
@@ -222,7 +245,7 @@ class Walk {
     return condition.low > 0 ? a : condition.high == 0 && condition.low == 0 ? b : joined(a, b);
   }
 
-  static Interval truth(bool always, bool never) { return always ? Interval{1, 1} : never ? Interval{0, 0} : Interval{0, 1}; }
+  static Interval bool_of(bool always, bool never) { return always ? Interval{1, 1} : never ? Interval{0, 0} : Interval{0, 1}; }
 
   Interval scalar(const loop::Body& b, const Statement& s, const std::vector<Interval>& of) {
     Interval out;
@@ -238,7 +261,7 @@ class Walk {
         }
         return {s.value.i, s.value.i};
       case ScalarOp::Cast:
-        return is_bool(s.dtype) ? truth(x[0].low > 0 || x[0].high < 0, x[0].low == 0 && x[0].high == 0) : x[0];
+        return is_bool(s.dtype) ? bool_of(x[0].low > 0 || x[0].high < 0, x[0].low == 0 && x[0].high == 0) : x[0];
       case ScalarOp::Select: {
         const Interval taken = select(x[0], x[1], x[2]);
         return x[2].low >= 0 && is_negative(b, s.args[0], s.args[2]) ? x[2] : taken;
@@ -277,13 +300,13 @@ class Walk {
         return out;
       }
       case ScalarOp::Lt:
-        return truth(x[0].high < x[1].low, x[0].low >= x[1].high);
+        return bool_of(x[0].high < x[1].low, x[0].low >= x[1].high);
       case ScalarOp::Le:
-        return truth(x[0].high <= x[1].low, x[0].low > x[1].high);
+        return bool_of(x[0].high <= x[1].low, x[0].low > x[1].high);
       case ScalarOp::Gt:
-        return truth(x[0].low > x[1].high, x[0].high <= x[1].low);
+        return bool_of(x[0].low > x[1].high, x[0].high <= x[1].low);
       case ScalarOp::Ge:
-        return truth(x[0].low >= x[1].high, x[0].high < x[1].low);
+        return bool_of(x[0].low >= x[1].high, x[0].high < x[1].low);
       case ScalarOp::Floor:
       case ScalarOp::Ceil:
       case ScalarOp::Trunc:
@@ -439,7 +462,7 @@ std::vector<Integers> integers_of(const choice::Program& p, const exec::Symbols&
     const size_t before = widened.size();
     for (size_t i : walk.indices)
       if (widened.insert(i).second) out[i] = {0, range_of(users[i]->type.dtype).high};
-    for (size_t i : walk.distinct) out[i].distinct = true;
+    for (size_t i : walk.distinct) out[i].distinct = true, out[i].strides = walk.strides[i];
     if (widened.size() == before && !shrink(out, walk.violations)) return out;
   }
 }

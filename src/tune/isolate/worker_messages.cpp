@@ -52,6 +52,7 @@ void request(S& stream, R& r) {
   each(stream, j.buffers, [&](auto& b) {
     stream(b.dtype), stream(b.numel), stream(b.use), stream(b.seed), stream(b.integers.low), stream(b.integers.high),
         stream(b.integers.distinct), stream(b.contents);
+    each(stream, b.integers.strides, [&](auto& v) { stream(v); });
   });
   each(stream, j.kernels, [&](auto& k) { stream(k.source), stream(k.launch); });
   stream(j.runs), stream(j.nan_is_wrong), stream(j.contents), stream(r.memory_mb), stream(r.leak_mb);

@@ -86,6 +86,30 @@ TEST(Integers, PlacesThatAreWrittenAreDistinct) {
   EXPECT_EQ(narrow_integers(p, {}, 1), std::vector<Integers>()) << "indices alone";
 }
 
+// An index of 64 x 32 writes rows of 64 x 32, whichever way it lies in memory: no element is written twice.
+TEST(Integers, PlacesAreDistinctAlongTheDimensionThatIsWritten) {
+  for (const char* place : {"i0*32 + i1", "i1*64 + i0"}) {
+    choice::Program p;
+    add_integers(p, "rows", 64 * 32);
+    add_input(p, "values", 64 * 32);
+    p.new_buffer("out", DType::F32, 64 * 32, loop::BufferKind::Temporary);
+    p.nodes.push_back(loop_node(fmt::format("loop (i0: 64, i1: 32) {{\n v0: i64 = load %0 [{0}]\n v1: f32 = load %1 [{0}]\n"
+                                            " store %2 [v0*32 + i1] v1\n}}",
+                                            place),
+                                0));
+    set_output(p, 2);
+    const Integers i = integers_of_inputs(p, {}, 1).at(0);
+    EXPECT_EQ(i.high, 63);
+    const auto drawn = generate_input(p.inputs[0].type, 1, {}, Device::cpu(), i).to_vector();
+    const bool is_by_rows = place[1] == '0';
+    for (size_t column = 0; column < 32; ++column) {
+      std::set<double> rows;
+      for (size_t k = 0; k < 64; ++k) rows.insert(drawn[is_by_rows ? k * 32 + column : column * 64 + k]);
+      EXPECT_EQ(rows.size(), 64u) << place << ", column " << column;
+    }
+  }
+}
+
 // values: v0 op v1 of two inputs.
 choice::Program arithmetic(const std::string& op, DType t) {
   choice::Program p;
@@ -109,7 +133,7 @@ TEST(Integers, OthersAreWideAndOverflowNowhere) {
       if (t == DType::I32) {
         EXPECT_LT(i[0].high * i[1].high, int64_t{1} << 31);
       }
-      EXPECT_EQ(narrow_integers(arithmetic(op, t), {}, 1).at(0), (Integers{0, 1, false}));
+      EXPECT_EQ(narrow_integers(arithmetic(op, t), {}, 1).at(0), (Integers{.low = 0, .high = 1}));
     }
   EXPECT_LT(integers_of_inputs(arithmetic("Mul", DType::I32), {}, 1 << 20).at(0).high, 1 << 6) << "long sums of products";
 }
@@ -138,7 +162,7 @@ TEST(Integers, ProductsOfManyKeepToOneBit) {
   p.new_buffer("out", DType::I64, 1, loop::BufferKind::Temporary);
   p.nodes.push_back(loop_node("loop (r r0: 64) {\n v0: i64 = load %0 [r0]\n v1: i64 = reduce prod v0\n store %1 [0] v1\n}", 0));
   set_output(p, 1);
-  EXPECT_EQ(integers_of_inputs(p, {}, 64).at(0), (Integers{0, 1, false}));
+  EXPECT_EQ(integers_of_inputs(p, {}, 64).at(0), (Integers{.low = 0, .high = 1}));
 }
 
 }  // namespace
