@@ -4,6 +4,7 @@
 #include <future>
 
 #include "base/check.h"
+#include "base/stopwatch.h"
 #include "choice/region.h"
 #include "choice/ways.h"
 #include "sched/rewrites.h"
@@ -87,10 +88,9 @@ ChoiceCaller::Built ChoiceCaller::built() const {
 
 void ChoiceCaller::compile_locked() {
   if (build_) return;
-  const auto begun = std::chrono::steady_clock::now();
+  const Stopwatch watch;
   Built made = given_up_ ? Built{} : built();
-  const auto took = std::chrono::steady_clock::now() - begun;
-  compile_ms_ += std::chrono::duration<double, std::milli>(took).count();
+  compile_ms_ += watch.ms();
   given_up_ = !made.build;
   if (!made.kernels.empty()) kernels_ = std::move(made.kernels);
   if (given_up_) fail<EnvironmentError>("compiling took longer than {:.0f} ms (option tune_compile_timeout_ms)", most_ms_);

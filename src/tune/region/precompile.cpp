@@ -25,8 +25,7 @@ bool Precompiling::compile_next() {
   size_t i = 0;
   {
     std::lock_guard lock(mutex_);
-    const std::chrono::duration<double, std::milli> spent = Clock::now() - begun_;
-    if (next_ >= callers_.size() || spent.count() > most_ms_) return false;
+    if (next_ >= callers_.size() || since_start_.ms() > most_ms_) return false;
     i = next_++;
   }
   callers_[i]->precompile();
@@ -37,7 +36,7 @@ bool Precompiling::compile_next() {
   std::lock_guard lock(mutex_);
   is_done_[i] = true;
   ++finished_;
-  spent_ms_ = std::chrono::duration<double, std::milli>(Clock::now() - begun_).count();
+  spent_ms_ = since_start_.ms();
   changed_.notify_all();
   return true;
 }

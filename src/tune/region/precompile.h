@@ -1,7 +1,6 @@
 // Compiles choices side by side.
 #pragma once
 
-#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -10,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/stopwatch.h"
 #include "tune/region/caller.h"
 
 namespace toroid::tune {
@@ -32,14 +32,13 @@ class Precompiling {
   double spent_ms() const;
 
  private:
-  using Clock = std::chrono::steady_clock;
   bool compile_next();
   bool is_done(const ChoiceCaller& caller) const;
 
   const std::vector<std::shared_ptr<ChoiceCaller>> callers_;
   const double most_ms_;
   const std::function<void()> done_;
-  const Clock::time_point begun_ = Clock::now();
+  const Stopwatch since_start_;
   mutable std::mutex mutex_;  // of all up to the threads
   std::condition_variable changed_;
   size_t next_ = 0, finished_ = 0;
