@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <exception>
 #include <limits>
@@ -12,6 +11,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/stopwatch.h"
 #include "tune/measure/statistics.h"
 
 namespace toroid::tune {
@@ -420,14 +420,14 @@ class Measuring {
   Look look_;
 };
 
-std::string time_text(double ns) {
-  return ns < 1e4 ? fmt::format("{:.0f} ns", ns) : ns < 1e7 ? fmt::format("{:.1f} us", ns / 1e3) : fmt::format("{:.2f} ms", ns / 1e6);
-}
-
 }  // namespace
 
 Clock steady_clock() {
-  return [] { return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count(); };
+  return [watch = Stopwatch()] { return watch.ms(); };
+}
+
+std::string time_text(double ns) {
+  return ns < 1e4 ? fmt::format("{:.0f} ns", ns) : ns < 1e7 ? fmt::format("{:.2f} us", ns / 1e3) : fmt::format("{:.3f} ms", ns / 1e6);
 }
 
 bool has_interval(const Measured& m) { return m.ratio > 0 && m.ratio_low > 0 && std::isfinite(m.ratio_high); }

@@ -55,6 +55,8 @@ struct Measured {
   bool failed = false;                   // it could not be run; then the status begins with the outcome's name and ": "
   Outcome outcome = Outcome::Failed;     // where it failed
 };
+// "850 ns", "12.40 us", "3.125 ms".
+std::string time_text(double ns);
 // Whether enough rounds were run to say between what the ratio lies; else its low end is 0, or its high end infinite.
 bool has_interval(const Measured& m);
 // "between 0.951 and 1.020", or that there were too few rounds to say.

@@ -15,7 +15,7 @@
 
 namespace toroid::tune {
 
-// What a result holds for. All three are texts that are compared as they are: hashes, names.
+// What a result holds for. All three are strings that are compared as they are: hashes, names.
 struct TuneKey {
   std::string problem;    // the region's content
   std::string device;     // "NVIDIA H200", the processor's model and the instruction set

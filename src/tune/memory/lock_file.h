@@ -35,7 +35,7 @@ class LockFile {
   // In one step; EnvironmentError where that cannot be. Leaves a file that has these bytes already as it is.
   void write(const std::filesystem::path& path) const;
 
-  // The last one set for a problem counts. UserError for texts with line ends.
+  // The last one set for a problem counts. UserError for strings with line ends.
   void set(const std::string& device, const std::string& problem, LockEntry entry);
   const LockEntry* find(const std::string& device, const std::string& problem) const;
   size_t size() const;

@@ -188,9 +188,9 @@ std::string key_text(const TuneKey& key, std::vector<std::string> candidates) {
 }
 
 // Texts with their lengths, as "3:abc".
-std::string packed(std::initializer_list<std::string> texts) {
+std::string packed(std::initializer_list<std::string> strings) {
   std::string out;
-  for (auto& t : texts) out += fmt::format("{}:{}", t.size(), t);
+  for (auto& s : strings) out += fmt::format("{}:{}", s.size(), s);
   return out;
 }
 

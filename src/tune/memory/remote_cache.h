@@ -30,7 +30,7 @@ std::shared_ptr<RemoteCache> redis_cache(std::string address, int timeout_ms = 2
 // The one at this address, a value of the option tune_remote; null where it is empty.
 std::shared_ptr<RemoteCache> shared_remote(const std::string& address);
 
-// Decisions in a remote cache, under the key's texts and the set of candidates. What is stored there by another version or damaged is not
+// Decisions in a remote cache, under the key's strings and the set of candidates. What is stored there by another version or damaged is not
 // known.
 std::optional<DecisionRecord> get_decision(RemoteCache& cache, const TuneKey& key, const std::vector<std::string>& candidates);
 bool put_decision(RemoteCache& cache, const TuneKey& key, const DecisionRecord& decision);

@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "toroid/tuning.h"
-#include "tune/search/search.h"
+#include "tune/report/tune_report.h"
 
 namespace toroid::tune {
 

@@ -14,6 +14,7 @@ constexpr const char* kStyle =
     "body{font:14px sans-serif;margin:2em;max-width:75em;color:#222}table{border-collapse:collapse;width:100%;margin:.5em 0 1.5em}"
     "td,th{text-align:left;padding:.2em .6em;border-bottom:1px solid #ddd;vertical-align:top}td.n{text-align:right;white-space:nowrap}"
     "tr.win{background:#e8f5e9;font-weight:bold}tr.out{color:#888}.bar{background:#90a4ae;height:.9em}tr.win .bar{background:#43a047}"
+    "tr .bar.cut{background:repeating-linear-gradient(90deg,#90a4ae 0 1em,#fff 1em 1.2em)}"
     "td.b{width:22em}code{font-size:13px;overflow-wrap:anywhere}p.s{color:#555}ul{list-style:none;padding-left:1.5em}"
     "li.chosen>span{font-weight:bold;color:#2e7d32}li.left>span{color:#888}";
 
@@ -40,23 +41,22 @@ std::string escaped(const std::string& text) {
   return out;
 }
 
-std::string time_text(double ns) {
-  return ns < 1e4 ? fmt::format("{:.0f} ns", ns) : ns < 1e7 ? fmt::format("{:.2f} us", ns / 1e3) : fmt::format("{:.3f} ms", ns / 1e6);
+// As long as the ratio says; one that is slower than the scale shows is cut, which its look and its title say.
+std::string bar(double ratio, double scale) {
+  if (ratio <= scale) return fmt::format("<div class=\"bar\" style=\"width:{:.1f}%\"></div>", 100 * ratio / scale);
+  return fmt::format("<div class=\"bar cut\" style=\"width:100%\" title=\"{:.3g} times as long as shown\"></div>", ratio / scale);
 }
 
-std::string row(const ReportNode& n, size_t i, double slowest) {
+std::string row(const ReportNode& n, size_t i, double scale) {
   const ReportCandidate& c = n.candidates[i];
   const Measured& m = c.measured;
   const bool known = c.refusal.empty() && m.ratio > 0;
-  std::string out = fmt::format("<tr{}><td class=\"n\">{}</td><td><code>{}</code>{}</td>",
-                                i == n.winner ? " class=\"win\""
-                                : known       ? ""
-                                              : " class=\"out\"",
-                                i + 1, escaped(c.name), i == 0 ? " (default)" : "");
+  const char* style = i == n.winner ? " class=\"win\"" : known ? "" : " class=\"out\"";
+  std::string out =
+      fmt::format("<tr{}><td class=\"n\">{}</td><td><code>{}</code>{}</td>", style, i + 1, escaped(c.name), i == 0 ? " (default)" : "");
   if (known) {
-    out += fmt::format(
-        "<td class=\"n\">{}</td><td class=\"n\">{:.3f}</td><td class=\"b\"><div class=\"bar\" style=\"width:{:.1f}%\"></div></td>",
-        m.median_ns > 0 ? time_text(m.median_ns) : "", m.ratio, 100 * m.ratio / slowest);
+    out += fmt::format("<td class=\"n\">{}</td><td class=\"n\">{:.3f}</td><td class=\"b\">{}</td>",
+                       m.median_ns > 0 ? time_text(m.median_ns) : "", m.ratio, bar(m.ratio, scale));
     out += fmt::format("<td class=\"n\">{}</td>", m.rounds > 0 ? fmt::format("{} &plusmn; {:.1f}%", m.rounds, 100 * m.spread) : "");
   } else {
     out += "<td></td><td></td><td></td><td></td>";
@@ -76,15 +76,16 @@ std::string table(const ReportNode& n) {
     return c.refusal.empty() && c.measured.ratio > 0 ? c.measured.ratio : std::numeric_limits<double>::infinity();
   };
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return key(a) < key(b); });
-  double slowest = 1;  // of what is drawn; far slower ones would leave nothing of the others
+  constexpr double kLongest = 4;  // times the default's time: far slower ones would leave nothing of the others
+  double scale = 1;
   for (size_t i : order)
-    if (std::isfinite(key(i))) slowest = std::max(slowest, key(i));
+    if (std::isfinite(key(i))) scale = std::clamp(key(i), scale, kLongest);
   std::string out = fmt::format(
       "<h2>{}</h2>\n<p class=\"s\">{}; decided by: {}; noise {:.2f}%, flip probability {:.1f}%, regret {}, {:.1f} "
       "ms</p>\n",
       escaped(n.label), escaped(n.device), escaped(n.source), 100 * n.noise, 100 * n.flip, regret_text(n), n.spent_ms);
   out += "<table>\n<tr><th></th><th>candidate</th><th>time</th><th>ratio</th><th></th><th>rounds</th><th>remarks</th></tr>\n";
-  for (size_t i : order) out += row(n, i, slowest);
+  for (size_t i : order) out += row(n, i, scale);
   return out + "</table>\n";
 }
 

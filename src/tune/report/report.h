@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tune/search/search.h"
+#include "tune/report/tune_report.h"
 
 namespace toroid::tune {
 
@@ -42,8 +42,9 @@ struct ReportPage {
 // What tuning a program on a device has found.
 ReportPage page_of(const std::string& title, const TuneReport& report, const std::string& device);
 
-// One HTML page that needs no other file, network or script: a table for each node, fastest first, with bars for times, a number for each
-// candidate (the default's is 1) and reasons for what was left out; and the trees of the searches. Equal reports give equal bytes.
+// One HTML page that needs no other file, network or script: a table for each node, fastest first, with bars for times (those beyond four
+// times the default's are cut, and look it), a ratio for each candidate (the default's is 1) and reasons for what was left out; and the
+// trees of the searches. Equal reports give equal bytes.
 std::string to_html(const ReportPage& report);
 
 }  // namespace toroid::tune

@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "errors.h"
 #include "tune/fake_pipeline.h"
+#include "tune/search/search.h"
 
 namespace toroid::tune {
 namespace {

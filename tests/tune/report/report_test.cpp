@@ -7,6 +7,7 @@
 #include <random>
 #include <regex>
 
+#include "errors.h"
 #include "tune/fake_pipeline.h"
 #include "tune/report/feedback.h"
 #include "tune/search/search.h"
@@ -121,6 +122,67 @@ TEST(Reports, SayOneThing) {
       expect_page(to_html(page_of("a model", one, "cpu")), result.parts[i]);
     }
   }
+}
+
+// One that is thousands of times slower leaves the others their bars, and its own does not look like theirs.
+TEST(Reports, BarsAreAsLongAsRatiosSay) {
+  for (double slow : {1.5, 3.0, 7.0, 5000.0}) {
+    ReportNode node;
+    const std::vector<double> ratios = {1, 0.5, 2, slow};
+    for (double ratio : ratios) {
+      node.candidates.push_back({fmt::format("c{}", ratio), {}, ""});
+      node.candidates.back().measured.ratio = ratio, node.candidates.back().measured.median_ns = 1e4 * ratio;
+    }
+    const std::string html = to_html({"a model", {node}, {}, {}});
+    std::vector<double> per_ratio;
+    for (double ratio : ratios) {
+      const std::string row = html.substr(html.find(fmt::format("<code>c{}</code>", ratio)));
+      static const std::regex bar("<div class=\"(bar|bar cut)\" style=\"width:([0-9.]+)%");
+      std::smatch found;
+      ASSERT_TRUE(std::regex_search(row, found, bar)) << row;
+      EXPECT_EQ(found[1] == "bar cut", ratio > 4) << ratio;
+      if (found[1] == "bar") per_ratio.push_back(std::stod(found[2]) / ratio);
+    }
+    for (double p : per_ratio) EXPECT_NEAR(p, per_ratio.front(), 0.11) << slow;
+    EXPECT_GE(per_ratio.front(), 25) << "of the default, percent of the widest";
+  }
+}
+
+TEST(Reports, APageOfItsOwn) {
+  ReportPage r;
+  r.title = "model <x> & co";
+  r.notes = {"the database is \"locked\""};
+  ReportNode n;
+  n.label = "mm_3", n.device = "H200", n.winner = 1;
+  Measured slow, fast;
+  slow.ratio = 1, slow.median_ns = 5e6, slow.rounds = 18;
+  fast.ratio = 0.5, fast.median_ns = 2.5e6, fast.rounds = 18;
+  n.candidates = {{"default", slow, ""}, {"gemm(m=128)", fast, ""}, {"avg", {}, "not equivalent: result 0 has an error of 3 <at> [1]"}};
+  r.nodes = {n};
+  r.searches = {
+      {"start", 1, "", true, {{"fuse a", 0.9, "", true, {{"fuse b", 0.95, "slower", false, {}}}}, {"fuse c", 0, "bound", false, {}}}}};
+  const std::string html = to_html(r);
+  EXPECT_TRUE(test::contains(html, "model &lt;x&gt; &amp; co"));
+  EXPECT_TRUE(test::contains(html, "the database is &quot;locked&quot;"));
+  EXPECT_TRUE(test::contains(html, "an error of 3 &lt;at&gt; [1]"));
+  EXPECT_TRUE(test::contains(html, "style=\"width:50.0%\""));
+  EXPECT_LT(html.find("gemm(m=128)"), html.find(">default<"));
+  EXPECT_LT(html.find(">default<"), html.find(">avg<"));
+  EXPECT_TRUE(test::contains(html, "<li class=\"left\"><span><code>fuse b</code> 0.950: slower</span></li>"));
+  for (const char* tag : {"ul", "li", "tr", "td", "table", "div", "span", "code"}) {
+    size_t opened = 0, closed = 0;
+    for (size_t at = 0; (at = html.find(std::string("<") + tag, at)) != std::string::npos; ++at) {
+      const char after = html[at + 1 + std::string(tag).size()];
+      opened += after == '>' || after == ' ';
+    }
+    for (size_t at = 0; (at = html.find(std::string("</") + tag + ">", at)) != std::string::npos; ++at) ++closed;
+    EXPECT_EQ(opened, closed) << tag;
+  }
+  for (const char* foreign : {"http", "<script", "src=", "@import"}) EXPECT_FALSE(test::contains(html, foreign)) << foreign;
+  ReportStep deep{"x", 0, "", false, {}};
+  for (int i = 0; i < 1000; ++i) deep = ReportStep{"x", 0, "", false, {deep}};
+  r.searches = {deep};
+  EXPECT_EQ(to_html(r), to_html(r));
 }
 
 TEST(Reports, PartsOfOneNameHaveTheirSizes) {

@@ -1,4 +1,4 @@
-// Searches over made-up times, and the page that shows them.
+// Searches over made-up times.
 #include "tune/search/descent.h"
 
 #include <gtest/gtest.h>
@@ -6,14 +6,12 @@
 #include <cmath>
 #include <random>
 
-#include "errors.h"
-#include "tune/report/report.h"
+#include "base/check.h"
 
 namespace toroid::tune {
 namespace {
 
 using choice::Config;
-using test::contains;
 
 const ConfigSpace kSpace = {{"m", {16, 32, 64, 128, 256}}, {"n", {16, 32, 64, 128, 256}}, {"stages", {1, 2, 3, 4}}};
 Config config(int64_t m, int64_t n, int64_t stages) { return {"gemm", {{"m", m}, {"n", n}, {"stages", stages}, {"other", 7}}}; }
@@ -101,43 +99,6 @@ TEST(Descent, TheBudgetHolds) {
     EXPECT_LE(w.now_ms, budget * 1.1 + 0.4) << budget;  // the warm-up of the last comparison cannot be foreseen
     EXPECT_LE(model(d.best), model(config(16, 256, 1)));
   }
-}
-
-TEST(Report, APageOfItsOwn) {
-  ReportPage r;
-  r.title = "model <x> & co";
-  r.notes = {"the database is \"locked\""};
-  ReportNode n;
-  n.label = "mm_3", n.device = "H200", n.winner = 1;
-  Measured slow, fast;
-  slow.ratio = 1, slow.median_ns = 5e6, slow.rounds = 18;
-  fast.ratio = 0.5, fast.median_ns = 2.5e6, fast.rounds = 18;
-  n.candidates = {{"default", slow, ""}, {"gemm(m=128)", fast, ""}, {"avg", {}, "not equivalent: result 0 has an error of 3 <at> [1]"}};
-  r.nodes = {n};
-  r.searches = {
-      {"start", 1, "", true, {{"fuse a", 0.9, "", true, {{"fuse b", 0.95, "slower", false, {}}}}, {"fuse c", 0, "bound", false, {}}}}};
-  const std::string html = to_html(r);
-  EXPECT_TRUE(contains(html, "model &lt;x&gt; &amp; co"));
-  EXPECT_TRUE(contains(html, "the database is &quot;locked&quot;"));
-  EXPECT_TRUE(contains(html, "an error of 3 &lt;at&gt; [1]"));
-  EXPECT_TRUE(contains(html, "style=\"width:50.0%\""));
-  EXPECT_LT(html.find("gemm(m=128)"), html.find(">default<"));
-  EXPECT_LT(html.find(">default<"), html.find(">avg<"));
-  EXPECT_TRUE(contains(html, "<li class=\"left\"><span><code>fuse b</code> 0.950: slower</span></li>"));
-  for (const char* tag : {"ul", "li", "tr", "td", "table", "div", "span", "code"}) {
-    size_t opened = 0, closed = 0;
-    for (size_t at = 0; (at = html.find(std::string("<") + tag, at)) != std::string::npos; ++at) {
-      const char after = html[at + 1 + std::string(tag).size()];
-      opened += after == '>' || after == ' ';
-    }
-    for (size_t at = 0; (at = html.find(std::string("</") + tag + ">", at)) != std::string::npos; ++at) ++closed;
-    EXPECT_EQ(opened, closed) << tag;
-  }
-  for (const char* foreign : {"http", "<script", "src=", "@import"}) EXPECT_FALSE(contains(html, foreign)) << foreign;
-  ReportStep deep{"x", 0, "", false, {}};
-  for (int i = 0; i < 1000; ++i) deep = ReportStep{"x", 0, "", false, {deep}};
-  r.searches = {deep};
-  EXPECT_EQ(to_html(r), to_html(r));
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ class Refine : public testing::Test {
   }
 
   std::shared_ptr<FakePipeline> pipeline_ = std::make_shared<FakePipeline>();
-  SearchOptions options_;
+  SearchOptions options_{.workers = 2};
   TuneReport tuned_;
   choice::Program made_;
   int samples_ = 0;

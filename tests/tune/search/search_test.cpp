@@ -55,7 +55,7 @@ class Search : public testing::Test {
   std::string winner() const { return tuned_.regions.at(0).rows.at(tuned_.regions.at(0).winner).name; }
 
   std::shared_ptr<FakePipeline> pipeline_ = std::make_shared<FakePipeline>();
-  SearchOptions options_;
+  SearchOptions options_{.workers = 2};  // whatever this machine has: more threads compile more at once
   RegionReport report_;
   TuneReport tuned_;
   int samples_ = 0;

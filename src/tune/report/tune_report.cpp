@@ -1,11 +1,10 @@
-// What tuning found, as text.
+#include "tune/report/tune_report.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-
-#include "tune/search/search.h"
 
 namespace toroid::tune {
 
