@@ -12,7 +12,7 @@
 #include "base/check.h"
 #include "base/options.h"
 #include "front/compile_model.h"
-#include "tune/inputs.h"
+#include "tune/check/inputs.h"
 
 namespace {
 

@@ -2,9 +2,9 @@
 //   bench_gpu_start [model] [layers]     llama-7b with all its layers, unless said otherwise
 #include <fmt/core.h>
 
-#include <chrono>
 #include <cstring>
 
+#include "base/stopwatch.h"
 #include "device/cuda/gpu.h"
 #include "front/compile_model.h"
 #include "toroid/compile.h"
@@ -15,15 +15,12 @@ using namespace toroid;
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-double ms_since(Clock::time_point t) { return std::chrono::duration<double, std::milli>(Clock::now() - t).count(); }
-
 template <class F>
 double timed(F&& f) {
-  auto start = Clock::now();
+  const Stopwatch watch;
   f();
   synchronize(Device::cuda());
-  return ms_since(start);
+  return watch.ms();
 }
 
 void copies() {

@@ -13,8 +13,8 @@
 
 #include "front/compile_model.h"
 #include "toroid/nn.h"
-#include "tune/sampler.h"
-#include "tune/statistics.h"
+#include "tune/measure/sampler.h"
+#include "tune/measure/statistics.h"
 
 namespace {
 

@@ -15,7 +15,7 @@
 #include "device/runtime.h"
 #include "front/compile_model.h"
 #include "jit/jit.h"
-#include "tune/measure.h"
+#include "tune/measure/measure.h"
 
 namespace {
 

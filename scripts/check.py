@@ -16,7 +16,7 @@ FORBIDDEN = [re.compile(r"(?<![\w.$}~/-])/(%s)/" % "|".join(("work", "root", "ho
 # The doors of compiles: there alone the options of the process are read for a compile (or set); below a door the value is passed down.
 # Options of the process itself (get_option) are read where they are used: their keys have a type of their own.
 OPTION_DOORS = ("src/base/", "src/cli/", "src/front/eager.cpp", "src/front/settings.cpp", "src/front/compile_model.cpp",
-                "src/tune/worker.cpp", "src/tune/worker/run_job.cpp")
+                "src/tune/isolate/worker.cpp", "src/tune/isolate/worker/run_job.cpp")
 PROCESS_OPTIONS = re.compile(r"\b(of_process|process_key_number|list_options|set_option|ScopedOption)\b")
 TEXT_SUFFIXES = (".cpp", ".h", ".md", ".txt", ".py", ".sh", ".json", ".cmake", ".yml", ".toml", ".cu", ".c", ".in", "")
 ALWAYS = ("base", "sym")

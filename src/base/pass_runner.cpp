@@ -3,8 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <chrono>
 
+#include "base/stopwatch.h"
 #include "base/text.h"
 
 namespace toroid {
@@ -28,10 +28,10 @@ PassRunner::PassRunner(Subject subject, const CompileOptions& options, PassRepor
 
 void PassRunner::run(const std::string& name, const std::function<bool()>& pass) {
   if (is_listed(name, disabled_)) return;
-  const auto start = std::chrono::steady_clock::now();
+  const Stopwatch watch;
   const bool changed = pass();
-  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
-  if (report_) report_->passes.push_back({name, took.count(), changed});
+  const double took_ms = watch.ms();
+  if (report_) report_->passes.push_back({name, took_ms, changed});
   if (subject_.artifact && log_enabled(*subject_.artifact))
     log(*subject_.artifact, fmt::format("after {}{}", name, changed ? ":\n" + subject_.text() : " (unchanged)"));
   if (changed && dump_) dump_(name, subject_.text);

@@ -5,7 +5,7 @@
 #include "cli/progress.h"
 #include "cli/timing.h"
 #include "front/compile_model.h"
-#include "tune/measure.h"
+#include "tune/measure/measure.h"
 
 namespace toroid::cli {
 namespace {

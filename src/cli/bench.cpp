@@ -3,12 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <map>
 
 #include "base/files.h"
 #include "base/options.h"
+#include "base/stopwatch.h"
 #include "cli/bench_subject.h"
 #include "cli/kernel_times.h"
 #include "cli/machine_limits.h"
@@ -20,9 +20,7 @@
 namespace toroid::cli {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using compiler::CompiledModel;
-double ms_since(Clock::time_point t) { return std::chrono::duration<double, std::milli>(Clock::now() - t).count(); }
 
 constexpr double kMeasureMs = 3000;  // of timed runs, where the number of iterations is not given
 constexpr int kLeastRuns = 3, kMostRuns = 100;
@@ -37,20 +35,20 @@ Times measure(CompiledModel& model, const std::vector<Tensor>& inputs, int itera
   const Device device = model.executable().plan().device;
   std::vector<double> ms, host;
   auto run = [&] {
-    const auto start = Clock::now();
+    const Stopwatch watch;
     model.run(inputs);
-    host.push_back(ms_since(start));
+    host.push_back(watch.ms());
     synchronize(device);
-    ms.push_back(ms_since(start));
+    ms.push_back(watch.ms());
   };
   run();
   if (ms[0] < kMeasureMs) run(), run();
   ms.clear(), host.clear();
-  const auto start = Clock::now();
+  const Stopwatch watch;
   auto enough = [&] {
     auto n = static_cast<int>(ms.size());
     if (iterations > 0) return n >= iterations;
-    return n >= kMostRuns || (n >= kLeastRuns && ms_since(start) > kMeasureMs);
+    return n >= kMostRuns || (n >= kLeastRuns && watch.ms() > kMeasureMs);
   };
   while (!enough()) run();
   std::sort(ms.begin(), ms.end());
@@ -86,16 +84,14 @@ struct Start {
 };
 
 CompiledModel begin(const BenchSubject& subject, const ModelOptions& options, Start& start) {
-  auto t = Clock::now();
+  Stopwatch watch;
   auto g = subject.graph();
-  start.trace_ms = ms_since(t);
-  t = Clock::now();
+  start.trace_ms = watch.lap();
   CompiledModel model = front::compile_model(std::move(g), options);
-  start.compile_ms = ms_since(t);
-  t = Clock::now();
+  start.compile_ms = watch.lap();
   model.run(subject.inputs);
   synchronize(options.device);
-  start.first_call_ms = ms_since(t);
+  start.first_call_ms = watch.lap();
   start.times = compiler::time_text(model.report());
   return model;
 }

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "compile/model.h"
-#include "tune/measure.h"
+#include "tune/measure/measure.h"
 
 namespace toroid::cli {
 

@@ -12,7 +12,7 @@
 #include "cli/timing.h"
 #include "cli/tune_report.h"
 #include "front/compile_model.h"
-#include "tune/report.h"
+#include "tune/report/report.h"
 
 namespace toroid::cli {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "tune/feedback.h"
-#include "tune/measure.h"
+#include "tune/measure/measure.h"
+#include "tune/report/feedback.h"
 
 namespace toroid::cli {
 

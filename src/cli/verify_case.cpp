@@ -4,11 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <tuple>
 
 #include "base/check.h"
+#include "base/stopwatch.h"
 #include "cli/runner.h"
 #include "cli/tensor_files.h"
 #include "cli/verify_onnx.h"
@@ -110,7 +110,7 @@ void run_safetensors_case(const VerifyCase& c, const VerifyArgs& args, CaseResul
 
 CaseResult run_case(const VerifyCase& c, const VerifyArgs& args) {
   CaseResult result;
-  auto start = std::chrono::steady_clock::now();
+  const Stopwatch watch;
   auto stop_as = [&](CaseState state, const char* prefix, const char* what) {
     result.state = state;
     result.lines.push_back(fmt::format("{}{}", prefix, what));
@@ -124,7 +124,7 @@ CaseResult run_case(const VerifyCase& c, const VerifyArgs& args) {
   } catch (const std::exception& e) {
     stop_as(CaseState::Failed, "", e.what());
   }
-  result.milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  result.milliseconds = watch.ms();
   return result;
 }
 

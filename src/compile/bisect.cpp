@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "graph/interpreter.h"
 #include "graph/pass.h"
-#include "tune/equivalence.h"
+#include "tune/check/equivalence.h"
 
 namespace toroid::compiler {
 namespace {

@@ -26,9 +26,9 @@ using RunGraph = std::function<std::vector<Tensor>(std::unique_ptr<graph::Graph>
 
 // Runs the graph once with the results of all operations as outputs, and compares each of them with what the reference evaluator makes of
 // the operands as they were in that run: an error is seen where it is made, not where it arrives. What is allowed follows from dtypes and
-// lengths of sums (tune/equivalence.h) or, where that is more, from how far results move when operands do by about their last place; tf32:
-// products of f32 may round their operands. A program whose error is gone here is one whose fusion is wrong, as all results are stored.
-// UserError for inputs that do not fit.
+// lengths of sums (tune/check/equivalence.h) or, where that is more, from how far results move when operands do by about their last place;
+// tf32: products of f32 may round their operands. A program whose error is gone here is one whose fusion is wrong, as all results are
+// stored. UserError for inputs that do not fit.
 BisectReport bisect(std::unique_ptr<graph::Graph> g, std::span<const Tensor> inputs, const RunGraph& run, bool tf32 = false);
 
 }  // namespace toroid::compiler

@@ -9,7 +9,7 @@
 #include "compile/moved_constants.h"
 #include "compile/setup.h"
 #include "graph/graph.h"
-#include "tune/search.h"
+#include "tune/search/search.h"
 
 namespace toroid::compiler {
 

@@ -7,7 +7,7 @@
 
 #include "base/pass_runner.h"
 #include "target/program_pass.h"
-#include "tune/search.h"
+#include "tune/search/search.h"
 
 namespace toroid::compiler {
 

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "compile/job.h"
-#include "tune/search.h"
+#include "tune/search/search.h"
 
 namespace toroid::compiler {
 

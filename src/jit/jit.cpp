@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <exception>
 #include <thread>
 
@@ -10,6 +9,7 @@
 #include "base/compile_scope.h"
 #include "base/log.h"
 #include "base/options.h"
+#include "base/stopwatch.h"
 #include "base/thread_pool.h"
 #include "device/cpu/isa.h"
 #include "jit/compiler_library.h"
@@ -63,9 +63,9 @@ Hash128 key_of(const CompileRequest& request, const Target& target) {
 }
 
 std::string run_nvrtc(const CompileRequest& request, const Hash128& key, double* ms) {
-  auto start = std::chrono::steady_clock::now();
+  const Stopwatch watch;
   std::string cubin = nvrtc_compile(request.source, request.isa, key.hex() + ".cu");
-  *ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  *ms = watch.ms();
   log(Artifact::Cache, fmt::format("compiled {}.cu for {} in {:.1f} ms", key.hex(), request.isa, *ms));
   return cubin;
 }
@@ -89,9 +89,9 @@ std::string run_compiler(const CompileRequest& request, const Target& target, co
     ToroidJitResult* result;
     ~Release() { library.release(result); }
   } release{library, &result};
-  auto start = std::chrono::steady_clock::now();
+  const Stopwatch watch;
   bool good = library.compile(request.source.data(), request.source.size(), &options, &result);
-  *ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  *ms = watch.ms();
   if (!good) fail<InternalError>("{} refused the text of a kernel:\n{}", library.version, result.error ? result.error : "out of memory");
   log(Artifact::Cache, fmt::format("compiled {} in {:.1f} ms (front end {:.1f}, passes {:.1f}, machine code {:.1f})", name, *ms,
                                    result.parse_ms, result.passes_ms, result.codegen_ms));

@@ -13,7 +13,7 @@
 #include "front/compile_model.h"
 #include "toroid/custom_op.h"
 #include "toroid/ops.h"
-#include "tune/whole.h"
+#include "tune/search/whole.h"
 
 namespace toroid {
 namespace {

@@ -12,10 +12,10 @@
 #include "graph/passes/passes.h"
 #include "jit/nvrtc.h"
 #include "lower/lowering.h"
-#include "tune/check.h"
-#include "tune/choices.h"
-#include "tune/inputs.h"
-#include "tune/precompile.h"
+#include "tune/check/check.h"
+#include "tune/check/inputs.h"
+#include "tune/region/precompile.h"
+#include "tune/search/choices.h"
 
 namespace toroid {
 namespace {

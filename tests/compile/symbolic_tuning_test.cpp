@@ -12,8 +12,8 @@
 #include "lower/lowering.h"
 #include "toroid/custom_op.h"
 #include "toroid/ops.h"
-#include "tune/check.h"
-#include "tune/whole.h"
+#include "tune/check/check.h"
+#include "tune/search/whole.h"
 
 namespace toroid {
 namespace {

@@ -20,10 +20,10 @@
 #include "toroid/nn.h"
 #include "toroid/ops.h"
 #include "toroid/tuning.h"
-#include "tune/check.h"
-#include "tune/choices.h"
-#include "tune/precompile.h"
-#include "tune/vet.h"
+#include "tune/check/check.h"
+#include "tune/isolate/vet.h"
+#include "tune/region/precompile.h"
+#include "tune/search/choices.h"
 
 namespace toroid {
 namespace {

@@ -12,7 +12,7 @@
 #include "fuzz_compiled/custom_ops.h"
 #include "fuzz_compiled/differential.h"
 #include "graph/random_graph.h"
-#include "tune/search.h"
+#include "tune/search/search.h"
 
 namespace toroid::fuzz {
 namespace {

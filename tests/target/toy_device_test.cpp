@@ -6,7 +6,7 @@
 #include "graph/pass.h"
 #include "lower/lowering.h"
 #include "sched/passes.h"
-#include "tune/choices.h"
+#include "tune/search/choices.h"
 
 namespace toroid::target {
 namespace {

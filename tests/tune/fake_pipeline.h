@@ -8,8 +8,8 @@
 #include "base/check.h"
 #include "exec/plans.h"
 #include "sched/passes.h"
-#include "tune/caller.h"
 #include "tune/programs.h"
+#include "tune/region/caller.h"
 
 namespace toroid::tune {
 

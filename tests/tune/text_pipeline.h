@@ -10,8 +10,8 @@
 #include "device/cpu/runtime_symbols.h"
 #include "device/cuda/gpu.h"
 #include "jit/jit.h"
-#include "tune/caller.h"
 #include "tune/programs.h"
+#include "tune/region/caller.h"
 
 namespace toroid::tune {
 

@@ -21,12 +21,12 @@
 #include <llvm/Transforms/Scalar/LoopPassManager.h>
 #include <llvm/Transforms/Scalar/LoopUnrollPass.h>
 
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <stdexcept>
 
+#include "base/stopwatch.h"
 #include "jit/clang/abi.h"
 
 #define TOROID_JIT_EXPORT extern "C" __attribute__((visibility("default")))
@@ -69,13 +69,6 @@ void initialize_once() {
   });
 }
 
-double ms_since(std::chrono::steady_clock::time_point& mark) {
-  auto now = std::chrono::steady_clock::now();
-  double ms = std::chrono::duration<double, std::milli>(now - mark).count();
-  mark = now;
-  return ms;
-}
-
 // Everything of one compilation. It lives on the heap so that it can be abandoned, unreleased, after a fatal error: LLVM's
 // structures are then in the middle of a change and must not be destroyed.
 class Compilation {
@@ -87,13 +80,13 @@ class Compilation {
 
   // False: error() tells why.
   bool run(ToroidJitResult& result) {
-    auto mark = std::chrono::steady_clock::now();
+    toroid::Stopwatch watch;
     if (!parse()) return false;
-    result.parse_ms = ms_since(mark);
+    result.parse_ms = watch.lap();
     if (!make_machine() || !optimize()) return false;
-    result.passes_ms = ms_since(mark);
+    result.passes_ms = watch.lap();
     if (!emit()) return false;
-    result.codegen_ms = ms_since(mark);
+    result.codegen_ms = watch.lap();
     return true;
   }
 
