@@ -34,7 +34,7 @@ void replace_in(Graph& g, const Replacements& with) {
     }
     for (auto& r : n->regions) replace_in(*r, with);
   }
-  for (auto& r : g.guards) r = {r.rel, replaced(r.a, with), replaced(r.b, with)};
+  for (auto& r : g.guards) r = sym::with_sides(r, replaced(r.a, with), replaced(r.b, with));
   std::erase_if(g.symbols, [&](const graph::Symbol& s) { return with.count(s.expr.node()->name) > 0; });
 }
 
@@ -99,8 +99,8 @@ void settle_guards(Graph& g, const Origins& origins, const std::vector<std::stri
     replace_in(g, {{s->first.node()->name, s->second}});
   }
   for (size_t i = 0; i < g.guards.size(); ++i)
-    if (!sym::known(g.guards[i])) refuse_narrowing(g.guards[i], origins, place_of(i));
-  std::vector<sym::Relation> kept;
+    if (!g.guards[i].is_requirement() && !sym::known(g.guards[i])) refuse_narrowing(g.guards[i], origins, place_of(i));
+  std::vector<sym::Guard> kept;
   for (auto& r : g.guards) {
     if (sym::known(r).value_or(false)) continue;
     bool twice = std::any_of(kept.begin(), kept.end(), [&](const sym::Relation& k) { return k.rel == r.rel && k.a == r.a && k.b == r.b; });

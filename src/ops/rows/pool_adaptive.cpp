@@ -57,8 +57,9 @@ Adaptive read_adaptive(const CallReader& c, const Tensor& x, size_t spatial) {
   Sizes out = read_output(c, spatial);
   for (size_t d = 0; d < spatial; ++d) {
     Expr in = extent(x, a.lead + static_cast<int64_t>(d));
-    TOROID_USER_CHECK(SymInt(in) >= SymInt(1) && SymInt(out[d]) >= SymInt(1) && SymInt(out[d]) < SymInt(1 << 30),
-                      "{}: spatial sizes must be positive, got {} to {}", c.op().name, sym::to_string(in), sym::to_string(out[d]));
+    for (const auto& fits :
+         {sym::Relation{sym::Rel::Ge, in, 1}, sym::Relation{sym::Rel::Ge, out[d], 1}, sym::Relation{sym::Rel::Lt, out[d], 1 << 30}})
+      require(fits, "{}: spatial sizes must be positive, got {} to {}", c.op().name, sym::to_string(in), sym::to_string(out[d]));
     a.dims.push_back(adaptive_dim(in, out[d]));
   }
   return a;

@@ -49,7 +49,7 @@ void require_elements(MetaCall& c) {
   auto dims = reduced_dims(c, self->dim());
   for (size_t d = 0; d < self->sizes.size(); ++d) {
     bool reduced = dims.empty() || std::find(dims.begin(), dims.end(), static_cast<int64_t>(d)) != dims.end();
-    TOROID_USER_CHECK(!reduced || !(self->sizes[d] == Expr(0)), "{}: dimension {} has no elements to choose from", c.op().name, d);
+    if (reduced) c.require({sym::Rel::Ge, self->sizes[d], 1}, "{}: dimension {} has no elements to choose from", c.op().name, d);
   }
 }
 void extremum_meta(MetaCall& c) {
