@@ -40,7 +40,7 @@ void replace_in(Graph& g, const Replacements& with) {
 
 // The replacement that makes an equation between sizes hold, when it determines a symbol.
 std::optional<std::pair<Expr, Expr>> solved(const sym::Relation& r, const Origins& origins) {
-  if (r.rel != sym::Rel::Eq) return std::nullopt;
+  if (r.rel != sym::Rel::Eq || r.a.kind() == sym::Kind::Mod) return std::nullopt;  // a remainder leaves many sizes
   auto backed = [&](const Expr& e) { return e.kind() == sym::Kind::Symbol && origins.count(e.node()->name); };
   if (backed(r.a) && backed(r.b)) return std::pair(r.b, r.a);
   std::optional<Expr> only;
