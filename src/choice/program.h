@@ -178,7 +178,7 @@ struct Program {
   std::vector<ProgramInput> inputs;    // parallel to the graph's inputs
   std::vector<ProgramOutput> outputs;  // parallel to the graph's outputs
   std::vector<graph::Symbol> symbols;
-  std::vector<sym::Relation> guards;
+  std::vector<sym::Guard> guards;
   // Numbers of nodes (Node::parts) that fusion leaves in launches of their own: those of a pair never share one.
   std::vector<std::pair<int, int>> apart;
   std::vector<Rearranged> rearranged;  // constants that are no inputs; their buffers are of kind Constant

@@ -4,6 +4,7 @@
 #include "base/thread_pool.h"
 #include "exec/blocks.h"
 #include "exec/bound.h"
+#include "exec/requirements.h"
 
 namespace toroid::exec {
 namespace {
@@ -108,9 +109,7 @@ int64_t bytes_of(const Expr& e, int64_t unit, const Symbols& symbols) {
 std::shared_ptr<const Bound> bind(const Plan& plan, const Loaded& loaded, const Symbols& symbols) {
   auto b = std::make_shared<Bound>();
   b->symbols = symbols;
-  for (auto& g : plan.guards)
-    TOROID_USER_CHECK(sym::holds(g, [&](const sym::Node& s) { return value_of(symbols, s.name); }),
-                      "these sizes are outside of what the program was compiled for: {} does not hold", sym::to_string(g));
+  check_guards(plan, symbols);
   for (auto& buffer : plan.buffers) b->bytes.push_back(evaluate(buffer.numel, symbols) * static_cast<int64_t>(size_of(buffer.dtype)));
   Binder binder(plan, loaded, *b);
   for (auto& step : plan.steps) binder.bind(step);

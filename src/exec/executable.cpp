@@ -13,6 +13,7 @@
 #include "exec/gpu_recording.h"
 #include "exec/gpu_timing.h"
 #include "exec/manual_capture.h"
+#include "exec/requirements.h"
 #include "exec/whole_writes.h"
 #include "tensor/random_state.h"
 
@@ -424,31 +425,10 @@ void Executable::replay(Recorder::Way& way, Run& run) {
   if (way.record) recorder_->keep(way);
 }
 
-namespace {
-
-// What the program states about a size that its run has just determined.
-void check_determined(const Plan& plan, const Expr& size, const Symbols& symbols) {
-  auto is_known = [&](const Expr& e) {
-    bool known = true;
-    sym::for_each_symbol(e, [&](const Expr& s) {
-      known = known && std::any_of(symbols.begin(), symbols.end(), [&](auto& v) { return v.first == s.node()->name; });
-    });
-    return known;
-  };
-  for (auto& g : plan.guards) {
-    if (!sym::depends_on(g.a, size) && !sym::depends_on(g.b, size)) continue;
-    if (!is_known(g.a) || !is_known(g.b)) continue;
-    TOROID_USER_CHECK(sym::holds(g, [&](const sym::Node& s) { return value_of(symbols, s.name); }),
-                      "the sizes of this run are outside of what the program was made for: {} does not hold ({})", sym::to_string(g),
-                      to_string(symbols));
-  }
-}
-
-}  // namespace
-
 // Sizes that the run determines: every buffer gets its own memory when it is first written.
 std::vector<Tensor> Executable::run_dynamic(Symbols symbols, std::span<const Tensor> arguments) {
   device::refuse_in_capture(plan_.device, "a program with sizes that only its run determines");
+  check_guards(plan_, symbols);
   std::vector<Tensor> held(plan_.buffers.size());
   const std::shared_ptr<device::IndexFaultRecord> faults = take_faults(false);
   for (size_t i = 0; i < plan_.buffers.size(); ++i)
@@ -511,7 +491,7 @@ std::vector<Tensor> Executable::run_dynamic(Symbols symbols, std::span<const Ten
           const std::string& name = e.node()->name;
           if (std::any_of(symbols.begin(), symbols.end(), [&](auto& s) { return s.first == name; })) continue;
           symbols.emplace_back(name, t.sizes()[d]);
-          check_determined(plan_, e, symbols);
+          check_guards(plan_, symbols, &e);
         }
         hold(h->outputs[r].buffer, moved(t.contiguous(), plan_.device));
       }

@@ -13,6 +13,7 @@
 #include "extern/cublaslt/problem.h"
 #include "extern/cudnn/problem.h"
 #include "extern/onednn/problem.h"
+#include "sym/guard.h"
 #include "tensor/dispatch.h"
 
 namespace toroid::exec {
@@ -139,7 +140,7 @@ struct Plan {
   std::vector<StepPlan> steps;
   std::vector<InputPlan> inputs;
   std::vector<OutputPlan> outputs;
-  std::vector<sym::Relation> guards;
+  std::vector<sym::Guard> guards;
   std::vector<std::pair<Expr, bool>> symbols;  // with whether the run determines them (unbacked)
   std::vector<IndexSite> sites;                // that the buffer of role Faults speaks of
 };

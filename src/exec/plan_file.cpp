@@ -57,6 +57,7 @@ class Writer {
   void value(const ops::Op* v) { bytes.text(v->name); }
   void value(const TensorType& v) { value(v.dtype), value(v.sizes), value(v.strides); }
   void value(const sym::Relation& v) { value(v.rel), value(v.a), value(v.b); }
+  void value(const sym::Guard& v) { value(v.rel), value(v.a), value(v.b), value(v.error); }
   template <class E>
   requires std::is_enum_v<E>
   void value(E v) { bytes.byte(static_cast<uint8_t>(v)); }
@@ -187,6 +188,7 @@ class Reader {
   }
   void value(TensorType& v) { value(v.dtype), value(v.sizes), value(v.strides); }
   void value(sym::Relation& v) { value(v.rel), value(v.a), value(v.b); }
+  void value(sym::Guard& v) { value(v.rel), value(v.a), value(v.b), value(v.error); }
   template <class E>
   requires std::is_enum_v<E>
   void value(E& v) { v = static_cast<E>(one_of(kValues<E>)); }

@@ -104,6 +104,7 @@ class Writer {
   void value(const ops::Op* v) { out += sym::in_quotes(v->name); }
   void value(const TensorType& v) { out += graph::type_text(v); }
   void value(const sym::Relation& v) { out += sym::to_string(v); }
+  void value(const sym::Guard& v) { out += sym::to_string(v) + (v.is_requirement() ? " " + sym::in_quotes(v.error) : ""); }
   void value(const Arg<int>& a) {
     out += graph::argument_text<int>(a, [](int i) { return fmt::format("%{}", i); });
   }
@@ -288,6 +289,10 @@ class Reader : public graph::TextReader {
   }
   void value(TensorType& v) { v = type(); }
   void value(sym::Relation& v) { v = relation(",]"); }
+  void value(sym::Guard& v) {
+    v = relation(",]\"");
+    if (peek() == '"') v.error = quoted();
+  }
   void value(Arg<int>& v) {
     v = argument<int>('%', -1, [&] {
       int i = -1;

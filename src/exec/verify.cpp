@@ -28,7 +28,7 @@ class EachExpr {
       f_(v);
     else if constexpr (std::is_same_v<T, TensorType>)
       value(v.sizes), value(v.strides);
-    else if constexpr (std::is_same_v<T, sym::Relation>)
+    else if constexpr (std::is_base_of_v<sym::Relation, T>)
       f_(v.a), f_(v.b);
     else if constexpr (requires { fields(*this, v); })
       fields(*this, v);

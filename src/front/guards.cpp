@@ -165,6 +165,7 @@ Guards::Guards(const graph::Graph& g, std::span<const Tensor* const> tensors, st
   }
   size_t bound = symbols_.size();
   for (auto& r : g.guards) {
+    if (r.is_requirement()) continue;  // no other variant would do: the executable refuses these sizes
     Condition c{r.rel, {}, {}, sym::to_string(r)};
     append(c.a, r.a);
     append(c.b, r.b);

@@ -39,10 +39,10 @@ void check_sizes(const Graph& g, const BoundSymbols& symbols) {
   }
   for (auto& r : g.guards) {
     auto a = symbols.try_value(r.a), b = symbols.try_value(r.b);
-    if (!a || !b) continue;
-    TOROID_USER_CHECK(sym::holds({r.rel, *a, *b}, [](const sym::Node&) { return int64_t{0}; }),
-                      "the sizes do not satisfy {} (here {} and {}), which the program \"{}\" was made for", sym::to_string(r), *a, *b,
-                      g.name);
+    if (!a || !b || sym::holds({r.rel, *a, *b}, [](const sym::Node&) { return int64_t{0}; })) continue;
+    if (r.is_requirement()) fail<UserError>("{}", sym::refusal(r, [&](const sym::Node& s) { return *symbols.find(s.name); }));
+    fail<UserError>("the sizes do not satisfy {} (here {} and {}), which the program \"{}\" was made for", sym::to_string(r), *a, *b,
+                    g.name);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ops/table.h"
+#include "sym/guard.h"
 
 namespace toroid::graph {
 
@@ -64,7 +65,7 @@ struct Graph {
   std::vector<std::unique_ptr<Node>> nodes;
   std::vector<std::unique_ptr<Value>> values;
   std::vector<Symbol> symbols;
-  std::vector<sym::Relation> guards;  // what must hold of the sizes for this graph to be right
+  std::vector<sym::Guard> guards;  // what must hold of the sizes for this graph to be right
 
   Value* new_value(TensorType type, std::string name_hint);
   Value* add_input(TensorType type, InputKind kind, std::string name, Tensor data = {});

@@ -9,7 +9,8 @@
 namespace toroid::graph {
 namespace {
 
-// Guards that regions added about sizes of the graph around them must hold for that graph.
+// Guards that regions added about sizes of the graph around them must hold for that graph. What their operations require is looked at when
+// a region runs.
 void hoist_guards(Graph& g, Graph& region) {
   auto is_outer = [&](const Expr& e) {
     bool outer = true;
@@ -23,7 +24,7 @@ void hoist_guards(Graph& g, Graph& region) {
     return std::any_of(g.guards.begin(), g.guards.end(), [&](auto& have) { return have.rel == r.rel && have.a == r.a && have.b == r.b; });
   };
   for (auto& r : region.guards)
-    if (is_outer(r.a) && is_outer(r.b) && !is_known(r)) g.guards.push_back(r);
+    if (!r.is_requirement() && is_outer(r.a) && is_outer(r.b) && !is_known(r)) g.guards.push_back(r);
 }
 
 // Regions are shared between clones of a graph, so a changed region is replaced, never edited.

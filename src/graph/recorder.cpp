@@ -39,9 +39,9 @@ sym::Relation mirrored(const sym::Relation& r) {
 }
 
 // Truth of r where one of the guards states it.
-std::optional<bool> follows(const std::vector<sym::Relation>& guards, const sym::Relation& r) {
+std::optional<bool> follows(const std::vector<sym::Guard>& guards, const sym::Relation& r) {
   auto states = [&](const sym::Relation& s) {
-    return std::any_of(guards.begin(), guards.end(), [&](const sym::Relation& g) { return g.rel == s.rel && g.a == s.a && g.b == s.b; });
+    return std::any_of(guards.begin(), guards.end(), [&](const sym::Guard& g) { return g.rel == s.rel && g.a == s.a && g.b == s.b; });
   };
   if (states(r) || states(mirrored(r))) return true;
   sym::Relation negated{opposite(r.rel), r.a, r.b};
@@ -96,7 +96,8 @@ std::vector<TensorType> Recorder::result_types(const ops::Op& op, const CallArgs
     }));
   auto decide = [&](const sym::Relation& r) { return this->decide(r); };
   auto fresh = [&] { return graph_.new_symbol("u", 0, sym::kInf - 1, true); };
-  if (!op.decompose) return ops::infer(op, types, decide, fresh);
+  auto demand = [&](const sym::Relation& r, const std::string& error) { require(r, error); };
+  if (!op.decompose) return ops::infer(op, types, decide, fresh, demand);
   // A composite's types are those of what it is made of: record that aside.
   Graph scratch;
   scratch.symbols = graph_.symbols;
@@ -134,16 +135,19 @@ std::vector<Tensor> Recorder::call(const ops::Op& op, CallArgs args, const std::
     return op.decompose(ops::CallReader(op, args));
   }
   const ops::Op& typed = op.inplace_of ? *op.inplace_of : op;
+  const std::string place = where_.empty() ? source_line(where) : where_;
+  const size_t guards = graph_.guards.size();
   auto types = result_types(typed, args);
   if (op.inplace_of) {  // the result takes the dtype and sizes of what it is written to
     TensorType self = type_of(std::get<Tensor>(args[0]));
     types.resize(1);
-    ops::check_fits(op, types[0].sizes, self.sizes);
+    ops::check_fits(op, types[0].sizes, self.sizes, [&](const sym::Relation& r, const std::string& error) { require(r, error); });
     types[0] = {self.dtype, self.sizes, {}};
   }
+  name_requirements(guards, op, place);
   std::vector<NodeArg> node_args;
   for (auto& a : args) node_args.push_back(map_arg<Value*>(a, [&](const Tensor& t) { return value_of(t); }));
-  Node* n = graph_.add_node(op, std::move(node_args), std::move(types), where_.empty() ? source_line(where) : where_);
+  Node* n = graph_.add_node(op, std::move(node_args), std::move(types), place);
   std::vector<Tensor> out;
   for (auto* r : n->results) out.push_back(proxy(r));
   return out;
@@ -161,10 +165,33 @@ bool Recorder::decide(const sym::Relation& r) {
   bool truth = sym::holds(r, look);
   if (!hinted && r.rel == sym::Rel::Eq) truth = !(r.a == Expr(1) || r.b == Expr(1) || r.a == Expr(0) || r.b == Expr(0));
   if (!hinted && r.rel == sym::Rel::Ne) truth = true;
-  sym::Relation guard = r;
+  sym::Guard guard = r;
   if (!truth) guard.rel = opposite(r.rel);
-  graph_.guards.push_back(guard);
+  // Sizes that nobody has seen are taken for equal: operations can do with others only where these are 1.
+  if (truth && !hinted && r.rel == sym::Rel::Eq)
+    guard.error = fmt::format("the program takes the sizes {} and {} for equal", sym::to_string(r.a), sym::to_string(r.b));
+  graph_.guards.push_back(std::move(guard));
   return truth;
+}
+
+void Recorder::require(const sym::Relation& r, const std::string& error) {
+  auto truth = sym::known(r);
+  if (!truth) truth = follows(graph_.guards, r);
+  bool hinted = !truth;
+  auto look = [&](const sym::Node& s) {
+    auto it = hints_.find(s.name);
+    if (it == hints_.end()) hinted = false;
+    return it == hints_.end() ? kLarge : it->second;
+  };
+  const bool holds = truth ? *truth : sym::holds(r, look);
+  TOROID_USER_CHECK(holds || !(truth || hinted), "{}", error);
+  if (!truth) graph_.guards.push_back({r, error});
+}
+
+void Recorder::name_requirements(size_t since, const ops::Op& op, const std::string& place) {
+  if (ops::is_custom(op)) return;  // as errors of their own functions
+  for (size_t i = since; i < graph_.guards.size(); ++i)
+    if (sym::Guard& g = graph_.guards[i]; g.is_requirement()) g.error = ops::call_error(g.error, op, place);
 }
 
 int64_t Recorder::specialize(const Expr& e) {

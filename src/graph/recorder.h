@@ -13,6 +13,8 @@ class Recorder : public Dispatcher {
 
   std::vector<Tensor> call(const ops::Op& op, CallArgs args, const std::source_location& where) override;
   bool decide(const sym::Relation& r) override;
+  // Where the hints tell all sizes, they must satisfy r: UserError with the message. Else, and for other sizes, r becomes a guard.
+  void require(const sym::Relation& r, const std::string& error) override;
   int64_t specialize(const Expr& e) override;
   void read(const Tensor& t, std::string_view what, const std::source_location& where) override;
 
@@ -31,6 +33,8 @@ class Recorder : public Dispatcher {
 
  private:
   std::vector<TensorType> result_types(const ops::Op& op, const CallArgs& args);
+  // Makes what has been required since there were so many guards errors of a call of op.
+  void name_requirements(size_t since, const ops::Op& op, const std::string& place);
 
   Graph& graph_;
   std::map<std::string, int64_t> hints_;

@@ -85,10 +85,10 @@ std::string symbols_text(const std::vector<Symbol>& symbols) {
   return " symbols(" + out + ")";
 }
 
-std::string guards_text(const std::vector<sym::Relation>& guards) {
+std::string guards_text(const std::vector<sym::Guard>& guards) {
   if (guards.empty()) return "";
   std::string out;
-  for (auto& g : guards) out += (out.empty() ? "" : ", ") + sym::to_string(g);
+  for (auto& g : guards) out += (out.empty() ? "" : ", ") + sym::to_string(g) + (g.is_requirement() ? " " + sym::in_quotes(g.error) : "");
   return " guards(" + out + ")";
 }
 
@@ -137,10 +137,13 @@ void TextReader::symbols(const std::function<void(Symbol)>& add) {
   });
 }
 
-std::vector<sym::Relation> TextReader::guards() {
-  std::vector<sym::Relation> out;
+std::vector<sym::Guard> TextReader::guards() {
+  std::vector<sym::Guard> out;
   expect("(");
-  items(")", [&] { out.push_back(relation(",)")); });
+  items(")", [&] {
+    out.push_back(relation(",)\""));
+    if (peek() == '"') out.back().error = quoted();
+  });
   return out;
 }
 

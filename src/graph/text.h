@@ -10,8 +10,8 @@ namespace toroid::graph {
 std::string type_text(const TensorType& t);
 // " symbols(s0 in 2..inf, u0 unbacked in 0..10)"; nothing for none.
 std::string symbols_text(const std::vector<Symbol>& symbols);
-// " guards(s0 >= 2)"; nothing for none.
-std::string guards_text(const std::vector<sym::Relation>& guards);
+// " guards(s0 >= 2, s0 >= 5 "unfold: a window ...")"; nothing for none.
+std::string guards_text(const std::vector<sym::Guard>& guards);
 
 struct NoTensor {};
 // An argument that is no tensor: "[1, s0]", "0.5", "none" ...
@@ -43,7 +43,7 @@ class TextReader : public sym::TextReader {
   // "(s0 in 2..inf, ...)" behind "symbols". add: UserError for a symbol that is declared already.
   void symbols(const std::function<void(Symbol)>& add);
   // "(s0 >= 2, ...)" behind "guards".
-  std::vector<sym::Relation> guards();
+  std::vector<sym::Guard> guards();
   // An argument of an operation, with tensors as tensor() reads what begins with `mark`; the null T is a hole in a list of them.
   template <class T>
   Arg<T> argument(char mark, T hole, const std::function<T()>& tensor);

@@ -329,7 +329,7 @@ void NodeImporter::adopt_symbols(Scope& scope, const ExportedNode& node, const s
   };
   for (auto* r : results)
     for (auto& s : r->type.sizes) s = rename(s);
-  for (auto& g : target_.guards) g = {g.rel, rename(g.a), rename(g.b)};
+  for (auto& g : target_.guards) g = sym::with_sides(g, rename(g.a), rename(g.b));
   std::erase_if(target_.symbols, [&](const graph::Symbol& s) { return renamed.count(s.expr.node()->name) > 0; });
   for (auto& [ours, stated] : renamed)
     if (stated.kind() == sym::Kind::Symbol) defined_.insert(stated.node()->name);

@@ -20,7 +20,7 @@ struct Refusal {
   std::string reason;
 };
 
-bool states(const std::vector<sym::Relation>& guards, const sym::Relation& r) {
+bool states(const std::vector<sym::Guard>& guards, const sym::Relation& r) {
   return std::any_of(guards.begin(), guards.end(), [&](auto& g) { return g.rel == r.rel && g.a == r.a && g.b == r.b; });
 }
 

@@ -8,6 +8,7 @@
 #include "choice/dead_code.h"
 #include "graph/inplace.h"
 #include "graph/recorder.h"
+#include "graph/requirements.h"
 #include "ops/custom.h"
 
 namespace toroid::lower {
@@ -56,7 +57,7 @@ int64_t mean_step(const Expr& address, const Expr& variable) {
 Lowering::Lowering(const graph::Graph& g, const LowerOptions& options) : graph_(g), options_(options) {
   program_.name = g.name;
   program_.symbols = g.symbols;
-  program_.guards = g.guards;
+  program_.guards = graph::all_guards(g);
   int position = 0;
   for (auto& n : g.nodes) {
     ++position;

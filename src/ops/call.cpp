@@ -99,13 +99,26 @@ Device device_of(const Op& op, std::span<const Arg<Tensor>> args) {
 }
 
 std::vector<TensorType> infer(const Op& op, std::span<const Arg<const TensorType*>> args,
-                              const std::function<bool(const sym::Relation&)>& decide, const std::function<Expr()>& fresh_size) {
+                              const std::function<bool(const sym::Relation&)>& decide, const std::function<Expr()>& fresh_size,
+                              const std::function<void(const sym::Relation&, const std::string& error)>& demand) {
   TOROID_CHECK(op.meta, "{} has no type rule", op.name);
   MetaCall c(op, args);
   c.decide = decide;
   c.fresh_size = fresh_size;
+  c.demand = demand;
   op.meta(c);
   return std::move(c.results);
+}
+
+void MetaCall::refuse_or_demand(const sym::Relation& r, bool known, const std::string& error) const {
+  if (known) fail<UserError>("{}", error);
+  TOROID_CHECK(demand, "{}: nobody looks at the sizes: {}", op().name, error);
+  demand(r, error);
+}
+
+void require_relation(const sym::Relation& r, const std::string& error) {
+  if (sym::known(r)) fail<UserError>("{}", error);
+  current_dispatcher().require(r, error);
 }
 
 }  // namespace toroid::ops

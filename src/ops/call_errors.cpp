@@ -7,33 +7,41 @@
 
 namespace toroid::ops {
 
-void fail_call(const UserError& e, const Op& op, const std::source_location& where) {
-  if (is_custom(op)) throw;  // what the operation's own function threw
+std::string call_error(std::string_view what, const Op& op, std::string_view place) {
   constexpr std::string_view kPlace = " (called at ";
-  std::string_view what = e.what();
   what = what.substr(0, what.find(kPlace));  // that of a part is a line of the library
   // "sum" and "sum.dim_IntList" are one to the caller, as "add_" is "add".
   std::string_view name = std::string_view(op.name).substr(0, op.name.find('.'));
   const std::string_view stem = name.substr(0, name.find_last_not_of('_') + 1);
   const bool named = what.starts_with(stem) && what.substr(stem.size()).find_first_of("._:") == 0;
-  std::string_view file = where.file_name();
-  if (size_t slash = file.rfind('/'); slash != std::string_view::npos) file.remove_prefix(slash + 1);
-  fail<UserError>("{}{}{}{}{}:{})", named ? "" : name, named ? "" : ": ", what, kPlace, file, where.line());
+  return fmt::format("{}{}{}{}{})", named ? "" : name, named ? "" : ": ", what, kPlace, place);
 }
 
-void check_fits(const Op& op, const std::vector<Expr>& result, const std::vector<Expr>& self) {
-  bool fits = result.size() <= self.size();
-  for (size_t k = 1; fits && k <= result.size(); ++k) {
-    const Expr &r = result[result.size() - k], &s = self[self.size() - k];
-    fits = r == Expr(1) || sym::known({sym::Rel::Eq, r, s}).value_or(true);
-  }
+void fail_call(const UserError& e, const Op& op, const std::source_location& where) {
+  if (is_custom(op)) throw;  // what the operation's own function threw
+  std::string_view file = where.file_name();
+  if (size_t slash = file.rfind('/'); slash != std::string_view::npos) file.remove_prefix(slash + 1);
+  fail<UserError>("{}", call_error(e.what(), op, fmt::format("{}:{}", file, where.line())));
+}
+
+void check_fits(const Op& op, const std::vector<Expr>& result, const std::vector<Expr>& self,
+                const std::function<void(const sym::Relation&, const std::string& error)>& demand) {
   const auto text = [](const std::vector<Expr>& sizes) {
     std::string out = "[";
     for (size_t d = 0; d < sizes.size(); ++d) out += (d ? ", " : "") + sym::to_string(sizes[d]);
     return out + "]";
   };
-  TOROID_USER_CHECK(fits, "{}: the result has the sizes {}, which do not fit into the tensor that is written, {}", op.name, text(result),
-                    text(self));
+  const auto error = [&] {
+    return fmt::format("{}: the result has the sizes {}, which do not fit into the tensor that is written, {}", op.name, text(result),
+                       text(self));
+  };
+  if (result.size() > self.size()) fail<UserError>("{}", error());
+  for (size_t k = 1; k <= result.size(); ++k) {
+    const Expr &r = result[result.size() - k], &s = self[self.size() - k];
+    const auto fits = r == Expr(1) ? true : sym::known({sym::Rel::Eq, r, s});
+    if (fits && !*fits) fail<UserError>("{}", error());
+    if (!fits) demand({sym::Rel::Eq, r, s}, error());
+  }
 }
 
 }  // namespace toroid::ops

@@ -8,6 +8,10 @@
 
 namespace toroid::ops {
 
+// `what` as the error of a call of op at `place`: with the operation's name in front, if another says it (a part of a composite), and the
+// place behind.
+std::string call_error(std::string_view what, const Op& op, std::string_view place);
+
 // Throws e as the error of a call of op at `where`: with the operation's name in front, if another says it (a part of a composite), and
 // the source line behind.
 [[noreturn]] void fail_call(const UserError& e, const Op& op, const std::source_location& where);
@@ -22,8 +26,9 @@ auto checked_call(const Op& op, const std::source_location& where, F&& call) {
   }
 }
 
-// UserError unless what an in-place operation computes has the sizes of what it is written to, or broadcasts to them. Sizes that are not
-// known to differ are taken for equal.
-void check_fits(const Op& op, const std::vector<Expr>& result, const std::vector<Expr>& self);
+// UserError unless what an in-place operation computes has the sizes of what it is written to, or broadcasts to them. Open sizes are
+// demanded to be equal.
+void check_fits(const Op& op, const std::vector<Expr>& result, const std::vector<Expr>& self,
+                const std::function<void(const sym::Relation&, const std::string& error)>& demand = {});
 
 }  // namespace toroid::ops

@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 
+#include "base/check.h"
 #include "base/scalar_builder.h"
 #include "ops/schema.h"
 
@@ -59,15 +60,40 @@ struct MetaCall : TypeReader {
   std::function<bool(const sym::Relation&)> decide;
   // A size that only the run will tell.
   std::function<Expr()> fresh_size;
+  // Makes a relation that is not known a guard of the program, whose failure is an error of the operation. See require().
+  std::function<void(const sym::Relation&, const std::string& error)> demand;
 
   void result(DType dtype, std::vector<Expr> sizes) { results.push_back({dtype, std::move(sizes), {}}); }
-  // Equal sizes, by proof or by guard.
+  // What the operation refuses sizes without: UserError (the message, which begins with the operation's name) where the relation is known
+  // not to hold; where it depends on open sizes it is checked in each run, before anything reads memory. So a rule never passes over a
+  // check because a size is open.
+  template <class... Args>
+  void require(const sym::Relation& r, fmt::format_string<Args...> message, Args&&... args) {
+    const auto k = sym::known(r);
+    if (!k || !*k) refuse_or_demand(r, k.has_value(), fmt::format(message, std::forward<Args>(args)...));
+  }
+  // The same of equal sizes. Where one of two equal sizes is a number, results may have either.
+  template <class... Args>
+  void require_same(const Expr& a, const Expr& b, fmt::format_string<Args...> message, Args&&... args) {
+    require({sym::Rel::Eq, a, b}, message, std::forward<Args>(args)...);
+  }
+  // Equal sizes, by proof or by guard: a choice between rules, never a check.
   bool same(const Expr& a, const Expr& b) { return decide_or_known({sym::Rel::Eq, a, b}); }
   bool decide_or_known(const sym::Relation& r) {
     if (auto k = sym::known(r)) return *k;
     return decide(r);
   }
+
+ private:
+  void refuse_or_demand(const sym::Relation& r, bool known, const std::string& error) const;
 };
+
+// The same for functions of composites, about the sizes of their operands.
+void require_relation(const sym::Relation& r, const std::string& error);
+template <class... Args>
+void require(const sym::Relation& r, fmt::format_string<Args...> message, Args&&... args) {
+  if (!sym::known(r).value_or(false)) require_relation(r, fmt::format(message, std::forward<Args>(args)...));
+}
 
 // A scalar formula: operand i is the i-th Tensor parameter, already in the compute dtype.
 struct FormulaCall : TypeReader {

@@ -68,8 +68,9 @@ Tensor call1(std::string_view name, CallArgs args, const std::source_location& w
 // Fills defaults and expands single numbers given for lists. UserError naming what is missing or of the wrong kind.
 CallArgs complete(const Op& op, CallArgs args);
 
-// Result types of a call.
+// Result types of a call. The functions are those of MetaCall; where all sizes are known nothing is demanded.
 std::vector<TensorType> infer(const Op& op, std::span<const Arg<const TensorType*>> args,
-                              const std::function<bool(const sym::Relation&)>& decide, const std::function<Expr()>& fresh_size);
+                              const std::function<bool(const sym::Relation&)>& decide, const std::function<Expr()>& fresh_size,
+                              const std::function<void(const sym::Relation&, const std::string& error)>& demand = {});
 
 }  // namespace toroid::ops

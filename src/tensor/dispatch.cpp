@@ -19,6 +19,10 @@ Dispatcher& current_dispatcher() {
 Dispatcher* innermost_dispatcher() { return innermost; }
 Dispatcher* eager_dispatcher() { return eager.load(std::memory_order_acquire); }
 
+void Dispatcher::require(const sym::Relation& r, const std::string& error) {
+  if (!decide(r)) fail<UserError>("{}", error);
+}
+
 Tensor Dispatcher::move(const Tensor& t, const Device& device, const std::source_location& where) {
   if (is_proxy(t)) read(t, "to()", where);
   return moved(t, device, where);

@@ -47,6 +47,8 @@ class Dispatcher {
   virtual std::vector<Tensor> call(const ops::Op& op, CallArgs args, const std::source_location& where) = 0;
   // Truth of a relation between sizes; a recorder adds a guard when it is not known.
   virtual bool decide(const sym::Relation& r) = 0;
+  // UserError with the message `error` unless the relation, which is not known, holds; a recorder makes it a guard that says so.
+  virtual void require(const sym::Relation& r, const std::string& error);
   // Value of a size; a recorder fixes it by a guard.
   virtual int64_t specialize(const Expr& e) = 0;
   // A tensor without memory, one that is being traced, is about to be read by `what` ("item()"): afterwards it has some.

@@ -34,13 +34,13 @@ void replace_in(Graph& g, const Replacements& with) {
     }
     for (auto& r : n->regions) replace_in(*r, with);
   }
-  for (auto& r : g.guards) r = {r.rel, replaced(r.a, with), replaced(r.b, with)};
+  for (auto& r : g.guards) r = sym::with_sides(r, replaced(r.a, with), replaced(r.b, with));
   std::erase_if(g.symbols, [&](const graph::Symbol& s) { return with.count(s.expr.node()->name) > 0; });
 }
 
 // The replacement that makes an equation between sizes hold, when it determines a symbol.
 std::optional<std::pair<Expr, Expr>> solved(const sym::Relation& r, const Origins& origins) {
-  if (r.rel != sym::Rel::Eq) return std::nullopt;
+  if (r.rel != sym::Rel::Eq || r.a.kind() == sym::Kind::Mod) return std::nullopt;  // a remainder leaves many sizes
   auto backed = [&](const Expr& e) { return e.kind() == sym::Kind::Symbol && origins.count(e.node()->name); };
   if (backed(r.a) && backed(r.b)) return std::pair(r.b, r.a);
   std::optional<Expr> only;
@@ -99,8 +99,8 @@ void settle_guards(Graph& g, const Origins& origins, const std::vector<std::stri
     replace_in(g, {{s->first.node()->name, s->second}});
   }
   for (size_t i = 0; i < g.guards.size(); ++i)
-    if (!sym::known(g.guards[i])) refuse_narrowing(g.guards[i], origins, place_of(i));
-  std::vector<sym::Relation> kept;
+    if (!g.guards[i].is_requirement() && !sym::known(g.guards[i])) refuse_narrowing(g.guards[i], origins, place_of(i));
+  std::vector<sym::Guard> kept;
   for (auto& r : g.guards) {
     if (sym::known(r).value_or(false)) continue;
     bool twice = std::any_of(kept.begin(), kept.end(), [&](const sym::Relation& k) { return k.rel == r.rel && k.a == r.a && k.b == r.b; });

@@ -248,6 +248,11 @@ bool Tracer::decide(const sym::Relation& given) {
   return truth;
 }
 
+void Tracer::require(const sym::Relation& r, const std::string& error) {
+  recorder_->require({r.rel, usable(r.a), usable(r.b)}, error);
+  note_guards(last_place_);
+}
+
 int64_t Tracer::specialize(const Expr& given) {
   Expr e = usable(given);
   if (auto c = e.maybe_constant()) return *c;

@@ -22,7 +22,7 @@ std::string to_string(const Variant& v);
 Variant variant_of(uint64_t seed);
 
 struct Verdict {
-  bool refused = false;                // the interpreter refuses the graph's inputs
+  bool refused = false;                // the interpreter refuses the graph's inputs, and so does what is compared
   std::optional<std::string> failure;  // one line: what differs, or what was thrown
 };
 

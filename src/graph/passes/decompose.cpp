@@ -27,6 +27,7 @@ class Expander : public Dispatcher {
     return op.decompose(ops::CallReader(op, args));
   }
   bool decide(const sym::Relation& r) override { return recorder_.decide(r); }
+  void require(const sym::Relation& r, const std::string& error) override { recorder_.require(r, error); }
   int64_t specialize(const Expr& e) override { return recorder_.specialize(e); }
   void read(const Tensor& t, std::string_view what, const std::source_location& where) override { recorder_.read(t, what, where); }
 

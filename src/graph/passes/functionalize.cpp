@@ -113,6 +113,7 @@ class Functionalizer : public Dispatcher {
     return out;
   }
   bool decide(const sym::Relation& r) override { return out_.recorder().decide(r); }
+  void require(const sym::Relation& r, const std::string& error) override { out_.recorder().require(r, error); }
   int64_t specialize(const Expr& e) override { return out_.recorder().specialize(e); }
   void read(const Tensor& t, std::string_view what, const std::source_location& where) override { out_.recorder().read(t, what, where); }
 

@@ -93,7 +93,7 @@ std::shared_ptr<Graph> Rebuild::renamed(std::shared_ptr<Graph> region) const {
     for (auto& e : v->type.sizes) e = renamed(e);
     for (auto& e : v->type.strides) e = renamed(e);
   }
-  for (auto& r : out->guards) r = {r.rel, renamed(r.a), renamed(r.b)};
+  for (auto& r : out->guards) r = sym::with_sides(r, renamed(r.a), renamed(r.b));
   for (auto& n : out->nodes) {
     for (auto& a : n->args) change(a);
     for (auto& r : n->regions) r = renamed(r);

@@ -368,8 +368,9 @@ std::optional<Tensor> OpCall::constant(const Tensor& t) { return builder_.conten
 
 void OpCall::require_equal(const Expr& a, const Expr& b, std::string_view what) {
   auto known = sym::known({sym::Rel::Eq, a, b});
-  TOROID_USER_CHECK(known.value_or(true), "{} has size {}; {} is expected", what, sym::to_string(a), sym::to_string(b));
-  if (!known) builder_.graph().guards.push_back({sym::Rel::Eq, a, b});
+  const auto error = [&] { return fmt::format("{} has size {}; {} is expected", what, sym::to_string(a), sym::to_string(b)); };
+  if (known && !*known) fail<UserError>("{}", error());
+  if (!known) builder_.graph().guards.push_back({{sym::Rel::Eq, a, b}, fmt::format("{} (called at {})", error(), describe(node_))});
 }
 
 void OpCall::set(size_t i, Item item) {

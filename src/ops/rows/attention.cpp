@@ -25,10 +25,10 @@ Tensor repeat_heads(const Tensor& t, const Expr& heads) {
                     sizes.size());
   size_t h = sizes.size() - 3;
   if (equal(sizes[h], heads)) return t;
-  TOROID_USER_CHECK(!equal(sizes[h], 0), "scaled_dot_product_attention: {} query heads and no key heads", sym::to_string(heads));
+  require({sym::Rel::Ne, sizes[h], 0}, "scaled_dot_product_attention: {} query heads and no key heads", sym::to_string(heads));
   Expr groups = sym::floor_div(heads, sizes[h]);
-  TOROID_USER_CHECK(equal(groups * sizes[h], heads), "scaled_dot_product_attention: {} query heads are not a multiple of {} key heads",
-                    sym::to_string(heads), sym::to_string(sizes[h]));
+  require({sym::Rel::Eq, groups * sizes[h], heads}, "scaled_dot_product_attention: {} query heads are not a multiple of {} key heads",
+          sym::to_string(heads), sym::to_string(sizes[h]));
   Sizes wide = sizes;
   wide.insert(wide.begin() + static_cast<int64_t>(h) + 1, groups);
   sizes[h] = heads;

@@ -46,22 +46,22 @@ void convolution_meta(MetaCall& c) {
   bool transposed = c.flag("transposed");
   TOROID_USER_CHECK(groups >= 1, "convolution: groups must be positive, got {}", groups);
   Expr per_group = w.sizes[1] * Expr(groups);
-  TOROID_USER_CHECK(c.same(transposed ? w.sizes[0] : per_group, x.sizes[1]),
-                    "convolution: weight {} with {} groups does not fit the channels of input {}", to_string(w), groups, to_string(x));
-  TOROID_USER_CHECK(c.same(sym::mod(w.sizes[0], groups), 0), "convolution: {} channels of the weight are not a multiple of {} groups",
-                    sym::to_string(w.sizes[0]), groups);
+  c.require_same(transposed ? w.sizes[0] : per_group, x.sizes[1],
+                 "convolution: weight {} with {} groups does not fit the channels of input {}", to_string(w), groups, to_string(x));
+  c.require_same(sym::mod(w.sizes[0], groups), 0, "convolution: {} channels of the weight are not a multiple of {} groups",
+                 sym::to_string(w.sizes[0]), groups);
   std::vector<Expr> out{x.sizes[0], transposed ? per_group : w.sizes[0]};
   if (const TensorType* b = c.opt_tensor("bias"))
-    TOROID_USER_CHECK(b->dim() == 1 && c.same(b->sizes[0], out[1]), "convolution: bias {} must have one number for each of {} channels",
-                      to_string(*b), sym::to_string(out[1]));
+    for (const Expr& n : b->dim() == 1 ? b->sizes : std::vector<Expr>{Expr(-1)})
+      c.require_same(n, out[1], "convolution: bias {} must have one number for each of {} channels", to_string(*b), sym::to_string(out[1]));
   for (size_t d = 0; d < spatial; ++d) {
     Expr in = x.sizes[d + 2], reach = Expr(dilation[d]) * (w.sizes[d + 2] - 1), n;
     if (transposed)
       n = (in - 1) * Expr(stride[d]) - Expr(2 * padding[d]) + reach + Expr(extra[d]) + 1;
     else
       n = sym::floor_div(in + Expr(2 * padding[d]) - reach - 1, stride[d]) + 1;
-    TOROID_USER_CHECK(c.decide_or_known({sym::Rel::Ge, n, 0}), "convolution: spatial dimension {} of input {} is too small for weight {}",
-                      d, to_string(x), to_string(w));
+    c.require({sym::Rel::Ge, n, 0}, "convolution: spatial dimension {} of input {} is too small for weight {}", d, to_string(x),
+              to_string(w));
     out.push_back(n);
   }
   c.result(x.dtype, std::move(out));
@@ -222,8 +222,7 @@ Patches patches(const CallReader& c) {
 
 Expr block_count(const CallReader& c, const Patches& p, size_t d, const Expr& size) {
   Expr room = size + (2 * p.padding[d] - p.dilation[d] * (p.kernel[d] - 1) - 1);
-  TOROID_USER_CHECK(SymInt(room) >= SymInt(0), "{}: spatial dimension {} of size {} is smaller than the kernel", c.op().name, d,
-                    sym::to_string(size));
+  require({sym::Rel::Ge, room, 0}, "{}: spatial dimension {} of size {} is smaller than the kernel", c.op().name, d, sym::to_string(size));
   return sym::floor_div(room, p.stride[d]) + 1;
 }
 

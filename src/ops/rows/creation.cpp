@@ -33,14 +33,13 @@ DType dtype_of_number(const Arg<T>& a) {
   return DType::F32;
 }
 
-void check_sizes(const Op& op, const std::vector<Expr>& sizes) {
-  for (auto& s : sizes)
-    TOROID_USER_CHECK(!s.is_const() || s.constant() >= 0, "{}: a size is {}; sizes must not be negative", op.name, s.constant());
+void check_sizes(MetaCall& c, const std::vector<Expr>& sizes) {
+  for (auto& s : sizes) c.require({sym::Rel::Ge, s, 0}, "{}: a size is {}; sizes must not be negative", c.op().name, sym::to_string(s));
 }
 
 void full_meta(MetaCall& c) {
   auto sizes = c.exprs("size");
-  check_sizes(c.op(), sizes);
+  check_sizes(c, sizes);
   c.result(c.dtype("dtype").value_or(dtype_of_number(c.at("fill_value"))), std::move(sizes));
 }
 
@@ -73,7 +72,7 @@ void full_kernel(KernelCall& c) {
 
 void iota_meta(MetaCall& c) {
   Expr length = c.expr("length");
-  check_sizes(c.op(), {length});
+  check_sizes(c, {length});
   c.result(*c.dtype("dtype"), {length});
 }
 
@@ -149,8 +148,7 @@ std::vector<Tensor> arange(const CallReader& c, const Arg<Tensor>& start, const 
     TOROID_USER_CHECK(up || sym::known_ge(-1, by), "{}: step must be a number other than 0 whose sign is known when compiling; it is {}",
                       c.op().name, sym::to_string(by));
     Expr length = up ? sym::ceil_div(hi - lo, by) : sym::ceil_div(lo - hi, -by);
-    TOROID_USER_CHECK(!length.is_const() || length.constant() >= 0, "{}: the end lies on the wrong side of the start for step {}",
-                      c.op().name, sym::to_string(by));
+    require({sym::Rel::Ge, length, 0}, "{}: the end lies on the wrong side of the start for step {}", c.op().name, sym::to_string(by));
     return {counted(length, lo, by, dtype)};
   }
   auto real = [&](const Arg<Tensor>& a) {

@@ -15,8 +15,10 @@ using namespace compose;
 
 void nms_meta(MetaCall& c) {
   const TensorType &boxes = *c.tensor("dets"), &scores = *c.tensor("scores");
-  TOROID_USER_CHECK(boxes.dim() == 2 && c.same(boxes.sizes[1], 4) && scores.dim() == 1 && c.same(scores.sizes[0], boxes.sizes[0]),
-                    "{}: expected boxes [n, 4] and a score for each, got {} and {}", c.op().name, to_string(boxes), to_string(scores));
+  const bool dims = boxes.dim() == 2 && scores.dim() == 1;
+  for (const auto& fits : {sym::Relation{sym::Rel::Eq, dims ? boxes.sizes[1] : -1, 4},
+                           sym::Relation{sym::Rel::Eq, dims ? scores.sizes[0] : 0, dims ? boxes.sizes[0] : 0}})
+    c.require(fits, "{}: expected boxes [n, 4] and a score for each, got {} and {}", c.op().name, to_string(boxes), to_string(scores));
   c.result(DType::I64, {c.fresh_size()});
 }
 

@@ -82,8 +82,7 @@ void view_as_real_meta(MetaCall& c) {
 void view_as_complex_meta(MetaCall& c) {
   const TensorType& x = *c.tensor("self");
   TOROID_USER_CHECK(is_float(x.dtype) && !x.sizes.empty(), "{}: expected a float tensor whose last dimension has the size 2", c.op().name);
-  TOROID_USER_CHECK(c.same(x.sizes.back(), 2), "{}: the last dimension must have the size 2, it has {}", c.op().name,
-                    sym::to_string(x.sizes.back()));
+  c.require_same(x.sizes.back(), 2, "{}: the last dimension must have the size 2, it has {}", c.op().name, sym::to_string(x.sizes.back()));
   auto sizes = x.sizes;
   sizes.pop_back();
   c.result(complex_of(c.op(), x.dtype), std::move(sizes));
@@ -146,8 +145,8 @@ std::vector<size_t> transform_dims(const auto& c, int64_t rank) {
 // A transform has at least one number.
 void refuse_nothing(MetaCall& c, const std::vector<Expr>& sizes, const std::vector<size_t>& dims) {
   for (size_t d : dims)
-    TOROID_USER_CHECK(c.decide_or_known({sym::Rel::Ge, sizes[d], 1}), "{}: dimension {} has {} numbers; a transform needs at least one",
-                      c.op().name, d, sym::to_string(sizes[d]));
+    c.require({sym::Rel::Ge, sizes[d], 1}, "{}: dimension {} has {} numbers; a transform needs at least one", c.op().name, d,
+              sym::to_string(sizes[d]));
 }
 
 int64_t range_product(std::span<const int64_t> sizes, size_t from, size_t to) { return product(sizes.subspan(from, to - from)); }
@@ -214,9 +213,9 @@ void c2r_meta(MetaCall& c) {
   auto sizes = x.sizes;
   if (!dims.empty()) {
     Expr n = c.expr("last_dim_size"), needed = sym::floor_div(n, 2) + 1;
-    bool fits = c.decide_or_known({sym::Rel::Ge, sizes[dims.back()], needed}) && c.decide_or_known({sym::Rel::Ge, n, 1});
-    TOROID_USER_CHECK(fits, "{}: {} results need {} inputs in dimension {}, there are {}", c.op().name, sym::to_string(n),
-                      sym::to_string(needed), dims.back(), sym::to_string(sizes[dims.back()]));
+    for (const auto& fits : {sym::Relation{sym::Rel::Ge, sizes[dims.back()], needed}, sym::Relation{sym::Rel::Ge, n, 1}})
+      c.require(fits, "{}: {} results need {} inputs in dimension {}, there are {}", c.op().name, sym::to_string(n), sym::to_string(needed),
+                dims.back(), sym::to_string(sizes[dims.back()]));
     sizes[dims.back()] = n;
   }
   c.result(real_of(c.op(), x.dtype), std::move(sizes));

@@ -83,9 +83,8 @@ std::vector<Expr> indexed_sizes(MetaCall& c) {
     if (cov.index_of[d] < 0) continue;
     Type i = indices[static_cast<size_t>(cov.index_of[d])];
     if (is_mask(i->dtype))
-      TOROID_USER_CHECK(c.same(i->sizes[static_cast<size_t>(cov.column_of[d])], self->sizes[d]),
-                        "{}: a mask of size {} for a dimension of size {}", c.op().name,
-                        sym::to_string(i->sizes[static_cast<size_t>(cov.column_of[d])]), sym::to_string(self->sizes[d]));
+      c.require_same(i->sizes[static_cast<size_t>(cov.column_of[d])], self->sizes[d], "{}: a mask of size {} for a dimension of size {}",
+                     c.op().name, sym::to_string(i->sizes[static_cast<size_t>(cov.column_of[d])]), sym::to_string(self->sizes[d]));
   }
   std::vector<Expr> out;
   for (size_t d = 0; d <= cov.index_of.size(); ++d) {
@@ -202,9 +201,8 @@ void index_kernel(KernelCall& c) {
 void index_put_meta(MetaCall& c) {
   auto sizes = indexed_sizes(c);
   auto* values = c.tensor("values");
-  TOROID_USER_CHECK(
-      values->sizes.size() <= sizes.size() || !values->numel().is_const() || values->numel() == Expr(1) || values->sizes[0] == Expr(1),
-      "{}: values of {} dimensions for {} places", c.op().name, values->sizes.size(), sizes.size());
+  for (size_t d = 0; d + sizes.size() < values->sizes.size(); ++d)
+    c.require_same(values->sizes[d], 1, "{}: values of {} dimensions for {} places", c.op().name, values->sizes.size(), sizes.size());
   TOROID_USER_CHECK(values->dtype == c.tensor("self")->dtype, "{}: the tensor holds {}, the values are {}; cast them", c.op().name,
                     name_of(c.tensor("self")->dtype), name_of(values->dtype));
   auto indices = c.tensors("indices");

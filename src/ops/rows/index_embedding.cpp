@@ -24,8 +24,7 @@ void bag_meta(MetaCall& c) {
   TOROID_USER_CHECK(mode >= kBagSum && mode <= kBagMax, "{}: mode is {}; it must be 0 (sum), 1 (mean) or 2 (max)", c.op().name, mode);
   if (auto* scale = c.opt_tensor("per_sample_weights")) {
     TOROID_USER_CHECK(mode == kBagSum, "{}: per_sample_weights need mode 0 (sum)", c.op().name);
-    TOROID_USER_CHECK(scale->dim() == 1 && c.same(scale->sizes[0], indices->sizes[0]), "{}: one weight is needed for each index",
-                      c.op().name);
+    c.require_same(scale->dim() == 1 ? scale->sizes[0] : -1, indices->sizes[0], "{}: one weight is needed for each index", c.op().name);
   }
   Expr bags = c.flag("include_last_offset") ? offsets->sizes[0] - 1 : offsets->sizes[0];
   c.result(weight->dtype, {bags, weight->sizes[1]});
@@ -109,8 +108,8 @@ void segment_meta(MetaCall& c) {
   TOROID_USER_CHECK(runs->dim() == axis + 1, "{}: runs along dimension {} need {} dimensions, they have {}", c.op().name, axis, axis + 1,
                     runs->dim());
   for (int64_t d = 0; d < axis; ++d)
-    TOROID_USER_CHECK(c.same(runs->sizes[static_cast<size_t>(d)], data->sizes[static_cast<size_t>(d)]),
-                      "{}: runs and data differ in dimension {}", c.op().name, d);
+    c.require_same(runs->sizes[static_cast<size_t>(d)], data->sizes[static_cast<size_t>(d)], "{}: runs and data differ in dimension {}",
+                   c.op().name, d);
   std::string reduce = c.text("reduce");
   TOROID_USER_CHECK(reduce == "sum" || reduce == "mean" || reduce == "max" || reduce == "min" || reduce == "prod",
                     "{}: reduce is \"{}\"; it must be sum, mean, max, min or prod", c.op().name, reduce);

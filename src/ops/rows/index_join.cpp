@@ -34,8 +34,8 @@ void cat_meta(MetaCall& c) {
     TOROID_USER_CHECK(t->dim() == first->dim(), "{}: tensors of {} and {} dimensions", c.op().name, first->dim(), t->dim());
     for (size_t d = 0; d < sizes.size(); ++d)
       if (d != dim)
-        TOROID_USER_CHECK(c.same(t->sizes[d], sizes[d]), "{}: sizes {} and {} in dimension {} differ", c.op().name,
-                          sym::to_string(sizes[d]), sym::to_string(t->sizes[d]), d);
+        c.require_same(t->sizes[d], sizes[d], "{}: sizes {} and {} in dimension {} differ", c.op().name, sym::to_string(sizes[d]),
+                       sym::to_string(t->sizes[d]), d);
     sizes[dim] = sizes[dim] + t->sizes[dim];
   }
   c.result(promoted_dtype(c), std::move(sizes));
@@ -59,8 +59,8 @@ void pad_meta(MetaCall& c) {
   for (size_t k = 0; k < pad.size() / 2; ++k) {
     Expr& s = sizes[sizes.size() - 1 - k];
     Expr to = s + pad[2 * k] + pad[2 * k + 1];
-    TOROID_USER_CHECK(!to.is_const() || to.constant() >= 0, "{}: padding ({}, {}) leaves less than nothing of size {}", c.op().name,
-                      sym::to_string(pad[2 * k]), sym::to_string(pad[2 * k + 1]), sym::to_string(s));
+    c.require({sym::Rel::Ge, to, 0}, "{}: padding ({}, {}) leaves less than nothing of size {}", c.op().name, sym::to_string(pad[2 * k]),
+              sym::to_string(pad[2 * k + 1]), sym::to_string(s));
     s = to;
   }
   c.result(self->dtype, std::move(sizes));

@@ -57,7 +57,7 @@ void size_kernel(KernelCall& c) {
 }
 void nonzero_static_meta(MetaCall& c) {
   Expr size = c.expr("size");
-  TOROID_USER_CHECK(!size.is_const() || size.constant() >= 0, "{}: the size {} is negative", c.op().name, size.constant());
+  c.require({sym::Rel::Ge, size, 0}, "{}: the size {} is negative", c.op().name, sym::to_string(size));
   c.result(DType::I64, {size, c.tensor("self")->dim()});
 }
 void nonzero_static_kernel(KernelCall& c) {

@@ -20,6 +20,19 @@ void check_index(MetaCall& c) {
   TOROID_USER_CHECK(empty || std::max<int64_t>(index->dim(), 1) == std::max<int64_t>(self->dim(), 1),
                     "{}: the index has {} dimensions, the tensor {}", c.op().name, index->dim(), self->dim());
 }
+// The index fits into a tensor in the dimensions that it counts through, unless it is empty.
+void check_extent(MetaCall& c, const TensorType& of, const char* what, bool along) {
+  auto& index = *c.tensor("index");
+  const Expr some = sym::min(index.numel(), 1);
+  const int64_t dim = normal_dim(c.op(), c.integer("dim"), c.tensor("self")->dim());
+  for (size_t d = 0; d < index.sizes.size(); ++d) {
+    if (!along && static_cast<int64_t>(d) == dim) continue;
+    const Expr extent = d < of.sizes.size() ? of.sizes[d] : Expr(1);
+    if (!along || d < of.sizes.size())
+      c.require({sym::Rel::Le, some * index.sizes[d], extent}, "{}: the index has size {} in dimension {}, the {} {}", c.op().name,
+                sym::to_string(index.sizes[d]), d, what, sym::to_string(extent));
+  }
+}
 // Indices that composites look at before they use them: I64, none negative.
 void check_index_meta(MetaCall& c) {
   auto* self = c.tensor("self");
@@ -35,6 +48,7 @@ void check_index_kernel(KernelCall& c) {
 
 void gather_meta(MetaCall& c) {
   check_index(c);
+  check_extent(c, *c.tensor("self"), "tensor", false);
   c.result(c.tensor("self")->dtype, c.tensor("index")->sizes);
 }
 void scatter_meta(MetaCall& c) {
@@ -42,6 +56,8 @@ void scatter_meta(MetaCall& c) {
   auto *self = c.tensor("self"), *src = c.tensor("src");
   TOROID_USER_CHECK(self->dtype == src->dtype, "{}: the tensor holds {}, the source is {}; cast it", c.op().name, name_of(self->dtype),
                     name_of(src->dtype));
+  check_extent(c, *self, "tensor", false);
+  check_extent(c, *src, "source", true);
   c.result(self->dtype, self->sizes);
 }
 

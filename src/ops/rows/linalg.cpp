@@ -8,12 +8,12 @@ MatrixShape matrix_shape(MetaCall& c, std::string_view name, bool square) {
   TOROID_USER_CHECK(field, "{}: \"{}\" must be f32, f64, c64 or c128, got {}", c.op().name, name, to_string(t));
   TOROID_USER_CHECK(t.dim() >= 2, "{}: \"{}\" must have at least 2 dimensions, got {}", c.op().name, name, to_string(t));
   MatrixShape s{{t.sizes.begin(), t.sizes.end() - 2}, t.sizes[t.sizes.size() - 2], t.sizes.back(), t.dtype};
-  TOROID_USER_CHECK(!square || c.same(s.m, s.n), "{}: \"{}\" must hold square matrices, got {}", c.op().name, name, to_string(t));
+  if (square) c.require_same(s.m, s.n, "{}: \"{}\" must hold square matrices, got {}", c.op().name, name, to_string(t));
   return s;
 }
 
 void require_equal(MetaCall& c, const Expr& a, const Expr& b, const char* what) {
-  TOROID_USER_CHECK(c.same(a, b), "{}: {} must be equal, got {} and {}", c.op().name, what, sym::to_string(a), sym::to_string(b));
+  c.require_same(a, b, "{}: {} must be equal, got {} and {}", c.op().name, what, sym::to_string(a), sym::to_string(b));
 }
 
 std::vector<int64_t> batch_sizes(const Tensor& t, int64_t core) { return {t.sizes().begin(), t.sizes().end() - core}; }

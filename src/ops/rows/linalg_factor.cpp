@@ -172,9 +172,9 @@ void check_reflectors(MetaCall& c, const MatrixShape& a, std::string_view tau_na
   TOROID_USER_CHECK(tau.dtype == a.dtype && tau.dim() == static_cast<int64_t>(a.batch.size()) + 1,
                     "{}: tau {} does not belong to the reflectors", c.op().name, to_string(tau));
   for (size_t d = 0; d < a.batch.size(); ++d) require_equal(c, tau.sizes[d], a.batch[d], "batch sizes of reflectors and tau");
-  bool fits = c.decide_or_known({sym::Rel::Ge, a.n, tau.sizes.back()}) && c.decide_or_known({sym::Rel::Ge, a.m, a.n});
-  TOROID_USER_CHECK(fits, "{}: expected rows >= columns >= number of taus, got {}, {} and {}", c.op().name, sym::to_string(a.m),
-                    sym::to_string(a.n), sym::to_string(tau.sizes.back()));
+  for (const auto& fits : {sym::Relation{sym::Rel::Ge, a.n, tau.sizes.back()}, sym::Relation{sym::Rel::Ge, a.m, a.n}})
+    c.require(fits, "{}: expected rows >= columns >= number of taus, got {}, {} and {}", c.op().name, sym::to_string(a.m),
+              sym::to_string(a.n), sym::to_string(tau.sizes.back()));
 }
 
 template <const char* const* kNames>
@@ -211,8 +211,8 @@ void ormqr_meta(MetaCall& c) {
     require_equal(c, a.batch[d], tau.sizes[d], "batch sizes of reflectors and tau");
   }
   require_equal(c, a.m, c.flag("left") ? b.m : b.n, "the length of the reflectors and the side of the matrix");
-  bool fits = c.decide_or_known({sym::Rel::Ge, a.n, tau.sizes.back()}) && c.decide_or_known({sym::Rel::Ge, a.m, tau.sizes.back()});
-  TOROID_USER_CHECK(fits, "ormqr: there are more taus than reflectors");
+  for (const Expr& reflectors : {a.n, a.m})
+    c.require({sym::Rel::Ge, reflectors, tau.sizes.back()}, "ormqr: there are more taus than reflectors");
   c.result(b.dtype, b.sizes({b.m, b.n}));
 }
 

@@ -22,17 +22,16 @@ void check_operands(MetaCall& c, const TensorType& a, const TensorType& b, int64
 void mm_meta(MetaCall& c) {
   const TensorType &a = *c.tensor("self"), &b = *c.tensor("mat2");
   check_operands(c, a, b, 2);
-  TOROID_USER_CHECK(c.same(a.sizes[1], b.sizes[0]), "mm: columns of the first matrix {} must equal rows of the second {}", to_string(a),
-                    to_string(b));
+  c.require_same(a.sizes[1], b.sizes[0], "mm: columns of the first matrix {} must equal rows of the second {}", to_string(a), to_string(b));
   c.result(a.dtype, {a.sizes[0], b.sizes[1]});
 }
 
 void bmm_meta(MetaCall& c) {
   const TensorType &a = *c.tensor("self"), &b = *c.tensor("mat2");
   check_operands(c, a, b, 3);
-  TOROID_USER_CHECK(c.same(a.sizes[0], b.sizes[0]), "bmm: batch sizes of {} and {} differ", to_string(a), to_string(b));
-  TOROID_USER_CHECK(c.same(a.sizes[2], b.sizes[1]), "bmm: columns of the first matrices {} must equal rows of the second {}", to_string(a),
-                    to_string(b));
+  c.require_same(a.sizes[0], b.sizes[0], "bmm: batch sizes of {} and {} differ", to_string(a), to_string(b));
+  c.require_same(a.sizes[2], b.sizes[1], "bmm: columns of the first matrices {} must equal rows of the second {}", to_string(a),
+                 to_string(b));
   c.result(a.dtype, {a.sizes[0], a.sizes[1], b.sizes[2]});
 }
 
@@ -42,8 +41,8 @@ void int_mm_meta(MetaCall& c) {
                     to_string(b));
   TOROID_USER_CHECK((a.dtype == DType::I8 || a.dtype == DType::U8) && b.dtype == DType::I8,
                     "_int_mm: operands must be int8 (the first may be uint8), got {} and {}", to_string(a), to_string(b));
-  TOROID_USER_CHECK(c.same(a.sizes[1], b.sizes[0]), "_int_mm: columns of the first matrix {} must equal rows of the second {}",
-                    to_string(a), to_string(b));
+  c.require_same(a.sizes[1], b.sizes[0], "_int_mm: columns of the first matrix {} must equal rows of the second {}", to_string(a),
+                 to_string(b));
   c.result(DType::I32, {a.sizes[0], b.sizes[1]});
 }
 
@@ -112,8 +111,8 @@ Sizes broadcast_batch(const CallReader& c, const Sizes& a, const Sizes& b) {
     else if (equal(x, 1))
       r = y;
     else {
-      TOROID_USER_CHECK(equal(y, 1), "{}: batch sizes {} and {} neither are equal nor is one of them 1", c.op().name, sym::to_string(x),
-                        sym::to_string(y));
+      require({sym::Rel::Eq, y, 1}, "{}: batch sizes {} and {} neither are equal nor is one of them 1", c.op().name, sym::to_string(x),
+              sym::to_string(y));
       r = x;
     }
   }

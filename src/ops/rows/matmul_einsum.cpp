@@ -140,8 +140,8 @@ std::vector<Tensor> tensordot(const CallReader& c) {
     } else if (m == Expr(1) && n != Expr(1)) {
       x = sum(x, {Expr(d)}, true);
     } else {
-      TOROID_USER_CHECK(SymInt(n) == SymInt(m), "{}: dimension {} of {} and dimension {} of {} are to be summed, and their sizes differ",
-                        c.op().name, d, to_string(x), e, to_string(y));
+      require({sym::Rel::Eq, n, m}, "{}: dimension {} of {} and dimension {} of {} are to be summed, and their sizes differ", c.op().name,
+              d, to_string(x), e, to_string(y));
     }
   }
   Tensor a = as_matrix(c, x, left, false, &out);

@@ -51,8 +51,8 @@ Sizes normalised_dims(const CallReader& c, const Tensor& x) {
   const auto shape = c.exprs("normalized_shape");
   for (int64_t d = 0; d < n; ++d) {
     const Expr &given = shape[static_cast<size_t>(d)], size = x.size(x.dim() - n + d).expr();
-    TOROID_USER_CHECK(SymInt(given) == SymInt(size), "{}: normalized_shape has {} where the input has {}", c.op().name,
-                      sym::to_string(given), sym::to_string(size));
+    require({sym::Rel::Eq, given, size}, "{}: normalized_shape has {} where the input has {}", c.op().name, sym::to_string(given),
+            sym::to_string(size));
   }
   return dims_from(x.dim() - n, x.dim());
 }
@@ -87,8 +87,8 @@ std::vector<Tensor> group_norm_of(const CallReader& c, const Tensor& x, int64_t 
                     "{}: expected an input of at least 2 dimensions and a positive number of groups, got {} and {}", c.op().name, x.dim(),
                     groups);
   Sizes sizes = sizes_of(x), grouped{n, Expr(groups), sym::floor_div(channels, groups)};
-  TOROID_USER_CHECK(equal(grouped[2] * Expr(groups), channels), "{}: {} channels are not a multiple of {} groups", c.op().name,
-                    sym::to_string(channels), groups);
+  require({sym::Rel::Eq, grouped[2] * Expr(groups), channels}, "{}: {} channels are not a multiple of {} groups", c.op().name,
+          sym::to_string(channels), groups);
   grouped.insert(grouped.end(), sizes.begin() + 2, sizes.end());
   Statistics s = normalise(reshape(x, grouped), dims_from(2, static_cast<int64_t>(grouped.size())), c.real("eps"));
   Tensor y = affine(reshape(s.normal, sizes), per_channel(c.opt_tensor("weight"), x), per_channel(c.opt_tensor("bias"), x));

@@ -58,8 +58,8 @@ Expr window_count(const CallReader& c, const Pool& p, size_t d, bool ceil_mode) 
   Expr room = p.in[d] + Expr(2 * p.padding[d] - p.span(d));
   Expr n = sym::floor_div(room + Expr(ceil_mode ? p.stride[d] - 1 : 0), p.stride[d]) + 1;
   if (ceil_mode && SymInt((n - 1) * Expr(p.stride[d])) >= SymInt(p.in[d] + Expr(p.padding[d]))) n = n - 1;
-  TOROID_USER_CHECK(SymInt(n) >= SymInt(1), "{}: spatial dimension {} of size {} is smaller than the window {} with padding {}",
-                    c.op().name, d, sym::to_string(p.in[d]), p.span(d), p.padding[d]);
+  require({sym::Rel::Ge, n, 1}, "{}: spatial dimension {} of size {} is smaller than the window {} with padding {}", c.op().name, d,
+          sym::to_string(p.in[d]), p.span(d), p.padding[d]);
   return n;
 }
 

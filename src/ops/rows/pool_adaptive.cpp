@@ -1,4 +1,6 @@
 // Adaptive and fractional pooling: windows whose starts are computed for each output, gathered and reduced.
+#include <algorithm>
+
 #include "base/check.h"
 #include "ops/rows/pool.h"
 
@@ -50,6 +52,12 @@ Sizes read_output(const CallReader& c, size_t spatial) {
   return out;
 }
 
+void check_spatial(const CallReader& c, const Expr& in, const Expr& out) {
+  for (const auto& fits :
+       {sym::Relation{sym::Rel::Ge, in, 1}, sym::Relation{sym::Rel::Ge, out, 1}, sym::Relation{sym::Rel::Lt, out, 1 << 30}})
+    require(fits, "{}: spatial sizes must be positive, got {} to {}", c.op().name, sym::to_string(in), sym::to_string(out));
+}
+
 Adaptive read_adaptive(const CallReader& c, const Tensor& x, size_t spatial) {
   check_pool_input(c, x, spatial);
   Adaptive a;
@@ -57,8 +65,7 @@ Adaptive read_adaptive(const CallReader& c, const Tensor& x, size_t spatial) {
   Sizes out = read_output(c, spatial);
   for (size_t d = 0; d < spatial; ++d) {
     Expr in = extent(x, a.lead + static_cast<int64_t>(d));
-    TOROID_USER_CHECK(SymInt(in) >= SymInt(1) && SymInt(out[d]) >= SymInt(1) && SymInt(out[d]) < SymInt(1 << 30),
-                      "{}: spatial sizes must be positive, got {} to {}", c.op().name, sym::to_string(in), sym::to_string(out[d]));
+    check_spatial(c, in, out[d]);
     a.dims.push_back(adaptive_dim(in, out[d]));
   }
   return a;
@@ -107,7 +114,10 @@ std::vector<Tensor> adaptive_avg_pool(const CallReader& c) {
   Tensor input = c.tensor("self");
   check_pool_input(c, input, kSpatial);
   Tensor x = cast(input, compute_type(input.dtype()));
-  if (auto even = even_windows(x, read_output(c, kSpatial))) {
+  const Sizes out = read_output(c, kSpatial);
+  const bool whole = std::all_of(out.begin(), out.end(), [](const Expr& e) { return e == Expr(1); });  // a mean, also of nothing
+  for (int64_t d = 0, n = kSpatial; d < n && !whole; ++d) check_spatial(c, extent(x, d - n), out[static_cast<size_t>(d)]);
+  if (auto even = even_windows(x, out)) {
     Sizes dims;
     for (int64_t d = 0; d < static_cast<int64_t>(kSpatial); ++d) dims.emplace_back(x.dim() - static_cast<int64_t>(kSpatial) + 2 * d + 1);
     return {cast(mean(*even, dims), input.dtype())};

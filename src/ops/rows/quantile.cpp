@@ -40,7 +40,7 @@ std::vector<Tensor> quantile(const CallReader& c) {
   Tensor rows = one_dim ? call1("movedim.int", {self, Expr(dim), Expr(-1)}) : reshape(self, {product_of(sizes_of(self))});
   Tensor sorted = call("sort", {rows, Expr(-1)}).at(0);  // NaN last
   const Expr last = extent(sorted, -1) - 1;
-  TOROID_USER_CHECK(SymInt(last) >= SymInt(0), "{}: {} has rows without elements", c.op().name, to_string(self));
+  require({sym::Rel::Ge, last, 0}, "{}: {} has rows without elements", c.op().name, to_string(self));
   Tensor is_nan = call1("isnan", {sorted}), all = call1("scalar_tensor", {last, self.dtype()}), places;
   // What a tensor holds is not known here: no place is outside of its row.
   Tensor apart = reshape(given ? call1("clamp", {call1("nan_to_num", {q}), 0.0, 1.0}) : q, {product_of(sizes_of(q))});

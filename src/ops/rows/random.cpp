@@ -12,8 +12,7 @@ namespace {
 
 void random_meta(MetaCall& c) {
   auto sizes = c.exprs("size");
-  for (auto& s : sizes)
-    TOROID_USER_CHECK(!s.is_const() || s.constant() >= 0, "{}: a size is {}; sizes must not be negative", c.op().name, s.constant());
+  for (auto& s : sizes) c.require({sym::Rel::Ge, s, 0}, "{}: a size is {}; sizes must not be negative", c.op().name, sym::to_string(s));
   c.result(DType::F32, std::move(sizes));
 }
 

@@ -8,6 +8,12 @@
 
 namespace toroid::ops {
 
+namespace {
+constinit thread_local int extremes_of_nothing = 0;
+}
+ExtremesOfNothing::ExtremesOfNothing() { ++extremes_of_nothing; }
+ExtremesOfNothing::~ExtremesOfNothing() { --extremes_of_nothing; }
+
 std::vector<Expr> reduced_sizes(const std::vector<Expr>& sizes, const std::vector<int64_t>& dims, bool keepdim) {
   std::vector<bool> drop(sizes.size(), dims.empty());
   if (!sizes.empty())
@@ -49,7 +55,9 @@ void require_elements(MetaCall& c) {
   auto dims = reduced_dims(c, self->dim());
   for (size_t d = 0; d < self->sizes.size(); ++d) {
     bool reduced = dims.empty() || std::find(dims.begin(), dims.end(), static_cast<int64_t>(d)) != dims.end();
-    TOROID_USER_CHECK(!reduced || !(self->sizes[d] == Expr(0)), "{}: dimension {} has no elements to choose from", c.op().name, d);
+    const bool open = sym::bounds(self->sizes[d]).hi > 0;
+    if (reduced && !(open && extremes_of_nothing > 0))
+      c.require({sym::Rel::Ge, self->sizes[d], 1}, "{}: dimension {} has no elements to choose from", c.op().name, d);
   }
 }
 void extremum_meta(MetaCall& c) {

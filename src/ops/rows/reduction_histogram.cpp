@@ -48,8 +48,8 @@ void bincount_meta(MetaCall& c) {
   TOROID_USER_CHECK(self->dim() == 1 && !is_float(self->dtype) && !is_complex(self->dtype), "{}: one dimension of integers is needed",
                     c.op().name);
   if (weights)
-    TOROID_USER_CHECK(weights->dim() == 1 && c.same(weights->sizes[0], self->sizes[0]), "{}: weights and elements must be equally many",
-                      c.op().name);
+    c.require_same(weights->dim() == 1 ? weights->sizes[0] : -1, self->sizes[0], "{}: weights and elements must be equally many",
+                   c.op().name);
   c.result(!weights ? DType::I64 : weights->dtype == DType::F32 ? DType::F32 : DType::F64, {c.fresh_size()});
 }
 void bincount_kernel(KernelCall& c) {
@@ -172,7 +172,7 @@ void histogram_kernel(KernelCall& c) {
 }
 void histogram_bins_meta(MetaCall& c) {
   auto* bins = c.tensor("bins");
-  TOROID_USER_CHECK(bins->dim() == 1 && !(bins->sizes[0] == Expr(0)), "{}: bins must be one dimension of edges", c.op().name);
+  c.require({sym::Rel::Ge, bins->dim() == 1 ? bins->sizes[0] : 0, 1}, "{}: bins must be one dimension of edges", c.op().name);
   c.result(c.tensor("self")->dtype, {bins->sizes[0] - 1});
   c.result(c.tensor("self")->dtype, bins->sizes);
 }
@@ -185,9 +185,9 @@ void histogram_bins_kernel(KernelCall& c) {
 std::vector<int64_t> bin_counts(MetaCall& c) {
   auto* self = c.tensor("self");
   auto bins = c.integers("bins");
-  TOROID_USER_CHECK(self->dim() >= 2 && c.same(self->sizes.back(), static_cast<int64_t>(bins.size())),
-                    "{}: {} numbers of bins for points of {} dimensions", c.op().name, bins.size(),
-                    self->dim() ? sym::to_string(self->sizes.back()) : "0");
+  c.require_same(self->dim() >= 2 ? self->sizes.back() : -1, static_cast<int64_t>(bins.size()),
+                 "{}: {} numbers of bins for points of {} dimensions", c.op().name, bins.size(),
+                 self->dim() ? sym::to_string(self->sizes.back()) : "0");
   for (int64_t b : bins) check_bins(c.op(), b);
   return bins;
 }
@@ -209,12 +209,12 @@ void dd_counts_kernel(KernelCall& c) {
 void dd_tensors_meta(MetaCall& c) {
   std::vector<Expr> sizes;
   for (auto* b : c.tensors("bins")) {
-    TOROID_USER_CHECK(b && b->dim() == 1 && !(b->sizes[0] == Expr(0)), "{}: each of bins must be one dimension of edges", c.op().name);
+    c.require({sym::Rel::Ge, b && b->dim() == 1 ? b->sizes[0] : 0, 1}, "{}: each of bins must be one dimension of edges", c.op().name);
     sizes.push_back(b->sizes[0] - 1);
   }
   auto* self = c.tensor("self");
-  TOROID_USER_CHECK(self->dim() >= 2 && c.same(self->sizes.back(), static_cast<int64_t>(sizes.size())),
-                    "{}: one tensor of edges is needed for each dimension of the points", c.op().name);
+  c.require_same(self->dim() >= 2 ? self->sizes.back() : -1, static_cast<int64_t>(sizes.size()),
+                 "{}: one tensor of edges is needed for each dimension of the points", c.op().name);
   c.result(self->dtype, std::move(sizes));
 }
 void dd_tensors_kernel(KernelCall& c) {

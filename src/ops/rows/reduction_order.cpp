@@ -15,14 +15,13 @@ void pair_meta(MetaCall& c) {
   auto* self = c.tensor("self");
   auto dims = reduced_dims(c, self->dim());
   if (!self->sizes.empty())
-    TOROID_USER_CHECK(!(self->sizes[static_cast<size_t>(dims.at(0))] == Expr(0)), "{}: dimension {} has no elements to choose from",
-                      c.op().name, dims[0]);
+    c.require({sym::Rel::Ge, self->sizes[static_cast<size_t>(dims.at(0))], 1}, "{}: dimension {} has no elements to choose from",
+              c.op().name, dims[0]);
   if (c.op().schema.find("k") >= 0 && !self->sizes.empty()) {
     Expr k = c.expr("k");
     const Expr& size = self->sizes[static_cast<size_t>(dims.at(0))];
-    if (k.is_const() && size.is_const())
-      TOROID_USER_CHECK(k.constant() >= 1 && k.constant() <= size.constant(), "{}: k is {}, the dimension has {} elements", c.op().name,
-                        k.constant(), size.constant());
+    for (const auto& fits : {sym::Relation{sym::Rel::Ge, k, 1}, sym::Relation{sym::Rel::Le, k, size}})
+      c.require(fits, "{}: k is {}, the dimension has {} elements", c.op().name, sym::to_string(k), sym::to_string(size));
   }
   auto sizes = reduced_sizes(self->sizes, dims, c.flag("keepdim"));
   c.result(self->dtype, sizes);

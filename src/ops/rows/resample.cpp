@@ -109,8 +109,9 @@ Resize read_resize(const CallReader& c, size_t spatial) {
       std::string_view name = spatial == 1 ? "scales" : kScaleNames[3 - spatial + d];
       if (!vec && c.has(name)) a.factor = c.real(name);
     }
-    TOROID_USER_CHECK(SymInt(a.in) >= SymInt(1) && SymInt(a.out) >= SymInt(1), "{}: spatial sizes must be positive, got {} to {}",
-                      c.op().name, sym::to_string(a.in), sym::to_string(a.out));
+    for (const Expr& size : {a.in, a.out})
+      require({sym::Rel::Ge, size, 1}, "{}: spatial sizes must be positive, got {} to {}", c.op().name, sym::to_string(a.in),
+              sym::to_string(a.out));
     r.axes.push_back(std::move(a));
   }
   return r;
@@ -311,8 +312,8 @@ std::vector<Tensor> pixel_shuffle(const CallReader& c) {
                     "pixel_shuffle: expected at least 3 dimensions and a positive factor, got {} and {}", rank, f);
   Sizes sizes = sizes_of(x);
   Expr h = sizes[static_cast<size_t>(rank) - 2], w = sizes.back(), channels = sym::floor_div(extent(x, -3), f * f);
-  TOROID_USER_CHECK(equal(channels * Expr(f * f), extent(x, -3)), "pixel_shuffle: {} channels are not a multiple of {}",
-                    sym::to_string(extent(x, -3)), f * f);
+  require({sym::Rel::Eq, channels * Expr(f * f), extent(x, -3)}, "pixel_shuffle: {} channels are not a multiple of {}",
+          sym::to_string(extent(x, -3)), f * f);
   Sizes lead(sizes.begin(), sizes.end() - 3), apart = lead, out = lead;
   apart.insert(apart.end(), {channels, Expr(f), Expr(f), h, w});
   out.insert(out.end(), {channels, h * Expr(f), w * Expr(f)});
@@ -330,8 +331,8 @@ std::vector<Tensor> pixel_unshuffle(const CallReader& c) {
                     "pixel_unshuffle: expected at least 3 dimensions and a positive factor, got {} and {}", rank, f);
   Sizes sizes = sizes_of(x);
   Expr h = sym::floor_div(extent(x, -2), f), w = sym::floor_div(extent(x, -1), f), channels = extent(x, -3);
-  TOROID_USER_CHECK(equal(h * Expr(f), extent(x, -2)) && equal(w * Expr(f), extent(x, -1)),
-                    "pixel_unshuffle: the image sizes are not multiples of {}", f);
+  for (const int64_t d : {-2, -1})
+    require({sym::Rel::Eq, sym::mod(extent(x, d), f), 0}, "pixel_unshuffle: the image sizes are not multiples of {}", f);
   Sizes lead(sizes.begin(), sizes.end() - 3), apart = lead, out = lead;
   apart.insert(apart.end(), {channels, h, Expr(f), w, Expr(f)});
   out.insert(out.end(), {channels * Expr(f * f), h, w});
@@ -348,8 +349,8 @@ std::vector<Tensor> channel_shuffle(const CallReader& c) {
   TOROID_USER_CHECK(x.dim() >= 3 && groups.constant() >= 1, "{}: expected at least 3 dimensions and positive groups", c.op().name);
   Sizes sizes = sizes_of(x);
   Expr each = sym::floor_div(sizes[1], groups);
-  TOROID_USER_CHECK(equal(each * groups, sizes[1]), "{}: {} channels are not a multiple of {} groups", c.op().name,
-                    sym::to_string(sizes[1]), groups.constant());
+  require({sym::Rel::Eq, each * groups, sizes[1]}, "{}: {} channels are not a multiple of {} groups", c.op().name, sym::to_string(sizes[1]),
+          groups.constant());
   Sizes apart{sizes[0], groups, each};
   apart.insert(apart.end(), sizes.begin() + 2, sizes.end());
   return {reshape(transpose(reshape(x, apart), 1, 2), sizes)};

@@ -82,8 +82,8 @@ std::vector<Tensor> grid_sampler(const CallReader& c) {
   int64_t mode = c.integer("interpolation_mode");
   TOROID_USER_CHECK(is_float(input.dtype()) && input.dim() == kSpatial + 2 && grid.dim() == kSpatial + 2,
                     "{}: input and grid must have {} dimensions, got {} and {}", c.op().name, kSpatial + 2, input.dim(), grid.dim());
-  TOROID_USER_CHECK(fixed_extent(grid, -1) == kSpatial && equal(extent(grid, 0), extent(input, 0)),
-                    "{}: the grid must have the input's batch and {} coordinates a point", c.op().name, kSpatial);
+  for (const auto& [size, expected] : {std::pair(extent(grid, -1), Expr(kSpatial)), std::pair(extent(grid, 0), extent(input, 0))})
+    require({sym::Rel::Eq, size, expected}, "{}: the grid must have the input's batch and {} coordinates a point", c.op().name, kSpatial);
   TOROID_USER_CHECK(mode == kLinear || mode == kNearest || (mode == kCubic && kSpatial == 2), "{}: interpolation mode {} is not supported",
                     c.op().name, mode);
   DType compute = compute_type(input.dtype());
@@ -94,7 +94,7 @@ std::vector<Tensor> grid_sampler(const CallReader& c) {
   std::vector<std::vector<Tensor>> at(kSpatial), weights(kSpatial);
   for (size_t d = 0; d < kSpatial; ++d) {
     s.sizes.push_back(extent(input, static_cast<int64_t>(d) + 2));
-    TOROID_USER_CHECK(!(s.sizes[d] == Expr(0)), "{}: spatial sizes of the input must be positive", c.op().name);
+    require({sym::Rel::Ge, s.sizes[d], 1}, "{}: spatial sizes of the input must be positive", c.op().name);
     // The last coordinate of a point belongs to the first spatial dimension.
     Tensor coordinate = unsqueeze(select(cast(grid, compute), -1, static_cast<int64_t>(kSpatial - 1 - d)), 1);
     Tensor p = s.positions(coordinate, d);
@@ -143,8 +143,8 @@ std::vector<Tensor> affine_grid(const CallReader& c) {
   Tensor grid = select(t, -1, spatial);
   for (int64_t d = 0; d < spatial; ++d) {
     const Expr& n = size[static_cast<size_t>(d) + 2];
-    TOROID_USER_CHECK(!n.is_const() || (n.constant() > 0 && n.constant() < (1 << 30)), "affine_grid_generator: size {} is out of range",
-                      sym::to_string(n));
+    for (const auto& fits : {sym::Relation{sym::Rel::Ge, n, 1}, sym::Relation{sym::Rel::Lt, n, 1 << 30}})
+      require(fits, "affine_grid_generator: size {} is out of range", sym::to_string(n));
     Tensor p = along(pixel_positions(n, c.flag("align_corners"), compute), d + 1, spatial + 2);
     grid = add(grid, mul(select(t, -1, spatial - 1 - d), p));
   }

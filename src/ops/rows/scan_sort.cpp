@@ -132,8 +132,8 @@ void topk_meta(MetaCall& c) {
   size_t dim = static_cast<size_t>(normal_dim(c.op(), c.integer("dim"), self->dim()));
   auto sizes = self->sizes;
   Expr size = sizes.empty() ? Expr(1) : sizes[dim];
-  TOROID_USER_CHECK(sym::known({sym::Rel::Le, k, size}).value_or(true) && sym::known({sym::Rel::Ge, k, 0}).value_or(true),
-                    "{}: k is {}, the dimension has {} elements", c.op().name, sym::to_string(k), sym::to_string(size));
+  for (const auto& fits : {sym::Relation{sym::Rel::Le, k, size}, sym::Relation{sym::Rel::Ge, k, 0}})
+    c.require(fits, "{}: k is {}, the dimension has {} elements", c.op().name, sym::to_string(k), sym::to_string(size));
   if (!sizes.empty()) sizes[dim] = k;
   c.result(self->dtype, sizes);
   c.result(DType::I64, sizes);
@@ -149,12 +149,12 @@ void searchsorted_meta(MetaCall& c) {
     TOROID_USER_CHECK(sequence->dim() == self->dim(), "{}: sequences of {} dimensions need values of as many, these have {}", c.op().name,
                       sequence->dim(), self->dim());
     for (size_t d = 0; d + 1 < self->sizes.size(); ++d)
-      TOROID_USER_CHECK(c.same(sequence->sizes[d], self->sizes[d]), "{}: sequences and values differ in dimension {}", c.op().name, d);
+      c.require_same(sequence->sizes[d], self->sizes[d], "{}: sequences and values differ in dimension {}", c.op().name, d);
   }
   if (auto* sorter = c.opt_tensor("sorter")) {
     TOROID_USER_CHECK(sorter->sizes.size() == sequence->sizes.size(), "{}: sorter and sequence differ in size", c.op().name);
     for (size_t d = 0; d < sorter->sizes.size(); ++d)
-      TOROID_USER_CHECK(c.same(sorter->sizes[d], sequence->sizes[d]), "{}: sorter and sequence differ in size", c.op().name);
+      c.require_same(sorter->sizes[d], sequence->sizes[d], "{}: sorter and sequence differ in size", c.op().name);
   }
   c.result(c.flag("out_int32") ? DType::I32 : DType::I64, self->sizes);
 }

@@ -59,7 +59,7 @@ std::vector<Expr> resolve_sizes(MetaCall& c, std::vector<Expr> sizes, const Expr
       TOROID_USER_CHECK(open < 0, "{}: only one size may be -1", c.op().name);
       open = static_cast<int>(d);
     } else {
-      TOROID_USER_CHECK(!v || *v >= 0, "{}: the size {} is negative", c.op().name, *v);
+      c.require({sym::Rel::Ge, sizes[d], 0}, "{}: the size {} is negative", c.op().name, sym::to_string(sizes[d]));
       known = known * sizes[d];
     }
   }
@@ -68,8 +68,8 @@ std::vector<Expr> resolve_sizes(MetaCall& c, std::vector<Expr> sizes, const Expr
     sizes[static_cast<size_t>(open)] = sym::floor_div(numel, known);
     known = known * sizes[static_cast<size_t>(open)];
   }
-  TOROID_USER_CHECK(c.same(known, numel), "{}: {} elements cannot be arranged as {}", c.op().name, sym::to_string(numel),
-                    to_string(TensorType{DType::F32, sizes, {}}));
+  c.require_same(known, numel, "{}: {} elements cannot be arranged as {}", c.op().name, sym::to_string(numel),
+                 to_string(TensorType{DType::F32, sizes, {}}));
   return sizes;
 }
 
@@ -212,8 +212,8 @@ void view_dtype_meta(MetaCall& c) {
   if (from_bytes != to_bytes) {
     TOROID_USER_CHECK(!sizes.empty(), "{}: a 0-d tensor cannot be seen as elements of another size", c.op().name);
     Expr bytes = sizes.back() * Expr(from_bytes);
-    TOROID_USER_CHECK(c.same(sym::mod(bytes, to_bytes), 0), "{}: the last dimension ({} bytes) is no multiple of the size of {}",
-                      c.op().name, sym::to_string(bytes), name_of(to));
+    c.require_same(sym::mod(bytes, to_bytes), 0, "{}: the last dimension ({} bytes) is no multiple of the size of {}", c.op().name,
+                   sym::to_string(bytes), name_of(to));
     sizes.back() = sym::floor_div(bytes, to_bytes);
   }
   c.result(to, std::move(sizes));

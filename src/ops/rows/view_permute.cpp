@@ -122,8 +122,7 @@ void expand_meta(MetaCall& c) {
   size_t lead = sizes.size() - self->sizes.size();
   for (size_t d = 0; d < sizes.size(); ++d) {
     if (d < lead) {
-      TOROID_USER_CHECK(!sizes[d].is_const() || sizes[d].constant() >= 0, "{}: the size {} of a new dimension is negative", c.op().name,
-                        sizes[d].constant());
+      c.require({sym::Rel::Ge, sizes[d], 0}, "{}: the size {} of a new dimension is negative", c.op().name, sym::to_string(sizes[d]));
       continue;
     }
     const Expr& from = self->sizes[d - lead];
@@ -134,7 +133,7 @@ void expand_meta(MetaCall& c) {
     else
       TOROID_USER_CHECK(from == Expr(1), "{}: a dimension of size {} cannot become {}; only size 1 can be expanded", c.op().name,
                         sym::to_string(from), sym::to_string(sizes[d]));
-    TOROID_USER_CHECK(!sizes[d].is_const() || sizes[d].constant() >= 0, "{}: the size {} is negative", c.op().name, sizes[d].constant());
+    c.require({sym::Rel::Ge, sizes[d], 0}, "{}: the size {} is negative", c.op().name, sym::to_string(sizes[d]));
   }
   c.result(self->dtype, std::move(sizes));
 }

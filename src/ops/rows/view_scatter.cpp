@@ -15,10 +15,11 @@ std::vector<Tensor> select_scatter(const CallReader& c) {
   int64_t dim = forms::dim_of(c, "dim", self);
   TOROID_USER_CHECK(self.dim() > 0, "{}: a 0-d tensor has no dimension to select from", c.op().name);
   Expr size = size_at(self, dim), index = wrap_position(c.expr("index"), size);
-  if (index.is_const() && size.is_const())
-    TOROID_USER_CHECK(index.constant() >= 0 && index.constant() < size.constant(),
-                      "{}: index {} is out of range for a dimension of size {}", c.op().name, index.constant(), size.constant());
-  Tensor src = unsqueeze(cast_to(c.tensor("src"), self.dtype()), dim);
+  for (const auto& inside : {sym::Relation{sym::Rel::Ge, index, 0}, sym::Relation{sym::Rel::Lt, index, size}})
+    require(inside, "{}: index {} is out of range for a dimension of size {}", c.op().name, sym::to_string(index), sym::to_string(size));
+  Sizes part = sizes_of(self);
+  part.erase(part.begin() + dim);
+  Tensor src = unsqueeze(expand(cast_to(c.tensor("src"), self.dtype()), part), dim);
   Tensor mask = compare_int("eq", iota_along(size, dim, self.dim(), -index), 0);
   return {where(mask, src, self)};
 }
@@ -28,7 +29,7 @@ std::vector<Tensor> slice_scatter(const CallReader& c) {
   int64_t dim = forms::dim_of(c, "dim", self), rank = self.dim();
   TOROID_USER_CHECK(rank > 0, "{}: a 0-d tensor has no dimension to slice", c.op().name);
   Expr size = size_at(self, dim), step = c.expr("step");
-  TOROID_USER_CHECK(!step.is_const() || step.constant() > 0, "{}: the step must be positive", c.op().name);
+  require({sym::Rel::Ge, step, 1}, "{}: the step must be positive", c.op().name);
   SliceRange range = slice_range(size, c.opt_expr("start"), c.opt_expr("end"), step);
   Sizes part = sizes_of(self);
   part[static_cast<size_t>(dim)] = range.length;

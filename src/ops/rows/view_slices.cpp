@@ -39,9 +39,9 @@ void select_meta(MetaCall& c) {
   size_t dim = dim_of(c);
   Expr index = c.expr("index");
   const Expr& size = self->sizes[dim];
-  if (index.is_const() && size.is_const())
-    TOROID_USER_CHECK(index.constant() >= -size.constant() && index.constant() < size.constant(),
-                      "{}: index {} is out of range for a dimension of size {}", c.op().name, index.constant(), size.constant());
+  const Expr first = index.is_const() && index.constant() >= 0 ? Expr(0) : -size;
+  for (const auto& inside : {sym::Relation{sym::Rel::Ge, index, first}, sym::Relation{sym::Rel::Lt, index, size}})
+    c.require(inside, "{}: index {} is out of range for a dimension of size {}", c.op().name, sym::to_string(index), sym::to_string(size));
   auto sizes = self->sizes;
   sizes.erase(sizes.begin() + static_cast<std::ptrdiff_t>(dim));
   c.result(self->dtype, std::move(sizes));
@@ -58,10 +58,10 @@ Tensor select_write(const CallReader& c, size_t, const Tensor& value) {
 
 SliceRange slice_of(const TypeReader& c, size_t dim) {
   Expr step = c.expr("step");
-  TOROID_USER_CHECK(!step.is_const() || step.constant() > 0, "{}: the step must be positive", c.op().name);
   return slice_range(c.tensor("self")->sizes[dim], c.opt_expr("start"), c.opt_expr("end"), step);
 }
 void slice_meta(MetaCall& c) {
+  c.require({sym::Rel::Ge, c.expr("step"), 1}, "{}: the step must be positive", c.op().name);
   size_t dim = dim_of(c);
   auto sizes = c.tensor("self")->sizes;
   sizes[dim] = slice_of(c, dim).length;
@@ -80,13 +80,12 @@ Tensor slice_write(const CallReader& c, size_t, const Tensor& value) {
 void narrow_meta(MetaCall& c) {
   size_t dim = dim_of(c);
   auto sizes = c.tensor("self")->sizes;
-  Expr end = wrap_position(c.expr("start"), sizes[dim]) + c.expr("length");
-  if (auto inside = sym::known({sym::Rel::Le, end, sizes[dim]}))
-    TOROID_USER_CHECK(*inside, "{}: the range ends at {}, after the dimension's {}", c.op().name, sym::to_string(end),
-                      sym::to_string(sizes[dim]));
+  const Expr start = wrap_position(c.expr("start"), sizes[dim]), end = start + c.expr("length");
+  c.require({sym::Rel::Ge, start, 0}, "{}: the range starts at {}, before the dimension", c.op().name, sym::to_string(start));
+  c.require({sym::Rel::Le, end, sizes[dim]}, "{}: the range ends at {}, after the dimension's {}", c.op().name, sym::to_string(end),
+            sym::to_string(sizes[dim]));
   sizes[dim] = c.expr("length");
-  TOROID_USER_CHECK(sym::known({sym::Rel::Ge, sizes[dim], 0}).value_or(true), "{}: the length is {}; it must not be negative", c.op().name,
-                    sym::to_string(sizes[dim]));
+  c.require({sym::Rel::Ge, sizes[dim], 0}, "{}: the length is {}; it must not be negative", c.op().name, sym::to_string(sizes[dim]));
   c.result(c.tensor("self")->dtype, std::move(sizes));
 }
 Index narrow_map(const TypeReader& c, size_t, const Index& index) {
@@ -140,8 +139,7 @@ void split_meta(MetaCall& c) {
   Expr part = c.expr("split_size");
   size_t dim = dim_of(c);
   const Expr& size = c.tensor("self")->sizes[dim];
-  TOROID_USER_CHECK(!part.is_const() || part.constant() > 0 || (part == Expr(0) && size == Expr(0)), "{}: the split size must be positive",
-                    c.op().name);
+  if (!(part == Expr(0) && size == Expr(0))) c.require({sym::Rel::Ge, part, 1}, "{}: the split size must be positive", c.op().name);
   equal_parts(c, dim, part, 0);
 }
 Index split_map(const TypeReader& c, size_t result, const Index& index) {
@@ -187,10 +185,10 @@ void split_sizes_meta(MetaCall& c) {
   auto* self = c.tensor("self");
   auto parts = c.exprs("split_sizes");
   Expr total = offset_of(parts, parts.size());
-  TOROID_USER_CHECK(c.same(total, self->sizes[dim]), "{}: the parts have {} elements together, the dimension has {}", c.op().name,
-                    sym::to_string(total), sym::to_string(self->sizes[dim]));
+  c.require_same(total, self->sizes[dim], "{}: the parts have {} elements together, the dimension has {}", c.op().name,
+                 sym::to_string(total), sym::to_string(self->sizes[dim]));
   for (auto& p : parts) {
-    TOROID_USER_CHECK(!p.is_const() || p.constant() >= 0, "{}: a part has the negative size {}", c.op().name, p.constant());
+    c.require({sym::Rel::Ge, p, 0}, "{}: a part has the negative size {}", c.op().name, sym::to_string(p));
     auto sizes = self->sizes;
     sizes[dim] = p;
     c.result(self->dtype, std::move(sizes));
@@ -273,8 +271,8 @@ void unfold_meta(MetaCall& c) {
     return c.result(self->dtype, {Expr(size)});
   }
   size_t dim = static_cast<size_t>(normal_dim(c.op(), c.integer("dimension"), self->dim()));
-  if (auto fits = sym::known({sym::Rel::Le, size, sizes[dim]}))
-    TOROID_USER_CHECK(*fits, "{}: a window of {} does not fit in a dimension of {}", c.op().name, size, sym::to_string(sizes[dim]));
+  c.require({sym::Rel::Le, size, sizes[dim]}, "{}: a window of {} does not fit in a dimension of {}", c.op().name, size,
+            sym::to_string(sizes[dim]));
   sizes[dim] = sym::floor_div(sizes[dim] - Expr(size), step) + 1;
   sizes.push_back(size);
   c.result(self->dtype, std::move(sizes));
@@ -294,16 +292,16 @@ void as_strided_meta(MetaCall& c) {
   TOROID_USER_CHECK(sizes.size() == strides.size(), "{}: {} sizes but {} strides", c.op().name, sizes.size(), strides.size());
   Expr last = c.opt_expr("storage_offset").value_or(0), count = 1;
   for (size_t d = 0; d < sizes.size(); ++d) {
-    TOROID_USER_CHECK(!strides[d].is_const() || strides[d].constant() >= 0, "{}: the stride {} is negative", c.op().name,
-                      strides[d].constant());
-    TOROID_USER_CHECK(!sizes[d].is_const() || sizes[d].constant() >= 0, "{}: the size {} is negative", c.op().name, sizes[d].constant());
+    c.require({sym::Rel::Ge, strides[d], 0}, "{}: the stride {} is negative", c.op().name, sym::to_string(strides[d]));
+    c.require({sym::Rel::Ge, sizes[d], 0}, "{}: the size {} is negative", c.op().name, sym::to_string(sizes[d]));
     last = last + (sizes[d] - 1) * strides[d];
     count = count * sizes[d];
   }
-  if (!(count == Expr(0)))
-    if (auto inside = sym::known({sym::Rel::Lt, last, self->numel()}))
-      TOROID_USER_CHECK(*inside, "{}: element {} of a tensor of {} elements is asked for", c.op().name, sym::to_string(last),
-                        sym::to_string(self->numel()));
+  const Expr numel = self->numel();
+  c.require({sym::Rel::Ge, c.opt_expr("storage_offset").value_or(0), 0}, "{}: the offset is negative", c.op().name);
+  if (!(count == Expr(0)))  // what has no elements asks for none
+    c.require({sym::Rel::Le, sym::min(count, 1) * (last + 1), numel}, "{}: element {} of a tensor of {} elements is asked for", c.op().name,
+              sym::to_string(last), sym::to_string(numel));
   c.result(self->dtype, std::move(sizes));
 }
 Index as_strided_map(const TypeReader& c, size_t, const Index& index) {

@@ -52,7 +52,7 @@ void repeat_meta(MetaCall& c) {
                     self->sizes.size());
   size_t lead = sizes.size() - self->sizes.size();
   for (size_t d = 0; d < sizes.size(); ++d) {
-    TOROID_USER_CHECK(!sizes[d].is_const() || sizes[d].constant() >= 0, "{}: {} repeats", c.op().name, sizes[d].constant());
+    c.require({sym::Rel::Ge, sizes[d], 0}, "{}: {} repeats", c.op().name, sym::to_string(sizes[d]));
     if (d >= lead) sizes[d] = sizes[d] * self->sizes[d - lead];
   }
   c.result(self->dtype, std::move(sizes));
@@ -67,7 +67,7 @@ Index repeat_map(const TypeReader& c, size_t, const Index& index) {
 void interleave_meta(MetaCall& c) {
   auto* self = c.tensor("self");
   Expr repeats = c.expr("repeats");
-  TOROID_USER_CHECK(!repeats.is_const() || repeats.constant() >= 0, "{}: {} repeats", c.op().name, repeats.constant());
+  c.require({sym::Rel::Ge, repeats, 0}, "{}: {} repeats", c.op().name, sym::to_string(repeats));
   auto dim = c.opt_integer("dim");
   if (!dim || self->sizes.empty()) return c.result(self->dtype, {self->numel() * repeats});
   auto sizes = self->sizes;
@@ -117,15 +117,14 @@ void pad_meta(MetaCall& c) {
   for (size_t k = 0; k < padded; ++k) {
     size_t d = sizes.size() - 1 - k;
     const Expr &before = pad[2 * k], &after = pad[2 * k + 1], size = sizes[d];
-    bool fits = true;
-    if (kind == PadKind::Reflect) fits = sym::known({sym::Rel::Lt, sym::max(before, after), size}).value_or(true);
-    if (kind == PadKind::Circular) fits = sym::known({sym::Rel::Le, sym::max(before, after), size}).value_or(true);
-    if (kind == PadKind::Replicate) fits = sym::known({sym::Rel::Gt, size, 0}).value_or(true);
-    TOROID_USER_CHECK(fits, "{}: padding ({}, {}) is too wide for a dimension of size {}", c.op().name, sym::to_string(before),
-                      sym::to_string(after), sym::to_string(size));
+    const sym::Relation fits = kind == PadKind::Reflect    ? sym::Relation{sym::Rel::Lt, sym::max(before, after), size}
+                               : kind == PadKind::Circular ? sym::Relation{sym::Rel::Le, sym::max(before, after), size}
+                                                           : sym::Relation{sym::Rel::Gt, size, 0};
+    c.require(fits, "{}: padding ({}, {}) is too wide for a dimension of size {}", c.op().name, sym::to_string(before),
+              sym::to_string(after), sym::to_string(size));
     sizes[d] = size + before + after;
-    TOROID_USER_CHECK(!sizes[d].is_const() || sizes[d].constant() >= 0, "{}: padding ({}, {}) leaves less than nothing of size {}",
-                      c.op().name, sym::to_string(before), sym::to_string(after), sym::to_string(size));
+    c.require({sym::Rel::Ge, sizes[d], 0}, "{}: padding ({}, {}) leaves less than nothing of size {}", c.op().name, sym::to_string(before),
+              sym::to_string(after), sym::to_string(size));
   }
   c.result(self->dtype, std::move(sizes));
 }

@@ -11,7 +11,7 @@
 namespace toroid::tune {
 namespace {
 
-choice::Program with_symbols(std::vector<graph::Symbol> symbols, std::vector<sym::Relation> guards = {}) {
+choice::Program with_symbols(std::vector<graph::Symbol> symbols, std::vector<sym::Guard> guards = {}) {
   choice::Program p;
   p.symbols = std::move(symbols);
   p.guards = std::move(guards);
