@@ -44,19 +44,19 @@ constexpr Shape kShapes[] = {
 };
 constexpr int kRounds = 9;
 
-choice::Operand rows(int buffer, const Shape& s, int64_t heads, int64_t length) {
+program::Operand rows(int buffer, const Shape& s, int64_t heads, int64_t length) {
   return {buffer, s.dtype, 0, {heads * length * s.depth, length * s.depth, s.depth, 1}};
 }
 
-choice::Program program_of(const Shape& s) {
-  choice::Program p;
+program::Program program_of(const Shape& s) {
+  program::Program p;
   using Kind = loop::BufferKind;
   const int64_t q = s.batch * s.heads * s.queries * s.depth, kv = s.batch * s.kv_heads * s.keys * s.depth;
   p.new_buffer("q", s.dtype, q, Kind::Input);
   p.new_buffer("k", s.dtype, kv, Kind::Input);
   p.new_buffer("v", s.dtype, kv, Kind::Input);
   p.new_buffer("out", s.dtype, q, Kind::Output);
-  choice::Attention a;
+  program::Attention a;
   a.batch = s.batch, a.heads = s.heads, a.kv_heads = s.kv_heads, a.queries = s.queries, a.keys = s.keys;
   a.head_dim = a.value_dim = s.depth;
   a.q = rows(0, s, s.heads, s.queries), a.k = rows(1, s, s.kv_heads, s.keys), a.v = rows(2, s, s.kv_heads, s.keys);
@@ -65,7 +65,7 @@ choice::Program program_of(const Shape& s) {
   const loop::Nest nest = loop::parse(fmt::format(
       "loop (i0: {}, i1: {}, i2: {}, i3: {}) {{\nv0: f32 = accumulate\nv1: {} = Cast v0\nstore %3 [((i0*{} + i1)*{} + i2)*{} + i3] v1\n}}",
       s.batch, s.heads, s.queries, s.depth, name_of(s.dtype), s.heads, s.queries, s.depth));
-  choice::Node node;
+  program::Node node;
   node.problem = a;
   node.domain = nest.domain, node.body = nest.body;
   p.nodes.push_back(std::move(node));
@@ -130,7 +130,7 @@ int main(int argc, char** argv) try {
   if (!json) fmt::print("{}\n{:<24} {:>10} {:>8} {:>8}  {}\n", gpu.info().name, "shape", "us", "TFLOP/s", "GB/s", "template");
   for (const Shape& s : kShapes) {
     if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), s.name) == wanted.end()) continue;
-    choice::Program p = program_of(s);
+    program::Program p = program_of(s);
     codegen::ConstantMemory constants;
     const codegen::KernelText text = codegen::generate_cuda(p.nodes[0], p, gpu.info(), constants);
     const double us = measure(s, text, gpu);

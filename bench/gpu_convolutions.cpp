@@ -44,8 +44,8 @@ struct Options {
 enum Buffer { kInput, kWeight, kBias, kResult };
 
 // relu(convolution + bias) over channels-last memory; the first layer reads channels first.
-choice::Node node_of(const Layer& l, int64_t batch, const Options& o) {
-  choice::Convolution c;
+program::Node node_of(const Layer& l, int64_t batch, const Options& o) {
+  program::Convolution c;
   c.n = batch, c.in_channels = l.in, c.out_channels = l.out, c.in_h = c.in_w = l.size;
   c.kernel_h = c.kernel_w = l.kernel, c.stride_h = c.stride_w = l.stride, c.pad_h = c.pad_w = l.kernel / 2;
   c.out_h = c.out_w = (l.size - 1) / l.stride + 1;
@@ -53,7 +53,7 @@ choice::Node node_of(const Layer& l, int64_t batch, const Options& o) {
   c.input = {kInput, o.dtype, 0, {l.size * l.size * l.in, 1, l.size * l.in, l.in}};
   if (l.in < 8) c.input.strides = {l.size * l.size * l.in, l.size * l.size, l.size, 1};
   c.weight = {kWeight, o.dtype, 0, {l.in * l.kernel * l.kernel, l.kernel * l.kernel, l.kernel, 1}};
-  choice::Node node;
+  program::Node node;
   std::vector<Expr> at;
   for (const Expr& size : {c.n, Expr(c.out_channels), c.out_h, c.out_w}) {
     const Expr var = sym::loop_symbol("i" + std::to_string(at.size()), size);
@@ -74,9 +74,9 @@ struct Variant {
   std::string cubin;
 };
 
-std::vector<Variant> variants(const choice::Node& node, choice::Program& program, codegen::ConstantMemory& constants,
+std::vector<Variant> variants(const program::Node& node, program::Program& program, codegen::ConstantMemory& constants,
                               const device::cuda::GpuInfo& gpu, bool all) {
-  const auto& c = std::get<choice::Convolution>(node.problem);
+  const auto& c = std::get<program::Convolution>(node.problem);
   std::vector<Variant> out;
   auto add = [&](std::string name, codegen::KernelText text) { out.push_back({std::move(name), std::move(text), {}}); };
   add("chosen", codegen::generate_cuda(node, program, gpu, constants));
@@ -85,7 +85,7 @@ std::vector<Variant> variants(const choice::Node& node, choice::Program& program
     add("product", codegen::generate_cuda(codegen::conv_as_product(node, c), program, gpu, constants));
   const int weight = codegen::conv_packed_weight(c, program, constants);
   if (gpu.is_hopper() && codegen::conv_wgmma_refusal(c).empty()) {
-    const choice::Gemm g = codegen::conv_implicit_product(c);
+    const program::Gemm g = codegen::conv_implicit_product(c);
     std::vector<codegen::WgmmaTile> tiles = codegen::wgmma_tiles(g, true);
     tiles.push_back(codegen::choose_wgmma_tile(
         g, {.m = g.m.constant(), .n = c.out_channels, .k = codegen::conv_k(c), .processors = gpu.multiprocessors, .window = true}));
@@ -196,8 +196,8 @@ int run(int64_t batch, const Options& options) {
   const bool with_cudnn = has_cudnn();
   double chosen = 0, best = 0, library = 0;
   struct Work {
-    choice::Node node;
-    choice::Program program;
+    program::Node node;
+    program::Program program;
     codegen::ConstantMemory constants;
     std::vector<Variant> variants;
   };

@@ -102,15 +102,15 @@ std::string epilogue_text(const GemmShape& s, Epilogue e) {
   return fmt::format("loop (i0: {}, i1: {}) {{\n{}}}", s.m, s.n, steps);
 }
 
-choice::Program program_of(const GemmShape& s, Epilogue e, const Options& options) {
-  choice::Program p;
+program::Program program_of(const GemmShape& s, Epilogue e, const Options& options) {
+  program::Program p;
   using Kind = loop::BufferKind;
   p.new_buffer("a", s.dtype, s.m * s.k, Kind::Input);
   p.new_buffer("b", s.dtype, columns_of(s, e) * s.k, Kind::Constant);
   p.new_buffer("out", s.dtype, s.m * s.n, Kind::Output);
   p.new_buffer("residual", s.dtype, s.m * s.n, Kind::Input);
   p.new_buffer("bias", s.dtype, s.n, Kind::Constant);
-  choice::Gemm g;
+  program::Gemm g;
   g.m = s.m, g.n = s.n, g.k = s.k;
   g.a = {0, s.dtype, 0, {s.k, 1}};
   g.b = {1, s.dtype, 0, {1, s.k}};
@@ -118,7 +118,7 @@ choice::Program program_of(const GemmShape& s, Epilogue e, const Options& option
   if (options.rows) g.b.strides = {s.n, 1};
   g.tf32 = options.tf32 && s.dtype == DType::F32;
   loop::Nest nest = loop::parse(epilogue_text(s, e));
-  choice::Node node;
+  program::Node node;
   node.problem = g;
   node.domain = nest.domain, node.body = nest.body;
   p.nodes.push_back(std::move(node));
@@ -142,7 +142,7 @@ struct Case {
 std::string template_of(const codegen::KernelText& k) { return k.plan.substr(0, k.plan.find('\n')); }
 
 Case case_of(const GemmShape& s, Epilogue e, const Options& options, const device::cuda::GpuInfo& gpu) {
-  choice::Program p = program_of(s, e, options);
+  program::Program p = program_of(s, e, options);
   codegen::ConstantMemory constants;
   Case c{s, e, {}};
   auto add = [&](codegen::KernelText text) {
@@ -151,11 +151,11 @@ Case case_of(const GemmShape& s, Epilogue e, const Options& options, const devic
   };
   add(codegen::generate_cuda(p.nodes[0], p, gpu, constants));
   if (options.tiles && !gpu.is_hopper()) {
-    const auto& g = std::get<choice::Gemm>(p.nodes[0].problem);
+    const auto& g = std::get<program::Gemm>(p.nodes[0].problem);
     for (auto& t : codegen::mma_tiles(g)) add(codegen::generate_gemm_mma(p.nodes[0], g, t));
   }
   if (options.tiles && gpu.is_hopper() && s.m > 1) {
-    const auto& g = std::get<choice::Gemm>(p.nodes[0].problem);
+    const auto& g = std::get<program::Gemm>(p.nodes[0].problem);
     for (auto& t : codegen::wgmma_tiles(g)) {
       const double tiles = std::ceil(double(s.m) / t.block_m) * std::ceil(double(columns_of(s, e)) / t.block_n),
                    waves = tiles * t.split * t.slices / gpu.multiprocessors;

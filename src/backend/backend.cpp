@@ -12,7 +12,7 @@ std::unique_ptr<Backend> make_backend(const Device& device, const CompileOptions
 
 std::vector<PassTable> pass_tables() {
   std::vector<PassTable> out;
-  for (auto to : {choice::Stage::Lowered, choice::Stage::Scheduled}) {
+  for (auto to : {program::Stage::Lowered, program::Stage::Scheduled}) {
     out.push_back({"cpu", to, cpu_passes(to)});
     out.push_back({"cuda", to, cuda_passes(to)});
   }

@@ -16,7 +16,7 @@ class Backend : public target::Target {
  public:
   using Target::Target;
   // The kernel of a scheduled program's node that is neither a call nor a library's. See codegen::generate.
-  virtual codegen::KernelText generate(const choice::Node& node, choice::Program& p, codegen::ConstantMemory& constants) const = 0;
+  virtual codegen::KernelText generate(const program::Node& node, program::Program& p, codegen::ConstantMemory& constants) const = 0;
   // Of a kernel's text in a file: ".c".
   virtual std::string file_ending() const = 0;
   // What its kernels are compiled for, see exec::Plan.
@@ -29,7 +29,7 @@ std::unique_ptr<Backend> make_backend(const Device& device, const CompileOptions
 // The pass tables of all backends, for people and for options that name passes.
 struct PassTable {
   const char* backend;
-  choice::Stage to;
+  program::Stage to;
   std::span<const target::ProgramPass> passes;
 };
 std::vector<PassTable> pass_tables();

@@ -4,13 +4,13 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "choice/ways.h"
+#include "program/ways.h"
 
 namespace toroid::backend {
 namespace {
 
-using choice::Candidate;
-using choice::Implementation;
+using program::Candidate;
+using program::Implementation;
 
 constexpr Implementation kAll[] = {Implementation::Template, Implementation::OneDnn, Implementation::CublasLt, Implementation::CuDnn};
 
@@ -55,34 +55,34 @@ std::string refusal_of(const std::vector<Candidate>& list) {
   return out;
 }
 
-void decide(choice::Node& node, const std::vector<Candidate>& list, std::vector<std::string>& decisions) {
+void decide(program::Node& node, const std::vector<Candidate>& list, std::vector<std::string>& decisions) {
   if (list.empty() || !node.config.empty()) return;
   const Candidate* taker = first_taker(list);
-  TOROID_CHECK(taker, "nothing computes {}", choice::label(node));
+  TOROID_CHECK(taker, "nothing computes {}", program::label(node));
   if (list.size() > 1) {
-    std::string line = fmt::format("{}: {}", choice::label(node), name_of(taker->by));
+    std::string line = fmt::format("{}: {}", program::label(node), name_of(taker->by));
     for (auto* c = list.data(); c != taker; ++c) line += fmt::format("; not {}: {}", name_of(c->by), c->refusal);
     decisions.push_back(std::move(line));
   }
   node.by = taker->by;
 }
 
-void take_chosen(choice::Node& node, Implementation library, const std::function<std::string()>& refusal) {
-  const auto by = choice::library_of(node.config);
+void take_chosen(program::Node& node, Implementation library, const std::function<std::string()>& refusal) {
+  const auto by = program::library_of(node.config);
   if (!by) return;
   TOROID_USER_CHECK(*by == library, "{} was chosen to compute {}, where of the libraries {} alone can; tune it again",
-                    choice::to_string(node.config), choice::label(node), name_of(library));
+                    program::to_string(node.config), program::label(node), name_of(library));
   const std::string why = refusal();
-  TOROID_USER_CHECK(why.empty(), "{} was chosen to compute {}, which it does not: {}", choice::to_string(node.config), choice::label(node),
-                    why);
+  TOROID_USER_CHECK(why.empty(), "{} was chosen to compute {}, which it does not: {}", program::to_string(node.config),
+                    program::label(node), why);
   node.by = *by;
 }
 
-CompileOptions of_node(const choice::Node& node, const CompileOptions& options) {
+CompileOptions of_node(const program::Node& node, const CompileOptions& options) {
   return node.options ? options.with(*node.options) : options;
 }
 
-bool is_constant(const choice::Program& p, const choice::Operand& o) {
+bool is_constant(const program::Program& p, const program::Operand& o) {
   return p.buffers[static_cast<size_t>(o.buffer)].kind == loop::BufferKind::Constant;
 }
 

@@ -189,9 +189,9 @@ bool take_channels_last(TensorMemory& m) {
 
 Chain read_chain(const loop::Body& body) { return ChainReader(body).read(); }
 
-std::optional<TensorMemory> direct_result(const choice::Node& node, const Chain& chain) {
+std::optional<TensorMemory> direct_result(const program::Node& node, const Chain& chain) {
   if (!chain.store) return std::nullopt;
-  const std::vector<int> reads = choice::reads(node);
+  const std::vector<int> reads = program::reads(node);
   if (std::find(reads.begin(), reads.end(), chain.store->buffer) != reads.end()) return std::nullopt;
   auto memory = memory_of(node.domain, chain.store->index, chain.store->dtype);
   if (!memory) return std::nullopt;

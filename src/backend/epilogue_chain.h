@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "choice/program.h"
 #include "extern/onednn/onednn.h"
+#include "program/program.h"
 
 namespace toroid::backend {
 
@@ -36,7 +36,7 @@ external::TensorMemory memory_of(DType dtype, std::vector<int64_t> sizes, std::v
 // Where a body reads or writes, over the variables of its domain; nullopt when the index is not linear in them.
 std::optional<external::TensorMemory> memory_of(const loop::Domain& domain, const Expr& index, DType dtype);
 // Where the node's only store puts its results; nullopt when a library cannot put them there.
-std::optional<external::TensorMemory> direct_result(const choice::Node& node, const Chain& chain);
+std::optional<external::TensorMemory> direct_result(const program::Node& node, const Chain& chain);
 
 // Order of the dimensions of channels-last memory, outermost first.
 inline constexpr size_t kChannelsLast[] = {0, 2, 3, 1};

@@ -5,10 +5,10 @@
 #include "base/check.h"
 #include "base/files.h"
 #include "base/text.h"
-#include "choice/parse.h"
-#include "choice/verify.h"
 #include "cli/commands.h"
 #include "graph/pass.h"
+#include "program/parse.h"
+#include "program/verify.h"
 
 namespace toroid::cli {
 namespace {
@@ -20,7 +20,7 @@ int list_passes() {
   for (auto& row : graph::all_passes()) print_row(row.name, graph::conditions_of(row), row.doc);
   for (auto& table : backend::pass_tables()) {
     if (table.passes.empty()) continue;
-    fmt::print("programs for {}, {}\n", table.backend, table.to == choice::Stage::Lowered ? "before tuning" : "schedule");
+    fmt::print("programs for {}, {}\n", table.backend, table.to == program::Stage::Lowered ? "before tuning" : "schedule");
     for (auto& pass : table.passes) print_row(pass.name, target::conditions_of(pass), pass.doc);
   }
   return kOk;
@@ -29,7 +29,7 @@ int list_passes() {
 // Of those that schedule programs for the CPU.
 const target::ProgramPass& find_program_pass(std::string_view name, const target::Target& target) {
   std::string all;
-  for (auto& pass : target.passes(choice::Stage::Scheduled)) {
+  for (auto& pass : target.passes(program::Stage::Scheduled)) {
     if (pass.name == name) return pass;
     if (all.find(pass.name) == std::string::npos) all += (all.empty() ? "" : ", ") + std::string(pass.name);
   }
@@ -37,9 +37,9 @@ const target::ProgramPass& find_program_pass(std::string_view name, const target
 }
 
 // error: what the caller wrote breaks a rule.
-void verify(const choice::Program& p, const std::string& after) {
+void verify(const program::Program& p, const std::string& after) {
   try {
-    choice::verify(p, choice::Stage::Lowered, after);
+    program::verify(p, program::Stage::Lowered, after);
   } catch (const InternalError& error) {
     fail<UserError>("{}", error.what());
   }
@@ -51,13 +51,13 @@ int opt_program(const std::string& text, const std::vector<std::string_view>& pa
   const auto target = backend::make_backend(Device::cpu(), options);
   target::ScheduleReport report;
   target::PassContext context{*target, options, report};
-  choice::Program p = choice::parse(text);
+  program::Program p = program::parse(text);
   verify(p, "reading it");
   for (auto name : passes) {
     find_program_pass(name, *target).run(p, context);
-    choice::verify(p, choice::Stage::Lowered, std::string(name));
+    program::verify(p, program::Stage::Lowered, std::string(name));
   }
-  fmt::print("{}", choice::to_string(p));
+  fmt::print("{}", program::to_string(p));
   return kOk;
 }
 

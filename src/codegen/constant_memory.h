@@ -5,7 +5,7 @@
 #include <map>
 #include <vector>
 
-#include "choice/program.h"
+#include "program/program.h"
 
 namespace toroid::codegen {
 

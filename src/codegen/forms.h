@@ -1,4 +1,4 @@
-// The forms of a node's template (texts that compute it), the tiles that they leave open, and both as choice::Config.
+// The forms of a node's template (texts that compute it), the tiles that they leave open, and both as program::Config.
 //
 // A tile is a struct with `template <class Visit> void fields(Tile& t, const Visit& visit)`, which calls visit(name, member, step) for each
 // of its numbers, in order; step: what one step of a search adds to it, or kDoubles. A bool is 0 or 1, any other number is 1 or more.
@@ -14,8 +14,8 @@
 #include <string_view>
 #include <vector>
 
-#include "choice/program.h"
 #include "codegen/kernel_text.h"
+#include "program/program.h"
 
 namespace toroid::codegen {
 
@@ -26,9 +26,9 @@ struct Form {
   std::string refusal;     // why it does not take the node; empty when it does
   std::string reluctance;  // why it is taken only when asked for; empty when it is as good as any
   // An empty configuration: by the form's own rule. UserError for one that does not fit.
-  std::function<KernelText(const choice::Config&)> generate;
-  std::function<std::vector<choice::Config>()> configs;  // worth a trial, that of the rule first
-  std::function<std::vector<choice::Config>(const choice::Config&)> neighbours;
+  std::function<KernelText(const program::Config&)> generate;
+  std::function<std::vector<program::Config>()> configs;  // worth a trial, that of the rule first
+  std::function<std::vector<program::Config>(const program::Config&)> neighbours;
 };
 
 // How a form with tiles is made.
@@ -43,19 +43,19 @@ struct Tiling {
 };
 
 // Fails as a configuration that does not fit a node: `c` came from outside. expected: one that would.
-[[noreturn]] void fail_config(const choice::Config& c, const choice::Config& expected, const std::string& why);
+[[noreturn]] void fail_config(const program::Config& c, const program::Config& expected, const std::string& why);
 
 template <class Tile>
-choice::Config config_of(std::string form, Tile t) {
-  choice::Config c{.form = std::move(form), .fields = {}};
+program::Config config_of(std::string form, Tile t) {
+  program::Config c{.form = std::move(form), .fields = {}};
   fields(t, [&](const char* name, auto& value, int) { c.fields.emplace_back(name, static_cast<int64_t>(value)); });
   return c;
 }
 
 // `t` with its numbers replaced. UserError where the configuration's fields are others.
 template <class Tile>
-Tile tile_of(const choice::Config& c, Tile t) {
-  const choice::Config expected = config_of(c.form, t);
+Tile tile_of(const program::Config& c, Tile t) {
+  const program::Config expected = config_of(c.form, t);
   size_t i = 0;
   fields(t, [&]<class Number>(const char* name, Number& value, int) {
     if (i == c.fields.size() || c.fields[i].first != name) fail_config(c, expected, fmt::format("field {} is not \"{}\"", i + 1, name));
@@ -102,24 +102,24 @@ std::vector<Tile> steps_from(const Tile& t, const Tiling<Tile>& how) {
 
 template <class Tile>
 Form make_form(std::string name, std::string refusal, Tiling<Tile> how) {
-  auto listed = [name, how](const std::vector<Tile>& tiles, std::vector<choice::Config> out) {
+  auto listed = [name, how](const std::vector<Tile>& tiles, std::vector<program::Config> out) {
     for (const Tile& t : tiles) {
       if (!how.refusal(t).empty()) continue;
-      choice::Config c = config_of(name, t);
+      program::Config c = config_of(name, t);
       if (std::find(out.begin(), out.end(), c) == out.end()) out.push_back(std::move(c));
     }
     return out;
   };
   Form f{.name = name, .refusal = std::move(refusal), .reluctance = "", .generate = {}, .configs = {}, .neighbours = {}};
-  auto read = [how](const choice::Config& c) {
+  auto read = [how](const program::Config& c) {
     const Tile rule = how.rule(), t = tile_of(c, rule);
     if (std::string why = how.refusal(t); !why.empty()) fail_config(c, config_of(c.form, rule), why);
     return t;
   };
-  f.generate = [how, read](const choice::Config& c) { return how.generate(c.empty() ? how.rule() : read(c)); };
+  f.generate = [how, read](const program::Config& c) { return how.generate(c.empty() ? how.rule() : read(c)); };
   f.configs = [name, how, listed] { return listed(how.others(), {config_of(name, how.rule())}); };
-  f.neighbours = [how, read, listed](const choice::Config& c) {
-    std::vector<choice::Config> out = listed(steps_from(read(c), how), {c});
+  f.neighbours = [how, read, listed](const program::Config& c) {
+    std::vector<program::Config> out = listed(steps_from(read(c), how), {c});
     out.erase(out.begin());
     return out;
   };
@@ -132,10 +132,10 @@ Form make_form(std::string name, std::string refusal, std::function<KernelText()
 // The form that takes the node by the rule: the first that is neither refused nor reluctant.
 const Form& first_taker(const std::vector<Form>& forms);
 // By Node::config, else by that form. UserError for a configuration that fits none.
-KernelText generate_by(const std::vector<Form>& forms, const choice::Node& node);
+KernelText generate_by(const std::vector<Form>& forms, const program::Node& node);
 // What generate_by takes for an empty configuration, then what else is worth a trial, at most `most` of the form that takes the node and a
 // quarter as many of each other one.
-std::vector<choice::Config> configs_of(const std::vector<Form>& forms, size_t most);
-std::vector<choice::Config> neighbours_of(const std::vector<Form>& forms, const choice::Config& c);
+std::vector<program::Config> configs_of(const std::vector<Form>& forms, size_t most);
+std::vector<program::Config> neighbours_of(const std::vector<Form>& forms, const program::Config& c);
 
 }  // namespace toroid::codegen

@@ -32,7 +32,7 @@ void copy(const Element* from, Element* to, const Walk& w, size_t dim = 0) {
 }
 
 template <class Element>
-void copy_part(const Tensor& from, Tensor& to, const choice::Rearranged::Part& part) {
+void copy_part(const Tensor& from, Tensor& to, const program::Rearranged::Part& part) {
   Walk w{part.sizes, {}, part.strides};
   for (auto& s : part.from.strides) w.from.push_back(s.constant());
   for (auto* list : {&w.sizes, &w.from, &w.to})
@@ -43,7 +43,7 @@ void copy_part(const Tensor& from, Tensor& to, const choice::Rearranged::Part& p
 
 }  // namespace
 
-Tensor rearranged(const choice::Rearranged& r, DType dtype, int64_t numel, const std::map<int, Tensor>& constants) {
+Tensor rearranged(const program::Rearranged& r, DType dtype, int64_t numel, const std::map<int, Tensor>& constants) {
   Tensor out = Tensor::empty({numel}, dtype);
   std::memset(out.raw_data(), 0, static_cast<size_t>(numel) * size_of(dtype));
   for (auto& part : r.parts) {

@@ -37,7 +37,7 @@ void add(CompileReport& to, CompileReport block) {
 Scheduled schedule_blocks(Fused in, const Job& job, CompileReport& report) {
   Scheduled out{std::move(in.program), std::move(in.decided)};
   for (size_t i = 0; i < out.program.nodes.size(); ++i) {
-    const auto* call = std::get_if<choice::Extern>(&out.program.nodes[i].problem);
+    const auto* call = std::get_if<program::Extern>(&out.program.nodes[i].problem);
     for (size_t b = 0; call && b < call->blocks.size(); ++b) {
       auto g = graph::clone(*call->blocks[b]);
       const std::string name = g->name;

@@ -13,7 +13,7 @@ Expr product(const std::vector<Expr>& factors) {
 
 class Counter {
  public:
-  Counter(const choice::Node& node, const choice::Program& program) : node_(node), program_(program) {}
+  Counter(const program::Node& node, const program::Program& program) : node_(node), program_(program) {}
 
   Cost count() {
     std::visit([&](const auto& p) { problem(p); }, node_.problem);
@@ -21,7 +21,7 @@ class Counter {
     for (auto& nest : node_.beside) count(nest.domain, nest.body);
     if (node_.producer) {
       count(node_.producer->domain, node_.producer->body);
-      touched_.erase(std::get<choice::Gemm>(node_.problem).a.buffer);
+      touched_.erase(std::get<program::Gemm>(node_.problem).a.buffer);
     }
     for (auto& [buffer, elements] : touched_) {
       const loop::Buffer& b = program_.buffers[static_cast<size_t>(buffer)];
@@ -36,20 +36,20 @@ class Counter {
   }
 
   void problem(const std::monostate&) {}
-  void problem(const choice::Gemm& g) {
+  void problem(const program::Gemm& g) {
     Expr batch = product(g.batch);
     touch(g.a.buffer, batch * g.m * g.k);
     touch(g.b.buffer, batch * g.k * g.n);
     if (g.b2) touch(g.b2->buffer, batch * g.k * g.n);
     cost_.flops += batch * g.m * g.n * g.k * (g.b2 ? 4 : 2);
   }
-  void problem(const choice::Convolution& c) {
+  void problem(const program::Convolution& c) {
     Expr kernel = c.in_channels / c.groups * c.kernel_h * c.kernel_w;
     touch(c.input.buffer, c.n * c.in_channels * c.in_h * c.in_w);
     touch(c.weight.buffer, kernel * c.out_channels);
     cost_.flops += c.n * c.out_channels * c.out_h * c.out_w * kernel * 2;
   }
-  void problem(const choice::Attention& a) {
+  void problem(const program::Attention& a) {
     Expr scores = a.batch * a.heads * a.queries * a.keys;
     touch(a.q.buffer, a.batch * a.heads * a.queries * a.head_dim);
     touch(a.k.buffer, a.batch * a.kv_heads * a.keys * a.head_dim);
@@ -58,7 +58,7 @@ class Counter {
     Expr flops = scores * (2 * (a.head_dim + a.value_dim));
     cost_.flops += a.causal ? sym::floor_div(flops, 2) : flops;
   }
-  void problem(const choice::Sort& s) {
+  void problem(const program::Sort& s) {
     Expr rows = product(s.rows);
     touch(s.keys.buffer, rows * s.length);
     for (auto* o : {&s.values, &s.positions}) touch(o->buffer, rows * s.count);
@@ -91,14 +91,14 @@ class Counter {
     }
   }
 
-  const choice::Node& node_;
-  const choice::Program& program_;
+  const program::Node& node_;
+  const program::Program& program_;
   std::map<int, Expr> touched_;
   Cost cost_;
 };
 
 }  // namespace
 
-Cost cost_of(const choice::Node& node, const choice::Program& program) { return Counter(node, program).count(); }
+Cost cost_of(const program::Node& node, const program::Program& program) { return Counter(node, program).count(); }
 
 }  // namespace toroid::compiler

@@ -13,7 +13,7 @@ Job job_of(const std::string& name, const Setup& setup, const TuneListener& list
   return job;
 }
 
-Job job_of_block(const Job& program, const std::string& name, const choice::OptionValues* options, const tune::LockFile& decided) {
+Job job_of_block(const Job& program, const std::string& name, const program::OptionValues* options, const tune::LockFile& decided) {
   Job job = program;
   if (options) job.setup.options = job.setup.options.with(*options);
   job.decided = decided;

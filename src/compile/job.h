@@ -35,7 +35,7 @@ struct Job {
 // Of a whole program. name: the graph's. absent: a GPU that is compiled for in place of the device, and need not be there.
 Job job_of(const std::string& name, const Setup& setup, const TuneListener& listener = {}, const device::cuda::GpuInfo* absent = nullptr);
 // Of a block of control flow. options: what it has in place of the program's. decided: up to here.
-Job job_of_block(const Job& program, const std::string& name, const choice::OptionValues* options, const tune::LockFile& decided);
+Job job_of_block(const Job& program, const std::string& name, const program::OptionValues* options, const tune::LockFile& decided);
 // Of regions, which the tuner asks for: by a thread each, untuned, with constants that are brought to a GPU once.
 Job job_of_regions(const Job& program);
 

@@ -9,10 +9,10 @@ namespace toroid::compiler {
 namespace {
 
 // Constants where those who lay them out anew look for them: in the host's memory where the host does that.
-codegen::ConstantMemory constants_of(const choice::Program& p) {
+codegen::ConstantMemory constants_of(const program::Program& p) {
   std::set<int> packed;  // by the host
   for (auto& n : p.nodes)
-    if (auto* c = std::get_if<choice::Convolution>(&n.problem)) packed.insert(c->weight.buffer);
+    if (auto* c = std::get_if<program::Convolution>(&n.problem)) packed.insert(c->weight.buffer);
   for (auto& r : p.rearranged)
     for (auto& part : r.parts) packed.insert(part.from.buffer);
   codegen::ConstantMemory out;
@@ -34,10 +34,10 @@ codegen::ConstantMemory constants_of(const choice::Program& p) {
 
 Kernels generate(Scheduled in, const Job& job, CompileReport& report) {
   Kernels out{std::move(in.program), {}, {}};
-  choice::Program& p = out.program;
+  program::Program& p = out.program;
   out.constants = constants_of(p);
   for (size_t i = 0; i < p.nodes.size(); ++i)
-    if (const choice::Node& n = p.nodes[i]; !n.is_extern() && !n.is_library()) out.texts[i] = job.target->generate(n, p, out.constants);
+    if (const program::Node& n = p.nodes[i]; !n.is_extern() && !n.is_library()) out.texts[i] = job.target->generate(n, p, out.constants);
   job.debug.show(Artifact::Kernels, "plan.txt", [&] {
     std::string text;
     for (auto& [node, k] : out.texts) text += k.name + "\n" + k.plan + "\n";

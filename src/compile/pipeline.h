@@ -15,13 +15,13 @@
 #include <vector>
 
 #include "base/hash.h"
-#include "choice/program.h"
 #include "codegen/constant_memory.h"
 #include "codegen/kernel_text.h"
 #include "compile/job.h"
 #include "compile/report.h"
 #include "exec/store.h"
 #include "graph/graph.h"
+#include "program/program.h"
 
 namespace toroid::compiler {
 
@@ -35,18 +35,18 @@ struct Imported {
 struct Transformed {
   std::unique_ptr<graph::Graph> graph;
 };
-// After the target's passes to choice::Stage::Lowered.
+// After the target's passes to program::Stage::Lowered.
 struct Lowered {
-  choice::Program program;
+  program::Program program;
 };
 // Its choices are made, in modes that tune. decided: all of them, and those of the job.
 struct Tuned {
-  choice::Program program;
+  program::Program program;
   tune::LockFile decided = {};
 };
-// After the target's passes to choice::Stage::Scheduled.
+// After the target's passes to program::Stage::Scheduled.
 struct Fused {
-  choice::Program program;
+  program::Program program;
   tune::LockFile decided = {};
 };
 
@@ -64,13 +64,13 @@ using Blocks = std::map<size_t, std::vector<Block<Program>>>;
 
 // A program and all blocks within. decided: by blocks, too.
 struct Scheduled {
-  choice::Program program;
+  program::Program program;
   tune::LockFile decided = {};
   Blocks<Scheduled> blocks = {};
 };
 // What each step launches.
 struct Kernels {
-  choice::Program program;                      // with the buffers that code generation added
+  program::Program program;                     // with the buffers that code generation added
   std::map<size_t, codegen::KernelText> texts;  // by the place of their node; calls have none
   codegen::ConstantMemory constants;            // packed when the plan is made
   Blocks<Kernels> blocks = {};

@@ -17,12 +17,12 @@ namespace {
 
 using Milliseconds = std::shared_future<double>;
 
-exec::HostCall::View view_of(const choice::Extern::View& v) {
+exec::HostCall::View view_of(const program::Extern::View& v) {
   return {v.memory.buffer, v.memory.dtype, v.memory.offset, v.sizes, v.memory.strides};
 }
 
 // A call of the operation's reference implementation.
-exec::HostCall host_call(const choice::Extern& e) {
+exec::HostCall host_call(const program::Extern& e) {
   exec::HostCall call{e.op->name, e.op, e.args, {}, {}};
   for (auto& v : e.inputs) call.inputs.push_back(view_of(v));
   for (auto& v : e.outputs) call.outputs.push_back(view_of(v));
@@ -30,7 +30,7 @@ exec::HostCall host_call(const choice::Extern& e) {
 }
 
 // Tensors of an argument of control flow that its blocks take.
-std::vector<exec::HostCall::View> operands_of(const choice::Extern& e, size_t argument) {
+std::vector<exec::HostCall::View> operands_of(const program::Extern& e, size_t argument) {
   std::vector<exec::HostCall::View> out;
   if (auto* list = std::get_if<std::vector<int>>(&e.args[argument]))
     for (int i : *list)
@@ -39,7 +39,7 @@ std::vector<exec::HostCall::View> operands_of(const choice::Extern& e, size_t ar
 }
 
 // A branch or a loop over compiled blocks, which are in the order of the regions.
-exec::StepPlan control_step(const choice::Extern& e, std::vector<exec::Block> blocks) {
+exec::StepPlan control_step(const program::Extern& e, std::vector<exec::Block> blocks) {
   std::vector<exec::HostCall::View> results;
   for (auto& v : e.outputs) results.push_back(view_of(v));
   if (!e.conditions.empty()) {
@@ -150,7 +150,7 @@ class Planner {
       plan.buffers.push_back(std::move(bp));
     }
     for (auto& [node, list] : kernels_.blocks)
-      for (int b : choice::writes(program_.nodes[node])) plan.buffers[static_cast<size_t>(b)].role = exec::BufferRole::Handed;
+      for (int b : program::writes(program_.nodes[node])) plan.buffers[static_cast<size_t>(b)].role = exec::BufferRole::Handed;
   }
 
   // Buffers that steps and outputs take.
@@ -162,7 +162,7 @@ class Planner {
     for (auto& [node, k] : kernels_.texts) std::for_each(k.buffers.begin(), k.buffers.end(), use);
     for (auto& n : program_.nodes)
       if (n.is_extern())
-        for (auto& v : std::get<choice::Extern>(n.problem).inputs) use(v.memory.buffer);
+        for (auto& v : std::get<program::Extern>(n.problem).inputs) use(v.memory.buffer);
     for (auto& [node, c] : library_calls_) std::for_each(c.buffers.begin(), c.buffers.end(), use);
     for (auto& o : program_.outputs) {
       use(o.buffer);
@@ -188,7 +188,7 @@ class Planner {
   }
 
   // The data of an input, where it has some.
-  Tensor on_device(const choice::ProgramInput& in) const {
+  Tensor on_device(const program::ProgramInput& in) const {
     if (!in.data.defined()) return in.data;
     if (const auto sent = sent_.find(in.buffer); sent != sent_.end()) return sent->second;
     return job_.constants ? job_.constants->get(in.data, job_.setup.device) : moved(in.data, job_.setup.device);
@@ -207,12 +207,12 @@ class Planner {
   }
 
   exec::StepPlan step(size_t i) {
-    const choice::Node& n = program_.nodes[i];
+    const program::Node& n = program_.nodes[i];
     if (const auto control = kernels_.blocks.find(i); control != kernels_.blocks.end())
-      return control_step(std::get<choice::Extern>(n.problem), plans_of(control->second));
+      return control_step(std::get<program::Extern>(n.problem), plans_of(control->second));
     if (n.is_library()) return library_calls_.at(i);
     if (!n.is_extern()) return launch(n, kernels_.texts.at(i));
-    const auto& call = std::get<choice::Extern>(n.problem);
+    const auto& call = std::get<program::Extern>(n.problem);
     if (job_.setup.device.is_cuda())
       log(Artifact::Perf,
           fmt::format("{} of {} has no kernel for a GPU and runs on copies in the host's memory", call.op->name, program_.name));
@@ -228,18 +228,18 @@ class Planner {
     return out;
   }
 
-  exec::LibraryCall library_call(const choice::Node& n) {
-    if (n.by == choice::Implementation::CublasLt) return backend::cublaslt_call(n);
-    if (n.by == choice::Implementation::CuDnn) return backend::cudnn_call(n);
+  exec::LibraryCall library_call(const program::Node& n) {
+    if (n.by == program::Implementation::CublasLt) return backend::cublaslt_call(n);
+    if (n.by == program::Implementation::CuDnn) return backend::cudnn_call(n);
     backend::OneDnnNode made = backend::describe_onednn(n, program_);
     exec::LibraryCall call{made.name, made.problem, 0, made.buffers};
-    const auto* g = std::get_if<choice::Gemm>(&n.problem);
-    const int b = g ? g->b.buffer : std::get<choice::Convolution>(n.problem).weight.buffer;
+    const auto* g = std::get_if<program::Gemm>(&n.problem);
+    const int b = g ? g->b.buffer : std::get<program::Convolution>(n.problem).weight.buffer;
     if (made.problem.constant_b) call.constant = common_.store.constants.add(kernels_.constants.tensors.at(b));
     return call;
   }
 
-  exec::Launch launch(const choice::Node& n, const codegen::KernelText& k) {
+  exec::Launch launch(const program::Node& n, const codegen::KernelText& k) {
     exec::Launch l;
     l.name = k.name;
     l.kernel = common_.names.at(hash_text(k.source));
@@ -252,7 +252,7 @@ class Planner {
     Cost cost = cost_of(n, program_);
     l.bytes = cost.bytes;
     l.flops = cost.flops;
-    const std::vector<int> read = choice::reads(n), written = choice::writes(n);
+    const std::vector<int> read = program::reads(n), written = program::writes(n);
     auto is_written = [&](int b) { return std::find(written.begin(), written.end(), b) != written.end(); };
     for (int b : l.buffers) l.written.push_back(is_written(b));
     l.in_place = std::any_of(read.begin(), read.end(), is_written);
@@ -260,7 +260,7 @@ class Planner {
   }
 
   Kernels& kernels_;
-  const choice::Program& program_;
+  const program::Program& program_;
   const Job& job_;
   const std::map<int, Tensor>& sent_;
   Common& common_;

@@ -8,7 +8,7 @@
 namespace toroid::compiler {
 namespace {
 
-choice::Program run_passes(choice::Program p, choice::Stage to, const Job& job, CompileReport& report) {
+program::Program run_passes(program::Program p, program::Stage to, const Job& job, CompileReport& report) {
   return target::run_passes(std::move(p), *job.target, to, job.options(), &report.schedule, job.debug.dump("program"));
 }
 
@@ -35,15 +35,15 @@ Transformed transform(Imported in, const Job& job, CompileReport& report) {
 
 Lowered lower_graph(Transformed in, const Job& job, CompileReport& report) {
   Lowered out{lower::lower(*in.graph, {.options = job.options(), .target = job.target.get()})};
-  out.program = run_passes(std::move(out.program), choice::Stage::Lowered, job, report);
+  out.program = run_passes(std::move(out.program), program::Stage::Lowered, job, report);
   report.kernels_unfused = out.program.nodes.size();
-  job.debug.show(Artifact::Loops, "program_lowered.txt", [&] { return choice::to_string(out.program); });
+  job.debug.show(Artifact::Loops, "program_lowered.txt", [&] { return program::to_string(out.program); });
   return out;
 }
 
 Fused schedule(Tuned in, const Job& job, CompileReport& report) {
-  Fused out{run_passes(std::move(in.program), choice::Stage::Scheduled, job, report), std::move(in.decided)};
-  job.debug.show(Artifact::Schedule, "program_fused.txt", [&] { return choice::to_string(out.program); });
+  Fused out{run_passes(std::move(in.program), program::Stage::Scheduled, job, report), std::move(in.decided)};
+  job.debug.show(Artifact::Schedule, "program_fused.txt", [&] { return program::to_string(out.program); });
   log_schedule(report.schedule);
   return out;
 }

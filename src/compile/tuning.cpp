@@ -15,7 +15,7 @@ namespace {
 // A region's code.
 class RegionBuild : public tune::Build {
  public:
-  RegionBuild(choice::Program scheduled, std::shared_ptr<const Job> job)
+  RegionBuild(program::Program scheduled, std::shared_ptr<const Job> job)
       : job_(std::move(job)), kernels_(advance<Kernels>(Fused{std::move(scheduled)}, *job_, report_)) {
     for (auto& [node, text] : kernels_.texts) texts_.push_back(text);
   }
@@ -62,7 +62,7 @@ std::shared_ptr<const tune::Pipeline> pipeline_for(const Job& job) {
   auto out = std::make_shared<tune::Pipeline>();
   out->target = job.target;
   out->options = job.options();
-  out->build = [regions = std::make_shared<const Job>(job_of_regions(job))](choice::Program p) -> std::unique_ptr<tune::Build> {
+  out->build = [regions = std::make_shared<const Job>(job_of_regions(job))](program::Program p) -> std::unique_ptr<tune::Build> {
     return std::make_unique<RegionBuild>(std::move(p), regions);
   };
   return out;

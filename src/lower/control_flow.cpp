@@ -50,7 +50,7 @@ std::shared_ptr<graph::Graph> Lowering::block_of(const graph::Node& n, const gra
 }
 
 void Lowering::lower_control_flow(const graph::Node& n) {
-  choice::Extern call;
+  program::Extern call;
   call.op = n.op;
   for (auto& r : n.regions) call.blocks.push_back(block_of(n, *r));
   for (size_t i = 0; i < n.args.size(); ++i)
@@ -60,7 +60,7 @@ void Lowering::lower_control_flow(const graph::Node& n) {
       call.inputs.push_back({{p.buffer, v->type.dtype, p.offset, p.strides}, v->type.sizes});
       return static_cast<int>(call.inputs.size()) - 1;
     }));
-  choice::Node node;
+  program::Node node;
   for (auto* r : n.results) {
     Place p = allocate(r->name, r->type);
     call.outputs.push_back({{p.buffer, r->type.dtype, 0, p.strides}, r->type.sizes});

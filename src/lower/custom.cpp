@@ -5,9 +5,9 @@
 #include <deque>
 
 #include "base/check.h"
-#include "choice/inline.h"
 #include "graph/pass.h"
 #include "lower/lowering.h"
+#include "program/inline.h"
 
 namespace toroid::lower {
 namespace {
@@ -57,7 +57,7 @@ std::vector<CustomOperand> operands_of(const ops::Op& op, const Types& args, con
 }
 
 // The size that decides which alternative runs, where it is open until the run.
-void set_ranges(choice::Open& open, const CustomTuning& tuning, const graph::Node& n) {
+void set_ranges(program::Open& open, const CustomTuning& tuning, const graph::Node& n) {
   if (!tuning.dispatch_on || tuning.split_points.empty()) return;
   const auto& by = *tuning.dispatch_on;
   const auto& sizes = std::get<graph::Value*>(n.args[static_cast<size_t>(n.op->schema.find(by.tensor))])->type.sizes;
@@ -72,8 +72,8 @@ void set_ranges(choice::Open& open, const CustomTuning& tuning, const graph::Nod
 }
 
 // variant == nullptr: the operation's own function, whose guards are the program's already. constants: of each operand, where it is one.
-std::variant<choice::Alternative, Refusal> alternative(const graph::Graph& around, const graph::Node& n, const CustomOpConfig* variant,
-                                                       const Types& types, const std::vector<Tensor>& constants, LowerOptions options) {
+std::variant<program::Alternative, Refusal> alternative(const graph::Graph& around, const graph::Node& n, const CustomOpConfig* variant,
+                                                        const Types& types, const std::vector<Tensor>& constants, LowerOptions options) {
   if (variant) options.options = options.options.with(variant->options);
   const graph::VariantScope scope(*n.op);
   auto g = graph::trace_custom(around, *n.op, variant, types);
@@ -86,19 +86,19 @@ std::variant<choice::Alternative, Refusal> alternative(const graph::Graph& aroun
   g = graph::run_passes(std::move(g), graph::pipeline({.templates = options.templates()}), nullptr, options.options);
   auto refusal = refusal_of(around, n, *g);
   if (refusal && (variant || refusal->event != ops::CustomEvent::GuardRefusal)) return *refusal;
-  choice::Alternative out;
+  program::Alternative out;
   out.name = variant ? variant->name : n.op->name;
-  out.program = std::make_shared<const choice::Program>(lower(*g, options));
+  out.program = std::make_shared<const program::Program>(lower(*g, options));
   out.graph = std::move(g);
   if (variant) out.options = variant->options;
-  out.key = choice::content_key(*out.program, out.options);
+  out.key = program::content_key(*out.program, out.options);
   return out;
 }
 
 }  // namespace
 
 // Memory for an operand of an alternative. Row-major, or a view whose strides are known when compiling.
-choice::Extern::View Lowering::custom_operand(const graph::Value* v) {
+program::Extern::View Lowering::custom_operand(const graph::Value* v) {
   Place p = strided(v);
   bool known = true;
   for (size_t d = 0; d < p.strides.size(); ++d)
@@ -108,7 +108,7 @@ choice::Extern::View Lowering::custom_operand(const graph::Value* v) {
 }
 
 void Lowering::lower_custom(const graph::Node& n) {
-  choice::Open open;
+  program::Open open;
   open.name = n.op->name;
   open.op = n.op;
   std::deque<TensorType> held;
@@ -127,12 +127,12 @@ void Lowering::lower_custom(const graph::Node& n) {
   auto count = [&](ops::CustomEvent event) { ops::count(*n.op, event); };
   auto own = alternative(graph_, n, nullptr, types, constants, options_);
   if (auto* r = std::get_if<Refusal>(&own)) fail<UserError>("{} ({}): {}", n.op->name, n.where, r->reason);
-  open.alternatives.push_back(std::get<choice::Alternative>(std::move(own)));
+  open.alternatives.push_back(std::get<program::Alternative>(std::move(own)));
   if (ops::is_tuned(*n.op)) {
     count(ops::CustomEvent::Call);
     count(ops::CustomEvent::Variant);
     for (auto& c : ops::variants_of(*n.op, operands_of(*n.op, types, facts().device))) {
-      auto made = [&]() -> std::variant<choice::Alternative, Refusal> {
+      auto made = [&]() -> std::variant<program::Alternative, Refusal> {
         try {
           return alternative(graph_, n, &c, types, constants, options_);
         } catch (const InternalError&) {
@@ -146,11 +146,11 @@ void Lowering::lower_custom(const graph::Node& n) {
       if (refusal)
         open.refused.push_back({c.name, refusal->reason});
       else
-        open.alternatives.push_back(std::get<choice::Alternative>(std::move(made)));
+        open.alternatives.push_back(std::get<program::Alternative>(std::move(made)));
     }
     set_ranges(open, ops::tuning_of(*n.op), n);
   }
-  choice::Node node;
+  program::Node node;
   node.where = n.where;
   for (auto* r : n.results) {
     Place p = allocate(r->name, r->type);

@@ -116,7 +116,7 @@ bool has_zero(const std::vector<Expr>& sizes) { return std::find(sizes.begin(), 
 void keep_self(Lowering& l, const graph::Node& n) { l.define(n.results[0], l.value(std::get<graph::Value*>(n.args[0]))); }
 
 // A node's domain over the given sizes, with the index over it.
-Index make_domain(Lowering& l, choice::Node& node, const std::vector<Expr>& sizes) {
+Index make_domain(Lowering& l, program::Node& node, const std::vector<Expr>& sizes) {
   Index index;
   for (auto& s : sizes) {
     index.push_back(l.fresh_var(s, false));
@@ -291,7 +291,7 @@ void lower_index_put(Lowering& l, const graph::Node& n) {
   if (has_zero(sizes)) return keep_self(l, n);
   Place p = l.place_for_update(n);
   Lazy v = l.value(values);
-  choice::Node node;
+  program::Node node;
   Index index = make_domain(l, node, sizes);
   BodyBuilder b(node.body);
   Index vi;
@@ -314,7 +314,7 @@ void lower_scatter(Lowering& l, const graph::Node& n) {
   size_t dim = static_cast<size_t>(ops::normal_dim(*n.op, ops::TypeReader(*n.op, types).integer("dim"), self->type.dim()));
   Place p = l.place_for_update(n);
   Lazy where = l.value(indices), from = l.value(operand(n, "src"));
-  choice::Node node;
+  program::Node node;
   Index index = make_domain(l, node, indices->type.sizes);
   BodyBuilder b(node.body);
   Index at = index;
@@ -340,7 +340,7 @@ void lower_view_scatter(Lowering& l, const graph::Node& n) {
   types.erase(types.begin() + 1);  // the source
   Place p = l.place_for_update(n);
   Lazy from = l.value(std::get<graph::Value*>(n.args[1]));
-  choice::Node node;
+  program::Node node;
   Index index = make_domain(l, node, from.sizes);
   BodyBuilder b(node.body);
   b.store(p.buffer, self->type.dtype, flat_index(p, view.index_map(ops::TypeReader(view, types), 0, index)), from.at(b, index));

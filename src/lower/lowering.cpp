@@ -5,11 +5,11 @@
 
 #include "base/check.h"
 #include "base/mutants.h"
-#include "choice/dead_code.h"
 #include "graph/inplace.h"
 #include "graph/recorder.h"
 #include "graph/requirements.h"
 #include "ops/custom.h"
+#include "program/dead_code.h"
 
 namespace toroid::lower {
 
@@ -165,7 +165,7 @@ Place Lowering::allocate_reduced(const graph::Value* v, const Lazy& input, const
   return allocate_like(v, kept);
 }
 
-choice::Node& Lowering::append(choice::Node node, const graph::Value* origin) {
+program::Node& Lowering::append(program::Node node, const graph::Value* origin) {
   if (origin) node.origins.push_back(origin->name);
   if (origin && origin->producer) node.where = origin->producer->where;
   program_.nodes.push_back(std::move(node));
@@ -174,7 +174,7 @@ choice::Node& Lowering::append(choice::Node node, const graph::Value* origin) {
 
 void Lowering::fill(const Place& place, DType dtype, const std::vector<Expr>& sizes,
                     const std::function<S(BodyBuilder&, const Index&)>& element, const graph::Value* origin) {
-  choice::Node node;
+  program::Node node;
   Index index;
   for (auto& s : sizes) {
     index.push_back(fresh_var(s, false));
@@ -288,7 +288,7 @@ bool Lowering::is_input_memory(const Place& p, size_t input) const {
 void Lowering::lower_outputs() {
   std::set<const graph::Value*> seen;
   for (auto& o : graph_.outputs) {
-    choice::ProgramOutput out;
+    program::ProgramOutput out;
     out.mutates = o.mutates;
     out.literal = o.literal;
     if (o.value) {
@@ -320,7 +320,7 @@ void Lowering::lower_outputs() {
 void Lowering::lower_extern(const graph::Node& n) {
   TOROID_USER_CHECK(n.op->kernel || n.op->formula || n.op->index_map || n.op->decompose,
                     "{} ({}): this operation is not supported by the compiler", n.op->name, n.where);
-  choice::Extern call;
+  program::Extern call;
   call.op = n.op;
   auto add = [&](const graph::Value* v) {
     if (!v) return -1;
@@ -329,7 +329,7 @@ void Lowering::lower_extern(const graph::Node& n) {
     return static_cast<int>(call.inputs.size()) - 1;
   };
   for (auto& a : n.args) call.args.push_back(map_arg<int>(a, [&](graph::Value* v) { return add(v); }));
-  choice::Node node;
+  program::Node node;
   for (auto* r : n.results) {
     Place p = allocate(r->name, r->type);
     call.outputs.push_back({{p.buffer, r->type.dtype, 0, p.strides}, r->type.sizes});
@@ -465,18 +465,18 @@ void Lowering::lower_node(const graph::Node& n) {
   lower_extern(n);
 }
 
-choice::Program Lowering::run() {
+program::Program Lowering::run() {
   lower_inputs();
   for (auto& n : graph_.nodes) {
     ++position_;
     lower_node(*n);
   }
   lower_outputs();
-  choice::eliminate_dead(program_);
+  program::eliminate_dead(program_);
   for (size_t i = 0; i < program_.nodes.size(); ++i) program_.nodes[i].parts = {static_cast<int>(i)};
   return std::move(program_);
 }
 
-choice::Program lower(const graph::Graph& g, const LowerOptions& options) { return Lowering(g, options).run(); }
+program::Program lower(const graph::Graph& g, const LowerOptions& options) { return Lowering(g, options).run(); }
 
 }  // namespace toroid::lower

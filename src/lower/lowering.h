@@ -7,7 +7,7 @@
 #include <map>
 
 #include "base/compile_options.h"
-#include "choice/program.h"
+#include "program/program.h"
 #include "target/target.h"
 
 namespace toroid::lower {
@@ -62,7 +62,7 @@ CheckedIndex checked_index(loop::BodyBuilder& b, S raw, const Expr& extent, cons
 class Lowering {
  public:
   Lowering(const graph::Graph& g, const LowerOptions& options);
-  choice::Program run();
+  program::Program run();
 
   // --- what the rules of the operation families use ---
   const Lazy& value(const graph::Value* v) { return values_.at(v); }
@@ -88,23 +88,23 @@ class Lowering {
   // The node overwrites part of an input that nothing reads afterwards, and may do so in the input's memory.
   bool is_inplace(const graph::Node& n) const { return inplace_.count(&n) > 0; }
   // Appends a node.
-  choice::Node& append(choice::Node node, const graph::Value* origin);
+  program::Node& append(program::Node node, const graph::Value* origin);
   // A loop over `sizes` that stores value(index) at place; returns the node.
   void fill(const Place& place, DType dtype, const std::vector<Expr>& sizes,
             const std::function<S(loop::BodyBuilder&, const Index&)>& element, const graph::Value* origin);
   // Number of readers of a value among nodes, plus one when it is an output.
   int uses(const graph::Value* v) const;
-  choice::Program& program() { return program_; }
+  program::Program& program() { return program_; }
   const LowerOptions& options() const { return options_; }
   // What the program is for.
   const target::Facts& facts() const { return (options_.target ? *options_.target : target::reference()).facts(); }
   // Whether the target takes a problem: Gemm and Convolution with whether their right operand is constant, Attention, Sort.
-  bool takes(const choice::Gemm& g, bool constant_b) const { return taker().refusal(g, constant_b, options_.options).empty(); }
-  bool takes(const choice::Convolution& c, bool constant_weight) const {
+  bool takes(const program::Gemm& g, bool constant_b) const { return taker().refusal(g, constant_b, options_.options).empty(); }
+  bool takes(const program::Convolution& c, bool constant_weight) const {
     return taker().refusal(c, constant_weight, options_.options).empty();
   }
-  bool takes(const choice::Attention& a) const { return taker().refusal(a).empty(); }
-  bool takes(const choice::Sort& s) const { return taker().refusal(s).empty(); }
+  bool takes(const program::Attention& a) const { return taker().refusal(a).empty(); }
+  bool takes(const program::Sort& s) const { return taker().refusal(s).empty(); }
   // How an index of n into a dimension of `extent` is looked at. indices: the tensor; where it is constant this is done now: UserError.
   IndexCheck check_of(const graph::Value* indices, const IndexSite& site, const Expr& extent);
   // Lowers a composite operation through what it is made of.
@@ -125,7 +125,7 @@ class Lowering {
   void settle_readers(int buffer, const graph::Value* except);
   // Whether some address divides a variable of the value.
   bool divides(const Lazy& lazy);
-  choice::Extern::View custom_operand(const graph::Value* v);
+  program::Extern::View custom_operand(const graph::Value* v);
   std::shared_ptr<graph::Graph> block_of(const graph::Node& n, const graph::Graph& region) const;
   // What a constant input holds; undefined for other values.
   Tensor constant_of(const graph::Value* v) const;
@@ -136,7 +136,7 @@ class Lowering {
 
   const graph::Graph& graph_;
   LowerOptions options_;
-  choice::Program program_;
+  program::Program program_;
   std::map<const graph::Value*, Lazy> values_;
   std::map<const graph::Value*, int> uses_, last_use_;            // number of readers; position of the last one
   std::map<const graph::Value*, const graph::Value*> stand_ins_;  // inputs of the parts of composites: the values they stand for
@@ -161,6 +161,6 @@ void lower_pointwise(Lowering& l, const graph::Node& n);
 void lower_view(Lowering& l, const graph::Node& n);
 void lower_reduction(Lowering& l, const graph::Node& n);
 
-choice::Program lower(const graph::Graph& g, const LowerOptions& options = {});
+program::Program lower(const graph::Graph& g, const LowerOptions& options = {});
 
 }  // namespace toroid::lower

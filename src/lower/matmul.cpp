@@ -12,7 +12,7 @@ using loop::BodyBuilder;
 
 namespace {
 
-choice::Operand operand_of(const Place& p, DType dtype) { return {p.buffer, dtype, p.offset, p.strides}; }
+program::Operand operand_of(const Place& p, DType dtype) { return {p.buffer, dtype, p.offset, p.strides}; }
 
 bool template_dtype(DType t) { return t == DType::F32 || is_half(t); }
 
@@ -32,7 +32,7 @@ std::optional<int64_t> constant(const Expr& e) { return e.maybe_constant(); }
 void matmul_loop(Lowering& l, const graph::Node& n, const Lazy& a, const Lazy& b, const Place& out) {
   const TensorType& type = n.results[0]->type;
   DType compute = ops::compute_type(type.dtype);
-  choice::Node node;
+  program::Node node;
   Index index;
   for (auto& s : type.sizes) {
     index.push_back(l.fresh_var(s, false));
@@ -64,7 +64,7 @@ void convolution_loop(Lowering& l, const graph::Node& n, const ops::TypeReader& 
     if (!l.value(v).place && l.value(v).work > 2) l.realize(v);
   Lazy x = l.value(input), w = l.value(weight);
   Place out = l.allocate(n.results[0]->name, type);
-  choice::Node node;
+  program::Node node;
   Index index;
   auto var = [&](const Expr& extent, bool reduction) {
     Expr e = l.fresh_var(extent, reduction);
@@ -132,7 +132,7 @@ void define_template_result(Lowering& l, const graph::Node& n, const Place& out)
 }
 
 // The domain of a template node over `sizes`, and the store of its accumulator.
-void store_accumulator(Lowering& l, choice::Node& node, const std::vector<Expr>& sizes, const Place& out, DType accumulate, DType dtype) {
+void store_accumulator(Lowering& l, program::Node& node, const std::vector<Expr>& sizes, const Place& out, DType accumulate, DType dtype) {
   Index index;
   for (auto& s : sizes) {
     Expr var = l.fresh_symbol(s, false);  // kept even when the extent is 1: templates name their variables
@@ -144,7 +144,7 @@ void store_accumulator(Lowering& l, choice::Node& node, const std::vector<Expr>&
 }
 
 // Adds the bias of a convolution to the accumulator, by the variable of the node's domain that is the channel.
-void add_bias(Lowering& l, const graph::Node& n, choice::Node& node, size_t channel) {
+void add_bias(Lowering& l, const graph::Node& n, program::Node& node, size_t channel) {
   const auto* bias = std::get_if<graph::Value*>(&n.args[2]);
   if (!bias) return;
   const loop::Statement store = node.body.steps.back();
@@ -156,7 +156,7 @@ void add_bias(Lowering& l, const graph::Node& n, choice::Node& node, size_t chan
 }
 
 // The windows of a convolution as rows of a matrix: [image, row, column of the result][tap row][tap column][channel]. Zeros are padding.
-int realize_windows(Lowering& l, const graph::Node& n, const choice::Convolution& c) {
+int realize_windows(Lowering& l, const graph::Node& n, const program::Convolution& c) {
   const graph::Value* input = std::get<graph::Value*>(n.args[0]);
   const bool pixels = c.kernel_h == 1 && c.kernel_w == 1 && c.stride_h == 1 && c.stride_w == 1 && c.pad_h == 0 && c.pad_w == 0;
   if (pixels) return realize_channels_last(l, input).buffer;
@@ -187,20 +187,20 @@ int realize_windows(Lowering& l, const graph::Node& n, const choice::Convolution
 
 // A convolution that no template takes, with constant weights, as the product of its windows and the weights: for sizes that only the run
 // tells. False where that is no gain.
-bool convolution_product(Lowering& l, const graph::Node& n, const choice::Convolution& c) {
+bool convolution_product(Lowering& l, const graph::Node& n, const program::Convolution& c) {
   constexpr int64_t kLeastTaps = 16, kLeastChannels = 8;
   const TensorType& type = n.results[0]->type;
   const int64_t taps = c.in_channels * c.kernel_h * c.kernel_w;
   const bool known = std::all_of(c.weight.strides.begin(), c.weight.strides.end(), [](const Expr& e) { return e.is_const(); });
   if (c.groups != 1 || taps < kLeastTaps || c.out_channels < kLeastChannels || !known || !c.weight.offset.is_const()) return false;
-  choice::Gemm g;
+  program::Gemm g;
   g.m = c.n * c.out_h * c.out_w;
   g.n = c.out_channels;
   g.k = taps;
   g.a.dtype = g.b.dtype = type.dtype;
   if (!l.takes(g, true)) return false;
   // The weights in the order of a window.
-  choice::Rearranged weight;
+  program::Rearranged weight;
   weight.buffer = l.program().new_buffer("weight_of_windows", type.dtype, c.out_channels * taps, loop::BufferKind::Constant);
   weight.parts.push_back(
       {c.weight, 0, {taps, 1, c.kernel_w * c.in_channels, c.in_channels}, {c.out_channels, c.in_channels, c.kernel_h, c.kernel_w}});
@@ -209,7 +209,7 @@ bool convolution_product(Lowering& l, const graph::Node& n, const choice::Convol
   l.program().rearranged.push_back(std::move(weight));
   Place out = l.allocate(n.results[0]->name, type);
   out.strides = channels_last(type.sizes);
-  choice::Node node;
+  program::Node node;
   node.problem = g;
   const std::vector<Expr> points = {g.m, g.n};
   store_accumulator(l, node, points, {out.buffer, 0, dense_strides(points)}, g.accumulate, type.dtype);
@@ -229,7 +229,7 @@ void lower_matmul(Lowering& l, const graph::Node& n) {
   for (auto& s : type.sizes)
     if (constant(s) == 0) return l.lower_extern(n);
   Place out = l.allocate(n.results[0]->name, type);
-  choice::Gemm g;
+  program::Gemm g;
   g.batch.assign(type.sizes.begin(), type.sizes.end() - 2);
   g.m = type.sizes[type.sizes.size() - 2];
   g.n = type.sizes.back();
@@ -241,7 +241,7 @@ void lower_matmul(Lowering& l, const graph::Node& n) {
   if (fits && l.takes(g, is_constant(l, bv))) {
     g.a = operand_of(l.strided(av), av->type.dtype);
     g.b = operand_of(l.strided(bv), bv->type.dtype);
-    choice::Node node;
+    program::Node node;
     node.problem = g;
     store_accumulator(l, node, type.sizes, out, g.accumulate, type.dtype);
     l.append(std::move(node), n.results[0]);
@@ -262,7 +262,7 @@ void lower_whole_matmul(Lowering& l, const graph::Node& n) {
   for (auto& sizes : {av->type.sizes, type.sizes})
     for (auto& s : sizes)
       if (constant(s) == 0) return l.lower_extern(n);
-  choice::Gemm g;
+  program::Gemm g;
   g.m = type.sizes[0];
   g.n = type.sizes[1];
   g.k = av->type.sizes[1];
@@ -273,7 +273,7 @@ void lower_whole_matmul(Lowering& l, const graph::Node& n) {
   if (l.takes(g, constant_b)) {
     g.a = operand_of(l.strided(av), av->type.dtype);
     Place out = l.allocate(n.results[0]->name, type);
-    choice::Node node;
+    program::Node node;
     node.problem = g;
     store_accumulator(l, node, type.sizes, out, g.accumulate, type.dtype);
     l.append(std::move(node), n.results[0]);
@@ -288,7 +288,7 @@ void lower_whole_matmul(Lowering& l, const graph::Node& n) {
 namespace {
 
 // The problem, but for its operands; nothing where no template has it.
-std::optional<choice::Convolution> read_convolution(Lowering& l, const graph::Node& n, const ops::TypeReader& r) {
+std::optional<program::Convolution> read_convolution(Lowering& l, const graph::Node& n, const ops::TypeReader& r) {
   const graph::Value *input = std::get<graph::Value*>(n.args[0]), *weight = std::get<graph::Value*>(n.args[1]);
   const TensorType& type = n.results[0]->type;
   auto stride = r.integers("stride"), pad = r.integers("padding"), dilation = r.integers("dilation");
@@ -297,7 +297,7 @@ std::optional<choice::Convolution> read_convolution(Lowering& l, const graph::No
   for (auto& s : weight->type.sizes) fits = fits && constant(s) && *constant(s) > 0;
   for (auto& s : type.sizes) fits = fits && constant(s) != 0;
   if (!fits) return std::nullopt;
-  choice::Convolution c;
+  program::Convolution c;
   c.n = type.sizes[0];
   c.groups = r.integer("groups");
   c.in_channels = *constant(input->type.sizes[1]);
@@ -326,9 +326,9 @@ void lower_convolution(Lowering& l, const graph::Node& n) {
   const TensorType& type = n.results[0]->type;
   const bool fits =
       !r.flag("transposed") && template_dtype(type.dtype) && input->type.dtype == type.dtype && weight->type.dtype == type.dtype;
-  std::optional<choice::Convolution> problem = fits ? read_convolution(l, n, r) : std::nullopt;
+  std::optional<program::Convolution> problem = fits ? read_convolution(l, n, r) : std::nullopt;
   if (!problem) return convolution_loop(l, n, r);
-  choice::Convolution& c = *problem;
+  program::Convolution& c = *problem;
   c.tf32 = rounds_to_tf32(l, type.dtype);
   Place w = l.strided(weight);
   c.weight = operand_of(w, weight->type.dtype);
@@ -351,7 +351,7 @@ void lower_convolution(Lowering& l, const graph::Node& n) {
     c.input = operand_of(realize_channels_last(l, input), input->type.dtype);
     if (!as_is) c.weight = operand_of(realize_channels_last(l, weight), weight->type.dtype);
   }
-  choice::Node node;
+  program::Node node;
   node.problem = c;
   Place out = l.allocate(n.results[0]->name, type);
   out.strides = channels_last(type.sizes);
@@ -367,9 +367,9 @@ void lower_whole_convolution(Lowering& l, const graph::Node& n) {
   ops::TypeReader r(*n.op, types);
   const graph::Value *input = std::get<graph::Value*>(n.args[0]), *weight = std::get<graph::Value*>(n.args[1]);
   const TensorType& type = n.results[0]->type;
-  std::optional<choice::Convolution> problem = read_convolution(l, n, r);
+  std::optional<program::Convolution> problem = read_convolution(l, n, r);
   if (!problem) return l.lower_composite(n);
-  choice::Convolution& c = *problem;
+  program::Convolution& c = *problem;
   c.accumulate = type.dtype;
   c.zero = r.integer("zero_point");
   const Place w = l.strided(weight);
@@ -378,7 +378,7 @@ void lower_whole_convolution(Lowering& l, const graph::Node& n) {
   const bool constant_weight = l.program().buffers[static_cast<size_t>(w.buffer)].kind == loop::BufferKind::Constant;
   if (!l.takes(c, constant_weight)) return l.lower_composite(n);
   c.input = operand_of(realize_channels_last(l, input), input->type.dtype);
-  choice::Node node;
+  program::Node node;
   node.problem = c;
   Place out = l.allocate(n.results[0]->name, type);
   out.strides = channels_last(type.sizes);
@@ -402,7 +402,7 @@ void lower_attention(Lowering& l, const graph::Node& n) {
   // "Causal" compares positions from the first query and key on; the template aligns the last ones.
   if (r.flag("is_causal")) whole = whole && q->type.sizes[2] == k->type.sizes[2];
   if (!whole) return l.lower_composite(n);
-  choice::Attention a;
+  program::Attention a;
   a.batch = type.sizes[0];
   a.heads = q->type.sizes[1];
   a.kv_heads = k->type.sizes[1];
@@ -424,7 +424,7 @@ void lower_attention(Lowering& l, const graph::Node& n) {
   a.causal = r.flag("is_causal") && !mutant(Mutant::LostCausal);
   a.scale = r.opt_number("scale") ? r.real("scale") : 1 / std::sqrt(static_cast<double>(a.head_dim));
   if (!l.takes(a)) return l.lower_composite(n);
-  choice::Node node;
+  program::Node node;
   node.problem = a;
   // In memory as [batch, position, head, dim]: the transpose and reshape that follow are then free.
   Place out;

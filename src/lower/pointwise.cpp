@@ -269,7 +269,7 @@ void lower_reduction(Lowering& l, const graph::Node& n) {
     return l.define(n.results[0], std::move(out));
   }
 
-  choice::Node node;
+  program::Node node;
   Index index, out_index;
   for (size_t d = 0; d < reduced.size(); ++d) {
     Expr var = l.fresh_var(input.sizes[d], reduced[d]);

@@ -78,7 +78,7 @@ void lower_scan(Lowering& l, const graph::Node& n) {
   if (folds[0] == Reduction::LogSumExp && !is_float(input.dtype)) return l.lower_extern(n);
   const size_t dim = dimension(n, input.sizes.size());
   const bool single = input.sizes.empty() || input.sizes[dim] == Expr(1);
-  choice::Node node;
+  program::Node node;
   Index index;
   for (size_t d = 0; d < input.sizes.size() && !single; ++d) {
     index.push_back(l.fresh_var(input.sizes[d], d == dim));
@@ -107,7 +107,7 @@ void lower_sort(Lowering& l, const graph::Node& n) {
   const auto& sizes = source->type.sizes;
   auto types = graph::type_args(n);
   ops::TypeReader reader(*n.op, types);
-  choice::Sort sort;
+  program::Sort sort;
   sort.descending = n.op->schema.find("largest") >= 0 ? reader.flag("largest") : reader.flag("descending");
   const size_t dim = dimension(n, sizes.size());
   if (sizes.empty() || sizes[dim] == Expr(1)) {
@@ -118,7 +118,7 @@ void lower_sort(Lowering& l, const graph::Node& n) {
   sort.length = sizes[dim];
   sort.count = n.results[0]->type.sizes[dim];
   auto operand = [&](const Place& p, DType dtype) {
-    choice::Operand o{p.buffer, dtype, p.offset, {}};
+    program::Operand o{p.buffer, dtype, p.offset, {}};
     for (size_t d = 0; d < sizes.size(); ++d)
       if (d != dim) o.strides.push_back(p.strides[d]);
     o.strides.push_back(p.strides[dim]);
@@ -141,14 +141,14 @@ void lower_sort(Lowering& l, const graph::Node& n) {
     l.fill(rows_first, input.dtype, turned(sizes, dim), element, source);
   }
   sort.keys = operand(keys, source->type.dtype);
-  choice::Operand* outputs[] = {&sort.values, &sort.positions};
+  program::Operand* outputs[] = {&sort.values, &sort.positions};
   for (size_t r = 0; r < 2; ++r) {
     const graph::Value* v = n.results[r];
     Place p = rows ? allocate_rows(l, v, dim) : l.allocate(v->name, v->type);
     if (l.uses(v) > 0) *outputs[r] = operand(p, v->type.dtype);
     l.define(v, l.at_place(v->type, p));
   }
-  choice::Node node;
+  program::Node node;
   node.problem = std::move(sort);
   l.append(std::move(node), n.results[0]);
 }

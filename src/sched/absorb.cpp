@@ -8,10 +8,10 @@
 namespace toroid::sched {
 namespace {
 
-using choice::Gemm;
-using choice::Node;
-using choice::Program;
 using loop::Step;
+using program::Gemm;
+using program::Node;
+using program::Program;
 
 bool contains(const std::vector<int>& list, int x) { return std::find(list.begin(), list.end(), x) != list.end(); }
 
@@ -19,7 +19,7 @@ bool contains(const std::vector<int>& list, int x) { return std::find(list.begin
 size_t only_writer(const Program& p, int buffer, size_t reader) {
   size_t found = std::string::npos;
   for (size_t i = 0; i < p.nodes.size(); ++i) {
-    if (!contains(choice::writes(p.nodes[i]), buffer)) continue;
+    if (!contains(program::writes(p.nodes[i]), buffer)) continue;
     if (found != std::string::npos || i >= reader) return std::string::npos;
     found = i;
   }
@@ -29,7 +29,7 @@ size_t only_writer(const Program& p, int buffer, size_t reader) {
 // Does nothing but the left operand of this product read the buffer?
 bool only_left_operand(const Program& p, const Node& product, int buffer) {
   for (auto& n : p.nodes)
-    if (&n != &product && contains(choice::reads(n), buffer)) return false;
+    if (&n != &product && contains(program::reads(n), buffer)) return false;
   return std::get<Gemm>(product.problem).b.buffer != buffer && !contains(loop::buffers_read(product.body), buffer);
 }
 
@@ -120,7 +120,7 @@ std::string recompute_refusal(const Node& product, int threads) {
   return "several threads would compute the same rows, and that costs more than a launch";
 }
 
-choice::Program absorb_producers(choice::Program p, const target::Target& target, FusionReport* report) {
+program::Program absorb_producers(program::Program p, const target::Target& target, FusionReport* report) {
   for (size_t j = 0; j < p.nodes.size(); ++j) {
     auto* g = std::get_if<Gemm>(&p.nodes[j].problem);
     if (!g || is_int(g->accumulate) || p.nodes[j].is_library() ||
@@ -128,13 +128,13 @@ choice::Program absorb_producers(choice::Program p, const target::Target& target
       continue;
     const size_t i = only_writer(p, g->a.buffer, j);
     if (i == std::string::npos || !p.nodes[i].is_loop() || !only_left_operand(p, p.nodes[j], g->a.buffer)) continue;
-    const std::vector<int> reads = choice::reads(p.nodes[i]);
+    const std::vector<int> reads = program::reads(p.nodes[i]);
     bool overwritten = false;
     for (size_t between = i + 1; between <= j; ++between)
-      for (int b : choice::writes(p.nodes[between])) overwritten = overwritten || contains(reads, b);
+      for (int b : program::writes(p.nodes[between])) overwritten = overwritten || contains(reads, b);
     std::string reason;
     Node product = p.nodes[j];
-    if (!choice::may_join(p, p.nodes[i], p.nodes[j])) {
+    if (!program::may_join(p, p.nodes[i], p.nodes[j])) {
       reason = "they were chosen to stay apart";
     } else if (overwritten && !mutant(Mutant::ProducerAfterWrite)) {
       reason = "what the first reads is overwritten before the second runs";
@@ -147,12 +147,12 @@ choice::Program absorb_producers(choice::Program p, const target::Target& target
       reason = target.producer_refusal(product);
     }
     if (reason.empty()) {
-      choice::take_over(product, p.nodes[i], true);
+      program::take_over(product, p.nodes[i], true);
       p.nodes[j] = std::move(product);
       p.nodes.erase(p.nodes.begin() + static_cast<long>(i));
       --j;
     } else if (report) {
-      report->misses.push_back({choice::label(p.nodes[i]), choice::label(p.nodes[j]), reason});
+      report->misses.push_back({program::label(p.nodes[i]), program::label(p.nodes[j]), reason});
     }
   }
   if (report) report->nodes_after = p.nodes.size();

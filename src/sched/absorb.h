@@ -9,10 +9,10 @@ namespace toroid::sched {
 
 // Why threads should not compute rows of a product's left operand, a node with its producer, again: several of them may compute the same
 // row, which must cost less than a launch or a small share of the product. Empty when they should.
-std::string recompute_refusal(const choice::Node& product, int threads);
+std::string recompute_refusal(const program::Node& product, int threads);
 
 // A loop node whose only reader is a product, as its left operand row by row, becomes the product's producer where the target does not
 // refuse it: no launch of its own, and its result never reaches memory. Run after fuse().
-choice::Program absorb_producers(choice::Program program, const target::Target& target, FusionReport* report = nullptr);
+program::Program absorb_producers(program::Program program, const target::Target& target, FusionReport* report = nullptr);
 
 }  // namespace toroid::sched

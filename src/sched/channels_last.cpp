@@ -8,9 +8,9 @@
 namespace toroid::sched {
 namespace {
 
-using choice::Config;
-using choice::Convolution;
-using choice::Node;
+using program::Config;
+using program::Convolution;
+using program::Node;
 
 int64_t padded(int64_t channels, int64_t multiple) { return (channels + multiple - 1) / multiple * multiple; }
 
@@ -29,7 +29,7 @@ bool is_channels_last(const Convolution& c) {
   return same;
 }
 
-bool is_constant(const choice::Program& p, const choice::Operand& o) {
+bool is_constant(const program::Program& p, const program::Operand& o) {
   return p.buffers[static_cast<size_t>(o.buffer)].kind == loop::BufferKind::Constant;
 }
 
@@ -56,10 +56,10 @@ Node copy_loop(const Convolution& c, int buffer, int64_t channels) {
 }
 
 // Zeros for the channels that the input has besides.
-choice::Operand padded_weight(choice::Program& p, const Convolution& c, int64_t channels, const std::string& name) {
-  choice::Operand to{-1, c.weight.dtype, 0, strides_of(c.kernel_h, c.kernel_w, channels)};
+program::Operand padded_weight(program::Program& p, const Convolution& c, int64_t channels, const std::string& name) {
+  program::Operand to{-1, c.weight.dtype, 0, strides_of(c.kernel_h, c.kernel_w, channels)};
   to.buffer = p.new_buffer(name, to.dtype, c.out_channels * c.kernel_h * c.kernel_w * channels, loop::BufferKind::Constant);
-  choice::Rearranged::Part part{c.weight, 0, {}, {c.out_channels, c.in_channels, c.kernel_h, c.kernel_w}};
+  program::Rearranged::Part part{c.weight, 0, {}, {c.out_channels, c.in_channels, c.kernel_h, c.kernel_w}};
   for (auto& s : to.strides) part.strides.push_back(s.constant());
   p.rearranged.push_back({to.buffer, {std::move(part)}});
   return to;
@@ -69,7 +69,7 @@ Config way_of(int64_t multiple) { return {kChannelsLast, {{"multiple", multiple}
 
 }  // namespace
 
-std::string channels_last_refusal(const Node& convolution, const choice::Program& p, const Config& way) {
+std::string channels_last_refusal(const Node& convolution, const program::Program& p, const Config& way) {
   const auto* c = std::get_if<Convolution>(&convolution.problem);
   if (!c) return "it is no convolution";
   if (way.fields.size() != 1 || way.fields[0].first != "multiple") return "it has one number, multiple";
@@ -82,15 +82,15 @@ std::string channels_last_refusal(const Node& convolution, const choice::Program
   return !pads && is_channels_last(*c) ? "it changes nothing" : "";
 }
 
-void channels_last(choice::Program& p, size_t i, const Config& way) {
+void channels_last(program::Program& p, size_t i, const Config& way) {
   const std::string why = channels_last_refusal(p.nodes[i], p, way);
-  TOROID_USER_CHECK(why.empty(), "{} of {}: {}", choice::to_string(way), choice::label(p.nodes[i]), why);
+  TOROID_USER_CHECK(why.empty(), "{} of {}: {}", program::to_string(way), program::label(p.nodes[i]), why);
   Convolution c = std::get<Convolution>(p.nodes[i].problem);
   const int64_t channels = padded(c.in_channels, way.at("multiple"));
-  const std::string name = choice::label(p.nodes[i]);
+  const std::string name = program::label(p.nodes[i]);
   const int buffer = p.new_buffer("input_of_" + name, c.input.dtype, c.n * c.in_h * c.in_w * Expr(channels), loop::BufferKind::Temporary);
   Node copy = copy_loop(c, buffer, channels);
-  choice::take_over(copy, p.nodes[i]);
+  program::take_over(copy, p.nodes[i]);
   if (channels > c.in_channels) c.weight = padded_weight(p, c, channels, "weight_of_" + name);
   c.in_channels = channels;
   c.input = {buffer, c.input.dtype, 0, strides_of(c.in_h, c.in_w, channels)};
@@ -98,7 +98,7 @@ void channels_last(choice::Program& p, size_t i, const Config& way) {
   p.nodes.insert(p.nodes.begin() + static_cast<long>(i), std::move(copy));
 }
 
-std::vector<Config> gpu_channels_last(const Node& convolution, const choice::Program& p) {
+std::vector<Config> gpu_channels_last(const Node& convolution, const program::Program& p) {
   const auto* c = std::get_if<Convolution>(&convolution.problem);
   // Products of single pixels take other channels as they are, and the copy costs more than it gains.
   if (!c || c->in_channels == c->groups || (c->kernel_h == 1 && c->kernel_w == 1)) return {};

@@ -8,9 +8,9 @@
 namespace toroid::sched {
 namespace {
 
-using choice::Gemm;
 using loop::Statement;
 using loop::Step;
+using program::Gemm;
 
 constexpr int64_t kLeastPart = 128;
 
@@ -51,7 +51,7 @@ loop::Body adding_up(const loop::Body& body, int partial, const Expr& step_to_ne
 
 }  // namespace
 
-std::string decompose_k_refusal(const choice::Node& product, int64_t splits) {
+std::string decompose_k_refusal(const program::Node& product, int64_t splits) {
   const auto* g = std::get_if<Gemm>(&product.problem);
   if (!g) return "it is no product";
   if (!is_float(g->accumulate)) return "it is a product of whole numbers";
@@ -65,12 +65,12 @@ std::string decompose_k_refusal(const choice::Node& product, int64_t splits) {
   return "";
 }
 
-void decompose_k(choice::Program& p, size_t i, int64_t splits) {
+void decompose_k(program::Program& p, size_t i, int64_t splits) {
   const std::string why = decompose_k_refusal(p.nodes[i], splits);
-  TOROID_USER_CHECK(why.empty(), "decompose_k({}) of {}: {}", splits, choice::label(p.nodes[i]), why);
+  TOROID_USER_CHECK(why.empty(), "decompose_k({}) of {}: {}", splits, program::label(p.nodes[i]), why);
   const Expr results = loop::space_size(p.nodes[i].domain);
   split_epilogue(p, i, accumulate_step(p.nodes[i].body), dense_strides(p.nodes[i].domain));
-  choice::Node &product = p.nodes[i], &rest = p.nodes[i + 1];
+  program::Node &product = p.nodes[i], &rest = p.nodes[i + 1];
   const int partial = loop::buffers_written(product.body).front();
   p.buffers[static_cast<size_t>(partial)].numel = results * Expr(splits);
 
@@ -90,7 +90,7 @@ void decompose_k(choice::Program& p, size_t i, int64_t splits) {
   rest.body = adding_up(rest.body, partial, added * results);
 }
 
-std::vector<int64_t> decompose_k_splits(const choice::Node& product, int processors, int64_t threshold, size_t most) {
+std::vector<int64_t> decompose_k_splits(const program::Node& product, int processors, int64_t threshold, size_t most) {
   const auto* g = std::get_if<Gemm>(&product.problem);
   if (!g || !g->m.is_const() || !g->n.is_const() || !g->k.is_const() || !decompose_k_refusal(product, 1).starts_with("its sums")) return {};
   constexpr int64_t kTile = 128;  // a tile's rows and columns

@@ -7,18 +7,18 @@
 
 #include "base/check.h"
 #include "base/mutants.h"
-#include "choice/sizes.h"
+#include "program/sizes.h"
 #include "sched/domain_map.h"
 #include "sched/over_points.h"
 
 namespace toroid::sched {
 namespace {
 
-using choice::Node;
-using choice::Program;
 using loop::Body;
 using loop::Statement;
 using loop::Step;
+using program::Node;
+using program::Program;
 
 constexpr size_t kMaxSteps = 600, kMaxBuffers = 32;
 
@@ -48,7 +48,7 @@ class Fuser {
   // A node, or several that were joined. Its place in groups_ is its name; the place of a node that went into another one is empty.
   struct Group {
     Node node;
-    std::vector<int> reads = choice::reads(node), writes = choice::writes(node);  // buffers
+    std::vector<int> reads = program::reads(node), writes = program::writes(node);  // buffers
     bool gone = false;
   };
   struct Candidate {
@@ -72,7 +72,7 @@ class Fuser {
         replace(c.first, c.second, std::move(*joined));
         return true;
       }
-      if (report_) report_->misses.push_back({choice::label(groups_[c.first].node), choice::label(groups_[c.second].node), reason});
+      if (report_) report_->misses.push_back({program::label(groups_[c.first].node), program::label(groups_[c.second].node), reason});
     }
     return false;
   }
@@ -105,13 +105,13 @@ class Fuser {
     std::map<std::string, size_t> determined;
     for (size_t i = 0; i < groups_.size(); ++i) {
       if (!determined.empty())
-        choice::for_each_expression(groups_[i].node, [&](const Expr& e) {
+        program::for_each_expression(groups_[i].node, [&](const Expr& e) {
           sym::for_each_symbol(e, [&](const Expr& s) {
             const auto it = sym::is_size(*s.node()) ? determined.find(s.node()->name) : determined.end();
             if (it != determined.end() && it->second != i) next_[it->second].insert(i);
           });
         });
-      if (auto* call = std::get_if<choice::Extern>(&groups_[i].node.problem))
+      if (auto* call = std::get_if<program::Extern>(&groups_[i].node.problem))
         for (auto& s : call->fresh_symbols) determined.emplace(s.node()->name, i);
     }
   }
@@ -170,7 +170,7 @@ class Fuser {
     const Node &a = groups_[first].node, &b = groups_[second].node;
     inside_ = {first, second};
     bool template_first = !a.is_loop();
-    if (!choice::may_join(p_, a, b)) {
+    if (!program::may_join(p_, a, b)) {
       *reason = "they were chosen to stay apart";
       return std::nullopt;
     }
@@ -234,7 +234,7 @@ class Fuser {
   std::optional<Node> join_matched(const Node& a, const Node& b, const Match& m, bool depends, std::string* reason) {
     Body first = rename(a.body, m.first), second = rename(b.body, m.second);
     auto written = loop::buffers_written(first), written_second = loop::buffers_written(second);
-    auto read_first = choice::reads(a);
+    auto read_first = program::reads(a);
     auto contains = [](const std::vector<int>& v, int b) { return std::find(v.begin(), v.end(), b) != v.end(); };
     for (int w : written_second)
       if (!mutant(Mutant::FusedAcrossWrite) && (contains(written, w) || contains(read_first, w))) {
@@ -244,7 +244,7 @@ class Fuser {
     Node out = a;
     out.domain = m.joint;
     out.body = first;
-    choice::take_over(out, b);
+    program::take_over(out, b);
     loop::BodyBuilder builder(out.body);
     std::vector<int> to(second.steps.size(), -1);
     bool shared = depends;
@@ -355,7 +355,7 @@ class Fuser {
       if (mutant(Mutant::SkippedStore)) return false;
       for (size_t i : touching_[buffer])
         if (!inside_.count(i) && std::find(groups_[i].reads.begin(), groups_[i].reads.end(), buffer) != groups_[i].reads.end()) return true;
-      auto own = choice::reads(out);
+      auto own = program::reads(out);
       return std::find(own.begin(), own.end(), buffer) != own.end();
     };
     for (auto& s : out.body.steps) {
@@ -404,7 +404,7 @@ class Fuser {
   }
 
   static bool has_effect(const Node& n) {
-    return !choice::writes(n).empty() ||
+    return !program::writes(n).empty() ||
            std::any_of(n.body.steps.begin(), n.body.steps.end(), [](const Statement& s) { return s.step == Step::Check; });
   }
 
@@ -420,7 +420,7 @@ class Fuser {
 
 }  // namespace
 
-choice::Program fuse(choice::Program program, FusionReport* report) {
+program::Program fuse(program::Program program, FusionReport* report) {
   if (report) report->nodes_before = program.nodes.size();
   Fuser(program, report).run();
   if (report) report->nodes_after = program.nodes.size();

@@ -7,10 +7,10 @@
 namespace toroid::sched {
 namespace {
 
-using choice::Config;
-using choice::Gemm;
-using choice::Node;
-using choice::Operand;
+using program::Config;
+using program::Gemm;
+using program::Node;
+using program::Operand;
 
 constexpr int64_t kRowBytes = 64, kPageBytes = 4096;
 
@@ -70,7 +70,7 @@ std::vector<Expr> new_strides(const Matrix& x, bool along_k, int64_t multiple, E
   return strides;
 }
 
-bool is_constant(const choice::Program& p, const Operand& o) {
+bool is_constant(const program::Program& p, const Operand& o) {
   return p.buffers[static_cast<size_t>(o.buffer)].kind == loop::BufferKind::Constant;
 }
 
@@ -79,8 +79,8 @@ bool all_constant(const Operand& o, const std::vector<Expr>& sizes) {
   return known(o.offset) && std::all_of(o.strides.begin(), o.strides.end(), known) && std::all_of(sizes.begin(), sizes.end(), known);
 }
 
-choice::Rearranged rearranged(const Operand& from, const Operand& to, const std::vector<Expr>& sizes) {
-  choice::Rearranged::Part part{from, 0, {}, {}};
+program::Rearranged rearranged(const Operand& from, const Operand& to, const std::vector<Expr>& sizes) {
+  program::Rearranged::Part part{from, 0, {}, {}};
   for (auto& s : to.strides) part.strides.push_back(s.constant());
   for (auto& s : sizes) part.sizes.push_back(s.constant());
   return {to.buffer, {std::move(part)}};
@@ -105,13 +105,13 @@ Node copy_loop(const Operand& from, const Operand& to, const std::vector<Expr>& 
   return copy;
 }
 
-bool is_same(const choice::Rearranged::Part& x, const choice::Rearranged::Part& y) {
+bool is_same(const program::Rearranged::Part& x, const program::Rearranged::Part& y) {
   return x.from.buffer == y.from.buffer && x.from.offset == y.from.offset && x.from.strides == y.from.strides && x.offset == y.offset &&
          x.strides == y.strides && x.sizes == y.sizes;
 }
 
 // The constant that is already made so; -1: none.
-int made_before(const choice::Program& p, const choice::Rearranged& wanted) {
+int made_before(const program::Program& p, const program::Rearranged& wanted) {
   for (auto& r : p.rearranged)
     if (r.parts.size() == 1 && is_same(r.parts[0], wanted.parts[0])) return r.buffer;
   return -1;
@@ -119,15 +119,15 @@ int made_before(const choice::Program& p, const choice::Rearranged& wanted) {
 
 // What an earlier copy has laid out the same way, if nobody has written to either since then: gradients of two products read one matrix,
 // along its rows and its columns. -1: none.
-int copied_before(const choice::Program& p, size_t i, const Operand& from, Operand to, const std::vector<Expr>& sizes, bool swapped) {
+int copied_before(const program::Program& p, size_t i, const Operand& from, Operand to, const std::vector<Expr>& sizes, bool swapped) {
   const auto writes = [&](size_t node, int buffer) {
-    const std::vector<int> all = choice::writes(p.nodes[node]);
+    const std::vector<int> all = program::writes(p.nodes[node]);
     return std::find(all.begin(), all.end(), buffer) != all.end();
   };
   for (size_t at = i; at-- > 0 && !writes(at, from.buffer);) {
     const Node& n = p.nodes[at];
-    const std::vector<int> written = choice::writes(n);
-    if (!n.is_loop() || written.size() != 1 || choice::reads(n) != std::vector<int>{from.buffer}) continue;
+    const std::vector<int> written = program::writes(n);
+    if (!n.is_loop() || written.size() != 1 || program::reads(n) != std::vector<int>{from.buffer}) continue;
     to.buffer = written[0];
     const Node copy = copy_loop(from, to, sizes, swapped);
     if (loop::to_string(copy.domain, copy.body) != loop::to_string(n.domain, n.body)) continue;
@@ -138,7 +138,7 @@ int copied_before(const choice::Program& p, size_t i, const Operand& from, Opera
   return -1;
 }
 
-void lay_out_operand(choice::Program& p, size_t& i, bool is_a, bool along_k, int64_t multiple) {
+void lay_out_operand(program::Program& p, size_t& i, bool is_a, bool along_k, int64_t multiple) {
   const Gemm g = std::get<Gemm>(p.nodes[i].problem);
   const Matrix x = matrix(g, is_a);
   const std::vector<Expr> sizes = stored_sizes(x);
@@ -148,13 +148,13 @@ void lay_out_operand(choice::Program& p, size_t& i, bool is_a, bool along_k, int
   to.buffer = folds ? made_before(p, rearranged(x.operand(), to, sizes)) : copied_before(p, i, x.operand(), to, sizes, along_k != is_a);
   const bool is_new = to.buffer < 0;
   if (is_new) {
-    const std::string name = fmt::format("{}_of_{}", is_a ? "a" : "b", choice::label(p.nodes[i]));
+    const std::string name = fmt::format("{}_of_{}", is_a ? "a" : "b", program::label(p.nodes[i]));
     to.buffer = p.new_buffer(name, to.dtype, numel, folds ? loop::BufferKind::Constant : loop::BufferKind::Temporary);
     if (folds) p.rearranged.push_back(rearranged(x.operand(), to, sizes));
   }
   if (is_new && !folds) {
     Node copy = copy_loop(x.operand(), to, sizes, along_k != is_a);
-    choice::take_over(copy, p.nodes[i]);
+    program::take_over(copy, p.nodes[i]);
     p.nodes.insert(p.nodes.begin() + static_cast<long>(i), std::move(copy));
     ++i;
   }
@@ -180,22 +180,22 @@ int64_t typical(const Expr& e) { return e.maybe_constant().value_or(512); }
 bool is_few(const Expr& rows) { return typical(rows) <= 16; }
 
 // Copying an operand costs as much as some tens of sums with each element.
-bool pays(const Matrix& x, const choice::Program& p, int64_t least) { return is_constant(p, x.operand()) || typical(x.uses()) >= least; }
+bool pays(const Matrix& x, const program::Program& p, int64_t least) { return is_constant(p, x.operand()) || typical(x.uses()) >= least; }
 
 Config way_of(const char* form, int64_t a, int64_t b) { return {form, {{"a", a}, {"b", b}}}; }
 
 // Whether a copy can join what computes the operand.
-bool is_computed(const choice::Program& p, const Operand& o) {
+bool is_computed(const program::Program& p, const Operand& o) {
   return std::any_of(p.nodes.begin(), p.nodes.end(), [&](const Node& n) {
     const bool takes_readers =
-        n.is_loop() || std::holds_alternative<Gemm>(n.problem) || std::holds_alternative<choice::Convolution>(n.problem);
-    const std::vector<int> written = choice::writes(n);
+        n.is_loop() || std::holds_alternative<Gemm>(n.problem) || std::holds_alternative<program::Convolution>(n.problem);
+    const std::vector<int> written = program::writes(n);
     return takes_readers && std::find(written.begin(), written.end(), o.buffer) != written.end();
   });
 }
 
 // Microseconds that a copy of an operand takes in each run, on an H200; 0: it is made when the program is compiled.
-double copy_time(const choice::Program& p, const Matrix& x) {
+double copy_time(const program::Program& p, const Matrix& x) {
   const std::vector<Expr> sizes = stored_sizes(x);
   if (is_constant(p, x.operand()) && all_constant(x.operand(), sizes)) return 0;
   constexpr double kBytes = 3e6, kLaunch = 2.5;
@@ -228,9 +228,9 @@ std::string layout_refusal(const Node& product, const Config& way) {
   return field(way, true) + field(way, false) == 0 ? "it changes nothing" : "";
 }
 
-void lay_out(choice::Program& p, size_t i, const Config& way) {
+void lay_out(program::Program& p, size_t i, const Config& way) {
   const std::string why = layout_refusal(p.nodes[i], way);
-  TOROID_USER_CHECK(why.empty(), "{} of {}: {}", choice::to_string(way), choice::label(p.nodes[i]), why);
+  TOROID_USER_CHECK(why.empty(), "{} of {}: {}", program::to_string(way), program::label(p.nodes[i]), why);
   for (bool is_a : {true, false}) {
     const int64_t value = field(way, is_a);
     if (value == 0) continue;
@@ -242,7 +242,7 @@ void lay_out(choice::Program& p, size_t i, const Config& way) {
   }
 }
 
-std::vector<Config> cpu_layouts(const Node& product, const choice::Program& p) {
+std::vector<Config> cpu_layouts(const Node& product, const program::Program& p) {
   const auto* g = std::get_if<Gemm>(&product.problem);
   if (!g || g->b2 || product.is_library() || is_constant(p, g->b)) return {};
   // Measured: the template's own copies are as fast but for long sums with many results, and its panels are aligned.
@@ -257,7 +257,7 @@ std::vector<Config> cpu_layouts(const Node& product, const choice::Program& p) {
   return out;
 }
 
-std::vector<Config> gpu_layouts(const Node& product, const choice::Program& p) {
+std::vector<Config> gpu_layouts(const Node& product, const program::Program& p) {
   const auto* g = std::get_if<Gemm>(&product.problem);
   if (!g || g->b2 || product.producer || product.is_library()) return {};
   constexpr int64_t kWorthACopy = 64;
@@ -282,7 +282,7 @@ std::vector<Config> gpu_layouts(const Node& product, const choice::Program& p) {
   return out;
 }
 
-std::vector<std::string> pad_for_gpu(choice::Program& p) {
+std::vector<std::string> pad_for_gpu(program::Program& p) {
   std::vector<std::string> lines;
   for (size_t i = 0; i < p.nodes.size(); ++i) {
     const auto ways = gpu_layouts(p.nodes[i], p);
@@ -291,13 +291,13 @@ std::vector<std::string> pad_for_gpu(choice::Program& p) {
     if (way == ways.end() || !g->k.is_const() || !g->n.is_const() || size_of(g->b.dtype) > 4) continue;
     const double a = field(*way, true) ? copy_time(p, matrix(*g, true)) : 0, b = field(*way, false) ? copy_time(p, matrix(*g, false)) : 0;
     const double gain = is_few(g->m) ? 0 : alignment_gain(*g);
-    const std::string name = choice::label(p.nodes[i]) + ": ";
+    const std::string name = program::label(p.nodes[i]) + ": ";
     if (a + b > gain) {
       lines.push_back(
-          fmt::format("{}not {}: copies of {:.1f} us in each run would gain {:.1f}", name, choice::to_string(*way), a + b, gain));
+          fmt::format("{}not {}: copies of {:.1f} us in each run would gain {:.1f}", name, program::to_string(*way), a + b, gain));
       continue;
     }
-    lines.push_back(name + choice::to_string(*way) +
+    lines.push_back(name + program::to_string(*way) +
                     (a + b > 0 ? fmt::format(", by copies of {:.1f} us to gain {:.1f}", a + b, gain) : ", when compiled"));
     const size_t before = p.nodes.size();
     lay_out(p, i, *way);

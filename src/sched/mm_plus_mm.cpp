@@ -8,12 +8,12 @@
 namespace toroid::sched {
 namespace {
 
-using choice::Gemm;
-using choice::Node;
-using choice::Operand;
-using choice::Program;
 using loop::Statement;
 using loop::Step;
+using program::Gemm;
+using program::Node;
+using program::Operand;
+using program::Program;
 
 bool contains(const std::vector<int>& list, int x) { return std::find(list.begin(), list.end(), x) != list.end(); }
 
@@ -38,8 +38,8 @@ std::optional<size_t> only_reader(const Program& p, size_t product) {
   if (p.buffers[static_cast<size_t>(buffer)].kind != loop::BufferKind::Temporary) return std::nullopt;
   std::optional<size_t> found;
   for (size_t i = 0; i < p.nodes.size(); ++i) {
-    if (i != product && contains(choice::writes(p.nodes[i]), buffer)) return std::nullopt;
-    if (!contains(choice::reads(p.nodes[i]), buffer)) continue;
+    if (i != product && contains(program::writes(p.nodes[i]), buffer)) return std::nullopt;
+    if (!contains(program::reads(p.nodes[i]), buffer)) continue;
     if (found || i <= product) return std::nullopt;
     found = i;
   }
@@ -107,7 +107,7 @@ bool is_plain(const Node& n) {
 
 bool is_written_between(const Program& p, const std::vector<int>& buffers, size_t from, size_t to) {
   for (size_t i = from + 1; i < to; ++i)
-    for (int b : choice::writes(p.nodes[i]))
+    for (int b : program::writes(p.nodes[i]))
       if (contains(buffers, b)) return true;
   return false;
 }
@@ -154,8 +154,8 @@ std::vector<Expr> joint_strides(Pair& pair, Expr& numel) {
   return strides;
 }
 
-choice::Rearranged::Part part_of(const Operand& from, const Operand& to, const std::vector<Expr>& sizes, int64_t offset) {
-  choice::Rearranged::Part part{from, offset, {}, {}};
+program::Rearranged::Part part_of(const Operand& from, const Operand& to, const std::vector<Expr>& sizes, int64_t offset) {
+  program::Rearranged::Part part{from, offset, {}, {}};
   for (auto& s : to.strides) part.strides.push_back(s.constant());
   for (auto& s : sizes) part.sizes.push_back(s.constant());
   return part;
@@ -216,7 +216,7 @@ class Copy {
 // Whether a loop makes it, with which a copy of it can be joined.
 bool is_made_by_loop(const Program& p, const Operand& o) {
   if (p.buffers[static_cast<size_t>(o.buffer)].kind != loop::BufferKind::Temporary) return false;
-  return std::any_of(p.nodes.begin(), p.nodes.end(), [&](auto& n) { return n.is_loop() && contains(choice::writes(n), o.buffer); });
+  return std::any_of(p.nodes.begin(), p.nodes.end(), [&](auto& n) { return n.is_loop() && contains(program::writes(n), o.buffer); });
 }
 
 Operand side_by_side(Program& p, Pair pair, const std::string& name, std::vector<Node>& copies) {
@@ -296,17 +296,17 @@ std::vector<SumOfProducts> sums_of_products(const Program& p) {
 void mm_plus_mm(Program& p, size_t second) {
   const auto s = sum_of_products(p, second);
   TOROID_USER_CHECK(s, "mm_plus_mm of {}: its result is not added to that of another product of the same sizes, and to nothing else",
-                    choice::label(p.nodes[second]));
+                    program::label(p.nodes[second]));
   const Node other = p.nodes[s->first];
   const auto x = std::get<Gemm>(other.problem), y = std::get<Gemm>(p.nodes[second].problem);
   std::vector<Node> copies;
   Gemm joint = y;
-  const std::string name = choice::label(other) + "_and_" + choice::label(p.nodes[second]);
+  const std::string name = program::label(other) + "_and_" + program::label(p.nodes[second]);
   joint.a = side_by_side(p, pair_of(x, y, true), "a_of_" + name, copies);
   joint.b = side_by_side(p, pair_of(x, y, false), "b_of_" + name, copies);
   joint.k = x.k + y.k;
-  for (Node& c : copies) choice::take_over(c, other);
-  if (copies.empty()) choice::take_over(p.nodes[second], other, true);
+  for (Node& c : copies) program::take_over(c, other);
+  if (copies.empty()) program::take_over(p.nodes[second], other, true);
   p.nodes[second].problem = joint;
   drop_term(p.nodes[s->sum].body, loop::buffers_written(other.body).front());
   p.nodes.insert(p.nodes.begin() + static_cast<long>(second), copies.begin(), copies.end());

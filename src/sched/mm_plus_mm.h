@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "choice/program.h"
+#include "program/program.h"
 
 namespace toroid::sched {
 
@@ -15,12 +15,12 @@ struct SumOfProducts {
   size_t first = 0, second = 0, sum = 0;
 };
 // The one that has this node as its second product.
-std::optional<SumOfProducts> sum_of_products(const choice::Program& p, size_t second);
+std::optional<SumOfProducts> sum_of_products(const program::Program& p, size_t second);
 // Those worth a trial, without a product in common: what is put side by side is not much more than what need not be stored and read.
-std::vector<SumOfProducts> sums_of_products(const choice::Program& p);
+std::vector<SumOfProducts> sums_of_products(const program::Program& p);
 
 // mm(a, b) + mm(c, d) = mm([a c], [b; d]): the second product becomes that of both, in front of it loops put a and c side by side, and the
 // sum loses a term. Constant right operands are put together when the program is compiled. UserError where there is no such sum.
-void mm_plus_mm(choice::Program& p, size_t second);
+void mm_plus_mm(program::Program& p, size_t second);
 
 }  // namespace toroid::sched

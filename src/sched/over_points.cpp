@@ -101,7 +101,7 @@ struct HandedOver {
   std::vector<Digit> stored;
 };
 
-std::optional<HandedOver> handed_over(const choice::Node& a, const choice::Node& b) {
+std::optional<HandedOver> handed_over(const program::Node& a, const program::Node& b) {
   HandedOver h;
   const std::vector<int> written = loop::buffers_written(a.body);
   for (auto& s : b.body.steps) {
@@ -139,7 +139,7 @@ struct Variables {
   std::vector<Digit> seen;  // of the index
 };
 
-std::optional<Variables> variables_of(const choice::Node& b, const Expr& index) {
+std::optional<Variables> variables_of(const program::Node& b, const Expr& index) {
   Variables out;
   VarMap parts;
   for (auto& v : b.domain.vars) {
@@ -202,7 +202,7 @@ std::optional<AtPoint> at_point(const HandedOver& h, const Variables& variables)
 
 }  // namespace
 
-std::optional<choice::Node> over_points(const choice::Node& a, const choice::Node& b) {
+std::optional<program::Node> over_points(const program::Node& a, const program::Node& b) {
   const auto handed = handed_over(a, b);
   if (!handed) return std::nullopt;
   const auto variables = variables_of(b, handed->read->index);
@@ -216,7 +216,7 @@ std::optional<choice::Node> over_points(const choice::Node& a, const choice::Nod
     const auto c = sym::linear_coefficient(s.index, along);
     if (!c || !(*c == Expr(1))) return std::nullopt;
   }
-  choice::Node out = b;
+  program::Node out = b;
   out.domain = a.domain;
   out.body = body_over(b.body, there->values, there->conditions, handed->read->buffer, handed->store->index);
   return out;

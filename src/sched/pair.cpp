@@ -7,11 +7,11 @@
 namespace toroid::sched {
 namespace {
 
-using choice::Gemm;
-using choice::Node;
-using choice::Program;
 using loop::Statement;
 using loop::Step;
+using program::Gemm;
+using program::Node;
+using program::Program;
 
 bool contains(const std::vector<int>& list, int x) { return std::find(list.begin(), list.end(), x) != list.end(); }
 
@@ -19,8 +19,8 @@ bool contains(const std::vector<int>& list, int x) { return std::find(list.begin
 size_t only_reader(const Program& p, int buffer, size_t writer) {
   size_t found = std::string::npos;
   for (size_t i = 0; i < p.nodes.size(); ++i) {
-    if (i != writer && contains(choice::writes(p.nodes[i]), buffer)) return std::string::npos;
-    if (!contains(choice::reads(p.nodes[i]), buffer)) continue;
+    if (i != writer && contains(program::writes(p.nodes[i]), buffer)) return std::string::npos;
+    if (!contains(program::reads(p.nodes[i]), buffer)) continue;
     if (found != std::string::npos || i <= writer) return std::string::npos;
     found = i;
   }
@@ -116,7 +116,7 @@ std::optional<Node> paired(const Node& product, const Node& reader, int between,
     return std::nullopt;
   }
   loop::eliminate_dead(out.body);
-  choice::take_over(out, reader);
+  program::take_over(out, reader);
   return out;
 }
 
@@ -136,14 +136,14 @@ Program pair_products(Program p, const target::Target& target, FusionReport* rep
     if (j == std::string::npos || !p.nodes[j].is_loop() || !p.nodes[j].beside.empty() || loop::has_reduction(p.nodes[j].domain)) continue;
     bool moved = false;  // what the product reads is written, or what the loop touches is touched, before the loop
     for (size_t b = i + 1; b < j; ++b) {
-      for (int w : choice::writes(p.nodes[b]))
-        moved = moved || contains(choice::reads(p.nodes[i]), w) || contains(choice::reads(p.nodes[j]), w) ||
-                contains(choice::writes(p.nodes[j]), w);
-      for (int r : choice::reads(p.nodes[b])) moved = moved || contains(choice::writes(p.nodes[j]), r);
+      for (int w : program::writes(p.nodes[b]))
+        moved = moved || contains(program::reads(p.nodes[i]), w) || contains(program::reads(p.nodes[j]), w) ||
+                contains(program::writes(p.nodes[j]), w);
+      for (int r : program::reads(p.nodes[b])) moved = moved || contains(program::writes(p.nodes[j]), r);
     }
     std::string reason;
     std::optional<Node> pair;
-    if (!choice::may_join(p, p.nodes[i], p.nodes[j]))
+    if (!program::may_join(p, p.nodes[i], p.nodes[j]))
       reason = "they were chosen to stay apart";
     else if (moved)
       reason = "something between the two touches their memory";
@@ -156,7 +156,7 @@ Program pair_products(Program p, const target::Target& target, FusionReport* rep
       p.nodes.erase(p.nodes.begin() + static_cast<long>(i));
       --i;
     } else if (report) {
-      report->misses.push_back({choice::label(p.nodes[i]), choice::label(p.nodes[j]), reason});
+      report->misses.push_back({program::label(p.nodes[i]), program::label(p.nodes[j]), reason});
     }
   }
   if (report) report->nodes_after = p.nodes.size();

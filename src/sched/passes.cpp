@@ -1,6 +1,6 @@
 #include "sched/passes.h"
 
-#include "choice/inline.h"
+#include "program/inline.h"
 #include "sched/absorb.h"
 #include "sched/layout.h"
 #include "sched/pair.h"
@@ -12,7 +12,7 @@ namespace {
 
 // What passes that join or cut nodes do: whether there are more or fewer of them then.
 template <class Pass>
-bool changes_nodes(choice::Program& p, const Pass& pass) {
+bool changes_nodes(program::Program& p, const Pass& pass) {
   const size_t before = p.nodes.size();
   p = pass(std::move(p));
   return p.nodes.size() != before;
@@ -20,36 +20,36 @@ bool changes_nodes(choice::Program& p, const Pass& pass) {
 
 }  // namespace
 
-bool run_inline_defaults(choice::Program& p, target::PassContext& context) {
+bool run_inline_defaults(program::Program& p, target::PassContext& context) {
   const bool open = std::any_of(p.nodes.begin(), p.nodes.end(), [](auto& n) { return n.is_open(); });
-  p = choice::inline_defaults(std::move(p), context.report.choices);
+  p = program::inline_defaults(std::move(p), context.report.choices);
   return open;
 }
 
-bool run_fuse(choice::Program& p, target::PassContext& context) {
-  return changes_nodes(p, [&](choice::Program q) { return fuse(std::move(q), &context.report.fusion); });
+bool run_fuse(program::Program& p, target::PassContext& context) {
+  return changes_nodes(p, [&](program::Program q) { return fuse(std::move(q), &context.report.fusion); });
 }
 
-bool run_fuse_rests(choice::Program& p, target::PassContext& context) {
-  return context.parted && changes_nodes(p, [](choice::Program q) { return fuse(std::move(q)); });
+bool run_fuse_rests(program::Program& p, target::PassContext& context) {
+  return context.parted && changes_nodes(p, [](program::Program q) { return fuse(std::move(q)); });
 }
 
-bool run_absorb_producers(choice::Program& p, target::PassContext& context) {
-  return changes_nodes(p, [&](choice::Program q) { return absorb_producers(std::move(q), context.target, &context.report.fusion); });
+bool run_absorb_producers(program::Program& p, target::PassContext& context) {
+  return changes_nodes(p, [&](program::Program q) { return absorb_producers(std::move(q), context.target, &context.report.fusion); });
 }
 
-bool run_pair_products(choice::Program& p, target::PassContext& context) {
-  return changes_nodes(p, [&](choice::Program q) { return pair_products(std::move(q), context.target, &context.report.fusion); });
+bool run_pair_products(program::Program& p, target::PassContext& context) {
+  return changes_nodes(p, [&](program::Program q) { return pair_products(std::move(q), context.target, &context.report.fusion); });
 }
 
-bool run_split_reductions(choice::Program& p, target::PassContext& context) {
+bool run_split_reductions(program::Program& p, target::PassContext& context) {
   const int threads = context.target.facts().workers;
-  return changes_nodes(p, [&](choice::Program q) { return split_reductions(std::move(q), threads, &context.report.fusion); });
+  return changes_nodes(p, [&](program::Program q) { return split_reductions(std::move(q), threads, &context.report.fusion); });
 }
 
-bool run_share_launches(choice::Program& p, target::PassContext&) { return changes_nodes(p, share_launches); }
+bool run_share_launches(program::Program& p, target::PassContext&) { return changes_nodes(p, share_launches); }
 
-bool run_pad_products(choice::Program& p, target::PassContext& context) {
+bool run_pad_products(program::Program& p, target::PassContext& context) {
   const size_t before = p.buffers.size();
   for (auto& line : pad_for_gpu(p)) context.report.choices.push_back(std::move(line));
   return p.buffers.size() != before;

@@ -5,14 +5,14 @@
 
 namespace toroid::sched {
 
-bool run_inline_defaults(choice::Program& p, target::PassContext& context);
-bool run_fuse(choice::Program& p, target::PassContext& context);
-bool run_fuse_rests(choice::Program& p, target::PassContext& context);
-bool run_absorb_producers(choice::Program& p, target::PassContext& context);
-bool run_pair_products(choice::Program& p, target::PassContext& context);
-bool run_split_reductions(choice::Program& p, target::PassContext& context);
-bool run_share_launches(choice::Program& p, target::PassContext& context);
-bool run_pad_products(choice::Program& p, target::PassContext& context);
+bool run_inline_defaults(program::Program& p, target::PassContext& context);
+bool run_fuse(program::Program& p, target::PassContext& context);
+bool run_fuse_rests(program::Program& p, target::PassContext& context);
+bool run_absorb_producers(program::Program& p, target::PassContext& context);
+bool run_pair_products(program::Program& p, target::PassContext& context);
+bool run_split_reductions(program::Program& p, target::PassContext& context);
+bool run_share_launches(program::Program& p, target::PassContext& context);
+bool run_pad_products(program::Program& p, target::PassContext& context);
 
 inline constexpr target::Fusions kJoins = target::with(Fusion::All);
 

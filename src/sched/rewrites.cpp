@@ -9,8 +9,8 @@
 namespace toroid::sched {
 namespace {
 
-using choice::Config;
-using choice::Program;
+using program::Config;
+using program::Program;
 
 std::string layout_refused(const Program& p, size_t node, const Config& way) { return layout_refusal(p.nodes[node], way); }
 
@@ -83,9 +83,9 @@ const Rewrite* rewrite_of(const Config& way) {
 
 void rewrite(Program& p, size_t node, const Config& way) {
   const Rewrite* row = rewrite_of(way);
-  TOROID_CHECK(row, "{} names no rewriting", choice::to_string(way));
+  TOROID_CHECK(row, "{} names no rewriting", program::to_string(way));
   const std::string why = row->refusal(p, node, way);
-  TOROID_USER_CHECK(why.empty(), "{} of {}: {}", choice::to_string(way), choice::label(p.nodes[node]), why);
+  TOROID_USER_CHECK(why.empty(), "{} of {}: {}", program::to_string(way), program::label(p.nodes[node]), why);
   row->apply(p, node, way);
 }
 

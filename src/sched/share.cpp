@@ -7,7 +7,7 @@
 namespace toroid::sched {
 namespace {
 
-using choice::Node;
+using program::Node;
 
 constexpr size_t kMaxNests = 8, kMaxBuffers = 32;
 
@@ -28,7 +28,8 @@ bool overlap(const std::vector<int>& a, const std::vector<int>& b) {
 
 bool may_share(const Node& a, const Node& b) {
   if (!has_independent_points(a) || !has_independent_points(b) || a.beside.size() + 2 > kMaxNests) return false;
-  const std::vector<int> reads_a = choice::reads(a), writes_a = choice::writes(a), reads_b = choice::reads(b), writes_b = choice::writes(b);
+  const std::vector<int> reads_a = program::reads(a), writes_a = program::writes(a), reads_b = program::reads(b),
+                         writes_b = program::writes(b);
   if (reads_a.size() + writes_a.size() + reads_b.size() + writes_b.size() > kMaxBuffers) return false;
   if (mutant(Mutant::SharedTooMuch)) return true;
   return !overlap(writes_a, reads_b) && !overlap(writes_a, writes_b) && !overlap(reads_a, writes_b);
@@ -36,12 +37,12 @@ bool may_share(const Node& a, const Node& b) {
 
 }  // namespace
 
-choice::Program share_launches(choice::Program p) {
+program::Program share_launches(program::Program p) {
   std::vector<Node> nodes;
   for (Node& n : p.nodes) {
-    if (!nodes.empty() && choice::may_join(p, nodes.back(), n) && may_share(nodes.back(), n)) {
+    if (!nodes.empty() && program::may_join(p, nodes.back(), n) && may_share(nodes.back(), n)) {
       nodes.back().beside.push_back({std::move(n.domain), std::move(n.body)});
-      choice::take_over(nodes.back(), n);
+      program::take_over(nodes.back(), n);
     } else {
       nodes.push_back(std::move(n));
     }

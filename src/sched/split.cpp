@@ -7,10 +7,10 @@
 namespace toroid::sched {
 namespace {
 
-using choice::Node;
 using loop::Reduction;
 using loop::Statement;
 using loop::Step;
+using program::Node;
 
 constexpr int64_t kLongRow = 1 << 16;    // elements: some times what a launch costs
 constexpr int64_t kLeastPart = 1 << 13;  // elements of a part
@@ -55,7 +55,7 @@ std::string obstacle(const loop::Nest& n) {
 
 class Splitter {
  public:
-  Splitter(choice::Program& p, const Node& node, size_t row, int64_t parts) : p_(p), node_(node) {
+  Splitter(program::Program& p, const Node& node, size_t row, int64_t parts) : p_(p), node_(node) {
     const loop::Var& split = node.domain.vars[row];
     const Expr length = sym::floor_div(split.extent(), parts);
     part_ = sym::loop_symbol("part", parts);
@@ -108,7 +108,7 @@ class Splitter {
     Node n;
     n.domain = std::move(nest.domain);
     n.body = std::move(nest.body);
-    choice::take_over(n, node_);
+    program::take_over(n, node_);
     return n;
   }
 
@@ -136,7 +136,7 @@ class Splitter {
     return part * lit_as(part, DType::I64, Number::of(points_)) + place;
   }
 
-  choice::Program& p_;
+  program::Program& p_;
   const Node& node_;
   loop::Nest first_, second_;
   loop::BodyBuilder builder_{second_.body};
@@ -146,7 +146,7 @@ class Splitter {
 
 }  // namespace
 
-choice::Program split_reductions(choice::Program p, int threads, FusionReport* report) {
+program::Program split_reductions(program::Program p, int threads, FusionReport* report) {
   std::vector<Node> nodes;
   for (Node& n : p.nodes) {
     const Expr row = loop::reduction_size(n.domain), space = loop::space_size(n.domain);
@@ -168,7 +168,7 @@ choice::Program split_reductions(choice::Program p, int threads, FusionReport* r
       nodes.push_back(std::move(second));
       continue;
     }
-    if (report) report->unsplit.push_back({choice::label(n), reason});
+    if (report) report->unsplit.push_back({program::label(n), reason});
     nodes.push_back(std::move(n));
   }
   p.nodes = std::move(nodes);

@@ -29,17 +29,17 @@ void round_step(loop::Body& body, int step, DType dtype) {
 
 }  // namespace
 
-void split_epilogue(choice::Program& p, size_t i, int step, const std::vector<Expr>& strides, std::optional<DType> rounded) {
-  choice::Node whole = p.nodes[i];
+void split_epilogue(program::Program& p, size_t i, int step, const std::vector<Expr>& strides, std::optional<DType> rounded) {
+  program::Node whole = p.nodes[i];
   if (rounded && *rounded != whole.body.steps[static_cast<size_t>(step)].dtype) round_step(whole.body, step++, *rounded);
   p.nodes[i].body = whole.body;
   const DType dtype = whole.body.steps[static_cast<size_t>(step)].dtype;
   Expr index = 0;
   for (size_t d = 0; d < strides.size(); ++d)
     if (!(whole.domain.vars[d].extent() == Expr(1))) index = index + whole.domain.vars[d].symbol * strides[d];
-  const int buffer = p.new_buffer("partial_" + choice::label(whole), dtype, loop::space_size(whole.domain), loop::BufferKind::Temporary);
+  const int buffer = p.new_buffer("partial_" + program::label(whole), dtype, loop::space_size(whole.domain), loop::BufferKind::Temporary);
 
-  choice::Node& first = p.nodes[i];
+  program::Node& first = p.nodes[i];
   first.body.steps.resize(static_cast<size_t>(step) + 1);
   for (auto& s : first.body.steps)
     if (s.step == loop::Step::Store) s = {};
@@ -47,8 +47,8 @@ void split_epilogue(choice::Program& p, size_t i, int step, const std::vector<Ex
   builder.store(buffer, dtype, index, {&builder, step, dtype});
   loop::eliminate_dead(first.body);
 
-  choice::Node rest;
-  choice::take_over(rest, whole);
+  program::Node rest;
+  program::take_over(rest, whole);
   rest.body = whole.body;
   loop::Statement load;
   load.step = loop::Step::Load;

@@ -4,16 +4,16 @@
 
 namespace toroid::target {
 
-choice::Program run_passes(choice::Program p, const Target& target, choice::Stage to, const CompileOptions& options, ScheduleReport* report,
-                           const PassDump& dump) {
+program::Program run_passes(program::Program p, const Target& target, program::Stage to, const CompileOptions& options,
+                            ScheduleReport* report, const PassDump& dump) {
   ScheduleReport unseen;
   PassContext context{target, options, report ? *report : unseen};
   // Until the last one has run, what holds of the program is what held of it before.
   const auto verify = [&](const std::string& pass) {
-    const std::string before = to == choice::Stage::Lowered ? "lowering" : "what comes before scheduling";
-    choice::verify(p, choice::Stage::Lowered, pass.empty() ? before : pass);
+    const std::string before = to == program::Stage::Lowered ? "lowering" : "what comes before scheduling";
+    program::verify(p, program::Stage::Lowered, pass.empty() ? before : pass);
   };
-  PassRunner runner({report ? std::optional(Artifact::Schedule) : std::nullopt, [&] { return choice::to_string(p); }, verify}, options,
+  PassRunner runner({report ? std::optional(Artifact::Schedule) : std::nullopt, [&] { return program::to_string(p); }, verify}, options,
                     &context.report.passes, dump);
   for (auto& pass : target.passes(to)) {
     if (!(pass.fusions & with(options.fusion()))) continue;
@@ -21,7 +21,8 @@ choice::Program run_passes(choice::Program p, const Target& target, choice::Stag
                       "the option disable_passes names \"{}\", which no program can be compiled without", pass.name);
     runner.run(pass.name, [&] { return pass.run(p, context); });
   }
-  if (options.get(options::kVerifyPasses)) choice::verify(p, to, to == choice::Stage::Lowered ? "what comes before tuning" : "scheduling");
+  if (options.get(options::kVerifyPasses))
+    program::verify(p, to, to == program::Stage::Lowered ? "what comes before tuning" : "scheduling");
   return p;
 }
 

@@ -44,7 +44,7 @@ constexpr Fusions kEachFusion = with(Fusion::None) | with(Fusion::PerNode) | wit
 struct ProgramPass {
   const char* name;
   const char* doc;
-  bool (*run)(choice::Program& p, PassContext& context);  // whether it changed the program
+  bool (*run)(program::Program& p, PassContext& context);  // whether it changed the program
   Fusions fusions = kEachFusion;
   bool required = false;  // without it nothing can be made of the program
 };
@@ -52,8 +52,8 @@ struct ProgramPass {
 // The program, after the target's passes to the stage, run as PassRunner does, but for those that the options' fusion leaves out.
 // report null: nobody is told what happens, and no log either. UserError where the options leave out a pass that is required, and what the
 // passes throw: a choice that does not fit its node.
-choice::Program run_passes(choice::Program p, const Target& target, choice::Stage to, const CompileOptions& options,
-                           ScheduleReport* report = nullptr, const PassDump& dump = {});
+program::Program run_passes(program::Program p, const Target& target, program::Stage to, const CompileOptions& options,
+                            ScheduleReport* report = nullptr, const PassDump& dump = {});
 
 // The fusions with which a pass runs, for people: "always", "fusion all".
 std::string conditions_of(const ProgramPass& pass);

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/compile_options.h"
-#include "choice/program.h"
-#include "choice/verify.h"
+#include "program/program.h"
+#include "program/verify.h"
 
 namespace toroid::target {
 
@@ -36,25 +36,25 @@ class Target {
   // Why neither a template nor a library computes the problem as it is; empty when one does. What is refused becomes loops, or what its
   // operation is made of. Operands may still lack buffers and strides: products are asked about by their sizes and dtypes.
   // constant_b, constant_weight: its elements are known when compiling. options: who may compute it.
-  virtual std::string refusal(const choice::Gemm& g, bool constant_b, const CompileOptions& options) const;
-  virtual std::string refusal(const choice::Convolution& c, bool constant_weight, const CompileOptions& options) const;
-  virtual std::string refusal(const choice::Attention& a) const;
-  virtual std::string refusal(const choice::Sort& s) const;
+  virtual std::string refusal(const program::Gemm& g, bool constant_b, const CompileOptions& options) const;
+  virtual std::string refusal(const program::Convolution& c, bool constant_weight, const CompileOptions& options) const;
+  virtual std::string refusal(const program::Attention& a) const;
+  virtual std::string refusal(const program::Sort& s) const;
 
   // --- scheduling ---------------------------------------------------------------------------------------------------------------
   // The passes that take a program to a stage, in their order. Lowered: what is done before programs are tuned.
-  virtual std::span<const ProgramPass> passes(choice::Stage to) const;
+  virtual std::span<const ProgramPass> passes(program::Stage to) const;
   // Why a product should not compute rows of its left operand itself, as a node with its producer; empty when it should.
-  virtual std::string producer_refusal(const choice::Node& product) const;
-  // Why a product should not have two right operands (choice::Gemm::b2), as such a node; empty when it should.
-  virtual std::string pair_refusal(const choice::Node& product) const;
+  virtual std::string producer_refusal(const program::Node& product) const;
+  // Why a product should not have two right operands (program::Gemm::b2), as such a node; empty when it should.
+  virtual std::string pair_refusal(const program::Node& product) const;
 
   // --- tuning -------------------------------------------------------------------------------------------------------------------
   // Ways worth a trial to compute a node of a scheduled program (see tune::Choice), the most hopeful first, without the one that is taken
   // by default.
-  virtual std::vector<choice::Config> proposals(const choice::Program& scheduled, size_t node) const;
+  virtual std::vector<program::Config> proposals(const program::Program& scheduled, size_t node) const;
   // Configurations of the same template one step away; `from` empty: away from what is taken by default.
-  virtual std::vector<choice::Config> neighbours(const choice::Program& scheduled, size_t node, const choice::Config& from) const;
+  virtual std::vector<program::Config> neighbours(const program::Program& scheduled, size_t node, const program::Config& from) const;
 
  private:
   const Facts facts_;

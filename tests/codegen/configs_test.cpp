@@ -11,11 +11,11 @@ namespace {
 
 struct Kernel {
   KernelText text;
-  choice::Program program;
+  program::Program program;
   ConstantMemory constants;
 };
 
-Kernel kernel_of(Case& c, const choice::Config& config, device::Isa isa) {
+Kernel kernel_of(Case& c, const program::Config& config, device::Isa isa) {
   Kernel k{.text = {}, .program = c.program, .constants = {}};
   for (int b : c.constants) {
     auto& values = c.memory[static_cast<size_t>(b)];
@@ -24,14 +24,14 @@ Kernel kernel_of(Case& c, const choice::Config& config, device::Isa isa) {
     k.constants.tensors[b] = t;
     k.constants.parts[b] = {t};
   }
-  choice::Node node = c.node;
+  program::Node node = c.node;
   node.config = config;
   k.text = generate(node, k.program, isa, k.constants);
   return k;
 }
 
-void check(Case& c, const choice::Config& config, device::Isa isa) {
-  SCOPED_TRACE(fmt::format("{} on {}", choice::to_string(config), device::name_of(isa)));
+void check(Case& c, const program::Config& config, device::Isa isa) {
+  SCOPED_TRACE(fmt::format("{} on {}", program::to_string(config), device::name_of(isa)));
   Kernel k = kernel_of(c, config, isa);
   for (auto& job : k.constants.jobs) job();
   std::shared_ptr<const device::LoadedCode> code;
@@ -57,15 +57,15 @@ void check_all(Case c, size_t least) {
   if (!KernelRunner::has_cpu()) GTEST_SKIP() << "no compiler for CPUs";
   for (device::Isa isa : {device::Isa::Avx512, device::Isa::Avx2}) {
     if (isa > device::host().isa) continue;
-    const std::vector<choice::Config> all = configs(c.node, c.program, isa);
+    const std::vector<program::Config> all = configs(c.node, c.program, isa);
     EXPECT_GE(all.size(), least);
     EXPECT_LE(all.size(), 30u);
     ASSERT_FALSE(all.empty());
     EXPECT_EQ(kernel_of(c, all[0], isa).text.source, kernel_of(c, {}, isa).text.source) << "the first is what the rule takes";
     std::set<std::string> names, texts;
     for (auto& config : all) {
-      EXPECT_TRUE(names.insert(choice::to_string(config)).second) << choice::to_string(config) << " twice";
-      EXPECT_EQ(choice::parse_config(choice::to_string(config)), config);
+      EXPECT_TRUE(names.insert(program::to_string(config)).second) << program::to_string(config) << " twice";
+      EXPECT_EQ(program::parse_config(program::to_string(config)), config);
       if (texts.insert(kernel_of(c, config, isa).text.source).second) check(c, config, isa);
       for (auto& next : neighbours(config, c.node, c.program, isa)) {
         EXPECT_NE(next, config);
@@ -109,7 +109,7 @@ TEST(Configs, AttentionOfOneQuery) { check_all(attention(3, 1, 300, 32), 5); }
 
 std::string error_of(Case& c, const std::string& config) {
   try {
-    kernel_of(c, choice::parse_config(config), device::Isa::Avx2);
+    kernel_of(c, program::parse_config(config), device::Isa::Avx2);
   } catch (const UserError& e) {
     return e.what();
   }
@@ -118,7 +118,7 @@ std::string error_of(Case& c, const std::string& config) {
 
 TEST(Configs, WhatDoesNotFitIsReported) {
   Case c = product(40, 64, 128, true);
-  const std::string rule = choice::to_string(configs(c.node, c.program, device::Isa::Avx2)[0]);
+  const std::string rule = program::to_string(configs(c.node, c.program, device::Isa::Avx2)[0]);
   EXPECT_EQ(error_of(c, rule), "");
   const std::pair<const char*, const char*> wrong[] = {
       {"gemm_wgmma(block_m=128)", "is of no form that takes this problem: gemm"},

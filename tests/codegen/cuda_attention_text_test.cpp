@@ -20,7 +20,7 @@ constexpr const char* kPrefetch = "cp.async.bulk.prefetch.L2";
 // One query of 32 heads on so many keys.
 Case decoding(int64_t keys) {
   Case c = attention(1, 1, 16, 128, DType::BF16);
-  auto& a = std::get<choice::Attention>(c.node.problem);
+  auto& a = std::get<program::Attention>(c.node.problem);
   a.heads = a.kv_heads = 32, a.keys = keys;
   a.k.strides = a.v.strides = {32 * keys * 128, keys * 128, 128, 1};
   return c;
@@ -37,7 +37,7 @@ TEST(CudaAttentionText, BringsFirstKeysBeforeTheKernelBeforeHasEnded) {
   EXPECT_TRUE(has(text_of(decoding(2048)), "i < 1; ++i) {\n    const int s = round")) << "fewer where there are fewer";
   EXPECT_FALSE(has(text_of(decoding(64)), kPrefetch)) << "not all of them";
   EXPECT_FALSE(has(text_of(c, "sm_80"), kPrefetch)) << "a Hopper instruction";
-  std::get<choice::Attention>(c.node.problem).k.strides = {2 * 32 * 4096 * 128, 2 * 4096 * 128, 2 * 128, 1};
+  std::get<program::Attention>(c.node.problem).k.strides = {2 * 32 * 4096 * 128, 2 * 4096 * 128, 2 * 128, 1};
   EXPECT_FALSE(has(text_of(c), kPrefetch)) << "rows that are apart are no one piece";
 }
 
@@ -57,7 +57,7 @@ TEST(CudaAttentionText, SharedKeysTakeWordsThatAreZeroBetweenLaunches) {
   EXPECT_EQ(k.scratch_bytes, Expr(0));
   // Of each block but the last of a head: one row of 64 sums, and for each 8 of them a peak and a total.
   EXPECT_EQ(k.counters.constant(), 3 * (splits - 1) * (64 + 8 * 2));
-  auto& a = std::get<choice::Attention>(c.node.problem);
+  auto& a = std::get<program::Attention>(c.node.problem);
   a.heads = a.kv_heads = 200;
   const KernelText alone = text_of(c);
   EXPECT_EQ(alone.tasks.constant(), 200);

@@ -8,7 +8,7 @@ namespace {
 
 struct Job : CudaJob {
   Case* problem = nullptr;
-  choice::Config config = {};
+  program::Config config = {};
   ConstantMemory constants = {};
 };
 
@@ -18,27 +18,27 @@ device::cuda::GpuInfo info_of(const std::string& architecture) {
   return gpu;
 }
 
-Job job_of(Case& c, const choice::Config& config, const std::string& architecture) {
+Job job_of(Case& c, const program::Config& config, const std::string& architecture) {
   Job job{{{}, architecture}, &c, config};
-  choice::Program program = c.program;
+  program::Program program = c.program;
   for (int b : c.constants) {
     const int64_t numel = program.buffers[static_cast<size_t>(b)].numel.constant();
     job.constants.tensors[b] = Tensor::from_blob(c.memory[static_cast<size_t>(b)].data(), std::vector<int64_t>{numel}, c.dtype);
   }
-  choice::Node node = c.node;
+  program::Node node = c.node;
   node.config = config;
   job.kernel = generate_cuda(node, program, info_of(architecture), job.constants);
   return job;
 }
 
 bool rounds_to_tf32(const Case& c) {
-  if (auto* g = std::get_if<choice::Gemm>(&c.node.problem)) return g->tf32;
-  auto* p = std::get_if<choice::Convolution>(&c.node.problem);
+  if (auto* g = std::get_if<program::Gemm>(&c.node.problem)) return g->tf32;
+  auto* p = std::get_if<program::Convolution>(&c.node.problem);
   return p && p->tf32;
 }
 Case in_tf32(Case c) {
-  if (auto* g = std::get_if<choice::Gemm>(&c.node.problem)) g->tf32 = true;
-  if (auto* p = std::get_if<choice::Convolution>(&c.node.problem)) p->tf32 = true;
+  if (auto* g = std::get_if<program::Gemm>(&c.node.problem)) g->tf32 = true;
+  if (auto* p = std::get_if<program::Convolution>(&c.node.problem)) p->tf32 = true;
   return c;
 }
 
@@ -89,20 +89,20 @@ class CudaConfigs : public testing::Test {
     for (const char* architecture : {"sm_90a", "sm_80"}) {
       SCOPED_TRACE(architecture);
       const device::cuda::GpuInfo gpu = info_of(architecture);
-      const std::vector<choice::Config> all = cuda_configs(c.node, c.program, gpu);
+      const std::vector<program::Config> all = cuda_configs(c.node, c.program, gpu);
       EXPECT_LE(all.size(), 32u);
       ASSERT_FALSE(all.empty());
       EXPECT_EQ(job_of(c, all[0], architecture).kernel.source, job_of(c, {}, architecture).kernel.source) << "the first is the rule's";
       std::set<std::string> names, found;
       std::vector<Job> jobs;
       for (auto& config : all) {
-        EXPECT_TRUE(names.insert(choice::to_string(config)).second) << choice::to_string(config) << " twice";
-        EXPECT_EQ(choice::parse_config(choice::to_string(config)), config);
+        EXPECT_TRUE(names.insert(program::to_string(config)).second) << program::to_string(config) << " twice";
+        EXPECT_EQ(program::parse_config(program::to_string(config)), config);
         found.insert(config.form);
         jobs.push_back(job_of(c, config, architecture));
       }
       for (auto& next : cuda_neighbours(all[0], c.node, c.program, gpu))
-        if (names.insert(choice::to_string(next)).second) jobs.push_back(job_of(c, next, architecture));
+        if (names.insert(program::to_string(next)).second) jobs.push_back(job_of(c, next, architecture));
       if (gpu.is_hopper()) {
         EXPECT_GE(all.size(), least);
         for (auto& form : forms) EXPECT_TRUE(found.count(form)) << form;
@@ -121,7 +121,7 @@ class CudaConfigs : public testing::Test {
     }
     compile_side_by_side(jobs, [](auto& job) { return job.architecture; });
     for (auto& job : jobs) {
-      SCOPED_TRACE(choice::to_string(job.config));
+      SCOPED_TRACE(program::to_string(job.config));
       EXPECT_EQ(job.error, "") << job.kernel.source.substr(job.kernel.source.find("\nextern"));
       if (KernelRunner::has_gpu() && architecture == KernelRunner::gpu_architecture() && job.error.empty()) run(job);
     }
@@ -203,7 +203,7 @@ TEST_F(CudaConfigs, WhatDoesNotFitIsReported) {
       {"loop_flat(threads=256,vectors=1)", "is of no form"},
   };
   for (auto& [config, why] : wrong) try {
-      job_of(c, choice::parse_config(config), "sm_90a");
+      job_of(c, program::parse_config(config), "sm_90a");
       ADD_FAILURE() << config << " is taken";
     } catch (const UserError& e) {
       EXPECT_NE(std::string(e.what()).find(why), std::string::npos) << e.what();

@@ -21,8 +21,8 @@ struct Shape {
 // Buffers: the input, the weight, a bias, something of the result's size that is added, and the result.
 enum Buffer { kInput, kWeight, kBias, kAdded, kResult };
 
-choice::Convolution problem(const Shape& s) {
-  choice::Convolution c;
+program::Convolution problem(const Shape& s) {
+  program::Convolution c;
   c.n = s.symbolic ? sym::symbol("images", 1, 1 << 20) : Expr(s.n);
   c.groups = s.groups, c.in_channels = s.in, c.out_channels = s.out;
   c.in_h = s.h, c.in_w = s.w;
@@ -40,8 +40,8 @@ choice::Convolution problem(const Shape& s) {
 }
 
 // relu(convolution + bias + added), in channels-last memory.
-choice::Node node_of(const choice::Convolution& c) {
-  choice::Node node;
+program::Node node_of(const program::Convolution& c) {
+  program::Node node;
   const std::vector<Expr> sizes = {c.n, c.out_channels, c.out_h, c.out_w};
   std::vector<Expr> at;
   for (size_t d = 0; d < 4; ++d) {
@@ -84,7 +84,7 @@ class CudaConvolution : public testing::Test {
     return m;
   }
 
-  static std::vector<double> expected(const choice::Convolution& c, int64_t n, const std::vector<Memory>& m) {
+  static std::vector<double> expected(const program::Convolution& c, int64_t n, const std::vector<Memory>& m) {
     const int64_t h = c.in_h.constant(), w = c.in_w.constant(), oh = c.out_h.constant(), ow = c.out_w.constant();
     const int64_t in = c.in_channels / c.groups, out = c.out_channels / c.groups;
     int64_t step[4], weight[4];
@@ -113,14 +113,14 @@ class CudaConvolution : public testing::Test {
     // Texts differ little: without a GPU NVRTC gets some of them.
     constexpr int kOneIn = 12;
     if (!KernelRunner::has_gpu() && checks_++ % kOneIn != 0) return;
-    const choice::Convolution c = problem(s);
-    const choice::Node node = node_of(c);
+    const program::Convolution c = problem(s);
+    const program::Node node = node_of(c);
     auto value = [&](const Expr& e) { return sym::evaluate(e, [&](const sym::Node&) { return s.n; }); };
     const int64_t weights = c.out_channels * conv_k(c), results = value(conv_pixels(c)) * c.out_channels;
     std::vector<Memory> m;
     for (int64_t numel : {s.n * s.in * s.h * s.w, weights}) m.push_back(memory(numel, s.dtype, s.tf32));
     for (int64_t numel : {c.out_channels, results, results}) m.push_back(memory(numel, s.dtype));
-    choice::Program program;
+    program::Program program;
     for (auto& x : m) program.new_buffer("b", s.dtype, static_cast<int64_t>(x.values.size()), loop::BufferKind::Constant);
     ConstantMemory constants;
     constants.tensors[kWeight] = Tensor::from_blob(m[kWeight].bytes.data(), std::vector<int64_t>{weights}, s.dtype);
@@ -185,7 +185,7 @@ class CudaConvolution : public testing::Test {
 
   // conv_wgmma with every `step`-th tile.
   void check_window(const Shape& s, size_t first, size_t step) {
-    const choice::Convolution c = problem(s);
+    const program::Convolution c = problem(s);
     ASSERT_EQ(conv_wgmma_refusal(c), "");
     const std::vector<WgmmaTile> tiles = wgmma_tiles(conv_implicit_product(c), true);
     for (size_t t = first; t < tiles.size(); t += step)
@@ -257,7 +257,7 @@ TEST_F(CudaConvolution, Shapes) {
   };
   for (const Shape& s : shapes)
     for (int processors : {8, 132}) {
-      const choice::Convolution c = problem(s);
+      const program::Convolution c = problem(s);
       check_gemm(s, choose_conv_gemm_tile(c, s.n * s.h * s.w, processors, has_clusters()), has_clusters());
     }
 }

@@ -25,13 +25,13 @@ std::string to_string(const Problem& p) {
 }
 
 // out = a b + bias, of buffers 0 to 3: a, b, out, bias.
-choice::Node node_of(const Problem& p) {
-  choice::Gemm g;
+program::Node node_of(const Problem& p) {
+  program::Gemm g;
   g.batch = {p.batch}, g.m = p.m, g.n = p.n, g.k = p.k;
   g.a = {0, p.dtype, 0, {p.m * p.k, p.a_transposed ? 1 : p.k, p.a_transposed ? p.m : 1}};
   g.b = {1, p.dtype, 0, {p.n * p.k, p.b_transposed ? 1 : p.n, p.b_transposed ? p.k : 1}};
   g.tf32 = p.tf32 != Tf32::None;
-  choice::Node node;
+  program::Node node;
   node.problem = g;
   loop::Nest nest = loop::parse(fmt::format(
       "loop (i0: {0}, i1: {1}, i2: {2}) {{\n v0: f32 = accumulate\n v1: f32 = load %3 [i2]\n v2: f32 = Add v0 v1\n v3: {3} = Cast v2\n "
@@ -155,7 +155,7 @@ constexpr int kProcessors = 132;
 
 TEST_F(CudaGemm, WgmmaTiles) {
   const Problem odd{200, 328, 200, 2}, single{8, 16, 8}, whole{512, 640, 200};
-  const auto tiles = wgmma_tiles(std::get<choice::Gemm>(node_of(odd).problem));
+  const auto tiles = wgmma_tiles(std::get<program::Gemm>(node_of(odd).problem));
   EXPECT_GT(tiles.size(), 30u);
   // Without a GPU a few, which have each part of the text between them.
   const std::function<bool(const WgmmaTile&)> parts[] = {[](auto& t) { return t.share > 1 && t.slices == 1; },
@@ -171,12 +171,12 @@ TEST_F(CudaGemm, WgmmaTiles) {
     few.push_back(*at);
   }
   for (const Problem& p : {odd, single, whole}) {
-    const choice::Node node = node_of(p);
+    const program::Node node = node_of(p);
     if (KernelRunner::has_gpu())
-      for (auto& t : tiles) add(p, generate_gemm_wgmma(node, std::get<choice::Gemm>(node.problem), t, kProcessors, true), "sm_90a");
+      for (auto& t : tiles) add(p, generate_gemm_wgmma(node, std::get<program::Gemm>(node.problem), t, kProcessors, true), "sm_90a");
     else if (p.m != single.m)
       for (size_t i = p.m == whole.m; i < few.size(); i += 2)
-        add(p, generate_gemm_wgmma(node, std::get<choice::Gemm>(node.problem), few[i], kProcessors, true), "sm_90a");
+        add(p, generate_gemm_wgmma(node, std::get<program::Gemm>(node.problem), few[i], kProcessors, true), "sm_90a");
   }
 }
 
@@ -184,18 +184,18 @@ TEST_F(CudaGemm, WgmmaTiles) {
 TEST_F(CudaGemm, WgmmaManyTilesABlock) {
   if (!KernelRunner::has_gpu()) GTEST_SKIP() << "no GPU";
   const Problem p{712, 1160, 264};
-  const choice::Node node = node_of(p);
-  for (auto& tile : wgmma_tiles(std::get<choice::Gemm>(node.problem)))
+  const program::Node node = node_of(p);
+  for (auto& tile : wgmma_tiles(std::get<program::Gemm>(node.problem)))
     if (tile.split == 1 && tile.slices == 1)
-      add(p, generate_gemm_wgmma(node, std::get<choice::Gemm>(node.problem), tile, 6, true), "sm_90a");
+      add(p, generate_gemm_wgmma(node, std::get<program::Gemm>(node.problem), tile, 6, true), "sm_90a");
 }
 
 TEST_F(CudaGemm, WgmmaLayouts) {
   for (bool a : {false, true})
     for (bool b : {false, true}) {
       const Problem p{136, 264, 72, 3, a, b, DType::F16};
-      const choice::Node node = node_of(p);
-      const auto& g = std::get<choice::Gemm>(node.problem);
+      const program::Node node = node_of(p);
+      const auto& g = std::get<program::Gemm>(node.problem);
       const auto tiles = wgmma_tiles(g);
       const size_t every = KernelRunner::has_gpu() ? 2 : tiles.size();
       for (size_t i = 0; i < tiles.size(); i += every)
@@ -207,8 +207,8 @@ TEST_F(CudaGemm, WgmmaLayouts) {
 TEST_F(CudaGemm, WgmmaPairs) {
   for (bool b : {false, true}) {
     const Problem p{200, 144, 136, 1, false, b, DType::BF16, true};
-    choice::Node node = node_of(p);
-    auto& g = std::get<choice::Gemm>(node.problem);
+    program::Node node = node_of(p);
+    auto& g = std::get<program::Gemm>(node.problem);
     // The right operand is [k, 2 n] or [2 n, k] then.
     g.b2 = g.b;
     if (!b) g.b.strides[1] = g.b2->strides[1] = 2 * p.n;
@@ -228,8 +228,8 @@ TEST_F(CudaGemm, WgmmaPairs) {
 TEST_F(CudaGemm, MmaLayoutsAndWidths) {
   for (const Problem& p : {Problem{136, 264, 200, 2}, Problem{77, 131, 139, 2, true, false},
                            Problem{78, 132, 46, 1, true, true, DType::F16}, Problem{300, 260, 68, 1, false, false}, Problem{1, 1, 1}}) {
-    const choice::Node node = node_of(p);
-    const auto& g = std::get<choice::Gemm>(node.problem);
+    const program::Node node = node_of(p);
+    const auto& g = std::get<program::Gemm>(node.problem);
     for (int64_t m : {p.m, int64_t{8192}})
       if (m == p.m || KernelRunner::has_gpu()) add(p, generate_gemm_mma(node, g, choose_mma_tile(g, m, m, 1, kProcessors)), "sm_80");
   }
@@ -243,8 +243,8 @@ TEST_F(CudaGemm, Tf32MmaLayoutsAndWidths) {
                                Problem{77, 131, 45, 2, a, b, DType::F32, false, Tf32::TiesAway},
                                Problem{78, 130, 46, 1, a, b, DType::F32, false, Tf32::TiesAway},
                                Problem{1, 1, 1, 1, a, b, DType::F32, false, Tf32::TiesAway}}) {
-        const choice::Node node = node_of(p);
-        const auto& g = std::get<choice::Gemm>(node.problem);
+        const program::Node node = node_of(p);
+        const auto& g = std::get<program::Gemm>(node.problem);
         ASSERT_EQ(gemm_mma_refusal(node, g), "");
         const auto tiles = mma_tiles(g);
         for (size_t i = 0; i < tiles.size(); ++i)
@@ -258,8 +258,8 @@ TEST_F(CudaGemm, Tf32WgmmaTiles) {
       single{8, 16, 4, 1, false, true, DType::F32, false, Tf32::TiesEven},
       whole{512, 640, 200, 1, false, true, DType::F32, false, Tf32::TiesEven};
   for (const Problem& p : {odd, single, whole}) {
-    const choice::Node node = node_of(p);
-    const auto& g = std::get<choice::Gemm>(node.problem);
+    const program::Node node = node_of(p);
+    const auto& g = std::get<program::Gemm>(node.problem);
     ASSERT_EQ(gemm_wgmma_refusal(node, g), "");
     const auto tiles = wgmma_tiles(g);
     EXPECT_GT(tiles.size(), 30u);
@@ -284,8 +284,8 @@ TEST_F(CudaGemm, SpillsAreSeen) {
 
 TEST_F(CudaGemm, Tf32IsTakenOnlyWhereItIsAllowed) {
   Problem p{256, 256, 256, 1, false, true, DType::F32};
-  choice::Node node = node_of(p);
-  auto& g = std::get<choice::Gemm>(node.problem);
+  program::Node node = node_of(p);
+  auto& g = std::get<program::Gemm>(node.problem);
   EXPECT_NE(gemm_mma_refusal(node, g).find("allow_tf32"), std::string::npos);
   EXPECT_NE(gemm_wgmma_refusal(node, g).find("allow_tf32"), std::string::npos);
   g.tf32 = true;
@@ -303,8 +303,8 @@ TEST_F(CudaGemm, SimtLayouts) {
   for (bool a : {false, true})
     for (bool b : {false, true}) {
       const Problem p{77, 131, 45, 2, a, b, DType::F32};
-      const choice::Node node = node_of(p);
-      add(p, generate_gemm_simt(node, std::get<choice::Gemm>(node.problem)), "sm_80");
+      const program::Node node = node_of(p);
+      add(p, generate_gemm_simt(node, std::get<program::Gemm>(node.problem)), "sm_80");
     }
 }
 

@@ -106,14 +106,14 @@ class CudaOddRows : public testing::Test {
     const Body* body;
   };
 
-  static choice::Node node_of(const Sizes& s, const Body& body) {
-    choice::Gemm g;
+  static program::Node node_of(const Sizes& s, const Body& body) {
+    program::Gemm g;
     g.m = s.m, g.n = s.n, g.k = s.k;
     g.tf32 = s.dtype == DType::F32;
     g.a = {kA, s.dtype, 0, {s.k, 1}};
     g.b = {kB, s.dtype, 0, {1, s.k}};
     if (body.pair) g.b2 = g.b, g.b2->offset = s.n * s.k;
-    choice::Node node;
+    program::Node node;
     node.problem = g;
     loop::Nest nest = nest_of(s, body);
     node.domain = nest.domain, node.body = nest.body;
@@ -124,8 +124,8 @@ class CudaOddRows : public testing::Test {
   }
 
   void wgmma(const Sizes& s, const Body& body, const std::function<bool(size_t, const WgmmaTile&)>& takes, int processors = 132) {
-    const choice::Node node = node_of(s, body);
-    const auto& g = std::get<choice::Gemm>(node.problem);
+    const program::Node node = node_of(s, body);
+    const auto& g = std::get<program::Gemm>(node.problem);
     ASSERT_EQ(gemm_wgmma_refusal(node, g), "");
     const auto tiles = wgmma_tiles(g);
     for (size_t i = 0; i < tiles.size(); ++i)
@@ -133,8 +133,8 @@ class CudaOddRows : public testing::Test {
   }
   void mma(const Sizes& s, const Body& body) {
     if (body.pair) return;
-    const choice::Node node = node_of(s, body);
-    const auto& g = std::get<choice::Gemm>(node.problem);
+    const program::Node node = node_of(s, body);
+    const auto& g = std::get<program::Gemm>(node.problem);
     ASSERT_EQ(gemm_mma_refusal(node, g), "");
     const auto tiles = mma_tiles(g);
     for (size_t i = 0; i < tiles.size(); i += KernelRunner::has_gpu() ? 4 : tiles.size())

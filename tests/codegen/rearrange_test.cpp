@@ -16,7 +16,7 @@ Tensor counting(int64_t n) {
 }
 
 TEST(Rearrange, PartsLieSideBySideWithZerosBetween) {
-  choice::Rearranged r;
+  program::Rearranged r;
   r.buffer = 2;
   r.parts.push_back({{0, DType::F32, 0, {3, 1}}, 0, {1, 4}, {2, 3}});  // [2, 3], transposed into rows of 4
   r.parts.push_back({{1, DType::F32, 1, {1}}, 2, {4}, {3}});           // behind each of its columns
@@ -26,7 +26,7 @@ TEST(Rearrange, PartsLieSideBySideWithZerosBetween) {
 
 TEST(Rearrange, ManyDimensionsAndBlocks) {
   constexpr int64_t kA = 2, kB = 3, kRows = 40, kColumns = 70;
-  choice::Rearranged r;
+  program::Rearranged r;
   r.buffer = 1;
   r.parts.push_back({{0, DType::F32, 0, {kB * kRows * kColumns, kRows * kColumns, kColumns, 1}},
                      0,
@@ -40,7 +40,7 @@ TEST(Rearrange, ManyDimensionsAndBlocks) {
 }
 
 TEST(Rearrange, OtherTypesAreBugs) {
-  choice::Rearranged r;
+  program::Rearranged r;
   r.parts.push_back({{0, DType::BF16, 0, {1}}, 0, {1}, {4}});
   EXPECT_THROW(rearranged(r, DType::BF16, 4, {{0, counting(4)}}), InternalError);
 }

@@ -9,15 +9,15 @@
 #include <vector>
 
 #include "base/scalar.h"
-#include "choice/program.h"
+#include "program/program.h"
 
 namespace toroid::codegen {
 
 // A node, what its buffers hold, and what it must leave in the last one.
 struct Case {
   DType dtype = DType::F32;
-  choice::Node node = {};
-  choice::Program program = {};
+  program::Node node = {};
+  program::Program program = {};
   std::vector<std::vector<std::byte>> memory;
   std::vector<int> constants;
   std::vector<double> expected;
@@ -64,7 +64,7 @@ inline Case product(int64_t m, int64_t n, int64_t k, bool weights, DType t = DTy
   c.add(n * k, weights ? loop::BufferKind::Constant : loop::BufferKind::Input);
   c.add(n);
   c.add(m * n, loop::BufferKind::Output);
-  choice::Gemm g;
+  program::Gemm g;
   g.m = m, g.n = n, g.k = k;
   g.a = {0, t, 0, {k, 1}}, g.b = {1, t, 0, {1, k}};
   c.node.problem = g;
@@ -88,7 +88,7 @@ inline Case convolution(int64_t in, int64_t out, int64_t size, int64_t kernel, i
   c.add(size * size * in);
   c.add(out * group_in * kernel * kernel, loop::BufferKind::Constant);
   c.add(size * size * out, loop::BufferKind::Output);
-  choice::Convolution p;
+  program::Convolution p;
   p.n = 1, p.groups = groups, p.in_channels = in, p.out_channels = out;
   p.in_h = p.in_w = p.out_h = p.out_w = size;
   p.kernel_h = p.kernel_w = kernel, p.pad_h = p.pad_w = pad;
@@ -121,7 +121,7 @@ inline Case attention(int64_t heads, int64_t queries, int64_t keys, int64_t dept
   c.add(heads * keys * depth);
   c.add(heads * keys * depth);
   c.add(heads * queries * depth, loop::BufferKind::Output);
-  choice::Attention a;
+  program::Attention a;
   a.batch = 1, a.heads = a.kv_heads = heads, a.queries = queries, a.keys = keys, a.head_dim = a.value_dim = depth;
   a.q = {0, t, 0, {heads * queries * depth, queries * depth, depth, 1}};
   a.k = a.v = {1, t, 0, {heads * keys * depth, keys * depth, depth, 1}};

@@ -245,10 +245,10 @@ TEST(Backends, CublasLtByConfiguration) {
     GTEST_SKIP() << e.what();
   }
   constexpr int64_t m = 40, n = 48, k = 64;
-  choice::Gemm g;
+  program::Gemm g;
   g.m = m, g.n = n, g.k = k;
   g.a = {0, DType::F32, 0, {k, 1}}, g.b = {1, DType::F32, 0, {1, k}};
-  choice::Node node;
+  program::Node node;
   node.problem = g;
   const loop::Nest nest = loop::parse("loop (i0: 40, i1: 48) {\n v0: f32 = accumulate\n store %2 [i0*48 + i1] v0\n}");
   node.domain = nest.domain, node.body = nest.body;
@@ -267,10 +267,10 @@ TEST(Backends, CublasLtByConfiguration) {
     prepared->run(buffers, scratch.get());
     const auto got = out.to(Device::cpu()).to_vector();
     if (first.empty()) first = got;
-    for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], first[i], 1e-4 * (1 + std::abs(first[i]))) << choice::to_string(config);
+    for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], first[i], 1e-4 * (1 + std::abs(first[i]))) << program::to_string(config);
   }
   for (const char* bad : {"cublaslt(algo=63)", "cublaslt(algo=-1)", "gemm_simt()"}) {
-    node.config = choice::parse_config(bad);
+    node.config = program::parse_config(bad);
     EXPECT_THROW(exec::prepare(backend::cublaslt_call(node), Device::cuda(), {}), UserError) << bad;
   }
 }

@@ -130,8 +130,8 @@ size_t host_calls(const graph::Graph& g, const ModelOptions& given) {
   const device::cuda::GpuInfo absent;
   const compiler::Setup setup = front::setup_of(given);
   const auto target = backend::make_backend(setup.device, setup.options, &absent);
-  const choice::Program p = lower::lower(*graph::run_passes(graph::clone(g), graph::pipeline(graph::kFrozen)),
-                                         {.options = setup.options, .target = target.get()});
+  const program::Program p = lower::lower(*graph::run_passes(graph::clone(g), graph::pipeline(graph::kFrozen)),
+                                          {.options = setup.options, .target = target.get()});
   return static_cast<size_t>(std::count_if(p.nodes.begin(), p.nodes.end(), [](auto& n) { return n.is_extern(); }));
 }
 

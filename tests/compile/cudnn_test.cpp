@@ -21,15 +21,15 @@ enum Buffer { kInput, kWeight, kBias, kOther, kResult };
 
 // A convolution of 2 images of 8 x 6 points, channels last; `body` over i0 (image), i1 (channel), i2, i3.
 struct Case {
-  choice::Program program;
+  program::Program program;
 
   explicit Case(const std::string& body, DType t = DType::F16, int64_t kernel = 3) {
-    choice::Convolution c;
+    program::Convolution c;
     c.n = 2, c.in_channels = 16, c.out_channels = 24, c.in_h = 8, c.in_w = 6, c.out_h = 8, c.out_w = 6;
     c.kernel_h = c.kernel_w = kernel, c.pad_h = c.pad_w = kernel / 2;
     c.input = {kInput, t, 0, {8 * 6 * 16, 1, 6 * 16, 16}};
     c.weight = {kWeight, t, 0, {16 * kernel * kernel, kernel * kernel, kernel, 1}};
-    choice::Node node;
+    program::Node node;
     const loop::Nest nest = loop::parse("loop (i0: 2, i1: 24, i2: 8, i3: 6) {\n" + body + "\n}");
     node.domain = nest.domain, node.body = nest.body, node.problem = c, node.origins = {"conv"};
     const int64_t numel[] = {2 * 8 * 6 * 16, 24 * 16 * kernel * kernel, 24, 2 * 8 * 6 * 24, 2 * 8 * 6 * 24};
@@ -37,7 +37,7 @@ struct Case {
       program.new_buffer("b", t, n, program.buffers.size() == kWeight ? loop::BufferKind::Constant : loop::BufferKind::Input);
     program.nodes.push_back(std::move(node));
   }
-  choice::Convolution& convolution() { return std::get<choice::Convolution>(program.nodes[0].problem); }
+  program::Convolution& convolution() { return std::get<program::Convolution>(program.nodes[0].problem); }
 };
 
 constexpr const char* kPlace = "[i0*1152 + i1 + i2*144 + i3*24]";
@@ -69,7 +69,7 @@ TEST(CudnnProblems, TakeTheEpiloguesThatTheLibraryHas) {
              {0, 5, 4, 2, 3}}}) {
     Case c(w.body);
     backend::fit_for_cudnn(c.program, 0);
-    ASSERT_EQ(c.program.nodes.size(), 1u) << w.name << choice::to_string(c.program);
+    ASSERT_EQ(c.program.nodes.size(), 1u) << w.name << program::to_string(c.program);
     const backend::CudnnNode node = backend::describe_cudnn(c.program.nodes[0]);
     EXPECT_EQ(node.name, w.name);
     EXPECT_EQ(node.buffers, w.buffers);
@@ -118,7 +118,7 @@ TEST(CudnnProblems, WhatTheLibraryHasNotFollowsInALoop) {
 
 TEST(CudnnProblems, RefusalsSayWhy) {
   const std::string plain = fmt::format(" v0: f32 = accumulate\n v1: f16 = Cast v0\n store %4 {} v1", kPlace);
-  const auto why = [&](const std::function<void(choice::Convolution&)>& change, bool constant = true) {
+  const auto why = [&](const std::function<void(program::Convolution&)>& change, bool constant = true) {
     Case c(plain);
     change(c.convolution());
     return backend::cudnn_refusal(c.convolution(), constant);
@@ -135,7 +135,7 @@ TEST(CudnnProblems, ConfigurationsOfOthersAreRefused) {
   Case c(fmt::format(" v0: f32 = accumulate\n v1: f16 = Cast v0\n store %4 {} v1", kPlace));
   backend::fit_for_cudnn(c.program, 0);
   for (const char* bad : {"cudnn(algo=16)", "cudnn(algo=-1)", "conv_simt()"}) {
-    c.program.nodes[0].config = choice::parse_config(bad);
+    c.program.nodes[0].config = program::parse_config(bad);
     EXPECT_THROW(backend::cudnn_call(c.program.nodes[0]), UserError) << bad;
   }
 }
@@ -162,13 +162,13 @@ TEST(Backends, TuningTriesCudnnWhereItIs) {
   const auto target = backend::make_backend(setup.device, setup.options, &absent);
   Case c(fmt::format(" v0: f32 = accumulate\n v1: f16 = Cast v0\n store %4 {} v1", kPlace));
   std::string ways;
-  for (auto& way : target->proposals(c.program, 0)) ways += choice::to_string(way) + " ";
+  for (auto& way : target->proposals(c.program, 0)) ways += program::to_string(way) + " ";
   EXPECT_NE(ways.find("cudnn(algo=0) cudnn(algo=1) cudnn(algo=2)"), std::string::npos) << ways;
-  c.program.nodes[0].config = choice::parse_config("cudnn(algo=1)");
-  const auto scheduled = [&] { return target::run_passes(c.program, *target, choice::Stage::Scheduled, setup.options); };
-  const choice::Program p = scheduled();
+  c.program.nodes[0].config = program::parse_config("cudnn(algo=1)");
+  const auto scheduled = [&] { return target::run_passes(c.program, *target, program::Stage::Scheduled, setup.options); };
+  const program::Program p = scheduled();
   ASSERT_EQ(p.nodes.size(), 1u);
-  EXPECT_EQ(p.nodes[0].by, choice::Implementation::CuDnn);
+  EXPECT_EQ(p.nodes[0].by, program::Implementation::CuDnn);
   EXPECT_EQ(backend::describe_cudnn(p.nodes[0]).name, "cudnn_convolution");
   c.convolution().input.strides = {768, 48, 6, 1};
   EXPECT_THROW(scheduled(), UserError);
@@ -181,7 +181,7 @@ TEST(Backends, MissingCudnnIsAnErrorOnlyWhereItStandsAlone) {
   } catch (const EnvironmentError& e) {
     EXPECT_NE(std::string(e.what()).find("nvidia-cudnn"), std::string::npos) << e.what();
   }
-  const choice::Convolution c = Case(fmt::format(" v0: f32 = accumulate\n store %4 {} v0", kPlace)).convolution();
+  const program::Convolution c = Case(fmt::format(" v0: f32 = accumulate\n store %4 {} v0", kPlace)).convolution();
   ScopedOption both("conv_backends", "cudnn, template");
   const auto list = backend::gpu_candidates(c, true, CompileOptions::of_process());
   ASSERT_EQ(list.size(), 2u);

@@ -6,11 +6,11 @@
 
 #include "base/check.h"
 #include "base/options.h"
-#include "choice/inline.h"
 #include "compile/harness.h"
 #include "compile/stages.h"
 #include "exec/executable.h"
 #include "front/compile_model.h"
+#include "program/inline.h"
 #include "toroid/custom_op.h"
 #include "toroid/ops.h"
 #include "tune/search/whole.h"
@@ -36,7 +36,7 @@ auto& by_size() {
   return op;
 }
 
-choice::Program lowered(bool symbolic) {
+program::Program lowered(bool symbolic) {
   by_size();
   auto g = graph::parse(symbolic ? R"(graph "by_size"(%x: f32[s0, 3]) symbols(s0 in 1..inf) {
   %y: f32[s0, 3] = add.Tensor(%x, 1)
@@ -51,7 +51,7 @@ choice::Program lowered(bool symbolic) {
   return lower::lower(*graph::run_passes(std::move(g), graph::pipeline(graph::kFrozen)));
 }
 
-size_t open_node(const choice::Program& p) {
+size_t open_node(const program::Program& p) {
   for (size_t i = 0; i < p.nodes.size(); ++i)
     if (p.nodes[i].is_open()) return i;
   ADD_FAILURE() << "no open node";
@@ -66,7 +66,7 @@ const exec::Branch* branch_of(const exec::Loadable& made) {
 
 TEST(CustomDispatch, RangesAreTimedAtTheirTops) {
   auto p = lowered(true);
-  auto ranges = choice::ranges_of(std::get<choice::Open>(p.nodes[open_node(p)].problem));
+  auto ranges = program::ranges_of(std::get<program::Open>(p.nodes[open_node(p)].problem));
   ASSERT_EQ(ranges.size(), 3u);
   EXPECT_EQ(ranges[0].first, 1);
   EXPECT_EQ(ranges[0].last, 4);
@@ -76,7 +76,7 @@ TEST(CustomDispatch, RangesAreTimedAtTheirTops) {
   EXPECT_EQ(ranges[2].first, 10);
   EXPECT_EQ(ranges[2].timed_at, 4096);
   p = lowered(false);
-  EXPECT_EQ(choice::ranges_of(std::get<choice::Open>(p.nodes[open_node(p)].problem)).size(), 1u) << "the size is known";
+  EXPECT_EQ(program::ranges_of(std::get<program::Open>(p.nodes[open_node(p)].problem)).size(), 1u) << "the size is known";
 }
 
 TEST(CustomDispatch, ThreeRangesWithTwoWinnersAreOneBranch) {
@@ -84,7 +84,7 @@ TEST(CustomDispatch, ThreeRangesWithTwoWinnersAreOneBranch) {
     auto p = lowered(true);
     test::Stages pipeline;
     pipeline.setup.options.set(record ? Mode::ReduceOverhead : Mode::Default);
-    exec::Loadable plan = pipeline.plan(choice::decide_ranges(p, open_node(p), {1, 3, 2}));  // two, two again, three
+    exec::Loadable plan = pipeline.plan(program::decide_ranges(p, open_node(p), {1, 3, 2}));  // two, two again, three
     const auto* branch = branch_of(plan);
     ASSERT_TRUE(branch);
     EXPECT_EQ(branch->blocks.size(), 2u);
@@ -104,10 +104,10 @@ TEST(CustomDispatch, ThreeRangesWithTwoWinnersAreOneBranch) {
 TEST(CustomDispatch, BlocksAreTunedAtASizeOfTheirRange) {
   auto p = lowered(true);
   const auto hints = [&](std::optional<int64_t> seen) {
-    for (auto& a : std::get<choice::Open>(p.nodes[open_node(p)].problem).alternatives) a.graph->symbols.at(0).hint = seen;
-    const choice::Program decided = choice::decide_ranges(p, open_node(p), {1, 3, 2});
+    for (auto& a : std::get<program::Open>(p.nodes[open_node(p)].problem).alternatives) a.graph->symbols.at(0).hint = seen;
+    const program::Program decided = program::decide_ranges(p, open_node(p), {1, 3, 2});
     std::vector<int64_t> out;
-    for (auto& block : std::get<choice::Extern>(decided.nodes[open_node(p)].problem).blocks) out.push_back(*block->symbols.at(0).hint);
+    for (auto& block : std::get<program::Extern>(decided.nodes[open_node(p)].problem).blocks) out.push_back(*block->symbols.at(0).hint);
     return out;
   };
   EXPECT_EQ(hints({}), (std::vector<int64_t>{9, 4096}));
@@ -117,8 +117,8 @@ TEST(CustomDispatch, BlocksAreTunedAtASizeOfTheirRange) {
 
 TEST(CustomDispatch, ThreeWinnersAndTheirOptionsStayApart) {
   auto p = lowered(true);
-  auto decided = choice::decide_ranges(p, open_node(p), {0, 4, 1});  // own, "two, cublaslt", two
-  const auto& call = std::get<choice::Extern>(decided.nodes[open_node(p)].problem);
+  auto decided = program::decide_ranges(p, open_node(p), {0, 4, 1});  // own, "two, cublaslt", two
+  const auto& call = std::get<program::Extern>(decided.nodes[open_node(p)].problem);
   ASSERT_EQ(call.conditions.size(), 2u) << "equal code under other options is something else";
   EXPECT_TRUE(call.options[0].empty());
   EXPECT_EQ(call.options[1].at(0).second, "cublaslt");
@@ -140,7 +140,7 @@ struct PlantedWinners {
   int samples = 0;
   tune::TuneReport report = {};
 
-  choice::Program tuned(choice::Program p, const std::vector<std::string>& winners, tune::Memory* memory = nullptr) {
+  program::Program tuned(program::Program p, const std::vector<std::string>& winners, tune::Memory* memory = nullptr) {
     tune::SearchOptions how;
     how.whole_ms = 0;
     size_t range = 0;
@@ -236,7 +236,7 @@ TEST(CustomDispatch, ProgramsWithBranchesAreComparedAsAWhole) {
   const auto pipeline = compiler::pipeline_for(rest.job());
   auto p = lowered(true);
   p.symbols.at(0).hint = 6;
-  p = choice::decide_ranges(p, open_node(p), {1, 1, 2});
+  p = program::decide_ranges(p, open_node(p), {1, 1, 2});
   const tune::WholeTime w = tune::compare_whole(p, p, *pipeline, 2000, 1e9);
   EXPECT_EQ(w.refusal, "");
   EXPECT_GT(w.ratio, 0);
@@ -247,25 +247,25 @@ TEST(CustomDispatch, RangesAreRememberedAndLocked) {
   for (const char* part : {"", "-wal", "-shm"}) std::filesystem::remove(file.string() + part);
   PlantedWinners planted;
   tune::Memory memory("a device", "tests", {.database = std::make_shared<tune::Database>(file)});
-  const choice::Program p = planted.tuned(lowered(true), {"two", "none", "three"}, &memory);
+  const program::Program p = planted.tuned(lowered(true), {"two", "none", "three"}, &memory);
   const tune::LockFile lock = tune::LockFile::parse(planted.report.decided.text());
   EXPECT_EQ(lock.size(), 3u);
   const int timed = planted.samples;
   EXPECT_GT(timed, 0);
   tune::Memory again("a device", "tests", {.database = std::make_shared<tune::Database>(file)});
-  EXPECT_EQ(choice::to_string(planted.tuned(lowered(true), {}, &again)), choice::to_string(p));
+  EXPECT_EQ(program::to_string(planted.tuned(lowered(true), {}, &again)), program::to_string(p));
   for (auto& r : planted.report.regions) EXPECT_EQ(r.source, "database");
   tune::Memory locked("a device", "tests", {.lock = &lock});
-  EXPECT_EQ(choice::to_string(planted.tuned(lowered(true), {}, &locked)), choice::to_string(p));
+  EXPECT_EQ(program::to_string(planted.tuned(lowered(true), {}, &locked)), program::to_string(p));
   for (auto& r : planted.report.regions) EXPECT_EQ(r.source, "lock file");
   EXPECT_EQ(planted.samples, timed);
 }
 
 TEST(CustomDispatch, AChoiceSaysWhatIsForWhichSizes) {
-  const choice::Program p = lowered(true);
+  const program::Program p = lowered(true);
   const std::vector<int> numbers = {0, static_cast<int>(open_node(p))};
-  const choice::Program by_text = tune::apply(p, tune::parse_choice("1: alternative two(to=9); 1: alternative three(from=10)"), numbers);
-  EXPECT_EQ(choice::to_string(by_text), choice::to_string(choice::decide_ranges(p, open_node(p), {1, 1, 2})));
+  const program::Program by_text = tune::apply(p, tune::parse_choice("1: alternative two(to=9); 1: alternative three(from=10)"), numbers);
+  EXPECT_EQ(program::to_string(by_text), program::to_string(program::decide_ranges(p, open_node(p), {1, 1, 2})));
   const auto error = [&](const char* text) {
     return test::error_of<UserError>([&] { tune::apply(p, tune::parse_choice(text), numbers); });
   };
@@ -282,7 +282,7 @@ TEST(CustomDispatch, RangesThatCannotBeTimedKeepTheFirstAlternative) {
   return %z
 })");
   PlantedWinners planted;
-  const choice::Program p = lower::lower(*graph::run_passes(std::move(g), graph::pipeline(graph::kFrozen)));
+  const program::Program p = lower::lower(*graph::run_passes(std::move(g), graph::pipeline(graph::kFrozen)));
   exec::Loadable plan = test::Stages().plan(planted.tuned(p, {}));
   for (auto& r : planted.report.regions) EXPECT_EQ(r.source, "not tuned: nothing says what the size s1 usually is");
   EXPECT_FALSE(branch_of(plan));
@@ -306,7 +306,7 @@ TEST(CustomDispatch, RangesWithoutSizesTakeTheirNeighboursWinner) {
   return %z
 })");
   PlantedWinners planted;
-  const choice::Program p = lower::lower(*graph::run_passes(std::move(g), graph::pipeline(graph::kFrozen)));
+  const program::Program p = lower::lower(*graph::run_passes(std::move(g), graph::pipeline(graph::kFrozen)));
   exec::Loadable plan = test::Stages().plan(planted.tuned(p, {"two", "three"}));
   ASSERT_EQ(planted.report.regions.size(), 2u);
   EXPECT_EQ(planted.report.regions[0].source, "timed at s0=9");
@@ -402,7 +402,7 @@ TEST(CustomDispatch, ALockFileDecidesRangesAndTheBlocksOfItsBranch) {
 TEST(CustomDispatch, OneWinnerIsInlined) {
   auto p = lowered(true);
   test::Stages pipeline;
-  exec::Loadable plan = pipeline.plan(choice::decide_ranges(p, open_node(p), {1, 3, 1}));
+  exec::Loadable plan = pipeline.plan(program::decide_ranges(p, open_node(p), {1, 3, 1}));
   EXPECT_FALSE(branch_of(plan));
   EXPECT_EQ(plan.plan.steps.size(), 1u) << "fused with its neighbours";
 }

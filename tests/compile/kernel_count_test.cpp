@@ -101,7 +101,7 @@ TEST(KernelCount, ReluOfASumReadsEachInputOnce) {
   auto forward = [](auto& in) { return relu(in[0] + in[1]); };
   expect_kernels(counts_of(forward, {x, bias}), 1);
   auto g = graph::run_passes(graph_of(forward, {x, bias}), graph::pipeline(graph::kFrozen));
-  choice::Program p = sched::fuse(lower::lower(*g));
+  program::Program p = sched::fuse(lower::lower(*g));
   ASSERT_EQ(p.nodes.size(), 1u);
   int loads = 0, stores = 0;
   for (auto& s : p.nodes[0].body.steps) {

@@ -18,14 +18,14 @@ struct Stages {
     return {.setup = setup, .target = target, .compile_threads = threads, .debug = compiler::DebugFolder("test", setup.options)};
   }
 
-  choice::Program lowered(const graph::Graph& g) {
+  program::Program lowered(const graph::Graph& g) {
     auto p = lower::lower(*graph::run_passes(graph::clone(g), graph::pipeline(graph::kFrozen), nullptr, setup.options),
                           {.options = setup.options, .target = target.get()});
-    return target::run_passes(std::move(p), *target, choice::Stage::Lowered, setup.options, &report.schedule);
+    return target::run_passes(std::move(p), *target, program::Stage::Lowered, setup.options, &report.schedule);
   }
 
   // p: lowered, with its choices made. threads: of jit::compile_all.
-  exec::Loadable plan(choice::Program p, int threads = 0) {
+  exec::Loadable plan(program::Program p, int threads = 0) {
     return compiler::advance<exec::Loadable>(compiler::Tuned{std::move(p)}, job(threads), report);
   }
 };

@@ -74,7 +74,7 @@ const std::string kImage = R"(graph "g"(%x: T[2, 3, 20, 18], %b: T[16, 3, 3, 3],
   return %r
 })";
 
-choice::Program lowered(const std::string& text, const backend::Backend& target) {
+program::Program lowered(const std::string& text, const backend::Backend& target) {
   return lower::lower(*graph::run_passes(program(text), graph::pipeline(graph::kFrozen)), {.target = &target});
 }
 
@@ -87,11 +87,11 @@ void expect_equal(const std::string& text, const std::vector<std::string>& choic
     const compiler::Setup setup = front::setup_of({.mode = Mode::MaxAutotune});
     const std::shared_ptr<const backend::Backend> target = backend::make_backend(setup.device, setup.options);
     const auto pipeline = compiler::pipeline_for({.setup = setup, .target = target});
-    const choice::Program p = lowered(replaced(text, "T[", std::string(dtype) + "["), *target);
+    const program::Program p = lowered(replaced(text, "T[", std::string(dtype) + "["), *target);
     std::vector<size_t> all(p.nodes.size());
     for (size_t i = 0; i < all.size(); ++i) all[i] = i;
     const tune::Region region = tune::region_of(p, all);
-    const auto shared = std::make_shared<choice::Program>(region.program);
+    const auto shared = std::make_shared<program::Program>(region.program);
     std::vector<std::shared_ptr<tune::ChoiceCaller>> callers;
     for (auto& c : choices)
       callers.push_back(std::make_shared<tune::ChoiceCaller>(c, tune::CallerKind::Subgraph, tune::parse_choice(c), shared, pipeline));
@@ -164,9 +164,9 @@ std::string kernel_for_gpu(const std::string& text, const std::string& choice) {
   gpu.architecture = "sm_90a";
   const compiler::Setup setup = front::setup_of({.device = Device::cuda()});
   const auto target = backend::make_backend(setup.device, setup.options, &gpu);
-  const choice::Program p = lowered(replaced(text, "T[", "bf16["), *target);
-  choice::Program made = tune::apply(p, tune::parse_choice(choice), tune::own_numbers(p));
-  made = target::run_passes(std::move(made), *target, choice::Stage::Scheduled, setup.options);
+  const program::Program p = lowered(replaced(text, "T[", "bf16["), *target);
+  program::Program made = tune::apply(p, tune::parse_choice(choice), tune::own_numbers(p));
+  made = target::run_passes(std::move(made), *target, program::Stage::Scheduled, setup.options);
   codegen::ConstantMemory constants;
   for (auto& in : made.inputs)
     if (in.data.defined()) constants.tensors[in.buffer] = in.data;

@@ -110,10 +110,10 @@ struct Tuner {
   std::shared_ptr<const backend::Backend> target = backend::make_backend(setup.device, setup.options);
   std::shared_ptr<const tune::Pipeline> pipeline = compiler::pipeline_for({.setup = setup, .target = target});
 
-  choice::Program lowered(const Forward& forward, const std::vector<Tensor>& inputs) const {
+  program::Program lowered(const Forward& forward, const std::vector<Tensor>& inputs) const {
     return lower::lower(*graph::run_passes(open_graph(forward, inputs), graph::pipeline(graph::kFrozen)), {.target = target.get()});
   }
-  std::vector<Tensor> run(const choice::Program& p, const std::vector<Tensor>& inputs) const {
+  std::vector<Tensor> run(const program::Program& p, const std::vector<Tensor>& inputs) const {
     auto build = pipeline->build(pipeline->schedule(p));
     build->compile();
     return exec::Executable(build->plan()).run(inputs);
@@ -135,7 +135,7 @@ using Inputs = std::function<std::vector<Tensor>(int64_t)>;
 // Each choice of a region in turn is the fastest. Returns how many there were.
 size_t expect_all_right(const Forward& forward, const Inputs& inputs) {
   const Tuner tuner;
-  const choice::Program lowered = tuner.lowered(forward, inputs(24));
+  const program::Program lowered = tuner.lowered(forward, inputs(24));
   size_t count = 1;
   for (size_t planted = 0; planted < count; ++planted) {
     tune::SearchOptions how;
@@ -145,7 +145,7 @@ size_t expect_all_right(const Forward& forward, const Inputs& inputs) {
       return [planted](size_t i) { return i == planted ? 1e6 : 2e6; };
     };
     tune::TuneReport report;
-    const choice::Program p = tune::tune(lowered, tuner.pipeline, how, nullptr, report);
+    const program::Program p = tune::tune(lowered, tuner.pipeline, how, nullptr, report);
     for (auto& region : report.regions) EXPECT_EQ(region.winner, planted < region.rows.size() ? planted : 0) << tune::to_string(report);
     for (int64_t n : {3, 24, 65}) expect_near(tuner.run(p, inputs(n)).at(0), forward(inputs(n)));
   }
@@ -186,7 +186,7 @@ TEST_F(SymbolicTuning, ASecondCompileTimesNothingAndOtherSizesAreTimed) {
 
 TEST_F(SymbolicTuning, ALockFileDecidesTheSizesThatItWasMadeFor) {
   const Tuner tuner;
-  const choice::Program lowered = tuner.lowered(kProduct, operands(24));
+  const program::Program lowered = tuner.lowered(kProduct, operands(24));
   tune::SearchOptions how;
   how.whole_ms = 0;
   int samples = 0;
@@ -195,12 +195,12 @@ TEST_F(SymbolicTuning, ALockFileDecidesTheSizesThatItWasMadeFor) {
   };
   tune::Memory empty("a device", "tests", {});
   tune::TuneReport first, locked, other;
-  const choice::Program p = tune::tune(lowered, tuner.pipeline, how, &empty, first);
+  const program::Program p = tune::tune(lowered, tuner.pipeline, how, &empty, first);
   const tune::LockFile lock = tune::LockFile::parse(first.decided.text());
   const int timed = samples;
   EXPECT_GT(timed, 0);
   tune::Memory memory("a device", "tests", {.lock = &lock});
-  EXPECT_EQ(choice::to_string(tune::tune(lowered, tuner.pipeline, how, &memory, locked)), choice::to_string(p));
+  EXPECT_EQ(program::to_string(tune::tune(lowered, tuner.pipeline, how, &memory, locked)), program::to_string(p));
   EXPECT_EQ(locked.regions.at(0).source, "lock file");
   tune::tune(tuner.lowered(kProduct, operands(40)), tuner.pipeline, how, &memory, other);
   EXPECT_EQ(other.regions.at(0).drift, "the lock file does not decide it");
@@ -249,7 +249,7 @@ TEST_F(SymbolicTuning, TrialsInAProcessOfTheirOwnRunAtTheSizesThatWereSeen) {
 
 TEST_F(SymbolicTuning, AWholeProgramIsComparedAtTheSizesThatWereSeen) {
   const Tuner tuner;
-  const choice::Program lowered = tuner.lowered(kProduct, operands(24));
+  const program::Program lowered = tuner.lowered(kProduct, operands(24));
   const tune::WholeTime w = tune::compare_whole(lowered, lowered, *tuner.pipeline, 2000, 1e9);
   EXPECT_EQ(w.refusal, "");
   EXPECT_GT(w.ratio, 0);
@@ -258,7 +258,7 @@ TEST_F(SymbolicTuning, AWholeProgramIsComparedAtTheSizesThatWereSeen) {
 
 TEST_F(SymbolicTuning, WholeProgramsThatTakeLongerThanTheWishAreComparedAllTheSame) {
   const Tuner tuner;
-  const choice::Program lowered = tuner.lowered(kProduct, operands(24));
+  const program::Program lowered = tuner.lowered(kProduct, operands(24));
   double now = 0;
   const tune::Clock slow = [&now] { return now += 100; };  // milliseconds
   const tune::WholeTime w = tune::compare_whole(lowered, lowered, *tuner.pipeline, 150, 1e9, slow);

@@ -8,13 +8,13 @@
 #include <random>
 
 #include "base/options.h"
-#include "choice/region.h"
 #include "front/compile_model.h"
 #include "front/harness.h"
 #include "graph/interpreter.h"
 #include "graph/pass.h"
 #include "graph/passes/passes.h"
 #include "lower/lowering.h"
+#include "program/region.h"
 #include "toroid/custom_op.h"
 #include "toroid/device.h"
 #include "toroid/ops.h"
@@ -94,8 +94,8 @@ TEST(Tf32, OtherDtypesAndProductsOfOneRowAreAsTheyWere) {
 // Takes every product and convolution, and can round what they read.
 struct TakesAll : target::Target {
   TakesAll() : Target({.tf32 = true}) {}
-  std::string refusal(const choice::Gemm&, bool, const CompileOptions&) const override { return ""; }
-  std::string refusal(const choice::Convolution&, bool, const CompileOptions&) const override { return ""; }
+  std::string refusal(const program::Gemm&, bool, const CompileOptions&) const override { return ""; }
+  std::string refusal(const program::Convolution&, bool, const CompileOptions&) const override { return ""; }
 };
 
 // What tuning remembers, and what a lock file prescribes, is for one of the two.
@@ -103,11 +103,11 @@ TEST(Tf32, IsPartOfARegionsKey) {
   const TakesAll target;
   auto key = [&](const Forward& forward, const std::vector<Tensor>& inputs, const char* tf32) {
     const CompileOptions options = CompileOptions().with(std::map<std::string, std::string>{{"allow_tf32", tf32}});
-    const choice::Program p = lower::lower(*graph::run_passes(graph_of(forward, inputs), graph::pipeline(graph::kInference)),
-                                           {.options = options, .target = &target});
+    const program::Program p = lower::lower(*graph::run_passes(graph_of(forward, inputs), graph::pipeline(graph::kInference)),
+                                            {.options = options, .target = &target});
     std::vector<size_t> all;
     for (size_t i = 0; i < p.nodes.size(); ++i) all.push_back(i);
-    return choice::region_key(choice::region(p, all));
+    return program::region_key(program::region(p, all));
   };
   for (auto& e : expectations()) {
     EXPECT_EQ(key(e.forward, e.inputs, "0"), key(e.forward, e.inputs, "0"));
@@ -122,10 +122,10 @@ TEST(Tf32, IsAVariantsOwn) {
       op, {{.decomposition = [](const Tensor& a, const Tensor& b) { return matmul(a, b); }, .options = {{"allow_tf32", "1"}}}});
   const auto graph = graph_of([&](auto& in) { return op(in[0], in[1]); }, {sample({64, 64}, 1), sample({64, 64}, 2)});
   const TakesAll target;
-  const choice::Program p = lower::lower(*graph, {.target = &target});
-  const auto& ways = std::get<choice::Open>(p.nodes.at(0).problem).alternatives;
+  const program::Program p = lower::lower(*graph, {.target = &target});
+  const auto& ways = std::get<program::Open>(p.nodes.at(0).problem).alternatives;
   ASSERT_EQ(ways.size(), 2u);
-  for (size_t i = 0; i < 2; ++i) EXPECT_EQ(std::get<choice::Gemm>(ways[i].program->nodes.at(0).problem).tf32, i == 1);
+  for (size_t i = 0; i < 2; ++i) EXPECT_EQ(std::get<program::Gemm>(ways[i].program->nodes.at(0).problem).tf32, i == 1);
 }
 
 TEST(Tf32, IsGuarded) {

@@ -84,7 +84,7 @@ struct OneRegion {
     const std::shared_ptr<const backend::Backend> target = backend::make_backend(setup.device, setup.options);
     const auto pipeline = compiler::pipeline_for({.setup = setup, .target = target});
     auto g = graph::run_passes(graph_of(forward, inputs), graph::pipeline(graph::kFrozen));
-    const choice::Program lowered = lower::lower(*g, {.target = target.get()});
+    const program::Program lowered = lower::lower(*g, {.target = target.get()});
     regions = tune::find_regions(lowered, pipeline->schedule(lowered), 3);
     EXPECT_EQ(regions.size(), 1u);
     tune::RegionReport report;

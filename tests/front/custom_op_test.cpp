@@ -3,12 +3,12 @@
 
 #include <gtest/gtest.h>
 
-#include "choice/inline.h"
 #include "front/compile_model.h"
 #include "front/harness.h"
 #include "graph/interpreter.h"
 #include "graph/pass.h"
 #include "lower/lowering.h"
+#include "program/inline.h"
 #include "toroid/ops.h"
 
 namespace toroid {
@@ -68,7 +68,7 @@ TEST(CustomOp, LoweringKeepsTheChoicesOpen) {
   auto p = lower::lower(*graph::run_passes(std::move(g), graph::pipeline(graph::kFrozen)));
   auto open = std::find_if(p.nodes.begin(), p.nodes.end(), [](auto& n) { return n.is_open(); });
   ASSERT_NE(open, p.nodes.end());
-  auto& o = std::get<choice::Open>(open->problem);
+  auto& o = std::get<program::Open>(open->problem);
   ASSERT_EQ(o.alternatives.size(), 3u);
   EXPECT_EQ(o.alternatives[0].name, "test::all_reduce");
   EXPECT_EQ(o.alternatives[1].name, "twice");
@@ -82,13 +82,13 @@ TEST(CustomOp, FusesWithItsNeighbours) {
   EXPECT_EQ(model.report().schedule.choices.size(), 1u);
 }
 
-choice::Program lowered(const Forward& forward, const std::vector<Tensor>& inputs) {
+program::Program lowered(const Forward& forward, const std::vector<Tensor>& inputs) {
   return lower::lower(*graph::run_passes(graph_of(forward, inputs), graph::pipeline(graph::kFrozen)));
 }
 
-const choice::Open& open_in(const choice::Program& p) {
+const program::Open& open_in(const program::Program& p) {
   for (auto& n : p.nodes)
-    if (n.is_open()) return std::get<choice::Open>(n.problem);
+    if (n.is_open()) return std::get<program::Open>(n.problem);
   throw std::runtime_error("no open node");
 }
 
@@ -136,7 +136,7 @@ TEST(CustomOp, ProductsInVariantsAndCapturedConstants) {
   expect_alike(forward, {counting({4, 8})});
   EXPECT_EQ(compiled(forward, {counting({4, 8})}).report().kernels, 1u) << "the relu is the product's epilogue";
   auto p = lowered(forward, {counting({4, 8})});
-  auto inlined = choice::inline_alternative(p, 0, 1);
+  auto inlined = program::inline_alternative(p, 0, 1);
   ASSERT_TRUE(inlined.nodes[0].options);
   EXPECT_EQ(inlined.nodes[0].options->at(0).second, "template");
 }
@@ -151,7 +151,7 @@ TEST(CustomOp, WeightsAreConstantsOfTheVariants) {
   const std::vector<Tensor> inputs{counting({4, 8})};
   expect_equal(compiled(forward, inputs).run(inputs)[0], forward(inputs));
   std::vector<std::string> decisions;
-  auto inlined = choice::inline_defaults(p, decisions);
+  auto inlined = program::inline_defaults(p, decisions);
   EXPECT_EQ(std::count_if(inlined.inputs.begin(), inlined.inputs.end(), [](auto& in) { return in.data.defined(); }), 1) << "one weight";
 }
 

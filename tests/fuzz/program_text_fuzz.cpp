@@ -8,9 +8,9 @@
 #endif
 
 #include "base/check.h"
-#include "choice/parse.h"
-#include "choice/verify.h"
 #include "fuzz/harness.h"
+#include "program/parse.h"
+#include "program/verify.h"
 
 namespace {
 
@@ -18,13 +18,13 @@ using namespace toroid;
 
 void run(std::span<const std::byte> bytes) {
   std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  std::optional<choice::Program> p;
-  fuzz::ignoring_user_errors([&] { p = choice::parse(text); });
+  std::optional<program::Program> p;
+  fuzz::ignoring_user_errors([&] { p = program::parse(text); });
   if (!p) return;
-  const std::string printed = choice::to_string(*p);
-  TOROID_CHECK(choice::to_string(choice::parse(printed)) == printed, "this reads back as something else:\n{}", printed);
-  for (auto stage : {choice::Stage::Lowered, choice::Stage::Scheduled}) try {
-      choice::verify(*p, stage, "reading it");
+  const std::string printed = program::to_string(*p);
+  TOROID_CHECK(program::to_string(program::parse(printed)) == printed, "this reads back as something else:\n{}", printed);
+  for (auto stage : {program::Stage::Lowered, program::Stage::Scheduled}) try {
+      program::verify(*p, stage, "reading it");
     } catch (const InternalError& e) {
       TOROID_CHECK(std::string_view(e.what()).find("is broken: ") != std::string_view::npos, "not refused by a rule: {}", e.what());
     }

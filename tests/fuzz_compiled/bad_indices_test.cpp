@@ -5,7 +5,6 @@
 #include <cstdlib>
 
 #include "base/options.h"
-#include "choice/interpret.h"
 #include "compile/stages.h"
 #include "errors.h"
 #include "front/compile_model.h"
@@ -13,6 +12,7 @@
 #include "graph/interpreter.h"
 #include "graph/passes/passes.h"
 #include "graph/random_graph.h"
+#include "program/interpret.h"
 
 namespace toroid {
 namespace {
@@ -48,8 +48,8 @@ class Subject {
     stages.target = backend::make_backend(stages.setup.device, stages.setup.options, gpu);
     return said([&](auto& inputs) {
       auto p = stages.lowered(*graph_);
-      p = target::run_passes(std::move(p), *stages.target, choice::Stage::Scheduled, stages.setup.options);
-      choice::interpret(p, inputs);
+      p = target::run_passes(std::move(p), *stages.target, program::Stage::Scheduled, stages.setup.options);
+      program::interpret(p, inputs);
     });
   }
   std::string kernels() {

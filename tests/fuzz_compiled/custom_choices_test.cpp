@@ -5,13 +5,13 @@
 #include <cstdlib>
 
 #include "base/options.h"
-#include "choice/inline.h"
 #include "compile/stages.h"
 #include "exec/executable.h"
 #include "front/compile_model.h"
 #include "fuzz_compiled/custom_ops.h"
 #include "fuzz_compiled/differential.h"
 #include "graph/random_graph.h"
+#include "program/inline.h"
 #include "tune/search/search.h"
 
 namespace toroid::fuzz {
@@ -36,7 +36,7 @@ class ByChance {
  public:
   ByChance(const graph::Graph& g, uint64_t seed) {
     const auto pipeline = compiler::pipeline_for(stages_.job(1));
-    choice::Program p = stages_.lowered(g);
+    program::Program p = stages_.lowered(g);
     for (auto& s : p.symbols) s.hint = 4;
     p = tune::tune(std::move(p), pipeline, by_chance(seed), nullptr, tuned);
     stages_.setup.options.set(Mode::Default);

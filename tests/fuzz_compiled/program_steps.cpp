@@ -4,16 +4,16 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "choice/interpret.h"
-#include "choice/parse.h"
 #include "fuzz_compiled/differential.h"
 #include "graph/aliasing_oracle.h"
+#include "program/interpret.h"
+#include "program/parse.h"
 
 namespace toroid::test {
 namespace {
 
-using choice::Program;
-using choice::Stage;
+using program::Program;
+using program::Stage;
 
 // Constants of control flow, by their places.
 void give_data(const graph::Graph& from, graph::Graph& to) {
@@ -25,12 +25,12 @@ void give_data(const graph::Graph& from, graph::Graph& to) {
 void give_data(const Program& from, Program& to) {
   for (size_t i = 0; i < from.inputs.size(); ++i) to.inputs[i].data = from.inputs[i].data;
   for (size_t i = 0; i < from.nodes.size(); ++i) {
-    if (auto* call = std::get_if<choice::Extern>(&from.nodes[i].problem))
+    if (auto* call = std::get_if<program::Extern>(&from.nodes[i].problem))
       for (size_t b = 0; b < call->blocks.size(); ++b)
-        give_data(*call->blocks[b], *std::get<choice::Extern>(to.nodes[i].problem).blocks[b]);
-    auto* open = std::get_if<choice::Open>(&from.nodes[i].problem);
+        give_data(*call->blocks[b], *std::get<program::Extern>(to.nodes[i].problem).blocks[b]);
+    auto* open = std::get_if<program::Open>(&from.nodes[i].problem);
     for (size_t a = 0; open && a < open->alternatives.size(); ++a) {
-      auto& copy = std::get<choice::Open>(to.nodes[i].problem).alternatives[a];
+      auto& copy = std::get<program::Open>(to.nodes[i].problem).alternatives[a];
       auto inner = std::make_shared<Program>(*copy.program);
       give_data(*open->alternatives[a].program, *inner);
       copy.program = inner;
@@ -41,7 +41,7 @@ void give_data(const Program& from, Program& to) {
 
 // What the text of a program says, with the data that is no part of the text.
 Program reread(const Program& p) {
-  Program out = choice::parse(choice::to_string(p));
+  Program out = program::parse(program::to_string(p));
   give_data(p, out);
   return out;
 }
@@ -64,9 +64,9 @@ void same_bits(const Tensor& a, const Tensor& b) {
 std::vector<Tensor> run_both(const Program& p, const Program& again, const std::vector<Tensor>& inputs, const fuzz::Buffers& buffers) {
   std::vector<Tensor> own;
   for (auto& t : inputs) own.push_back(graph::deep_copy(t));
-  const auto out = choice::interpret(p, inputs);
+  const auto out = program::interpret(p, inputs);
   buffers.restore();
-  const auto other = choice::interpret(again, own);
+  const auto other = program::interpret(again, own);
   TOROID_USER_CHECK(out.size() == other.size(), "the program that was read has {} results, not {}", other.size(), out.size());
   for (size_t i = 0; i < out.size(); ++i) same_bits(out[i], other[i]);
   for (size_t i = 0; i < own.size(); ++i) same_bits(inputs[i], own[i]);
@@ -92,7 +92,7 @@ std::string ProgramCheck::fault(const What& what) {
       if (std::string found = fault_of(p, Stage::Lowered, what.interprets_each); !found.empty())
         return std::string(pass.name) + ": " + found;
     }
-    if (choice::to_string(whole) != choice::to_string(p)) return "these steps are not those of the compiler";
+    if (program::to_string(whole) != program::to_string(p)) return "these steps are not those of the compiler";
     latest_.clear();
     if (std::string found = what.interprets_each ? "" : fault_of(p, Stage::Scheduled, true); !found.empty()) return "scheduled: " + found;
     return what.kernels ? fault_of_kernels(p) : "";
@@ -102,13 +102,13 @@ std::string ProgramCheck::fault(const What& what) {
 }
 
 std::string ProgramCheck::fault_of(const Program& p, Stage stage, bool interprets) {
-  choice::verify(p, stage, "this step");
-  const std::string text = choice::to_string(p);
+  program::verify(p, stage, "this step");
+  const std::string text = program::to_string(p);
   if (text == latest_) return "";  // nothing has happened
   latest_ = text;
   const Program again = reread(p);
-  if (const std::string other = choice::to_string(again); other != text) return "its text reads back as\n" + other + "\nand was\n" + text;
-  choice::verify(again, stage, "reading its text");
+  if (const std::string other = program::to_string(again); other != text) return "its text reads back as\n" + other + "\nand was\n" + text;
+  program::verify(again, stage, "reading its text");
   if (refused_ || !interprets) return "";
   const fuzz::Buffers buffers(graph_);
   const auto verdict = fuzz::compare(graph_, inputs_, [&](const std::vector<Tensor>& own) { return run_both(p, again, own, buffers); });

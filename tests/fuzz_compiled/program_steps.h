@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "choice/verify.h"
 #include "compile/stages.h"
+#include "program/verify.h"
 
 namespace toroid::test {
 
@@ -23,9 +23,9 @@ class ProgramCheck {
   bool refused() const { return refused_; }  // by the interpreter of graphs
 
  private:
-  std::string fault_of(const choice::Program& p, choice::Stage stage, bool interprets);
-  std::string fault_of_kernels(const choice::Program& p);
-  std::vector<std::string> kernels(choice::Program p);
+  std::string fault_of(const program::Program& p, program::Stage stage, bool interprets);
+  std::string fault_of_kernels(const program::Program& p);
+  std::vector<std::string> kernels(program::Program p);
 
   const graph::Graph& graph_;
   std::vector<Tensor> inputs_;

@@ -7,8 +7,8 @@
 #include <fstream>
 
 #include "base/files.h"
-#include "choice/verify.h"
 #include "lower/lowering.h"
+#include "program/verify.h"
 
 namespace toroid::lower {
 namespace {
@@ -19,14 +19,14 @@ const std::filesystem::path kGraphs = TOROID_SOURCE_DIR "/tests/data/lowering";
 struct Templates : target::Target {
   Templates() : Target({}) {}
   using Target::refusal;
-  std::string refusal(const choice::Gemm& g, bool, const CompileOptions&) const override {
+  std::string refusal(const program::Gemm& g, bool, const CompileOptions&) const override {
     return is_float(g.a.dtype) ? "" : "floats alone";
   }
-  std::string refusal(const choice::Attention&) const override { return ""; }
-  std::string refusal(const choice::Sort&) const override { return ""; }
+  std::string refusal(const program::Attention&) const override { return ""; }
+  std::string refusal(const program::Sort&) const override { return ""; }
 };
 
-choice::Program lowered(const graph::Graph& g) {
+program::Program lowered(const graph::Graph& g) {
   const Templates target;
   return lower(g, {.target = &target});
 }
@@ -36,9 +36,9 @@ class Family : public testing::TestWithParam<const char*> {};
 TEST_P(Family, BecomesTheProgramThatIsExpected) {
   const std::string given = read_file(kGraphs / (std::string(GetParam()) + ".graph.txt"));
   const auto graph = graph::parse(given);
-  const choice::Program p = lowered(*graph);
-  choice::verify(p, choice::Stage::Lowered, "lowering");
-  const std::string text = choice::to_string(p, given.find('@') != std::string::npos);
+  const program::Program p = lowered(*graph);
+  program::verify(p, program::Stage::Lowered, "lowering");
+  const std::string text = program::to_string(p, given.find('@') != std::string::npos);
   const auto expected = kGraphs / (std::string(GetParam()) + ".program.txt");
   if (std::getenv("TOROID_TEST_UPDATE")) std::ofstream(expected) << text;
   EXPECT_EQ(text, read_file(expected));

@@ -10,16 +10,16 @@ namespace toroid::sched {
 namespace {
 
 // [m, k] x [k, n], rows without gaps.
-choice::Program product(int64_t m, int64_t n, int64_t k, DType dtype) {
-  choice::Program p;
+program::Program product(int64_t m, int64_t n, int64_t k, DType dtype) {
+  program::Program p;
   const auto kind = [](int i) { return i < 2 ? loop::BufferKind::Input : loop::BufferKind::Output; };
   const int64_t elements[] = {m * k, k * n, m * n};
   for (int i = 0; i < 3; ++i) p.new_buffer(std::string(1, "abc"[i]), dtype, elements[i], kind(i));
   const loop::Nest nest = loop::parse(fmt::format(
       "loop (j0: {}, j1: {}) {{\n v0: f32 = accumulate\n v1: {} = Cast v0\n store %2 [j0*{} + j1] v1\n}}", m, n, name_of(dtype), n));
-  choice::Node node;
+  program::Node node;
   node.domain = nest.domain, node.body = nest.body;
-  choice::Gemm g;
+  program::Gemm g;
   g.m = m, g.n = n, g.k = k;
   g.a = {0, dtype, 0, {k, 1}}, g.b = {1, dtype, 0, {n, 1}};
   node.problem = g;
@@ -49,10 +49,10 @@ TEST(DecomposeK, IsTriedWhereSumsAreLongAndResultsFew) {
 }
 
 TEST(DecomposeK, PartsAreAddedUpInTheTypeOfSums) {
-  choice::Program p = product(32, 32, 8192, DType::BF16);
+  program::Program p = product(32, 32, 8192, DType::BF16);
   decompose_k(p, 0, 4);
   ASSERT_EQ(p.nodes.size(), 2u);
-  const auto& part = std::get<choice::Gemm>(p.nodes[0].problem);
+  const auto& part = std::get<program::Gemm>(p.nodes[0].problem);
   EXPECT_EQ(part.k.constant(), 2048);
   EXPECT_EQ(part.batch.at(0).constant(), 4);
   const auto& between = p.buffers.at(static_cast<size_t>(loop::buffers_written(p.nodes[0].body).at(0)));

@@ -10,7 +10,7 @@
 namespace toroid::sched {
 namespace {
 
-using choice::Node;
+using program::Node;
 
 constexpr int64_t kMost = 256;  // elements of a buffer
 
@@ -24,7 +24,7 @@ Node node_of(const std::string& text) {
 // A product that stores %0.
 Node product(const std::string& domain, const std::string& place) {
   Node n = node_of("loop (" + domain + ") {\n v0: f32 = accumulate\n store %0 [" + place + "] v0\n}");
-  n.problem = choice::Gemm{};
+  n.problem = program::Gemm{};
   return n;
 }
 
@@ -92,12 +92,12 @@ TEST(OverPoints, OthersStayApart) {
 
 // The reader joins the template, whose own result needs no memory any more.
 TEST(OverPoints, FusionJoinsThem) {
-  choice::Program p;
+  program::Program p;
   p.new_buffer("y", DType::F32, kMost, loop::BufferKind::Temporary);
   p.new_buffer("x", DType::F32, kMost, loop::BufferKind::Input);
   p.new_buffer("out", DType::F32, kMost, loop::BufferKind::Output);
   p.nodes = {line, reader("i0: 4, i1: 11", "i0 + 4*i1 + 8", "i0 + 4*i1")};
-  std::get<choice::Gemm>(p.nodes[0].problem).a.buffer = std::get<choice::Gemm>(p.nodes[0].problem).b.buffer = 1;
+  std::get<program::Gemm>(p.nodes[0].problem).a.buffer = std::get<program::Gemm>(p.nodes[0].problem).b.buffer = 1;
   p = fuse(std::move(p));
   ASSERT_EQ(p.nodes.size(), 1u);
   EXPECT_EQ(loop::buffers_written(p.nodes[0].body), std::vector<int>{2});

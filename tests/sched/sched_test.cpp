@@ -10,8 +10,8 @@
 namespace toroid::sched {
 namespace {
 
-using choice::Node;
-using choice::Program;
+using program::Node;
+using program::Program;
 
 Node loop_node(const std::string& text) {
   loop::Nest nest = loop::parse(text);
@@ -36,7 +36,7 @@ Program product_of_roots(const Sizes& s = {}, const std::string& index = "", DTy
                             "[{}] v2\n}}",
                             s.m, s.k, at, type, index.empty() ? at : index)));
   Node product = loop_node(fmt::format("loop (j0: {}, j1: {}) {{\n v0: f32 = accumulate\n store %3 [j0*{} + j1] v0\n}}", s.m, s.n, s.n));
-  choice::Gemm g;
+  program::Gemm g;
   g.m = s.m, g.n = s.n, g.k = s.k;
   g.a = {1, dtype, 0, {s.k, 1}};
   g.b = {2, DType::F32, 0, {s.n, 1}};
@@ -57,7 +57,7 @@ TEST(AbsorbProducers, OnlyReaderOfALoopTakesItsRows) {
   const Program p = absorb_producers(product_of_roots(), Threads(2));
   ASSERT_EQ(p.nodes.size(), 1u);
   ASSERT_TRUE(p.nodes[0].producer);
-  EXPECT_EQ(choice::reads(p.nodes[0]), (std::vector<int>{0, 2}));
+  EXPECT_EQ(program::reads(p.nodes[0]), (std::vector<int>{0, 2}));
   EXPECT_EQ(loop::to_string(p.nodes[0].producer->domain, p.nodes[0].producer->body),
             "loop (i0: 8, i1: 96) {\n  v0: f32 = load %0 [96*i0 + i1]\n  v1: f32 = Sqrt v0\n  v2: f32 = Cast v1\n  store %1 [i1] v2\n}\n");
 }
@@ -65,7 +65,7 @@ TEST(AbsorbProducers, OnlyReaderOfALoopTakesItsRows) {
 TEST(AbsorbProducers, RowsStayWideWhereMemoryWasNarrow) {
   const Program p = absorb_producers(product_of_roots({}, "", DType::BF16), Threads(2));
   ASSERT_EQ(p.nodes.size(), 1u);
-  EXPECT_EQ(std::get<choice::Gemm>(p.nodes[0].problem).a.dtype, DType::F32);
+  EXPECT_EQ(std::get<program::Gemm>(p.nodes[0].problem).a.dtype, DType::F32);
   EXPECT_EQ(p.nodes[0].producer->body.steps.back().dtype, DType::F32);
 }
 

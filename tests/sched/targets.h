@@ -11,8 +11,8 @@ namespace toroid::sched {
 // Whose answer is always the same.
 struct Answering : target::Target {
   explicit Answering(std::string answer) : Target({}), answer_(std::move(answer)) {}
-  std::string producer_refusal(const choice::Node&) const override { return answer_; }
-  std::string pair_refusal(const choice::Node&) const override { return answer_; }
+  std::string producer_refusal(const program::Node&) const override { return answer_; }
+  std::string pair_refusal(const program::Node&) const override { return answer_; }
 
  private:
   const std::string answer_;
@@ -21,7 +21,7 @@ struct Answering : target::Target {
 // Whose threads compute rows again.
 struct Threads : target::Target {
   explicit Threads(int threads) : Target({.workers = threads}) {}
-  std::string producer_refusal(const choice::Node& product) const override { return recompute_refusal(product, facts().workers); }
+  std::string producer_refusal(const program::Node& product) const override { return recompute_refusal(product, facts().workers); }
 };
 
 }  // namespace toroid::sched

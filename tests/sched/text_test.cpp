@@ -7,10 +7,10 @@
 #include <fstream>
 
 #include "base/files.h"
-#include "choice/dead_code.h"
-#include "choice/interpret.h"
-#include "choice/parse.h"
-#include "choice/verify.h"
+#include "program/dead_code.h"
+#include "program/interpret.h"
+#include "program/parse.h"
+#include "program/verify.h"
 #include "sched/absorb.h"
 #include "sched/channels_last.h"
 #include "sched/decompose_k.h"
@@ -24,13 +24,13 @@
 namespace toroid::sched {
 namespace {
 
-using choice::Program;
+using program::Program;
 
 // Lets every product compute its rows and have a second operand.
 struct Willing : target::Target {
   Willing() : Target({}) {}
-  std::string producer_refusal(const choice::Node& product) const override { return recompute_refusal(product, 1); }
-  std::string pair_refusal(const choice::Node&) const override { return ""; }
+  std::string producer_refusal(const program::Node& product) const override { return recompute_refusal(product, 1); }
+  std::string pair_refusal(const program::Node&) const override { return ""; }
 };
 
 struct Pass {
@@ -67,7 +67,7 @@ constexpr Pass kPasses[] = {
      }},
     {"dead_code",
      [](Program p) {
-       choice::eliminate_dead(p);
+       program::eliminate_dead(p);
        return p;
      }},
 };
@@ -88,7 +88,7 @@ std::vector<Tensor> results_of(Program p) {
     else
       in.data = t;
   }
-  return choice::interpret(p, inputs);
+  return program::interpret(p, inputs);
 }
 
 class PassText : public testing::TestWithParam<Pass> {};
@@ -96,12 +96,12 @@ class PassText : public testing::TestWithParam<Pass> {};
 TEST_P(PassText, GivesWhatIsExpected) {
   const Pass& pass = GetParam();
   const std::string stem = std::string(TOROID_SOURCE_DIR "/tests/data/programs/") + pass.name;
-  const Program given = choice::parse(read_file(stem + ".txt"));
-  choice::verify(given, choice::Stage::Scheduled, "reading it");
+  const Program given = program::parse(read_file(stem + ".txt"));
+  program::verify(given, program::Stage::Scheduled, "reading it");
   const Program made = pass.run(given);
-  choice::verify(made, choice::Stage::Scheduled, pass.name);
-  const std::string text = choice::to_string(made);
-  EXPECT_NE(text, choice::to_string(given)) << "the pass did nothing";
+  program::verify(made, program::Stage::Scheduled, pass.name);
+  const std::string text = program::to_string(made);
+  EXPECT_NE(text, program::to_string(given)) << "the pass did nothing";
   const auto before = results_of(given), after = results_of(made);
   for (size_t i = 0; i < before.size(); ++i) {
     const auto x = before[i].to_vector(), y = after.at(i).to_vector();

@@ -30,7 +30,7 @@ CompileOptions with(std::initializer_list<std::pair<std::string, std::string>> v
 // Schedules the text for a device that need not be there.
 struct Scheduled {
   ScheduleReport report;
-  choice::Program program;
+  program::Program program;
 
   explicit Scheduled(const Device& device, const CompileOptions& options = {}, const PassDump& dump = {}) {
     device::cuda::GpuInfo gpu;
@@ -38,7 +38,7 @@ struct Scheduled {
     const auto target = backend::make_backend(device, options, &gpu);
     program = lower::lower(*graph::run_passes(graph::parse(kText), graph::pipeline(graph::kInference), nullptr, options),
                            {.options = options, .target = target.get()});
-    for (auto to : {choice::Stage::Lowered, choice::Stage::Scheduled})
+    for (auto to : {program::Stage::Lowered, program::Stage::Scheduled})
       program = run_passes(std::move(program), *target, to, options, &report, dump);
   }
   std::vector<std::string> ran() const {
@@ -105,7 +105,7 @@ TEST(Passes, TheDebugFolderHoldsWhatEachMade) {
   EXPECT_TRUE(test::contains(names, "_program_fuse.txt")) << names;
 }
 
-bool break_program(choice::Program& p, PassContext&) {
+bool break_program(program::Program& p, PassContext&) {
   p.nodes.pop_back();  // whose result is an output
   return true;
 }
@@ -113,7 +113,7 @@ bool break_program(choice::Program& p, PassContext&) {
 // A device with a pass that breaks what it gets.
 struct Broken : Target {
   Broken() : Target({}) {}
-  std::span<const ProgramPass> passes(choice::Stage) const override {
+  std::span<const ProgramPass> passes(program::Stage) const override {
     static constexpr ProgramPass kTable[] = {sched::kFuse, {"break_program", "Drops the last node.", break_program}};
     return kTable;
   }
@@ -121,8 +121,8 @@ struct Broken : Target {
 
 TEST(ProgramPasses, AreVerifiedOneByOne) {
   const auto scheduled = [](const CompileOptions& options) {
-    const choice::Program p = lower::lower(*graph::run_passes(graph::parse(kText), graph::pipeline(graph::kInference)));
-    run_passes(p, Broken(), choice::Stage::Scheduled, options);
+    const program::Program p = lower::lower(*graph::run_passes(graph::parse(kText), graph::pipeline(graph::kInference)));
+    run_passes(p, Broken(), program::Stage::Scheduled, options);
   };
   const std::string why = test::error_of<InternalError>([&] { scheduled(with({{"verify_passes", "1"}})); });
   EXPECT_TRUE(test::contains(why, "program \"g\" after break_program: rule")) << why;

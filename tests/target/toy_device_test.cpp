@@ -14,12 +14,12 @@ namespace {
 constexpr int64_t kColumns = 16;
 
 // Gives every product the toy's one configuration.
-bool set_tiles(choice::Program& p, PassContext& context) {
+bool set_tiles(program::Program& p, PassContext& context) {
   bool any = false;
   for (auto& n : p.nodes)
-    if (std::holds_alternative<choice::Gemm>(n.problem) && n.config.empty()) {
+    if (std::holds_alternative<program::Gemm>(n.problem) && n.config.empty()) {
       n.config = {"toy", {{"workers", context.target.facts().workers}}};
-      context.report.choices.push_back(choice::label(n) + ": toy");
+      context.report.choices.push_back(program::label(n) + ": toy");
       any = true;
     }
   return any;
@@ -36,17 +36,17 @@ class Toy : public Target {
  public:
   explicit Toy(bool takes_rows = true) : Target({.isa = "toy", .key = "a toy", .workers = 3}), takes_rows_(takes_rows) {}
 
-  std::string refusal(const choice::Gemm& g, bool, const CompileOptions&) const override {
+  std::string refusal(const program::Gemm& g, bool, const CompileOptions&) const override {
     if (g.a.dtype != DType::F32 || !g.batch.empty()) return "the toy knows matrices of f32";
     return g.n.maybe_constant().value_or(kColumns + 1) <= kColumns ? "" : "the toy has few columns";
   }
-  std::span<const ProgramPass> passes(choice::Stage to) const override {
-    if (to == choice::Stage::Lowered) return {};
+  std::span<const ProgramPass> passes(program::Stage to) const override {
+    if (to == program::Stage::Lowered) return {};
     return kSchedule;
   }
-  std::string producer_refusal(const choice::Node&) const override { return takes_rows_ ? "" : "the toy reads rows from memory"; }
-  std::vector<choice::Config> proposals(const choice::Program& p, size_t node) const override {
-    if (!std::holds_alternative<choice::Gemm>(p.nodes[node].problem)) return {};
+  std::string producer_refusal(const program::Node&) const override { return takes_rows_ ? "" : "the toy reads rows from memory"; }
+  std::vector<program::Config> proposals(const program::Program& p, size_t node) const override {
+    if (!std::holds_alternative<program::Gemm>(p.nodes[node].problem)) return {};
     return {{"toy", {{"workers", 1}}}, {"toy", {{"workers", 2}}}};
   }
 
@@ -54,7 +54,7 @@ class Toy : public Target {
   const bool takes_rows_;
 };
 
-choice::Program lowered(const std::string& text, const Target* target) {
+program::Program lowered(const std::string& text, const Target* target) {
   return lower::lower(*graph::run_passes(graph::parse(text), graph::pipeline(graph::kInference)), {.target = target});
 }
 
@@ -68,18 +68,18 @@ std::string mm(int64_t columns, const char* dtype = "f32") {
                      dtype, columns);
 }
 
-size_t products(const choice::Program& p) {
+size_t products(const program::Program& p) {
   return static_cast<size_t>(
-      std::count_if(p.nodes.begin(), p.nodes.end(), [](auto& n) { return std::holds_alternative<choice::Gemm>(n.problem); }));
+      std::count_if(p.nodes.begin(), p.nodes.end(), [](auto& n) { return std::holds_alternative<program::Gemm>(n.problem); }));
 }
 
 TEST(ToyDevice, TakesWhatItSaysAndTheRestIsLoops) {
   const Toy toy;
   EXPECT_EQ(products(lowered(mm(16), &toy)), 1u);
   for (const std::string& text : {mm(17), mm(16, "bf16")}) {
-    const choice::Program p = lowered(text, &toy);
+    const program::Program p = lowered(text, &toy);
     EXPECT_EQ(products(p), 0u) << text;
-    for (auto& n : p.nodes) EXPECT_TRUE(n.is_loop()) << choice::to_string(p);
+    for (auto& n : p.nodes) EXPECT_TRUE(n.is_loop()) << program::to_string(p);
   }
 }
 
@@ -93,7 +93,7 @@ TEST(ToyDevice, WhatItRefusesIsMadeOfLoopsAndCalls) {
 })";
   const Toy toy;
   for (const Target* target : {static_cast<const Target*>(&toy), static_cast<const Target*>(nullptr)})
-    for (auto& n : lowered(text, target).nodes) EXPECT_TRUE(n.is_loop() || n.is_extern()) << choice::label(n);
+    for (auto& n : lowered(text, target).nodes) EXPECT_TRUE(n.is_loop() || n.is_extern()) << program::label(n);
   EXPECT_EQ(products(lowered(mm(16), nullptr)), 0u) << "the reference target takes nothing";
 }
 
@@ -102,9 +102,9 @@ TEST(ToyDevice, IsScheduledByItsTable) {
   options.set("verify_passes", "1");
   ScheduleReport report;
   const Toy toy;
-  const choice::Program p = run_passes(lowered(mm(16), &toy), toy, choice::Stage::Scheduled, options, &report);
-  ASSERT_EQ(p.nodes.size(), 1u) << choice::to_string(p);
-  EXPECT_EQ(choice::to_string(p.nodes[0].config), "toy(workers=3)");
+  const program::Program p = run_passes(lowered(mm(16), &toy), toy, program::Stage::Scheduled, options, &report);
+  ASSERT_EQ(p.nodes.size(), 1u) << program::to_string(p);
+  EXPECT_EQ(program::to_string(p.nodes[0].config), "toy(workers=3)");
   EXPECT_TRUE(p.nodes[0].producer) << "its rows are computed";
   EXPECT_EQ(report.choices.size(), 1u);
   std::vector<std::string> ran;
@@ -113,7 +113,7 @@ TEST(ToyDevice, IsScheduledByItsTable) {
 
   ScheduleReport apart;
   const Toy reads(false);
-  EXPECT_EQ(run_passes(lowered(mm(16), &reads), reads, choice::Stage::Scheduled, {}, &apart).nodes.size(), 2u);
+  EXPECT_EQ(run_passes(lowered(mm(16), &reads), reads, program::Stage::Scheduled, {}, &apart).nodes.size(), 2u);
   ASSERT_EQ(apart.fusion.misses.size(), 1u);
   EXPECT_EQ(apart.fusion.misses[0].reason, "the toy reads rows from memory");
 }
@@ -122,7 +122,7 @@ TEST(ToyDevice, IsScheduledByItsTable) {
 TEST(ToyDevice, IsTunedByItsProposals) {
   auto pipeline = std::make_shared<tune::Pipeline>();
   pipeline->target = std::make_shared<Toy>();
-  const choice::Program p = lowered(mm(16), pipeline->target.get());
+  const program::Program p = lowered(mm(16), pipeline->target.get());
   const auto regions = tune::find_regions(p, pipeline->schedule(p), 3);
   ASSERT_EQ(regions.size(), 1u);
   tune::RegionReport report;

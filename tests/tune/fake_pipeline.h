@@ -18,29 +18,29 @@ class FakePipeline : public std::enable_shared_from_this<FakePipeline> {
   explicit FakePipeline(std::string device = "a device") : device_(std::move(device)) {}
 
   std::atomic<int> compiles{0}, schedules{0}, plans{0}, failures{0}, alive{0};
-  std::vector<choice::Config> ways;
+  std::vector<program::Config> ways;
   std::string generators;  // part of all texts of kernels
-  std::function<std::vector<choice::Config>(const choice::Config&)> neighbours;
+  std::function<std::vector<program::Config>(const program::Config&)> neighbours;
   std::function<void()> before_compile;
 
   std::shared_ptr<const Pipeline> get() {
     auto p = std::make_shared<Pipeline>();
     p->target = std::make_shared<FakeTarget>(shared_from_this());
-    p->build = [self = shared_from_this()](choice::Program scheduled) { return std::make_unique<Made>(self, std::move(scheduled)); };
+    p->build = [self = shared_from_this()](program::Program scheduled) { return std::make_unique<Made>(self, std::move(scheduled)); };
     return p;
   }
 
  private:
   struct FakeTarget : target::Target {
     explicit FakeTarget(std::shared_ptr<FakePipeline> of) : Target({.key = of->device_}), of_(std::move(of)) {}
-    std::span<const target::ProgramPass> passes(choice::Stage to) const override {
+    std::span<const target::ProgramPass> passes(program::Stage to) const override {
       static constexpr target::ProgramPass kSchedule[] = {sched::kInlineDefaults, sched::kFuse};
-      if (to == choice::Stage::Lowered) return {};
+      if (to == program::Stage::Lowered) return {};
       ++of_->schedules;
       return kSchedule;
     }
-    std::vector<choice::Config> proposals(const choice::Program&, size_t) const override { return of_->ways; }
-    std::vector<choice::Config> neighbours(const choice::Program&, size_t, const choice::Config& from) const override {
+    std::vector<program::Config> proposals(const program::Program&, size_t) const override { return of_->ways; }
+    std::vector<program::Config> neighbours(const program::Program&, size_t, const program::Config& from) const override {
       return of_->neighbours(from);
     }
 
@@ -50,11 +50,11 @@ class FakePipeline : public std::enable_shared_from_this<FakePipeline> {
 
   class Made : public Build {
    public:
-    Made(std::shared_ptr<FakePipeline> of, const choice::Program& scheduled) : of_(std::move(of)) {
+    Made(std::shared_ptr<FakePipeline> of, const program::Program& scheduled) : of_(std::move(of)) {
       ++of_->alive;
       for (auto& n : scheduled.nodes) {
         codegen::KernelText k;
-        k.source = loop::to_string(n.domain, n.body) + choice::to_string(n.config) + of_->generators;
+        k.source = loop::to_string(n.domain, n.body) + program::to_string(n.config) + of_->generators;
         kernels_.push_back(std::move(k));
       }
     }
@@ -83,22 +83,22 @@ class FakePipeline : public std::enable_shared_from_this<FakePipeline> {
 
 // An operation with two implementations, "ring" (two loops that end in one) and "tree" (one), then a root and another loop: %0 -> %1 -> %2
 // -> %3.
-inline choice::Program reduced_and_scaled(const char* last = "Sqrt") {
+inline program::Program reduced_and_scaled(const char* last = "Sqrt") {
   const auto way = [](const char* op, const std::string& name) {
-    auto p = std::make_shared<choice::Program>();
+    auto p = std::make_shared<program::Program>();
     add_input(*p, "x");
     p->new_buffer("y", DType::F32, kPoints, loop::BufferKind::Temporary);
     p->nodes.push_back(unary(op, 0, 1, 0));
     set_output(*p, 1);
-    choice::Alternative a;
+    program::Alternative a;
     a.name = name;
     a.program = p;
     a.key = name;
     return a;
   };
-  choice::Program p = chain_of_loops(3);
+  program::Program p = chain_of_loops(3);
   p.nodes[2] = unary(last, 2, 3, 2);
-  choice::Open open;
+  program::Open open;
   open.name = "all_reduce";
   open.inputs = {{{0, DType::F32, 0, {1}}, {kPoints}}};
   open.outputs = {{{1, DType::F32, 0, {1}}, {kPoints}}};

@@ -55,14 +55,14 @@ struct TextPipeline : std::enable_shared_from_this<TextPipeline> {
   std::shared_ptr<const Pipeline> get() {
     auto p = std::make_shared<Pipeline>();
     p->target = std::make_shared<TextTarget>(shared_from_this());
-    p->build = [self = shared_from_this()](choice::Program scheduled) {
+    p->build = [self = shared_from_this()](program::Program scheduled) {
       return std::make_unique<Made>(self, self->each.at(scheduled.nodes.at(0).config.form));
     };
     return p;
   }
 
-  static choice::Program program() {
-    choice::Program p;
+  static program::Program program() {
+    program::Program p;
     add_input(p, "a", kSide * kSide);
     add_input(p, "b", kSide * kSide);
     p.new_buffer("out", DType::F32, kSide * kSide, loop::BufferKind::Temporary);
@@ -75,8 +75,8 @@ struct TextPipeline : std::enable_shared_from_this<TextPipeline> {
   struct TextTarget : target::Target {
     explicit TextTarget(std::shared_ptr<TextPipeline> of)
         : Target({.device = of->gpu ? Device::cuda() : Device::cpu(), .isa = of->isa(), .key = "a device"}), of_(std::move(of)) {}
-    std::vector<choice::Config> proposals(const choice::Program&, size_t) const override {
-      std::vector<choice::Config> out;
+    std::vector<program::Config> proposals(const program::Program&, size_t) const override {
+      std::vector<program::Config> out;
       for (auto& [form, texts] : of_->each)
         if (!form.empty()) out.push_back({form, {}});
       return out;

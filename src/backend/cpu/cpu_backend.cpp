@@ -45,35 +45,35 @@ class CpuBackend : public Backend {
  public:
   CpuBackend(const CompileOptions& options, device::Isa isa) : Backend(facts_of(options, isa)), options_(options), isa_(isa) {}
 
-  std::string refusal(const choice::Gemm& g, bool constant_b, const CompileOptions&) const override {
+  std::string refusal(const program::Gemm& g, bool constant_b, const CompileOptions&) const override {
     return !is_int(g.accumulate) || codegen::supports(g, constant_b) ? "" : kNotTaken;
   }
-  std::string refusal(const choice::Convolution& c, bool constant_weight, const CompileOptions& options) const override {
+  std::string refusal(const program::Convolution& c, bool constant_weight, const CompileOptions& options) const override {
     return refusal_of(candidates(c, constant_weight, isa_, options));
   }
-  std::string refusal(const choice::Attention& a) const override { return codegen::supports(a, isa_) ? "" : kNotTaken; }
-  std::string refusal(const choice::Sort& s) const override { return codegen::supports(s) ? "" : kNotTaken; }
+  std::string refusal(const program::Attention& a) const override { return codegen::supports(a, isa_) ? "" : kNotTaken; }
+  std::string refusal(const program::Sort& s) const override { return codegen::supports(s) ? "" : kNotTaken; }
 
-  std::span<const target::ProgramPass> passes(choice::Stage to) const override { return cpu_passes(to); }
-  std::string producer_refusal(const choice::Node& product) const override { return sched::recompute_refusal(product, facts().workers); }
+  std::span<const target::ProgramPass> passes(program::Stage to) const override { return cpu_passes(to); }
+  std::string producer_refusal(const program::Node& product) const override { return sched::recompute_refusal(product, facts().workers); }
 
-  std::vector<choice::Config> proposals(const choice::Program& p, size_t node) const override {
-    const choice::Node& n = p.nodes[node];
-    std::vector<choice::Config> out = without_default(n, codegen::configs(n, p, isa_));
+  std::vector<program::Config> proposals(const program::Program& p, size_t node) const override {
+    const program::Node& n = p.nodes[node];
+    std::vector<program::Config> out = without_default(n, codegen::configs(n, p, isa_));
     std::string refusal = library_refusal(n, p);
     if (refusal.empty() && !(refusal = spinning_refusal()).empty())
-      log(Artifact::Choices, fmt::format("{}: not by onednn: {}", choice::label(n), refusal));
+      log(Artifact::Choices, fmt::format("{}: not by onednn: {}", program::label(n), refusal));
     add_library(out, n, {"onednn", {}}, refusal);
     for (auto& way : sched::proposed_rewrites(p, node, facts(), options_)) out.push_back(std::move(way));
     return out;
   }
-  std::vector<choice::Config> neighbours(const choice::Program& p, size_t node, const choice::Config& way) const override {
-    const choice::Node& n = p.nodes[node];
+  std::vector<program::Config> neighbours(const program::Program& p, size_t node, const program::Config& way) const override {
+    const program::Node& n = p.nodes[node];
     const auto from = way.empty() ? first_of(codegen::configs(n, p, isa_)) : way;
-    return from.empty() ? std::vector<choice::Config>{} : codegen::neighbours(from, n, p, isa_);
+    return from.empty() ? std::vector<program::Config>{} : codegen::neighbours(from, n, p, isa_);
   }
 
-  codegen::KernelText generate(const choice::Node& node, choice::Program& p, codegen::ConstantMemory& constants) const override {
+  codegen::KernelText generate(const program::Node& node, program::Program& p, codegen::ConstantMemory& constants) const override {
     return codegen::generate(node, p, isa_, constants);
   }
   std::string file_ending() const override { return ".c"; }
@@ -86,7 +86,7 @@ class CpuBackend : public Backend {
   const device::Isa isa_;
 };
 
-bool run_choose(choice::Program& p, target::PassContext& context) {
+bool run_choose(program::Program& p, target::PassContext& context) {
   return choose(p, dynamic_cast<const CpuBackend&>(context.target).instructions(), context);
 }
 
@@ -106,8 +106,8 @@ std::unique_ptr<Backend> make_cpu_backend(const CompileOptions& options) {
   return std::make_unique<CpuBackend>(options, device::usable_isa(options.get(options::kIsa)));
 }
 
-std::span<const target::ProgramPass> cpu_passes(choice::Stage to) {
-  if (to == choice::Stage::Lowered) return {};
+std::span<const target::ProgramPass> cpu_passes(program::Stage to) {
+  if (to == program::Stage::Lowered) return {};
   return kSchedule;
 }
 

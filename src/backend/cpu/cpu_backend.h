@@ -6,6 +6,6 @@
 namespace toroid::backend {
 
 std::unique_ptr<Backend> make_cpu_backend(const CompileOptions& options);
-std::span<const target::ProgramPass> cpu_passes(choice::Stage to);
+std::span<const target::ProgramPass> cpu_passes(program::Stage to);
 
 }  // namespace toroid::backend

@@ -6,21 +6,21 @@
 namespace toroid::backend {
 namespace {
 
-using choice::Candidate;
-using choice::Implementation;
+using program::Candidate;
+using program::Implementation;
 
 constexpr const char* kNotTaken = "the template does not take this shape, dtype or layout";
 
 }  // namespace
 
-std::vector<Candidate> candidates(const choice::Gemm& g, bool constant_b, const CompileOptions& options) {
+std::vector<Candidate> candidates(const program::Gemm& g, bool constant_b, const CompileOptions& options) {
   return listed(options.get(options::kGemmBackends), [&](Implementation by) -> std::string {
     if (by == Implementation::CublasLt) return "it computes on GPUs only";
     return by == Implementation::OneDnn ? onednn_refusal(g, constant_b) : "";
   });
 }
 
-std::vector<Candidate> candidates(const choice::Convolution& c, bool constant_weight, device::Isa isa, const CompileOptions& options) {
+std::vector<Candidate> candidates(const program::Convolution& c, bool constant_weight, device::Isa isa, const CompileOptions& options) {
   return listed(options.get(options::kConvBackends), [&](Implementation by) -> std::string {
     if (by == Implementation::CuDnn) return "it computes on GPUs only";
     if (by == Implementation::OneDnn) return onednn_refusal(c, constant_weight);
@@ -28,21 +28,21 @@ std::vector<Candidate> candidates(const choice::Convolution& c, bool constant_we
   });
 }
 
-std::vector<Candidate> candidates(const choice::Node& node, const choice::Program& p, device::Isa isa, const CompileOptions& options) {
-  if (auto* g = std::get_if<choice::Gemm>(&node.problem)) return candidates(*g, is_constant(p, g->b), options);
-  if (auto* c = std::get_if<choice::Convolution>(&node.problem)) return candidates(*c, is_constant(p, c->weight), isa, options);
+std::vector<Candidate> candidates(const program::Node& node, const program::Program& p, device::Isa isa, const CompileOptions& options) {
+  if (auto* g = std::get_if<program::Gemm>(&node.problem)) return candidates(*g, is_constant(p, g->b), options);
+  if (auto* c = std::get_if<program::Convolution>(&node.problem)) return candidates(*c, is_constant(p, c->weight), isa, options);
   return {};
 }
 
-std::string library_refusal(const choice::Node& node, const choice::Program& p) {
-  const auto* g = std::get_if<choice::Gemm>(&node.problem);
-  const auto* c = std::get_if<choice::Convolution>(&node.problem);
+std::string library_refusal(const program::Node& node, const program::Program& p) {
+  const auto* g = std::get_if<program::Gemm>(&node.problem);
+  const auto* c = std::get_if<program::Convolution>(&node.problem);
   if (!g && !c) return "it is no product and no convolution";
   if (node.producer) return "rows of its left operand are computed";
   return reason_of([&] { return g ? onednn_refusal(*g, is_constant(p, g->b)) : onednn_refusal(*c, is_constant(p, c->weight)); });
 }
 
-bool choose(choice::Program& p, device::Isa isa, target::PassContext& context) {
+bool choose(program::Program& p, device::Isa isa, target::PassContext& context) {
   const size_t before = p.nodes.size();
   bool any = false;
   for (size_t i = 0; i < p.nodes.size(); ++i) {

@@ -7,19 +7,19 @@
 namespace toroid::backend {
 
 // See listed().
-std::vector<choice::Candidate> candidates(const choice::Gemm& g, bool constant_b, const CompileOptions& options);
-std::vector<choice::Candidate> candidates(const choice::Convolution& c, bool constant_weight, device::Isa isa,
-                                          const CompileOptions& options);
+std::vector<program::Candidate> candidates(const program::Gemm& g, bool constant_b, const CompileOptions& options);
+std::vector<program::Candidate> candidates(const program::Convolution& c, bool constant_weight, device::Isa isa,
+                                           const CompileOptions& options);
 // Of the node's problem; none for nodes that are no product and no convolution.
-std::vector<choice::Candidate> candidates(const choice::Node& node, const choice::Program& p, device::Isa isa,
-                                          const CompileOptions& options);
+std::vector<program::Candidate> candidates(const program::Node& node, const program::Program& p, device::Isa isa,
+                                           const CompileOptions& options);
 
 // Why oneDNN does not compute the node, a product or convolution without what is fused in front of it; empty when it does. A library that
 // is missing is a reason too.
-std::string library_refusal(const choice::Node& node, const choice::Program& p);
+std::string library_refusal(const program::Node& node, const program::Program& p);
 
 // Decides every product and convolution: sets `by`, and puts what a library cannot do of an epilogue into a loop of its own. The report
 // gets a line for each decision that had an alternative. Whether anything is a library's.
-bool choose(choice::Program& p, device::Isa isa, target::PassContext& context);
+bool choose(program::Program& p, device::Isa isa, target::PassContext& context);
 
 }  // namespace toroid::backend

@@ -69,7 +69,7 @@ std::string normalize(OneDnnProblem& p) {
 constexpr const char* kSymbolic = "its sizes are symbolic";
 
 // The operands; out is left to the caller. A reason when there is no such problem.
-std::string read_operands(const choice::Gemm& g, OneDnnProblem& p) {
+std::string read_operands(const program::Gemm& g, OneDnnProblem& p) {
   if (!is_float(g.accumulate)) return "it is a product of whole numbers";
   std::vector<Expr> a_sizes = g.batch, b_sizes = g.batch;
   a_sizes.insert(a_sizes.end(), {g.m, g.k});
@@ -83,7 +83,7 @@ std::string read_operands(const choice::Gemm& g, OneDnnProblem& p) {
   return "";
 }
 
-std::string read_operands(const choice::Convolution& c, OneDnnProblem& p) {
+std::string read_operands(const program::Convolution& c, OneDnnProblem& p) {
   if (!is_float(c.accumulate)) return "it is a convolution of whole numbers";
   auto sizes = constants({c.n, c.in_channels, c.in_h, c.in_w}), strides = constants(c.input.strides), weights = constants(c.weight.strides);
   if (!sizes || !strides || !weights || !constants({c.out_h, c.out_w, c.input.offset, c.weight.offset})) return kSymbolic;
@@ -100,20 +100,20 @@ std::string read_operands(const choice::Convolution& c, OneDnnProblem& p) {
   return "";
 }
 
-std::vector<Expr> result_sizes(const choice::Gemm& g) {
+std::vector<Expr> result_sizes(const program::Gemm& g) {
   std::vector<Expr> sizes = g.batch;
   sizes.insert(sizes.end(), {g.m, g.n});
   return sizes;
 }
-std::vector<Expr> result_sizes(const choice::Convolution& c) { return {c.n, c.out_channels, c.out_h, c.out_w}; }
+std::vector<Expr> result_sizes(const program::Convolution& c) { return {c.n, c.out_channels, c.out_h, c.out_w}; }
 
 // The layout of results in memory of their own.
-TensorMemory own_memory(const choice::Gemm&, const std::vector<int64_t>& sizes) {
+TensorMemory own_memory(const program::Gemm&, const std::vector<int64_t>& sizes) {
   std::vector<size_t> order;
   for (size_t d = 0; d < sizes.size(); ++d) order.push_back(d);
   return {DType::F32, sizes, dense_strides(sizes, order)};
 }
-TensorMemory own_memory(const choice::Convolution&, const std::vector<int64_t>& sizes) {
+TensorMemory own_memory(const program::Convolution&, const std::vector<int64_t>& sizes) {
   return {DType::F32, sizes, dense_strides(sizes, kChannelsLast)};
 }
 
@@ -131,11 +131,13 @@ std::string refusal_of(const Problem& problem, bool constant_b) {
 
 // --- nodes ------------------------------------------------------------------------------------------------------------------------
 
-bool is_constant(const choice::Program& p, int buffer) { return p.buffers[static_cast<size_t>(buffer)].kind == loop::BufferKind::Constant; }
+bool is_constant(const program::Program& p, int buffer) {
+  return p.buffers[static_cast<size_t>(buffer)].kind == loop::BufferKind::Constant;
+}
 
 // The node with the first `length` links of its chain, into `out`. A reason when there is no such problem.
 template <class Problem>
-std::string read_node(const choice::Node& node, const Problem& problem, int b_buffer, const choice::Program& program, const Chain& chain,
+std::string read_node(const program::Node& node, const Problem& problem, int b_buffer, const program::Program& program, const Chain& chain,
                       size_t length, TensorMemory out, OneDnnProblem& p) {
   p = {};
   p.constant_b = is_constant(program, b_buffer);
@@ -154,21 +156,21 @@ std::string read_node(const choice::Node& node, const Problem& problem, int b_bu
   return normalize(p);
 }
 
-std::string read_node(const choice::Node& node, const choice::Program& program, const Chain& chain, size_t length, TensorMemory out,
+std::string read_node(const program::Node& node, const program::Program& program, const Chain& chain, size_t length, TensorMemory out,
                       OneDnnProblem& p) {
-  if (auto* g = std::get_if<choice::Gemm>(&node.problem))
+  if (auto* g = std::get_if<program::Gemm>(&node.problem))
     return read_node(node, *g, g->b.buffer, program, chain, length, std::move(out), p);
-  const auto& c = std::get<choice::Convolution>(node.problem);
+  const auto& c = std::get<program::Convolution>(node.problem);
   return read_node(node, c, c.weight.buffer, program, chain, length, std::move(out), p);
 }
 
 }  // namespace
 
-std::string onednn_refusal(const choice::Gemm& g, bool constant_b) { return refusal_of(g, constant_b); }
-std::string onednn_refusal(const choice::Convolution& c, bool constant_weight) { return refusal_of(c, constant_weight); }
+std::string onednn_refusal(const program::Gemm& g, bool constant_b) { return refusal_of(g, constant_b); }
+std::string onednn_refusal(const program::Convolution& c, bool constant_weight) { return refusal_of(c, constant_weight); }
 
-void fit_epilogue(choice::Program& program, size_t i) {
-  const choice::Node& node = program.nodes[i];
+void fit_epilogue(program::Program& program, size_t i) {
+  const program::Node& node = program.nodes[i];
   const Chain chain = read_chain(node.body);
   OneDnnProblem p;
   auto taken = [&](size_t length, const TensorMemory& out) {
@@ -177,23 +179,23 @@ void fit_epilogue(choice::Program& program, size_t i) {
   if (auto out = direct_result(node, chain); out && taken(chain.links.size(), *out)) return;
   std::vector<int64_t> sizes;
   for (auto& v : node.domain.vars) sizes.push_back(v.extent().constant());
-  const auto* g = std::get_if<choice::Gemm>(&node.problem);
-  const TensorMemory own = g ? own_memory(*g, sizes) : own_memory(std::get<choice::Convolution>(node.problem), sizes);
+  const auto* g = std::get_if<program::Gemm>(&node.problem);
+  const TensorMemory own = g ? own_memory(*g, sizes) : own_memory(std::get<program::Convolution>(node.problem), sizes);
   size_t length = chain.links.size();
   while (length > 0 && !taken(length, own)) --length;
   sched::split_epilogue(program, i, chain.value(length), {own.strides.begin(), own.strides.end()});
 }
 
-OneDnnNode describe_onednn(const choice::Node& node, const choice::Program& program) {
+OneDnnNode describe_onednn(const program::Node& node, const program::Program& program) {
   const Chain chain = read_chain(node.body);
   auto out = direct_result(node, chain);
-  TOROID_CHECK(out, "the epilogue of {} is not one that oneDNN computes", choice::label(node));
+  TOROID_CHECK(out, "the epilogue of {} is not one that oneDNN computes", program::label(node));
   OneDnnNode made;
   std::string reason = read_node(node, program, chain, chain.links.size(), *out, made.problem);
-  TOROID_CHECK(reason.empty(), "{}: {}", choice::label(node), reason);
-  const auto* g = std::get_if<choice::Gemm>(&node.problem);
-  const choice::Operand &a = g ? g->a : std::get<choice::Convolution>(node.problem).input,
-                        &b = g ? g->b : std::get<choice::Convolution>(node.problem).weight;
+  TOROID_CHECK(reason.empty(), "{}: {}", program::label(node), reason);
+  const auto* g = std::get_if<program::Gemm>(&node.problem);
+  const program::Operand &a = g ? g->a : std::get<program::Convolution>(node.problem).input,
+                         &b = g ? g->b : std::get<program::Convolution>(node.problem).weight;
   made.name = g ? "onednn_gemm" : "onednn_convolution";
   made.buffers = {a.buffer};
   if (!made.problem.constant_b) made.buffers.push_back(b.buffer);

@@ -15,7 +15,7 @@ using loop::Step;
 std::optional<int64_t> number(const Expr& e) { return e.maybe_constant(); }
 
 // A matrix of a batch whose dimensions are one: elements from one of the batch to the next. A reason in `why` where it is none.
-std::optional<CublasLtProblem::Matrix> matrix(const std::vector<Expr>& batch, const choice::Operand& o, const Expr& rows,
+std::optional<CublasLtProblem::Matrix> matrix(const std::vector<Expr>& batch, const program::Operand& o, const Expr& rows,
                                               const Expr& columns, std::string& why) {
   const size_t nb = batch.size();
   CublasLtProblem::Matrix x;
@@ -45,7 +45,7 @@ std::optional<CublasLtProblem::Matrix> matrix(const std::vector<Expr>& batch, co
 }
 
 // Without the result; a reason where there is no such problem.
-std::string read(const choice::Gemm& g, CublasLtProblem& p) {
+std::string read(const program::Gemm& g, CublasLtProblem& p) {
   if (g.b2) return "it has two right operands";
   if (!is_float(g.a.dtype) || g.a.dtype != g.b.dtype) return "its operands are not floats of one type";
   if (g.accumulate != (g.a.dtype == DType::F64 ? DType::F64 : DType::F32)) return "its sums are of another type";
@@ -69,8 +69,8 @@ std::string read(const choice::Gemm& g, CublasLtProblem& p) {
 }
 
 // The sums of a node as an operand without gaps.
-choice::Operand own_memory(const choice::Gemm& g, int buffer, DType t) {
-  choice::Operand o{buffer, t, 0, {}};
+program::Operand own_memory(const program::Gemm& g, int buffer, DType t) {
+  program::Operand o{buffer, t, 0, {}};
   std::vector<Expr> sizes = g.batch;
   sizes.insert(sizes.end(), {g.m, g.n});
   o.strides.resize(sizes.size());
@@ -99,9 +99,9 @@ const Statement* plain_store(const loop::Body& body, int& step) {
   return store;
 }
 
-bool stores_without_gaps(const choice::Node& node, const Statement& s) {
-  const auto& g = std::get<choice::Gemm>(node.problem);
-  const choice::Operand own = own_memory(g, s.buffer, s.dtype);
+bool stores_without_gaps(const program::Node& node, const Statement& s) {
+  const auto& g = std::get<program::Gemm>(node.problem);
+  const program::Operand own = own_memory(g, s.buffer, s.dtype);
   Expr index = 0;
   for (size_t d = 0; d < own.strides.size(); ++d)
     if (!(node.domain.vars[d].extent() == Expr(1))) index = index + node.domain.vars[d].symbol * own.strides[d];
@@ -110,15 +110,15 @@ bool stores_without_gaps(const choice::Node& node, const Statement& s) {
 
 }  // namespace
 
-std::string cublaslt_refusal(const choice::Node& node) {
+std::string cublaslt_refusal(const program::Node& node) {
   external::cublaslt_version();
   if (node.producer) return "rows of its left operand are computed";
   CublasLtProblem p;
-  return read(std::get<choice::Gemm>(node.problem), p);
+  return read(std::get<program::Gemm>(node.problem), p);
 }
 
-void split_for_cublaslt(choice::Program& p, size_t i) {
-  const choice::Node& node = p.nodes[i];
+void split_for_cublaslt(program::Program& p, size_t i) {
+  const program::Node& node = p.nodes[i];
   int step = -1;
   if (const Statement* s = plain_store(node.body, step); s && stores_without_gaps(node, *s)) return;
   // What is rounded at once is stored so.
@@ -132,49 +132,49 @@ void split_for_cublaslt(choice::Program& p, size_t i) {
       if (steps[k].step == Step::Scalar && steps[k].op == ScalarOp::Cast && is_float(steps[k].dtype)) rounded = static_cast<int>(k);
     });
   }
-  const auto& g = std::get<choice::Gemm>(node.problem);
+  const auto& g = std::get<program::Gemm>(node.problem);
   sched::split_epilogue(p, i, readers == 1 && rounded >= 0 ? rounded : sums, own_memory(g, 0, DType::F32).strides);
 }
 
 namespace {
 
 // Of a node that split_for_cublaslt has seen. out: the buffer of the sums.
-CublasLtProblem problem_of(const choice::Node& node, int& out) {
-  const auto& g = std::get<choice::Gemm>(node.problem);
+CublasLtProblem problem_of(const program::Node& node, int& out) {
+  const auto& g = std::get<program::Gemm>(node.problem);
   int step = -1;
   const Statement* store = plain_store(node.body, step);
-  TOROID_CHECK(store, "the epilogue of {} is not one that cuBLASLt computes", choice::label(node));
+  TOROID_CHECK(store, "the epilogue of {} is not one that cuBLASLt computes", program::label(node));
   CublasLtProblem p;
   std::string why = read(g, p);
-  TOROID_CHECK(why.empty(), "{}: {}", choice::label(node), why);
+  TOROID_CHECK(why.empty(), "{}: {}", program::label(node), why);
   p.out = *matrix(g.batch, own_memory(g, store->buffer, store->dtype), g.m, g.n, why), p.out_dtype = store->dtype;
   out = store->buffer;
   return p;
 }
 
 // Which of the library's implementations a configuration names.
-int number_of(const choice::Config& c) {
+int number_of(const program::Config& c) {
   if (c.empty()) return 0;
   constexpr int64_t kMost = 64;
   if (c.form != "cublaslt" || c.fields.size() != 1 || c.fields[0].first != "algo" || c.fields[0].second < 0 || c.fields[0].second >= kMost)
     fail<UserError>("{} is no configuration of cuBLASLt; expected cublaslt(algo=i) with i from 0 to {}: tune it again",
-                    choice::to_string(c), kMost - 1);
+                    program::to_string(c), kMost - 1);
   return static_cast<int>(c.fields[0].second);
 }
 
 }  // namespace
 
-exec::LibraryCall cublaslt_call(const choice::Node& node) {
-  const auto& g = std::get<choice::Gemm>(node.problem);
+exec::LibraryCall cublaslt_call(const program::Node& node) {
+  const auto& g = std::get<program::Gemm>(node.problem);
   int out = -1;
   const CublasLtProblem p = problem_of(node, out);
   return {"cublaslt_gemm", p, number_of(node.config), {g.a.buffer, g.b.buffer, out}};
 }
 
-std::vector<choice::Config> cublaslt_configs(const choice::Node& node, device::cuda::Gpu& gpu, int most) {
+std::vector<program::Config> cublaslt_configs(const program::Node& node, device::cuda::Gpu& gpu, int most) {
   int out = -1;
   const size_t count = external::prepare_cublaslt(problem_of(node, out), gpu, most).size();
-  std::vector<choice::Config> configs;
+  std::vector<program::Config> configs;
   for (size_t i = 0; i < count; ++i) configs.push_back({"cublaslt", {{"algo", static_cast<int64_t>(i)}}});
   return configs;
 }

@@ -29,36 +29,36 @@ class CudaBackend : public Backend {
   CudaBackend(int index, device::cuda::GpuInfo gpu, const CompileOptions& options)
       : Backend(facts_of(index, gpu)), options_(options), gpu_(std::move(gpu)) {}
 
-  std::string refusal(const choice::Gemm& g, bool /*constant_b*/, const CompileOptions&) const override {
+  std::string refusal(const program::Gemm& g, bool /*constant_b*/, const CompileOptions&) const override {
     return is_int(g.accumulate) ? "the templates take floats alone" : "";
   }
-  std::string refusal(const choice::Convolution& c, bool constant_weight, const CompileOptions& options) const override {
+  std::string refusal(const program::Convolution& c, bool constant_weight, const CompileOptions& options) const override {
     return refusal_of(gpu_candidates(c, constant_weight, options));
   }
-  std::string refusal(const choice::Attention& a) const override { return codegen::cuda_supports(a) ? "" : kNotTaken; }
-  std::string refusal(const choice::Sort& s) const override { return codegen::cuda_supports(s) ? "" : kNotTaken; }
+  std::string refusal(const program::Attention& a) const override { return codegen::cuda_supports(a) ? "" : kNotTaken; }
+  std::string refusal(const program::Sort& s) const override { return codegen::cuda_supports(s) ? "" : kNotTaken; }
 
-  std::span<const target::ProgramPass> passes(choice::Stage to) const override { return cuda_passes(to); }
-  std::string producer_refusal(const choice::Node& product) const override { return codegen::cuda_producer_refusal(product, gpu_); }
-  std::string pair_refusal(const choice::Node& product) const override { return codegen::cuda_pair_refusal(product, gpu_); }
+  std::span<const target::ProgramPass> passes(program::Stage to) const override { return cuda_passes(to); }
+  std::string producer_refusal(const program::Node& product) const override { return codegen::cuda_producer_refusal(product, gpu_); }
+  std::string pair_refusal(const program::Node& product) const override { return codegen::cuda_pair_refusal(product, gpu_); }
 
-  std::vector<choice::Config> proposals(const choice::Program& p, size_t node) const override {
-    const choice::Node& n = p.nodes[node];
-    std::vector<choice::Config> out = without_default(n, codegen::cuda_configs(n, p, gpu_));
+  std::vector<program::Config> proposals(const program::Program& p, size_t node) const override {
+    const program::Node& n = p.nodes[node];
+    std::vector<program::Config> out = without_default(n, codegen::cuda_configs(n, p, gpu_));
     const std::string refusal = gpu_library_refusal(n, p);
-    const std::string library(
-        name_of(std::holds_alternative<choice::Convolution>(n.problem) ? choice::Implementation::CuDnn : choice::Implementation::CublasLt));
+    const std::string library(name_of(std::holds_alternative<program::Convolution>(n.problem) ? program::Implementation::CuDnn
+                                                                                              : program::Implementation::CublasLt));
     for (int64_t algo = 0; algo < kLibraryChoices; ++algo) add_library(out, n, {library, {{"algo", algo}}}, refusal);
     for (auto& way : sched::proposed_rewrites(p, node, facts(), options_)) out.push_back(std::move(way));
     return out;
   }
-  std::vector<choice::Config> neighbours(const choice::Program& p, size_t node, const choice::Config& way) const override {
-    const choice::Node& n = p.nodes[node];
+  std::vector<program::Config> neighbours(const program::Program& p, size_t node, const program::Config& way) const override {
+    const program::Node& n = p.nodes[node];
     const auto from = way.empty() ? first_of(codegen::cuda_configs(n, p, gpu_)) : way;
-    return from.empty() ? std::vector<choice::Config>{} : codegen::cuda_neighbours(from, n, p, gpu_);
+    return from.empty() ? std::vector<program::Config>{} : codegen::cuda_neighbours(from, n, p, gpu_);
   }
 
-  codegen::KernelText generate(const choice::Node& node, choice::Program& p, codegen::ConstantMemory& constants) const override {
+  codegen::KernelText generate(const program::Node& node, program::Program& p, codegen::ConstantMemory& constants) const override {
     return codegen::generate_cuda(node, p, gpu_, constants);
   }
   std::string file_ending() const override { return ".cu"; }
@@ -71,9 +71,9 @@ class CudaBackend : public Backend {
   const device::cuda::GpuInfo gpu_;
 };
 
-bool run_choose(choice::Program& p, target::PassContext& context) { return choose_on_gpu(p, context); }
+bool run_choose(program::Program& p, target::PassContext& context) { return choose_on_gpu(p, context); }
 
-bool name_templates(choice::Program& p, target::PassContext& context) {
+bool name_templates(program::Program& p, target::PassContext& context) {
   const device::cuda::GpuInfo& gpu = dynamic_cast<const CudaBackend&>(context.target).gpu();
   for (auto& n : p.nodes)
     if (std::string line = n.is_library() ? "" : codegen::cuda_choice(n, p, gpu); !line.empty())
@@ -98,8 +98,8 @@ std::unique_ptr<Backend> make_cuda_backend(int index, device::cuda::GpuInfo gpu,
   return std::make_unique<CudaBackend>(index, std::move(gpu), options);
 }
 
-std::span<const target::ProgramPass> cuda_passes(choice::Stage to) {
-  if (to == choice::Stage::Lowered) return kPrepare;
+std::span<const target::ProgramPass> cuda_passes(program::Stage to) {
+  if (to == program::Stage::Lowered) return kPrepare;
   return kSchedule;
 }
 

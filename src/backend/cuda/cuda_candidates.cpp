@@ -7,21 +7,21 @@
 namespace toroid::backend {
 namespace {
 
-using choice::Candidate;
-using choice::Implementation;
+using program::Candidate;
+using program::Implementation;
 
 constexpr const char* kNotTaken = "the template does not take this shape, dtype or layout";
 
 }  // namespace
 
-std::vector<Candidate> gpu_product_candidates(const choice::Node& node, const CompileOptions& options) {
+std::vector<Candidate> gpu_product_candidates(const program::Node& node, const CompileOptions& options) {
   return listed(options.get(options::kGemmBackends), [&](Implementation by) -> std::string {
     if (by == Implementation::OneDnn) return "it computes on CPUs only";
     return by == Implementation::CublasLt ? cublaslt_refusal(node) : "";
   });
 }
 
-std::vector<Candidate> gpu_candidates(const choice::Convolution& c, bool constant_weight, const CompileOptions& options) {
+std::vector<Candidate> gpu_candidates(const program::Convolution& c, bool constant_weight, const CompileOptions& options) {
   return listed(options.get(options::kConvBackends), [&](Implementation by) -> std::string {
     if (by == Implementation::OneDnn) return "it computes on CPUs only";
     if (by == Implementation::CuDnn) return cudnn_refusal(c, constant_weight);
@@ -29,19 +29,19 @@ std::vector<Candidate> gpu_candidates(const choice::Convolution& c, bool constan
   });
 }
 
-std::string gpu_library_refusal(const choice::Node& node, const choice::Program& p) {
-  if (std::holds_alternative<choice::Gemm>(node.problem)) return reason_of([&] { return cublaslt_refusal(node); });
-  const auto* c = std::get_if<choice::Convolution>(&node.problem);
+std::string gpu_library_refusal(const program::Node& node, const program::Program& p) {
+  if (std::holds_alternative<program::Gemm>(node.problem)) return reason_of([&] { return cublaslt_refusal(node); });
+  const auto* c = std::get_if<program::Convolution>(&node.problem);
   return c ? reason_of([&] { return cudnn_refusal(*c, is_constant(p, c->weight)); }) : "it is no product and no convolution";
 }
 
-bool choose_on_gpu(choice::Program& p, target::PassContext& context) {
+bool choose_on_gpu(program::Program& p, target::PassContext& context) {
   const size_t before = p.nodes.size();
   bool any = false;
   for (size_t i = 0; i < p.nodes.size(); ++i) {
-    choice::Node& node = p.nodes[i];
-    const auto* g = std::get_if<choice::Gemm>(&node.problem);
-    const auto* c = std::get_if<choice::Convolution>(&node.problem);
+    program::Node& node = p.nodes[i];
+    const auto* g = std::get_if<program::Gemm>(&node.problem);
+    const auto* c = std::get_if<program::Convolution>(&node.problem);
     if (!g && !c) continue;
     const CompileOptions own = of_node(node, context.options);
     take_chosen(node, g ? Implementation::CublasLt : Implementation::CuDnn, [&] { return gpu_library_refusal(node, p); });

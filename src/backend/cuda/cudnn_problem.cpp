@@ -9,10 +9,10 @@
 namespace toroid::backend {
 namespace {
 
-using choice::Convolution;
 using external::CudnnProblem;
 using external::PostOpKind;
 using external::TensorMemory;
+using program::Convolution;
 
 constexpr int64_t kAligned = 16;  // bytes: what the library's kernels read at once
 
@@ -63,7 +63,7 @@ struct Extras {
 };
 
 // The first `length` operations of the chain, stored at `out`, into p. False where the library has no call for them.
-bool take_epilogue(const choice::Node& node, const Chain& chain, size_t length, TensorMemory out, CudnnProblem& p, Extras& extras) {
+bool take_epilogue(const program::Node& node, const Chain& chain, size_t length, TensorMemory out, CudnnProblem& p, Extras& extras) {
   if (out.dtype != p.dtype || !take_channels_last(out) || out.sizes != sizes_of_result(p) || !is_aligned(out.offset, out.dtype))
     return false;
   p.out_offset = out.offset;
@@ -93,30 +93,30 @@ bool take_epilogue(const choice::Node& node, const Chain& chain, size_t length, 
   return p.has_bias || (!p.has_addend && !p.relu);
 }
 
-bool takes(const choice::Node& node, const Chain& chain, size_t length, const TensorMemory& out) {
+bool takes(const program::Node& node, const Chain& chain, size_t length, const TensorMemory& out) {
   CudnnProblem p;
   Extras extras;
   return read(std::get<Convolution>(node.problem), p).empty() && take_epilogue(node, chain, length, out, p, extras);
 }
 
 // Constant weights in the library's layout, made when the program is compiled.
-void rearrange_weight(choice::Program& program, size_t i) {
+void rearrange_weight(program::Program& program, size_t i) {
   auto& c = std::get<Convolution>(program.nodes[i].problem);
   if (has_library_layout(c)) return;
   const std::vector<int64_t> sizes = weight_sizes(c), strides = dense_strides(sizes, kChannelsLast);
-  choice::Operand to{-1, c.weight.dtype, 0, {strides.begin(), strides.end()}};
-  to.buffer = program.new_buffer("weight_of_" + choice::label(program.nodes[i]), to.dtype, sizes[0] * sizes[1] * sizes[2] * sizes[3],
+  program::Operand to{-1, c.weight.dtype, 0, {strides.begin(), strides.end()}};
+  to.buffer = program.new_buffer("weight_of_" + program::label(program.nodes[i]), to.dtype, sizes[0] * sizes[1] * sizes[2] * sizes[3],
                                  loop::BufferKind::Constant);
   program.rearranged.push_back({to.buffer, {{c.weight, 0, strides, sizes}}});
   c.weight = std::move(to);
 }
 
 // Which of the library's algorithms a configuration names.
-int number_of(const choice::Config& c) {
+int number_of(const program::Config& c) {
   if (c.empty()) return 0;
   constexpr int64_t kMost = 16;
   if (c.form != "cudnn" || c.fields.size() != 1 || c.fields[0].first != "algo" || c.fields[0].second < 0 || c.fields[0].second >= kMost)
-    fail<UserError>("{} is no configuration of cuDNN; expected cudnn(algo=i) with i from 0 to {}: tune it again", choice::to_string(c),
+    fail<UserError>("{} is no configuration of cuDNN; expected cudnn(algo=i) with i from 0 to {}: tune it again", program::to_string(c),
                     kMost - 1);
   return static_cast<int>(c.fields[0].second);
 }
@@ -131,32 +131,32 @@ std::string cudnn_refusal(const Convolution& c, bool constant_weight) {
   return "";
 }
 
-void fit_for_cudnn(choice::Program& program, size_t i) {
+void fit_for_cudnn(program::Program& program, size_t i) {
   rearrange_weight(program, i);
-  const choice::Node& node = program.nodes[i];
+  const program::Node& node = program.nodes[i];
   const auto& c = std::get<Convolution>(node.problem);
   const Chain chain = read_chain(node.body);
   if (auto out = direct_result(node, chain); out && takes(node, chain, chain.links.size(), *out)) return;
   CudnnProblem p;
   const std::string why = read(c, p);
-  TOROID_CHECK(why.empty(), "{}: {}", choice::label(node), why);
+  TOROID_CHECK(why.empty(), "{}: {}", program::label(node), why);
   const std::vector<int64_t> sizes = sizes_of_result(p), strides = dense_strides(sizes, kChannelsLast);
   size_t length = chain.links.size();
   while (length > 0 && !takes(node, chain, length, {p.dtype, sizes, strides, 0})) --length;
   sched::split_epilogue(program, i, chain.value(length), {strides.begin(), strides.end()}, p.dtype);
 }
 
-CudnnNode describe_cudnn(const choice::Node& node) {
+CudnnNode describe_cudnn(const program::Node& node) {
   const auto& c = std::get<Convolution>(node.problem);
   const Chain chain = read_chain(node.body);
   const auto out = direct_result(node, chain);
   CudnnNode made;
   const std::string why = read(c, made.problem);
-  TOROID_CHECK(why.empty() && has_library_layout(c), "{}: {}", choice::label(node), why.empty() ? "its weights lie elsewhere" : why);
+  TOROID_CHECK(why.empty() && has_library_layout(c), "{}: {}", program::label(node), why.empty() ? "its weights lie elsewhere" : why);
   made.problem.weight_offset = c.weight.offset.constant();
   Extras extras;
   TOROID_CHECK(out && take_epilogue(node, chain, chain.links.size(), *out, made.problem, extras),
-               "the epilogue of {} is not one that cuDNN computes", choice::label(node));
+               "the epilogue of {} is not one that cuDNN computes", program::label(node));
   made.name = "cudnn_convolution" + extras.names;
   made.buffers = {c.input.buffer, c.weight.buffer, chain.store->buffer};
   for (int load : {extras.bias, extras.addend})
@@ -164,7 +164,7 @@ CudnnNode describe_cudnn(const choice::Node& node) {
   return made;
 }
 
-exec::LibraryCall cudnn_call(const choice::Node& node) {
+exec::LibraryCall cudnn_call(const program::Node& node) {
   const int number = number_of(node.config);
   CudnnNode made = describe_cudnn(node);
   return {std::move(made.name), made.problem, number, std::move(made.buffers)};

@@ -6,7 +6,7 @@
 namespace toroid::codegen {
 namespace {
 
-using choice::Operand;
+using program::Operand;
 
 int64_t typical(const Expr& e) { return e.maybe_constant().value_or(128); }
 
@@ -18,7 +18,7 @@ AttentionOperand attention_operand(const Operand& o, Slots& slots) {
 }
 
 // But for its tile, its name and its epilogue.
-AttentionConfig attention_config(const choice::Attention& a, device::Isa isa, Slots& slots) {
+AttentionConfig attention_config(const program::Attention& a, device::Isa isa, Slots& slots) {
   AttentionConfig c;
   c.lanes = lanes_of(isa);
   c.batch = slots.extent(a.batch);
@@ -40,7 +40,8 @@ AttentionConfig attention_config(const choice::Attention& a, device::Isa isa, Sl
   return c;
 }
 
-KernelText generate_attention(const choice::Node& node, const choice::Attention& a, device::Isa isa, const AttentionTile& tile, bool few) {
+KernelText generate_attention(const program::Node& node, const program::Attention& a, device::Isa isa, const AttentionTile& tile,
+                              bool few) {
   KernelText kernel;
   Slots slots(kernel);
   AttentionConfig c = attention_config(a, isa, slots);
@@ -66,7 +67,7 @@ KernelText generate_attention(const choice::Node& node, const choice::Attention&
 }  // namespace
 
 Form cpu_attention_few_form(const CpuSite& site) {
-  const auto& a = site.problem<choice::Attention>();
+  const auto& a = site.problem<program::Attention>();
   const int lanes = lanes_of(site.isa);
   KernelText unused;
   Slots slots(unused);
@@ -82,7 +83,7 @@ Form cpu_attention_few_form(const CpuSite& site) {
 }
 
 Form cpu_attention_form(const CpuSite& site) {
-  const auto& a = site.problem<choice::Attention>();
+  const auto& a = site.problem<program::Attention>();
   const int lanes = lanes_of(site.isa);
   const int64_t group = a.heads.is_const() && a.kv_heads.is_const() ? a.heads.constant() / a.kv_heads.constant() : 1;
   const int vecs = choose_attention_vecs(typical(a.queries) * group, lanes);

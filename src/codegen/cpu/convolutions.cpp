@@ -9,7 +9,7 @@
 
 namespace toroid::codegen {
 
-ConvLayout layout_of(const choice::Convolution& c) {
+ConvLayout layout_of(const program::Convolution& c) {
   Expr h = c.in_h, w = c.in_w, ch = c.in_channels;
   const auto& s = c.input.strides;
   auto is = [](const Expr& extent, const Expr& stride, const Expr& want) { return extent == Expr(1) || stride == want; };
@@ -18,7 +18,7 @@ ConvLayout layout_of(const choice::Convolution& c) {
   return ConvLayout::Other;
 }
 
-ConvShape shape_of(const choice::Convolution& c) {
+ConvShape shape_of(const program::Convolution& c) {
   ConvShape s;
   s.channels = c.in_channels;
   s.height = c.in_h.constant();
@@ -36,7 +36,7 @@ ConvShape shape_of(const choice::Convolution& c) {
   return s;
 }
 
-ConvInput input_of(const choice::Convolution& c) { return layout_of(c) == ConvLayout::Nchw ? ConvInput::Nchw : ConvInput::Nhwc; }
+ConvInput input_of(const program::Convolution& c) { return layout_of(c) == ConvLayout::Nchw ? ConvInput::Nchw : ConvInput::Nhwc; }
 
 namespace {
 
@@ -55,7 +55,7 @@ constexpr std::array<size_t, 4> kOihw = {0, 1, 2, 3}, kOhwi = {0, 2, 3, 1};
 
 // What all kernels of convolutions have in common, in the order of their making.
 struct ConvolutionKernel {
-  ConvolutionKernel(const char* name, const choice::Node& node, const choice::Convolution& problem, device::Isa isa, const ConvTile& tile)
+  ConvolutionKernel(const char* name, const program::Node& node, const program::Convolution& problem, device::Isa isa, const ConvTile& tile)
       : c(problem), slots(kernel) {
     config.name = kernel.name = kernel_name(name, node);
     config.batch = slots.extent(c.n);
@@ -70,7 +70,7 @@ struct ConvolutionKernel {
 
   // Adds the constant of `elements` that `pack` fills from the weights, with their dimensions in this order, a range of its jobs at a time.
   template <class T>
-  void add_weights(choice::Program& program, ConstantMemory& constants, const std::array<size_t, 4>& order, DType type, int64_t elements,
+  void add_weights(program::Program& program, ConstantMemory& constants, const std::array<size_t, 4>& order, DType type, int64_t elements,
                    int64_t jobs, const std::function<void(const T*, std::byte*, int64_t, int64_t)>& pack) {
     const int64_t oihw[] = {c.out_channels, c.in_channels / c.groups, c.kernel_h, c.kernel_w};
     std::vector<int64_t> sizes, strides;
@@ -92,7 +92,7 @@ struct ConvolutionKernel {
     config.weight_buffer = slots.buffer(id);
   }
 
-  void add_epilogue(const choice::Node& node) {
+  void add_epilogue(const program::Node& node) {
     // The template walks pixels of the whole plane: rows and columns are parts of one number.
     loop::Domain domain = node.domain;
     Expr pixel = sym::loop_symbol("pixel", c.out_h * c.out_w);
@@ -111,7 +111,7 @@ struct ConvolutionKernel {
     config.scratch_buffer = static_cast<int>(kernel.buffers.size());
   }
 
-  const choice::Convolution& c;
+  const program::Convolution& c;
   KernelText kernel;
   Slots slots;
   ConvConfig config;
@@ -120,7 +120,7 @@ struct ConvolutionKernel {
 
 }  // namespace
 
-KernelText generate_convolution(const choice::Node& node, const choice::Convolution& c, choice::Program& program, device::Isa isa,
+KernelText generate_convolution(const program::Node& node, const program::Convolution& c, program::Program& program, device::Isa isa,
                                 ConstantMemory& constants, const ConvTile& tile) {
   ConvolutionKernel k(c.accumulate == DType::F32 ? "convolution" : "conv_depthwise_int8", node, c, isa, tile);
   if (c.accumulate == DType::F32) {
@@ -145,7 +145,7 @@ KernelText generate_convolution(const choice::Node& node, const choice::Convolut
   return std::move(k.kernel);
 }
 
-KernelText generate_winograd(const choice::Node& node, const choice::Convolution& c, choice::Program& program, device::Isa isa,
+KernelText generate_winograd(const program::Node& node, const program::Convolution& c, program::Program& program, device::Isa isa,
                              ConstantMemory& constants, const WinogradTile& tile) {
   ConvolutionKernel k("winograd", node, c, isa, {});
   const ConvShape shape = shape_of(c);
@@ -162,7 +162,7 @@ KernelText generate_winograd(const choice::Node& node, const choice::Convolution
   return std::move(k.kernel);
 }
 
-KernelText generate_conv_int8(const choice::Node& node, const choice::Convolution& c, choice::Program& program, device::Isa isa,
+KernelText generate_conv_int8(const program::Node& node, const program::Convolution& c, program::Program& program, device::Isa isa,
                               ConstantMemory& constants, const ConvInt8Tile& tile) {
   ConvolutionKernel k("conv_int8", node, c, isa, {});
   ConvInt8Tile own = tile;
@@ -181,7 +181,7 @@ KernelText generate_conv_int8(const choice::Node& node, const choice::Convolutio
 }
 
 Form cpu_conv_int8_form(const CpuSite& site) {
-  const auto& c = site.problem<choice::Convolution>();
+  const auto& c = site.problem<program::Convolution>();
   const int lanes = lanes_of(site.isa);
   Tiling<ConvInt8Tile> how;
   how.rule = [=, &c] { return choose_conv_int8_tile(shape_of(c), lanes); };
@@ -193,7 +193,7 @@ Form cpu_conv_int8_form(const CpuSite& site) {
 }
 
 Form cpu_winograd_form(const CpuSite& site) {
-  const auto& c = site.problem<choice::Convolution>();
+  const auto& c = site.problem<program::Convolution>();
   const int lanes = lanes_of(site.isa);
   Tiling<WinogradTile> how;
   how.rule = [=, &c] { return choose_winograd_tile(shape_of(c), lanes); };
@@ -207,7 +207,7 @@ Form cpu_winograd_form(const CpuSite& site) {
 }
 
 Form cpu_convolution_form(const CpuSite& site) {
-  const auto& c = site.problem<choice::Convolution>();
+  const auto& c = site.problem<program::Convolution>();
   const int lanes = lanes_of(site.isa);
   Tiling<ConvTile> how;
   how.rule = [=, &c] { return choose_conv_tile(shape_of(c), input_of(c), lanes); };

@@ -1,30 +1,30 @@
 // Kernels of convolutions by the templates of a CPU.
 #pragma once
 
-#include "choice/program.h"
 #include "codegen/constant_memory.h"
 #include "codegen/cpu/templates/conv_int8.h"
 #include "codegen/cpu/templates/conv_template.h"
 #include "codegen/cpu/templates/conv_winograd.h"
 #include "codegen/kernel_text.h"
 #include "device/cpu/isa.h"
+#include "program/program.h"
 
 namespace toroid::codegen {
 
 // Of the input's memory.
 enum class ConvLayout { Nhwc, Nchw, Other };
 
-ConvLayout layout_of(const choice::Convolution& c);
-ConvInput input_of(const choice::Convolution& c);
+ConvLayout layout_of(const program::Convolution& c);
+ConvInput input_of(const program::Convolution& c);
 // Of one with constant sizes.
-ConvShape shape_of(const choice::Convolution& c);
+ConvShape shape_of(const program::Convolution& c);
 
 // Both add the constant that the weights are packed into to the program.
-KernelText generate_convolution(const choice::Node& node, const choice::Convolution& c, choice::Program& program, device::Isa isa,
+KernelText generate_convolution(const program::Node& node, const program::Convolution& c, program::Program& program, device::Isa isa,
                                 ConstantMemory& constants, const ConvTile& tile);
-KernelText generate_conv_int8(const choice::Node& node, const choice::Convolution& c, choice::Program& program, device::Isa isa,
+KernelText generate_conv_int8(const program::Node& node, const program::Convolution& c, program::Program& program, device::Isa isa,
                               ConstantMemory& constants, const ConvInt8Tile& tile);
-KernelText generate_winograd(const choice::Node& node, const choice::Convolution& c, choice::Program& program, device::Isa isa,
+KernelText generate_winograd(const program::Node& node, const program::Convolution& c, program::Program& program, device::Isa isa,
                              ConstantMemory& constants, const WinogradTile& tile);
 
 }  // namespace toroid::codegen

@@ -17,10 +17,10 @@ constexpr CpuTemplate kProducts[] = {cpu_gemm_int8_form, cpu_gemv_form, cpu_gemm
 constexpr CpuTemplate kConvolutions[] = {cpu_conv_int8_form, cpu_winograd_form, cpu_convolution_form};
 constexpr CpuTemplate kAttention[] = {cpu_attention_few_form, cpu_attention_form};
 
-std::span<const CpuTemplate> templates_of(const choice::Node& node) {
-  if (std::holds_alternative<choice::Gemm>(node.problem)) return kProducts;
-  if (std::holds_alternative<choice::Convolution>(node.problem)) return kConvolutions;
-  if (std::holds_alternative<choice::Attention>(node.problem)) return kAttention;
+std::span<const CpuTemplate> templates_of(const program::Node& node) {
+  if (std::holds_alternative<program::Gemm>(node.problem)) return kProducts;
+  if (std::holds_alternative<program::Convolution>(node.problem)) return kConvolutions;
+  if (std::holds_alternative<program::Attention>(node.problem)) return kAttention;
   return {};
 }
 
@@ -33,13 +33,13 @@ std::vector<Form> forms_of(const CpuSite& site) {
 
 }  // namespace
 
-bool supports(const choice::Gemm& g, bool constant_b) {
+bool supports(const program::Gemm& g, bool constant_b) {
   const auto known = [](auto& e) { return e.is_const(); };
   return (g.a.dtype == DType::I8 || g.a.dtype == DType::U8) && g.b.dtype == DType::I8 && g.accumulate == DType::I32 && constant_b &&
          g.batch.empty() && known(g.n) && known(g.k) && known(g.b.offset) && std::all_of(g.b.strides.begin(), g.b.strides.end(), known);
 }
 
-bool supports(const choice::Convolution& c, bool constant_weight, device::Isa isa) {
+bool supports(const program::Convolution& c, bool constant_weight, device::Isa isa) {
   const bool whole =
       c.accumulate == DType::I32 && (c.input.dtype == DType::U8 || c.input.dtype == DType::I8) && c.weight.dtype == DType::I8;
   if (!constant_weight || isa == device::Isa::Scalar || !(whole || c.input.dtype == DType::F32) || !c.in_h.is_const() ||
@@ -54,30 +54,31 @@ bool supports(const choice::Convolution& c, bool constant_weight, device::Isa is
   return conv_direct_supported(s, input_of(c), lanes);
 }
 
-bool supports(const choice::Attention& a, device::Isa isa) {
+bool supports(const program::Attention& a, device::Isa isa) {
   auto dtype = [](DType t) { return t == DType::F32 || is_half(t); };
   return isa != device::Isa::Scalar && dtype(a.q.dtype) && dtype(a.k.dtype) && dtype(a.v.dtype) &&
          (a.mask.buffer < 0 || a.mask.dtype == DType::Bool || dtype(a.mask.dtype));
 }
 
-bool supports(const choice::Sort& s) { return !is_complex(s.keys.dtype); }
+bool supports(const program::Sort& s) { return !is_complex(s.keys.dtype); }
 
-KernelText generate(const choice::Node& node, choice::Program& program, device::Isa isa, ConstantMemory& constants) {
+KernelText generate(const program::Node& node, program::Program& program, device::Isa isa, ConstantMemory& constants) {
   if (const auto forms = forms_of({node, program, isa, &program, &constants}); !forms.empty()) return generate_by(forms, node);
   TOROID_USER_CHECK(node.config.empty(), "{} is no configuration of {}, which leaves nothing open; tune it again",
-                    choice::to_string(node.config), choice::label(node));
-  if (auto* s = std::get_if<choice::Sort>(&node.problem)) return generate_sort(*s, isa);
+                    program::to_string(node.config), program::label(node));
+  if (auto* s = std::get_if<program::Sort>(&node.problem)) return generate_sort(*s, isa);
   std::vector<loop::Nest> nests = {{node.domain, node.body}};
   nests.insert(nests.end(), node.beside.begin(), node.beside.end());
   return generate_loops(nests, program.buffers, isa);
 }
 
-std::vector<choice::Config> configs(const choice::Node& node, const choice::Program& program, device::Isa isa) {
+std::vector<program::Config> configs(const program::Node& node, const program::Program& program, device::Isa isa) {
   const auto forms = forms_of({node, program, isa});
-  return forms.empty() ? std::vector<choice::Config>{} : configs_of(forms, kMostConfigs);
+  return forms.empty() ? std::vector<program::Config>{} : configs_of(forms, kMostConfigs);
 }
 
-std::vector<choice::Config> neighbours(const choice::Config& c, const choice::Node& node, const choice::Program& program, device::Isa isa) {
+std::vector<program::Config> neighbours(const program::Config& c, const program::Node& node, const program::Program& program,
+                                        device::Isa isa) {
   return neighbours_of(forms_of({node, program, isa}), c);
 }
 

@@ -1,26 +1,27 @@
 // CPU kernels for the nodes of a lowered program: loops, and templates with the node's body as their epilogue.
 #pragma once
 
-#include "choice/program.h"
 #include "codegen/constant_memory.h"
 #include "codegen/cpu/kernel.h"
+#include "program/program.h"
 
 namespace toroid::codegen {
 
 // Whether a template takes this problem; where none does, the node is to be lowered to a loop.
 // A product of whole numbers of 8 bits; products of floats all are.
-bool supports(const choice::Gemm& g, bool constant_b);
-bool supports(const choice::Convolution& c, bool constant_weight, device::Isa isa);
-bool supports(const choice::Attention& a, device::Isa isa);
-bool supports(const choice::Sort& s);
+bool supports(const program::Gemm& g, bool constant_b);
+bool supports(const program::Convolution& c, bool constant_weight, device::Isa isa);
+bool supports(const program::Attention& a, device::Isa isa);
+bool supports(const program::Sort& s);
 
 // The kernel of a node that is not an extern call, as Node::config says or, where that is empty, by rule. May add buffers (packed weights)
 // to the program's. UserError for a configuration that does not fit the node: it comes from a file.
-KernelText generate(const choice::Node& node, choice::Program& program, device::Isa isa, ConstantMemory& constants);
+KernelText generate(const program::Node& node, program::Program& program, device::Isa isa, ConstantMemory& constants);
 
 // Configurations of a node that are worth a trial, that of the rule first; none where nothing is left open.
-std::vector<choice::Config> configs(const choice::Node& node, const choice::Program& program, device::Isa isa);
+std::vector<program::Config> configs(const program::Node& node, const program::Program& program, device::Isa isa);
 // Those that are one step from `c` in one number.
-std::vector<choice::Config> neighbours(const choice::Config& c, const choice::Node& node, const choice::Program& program, device::Isa isa);
+std::vector<program::Config> neighbours(const program::Config& c, const program::Node& node, const program::Program& program,
+                                        device::Isa isa);
 
 }  // namespace toroid::codegen

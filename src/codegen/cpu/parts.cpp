@@ -57,12 +57,12 @@ std::string unflatten(const std::string& flat, const std::vector<Expr>& sizes, s
   return d == 0 ? e : fmt::format("({} % {})", e, slots.text(sizes[d]));
 }
 
-std::string kernel_name(const char* name, const choice::Node& node) {
+std::string kernel_name(const char* name, const program::Node& node) {
   std::string own = with_fused(name, node.body);
   return node.producer ? with_fused(own + "_of", node.producer->body) : own;
 }
 
-std::string batch_offset(const choice::Operand& o, const std::vector<Expr>& batch, Slots& slots) {
+std::string batch_offset(const program::Operand& o, const std::vector<Expr>& batch, Slots& slots) {
   std::string out = slots.text(o.offset);
   for (size_t d = 0; d < batch.size(); ++d)
     if (!(o.strides[d] == Expr(0)) && !(batch[d] == Expr(1)))

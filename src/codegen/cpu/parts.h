@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "choice/program.h"
 #include "codegen/cpu/kernel.h"
 #include "codegen/cpu/templates/template_text.h"
 #include "codegen/kernel_text.h"
 #include "loop/var_map.h"
+#include "program/program.h"
 
 namespace toroid::codegen {
 
@@ -55,9 +55,9 @@ Hole epilogue_of(loop::Domain domain, loop::Body body, int lanes, Slots& slots, 
 std::string unflatten(const std::string& flat, const std::vector<Expr>& sizes, size_t d, Slots& slots);
 
 // In C: where the matrix of the batch that `batch` names begins.
-std::string batch_offset(const choice::Operand& o, const std::vector<Expr>& batch, Slots& slots);
+std::string batch_offset(const program::Operand& o, const std::vector<Expr>& batch, Slots& slots);
 
 // Names of what was fused into a template: "gemm_add_gelu", "gemm_add_of_mul_rsqrt".
-std::string kernel_name(const char* name, const choice::Node& node);
+std::string kernel_name(const char* name, const program::Node& node);
 
 }  // namespace toroid::codegen

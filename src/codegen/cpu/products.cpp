@@ -14,7 +14,7 @@ namespace {
 int64_t typical(const Expr& e) { return e.maybe_constant().value_or(128); }
 
 // C text that computes a row of a product's left operand.
-RowProducer rows_of(const loop::Nest& producer, const choice::Gemm& g, int lanes, Slots& slots, PreludeNeeds& needs) {
+RowProducer rows_of(const loop::Nest& producer, const program::Gemm& g, int lanes, Slots& slots, PreludeNeeds& needs) {
   size_t nb = g.batch.size();
   PointNames points;
   for (size_t d = 0; d <= nb; ++d) points[producer.domain.vars[d].symbol] = d < nb ? unflatten("batch", g.batch, d, slots) : "m";
@@ -30,14 +30,14 @@ RowProducer rows_of(const loop::Nest& producer, const choice::Gemm& g, int lanes
 }
 
 // A few rows times weights whose rows are contiguous along K: streamed as they are, half ones kept half.
-bool is_gemv(const choice::Gemm& g) {
+bool is_gemv(const program::Gemm& g) {
   size_t nb = g.batch.size();
   bool one = std::all_of(g.batch.begin(), g.batch.end(), [](const Expr& e) { return e == Expr(1); });
   return one && g.m.is_const() && g.m.constant() >= 1 && g.m.constant() <= 4 && g.a.dtype == DType::F32 &&
          (g.b.dtype == DType::F32 || is_half(g.b.dtype)) && g.a.strides[nb + 1] == Expr(1) && g.b.strides[nb] == Expr(1);
 }
 
-KernelText generate_gemv(const choice::Node& node, const choice::Gemm& g, device::Isa isa, const GemvTile& tile) {
+KernelText generate_gemv(const program::Node& node, const program::Gemm& g, device::Isa isa, const GemvTile& tile) {
   KernelText kernel;
   Slots slots(kernel);
   size_t nb = g.batch.size();
@@ -75,7 +75,7 @@ KernelText generate_gemv(const choice::Node& node, const choice::Gemm& g, device
 
 // What the panels of a constant right operand are packed from: the parts of a stack of weights [n, k], if none shares a panel with the
 // next, else the weight as a whole.
-std::vector<Tensor> packing_sources(const choice::Gemm& g, const ConstantMemory& constants, int panel) {
+std::vector<Tensor> packing_sources(const program::Gemm& g, const ConstantMemory& constants, int panel) {
   size_t nb = g.batch.size();
   const std::vector<Tensor>& parts = constants.parts.at(g.b.buffer);
   bool apart = g.b.strides[nb] == Expr(1) && g.b.strides[nb + 1] == g.k && g.b.offset == Expr(0);
@@ -87,7 +87,7 @@ std::vector<Tensor> packing_sources(const choice::Gemm& g, const ConstantMemory&
   return apart && g.n == Expr(rows) ? parts : std::vector<Tensor>{constants.tensors.at(g.b.buffer)};
 }
 
-KernelText generate_gemm(const choice::Node& node, const choice::Gemm& g, choice::Program& program, device::Isa isa,
+KernelText generate_gemm(const program::Node& node, const program::Gemm& g, program::Program& program, device::Isa isa,
                          ConstantMemory& constants, const GemmTile& tile) {
   KernelText kernel;
   Slots slots(kernel);
@@ -176,7 +176,7 @@ Expr product_of(const std::vector<Expr>& sizes) {
 }
 
 // The position of the constant that a product's right operand is packed into, added to the program.
-int add_packed_int8(const choice::Gemm& g, choice::Program& program, ConstantMemory& constants, int panel) {
+int add_packed_int8(const program::Gemm& g, program::Program& program, ConstantMemory& constants, int panel) {
   const size_t nb = g.batch.size();
   const int64_t k = g.k.constant(), n = g.n.constant();
   const Tensor packed = Tensor::empty({packed_int8_bytes(k, n, panel)}, DType::I8);
@@ -195,7 +195,7 @@ int add_packed_int8(const choice::Gemm& g, choice::Program& program, ConstantMem
   return id;
 }
 
-KernelText generate_int8(const choice::Node& node, const choice::Gemm& g, choice::Program& program, device::Isa isa,
+KernelText generate_int8(const program::Node& node, const program::Gemm& g, program::Program& program, device::Isa isa,
                          ConstantMemory& constants, const Int8Tile& tile) {
   KernelText kernel;
   Slots slots(kernel);
@@ -236,7 +236,7 @@ constexpr const char* kIntegers = "its sums are integers";
 }  // namespace
 
 Form cpu_gemm_int8_form(const CpuSite& site) {
-  const auto& g = site.problem<choice::Gemm>();
+  const auto& g = site.problem<program::Gemm>();
   const int lanes = std::max(lanes_of(site.isa), 8);
   Tiling<Int8Tile> how;
   how.rule = [=, &g] { return choose_int8_tile(typical(g.m), typical(g.n), typical(g.k), lanes); };
@@ -248,7 +248,7 @@ Form cpu_gemm_int8_form(const CpuSite& site) {
 }
 
 Form cpu_gemv_form(const CpuSite& site) {
-  const auto& g = site.problem<choice::Gemm>();
+  const auto& g = site.problem<program::Gemm>();
   const int lanes = std::max(lanes_of(site.isa), 8);
   Tiling<GemvTile> how;
   how.rule = [=] { return GemvTile{.task_columns = lanes}; };
@@ -265,7 +265,7 @@ Form cpu_gemv_form(const CpuSite& site) {
 }
 
 Form cpu_gemm_form(const CpuSite& site) {
-  const auto& g = site.problem<choice::Gemm>();
+  const auto& g = site.problem<program::Gemm>();
   const int lanes = std::max(lanes_of(site.isa), 8);
   const bool packed = site.program.buffers[static_cast<size_t>(g.b.buffer)].kind == loop::BufferKind::Constant;
   Tiling<GemmTile> how;

@@ -5,9 +5,9 @@
 
 namespace toroid::codegen {
 
-using choice::Operand;
+using program::Operand;
 
-KernelText generate_sort(const choice::Sort& s, device::Isa isa) {
+KernelText generate_sort(const program::Sort& s, device::Isa isa) {
   KernelText kernel;
   Slots slots(kernel);
   SortConfig c;

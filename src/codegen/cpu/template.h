@@ -1,20 +1,20 @@
 // A template of CPUs: one function that says of a node whether and how the template computes it. generate.cpp lists them.
 #pragma once
 
-#include "choice/program.h"
 #include "codegen/constant_memory.h"
 #include "codegen/forms.h"
 #include "device/cpu/isa.h"
+#include "program/program.h"
 
 namespace toroid::codegen {
 
 // A node that is to be computed, and what there is around it. All of it outlives the forms that are made for it.
 struct CpuSite {
-  const choice::Node& node;
-  const choice::Program& program;
+  const program::Node& node;
+  const program::Program& program;
   device::Isa isa;
   // What packed weights are added to; only code needs them.
-  choice::Program* writable = nullptr;
+  program::Program* writable = nullptr;
   ConstantMemory* constants = nullptr;
 
   // The node's problem, of the kind that the template is listed for.
@@ -39,6 +39,6 @@ Form cpu_attention_few_form(const CpuSite& site);
 Form cpu_attention_form(const CpuSite& site);
 
 // Sorts leave nothing open.
-KernelText generate_sort(const choice::Sort& s, device::Isa isa);
+KernelText generate_sort(const program::Sort& s, device::Isa isa);
 
 }  // namespace toroid::codegen

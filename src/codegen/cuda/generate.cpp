@@ -29,22 +29,22 @@ void add_forms(std::vector<Form>& forms, std::span<const CudaTemplate> templates
 
 // Those of the plain product that a convolution is.
 void add_product_forms(std::vector<Form>& forms, const CudaSite& site) {
-  const auto& c = site.problem<choice::Convolution>();
+  const auto& c = site.problem<program::Convolution>();
   if (!conv_product_refusal(site.node, c).empty()) return;
-  auto product = std::make_shared<const choice::Node>(conv_as_product(site.node, c));
+  auto product = std::make_shared<const program::Node>(conv_as_product(site.node, c));
   std::vector<Form> plain;
   add_forms(plain, kProducts, {*product, site.program, site.gpu});
   for (Form& f : plain) {
     // They refer to it.
-    f.generate = [product, made = f.generate](const choice::Config& config) { return made(config); };
+    f.generate = [product, made = f.generate](const program::Config& config) { return made(config); };
     f.configs = [product, made = f.configs] { return made(); };
-    f.neighbours = [product, made = f.neighbours](const choice::Config& config) { return made(config); };
+    f.neighbours = [product, made = f.neighbours](const program::Config& config) { return made(config); };
     if (!is_half(c.input.dtype) && !c.tf32) f.reluctance = "conv_simt divides few pixels among more blocks";
     forms.push_back(std::move(f));
   }
 }
 
-std::set<int> constants_read(const choice::Node& node, const choice::Program& p) {
+std::set<int> constants_read(const program::Node& node, const program::Program& p) {
   std::set<int> out;
   for (int b : loop::buffers_read(node.body))
     if (p.buffers[static_cast<size_t>(b)].kind == loop::BufferKind::Constant) out.insert(b);
@@ -54,9 +54,9 @@ std::set<int> constants_read(const choice::Node& node, const choice::Program& p)
 // None for nodes that leave nothing open.
 std::vector<Form> forms_of(const CudaSite& site) {
   std::vector<Form> forms;
-  if (std::holds_alternative<choice::Gemm>(site.node.problem)) add_forms(forms, kProducts, site);
-  if (std::holds_alternative<choice::Attention>(site.node.problem)) add_forms(forms, kAttention, site);
-  if (std::holds_alternative<choice::Convolution>(site.node.problem)) {
+  if (std::holds_alternative<program::Gemm>(site.node.problem)) add_forms(forms, kProducts, site);
+  if (std::holds_alternative<program::Attention>(site.node.problem)) add_forms(forms, kAttention, site);
+  if (std::holds_alternative<program::Convolution>(site.node.problem)) {
     add_forms(forms, kDepthwise, site);
     add_product_forms(forms, site);
     add_forms(forms, kConvolutions, site);
@@ -67,51 +67,51 @@ std::vector<Form> forms_of(const CudaSite& site) {
 
 }  // namespace
 
-KernelText generate_cuda(const choice::Node& node, choice::Program& p, const device::cuda::GpuInfo& gpu, ConstantMemory& constants) {
+KernelText generate_cuda(const program::Node& node, program::Program& p, const device::cuda::GpuInfo& gpu, ConstantMemory& constants) {
   if (node.is_loop() && node.config.empty()) return generate_cuda_loop(node.domain, node.body, gpu, constants_read(node, p));
   if (const auto forms = forms_of({node, p, gpu, &p, &constants}); !forms.empty()) return generate_by(forms, node);
   TOROID_USER_CHECK(node.config.empty(), "{} is no configuration of {}, which leaves nothing open; tune it again",
-                    choice::to_string(node.config), choice::label(node));
-  if (auto* s = std::get_if<choice::Sort>(&node.problem)) return generate_cuda_sort(*s);
-  fail<InternalError>("no CUDA template computes {}", choice::label(node));
+                    program::to_string(node.config), program::label(node));
+  if (auto* s = std::get_if<program::Sort>(&node.problem)) return generate_cuda_sort(*s);
+  fail<InternalError>("no CUDA template computes {}", program::label(node));
 }
 
-std::vector<choice::Config> cuda_configs(const choice::Node& node, const choice::Program& p, const device::cuda::GpuInfo& gpu) {
+std::vector<program::Config> cuda_configs(const program::Node& node, const program::Program& p, const device::cuda::GpuInfo& gpu) {
   const auto forms = forms_of({node, p, gpu});
-  return forms.empty() ? std::vector<choice::Config>{} : configs_of(forms, kMostConfigs);
+  return forms.empty() ? std::vector<program::Config>{} : configs_of(forms, kMostConfigs);
 }
 
-std::vector<choice::Config> cuda_neighbours(const choice::Config& c, const choice::Node& node, const choice::Program& p,
-                                            const device::cuda::GpuInfo& gpu) {
+std::vector<program::Config> cuda_neighbours(const program::Config& c, const program::Node& node, const program::Program& p,
+                                             const device::cuda::GpuInfo& gpu) {
   return neighbours_of(forms_of({node, p, gpu}), c);
 }
 
-std::string cuda_choice(const choice::Node& node, const choice::Program& p, const device::cuda::GpuInfo& gpu) {
-  if (!std::holds_alternative<choice::Gemm>(node.problem) && !std::holds_alternative<choice::Convolution>(node.problem)) return "";
+std::string cuda_choice(const program::Node& node, const program::Program& p, const device::cuda::GpuInfo& gpu) {
+  if (!std::holds_alternative<program::Gemm>(node.problem) && !std::holds_alternative<program::Convolution>(node.problem)) return "";
   const auto forms = forms_of({node, p, gpu});
-  if (!node.config.empty()) return fmt::format("{}: {}", choice::label(node), choice::to_string(node.config));
+  if (!node.config.empty()) return fmt::format("{}: {}", program::label(node), program::to_string(node.config));
   const Form& taker = first_taker(forms);
-  std::string line = fmt::format("{}: {}", choice::label(node), taker.name);
+  std::string line = fmt::format("{}: {}", program::label(node), taker.name);
   for (const Form* f = forms.data(); f != &taker; ++f)
     line += fmt::format("; not {}: {}", f->name, f->refusal.empty() ? f->reluctance : f->refusal);
   return line;
 }
 
-bool cuda_supports(const choice::Convolution& c, bool constant_weight) {
+bool cuda_supports(const program::Convolution& c, bool constant_weight) {
   return (constant_weight || conv_weight_is_packed(c)) && conv_gemm_refusal(c).empty();
 }
 
-bool cuda_supports(const choice::Attention& a) { return cuda_attention_refusal(a).empty(); }
+bool cuda_supports(const program::Attention& a) { return cuda_attention_refusal(a).empty(); }
 
-std::string cuda_producer_refusal(const choice::Node& product, const device::cuda::GpuInfo& gpu) {
+std::string cuda_producer_refusal(const program::Node& product, const device::cuda::GpuInfo& gpu) {
   return cuda_gemv_refusal(product, cuda_gemv_target(gpu));
 }
 
-std::string cuda_pair_refusal(const choice::Node& product, const device::cuda::GpuInfo& gpu) {
-  const auto& pair = std::get<choice::Gemm>(product.problem);
+std::string cuda_pair_refusal(const program::Node& product, const device::cuda::GpuInfo& gpu) {
+  const auto& pair = std::get<program::Gemm>(product.problem);
   if (std::string why = gemm_wgmma_refusal(product, pair, gpu); !why.empty()) return why;
-  choice::Node single = product;
-  std::get<choice::Gemm>(single.problem).b2.reset();
+  program::Node single = product;
+  std::get<program::Gemm>(single.problem).b2.reset();
   return cuda_gemv_refusal(single, cuda_gemv_target(gpu)).empty() ? "gemv is faster for so few rows, and has one right operand" : "";
 }
 

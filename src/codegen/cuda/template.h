@@ -1,20 +1,20 @@
 // A template of GPUs: one function that says of a node whether and how the template computes it. generate.cpp lists them.
 #pragma once
 
-#include "choice/program.h"
 #include "codegen/constant_memory.h"
 #include "codegen/forms.h"
 #include "device/cuda/gpu.h"
+#include "program/program.h"
 
 namespace toroid::codegen {
 
 // A node that is to be computed, and what there is around it. All of it outlives the forms that are made for it.
 struct CudaSite {
-  const choice::Node& node;
-  const choice::Program& program;
+  const program::Node& node;
+  const program::Program& program;
   const device::cuda::GpuInfo& gpu;
   // What packed weights are added to; only code needs them.
-  choice::Program* writable = nullptr;
+  program::Program* writable = nullptr;
   ConstantMemory* constants = nullptr;
 
   // The node's problem, of the kind that the template is listed for.

@@ -19,35 +19,35 @@ namespace toroid::tune {
 namespace {
 
 // Terms of the longest sum of a node.
-int64_t longest_sum(const choice::Node& n, const exec::Symbols& sizes) {
+int64_t longest_sum(const program::Node& n, const exec::Symbols& sizes) {
   int64_t terms = loop::has_reduction(n.domain) ? exec::evaluate(loop::reduction_size(n.domain), sizes) : 1;
-  if (auto* g = std::get_if<choice::Gemm>(&n.problem)) terms = std::max(terms, exec::evaluate(g->k, sizes));
-  if (auto* c = std::get_if<choice::Convolution>(&n.problem))
+  if (auto* g = std::get_if<program::Gemm>(&n.problem)) terms = std::max(terms, exec::evaluate(g->k, sizes));
+  if (auto* c = std::get_if<program::Convolution>(&n.problem))
     terms = std::max(terms, c->in_channels / c->groups * c->kernel_h * c->kernel_w);
-  if (auto* a = std::get_if<choice::Attention>(&n.problem)) terms = std::max(terms, exec::evaluate(a->keys, sizes) + a->head_dim);
-  if (auto* o = std::get_if<choice::Open>(&n.problem))
+  if (auto* a = std::get_if<program::Attention>(&n.problem)) terms = std::max(terms, exec::evaluate(a->keys, sizes) + a->head_dim);
+  if (auto* o = std::get_if<program::Open>(&n.problem))
     for (auto& way : o->alternatives)
       for (auto& inner : way.program->nodes) terms = std::max(terms, longest_sum(inner, sizes));
   return terms;
 }
 
 // Over all its nodes, one behind the other.
-int64_t longest_sum(const choice::Program& p, const exec::Symbols& sizes) {
+int64_t longest_sum(const program::Program& p, const exec::Symbols& sizes) {
   int64_t terms = 0;
   for (auto& n : p.nodes) terms += longest_sum(n, sizes);
   return terms;
 }
 
-bool uses_tf32(const choice::Program& p) {
-  return std::any_of(p.nodes.begin(), p.nodes.end(), [](const choice::Node& n) {
-    if (auto* g = std::get_if<choice::Gemm>(&n.problem)) return g->tf32;
-    if (auto* c = std::get_if<choice::Convolution>(&n.problem)) return c->tf32;
-    auto* o = std::get_if<choice::Open>(&n.problem);
+bool uses_tf32(const program::Program& p) {
+  return std::any_of(p.nodes.begin(), p.nodes.end(), [](const program::Node& n) {
+    if (auto* g = std::get_if<program::Gemm>(&n.problem)) return g->tf32;
+    if (auto* c = std::get_if<program::Convolution>(&n.problem)) return c->tf32;
+    auto* o = std::get_if<program::Open>(&n.problem);
     return o && std::any_of(o->alternatives.begin(), o->alternatives.end(), [](auto& way) { return uses_tf32(*way.program); });
   });
 }
 
-Contract contract_of(const choice::Program& region, DType result, const exec::Symbols& sizes) {
+Contract contract_of(const program::Program& region, DType result, const exec::Symbols& sizes) {
   Contract c;
   c.result = result;
   c.length = longest_sum(region, sizes);
@@ -263,9 +263,9 @@ std::vector<Integers> integers_of(const Region& region, const exec::Symbols& siz
   return integers_of_inputs(region.program, sizes, longest_sum(region.program, sizes));
 }
 
-Tensor made_by_operation(const Region& region, const choice::ProgramInput& in, const exec::Symbols& sizes) {
+Tensor made_by_operation(const Region& region, const program::ProgramInput& in, const exec::Symbols& sizes) {
   for (auto& n : region.program.nodes) {
-    auto* open = std::get_if<choice::Open>(&n.problem);
+    auto* open = std::get_if<program::Open>(&n.problem);
     if (!open || !open->op || !ops::is_tuned(*open->op)) continue;
     size_t next = 0;  // of the call's operands: inputs of the alternatives but for constants
     for (auto& argument : open->alternatives[0].program->inputs) {
@@ -280,7 +280,7 @@ Tensor made_by_operation(const Region& region, const choice::ProgramInput& in, c
   return {};
 }
 
-size_t bytes_of_constants(const choice::Program& p) {
+size_t bytes_of_constants(const program::Program& p) {
   size_t bytes = 0;
   for (auto& in : p.inputs)
     if (in.data.defined()) bytes += static_cast<size_t>(in.data.numel()) * size_of(in.data.dtype());

@@ -22,9 +22,9 @@ uint64_t seed_of_input(size_t position);  // among those that are no constants
 // ... with integers from these, one for each such input ...
 std::vector<Integers> integers_of(const Region& region, const exec::Symbols& sizes);
 // ... or, on the CPU, what the generator of a custom operation's argument gives; undefined where there is none.
-Tensor made_by_operation(const Region& region, const choice::ProgramInput& input, const exec::Symbols& sizes);
+Tensor made_by_operation(const Region& region, const program::ProgramInput& input, const exec::Symbols& sizes);
 
-size_t bytes_of_constants(const choice::Program& p);
+size_t bytes_of_constants(const program::Program& p);
 // Nanoseconds by which such times differ for no reason (MeasureOptions::grain_ns): on a GPU two recorded graphs of one kernel differ.
 double grain_ns(const Region& region, const Device& device);
 

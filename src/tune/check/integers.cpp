@@ -64,7 +64,7 @@ class Walk {
  public:
   explicit Walk(const exec::Symbols& sizes) : sizes_(sizes) {}
 
-  void program(const choice::Program& p, Memory& memory) {
+  void program(const program::Program& p, Memory& memory) {
     for (auto& in : p.inputs)
       if (in.data.defined()) memory[in.buffer] = constant(in.data);
     for (auto& n : p.nodes) node(p, n, memory);
@@ -85,20 +85,20 @@ class Walk {
     return all;
   }
 
-  void node(const choice::Program& p, const choice::Node& n, Memory& memory) {
-    if (auto* open = std::get_if<choice::Open>(&n.problem)) return alternatives(*open, memory);
+  void node(const program::Program& p, const program::Node& n, Memory& memory) {
+    if (auto* open = std::get_if<program::Open>(&n.problem)) return alternatives(*open, memory);
     const Interval computed = sum_of_products(n, memory);
     if (n.is_extern() || n.is_sort())
-      for (int b : choice::writes(n)) memory[b] = computed;
+      for (int b : program::writes(n)) memory[b] = computed;
     if (n.producer) nest(p, n.producer->domain, n.producer->body, computed, memory);
     nest(p, n.domain, n.body, computed, memory);
     for (auto& beside : n.beside) nest(p, beside.domain, beside.body, computed, memory);
   }
 
-  void alternatives(const choice::Open& open, Memory& memory) {
+  void alternatives(const program::Open& open, Memory& memory) {
     std::vector<Interval> made(open.outputs.size());
     for (size_t a = 0; a < open.alternatives.size(); ++a) {
-      const choice::Program& p = *open.alternatives[a].program;
+      const program::Program& p = *open.alternatives[a].program;
       Memory own;
       size_t next = 0;
       for (auto& in : p.inputs)
@@ -117,7 +117,7 @@ class Walk {
     return it == memory.end() ? Interval{} : it->second;
   }
 
-  void nest(const choice::Program& p, const loop::Domain& d, const loop::Body& b, const Interval& computed, Memory& memory) {
+  void nest(const program::Program& p, const loop::Domain& d, const loop::Body& b, const Interval& computed, Memory& memory) {
     std::vector<Interval> of;
     for (auto& s : b.steps) {
       of.push_back(value(b, s, of, d, computed, memory));
@@ -215,15 +215,15 @@ class Walk {
   }
 
   // Of a product or a convolution.
-  Interval sum_of_products(const choice::Node& n, const Memory& memory) const {
+  Interval sum_of_products(const program::Node& n, const Memory& memory) const {
     Interval out;
-    for (int b : choice::reads(n)) out.from.merge(std::set<size_t>(at(memory, b).from));
+    for (int b : program::reads(n)) out.from.merge(std::set<size_t>(at(memory, b).from));
     __int128 terms = 0;
     Interval a, b;
-    if (auto* g = std::get_if<choice::Gemm>(&n.problem)) {
+    if (auto* g = std::get_if<program::Gemm>(&n.problem)) {
       terms = exec::evaluate(g->k, sizes_), a = at(memory, g->a.buffer), b = at(memory, g->b.buffer);
       if (g->b2) b = joined(b, at(memory, g->b2->buffer));
-    } else if (auto* c = std::get_if<choice::Convolution>(&n.problem)) {
+    } else if (auto* c = std::get_if<program::Convolution>(&n.problem)) {
       terms = c->in_channels / c->groups * c->kernel_h * c->kernel_w;
       a = joined(at(memory, c->input.buffer), {0, 0}), b = at(memory, c->weight.buffer);
       a.low -= std::abs(c->zero), a.high += std::abs(c->zero);
@@ -346,7 +346,7 @@ class Walk {
     return kUnknown;
   }
 
-  void check_index(const choice::Program& p, const loop::Body& b, const Statement& s, const std::vector<Interval>& of) {
+  void check_index(const program::Program& p, const loop::Body& b, const Statement& s, const std::vector<Interval>& of) {
     if (!loop::uses_values(s.index)) return;
     bool is_legal = true;
     sym::for_each_symbol(s.index, [&](const Expr& e) {
@@ -378,20 +378,20 @@ class Walk {
   const exec::Symbols& sizes_;
 };
 
-bool any_step(const choice::Program& p, const std::function<bool(const Statement&)>& is) {
+bool any_step(const program::Program& p, const std::function<bool(const Statement&)>& is) {
   const auto in_body = [&](const loop::Body& b) { return std::any_of(b.steps.begin(), b.steps.end(), is); };
-  return std::any_of(p.nodes.begin(), p.nodes.end(), [&](const choice::Node& n) {
+  return std::any_of(p.nodes.begin(), p.nodes.end(), [&](const program::Node& n) {
     bool found = in_body(n.body) || (n.producer && in_body(n.producer->body));
     for (auto& b : n.beside) found = found || in_body(b.body);
-    if (auto* open = std::get_if<choice::Open>(&n.problem))
+    if (auto* open = std::get_if<program::Open>(&n.problem))
       for (auto& a : open->alternatives) found = found || any_step(*a.program, is);
     return found;
   });
 }
 
-bool has_calls(const choice::Program& p) {
-  return std::any_of(p.nodes.begin(), p.nodes.end(), [](const choice::Node& n) {
-    auto* open = std::get_if<choice::Open>(&n.problem);
+bool has_calls(const program::Program& p) {
+  return std::any_of(p.nodes.begin(), p.nodes.end(), [](const program::Node& n) {
+    auto* open = std::get_if<program::Open>(&n.problem);
     return n.is_extern() ||
            (open && std::any_of(open->alternatives.begin(), open->alternatives.end(), [](auto& a) { return has_calls(*a.program); }));
   });
@@ -443,8 +443,8 @@ bool shrink(std::vector<Integers>& inputs, const std::vector<Violation>& violati
   return changed;
 }
 
-std::vector<Integers> integers_of(const choice::Program& p, const exec::Symbols& sizes, int64_t sum, bool narrow) {
-  std::vector<const choice::ProgramInput*> users;
+std::vector<Integers> integers_of(const program::Program& p, const exec::Symbols& sizes, int64_t sum, bool narrow) {
+  std::vector<const program::ProgramInput*> users;
   for (auto& in : p.inputs)
     if (!in.data.defined()) users.push_back(&in);
   std::vector<Integers> out(users.size());
@@ -469,11 +469,11 @@ std::vector<Integers> integers_of(const choice::Program& p, const exec::Symbols&
 
 }  // namespace
 
-std::vector<Integers> integers_of_inputs(const choice::Program& p, const exec::Symbols& sizes, int64_t sum) {
+std::vector<Integers> integers_of_inputs(const program::Program& p, const exec::Symbols& sizes, int64_t sum) {
   return integers_of(p, sizes, sum, false);
 }
 
-std::vector<Integers> narrow_integers(const choice::Program& p, const exec::Symbols& sizes, int64_t sum) {
+std::vector<Integers> narrow_integers(const program::Program& p, const exec::Symbols& sizes, int64_t sum) {
   std::vector<Integers> out = integers_of(p, sizes, sum, true);
   return out == integers_of(p, sizes, sum, false) ? std::vector<Integers>() : out;
 }

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "choice/program.h"
 #include "exec/sizes.h"
+#include "program/program.h"
 #include "tune/check/inputs.h"
 
 namespace toroid::tune {
@@ -15,9 +15,9 @@ namespace toroid::tune {
 // by lies in the number's bits; others lie in [-m, m] (unsigned: [0, m]), where m is 128 for 8 bits (256) and else at most 1024, and so
 // small that no sum or product of 32 bits or more overflows. That is found by following intervals through the program at these sizes; what
 // they do not tell holds 0 and 1, or 0 alone. sum: terms of the longest sum.
-std::vector<Integers> integers_of_inputs(const choice::Program& p, const exec::Symbols& sizes, int64_t sum);
+std::vector<Integers> integers_of_inputs(const program::Program& p, const exec::Symbols& sizes, int64_t sum);
 
 // The same with 0 and 1 in place of what indexes nothing: masks and flags have these alone. Empty where that is no difference.
-std::vector<Integers> narrow_integers(const choice::Program& p, const exec::Symbols& sizes, int64_t sum);
+std::vector<Integers> narrow_integers(const program::Program& p, const exec::Symbols& sizes, int64_t sum);
 
 }  // namespace toroid::tune

@@ -74,7 +74,7 @@ void set_contents(std::vector<WorkerBuffer>& buffers, const exec::Executable& ex
   for (size_t i = 0; i < plan.buffers.size(); ++i)
     if (small(loaded.constants[i])) buffers[i].contents = bytes_of(loaded.constants[i]);
   const std::vector<Integers> integers = integers_of(region, region.sizes);
-  std::vector<const choice::ProgramInput*> users;
+  std::vector<const program::ProgramInput*> users;
   for (auto& in : region.program.inputs)
     if (!in.data.defined()) users.push_back(&in);
   for (size_t i = 0; i < plan.inputs.size(); ++i) {

@@ -5,19 +5,19 @@
 
 #include "base/check.h"
 #include "base/stopwatch.h"
-#include "choice/region.h"
-#include "choice/ways.h"
+#include "program/region.h"
+#include "program/ways.h"
 #include "sched/rewrites.h"
 #include "tune/region/time_limit.h"
 
 namespace toroid::tune {
 namespace {
 
-Hash128 key_of(const choice::Program& region, const Choice& d, const Pipeline& pipeline) {
-  return Hasher().add(choice::region_key(region)).add(to_string(d)).add(pipeline.target->facts().key).finish();
+Hash128 key_of(const program::Program& region, const Choice& d, const Pipeline& pipeline) {
+  return Hasher().add(program::region_key(region)).add(to_string(d)).add(pipeline.target->facts().key).finish();
 }
 
-std::unique_ptr<Build> generated(const Pipeline& pipeline, const choice::Program& region, const Choice& choice) {
+std::unique_ptr<Build> generated(const Pipeline& pipeline, const program::Program& region, const Choice& choice) {
   return pipeline.build(pipeline.schedule(apply(region, choice, own_numbers(region))));
 }
 
@@ -46,18 +46,18 @@ std::string_view name_of(CallerKind kind) {
   return "";
 }
 
-bool is_layout(const choice::Config& way) {
+bool is_layout(const program::Config& way) {
   const sched::Rewrite* rewrite = sched::rewrite_of(way);
   return rewrite && rewrite->layout;
 }
 
-CallerKind kind_of(const choice::Config& way) {
-  if (choice::library_of(way)) return CallerKind::Library;
-  if (sched::rewrite_of(way) || choice::alternative_of(way)) return CallerKind::Subgraph;
+CallerKind kind_of(const program::Config& way) {
+  if (program::library_of(way)) return CallerKind::Library;
+  if (sched::rewrite_of(way) || program::alternative_of(way)) return CallerKind::Subgraph;
   return CallerKind::Template;
 }
 
-ChoiceCaller::ChoiceCaller(std::string name, CallerKind kind, Choice choice, std::shared_ptr<const choice::Program> region,
+ChoiceCaller::ChoiceCaller(std::string name, CallerKind kind, Choice choice, std::shared_ptr<const program::Program> region,
                            std::shared_ptr<const Pipeline> pipeline, double most_ms)
     : name_(std::move(name)),
       kind_(kind),

@@ -31,26 +31,28 @@ struct Pipeline {
   std::shared_ptr<const target::Target> target;
   CompileOptions options;  // that programs are scheduled by
   // Texts of the kernels of a scheduled program. UserError where a configuration does not fit its node.
-  std::function<std::unique_ptr<Build>(choice::Program)> build;
+  std::function<std::unique_ptr<Build>(program::Program)> build;
 
   const Device& device() const { return target->facts().device; }
   // A lowered program whose choices are made, after the target's passes.
-  choice::Program schedule(choice::Program p) const { return target::run_passes(std::move(p), *target, choice::Stage::Scheduled, options); }
+  program::Program schedule(program::Program p) const {
+    return target::run_passes(std::move(p), *target, program::Stage::Scheduled, options);
+  }
 };
 
 // What a caller makes of the region.
 enum class CallerKind : uint8_t { Default, Template, Library, Subgraph, Fused };
 std::string_view name_of(CallerKind kind);
-CallerKind kind_of(const choice::Config& way);
+CallerKind kind_of(const program::Config& way);
 // Whether it says how operands lie, and leaves open how the rest is computed.
-bool is_layout(const choice::Config& way);
+bool is_layout(const program::Config& way);
 
 // A choice. Any number of threads may call it.
 class ChoiceCaller {
  public:
-  // region: lowered; see choice::region. most_ms: that compiling it may take; 0: no limit. One that takes longer has failed for good: each
+  // region: lowered; see program::region. most_ms: that compiling it may take; 0: no limit. One that takes longer has failed for good: each
   // compile would take as long. What it compiles goes on for itself then, and is dropped when it ends.
-  ChoiceCaller(std::string name, CallerKind kind, Choice choice, std::shared_ptr<const choice::Program> region,
+  ChoiceCaller(std::string name, CallerKind kind, Choice choice, std::shared_ptr<const program::Program> region,
                std::shared_ptr<const Pipeline> pipeline, double most_ms = 0);
 
   const std::string& name() const { return name_; }
@@ -91,7 +93,7 @@ class ChoiceCaller {
   const std::string name_;
   const CallerKind kind_;
   const Choice choice_;
-  const std::shared_ptr<const choice::Program> region_;
+  const std::shared_ptr<const program::Program> region_;
   const std::shared_ptr<const Pipeline> pipeline_;
   const Hash128 key_;
   const double most_ms_;

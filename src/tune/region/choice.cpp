@@ -7,8 +7,8 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "choice/inline.h"
-#include "choice/ways.h"
+#include "program/inline.h"
+#include "program/ways.h"
 #include "sched/rewrites.h"
 
 namespace toroid::tune {
@@ -36,7 +36,7 @@ std::vector<std::string_view> split(std::string_view s, std::string_view by) {
 }
 
 // Of the node itself, where an earlier way has put loops around it that do a part of its work.
-size_t position_of(const choice::Program& p, int number) {
+size_t position_of(const program::Program& p, int number) {
   std::optional<size_t> loop;
   for (size_t i = 0; i < p.nodes.size(); ++i) {
     if (p.nodes[i].parts != std::vector<int>{number}) continue;
@@ -47,14 +47,14 @@ size_t position_of(const choice::Program& p, int number) {
   fail<UserError>("the choice is about node {}, which the program does not have: it was made for another one", number);
 }
 
-const choice::Open& open_at(const choice::Program& p, size_t node, const choice::Config& way) {
-  auto* open = std::get_if<choice::Open>(&p.nodes[node].problem);
-  TOROID_USER_CHECK(open, "{} has no alternatives, and \"{}\" names one", choice::label(p.nodes[node]), way.form);
+const program::Open& open_at(const program::Program& p, size_t node, const program::Config& way) {
+  auto* open = std::get_if<program::Open>(&p.nodes[node].problem);
+  TOROID_USER_CHECK(open, "{} has no alternatives, and \"{}\" names one", program::label(p.nodes[node]), way.form);
   return *open;
 }
 
-size_t alternative_named(const choice::Open& open, const choice::Config& way) {
-  const std::string_view name = *choice::alternative_of(way);
+size_t alternative_named(const program::Open& open, const program::Config& way) {
+  const std::string_view name = *program::alternative_of(way);
   std::vector<std::string_view> names;
   for (size_t i = 0; i < open.alternatives.size(); ++i) {
     if (open.alternatives[i].name == name) return i;
@@ -63,34 +63,34 @@ size_t alternative_named(const choice::Open& open, const choice::Config& way) {
   fail<UserError>("{} has no alternative \"{}\"{}", open.name, name, did_you_mean(name, names));
 }
 
-bool is_for_range(const choice::Config& way) { return choice::alternative_of(way) && !way.fields.empty(); }
+bool is_for_range(const program::Config& way) { return program::alternative_of(way) && !way.fields.empty(); }
 
-bool covers(const choice::Config& way, const choice::Range& range) {
+bool covers(const program::Config& way, const program::Range& range) {
   int64_t from = 1, to = sym::kInf;
   for (auto& [field, value] : way.fields) {
     TOROID_USER_CHECK(field == "from" || field == "to", "\"{}\" is no range of sizes: an alternative has from and to",
-                      choice::to_string(way));
+                      program::to_string(way));
     (field == "from" ? from : to) = value;
   }
   return from <= range.first && to >= range.last;
 }
 
 // Ways of one node, each for some sizes.
-void take_ranges(choice::Program& p, size_t node, const std::vector<choice::Config>& ways) {
-  const choice::Open& open = open_at(p, node, ways.front());
+void take_ranges(program::Program& p, size_t node, const std::vector<program::Config>& ways) {
+  const program::Open& open = open_at(p, node, ways.front());
   std::vector<size_t> winners;
-  for (auto& range : choice::ranges_of(open)) {
+  for (auto& range : program::ranges_of(open)) {
     const auto way = std::find_if(ways.begin(), ways.end(), [&](auto& w) { return covers(w, range); });
     TOROID_USER_CHECK(way != ways.end(), "the choice names no alternative of {} for sizes from {}: it was made for other ranges", open.name,
                       range.first);
     winners.push_back(alternative_named(open, *way));
   }
-  p = choice::decide_ranges(p, node, winners);
+  p = program::decide_ranges(p, node, winners);
 }
 
-void take(choice::Program& p, size_t node, const choice::Config& way) {
-  if (choice::alternative_of(way))
-    p = choice::inline_alternative(p, node, alternative_named(open_at(p, node, way), way));
+void take(program::Program& p, size_t node, const program::Config& way) {
+  if (program::alternative_of(way))
+    p = program::inline_alternative(p, node, alternative_named(open_at(p, node, way), way));
   else if (sched::rewrite_of(way))
     sched::rewrite(p, node, way);
   else
@@ -102,7 +102,7 @@ void take(choice::Program& p, size_t node, const choice::Config& way) {
 std::string to_string(const Choice& d) {
   if (d == Choice{}) return "default";
   std::string out;
-  for (auto& [node, way] : d.ways) out += fmt::format("{}{}: {}", out.empty() ? "" : "; ", node, choice::to_string(way));
+  for (auto& [node, way] : d.ways) out += fmt::format("{}{}: {}", out.empty() ? "" : "; ", node, program::to_string(way));
   for (auto& [a, b] : d.apart)
     out += fmt::format("{}{}-{}", &d.apart.front().first != &a ? ", " : out.empty() ? "apart " : "; apart ", a, b);
   return out;
@@ -122,19 +122,19 @@ Choice parse_choice(std::string_view text) {
     }
     const size_t colon = part.find(": ");
     TOROID_USER_CHECK(colon != std::string_view::npos, "\"{}\" is no choice: \"{}\" is no way to compute a node", text, part);
-    d.ways.emplace_back(parse_node(part.substr(0, colon), text), choice::parse_config(part.substr(colon + 2)));
+    d.ways.emplace_back(parse_node(part.substr(0, colon), text), program::parse_config(part.substr(colon + 2)));
   }
   return d;
 }
 
-choice::Program apply(choice::Program p, const Choice& d, const std::vector<int>& numbers) {
+program::Program apply(program::Program p, const Choice& d, const std::vector<int>& numbers) {
   const auto number = [&](int local) {
     TOROID_USER_CHECK(local >= 0 && static_cast<size_t>(local) < numbers.size(),
                       "the choice is about node {} of a region of {}: it was made for another one", local, numbers.size());
     return numbers[static_cast<size_t>(local)];
   };
   for (auto& [a, b] : d.apart) p.apart.emplace_back(number(a), number(b));
-  std::map<int, std::vector<choice::Config>> by_range;
+  std::map<int, std::vector<program::Config>> by_range;
   for (auto& [node, way] : d.ways) {
     if (is_for_range(way))
       by_range[node].push_back(way);
@@ -145,7 +145,7 @@ choice::Program apply(choice::Program p, const Choice& d, const std::vector<int>
   return p;
 }
 
-std::vector<int> own_numbers(const choice::Program& region) {
+std::vector<int> own_numbers(const program::Program& region) {
   std::vector<int> numbers(region.nodes.size());
   std::iota(numbers.begin(), numbers.end(), 0);
   return numbers;

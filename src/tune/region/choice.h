@@ -6,21 +6,21 @@
 #include <utility>
 #include <vector>
 
-#include "choice/program.h"
+#include "program/program.h"
 
 namespace toroid::tune {
 
-// Nodes are named by their number in the lowered region (choice::Node::parts). The empty choice is what is done without tuning.
+// Nodes are named by their number in the lowered region (program::Node::parts). The empty choice is what is done without tuning.
 //
 // A node may have several, which are taken in their order: first one of those that lay operands out anew, then how the rest is computed.
 // A way is a template's configuration, or one of
 //   cublaslt(algo=k), cudnn(algo=k), onednn()     a library, whose heuristics' k-th proposal
 //   decompose_k(splits=s), ...                    a rewriting of the program: the rows of sched/rewrites.cpp
-//   alternative NAME()                            one of the programs of a choice::Open; for sizes in a range of it alone:
+//   alternative NAME()                            one of the programs of a program::Open; for sizes in a range of it alone:
 //                                                 alternative NAME(from=a,to=b)
 struct Choice {
-  std::vector<std::pair<int, choice::Config>> ways;
-  std::vector<std::pair<int, int>> apart;  // see choice::Program::apart
+  std::vector<std::pair<int, program::Config>> ways;
+  std::vector<std::pair<int, int>> apart;  // see program::Program::apart
 
   bool operator==(const Choice&) const = default;
 };
@@ -31,8 +31,8 @@ Choice parse_choice(std::string_view text);
 
 // The lowered program with the choice made; numbers[i] is the program's number of the region's node i. Open nodes that it says nothing
 // about become their first alternative. UserError where the program has no such node, or the node no such way.
-choice::Program apply(choice::Program p, const Choice& d, const std::vector<int>& numbers);
+program::Program apply(program::Program p, const Choice& d, const std::vector<int>& numbers);
 // `numbers` of a region by itself.
-std::vector<int> own_numbers(const choice::Program& region);
+std::vector<int> own_numbers(const program::Program& region);
 
 }  // namespace toroid::tune

@@ -3,21 +3,21 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
-#include "choice/inline.h"
-#include "choice/region.h"
-#include "choice/ways.h"
+#include "program/inline.h"
+#include "program/region.h"
+#include "program/ways.h"
 #include "tune/region/sizes.h"
 
 namespace toroid::tune {
 namespace {
 
-std::string text_of(const choice::Range& r) {
+std::string text_of(const program::Range& r) {
   return r.last >= sym::kInf - 1 ? fmt::format("from {}", r.first) : fmt::format("{} to {}", r.first, r.last);
 }
 
 // alone: the call as a program.
-Region region_of(const choice::Program& alone, const std::string& label, size_t node, const choice::Open& open,
-                 const choice::Range& range) {
+Region region_of(const program::Program& alone, const std::string& label, size_t node, const program::Open& open,
+                 const program::Range& range) {
   Region r;
   r.program = alone;
   r.program.guards.push_back({sym::Rel::Ge, open.size, range.first});
@@ -34,36 +34,36 @@ Region region_of(const choice::Program& alone, const std::string& label, size_t 
 
 }  // namespace
 
-std::vector<RangedCall> find_ranged_calls(const choice::Program& lowered) {
+std::vector<RangedCall> find_ranged_calls(const program::Program& lowered) {
   std::vector<RangedCall> out;
   for (size_t i = 0; i < lowered.nodes.size(); ++i) {
-    const auto* open = std::get_if<choice::Open>(&lowered.nodes[i].problem);
+    const auto* open = std::get_if<program::Open>(&lowered.nodes[i].problem);
     if (!open || open->split_points.empty()) continue;
     RangedCall& call = out.emplace_back();
     call.node = i;
-    const choice::Program alone = choice::region(lowered, std::span(&i, 1));
+    const program::Program alone = program::region(lowered, std::span(&i, 1));
     const sym::Bounds bounds = sym::bounds(open->size);
-    for (auto& range : choice::ranges_of(*open)) {
+    for (auto& range : program::ranges_of(*open)) {
       call.regions.emplace_back();
       if (bounds.lo <= range.last && bounds.hi >= range.first)
-        call.regions.back() = region_of(alone, choice::label(lowered.nodes[i]), i, *open, range);
+        call.regions.back() = region_of(alone, program::label(lowered.nodes[i]), i, *open, range);
     }
   }
   return out;
 }
 
-Choice choice_by_size(const choice::Open& open, const std::vector<std::optional<size_t>>& winners) {
-  const auto ranges = choice::ranges_of(open);
+Choice choice_by_size(const program::Open& open, const std::vector<std::optional<size_t>>& winners) {
+  const auto ranges = program::ranges_of(open);
   Choice out;
-  const choice::Alternative* last = nullptr;
+  const program::Alternative* last = nullptr;
   for (size_t i = 0; i < ranges.size(); ++i) {
     if (!winners.at(i)) continue;
-    const choice::Alternative& own = open.alternatives.at(*winners[i]);
+    const program::Alternative& own = open.alternatives.at(*winners[i]);
     if (last && last->key == own.key) continue;
     if (last) {
       out.ways.back().second.fields.emplace_back("to", ranges[i].first - 1);
     }
-    out.ways.emplace_back(0, choice::alternative_way(own.name));
+    out.ways.emplace_back(0, program::alternative_way(own.name));
     if (last) out.ways.back().second.fields.emplace_back("from", ranges[i].first);
     last = &own;
   }
@@ -71,10 +71,10 @@ Choice choice_by_size(const choice::Open& open, const std::vector<std::optional<
   return out;
 }
 
-size_t alternative_of(const choice::Open& open, const Choice& d) {
+size_t alternative_of(const program::Open& open, const Choice& d) {
   for (auto& [node, way] : d.ways)
     for (size_t i = 0; i < open.alternatives.size(); ++i)
-      if (choice::alternative_of(way) == open.alternatives[i].name) return i;
+      if (program::alternative_of(way) == open.alternatives[i].name) return i;
   return 0;
 }
 

@@ -5,15 +5,15 @@
 #include <numeric>
 #include <set>
 
-#include "choice/region.h"
+#include "program/region.h"
 #include "sched/mm_plus_mm.h"
 #include "tune/region/sizes.h"
 
 namespace toroid::tune {
 namespace {
 
-using choice::Node;
-using choice::Program;
+using program::Node;
+using program::Program;
 
 bool contains(const std::vector<int>& list, int x) { return std::find(list.begin(), list.end(), x) != list.end(); }
 bool overlap(const std::vector<int>& a, const std::vector<int>& b) {
@@ -21,15 +21,15 @@ bool overlap(const std::vector<int>& a, const std::vector<int>& b) {
 }
 
 bool is_choice(const Node& n) {
-  return std::holds_alternative<choice::Gemm>(n.problem) || std::holds_alternative<choice::Convolution>(n.problem) ||
-         std::holds_alternative<choice::Attention>(n.problem) || n.is_open();
+  return std::holds_alternative<program::Gemm>(n.problem) || std::holds_alternative<program::Convolution>(n.problem) ||
+         std::holds_alternative<program::Attention>(n.problem) || n.is_open();
 }
 
 bool is_pointwise(const Node& n) { return n.is_loop() && !loop::has_reduction(n.domain); }
 
 // Whether a loop before could be fused into this reader of `buffer`.
 bool takes_prologue(const Node& n, int buffer) {
-  if (auto* g = std::get_if<choice::Gemm>(&n.problem))
+  if (auto* g = std::get_if<program::Gemm>(&n.problem))
     return !n.is_library() && g->a.buffer == buffer && g->b.buffer != buffer && !contains(loop::buffers_read(n.body), buffer);
   return n.is_loop();
 }
@@ -50,10 +50,10 @@ void grow(const Program& p, Sets& sets, size_t start, int depth, bool forward) {
   for (int d = 0; d < depth && !edge.empty(); ++d) {
     std::vector<size_t> next;
     for (size_t at : edge) {
-      const std::vector<int> between = forward ? choice::writes(p.nodes[at]) : choice::reads(p.nodes[at]);
+      const std::vector<int> between = forward ? program::writes(p.nodes[at]) : program::reads(p.nodes[at]);
       for (size_t i = 0; i < p.nodes.size(); ++i) {
         if (sets.of(i) == sets.of(at) || !(is_pointwise(p.nodes[i]) || p.nodes[i].is_open())) continue;
-        if (!overlap(between, forward ? choice::reads(p.nodes[i]) : choice::writes(p.nodes[i]))) continue;
+        if (!overlap(between, forward ? program::reads(p.nodes[i]) : program::writes(p.nodes[i]))) continue;
         sets.join(at, i);
         next.push_back(i);
       }
@@ -64,12 +64,12 @@ void grow(const Program& p, Sets& sets, size_t start, int depth, bool forward) {
 
 // Those of a launch's parts that use what `start` makes, directly or by others of them. Ascending, as they depend on each other.
 std::vector<int> users_within(const Program& p, const std::vector<int>& parts, int start) {
-  std::vector<int> out, made = choice::writes(p.nodes[static_cast<size_t>(start)]);
+  std::vector<int> out, made = program::writes(p.nodes[static_cast<size_t>(start)]);
   for (int i : parts) {
     const Node& n = p.nodes[static_cast<size_t>(i)];
-    if (i <= start || !overlap(made, choice::reads(n))) continue;
+    if (i <= start || !overlap(made, program::reads(n))) continue;
     out.push_back(i);
-    for (int b : choice::writes(n)) made.push_back(b);
+    for (int b : program::writes(n)) made.push_back(b);
   }
   return out;
 }
@@ -78,13 +78,13 @@ std::vector<int> users_within(const Program& p, const std::vector<int>& parts, i
 // where these are known.
 std::string sizes_text(const Node& n, const exec::Symbols& usual) {
   std::vector<Expr> sizes;
-  if (auto* g = std::get_if<choice::Gemm>(&n.problem)) {
+  if (auto* g = std::get_if<program::Gemm>(&n.problem)) {
     sizes = g->batch;
     std::erase_if(sizes, [](const Expr& e) { return e == Expr(1); });
     for (auto* e : {&g->m, &g->n, &g->k}) sizes.push_back(*e);
-  } else if (auto* c = std::get_if<choice::Convolution>(&n.problem)) {
+  } else if (auto* c = std::get_if<program::Convolution>(&n.problem)) {
     sizes = {c->n, c->in_channels, c->in_h, c->in_w, c->out_channels, c->kernel_h, c->kernel_w};
-  } else if (auto* a = std::get_if<choice::Attention>(&n.problem)) {
+  } else if (auto* a = std::get_if<program::Attention>(&n.problem)) {
     sizes = {a->batch, a->heads, a->queries, a->keys, a->head_dim};
   } else {
     return "";
@@ -108,8 +108,8 @@ std::string refusal_of(const Program& region) {
 
 }  // namespace
 
-Hash128 key_of(const choice::Program& region, const exec::Symbols& sizes) {
-  const Hash128 text = choice::region_key(region);
+Hash128 key_of(const program::Program& region, const exec::Symbols& sizes) {
+  const Hash128 text = program::region_key(region);
   if (region.symbols.empty()) return text;
   Hasher all;
   all.add(text).add(exec::to_string(sizes));
@@ -118,18 +118,18 @@ Hash128 key_of(const choice::Program& region, const exec::Symbols& sizes) {
   return all.finish();
 }
 
-bool Boundary::can_fuse_prologue(const Node& before) const { return before.is_loop() && overlap(choice::writes(before), fusable_inputs); }
+bool Boundary::can_fuse_prologue(const Node& before) const { return before.is_loop() && overlap(program::writes(before), fusable_inputs); }
 
 bool Boundary::can_fuse_epilogue(const Node& after) const {
-  return is_pointwise(after) && overlap(choice::reads(after), fusable_outputs) && !overlap(choice::writes(after), choice::reads(after));
+  return is_pointwise(after) && overlap(program::reads(after), fusable_outputs) && !overlap(program::writes(after), program::reads(after));
 }
 
 Boundary boundary_of(const Program& p) {
   Boundary out;
   std::map<int, std::vector<size_t>> readers, writers;
   for (size_t i = 0; i < p.nodes.size(); ++i) {
-    for (int b : choice::reads(p.nodes[i])) readers[b].push_back(i);
-    for (int b : choice::writes(p.nodes[i])) writers[b].push_back(i);
+    for (int b : program::reads(p.nodes[i])) readers[b].push_back(i);
+    for (int b : program::writes(p.nodes[i])) writers[b].push_back(i);
   }
   std::set<size_t> first, last;
   for (auto& in : p.inputs) {
@@ -157,12 +157,12 @@ Boundary boundary_of(const Program& p) {
 
 Region region_of(const Program& lowered, const std::vector<size_t>& nodes) {
   Region r;
-  r.program = choice::region(lowered, nodes);
+  r.program = program::region(lowered, nodes);
   for (size_t i : nodes) {
     const Node& n = lowered.nodes[i];
     if (is_choice(n)) r.choice_nodes.push_back(r.numbers.size());
     r.numbers.push_back(static_cast<int>(i));
-    r.labels.push_back(choice::label(n));
+    r.labels.push_back(program::label(n));
   }
   r.refusal = refusal_of(r.program);
   usual_sizes(r.program, r.sizes, r.refusal);
@@ -216,7 +216,7 @@ std::vector<std::vector<size_t>> fusion_sets(const Program& region, size_t c, in
   std::vector<std::vector<size_t>> out = {{c}};
   std::set<std::vector<size_t>> seen = {{c}};
   std::vector<std::vector<int>> read, written;
-  for (auto& n : region.nodes) read.push_back(choice::reads(n)), written.push_back(choice::writes(n));
+  for (auto& n : region.nodes) read.push_back(program::reads(n)), written.push_back(program::writes(n));
   size_t begin = 0;
   for (int d = 0; d < depth; ++d) {
     const size_t end = out.size();

@@ -12,7 +12,7 @@ namespace toroid::tune {
 namespace {
 
 // In front of what was seen stay the sizes that are there already.
-void add_hints(const choice::Program& p, exec::Symbols& sizes, std::string& refusal) {
+void add_hints(const program::Program& p, exec::Symbols& sizes, std::string& refusal) {
   for (auto& s : p.symbols) {
     const std::string& name = s.expr.node()->name;
     if (std::any_of(sizes.begin(), sizes.end(), [&](auto& known) { return known.first == name; })) continue;
@@ -25,7 +25,7 @@ void add_hints(const choice::Program& p, exec::Symbols& sizes, std::string& refu
 }
 
 // The first bound or guard that the sizes are outside of; empty where there is none.
-std::string excluded_by(const choice::Program& p, const exec::Symbols& sizes) {
+std::string excluded_by(const program::Program& p, const exec::Symbols& sizes) {
   for (auto& s : p.symbols) {
     const sym::Node& n = *s.expr.node();
     const int64_t value = exec::value_of(sizes, n.name);
@@ -48,7 +48,7 @@ std::vector<int64_t> others(int64_t size) {
 constexpr int64_t kFarthest = int64_t{1} << 40;
 
 // Of all buffers whose size may follow from the sizes.
-double elements(const choice::Program& p, const exec::Symbols& sizes) {
+double elements(const program::Program& p, const exec::Symbols& sizes) {
   double out = 0;
   for (auto& b : p.buffers)
     if (b.kind != loop::BufferKind::Constant) out += static_cast<double>(exec::evaluate(b.numel, sizes));
@@ -57,7 +57,7 @@ double elements(const choice::Program& p, const exec::Symbols& sizes) {
 
 // The first and the last value of size number `at` that the program may have while the others are usual; by powers of two and the symbol's
 // bounds, so that guards which ask for multiples are met.
-std::pair<int64_t, int64_t> range_of(const choice::Program& p, const exec::Symbols& usual, size_t at) {
+std::pair<int64_t, int64_t> range_of(const program::Program& p, const exec::Symbols& usual, size_t at) {
   const auto s = std::find_if(p.symbols.begin(), p.symbols.end(), [&](auto& x) { return x.expr.node()->name == usual[at].first; });
   std::vector<int64_t> tried = {usual[at].second};
   for (int64_t v = 2; v <= kFarthest; v *= 2) tried.push_back(v);
@@ -78,7 +78,7 @@ std::pair<int64_t, int64_t> range_of(const choice::Program& p, const exec::Symbo
 }
 
 // An allowed value near `wanted`, rounded to a power of two or a multiple of one where it may be.
-void move_near(const choice::Program& p, exec::Symbols& sizes, size_t at, int64_t wanted) {
+void move_near(const program::Program& p, exec::Symbols& sizes, size_t at, int64_t wanted) {
   const int64_t before = sizes[at].second;
   const auto power = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(wanted) + static_cast<uint64_t>(wanted) / 2));
   for (int64_t v : {power, wanted / 128 * 128, wanted / 64 * 64, wanted / 16 * 16, wanted / 8 * 8, wanted}) {
@@ -90,7 +90,7 @@ void move_near(const choice::Program& p, exec::Symbols& sizes, size_t at, int64_
 
 }  // namespace
 
-std::vector<exec::Symbols> sizes_across(const choice::Program& p, const exec::Symbols& usual, bool to_usual) {
+std::vector<exec::Symbols> sizes_across(const program::Program& p, const exec::Symbols& usual, bool to_usual) {
   constexpr int kSteps = 3;
   constexpr double kLarger = 16, kMany = 1 << 22, kTooMany = 1 << 26;
   std::vector<std::pair<int64_t, int64_t>> ranges;
@@ -120,14 +120,14 @@ std::vector<exec::Symbols> sizes_across(const choice::Program& p, const exec::Sy
   return out;
 }
 
-void usual_sizes(const choice::Program& p, exec::Symbols& sizes, std::string& refusal) {
+void usual_sizes(const program::Program& p, exec::Symbols& sizes, std::string& refusal) {
   add_hints(p, sizes, refusal);
   if (!refusal.empty()) return;
   if (const std::string why = excluded_by(p, sizes); !why.empty())
     refusal = fmt::format("the sizes {} are outside of what it is compiled for: {} does not hold", exec::to_string(sizes), why);
 }
 
-void sizes_where(const choice::Program& p, const Expr& size, int64_t wanted, exec::Symbols& sizes, std::string& refusal) {
+void sizes_where(const program::Program& p, const Expr& size, int64_t wanted, exec::Symbols& sizes, std::string& refusal) {
   constexpr int64_t kMost = int64_t{1} << 40, kTried = 128;
   const sym::Node* symbol = nullptr;
   sym::for_each_symbol(size, [&](const Expr& s) { symbol = symbol ? symbol : s.node(); });
@@ -153,7 +153,7 @@ void sizes_where(const choice::Program& p, const Expr& size, int64_t wanted, exe
   refusal = fmt::format("no size near {} or below is one of the program's", wanted);
 }
 
-exec::Symbols other_sizes(const choice::Program& p, const exec::Symbols& usual) {
+exec::Symbols other_sizes(const program::Program& p, const exec::Symbols& usual) {
   const size_t ways = others(1).size();
   const auto allowed = [&](const exec::Symbols& sizes) {
     return std::all_of(sizes.begin(), sizes.end(), [](auto& s) { return s.second > 1; }) && excluded_by(p, sizes).empty();

@@ -6,8 +6,8 @@
 
 #include "base/check.h"
 #include "base/log.h"
-#include "choice/region.h"
-#include "choice/ways.h"
+#include "program/region.h"
+#include "program/ways.h"
 #include "tune/check/check.h"
 
 namespace toroid::tune {
@@ -22,7 +22,7 @@ class Choices {
  public:
   Choices(const Region& region, std::shared_ptr<const Pipeline> pipeline, const SearchOptions& options, RegionReport& report)
       : region_(region),
-        program_(std::make_shared<choice::Program>(region.program)),
+        program_(std::make_shared<program::Program>(region.program)),
         pipeline_(std::move(pipeline)),
         options_(options),
         report_(report),
@@ -32,7 +32,7 @@ class Choices {
     add("default", CallerKind::Default, {});
     report_.originals = 1;
     if (const Choice& other = region_.rewriting; !(other == Choice{})) {
-      report_.originals += add(choice::to_string(other.ways.front().second), CallerKind::Subgraph, other);
+      report_.originals += add(program::to_string(other.ways.front().second), CallerKind::Subgraph, other);
       return std::move(callers_);
     }
     for (size_t c : region_.choice_nodes) region_.program.nodes[c].is_open() ? add_alternatives(c) : add_ways(c);
@@ -52,9 +52,9 @@ class Choices {
       return false;
     }
     try {
-      const choice::Program scheduled = pipeline_->schedule(apply(*program_, d, own_numbers(*program_)));
+      const program::Program scheduled = pipeline_->schedule(apply(*program_, d, own_numbers(*program_)));
       if (least_fused && !has_fused(scheduled, least_fused)) return false;
-      if (!seen_.insert(choice::region_key(scheduled)).second) return false;
+      if (!seen_.insert(program::region_key(scheduled)).second) return false;
     } catch (const UserError& e) {
       log(Artifact::Choices, fmt::format("{}: {} is no choice: {}", region_.label, name, e.what()));
       return false;
@@ -65,18 +65,18 @@ class Choices {
   }
 
   // Whether some launch does the work of so many nodes of the region.
-  static bool has_fused(const choice::Program& scheduled, size_t count) {
+  static bool has_fused(const program::Program& scheduled, size_t count) {
     return std::any_of(scheduled.nodes.begin(), scheduled.nodes.end(),
                        [&](auto& n) { return std::set<int>(n.parts.begin(), n.parts.end()).size() >= count; });
   }
 
   // Templates and libraries, each with what is fused by default; and the default way with less.
   void add_ways(size_t c) {
-    const choice::Program scheduled = pipeline_->schedule(apply(*program_, {}, own_numbers(*program_)));
+    const program::Program scheduled = pipeline_->schedule(apply(*program_, {}, own_numbers(*program_)));
     const size_t at = place_of(scheduled, c);
     TOROID_CHECK(at < scheduled.nodes.size(), "nothing computes {}", region_.label);
     for (auto& way : pipeline_->target->proposals(scheduled, at)) {
-      report_.originals += add(choice::to_string(way), kind_of(way), {{{static_cast<int>(c), way}}, {}});
+      report_.originals += add(program::to_string(way), kind_of(way), {{{static_cast<int>(c), way}}, {}});
       if (is_layout(way)) add_tiles(c, way);
     }
     for (auto& set : fusion_sets(*program_, c, options_.fusion_depth, options_.fusion))
@@ -84,23 +84,23 @@ class Choices {
   }
 
   // The template's next configurations where operands lie in another way, and a library.
-  void add_tiles(size_t c, const choice::Config& layout) {
+  void add_tiles(size_t c, const program::Config& layout) {
     constexpr size_t kMostTiles = 2, kMostLibraries = 1;
     const int node = static_cast<int>(c);
-    const choice::Program scheduled = pipeline_->schedule(apply(*program_, {{{node, layout}}, {}}, own_numbers(*program_)));
+    const program::Program scheduled = pipeline_->schedule(apply(*program_, {{{node, layout}}, {}}, own_numbers(*program_)));
     size_t tiles = 0, libraries = 0;
     for (auto& way : pipeline_->target->proposals(scheduled, place_of(scheduled, c))) {
       const CallerKind kind = kind_of(way);
       if (kind == CallerKind::Template ? tiles++ >= kMostTiles : kind != CallerKind::Library || libraries++ >= kMostLibraries) continue;
-      report_.originals += add(fmt::format("{}, {}", choice::to_string(layout), choice::to_string(way)), CallerKind::Subgraph,
+      report_.originals += add(fmt::format("{}, {}", program::to_string(layout), program::to_string(way)), CallerKind::Subgraph,
                                {{{node, layout}, {node, way}}, {}});
     }
   }
 
   void add_alternatives(size_t c) {
     const auto sets = fusion_sets(*program_, c, options_.fusion_depth, options_.fusion);
-    const auto& open = std::get<choice::Open>(program_->nodes[c].problem);
-    const auto way_of = [](const choice::Alternative& a) { return choice::alternative_way(a.name); };
+    const auto& open = std::get<program::Open>(program_->nodes[c].problem);
+    const auto way_of = [](const program::Alternative& a) { return program::alternative_way(a.name); };
     // Where no set is all that the call can be fused with, each alternative is tried with all of it, as the default is.
     const auto& kinds = options_.fusion;
     const bool unlimited = options_.fusion_depth > 1 && kinds.epilogue && kinds.prologue && kinds.cross_subgraph;
@@ -109,7 +109,7 @@ class Choices {
         report_.fused += add(a.name + " + all that fuses", CallerKind::Fused, {{{static_cast<int>(c), way_of(a)}}, {}});
     for (auto& set : sets)
       for (auto& a : open.alternatives) {
-        const choice::Config way = way_of(a);
+        const program::Config way = way_of(a);
         const bool alone = set.size() == 1;
         const bool fresh = add(name_of_set(a.name, set, c), alone ? CallerKind::Subgraph : CallerKind::Fused,
                                {{{static_cast<int>(c), way}}, apart(set, c)}, alone ? 0 : set.size());
@@ -132,17 +132,17 @@ class Choices {
   }
 
   // The first ways but for the default, with their names.
-  std::vector<std::pair<std::string, choice::Config>> hopeful(size_t c) const {
+  std::vector<std::pair<std::string, program::Config>> hopeful(size_t c) const {
     constexpr size_t kMost = 3;
-    std::vector<std::pair<std::string, choice::Config>> out;
-    if (auto* open = std::get_if<choice::Open>(&program_->nodes[c].problem)) {
+    std::vector<std::pair<std::string, program::Config>> out;
+    if (auto* open = std::get_if<program::Open>(&program_->nodes[c].problem)) {
       for (size_t a = 1; a < open->alternatives.size() && out.size() < kMost; ++a)
-        out.emplace_back(open->alternatives[a].name, choice::alternative_way(open->alternatives[a].name));
+        out.emplace_back(open->alternatives[a].name, program::alternative_way(open->alternatives[a].name));
       return out;
     }
-    const choice::Program scheduled = pipeline_->schedule(apply(*program_, {}, own_numbers(*program_)));
+    const program::Program scheduled = pipeline_->schedule(apply(*program_, {}, own_numbers(*program_)));
     for (auto& way : pipeline_->target->proposals(scheduled, place_of(scheduled, c)))
-      if (out.size() < kMost) out.emplace_back(choice::to_string(way), way);
+      if (out.size() < kMost) out.emplace_back(program::to_string(way), way);
     return out;
   }
 
@@ -162,7 +162,7 @@ class Choices {
 
   static constexpr size_t kMostPairs = 4;  // of nodes
   const Region& region_;
-  const std::shared_ptr<const choice::Program> program_;
+  const std::shared_ptr<const program::Program> program_;
   const std::shared_ptr<const Pipeline> pipeline_;
   const SearchOptions& options_;
   RegionReport& report_;
@@ -176,7 +176,7 @@ class Choices {
 bool is_wanted(const SearchOptions& options, const std::string& name, const Choice& choice) {
   for (auto& [node, way] : choice.ways) {
     const CallerKind kind = kind_of(way);
-    if (choice::alternative_of(way)) continue;
+    if (program::alternative_of(way)) continue;
     const std::string_view by = kind == CallerKind::Library ? way.form : name_of(kind);
     if (std::find(options.backends.begin(), options.backends.end(), by) == options.backends.end()) return false;
   }

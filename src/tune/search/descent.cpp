@@ -18,8 +18,8 @@ std::vector<int64_t> next_to(int64_t value, const std::vector<int64_t>& list) {
 }
 
 // c with the field of that entry of the space moved one step, each way.
-std::vector<choice::Config> moved(const choice::Config& c, const std::pair<std::string, std::vector<int64_t>>& entry) {
-  std::vector<choice::Config> out;
+std::vector<program::Config> moved(const program::Config& c, const std::pair<std::string, std::vector<int64_t>>& entry) {
+  std::vector<program::Config> out;
   for (size_t f = 0; f < c.fields.size(); ++f) {
     if (c.fields[f].first != entry.first) continue;
     for (int64_t v : next_to(c.fields[f].second, entry.second)) {
@@ -32,15 +32,15 @@ std::vector<choice::Config> moved(const choice::Config& c, const std::pair<std::
 
 }  // namespace
 
-std::vector<choice::Config> one_step(const choice::Config& c, const ConfigSpace& space) {
-  std::vector<choice::Config> out;
+std::vector<program::Config> one_step(const program::Config& c, const ConfigSpace& space) {
+  std::vector<program::Config> out;
   for (auto& entry : space)
     for (auto& n : moved(c, entry)) out.push_back(std::move(n));
   return out;
 }
 
-std::vector<choice::Config> two_steps(const choice::Config& c, const ConfigSpace& space) {
-  std::vector<choice::Config> out;
+std::vector<program::Config> two_steps(const program::Config& c, const ConfigSpace& space) {
+  std::vector<program::Config> out;
   for (size_t i = 0; i < space.size(); ++i)
     for (auto& n : moved(c, space[i]))
       for (size_t j = i + 1; j < space.size(); ++j)
@@ -48,20 +48,20 @@ std::vector<choice::Config> two_steps(const choice::Config& c, const ConfigSpace
   return out;
 }
 
-Descent descend(const choice::Config& start, const Neighbours& neighbours, const MeasureConfigs& measure, const DescentOptions& options,
+Descent descend(const program::Config& start, const Neighbours& neighbours, const MeasureConfigs& measure, const DescentOptions& options,
                 const Clock& clock) {
   const double began = clock();
   const auto left_ms = [&] { return options.measure.budget_ms - (clock() - began); };
   Descent d;
   d.best = start;
-  const auto is_new = [&](const choice::Config& c) {
+  const auto is_new = [&](const program::Config& c) {
     return c != start && std::none_of(d.tried.begin(), d.tried.end(), [&](const Descent::Tried& t) { return t.config == c; });
   };
   MeasureOptions step = options.measure;
   // Whether one of those around the best is faster.
   const auto look_around = [&](const Neighbours& around) {
-    std::vector<choice::Config> configs{d.best};
-    for (choice::Config& c : around(d.best))
+    std::vector<program::Config> configs{d.best};
+    for (program::Config& c : around(d.best))
       if (is_new(c) && std::find(configs.begin(), configs.end(), c) == configs.end()) configs.push_back(std::move(c));
     step.budget_ms = left_ms() * 3 / 4;  // the rest is for what follows: the last comparison with the start, if nothing else
     if (configs.size() == 1 || step.budget_ms <= 0) return false;
@@ -78,7 +78,7 @@ Descent descend(const choice::Config& start, const Neighbours& neighbours, const
   if (left_ms() <= 0) d.out_of_budget = true;
   if (d.best == start) return d;
   step.budget_ms = std::max(left_ms(), 0.0);
-  const std::vector<choice::Config> both{start, d.best};
+  const std::vector<program::Config> both{start, d.best};
   const Verdict v = measure(both, step);
   if (v.winner == 1 && v.problem.empty()) {
     d.ratio = v.candidates[1].ratio;

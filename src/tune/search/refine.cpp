@@ -16,10 +16,10 @@ using Callers = std::vector<std::shared_ptr<ChoiceCaller>>;
 // A choice with one of its nodes left to be varied.
 struct Varied {
   size_t node;
-  choice::Config start;  // empty: the rule's
+  program::Config start;  // empty: the rule's
   Choice rest;
 
-  Choice with(const choice::Config& c) const {
+  Choice with(const program::Config& c) const {
     Choice d = rest;
     if (c.empty()) return d;
     const auto after = std::find_if(d.ways.begin(), d.ways.end(), [&](auto& w) { return w.first > static_cast<int>(node); });
@@ -41,7 +41,7 @@ Varied varied(const Choice& choice, size_t node) {
 class Refining {
  public:
   Refining(Refinement from, RegionReport& report)
-      : from_(std::move(from)), program_(std::make_shared<choice::Program>(from_.region.program)), best_(from_.start), report_(report) {}
+      : from_(std::move(from)), program_(std::make_shared<program::Program>(from_.region.program)), best_(from_.start), report_(report) {}
 
   std::shared_ptr<ChoiceCaller> run(double& ratio) {
     const Clock clock = steady_clock();
@@ -49,7 +49,7 @@ class Refining {
     for (size_t c : from_.region.choice_nodes) {
       const Varied v = varied(best_->choice(), c);
       if (from_.region.program.nodes[c].is_open() || (!v.start.empty() && kind_of(v.start) != CallerKind::Template)) continue;
-      const choice::Program scheduled = from_.pipeline->schedule(apply(from_.region.program, v.rest, own_numbers(from_.region.program)));
+      const program::Program scheduled = from_.pipeline->schedule(apply(from_.region.program, v.rest, own_numbers(from_.region.program)));
       const size_t at = place_of(scheduled, c);
       TOROID_CHECK(at < scheduled.nodes.size(), "nothing computes {}", from_.region.label);
       DescentOptions d;
@@ -58,7 +58,7 @@ class Refining {
       if (d.measure.budget_ms <= 0) break;
       take(v,
            descend(
-               v.start, [&](const choice::Config& x) { return wanted_neighbours(v, scheduled, at, x); },
+               v.start, [&](const program::Config& x) { return wanted_neighbours(v, scheduled, at, x); },
                [&](auto configs, auto& options) { return measured(v, configs, options); }, d),
            ratio);
     }
@@ -66,17 +66,17 @@ class Refining {
   }
 
  private:
-  std::vector<choice::Config> wanted_neighbours(const Varied& v, const choice::Program& scheduled, size_t at,
-                                                const choice::Config& x) const {
-    std::vector<choice::Config> out = from_.pipeline->target->neighbours(scheduled, at, x);
+  std::vector<program::Config> wanted_neighbours(const Varied& v, const program::Program& scheduled, size_t at,
+                                                 const program::Config& x) const {
+    std::vector<program::Config> out = from_.pipeline->target->neighbours(scheduled, at, x);
     std::erase_if(out, [&](auto& c) {
       const Choice with = v.with(c);
-      return !is_wanted(from_.options, choice::to_string(c), with) || from_.refused.count(to_string(with)) > 0;
+      return !is_wanted(from_.options, program::to_string(c), with) || from_.refused.count(to_string(with)) > 0;
     });
     return out;
   }
 
-  Verdict measured(const Varied& v, std::span<const choice::Config> configs, const MeasureOptions& how) {
+  Verdict measured(const Varied& v, std::span<const program::Config> configs, const MeasureOptions& how) {
     Callers callers = {from_.original};
     for (auto& c : configs) callers.push_back(caller(v, c));
     const Clock clock = steady_clock();
@@ -85,7 +85,7 @@ class Refining {
     const auto left = [&] { return how.budget_ms - (clock() - began); };
     const std::vector<Measured> seen = from_.vet ? (*from_.vet)(callers, from_.region, left) : std::vector<Measured>(callers.size());
     MeasureOptions rest = how;
-    rest.name = [&](size_t i) { return choice::to_string(configs[i]); };
+    rest.name = [&](size_t i) { return program::to_string(configs[i]); };
     rest.budget_ms = left();
     const Sample sample = from_.options.clock ? from_.options.clock(callers)
                                               : time_checked(callers, from_.region, from_.pipeline->device(), from_.options.equivalence);
@@ -96,9 +96,9 @@ class Refining {
     return measure(configs.size(), vetted, rest);
   }
 
-  std::shared_ptr<ChoiceCaller> caller(const Varied& v, const choice::Config& c) const {
+  std::shared_ptr<ChoiceCaller> caller(const Varied& v, const program::Config& c) const {
     const double most_ms = c == v.start ? 0 : from_.options.compile_ms;
-    return std::make_shared<ChoiceCaller>(choice::to_string(c), CallerKind::Template, v.with(c), program_, from_.pipeline, most_ms);
+    return std::make_shared<ChoiceCaller>(program::to_string(c), CallerKind::Template, v.with(c), program_, from_.pipeline, most_ms);
   }
 
   void take(const Varied& v, const Descent& d, double& ratio) {
@@ -115,7 +115,7 @@ class Refining {
   }
 
   const Refinement from_;
-  const std::shared_ptr<const choice::Program> program_;
+  const std::shared_ptr<const program::Program> program_;
   std::shared_ptr<ChoiceCaller> best_;
   RegionReport& report_;
 };

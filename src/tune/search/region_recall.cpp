@@ -34,8 +34,9 @@ void RegionSearch::prepare() {
 bool RegionSearch::has_choice(const std::string& text) {
   if (find(candidates_, text)) return true;
   try {
-    auto caller = std::make_shared<ChoiceCaller>(text, CallerKind::Template, parse_choice(text),
-                                                 std::make_shared<choice::Program>(region_.program), shared_.pipeline, options_.compile_ms);
+    auto caller =
+        std::make_shared<ChoiceCaller>(text, CallerKind::Template, parse_choice(text), std::make_shared<program::Program>(region_.program),
+                                       shared_.pipeline, options_.compile_ms);
     caller->precompile();
     if (!caller->failure().empty()) return false;
     candidates_.push_back({std::move(caller), text});

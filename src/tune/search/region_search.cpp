@@ -21,7 +21,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 double least_speedup(const Region& r) {
   double out = 1;
   for (size_t c : r.choice_nodes)
-    if (auto* open = std::get_if<choice::Open>(&r.program.nodes[c].problem); open && open->op && ops::is_tuned(*open->op))
+    if (auto* open = std::get_if<program::Open>(&r.program.nodes[c].problem); open && open->op && ops::is_tuned(*open->op))
       out = std::max(out, ops::tuning_of(*open->op).min_speedup_threshold);
   return out;
 }

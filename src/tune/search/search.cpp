@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "base/thread_pool.h"
-#include "choice/region.h"
+#include "program/region.h"
 #include "sched/mm_plus_mm.h"
 #include "tune/region/precompile.h"
 #include "tune/region/ranges.h"
@@ -51,9 +51,9 @@ class Tuning {
     if (options.isolated) shared_.vet = std::make_unique<Vet>(pipeline_.target->facts().isa, options.worker);
   }
 
-  choice::Program run(choice::Program lowered) {
+  program::Program run(program::Program lowered) {
     lowered = with_sums(with_ranges(std::move(lowered)));
-    const choice::Program scheduled = schedule_as_wanted(lowered);
+    const program::Program scheduled = schedule_as_wanted(lowered);
     const std::vector<Region> regions = find_regions(lowered, scheduled, options_.fusion_depth);
     Searches searches(shared_);
     for (auto& r : regions) searches.add(r);
@@ -70,9 +70,9 @@ class Tuning {
 
  private:
   // Without the kinds of fusion that are off.
-  choice::Program schedule_as_wanted(choice::Program& lowered) const {
+  program::Program schedule_as_wanted(program::Program& lowered) const {
     for (;;) {
-      choice::Program scheduled = pipeline_.schedule(apply(lowered, {}, {}));
+      program::Program scheduled = pipeline_.schedule(apply(lowered, {}, {}));
       const auto pairs = unwanted_fusion(lowered, scheduled, options_.fusion);
       if (pairs.empty()) return scheduled;
       for (auto& pair : pairs) {  // what may not join one may join another then
@@ -85,7 +85,7 @@ class Tuning {
 
   // Calls whose implementation a size decides at run time become that: first, as a branch cuts what may be fused around it, and in turns,
   // as what takes a call's place may hold such calls.
-  choice::Program with_ranges(choice::Program lowered) {
+  program::Program with_ranges(program::Program lowered) {
     for (std::vector<RangedCall> calls; !(calls = find_ranged_calls(lowered)).empty();) {
       Searches searches(shared_);
       for (auto& call : calls)
@@ -93,12 +93,12 @@ class Tuning {
           if (r) searches.add(*r);
       decide_all(searches.order, lowered.nodes.size() - calls.size());
       for (size_t c = calls.size(); c-- > 0;) {
-        const auto& open = std::get<choice::Open>(lowered.nodes[calls[c].node].problem);
+        const auto& open = std::get<program::Open>(lowered.nodes[calls[c].node].problem);
         std::vector<std::optional<size_t>> winners;
         for (auto& r : calls[c].regions)
           winners.push_back(r ? std::optional(alternative_of(open, searches.at(r->key).choice())) : std::nullopt);
         const Choice by_size = choice_by_size(open, winners);
-        log(Artifact::Choices, fmt::format("{}: {}", choice::label(lowered.nodes[calls[c].node]), to_string(by_size)));
+        log(Artifact::Choices, fmt::format("{}: {}", program::label(lowered.nodes[calls[c].node]), to_string(by_size)));
         lowered = apply(std::move(lowered), by_size, {static_cast<int>(calls[c].node)});
       }
       for (size_t i = 0; i < lowered.nodes.size(); ++i) lowered.nodes[i].parts = {static_cast<int>(i)};
@@ -108,10 +108,10 @@ class Tuning {
   }
 
   // Sums of two products that are one product where that is faster; what takes their place is tuned like the rest.
-  choice::Program with_sums(choice::Program lowered) {
+  program::Program with_sums(program::Program lowered) {
     if (sched::sums_of_products(lowered).empty()) return lowered;
-    choice::Program wanted = lowered;  // with pairs that stay apart, by numbers that change below
-    const choice::Program scheduled = schedule_as_wanted(wanted);
+    program::Program wanted = lowered;  // with pairs that stay apart, by numbers that change below
+    const program::Program scheduled = schedule_as_wanted(wanted);
     const std::vector<Region> sums = find_sums_of_products(wanted, scheduled);
     Searches searches(shared_);
     for (auto& r : sums) searches.add(r);
@@ -133,14 +133,14 @@ class Tuning {
     compile_and_decide(order, later);
   }
 
-  static choice::Program with_choices(choice::Program lowered, const std::vector<RegionSearch*>& order) {
+  static program::Program with_choices(program::Program lowered, const std::vector<RegionSearch*>& order) {
     for (RegionSearch* s : order)
       for (const Region* r : s->equal()) lowered = apply(std::move(lowered), s->choice(), r->numbers);
     return lowered;
   }
 
   // Puts choices back, those of most places first, while the whole program is slower with them than without any.
-  void check_whole(const choice::Program& lowered, const std::vector<RegionSearch*>& order) {
+  void check_whole(const program::Program& lowered, const std::vector<RegionSearch*>& order) {
     constexpr double kSlower = 1.01;
     constexpr size_t kMostTrials = 4;
     std::vector<RegionSearch*> changed;
@@ -153,7 +153,7 @@ class Tuning {
     }
     std::stable_sort(changed.begin(), changed.end(), [](auto* a, auto* b) { return a->equal().size() > b->equal().size(); });
     Hasher all;
-    all.add(choice::region_key(lowered));
+    all.add(program::region_key(lowered));
     for (RegionSearch* s : changed) all.add(s->region().key).add(to_string(s->choice())).add(s->kernels()).add(s->equal().size());
     const std::string key = "whole " + all.finish().hex();
     const std::vector<std::string> any = {"tuned"};
@@ -168,7 +168,7 @@ class Tuning {
     WholeTime w;
     const size_t count = changed.size(), step = (count + kMostTrials - 1) / kMostTrials;
     for (; !changed.empty(); put_back(changed, step)) {
-      const choice::Program with = with_choices(lowered, order);
+      const program::Program with = with_choices(lowered, order);
       const auto compared = [&] {
         if (options_.whole_clock) return options_.whole_clock(lowered, with);
         return compare_whole(lowered, with, pipeline_, options_.whole_ms, shared_.left_ms());
@@ -299,8 +299,8 @@ class Tuning {
 
 }  // namespace
 
-choice::Program tune(choice::Program lowered, std::shared_ptr<const Pipeline> pipeline, const SearchOptions& options, Memory* memory,
-                     TuneReport& report) {
+program::Program tune(program::Program lowered, std::shared_ptr<const Pipeline> pipeline, const SearchOptions& options, Memory* memory,
+                      TuneReport& report) {
   return Tuning(std::move(pipeline), options, memory, report).run(std::move(lowered));
 }
 

@@ -55,11 +55,11 @@ struct SearchOptions {
   // Makes the clock of some callers that compute a region; for tests. Empty: their executables on generated inputs.
   std::function<Sample(std::span<const std::shared_ptr<ChoiceCaller>>)> clock = {};
   // Compares the whole program without choices and with them; for tests. Empty: compare_whole().
-  std::function<WholeTime(const choice::Program& untuned, const choice::Program& tuned)> whole_clock = {};
+  std::function<WholeTime(const program::Program& untuned, const program::Program& tuned)> whole_clock = {};
 };
 
 // The lowered program with every choice made; scheduling and code are the caller's. `memory` may be null.
-choice::Program tune(choice::Program lowered, std::shared_ptr<const Pipeline> pipeline, const SearchOptions& options, Memory* memory,
-                     TuneReport& report);
+program::Program tune(program::Program lowered, std::shared_ptr<const Pipeline> pipeline, const SearchOptions& options, Memory* memory,
+                      TuneReport& report);
 
 }  // namespace toroid::tune

@@ -14,21 +14,21 @@ namespace toroid::tune {
 namespace {
 
 // Two more copies of the weights are made on a CPU, which packs them.
-std::string memory_refusal(const choice::Program& p, const Device& device) {
+std::string memory_refusal(const program::Program& p, const Device& device) {
   if (device.is_cuda()) return "";
   const double memory = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
   return 4 * static_cast<double>(bytes_of_constants(p)) < memory ? "" : "its weights are a quarter of this machine's memory, or more";
 }
 
-std::string refusal_of(const choice::Program& p) {
+std::string refusal_of(const program::Program& p) {
   for (auto& n : p.nodes)
-    if (auto* e = std::get_if<choice::Extern>(&n.problem); e && e->conditions.empty())
+    if (auto* e = std::get_if<program::Extern>(&n.problem); e && e->conditions.empty())
       return "a call of other code is part of it: " + e->op->name;
   return "";
 }
 
 // The program on memory of its own where it writes.
-choice::Program on_copies(choice::Program p) {
+program::Program on_copies(program::Program p) {
   for (auto& o : p.outputs) {
     if (o.mutates < 0) continue;
     auto& in = p.inputs[static_cast<size_t>(o.mutates)];
@@ -40,7 +40,7 @@ choice::Program on_copies(choice::Program p) {
   return p;
 }
 
-std::unique_ptr<exec::Executable> executable_of(const choice::Program& p, const Pipeline& pipeline) {
+std::unique_ptr<exec::Executable> executable_of(const program::Program& p, const Pipeline& pipeline) {
   auto build = pipeline.build(pipeline.schedule(p));
   build->compile();
   exec::Loadable made = build->plan();
@@ -65,7 +65,7 @@ constexpr double kLeastRuns = 24;
 
 }  // namespace
 
-WholeTime compare_whole(const choice::Program& untuned, const choice::Program& tuned, const Pipeline& pipeline, double wanted_ms,
+WholeTime compare_whole(const program::Program& untuned, const program::Program& tuned, const Pipeline& pipeline, double wanted_ms,
                         double most_ms, const Clock& clock) {
   WholeTime out;
   out.refusal = refusal_of(untuned);

@@ -17,7 +17,7 @@ struct WholeTime {
 // Runs both lowered programs, with all choices made, in turns on generated inputs of the usual sizes (tune/region/sizes.h); what they write
 // to is copied first. Constants are those of the programs. It takes wanted_ms, or so long as a few rounds need where runs are long, and at
 // most most_ms but for the first two runs of each, which cannot be foreseen.
-WholeTime compare_whole(const choice::Program& untuned, const choice::Program& tuned, const Pipeline& pipeline, double wanted_ms,
+WholeTime compare_whole(const program::Program& untuned, const program::Program& tuned, const Pipeline& pipeline, double wanted_ms,
                         double most_ms, const Clock& clock = steady_clock());
 
 }  // namespace toroid::tune

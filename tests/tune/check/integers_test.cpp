@@ -12,7 +12,7 @@
 namespace toroid::tune {
 namespace {
 
-void add_integers(choice::Program& p, const std::string& name, const Expr& points, DType t = DType::I64) {
+void add_integers(program::Program& p, const std::string& name, const Expr& points, DType t = DType::I64) {
   const int b = p.new_buffer(name, t, points, loop::BufferKind::Input);
   p.inputs.push_back({b, {t, {points}, {}}, graph::InputKind::User, {}, name});
 }
@@ -21,8 +21,8 @@ void add_integers(choice::Program& p, const std::string& name, const Expr& point
 const char* const kWrap =
     " v1: i64 = const 0\n v2: bool = Lt v0 v1\n v3: i64 = index [{0}]\n v4: i64 = Add v0 v3\n v5: i64 = Select v2 v4 v0\n";
 
-choice::Program gather(const Expr& rows, const std::string& extent) {
-  choice::Program p;
+program::Program gather(const Expr& rows, const std::string& extent) {
+  program::Program p;
   add_integers(p, "ids", 64);
   p.new_buffer("table", DType::F32, rows * 8, loop::BufferKind::Input);
   p.inputs.push_back({1, {DType::F32, {rows * 8}, {}}, graph::InputKind::User, {}, "table"});
@@ -46,7 +46,7 @@ TEST(Integers, IndicesCoverWhatTheyIndexAndNoMore) {
 
 TEST(Integers, OpenSizesBoundThemToo) {
   const Expr s = sym::symbol("s0", 1, sym::kInf);
-  choice::Program p = gather(s, "5");
+  program::Program p = gather(s, "5");
   p.nodes[0] = loop_node("loop (i0: 64, i1: 8) {\n v0: i64 = load %0 [i0]\n v1: f32 = load %1 [v0*8 + i1]\n store %2 [i0*8 + i1] v1\n}", 0);
   for (int64_t size : {1, 2, 77}) EXPECT_LT(integers_of_inputs(p, {{"s0", size}}, 1).at(0).high, size);
   EXPECT_GT(integers_of_inputs(p, {{"s0", 770}}, 1).at(0).high, 100);
@@ -54,7 +54,7 @@ TEST(Integers, OpenSizesBoundThemToo) {
 
 // Through memory, sums and differences.
 TEST(Integers, WhatIsMadeOfThemIsFollowed) {
-  choice::Program p;
+  program::Program p;
   add_integers(p, "ids", 64, DType::I32);
   add_input(p, "table", 100);
   p.new_buffer("moved", DType::I64, 64, loop::BufferKind::Temporary);
@@ -72,7 +72,7 @@ TEST(Integers, WhatIsMadeOfThemIsFollowed) {
 }
 
 TEST(Integers, PlacesThatAreWrittenAreDistinct) {
-  choice::Program p;
+  program::Program p;
   add_integers(p, "positions", 40);
   add_input(p, "values", 40);
   p.new_buffer("out", DType::F32, 50, loop::BufferKind::Temporary);
@@ -89,7 +89,7 @@ TEST(Integers, PlacesThatAreWrittenAreDistinct) {
 // An index of 64 x 32 writes rows of 64 x 32, whichever way it lies in memory: no element is written twice.
 TEST(Integers, PlacesAreDistinctAlongTheDimensionThatIsWritten) {
   for (const char* place : {"i0*32 + i1", "i1*64 + i0"}) {
-    choice::Program p;
+    program::Program p;
     add_integers(p, "rows", 64 * 32);
     add_input(p, "values", 64 * 32);
     p.new_buffer("out", DType::F32, 64 * 32, loop::BufferKind::Temporary);
@@ -111,8 +111,8 @@ TEST(Integers, PlacesAreDistinctAlongTheDimensionThatIsWritten) {
 }
 
 // values: v0 op v1 of two inputs.
-choice::Program arithmetic(const std::string& op, DType t) {
-  choice::Program p;
+program::Program arithmetic(const std::string& op, DType t) {
+  program::Program p;
   add_integers(p, "a", 64, t);
   add_integers(p, "b", 64, t);
   const std::string_view n = name_of(t);
@@ -139,7 +139,7 @@ TEST(Integers, OthersAreWideAndOverflowNowhere) {
 }
 
 TEST(Integers, LongProductsOf64BitsDoNotOverflow) {
-  choice::Program p;
+  program::Program p;
   add_integers(p, "a", 64);
   p.new_buffer("out", DType::I64, 64, loop::BufferKind::Temporary);
   std::string text = "loop (i0: 64) {\n v0: i64 = load %0 [i0]\n v1: i64 = Mul v0 v0\n v2: i64 = Mul v1 v1\n v3: i64 = Mul v2 v2\n";
@@ -157,7 +157,7 @@ TEST(Integers, ShiftsAreByWhatANumberHasBitsFor) {
 }
 
 TEST(Integers, ProductsOfManyKeepToOneBit) {
-  choice::Program p;
+  program::Program p;
   add_integers(p, "a", 64);
   p.new_buffer("out", DType::I64, 1, loop::BufferKind::Temporary);
   p.nodes.push_back(loop_node("loop (r r0: 64) {\n v0: i64 = load %0 [r0]\n v1: i64 = reduce prod v0\n store %1 [0] v1\n}", 0));

@@ -76,7 +76,7 @@ class Vetting : public testing::TestWithParam<bool> {
   std::filesystem::path folder_;
   std::shared_ptr<Database> database_;
   TuneReport report_;
-  choice::Program made_;
+  program::Program made_;
 };
 
 struct Bad {

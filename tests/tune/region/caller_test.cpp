@@ -7,8 +7,8 @@
 #include <fstream>
 #include <thread>
 
-#include "choice/inline.h"
 #include "exec/plans.h"
+#include "program/inline.h"
 #include "tune/fake_pipeline.h"
 
 namespace toroid::tune {
@@ -24,7 +24,7 @@ class Callers : public testing::TestWithParam<Kind> {
  protected:
   std::shared_ptr<ChoiceCaller> make(std::shared_ptr<FakePipeline> pipeline) {
     return std::make_shared<ChoiceCaller>(GetParam().name, GetParam().kind, GetParam().choice,
-                                          std::make_shared<choice::Program>(reduced_and_scaled()), pipeline->get());
+                                          std::make_shared<program::Program>(reduced_and_scaled()), pipeline->get());
   }
 };
 
@@ -111,14 +111,14 @@ TEST_P(Callers, KeysAreOfContent) {
   EXPECT_EQ(key, make(std::make_shared<FakePipeline>())->key());
   auto elsewhere = std::make_shared<FakePipeline>("another device");
   EXPECT_NE(key, make(elsewhere)->key());
-  choice::Program other = reduced_and_scaled();
+  program::Program other = reduced_and_scaled();
   other.buffers[0].dtype = DType::F64;
   EXPECT_NE(key,
-            ChoiceCaller("other", GetParam().kind, GetParam().choice, std::make_shared<choice::Program>(other), pipeline->get()).key());
+            ChoiceCaller("other", GetParam().kind, GetParam().choice, std::make_shared<program::Program>(other), pipeline->get()).key());
   Choice apart = GetParam().choice;
   apart.apart.emplace_back(1, 2);
   EXPECT_NE(key,
-            ChoiceCaller("apart", GetParam().kind, apart, std::make_shared<choice::Program>(reduced_and_scaled()), pipeline->get()).key());
+            ChoiceCaller("apart", GetParam().kind, apart, std::make_shared<program::Program>(reduced_and_scaled()), pipeline->get()).key());
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, Callers,

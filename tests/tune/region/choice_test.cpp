@@ -31,7 +31,7 @@ TEST(Choice, BadTextIsAnErrorThatSaysWhatIsWrong) {
 }
 
 TEST(Choice, ForAnotherProgramIsAnError) {
-  const choice::Program p = chain_of_loops(2);
+  const program::Program p = chain_of_loops(2);
   EXPECT_NE(test::error_of<UserError>([&] {
               apply(p, {{{7, {"gemm", {}}}}, {}}, {0, 1});
             }).find("made for another one"),
@@ -47,9 +47,9 @@ TEST(Choice, ForAnotherProgramIsAnError) {
 }
 
 TEST(Choice, NodesThatAreApartAreNotJoined) {
-  const choice::Program p = chain_of_loops(3);
+  const program::Program p = chain_of_loops(3);
   EXPECT_EQ(sched::fuse(p).nodes.size(), 1u);
-  const choice::Program cut = sched::fuse(apply(p, {{}, {{0, 1}, {0, 2}}}, {0, 1, 2}));
+  const program::Program cut = sched::fuse(apply(p, {{}, {{0, 1}, {0, 2}}}, {0, 1, 2}));
   ASSERT_EQ(cut.nodes.size(), 2u);
   EXPECT_EQ(cut.nodes[0].parts, std::vector<int>{0});
   EXPECT_EQ(cut.nodes[1].parts, (std::vector<int>{1, 2}));

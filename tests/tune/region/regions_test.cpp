@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "choice/inline.h"
-#include "choice/region.h"
+#include "program/inline.h"
+#include "program/region.h"
 #include "tune/fake_pipeline.h"
 #include "tune/programs.h"
 
@@ -15,8 +15,8 @@ using Nodes = std::vector<size_t>;
 using Buffers = std::vector<int>;
 
 // x * y -> relu-like chain behind: %0 a, %1 b, %2 a*b, %3 its root.
-choice::Program product_and_root() {
-  choice::Program p;
+program::Program product_and_root() {
+  program::Program p;
   add_input(p, "a");
   add_input(p, "b");
   p.new_buffer("ab", DType::F32, kPoints, loop::BufferKind::Temporary);
@@ -55,7 +55,7 @@ TEST(Boundary, AProductTakesLoopsOnItsLeft) {
 }
 
 TEST(Boundary, SeveralInputsAndOutputs) {
-  choice::Program p = product_and_root();  // and the roots of b, which the product reads too
+  program::Program p = product_and_root();  // and the roots of b, which the product reads too
   p.new_buffer("root of b", DType::F32, kPoints, loop::BufferKind::Temporary);
   p.nodes.push_back(unary("Sqrt", 1, 4, 2));
   set_output(p, 4);
@@ -68,7 +68,7 @@ TEST(Boundary, SeveralInputsAndOutputs) {
 }
 
 TEST(Boundary, AViewIsAnEdgeLikeOthers) {
-  choice::Program p;  // reads every second element
+  program::Program p;  // reads every second element
   add_input(p, "x", 2 * kPoints);
   p.new_buffer("y", DType::F32, kPoints, loop::BufferKind::Temporary);
   p.nodes.push_back(loop_node(fmt::format("loop (i0: {}) {{\n v0: f32 = load %0 [i0*2]\n store %1 [i0] v0\n}}", kPoints), 0));
@@ -79,7 +79,7 @@ TEST(Boundary, AViewIsAnEdgeLikeOthers) {
 }
 
 TEST(Boundary, WhatIsWrittenInPlaceIsNoEdge) {
-  choice::Program p;
+  program::Program p;
   add_input(p, "x");
   p.nodes.push_back(unary("Sqrt", 0, 0, 0));
   p.outputs.push_back({0, {DType::F32, {kPoints}, {}}, 0, {}, {}});
@@ -91,7 +91,7 @@ TEST(Boundary, WhatIsWrittenInPlaceIsNoEdge) {
 }
 
 TEST(Region, EqualPartsOfProgramsAreEqual) {
-  choice::Program twice = product_and_root();
+  program::Program twice = product_and_root();
   add_input(twice, "c");  // %4
   add_input(twice, "d");
   twice.new_buffer("cd", DType::F32, kPoints, loop::BufferKind::Temporary);
@@ -108,49 +108,49 @@ TEST(Region, EqualPartsOfProgramsAreEqual) {
   EXPECT_EQ(regions[1].program.inputs.size(), 2u);
   EXPECT_EQ(regions[1].program.outputs.size(), 1u);
   twice.nodes[2] = product(4, 5, 6, 4, 16, 16, 2);
-  EXPECT_NE(choice::region_key(find_regions(twice, sched::fuse(twice), 3)[1].program), regions[0].key);
+  EXPECT_NE(program::region_key(find_regions(twice, sched::fuse(twice), 3)[1].program), regions[0].key);
 }
 
 // Keys tell calls apart that have other operands or other numbers as arguments.
 TEST(Region, CallsAreKnownByTheirArguments) {
-  const auto key = [](const std::function<void(choice::Open&)>& change) {
-    choice::Program p = reduced_and_scaled();
-    change(std::get<choice::Open>(p.nodes[0].problem));
+  const auto key = [](const std::function<void(program::Open&)>& change) {
+    program::Program p = reduced_and_scaled();
+    change(std::get<program::Open>(p.nodes[0].problem));
     const size_t all[] = {0, 1, 2};
-    return choice::region_key(choice::region(p, all));
+    return program::region_key(program::region(p, all));
   };
   const Hash128 as_it_is = key([](auto&) {});
   EXPECT_EQ(key([](auto& o) { o.outputs[0].memory.buffer = 1; }), as_it_is);
   EXPECT_NE(key([](auto& o) { o.inputs[0].memory.offset = 1; }), as_it_is);
   EXPECT_NE(key([](auto& o) { o.inputs[0].memory.buffer = 3; }), as_it_is);
   const auto sorted = [](bool descending) {
-    choice::Program p = chain_of_loops(1);
-    choice::Extern call;
+    program::Program p = chain_of_loops(1);
+    program::Extern call;
     call.op = &ops::get("sort");
     call.args = {0, Expr(-1), descending};
     call.inputs = {{{0, DType::F32, 0, {1}}, {kPoints}}};
     call.outputs = {{{1, DType::F32, 0, {1}}, {kPoints}}};
     p.nodes[0].problem = call;
-    return choice::content_key(p, {});
+    return program::content_key(p, {});
   };
   EXPECT_EQ(sorted(true), sorted(true));
   EXPECT_NE(sorted(true), sorted(false));
 }
 
 TEST(Region, GivesWhatOthersRead) {
-  choice::Program p = product_and_root();
+  program::Program p = product_and_root();
   p.new_buffer("again", DType::F32, 2 * kPoints, loop::BufferKind::Temporary);
   p.nodes.push_back(
       loop_node(fmt::format("loop (i0: {}) {{\n v0: f32 = load %2 [floordiv(i0, 2)]\n store %4 [i0] v0\n}}", 2 * kPoints), 2));
   set_output(p, 4);
   const size_t both[] = {0, 1};
-  EXPECT_EQ(choice::region(p, both).outputs.size(), 2u);
+  EXPECT_EQ(program::region(p, both).outputs.size(), 2u);
   const size_t all[] = {0, 1, 2};
-  EXPECT_EQ(choice::region(p, all).outputs.size(), 2u);
+  EXPECT_EQ(program::region(p, all).outputs.size(), 2u);
 }
 
 TEST(FusionSets, OneNeighbourMoreAtEachDepth) {
-  choice::Program p = chain_of_loops(4);
+  program::Program p = chain_of_loops(4);
   EXPECT_EQ(fusion_sets(p, 1, 0, {}), (std::vector<Nodes>{{1}}));
   EXPECT_EQ(fusion_sets(p, 1, 1, {}), (std::vector<Nodes>{{1}, {0, 1}, {1, 2}}));
   EXPECT_EQ(fusion_sets(p, 1, 3, {.prologue = false}), (std::vector<Nodes>{{1}, {1, 2}, {1, 2, 3}}));
@@ -159,8 +159,8 @@ TEST(FusionSets, OneNeighbourMoreAtEachDepth) {
 }
 
 // root of a, product, root of the product, and a product that takes the latter.
-choice::Program two_products_and_roots() {
-  choice::Program p;
+program::Program two_products_and_roots() {
+  program::Program p;
   add_input(p, "a");
   add_input(p, "b");
   for (const char* name : {"root of a", "product", "root", "second"}) p.new_buffer(name, DType::F32, kPoints, loop::BufferKind::Temporary);
@@ -174,8 +174,8 @@ choice::Program two_products_and_roots() {
 
 TEST(UnwantedFusion, IsThatOfTheKindsThatAreOff) {
   using Pairs = std::vector<std::pair<int, int>>;
-  const choice::Program lowered = two_products_and_roots();
-  choice::Program one_launch = lowered;
+  const program::Program lowered = two_products_and_roots();
+  program::Program one_launch = lowered;
   one_launch.nodes = {lowered.nodes[3]};
   one_launch.nodes[0].parts = {3, 2, 1, 0};
   EXPECT_EQ(unwanted_fusion(lowered, one_launch, {}), Pairs{});

@@ -3,22 +3,22 @@
 
 #include <gtest/gtest.h>
 
-#include "choice/region.h"
-#include "choice/sizes.h"
+#include "program/region.h"
+#include "program/sizes.h"
 #include "tune/programs.h"
 #include "tune/region/regions.h"
 
 namespace toroid::tune {
 namespace {
 
-choice::Program with_symbols(std::vector<graph::Symbol> symbols, std::vector<sym::Guard> guards = {}) {
-  choice::Program p;
+program::Program with_symbols(std::vector<graph::Symbol> symbols, std::vector<sym::Guard> guards = {}) {
+  program::Program p;
   p.symbols = std::move(symbols);
   p.guards = std::move(guards);
   return p;
 }
 
-std::string refusal_for(const choice::Program& p) {
+std::string refusal_for(const program::Program& p) {
   exec::Symbols sizes;
   std::string refusal;
   usual_sizes(p, sizes, refusal);
@@ -59,7 +59,7 @@ TEST(Sizes, OthersAreOddWhereTheyMayBe) {
   EXPECT_TRUE(other_sizes(with_symbols({}), {}).empty());
 }
 
-exec::Symbols where(const choice::Program& p, const Expr& size, int64_t wanted, std::string* why = nullptr) {
+exec::Symbols where(const program::Program& p, const Expr& size, int64_t wanted, std::string* why = nullptr) {
   exec::Symbols sizes;
   std::string refusal;
   sizes_where(p, size, wanted, sizes, refusal);
@@ -68,7 +68,7 @@ exec::Symbols where(const choice::Program& p, const Expr& size, int64_t wanted, 
 }
 
 TEST(Sizes, ASizeOfInterestIsMet) {
-  const choice::Program p = with_symbols({{s0, false, 16}, {s1, false, 3}});
+  const program::Program p = with_symbols({{s0, false, 16}, {s1, false, 3}});
   EXPECT_EQ(where(p, s0, 4096), (exec::Symbols{{"s0", 4096}, {"s1", 3}}));
   EXPECT_EQ(where(p, s0 * 3 + 1, 100), (exec::Symbols{{"s0", 33}, {"s1", 3}}));
   EXPECT_EQ(where(p, s0 * s1, 60), (exec::Symbols{{"s0", 20}, {"s1", 3}}));
@@ -84,7 +84,7 @@ TEST(Sizes, ASizeOfInterestIsMet) {
   EXPECT_EQ(why, "the size u0 is known only when the program runs");
 }
 
-std::vector<int64_t> across(const choice::Program& p, int64_t usual, bool to_usual = false) {
+std::vector<int64_t> across(const program::Program& p, int64_t usual, bool to_usual = false) {
   std::vector<int64_t> out;
   for (auto& sizes : sizes_across(p, {{p.symbols[0].expr.node()->name, usual}}, to_usual)) out.push_back(sizes[0].second);
   return out;
@@ -101,15 +101,15 @@ TEST(Sizes, ARangeIsLookedAtInside) {
 }
 
 // a [s0, 8] x b [8, 8], in a program that has other sizes beside.
-choice::Program open_product(std::optional<int64_t> rows) {
-  choice::Program p;
+program::Program open_product(std::optional<int64_t> rows) {
+  program::Program p;
   add_input(p, "a");
   add_input(p, "b");
   p.buffers[0].numel = s0 * 8;
   p.inputs[0].type.sizes = {s0 * 8};
   p.new_buffer("ab", DType::F32, s0 * 8, loop::BufferKind::Temporary);
   p.nodes.push_back(product(0, 1, 2, 8, 8, 8, 0));
-  auto& g = std::get<choice::Gemm>(p.nodes[0].problem);
+  auto& g = std::get<program::Gemm>(p.nodes[0].problem);
   g.m = s0;
   set_output(p, 2);
   p.symbols = {{s0, false, rows}, {s1, false, 3}, {u0, true}};
@@ -118,10 +118,10 @@ choice::Program open_product(std::optional<int64_t> rows) {
 }
 
 TEST(Sizes, ARegionHasThoseThatItUses) {
-  const choice::Program p = open_product(16);
-  EXPECT_EQ(choice::size_symbols(p), std::set<std::string>{"s0"});
+  const program::Program p = open_product(16);
+  EXPECT_EQ(program::size_symbols(p), std::set<std::string>{"s0"});
   const size_t all[] = {0};
-  const choice::Program region = choice::region(p, all);
+  const program::Program region = program::region(p, all);
   ASSERT_EQ(region.symbols.size(), 1u);
   EXPECT_EQ(region.symbols[0].expr, s0);
   ASSERT_EQ(region.guards.size(), 1u);
@@ -129,14 +129,14 @@ TEST(Sizes, ARegionHasThoseThatItUses) {
 }
 
 TEST(Sizes, ARegionAtOtherSizesIsAnotherProblem) {
-  const auto region_for = [](const choice::Program& p) { return find_regions(p, sched::fuse(p), 3).at(0); };
+  const auto region_for = [](const program::Program& p) { return find_regions(p, sched::fuse(p), 3).at(0); };
   const Region few = region_for(open_product(16)), many = region_for(open_product(400)), unseen = region_for(open_product({}));
   EXPECT_EQ(few.refusal, "");
   EXPECT_EQ(exec::to_string(few.sizes), "s0=16");
-  EXPECT_EQ(choice::region_key(few.program), choice::region_key(many.program));
+  EXPECT_EQ(program::region_key(few.program), program::region_key(many.program));
   EXPECT_NE(few.key, many.key);
   EXPECT_EQ(few.key, region_for(open_product(16)).key);
-  choice::Program bounded = open_product(16);
+  program::Program bounded = open_product(16);
   bounded.guards.push_back({sym::Rel::Lt, s0, 100});
   EXPECT_NE(few.key, region_for(bounded).key);
   EXPECT_EQ(unseen.refusal, "nothing says what the size s0 usually is");

@@ -72,7 +72,7 @@ TEST(TimeLimitDeathTest, TheProcessEndsAfterLateWork) {
   EXPECT_EXIT(end_with_late_work(), testing::ExitedWithCode(0), "the work has ended");
 }
 
-choice::Config tile(int64_t x) { return {"tiled", {{"x", x}}}; }
+program::Config tile(int64_t x) { return {"tiled", {{"x", x}}}; }
 
 // A product with three tiles beside the default, whose compiles wait where the test says so.
 class StuckCompiles : public testing::Test {
@@ -80,7 +80,7 @@ class StuckCompiles : public testing::Test {
   StuckCompiles() {
     for (int64_t x : {1, 2, 3}) fake_->ways.push_back(tile(x));
     auto p = std::make_shared<Pipeline>(*fake_->get());
-    p->build = [this, build = p->build](choice::Program scheduled) {
+    p->build = [this, build = p->build](program::Program scheduled) {
       ++builds_;
       const auto& way = scheduled.nodes.at(0).config;
       if (!way.empty() && way.at("x") <= stuck_) gate_.wait();
@@ -103,7 +103,7 @@ class StuckCompiles : public testing::Test {
   }
   std::shared_ptr<ChoiceCaller> caller(int64_t x, double most_ms) {
     return std::make_shared<ChoiceCaller>(fmt::format("tile {}", x), CallerKind::Template, Choice{{{0, tile(x)}}, {}},
-                                          std::make_shared<choice::Program>(one_product()), pipeline_, most_ms);
+                                          std::make_shared<program::Program>(one_product()), pipeline_, most_ms);
   }
   const RegionReport& tune_product(Memory* memory = nullptr) {
     report_ = {};
@@ -183,7 +183,7 @@ TEST_F(StuckCompiles, AreTriedAgainAnotherTime) {
   gate_.open();
   options_.compile_ms = 0;
   const RegionReport again = tune_after(0);
-  EXPECT_EQ(again.rows.at(again.winner).name, choice::to_string(tile(2))) << to_string(report_);
+  EXPECT_EQ(again.rows.at(again.winner).name, program::to_string(tile(2))) << to_string(report_);
 }
 
 // It waits until the others were given up.

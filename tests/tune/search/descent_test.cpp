@@ -11,7 +11,7 @@
 namespace toroid::tune {
 namespace {
 
-using choice::Config;
+using program::Config;
 
 const ConfigSpace kSpace = {{"m", {16, 32, 64, 128, 256}}, {"n", {16, 32, 64, 128, 256}}, {"stages", {1, 2, 3, 4}}};
 Config config(int64_t m, int64_t n, int64_t stages) { return {"gemm", {{"m", m}, {"n", n}, {"stages", stages}, {"other", 7}}}; }

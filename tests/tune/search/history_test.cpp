@@ -30,16 +30,16 @@ class Shared : public RemoteCache {
   std::map<std::string, std::string> kept_;
 };
 
-choice::Config tile(int64_t x) { return {"tiled", {{"x", x}}}; }
+program::Config tile(int64_t x) { return {"tiled", {{"x", x}}}; }
 
 // A database, a server, a lock file, and what happens to them. Times depend on the choice and the seed alone.
 class History {
  public:
   explicit History(uint64_t seed) : seed_(seed), random_(seed), folder_(make_temp_dir()) {
     pipeline_->ways = {tile(2), {"other", {{"x", 7}}}};  // of two forms, so that none is passed over
-    pipeline_->neighbours = [](const choice::Config& c) {
+    pipeline_->neighbours = [](const program::Config& c) {
       const int64_t x = c.empty() ? 4 : c.at("x");
-      return std::vector<choice::Config>{tile(std::max<int64_t>(x - 1, 1)), tile(std::min<int64_t>(x + 1, 9))};
+      return std::vector<program::Config>{tile(std::max<int64_t>(x - 1, 1)), tile(std::min<int64_t>(x + 1, 9))};
     };
     database_ = std::make_shared<Database>(folder_ / "tuning.sqlite");
     LockFile other;
@@ -100,9 +100,9 @@ class History {
     has_database_ = !one_in(6), has_remote_ = one_in(3);
     if (one_in(12)) pipeline_->generators += " newer";
     fails_ = one_in(3), compile_failures_ = one_in(8) ? 2 : 0;
-    const choice::Program open = reduced_and_scaled(), other = reduced_and_scaled("Exp");
+    const program::Program open = reduced_and_scaled(), other = reduced_and_scaled("Exp");
     program_ =
-        one_of<choice::Program>({one_product(), open, two_programs(open, other), two_programs(two_programs(open, one_product()), open)});
+        one_of<program::Program>({one_product(), open, two_programs(open, other), two_programs(two_programs(open, one_product()), open)});
   }
 
   // Ten for the default.
@@ -129,9 +129,9 @@ class History {
         return ms_of(c) * 1e6;
       };
     };
-    how.whole_clock = [&](const choice::Program& untuned, const choice::Program& with) {
+    how.whole_clock = [&](const program::Program& untuned, const program::Program& with) {
       ++out.compared;
-      const Hash128 key = Hasher().add(choice::region_key(untuned)).add(choice::region_key(with)).finish();
+      const Hash128 key = Hasher().add(program::region_key(untuned)).add(program::region_key(with)).finish();
       const uint64_t what = chance(key, 3) % 8;
       return what == 0 ? WholeTime{.ratio = 0, .spread = 0, .refusal = "planted"}
                        : WholeTime{.ratio = what < 4 ? 1.2 : 0.9, .spread = 0.01, .refusal = ""};
@@ -143,8 +143,8 @@ class History {
                    .database = has_database_ ? database_ : nullptr,
                    .remote = has_remote_ ? remote_ : nullptr,
                    .retry_hours = retry_hours_});
-    const choice::Program made = tune(program_, pipeline_->get(), how, &memory, out.report);
-    out.program = choice::to_string(made);
+    const program::Program made = tune(program_, pipeline_->get(), how, &memory, out.report);
+    out.program = program::to_string(made);
     EXPECT_EQ(pipeline_->alive, 0);
     return out;
   }
@@ -241,7 +241,7 @@ class History {
   std::set<Hash128> failed_;  // choices that did, at least once
   size_t number_ = 0;
   SearchOptions options_;
-  choice::Program program_;
+  program::Program program_;
   int64_t retry_hours_ = 168;
   bool has_database_ = true, has_remote_ = false, fails_ = false;
   int compile_failures_ = 0;

@@ -11,15 +11,15 @@
 namespace toroid::tune {
 namespace {
 
-choice::Config tile(int64_t x) { return {"tiled", {{"x", x}}}; }
+program::Config tile(int64_t x) { return {"tiled", {{"x", x}}}; }
 
 class Refine : public testing::Test {
  protected:
   Refine() {
     pipeline_->ways = {tile(2)};
-    pipeline_->neighbours = [](const choice::Config& c) {
+    pipeline_->neighbours = [](const program::Config& c) {
       const int64_t x = c.empty() ? 4 : c.at("x");
-      return std::vector<choice::Config>{tile(x - 1), tile(x + 1)};
+      return std::vector<program::Config>{tile(x - 1), tile(x + 1)};
     };
     options_.whole_ms = 0, options_.region_ms = 1e9;
     options_.descent = true;
@@ -43,7 +43,7 @@ class Refine : public testing::Test {
   std::shared_ptr<FakePipeline> pipeline_ = std::make_shared<FakePipeline>();
   SearchOptions options_{.workers = 2};
   TuneReport tuned_;
-  choice::Program made_;
+  program::Program made_;
   int samples_ = 0;
   int64_t fails_once_ = 0;  // x of what fails the first time that it is run; 0: nothing
 };

@@ -9,8 +9,8 @@
 
 #include "base/log.h"
 #include "base/options.h"
-#include "choice/region.h"
 #include "errors.h"
+#include "program/region.h"
 #include "toroid/custom_op.h"
 #include "toroid/tuning.h"
 #include "tune/fake_pipeline.h"
@@ -23,7 +23,7 @@ class Search : public testing::Test {
  protected:
   Search() { options_.whole_ms = 0, options_.region_ms = 1e9; }  // no clock of the machine ends it
   Region region() {
-    const choice::Program p = reduced_and_scaled();
+    const program::Program p = reduced_and_scaled();
     return find_regions(p, pipeline_->get()->schedule(p), options_.fusion_depth).at(0);
   }
   std::vector<std::string> names() {
@@ -35,7 +35,7 @@ class Search : public testing::Test {
   static constexpr double kDiffers = -1, kFails = -2;
   // Milliseconds by the choice's name, or what is wrong with it; others take 10.
   // op: what the choice node calls.
-  choice::Program tune_by(const std::map<std::string, double>& ms, Memory* memory = nullptr, const ops::Op* op = nullptr) {
+  program::Program tune_by(const std::map<std::string, double>& ms, Memory* memory = nullptr, const ops::Op* op = nullptr) {
     options_.clock = [this, ms](std::span<const std::shared_ptr<ChoiceCaller>> callers) -> Sample {
       std::vector<std::shared_ptr<ChoiceCaller>> all(callers.begin(), callers.end());
       return [this, all, ms](size_t i) {
@@ -48,8 +48,8 @@ class Search : public testing::Test {
       };
     };
     tuned_ = {};
-    choice::Program p = reduced_and_scaled();
-    std::get<choice::Open>(p.nodes[0].problem).op = op;
+    program::Program p = reduced_and_scaled();
+    std::get<program::Open>(p.nodes[0].problem).op = op;
     return tune(std::move(p), pipeline_->get(), options_, memory, tuned_);
   }
   std::string winner() const { return tuned_.regions.at(0).rows.at(tuned_.regions.at(0).winner).name; }
@@ -76,10 +76,10 @@ TEST_F(Search, SixChoicesAtDepthTwo) {
 
 // Both differ from the default at once, whatever else is tried.
 TEST_F(Search, TwoCallsAreVariedTogether) {
-  choice::Program p = reduced_and_scaled();
-  choice::Node& scale = p.nodes[2];
-  const auto first = std::get<choice::Open>(p.nodes[0].problem);
-  choice::Open second = first;
+  program::Program p = reduced_and_scaled();
+  program::Node& scale = p.nodes[2];
+  const auto first = std::get<program::Open>(p.nodes[0].problem);
+  program::Open second = first;
   second.name = "scale";
   second.inputs[0].memory.buffer = 2, second.outputs[0].memory.buffer = 3;
   for (auto& a : second.alternatives) a.name = "other " + a.name;
@@ -99,7 +99,7 @@ TEST_F(Search, TwoCallsAreVariedTogether) {
 // An operation that many loops read: the list ends before all sets of them are tried, and has each alternative with all of them.
 TEST_F(Search, ManyNeighboursAreTriedInPart) {
   constexpr int kReaders = 40;
-  choice::Program p = reduced_and_scaled();
+  program::Program p = reduced_and_scaled();
   for (int i = 0; i < kReaders; ++i) {
     p.new_buffer("r" + std::to_string(i), DType::F32, kPoints, loop::BufferKind::Temporary);
     p.nodes.push_back(unary("Sqrt", 1, p.buffers.back().id, static_cast<int>(p.nodes.size())));
@@ -136,15 +136,15 @@ TEST_F(Search, FlagsSwitchKindsOfFusionOff) {
 }
 
 TEST_F(Search, TheFastestChoiceIsMadeAndIsOneKernel) {
-  const choice::Program p = tune_by({{"tree + relu + scale", 5}});
+  const program::Program p = tune_by({{"tree + relu + scale", 5}});
   EXPECT_EQ(winner(), "tree + relu + scale");
-  const choice::Program made = pipeline_->get()->schedule(p);
+  const program::Program made = pipeline_->get()->schedule(p);
   ASSERT_EQ(made.nodes.size(), 1u);
-  EXPECT_NE(choice::to_string(made).find("Abs"), std::string::npos);
+  EXPECT_NE(program::to_string(made).find("Abs"), std::string::npos);
 }
 
 TEST_F(Search, AnUnfusedWinnerStaysApart) {
-  const choice::Program made = pipeline_->get()->schedule(tune_by({{"tree alone", 5}}));
+  const program::Program made = pipeline_->get()->schedule(tune_by({{"tree alone", 5}}));
   EXPECT_EQ(winner(), "tree alone");
   EXPECT_EQ(made.nodes.size(), 2u);
 }
@@ -222,7 +222,7 @@ TEST_F(Search, DecisionsAreRememberedAndLocked) {
   EXPECT_GT(timed, 0);
   const std::string text = tuned_.decided.text();
   Memory again("a device", "tests", {.database = std::make_shared<Database>(file)});
-  const choice::Program p = tune_by({}, &again);
+  const program::Program p = tune_by({}, &again);
   EXPECT_EQ(samples_, timed) << "nothing is timed again";
   EXPECT_EQ(tuned_.regions.at(0).source, "database");
   EXPECT_EQ(pipeline_->get()->schedule(p).nodes.size(), 2u);
@@ -230,10 +230,10 @@ TEST_F(Search, DecisionsAreRememberedAndLocked) {
   const LockFile lock = LockFile::parse(text);
   ASSERT_EQ(lock.size(), 1u);
   Memory locked("a device", "tests", {.lock = &lock});
-  const choice::Program q = tune_by({}, &locked);
+  const program::Program q = tune_by({}, &locked);
   EXPECT_EQ(samples_, timed);
   EXPECT_EQ(tuned_.regions.at(0).source, "lock file");
-  EXPECT_EQ(choice::to_string(q), choice::to_string(p)) << "the same build";
+  EXPECT_EQ(program::to_string(q), program::to_string(p)) << "the same build";
   const LockFile none;
   Memory deterministic("a device", "tests", {.lock = &none});
   tune_by({}, &deterministic);
@@ -245,15 +245,15 @@ TEST_F(Search, DecisionsAreRememberedAndLocked) {
 // Blocks of one program: whatever a clock would say the second time, the lock file of the program says what was done.
 TEST_F(Search, EqualRegionsOfAProgramAreDecidedOnce) {
   Memory first("a device", "tests", {});
-  const choice::Program p = tune_by({{"tree alone", 5}}, &first);
+  const program::Program p = tune_by({{"tree alone", 5}}, &first);
   samples_ = 0;
   Memory second("a device", "tests", {.decided = first.decided()});
   options_.whole_clock = [](auto&, auto&) { return WholeTime{.ratio = 2, .spread = 0, .refusal = ""}; };
   options_.whole_ms = 1000;
-  const choice::Program q = tune_by({{"ring alone", 5}}, &second);
+  const program::Program q = tune_by({{"ring alone", 5}}, &second);
   EXPECT_EQ(samples_, 0);
   EXPECT_EQ(tuned_.regions.at(0).source, "this program");
-  EXPECT_EQ(choice::to_string(q), choice::to_string(p));
+  EXPECT_EQ(program::to_string(q), program::to_string(p));
 }
 
 // The default stays where nothing could be timed, and is what a lock file says; also where options leave nothing to choose.
@@ -345,13 +345,13 @@ TEST_F(Search, EventsComeInOrder) {
 TEST_F(Search, ChoicesThatMakeTheWholeProgramSlowerArePutBack) {
   const auto file = std::filesystem::path(testing::TempDir()) / "whole_search_test.sqlite";
   std::filesystem::remove(file);
-  const choice::Program both = two_programs(reduced_and_scaled(), reduced_and_scaled("Exp"));
+  const program::Program both = two_programs(reduced_and_scaled(), reduced_and_scaled("Exp"));
   int compared = 0;
   for (bool again : {false, true}) {
     Memory memory("a device", "tests", {.database = std::make_shared<Database>(file)});
     tune_by({{"tree alone", 5}});  // sets the clock
     options_.whole_ms = 1000;
-    options_.whole_clock = [&](const choice::Program&, const choice::Program& tuned) {
+    options_.whole_clock = [&](const program::Program&, const program::Program& tuned) {
       ++compared;
       const bool is_both = std::none_of(tuned.nodes.begin(), tuned.nodes.end(), [](auto& n) { return n.is_open(); });
       return WholeTime{.ratio = is_both ? 1.2 : 0.9, .spread = 0.01, .refusal = ""};

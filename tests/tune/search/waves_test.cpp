@@ -10,7 +10,7 @@
 namespace toroid::tune {
 namespace {
 
-choice::Config tile(int64_t x) { return {"tiled", {{"x", x}}}; }
+program::Config tile(int64_t x) { return {"tiled", {{"x", x}}}; }
 
 // Sixteen tiles; the default takes one millisecond.
 class Waves : public testing::Test {
@@ -37,7 +37,7 @@ class Waves : public testing::Test {
   }
   std::string status(int64_t x) const {
     for (auto& row : report_.regions.at(0).rows)
-      if (row.text == "0: " + choice::to_string(tile(x))) return row.measured.status;
+      if (row.text == "0: " + program::to_string(tile(x))) return row.measured.status;
     return "no such choice";
   }
 
@@ -45,7 +45,7 @@ class Waves : public testing::Test {
   SearchOptions options_;
   std::vector<double> ratios_ = {1.0, 0.95, 0.9, 0.98, 0.9, 0.8, 0.83, 1.3, 1.2, 1.3, 1.4, 1.5, 0.2, 0.2, 0.2, 0.2};
   TuneReport report_;
-  choice::Program made_;
+  program::Program made_;
   int samples_ = 0;
   double budget_ms_then_ = 0;  // from the first look on; 0: as before
 };

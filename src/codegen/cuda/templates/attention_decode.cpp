@@ -9,7 +9,7 @@
 namespace toroid::codegen {
 namespace {
 
-using choice::Attention;
+using program::Attention;
 
 constexpr int kStepKeys = 16;
 constexpr int kMaxSplits = 128;
@@ -91,7 +91,7 @@ MaskTexts mask_texts(CudaArguments& arguments, const Attention& a) {
       apply_mask_text(a, "s[n][e]", "mask[n][e]")};
 }
 
-std::string kernel_text(CudaArguments& arguments, const choice::Node& node, const Attention& a, const Shape& s) {
+std::string kernel_text(CudaArguments& arguments, const program::Node& node, const Attention& a, const Shape& s) {
   const std::string at[] = {"batch", "head", "query", "d"};
   const std::string epilogue = cuda_epilogue(arguments, {node.domain, node.body}, at, "acc", 8).statements;
   const MaskTexts mask = mask_texts(arguments, a);
@@ -123,7 +123,7 @@ std::string kernel_text(CudaArguments& arguments, const choice::Node& node, cons
 
 }  // namespace
 
-bool prefers_attention_decode(const choice::Node& node, const CudaAttentionTarget& target) {
+bool prefers_attention_decode(const program::Node& node, const CudaAttentionTarget& target) {
   const auto& a = std::get<Attention>(node.problem);
   const AttentionSizes sizes = typical_sizes(a);
   if (sizes.queries * heads_of_group(a) <= kFewRows) return true;
@@ -131,7 +131,7 @@ bool prefers_attention_decode(const choice::Node& node, const CudaAttentionTarge
   return tasks * kSmallTasks <= target.multiprocessors && sizes.keys <= 512;
 }
 
-CudaDecodeTile choose_cuda_decode_tile(const choice::Node& node, const CudaAttentionTarget& target) {
+CudaDecodeTile choose_cuda_decode_tile(const program::Node& node, const CudaAttentionTarget& target) {
   const auto& a = std::get<Attention>(node.problem);
   const int64_t depth = std::max(a.head_dim, a.value_dim);
   CudaDecodeTile t;
@@ -145,7 +145,7 @@ CudaDecodeTile choose_cuda_decode_tile(const choice::Node& node, const CudaAtten
   return t;
 }
 
-std::vector<CudaDecodeTile> other_cuda_decode_tiles(const choice::Node& node, const CudaAttentionTarget& target) {
+std::vector<CudaDecodeTile> other_cuda_decode_tiles(const program::Node& node, const CudaAttentionTarget& target) {
   const auto& a = std::get<Attention>(node.problem);
   const CudaDecodeTile rule = choose_cuda_decode_tile(node, target);
   const Work w = work_of(a, rule.tiles);
@@ -167,7 +167,7 @@ std::vector<CudaDecodeTile> other_cuda_decode_tiles(const choice::Node& node, co
   return tiles;
 }
 
-std::string cuda_decode_tile_refusal(const choice::Node& node, const CudaAttentionTarget& target, const CudaDecodeTile& t) {
+std::string cuda_decode_tile_refusal(const program::Node& node, const CudaAttentionTarget& target, const CudaDecodeTile& t) {
   const auto& a = std::get<Attention>(node.problem);
   constexpr int kMostTileStages = 8;
   if (t.tiles > 2 || (t.tiles == 2 && std::max(a.head_dim, a.value_dim) > 128)) return "tiles is more than registers have room for";
@@ -177,7 +177,7 @@ std::string cuda_decode_tile_refusal(const choice::Node& node, const CudaAttenti
   return shared_bytes(a, shape_of(a, target, t)) > target.shared_bytes ? "its rings do not fit shared memory" : "";
 }
 
-KernelText generate_cuda_attention_decode(const choice::Node& node, const CudaAttentionTarget& target, const CudaDecodeTile& tile) {
+KernelText generate_cuda_attention_decode(const program::Node& node, const CudaAttentionTarget& target, const CudaDecodeTile& tile) {
   const auto& a = std::get<Attention>(node.problem);
   const Shape s = shape_of(a, target, tile);
   const int64_t rows = s.tiles * 8;
@@ -205,13 +205,13 @@ KernelText generate_cuda_attention_decode(const choice::Node& node, const CudaAt
 
 Form cuda_attention_decode_form(const CudaSite& site) {
   const CudaAttentionTarget target = cuda_attention_target(site.gpu);
-  const choice::Node& node = site.node;
+  const program::Node& node = site.node;
   Tiling<CudaDecodeTile> how;
   how.rule = [=, &node] { return choose_cuda_decode_tile(node, target); };
   how.others = [=, &node] { return other_cuda_decode_tiles(node, target); };
   how.refusal = [=, &node](const CudaDecodeTile& t) { return cuda_decode_tile_refusal(node, target, t); };
   how.generate = [=, &node](const CudaDecodeTile& t) { return generate_cuda_attention_decode(node, target, t); };
-  Form form = make_form("attention_decode", cuda_attention_refusal(site.problem<choice::Attention>()), how);
+  Form form = make_form("attention_decode", cuda_attention_refusal(site.problem<program::Attention>()), how);
   if (form.refusal.empty() && !prefers_attention_decode(node, target)) form.reluctance = "keys are read once for many queries";
   return form;
 }

@@ -8,7 +8,7 @@
 namespace toroid::codegen {
 
 // Whether it is the faster form of what cuda_attention_refusal() lets pass: the keys are read once per 8 or 16 queries.
-bool prefers_attention_decode(const choice::Node& node, const CudaAttentionTarget& target);
+bool prefers_attention_decode(const program::Node& node, const CudaAttentionTarget& target);
 // How the work is divided.
 struct CudaDecodeTile {
   int tiles = 1;   // of 8 queries in a block: 1 or 2
@@ -24,10 +24,10 @@ void fields(CudaDecodeTile& t, const Visit& visit) {
   visit("stages", t.stages, 1);
 }
 // By rule, and others worth a trial, the most promising first.
-CudaDecodeTile choose_cuda_decode_tile(const choice::Node& node, const CudaAttentionTarget& target);
-std::vector<CudaDecodeTile> other_cuda_decode_tiles(const choice::Node& node, const CudaAttentionTarget& target);
+CudaDecodeTile choose_cuda_decode_tile(const program::Node& node, const CudaAttentionTarget& target);
+std::vector<CudaDecodeTile> other_cuda_decode_tiles(const program::Node& node, const CudaAttentionTarget& target);
 // Why a tile is none for the node; empty when it is one.
-std::string cuda_decode_tile_refusal(const choice::Node& node, const CudaAttentionTarget& target, const CudaDecodeTile& t);
-KernelText generate_cuda_attention_decode(const choice::Node& node, const CudaAttentionTarget& target, const CudaDecodeTile& tile);
+std::string cuda_decode_tile_refusal(const program::Node& node, const CudaAttentionTarget& target, const CudaDecodeTile& t);
+KernelText generate_cuda_attention_decode(const program::Node& node, const CudaAttentionTarget& target, const CudaDecodeTile& tile);
 
 }  // namespace toroid::codegen

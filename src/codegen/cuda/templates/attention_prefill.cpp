@@ -10,7 +10,7 @@
 namespace toroid::codegen {
 namespace {
 
-using choice::Attention;
+using program::Attention;
 
 constexpr int kBlockKeys = 128;                              // of the wgmma form
 constexpr int kMaxListed = 400;                              // blocks of keys that the list of live ones has room for
@@ -22,7 +22,7 @@ constexpr int64_t kManyKeys = 1024;
 std::string number(int64_t x) { return std::to_string(x); }
 
 // Boxes of an operand: 64 columns of `rows` rows.
-device::cuda::TensorMap boxes_of(const Attention& a, const choice::Operand& o, const Expr& heads, const Expr& rows, int64_t columns,
+device::cuda::TensorMap boxes_of(const Attention& a, const program::Operand& o, const Expr& heads, const Expr& rows, int64_t columns,
                                  int box_rows) {
   const Expr extents[] = {a.batch, heads, rows};
   device::cuda::TensorMap map;
@@ -36,7 +36,7 @@ device::cuda::TensorMap boxes_of(const Attention& a, const choice::Operand& o, c
   return map;
 }
 
-bool has_boxes(const Attention& a, const choice::Operand& o, const Expr& heads, const Expr& rows) {
+bool has_boxes(const Attention& a, const program::Operand& o, const Expr& heads, const Expr& rows) {
   const Expr extents[] = {a.batch, heads, rows};
   for (size_t d = 0; d < 3; ++d)
     if (!(extents[d] == Expr(1)) && sym::bounds(o.strides[d]).lo <= 0) return false;
@@ -138,7 +138,7 @@ std::string definitions_text(const Attention& a, const Shape& s) {
          expand(s.wgmma ? attention_wgmma_cu::kPrefillWgmmaDefinitions : attention_mma_cu::kPrefillMmaDefinitions, values);
 }
 
-std::string kernel_text(CudaArguments& arguments, const choice::Node& node, const Attention& a, const Shape& s) {
+std::string kernel_text(CudaArguments& arguments, const program::Node& node, const Attention& a, const Shape& s) {
   const std::string at[] = {"batch", "head", "query", "d"};
   const std::string epilogue = cuda_epilogue(arguments, {node.domain, node.body}, at, "acc", 8).statements;
   const std::string order =
@@ -166,7 +166,7 @@ std::string kernel_text(CudaArguments& arguments, const choice::Node& node, cons
   return expand(attention_wgmma_cu::kPrefillWgmmaKernel, values);
 }
 
-KernelText generate_prefill(const choice::Node& node, const CudaAttentionTarget& target, const Shape& s) {
+KernelText generate_prefill(const program::Node& node, const CudaAttentionTarget& target, const Shape& s) {
   const auto& a = std::get<Attention>(node.problem);
   CudaArguments arguments;
   arguments.define(definitions_text(a, s));
@@ -183,7 +183,7 @@ KernelText generate_prefill(const choice::Node& node, const CudaAttentionTarget&
 
 }  // namespace
 
-CudaPrefillTile choose_cuda_prefill_tile(const choice::Node& node) {
+CudaPrefillTile choose_cuda_prefill_tile(const program::Node& node) {
   const auto& a = std::get<Attention>(node.problem);
   const AttentionSizes sizes = typical_sizes(a);
   // With heads of 64 columns, three warpgroups hide more of the powers, but are uneven where tiles see different numbers of keys. Keys of
@@ -194,7 +194,7 @@ CudaPrefillTile choose_cuda_prefill_tile(const choice::Node& node) {
   return {narrow && sizes.keys >= kManyKeys && sizes.queries >= kManyKeys && !uneven ? 3 : 2};
 }
 
-std::string cuda_attention_wgmma_refusal(const choice::Node& node, const CudaAttentionTarget& target) {
+std::string cuda_attention_wgmma_refusal(const program::Node& node, const CudaAttentionTarget& target) {
   const auto& a = std::get<Attention>(node.problem);
   if (!target.tensor_copies) return "the GPU has no wgmma";
   for (int64_t d : {a.head_dim, a.value_dim})
@@ -204,7 +204,7 @@ std::string cuda_attention_wgmma_refusal(const choice::Node& node, const CudaAtt
   return cuda_prefill_tile_refusal(node, target, choose_cuda_prefill_tile(node));
 }
 
-std::string cuda_prefill_tile_refusal(const choice::Node& node, const CudaAttentionTarget& target, const CudaPrefillTile& t) {
+std::string cuda_prefill_tile_refusal(const program::Node& node, const CudaAttentionTarget& target, const CudaPrefillTile& t) {
   const auto& a = std::get<Attention>(node.problem);
   const bool narrow = a.head_dim == 64 && a.value_dim == 64;
   if (t.groups > 3 || (t.groups == 3 && !narrow)) return "groups are more than registers have room for";
@@ -212,7 +212,7 @@ std::string cuda_prefill_tile_refusal(const choice::Node& node, const CudaAttent
   return shared_bytes(a, s) * s.blocks() > target.shared_bytes ? "queries, keys and values do not fit shared memory" : "";
 }
 
-CudaAttentionMmaTile choose_cuda_attention_mma_tile(const choice::Node& node, const CudaAttentionTarget& target) {
+CudaAttentionMmaTile choose_cuda_attention_mma_tile(const program::Node& node, const CudaAttentionTarget& target) {
   const auto& a = std::get<Attention>(node.problem);
   CudaAttentionMmaTile t;
   t.keys = std::max(a.head_dim, a.value_dim) > 128 ? 32 : 64;
@@ -220,7 +220,7 @@ CudaAttentionMmaTile choose_cuda_attention_mma_tile(const choice::Node& node, co
   return t;
 }
 
-std::string cuda_attention_mma_tile_refusal(const choice::Node& node, const CudaAttentionTarget& target, const CudaAttentionMmaTile& t) {
+std::string cuda_attention_mma_tile_refusal(const program::Node& node, const CudaAttentionTarget& target, const CudaAttentionMmaTile& t) {
   const auto& a = std::get<Attention>(node.problem);
   if (t.warps != 2 && t.warps != 4 && t.warps != 8) return "warps is not 2, 4 or 8";
   if (t.keys != 16 && t.keys != 32 && t.keys != 64 && t.keys != 128) return "keys is not 16, 32, 64 or 128";
@@ -228,36 +228,36 @@ std::string cuda_attention_mma_tile_refusal(const choice::Node& node, const Cuda
   return shared_bytes(a, shape_of(t)) > target.shared_bytes ? "keys and values do not fit shared memory" : "";
 }
 
-KernelText generate_cuda_attention_wgmma(const choice::Node& node, const CudaAttentionTarget& target, const CudaPrefillTile& tile) {
+KernelText generate_cuda_attention_wgmma(const program::Node& node, const CudaAttentionTarget& target, const CudaPrefillTile& tile) {
   return generate_prefill(node, target, shape_of(std::get<Attention>(node.problem), tile));
 }
 
-KernelText generate_cuda_attention_mma(const choice::Node& node, const CudaAttentionTarget& target, const CudaAttentionMmaTile& tile) {
+KernelText generate_cuda_attention_mma(const program::Node& node, const CudaAttentionTarget& target, const CudaAttentionMmaTile& tile) {
   return generate_prefill(node, target, shape_of(tile));
 }
 
 Form cuda_attention_prefill_form(const CudaSite& site) {
   const CudaAttentionTarget target = cuda_attention_target(site.gpu);
-  const choice::Node& node = site.node;
+  const program::Node& node = site.node;
   Tiling<CudaPrefillTile> how;
   how.rule = [&node] { return choose_cuda_prefill_tile(node); };
   how.others = [] { return std::vector<CudaPrefillTile>{{2}, {1}, {3}}; };
   how.refusal = [=, &node](const CudaPrefillTile& t) { return cuda_prefill_tile_refusal(node, target, t); };
   how.generate = [=, &node](const CudaPrefillTile& t) { return generate_cuda_attention_wgmma(node, target, t); };
-  std::string refusal = cuda_attention_refusal(site.problem<choice::Attention>());
+  std::string refusal = cuda_attention_refusal(site.problem<program::Attention>());
   if (refusal.empty()) refusal = cuda_attention_wgmma_refusal(node, target);
   return make_form("attention_prefill", std::move(refusal), how);
 }
 
 Form cuda_attention_mma_form(const CudaSite& site) {
   const CudaAttentionTarget target = cuda_attention_target(site.gpu);
-  const choice::Node& node = site.node;
+  const program::Node& node = site.node;
   Tiling<CudaAttentionMmaTile> how;
   how.rule = [=, &node] { return choose_cuda_attention_mma_tile(node, target); };
   how.others = [] { return std::vector<CudaAttentionMmaTile>{{4, 64}, {8, 64}, {4, 32}, {8, 32}, {4, 128}, {2, 64}, {2, 32}}; };
   how.refusal = [=, &node](const CudaAttentionMmaTile& t) { return cuda_attention_mma_tile_refusal(node, target, t); };
   how.generate = [=, &node](const CudaAttentionMmaTile& t) { return generate_cuda_attention_mma(node, target, t); };
-  return make_form("attention_mma", cuda_attention_refusal(site.problem<choice::Attention>()), how);
+  return make_form("attention_mma", cuda_attention_refusal(site.problem<program::Attention>()), how);
 }
 
 }  // namespace toroid::codegen

@@ -7,7 +7,7 @@
 namespace toroid::codegen {
 
 // On Hopper's tensor cores. Why it does not take an Attention node; empty when it does.
-std::string cuda_attention_wgmma_refusal(const choice::Node& node, const CudaAttentionTarget& target);
+std::string cuda_attention_wgmma_refusal(const program::Node& node, const CudaAttentionTarget& target);
 struct CudaPrefillTile {
   int groups = 2;  // warpgroups that compute, of 64 queries each: 1 to 3
 };
@@ -15,9 +15,9 @@ template <class Visit>
 void fields(CudaPrefillTile& t, const Visit& visit) {
   visit("groups", t.groups, 1);
 }
-CudaPrefillTile choose_cuda_prefill_tile(const choice::Node& node);  // by rule
-std::string cuda_prefill_tile_refusal(const choice::Node& node, const CudaAttentionTarget& target, const CudaPrefillTile& t);
-KernelText generate_cuda_attention_wgmma(const choice::Node& node, const CudaAttentionTarget& target, const CudaPrefillTile& tile);
+CudaPrefillTile choose_cuda_prefill_tile(const program::Node& node);  // by rule
+std::string cuda_prefill_tile_refusal(const program::Node& node, const CudaAttentionTarget& target, const CudaPrefillTile& t);
+KernelText generate_cuda_attention_wgmma(const program::Node& node, const CudaAttentionTarget& target, const CudaPrefillTile& tile);
 
 // By mma.sync, on any GPU. Takes what cuda_attention_refusal() does.
 struct CudaAttentionMmaTile {
@@ -29,8 +29,8 @@ void fields(CudaAttentionMmaTile& t, const Visit& visit) {
   visit("warps", t.warps, kDoubles);
   visit("keys", t.keys, kDoubles);
 }
-CudaAttentionMmaTile choose_cuda_attention_mma_tile(const choice::Node& node, const CudaAttentionTarget& target);  // by rule
-std::string cuda_attention_mma_tile_refusal(const choice::Node& node, const CudaAttentionTarget& target, const CudaAttentionMmaTile& t);
-KernelText generate_cuda_attention_mma(const choice::Node& node, const CudaAttentionTarget& target, const CudaAttentionMmaTile& tile);
+CudaAttentionMmaTile choose_cuda_attention_mma_tile(const program::Node& node, const CudaAttentionTarget& target);  // by rule
+std::string cuda_attention_mma_tile_refusal(const program::Node& node, const CudaAttentionTarget& target, const CudaAttentionMmaTile& t);
+KernelText generate_cuda_attention_mma(const program::Node& node, const CudaAttentionTarget& target, const CudaAttentionMmaTile& tile);
 
 }  // namespace toroid::codegen

@@ -12,8 +12,8 @@ namespace {
 constexpr int kThreads = 128;
 
 // Neighbouring channels that one access reads.
-int width_of(const choice::Convolution& c) {
-  choice::Convolution all = c;
+int width_of(const program::Convolution& c) {
+  program::Convolution all = c;
   all.groups = 1;
   return conv_input_width(all);
 }
@@ -21,12 +21,12 @@ int width_of(const choice::Convolution& c) {
 // Taps of a row that are kept in registers.
 constexpr int64_t kMostColumns = 16;
 
-bool is_wide_line(const choice::Convolution& c) {
+bool is_wide_line(const program::Convolution& c) {
   return c.kernel_w > kMostColumns && c.kernel_h == 1 && c.in_h == Expr(1) && c.out_h == Expr(1);
 }
 
 // A line as a column, whose taps are a loop.
-choice::Convolution upright(choice::Convolution c) {
+program::Convolution upright(program::Convolution c) {
   std::swap(c.in_h, c.in_w);
   std::swap(c.out_h, c.out_w);
   std::swap(c.kernel_h, c.kernel_w);
@@ -39,7 +39,7 @@ choice::Convolution upright(choice::Convolution c) {
 
 }  // namespace
 
-std::string conv_depthwise_refusal(const choice::Convolution& c) {
+std::string conv_depthwise_refusal(const program::Convolution& c) {
   if (!is_depthwise(c) || conv_group_out(c) != 1) return "channels come together";
   if (!is_half(c.input.dtype) && c.input.dtype != DType::F32) return "operands are not bf16, f16 or f32";
   if (c.input.dtype != c.weight.dtype) return "operands of two types";
@@ -47,7 +47,7 @@ std::string conv_depthwise_refusal(const choice::Convolution& c) {
   return c.kernel_w > kMostColumns && !is_wide_line(c) ? "a wide window" : "";
 }
 
-ConvDepthwiseTile choose_conv_depthwise_tile(const choice::Convolution& c, int64_t pixels) {
+ConvDepthwiseTile choose_conv_depthwise_tile(const program::Convolution& c, int64_t pixels) {
   // Pixels of a thread share columns of the input, as long as there are threads for all multiprocessors.
   constexpr int64_t kManyThreads = 132 * 1024;
   ConvDepthwiseTile t;
@@ -56,9 +56,9 @@ ConvDepthwiseTile choose_conv_depthwise_tile(const choice::Convolution& c, int64
   return t;
 }
 
-KernelText generate_conv_depthwise(const choice::Node& node, const choice::Convolution& problem, int weight, const ConvDepthwiseTile& tile,
-                                   bool overlaps) {
-  const choice::Convolution c = is_wide_line(problem) ? upright(problem) : problem;
+KernelText generate_conv_depthwise(const program::Node& node, const program::Convolution& problem, int weight,
+                                   const ConvDepthwiseTile& tile, bool overlaps) {
+  const program::Convolution c = is_wide_line(problem) ? upright(problem) : problem;
   CudaArguments arguments;
   const int width = width_of(c), count = tile.pixels;
   auto size = [&](const Expr& e) { return cuda_size(arguments, e); };
@@ -105,7 +105,7 @@ KernelText generate_conv_depthwise(const choice::Node& node, const choice::Convo
 }
 
 Form cuda_conv_depthwise_form(const CudaSite& site) {
-  const auto& c = site.problem<choice::Convolution>();
+  const auto& c = site.problem<program::Convolution>();
   const int64_t pixels = typical_size(conv_pixels(c));
   Tiling<ConvDepthwiseTile> how;
   how.rule = [=, &c] { return choose_conv_depthwise_tile(c, pixels); };

@@ -11,26 +11,27 @@
 namespace toroid::codegen {
 namespace {
 
-int64_t block_k(const choice::Convolution& c) { return static_cast<int64_t>(128 / size_of(c.input.dtype)); }
+int64_t block_k(const program::Convolution& c) { return static_cast<int64_t>(128 / size_of(c.input.dtype)); }
 
-bool gathers(const choice::Convolution& c) { return is_half(c.input.dtype) && conv_input_width(c) == 1; }
+bool gathers(const program::Convolution& c) { return is_half(c.input.dtype) && conv_input_width(c) == 1; }
 
 // The end of the input's places.
-Expr input_end(const choice::Convolution& c) {
+Expr input_end(const program::Convolution& c) {
   const auto& s = c.input.strides;
   return c.input.offset + s[0] * c.n + s[1] * Expr(c.in_channels) + s[2] * c.in_h + s[3] * c.in_w;
 }
 
 }  // namespace
 
-std::string conv_gemm_refusal(const choice::Convolution& c) {
+std::string conv_gemm_refusal(const program::Convolution& c) {
   if (c.input.dtype != c.weight.dtype) return "operands of two types";
   return is_half(c.input.dtype) || c.input.dtype == DType::F32 ? "" : "operands are not bf16, f16 or f32";
 }
 
-const char* conv_gemm_name(const choice::Convolution& c) { return is_half(c.input.dtype) || c.tf32 ? "conv_mma" : "conv_simt"; }
+const char* conv_gemm_name(const program::Convolution& c) { return is_half(c.input.dtype) || c.tf32 ? "conv_mma" : "conv_simt"; }
 
-KernelText generate_conv_gemm(const choice::Node& node, const choice::Convolution& c, int weight, const ConvGemmTile& tile, bool clusters) {
+KernelText generate_conv_gemm(const program::Node& node, const program::Convolution& c, int weight, const ConvGemmTile& tile,
+                              bool clusters) {
   CudaArguments arguments;
   ConvGemm x;
   x.type = c.input.dtype;
@@ -95,7 +96,7 @@ namespace {
 constexpr int kSharedOfTwo = 113 * 1024;
 
 // The tile with as many stages as are useful and fit.
-ConvGemmTile tile_of(const choice::Convolution& c, int block_m, int block_n, int warps_m, int warps_n, int warps_k, int split) {
+ConvGemmTile tile_of(const program::Convolution& c, int block_m, int block_n, int warps_m, int warps_n, int warps_k, int split) {
   ConvGemmTile t{block_m, block_n, 2, warps_m, warps_n, warps_k, split};
   const auto steps = static_cast<int>(ceil_div(ceil_div(conv_k(c), block_k(c)), split));
   constexpr int kMostStages = 8;
@@ -110,7 +111,7 @@ ConvGemmTile tile_of(const choice::Convolution& c, int block_m, int block_n, int
 }
 
 // Microseconds, from rates measured on an H200.
-double expected_time(const choice::Convolution& c, const ConvGemmTile& t, int64_t pixels, int processors) {
+double expected_time(const program::Convolution& c, const ConvGemmTile& t, int64_t pixels, int processors) {
   const int64_t tiles = ceil_div(pixels, t.block_m) * ceil_div(conv_group_out(c), t.block_n) * c.groups;
   const int64_t steps = ceil_div(ceil_div(conv_k(c), block_k(c)), t.split);
   const double area = double(t.block_m) * t.block_n;
@@ -126,7 +127,7 @@ double expected_time(const choice::Convolution& c, const ConvGemmTile& t, int64_
 
 }  // namespace
 
-std::vector<ConvGemmTile> conv_gemm_tiles(const choice::Convolution& c, bool clusters) {
+std::vector<ConvGemmTile> conv_gemm_tiles(const program::Convolution& c, bool clusters) {
   std::vector<ConvGemmTile> tiles;
   const int64_t steps = ceil_div(conv_k(c), block_k(c));
   for (int split : {1, 2, 4, 8}) {
@@ -142,7 +143,7 @@ std::vector<ConvGemmTile> conv_gemm_tiles(const choice::Convolution& c, bool clu
   return tiles;
 }
 
-std::vector<ConvGemmTile> ranked_conv_gemm_tiles(const choice::Convolution& c, int64_t pixels, int processors, bool clusters) {
+std::vector<ConvGemmTile> ranked_conv_gemm_tiles(const program::Convolution& c, int64_t pixels, int processors, bool clusters) {
   std::vector<ConvGemmTile> tiles = conv_gemm_tiles(c, clusters);
   std::stable_sort(tiles.begin(), tiles.end(), [&](const ConvGemmTile& x, const ConvGemmTile& y) {
     return expected_time(c, x, pixels, processors) < expected_time(c, y, pixels, processors);
@@ -150,11 +151,11 @@ std::vector<ConvGemmTile> ranked_conv_gemm_tiles(const choice::Convolution& c, i
   return tiles;
 }
 
-ConvGemmTile choose_conv_gemm_tile(const choice::Convolution& c, int64_t pixels, int processors, bool clusters) {
+ConvGemmTile choose_conv_gemm_tile(const program::Convolution& c, int64_t pixels, int processors, bool clusters) {
   return ranked_conv_gemm_tiles(c, pixels, processors, clusters)[0];
 }
 
-std::string conv_gemm_tile_refusal(const choice::Convolution& c, const ConvGemmTile& t, bool clusters) {
+std::string conv_gemm_tile_refusal(const program::Convolution& c, const ConvGemmTile& t, bool clusters) {
   if (t.stages < 2) return "stages is less than 2";
   const auto tiles = conv_gemm_tiles(c, clusters);
   const bool known = std::any_of(tiles.begin(), tiles.end(), [&](ConvGemmTile x) { return x.stages = t.stages, x == t; });
@@ -163,7 +164,7 @@ std::string conv_gemm_tile_refusal(const choice::Convolution& c, const ConvGemmT
 }
 
 Form cuda_conv_gemm_form(const CudaSite& site) {
-  const auto& c = site.problem<choice::Convolution>();
+  const auto& c = site.problem<program::Convolution>();
   const int64_t pixels = typical_size(conv_pixels(c));
   const int processors = site.gpu.multiprocessors;
   const bool clusters = site.gpu.is_hopper();

@@ -26,7 +26,7 @@ void pack(const Packing& p, const T* from, T* to, int64_t first, int64_t last) {
   }
 }
 
-int pack_weight(const choice::Convolution& c, choice::Program& program, ConstantMemory& constants, int64_t to_out, int64_t to_k) {
+int pack_weight(const program::Convolution& c, program::Program& program, ConstantMemory& constants, int64_t to_out, int64_t to_k) {
   const Tensor weight = constants.tensors.at(c.weight.buffer);
   Packing p{c.out_channels, conv_group_in(c), c.kernel_h, c.kernel_w, {}, to_out, to_k};
   for (auto& s : c.weight.strides) p.from.push_back(s.constant());
@@ -49,7 +49,7 @@ int pack_weight(const choice::Convolution& c, choice::Program& program, Constant
 
 }  // namespace
 
-loop::Nest conv_points(const choice::Node& node, const choice::Convolution& c, bool by_group) {
+loop::Nest conv_points(const program::Node& node, const program::Convolution& c, bool by_group) {
   const auto& vars = node.domain.vars;
   const Expr pixel = sym::loop_symbol("pixel", conv_pixels(c));
   Expr channel = sym::loop_symbol("channel", by_group ? conv_group_out(c) : c.out_channels), group = 0;
@@ -69,7 +69,7 @@ loop::Nest conv_points(const choice::Node& node, const choice::Convolution& c, b
   return nest;
 }
 
-bool conv_weight_is_packed(const choice::Convolution& c) {
+bool conv_weight_is_packed(const program::Convolution& c) {
   const int64_t want[] = {conv_k(c), 1, c.kernel_w * conv_group_in(c), conv_group_in(c)};
   const int64_t sizes[] = {c.out_channels, conv_group_in(c), c.kernel_h, c.kernel_w};
   bool packed = conv_k(c) == conv_weight_pitch(c) && c.weight.offset == Expr(0);
@@ -77,15 +77,15 @@ bool conv_weight_is_packed(const choice::Convolution& c) {
   return packed;
 }
 
-int conv_packed_weight(const choice::Convolution& c, choice::Program& program, ConstantMemory& constants) {
+int conv_packed_weight(const program::Convolution& c, program::Program& program, ConstantMemory& constants) {
   return conv_weight_is_packed(c) ? c.weight.buffer : pack_weight(c, program, constants, conv_weight_pitch(c), 1);
 }
 
-int conv_weight_by_taps(const choice::Convolution& c, choice::Program& program, ConstantMemory& constants) {
+int conv_weight_by_taps(const program::Convolution& c, program::Program& program, ConstantMemory& constants) {
   return pack_weight(c, program, constants, 1, c.out_channels);
 }
 
-int conv_input_width(const choice::Convolution& c) {
+int conv_input_width(const program::Convolution& c) {
   if (!(c.input.strides[1] == Expr(1))) return 1;
   for (int width = static_cast<int>(16 / size_of(c.input.dtype)); width > 1; width /= 2) {
     bool fits = conv_group_in(c) % width == 0 && sym::known_multiple(c.input.offset, width);
@@ -95,7 +95,7 @@ int conv_input_width(const choice::Convolution& c) {
   return 1;
 }
 
-std::string conv_product_refusal(const choice::Node& node, const choice::Convolution& c) {
+std::string conv_product_refusal(const program::Node& node, const program::Convolution& c) {
   if (c.kernel_h != 1 || c.kernel_w != 1) return "several taps";
   if (c.groups != 1) return "groups";
   if (c.stride_h != 1 || c.stride_w != 1 || c.pad_h != 0 || c.pad_w != 0) return "a stride or padding";
@@ -105,8 +105,8 @@ std::string conv_product_refusal(const choice::Node& node, const choice::Convolu
   return node.producer ? "its rows are computed" : "";
 }
 
-choice::Node conv_as_product(const choice::Node& node, const choice::Convolution& c) {
-  choice::Gemm g;
+program::Node conv_as_product(const program::Node& node, const program::Convolution& c) {
+  program::Gemm g;
   g.m = conv_pixels(c);
   g.n = c.out_channels;
   g.k = c.in_channels;
@@ -114,11 +114,11 @@ choice::Node conv_as_product(const choice::Node& node, const choice::Convolution
   g.a = {c.input.buffer, c.input.dtype, c.input.offset, {c.input.strides[3], c.input.strides[1]}};
   g.b = {c.weight.buffer, c.weight.dtype, c.weight.offset, {c.weight.strides[1], c.weight.strides[0]}};
   loop::Nest points = conv_points(node, c, false);
-  choice::Node out;
+  program::Node out;
   out.problem = std::move(g);
   out.domain = std::move(points.domain);
   out.body = std::move(points.body);
-  choice::take_over(out, node);
+  program::take_over(out, node);
   return out;
 }
 

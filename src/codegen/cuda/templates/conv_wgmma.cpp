@@ -12,11 +12,11 @@
 namespace toroid::codegen {
 namespace {
 
-int64_t block_k(const choice::Convolution& c) { return wgmma_block_k(c.input.dtype); }
+int64_t block_k(const program::Convolution& c) { return wgmma_block_k(c.input.dtype); }
 
 }  // namespace
 
-std::string conv_wgmma_refusal(const choice::Convolution& c) {
+std::string conv_wgmma_refusal(const program::Convolution& c) {
   if (std::string why = tensor_core_refusal(c.input.dtype, c.weight.dtype, c.tf32); !why.empty()) return why;
   if (c.groups != 1) return "groups";
   if (c.in_channels % block_k(c) != 0) return fmt::format("channels are no multiple of {}", block_k(c));
@@ -31,8 +31,8 @@ std::string conv_wgmma_refusal(const choice::Convolution& c) {
   return "";
 }
 
-choice::Gemm conv_implicit_product(const choice::Convolution& c) {
-  choice::Gemm g;
+program::Gemm conv_implicit_product(const program::Convolution& c) {
+  program::Gemm g;
   g.m = conv_pixels(c);
   g.n = c.out_channels;
   g.k = conv_k(c);
@@ -42,9 +42,10 @@ choice::Gemm conv_implicit_product(const choice::Convolution& c) {
   return g;
 }
 
-KernelText generate_conv_wgmma(const choice::Node& node, const choice::Convolution& c, int weight, const WgmmaTile& tile, int processors) {
+KernelText generate_conv_wgmma(const program::Node& node, const program::Convolution& c, int weight, const WgmmaTile& tile,
+                               int processors) {
   CudaArguments arguments;
-  const choice::Gemm g = conv_implicit_product(c);
+  const program::Gemm g = conv_implicit_product(c);
   GemmWgmma w;
   w.type = c.input.dtype;
   w.tile = tile;
@@ -103,7 +104,7 @@ KernelText generate_conv_wgmma(const choice::Node& node, const choice::Convoluti
 }
 
 Form cuda_conv_wgmma_form(const CudaSite& site) {
-  const auto& c = site.problem<choice::Convolution>();
+  const auto& c = site.problem<program::Convolution>();
   const int processors = site.gpu.multiprocessors;
   const WgmmaSizes sizes{.m = typical_size(conv_pixels(c)), .n = c.out_channels, .k = conv_k(c), .processors = processors, .window = true};
   return make_form("conv_wgmma", site.gpu.is_hopper() ? conv_wgmma_refusal(c) : "the GPU has no wgmma",

@@ -11,10 +11,10 @@
 namespace toroid::codegen {
 
 // Why generate_conv_wgmma() does not take a convolution; empty when it does.
-std::string conv_wgmma_refusal(const choice::Convolution& c);
+std::string conv_wgmma_refusal(const program::Convolution& c);
 // The product that a convolution is implicitly, for the choice of a tile.
-choice::Gemm conv_implicit_product(const choice::Convolution& c);
+program::Gemm conv_implicit_product(const program::Convolution& c);
 // weight: the buffer that conv_packed_weight() gave. processors: multiprocessors of the GPU.
-KernelText generate_conv_wgmma(const choice::Node& node, const choice::Convolution& c, int weight, const WgmmaTile& tile, int processors);
+KernelText generate_conv_wgmma(const program::Node& node, const program::Convolution& c, int weight, const WgmmaTile& tile, int processors);
 
 }  // namespace toroid::codegen

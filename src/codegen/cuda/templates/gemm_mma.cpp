@@ -13,7 +13,7 @@ namespace toroid::codegen {
 namespace {
 
 // How many neighbours along the contiguous dimension one copy moves: rows and batches must begin at multiples of that.
-int copy_width(const choice::Operand& o, const Expr& contiguous, const Expr& row, size_t batch_dims) {
+int copy_width(const program::Operand& o, const Expr& contiguous, const Expr& row, size_t batch_dims) {
   if (!(contiguous == Expr(1))) return 1;
   for (int width = static_cast<int>(16 / size_of(o.dtype)); width > 1; width /= 2) {
     bool aligned = sym::known_multiple(o.offset, width) && sym::known_multiple(row, width);
@@ -24,7 +24,7 @@ int copy_width(const choice::Operand& o, const Expr& contiguous, const Expr& row
 }
 
 // `outer`, `k`: strides along m (of A) or n (of B) and along k.
-MmaOperand operand_of(CudaArguments& arguments, const choice::Operand& o, const Expr& outer, const Expr& k,
+MmaOperand operand_of(CudaArguments& arguments, const program::Operand& o, const Expr& outer, const Expr& k,
                       const std::vector<std::string>& at) {
   const std::span<const Expr> batch = std::span<const Expr>(o.strides).first(at.size());
   MmaOperand x;
@@ -38,17 +38,17 @@ MmaOperand operand_of(CudaArguments& arguments, const choice::Operand& o, const 
 
 // Whether an operand can only be copied one by one. Elements wait in registers between global and shared memory: of short slices and for
 // many threads they are few.
-bool copies_elements(const choice::Gemm& g) {
+bool copies_elements(const program::Gemm& g) {
   if (!is_half(g.a.dtype)) return false;  // 4 bytes can be copied asynchronously
   const size_t nb = g.batch.size();
-  auto one_by_one = [&](const choice::Operand& o, const Expr& outer, const Expr& k) {
+  auto one_by_one = [&](const program::Operand& o, const Expr& outer, const Expr& k) {
     return copy_width(o, k == Expr(1) ? k : outer, k == Expr(1) ? outer : k, nb) == 1;
   };
   return one_by_one(g.a, g.a.strides[nb], g.a.strides[nb + 1]) || one_by_one(g.b, g.b.strides[nb + 1], g.b.strides[nb]);
 }
 
 // Whether the place of a batch needs 64 bits.
-bool is_far(const choice::Operand& o, const std::vector<Expr>& batch) {
+bool is_far(const program::Operand& o, const std::vector<Expr>& batch) {
   Expr end = o.offset;
   for (size_t d = 0; d < batch.size(); ++d) end += o.strides[d] * batch[d];
   return !sym::known_lt(end, int64_t{1} << 31);
@@ -62,14 +62,14 @@ std::string tensor_core_refusal(DType a, DType b, bool tf32) {
   return is_half(a) ? "" : "operands are not bf16, f16 or f32";
 }
 
-std::string gemm_mma_refusal(const choice::Node& node, const choice::Gemm& g) {
+std::string gemm_mma_refusal(const program::Node& node, const program::Gemm& g) {
   if (g.b2) return "it has two right operands";
   if (node.producer) return "rows of A are computed";
   if (g.accumulate != DType::F32) return "sums are not f32";
   return tensor_core_refusal(g.a.dtype, g.b.dtype, g.tf32);
 }
 
-KernelText generate_gemm_mma(const choice::Node& node, const choice::Gemm& g, const MmaTile& tile) {
+KernelText generate_gemm_mma(const program::Node& node, const program::Gemm& g, const MmaTile& tile) {
   CudaArguments arguments;
   const size_t nb = g.batch.size();
   std::vector<std::string> at = cuda_unflatten(arguments, "batch", g.batch);
@@ -102,7 +102,7 @@ KernelText generate_gemm_mma(const choice::Node& node, const choice::Gemm& g, co
   return k;
 }
 
-std::vector<MmaTile> mma_tiles(const choice::Gemm& g) {
+std::vector<MmaTile> mma_tiles(const program::Gemm& g) {
   if (g.tf32)
     return {{128, 128, 32, 3, 2, 2}, {128, 128, 16, 5, 2, 2}, {128, 256, 16, 4, 2, 4}, {256, 128, 16, 4, 4, 2}, {128, 256, 32, 3, 2, 4},
             {256, 128, 32, 3, 4, 2}, {128, 128, 32, 3, 2, 4}, {128, 128, 32, 4, 2, 2}, {128, 64, 32, 4, 2, 2},  {64, 128, 32, 4, 2, 2},
@@ -112,7 +112,7 @@ std::vector<MmaTile> mma_tiles(const choice::Gemm& g) {
           {128, 64, 64, 3, 2, 2},  {64, 128, 64, 3, 2, 2},  {64, 64, 64, 3, 2, 2},   {64, 64, 64, 4, 2, 2},   {32, 64, 64, 5, 2, 2}};
 }
 
-std::string mma_tile_refusal(const choice::Gemm& g, const MmaTile& t, int64_t shared_bytes) {
+std::string mma_tile_refusal(const program::Gemm& g, const MmaTile& t, int64_t shared_bytes) {
   constexpr int kMostStages = 8;
   if (t.stages < 2 || t.stages > kMostStages) return fmt::format("stages is not from 2 to {}", kMostStages);
   const auto tiles = mma_tiles(g);
@@ -127,7 +127,7 @@ std::string mma_tile_refusal(const choice::Gemm& g, const MmaTile& t, int64_t sh
   return mma_shared_bytes(x) > shared_bytes ? "its stages do not fit shared memory" : "";
 }
 
-MmaTile choose_mma_tile(const choice::Gemm& g, int64_t m, int64_t n, int64_t batch, int processors) {
+MmaTile choose_mma_tile(const program::Gemm& g, int64_t m, int64_t n, int64_t batch, int processors) {
   const bool many = ceil_div(m, 128) * ceil_div(n, 128) * batch >= processors;
   if (copies_elements(g)) return many ? MmaTile{128, 128, 32, 4, 2, 4} : MmaTile{64, 64, 32, 4, 2, 2};
   if (g.tf32) {
@@ -139,8 +139,8 @@ MmaTile choose_mma_tile(const choice::Gemm& g, int64_t m, int64_t n, int64_t bat
 }
 
 Form cuda_gemm_mma_form(const CudaSite& site) {
-  const choice::Node& node = site.node;
-  const auto& g = site.problem<choice::Gemm>();
+  const program::Node& node = site.node;
+  const auto& g = site.problem<program::Gemm>();
   const auto shared_bytes = static_cast<int64_t>(site.gpu.shared_bytes);
   const int processors = site.gpu.multiprocessors;
   const WgmmaSizes sizes = wgmma_sizes(g, processors);

@@ -17,17 +17,17 @@ Walk walk(const Expr& k_stride) { return k_stride == Expr(1) ? Walk{"e % DEPTH",
 
 }  // namespace
 
-std::string gemm_simt_refusal(const choice::Node& node, const choice::Gemm& g) {
+std::string gemm_simt_refusal(const program::Node& node, const program::Gemm& g) {
   return node.producer ? "rows of A are computed" : g.b2 ? "it has two right operands" : "";
 }
 
-KernelText generate_gemm_simt(const choice::Node& node, const choice::Gemm& g) {
+KernelText generate_gemm_simt(const program::Node& node, const program::Gemm& g) {
   TOROID_CHECK(!node.producer && !g.b2, "gemm_simt reads its rows from memory, and multiplies by one matrix");
   constexpr int kThreads = 256, kTile = 64;
   CudaArguments arguments;
   const size_t nb = g.batch.size();
   std::vector<std::string> at = cuda_unflatten(arguments, "batch", g.batch);
-  auto element = [&](const choice::Operand& o, const char* first, const char* second) {
+  auto element = [&](const program::Operand& o, const char* first, const char* second) {
     std::vector<std::string> place = at;
     place.insert(place.end(), {first, second});
     return cuda_load(arguments, o.dtype,
@@ -55,10 +55,10 @@ KernelText generate_gemm_simt(const choice::Node& node, const choice::Gemm& g) {
 }
 
 Form cuda_gemm_simt_form(const CudaSite& site) {
-  const choice::Node& node = site.node;
-  const auto& g = site.problem<choice::Gemm>();
+  const program::Node& node = site.node;
+  const auto& g = site.problem<program::Gemm>();
   Form form = make_form("gemm_simt", gemm_simt_refusal(node, g), [&node, &g] { return generate_gemm_simt(node, g); });
-  if (gemm_mma_refusal(node, g).empty()) form.configs = [] { return std::vector<choice::Config>{}; };  // far behind tensor cores
+  if (gemm_mma_refusal(node, g).empty()) form.configs = [] { return std::vector<program::Config>{}; };  // far behind tensor cores
   return form;
 }
 

@@ -16,7 +16,7 @@ constexpr int kColumns = 8;  // that a thread stores at once
 
 // A matrix of a Gemm: `outer` is m or n.
 struct Matrix {
-  const choice::Operand& operand;
+  const program::Operand& operand;
   const Expr &outer, &k, &outer_stride, &k_stride;
   bool k_contiguous() const { return k_stride == Expr(1) || k == Expr(1); }
   const Expr& inner_size() const { return k_contiguous() ? k : outer; }
@@ -28,25 +28,25 @@ struct Matrix {
   }
 };
 
-Matrix matrix_a(const choice::Gemm& g) {
+Matrix matrix_a(const program::Gemm& g) {
   const size_t nb = g.batch.size();
   return {g.a, g.m, g.k, g.a.strides[nb], g.a.strides[nb + 1]};
 }
-Matrix matrix_b(const choice::Gemm& g, const choice::Operand& b) {
+Matrix matrix_b(const program::Gemm& g, const program::Operand& b) {
   const size_t nb = g.batch.size();
   return {b, g.n, g.k, b.strides[nb + 1], b.strides[nb]};
 }
-Matrix matrix_b(const choice::Gemm& g) { return matrix_b(g, g.b); }
+Matrix matrix_b(const program::Gemm& g) { return matrix_b(g, g.b); }
 
 // Batch dimensions along which a matrix differs.
-std::vector<size_t> moving_dims(const choice::Gemm& g, const choice::Operand& o) {
+std::vector<size_t> moving_dims(const program::Gemm& g, const program::Operand& o) {
   std::vector<size_t> dims;
   for (size_t d = 0; d < g.batch.size(); ++d)
     if (!(o.strides[d] == Expr(0)) && !(g.batch[d] == Expr(1))) dims.push_back(d);
   return dims;
 }
 
-std::string matrix_refusal(const choice::Gemm& g, const Matrix& x) {
+std::string matrix_refusal(const program::Gemm& g, const Matrix& x) {
   if (!x.k_contiguous() && !(x.outer_stride == Expr(1)) && !(x.outer == Expr(1))) return "no dimension is contiguous";
   auto aligned = [&](const Expr& e) { return sym::known_multiple(e, x.aligned()); };
   if (!aligned(x.operand.offset) || !aligned(x.row_stride())) return "rows are not aligned to 16 bytes";
@@ -66,7 +66,7 @@ int64_t clusters_at_a_time(int cluster, int processors) {
 }
 
 // Of a tile of the result.
-int columns_of(const choice::Gemm& g, const WgmmaTile& tile) { return g.b2 ? tile.block_n / 2 : tile.block_n; }
+int columns_of(const program::Gemm& g, const WgmmaTile& tile) { return g.b2 ? tile.block_n / 2 : tile.block_n; }
 
 // Whether points that are computed twice come out the same.
 bool may_run_twice(const loop::Body& body) {
@@ -76,7 +76,7 @@ bool may_run_twice(const loop::Body& body) {
                       [](auto& s) { return s.step == loop::Step::Store && s.mode != loop::StoreMode::Set; });
 }
 
-WgmmaOperand operand_of(CudaArguments& arguments, const choice::Gemm& g, const Matrix& x, int box_rows, const std::vector<std::string>& at,
+WgmmaOperand operand_of(CudaArguments& arguments, const program::Gemm& g, const Matrix& x, int box_rows, const std::vector<std::string>& at,
                         int neighbours = 0) {
   device::cuda::TensorMap map;
   map.buffer = x.operand.buffer;
@@ -117,7 +117,7 @@ device::cuda::TensorMap in_order_of_lanes(device::cuda::TensorMap map, int begin
   return map;
 }
 
-std::string gemm_wgmma_refusal(const choice::Node& node, const choice::Gemm& g) {
+std::string gemm_wgmma_refusal(const program::Node& node, const program::Gemm& g) {
   if (node.producer) return "rows of A are computed";
   if (std::string why = tensor_core_refusal(g.a.dtype, g.b.dtype, g.tf32); !why.empty()) return why;
   if (g.accumulate != DType::F32) return "sums are not f32";
@@ -128,7 +128,7 @@ std::string gemm_wgmma_refusal(const choice::Node& node, const choice::Gemm& g) 
   return !a.empty() ? "A: " + a : !b.empty() ? "B: " + b : !b2.empty() ? "the second B: " + b2 : "";
 }
 
-KernelText generate_gemm_wgmma(const choice::Node& node, const choice::Gemm& g, const WgmmaTile& tile, int processors, bool overlaps) {
+KernelText generate_gemm_wgmma(const program::Node& node, const program::Gemm& g, const WgmmaTile& tile, int processors, bool overlaps) {
   CudaArguments arguments;
   std::vector<std::string> at = cuda_unflatten(arguments, "batch", g.batch);
   GemmWgmma w;
@@ -150,7 +150,7 @@ KernelText generate_gemm_wgmma(const choice::Node& node, const choice::Gemm& g, 
   w.b.k_contiguous = b.k_contiguous();
   w.a = operand_of(arguments, g, a, wgmma_box_rows_a(w), at);
   if (g.b2) w.b2.emplace();
-  auto fits = [&](const choice::Operand& o) { return matrix_b(g, o).k_contiguous() && moving_dims(g, o).empty(); };
+  auto fits = [&](const program::Operand& o) { return matrix_b(g, o).k_contiguous() && moving_dims(g, o).empty(); };
   const bool never_crosses = whole_columns || w.last_column_early;
   if (fits(g.b) && (!g.b2 || fits(*g.b2)) && takes_neighbours(tile, g.b2.has_value()))
     w.neighbours = sym::known_multiple(g.n, kQuadColumns) ? kQuadColumns : never_crosses ? (eights ? kColumns : 1) : 0;
@@ -171,8 +171,8 @@ KernelText generate_gemm_wgmma(const choice::Node& node, const choice::Gemm& g, 
   return wgmma_kernel(arguments, w, "gemm_wgmma", node, epilogue, g, processors);
 }
 
-KernelText wgmma_kernel(CudaArguments& arguments, const GemmWgmma& w, const std::string& name, const choice::Node& node,
-                        const CudaPoints& epilogue, const choice::Gemm& g, int processors) {
+KernelText wgmma_kernel(CudaArguments& arguments, const GemmWgmma& w, const std::string& name, const program::Node& node,
+                        const CudaPoints& epilogue, const program::Gemm& g, int processors) {
   const WgmmaTile& tile = w.tile;
   const int columns = columns_of(g, tile);
   Expr batch = 1;
@@ -272,7 +272,7 @@ void settle_wgmma_tile(WgmmaTile& t) {
   t.stages = std::min(kMostStages, (kSharedLimit - fixed) / stage);
 }
 
-std::vector<WgmmaTile> wgmma_tiles(const choice::Gemm& g, bool window) {
+std::vector<WgmmaTile> wgmma_tiles(const program::Gemm& g, bool window) {
   std::vector<WgmmaTile> tiles;
   const bool boxes = !matrix_b(g).k_contiguous();
   auto takes = [columns = (boxes ? 64 : 16) * (g.b2 ? 2 : 1)](int block_n) { return block_n % columns == 0; };
@@ -317,7 +317,7 @@ std::vector<WgmmaTile> wgmma_tiles(const choice::Gemm& g, bool window) {
 namespace {
 
 // Whether a tile of wgmma_tiles() makes sense.
-bool suits(const choice::Gemm& g, const WgmmaSizes& s, const WgmmaTile& t) {
+bool suits(const program::Gemm& g, const WgmmaSizes& s, const WgmmaTile& t) {
   const int64_t n = g.b2 ? 2 * s.n : s.n;
   if ((t.beside > 1 && s.n <= t.block_n) || (t.block_m > 64 && s.m <= t.block_m / 2)) return false;
   if (t.share > 1 && (s.m <= t.block_m || !matrix_b(g).k_contiguous())) return false;
@@ -332,7 +332,7 @@ bool suits(const choice::Gemm& g, const WgmmaSizes& s, const WgmmaTile& t) {
 
 }  // namespace
 
-std::vector<WgmmaTile> ranked_wgmma_tiles(const choice::Gemm& g, const WgmmaSizes& s) {
+std::vector<WgmmaTile> ranked_wgmma_tiles(const program::Gemm& g, const WgmmaSizes& s) {
   auto aligned_rows = [](const Matrix& x) { return sym::known_multiple(x.row_stride(), 2 * x.aligned()); };
   const bool aligned = aligned_rows(matrix_a(g)) && aligned_rows(matrix_b(g));
   const bool columns = matrix_b(g).k_contiguous() && moving_dims(g, g.b).empty(), eights = sym::known_multiple(g.n, kColumns);
@@ -349,13 +349,13 @@ std::vector<WgmmaTile> ranked_wgmma_tiles(const choice::Gemm& g, const WgmmaSize
   return tiles;
 }
 
-WgmmaTile choose_wgmma_tile(const choice::Gemm& g, const WgmmaSizes& s) {
+WgmmaTile choose_wgmma_tile(const program::Gemm& g, const WgmmaSizes& s) {
   const std::vector<WgmmaTile> tiles = ranked_wgmma_tiles(g, s);
   TOROID_CHECK(!tiles.empty(), "no tile suits a product of {} x {} x {}", s.m, s.n, s.k);
   return tiles[0];
 }
 
-std::string wgmma_tile_refusal(const choice::Gemm& g, const WgmmaSizes& s, const WgmmaTile& t) {
+std::string wgmma_tile_refusal(const program::Gemm& g, const WgmmaSizes& s, const WgmmaTile& t) {
   for (const WgmmaTile& known : wgmma_tiles(g, s.window)) {
     WgmmaTile same = known;
     same.stages = t.stages;
@@ -364,17 +364,17 @@ std::string wgmma_tile_refusal(const choice::Gemm& g, const WgmmaSizes& s, const
   return "there is no such tile";
 }
 
-std::string gemm_wgmma_refusal(const choice::Node& node, const choice::Gemm& g, const device::cuda::GpuInfo& gpu) {
+std::string gemm_wgmma_refusal(const program::Node& node, const program::Gemm& g, const device::cuda::GpuInfo& gpu) {
   return gpu.is_hopper() ? gemm_wgmma_refusal(node, g) : "the GPU has no wgmma";
 }
 
-WgmmaSizes wgmma_sizes(const choice::Gemm& g, int processors) {
+WgmmaSizes wgmma_sizes(const program::Gemm& g, int processors) {
   WgmmaSizes s{.m = typical_size(g.m), .n = typical_size(g.n), .k = typical_size(g.k), .processors = processors};
   for (auto& e : g.batch) s.batch *= typical_size(e);
   return s;
 }
 
-Tiling<WgmmaTile> wgmma_tiling(const choice::Gemm& g, const WgmmaSizes& sizes, std::function<KernelText(const WgmmaTile&)> generate) {
+Tiling<WgmmaTile> wgmma_tiling(const program::Gemm& g, const WgmmaSizes& sizes, std::function<KernelText(const WgmmaTile&)> generate) {
   Tiling<WgmmaTile> how;
   how.rule = [=] { return choose_wgmma_tile(g, sizes); };
   how.others = [=] { return ranked_wgmma_tiles(g, sizes); };
@@ -386,8 +386,8 @@ Tiling<WgmmaTile> wgmma_tiling(const choice::Gemm& g, const WgmmaSizes& sizes, s
 }
 
 Form cuda_gemm_wgmma_form(const CudaSite& site) {
-  const choice::Node& node = site.node;
-  const auto& g = site.problem<choice::Gemm>();
+  const program::Node& node = site.node;
+  const auto& g = site.problem<program::Gemm>();
   const int processors = site.gpu.multiprocessors;
   return make_form(
       "gemm_wgmma", gemm_wgmma_refusal(node, g, site.gpu),

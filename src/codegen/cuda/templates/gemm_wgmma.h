@@ -4,22 +4,22 @@
 #include <string>
 #include <vector>
 
-#include "choice/program.h"
 #include "codegen/cuda/templates/gemm_wgmma_text.h"
 #include "codegen/cuda/templates/parts.h"
 #include "codegen/forms.h"
 #include "codegen/kernel_text.h"
 #include "device/cuda/gpu.h"
+#include "program/program.h"
 
 namespace toroid::codegen {
 
 // Why generate_gemm_wgmma() does not take a Gemm node; empty when it does.
-std::string gemm_wgmma_refusal(const choice::Node& node, const choice::Gemm& g);
+std::string gemm_wgmma_refusal(const program::Node& node, const program::Gemm& g);
 // processors: multiprocessors of the GPU.
-KernelText generate_gemm_wgmma(const choice::Node& node, const choice::Gemm& g, const WgmmaTile& tile, int processors, bool overlaps);
+KernelText generate_gemm_wgmma(const program::Node& node, const program::Gemm& g, const WgmmaTile& tile, int processors, bool overlaps);
 // The kernel of a template around that text, for the tiles of a product of g's sizes.
-KernelText wgmma_kernel(CudaArguments& arguments, const GemmWgmma& w, const std::string& name, const choice::Node& node,
-                        const CudaPoints& epilogue, const choice::Gemm& g, int processors);
+KernelText wgmma_kernel(CudaArguments& arguments, const GemmWgmma& w, const std::string& name, const program::Node& node,
+                        const CudaPoints& epilogue, const program::Gemm& g, int processors);
 
 // The map {k, n} of a B with the boxes of wgmma_box_rows_b() as GemmWgmma::neighbours (`begin`) wants it: columns 8 q + 2 j + e of
 // kQuadColumns come in the order of j, q, e. Its coordinates are in units of `begin` columns.
@@ -33,20 +33,20 @@ struct WgmmaSizes {
 };
 // All tiles of a product that is not refused, those of them that make sense for these sizes, by a model of the time, and the fastest of
 // those.
-std::vector<WgmmaTile> wgmma_tiles(const choice::Gemm& g, bool window = false);
-std::vector<WgmmaTile> ranked_wgmma_tiles(const choice::Gemm& g, const WgmmaSizes& sizes);
-WgmmaTile choose_wgmma_tile(const choice::Gemm& g, const WgmmaSizes& sizes);
+std::vector<WgmmaTile> wgmma_tiles(const program::Gemm& g, bool window = false);
+std::vector<WgmmaTile> ranked_wgmma_tiles(const program::Gemm& g, const WgmmaSizes& sizes);
+WgmmaTile choose_wgmma_tile(const program::Gemm& g, const WgmmaSizes& sizes);
 // Why a tile is none of those that make sense, but for fewer stages; empty when it is one.
-std::string wgmma_tile_refusal(const choice::Gemm& g, const WgmmaSizes& sizes, const WgmmaTile& t);
+std::string wgmma_tile_refusal(const program::Gemm& g, const WgmmaSizes& sizes, const WgmmaTile& t);
 // Gives a tile as many stages as fit.
 void settle_wgmma_tile(WgmmaTile& t);
 
 // On this GPU.
-std::string gemm_wgmma_refusal(const choice::Node& node, const choice::Gemm& g, const device::cuda::GpuInfo& gpu);
+std::string gemm_wgmma_refusal(const program::Node& node, const program::Gemm& g, const device::cuda::GpuInfo& gpu);
 
 // The sizes of a product, guessed where the run tells them.
-WgmmaSizes wgmma_sizes(const choice::Gemm& g, int processors);
+WgmmaSizes wgmma_sizes(const program::Gemm& g, int processors);
 // `g` is copied: it may be made up.
-Tiling<WgmmaTile> wgmma_tiling(const choice::Gemm& g, const WgmmaSizes& sizes, std::function<KernelText(const WgmmaTile&)> generate);
+Tiling<WgmmaTile> wgmma_tiling(const program::Gemm& g, const WgmmaSizes& sizes, std::function<KernelText(const WgmmaTile&)> generate);
 
 }  // namespace toroid::codegen

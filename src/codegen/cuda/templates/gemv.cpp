@@ -13,8 +13,8 @@
 namespace toroid::codegen {
 namespace {
 
-using choice::Gemm;
 using loop::Step;
+using program::Gemm;
 
 constexpr int kThreads = 512, kWarps = kThreads / 32;
 constexpr int kMaxRows = 16;          // of one tensor core instruction
@@ -61,7 +61,7 @@ struct Shape {
 };
 
 // What every element of A is exactly a value of: its storage, or what its producer rounds to before it stores.
-DType precision_of_a(const choice::Node& node, const Gemm& g) {
+DType precision_of_a(const program::Node& node, const Gemm& g) {
   if (!node.producer) return g.a.dtype;
   const auto& steps = node.producer->body.steps;
   for (auto& s : steps) {
@@ -111,7 +111,7 @@ void choose_kept(Shape& s, const Expr& n, const CudaGemvTarget& target) {
 }
 
 // Of the problem; how the work is divided is left open.
-Shape problem_of(const choice::Node& node) {
+Shape problem_of(const program::Node& node) {
   const auto& g = std::get<Gemm>(node.problem);
   Shape s;
   s.produced = node.producer.has_value();
@@ -125,14 +125,14 @@ Shape problem_of(const choice::Node& node) {
   return s;
 }
 
-Shape shape_of(const choice::Node& node, const CudaGemvTile& tile) {
+Shape shape_of(const program::Node& node, const CudaGemvTile& tile) {
   Shape s = problem_of(node);
   s.how = tile;
   s.cut(tile.slices);
   return s;
 }
 
-std::string operand_refusal(const choice::Node& node, const Gemm& g) {
+std::string operand_refusal(const program::Node& node, const Gemm& g) {
   const size_t nb = g.batch.size();
   for (auto& e : g.batch)
     if (!(e == Expr(1))) return "a batch";
@@ -157,7 +157,7 @@ std::string storage_name(DType t) { return t == DType::F32 ? "f32" : "u16"; }
 // --- text -----------------------------------------------------------------------------------------------------------------------------
 
 // Statements that fill x.
-std::string rows_text(CudaArguments& arguments, const choice::Node& node, const Shape& s, bool& wide) {
+std::string rows_text(CudaArguments& arguments, const program::Node& node, const Shape& s, bool& wide) {
   const auto& g = std::get<Gemm>(node.problem);
   const size_t nb = g.batch.size();
   std::vector<std::string> at(nb, "0");
@@ -182,7 +182,7 @@ std::string rows_text(CudaArguments& arguments, const choice::Node& node, const 
 }
 
 // Brings constants that the producer and the epilogue read to L2 before the kernel waits for its predecessor.
-std::string early_text(CudaArguments& arguments, const choice::Node& node, const std::vector<loop::Buffer>& buffers) {
+std::string early_text(CudaArguments& arguments, const program::Node& node, const std::vector<loop::Buffer>& buffers) {
   std::map<int, DType> found;
   for (const loop::Body* body : {node.producer ? &node.producer->body : nullptr, &node.body}) {
     if (!body) continue;
@@ -240,7 +240,7 @@ Substitutions sizes_text(const Shape& s) {
 
 }  // namespace
 
-std::string cuda_gemv_refusal(const choice::Node& node, const CudaGemvTarget& target) {
+std::string cuda_gemv_refusal(const program::Node& node, const CudaGemvTarget& target) {
   const auto& g = std::get<Gemm>(node.problem);
   if (g.b2) return "it has two right operands";
   if (std::string why = operand_refusal(node, g); !why.empty()) return why;
@@ -252,7 +252,7 @@ std::string cuda_gemv_refusal(const choice::Node& node, const CudaGemvTarget& ta
   return s.shared_bytes() + kStaticShared > target.shared_bytes ? "rows do not fit shared memory" : "";
 }
 
-CudaGemvTile choose_cuda_gemv_tile(const choice::Node& node, const CudaGemvTarget& target) {
+CudaGemvTile choose_cuda_gemv_tile(const program::Node& node, const CudaGemvTarget& target) {
   const auto& g = std::get<Gemm>(node.problem);
   Shape s = problem_of(node);
   while (s.how.warps_k > 1 && s.step_k() / 2 >= s.k) s.how.warps_k /= 2;
@@ -261,14 +261,14 @@ CudaGemvTile choose_cuda_gemv_tile(const choice::Node& node, const CudaGemvTarge
   return s.how;
 }
 
-void settle_cuda_gemv_tile(const choice::Node& node, const CudaGemvTarget& target, CudaGemvTile& t) {
+void settle_cuda_gemv_tile(const program::Node& node, const CudaGemvTarget& target, CudaGemvTile& t) {
   if (t.warps_k > kWarps || t.slices > target.multiprocessors) return;  // no tile
   Shape s = shape_of(node, t);
   choose_kept(s, std::get<Gemm>(node.problem).n, target);
   t.kept = s.how.kept;
 }
 
-std::vector<CudaGemvTile> other_cuda_gemv_tiles(const choice::Node& node, const CudaGemvTarget& target) {
+std::vector<CudaGemvTile> other_cuda_gemv_tiles(const program::Node& node, const CudaGemvTarget& target) {
   const CudaGemvTile rule = choose_cuda_gemv_tile(node, target);
   std::vector<CudaGemvTile> tiles;
   auto add = [&](int warps_k, int64_t slices, int depth) {
@@ -288,7 +288,7 @@ std::vector<CudaGemvTile> other_cuda_gemv_tiles(const choice::Node& node, const 
   return tiles;
 }
 
-std::string cuda_gemv_tile_refusal(const choice::Node& node, const CudaGemvTarget& target, const CudaGemvTile& t) {
+std::string cuda_gemv_tile_refusal(const program::Node& node, const CudaGemvTarget& target, const CudaGemvTile& t) {
   constexpr int kMostDepth = 24, kMostSlices = 16, kMostKept = 4096;
   if (t.warps_k > kWarps || kWarps % t.warps_k != 0) return fmt::format("warps_k is no part of {}", kWarps);
   if (t.depth > kMostDepth || t.kept > kMostKept || t.slices > kMostSlices || t.slices > target.multiprocessors)
@@ -298,7 +298,7 @@ std::string cuda_gemv_tile_refusal(const choice::Node& node, const CudaGemvTarge
   return s.shared_bytes() + kStaticShared > target.shared_bytes ? "its ring, rows and sums do not fit shared memory" : "";
 }
 
-KernelText generate_cuda_gemv(const choice::Node& node, const std::vector<loop::Buffer>& buffers, const CudaGemvTarget& target,
+KernelText generate_cuda_gemv(const program::Node& node, const std::vector<loop::Buffer>& buffers, const CudaGemvTarget& target,
                               const CudaGemvTile& tile) {
   const auto& g = std::get<Gemm>(node.problem);
   const size_t nb = g.batch.size();
@@ -353,7 +353,7 @@ CudaGemvTarget cuda_gemv_target(const device::cuda::GpuInfo& gpu) {
 
 Form cuda_gemv_form(const CudaSite& site) {
   const CudaGemvTarget target = cuda_gemv_target(site.gpu);
-  const choice::Node& node = site.node;
+  const program::Node& node = site.node;
   const auto& buffers = site.program.buffers;
   Tiling<CudaGemvTile> how;
   how.rule = [=, &node] { return choose_cuda_gemv_tile(node, target); };
@@ -365,7 +365,7 @@ Form cuda_gemv_form(const CudaSite& site) {
   Form form = make_form("gemv", cuda_gemv_refusal(node, target), how);
   // With more rows the sums that warps exchange cost more than what tiles of 64 rows copy for nothing.
   constexpr int64_t kFewRows = 8;
-  const auto& g = site.problem<choice::Gemm>();
+  const auto& g = site.problem<program::Gemm>();
   if (typical_size(g.m) > kFewRows && gemm_wgmma_refusal(node, g, site.gpu).empty()) form.reluctance = "tiles of gemm_wgmma are faster";
   return form;
 }

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "choice/program.h"
 #include "codegen/forms.h"
 #include "device/cuda/gpu.h"
+#include "program/program.h"
 
 namespace toroid::codegen {
 
@@ -31,17 +31,17 @@ void fields(CudaGemvTile& t, const Visit& visit) {
   visit("kept", t.kept, kDoubles);
 }
 // By rule, and others worth a trial; for a node that is not refused.
-CudaGemvTile choose_cuda_gemv_tile(const choice::Node& node, const CudaGemvTarget& target);
-std::vector<CudaGemvTile> other_cuda_gemv_tiles(const choice::Node& node, const CudaGemvTarget& target);
+CudaGemvTile choose_cuda_gemv_tile(const program::Node& node, const CudaGemvTarget& target);
+std::vector<CudaGemvTile> other_cuda_gemv_tiles(const program::Node& node, const CudaGemvTarget& target);
 // Why a tile is none for the node; empty when it is one.
-std::string cuda_gemv_tile_refusal(const choice::Node& node, const CudaGemvTarget& target, const CudaGemvTile& t);
+std::string cuda_gemv_tile_refusal(const program::Node& node, const CudaGemvTarget& target, const CudaGemvTile& t);
 // Chooses `kept` for what else a tile has.
-void settle_cuda_gemv_tile(const choice::Node& node, const CudaGemvTarget& target, CudaGemvTile& t);
+void settle_cuda_gemv_tile(const program::Node& node, const CudaGemvTarget& target, CudaGemvTile& t);
 
 // Why generate_cuda_gemv() does not take a Gemm node; empty when it does.
-std::string cuda_gemv_refusal(const choice::Node& node, const CudaGemvTarget& target);
+std::string cuda_gemv_refusal(const program::Node& node, const CudaGemvTarget& target);
 // buffers: the program's. Constant ones are read before the kernel waits for its predecessor.
-KernelText generate_cuda_gemv(const choice::Node& node, const std::vector<loop::Buffer>& buffers, const CudaGemvTarget& target,
+KernelText generate_cuda_gemv(const program::Node& node, const std::vector<loop::Buffer>& buffers, const CudaGemvTarget& target,
                               const CudaGemvTile& tile);
 
 CudaGemvTarget cuda_gemv_target(const device::cuda::GpuInfo& gpu);

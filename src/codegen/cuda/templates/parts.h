@@ -30,7 +30,7 @@ CudaPoints cuda_epilogue(CudaArguments& arguments, loop::Nest nest, std::span<co
 CudaPoints cuda_epilogue_around(CudaArguments& arguments, const loop::Nest& nest, std::span<const std::string> places,
                                 const std::string& accumulators, int width, const CudaSideBySide& how, bool early = false);
 
-// Why cuda_row() does not print a producer (see choice::Node) whose first `outer` variables are in scope; empty when it does.
+// Why cuda_row() does not print a producer (see program::Node) whose first `outer` variables are in scope; empty when it does.
 std::string cuda_row_refusal(const loop::Nest& producer, size_t outer);
 // Statements that all `threads` threads of a block run together and that fill `row`, an array of f32 in shared memory at a multiple of
 // 16 bytes, with what the body stores to `buffer`. at: C expressions of the domain's first variables. The template synchronizes.

@@ -20,7 +20,7 @@ struct Shape {
   bool whole = false, selects = false, sorts_long = false;
 };
 
-Shape shape_of(const choice::Sort& s) {
+Shape shape_of(const program::Sort& s) {
   const int64_t pair = size_of(s.keys.dtype) == 8 ? 16 : 8, most = kSharedPairs / pair;
   auto room_for = [](int64_t n) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(n, 1)))); };
   Shape out;
@@ -40,9 +40,9 @@ std::string sort_statements(const Shape& s) {
 
 }  // namespace
 
-bool cuda_supports(const choice::Sort& s) { return !is_complex(s.keys.dtype); }
+bool cuda_supports(const program::Sort& s) { return !is_complex(s.keys.dtype); }
 
-KernelText generate_cuda_sort(const choice::Sort& s) {
+KernelText generate_cuda_sort(const program::Sort& s) {
   const Shape shape = shape_of(s);
   const int64_t element = static_cast<int64_t>(size_of(s.keys.dtype)), pair = element == 8 ? 16 : 8;
   const bool one_step = shape.whole && !shape.selects && !shape.sorts_long;
@@ -50,14 +50,14 @@ KernelText generate_cuda_sort(const choice::Sort& s) {
   const std::string bits = fmt::format("u{}", 8 * element);
   CudaArguments arguments;
   const std::vector<std::string> rows = cuda_unflatten(arguments, "row", s.rows);
-  auto address = [&](const choice::Operand& o, const std::string& position) {
+  auto address = [&](const program::Operand& o, const std::string& position) {
     std::vector<std::string> at = rows;
     at.push_back(position);
     return fmt::format("{} + {}", arguments.pointer(o.buffer, o.dtype), cuda_address(arguments, o.offset, o.strides, at));
   };
   const std::string x = "(" + address(s.keys, "0") + ")";
   std::string stores;
-  for (const choice::Operand* o : {&s.values, &s.positions}) {
+  for (const program::Operand* o : {&s.values, &s.positions}) {
     if (o->buffer < 0) continue;
     arguments.mark_written(o->buffer);
     stores += o == &s.values ? fmt::format("*({}*)({}) = x[at * step];\n", bits, address(*o, "i"))

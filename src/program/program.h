@@ -6,11 +6,11 @@
 #include <variant>
 
 #include "base/index_fault.h"
-#include "choice/config.h"
 #include "graph/graph.h"
 #include "loop/node.h"
+#include "program/config.h"
 
-namespace toroid::choice {
+namespace toroid::program {
 
 // A strided view of a buffer: element (i, j, ...) is at offset + i * strides[0] + ...
 struct Operand {
@@ -198,8 +198,8 @@ bool may_join(const Program& p, const Node& a, const Node& b);
 std::string label(const Node& n);
 std::vector<int> reads(const Node& n);
 std::vector<int> writes(const Node& n);
-// The program as text, which choice/parse.h reads back. places: also the source lines of nodes, and the graphs that alternatives were
+// The program as text, which program/parse.h reads back. places: also the source lines of nodes, and the graphs that alternatives were
 // made of.
 std::string to_string(const Program& p, bool places = true);
 
-}  // namespace toroid::choice
+}  // namespace toroid::program

@@ -1,4 +1,4 @@
-#include "choice/parse.h"
+#include "program/parse.h"
 
 #include <limits>
 #include <tuple>
@@ -6,7 +6,7 @@
 #include "graph/control_flow.h"
 #include "graph/text.h"
 
-namespace toroid::choice {
+namespace toroid::program {
 namespace {
 
 constexpr int kMaxDepth = 16;  // of programs within programs
@@ -440,4 +440,4 @@ class Parser : private graph::TextReader {
 
 Program parse(const std::string& text) { return Parser(text, 0, 0).whole(); }
 
-}  // namespace toroid::choice
+}  // namespace toroid::program

@@ -5,9 +5,9 @@
 #include <set>
 #include <string>
 
-#include "choice/program.h"
+#include "program/program.h"
 
-namespace toroid::choice {
+namespace toroid::program {
 
 // Calls visit for every expression of a node that is made of sizes: of its problem, what is fused with it, and its alternatives' programs.
 void for_each_expression(const Node& n, const std::function<void(const Expr&)>& visit);
@@ -19,4 +19,4 @@ std::set<std::string> size_symbols(const Program& p);
 // used); of its guards those on these symbols alone.
 void drop_unused_symbols(Program& p);
 
-}  // namespace toroid::choice
+}  // namespace toroid::program

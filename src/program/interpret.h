@@ -3,9 +3,9 @@
 
 #include <span>
 
-#include "choice/program.h"
+#include "program/program.h"
 
-namespace toroid::choice {
+namespace toroid::program {
 
 // Checks the inputs (UserError), runs the nodes in order, writes what the program writes to inputs into their tensors, and returns the
 // other outputs in order (undefined for literals). All tensors are on the CPU. Loops are those of loop::interpret, problems are their
@@ -13,4 +13,4 @@ namespace toroid::choice {
 // undecided choice the first implementation runs. Memory that nothing has written holds NaN, or integers that no program means.
 std::vector<Tensor> interpret(const Program& p, std::span<const Tensor> user_inputs);
 
-}  // namespace toroid::choice
+}  // namespace toroid::program

@@ -1,10 +1,10 @@
-#include "choice/config.h"
+#include "program/config.h"
 
 #include <charconv>
 
 #include "base/check.h"
 
-namespace toroid::choice {
+namespace toroid::program {
 
 int64_t Config::at(std::string_view field) const {
   for (auto& [name, value] : fields)
@@ -40,4 +40,4 @@ Config parse_config(std::string_view text) {
   return c;
 }
 
-}  // namespace toroid::choice
+}  // namespace toroid::program

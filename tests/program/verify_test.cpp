@@ -1,5 +1,5 @@
 // A well-formed program of every kind of node, and what the verifier says of it once something is wrong.
-#include "choice/verify.h"
+#include "program/verify.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include "errors.h"
 #include "ops/table.h"
 
-namespace toroid::choice {
+namespace toroid::program {
 namespace {
 
 Node loop_node(const std::string& text, const std::string& origin) {
@@ -258,4 +258,4 @@ TEST(ProgramVerifier, RefusesPlantedFaultsByTheNameOfTheirRule) {
 }
 
 }  // namespace
-}  // namespace toroid::choice
+}  // namespace toroid::program

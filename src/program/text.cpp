@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "choice/program.h"
+#include "program/program.h"
 
-namespace toroid::choice {
+namespace toroid::program {
 namespace {
 
 using sym::in_quotes;
@@ -88,7 +88,7 @@ class Printer {
     for (auto& r : p.rearranged)
       for (auto& part : r.parts)
         out += fmt::format("constant %{}: [{}] of {} at {} strides [{}]\n", r.buffer, fmt::join(part.sizes, ", "),
-                           choice::text_of(part.from), part.offset, fmt::join(part.strides, ", "));
+                           program::text_of(part.from), part.offset, fmt::join(part.strides, ", "));
     for (auto& in : p.inputs) out += text_of(in);
     for (auto& o : p.outputs) out += text_of(o);
     for (auto& s : p.sites) out += text_of(s);
@@ -124,16 +124,16 @@ class Printer {
     std::string out = std::visit(Problem{}, n.problem);
     if (n.is_library()) out += fmt::format(" by {}", name_of(n.by));
     if (!n.config.empty()) out += " as " + in_quotes(to_string(n.config));
-    if (n.options) out += " " + choice::text_of(*n.options);
+    if (n.options) out += " " + program::text_of(*n.options);
     if (!n.parts.empty()) out += fmt::format(" parts [{}]", fmt::join(n.parts, ", "));
     out += " #";
     for (auto& o : n.origins) out += " " + in_quotes(o);
     out += place(n.where) + "\n";
-    if (n.producer) out += "rows " + choice::text_of(*n.producer);
+    if (n.producer) out += "rows " + program::text_of(*n.producer);
     if (auto* e = std::get_if<Extern>(&n.problem)) return out + blocks(*e);
     if (auto* o = std::get_if<Open>(&n.problem)) return out + alternatives(*o);
     if (!n.is_sort()) out += loop::to_string(n.domain, n.body);
-    for (auto& nest : n.beside) out += "beside " + choice::text_of(nest);
+    for (auto& nest : n.beside) out += "beside " + program::text_of(nest);
     return out;
   }
 
@@ -141,7 +141,7 @@ class Printer {
     std::string out;
     for (size_t i = 0; i < e.blocks.size(); ++i) {
       if (i < e.conditions.size()) out += "where (" + sym::to_string(e.conditions[i]) + ") ";
-      if (i < e.options.size()) out += choice::text_of(e.options[i]) + " ";
+      if (i < e.options.size()) out += program::text_of(e.options[i]) + " ";
       out += "block " + graph::to_string(*e.blocks[i]);
     }
     return out;
@@ -150,7 +150,7 @@ class Printer {
   std::string alternatives(const Open& o) {
     std::string out;
     for (auto& a : o.alternatives)
-      out += fmt::format("alternative {} key {} {} {}{}", in_quotes(a.name), in_quotes(a.key), choice::text_of(a.options),
+      out += fmt::format("alternative {} key {} {} {}{}", in_quotes(a.name), in_quotes(a.key), program::text_of(a.options),
                          print(*a.program), places_ && a.graph ? "from " + graph::to_string(*a.graph) : "");
     for (auto& r : o.refused) out += fmt::format("refused {}: {}\n", in_quotes(r.name), in_quotes(r.reason));
     return out;
@@ -163,4 +163,4 @@ class Printer {
 
 std::string to_string(const Program& p, bool places) { return Printer(places).print(p); }
 
-}  // namespace toroid::choice
+}  // namespace toroid::program

@@ -1,6 +1,6 @@
-#include "choice/ways.h"
+#include "program/ways.h"
 
-namespace toroid::choice {
+namespace toroid::program {
 namespace {
 
 constexpr std::string_view kAlternative = "alternative ";
@@ -20,4 +20,4 @@ std::optional<std::string_view> alternative_of(const Config& way) {
   return std::string_view(way.form).substr(kAlternative.size());
 }
 
-}  // namespace toroid::choice
+}  // namespace toroid::program

@@ -2,9 +2,9 @@
 // decides, a branch.
 #pragma once
 
-#include "choice/program.h"
+#include "program/program.h"
 
-namespace toroid::choice {
+namespace toroid::program {
 
 // The program with the nodes of alternative number `alternative` in place of the Open node number `node`: they work on the buffers around
 // it, with memory of their own for what is temporary. Constants become inputs of the program, symbols and what guards say of them join the
@@ -29,4 +29,4 @@ Program inline_defaults(Program p, std::vector<std::string>& decisions);
 // compiled with. Names are no part of it. For comparing the alternatives of one node, not for keys on disk.
 std::string content_key(const Program& p, const OptionValues& options);
 
-}  // namespace toroid::choice
+}  // namespace toroid::program

@@ -1,15 +1,15 @@
-#include "choice/inline.h"
+#include "program/inline.h"
 
 #include <algorithm>
 #include <set>
 
 #include "base/check.h"
 #include "base/hash.h"
-#include "choice/region.h"
-#include "choice/sizes.h"
 #include "loop/var_map.h"
+#include "program/region.h"
+#include "program/sizes.h"
 
-namespace toroid::choice {
+namespace toroid::program {
 namespace {
 
 constexpr int64_t kHashed = 1 << 16;  // elements: larger constants are the same where they are one tensor
@@ -228,4 +228,4 @@ std::string content_key(const Program& p, const OptionValues& options) {
   return hash_text(text).hex();
 }
 
-}  // namespace toroid::choice
+}  // namespace toroid::program

@@ -1,13 +1,13 @@
-#include "choice/region.h"
+#include "program/region.h"
 
 #include <algorithm>
 #include <map>
 
 #include "base/check.h"
-#include "choice/sizes.h"
 #include "loop/var_map.h"
+#include "program/sizes.h"
 
-namespace toroid::choice {
+namespace toroid::program {
 namespace {
 
 bool contains(const std::vector<int>& list, int x) { return std::find(list.begin(), list.end(), x) != list.end(); }
@@ -187,4 +187,4 @@ Program region(const Program& p, std::span<const size_t> nodes) { return Region(
 
 Hash128 region_key(const Program& region) { return hash_text(to_string(region, false)); }
 
-}  // namespace toroid::choice
+}  // namespace toroid::program

@@ -1,8 +1,8 @@
-#include "choice/dead_code.h"
+#include "program/dead_code.h"
 
 #include <algorithm>
 
-namespace toroid::choice {
+namespace toroid::program {
 
 void eliminate_dead(Program& p) {
   std::vector<bool> needed;
@@ -20,4 +20,4 @@ void eliminate_dead(Program& p) {
   std::erase_if(p.nodes, [&](const Node&) { return !stays[at++]; });
 }
 
-}  // namespace toroid::choice
+}  // namespace toroid::program

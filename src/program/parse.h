@@ -3,9 +3,9 @@
 
 #include <string>
 
-#include "choice/program.h"
+#include "program/program.h"
 
-namespace toroid::choice {
+namespace toroid::program {
 
 // What to_string(Program) prints, one thing a line:
 //   program "softplus" symbols(s0 in 1..64) guards(s0 >= 2) {
@@ -22,4 +22,4 @@ namespace toroid::choice {
 // line and column; the program is not verified.
 Program parse(const std::string& text);
 
-}  // namespace toroid::choice
+}  // namespace toroid::program

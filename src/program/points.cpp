@@ -1,6 +1,6 @@
-#include "choice/points.h"
+#include "program/points.h"
 
-namespace toroid::choice {
+namespace toroid::program {
 namespace {
 
 std::vector<Expr> with(std::vector<Expr> front, std::initializer_list<Expr> back) {
@@ -60,4 +60,4 @@ std::optional<std::vector<Expr>> points_of(const Node& n) { return std::visit(Po
 
 void for_each_view(const Node& n, const VisitView& visit) { std::visit(Views{visit, n.producer.has_value()}, n.problem); }
 
-}  // namespace toroid::choice
+}  // namespace toroid::program

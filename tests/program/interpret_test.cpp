@@ -1,15 +1,15 @@
 // What programs mean, by small ones whose results are known.
-#include "choice/interpret.h"
+#include "program/interpret.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "choice/parse.h"
-#include "choice/verify.h"
 #include "errors.h"
+#include "program/parse.h"
+#include "program/verify.h"
 
-namespace toroid::choice {
+namespace toroid::program {
 namespace {
 
 Program program(const std::string& body) {
@@ -169,4 +169,4 @@ loop (i0: 2) {
 }
 
 }  // namespace
-}  // namespace toroid::choice
+}  // namespace toroid::program

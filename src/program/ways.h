@@ -4,9 +4,9 @@
 #include <optional>
 #include <string_view>
 
-#include "choice/program.h"
+#include "program/program.h"
 
-namespace toroid::choice {
+namespace toroid::program {
 
 // "cublaslt(algo=1)": the library that computes the node.
 std::optional<Implementation> library_of(const Config& way);
@@ -16,4 +16,4 @@ Config alternative_way(std::string_view name);
 // The NAME, part of `way`; nullopt where it is no such way.
 std::optional<std::string_view> alternative_of(const Config& way);
 
-}  // namespace toroid::choice
+}  // namespace toroid::program

@@ -1,15 +1,15 @@
 // The rules that every program keeps.
-#include "choice/verify.h"
+#include "program/verify.h"
 
 #include <algorithm>
 #include <set>
 
 #include "base/check.h"
-#include "choice/points.h"
-#include "choice/region.h"
-#include "choice/sizes.h"
+#include "program/points.h"
+#include "program/region.h"
+#include "program/sizes.h"
 
-namespace toroid::choice {
+namespace toroid::program {
 namespace {
 
 struct Context {
@@ -347,4 +347,4 @@ void verify(const Program& p, Stage stage, const std::string& after) {
   }
 }
 
-}  // namespace toroid::choice
+}  // namespace toroid::program

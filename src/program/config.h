@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace toroid::choice {
+namespace toroid::program {
 
 struct Config {
   std::string form;                                     // which of the texts for such problems: "gemm_wgmma"
@@ -23,4 +23,4 @@ struct Config {
 std::string to_string(const Config& c);
 Config parse_config(std::string_view text);
 
-}  // namespace toroid::choice
+}  // namespace toroid::program

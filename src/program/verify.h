@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <string>
 
-#include "choice/program.h"
+#include "program/program.h"
 
-namespace toroid::choice {
+namespace toroid::program {
 
 // How far a program has come. Scheduled: every choice is decided, so that no Open node is left.
 enum class Stage : uint8_t { Lowered, Scheduled };
@@ -15,4 +15,4 @@ enum class Stage : uint8_t { Lowered, Scheduled };
 // last.
 void verify(const Program& p, Stage stage, const std::string& after);
 
-}  // namespace toroid::choice
+}  // namespace toroid::program

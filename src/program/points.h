@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "choice/program.h"
+#include "program/program.h"
 
-namespace toroid::choice {
+namespace toroid::program {
 
 // Extents of the points at which a problem has results (Gemm: batch..., m, n); nullopt where it computes none of its own (loops, sorts,
 // calls).
@@ -19,4 +19,4 @@ std::optional<std::vector<Expr>> points_of(const Node& n);
 using VisitView = std::function<void(const Operand& operand, const std::vector<Expr>& extents, std::string_view what)>;
 void for_each_view(const Node& n, const VisitView& visit);
 
-}  // namespace toroid::choice
+}  // namespace toroid::program

@@ -1,10 +1,10 @@
-#include "choice/problem_values.h"
+#include "program/problem_values.h"
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
-namespace toroid::choice {
+namespace toroid::program {
 namespace {
 
 Number element(const Tensor& t, std::span<const int64_t> at) {
@@ -135,4 +135,4 @@ void sort_rows(const Tensor& keys, bool descending, const Tensor& values, const 
   }
 }
 
-}  // namespace toroid::choice
+}  // namespace toroid::program

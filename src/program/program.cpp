@@ -1,8 +1,8 @@
-#include "choice/program.h"
+#include "program/program.h"
 
 #include <algorithm>
 
-namespace toroid::choice {
+namespace toroid::program {
 namespace {
 
 void add_unique(std::vector<int>& list, int buffer) {
@@ -92,4 +92,4 @@ std::vector<int> writes(const Node& n) {
   return out;
 }
 
-}  // namespace toroid::choice
+}  // namespace toroid::program

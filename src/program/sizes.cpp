@@ -1,8 +1,8 @@
-#include "choice/sizes.h"
+#include "program/sizes.h"
 
 #include <algorithm>
 
-namespace toroid::choice {
+namespace toroid::program {
 namespace {
 
 using Visit = std::function<void(const Expr&)>;
@@ -131,4 +131,4 @@ void drop_unused_symbols(Program& p) {
   });
 }
 
-}  // namespace toroid::choice
+}  // namespace toroid::program

@@ -4,11 +4,11 @@
 #include <filesystem>
 
 #include "base/files.h"
-#include "choice/parse.h"
-#include "choice/verify.h"
 #include "errors.h"
+#include "program/parse.h"
+#include "program/verify.h"
 
-namespace toroid::choice {
+namespace toroid::program {
 namespace {
 
 const std::filesystem::path kPrograms = TOROID_SOURCE_DIR "/tests/data/programs";
@@ -121,4 +121,4 @@ TEST(ProgramText, HasALimitOfDepth) {
 }
 
 }  // namespace
-}  // namespace toroid::choice
+}  // namespace toroid::program

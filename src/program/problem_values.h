@@ -3,9 +3,9 @@
 
 #include <span>
 
-#include "choice/program.h"
+#include "program/program.h"
 
-namespace toroid::choice {
+namespace toroid::program {
 
 // at: batch..., m, n. The sum over k of a[batch..., m, k] * b[batch..., k, n], in double (64-bit integers where it accumulates integers),
 // then as `accumulate`.
@@ -34,4 +34,4 @@ class AttentionRows {
 // Stable; NaN is the largest element. Where defined, `values` and `positions` take the first elements of each row and where they were.
 void sort_rows(const Tensor& keys, bool descending, const Tensor& values, const Tensor& positions);
 
-}  // namespace toroid::choice
+}  // namespace toroid::program

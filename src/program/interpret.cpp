@@ -1,17 +1,17 @@
-#include "choice/interpret.h"
+#include "program/interpret.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
 #include "base/check.h"
-#include "choice/problem_values.h"
 #include "graph/control_flow.h"
 #include "graph/interpreter.h"
 #include "ops/reference.h"
+#include "program/problem_values.h"
 #include "tensor/random_state.h"
 
-namespace toroid::choice {
+namespace toroid::program {
 namespace {
 
 constexpr int kUnwritten = 0xff;  // each byte: NaN in every float, -1 or the largest integer elsewhere
@@ -276,4 +276,4 @@ class Run {
 
 std::vector<Tensor> interpret(const Program& p, std::span<const Tensor> user_inputs) { return Run(p, user_inputs).run(); }
 
-}  // namespace toroid::choice
+}  // namespace toroid::program

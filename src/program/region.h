@@ -5,9 +5,9 @@
 #include <span>
 
 #include "base/hash.h"
-#include "choice/program.h"
+#include "program/program.h"
 
-namespace toroid::choice {
+namespace toroid::program {
 
 // What a node's problem reads and writes in memory, but for its loops; an operand that it may have and has not is without a buffer.
 void for_each_operand(Node& n, const std::function<void(Operand&)>& f);
@@ -28,4 +28,4 @@ Program region(const Program& p, std::span<const size_t> nodes);
 // Of a program's text: what it computes and how its operands lie, not what its constants hold.
 Hash128 region_key(const Program& region);
 
-}  // namespace toroid::choice
+}  // namespace toroid::program
