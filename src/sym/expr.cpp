@@ -292,7 +292,13 @@ Bounds bounds(const Expr& e) { return e.is_const() ? Bounds{e.constant(), e.cons
 bool known_ge(const Expr& a, const Expr& b) {
   Expr d = a - b;
   if (bounds(d).lo >= 0) return true;
-  if (auto up = upper_expr(-d)) return bounds(-*up).lo >= 0;
+  if (auto up = upper_expr(-d); up && bounds(-*up).lo >= 0) return true;
+  if (d.kind() != Kind::Poly) return false;
+  for (auto& f : d.node()->terms.front().factors) {  // s * t - s >= 0 where s >= 0 and t >= 1
+    if (bounds(f).lo < 0) continue;
+    const Split s = split_multiple(d, f);
+    if (s.rest == Expr(0)) return known_ge(s.quotient, 0);
+  }
   return false;
 }
 

@@ -44,8 +44,10 @@ class Fuzzer {
     };
     const Expr moved = substitute(w.simplified, [&](const Node& n) { return std::optional<Expr>(other(n)); });
     ASSERT_EQ(evaluate(moved, lookup()), evaluate(w.simplified, [&](const Node& n) { return lookup()(*other(n).node()); })) << text;
-    if (known_ge(w.simplified, 3)) {
-      ASSERT_GE(w.value, 3) << text;
+    for (const int64_t least : {0, 3}) {
+      if (known_ge(w.simplified, least)) {
+        ASSERT_GE(w.value, least) << text;
+      }
     }
     if (known_multiple(w.simplified, 3)) {
       ASSERT_EQ(w.value % 3, 0) << text;

@@ -60,6 +60,8 @@ TEST(Simplifier, WhatBoundsProve) {
   EXPECT_FALSE(known_lt(i, 11));
   EXPECT_TRUE(known_lt(j, s));
   EXPECT_TRUE(known_ge(s * s, 1));
+  EXPECT_TRUE(known_ge(s * t, t));
+  EXPECT_FALSE(known_ge(s * t, t + 1));
   EXPECT_TRUE(known_ge(v + 5, 0));
   EXPECT_FALSE(known_ge(v + 4, 0));
   EXPECT_TRUE(known_multiple(6 * s * t, 3 * t));
