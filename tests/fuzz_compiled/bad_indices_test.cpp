@@ -2,12 +2,11 @@
 // words, or nothing does. TOROID_FUZZ_BAD_INDICES and TOROID_FUZZ_SEED choose how many and from where.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 #include "base/options.h"
 #include "compile/stages.h"
 #include "errors.h"
 #include "front/compile_model.h"
+#include "fuzz_compiled/from_environment.h"
 #include "graph/aliasing_oracle.h"
 #include "graph/interpreter.h"
 #include "graph/passes/passes.h"
@@ -16,11 +15,6 @@
 
 namespace toroid {
 namespace {
-
-uint64_t from_environment(const char* name, uint64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text && *text ? std::strtoull(text, nullptr, 10) : otherwise;
-}
 
 graph::RandomGraphOptions options_of(uint64_t seed) {
   return {.nodes = 1 + static_cast<int>(seed % 6),
@@ -76,7 +70,7 @@ class Subject {
 
 TEST(BadIndices, AreRefusedByAllOrByNone) {
   ScopedOption no_cache("cache", "0");
-  const uint64_t count = from_environment("TOROID_FUZZ_BAD_INDICES", 300), first = from_environment("TOROID_FUZZ_SEED", 1);
+  const uint64_t count = test::from_environment("TOROID_FUZZ_BAD_INDICES", 300), first = test::from_environment("TOROID_FUZZ_SEED", 1);
   const device::cuda::GpuInfo hopper;
   uint64_t refused = 0;
   int failures = 0;

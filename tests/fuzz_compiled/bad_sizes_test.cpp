@@ -3,14 +3,14 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <functional>
 
 #include "base/options.h"
 #include "compile/index_operands.h"
-#include "compile/model.h"
 #include "errors.h"
 #include "exec/stored.h"
+#include "front/compile_model.h"
+#include "fuzz_compiled/from_environment.h"
 #include "graph/interpreter.h"
 #include "graph/passes/passes.h"
 #include "graph/random_graph.h"
@@ -145,12 +145,12 @@ TEST_P(BadSizes, AreRefusedByTheOperation) {
   const std::string name = std::string(c.op).substr(0, std::string_view(c.op).find('.'));
   auto g = open_graph(c);
   const auto alone = without_requirements(*g);
-  const exec::Loadable made = compiler::loadable(graph::clone(*g), compiler::setup_of({}));
+  const exec::Loadable made = compiler::loadable(graph::clone(*g), front::setup_of({}));
   const exec::Loadable stored = test::through_text_and_bytes(made);
   const std::string text = graph::to_string(*g);
   EXPECT_EQ(graph::to_string(*graph::parse(text)), text);
   // A graph that lost its requirements on the way: lowering finds those that keep kernels inside of their operands.
-  auto bare = compiler::CompiledModel::compile(without_requirements(*g));
+  auto bare = front::compile_model(without_requirements(*g));
   const std::vector<std::unique_ptr<exec::Executable>> programs = [&] {
     std::vector<std::unique_ptr<exec::Executable>> out;
     for (auto* l : {&made, &stored}) out.push_back(exec::load(l->plan, l->store, Device::cpu()));
@@ -199,14 +199,9 @@ INSTANTIATE_TEST_SUITE_P(All, BadSizes, testing::ValuesIn(sized_calls()), [](con
   return name;
 });
 
-uint64_t from_environment(const char* name, uint64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text && *text ? std::strtoull(text, nullptr, 10) : otherwise;
-}
-
 TEST(BadSizesOfRandomGraphs, AreRefusedByAllOrByNone) {
   ScopedOption no_cache("cache", "0");
-  const uint64_t count = from_environment("TOROID_FUZZ_BAD_SIZES", 200), first = from_environment("TOROID_FUZZ_SEED", 1);
+  const uint64_t count = test::from_environment("TOROID_FUZZ_BAD_SIZES", 200), first = test::from_environment("TOROID_FUZZ_SEED", 1);
   int failures = 0;
   for (uint64_t seed = first; seed < first + count && failures < 5; ++seed) {
     const auto g = graph::random_graph(
@@ -217,7 +212,7 @@ TEST(BadSizesOfRandomGraphs, AreRefusedByAllOrByNone) {
     for (uint64_t k = 0; k < 6; ++k) {
       const Tensors inputs = graph::random_inputs(*g, seed * 8 + k);
       const std::string expected = test::user_error([&] { graph::interpret(*alone, inputs); });
-      if (!model) model = compiler::CompiledModel::compile(graph::clone(*g));
+      if (!model) model = front::compile_model(graph::clone(*g));
       const std::string said = test::user_error([&] { model->run(guarded_copies(inputs, k % 2)); });
       const bool fine = expected == "no error" ? said == "no error" : is_for_others(expected) || test::contains(said, "(called at ");
       failures += !fine;
@@ -261,7 +256,7 @@ TEST(BadSizesOfData, AreRefusedBeforeTheyAreUsed) {
     const Tensor found = call1("masked_select", {x, call1("gt.Scalar", {x, 0.0})});
     g.outputs.push_back({recorder.value_of(call1("unfold", {found, n(0), n(3), n(1)})), {}, -1});
   }
-  auto model = compiler::CompiledModel::compile(graph::clone(g));
+  auto model = front::compile_model(graph::clone(g));
   const auto run = [&](std::vector<double> values) {
     const Tensors in{Tensor::of(values, Sizes{static_cast<int64_t>(values.size())})};
     const std::string expected = test::user_error([&] { graph::interpret(g, in); });

@@ -2,14 +2,13 @@
 // the interpreter says. TOROID_FUZZ_COUNT and TOROID_FUZZ_SEED as for the other graphs.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 #include "base/options.h"
 #include "compile/stages.h"
 #include "exec/executable.h"
 #include "front/compile_model.h"
 #include "fuzz_compiled/custom_ops.h"
 #include "fuzz_compiled/differential.h"
+#include "fuzz_compiled/from_environment.h"
 #include "graph/random_graph.h"
 #include "program/inline.h"
 #include "tune/search/search.h"
@@ -51,11 +50,6 @@ class ByChance {
   std::unique_ptr<exec::Executable> run_;
 };
 
-int64_t from_environment(const char* name, int64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text && *text ? std::atoll(text) : otherwise;
-}
-
 graph::RandomGraphOptions options_of(uint64_t seed) {
   graph::RandomGraphOptions o;
   o.nodes = 4 + static_cast<int>(seed % 13);
@@ -67,8 +61,8 @@ graph::RandomGraphOptions options_of(uint64_t seed) {
 }
 
 TEST(FuzzCustom, EveryChoiceGivesTheInterpretersResult) {
-  const auto count = static_cast<uint64_t>(from_environment("TOROID_FUZZ_COUNT", 60));
-  const auto first = static_cast<uint64_t>(from_environment("TOROID_FUZZ_SEED", 1));
+  const auto count = test::from_environment("TOROID_FUZZ_COUNT", 60);
+  const auto first = test::from_environment("TOROID_FUZZ_SEED", 1);
   const ScopedOption no_cache("cache", "0"), one("compile_threads", "1"), verify("verify_passes", "1");
   size_t calls = 0, regions = 0, changed = 0, refused = 0, failures = 0;
   for (uint64_t seed = first; seed < first + count && failures < 10; ++seed) {

@@ -6,22 +6,17 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <mutex>
 #include <thread>
 
 #include "base/options.h"
 #include "fuzz_compiled/differential.h"
+#include "fuzz_compiled/from_environment.h"
 #include "fuzz_compiled/minimise.h"
 #include "graph/random_graph.h"
 
 namespace toroid::fuzz {
 namespace {
-
-int64_t from_environment(const char* name, int64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text && *text ? std::atoll(text) : otherwise;
-}
 
 graph::RandomGraphOptions options_of(uint64_t seed) {
   graph::RandomGraphOptions o;
@@ -30,7 +25,7 @@ graph::RandomGraphOptions options_of(uint64_t seed) {
   o.control_flow = seed % 9 == 1;
   o.dynamic_sizes = seed % 4 == 2;
   o.mixed_dtypes = seed % 5 != 3;
-  o.degenerate = seed % 7 == 4 || from_environment("TOROID_FUZZ_DEGENERATE", 0) != 0;
+  o.degenerate = seed % 7 == 4 || test::from_environment("TOROID_FUZZ_DEGENERATE", 0) != 0;
   return o;
 }
 
@@ -42,7 +37,7 @@ struct Report {
 };
 
 void run_one(uint64_t seed, Report& report) {
-  static const bool trace = from_environment("TOROID_FUZZ_TRACE", 0) != 0;
+  static const bool trace = test::from_environment("TOROID_FUZZ_TRACE", 0) != 0;
   if (trace) std::fprintf(stderr, "seed %llu\n", static_cast<unsigned long long>(seed));
   auto g = graph::random_graph(seed, options_of(seed));
   Variant v = variant_of(seed);
@@ -55,7 +50,7 @@ void run_one(uint64_t seed, Report& report) {
   }
   if (!verdict.failure) return;
   std::string text = "seed " + std::to_string(seed) + " (" + to_string(v) + "): " + *verdict.failure + "\n";
-  if (from_environment("TOROID_FUZZ_STOP", 0)) {
+  if (test::from_environment("TOROID_FUZZ_STOP", 0)) {
     text += graph::to_string(*g);
   } else {
     bool threw = verdict.failure->rfind("threw", 0) == 0;
@@ -73,7 +68,7 @@ void run_one(uint64_t seed, Report& report) {
 void run_range(uint64_t first, uint64_t count, const std::string& isa, Report& report) {
   ScopedOption chosen("isa", isa), no_cache("cache", "0"), one("compile_threads", "1"), verify("verify_passes", "1");
   std::atomic<uint64_t> next{first};
-  bool stop = from_environment("TOROID_FUZZ_STOP", 0) != 0;
+  bool stop = test::from_environment("TOROID_FUZZ_STOP", 0) != 0;
   std::vector<std::thread> workers;
   for (unsigned w = 0; w < std::max(1u, std::min(16u, std::thread::hardware_concurrency())); ++w)
     workers.emplace_back([&] {
@@ -89,8 +84,8 @@ void run_range(uint64_t first, uint64_t count, const std::string& isa, Report& r
 }
 
 TEST(FuzzCompiled, RandomGraphsAreWhatTheInterpreterSays) {
-  auto count = static_cast<uint64_t>(from_environment("TOROID_FUZZ_COUNT", 500));
-  auto seed = static_cast<uint64_t>(from_environment("TOROID_FUZZ_SEED", 1));
+  auto count = test::from_environment("TOROID_FUZZ_COUNT", 500);
+  auto seed = test::from_environment("TOROID_FUZZ_SEED", 1);
   Report report;
   auto start = std::chrono::steady_clock::now();
   uint64_t tenth = count / 10;
@@ -105,7 +100,7 @@ TEST(FuzzCompiled, RandomGraphsAreWhatTheInterpreterSays) {
     if (n < least) least = n, rare = name;
   std::printf("%d graphs in %.0f s, %d refused, %zu operations, the rarest %s %d times, %zu failures\n", report.graphs.load(), s,
               report.refused.load(), report.drawn.size(), rare.c_str(), least, report.failures.size());
-  if (from_environment("TOROID_FUZZ_COUNTS", 0))
+  if (test::from_environment("TOROID_FUZZ_COUNTS", 0))
     for (auto& [name, n] : report.drawn) std::printf("%7d %s\n", n, name.c_str());
   EXPECT_LT(report.refused.load(), report.graphs.load() / 20 + 1);
 }

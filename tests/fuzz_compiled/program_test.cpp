@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "fuzz_compiled/from_environment.h"
 #include "fuzz_compiled/program_steps.h"
 #include "graph/random_graph.h"
 #include "import/load_model.h"
@@ -13,11 +14,6 @@
 
 namespace toroid {
 namespace {
-
-uint64_t from_environment(const char* name, uint64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text && *text ? std::strtoull(text, nullptr, 10) : otherwise;
-}
 
 graph::RandomGraphOptions options_of(uint64_t seed) {
   return {.nodes = 4 + static_cast<int>(seed % 13),
@@ -36,7 +32,8 @@ compiler::Setup setup_of(uint64_t seed, const device::cuda::GpuInfo* gpu) {
 }
 
 void check(const device::cuda::GpuInfo* gpu) {
-  const uint64_t count = from_environment("TOROID_FUZZ_PROGRAMS", 400), first = from_environment("TOROID_FUZZ_SEED", gpu ? 1001 : 1);
+  const uint64_t count = test::from_environment("TOROID_FUZZ_PROGRAMS", 400),
+                 first = test::from_environment("TOROID_FUZZ_SEED", gpu ? 1001 : 1);
   uint64_t refused = 0;
   int failures = 0;
   for (uint64_t seed = first; seed < first + count && failures < 10; ++seed) {
