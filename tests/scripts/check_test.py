@@ -16,6 +16,7 @@ tensor: device
 sched: device/properties.h
 nn: public
 compile: *
+front: *
 header error.h base
 header tensor.h tensor
 """
@@ -62,7 +63,7 @@ class CheckTest(unittest.TestCase):
             rows = [line.split("#")[0].split(":") for line in file if ":" in line.split("#")[0]]
         allowed = {name.strip(): words.split() for name, words in rows}
         for room in ("target", "lower", "sched", "tune"):
-            self.assertFalse({"backend", "compile", "cli", "*"} & set(allowed[room]), room)
+            self.assertFalse({"backend", "compile", "front", "cli", "*"} & set(allowed[room]), room)
         for room in ("target", "lower", "sched"):
             self.assertFalse({"codegen", "jit", "exec"} & set(allowed[room]), room)
         for room in ("lower", "sched", "tune", "backend"):
@@ -74,7 +75,7 @@ class CheckTest(unittest.TestCase):
             name = [w for w in ("of_process", "process_key_number", "list_options", "set_option", "ScopedOption") if w in call][0]
             self.expect(f"error: src/tensor/tensor.cpp:2: {name}: options of the process are read at the doors of compiles alone",
                         **{"src__tensor__tensor_dot_cpp": f"\nauto x = {call};\n"})
-            for door in ("src__base__options_dot_cpp", "src__compile__setup_dot_cpp", "tests__tensor__tensor_test_dot_cpp"):
+            for door in ("src__base__options_dot_cpp", "src__front__settings_dot_cpp", "tests__tensor__tensor_test_dot_cpp"):
                 status, output = self.run_check(**{door: f"auto x = {call};  // of_process\n"})
                 self.assertEqual(status, 0, output)
         status, output = self.run_check(**{"src__tensor__tensor_dot_cpp": "// as of_process() says\nint a = get_option(options::kThreads);\n"})
