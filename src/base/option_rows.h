@@ -128,8 +128,8 @@
   ROW(Nvtx, Watching, Bool, "nvtx", "0", \
       "Name each call, replay and step on the timelines of NVIDIA's tools (NVTX ranges), in programs compiled from then on.") \
   ROW(CheckIndices, Code, Bool, "check_indices", "1", \
-      "Indices in tensors (embedding, gather, scatter, ...) that are out of range are a UserError. Without, programs compiled from then " \
-      "on read and write whatever lies there.") \
+      "Indices in tensors (embedding, gather, scatter, ...) that are out of range are a UserError, and so is an integer that is divided " \
+      "by 0 on a CPU. Without, programs compiled from then on read and write whatever lies there.") \
   ROW(Mode, Function, String, "mode", "default", \
       "How the program is compiled and run: default, reduce-overhead, max-autotune or max-autotune-no-cudagraphs.", mode) \
   ROW(Freezing, Function, Bool, "freezing", "0", \

@@ -21,6 +21,17 @@ std::optional<Number> as_number(const auto& a) {
 
 }  // namespace
 
+std::string_view plain_name(const Op& op) {
+  std::string_view name = op.name;
+  if (name.starts_with("prims.")) name.remove_prefix(6);
+  return name.substr(0, name.find('.'));
+}
+
+int second_operand(const Op& op) {
+  const auto& p = op.schema.params;
+  return p[1].type != ParamType::Tensor ? -1 : p[0].type == ParamType::Tensor ? 1 : 0;
+}
+
 template <class T>
 const Arg<T>& ArgReader<T>::at(std::string_view name) const {
   int i = op_->schema.find(name);
