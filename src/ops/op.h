@@ -77,6 +77,19 @@ struct MetaCall : TypeReader {
   void require_same(const Expr& a, const Expr& b, fmt::format_string<Args...> message, Args&&... args) {
     require({sym::Rel::Eq, a, b}, message, std::forward<Args>(args)...);
   }
+  // The tensor must be a vector of n elements.
+  template <class... Args>
+  void require_vector(const TensorType& t, const Expr& n, fmt::format_string<Args...> message, Args&&... args) {
+    if (t.dim() == 1)
+      require_same(t.sizes[0], n, message, std::forward<Args>(args)...);
+    else
+      fail<UserError>("{}", fmt::format(message, std::forward<Args>(args)...));
+  }
+  // The tensor must have so many dimensions. A rank is no size: it is known when compiling.
+  template <class... Args>
+  void require_rank(const TensorType& t, int64_t rank, fmt::format_string<Args...> message, Args&&... args) {
+    if (t.dim() != rank) fail<UserError>("{}", fmt::format(message, std::forward<Args>(args)...));
+  }
   // Equal sizes, by proof or by guard: a choice between rules, never a check.
   bool same(const Expr& a, const Expr& b) { return decide_or_known({sym::Rel::Eq, a, b}); }
   bool decide_or_known(const sym::Relation& r) {

@@ -187,7 +187,18 @@ Expr Tracer::usable(const Expr& e) const {
   });
 }
 
-void Tracer::note_guards(const std::string& place) { guard_places_.resize(std::max(guard_places_.size(), graph_->guards.size()), place); }
+void Tracer::note_guards(const std::string& place) { guard_places_.resize(graph_->guards.size(), place); }
+
+// What an error leaves behind has a place, too.
+void Tracer::noting_guards(const std::string& place, const std::function<void()>& record) {
+  try {
+    record();
+  } catch (...) {
+    note_guards(place);
+    throw;
+  }
+  note_guards(place);
+}
 
 // A segment runs on one device: what it reads from the CPU is copied to its GPU.
 void Tracer::runs_on(const Device& device) {
@@ -228,8 +239,8 @@ std::vector<Tensor> Tracer::call(const ops::Op& op, CallArgs args, const std::so
     if (auto* list = std::get_if<std::vector<Expr>>(&a))
       for (auto& e : *list) e = usable(e);
   }
-  auto results = ops::checked_call(op, where, [&] { return recorder_->call(op, std::move(args), where); });
-  note_guards(last_place_);
+  std::vector<Tensor> results;
+  noting_guards(last_place_, [&] { results = ops::checked_call(op, where, [&] { return recorder_->call(op, std::move(args), where); }); });
   ++operations_;
   for (auto& r : results) r.impl()->device = device;
   for (auto& r : results)
@@ -249,8 +260,7 @@ bool Tracer::decide(const sym::Relation& given) {
 }
 
 void Tracer::require(const sym::Relation& r, const std::string& error) {
-  recorder_->require({r.rel, usable(r.a), usable(r.b)}, error);
-  note_guards(last_place_);
+  noting_guards(last_place_, [&] { recorder_->require({r.rel, usable(r.a), usable(r.b)}, error); });
 }
 
 int64_t Tracer::specialize(const Expr& given) {
