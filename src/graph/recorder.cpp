@@ -10,12 +10,6 @@
 namespace toroid::graph {
 namespace {
 
-std::string source_line(const std::source_location& where) {
-  std::string_view file = where.file_name();
-  if (size_t slash = file.rfind('/'); slash != std::string_view::npos) file.remove_prefix(slash + 1);
-  return fmt::format("{}:{}", file, where.line());
-}
-
 TensorType type_of(const Tensor& t) {
   if (is_proxy(t)) return static_cast<Value*>(t.impl()->proxy)->type;
   TensorType type{t.dtype(), {}, {}};
@@ -192,7 +186,7 @@ std::vector<Tensor> Recorder::record(const ops::Op& op, CallArgs args, const std
     return op.decompose(ops::CallReader(op, args));
   }
   const ops::Op& typed = op.inplace_of ? *op.inplace_of : op;
-  const std::string place = where_.empty() ? source_line(where) : where_;
+  const std::string place = where_.empty() ? ops::place_text(where) : where_;
   const size_t guards = graph_.guards.size();
   auto types = result_types(typed, args);
   if (op.inplace_of) {  // the result takes the dtype and sizes of what it is written to
@@ -273,7 +267,7 @@ int64_t Recorder::specialize(const Expr& e) {
 }
 
 void Recorder::read(const Tensor&, std::string_view what, const std::source_location& where) {
-  fail<UserError>("{}: {} of a tensor while a graph is recorded; its value exists only at run time", source_line(where), what);
+  fail<UserError>("{}: {} of a tensor while a graph is recorded; its value exists only at run time", ops::place_text(where), what);
 }
 
 }  // namespace toroid::graph

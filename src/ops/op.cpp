@@ -21,9 +21,14 @@ std::optional<Number> as_number(const auto& a) {
 
 }  // namespace
 
+std::string_view space_of(std::string_view name) {
+  for (std::string_view space : {"prims.", "_c10d_functional.", "torchvision.", "torch_nn.", "transformers.", "higher_order."})
+    if (name.starts_with(space)) return space;
+  return "";
+}
+
 std::string_view plain_name(const Op& op) {
-  std::string_view name = op.name;
-  if (name.starts_with("prims.")) name.remove_prefix(6);
+  const std::string_view name = std::string_view(op.name).substr(space_of(op.name).size());
   return name.substr(0, name.find('.'));
 }
 

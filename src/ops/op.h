@@ -169,12 +169,15 @@ struct Op {
   const Op* inplace_of = nullptr;  // add_.Tensor -> add.Tensor: writes the first result into the first argument
   bool random = false;             // results differ from call to call
   bool effect = false;             // kept though nothing uses its results (assertions)
+  bool collective = false;         // all ranks of a group call it together, in one order
   bool divides = false;            // pointwise, by its second parameter; where integers are divided by 0 that is a UserError on CPUs
   // Kept whole where a template exists (attention); decomposed elsewhere.
   bool has_template = false;
   double domain_lo = -3, domain_hi = 3;  // operand values for generated samples
 };
 
+// The namespace of a name that is not ATen's, with its dot: "prims.", "_c10d_functional."; else empty.
+std::string_view space_of(std::string_view name);
 // Its name for errors, without overload and namespace: "remainder".
 std::string_view plain_name(const Op& op);
 // Which of the tensor operands of a binary operation its second parameter is; -1: a number.

@@ -13,12 +13,6 @@ namespace {
 
 thread_local Tracer* innermost = nullptr;
 
-std::string place_text(const std::source_location& where) {
-  std::string_view file = where.file_name();
-  if (size_t slash = file.rfind('/'); slash != std::string_view::npos) file.remove_prefix(slash + 1);
-  return fmt::format("{}:{}", file, where.line());
-}
-
 bool is_alias_view(const ops::Op& op) { return op.index_map && op.schema.params[0].alias; }
 
 // A write whose result is v goes to the memory of an input.
@@ -209,7 +203,7 @@ void Tracer::runs_on(const Device& device) {
 
 Tensor Tracer::move(const Tensor& t, const Device& device, const std::source_location& where) {
   const WatchedReads::Scope own_copies(nullptr);
-  last_place_ = fmt::format("to({}) ({})", to_string(device), place_text(where));
+  last_place_ = fmt::format("to({}) ({})", to_string(device), ops::place_text(where));
   runs_on(t.device());
   runs_on(device);
   Tensor r = recorder_->call(ops::get("clone"), {on_graph(t), std::monostate{}}, where).at(0);
@@ -222,7 +216,7 @@ std::vector<Tensor> Tracer::call(const ops::Op& op, CallArgs args, const std::so
   const WatchedReads::Scope own_copies(nullptr);  // what the function itself reads was noted when it made the arguments
   const Device device = ops::device_of(op, args);
   args = ops::autocast_args(op, std::move(args), device, where);
-  last_place_ = fmt::format("{} ({})", op.name, place_text(where));
+  last_place_ = fmt::format("{} ({})", op.name, ops::place_text(where));
   runs_on(device);
   Tensor self;  // what an in-place operation writes to, as the caller holds it
   if (ops::is_custom(op)) {
@@ -280,7 +274,7 @@ int64_t Tracer::specialize(const Expr& given) {
 
 void Tracer::read(const Tensor&, std::string_view what, const std::source_location& where) {
   const WatchedReads::Scope own_copies(nullptr);
-  break_graph(fmt::format("{} at {}: the value of a tensor is read", what, place_text(where)));
+  break_graph(fmt::format("{} at {}: the value of a tensor is read", what, ops::place_text(where)));
 }
 
 Segment Tracer::take_segment(std::string reason, std::vector<Device> output_devices) {
