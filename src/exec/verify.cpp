@@ -4,9 +4,9 @@
 #include <set>
 
 #include "base/check.h"
-#include "exec/blocks.h"
-#include "exec/coverage.h"
 #include "exec/fields.h"
+#include "exec/record/coverage.h"
+#include "exec/steps.h"
 #include "ops/op.h"
 
 namespace toroid::exec {

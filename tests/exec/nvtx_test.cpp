@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "base/options.h"
-#include "exec/executable.h"
 #include "exec/plans.h"
+#include "exec/run/executable.h"
 #include "toroid/error.h"
 
 #if __has_include(<nvtx3/nvToolsExt.h>)

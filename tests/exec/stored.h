@@ -3,9 +3,9 @@
 
 #include <stdexcept>
 
-#include "exec/executable.h"
 #include "exec/plan_file.h"
 #include "exec/plan_text.h"
+#include "exec/run/executable.h"
 #include "exec/verify.h"
 
 namespace toroid::test {
