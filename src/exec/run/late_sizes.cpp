@@ -10,6 +10,15 @@
 #include "exec/steps.h"
 
 namespace toroid::exec {
+namespace {
+
+// Whether nothing else lies in t's memory: an operation may return what it was given, or several results in the same memory.
+bool is_alone(const Tensor& t, std::span<const Tensor> inputs, std::span<const Tensor> results) {
+  const auto shares = [&](const Tensor& o) { return o.defined() && o.impl()->storage == t.impl()->storage; };
+  return std::none_of(inputs.begin(), inputs.end(), shares) && std::count_if(results.begin(), results.end(), shares) == 1;
+}
+
+}  // namespace
 
 LateSizes::LateSizes(const Plan& plan, const Loaded& loaded, Symbols symbols) : plan_(plan), loaded_(loaded) {
   bound_.symbols = std::move(symbols);
@@ -68,7 +77,7 @@ bool LateSizes::is_whole(const HostCall::View& view, const Tensor& result) const
          evaluate(view.offset, bound_.symbols) == 0 && evaluate(view.strides, bound_.symbols) == contiguous_strides(result.sizes());
 }
 
-void LateSizes::accept(const HostCall& call, std::vector<Tensor>& results, Workspace& memory) {
+void LateSizes::accept(const HostCall& call, std::span<const Tensor> inputs, std::vector<Tensor>& results, Workspace& memory) {
   for (size_t r = 0; r < call.outputs.size(); ++r) learn(call.outputs[r], results.at(r));
   for (size_t r = 0; r < call.outputs.size(); ++r) {
     const HostCall::View& v = call.outputs[r];
@@ -77,9 +86,7 @@ void LateSizes::accept(const HostCall& call, std::vector<Tensor>& results, Works
     TOROID_CHECK(results[r].sizes() == sizes, "result {} of {} has sizes {}, {} are expected", r, call.name, sizes_text(results[r].sizes()),
                  sizes_text(sizes));
     const bool is_placed = memory.at[buffer] || memory.held[buffer].defined();
-    // An operation may return what it was given, or two results in the same memory.
-    const bool is_alone = results[r].impl()->storage.use_count() == 1 || plan_.device.is_cuda();
-    if (!is_placed && is_alone && is_whole(v, results[r]))
+    if (!is_placed && is_whole(v, results[r]) && (plan_.device.is_cuda() || is_alone(results[r], inputs, results)))
       memory.hold(buffer, moved(std::exchange(results[r], {}).contiguous(), plan_.device));
     else
       provide(v.buffer, memory);

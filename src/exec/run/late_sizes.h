@@ -15,9 +15,9 @@ class LateSizes {
   const Bound& bound() const { return bound_; }
   // Before a step: it is bound to the sizes that are known by now, the lane has room for it, and the buffers that it takes have memory.
   void prepare(size_t step, Lane& lane, Workspace& memory);
-  // After a call on the host: what its results tell of sizes, which guards are checked for (UserError). Results that are the whole contents
-  // of a buffer become its memory, and are undefined afterwards; the buffers of the others have memory to copy them to.
-  void accept(const HostCall& call, std::vector<Tensor>& results, Workspace& memory);
+  // After a call on the host of `inputs`: what its results tell of sizes, which guards are checked for (UserError). Results that are the
+  // whole contents of a buffer become its memory, and are undefined afterwards; the buffers of the others have memory to copy them to.
+  void accept(const HostCall& call, std::span<const Tensor> inputs, std::vector<Tensor>& results, Workspace& memory);
   // After the last step: the sizes of outputs, which tensors of the run's own memory take.
   void finish(Workspace& memory);
 

@@ -63,7 +63,7 @@ void Executable::run_host_call(const HostCall& h, Run& run) {
                         [symbols = run.bound.symbols](const Expr& e) { return Expr(evaluate(e, symbols)); });
   }
   auto results = call(h, inputs, [&](const Expr& e) { return Expr(evaluate(e, run.bound.symbols)); });
-  if (run.late) run.late->accept(h, results, run.memory);
+  if (run.late) run.late->accept(h, inputs, results, run.memory);
   for (size_t r = 0; r < h.outputs.size(); ++r)
     if (const Tensor& t = results.at(r); t.defined()) copy_elements(t, tensor_at(h.outputs[r], run));
 }
