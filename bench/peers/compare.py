@@ -2,6 +2,8 @@
 
 Usage: compare.py MODELS [MODEL ...] [--serve PROGRAM] [--rounds 30] [--threads 2] [--runtimes toroid,torch,...] [--json FILE]
 
+A runtime `toroid:TOROID_CHECK_INDICES=0` is Toroid with that environment variable: what an option costs.
+
 MODELS is the folder that export_models.py or light_models.py wrote; where a model has no model.pt2, Toroid runs its model.onnx, and PyTorch
 is left out. Each runtime is a process of its own that holds the model and waits on its stdin, so that
 the others are idle while one runs. Every round runs all of them once, in random order: whatever else the machine does hits them alike.
@@ -32,12 +34,16 @@ class Runtime:
     def __init__(self, name, folder, args):
         self.name, self.tolerance = name, args.tolerance
         environment = dict(os.environ, OMP_NUM_THREADS=str(args.threads), KMP_BLOCKTIME="1", TOROID_THREADS=str(args.threads))
-        if name == "toroid":
+        runtime, _, variable = name.partition(":")
+        if variable:
+            key, _, value = variable.partition("=")
+            environment[key] = value
+        if runtime == "toroid":
             model = "model.pt2" if has_pt2(folder) else "model.onnx"
             command = [args.serve, f"{folder}/{model}", f"{folder}/in.safetensors", "--expect", f"{folder}/out.safetensors"]
         else:
             command = [sys.executable, os.path.join(HERE, "worker.py"), name, folder, str(args.threads)]
-        self.log = open(os.path.join(folder, f"{name}.log"), "w+")
+        self.log = open(os.path.join(folder, f"{name.replace(':', '-')}.log"), "w+")
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True, bufsize=1, env=environment
         )
@@ -198,7 +204,7 @@ def parse_arguments():
     if args.rounds < 1:
         parser.error("--rounds must be at least 1")
     for name in args.runtimes.split(","):
-        if name not in RUNTIMES:
+        if name not in RUNTIMES and not name.startswith("toroid:"):
             parser.error(f"unknown runtime {name}; known are {', '.join(RUNTIMES)}")
     if "toroid" in args.runtimes.split(",") and not os.access(args.serve, os.X_OK):
         parser.error(f"there is no program {args.serve}; build it with make, or name it with --serve")

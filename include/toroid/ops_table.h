@@ -1000,10 +1000,6 @@ Tensor divide_(const Tensor& self, const Tensor& other, std::optional<std::strin
 Tensor divide_(const Tensor& self, const Operand& other, std::optional<std::string_view> rounding_mode, Where where = Where::current());
 // In place: The quotient of the elements; integers give floats unless rounding_mode is "trunc" or "floor".
 Tensor true_divide_(const Tensor& self, const Operand& other, Where where = Where::current());
-// In place: 
-Tensor prims_(const Tensor& self, const Operand& other, Where where = Where::current());
-Tensor prims_(const Tensor& self, Where where = Where::current());
-Tensor prims__frexp_exponent(const Tensor& self, Where where = Where::current());
 // In place: The quotient rounded towards negative infinity.
 Tensor floor_divide_(const Tensor& self, const Operand& other, Where where = Where::current());
 Tensor floor_divide__Tensor(const Tensor& self, const Operand& other, Where where = Where::current());

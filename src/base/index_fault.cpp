@@ -5,11 +5,12 @@
 namespace toroid {
 
 std::string index_error(const IndexSite& site, int64_t index, int64_t size) {
+  const std::string place = site.where.empty() ? "" : fmt::format(" (called at {})", site.where);
+  if (site.dim == IndexSite::kDivisor) return fmt::format("{}: division of integers by zero{}", site.operation, place);
   const std::string range =
       site.dim < 0 ? fmt::format("a tensor of {} elements", size) : fmt::format("dimension {} of size {}", site.dim, size);
   return fmt::format("{}: index {} is out of range for {}{}{}", site.operation, index, range,
-                     index < 0 && !site.wraps ? "; negative ones do not count from the end here" : "",
-                     site.where.empty() ? "" : fmt::format(" (called at {})", site.where));
+                     index < 0 && !site.wraps ? "; negative ones do not count from the end here" : "", place);
 }
 
 std::string index_error(const IndexSite& site, const IndexFault& fault) {

@@ -1,4 +1,5 @@
-// Indices in tensors that are out of range: where they may come from, the record that kernels leave them in, and the error that they are.
+// Indices in tensors that are out of range, and divisors that are 0: where they may come from, the record that kernels leave them in, and
+// the error that they are.
 #pragma once
 
 #include <cstdint>
@@ -6,10 +7,12 @@
 
 namespace toroid {
 
-// An operand of an operation that holds indices.
+// An operand of an operation that holds indices, or that it divides integers by.
 struct IndexSite {
+  static constexpr int64_t kDivisor = -2;
+
   std::string operation, where;  // "embedding"; source line, or empty
-  int64_t dim = 0;               // of the tensor that is indexed; -1: indices count all its elements
+  int64_t dim = 0;               // of the tensor that is indexed; -1: indices count all its elements; kDivisor: checks are given 1 for 0
   bool wraps = false;            // negative indices count from the end; the record holds what they stand for
   bool operator==(const IndexSite&) const = default;
 };
@@ -23,7 +26,8 @@ struct IndexFault {
 };
 inline constexpr int64_t kIndexFaultWords = sizeof(IndexFault) / sizeof(int64_t);
 
-// "embedding: index 50 is out of range for dimension 0 of size 10 (called at model.cpp:12)". index: as the caller gave it.
+// "embedding: index 50 is out of range for dimension 0 of size 10 (called at model.cpp:12)", "remainder: division of integers by zero
+// (called at model.cpp:12)". index: as the caller gave it.
 std::string index_error(const IndexSite& site, int64_t index, int64_t size);
 // Of the index that a record holds.
 std::string index_error(const IndexSite& site, const IndexFault& fault);

@@ -69,6 +69,8 @@
       "step).", over_budget) \
   ROW(ReplayTimeoutMs, Process, Int, "replay_timeout_ms", "0", \
       "Milliseconds that replayed graphs may take before whoever waits for them gets an error; 0: no limit.", 1 << 30) \
+  ROW(DistTimeoutMs, Process, Int, "dist_timeout_ms", "600000", \
+      "Milliseconds that a rank waits for the others of its group in a collective before all get an error; 0: no limit.", 1 << 30) \
   ROW(TuneBudgetMs, Tuning, Int, "tune_budget_ms", "0", "Milliseconds that tuning one program may take; 0: no limit.", 1 << 30) \
   ROW(TuneRegionMs, Tuning, Int, "tune_region_ms", "1000", \
       "Milliseconds that timing the choices of one region of a program may take.", 1 << 30) \
@@ -128,8 +130,8 @@
   ROW(Nvtx, Watching, Bool, "nvtx", "0", \
       "Name each call, replay and step on the timelines of NVIDIA's tools (NVTX ranges), in programs compiled from then on.") \
   ROW(CheckIndices, Code, Bool, "check_indices", "1", \
-      "Indices in tensors (embedding, gather, scatter, ...) that are out of range are a UserError. Without, programs compiled from then " \
-      "on read and write whatever lies there.") \
+      "Indices in tensors (embedding, gather, scatter, ...) that are out of range are a UserError, and so is an integer that is divided " \
+      "by 0 on a CPU. Without, programs compiled from then on read and write whatever lies there.") \
   ROW(Mode, Function, String, "mode", "default", \
       "How the program is compiled and run: default, reduce-overhead, max-autotune or max-autotune-no-cudagraphs.", mode) \
   ROW(Freezing, Function, Bool, "freezing", "0", \

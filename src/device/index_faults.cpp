@@ -28,13 +28,10 @@ using Slot = IndexFaultRecord::Slot;
 
 // The error that a record holds, which is empty afterwards; empty text where it holds none that has been written whole.
 std::string take(Slot& s) {
-  volatile IndexFault* const now = s.at;
-  if (now->state != IndexFault::kFound) return "";
-  std::atomic_thread_fence(std::memory_order_acquire);
-  IndexFault copy;
-  copy.site = now->site, copy.index = now->index, copy.size = now->size;
-  std::atomic_thread_fence(std::memory_order_release);
-  now->state = IndexFault::kNone;
+  const std::atomic_ref<int64_t> state(s.at->state);
+  if (state.load() != IndexFault::kFound) return "";
+  const IndexFault copy = *s.at;
+  state.store(IndexFault::kNone, std::memory_order_release);
   TOROID_CHECK(copy.site >= 0 && copy.site < static_cast<int64_t>(s.sites.size()), "a kernel reports an index of operand {} of {}",
                copy.site, s.sites.size());
   return index_error(s.sites[static_cast<size_t>(copy.site)], copy);
@@ -66,15 +63,14 @@ class Faults {
   uint64_t retirements() const { return retirements_.load(std::memory_order_relaxed); }
 
   void check(uint64_t settled) {
-    volatile int64_t* const raised = raised_.load(std::memory_order_acquire);
-    const bool is_raised = raised && *raised != 0;
+    int64_t* const raised = raised_.load(std::memory_order_acquire);
+    const bool is_raised = raised && std::atomic_ref(*raised).load(std::memory_order_relaxed) != 0;
     if (!is_raised && settled <= freed_.load(std::memory_order_relaxed)) return;
     std::string error;
     {
       std::lock_guard lock(mutex_);
       if (is_raised) {
-        *raised = 0;  // a record that is not whole yet raises it again
-        std::atomic_thread_fence(std::memory_order_seq_cst);
+        std::atomic_ref(*raised).exchange(0);  // before records are read: one that is not whole yet raises it again
         for (Slot& s : slots_)
           if (std::string now = take(s); error.empty()) error = std::move(now);
       }
@@ -122,7 +118,7 @@ class Faults {
   std::vector<Slot*> free_;
   std::deque<Slot*> retired_;  // in the order of their retirements
   std::atomic<uint64_t> retirements_{0}, freed_{0};
-  std::atomic<volatile int64_t*> raised_{nullptr};
+  std::atomic<int64_t*> raised_{nullptr};
 };
 
 Faults& faults_of(const Device& device) {

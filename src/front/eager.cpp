@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/compile_options.h"
 #include "base/compile_scope.h"
+#include "base/index_fault.h"
 #include "base/log.h"
 #include "base/scalar.h"
 #include "device/runtime.h"
@@ -162,10 +163,12 @@ void EagerDispatcher::read(const Tensor&, std::string_view what, const std::sour
   fail<UserError>("{}:{}: {} of a tensor of a traced function after its trace has ended", where.file_name(), where.line(), what);
 }
 
-std::vector<Tensor> EagerDispatcher::reference(const ops::Op& op, CallArgs args, const Device& device) {
+std::vector<Tensor> EagerDispatcher::reference(const ops::Op& op, CallArgs args, const Device& device, const std::source_location& where) {
   reference_.fetch_add(1, std::memory_order_relaxed);
   device::refuse_in_capture(Device::cpu(), op.name + ", which runs by the reference evaluator,");
   DispatchScope scope(*this);
+  const std::string line = ops::place_text(where);
+  const OperationPlace place(line);
   auto results = ops::evaluate(op, std::move(args));
   for (auto& t : results) t = moved(t, device);
   return results;
@@ -222,14 +225,14 @@ std::vector<Tensor> EagerDispatcher::functional(const ops::Op& op, CallArgs args
   std::vector<const Tensor*> tensors;
   FamilyKey key = family_key(op, args, device, tensors);
   const bool fills = (tensors.empty() || op.random) && !(device.is_cuda() && is_large(op, args));
-  if (fills || op.effect || has_complex(tensors)) return reference(op, std::move(args), device);
+  if (fills || op.effect || op.collective || has_complex(tensors)) return reference(op, std::move(args), device, where);
   auto variant = find(key, tensors);
   if (!variant) {
     const CompileOptions options = CompileOptions::of_process();  // this is the door
     set_options(key, options);
     variant = make(op, key, args, tensors, device, options, where);
   }
-  if (!variant) return reference(op, std::move(args), device);
+  if (!variant) return reference(op, std::move(args), device, where);
   std::vector<Tensor> inputs;
   for (auto* t : tensors) inputs.push_back(*t);
   return variant->program(inputs);

@@ -25,8 +25,12 @@ class EagerDispatcher : public Dispatcher {
 
   std::vector<Tensor> call(const ops::Op& op, CallArgs args, const std::source_location& where) override;
   bool decide(const sym::Relation& r) override;
+  void require(const sym::Relation& r, const std::string& error) override { Dispatcher::require(r, error); }
   int64_t specialize(const Expr& e) override;
   void read(const Tensor& t, std::string_view what, const std::source_location& where) override;
+  Tensor move(const Tensor& t, const Device& device, const std::source_location& where) override {
+    return Dispatcher::move(t, device, where);
+  }
   bool copy(const Tensor& from, const Tensor& to) override;
 
   struct Counts {
@@ -74,7 +78,7 @@ class EagerDispatcher : public Dispatcher {
   std::vector<Tensor> call_part(const ops::Op& op, CallArgs args, const std::source_location& where);
   std::vector<Tensor> functional(const ops::Op& op, CallArgs args, const Device& device, const std::source_location& where);
   std::vector<Tensor> parts(const ops::Op& op, const CallArgs& args, const Device& device);
-  std::vector<Tensor> reference(const ops::Op& op, CallArgs args, const Device& device);
+  std::vector<Tensor> reference(const ops::Op& op, CallArgs args, const Device& device, const std::source_location& where);
   std::shared_ptr<const Variant> find(const FamilyKey& key, std::span<const Tensor* const> tensors) const;
   std::shared_ptr<const Variant> make(const ops::Op& op, const FamilyKey& key, const CallArgs& args, std::span<const Tensor* const> tensors,
                                       const Device& device, const CompileOptions& options, const std::source_location& where);

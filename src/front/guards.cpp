@@ -53,6 +53,14 @@ int Guards::symbol_of(const Expr& e) {
   return static_cast<int>(symbols_.size()) - 1;
 }
 
+bool Guards::is_bound(const Expr& e) const {
+  bool bound = true;
+  sym::for_each_symbol(e, [&](const Expr& s) {
+    bound = bound && std::any_of(symbols_.begin(), symbols_.end(), [&](const Symbol& known) { return known.name == s.node()->name; });
+  });
+  return bound;
+}
+
 void Guards::append(std::vector<Step>& steps, const Expr& e) {
   switch (e.kind()) {
     case sym::Kind::Const:
@@ -163,17 +171,14 @@ Guards::Guards(const graph::Graph& g, std::span<const Tensor* const> tensors, st
     }
     tensors_.push_back(guard);
   }
-  size_t bound = symbols_.size();
   for (auto& r : g.guards) {
-    if (r.is_requirement()) continue;  // no other variant would do: the executable refuses these sizes
+    if (!is_bound(r.a) || !is_bound(r.b)) continue;  // a size that only the run tells: the executable looks at it
     Condition c{r.rel, {}, {}, sym::to_string(r)};
     append(c.a, r.a);
     append(c.b, r.b);
-    if (symbols_.size() > bound) {  // a size that only the run tells: the executable looks at it
-      symbols_.resize(bound);
-      continue;
-    }
-    TOROID_USER_CHECK(c.a.size() < kMaxSteps && c.b.size() < kMaxSteps, "the condition {} on the sizes is too long to be a guard", c.text);
+    const bool fits = c.a.size() < kMaxSteps && c.b.size() < kMaxSteps;
+    if (!fits && r.is_requirement()) continue;  // the executable refuses what does not satisfy it
+    TOROID_USER_CHECK(fits, "the condition {} on the sizes is too long to be a guard", c.text);
     conditions_.push_back(std::move(c));
   }
 }

@@ -15,7 +15,9 @@ class Guards {
  public:
   Guards() = default;
   // Guards of a graph whose user inputs stand for `tensors`: positions[i] is the user input of argument i, -1 for an undefined tensor.
-  // names: one for each argument. no_overlap: some input is written, so that no two different inputs may share memory.
+  // names: one for each argument. no_overlap: some input is written, so that no two different inputs may share memory. Requirements of
+  // operations are guards, too: at other sizes another trace ends with the operation's error, or takes the way that the function has for
+  // it.
   Guards(const graph::Graph& g, std::span<const Tensor* const> tensors, std::vector<int> positions, std::vector<std::string> names,
          bool no_overlap);
   // Tensor i may have any strides: the program makes it dense.
@@ -62,6 +64,7 @@ class Guards {
   };
 
   int symbol_of(const Expr& e);
+  bool is_bound(const Expr& e) const;
   void append(std::vector<Step>& steps, const Expr& e);
   static int64_t value(const std::vector<Step>& steps, const int64_t* symbols);
   bool bind(std::span<const Tensor* const> tensors, int64_t* symbols) const;

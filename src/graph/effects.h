@@ -11,6 +11,7 @@ enum class Effect : uint8_t {
   Writes = 1 << 0,  // memory of an operand, until the functionalize pass
   Draws = 1 << 1,   // moves the stream of random numbers on for those after it
   Checks = 1 << 2,  // may end the run with an error, or say something of sizes
+  Meets = 1 << 3,   // the other ranks of a group, which do the same
 };
 
 class Effects {
@@ -35,6 +36,7 @@ inline Effects effects_of(const ops::Op& op) {
   if (is_mutating(op)) out |= Effect::Writes;
   if (op.random) out |= Effect::Draws;
   if (op.effect) out |= Effect::Checks;
+  if (op.collective) out |= Effect::Meets;
   return out;
 }
 // Of a node, with those of all nodes in its regions.

@@ -1,6 +1,7 @@
 #include "graph/recorder.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/check.h"
 #include "graph/custom.h"
@@ -8,12 +9,6 @@
 
 namespace toroid::graph {
 namespace {
-
-std::string source_line(const std::source_location& where) {
-  std::string_view file = where.file_name();
-  if (size_t slash = file.rfind('/'); slash != std::string_view::npos) file.remove_prefix(slash + 1);
-  return fmt::format("{}:{}", file, where.line());
-}
 
 TensorType type_of(const Tensor& t) {
   if (is_proxy(t)) return static_cast<Value*>(t.impl()->proxy)->type;
@@ -38,6 +33,26 @@ sym::Relation mirrored(const sym::Relation& r) {
   return {kMirrored[static_cast<int>(r.rel)], r.b, r.a};
 }
 
+// Truth of r by the multiples among the guards: what is asked of a size s with s % 4 = 0 is asked of 4 q. Sizes that are split into groups
+// and joined again are the same then, for whatever q.
+std::optional<bool> follows_for_multiples(const std::vector<sym::Guard>& guards, const sym::Relation& r) {
+  sym::Relation of_quotients = r;
+  for (auto& g : guards) {
+    if (g.rel != sym::Rel::Eq || g.a.kind() != sym::Kind::Mod || !(g.b == Expr(0))) continue;
+    const Expr &size = g.a.node()->args[0], &unit = g.a.node()->args[1];
+    if (size.kind() != sym::Kind::Symbol || sym::bounds(size).lo < 0 || sym::bounds(unit).lo < 0 || sym::depends_on(unit, size)) continue;
+    const Expr quotient =
+        sym::symbol(fmt::format("{} / {}", sym::to_string(size), sym::to_string(unit)), sym::bounds(size).lo > 0, sym::kInf);
+    const auto rewritten = [&](const Expr& e) {
+      return sym::substitute(e, [&](const sym::Node& s) -> std::optional<Expr> {
+        return sym::same_symbol(s, *size.node()) ? std::optional(unit * quotient) : std::nullopt;
+      });
+    };
+    of_quotients = {r.rel, rewritten(of_quotients.a), rewritten(of_quotients.b)};
+  }
+  return sym::known(of_quotients);
+}
+
 // Truth of r where one of the guards states it.
 std::optional<bool> follows(const std::vector<sym::Guard>& guards, const sym::Relation& r) {
   auto states = [&](const sym::Relation& s) {
@@ -46,7 +61,7 @@ std::optional<bool> follows(const std::vector<sym::Guard>& guards, const sym::Re
   if (states(r) || states(mirrored(r))) return true;
   sym::Relation negated{opposite(r.rel), r.a, r.b};
   if (states(negated) || states(mirrored(negated))) return false;
-  return std::nullopt;
+  return follows_for_multiples(guards, r);
 }
 
 }  // namespace
@@ -115,7 +130,12 @@ std::vector<TensorType> Recorder::result_types(const ops::Op& op, const CallArgs
       return s;
     }));
   std::vector<TensorType> out;
-  {
+  const auto take_guards = [&] {
+    graph_.symbols = std::move(scratch.symbols);
+    graph_.guards = std::move(scratch.guards);
+    required_.insert(required_.end(), aside.required_.begin(), aside.required_.end());
+  };
+  try {
     DispatchScope scope(aside);
     std::vector<Value*> made;
     for (auto& r : op.decompose(ops::CallReader(op, stand_ins))) {
@@ -123,19 +143,50 @@ std::vector<TensorType> Recorder::result_types(const ops::Op& op, const CallArgs
       if (ops::is_custom(op)) made.push_back(aside.value_of(r));
     }
     check_results_apart(op, scratch, made);
+  } catch (...) {
+    take_guards();
+    throw;
   }
-  graph_.symbols = std::move(scratch.symbols);
-  graph_.guards = std::move(scratch.guards);
+  take_guards();
   return out;
 }
 
 std::vector<Tensor> Recorder::call(const ops::Op& op, CallArgs args, const std::source_location& where) {
+  const size_t guards = graph_.guards.size(), symbols = graph_.symbols.size();
+  std::erase_if(required_, [&](size_t i) { return i >= guards; });  // which somebody else has taken back
+  try {
+    return record(op, std::move(args), where);
+  } catch (...) {
+    forget_call(guards, symbols);
+    throw;
+  }
+}
+
+// What the operation required goes with it: it is refused either way. What was decided stays, as the error may depend on it, but for
+// sizes that the call would have made.
+void Recorder::forget_call(size_t guards, size_t symbols) {
+  for (; !required_.empty() && required_.back() >= guards; required_.pop_back())
+    graph_.guards.erase(graph_.guards.begin() + static_cast<std::ptrdiff_t>(required_.back()));
+  std::set<std::string> gone;
+  for (size_t i = symbols; i < graph_.symbols.size(); ++i) gone.insert(graph_.symbols[i].expr.node()->name);
+  graph_.symbols.erase(graph_.symbols.begin() + static_cast<std::ptrdiff_t>(symbols), graph_.symbols.end());
+  const auto is_of_gone = [&](const sym::Guard& g) {
+    bool found = false;
+    const auto look = [&](const Expr& s) { found = found || gone.count(s.node()->name) > 0; };
+    sym::for_each_symbol(g.a, look), sym::for_each_symbol(g.b, look);
+    return found;
+  };
+  graph_.guards.erase(std::remove_if(graph_.guards.begin() + static_cast<std::ptrdiff_t>(guards), graph_.guards.end(), is_of_gone),
+                      graph_.guards.end());
+}
+
+std::vector<Tensor> Recorder::record(const ops::Op& op, CallArgs args, const std::source_location& where) {
   if (op.decompose && expand_ && !op.inplace_of) {
     DispatchScope scope(*this);
     return op.decompose(ops::CallReader(op, args));
   }
   const ops::Op& typed = op.inplace_of ? *op.inplace_of : op;
-  const std::string place = where_.empty() ? source_line(where) : where_;
+  const std::string place = where_.empty() ? ops::place_text(where) : where_;
   const size_t guards = graph_.guards.size();
   auto types = result_types(typed, args);
   if (op.inplace_of) {  // the result takes the dtype and sizes of what it is written to
@@ -184,8 +235,14 @@ void Recorder::require(const sym::Relation& r, const std::string& error) {
     return it == hints_.end() ? kLarge : it->second;
   };
   const bool holds = truth ? *truth : sym::holds(r, look);
-  TOROID_USER_CHECK(holds || !(truth || hinted), "{}", error);
-  if (!truth) graph_.guards.push_back({r, error});
+  if (!holds && (truth || hinted)) {
+    // Who catches the error goes on in a way that is for these sizes.
+    if (!truth) graph_.guards.push_back({opposite(r.rel), r.a, r.b});
+    fail<UserError>("{}", error);
+  }
+  if (truth) return;
+  required_.push_back(graph_.guards.size());
+  graph_.guards.push_back({r, error});
 }
 
 void Recorder::name_requirements(size_t since, const ops::Op& op, const std::string& place) {
@@ -210,7 +267,7 @@ int64_t Recorder::specialize(const Expr& e) {
 }
 
 void Recorder::read(const Tensor&, std::string_view what, const std::source_location& where) {
-  fail<UserError>("{}: {} of a tensor while a graph is recorded; its value exists only at run time", source_line(where), what);
+  fail<UserError>("{}: {} of a tensor while a graph is recorded; its value exists only at run time", ops::place_text(where), what);
 }
 
 }  // namespace toroid::graph

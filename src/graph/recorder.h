@@ -11,12 +11,19 @@ class Recorder : public Dispatcher {
   // known is taken to hold for "==" between sizes that must agree, or as for a large size, and recorded as a guard.
   explicit Recorder(Graph& graph) : graph_(graph) {}
 
+  // A call that ends with an error leaves no requirement behind. What was decided stays a guard, so that who catches the error goes on in a
+  // way that is for sizes at which the operation fails.
   std::vector<Tensor> call(const ops::Op& op, CallArgs args, const std::source_location& where) override;
   bool decide(const sym::Relation& r) override;
-  // Where the hints tell all sizes, they must satisfy r: UserError with the message. Else, and for other sizes, r becomes a guard.
+  // Where the hints tell all sizes, they must satisfy r: else UserError with the message, and a guard that r does not hold. Where they do
+  // not tell, and for other sizes, r becomes a guard.
   void require(const sym::Relation& r, const std::string& error) override;
   int64_t specialize(const Expr& e) override;
   void read(const Tensor& t, std::string_view what, const std::source_location& where) override;
+  Tensor move(const Tensor& t, const Device& device, const std::source_location& where) override {
+    return Dispatcher::move(t, device, where);
+  }
+  bool copy(const Tensor& from, const Tensor& to) override { return Dispatcher::copy(from, to); }
 
   // The tensor that stands for a value of the graph, and back. value_of turns a concrete tensor into a constant input.
   Tensor proxy(Value* v);
@@ -32,6 +39,8 @@ class Recorder : public Dispatcher {
   Graph& graph() { return graph_; }
 
  private:
+  std::vector<Tensor> record(const ops::Op& op, CallArgs args, const std::source_location& where);
+  void forget_call(size_t guards, size_t symbols);
   std::vector<TensorType> result_types(const ops::Op& op, const CallArgs& args);
   // Makes what has been required since there were so many guards errors of a call of op.
   void name_requirements(size_t since, const ops::Op& op, const std::string& place);
@@ -39,6 +48,7 @@ class Recorder : public Dispatcher {
   Graph& graph_;
   std::map<std::string, int64_t> hints_;
   std::map<const Storage*, std::vector<Value*>> constants_;
+  std::vector<size_t> required_;  // guards of graph_ that require() added, in order
   std::string where_;
   bool expand_ = false;
 };

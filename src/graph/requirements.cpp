@@ -34,7 +34,6 @@ std::vector<sym::Guard> all_guards(const Graph& g) {
   Recorder recorder(scratch);
   for (auto& n : g.nodes) {
     if (is_control_flow(*n->op) || ops::is_custom(*n->op)) continue;  // their regions and parts are programs of their own
-    if (n->op->reduce) continue;  // extremes of nothing read nothing, and some composites know what to do with them
     CallArgs args;
     for (auto& a : n->args) args.push_back(map_arg<Tensor>(a, [&](Value* v) { return v ? recorder.proxy(v) : Tensor(); }));
     recorder.set_where(n->where);

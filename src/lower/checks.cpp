@@ -1,4 +1,4 @@
-// Indices that come from memory: what is known of them, and the checks of the rest.
+// Indices and divisors that come from memory: what is known of them, and the checks of the rest.
 #include <algorithm>
 
 #include "base/check.h"
@@ -108,6 +108,20 @@ IndexCheck Lowering::check_of(const graph::Value* indices, const IndexSite& site
   }
   out.faults = program_.faults();
   out.site = program_.site(site);
+  return out;
+}
+
+void check_divisor(BodyBuilder& b, S divisor, const IndexCheck& check) {
+  const Bounds known = bounds_of(b.body(), divisor.id);
+  if (known.lo <= 0 && known.hi >= 0) b.check(cast(divisor == 0.0, DType::I64), 1, check.faults, check.site);
+}
+
+IndexCheck Lowering::divisor_check(const graph::Node& n, DType compute) {
+  if (!n.op->divides || !is_int(compute) || !options_.checks() || facts().device.is_cuda()) return {};
+  if (auto* e = std::get_if<Expr>(&n.args[1]); e && *e != Expr(0)) return {};
+  IndexCheck out;
+  out.faults = program_.faults();
+  out.site = program_.site({std::string(ops::plain_name(*n.op)), n.where, IndexSite::kDivisor});
   return out;
 }
 

@@ -27,9 +27,6 @@ const graph::Value* operand(const graph::Node& n, std::string_view name) {
   return std::get<graph::Value*>(n.args[static_cast<size_t>(i)]);
 }
 
-// The operation's name without its overload.
-std::string_view plain_name(const graph::Node& n) { return std::string_view(n.op->name).substr(0, n.op->name.find('.')); }
-
 // Advanced indexing: which dimensions are indexed by tensors, and where the broadcast index dimensions stand in the result.
 struct Advanced {
   std::vector<const Lazy*> tensors;  // per dimension of self; nullptr: kept whole
@@ -50,7 +47,7 @@ std::optional<Advanced> analyse(Lowering& l, const graph::Node& n, size_t self_r
     if (v && (is_bool(v->type.dtype) || v->type.dtype == DType::U8))
       return std::nullopt;  // masks select a data-dependent number of elements
     const size_t d = a.tensors.size();
-    const IndexSite site{std::string(plain_name(n)), n.where, static_cast<int64_t>(d), true};
+    const IndexSite site{std::string(ops::plain_name(*n.op)), n.where, static_cast<int64_t>(d), true};
     a.checks.push_back(v && d < self_rank ? l.check_of(v, site, operand(n, "self")->type.sizes[d]) : IndexCheck{});
     if (v) positions.push_back(d);
     a.tensors.push_back(v ? &l.value(v) : nullptr);
@@ -163,7 +160,8 @@ void lower_gather(Lowering& l, const graph::Node& n) {
   out.work = self.work + where.work + 2;
   out.loads = self.loads + where.loads;
   if (mutant(Mutant::GatherDimension)) dim = self.sizes.size() - 1;
-  const IndexCheck check = l.check_of(indices, {std::string(plain_name(n)), n.where, static_cast<int64_t>(dim), false}, self.sizes[dim]);
+  const IndexCheck check =
+      l.check_of(indices, {std::string(ops::plain_name(*n.op)), n.where, static_cast<int64_t>(dim), false}, self.sizes[dim]);
   out.at = [self, where, dim, check](BodyBuilder& b, const Index& index) {
     const CheckedIndex found = checked_index(b, where.at(b, index), self.sizes[dim], check);
     Index at = index;
@@ -319,7 +317,7 @@ void lower_scatter(Lowering& l, const graph::Node& n) {
   BodyBuilder b(node.body);
   Index at = index;
   const IndexCheck check =
-      l.check_of(indices, {std::string(plain_name(n)), n.where, static_cast<int64_t>(dim), false}, self->type.sizes[dim]);
+      l.check_of(indices, {std::string(ops::plain_name(*n.op)), n.where, static_cast<int64_t>(dim), false}, self->type.sizes[dim]);
   const CheckedIndex found = checked_index(b, where.at(b, index), self->type.sizes[dim], check);
   at[dim] = found.at;
   b.store(p.buffer, self->type.dtype, flat_index(p, at), from.at(b, index),

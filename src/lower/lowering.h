@@ -58,6 +58,8 @@ struct CheckedIndex {
 };
 // An index, of any integer dtype, into a dimension of `extent`.
 CheckedIndex checked_index(loop::BodyBuilder& b, S raw, const Expr& extent, const IndexCheck& check);
+// An integer that is divided by.
+void check_divisor(loop::BodyBuilder& b, S divisor, const IndexCheck& check);
 
 class Lowering {
  public:
@@ -107,6 +109,8 @@ class Lowering {
   bool takes(const program::Sort& s) const { return taker().refusal(s).empty(); }
   // How an index of n into a dimension of `extent` is looked at. indices: the tensor; where it is constant this is done now: UserError.
   IndexCheck check_of(const graph::Value* indices, const IndexSite& site, const Expr& extent);
+  // How what n divides by is looked at: integers on CPUs that nobody knows not to be 0.
+  IndexCheck divisor_check(const graph::Node& n, DType compute);
   // Lowers a composite operation through what it is made of.
   void lower_composite(const graph::Node& n);
   // cond, while_loop, scan.

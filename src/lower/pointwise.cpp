@@ -113,15 +113,18 @@ void lower_pointwise(Lowering& l, const graph::Node& n) {
   for (auto& o : operands) stand_ins.push_back({&counter, counter.next++, o.condition ? DType::Bool : compute});
   formula(counter, stand_ins);
   out.work += counter.work;
+  const IndexCheck check = l.divisor_check(n, compute);
   // Operands are captured by value: realizing one later must not change what was composed.
   std::vector<std::pair<Lazy, PointwiseOperand>> captured;
   for (auto& o : operands) captured.emplace_back(o.lazy ? *o.lazy : Lazy{}, o);
-  out.at = [captured = std::move(captured), formula, compute, result](BodyBuilder& b, const Index& index) {
+  out.at = [captured = std::move(captured), formula, compute, result, check, divisor = op.divides ? ops::second_operand(op) : -1](
+               BodyBuilder& b, const Index& index) {
     std::vector<S> inputs;
     for (auto& [lazy, o] : captured) {
       DType want = o.condition ? DType::Bool : compute;
       inputs.push_back(o.lazy ? cast(lazy.at(b, broadcast_index(lazy, index)), want) : b.constant(want, o.number));
     }
+    if (check.site >= 0) check_divisor(b, divisor < 0 ? lit(inputs[0], 0) : inputs[static_cast<size_t>(divisor)], check);
     S s = formula(b, std::move(inputs));
     return cast(s, ops::compute_type(result));
   };

@@ -7,11 +7,17 @@
 
 namespace toroid::ops {
 
+std::string place_text(const std::source_location& where) {
+  std::string_view file = where.file_name();
+  if (size_t slash = file.rfind('/'); slash != std::string_view::npos) file.remove_prefix(slash + 1);
+  return fmt::format("{}:{}", file, where.line());
+}
+
 std::string call_error(std::string_view what, const Op& op, std::string_view place) {
   constexpr std::string_view kPlace = " (called at ";
   what = what.substr(0, what.find(kPlace));  // that of a part is a line of the library
   // "sum" and "sum.dim_IntList" are one to the caller, as "add_" is "add".
-  std::string_view name = std::string_view(op.name).substr(0, op.name.find('.'));
+  const std::string_view name = plain_name(op);
   const std::string_view stem = name.substr(0, name.find_last_not_of('_') + 1);
   const bool named = what.starts_with(stem) && what.substr(stem.size()).find_first_of("._:") == 0;
   return fmt::format("{}{}{}{}{})", named ? "" : name, named ? "" : ": ", what, kPlace, place);
@@ -19,9 +25,7 @@ std::string call_error(std::string_view what, const Op& op, std::string_view pla
 
 void fail_call(const UserError& e, const Op& op, const std::source_location& where) {
   if (is_custom(op)) throw;  // what the operation's own function threw
-  std::string_view file = where.file_name();
-  if (size_t slash = file.rfind('/'); slash != std::string_view::npos) file.remove_prefix(slash + 1);
-  fail<UserError>("{}", call_error(e.what(), op, fmt::format("{}:{}", file, where.line())));
+  fail<UserError>("{}", call_error(e.what(), op, place_text(where)));
 }
 
 void check_fits(const Op& op, const std::vector<Expr>& result, const std::vector<Expr>& self,

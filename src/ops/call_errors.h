@@ -8,6 +8,9 @@
 
 namespace toroid::ops {
 
+// "model.cpp:12".
+std::string place_text(const std::source_location& where);
+
 // `what` as the error of a call of op at `place`: with the operation's name in front, if another says it (a part of a composite), and the
 // place behind.
 std::string call_error(std::string_view what, const Op& op, std::string_view place);

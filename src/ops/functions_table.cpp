@@ -1675,15 +1675,6 @@ Tensor divide_(const Tensor& self, const Operand& other, std::optional<std::stri
 Tensor true_divide_(const Tensor& self, const Operand& other, Where where) {
   return call1("true_divide_.Tensor", {self, argument(other)}, where);
 }
-Tensor prims_(const Tensor& self, const Operand& other, Where where) {
-  return call1("prims_.trunc_divide", {self, argument(other)}, where);
-}
-Tensor prims_(const Tensor& self, Where where) {
-  return call1("prims_.frexp_mantissa", {self}, where);
-}
-Tensor prims__frexp_exponent(const Tensor& self, Where where) {
-  return call1("prims_.frexp_exponent", {self}, where);
-}
 Tensor floor_divide_(const Tensor& self, const Operand& other, Where where) {
   return call1("floor_divide_", {self, argument(other)}, where);
 }

@@ -21,6 +21,22 @@ std::optional<Number> as_number(const auto& a) {
 
 }  // namespace
 
+std::string_view space_of(std::string_view name) {
+  for (std::string_view space : {"prims.", "_c10d_functional.", "torchvision.", "torch_nn.", "transformers.", "higher_order."})
+    if (name.starts_with(space)) return space;
+  return "";
+}
+
+std::string_view plain_name(const Op& op) {
+  const std::string_view name = std::string_view(op.name).substr(space_of(op.name).size());
+  return name.substr(0, name.find('.'));
+}
+
+int second_operand(const Op& op) {
+  const auto& p = op.schema.params;
+  return p[1].type != ParamType::Tensor ? -1 : p[0].type == ParamType::Tensor ? 1 : 0;
+}
+
 template <class T>
 const Arg<T>& ArgReader<T>::at(std::string_view name) const {
   int i = op_->schema.find(name);

@@ -77,6 +77,19 @@ struct MetaCall : TypeReader {
   void require_same(const Expr& a, const Expr& b, fmt::format_string<Args...> message, Args&&... args) {
     require({sym::Rel::Eq, a, b}, message, std::forward<Args>(args)...);
   }
+  // The tensor must be a vector of n elements.
+  template <class... Args>
+  void require_vector(const TensorType& t, const Expr& n, fmt::format_string<Args...> message, Args&&... args) {
+    if (t.dim() == 1)
+      require_same(t.sizes[0], n, message, std::forward<Args>(args)...);
+    else
+      fail<UserError>("{}", fmt::format(message, std::forward<Args>(args)...));
+  }
+  // The tensor must have so many dimensions. A rank is no size: it is known when compiling.
+  template <class... Args>
+  void require_rank(const TensorType& t, int64_t rank, fmt::format_string<Args...> message, Args&&... args) {
+    if (t.dim() != rank) fail<UserError>("{}", fmt::format(message, std::forward<Args>(args)...));
+  }
   // Equal sizes, by proof or by guard: a choice between rules, never a check.
   bool same(const Expr& a, const Expr& b) { return decide_or_known({sym::Rel::Eq, a, b}); }
   bool decide_or_known(const sym::Relation& r) {
@@ -156,10 +169,19 @@ struct Op {
   const Op* inplace_of = nullptr;  // add_.Tensor -> add.Tensor: writes the first result into the first argument
   bool random = false;             // results differ from call to call
   bool effect = false;             // kept though nothing uses its results (assertions)
+  bool collective = false;         // all ranks of a group call it together, in one order
+  bool divides = false;            // pointwise, by its second parameter; where integers are divided by 0 that is a UserError on CPUs
   // Kept whole where a template exists (attention); decomposed elsewhere.
   bool has_template = false;
   double domain_lo = -3, domain_hi = 3;  // operand values for generated samples
 };
+
+// The namespace of a name that is not ATen's, with its dot: "prims.", "_c10d_functional."; else empty.
+std::string_view space_of(std::string_view name);
+// Its name for errors, without overload and namespace: "remainder".
+std::string_view plain_name(const Op& op);
+// Which of the tensor operands of a binary operation its second parameter is; -1: a number.
+int second_operand(const Op& op);
 
 // One-element view of dtype rules used by several type rules.
 DType promote_types(DType a, DType b);

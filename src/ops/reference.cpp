@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/index_fault.h"
 #include "ops/strided_view.h"
 
 namespace toroid::ops {
@@ -114,6 +115,11 @@ void for_each_operand_address(const std::vector<int64_t>& sizes, const std::vect
   });
 }
 
+// Of an operation that divides: UserError where integers are divided by 0.
+[[noreturn]] void fail_division(const Op& op) {
+  fail<UserError>("{}", index_error({std::string(plain_name(op)), OperationPlace::current(), IndexSite::kDivisor}, 1, 1));
+}
+
 Tensor evaluate_pointwise(const Op& op, const CallArgs& args, const TypeArgs& types, const TensorType& type) {
   std::vector<int64_t> sizes;
   for (auto& s : type.sizes) sizes.push_back(s.constant());
@@ -148,6 +154,9 @@ Tensor evaluate_pointwise(const Op& op, const CallArgs& args, const TypeArgs& ty
     S s{&program, program.emit({.op = ScalarOp::Input, .dtype = t, .value = Number::of(static_cast<int64_t>(i))}), t};
     f.operands.push_back(s);
   }
+  const bool divides = op.divides && is_int(compute);
+  const int divisor = divides ? second_operand(op) : -1;
+  if (divides && divisor < 0 && f.number(op.schema.params[1].name).as_double() == 0 && out.numel() > 0) fail_division(op);
   S result = op.formula(f);
   if (result.dtype != type.dtype && !(is_float(result.dtype) && is_float(type.dtype))) result = cast(result, type.dtype);
   const auto& nodes = program.nodes;
@@ -160,6 +169,7 @@ Tensor evaluate_pointwise(const Op& op, const CallArgs& args, const TypeArgs& ty
         // Rounding to the promoted dtype first: an integer operand of an f16 expression is an f16 number.
         Number v = at[i] ? load_number(at[i], operands[i].tensor.dtype()) : operands[i].number;
         values[n] = convert(v, node.dtype);
+        if (static_cast<int>(i) == divisor && values[n].as_int() == 0) fail_division(op);
       } else if (node.op == ScalarOp::Const) {
         values[n] = node.value;
       } else {

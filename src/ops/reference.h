@@ -14,8 +14,13 @@ class ReferenceDispatcher : public Dispatcher {
  public:
   std::vector<Tensor> call(const Op& op, CallArgs args, const std::source_location& where) override;
   bool decide(const sym::Relation& r) override;
+  void require(const sym::Relation& r, const std::string& error) override { Dispatcher::require(r, error); }
   int64_t specialize(const Expr& e) override;
   void read(const Tensor& t, std::string_view what, const std::source_location& where) override;
+  Tensor move(const Tensor& t, const Device& device, const std::source_location& where) override {
+    return Dispatcher::move(t, device, where);
+  }
+  bool copy(const Tensor& from, const Tensor& to) override { return Dispatcher::copy(from, to); }
 };
 
 }  // namespace toroid::ops

@@ -88,8 +88,8 @@ void Table::derive_inplace() {
   size_t n = rows_.size();
   for (size_t i = 0; i < n; ++i) {
     const Op& op = rows_[i];
-    if (op.index_map || op.schema.params.empty() || op.schema.params[0].type != ParamType::Tensor || op.schema.params[0].list ||
-        op.schema.returns.size() != 1)
+    if (!space_of(op.name).empty() || op.index_map || op.schema.params.empty() || op.schema.params[0].type != ParamType::Tensor ||
+        op.schema.params[0].list || op.schema.returns.size() != 1)
       continue;
     size_t dot = op.name.find('.');
     std::string name = op.name.substr(0, dot) + "_" + (dot == std::string::npos ? "" : op.name.substr(dot));
@@ -149,6 +149,7 @@ const Table& table() {
     add_fft_complex_rows(t);
     add_random_rows(t);
     add_recurrent_rows(t);
+    add_collective_rows(t);
     t.derive_inplace();
     return &t;
   }();

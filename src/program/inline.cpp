@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "loop/var_map.h"
+#include "program/dead_code.h"
 #include "program/region.h"
 #include "program/sizes.h"
 
@@ -200,6 +201,7 @@ Program inline_defaults(Program p, std::vector<std::string>& decisions) {
     }
     p = inline_alternative(p, i, 0);  // which may hold such calls itself
   }
+  eliminate_dead(p);
   return p;
 }
 

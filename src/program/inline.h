@@ -22,7 +22,8 @@ std::vector<Range> ranges_of(const Open& open);
 // content are one range. One range is inlined; several become one call that runs the block of its size, whose options are its own.
 Program decide_ranges(const Program& p, size_t node, const std::vector<size_t>& winners);
 
-// Inlines the first alternative of every Open node; a line for each that had others, and for each that was refused.
+// Inlines the first alternative of every Open node that is not decided yet, and removes what only served results of such calls that nothing
+// reads. decisions: gets a line for each that had others, and for each that was refused.
 Program inline_defaults(Program p, std::vector<std::string>& decisions);
 
 // Hash of what a program computes: its text, the contents of its constants (of large ones, which tensors these are), and the options it is

@@ -5,6 +5,7 @@
 
 #include "graph/control_flow.h"
 #include "graph/text.h"
+#include "program/fields.h"
 
 namespace toroid::program {
 namespace {
@@ -243,88 +244,89 @@ class Parser : private graph::TextReader {
     p_.sites.push_back(std::move(s));
   }
 
-  decltype(Node::problem) problem(size_t at) {
+  using Problem = decltype(Node::problem);
+
+  Problem problem(size_t at) {
     if (take("loops")) return std::monostate{};
-    if (take("gemm")) return gemm();
-    if (take("convolution")) return convolution();
-    if (take("attention")) return attention();
-    if (take("sort")) return sort();
     if (take("call")) return call();
     if (take("choose")) return choose();
+    if (Problem p; read_any(p, std::make_index_sequence<std::variant_size_v<Problem>>())) return p;
     error_at(at, "expected a buffer, an input, an output or a node");
   }
 
-  Gemm gemm() {
-    Gemm g;
-    const size_t at = skip_space();
-    auto all = sizes();
-    if (all.size() < 3) error_at(at, "at least m, n and k are expected");
-    g.batch.assign(all.begin(), all.end() - 3);
-    g.m = all[all.size() - 3], g.n = all[all.size() - 2], g.k = all.back();
-    g.a = operand("a");
-    g.b = operand("b");
-    if (peek() == 'b') g.b2 = operand("b2");
-    expect("in");
-    g.accumulate = dtype();
-    g.tf32 = take("tf32");
-    return g;
-  }
+  // The fields of one kind, in the order of the text.
+  struct FieldReader : NoFields {
+    Parser& in;
+    explicit FieldReader(Parser& in) : in(in) {}
 
-  Convolution convolution() {
-    Convolution c;
-    const auto from = sizes(4);
-    expect("->");
-    const auto to = sizes(3);
-    c.n = from[0], c.in_channels = constant(from[1]), c.in_h = from[2], c.in_w = from[3];
-    c.out_channels = constant(to[0]), c.out_h = to[1], c.out_w = to[2];
-    std::tie(c.kernel_h, c.kernel_w) = pair("kernel");
-    std::tie(c.stride_h, c.stride_w) = pair("stride");
-    std::tie(c.pad_h, c.pad_w) = pair("pad");
-    std::tie(c.dilation_h, c.dilation_w) = pair("dilation");
-    expect("groups");
-    c.groups = integer();
-    c.input = operand("input");
-    c.weight = operand("weight");
-    expect("less");
-    c.zero = integer();
-    expect("in");
-    c.accumulate = dtype();
-    c.tf32 = take("tf32");
-    return c;
-  }
+    template <class... Size>
+    void sizes(std::string_view least, Size&... into) {
+      const size_t at = in.skip_space();
+      if constexpr (sizeof...(Size) > 0 && std::same_as<std::tuple_element_t<0, std::tuple<Size...>>, std::vector<Expr>>) {
+        auto all = in.sizes();
+        constexpr size_t single = sizeof...(Size) - 1;
+        if (all.size() < single) in.error_at(at, std::string(least));
+        leading_ = all.size() - single;
+        take_all(all, into...);
+      } else {
+        take_all(in.sizes(sizeof...(Size)), into...);
+      }
+    }
+    void word(std::string_view text) { in.expect(text); }
+    void number(std::string_view name, int64_t& value) {
+      in.expect(name);
+      value = in.integer();
+    }
+    void number(std::string_view name, double& value) {
+      in.expect(name);
+      value = in.real();
+    }
+    void pair(std::string_view name, int64_t& first, int64_t& second) { std::tie(first, second) = in.pair(name); }
+    void dtype(std::string_view name, DType& t) {
+      in.expect(name);
+      t = in.dtype();
+    }
+    void flag(std::string_view name, bool& set) { set = in.take(name); }
+    template <class Extents>
+    void operand(std::string_view name, Operand& o, Use, std::string_view, const Extents&) {
+      o = in.operand(name);
+    }
+    template <class Extents>
+    void operand(std::string_view name, std::optional<Operand>& o, Use, std::string_view, const Extents&) {
+      if (in.next_is(name)) o = in.operand(name);
+    }
 
-  Attention attention() {
-    Attention a;
-    const auto all = sizes(5);
-    a.batch = all[0], a.heads = all[1], a.kv_heads = all[2], a.queries = all[3], a.keys = all[4];
-    expect("head");
-    a.head_dim = integer();
-    expect("value");
-    a.value_dim = integer();
-    a.q = operand("q");
-    a.k = operand("k");
-    a.v = operand("v");
-    a.mask = operand("mask");
-    expect("scale");
-    a.scale = real();
-    a.causal = take("causal");
-    return a;
-  }
+   private:
+    template <class... Size>
+    void take_all(const std::vector<Expr>& all, Size&... into) {
+      size_t next = 0;
+      (take_one(all, next, into), ...);
+    }
+    void take_one(const std::vector<Expr>& all, size_t& next, std::vector<Expr>& list) {
+      list.assign(all.begin(), all.begin() + static_cast<long>(leading_));
+      next = leading_;
+    }
+    void take_one(const std::vector<Expr>& all, size_t& next, Expr& size) { size = all[next++]; }
+    void take_one(const std::vector<Expr>& all, size_t& next, int64_t& size) { size = in.constant(all[next++]); }
 
-  Sort sort() {
-    Sort s;
-    const size_t at = skip_space();
-    s.rows = sizes();
-    if (s.rows.empty()) error_at(at, "the length of a row is expected");
-    s.length = s.rows.back();
-    s.rows.pop_back();
-    expect("first");
-    s.count = sizes(1).front();
-    s.keys = operand("keys");
-    s.values = operand("values");
-    s.positions = operand("positions");
-    s.descending = take("descending");
-    return s;
+    size_t leading_ = 0;
+  };
+
+  // The problem of a kind whose keyword comes next; false where it does not.
+  template <class Kind>
+  bool read(Problem& into) {
+    if constexpr (kKeyword<Kind>.empty()) {
+      return false;
+    } else {
+      if (!take(kKeyword<Kind>)) return false;
+      FieldReader reader(*this);
+      fields(into.emplace<Kind>(), reader);
+      return true;
+    }
+  }
+  template <size_t... I>
+  bool read_any(Problem& into, std::index_sequence<I...>) {
+    return (read<std::variant_alternative_t<I, Problem>>(into) || ...);
   }
 
   const ops::Op* op() {

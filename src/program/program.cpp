@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "program/fields.h"
+
 namespace toroid::program {
 namespace {
 
@@ -60,22 +62,10 @@ std::vector<int> reads(const Node& n) {
     for (int b : loop::buffers_read(n.producer->body)) add_unique(out, b);
   for (auto& nest : n.beside)
     for (int b : loop::buffers_read(nest.body)) add_unique(out, b);
-  if (auto* g = std::get_if<Gemm>(&n.problem)) {
-    if (!n.producer) add_unique(out, g->a.buffer);
-    add_unique(out, g->b.buffer);
-    if (g->b2) add_unique(out, g->b2->buffer);
-  } else if (auto* c = std::get_if<Convolution>(&n.problem)) {
-    add_unique(out, c->input.buffer);
-    add_unique(out, c->weight.buffer);
-  } else if (auto* a = std::get_if<Attention>(&n.problem)) {
-    for (auto* o : {&a->q, &a->k, &a->v, &a->mask}) add_unique(out, o->buffer);
-  } else if (auto* s = std::get_if<Sort>(&n.problem)) {
-    add_unique(out, s->keys.buffer);
-  } else if (auto* e = std::get_if<Extern>(&n.problem)) {
-    for (auto& v : e->inputs) add_unique(out, v.memory.buffer);
-  } else if (auto* o = std::get_if<Open>(&n.problem)) {
-    for (auto& v : o->inputs) add_unique(out, v.memory.buffer);
-  }
+  const Gemm* rows_made = n.producer ? std::get_if<Gemm>(&n.problem) : nullptr;
+  visit_operands(n, [&](const Operand& o, Use use, std::string_view, const auto&) {
+    if (reads(use) && !(rows_made && &o == &rows_made->a)) add_unique(out, o.buffer);
+  });
   return out;
 }
 
@@ -83,12 +73,9 @@ std::vector<int> writes(const Node& n) {
   std::vector<int> out = loop::buffers_written(n.body);
   for (auto& nest : n.beside)
     for (int b : loop::buffers_written(nest.body)) add_unique(out, b);
-  if (auto* s = std::get_if<Sort>(&n.problem))
-    for (auto* o : {&s->values, &s->positions}) add_unique(out, o->buffer);
-  if (auto* e = std::get_if<Extern>(&n.problem))
-    for (auto& v : e->outputs) add_unique(out, v.memory.buffer);
-  if (auto* o = std::get_if<Open>(&n.problem))
-    for (auto& v : o->outputs) add_unique(out, v.memory.buffer);
+  visit_operands(n, [&](const Operand& o, Use use, std::string_view, const auto&) {
+    if (!reads(use)) add_unique(out, o.buffer);
+  });
   return out;
 }
 

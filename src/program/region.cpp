@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "loop/var_map.h"
+#include "program/fields.h"
 #include "program/sizes.h"
 
 namespace toroid::program {
@@ -141,25 +142,7 @@ class Region {
 }  // namespace
 
 void for_each_operand(Node& n, const std::function<void(Operand&)>& f) {
-  const auto all = [&](auto&... o) { (f(o), ...); };
-  const auto views = [&](auto& call) {
-    for (auto* list : {&call.inputs, &call.outputs})
-      for (auto& v : *list) f(v.memory);
-  };
-  if (auto* g = std::get_if<Gemm>(&n.problem)) {
-    all(g->a, g->b);
-    if (g->b2) f(*g->b2);
-  } else if (auto* c = std::get_if<Convolution>(&n.problem)) {
-    all(c->input, c->weight);
-  } else if (auto* a = std::get_if<Attention>(&n.problem)) {
-    all(a->q, a->k, a->v, a->mask);
-  } else if (auto* s = std::get_if<Sort>(&n.problem)) {
-    all(s->keys, s->values, s->positions);
-  } else if (auto* e = std::get_if<Extern>(&n.problem)) {
-    views(*e);
-  } else if (auto* o = std::get_if<Open>(&n.problem)) {
-    views(*o);
-  }
+  visit_operands(n, [&](Operand& o, Use, std::string_view, const auto&) { f(o); });
 }
 
 void for_each_check(Node& n, const std::function<void(loop::Statement&)>& f) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "program/fields.h"
+
 namespace toroid::program {
 namespace {
 
@@ -36,28 +38,34 @@ void visit_program(const Program& p, const Visit& visit) {
   for (auto& n : p.nodes) for_each_expression(n, visit);
 }
 
+struct SizeFields : NoFields {
+  const Visit& visit;
+
+  template <class... Size>
+  void sizes(std::string_view, const Size&... all) {
+    (one(all), ...);
+  }
+  template <class Extents>
+  void operand(std::string_view, const Operand& o, Use, std::string_view, const Extents&) {
+    visit_operand(o, visit);
+  }
+  template <class Extents>
+  void operand(std::string_view, const std::optional<Operand>& o, Use, std::string_view, const Extents&) {
+    if (o) visit_operand(*o, visit);
+  }
+
+ private:
+  void one(const std::vector<Expr>& list) { visit_all(list, visit); }
+  void one(const Expr& size) { visit(size); }
+};
+
 struct Problems {
   const Visit& visit;
 
-  void operator()(std::monostate) const {}
-  void operator()(const Gemm& g) const {
-    visit_all(g.batch, visit);
-    visit_all({g.m, g.n, g.k}, visit);
-    for (auto* o : {&g.a, &g.b}) visit_operand(*o, visit);
-    if (g.b2) visit_operand(*g.b2, visit);
-  }
-  void operator()(const Convolution& c) const {
-    visit_all({c.n, c.in_h, c.in_w, c.out_h, c.out_w}, visit);
-    for (auto* o : {&c.input, &c.weight}) visit_operand(*o, visit);
-  }
-  void operator()(const Attention& a) const {
-    visit_all({a.batch, a.heads, a.kv_heads, a.queries, a.keys}, visit);
-    for (auto* o : {&a.q, &a.k, &a.v, &a.mask}) visit_operand(*o, visit);
-  }
-  void operator()(const Sort& s) const {
-    visit_all(s.rows, visit);
-    visit_all({s.length, s.count}, visit);
-    for (auto* o : {&s.keys, &s.values, &s.positions}) visit_operand(*o, visit);
+  template <class Kind>
+  void operator()(const Kind& problem) const {
+    SizeFields sizes{{}, visit};
+    fields(problem, sizes);
   }
   void operator()(const Extern& e) const {
     visit_views(e.inputs, visit);

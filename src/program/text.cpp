@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "program/program.h"
+#include "program/fields.h"
 
 namespace toroid::program {
 namespace {
@@ -38,32 +38,48 @@ std::string text_of(const OptionValues& options) {
 
 std::string text_of(const loop::Nest& n) { return loop::to_string(n.domain, n.body); }
 
+// What stands behind the keyword of a kind.
+struct FieldText : NoFields {
+  std::string out;
+
+  template <class... Size>
+  void sizes(std::string_view, const Size&... all) {
+    std::vector<Expr> items;
+    (add(items, all), ...);
+    word(list(items));
+  }
+  void word(std::string_view text) { out.append(" ").append(text); }
+  template <class Value>
+  void number(std::string_view name, const Value& value) {
+    out += fmt::format(" {} {}", name, value);
+  }
+  void pair(std::string_view name, int64_t first, int64_t second) { out += fmt::format(" {} {}x{}", name, first, second); }
+  void dtype(std::string_view name, DType t) { out += fmt::format(" {} {}", name, name_of(t)); }
+  void flag(std::string_view name, bool set) {
+    if (set) word(name);
+  }
+  template <class Extents>
+  void operand(std::string_view name, const Operand& o, Use, std::string_view, const Extents&) {
+    out += fmt::format(" {}={}", name, text_of(o));
+  }
+  template <class Extents>
+  void operand(std::string_view name, const std::optional<Operand>& o, Use use, std::string_view what, const Extents& extents) {
+    if (o) operand(name, *o, use, what, extents);
+  }
+
+ private:
+  static void add(std::vector<Expr>& items, const std::vector<Expr>& list) { items.insert(items.end(), list.begin(), list.end()); }
+  static void add(std::vector<Expr>& items, const Expr& size) { items.push_back(size); }
+};
+
 // The first line of a node: its problem.
 struct Problem {
   std::string operator()(std::monostate) const { return "loops"; }
-  std::string operator()(const Gemm& g) const {
-    std::vector<Expr> sizes = g.batch;
-    sizes.insert(sizes.end(), {g.m, g.n, g.k});
-    return fmt::format("gemm {} a={} b={}{} in {}{}", list(sizes), text_of(g.a), text_of(g.b), g.b2 ? " b2=" + text_of(*g.b2) : "",
-                       name_of(g.accumulate), g.tf32 ? " tf32" : "");
-  }
-  std::string operator()(const Convolution& c) const {
-    return fmt::format(
-        "convolution {} -> {} kernel {}x{} stride {}x{} pad {}x{} dilation {}x{} groups {} input={} weight={} less {} in {}{}",
-        list({c.n, c.in_channels, c.in_h, c.in_w}), list({c.out_channels, c.out_h, c.out_w}), c.kernel_h, c.kernel_w, c.stride_h,
-        c.stride_w, c.pad_h, c.pad_w, c.dilation_h, c.dilation_w, c.groups, text_of(c.input), text_of(c.weight), c.zero,
-        name_of(c.accumulate), c.tf32 ? " tf32" : "");
-  }
-  std::string operator()(const Attention& a) const {
-    return fmt::format("attention {} head {} value {} q={} k={} v={} mask={} scale {}{}",
-                       list({a.batch, a.heads, a.kv_heads, a.queries, a.keys}), a.head_dim, a.value_dim, text_of(a.q), text_of(a.k),
-                       text_of(a.v), text_of(a.mask), a.scale, a.causal ? " causal" : "");
-  }
-  std::string operator()(const Sort& s) const {
-    std::vector<Expr> sizes = s.rows;
-    sizes.push_back(s.length);
-    return fmt::format("sort {} first {} keys={} values={} positions={}{}", list(sizes), list({s.count}), text_of(s.keys),
-                       text_of(s.values), text_of(s.positions), s.descending ? " descending" : "");
+  template <class Kind>
+  std::string operator()(const Kind& problem) const {
+    FieldText text{{}, std::string(kKeyword<Kind>)};
+    fields(problem, text);
+    return text.out;
   }
   std::string operator()(const Extern& e) const {
     std::vector<std::string> args;

@@ -98,6 +98,7 @@ class Fuser {
       for (int b : buffers_of(groups_[i])) touching_[b].insert(i);
     }
     order_after_sizes();
+    order_collectives();
   }
 
   // What uses a size that a call determines comes after it, though it may read nothing of it.
@@ -113,6 +114,17 @@ class Fuser {
         });
       if (auto* call = std::get_if<program::Extern>(&groups_[i].node.problem))
         for (auto& s : call->fresh_symbols) determined.emplace(s.node()->name, i);
+    }
+  }
+
+  // Other ranks meet in them, whose programs need not be this one.
+  void order_collectives() {
+    std::optional<size_t> before;
+    for (size_t i = 0; i < groups_.size(); ++i) {
+      const auto* call = std::get_if<program::Extern>(&groups_[i].node.problem);
+      if (!call || !call->op->collective) continue;
+      if (before) next_[*before].insert(i);
+      before = i;
     }
   }
 

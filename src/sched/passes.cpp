@@ -21,9 +21,10 @@ bool changes_nodes(program::Program& p, const Pass& pass) {
 }  // namespace
 
 bool run_inline_defaults(program::Program& p, target::PassContext& context) {
+  const size_t before = p.nodes.size();
   const bool open = std::any_of(p.nodes.begin(), p.nodes.end(), [](auto& n) { return n.is_open(); });
   p = program::inline_defaults(std::move(p), context.report.choices);
-  return open;
+  return open || p.nodes.size() != before;
 }
 
 bool run_fuse(program::Program& p, target::PassContext& context) {

@@ -9,8 +9,10 @@
 namespace toroid::sym {
 
 // A relation that is checked before a program runs or, where a size comes from data, as soon as the run knows it. Without an `error` it was
-// assumed when the program was made, which is then for other sizes. With one it is a requirement: an operation refuses sizes without it,
-// and `error` is what it says, with its name and source line: "unfold: a window of 5 does not fit into s0 (called at m.cpp:7)".
+// assumed when the program was made, for the sizes at hand: other sizes are for another program. With one it is a requirement, and `error`
+// is what a run with other sizes says. Either an operation refuses sizes without it, with its name and source line: "unfold: a window of 5
+// does not fit into s0 (called at m.cpp:7)". Or the program was made before there were sizes, and took two for equal: "the program takes
+// the sizes s0 and s1 for equal".
 struct Guard : Relation {
   Guard() : Relation{Rel::Eq, 0, 0} {}
   Guard(Relation r, std::string message = {}) : Relation(std::move(r)), error(std::move(message)) {}  // NOLINT: each relation is a guard

@@ -28,6 +28,8 @@ Tensor Dispatcher::move(const Tensor& t, const Device& device, const std::source
   return moved(t, device, where);
 }
 
+bool Dispatcher::copy(const Tensor& /*from*/, const Tensor& /*to*/) { return false; }
+
 void install_eager_dispatcher(Dispatcher* d) { eager.store(d, std::memory_order_release); }
 
 DispatchScope::DispatchScope(Dispatcher& d) : before_(innermost) { innermost = &d; }

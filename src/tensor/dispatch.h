@@ -40,6 +40,8 @@ Arg<To> map_arg(const Arg<From>& a, F&& f) {
       a);
 }
 
+// Each function is pure, so that no dispatcher inherits an answer by oversight: a layer that handed on all but one would change what that
+// one means to those below. Where the usual answer fits, an override calls it: Dispatcher::require(r, error).
 class Dispatcher {
  public:
   virtual ~Dispatcher() = default;
@@ -47,16 +49,17 @@ class Dispatcher {
   virtual std::vector<Tensor> call(const ops::Op& op, CallArgs args, const std::source_location& where) = 0;
   // Truth of a relation between sizes; a recorder adds a guard when it is not known.
   virtual bool decide(const sym::Relation& r) = 0;
-  // UserError with the message `error` unless the relation, which is not known, holds; a recorder makes it a guard that says so.
-  virtual void require(const sym::Relation& r, const std::string& error);
+  // UserError with the message `error` unless the relation, which is not known, holds; a recorder makes it a guard that says so. The usual
+  // answer decides.
+  virtual void require(const sym::Relation& r, const std::string& error) = 0;
   // Value of a size; a recorder fixes it by a guard.
   virtual int64_t specialize(const Expr& e) = 0;
   // A tensor without memory, one that is being traced, is about to be read by `what` ("item()"): afterwards it has some.
   virtual void read(const Tensor& t, std::string_view what, const std::source_location& where) = 0;
-  // t on another device: copied at once, unless a recorder makes it a part of the program.
-  virtual Tensor move(const Tensor& t, const Device& device, const std::source_location& where);
-  // Copies between tensors of one GPU that differ in dtype or are not both dense, without the host. False: cannot.
-  virtual bool copy(const Tensor& /*from*/, const Tensor& /*to*/) { return false; }
+  // t on another device: copied at once, unless a recorder makes it a part of the program. The usual answer reads and copies.
+  virtual Tensor move(const Tensor& t, const Device& device, const std::source_location& where) = 0;
+  // Copies between tensors of one GPU that differ in dtype or are not both dense, without the host. False, the usual answer: cannot.
+  virtual bool copy(const Tensor& from, const Tensor& to) = 0;
 };
 
 // The innermost dispatcher of this thread; the process-wide eager one when none is active (InternalError if none was installed).

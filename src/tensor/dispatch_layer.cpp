@@ -30,6 +30,10 @@ bool Layer::decide(const sym::Relation& r) {
   DispatchScope out_of_the_way(below());
   return below().decide(r);
 }
+void Layer::require(const sym::Relation& r, const std::string& error) {
+  DispatchScope out_of_the_way(below());
+  below().require(r, error);
+}
 int64_t Layer::specialize(const Expr& e) {
   DispatchScope out_of_the_way(below());
   return below().specialize(e);

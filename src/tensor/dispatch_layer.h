@@ -28,6 +28,7 @@ class Layer : public Dispatcher {
   // Each hands on to the dispatcher below. InternalError outside of a scope.
   std::vector<Tensor> call(const ops::Op& op, CallArgs args, const std::source_location& where) override;
   bool decide(const sym::Relation& r) override;
+  void require(const sym::Relation& r, const std::string& error) override;
   int64_t specialize(const Expr& e) override;
   void read(const Tensor& t, std::string_view what, const std::source_location& where) override;
   Tensor move(const Tensor& t, const Device& device, const std::source_location& where) override;

@@ -38,9 +38,25 @@ void replace_in(Graph& g, const Replacements& with) {
   std::erase_if(g.symbols, [&](const graph::Symbol& s) { return with.count(s.expr.node()->name) > 0; });
 }
 
+// Whether e depends on sizes by their remainders alone, which many sizes share.
+bool is_of_remainders(const Expr& e) {
+  switch (e.kind()) {
+    case sym::Kind::Symbol:
+      return false;
+    case sym::Kind::Const:
+    case sym::Kind::Mod:
+      return true;
+    case sym::Kind::Poly:
+      return std::all_of(e.node()->terms.begin(), e.node()->terms.end(),
+                         [](const sym::Term& t) { return std::all_of(t.factors.begin(), t.factors.end(), is_of_remainders); });
+    default:
+      return std::all_of(e.node()->args.begin(), e.node()->args.end(), is_of_remainders);
+  }
+}
+
 // The replacement that makes an equation between sizes hold, when it determines a symbol.
 std::optional<std::pair<Expr, Expr>> solved(const sym::Relation& r, const Origins& origins) {
-  if (r.rel != sym::Rel::Eq || r.a.kind() == sym::Kind::Mod) return std::nullopt;  // a remainder leaves many sizes
+  if (r.rel != sym::Rel::Eq || is_of_remainders(r.a - r.b)) return std::nullopt;
   auto backed = [&](const Expr& e) { return e.kind() == sym::Kind::Symbol && origins.count(e.node()->name); };
   if (backed(r.a) && backed(r.b)) return std::pair(r.b, r.a);
   std::optional<Expr> only;
@@ -58,9 +74,23 @@ void refuse_fixing(const SymbolOrigin& s, const sym::Relation& guard, const std:
   if (!s.policy.marked) return;
   fail<UserError>(
       "the {} was marked dynamic, but the function needs it to be {}: {} requires {}. Remove mark_dynamic, or change the function so that "
-      "it "
-      "works for other sizes",
+      "it works for other sizes",
       s.what, s.hint, place, sym::to_string(guard));
+}
+
+// Whether the guard holds for all sizes of a range that one symbol of it has. What is linear is looked at at both ends. Else sizes are
+// tried from the least on, which are all of a short range and all remainders of a long one, and the last.
+bool holds_throughout(const sym::Relation& guard, const std::string& symbol, int64_t min, int64_t max) {
+  constexpr int64_t kTried = 4096, kLargest = int64_t{1} << 40;
+  const auto holds_at = [&](int64_t v) { return sym::holds(guard, [&](const sym::Node&) { return v; }); };
+  if (!holds_at(min) || !holds_at(std::min(max, kLargest))) return false;
+  const Expr difference = guard.a - guard.b;
+  const auto slope = sym::linear_coefficient(difference, sym::symbol(symbol, min, max));
+  const bool is_inequality = guard.rel != sym::Rel::Eq && guard.rel != sym::Rel::Ne;
+  if (is_inequality && slope && slope->is_const()) return true;
+  for (int64_t v = min; v <= max && v - min < kTried; ++v)
+    if (!holds_at(v)) return false;
+  return true;
 }
 
 // Marked ranges must lie inside of what a guard about one symbol allows.
@@ -77,11 +107,12 @@ void refuse_narrowing(const sym::Relation& guard, const Origins& origins, const 
   auto it = origins.find(*only);
   if (it == origins.end() || !it->second.policy.marked) return;
   const SizePolicy& p = it->second.policy;
-  auto holds_at = [&](int64_t v) { return sym::holds(guard, [&](const sym::Node&) { return v; }); };
-  if (holds_at(p.min) && (p.max >= sym::kInf - 1 || holds_at(p.max))) return;
-  if (p.max >= sym::kInf - 1) return refuse_fixing(it->second, guard, place);
-  fail<UserError>("the {} was marked dynamic from {} to {}, but {} requires {}. Give mark_dynamic a range in which this holds",
-                  it->second.what, p.min, p.max, place, sym::to_string(guard));
+  if (holds_throughout(guard, *only, p.min, p.max)) return;
+  const std::string range =
+      p.max < sym::kInf - 1 ? fmt::format("from {} to {}", p.min, p.max) : fmt::format("for all sizes from {} on", p.min);
+  fail<UserError>("the {} was marked dynamic {}, but {} requires {}. {}", it->second.what, range, place, sym::to_string(guard),
+                  is_of_remainders(guard.a - guard.b) ? "Remove mark_dynamic, or change the function so that it works for other sizes"
+                                                      : "Give mark_dynamic a range in which this holds");
 }
 
 }  // namespace

@@ -13,12 +13,6 @@ namespace {
 
 thread_local Tracer* innermost = nullptr;
 
-std::string place_text(const std::source_location& where) {
-  std::string_view file = where.file_name();
-  if (size_t slash = file.rfind('/'); slash != std::string_view::npos) file.remove_prefix(slash + 1);
-  return fmt::format("{}:{}", file, where.line());
-}
-
 bool is_alias_view(const ops::Op& op) { return op.index_map && op.schema.params[0].alias; }
 
 // A write whose result is v goes to the memory of an input.
@@ -187,7 +181,18 @@ Expr Tracer::usable(const Expr& e) const {
   });
 }
 
-void Tracer::note_guards(const std::string& place) { guard_places_.resize(std::max(guard_places_.size(), graph_->guards.size()), place); }
+void Tracer::note_guards(const std::string& place) { guard_places_.resize(graph_->guards.size(), place); }
+
+// What an error leaves behind has a place, too.
+void Tracer::noting_guards(const std::string& place, const std::function<void()>& record) {
+  try {
+    record();
+  } catch (...) {
+    note_guards(place);
+    throw;
+  }
+  note_guards(place);
+}
 
 // A segment runs on one device: what it reads from the CPU is copied to its GPU.
 void Tracer::runs_on(const Device& device) {
@@ -198,7 +203,7 @@ void Tracer::runs_on(const Device& device) {
 
 Tensor Tracer::move(const Tensor& t, const Device& device, const std::source_location& where) {
   const WatchedReads::Scope own_copies(nullptr);
-  last_place_ = fmt::format("to({}) ({})", to_string(device), place_text(where));
+  last_place_ = fmt::format("to({}) ({})", to_string(device), ops::place_text(where));
   runs_on(t.device());
   runs_on(device);
   Tensor r = recorder_->call(ops::get("clone"), {on_graph(t), std::monostate{}}, where).at(0);
@@ -211,7 +216,7 @@ std::vector<Tensor> Tracer::call(const ops::Op& op, CallArgs args, const std::so
   const WatchedReads::Scope own_copies(nullptr);  // what the function itself reads was noted when it made the arguments
   const Device device = ops::device_of(op, args);
   args = ops::autocast_args(op, std::move(args), device, where);
-  last_place_ = fmt::format("{} ({})", op.name, place_text(where));
+  last_place_ = fmt::format("{} ({})", op.name, ops::place_text(where));
   runs_on(device);
   Tensor self;  // what an in-place operation writes to, as the caller holds it
   if (ops::is_custom(op)) {
@@ -228,8 +233,8 @@ std::vector<Tensor> Tracer::call(const ops::Op& op, CallArgs args, const std::so
     if (auto* list = std::get_if<std::vector<Expr>>(&a))
       for (auto& e : *list) e = usable(e);
   }
-  auto results = ops::checked_call(op, where, [&] { return recorder_->call(op, std::move(args), where); });
-  note_guards(last_place_);
+  std::vector<Tensor> results;
+  noting_guards(last_place_, [&] { results = ops::checked_call(op, where, [&] { return recorder_->call(op, std::move(args), where); }); });
   ++operations_;
   for (auto& r : results) r.impl()->device = device;
   for (auto& r : results)
@@ -249,8 +254,7 @@ bool Tracer::decide(const sym::Relation& given) {
 }
 
 void Tracer::require(const sym::Relation& r, const std::string& error) {
-  recorder_->require({r.rel, usable(r.a), usable(r.b)}, error);
-  note_guards(last_place_);
+  noting_guards(last_place_, [&] { recorder_->require({r.rel, usable(r.a), usable(r.b)}, error); });
 }
 
 int64_t Tracer::specialize(const Expr& given) {
@@ -270,7 +274,7 @@ int64_t Tracer::specialize(const Expr& given) {
 
 void Tracer::read(const Tensor&, std::string_view what, const std::source_location& where) {
   const WatchedReads::Scope own_copies(nullptr);
-  break_graph(fmt::format("{} at {}: the value of a tensor is read", what, place_text(where)));
+  break_graph(fmt::format("{} at {}: the value of a tensor is read", what, ops::place_text(where)));
 }
 
 Segment Tracer::take_segment(std::string reason, std::vector<Device> output_devices) {

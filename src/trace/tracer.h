@@ -45,6 +45,7 @@ class Tracer : public Dispatcher {
   int64_t specialize(const Expr& e) override;
   void read(const Tensor& t, std::string_view what, const std::source_location& where) override;
   Tensor move(const Tensor& t, const Device& device, const std::source_location& where) override;
+  bool copy(const Tensor& from, const Tensor& to) override { return Dispatcher::copy(from, to); }
 
   // Ends the segment and makes every tensor of the trace an ordinary one.
   void break_graph(const std::string& reason);
@@ -79,6 +80,7 @@ class Tracer : public Dispatcher {
   Expr new_size(int64_t size, const SizePolicy& policy, const std::string& what);
   void runs_on(const Device& device);
   void note_guards(const std::string& place);
+  void noting_guards(const std::string& place, const std::function<void()>& record);
   Segment take_segment(std::string reason, std::vector<Device> output_devices);
   int64_t hint_of(const Expr& e) const;
 

@@ -119,6 +119,21 @@ TEST(CustomOp, TwoResults) {
   EXPECT_EQ(open_in(lowered(forward, {counting({4, 8})})).alternatives.size(), 2u);
 }
 
+// A call stays whole until it is inlined; what it is made of goes then as far as nothing needs it, and so does what came before it.
+TEST(CustomOp, ResultsThatNobodyReads) {
+  auto op = custom_op("test::both(Tensor x, Tensor y) -> (Tensor, Tensor)",
+                      [](const Tensor& x, const Tensor& y) { return std::pair(x * 2.0, y * 3.0); });
+  auto forward = [&](auto& in) {
+    auto x = reshape(in[0], {1, 1, 16, 16});
+    return op(scaled_dot_product_attention(x, x, x), in[0] + 1.0).second;
+  };
+  const std::vector<Tensor> inputs{counting({16, 16}) * 0.01};
+  std::vector<std::string> decisions;
+  for (auto& n : program::inline_defaults(lowered(forward, inputs), decisions).nodes)
+    EXPECT_FALSE(std::holds_alternative<program::Attention>(n.problem)) << n.origins[0];
+  expect_alike(forward, inputs);
+}
+
 TEST(CustomOp, ViewsOfInputsAreReadWhereTheyLie) {
   auto forward = [](auto& in) { return all_reduce()(transpose(in[0], 0, 1)) + 1.0; };
   expect_alike(forward, {counting({4, 8})});

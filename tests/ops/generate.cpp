@@ -86,9 +86,9 @@ bool is_required_generator(const Param& p) { return p.name == "generator" && !p.
 // Why a row has no function; empty: it has one, or shares one.
 std::string reason_against(const Op& op) {
   const std::string base = base_of(op.name);
+  if (op.collective) return "served by the functions of toroid/collectives.h";
+  if (!ops::space_of(op.name).empty()) return "of another library; only graphs that are imported name it";
   if (base.starts_with("_")) return "private to ATen";
-  for (const char* space : {"prims.", "torchvision.", "torch_nn.", "transformers.", "higher_order."})
-    if (op.name.starts_with(space)) return "of another library; only graphs that are imported name it";
   if (base.ends_with("_copy")) return "the copying form of a view; clone() of the view";
   for (const Param& p : op.schema.params) {
     if (p.type == ParamType::Graph) return "takes graphs; higher-order functions have an interface of their own";

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "errors.h"
 #include "ops/reference.h"
 
 namespace toroid::ops {
@@ -95,6 +96,43 @@ TEST_F(ShapeRows, ExtremaTakeTheFirstAndNanWins) {
   EXPECT_EQ(call1("argmin", {with_nan}).item(), 1);
   EXPECT_TRUE(std::isnan(call1("amax", {with_nan}).item()));
   EXPECT_THROW(call1("amax", {Tensor::empty({0}, DType::F32)}), UserError);
+}
+
+TEST_F(ShapeRows, TheMaximumOfNothingIsTheLowestValueWhereThatIsAskedFor) {
+  const auto of_nothing = [](DType t) { return call1("amax", {Tensor::empty({2, 0}, t), Ns{1}, false, true}).to_vector(); };
+  EXPECT_EQ(of_nothing(DType::F32), (Values{-INFINITY, -INFINITY}));
+  EXPECT_EQ(of_nothing(DType::I8), (Values{-128, -128}));
+  EXPECT_EQ(of_nothing(DType::I64), (Values{-9223372036854775808.0, -9223372036854775808.0}));
+  EXPECT_EQ(of_nothing(DType::U8), (Values{0, 0}));
+  EXPECT_EQ(of_nothing(DType::Bool), (Values{0, 0}));
+  EXPECT_EQ(call1("amax", {counting({3}), Ns{}, false, true}).item(), 2);
+}
+
+TEST_F(ShapeRows, WrongRanksAreRefusedAsWrongSizesAre) {
+  const auto said = [](const char* op, CallArgs args) { return test::user_error([&] { call(op, std::move(args)); }); };
+  const auto expect = [&](const char* op, const CallArgs& args, const char* part) {
+    EXPECT_TRUE(test::contains(said(op, args), part)) << op << ": " << said(op, args);
+  };
+  const Tensor x = counting({1, 2, 4}), w = counting({3, 2, 2}), boxes = counting({3, 4}), rows = integers({0, 1, 1}),
+               table = counting({2, 2});
+  const Tensor flat = counting({3}), deep = counting({3, 1}), edges = counting({2, 2});
+  for (const Tensor& bias : {counting({2}), deep, Tensor::full(std::vector<int64_t>{}, 1)})
+    expect("conv1d", {x, w, bias}, "must have one number for each of 3 channels");
+  for (const Tensor& scores : {counting({2}), deep})
+    expect("torchvision.nms", {boxes, scores, 0.5}, "expected boxes [n, 4] and a score for each");
+  for (const Tensor& wrong : {deep, flat, counting({3, 4, 1})})
+    expect("torchvision.nms", {wrong, flat, 0.5}, "expected boxes [n, 4] and a score for each");
+  for (const Tensor& weights : {counting({2}), deep}) {
+    expect("bincount", {rows, weights}, "weights and elements must be equally many");
+    expect("embedding_bag", {table, rows, integers({0}), false, n(0), false, weights}, "one weight is needed for each index");
+  }
+  for (const Tensor& wrong : {edges, Tensor::full(std::vector<int64_t>{0}, 1)}) {
+    expect("histogram.bins_tensor", {flat, wrong}, "bins must be one dimension of edges");
+    expect("_histogramdd_from_bin_tensors", {deep, Ts{wrong}}, "bins must be one dimension of edges");
+  }
+  expect("_histogramdd_from_bin_tensors", {flat, Ts{counting({2})}}, "expected points [..., n], got f32[3]");
+  expect("_histogramdd_bin_edges", {flat, Ns{2}}, "expected points [..., n], got f32[3]");
+  expect("_histogramdd_bin_edges", {boxes, Ns{2}}, "1 numbers of bins for points of 4 dimensions");
 }
 
 TEST_F(ShapeRows, Losses) {

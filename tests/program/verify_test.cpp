@@ -241,6 +241,40 @@ const Fault kFaults[] = {
     {"choices have implementations, and are decided when scheduled", "is still undecided", [](S&) {}, Stage::Scheduled},
 };
 
+// Of each kind: an operand that it cannot do without has no buffer.
+const Fault kAbsent[] = {
+    {"", "the right operand is buffer %-1", [](S& s) { s.problem<Gemm>(S::kProduct).b.buffer = -1; }},
+    {"", "the second right operand is buffer %-1", [](S& s) { s.problem<Gemm>(S::kProduct).b2.emplace(); }},
+    {"", "the weight is buffer %-1", [](S& s) { s.problem<Convolution>(S::kConvolution).weight.buffer = -1; }},
+    {"", "the value is buffer %-1", [](S& s) { s.problem<Attention>(S::kAttention).v.buffer = -1; }},
+    {"", "the keys is buffer %-1", [](S& s) { s.problem<Sort>(S::kSort).keys.buffer = -1; }},
+    {"", "an argument is buffer %-1", [](S& s) { s.problem<Extern>(S::kCall).inputs[0].memory.buffer = -1; }},
+    {"", "a result is buffer %-1", [](S& s) { s.problem<Open>(S::kChoice).outputs[0].memory.buffer = -1; }},
+};
+
+TEST(ProgramVerifier, RefusesProblemsThatLackAnOperand) {
+  for (auto& fault : kAbsent) {
+    Sample s;
+    fault.plant(s);
+    const std::string error = test::error_of<InternalError>([&] { verify(s.p, Stage::Lowered, "a pass"); });
+    EXPECT_TRUE(test::contains(error, fault.says)) << fault.says << ": " << error;
+  }
+}
+
+// Positions of a sort and the mask of attention may be absent, and are what is read and written where they are not.
+TEST(ProgramVerifier, OperandsThatMayBeAbsentAreReadAndWritten) {
+  Sample s;
+  const Node &sort = s.p.nodes[S::kSort], &attention = s.p.nodes[S::kAttention];
+  EXPECT_EQ(reads(sort), (std::vector<int>{3}));
+  EXPECT_EQ(writes(sort), (std::vector<int>{4}));
+  EXPECT_EQ(reads(attention), (std::vector<int>{0}));
+  s.problem<Sort>(S::kSort).positions = {11, DType::I64, 0, {4, 1}};
+  s.problem<Attention>(S::kAttention).mask = {5, DType::F32, 0, {0, 0, 0, 1}};
+  EXPECT_EQ(writes(sort), (std::vector<int>{4, 11}));
+  EXPECT_EQ(reads(attention), (std::vector<int>{0, 5}));
+  EXPECT_EQ(reads(s.p.nodes[S::kProduct]), (std::vector<int>{0, 2})) << "its left operand is what its producer makes of %0";
+}
+
 TEST(ProgramVerifier, TakesEveryKindOfNode) {
   Sample s;
   verify(s.p, Stage::Lowered, "the test");

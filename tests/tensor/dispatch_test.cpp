@@ -82,6 +82,60 @@ TEST(DispatchLayers, EachHandsOnToTheOneBelow) {
   EXPECT_EQ(log, (Log{"tape decides", "trace decides", "bottom decides"}));
 }
 
+// Answers everything by its name, and says so where a layer is still in the way.
+class Answering : public Dispatcher {
+ public:
+  Answering(Log& log) : log_(log) {}
+  std::vector<Tensor> call(const ops::Op& op, CallArgs, const std::source_location&) override {
+    return asked("call " + op.name), Tensors{};
+  }
+  bool decide(const sym::Relation& r) override { return asked("decide " + sym::to_string(r)), true; }
+  void require(const sym::Relation& r, const std::string& error) override { asked("require " + sym::to_string(r) + ": " + error); }
+  int64_t specialize(const Expr& e) override { return asked("specialize " + sym::to_string(e)), 7; }
+  void read(const Tensor&, std::string_view what, const std::source_location&) override { asked("read " + std::string(what)); }
+  Tensor move(const Tensor& t, const Device& device, const std::source_location&) override {
+    return asked("move to " + to_string(device)), t;
+  }
+  bool copy(const Tensor&, const Tensor&) override { return asked("copy"), true; }
+
+ private:
+  using Tensors = std::vector<Tensor>;
+  void asked(const std::string& what) { log_.push_back(&current_dispatcher() == this ? what : "not out of the way: " + what); }
+  Log& log_;
+};
+
+// A layer that adds nothing is not seen by whoever is below, whatever is asked.
+TEST(DispatchLayers, HandOnEachFunctionAsItIs) {
+  const Expr s = sym::symbol("s", 2, 9);
+  const sym::Relation even{sym::Rel::Eq, sym::mod(s, 2), 0};
+  const Tensor x = Tensor::full(std::vector<int64_t>{2}, 3, DType::F32);
+  const auto where = std::source_location::current();
+  const auto ask_everything = [&](Dispatcher& d) {
+    d.call(ops::get("exp"), {x}, where);
+    EXPECT_TRUE(d.decide(even));
+    d.require(even, "s must be even");
+    EXPECT_EQ(d.specialize(s), 7);
+    d.read(x, "item()", where);
+    EXPECT_EQ(d.move(x, Device::cpu(), where).impl(), x.impl());
+    EXPECT_TRUE(d.copy(x, x));
+  };
+  Log direct, through;
+  {
+    Answering bottom(direct);
+    DispatchScope lowest(bottom);
+    ask_everything(current_dispatcher());
+  }
+  {
+    Answering bottom(through);
+    Layer lower, upper;
+    DispatchScope lowest(bottom);
+    Layer::Scope first(lower), second(upper);
+    ask_everything(current_dispatcher());
+  }
+  EXPECT_EQ(direct.size(), 7u);
+  EXPECT_EQ(through, direct);
+}
+
 TEST(DispatchLayers, AnExceptionLeavesTheStackAsItWas) {
   Log log;
   Bottom bottom(log);

@@ -70,6 +70,57 @@ TEST(Sizes, AMarkedRangeMayNotBeNarrowed) {
   EXPECT_TRUE(contains(with(7), "Give mark_dynamic a range in which this holds")) << with(7);
 }
 
+// Sizes within a range that both of its ends satisfy may be refused, too.
+TEST(Sizes, AMarkedRangeHasNoGaps) {
+  const auto with = [](const std::function<bool(const SymInt&)>& test, std::vector<SizePolicy> policies = kMarked) {
+    return user_error([&] {
+      settled({counting({8})}, [&](const Tensors& in) { return Tensors{test(in[0].size(0)) ? relu(in[0]) : in[0]}; }, {policies});
+    });
+  };
+  const std::string multiple = with([](const SymInt& s) { return s % 4 == 0; });
+  EXPECT_TRUE(contains(multiple, "was marked dynamic from 4 to 16, but")) << multiple;
+  EXPECT_TRUE(contains(multiple, "Remove mark_dynamic, or change the function")) << multiple;
+  EXPECT_TRUE(contains(with([](const SymInt& s) { return s != 9; }), "requires s0 != 9. Give mark_dynamic a range"));
+  EXPECT_EQ(with([](const SymInt& s) { return s % 32 != 0; }), "no error") << "which no size of the range is";
+  EXPECT_EQ(with([](const SymInt& s) { return s != 17; }), "no error");
+  const std::vector<SizePolicy> unbounded = {{.dynamic = true, .marked = true}};
+  for (const auto& test : std::vector<std::function<bool(const SymInt&)>>{
+           [](const SymInt& s) { return s >= 5; }, [](const SymInt& s) { return s < 100; }, [](const SymInt& s) { return s < 1000000; }}) {
+    const std::string said = with(test, unbounded);
+    EXPECT_TRUE(contains(said, "was marked dynamic for all sizes from 2 on, but") && contains(said, "Give mark_dynamic a range")) << said;
+  }
+  const std::string odd = with([](const SymInt& s) { return s % 2 == 0; }, unbounded);
+  EXPECT_TRUE(contains(odd, "for all sizes from 2 on") && contains(odd, "Remove mark_dynamic")) << odd;
+  EXPECT_EQ(with([](const SymInt& s) { return s * 3 >= 6; }, unbounded), "no error");
+}
+
+// Many sizes have one remainder, on whichever side of an equation it stands.
+TEST(Sizes, ARemainderFixesNoSize) {
+  for (const auto& test : std::vector<std::function<bool(const SymInt&)>>{
+           [](const SymInt& s) { return s % 4 == 3; }, [](const SymInt& s) { return SymInt(3) == s % 4; },
+           [](const SymInt& s) { return s % 4 + 1 == 4; }, [](const SymInt& s) { return s % 4 == s % 8 - 4; }}) {
+    const std::string text =
+        settled({counting({7})}, [&](const Tensors& in) { return Tensors{test(in[0].size(0)) ? relu(in[0]) : in[0]}; }, {kOpenRows});
+    EXPECT_TRUE(contains(text, "f32[s0]") && contains(text, "guards(")) << text;
+  }
+}
+
+// A function that catches an operation's error goes on in a way that is right where the operation fails; what it asks later has its place.
+TEST(Sizes, ACaughtErrorLeavesItsOppositeAndItsPlace) {
+  const test::Body body = [](const Tensors& in) {
+    try {
+      return Tensors{ops::call1("unfold", {in[0], Expr(0), Expr(9), Expr(1)})};
+    } catch (const UserError&) {
+      return Tensors{in[0].size(0) < 7 ? relu(in[0]) : in[0]};
+    }
+  };
+  EXPECT_EQ(settled({counting({6})}, body, {kOpenRows}), "graph \"f\"(%arg: f32[s0]) symbols(s0 in 2..inf) guards(9 > s0, s0 < 7)");
+  const Segment s = traced({counting({6})}, body, {kOpenRows});
+  ASSERT_EQ(s.guard_places.size(), s.graph->guards.size());
+  EXPECT_TRUE(contains(s.guard_places.at(0), "unfold (")) << s.guard_places.at(0);
+  EXPECT_TRUE(contains(s.guard_places.at(1), "a comparison of sizes after")) << s.guard_places.at(1);
+}
+
 // Of two equal sizes the one that the caller has marked stays a symbol with its range.
 TEST(Sizes, AMarkedSymbolStaysOfTwoEqualOnes) {
   const test::Body add = [](const Tensors& in) { return Tensors{in[0] + in[1]}; };

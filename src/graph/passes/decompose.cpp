@@ -30,6 +30,10 @@ class Expander : public Dispatcher {
   void require(const sym::Relation& r, const std::string& error) override { recorder_.require(r, error); }
   int64_t specialize(const Expr& e) override { return recorder_.specialize(e); }
   void read(const Tensor& t, std::string_view what, const std::source_location& where) override { recorder_.read(t, what, where); }
+  Tensor move(const Tensor& t, const Device& device, const std::source_location& where) override {
+    return Dispatcher::move(t, device, where);
+  }
+  bool copy(const Tensor& from, const Tensor& to) override { return Dispatcher::copy(from, to); }
 
  private:
   // No template draws random numbers.

@@ -116,6 +116,10 @@ class Functionalizer : public Dispatcher {
   void require(const sym::Relation& r, const std::string& error) override { out_.recorder().require(r, error); }
   int64_t specialize(const Expr& e) override { return out_.recorder().specialize(e); }
   void read(const Tensor& t, std::string_view what, const std::source_location& where) override { out_.recorder().read(t, what, where); }
+  Tensor move(const Tensor& t, const Device& device, const std::source_location& where) override {
+    return Dispatcher::move(t, device, where);
+  }
+  bool copy(const Tensor& from, const Tensor& to) override { return Dispatcher::copy(from, to); }
 
  private:
   // Handles are tensors whose proxy is a slot; those of the recorder stand for values of the new graph.

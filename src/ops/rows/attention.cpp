@@ -27,7 +27,7 @@ Tensor repeat_heads(const Tensor& t, const Expr& heads) {
   if (equal(sizes[h], heads)) return t;
   require({sym::Rel::Ne, sizes[h], 0}, "scaled_dot_product_attention: {} query heads and no key heads", sym::to_string(heads));
   Expr groups = sym::floor_div(heads, sizes[h]);
-  require({sym::Rel::Eq, groups * sizes[h], heads}, "scaled_dot_product_attention: {} query heads are not a multiple of {} key heads",
+  require({sym::Rel::Eq, sym::mod(heads, sizes[h]), 0}, "scaled_dot_product_attention: {} query heads are not a multiple of {} key heads",
           sym::to_string(heads), sym::to_string(sizes[h]));
   Sizes wide = sizes;
   wide.insert(wide.begin() + static_cast<int64_t>(h) + 1, groups);

@@ -52,8 +52,8 @@ void convolution_meta(MetaCall& c) {
                  sym::to_string(w.sizes[0]), groups);
   std::vector<Expr> out{x.sizes[0], transposed ? per_group : w.sizes[0]};
   if (const TensorType* b = c.opt_tensor("bias"))
-    for (const Expr& n : b->dim() == 1 ? b->sizes : std::vector<Expr>{Expr(-1)})
-      c.require_same(n, out[1], "convolution: bias {} must have one number for each of {} channels", to_string(*b), sym::to_string(out[1]));
+    c.require_vector(*b, out[1], "convolution: bias {} must have one number for each of {} channels", to_string(*b),
+                     sym::to_string(out[1]));
   for (size_t d = 0; d < spatial; ++d) {
     Expr in = x.sizes[d + 2], reach = Expr(dilation[d]) * (w.sizes[d + 2] - 1), n;
     if (transposed)

@@ -15,10 +15,11 @@ using namespace compose;
 
 void nms_meta(MetaCall& c) {
   const TensorType &boxes = *c.tensor("dets"), &scores = *c.tensor("scores");
-  const bool dims = boxes.dim() == 2 && scores.dim() == 1;
-  for (const auto& fits : {sym::Relation{sym::Rel::Eq, dims ? boxes.sizes[1] : -1, 4},
-                           sym::Relation{sym::Rel::Eq, dims ? scores.sizes[0] : 0, dims ? boxes.sizes[0] : 0}})
-    c.require(fits, "{}: expected boxes [n, 4] and a score for each, got {} and {}", c.op().name, to_string(boxes), to_string(scores));
+  const std::string error =
+      fmt::format("{}: expected boxes [n, 4] and a score for each, got {} and {}", c.op().name, to_string(boxes), to_string(scores));
+  c.require_rank(boxes, 2, "{}", error);
+  c.require_same(boxes.sizes[1], 4, "{}", error);
+  c.require_vector(scores, boxes.sizes[0], "{}", error);
   c.result(DType::I64, {c.fresh_size()});
 }
 

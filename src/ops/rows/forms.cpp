@@ -56,6 +56,9 @@ Tensor pad_dim(const Tensor& t, int64_t dim, const Expr& before, const Expr& aft
 Tensor sum(const Tensor& t, const std::vector<int64_t>& dims, bool keepdim) { return call1("sum.dim_IntList", {t, nums(dims), keepdim}); }
 Tensor amax(const Tensor& t, const std::vector<int64_t>& dims, bool keepdim) { return call1("amax", {t, nums(dims), keepdim}); }
 Tensor amin(const Tensor& t, const std::vector<int64_t>& dims, bool keepdim) { return call1("amin", {t, nums(dims), keepdim}); }
+Tensor amax_or_lowest(const Tensor& t, const std::vector<int64_t>& dims, bool keepdim) {
+  return call1("amax", {t, nums(dims), keepdim, true});
+}
 
 Expr count_of(const Tensor& t, const std::vector<int64_t>& dims) {
   if (dims.empty()) return numel_of(t);

@@ -70,6 +70,9 @@ inline Tensor compare_int(std::string_view relation, const Tensor& a, int64_t b)
 Tensor sum(const Tensor& t, const std::vector<int64_t>& dims, bool keepdim);
 Tensor amax(const Tensor& t, const std::vector<int64_t>& dims, bool keepdim);
 Tensor amin(const Tensor& t, const std::vector<int64_t>& dims, bool keepdim);
+// amax that gives the lowest value of the dtype for rows without elements: for composites that are right then, too (softmax of no elements
+// has none).
+Tensor amax_or_lowest(const Tensor& t, const std::vector<int64_t>& dims, bool keepdim);
 // Number of elements that a reduction over `dims` of t joins.
 Expr count_of(const Tensor& t, const std::vector<int64_t>& dims);
 

@@ -67,8 +67,6 @@ struct Lines {
 
 // Contiguous copy with the dimensions `dims` (all when empty) moved last and joined: [kept, reduced].
 Tensor joined_last(const Tensor& t, const std::vector<int64_t>& dims);
-// The operation's name without its overload: "index" of "index.Tensor".
-inline std::string_view plain_name(const Op& op) { return std::string_view(op.name).substr(0, op.name.find('.')); }
 // The index into dimension `dim` (-1: all elements) of `size`. UserError naming the operation when out of range. wraps: negative ones count
 // from the end.
 int64_t checked_index(std::string_view operation, int64_t index, int64_t size, int64_t dim, bool wraps);

@@ -24,7 +24,7 @@ void bag_meta(MetaCall& c) {
   TOROID_USER_CHECK(mode >= kBagSum && mode <= kBagMax, "{}: mode is {}; it must be 0 (sum), 1 (mean) or 2 (max)", c.op().name, mode);
   if (auto* scale = c.opt_tensor("per_sample_weights")) {
     TOROID_USER_CHECK(mode == kBagSum, "{}: per_sample_weights need mode 0 (sum)", c.op().name);
-    c.require_same(scale->dim() == 1 ? scale->sizes[0] : -1, indices->sizes[0], "{}: one weight is needed for each index", c.op().name);
+    c.require_vector(*scale, indices->sizes[0], "{}: one weight is needed for each index", c.op().name);
   }
   Expr bags = c.flag("include_last_offset") ? offsets->sizes[0] - 1 : offsets->sizes[0];
   c.result(weight->dtype, {bags, weight->sizes[1]});

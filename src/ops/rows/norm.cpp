@@ -87,7 +87,7 @@ std::vector<Tensor> group_norm_of(const CallReader& c, const Tensor& x, int64_t 
                     "{}: expected an input of at least 2 dimensions and a positive number of groups, got {} and {}", c.op().name, x.dim(),
                     groups);
   Sizes sizes = sizes_of(x), grouped{n, Expr(groups), sym::floor_div(channels, groups)};
-  require({sym::Rel::Eq, grouped[2] * Expr(groups), channels}, "{}: {} channels are not a multiple of {} groups", c.op().name,
+  require({sym::Rel::Eq, sym::mod(channels, groups), 0}, "{}: {} channels are not a multiple of {} groups", c.op().name,
           sym::to_string(channels), groups);
   grouped.insert(grouped.end(), sizes.begin() + 2, sizes.end());
   Statistics s = normalise(reshape(x, grouped), dims_from(2, static_cast<int64_t>(grouped.size())), c.real("eps"));

@@ -11,16 +11,19 @@ void unary_rows(Table& t, std::initializer_list<const char*> names, Promote prom
   for (const char* name : names) t.pointwise(std::string(name) + "(Tensor self) -> Tensor", promote, formula).complex_formula = complex;
 }
 
-void binary_rows(Table& t, std::initializer_list<const char*> names, std::initializer_list<const char*> overloads, Promote promote,
-                 Formula formula, ComplexFormula complex, const char* first, const char* second) {
+std::vector<Op*> binary_rows(Table& t, std::initializer_list<const char*> names, std::initializer_list<const char*> overloads,
+                             Promote promote, Formula formula, ComplexFormula complex, const char* first, const char* second) {
+  std::vector<Op*> rows;
   for (const char* name : names)
     for (std::string_view overload : overloads) {
       bool number_first = overload == ".Scalar_Tensor";
       bool number_second = overload == ".Scalar" || overload == ".Tensor_Scalar";
       std::string schema = fmt::format("{}{}({} {}, {} {}) -> Tensor", name, overload, number_first ? "Scalar" : "Tensor", first,
                                        number_second ? "Scalar" : "Tensor", second);
-      t.pointwise(schema, promote, formula).complex_formula = number_first || number_second ? nullptr : complex;
+      rows.push_back(&t.pointwise(schema, promote, formula));
+      rows.back()->complex_formula = number_first || number_second ? nullptr : complex;
     }
+  return rows;
 }
 
 S lhs(F f) {
@@ -29,8 +32,8 @@ S lhs(F f) {
 }
 
 S rhs(F f) {
-  const auto& p = f.op().schema.params;
-  return p[1].type == ParamType::Tensor ? f[p[0].type == ParamType::Tensor ? 1 : 0] : f.constant(p[1].name);
+  const int operand = second_operand(f.op());
+  return operand >= 0 ? f[static_cast<size_t>(operand)] : f.constant(f.op().schema.params[1].name);
 }
 
 namespace {
@@ -89,6 +92,11 @@ void add_sum_rows(Table& t) {
   t.composite("rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", as_tensor_overload);
 }
 
+// Divisions that integers have, too.
+void division_rows(Table& t, const char* name, std::initializer_list<const char*> overloads, Formula formula) {
+  for (Op* op : binary_rows(t, {name}, overloads, Promote::Default, formula)) op->divides = true;
+}
+
 void add_product_rows(Table& t) {
   for (const char* name : {"mul", "multiply"}) {
     binary_rows(
@@ -100,11 +108,11 @@ void add_product_rows(Table& t) {
         t, {name}, {".Tensor"}, Promote::Float, [](F f) { return f[0] / f[1]; }, [](Z z) { return z[0] / z[1]; });
     t.composite(fmt::format("{}.Scalar(Tensor self, Scalar other) -> Tensor", name), as_tensor_overload);
   }
-  binary_rows(t, {"prims.trunc_divide"}, {""}, Promote::Default, [](F f) {
+  division_rows(t, "prims.trunc_divide", {""}, [](F f) {
     refuse_bool(f);
     return is_float(f.compute) ? trunc(f[0] / f[1]) : f[0] / f[1];
   });
-  binary_rows(t, {"floor_divide"}, {"", ".Scalar"}, Promote::Default, [](F f) {
+  division_rows(t, "floor_divide", {"", ".Scalar"}, [](F f) {
     refuse_bool(f);
     return floor_div(lhs(f), rhs(f));
   });
@@ -118,11 +126,11 @@ void add_product_rows(Table& t) {
                     const char* op = mode.empty() ? "div.Tensor" : mode == "floor" ? "floor_divide" : "prims.trunc_divide";
                     return call(op, {c.at("self"), c.at("other")});
                   });
-  binary_rows(t, {"remainder"}, {".Tensor", ".Scalar", ".Scalar_Tensor"}, Promote::Default, [](F f) {
+  division_rows(t, "remainder", {".Tensor", ".Scalar", ".Scalar_Tensor"}, [](F f) {
     refuse_bool(f);
     return remainder(lhs(f), rhs(f));
   });
-  binary_rows(t, {"fmod"}, {".Tensor", ".Scalar"}, Promote::Default, [](F f) {
+  division_rows(t, "fmod", {".Tensor", ".Scalar"}, [](F f) {
     refuse_bool(f);
     return fmod(lhs(f), rhs(f));
   });

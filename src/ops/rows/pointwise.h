@@ -18,8 +18,9 @@ inline C128 truth(bool b) { return b ? 1.0 : 0.0; }
 void unary_rows(Table& t, std::initializer_list<const char*> names, Promote promote, Formula formula, ComplexFormula complex = nullptr);
 // One row for each name and overload. Overloads "" and ".Tensor" take two tensors, ".Scalar" and ".Tensor_Scalar" a tensor and a number,
 // ".Scalar_Tensor" a number and a tensor. Formulas read the operands by lhs() and rhs().
-void binary_rows(Table& t, std::initializer_list<const char*> names, std::initializer_list<const char*> overloads, Promote promote,
-                 Formula formula, ComplexFormula complex = nullptr, const char* first = "self", const char* second = "other");
+std::vector<Op*> binary_rows(Table& t, std::initializer_list<const char*> names, std::initializer_list<const char*> overloads,
+                             Promote promote, Formula formula, ComplexFormula complex = nullptr, const char* first = "self",
+                             const char* second = "other");
 // The first and second parameter of a formula, each a Tensor or a Scalar.
 S lhs(F f);
 S rhs(F f);

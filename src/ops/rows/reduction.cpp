@@ -1,18 +1,13 @@
 // Reductions that lowering knows: sum, prod, amax, amin, argmax, argmin, any, all.
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "base/check.h"
 #include "ops/rows/host_lines.h"
 #include "ops/rows/reduction_rules.h"
 
 namespace toroid::ops {
-
-namespace {
-constinit thread_local int extremes_of_nothing = 0;
-}
-ExtremesOfNothing::ExtremesOfNothing() { ++extremes_of_nothing; }
-ExtremesOfNothing::~ExtremesOfNothing() { --extremes_of_nothing; }
 
 std::vector<Expr> reduced_sizes(const std::vector<Expr>& sizes, const std::vector<int64_t>& dims, bool keepdim) {
   std::vector<bool> drop(sizes.size(), dims.empty());
@@ -55,14 +50,17 @@ void require_elements(MetaCall& c) {
   auto dims = reduced_dims(c, self->dim());
   for (size_t d = 0; d < self->sizes.size(); ++d) {
     bool reduced = dims.empty() || std::find(dims.begin(), dims.end(), static_cast<int64_t>(d)) != dims.end();
-    const bool open = sym::bounds(self->sizes[d]).hi > 0;
-    if (reduced && !(open && extremes_of_nothing > 0))
-      c.require({sym::Rel::Ge, self->sizes[d], 1}, "{}: dimension {} has no elements to choose from", c.op().name, d);
+    if (reduced) c.require({sym::Rel::Ge, self->sizes[d], 1}, "{}: dimension {} has no elements to choose from", c.op().name, d);
   }
+}
+// Whether the extreme of nothing is the lowest value instead of an error.
+template <class T>
+bool or_lowest(const ArgReader<T>& c) {
+  return c.op().schema.find("or_lowest") >= 0 && c.flag("or_lowest");
 }
 void extremum_meta(MetaCall& c) {
   TOROID_USER_CHECK(!is_complex(c.tensor("self")->dtype), "{}: complex numbers have no order", c.op().name);
-  require_elements(c);
+  if (!or_lowest(c)) require_elements(c);
   reduce_to(c, c.tensor("self")->dtype);
 }
 void arg_meta(MetaCall& c) {
@@ -113,10 +111,19 @@ int64_t extremum(const Tensor& rows, int64_t first, int64_t n) {
   }
   return best;
 }
+// What is below all values of a dtype, or equal to the least one.
+Number lowest(DType t) {
+  if (is_float(t)) return Number::of(-std::numeric_limits<double>::infinity());
+  const bool is_signed = t == DType::I8 || t == DType::I16 || t == DType::I32 || t == DType::I64;
+  return Number::of(is_signed ? std::numeric_limits<int64_t>::min() >> (64 - 8 * size_of(t)) : int64_t{0});
+}
 template <bool largest>
 void extremum_kernel(KernelCall& c) {
   for_each_row(c, [&](const Tensor& rows, int64_t r, int64_t first, int64_t n) {
-    copy_element(rows, first + extremum<largest>(rows, first, n), c.outputs[0], r);
+    if (n == 0)  // the type rule has let amax alone pass, which says or_lowest
+      put(c.outputs[0], r, lowest(rows.dtype()));
+    else
+      copy_element(rows, first + extremum<largest>(rows, first, n), c.outputs[0], r);
   });
 }
 template <bool largest>
@@ -159,7 +166,8 @@ void add_reduction_primitive_rows(Table& t) {
   row("prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", sum_meta, accumulate_kernel<true>,
       ReduceKind::Prod);
   row("prod(Tensor self, *, ScalarType? dtype=None) -> Tensor", sum_meta, accumulate_kernel<true>, ReduceKind::Prod);
-  row("amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor", extremum_meta, extremum_kernel<true>, ReduceKind::Max);
+  row("amax(Tensor self, int[1] dim=[], bool keepdim=False, *, bool or_lowest=False) -> Tensor", extremum_meta, extremum_kernel<true>,
+      ReduceKind::Max);
   row("amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor", extremum_meta, extremum_kernel<false>, ReduceKind::Min);
   row("argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", arg_meta, arg_kernel<true>, ReduceKind::ArgMax);
   row("argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", arg_meta, arg_kernel<false>, ReduceKind::ArgMin);

@@ -47,9 +47,7 @@ void bincount_meta(MetaCall& c) {
   auto* weights = c.opt_tensor("weights");
   TOROID_USER_CHECK(self->dim() == 1 && !is_float(self->dtype) && !is_complex(self->dtype), "{}: one dimension of integers is needed",
                     c.op().name);
-  if (weights)
-    c.require_same(weights->dim() == 1 ? weights->sizes[0] : -1, self->sizes[0], "{}: weights and elements must be equally many",
-                   c.op().name);
+  if (weights) c.require_vector(*weights, self->sizes[0], "{}: weights and elements must be equally many", c.op().name);
   c.result(!weights ? DType::I64 : weights->dtype == DType::F32 ? DType::F32 : DType::F64, {c.fresh_size()});
 }
 void bincount_kernel(KernelCall& c) {
@@ -170,9 +168,15 @@ void histogram_kernel(KernelCall& c) {
   count_points(c, points, edges, c.outputs[0]);
   store_edges(edges[0], c.outputs[1]);
 }
+void require_edges(MetaCall& c, const TensorType* edges) {
+  constexpr auto* kError = "{}: bins must be one dimension of edges";
+  TOROID_USER_CHECK(edges, kError, c.op().name);
+  c.require_rank(*edges, 1, kError, c.op().name);
+  c.require({sym::Rel::Ge, edges->sizes[0], 1}, kError, c.op().name);
+}
 void histogram_bins_meta(MetaCall& c) {
   auto* bins = c.tensor("bins");
-  c.require({sym::Rel::Ge, bins->dim() == 1 ? bins->sizes[0] : 0, 1}, "{}: bins must be one dimension of edges", c.op().name);
+  require_edges(c, bins);
   c.result(c.tensor("self")->dtype, {bins->sizes[0] - 1});
   c.result(c.tensor("self")->dtype, bins->sizes);
 }
@@ -182,12 +186,17 @@ void histogram_bins_kernel(KernelCall& c) {
   store_edges(edges, c.outputs[1]);
 }
 
-std::vector<int64_t> bin_counts(MetaCall& c) {
+// How many numbers each point has.
+Expr point_width(const MetaCall& c) {
   auto* self = c.tensor("self");
+  TOROID_USER_CHECK(self->dim() >= 2, "{}: expected points [..., n], got {}", c.op().name, to_string(*self));
+  return self->sizes.back();
+}
+std::vector<int64_t> bin_counts(MetaCall& c) {
   auto bins = c.integers("bins");
-  c.require_same(self->dim() >= 2 ? self->sizes.back() : -1, static_cast<int64_t>(bins.size()),
-                 "{}: {} numbers of bins for points of {} dimensions", c.op().name, bins.size(),
-                 self->dim() ? sym::to_string(self->sizes.back()) : "0");
+  const Expr wide = point_width(c);
+  c.require_same(wide, static_cast<int64_t>(bins.size()), "{}: {} numbers of bins for points of {} dimensions", c.op().name, bins.size(),
+                 sym::to_string(wide));
   for (int64_t b : bins) check_bins(c.op(), b);
   return bins;
 }
@@ -209,13 +218,12 @@ void dd_counts_kernel(KernelCall& c) {
 void dd_tensors_meta(MetaCall& c) {
   std::vector<Expr> sizes;
   for (auto* b : c.tensors("bins")) {
-    c.require({sym::Rel::Ge, b && b->dim() == 1 ? b->sizes[0] : 0, 1}, "{}: each of bins must be one dimension of edges", c.op().name);
+    require_edges(c, b);
     sizes.push_back(b->sizes[0] - 1);
   }
-  auto* self = c.tensor("self");
-  c.require_same(self->dim() >= 2 ? self->sizes.back() : -1, static_cast<int64_t>(sizes.size()),
-                 "{}: one tensor of edges is needed for each dimension of the points", c.op().name);
-  c.result(self->dtype, std::move(sizes));
+  c.require_same(point_width(c), static_cast<int64_t>(sizes.size()), "{}: one tensor of edges is needed for each dimension of the points",
+                 c.op().name);
+  c.result(c.tensor("self")->dtype, std::move(sizes));
 }
 void dd_tensors_kernel(KernelCall& c) {
   std::vector<Edges> edges;

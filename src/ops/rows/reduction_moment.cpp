@@ -88,10 +88,7 @@ Results aminmax(const CallReader& c) {
 }
 
 // exp(x - largest) and log of its sum along one dimension, in the compute dtype.
-Tensor shifted(const Tensor& x, int64_t dim) {
-  const ExtremesOfNothing allowed;
-  return numel_of(x) == Expr(0) ? x : sub(x, amax(x, {dim}, true));
-}
+Tensor shifted(const Tensor& x, int64_t dim) { return numel_of(x) == Expr(0) ? x : sub(x, amax_or_lowest(x, {dim}, true)); }
 Results softmax_in(const CallReader& c, DType result, bool logarithm) {
   Tensor self = c.tensor("self");
   int64_t dim = forms::dim_of(c, "dim", self);
@@ -114,8 +111,7 @@ Results logsumexp(const CallReader& c) {
   DType t = float_type(self.dtype());
   Tensor x = cast_to(self, compute_type(t));
   if (numel_of(x) == Expr(0)) return {cast_to(log(sum(exp(x), dims, keepdim(c))), t)};
-  const ExtremesOfNothing allowed;
-  Tensor top = amax(x, dims, true);
+  Tensor top = amax_or_lowest(x, dims, true);
   top = where(unary("isinf", top), full({}, 0, top.dtype()), top);
   Tensor sums = log(sum(exp(sub(x, top)), dims, true));
   Tensor result = add(sums, top);

@@ -16,16 +16,6 @@ std::vector<int64_t> reduced_dims(const ArgReader<T>& c, int64_t rank) {
 std::vector<Expr> reduced_sizes(const std::vector<Expr>& sizes, const std::vector<int64_t>& dims, bool keepdim);
 bool keepdim_of(const TypeReader& c);
 
-// While one lives, extremes of the calling thread's composites may be those of nothing where sizes are open: what they do with them is
-// right then, too (softmax of no elements has none).
-class ExtremesOfNothing {
- public:
-  ExtremesOfNothing();
-  ~ExtremesOfNothing();
-  ExtremesOfNothing(const ExtremesOfNothing&) = delete;
-  ExtremesOfNothing& operator=(const ExtremesOfNothing&) = delete;
-};
-
 void add_reduction_primitive_rows(Table& t);
 void add_reduction_moment_rows(Table& t);
 void add_reduction_norm_rows(Table& t);

@@ -312,7 +312,7 @@ std::vector<Tensor> pixel_shuffle(const CallReader& c) {
                     "pixel_shuffle: expected at least 3 dimensions and a positive factor, got {} and {}", rank, f);
   Sizes sizes = sizes_of(x);
   Expr h = sizes[static_cast<size_t>(rank) - 2], w = sizes.back(), channels = sym::floor_div(extent(x, -3), f * f);
-  require({sym::Rel::Eq, channels * Expr(f * f), extent(x, -3)}, "pixel_shuffle: {} channels are not a multiple of {}",
+  require({sym::Rel::Eq, sym::mod(extent(x, -3), f * f), 0}, "pixel_shuffle: {} channels are not a multiple of {}",
           sym::to_string(extent(x, -3)), f * f);
   Sizes lead(sizes.begin(), sizes.end() - 3), apart = lead, out = lead;
   apart.insert(apart.end(), {channels, Expr(f), Expr(f), h, w});
@@ -349,8 +349,8 @@ std::vector<Tensor> channel_shuffle(const CallReader& c) {
   TOROID_USER_CHECK(x.dim() >= 3 && groups.constant() >= 1, "{}: expected at least 3 dimensions and positive groups", c.op().name);
   Sizes sizes = sizes_of(x);
   Expr each = sym::floor_div(sizes[1], groups);
-  require({sym::Rel::Eq, each * groups, sizes[1]}, "{}: {} channels are not a multiple of {} groups", c.op().name, sym::to_string(sizes[1]),
-          groups.constant());
+  require({sym::Rel::Eq, sym::mod(sizes[1], groups), 0}, "{}: {} channels are not a multiple of {} groups", c.op().name,
+          sym::to_string(sizes[1]), groups.constant());
   Sizes apart{sizes[0], groups, each};
   apart.insert(apart.end(), sizes.begin() + 2, sizes.end());
   return {reshape(transpose(reshape(x, apart), 1, 2), sizes)};

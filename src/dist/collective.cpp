@@ -1,0 +1,56 @@
+#include "dist/collective.h"
+
+#include <fmt/format.h>
+
+#include "base/check.h"
+
+namespace toroid::distributed {
+namespace {
+
+constexpr std::string_view kKindNames[] = {
+    "all_reduce", "all_gather_into_tensor", "reduce_scatter_tensor", "all_to_all_single", "broadcast", "barrier"};
+constexpr std::string_view kOpNames[] = {"sum", "avg", "min", "max", "product"};
+
+bool reduces(Kind k) { return k == Kind::AllReduce || k == Kind::ReduceScatter; }
+
+// What of two calls must be equal, but for splits.
+bool fit(const Collective& a, const Collective& b) {
+  return a.kind == b.kind && a.dtype == b.dtype && a.count == b.count && a.root == b.root && (!reduces(a.kind) || a.op == b.op);
+}
+
+std::string said(const Collective& c) { return to_string(c) + (c.where.empty() ? "" : " at " + c.where); }
+
+}  // namespace
+
+std::string_view name_of(Kind k) { return kKindNames[static_cast<size_t>(k)]; }
+
+std::string_view name_of(ReduceOp op) { return kOpNames[static_cast<size_t>(op)]; }
+
+ReduceOp reduce_op_from_name(std::string_view name) {
+  for (size_t i = 0; i < std::size(kOpNames); ++i)
+    if (kOpNames[i] == name) return static_cast<ReduceOp>(i);
+  fail<UserError>("\"{}\" is no reduction of collectives: expected sum, avg, min, max or product", name);
+}
+
+std::string to_string(const Collective& c) {
+  if (c.kind == Kind::Barrier) return "barrier";
+  std::string about = reduces(c.kind) ? fmt::format("({})", name_of(c.op)) : "";
+  if (c.kind == Kind::Broadcast) about = fmt::format("(from rank {})", c.root);
+  if (c.kind != Kind::AllToAll) return fmt::format("{}{} of {}[{}]", name_of(c.kind), about, name_of(c.dtype), c.count);
+  return fmt::format("{} of {}, giving [{}], taking [{}]", name_of(c.kind), name_of(c.dtype), fmt::join(c.in_splits, ", "),
+                     fmt::join(c.out_splits, ", "));
+}
+
+std::string mismatch(const std::vector<const Collective*>& calls) {
+  for (size_t r = 1; r < calls.size(); ++r)
+    if (!fit(*calls[0], *calls[r])) return fmt::format("rank {} called {}, rank 0 {}", r, said(*calls[r]), said(*calls[0]));
+  if (calls[0]->kind != Kind::AllToAll) return "";
+  for (size_t to = 0; to < calls.size(); ++to)
+    for (size_t from = 0; from < calls.size(); ++from)
+      if (calls[from]->in_splits[to] != calls[to]->out_splits[from])
+        return fmt::format("rank {} gives rank {} {} elements, which takes {}: {}, and {}", from, to, calls[from]->in_splits[to],
+                           calls[to]->out_splits[from], said(*calls[from]), said(*calls[to]));
+  return "";
+}
+
+}  // namespace toroid::distributed

@@ -1,0 +1,64 @@
+// Process groups: ranks that call the same collectives in the same order.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <span>
+
+#include "dist/collective.h"
+
+namespace toroid::distributed {
+
+// One rank's end of a group. Calls of one rank come from one thread at a time.
+class Group {
+ public:
+  Group(std::string name, int rank, std::vector<int> members) : name_(std::move(name)), rank_(rank), members_(std::move(members)) {}
+  virtual ~Group() = default;
+  Group(const Group&) = delete;
+
+  const std::string& name() const { return name_; }
+  int rank() const { return rank_; }  // in this group
+  int size() const { return static_cast<int>(members_.size()); }
+  const std::vector<int>& members() const { return members_; }  // their ranks in the world, in the order of their ranks here
+
+  // Runs a collective; when it returns, `out` holds the result and `in` may change. UserError where the ranks' calls do not fit together,
+  // on each of them. EnvironmentError, on all that wait, where a rank does not come within the option dist_timeout_ms or has failed: it
+  // names the rank, the operation and its line. A group that failed stays so: every later call ends with the same reason.
+  virtual void run(const Collective& c) = 0;
+  // What the last collectives of all ranks were, the latest last, a line each: for reports of what hangs.
+  virtual std::string history() const = 0;
+
+ private:
+  const std::string name_;
+  const int rank_;
+  const std::vector<int> members_;
+};
+
+// The groups of one rank, by name; "world" is all ranks.
+class World {
+ public:
+  virtual ~World() = default;
+  virtual Group& world() = 0;
+  // UserError naming those that there are, where there is none of that name or this rank is no member of it.
+  virtual Group& group(std::string_view name) = 0;
+  // Called by all ranks of the world alike. Ranks that are no members get the group's name, too, but cannot use it. UserError for a name
+  // that is taken, for members that are none of the world's ranks or come twice, and where ranks ask for different groups.
+  virtual void new_group(const std::string& name, const std::vector<int>& members) = 0;
+};
+
+// The calling thread's; UserError outside of a world, which says how to get into one.
+World& current_world();
+bool has_world();
+
+// Makes a world the calling thread's for the lifetime of the scope.
+class WorldScope {
+ public:
+  explicit WorldScope(World& world);
+  ~WorldScope();
+  WorldScope(const WorldScope&) = delete;
+
+ private:
+  World* before_;
+};
+
+}  // namespace toroid::distributed
