@@ -3,8 +3,8 @@
 
 #include "cli/commands.h"
 #include "cli/tune_report.h"
-#include "exec/blocks.h"
-#include "exec/coverage.h"
+#include "exec/record/coverage.h"
+#include "exec/steps.h"
 #include "front/compile_model.h"
 #include "import/load_model.h"
 

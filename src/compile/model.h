@@ -7,7 +7,7 @@
 #include "compile/job.h"
 #include "compile/report.h"
 #include "compile/setup.h"
-#include "exec/executable.h"
+#include "exec/run/executable.h"
 #include "graph/graph.h"
 
 namespace toroid::compiler {

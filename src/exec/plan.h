@@ -145,15 +145,4 @@ struct Plan {
   std::vector<IndexSite> sites;                // that the buffer of role Faults speaks of
 };
 
-// Offsets of temporaries in one arena, by first-fit over live ranges: no two buffers that are live at once overlap. Sizes in bytes.
-struct LiveRange {
-  int64_t bytes = 0;
-  int first = 0, last = 0;  // steps, inclusive
-};
-struct Arena {
-  std::vector<int64_t> offsets;  // -1 for an empty range
-  int64_t bytes = 0;
-};
-Arena place(const std::vector<LiveRange>& ranges);
-
 }  // namespace toroid::exec

@@ -2,8 +2,8 @@
 
 #include "base/check.h"
 #include "base/hash.h"
-#include "exec/blocks.h"
 #include "exec/layout.h"
+#include "exec/steps.h"
 
 namespace toroid::exec {
 namespace {

@@ -4,9 +4,9 @@
 #include <set>
 
 #include "base/check.h"
-#include "exec/blocks.h"
-#include "exec/coverage.h"
 #include "exec/fields.h"
+#include "exec/record/coverage.h"
+#include "exec/steps.h"
 #include "ops/op.h"
 
 namespace toroid::exec {
@@ -343,7 +343,7 @@ class Verifier {
         });
       };
       if (auto* l = std::get_if<Launch>(&plan_.steps[i]))
-        each_expr(l->params, use), use(l->tasks), use(l->scratch_bytes_per_thread);
+        each_expr(*l, use);
       else if (h)
         each_expr(h->inputs, use);
       else if (!std::holds_alternative<LibraryCall>(plan_.steps[i]))

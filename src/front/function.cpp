@@ -4,7 +4,7 @@
 #include "base/check.h"
 #include "device/errors.h"
 #include "device/runtime.h"
-#include "exec/shared_results.h"
+#include "exec/record/shared_results.h"
 #include "front/eager.h"
 #include "front/function_state.h"
 

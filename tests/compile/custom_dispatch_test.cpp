@@ -8,7 +8,7 @@
 #include "base/options.h"
 #include "compile/harness.h"
 #include "compile/stages.h"
-#include "exec/executable.h"
+#include "exec/run/executable.h"
 #include "front/compile_model.h"
 #include "program/inline.h"
 #include "toroid/custom_op.h"

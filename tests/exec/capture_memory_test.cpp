@@ -5,8 +5,8 @@
 
 #include "base/options.h"
 #include "errors.h"
-#include "exec/executable.h"
 #include "exec/plans.h"
+#include "exec/run/executable.h"
 #include "toroid/error.h"
 
 namespace toroid::exec {

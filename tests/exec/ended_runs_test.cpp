@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "errors.h"
-#include "exec/executable.h"
 #include "exec/plans.h"
+#include "exec/run/executable.h"
 #include "toroid/error.h"
 
 namespace toroid::exec {

@@ -1,4 +1,4 @@
-#include "exec/executable.h"
+#include "exec/run/executable.h"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +6,9 @@
 #include <thread>
 
 #include "base/options.h"
-#include "exec/bound.h"
 #include "exec/plans.h"
+#include "exec/run/arena.h"
+#include "exec/run/bound.h"
 
 namespace toroid::exec {
 namespace {

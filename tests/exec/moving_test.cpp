@@ -1,5 +1,5 @@
 // What a replay looks at: buffers that are elsewhere than at the replay before, and the launches that take them.
-#include "exec/moving.h"
+#include "exec/record/moving.h"
 
 #include <gtest/gtest.h>
 

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "base/options.h"
-#include "exec/executable.h"
 #include "exec/plans.h"
+#include "exec/run/executable.h"
 #include "toroid/error.h"
 
 #if __has_include(<nvtx3/nvToolsExt.h>)
@@ -79,6 +79,10 @@ TEST(Nvtx, CallsStepsAndReplaysHaveNames) {
   EXPECT_EQ(events_of(recorded), steps);  // warms up
   events_of(recorded);
   EXPECT_EQ(events_of(recorded), (std::vector<std::string>{"(chain", "(chain: replay", ")", ")"}));
+  Plan late = chain(2, false);  // with a size that only the run determines
+  late.symbols.emplace_back(sym::symbol("u0", 0, 9), true);
+  Runnable dynamic(late);
+  EXPECT_EQ(events_of(dynamic), steps);
 }
 #endif
 

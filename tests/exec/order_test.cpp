@@ -1,5 +1,5 @@
 // The order of launches by the memory that they touch, on graphs drawn by hand.
-#include "exec/order.h"
+#include "exec/record/order.h"
 
 #include <gtest/gtest.h>
 

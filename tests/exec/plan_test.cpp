@@ -222,6 +222,8 @@ TEST(PlanRules, PlantedFaultsAreRefusedByTheirRule) {
   refuses("symbols-declared", e, [&](Plan& p) { p.guards[0].a = stranger; });
   refuses("symbols-declared", e, [](Plan& p) { p.symbols.push_back(p.symbols[0]); });
   refuses("symbols-bound", e, [&](Plan& p) { launch(p).tasks = p.symbols[1].first; });
+  refuses("symbols-bound", e, [&](Plan& p) { launch(p).flops = p.symbols[1].first; });
+  refuses("symbols-bound", e, [&](Plan& p) { launch(p).gpu.counters = p.symbols[1].first; });
   refuses("symbols-bound", e, [&](Plan& p) {
     std::get<HostCall>(p.steps[1]).outputs[0].sizes[0] = p.symbols[0].first, std::get<Launch>(p.steps[5]).params[0] = p.symbols[1].first;
   });

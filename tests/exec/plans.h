@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "exec/executable.h"
+#include "exec/run/executable.h"
 #include "ops/table.h"
 
 namespace toroid::exec {

@@ -3,9 +3,9 @@
 
 #include <stdexcept>
 
-#include "exec/executable.h"
 #include "exec/plan_file.h"
 #include "exec/plan_text.h"
+#include "exec/run/executable.h"
 #include "exec/verify.h"
 
 namespace toroid::test {
@@ -30,29 +30,29 @@ inline exec::Loadable through_text_and_bytes(const exec::Loadable& made) {
   return read;
 }
 
-// Empty where both hold the same bits.
+// Empty where both hold the same bits, wherever they are.
 inline std::string bit_difference(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
   if (a.size() != b.size()) return "another number of tensors";
   for (size_t i = 0; i < a.size(); ++i) {
     if (a[i].defined() != b[i].defined()) return "tensor " + std::to_string(i) + " is undefined in one";
     if (!a[i].defined()) continue;
     if (a[i].dtype() != b[i].dtype() || a[i].sizes() != b[i].sizes()) return "tensor " + std::to_string(i) + " has another type";
-    const Tensor x = a[i].contiguous(), y = b[i].contiguous();
+    const Tensor x = moved(a[i], Device::cpu()).contiguous(), y = moved(b[i], Device::cpu()).contiguous();
     const size_t bytes = static_cast<size_t>(x.numel()) * size_of(x.dtype());
     if (bytes > 0 && std::memcmp(x.raw_data(), y.raw_data(), bytes) != 0) return "tensor " + std::to_string(i) + " has other elements";
   }
   return "";
 }
 
-// Copies with the same strides.
-inline std::vector<Tensor> copies(const std::vector<Tensor>& list) {
+// Copies with the same strides, on a device, of tensors of the CPU.
+inline std::vector<Tensor> copies(const std::vector<Tensor>& list, const Device& device = Device::cpu()) {
   std::vector<Tensor> out;
   for (auto& t : list) {
     int64_t last = 0;
     for (size_t d = 0; d < t.sizes().size(); ++d) last += std::max<int64_t>(t.sizes()[d] - 1, 0) * t.strides()[d];
     Tensor row = Tensor::empty(std::vector<int64_t>{last + 1}, t.dtype(), t.device());
     if (t.numel() > 0) std::memcpy(row.raw_data(), t.raw_data(), static_cast<size_t>(last + 1) * size_of(t.dtype()));
-    out.push_back(row.as_strided(t.sizes(), t.strides()));
+    out.push_back(moved(row.as_strided(t.sizes(), t.strides()), device));
   }
   return out;
 }

@@ -4,7 +4,7 @@
 
 #include "base/options.h"
 #include "compile/stages.h"
-#include "exec/executable.h"
+#include "exec/run/executable.h"
 #include "front/compile_model.h"
 #include "fuzz_compiled/custom_ops.h"
 #include "fuzz_compiled/differential.h"

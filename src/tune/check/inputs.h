@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "exec/sizes.h"
+#include "exec/run/sizes.h"
 #include "tensor/dispatch.h"
 
 namespace toroid::tune {

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "exec/sizes.h"
+#include "exec/run/sizes.h"
 #include "program/program.h"
 #include "tune/check/inputs.h"
 

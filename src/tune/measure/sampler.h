@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "exec/executable.h"
+#include "exec/run/executable.h"
 #include "tune/measure/measure.h"
 
 namespace toroid::tune {

@@ -9,7 +9,7 @@
 
 #include "base/hash.h"
 #include "codegen/kernel_text.h"
-#include "exec/executable.h"
+#include "exec/run/executable.h"
 #include "target/program_pass.h"
 #include "tune/region/choice.h"
 

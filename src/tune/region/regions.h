@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/hash.h"
-#include "exec/sizes.h"
+#include "exec/run/sizes.h"
 #include "program/program.h"
 #include "tune/region/choice.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "exec/sizes.h"
+#include "exec/run/sizes.h"
 #include "program/program.h"
 
 namespace toroid::tune {

@@ -1,0 +1,163 @@
+#include "exec/record/captured.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace toroid::exec {
+namespace {
+
+// Inputs, results, and what control flow makes are in other memory at each call.
+bool moves(const Plan& plan, int buffer) {
+  const BufferRole role = plan.buffers[static_cast<size_t>(buffer)].role;
+  return role == BufferRole::Input || role == BufferRole::Output || role == BufferRole::Handed;
+}
+
+}  // namespace
+
+Captured::Captured(const Plan& plan, const Coverage& coverage, std::shared_ptr<const Bound> bound, const Lane& lane, Placement placement)
+    : plan_(plan),
+      coverage_(coverage),
+      bound_(std::move(bound)),
+      lane_(&lane),
+      placement_(std::move(placement)),
+      base_(base_of(lane)),
+      parts_(coverage.segments.size()),
+      steps_(coverage.segments.size()) {}
+
+Captured::Base Captured::base_of(const Lane& lane) const {
+  Base b;
+  if (bound_->arena > 0) b.arena = lane.arena->data;
+  if (bound_->zeros > 0) b.zeros = lane.zeros->data;
+  if (!placement_.places.empty()) b.results = lane.results.data();
+  return b;
+}
+
+// Constants, which nobody writes, are left out, and so is the record of faults, which all may write.
+std::vector<Touched> Captured::touched_by(const Launch& l, const BoundStep& s, const Memory& memory) const {
+  std::vector<Touched> out;
+  for (size_t i = 0; i < l.buffers.size(); ++i) {
+    const auto b = static_cast<size_t>(l.buffers[i]);
+    if (plan_.buffers[b].role != BufferRole::Constant && plan_.buffers[b].role != BufferRole::Faults)
+      out.push_back({static_cast<const std::byte*>(memory.at[b]), bound_->bytes[b], l.written[i]});
+  }
+  if (s.scratch >= 0) out.push_back({memory.lane.arena->data + s.scratch, bytes_of(l.gpu.scratch_bytes, 1, bound_->symbols), true});
+  if (s.counters >= 0)
+    out.push_back({memory.lane.zeros->data + s.counters, bytes_of(l.gpu.counters, sizeof(uint32_t), bound_->symbols), true});
+  return out;
+}
+
+// Whether a replay of the only part gives the same again: it calls no library, and writes neither inputs, of which one may lie in another's
+// memory, nor what it has read before.
+bool Captured::is_repeatable() const {
+  if (coverage_.segments.size() != 1) return false;
+  return std::none_of(plan_.steps.begin(), plan_.steps.end(), [&](const StepPlan& step) {
+    const auto* l = std::get_if<Launch>(&step);
+    if (!l || l->in_place) return true;
+    for (size_t i = 0; i < l->buffers.size(); ++i)
+      if (l->written[i] && plan_.buffers[static_cast<size_t>(l->buffers[i])].role == BufferRole::Input) return true;
+    return false;
+  });
+}
+
+void Captured::record(size_t segment, const Memory& memory, const std::vector<Stays>& stays, const std::function<void(size_t)>& run_step) {
+  const Segment& part = coverage_.segments[segment];
+  auto is_placed = [&](int buffer) {  // its address is the lane's
+    return std::any_of(placement_.places.begin(), placement_.places.end(), [&](auto& p) { return p.buffer == buffer; });
+  };
+  auto travels = [&](int buffer) { return moves(plan_, buffer) && !is_placed(buffer); };
+  auto settle = [&](int buffer) {
+    const std::pair<int, void*> place(buffer, memory.at[static_cast<size_t>(buffer)]);
+    if (travels(buffer) && stays[static_cast<size_t>(buffer)] != Stays::Always &&
+        std::find(settled_.begin(), settled_.end(), place) == settled_.end())
+      settled_.push_back(place);
+  };
+  auto recording = make_recording(plan_.device);
+  const bool may_spread = plan_.device.is_cuda() && is_repeatable();
+  std::vector<std::vector<Touched>> touched;
+  recording->record([&] {
+    for (size_t s = part.first; s < part.last; ++s) {
+      const auto* l = std::get_if<Launch>(&plan_.steps[s]);
+      if (!l) {
+        run_step(s);
+        opaque_ = true;
+        for (int i : std::get<LibraryCall>(plan_.steps[s]).buffers) settle(i);
+      } else if (bound_->steps[s].tasks > 0) {
+        std::vector<int> slots;
+        for (int i : l->buffers) {
+          const bool moves = stays[static_cast<size_t>(i)] == Stays::No;
+          if (!moves) settle(i);
+          slots.push_back(travels(i) && moves ? i : -1);
+        }
+        if (may_spread) touched.push_back(touched_by(*l, bound_->steps[s], memory));
+        recording->add(*l, bound_->symbols, bound_->steps[s], pointers_of(plan_, *l, bound_->steps[s], memory), slots);
+        steps_[segment].push_back(s);
+      }
+    }
+  });
+  if (may_spread) width_ = recording->spread(order_of(touched));
+  if (recording->launches() > 0 || opaque_) parts_[segment] = std::move(recording);
+}
+
+void Captured::clear(const Lane& lane) {
+  for (auto& p : parts_) p = nullptr;
+  for (auto& s : steps_) s.clear();
+  settled_.clear();
+  opaque_ = false;
+  base_ = base_of(lane);
+}
+
+bool Captured::serves(const Memory& memory) const {
+  if (opaque_ && base_of(memory.lane) != base_) return false;
+  return std::all_of(settled_.begin(), settled_.end(), [&](auto& s) { return memory.at[static_cast<size_t>(s.first)] == s.second; });
+}
+
+int64_t Captured::rebase(const Memory& memory) {
+  int64_t changed = 0;
+  for (size_t i = 0; i < parts_.size(); ++i)
+    for (size_t n = 0; parts_[i] && n < steps_[i].size(); ++n, ++changed) {
+      const size_t s = steps_[i][n];
+      parts_[i]->set_pointers(n, pointers_of(plan_, std::get<Launch>(plan_.steps[s]), bound_->steps[s], memory));
+    }
+  return changed;
+}
+
+int64_t Captured::replay(size_t segment, const Memory& memory) {
+  int64_t changed = 0;
+  if (const Base now = base_of(memory.lane); now != base_) {
+    changed += rebase(memory);
+    base_ = now;
+  }
+  return changed + parts_[segment]->replay(memory.at);
+}
+
+int64_t Captured::launches() const {
+  int64_t n = 0;
+  for (auto& p : parts_) n += p ? static_cast<int64_t>(p->launches()) : 0;
+  return n;
+}
+
+int64_t Captured::bytes() const {
+  int64_t n = static_cast<int64_t>(sizeof(Captured));
+  for (auto& p : parts_) n += p ? p->bytes() : 0;
+  return n;
+}
+
+int64_t Captured::forecast(const Plan& plan, const Coverage& coverage, const Bound& bound) {
+  int64_t n = static_cast<int64_t>(sizeof(Captured));
+  for (auto& part : coverage.segments) {
+    if (!part.recorded) continue;
+    size_t launches = 0, pointers = 0, moving = 0;
+    for (size_t s = part.first; s < part.last; ++s) {
+      const auto* l = std::get_if<Launch>(&plan.steps[s]);
+      if (!l || bound.steps[s].tasks <= 0) continue;
+      ++launches;
+      pointers += l->buffers.size() + 1;
+      for (int i : l->buffers) moving += moves(plan, i);
+    }
+    n += forecast_recording(plan.device, launches, pointers, moving);
+  }
+  return n;
+}
+
+}  // namespace toroid::exec

@@ -1,0 +1,133 @@
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/thread_pool.h"
+#include "exec/run/arena.h"
+#include "exec/run/bound.h"
+#include "exec/run/requirements.h"
+#include "exec/steps.h"
+
+namespace toroid::exec {
+namespace {
+
+// About two microseconds of one thread, several times what waking and joining the others costs.
+constexpr int64_t kSmallBytes = 20'000, kSmallFlops = 200'000;
+
+// Collects which steps use which memory of the arena, while steps are bound in order.
+class Binder {
+ public:
+  Binder(const Plan& plan, const Loaded& loaded, Bound& out) : plan_(plan), loaded_(loaded), out_(out), ranges_(plan.buffers.size()) {}
+
+  void bind(const StepPlan& step) {
+    BoundStep s;
+    if (auto* l = std::get_if<Launch>(&step)) {
+      for (int i : l->buffers) touch(i);
+      bind(*l, s);
+    } else if (auto* h = std::get_if<HostCall>(&step)) {
+      for (auto& v : h->inputs) touch(v.buffer);
+      for (auto& v : h->outputs) touch(v.buffer);
+    } else if (auto* c = std::get_if<LibraryCall>(&step)) {
+      for (int i : c->buffers) touch(i);
+      s.scratch = add_scratch(part().library->scratch_bytes());
+    } else {
+      for (auto& v : block_operands(step)) touch(v.buffer);
+    }
+    out_.steps.push_back(std::move(s));
+    ++now_;
+  }
+
+  void touch(int buffer) {
+    auto i = static_cast<size_t>(buffer);
+    if (plan_.buffers[i].role != BufferRole::Temporary) return;
+    LiveRange& r = ranges_[i];
+    if (r.bytes == 0) r = {std::max<int64_t>(out_.bytes[i], 1), now_, now_};
+    r.last = now_;
+  }
+
+  void finish() {
+    const Arena arena = place(ranges_);
+    out_.offsets.assign(arena.offsets.begin(), arena.offsets.begin() + static_cast<long>(plan_.buffers.size()));
+    for (auto& s : out_.steps)
+      if (s.scratch >= 0) s.scratch = arena.offsets[static_cast<size_t>(s.scratch)];
+    out_.arena = arena.bytes;
+  }
+
+ private:
+  void bind(const Launch& l, BoundStep& s) {
+    s = bind_launch(plan_, l, part().kernel, out_.symbols);
+    s.scratch = add_scratch(scratch_of(l, s, out_.symbols));
+    const CounterRange counters = counters_of(l, out_.symbols, out_.zeros);
+    s.counters = counters.at, out_.zeros = counters.end;
+  }
+
+  const Loaded::Step& part() const { return loaded_.steps[static_cast<size_t>(now_)]; }
+
+  // The number of a range that is alive during this step only; -1 for none.
+  int64_t add_scratch(int64_t bytes) {
+    if (bytes <= 0) return -1;
+    ranges_.push_back({bytes, now_, now_});
+    return static_cast<int64_t>(ranges_.size()) - 1;
+  }
+
+  const Plan& plan_;
+  const Loaded& loaded_;
+  Bound& out_;
+  std::vector<LiveRange> ranges_;
+  int now_ = 0;  // the step
+};
+
+}  // namespace
+
+BoundStep bind_launch(const Plan& plan, const Launch& l, const KernelCode& kernel, const Symbols& symbols) {
+  BoundStep s;
+  s.params = evaluate(l.params, symbols);
+  s.tasks = evaluate(l.tasks, symbols);
+  s.scratch_bytes = evaluate(l.scratch_bytes_per_thread, symbols);
+  s.kernel = &kernel;
+  s.threads = threads_of(plan.options);
+  const int64_t bytes = evaluate(l.bytes, symbols), flops = evaluate(l.flops, symbols);
+  s.alone = l.serial || (bytes > 0 && bytes < kSmallBytes && flops < kSmallFlops);
+  return s;
+}
+
+int64_t scratch_of(const Launch& l, const BoundStep& s, const Symbols& symbols) {
+  return s.scratch_bytes * s.threads + bytes_of(l.gpu.scratch_bytes, 1, symbols);
+}
+
+CounterRange counters_of(const Launch& l, const Symbols& symbols, int64_t before) {
+  constexpr int64_t kAligned = 16;  // kernels take several at once
+  const int64_t bytes = bytes_of(l.gpu.counters, sizeof(uint32_t), symbols);
+  if (bytes == 0) return {-1, before};
+  return {before, before + (bytes + kAligned - 1) / kAligned * kAligned};
+}
+
+int threads_of(const CompileOptions& options) {
+  const int threads = ThreadPool::global().size(), most = static_cast<int>(options.get(options::kMaxThreads));
+  return most > 0 ? std::min(most, threads) : threads;
+}
+
+int64_t bytes_of(const Expr& e, int64_t unit, const Symbols& symbols) {
+  return e == Expr(0) ? 0 : std::max<int64_t>(evaluate(e, symbols), 1) * unit;
+}
+
+int64_t bytes_of(const BufferPlan& buffer, const Symbols& symbols) {
+  return evaluate(buffer.numel, symbols) * static_cast<int64_t>(size_of(buffer.dtype));
+}
+
+std::shared_ptr<const Bound> bind(const Plan& plan, const Loaded& loaded, const Symbols& symbols) {
+  auto b = std::make_shared<Bound>();
+  b->symbols = symbols;
+  check_guards(plan, symbols);
+  for (auto& buffer : plan.buffers) b->bytes.push_back(bytes_of(buffer, symbols));
+  Binder binder(plan, loaded, *b);
+  for (auto& step : plan.steps) binder.bind(step);
+  for (auto& o : plan.outputs) {
+    if (o.buffer >= 0) binder.touch(o.buffer);
+    b->output_sizes.push_back(evaluate(o.type.sizes, symbols));
+  }
+  for (auto& in : plan.inputs) b->input_strides.push_back(evaluate(in.type.strides, symbols));
+  binder.finish();
+  return b;
+}
+
+}  // namespace toroid::exec

@@ -1,0 +1,185 @@
+// Where the buffers of a run are, and how its results come to the caller.
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/mutants.h"
+#include "exec/record/manual_capture.h"
+#include "exec/run/executable.h"
+#include "exec/run/run.h"
+#include "exec/run/whole_writes.h"
+#include "tensor/random_state.h"
+
+namespace toroid::exec {
+namespace {
+
+// Kernels of a GPU move 16 bytes at once.
+bool is_aligned(const Tensor& t) {
+  constexpr uintptr_t kBytes = 16;
+  return !t.device().is_cuda() || reinterpret_cast<uintptr_t>(t.raw_data()) % kBytes == 0;
+}
+
+// Whether dimensions with more than one element have these strides.
+bool has_strides(const Tensor& t, const std::vector<int64_t>& want) {
+  for (size_t d = 0; d < want.size(); ++d)
+    if (t.sizes()[d] > 1 && t.strides()[d] != want[d]) return false;
+  return true;
+}
+
+// Whether kernels can take t where it is. want: strides, where the plan names some.
+bool lies_as_taken(const Tensor& t, const InputPlan& in, const std::vector<int64_t>& want) {
+  return is_aligned(t) && (in.type.strides.empty() ? t.is_contiguous() : has_strides(t, want));
+}
+
+// t, or its elements in other memory, with the strides that kernels take the input for: `want`, where the plan names some.
+Tensor laid_out(const Tensor& t, const InputPlan& in, const std::vector<int64_t>& want) {
+  if (lies_as_taken(t, in, want)) return t;
+  if (in.type.strides.empty()) {
+    if (is_aligned(t)) return mutant(Mutant::IgnoredStrides) ? t : t.contiguous();
+    Tensor out = Tensor::empty(t.sizes(), t.dtype(), t.device());
+    copy_elements(t, out);
+    return out;
+  }
+  if (t.numel() == 0) return t;
+  bool repeats = false;
+  int64_t extent = 1;
+  for (size_t d = 0; d < want.size(); ++d) {
+    if (t.sizes()[d] <= 1) continue;
+    repeats = repeats || want[d] == 0;
+    extent += (t.sizes()[d] - 1) * want[d];
+  }
+  const bool same = has_strides(t, want);
+  TOROID_USER_CHECK(same || !repeats, "input {} (\"{}\") must have strides {}, it has {}", in.user, in.name, sizes_text(want),
+                    sizes_text(t.strides()));
+  Tensor row = Tensor::empty(std::vector<int64_t>{extent}, t.dtype(), t.device());
+  Tensor out = row.as_strided(t.sizes(), want);
+  if (same)
+    copy_elements(t.as_strided(row.sizes(), row.strides()), row);  // as it lies; copies between strides are programs, and end here
+  else
+    copy_elements(t, out);
+  return out;
+}
+
+}  // namespace
+
+void Executable::fix() {
+  std::vector<bool> in_place(plan_.inputs.size(), false);
+  fixed_.at.assign(plan_.buffers.size(), nullptr);
+  for (size_t i = 0; i < plan_.buffers.size(); ++i)
+    if (plan_.buffers[i].role == BufferRole::Constant) fixed_.at[i] = loaded_.constants[i].raw_data();
+  for (size_t i = 0; i < plan_.inputs.size(); ++i) {
+    const InputPlan& in = plan_.inputs[i];
+    const auto buffer = static_cast<size_t>(in.buffer);
+    if (plan_.buffers[buffer].role == BufferRole::Constant) continue;
+    const bool known = std::all_of(in.type.strides.begin(), in.type.strides.end(), [](const Expr& e) { return e.is_const(); });
+    in_place[i] = in.user < 0 && !in.draws && known && lies_as_taken(loaded_.inputs[i], in, evaluate(in.type.strides, {}));
+    if (in_place[i])
+      fixed_.at[buffer] = loaded_.inputs[i].raw_data();
+    else
+      fixed_.inputs.push_back(i);
+  }
+  for (size_t i = 0; i < plan_.outputs.size(); ++i) {
+    const OutputPlan& o = plan_.outputs[i];
+    if (o.buffer >= 0 || o.mutates < 0 || !in_place[static_cast<size_t>(o.mutates)]) fixed_.outputs.push_back(i);
+  }
+}
+
+void Executable::place_buffers(std::span<const Tensor> arguments, std::span<const Tensor> into, const Captured* recorded, Run& run) {
+  prepare_workspace(run);
+  place_inputs(arguments, run);
+  place_writes(arguments, run.memory);
+  if (!run.late) place_results(into, recorded, run);
+}
+
+void Executable::prepare_workspace(Run& run) const {
+  Workspace& memory = run.memory;
+  memory.let_go();  // of a run that an error ended
+  const std::byte* arena = run.lane.arena ? run.lane.arena->data : nullptr;
+  if (memory.at.empty() || memory.arena != arena) {
+    memory.at = fixed_.at;
+    memory.held.resize(plan_.buffers.size());
+    memory.holding.reserve(fixed_.inputs.size() + fixed_.outputs.size());
+    for (size_t i = 0; i < memory.at.size(); ++i)
+      if (run.bound.offsets[i] >= 0) memory.at[i] = run.lane.arena->data + run.bound.offsets[i];
+    memory.arena = arena;
+  }
+  if (faults_ >= 0) memory.at[static_cast<size_t>(faults_)] = memory.faults->at();
+}
+
+void Executable::place_inputs(std::span<const Tensor> arguments, Run& run) {
+  for (size_t i : fixed_.inputs) {
+    const InputPlan& in = plan_.inputs[i];
+    Tensor placed;
+    if (in.draws) {
+      const int64_t count = evaluate(*in.draws, run.bound.symbols);
+      placed = run.capture ? captured_random_state(*run.capture, count, plan_.device) : moved(take_random_state(count), plan_.device);
+    } else {
+      const Tensor& given = input_tensor(i, arguments);
+      placed = laid_out(given, in, run.bound.input_strides[i]);
+      if (recorder_ && placed.impl() != given.impl()) recorder_->count(Count::InputCopies);
+    }
+    run.memory.hold(static_cast<size_t>(in.buffer), std::move(placed));
+  }
+}
+
+// Results that take the place of an input's contents, in its memory where that can be.
+void Executable::place_writes(std::span<const Tensor> arguments, Workspace& memory) const {
+  for (size_t i : fixed_.outputs) {
+    const OutputPlan& o = plan_.outputs[i];
+    if (!in_place_[i]) continue;
+    const auto input = static_cast<size_t>(o.mutates);
+    const Tensor& target = input_tensor(input, arguments);
+    const bool is_there = memory.at[static_cast<size_t>(plan_.inputs[input].buffer)] == target.raw_data() && target.is_contiguous();
+    if (is_there && !overlaps_another(target, arguments)) memory.hold(static_cast<size_t>(o.buffer), target);
+  }
+}
+
+void Executable::place_results(std::span<const Tensor> into, const Captured* recorded, Run& run) {
+  Workspace& memory = run.memory;
+  size_t returned = 0;
+  for (size_t i : fixed_.outputs) {
+    const OutputPlan& o = plan_.outputs[i];
+    size_t place = o.mutates < 0 ? returned++ : into.size();
+    if (o.buffer < 0 || plan_.buffers[static_cast<size_t>(o.buffer)].role != BufferRole::Output) continue;
+    Tensor t = memory.held[static_cast<size_t>(o.buffer)];  // of another output, where that is the same
+    if (t.defined()) continue;
+    if (recorded)
+      for (auto& p : recorded->placement().places)
+        if (p.buffer == o.buffer && !t.defined()) t = recorder_->result(run.lane, p, run.bound.output_sizes[i], i);
+    const bool given = place < into.size() && into[place].defined() && is_aligned(into[place]);
+    if (!t.defined()) t = given ? into[place] : Tensor::empty(run.bound.output_sizes[i], o.type.dtype, plan_.device);
+    memory.hold(static_cast<size_t>(o.buffer), std::move(t));
+  }
+}
+
+// As it is, where it is a tensor of these sizes; else a copy: temporaries are the lane's, constants and state the program's own.
+Tensor Executable::result(size_t i, const Run& run) const {
+  const OutputPlan& o = plan_.outputs[i];
+  const auto buffer = static_cast<size_t>(o.buffer);
+  const auto& sizes = run.bound.output_sizes[i];
+  const Tensor& t = run.memory.held[buffer];
+  if (t.defined() && t.sizes() == sizes) return t;
+  const Tensor view = Tensor::from_blob(run.memory.at[buffer], sizes, o.type.dtype, {}, nullptr, plan_.device);
+  Tensor copy = Tensor::empty(view.sizes(), view.dtype(), plan_.device);
+  copy_elements(view, copy);
+  return copy;
+}
+
+std::vector<Tensor> Executable::collect(std::span<const Tensor> arguments, const Run& run) {
+  std::vector<Tensor> out;
+  for (size_t i : fixed_.outputs) {
+    const OutputPlan& o = plan_.outputs[i];
+    Tensor t = o.buffer >= 0 ? result(i, run) : Tensor();
+    if (o.mutates >= 0) {
+      auto input = static_cast<size_t>(o.mutates);
+      Tensor target = input_tensor(input, arguments);
+      if (o.buffer < 0 && !mutant(Mutant::SkippedWriteBack))
+        t = run.memory.held[static_cast<size_t>(plan_.inputs[input].buffer)];  // written in place, or in the input's copy
+      if (t.defined() && t.raw_data() != target.raw_data()) copy_elements(t, target);
+    } else {
+      out.push_back(std::move(t));
+    }
+  }
+  return out;
+}
+
+}  // namespace toroid::exec
