@@ -1,8 +1,7 @@
-#include "toroid/collectives.h"
-
 #include "dist/group.h"
 #include "ops/call_errors.h"
 #include "ops/function_arguments.h"
+#include "toroid/collectives.h"
 
 namespace toroid::distributed {
 namespace {
