@@ -202,10 +202,12 @@ void ThreadPool::work(Worker& self) {
   }
 }
 
-// The team that asks this worker to join; null: the pool is being destroyed.
+// The team that asks this worker to join; null: the pool is being destroyed. Mail that was taken back again is none.
 ThreadPool::Team* ThreadPool::wait_for_mail(Worker& self) {
   const auto called = [&] { return self.mail.load(std::memory_order_acquire) != nullptr || stop_.load(std::memory_order_relaxed); };
-  while (!called()) {
+  for (;;) {
+    if (stop_.load(std::memory_order_relaxed)) return nullptr;
+    if (Team* team = self.mail.load(std::memory_order_acquire)) return team;
     const int64_t start = now_ns();
     if (start - me.seen.wall >= kLookEvery) tell_help(start);
     // A worker that no caller has is not going to be called soon where there are several.
@@ -220,7 +222,6 @@ ThreadPool::Team* ThreadPool::wait_for_mail(Worker& self) {
       self.window_ns = spin_ns_;
     }
   }
-  return stop_.load(std::memory_order_relaxed) ? nullptr : self.mail.load(std::memory_order_acquire);
 }
 
 void ThreadPool::tell_help(int64_t now) {

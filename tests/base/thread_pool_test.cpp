@@ -170,6 +170,24 @@ TEST(ThreadPool, InvitationsAreTakenBackWhileWorkersComeForThem) {
   }
 }
 
+// Loops so short that most invitations are taken back, and then one in which each thread waits for all others.
+TEST(ThreadPool, NoWorkerIsLostWhereInvitationsAreTakenBack) {
+  constexpr int kThreads = 8;
+  ThreadPool pool(kThreads, false);
+  for (int i = 0; i < 200'000; ++i) pool.parallel_for(kThreads, [](int64_t, int64_t, int) {});
+  std::atomic<int> arrived{0};
+  std::atomic<bool> alone{false};
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  pool.parallel_for(kThreads, [&](int64_t, int64_t, int) {
+    ++arrived;
+    while (arrived < kThreads && !alone) {
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+      if (std::chrono::steady_clock::now() > end) alone = true;
+    }
+  });
+  EXPECT_FALSE(alone) << "some of the workers have ended";
+}
+
 TEST(ThreadPool, CallersShareTheWorkers) {
   ThreadPool pool(5, false);
   EXPECT_EQ(pool.share(), 5);
