@@ -295,6 +295,12 @@ class Fuser {
       *reason = "the joint loop would read along one dimension and write along another";
       return std::nullopt;
     }
+    for (auto& by_point :
+         {accumulated_by_point(a.domain, m.first, m.joint, first), accumulated_by_point(b.domain, m.second, m.joint, second)})
+      if (accumulates_once(m.joint, out.body, by_point)) {
+        *reason = "the points of a reduction would add to an element once, and not each";
+        return std::nullopt;
+      }
     drop_internal_stores(out);
     loop::eliminate_dead(out.body);
     if (loop::buffers_read(out.body).size() + loop::buffers_written(out.body).size() > kMaxBuffers) {
@@ -302,6 +308,31 @@ class Fuser {
       return std::nullopt;
     }
     return out;
+  }
+
+  // What a node adds to (or multiplies, ...) at each point of a reduction: in its own domain, or in a joint one whose reduction takes its
+  // points over.
+  static std::vector<int> accumulated_by_point(const loop::Domain& own, const VarMap& map, const loop::Domain& joint, const Body& renamed) {
+    bool taken_over = false;
+    for (auto& v : own.vars)
+      for (auto& j : joint.vars) {
+        const Expr* e = map.find(*v.symbol.node());
+        taken_over = taken_over || (j.reduction && sym::depends_on(e ? *e : v.symbol, j.symbol));
+      }
+    const std::vector<bool> varies = loop::varies_over_reduction(joint, renamed);
+    std::vector<int> out;
+    for (size_t k = 0; k < renamed.steps.size(); ++k)
+      if (const Statement& s = renamed.steps[k]; s.step == Step::Store && s.mode != loop::StoreMode::Set)
+        if (loop::has_reduction(own) ? varies[k] : taken_over) out.push_back(s.buffer);
+    return out;
+  }
+  // Whether a joint body would do so once, as it depends on no point: another body's value took the place of a load.
+  static bool accumulates_once(const loop::Domain& joint, const Body& body, const std::vector<int>& by_point) {
+    const std::vector<bool> varies = loop::varies_over_reduction(joint, body);
+    for (size_t k = 0; k < body.steps.size(); ++k)
+      if (body.steps[k].step == Step::Store && !varies[k] && std::count(by_point.begin(), by_point.end(), body.steps[k].buffer))
+        return true;
+    return false;
   }
 
   // A reduction whose lanes run along a space variable (pooling over channels-last memory), and a reader that stores along another one:
