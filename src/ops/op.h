@@ -171,6 +171,8 @@ struct Op {
   bool effect = false;             // kept though nothing uses its results (assertions)
   bool collective = false;         // all ranks of a group call it together, in one order
   bool divides = false;            // pointwise, by its second parameter; where integers are divided by 0 that is a UserError on CPUs
+  const Op* primal = nullptr;      // the pointwise row whose derivative by its parameter number primal_param this one is (ops/derivative.h)
+  size_t primal_param = 0;
   // Kept whole where a template exists (attention); decomposed elsewhere.
   bool has_template = false;
   double domain_lo = -3, domain_hi = 3;  // operand values for generated samples

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "ops/custom.h"
+#include "ops/derivative.h"
 
 namespace toroid::ops {
 
@@ -120,7 +121,8 @@ const Op* Table::find(std::string_view name) const {
   if (name.starts_with("aten.")) name.remove_prefix(5);
   if (name.ends_with(".default")) name.remove_suffix(8);
   auto it = by_name_.find(std::string(name));
-  return it == by_name_.end() ? find_custom(name) : it->second;
+  if (it != by_name_.end()) return it->second;
+  return name.starts_with(kDerivativeSpace) ? find_derivative(name) : find_custom(name);
 }
 
 std::vector<std::string> Table::near(std::string_view name) const {

@@ -119,13 +119,14 @@ inline std::vector<IndexedCall> indexed_calls() {
   add("nll_loss2d_forward", {2, 20, 2, 3}, {2, 2, 3}, 20, false, [=](auto& x, auto& i) {
     return call("nll_loss2d_forward", {x, i, std::monostate{}, n(1), n(-100)})[0];
   });
-  add(
-      "torch_nn._linear_cross_entropy_batch_chunked", {4, 6}, {4}, 20, false,
-      [=](auto& x, auto& i) {
-        const Tensor weight = call1("full", {std::vector<Expr>{20, 6}, 0.5, DType::F32});
-        return call("torch_nn._linear_cross_entropy_batch_chunked", {x, weight, i})[0];
-      },
-      "linear_cross_entropy");
+  for (std::string op : {"torch_nn._linear_cross_entropy_batch_chunked", "torch_nn._linear_cross_entropy_batch_chunked_no_reduction"})
+    add(
+        op, {4, 6}, {4}, 20, false,
+        [=](auto& x, auto& i) {
+          const Tensor weight = call1("full", {std::vector<Expr>{20, 6}, 0.5, DType::F32});
+          return call(op, {x, weight, i})[0];
+        },
+        "linear_cross_entropy");
   add("one_hot", {1}, {4}, 20, false, [=](auto& x, auto& i) { return call1("add.Tensor", {call1("one_hot", {i, n(20)}), x}); });
   for (std::string d : {"2", "3"}) {
     const bool three = d == "3";

@@ -38,6 +38,18 @@ RowLosses probability_losses(const Tensor& log_p, Tensor target, const Tensor& w
   return {call1("neg", {sum(weight.defined() ? mul(terms, weight) : terms, {Expr(-1)})}), {}};
 }
 
+// One loss a row, of classes; how many rows are computed at a time is no matter of the result.
+std::vector<Tensor> row_losses(const CallReader& c) {
+  const Tensor x = c.tensor("input");
+  const DType compute = c.dtype("acc_dtype").value_or(x.dtype());
+  Tensor weight = c.opt_tensor("weight");
+  if (weight.defined()) weight = cast(weight, compute);
+  const Tensor logits = cast(linear(x, c.tensor("linear_weight"), c.opt_tensor("linear_bias")), compute);
+  const RowLosses r =
+      class_losses(call1("_log_softmax", {logits, Expr(-1), false}), c.tensor("target"), weight, c.integer("ignore_index"), 0);
+  return {cast(r.loss, x.dtype())};
+}
+
 std::vector<Tensor> chunked_loss(const CallReader& c) {
   Tensor x = c.tensor("input"), w = c.tensor("linear_weight"), target = c.tensor("target"), weight = c.opt_tensor("weight");
   bool gradients = c.flag("compute_input_grad") || c.flag("compute_linear_weight_grad") || c.flag("compute_linear_bias_grad");
@@ -75,6 +87,11 @@ void add_linear_loss_rows(Table& t) {
       "ScalarType? acc_dtype=None, bool allow_retain_graph=True, bool compute_input_grad=False, bool compute_linear_weight_grad=False, "
       "bool compute_linear_bias_grad=False) -> (Tensor, Tensor, Tensor, Tensor)",
       chunked_loss);
+  t.composite(
+      "torch_nn._linear_cross_entropy_batch_chunked_no_reduction(Tensor input, Tensor linear_weight, Tensor target, Tensor? "
+      "linear_bias=None, Tensor? weight=None, int ignore_index=-100, int batch_chunk_size=0, str acc_policy=\"compact\", ScalarType? "
+      "acc_dtype=None) -> Tensor",
+      row_losses);
 }
 
 }  // namespace toroid::ops

@@ -1,0 +1,23 @@
+// From a graph to its joint graph, which computes its gradients as well.
+#pragma once
+
+#include "graph/graph.h"
+
+namespace toroid::autograd {
+
+struct Request {
+  // Indices of the inputs whose gradients are wanted; they are of float dtypes.
+  std::vector<size_t> inputs;
+  // What is differentiated: the first output, a float tensor of one element (false); or the sum over the float outputs, each times a
+  // cotangent, which is an input of its own at the end, "cotangent_<output>" (true).
+  bool takes_cotangents = false;
+};
+
+// The joint graph of a functional graph: its outputs, then the gradient of each input of the request, of the input's sizes and dtype (zeros
+// where no output depends on it). Reverse accumulation: what lies on a path from those inputs to the outputs is differentiated, and only
+// that is written as operations that have a rule (autograd/rule.h).
+//
+// UserError naming the operation and its line where one on such a path has no gradient, and for inputs and outputs that are no floats.
+std::unique_ptr<graph::Graph> differentiate(const graph::Graph& g, const Request& request);
+
+}  // namespace toroid::autograd

@@ -1,0 +1,70 @@
+#include "autograd/rule.h"
+
+#include <unordered_map>
+
+#include "autograd/rules/forms.h"
+#include "base/check.h"
+#include "ops/derivative.h"
+
+namespace toroid::autograd {
+
+using namespace ops::forms;
+
+namespace {
+
+size_t index_of(const GradientCall& c, std::string_view param) {
+  const int i = c.op().schema.find(param);
+  TOROID_CHECK(i >= 0, "{} has no parameter {}", c.op().name, param);
+  return static_cast<size_t>(i);
+}
+
+}  // namespace
+
+bool GradientCall::wants(std::string_view param, size_t item) const {
+  const auto& w = wanted[index_of(*this, param)];
+  return item < w.size() && w[item];
+}
+
+void GradientCall::set(std::string_view param, const Tensor& gradient, size_t item) {
+  const size_t i = index_of(*this, param);
+  if (!wants(param, item)) return;
+  const auto* list = std::get_if<std::vector<Tensor>>(&args()[i]);
+  const Tensor& operand = list ? (*list)[item] : std::get<Tensor>(args()[i]);
+  gradients[i].resize(wanted[i].size());
+  gradients[i][item] = cast_to(sum_to(gradient, sizes_of(operand)), operand.dtype());
+}
+
+Tensor GradientCall::cotangent(size_t r) const {
+  if (cotangents[r].defined()) return cotangents[r];
+  return zeros_like(results[r]);
+}
+
+void pointwise_rule(GradientCall& c) {
+  if (!c.cotangents[0].defined()) return;
+  bool complex = is_complex(c.results[0].dtype());
+  for (auto& a : c.args())
+    if (auto* t = std::get_if<Tensor>(&a)) complex = complex || (t->defined() && is_complex(t->dtype()));
+  if (complex) {
+    TOROID_USER_CHECK(complex_pointwise_rule(c), "{}: gradients of this operation on complex numbers are not supported", c.op().name);
+    return;
+  }
+  for (size_t i = 0; i < c.args().size(); ++i) {
+    if (c.wanted[i].empty() || !c.wanted[i][0]) continue;
+    if (auto args = ops::derivative_arguments(c, i, c.results[0], c.cotangents[0]))
+      c.set(c.op().schema.params[i].name, ops::call(ops::derivative_row(c.op(), i), std::move(*args))[0]);
+  }
+}
+
+Rule find_rule(const ops::Op& op) {
+  static const auto& rules = *[] {
+    auto& map = *new std::unordered_map<std::string_view, Rule>;
+    for (auto family : {reduction_rules(), scan_rules(), product_rules(), index_rules(), view_rules(), linalg_rules(), complex_rules()})
+      for (auto& row : family) TOROID_CHECK(map.emplace(row.name, row.rule).second, "two gradient rules for {}", row.name);
+    return &map;
+  }();
+  const auto it = rules.find(op.name);
+  if (it != rules.end()) return it->second;
+  return op.formula ? pointwise_rule : op.index_map ? view_rule : nullptr;
+}
+
+}  // namespace toroid::autograd

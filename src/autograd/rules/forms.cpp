@@ -1,0 +1,47 @@
+#include "autograd/rules/forms.h"
+
+#include <algorithm>
+
+namespace toroid::autograd {
+
+using namespace ops::forms;
+
+Tensor zeros(const Sizes& sizes, DType dtype) { return full(sizes, 0, dtype); }
+Tensor zeros_like(const Tensor& t) { return zeros(sizes_of(t), t.dtype()); }
+Tensor ones_like(const Tensor& t) { return full(sizes_of(t), 1, t.dtype()); }
+
+Tensor sum_to(const Tensor& t, const Sizes& sizes) {
+  const size_t lead = static_cast<size_t>(t.dim()) - sizes.size();
+  const Sizes from = sizes_of(t);
+  std::vector<int64_t> dims;
+  for (size_t d = 0; d < from.size(); ++d)
+    if (d < lead || (sizes[d - lead] == Expr(1) && !(from[d] == Expr(1)))) dims.push_back(static_cast<int64_t>(d));
+  if (dims.empty()) return t;
+  const Tensor s = sum(t, dims, true);
+  return lead == 0 ? s : view(s, sizes);
+}
+
+Tensor with_reduced_dims(const Tensor& t, const Tensor& of, const std::vector<int64_t>& dims, bool keepdim) {
+  if (keepdim) return t;
+  Sizes sizes = sizes_of(of);
+  for (size_t d = 0; d < sizes.size(); ++d)
+    if (dims.empty() || std::count(dims.begin(), dims.end(), static_cast<int64_t>(d))) sizes[d] = 1;
+  return view(t, sizes);
+}
+
+Tensor where_true(const Tensor& condition, DType dtype) { return cast_to(condition, dtype); }
+Tensor flip(const Tensor& t, int64_t dim) { return ops::call1("flip", {t, nums({dim})}); }
+
+Tensor scatter_add(const Tensor& into, int64_t dim, const Tensor& index, const Tensor& values) {
+  return ops::call1("scatter_add", {into, num(dim), index, values});
+}
+
+Tensor fit(const Tensor& t, const Sizes& sizes) {
+  Tensor out = t;
+  for (size_t d = 0; d < sizes.size(); ++d)
+    if (const Expr size = size_at(out, static_cast<int64_t>(d)); !(size == sizes[d]))
+      out = pad_dim(out, static_cast<int64_t>(d), 0, sizes[d] - size);
+  return out;
+}
+
+}  // namespace toroid::autograd

@@ -1,0 +1,26 @@
+// Short forms in which gradient rules are written, beyond those of compositions (ops/rows/forms.h).
+#pragma once
+
+#include "autograd/rule.h"
+#include "ops/rows/forms.h"
+
+namespace toroid::autograd {
+
+using ops::forms::Sizes;
+
+Tensor zeros(const Sizes& sizes, DType dtype);
+Tensor zeros_like(const Tensor& t);
+Tensor ones_like(const Tensor& t);
+// t summed over the dimensions in which `sizes` was broadcast to t's sizes.
+Tensor sum_to(const Tensor& t, const Sizes& sizes);
+// The result t of a reduction of `of` over `dims` (all when empty), with its dimensions of size 1 put back unless they are there.
+Tensor with_reduced_dims(const Tensor& t, const Tensor& of, const std::vector<int64_t>& dims, bool keepdim);
+// 1 where the condition holds, else 0.
+Tensor where_true(const Tensor& condition, DType dtype);
+Tensor flip(const Tensor& t, int64_t dim);
+// Tensor `into` plus `values` at the positions `index` along `dim`.
+Tensor scatter_add(const Tensor& into, int64_t dim, const Tensor& index, const Tensor& values);
+// With dimension `dim` cut to, or padded with zeros to, the sizes.
+Tensor fit(const Tensor& t, const Sizes& sizes);
+
+}  // namespace toroid::autograd

@@ -1,0 +1,79 @@
+// Gradients of matrix products and convolutions: products and convolutions again.
+#include "autograd/rules/forms.h"
+
+namespace toroid::autograd {
+
+using namespace ops::forms;
+
+namespace {
+
+Tensor transposed(const Tensor& t) { return ops::call1("transpose.int", {t, num(-2), num(-1)}); }
+
+void product_rule(GradientCall& c) {
+  const Tensor a = c.tensor(c.op().schema.params[0].name), b = c.tensor("mat2"), g = c.cotangent();
+  if (c.wants("self")) c.set("self", ops::call1(c.op().name, {g, transposed(b)}));
+  if (c.wants("mat2")) c.set("mat2", ops::call1(c.op().name, {transposed(a), g}));
+}
+
+// What the sizes of a convolution leave undecided of its input's.
+Sizes left_over(const GradientCall& c, const Tensor& input, const Tensor& weight, const Tensor& result) {
+  const Sizes stride = c.exprs("stride"), padding = c.exprs("padding"), dilation = c.exprs("dilation");
+  Sizes out;
+  for (size_t d = 0; d < stride.size(); ++d) {
+    const auto at = static_cast<int64_t>(d) + 2;
+    out.push_back(size_at(input, at) - ((size_at(result, at) - Expr(1)) * stride[d] - Expr(2) * padding[d] +
+                                        dilation[d] * (size_at(weight, at) - Expr(1)) + Expr(1)));
+  }
+  return out;
+}
+
+// The channels of each group beside the images: [n, groups * c, ...] as [c, groups * n, ...].
+Tensor channels_first(const Tensor& t, const Expr& groups) {
+  Sizes split = sizes_of(t), joined;
+  const Expr n = split[0], channels = sym::floor_div(split[1], groups);
+  split.insert(split.begin() + 1, groups);
+  split[2] = channels;
+  std::vector<int64_t> order{2, 1, 0};
+  for (size_t d = 3; d < split.size(); ++d) order.push_back(static_cast<int64_t>(d));
+  joined = {channels, groups * n};
+  joined.insert(joined.end(), split.begin() + 3, split.end());
+  return ops::call1("reshape", {permute(view(t, split), order), joined});
+}
+
+// A convolution of the larger operand by the smaller one, with strides and dilations exchanged: how each weight met the input.
+Tensor weight_gradient(const GradientCall& c, const Tensor& large, const Tensor& small, const Tensor& weight) {
+  const Expr groups = c.expr("groups");
+  std::vector<int64_t> order{1, 0};
+  for (int64_t d = 2; d < small.dim(); ++d) order.push_back(d);
+  const Sizes none(static_cast<size_t>(large.dim()) - 2, Expr(0));
+  Tensor w = ops::call1("convolution", {channels_first(large, groups), permute(small, order), Arg<Tensor>(), c.at("dilation"),
+                                        c.at("padding"), c.at("stride"), false, none, groups});
+  w = permute(w, order);
+  for (int64_t d = 2; d < w.dim(); ++d)
+    if (const Expr size = size_at(weight, d); !(size_at(w, d) == size)) w = slice(w, d, 0, size);
+  return w;
+}
+
+void convolution_rule(GradientCall& c) {
+  const Tensor x = c.tensor("input"), w = c.tensor("weight"), g = c.cotangent();
+  const bool is_transposed = c.flag("transposed");
+  if (c.wants("input")) {
+    const Sizes output_padding = is_transposed ? Sizes(c.exprs("stride").size(), Expr(0)) : left_over(c, x, w, g);
+    c.set("input", ops::call1("convolution", {g, w, Arg<Tensor>(), c.at("stride"), c.at("padding"), c.at("dilation"), !is_transposed,
+                                              output_padding, c.at("groups")}));
+  }
+  if (c.wants("weight")) c.set("weight", is_transposed ? weight_gradient(c, g, x, w) : weight_gradient(c, x, g, w));
+  if (c.wants("bias")) {
+    std::vector<int64_t> dims{0};
+    for (int64_t d = 2; d < g.dim(); ++d) dims.push_back(d);
+    c.set("bias", sum(g, dims, false));
+  }
+}
+
+constexpr RuleRow kProductRules[] = {{"mm", product_rule}, {"bmm", product_rule}, {"convolution", convolution_rule}};
+
+}  // namespace
+
+std::span<const RuleRow> product_rules() { return kProductRules; }
+
+}  // namespace toroid::autograd

@@ -1,0 +1,139 @@
+// Gradients of reductions.
+#include <cmath>
+
+#include "autograd/rules/forms.h"
+
+namespace toroid::autograd {
+
+using namespace ops::forms;
+
+namespace {
+
+// The dimensions that a call reduces; empty: all.
+std::vector<int64_t> reduced(const GradientCall& c, const Tensor& self) {
+  return c.op().schema.find("dim") >= 0 ? dims_of(c, "dim", self) : std::vector<int64_t>{};
+}
+bool keeps(const GradientCall& c) { return c.op().schema.find("keepdim") >= 0 && c.flag("keepdim"); }
+
+Tensor spread(const GradientCall& c, const Tensor& t) {
+  const Tensor self = c.tensor("self");
+  return with_reduced_dims(t, self, reduced(c, self), keeps(c));
+}
+
+void sum_rule(GradientCall& c) { c.set("self", expand(spread(c, c.cotangent()), sizes_of(c.tensor("self")))); }
+
+// Of one zero, the product of the others; of several, nothing.
+void prod_rule(GradientCall& c) {
+  const Tensor self = cast_to(c.tensor("self"), c.results[0].dtype()), g = spread(c, c.cotangent());
+  const auto over = [&](const Tensor& t) {
+    const auto dims = reduced(c, t);
+    return dims.empty() ? view(ops::call1("prod", {flat(t)}), Sizes(static_cast<size_t>(t.dim()), Expr(1)))
+                        : ops::call1("prod.dim_int", {t, num(dims[0]), true});
+  };
+  const Tensor is_zero = compare("eq", self, 0.0), zeros = sum(cast_to(is_zero, DType::I64), reduced(c, self), true);
+  const Tensor others = over(where(is_zero, 1.0, self));
+  const Tensor of_one = where(ops::call1("logical_and", {is_zero, compare_int("eq", zeros, 1)}), others, 0.0);
+  c.set("self", mul(g, where(compare_int("eq", zeros, 0), div(spread(c, c.results[0]), self), of_one)));
+}
+
+// Equal extrema share the gradient evenly.
+void extremum_rule(GradientCall& c) {
+  const Tensor self = c.tensor("self");
+  const Tensor chosen = cast_to(compare("eq", self, spread(c, c.results[0])), self.dtype());
+  c.set("self", mul(chosen, div(spread(c, c.cotangent()), sum(chosen, reduced(c, self), true))));
+}
+
+void median_rule(GradientCall& c) {
+  const Tensor self = c.tensor("self"), median = spread(c, c.results[0]);
+  const Tensor is_nan = ops::call1("isnan", {self});
+  const Tensor same = where(ops::call1("isnan", {median}), is_nan, compare("eq", self, median));
+  const Tensor chosen = cast_to(same, self.dtype());
+  c.set("self", mul(chosen, div(spread(c, c.cotangent()), sum(chosen, {}, true))));
+}
+
+// Operations that pick elements along a dimension, and tell which.
+void picked_rule(GradientCall& c) {
+  const Tensor self = c.tensor("self"), g = c.cotangent(0);
+  if (self.dim() == 0) return c.set("self", g);
+  const int64_t dim = dim_of(c, "dim", self);
+  const bool put_back = c.results[1].dim() < self.dim();
+  const auto whole = [&](const Tensor& t) { return put_back ? unsqueeze(t, dim) : t; };
+  c.set("self", scatter_add(zeros_like(self), dim, whole(c.results[1]), whole(g)));
+}
+
+int64_t softmax_dim(const GradientCall& c) {
+  const Tensor self = c.tensor("self");
+  return self.dim() == 0 ? 0 : dim_of(c, "dim", self);
+}
+Tensor summed_along(const Tensor& t, int64_t dim) { return t.dim() == 0 ? t : sum(t, {dim}, true); }
+
+// a * b, and 0 where a is, also where b is no number: a row of -inf that a mask takes out again.
+Tensor masked_product(const Tensor& a, const Tensor& b) { return where(compare("eq", a, 0.0), 0.0, mul(a, b)); }
+
+void softmax_rule(GradientCall& c) {
+  const Tensor y = c.results[0], scaled = masked_product(c.cotangent(), y);
+  c.set("self", sub(scaled, masked_product(summed_along(scaled, softmax_dim(c)), y)));
+}
+void log_softmax_rule(GradientCall& c) {
+  const Tensor g = c.cotangent();
+  c.set("self", sub(g, mul(exp(c.results[0]), summed_along(g, softmax_dim(c)))));
+}
+
+void logsumexp_rule(GradientCall& c) {
+  const Tensor self = c.tensor("self"), y = spread(c, c.results[0]);
+  // Rows of -inf alone have the gradient that exp(-inf) has.
+  const Tensor finite = where(compare("eq", y, -INFINITY), 0.0, y);
+  c.set("self", mul(spread(c, c.cotangent()), exp(sub(self, finite))));
+}
+
+// The subgradient 0 where the norm is 0. Powers as in PyTorch's norm_backward.
+void vector_norm_rule(GradientCall& c) {
+  const Tensor x = cast_to(c.tensor("self"), c.results[0].dtype()), y = spread(c, c.results[0]), g = spread(c, c.cotangent());
+  const double p = c.real("ord");
+  if (p == 0) return;
+  const Tensor sign = unary("sgn", x), size = abs(x), is_zero = compare("eq", y, 0.0);
+  if (p == 1) return c.set("self", mul(sign, g));
+  if (p == 2) return c.set("self", where(is_zero, 0.0, mul(x, div(g, y))));
+  if (std::isinf(p)) {
+    const Tensor chosen = cast_to(compare("eq", size, y), x.dtype());
+    return c.set("self", mul(mul(sign, chosen), div(g, sum(chosen, reduced(c, x), true))));
+  }
+  Tensor scaled = p < 2 ? mul(sign, pow(size, p - 1)) : mul(x, pow(size, p - 2));
+  if (p < 1) scaled = where(compare("eq", x, 0.0), 0.0, scaled);
+  c.set("self", where(is_zero, 0.0, mul(scaled, mul(g, pow(y, 1 - p)))));
+}
+
+constexpr RuleRow kReductionRules[] = {
+    {"sum.dim_IntList", sum_rule},
+    {"prod", prod_rule},
+    {"prod.dim_int", prod_rule},
+    {"amax", extremum_rule},
+    {"amin", extremum_rule},
+    {"median", median_rule},
+    {"nanmedian", median_rule},
+    {"max.dim", picked_rule},
+    {"min.dim", picked_rule},
+    {"median.dim", picked_rule},
+    {"nanmedian.dim", picked_rule},
+    {"mode", picked_rule},
+    {"kthvalue", picked_rule},
+    {"sort", picked_rule},
+    {"sort.stable", picked_rule},
+    {"topk", picked_rule},
+    {"cummax", picked_rule},
+    {"cummin", picked_rule},
+    {"_softmax", softmax_rule},
+    {"softmax.int", softmax_rule},
+    {"special_softmax", softmax_rule},
+    {"_log_softmax", log_softmax_rule},
+    {"log_softmax.int", log_softmax_rule},
+    {"special_log_softmax", log_softmax_rule},
+    {"logsumexp", logsumexp_rule},
+    {"linalg_vector_norm", vector_norm_rule},
+};
+
+}  // namespace
+
+std::span<const RuleRow> reduction_rules() { return kReductionRules; }
+
+}  // namespace toroid::autograd

@@ -1,0 +1,52 @@
+// Gradients of scans.
+#include <cmath>
+
+#include "autograd/rules/forms.h"
+
+namespace toroid::autograd {
+
+using namespace ops::forms;
+
+namespace {
+
+Tensor scanned(const char* op, const Tensor& t, int64_t dim) { return ops::call1(op, {t, num(dim)}); }
+Tensor scanned_back(const char* op, const Tensor& t, int64_t dim) { return flip(scanned(op, flip(t, dim), dim), dim); }
+
+void cumsum_rule(GradientCall& c) {
+  if (c.tensor("self").dim() == 0) return c.set("self", c.cotangent());
+  c.set("self", scanned_back("cumsum", c.cotangent(), dim_of(c, "dim", c.tensor("self"))));
+}
+
+// Before the first zero, by division; at the first zero, by products without it; after it, nothing.
+void cumprod_rule(GradientCall& c) {
+  const Tensor g = c.cotangent();
+  if (g.dim() == 0) return c.set("self", g);
+  const Tensor x = cast_to(c.tensor("self"), c.results[0].dtype());
+  const int64_t dim = dim_of(c, "dim", x);
+  const Tensor is_zero = compare("eq", x, 0.0), zeros = scanned("cumsum", cast_to(is_zero, DType::I64), dim);
+  const Tensor is_first = ops::call1("logical_and", {is_zero, compare_int("eq", zeros, 1)});
+  const Tensor without = scanned("cumprod", where(is_first, 1.0, x), dim);
+  const Tensor before = div(scanned_back("cumsum", mul(g, c.results[0]), dim), where(is_zero, 1.0, x));
+  const Tensor at_first = scanned_back("cumsum", mul(g, without), dim);
+  c.set("self", where(is_first, at_first, where(compare_int("ge", zeros, 1), 0.0, before)));
+}
+
+// In logarithms, positive and negative cotangents apart, as exp(-result) overflows.
+void logcumsumexp_rule(GradientCall& c) {
+  const Tensor g = c.cotangent(), x = c.tensor("self");
+  if (x.dim() == 0) return c.set("self", g);
+  const int64_t dim = dim_of(c, "dim", x);
+  const auto part = [&](const Tensor& size, const char* relation) {
+    const Tensor logs = where(compare(relation, g, 0.0), log(size), -INFINITY);
+    return exp(add(scanned_back("logcumsumexp", sub(logs, c.results[0]), dim), x));
+  };
+  c.set("self", sub(part(g, "gt"), part(unary("neg", g), "lt")));
+}
+
+constexpr RuleRow kScanRules[] = {{"cumsum", cumsum_rule}, {"cumprod", cumprod_rule}, {"logcumsumexp", logcumsumexp_rule}};
+
+}  // namespace
+
+std::span<const RuleRow> scan_rules() { return kScanRules; }
+
+}  // namespace toroid::autograd

@@ -1,0 +1,106 @@
+#include "ops/slopes.h"
+
+#include <string>
+#include <unordered_map>
+
+#include "ops/rows/pointwise.h"
+
+namespace toroid::ops {
+namespace {
+
+using By = std::string_view;
+
+// 1 where the condition holds, else 0.
+S where(S condition, S like) { return select(condition, lit(like, 1), lit(like, 0)); }
+
+S relu(F, By, S y) { return where(y > 0.0, y); }
+S relu6(F f, By, S) { return where((f[0] > 0.0) & (f[0] < 6.0), f[0]); }
+S hardtanh(F f, By, S) { return where((f[0] > f.constant("min_val")) & (f[0] < f.constant("max_val")), f[0]); }
+S hardsigmoid(F f, By, S) { return select((f[0] > -3.0) & (f[0] < 3.0), lit(f[0], 1.0 / 6), lit(f[0], 0)); }
+S hardswish(F f, By, S) {
+  S x = f[0];
+  return select(x <= -3.0, lit(x, 0), select(x < 3.0, x / 3.0 + 0.5, lit(x, 1)));
+}
+
+// Limits belong to what they bound: at them the derivative by self is 1.
+S clamp(F f, By, S) {
+  S x = f[0], inside = lit_as(x, DType::Bool, Number::of(true));
+  if (f.has("min")) inside = inside & (x >= f.constant("min"));
+  if (f.has("max")) inside = inside & (x <= f.constant("max"));
+  return where(inside, x);
+}
+S clamp_tensors(F f, By by, S) {
+  const bool has_min = f.has("min"), has_max = f.has("max");
+  S x = f[0], lo = f[1], hi = has_min && has_max ? f[2] : f[1];
+  if (by == "min") return where(has_max ? (x < lo) & (lo < hi) : x < lo, x);
+  if (by == "max") return where(has_min ? (x > hi) | (hi < lo) : x > hi, x);
+  return where(!has_max ? x >= lo : !has_min ? x <= hi : (x >= lo) & (x <= hi), x);
+}
+S clamp_min(F f, By by, S) { return by == "self" ? where(lhs(f) >= rhs(f), f[0]) : where(lhs(f) < rhs(f), f[0]); }
+S clamp_max(F f, By by, S) { return by == "self" ? where(lhs(f) <= rhs(f), f[0]) : where(lhs(f) > rhs(f), f[0]); }
+
+// Of equal operands, the first one.
+S fmax(F f, By by, S) {
+  S first = (f[0] >= f[1]) | is_nan(f[1]);
+  return where(by == "self" ? first : !first, f[0]);
+}
+S fmin(F f, By by, S) {
+  S first = (f[0] <= f[1]) | is_nan(f[1]);
+  return where(by == "self" ? first : !first, f[0]);
+}
+
+S logit(F f, By, S) {
+  S x = f[0], slope = 1.0 / (x * (1.0 - x));
+  if (!f.has("eps")) return slope;
+  const double eps = f.real("eps");
+  return select((x >= lit(x, eps)) & (x <= lit(x, 1 - eps)), slope, lit(x, 0));
+}
+
+// By the factor, the logarithm also where the factor is 0, if there is one.
+S xlogy(F f, By by, S) {
+  S x = lhs(f), y = rhs(f);
+  return by == "self" ? select((x == 0.0) & (y <= 0.0), lit(x, 0), log(y)) : x / y;
+}
+S xlog1py(F f, By by, S) {
+  S x = lhs(f), y = rhs(f);
+  return by == "self" ? select((x == 0.0) & (y <= -1.0), lit(x, 0), log1p(y)) : x / (y + 1.0);
+}
+S entr(F f, By, S) { return -(log(f[0]) + 1.0); }
+
+}  // namespace
+
+Slope find_slope(const Op& op) {
+  static const auto& slopes = *new std::unordered_map<std::string_view, Slope>{
+      {"relu", relu},
+      {"relu6", relu6},
+      {"hardtanh", hardtanh},
+      {"hardsigmoid", hardsigmoid},
+      {"hardswish", hardswish},
+      {"clamp", clamp},
+      {"clip", clamp},
+      {"clamp.Tensor", clamp_tensors},
+      {"clip.Tensor", clamp_tensors},
+      {"clamp_min", clamp_min},
+      {"clamp_min.Tensor", clamp_min},
+      {"clamp_max", clamp_max},
+      {"clamp_max.Tensor", clamp_max},
+      {"fmax", fmax},
+      {"fmin", fmin},
+      {"logit", logit},
+      {"special_logit", logit},
+      {"xlogy.Tensor", xlogy},
+      {"xlogy.Scalar_Self", xlogy},
+      {"xlogy.Scalar_Other", xlogy},
+      {"special_xlogy", xlogy},
+      {"special_xlogy.self_scalar", xlogy},
+      {"special_xlogy.other_scalar", xlogy},
+      {"special_xlog1py", xlog1py},
+      {"special_xlog1py.self_scalar", xlog1py},
+      {"special_xlog1py.other_scalar", xlog1py},
+      {"special_entr", entr},
+  };
+  const auto it = slopes.find(op.name);
+  return it == slopes.end() ? nullptr : it->second;
+}
+
+}  // namespace toroid::ops

@@ -1,0 +1,66 @@
+// Random graphs with gradients of all their float inputs: what is compiled computes what the interpreter does.
+#include <gtest/gtest.h>
+
+#include "autograd/differentiate.h"
+#include "base/options.h"
+#include "fuzz_compiled/differential.h"
+#include "fuzz_compiled/from_environment.h"
+#include "fuzz_compiled/minimise.h"
+#include "graph/pass.h"
+#include "graph/random_graph.h"
+#include "toroid/error.h"
+
+namespace toroid::fuzz {
+namespace {
+
+graph::RandomGraphOptions differentiable(uint64_t seed) {
+  graph::RandomGraphOptions o;
+  o.nodes = 4 + static_cast<int>(seed % 13);
+  o.in_place = seed % 3 == 1;
+  o.dynamic_sizes = seed % 4 == 2;
+  o.mixed_dtypes = seed % 5 == 3;
+  o.data_dependent = false;
+  o.special_values = false;
+  o.degenerate = seed % 7 == 4;
+  return o;
+}
+
+// The joint graph; nullptr where an operation has no gradient, or no input is a float.
+std::unique_ptr<graph::Graph> joint_graph(uint64_t seed) {
+  const graph::PassRow functionalize = graph::find_pass("functionalize");
+  const auto g = graph::run_passes(graph::random_graph(seed, differentiable(seed)), std::span(&functionalize, 1));
+  autograd::Request request{.inputs = {}, .takes_cotangents = true};
+  for (size_t i = 0; i < g->inputs.size(); ++i)
+    if (is_float(g->inputs[i].value->type.dtype)) request.inputs.push_back(i);
+  if (request.inputs.empty()) return nullptr;
+  try {
+    return autograd::differentiate(*g, request);
+  } catch (const UserError&) {
+    return nullptr;
+  }
+}
+
+TEST(FuzzGradients, CompiledAreWhatTheInterpreterSays) {
+  const auto count = test::from_environment("TOROID_FUZZ_COUNT", 200), first = test::from_environment("TOROID_FUZZ_SEED", 1);
+  ScopedOption no_cache("cache", "0"), verify("verify_passes", "1");
+  size_t refused = 0, failures = 0, nodes = 0;
+  for (uint64_t seed = first; seed < first + count && failures < 10; ++seed) {
+    auto joint = joint_graph(seed);
+    refused += !joint;
+    if (!joint) continue;
+    nodes += joint->nodes.size();
+    const Variant v = variant_of(seed);
+    const Verdict verdict = check(*joint, v);
+    if (!verdict.failure) continue;
+    ++failures;
+    const auto small = minimise(std::move(joint), [&](const graph::Graph& g) { return check(g, v).failure.has_value(); });
+    ADD_FAILURE() << "seed " << seed << " (" << to_string(v) << "): " << *verdict.failure
+                  << "\nsmallest graph: " << check(*small, v).failure.value_or("not stable") << "\n"
+                  << graph::to_string(*small);
+  }
+  std::printf("%zu graphs, %zu without gradients, %zu nodes, %zu failures\n", static_cast<size_t>(count), refused, nodes, failures);
+  EXPECT_LT(refused, count / 4 + 1);
+}
+
+}  // namespace
+}  // namespace toroid::fuzz
