@@ -147,8 +147,9 @@ template <class A, class B>
 struct Results<std::pair<A, B>> : TupleResults<std::pair<A, B>> {};
 
 template <class F, class... T>
-std::vector<Tensor> invoke(void* function, std::span<const Tensor> tensors, std::span<const ArgumentView> arguments) {
-  size_t next = 0, position = 0;
+std::vector<Tensor> invoke(void* function, [[maybe_unused]] std::span<const Tensor> tensors,
+                           [[maybe_unused]] std::span<const ArgumentView> arguments) {
+  [[maybe_unused]] size_t next = 0, position = 0;
   // Braces: the arguments are read from left to right.
   std::tuple<T...> values{take<T>(arguments, position, tensors, next)...};
   using R = std::invoke_result_t<F&, T&...>;

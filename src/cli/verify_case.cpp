@@ -11,8 +11,10 @@
 #include "base/stopwatch.h"
 #include "cli/runner.h"
 #include "cli/tensor_files.h"
+#include "cli/verify_gradients.h"
 #include "cli/verify_onnx.h"
 #include "cli/verify_rules.h"
+#include "cli/verify_training.h"
 #include "import/load_model.h"
 
 namespace toroid::cli {
@@ -75,7 +77,14 @@ std::vector<VerifyCase> find_cases(const fs::path& path) {
   std::vector<VerifyCase> out;
   auto add = [&](const fs::path& folder) {
     auto below = [&] { return folder == path ? fs::canonical(folder).filename() : fs::relative(folder, path); };
-    if (is_onnx_case(folder)) out.push_back({folder, folder / "model.onnx", below().string(), true});
+    if (is_onnx_case(folder)) out.push_back({folder, folder / "model.onnx", below().string(), CaseKind::OnnxSuite});
+    for (auto& entry : fs::directory_iterator(folder)) {
+      if (!entry.is_regular_file() || fs::exists(folder / "in.safetensors")) continue;
+      const auto kind = is_schedules_case(entry.path())   ? std::optional(CaseKind::Schedules)
+                        : is_optimizer_case(entry.path()) ? std::optional(CaseKind::Optimizer)
+                                                          : std::nullopt;
+      if (kind) out.push_back({folder, entry.path(), (below() / entry.path().filename()).string(), *kind});
+    }
     if (!fs::exists(folder / "in.safetensors") || !fs::exists(folder / "out.safetensors")) return;
     for (auto& entry : fs::directory_iterator(folder))
       if (entry.path().extension() == ".pt2" || entry.path().extension() == ".onnx")
@@ -104,6 +113,11 @@ void run_safetensors_case(const VerifyCase& c, const VerifyArgs& args, CaseResul
   VerifyRules rules(*graph);
   auto runner = make_runner(backend_from_name(args.backend), std::move(graph), args.device);
   check_outputs(rules, in, out, *runner, {args.tolerance}, result);
+  if (!has_gradients(c.folder)) return;
+  for (auto& line :
+       check_gradients(c.folder, import::load_model(c.model, first), backend_from_name(args.backend), args.device, {args.tolerance}))
+    result.lines.push_back(line);
+  if (!result.lines.empty()) result.state = CaseState::Failed;
 }
 
 }  // namespace
@@ -116,7 +130,21 @@ CaseResult run_case(const VerifyCase& c, const VerifyArgs& args) {
     result.lines.push_back(fmt::format("{}{}", prefix, what));
   };
   try {
-    (c.is_onnx_suite ? run_onnx_case : run_safetensors_case)(c, args, result);
+    switch (c.kind) {
+      case CaseKind::Model:
+        run_safetensors_case(c, args, result);
+        break;
+      case CaseKind::OnnxSuite:
+        run_onnx_case(c, args, result);
+        break;
+      case CaseKind::Optimizer:
+        result.lines = check_optimizer(c.model);
+        break;
+      case CaseKind::Schedules:
+        result.lines = check_schedules(c.model);
+        break;
+    }
+    if (!result.lines.empty()) result.state = CaseState::Failed;
   } catch (const UserError& e) {
     stop_as(CaseState::Refused, "", e.what());
   } catch (const InternalError& e) {

@@ -9,10 +9,17 @@
 
 namespace toroid::cli {
 
+enum class CaseKind {
+  Model,      // with in.safetensors and out.safetensors beside it, and gradients where grad.safetensors is there
+  OnnxSuite,  // tensors lie in test_data_set_0, ...
+  Optimizer,  // see cli/verify_training.h
+  Schedules,
+};
+
 struct VerifyCase {
-  std::filesystem::path folder, model;
-  std::string name;            // "torch-2.14/tied/core.pt2": the way from the folder that was asked for
-  bool is_onnx_suite = false;  // tensors lie in test_data_set_0, ...; else in in.safetensors and out.safetensors
+  std::filesystem::path folder, model;  // model: the file that the case is about
+  std::string name;                     // "torch-2.14/tied/core.pt2": the way from the folder that was asked for
+  CaseKind kind = CaseKind::Model;
 };
 
 enum class CaseState { Passed, Failed, Refused, Known };
@@ -25,7 +32,7 @@ struct CaseResult {
 
 // Folders under `path` (itself included) with in.safetensors, out.safetensors and models, sorted; every model of a folder, .pt2 or
 // .onnx, is one case.
-// Those with model.onnx and test_data_set_0 are cases, too, and named by the folder.
+// Those with model.onnx and test_data_set_0 are cases, too, and named by the folder; so are runs of optimizers and schedules.json.
 // UserError when there is none.
 std::vector<VerifyCase> find_cases(const std::filesystem::path& path);
 

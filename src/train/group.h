@@ -1,0 +1,30 @@
+// The parameters of one group of an optimizer, and its state.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "toroid/tensor.h"
+
+namespace toroid::train {
+
+class Group {
+ public:
+  Group(std::vector<Tensor> parameters, double lr, std::vector<std::string> slots);
+
+  std::vector<Tensor> parameters;
+  Tensor lr, step;  // f64, without dimensions; `step`: how many steps have begun
+
+  // State of parameter i, of its sizes and dtype unless it was replaced.
+  Tensor& at(const std::string& slot, size_t i) { return state_.at(slot).at(i); }
+  // A slot for the whole group, f64 without dimensions.
+  Tensor& number(const std::string& name, double initial);
+  std::vector<std::pair<std::string, Tensor>> state(const std::string& prefix) const;
+
+ private:
+  std::map<std::string, std::vector<Tensor>> state_;
+  std::map<std::string, Tensor> numbers_;
+};
+
+}  // namespace toroid::train
