@@ -14,8 +14,9 @@ configure: setup
 	@cmake --preset release --log-level=WARNING >/dev/null
 
 demo: configure
-	@cmake --build $(BUILD) -j $(JOBS) --target toroid_demo_digits
+	@cmake --build $(BUILD) -j $(JOBS) --target toroid_demo_digits toroid_demo_train_digits
 	@$(BUILD)/toroid_demo_digits
+	@$(BUILD)/toroid_demo_train_digits
 
 test: build
 	@ctest --test-dir $(BUILD) -j 2 --output-on-failure --no-tests=error
