@@ -12,6 +12,7 @@
 #include "program/problems/attention.h"
 #include "program/problems/convolution.h"
 #include "program/problems/gemm.h"
+#include "program/problems/scan.h"
 #include "program/problems/sort.h"
 
 namespace toroid::program {
@@ -74,7 +75,7 @@ struct Candidate {
 };
 
 // What a node computes; monostate: its loop body is all there is. The files of problems/ say what each kind is.
-using Problem = std::variant<std::monostate, Gemm, Convolution, Attention, Sort, Extern, Open>;
+using Problem = std::variant<std::monostate, Gemm, Convolution, Attention, Sort, Scan, Extern, Open>;
 
 template <class Kind>
 bool is_a(const Problem& problem) {

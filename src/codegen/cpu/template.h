@@ -33,6 +33,7 @@ Form cpu_convolution_form(const CpuSite& site);
 Form cpu_attention_few_form(const CpuSite& site);
 Form cpu_attention_form(const CpuSite& site);
 Form cpu_sort_form(const CpuSite& site);
+Form cpu_scan_form(const CpuSite& site);
 
 struct CpuTemplate {
   bool (*takes)(const program::Problem& problem);
@@ -50,6 +51,7 @@ inline constexpr CpuTemplate kCpuTemplates[] = {
     {program::is_a<program::Attention>, cpu_attention_few_form},
     {program::is_a<program::Attention>, cpu_attention_form},
     {program::is_a<program::Sort>, cpu_sort_form},
+    {program::is_a<program::Scan>, cpu_scan_form},
 };
 
 }  // namespace toroid::codegen
