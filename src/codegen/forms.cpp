@@ -34,6 +34,13 @@ Form make_form(std::string name, std::string refusal, std::function<KernelText()
   return f;
 }
 
+std::string refusal_by(const std::vector<Form>& forms) {
+  if (forms.empty()) return "no template computes such problems";
+  for (auto& f : forms)
+    if (f.refusal.empty()) return "";
+  return forms.back().refusal;
+}
+
 const Form& first_taker(const std::vector<Form>& forms) {
   for (auto& f : forms)
     if (f.refusal.empty() && f.reluctance.empty()) return f;

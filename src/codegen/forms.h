@@ -131,6 +131,8 @@ Form make_form(std::string name, std::string refusal, std::function<KernelText()
 
 // The form that takes the node by the rule: the first that is neither refused nor reluctant.
 const Form& first_taker(const std::vector<Form>& forms);
+// Why none of them takes it: that of the last, which takes most; empty where one does.
+std::string refusal_by(const std::vector<Form>& forms);
 // By Node::config, else by that form. UserError for a configuration that fits none.
 KernelText generate_by(const std::vector<Form>& forms, const program::Node& node);
 // What generate_by takes for an empty configuration, then what else is worth a trial, at most `most` of the form that takes the node and a

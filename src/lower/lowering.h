@@ -100,13 +100,10 @@ class Lowering {
   const LowerOptions& options() const { return options_; }
   // What the program is for.
   const target::Facts& facts() const { return (options_.target ? *options_.target : target::reference()).facts(); }
-  // Whether the target takes a problem: Gemm and Convolution with whether their right operand is constant, Attention, Sort.
-  bool takes(const program::Gemm& g, bool constant_b) const { return taker().refusal(g, constant_b, options_.options).empty(); }
-  bool takes(const program::Convolution& c, bool constant_weight) const {
-    return taker().refusal(c, constant_weight, options_.options).empty();
+  // Whether the target takes a problem. constant: its right operand or weight is.
+  bool takes(const program::Problem& problem, bool constant = false) const {
+    return taker().refusal(problem, {options_.options, constant}).empty();
   }
-  bool takes(const program::Attention& a) const { return taker().refusal(a).empty(); }
-  bool takes(const program::Sort& s) const { return taker().refusal(s).empty(); }
   // How an index of n into a dimension of `extent` is looked at. indices: the tensor; where it is constant this is done now: UserError.
   IndexCheck check_of(const graph::Value* indices, const IndexSite& site, const Expr& extent);
   // How what n divides by is looked at: integers on CPUs that nobody knows not to be 0.

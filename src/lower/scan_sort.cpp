@@ -1,4 +1,4 @@
-// Scans as loops, sorts and selections of the largest elements as sort problems.
+// Scans as loops, those of long rows by log(sum(exp)) as problems, sorts and selections of the largest elements as sort problems.
 #include <algorithm>
 
 #include "base/check.h"
@@ -70,6 +70,42 @@ Place allocate_rows(Lowering& l, const graph::Value* v, size_t dim) {
   return p;
 }
 
+// The scan of a long row by log(sum(exp)) as a problem: whether it is one depends on the row's length alone, never on threads.
+std::optional<program::Scan> long_scan(Lowering& l, const graph::Value* source, Reduction fold, size_t dim) {
+  const auto& sizes = source->type.sizes;
+  if (fold != Reduction::LogSumExp || !sizes[dim].is_const() || sizes[dim].constant() < 2 * program::kScanPiece) return std::nullopt;
+  const Lazy input = l.value(source);
+  if (input.place ? !(input.place->strides[dim] == Expr(1)) : dim + 1 != sizes.size()) return std::nullopt;
+  program::Scan scan;
+  scan.length = sizes[dim];
+  for (size_t d = 0; d < sizes.size(); ++d)
+    if (d != dim) scan.rows.push_back(sizes[d]);
+  scan.input.dtype = source->type.dtype;
+  return l.takes(scan) ? std::optional(scan) : std::nullopt;
+}
+
+// With dimension `dim` last.
+program::Operand along(const Place& p, DType dtype, size_t dim) { return {p.buffer, dtype, p.offset, turned(p.strides, dim)}; }
+
+void lower_long_scan(Lowering& l, const graph::Node& n, program::Scan scan, size_t dim) {
+  const auto* source = std::get<graph::Value*>(n.args[0]);
+  const graph::Value* result = n.results[0];
+  scan.input = along(l.strided(source), source->type.dtype, dim);
+  const auto sizes = program::joined(scan.rows, {program::pieces(scan)});
+  const int between = l.program().new_buffer("totals", DType::F64, program::product(sizes), loop::BufferKind::Temporary);
+  scan.totals = {between, DType::F64, 0, dense_strides(sizes)};
+  program::Node totals, rows;
+  scan.part = program::ScanPart::Totals;
+  totals.problem = scan;
+  l.append(std::move(totals), result);
+  const Place p = l.allocate(result->name, result->type);
+  scan.part = program::ScanPart::Rows;
+  scan.values = along(p, result->type.dtype, dim);
+  rows.problem = std::move(scan);
+  l.append(std::move(rows), result);
+  l.define(result, l.at_place(result->type, p));
+}
+
 }  // namespace
 
 void lower_scan(Lowering& l, const graph::Node& n) {
@@ -78,6 +114,8 @@ void lower_scan(Lowering& l, const graph::Node& n) {
   if (folds[0] == Reduction::LogSumExp && !is_float(input.dtype)) return l.lower_extern(n);
   const size_t dim = dimension(n, input.sizes.size());
   const bool single = input.sizes.empty() || input.sizes[dim] == Expr(1);
+  auto scan = single ? std::nullopt : long_scan(l, std::get<graph::Value*>(n.args[0]), folds[0], dim);
+  if (scan) return lower_long_scan(l, n, std::move(*scan), dim);
   program::Node node;
   Index index;
   for (size_t d = 0; d < input.sizes.size() && !single; ++d) {

@@ -8,7 +8,7 @@
 #include "graph/control_flow.h"
 #include "graph/interpreter.h"
 #include "ops/reference.h"
-#include "program/problem_values.h"
+#include "program/fields.h"
 #include "tensor/random_state.h"
 
 namespace toroid::program {
@@ -148,15 +148,26 @@ class Run {
     for (auto& nest : n.beside) run_nest(nest.domain, nest.body);
   }
 
-  void run_node(const Node& n, const Gemm& g) {
-    auto rows = g.batch;
-    rows.insert(rows.end(), {g.m, g.k});
-    auto columns = g.batch;
-    columns.insert(columns.end(), {g.k, g.n});
-    const Tensor a = n.producer ? produced(n, g, rows) : view(g.a, rows);
-    const Tensor b = view(g.b, columns), b2 = g.b2 ? view(*g.b2, columns) : Tensor();
-    run_nest(n.domain, n.body,
-             [&](std::span<const int64_t> at, int64_t second) { return gemm_value(a, second ? b2 : b, g.accumulate, at); });
+  // Those of a problem, but for a left operand whose rows the node computes itself.
+  Tensors operands(const Node& n) {
+    Tensors out;
+    const Gemm* produces = n.producer ? &std::get<Gemm>(n.problem) : nullptr;
+    visit_operands(n, [&](const Operand& o, Use, std::string_view, const auto& extents) {
+      if (produces && &o == &produces->a)
+        out.push_back(produced(n, *produces, extents()));
+      else
+        out.push_back(o.buffer >= 0 ? view(o, extents()) : Tensor());
+    });
+    return out;
+  }
+
+  template <class Kind>
+  void run_node(const Node& n, const Kind& problem) {
+    const Tensors given = operands(n);
+    if constexpr (HasPoints<Kind>)
+      run_nest(n.domain, n.body, formula(problem, given));
+    else
+      compute(problem, given);
   }
 
   // The left operand whose rows the node computes itself: the producer stores element k of a row, which is row number batch..., m here.
@@ -177,29 +188,6 @@ class Run {
     memory[static_cast<size_t>(g.a.buffer)] = out.raw_data();
     loop::interpret(nest.domain, nest.body, buffers, memory, values_of_sizes());
     return out;
-  }
-
-  void run_node(const Node& n, const Convolution& c) {
-    const Tensor input = view(c.input, {c.n, c.in_channels, c.in_h, c.in_w}),
-                 weight = view(c.weight, {c.out_channels, c.in_channels / c.groups, c.kernel_h, c.kernel_w});
-    run_nest(n.domain, n.body, [&](std::span<const int64_t> at, int64_t) { return convolution_value(c, input, weight, at); });
-  }
-
-  void run_node(const Node& n, const Attention& a) {
-    const Tensor q = view(a.q, {a.batch, a.heads, a.queries, a.head_dim}), k = view(a.k, {a.batch, a.kv_heads, a.keys, a.head_dim}),
-                 v = view(a.v, {a.batch, a.kv_heads, a.keys, a.value_dim}),
-                 mask = a.mask.buffer >= 0 ? view(a.mask, {a.batch, a.heads, a.queries, a.keys}) : Tensor();
-    AttentionRows rows(a, q, k, v, mask);
-    run_nest(n.domain, n.body, [&](std::span<const int64_t> at, int64_t) { return rows.value(at); });
-  }
-
-  void run_node(const Node&, const Sort& s) {
-    auto kept = s.rows;
-    kept.push_back(s.count);
-    auto whole = s.rows;
-    whole.push_back(s.length);
-    sort_rows(view(s.keys, whole), s.descending, s.values.buffer >= 0 ? view(s.values, kept) : Tensor(),
-              s.positions.buffer >= 0 ? view(s.positions, kept) : Tensor());
   }
 
   void run_node(const Node& n, const Extern& e) {

@@ -244,8 +244,6 @@ class Parser : private graph::TextReader {
     p_.sites.push_back(std::move(s));
   }
 
-  using Problem = decltype(Node::problem);
-
   Problem problem(size_t at) {
     if (take("loops")) return std::monostate{};
     if (take("call")) return call();
@@ -287,6 +285,15 @@ class Parser : private graph::TextReader {
       t = in.dtype();
     }
     void flag(std::string_view name, bool& set) { set = in.take(name); }
+    template <class Value>
+    void choice(std::string_view name, Value& value, std::span<const std::string_view> names) {
+      in.expect(name);
+      for (size_t i = 0; i < names.size(); ++i)
+        if (in.take(names[i])) return void(value = static_cast<Value>(i));
+      std::string all;
+      for (std::string_view n : names) all.append(all.empty() ? "" : ", ").append(n);
+      in.error("expected one of " + all);
+    }
     template <class Extents>
     void operand(std::string_view name, Operand& o, Use, std::string_view, const Extents&) {
       o = in.operand(name);
@@ -387,7 +394,7 @@ class Parser : private graph::TextReader {
     if (take("rows")) n.producer = nest();
     if (auto* e = std::get_if<Extern>(&n.problem)) return blocks(*e);
     if (auto* o = std::get_if<Open>(&n.problem)) return alternatives(*o);
-    if (!n.is_sort()) {
+    if (!n.is_whole()) {
       loop::Nest own = nest();
       n.domain = std::move(own.domain);
       n.body = std::move(own.body);

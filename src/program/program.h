@@ -9,60 +9,13 @@
 #include "graph/graph.h"
 #include "loop/node.h"
 #include "program/config.h"
+#include "program/problems/attention.h"
+#include "program/problems/convolution.h"
+#include "program/problems/gemm.h"
+#include "program/problems/scan.h"
+#include "program/problems/sort.h"
 
 namespace toroid::program {
-
-// A strided view of a buffer: element (i, j, ...) is at offset + i * strides[0] + ...
-struct Operand {
-  int buffer = -1;
-  DType dtype = DType::F32;
-  Expr offset = 0;
-  std::vector<Expr> strides;
-};
-
-// out[batch..., m, n] = sum over k of a[batch..., m, k] * b[batch..., k, n], accumulated in `accumulate`.
-// With b2 each point has a second sum, of a * b2, for the epilogue (a gate and what it opens).
-struct Gemm {
-  std::vector<Expr> batch;
-  Expr m, n, k;
-  Operand a, b;  // strides: batch..., then (m, k) and (k, n)
-  DType accumulate = DType::F32;
-  std::optional<Operand> b2;  // of b's dtype and strides
-  bool tf32 = false;          // operands are f32 and may be rounded to tf32
-};
-
-// out[n, oc, oh, ow] of a 2-d convolution, NCHW logical order; strides of `input` are in that order too. Summed in I32: of whole numbers
-// of 8 bits, the input's less `zero`.
-struct Convolution {
-  Expr n;
-  int64_t groups = 1, in_channels = 0, out_channels = 0;
-  Expr in_h, in_w, out_h, out_w;
-  int64_t kernel_h = 1, kernel_w = 1, stride_h = 1, stride_w = 1, pad_h = 0, pad_w = 0, dilation_h = 1, dilation_w = 1;
-  Operand input, weight;  // weight: [oc, ic / groups, kh, kw]
-  bool tf32 = false;      // as Gemm's
-  DType accumulate = DType::F32;
-  int64_t zero = 0;
-};
-
-// out[b, h, i, d] = softmax over j of (scale * q[b, h, i, :] . k[b, h / (heads / kv_heads), j, :] + mask[b, h, i, j]) . v
-struct Attention {
-  Expr batch, heads, kv_heads, queries, keys;
-  int64_t head_dim = 0, value_dim = 0;
-  Operand q, k, v;  // strides: b, h, position, dim
-  Operand mask;     // buffer -1: none; strides broadcast with 0; dtype Bool: false is minus infinity
-  bool causal = false;
-  double scale = 1;
-};
-
-// The first `count` elements of each row of `length` in stable order (equal elements keep theirs), and their positions in the row.
-// NaN is the largest element.
-struct Sort {
-  std::vector<Expr> rows;
-  Expr length, count;
-  bool descending = false;
-  Operand keys;               // strides: rows..., along the row
-  Operand values, positions;  // of keys' dtype and I64; buffer -1: not wanted
-};
 
 using OptionValues = std::vector<std::pair<std::string, std::string>>;  // names and values
 
@@ -121,9 +74,16 @@ struct Candidate {
   std::string refusal;  // why it does not take the node; empty when it does
 };
 
+// What a node computes; monostate: its loop body is all there is. The files of problems/ say what each kind is.
+using Problem = std::variant<std::monostate, Gemm, Convolution, Attention, Sort, Scan, Extern, Open>;
+
+template <class Kind>
+bool is_a(const Problem& problem) {
+  return std::holds_alternative<Kind>(problem);
+}
+
 struct Node {
-  // Which implementation family; monostate: the loop body is all there is.
-  std::variant<std::monostate, Gemm, Convolution, Attention, Sort, Extern, Open> problem;
+  Problem problem;
   Implementation by = Implementation::Template;  // of Gemm and Convolution; others are fused with nothing any more
   Config config;                                 // of the template; empty: its own rule
   std::shared_ptr<const OptionValues> options;   // as they are when it is decided who computes it; null: no others
@@ -137,7 +97,7 @@ struct Node {
   std::vector<int> parts;            // numbers of the nodes of the lowered program that it was made of
   std::string where;                 // source line of the first of them that has one
   bool is_loop() const { return problem.index() == 0; }
-  bool is_sort() const { return std::holds_alternative<Sort>(problem); }
+  bool is_whole() const;  // does all its work at once: a sort, a call. It has no body
   bool is_extern() const { return std::holds_alternative<Extern>(problem); }
   bool is_open() const { return std::holds_alternative<Open>(problem); }
   bool is_library() const { return by != Implementation::Template; }

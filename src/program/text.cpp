@@ -58,6 +58,11 @@ struct FieldText : NoFields {
   void flag(std::string_view name, bool set) {
     if (set) word(name);
   }
+  template <class Value>
+  void choice(std::string_view name, const Value& value, std::span<const std::string_view> names) {
+    word(name);
+    word(names[static_cast<size_t>(value)]);
+  }
   template <class Extents>
   void operand(std::string_view name, const Operand& o, Use, std::string_view, const Extents&) {
     out += fmt::format(" {}={}", name, text_of(o));
@@ -73,7 +78,7 @@ struct FieldText : NoFields {
 };
 
 // The first line of a node: its problem.
-struct Problem {
+struct ProblemText {
   std::string operator()(std::monostate) const { return "loops"; }
   template <class Kind>
   std::string operator()(const Kind& problem) const {
@@ -137,7 +142,7 @@ class Printer {
   }
 
   std::string text_of(const Node& n) {
-    std::string out = std::visit(Problem{}, n.problem);
+    std::string out = std::visit(ProblemText{}, n.problem);
     if (n.is_library()) out += fmt::format(" by {}", name_of(n.by));
     if (!n.config.empty()) out += " as " + in_quotes(to_string(n.config));
     if (n.options) out += " " + program::text_of(*n.options);
@@ -148,7 +153,7 @@ class Printer {
     if (n.producer) out += "rows " + program::text_of(*n.producer);
     if (auto* e = std::get_if<Extern>(&n.problem)) return out + blocks(*e);
     if (auto* o = std::get_if<Open>(&n.problem)) return out + alternatives(*o);
-    if (!n.is_sort()) out += loop::to_string(n.domain, n.body);
+    if (!n.is_whole()) out += loop::to_string(n.domain, n.body);
     for (auto& nest : n.beside) out += "beside " + program::text_of(nest);
     return out;
   }

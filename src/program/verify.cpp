@@ -220,7 +220,7 @@ size_t accumulators(const loop::Body& b, int64_t which) {
 
 void bodies_fit_problems(const Context& c) {
   each_node(c, [&](const Node& n) {
-    const bool whole = n.is_sort() || n.is_extern() || n.is_open();
+    const bool whole = n.is_whole();
     TOROID_USER_CHECK(!whole || (n.body.steps.empty() && n.domain.vars.empty()), "a call or a sort has no loop of its own");
     TOROID_USER_CHECK(n.is_loop() || n.beside.empty(), "only loops have others beside them");
     TOROID_USER_CHECK(!n.is_loop() || (n.config.empty() && !n.is_library()), "a loop is computed by no template and no library");

@@ -186,8 +186,8 @@ class Fuser {
       *reason = "they were chosen to stay apart";
       return std::nullopt;
     }
-    if (a.is_sort()) {
-      *reason = "a sort takes no readers of its result";
+    if (a.is_whole()) {
+      *reason = "it computes all of its results at once and takes no readers of them";
       return std::nullopt;
     }
     if (template_first && (!depends || loop::has_reduction(b.domain))) {

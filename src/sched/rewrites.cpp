@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "sched/channels_last.h"
 #include "sched/decompose_k.h"
+#include "sched/decompose_mm.h"
 #include "sched/layout.h"
 #include "sched/mm_plus_mm.h"
 
@@ -52,6 +53,16 @@ std::vector<Config> cuts(const Program& p, size_t node, const target::Facts& fac
   return out;
 }
 
+std::string loop_refused(const Program& p, size_t node, const Config& way) {
+  return way.fields.empty() ? decompose_mm_refusal(p.nodes[node]) : "it has no numbers";
+}
+
+void make_loop(Program& p, size_t node, const Config&) { decompose_mm(p.nodes[node]); }
+
+std::vector<Config> small_products(const Program& p, size_t node, const target::Facts&, const CompileOptions&) {
+  return decompose_mm_pays(p.nodes[node]) ? std::vector<Config>{{"decompose_mm", {}}} : std::vector<Config>{};
+}
+
 std::string sum_refused(const Program& p, size_t node, const Config& way) {
   if (!way.fields.empty()) return "it has no numbers";
   return sum_of_products(p, node) ? "" : "it is not the second of two products whose results are added";
@@ -67,6 +78,8 @@ constexpr Rewrite kRewrites[] = {
     {kChannelsLast, "channels_last(multiple=8): a copy of a convolution's input, with channels of zeros besides.", channels_last_refused,
      channels_last, images, true},
     {"decompose_k", "decompose_k(splits=s): a product as s products of parts of k, whose sums a loop adds up.", cut_refused, cut, cuts},
+    {"decompose_mm", "decompose_mm(): a product as a loop, for sums of a few terms and small matrices times a vector.", loop_refused,
+     make_loop, small_products},
     {kMmPlusMm, "mm_plus_mm(): one product in place of this and the one whose results are added to its own.", sum_refused, add_products,
      nullptr},
 };

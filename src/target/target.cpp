@@ -9,10 +9,7 @@ constexpr const char* kNone = "the device has no kernel for it";
 
 }  // namespace
 
-std::string Target::refusal(const program::Gemm&, bool, const CompileOptions&) const { return kNone; }
-std::string Target::refusal(const program::Convolution&, bool, const CompileOptions&) const { return kNone; }
-std::string Target::refusal(const program::Attention&) const { return kNone; }
-std::string Target::refusal(const program::Sort&) const { return kNone; }
+std::string Target::refusal(const program::Problem&, const Question&) const { return kNone; }
 
 std::span<const ProgramPass> Target::passes(program::Stage) const { return {}; }
 std::string Target::producer_refusal(const program::Node&) const { return kNone; }

@@ -24,6 +24,12 @@ struct Facts {
   bool int8 = false;           // products and convolutions of int8 are faster than those of f32
 };
 
+// What a target is told of a problem that it may take, beside the problem.
+struct Question {
+  const CompileOptions& options;  // who may compute it
+  bool constant = false;          // the elements of a product's right operand, of a convolution's weight are known when compiling
+};
+
 // A device that takes nothing, schedules nothing and proposes nothing, unless a subclass says more.
 class Target {
  public:
@@ -35,11 +41,7 @@ class Target {
   // --- lowering -----------------------------------------------------------------------------------------------------------------
   // Why neither a template nor a library computes the problem as it is; empty when one does. What is refused becomes loops, or what its
   // operation is made of. Operands may still lack buffers and strides: products are asked about by their sizes and dtypes.
-  // constant_b, constant_weight: its elements are known when compiling. options: who may compute it.
-  virtual std::string refusal(const program::Gemm& g, bool constant_b, const CompileOptions& options) const;
-  virtual std::string refusal(const program::Convolution& c, bool constant_weight, const CompileOptions& options) const;
-  virtual std::string refusal(const program::Attention& a) const;
-  virtual std::string refusal(const program::Sort& s) const;
+  virtual std::string refusal(const program::Problem& problem, const Question& question) const;
 
   // --- scheduling ---------------------------------------------------------------------------------------------------------------
   // The passes that take a program to a stage, in their order. Lowered: what is done before programs are tuned.

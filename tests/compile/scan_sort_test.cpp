@@ -113,6 +113,45 @@ TEST(CompiledScan, AllKindsAreTheReferenceKernels) {
       }
 }
 
+// Rows that are cut into pieces: one kernel of totals, one of the rows.
+TEST(CompiledScan, LongRowsAreScannedInPieces) {
+  for (const char* t : {"f32", "f64"}) {
+    const std::string type = std::string(t) + "[3, 40001]", text = "graph \"g\"(%x: " + type + ") {\n  %y: " + type;
+    const DType dtype = dtype_from_name(t);
+    EXPECT_EQ(check(text + " = logcumsumexp(%x, 1)\n  return %y\n}",
+                    {{sample({3, 40001}, dtype, 1, false)}, {sample({3, 40001}, dtype, 2)}}, 1e-6),
+              2u);
+  }
+  // As long as two pieces, and shorter; the last lanes of a piece have no elements.
+  for (const auto& [n, kernels] : {std::pair<int64_t, size_t>{32768, 2}, {32767, 1}, {32769, 2}, {32768 + 20, 2}}) {
+    const std::string type = "f32[1, " + std::to_string(n) + "]";
+    EXPECT_EQ(check("graph \"g\"(%x: " + type + ") {\n  %y: " + type + " = logcumsumexp(%x, 1)\n  return %y\n}",
+                    {{sample({1, n}, DType::F32, 6, false)}}, 1e-6),
+              kernels);
+  }
+  // Rows that do not lie one after the other, or are short, are loops.
+  EXPECT_EQ(check("graph \"g\"(%x: f32[40000, 2]) {\n  %y: f32[40000, 2] = logcumsumexp(%x, 0)\n  return %y\n}",
+                  {{sample({40000, 2}, DType::F32, 5, false)}}, 1e-6),
+            1u);
+}
+
+// A target without a template for a kind of problem keeps the loops.
+TEST(CompiledScan, LongRowsAreLoopsOnGpus) {
+  device::cuda::GpuInfo gpu;
+  gpu.architecture = "sm_90a";
+  const auto kernels = front::kernels_for_gpu(
+      graph::parse("graph \"g\"(%x: f32[3, 40001]) {\n  %y: f32[3, 40001] = logcumsumexp(%x, 1)\n  return %y\n}"), gpu);
+  ASSERT_EQ(kernels.size(), 1u);
+  EXPECT_EQ(kernels[0].source.find("scan_rows"), std::string::npos);
+}
+
+// A sum that leaves what float64 holds in either direction, and what is smaller than it by more than that.
+TEST(CompiledScan, LongSumsOfExponentialsNeitherOverflowNorVanish) {
+  Tensor x = Tensor::full(std::vector<int64_t>{1, 40000}, -3000);
+  for (int64_t i : {100, 20000, 39999}) x.data<float>()[i] = static_cast<float>(i);
+  EXPECT_EQ(check("graph \"g\"(%x: f32[1, 40000]) {\n  %y: f32[1, 40000] = logcumsumexp(%x, 1)\n  return %y\n}", {{x}}, 1e-6), 2u);
+}
+
 TEST(CompiledScan, SymbolicEmptySingleAndScalar) {
   std::vector<std::vector<Tensor>> calls;
   for (int64_t n : {0, 1, 2, 17, 300}) calls.push_back({sample({n, 5}, DType::F32, static_cast<unsigned>(n), false)});

@@ -94,8 +94,9 @@ TEST(Tf32, OtherDtypesAndProductsOfOneRowAreAsTheyWere) {
 // Takes every product and convolution, and can round what they read.
 struct TakesAll : target::Target {
   TakesAll() : Target({.tf32 = true}) {}
-  std::string refusal(const program::Gemm&, bool, const CompileOptions&) const override { return ""; }
-  std::string refusal(const program::Convolution&, bool, const CompileOptions&) const override { return ""; }
+  std::string refusal(const program::Problem& problem, const target::Question& question) const override {
+    return program::is_a<program::Gemm>(problem) || program::is_a<program::Convolution>(problem) ? "" : Target::refusal(problem, question);
+  }
 };
 
 // What tuning remembers, and what a lock file prescribes, is for one of the two.

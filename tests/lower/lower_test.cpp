@@ -18,12 +18,10 @@ const std::filesystem::path kGraphs = TOROID_SOURCE_DIR "/tests/data/lowering";
 // Has templates of attention and sorting.
 struct Templates : target::Target {
   Templates() : Target({}) {}
-  using Target::refusal;
-  std::string refusal(const program::Gemm& g, bool, const CompileOptions&) const override {
-    return is_float(g.a.dtype) ? "" : "floats alone";
+  std::string refusal(const program::Problem& problem, const target::Question& question) const override {
+    if (auto* g = std::get_if<program::Gemm>(&problem)) return is_float(g->a.dtype) ? "" : "floats alone";
+    return program::is_a<program::Convolution>(problem) ? Target::refusal(problem, question) : "";
   }
-  std::string refusal(const program::Attention&) const override { return ""; }
-  std::string refusal(const program::Sort&) const override { return ""; }
 };
 
 program::Program lowered(const graph::Graph& g) {

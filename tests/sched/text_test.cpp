@@ -14,6 +14,7 @@
 #include "sched/absorb.h"
 #include "sched/channels_last.h"
 #include "sched/decompose_k.h"
+#include "sched/decompose_mm.h"
 #include "sched/fuse.h"
 #include "sched/layout.h"
 #include "sched/mm_plus_mm.h"
@@ -49,6 +50,11 @@ constexpr Pass kPasses[] = {
     {"decompose_k",
      [](Program p) {
        decompose_k(p, 0, 2);
+       return p;
+     }},
+    {"decompose_mm",
+     [](Program p) {
+       for (auto& n : p.nodes) decompose_mm(n);
        return p;
      }},
     {"mm_plus_mm",

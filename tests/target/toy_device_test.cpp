@@ -36,7 +36,9 @@ class Toy : public Target {
  public:
   explicit Toy(bool takes_rows = true) : Target({.isa = "toy", .key = "a toy", .workers = 3}), takes_rows_(takes_rows) {}
 
-  std::string refusal(const program::Gemm& g, bool, const CompileOptions&) const override {
+  std::string refusal(const program::Problem& problem, const Question&) const override {
+    if (!program::is_a<program::Gemm>(problem)) return "the toy knows products alone";
+    const auto& g = std::get<program::Gemm>(problem);
     if (g.a.dtype != DType::F32 || !g.batch.empty()) return "the toy knows matrices of f32";
     return g.n.maybe_constant().value_or(kColumns + 1) <= kColumns ? "" : "the toy has few columns";
   }

@@ -45,14 +45,13 @@ class CpuBackend : public Backend {
  public:
   CpuBackend(const CompileOptions& options, device::Isa isa) : Backend(facts_of(options, isa)), options_(options), isa_(isa) {}
 
-  std::string refusal(const program::Gemm& g, bool constant_b, const CompileOptions&) const override {
-    return !is_int(g.accumulate) || codegen::supports(g, constant_b) ? "" : kNotTaken;
+  std::string refusal(const program::Problem& problem, const target::Question& question) const override {
+    if (auto* g = std::get_if<program::Gemm>(&problem))
+      return !is_int(g->accumulate) || codegen::supports(*g, question.constant) ? "" : kNotTaken;
+    if (auto* c = std::get_if<program::Convolution>(&problem)) return refusal_of(candidates(*c, question.constant, isa_, question.options));
+    if (auto* a = std::get_if<program::Attention>(&problem)) return codegen::supports(*a, isa_) ? "" : kNotTaken;
+    return codegen::whole_refusal(problem, isa_);
   }
-  std::string refusal(const program::Convolution& c, bool constant_weight, const CompileOptions& options) const override {
-    return refusal_of(candidates(c, constant_weight, isa_, options));
-  }
-  std::string refusal(const program::Attention& a) const override { return codegen::supports(a, isa_) ? "" : kNotTaken; }
-  std::string refusal(const program::Sort& s) const override { return codegen::supports(s) ? "" : kNotTaken; }
 
   std::span<const target::ProgramPass> passes(program::Stage to) const override { return cpu_passes(to); }
   std::string producer_refusal(const program::Node& product) const override { return sched::recompute_refusal(product, facts().workers); }

@@ -5,7 +5,6 @@
 #include "backend/cuda/cuda_candidates.h"
 #include "backend/proposals.h"
 #include "codegen/cuda/generate.h"
-#include "codegen/cuda/templates/sort.h"
 #include "sched/passes.h"
 #include "sched/rewrites.h"
 
@@ -29,14 +28,12 @@ class CudaBackend : public Backend {
   CudaBackend(int index, device::cuda::GpuInfo gpu, const CompileOptions& options)
       : Backend(facts_of(index, gpu)), options_(options), gpu_(std::move(gpu)) {}
 
-  std::string refusal(const program::Gemm& g, bool /*constant_b*/, const CompileOptions&) const override {
-    return is_int(g.accumulate) ? "the templates take floats alone" : "";
+  std::string refusal(const program::Problem& problem, const target::Question& question) const override {
+    if (auto* g = std::get_if<program::Gemm>(&problem)) return is_int(g->accumulate) ? "the templates take floats alone" : "";
+    if (auto* c = std::get_if<program::Convolution>(&problem)) return refusal_of(gpu_candidates(*c, question.constant, question.options));
+    if (auto* a = std::get_if<program::Attention>(&problem)) return codegen::cuda_supports(*a) ? "" : kNotTaken;
+    return codegen::cuda_whole_refusal(problem, gpu_);
   }
-  std::string refusal(const program::Convolution& c, bool constant_weight, const CompileOptions& options) const override {
-    return refusal_of(gpu_candidates(c, constant_weight, options));
-  }
-  std::string refusal(const program::Attention& a) const override { return codegen::cuda_supports(a) ? "" : kNotTaken; }
-  std::string refusal(const program::Sort& s) const override { return codegen::cuda_supports(s) ? "" : kNotTaken; }
 
   std::span<const target::ProgramPass> passes(program::Stage to) const override { return cuda_passes(to); }
   std::string producer_refusal(const program::Node& product) const override { return codegen::cuda_producer_refusal(product, gpu_); }

@@ -1,7 +1,6 @@
 #include "codegen/cpu/generate.h"
 
 #include <algorithm>
-#include <span>
 
 #include "base/check.h"
 #include "codegen/cpu/convolutions.h"
@@ -12,22 +11,11 @@ namespace {
 
 constexpr size_t kMostConfigs = 20;
 
-// The templates of each problem, the fastest first; the last takes whatever is lowered to the problem.
-constexpr CpuTemplate kProducts[] = {cpu_gemm_int8_form, cpu_gemv_form, cpu_gemm_form};
-constexpr CpuTemplate kConvolutions[] = {cpu_conv_int8_form, cpu_winograd_form, cpu_convolution_form};
-constexpr CpuTemplate kAttention[] = {cpu_attention_few_form, cpu_attention_form};
-
-std::span<const CpuTemplate> templates_of(const program::Node& node) {
-  if (std::holds_alternative<program::Gemm>(node.problem)) return kProducts;
-  if (std::holds_alternative<program::Convolution>(node.problem)) return kConvolutions;
-  if (std::holds_alternative<program::Attention>(node.problem)) return kAttention;
-  return {};
-}
-
-// None for nodes that leave nothing open.
+// None for loops.
 std::vector<Form> forms_of(const CpuSite& site) {
   std::vector<Form> forms;
-  for (auto of : templates_of(site.node)) forms.push_back(of(site));
+  for (auto& row : kCpuTemplates)
+    if (row.takes(site.node.problem)) forms.push_back(row.form(site));
   return forms;
 }
 
@@ -60,13 +48,17 @@ bool supports(const program::Attention& a, device::Isa isa) {
          (a.mask.buffer < 0 || a.mask.dtype == DType::Bool || dtype(a.mask.dtype));
 }
 
-bool supports(const program::Sort& s) { return !is_complex(s.keys.dtype); }
+std::string whole_refusal(const program::Problem& problem, device::Isa isa) {
+  const program::Program none;
+  program::Node node;
+  node.problem = problem;
+  return refusal_by(forms_of({node, none, isa}));
+}
 
 KernelText generate(const program::Node& node, program::Program& program, device::Isa isa, ConstantMemory& constants) {
   if (const auto forms = forms_of({node, program, isa, &program, &constants}); !forms.empty()) return generate_by(forms, node);
   TOROID_USER_CHECK(node.config.empty(), "{} is no configuration of {}, which leaves nothing open; tune it again",
                     program::to_string(node.config), program::label(node));
-  if (auto* s = std::get_if<program::Sort>(&node.problem)) return generate_sort(*s, isa);
   std::vector<loop::Nest> nests = {{node.domain, node.body}};
   nests.insert(nests.end(), node.beside.begin(), node.beside.end());
   return generate_loops(nests, program.buffers, isa);

@@ -12,7 +12,8 @@ namespace toroid::codegen {
 bool supports(const program::Gemm& g, bool constant_b);
 bool supports(const program::Convolution& c, bool constant_weight, device::Isa isa);
 bool supports(const program::Attention& a, device::Isa isa);
-bool supports(const program::Sort& s);
+// Why no template computes a problem that does all its work at once; empty where one does.
+std::string whole_refusal(const program::Problem& problem, device::Isa isa);
 
 // The kernel of a node that is not an extern call, as Node::config says or, where that is empty, by rule. May add buffers (packed weights)
 // to the program's. UserError for a configuration that does not fit the node: it comes from a file.

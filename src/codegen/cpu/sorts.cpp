@@ -7,7 +7,9 @@ namespace toroid::codegen {
 
 using program::Operand;
 
-KernelText generate_sort(const program::Sort& s, device::Isa isa) {
+namespace {
+
+KernelText sort_kernel(const program::Sort& s, device::Isa isa) {
   KernelText kernel;
   Slots slots(kernel);
   SortConfig c;
@@ -48,6 +50,14 @@ KernelText generate_sort(const program::Sort& s, device::Isa isa) {
   kernel.plan = fmt::format("{} of rows of {}, a row a task, {} elements in scratch", c.name, sym::to_string(s.length),
                             sym::to_string(sort_room(s.length, s.count)));
   return kernel;
+}
+
+}  // namespace
+
+Form cpu_sort_form(const CpuSite& site) {
+  const auto& s = site.problem<program::Sort>();
+  return make_form("sort", is_complex(s.keys.dtype) ? "complex numbers have no order" : "",
+                   [&s, site] { return sort_kernel(s, site.isa); });
 }
 
 }  // namespace toroid::codegen

@@ -1,4 +1,4 @@
-// A template of CPUs: one function that says of a node whether and how the template computes it. generate.cpp lists them.
+// A template of CPUs: one function that says of a node whether and how the template computes it, and its row in the table below.
 #pragma once
 
 #include "codegen/constant_memory.h"
@@ -24,21 +24,34 @@ struct CpuSite {
   }
 };
 
-using CpuTemplate = Form (*)(const CpuSite& site);
-
-// Those of products, the fastest first; the last takes every product of floats.
 Form cpu_gemm_int8_form(const CpuSite& site);
 Form cpu_gemv_form(const CpuSite& site);
 Form cpu_gemm_form(const CpuSite& site);
-// Of convolutions.
 Form cpu_conv_int8_form(const CpuSite& site);
 Form cpu_winograd_form(const CpuSite& site);
 Form cpu_convolution_form(const CpuSite& site);
-// Of attention.
 Form cpu_attention_few_form(const CpuSite& site);
 Form cpu_attention_form(const CpuSite& site);
+Form cpu_sort_form(const CpuSite& site);
+Form cpu_scan_form(const CpuSite& site);
 
-// Sorts leave nothing open.
-KernelText generate_sort(const program::Sort& s, device::Isa isa);
+struct CpuTemplate {
+  bool (*takes)(const program::Problem& problem);
+  Form (*form)(const CpuSite& site);
+};
+
+// Of each kind of problem the fastest first; its last takes whatever is lowered to the problem.
+inline constexpr CpuTemplate kCpuTemplates[] = {
+    {program::is_a<program::Gemm>, cpu_gemm_int8_form},
+    {program::is_a<program::Gemm>, cpu_gemv_form},
+    {program::is_a<program::Gemm>, cpu_gemm_form},
+    {program::is_a<program::Convolution>, cpu_conv_int8_form},
+    {program::is_a<program::Convolution>, cpu_winograd_form},
+    {program::is_a<program::Convolution>, cpu_convolution_form},
+    {program::is_a<program::Attention>, cpu_attention_few_form},
+    {program::is_a<program::Attention>, cpu_attention_form},
+    {program::is_a<program::Sort>, cpu_sort_form},
+    {program::is_a<program::Scan>, cpu_scan_form},
+};
 
 }  // namespace toroid::codegen

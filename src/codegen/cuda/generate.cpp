@@ -1,7 +1,6 @@
 #include "codegen/cuda/generate.h"
 
 #include <memory>
-#include <span>
 
 #include "base/check.h"
 #include "codegen/cuda/kernel.h"
@@ -10,21 +9,23 @@
 #include "codegen/cuda/templates/conv_gemm.h"
 #include "codegen/cuda/templates/gemm_wgmma.h"
 #include "codegen/cuda/templates/gemv.h"
-#include "codegen/cuda/templates/sort.h"
 
 namespace toroid::codegen {
 namespace {
 
 constexpr size_t kMostConfigs = 16;
 
-// The templates of each problem, the fastest first; the last takes whatever is lowered to the problem.
-constexpr CudaTemplate kProducts[] = {cuda_gemv_form, cuda_gemm_wgmma_form, cuda_gemm_mma_form, cuda_gemm_simt_form};
-constexpr CudaTemplate kDepthwise[] = {cuda_conv_depthwise_form};
-constexpr CudaTemplate kConvolutions[] = {cuda_conv_wgmma_form, cuda_conv_gemm_form};
-constexpr CudaTemplate kAttention[] = {cuda_attention_decode_form, cuda_attention_prefill_form, cuda_attention_mma_form};
+void add_product_forms(std::vector<Form>& forms, const CudaSite& site);
 
-void add_forms(std::vector<Form>& forms, std::span<const CudaTemplate> templates, const CudaSite& site) {
-  for (auto of : templates) forms.push_back(of(site));
+// Those of a problem's templates.
+void add_forms(std::vector<Form>& forms, const CudaSite& site) {
+  for (auto& row : kCudaTemplates) {
+    if (!row.takes(site.node.problem)) continue;
+    if (row.form)
+      forms.push_back(row.form(site));
+    else
+      add_product_forms(forms, site);
+  }
 }
 
 // Those of the plain product that a convolution is.
@@ -33,7 +34,7 @@ void add_product_forms(std::vector<Form>& forms, const CudaSite& site) {
   if (!conv_product_refusal(site.node, c).empty()) return;
   auto product = std::make_shared<const program::Node>(conv_as_product(site.node, c));
   std::vector<Form> plain;
-  add_forms(plain, kProducts, {*product, site.program, site.gpu});
+  add_forms(plain, {*product, site.program, site.gpu});
   for (Form& f : plain) {
     // They refer to it.
     f.generate = [product, made = f.generate](const program::Config& config) { return made(config); };
@@ -54,13 +55,7 @@ std::set<int> constants_read(const program::Node& node, const program::Program& 
 // None for nodes that leave nothing open.
 std::vector<Form> forms_of(const CudaSite& site) {
   std::vector<Form> forms;
-  if (std::holds_alternative<program::Gemm>(site.node.problem)) add_forms(forms, kProducts, site);
-  if (std::holds_alternative<program::Attention>(site.node.problem)) add_forms(forms, kAttention, site);
-  if (std::holds_alternative<program::Convolution>(site.node.problem)) {
-    add_forms(forms, kDepthwise, site);
-    add_product_forms(forms, site);
-    add_forms(forms, kConvolutions, site);
-  }
+  add_forms(forms, site);
   if (!site.node.is_loop()) return forms;
   return cuda_loop_forms(site.node.domain, site.node.body, site.gpu, constants_read(site.node, site.program));
 }
@@ -72,7 +67,6 @@ KernelText generate_cuda(const program::Node& node, program::Program& p, const d
   if (const auto forms = forms_of({node, p, gpu, &p, &constants}); !forms.empty()) return generate_by(forms, node);
   TOROID_USER_CHECK(node.config.empty(), "{} is no configuration of {}, which leaves nothing open; tune it again",
                     program::to_string(node.config), program::label(node));
-  if (auto* s = std::get_if<program::Sort>(&node.problem)) return generate_cuda_sort(*s);
   fail<InternalError>("no CUDA template computes {}", program::label(node));
 }
 
@@ -102,6 +96,13 @@ bool cuda_supports(const program::Convolution& c, bool constant_weight) {
 }
 
 bool cuda_supports(const program::Attention& a) { return cuda_attention_refusal(a).empty(); }
+
+std::string cuda_whole_refusal(const program::Problem& problem, const device::cuda::GpuInfo& gpu) {
+  const program::Program none;
+  program::Node node;
+  node.problem = problem;
+  return refusal_by(forms_of({node, none, gpu}));
+}
 
 std::string cuda_producer_refusal(const program::Node& product, const device::cuda::GpuInfo& gpu) {
   return cuda_gemv_refusal(product, cuda_gemv_target(gpu));

@@ -24,6 +24,8 @@ std::string cuda_choice(const program::Node& node, const program::Program& p, co
 // Whether a template computes the problem.
 bool cuda_supports(const program::Convolution& c, bool constant_weight);
 bool cuda_supports(const program::Attention& a);
+// Why no template computes a problem that does all its work at once; empty where one does.
+std::string cuda_whole_refusal(const program::Problem& problem, const device::cuda::GpuInfo& gpu);
 // Why a product should not compute the rows of its left operand itself; empty when it should.
 std::string cuda_producer_refusal(const program::Node& product, const device::cuda::GpuInfo& gpu);
 // Why a product should not have two right operands (program::Gemm::b2); empty when it should.

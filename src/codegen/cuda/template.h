@@ -1,4 +1,4 @@
-// A template of GPUs: one function that says of a node whether and how the template computes it. generate.cpp lists them.
+// A template of GPUs: one function that says of a node whether and how the template computes it, and its row in the table below.
 #pragma once
 
 #include "codegen/constant_memory.h"
@@ -24,23 +24,40 @@ struct CudaSite {
   }
 };
 
-using CudaTemplate = Form (*)(const CudaSite& site);
-
 // A guess where the run tells the size.
 inline int64_t typical_size(const Expr& e) { return e.maybe_constant().value_or(512); }
 
-// Those of products, the fastest first; the last takes every product.
 Form cuda_gemv_form(const CudaSite& site);
 Form cuda_gemm_wgmma_form(const CudaSite& site);
 Form cuda_gemm_mma_form(const CudaSite& site);
 Form cuda_gemm_simt_form(const CudaSite& site);
-// Of convolutions.
 Form cuda_conv_depthwise_form(const CudaSite& site);
 Form cuda_conv_wgmma_form(const CudaSite& site);
 Form cuda_conv_gemm_form(const CudaSite& site);
-// Of attention.
 Form cuda_attention_decode_form(const CudaSite& site);
 Form cuda_attention_prefill_form(const CudaSite& site);
 Form cuda_attention_mma_form(const CudaSite& site);
+Form cuda_sort_form(const CudaSite& site);
+
+struct CudaTemplate {
+  bool (*takes)(const program::Problem& problem);
+  Form (*form)(const CudaSite& site);  // null: the templates of the plain product that the problem is, where it is one
+};
+
+// Of each kind of problem the fastest first; its last takes whatever is lowered to the problem.
+inline constexpr CudaTemplate kCudaTemplates[] = {
+    {program::is_a<program::Gemm>, cuda_gemv_form},
+    {program::is_a<program::Gemm>, cuda_gemm_wgmma_form},
+    {program::is_a<program::Gemm>, cuda_gemm_mma_form},
+    {program::is_a<program::Gemm>, cuda_gemm_simt_form},
+    {program::is_a<program::Convolution>, cuda_conv_depthwise_form},
+    {program::is_a<program::Convolution>, nullptr},
+    {program::is_a<program::Convolution>, cuda_conv_wgmma_form},
+    {program::is_a<program::Convolution>, cuda_conv_gemm_form},
+    {program::is_a<program::Attention>, cuda_attention_decode_form},
+    {program::is_a<program::Attention>, cuda_attention_prefill_form},
+    {program::is_a<program::Attention>, cuda_attention_mma_form},
+    {program::is_a<program::Sort>, cuda_sort_form},
+};
 
 }  // namespace toroid::codegen

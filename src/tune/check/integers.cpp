@@ -88,7 +88,7 @@ class Walk {
   void node(const program::Program& p, const program::Node& n, Memory& memory) {
     if (auto* open = std::get_if<program::Open>(&n.problem)) return alternatives(*open, memory);
     const Interval computed = sum_of_products(n, memory);
-    if (n.is_extern() || n.is_sort())
+    if (n.is_whole())
       for (int b : program::writes(n)) memory[b] = computed;
     if (n.producer) nest(p, n.producer->domain, n.producer->body, computed, memory);
     nest(p, n.domain, n.body, computed, memory);

@@ -148,7 +148,7 @@ Boundary boundary_of(const Program& p) {
     const bool partial = std::any_of(n.body.steps.begin(), n.body.steps.end(), [&](auto& s) {
       return s.step == loop::Step::Store && s.buffer == o.buffer && (s.mode != loop::StoreMode::Set || s.mask >= 0);
     });
-    if (!n.is_extern() && !n.is_sort() && !n.is_library() && !n.is_open() && !partial) out.fusable_outputs.push_back(o.buffer);
+    if (!n.is_whole() && !n.is_library() && !partial) out.fusable_outputs.push_back(o.buffer);
   }
   out.first_nodes.assign(first.begin(), first.end());
   out.last_nodes.assign(last.begin(), last.end());

@@ -1,9 +1,8 @@
-#include "codegen/cuda/templates/sort.h"
-
 #include <algorithm>
 #include <bit>
 
 #include "base/check.h"
+#include "codegen/cuda/template.h"
 #include "codegen/cuda/templates/parts.h"
 #include "codegen/cuda/templates/sort.cu.h"
 #include "codegen/sort_key.h"
@@ -38,11 +37,7 @@ std::string sort_statements(const Shape& s) {
   return longer.empty() ? std::string(sort_cu::kWhole) : fmt::format("if (n <= {}) {} else {}", s.room, sort_cu::kWhole, longer);
 }
 
-}  // namespace
-
-bool cuda_supports(const program::Sort& s) { return !is_complex(s.keys.dtype); }
-
-KernelText generate_cuda_sort(const program::Sort& s) {
+KernelText cuda_sort_kernel(const program::Sort& s) {
   const Shape shape = shape_of(s);
   const int64_t element = static_cast<int64_t>(size_of(s.keys.dtype)), pair = element == 8 ? 16 : 8;
   const bool one_step = shape.whole && !shape.selects && !shape.sorts_long;
@@ -87,6 +82,13 @@ KernelText generate_cuda_sort(const program::Sort& s) {
                   : shape.sorts_long ? "by bytes in scratch memory"
                                      : "");
   return k;
+}
+
+}  // namespace
+
+Form cuda_sort_form(const CudaSite& site) {
+  const auto& s = site.problem<program::Sort>();
+  return make_form("sort", is_complex(s.keys.dtype) ? "complex numbers have no order" : "", [&s] { return cuda_sort_kernel(s); });
 }
 
 }  // namespace toroid::codegen

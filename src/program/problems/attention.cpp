@@ -1,0 +1,69 @@
+#include "program/problems/attention.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+namespace toroid::program {
+namespace {
+
+// Row of scores by row: those of the latest query are kept.
+class AttentionRows {
+ public:
+  // q [b, h, i, d], k and v [b, kv head, j, d], mask [b, h, i, j] or undefined.
+  AttentionRows(const Attention& problem, Tensor q, Tensor k, Tensor v, Tensor mask);
+  // at: batch, head, query, value dimension. Where all scores of a query are minus infinity, its weights are 0.
+  Number value(std::span<const int64_t> at);
+
+ private:
+  void weigh(int64_t batch, int64_t head, int64_t query);
+
+  const Attention& problem_;
+  Tensor q_, k_, v_, mask_;
+  std::vector<int64_t> row_;     // that weights_ are of
+  std::vector<double> weights_;  // one a key
+};
+
+AttentionRows::AttentionRows(const Attention& problem, Tensor q, Tensor k, Tensor v, Tensor mask)
+    : problem_(problem), q_(std::move(q)), k_(std::move(k)), v_(std::move(v)), mask_(std::move(mask)) {}
+
+void AttentionRows::weigh(int64_t batch, int64_t head, int64_t query) {
+  const int64_t keys = k_.sizes()[2], own = head / (q_.sizes()[1] / k_.sizes()[1]);
+  weights_.assign(static_cast<size_t>(keys), -HUGE_VAL);
+  for (int64_t j = 0; j < keys; ++j) {
+    if (problem_.causal && j > query + keys - q_.sizes()[2]) continue;
+    double score = 0;
+    for (int64_t d = 0; d < problem_.head_dim; ++d)
+      score += element(q_, {batch, head, query, d}).as_double() * element(k_, {batch, own, j, d}).as_double();
+    score *= problem_.scale;
+    if (mask_.defined()) {
+      const Number m = element(mask_, {batch, head, query, j});
+      score = is_bool(mask_.dtype()) ? (m.i ? score : -HUGE_VAL) : score + m.as_double();
+    }
+    weights_[static_cast<size_t>(j)] = score;
+  }
+  double most = -HUGE_VAL, sum = 0;
+  for (double s : weights_) most = std::isnan(s) || std::isnan(most) ? NAN : std::max(most, s);
+  for (double& s : weights_) sum += s = s == -HUGE_VAL ? 0 : std::exp(s - most);
+  for (double& s : weights_) s = sum == 0 ? 0 : s / sum;
+}
+
+Number AttentionRows::value(std::span<const int64_t> at) {
+  if (!std::equal(row_.begin(), row_.end(), at.begin(), at.begin() + 3)) {
+    weigh(at[0], at[1], at[2]);
+    row_.assign(at.begin(), at.begin() + 3);
+  }
+  const int64_t own = at[1] / (q_.sizes()[1] / k_.sizes()[1]);
+  double sum = 0;
+  for (size_t j = 0; j < weights_.size(); ++j) sum += weights_[j] * element(v_, {at[0], own, static_cast<int64_t>(j), at[3]}).as_double();
+  return convert(Number::of(sum), DType::F32);
+}
+
+}  // namespace
+
+loop::Accumulated formula(const Attention& a, const Tensors& operands) {
+  auto rows = std::make_shared<AttentionRows>(a, operands[0], operands[1], operands[2], operands[3]);
+  return [rows](std::span<const int64_t> at, int64_t) { return rows->value(at); };
+}
+
+}  // namespace toroid::program
