@@ -185,28 +185,34 @@ int realize_windows(Lowering& l, const graph::Node& n, const program::Convolutio
   return windows.buffer;
 }
 
-// A convolution that no template takes, with constant weights, as the product of its windows and the weights: for sizes that only the run
-// tells. False where that is no gain.
-bool convolution_product(Lowering& l, const graph::Node& n, const program::Convolution& c) {
-  constexpr int64_t kLeastTaps = 16, kLeastChannels = 8;
+// A convolution that no template takes as the product of its windows and the weights: for sizes that only the run tells, and for weights
+// that are no constants (in training, and their gradients). False where that is no gain, or needs much memory.
+bool convolution_product(Lowering& l, const graph::Node& n, const program::Convolution& c, bool constant_weight) {
+  constexpr int64_t kLeastTaps = 16, kLeastChannels = 8, kMostElements = int64_t{1} << 26;
   const TensorType& type = n.results[0]->type;
   const int64_t taps = c.in_channels * c.kernel_h * c.kernel_w;
   const bool known = std::all_of(c.weight.strides.begin(), c.weight.strides.end(), [](const Expr& e) { return e.is_const(); });
-  if (c.groups != 1 || taps < kLeastTaps || c.out_channels < kLeastChannels || !known || !c.weight.offset.is_const()) return false;
+  if (c.groups != 1 || taps < kLeastTaps || c.out_channels < kLeastChannels) return false;
+  if (constant_weight && (!known || !c.weight.offset.is_const())) return false;
+  if (!constant_weight && constant(c.n * c.out_h * c.out_w * Expr(taps)).value_or(kMostElements) >= kMostElements) return false;
   program::Gemm g;
   g.m = c.n * c.out_h * c.out_w;
   g.n = c.out_channels;
   g.k = taps;
   g.a.dtype = g.b.dtype = type.dtype;
-  if (!l.takes(g, true)) return false;
-  // The weights in the order of a window.
-  program::Rearranged weight;
-  weight.buffer = l.program().new_buffer("weight_of_windows", type.dtype, c.out_channels * taps, loop::BufferKind::Constant);
-  weight.parts.push_back(
-      {c.weight, 0, {taps, 1, c.kernel_w * c.in_channels, c.in_channels}, {c.out_channels, c.in_channels, c.kernel_h, c.kernel_w}});
+  if (!l.takes(g, constant_weight)) return false;
   g.a = {realize_windows(l, n, c), type.dtype, 0, {taps, 1}};
-  g.b = {weight.buffer, type.dtype, 0, {1, taps}};
-  l.program().rearranged.push_back(std::move(weight));
+  // The weights in the order of a window.
+  if (constant_weight) {
+    program::Rearranged weight;
+    weight.buffer = l.program().new_buffer("weight_of_windows", type.dtype, c.out_channels * taps, loop::BufferKind::Constant);
+    weight.parts.push_back(
+        {c.weight, 0, {taps, 1, c.kernel_w * c.in_channels, c.in_channels}, {c.out_channels, c.in_channels, c.kernel_h, c.kernel_w}});
+    g.b = {weight.buffer, type.dtype, 0, {1, taps}};
+    l.program().rearranged.push_back(std::move(weight));
+  } else {
+    g.b = {realize_channels_last(l, std::get<graph::Value*>(n.args[1])).buffer, type.dtype, 0, {1, taps}};
+  }
   Place out = l.allocate(n.results[0]->name, type);
   out.strides = channels_last(type.sizes);
   program::Node node;
@@ -344,7 +350,7 @@ void lower_convolution(Lowering& l, const graph::Node& n) {
       c.weight.offset = 0;
       if (constant_weight || !taken()) {
         c.weight = operand_of(w, weight->type.dtype);
-        if (!constant_weight || !convolution_product(l, n, c)) convolution_loop(l, n, r);
+        if (!convolution_product(l, n, c, constant_weight)) convolution_loop(l, n, r);
         return;
       }
     }
