@@ -194,6 +194,10 @@ class Fuser {
       *reason = "a template takes only pointwise readers of its result";
       return std::nullopt;
     }
+    if (template_first && accumulates(b.body)) {
+      *reason = "the threads of a template would add to one element at once";
+      return std::nullopt;
+    }
     if (a.body.steps.size() + b.body.steps.size() > kMaxSteps) {
       *reason = "the joint body would be too long";
       return std::nullopt;
@@ -308,6 +312,11 @@ class Fuser {
       return std::nullopt;
     }
     return out;
+  }
+
+  static bool accumulates(const Body& b) {
+    return std::any_of(b.steps.begin(), b.steps.end(),
+                       [](const Statement& s) { return s.step == Step::Store && s.mode != loop::StoreMode::Set; });
   }
 
   // What a node adds to (or multiplies, ...) at each point of a reduction: in its own domain, or in a joint one whose reduction takes its

@@ -42,6 +42,7 @@ struct Pass {
 constexpr Pass kPasses[] = {
     {"fuse", [](Program p) { return fuse(std::move(p)); }},
     {"fuse_adds", [](Program p) { return fuse(std::move(p)); }},
+    {"fuse_template_adds", [](Program p) { return fuse(std::move(p)); }},
     {"absorb", [](Program p) { return absorb_producers(std::move(p), Willing()); }},
     {"split", [](Program p) { return split_reductions(std::move(p), 2); }},
     {"split_checks", [](Program p) { return split_reductions(std::move(p), 2); }},
