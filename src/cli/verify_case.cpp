@@ -117,6 +117,10 @@ void run_safetensors_case(const VerifyCase& c, const VerifyArgs& args, CaseResul
   for (auto& line :
        check_gradients(c.folder, import::load_model(c.model, first), backend_from_name(args.backend), args.device, {args.tolerance}))
     result.lines.push_back(line);
+  if (has_training(c.folder))
+    for (auto& line :
+         check_training(c.folder, import::load_model(c.model, first), backend_from_name(args.backend), args.device, {args.tolerance}))
+      result.lines.push_back(line);
   if (!result.lines.empty()) result.state = CaseState::Failed;
 }
 

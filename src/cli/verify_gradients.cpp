@@ -9,6 +9,7 @@
 #include "cli/tensor_files.h"
 #include "graph/pass.h"
 #include "toroid/model.h"
+#include "toroid/train/optimizers.h"
 
 namespace toroid::cli {
 namespace {
@@ -99,6 +100,59 @@ std::vector<std::string> check_gradients(const fs::path& folder, std::unique_ptr
     if (auto bad = draws ? compare_types(got[got.size() - asked.size() + k], expected.at(asked[k]))
                          : compare_gradient(got[got.size() - asked.size() + k], expected.at(asked[k]), largest, cotangent, tolerance))
       lines.push_back(fmt::format("gradient {}: {}", asked[k], *bad));
+  return lines;
+}
+
+bool has_training(const fs::path& folder) {
+  return fs::exists(folder / "losses.safetensors") && fs::exists(folder / "after.safetensors") && has_gradients(folder);
+}
+
+std::vector<std::string> check_training(const fs::path& folder, std::unique_ptr<graph::Graph> graph, Backend backend,
+                                        const std::string& device, const Tolerance& tolerance) {
+  const Named gradients = load_tensors((folder / "grad.safetensors").string()),
+              after = load_tensors((folder / "after.safetensors").string());
+  const std::vector<double> losses = load_tensors((folder / "losses.safetensors").string()).at("losses").to_vector();
+  auto g = functional(std::move(graph));
+  autograd::Request request;
+  std::vector<Tensor> parameters;
+  std::vector<std::string> names;
+  for (size_t i = 0; i < g->inputs.size(); ++i) {
+    if (!gradients.count(g->inputs[i].name)) continue;
+    request.inputs.push_back(i);
+    parameters.push_back(g->inputs[i].data);
+    names.push_back(g->inputs[i].name);
+  }
+  const auto joint = autograd::differentiate(*g, request);
+  const auto given = read_calls(folder / "in.safetensors");
+  std::vector<Tensor> inputs;
+  for (auto& [index, t] : given.calls.at(0)) inputs.push_back(t);
+  train::AdamW optimizer(parameters, {.lr = 1e-3, .betas = {0.9, 0.95}, .weight_decay = 0.1});
+  std::vector<std::string> lines;
+  for (size_t step = 0; step < losses.size(); ++step) {
+    // Made anew, as a compiled model may hold its parameters in another order.
+    const auto got = make_runner(backend, graph::clone(*joint), device)->run(inputs);
+    const double loss = got.at(0).item();
+    if (!(std::abs(loss - losses[step]) <= tolerance.f32 * std::abs(losses[step])))
+      lines.push_back(fmt::format("step {}: the loss is {}, expected {}", step, loss, losses[step]));
+    optimizer.step(std::span(got).last(parameters.size()));
+  }
+  double largest = 0;
+  for (auto& [name, t] : gradients) largest = std::max(largest, largest_of(t));
+  for (size_t k = 0; k < parameters.size(); ++k) {
+    const auto it = after.find(names[k]);
+    if (it == after.end()) {
+      lines.push_back(fmt::format("parameter {}: after.safetensors lacks it", names[k]));
+      continue;
+    }
+    const auto got = parameters[k].to_vector(), expected = it->second.to_vector(), gradient = gradients.at(names[k]).to_vector();
+    double most = 0, worst = 0;
+    for (double v : expected) most = std::max(most, std::abs(v));
+    for (size_t i = 0; i < expected.size(); ++i)
+      if (std::abs(gradient[i]) > 1e-5 * largest) worst = std::max(worst, std::abs(got[i] - expected[i]));
+    if (!(worst <= tolerance.f32 * most))
+      lines.push_back(fmt::format("parameter {} after {} steps: the largest error is {:.3g} where {:.3g} is allowed", names[k],
+                                  losses.size(), worst, tolerance.f32 * most));
+  }
   return lines;
 }
 

@@ -22,6 +22,7 @@ TEST(VerifyGradients, OfOperationsAreThoseOfPyTorch) {
   EXPECT_NE(out.text.find("497 passed, 0 failed, 0 refused, 3 are known not to pass"), std::string::npos) << out.text;
 }
 
+// And their losses and parameters over ten steps of AdamW.
 TEST(VerifyGradients, OfModelsAreThoseOfPyTorch) {
   for (const char* backend : {"interpreter", "compiled"}) {
     const auto out = toroid_command(std::string("verify --backend ") + backend + " " + (kGradients / "models").string());
