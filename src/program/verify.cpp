@@ -162,6 +162,18 @@ void check_operand(const Context& c, const Operand& o, const std::vector<Expr>& 
                     sym::to_string(last), b.id, sym::to_string(b.numel));
 }
 
+void good_convolutions(const Context& c) {
+  each_node(c, [](const Node& n) {
+    const auto* conv = std::get_if<Convolution>(&n.problem);
+    if (!conv) return;
+    TOROID_USER_CHECK(conv->groups > 0 && conv->in_channels % conv->groups == 0 && conv->out_channels % conv->groups == 0,
+                      "{} and {} channels cannot be split into {} groups", conv->in_channels, conv->out_channels, conv->groups);
+    TOROID_USER_CHECK(std::min({conv->kernel_h, conv->kernel_w, conv->stride_h, conv->stride_w, conv->dilation_h, conv->dilation_w}) > 0,
+                      "a window of {} by {} moves by {} and {}, its taps by {} and {}; all are at least 1", conv->kernel_h, conv->kernel_w,
+                      conv->stride_h, conv->stride_w, conv->dilation_h, conv->dilation_w);
+  });
+}
+
 void good_operands(const Context& c) {
   each_node(c, [&](const Node& n) {
     for_each_view(n,
@@ -326,6 +338,7 @@ constexpr std::pair<const char*, void (*)(const Context&)> kRules[] = {
     {"inputs have buffers of their own", good_inputs},
     {"outputs have buffers", good_outputs},
     {"symbols are declared", declared_symbols},
+    {"windows and groups of convolutions fit", good_convolutions},
     {"operands are views within their buffers", good_operands},
     {"loops are well formed, and stay within their buffers", good_loops},
     {"bodies run over the points of their problems", bodies_fit_problems},

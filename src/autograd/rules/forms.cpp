@@ -29,7 +29,6 @@ Tensor with_reduced_dims(const Tensor& t, const Tensor& of, const std::vector<in
   return view(t, sizes);
 }
 
-Tensor where_true(const Tensor& condition, DType dtype) { return cast_to(condition, dtype); }
 Tensor flip(const Tensor& t, int64_t dim) { return ops::call1("flip", {t, nums({dim})}); }
 
 Tensor scatter_add(const Tensor& into, int64_t dim, const Tensor& index, const Tensor& values) {

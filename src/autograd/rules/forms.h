@@ -15,12 +15,10 @@ Tensor ones_like(const Tensor& t);
 Tensor sum_to(const Tensor& t, const Sizes& sizes);
 // The result t of a reduction of `of` over `dims` (all when empty), with its dimensions of size 1 put back unless they are there.
 Tensor with_reduced_dims(const Tensor& t, const Tensor& of, const std::vector<int64_t>& dims, bool keepdim);
-// 1 where the condition holds, else 0.
-Tensor where_true(const Tensor& condition, DType dtype);
 Tensor flip(const Tensor& t, int64_t dim);
 // Tensor `into` plus `values` at the positions `index` along `dim`.
 Tensor scatter_add(const Tensor& into, int64_t dim, const Tensor& index, const Tensor& values);
-// With dimension `dim` cut to, or padded with zeros to, the sizes.
+// t with each dimension cut, or padded with zeros at its end, to the sizes.
 Tensor fit(const Tensor& t, const Sizes& sizes);
 
 }  // namespace toroid::autograd

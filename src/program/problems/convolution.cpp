@@ -6,7 +6,7 @@ namespace toroid::program {
 namespace {
 
 Number convolution_value(const Convolution& c, const Tensor& input, const Tensor& weight, std::span<const int64_t> at) {
-  const int64_t channels = c.in_channels / c.groups, group = at[1] / (c.out_channels / c.groups);
+  const int64_t channels = group_channels(c), group = at[1] / (c.out_channels / c.groups);
   Sum sum;
   for (int64_t y = 0; y < c.kernel_h; ++y)
     for (int64_t x = 0; x < c.kernel_w; ++x) {

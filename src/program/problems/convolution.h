@@ -19,6 +19,9 @@ struct Convolution {
   int64_t zero = 0;
 };
 
+// Input channels that a result reads; 0 where there are no groups, which no program may have.
+inline int64_t group_channels(const Convolution& c) { return c.groups > 0 ? c.in_channels / c.groups : 0; }
+
 template <IsKind<Convolution> P, class Visitor>
 void fields(P& c, Visitor& v) {
   v.sizes("", c.n, c.in_channels, c.in_h, c.in_w);
@@ -31,7 +34,7 @@ void fields(P& c, Visitor& v) {
   v.number("groups", c.groups);
   v.operand("input", c.input, Use::Read, "the input", [&] { return std::vector<Expr>{c.n, c.in_channels, c.in_h, c.in_w}; });
   v.operand("weight", c.weight, Use::Read, "the weight", [&] {
-    return std::vector<Expr>{c.out_channels, c.in_channels / c.groups, c.kernel_h, c.kernel_w};
+    return std::vector<Expr>{c.out_channels, group_channels(c), c.kernel_h, c.kernel_w};
   });
   v.number("less", c.zero);
   v.dtype("in", c.accumulate);
@@ -40,7 +43,7 @@ void fields(P& c, Visitor& v) {
 
 inline std::vector<Expr> points(const Convolution& c) { return {c.n, c.out_channels, c.out_h, c.out_w}; }
 inline Expr flops(const Convolution& c) {
-  return c.n * c.out_h * c.out_w * Expr(2 * c.out_channels * (c.in_channels / c.groups) * c.kernel_h * c.kernel_w);
+  return c.n * c.out_h * c.out_w * Expr(2 * c.out_channels * group_channels(c) * c.kernel_h * c.kernel_w);
 }
 // At image, output channel, row, column. Elements of the window outside of the input add nothing. The problem must outlive it.
 loop::Accumulated formula(const Convolution& c, const Tensors& operands);
