@@ -75,9 +75,8 @@ KernelText generate_conv_gemm(const program::Node& node, const program::Convolut
   KernelText k = arguments.kernel(cuda_template_name(conv_gemm_name(c), node.body), text.body, tile.threads(), epilogue.wide || x.far,
                                   tile.threads() <= 128 ? 2 : 1, clusters);
   if (tile.split > 1) {
-    const size_t place = k.source.rfind("__launch_bounds__");
-    TOROID_CHECK(place != std::string::npos && clusters);
-    k.source.insert(place, fmt::format("__cluster_dims__({}, 1, 1) ", tile.split));
+    TOROID_CHECK(clusters);
+    run_in_clusters(k, tile.split);
   }
   k.shared_bytes = conv_gemm_shared_bytes(tile, gathers(c));
   k.tasks = sym::ceil_div(conv_pixels(c), tile.block_m) * Expr(ceil_div(conv_group_out(c), tile.block_n) * c.groups * tile.split);

@@ -185,11 +185,7 @@ KernelText wgmma_kernel(CudaArguments& arguments, const GemmWgmma& w, const std:
   const GemmWgmmaText text = gemm_wgmma_text(w);
   arguments.define(text.definitions);
   KernelText k = arguments.kernel(cuda_template_name(name, node.body), text.body, wgmma_threads(tile), epilogue.wide, 1, w.overlaps);
-  if (tile.cluster() > 1) {
-    const size_t place = k.source.rfind("__launch_bounds__");
-    TOROID_CHECK(place != std::string::npos);
-    k.source.insert(place, fmt::format("__cluster_dims__({}, 1, 1) ", tile.cluster()));
-  }
+  if (tile.cluster() > 1) run_in_clusters(k, tile.cluster());
   k.shared_bytes = wgmma_shared_bytes(tile);
   k.tasks = tile.split * tile.slices > 1 ? clusters * Expr(tile.cluster() * tile.slices)
                                          : sym::min(clusters, clusters_at_a_time(tile.cluster(), processors)) * Expr(tile.cluster());

@@ -90,6 +90,12 @@ CudaPoints cuda_row(CudaArguments& arguments, const loop::Nest& producer, std::s
   return {"{\n" + named(at) + CudaWriter(plan, arguments, "p").row(buffer, row) + "}\n", plan.wide};
 }
 
+void run_in_clusters(KernelText& kernel, int blocks) {
+  const size_t place = kernel.source.rfind("__launch_bounds__");
+  TOROID_CHECK(place != std::string::npos);
+  kernel.source.insert(place, fmt::format("__cluster_dims__({}, 1, 1) ", blocks));
+}
+
 std::string cuda_template_name(std::string name, const loop::Body& body) {
   const std::string ops = name_kernel(body);
   return ops.starts_with("fused_")                      ? name + ops.substr(5)

@@ -37,6 +37,9 @@ std::string cuda_row_refusal(const loop::Nest& producer, size_t outer);
 CudaPoints cuda_row(CudaArguments& arguments, const loop::Nest& producer, std::span<const std::string> at, int buffer,
                     const std::string& row, int threads);
 
+// Makes each `blocks` blocks that follow each other a cluster.
+void run_in_clusters(KernelText& kernel, int blocks);
+
 // "gemm_add_gelu": a template and what is fused into it.
 std::string cuda_template_name(std::string name, const loop::Body& body);
 
