@@ -27,7 +27,9 @@ std::vector<Case> cases() {
     for (bool descending : {false, true}) {
       for (int64_t n : {1, 2, 33, 1000, 8192}) out.push_back({t, 3, n, n, descending, false});
       out.push_back({t, 2, 40000, 40000, descending, false});
-      out.push_back({t, 3, 100003, 50, descending, false});
+      for (const auto& [n, count] : {std::pair<int64_t, int64_t>{100003, 50}, {2048, 2048}, {2049, 1}, {16384, 1000}, {50257, 4096}})
+        out.push_back({t, 3, n, count, descending, false});
+      out.push_back({t, 100, 5000, 40, descending, false});
       out.push_back({t, 5, 3000, 50, descending, true});
       out.push_back({t, 2, 20000, 50, descending, true});
       out.push_back({t, 2, 20000, 20000, descending, true});
