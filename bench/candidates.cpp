@@ -1,4 +1,5 @@
-// What ways to compute products other than tiles gain: operands that are laid out anew, and sums of two products as one.
+// What ways to compute products other than tiles gain: operands that are laid out anew, and sums of two products as one; and what
+// selections of few elements gain by clusters.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,6 +30,12 @@ struct Image {
   int64_t n, in, out, size, kernel, stride;
   bool channels_last = true;
 };
+
+struct Selection {
+  int64_t rows, length, count;
+};
+
+std::string name_of(const Selection& s) { return fmt::format("the first {} of {} rows of {}", s.count, s.rows, s.length); }
 
 std::string name_of(const Image& c) {
   return fmt::format("{} images, {} channels, {} x {}, {} to {}{}", c.n, c.in, c.size, c.size,
@@ -90,6 +97,13 @@ std::unique_ptr<graph::Graph> program(const Image& c, DType dtype) {
   return g;
 }
 
+std::unique_ptr<graph::Graph> program(const Selection& s, DType dtype) {
+  return graph::parse(
+      fmt::format("graph \"selection\"(%x: {0}[{1}, {2}]) {{\n  %v: {0}[{1}, {3}], %i: i64[{1}, {3}] = topk(%x, {3})\n"
+                  "  return %v, %i\n}}",
+                  toroid::name_of(dtype), s.rows, s.length, s.count));
+}
+
 bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
 
 // The best of the rows that `takes` says; 0: there is none.
@@ -101,7 +115,7 @@ double best(const std::vector<const tune::ChoiceRow*>& rows, F&& takes) {
   return out;
 }
 
-using Case = std::variant<Product, Image>;
+using Case = std::variant<Product, Image, Selection>;
 
 void report(const Case& p, DType dtype, const Device& device, bool whole_table) {
   const std::string name = std::visit([](auto& x) { return name_of(x); }, p);
@@ -161,6 +175,15 @@ const std::vector<Case> kOnGpu = {
     Image{.n = 8, .in = 96, .out = 128, .size = 28, .kernel = 3, .stride = 1},
     Image{.n = 8, .in = 60, .out = 120, .size = 28, .kernel = 3, .stride = 1},
     Image{.n = 8, .in = 100, .out = 200, .size = 28, .kernel = 1, .stride = 1},
+    Selection{.rows = 1, .length = 2048, .count = 8},
+    Selection{.rows = 1, .length = 8192, .count = 50},
+    Selection{.rows = 1, .length = 32000, .count = 50},
+    Selection{.rows = 1, .length = 128256, .count = 50},
+    Selection{.rows = 1, .length = 128256, .count = 1000},
+    Selection{.rows = 16, .length = 128256, .count = 50},
+    Selection{.rows = 64, .length = 128256, .count = 50},
+    Selection{.rows = 256, .length = 128256, .count = 50},
+    Selection{.rows = 64, .length = 4096, .count = 50},
 };
 
 }  // namespace

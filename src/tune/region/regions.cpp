@@ -22,7 +22,7 @@ bool overlap(const std::vector<int>& a, const std::vector<int>& b) {
 
 bool is_choice(const Node& n) {
   return std::holds_alternative<program::Gemm>(n.problem) || std::holds_alternative<program::Convolution>(n.problem) ||
-         std::holds_alternative<program::Attention>(n.problem) || n.is_open();
+         std::holds_alternative<program::Attention>(n.problem) || std::holds_alternative<program::Sort>(n.problem) || n.is_open();
 }
 
 bool is_pointwise(const Node& n) { return n.is_loop() && !loop::has_reduction(n.domain); }

@@ -28,7 +28,7 @@ Boundary boundary_of(const program::Program& p);
 struct Region {
   program::Program program;          // as program::region() gives it
   std::vector<int> numbers;          // of its nodes in the program that it is part of
-  std::vector<size_t> choice_nodes;  // positions here: products, convolutions, attention, calls with alternatives
+  std::vector<size_t> choice_nodes;  // positions here: products, convolutions, attention, sorts, calls with alternatives
   std::string label;                 // of the choice nodes with their sizes, for people: "mm [1024x768x768]"
   std::vector<std::string> labels;   // of all nodes
   exec::Symbols sizes;               // that it is timed at, of those that it leaves open
