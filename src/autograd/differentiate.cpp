@@ -7,6 +7,7 @@
 #include "autograd/rule.h"
 #include "autograd/rules/forms.h"
 #include "base/check.h"
+#include "base/gradient_bugs.h"
 #include "graph/passes/expander.h"
 #include "graph/passes/rebuild.h"
 
@@ -19,7 +20,7 @@ using graph::Value;
 
 namespace {
 
-bool has_gradient(DType t) { return is_float(t) || is_complex(t); }
+bool has_gradient(DType t) { return is_float(t) || is_complex(t) || (planted(GradientBug::IntegersChange) && is_int(t)); }
 
 // The inputs that hold the same elements as input i (tied parameters): a change of one is a change of all.
 std::vector<const Value*> tied_to(const Graph& g, size_t i) {
@@ -83,8 +84,10 @@ class Reverse {
     for (size_t i = g_.nodes.size(); i-- > 0;) reverse(*g_.nodes[i]);
     for (size_t i : request_.inputs) {
       Tensor gradient;
-      for (const Value* v : tied_to(g_, i))
+      for (const Value* v : tied_to(g_, i)) {
+        if (planted(GradientBug::TiedOnce) && gradient.defined()) continue;
         if (const Tensor part = cotangent_of(v); part.defined()) gradient = gradient.defined() ? ops::forms::add(gradient, part) : part;
+      }
       outputs.push_back({value_of(gradient.defined() ? gradient : zeros_like(out_.at(g_.inputs[i].value))), {}, -1});
     }
     out_.graph().outputs = std::move(outputs);
@@ -99,6 +102,8 @@ class Reverse {
   }
   void accumulate(const Value* v, const Tensor& t) {
     Tensor& sum = cotangents_[v];
+    if (planted(GradientBug::AccumulateOverwrites)) sum = Tensor();
+    if (planted(GradientBug::FirstUseAlone) && sum.defined()) return;
     sum = sum.defined() ? ops::forms::add(sum, t) : t;
   }
 
@@ -114,7 +119,7 @@ class Reverse {
         const TensorType type{o.value->type.dtype, o.value->type.sizes, {}};
         cotangent = out_.recorder().proxy(out_.graph().add_input(type, graph::InputKind::User, "cotangent_" + std::to_string(k)));
       }
-      if (!active_.holds(o.value)) continue;
+      if (!active_.holds(o.value) || (planted(GradientBug::FirstOutputAlone) && k > 0)) continue;
       accumulate(o.value, cotangent.defined() ? cotangent : ones_like(out_.at(o.value)));
     }
   }
@@ -132,6 +137,7 @@ class Reverse {
       c.results.push_back(out_.at(r));
       c.cotangents.push_back(active_.holds(r) ? cotangent_of(r) : Tensor());
     }
+    if (planted(GradientBug::WrongResult)) std::reverse(c.cotangents.begin(), c.cotangents.end());
     for (size_t i = 0; i < n.args.size(); ++i)
       for (const Value* v : operands_of(n.args[i])) c.wanted[i].push_back(v && active_.holds(v));
     out_.recorder().set_where(n.where);
@@ -139,7 +145,8 @@ class Reverse {
     for (size_t i = 0; i < n.args.size(); ++i) {
       const auto operands = operands_of(n.args[i]);
       for (size_t k = 0; k < c.gradients[i].size(); ++k)
-        if (c.gradients[i][k].defined()) accumulate(operands[k], c.gradients[i][k]);
+        if (c.gradients[i][k].defined())
+          accumulate(operands[planted(GradientBug::ListShifted) ? (k + 1) % operands.size() : k], c.gradients[i][k]);
     }
   }
 

@@ -4,6 +4,7 @@
 
 #include "autograd/rules/forms.h"
 #include "base/check.h"
+#include "base/gradient_bugs.h"
 #include "ops/derivative.h"
 
 namespace toroid::autograd {
@@ -31,7 +32,8 @@ void GradientCall::set(std::string_view param, const Tensor& gradient, size_t it
   const auto* list = std::get_if<std::vector<Tensor>>(&args()[i]);
   const Tensor& operand = list ? (*list)[item] : std::get<Tensor>(args()[i]);
   gradients[i].resize(wanted[i].size());
-  gradients[i][item] = cast_to(sum_to(gradient, sizes_of(operand)), operand.dtype());
+  const Tensor summed = sum_to(gradient, sizes_of(operand));
+  gradients[i][item] = planted(GradientBug::DtypeNotCast) ? summed : cast_to(summed, operand.dtype());
 }
 
 Tensor GradientCall::cotangent(size_t r) const {

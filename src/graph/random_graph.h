@@ -14,6 +14,8 @@ struct RandomGraphOptions {
   bool control_flow = false;   // cond, while_loop and scan, also nested
   bool special_values = true;  // NaN and infinities in some inputs, and operations that make them
   bool degenerate = false;     // sizes of 0 (symbols included), operands without dimensions, empty ones whose ranks differ
+  bool doubles = false;        // each float is an f64: for differences
+  bool complex_numbers = false;  // products, quotients and Fourier transforms of complex numbers between real ones
   bool bad_indices = false;    // one operation may get an index that its dimension does not have; its result is an output
 };
 

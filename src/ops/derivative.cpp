@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "base/check.h"
+#include "base/gradient_bugs.h"
 #include "ops/rows/forms.h"
 #include "ops/scalar_program.h"
 #include "ops/slopes.h"
@@ -53,7 +54,9 @@ void derive(Derivation& out, const Op& op, size_t param, std::span<const TypeArg
   if (!derivative.builder) return;
   const S g = cast(grad, derivative.dtype), value = out.program.times(g, derivative);
   // What has no part in the end has none here, also where the derivative is infinite: a value that was not chosen.
-  out.value = value.builder && out.program.may_be_singular(derivative) ? select(g == 0.0, lit(g, 0), value) : value;
+  out.value = value.builder && !planted(GradientBug::ChosenAlone) && out.program.may_be_singular(derivative)
+                  ? select(g == 0.0, lit(g, 0), value)
+                  : value;
 }
 
 S derived_formula(const FormulaCall& f) {

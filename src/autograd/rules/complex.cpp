@@ -2,6 +2,7 @@
 // dL/dx + i dL/dy, as PyTorch has it: of a function that is complex differentiable, the cotangent times the conjugate of its derivative.
 #include "autograd/rules/forms.h"
 #include "base/check.h"
+#include "base/gradient_bugs.h"
 
 namespace toroid::autograd {
 
@@ -26,7 +27,8 @@ void real_rule(GradientCall& c) {
 }
 
 void c2c_rule(GradientCall& c) {
-  c.set("self", ops::call1("_fft_c2c", {c.cotangent(), c.at("dim"), c.at("normalization"), !c.flag("forward")}));
+  c.set("self", ops::call1("_fft_c2c", {c.cotangent(), c.at("dim"), c.at("normalization"),
+                                        c.flag("forward") == planted(GradientBug::FourierDirection)}));
 }
 
 // The half that is not stored has no cotangent.
@@ -49,7 +51,7 @@ void c2r_rule(GradientCall& c) {
   const Expr stored = size_at(half, last), doubled = size_at(g, last) - stored;
   const Tensor place = iota_along(stored, last, half.dim());
   const Tensor inner = ops::call1("logical_and", {compare_int("gt", place, 0), ops::call1("le.Scalar", {place, doubled})});
-  c.set("self", mul(half, cast_to(where(inner, 2.0, 1.0), half.dtype())));
+  c.set("self", mul(half, cast_to(where(inner, planted(GradientBug::HalfSpectrum) ? 1.0 : 2.0, 1.0), half.dtype())));
 }
 
 constexpr RuleRow kComplexRules[] = {
@@ -79,7 +81,7 @@ bool complex_pointwise_rule(GradientCall& c) {
   const auto operand = [&](const char* param) { return c.wants(param); };
   const auto conj_of = [&](const char* param) -> Arg<Tensor> {
     auto* t = std::get_if<Tensor>(&c.at(param));
-    return t ? Arg<Tensor>(conjugate(*t)) : c.at(param);
+    return t && !planted(GradientBug::ConjugateMissing) ? Arg<Tensor>(conjugate(*t)) : c.at(param);
   };
   if (name == "clone" || name == "positive") {
     c.set("self", g);

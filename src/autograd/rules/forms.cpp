@@ -2,11 +2,18 @@
 
 #include <algorithm>
 
+#include "base/gradient_bugs.h"
+
 namespace toroid::autograd {
 
 using namespace ops::forms;
 
-Tensor zeros(const Sizes& sizes, DType dtype) { return full(sizes, 0, dtype); }
+Tensor zeros(const Sizes& sizes, DType dtype) {
+  Sizes all = sizes;
+  for (Expr& size : all)
+    if (planted(GradientBug::FrozenSize) && !size.is_const()) size = 2;
+  return full(all, 0, dtype);
+}
 Tensor zeros_like(const Tensor& t) { return zeros(sizes_of(t), t.dtype()); }
 Tensor ones_like(const Tensor& t) { return full(sizes_of(t), 1, t.dtype()); }
 
@@ -17,7 +24,10 @@ Tensor sum_to(const Tensor& t, const Sizes& sizes) {
   for (size_t d = 0; d < from.size(); ++d)
     if (d < lead || (sizes[d - lead] == Expr(1) && !(from[d] == Expr(1)))) dims.push_back(static_cast<int64_t>(d));
   if (dims.empty()) return t;
-  const Tensor s = sum(t, dims, true);
+  Tensor s = sum(t, dims, true);
+  if (planted(GradientBug::BroadcastMean)) s = ops::call1("mean.dim", {t, nums(dims), true});
+  if (planted(GradientBug::BroadcastNotSummed))
+    for (s = t; int64_t d : dims) s = slice(s, d, 0, 1);
   return lead == 0 ? s : view(s, sizes);
 }
 

@@ -5,6 +5,7 @@
 // differentiation of linear algebra functions with application in optimum experimental design" (2010). T: transposed.
 #include "autograd/rules/forms.h"
 #include "base/check.h"
+#include "base/gradient_bugs.h"
 
 namespace toroid::autograd {
 
@@ -47,7 +48,8 @@ Tensor identity_times(const Tensor& factors, const Tensor& like) {
 // d det = det tr(inverse(A) dA).
 void determinant_rule(GradientCall& c) {
   require_real(c);
-  const Tensor scaled = identity_times(mul(c.cotangent(), c.results[0]), c.results[1]);
+  const Tensor scaled =
+      identity_times(planted(GradientBug::DeterminantFactor) ? c.cotangent() : mul(c.cotangent(), c.results[0]), c.results[1]);
   c.set("A", ops::call1("linalg_lu_solve", {c.results[1], c.results[2], scaled, true, true}));
 }
 void logdet_rule(GradientCall& c) {
@@ -66,7 +68,8 @@ void solve_rule(GradientCall& c) {
                                           }()));
   const auto matrix = [&](const Tensor& t) { return is_vector ? unsqueeze(t, t.dim()) : t; };
   const Tensor x = matrix(c.results[0]);
-  const Tensor of_b = ops::call("_linalg_solve_ex", {flipped(a), matrix(c.cotangent()), left, false})[0];
+  const Tensor of_b =
+      ops::call("_linalg_solve_ex", {planted(GradientBug::SolveTransposed) ? a : flipped(a), matrix(c.cotangent()), left, false})[0];
   if (c.wants("A")) c.set("A", negative(left ? product(of_b, flipped(x)) : product(flipped(x), of_b)));
   if (c.wants("B")) c.set("B", is_vector ? select(of_b, of_b.dim() - 1, 0) : of_b);
 }
@@ -87,7 +90,8 @@ void cholesky_rule(GradientCall& c) {
   const bool is_upper = c.flag("upper");
   const Tensor l = is_upper ? flipped(c.results[0]) : c.results[0], g = is_upper ? flipped(c.cotangent()) : c.cotangent();
   const Tensor inner = product(flipped(l), g);
-  const Tensor phi = add(lower(inner, -1), mul(diagonal(ops::call1("diagonal", {inner, num(0), num(-2), num(-1)})), 0.5));
+  const Tensor phi = add(lower(inner, -1), mul(diagonal(ops::call1("diagonal", {inner, num(0), num(-2), num(-1)})),
+                                               planted(GradientBug::CholeskyDiagonal) ? 1.0 : 0.5));
   c.set("self", symmetric_of(solve_triangular(l, solve_triangular(flipped(l), phi, true), false, false)));
 }
 
@@ -143,7 +147,7 @@ void lu_solve_rule(GradientCall& c) {
 // values[j] - values[i], and 1 on the diagonal.
 Tensor gaps(const Tensor& values) {
   const Tensor gap = sub(unsqueeze(values, values.dim() - 1), unsqueeze(values, values.dim()));
-  return add(gap, diagonal(ones_like(values)));
+  return add(planted(GradientBug::EighGaps) ? negative(gap) : gap, diagonal(ones_like(values)));
 }
 Tensor off_diagonal(const Tensor& t) { return sub(t, diagonal(ops::call1("diagonal", {t, num(0), num(-2), num(-1)}))); }
 

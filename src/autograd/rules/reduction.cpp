@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "autograd/rules/forms.h"
+#include "base/gradient_bugs.h"
 
 namespace toroid::autograd {
 
@@ -20,7 +21,10 @@ Tensor spread(const GradientCall& c, const Tensor& t) {
   return with_reduced_dims(t, self, reduced(c, self), keeps(c));
 }
 
-void sum_rule(GradientCall& c) { c.set("self", expand(spread(c, c.cotangent()), sizes_of(c.tensor("self")))); }
+void sum_rule(GradientCall& c) {
+  const Tensor g = planted(GradientBug::SumCotangent) ? ones_like(c.cotangent()) : c.cotangent();
+  c.set("self", expand(spread(c, g), sizes_of(c.tensor("self"))));
+}
 
 // Of one zero, the product of the others; of several, nothing.
 void prod_rule(GradientCall& c) {
@@ -32,14 +36,16 @@ void prod_rule(GradientCall& c) {
   };
   const Tensor is_zero = compare("eq", self, 0.0), zeros = sum(cast_to(is_zero, DType::I64), reduced(c, self), true);
   const Tensor others = over(where(is_zero, 1.0, self));
-  const Tensor of_one = where(ops::call1("logical_and", {is_zero, compare_int("eq", zeros, 1)}), others, 0.0);
+  const Tensor of_one =
+      where(ops::call1("logical_and", {is_zero, compare_int("eq", zeros, planted(GradientBug::ProductOfZeros) ? -1 : 1)}), others, 0.0);
   c.set("self", mul(g, where(compare_int("eq", zeros, 0), div(spread(c, c.results[0]), self), of_one)));
 }
 
 // Equal extrema share the gradient evenly.
 void extremum_rule(GradientCall& c) {
   const Tensor self = c.tensor("self");
-  const Tensor chosen = cast_to(compare("eq", self, spread(c, c.results[0])), self.dtype());
+  const Tensor chosen = cast_to(compare(planted(GradientBug::ExtremumMask) ? "ge" : "eq", self, spread(c, c.results[0])), self.dtype());
+  if (planted(GradientBug::ExtremumWhole)) return c.set("self", mul(chosen, spread(c, c.cotangent())));
   c.set("self", mul(chosen, div(spread(c, c.cotangent()), sum(chosen, reduced(c, self), true))));
 }
 
@@ -55,7 +61,7 @@ void median_rule(GradientCall& c) {
 void picked_rule(GradientCall& c) {
   const Tensor self = c.tensor("self"), g = c.cotangent(0);
   if (self.dim() == 0) return c.set("self", g);
-  const int64_t dim = dim_of(c, "dim", self);
+  const int64_t dim = (dim_of(c, "dim", self) + planted(GradientBug::PickedDimension)) % self.dim();
   const bool put_back = c.results[1].dim() < self.dim();
   const auto whole = [&](const Tensor& t) { return put_back ? unsqueeze(t, dim) : t; };
   c.set("self", scatter_add(zeros_like(self), dim, whole(c.results[1]), whole(g)));
@@ -72,18 +78,21 @@ Tensor masked_product(const Tensor& a, const Tensor& b) { return where(compare("
 
 void softmax_rule(GradientCall& c) {
   const Tensor y = c.results[0], scaled = masked_product(c.cotangent(), y);
+  if (planted(GradientBug::SoftmaxSum)) return c.set("self", scaled);
   c.set("self", sub(scaled, masked_product(summed_along(scaled, softmax_dim(c)), y)));
 }
 void log_softmax_rule(GradientCall& c) {
   const Tensor g = c.cotangent();
-  c.set("self", sub(g, mul(exp(c.results[0]), summed_along(g, softmax_dim(c)))));
+  const Tensor shared = mul(exp(c.results[0]), summed_along(g, softmax_dim(c)));
+  c.set("self", planted(GradientBug::LogSoftmaxSign) ? add(g, shared) : sub(g, shared));
 }
 
 void logsumexp_rule(GradientCall& c) {
   const Tensor self = c.tensor("self"), y = spread(c, c.results[0]);
   // Rows of -inf alone have the gradient that exp(-inf) has.
   const Tensor finite = where(compare("eq", y, -INFINITY), 0.0, y);
-  c.set("self", mul(spread(c, c.cotangent()), exp(sub(self, finite))));
+  const Tensor slope = exp(sub(self, finite));
+  c.set("self", planted(GradientBug::LogsumexpCotangent) ? slope : mul(spread(c, c.cotangent()), slope));
 }
 
 // The subgradient 0 where the norm is 0. Powers as in PyTorch's norm_backward.
@@ -100,7 +109,7 @@ void vector_norm_rule(GradientCall& c) {
   }
   Tensor scaled = p < 2 ? mul(sign, pow(size, p - 1)) : mul(x, pow(size, p - 2));
   if (p < 1) scaled = where(compare("eq", x, 0.0), 0.0, scaled);
-  c.set("self", where(is_zero, 0.0, mul(scaled, mul(g, pow(y, 1 - p)))));
+  c.set("self", where(is_zero, 0.0, mul(scaled, mul(g, pow(y, planted(GradientBug::NormPower) ? -p : 1 - p)))));
 }
 
 constexpr RuleRow kReductionRules[] = {

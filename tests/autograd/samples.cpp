@@ -1,0 +1,211 @@
+// Calls whose gradients are checked against differences.
+#include <cmath>
+#include <random>
+
+#include "autograd/checks.h"
+
+namespace toroid::autograd {
+namespace {
+
+using Sizes = std::vector<int64_t>;
+
+std::mt19937 random_bits;
+
+}  // namespace
+
+Tensor floats(const Sizes& sizes, double lo, double hi) {
+  std::uniform_real_distribution<double> draw(lo, hi);
+  Tensor t = Tensor::empty(sizes, DType::F64);
+  for (int64_t i = 0; i < t.numel(); ++i) t.data<double>()[i] = draw(random_bits);
+  return t;
+}
+Tensor integers(const Sizes& sizes, std::initializer_list<double> values) {
+  return Tensor::of(std::vector<double>(values), sizes, DType::I64);
+}
+std::vector<Expr> list(std::initializer_list<int64_t> v) { return {v.begin(), v.end()}; }
+
+namespace {
+
+Tensor product(const Tensor& a, const Tensor& b) { return ops::call1("mm", {a, b}); }
+Tensor transposed(const Tensor& a) { return ops::call1("t", {a}); }
+Tensor well_conditioned(int64_t n) {
+  Tensor a = floats({n, n});
+  for (int64_t i = 0; i < n; ++i) a.data<double>()[i * n + i] += 5;
+  return a;
+}
+Tensor symmetric(int64_t n) {
+  const Tensor a = well_conditioned(n);
+  return ops::call1("add.Tensor", {a, transposed(a)});
+}
+Tensor positive_definite(int64_t n) {
+  const Tensor a = well_conditioned(n);
+  return product(a, transposed(a));
+}
+Tensor complexes(Sizes sizes) {
+  sizes.push_back(2);
+  return ops::call1("view_as_complex", {floats(sizes)});
+}
+
+}  // namespace
+
+std::vector<Sample> samples() {
+  random_bits.seed(7);
+  const Tensor x = floats({2, 3, 4}), m = floats({3, 4});
+  const Tensor with_zero = Tensor::of({1, 2, 0, 3, -1, 2, 2, 0, 0, 1, 3, 2}, {3, 4}, DType::F64);
+  const Tensor index = integers({2, 3}, {0, 1, 1, 2, 0, 2});
+  std::vector<Sample> out;
+  const Tensor integral = ops::call1("round", {x}), mirrored = ops::call1("flip", {integral, list({2})});
+  const auto add = [&](const char* op, CallArgs args) { out.push_back({op, std::move(args)}); };
+  const auto add_tied = [&](const char* op, CallArgs args) { out.push_back({.op = op, .args = std::move(args), .tied = true}); };
+  // reductions
+  add("sum.dim_IntList", {x, list({1})});
+  add("sum.dim_IntList", {x, list({0, -1}), true});
+  add("prod", {m});
+  add("prod.dim_int", {with_zero, Expr(1)});
+  add("amax", {x, list({1})});
+  add("amin", {x, list({0, 2}), true});
+  add("median", {m});
+  add("nanmedian", {m});
+  for (const char* op : {"max.dim", "min.dim", "median.dim", "nanmedian.dim", "mode", "sort", "cummax", "cummin"}) add(op, {x, Expr(1)});
+  add("sort.stable", {x, true, Expr(1), true});
+  add("kthvalue", {x, Expr(2), Expr(-1)});
+  add("topk", {x, Expr(2), Expr(1)});
+  for (const char* op : {"_softmax", "_log_softmax"}) add(op, {x, Expr(1), false});
+  for (const char* op : {"softmax.int", "log_softmax.int", "special_softmax", "special_log_softmax"}) add(op, {x, Expr(-1)});
+  add("logsumexp", {x, list({0, 2})});
+  for (double p : {1.0, 2.0, 3.0, 1.5, 0.5, HUGE_VAL}) add("linalg_vector_norm", {x, p, list({1}), true});
+  for (const char* op : {"amax", "amin"}) add_tied(op, {integral, list({1})});
+  add_tied("maximum", {integral, mirrored});
+  add_tied("minimum", {integral, mirrored});
+  // scans
+  add("cumsum", {x, Expr(1)});
+  add("cumprod", {with_zero, Expr(1)});
+  add("logcumsumexp", {x, Expr(0)});
+  // products
+  add("mm", {m, floats({4, 2})});
+  add("mm", {floats({3, 3}), floats({3, 3})});
+  add("bmm", {x, floats({2, 4, 3})});
+  const Tensor image = floats({2, 4, 7, 6});
+  for (bool transposed : {false, true})
+    for (int64_t groups : {1, 2})
+      add("convolution",
+          {image, transposed ? floats({4, 3, 3, 2}) : floats({6, 4 / groups, 3, 2}), transposed ? floats({3 * groups}) : floats({6}),
+           list({2, 1}), list({1, 0}), list({1, 2}), transposed, list({transposed ? 1 : 0, 0}), Expr(groups)});
+  add("convolution", {floats({2, 3, 9}), floats({5, 3, 4}), Arg<Tensor>(), list({3}), list({2}), list({1}), false, list({0}), Expr(1)});
+  // indices
+  add("index.Tensor", {m, std::vector<Tensor>{integers({4}, {0, 2, 2, -1})}});
+  for (bool accumulate : {true, false}) add("index_put", {m, std::vector<Tensor>{integers({2}, {0, 2})}, floats({2, 4}), accumulate});
+  add("embedding", {m, index});
+  add("gather", {m, Expr(1), index});
+  add("gather", {floats({3, 3}), Expr(0), index});
+  add("scatter.src", {m, Expr(0), integers({2, 3}, {0, 1, 2, 2, 0, 1}), floats({2, 4})});
+  add("scatter_add", {m, Expr(0), index, floats({2, 3})});
+  for (const char* kind : {"sum", "mean", "amax", "amin", "prod"})
+    for (bool include : {true, false}) add("scatter_reduce.two", {m, Expr(0), index, floats({2, 3}), std::string(kind), include});
+  add("scatter_reduce.two", {with_zero, Expr(0), index, Tensor::of({0, 1, 2, 3, 0, 4}, {2, 3}, DType::F64), std::string("prod"), true});
+  add("cat", {std::vector<Tensor>{x, floats({2, 1, 4}), floats({2, 2, 4})}, Expr(1)});
+  add("cat", {std::vector<Tensor>{x, floats({2, 3, 4}), floats({2, 3, 4})}, Expr(-1)});
+  add("constant_pad_nd", {x, list({1, 2, -1, 0}), 3.0});
+  add("_to_copy", {x, DType::F64});
+  add("slice_scatter", {m, floats({3, 2}), Expr(1), Expr(0), Expr(4), Expr(2)});
+  add("select_scatter", {m, floats({3}), Expr(1), Expr(2)});
+  add("diagonal_scatter", {m, floats({3})});
+  add("as_strided_scatter", {m, floats({2, 2}), list({2, 2}), list({4, 1})});
+  // views
+  add("expand", {floats({3, 1}), list({2, 3, 4})});
+  add("expand_copy", {floats({3, 1}), list({3, 4})});
+  add("broadcast_to", {floats({3, 1}), list({2, 3, 4})});
+  add("flip", {x, list({0, 2})});
+  add("roll", {x, list({1, -2}), list({0, 2})});
+  add("roll", {x, list({5})});
+  add("repeat", {m, list({2, 1, 3})});
+  for (const char* op : {"unfold", "unfold_copy"}) add(op, {x, Expr(2), Expr(3), Expr(1)});
+  add("unfold", {floats({40}), Expr(0), Expr(20), Expr(7)});
+  for (const char* op : {"as_strided", "as_strided_copy"}) add(op, {m, list({3, 3}), list({4, 1}), Expr(1)});
+  // kinds of rows
+  add("mul.Tensor", {x, floats({4})});
+  add("mul.Tensor", {x, ops::call1("_to_copy", {floats({4}), DType::F32})});
+  add("mul.Tensor", {x, floats({1, 3, 1})});
+  add("clamp", {x, -1.0, 1.0});
+  add("where.self", {ops::call1("gt.Scalar", {m, 0.0}), m, floats({4})});
+  add("permute", {x, list({2, 0, 1})});
+  add("view_copy", {x, list({6, 4})});
+  add("_unsafe_view", {x, list({4, 6})});
+  add("split.Tensor", {x, Expr(2), Expr(1)});
+  add("reflection_pad1d", {m, list({2, 1})});
+  add("diagonal", {m, Expr(1)});
+  // matrices
+  const Tensor a = well_conditioned(4), b = floats({4, 3});
+  add("linalg_inv_ex", {a});
+  add("_linalg_det", {a});
+  out.back().results = {0};
+  add("_linalg_slogdet", {a});
+  out.back().results = {1};
+  add("_linalg_solve_ex", {a, b});
+  out.back().results = {0};
+  add("_linalg_solve_ex", {a, transposed(b), false});
+  out.back().results = {0};
+  add("_linalg_solve_ex", {a, floats({4})});
+  out.back().results = {0};
+  for (bool upper : {true, false}) {
+    const Tensor triangle = ops::call1(upper ? "triu" : "tril", {a});
+    for (bool unit : {true, false}) {
+      add("linalg_solve_triangular", {triangle, b, upper, true, unit});
+      add("linalg_solve_triangular", {triangle, transposed(b), upper, false, unit});
+    }
+    out.push_back({"linalg_cholesky_ex", {positive_definite(4), upper}, true});
+  }
+  for (const Tensor& t : {a, floats({5, 3}), floats({3, 5})}) add("linalg_lu_factor_ex", {t});
+  const auto lu = ops::call("linalg_lu_factor_ex", {a});
+  add("lu_unpack", {lu[0], lu[1]});
+  for (bool left : {true, false})
+    for (bool adjoint : {true, false}) add("linalg_lu_solve", {lu[0], lu[1], left ? b : transposed(b), left, adjoint});
+  out.push_back({"_linalg_eigh", {symmetric(4)}, true, {0}});
+  out.push_back({"_linalg_eigh", {symmetric(4), std::string("L"), false}, true, {0}});
+  for (const Tensor& t : {a, floats({5, 3}), floats({3, 5})}) {
+    add("_linalg_svd", {t});
+    add("_linalg_svd", {t, false, false});
+    out.back().results = {1};
+    add("linalg_qr", {t});
+  }
+  for (const char* op : {"linalg_householder_product", "orgqr"}) add(op, {floats({5, 4}), floats({3})});
+  add("linalg_matrix_exp", {floats({3, 3}, -0.5, 0.5)});
+  for (const Tensor& t : {floats({5, 3}), floats({3, 5})}) {
+    add("linalg_pinv", {t, 1e-9});
+    add("linalg_pinv.rcond_tensor", {t, Tensor::of({1e-9}, {}, DType::F64)});
+    add("linalg_pinv.atol_rtol_float", {t});
+    add("linalg_pinv.atol_rtol_tensor", {t});
+  }
+  // complex numbers, with real results
+  const Tensor pairs = floats({3, 4, 2});
+  add("view_as_complex", {pairs});
+  add("view_as_complex_copy", {pairs});
+  add("complex", {m, floats({3, 4})});
+  add("_fft_r2c", {m, list({1}), Expr(0), true});
+  add("_fft_r2c", {m, list({0, 1}), Expr(1), false});
+  // complex operands
+  const Tensor z = complexes({3, 4}), w = complexes({4});
+  for (const char* op : {"_conj", "_conj_physical", "conj_physical", "resolve_conj", "resolve_neg", "view_as_real", "view_as_real_copy",
+                         "real", "exp", "abs", "neg", "clone"})
+    add(op, {z});
+  add("real", {m});
+  for (const char* op : {"add.Tensor", "sub.Tensor", "mul.Tensor", "div.Tensor"}) {
+    add(op, {z, w});
+    add(op, {z, floats({4})});
+    add(op, {m, w});
+  }
+  for (bool forward : {true, false}) add("_fft_c2c", {z, list({0, 1}), Expr(1), forward});
+  for (int64_t last : {6, 7}) add("_fft_c2r", {z, list({1}), Expr(2), Expr(last)});
+  add("sum.dim_IntList", {z, list({1})});
+  add("index.Tensor", {z, std::vector<Tensor>{integers({4}, {0, 2, 2, -1})}});
+  add("mm", {z, complexes({4, 2})});
+  return out;
+}
+
+std::vector<Sample> composite_samples() {
+  random_bits.seed(8);
+  std::vector<Sample> out;
+  return out;
+}
+
+}  // namespace toroid::autograd
