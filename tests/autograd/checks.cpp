@@ -195,7 +195,8 @@ std::shared_ptr<Graph> graph_of(const Sample& s) {
   for (size_t r = 0; r < results.size(); ++r) {
     const bool counts = s.results.empty() || std::count(s.results.begin(), s.results.end(), r);
     if (!counts || !(is_float(results[r].dtype()) || is_complex(results[r].dtype()))) continue;
-    const Tensor real = is_complex(results[r].dtype()) ? ops::call1("view_as_real", {ops::call1("resolve_conj", {results[r]})}) : results[r];
+    const Tensor real =
+        is_complex(results[r].dtype()) ? ops::call1("view_as_real", {ops::call1("resolve_conj", {results[r]})}) : results[r];
     g->outputs.push_back({recorder.value_of(real), {}, -1});
   }
   return g;
@@ -297,19 +298,41 @@ std::string wrong_corner() {
   };
   // What is not chosen has no part, also where its slope is infinite.
   const auto chosen = [](const char* name) {
-    return [=](const Inputs& t) {
-      return Inputs{call1("where.self", {call1("gt.Scalar", {t[0], 1.0}), call1(name, {t[0]}), 0.0})};
-    };
+    return [=](const Inputs& t) { return Inputs{call1("where.self", {call1("gt.Scalar", {t[0], 1.0}), call1(name, {t[0]}), 0.0})}; };
   };
   const Corner corners[] = {
-      {"detach", {x}, [](const Inputs& t) { return Inputs{call1("mul.Tensor", {call1("detach", {t[0]}), t[0]})}; }, {{-1, 0, 2, 0}}},
+      {"detach",
+       {x},
+       [](const Inputs& t) {
+         return Inputs{call1("mul.Tensor", {call1("detach", {t[0]}), t[0]})};
+       },
+       {{-1, 0, 2, 0}}},
       {"detach of all", {x}, [](const Inputs& t) { return Inputs{call1("detach", {t[0]})}; }, {{0, 0, 0, 0}}},
-      {"integers", {x}, [](const Inputs& t) { return Inputs{call1("_to_copy", {call1("_to_copy", {t[0], DType::I64}), DType::F64})}; },
+      {"integers",
+       {x},
+       [](const Inputs& t) {
+         return Inputs{call1("_to_copy", {call1("_to_copy", {t[0], DType::I64}), DType::F64})};
+       },
        {{0, 0, 0, 0}}},
-      {"two outputs", {x}, [](const Inputs& t) { return Inputs{call1("neg", {t[0]}), call1("mul.Tensor", {t[0], 3.0})}; }, {{2, 2, 2, 2}}},
-      {"one output twice", {x}, [](const Inputs& t) { return Inputs{t[0], t[0]}; }, {{2, 2, 2, 2}}},
-      {"a tied parameter", {x, x}, [](const Inputs& t) { return Inputs{call1("mul.Tensor", {t[0], t[1]})}; },
-       {{-2, 0, 4, 0}, {-2, 0, 4, 0}}, true},
+      {"two outputs",
+       {x},
+       [](const Inputs& t) {
+         return Inputs{call1("neg", {t[0]}), call1("mul.Tensor", {t[0], 3.0})};
+       },
+       {{2, 2, 2, 2}}},
+      {"one output twice",
+       {x},
+       [](const Inputs& t) {
+         return Inputs{t[0], t[0]};
+       },
+       {{2, 2, 2, 2}}},
+      {"a tied parameter",
+       {x, x},
+       [](const Inputs& t) {
+         return Inputs{call1("mul.Tensor", {t[0], t[1]})};
+       },
+       {{-2, 0, 4, 0}, {-2, 0, 4, 0}},
+       true},
       {"embedding", {table, rows}, embedding(-1, false), {{1, 3, 0}}},
       {"embedding with padding", {table, rows}, embedding(1, false), {{1, 0, 0}}},
       {"embedding by frequency", {table, rows}, embedding(-1, true), {{1, 1, 0}}},
@@ -319,7 +342,8 @@ std::string wrong_corner() {
   for (const Corner& c : corners) {
     const Inputs found = gradients_of(c.inputs, c.fn, c.tied);
     for (size_t i = 0; i < c.expected.size(); ++i)
-      if (found[i].to_vector() != c.expected[i]) return fmt::format("{}: gradient {} is [{}]", c.what, i, fmt::join(found[i].to_vector(), ", "));
+      if (found[i].to_vector() != c.expected[i])
+        return fmt::format("{}: gradient {} is [{}]", c.what, i, fmt::join(found[i].to_vector(), ", "));
   }
   return "";
 }

@@ -30,8 +30,8 @@ TEST_F(Rules, AtCorners) { EXPECT_EQ(wrong_corner(), ""); }
 
 // Rules of which no difference can be taken.
 const std::set<std::string> kWithoutSample = {
-    "detach", "detach_copy", "normal.Tensor_float", "normal.float_Tensor", "normal.Tensor_Tensor", "bernoulli", "bernoulli.p",
-    "embedding_renorm"};
+    "detach",    "detach_copy", "normal.Tensor_float", "normal.float_Tensor", "normal.Tensor_Tensor",
+    "bernoulli", "bernoulli.p", "embedding_renorm"};
 
 TEST_F(Rules, EachHasASample) {
   std::set<std::string> sampled;

@@ -77,6 +77,10 @@ std::vector<Sample> samples() {
   for (const char* op : {"amax", "amin"}) add_tied(op, {integral, list({1})});
   add_tied("maximum", {integral, mirrored});
   add_tied("minimum", {integral, mirrored});
+  for (double p : {1.0, 2.0, 3.0, 1.5}) {
+    add("cdist", {m, floats({2, 4}), p});
+    add("_cdist_forward", {x, floats({2, 2, 4}), p, std::monostate{}});
+  }
   // scans
   add("cumsum", {x, Expr(1)});
   add("cumprod", {with_zero, Expr(1)});
@@ -127,6 +131,11 @@ std::vector<Sample> samples() {
   add("mul.Tensor", {x, ops::call1("_to_copy", {floats({4}), DType::F32})});
   add("mul.Tensor", {x, floats({1, 3, 1})});
   add("clamp", {x, -1.0, 1.0});
+  for (const char* op : {"sin", "cos", "tanh", "exp", "sigmoid", "atan", "erf", "gelu"}) add(op, {x});
+  for (const char* op : {"log", "sqrt", "rsqrt", "lgamma"}) add(op, {floats({3, 4}, 0.5, 2)});
+  add("pow.Tensor_Scalar", {floats({3, 4}, 0.5, 2), 2.5});
+  add("pow.Tensor_Tensor", {floats({3, 4}, 0.5, 2), m});
+  add("div.Tensor", {m, floats({4}, 0.5, 2)});
   add("where.self", {ops::call1("gt.Scalar", {m, 0.0}), m, floats({4})});
   add("permute", {x, list({2, 0, 1})});
   add("view_copy", {x, list({6, 4})});
@@ -199,6 +208,15 @@ std::vector<Sample> samples() {
   add("sum.dim_IntList", {z, list({1})});
   add("index.Tensor", {z, std::vector<Tensor>{integers({4}, {0, 2, 2, -1})}});
   add("mm", {z, complexes({4, 2})});
+  for (const char* op : {"exp2", "expm1", "log",  "log2", "log10", "log1p", "sqrt", "rsqrt", "reciprocal", "square",  "sin",   "cos",
+                         "tan",  "asin",  "acos", "atan", "sinh",  "cosh",  "tanh", "asinh", "atanh",      "sigmoid", "angle", "prod"})
+    add(op, {z});
+  add("pow.Tensor_Tensor", {z, w});
+  add("where.self", {ops::call1("gt.Scalar", {m, 0.0}), z, w});
+  for (double p : {1.0, 2.0, 3.0, 1.5}) add("linalg_vector_norm", {z, p, list({1}), true});
+  for (const char* op : {"cumsum", "cumprod", "cumsum"}) add(op, {z, Expr(1)});
+  add("convolution",
+      {complexes({1, 2, 5}), complexes({3, 2, 2}), complexes({3}), list({2}), list({1}), list({1}), false, list({0}), Expr(1)});
   return out;
 }
 

@@ -41,6 +41,11 @@ Tensor with_reduced_dims(const Tensor& t, const Tensor& of, const std::vector<in
 
 Tensor flip(const Tensor& t, int64_t dim) { return ops::call1("flip", {t, nums({dim})}); }
 
+Tensor conjugate(const Tensor& t) { return is_complex(t.dtype()) ? ops::call1("conj_physical", {t}) : t; }
+
+Tensor is_zero(const Tensor& t) { return compare("eq", is_complex(t.dtype()) ? abs(t) : t, 0.0); }
+Tensor one_for_zero(const Tensor& t) { return where(is_zero(t), is_complex(t.dtype()) ? Arg<Tensor>(full({}, 1, t.dtype())) : 1.0, t); }
+
 Tensor scatter_add(const Tensor& into, int64_t dim, const Tensor& index, const Tensor& values) {
   return ops::call1("scatter_add", {into, num(dim), index, values});
 }

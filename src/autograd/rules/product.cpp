@@ -8,7 +8,7 @@ using namespace ops::forms;
 
 namespace {
 
-Tensor transposed(const Tensor& t) { return ops::call1("transpose.int", {t, num(-2), num(-1)}); }
+Tensor transposed(const Tensor& t) { return ops::call1("transpose.int", {conjugate(t), num(-2), num(-1)}); }
 
 void product_rule(GradientCall& c) {
   const Tensor a = c.tensor(c.op().schema.params[0].name), b = c.tensor("mat2"), g = c.cotangent();
@@ -60,7 +60,7 @@ Tensor weight_gradient(const GradientCall& c, const Tensor& large, const Tensor&
 }
 
 void convolution_rule(GradientCall& c) {
-  const Tensor x = c.tensor("input"), w = c.tensor("weight"), g = c.cotangent();
+  const Tensor x = conjugate(c.tensor("input")), w = conjugate(c.tensor("weight")), g = c.cotangent();
   const bool is_transposed = c.flag("transposed");
   if (c.wants("input")) {
     const Sizes output_padding = is_transposed ? Sizes(c.exprs("stride").size(), Expr(0)) : left_over(c, x, w, g);

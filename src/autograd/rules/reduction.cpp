@@ -28,17 +28,17 @@ void sum_rule(GradientCall& c) {
 
 // Of one zero, the product of the others; of several, nothing.
 void prod_rule(GradientCall& c) {
-  const Tensor self = cast_to(c.tensor("self"), c.results[0].dtype()), g = spread(c, c.cotangent());
+  const Tensor self = conjugate(cast_to(c.tensor("self"), c.results[0].dtype())), g = spread(c, c.cotangent());
   const auto over = [&](const Tensor& t) {
     const auto dims = reduced(c, t);
     return dims.empty() ? view(ops::call1("prod", {flat(t)}), Sizes(static_cast<size_t>(t.dim()), Expr(1)))
                         : ops::call1("prod.dim_int", {t, num(dims[0]), true});
   };
-  const Tensor is_zero = compare("eq", self, 0.0), zeros = sum(cast_to(is_zero, DType::I64), reduced(c, self), true);
-  const Tensor others = over(where(is_zero, 1.0, self));
+  const Tensor zero = is_zero(self), count = sum(cast_to(zero, DType::I64), reduced(c, self), true);
+  const Tensor others = over(one_for_zero(self)), none = zeros({}, g.dtype());
   const Tensor of_one =
-      where(ops::call1("logical_and", {is_zero, compare_int("eq", zeros, planted(GradientBug::ProductOfZeros) ? -1 : 1)}), others, 0.0);
-  c.set("self", mul(g, where(compare_int("eq", zeros, 0), div(spread(c, c.results[0]), self), of_one)));
+      where(ops::call1("logical_and", {zero, compare_int("eq", count, planted(GradientBug::ProductOfZeros) ? -1 : 1)}), others, none);
+  c.set("self", mul(g, where(compare_int("eq", count, 0), div(spread(c, conjugate(c.results[0])), self), of_one)));
 }
 
 // Equal extrema share the gradient evenly.
@@ -95,21 +95,36 @@ void logsumexp_rule(GradientCall& c) {
   c.set("self", planted(GradientBug::LogsumexpCotangent) ? slope : mul(spread(c, c.cotangent()), slope));
 }
 
-// The subgradient 0 where the norm is 0. Powers as in PyTorch's norm_backward.
-void vector_norm_rule(GradientCall& c) {
-  const Tensor x = cast_to(c.tensor("self"), c.results[0].dtype()), y = spread(c, c.results[0]), g = spread(c, c.cotangent());
-  const double p = c.real("ord");
-  if (p == 0) return;
+// The gradient of the p-norm y of x over `dims` (all when empty), times g; y and g have x's dimensions. The subgradient 0 where the norm is
+// 0. Powers as in PyTorch's norm_backward.
+Tensor norm_gradient(const Tensor& x, const Tensor& y, const Tensor& g, double p, const std::vector<int64_t>& dims) {
+  if (p == 0) return zeros_like(x);
   const Tensor sign = unary("sgn", x), size = abs(x), is_zero = compare("eq", y, 0.0);
-  if (p == 1) return c.set("self", mul(sign, g));
-  if (p == 2) return c.set("self", where(is_zero, 0.0, mul(x, div(g, y))));
+  if (p == 1) return mul(sign, g);
+  if (p == 2) return where(is_zero, zeros({}, x.dtype()), mul(x, div(g, y)));
   if (std::isinf(p)) {
-    const Tensor chosen = cast_to(compare("eq", size, y), x.dtype());
-    return c.set("self", mul(mul(sign, chosen), div(g, sum(chosen, reduced(c, x), true))));
+    const Tensor chosen = cast_to(compare("eq", size, y), y.dtype());
+    return mul(mul(sign, chosen), div(g, sum(chosen, dims, true)));
   }
   Tensor scaled = p < 2 ? mul(sign, pow(size, p - 1)) : mul(x, pow(size, p - 2));
-  if (p < 1) scaled = where(compare("eq", x, 0.0), 0.0, scaled);
-  c.set("self", where(is_zero, 0.0, mul(scaled, mul(g, pow(y, planted(GradientBug::NormPower) ? -p : 1 - p)))));
+  if (p < 1) scaled = where(compare("eq", size, 0.0), zeros({}, x.dtype()), scaled);
+  return where(is_zero, zeros({}, x.dtype()), mul(scaled, mul(g, pow(y, planted(GradientBug::NormPower) ? -p : 1 - p))));
+}
+
+void vector_norm_rule(GradientCall& c) {
+  const Tensor self = c.tensor("self"), y = spread(c, c.results[0]);
+  const Tensor x = is_complex(self.dtype()) ? self : cast_to(self, y.dtype());
+  const char* order = c.op().schema.find("ord") >= 0 ? "ord" : "p";
+  c.set("self", norm_gradient(x, y, spread(c, c.cotangent()), c.has(order) ? c.real(order) : 2, reduced(c, x)));
+}
+
+// Rows that are equal have the distance 0, and its subgradient.
+void cdist_rule(GradientCall& c) {
+  const Tensor d = sub(unsqueeze(c.tensor("x1"), -2), unsqueeze(c.tensor("x2"), -3));
+  const int64_t last = d.dim() - 1;
+  const Tensor of_d = norm_gradient(d, unsqueeze(c.results[0], last), unsqueeze(c.cotangent(), last), c.real("p"), {last});
+  if (c.wants("x1")) c.set("x1", sum(of_d, {last - 1}, false));
+  if (c.wants("x2")) c.set("x2", unary("neg", sum(of_d, {last - 2}, false)));
 }
 
 constexpr RuleRow kReductionRules[] = {
@@ -139,6 +154,8 @@ constexpr RuleRow kReductionRules[] = {
     {"special_log_softmax", log_softmax_rule},
     {"logsumexp", logsumexp_rule},
     {"linalg_vector_norm", vector_norm_rule},
+    {"cdist", cdist_rule},
+    {"_cdist_forward", cdist_rule},
 };
 
 }  // namespace

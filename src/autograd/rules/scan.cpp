@@ -23,15 +23,15 @@ void cumsum_rule(GradientCall& c) {
 void cumprod_rule(GradientCall& c) {
   const Tensor g = c.cotangent();
   if (g.dim() == 0) return c.set("self", g);
-  const Tensor x = cast_to(c.tensor("self"), c.results[0].dtype());
+  const Tensor x = conjugate(cast_to(c.tensor("self"), c.results[0].dtype()));
   const int64_t dim = dim_of(c, "dim", x);
-  const Tensor is_zero = compare("eq", x, 0.0), zeros = scanned("cumsum", cast_to(is_zero, DType::I64), dim);
-  const Tensor is_first = ops::call1("logical_and", {is_zero, compare_int("eq", zeros, 1)});
-  const Tensor without = scanned("cumprod", where(is_first, 1.0, x), dim);
-  const Tensor before = div(scanned_back("cumsum", mul(g, c.results[0]), dim), where(is_zero, 1.0, x));
+  const Tensor zero = is_zero(x), count = scanned("cumsum", cast_to(zero, DType::I64), dim);
+  const Tensor is_first = ops::call1("logical_and", {zero, compare_int("eq", count, 1)});
+  const Tensor without = scanned("cumprod", where(is_first, full({}, 1, x.dtype()), x), dim);
+  const Tensor before = div(scanned_back("cumsum", mul(g, conjugate(c.results[0])), dim), one_for_zero(x));
   const Tensor at_first = scanned_back("cumsum", mul(g, without), dim);
   c.set("self", where(is_first, planted(GradientBug::CumprodFirstZero) ? zeros_like(x) : at_first,
-                      where(compare_int("ge", zeros, 1), 0.0, before)));
+                      where(compare_int("ge", count, 1), zeros({}, x.dtype()), before)));
 }
 
 // In logarithms, positive and negative cotangents apart, as exp(-result) overflows.
