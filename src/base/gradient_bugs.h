@@ -35,7 +35,7 @@
   BUG(CatOffset, "rules/index.cpp, cat_rule", "each part gets the gradient of the first one") \
   BUG(PadSwapped, "rules/index.cpp, pad_rule", "padding in front and behind are exchanged") \
   BUG(SumCotangent, "rules/reduction.cpp, sum_rule", "the cotangent of a sum is 1") \
-  BUG(ProductOfZeros, "rules/reduction.cpp, prod_rule", "the one zero of a product gets no gradient") \
+  BUG(ProductOfBehind, "rules/reduction.cpp, prod_rule", "what stands behind an element has no part") \
   BUG(ExtremumWhole, "rules/reduction.cpp, extremum_rule", "equal extrema get the whole gradient each") \
   BUG(ExtremumMask, "rules/reduction.cpp, extremum_rule", "an extremum's mask asks for >= in place of ==") \
   BUG(PickedDimension, "rules/reduction.cpp, picked_rule", "the dimension is off by one") \

@@ -8,13 +8,14 @@ namespace toroid::graph {
 struct RandomGraphOptions {
   int nodes = 12;
   bool dynamic_sizes = true;
-  bool in_place = true;          // also writes through views; the functionalize pass must run before the interpreter can
-  bool mixed_dtypes = true;      // f64, f16, bf16, i64, i32, u8 and bool besides f32
-  bool data_dependent = true;    // sizes that only a run tells (nonzero, masked_select), now and then
-  bool control_flow = false;     // cond, while_loop and scan, also nested
-  bool special_values = true;    // NaN and infinities in some inputs, and operations that make them
-  bool degenerate = false;       // sizes of 0 (symbols included), operands without dimensions, empty ones whose ranks differ
-  bool doubles = false;          // each float is an f64: for differences
+  bool in_place = true;        // also writes through views; the functionalize pass must run before the interpreter can
+  bool mixed_dtypes = true;    // f64, f16, bf16, i64, i32, u8 and bool besides f32
+  bool data_dependent = true;  // sizes that only a run tells (nonzero, masked_select), now and then
+  bool control_flow = false;   // cond, while_loop and scan, also nested
+  bool special_values = true;  // NaN and infinities in some inputs, and operations that make them
+  bool degenerate = false;     // sizes of 0 (symbols included), operands without dimensions, empty ones whose ranks differ
+  // For differences: each float is an f64, and no operation overwrites one element twice.
+  bool doubles = false;
   bool complex_numbers = false;  // products, quotients and Fourier transforms of complex numbers between real ones
   bool bad_indices = false;      // one operation may get an index that its dimension does not have; its result is an output
 };

@@ -145,6 +145,10 @@ bool complex_pointwise_rule(GradientCall& c) {
       c.set("self", mul(g, conjugate(mul(exponent, ops::call1(name, {x, lower})))));
     }
     if (operand("exponent")) c.set("exponent", mul(g, conjugate(mul(y, log(x)))));
+  } else if (name == "sgn") {  // what changes the size alone has no part
+    const Tensor sign = c.results[0], size = abs(c.tensor("self"));
+    const Tensor along = ops::call1("real", {mul(g, conjugate(sign))});
+    c.set("self", div(sub(g, mul(sign, along)), where(compare("eq", size, 0.0), INFINITY, size)));
   } else if (name == "abs") {
     c.set("self", mul(unary("sgn", c.tensor("self")), g));
   } else if (name == "angle") {  // the derivative of atan2(y, x) turns z by a quarter

@@ -45,16 +45,26 @@ Tensor identity_times(const Tensor& factors, const Tensor& like) {
   return diagonal(mul(unsqueeze(factors, factors.dim()), one));
 }
 
+// The gradient of a matrix by its factors: LU and pivots as linalg_lu_factor_ex gives them, g the cotangent of LU.
+Tensor lu_factor_gradient(const Tensor& lu, const Tensor& pivots, const Tensor& g);
+
+// Derivatives of the rules below reach the factors that they read.
+Tensor with_factors(const GradientCall& c, size_t lu, const Tensor& of_a) {
+  if (!c.cotangents[lu].defined()) return of_a;
+  return add(of_a, lu_factor_gradient(c.results[lu], c.results[lu + 1], c.cotangents[lu]));
+}
+
 // d det = det tr(inverse(A) dA).
 void determinant_rule(GradientCall& c) {
   require_real(c);
   const Tensor scaled =
       identity_times(planted(GradientBug::DeterminantFactor) ? c.cotangent() : mul(c.cotangent(), c.results[0]), c.results[1]);
-  c.set("A", ops::call1("linalg_lu_solve", {c.results[1], c.results[2], scaled, true, true}));
+  c.set("A", with_factors(c, 1, ops::call1("linalg_lu_solve", {c.results[1], c.results[2], scaled, true, true})));
 }
 void logdet_rule(GradientCall& c) {
   require_real(c);
-  c.set("A", ops::call1("linalg_lu_solve", {c.results[2], c.results[3], identity_times(c.cotangent(1), c.results[2]), true, true}));
+  const Tensor scaled = identity_times(c.cotangent(1), c.results[2]);
+  c.set("A", with_factors(c, 2, ops::call1("linalg_lu_solve", {c.results[2], c.results[3], scaled, true, true})));
 }
 
 void solve_rule(GradientCall& c) {
@@ -110,12 +120,15 @@ Tensor lu_gradient(const Tensor& p, const Tensor& l, const Tensor& u, const Tens
   return product(p, out);
 }
 
+Tensor lu_factor_gradient(const Tensor& lu, const Tensor& pivots, const Tensor& g) {
+  const auto parts = ops::call("lu_unpack", {lu, pivots, true, true});
+  const Expr k = column_count(parts[1]);
+  return lu_gradient(parts[0], parts[1], parts[2], lower(columns(g, 0, k), -1), upper(rows(g, 0, k)));
+}
+
 void lu_factor_rule(GradientCall& c) {
   require_real(c);
-  const Tensor lu = c.results[0], g = c.cotangent();
-  const auto parts = ops::call("lu_unpack", {lu, c.results[1], true, true});
-  const Expr k = column_count(parts[1]);
-  c.set("A", lu_gradient(parts[0], parts[1], parts[2], lower(columns(g, 0, k), -1), upper(rows(g, 0, k))));
+  c.set("A", lu_factor_gradient(c.results[0], c.results[1], c.cotangent()));
 }
 
 void lu_unpack_rule(GradientCall& c) {

@@ -26,19 +26,23 @@ void sum_rule(GradientCall& c) {
   c.set("self", expand(spread(c, g), sizes_of(c.tensor("self"))));
 }
 
-// Of one zero, the product of the others; of several, nothing.
+// The products of the elements before each one along a dimension, without the element itself.
+Tensor products_before(const Tensor& t, int64_t dim) {
+  const Expr n = size_at(t, dim);
+  const Tensor one_later = slice(pad_dim(t, dim, 1, 0, 1), dim, 0, n);
+  return ops::call1("cumprod", {one_later, num(dim)});
+}
+
+// The product of what stands before an element, times that of what stands behind: right for zeros, and for the derivatives of this one.
 void prod_rule(GradientCall& c) {
-  const Tensor self = conjugate(cast_to(c.tensor("self"), c.results[0].dtype())), g = spread(c, c.cotangent());
-  const auto over = [&](const Tensor& t) {
-    const auto dims = reduced(c, t);
-    return dims.empty() ? view(ops::call1("prod", {flat(t)}), Sizes(static_cast<size_t>(t.dim()), Expr(1)))
-                        : ops::call1("prod.dim_int", {t, num(dims[0]), true});
-  };
-  const Tensor zero = is_zero(self), count = sum(cast_to(zero, DType::I64), reduced(c, self), true);
-  const Tensor others = over(one_for_zero(self)), none = zeros({}, g.dtype());
-  const Tensor of_one =
-      where(ops::call1("logical_and", {zero, compare_int("eq", count, planted(GradientBug::ProductOfZeros) ? -1 : 1)}), others, none);
-  c.set("self", mul(g, where(compare_int("eq", count, 0), div(spread(c, conjugate(c.results[0])), self), of_one)));
+  const Tensor self = conjugate(cast_to(c.tensor("self"), c.results[0].dtype()));
+  const auto dims = reduced(c, self);
+  const Tensor x = dims.empty() ? flat(self) : self;
+  const int64_t dim = dims.empty() ? 0 : dims[0];
+  if (x.dim() == 0) return c.set("self", spread(c, c.cotangent()));
+  Tensor others = products_before(x, dim);
+  if (!planted(GradientBug::ProductOfBehind)) others = mul(others, flip(products_before(flip(x, dim), dim), dim));
+  c.set("self", mul(spread(c, c.cotangent()), dims.empty() ? view(others, sizes_of(self)) : others));
 }
 
 // Equal extrema share the gradient evenly.

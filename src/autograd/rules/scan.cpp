@@ -39,9 +39,11 @@ void logcumsumexp_rule(GradientCall& c) {
   const Tensor g = c.cotangent(), x = c.tensor("self");
   if (x.dim() == 0) return c.set("self", g);
   const int64_t dim = dim_of(c, "dim", x);
+  // Behind elements of -inf alone: the gradient that exp(-inf) has.
+  const Tensor finite = where(compare("eq", c.results[0], -INFINITY), 0.0, c.results[0]);
   const auto part = [&](const Tensor& size, const char* relation) {
     const Tensor logs = where(compare(relation, g, 0.0), log(size), -INFINITY);
-    return exp(add(scanned_back("logcumsumexp", sub(logs, c.results[0]), dim), x));
+    return exp(add(scanned_back("logcumsumexp", sub(logs, finite), dim), x));
   };
   const Tensor positive = part(g, "gt"), negative = part(unary("neg", g), "lt");
   c.set("self", planted(GradientBug::LogcumsumexpSign) ? add(positive, negative) : sub(positive, negative));
