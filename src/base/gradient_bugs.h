@@ -32,6 +32,11 @@
   BUG(GatherDimension, "rules/index.cpp, gather_rule", "gradients go along the last dimension") \
   BUG(MeanCount, "rules/index.cpp, scatter_mean", "the mean counts the old value although it has no part") \
   BUG(ScatterTies, "rules/index.cpp, scatter_extremum", "an extremum's mask asks for >= in place of ==") \
+  BUG(BagPadding, "rules/bags.cpp, counted", "the padding row of a bag gets a gradient") \
+  BUG(BagWeights, "rules/bags.cpp, bag_rule", "the samples' weights are left out") \
+  BUG(BagMean, "rules/bags.cpp, bag_rule", "a mean is not divided by the size of its bag") \
+  BUG(SegmentEdge, "rules/bags.cpp, Runs", "the first element of a run counts to the one before") \
+  BUG(SegmentTies, "rules/bags.cpp, segment_rule", "equal extrema get the whole gradient each") \
   BUG(CatOffset, "rules/index.cpp, cat_rule", "each part gets the gradient of the first one") \
   BUG(PadSwapped, "rules/index.cpp, pad_rule", "padding in front and behind are exchanged") \
   BUG(SumCotangent, "rules/reduction.cpp, sum_rule", "the cotangent of a sum is 1") \

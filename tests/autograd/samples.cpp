@@ -115,6 +115,22 @@ std::vector<Sample> samples() {
   add("select_scatter", {m, floats({3}), Expr(1), Expr(2)});
   add("diagonal_scatter", {m, floats({3})});
   add("as_strided_scatter", {m, floats({2, 2}), list({2, 2}), list({4, 1})});
+  // runs of rows
+  const Tensor bag_index = integers({7}, {0, 2, 1, 2, 2, 0, 1}), offsets = integers({4}, {0, 3, 3, 5});
+  for (const char* op : {"_embedding_bag", "_embedding_bag_forward_only"})
+    for (int64_t mode : {0, 1, 2})
+      for (int64_t padding : {-1, 1})
+        for (bool last : {false, true}) add(op, {m, bag_index, offsets, false, Expr(mode), false, Arg<Tensor>(), last, Expr(padding)});
+  add("_embedding_bag", {m, bag_index, offsets, false, Expr(0), false, floats({7}), false, Expr(1)});
+  const auto add_segments = [&](const Tensor& data, const std::string& how) {
+    add("segment_reduce", {data, how, integers({3}, {2, 4, 1})});
+    add("segment_reduce", {data, how, Arg<Tensor>(), Arg<Tensor>(), integers({4}, {1, 3, 3, 6}), Expr(0), true, 0.5});
+    const Tensor lengths = integers({2, 3}, {2, 4, 1, 1, 0, 5});
+    add("segment_reduce", {transposed(data), how, lengths, Arg<Tensor>(), Arg<Tensor>(), Expr(1), false, 1.5});
+  };
+  for (const char* how : {"sum", "mean", "max", "min", "prod"}) add_segments(floats({7, 2}), how);
+  add_segments(ops::call1("mul.Tensor", {floats({7, 2}), integers({7, 1}, {1, 0, 1, 1, 1, 0, 0})}), "prod");
+  add_tied("segment_reduce", {ops::call1("select.int", {integral, Expr(0), Expr(0)}), std::string("max"), integers({2}, {1, 2})});
   // views
   add("expand", {floats({3, 1}), list({2, 3, 4})});
   add("expand_copy", {floats({3, 1}), list({3, 4})});
