@@ -60,7 +60,8 @@ void pointwise_rule(GradientCall& c) {
 Rule find_rule(const ops::Op& op) {
   static const auto& rules = *[] {
     auto& map = *new std::unordered_map<std::string_view, Rule>;
-    for (auto family : {reduction_rules(), scan_rules(), product_rules(), index_rules(), bag_rules(), view_rules(), linalg_rules(), complex_rules()})
+    for (auto family :
+         {reduction_rules(), scan_rules(), product_rules(), index_rules(), bag_rules(), view_rules(), linalg_rules(), complex_rules()})
       for (auto& row : family) TOROID_CHECK(map.emplace(row.name, row.rule).second, "two gradient rules for {}", row.name);
     return &map;
   }();

@@ -26,6 +26,27 @@ TEST_F(Rules, OfComposites) {
   for (const Sample& s : composite_samples()) EXPECT_EQ(wrong_gradient(s), "");
 }
 
+// Gradients of gradients. Those that are refused, and those that are wrong at some points, are known by name.
+TEST_F(Rules, HaveGradients) {
+  const std::set<std::string> refused = {};
+  const std::set<std::string> wrong_at_zeros = {"cumprod", "segment_reduce"};  // products of elements of which one is 0: by division
+  std::vector<Sample> all = samples();
+  for (auto& s : composite_samples()) all.push_back(s);
+  std::set<std::string> found_refused, found_wrong;
+  for (const Sample& s : all) {
+    if (s.tied) continue;
+    try {
+      const std::string wrong = wrong_second_gradient(s);
+      if (!wrong.empty()) found_wrong.insert(s.op);
+      EXPECT_TRUE(wrong.empty() || wrong_at_zeros.count(s.op)) << wrong;
+    } catch (const UserError&) {
+      found_refused.insert(s.op);
+    }
+  }
+  EXPECT_EQ(found_refused, refused);
+  EXPECT_EQ(found_wrong, wrong_at_zeros);
+}
+
 TEST_F(Rules, AtCorners) { EXPECT_EQ(wrong_corner(), ""); }
 
 // Rules of which no difference can be taken.

@@ -1,5 +1,6 @@
 // Calls whose gradients are checked against differences.
 #include <cmath>
+#include <functional>
 #include <random>
 
 #include "autograd/checks.h"
@@ -44,6 +45,95 @@ Tensor positive_definite(int64_t n) {
 Tensor complexes(Sizes sizes) {
   sizes.push_back(2);
   return ops::call1("view_as_complex", {floats(sizes)});
+}
+
+using Add = std::function<void(const std::string& op, CallArgs args)>;
+
+void add_pools(const Add& add) {
+  const Tensor line = floats({2, 3, 9}), image = floats({2, 3, 7, 6}), block = floats({1, 2, 4, 5, 4});
+  const Arg<Tensor> none;
+  add("avg_pool1d", {line, list({3}), list({2}), list({1}), true, false});
+  for (bool padding_counts : {true, false}) add("avg_pool2d", {image, list({3, 2}), list({2, 2}), list({1, 0}), true, padding_counts});
+  add("avg_pool2d", {image, list({2, 2}), list({}), list({0, 0}), false, true, Expr(3)});
+  add("avg_pool3d", {block, list({2, 2, 2}), list({1, 2, 2})});
+  add("max_pool1d", {line, list({3}), list({2}), list({1}), list({2})});
+  add("max_pool2d", {image, list({3, 2}), list({2, 1}), list({1, 1}), list({1, 2}), true});
+  add("max_pool2d_with_indices", {image, list({3, 2}), list({2, 1})});
+  add("max_pool3d_with_indices", {block, list({2, 2, 2}), list({1, 2, 2})});
+  add("adaptive_avg_pool1d", {line, list({4})});
+  add("adaptive_avg_pool2d", {image, list({3, 4})});
+  add("adaptive_avg_pool3d", {block, list({3, 2, 3})});
+  add("adaptive_max_pool1d", {line, list({4})});
+  add("adaptive_max_pool2d", {image, list({3, 4})});
+  add("fractional_max_pool2d", {image, list({2, 2}), list({3, 3}), floats({2, 3, 2}, 0, 1)});
+  add("max_unpool2d", {floats({1, 1, 2, 2}), integers({1, 1, 2, 2}, {0, 5, 8, 15}), list({4, 4})});
+}
+
+void add_resamplings(const Add& add) {
+  const Tensor line = floats({2, 3, 5}), image = floats({2, 2, 4, 5}), block = floats({1, 2, 3, 4, 3});
+  for (const char* op : {"upsample_nearest1d", "_upsample_nearest_exact1d"}) add(op, {line, list({8})});
+  for (const char* op : {"upsample_nearest2d", "_upsample_nearest_exact2d"}) add(op, {image, list({6, 3})});
+  for (const char* op : {"upsample_nearest3d", "_upsample_nearest_exact3d"}) add(op, {block, list({4, 3, 5})});
+  for (bool corners : {true, false}) {
+    add("upsample_linear1d", {line, list({8}), corners});
+    for (const char* op : {"upsample_bilinear2d", "upsample_bicubic2d", "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"})
+      add(op, {image, list({6, 3}), corners});
+    add("upsample_trilinear3d", {block, list({4, 3, 5}), corners});
+    for (int64_t padding : {0, 1, 2}) {
+      for (int64_t mode : {0, 1, 2}) add("grid_sampler_2d", {image, floats({2, 3, 3, 2}, -1.3, 1.3), Expr(mode), Expr(padding), corners});
+      add("grid_sampler_3d", {block, floats({1, 2, 3, 2, 3}, -1.3, 1.3), Expr(0), Expr(padding), corners});
+    }
+  }
+  add("pixel_shuffle", {floats({1, 8, 2, 3}), Expr(2)});
+  add("im2col", {image, list({2, 3}), list({1, 1}), list({1, 0}), list({1, 2})});
+  add("col2im", {floats({1, 12, 2}), list({4, 4}), list({2, 3}), list({1, 1}), list({0, 0}), list({2, 2})});
+  for (const char* op : {"reflection_pad2d", "replication_pad2d"}) add(op, {image, list({1, 2, 2, 1})});
+}
+
+void add_losses(const Add& add) {
+  const Tensor x = floats({4, 5}), y = floats({4, 5}), log_p = ops::call1("log_softmax.int", {x, Expr(1)});
+  const Tensor p = floats({4, 5}, 0.1, 0.9), t = floats({4, 5}, 0.1, 0.9), classes = integers({4}, {1, 4, 0, 1}),
+               weight = floats({5}, 0.5, 2);
+  const Tensor signs = ops::call1("sign", {y}), sign = ops::call1("sign", {floats({4})});
+  for (int64_t reduction : {0, 1, 2}) {
+    const Expr r(reduction);
+    for (const char* op : {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"}) add(op, {x, y, r});
+    for (const char* op : {"binary_cross_entropy", "binary_cross_entropy_with_logits"}) add(op, {p, t, floats({4, 5}, 0.5, 2)});
+    for (const Expr& ignored : {Expr(-100), Expr(1)}) {
+      add("nll_loss", {log_p, classes, weight, r, ignored});
+      add("cross_entropy_loss", {x, classes, weight, r, ignored, 0.1});
+    }
+    add("cross_entropy_loss", {x, p, weight, r, Expr(-100), 0.1});
+    add("nll_loss2d", {floats({2, 3, 2, 2}), integers({2, 2, 2}, {0, 1, 2, 0, 1, 2, 2, 1}), Arg<Tensor>(), r});
+    add("kl_div", {log_p, t, r});
+    add("kl_div", {log_p, y, r, true});
+    add("soft_margin_loss", {x, signs, r});
+    add("margin_ranking_loss", {floats({4}), floats({4}), sign, 0.5, r});
+    add("hinge_embedding_loss", {x, signs, 1.0, r});
+    add("cosine_embedding_loss", {x, y, sign, 0.1, r});
+    add("triplet_margin_loss", {x, y, floats({4, 5}), 1.0, 2.0, 1e-6, reduction == 1, r});
+    add("poisson_nll_loss", {x, p, true, true, 1e-8, r});
+  }
+}
+
+void add_networks(const Add& add) {
+  const Tensor x = floats({3, 2, 4}), h = floats({2, 2, 5}), c = floats({2, 2, 5});  // steps, batch, features; both directions
+  for (int64_t gates : {1, 3, 4}) {
+    std::vector<Tensor> params;
+    for (int direction = 0; direction < 2; ++direction)
+      for (const auto& sizes : {Sizes{gates * 5, 4}, Sizes{gates * 5, 5}, Sizes{gates * 5}, Sizes{gates * 5}})
+        params.push_back(floats(sizes, -0.7, 0.7));
+    const auto network = [&](const char* op, Arg<Tensor> state) {
+      add(op, {x, std::move(state), params, true, Expr(1), 0.0, false, true, false});
+    };
+    if (gates == 1) network("rnn_tanh.input", h), network("rnn_relu.input", h);
+    if (gates == 3) network("gru.input", h);
+    if (gates == 4) network("lstm.input", std::vector<Tensor>{h, c});
+    const Tensor step = floats({2, 4}), w_ih = params[0], w_hh = params[1], b_ih = params[2], b_hh = params[3], before = floats({2, 5});
+    if (gates == 1) add("rnn_tanh_cell", {step, before, w_ih, w_hh, b_ih, b_hh});
+    if (gates == 3) add("gru_cell", {step, before, w_ih, w_hh, b_ih, b_hh});
+    if (gates == 4) add("lstm_cell", {step, std::vector<Tensor>{before, floats({2, 5})}, w_ih, w_hh, b_ih, b_hh});
+  }
 }
 
 }  // namespace
@@ -130,7 +220,7 @@ std::vector<Sample> samples() {
   };
   for (const char* how : {"sum", "mean", "max", "min", "prod"}) add_segments(floats({7, 2}), how);
   add_segments(ops::call1("mul.Tensor", {floats({7, 2}), integers({7, 1}, {1, 0, 1, 1, 1, 0, 0})}), "prod");
-  add_tied("segment_reduce", {ops::call1("select.int", {integral, Expr(0), Expr(0)}), std::string("max"), integers({2}, {1, 2})});
+  add_tied("segment_reduce", {Tensor::of({1, 2, 2, 0}, {4}, DType::F64), std::string("max"), integers({2}, {1, 3})});
   // views
   add("expand", {floats({3, 1}), list({2, 3, 4})});
   add("expand_copy", {floats({3, 1}), list({3, 4})});
@@ -239,6 +329,58 @@ std::vector<Sample> samples() {
 std::vector<Sample> composite_samples() {
   random_bits.seed(8);
   std::vector<Sample> out;
+  const auto add = [&](const std::string& op, CallArgs args) { out.push_back({op, std::move(args)}); };
+  const Arg<Tensor> none;
+  add_pools(add);
+  add_resamplings(add);
+  add_losses(add);
+  add_networks(add);
+  // attention
+  const Tensor q = floats({2, 4, 3, 5}), k = floats({2, 4, 6, 5}), v = floats({2, 4, 6, 5}), mask = floats({3, 6});
+  const Tensor square = floats({2, 4, 3, 5}), some = ops::call1("gt.Scalar", {floats({3, 6}), -1.0});
+  for (const char* op :
+       {"scaled_dot_product_attention", "_scaled_dot_product_attention_math", "_scaled_dot_product_flash_attention_for_cpu"}) {
+    add(op, {q, k, v});
+    out.back().results = {0};
+  }
+  for (const Tensor& m : {mask, some}) add("scaled_dot_product_attention", {q, k, v, m});
+  add("scaled_dot_product_attention", {q, square, square, none, 0.0, true});
+  add("scaled_dot_product_attention", {q, floats({2, 2, 6, 5}), floats({2, 2, 6, 5}), none, 0.0, false, 0.7, true});
+  // norms
+  const Tensor x = floats({3, 4, 5}), w = floats({4}), b = floats({4});
+  add("layer_norm", {x, list({4, 5}), floats({4, 5}), floats({4, 5}), 1e-3});
+  add("native_layer_norm", {x, list({5}), floats({5}), floats({5}), 1e-3});
+  add("rms_norm", {x, list({5}), floats({5}), 1e-3});
+  add("group_norm", {x, Expr(2), w, b, 1e-3});
+  add("native_group_norm", {x, w, b, Expr(3), Expr(4), Expr(5), Expr(2), 1e-3});
+  add("instance_norm", {x, w, b, none, none, true, 0.1, 1e-3, false});
+  for (bool training : {true, false}) {
+    add("batch_norm", {x, w, b, none, none, true, 0.1, 1e-3, training});
+    add("native_batch_norm", {x, w, b, none, none, true, 0.1, 1e-3});
+    out.back().results = {0};
+  }
+  add("_native_batch_norm_legit_no_training", {x, w, b, floats({4}), floats({4}, 0.5, 2), 0.1, 1e-3});
+  out.back().results = {0};
+  // products and joins
+  add("linear", {x, floats({2, 5}), floats({2})});
+  add("bilinear", {floats({3, 4}), floats({3, 5}), floats({2, 4, 5}), floats({2})});
+  add("addmm", {floats({4}), floats({3, 2}), floats({2, 4}), 2.0, 0.5});
+  add("baddbmm", {floats({3, 4, 2}), x, floats({3, 5, 2}), 1.0, 0.5});
+  add("einsum", {std::string("abc,adc->bd"), std::vector<Tensor>{x, floats({3, 2, 5})}});
+  add("stack", {std::vector<Tensor>{x, floats({3, 4, 5})}, Expr(1)});
+  add("embedding_bag", {floats({3, 4}), integers({5}, {0, 2, 1, 2, 0}), integers({2}, {0, 3}), false, Expr(1)});
+  out.back().results = {0};
+  // statistics
+  for (const char* op : {"var.correction", "std.correction"}) add(op, {x, list({1}), Expr(1), true});
+  add("var_mean.correction", {x, list({0, 2}), Expr(0), false});
+  add("mean.dim", {x, list({0, 2}), true});
+  add("pdist", {floats({4, 3}), 2.0});
+  add("cosine_similarity", {x, floats({3, 4, 5}), Expr(1)});
+  add("nansum", {x, list({1})});
+  add("dist", {x, floats({5}), 3.0});
+  add("index_add", {x, Expr(1), integers({2}, {3, 0}), floats({3, 2, 5})});
+  add("masked_fill.Tensor", {x, ops::call1("gt.Scalar", {x, 0.0}), floats({})});
+  add("masked_scatter", {x, ops::call1("gt.Scalar", {x, 0.0}), floats({60})});
   return out;
 }
 
