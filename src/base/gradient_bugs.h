@@ -70,6 +70,7 @@
   BUG(TanhSquare, "ops/scalar_program.cpp, Tanh", "the result is not squared") \
   BUG(MaximumTies, "ops/scalar_program.cpp, Max", "of equal operands each gets the whole gradient") \
   BUG(ChosenAlone, "ops/derivative.cpp, derive", "0 times an infinite slope is no number") \
+  BUG(CotangentOfZero, "ops/derivative.cpp, derive", "by a cotangent that is 0, a derivative is 0") \
   BUG(ClampMask, "ops/slopes.cpp, clamp", "the upper limit lets pass what is above it")
 
 namespace toroid {

@@ -49,6 +49,12 @@ void derive(Derivation& out, const Op& op, size_t param, std::span<const TypeArg
     if (i == param) by = f.operands.back();
   }
   out.result = op.formula(f);
+  if (op.primal && param == 0 && !planted(GradientBug::CotangentOfZero)) {
+    // A derivative is linear in its first operand: by that, it is itself, also where that is 0 and hides an infinite slope.
+    f.operands[0] = cast(grad, compute);
+    out.value = op.formula(f);
+    return;
+  }
   const Slope slope = find_slope(op);
   const S derivative = slope ? slope(f, op.schema.params[param].name, out.result) : out.program.derivative(out.result, by);
   if (!derivative.builder) return;

@@ -225,14 +225,25 @@ std::string wrong_gradient(const Sample& s) {
   return wrong.empty() ? "" : s.op + ": " + wrong;
 }
 
-std::string wrong_second_gradient(const Sample& s) {
+namespace {
+
+std::string wrong_second(const Sample& s, bool at_zero) {
   const auto g = graph_of(s);
-  Check check(*g, inputs_of(s), 1);
+  Inputs inputs = inputs_of(s);
+  const size_t operands = inputs.size();
+  Check check(*g, inputs, 1);
   const auto joint = check.joint();
+  inputs = check.joint_inputs();
+  for (size_t i = operands; at_zero && i < inputs.size(); ++i) inputs[i] = Tensor::full(inputs[i].sizes(), 0, inputs[i].dtype());
   RandomCheck ignored;
-  const std::string wrong = Check(*joint, check.joint_inputs(), 2).compare(false, false, s.symmetric, &ignored);
+  const std::string wrong = Check(*joint, inputs, 2).compare(false, false, s.symmetric, &ignored);
   return wrong.empty() ? "" : s.op + ": " + wrong;
 }
+
+}  // namespace
+
+std::string wrong_second_gradient(const Sample& s) { return wrong_second(s, false); }
+std::string wrong_second_gradient_at_zero(const Sample& s) { return wrong_second(s, true); }
 
 RandomCheck check_random_graph(uint64_t seed, bool second) {
   RandomCheck out;

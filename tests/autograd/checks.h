@@ -38,6 +38,8 @@ std::vector<Tensor> inputs_of(const Sample& s);
 std::string wrong_gradient(const Sample& s);
 // The same for the gradients' own gradients: by operands and by cotangents.
 std::string wrong_second_gradient(const Sample& s);
+// The same where all cotangents are 0: gradients are linear in them, whatever is left out of a sum there.
+std::string wrong_second_gradient_at_zero(const Sample& s);
 
 struct RandomCheck {
   std::string wrong;

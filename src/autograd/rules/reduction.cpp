@@ -78,7 +78,10 @@ int64_t softmax_dim(const GradientCall& c) {
 Tensor summed_along(const Tensor& t, int64_t dim) { return t.dim() == 0 ? t : sum(t, {dim}, true); }
 
 // a * b, and 0 where a is, also where b is no number: a row of -inf that a mask takes out again.
-Tensor masked_product(const Tensor& a, const Tensor& b) { return where(compare("eq", a, 0.0), 0.0, mul(a, b)); }
+Tensor masked_product(const Tensor& a, const Tensor& b) {
+  const Tensor hidden = ops::call1("logical_and", {compare("eq", a, 0.0), ops::call1("isnan", {b})});
+  return mul(a, where(hidden, 0.0, b));
+}
 
 void softmax_rule(GradientCall& c) {
   const Tensor y = c.results[0], scaled = masked_product(c.cotangent(), y);
