@@ -4,10 +4,12 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "autograd/control.h"
 #include "autograd/rule.h"
 #include "autograd/rules/forms.h"
 #include "base/check.h"
 #include "base/gradient_bugs.h"
+#include "graph/control_flow.h"
 #include "graph/passes/expander.h"
 #include "graph/passes/rebuild.h"
 
@@ -127,6 +129,7 @@ class Reverse {
   void reverse(const Node& n) {
     if (!active_.holds(n)) return;
     if (std::none_of(n.results.begin(), n.results.end(), [&](const Value* r) { return cotangent_of(r).defined(); })) return;
+    if (n.op == &graph::cond_op()) return reverse_cond(n);
     const Rule rule = find_rule(*n.op);
     TOROID_USER_CHECK(rule && n.regions.empty(),
                       "{} ({}): this operation has no gradient; detach() its operands, or write it in other operations", n.op->name,
@@ -148,6 +151,18 @@ class Reverse {
         if (c.gradients[i][k].defined())
           accumulate(operands[planted(GradientBug::ListShifted) ? (k + 1) % operands.size() : k], c.gradients[i][k]);
     }
+  }
+
+  void reverse_cond(const Node& n) {
+    const Node& copied = *out_.recorder().value_of(out_.at(n.results[0]))->producer;  // its regions have the sizes of the new graph
+    const std::vector<const Value*> operands = operands_of(n.args[3]);
+    std::vector<Tensor> cotangents;
+    for (const Value* r : n.results) cotangents.push_back(cotangent_of(r));
+    std::vector<bool> wanted;
+    for (const Value* v : operands) wanted.push_back(active_.holds(v));
+    const auto gradients = cond_gradients(out_.recorder(), copied, out_.args(n), cotangents, wanted);
+    for (size_t i = 0; i < operands.size(); ++i)
+      if (gradients[i].defined()) accumulate(operands[i], gradients[i]);
   }
 
   static std::vector<const Value*> operands_of(const graph::NodeArg& a) {

@@ -12,6 +12,7 @@
   BUG(FirstUseAlone, "differentiate.cpp, accumulate", "of several uses of a value, the first one to be reversed counts") \
   BUG(FirstOutputAlone, "differentiate.cpp, seed", "cotangents of the outputs after the first one are dropped") \
   BUG(TiedOnce, "differentiate.cpp, run", "a parameter that is an input twice counts once") \
+  BUG(OtherBranch, "control.cpp, cond_gradients", "the gradient is that of the branch that was not taken") \
   BUG(WrongResult, "differentiate.cpp, reverse", "the cotangents of a call's results are exchanged") \
   BUG(ListShifted, "differentiate.cpp, reverse", "the gradients of a list are those of its neighbours") \
   BUG(IntegersChange, "differentiate.cpp, has_gradient", "gradients pass through integers") \

@@ -159,6 +159,8 @@ graph::RandomGraphOptions random_options(uint64_t seed) {
   o.data_dependent = o.special_values = false;
   o.degenerate = seed % 7 == 4;
   o.doubles = o.complex_numbers = true;
+  o.control_flow = seed % 6 == 5;
+  o.loops = false;
   return o;
 }
 

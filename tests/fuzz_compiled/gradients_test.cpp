@@ -23,6 +23,8 @@ graph::RandomGraphOptions differentiable(uint64_t seed) {
   o.special_values = false;
   o.degenerate = seed % 7 == 4;
   o.complex_numbers = seed % 2 == 1;
+  o.control_flow = seed % 11 == 3;
+  o.loops = false;  // they have no gradients
   return o;
 }
 
