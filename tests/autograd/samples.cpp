@@ -197,6 +197,12 @@ std::vector<Sample> samples() {
   for (const char* kind : {"sum", "mean", "amax", "amin", "prod"})
     for (bool include : {true, false}) add("scatter_reduce.two", {m, Expr(0), index, floats({2, 3}), std::string(kind), include});
   add("scatter_reduce.two", {with_zero, Expr(0), index, Tensor::of({0, 1, 2, 3, 0, 4}, {2, 3}, DType::F64), std::string("prod"), true});
+  const Tensor nowhere = integers({3, 0}, {}), number = floats({});
+  add("scatter_reduce.two", {number, Expr(0), nowhere, floats({}), std::string("amax")});
+  add("scatter_add", {number, Expr(0), nowhere, floats({})});
+  add("scatter_add", {number, Expr(0), integers({}, {0}), floats({2})});
+  add("scatter.src", {m, Expr(0), integers({0}, {}), m});
+  add("gather", {m, Expr(0), integers({0}, {})});
   add("cat", {std::vector<Tensor>{x, floats({2, 1, 4}), floats({2, 2, 4})}, Expr(1)});
   add("cat", {std::vector<Tensor>{x, floats({2, 3, 4}), floats({2, 3, 4})}, Expr(-1)});
   add("constant_pad_nd", {x, list({1, 2, -1, 0}), 3.0});
@@ -269,6 +275,7 @@ std::vector<Sample> samples() {
       add("linalg_solve_triangular", {triangle, transposed(b), upper, false, unit});
     }
     out.push_back({"linalg_cholesky_ex", {positive_definite(4), upper}, true});
+    add("cholesky_inverse", {a, upper});
   }
   for (const Tensor& t : {a, floats({5, 3}), floats({3, 5})}) add("linalg_lu_factor_ex", {t});
   const auto lu = ops::call("linalg_lu_factor_ex", {a});

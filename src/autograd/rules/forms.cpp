@@ -51,6 +51,10 @@ Tensor scatter_add(const Tensor& into, int64_t dim, const Tensor& index, const T
 }
 
 Tensor fit(const Tensor& t, const Sizes& sizes) {
+  if (static_cast<size_t>(t.dim()) != sizes.size()) {
+    if (t.dim() + sizes.size() > 1) return zeros(sizes, t.dtype());
+    return sizes.empty() ? view(fit(t, {Expr(1)}), sizes) : fit(view(t, {Expr(1)}), sizes);
+  }
   Tensor out = t;
   for (size_t d = 0; d < sizes.size(); ++d)
     if (const Expr size = size_at(out, static_cast<int64_t>(d)); !(size == sizes[d]))

@@ -23,7 +23,8 @@ Tensor is_zero(const Tensor& t);
 Tensor one_for_zero(const Tensor& t);
 // Tensor `into` plus `values` at the positions `index` along `dim`.
 Tensor scatter_add(const Tensor& into, int64_t dim, const Tensor& index, const Tensor& values);
-// t with each dimension cut, or padded with zeros at its end, to the sizes.
+// t with each dimension cut, or padded with zeros at its end, to the sizes. Another rank is that of an index without elements, which gives
+// zeros, or of one element beside none of its dimensions.
 Tensor fit(const Tensor& t, const Sizes& sizes);
 
 }  // namespace toroid::autograd

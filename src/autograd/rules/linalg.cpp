@@ -45,6 +45,15 @@ Tensor identity_times(const Tensor& factors, const Tensor& like) {
   return diagonal(mul(unsqueeze(factors, factors.dim()), one));
 }
 
+// inverse(L transposed(L)) of a triangular L, or of transposed(U) U.
+void cholesky_inverse_rule(GradientCall& c) {
+  require_real(c);
+  const bool is_upper = c.flag("upper");
+  const Tensor g = c.cotangent(), both = product(product(c.results[0], add(g, flipped(g))), c.results[0]);
+  const Tensor factor = c.tensor("self");
+  c.set("self", negative(is_upper ? upper(product(upper(factor), both)) : lower(product(both, lower(factor)))));
+}
+
 // The gradient of a matrix by its factors: LU and pivots as linalg_lu_factor_ex gives them, g the cotangent of LU.
 Tensor lu_factor_gradient(const Tensor& lu, const Tensor& pivots, const Tensor& g);
 
@@ -295,6 +304,7 @@ constexpr RuleRow kLinalgRules[] = {
     {"_linalg_solve_ex", solve_rule},
     {"linalg_solve_triangular", solve_triangular_rule},
     {"linalg_cholesky_ex", cholesky_rule},
+    {"cholesky_inverse", cholesky_inverse_rule},
     {"linalg_lu_factor_ex", lu_factor_rule},
     {"lu_unpack", lu_unpack_rule},
     {"linalg_lu_solve", lu_solve_rule},
