@@ -15,4 +15,9 @@ namespace toroid::autograd {
 std::vector<Tensor> cond_gradients(graph::Recorder& recorder, const graph::Node& n, const CallArgs& args,
                                    const std::vector<Tensor>& cotangents, const std::vector<bool>& wanted);
 
+// The same of a scan, of init, xs and extra in that order: a scan from the last step to the first one, which computes each step again from
+// what was carried into it.
+std::vector<Tensor> scan_gradients(graph::Recorder& recorder, const graph::Node& n, const CallArgs& args,
+                                   const std::vector<Tensor>& cotangents, const std::vector<bool>& wanted);
+
 }  // namespace toroid::autograd

@@ -129,7 +129,8 @@ class Reverse {
   void reverse(const Node& n) {
     if (!active_.holds(n)) return;
     if (std::none_of(n.results.begin(), n.results.end(), [&](const Value* r) { return cotangent_of(r).defined(); })) return;
-    if (n.op == &graph::cond_op()) return reverse_cond(n);
+    if (n.op == &graph::cond_op()) return reverse_regions(n, cond_gradients, {3});
+    if (n.op == &graph::scan_op()) return reverse_regions(n, scan_gradients, {1, 2, 3});
     const Rule rule = find_rule(*n.op);
     TOROID_USER_CHECK(rule && n.regions.empty(),
                       "{} ({}): this operation has no gradient; detach() its operands, or write it in other operations", n.op->name,
@@ -153,14 +154,17 @@ class Reverse {
     }
   }
 
-  void reverse_cond(const Node& n) {
+  // lists: the arguments that hold operands.
+  void reverse_regions(const Node& n, decltype(&cond_gradients) gradients_of, std::initializer_list<size_t> lists) {
     const Node& copied = *out_.recorder().value_of(out_.at(n.results[0]))->producer;  // its regions have the sizes of the new graph
-    const std::vector<const Value*> operands = operands_of(n.args[3]);
+    std::vector<const Value*> operands;
+    for (size_t list : lists)
+      for (const Value* v : operands_of(n.args[list])) operands.push_back(v);
     std::vector<Tensor> cotangents;
     for (const Value* r : n.results) cotangents.push_back(cotangent_of(r));
     std::vector<bool> wanted;
     for (const Value* v : operands) wanted.push_back(active_.holds(v));
-    const auto gradients = cond_gradients(out_.recorder(), copied, out_.args(n), cotangents, wanted);
+    const auto gradients = gradients_of(out_.recorder(), copied, out_.args(n), cotangents, wanted);
     for (size_t i = 0; i < operands.size(); ++i)
       if (gradients[i].defined()) accumulate(operands[i], gradients[i]);
   }

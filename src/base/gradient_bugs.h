@@ -13,6 +13,7 @@
   BUG(FirstOutputAlone, "differentiate.cpp, seed", "cotangents of the outputs after the first one are dropped") \
   BUG(TiedOnce, "differentiate.cpp, run", "a parameter that is an input twice counts once") \
   BUG(OtherBranch, "control.cpp, cond_gradients", "the gradient is that of the branch that was not taken") \
+  BUG(ScanForward, "control.cpp, scan_gradients", "the gradients run forward, too") \
   BUG(WrongResult, "differentiate.cpp, reverse", "the cotangents of a call's results are exchanged") \
   BUG(ListShifted, "differentiate.cpp, reverse", "the gradients of a list are those of its neighbours") \
   BUG(IntegersChange, "differentiate.cpp, has_gradient", "gradients pass through integers") \

@@ -26,7 +26,7 @@ std::shared_ptr<Graph> RandomGenerator::region(const char* name, const std::vect
   options.special_values = false;
   options.degenerate = options_.degenerate;
   options.doubles = options_.doubles;
-  options.loops = options_.loops;
+  options.while_loops = options_.while_loops;
   options.control_flow = options_.nodes > 5 && chance(3);
   RandomGenerator inner(random_(), options);
   inner.graph_->name = name;
@@ -65,7 +65,7 @@ std::vector<Drawn> RandomGenerator::control() {
   auto all = carried;
   all.insert(all.end(), others.begin(), others.end());
   Node* n = nullptr;
-  switch (options_.loops ? pick(3) : 0) {
+  switch (options_.while_loops ? pick(3) : 2 * pick(2)) {
     case 0: {
       Drawn x = any_exact();
       Tensor p = call1("any", {call1("gt.Scalar", {x.t, 0.5})});

@@ -12,7 +12,7 @@ struct RandomGraphOptions {
   bool mixed_dtypes = true;    // f64, f16, bf16, i64, i32, u8 and bool besides f32
   bool data_dependent = true;  // sizes that only a run tells (nonzero, masked_select), now and then
   bool control_flow = false;   // cond, while_loop and scan, also nested
-  bool loops = true;           // of control flow: while_loop and scan besides cond
+  bool while_loops = true;     // of control flow: while_loop besides cond and scan
   bool special_values = true;  // NaN and infinities in some inputs, and operations that make them
   bool degenerate = false;     // sizes of 0 (symbols included), operands without dimensions, empty ones whose ranks differ
   // For differences: each float is an f64, and no operation overwrites one element twice.

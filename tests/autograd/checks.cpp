@@ -160,7 +160,7 @@ graph::RandomGraphOptions random_options(uint64_t seed) {
   o.degenerate = seed % 7 == 4;
   o.doubles = o.complex_numbers = true;
   o.control_flow = seed % 6 == 5;
-  o.loops = false;
+  o.while_loops = false;  // they have no gradients
   return o;
 }
 

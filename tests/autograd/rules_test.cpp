@@ -6,6 +6,8 @@
 #include "autograd/checks.h"
 #include "autograd/differentiate.h"
 #include "autograd/rule.h"
+#include "graph/control_flow.h"
+#include "graph/recorder.h"
 #include "ops/reference.h"
 #include "toroid/error.h"
 
@@ -93,6 +95,33 @@ TEST_F(Rules, NoPrimitiveIsForgotten) {
   // These are refused by name: nobody has asked for their gradients.
   const std::set<std::string> refused = {"linalg_eig", "linalg_ldl_factor_ex", "linalg_ldl_solve", "geqrf", "ormqr"};
   for (auto& n : forgotten) EXPECT_TRUE(refused.count(n)) << n << " has no gradient rule; all such: " << names;
+}
+
+// What a region draws in the gradient would not be what it drew.
+TEST_F(Rules, RegionsThatDrawAreRefused) {
+  graph::Graph g;
+  graph::Value *x = g.add_input({DType::F64, {2}, {}}, graph::InputKind::User, "x"),
+               *yes = g.add_input({DType::Bool, {}, {}}, graph::InputKind::User, "yes");
+  const auto region = [](bool draws) {
+    auto r = std::make_shared<graph::Graph>();
+    graph::Recorder recorder(*r);
+    DispatchScope scope(recorder);
+    const Tensor a = recorder.proxy(r->add_input({DType::F64, {2}, {}}, graph::InputKind::User, "a"));
+    r->outputs.push_back({recorder.value_of(draws ? ops::call1("dropout", {a, 0.5, true}) : ops::call1("sin", {a})), {}, -1});
+    return r;
+  };
+  graph::Node* n = graph::add_region_node(g, graph::cond_op(), {yes, {}, {}, std::vector<graph::Value*>{x}}, {region(false), region(true)},
+                                          "model.cpp:9");
+  g.outputs.push_back({n->results[0], {}, -1});
+  const Request request{.inputs = {0}, .takes_cotangents = true};
+  try {
+    differentiate(g, request);
+    FAIL();
+  } catch (const UserError& e) {
+    EXPECT_NE(std::string(e.what()).find("cond (model.cpp:9): a region draws random numbers"), std::string::npos) << e.what();
+  }
+  n->regions[1] = region(false);
+  EXPECT_EQ(differentiate(g, request)->outputs.size(), 2u);
 }
 
 TEST_F(Rules, WhatHasNoneIsRefusedByName) {

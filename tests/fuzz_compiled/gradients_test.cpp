@@ -24,7 +24,7 @@ graph::RandomGraphOptions differentiable(uint64_t seed) {
   o.degenerate = seed % 7 == 4;
   o.complex_numbers = seed % 2 == 1;
   o.control_flow = seed % 11 == 3;
-  o.loops = false;  // they have no gradients
+  o.while_loops = false;  // they have no gradients
   return o;
 }
 
