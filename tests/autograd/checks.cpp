@@ -317,6 +317,7 @@ std::string wrong_corner() {
   };
   const Tensor x = Tensor::of({-1, 0, 2, 0}, {4}, DType::F64), table = Tensor::of({1, 2, 3}, {3, 1}, DType::F64);
   const Tensor rows = Tensor::of({0, 1, 1, 1}, {4}, DType::I64);
+  const Tensor none = Tensor::of({0, 0}, {2}, DType::F64), rows_of_zeros = Tensor::of({0, 0}, {1, 2}, DType::F64);
   const auto embedding = [](Expr padding, bool by_frequency) {
     return [=](const Inputs& t) { return Inputs{call1("embedding", {t[0], t[1], padding, by_frequency})}; };
   };
@@ -360,6 +361,24 @@ std::string wrong_corner() {
       {"embedding", {table, rows}, embedding(-1, false), {{1, 3, 0}}},
       {"embedding with padding", {table, rows}, embedding(1, false), {{1, 0, 0}}},
       {"embedding by frequency", {table, rows}, embedding(-1, true), {{1, 1, 0}}},
+      {"the norm of zeros",
+       {none},
+       [](const Inputs& t) {
+         return Inputs{call1("norm.Scalar", {t[0], 2.0})};
+       },
+       {{0, 0}}},
+      {"distances of equal rows",
+       {rows_of_zeros},
+       [](const Inputs& t) {
+         return Inputs{call1("cdist", {t[0], t[0]})};
+       },
+       {{0, 0}}},
+      {"the distance of equals",
+       {none, none},
+       [](const Inputs& t) {
+         return Inputs{call1("dist", {t[0], t[1]})};
+       },
+       {{0, 0}, {0, 0}}},
       {"log that is not chosen", {x}, chosen("log"), {{0, 0, 0.5, 0}}},
       {"reciprocal that is not chosen", {x}, chosen("reciprocal"), {{0, 0, -0.25, 0}}},
   };

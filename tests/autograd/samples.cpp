@@ -168,6 +168,11 @@ std::vector<Sample> samples() {
   add_tied("maximum", {integral, mirrored});
   add_tied("minimum", {integral, mirrored});
   for (double p : {1.0, 2.0, 3.0, 1.5}) {
+    add("norm.Scalar", {x, p});
+    add("norm.ScalarOpt_dtype", {x, p, DType::F64});
+    add("norm.ScalarOpt_dim", {x, p, list({1}), true});
+    add("norm.ScalarOpt_dim_dtype", {x, p, list({0, 2}), false, DType::F64});
+    add("dist", {x, floats({4}), p});
     add("cdist", {m, floats({2, 4}), p});
     add("_cdist_forward", {x, floats({2, 2, 4}), p, std::monostate{}});
   }

@@ -134,6 +134,13 @@ void cdist_rule(GradientCall& c) {
   if (c.wants("x2")) c.set("x2", unary("neg", sum(of_d, {last - 2}, false)));
 }
 
+void dist_rule(GradientCall& c) {
+  const Tensor d = sub(c.tensor("self"), c.tensor("other"));
+  const Tensor of_d = norm_gradient(d, c.results[0], c.cotangent(), c.real("p"), {});
+  c.set("self", of_d);
+  c.set("other", unary("neg", of_d));
+}
+
 constexpr RuleRow kReductionRules[] = {
     {"sum.dim_IntList", sum_rule},
     {"prod", prod_rule},
@@ -161,6 +168,11 @@ constexpr RuleRow kReductionRules[] = {
     {"special_log_softmax", log_softmax_rule},
     {"logsumexp", logsumexp_rule},
     {"linalg_vector_norm", vector_norm_rule},
+    {"norm.Scalar", vector_norm_rule},
+    {"norm.ScalarOpt_dtype", vector_norm_rule},
+    {"norm.ScalarOpt_dim", vector_norm_rule},
+    {"norm.ScalarOpt_dim_dtype", vector_norm_rule},
+    {"dist", dist_rule},
     {"cdist", cdist_rule},
     {"_cdist_forward", cdist_rule},
 };
