@@ -4,9 +4,12 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "autograd/control.h"
 #include "autograd/rule.h"
 #include "autograd/rules/forms.h"
 #include "base/check.h"
+#include "base/gradient_bugs.h"
+#include "graph/control_flow.h"
 #include "graph/passes/expander.h"
 #include "graph/passes/rebuild.h"
 
@@ -19,7 +22,7 @@ using graph::Value;
 
 namespace {
 
-bool has_gradient(DType t) { return is_float(t) || is_complex(t); }
+bool has_gradient(DType t) { return is_float(t) || is_complex(t) || (planted(GradientBug::IntegersChange) && is_int(t)); }
 
 // The inputs that hold the same elements as input i (tied parameters): a change of one is a change of all.
 std::vector<const Value*> tied_to(const Graph& g, size_t i) {
@@ -83,8 +86,10 @@ class Reverse {
     for (size_t i = g_.nodes.size(); i-- > 0;) reverse(*g_.nodes[i]);
     for (size_t i : request_.inputs) {
       Tensor gradient;
-      for (const Value* v : tied_to(g_, i))
+      for (const Value* v : tied_to(g_, i)) {
+        if (planted(GradientBug::TiedOnce) && gradient.defined()) continue;
         if (const Tensor part = cotangent_of(v); part.defined()) gradient = gradient.defined() ? ops::forms::add(gradient, part) : part;
+      }
       outputs.push_back({value_of(gradient.defined() ? gradient : zeros_like(out_.at(g_.inputs[i].value))), {}, -1});
     }
     out_.graph().outputs = std::move(outputs);
@@ -99,6 +104,8 @@ class Reverse {
   }
   void accumulate(const Value* v, const Tensor& t) {
     Tensor& sum = cotangents_[v];
+    if (planted(GradientBug::AccumulateOverwrites)) sum = Tensor();
+    if (planted(GradientBug::FirstUseAlone) && sum.defined()) return;
     sum = sum.defined() ? ops::forms::add(sum, t) : t;
   }
 
@@ -114,7 +121,7 @@ class Reverse {
         const TensorType type{o.value->type.dtype, o.value->type.sizes, {}};
         cotangent = out_.recorder().proxy(out_.graph().add_input(type, graph::InputKind::User, "cotangent_" + std::to_string(k)));
       }
-      if (!active_.holds(o.value)) continue;
+      if (!active_.holds(o.value) || (planted(GradientBug::FirstOutputAlone) && k > 0)) continue;
       accumulate(o.value, cotangent.defined() ? cotangent : ones_like(out_.at(o.value)));
     }
   }
@@ -122,6 +129,8 @@ class Reverse {
   void reverse(const Node& n) {
     if (!active_.holds(n)) return;
     if (std::none_of(n.results.begin(), n.results.end(), [&](const Value* r) { return cotangent_of(r).defined(); })) return;
+    if (n.op == &graph::cond_op()) return reverse_regions(n, cond_gradients, {3});
+    if (n.op == &graph::scan_op()) return reverse_regions(n, scan_gradients, {1, 2, 3});
     const Rule rule = find_rule(*n.op);
     TOROID_USER_CHECK(rule && n.regions.empty(),
                       "{} ({}): this operation has no gradient; detach() its operands, or write it in other operations", n.op->name,
@@ -132,6 +141,7 @@ class Reverse {
       c.results.push_back(out_.at(r));
       c.cotangents.push_back(active_.holds(r) ? cotangent_of(r) : Tensor());
     }
+    if (planted(GradientBug::WrongResult)) std::reverse(c.cotangents.begin(), c.cotangents.end());
     for (size_t i = 0; i < n.args.size(); ++i)
       for (const Value* v : operands_of(n.args[i])) c.wanted[i].push_back(v && active_.holds(v));
     out_.recorder().set_where(n.where);
@@ -139,8 +149,24 @@ class Reverse {
     for (size_t i = 0; i < n.args.size(); ++i) {
       const auto operands = operands_of(n.args[i]);
       for (size_t k = 0; k < c.gradients[i].size(); ++k)
-        if (c.gradients[i][k].defined()) accumulate(operands[k], c.gradients[i][k]);
+        if (c.gradients[i][k].defined())
+          accumulate(operands[planted(GradientBug::ListShifted) ? (k + 1) % operands.size() : k], c.gradients[i][k]);
     }
+  }
+
+  // lists: the arguments that hold operands.
+  void reverse_regions(const Node& n, decltype(&cond_gradients) gradients_of, std::initializer_list<size_t> lists) {
+    const Node& copied = *out_.recorder().value_of(out_.at(n.results[0]))->producer;  // its regions have the sizes of the new graph
+    std::vector<const Value*> operands;
+    for (size_t list : lists)
+      for (const Value* v : operands_of(n.args[list])) operands.push_back(v);
+    std::vector<Tensor> cotangents;
+    for (const Value* r : n.results) cotangents.push_back(cotangent_of(r));
+    std::vector<bool> wanted;
+    for (const Value* v : operands) wanted.push_back(active_.holds(v));
+    const auto gradients = gradients_of(out_.recorder(), copied, out_.args(n), cotangents, wanted);
+    for (size_t i = 0; i < operands.size(); ++i)
+      if (gradients[i].defined()) accumulate(operands[i], gradients[i]);
   }
 
   static std::vector<const Value*> operands_of(const graph::NodeArg& a) {

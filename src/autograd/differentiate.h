@@ -16,6 +16,7 @@ struct Request {
 // The joint graph of a functional graph: its outputs, then the gradient of each input of the request, of the input's sizes and dtype (zeros
 // where no output depends on it). Reverse accumulation: what lies on a path from those inputs to the outputs is differentiated, and only
 // that is written as operations that have a rule (autograd/rule.h).
+// Of control flow, cond and scan have gradients.
 //
 // UserError naming the operation and its line where one on such a path has no gradient, and for inputs and outputs that are no floats.
 std::unique_ptr<graph::Graph> differentiate(const graph::Graph& g, const Request& request);

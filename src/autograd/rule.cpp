@@ -4,6 +4,7 @@
 
 #include "autograd/rules/forms.h"
 #include "base/check.h"
+#include "base/gradient_bugs.h"
 #include "ops/derivative.h"
 
 namespace toroid::autograd {
@@ -31,7 +32,8 @@ void GradientCall::set(std::string_view param, const Tensor& gradient, size_t it
   const auto* list = std::get_if<std::vector<Tensor>>(&args()[i]);
   const Tensor& operand = list ? (*list)[item] : std::get<Tensor>(args()[i]);
   gradients[i].resize(wanted[i].size());
-  gradients[i][item] = cast_to(sum_to(gradient, sizes_of(operand)), operand.dtype());
+  const Tensor summed = sum_to(gradient, sizes_of(operand));
+  gradients[i][item] = planted(GradientBug::DtypeNotCast) ? summed : cast_to(summed, operand.dtype());
 }
 
 Tensor GradientCall::cotangent(size_t r) const {
@@ -58,7 +60,8 @@ void pointwise_rule(GradientCall& c) {
 Rule find_rule(const ops::Op& op) {
   static const auto& rules = *[] {
     auto& map = *new std::unordered_map<std::string_view, Rule>;
-    for (auto family : {reduction_rules(), scan_rules(), product_rules(), index_rules(), view_rules(), linalg_rules(), complex_rules()})
+    for (auto family :
+         {reduction_rules(), scan_rules(), product_rules(), index_rules(), bag_rules(), view_rules(), linalg_rules(), complex_rules()})
       for (auto& row : family) TOROID_CHECK(map.emplace(row.name, row.rule).second, "two gradient rules for {}", row.name);
     return &map;
   }();

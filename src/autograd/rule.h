@@ -41,6 +41,7 @@ std::span<const RuleRow> reduction_rules();
 std::span<const RuleRow> scan_rules();
 std::span<const RuleRow> product_rules();
 std::span<const RuleRow> index_rules();
+std::span<const RuleRow> bag_rules();
 std::span<const RuleRow> view_rules();
 std::span<const RuleRow> linalg_rules();
 std::span<const RuleRow> complex_rules();

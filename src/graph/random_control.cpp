@@ -25,6 +25,8 @@ std::shared_ptr<Graph> RandomGenerator::region(const char* name, const std::vect
   RandomGraphOptions options{.nodes = 1 + static_cast<int>(pick(5)), .in_place = false, .mixed_dtypes = false, .data_dependent = false};
   options.special_values = false;
   options.degenerate = options_.degenerate;
+  options.doubles = options_.doubles;
+  options.while_loops = options_.while_loops;
   options.control_flow = options_.nodes > 5 && chance(3);
   RandomGenerator inner(random_(), options);
   inner.graph_->name = name;
@@ -55,14 +57,15 @@ std::shared_ptr<Graph> RandomGenerator::region(const char* name, const std::vect
 
 std::vector<Drawn> RandomGenerator::control() {
   std::vector<Drawn> carried, others;
-  auto fits = [](const Drawn& d) { return d.t.dtype() == DType::F32 && !d.wild && d.t.dim() <= 3; };
+  const DType number = options_.doubles ? DType::F64 : DType::F32;
+  auto fits = [&](const Drawn& d) { return d.t.dtype() == number && !d.wild && d.t.dim() <= 3; };
   for (int64_t i = 0, n = 2 + pick(4); i < n; ++i)
     if (const Drawn& d = any(); fits(d)) (carried.empty() || chance(2) ? carried : others).push_back(d);
   if (carried.empty()) fail<UserError>("nothing to carry was drawn");
   auto all = carried;
   all.insert(all.end(), others.begin(), others.end());
   Node* n = nullptr;
-  switch (pick(3)) {
+  switch (options_.while_loops ? pick(3) : 2 * pick(2)) {
     case 0: {
       Drawn x = any_exact();
       Tensor p = call1("any", {call1("gt.Scalar", {x.t, 0.5})});

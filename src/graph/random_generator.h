@@ -96,6 +96,7 @@ class RandomGenerator {
   std::vector<Drawn> convolution();
   std::vector<Drawn> pool();
   std::vector<Drawn> attention();
+  std::vector<Drawn> complex_numbers();
   std::vector<Drawn> create();
   std::vector<Drawn> data_dependent();
   std::vector<Drawn> in_place();

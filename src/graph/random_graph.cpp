@@ -55,6 +55,7 @@ RandomGenerator::RandomGenerator(uint64_t seed, const RandomGraphOptions& option
     families_.insert(families_.end(), {&G::in_place, &G::in_place, &G::in_place, &G::in_place, &G::in_place, &G::in_place, &G::in_place,
                                        &G::in_place_part, &G::in_place_part});
   if (options.control_flow) families_.insert(families_.end(), 12, &G::control);
+  if (options.complex_numbers) families_.insert(families_.end(), 2, &G::complex_numbers);
   if (options.data_dependent && chance(6)) families_.insert(families_.end(), {&G::data_dependent, &G::data_dependent});
   if (options.special_values && chance(4)) wild_ = true, families_.insert(families_.end(), 12, &G::special);
 }
@@ -154,7 +155,8 @@ void RandomGenerator::drop_lost_values() {
 DType RandomGenerator::dtype() {
   static const std::vector<DType>& kinds = *new std::vector<DType>{DType::F32,  DType::F32, DType::F32, DType::F32, DType::F64, DType::F16,
                                                                    DType::BF16, DType::I64, DType::I32, DType::U8,  DType::Bool};
-  return options_.mixed_dtypes ? one_of(kinds) : DType::F32;
+  const DType t = options_.mixed_dtypes ? one_of(kinds) : DType::F32;
+  return options_.doubles && is_float(t) ? DType::F64 : t;
 }
 
 DType RandomGenerator::float_dtype() {
@@ -163,6 +165,7 @@ DType RandomGenerator::float_dtype() {
 }
 
 Drawn RandomGenerator::fresh_input(DType t, const Exprs& sizes, InputKind kind) {
+  if (options_.doubles && is_float(t)) t = DType::F64;
   bool wild = wild_ && kind == InputKind::User && is_float(t) && chance(2);
   std::string name = kind == InputKind::Parameter ? "weight" : wild ? "wild" : "x";
   name += std::to_string(graph_->inputs.size());
@@ -225,6 +228,7 @@ Drawn RandomGenerator::view_of(Tensor t, const Drawn& of, bool writable) {
 }
 
 Drawn RandomGenerator::cast_to(const Drawn& x, DType t) {
+  if (options_.doubles && is_float(t)) t = DType::F64;
   // A number becomes an integer by a jump, and a huge one or NaN by no rule at all.
   if (!is_float(t) && (!x.exact || (x.wild && !is_bool(t)))) fail<UserError>("only exact numbers become integers");
   if (t == DType::U8 && x.t.dtype() != DType::Bool && x.t.dtype() != DType::U8) fail<UserError>("might be negative");

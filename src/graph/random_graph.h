@@ -12,9 +12,13 @@ struct RandomGraphOptions {
   bool mixed_dtypes = true;    // f64, f16, bf16, i64, i32, u8 and bool besides f32
   bool data_dependent = true;  // sizes that only a run tells (nonzero, masked_select), now and then
   bool control_flow = false;   // cond, while_loop and scan, also nested
+  bool while_loops = true;     // of control flow: while_loop besides cond and scan
   bool special_values = true;  // NaN and infinities in some inputs, and operations that make them
   bool degenerate = false;     // sizes of 0 (symbols included), operands without dimensions, empty ones whose ranks differ
-  bool bad_indices = false;    // one operation may get an index that its dimension does not have; its result is an output
+  // For differences: each float is an f64, and no operation overwrites one element twice.
+  bool doubles = false;
+  bool complex_numbers = false;  // products, quotients and Fourier transforms of complex numbers between real ones
+  bool bad_indices = false;      // one operation may get an index that its dimension does not have; its result is an output
 };
 
 // Pointwise operations with broadcasting, reductions, views, joins, indexing, scans, sorts, products, convolutions, pools, norms,

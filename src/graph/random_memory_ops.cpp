@@ -59,6 +59,13 @@ std::vector<Drawn> RandomGenerator::scatter() {
   auto set = [&](Tensor t) { return derived(std::move(t), {&x, &y}, std::max(x.bound, y.bound), std::min(x.grain, y.grain)); };
   auto added = [&](Tensor t) { return derived(std::move(t), {&x, &y}, x.bound + many * y.bound, std::min(x.grain, y.grain)); };
   Tensor at = index_along(sizes, dim.constant());
+  // Where an element is written twice, the gradient is not that of the write that stays.
+  auto once = [&] { return call1("flip", {call1("arange", {extent}), Exprs{0}}); };
+  if (options_.doubles && x.t.dim() > 0) {
+    Exprs line(sizes.size(), 1);
+    line[d] = extent;
+    at = call1("expand", {call1("view", {once(), line}), sizes});
+  }
   auto first = [&] { return call1("slice.Tensor", {y.t, dim, Expr(0), Expr(1)}); };
   switch (pick(10)) {
     case 0:
@@ -69,7 +76,7 @@ std::vector<Drawn> RandomGenerator::scatter() {
       return {added(call1("scatter_add", {x.t, dim, at, y.t}))};
     case 3: {
       std::vector<Tensor> where(d + 1);
-      where[d] = index_into({options_.degenerate ? one_of(sizes_) : Expr(2)}, extent);
+      where[d] = options_.doubles ? once() : index_into({options_.degenerate ? one_of(sizes_) : Expr(2)}, extent);
       return {set(call1("index_put", {x.t, where, call1("index.Tensor", {y.t, where})}))};
     }
     case 4: {

@@ -269,6 +269,32 @@ std::vector<Drawn> RandomGenerator::norm() {
   }
 }
 
+std::vector<Drawn> RandomGenerator::complex_numbers() {
+  const Drawn x = any_float();
+  if (!is_float(x.t.dtype()) || x.t.dtype() == DType::BF16) return {};
+  const auto drawn = [&] { return call1("complex", {bounded(x).t, bounded(x).t}); };
+  Tensor z = drawn();
+  switch (pick(6)) {
+    case 0:
+      z = call1("mul.Tensor", {z, drawn()});
+      break;
+    case 1:  // the divisor lies away from 0
+      z = call1("div.Tensor", {z, call1("complex", {call1("exp", {bounded(x).t}), bounded(x).t})});
+      break;
+    case 2:
+      z = call1("exp", {call1("mul.Tensor", {z, bounded(x).t})});
+      break;
+    case 3:
+      z = call1("conj_physical", {call1("sub.Tensor", {z, drawn()})});
+      break;
+    default:
+      if (x.t.dim() == 0) return {};
+      z = chance(2) ? call1("_fft_c2c", {z, Exprs{some_dim(x.t.dim())}, Expr(pick(3)), chance(2)})
+                    : call1("_fft_r2c", {bounded(x).t, Exprs{some_dim(x.t.dim())}, Expr(pick(3)), chance(2)});
+  }
+  return {rough(call1(one_of<const char*>({"real", "imag", "view_as_real"}), {z}))};
+}
+
 std::vector<Drawn> RandomGenerator::view() {
   const Drawn x = any();
   Exprs sizes = sizes_of(x.t);

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "base/check.h"
+#include "base/gradient_bugs.h"
 #include "ops/rows/forms.h"
 #include "ops/scalar_program.h"
 #include "ops/slopes.h"
@@ -48,12 +49,20 @@ void derive(Derivation& out, const Op& op, size_t param, std::span<const TypeArg
     if (i == param) by = f.operands.back();
   }
   out.result = op.formula(f);
+  if (op.primal && param == 0 && !planted(GradientBug::CotangentOfZero)) {
+    // A derivative is linear in its first operand: by that, it is itself, also where that is 0 and hides an infinite slope.
+    f.operands[0] = cast(grad, compute);
+    out.value = op.formula(f);
+    return;
+  }
   const Slope slope = find_slope(op);
   const S derivative = slope ? slope(f, op.schema.params[param].name, out.result) : out.program.derivative(out.result, by);
   if (!derivative.builder) return;
   const S g = cast(grad, derivative.dtype), value = out.program.times(g, derivative);
   // What has no part in the end has none here, also where the derivative is infinite: a value that was not chosen.
-  out.value = value.builder && out.program.may_be_singular(derivative) ? select(g == 0.0, lit(g, 0), value) : value;
+  out.value = value.builder && !planted(GradientBug::ChosenAlone) && out.program.may_be_singular(derivative)
+                  ? select(g == 0.0, lit(g, 0), value)
+                  : value;
 }
 
 S derived_formula(const FormulaCall& f) {

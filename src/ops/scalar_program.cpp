@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "base/gradient_bugs.h"
 
 namespace toroid::ops {
 namespace {
@@ -95,7 +96,7 @@ S ScalarProgram::derivative_of_binary(const ScalarNode& n, S result, S a, S b, S
                     function_name(n.op), operand);
   };
   const auto unequal = [&](ScalarOp wins) {  // a part of da where a wins, of db where b does, halves where they are equal
-    const S one = lit(a, 1), zero = lit(a, 0), half = lit(a, 0.5);
+    const S one = lit(a, 1), zero = lit(a, 0), half = lit(a, planted(GradientBug::MaximumTies) ? 1 : 0.5);
     const S first = toroid::emit(wins, DType::Bool, {a, b}), same = a == b;
     const S of_a = select(same, half, select(first, one, zero)), of_b = select(same, half, select(first, zero, one));
     return plus(times(da, of_a), times(db, of_b));
@@ -106,9 +107,10 @@ S ScalarProgram::derivative_of_binary(const ScalarNode& n, S result, S a, S b, S
     case ScalarOp::Sub:
       return minus(da, db);
     case ScalarOp::Mul:
-      return plus(times(da, b), times(db, a));
+      return plus(times(da, planted(GradientBug::WrongOperand) ? a : b), times(db, a));
     case ScalarOp::Div:
-      return minus(da.builder ? da / b : S{}, db.builder ? times(db, result / b) : S{});
+      return minus(da.builder ? da / b : S{},
+                   db.builder ? times(db, planted(GradientBug::DivisionSign) ? -(result / b) : result / b) : S{});
     case ScalarOp::Remainder:
       return minus(da, db.builder ? times(db, floor_div(a, b)) : S{});
     case ScalarOp::Fmod:
@@ -125,7 +127,7 @@ S ScalarProgram::derivative_of_binary(const ScalarNode& n, S result, S a, S b, S
       return unequal(ScalarOp::Lt);
     case ScalarOp::Pow: {
       S sum;
-      if (da.builder) sum = times(da, select(b == 0.0, 0.0, b * pow(a, b - 1.0)));
+      if (da.builder) sum = times(da, select(b == 0.0, 0.0, planted(GradientBug::PowerFactor) ? pow(a, b - 1.0) : b * pow(a, b - 1.0)));
       if (db.builder) sum = plus(sum, times(db, select((a == 0.0) & (b >= 0.0), 0.0, result * log(a))));
       return sum;
     }
@@ -193,7 +195,7 @@ S ScalarProgram::factor_of_unary(const ScalarNode& n, S result, S x) {
     case ScalarOp::Sin:
       return cos(x);
     case ScalarOp::Cos:
-      return -sin(x);
+      return planted(GradientBug::CosineSign) ? sin(x) : -sin(x);
     case ScalarOp::Tan:
       return result * result + 1.0;
     case ScalarOp::Asin:
@@ -207,7 +209,7 @@ S ScalarProgram::factor_of_unary(const ScalarNode& n, S result, S x) {
     case ScalarOp::Cosh:
       return apply(ScalarOp::Sinh, x);
     case ScalarOp::Tanh:
-      return 1.0 - result * result;
+      return planted(GradientBug::TanhSquare) ? 1.0 - result : 1.0 - result * result;
     case ScalarOp::Asinh:
       return rsqrt(x * x + 1.0);
     case ScalarOp::Acosh:

@@ -3,6 +3,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "base/gradient_bugs.h"
 #include "ops/rows/pointwise.h"
 
 namespace toroid::ops {
@@ -26,7 +27,7 @@ S hardswish(F f, By, S) {
 S clamp(F f, By, S) {
   S x = f[0], inside = lit_as(x, DType::Bool, Number::of(true));
   if (f.has("min")) inside = inside & (x >= f.constant("min"));
-  if (f.has("max")) inside = inside & (x <= f.constant("max"));
+  if (f.has("max") && !planted(GradientBug::ClampMask)) inside = inside & (x <= f.constant("max"));
   return where(inside, x);
 }
 S clamp_tensors(F f, By by, S) {

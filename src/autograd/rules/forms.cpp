@@ -2,11 +2,18 @@
 
 #include <algorithm>
 
+#include "base/gradient_bugs.h"
+
 namespace toroid::autograd {
 
 using namespace ops::forms;
 
-Tensor zeros(const Sizes& sizes, DType dtype) { return full(sizes, 0, dtype); }
+Tensor zeros(const Sizes& sizes, DType dtype) {
+  Sizes all = sizes;
+  for (Expr& size : all)
+    if (planted(GradientBug::FrozenSize) && !size.is_const()) size = 2;
+  return full(all, 0, dtype);
+}
 Tensor zeros_like(const Tensor& t) { return zeros(sizes_of(t), t.dtype()); }
 Tensor ones_like(const Tensor& t) { return full(sizes_of(t), 1, t.dtype()); }
 
@@ -17,7 +24,10 @@ Tensor sum_to(const Tensor& t, const Sizes& sizes) {
   for (size_t d = 0; d < from.size(); ++d)
     if (d < lead || (sizes[d - lead] == Expr(1) && !(from[d] == Expr(1)))) dims.push_back(static_cast<int64_t>(d));
   if (dims.empty()) return t;
-  const Tensor s = sum(t, dims, true);
+  Tensor s = sum(t, dims, true);
+  if (planted(GradientBug::BroadcastMean)) s = ops::call1("mean.dim", {t, nums(dims), true});
+  if (planted(GradientBug::BroadcastNotSummed))
+    for (s = t; int64_t d : dims) s = slice(s, d, 0, 1);
   return lead == 0 ? s : view(s, sizes);
 }
 
@@ -31,11 +41,20 @@ Tensor with_reduced_dims(const Tensor& t, const Tensor& of, const std::vector<in
 
 Tensor flip(const Tensor& t, int64_t dim) { return ops::call1("flip", {t, nums({dim})}); }
 
+Tensor conjugate(const Tensor& t) { return is_complex(t.dtype()) ? ops::call1("conj_physical", {t}) : t; }
+
+Tensor is_zero(const Tensor& t) { return compare("eq", is_complex(t.dtype()) ? abs(t) : t, 0.0); }
+Tensor one_for_zero(const Tensor& t) { return where(is_zero(t), is_complex(t.dtype()) ? Arg<Tensor>(full({}, 1, t.dtype())) : 1.0, t); }
+
 Tensor scatter_add(const Tensor& into, int64_t dim, const Tensor& index, const Tensor& values) {
   return ops::call1("scatter_add", {into, num(dim), index, values});
 }
 
 Tensor fit(const Tensor& t, const Sizes& sizes) {
+  if (static_cast<size_t>(t.dim()) != sizes.size()) {
+    if (t.dim() + sizes.size() > 1) return zeros(sizes, t.dtype());
+    return sizes.empty() ? view(fit(t, {Expr(1)}), sizes) : fit(view(t, {Expr(1)}), sizes);
+  }
   Tensor out = t;
   for (size_t d = 0; d < sizes.size(); ++d)
     if (const Expr size = size_at(out, static_cast<int64_t>(d)); !(size == sizes[d]))

@@ -1,6 +1,7 @@
 // Gradients of gathering, scattering, joining and padding.
 #include "autograd/rules/forms.h"
 #include "base/check.h"
+#include "base/gradient_bugs.h"
 
 namespace toroid::autograd {
 
@@ -14,12 +15,13 @@ Tensor put(const Tensor& into, const Arg<Tensor>& indices, const Tensor& values,
 
 void index_rule(GradientCall& c) {
   const Tensor self = c.tensor("self"), g = c.cotangent();
-  c.set("self", put(zeros(sizes_of(self), g.dtype()), c.at("indices"), g, true));
+  c.set("self", put(zeros(sizes_of(self), g.dtype()), c.at("indices"), g, !planted(GradientBug::IndexOverwrites)));
 }
 
 void index_put_rule(GradientCall& c) {
   const Tensor g = c.cotangent();
-  if (c.wants("self")) c.set("self", c.flag("accumulate") ? g : put(g, c.at("indices"), full({}, 0, g.dtype()), false));
+  if (c.wants("self"))
+    c.set("self", c.flag("accumulate") || planted(GradientBug::PutNotCut) ? g : put(g, c.at("indices"), full({}, 0, g.dtype()), false));
   if (c.wants("values")) c.set("values", ops::call1("index.Tensor", {g, c.at("indices")}));
 }
 
@@ -28,24 +30,26 @@ void embedding_rule(GradientCall& c) {
   const Tensor index = cast_to(c.tensor("indices"), DType::I64);
   Tensor g = c.cotangent();
   const auto along_rows = [&](const Tensor& t) { return unsqueeze(t, t.dim()); };
-  if (c.flag("scale_grad_by_freq")) {
+  if (c.flag("scale_grad_by_freq") && !planted(GradientBug::EmbeddingFrequency)) {
     const Tensor once = full(sizes_of(index), 1, g.dtype());
     const Tensor count = put(zeros({size_at(weight, 0)}, g.dtype()), std::vector<Tensor>{index}, once, true);
     g = div(g, along_rows(ops::call1("index.Tensor", {count, std::vector<Tensor>{index}})));
   }
-  if (const Expr padding = c.expr("padding_idx"); !(padding == Expr(-1)))
+  if (const Expr padding = c.expr("padding_idx"); !(padding == Expr(-1)) && !planted(GradientBug::EmbeddingPadding))
     g = where(along_rows(ops::call1("eq.Scalar", {index, padding})), 0.0, g);
   c.set("weight", put(zeros(sizes_of(weight), g.dtype()), std::vector<Tensor>{index}, g, true));
 }
 
 void gather_rule(GradientCall& c) {
   const Tensor self = c.tensor("self");
-  c.set("self", scatter_add(zeros_like(self), c.integer("dim"), c.tensor("index"), c.cotangent()));
+  const int64_t dim = planted(GradientBug::GatherDimension) ? -1 : c.integer("dim");
+  c.set("self", scatter_add(zeros_like(self), dim, c.tensor("index"), c.cotangent()));
 }
 
 Tensor gathered(const GradientCall& c, const Tensor& from) { return ops::call1("gather", {from, c.at("dim"), c.at("index"), false}); }
 // What lies where the call's indices point is replaced by zeros.
 Tensor cleared(const GradientCall& c, const Tensor& t) {
+  if (planted(GradientBug::ScatterNotCut)) return t;
   const Tensor index = c.tensor("index");
   return ops::call1("scatter.src", {t, c.at("dim"), index, zeros(sizes_of(index), t.dtype())});
 }
@@ -68,7 +72,7 @@ Tensor scattered(const GradientCall& c, const Tensor& into, const Tensor& values
 
 void scatter_mean(GradientCall& c) {
   const Tensor g = c.cotangent(), src = read_part(c);
-  const Tensor self_counts = c.flag("include_self") ? ones_like(g) : zeros_like(g);
+  const Tensor self_counts = c.flag("include_self") || planted(GradientBug::MeanCount) ? ones_like(g) : zeros_like(g);
   const Tensor count = ops::call1("clamp_min", {scattered(c, self_counts, ones_like(src)), 1.0});
   const Tensor part = div(g, count);
   c.set("self", c.flag("include_self") ? part : cleared(c, part));
@@ -80,7 +84,7 @@ void scatter_extremum(GradientCall& c) {
   const Tensor g = c.cotangent(), src = read_part(c);
   Tensor of_self = cast_to(compare("eq", c.tensor("self"), c.results[0]), g.dtype());
   if (!c.flag("include_self")) of_self = cleared(c, of_self);
-  const Tensor of_src = cast_to(compare("eq", src, gathered(c, c.results[0])), g.dtype());
+  const Tensor of_src = cast_to(compare(planted(GradientBug::ScatterTies) ? "ge" : "eq", src, gathered(c, c.results[0])), g.dtype());
   const Tensor untouched = c.flag("include_self") ? of_self : cleared(c, ones_like(g));
   const Tensor part = div(g, ops::call1("clamp_min", {scattered(c, untouched, of_src), 1.0}));
   c.set("self", mul(of_self, part));
@@ -129,13 +133,15 @@ void cat_rule(GradientCall& c) {
     if (parts[i].dim() != g.dim()) continue;  // the legacy empty tensor
     const Expr end = at + size_at(parts[i], dim);
     if (c.wants("tensors", i)) c.set("tensors", slice(g, dim, at, end), i);
-    at = end;
+    if (!planted(GradientBug::CatOffset)) at = end;
   }
 }
 
 void pad_rule(GradientCall& c) {
   Sizes back;
   for (auto& p : c.exprs("pad")) back.push_back(-p);
+  if (planted(GradientBug::PadSwapped))
+    for (size_t i = 0; i + 1 < back.size(); i += 2) std::swap(back[i], back[i + 1]);
   c.set("self", ops::call1("constant_pad_nd", {c.cotangent(), back, 0.0}));
 }
 
@@ -149,6 +155,7 @@ void view_scatter_rule(GradientCall& c) {
   if (c.wants("src")) c.set("src", ops::call1(kView, of_view));
   if (!c.wants("self")) return;
   CallArgs over(c.args().begin(), c.args().end());
+  if (planted(GradientBug::WriteNotCut)) return c.set("self", c.cotangent());
   over[0] = c.cotangent();
   over[1] = zeros_like(c.tensor("src"));
   c.set("self", ops::call1(c.op().name, over));

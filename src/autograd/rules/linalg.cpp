@@ -5,6 +5,7 @@
 // differentiation of linear algebra functions with application in optimum experimental design" (2010). T: transposed.
 #include "autograd/rules/forms.h"
 #include "base/check.h"
+#include "base/gradient_bugs.h"
 
 namespace toroid::autograd {
 
@@ -44,15 +45,35 @@ Tensor identity_times(const Tensor& factors, const Tensor& like) {
   return diagonal(mul(unsqueeze(factors, factors.dim()), one));
 }
 
+// inverse(L transposed(L)) of a triangular L, or of transposed(U) U.
+void cholesky_inverse_rule(GradientCall& c) {
+  require_real(c);
+  const bool is_upper = c.flag("upper");
+  const Tensor g = c.cotangent(), both = product(product(c.results[0], add(g, flipped(g))), c.results[0]);
+  const Tensor factor = c.tensor("self");
+  c.set("self", negative(is_upper ? upper(product(upper(factor), both)) : lower(product(both, lower(factor)))));
+}
+
+// The gradient of a matrix by its factors: LU and pivots as linalg_lu_factor_ex gives them, g the cotangent of LU.
+Tensor lu_factor_gradient(const Tensor& lu, const Tensor& pivots, const Tensor& g);
+
+// Derivatives of the rules below reach the factors that they read.
+Tensor with_factors(const GradientCall& c, size_t lu, const Tensor& of_a) {
+  if (!c.cotangents[lu].defined()) return of_a;
+  return add(of_a, lu_factor_gradient(c.results[lu], c.results[lu + 1], c.cotangents[lu]));
+}
+
 // d det = det tr(inverse(A) dA).
 void determinant_rule(GradientCall& c) {
   require_real(c);
-  const Tensor scaled = identity_times(mul(c.cotangent(), c.results[0]), c.results[1]);
-  c.set("A", ops::call1("linalg_lu_solve", {c.results[1], c.results[2], scaled, true, true}));
+  const Tensor scaled =
+      identity_times(planted(GradientBug::DeterminantFactor) ? c.cotangent() : mul(c.cotangent(), c.results[0]), c.results[1]);
+  c.set("A", with_factors(c, 1, ops::call1("linalg_lu_solve", {c.results[1], c.results[2], scaled, true, true})));
 }
 void logdet_rule(GradientCall& c) {
   require_real(c);
-  c.set("A", ops::call1("linalg_lu_solve", {c.results[2], c.results[3], identity_times(c.cotangent(1), c.results[2]), true, true}));
+  const Tensor scaled = identity_times(c.cotangent(1), c.results[2]);
+  c.set("A", with_factors(c, 2, ops::call1("linalg_lu_solve", {c.results[2], c.results[3], scaled, true, true})));
 }
 
 void solve_rule(GradientCall& c) {
@@ -66,7 +87,8 @@ void solve_rule(GradientCall& c) {
                                           }()));
   const auto matrix = [&](const Tensor& t) { return is_vector ? unsqueeze(t, t.dim()) : t; };
   const Tensor x = matrix(c.results[0]);
-  const Tensor of_b = ops::call("_linalg_solve_ex", {flipped(a), matrix(c.cotangent()), left, false})[0];
+  const Tensor of_b =
+      ops::call("_linalg_solve_ex", {planted(GradientBug::SolveTransposed) ? a : flipped(a), matrix(c.cotangent()), left, false})[0];
   if (c.wants("A")) c.set("A", negative(left ? product(of_b, flipped(x)) : product(flipped(x), of_b)));
   if (c.wants("B")) c.set("B", is_vector ? select(of_b, of_b.dim() - 1, 0) : of_b);
 }
@@ -87,7 +109,8 @@ void cholesky_rule(GradientCall& c) {
   const bool is_upper = c.flag("upper");
   const Tensor l = is_upper ? flipped(c.results[0]) : c.results[0], g = is_upper ? flipped(c.cotangent()) : c.cotangent();
   const Tensor inner = product(flipped(l), g);
-  const Tensor phi = add(lower(inner, -1), mul(diagonal(ops::call1("diagonal", {inner, num(0), num(-2), num(-1)})), 0.5));
+  const Tensor phi = add(lower(inner, -1), mul(diagonal(ops::call1("diagonal", {inner, num(0), num(-2), num(-1)})),
+                                               planted(GradientBug::CholeskyDiagonal) ? 1.0 : 0.5));
   c.set("self", symmetric_of(solve_triangular(l, solve_triangular(flipped(l), phi, true), false, false)));
 }
 
@@ -106,12 +129,15 @@ Tensor lu_gradient(const Tensor& p, const Tensor& l, const Tensor& u, const Tens
   return product(p, out);
 }
 
+Tensor lu_factor_gradient(const Tensor& lu, const Tensor& pivots, const Tensor& g) {
+  const auto parts = ops::call("lu_unpack", {lu, pivots, true, true});
+  const Expr k = column_count(parts[1]);
+  return lu_gradient(parts[0], parts[1], parts[2], lower(columns(g, 0, k), -1), upper(rows(g, 0, k)));
+}
+
 void lu_factor_rule(GradientCall& c) {
   require_real(c);
-  const Tensor lu = c.results[0], g = c.cotangent();
-  const auto parts = ops::call("lu_unpack", {lu, c.results[1], true, true});
-  const Expr k = column_count(parts[1]);
-  c.set("A", lu_gradient(parts[0], parts[1], parts[2], lower(columns(g, 0, k), -1), upper(rows(g, 0, k))));
+  c.set("A", lu_factor_gradient(c.results[0], c.results[1], c.cotangent()));
 }
 
 void lu_unpack_rule(GradientCall& c) {
@@ -143,7 +169,7 @@ void lu_solve_rule(GradientCall& c) {
 // values[j] - values[i], and 1 on the diagonal.
 Tensor gaps(const Tensor& values) {
   const Tensor gap = sub(unsqueeze(values, values.dim() - 1), unsqueeze(values, values.dim()));
-  return add(gap, diagonal(ones_like(values)));
+  return add(planted(GradientBug::EighGaps) ? negative(gap) : gap, diagonal(ones_like(values)));
 }
 Tensor off_diagonal(const Tensor& t) { return sub(t, diagonal(ops::call1("diagonal", {t, num(0), num(-2), num(-1)}))); }
 
@@ -278,6 +304,7 @@ constexpr RuleRow kLinalgRules[] = {
     {"_linalg_solve_ex", solve_rule},
     {"linalg_solve_triangular", solve_triangular_rule},
     {"linalg_cholesky_ex", cholesky_rule},
+    {"cholesky_inverse", cholesky_inverse_rule},
     {"linalg_lu_factor_ex", lu_factor_rule},
     {"lu_unpack", lu_unpack_rule},
     {"linalg_lu_solve", lu_solve_rule},

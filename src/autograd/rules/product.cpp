@@ -1,5 +1,6 @@
 // Gradients of matrix products and convolutions: products and convolutions again.
 #include "autograd/rules/forms.h"
+#include "base/gradient_bugs.h"
 
 namespace toroid::autograd {
 
@@ -7,11 +8,11 @@ using namespace ops::forms;
 
 namespace {
 
-Tensor transposed(const Tensor& t) { return ops::call1("transpose.int", {t, num(-2), num(-1)}); }
+Tensor transposed(const Tensor& t) { return ops::call1("transpose.int", {conjugate(t), num(-2), num(-1)}); }
 
 void product_rule(GradientCall& c) {
   const Tensor a = c.tensor(c.op().schema.params[0].name), b = c.tensor("mat2"), g = c.cotangent();
-  if (c.wants("self")) c.set("self", ops::call1(c.op().name, {g, transposed(b)}));
+  if (c.wants("self")) c.set("self", ops::call1(c.op().name, {g, planted(GradientBug::ProductTransposed) ? b : transposed(b)}));
   if (c.wants("mat2")) c.set("mat2", ops::call1(c.op().name, {transposed(a), g}));
 }
 
@@ -21,6 +22,7 @@ Sizes left_over(const GradientCall& c, const Tensor& input, const Tensor& weight
   Sizes out;
   for (size_t d = 0; d < stride.size(); ++d) {
     const auto at = static_cast<int64_t>(d) + 2;
+    if (planted(GradientBug::ConvolutionRest)) return Sizes(stride.size(), Expr(0));
     out.push_back(size_at(input, at) - ((size_at(result, at) - Expr(1)) * stride[d] - Expr(2) * padding[d] +
                                         dilation[d] * (size_at(weight, at) - Expr(1)) + Expr(1)));
   }
@@ -34,6 +36,7 @@ Tensor channels_first(const Tensor& t, const Expr& groups) {
   split.insert(split.begin() + 1, groups);
   split[2] = channels;
   std::vector<int64_t> order{2, 1, 0};
+  if (planted(GradientBug::ConvolutionGroups)) std::swap(order[1], order[2]);
   for (size_t d = 3; d < split.size(); ++d) order.push_back(static_cast<int64_t>(d));
   joined = {channels, groups * n};
   joined.insert(joined.end(), split.begin() + 3, split.end());
@@ -46,8 +49,10 @@ Tensor weight_gradient(const GradientCall& c, const Tensor& large, const Tensor&
   std::vector<int64_t> order{1, 0};
   for (int64_t d = 2; d < small.dim(); ++d) order.push_back(d);
   const Sizes none(static_cast<size_t>(large.dim()) - 2, Expr(0));
-  Tensor w = ops::call1("convolution", {channels_first(large, groups), permute(small, order), Arg<Tensor>(), c.at("dilation"),
-                                        c.at("padding"), c.at("stride"), false, none, groups});
+  const bool exchanged = !planted(GradientBug::ConvolutionStride);
+  const auto &stride = c.at(exchanged ? "dilation" : "stride"), &dilation = c.at(exchanged ? "stride" : "dilation");
+  Tensor w = ops::call1("convolution", {channels_first(large, groups), permute(small, order), Arg<Tensor>(), stride, c.at("padding"),
+                                        dilation, false, none, groups});
   w = permute(w, order);
   for (int64_t d = 2; d < w.dim(); ++d)
     if (const Expr size = size_at(weight, d); !(size_at(w, d) == size)) w = slice(w, d, 0, size);
@@ -55,7 +60,7 @@ Tensor weight_gradient(const GradientCall& c, const Tensor& large, const Tensor&
 }
 
 void convolution_rule(GradientCall& c) {
-  const Tensor x = c.tensor("input"), w = c.tensor("weight"), g = c.cotangent();
+  const Tensor x = conjugate(c.tensor("input")), w = conjugate(c.tensor("weight")), g = c.cotangent();
   const bool is_transposed = c.flag("transposed");
   if (c.wants("input")) {
     const Sizes output_padding = is_transposed ? Sizes(c.exprs("stride").size(), Expr(0)) : left_over(c, x, w, g);
@@ -66,7 +71,7 @@ void convolution_rule(GradientCall& c) {
   if (c.wants("bias")) {
     std::vector<int64_t> dims{0};
     for (int64_t d = 2; d < g.dim(); ++d) dims.push_back(d);
-    c.set("bias", sum(g, dims, false));
+    c.set("bias", sum(planted(GradientBug::ConvolutionBias) ? slice(g, 0, 0, 1) : g, dims, false));
   }
 }
 

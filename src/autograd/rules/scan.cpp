@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "autograd/rules/forms.h"
+#include "base/gradient_bugs.h"
 
 namespace toroid::autograd {
 
@@ -14,21 +15,23 @@ Tensor scanned_back(const char* op, const Tensor& t, int64_t dim) { return flip(
 
 void cumsum_rule(GradientCall& c) {
   if (c.tensor("self").dim() == 0) return c.set("self", c.cotangent());
-  c.set("self", scanned_back("cumsum", c.cotangent(), dim_of(c, "dim", c.tensor("self"))));
+  const int64_t dim = dim_of(c, "dim", c.tensor("self"));
+  c.set("self", (planted(GradientBug::CumsumForward) ? scanned : scanned_back)("cumsum", c.cotangent(), dim));
 }
 
 // Before the first zero, by division; at the first zero, by products without it; after it, nothing.
 void cumprod_rule(GradientCall& c) {
   const Tensor g = c.cotangent();
   if (g.dim() == 0) return c.set("self", g);
-  const Tensor x = cast_to(c.tensor("self"), c.results[0].dtype());
+  const Tensor x = conjugate(cast_to(c.tensor("self"), c.results[0].dtype()));
   const int64_t dim = dim_of(c, "dim", x);
-  const Tensor is_zero = compare("eq", x, 0.0), zeros = scanned("cumsum", cast_to(is_zero, DType::I64), dim);
-  const Tensor is_first = ops::call1("logical_and", {is_zero, compare_int("eq", zeros, 1)});
-  const Tensor without = scanned("cumprod", where(is_first, 1.0, x), dim);
-  const Tensor before = div(scanned_back("cumsum", mul(g, c.results[0]), dim), where(is_zero, 1.0, x));
+  const Tensor zero = is_zero(x), count = scanned("cumsum", cast_to(zero, DType::I64), dim);
+  const Tensor is_first = ops::call1("logical_and", {zero, compare_int("eq", count, 1)});
+  const Tensor without = scanned("cumprod", where(is_first, full({}, 1, x.dtype()), x), dim);
+  const Tensor before = div(scanned_back("cumsum", mul(g, conjugate(c.results[0])), dim), one_for_zero(x));
   const Tensor at_first = scanned_back("cumsum", mul(g, without), dim);
-  c.set("self", where(is_first, at_first, where(compare_int("ge", zeros, 1), 0.0, before)));
+  c.set("self", where(is_first, planted(GradientBug::CumprodFirstZero) ? zeros_like(x) : at_first,
+                      where(compare_int("ge", count, 1), zeros({}, x.dtype()), before)));
 }
 
 // In logarithms, positive and negative cotangents apart, as exp(-result) overflows.
@@ -36,11 +39,14 @@ void logcumsumexp_rule(GradientCall& c) {
   const Tensor g = c.cotangent(), x = c.tensor("self");
   if (x.dim() == 0) return c.set("self", g);
   const int64_t dim = dim_of(c, "dim", x);
+  // Behind elements of -inf alone: the gradient that exp(-inf) has.
+  const Tensor finite = where(compare("eq", c.results[0], -INFINITY), 0.0, c.results[0]);
   const auto part = [&](const Tensor& size, const char* relation) {
     const Tensor logs = where(compare(relation, g, 0.0), log(size), -INFINITY);
-    return exp(add(scanned_back("logcumsumexp", sub(logs, c.results[0]), dim), x));
+    return exp(add(scanned_back("logcumsumexp", sub(logs, finite), dim), x));
   };
-  c.set("self", sub(part(g, "gt"), part(unary("neg", g), "lt")));
+  const Tensor positive = part(g, "gt"), negative = part(unary("neg", g), "lt");
+  c.set("self", planted(GradientBug::LogcumsumexpSign) ? add(positive, negative) : sub(positive, negative));
 }
 
 constexpr RuleRow kScanRules[] = {{"cumsum", cumsum_rule}, {"cumprod", cumprod_rule}, {"logcumsumexp", logcumsumexp_rule}};

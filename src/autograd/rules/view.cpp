@@ -1,5 +1,6 @@
 // Gradients of views: each element goes back to where it came from.
 #include "autograd/rules/forms.h"
+#include "base/gradient_bugs.h"
 
 namespace toroid::autograd {
 
@@ -12,7 +13,10 @@ Tensor gathered_back(const GradientCall& c, size_t result, Tensor into) {
   const Tensor self = std::get<Tensor>(c.args()[0]);
   CallArgs args(c.args().begin(), c.args().end());
   args[0] = view(iota(numel_of(self)), sizes_of(self));
+  if (const int offset = c.op().schema.find("storage_offset"); offset >= 0 && planted(GradientBug::ViewOffset))
+    args[static_cast<size_t>(offset)] = num(0);
   const Tensor from = ops::call(c.op(), std::move(args))[result];
+  if (planted(GradientBug::OverlapOverwrites)) return ops::call1("scatter.src", {into, num(0), flat(from), flat(c.cotangents[result])});
   return scatter_add(into, 0, flat(from), flat(c.cotangents[result]));
 }
 
@@ -30,6 +34,7 @@ void overwriting(GradientCall& c, ops::WriteBack write_back) {
   for (size_t r = 0; r < c.results.size(); ++r) {
     if (!c.cotangents[r].defined()) continue;
     CallArgs args(c.args().begin(), c.args().end());
+    if (planted(GradientBug::WriteBackLast)) whole = zeros_like(whole);
     args[0] = whole;
     whole = write_back(ops::CallReader(c.op(), args), r, c.cotangents[r]);
   }
@@ -47,11 +52,13 @@ ops::WriteBack write_back_of(const ops::Op& op) {
 
 void expand_rule(GradientCall& c) { c.set("self", c.cotangent()); }
 
-void flip_rule(GradientCall& c) { c.set("self", ops::call1("flip", {c.cotangent(), c.at("dims")})); }
+void flip_rule(GradientCall& c) {
+  c.set("self", planted(GradientBug::FlipNotUndone) ? c.cotangent() : ops::call1("flip", {c.cotangent(), c.at("dims")}));
+}
 
 void roll_rule(GradientCall& c) {
   Sizes back;
-  for (auto& s : c.exprs("shifts")) back.push_back(-s);
+  for (auto& s : c.exprs("shifts")) back.push_back(planted(GradientBug::RollForward) ? s : -s);
   c.set("self", ops::call1("roll", {c.cotangent(), back, c.at("dims")}));
 }
 
@@ -61,9 +68,11 @@ void repeat_rule(GradientCall& c) {
   Sizes split;
   std::vector<int64_t> dims;
   for (size_t d = 0; d < repeats.size(); ++d) {
+    const bool interleaved = planted(GradientBug::RepeatInterleaved) && d >= lead;
+    if (interleaved) split.push_back(self[d - lead]);
     dims.push_back(static_cast<int64_t>(split.size()));
     split.push_back(repeats[d]);
-    if (d >= lead) split.push_back(self[d - lead]);
+    if (d >= lead && !interleaved) split.push_back(self[d - lead]);
   }
   c.set("self", dims.empty() ? c.cotangent() : sum(view(c.cotangent(), split), dims, false));
 }
@@ -79,14 +88,17 @@ void unfold_rule(GradientCall& c) {
   const Expr count = size_at(g, dim);
   Tensor total;
   for (int64_t k = 0; k < size; ++k) {
-    const Tensor at_k = ops::call1(
-        "slice_scatter", {none, select(g, g.dim() - 1, k), num(dim), Expr(k), (count - Expr(1)) * Expr(step) + Expr(k + 1), Expr(step)});
+    const int64_t first = planted(GradientBug::UnfoldPlace) ? 0 : k;
+    const Expr end = (count - Expr(1)) * Expr(step) + Expr(first + 1);
+    const Tensor at_k = ops::call1("slice_scatter", {none, select(g, g.dim() - 1, k), num(dim), Expr(first), end, Expr(step)});
     total = total.defined() ? add(total, at_k) : at_k;
   }
   if (total.defined()) c.set("self", total);
 }
 
-void no_gradient(GradientCall&) {}
+void no_gradient([[maybe_unused]] GradientCall& c) {
+  if (planted(GradientBug::DetachIgnored) && c.op().schema.find("self") == 0) c.set("self", c.cotangent());
+}
 
 constexpr RuleRow kViewRules[] = {
     {"expand", expand_rule},

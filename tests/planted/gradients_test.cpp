@@ -1,0 +1,92 @@
+// Planted bugs of gradients (base/gradient_bugs.h), each of which the checks of gradients must catch.
+//
+// This program compiles the gradients' sources once more, with the bugs in them, and switches on one after the other. TOROID_PLANTED=all
+// goes on to all checks that catch a bug (scripts/planted_gradients.sh); without it the first one ends the search.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "autograd/checks.h"
+#include "base/gradient_bugs.h"
+#include "fuzz_compiled/from_environment.h"
+#include "ops/reference.h"
+#include "toroid/error.h"
+
+namespace toroid::autograd {
+namespace {
+
+struct Bug {
+  GradientBug bug;
+  const char *name, *place, *what;
+};
+constexpr Bug kBugs[] = {
+#define TOROID_BUG(name, place, what) {GradientBug::name, #name, place, what},
+    TOROID_EACH_GRADIENT_BUG(TOROID_BUG)
+#undef TOROID_BUG
+};
+
+class Planted : public ::testing::Test {
+ protected:
+  // Whether a check finds something wrong, or fails on its way.
+  template <class F>
+  static bool catches(F&& check) {
+    try {
+      return !check().empty();
+    } catch (const Error&) {
+      return true;
+    }
+  }
+  // The checks that catch the bug that is switched on; the first one, when not all are asked for.
+  std::string caught_by() const {
+    std::vector<std::string> by;
+    const auto goes_on = [&] { return all_ || by.empty(); };
+    if (catches([] { return wrong_corner(); })) by.push_back("corners");
+    for (size_t i = 0; i < samples_.size() && goes_on(); ++i)
+      if (catches([&] { return wrong_gradient(samples_[i]); })) {
+        by.push_back("differences of " + samples_[i].op);
+        break;
+      }
+    for (size_t i = 0; i < samples_.size() && goes_on(); ++i)
+      if (samples_[i].op == "div.Tensor" && catches([&] { return wrong_second_gradient_at_zero(samples_[i]); })) {
+        by.push_back("second differences of " + samples_[i].op);
+        break;
+      }
+    for (uint64_t seed = 1; seed <= graphs_ && goes_on(); ++seed)
+      if (catches([&] { return check_random_graph(seed, false).wrong; })) {
+        by.push_back("random graph " + std::to_string(seed));
+        break;
+      }
+    std::string out;
+    for (auto& b : by) out += (out.empty() ? "" : ", ") + b;
+    return out;
+  }
+
+  ops::ReferenceDispatcher reference_;
+  DispatchScope scope_{reference_};
+  const std::vector<Sample> samples_ = [] {
+    auto all = samples();
+    for (auto& s : composite_samples()) all.push_back(s);
+    return all;
+  }();
+  const bool all_ = std::getenv("TOROID_PLANTED") && std::string_view(std::getenv("TOROID_PLANTED")) == "all";
+  const uint64_t graphs_ = test::from_environment("TOROID_FUZZ_COUNT", 60);
+};
+
+TEST_F(Planted, EachIsCaught) {
+  ASSERT_EQ(caught_by(), "") << "without any bug";
+  size_t caught = 0, by_random = 0;
+  for (const Bug& b : kBugs) {
+    active_gradient_bug = b.bug;
+    const std::string by = caught_by();
+    active_gradient_bug = GradientBug::None;
+    caught += !by.empty(), by_random += by.find("random") != std::string::npos;
+    std::printf("%-20s %s\n", b.name, by.empty() ? "NOT CAUGHT" : by.c_str());
+    EXPECT_NE(by, "") << b.name << " (" << b.place << "): " << b.what;
+  }
+  std::printf("%zu of %zu caught", caught, std::size(kBugs));
+  if (all_) std::printf(", %zu by random graphs", by_random);
+  std::printf("\n");
+}
+
+}  // namespace
+}  // namespace toroid::autograd
