@@ -30,6 +30,8 @@ void retire(TensorImpl& t) {
   t.strides = {1};
   t.offset = 0;
   t.storage = std::make_shared<Storage>();
+  t.grad = nullptr;
+  t.requires_grad = false;
 }
 
 // Makes the handle stand for what `real` stands for.
@@ -41,6 +43,8 @@ void become(TensorImpl& t, const TensorImpl& real) {
   t.strides = real.strides;
   t.offset = real.offset;
   t.storage = real.storage;
+  t.grad = real.grad;
+  t.requires_grad = false;
 }
 
 }  // namespace
