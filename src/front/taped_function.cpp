@@ -41,17 +41,43 @@ bool draws(const Graph& g) {
 }  // namespace
 
 bool is_remembered(std::span<const Tensor> tensors) {
-  return grad_mode &&
-         std::any_of(tensors.begin(), tensors.end(), [](auto& t) { return t.impl() && is_taped(*t.impl()) && t.requires_grad(); });
+  if (!grad_mode || !gradients_are_in_use()) return false;
+  return std::any_of(tensors.begin(), tensors.end(), [](auto& t) { return t.impl() && is_taped(*t.impl()) && t.requires_grad(); });
+}
+
+std::vector<size_t> written_inputs(const Graph& g) {
+  std::set<const graph::Value*> written;
+  const auto note = [&](const graph::Value* v) {
+    while (v->producer && ((v->producer->op->index_map && v->producer->op->schema.params[0].alias) || graph::is_mutating(*v->producer->op)))
+      v = std::get<graph::Value*>(v->producer->args[0]);
+    written.insert(v);
+  };
+  for (auto& n : g.nodes)
+    for (size_t i = 0; i < n->args.size(); ++i)
+      if (n->op->schema.params[i].mutated || (i == 0 && graph::is_mutating(*n->op)))
+        if (auto* v = std::get_if<graph::Value*>(&n->args[i]); v && *v) note(*v);
+  std::vector<size_t> out;
+  for (size_t i = 0; i < g.inputs.size(); ++i)
+    if (written.count(g.inputs[i].value)) out.push_back(i);
+  return out;
+}
+
+void note_writes(std::span<const Tensor> tensors, std::span<const size_t> written) {
+  for (size_t i : written)
+    if (const TensorImpl* t = tensors[i].impl(); t && t->storage) t->storage->writes.note();
 }
 
 // The program of the gradients by some inputs.
 class TapedFunction::Gradients {
  public:
-  Gradients(const TapedFunction& f, const std::vector<bool>& wanted) : backend_(f.backend_), options_(f.options_) {
+  Gradients(const TapedFunction& f, const std::vector<bool>& wanted, std::span<const Tensor> operands)
+      : backend_(f.backend_), options_{f.options_.options, f.options_.device, {}} {
     autograd::Request request{.inputs = {}, .takes_cotangents = true};
-    for (size_t i = 0; i < wanted.size(); ++i)
-      if (wanted[i]) request.inputs.push_back(i);
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      if (!wanted[i]) continue;
+      request.inputs.push_back(i);
+      options_.output_devices.push_back(operands[i].device());
+    }
     try {
       graph_ = autograd::differentiate(*f.graph_, request);
     } catch (const UserError& e) {
@@ -90,7 +116,10 @@ class TapedFunction::Gradients {
       const CompileScope compiling;
       program_ = backend_(std::move(graph_), options_);
     });
-    return program_(given);
+    auto gradients = program_(given);
+    for (auto& t : gradients)  // another call of the function may follow before they are read
+      if (t.impl()->storage->lent) t = ops::call1("clone", {t, std::monostate{}});
+    return gradients;
   }
 
  private:
@@ -118,7 +147,7 @@ class TapedFunction::Gradients {
   }
 
   const Backend backend_;
-  const BackendOptions options_;
+  BackendOptions options_;
   std::unique_ptr<Graph> graph_;  // until it is compiled
   std::string error_;
   std::vector<Input> inputs_;
@@ -126,9 +155,8 @@ class TapedFunction::Gradients {
   Program program_;
 };
 
-TapedFunction::TapedFunction(std::string name, const std::string& text, Backend backend, BackendOptions options)
-    : name_(std::move(name)), backend_(std::move(backend)), options_(std::move(options)) {
-  auto g = graph::parse(text);
+void TapedFunction::read() {
+  auto g = graph::parse(text_);
   for (size_t i = 0; i < g->inputs.size(); ++i) {
     g->inputs[i].kind = graph::InputKind::User;
     g->inputs[i].name = fmt::format("{}{}", kOperand, i);
@@ -140,26 +168,58 @@ TapedFunction::TapedFunction(std::string name, const std::string& text, Backend 
     as_called_ = std::move(g);
     return;
   }
-  graph_ = after(std::move(g), "functionalize");
-  std::stable_partition(graph_->outputs.begin(), graph_->outputs.end(), [](auto& o) { return o.mutates < 0; });
-  for (auto& o : graph_->outputs) {
+  g = after(std::move(g), "functionalize");
+  std::stable_partition(g->outputs.begin(), g->outputs.end(), [](auto& o) { return o.mutates < 0; });
+  for (auto& o : g->outputs) {
     written_.push_back(o.mutates < 0 ? std::nullopt : std::optional(static_cast<size_t>(o.mutates)));
     o.mutates = -1;
   }
+  graph_ = std::move(g);
 }
 
-std::shared_ptr<TapedFunction::Gradients> TapedFunction::gradients(const std::vector<bool>& wanted) {
+std::shared_ptr<TapedFunction::Gradients> TapedFunction::gradients(const std::vector<bool>& wanted, std::span<const Tensor> operands) {
   std::lock_guard lock(mutex_);
   auto& g = gradients_[wanted];
-  if (!g) g = std::make_shared<Gradients>(*this, wanted);
+  if (!g) g = std::make_shared<Gradients>(*this, wanted, operands);
   return g;
 }
 
-std::vector<Tensor> TapedFunction::call(std::span<const Tensor> operands, const std::function<std::vector<Tensor>()>& program) {
-  if (as_called_) {
-    const ops::NoAutocast recorded;
-    return run_one_by_one(*as_called_, operands);
+std::vector<Tensor> TapedFunction::one_by_one(std::span<const Tensor> operands) const {
+  const ops::NoAutocast recorded;
+  const DeviceScope device(options_.device);
+  std::vector<Tensor> there;
+  for (auto& t : operands) there.push_back(t.to(options_.device));
+  auto results = run_one_by_one(*as_called_, there);
+  for (size_t i = 0; i < results.size(); ++i)
+    if (results[i].defined()) results[i] = results[i].to(options_.output_devices[i]);
+  return results;
+}
+
+void TapedFunction::set_results(const std::shared_ptr<autograd::Node>& node, std::span<const Tensor> results,
+                                std::span<const Tensor> operands) const {
+  size_t next = 0;
+  for (size_t i = 0; i < written_.size(); ++i) {
+    const Tensor& r = written_[i] ? operands[*written_[i]] : results[next++];
+    node->results.emplace_back();
+    if (!r.defined()) continue;
+    node->results.back().dtype = r.dtype();
+    node->results.back().sizes = r.sizes();
+    if (!autograd::has_gradient(r.dtype())) continue;
+    if (written_[i]) {
+      autograd::set_written(r, {node, i, nullptr}, std::source_location::current());
+      continue;
+    }
+    const auto shares = [&](const Tensor& t) { return t.impl()->storage == r.impl()->storage; };
+    const auto of = std::find_if(operands.begin(), operands.end(), shares);
+    if (of != operands.end() && of->impl() == r.impl()) continue;  // the input itself
+    autograd::set_history(r, {node, i, nullptr}, of == operands.end() ? nullptr : &*of);
   }
+  node->device = options_.device;
+}
+
+std::vector<Tensor> TapedFunction::call(std::span<const Tensor> operands, const std::function<std::vector<Tensor>()>& program) {
+  std::call_once(once_, [&] { read(); });
+  if (as_called_) return one_by_one(operands);
   for (auto& w : written_)
     if (w) autograd::check_writable(operands[*w], fmt::format("the compiled function \"{}\"", name_));
   std::vector<bool> wanted;
@@ -171,7 +231,7 @@ std::vector<Tensor> TapedFunction::call(std::span<const Tensor> operands, const 
     wanted.push_back(static_cast<bool>(e));
     if (e) edges.push_back(std::move(e));
   }
-  const auto gradient = gradients(wanted);
+  const auto gradient = gradients(wanted, operands);
   auto node = std::make_shared<autograd::FunctionNode>(
       fmt::format("the compiled function \"{}\"", name_), place_, std::move(edges),
       [gradient, sizes = std::move(sizes)](std::span<const Tensor> kept, const std::vector<Tensor>& cotangents) {
@@ -186,24 +246,7 @@ std::vector<Tensor> TapedFunction::call(std::span<const Tensor> operands, const 
     const GradModeScope off(false);
     results = program();
   }
-  std::vector<Tensor> all = results;
-  for (auto& w : written_)
-    if (w) all.push_back(operands[*w]);
-  for (auto& r : all)
-    node->results.push_back({r.defined() ? r.dtype() : DType::F32, r.defined() ? r.sizes() : std::vector<int64_t>{}, {}, {}});
-  node->device = options_.device;
-  for (size_t i = 0; i < all.size(); ++i) {
-    if (!all[i].defined() || !autograd::has_gradient(all[i].dtype())) continue;
-    GradEdge edge{node, i, nullptr};
-    if (i >= results.size()) {
-      autograd::set_written(all[i], std::move(edge), std::source_location::current());
-      continue;
-    }
-    const auto shares = [&](const Tensor& t) { return t.impl()->storage == all[i].impl()->storage; };
-    const auto of = std::find_if(operands.begin(), operands.end(), shares);
-    if (of != operands.end() && of->impl() == all[i].impl()) continue;  // the input itself
-    autograd::set_history(all[i], std::move(edge), of == operands.end() ? nullptr : &*of);
-  }
+  set_results(node, results, operands);
   return results;
 }
 

@@ -15,6 +15,8 @@ bool requires_grad(const TensorImpl& t) {
   return s.asks || s.edge;
 }
 
+bool gradients_are_in_use() { return installed.load(std::memory_order_relaxed) != nullptr; }
+
 TapedMembers& taped_members() {
   TapedMembers* m = installed.load(std::memory_order_acquire);
   TOROID_CHECK(m, "a tensor has a state of gradients before there is a tape");

@@ -69,6 +69,8 @@ inline bool is_taped_now(const TensorImpl& t) {
   return !d || d == eager_dispatcher();
 }
 bool requires_grad(const TensorImpl& t);
+// Whether some tensor of the process has asked for gradients.
+bool gradients_are_in_use();
 
 // Members of Tensor that are operations on what the tape has something to do with.
 class TapedMembers {
