@@ -212,7 +212,11 @@ std::vector<Tensor> EagerDispatcher::call_part(const ops::Op& op, CallArgs args,
       TOROID_USER_CHECK(!is_proxy(t), "{}: a tensor of a trace is used outside of the function that is traced", op.name);
       return t;
     });
-  if (op.index_map && op.schema.params[0].alias) return ops::strided_view(op, args);
+  if (op.index_map && op.schema.params[0].alias) {
+    auto views = ops::strided_view(op, args);
+    if (op.name == "detach") autograd::cut_history(views[0]);  // also of memory that may have a history later
+    return views;
+  }
   const Device device = ops::device_of(op, args);
   args = ops::autocast_args(op, std::move(args), device, where);
   if (ops::is_custom(op)) return parts(op, args, device);

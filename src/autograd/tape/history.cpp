@@ -88,6 +88,7 @@ std::shared_ptr<GradState> base_of(const TensorImpl& t) {
 }
 
 std::shared_ptr<GradState> new_state(const TensorImpl& t) {
+  if (!gradients_are_in_use()) install_members();
   auto s = std::make_shared<GradState>();
   s->dtype = t.dtype;
   s->sizes = t.sizes;
@@ -138,10 +139,10 @@ void set_written(const Tensor& t, GradEdge value, const std::source_location& wh
   if (!base) {
     if (!value) return;
     // Nobody knows which tensors see this memory: all of it has a history from now on.
-    base = std::make_shared<GradState>();
-    base->dtype = impl.dtype;
+    base = new_state(impl);
     base->sizes = {static_cast<int64_t>(impl.storage->bytes / size_of(impl.dtype))};
     base->strides = {1};
+    base->offset = 0;
     impl.storage->history = base;
   }
   const bool whole = base->dtype == impl.dtype && base->sizes == impl.sizes && base->strides == impl.strides && base->offset == impl.offset;

@@ -22,6 +22,9 @@ void check_writable(const Tensor& t, std::string_view name);
 // t has been written: `value` is where the gradient of its new elements goes. What shares the memory follows.
 void set_written(const Tensor& t, GradEdge value, const std::source_location& where);
 
+// Makes members of Tensor known to the room below; done before the first state of the process is made.
+void install_members();
+
 // The state of a tensor, which is made where it has none.
 GradState& state_of(const Tensor& t);
 

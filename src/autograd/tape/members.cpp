@@ -53,8 +53,6 @@ void check_apart(const Tensor& t, std::string_view what) {
 
 // A state of its own for t, which is to be a leaf.
 GradState& leaf_state(const Tensor& t) {
-  static Members& members = *new Members;
-  install_taped_members(&members);
   TensorImpl& impl = *t.impl();
   if (!impl.grad || impl.grad->base) cut_history(t);
   return *impl.grad;
@@ -68,6 +66,12 @@ void check_like(const Tensor& t, const Tensor& gradient, std::string_view what) 
 }
 
 }  // namespace
+
+void install_members() {
+  static Members& members = *new Members;  // never destroyed: threads may outlive main
+  install_taped_members(&members);
+}
+
 }  // namespace autograd
 
 using namespace autograd;

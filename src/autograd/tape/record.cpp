@@ -76,10 +76,7 @@ std::vector<Tensor> functional(const ops::Op& op, CallArgs args, const std::sour
     const GradModeScope off(false);
     results = forward(args);
   }
-  if (op.name == "detach") {
-    cut_history(results.at(0));
-    return results;
-  }
+  if (op.name == "detach") return results;
   const std::vector<Tensor> operands = wanted.operands;
   const bool follows = std::any_of(results.begin(), results.end(), [](auto& r) { return has_gradient(r.dtype()); });
   if (!wanted.edges.empty() && follows)
