@@ -56,6 +56,7 @@ void pointwise_rule(GradientCall& c) {
 }
 
 Rule find_rule(const ops::Op& op) {
+  if (has_custom_gradient(op)) return custom_rule;
   static const auto& rules = *[] {
     auto& map = *new std::unordered_map<std::string_view, Rule>;
     for (auto family : {reduction_rules(), scan_rules(), product_rules(), index_rules(), view_rules(), linalg_rules(), complex_rules()})

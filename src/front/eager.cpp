@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "autograd/rule.h"
 #include "autograd/tape/record.h"
 #include "base/check.h"
 #include "base/compile_options.h"
@@ -200,7 +201,8 @@ std::vector<Tensor> EagerDispatcher::call(const ops::Op& op, CallArgs args, cons
 
 std::vector<Tensor> EagerDispatcher::call_taped(const ops::Op& op, CallArgs args, const std::source_location& where) {
   const auto forward = [&](CallArgs given) { return call_part(op, std::move(given), where); };
-  if (!runs_as_parts(op) || !grad_mode) return autograd::remembered(op, std::move(args), where, forward);
+  if (!runs_as_parts(op) || autograd::has_custom_gradient(op) || !grad_mode)
+    return autograd::remembered(op, std::move(args), where, forward);
   const std::string line = ops::place_text(where);
   const ops::PlaceScope parts_are_called_there(line);
   return forward(std::move(args));

@@ -114,5 +114,78 @@ TEST(TapeHistories, AreThoseOfTheFunction) {
   }
 }
 
+struct Program {
+  const char* name;
+  std::function<Tensor(const Tensor& x, const Tensor& y)> call;  // of two tensors of 4 x 6
+};
+
+const Program kPrograms[] = {
+    {"matmul", [](const Tensor& x, const Tensor& y) { return matmul(x, transpose(y, 0, 1)); }},
+    {"broadcast", [](const Tensor& x, const Tensor& y) { return x * select(y, 0, 1) + sum(y, 1, true) / (1 + exp(x)); }},
+    {"numbers", [](const Tensor& x, const Tensor& y) { return pow(x * x + 1.0, 1.5) - 2.0 / (y * y + 1) + (3 - x) * 2; }},
+    {"softmax", [](const Tensor& x, const Tensor& y) { return softmax(x * 3, -1) * log_softmax(y, 0); }},
+    {"activations", [](const Tensor& x, const Tensor& y) { return gelu(x) + relu(y) * sigmoid(x) + silu(y); }},
+    {"layer_norm", [](const Tensor& x, const Tensor& y) { return layer_norm(x, {6}, select(y, 0, 0), select(y, 0, 1)); }},
+    {"conv2d",
+     [](const Tensor& x, const Tensor& y) {
+       return conv2d(reshape(x, {1, 1, 4, 6}), reshape(slice(y, 1, 0, 1), {1, 1, 2, 2}));
+     }},
+    {"attention",
+     [](const Tensor& x, const Tensor& y) {
+       return scaled_dot_product_attention(reshape(x, {1, 2, 4, 3}), reshape(y, {1, 2, 4, 3}), reshape(x + y, {1, 2, 4, 3}), {}, 0.0, true);
+     }},
+    {"cross_entropy",
+     [](const Tensor& x, const Tensor& y) {
+       return cross_entropy(x, Tensor::of({0, 2, 1, 5}, {4}, DType::I64)) * sum(y);
+     }},
+    {"reductions", [](const Tensor& x, const Tensor& y) { return amax(x, 1, true) * var(y, {0}) + logsumexp(y, {0}) + prod(x); }},
+    {"joined",
+     [](const Tensor& x, const Tensor& y) {
+       return cat({x, exp(y), x * y}, 0) * 2;
+     }},
+    {"parts",
+     [](const Tensor& x, const Tensor& y) { return slice(split(x, 2, 0)[1], 1, 0, 4) * contiguous(transpose(split(y, 2, 1)[0], 0, 1)); }},
+    {"indexed",
+     [](const Tensor& x, const Tensor& y) {
+       const Tensor rows = Tensor::of({3, 0, 0}, {3}, DType::I64), places = Tensor::of({1, 2, 5, 0, 0, 4}, {3, 2}, DType::I64);
+       return index_select(slice(x, 1, 0, 2), 0, rows) * gather(y, 1, places);
+     }},
+    {"sorted", [](const Tensor& x, const Tensor& y) { return std::get<0>(sort(x, 1)) * std::get<0>(topk(y, 6, 1)); }},
+    {"scans", [](const Tensor& x, const Tensor& y) { return cumsum(x, 1) * cumprod(y, 0); }},
+    {"chosen", [](const Tensor& x, const Tensor& y) { return where(x > y, x * 2, y) + clamp(x, -0.5, 0.5) + maximum(x, y); }},
+    {"views",
+     [](const Tensor& x, const Tensor& y) {
+       return as_strided(x, {3, 3}, {2, 1}, 1) * expand(slice(slice(y, 0, 0, 1), 1, 0, 3), std::vector<SymInt>{3, 3});
+     }},
+    {"solved", [](const Tensor& x, const Tensor& y) { return linalg_solve(matmul(x, transpose(x, 0, 1)) + eye(4), y); }},
+    {"dropout in evaluation", [](const Tensor& x, const Tensor& y) { return dropout(x, 0.5, false) * y; }},
+    {"batch_norm",
+     [](const Tensor& x, const Tensor& y) { return batch_norm(x, select(y, 0, 0), select(y, 0, 1), zeros({6}), ones({6}), true); }},
+    {"converted", [](const Tensor& x, const Tensor& y) { return to(to(x, DType::F64) * 2, DType::F32) * to(y, DType::F64); }},
+};
+
+TEST(TapeHistories, OfATableOfPrograms) {
+  const ByReference no_kernels;
+  std::mt19937 random(3);
+  std::vector<double> values;
+  for (int i = 0; i < 48; ++i) values.push_back(static_cast<double>(random() % 1000) / 500 - 1);
+  const Tensor x = Tensor::of(std::span(values).first(24), std::vector<int64_t>{4, 6}),
+               y = Tensor::of(std::span(values).last(24), std::vector<int64_t>{4, 6});
+  for (auto& p : kPrograms) try {
+      const Tensor a = clone(x).requires_grad_(), b = clone(y).requires_grad_();
+      const Tensor result = p.call(a, b);
+      Tensor cotangent = sin(arange(result.numel()) + 1.0);
+      cotangent = to(reshape(cotangent, std::vector<SymInt>(result.sizes().begin(), result.sizes().end())), result.dtype());
+      result.backward(cotangent);
+      const auto expected =
+          vjp([&] { return std::vector<Tensor>{p.call(x, y)}; }, std::vector<Tensor>{x, y}, std::vector<Tensor>{cotangent});
+      expect_same(result.detach(), expected.first[0], p.name);
+      expect_same(a.grad(), expected.second[0], fmt::format("{}, by x", p.name));
+      expect_same(b.grad(), expected.second[1], fmt::format("{}, by y", p.name));
+    } catch (const Error& e) {
+      ADD_FAILURE() << p.name << ": " << e.what();
+    }
+}
+
 }  // namespace
 }  // namespace toroid::tape_histories

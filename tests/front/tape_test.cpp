@@ -114,5 +114,90 @@ TEST(Tape, ErrorsSayWhatToDo) {
   says([&] { sum(geqrf(matmul(unsqueeze(x, 1), unsqueeze(x, 0))).first).backward(); }, "tape_test.cpp");
 }
 
+TEST(Tape, HooksSeeAndReplaceGradients) {
+  const Tensor x = leaf({1, 2}, {2});
+  Tensor y = x * 3;
+  y.retain_grad();
+  std::vector<Values> seen;
+  HookHandle of_y = y.register_hook([&](const Tensor& g) {
+    seen.push_back(g.to_vector());
+    return g * 10;
+  });
+  x.register_hook([&](const Tensor& g) {
+    seen.push_back(g.to_vector());
+    return Tensor();
+  });
+  const Tensor loss = sum(y) + sum(y * 2);
+  loss.backward({}, true);
+  EXPECT_EQ(seen, (std::vector<Values>{{3, 3}, {90, 90}}));  // each once, when all parts have come together
+  EXPECT_EQ(gradient(y), (Values{30, 30}));
+  EXPECT_EQ(gradient(x), (Values{90, 90}));
+  of_y.remove();
+  loss.backward();
+  EXPECT_EQ(gradient(x), (Values{99, 99}));
+  const HookHandle wrong = x.register_hook([](const Tensor&) { return ones({3}); });
+  says([&] { sum(x).backward(); }, "a hook returned f32[3]");
+  x.set_grad(zeros({2}));
+  EXPECT_EQ(gradient(x), (Values{0, 0}));
+  says([&] { x.set_grad(zeros({3})); }, "expected f32[2]");
+}
+
+TEST(Tape, GradientsOfTwoLeavesShareNoMemory) {
+  const Tensor x = leaf({1, 2}, {2}), y = leaf({1, 2}, {2}), seed = ones({2});
+  (x + y).backward(seed);
+  no_grad([&] { mul_(x.grad(), 5); });
+  EXPECT_EQ(gradient(y), (Values{1, 1}));
+  EXPECT_EQ(seed.to_vector(), (Values{1, 1}));
+}
+
+TEST(Tape, ANodeKeepsOnlyWhatItsGradientNeeds) {
+  const Tensor x = leaf({1, 2}, {2});
+  Tensor y = x * 2;
+  const Tensor z = y + 1;  // needs neither operand nor result
+  mul_(z, 3);
+  add_(y, 5);
+  sum(z).backward();
+  EXPECT_EQ(gradient(x), (Values{6, 6}));
+}
+
+TEST(Tape, NaNIsNamedWhereItArises) {
+  const Tensor x = leaf({0, 4}, {2});
+  const auto loss = [&] { return sum(x / x); };
+  loss().backward();
+  x.zero_grad();
+  const DetectAnomaly on;
+  says([&] { loss().backward(); }, "gives NaN");
+  says([&] { loss().backward(); }, "(called at tape_test.cpp:");
+  EXPECT_EQ(error_of([&] { sum(x * x).backward(); }), "no error");
+}
+
+TEST(Tape, LeavesNothingBehind) {
+  const int64_t before = autograd::Node::count();
+  {
+    const Tensor x = leaf({1, 2}, {2});
+    Tensor y = x * 2;
+    mul_(select(y, 0, 0), select(y.detach(), 0, 1));
+    exp_(y);
+    sum(y).backward();
+    EXPECT_GT(autograd::Node::count(), before);
+    Tensor filled = zeros({2});
+    copy_(filled, exp_(x * 1));  // never walked back
+    Tensor end = x;
+    for (int i = 0; i < 20000; ++i) end = end + x;  // a long chain is destroyed without recursion
+  }
+  EXPECT_EQ(autograd::Node::count(), before);
+}
+
+TEST(Tape, ThreadsHaveTapesOfTheirOwn) {
+  const Tensor x = leaf({1, 2}, {2});
+  const auto work = [&] {
+    for (int i = 0; i < 50; ++i) sum(x * x.detach()).backward();
+  };
+  std::thread other(work);
+  work();
+  other.join();
+  EXPECT_EQ(gradient(x), (Values{100, 200}));
+}
+
 }  // namespace
 }  // namespace toroid::tapes

@@ -36,8 +36,31 @@ std::string role_of(const ops::Op& op, const CallArgs& args, size_t operand) {
   return "an operand";
 }
 
+// Of a custom operation with a gradient of its own, which may read all its tensors.
+std::shared_ptr<Node> custom_node(const ops::Op& op, const CallArgs& args, Wanted wanted, std::span<const Tensor> results,
+                                  const std::source_location& where) {
+  CallArgs numbers;  // tensors are kept by the node
+  for (auto& a : args) numbers.push_back(map_arg<Tensor>(a, [](const Tensor&) { return Tensor(); }));
+  const auto reverse = [&op, numbers, by_operand = wanted.by_operand](std::span<const Tensor> kept, std::vector<Tensor> cotangents) {
+    size_t next = 0;
+    CallArgs full;
+    for (auto& a : numbers) full.push_back(map_arg<Tensor>(a, [&](const Tensor&) { return kept[next++]; }));
+    const std::vector<Tensor> made(kept.begin() + static_cast<std::ptrdiff_t>(next), kept.end());
+    auto all = custom_gradients(op, full, made, std::move(cotangents));
+    std::vector<Tensor> out;
+    for (size_t i = 0; i < all.size(); ++i)
+      if (by_operand[i]) out.push_back(all[i]);
+    return out;
+  };
+  auto node = std::make_shared<FunctionNode>(op.name, ops::place_text(where), std::move(wanted.edges), reverse);
+  for (size_t i = 0; i < wanted.operands.size(); ++i) node->keep(wanted.operands[i], role_of(op, args, i));
+  for (auto& r : results) node->keep(r, "its result");
+  return node;
+}
+
 std::shared_ptr<Node> node_of(const ops::Op& op, const CallArgs& args, Wanted wanted, std::span<const Tensor> results,
                               const std::source_location& where) {
+  if (has_custom_gradient(op)) return custom_node(op, args, std::move(wanted), results, where);
   std::shared_ptr<const Reverse> reverse;
   std::string error, place = ops::place_text(where);
   try {
