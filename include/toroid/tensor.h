@@ -3,6 +3,7 @@
 
 #include <complex>
 #include <cstddef>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <source_location>
@@ -21,6 +22,7 @@
 namespace toroid {
 
 struct TensorImpl;
+class HookHandle;  // toroid/autograd.h
 
 // A size that may be symbolic while a function is traced with dynamic shapes. Comparing two of them while tracing decides by the
 // sizes at hand and adds a guard; outside of tracing it is an ordinary integer.
@@ -143,8 +145,37 @@ class Tensor {
   // A view with other sizes and strides (in elements) on the same storage, `offset` elements from this tensor's first.
   Tensor as_strided(std::span<const int64_t> sizes, std::span<const int64_t> strides, int64_t offset = 0,
                     Where where = Where::current()) const;
+
+  // --- Gradients. What is called on a tensor that requires gradients, and on what follows from it, is remembered until backward(), except
+  // within a NoGrad (toroid/autograd.h). In functions that are being compiled use toroid/grad.h instead: there only requires_grad() and
+  // detach() have a meaning.
+
+  // Whether it asks for its gradient (a leaf), or follows from one that does.
   bool requires_grad() const;
-  Tensor& set_requires_grad(bool value);
+  // Makes a leaf ask for its gradient, or no longer. UserError for dtypes without gradients, and (false) for what is no leaf: detach() it.
+  Tensor& requires_grad_(bool value = true);
+  Tensor& set_requires_grad(bool value) { return requires_grad_(value); }
+  // Whether the user made it: nothing is remembered of how its elements came about.
+  bool is_leaf() const;
+  // Adds the gradient of this tensor by each leaf that requires gradients to grad() of the leaf. `gradient`: what a change of each element
+  // of this tensor changes, of its sizes, dtype and device; undefined: 1, for a tensor of one element. What operations have kept for their
+  // gradients is freed unless retain_graph, and a second backward() through them is a UserError. Other UserErrors: a tensor that does not
+  // require gradients; a tensor that an operation needs was written in place since; an operation has no gradient. Two threads may walk
+  // through what they share only where both retain_graph. Gradients of gradients: toroid/grad.h.
+  void backward(const Tensor& gradient = {}, bool retain_graph = false, Where where = Where::current()) const;
+  // What backward() has added up, of the sizes and dtype of this tensor; undefined where nothing was yet.
+  Tensor grad() const;
+  // Puts a tensor of the same sizes, dtype and device in place of grad(), or, undefined, forgets it.
+  void set_grad(const Tensor& gradient) const;
+  void zero_grad() const { set_grad({}); }
+  // Lets backward() keep the gradient of what is no leaf, too. UserError for what does not require gradients.
+  void retain_grad() const;
+  // backward() calls hook with the gradient of this tensor when all parts of it have come together, before it goes further or into grad();
+  // where the hook returns a defined tensor, of the same sizes and dtype, that is the gradient from there on. Hooks are called in the order
+  // in which they were registered. UserError for what does not require gradients.
+  HookHandle register_hook(std::function<Tensor(const Tensor&)> hook) const;
+  // The same elements as a leaf that requires no gradients.
+  Tensor detach(Where where = Where::current()) const;
 
   TensorImpl* impl() const { return impl_.get(); }
   const std::shared_ptr<TensorImpl>& shared_impl() const { return impl_; }

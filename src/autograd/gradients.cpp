@@ -8,6 +8,7 @@
 #include "graph/pass.h"
 #include "graph/recorder.h"
 #include "ops/call_errors.h"
+#include "tensor/grad_state.h"
 #include "toroid/grad.h"
 
 namespace toroid::autograd {
@@ -39,8 +40,13 @@ class FunctionTrace : public graph::Recorder {
 
   std::vector<Tensor> call(const ops::Op& op, CallArgs args, const std::source_location& where) override {
     for (auto& a : args) a = map_arg<Tensor>(a, [&](const Tensor& t) { return lift(t); });
+    const bool writes = graph::is_mutating(op);
     auto results = Recorder::call(op, std::move(args), where);
-    for (auto& t : results) keep(t);
+    for (auto& t : results) {
+      if (!grad_mode && !writes && (is_float(t.dtype()) || is_complex(t.dtype())))
+        t = Recorder::call(ops::get("detach"), {t}, where).at(0);  // a NoGrad within the function
+      keep(t);
+    }
     return results;
   }
   bool decide(const sym::Relation& r) override { return below_.decide(r); }
@@ -115,6 +121,7 @@ Differentiated differentiated(const std::function<std::vector<Tensor>()>& fn, st
   }
   {
     DispatchScope scope(trace);
+    const GradModeScope only_scopes_within(true);
     for (const Tensor& t : fn()) g.outputs.push_back({trace.value_of(trace.lift(t)), {}, -1});
   }
   for (auto& s : g.symbols)

@@ -45,6 +45,12 @@ std::span<const RuleRow> bag_rules();
 std::span<const RuleRow> view_rules();
 std::span<const RuleRow> linalg_rules();
 std::span<const RuleRow> complex_rules();
+// A custom operation, by the gradient that was registered for it (toroid/custom_gradient.h).
+void custom_rule(GradientCall& c);
+bool has_custom_gradient(const ops::Op& op);
+// Its gradients, one for each tensor among the arguments; undefined: 0. UserError where they are others.
+std::vector<Tensor> custom_gradients(const ops::Op& op, std::span<const Arg<Tensor>> args, std::vector<Tensor> results,
+                                     std::vector<Tensor> cotangents);
 // A pointwise row, by the derivatives of its formula.
 void pointwise_rule(GradientCall& c);
 // The same on complex numbers; false where there is no rule.

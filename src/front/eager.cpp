@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "autograd/rule.h"
+#include "autograd/tape/record.h"
 #include "base/check.h"
 #include "base/compile_options.h"
 #include "base/compile_scope.h"
@@ -136,6 +138,14 @@ bool is_large(const ops::Op& op, const CallArgs& args) {
   return list && n >= kElements;
 }
 
+// Operations that write more than their first argument, and those of users: what they are made of is called by itself. So it is with
+// random numbers and training statistics, which no program of one operation draws or writes.
+bool runs_as_parts(const ops::Op& op) {
+  if (ops::is_custom(op) || (graph::is_mutating(op) && !op.inplace_of)) return true;
+  const bool statistics = op.schema.find("training") >= 0 && op.schema.find("running_mean") >= 0;
+  return op.decompose && (op.random || statistics);
+}
+
 // Tensors without dimensions and indices may come from the CPU.
 void bring(CallArgs& args, const Device& device) {
   for (auto& a : args) {
@@ -183,8 +193,19 @@ std::vector<Tensor> EagerDispatcher::parts(const ops::Op& op, const CallArgs& ar
 }
 
 std::vector<Tensor> EagerDispatcher::call(const ops::Op& op, CallArgs args, const std::source_location& where) {
-  if (parts_running) return call_part(op, std::move(args), where);
-  return ops::checked_call(op, where, [&] { return call_part(op, std::move(args), where); });
+  const bool taped = autograd::touches_tape(args);
+  const auto call = [&] { return taped ? call_taped(op, std::move(args), where) : call_part(op, std::move(args), where); };
+  if (parts_running) return call();
+  return ops::checked_call(op, where, call);
+}
+
+std::vector<Tensor> EagerDispatcher::call_taped(const ops::Op& op, CallArgs args, const std::source_location& where) {
+  const auto forward = [&](CallArgs given) { return call_part(op, std::move(given), where); };
+  if (!runs_as_parts(op) || autograd::has_custom_gradient(op) || !grad_mode)
+    return autograd::remembered(op, std::move(args), where, forward);
+  const std::string line = ops::place_text(where);
+  const ops::PlaceScope parts_are_called_there(line);
+  return forward(std::move(args));
 }
 
 std::vector<Tensor> EagerDispatcher::call_part(const ops::Op& op, CallArgs args, const std::source_location& where) {
@@ -193,7 +214,11 @@ std::vector<Tensor> EagerDispatcher::call_part(const ops::Op& op, CallArgs args,
       TOROID_USER_CHECK(!is_proxy(t), "{}: a tensor of a trace is used outside of the function that is traced", op.name);
       return t;
     });
-  if (op.index_map && op.schema.params[0].alias) return ops::strided_view(op, args);
+  if (op.index_map && op.schema.params[0].alias) {
+    auto views = ops::strided_view(op, args);
+    if (op.name == "detach") autograd::cut_history(views[0]);  // also of memory that may have a history later
+    return views;
+  }
   const Device device = ops::device_of(op, args);
   args = ops::autocast_args(op, std::move(args), device, where);
   if (ops::is_custom(op)) return parts(op, args, device);
@@ -210,13 +235,12 @@ std::vector<Tensor> EagerDispatcher::call_part(const ops::Op& op, CallArgs args,
     result = ops::call1("expand", {result, sizes});
   }
   copy_elements(result, self);
+  self.impl()->storage->writes.note();
   return {self};
 }
 
 std::vector<Tensor> EagerDispatcher::functional(const ops::Op& op, CallArgs args, const Device& device, const std::source_location& where) {
-  // Random numbers, effects and training statistics: the parts run one by one.
-  bool statistics = op.decompose && op.schema.find("training") >= 0 && op.schema.find("running_mean") >= 0;
-  if (op.decompose && (op.random || statistics)) return parts(op, args, device);
+  if (op.decompose && runs_as_parts(op)) return parts(op, args, device);
   {
     const device::CaptureSuspension not_captured;  // a graph keeps numbers as they are now
     wrap_numbers(op, args);

@@ -75,6 +75,7 @@ class EagerDispatcher : public Dispatcher {
   };
   using FamilyKey = std::string;
 
+  std::vector<Tensor> call_taped(const ops::Op& op, CallArgs args, const std::source_location& where);
   std::vector<Tensor> call_part(const ops::Op& op, CallArgs args, const std::source_location& where);
   std::vector<Tensor> functional(const ops::Op& op, CallArgs args, const Device& device, const std::source_location& where);
   std::vector<Tensor> parts(const ops::Op& op, const CallArgs& args, const Device& device);

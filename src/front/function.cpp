@@ -62,6 +62,7 @@ trace::Segment Function::State::trace(const Call& c, const std::vector<std::vect
     std::vector<Tensor> stand_ins;
     for (size_t i = 0; i < c.tensors.size(); ++i) stand_ins.push_back(tracer.argument(*c.tensors[i], name_of_tensor(c, i), policies[i]));
     Tracer::Scope scope(&tracer);
+    const GradModeScope only_scopes_within(true);
     results = c.run(stand_ins);
   }
   trace::Segment s = tracer.finish(std::move(results));
@@ -111,7 +112,17 @@ std::vector<Tensor> Function::State::run(const Entry& e, const Call& c) {
   std::vector<Tensor> inputs;
   inputs.reserve(e.inputs.size());
   for (int i : e.inputs) inputs.push_back(*c.tensors[static_cast<size_t>(i)]);
-  return e.program(inputs);
+  if (!front::is_remembered(inputs) && !front::is_remembered(e.captures->tensors())) {
+    auto results = e.program(inputs);
+    if (e.writes) front::note_writes(e.operands(inputs), e.written);
+    return results;
+  }
+  const auto operands = e.operands(inputs);
+  return e.taped->call(operands, [&] {
+    auto results = e.program(inputs);
+    front::note_writes(operands, e.written);
+    return results;
+  });
 }
 
 front::Program Function::State::compile(trace::Segment& s, const front::OptionsNow& now) const {
@@ -133,6 +144,8 @@ std::shared_ptr<Entry> Function::State::entry_of(const Call& c, trace::Segment& 
     e->inputs.push_back(static_cast<int>(std::find(positions.begin(), positions.end(), static_cast<int>(k)) - positions.begin()));
   e->scalars = front::scalars_of(c.arguments);
   e->writes = s.writes_inputs;
+  for (auto& in : s.graph->inputs) e->from_call.push_back(in.kind == graph::InputKind::User);
+  if (e->writes) e->written = front::written_inputs(*s.graph);
   e->text = graph::to_string(*s.graph);
   e->policies = std::move(policies);
   e->surroundings = Surroundings::now();
@@ -186,6 +199,8 @@ std::shared_ptr<const Entry> Function::State::add(const Call& c, trace::Segment 
                                                   const std::shared_ptr<const front::OptionsNow>& now, const std::string& why) {
   auto e = entry_of(c, s, std::move(captures), std::move(policies));
   e->options = now;
+  e->taped = std::make_shared<front::TapedFunction>(config.name, e->text, settings.backend,
+                                                    front::BackendOptions{now->options, s.device, s.output_devices});
   std::unique_lock lock(mutex);
   if (auto known = await_other(lock, c, *now)) return known;
   if (limit_reached(variants_made() + pending.size(), *now)) return nullptr;
@@ -244,7 +259,11 @@ std::optional<std::vector<Tensor>> Function::State::refused(const Call& c, const
 // Traces a call to its end; at graph breaks (then *broken) what was recorded runs.
 trace::Segment Function::State::retrace(const Call& c, const std::vector<std::vector<SizePolicy>>& policies, bool* broken) {
   trace::SegmentRunner on_break;
-  if (!config.fullgraph) on_break = [this](trace::Segment s) { return run_segment(std::move(s)); };
+  if (!config.fullgraph)
+    on_break = [this, remembers = grad_mode](trace::Segment s) {
+      const GradModeScope of_the_caller(remembers);
+      return run_segment(std::move(s));
+    };
   const device::CaptureSuspension not_captured;
   if (not_captured.any())
     on_break = [this](trace::Segment s) -> std::vector<Tensor> {

@@ -13,11 +13,22 @@ using front::kKeptReasons;
 std::vector<Tensor> Function::State::run_segment(trace::Segment s) {
   trace::settle_guards(*s.graph, s.origins, s.guard_places);
   if (s.graph->nodes.empty()) return front::outputs_without_nodes(s);
-  const front::Program program = segment_program(s);
+  const bool remembered = front::is_remembered(s.inputs);
+  const auto written = s.writes_inputs ? front::written_inputs(*s.graph) : std::vector<size_t>();
+  if (remembered) {
+    std::lock_guard lock(mutex);
+    segmented = true;
+    front::keep(kept.fallbacks,
+                fmt::format("gradients of the part up to {} may be wanted: it runs operation by operation", front::end_of(s)));
+    eager_calls.fetch_add(1);
+  }
+  const front::Program program = remembered ? front::Program() : segment_program(s);
   if (!program) return front::run_one_by_one(s, config.name);
   trace::Tracer::Scope none(nullptr);
   DispatchScope eager(front::EagerDispatcher::instance());
-  return program(s.inputs);
+  auto results = program(s.inputs);
+  front::note_writes(s.inputs, written);
+  return results;
 }
 
 // One that was compiled before or is now, which takes the segment's graph; empty where it is to run operation by operation.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "tensor/grad_state.h"
 
 namespace toroid::front {
 namespace {
@@ -187,7 +188,7 @@ bool Guards::tensor_holds(const TensorGuard& g, std::span<const Tensor* const> t
   const TensorImpl* t = tensors[i]->impl();
   if (!t) return !g.defined;
   if (!g.defined || t->proxy || t->dtype != g.dtype || t->sizes.size() != g.rank || t->storage->device != g.device ||
-      (t->requires_grad != g.requires_grad && !any_requires_grad_))
+      (!any_requires_grad_ && requires_grad(*t) != g.requires_grad))
     return false;
   if (g.same_as >= 0 && tensors[static_cast<size_t>(g.same_as)]->impl() != t) return false;
   if (g.fixed) {

@@ -54,6 +54,13 @@ bool Entry::memory_is_shared(const Call& c) const {
   return false;
 }
 
+std::vector<Tensor> Entry::operands(std::span<const Tensor> arguments) const {
+  std::vector<Tensor> out;
+  size_t next = 0, captured = 0;
+  for (bool argument : from_call) out.push_back(argument ? arguments[next++] : captures->tensors()[captured++]);
+  return out;
+}
+
 std::string Entry::failure(const Call& c, const OptionsNow& now) const {
   size_t next = 0;
   for (size_t i = 0; i < c.arguments.size(); ++i) {

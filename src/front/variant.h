@@ -10,6 +10,7 @@
 #include "front/guards.h"
 #include "front/scalar_arguments.h"
 #include "front/settings.h"
+#include "front/taped_function.h"
 
 namespace toroid::front {
 
@@ -35,7 +36,10 @@ struct Entry {
   bool runs_eagerly = false;
   std::shared_ptr<const Captures> captures;
   bool writes = false;
-  std::string text;  // of the traced graph
+  std::vector<bool> from_call;           // by input of the graph: an argument; else a captured tensor
+  std::vector<size_t> written;           // inputs of the graph that it writes to
+  std::shared_ptr<TapedFunction> taped;  // for calls whose gradients may be wanted
+  std::string text;                      // of the traced graph
   std::vector<std::vector<trace::SizePolicy>> policies;
 
   // options: of the function now.
@@ -46,6 +50,8 @@ struct Entry {
   bool is_current() const { return !program || captures->stand(); }
   // Whether two different tensors among those of the call and those captured share memory.
   bool memory_is_shared(const Call& c) const;
+  // What the inputs of the graph stand for in a call on these arguments.
+  std::vector<Tensor> operands(std::span<const Tensor> arguments) const;
   // Why the call does not match.
   std::string failure(const Call& c, const OptionsNow& now) const;
 };

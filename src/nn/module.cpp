@@ -6,6 +6,7 @@
 #include <set>
 
 #include "nn/errors.h"
+#include "toroid/autograd.h"
 #include "toroid/ops.h"
 
 namespace toroid::nn {
@@ -107,6 +108,7 @@ void Module::load_state(const std::map<std::string, Tensor>& state, bool strict)
     tell("that the module does not have", unexpected);
   }
   require(what.empty(), "load_state: the tensors do not fit the module: {}", what);
+  const NoGrad conversions;
   for (auto& [mine, given] : loads) {
     bool grad = mine->requires_grad();
     *mine = given.dtype() == mine->dtype() ? given : toroid::to(given, mine->dtype());
@@ -115,10 +117,12 @@ void Module::load_state(const std::map<std::string, Tensor>& state, bool strict)
 }
 
 void Module::replace(const std::function<Tensor(const Slot&)>& made) {
+  const NoGrad conversions;
   std::map<const TensorImpl*, std::pair<Tensor, Tensor>> done;  // what was, which keeps its address, and what is
   for_each_slot("", [&](const std::string&, const Slot& s) {
     auto [it, fresh] = done.try_emplace(s.tensor->impl(), *s.tensor, Tensor());
-    if (fresh) it->second.second = made(s).set_requires_grad(s.tensor->requires_grad());
+    if (fresh) it->second.second = made(s);
+    if (s.tensor->requires_grad()) it->second.second.requires_grad_();
     const Tensor now = it->second.second;
     done.try_emplace(now.impl(), now, now);
     *s.tensor = now;

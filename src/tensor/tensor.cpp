@@ -6,6 +6,7 @@
 #include "base/scalar.h"
 #include "device/cpu/cpu_runtime.h"
 #include "tensor/dispatch.h"
+#include "tensor/grad_state.h"
 #include "tensor/late_stack.h"
 #include "tensor/upload.h"
 
@@ -251,6 +252,7 @@ double Tensor::item(Where where) const {
 std::vector<double> Tensor::to_vector(Where where) const {
   concrete(*this, "to_vector()", where);
   device::refuse_in_capture(device(), "to_vector()");
+  const GradModeScope values_only(false);
   Tensor c = moved(*this, Device::cpu(), where).contiguous(where);
   const std::byte* data = c.raw_data(where);
   std::vector<double> out(static_cast<size_t>(c.numel()));
@@ -261,6 +263,8 @@ std::vector<double> Tensor::to_vector(Where where) const {
 Tensor Tensor::contiguous(Where where) const {
   concrete(*this, "contiguous()", where);
   if (is_contiguous()) return *this;
+  if (is_taped_now(*impl_)) [[unlikely]]
+    return taped_members().contiguous(*this, where);
   if (impl_->storage->lent) check_contents(*this, where);
   Tensor out = empty(sizes(), dtype(), device());
   copy_elements(*this, out);
@@ -268,12 +272,16 @@ Tensor Tensor::contiguous(Where where) const {
 }
 
 Tensor Tensor::as_strided(std::span<const int64_t> sizes, std::span<const int64_t> strides, int64_t offset, Where where) const {
+  if (impl_ && is_taped_now(*impl_)) [[unlikely]]
+    return taped_members().as_strided(*this, sizes, strides, offset, where);
   auto impl = std::make_shared<TensorImpl>(concrete(*this, "as_strided()", where));
   TOROID_USER_CHECK(strides.size() == sizes.size(), "as_strided: {} strides were given for {} sizes", strides.size(), sizes.size());
   for (int64_t s : sizes) TOROID_USER_CHECK(s >= 0, "as_strided: a tensor cannot have the size {}", s);
   impl->sizes.assign(sizes.begin(), sizes.end());
   impl->strides.assign(strides.begin(), strides.end());
   impl->offset += offset;
+  impl->grad = nullptr;
+  impl->requires_grad = false;
   int64_t lo = impl->offset, hi = impl->offset;
   if (product(sizes) > 0)
     for (size_t d = 0; d < sizes.size(); ++d) (strides[d] < 0 ? lo : hi) += (sizes[d] - 1) * strides[d];
@@ -285,6 +293,8 @@ Tensor Tensor::as_strided(std::span<const int64_t> sizes, std::span<const int64_
 Tensor Tensor::to(const Device& device, Where where) const {
   TOROID_USER_CHECK(defined(), "an undefined tensor was used");
   if (this->device() == device) return *this;
+  if (is_taped_now(*impl_)) [[unlikely]]
+    return taped_members().to(*this, device, where);
   if (Dispatcher* d = innermost_dispatcher()) return d->move(*this, device, where);
   return moved(*this, device, where);
 }
@@ -292,6 +302,7 @@ Tensor Tensor::to(const Device& device, Where where) const {
 Tensor moved(const Tensor& t, const Device& device, const std::source_location& where) {
   const TensorImpl& impl = concrete(t, "to()", where);
   if (t.device() == device) return t;
+  const GradModeScope values_only(false);
   if (impl.storage->lent) check_contents(t, where);
   // The elements between the first and the last, as they lie.
   int64_t extent = t.numel() > 0 ? 1 : 0;
@@ -306,17 +317,10 @@ Tensor moved(const Tensor& t, const Device& device, const std::source_location& 
     upload({&whole, 1});  // without making the whole on the host first
   else
     copy_elements(t.as_strided(flat, one), memory);
-  Tensor out = memory.as_strided(impl.sizes, impl.strides);
-  out.impl()->requires_grad = impl.requires_grad;
-  return out;
+  return memory.as_strided(impl.sizes, impl.strides);
 }
 
-bool Tensor::requires_grad() const { return impl_ && impl_->requires_grad; }
-Tensor& Tensor::set_requires_grad(bool value) {
-  TOROID_USER_CHECK(defined(), "an undefined tensor was used");
-  impl_->requires_grad = value;
-  return *this;
-}
+bool Tensor::requires_grad() const { return impl_ && toroid::requires_grad(*impl_); }
 
 namespace {
 

@@ -41,6 +41,7 @@ void copy_async(const Tensor& to, const Tensor& from) {
                     to_string(device));
   auto stream = device::runtime_of(device).current_stream();
   stream->copy(to.raw_data(), from.raw_data(), bytes_of(to));
+  to.impl()->storage->writes.note();
   for (const Tensor* t : {&to, &from}) {
     keep_for_capture(device, *t);
     if (device.is_cuda() && is_pinned(*t, device)) pinned_memory_for(device).record_stream(t->raw_data(), stream->key());

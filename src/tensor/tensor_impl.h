@@ -8,11 +8,30 @@
 namespace toroid {
 
 struct LateStack;
+struct GradState;  // tensor/grad_state.h
 
 // Memory that is used again while somebody may still hold it.
 struct Lent {
   std::atomic<bool> gone{false};  // it has been used again
   std::string message;            // then: by whom
+};
+
+// How often memory was written in place. It is counted from when somebody first wants to know.
+class WriteCount {
+ public:
+  using Counter = std::shared_ptr<std::atomic<uint64_t>>;
+  WriteCount() = default;
+  ~WriteCount() { delete counter_.load(std::memory_order_relaxed); }
+  WriteCount(const WriteCount&) = delete;
+  WriteCount& operator=(const WriteCount&) = delete;
+  void note() const {
+    if (const Counter* c = counter_.load(std::memory_order_acquire)) (*c)->fetch_add(1, std::memory_order_relaxed);
+  }
+  // The counter, which may outlive this object.
+  Counter watch() const;
+
+ private:
+  mutable std::atomic<const Counter*> counter_{nullptr};
 };
 
 // Memory that one or more tensors view.
@@ -24,6 +43,10 @@ struct Storage {
   std::shared_ptr<LateStack> late;  // null: the contents are there; see tensor/late_stack.h
   std::shared_ptr<Lent> lent;       // null: the memory is nobody else's
   bool static_address = false;      // see mark_static_address
+  WriteCount writes;
+  // Set where a tensor that depends on others which require gradients was written into memory of which the tape knew nothing: the history
+  // of all its elements. See tensor/grad_state.h.
+  std::shared_ptr<GradState> history;
 };
 
 // 64-byte aligned memory, uninitialised. EnvironmentError when there is not enough, or no such device.
@@ -31,7 +54,8 @@ std::shared_ptr<Storage> allocate_storage(size_t bytes, const Device& device = D
 
 struct TensorImpl {
   DType dtype = DType::F32;
-  bool requires_grad = false;
+  bool requires_grad = false;       // stand-ins: whether what they stand for does; else see grad
+  std::shared_ptr<GradState> grad;  // null: nothing is known of gradients; a view or a copy has a state of its own
   // Concrete tensors.
   std::vector<int64_t> sizes, strides;
   int64_t offset = 0;  // elements

@@ -7,6 +7,7 @@
 #include "ops/call_errors.h"
 #include "ops/custom.h"
 #include "ops/strided_view.h"
+#include "tensor/grad_state.h"
 
 namespace toroid::trace {
 namespace {
@@ -30,6 +31,8 @@ void retire(TensorImpl& t) {
   t.strides = {1};
   t.offset = 0;
   t.storage = std::make_shared<Storage>();
+  t.grad = nullptr;
+  t.requires_grad = false;
 }
 
 // Makes the handle stand for what `real` stands for.
@@ -41,6 +44,8 @@ void become(TensorImpl& t, const TensorImpl& real) {
   t.strides = real.strides;
   t.offset = real.offset;
   t.storage = real.storage;
+  t.grad = real.grad;
+  t.requires_grad = false;
 }
 
 }  // namespace
@@ -236,6 +241,9 @@ std::vector<Tensor> Tracer::call(const ops::Op& op, CallArgs args, const std::so
   std::vector<Tensor> results;
   noting_guards(last_place_, [&] { results = ops::checked_call(op, where, [&] { return recorder_->call(op, std::move(args), where); }); });
   ++operations_;
+  if (!grad_mode && !graph::is_mutating(op))  // a NoGrad within the function
+    for (auto& r : results)
+      if (is_float(r.dtype()) || is_complex(r.dtype())) r = recorder_->call(ops::get("detach"), {r}, where).at(0);
   for (auto& r : results) r.impl()->device = device;
   for (auto& r : results)
     if (is_proxy(r)) issued_.emplace_back(r.shared_impl(), static_cast<graph::Value*>(r.impl()->proxy));
@@ -366,7 +374,10 @@ void Tracer::break_graph(const std::string& reason) {
     if (auto it = real.find(v); it != real.end()) return it->second;
     View& view = views.at(v);
     view.args[0] = make(view.base);
-    return real[v] = ops::strided_view(*view.op, view.args).at(view.result);
+    const TensorImpl& base = *std::get<Tensor>(view.args[0]).impl();
+    const auto made = is_taped(base) ? eager_dispatcher()->call(*view.op, view.args, std::source_location::current())
+                                     : ops::strided_view(*view.op, view.args);
+    return real[v] = made.at(view.result);
   };
   for (auto& [t, value] : live) {
     std::vector<Expr> sizes = std::move(t->sym_sizes);

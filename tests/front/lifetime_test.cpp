@@ -155,6 +155,12 @@ TEST(Emptied, ObjectsAreUserErrorsAndNoCrash) {
     row("tensor.contiguous", [t] { t->contiguous(); });
     row("tensor.to", [t] { t->to(Device::cpu()); });
     row("tensor.as_strided", [t] { t->as_strided(std::vector<int64_t>{1}, std::vector<int64_t>{1}); });
+    row("tensor.is_leaf", [t] { t->is_leaf(); });
+    row("tensor.backward", [t] { t->backward(); });
+    row("tensor.grad", [t] { t->grad(); });
+    row("tensor.zero_grad", [t] { t->zero_grad(); });
+    row("tensor.retain_grad", [t] { t->retain_grad(); });
+    row("tensor.detach", [t] { t->detach(); });
     row("tensor.set_requires_grad", [t] { Tensor(*t).set_requires_grad(true); });
     row("operand", [t] { *t + 1; });
     row("in place", [t] { add_(*t, 1); });

@@ -17,7 +17,7 @@ class Expander : public Dispatcher {
 
   template <class T>
   bool expands(const ops::Op& op, const std::vector<Arg<T>>& args) const {
-    if (ops::is_custom(op)) return !stays_whole(recorder_.graph(), op, args);
+    if (ops::is_custom(op)) return !keeps_(op, false) && !stays_whole(recorder_.graph(), op, args);
     return op.decompose && !is_mutating(op) && !keeps_(op, draws(op, args));
   }
 

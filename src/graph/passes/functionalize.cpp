@@ -7,6 +7,7 @@
 #include "graph/custom.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rebuild.h"
+#include "ops/custom_marks.h"
 
 namespace toroid::graph {
 namespace {
@@ -256,7 +257,7 @@ class Functionalizer : public Dispatcher {
   std::vector<Tensor> custom(const ops::Op& op, const CallArgs& args, const std::source_location& where) {
     const bool shared = writes_shared_memory(op, args);
     if (shared && ops::is_tuned(op)) note_no_choices(op, "it writes to memory that is another argument's too");
-    if (shared || !stays_whole(out_.graph(), op, map_args(args))) {
+    if (shared || !(ops::has_own_gradient(op) || stays_whole(out_.graph(), op, map_args(args)))) {
       DispatchScope scope(*this);
       return op.decompose(ops::CallReader(op, args));
     }
