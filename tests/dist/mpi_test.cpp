@@ -54,7 +54,7 @@ TEST_F(Mpi, HasWorldsOfOneRank) { expect_all_done(1, "large"); }
 
 // All that survive are told who it was, what they wait in, and where that is written.
 void expect_told(const std::string& fault, int ranks, int told, const std::string& reason) {
-  const auto out = run_ranks(ranks, "sums", "TOROID_DIST_TIMEOUT_MS=1200 TOROID_FAULT=" + fault);
+  const auto out = run_ranks(ranks, "sums", "TOROID_DIST_TIMEOUT_MS=1500 TOROID_FAULT=" + fault);
   EXPECT_NE(out.code, 124) << "a hang\n" << out.text;
   EXPECT_EQ(count(out.text, "told what failed: group \"world\": all_reduce(sum) of f64[20000] at rank_bodies.cpp:"), told) << out.text;
   EXPECT_EQ(count(out.text, "cannot be done: " + reason), 2 * told) << out.text;  // and again where the group is used once more
@@ -66,7 +66,7 @@ const std::string kDidNotCome = "rank 1 did not come, which was last at all_redu
 TEST_F(Mpi, NamesARankThatDied) { expect_told("die:1:6", 4, 3, kDidNotCome); }
 TEST_F(Mpi, NamesARankThatDiedWhileTheDataMoved) { expect_told("break:1:6", 3, 2, "rank 1 stopped while the data moved"); }
 TEST_F(Mpi, NamesARankThatExited) { expect_told("exit:0:6", 2, 1, "rank 0 did not come, which was last at"); }
-TEST_F(Mpi, NamesARankThatIsLate) { expect_told("sleep:1:6:3000", 3, 3, kDidNotCome); }
+TEST_F(Mpi, NamesARankThatIsLate) { expect_told("sleep:1:6:3500", 3, 3, kDidNotCome); }
 
 TEST_F(Mpi, TellsOfARankThatLeaves) {
   const auto out = run_ranks(3, "one_leaves", "TOROID_DIST_TIMEOUT_MS=40000");
@@ -82,7 +82,7 @@ TEST_F(Mpi, TellsAllOfAMismatchOnDemand) {
 }
 
 TEST_F(Mpi, FinalizeNamesARankThatDied) {
-  const auto out = run_ranks(2, "from_threads", "TOROID_DIST_TIMEOUT_MS=1200 TOROID_FAULT=die:1:5");
+  const auto out = run_ranks(2, "from_threads", "TOROID_DIST_TIMEOUT_MS=1500 TOROID_FAULT=die:1:5");
   EXPECT_TRUE(contains(out.text, "rank 0: failed: group \"world\": barrier at distributed::finalize cannot be done: rank 1 did not come"))
       << out.text;
 }

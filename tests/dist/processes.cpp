@@ -13,7 +13,7 @@ namespace toroid::test {
 RanksOutcome run_ranks(int ranks, const std::string& body, const std::string& before, bool survive) {
   constexpr int kMostSeconds = 50;
   // Leaks of MPI itself are none of Toroid's.
-  const std::string environment = "OMPI_MCA_btl_vader_single_copy_mechanism=none ASAN_OPTIONS=detect_leaks=0 ";
+  const std::string environment = "OMPI_MCA_btl_vader_single_copy_mechanism=none ASAN_OPTIONS=detect_leaks=0:intercept_tls_get_addr=0 ";
   const std::string command = fmt::format(
       "{} {} timeout -k 1 {} mpirun --allow-run-as-root --oversubscribe --bind-to none {} -n {} {} --rank-body {} 2>&1", environment,
       before, kMostSeconds, survive ? "--enable-recovery" : "", ranks, std::filesystem::read_symlink("/proc/self/exe").string(), body);
