@@ -50,6 +50,7 @@ TEST_F(Mpi, ToldApartCallsThatDoNotFit) {
 }
 TEST_F(Mpi, MakesAndDestroysAThousandGroups) { expect_all_done(3, "groups"); }
 TEST_F(Mpi, IsTheWorldOfAllThreads) { expect_all_done(2, "from_threads"); }
+TEST_F(Mpi, KeepsGroupsOfThreadsApart) { expect_all_done(2, "groups_of_threads"); }
 TEST_F(Mpi, HasWorldsOfOneRank) { expect_all_done(1, "large"); }
 
 // All that survive are told who it was, what they wait in, and where that is written.

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <thread>
 
 #include "base/hash.h"
@@ -162,6 +163,29 @@ void from_threads() {
   require(contains(user_error([] { init(); }), "called before"), "one world a process");
 }
 
+// Two threads of each process at a time, each with a group of its own, whose messages must not meet.
+void groups_of_threads() {
+  std::vector<int> all(static_cast<size_t>(size()));
+  std::iota(all.begin(), all.end(), 0);
+  for (const char* name : {"a", "b"}) new_group(name, all);
+  std::vector<std::string> failed(2);
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < 2; ++t)
+    threads.emplace_back([&, t] {
+      try {
+        const double own = t ? 1 : 100;
+        for (int i = 0; i < 300; ++i)
+          require(
+              all_reduce(Tensor::full(std::vector<int64_t>{i % 3 * 4000 + 1}, own), "sum", t ? "a" : "b").to_vector()[0] == own * size(),
+              "a sum of a thread's group");
+      } catch (const std::exception& e) {
+        failed[t] = e.what();
+      }
+    });
+  for (auto& t : threads) t.join();
+  for (auto& what : failed) require(what.empty(), what);
+}
+
 int without_init(const std::string& name) {
   const std::string own = std::getenv("OMPI_COMM_WORLD_RANK");
   if (name == "late_to_init" && own == "1") {
@@ -172,9 +196,15 @@ int without_init(const std::string& name) {
   ::_exit(5);
 }
 
-const std::map<std::string, void (*)()> kBodies = {
-    {"values", values}, {"large", large},           {"mismatch", mismatch},     {"sums", sums},
-    {"groups", groups}, {"one_leaves", one_leaves}, {"one_aborts", one_aborts}, {"from_threads", from_threads}};
+const std::map<std::string, void (*)()> kBodies = {{"values", values},
+                                                   {"large", large},
+                                                   {"mismatch", mismatch},
+                                                   {"sums", sums},
+                                                   {"groups", groups},
+                                                   {"one_leaves", one_leaves},
+                                                   {"one_aborts", one_aborts},
+                                                   {"from_threads", from_threads},
+                                                   {"groups_of_threads", groups_of_threads}};
 
 }  // namespace
 
@@ -188,6 +218,11 @@ int run_body(const std::string& name) {
     return 0;
   } catch (const std::exception& e) {
     say(fmt::format("failed: {}", e.what()));
+    try {
+      leave(e.what());
+    } catch (const Error&) {
+      // There is no world any more, or none yet.
+    }
     ::_exit(1);
   }
 }
