@@ -30,14 +30,21 @@ namespace {
 // One line a check. A check that fails says what to do.
 class Checks {
  public:
-  void ok(const char* name, const std::string& text) { fmt::print("  ok       {:<12} {}\n", name, text); }
+  void ok(const char* name, const std::string& text) { line("ok", name, text); }
   void missing(const char* name, const std::string& text) {
-    fmt::print("  missing  {:<12} {}\n", name, text);
+    line("missing", name, text);
     healthy_ = false;
   }
   bool healthy() const { return healthy_; }
 
  private:
+  // Further lines of the text stand below its first.
+  static void line(const char* state, const char* name, std::string_view text) {
+    fmt::print("  {:<8} {:<12} ", state, name);
+    for (size_t end; (end = text.find('\n')) != text.npos; text.remove_prefix(end + 1)) fmt::print("{}\n{:24}", text.substr(0, end), "");
+    fmt::print("{}\n", text);
+  }
+
   bool healthy_ = true;
 };
 
@@ -118,7 +125,7 @@ void check_gpus(Checks& checks) {
     try {
       device::cuda::driver();
     } catch (const Error& e) {
-      checks.ok("gpu", fmt::format("none, and none is needed: {}", e.what()));
+      checks.ok("gpu", fmt::format("none, and none is needed. {}", e.what()));
     }
   }
   try {

@@ -1,6 +1,4 @@
 // toroid verify: runs models on the inputs stored beside them and compares the outputs with the stored ones.
-#include <unistd.h>
-
 #include <cstdio>
 #include <deque>
 
@@ -8,6 +6,7 @@
 #include "cli/archive.h"
 #include "cli/compare.h"
 #include "cli/known_cases.h"
+#include "cli/progress.h"
 #include "cli/runner.h"
 #include "cli/verify_case.h"
 
@@ -21,11 +20,11 @@ const char* text_of(CaseState s) {
 
 class Report {
  public:
-  Report(const VerifyArgs& args, size_t total) : args_(args), total_(total), progress_(::isatty(2) && !args.json) {}
+  Report(const VerifyArgs& args, size_t total) : args_(args), total_(total), progress_(!args.json) {}
 
   void add(const VerifyCase& c, const CaseResult& r) {
     ++counts_[static_cast<size_t>(r.state)];
-    clear_progress();
+    progress_.say("");
     if (args_.json) {
       std::string lines;
       for (auto& l : r.lines) lines += (lines.empty() ? "" : ",") + json_string(l);
@@ -39,11 +38,11 @@ class Report {
         for (auto& l : r.lines) fmt::print("{}: {}{}\n", c.name, kind, l);
       std::fflush(stdout);
     }
-    show_progress();
+    progress_.say(fmt::format("{} of {}", counts_[0] + counts_[1] + counts_[2] + counts_[3], total_));
   }
 
   int finish() {
-    clear_progress();
+    progress_.say("");
     if (args_.json)
       fmt::print("{{\"passed\":{},\"failed\":{},\"refused\":{},\"known\":{},\"cases\":[\n{}\n]}}\n", counts_[0], counts_[1], counts_[2],
                  counts_[3], cases_);
@@ -54,16 +53,9 @@ class Report {
   }
 
  private:
-  void clear_progress() {
-    if (progress_) fmt::print(stderr, "\r\033[K");
-  }
-  void show_progress() {
-    if (progress_) fmt::print(stderr, "{} of {}", counts_[0] + counts_[1] + counts_[2] + counts_[3], total_);
-  }
-
   const VerifyArgs& args_;
   size_t total_, counts_[4] = {};
-  bool progress_;
+  Progress progress_;
   std::string cases_;
 };
 

@@ -105,7 +105,8 @@ const CompilerLibrary& compiler_library() {
   fail<EnvironmentError>(
       "a kernel must be compiled, but the compiler {} cannot be loaded (kernels in the cache run without it); looked "
       "at:{}\n"
-      "Install LLVM 19 (Debian: apt-get install libclang-cpp19 libllvm19) and put {} beside the program, or name it in TOROID_JIT_LIBRARY.",
+      "Put {}, which a build with LLVM 19 makes, beside the program, or name it in TOROID_JIT_LIBRARY. Where a library is missing that it "
+      "needs itself, install LLVM 19 (Debian: apt-get install libclang-cpp19 libllvm19).",
       kFileName, reasons, kFileName);
 }
 

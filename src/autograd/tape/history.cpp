@@ -15,9 +15,14 @@ Tensor typed(DType dtype, std::vector<int64_t> sizes) {
   return Tensor(std::move(impl));
 }
 
+// Of memory that is written in place: where it lies, and the line that writes to it or sees it.
+struct Site {
+  Device device;
+  const std::source_location& where;
+};
+
 // A node of a call that is not made, whose operands are of these types: edges by operand, some of which are none.
-GradEdge unmade_call(std::string_view name, CallArgs args, const std::vector<GradEdge>& edges, const Tensor& result,
-                     const std::source_location& where) {
+GradEdge unmade_call(std::string_view name, CallArgs args, const std::vector<GradEdge>& edges, const Tensor& result, const Site& site) {
   const ops::Op& op = ops::get(name);
   args = ops::complete(op, std::move(args));
   std::vector<bool> wanted;
@@ -27,11 +32,12 @@ GradEdge unmade_call(std::string_view name, CallArgs args, const std::vector<Gra
     if (e) next.push_back(e);
   }
   if (next.empty()) return {};
-  std::string place = ops::place_text(where);
+  std::string place = ops::place_text(site.where);
   auto reverse = reverse_of(op, args, wanted, place);
   for (auto& s : reverse->inputs)
     TOROID_CHECK(s.kind == Reverse::Kind::Cotangent || s.kind == Reverse::Kind::Constant, "the reverse of {} reads elements", name);
   auto node = std::make_shared<OperationNode>(op.name, std::move(place), std::move(next), std::move(reverse), "");
+  node->device = site.device;
   node->results.push_back({result.dtype(), result.sizes(), {}, {}});
   return {std::move(node), 0, nullptr};
 }
@@ -52,12 +58,12 @@ int64_t extent(std::span<const int64_t> sizes, std::span<const int64_t> strides)
 }
 
 // A base whose elements do not lie in a row is put into one.
-Row row_of(const GradState& base, const std::source_location& where) {
+Row row_of(const GradState& base, const Site& site) {
   Row row{base.edge, extent(base.sizes, base.strides), base.offset};
   if (is_row(base) || !base.edge) return row;
   const Tensor whole = typed(base.dtype, {row.length});
   row.edge = unmade_call("as_strided_scatter", {whole, typed(base.dtype, base.sizes), exprs(base.sizes), exprs(base.strides), Expr(0)},
-                         {{}, base.edge}, whole, where);
+                         {{}, base.edge}, whole, site);
   return row;
 }
 
@@ -72,14 +78,15 @@ void check_fits(const GradState& base, const Row& row, DType dtype, std::span<co
 
 // The view of a base that lies as t does.
 GradEdge view_of(const GradState& base, const TensorImpl& t, const std::source_location& where) {
+  const Site site{t.storage->device, where};
   if (!base.edge) return {};
   const bool same = t.dtype == base.dtype && t.sizes == base.sizes && t.strides == base.strides && t.offset == base.offset;
   if (same) return base.edge;
-  const Row row = row_of(base, where);
+  const Row row = row_of(base, site);
   check_fits(base, row, t.dtype, t.sizes, t.strides, t.offset);
   const Tensor memory = typed(base.dtype, is_row(base) ? base.sizes : std::vector<int64_t>{row.length});
   return unmade_call("as_strided", {memory, exprs(t.sizes), exprs(t.strides), Expr(t.offset - row.offset)}, {row.edge},
-                     typed(t.dtype, t.sizes), where);
+                     typed(t.dtype, t.sizes), site);
 }
 
 std::shared_ptr<GradState> base_of(const TensorImpl& t) {
@@ -149,16 +156,17 @@ void set_written(const Tensor& t, GradEdge value, const std::source_location& wh
   if (whole || (!base->edge && !value)) {
     base->edge = value;
   } else {
-    const Row row = row_of(*base, where);
+    const Site site{impl.storage->device, where};
+    const Row row = row_of(*base, site);
     check_fits(*base, row, impl.dtype, impl.sizes, impl.strides, impl.offset);
     const Tensor memory = typed(base->dtype, is_row(*base) ? base->sizes : std::vector<int64_t>{row.length});
     const GradEdge after =
         unmade_call("as_strided_scatter",
                     {memory, typed(impl.dtype, impl.sizes), exprs(impl.sizes), exprs(impl.strides), Expr(impl.offset - row.offset)},
-                    {row.edge, value}, memory, where);
+                    {row.edge, value}, memory, site);
     base->edge = is_row(*base) ? after
                                : unmade_call("as_strided", {memory, exprs(base->sizes), exprs(base->strides), Expr(0)}, {after},
-                                             typed(base->dtype, base->sizes), where);
+                                             typed(base->dtype, base->sizes), site);
   }
   ++base->generation;
   if (impl.grad == base) return;
