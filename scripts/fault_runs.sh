@@ -38,7 +38,7 @@ for ((i = 0; i < runs; ++i, ++seed)); do
     *) [ $code -ne 0 ] || bad "nobody says that something failed" ;;
   esac
   # Each that survives speaks of a rank.
-  told=$(grep -cE 'rank [0-9]+: (told|failed).*rank [0-9]+|rank [0-9]+: done' "$log" || true)
+  told=$(grep -cE 'rank [0-9]+: (told|failed).*(rank [0-9]+|a fault that TOROID_FAULT asks for)|rank [0-9]+: done' "$log" || true)
   survivors=$ranks
   case $kind in die | break | exit) survivors=$((ranks - 1)) ;; esac
   [ "$told" -ge "$survivors" ] || bad "$told of $survivors ranks that survive say what happened"
