@@ -9,6 +9,7 @@ packages=(
   libfmt-dev libcli11-dev libxxhash-dev libsqlite3-0
   clang-19 llvm-19-dev libclang-19-dev libclang-cpp19-dev libclang-rt-19-dev
   libopenblas0-openmp
+  libopenmpi-dev openmpi-bin
   libgtest-dev clang-format-14 libonnx-testdata
 )
 

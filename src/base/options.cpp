@@ -21,7 +21,7 @@ namespace {
 
 // Variables that other parts of Toroid and its tests read.
 bool is_other_variable(std::string_view name) {
-  for (std::string_view whole : {"TOROID_JIT_LIBRARY", "TOROID_MUTANT"})
+  for (std::string_view whole : {"TOROID_JIT_LIBRARY", "TOROID_MPI_LIBRARY", "TOROID_FAULT", "TOROID_LAUNCH", "TOROID_MUTANT"})
     if (name == whole) return true;
   for (std::string_view start : {"TOROID_TEST_", "TOROID_FUZZ_", "TOROID_ULP_", "TOROID_ONNX_"})
     if (name.starts_with(start)) return true;

@@ -81,6 +81,15 @@ struct WhyArgs {
 };
 int why(const WhyArgs& args);
 
+struct LaunchArgs {
+  int ranks = 0;
+  double grace_seconds = 1;  // that the others have to end by themselves when one has failed
+  std::string rank_of;       // in the processes that mpirun starts: the launch's folder
+  std::vector<std::string> program;
+};
+// Runs a program as ranks of one world on this machine, and returns the exit code of the first that fails (128 + n where signal n ends it).
+int launch(const LaunchArgs& args);
+
 // `text` as a JSON string, quotes included.
 std::string json_string(std::string_view text);
 

@@ -32,6 +32,7 @@ struct Command {
   OptArgs opt;
   CacheArgs cache;
   WhyArgs why;
+  LaunchArgs launch;
   TuneArgs tuned;
   BenchArgs bisected;
   std::function<int()> action;
@@ -82,6 +83,8 @@ struct Command {
 
     add("doctor", "Check what this machine offers and what is missing.", [] { return doctor(); });
 
+    add_launch();
+
     auto* c = add("cache", "The compiled kernels on disk.", [this] { return toroid::cli::cache(cache); });
     c->add_option("action", cache.action, "stats, list or clear")->required()->check(CLI::IsMember({"stats", "list", "clear"}));
 
@@ -89,6 +92,19 @@ struct Command {
     w->add_option("model", why.model, "The model file")->required();
     w->add_option("--device", why.device, "What it is compiled for: cpu, cuda or cuda:<number>")->capture_default_str();
     w->add_option("--choice", why.choice, "Instead: what was timed for the parts of the tuned model whose name has this in it, and why");
+  }
+
+  // What begins with the program's name is not of this command: `take_program`.
+  void add_launch() {
+    auto* l = add("launch", "Run a program as several ranks of one process group on this machine (distributed::init), by mpirun.",
+                  [this] { return toroid::cli::launch(launch); });
+    l->add_option("-n,--ranks", launch.ranks, "Processes, each with RANK, WORLD_SIZE and LOCAL_RANK in its environment")
+        ->check(CLI::Range(1, 1024));
+    l->add_option("--grace", launch.grace_seconds, "Seconds that the others have to end when a rank has failed; then they are ended")
+        ->check(CLI::Range(0.0, 86400.0))
+        ->capture_default_str();
+    l->add_option("--rank-of", launch.rank_of)->group("");
+    l->footer("Usage: toroid launch -n 4 [--] PROGRAM ARGUMENTS. Lines of output begin with the rank, signals are passed on to all ranks.");
   }
 
   static void add_subject(CLI::App* b, BenchArgs& bench) {
@@ -205,6 +221,20 @@ std::string problem(const Command& command, int argc, char** argv, const std::st
   return otherwise;
 }
 
+// Of `launch`: gives it the program that it runs, with its arguments, and returns how many words are the command's own.
+int take_program(Command& command, int argc, char** argv) {
+  const CLI::App* sub = subcommand(command, argc, argv);
+  if (!sub || sub->get_name() != "launch") return argc;
+  int own = 2;
+  for (; own < argc && argv[own][0] == '-' && std::strcmp(argv[own], "--") != 0; ++own) {
+    const CLI::Option* o = sub->get_option_no_throw(argv[own]);  // null for "--name=value", too
+    if (o && o->get_items_expected_max() > 0 && own + 1 < argc) ++own;
+  }
+  const bool is_marked = own < argc && std::strcmp(argv[own], "--") == 0;
+  command.launch.program.assign(argv + std::min(own + is_marked, argc), argv + argc);
+  return own;
+}
+
 int fail_with(const char* kind, const char* what, int code) {
   std::fprintf(stderr, "toroid: %s%s\n", kind, what);
   return code;
@@ -216,7 +246,7 @@ int main(int argc, char** argv) {
   try {
     Command command;
     try {
-      command.app.parse(argc, argv);
+      command.app.parse(take_program(command, argc, argv), argv);
     } catch (const CLI::CallForHelp& e) {
       return command.app.exit(e);
     } catch (const CLI::CallForAllHelp& e) {
@@ -224,7 +254,7 @@ int main(int argc, char** argv) {
     } catch (const CLI::ParseError& e) {
       const CLI::App* sub = subcommand(command, argc, argv);
       const std::string help = fmt::format("Try `toroid {}--help`.", sub ? sub->get_name() + " " : "");
-      return fail_with("", (problem(command, argc, argv, e.what()) + "\n" + help).c_str(), kUserError);
+      return fail_with("", (problem(command, take_program(command, argc, argv), argv, e.what()) + "\n" + help).c_str(), kUserError);
     }
     const bool doctor = command.app.got_subcommand("doctor");  // which lists them
     if (const auto unknown = toroid::unknown_variables(); !unknown.empty() && !doctor) return fail_with("", unknown[0].c_str(), kUserError);

@@ -44,11 +44,16 @@ class World {
   // Called by all ranks of the world alike. Ranks that are no members get the group's name, too, but cannot use it. UserError for a name
   // that is taken, for members that are none of the world's ranks or come twice, and where ranks ask for different groups.
   virtual void new_group(const std::string& name, const std::vector<int>& members) = 0;
+  // Called by all ranks of the world alike; no member may use the group any more. UserError for a name that there is not, for "world", and
+  // where ranks name different groups.
+  virtual void destroy_group(const std::string& name) = 0;
 };
 
-// The calling thread's; UserError outside of a world, which says how to get into one.
+// The calling thread's, else that of the process; UserError outside of a world, which says how to get into one.
 World& current_world();
 bool has_world();
+// Makes a world that of all threads that have none of their own; null: there is none any more.
+void set_process_world(World* world);
 
 // Makes a world the calling thread's for the lifetime of the scope.
 class WorldScope {

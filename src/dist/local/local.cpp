@@ -1,15 +1,13 @@
 // Worlds whose ranks are threads of this process.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <exception>
 #include <map>
 #include <thread>
 
 #include "base/check.h"
-#include "base/text.h"
-#include "dist/agree.h"
 #include "dist/local/meeting.h"
+#include "dist/named_groups.h"
 #include "toroid/distributed.h"
 
 namespace toroid::distributed {
@@ -42,54 +40,24 @@ struct Shared {
   }
 };
 
-class LocalWorld : public World {
+class LocalWorld : public NamedGroups {
  public:
-  LocalWorld(Shared& shared, int rank, int size) : shared_(shared), rank_(rank) {
-    std::vector<int> all;
-    for (int r = 0; r < size; ++r) all.push_back(r);
-    add("world", all);
-  }
-
-  Group& world() override { return *groups_.at("world"); }
-
-  Group& group(std::string_view name) override {
-    const auto it = groups_.find(std::string(name));
-    if (it != groups_.end() && it->second) return *it->second;
-    if (it != groups_.end()) fail<UserError>("rank {} is no member of the group \"{}\"", rank_, name);
-    std::vector<std::string_view> names;
-    for (auto& [known, group] : groups_) names.push_back(known);
-    fail<UserError>("there is no group \"{}\"{}; distributed::new_group makes one", name, did_you_mean(name, names));
-  }
-
-  void new_group(const std::string& name, const std::vector<int>& members) override {
-    agree(world(), fmt::format("the group \"{}\"", name), fmt::format("{}", fmt::join(members, ", ")));
-    TOROID_USER_CHECK(!groups_.count(name), "there is a group \"{}\" already", name);
-    std::vector<bool> seen(static_cast<size_t>(world().size()));
-    TOROID_USER_CHECK(!members.empty(), "the group \"{}\" has no members", name);
-    for (int r : members) {
-      TOROID_USER_CHECK(r >= 0 && r < world().size(), "group \"{}\": there is no rank {}, the world has {}", name, r, world().size());
-      TOROID_USER_CHECK(!seen[static_cast<size_t>(r)], "group \"{}\": rank {} comes twice", name, r);
-      seen[static_cast<size_t>(r)] = true;
-    }
-    add(name, members);
-  }
+  LocalWorld(Shared& shared, int rank, int size) : NamedGroups(rank), shared_(shared) { add_world(size); }
 
   void leave(const std::string& reason) {
-    for (auto& [name, group] : groups_)
-      if (group) group->leave(reason);
+    for (Group* group : all()) static_cast<LocalGroup*>(group)->leave(reason);
   }
 
  private:
-  void add(const std::string& name, const std::vector<int>& members) {
-    const auto at = std::find(members.begin(), members.end(), rank_);
-    auto& group = groups_[name];  // null for those that are no members
-    if (at != members.end())
-      group = std::make_unique<LocalGroup>(shared_.meeting(name, members.size()), name, static_cast<int>(at - members.begin()), members);
+  std::unique_ptr<Group> make(const std::string& name, int64_t, int rank_in_group, const std::vector<int>& members) override {
+    return std::make_unique<LocalGroup>(shared_.meeting(name, members.size()), name, rank_in_group, members);
+  }
+  void dropped(const std::string& name) override {
+    std::lock_guard lock(shared_.mutex);
+    shared_.meetings.erase(name);
   }
 
   Shared& shared_;
-  const int rank_;
-  std::map<std::string, std::unique_ptr<LocalGroup>> groups_;
 };
 
 }  // namespace
@@ -121,9 +89,5 @@ void run_local(int ranks, const std::function<void()>& body) {
   for (auto& t : threads) t.join();
   if (first) std::rethrow_exception(first);
 }
-
-int rank() { return current_world().world().rank(); }
-int size() { return current_world().world().size(); }
-void new_group(const std::string& name, const std::vector<int>& members) { current_world().new_group(name, members); }
 
 }  // namespace toroid::distributed

@@ -1,0 +1,180 @@
+// How the ranks of a group meet, and how they wait.
+#include "dist/mpi/mpi_group.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <thread>
+
+#include "base/check.h"
+#include "base/options.h"
+#include "dist/mpi/call.h"
+#include "dist/mpi/fault.h"
+
+namespace toroid::distributed::mpi {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr size_t kHistoryLines = 64;
+// Of a notice; short messages travel at once, also where nobody takes them yet.
+constexpr size_t kMostNotice = 1024;
+constexpr char kGivesUp = 'F', kLeaves = 'L';
+// What a rank sent before it left may still be on its way when the notice is read.
+constexpr auto kGrace = 200ms;
+
+std::string said(const Collective& c) { return to_string(c) + (c.where.empty() ? "" : " at " + c.where); }
+
+// Others may need the processor: ranks are often more than processors. Sleeps only where the wait is long already.
+void pause(std::chrono::steady_clock::duration waited) {
+  if (waited < 2ms)
+    std::this_thread::yield();
+  else
+    std::this_thread::sleep_for(waited < 50ms ? 50us : 500us);
+}
+
+}  // namespace
+
+int64_t MpiGroup::most_groups(int32_t most_tag) { return most_tag / kTags; }
+
+MpiGroup::MpiGroup(const ToroidMpi& mpi, const std::string& name, int64_t number, int rank, std::vector<int> members)
+    : Group(name, rank, std::move(members)), mpi_(mpi), first_tag_(static_cast<int>(number * kTags)), left_(size()), last_(size()) {}
+
+void MpiGroup::run(const Collective& c) {
+  Collective told = c;
+  told.in = told.out = nullptr;
+  static std::atomic<int64_t> number{0};  // of this process's collectives
+  const int64_t own = number++;
+  apply_fault(members()[static_cast<size_t>(rank())], own, false, told);
+  note(rank(), c);
+  if (!failure_.empty()) fail_group(c, failure_, false);
+  try {
+    meet(told, c);
+    apply_fault(members()[static_cast<size_t>(rank())], own, true, told);
+    move(c);
+  } catch (const UserError&) {
+    throw;
+  } catch (const std::exception& e) {
+    if (failure_.empty()) fail_group(c, fmt::format("rank {} failed: {}", rank(), e.what()), true);
+    throw;
+  }
+}
+
+void MpiGroup::meet(const Collective& told, const Collective& c) {
+  Batch batch(mpi_, first_tag_ + kCall);
+  const std::string own = call_bytes(told);
+  std::vector<size_t> places(static_cast<size_t>(size()));
+  for (int r = 0; r < size(); ++r)
+    if (r != rank()) places[static_cast<size_t>(r)] = batch.receive(members()[static_cast<size_t>(r)], most_call_bytes(size()));
+  for (int r = 0; r < size(); ++r)
+    if (r != rank()) batch.send(members()[static_cast<size_t>(r)], own.data(), static_cast<int64_t>(own.size()));
+  wait(batch, c, Stage::Coming);
+  std::vector<Collective> calls;
+  for (int r = 0; r < size(); ++r) {
+    calls.push_back(r == rank() ? told : call_from(batch.received(places[static_cast<size_t>(r)])));
+    if (r != rank()) note(r, calls.back());
+  }
+  ++begun_;
+  std::vector<const Collective*> all;
+  for (auto& call : calls) all.push_back(&call);
+  if (const std::string why = mismatch(all); !why.empty())
+    fail<UserError>("group \"{}\": the ranks' collectives do not fit together: {}", name(), why);
+}
+
+void MpiGroup::wait(Batch& batch, const Collective& c, Stage stage) {
+  const std::chrono::milliseconds limit(get_option(options::kDistTimeoutMs));
+  const auto begin = Clock::now();
+  for (int64_t looks = 0; !batch.poll(); ++looks) {
+    constexpr int64_t kSoon = 64, kRarely = 16;
+    const auto waited = Clock::now() - begin;
+    if (looks >= kSoon || looks % kRarely == 0) hear();
+    if (!failure_.empty()) fail_group(c, failure_, false);
+    if (const std::string why = gone(batch); !why.empty()) fail_group(c, why, true);
+    if (limit.count() != 0 && waited >= limit)
+      fail_group(c, fmt::format("{} within {} ms (option dist_timeout_ms)", absent(batch, stage), limit.count()), true);
+    pause(waited);
+  }
+}
+
+void MpiGroup::hear() {
+  int32_t found = 1, from = 0;
+  int64_t bytes = 0;
+  while (mpi_.find(first_tag_ + kNotice, &found, &from, &bytes) == 0 && found) {
+    Batch notice(mpi_, first_tag_ + kNotice);
+    const size_t place = notice.receive(from, bytes);
+    for (const auto begin = Clock::now(); !notice.poll() && Clock::now() - begin < kGrace;) std::this_thread::yield();
+    if (!notice.poll()) continue;
+    const auto content = notice.received(place);
+    const std::string text(reinterpret_cast<const char*>(content.data()), content.size());
+    if (text.empty()) continue;
+    if (text[0] == kGivesUp && failure_.empty()) failure_ = text.substr(1);
+    Left& left = left_[static_cast<size_t>(peer_of(from))];
+    if (text[0] == kLeaves && left.reason.empty()) left = {text.substr(1), Clock::now()};
+  }
+}
+
+void MpiGroup::tell_all(char kind, const std::string& text) {
+  const std::string message = (kind + text).substr(0, kMostNotice);
+  Batch batch(mpi_, first_tag_ + kNotice);
+  for (int r = 0; r < size(); ++r)
+    if (r != rank()) batch.send(members()[static_cast<size_t>(r)], message.data(), static_cast<int64_t>(message.size()));
+  batch.poll();  // they travel by themselves
+}
+
+void MpiGroup::leave(const std::string& reason) { tell_all(kLeaves, reason); }
+
+void MpiGroup::fail_group(const Collective& c, const std::string& reason, bool is_news) {
+  failure_ = reason;
+  if (is_news) try {
+      tell_all(kGivesUp, reason);
+    } catch (const EnvironmentError&) {
+      // Ranks that cannot be told find out by themselves.
+    }
+  fail<EnvironmentError>("group \"{}\": {} cannot be done: {}", name(), said(c), reason);
+}
+
+std::string MpiGroup::gone(const Batch& batch) const {
+  for (bool receives : {true, false})
+    for (int world_rank : batch.awaited(receives)) {
+      const int r = peer_of(world_rank);
+      const Left& left = left_[static_cast<size_t>(r)];
+      if (!left.reason.empty() && Clock::now() - left.when >= kGrace) return fmt::format("rank {} {}", r, left.reason);
+    }
+  return "";
+}
+
+std::string MpiGroup::absent(const Batch& batch, Stage stage) const {
+  std::string out;
+  const bool receives = !batch.awaited(true).empty();
+  std::vector<int> ranks = batch.awaited(receives);
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  for (int world_rank : ranks) {
+    const int r = peer_of(world_rank);
+    const std::string& last = last_[static_cast<size_t>(r)];
+    const std::string before = last.empty() ? "which called none before" : "which was last at " + last;
+    const char* what = stage == Stage::Coming ? (receives ? "did not come" : "did not hear of it") : "stopped while the data moved";
+    out += fmt::format("{}rank {} {}, {},", out.empty() ? "" : " ", r, what, before);
+  }
+  if (!out.empty()) out.pop_back();
+  return out;
+}
+
+int MpiGroup::peer_of(int world_rank) const {
+  return static_cast<int>(std::find(members().begin(), members().end(), world_rank) - members().begin());
+}
+
+void MpiGroup::note(int rank, const Collective& c) {
+  last_[static_cast<size_t>(rank)] = said(c);
+  std::lock_guard lock(history_mutex_);
+  history_.push_back(fmt::format("{}: rank {} came to {}", begun_, rank, said(c)));
+  if (history_.size() > kHistoryLines) history_.pop_front();
+}
+
+std::string MpiGroup::history() const {
+  std::lock_guard lock(history_mutex_);
+  return fmt::format("{}", fmt::join(history_, "\n"));
+}
+
+}  // namespace toroid::distributed::mpi

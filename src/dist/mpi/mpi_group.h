@@ -1,0 +1,78 @@
+// A group whose ranks are processes, and whose messages MPI carries.
+//
+// Each collective has two parts. First each rank tells all others what it calls (dist/mpi/call.h): so all know who has come, and judge
+// alike whether the calls fit together. Then the data moves, in pieces between pairs of ranks. All are messages from one to one, as of
+// those it is known which rank is missing, and as one that is missing does not hold the memory of the others.
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <mutex>
+#include <vector>
+
+#include "dist/group.h"
+#include "dist/mpi/batch.h"
+
+namespace toroid::distributed::mpi {
+
+class MpiGroup : public Group {
+ public:
+  // number: of the group in its world; messages of two groups never meet.
+  MpiGroup(const ToroidMpi& mpi, const std::string& name, int64_t number, int rank, std::vector<int> members);
+
+  void run(const Collective& c) override;
+  std::string history() const override;
+  // This rank does not come any more. reason: "failed: ...".
+  void leave(const std::string& reason);
+
+  // How many groups a world can have one after the other.
+  static int64_t most_groups(int32_t most_tag);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Piece {
+    int peer;  // in this group
+    std::byte* at;
+    int64_t bytes;
+  };
+  enum class Stage { Coming, Moving };
+  // A group's messages: calls, data, and what ranks say that give up or leave.
+  enum Tag { kCall, kData, kNotice, kTags };
+
+  void meet(const Collective& told, const Collective& c);
+  void move(const Collective& c);
+  void exchange(const Collective& c, const std::vector<Piece>& given, const std::vector<Piece>& taken);
+  void gather(const Collective& c);
+  void scatter(const Collective& c);
+  void broadcast(const Collective& c);
+  void reduce_all(const Collective& c);
+  void reduce_parts(const Collective& c, const std::vector<int64_t>& begins, std::byte* out);
+
+  // Returns when the batch is done; otherwise ends the group.
+  void wait(Batch& batch, const Collective& c, Stage stage);
+  // Reads what ranks that give up or leave have said.
+  void hear();
+  void tell_all(char kind, const std::string& text);
+  // Ends the group here and, where the others have not been told, there. EnvironmentError.
+  [[noreturn]] void fail_group(const Collective& c, const std::string& reason, bool is_news);
+  std::string gone(const Batch& batch) const;
+  std::string absent(const Batch& batch, Stage stage) const;
+  void note(int rank, const Collective& c);
+  int peer_of(int world_rank) const;
+
+  struct Left {
+    std::string reason;  // empty: it comes
+    Clock::time_point when;
+  };
+
+  const ToroidMpi& mpi_;
+  const int first_tag_;
+  std::string failure_;               // why the group is of no use any more; empty: it is
+  std::vector<Left> left_;            // of each rank
+  std::vector<std::string> last_;     // of each rank, what it called last
+  mutable std::mutex history_mutex_;  // of what is below
+  std::deque<std::string> history_;
+  int64_t begun_ = 0;
+};
+
+}  // namespace toroid::distributed::mpi
