@@ -1,6 +1,7 @@
 // Whole training steps (forward, loss, backward, AdamW) as one compiled function, and the parts that decide them: the programs of
 // gpu_train.py, which times PyTorch. One JSON line a row.
-//   bench_train [cpu|cuda] [ROW...]     rows: digits adamw head gpt2 llama1b resnet50 bert minilm; on the CPU digits and minilm unless told
+//   bench_train [cpu|cuda] [kernels] [ROW...]     kernels: those of one step, too, by their time (GPU, CUPTI); rows: digits adamw head gpt2
+//   llama1b resnet50 bert minilm; on the CPU digits and minilm unless told
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <optional>
 
 #include "base/stopwatch.h"
+#include "device/cuda/cupti.h"
 #include "toroid/autocast.h"
 #include "toroid/compile.h"
 #include "toroid/device_memory.h"
@@ -22,6 +24,7 @@ namespace {
 
 struct Setting {
   Device device;
+  bool kernels = false;
   int rounds = 12, warm = 4;
 };
 
@@ -32,6 +35,30 @@ double timed(const Setting& s, const std::function<void()>& f) {
   f();
   synchronize(s.device);
   return watch.ms();
+}
+
+// The kernels of one call by name, those that take longest first.
+void print_kernels(const Setting& s, const Step& step) {
+  device::cuda::ActivityTrace trace;
+  step();
+  synchronize(s.device);
+  struct Sum {
+    int calls = 0;
+    int64_t ns = 0;
+  };
+  std::map<std::string, Sum> sums;
+  int64_t begin = INT64_MAX, end = 0, busy = 0;
+  for (const auto& a : trace.take()) {
+    Sum& sum = sums[a.name];
+    ++sum.calls, sum.ns += a.end_ns - a.start_ns, busy += a.end_ns - a.start_ns;
+    begin = std::min(begin, a.start_ns), end = std::max(end, a.end_ns);
+  }
+  std::vector<std::pair<std::string, Sum>> rows(sums.begin(), sums.end());
+  std::sort(rows.begin(), rows.end(), [](auto& a, auto& b) { return a.second.ns > b.second.ns; });
+  fmt::print("  from the first begin to the last end {:.3f} ms, sum {:.3f} ms\n", static_cast<double>(end - begin) / 1e6,
+             static_cast<double>(busy) / 1e6);
+  for (size_t i = 0; i < std::min<size_t>(rows.size(), 25); ++i)
+    fmt::print("  {:>9.1f} us {:>4} x  {}\n", static_cast<double>(rows[i].second.ns) / 1e3, rows[i].second.calls, rows[i].first);
 }
 
 // The first call and the median of later ones, with the peak of the device's memory over all.
@@ -50,6 +77,7 @@ void report(const Setting& s, const std::string& name, double work, const std::s
              "\n",
              name, first / 1e3, median, ms.front(), unit, work / median * 1e3, static_cast<double>(memory.peak) / 1e9,
              static_cast<double>(memory.peak_reserved) / 1e9);
+  if (s.kernels) print_kernels(s, step);
   std::fflush(stdout);
 }
 
@@ -207,8 +235,9 @@ void head(const Setting& s) {
 
 int main(int argc, char** argv) {
   const bool gpu = argc > 1 && std::string(argv[1]) == "cuda";
-  const Setting s{gpu ? Device::cuda() : Device::cpu()};
   std::vector<std::string> rows(argv + std::min(argc, 2), argv + argc);
+  const bool kernels = std::erase(rows, "kernels") > 0;
+  const Setting s{gpu ? Device::cuda() : Device::cpu(), kernels};
   if (rows.empty())
     rows = gpu ? std::vector<std::string>{"digits", "adamw", "head", "gpt2", "llama1b", "resnet50", "bert"}
                : std::vector<std::string>{"digits", "minilm"};
