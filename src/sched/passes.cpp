@@ -2,10 +2,12 @@
 
 #include "program/inline.h"
 #include "sched/absorb.h"
+#include "sched/foreach.h"
 #include "sched/layout.h"
 #include "sched/pair.h"
 #include "sched/share.h"
 #include "sched/split.h"
+#include "sched/write_back.h"
 
 namespace toroid::sched {
 namespace {
@@ -49,6 +51,12 @@ bool run_split_reductions(program::Program& p, target::PassContext& context) {
 }
 
 bool run_share_launches(program::Program& p, target::PassContext&) { return changes_nodes(p, share_launches); }
+
+bool run_foreach(program::Program& p, target::PassContext& context) {
+  return changes_nodes(p, [&](program::Program q) { return join_updates(std::move(q), context.target); });
+}
+
+bool run_write_back(program::Program& p, target::PassContext&) { return write_back(p) > 0; }
 
 bool run_pad_products(program::Program& p, target::PassContext& context) {
   const size_t before = p.buffers.size();
