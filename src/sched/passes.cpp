@@ -20,6 +20,9 @@ bool changes_nodes(program::Program& p, const Pass& pass) {
   return p.nodes.size() != before;
 }
 
+// See fuse().
+int dividing_workers(const target::Target& target) { return target.facts().device.is_cuda() ? target.facts().workers : 0; }
+
 }  // namespace
 
 bool run_inline_defaults(program::Program& p, target::PassContext& context) {
@@ -30,11 +33,12 @@ bool run_inline_defaults(program::Program& p, target::PassContext& context) {
 }
 
 bool run_fuse(program::Program& p, target::PassContext& context) {
-  return changes_nodes(p, [&](program::Program q) { return fuse(std::move(q), &context.report.fusion); });
+  return changes_nodes(p, [&](program::Program q) { return fuse(std::move(q), &context.report.fusion, dividing_workers(context.target)); });
 }
 
 bool run_fuse_rests(program::Program& p, target::PassContext& context) {
-  return context.parted && changes_nodes(p, [](program::Program q) { return fuse(std::move(q)); });
+  return context.parted &&
+         changes_nodes(p, [&](program::Program q) { return fuse(std::move(q), nullptr, dividing_workers(context.target)); });
 }
 
 bool run_absorb_producers(program::Program& p, target::PassContext& context) {
