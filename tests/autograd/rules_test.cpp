@@ -63,7 +63,8 @@ const std::set<std::string> kWithoutSample = {
 
 TEST_F(Rules, EachHasASample) {
   std::set<std::string> sampled;
-  for (const Sample& s : samples()) sampled.insert(s.op);
+  for (const auto& list : {samples(), composite_samples()})
+    for (const Sample& s : list) sampled.insert(s.op);
   for (auto family : rule_families())
     for (auto& row : family) {
       EXPECT_TRUE(ops::table().find(row.name)) << row.name << " is no operation";
