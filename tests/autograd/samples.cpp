@@ -212,6 +212,8 @@ std::vector<Sample> samples() {
   add("index.Tensor", {m, std::vector<Tensor>{integers({4}, {0, 2, 2, -1})}});
   for (bool accumulate : {true, false}) add("index_put", {m, std::vector<Tensor>{integers({2}, {0, 2})}, floats({2, 4}), accumulate});
   add("embedding", {m, index});
+  add("gather", {m, Expr(-1), integers({3, 1}, {2, 0, 3})});
+  add("gather", {m, Expr(0), integers({1, 4}, {2, 0, 1, 1})});
   add("gather", {m, Expr(1), index});
   add("gather", {floats({3, 3}), Expr(0), index});
   add("scatter.src", {m, Expr(0), integers({2, 3}, {0, 1, 2, 2, 0, 1}), floats({2, 4})});
@@ -229,6 +231,9 @@ std::vector<Sample> samples() {
   add("cat", {std::vector<Tensor>{x, floats({2, 3, 4}), floats({2, 3, 4})}, Expr(-1)});
   add("constant_pad_nd", {x, list({1, 2, -1, 0}), 3.0});
   add("_to_copy", {x, DType::F64});
+  for (const char* op : {"split.Tensor", "split_copy.Tensor"}) add(op, {m, Expr(3), Expr(1)});
+  for (const char* op : {"split_with_sizes", "split_with_sizes_copy", "split.sizes"}) add(op, {x, list({1, 0, 3}), Expr(-1)});
+  for (int64_t parts : {1, 2, 3}) add("chunk", {m, Expr(parts), Expr(-1)});
   add("slice_scatter", {m, floats({3, 2}), Expr(1), Expr(0), Expr(4), Expr(2)});
   add("select_scatter", {m, floats({3}), Expr(1), Expr(2)});
   add("diagonal_scatter", {m, floats({3})});

@@ -126,6 +126,19 @@ TEST(Simplify, KeepsWhatChangesTheDtype) {
   EXPECT_EQ(run("simplify", *g), nullptr);
 }
 
+// As the gradient of a weight is.
+TEST(Simplify, TransposesOfProductsAreProductsOfTransposes) {
+  auto g = graph::parse(R"(graph "g"(%x: f32[40, 30], %y: f32[40, 20]) {
+  %t: f32[30, 40] = permute(%x, dims=[1, 0])
+  %m: f32[30, 20] = mm(%t, %y)
+  %p: f32[20, 30] = permute(%m, dims=[1, 0])
+  return %p
+})");
+  auto after = run("dce", *run("simplify", *g));
+  EXPECT_EQ(after->nodes.back()->op->name, "mm");
+  EXPECT_EQ(after->nodes.back()->results[0]->type.sizes, (std::vector<Expr>{20, 30}));
+}
+
 TEST(Simplify, MergesChains) {
   auto g = parse(R"(graph "t"(%x: f32[2, 3, 4]) {
     %a: f32[6, 4] = view(%x, size=[6, 4])

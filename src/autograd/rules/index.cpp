@@ -40,10 +40,23 @@ void embedding_rule(GradientCall& c) {
   c.set("weight", put(zeros(sizes_of(weight), g.dtype()), std::vector<Tensor>{index}, g, true));
 }
 
+// Whether an index picks one element of each row along a dimension, from all rows.
+bool picks_one(const Tensor& self, const Tensor& index, int64_t dim) {
+  if (self.dim() == 0 || index.dim() != self.dim()) return false;
+  for (int64_t d = 0; d < self.dim(); ++d)
+    if (!(size_at(index, d) == (d == dim ? Expr(1) : size_at(self, d)))) return false;
+  return true;
+}
+
+// One element of each row (of a loss, the log probability of its class) is told by its place, which needs no memory of zeros.
 void gather_rule(GradientCall& c) {
-  const Tensor self = c.tensor("self");
-  const int64_t dim = planted(GradientBug::GatherDimension) ? -1 : c.integer("dim");
-  c.set("self", scatter_add(zeros_like(self), dim, c.tensor("index"), c.cotangent()));
+  const Tensor self = c.tensor("self"), index = c.tensor("index"), g = c.cotangent();
+  const int64_t dim = self.dim() == 0 ? 0 : dim_of(c, "dim", self);
+  if (picks_one(self, index, dim)) {
+    const Tensor place = iota_along(size_at(self, dim), dim, self.dim(), planted(GradientBug::GatherDimension) ? 1 : 0);
+    return c.set("self", where(compare("eq", place, cast_to(index, DType::I64)), g, 0.0));
+  }
+  c.set("self", scatter_add(zeros_like(self), planted(GradientBug::GatherDimension) ? -1 : c.integer("dim"), index, g));
 }
 
 Tensor gathered(const GradientCall& c, const Tensor& from) { return ops::call1("gather", {from, c.at("dim"), c.at("index"), false}); }

@@ -41,6 +41,17 @@ void overwriting(GradientCall& c, ops::WriteBack write_back) {
   c.set(c.op().schema.params[0].name, whole);
 }
 
+// The parts that a dimension was split in, joined again.
+void split_rule(GradientCall& c) {
+  std::vector<Tensor> parts;
+  for (size_t r = 0; r < c.results.size(); ++r)
+    parts.push_back(c.cotangents[r].defined() && !(planted(GradientBug::WriteBackLast) && r + 1 < c.results.size())
+                        ? c.cotangents[r]
+                        : zeros_like(c.results[r]));
+  const int64_t dim = dim_of(c, "dim", c.tensor("self"));
+  c.set("self", parts.size() == 1 ? parts[0] : ops::call1("cat", {parts, num(dim)}));
+}
+
 // view_copy's elements come from where those of view come from.
 ops::WriteBack write_back_of(const ops::Op& op) {
   if (op.write_back) return op.write_back;
@@ -101,6 +112,12 @@ void no_gradient([[maybe_unused]] GradientCall& c) {
 }
 
 constexpr RuleRow kViewRules[] = {
+    {"split.Tensor", split_rule},
+    {"split_copy.Tensor", split_rule},
+    {"split_with_sizes", split_rule},
+    {"split_with_sizes_copy", split_rule},
+    {"split.sizes", split_rule},
+    {"chunk", split_rule},
     {"expand", expand_rule},
     {"expand_copy", expand_rule},
     {"broadcast_to", expand_rule},
