@@ -480,20 +480,34 @@ class Fuser {
   }
 
   // All nodes in an order in which each comes after what it needs.
+  // In the order of their names, each behind what it needs: what a joined node waits for comes just before it, and not what needs neither.
   void put_in_order() {
-    std::vector<int> waiting(groups_.size(), 0);
-    for (auto& after : next_)
-      for (size_t s : after) ++waiting[s];
-    std::set<size_t> ready;
+    std::vector<std::set<size_t>> before(groups_.size());
     for (size_t i = 0; i < groups_.size(); ++i)
-      if (!groups_[i].gone && !waiting[i]) ready.insert(i);
+      for (size_t s : next_[i]) before[s].insert(i);
+    enum class State : uint8_t { New, Open, Done };
+    std::vector<State> state(groups_.size(), State::New);
     p_.nodes.clear();
-    while (!ready.empty()) {
-      size_t i = *ready.begin();
-      ready.erase(ready.begin());
-      p_.nodes.push_back(std::move(groups_[i].node));
-      for (size_t s : next_[i])
-        if (--waiting[s] == 0) ready.insert(s);
+    std::vector<size_t> open;
+    for (size_t first = 0; first < groups_.size(); ++first) {
+      if (!groups_[first].gone) open.push_back(first);
+      while (!open.empty()) {
+        const size_t i = open.back();
+        const bool is_new = state[i] == State::New;
+        if (is_new) {
+          state[i] = State::Open;
+          for (auto b = before[i].rbegin(); b != before[i].rend(); ++b)
+            if (state[*b] == State::New)
+              open.push_back(*b);
+            else
+              TOROID_CHECK(state[*b] == State::Done, "fusion made a cycle");
+          continue;
+        }
+        open.pop_back();
+        if (state[i] == State::Done) continue;
+        state[i] = State::Done;
+        p_.nodes.push_back(std::move(groups_[i].node));
+      }
     }
     const auto left = std::count_if(groups_.begin(), groups_.end(), [](const Group& g) { return !g.gone; });
     TOROID_CHECK(p_.nodes.size() == static_cast<size_t>(left), "fusion made a cycle");
