@@ -89,6 +89,7 @@ struct Command {
         ->expected(1)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     t->add_option("--out", trained.out, "Folder for checkpoints, log.jsonl and training.html, in place of checkpoint.folder");
+    t->add_option("--device", trained.device, "cpu, cuda or cuda:<number>, in place of training.device");
     t->add_flag("--keys", trained.keys, "List all keys of a configuration, with kinds, defaults and meanings");
     t->footer("SIGINT and SIGTERM end training after the step that is running, with a checkpoint; exit code 130 or 143.");
 

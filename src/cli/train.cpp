@@ -85,6 +85,7 @@ train::TrainerOptions options_of(const TrainConfig& c, std::map<std::string, std
   o.clip_norm = c.clip_norm, o.clip_value = c.clip_value, o.ema_decay = c.ema_decay;
   if (c.precision == "bf16") o.autocast = DType::BF16;
   if (c.precision == "f16") o.autocast = DType::F16, o.scaler.emplace();
+  o.not_finite = c.not_finite == "stop" ? train::NotFinite::Stop : train::NotFinite::Skip;
   o.max_skipped = c.max_skipped;
   o.evaluate_every = c.evaluate_every, o.evaluation_batches = c.evaluation_batches;
   o.folder = c.folder, o.save_every = c.save_every, o.keep = c.keep;
@@ -111,6 +112,7 @@ int train(const TrainArgs& args) {
   TOROID_USER_CHECK(!args.config.empty(), "train: the configuration's path is missing; `toroid train --keys` lists what it may have");
   TrainConfig config = read_train_config(args.config, args.settings);
   if (!args.out.empty()) config.folder = args.out;
+  if (!args.device.empty()) config.device = args.device;
   TOROID_USER_CHECK(config.resume || train::list_checkpoints(config.folder).empty(),
                     "{}: the folder holds checkpoints; choose another one, remove them, or set checkpoint.resume", config.folder);
   const Device device = device_from_name(config.device);

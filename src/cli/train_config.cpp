@@ -64,6 +64,8 @@ const std::vector<Key>& keys() {
        {"f32", "bf16", "f16", "bf16-weights"}},
       {"training", "device", &C::device, "cpu, cuda or cuda:<number>"},
       {"training", "mode", &C::mode, "Of compiling, as bench --mode has it", 0, kNone, {std::begin(kModeNames), std::end(kModeNames)}},
+      {"training", "not_finite", &C::not_finite,
+       "What happens where loss or gradients have infinities or NaNs: the step is skipped, or training fails", 0, kNone, {"skip", "stop"}},
       {"training", "max_skipped", &C::max_skipped, "Steps in a row with infinities or NaNs, which are skipped, before training fails", 1},
       {"evaluation", "every", &C::evaluate_every, "Steps between evaluations; 0: at the end alone"},
       {"evaluation", "batches", &C::evaluation_batches, "Batches of an evaluation; 0: all"},

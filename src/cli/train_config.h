@@ -29,7 +29,7 @@ struct TrainConfig {
   int64_t steps = 1000, batch_size = 8, accumulate = 1, seed = 0, max_skipped = 10;
   bool shuffle = true;
   double clip_norm = 1, clip_value = 0, ema_decay = 0;
-  std::string precision = "f32", device = "cpu", mode = "default";
+  std::string precision = "f32", device = "cpu", mode = "default", not_finite = "skip";
 
   int64_t evaluate_every = 0, evaluation_batches = 0;
 

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/files.h"
+#include "cli/train_program.h"
 #include "toroid/model.h"
 #include "toroid/nn.h"
 #include "toroid/ops.h"
@@ -83,12 +84,24 @@ std::function<Tensor(const train::Batch&)> classification(std::shared_ptr<nn::To
   };
 }
 
+void add_program(const TrainConfig& c, TrainSubject& out) {
+  const auto program = std::make_shared<TrainProgram>(c.model_program);
+  out.model = program;
+  out.loss = [program](const train::Batch& b) { return program->loss(b); };
+  add_rows(c, program->input_names(), out);
+  out.description = fmt::format("{}, {} parameters", fs::path(c.model_program).filename().string(), program->parameter_count());
+}
+
 }  // namespace
 
 TrainSubject make_train_subject(const TrainConfig& c) {
   nn::manual_seed(static_cast<uint64_t>(c.seed));
   manual_seed(c.seed);
   TrainSubject out;
+  if (!c.model_program.empty()) {
+    add_program(c, out);
+    return out;
+  }
   const auto model = make_token_model(c, out);
   out.model = model;
   std::string kind;

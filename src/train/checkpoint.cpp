@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <csignal>
 #include <cstring>
 #include <vector>
 
@@ -51,6 +52,21 @@ int64_t step_of(const fs::path& folder) {
   return error == std::errc() && stopped == end ? step : -1;
 }
 
+// Removes what processes that have ended left unfinished.
+void remove_abandoned(const fs::path& folder) {
+  std::error_code error;
+  std::vector<fs::path> found;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    pid_t writer = 0;
+    const size_t at = name.rfind('-') + 1;
+    const auto [stopped, bad] = std::from_chars(name.data() + at, name.data() + name.size(), writer);
+    const bool is_partial = name.starts_with(kPartial) && bad == std::errc() && stopped == name.data() + name.size() && writer > 0;
+    if (is_partial && ::kill(writer, 0) != 0 && errno == ESRCH) found.push_back(it->path());
+  }
+  for (auto& path : found) fs::remove_all(path, error);
+}
+
 uint64_t mixed(uint64_t hash, uint64_t word) {
   hash = (hash ^ word) * 0x9fb21c651e98df25;
   return hash ^ (hash >> 32);
@@ -75,6 +91,7 @@ CheckpointWriter::CheckpointWriter(const std::string& folder, int64_t step) {
   temporary_ = fs::path(folder) / fmt::format("{}{}-{}", kPartial, name, ::getpid());
   std::error_code error;
   fs::remove_all(temporary_, error);
+  remove_abandoned(temporary_.parent_path());
   make_folders(temporary_);
 }
 

@@ -17,7 +17,7 @@ std::string short_number(double v) {
   return fmt::format("{:.1f}", v);
 }
 
-std::string duration(double seconds) { return seconds < 10 ? fmt::format("{:.1f} ms", seconds * 1e3) : fmt::format("{:.1f} s", seconds); }
+std::string duration(double seconds) { return seconds < 1 ? fmt::format("{:.1f} ms", seconds * 1e3) : fmt::format("{:.1f} s", seconds); }
 
 void check(const TrainerOptions& o) {
   const auto at_least = [](const char* name, int64_t value, int64_t least) {
@@ -58,13 +58,21 @@ std::vector<Tensor> counterparts(const nn::Module& model, const std::vector<Tens
   return out;
 }
 
+std::vector<std::string> names_in(const nn::Module& model, const std::vector<Tensor>& tensors) {
+  const auto named = model.named_parameters();
+  std::vector<std::string> out;
+  for (auto& t : tensors)
+    out.push_back(std::find_if(named.begin(), named.end(), [&](auto& n) { return same(n.second, t); })->first);
+  return out;
+}
+
 }  // namespace
 
 std::string to_string(const StepReport& r) {
   std::string out = fmt::format("step {}  loss {:.4f}  grad norm {:.3g}  lr {:.2e}  {}  {} {}/s", r.step, r.loss, r.grad_norm, r.lr,
                                 duration(r.seconds), short_number(r.units_per_second), r.unit);
   if (r.loss_scale != 1) out += fmt::format("  scale {:g}", r.loss_scale);
-  if (r.skipped) out += "  (skipped: not finite)";
+  if (r.skipped) out += fmt::format("  (skipped: {} is not finite)", r.not_finite);
   if (r.compiling) out += "  (compiling)";
   return out;
 }
@@ -96,6 +104,7 @@ Trainer::Impl::Impl(nn::Module& m, Loss l, Optimizer& o, const DataSource& d, Tr
   require(!trained.empty(), "Trainer: the optimizer has no parameters");
   device = trained[0].device();
   differentiated = counterparts(model, trained, options.masters);
+  names = names_in(model, differentiated);
   if (options.scaler) scaler.emplace(*options.scaler, device);
   if (options.accumulate > 1) {
     for (auto& t : trained) sums.push_back(Tensor::full(t.sizes(), 0, t.dtype(), device));
@@ -162,12 +171,11 @@ bool Trainer::run() {
       save();
       return false;
     }
-    tell(t.step(), o.on_step);
-    require(
-        t.skipped < o.max_skipped,
-        "training stopped at step {}: loss or gradients were not finite in {} steps in a row; a lower learning rate, clip_norm or bf16 in "
-        "place of f16 may help",
-        t.steps, t.skipped);
+    const StepReport report = t.step();
+    tell(report, o.on_step);
+    require(t.skipped == 0 || (o.not_finite == NotFinite::Skip && t.skipped < o.max_skipped),
+            "training stopped at step {}: {} is not finite{}; a lower learning rate, clip_norm or bf16 in place of f16 may help", t.steps,
+            report.not_finite, t.skipped > 1 ? fmt::format(", and {} steps in a row were skipped", t.skipped) : "");
     if (o.evaluate_every > 0 && t.steps % o.evaluate_every == 0) evaluate();
     if (o.save_every > 0 && t.steps % o.save_every == 0) save();
   }

@@ -18,9 +18,12 @@ struct Trainer::Impl {
   void make_functions();
   // The loss of one batch as a share of the step's, scaled back, and its gradients in the dtype of what the optimizer trains.
   std::pair<Tensor, std::vector<Tensor>> differentiate(const Batch& batch);
-  // Clips, steps where all is finite, and moves what follows the weights. f32 [4]: loss, norm, whether the step was taken, the scale.
+  // Clips, steps where all is finite, and moves what follows the weights. f32 [4 + gradients]: loss, norm, whether the step was taken, the
+  // scale, and the norm of each gradient.
   Tensor apply(const Tensor& loss, std::vector<Tensor> gradients);
   Tensor loss_of(const Batch& batch);
+  // Of a step with that result which was skipped; see StepReport.
+  std::string first_not_finite(const std::vector<Batch>& batches, const std::vector<double>& result) const;
   // The next samples, on the device.
   Batch next_batch();
   StepReport step();
@@ -44,6 +47,7 @@ struct Trainer::Impl {
 
   std::vector<Tensor> trained;         // the optimizer's parameters
   std::vector<Tensor> differentiated;  // those of the module that stand for them: the same, or what has them as masters
+  std::vector<std::string> names;      // of `differentiated`, in the module
   std::vector<Tensor> sums;            // of gradients, and of the loss at the end; none without accumulation
   std::vector<Tensor> averages;        // of `trained`
   std::optional<GradScaler> scaler;

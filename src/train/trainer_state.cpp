@@ -16,19 +16,6 @@ constexpr int64_t kFormat = 1;
 
 using State = std::map<std::string, Tensor>;
 
-std::string json_string(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\')
-      (out += '\\') += c;
-    else if (static_cast<unsigned char>(c) < 0x20)
-      out += fmt::format("\\u{:04x}", static_cast<unsigned char>(c));
-    else
-      out += c;
-  }
-  return out + "\"";
-}
-
 // trainer.json, read by name.
 class Record {
  public:

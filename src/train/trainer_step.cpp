@@ -52,6 +52,8 @@ std::pair<Tensor, std::vector<Tensor>> Trainer::Impl::differentiate(const Batch&
 Tensor Trainer::Impl::apply(const Tensor& value, std::vector<Tensor> gradients) {
   Tensor are_finite;
   if (scaler) std::tie(gradients, are_finite) = scaler->unscale(gradients);
+  std::vector<Tensor> norms;
+  for (auto& g : gradients) norms.push_back(to(toroid::norm(g), DType::F32));
   Tensor norm;
   if (options.clip_norm > 0)
     std::tie(gradients, norm) = clip_grad_norm(gradients, options.clip_norm);
@@ -67,7 +69,7 @@ Tensor Trainer::Impl::apply(const Tensor& value, std::vector<Tensor> gradients) 
   for (size_t i = 0; i < averages.size(); ++i)
     copy_(averages[i], where(is_taken, averages[i] * options.ema_decay + trained[i] * (1 - options.ema_decay), averages[i]));
   const Tensor scale = scaler ? scaler->get_scale() : ones_like(norm);
-  return stack({to(value, DType::F32), norm, to(is_taken, DType::F32), scale});
+  return cat({stack({to(value, DType::F32), norm, to(is_taken, DType::F32), scale}), stack(norms)}, 0);
 }
 
 void Trainer::Impl::make_functions() {
@@ -110,6 +112,20 @@ void Trainer::Impl::make_functions() {
       named("evaluation"));
 }
 
+std::string Trainer::Impl::first_not_finite(const std::vector<Batch>& batches, const std::vector<double>& result) const {
+  const NoGrad only_looks;
+  const auto is_bad = [](const Tensor& t) { return is_float(t.dtype()) && !all_finite(std::span(&t, 1)).item(); };
+  for (auto& batch : batches)
+    for (size_t i = 0; i < batch.size(); ++i)
+      if (is_bad(batch[i])) return fmt::format("tensor {} of the batch", i);
+  for (size_t i = 0; i < names.size(); ++i)
+    if (is_bad(differentiated[i])) return "weight " + names[i];
+  if (!std::isfinite(result[0])) return "loss";
+  for (size_t i = 0; i < names.size(); ++i)
+    if (!std::isfinite(result.at(4 + i))) return "gradient of " + names[i];
+  return "norm of all gradients";
+}
+
 Batch Trainer::Impl::next_batch() {
   std::vector<int64_t> samples;
   for (int64_t i = 0; i < options.batch_size; ++i) samples.push_back(order.at(place++));
@@ -131,9 +147,11 @@ StepReport Trainer::Impl::step() {
   }
   const int64_t begin = place;
   Tensor result;
+  std::vector<Batch> batches;
   try {
-    for (int64_t i = 0; i + 1 < options.accumulate; ++i) first_part(next_batch());
-    result = options.accumulate > 1 ? last_part(next_batch()) : whole_step(next_batch());
+    for (int64_t i = 0; i + 1 < options.accumulate; ++i) first_part(batches.emplace_back(next_batch()));
+    const Batch& last = batches.emplace_back(next_batch());
+    result = options.accumulate > 1 ? last_part(last) : whole_step(last);
   } catch (...) {
     place = begin;  // the step was not done
     for (auto& s : sums) zero_(s);
@@ -146,6 +164,7 @@ StepReport Trainer::Impl::step() {
   r.unit = data.unit();
   r.units_per_second = static_cast<double>((place - begin) * data.units_per_sample()) / r.seconds;
   r.compiling = std::exchange(is_first, false);
+  if (r.skipped) r.not_finite = first_not_finite(batches, values);
   skipped = r.skipped ? skipped + 1 : 0;
   return r;
 }

@@ -41,14 +41,20 @@ double number_in(std::string_view line, std::string_view key) {
   const std::string text(line.substr(at + begin.size(), 40));
   return std::sscanf(text.c_str(), "%lf", &v) == 1 ? v : NAN;
 }
+// A string of such a line, as far as its first quotation mark.
+std::string string_in(std::string_view line, std::string_view key) {
+  const std::string begin = fmt::format("\"{}\":\"", key);
+  const size_t at = line.find(begin);
+  return at == line.npos ? "" : std::string(line.substr(at + begin.size(), line.find('"', at + begin.size()) - at - begin.size()));
+}
 bool has(std::string_view line, std::string_view text) { return line.find(text) != line.npos; }
 
 std::string line_of(const StepReport& r) {
   return fmt::format(
-      "{{\"step\":{},\"loss\":{},\"grad_norm\":{},\"lr\":{},\"seconds\":{},\"units_per_second\":{},\"unit\":\"{}\",\"loss_scale\":{},"
-      "\"skipped\":{},\"compiling\":{}}}\n",
+      "{{\"step\":{},\"loss\":{},\"grad_norm\":{},\"lr\":{},\"seconds\":{},\"units_per_second\":{},\"unit\":{},\"loss_scale\":{},"
+      "\"skipped\":{},\"not_finite\":{},\"compiling\":{}}}\n",
       r.step, json_number(r.loss), json_number(r.grad_norm), json_number(r.lr), json_number(r.seconds), json_number(r.units_per_second),
-      r.unit, json_number(r.loss_scale), r.skipped, r.compiling);
+      json_string(r.unit), json_number(r.loss_scale), r.skipped, json_string(r.not_finite), r.compiling);
 }
 std::string line_of(const EvaluationReport& r) {
   return fmt::format("{{\"step\":{},\"held_out_loss\":{},\"samples\":{},\"seconds\":{}}}\n", r.step, json_number(r.loss), r.samples,
@@ -61,13 +67,24 @@ StepReport step_in(std::string_view line) {
   r.loss = number_in(line, "loss"), r.grad_norm = number_in(line, "grad_norm"), r.lr = number_in(line, "lr");
   r.seconds = number_in(line, "seconds"), r.units_per_second = number_in(line, "units_per_second");
   r.loss_scale = number_in(line, "loss_scale"), r.skipped = has(line, "\"skipped\":true"), r.compiling = has(line, "\"compiling\":true");
-  const std::string_view key = "\"unit\":\"";
-  if (const size_t at = line.find(key); at != line.npos)
-    r.unit = line.substr(at + key.size(), line.find('"', at + key.size()) - at - key.size());
+  r.unit = string_in(line, "unit"), r.not_finite = string_in(line, "not_finite");
   return r;
 }
 
 }  // namespace
+
+std::string json_string(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\')
+      (out += '\\') += c;
+    else if (static_cast<unsigned char>(c) < 0x20)
+      out += fmt::format("\\u{:04x}", static_cast<unsigned char>(c));
+    else
+      out += c;
+  }
+  return out + "\"";
+}
 
 void write_text(const std::string& path, const std::string& text) {
   const std::string temporary = path + ".new";

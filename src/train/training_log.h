@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "toroid/train/trainer.h"
@@ -33,6 +34,9 @@ class TrainingLog {
 
 // Writes a small file in one step, and waits until it is on the disk. EnvironmentError where that fails.
 void write_text(const std::string& path, const std::string& text);
+
+// With quotes around it.
+std::string json_string(std::string_view text);
 
 // One plot over steps.
 struct Series {

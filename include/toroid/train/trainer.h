@@ -39,6 +39,9 @@ struct StepReport {
   bool compiling = false;  // the first step of this trainer
   bool skipped = false;    // loss or gradients were not finite: nothing was changed
   double loss_scale = 1;   // of the GradScaler
+  // Of a step that was skipped, the first of these with an infinity or a NaN: a tensor of the batch ("tensor 0 of the batch"), a weight
+  // ("weight ln_f.bias"), "loss", a gradient ("gradient of ln_f.bias"), "norm of all gradients".
+  std::string not_finite = {};
 };
 std::string to_string(const StepReport& r);
 
@@ -56,6 +59,9 @@ struct MasterWeights {
 // Converts the module to `dtype` and keeps what its parameters were.
 MasterWeights make_master_weights(nn::Module& model, DType dtype);
 
+// What run() does after a step whose loss or gradients were not finite. Nothing was changed by it either way.
+enum class NotFinite : uint8_t { Skip, Stop };
+
 struct TrainerOptions {
   int64_t steps = 1000;                                // of the optimizer, in all
   int64_t batch_size = 8;                              // samples of one forward
@@ -67,6 +73,7 @@ struct TrainerOptions {
   std::optional<DType> autocast = {};                  // the loss is computed within an autocast scope of this dtype
   std::optional<GradScalerOptions> scaler = {};        // for f16
   std::optional<MasterWeights> masters = {};           // the optimizer's parameters are among the masters
+  NotFinite not_finite = NotFinite::Skip;              // Stop: run() fails after the first such step
   int64_t max_skipped = 10;                            // steps in a row that are skipped before run() fails
   int64_t evaluate_every = 0, evaluation_batches = 0;  // steps between evaluations, 0: at the end alone; batches of one, 0: all
   std::string folder;                                  // for checkpoints, log.jsonl and training.html; empty: nothing is written
@@ -94,7 +101,8 @@ class Trainer {
   void set_evaluation(const DataSource& data);
 
   // Steps until there have been options.steps, with evaluations and checkpoints between them, and both at the end. False where
-  // request_stop() ended it: a checkpoint was written. UserError when max_skipped steps in a row were skipped.
+  // request_stop() ended it: a checkpoint was written. UserError that names the step and StepReport::not_finite as options.not_finite
+  // and options.max_skipped say; what was saved before stays.
   bool run();
   // One step and nothing else.
   StepReport step();
