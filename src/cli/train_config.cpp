@@ -69,7 +69,7 @@ const std::vector<Key>& keys() {
       {"training", "max_skipped", &C::max_skipped, "Steps in a row with infinities or NaNs, which are skipped, before training fails", 1},
       {"evaluation", "every", &C::evaluate_every, "Steps between evaluations; 0: at the end alone"},
       {"evaluation", "batches", &C::evaluation_batches, "Batches of an evaluation; 0: all"},
-      {"checkpoint", "folder", &C::folder, "For checkpoints, log.jsonl and training.html (option --out)", 0, kNone, {}, true},
+      {"checkpoint", "folder", &C::folder, "For checkpoints, log.jsonl and training.html, from the current folder on (option --out)"},
       {"checkpoint", "every", &C::save_every, "Steps between checkpoints; 0: at the end alone"},
       {"checkpoint", "keep", &C::keep, "Checkpoints that stay, the newest; 0: all"},
       {"checkpoint", "resume", &C::resume, "Go on from the newest checkpoint of the folder; false: the folder must hold none"},
