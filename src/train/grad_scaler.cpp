@@ -26,7 +26,8 @@ std::pair<std::vector<Tensor>, Tensor> GradScaler::unscale(std::span<const Tenso
 
 void GradScaler::update(const Tensor& is_finite) {
   const Tensor successes = tracker_ + 1;
-  const Tensor grown = scale_ * options_.growth_factor, shrunk = scale_ * options_.backoff_factor;
+  const Tensor exact = to(scale_, DType::F64);  // PyTorch's factors are f64
+  const Tensor grown = to(exact * options_.growth_factor, DType::F32), shrunk = to(exact * options_.backoff_factor, DType::F32);
   const Tensor is_due = successes >= options_.growth_interval;
   const Tensor now = where(is_finite, where(is_due & isfinite(grown), grown, scale_), shrunk);
   const Tensor count = where(is_finite & logical_not(is_due), successes, zeros_like(successes));

@@ -76,7 +76,7 @@ struct TrainerOptions {
   NotFinite not_finite = NotFinite::Skip;              // Stop: run() fails after the first such step
   int64_t max_skipped = 10;                            // steps in a row that are skipped before run() fails
   int64_t evaluate_every = 0, evaluation_batches = 0;  // steps between evaluations, 0: at the end alone; batches of one, 0: all
-  std::string folder;                                  // for checkpoints, log.jsonl and training.html; empty: nothing is written
+  std::string folder = {};                             // for checkpoints, log.jsonl and training.html; empty: nothing is written
   int64_t save_every = 0;                              // steps between checkpoints; 0: at the end alone
   int64_t keep = 3;                                    // checkpoints that stay, the newest; 0: all
   std::map<std::string, std::string> files = {};       // further files of a checkpoint beside the weights, by name: config.json
