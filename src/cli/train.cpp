@@ -98,7 +98,7 @@ train::Schedule schedule_of(const TrainConfig& c, double lr) {
   train::Arguments arguments = c.schedule_arguments;
   if (c.schedule == "CosineAnnealingLR")
     arguments.emplace("T_max", static_cast<double>(std::max<int64_t>(c.steps - c.warmup_steps, 1)));
-  TOROID_USER_CHECK(!c.schedule.empty() || arguments.empty(), "{}: schedule.name is missing", c.source);
+  TOROID_USER_CHECK(!c.schedule.empty() || arguments.empty(), "schedule.name is missing");
   const train::Schedule main = c.schedule.empty() ? [lr](int64_t) { return lr; } : train::make_schedule(c.schedule, lr, arguments);
   if (c.warmup_steps == 0) return main;
   const auto warmup = static_cast<double>(c.warmup_steps);
@@ -121,14 +121,16 @@ int train(const TrainArgs& args) {
   TrainOutput output(config.steps);
   train::TrainerOptions options = options_of(config, subject.files);
   if (config.precision == "bf16-weights") options.masters = train::make_master_weights(*subject.model, DType::BF16);
-  const auto optimizer = train::make_optimizer(config.optimizer, options.masters ? options.masters->masters : subject.model->parameters(),
-                                               config.optimizer_arguments);
+  const auto optimizer = with_place(config, "optimizer", [&] {
+    return train::make_optimizer(config.optimizer, options.masters ? options.masters->masters : subject.model->parameters(),
+                                 config.optimizer_arguments);
+  });
   const double lr = optimizer->learning_rate().item();
   options.on_step = [&](const train::StepReport& r) { output.step(r); };
   options.on_evaluation = [&](const train::EvaluationReport& r) { output.line(to_string(r)); };
   options.on_checkpoint = [&](const std::string& folder) { output.line("saved " + folder); };
   train::Trainer trainer(*subject.model, subject.loss, *optimizer, *subject.data, options);
-  trainer.set_schedule(schedule_of(config, lr));
+  trainer.set_schedule(with_place(config, "schedule", [&] { return schedule_of(config, lr); }));
   if (subject.held_out) trainer.set_evaluation(*subject.held_out);
   const StopOnSignal on_signal(trainer);
   output.line(fmt::format("{} on {}; {} samples", subject.description, to_string(device), subject.data->size()));

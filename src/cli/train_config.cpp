@@ -119,6 +119,7 @@ class TrainConfigReader {
   }
 
   void read_key(std::string_view table, std::string_view name, const toml::node& value) {
+    config_.places[fmt::format("{}.{}", table, name)] = place(value);
     if (const Key* key = find_key(table, name)) return read_value(*key, value);
     if (table == "model" && name == "config") return read_model(value);
     if (table == "optimizer") return void(config_.optimizer_arguments[std::string(name)] = argument(table, name, value));
@@ -146,7 +147,7 @@ class TrainConfigReader {
             if (!v) wrong("a string");
             if (!key.choices.empty() && !std::count(key.choices.begin(), key.choices.end(), v->get()))
               wrong(fmt::format("one of {}{}", fmt::join(key.choices, ", "), did_you_mean(v->get(), key.choices)));
-            config_.*member = key.is_path ? from_here(v->get()) : v->get();
+            config_.*member = key.is_path ? existing(key, *v) : v->get();
           } else if constexpr (std::is_same_v<T, bool>) {
             const auto* v = value.as_boolean();
             if (!v) wrong("true or false");
@@ -166,8 +167,13 @@ class TrainConfigReader {
         key.member);
   }
 
-  std::string from_here(const std::string& path) const {
-    return path.empty() ? path : (std::filesystem::path(path_).parent_path() / path).lexically_normal().string();
+  std::string existing(const Key& key, const toml::value<std::string>& value) const {
+    if (value.get().empty()) return "";
+    const auto path = (std::filesystem::path(path_).parent_path() / value.get()).lexically_normal();
+    std::error_code error;
+    TOROID_USER_CHECK(std::filesystem::exists(path, error), "{}: {}.{}: there is no \"{}\"", place(value), key.table, key.name,
+                      path.string());
+    return path.string();
   }
 
   train::ArgumentValue argument(std::string_view table, std::string_view name, const toml::node& value) const {
@@ -183,6 +189,7 @@ class TrainConfigReader {
   }
 
   void flatten(const std::string& key, const toml::node& node) {
+    config_.places["model.config." + key] = place(node);
     const auto inside = [&](std::string_view name) { return key.empty() ? std::string(name) : key + "." + std::string(name); };
     if (const auto* table = node.as_table())
       for (auto&& [name, value] : *table) flatten(inside(name.str()), value);
@@ -263,6 +270,13 @@ TrainConfig read_train_config(const std::string& path, const std::vector<std::st
   toml::table root = parse_toml(read_file(path), path);
   for (auto& s : settings) merge(root, setting(s));
   return TrainConfigReader(path, root).read();
+}
+
+std::string place_in(const TrainConfig& config, const std::string& table, const std::string& message) {
+  for (auto& [key, place] : config.places) {
+    if (key.starts_with(table + ".") && message.find("\"" + key.substr(table.size() + 1) + "\"") != message.npos) return place;
+  }
+  return fmt::format("{}, [{}]", config.source, table);
 }
 
 std::string describe_train_keys() {

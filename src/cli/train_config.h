@@ -6,13 +6,15 @@
 #include <string>
 #include <vector>
 
+#include "toroid/error.h"
 #include "toroid/train/by_name.h"
 #include "toroid/weights.h"
 
 namespace toroid::cli {
 
 struct TrainConfig {
-  std::string source;  // the file's path, for messages
+  std::string source;                         // the file's path, for messages
+  std::map<std::string, std::string> places;  // "gpt.toml, line 12", by key: optimizer.lr, model.config.n_embd
 
   std::string model_folder, model_file, model_program;
   std::map<std::string, ConfigValue> model_config;  // flattened as load_config() does
@@ -42,6 +44,18 @@ struct TrainConfig {
 // file that is missing. Paths of what is read are relative to the file's folder. settings: "training.steps=10", values as TOML has them, in place of the
 // file's; strings may go without quotes.
 TrainConfig read_train_config(const std::string& path, const std::vector<std::string>& settings);
+
+// Where a message about a table is about: the key that it quotes, else the table.
+std::string place_in(const TrainConfig& config, const std::string& table, const std::string& message);
+// f(). A UserError of it is thrown again with that place before it.
+template <class F>
+auto with_place(const TrainConfig& config, const std::string& table, F&& f) {
+  try {
+    return f();
+  } catch (const UserError& e) {
+    throw UserError(place_in(config, table, e.what()) + ": " + e.what());
+  }
+}
 
 // All keys with their kinds, defaults and meanings, a line each, by table.
 std::string describe_train_keys();

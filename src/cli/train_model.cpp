@@ -32,7 +32,7 @@ std::shared_ptr<nn::TokenModel> make_token_model(const TrainConfig& c, TrainSubj
     return nn::make_model(load_config(c.model_file), c.model_file);
   }
   out.files["config.json"] = c.model_json;
-  return nn::make_model(c.model_config, c.source + ", [model.config]", nn::Init::standard(), true);
+  return with_place(c, "model.config", [&] { return nn::make_model(c.model_config, "model.config", nn::Init::standard(), true); });
 }
 
 // Rows `from` to `to` of each tensor, as shares of all.
@@ -104,6 +104,7 @@ TrainSubject make_train_subject(const TrainConfig& c) {
   }
   const auto model = make_token_model(c, out);
   out.model = model;
+  TOROID_USER_CHECK(model->parameter_count() > 0, "{}: the model has no parameters; are its sizes 0?", c.source);
   std::string kind;
   if (std::dynamic_pointer_cast<nn::BertForSequenceClassification>(model)) {
     kind = "classifier";

@@ -33,7 +33,7 @@ class Config {
   void read(const std::string& key, int64_t& field) const {
     if (!has(key)) return;
     auto* v = std::get_if<int64_t>(&values_.at(key));
-    require(v && *v >= 0 && *v < (int64_t{1} << 31), "{}: \"{}\" must be a whole number from 0 to 2^31", path_, key);
+    require(v && *v >= 0 && *v < (int64_t{1} << 31), "{}: \"{}\" must be an integer from 0 to 2^31", path_, key);
     field = *v;
   }
   void read(const std::string& key, double& field) const {

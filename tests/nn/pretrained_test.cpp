@@ -119,7 +119,7 @@ TEST(Pretrained, SaysWhatItCannotLoad) {
   f.write_tensors("model.safetensors", state);
   EXPECT_TRUE(contains(user_error([&] { f.load(); }), "1 missing: model.norm.weight"));
   f.write("config.json", R"({"architectures": ["LlamaForCausalLM"], "hidden_size": "wide"})");
-  EXPECT_TRUE(contains(user_error([&] { f.load(); }), "\"hidden_size\" must be a whole number"));
+  EXPECT_TRUE(contains(user_error([&] { f.load(); }), "\"hidden_size\" must be an integer"));
   f.write("config.json", R"({"architectures": ["LlamaForCausalLM"], "num_hidden_layers": 2000000000})");
   EXPECT_TRUE(contains(user_error([&] { f.load(); }), "num_hidden_layers"));
   f.write("config.json", R"({"architectures": ["LlamaForCausalLM"], "num_hidden_layers": 2, "rope_scaling": {"rope_type": "yarn"}})");
