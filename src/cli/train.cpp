@@ -96,8 +96,7 @@ train::TrainerOptions options_of(const TrainConfig& c, std::map<std::string, std
 
 train::Schedule schedule_of(const TrainConfig& c, double lr) {
   train::Arguments arguments = c.schedule_arguments;
-  if (c.schedule == "CosineAnnealingLR")
-    arguments.emplace("T_max", static_cast<double>(std::max<int64_t>(c.steps - c.warmup_steps, 1)));
+  if (c.schedule == "CosineAnnealingLR") arguments.emplace("T_max", static_cast<double>(std::max<int64_t>(c.steps - c.warmup_steps, 1)));
   TOROID_USER_CHECK(!c.schedule.empty() || arguments.empty(), "schedule.name is missing");
   const train::Schedule main = c.schedule.empty() ? [lr](int64_t) { return lr; } : train::make_schedule(c.schedule, lr, arguments);
   if (c.warmup_steps == 0) return main;

@@ -1,12 +1,12 @@
 #include "cli/train_config.h"
 
 #include <fmt/ranges.h>
+#include <toml++/toml.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <limits>
 #include <sstream>
-#include <toml++/toml.h>
 #include <variant>
 
 #include "base/check.h"
@@ -35,12 +35,23 @@ const std::vector<Key>& keys() {
   static const std::vector<Key> rows = {
       {"model", "folder", &C::model_folder, "A Hugging Face folder to go on from: config.json with model.safetensors", 0, kNone, {}, true},
       {"model", "file", &C::model_file, "A config.json: a model with random weights", 0, kNone, {}, true},
-      {"model", "program", &C::model_program, "An exported program (.pt2) that returns a loss: its parameters are trained", 0, kNone, {}, true},
+      {"model",
+       "program",
+       &C::model_program,
+       "An exported program (.pt2) that returns a loss: its parameters are trained",
+       0,
+       kNone,
+       {},
+       true},
       {"data", "file", &C::data_file, "What is trained on", 0, kNone, {}, true},
-      {"data", "format", &C::data_format,
+      {"data",
+       "format",
+       &C::data_format,
        "Of token files: text (each byte is a token), u16 or u32 (little-endian), or safetensors (tensor \"tokens\"). Classifiers and programs "
        "read safetensors, a row a sample",
-       0, kNone, {"text", "u16", "u32", "safetensors"}},
+       0,
+       kNone,
+       {"text", "u16", "u32", "safetensors"}},
       {"data", "length", &C::length, "Tokens of a sample", 1},
       {"data", "held_out", &C::held_out, "Share of the file's end that is not trained on but evaluated", 0, 0.9},
       {"data", "held_out_file", &C::held_out_file, "Another file to evaluate on, in place of held_out", 0, kNone, {}, true},
@@ -57,15 +68,22 @@ const std::vector<Key>& keys() {
       {"training", "clip_norm", &C::clip_norm, "Largest norm of all gradients together; 0: any"},
       {"training", "clip_value", &C::clip_value, "Largest element of a gradient; 0: any"},
       {"training", "ema_decay", &C::ema_decay, "Of a moving average of the weights, saved beside them; 0: none", 0, 1},
-      {"training", "precision", &C::precision,
+      {"training",
+       "precision",
+       &C::precision,
        "f32; bf16 or f16: products in that dtype (autocast), f16 with a scaled loss; bf16-weights: the weights too, with masters in f32",
        0,
        kNone,
        {"f32", "bf16", "f16", "bf16-weights"}},
       {"training", "device", &C::device, "cpu, cuda or cuda:<number>"},
       {"training", "mode", &C::mode, "Of compiling, as bench --mode has it", 0, kNone, {std::begin(kModeNames), std::end(kModeNames)}},
-      {"training", "not_finite", &C::not_finite,
-       "What happens where loss or gradients have infinities or NaNs: the step is skipped, or training fails", 0, kNone, {"skip", "stop"}},
+      {"training",
+       "not_finite",
+       &C::not_finite,
+       "What happens where loss or gradients have infinities or NaNs: the step is skipped, or training fails",
+       0,
+       kNone,
+       {"skip", "stop"}},
       {"training", "max_skipped", &C::max_skipped, "Steps in a row with infinities or NaNs, which are skipped, before training fails", 1},
       {"evaluation", "every", &C::evaluate_every, "Steps between evaluations; 0: at the end alone"},
       {"evaluation", "batches", &C::evaluation_batches, "Batches of an evaluation; 0: all"},
@@ -102,8 +120,8 @@ class TrainConfigReader {
   TrainConfig read() {
     for (auto&& [name, node] : root_) {
       const auto known = tables();
-      TOROID_USER_CHECK(std::count(known.begin(), known.end(), name.str()) > 0, "{}: there is no table [{}]{}; there are {}",
-                        place(node), name.str(), did_you_mean(name.str(), known), fmt::join(known, ", "));
+      TOROID_USER_CHECK(std::count(known.begin(), known.end(), name.str()) > 0, "{}: there is no table [{}]{}; there are {}", place(node),
+                        name.str(), did_you_mean(name.str(), known), fmt::join(known, ", "));
       const toml::table* table = node.as_table();
       TOROID_USER_CHECK(table, "{}: \"{}\" must be a table: [{}]", place(node), name.str(), name.str());
       for (auto&& [key, value] : *table) read_key(name.str(), key.str(), value);
@@ -128,7 +146,8 @@ class TrainConfigReader {
     for (auto& k : keys())
       if (table == k.table) known.emplace_back(k.name);
     if (table == "model") known.emplace_back("config");
-    fail<UserError>("{}: [{}] has no key \"{}\"{}; it has {}", place(value), table, name, did_you_mean(name, known), fmt::join(known, ", "));
+    fail<UserError>("{}: [{}] has no key \"{}\"{}; it has {}", place(value), table, name, did_you_mean(name, known),
+                    fmt::join(known, ", "));
   }
 
   void read_value(const Key& key, const toml::node& value) {
@@ -217,8 +236,8 @@ class TrainConfigReader {
   }
 
   void check() const {
-    const int models = !config_.model_folder.empty() + !config_.model_file.empty() + !config_.model_program.empty() +
-                       !config_.model_config.empty();
+    const int models =
+        !config_.model_folder.empty() + !config_.model_file.empty() + !config_.model_program.empty() + !config_.model_config.empty();
     TOROID_USER_CHECK(models == 1, "{}: {} of model.folder, model.file, model.program and [model.config] are given; exactly one is needed",
                       path_, models == 0 ? "none" : std::to_string(models));
     TOROID_USER_CHECK(!config_.data_file.empty(), "{}: data.file is missing", path_);
@@ -294,7 +313,8 @@ std::string describe_train_keys() {
         k.member);
     out += fmt::format("  {:<14} {:<8} {:<10} {}\n", k.name, kind_of(k.member), standard, k.doc);
     if (std::string_view(k.name) == "program")
-      out += fmt::format("  {:<14} {:<8} {:<10} {}\n", "config", "table", "", "What a config.json has, in its place: a model with random weights");
+      out += fmt::format("  {:<14} {:<8} {:<10} {}\n", "config", "table", "",
+                         "What a config.json has, in its place: a model with random weights");
   }
   return out;
 }

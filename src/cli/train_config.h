@@ -41,8 +41,8 @@ struct TrainConfig {
 };
 
 // UserError, with file, line and the nearest name, for unknown keys; for values of other kinds or out of range; for TOML that is none and a
-// file that is missing. Paths of what is read are relative to the file's folder. settings: "training.steps=10", values as TOML has them, in place of the
-// file's; strings may go without quotes.
+// file that is missing. Paths of what is read are relative to the file's folder. settings: "training.steps=10", values as TOML has them, in
+// place of the file's; strings may go without quotes.
 TrainConfig read_train_config(const std::string& path, const std::vector<std::string>& settings);
 
 // Where a message about a table is about: the key that it quotes, else the table.

@@ -18,8 +18,14 @@ namespace {
 namespace fs = std::filesystem;
 
 // Of a Hugging Face folder, what a checkpoint takes along beside the weights.
-constexpr const char* kTakenAlong[] = {"config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json",
-                                       "special_tokens_map.json", "vocab.json", "vocab.txt", "merges.txt"};
+constexpr const char* kTakenAlong[] = {"config.json",
+                                       "generation_config.json",
+                                       "tokenizer.json",
+                                       "tokenizer_config.json",
+                                       "special_tokens_map.json",
+                                       "vocab.json",
+                                       "vocab.txt",
+                                       "merges.txt"};
 
 std::shared_ptr<nn::TokenModel> make_token_model(const TrainConfig& c, TrainSubject& out) {
   if (!c.model_folder.empty()) {
@@ -115,9 +121,10 @@ TrainSubject make_train_subject(const TrainConfig& c) {
     out.loss = [model](const train::Batch& b) { return train::next_token_loss(*model, b[0]); };
     add_tokens(c, out);
   } else {
-    fail<UserError>("{}: this architecture has no loss here; there are language models (GPT2LMHeadModel, LlamaForCausalLM and relatives) and "
-                    "BertForSequenceClassification, or an exported program that returns its loss (model.program)",
-                    c.source);
+    fail<UserError>(
+        "{}: this architecture has no loss here; there are language models (GPT2LMHeadModel, LlamaForCausalLM and relatives) and "
+        "BertForSequenceClassification, or an exported program that returns its loss (model.program)",
+        c.source);
   }
   out.description = fmt::format("{}, {} parameters", kind, model->parameter_count());
   return out;

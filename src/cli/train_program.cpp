@@ -27,7 +27,8 @@ void check_program(const graph::Graph& g, const std::string& path) {
   const auto first = std::find_if(g.outputs.begin(), g.outputs.end(), [](auto& o) { return o.mutates < 0; });
   const graph::Value* loss = first == g.outputs.end() ? nullptr : first->value;
   TOROID_USER_CHECK(loss && is_float(loss->type.dtype) && loss->type.sizes.empty(),
-                    "{}: the program's first result must be its loss, one float without dimensions; export a module that computes it", path);
+                    "{}: the program's first result must be its loss, one float without dimensions; export a module that computes it",
+                    path);
 }
 
 // The sizes that a tensor has in this call, as numbers: a program's nodes have them among their arguments.
@@ -106,7 +107,8 @@ Tensor TrainProgram::loss(const train::Batch& inputs) {
   Tensor loss;
   for (auto& o : graph_->outputs) {
     if (o.mutates < 0 && !loss.defined()) loss = at(o.value);
-    if (o.mutates >= 0 && is_training() && held_[static_cast<size_t>(o.mutates)]) copy_(*held_[static_cast<size_t>(o.mutates)], at(o.value));
+    if (o.mutates >= 0 && is_training() && held_[static_cast<size_t>(o.mutates)])
+      copy_(*held_[static_cast<size_t>(o.mutates)], at(o.value));
   }
   return loss;
 }

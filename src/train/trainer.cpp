@@ -61,8 +61,7 @@ std::vector<Tensor> counterparts(const nn::Module& model, const std::vector<Tens
 std::vector<std::string> names_in(const nn::Module& model, const std::vector<Tensor>& tensors) {
   const auto named = model.named_parameters();
   std::vector<std::string> out;
-  for (auto& t : tensors)
-    out.push_back(std::find_if(named.begin(), named.end(), [&](auto& n) { return same(n.second, t); })->first);
+  for (auto& t : tensors) out.push_back(std::find_if(named.begin(), named.end(), [&](auto& n) { return same(n.second, t); })->first);
   return out;
 }
 

@@ -96,8 +96,9 @@ std::vector<double> losses_in(const fs::path& folder) {
 TEST_F(TrainCommand, ALineAStepAndWhatWasWritten) {
   const Outcome o = tiny("--set checkpoint.every=2 --set evaluation.every=2");
   EXPECT_EQ(o.code, 0) << o.text;
-  for (const char* pattern : {"language model, 1976 parameters on cpu; \\d+ samples\n", "step 1  loss 4\\.\\d+  grad norm [^\n]*\\(compiling\\)\n",
-                              "step 2  loss [^\n]* tokens/s\n", "step 2  held-out loss 4\\.\\d+", "saved [^\n]*step-000004\n"})
+  for (const char* pattern :
+       {"language model, 1976 parameters on cpu; \\d+ samples\n", "step 1  loss 4\\.\\d+  grad norm [^\n]*\\(compiling\\)\n",
+        "step 2  loss [^\n]* tokens/s\n", "step 2  held-out loss 4\\.\\d+", "saved [^\n]*step-000004\n"})
     EXPECT_TRUE(std::regex_search(o.text, std::regex(pattern))) << pattern << "\n" << o.text;
   for (const char* name : {"log.jsonl", "training.html", "step-000002/config.json", "step-000004/model.safetensors"})
     EXPECT_TRUE(fs::exists(folder_ / "out" / name)) << name;
@@ -108,15 +109,16 @@ TEST_F(TrainCommand, ALineAStepAndWhatWasWritten) {
 // Each key of --keys: refused with its place where the value is of another kind, or below its range; taken with its default.
 TEST_F(TrainCommand, EachKeyIsChecked) {
   std::istringstream keys(toroid_command("train --keys").text);
+  const std::string documents = read_file(kSource / "docs/training.md");
   std::string table, defaults;
   int count = 0;
-  std::map<std::string, std::string> rest;
   for (std::string line; std::getline(keys, line);) {
     std::smatch m;
     if (std::regex_match(line, m, std::regex("\\[(\\w+)\\]"))) table = m[1];
     if (!std::regex_match(line, m, std::regex("  (\\w+) +(integer|number|bool|string) +(\\S+) .*"))) continue;
     ++count;
     const std::string key = table + "." + m[1].str(), kind = m[2];
+    EXPECT_NE(documents.find("| `" + key + "` | "), std::string::npos) << "docs/training.md lacks " << key;
     EXPECT_TRAIN(tiny("--set " + key + "=[1]"), 2, key + " must be ");
     if (kind == "string") EXPECT_TRAIN(tiny("--set " + key + "=3"), 2, key + " must be a string");
     if (kind != "string") EXPECT_TRAIN(tiny("--set " + key + "=word"), 2, key + " must be ");
@@ -134,7 +136,8 @@ TEST_F(TrainCommand, TyposAreRefusedWithLineAndNearestName) {
   EXPECT_TRAIN(changed("batch_size", "batchsize"), 2, at + "19: [training] has no key \"batchsize\"; did you mean \"batch_size\"?");
   EXPECT_TRAIN(changed("[training]", "[trainig]"), 2, at + "17: there is no table [trainig]; did you mean \"training\"?");
   EXPECT_TRAIN(changed("lr =", "lrr ="), 2, at + "15: unknown argument of AdamW \"lrr\"; did you mean \"lr\"?");
-  EXPECT_TRAIN(changed("n_embd", "n_embed"), 2, at + "5: model.config: GPT2LMHeadModel does not take \"n_embed\"; did you mean \"n_embd\"?");
+  EXPECT_TRAIN(changed("n_embd", "n_embed"), 2,
+               at + "5: model.config: GPT2LMHeadModel does not take \"n_embed\"; did you mean \"n_embd\"?");
   EXPECT_TRAIN(changed("GPT2LMHeadModel", "GPT2LMHead"), 2, "the architecture \"GPT2LMHead\" is not supported; there are ");
   EXPECT_TRAIN(changed("", "precision = \"fp32\""), 2, at + "20: training.precision must be one of f32, bf16");
   EXPECT_TRAIN(changed("lr = 1e-2", "name = \"AdamV\""), 2, "unknown optimizer \"AdamV\"; did you mean");
@@ -197,13 +200,15 @@ TEST_F(TrainCommand, AGpuThatIsNotThereIsTold) {
 TEST_F(TrainCommand, AGptFollowsPyTorchsCurve) {
   const fs::path example = kSource / "examples/train_gpt";
   const auto curve = load_config((example / "curve.json").string());
-  const Outcome o = train((example / "gpt.toml").string() + " --set training.shuffle=false --set training.steps=80 --set checkpoint.every=0");
+  const Outcome o =
+      train((example / "gpt.toml").string() + " --set training.shuffle=false --set training.steps=80 --set checkpoint.every=0");
   ASSERT_EQ(o.code, 0) << o.text;
   const auto losses = losses_in(folder_ / "out");
   ASSERT_EQ(losses.size(), 80u);
   for (size_t i = 0; i < losses.size(); ++i) {
     const double expected = std::get<double>(curve.at("losses." + std::to_string(i)));
-    ASSERT_NEAR(losses[i], expected, 1e-4 * expected) << "step " << i + 1 << "; are the first weights those of the curve? See write_curve.py";
+    ASSERT_NEAR(losses[i], expected, 1e-4 * expected)
+        << "step " << i + 1 << "; are the first weights those of the curve? See write_curve.py";
   }
   EXPECT_LT(losses.back(), 0.55 * losses.front());
 }
@@ -214,13 +219,14 @@ TEST_F(TrainCommand, ExportedProgramsTrainAsInPyTorch) {
     const fs::path known = kSource / "tests/data/gradients/models" / name;
     auto inputs = load_tensors((known / "in.safetensors").string());
     save_tensors(path(name + ".safetensors"), {{"a_0", inputs.at("000")}, {"a_1", inputs.at("001")}});
-    std::ofstream(folder_ / (name + ".toml")) << "[model]\nprogram = \"" << (known / "core.pt2").string() << "\"\n[data]\nfile = \"" << name
-                                              << ".safetensors\"\nheld_out = 0\n[optimizer]\nlr = 1e-3\nbetas = [0.9, 0.95]\nweight_decay = 0.1\n"
-                                              << "[training]\nsteps = 10\nclip_norm = 0\nshuffle = false\nbatch_size = "
-                                              << inputs.at("000").sizes()[0] << "\n";
+    std::ofstream(folder_ / (name + ".toml"))
+        << "[model]\nprogram = \"" << (known / "core.pt2").string() << "\"\n[data]\nfile = \"" << name
+        << ".safetensors\"\nheld_out = 0\n[optimizer]\nlr = 1e-3\nbetas = [0.9, 0.95]\nweight_decay = 0.1\n"
+        << "[training]\nsteps = 10\nclip_norm = 0\nshuffle = false\nbatch_size = " << inputs.at("000").sizes()[0] << "\n";
     const Outcome o = train(path(name + ".toml"), name);
     ASSERT_EQ(o.code, 0) << o.text;
-    const auto losses = losses_in(folder_ / name), expected = load_tensors((known / "losses.safetensors").string()).at("losses").to_vector();
+    const auto losses = losses_in(folder_ / name),
+               expected = load_tensors((known / "losses.safetensors").string()).at("losses").to_vector();
     ASSERT_EQ(losses.size(), expected.size());
     for (size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], expected[i], 1e-4 * expected[i]) << name << " " << i;
     const auto got = load_tensors(path(name + "/step-000010/model.safetensors"));
@@ -236,7 +242,8 @@ TEST_F(TrainCommand, ExportedProgramsTrainAsInPyTorch) {
   save_tensors(path("other.safetensors"), {{"x", arange(3)}});
   EXPECT_TRAIN(train(path("bad.toml"), "bad"), 2, "there is no tensor \"a_0\"");
   save_tensors(path("other.safetensors"), {{"a_0", zeros({40, 7, 8})}, {"a_1", zeros({40}, DType::I64)}});
-  EXPECT_TRAIN(train(path("bad.toml"), "bad"), 2, "the input \"a_0\" of a batch is f32 [8, 7, 8]; the program was exported for f32[4, 7, 8]");
+  EXPECT_TRAIN(train(path("bad.toml"), "bad"), 2,
+               "the input \"a_0\" of a batch is f32 [8, 7, 8]; the program was exported for f32[4, 7, 8]");
 }
 
 // A folder of a small BERT with random weights, and rows whose label is whether their third token is odd.
@@ -276,7 +283,7 @@ TEST_F(TrainCommand, EachPrecisionAndModeTrains) {
     EXPECT_TRAIN(tiny(std::string("--set training.precision=") + precision, precision), 0, "step 4  loss 4.");
   EXPECT_EQ(load_tensors(path("bf16-weights/step-000004/model.safetensors")).begin()->second.dtype(), DType::BF16);
   EXPECT_TRAIN(tiny("--set training.ema_decay=0.9 --set training.accumulate=3 --set schedule.name=CosineAnnealingLR", "more"), 0,
-              "step 4  loss 4.");
+               "step 4  loss 4.");
   EXPECT_EQ(nn::load_pretrained(path("more/step-000004/ema"))->parameter_count(), 1976);
 }
 

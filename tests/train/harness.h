@@ -22,7 +22,9 @@ inline std::string refusal_of(const std::function<void()>& f) {
   return "no error";
 }
 
-inline Tensor filled(const std::vector<int64_t>& sizes, double value, DType dtype = DType::F32) { return Tensor::full(sizes, value, dtype); }
+inline Tensor filled(const std::vector<int64_t>& sizes, double value, DType dtype = DType::F32) {
+  return Tensor::full(sizes, value, dtype);
+}
 
 }  // namespace toroid::train
 

@@ -201,7 +201,9 @@ TEST_F(Trainers, OptionsOutOfRangeAreRefused) {
   EXPECT_REFUSED(Attempt({.keep = -1}, rows_), "keep must be at least 0");
   SmallNet model;
   AdamW other({filled({3}, 0)});
-  EXPECT_REFUSED(Trainer(model, [](const Batch& b) { return b[0]; }, other, rows_), "parameter 0 of the optimizer is no parameter");
+  EXPECT_REFUSED(Trainer(
+                     model, [](const Batch& b) { return b[0]; }, other, rows_),
+                 "parameter 0 of the optimizer is no parameter");
   EXPECT_REFUSED(Attempt({}, rows_).trainer->save(), "has no folder");
 }
 
@@ -217,8 +219,7 @@ TEST_F(Trainers, ABadWeightIsNamedAndNothingChanges) {
   EXPECT_TRUE(r.skipped);
   EXPECT_EQ(r.not_finite, "weight second.bias");
   EXPECT_NE(to_string(r).find("(skipped: weight second.bias is not finite)"), std::string::npos) << to_string(r);
-  for (auto& [name, w] : run.weights())
-    EXPECT_TRUE(name == "second.bias" || w == before.at(name)) << name;
+  for (auto& [name, w] : run.weights()) EXPECT_TRUE(name == "second.bias" || w == before.at(name)) << name;
   EXPECT_EQ(run.trainer->averages()[0].second.to_vector(), averages);
 }
 
@@ -233,10 +234,12 @@ TEST_F(Trainers, BadDataLossesAndGradientsAreTold) {
   EXPECT_FALSE(run.trainer->step().skipped);
   SmallNet model;
   AdamW optimizer(model.parameters());
-  Trainer loss(model, [&](const Batch& b) { return sum(log(model.forward(b[0]) * 0 - 1)); }, optimizer, rows_);
+  Trainer loss(
+      model, [&](const Batch& b) { return sum(log(model.forward(b[0]) * 0 - 1)); }, optimizer, rows_);
   EXPECT_EQ(loss.step().not_finite, "loss");
   // sqrt at 0 has a finite value, and no finite gradient.
-  Trainer gradient(model, [&](const Batch& b) { return sum(sqrt(model.forward(b[0]) * 0)); }, optimizer, rows_);
+  Trainer gradient(
+      model, [&](const Batch& b) { return sum(sqrt(model.forward(b[0]) * 0)); }, optimizer, rows_);
   const StepReport r = gradient.step();
   EXPECT_EQ(r.loss, 0);
   EXPECT_EQ(r.not_finite, "gradient of first.weight");
@@ -305,7 +308,8 @@ TEST_F(Trainers, ResumedRunsAreEqualToTheBit) {
       EXPECT_EQ(part.trainer->averages()[2].second.to_vector(), whole.trainer->averages()[2].second.to_vector()) << name;
     }
     for (const char* file : {"model.safetensors", "optimizer.safetensors", "trainer.json", "ema/model.safetensors"})
-      EXPECT_EQ(read_file(fs::path(folder(name)) / "step-000011" / file), read_file(fs::path(folder(name + "-whole")) / "step-000011" / file))
+      EXPECT_EQ(read_file(fs::path(folder(name)) / "step-000011" / file),
+                read_file(fs::path(folder(name + "-whole")) / "step-000011" / file))
           << file;
   }
 }
