@@ -1,12 +1,21 @@
 // `toroid train`: configurations, and what ends and resumes a run.
+#include <fcntl.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <cmath>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <map>
+#include <functional>
 #include <regex>
+#include <set>
 #include <sstream>
+#include <thread>
 
 #include "base/files.h"
 #include "cli/harness.h"
@@ -289,37 +298,81 @@ TEST_F(TrainCommand, EachPrecisionAndModeTrains) {
 
 // ---- what ends it, and what goes on
 
-TEST_F(TrainCommand, KilledAtAnyTimeAndResumedIsEqualToTheBit) {
-  const std::string settings = "--set training.steps=150 --set checkpoint.every=1 --set checkpoint.keep=2 --set training.ema_decay=0.9";
-  ASSERT_EQ(tiny(settings, "whole").code, 0);
-  int killed = 0;
-  for (int k = 0; k < 60; ++k) {
-    const Outcome o = tiny(settings, "killed", "timeout -s KILL 0." + std::to_string(15 + k % 17));
-    if (o.code == 0) break;
-    ++killed;
-    EXPECT_EQ(o.code, 137) << o.text;
+// The command while it runs.
+class RunningCommand {
+ public:
+  RunningCommand(std::vector<std::string> arguments, const std::string& output) {
+    arguments.insert(arguments.begin(), (fs::read_symlink("/proc/self/exe").parent_path() / "toroid").string());
+    std::vector<char*> argv;
+    for (auto& a : arguments) argv.push_back(a.data());
+    argv.push_back(nullptr);
+    posix_spawn_file_actions_t to_file;
+    ::posix_spawn_file_actions_init(&to_file);
+    ::posix_spawn_file_actions_addopen(&to_file, 1, output.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    if (::posix_spawn(&id_, argv[0], &to_file, nullptr, argv.data(), environ) != 0) ADD_FAILURE() << "cannot start the command";
+    ::posix_spawn_file_actions_destroy(&to_file);
   }
-  EXPECT_EQ(tiny(settings, "killed").code, 0);
+  pid_t id() const { return id_; }
+  // Sends the signal when `is_time`, `later` after that. How the process ended, as waitpid() has it.
+  int signal_when(const std::function<bool()>& is_time, int signal, std::chrono::microseconds later = {}) {
+    int status = 0;
+    while (::waitpid(id_, &status, WNOHANG) == 0) {
+      if (!is_time()) continue;
+      std::this_thread::sleep_for(later);
+      ::kill(id_, signal);
+      ::waitpid(id_, &status, 0);
+      break;
+    }
+    return status;
+  }
+
+ private:
+  pid_t id_ = -1;
+};
+
+TEST_F(TrainCommand, KilledWhileItSavesAndResumedIsEqualToTheBit) {
+  const std::string settings = "--set training.steps=60 --set checkpoint.every=1 --set checkpoint.keep=2 --set training.ema_decay=0.9";
+  ASSERT_EQ(tiny(settings, "whole").code, 0);
+  std::vector<std::string> arguments{"train", path("tiny.toml"), "--out", path("killed")};
+  std::istringstream words(settings);
+  for (std::string word; words >> word;) arguments.push_back(word);
+  int killed = 0;
+  for (size_t k = 0; k < 8; ++k) {
+    RunningCommand command(arguments, path("output"));
+    std::set<std::string> begun;  // its checkpoints
+    const auto is_saving = [&] {
+      std::error_code error;
+      for (fs::directory_iterator it(folder_ / "killed", error), end; !error && it != end; it.increment(error))
+        if (const std::string name = it->path().filename().string(); name.ends_with("-" + std::to_string(command.id()))) begun.insert(name);
+      return begun.size() >= 2 + k % 3;
+    };
+    killed += WIFSIGNALED(command.signal_when(is_saving, SIGKILL, std::chrono::microseconds(400 * k)));
+  }
   EXPECT_GE(killed, 1);
+  EXPECT_EQ(tiny(settings, "killed").code, 0);
   for (const char* name : {"model.safetensors", "optimizer.safetensors", "ema/model.safetensors", "trainer.json"})
-    EXPECT_TRUE(file(std::string("whole/step-000150/") + name) == file(std::string("killed/step-000150/") + name)) << name;
+    EXPECT_TRUE(file(std::string("whole/step-000060/") + name) == file(std::string("killed/step-000060/") + name)) << name;
   EXPECT_EQ(losses_in(folder_ / "whole"), losses_in(folder_ / "killed"));
 }
 
-TEST_F(TrainCommand, SigtermSavesAndTheSameCallGoesOn) {
-  const Outcome o = tiny("--set training.steps=1000000", "out", "timeout -s TERM --preserve-status 1");
-  EXPECT_EQ(o.code, 143) << o.text.substr(o.text.size() - std::min<size_t>(o.text.size(), 300));
-  std::smatch m;
-  const std::string tail = o.text.substr(o.text.size() - std::min<size_t>(o.text.size(), 300));
-  ASSERT_TRUE(std::regex_search(tail, m, std::regex("stopped after step (\\d+); the same call goes on from there"))) << tail;
-  const int64_t step = std::stoll(m[1]);
-  EXPECT_GT(step, 0);
-  const Outcome rest = tiny("--set training.steps=" + std::to_string(step + 2));
-  EXPECT_EQ(rest.code, 0) << rest.text;
-  EXPECT_NE(rest.text.find("resumed after step " + std::to_string(step) + "\nstep " + std::to_string(step + 1) + "  loss"),
-            std::string::npos)
-      << rest.text;
-  EXPECT_EQ(losses_in(folder_ / "out").size(), static_cast<size_t>(step) + 2);
+TEST_F(TrainCommand, SignalsSaveAndTheSameCallGoesOn) {
+  for (const int signal : {SIGTERM, SIGINT}) {
+    const std::string out = "out" + std::to_string(signal);
+    RunningCommand command({"train", path("tiny.toml"), "--out", path(out), "--set", "training.steps=1000000"}, path("output"));
+    const int status = command.signal_when([&] { return losses_in(folder_ / out).size() > 2; }, signal);
+    ASSERT_TRUE(WIFEXITED(status)) << status;
+    EXPECT_EQ(WEXITSTATUS(status), 128 + signal);
+    const std::string text = file("output"), tail = text.substr(text.size() - std::min<size_t>(text.size(), 300));
+    std::smatch m;
+    ASSERT_TRUE(std::regex_search(tail, m, std::regex("stopped after step (\\d+); the same call goes on from there\n$"))) << tail;
+    const int64_t step = std::stoll(m[1]);
+    EXPECT_GT(step, 2);
+    EXPECT_NE(tail.find(fmt::format("saved {}/step-{:06}\n", path(out), step)), std::string::npos) << tail;
+    const Outcome rest = tiny("--set training.steps=" + std::to_string(step + 2), out);
+    EXPECT_EQ(rest.code, 0) << rest.text;
+    EXPECT_NE(rest.text.find(fmt::format("resumed after step {}\nstep {}  loss", step, step + 1)), std::string::npos) << rest.text;
+    EXPECT_EQ(losses_in(folder_ / out).size(), static_cast<size_t>(step) + 2);
+  }
 }
 
 // As where the disk is full: no file may have more than 4 KiB.
