@@ -287,13 +287,18 @@ TEST_F(TrainCommand, ABertFolderIsFineTuned) {
   EXPECT_TRAIN(train(path("bert.toml"), "other"), 2, "rows.safetensors: there is no tensor \"labels\"");
 }
 
-TEST_F(TrainCommand, EachPrecisionAndModeTrains) {
-  for (const char* precision : {"f32", "bf16", "f16", "bf16-weights"})
-    EXPECT_TRAIN(tiny(std::string("--set training.precision=") + precision, precision), 0, "step 4  loss 4.");
+TEST_F(TrainCommand, EachPrecisionTrains) {
+  EXPECT_TRAIN(tiny("--set training.precision=bf16-weights", "bf16-weights"), 0, "step 4  loss 4.");
   EXPECT_EQ(load_tensors(path("bf16-weights/step-000004/model.safetensors")).begin()->second.dtype(), DType::BF16);
-  EXPECT_TRAIN(tiny("--set training.ema_decay=0.9 --set training.accumulate=3 --set schedule.name=CosineAnnealingLR", "more"), 0,
-               "step 4  loss 4.");
-  EXPECT_EQ(nn::load_pretrained(path("more/step-000004/ema"))->parameter_count(), 1976);
+  const std::string all =
+      "--set training.precision=f16 --set training.ema_decay=0.9 --set training.accumulate=3 --set training.clip_value=0.1 "
+      "--set schedule.name=CosineAnnealingLR --set schedule.warmup_steps=2";
+  const Outcome o = tiny(all, "all");
+  EXPECT_EQ(o.code, 0) << o.text;
+  for (const char* rate : {"step 1  [^\n]*lr 5.00e-03", "step 2  [^\n]*lr 1.00e-02", "step 3  [^\n]*lr 1.00e-02",
+                           "step 4  [^\n]*lr 5.00e-03 [^\n]*  scale 65536\n"})
+    EXPECT_TRUE(std::regex_search(o.text, std::regex(rate))) << rate << "\n" << o.text;
+  EXPECT_EQ(nn::load_pretrained(path("all/step-000004/ema"))->parameter_count(), 1976);
 }
 
 // ---- what ends it, and what goes on
@@ -317,7 +322,10 @@ class RunningCommand {
   int signal_when(const std::function<bool()>& is_time, int signal, std::chrono::microseconds later = {}) {
     int status = 0;
     while (::waitpid(id_, &status, WNOHANG) == 0) {
-      if (!is_time()) continue;
+      if (!is_time()) {
+        std::this_thread::sleep_for(std::chrono::microseconds(200));
+        continue;
+      }
       std::this_thread::sleep_for(later);
       ::kill(id_, signal);
       ::waitpid(id_, &status, 0);
@@ -331,13 +339,13 @@ class RunningCommand {
 };
 
 TEST_F(TrainCommand, KilledWhileItSavesAndResumedIsEqualToTheBit) {
-  const std::string settings = "--set training.steps=60 --set checkpoint.every=1 --set checkpoint.keep=2 --set training.ema_decay=0.9";
+  const std::string settings = "--set training.steps=24 --set checkpoint.every=1 --set checkpoint.keep=2 --set training.ema_decay=0.9";
   ASSERT_EQ(tiny(settings, "whole").code, 0);
   std::vector<std::string> arguments{"train", path("tiny.toml"), "--out", path("killed")};
   std::istringstream words(settings);
   for (std::string word; words >> word;) arguments.push_back(word);
   int killed = 0;
-  for (size_t k = 0; k < 8; ++k) {
+  for (size_t k = 0; k < 5; ++k) {
     RunningCommand command(arguments, path("output"));
     std::set<std::string> begun;  // its checkpoints
     const auto is_saving = [&] {
@@ -346,12 +354,12 @@ TEST_F(TrainCommand, KilledWhileItSavesAndResumedIsEqualToTheBit) {
         if (const std::string name = it->path().filename().string(); name.ends_with("-" + std::to_string(command.id()))) begun.insert(name);
       return begun.size() >= 2 + k % 3;
     };
-    killed += WIFSIGNALED(command.signal_when(is_saving, SIGKILL, std::chrono::microseconds(400 * k)));
+    killed += WIFSIGNALED(command.signal_when(is_saving, SIGKILL, std::chrono::microseconds(700 * k)));
   }
   EXPECT_GE(killed, 1);
   EXPECT_EQ(tiny(settings, "killed").code, 0);
   for (const char* name : {"model.safetensors", "optimizer.safetensors", "ema/model.safetensors", "trainer.json"})
-    EXPECT_TRUE(file(std::string("whole/step-000060/") + name) == file(std::string("killed/step-000060/") + name)) << name;
+    EXPECT_TRUE(file(std::string("whole/step-000024/") + name) == file(std::string("killed/step-000024/") + name)) << name;
   EXPECT_EQ(losses_in(folder_ / "whole"), losses_in(folder_ / "killed"));
 }
 
@@ -378,7 +386,7 @@ TEST_F(TrainCommand, SignalsSaveAndTheSameCallGoesOn) {
 // As where the disk is full: no file may have more than 4 KiB.
 TEST_F(TrainCommand, AFullDiskLeavesTheCheckpointBefore) {
   ASSERT_EQ(tiny("--set training.steps=2").code, 0);
-  const Outcome o = tiny("", "out", "trap '' XFSZ; ulimit -f 4; TOROID_CACHE=0");
+  const Outcome o = tiny("", "out", "trap '' XFSZ; ulimit -f 4;");
   EXPECT_EQ(o.code, 3) << o.text;
   EXPECT_NE(o.text.find("cannot write"), std::string::npos) << o.text;
   EXPECT_FALSE(fs::exists(folder_ / "out/step-000004"));
