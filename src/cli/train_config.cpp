@@ -241,6 +241,10 @@ class TrainConfigReader {
     TOROID_USER_CHECK(models == 1, "{}: {} of model.folder, model.file, model.program and [model.config] are given; exactly one is needed",
                       path_, models == 0 ? "none" : std::to_string(models));
     TOROID_USER_CHECK(!config_.data_file.empty(), "{}: data.file is missing", path_);
+    TOROID_USER_CHECK(config_.model_program.empty() || config_.precision != "bf16-weights",
+                      "{}: training.precision \"bf16-weights\" is for models; a program (model.program) computes in the dtypes it was "
+                      "exported with, or by autocast (bf16, f16)",
+                      path_);
     TOROID_USER_CHECK(config_.ema_decay < 1, "{}: training.ema_decay must be below 1", path_);
     TOROID_USER_CHECK(!config_.folder.empty(), "{}: checkpoint.folder must not be empty", path_);
   }

@@ -250,6 +250,7 @@ TEST_F(TrainCommand, ExportedProgramsTrainAsInPyTorch) {
                                       << "\"\n[data]\nfile = \"other.safetensors\"\n";
   save_tensors(path("other.safetensors"), {{"x", arange(3)}});
   EXPECT_TRAIN(train(path("bad.toml"), "bad"), 2, "there is no tensor \"a_0\"");
+  EXPECT_TRAIN(train(path("bad.toml") + " --set training.precision=bf16-weights"), 2, "\"bf16-weights\" is for models");
   save_tensors(path("other.safetensors"), {{"a_0", zeros({40, 7, 8})}, {"a_1", zeros({40}, DType::I64)}});
   EXPECT_TRAIN(train(path("bad.toml"), "bad"), 2,
                "the input \"a_0\" of a batch is f32 [8, 7, 8]; the program was exported for f32[4, 7, 8]");

@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 
 #include "base/files.h"
@@ -291,12 +293,19 @@ TrainerOptions everything(const std::string& folder) {
 TEST_F(Trainers, ResumedRunsAreEqualToTheBit) {
   for (const DType dtype : {DType::F32, DType::BF16}) {
     const std::string name = dtype == DType::F32 ? "f32" : "bf16";
-    Attempt whole(everything(folder(name + "-whole")), rows_, 0.3, dtype);
+    using Reports = std::map<int64_t, std::array<double, 4>>;
+    const auto noted_in = [](Reports& reports) {
+      return [&reports](const StepReport& r) { reports[r.step] = {r.loss, r.grad_norm, r.lr, r.loss_scale}; };
+    };
+    Reports expected, got;
+    TrainerOptions options = everything(folder(name + "-whole"));
+    options.on_step = noted_in(expected);
+    Attempt whole(options, rows_, 0.3, dtype);
     whole.trainer->set_schedule(cosine_annealing_lr(0.05, 11));
     EXPECT_FALSE(whole.trainer->resume());
     EXPECT_TRUE(whole.trainer->run());
-    std::vector<double> losses;
-    TrainerOptions options = everything(folder(name));
+    options.folder = folder(name);
+    options.on_step = noted_in(got);
     for (const int64_t until : {3, 7, 8, 11}) {  // 3: a run that ends between two checkpoints
       options.steps = until;
       Attempt part(options, rows_, 0.3, dtype);
@@ -307,6 +316,8 @@ TEST_F(Trainers, ResumedRunsAreEqualToTheBit) {
       EXPECT_EQ(part.weights(), whole.weights()) << name;
       EXPECT_EQ(part.trainer->averages()[2].second.to_vector(), whole.trainer->averages()[2].second.to_vector()) << name;
     }
+    EXPECT_EQ(got, expected) << name;
+    EXPECT_EQ(got.at(11)[3], 32);  // the scale grew twice
     for (const char* file : {"model.safetensors", "optimizer.safetensors", "trainer.json", "ema/model.safetensors"})
       EXPECT_EQ(read_file(fs::path(folder(name)) / "step-000011" / file),
                 read_file(fs::path(folder(name + "-whole")) / "step-000011" / file))
