@@ -91,7 +91,12 @@ struct Command {
     t->add_option("--out", trained.out, "Folder for checkpoints, log.jsonl and training.html, in place of checkpoint.folder");
     t->add_option("--device", trained.device, "cpu, cuda or cuda:<number>, in place of training.device");
     t->add_flag("--keys", trained.keys, "List all keys of a configuration, with kinds, defaults and meanings");
-    t->footer("SIGINT and SIGTERM end training after the step that is running, with a checkpoint; exit code 130 or 143.");
+    t->footer(
+        "A configuration that goes on from the folder of a language model, on the bytes of a text:\n"
+        "  [model]\n  folder = \"gpt2-small\"\n  [data]\n  file = \"text.txt\"\n  [optimizer]\n  lr = 3e-4\n  [training]\n  steps = 1000\n"
+        "  [checkpoint]\n  folder = \"out\"\n  every = 100\n"
+        "The same call goes on from the newest checkpoint. SIGINT and SIGTERM end training after the step that is running, with a checkpoint;\n"
+        "exit code 130 or 143. docs/training.md has more.");
 
     add("doctor", "Check what this machine offers and what is missing.", [] { return doctor(); });
 

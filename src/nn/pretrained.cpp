@@ -58,6 +58,8 @@ class Config {
   // A number of layers: each has weights, so that there cannot be more of them than tensors, where there are any yet.
   void read_layers(const std::string& key, int64_t& field, const State& state) const {
     read(key, field);
+    constexpr int64_t kMostNew = 4096;  // of a model that has no weights yet
+    require(!state.empty() || field <= kMostNew, "{}: \"{}\" is {}; a new model has at most {} layers", path_, key, field, kMostNew);
     require(state.empty() || field <= static_cast<int64_t>(state.size()), "{}: \"{}\" is {}, but there are only {} weights", path_, key,
             field, state.size());
   }
