@@ -64,7 +64,7 @@ class Active {
 std::unique_ptr<Graph> with_rules(const Graph& g, const std::vector<size_t>& inputs) {
   const Active active(g, inputs);
   Rebuild out(g);
-  graph::Expander expander(out.recorder(), [](const ops::Op& op, bool) { return find_rule(op) != nullptr; });
+  graph::Expander expander(out.recorder(), [](const ops::Op& op, bool draws) { return !draws && find_rule(op) != nullptr; });
   for (auto& n : g.nodes) {
     if (active.holds(*n) && expander.expands(*n->op, n->args))
       out.replace(*n, [&] { return expander.call(*n->op, out.args(*n), std::source_location::current()); });

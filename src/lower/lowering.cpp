@@ -118,7 +118,7 @@ Place Lowering::allocate(const std::string& name, const TensorType& type) {
 
 Place Lowering::allocate_like(const graph::Value* v, const Lazy& lazy) {
   Place p = allocate(v->name, v->type);
-  if (lazy.sizes.size() < 3 || lazy.sizes.size() != v->type.sizes.size()) return p;
+  if (lazy.sizes.size() < 2 || lazy.sizes.size() != v->type.sizes.size()) return p;
   loop::Body body;
   BodyBuilder b(body);
   Index index;

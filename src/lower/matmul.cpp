@@ -188,7 +188,7 @@ int realize_windows(Lowering& l, const graph::Node& n, const program::Convolutio
 // A convolution that no template takes as the product of its windows and the weights: for sizes that only the run tells, and for weights
 // that are no constants (in training, and their gradients). False where that is no gain, or needs much memory.
 bool convolution_product(Lowering& l, const graph::Node& n, const program::Convolution& c, bool constant_weight) {
-  constexpr int64_t kLeastTaps = 16, kLeastChannels = 8, kMostElements = int64_t{1} << 26;
+  constexpr int64_t kLeastTaps = 16, kLeastChannels = 8, kMostElements = int64_t{1} << 28;
   const TensorType& type = n.results[0]->type;
   const int64_t taps = c.in_channels * c.kernel_h * c.kernel_w;
   const bool known = std::all_of(c.weight.strides.begin(), c.weight.strides.end(), [](const Expr& e) { return e.is_const(); });

@@ -39,6 +39,8 @@ Tensor with_reduced_dims(const Tensor& t, const Tensor& of, const std::vector<in
   return view(t, sizes);
 }
 
+Tensor product(const Tensor& a, const Tensor& b) { return ops::call1("matmul", {a, b}); }
+Tensor flipped(const Tensor& t) { return ops::call1("transpose.int", {t, num(-2), num(-1)}); }
 Tensor flip(const Tensor& t, int64_t dim) { return ops::call1("flip", {t, nums({dim})}); }
 
 Tensor conjugate(const Tensor& t) { return is_complex(t.dtype()) ? ops::call1("conj_physical", {t}) : t; }

@@ -16,6 +16,9 @@ Tensor sum_to(const Tensor& t, const Sizes& sizes);
 // The result t of a reduction of `of` over `dims` (all when empty), with its dimensions of size 1 put back unless they are there.
 Tensor with_reduced_dims(const Tensor& t, const Tensor& of, const std::vector<int64_t>& dims, bool keepdim);
 Tensor flip(const Tensor& t, int64_t dim);
+// Products of matrices, and matrices with rows for columns, as they are: no conjugates.
+Tensor product(const Tensor& a, const Tensor& b);
+Tensor flipped(const Tensor& t);
 // The complex conjugate; t itself where it is real.
 Tensor conjugate(const Tensor& t);
 // Whether each element is 0, and t with ones in its place there.

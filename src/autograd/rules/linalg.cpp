@@ -13,8 +13,6 @@ using namespace ops::forms;
 
 namespace {
 
-Tensor product(const Tensor& a, const Tensor& b) { return ops::call1("matmul", {a, b}); }
-Tensor flipped(const Tensor& t) { return ops::call1("transpose.int", {t, num(-2), num(-1)}); }
 Tensor lower(const Tensor& t, int64_t diagonal = 0) { return ops::call1("tril", {t, num(diagonal)}); }
 Tensor upper(const Tensor& t, int64_t diagonal = 0) { return ops::call1("triu", {t, num(diagonal)}); }
 Tensor diagonal(const Tensor& t) { return ops::call1("diag_embed", {t}); }

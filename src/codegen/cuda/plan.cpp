@@ -23,6 +23,7 @@ constexpr int64_t kKept = 64;         // registers that kept values may take
 constexpr int64_t kProcessors = 132;  // of a large GPU
 constexpr int64_t kThreads = 2048;    // that each of them runs at once
 constexpr int64_t kSharing = 1536;    // the same of threads that share rows: 42 registers each
+constexpr int64_t kFolds = 16, kLoads = 24;  // registers of those for what columns fold, and for what is loaded meanwhile
 constexpr int64_t kResident = kProcessors * kThreads;
 constexpr int64_t kLeastRepeats = 4;        // vectors of a split row that a thread takes
 constexpr int64_t kUnknownRow = 1 << 16;    // vectors of a row whose length the run tells, where few rows suggest long ones
@@ -270,6 +271,20 @@ void plan_rows(CudaPlan& p, int threads, const CudaLoopTarget& target) {
   choose_early(p, target);
 }
 
+// Registers of a thread: of what folds a vector of columns; and of what it loads of one row for that.
+int64_t fold_registers(const CudaPlan& p) {
+  int64_t values = 0;
+  for (size_t k = 0; k < p.body.steps.size(); ++k)
+    if (p.step(static_cast<int>(k)).step == Step::Reduce) values += (static_cast<int64_t>(size_of(p.body.steps[k].dtype)) + 3) / 4;
+  return values * p.vector;
+}
+int64_t load_registers(const CudaPlan& p) {
+  int64_t sum = 0;
+  for (size_t k = 0; k < p.body.steps.size(); ++k)
+    if (p.body.steps[k].step == Step::Load && p.varies[k]) sum += p.on_vector[k] ? registers_of(p, static_cast<int>(k)) : 1;
+  return sum;
+}
+
 void plan_columns(CudaPlan& p, bool scans) {
   find_online(p);
   plan_passes(p, false);
@@ -281,7 +296,8 @@ void plan_columns(CudaPlan& p, bool scans) {
     p.columns = kWarp;
     const auto rows = p.rows.maybe_constant();
     if (rows) p.columns = static_cast<int>(std::min<int64_t>(p.columns, power_of_two(*rows)));
-    if (splits || p.vector == 1 || !rows || *rows / p.columns * kLongBlock > kResident / 3) break;
+    const bool fits = !splits || fold_registers(p) <= kFolds;
+    if (p.vector == 1 || (fits && (splits || !rows || *rows / p.columns * kLongBlock > kResident / 3))) break;
   }
   p.row_threads = scans ? 1 : kLongBlock / p.columns;
   if (auto n = row.maybe_constant(); n && !scans)
@@ -289,6 +305,7 @@ void plan_columns(CudaPlan& p, bool scans) {
   p.block = p.columns * p.row_threads;
   if (splits) choose_splits(p, p.columns, row);
   if (!scans) p.unroll = p.vector > 1 ? 4 : 8;
+  while (p.splits > 1 && p.unroll > 1 && p.unroll * load_registers(p) > kLoads) p.unroll /= 2;
   p.grid = sym::ceil_div(p.rows, p.columns) * p.splits;
 }
 
@@ -474,6 +491,7 @@ CudaPlan make_cuda_plan(const loop::Domain& d, const loop::Body& b, const CudaLo
   const std::vector<int> read = loop::buffers_read(b), written = loop::buffers_written(b);
   p.overlaps =
       target.overlaps && std::none_of(read.begin(), read.end(), [&](int r) { return std::count(written.begin(), written.end(), r) > 0; });
+  p.faults = target.faults;
   simplify(p.domain, p.body);
   p.varies = loop::varies_over_reduction(p.domain, p.body);
   p.pass = loop::pass_of(p.domain, p.body);

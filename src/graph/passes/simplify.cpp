@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <set>
+#include <unordered_map>
 
 #include "graph/effects.h"
 #include "graph/passes/passes.h"
@@ -202,14 +203,37 @@ class Simplifier {
       source = operand(*inner, 0);
     }
     if (std::is_sorted(dims.begin(), dims.end())) return source;
-    if (source.impl() == x.impl()) return {};
     std::vector<Expr> list;
     for (size_t d : dims) list.push_back(static_cast<int64_t>(d));
+    if (source.impl() == x.impl()) return transposed_product(n, x, list);
     return ops::call1("permute", {source, list});
+  }
+
+  // The transpose of a product that nothing else reads, as the gradient of a weight is: the product of the transposes, whose rows lie in
+  // memory as they are read.
+  Tensor transposed_product(const Node& n, const Tensor& x, const std::vector<Expr>& swapped) {
+    constexpr int64_t kLeastRows = 17;  // fewer are a product of vectors for some kernels, and should stay the rows
+    const Node* inner = producer(x);
+    if (!inner || inner->op->name != "mm" || uses_of(std::get<Value*>(n.args[0])) != 1) return {};
+    for (auto& s : sizes(x))
+      if (s.maybe_constant().value_or(0) < kLeastRows) return {};
+    const auto transposed = [&](size_t i) { return ops::call1("permute", {operand(*inner, i), swapped}); };
+    return ops::call1("mm", {transposed(1), transposed(0)});
+  }
+
+  size_t uses_of(const Value* v) {
+    if (uses_.empty()) {
+      for (auto& n : g_.nodes)
+        for_each_operand(*n, [&](const Value* used) { ++uses_[used]; });
+      for (auto& o : g_.outputs)
+        if (o.value) ++uses_[o.value];
+    }
+    return uses_[v];
   }
 
   const Graph& g_;
   Rebuild out_;
+  std::unordered_map<const Value*, size_t> uses_;
 };
 
 }  // namespace

@@ -1,22 +1,18 @@
 // Rows of scaled dot-product attention.
+#include "ops/rows/attention.h"
+
 #include <cmath>
 #include <limits>
 
 #include "base/check.h"
-#include "ops/rows/dense_compose.h"
 
 namespace toroid::ops {
-namespace {
 
 using namespace compose;
 
-constexpr double kMinusInf = -std::numeric_limits<double>::infinity();
+namespace {
 
-struct Attention {
-  Tensor scores;   // scaled and masked
-  Tensor weights;  // softmax of the scores, after dropout
-  Tensor output;
-};
+constexpr double kMinusInf = -std::numeric_limits<double>::infinity();
 
 // Each key or value head serves `groups` query heads that follow each other.
 Tensor repeat_heads(const Tensor& t, const Expr& heads) {
@@ -42,8 +38,11 @@ Tensor safe_softmax(const Tensor& scores) {
   return where(alive, p, call1("scalar_tensor", {0.0, p.dtype()}));
 }
 
-Attention attend(const CallReader& c, const Tensor& mask) {
+}  // namespace
+
+Attention attention_weights(const CallReader& c) {
   Tensor q = c.tensor("query"), k = c.tensor("key"), v = c.tensor("value");
+  const Tensor mask = c.opt_tensor("attn_mask");
   const std::string& name = c.op().name;
   TOROID_USER_CHECK(q.dim() >= 2 && k.dim() >= 2 && v.dim() >= 2,
                     "{}: query, key and value must have at least 2 dimensions, got {}, {} and {}", name, q.dim(), k.dim(), v.dim());
@@ -51,9 +50,9 @@ Attention attend(const CallReader& c, const Tensor& mask) {
     k = repeat_heads(k, extent(q, -3));
     v = repeat_heads(v, extent(q, -3));
   }
-  double scale = c.has("scale") ? c.real("scale") : 1 / std::sqrt(static_cast<double>(std::max<int64_t>(fixed_extent(q, -1), 1)));
-  Attention a;
-  a.scores = call1("mul.Scalar", {call1("matmul", {q, transpose(k, -2, -1)}), scale});
+  Attention a{q, k, v};
+  a.scale = c.has("scale") ? c.real("scale") : 1 / std::sqrt(static_cast<double>(std::max<int64_t>(fixed_extent(q, -1), 1)));
+  a.scores = call1("mul.Scalar", {call1("matmul", {q, transpose(k, -2, -1)}), a.scale});
   if (c.flag("is_causal")) {
     TOROID_USER_CHECK(!mask.defined(), "{}: give either attn_mask or is_causal, not both", name);
     Tensor seen = call1("ge.Tensor", {unsqueeze(arange(extent(q, -2)), 1), arange(extent(k, -2))});
@@ -64,13 +63,24 @@ Attention attend(const CallReader& c, const Tensor& mask) {
                                      : add(a.scores, cast(mask, a.scores.dtype()));
   }
   a.weights = safe_softmax(a.scores);
+  return a;
+}
+
+namespace {
+
+struct Attended : Attention {
+  Tensor output;
+};
+
+Attended attend(const CallReader& c) {
+  Attended a{attention_weights(c), {}};
   if (double p = c.real("dropout_p"); p > 0) a.weights = call1("dropout", {a.weights, p, true});
-  a.output = call1("matmul", {a.weights, v});
+  a.output = call1("matmul", {a.weights, a.value});
   return a;
 }
 
 std::vector<Tensor> with_logsumexp(const CallReader& c) {
-  Attention a = attend(c, c.opt_tensor("attn_mask"));
+  Attended a = attend(c);
   DType statistic = compute_type(a.scores.dtype());
   return {a.output, call1("logsumexp", {cast(a.scores, statistic), Sizes{Expr(-1)}, false})};
 }
@@ -82,7 +92,7 @@ void add_attention_rows(Table& t) {
        "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool "
        "is_causal=False, "
        "*, float? scale=None, bool enable_gqa=False) -> Tensor",
-       [](const CallReader& c) -> std::vector<Tensor> { return {attend(c, c.opt_tensor("attn_mask")).output}; })
+       [](const CallReader& c) -> std::vector<Tensor> { return {attend(c).output}; })
       .has_template = true;
   t.composite(
       "_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0.0, bool is_causal=False, *, "
@@ -93,7 +103,7 @@ void add_attention_rows(Table& t) {
       "bool is_causal=False, Tensor? dropout_mask=None, *, float? scale=None, bool enable_gqa=False) -> (Tensor, Tensor)",
       [](const CallReader& c) -> std::vector<Tensor> {
         TOROID_USER_CHECK(!c.has("dropout_mask"), "_scaled_dot_product_attention_math: dropout_mask is not supported; use dropout_p");
-        Attention a = attend(c, c.opt_tensor("attn_mask"));
+        Attended a = attend(c);
         return {a.output, a.weights};
       });
 }
