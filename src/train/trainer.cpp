@@ -160,6 +160,7 @@ bool Trainer::run() {
   };
   t.log.begin(t.steps);
   std::optional<int64_t> evaluated_at;
+  if (t.log.has_evaluation(t.steps)) evaluated_at = t.steps;
   const auto evaluate = [&] {
     if (!t.held_out || evaluated_at == t.steps) return;
     tell(t.evaluate(), o.on_evaluation);

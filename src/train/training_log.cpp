@@ -120,6 +120,10 @@ void TrainingLog::begin(int64_t steps) {
   write_text(path(), kept);
 }
 
+bool TrainingLog::has_evaluation(int64_t step) const {
+  return std::any_of(evaluations_.begin(), evaluations_.end(), [&](auto& e) { return e.step == step; });
+}
+
 void TrainingLog::append(const std::string& line) {
   const int fd = ::open(path().c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (fd < 0) cannot_write_text(path(), errno);

@@ -17,6 +17,8 @@ class TrainingLog {
   // Takes over the lines of the first `steps` steps that log.jsonl has, and drops all others: those that a run has done since its last
   // checkpoint are done again.
   void begin(int64_t steps);
+  // Whether there is an evaluation of that step.
+  bool has_evaluation(int64_t step) const;
   void add(const StepReport& r);
   void add(const EvaluationReport& r);
   // Writes training.html anew.
