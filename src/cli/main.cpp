@@ -92,8 +92,8 @@ struct Command {
     t->add_option("--device", trained.device, "cpu, cuda or cuda:<number>, in place of training.device");
     t->add_flag("--keys", trained.keys, "List all keys of a configuration, with kinds, defaults and meanings");
     t->footer(
-        "A configuration that goes on from the folder of a language model, on the bytes of a text:\n"
-        "  [model]\n  folder = \"gpt2-small\"\n  [data]\n  file = \"text.txt\"\n  [optimizer]\n  lr = 3e-4\n  [training]\n  steps = 1000\n"
+        "A configuration that goes on from the folder of a language model, on token ids of 16 bits:\n"
+        "  [model]\n  folder = \"gpt2\"\n  [data]\n  file = \"tokens.bin\"\n  format = \"u16\"\n  [optimizer]\n  lr = 3e-4\n  [training]\n  steps = 1000\n"
         "  [checkpoint]\n  folder = \"out\"\n  every = 100\n"
         "The same call goes on from the newest checkpoint. SIGINT and SIGTERM end training after the step that is running, with a checkpoint;\n"
         "exit code 130 or 143. docs/training.md has more.");

@@ -49,10 +49,12 @@ TensorData make_rows(int64_t n = 37) {
 
 // A model, its optimizer and a trainer of both, from the same first values each time.
 struct Attempt {
-  explicit Attempt(TrainerOptions options, const DataSource& rows, double dropout = 0, DType masters_of = DType::F32) {
+  explicit Attempt(TrainerOptions options, const DataSource& rows, double dropout = 0, DType masters_of = DType::F32,
+                   const Device& device = Device::cpu()) {
     nn::manual_seed(1);
     manual_seed(2);
     model = std::make_unique<SmallNet>(dropout);
+    model->to(device);
     if (masters_of != DType::F32) options.masters = make_master_weights(*model, masters_of);
     optimizer = std::make_unique<AdamW>(options.masters ? options.masters->masters : model->parameters(), AdamWOptions{.lr = 0.01});
     trainer = std::make_unique<Trainer>(
@@ -323,6 +325,24 @@ TEST_F(Trainers, ResumedRunsAreEqualToTheBit) {
                 read_file(fs::path(folder(name + "-whole")) / "step-000011" / file))
           << file;
   }
+}
+
+TEST_F(Trainers, AGpuTrainsAsTheCpuDoesAndGoesOnWithItsCheckpoints) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU";
+  TrainerOptions options = everything("");
+  options.ema_decay = 0;
+  Attempt cpu(options, rows_);
+  options.folder = folder();
+  options.steps = 6;
+  std::vector<double> losses;
+  options.on_step = [&](const StepReport& r) { losses.push_back(r.loss); };
+  EXPECT_TRUE(Attempt(options, rows_, 0, DType::F32, Device::cuda()).trainer->run());
+  options.steps = 11;
+  Attempt rest(options, rows_, 0, DType::F32, Device::cuda());
+  EXPECT_TRUE(rest.trainer->resume());
+  EXPECT_TRUE(rest.trainer->run());
+  ASSERT_EQ(losses.size(), 11u);
+  for (const double loss : losses) EXPECT_NEAR(loss, cpu.trainer->step().loss, 1e-4);
 }
 
 TEST_F(Trainers, TheNewestCheckpointsStay) {

@@ -18,11 +18,11 @@ using loop::Statement;
 using loop::Step;
 
 constexpr int kBlock = 256, kWarp = 32;
-constexpr int kLongBlock = 512;       // of rows that do not fit registers, and of columns
-constexpr int64_t kKept = 64;         // registers that kept values may take
-constexpr int64_t kProcessors = 132;  // of a large GPU
-constexpr int64_t kThreads = 2048;    // that each of them runs at once
-constexpr int64_t kSharing = 1536;    // the same of threads that share rows: 42 registers each
+constexpr int kLongBlock = 512;              // of rows that do not fit registers, and of columns
+constexpr int64_t kKept = 64;                // registers that kept values may take
+constexpr int64_t kProcessors = 132;         // of a large GPU
+constexpr int64_t kThreads = 2048;           // that each of them runs at once
+constexpr int64_t kSharing = 1536;           // the same of threads that share rows: 42 registers each
 constexpr int64_t kFolds = 16, kLoads = 24;  // registers of those for what columns fold, and for what is loaded meanwhile
 constexpr int64_t kResident = kProcessors * kThreads;
 constexpr int64_t kLeastRepeats = 4;        // vectors of a split row that a thread takes

@@ -223,8 +223,7 @@ class Simplifier {
 
   size_t uses_of(const Value* v) {
     if (uses_.empty()) {
-      for (auto& n : g_.nodes)
-        for_each_operand(*n, [&](const Value* used) { ++uses_[used]; });
+      for (auto& n : g_.nodes) for_each_operand(*n, [&](const Value* used) { ++uses_[used]; });
       for (auto& o : g_.outputs)
         if (o.value) ++uses_[o.value];
     }
