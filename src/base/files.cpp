@@ -69,6 +69,16 @@ Opened open_for_reading(const std::filesystem::path& path) {
 
 namespace {
 
+// The error of writing all bytes, or 0.
+int write_all(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
+    if (n < 0 && errno != EINTR) return errno;
+    if (n > 0) bytes.remove_prefix(static_cast<size_t>(n));
+  }
+  return 0;
+}
+
 // Reads [from, to) of the file into `into` + from. The error, or 0; -1 where the file ends before.
 int read_part(int fd, std::byte* into, size_t from, size_t to) {
   while (from < to) {
@@ -157,21 +167,18 @@ std::string read_file(const std::filesystem::path& path) {
   return bytes;
 }
 
-void write_file_atomic(const std::filesystem::path& path, std::string_view bytes) {
+void write_file_atomic(const std::filesystem::path& path, std::string_view bytes) { write_file_atomic(path, std::span(&bytes, 1), false); }
+
+void write_file_atomic(const std::filesystem::path& path, std::span<const std::string_view> parts, bool sync) {
   static std::atomic<unsigned> counter{0};
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
   const std::filesystem::path temporary = folder / fmt::format(".toroid-tmp-{}-{}", ::getpid(), counter++);
   Descriptor fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644));
   if (fd.get() < 0) write_failure(path, errno);
   int error = 0;
-  while (error == 0 && !bytes.empty()) {
-    const ssize_t n = ::write(fd.get(), bytes.data(), bytes.size());
-    if (n >= 0) {
-      bytes.remove_prefix(static_cast<size_t>(n));
-    } else if (errno != EINTR) {
-      error = errno;
-    }
-  }
+  for (std::string_view bytes : parts)
+    if (error == 0) error = write_all(fd.get(), bytes);
+  if (error == 0 && sync && ::fsync(fd.get()) != 0) error = errno;
   if (const int closing = fd.close(); error == 0) error = closing;
   if (error == 0 && ::rename(temporary.c_str(), path.c_str()) != 0) error = errno;
   if (error != 0) {

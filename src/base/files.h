@@ -41,6 +41,8 @@ std::string read_file(const std::filesystem::path& path);
 
 // Replaces the file in one step: readers see the old content or the new one, never a part. The folder must exist.
 void write_file_atomic(const std::filesystem::path& path, std::string_view bytes);
+// The same for bytes that lie in several places. sync: the bytes are on the disk before the file is replaced.
+void write_file_atomic(const std::filesystem::path& path, std::span<const std::string_view> parts, bool sync);
 
 // Creates the folder and its parents where they are missing.
 void make_directories(const std::filesystem::path& path);

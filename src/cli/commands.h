@@ -68,6 +68,13 @@ struct OptArgs {
 };
 int opt(const OptArgs& args);
 
+struct TrainArgs {
+  std::string config, out, device;    // in place of the configuration's checkpoint.folder and training.device
+  std::vector<std::string> settings;  // "training.steps=10"
+  bool keys = false;                  // list the keys, and nothing else
+};
+int train(const TrainArgs& args);
+
 int doctor();
 
 struct CacheArgs {

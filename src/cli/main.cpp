@@ -33,6 +33,7 @@ struct Command {
   CacheArgs cache;
   WhyArgs why;
   LaunchArgs launch;
+  TrainArgs trained;
   TuneArgs tuned;
   BenchArgs bisected;
   std::function<int()> action;
@@ -80,6 +81,22 @@ struct Command {
     o->add_option("graph", opt.graph, "The text of a graph (inspect --graph) or of a program (program_lowered.txt of a debug folder)");
     o->add_option("--passes", opt.passes, "Names separated by commas, in order; none: it is only verified");
     o->add_flag("--list", opt.list, "List the passes of graphs and of programs, in the order in which a compile runs them");
+
+    auto* t = add("train", "Train a model as a configuration (TOML) says: lines, checkpoints, a log and a page with plots.",
+                  [this] { return toroid::cli::train(trained); });
+    t->add_option("config", trained.config, "The configuration; --keys lists what it may have");
+    t->add_option("--set", trained.settings, "TABLE.KEY=VALUE in place of the configuration's, any number of times")
+        ->expected(1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    t->add_option("--out", trained.out, "Folder for checkpoints, log.jsonl and training.html, in place of checkpoint.folder");
+    t->add_option("--device", trained.device, "cpu, cuda or cuda:<number>, in place of training.device");
+    t->add_flag("--keys", trained.keys, "List all keys of a configuration, with kinds, defaults and meanings");
+    t->footer(
+        "A configuration that goes on from the folder of a language model, on token ids of 16 bits:\n"
+        "  [model]\n  folder = \"gpt2\"\n  [data]\n  file = \"tokens.bin\"\n  format = \"u16\"\n  [optimizer]\n  lr = 3e-4\n  [training]\n  steps = 1000\n"
+        "  [checkpoint]\n  folder = \"out\"\n  every = 100\n"
+        "The same call goes on from the newest checkpoint. SIGINT and SIGTERM end training after the step that is running, with a checkpoint;\n"
+        "exit code 130 or 143. docs/training.md has more.");
 
     add("doctor", "Check what this machine offers and what is missing.", [] { return doctor(); });
 

@@ -194,9 +194,13 @@ void append_quoted(std::string& out, std::string_view text) {
   out += '"';
 }
 
-}  // namespace
+// What comes before the data, and the tensors in the order of their data.
+struct Layout {
+  std::string head;
+  std::vector<const SafetensorsItem*> order;
+};
 
-std::string format_safetensors(std::span<const SafetensorsItem> items, const StringMap& metadata) {
+Layout lay_out(std::span<const SafetensorsItem> items, const StringMap& metadata) {
   std::vector<const SafetensorsItem*> order;
   std::set<std::string_view> names;
   for (const SafetensorsItem& item : items) {
@@ -232,16 +236,25 @@ std::string format_safetensors(std::span<const SafetensorsItem> items, const Str
   header += '}';
   header.resize((header.size() + 7) & ~size_t{7}, ' ');
   TOROID_USER_CHECK(header.size() <= kMaxHeader, "a safetensors header of {} bytes is too long", header.size());
-  std::string out;
-  out.reserve(8 + header.size() + at);
   const uint64_t length = header.size();
-  out.append(reinterpret_cast<const char*>(&length), 8).append(header);
-  for (const SafetensorsItem* item : order) out.append(reinterpret_cast<const char*>(item->bytes.data()), item->bytes.size());
+  return {std::string(reinterpret_cast<const char*>(&length), 8) + header, std::move(order)};
+}
+
+std::string_view text_of(const SafetensorsItem& item) { return {reinterpret_cast<const char*>(item.bytes.data()), item.bytes.size()}; }
+
+}  // namespace
+
+std::string format_safetensors(std::span<const SafetensorsItem> items, const StringMap& metadata) {
+  auto [out, order] = lay_out(items, metadata);
+  for (const SafetensorsItem* item : order) out += text_of(*item);
   return out;
 }
 
-void write_safetensors(const std::filesystem::path& path, std::span<const SafetensorsItem> items, const StringMap& metadata) {
-  write_file_atomic(path, format_safetensors(items, metadata));
+void write_safetensors(const std::filesystem::path& path, std::span<const SafetensorsItem> items, const StringMap& metadata, bool sync) {
+  const Layout layout = lay_out(items, metadata);
+  std::vector<std::string_view> parts{layout.head};
+  for (const SafetensorsItem* item : layout.order) parts.push_back(text_of(*item));
+  write_file_atomic(path, parts, sync);
 }
 
 }  // namespace toroid::import

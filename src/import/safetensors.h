@@ -60,7 +60,8 @@ struct SafetensorsItem {
 // UserError when bytes and sizes disagree, a name comes twice, or the format has no such dtype (c128).
 std::string format_safetensors(std::span<const SafetensorsItem> items, const StringMap& metadata = {});
 
-// Writes that image in one step.
-void write_safetensors(const std::filesystem::path& path, std::span<const SafetensorsItem> items, const StringMap& metadata = {});
+// Writes that image in one step, without making it. sync: it is on the disk before the file is replaced.
+void write_safetensors(const std::filesystem::path& path, std::span<const SafetensorsItem> items, const StringMap& metadata = {},
+                       bool sync = false);
 
 }  // namespace toroid::import

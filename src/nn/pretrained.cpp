@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <filesystem>
 #include <functional>
+#include <set>
 
+#include "base/text.h"
 #include "nn/errors.h"
 #include "toroid/model.h"
 #include "toroid/nn/models/bert.h"
@@ -21,16 +23,17 @@ using State = std::map<std::string, Tensor>;
 // config.json, read by name; what is absent or null has the default of the field.
 class Config {
  public:
-  explicit Config(const std::string& path) : path_(path), values_(load_config(path)) {}
+  Config(std::string path, std::map<std::string, ConfigValue> values) : path_(std::move(path)), values_(std::move(values)) {}
 
   bool has(const std::string& key) const {
+    asked_.insert(key);
     auto it = values_.find(key);
     return it != values_.end() && !std::holds_alternative<std::monostate>(it->second);
   }
   void read(const std::string& key, int64_t& field) const {
     if (!has(key)) return;
     auto* v = std::get_if<int64_t>(&values_.at(key));
-    require(v && *v >= 0 && *v < (int64_t{1} << 31), "{}: \"{}\" must be a whole number from 0 to 2^31", path_, key);
+    require(v && *v >= 0 && *v < (int64_t{1} << 31), "{}: \"{}\" must be an integer from 0 to 2^31", path_, key);
     field = *v;
   }
   void read(const std::string& key, double& field) const {
@@ -52,21 +55,31 @@ class Config {
     require(v, "{}: \"{}\" must be a text", path_, key);
     field = *v;
   }
-  // A number of layers: each has weights, so that there cannot be more of them than tensors.
+  // A number of layers: each has weights, so that there cannot be more of them than tensors, where there are any yet.
   void read_layers(const std::string& key, int64_t& field, const State& state) const {
     read(key, field);
-    require(field <= static_cast<int64_t>(state.size()), "{}: \"{}\" is {}, but there are only {} weights", path_, key, field,
-            state.size());
+    constexpr int64_t kMostNew = 4096;  // of a model that has no weights yet
+    require(!state.empty() || field <= kMostNew, "{}: \"{}\" is {}; a new model has at most {} layers", path_, key, field, kMostNew);
+    require(state.empty() || field <= static_cast<int64_t>(state.size()), "{}: \"{}\" is {}, but there are only {} weights", path_, key,
+            field, state.size());
   }
   // Number of keys "<prefix>.<...>".
   int64_t count(const std::string& prefix) const {
     return std::count_if(values_.begin(), values_.end(), [&](auto& v) { return v.first.starts_with(prefix + "."); });
+  }
+  // UserError for a key that nobody has asked for.
+  void refuse_others() const {
+    const std::vector<std::string_view> known(asked_.begin(), asked_.end());
+    for (auto& [key, value] : values_)
+      require(asked_.count(key) > 0 || key.starts_with("id2label."), "{}: {} does not take \"{}\"{}; it takes {}", path_,
+              std::get<std::string>(values_.at("architectures.0")), key, did_you_mean(key, known), fmt::join(known, ", "));
   }
   const std::string& path() const { return path_; }
 
  private:
   std::string path_;
   std::map<std::string, ConfigValue> values_;
+  mutable std::set<std::string> asked_;
 };
 
 // Puts `prefix` before all names unless some have it already (checkpoints of bare models).
@@ -121,7 +134,7 @@ std::shared_ptr<TokenModel> make_bert(const Config& c, State& state, const Init&
   clean_bert(state);
   drop_prefix(state, "bert.");
   drop_if(state, [](const std::string& n) { return n.starts_with("classifier."); });
-  return std::make_shared<BertModel>(bert_config(c, state), state.count("pooler.dense.weight") > 0, init);
+  return std::make_shared<BertModel>(bert_config(c, state), state.empty() || state.count("pooler.dense.weight") > 0, init);
 }
 
 std::shared_ptr<TokenModel> make_bert_classifier(const Config& c, State& state, const Init& init) {
@@ -230,6 +243,15 @@ constexpr Architecture kArchitectures[] = {
     {"Qwen2ForCausalLM", make_qwen2},
 };
 
+const Architecture& architecture_of(const Config& config) {
+  std::string name;
+  config.read("architectures.0", name);
+  auto known = std::find_if(std::begin(kArchitectures), std::end(kArchitectures), [&](auto& a) { return a.name == name; });
+  require(known != std::end(kArchitectures), "{}: the architecture \"{}\" is not supported; there are {}", config.path(), name,
+          fmt::join(supported_architectures(), ", "));
+  return *known;
+}
+
 // The float dtype that most elements have.
 DType dtype_of(const State& state, const std::string& path) {
   std::map<DType, int64_t> counts;
@@ -247,27 +269,32 @@ std::vector<std::string> supported_architectures() {
   return out;
 }
 
+std::shared_ptr<TokenModel> make_model(const std::map<std::string, ConfigValue>& values, const std::string& source, const Init& init,
+                                       bool strict) {
+  const Config config(source, values);
+  State none;
+  auto model = architecture_of(config).make(config, none, init);
+  if (strict) config.refuse_others();
+  return model;
+}
+
 std::shared_ptr<TokenModel> load_pretrained(const std::string& folder, const PretrainedOptions& options) {
   namespace fs = std::filesystem;
   std::string path = (fs::path(folder) / "config.json").string();
   std::error_code error;
   require(fs::is_directory(folder, error), "{}: expected a folder with config.json and model.safetensors", folder);
-  Config config(path);
-  std::string architecture;
-  config.read("architectures.0", architecture);
-  auto known = std::find_if(std::begin(kArchitectures), std::end(kArchitectures), [&](auto& a) { return a.name == architecture; });
-  require(known != std::end(kArchitectures), "{}: the architecture \"{}\" is not supported; there are {}", path, architecture,
-          fmt::join(supported_architectures(), ", "));
+  const Config config(path, load_config(path));
+  const Architecture& architecture = architecture_of(config);
   State state = load_tensors(folder);
   DType dtype = options.dtype ? *options.dtype : dtype_of(state, folder);
   require(is_float(dtype), "load_pretrained: parameters cannot be of the dtype {}", name_of(dtype));
-  auto model = known->make(config, state, Init::shapes_only(dtype));
+  auto model = architecture.make(config, state, Init::shapes_only(dtype));
   try {
     if (options.copy)
       for (auto& [name, t] : state) t = clone(t);
     model->load_state(state);
   } catch (const UserError& e) {
-    require(false, "{} ({}): {}", folder, architecture, e.what());
+    require(false, "{} ({}): {}", folder, architecture.name, e.what());
   }
   return model;
 }

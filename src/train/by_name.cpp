@@ -1,7 +1,9 @@
 #include "toroid/train/by_name.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
+#include <limits>
 
 #include "base/text.h"
 #include "toroid/error.h"
@@ -14,6 +16,26 @@ namespace {
   for (std::string_view k : known) list += (list.empty() ? "" : ", ") + std::string(k);
   throw UserError("unknown " + what + " \"" + name + "\"" + did_you_mean(name, known) + "; there are " + list);
 }
+
+// What PyTorch refuses too.
+struct ArgumentRange {
+  std::string_view name;
+  double least, most;
+  const char* text;
+};
+constexpr double kLargest = std::numeric_limits<double>::max();
+constexpr ArgumentRange kRanges[] = {
+    {"lr", 0, kLargest, "at least 0"},
+    {"momentum", 0, kLargest, "at least 0"},
+    {"weight_decay", 0, kLargest, "at least 0"},
+    {"eps", 0, kLargest, "at least 0"},
+    {"alpha", 0, kLargest, "at least 0"},
+    {"lr_decay", 0, kLargest, "at least 0"},
+    {"initial_accumulator_value", 0, kLargest, "at least 0"},
+    {"momentum_decay", 0, kLargest, "at least 0"},
+    {"rho", 0, 1, "from 0 to 1"},
+    {"betas", 0, 1 - std::numeric_limits<double>::epsilon() / 2, "from 0 on and below 1"},
+};
 
 // Takes arguments by name; what nobody has asked for in the end is unknown.
 class Reader {
@@ -44,9 +66,22 @@ class Reader {
   [[noreturn]] void wrong(const char* name, const char* expected) const {
     throw UserError(of_ + ": the argument \"" + name + "\" must be " + expected);
   }
+  double in_range(const char* name, double v) const {
+    if (std::isnan(v)) wrong(name, "a number, not NaN");
+    for (auto& r : kRanges)
+      if (r.name == name && !(v >= r.least && v <= r.most)) wrong(name, r.text);
+    return v;
+  }
+  template <class I>
+  static bool is_integer(double v) {
+    constexpr double kExact = 9007199254740992;  // 2^53: integers are exact up to there
+    return std::abs(v) <= kExact && v >= static_cast<double>(std::numeric_limits<I>::min()) &&
+           v <= static_cast<double>(std::numeric_limits<I>::max()) && v == std::floor(v);
+  }
   void read(const char* name, const ArgumentValue& v, double& out) const {
-    if (auto* d = std::get_if<double>(&v)) return void(out = *d);
-    wrong(name, "a number");
+    auto* d = std::get_if<double>(&v);
+    if (!d) wrong(name, "a number");
+    out = in_range(name, *d);
   }
   void read(const char* name, const ArgumentValue& v, bool& out) const {
     if (auto* b = std::get_if<bool>(&v)) return void(out = *b);
@@ -55,7 +90,7 @@ class Reader {
   template <class I>
   requires(std::is_integral_v<I> && !std::is_same_v<I, bool>) void read(const char* name, const ArgumentValue& v, I& out) const {
     auto* d = std::get_if<double>(&v);
-    if (!d || *d != static_cast<double>(static_cast<I>(*d))) wrong(name, "an integer");
+    if (!d || !is_integer<I>(*d)) wrong(name, "an integer");
     out = static_cast<I>(*d);
   }
   void read(const char* name, const ArgumentValue& v, std::string& out) const {
@@ -66,11 +101,11 @@ class Reader {
   void read(const char* name, const ArgumentValue& v, std::array<double, N>& out) const {
     auto* l = std::get_if<std::vector<double>>(&v);
     if (!l || l->size() != N) wrong(name, ("a list of " + std::to_string(N) + " numbers").c_str());
-    std::copy(l->begin(), l->end(), out.begin());
+    std::transform(l->begin(), l->end(), out.begin(), [&](double d) { return in_range(name, d); });
   }
   void read(const char* name, const ArgumentValue& v, std::vector<int64_t>& out) const {
     auto* l = std::get_if<std::vector<double>>(&v);
-    if (!l) wrong(name, "a list of integers");
+    if (!l || !std::all_of(l->begin(), l->end(), is_integer<int64_t>)) wrong(name, "a list of integers");
     out.assign(l->begin(), l->end());
   }
   template <class T>

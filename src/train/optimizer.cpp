@@ -76,6 +76,17 @@ void Optimizer::step(std::span<const Tensor> gradients) {
   }
 }
 
+void Optimizer::step_if(const Tensor& condition, std::span<const Tensor> gradients) {
+  if (!condition.defined() || condition.dtype() != DType::Bool || condition.numel() != 1)
+    throw UserError("optimizer: the condition of step_if() must be one bool");
+  std::vector<Tensor> written = parameters(), before;
+  for (auto& [name, t] : state())
+    if (!name.ends_with(".lr")) written.push_back(t);
+  for (auto& t : written) before.push_back(clone(t));
+  step(gradients);
+  for (size_t i = 0; i < written.size(); ++i) copy_(written[i], where(condition, written[i], before[i]));
+}
+
 std::vector<Tensor> Optimizer::parameters() const {
   std::vector<Tensor> out;
   for (auto& g : groups_) out.insert(out.end(), g->parameters.begin(), g->parameters.end());
@@ -96,11 +107,16 @@ std::vector<std::pair<std::string, Tensor>> Optimizer::state() const {
   return out;
 }
 
-std::pair<std::vector<Tensor>, Tensor> clip_grad_norm(std::span<const Tensor> gradients, double max_norm, double p) {
-  std::vector<Tensor> norms, out;
+Tensor grad_norm(std::span<const Tensor> gradients, double p) {
+  std::vector<Tensor> norms;
   for (auto& g : gradients) norms.push_back(to(norm(g, p), DType::F32));
-  const Tensor total = norms.empty() ? scalar_tensor(0) : norm(stack(norms), p);
+  return norms.empty() ? scalar_tensor(0) : norm(stack(norms), p);
+}
+
+std::pair<std::vector<Tensor>, Tensor> clip_grad_norm(std::span<const Tensor> gradients, double max_norm, double p) {
+  const Tensor total = grad_norm(gradients, p);
   const Tensor share = clamp(max_norm / (total + 1e-6), std::nullopt, 1.0);
+  std::vector<Tensor> out;
   for (auto& g : gradients) out.push_back(g * share);
   return {out, total};
 }

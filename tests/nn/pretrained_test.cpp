@@ -104,6 +104,30 @@ TEST(Pretrained, QwenHasBiasesAndTiedEmbeddings) {
   EXPECT_EQ(logits(*f.load()), logits(m));
 }
 
+TEST(Pretrained, ConfigurationsWithoutWeightsMakeNewModels) {
+  const std::map<std::string, ConfigValue> config{{"architectures.0", "GPT2LMHeadModel"},
+                                                  {"vocab_size", int64_t{20}},
+                                                  {"n_embd", int64_t{8}},
+                                                  {"n_head", int64_t{2}},
+                                                  {"n_layer", int64_t{1}},
+                                                  {"n_positions", int64_t{6}}};
+  const auto a = make_model(config, "here", Init(1)), b = make_model(config, "here", Init(1)), c = make_model(config, "here", Init(2));
+  EXPECT_EQ(logits(*a), logits(*b));
+  EXPECT_NE(logits(*a), logits(*c));
+  auto with = [&](const std::string& key, ConfigValue v) {
+    auto out = config;
+    out[key] = std::move(v);
+    return out;
+  };
+  EXPECT_NO_THROW(make_model(with("n_embed", int64_t{8}), "here", Init(1)));
+  const std::string what = user_error([&] { make_model(with("n_embed", int64_t{8}), "here", Init(1), true); });
+  EXPECT_TRUE(contains(what, "here: GPT2LMHeadModel does not take \"n_embed\"; did you mean \"n_embd\"?")) << what;
+  EXPECT_TRUE(contains(user_error([&] { make_model({}, "here"); }), "here: "));
+  EXPECT_TRUE(contains(user_error([&] { make_model(with("n_layer", int64_t{2000000000}), "here"); }), "at most 4096 layers"));
+  for (const char* size : {"n_embd", "vocab_size", "n_positions"})
+    EXPECT_TRUE(contains(user_error([&] { make_model(with(size, int64_t{0}), "here"); }), "must be positive")) << size;
+}
+
 TEST(Pretrained, SaysWhatItCannotLoad) {
   Folder f;
   EXPECT_TRUE(contains(user_error([&] { load_pretrained((f.path / "none").string()); }), "config.json"));
@@ -119,7 +143,7 @@ TEST(Pretrained, SaysWhatItCannotLoad) {
   f.write_tensors("model.safetensors", state);
   EXPECT_TRUE(contains(user_error([&] { f.load(); }), "1 missing: model.norm.weight"));
   f.write("config.json", R"({"architectures": ["LlamaForCausalLM"], "hidden_size": "wide"})");
-  EXPECT_TRUE(contains(user_error([&] { f.load(); }), "\"hidden_size\" must be a whole number"));
+  EXPECT_TRUE(contains(user_error([&] { f.load(); }), "\"hidden_size\" must be an integer"));
   f.write("config.json", R"({"architectures": ["LlamaForCausalLM"], "num_hidden_layers": 2000000000})");
   EXPECT_TRUE(contains(user_error([&] { f.load(); }), "num_hidden_layers"));
   f.write("config.json", R"({"architectures": ["LlamaForCausalLM"], "num_hidden_layers": 2, "rope_scaling": {"rope_type": "yarn"}})");

@@ -9,26 +9,12 @@
 #include "toroid/grad.h"
 #include "toroid/ops.h"
 #include "toroid/train/by_name.h"
+#include "train/harness.h"
 
 namespace toroid::train {
 namespace {
 
 std::vector<double> values(const Tensor& t) { return t.to_vector(); }
-
-std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const UserError& e) {
-    return e.what();
-  }
-  return "no error";
-}
-
-#define EXPECT_REFUSED(statement, what) \
-  do { \
-    const std::string error = error_of([&] { statement; }); \
-    EXPECT_NE(error.find(what), std::string::npos) << error; \
-  } while (false)
 
 TEST(Optimizers, EachMinimisesAQuadraticCompiledAsNot) {
   for (const char* name :

@@ -16,7 +16,7 @@ using ArgumentValue = std::variant<bool, double, std::vector<double>, std::strin
 using Arguments = std::map<std::string, ArgumentValue>;
 
 // "AdamW" with {"lr": 3e-4, "betas": {0.9, 0.95}}. UserError for a name or an argument that there is not, with the nearest ones, and for a
-// value of the wrong kind.
+// value of the wrong kind or out of range (a negative rate).
 std::unique_ptr<Optimizer> make_optimizer(const std::string& name, std::vector<Tensor> parameters, const Arguments& arguments = {});
 
 // "CosineAnnealingLR" with {"T_max": 15}; lr: the base rate, of which OneCycleLR and CyclicLR have arguments of their own.

@@ -36,8 +36,11 @@ class Optimizer {
   // One step by a gradient for each parameter, in the order of parameters() and of their sizes. UserError for another number or other
   // sizes.
   void step(std::span<const Tensor> gradients);
+  // The same where `condition`, a bool without dimensions, is true; else nothing changes. It is not read by the host.
+  void step_if(const Tensor& condition, std::span<const Tensor> gradients);
   // Of all groups, in order.
   std::vector<Tensor> parameters() const;
+  size_t group_count() const { return groups_.size(); }
   // f64, without dimensions. What is written to it holds from the next step on, in compiled functions too.
   Tensor learning_rate(size_t group = 0) const;
   void set_learning_rate(double lr, size_t group = 0);
@@ -164,6 +167,8 @@ TOROID_OPTIMIZER(Adafactor)
 TOROID_OPTIMIZER(Muon)
 #undef TOROID_OPTIMIZER
 
+// The norm of all gradients together, f32, without dimensions. `p`: which norm; infinity is the largest element.
+Tensor grad_norm(std::span<const Tensor> gradients, double p = 2);
 // The gradients, scaled so that the norm of all together is at most max_norm, and that norm as it was (f32, without dimensions), as
 // torch.nn.utils.clip_grad_norm_ has it. `p`: which norm; infinity is the largest element.
 std::pair<std::vector<Tensor>, Tensor> clip_grad_norm(std::span<const Tensor> gradients, double max_norm, double p = 2);

@@ -10,6 +10,8 @@ constexpr double kDeviation = 0.02;
 int64_t inner_of(const GPT2Config& c) { return c.n_inner ? c.n_inner : 4 * c.n_embd; }
 
 const GPT2Config& checked(const GPT2Config& c) {
+  require(c.n_embd > 0 && c.n_positions > 0 && c.vocab_size > 0, "GPT-2: n_embd {}, n_positions {} and vocab_size {} must be positive",
+          c.n_embd, c.n_positions, c.vocab_size);
   require(c.n_head > 0 && c.n_embd % c.n_head == 0, "GPT-2: n_embd {} is not a multiple of {} heads", c.n_embd, c.n_head);
   check_activation(c.activation);
   return c;
