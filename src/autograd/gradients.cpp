@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "graph/pass.h"
 #include "graph/recorder.h"
+#include "ops/autocast.h"
 #include "ops/call_errors.h"
 #include "tensor/grad_state.h"
 #include "toroid/grad.h"
@@ -30,24 +31,34 @@ class FunctionTrace : public graph::Recorder {
       for (int64_t d = 0; d < t.dim(); ++d) type.sizes.push_back(t.size(d).expr());
       for (auto& e : type.sizes) declare_symbols(e);
       if (!is_proxy(t) && !t.is_contiguous()) type.strides.assign(t.strides().begin(), t.strides().end());
-      stand_in = keep(proxy(graph().add_input(type, graph::InputKind::User, "x")));
+      stand_in = keep(proxy(graph().add_input(type, graph::InputKind::User, "x")), t.device());
       originals_.push_back(t);
     }
     return stand_in;
   }
   // Behind the inputs of the graph, in their order.
   const std::vector<Tensor>& originals() const { return originals_; }
+  // Where the graph runs as a whole: on the one GPU that an operation is on, else on the CPU.
+  const Device& device() const { return device_; }
 
   std::vector<Tensor> call(const ops::Op& op, CallArgs args, const std::source_location& where) override {
+    const Device device = ops::device_of(op, args);
+    args = ops::autocast_args(op, std::move(args), device, where);
+    runs_on(device, where);
     for (auto& a : args) a = map_arg<Tensor>(a, [&](const Tensor& t) { return lift(t); });
     const bool writes = graph::is_mutating(op);
     auto results = Recorder::call(op, std::move(args), where);
     for (auto& t : results) {
       if (!grad_mode && !writes && (is_float(t.dtype()) || is_complex(t.dtype())))
         t = Recorder::call(ops::get("detach"), {t}, where).at(0);  // a NoGrad within the function
-      keep(t);
+      keep(t, device);
     }
     return results;
+  }
+  Tensor move(const Tensor& t, const Device& device, const std::source_location& where) override {
+    runs_on(t.device(), where);
+    runs_on(device, where);
+    return keep(Recorder::call(ops::get("clone"), {lift(t), std::monostate{}}, where).at(0), device);
   }
   bool decide(const sym::Relation& r) override { return below_.decide(r); }
   void require(const sym::Relation& r, const std::string& error) override {
@@ -68,23 +79,41 @@ class FunctionTrace : public graph::Recorder {
       if (!graph().find_symbol(s.node()->name)) graph().symbols.push_back({s});
     });
   }
-  Tensor keep(Tensor t) {
+  Tensor keep(Tensor t, const Device& device) {
+    t.impl()->device = device;
     made_.insert(t.impl());
     kept_.push_back(t);
     return t;
   }
 
+  void runs_on(const Device& device, const std::source_location& where) {
+    if (!device.is_cuda() || device == device_) return;
+    TOROID_USER_CHECK(!device_.is_cuda(),
+                      "{}: {} follows {} in one function that is differentiated; bring its tensors to one GPU with to()",
+                      ops::place_text(where), to_string(device), to_string(device_));
+    device_ = device;
+  }
+
   Dispatcher& below_;
+  Device device_;
   std::unordered_set<const TensorImpl*> made_;
   std::vector<Tensor> kept_;  // so that no address of made_ is used again
   std::unordered_map<const TensorImpl*, Tensor> lifted_;
   std::vector<Tensor> originals_;
 };
 
-// Calls the nodes of a functional graph on tensors, through the innermost dispatcher. What the graph writes to inputs is written.
-std::vector<Tensor> called(const graph::Graph& g, std::span<const Tensor> inputs) {
+Tensor on_device(const Tensor& t, const Device& device) {
+  return t.defined() && !(t.device() == device) ? current_dispatcher().move(t, device, std::source_location::current()) : t;
+}
+
+// Calls the nodes of a functional graph on tensors, through the innermost dispatcher, on one device. What the graph writes to inputs is
+// written. The casts of autocast are nodes already.
+std::vector<Tensor> called(const graph::Graph& g, std::span<const Tensor> inputs, const Device& device) {
+  const DeviceScope on(device);
+  const ops::NoAutocast casts_are_nodes;
   std::unordered_map<const Value*, Tensor> at;
-  for (size_t i = 0; i < g.inputs.size(); ++i) at[g.inputs[i].value] = g.inputs[i].data.defined() ? g.inputs[i].data : inputs[i];
+  for (size_t i = 0; i < g.inputs.size(); ++i)
+    at[g.inputs[i].value] = on_device(g.inputs[i].data.defined() ? g.inputs[i].data : inputs[i], device);
   for (auto& n : g.nodes) {
     const ops::PlaceScope place(n->where);
     CallArgs args;
@@ -119,11 +148,16 @@ Differentiated differentiated(const std::function<std::vector<Tensor>()>& fn, st
     for (size_t i = 0; i < g.inputs.size(); ++i)
       if (g.inputs[i].value == input) request.inputs.push_back(i);
   }
+  std::vector<Device> devices;  // of the results, and of the gradients
   {
     DispatchScope scope(trace);
     const GradModeScope only_scopes_within(true);
-    for (const Tensor& t : fn()) g.outputs.push_back({trace.value_of(trace.lift(t)), {}, -1});
+    for (const Tensor& t : fn()) {
+      g.outputs.push_back({trace.value_of(trace.lift(t)), {}, -1});
+      devices.push_back(t.defined() ? t.device() : trace.device());
+    }
   }
+  for (const Tensor& t : by) devices.push_back(t.device());
   for (auto& s : g.symbols)
     TOROID_USER_CHECK(!s.unbacked,
                       "the size {} follows from values of tensors; such sizes have no place in a function that is differentiated",
@@ -140,7 +174,8 @@ Differentiated differentiated(const std::function<std::vector<Tensor>()>& fn, st
     inputs.insert(inputs.end(), cotangents->begin(), cotangents->end());
   }
   Differentiated out;
-  out.values = called(*joint, inputs);
+  out.values = called(*joint, inputs, trace.device());
+  for (size_t i = 0; i < out.values.size(); ++i) out.values[i] = on_device(out.values[i], devices[i]);
   out.gradients.assign(out.values.end() - static_cast<std::ptrdiff_t>(by.size()), out.values.end());
   out.values.resize(out.values.size() - by.size());
   return out;
