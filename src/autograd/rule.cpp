@@ -57,12 +57,16 @@ void pointwise_rule(GradientCall& c) {
   }
 }
 
+std::vector<std::span<const RuleRow>> rule_families() {
+  return {reduction_rules(), scan_rules(), product_rules(), index_rules(),  bag_rules(),
+          view_rules(),      pool_rules(), linalg_rules(),  complex_rules()};
+}
+
 Rule find_rule(const ops::Op& op) {
   if (has_custom_gradient(op)) return custom_rule;
   static const auto& rules = *[] {
     auto& map = *new std::unordered_map<std::string_view, Rule>;
-    for (auto family :
-         {reduction_rules(), scan_rules(), product_rules(), index_rules(), bag_rules(), view_rules(), linalg_rules(), complex_rules()})
+    for (auto family : rule_families())
       for (auto& row : family) TOROID_CHECK(map.emplace(row.name, row.rule).second, "two gradient rules for {}", row.name);
     return &map;
   }();

@@ -43,8 +43,11 @@ std::span<const RuleRow> product_rules();
 std::span<const RuleRow> index_rules();
 std::span<const RuleRow> bag_rules();
 std::span<const RuleRow> view_rules();
+std::span<const RuleRow> pool_rules();
 std::span<const RuleRow> linalg_rules();
 std::span<const RuleRow> complex_rules();
+// All of them.
+std::vector<std::span<const RuleRow>> rule_families();
 // A custom operation, by the gradient that was registered for it (toroid/custom_gradient.h).
 void custom_rule(GradientCall& c);
 bool has_custom_gradient(const ops::Op& op);

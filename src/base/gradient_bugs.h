@@ -18,6 +18,9 @@
   BUG(ListShifted, "differentiate.cpp, reverse", "the gradients of a list are those of its neighbours") \
   BUG(IntegersChange, "differentiate.cpp, has_gradient", "gradients pass through integers") \
   BUG(DetachIgnored, "rules/view.cpp, no_gradient", "gradients pass through detach") \
+  BUG(VarianceCorrection, "rules/reduction.cpp, variance_rule", "one element too few counts") \
+  BUG(MeanForgotten, "rules/reduction.cpp, variance_rule", "the mean beside a variance has no gradient") \
+  BUG(PoolFirst, "rules/pool.cpp, max_pool_rule", "each window takes its maximum from the first element of the input") \
   BUG(ViewOffset, "rules/view.cpp, gathered_back", "the offset of a view is ignored") \
   BUG(OverlapOverwrites, "rules/view.cpp, gathered_back", "of elements that a view shows twice, one counts") \
   BUG(WriteBackLast, "rules/view.cpp, overwriting", "of several results of a view, the last one counts") \

@@ -21,6 +21,7 @@ using program::Node;
 using program::Program;
 
 constexpr size_t kMaxSteps = 600, kMaxBuffers = 32;
+constexpr int64_t kMostEpilogueArrays = 4;  // on targets whose products are faster than their memory
 
 int64_t estimate(const Expr& e) {
   if (auto c = e.maybe_constant()) return *c;
@@ -30,7 +31,7 @@ int64_t estimate(const Expr& e) {
 
 class Fuser {
  public:
-  Fuser(Program& program, FusionReport* report) : p_(program), report_(report) {}
+  Fuser(Program& program, FusionReport* report, int workers) : p_(program), report_(report), workers_(workers) {}
 
   void run() {
     for (auto& n : p_.nodes) groups_.push_back(Group{std::move(n)});
@@ -310,7 +311,51 @@ class Fuser {
       *reason = "the joint node would touch too many buffers";
       return std::nullopt;
     }
+    if (!a.is_loop() && workers_ > 0 && whole_arrays(out) > kMostEpilogueArrays) {
+      *reason = "an epilogue that moves so much memory would take the product's time; a loop of its own moves it faster";
+      return std::nullopt;
+    }
+    if (idles(out) && passes(out) > std::max(passes(a), passes(b))) {
+      *reason = "their passes stay apart: each divides its few rows among all workers, which one loop of both could not";
+      return std::nullopt;
+    }
     return out;
+  }
+
+  // How many elements each point of a template's result reads and writes.
+  static int64_t whole_arrays(const Node& n) {
+    return std::count_if(n.body.steps.begin(), n.body.steps.end(), [&](const Statement& s) {
+      return (s.step == Step::Load || s.step == Step::Store) && std::all_of(n.domain.vars.begin(), n.domain.vars.end(), [&](auto& v) {
+               return v.extent() == Expr(1) || sym::depends_on(s.index, v.symbol);
+             });
+    });
+  }
+
+  // How often a loop walks over its reduction.
+  static int passes(const Node& n) {
+    if (!n.is_loop() || !loop::has_reduction(n.domain)) return 0;
+    const std::vector<int> pass = loop::pass_of(n.domain, n.body);
+    const std::vector<bool> varies = loop::varies_over_reduction(n.domain, n.body);
+    int most = 1;
+    for (size_t k = 0; k < pass.size(); ++k)
+      if (const Step step = n.body.steps[k].step; step == Step::Reduce || (step == Step::Store && varies[k]))
+        most = std::max(most, pass[k]);
+    return most;
+  }
+
+  // Whether most workers would have no row of a long reduction: rows that lie across memory are taken many at a time.
+  bool idles(const Node& n) const {
+    constexpr int64_t kSideBySide = 32, kLeastWork = 1 << 15;  // elements
+    if (workers_ == 0 || !loop::has_reduction(n.domain)) return false;
+    const bool along = std::all_of(n.body.steps.begin(), n.body.steps.end(), [&](const Statement& s) {
+      bool varies = false, next = false;
+      for (auto& v : n.domain.vars)
+        if (v.reduction && sym::depends_on(s.index, v.symbol))
+          varies = true, next = next || sym::linear_coefficient(s.index, v.symbol) == Expr(1);
+      return s.step != Step::Load || !varies || next;
+    });
+    const int64_t rows = estimate(loop::space_size(n.domain)), blocks = along ? rows : (rows + kSideBySide - 1) / kSideBySide;
+    return blocks < workers_ && estimate(loop::reduction_size(n.domain)) * rows / std::max<int64_t>(blocks, 1) >= kLeastWork;
   }
 
   static bool accumulates(const Body& b) {
@@ -461,6 +506,7 @@ class Fuser {
 
   Program& p_;
   FusionReport* report_;
+  int workers_;
   std::vector<Group> groups_;
   std::set<Candidate> candidates_;
   std::set<size_t> inside_;  // the pair being joined
@@ -471,9 +517,9 @@ class Fuser {
 
 }  // namespace
 
-program::Program fuse(program::Program program, FusionReport* report) {
+program::Program fuse(program::Program program, FusionReport* report, int workers) {
   if (report) report->nodes_before = program.nodes.size();
-  Fuser(program, report).run();
+  Fuser(program, report, workers).run();
   if (report) report->nodes_after = program.nodes.size();
   return program;
 }

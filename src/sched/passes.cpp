@@ -2,10 +2,12 @@
 
 #include "program/inline.h"
 #include "sched/absorb.h"
+#include "sched/foreach.h"
 #include "sched/layout.h"
 #include "sched/pair.h"
 #include "sched/share.h"
 #include "sched/split.h"
+#include "sched/write_back.h"
 
 namespace toroid::sched {
 namespace {
@@ -18,6 +20,9 @@ bool changes_nodes(program::Program& p, const Pass& pass) {
   return p.nodes.size() != before;
 }
 
+// See fuse().
+int dividing_workers(const target::Target& target) { return target.facts().device.is_cuda() ? target.facts().workers : 0; }
+
 }  // namespace
 
 bool run_inline_defaults(program::Program& p, target::PassContext& context) {
@@ -28,11 +33,12 @@ bool run_inline_defaults(program::Program& p, target::PassContext& context) {
 }
 
 bool run_fuse(program::Program& p, target::PassContext& context) {
-  return changes_nodes(p, [&](program::Program q) { return fuse(std::move(q), &context.report.fusion); });
+  return changes_nodes(p, [&](program::Program q) { return fuse(std::move(q), &context.report.fusion, dividing_workers(context.target)); });
 }
 
 bool run_fuse_rests(program::Program& p, target::PassContext& context) {
-  return context.parted && changes_nodes(p, [](program::Program q) { return fuse(std::move(q)); });
+  return context.parted &&
+         changes_nodes(p, [&](program::Program q) { return fuse(std::move(q), nullptr, dividing_workers(context.target)); });
 }
 
 bool run_absorb_producers(program::Program& p, target::PassContext& context) {
@@ -49,6 +55,12 @@ bool run_split_reductions(program::Program& p, target::PassContext& context) {
 }
 
 bool run_share_launches(program::Program& p, target::PassContext&) { return changes_nodes(p, share_launches); }
+
+bool run_foreach(program::Program& p, target::PassContext& context) {
+  return changes_nodes(p, [&](program::Program q) { return join_updates(std::move(q), context.target); });
+}
+
+bool run_write_back(program::Program& p, target::PassContext&) { return write_back(p) > 0; }
 
 bool run_pad_products(program::Program& p, target::PassContext& context) {
   const size_t before = p.buffers.size();

@@ -12,6 +12,8 @@ bool run_absorb_producers(program::Program& p, target::PassContext& context);
 bool run_pair_products(program::Program& p, target::PassContext& context);
 bool run_split_reductions(program::Program& p, target::PassContext& context);
 bool run_share_launches(program::Program& p, target::PassContext& context);
+bool run_foreach(program::Program& p, target::PassContext& context);
+bool run_write_back(program::Program& p, target::PassContext& context);
 bool run_pad_products(program::Program& p, target::PassContext& context);
 
 inline constexpr target::Fusions kJoins = target::with(Fusion::All);
@@ -31,6 +33,10 @@ inline constexpr target::ProgramPass kSplitReductions = {"split_reductions", "Fo
                                                          run_split_reductions, target::with(Fusion::None) | target::with(Fusion::All)};
 inline constexpr target::ProgramPass kShareLaunches = {"share_launches", "Runs small independent loops in one launch.", run_share_launches,
                                                        kJoins};
+inline constexpr target::ProgramPass kForeach = {"foreach", "Runs updates of inputs that differ in memory and sizes alone in one launch.",
+                                                 run_foreach, kJoins};
+inline constexpr target::ProgramPass kWriteBack = {"write_back", "Writes results that replace an input where that input lies.",
+                                                   run_write_back, target::kEachFusion, true};
 inline constexpr target::ProgramPass kPadProducts = {"pad_products", "Copies operands of products whose rows are badly aligned.",
                                                      run_pad_products, kJoins};
 

@@ -50,6 +50,9 @@ class Target {
   virtual std::string producer_refusal(const program::Node& product) const;
   // Why a product should not have two right operands (program::Gemm::b2), as such a node; empty when it should.
   virtual std::string pair_refusal(const program::Node& product) const;
+  // What loops that can share one kernel have in common; empty for nodes that share none. And whether so many like this one can.
+  virtual std::string foreach_key(const program::Node& node) const;
+  virtual bool foreach_takes(const program::Node& node, size_t count) const;
 
   // --- tuning -------------------------------------------------------------------------------------------------------------------
   // Ways worth a trial to compute a node of a scheduled program (see tune::Choice), the most hopeful first, without the one that is taken

@@ -9,6 +9,7 @@ namespace detail {
 struct WatchState {
   std::atomic<int> owners{1};
   std::atomic<bool> changed{false}, destroyed{false};
+  std::atomic<WatchState*> next{nullptr};  // the variable's state since it was read after an assignment; owned
 };
 
 std::atomic<int> Watch::traces{0};
@@ -19,7 +20,17 @@ thread_local WatchedReads* noting = nullptr;
 std::atomic<uint64_t> change_count{0};
 
 void release(WatchState* s) {
-  if (s->owners.fetch_sub(1, std::memory_order_acq_rel) == 1) delete s;
+  while (s && s->owners.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    WatchState* next = s->next.load(std::memory_order_acquire);
+    delete s;
+    s = next;
+  }
+}
+
+// Whether the variable is no more.
+bool has_ended(const WatchState* s) {
+  while (s && !s->destroyed.load(std::memory_order_acquire)) s = s->next.load(std::memory_order_acquire);
+  return s != nullptr;
 }
 
 void tell(WatchState& s) {
@@ -64,7 +75,11 @@ void WatchedReads::add(const detail::Watch& w) {
   if (!s || s->changed.load(std::memory_order_acquire)) {
     auto* fresh = new detail::WatchState;
     w.state_ = fresh;
-    if (s) detail::release(s);
+    if (s) {
+      fresh->owners.fetch_add(1, std::memory_order_relaxed);
+      s->next.store(fresh, std::memory_order_release);
+      detail::release(s);
+    }
     s = fresh;
   }
   if (states_.insert(s).second) s->owners.fetch_add(1, std::memory_order_relaxed);
@@ -72,7 +87,7 @@ void WatchedReads::add(const detail::Watch& w) {
 
 void WatchedReads::settle() {
   for (auto i = states_.begin(); i != states_.end();) {
-    if (!(*i)->destroyed.load(std::memory_order_acquire)) {
+    if (!detail::has_ended(*i)) {
       ++i;
       continue;
     }

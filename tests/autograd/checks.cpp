@@ -361,6 +361,13 @@ std::string wrong_corner() {
       {"embedding", {table, rows}, embedding(-1, false), {{1, 3, 0}}},
       {"embedding with padding", {table, rows}, embedding(1, false), {{1, 0, 0}}},
       {"embedding by frequency", {table, rows}, embedding(-1, true), {{1, 1, 0}}},
+      {"equal maxima of windows",
+       {Tensor::of({3, 3, 1, 3, 2, 2, 2}, {1, 7}, DType::F64)},
+       [](const Inputs& t) {
+         using Sizes = std::vector<Expr>;
+         return Inputs{call1("max_pool1d", {t[0], Sizes{3}, Sizes{2}, Sizes{1}, Sizes{1}, false})};
+       },
+       {{1, 1, 0, 1, 0, 1, 0}}},
       {"the norm of zeros",
        {none},
        [](const Inputs& t) {

@@ -64,8 +64,7 @@ const std::set<std::string> kWithoutSample = {
 TEST_F(Rules, EachHasASample) {
   std::set<std::string> sampled;
   for (const Sample& s : samples()) sampled.insert(s.op);
-  for (auto family :
-       {reduction_rules(), scan_rules(), product_rules(), index_rules(), bag_rules(), view_rules(), linalg_rules(), complex_rules()})
+  for (auto family : rule_families())
     for (auto& row : family) {
       EXPECT_TRUE(ops::table().find(row.name)) << row.name << " is no operation";
       EXPECT_NE(sampled.count(row.name) > 0, kWithoutSample.count(row.name) > 0) << row.name;

@@ -1,4 +1,6 @@
 // Calls whose gradients are checked against differences.
+#include <fmt/format.h>
+
 #include <cmath>
 #include <functional>
 #include <random>
@@ -56,10 +58,6 @@ void add_pools(const Add& add) {
   for (bool padding_counts : {true, false}) add("avg_pool2d", {image, list({3, 2}), list({2, 2}), list({1, 0}), true, padding_counts});
   add("avg_pool2d", {image, list({2, 2}), list({}), list({0, 0}), false, true, Expr(3)});
   add("avg_pool3d", {block, list({2, 2, 2}), list({1, 2, 2})});
-  add("max_pool1d", {line, list({3}), list({2}), list({1}), list({2})});
-  add("max_pool2d", {image, list({3, 2}), list({2, 1}), list({1, 1}), list({1, 2}), true});
-  add("max_pool2d_with_indices", {image, list({3, 2}), list({2, 1})});
-  add("max_pool3d_with_indices", {block, list({2, 2, 2}), list({1, 2, 2})});
   add("adaptive_avg_pool1d", {line, list({4})});
   add("adaptive_avg_pool2d", {image, list({3, 4})});
   add("adaptive_avg_pool3d", {block, list({3, 2, 3})});
@@ -67,6 +65,19 @@ void add_pools(const Add& add) {
   add("adaptive_max_pool2d", {image, list({3, 4})});
   add("fractional_max_pool2d", {image, list({2, 2}), list({3, 3}), floats({2, 3, 2}, 0, 1)});
   add("max_unpool2d", {floats({1, 1, 2, 2}), integers({1, 1, 2, 2}, {0, 5, 8, 15}), list({4, 4})});
+}
+
+void add_max_pools(const Add& add) {
+  const Tensor line = floats({2, 3, 9}), image = floats({2, 3, 7, 6}), block = floats({1, 2, 4, 5, 4});
+  for (const std::string indices : {"", "_with_indices"}) {
+    const auto pool = [&](int spatial, CallArgs args) { add(fmt::format("max_pool{}d{}", spatial, indices), std::move(args)); };
+    pool(1, {line, list({3}), list({2}), list({1}), list({2})});
+    pool(1, {line, list({2}), list({5})});
+    pool(2, {image, list({3, 2}), list({2, 1}), list({1, 1}), list({1, 2}), true});
+    pool(2, {image, list({2, 2}), list({2, 2}), list({0, 0}), list({1, 1}), true});
+    pool(2, {image, list({3, 3}), list({2, 2}), list({1, 1})});
+    pool(3, {block, list({2, 2, 2}), list({1, 2, 2})});
+  }
 }
 
 void add_resamplings(const Add& add) {
@@ -145,9 +156,15 @@ std::vector<Sample> samples() {
   const Tensor index = integers({2, 3}, {0, 1, 1, 2, 0, 2});
   std::vector<Sample> out;
   const Tensor integral = ops::call1("round", {x}), mirrored = ops::call1("flip", {integral, list({2})});
-  const auto add = [&](const char* op, CallArgs args) { out.push_back({op, std::move(args)}); };
+  const auto add = [&](const std::string& op, CallArgs args) { out.push_back({op, std::move(args)}); };
   const auto add_tied = [&](const char* op, CallArgs args) { out.push_back({.op = op, .args = std::move(args), .tied = true}); };
   // reductions
+  for (const std::string op : {"var", "var_mean"}) {
+    add(op, {x, op == "var"});
+    add(op + ".dim", {x, list({1}), true, op == "var"});
+    for (int64_t correction : {0, 1, 2}) add(op + ".correction", {x, list({0, -1}), Expr(correction), correction > 0});
+  }
+  add_max_pools(add);
   add("sum.dim_IntList", {x, list({1})});
   add("sum.dim_IntList", {x, list({0, -1}), true});
   add("prod", {m});
@@ -383,8 +400,7 @@ std::vector<Sample> composite_samples() {
   add("embedding_bag", {floats({3, 4}), integers({5}, {0, 2, 1, 2, 0}), integers({2}, {0, 3}), false, Expr(1)});
   out.back().results = {0};
   // statistics
-  for (const char* op : {"var.correction", "std.correction"}) add(op, {x, list({1}), Expr(1), true});
-  add("var_mean.correction", {x, list({0, 2}), Expr(0), false});
+  add("std.correction", {x, list({1}), Expr(1), true});
   add("mean.dim", {x, list({0, 2}), true});
   add("pdist", {floats({4, 3}), 2.0});
   add("cosine_similarity", {x, floats({3, 4, 5}), Expr(1)});

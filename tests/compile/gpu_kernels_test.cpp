@@ -12,6 +12,7 @@
 #include "jit/nvrtc.h"
 #include "toroid/error.h"
 #include "toroid/nn.h"
+#include "toroid/train/optimizers.h"
 
 namespace toroid {
 namespace {
@@ -78,6 +79,29 @@ TEST_P(GpuKernels, OfTransformersInHalfPrecision) {
     EXPECT_EQ(count(decode, "attention"), 3u);
     EXPECT_EQ(count(decode, "gemv"), 3u * 4 + 1);
     EXPECT_LE(decode.size(), 3u * 6 + 6) << "norms and gates are computed by the products that read them";
+  }
+}
+
+// One launch updates all parameters, whatever their sizes.
+TEST_P(GpuKernels, OfOptimizers) {
+  const std::vector<int64_t> sizes{1 << 20, 7, 1024, 1025, 3, 300, 5, 4096};
+  for (DType dtype : {DType::F32, DType::BF16}) {
+    const auto names = names_of(graph_of(
+        [&](auto& in) {
+          std::vector<Tensor> parameters, gradients;
+          for (size_t i = 0; i < sizes.size(); ++i)
+            parameters.push_back(Tensor::full(std::vector<int64_t>{sizes[i]}, 1, dtype)), gradients.push_back(in[i] * 2);
+          train::AdamW(parameters, {}).step(gradients);
+          return Tensor();
+        },
+        [&] {
+          std::vector<Tensor> in;
+          for (int64_t n : sizes) in.push_back(Tensor::full(std::vector<int64_t>{n}, 1, dtype));
+          return in;
+        }()));
+    if (!missing_.empty()) GTEST_SKIP() << missing_;
+    EXPECT_EQ(names.size(), 2u);
+    EXPECT_EQ(std::count_if(names.begin(), names.end(), [](auto& n) { return n.ends_with("_foreach"); }), 1);
   }
 }
 

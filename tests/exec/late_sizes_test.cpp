@@ -172,27 +172,6 @@ TEST(LateSizes, AResultOfOtherSizesThanThePlanSaysIsAnError) {
   EXPECT_TRUE(contains(test::error_of<InternalError>([&] { run_late(e); }), "result 0 of nonzero has sizes [2, 3], [2, 1] are expected"));
 }
 
-const void* written_late = nullptr;
-void add_one_late(void* const* bufs, const int64_t* params, int64_t begin, int64_t end, int thread) {
-  written_late = bufs[1];
-  add_one(bufs, params, begin, end, thread);
-}
-
-TEST(LateSizes, AnInputThatIsWrittenAsAWholeIsWrittenInPlace) {
-  Plan p = positions();
-  const int target = add_buffer(p, DType::F32, 8, BufferRole::Input), result = add_buffer(p, DType::F32, 8, BufferRole::Output);
-  Launch l = add_one_launch(0, result, 8);
-  l.kernel = native(add_one_late);
-  p.steps.push_back(l);
-  p.inputs.push_back({"y", {DType::F32, {8}, {}}, target, 1, {}, true});
-  p.outputs.push_back({.buffer = result, .type = {DType::F32, {8}, {}}, .mutates = 1});
-  Runnable e(p);
-  const Tensor y = Tensor::full(std::vector<int64_t>{8}, -1);
-  e.run(std::vector<Tensor>{with_nonzeros(8), y});
-  EXPECT_EQ(y.to_vector(), std::vector<double>(8, 4));
-  EXPECT_EQ(written_late, y.data<float>());
-}
-
 // Finds an index out of range where more than two positions were found. bufs: the record, in, out.
 void report_third(void* const* bufs, const int64_t* params, int64_t begin, int64_t end, int thread) {
   add_one_to_indices(bufs + 1, params, begin, end, thread);

@@ -3,10 +3,12 @@
 
 #include <atomic>
 #include <barrier>
+#include <functional>
 #include <thread>
 
 #include "errors.h"
 #include "toroid/compile.h"
+#include "toroid/grad.h"
 #include "toroid/nn.h"
 
 namespace toroid {
@@ -90,6 +92,83 @@ TEST(Captures, ModulesAreFollowed) {
   EXPECT_GT(dropped, 8);
   dropout.eval();
   EXPECT_EQ(f(x).to_vector(), (std::vector<double>{7, 7}));
+}
+
+// What becomes of the function's own variables says nothing of what it captures.
+TEST(Captures, LocalsAreNotFollowed) {
+  const Tensor w = two(1);
+  const std::vector<std::pair<const char*, std::function<Tensor()>>> bodies{
+      {"assigned in a loop",
+       [&] {
+         Tensor h = w;
+         for (int i = 0; i < 3; ++i) h = h + w;
+         return h;
+       }},
+      {"moved from, assigned and read",
+       [&] {
+         Tensor a = w + 1;
+         Tensor b = std::move(a + 0 * a);
+         const Tensor c = a + b;
+         b = std::move(a);
+         a = c * b;
+         return a + b;
+       }},
+      {"swapped",
+       [&] {
+         Tensor a = w + 1, b = w + 2;
+         const Tensor c = a - b;
+         std::swap(a, b);
+         return c + a * 2 - b;
+       }},
+      {"in a vector that grows",
+       [&] {
+         std::vector<Tensor> all{w};
+         for (int i = 0; i < 5; ++i) all.push_back(all.back() + all.front());
+         all.erase(all.begin() + 1);
+         return all[1] + all.back();
+       }},
+      {"of a struct that is assigned",
+       [&] {
+         struct State {
+           Tensor h, c;
+         } state{w, w};
+         for (int i = 0; i < 3; ++i) state = State{state.h + state.c, state.c * 2};
+         return state.h + state.c;
+       }},
+      {"of a gradient",
+       [&] {
+         auto [value, gradients] = value_and_gradients(
+             [&] {
+               Tensor h = w;
+               for (int i = 0; i < 3; ++i) h = h * w;
+               return sum(h);
+             },
+             {w});
+         gradients[0] = gradients[0] + value;
+         return gradients[0] * 2;
+       }},
+  };
+  for (auto& [name, body] : bodies) {
+    int runs = 0;
+    auto f = compile([&] {
+      ++runs;
+      return body();
+    });
+    const std::vector<double> first = f().to_vector();
+    EXPECT_EQ(f().to_vector(), first) << name;
+    EXPECT_EQ(f().to_vector(), body().to_vector()) << name;
+    EXPECT_EQ(runs, 1) << name;
+  }
+}
+
+TEST(Captures, CapturedVariablesThatTheFunctionSwapsAreFollowed) {
+  Tensor a = two(1), b = two(2);
+  auto f = compile([&](const Tensor& x) {
+    const Tensor before = a + x;
+    std::swap(a, b);
+    return before * 10 + a;
+  });
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(f(two(0)).to_vector()[0], i % 2 == 0 ? 12 : 21) << i;
 }
 
 TEST(Captures, VerifyTraceSeesAnotherTensorBehindAPointer) {

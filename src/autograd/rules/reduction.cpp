@@ -26,6 +26,28 @@ void sum_rule(GradientCall& c) {
   c.set("self", expand(spread(c, g), sizes_of(c.tensor("self"))));
 }
 
+// The sum of squared differences from the mean does not change with the mean, so that a gradient needs no sum over its own terms.
+void variance_rule(GradientCall& c) {
+  const Tensor self = c.tensor("self");
+  const Tensor x = is_complex(self.dtype()) ? self : cast_to(self, ops::compute_type(self.dtype()));
+  const std::vector<int64_t> dims = reduced(c, self);
+  const Expr n = count_of(x, dims);
+  const auto part = [&](size_t result) {
+    return cast_to(spread(c, c.cotangents[result]), ops::compute_type(c.cotangents[result].dtype()));
+  };
+  Tensor gradient;
+  if (c.cotangents[0].defined()) {
+    const double correction = correction_of(c) + (planted(GradientBug::VarianceCorrection) ? 1 : 0);
+    const Tensor centred = sub(x, div(sum(x, dims, true), n));
+    gradient = mul(div(mul(part(0), 2.0), degrees_of_freedom(n, correction, part(0).dtype())), centred);
+  }
+  if (c.cotangents.size() > 1 && c.cotangents[1].defined() && !planted(GradientBug::MeanForgotten)) {
+    const Tensor of_mean = expand(div(part(1), n), sizes_of(x));
+    gradient = gradient.defined() ? add(gradient, of_mean) : of_mean;
+  }
+  if (gradient.defined()) c.set("self", gradient);
+}
+
 // The products of the elements before each one along a dimension, without the element itself.
 Tensor products_before(const Tensor& t, int64_t dim) {
   const Expr n = size_at(t, dim);
@@ -145,6 +167,12 @@ constexpr RuleRow kReductionRules[] = {
     {"sum.dim_IntList", sum_rule},
     {"prod", prod_rule},
     {"prod.dim_int", prod_rule},
+    {"var", variance_rule},
+    {"var.dim", variance_rule},
+    {"var.correction", variance_rule},
+    {"var_mean", variance_rule},
+    {"var_mean.dim", variance_rule},
+    {"var_mean.correction", variance_rule},
     {"amax", extremum_rule},
     {"amin", extremum_rule},
     {"median", median_rule},

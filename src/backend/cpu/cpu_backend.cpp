@@ -96,6 +96,7 @@ constexpr target::ProgramPass kSchedule[] = {
     sched::kFuseRests,
     sched::kAbsorbProducers,
     sched::kSplitReductions,
+    sched::kWriteBack,
     sched::kShareLaunches,
 };
 

@@ -4,6 +4,7 @@
 
 #include "backend/cuda/cuda_candidates.h"
 #include "backend/proposals.h"
+#include "codegen/cuda/foreach.h"
 #include "codegen/cuda/generate.h"
 #include "sched/passes.h"
 #include "sched/rewrites.h"
@@ -38,6 +39,9 @@ class CudaBackend : public Backend {
   std::span<const target::ProgramPass> passes(program::Stage to) const override { return cuda_passes(to); }
   std::string producer_refusal(const program::Node& product) const override { return codegen::cuda_producer_refusal(product, gpu_); }
   std::string pair_refusal(const program::Node& product) const override { return codegen::cuda_pair_refusal(product, gpu_); }
+
+  std::string foreach_key(const program::Node& node) const override { return codegen::cuda_foreach_key(node); }
+  bool foreach_takes(const program::Node& node, size_t count) const override { return codegen::cuda_foreach_takes(node, count); }
 
   std::vector<program::Config> proposals(const program::Program& p, size_t node) const override {
     const program::Node& n = p.nodes[node];
@@ -86,6 +90,8 @@ constexpr target::ProgramPass kSchedule[] = {
     sched::kFuseRests,
     sched::kAbsorbProducers,
     sched::kPairProducts,
+    sched::kWriteBack,
+    sched::kForeach,
     {"name_templates", "Reports which template computes each product, and why not those before it.", name_templates},
 };
 

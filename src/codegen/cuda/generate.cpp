@@ -1,8 +1,10 @@
 #include "codegen/cuda/generate.h"
 
+#include <algorithm>
 #include <memory>
 
 #include "base/check.h"
+#include "codegen/cuda/foreach.h"
 #include "codegen/cuda/kernel.h"
 #include "codegen/cuda/template.h"
 #include "codegen/cuda/templates/attention_common.h"
@@ -52,18 +54,32 @@ std::set<int> constants_read(const program::Node& node, const program::Program& 
   return out;
 }
 
+// The record of checks for loops that write inputs in place: those must keep their contents where an index is out of range. -1: none. What
+// a loop writes where values say is a cache, whose other elements stay.
+int faults_of(const program::Node& node, const program::Program& p) {
+  const auto record = std::find_if(p.buffers.begin(), p.buffers.end(), [](auto& b) { return b.kind == loop::BufferKind::Faults; });
+  const bool updates = std::any_of(node.body.steps.begin(), node.body.steps.end(), [&](auto& s) {
+    return s.step == loop::Step::Store && p.buffers[static_cast<size_t>(s.buffer)].kind == loop::BufferKind::Input &&
+           !loop::uses_values(s.index);
+  });
+  return record != p.buffers.end() && updates ? record->id : -1;
+}
+
 // None for nodes that leave nothing open.
 std::vector<Form> forms_of(const CudaSite& site) {
   std::vector<Form> forms;
   add_forms(forms, site);
   if (!site.node.is_loop()) return forms;
-  return cuda_loop_forms(site.node.domain, site.node.body, site.gpu, constants_read(site.node, site.program));
+  return cuda_loop_forms(site.node.domain, site.node.body, site.gpu, constants_read(site.node, site.program),
+                         faults_of(site.node, site.program));
 }
 
 }  // namespace
 
 KernelText generate_cuda(const program::Node& node, program::Program& p, const device::cuda::GpuInfo& gpu, ConstantMemory& constants) {
-  if (node.is_loop() && node.config.empty()) return generate_cuda_loop(node.domain, node.body, gpu, constants_read(node, p));
+  if (!node.beside.empty()) return generate_cuda_foreach(node, faults_of(node, p));
+  if (node.is_loop() && node.config.empty())
+    return generate_cuda_loop(node.domain, node.body, gpu, constants_read(node, p), faults_of(node, p));
   if (const auto forms = forms_of({node, p, gpu, &p, &constants}); !forms.empty()) return generate_by(forms, node);
   TOROID_USER_CHECK(node.config.empty(), "{} is no configuration of {}, which leaves nothing open; tune it again",
                     program::to_string(node.config), program::label(node));

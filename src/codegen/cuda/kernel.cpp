@@ -34,14 +34,14 @@ Tiling<Tile> tiling_of(std::function<CudaPlan(const Tile*)> plan, std::function<
 
 }  // namespace
 
-KernelText generate_cuda_loop(const loop::Domain& d, const loop::Body& b, const device::cuda::GpuInfo& gpu,
-                              const std::set<int>& constants) {
-  return text_of(make_cuda_plan(d, b, {.overlaps = gpu.is_hopper(), .constants = constants}));
+KernelText generate_cuda_loop(const loop::Domain& d, const loop::Body& b, const device::cuda::GpuInfo& gpu, const std::set<int>& constants,
+                              int faults) {
+  return text_of(make_cuda_plan(d, b, {.overlaps = gpu.is_hopper(), .constants = constants, .faults = faults}));
 }
 
 std::vector<Form> cuda_loop_forms(const loop::Domain& d, const loop::Body& b, const device::cuda::GpuInfo& gpu,
-                                  const std::set<int>& constants) {
-  const CudaLoopTarget target{.overlaps = gpu.is_hopper(), .constants = constants};
+                                  const std::set<int>& constants, int faults) {
+  const CudaLoopTarget target{.overlaps = gpu.is_hopper(), .constants = constants, .faults = faults};
   const CudaPlan rule = make_cuda_plan(d, b, target);
   if (rule.shape == CudaPlan::Shape::Flat && rule.tiled.empty()) {
     std::function<CudaPlan(const CudaFlatTile*)> plan = [=, &d, &b](const CudaFlatTile* t) {

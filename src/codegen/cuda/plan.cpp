@@ -474,6 +474,7 @@ CudaPlan make_cuda_plan(const loop::Domain& d, const loop::Body& b, const CudaLo
   const std::vector<int> read = loop::buffers_read(b), written = loop::buffers_written(b);
   p.overlaps =
       target.overlaps && std::none_of(read.begin(), read.end(), [&](int r) { return std::count(written.begin(), written.end(), r) > 0; });
+  p.faults = target.faults;
   simplify(p.domain, p.body);
   p.varies = loop::varies_over_reduction(p.domain, p.body);
   p.pass = loop::pass_of(p.domain, p.body);

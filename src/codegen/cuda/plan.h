@@ -64,6 +64,7 @@ struct CudaPlan {
 
   int blocks = 0;         // that a multiprocessor should hold at least: fewer registers each. 0: any number
   bool overlaps = false;  // with the kernel before, for whose end it waits
+  int faults = -1;        // see CudaLoopTarget
   // Loads that are made before the first pass: of constants before the wait, and what later passes would wait for.
   std::vector<int> early_constants, early;
 
@@ -107,6 +108,7 @@ void fields(CudaRowsTile& t, const Visit& visit) {
 struct CudaLoopTarget {
   bool overlaps = false;         // launches can overlap the one before
   std::set<int> constants = {};  // buffers that no kernel writes
+  int faults = -1;               // the buffer of kind Faults, where nothing is to be stored once it holds a failure
   // Wishes, for the shape that they are of; a plan has them where it can. Empty: by rule.
   std::optional<CudaFlatTile> flat = {};
   std::optional<CudaRowsTile> rows = {};

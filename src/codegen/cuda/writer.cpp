@@ -54,10 +54,16 @@ std::string CudaArguments::tensor_map(device::cuda::TensorMap map) {
 
 std::string CudaArguments::size(const sym::Node& n) {
   TOROID_CHECK(sym::is_size(n), "{} is no size", n.name);
+  for (auto& [symbol, name] : named_sizes_)
+    if (sym::same_symbol(*symbol.node(), n)) return name;
   for (size_t i = 0; i < params_.size(); ++i)
     if (sym::same_symbol(*params_[i].node(), n)) return "dim" + std::to_string(i);
   params_.push_back(sym::symbol(n.name, n.lo, n.hi));
   return "dim" + std::to_string(params_.size() - 1);
+}
+
+void CudaArguments::name_size(const sym::Node& n, const std::string& name) {
+  named_sizes_.emplace_back(sym::symbol(n.name, n.lo, n.hi), name);
 }
 
 void CudaArguments::need(const StepEmitter& emitter) {
@@ -129,7 +135,10 @@ CudaWriter::CudaWriter(CudaPlan plan, CudaArguments& arguments, std::string name
   vector_text_ = cuda_variable(static_cast<size_t>(p_.vector_var));
 }
 
-std::string CudaWriter::pointer(int buffer, DType dtype) { return buffer == row_buffer_ ? row_name_ : arguments_.pointer(buffer, dtype); }
+std::string CudaWriter::pointer(int buffer, DType dtype) {
+  const auto named = named_pointers_.find(buffer);
+  return named == named_pointers_.end() ? arguments_.pointer(buffer, dtype) : named->second;
+}
 
 std::string CudaWriter::symbol(const sym::Node& n) {
   if (sym::is_size(n)) return arguments_.size(n);
@@ -186,8 +195,7 @@ bool CudaWriter::placed_by_vector(int k) const {
 }
 
 std::string CudaWriter::row(int buffer, const std::string& row) {
-  row_buffer_ = buffer;
-  row_name_ = row;
+  use_pointer(buffer, row);
   e_.line("const int part = threadIdx.x;");
   passes();
   return take();
@@ -275,8 +283,11 @@ void CudaWriter::emit_store(int k) {
 }
 
 std::string CudaWriter::store_guard(const Statement& s) {
-  if (s.mask < 0) return guard_;
-  return guard_ + (guard_.empty() ? "" : " && ") + e_.scalar(s.mask);
+  std::string out = valid_;
+  auto add = [&](const std::string& condition) { out += (out.empty() || condition.empty() ? "" : " && ") + condition; };
+  add(guard_);
+  if (s.mask >= 0) add(e_.scalar(s.mask));
+  return out;
 }
 
 bool CudaWriter::is_packed(int k) const { return p_.vector > 1 && std::count(p_.packs.begin(), p_.packs.end(), k) > 0; }
@@ -405,6 +416,10 @@ void CudaWriter::emit_vector(const std::vector<int>& steps, const std::function<
 
 void CudaWriter::wait() {
   if (p_.overlaps) e_.line("wait_for_predecessor();");
+  if (p_.faults < 0) return;
+  valid_ = "valid";
+  arguments_.mark_read(p_.faults);
+  e_.line(fmt::format("const bool valid = {}[0] == 0;  // no index was found out of range", arguments_.pointer(p_.faults, DType::I64)));
 }
 
 void CudaWriter::flat() {
@@ -416,9 +431,9 @@ void CudaWriter::flat() {
   };
   if (apart) {
     open_unrolled();
-    e_.line(fmt::format("const idx t = (idx)blockIdx.x * {} + u * {} + threadIdx.x;", p_.block * p_.unroll, p_.block));
+    e_.line(fmt::format("const idx t = {} * {} + u * {} + threadIdx.x;", block_, p_.block * p_.unroll, p_.block));
   } else {
-    e_.line(fmt::format("const idx t = (idx)blockIdx.x * {} + threadIdx.x;", p_.block));
+    e_.line(fmt::format("const idx t = {} * {} + threadIdx.x;", block_, p_.block));
     if (!sym::known_multiple(p_.rows, p_.block)) e_.line(fmt::format("if (t >= {}) return;", e_.index(p_.rows)));
   }
   decode(p_.space, "t");

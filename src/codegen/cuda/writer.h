@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -28,6 +29,8 @@ class CudaArguments {
   std::string tensor_map(device::cuda::TensorMap map);
   // "dim0", of type idx.
   std::string size(const sym::Node& symbol);
+  // The size has this name from now on, and is no parameter.
+  void name_size(const sym::Node& symbol, const std::string& name);
 
   // Functions of the prelude that are used, more functions by name, and definitions that follow both.
   void need(const StepEmitter& emitter);
@@ -45,6 +48,7 @@ class CudaArguments {
   std::set<int> written_, read_;
   std::vector<device::cuda::TensorMap> maps_;
   std::vector<Expr> params_;
+  std::vector<std::pair<Expr, std::string>> named_sizes_;
   Expr scratch_bytes_ = 0, counters_ = 0;
   std::set<std::string> functions_;
   std::map<std::string, std::string> helpers_;
@@ -67,6 +71,9 @@ class CudaWriter {
   // `name`: of this body among those of the kernel.
   CudaWriter(CudaPlan plan, CudaArguments& arguments, std::string name = "");
 
+  // What the kernel calls its block's number and a buffer's memory instead, from now on.
+  void use_block(const std::string& name) { block_ = name; }
+  void use_pointer(int buffer, const std::string& name) { named_pointers_[buffer] = name; }
   // Statements of a whole kernel.
   std::string kernel_body();
   // Statements for one vector (plan.vector neighbours), whose variables are in scope by their names; the value of Accumulate at
@@ -143,14 +150,15 @@ class CudaWriter {
   StepEmitter e_;
   std::string vector_text_;  // what the vector variable is printed as
   std::string guard_;        // of all stores
-  bool at_edge_ = false;     // what is written takes one of the elements at the ends of an unaligned row
+  std::string valid_;        // the same, for the whole of the kernel
+  std::string block_ = "(idx)blockIdx.x";
+  bool at_edge_ = false;  // what is written takes one of the elements at the ends of an unaligned row
   std::string folds_;
   std::vector<bool> rounded_;                   // steps whose values are rounded to halves before they are used otherwise
   std::set<int> declared_;                      // reductions and scans whose fold is in folds_
   CudaEarly *near_ = nullptr, *far_ = nullptr;  // of points()
   std::string carried_;
-  int row_buffer_ = -1;  // what is printed as row_name_
-  std::string row_name_;
+  std::map<int, std::string> named_pointers_;
 };
 
 }  // namespace toroid::codegen

@@ -72,7 +72,8 @@ void Captured::record(size_t segment, const Memory& memory, const std::vector<St
         std::find(settled_.begin(), settled_.end(), place) == settled_.end())
       settled_.push_back(place);
   };
-  auto recording = make_recording(plan_.device);
+  const auto record = std::find_if(plan_.buffers.begin(), plan_.buffers.end(), [](auto& b) { return b.role == BufferRole::Faults; });
+  auto recording = make_recording(plan_.device, record == plan_.buffers.end() ? -1 : static_cast<int>(record - plan_.buffers.begin()));
   const bool may_spread = plan_.device.is_cuda() && is_repeatable();
   std::vector<std::vector<Touched>> touched;
   recording->record([&] {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/index_fault.h"
 #include "device/cpu/launch.h"
 #include "exec/record/gpu_recording.h"
 
@@ -12,6 +13,7 @@ namespace {
 // Replayed one after the other, with no host work between kernels.
 class CpuRecording : public Recording {
  public:
+  explicit CpuRecording(int faults) : faults_(faults) {}
   void record(const std::function<void()>& steps) override {
     steps();
     entries_.shrink_to_fit();
@@ -34,6 +36,7 @@ class CpuRecording : public Recording {
   };
   using Patch = std::pair<size_t, int>;  // position in bufs_, buffer of the plan
 
+  int faults_;
   std::vector<Entry> entries_;
   std::vector<void*> bufs_;
   std::vector<Patch> patches_;
@@ -60,18 +63,20 @@ int64_t CpuRecording::replay(std::span<void* const> at) {
     changed += bufs_[position] != now;
     bufs_[position] = now;
   }
+  const auto* fault = faults_ < 0 ? nullptr : static_cast<const IndexFault*>(at[static_cast<size_t>(faults_)]);
   for (Entry& e : entries_) {
     e.launch.bufs = bufs_.data() + e.bufs;
     device::cpu::run(e.launch);
+    if (fault && fault->state != IndexFault::kNone) break;
   }
   return changed;
 }
 
 }  // namespace
 
-std::unique_ptr<Recording> make_recording(const Device& device) {
+std::unique_ptr<Recording> make_recording(const Device& device, int faults) {
   if (device.is_cuda()) return std::make_unique<GpuRecording>(device::cuda::gpu(device.index));
-  return std::make_unique<CpuRecording>();
+  return std::make_unique<CpuRecording>(faults);
 }
 
 int64_t forecast_recording(const Device& device, size_t launches, size_t pointers, size_t moving) {

@@ -33,7 +33,9 @@ class Recording {
   // Memory that the recording takes; on a GPU that of the device.
   virtual int64_t bytes() const = 0;
 };
-std::unique_ptr<Recording> make_recording(const Device& device);
+// faults: the plan's buffer of that role, or -1. On the CPU a replay ends behind a launch that leaves a failure there, so that none updates
+// what the caller keeps; on a GPU kernels look for themselves.
+std::unique_ptr<Recording> make_recording(const Device& device, int faults = -1);
 
 // What bytes() will be: of so many launches with so many pointers and moving pointers. On a GPU an estimate, from what earlier recordings
 // took.

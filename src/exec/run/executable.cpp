@@ -7,7 +7,6 @@
 #include "exec/record/manual_capture.h"
 #include "exec/run/names.h"
 #include "exec/run/run.h"
-#include "exec/run/whole_writes.h"
 
 namespace toroid::exec {
 
@@ -27,9 +26,9 @@ Executable::Executable(Plan plan, Loaded loaded, bool is_block) : plan_(std::mov
     const InputPlan& in = plan_.inputs[i];
     if (in.user >= 0) user_inputs_.push_back(i);
     users_ = std::max(users_, static_cast<size_t>(in.user + 1));
+    writes_users_ = writes_users_ || (in.mutated && in.user >= 0);
     stateful_ = stateful_ || (in.mutated && in.user < 0);
   }
-  in_place_ = whole_writes(plan_);
   if (plan_.record) recorder_ = std::make_unique<Recorder>(plan_, !is_block);
   make_blocks();
 }

@@ -67,7 +67,6 @@ class Executable {
   void place_buffers(std::span<const Tensor> arguments, std::span<const Tensor> into, const Captured* recorded, Run& run);
   void prepare_workspace(Run& run) const;
   void place_inputs(std::span<const Tensor> arguments, Run& run);
-  void place_writes(std::span<const Tensor> arguments, Workspace& memory) const;
   void place_results(std::span<const Tensor> into, const Captured* recorded, Run& run);
   Tensor result(size_t output, const Run& run) const;
   std::vector<Tensor> collect(std::span<const Tensor> arguments, const Run& run);
@@ -108,6 +107,7 @@ class Executable {
   int faults_ = -1;           // the buffer of role Faults
   std::vector<bool> checks_;  // of each step: whether it takes that
   bool stateful_ = false;
+  bool writes_users_ = false;                        // steps write inputs that come with a call
   std::unique_ptr<Recorder> recorder_;               // null: calls are not recorded
   std::mutex mutex_;                                 // of the three below
   std::vector<std::shared_ptr<const Bound>> bound_;  // most recent last
@@ -121,7 +121,6 @@ class Executable {
   Observer observer_;
   std::unique_ptr<const Names> names_;  // null: the option nvtx was off
   bool watched_ = false;                // either of the two
-  std::vector<bool> in_place_;          // see whole_writes.h
 };
 
 }  // namespace toroid::exec

@@ -6,7 +6,6 @@
 #include "exec/record/manual_capture.h"
 #include "exec/run/executable.h"
 #include "exec/run/run.h"
-#include "exec/run/whole_writes.h"
 #include "tensor/random_state.h"
 
 namespace toroid::exec {
@@ -35,9 +34,7 @@ Tensor laid_out(const Tensor& t, const InputPlan& in, const std::vector<int64_t>
   if (lies_as_taken(t, in, want)) return t;
   if (in.type.strides.empty()) {
     if (is_aligned(t)) return mutant(Mutant::IgnoredStrides) ? t : t.contiguous();
-    Tensor out = Tensor::empty(t.sizes(), t.dtype(), t.device());
-    copy_elements(t, out);
-    return out;
+    return copy_of(t);
   }
   if (t.numel() == 0) return t;
   bool repeats = false;
@@ -59,7 +56,42 @@ Tensor laid_out(const Tensor& t, const InputPlan& in, const std::vector<int64_t>
   return out;
 }
 
+// The bytes from the first element of t to the last one.
+struct Extent {
+  const std::byte *begin, *end;
+  size_t tensor;
+};
+
+Extent extent_of(const Tensor& t, size_t number) {
+  int64_t lo = 0, hi = 0;
+  for (size_t d = 0; d < t.sizes().size(); ++d) (t.strides()[d] < 0 ? lo : hi) += (t.sizes()[d] - 1) * t.strides()[d];
+  const auto width = static_cast<int64_t>(size_of(t.dtype()));
+  return {t.raw_data() + lo * width, t.raw_data() + (hi + 1) * width, number};
+}
+
+// Of each tensor, whether bytes of it are another's, too.
+std::vector<bool> overlaps_among(std::span<const Tensor> tensors) {
+  std::vector<Extent> extents;
+  for (size_t i = 0; i < tensors.size(); ++i)
+    if (tensors[i].defined() && tensors[i].numel() > 0) extents.push_back(extent_of(tensors[i], i));
+  std::sort(extents.begin(), extents.end(), [](auto& a, auto& b) { return a.begin < b.begin; });
+  std::vector<bool> out(tensors.size(), false);
+  const std::byte* end = nullptr;  // of all before
+  for (size_t k = 0; k < extents.size(); ++k) {
+    const bool next = k + 1 < extents.size() && extents[k + 1].begin < extents[k].end;
+    out[extents[k].tensor] = next || (end && extents[k].begin < end);
+    end = std::max(end, extents[k].end);
+  }
+  return out;
+}
+
 }  // namespace
+
+Tensor copy_of(const Tensor& t) {
+  Tensor out = Tensor::empty(t.sizes(), t.dtype(), t.device());
+  copy_elements(t, out);
+  return out;
+}
 
 void Executable::fix() {
   std::vector<bool> in_place(plan_.inputs.size(), false);
@@ -86,7 +118,6 @@ void Executable::fix() {
 void Executable::place_buffers(std::span<const Tensor> arguments, std::span<const Tensor> into, const Captured* recorded, Run& run) {
   prepare_workspace(run);
   place_inputs(arguments, run);
-  place_writes(arguments, run.memory);
   if (!run.late) place_results(into, recorded, run);
 }
 
@@ -105,7 +136,9 @@ void Executable::prepare_workspace(Run& run) const {
   if (faults_ >= 0) memory.at[static_cast<size_t>(faults_)] = memory.faults->at();
 }
 
+// Inputs that steps write are copies where they lie in memory of others, which are read as they were given.
 void Executable::place_inputs(std::span<const Tensor> arguments, Run& run) {
+  const std::vector<bool> overlaps = writes_users_ ? overlaps_among(arguments) : std::vector<bool>();
   for (size_t i : fixed_.inputs) {
     const InputPlan& in = plan_.inputs[i];
     Tensor placed;
@@ -115,21 +148,11 @@ void Executable::place_inputs(std::span<const Tensor> arguments, Run& run) {
     } else {
       const Tensor& given = input_tensor(i, arguments);
       placed = laid_out(given, in, run.bound.input_strides[i]);
+      if (in.mutated && in.user >= 0 && overlaps[static_cast<size_t>(in.user)] && in.type.strides.empty() && placed.impl() == given.impl())
+        placed = copy_of(given);
       if (recorder_ && placed.impl() != given.impl()) recorder_->count(Count::InputCopies);
     }
     run.memory.hold(static_cast<size_t>(in.buffer), std::move(placed));
-  }
-}
-
-// Results that take the place of an input's contents, in its memory where that can be.
-void Executable::place_writes(std::span<const Tensor> arguments, Workspace& memory) const {
-  for (size_t i : fixed_.outputs) {
-    const OutputPlan& o = plan_.outputs[i];
-    if (!in_place_[i]) continue;
-    const auto input = static_cast<size_t>(o.mutates);
-    const Tensor& target = input_tensor(input, arguments);
-    const bool is_there = memory.at[static_cast<size_t>(plan_.inputs[input].buffer)] == target.raw_data() && target.is_contiguous();
-    if (is_there && !overlaps_another(target, arguments)) memory.hold(static_cast<size_t>(o.buffer), target);
   }
 }
 

@@ -14,4 +14,7 @@ struct Run {
   LateSizes* late;           // null: all sizes were known beforehand
 };
 
+// A row-major tensor of its own with the same elements.
+Tensor copy_of(const Tensor& t);
+
 }  // namespace toroid::exec

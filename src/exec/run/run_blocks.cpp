@@ -9,12 +9,6 @@
 namespace toroid::exec {
 namespace {
 
-Tensor copy_of(const Tensor& t) {
-  Tensor out = Tensor::empty(t.sizes(), t.dtype(), t.device());
-  copy_elements(t, out);
-  return out;
-}
-
 Tensor slice_of(const Tensor& t, int64_t index) {
   return t.as_strided(std::span(t.sizes()).subspan(1), std::span(t.strides()).subspan(1), index * t.strides()[0]);
 }

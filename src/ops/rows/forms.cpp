@@ -74,6 +74,16 @@ std::vector<Tensor> index_list(int64_t dim, const Tensor& index) {
   return list;
 }
 
+Arg<Tensor> degrees_of_freedom(const Expr& n, double correction, DType dtype) {
+  if (n.is_const()) return std::max(0.0, static_cast<double>(n.constant()) - correction);
+  return call1("clamp_min", {sub(cast_to(view(iota(1, n), {}), dtype), correction), num(0)});
+}
+
+double correction_of(const CallReader& c) {
+  if (c.op().schema.find("unbiased") >= 0) return c.flag("unbiased") ? 1 : 0;
+  return c.has("correction") ? c.real("correction") : 1;
+}
+
 Tensor checked_index(const CallReader& c, const Tensor& index, const Expr& size, int64_t dim, bool wraps) {
   if (!is_int(index.dtype())) return index;  // who takes it says what it must be
   return call1("_check_index", {index, size, c.op().name.substr(0, c.op().name.find('.')), num(dim), wraps});

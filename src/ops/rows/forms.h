@@ -75,6 +75,10 @@ Tensor amin(const Tensor& t, const std::vector<int64_t>& dims, bool keepdim);
 Tensor amax_or_lowest(const Tensor& t, const std::vector<int64_t>& dims, bool keepdim);
 // Number of elements that a reduction over `dims` of t joins.
 Expr count_of(const Tensor& t, const std::vector<int64_t>& dims);
+// What the sum of n squared differences from a mean is divided by: n - correction, and not less than 0.
+Arg<Tensor> degrees_of_freedom(const Expr& n, double correction, DType dtype);
+// The correction of a variance: its parameter, or 1; unbiased says 1 or 0.
+double correction_of(const CallReader& c);
 
 // A composite's operand of indices into a dimension of `size`, made I64 and looked at when it is used: an index out of range is a UserError
 // that names the composite. wraps: negative ones count from the end, and come back as what they stand for. dim: -1 for all elements.

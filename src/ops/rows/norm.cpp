@@ -18,11 +18,10 @@ struct Statistics {
 Statistics normalise(const Tensor& input, const Sizes& dims, double eps) {
   Statistics s;
   s.x = cast(input, compute_type(input.dtype()));
-  s.mean = mean(s.x, dims, true);
-  Tensor centred = sub(s.x, s.mean);
-  s.var = mean(mul(centred, centred), dims, true);
+  const auto moments = call("var_mean.correction", {s.x, dims, Expr(0), true});
+  s.var = moments[0], s.mean = moments[1];
   s.rstd = rsqrt(add(s.var, eps));
-  s.normal = mul(centred, s.rstd);
+  s.normal = mul(sub(s.x, s.mean), s.rstd);
   return s;
 }
 

@@ -203,6 +203,21 @@ std::vector<Tensor> max_unpool(const CallReader& c) {
   return {scatter_spatial(c, x, c.tensor("indices"), sizes, kSpatial, false)};
 }
 
+// Of a tensor with an element for each window of dimension d: for each input element the window that begins `back` windows before the last
+// one that may hold it; `none` where there is no such window.
+Tensor window_of_each(Tensor t, const Pool& p, size_t d, int64_t back, const Operand& none) {
+  const int64_t dim = p.lead + static_cast<int64_t>(d), stride = p.stride[d], left = back * stride - p.padding[d];
+  if (stride > 1) {
+    Sizes sizes = sizes_of(t), repeated = sizes;
+    repeated.insert(repeated.begin() + dim + 1, Expr(stride));
+    sizes[static_cast<size_t>(dim)] = p.out[d] * Expr(stride);
+    t = reshape(call1("expand", {call1("unsqueeze", {t, Expr(dim + 1)}), repeated}), sizes);
+  }
+  Sizes pad{Expr(left), p.in[d] - p.out[d] * Expr(stride) - Expr(left)};
+  for (int64_t k = dim + 1; k < t.dim(); ++k) pad.insert(pad.begin(), {Expr(0), Expr(0)});
+  return call1("constant_pad_nd", {t, pad, none});
+}
+
 template <size_t kSpatial>
 void add_rows_for(Table& t) {
   std::string n = std::to_string(kSpatial), list = "int[" + n + "] ";
@@ -223,6 +238,28 @@ void add_rows_for(Table& t) {
 }
 
 }  // namespace
+
+Tensor max_pool_gradient(const CallReader& c, const Tensor& gradient, const Tensor& indices, size_t spatial) {
+  const Pool p = read_pool(c, spatial);
+  const Tensor own = reshape(arange(product_of(p.in)), p.in);
+  Tensor sum;
+  std::vector<int64_t> back(spatial, 0);
+  for (bool more = true; more;) {
+    Tensor g = gradient, at = indices;
+    for (size_t d = 0; d < spatial; ++d) {
+      g = window_of_each(g, p, d, back[d], Expr(0));
+      at = window_of_each(at, p, d, back[d], Expr(-1));
+    }
+    const Tensor part = call1("where.ScalarOther", {call1("eq.Tensor", {at, own}), g, Expr(0)});
+    sum = sum.defined() ? add(sum, part) : part;
+    more = false;
+    for (size_t d = spatial; d-- > 0 && !more;) {
+      more = (back[d] + 1) * p.stride[d] < p.span(d);
+      back[d] = more ? back[d] + 1 : 0;
+    }
+  }
+  return sum;
+}
 
 void add_pool_rows(Table& t) {
   add_rows_for<1>(t);

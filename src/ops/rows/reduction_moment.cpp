@@ -36,19 +36,9 @@ Moments moments(const Tensor& self, const Dims& dims, double correction, bool ke
   Tensor x = cast_to(self, compute_type(self.dtype()));
   Tensor center = mean_of(x, dims, true), d = sub(x, center);
   Tensor squares = sum(mul(d, d), dims, keep);
-  Expr n = count_of(x, dims);
-  Arg<Tensor> divisor;
-  if (n.is_const())
-    divisor = std::max(0.0, static_cast<double>(n.constant()) - correction);
-  else
-    divisor = call1("clamp_min", {sub(cast_to(view(iota(1, n), {}), x.dtype()), correction), num(0)});
-  return {div(squares, divisor), keep ? center : mean_of(x, dims, false)};
+  return {div(squares, degrees_of_freedom(count_of(x, dims), correction, x.dtype())), keep ? center : mean_of(x, dims, false)};
 }
 
-double correction_of(const CallReader& c) {
-  if (c.op().schema.find("unbiased") >= 0) return c.flag("unbiased") ? 1 : 0;
-  return c.has("correction") ? c.real("correction") : 1;
-}
 Moments moments_of(const CallReader& c) {
   Tensor self = c.tensor("self");
   TOROID_USER_CHECK(is_float(self.dtype()) || is_complex(self.dtype()), "{}: elements must be floats, they are {}", c.op().name,
