@@ -17,8 +17,7 @@ using distributed::Kind;
 using distributed::ReduceOp;
 using ops::call1;
 
-constexpr int64_t kMostFolded = 16;          // ranks whose elements one kernel folds
-constexpr int64_t kWholeBytes = int64_t{8} << 10;  // up to which all ranks fold all by default
+constexpr int64_t kMostFolded = 16;  // ranks whose elements one kernel folds
 constexpr int64_t kSplitBytes[] = {int64_t{8} << 10, int64_t{128} << 10, int64_t{2} << 20};
 constexpr int64_t kTopBytes = int64_t{16} << 20;
 
@@ -73,6 +72,12 @@ Tensor gathered(const Reduction& r, const Tensor& x) {
   return call1("_c10d_functional.all_gather_into_tensor", {x, Expr(r.ranks), r.group});
 }
 
+// As the group does it by itself, which nothing is fused into.
+Tensor by_group(const Reduction& r, const Tensor& x, Order) {
+  static constexpr std::string_view kName = "_c10d_functional.all_reduce";
+  return call1(kName, {x, std::string(name_of(r.op)), r.group});
+}
+
 // Each rank takes all inputs whole, and folds them.
 Tensor one_shot(const Reduction& r, const Tensor& x, Order order) {
   const Tensor all = gathered(r, reshape(x, {r.numel}));
@@ -90,38 +95,29 @@ Tensor two_shot(const Reduction& r, const Tensor& x, Order order) {
   return reshape(call1("slice.Tensor", {all, Expr(0), Expr(0), r.numel, Expr(1)}), r.sizes);
 }
 
-// A way to compute an all_reduce. An engine for other devices adds rows: what they run on, and whether a device graph may hold them.
+// A way to compute an all_reduce. The one that is taken without tuning is the first.
 struct Way {
   const char* name;
   Order order;
-  bool on_cpu, on_cuda;
-  bool in_graphs;  // of a device
   Tensor (*make)(const Reduction& r, const Tensor& x, Order order);
 };
 constexpr Way kWays[] = {
-    {"one_shot", Order::Ranks, true, true, false, one_shot},
-    {"two_shot", Order::Ranks, true, true, false, two_shot},
-    {"one_shot_pairs", Order::Pairs, true, true, false, one_shot},
-    {"two_shot_pairs", Order::Pairs, true, true, false, two_shot},
+    {"group", Order::Ranks, by_group},           {"one_shot", Order::Ranks, one_shot},       {"two_shot", Order::Ranks, two_shot},
+    {"one_shot_pairs", Order::Pairs, one_shot}, {"two_shot_pairs", Order::Pairs, two_shot},
 };
 
-// The one that is taken without tuning is the first.
-std::vector<const Way*> ways_for(const Reduction& r, const LowerOptions& options, const Device& device) {
-  const bool any = options.options.get(options::kCollectiveOrder) == "any";
-  const Expr bytes = r.numel * Expr(static_cast<int64_t>(size_of(r.dtype)));
-  const bool whole = r.ranks == 2 || (bytes.is_const() && bytes.constant() <= kWholeBytes);
+// Pairs are another order from three ranks on, of what rounds.
+std::vector<const Way*> ways_for(const Reduction& r, const LowerOptions& options) {
+  const bool any = options.options.get(options::kCollectiveOrder) == "any" && r.ranks > 2;
   std::vector<const Way*> out;
   for (auto& w : kWays)
-    if ((w.order == Order::Ranks || any) && (device.is_cuda() ? w.on_cuda : w.on_cpu)) out.push_back(&w);
-  std::stable_sort(out.begin(), out.end(), [&](auto* a, auto* b) {
-    const auto later = [&](const Way& w) { return (w.order != Order::Ranks) * 2 + ((w.make == one_shot) != whole); };
-    return later(*a) < later(*b);
-  });
+    if (w.order == Order::Ranks || any) out.push_back(&w);
   return out;
 }
 
 program::Alternative alternative(const graph::Graph& around, const graph::Node& n, const Reduction& r, const Way& way,
-                                 const TensorType& type, const LowerOptions& options) {
+                                 const TensorType& type, LowerOptions options) {
+  options.options.set(Mode::Default);  // what is called within has no ways of its own
   auto g = std::make_unique<graph::Graph>();
   g->name = way.name;
   g->symbols = around.symbols;
@@ -176,14 +172,15 @@ bool Lowering::lower_reduction_ways(const graph::Node& n) {
   const Reduction r{type.dtype, distributed::reduce_op_from_name(args.text("reduce_op")), args.text("group_name"),
                     ranks_of(args.text("group_name")), type.numel(), type.sizes};
   const bool empty = r.numel.is_const() && r.numel.constant() == 0;
-  if (!options_.composes() || is_complex(r.dtype) || r.ranks < 2 || r.ranks > kMostFolded || empty) return false;
+  const bool tuned = tunes(options_.options.mode()) && options_.composes() && !facts().device.is_cuda();
+  if (!tuned || is_complex(r.dtype) || r.ranks < 2 || r.ranks > kMostFolded || empty) return false;
   program::Open open;
   open.name = n.op->name;
   open.op = n.op;
   open.inputs.push_back(custom_operand(args.input()));
   TensorType held{r.dtype, r.sizes, open.inputs[0].memory.strides};
   if (is_dense({open.inputs[0].memory.buffer, 0, held.strides}, held.sizes)) held.strides.clear();
-  for (const Way* way : ways_for(r, options_, facts().device)) open.alternatives.push_back(alternative(graph_, n, r, *way, held, options_));
+  for (const Way* way : ways_for(r, options_)) open.alternatives.push_back(alternative(graph_, n, r, *way, held, options_));
   if (!r.numel.is_const()) {
     const auto bytes = static_cast<int64_t>(size_of(r.dtype));
     open.size = r.numel;

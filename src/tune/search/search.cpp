@@ -213,7 +213,7 @@ class Tuning {
     for (RegionSearch* s : order)
       if (auto winner = s->known_winner()) {
         winners.push_back(std::move(winner));
-        now.push_back({pipeline_.target->facts().key, s->region().key.hex(), s->texts(), "", s->region().label});
+        now.push_back({pipeline_.target->facts().key, s->problem(), s->texts(), "", s->region().label});
       }
     precompile(winners, options_.workers);
     for (size_t i = 0; i < winners.size(); ++i) {
