@@ -37,7 +37,7 @@ RegionSearch::RegionSearch(const Region& region, SharedSearch& shared)
       equal_{&region},
       refusal_(region.refusal) {
   group_ = meeting_group(region.program, refusal_);
-  problem_ = region.key.hex() + (group_ ? " " + group_->engine() : "");
+  problem_ = region.key.hex() + (group_ ? "-" + group_->engine() : "");
   report_.label = region.label, report_.key = region.key;
 }
 
