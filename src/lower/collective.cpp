@@ -106,9 +106,9 @@ constexpr Way kWays[] = {
     {"one_shot_pairs", Order::Pairs, one_shot}, {"two_shot_pairs", Order::Pairs, two_shot},
 };
 
-// Pairs are another order from three ranks on, of what rounds.
+// Pairs are another order from four ranks on, of what rounds.
 std::vector<const Way*> ways_for(const Reduction& r, const LowerOptions& options) {
-  const bool any = options.options.get(options::kCollectiveOrder) == "any" && r.ranks > 2;
+  const bool any = options.options.get(options::kCollectiveOrder) == "any" && r.ranks > 3;
   std::vector<const Way*> out;
   for (auto& w : kWays)
     if (w.order == Order::Ranks || any) out.push_back(&w);

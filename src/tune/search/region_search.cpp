@@ -368,7 +368,7 @@ void RegionSearch::take(const Verdict& v, const Left& left) {
   const std::vector<Measured> results = results_of(candidates_);
   const size_t winner = fused_enough(candidates_, When::Now, timed[v.winner], terms_);
   add_rows(results);
-  bool left_open = is_left_open(v);
+  bool left_open = !group_ && is_left_open(v);  // ranks have so much time for a decision, and no more another time
   report_.winner = winner;
   report_.source = region_.sizes.empty() ? "timed" : "timed at " + exec::to_string(region_.sizes);
   if (!judged_.empty()) report_.source += "; " + judged_;
