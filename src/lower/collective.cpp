@@ -117,7 +117,9 @@ std::vector<const Way*> ways_for(const Reduction& r, const LowerOptions& options
 
 program::Alternative alternative(const graph::Graph& around, const graph::Node& n, const Reduction& r, const Way& way,
                                  const TensorType& type, LowerOptions options) {
-  options.options.set(Mode::Default);  // what is called within has no ways of its own
+  // What is called within has no ways of its own, here and where it becomes a block that is compiled by itself.
+  const program::OptionValues untuned = {{"mode", std::string(name_of(Mode::Default))}};
+  options.options = options.options.with(untuned);
   auto g = std::make_unique<graph::Graph>();
   g->name = way.name;
   g->symbols = around.symbols;
@@ -134,7 +136,8 @@ program::Alternative alternative(const graph::Graph& around, const graph::Node& 
   out.name = way.name;
   out.program = std::make_shared<const program::Program>(lower(*g, options));
   out.graph = std::move(g);
-  out.key = program::content_key(*out.program, {});
+  out.options = untuned;
+  out.key = program::content_key(*out.program, out.options);
   return out;
 }
 
