@@ -205,6 +205,7 @@ bool Lowering::lower_reduction_ways(const graph::Node& n) {
 
 void Lowering::lower_collective(const graph::Node& n) {
   const Arguments args{n};
+  if (is_complex(args.input()->type.dtype)) return lower_extern(n);  // no loop makes them dense
   program::Collective c;
   c.kind = kind_of(n);
   if (c.kind == Kind::AllReduce && lower_reduction_ways(n)) return;

@@ -57,7 +57,12 @@ bool meets(const Node& n, std::set<std::string>* groups) {
   if (auto* open = std::get_if<Open>(&n.problem))
     for (auto& a : open->alternatives)
       for (auto& inner : a.program->nodes) found = meets(inner, groups) || found;
-  if (auto* call = std::get_if<Extern>(&n.problem))
+  const auto* call = std::get_if<Extern>(&n.problem);
+  if (call && call->op->collective) {
+    if (groups) groups->insert(std::get<std::string>(call->args[static_cast<size_t>(call->op->schema.find("group_name"))]));
+    return true;
+  }
+  if (call)
     for (auto& block : call->blocks) found = meets(*block, groups) || found;
   return found;
 }
