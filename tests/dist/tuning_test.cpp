@@ -154,6 +154,25 @@ TEST(TuneRanks, ImplementationsOfOneOrderHaveTheSameBits) {
   }
 }
 
+// What has no collective in it is computed alike, too: equal inputs give equal bits.
+TEST(TuneRanks, ChooseTheSameForProductsBesideIt) {
+  Found found;
+  run_local(3, [&] {
+    const Tensor x = input_of(0, {96, 128}, DType::F32), w = input_of(1, {128, 160}, DType::F32);
+    auto config = tuned();
+    config.options["tune_region_ms"] = "20";
+    auto fast = compile([](const Tensor& a, const Tensor& b) { return distributed::all_reduce(relu(matmul(a, b))); }, config);
+    fast(x, w);
+  });
+  const TuneResult first = found.at(0);
+  EXPECT_EQ(first.parts.size(), 2u);
+  for (int r : {1, 2}) {
+    const TuneResult other = found.at(r);
+    ASSERT_EQ(other.parts.size(), first.parts.size());
+    for (size_t i = 0; i < first.parts.size(); ++i) EXPECT_EQ(other.parts[i].chosen, first.parts[i].chosen) << first.parts[i].label;
+  }
+}
+
 // Sums and averages are not implementations of one operation.
 TEST(TuneRanks, RefuseWhatIsNotTheSameFunction) {
   auto op = custom_op("distributed_test::reduced", [](const Tensor& x) { return distributed::all_reduce(x, "sum"); });

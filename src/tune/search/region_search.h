@@ -74,6 +74,11 @@ class RegionSearch {
   // The default, though it lost.
   void put_back();
 
+  // Whose ranks meet in it, and decide together; null: none.
+  distributed::Group* group() const { return group_; }
+  // Another rank's choice in place of its own. False where it is none here.
+  bool follow(const std::string& choice);
+
  private:
   // region_recall.cpp: what is known before anything is timed.
   bool has_choice(const std::string& text);
@@ -135,5 +140,9 @@ class RegionSearch {
   bool default_unsure_ = false;  // a worker had no time for the reference
   bool decided_ = false;
 };
+
+// Where ranks have tuned together, regions without collectives are computed as rank 0 does, too, as far as it has them: equal inputs give
+// equal bits on all ranks. UserError on all where one cannot.
+void follow_first(distributed::Group& group, const std::vector<RegionSearch*>& order);
 
 }  // namespace toroid::tune

@@ -3,6 +3,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
+#include <sstream>
 
 #include "base/check.h"
 #include "dist/agree.h"
@@ -40,6 +42,37 @@ void RegionSearch::agree_on_known(size_t listed) {
   const RegionReport before = std::exchange(report_, {});
   report_.label = before.label, report_.key = before.key;
   report_.originals = before.originals, report_.fused = before.fused, report_.unwanted = before.unwanted, report_.untried = before.untried;
+}
+
+bool RegionSearch::follow(const std::string& choice) {
+  if (choice == to_string(choice_)) return true;
+  const auto at = find(candidates_, choice);
+  if (!at) return false;
+  choice_ = candidates_[*at].caller->choice();
+  report_.source += "; by the choice of rank 0";
+  report_.winner = *at;
+  report_.kernels = candidates_[*at].caller->name_kernels();
+  report_.ratio = *at < report_.rows.size() && report_.rows[*at].measured.ratio > 0 ? report_.rows[*at].measured.ratio : 1;
+  note();
+  return true;
+}
+
+void follow_first(distributed::Group& group, const std::vector<RegionSearch*>& order) {
+  std::string own;  // a line each
+  for (RegionSearch* s : order)
+    if (!s->group()) own += s->region().key.hex() + " " + to_string(s->choice()) + "\n";
+  const std::string first = distributed::all_gather_object(group, own, "the choices of regions without collectives")[0];
+  std::map<std::string, std::string> wanted;
+  std::istringstream lines(first);
+  for (std::string line; std::getline(lines, line);)
+    if (const size_t space = line.find(' '); space != line.npos) wanted.emplace(line.substr(0, space), line.substr(space + 1));
+  std::string problem;
+  for (RegionSearch* s : order)
+    if (const auto at = wanted.find(s->region().key.hex()); !s->group() && at != wanted.end() && !s->follow(at->second))
+      problem = fmt::format("it has no choice \"{}\" for {}, which rank 0 has made", at->second, s->region().label);
+  const auto all = distributed::all_gather_object(group, problem, "the choices of regions without collectives");
+  for (size_t r = 0; r < all.size(); ++r)
+    TOROID_USER_CHECK(all[r].empty(), "group \"{}\": the ranks cannot compute alike: rank {}: {}", group.name(), r, all[r]);
 }
 
 // Every number that the verdict is made of is one of all ranks.
