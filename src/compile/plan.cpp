@@ -239,7 +239,8 @@ class Planner {
     const auto* meet = std::get_if<program::Collective>(&n.problem);
     exec::HostCall call = meet ? collective_call(*meet) : host_call(std::get<program::Extern>(n.problem));
     if (job_.setup.device.is_cuda())
-      log(Artifact::Perf, fmt::format("{} of {} has no kernel for a GPU and runs on copies in the host's memory", call.name, program_.name));
+      log(Artifact::Perf,
+          fmt::format("{} of {} has no kernel for a GPU and runs on copies in the host's memory", call.name, program_.name));
     return call;
   }
 

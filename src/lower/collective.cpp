@@ -60,8 +60,7 @@ Tensor folded(const Reduction& r, const Tensor& rows, Order order) {
   const char* step = step_of(r.op, is_bool(r.dtype));
   if (order == Order::Pairs)
     for (; parts.size() > 2; parts.resize((parts.size() + 1) / 2))
-      for (size_t i = 0; i < parts.size(); i += 2)
-        parts[i / 2] = i + 1 < parts.size() ? call1(step, {parts[i], parts[i + 1]}) : parts[i];
+      for (size_t i = 0; i < parts.size(); i += 2) parts[i / 2] = i + 1 < parts.size() ? call1(step, {parts[i], parts[i + 1]}) : parts[i];
   Tensor all = parts[0];
   for (size_t i = 1; i < parts.size(); ++i) all = call1(step, {all, parts[i]});
   if (r.op == ReduceOp::Avg) all = call1("div.Tensor", {all, static_cast<double>(r.ranks)});
@@ -102,7 +101,7 @@ struct Way {
   Tensor (*make)(const Reduction& r, const Tensor& x, Order order);
 };
 constexpr Way kWays[] = {
-    {"group", Order::Ranks, by_group},           {"one_shot", Order::Ranks, one_shot},       {"two_shot", Order::Ranks, two_shot},
+    {"group", Order::Ranks, by_group},          {"one_shot", Order::Ranks, one_shot},       {"two_shot", Order::Ranks, two_shot},
     {"one_shot_pairs", Order::Pairs, one_shot}, {"two_shot_pairs", Order::Pairs, two_shot},
 };
 
@@ -172,8 +171,12 @@ Kind kind_of(const graph::Node& n) {
 bool Lowering::lower_reduction_ways(const graph::Node& n) {
   const Arguments args{n};
   const TensorType& type = args.input()->type;
-  const Reduction r{type.dtype, distributed::reduce_op_from_name(args.text("reduce_op")), args.text("group_name"),
-                    ranks_of(args.text("group_name")), type.numel(), type.sizes};
+  const Reduction r{type.dtype,
+                    distributed::reduce_op_from_name(args.text("reduce_op")),
+                    args.text("group_name"),
+                    ranks_of(args.text("group_name")),
+                    type.numel(),
+                    type.sizes};
   const bool empty = r.numel.is_const() && r.numel.constant() == 0;
   const bool tuned = tunes(options_.options.mode()) && options_.composes() && !facts().device.is_cuda();
   if (!tuned || is_complex(r.dtype) || r.ranks < 2 || r.ranks > kMostFolded || empty) return false;

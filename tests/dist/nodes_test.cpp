@@ -34,7 +34,8 @@ Tensor brought(DType t, int64_t rows, const std::string& group) {
   const int own = distributed::rank();
   Tensor out = Tensor::empty(std::vector<int64_t>{rows, 3}, DType::F64);
   for (int64_t i = 0; i < out.numel(); ++i)
-    out.data<double>()[i] = static_cast<double>((i * 7 + own * 5 + static_cast<int64_t>(group.size())) % (is_bool(t) ? 2 : 13)) / (is_float(t) ? 7 : 1);
+    out.data<double>()[i] =
+        static_cast<double>((i * 7 + own * 5 + static_cast<int64_t>(group.size())) % (is_bool(t) ? 2 : 13)) / (is_float(t) ? 7 : 1);
   return Tensor::of(out.to_vector(), std::vector<int64_t>{rows, 3}, t);
 }
 

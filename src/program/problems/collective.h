@@ -15,11 +15,11 @@ struct Collective {
   distributed::Kind kind = distributed::Kind::AllReduce;
   distributed::ReduceOp op = distributed::ReduceOp::Sum;  // of those that reduce
   std::string group;
-  int64_t ranks = 1;                // of AllGather and ReduceScatter; others are for any number
-  int64_t root = 0;                 // of Broadcast
-  Expr count;                       // of all but AllToAll
-  std::vector<Expr> given, taken;   // of AllToAll: one a rank
-  Operand input, output;            // strides: 1
+  int64_t ranks = 1;               // of AllGather and ReduceScatter; others are for any number
+  int64_t root = 0;                // of Broadcast
+  Expr count;                      // of all but AllToAll
+  std::vector<Expr> given, taken;  // of AllToAll: one a rank
+  Operand input, output;           // strides: 1
 };
 
 // Elements of the operands.

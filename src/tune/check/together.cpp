@@ -127,9 +127,9 @@ class TimedTogether {
   const Device device_;
   distributed::Group& group_;
   const Equivalence equivalence_;
-  std::vector<exec::Symbols> sizes_;          // the first is timed
-  std::vector<std::vector<Tensor>> inputs_;   // at each
-  std::vector<std::vector<Tensor>> wanted_;   // what the default gives for them
+  std::vector<exec::Symbols> sizes_;         // the first is timed
+  std::vector<std::vector<Tensor>> inputs_;  // at each
+  std::vector<std::vector<Tensor>> wanted_;  // what the default gives for them
   std::vector<std::shared_ptr<exec::Executable>> running_;
   std::vector<int> runs_;  // of a sample; 0: not known yet
   double spent_ms_ = 0;

@@ -126,7 +126,7 @@ class RegionSearch {
   const SearchOptions& options_;
   const Terms terms_;
   std::vector<const Region*> equal_;
-  std::string refusal_;                   // why it is not tuned; empty: it is
+  std::string refusal_;                  // why it is not tuned; empty: it is
   distributed::Group* group_ = nullptr;  // whose ranks meet in it
   std::string problem_;
   RegionReport report_;
