@@ -64,11 +64,14 @@ class Choices {
     return true;
   }
 
-  // Whether some launch does the work of all these nodes of the region.
-  static bool has_fused(const program::Program& scheduled, const std::vector<size_t>& set) {
+  // Whether some launch does the work of so many nodes of the region. Where ranks meet in it, of these: the work of a collective is in no
+  // launch, and loops that read it may share one.
+  bool has_fused(const program::Program& scheduled, const std::vector<size_t>& set) const {
+    const bool meets = std::any_of(program_->nodes.begin(), program_->nodes.end(), [](auto& n) { return program::meets(n); });
     return std::any_of(scheduled.nodes.begin(), scheduled.nodes.end(), [&](auto& n) {
-      const std::set<size_t> parts(n.parts.begin(), n.parts.end());
-      return std::includes(parts.begin(), parts.end(), set.begin(), set.end());
+      const std::set<int> parts(n.parts.begin(), n.parts.end());
+      return parts.size() >= set.size() &&
+             (!meets || std::all_of(set.begin(), set.end(), [&](size_t i) { return parts.count(static_cast<int>(i)) > 0; }));
     });
   }
 
