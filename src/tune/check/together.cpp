@@ -45,10 +45,13 @@ class TimedTogether {
     if (!running_[0]) check(0);
     if (!running_[i]) check(i);
     if (runs_[i] == 0) {
-      const double ns = time(*running_[i], 1);
+      const double ns = time(*running_[i], 1);  // no part of what samples take: it warms up
       runs_[i] = static_cast<int>(std::clamp(std::ceil(kLeastUs * 1000 / std::max(ns, 1.0)), 1.0, kMostRuns));
+      return ns;
     }
-    return time(*running_[i], runs_[i]);
+    const double ns = time(*running_[i], runs_[i]);
+    spent_ms_ += ns * runs_[i] * 1e-6;
+    return ns;
   }
   double spent_ms() const { return spent_ms_; }
 
@@ -118,7 +121,6 @@ class TimedTogether {
                 .out = reinterpret_cast<std::byte*>(&slowest),
                 .count = 1,
                 .where = region_.label});
-    spent_ms_ += slowest * 1e-6;
     return slowest / runs;
   }
 
