@@ -23,7 +23,8 @@ struct Together {
   // computes with what callers[0] does, at the region's sizes and at other ones; each rank has inputs of its own. UserError on all ranks,
   // with the rank, where a rank cannot load it, or gets something else. EnvironmentError where the group fails.
   Sample sample;
-  // What samples have taken so far, on the slowest ranks; comparing, loading, and the first one of each candidate, are no part of it. Equal on all ranks.
+  // What samples have taken so far, on the slowest ranks; comparing, loading, and the first one of each candidate, are no part of it. Equal
+  // on all ranks.
   Clock clock;
 };
 Together time_together(const std::vector<std::shared_ptr<ChoiceCaller>>& callers, const Region& region, const Device& device,
