@@ -22,8 +22,8 @@ for ((i = 0; i < runs; ++i, ++seed)); do
   ranks=$((2 + RANDOM % 3))
   kinds=(die break exit throw mismatch sleep)
   kind=${kinds[RANDOM % 6]}
-  # 0 and 1 are those of init, 2 to 13 sums, 14 that of finalize.
-  culprit=$((RANDOM % ranks)) number=$((RANDOM % 15))
+  # 0 is that of init, 1 to 12 sums, 13 that of finalize.
+  culprit=$((RANDOM % ranks)) number=$((RANDOM % 14))
   fault=$kind:$culprit:$number
   [ "$kind" != sleep ] || fault+=:$((RANDOM % 2 * 1500 + 50))
   code=0 begin=$SECONDS

@@ -55,6 +55,11 @@ std::string capture_results(std::string_view value, std::string_view what) {
   return one_of(value, what, kKnown);
 }
 
+std::string collective_order(std::string_view value, std::string_view what) {
+  static constexpr std::string_view kKnown[] = {"ranks", "any"};
+  return one_of(value, what, kKnown);
+}
+
 std::string over_budget(std::string_view value, std::string_view what) {
   static constexpr std::string_view kKnown[] = {"evict", "refuse"};
   return one_of(value, what, kKnown);

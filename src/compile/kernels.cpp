@@ -37,7 +37,7 @@ Kernels generate(Scheduled in, const Job& job, CompileReport& report) {
   program::Program& p = out.program;
   out.constants = constants_of(p);
   for (size_t i = 0; i < p.nodes.size(); ++i)
-    if (const program::Node& n = p.nodes[i]; !n.is_extern() && !n.is_library()) out.texts[i] = job.target->generate(n, p, out.constants);
+    if (const program::Node& n = p.nodes[i]; !n.is_call() && !n.is_library()) out.texts[i] = job.target->generate(n, p, out.constants);
   job.debug.show(Artifact::Kernels, "plan.txt", [&] {
     std::string text;
     for (auto& [node, k] : out.texts) text += k.name + "\n" + k.plan + "\n";

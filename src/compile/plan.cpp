@@ -29,6 +29,30 @@ exec::HostCall host_call(const program::Extern& e) {
   return call;
 }
 
+// A call of the row of that name. The operands are tensors of one dimension.
+exec::HostCall collective_call(const program::Collective& c) {
+  using distributed::Kind;
+  exec::HostCall call;
+  call.name = fmt::format("_c10d_functional.{}", distributed::name_of(c.kind));
+  call.op = graph::find_op(call.name);
+  TOROID_CHECK(call.op, "there is no row {}", call.name);
+  const std::string op(distributed::name_of(c.op));
+  const Expr ranks = c.ranks;
+  if (c.kind == Kind::AllReduce)
+    call.args = {Arg<int>(0), op, c.group};
+  else if (c.kind == Kind::AllGather)
+    call.args = {Arg<int>(0), ranks, c.group};
+  else if (c.kind == Kind::ReduceScatter)
+    call.args = {Arg<int>(0), op, ranks, c.group};
+  else if (c.kind == Kind::AllToAll)
+    call.args = {Arg<int>(0), c.taken, c.given, c.group};
+  else
+    call.args = {Arg<int>(0), Expr(c.root), c.group};
+  call.inputs = {view_of({c.input, {elements_in(c)}})};
+  call.outputs = {view_of({c.output, {elements_out(c)}})};
+  return call;
+}
+
 // Tensors of an argument of control flow that its blocks take.
 std::vector<exec::HostCall::View> operands_of(const program::Extern& e, size_t argument) {
   std::vector<exec::HostCall::View> out;
@@ -161,8 +185,8 @@ class Planner {
     };
     for (auto& [node, k] : kernels_.texts) std::for_each(k.buffers.begin(), k.buffers.end(), use);
     for (auto& n : program_.nodes)
-      if (n.is_extern())
-        for (auto& v : std::get<program::Extern>(n.problem).inputs) use(v.memory.buffer);
+      if (n.is_call())
+        for (int b : program::reads(n)) use(b);
     for (auto& [node, c] : library_calls_) std::for_each(c.buffers.begin(), c.buffers.end(), use);
     for (auto& o : program_.outputs) {
       use(o.buffer);
@@ -211,12 +235,13 @@ class Planner {
     if (const auto control = kernels_.blocks.find(i); control != kernels_.blocks.end())
       return control_step(std::get<program::Extern>(n.problem), plans_of(control->second));
     if (n.is_library()) return library_calls_.at(i);
-    if (!n.is_extern()) return launch(n, kernels_.texts.at(i));
-    const auto& call = std::get<program::Extern>(n.problem);
+    if (!n.is_call()) return launch(n, kernels_.texts.at(i));
+    const auto* meet = std::get_if<program::Collective>(&n.problem);
+    exec::HostCall call = meet ? collective_call(*meet) : host_call(std::get<program::Extern>(n.problem));
     if (job_.setup.device.is_cuda())
       log(Artifact::Perf,
-          fmt::format("{} of {} has no kernel for a GPU and runs on copies in the host's memory", call.op->name, program_.name));
-    return host_call(call);
+          fmt::format("{} of {} has no kernel for a GPU and runs on copies in the host's memory", call.name, program_.name));
+    return call;
   }
 
   std::vector<exec::Block> plans_of(std::vector<Block<Kernels>>& blocks) {

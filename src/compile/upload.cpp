@@ -19,7 +19,7 @@ std::vector<bool> buffers_read(const Kernels& k) {
   };
   for (auto& [node, text] : k.texts) std::for_each(text.buffers.begin(), text.buffers.end(), use);
   for (auto& n : k.program.nodes)
-    if (n.is_extern() || n.is_library())
+    if (n.is_call() || n.is_library())
       for (int b : program::reads(n)) use(b);
   for (auto& o : k.program.outputs) use(o.buffer);
   return out;

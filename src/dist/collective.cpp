@@ -7,10 +7,6 @@
 namespace toroid::distributed {
 namespace {
 
-constexpr std::string_view kKindNames[] = {
-    "all_reduce", "all_gather_into_tensor", "reduce_scatter_tensor", "all_to_all_single", "broadcast", "barrier"};
-constexpr std::string_view kOpNames[] = {"sum", "avg", "min", "max", "product"};
-
 bool reduces(Kind k) { return k == Kind::AllReduce || k == Kind::ReduceScatter; }
 
 // What of two calls must be equal, but for splits.
@@ -24,11 +20,11 @@ std::string said(const Collective& c) { return to_string(c) + (c.where.empty() ?
 
 std::string_view name_of(Kind k) { return kKindNames[static_cast<size_t>(k)]; }
 
-std::string_view name_of(ReduceOp op) { return kOpNames[static_cast<size_t>(op)]; }
+std::string_view name_of(ReduceOp op) { return kReduceOpNames[static_cast<size_t>(op)]; }
 
 ReduceOp reduce_op_from_name(std::string_view name) {
-  for (size_t i = 0; i < std::size(kOpNames); ++i)
-    if (kOpNames[i] == name) return static_cast<ReduceOp>(i);
+  for (size_t i = 0; i < std::size(kReduceOpNames); ++i)
+    if (kReduceOpNames[i] == name) return static_cast<ReduceOp>(i);
   fail<UserError>("\"{}\" is no reduction of collectives: expected sum, avg, min, max or product", name);
 }
 

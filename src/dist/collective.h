@@ -12,11 +12,14 @@
 namespace toroid::distributed {
 
 enum class Kind : uint8_t { AllReduce, AllGather, ReduceScatter, AllToAll, Broadcast, Barrier };
-// As in ATen's c10d operations: "all_reduce", "all_gather_into_tensor", ...
+// As in ATen's c10d operations.
+inline constexpr std::string_view kKindNames[] = {
+    "all_reduce", "all_gather_into_tensor", "reduce_scatter_tensor", "all_to_all_single", "broadcast", "barrier"};
 std::string_view name_of(Kind k);
 
 enum class ReduceOp : uint8_t { Sum, Avg, Min, Max, Product };
-// "sum", "avg", "min", "max", "product"; c10d's names.
+// c10d's.
+inline constexpr std::string_view kReduceOpNames[] = {"sum", "avg", "min", "max", "product"};
 std::string_view name_of(ReduceOp op);
 // UserError for another name.
 ReduceOp reduce_op_from_name(std::string_view name);

@@ -25,6 +25,8 @@ class Group {
   // on each of them. EnvironmentError, on all that wait, where a rank does not come within the option dist_timeout_ms or has failed: it
   // names the rank, the operation and its line. A group that failed stays so: every later call ends with the same reason.
   virtual void run(const Collective& c) = 0;
+  // What carries its data, as part of what measured times hold for: "threads", "mpi".
+  virtual std::string engine() const = 0;
   // What the last collectives of all ranks were, the latest last, a line each: for reports of what hangs.
   virtual std::string history() const = 0;
 

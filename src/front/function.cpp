@@ -1,9 +1,11 @@
 // Compiled functions: guards, variants, recompiles.
+#include <algorithm>
 #include <exception>
 
 #include "base/check.h"
 #include "device/errors.h"
 #include "device/runtime.h"
+#include "dist/group.h"
 #include "exec/record/shared_results.h"
 #include "front/eager.h"
 #include "front/function_state.h"
@@ -192,6 +194,13 @@ void Function::State::keep_entry(const std::shared_ptr<const Entry>& e, uint64_t
   replace_variants(std::move(longer));
 }
 
+// Whether all ranks of a group compile it side by side, as they time it together: where ranks are threads that share the function, none
+// may wait for another one's program.
+static bool tuned_together(const graph::Graph& g, const front::OptionsNow& now) {
+  const bool meets = std::any_of(g.nodes.begin(), g.nodes.end(), [](auto& n) { return n->op->collective; });
+  return meets && tunes(now.options.mode()) && distributed::has_world();
+}
+
 // Compiles a trace of the whole function, unless another thread has made or makes a fitting variant. Null when the recompile limit is
 // reached, with those that other threads compile now.
 std::shared_ptr<const Entry> Function::State::add(const Call& c, trace::Segment s, std::shared_ptr<const Captures> captures,
@@ -201,9 +210,11 @@ std::shared_ptr<const Entry> Function::State::add(const Call& c, trace::Segment 
   e->options = now;
   e->taped = std::make_shared<front::TapedFunction>(config.name, e->text, settings.backend,
                                                     front::BackendOptions{now->options, s.device, s.output_devices});
+  const bool together = tuned_together(*s.graph, *now);
   std::unique_lock lock(mutex);
-  if (auto known = await_other(lock, c, *now)) return known;
-  if (limit_reached(variants_made() + pending.size(), *now)) return nullptr;
+  if (!together)
+    if (auto known = await_other(lock, c, *now)) return known;
+  if (limit_reached(variants_made() + (together ? 0 : pending.size()), *now)) return nullptr;
   const uint64_t generation = resets.load();
   const Messages messages = report_new(c, *e, why);
   pending.push_back(e);
@@ -220,6 +231,8 @@ std::shared_ptr<const Entry> Function::State::add(const Call& c, trace::Segment 
   std::erase(pending, e);
   made.notify_all();
   if (error) std::rethrow_exception(error);
+  if (together)
+    if (auto known = find(c, *variants(), *now); known && known->is_current()) return known;
   keep_entry(e, generation);
   return e;
 }

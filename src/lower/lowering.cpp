@@ -455,7 +455,8 @@ void Lowering::lower_node(const graph::Node& n) {
   for (auto* r : n.results) complex = complex || is_complex(r->type.dtype);
   if (!n.regions.empty()) return lower_control_flow(n);
   if (n.op->effect && n.results.empty()) return lower_extern(n);
-  if (!n.op->effect && !n.op->collective && !n.results.empty() && lower_empty(n)) return;
+  if (n.op->collective) return lower_collective(n);
+  if (!n.op->effect && !n.results.empty() && lower_empty(n)) return;
   if (complex && !n.op->index_map) return lower_extern(n);
   if (Rule rule = find_rule(n.op->name)) return rule(*this, n);
   if (n.op->formula) return lower_pointwise(*this, n);

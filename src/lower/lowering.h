@@ -114,6 +114,8 @@ class Lowering {
   void lower_control_flow(const graph::Node& n);
   // Custom operations that are left whole.
   void lower_custom(const graph::Node& n);
+  // What the ranks of a group do together.
+  void lower_collective(const graph::Node& n);
   // Runs the operation's kernel on realized operands.
   void lower_extern(const graph::Node& n);
 
@@ -127,6 +129,7 @@ class Lowering {
   // Whether some address divides a variable of the value.
   bool divides(const Lazy& lazy);
   program::Extern::View custom_operand(const graph::Value* v);
+  bool lower_reduction_ways(const graph::Node& n);
   std::shared_ptr<graph::Graph> block_of(const graph::Node& n, const graph::Graph& region) const;
   // What a constant input holds; undefined for other values.
   Tensor constant_of(const graph::Value* v) const;

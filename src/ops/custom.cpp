@@ -355,7 +355,14 @@ bool same_operation(const Op& a, const Op& b) { return &entry_of(a) == &entry_of
 
 std::vector<size_t> written_arguments(const Op& op) { return entry_of(op).written; }
 
-bool is_tuned(const Op& op) { return tuning_in(entry_of(op)) != nullptr; }
+bool is_tuned(const Op& op) {
+  {
+    Registry& r = registry();
+    std::shared_lock lock(r.mutex);
+    if (!r.by_row.count(&op)) return false;
+  }
+  return tuning_in(entry_of(op)) != nullptr;
+}
 
 const CustomTuning& tuning_of(const Op& op) {
   auto t = tuning_in(entry_of(op));

@@ -12,7 +12,7 @@ void eliminate_dead(Program& p) {
     const Node& n = p.nodes[i];
     const auto written = writes(n);
     stays[i] =
-        n.is_extern() || n.is_open() || std::any_of(written.begin(), written.end(), [&](int b) { return needed[static_cast<size_t>(b)]; });
+        n.is_call() || n.is_open() || std::any_of(written.begin(), written.end(), [&](int b) { return needed[static_cast<size_t>(b)]; });
     if (stays[i])
       for (int b : reads(n)) needed[static_cast<size_t>(b)] = true;
   }

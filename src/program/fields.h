@@ -26,6 +26,8 @@ struct NoFields {
   template <class Value>
   void dtype(std::string_view /*name*/, Value&) {}
   template <class Value>
+  void text(std::string_view /*name*/, Value&) {}
+  template <class Value>
   void flag(std::string_view /*name*/, Value&) {}
   // An enumeration from 0 on, as the name of its value.
   template <class Value>

@@ -161,6 +161,11 @@ class Run {
     return out;
   }
 
+  void run_node(const Node& n, const Collective& c) {
+    const OperationPlace place(n.where);
+    compute(c, operands(n), [this](const Expr& e) { return symbols_.value(e); });
+  }
+
   template <class Kind>
   void run_node(const Node& n, const Kind& problem) {
     const Tensors given = operands(n);

@@ -284,6 +284,10 @@ class Parser : private graph::TextReader {
       in.expect(name);
       t = in.dtype();
     }
+    void text(std::string_view name, std::string& value) {
+      in.expect(name);
+      value = in.quoted();
+    }
     void flag(std::string_view name, bool& set) { set = in.take(name); }
     template <class Value>
     void choice(std::string_view name, Value& value, std::span<const std::string_view> names) {

@@ -11,6 +11,17 @@ void add_unique(std::vector<int>& list, int buffer) {
   if (buffer >= 0 && std::find(list.begin(), list.end(), buffer) == list.end()) list.push_back(buffer);
 }
 
+bool meets(const graph::Graph& g, std::set<std::string>* groups) {
+  bool found = false;
+  for (auto& n : g.nodes) {
+    for (auto& region : n->regions) found = meets(*region, groups) || found;
+    if (!n->op->collective) continue;
+    found = true;
+    if (groups) groups->insert(std::get<std::string>(n->args[static_cast<size_t>(n->op->schema.find("group_name"))]));
+  }
+  return found;
+}
+
 }  // namespace
 
 std::string_view name_of(Implementation by) {
@@ -35,6 +46,25 @@ int Program::site(const IndexSite& s) {
   if (it != sites.end()) return static_cast<int>(it - sites.begin());
   sites.push_back(s);
   return static_cast<int>(sites.size()) - 1;
+}
+
+bool meets(const Node& n, std::set<std::string>* groups) {
+  if (auto* c = std::get_if<Collective>(&n.problem)) {
+    if (groups) groups->insert(c->group);
+    return true;
+  }
+  bool found = false;
+  if (auto* open = std::get_if<Open>(&n.problem))
+    for (auto& a : open->alternatives)
+      for (auto& inner : a.program->nodes) found = meets(inner, groups) || found;
+  const auto* call = std::get_if<Extern>(&n.problem);
+  if (call && call->op->collective) {
+    if (groups) groups->insert(std::get<std::string>(call->args[static_cast<size_t>(call->op->schema.find("group_name"))]));
+    return true;
+  }
+  if (call)
+    for (auto& block : call->blocks) found = meets(*block, groups) || found;
+  return found;
 }
 
 void take_over(Node& n, const Node& other, bool first) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <variant>
 
 #include "base/index_fault.h"
@@ -10,6 +11,7 @@
 #include "loop/node.h"
 #include "program/config.h"
 #include "program/problems/attention.h"
+#include "program/problems/collective.h"
 #include "program/problems/convolution.h"
 #include "program/problems/gemm.h"
 #include "program/problems/scan.h"
@@ -75,7 +77,7 @@ struct Candidate {
 };
 
 // What a node computes; monostate: its loop body is all there is. The files of problems/ say what each kind is.
-using Problem = std::variant<std::monostate, Gemm, Convolution, Attention, Sort, Scan, Extern, Open>;
+using Problem = std::variant<std::monostate, Gemm, Convolution, Attention, Sort, Scan, Collective, Extern, Open>;
 
 template <class Kind>
 bool is_a(const Problem& problem) {
@@ -99,6 +101,8 @@ struct Node {
   bool is_loop() const { return problem.index() == 0; }
   bool is_whole() const;  // does all its work at once: a sort, a call. It has no body
   bool is_extern() const { return std::holds_alternative<Extern>(problem); }
+  bool is_collective() const { return std::holds_alternative<Collective>(problem); }
+  bool is_call() const { return is_extern() || is_collective(); }  // a step of the host, which no kernel is generated for
   bool is_open() const { return std::holds_alternative<Open>(problem); }
   bool is_library() const { return by != Implementation::Template; }
 };
@@ -150,6 +154,9 @@ struct Program {
   int site(const IndexSite& s);
 };
 
+// Whether ranks of a group meet in it: a collective, a call of which some alternative has one, control flow with one in a block. groups:
+// their names are added.
+bool meets(const Node& n, std::set<std::string>* groups = nullptr);
 // Notes in `n` that it does the work of `other` too; first: before its own.
 void take_over(Node& n, const Node& other, bool first = false);
 // Whether two nodes may share a launch, as far as Program::apart says.

@@ -55,6 +55,7 @@ struct FieldText : NoFields {
   }
   void pair(std::string_view name, int64_t first, int64_t second) { out += fmt::format(" {} {}x{}", name, first, second); }
   void dtype(std::string_view name, DType t) { out += fmt::format(" {} {}", name, name_of(t)); }
+  void text(std::string_view name, const std::string& value) { out += fmt::format(" {} {}", name, in_quotes(value)); }
   void flag(std::string_view name, bool set) {
     if (set) word(name);
   }

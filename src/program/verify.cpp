@@ -174,6 +174,26 @@ void good_convolutions(const Context& c) {
   });
 }
 
+void good_collectives(const Context& c) {
+  each_node(c, [](const Node& n) {
+    const auto* meet = std::get_if<Collective>(&n.problem);
+    if (!meet) return;
+    const bool splits = meet->kind == distributed::Kind::AllToAll;
+    TOROID_USER_CHECK(!meet->group.empty() && meet->kind != distributed::Kind::Barrier, "a {} in the group \"{}\" is no node",
+                      name_of(meet->kind), meet->group);
+    TOROID_USER_CHECK(meet->ranks >= 1 && meet->root >= 0, "{} ranks, of which the root is {}", meet->ranks, meet->root);
+    TOROID_USER_CHECK(meet->given.size() == meet->taken.size() && splits != meet->given.empty(), "{} and {} splits of {}",
+                      meet->given.size(), meet->taken.size(), name_of(meet->kind));
+    TOROID_USER_CHECK(meet->input.dtype == meet->output.dtype && meet->input.buffer != meet->output.buffer,
+                      "{} from %{} of {} to %{} of {}", name_of(meet->kind), meet->input.buffer, name_of(meet->input.dtype),
+                      meet->output.buffer, name_of(meet->output.dtype));
+    for (auto* o : {&meet->input, &meet->output})
+      TOROID_USER_CHECK(o->strides == std::vector<Expr>{1}, "the memory of {} is not dense", name_of(meet->kind));
+    if (meet->kind == distributed::Kind::AllReduce || meet->kind == distributed::Kind::ReduceScatter)
+      distributed::check_reducible(meet->input.dtype, meet->op);
+  });
+}
+
 void good_operands(const Context& c) {
   each_node(c, [&](const Node& n) {
     for_each_view(n,
@@ -339,6 +359,7 @@ constexpr std::pair<const char*, void (*)(const Context&)> kRules[] = {
     {"outputs have buffers", good_outputs},
     {"symbols are declared", declared_symbols},
     {"windows and groups of convolutions fit", good_convolutions},
+    {"collectives have a group, and dense memory", good_collectives},
     {"operands are views within their buffers", good_operands},
     {"loops are well formed, and stay within their buffers", good_loops},
     {"bodies run over the points of their problems", bodies_fit_problems},

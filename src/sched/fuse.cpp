@@ -122,8 +122,7 @@ class Fuser {
   void order_collectives() {
     std::optional<size_t> before;
     for (size_t i = 0; i < groups_.size(); ++i) {
-      const auto* call = std::get_if<program::Extern>(&groups_[i].node.problem);
-      if (!call || !call->op->collective) continue;
+      if (!program::meets(groups_[i].node)) continue;
       if (before) next_[*before].insert(i);
       before = i;
     }
@@ -147,7 +146,7 @@ class Fuser {
         if (j == i || j < from) continue;
         bool forward = next_[i].count(j) > 0 || (i < j && next_[j].count(i) == 0);
         size_t first = forward ? i : j, second = forward ? j : i;
-        if (groups_[first].node.is_extern() || groups_[first].node.is_library() || !groups_[second].node.is_loop()) continue;
+        if (groups_[first].node.is_call() || groups_[first].node.is_library() || !groups_[second].node.is_loop()) continue;
         const std::vector<int>& writes = groups_[first].writes;
         bool wrote = std::find(writes.begin(), writes.end(), buffer) != writes.end();
         auto [it, fresh] = pairs.try_emplace(j, Candidate{0, first, second, false});

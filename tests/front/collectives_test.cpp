@@ -216,6 +216,10 @@ TEST(Collectives, RanksTellEachOtherTexts) {
     auto& world = distributed::current_world().world();
     const std::vector<std::string> all = distributed::all_gather_object(world, std::string(static_cast<size_t>(rank() * 2), 'x'));
     EXPECT_EQ(all, (std::vector<std::string>{"", "xx", "xxxx"}));
+    for (size_t length : {503, 504, 505, 5000}) {
+      const auto of = [&](int r) { return std::string(r == 1 ? length : 3, static_cast<char>('a' + r)); };
+      EXPECT_EQ(distributed::all_gather_object(world, of(rank())), (std::vector<std::string>{of(0), of(1), of(2)}));
+    }
     EXPECT_TRUE(contains(test::user_error([&] { distributed::agree(world, "the cache", rank() == 2 ? "miss" : "hit"); }),
                          "the ranks disagree about the cache: rank 2 has miss, rank 0 hit"));
     distributed::agree(world, "the cache", "hit");

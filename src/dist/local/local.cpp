@@ -20,6 +20,7 @@ class LocalGroup : public Group {
   LocalGroup(std::shared_ptr<Meeting> meeting, const std::string& name, int rank, std::vector<int> members)
       : Group(name, rank, std::move(members)), meeting_(std::move(meeting)) {}
   void run(const Collective& c) override { meeting_->run(rank(), c); }
+  std::string engine() const override { return "threads"; }
   std::string history() const override { return meeting_->history(); }
   void leave(const std::string& reason) { meeting_->leave(rank(), reason); }
 

@@ -21,6 +21,7 @@ class MpiGroup : public Group {
   MpiGroup(const ToroidMpi& mpi, const std::string& name, int64_t number, int rank, std::vector<int> members);
 
   void run(const Collective& c) override;
+  std::string engine() const override { return "mpi"; }
   std::string history() const override;
   // This rank does not come any more. reason: "failed: ...".
   void leave(const std::string& reason);

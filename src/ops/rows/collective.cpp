@@ -1,4 +1,6 @@
 // Functional collectives, by the names of c10d: each gives tensors of its own, and all ranks of a group call it alike.
+#include <functional>
+
 #include "base/index_fault.h"
 #include "dist/group.h"
 #include "ops/table.h"
@@ -130,6 +132,12 @@ void broadcast_kernel(KernelCall& c) {
   run(c, group, {.kind = Kind::Broadcast, .root = static_cast<int>(root), .count = c.tensor("input").numel()});
 }
 
+std::vector<Tensor> of_each(const CallReader& c, const std::function<Tensor(const Tensor&)>& call) {
+  std::vector<Tensor> out;
+  for (auto& x : c.tensors("inputs")) out.push_back(call(x));
+  return out;
+}
+
 }  // namespace
 
 void add_collective_rows(Table& t) {
@@ -142,6 +150,26 @@ void add_collective_rows(Table& t) {
   row("_c10d_functional.all_to_all_single(Tensor input, SymInt[] output_split_sizes, SymInt[] input_split_sizes, str group_name) -> Tensor",
       all_to_all_meta, all_to_all_kernel);
   row("_c10d_functional.broadcast(Tensor input, int src, str group_name) -> Tensor", as_input, broadcast_kernel);
+  // Several at once are one after the other.
+  t.composite("_c10d_functional.all_reduce_coalesced(Tensor[] inputs, str reduce_op, str group_name) -> Tensor[]", [](const CallReader& c) {
+    return of_each(c, [&](const Tensor& x) {
+      return call1("_c10d_functional.all_reduce", {x, c.text("reduce_op"), c.text("group_name")});
+    });
+  });
+  t.composite("_c10d_functional.all_gather_into_tensor_coalesced(Tensor[] inputs, int group_size, str group_name) -> Tensor[]",
+              [](const CallReader& c) {
+                return of_each(c, [&](const Tensor& x) {
+                  return call1("_c10d_functional.all_gather_into_tensor", {x, Expr(c.integer("group_size")), c.text("group_name")});
+                });
+              });
+  t.composite(
+      "_c10d_functional.reduce_scatter_tensor_coalesced(Tensor[] inputs, str reduce_op, int group_size, str group_name) -> Tensor[]",
+      [](const CallReader& c) {
+        return of_each(c, [&](const Tensor& x) {
+          return call1("_c10d_functional.reduce_scatter_tensor",
+                       {x, c.text("reduce_op"), Expr(c.integer("group_size")), c.text("group_name")});
+        });
+      });
   // What it waits for has been waited for.
   t.composite("_c10d_functional.wait_tensor(Tensor tensor) -> Tensor",
               [](const CallReader& c) { return std::vector<Tensor>{call1("clone", {c.tensor("tensor")})}; });

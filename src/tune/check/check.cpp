@@ -25,6 +25,7 @@ int64_t longest_sum(const program::Node& n, const exec::Symbols& sizes) {
   if (auto* c = std::get_if<program::Convolution>(&n.problem))
     terms = std::max(terms, c->in_channels / c->groups * c->kernel_h * c->kernel_w);
   if (auto* a = std::get_if<program::Attention>(&n.problem)) terms = std::max(terms, exec::evaluate(a->keys, sizes) + a->head_dim);
+  if (auto* c = std::get_if<program::Collective>(&n.problem)) terms = std::max(terms, c->ranks);
   if (auto* o = std::get_if<program::Open>(&n.problem))
     for (auto& way : o->alternatives)
       for (auto& inner : way.program->nodes) terms = std::max(terms, longest_sum(inner, sizes));
@@ -45,16 +46,6 @@ bool uses_tf32(const program::Program& p) {
     auto* o = std::get_if<program::Open>(&n.problem);
     return o && std::any_of(o->alternatives.begin(), o->alternatives.end(), [](auto& way) { return uses_tf32(*way.program); });
   });
-}
-
-Contract contract_of(const program::Program& region, DType result, const exec::Symbols& sizes) {
-  Contract c;
-  c.result = result;
-  c.length = longest_sum(region, sizes);
-  for (auto& in : region.inputs) c.operands.push_back(in.type.dtype);
-  c.intermediates = static_cast<int>(region.nodes.size());
-  c.tf32 = uses_tf32(region);
-  return c;
 }
 
 constexpr size_t kLargeWeights = 1 << 18;
@@ -256,6 +247,16 @@ class Checked {
 };
 
 }  // namespace
+
+Contract contract_of(const program::Program& region, DType result, const exec::Symbols& sizes) {
+  Contract c;
+  c.result = result;
+  c.length = longest_sum(region, sizes);
+  for (auto& in : region.inputs) c.operands.push_back(in.type.dtype);
+  c.intermediates = static_cast<int>(region.nodes.size());
+  c.tf32 = uses_tf32(region);
+  return c;
+}
 
 uint64_t seed_of_input(size_t position) { return 1 + position; }
 

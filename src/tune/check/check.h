@@ -24,6 +24,9 @@ std::vector<Integers> integers_of(const Region& region, const exec::Symbols& siz
 // ... or, on the CPU, what the generator of a custom operation's argument gives; undefined where there is none.
 Tensor made_by_operation(const Region& region, const program::ProgramInput& input, const exec::Symbols& sizes);
 
+// What two programs that compute the region may differ by, in a result of that dtype.
+Contract contract_of(const program::Program& region, DType result, const exec::Symbols& sizes);
+
 size_t bytes_of_constants(const program::Program& p);
 // Nanoseconds by which such times differ for no reason (MeasureOptions::grain_ns): on a GPU two recorded graphs of one kernel differ.
 double grain_ns(const Region& region, const Device& device);

@@ -42,7 +42,7 @@ class Choices {
 
  private:
   // False when it is one of those that are there already, or cannot be scheduled.
-  bool add(std::string name, CallerKind kind, Choice d, size_t least_fused = 0) {
+  bool add(std::string name, CallerKind kind, Choice d, const std::vector<size_t>& fused = {}) {
     if (kind != CallerKind::Default && !is_wanted(options_, name, d)) {
       ++report_.unwanted;
       return false;
@@ -53,7 +53,7 @@ class Choices {
     }
     try {
       const program::Program scheduled = pipeline_->schedule(apply(*program_, d, own_numbers(*program_)));
-      if (least_fused && !has_fused(scheduled, least_fused)) return false;
+      if (!fused.empty() && !has_fused(scheduled, fused)) return false;
       if (!seen_.insert(program::region_key(scheduled)).second) return false;
     } catch (const UserError& e) {
       log(Artifact::Choices, fmt::format("{}: {} is no choice: {}", region_.label, name, e.what()));
@@ -64,10 +64,15 @@ class Choices {
     return true;
   }
 
-  // Whether some launch does the work of so many nodes of the region.
-  static bool has_fused(const program::Program& scheduled, size_t count) {
-    return std::any_of(scheduled.nodes.begin(), scheduled.nodes.end(),
-                       [&](auto& n) { return std::set<int>(n.parts.begin(), n.parts.end()).size() >= count; });
+  // Whether some launch does the work of so many nodes of the region. Where ranks meet in it, of these: the work of a collective is in no
+  // launch, and loops that read it may share one.
+  bool has_fused(const program::Program& scheduled, const std::vector<size_t>& set) const {
+    const bool meets = std::any_of(program_->nodes.begin(), program_->nodes.end(), [](auto& n) { return program::meets(n); });
+    return std::any_of(scheduled.nodes.begin(), scheduled.nodes.end(), [&](auto& n) {
+      const std::set<int> parts(n.parts.begin(), n.parts.end());
+      return parts.size() >= set.size() &&
+             (!meets || std::all_of(set.begin(), set.end(), [&](size_t i) { return parts.count(static_cast<int>(i)) > 0; }));
+    });
   }
 
   // Templates and libraries, each with what is fused by default; and the default way with less.
@@ -112,7 +117,7 @@ class Choices {
         const program::Config way = way_of(a);
         const bool alone = set.size() == 1;
         const bool fresh = add(name_of_set(a.name, set, c), alone ? CallerKind::Subgraph : CallerKind::Fused,
-                               {{{static_cast<int>(c), way}}, apart(set, c)}, alone ? 0 : set.size());
+                               {{{static_cast<int>(c), way}}, apart(set, c)}, alone ? std::vector<size_t>{} : set);
         (alone ? report_.originals : report_.fused) += fresh;
       }
   }

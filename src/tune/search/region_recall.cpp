@@ -9,16 +9,18 @@
 namespace toroid::tune {
 
 void RegionSearch::prepare() {
-  if (!region_.refusal.empty()) {
-    report_.source = "not tuned: " + region_.refusal;
+  if (!refusal_.empty()) {
+    report_.source = "not tuned: " + refusal_;
     decided_ = true;
     return;
   }
   for (auto& c : choices_of(region_, shared_.pipeline, options_, report_)) candidates_.push_back(candidate_of(std::move(c)));
   event(fmt::format("listed {} choices, {} unwanted, {} left out", candidates_.size(), report_.unwanted, report_.untried));
+  const size_t listed = candidates_.size();
+  if (group_) agree_on_choices();
   const Memory* memory = shared_.memory;
   // Where options leave one way a lock file decides all the same, and is told of the default: it may be read without these options.
-  if (candidates_.size() < 2 && !(memory && (memory->locks(region_.key.hex()) || (memory->locked() && report_.unwanted > 0)))) {
+  if (candidates_.size() < 2 && !(memory && (memory->locks(problem_) || (memory->locked() && report_.unwanted > 0)))) {
     decided_ = true;
     report_.source = report_.unwanted == 0 ? "not tuned: there is one way to compute it"
                                            : "not tuned: tune_backends and tune_choices leave one way to compute it";
@@ -28,6 +30,7 @@ void RegionSearch::prepare() {
   } else {
     for (Candidate& c : candidates_) c.state = Candidate::State::Open;
   }
+  if (group_) agree_on_known(listed);
 }
 
 // What refine() found once is a candidate again, if it compiles here.
@@ -49,7 +52,7 @@ bool RegionSearch::has_choice(const std::string& text) {
 void RegionSearch::recall() {
   const size_t listed = candidates_.size();
   Recalled known = shared_.memory->recall(
-      region_.key.hex(), texts(), [&](const std::string& text) { return has_choice(text); }, kernels_of(), terms_.text());
+      problem_, texts(), [&](const std::string& text) { return has_choice(text); }, kernels_of(), terms_.text());
   if (!known.winner.empty() && !shared_.memory->locked()) verify(known, listed);
   take_records(candidates_, known.records);
   if (known.winner.empty()) {
@@ -132,7 +135,7 @@ void RegionSearch::decide_by_records(Recalled& known) {
   if (winner > 0) known.ratio = candidates_[winner].before.ratio;
   DecisionRecord d;
   d.label = region_.label, d.winner = known.winner, d.kernels = known.kernels, d.ratio = known.ratio;
-  shared_.memory->settle(region_.key.hex(), texts(), d, terms_.text());
+  shared_.memory->settle(problem_, texts(), d, terms_.text());
 }
 
 // Whether records do not do for this winner.
@@ -167,7 +170,7 @@ void RegionSearch::note() {
   if (!shared_.memory) return;
   if (const auto at = find(candidates_, to_string(choice_)); report_.kernels.empty() && at)
     report_.kernels = candidates_[*at].caller->name_kernels();
-  shared_.memory->note(region_.key.hex(), decision());
+  shared_.memory->note(problem_, decision());
 }
 
 }  // namespace toroid::tune

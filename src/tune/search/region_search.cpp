@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "ops/custom.h"
 #include "tune/check/check.h"
+#include "tune/check/together.h"
 #include "tune/measure/recheck.h"
 #include "tune/region/sizes.h"
 #include "tune/search/refine.h"
@@ -33,7 +34,10 @@ RegionSearch::RegionSearch(const Region& region, SharedSearch& shared)
       shared_(shared),
       options_(shared.options),
       terms_{least_speedup(region), shared.options.fusion_speedup},
-      equal_{&region} {
+      equal_{&region},
+      refusal_(region.refusal) {
+  group_ = meeting_group(region.program, refusal_);
+  problem_ = region.key.hex() + (group_ ? "-" + group_->engine() : "");
   report_.label = region.label, report_.key = region.key;
 }
 
@@ -76,7 +80,7 @@ void RegionSearch::next_wave(bool all) {
     reference_ = entries.front().candidate;
     candidates_[reference_].state = State::Timed;
     entries.erase(entries.begin());
-    frontier_ = Frontier(entries, all);
+    frontier_ = Frontier(entries, all || group_);  // a look leaves others where the ranks' clocks differ
   }
   for (size_t i : frontier_.next()) candidates_[i].state = State::Tried;
 }
@@ -99,9 +103,11 @@ bool RegionSearch::step(const Left& left) {
   const Callers tried = wave();
   const auto is_compiled = [](auto& c) { return c->compiles() > 0; };
   event(fmt::format("compiled {} of {}", std::count_if(tried.begin(), tried.end(), is_compiled), tried.size()));
-  if (shared_.vet && left() > 0) vet(left);
   bool last = true;
-  if (report_.source.empty() && left() > 0) {
+  if (!group_ && shared_.vet && left() > 0) vet(left);
+  if (group_) {
+    decide_together();
+  } else if (report_.source.empty() && left() > 0) {
     last = look(left);
     if (last) time(left);
   } else if (report_.source.empty()) {
@@ -323,7 +329,7 @@ void RegionSearch::vet(const Left& left) {
     report_.source = fmt::format("not tuned: in a process of its own, {} {}", candidates_[asked[0]].caller->name(), seen[0].status);
     add_rows(results_of(candidates_));
   } else if (shared_.memory) {  // now: the budget may end before the others are timed
-    shared_.memory->remember(region_.key.hex(), texts(), results_of(candidates_), kernels_of(), decision(), false, terms_.text());
+    shared_.memory->remember(problem_, texts(), results_of(candidates_), kernels_of(), decision(), false, terms_.text());
   }
 }
 
@@ -362,7 +368,7 @@ void RegionSearch::take(const Verdict& v, const Left& left) {
   const std::vector<Measured> results = results_of(candidates_);
   const size_t winner = fused_enough(candidates_, When::Now, timed[v.winner], terms_);
   add_rows(results);
-  bool left_open = is_left_open(v);
+  bool left_open = !group_ && is_left_open(v);  // ranks have so much time for a decision, and no more another time
   report_.winner = winner;
   report_.source = region_.sizes.empty() ? "timed" : "timed at " + exec::to_string(region_.sizes);
   if (!judged_.empty()) report_.source += "; " + judged_;
@@ -370,14 +376,14 @@ void RegionSearch::take(const Verdict& v, const Left& left) {
   report_.kernels = candidates_[winner].caller->name_kernels();
   report_.ratio = results[winner].ratio > 0 ? results[winner].ratio : 1;
   choice_ = candidates_[winner].caller->choice();
-  if (options_.descent) {
+  if (options_.descent && !group_) {
     improve(left());
     left_open = left_open || (options_.budget_ms > 0 && left() <= 0);
   }
   shared_.report.out_of_budget = shared_.report.out_of_budget || left_open;
   event(fmt::format("{}; {} original choices, {} fused, {} total", report_.rows[report_.winner].name, report_.originals, report_.fused,
                     candidates_.size()));
-  if (shared_.memory) shared_.memory->remember(region_.key.hex(), texts(), results, kernels_of(), decision(), !left_open, terms_.text());
+  if (shared_.memory) shared_.memory->remember(problem_, texts(), results, kernels_of(), decision(), !left_open, terms_.text());
 }
 
 // Steps from the winner.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/stopwatch.h"
+#include "dist/group.h"
 #include "tune/isolate/vet.h"
 #include "tune/measure/across.h"
 #include "tune/search/candidate.h"
@@ -43,6 +44,8 @@ class RegionSearch {
   void add_equal(const Region& region) { equal_.push_back(&region); }
 
   const Region& region() const { return region_; }
+  // By which it is remembered: its key and, where ranks meet in it, what carries their data.
+  const std::string& problem() const { return problem_; }
   const std::vector<const Region*>& equal() const { return equal_; }  // itself the first
   // The default's, unless another was decided for.
   const Choice& choice() const { return choice_; }
@@ -71,6 +74,11 @@ class RegionSearch {
   // The default, though it lost.
   void put_back();
 
+  // Whose ranks meet in it, and decide together; null: none.
+  distributed::Group* group() const { return group_; }
+  // Another rank's choice in place of its own. False where it is none here.
+  bool follow(const std::string& choice);
+
  private:
   // region_recall.cpp: what is known before anything is timed.
   bool has_choice(const std::string& text);
@@ -84,6 +92,11 @@ class RegionSearch {
   void take_known(const Recalled& known, size_t winner);
   DecisionRecord decision() const;
   void note();
+
+  // region_together.cpp: where ranks meet in it, all of them do and decide the same.
+  void agree_on_choices() const;
+  void agree_on_known(size_t listed);
+  void decide_together();
 
   // region_search.cpp: looks and measurements.
   void event(const std::string& what) const;
@@ -113,6 +126,9 @@ class RegionSearch {
   const SearchOptions& options_;
   const Terms terms_;
   std::vector<const Region*> equal_;
+  std::string refusal_;                  // why it is not tuned; empty: it is
+  distributed::Group* group_ = nullptr;  // whose ranks meet in it
+  std::string problem_;
   RegionReport report_;
   Candidates candidates_;
   size_t reference_ = 0;  // the candidate that ratios are to: the default, or the first that is to be timed where that is known to fail
@@ -124,5 +140,9 @@ class RegionSearch {
   bool default_unsure_ = false;  // a worker had no time for the reference
   bool decided_ = false;
 };
+
+// Where ranks have tuned together, regions without collectives are computed as rank 0 does, too, as far as it has them: equal inputs give
+// equal bits on all ranks. UserError on all where one cannot.
+void follow_first(distributed::Group& group, const std::vector<RegionSearch*>& order);
 
 }  // namespace toroid::tune

@@ -131,6 +131,9 @@ class Tuning {
     for (RegionSearch* s : order) s->prepare();
     if (options_.check_lock && memory_ && memory_->locked()) compile_locked(order);
     compile_and_decide(order, later);
+    for (RegionSearch* s : order)
+      if (s->group()) group_ = s->group();
+    if (group_) follow_first(*group_, order);
   }
 
   static program::Program with_choices(program::Program lowered, const std::vector<RegionSearch*>& order) {
@@ -213,7 +216,7 @@ class Tuning {
     for (RegionSearch* s : order)
       if (auto winner = s->known_winner()) {
         winners.push_back(std::move(winner));
-        now.push_back({pipeline_.target->facts().key, s->region().key.hex(), s->texts(), "", s->region().label});
+        now.push_back({pipeline_.target->facts().key, s->problem(), s->texts(), "", s->region().label});
       }
     precompile(winners, options_.workers);
     for (size_t i = 0; i < winners.size(); ++i) {
@@ -293,6 +296,7 @@ class Tuning {
   Memory* const memory_;
   TuneReport& report_;
   SharedSearch shared_;
+  distributed::Group* group_ = nullptr;  // whose ranks tune this program together
   std::mutex telling_;
   TuneProgress progress_;
 };

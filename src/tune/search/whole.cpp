@@ -22,6 +22,8 @@ std::string memory_refusal(const program::Program& p, const Device& device) {
 
 std::string refusal_of(const program::Program& p) {
   for (auto& n : p.nodes)
+    if (program::meets(n)) return "ranks meet in it";
+  for (auto& n : p.nodes)
     if (auto* e = std::get_if<program::Extern>(&n.problem); e && e->conditions.empty())
       return "a call of other code is part of it: " + e->op->name;
   return "";

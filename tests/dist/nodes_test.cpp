@@ -1,0 +1,170 @@
+// Collectives as nodes of programs: their text, what they mean, and what compiled programs make of them, against the rows. Ranks are
+// threads.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "dist/group.h"
+#include "errors.h"
+#include "graph/interpreter.h"
+#include "lower/lowering.h"
+#include "program/interpret.h"
+#include "program/parse.h"
+#include "program/verify.h"
+#include "toroid/collectives.h"
+#include "toroid/compile.h"
+#include "toroid/distributed.h"
+#include "toroid/ops.h"
+#include "trace/tracer.h"
+
+namespace toroid {
+namespace {
+
+using distributed::rank;
+using distributed::run_local;
+using test::contains;
+
+constexpr DType kNodeDTypes[] = {DType::F32, DType::F64, DType::F16, DType::BF16, DType::I8,   DType::I16, DType::I32, DType::I64,
+                                 DType::U8,  DType::U16, DType::U32, DType::U64,  DType::Bool, DType::C64, DType::C128};
+
+// Different on each rank.
+Tensor brought(DType t, int64_t rows, const std::string& group) {
+  const int own = distributed::rank();
+  Tensor out = Tensor::empty(std::vector<int64_t>{rows, 3}, DType::F64);
+  for (int64_t i = 0; i < out.numel(); ++i)
+    out.data<double>()[i] =
+        static_cast<double>((i * 7 + own * 5 + static_cast<int64_t>(group.size())) % (is_bool(t) ? 2 : 13)) / (is_float(t) ? 7 : 1);
+  return Tensor::of(out.to_vector(), std::vector<int64_t>{rows, 3}, t);
+}
+
+std::string bytes_of(const Tensor& t) {
+  const Tensor dense = t.contiguous();
+  return std::string(reinterpret_cast<const char*>(dense.raw_data()), static_cast<size_t>(dense.numel()) * size_of(dense.dtype()));
+}
+
+// All kinds, on x [n * ranks, 3], a view of it among their operands; what follows reads views of their results.
+std::vector<Tensor> all_kinds(const Tensor& x, const std::string& group, int64_t ranks, int64_t own) {
+  std::vector<Tensor> out;
+  out.push_back(distributed::all_reduce(x, "sum", group));
+  if (is_float(x.dtype())) out.push_back(distributed::all_reduce(transpose(x, 0, 1), "avg", group));
+  if (!is_complex(x.dtype())) out.push_back(distributed::reduce_scatter(x, "max", group));
+  const Tensor all = distributed::all_gather(x, group);
+  out.push_back(is_complex(x.dtype()) ? all : transpose(all, 0, 1));
+  out.push_back(distributed::broadcast(transpose(x, 0, 1), static_cast<int>(ranks - 1), group));
+  std::vector<SymInt> given, taken;  // rank r gives rank t all it has where t is the next one
+  for (int64_t r = 0; r < ranks; ++r) {
+    given.push_back(r == (own + 1) % ranks ? x.size(0) : SymInt(0));
+    taken.push_back((r + 1) % ranks == own ? x.size(0) : SymInt(0));
+  }
+  out.push_back(distributed::all_to_all(x, taken, given, group));
+  return out;
+}
+
+// The rank of this thread in a group of the test.
+int64_t rank_in(const std::string& group) { return distributed::current_world().group(group).rank(); }
+
+void make_halves() {
+  const int n = distributed::size();
+  std::vector<int> odd, even;
+  for (int r = n - 1; r >= 0; --r) (r % 2 ? odd : even).push_back(r);
+  distributed::new_group("odd", odd);
+  distributed::new_group("even", even);
+}
+
+TEST(CollectiveNodes, MeanWhatTheRowsDo) {
+  run_local(4, [] {
+    make_halves();
+    for (const std::string& group : {std::string("world"), std::string(rank() % 2 ? "odd" : "even")}) {
+      const int64_t ranks = distributed::current_world().group(group).size(), own = rank_in(group);
+      for (DType t : kNodeDTypes) {
+        const Tensor x = brought(t, 2 * ranks, group);
+        trace::Tracer tracer("traced", nullptr);
+        std::vector<Tensor> results;
+        {
+          const Tensor stand_in = tracer.argument(x, "x", {});
+          trace::Tracer::Scope scope(&tracer);
+          results = all_kinds(stand_in, group, ranks, own);
+        }
+        const auto g = std::move(tracer.finish(std::move(results)).graph);
+        const program::Program lowered = lower::lower(*g);
+        const auto nodes = std::count_if(lowered.nodes.begin(), lowered.nodes.end(), [](auto& n) { return n.is_collective(); });
+        EXPECT_EQ(nodes, is_complex(t) ? 0 : 5 + is_float(t)) << name_of(t);
+        program::verify(lowered, program::Stage::Lowered, "the test");
+        const program::Program read = program::parse(program::to_string(lowered));
+        EXPECT_EQ(program::to_string(read), program::to_string(lowered));
+        const auto want = all_kinds(x, group, ranks, own), got = program::interpret(read, std::vector<Tensor>{x});
+        ASSERT_EQ(got.size(), want.size());
+        for (size_t i = 0; i < got.size(); ++i) {
+          EXPECT_EQ(got[i].sizes(), want[i].sizes());
+          EXPECT_EQ(bytes_of(got[i]), bytes_of(want[i])) << name_of(t) << " " << i;
+        }
+      }
+    }
+  });
+}
+
+// One program for all sizes of each dtype.
+TEST(CollectiveNodes, CompiledAreWhatTheRowsDo) {
+  for (int size : {2, 3, 8})
+    run_local(size, [&] {
+      make_halves();
+      const std::string half = rank() % 2 ? "odd" : "even";
+      for (const std::string& group : {std::string("world"), half}) {
+        const int64_t ranks = distributed::current_world().group(group).size(), own = rank_in(group);
+        for (DType t : size == 3 && group == "world" ? std::vector<DType>(std::begin(kNodeDTypes), std::end(kNodeDTypes))
+                                                     : std::vector<DType>{DType::F32}) {
+          CompileConfig config;
+          config.dynamic = true;
+          auto fast = compile([&](const Tensor& x) { return all_kinds(x, group, ranks, own); }, config);
+          for (int64_t n : {2, 3, 701}) {
+            const Tensor x = brought(t, n * ranks, group);
+            const auto want = all_kinds(x, group, ranks, own), got = fast(x);
+            ASSERT_EQ(got.size(), want.size());
+            for (size_t i = 0; i < got.size(); ++i) {
+              EXPECT_EQ(got[i].sizes(), want[i].sizes());
+              EXPECT_EQ(bytes_of(got[i]), bytes_of(want[i])) << name_of(t) << " " << i << " of " << n;
+            }
+          }
+          EXPECT_EQ(fast.report().compiles, 1) << name_of(t);
+        }
+      }
+    });
+}
+
+// What no rank can run is refused where it is read.
+TEST(CollectiveNodes, AreVerified) {
+  std::string good;
+  run_local(2, [&] {
+    trace::Tracer tracer("traced", nullptr);
+    std::vector<Tensor> results;
+    {
+      const Tensor stand_in = tracer.argument(Tensor::full(std::vector<int64_t>{4}, 1.0), "x", {});
+      trace::Tracer::Scope scope(&tracer);
+      results = {distributed::all_reduce(stand_in)};
+    }
+    const std::string text = program::to_string(lower::lower(*std::move(tracer.finish(std::move(results)).graph)), false);
+    if (rank() == 0) good = text;
+  });
+  const auto refused = [&](const std::string& from, const std::string& to) {
+    std::string text = good;
+    const size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from << " in " << text;
+    if (at == std::string::npos) return std::string();
+    text.replace(at, from.size(), to);
+    try {
+      program::verify(program::parse(text), program::Stage::Lowered, "the test");
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+    return std::string("no error");
+  };
+  EXPECT_TRUE(contains(refused("group \"world\"", "group \"\""), "is no node")) << good;
+  EXPECT_TRUE(contains(refused("of all_reduce", "of barrier"), "is no node"));
+  EXPECT_TRUE(contains(refused("ranks 1", "ranks 0"), "0 ranks"));
+  EXPECT_TRUE(contains(refused("of all_reduce", "of all_gather"), "expected")) << "no such kind";
+}
+
+}  // namespace
+}  // namespace toroid
