@@ -193,10 +193,10 @@ class Launch {
         return take_end(r.rank, fmt::format("could not be started: {}: {}", args_.program[0], std::strerror(r.number)), 127);
       case LaunchReport::Out:
       case LaunchReport::OutPart:
-        return print(r, rank.is_within_line[0], stdout, r.kind == LaunchReport::Out);
+        return print(r, 0, stdout, r.kind == LaunchReport::Out);
       case LaunchReport::Error:
       case LaunchReport::ErrorPart:
-        return print(r, rank.is_within_line[1], stderr, r.kind == LaunchReport::Error);
+        return print(r, 1, stderr, r.kind == LaunchReport::Error);
     }
     TOROID_CHECK(false, "a report of the kind '{}'", static_cast<char>(r.kind));
   }
@@ -210,8 +210,11 @@ class Launch {
     if (!limit_) limit_ = Clock::now() + std::chrono::milliseconds(static_cast<int64_t>(args_.grace_seconds * 1000));
   }
 
-  // Parts of lines of several ranks are joined as they come: each part has its rank before it.
-  static void print(const LaunchReport& r, bool& is_within_line, std::FILE* file, bool is_end) {
+  // Long lines come in parts. What another rank says between two parts ends the line: each line has its rank before it.
+  void print(const LaunchReport& r, size_t stream, std::FILE* file, bool is_end) {
+    for (size_t other = 0; other < ranks_.size(); ++other)
+      if (other != static_cast<size_t>(r.rank) && std::exchange(ranks_[other].is_within_line[stream], false)) std::fputc('\n', file);
+    bool& is_within_line = ranks_[static_cast<size_t>(r.rank)].is_within_line[stream];
     if (!is_within_line) fmt::print(file, "[{}] ", r.rank);
     std::fwrite(r.text.data(), 1, r.text.size(), file);
     if (is_end) std::fputc('\n', file);

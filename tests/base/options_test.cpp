@@ -76,6 +76,7 @@ std::string another_value(const OptionRow& row) {
                                                                  {"conv_backends", "cudnn"},
                                                                  {"capture_results", "pool-clone"},
                                                                  {"capture_over_budget", "refuse"},
+                                                                 {"collective_order", "any"},
                                                                  {"tune_backends", "none"},
                                                                  {"fusion_types", "prologue"},
                                                                  {"mode", "max-autotune"},
