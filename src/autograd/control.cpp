@@ -30,7 +30,7 @@ std::shared_ptr<Graph> backward(const Graph& around, const Graph& region, const 
   const auto whole = graph::clone(region);
   for (auto& s : around.symbols)
     if (!whole->find_symbol(s.expr.node()->name)) whole->symbols.push_back(s);
-  Request request{.inputs = {}, .takes_cotangents = true};
+  Request request{.inputs = {}, .takes_cotangents = true, .seeds = false};
   size_t operand = 0;
   for (size_t i = 0; i < whole->inputs.size(); ++i)
     if (whole->inputs[i].kind == graph::InputKind::User && wanted[operand++]) request.inputs.push_back(i);

@@ -122,8 +122,14 @@ class Reverse {
         cotangent = out_.recorder().proxy(out_.graph().add_input(type, graph::InputKind::User, "cotangent_" + std::to_string(k)));
       }
       if (!active_.holds(o.value) || (planted(GradientBug::FirstOutputAlone) && k > 0)) continue;
-      accumulate(o.value, cotangent.defined() ? cotangent : ones_like(out_.at(o.value)));
+      accumulate(o.value, seeded(out_.at(o.value), cotangent));
     }
+  }
+
+  // What the backward pass begins with.
+  Tensor seeded(const Tensor& result, const Tensor& cotangent) const {
+    if (!request_.seeds || is_complex(result.dtype())) return cotangent.defined() ? cotangent : ones_like(result);
+    return ops::call1("prims.gradient_seed", {cotangent.defined() ? cotangent : result, cotangent});
   }
 
   void reverse(const Node& n) {

@@ -11,6 +11,8 @@ struct Request {
   // What is differentiated: the first output, a float tensor of one element (false); or the sum over the float outputs, each times a
   // cotangent, which is an input of its own at the end, "cotangent_<output>" (true).
   bool takes_cotangents = false;
+  // Whether gradients begin with rows prims.gradient_seed, by which a partition knows them (autograd/partition).
+  bool seeds = true;
 };
 
 // The joint graph of a functional graph: its outputs, then the gradient of each input of the request, of the input's sizes and dtype (zeros

@@ -77,7 +77,11 @@
   BUG(MaximumTies, "ops/scalar_program.cpp, Max", "of equal operands each gets the whole gradient") \
   BUG(ChosenAlone, "ops/derivative.cpp, derive", "0 times an infinite slope is no number") \
   BUG(CotangentOfZero, "ops/derivative.cpp, derive", "by a cotangent that is 0, a derivative is 0") \
-  BUG(ClampMask, "ops/slopes.cpp, clamp", "the upper limit lets pass what is above it")
+  BUG(ClampMask, "ops/slopes.cpp, clamp", "the upper limit lets pass what is above it") \
+  BUG(FlowStays, "partition/min_cut.cpp, push", "flow that was pushed once cannot be taken back") \
+  BUG(CheckpointKept, "partition/partition.cpp, cost_of_saving", "values of a checkpoint are saved") \
+  BUG(AgainUnmarked, "partition/recompute.cpp, before", "what is computed again looks like a part of the forward pass") \
+  BUG(AgainForAll, "partition/recompute.cpp, recompute", "outputs of the forward pass are what the backward pass computes again")
 
 namespace toroid {
 

@@ -100,6 +100,15 @@ std::string fusion(std::string_view value, std::string_view what) {
   return one_of(value, what, kFusionNames);
 }
 
+std::string activation_memory_budget(std::string_view value, std::string_view what) {
+  if (value == "off") return "off";
+  double share = -1;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), share);
+  if (error != std::errc() || end != value.data() + value.size() || !(share >= 0 && share <= 1))
+    fail<UserError>("{}: \"{}\" is not acceptable; expected a number from 0 to 1, or off", what, value);
+  return fmt::format("{}", share);
+}
+
 // What a row ends with: nothing, an Int's maximum, or a String's form.
 struct Rest {
   int64_t max = 0;

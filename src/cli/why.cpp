@@ -56,6 +56,7 @@ int why(const WhyArgs& args) {
              report.graph_nodes, report.kernels_unfused, report.kernels, report.host_calls, report.kernels_compiled);
   print_blocks(model.executable().plan(), "");
   print_coverage(model.executable().plan());
+  if (!report.partition.empty()) fmt::print("partition: {}", report.partition);
   for (auto& line : report.schedule.choices) fmt::print("chosen: {}\n", line);
   for (auto& m : report.schedule.fusion.misses) fmt::print("not fused: {} and {}: {}\n", m.first, m.second, m.reason);
   for (auto& u : report.schedule.fusion.unsplit) fmt::print("not split: {}: {}\n", u.node, u.reason);

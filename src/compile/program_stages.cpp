@@ -1,4 +1,5 @@
 // From a graph to its scheduled program.
+#include "autograd/partition/partition.h"
 #include "base/log.h"
 #include "compile/disabled_passes.h"
 #include "compile/pipeline.h"
@@ -19,6 +20,20 @@ void log_schedule(const target::ScheduleReport& made) {
   for (auto& u : made.fusion.unsplit) log(Artifact::Fusion, u.node + " stays one loop: " + u.reason);
 }
 
+// What the backward pass of a graph with gradients finds in memory, and what it computes again.
+std::unique_ptr<graph::Graph> partitioned(std::unique_ptr<graph::Graph> g, const Job& job, CompileReport& report) {
+  const std::string& budget = job.options().get(options::kActivationMemoryBudget);
+  if (budget == "off") return g;
+  const autograd::Partition made =
+      autograd::partition(*g, {.budget = std::stod(budget), .arithmetic_is_dear = !job.target->facts().device.is_cuda()});
+  if (made.backward.empty()) return g;
+  report.partition = autograd::to_string(made);
+  log(Artifact::Choices, report.partition.substr(0, report.partition.find('\n')));
+  job.debug.show(Artifact::Graph, "partition.txt", [&] { return report.partition; });
+  auto after = autograd::recompute(*g, made);
+  return after ? std::move(after) : std::move(g);
+}
+
 }  // namespace
 
 Transformed transform(Imported in, const Job& job, CompileReport& report) {
@@ -28,6 +43,7 @@ Transformed transform(Imported in, const Job& job, CompileReport& report) {
                                   .templates = job.options().get(options::kTemplates),
                                   .int8 = job.target->facts().int8};
   Transformed out{graph::run_passes(std::move(in.graph), graph::pipeline(purpose), &report.passes, job.options(), job.debug.dump("graph"))};
+  out.graph = partitioned(std::move(out.graph), job, report);
   job.debug.show(Artifact::Graph, "graph_lowered.txt", [&] { return graph::to_string(*out.graph); });
   report.graph_nodes = out.graph->nodes.size();
   return out;

@@ -31,6 +31,7 @@ struct CompileReport {
   size_t host_calls = 0;        // library and reference calls a run, those of blocks aside
   size_t blocks = 0;            // blocks that branches and loops run, nested ones included
   size_t kernels_compiled = 0;  // distinct texts that were not in a cache
+  std::string partition;        // of a graph with gradients: what it saves and computes again (autograd/partition); else empty
   tune::TuneReport tuning;      // in modes that tune
   target::ScheduleReport schedule;
 };

@@ -72,7 +72,7 @@ class TapedFunction::Gradients {
  public:
   Gradients(const TapedFunction& f, const std::vector<bool>& wanted, std::span<const Tensor> operands)
       : backend_(f.backend_), options_{f.options_.options, f.options_.device, {}} {
-    autograd::Request request{.inputs = {}, .takes_cotangents = true};
+    autograd::Request request{.inputs = {}, .takes_cotangents = true, .seeds = false};
     for (size_t i = 0; i < wanted.size(); ++i) {
       if (!wanted[i]) continue;
       request.inputs.push_back(i);

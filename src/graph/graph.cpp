@@ -97,6 +97,8 @@ std::unique_ptr<Graph> clone(const Graph& g) {
       names.push_back(r->name);
     }
     Node* c = out->add_node(*n->op, std::move(args), std::move(types), n->where, names);
+    c->checkpoint = n->checkpoint;
+    c->again = n->again;
     for (auto& r : n->regions) c->regions.push_back(std::shared_ptr<Graph>(clone(*r)));
     for (size_t i = 0; i < c->results.size(); ++i) map[n->results[i]] = c->results[i];
   }

@@ -30,6 +30,8 @@ struct Node {
   std::vector<Value*> results;
   std::vector<std::shared_ptr<Graph>> regions;  // cond, while_loop, scan: see their rows
   std::string where;                            // source line or the importer's name of the node
+  int checkpoint = 0;                           // number of the checkpoint that it is in (toroid/checkpoint.h); 0: none
+  bool again = false;                           // computes once more what the forward pass did not keep (autograd/partition)
 };
 
 // Random: seed and offset of the process's stream of random numbers, i64[2], as they are when a run begins.

@@ -39,6 +39,8 @@ std::string print(const Node& n, const std::string& indent) {
   }
   out += ")";
   for (auto& r : n.regions) out += " {\n" + indent + "  " + print(*r, indent + "  ") + indent + "}";
+  if (n.checkpoint) out += fmt::format(" checkpoint {}", n.checkpoint);
+  if (n.again) out += " again";
   if (!n.where.empty()) out += "  @ " + sym::in_quotes(n.where);
   return out;
 }

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "graph/custom.h"
 #include "ops/call_errors.h"
+#include "tensor/checkpoint_scope.h"
 
 namespace toroid::graph {
 namespace {
@@ -199,9 +200,18 @@ std::vector<Tensor> Recorder::record(const ops::Op& op, CallArgs args, const std
   std::vector<NodeArg> node_args;
   for (auto& a : args) node_args.push_back(map_arg<Value*>(a, [&](const Tensor& t) { return value_of(t); }));
   Node* n = graph_.add_node(op, std::move(node_args), std::move(types), place);
+  n->checkpoint = checkpoint_of(op);
   std::vector<Tensor> out;
   for (auto* r : n->results) out.push_back(proxy(r));
   return out;
+}
+
+int Recorder::checkpoint_of(const ops::Op& op) {
+  if (open_checkpoint.id == 0) return checkpoint_;
+  const auto* save = open_checkpoint.save;
+  const auto is_saved = [&](const std::string& name) { return name == op.name || name == op.name.substr(0, op.name.find('.')); };
+  if (save && std::any_of(save->begin(), save->end(), is_saved)) return 0;
+  return open_checkpoints_.try_emplace(open_checkpoint.id, static_cast<int>(open_checkpoints_.size()) + 1).first->second;
 }
 
 bool Recorder::decide(const sym::Relation& r) {

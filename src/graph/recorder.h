@@ -33,6 +33,11 @@ class Recorder : public Dispatcher {
   void set_hint(const std::string& symbol, int64_t value);
   // Text put into `where` of the nodes recorded from now on; empty: the caller's source line.
   void set_where(std::string where) { where_ = std::move(where); }
+  // What is recorded from now on takes the place of a node: its line, its checkpoint.
+  void stand_in_for(const Node& n) {
+    where_ = n.where;
+    checkpoint_ = n.checkpoint;
+  }
   // Composite operations are recorded whole (default) or as what they are made of.
   void set_expand_composites(bool expand) { expand_ = expand; }
 
@@ -42,6 +47,8 @@ class Recorder : public Dispatcher {
   std::vector<Tensor> record(const ops::Op& op, CallArgs args, const std::source_location& where);
   void forget_call(size_t guards, size_t symbols);
   std::vector<TensorType> result_types(const ops::Op& op, const CallArgs& args);
+  // The number in this graph of the checkpoint that a call of op is in; 0: none.
+  int checkpoint_of(const ops::Op& op);
   // Makes what has been required since there were so many guards errors of a call of op.
   void name_requirements(size_t since, const ops::Op& op, const std::string& place);
 
@@ -50,6 +57,8 @@ class Recorder : public Dispatcher {
   std::map<const Storage*, std::vector<Value*>> constants_;
   std::vector<size_t> required_;  // guards of graph_ that require() added, in order
   std::string where_;
+  int checkpoint_ = 0;                        // of the nodes that are recorded, outside of checkpoints that are open
+  std::map<uint64_t, int> open_checkpoints_;  // their numbers here, by those of the process
   bool expand_ = false;
 };
 

@@ -36,7 +36,7 @@ std::vector<sym::Guard> all_guards(const Graph& g) {
     if (is_control_flow(*n->op) || ops::is_custom(*n->op)) continue;  // their regions and parts are programs of their own
     CallArgs args;
     for (auto& a : n->args) args.push_back(map_arg<Tensor>(a, [&](Value* v) { return v ? recorder.proxy(v) : Tensor(); }));
-    recorder.set_where(n->where);
+    recorder.stand_in_for(*n);
     recorder.call(*n->op, ops::complete(*n->op, std::move(args)), std::source_location::current());
     scratch.nodes.clear();
   }

@@ -70,6 +70,7 @@ bool meets(const Node& n, std::set<std::string>* groups) {
 void take_over(Node& n, const Node& other, bool first) {
   n.origins.insert(first ? n.origins.begin() : n.origins.end(), other.origins.begin(), other.origins.end());
   n.parts.insert(first ? n.parts.begin() : n.parts.end(), other.parts.begin(), other.parts.end());
+  n.again = n.again && other.again;
   if (n.where.empty() || (first && !other.where.empty())) n.where = other.where;
 }
 

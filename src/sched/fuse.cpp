@@ -186,6 +186,10 @@ class Fuser {
       *reason = "they were chosen to stay apart";
       return std::nullopt;
     }
+    if (a.again != b.again && !(a.again && depends)) {
+      *reason = "one computes again what the forward pass did not keep, for the other pass";
+      return std::nullopt;
+    }
     if (a.is_whole()) {
       *reason = "it computes all of its results at once and takes no readers of them";
       return std::nullopt;

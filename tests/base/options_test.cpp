@@ -81,6 +81,7 @@ std::string another_value(const OptionRow& row) {
                                                                  {"fusion_types", "prologue"},
                                                                  {"mode", "max-autotune"},
                                                                  {"fusion", "per-node"},
+                                                                 {"activation_memory_budget", "0.25"},
                                                                  {"tune_choices", "gemm.*"}};
   const auto it = listed.find(row.name);
   return it == listed.end() ? "a \"file\"\\\n= x" : it->second;

@@ -2,11 +2,13 @@
 //
 // This program compiles the gradients' sources once more, with the bugs in them, and switches on one after the other. TOROID_PLANTED=all
 // goes on to all checks that catch a bug (scripts/planted_gradients.sh); without it the first one ends the search.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 
 #include "autograd/checks.h"
+#include "autograd/partition_checks.h"
 #include "base/gradient_bugs.h"
 #include "fuzz_compiled/from_environment.h"
 #include "ops/reference.h"
@@ -56,6 +58,19 @@ class Planted : public ::testing::Test {
         by.push_back("random graph " + std::to_string(seed));
         break;
       }
+    if (goes_on() && catches([] { return wrong_checkpoint(); })) by.push_back("checkpoints");
+    struct {
+      const char* name;
+      std::string (*check)(uint64_t);
+      uint64_t count;
+    } const by_seed[] = {
+        {"cut", wrong_cut, 50 * graphs_}, {"partition", wrong_partition, graphs_}, {"recomputation", wrong_recomputation, graphs_}};
+    for (auto& [name, check, count] : by_seed)
+      for (uint64_t seed = 1; seed <= count && goes_on(); ++seed)
+        if (catches([&] { return check(seed); })) {
+          by.push_back(fmt::format("{} {}", name, seed));
+          break;
+        }
     std::string out;
     for (auto& b : by) out += (out.empty() ? "" : ", ") + b;
     return out;

@@ -77,21 +77,6 @@ std::shared_ptr<Node> node_of(const ops::Op& op, const CallArgs& args, Wanted wa
   return node;
 }
 
-void set_results(const std::shared_ptr<Node>& node, std::span<const Tensor> results, std::span<const Tensor> operands) {
-  for (auto& r : results) {
-    node->results.push_back({r.dtype(), r.sizes(), {}, {}});
-    node->device = r.device();
-  }
-  for (size_t i = 0; i < results.size(); ++i) {
-    const Tensor& r = results[i];
-    const auto shares = [&](const Tensor& t) { return t.impl()->storage == r.impl()->storage; };
-    const auto of = std::find_if(operands.begin(), operands.end(), shares);
-    if (of != operands.end() && of->impl() == r.impl()) continue;  // the operand itself
-    const bool follows = has_gradient(r.dtype());
-    set_history(r, follows ? GradEdge{node, i, nullptr} : GradEdge{}, of == operands.end() ? nullptr : &*of);
-  }
-}
-
 std::vector<Tensor> functional(const ops::Op& op, CallArgs args, const std::source_location& where, const Forward& forward) {
   Wanted wanted(args);
   std::vector<Tensor> results;
@@ -136,6 +121,21 @@ std::vector<Tensor> in_place(const ops::Op& op, CallArgs args, const std::source
 }
 
 }  // namespace
+
+void set_results(const std::shared_ptr<Node>& node, std::span<const Tensor> results, std::span<const Tensor> operands) {
+  for (auto& r : results) {
+    node->results.push_back({r.dtype(), r.sizes(), {}, {}});
+    node->device = r.device();
+  }
+  for (size_t i = 0; i < results.size(); ++i) {
+    const Tensor& r = results[i];
+    const auto shares = [&](const Tensor& t) { return t.impl()->storage == r.impl()->storage; };
+    const auto of = std::find_if(operands.begin(), operands.end(), shares);
+    if (of != operands.end() && of->impl() == r.impl()) continue;  // the operand itself
+    const bool follows = has_gradient(r.dtype());
+    set_history(r, follows ? GradEdge{node, i, nullptr} : GradEdge{}, of == operands.end() ? nullptr : &*of);
+  }
+}
 
 std::vector<Tensor> remembered(const ops::Op& op, CallArgs args, const std::source_location& where, const Forward& forward) {
   if (!grad_mode) {

@@ -16,6 +16,9 @@ inline bool touches_tape(const CallArgs& args) {
   return false;
 }
 
+// Makes what a call returned the results of its node.
+void set_results(const std::shared_ptr<Node>& node, std::span<const Tensor> results, std::span<const Tensor> operands);
+
 // What computes a call without the tape.
 using Forward = std::function<std::vector<Tensor>(CallArgs)>;
 

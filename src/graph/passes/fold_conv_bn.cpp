@@ -133,7 +133,7 @@ std::unique_ptr<Graph> fold_conv_bn(const Graph& g) {
     CallArgs args = out.args(*layer);
     args[static_cast<size_t>(layer->op->schema.find("weight"))] = folded->weight;
     args[static_cast<size_t>(layer->op->schema.find("bias"))] = folded->bias;
-    out.recorder().set_where(n->where);
+    out.recorder().stand_in_for(*n);
     out.set(n->results[0], ops::call(*layer->op, std::move(args)).at(0));
     // What else the normalisation gives is used by nothing.
     for (size_t i = 1; i < n->results.size(); ++i) out.set(n->results[i], out.at(n->results[0]));

@@ -85,7 +85,7 @@ class Functionalizer : public Dispatcher {
   std::unique_ptr<Graph> run() {
     for (auto& n : old_.nodes) {
       where_ = n->where;
-      out_.recorder().set_where(n->where);
+      out_.recorder().stand_in_for(*n);
       record(*n);
     }
     auto outputs = std::vector<Output>();

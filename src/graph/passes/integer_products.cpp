@@ -63,7 +63,7 @@ class Rewriter {
  private:
   // Undefined: the node stays.
   Tensor replacement(const Node& n) {
-    out_.recorder().set_where(n.where);
+    out_.recorder().stand_in_for(n);
     if (auto q = seen_.quantized(n)) return quantize(n, *q);
     if (auto d = seen_.dequantized(n.results[0]))
       if (auto q = with_one_scale(*d, out_.at(d->numbers))) return stand_in(n, *q, seen_.is_of_sums(d->numbers));

@@ -84,7 +84,7 @@ std::unique_ptr<Graph> merge_linear(const Graph& g) {
     }
     const auto& list = *it->second;
     if (!results.count(list[0].last())) {
-      out.recorder().set_where(n->where);
+      out.recorder().stand_in_for(*n);
       std::vector<Tensor> weights, biases;
       for (auto& l : list) {
         weights.push_back(l.weight);

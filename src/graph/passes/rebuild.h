@@ -29,7 +29,7 @@ class Rebuild {
   // Records what `fn` makes of the node; its results stand for the node's.
   template <class F>
   void replace(const Node& n, F&& fn) {
-    recorder_.set_where(n.where);
+    recorder_.stand_in_for(n);
     std::vector<Tensor> results = fn();
     for (size_t i = 0; i < n.results.size(); ++i) set(n.results[i], results.at(i));
   }

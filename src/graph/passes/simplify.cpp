@@ -107,7 +107,7 @@ class Simplifier {
     Tensor x = out_.at(std::get<Value*>(n.args[0]));
     const TensorType& result = n.results[0]->type;
     bool same_sizes = sizes(x) == result.sizes, same_type = same_sizes && x.dtype() == result.dtype;
-    out_.recorder().set_where(n.where);
+    out_.recorder().stand_in_for(n);
     if (is_copy(op) && same_type) return x;
     if ((is_reshape(op) || is_expand(op) || is_cut(op) || is_cast(op)) && same_type && op.name != "view.dtype") return x;
     if (is_dropout(op) && same_type && is_inactive_dropout(n)) return x;

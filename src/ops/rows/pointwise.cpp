@@ -310,6 +310,12 @@ void add_comparison_rows(Table& t) {
               });
 }
 
+// What gradients begin with: a cotangent, or ones. These are no constant, as the row names a tensor like them.
+void add_gradient_rows(Table& t) {
+  t.pointwise("prims.gradient_seed(Tensor like, Tensor? cotangent=None) -> Tensor", Promote::Default,
+              [](F f) { return f.operands.size() > 1 ? f[1] : f.constant(1); });
+}
+
 void add_pointwise_rows(Table& t) {
   add_arithmetic_rows(t);
   add_comparison_rows(t);
@@ -318,6 +324,7 @@ void add_pointwise_rows(Table& t) {
   add_selection_rows(t);
   add_conversion_rows(t);
   add_assertion_rows(t);
+  add_gradient_rows(t);
 }
 
 }  // namespace toroid::ops

@@ -1,0 +1,111 @@
+#include "autograd/function_trace.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "ops/autocast.h"
+#include "ops/call_errors.h"
+#include "tensor/checkpoint_scope.h"
+#include "tensor/grad_state.h"
+
+namespace toroid::autograd {
+
+Tensor FunctionTrace::lift(const Tensor& t) {
+  if (!t.defined() || made_.count(t.impl())) return t;
+  Tensor& stand_in = lifted_[t.impl()];
+  if (!stand_in.defined()) {
+    TensorType type{t.dtype(), {}, {}};
+    for (int64_t d = 0; d < t.dim(); ++d) type.sizes.push_back(t.size(d).expr());
+    for (auto& e : type.sizes) declare_symbols(e);
+    if (!is_proxy(t) && !t.is_contiguous()) type.strides.assign(t.strides().begin(), t.strides().end());
+    stand_in = keep(proxy(graph().add_input(type, graph::InputKind::User, "x")), t.device());
+    originals_.push_back(t);
+  }
+  return stand_in;
+}
+
+std::vector<Tensor> FunctionTrace::call(const ops::Op& op, CallArgs args, const std::source_location& where) {
+  const Device device = ops::device_of(op, args);
+  args = ops::autocast_args(op, std::move(args), device, where);
+  runs_on(device, where);
+  for (auto& a : args) a = map_arg<Tensor>(a, [&](const Tensor& t) { return lift(t); });
+  const bool writes = graph::is_mutating(op);
+  auto results = Recorder::call(op, std::move(args), where);
+  for (auto& t : results) {
+    if (!grad_mode && !writes && (is_float(t.dtype()) || is_complex(t.dtype())))
+      t = Recorder::call(ops::get("detach"), {t}, where).at(0);  // a NoGrad within the function
+    keep(t, device);
+  }
+  return results;
+}
+
+Tensor FunctionTrace::move(const Tensor& t, const Device& device, const std::source_location& where) {
+  runs_on(t.device(), where);
+  runs_on(device, where);
+  return keep(Recorder::call(ops::get("clone"), {lift(t), std::monostate{}}, where).at(0), device);
+}
+
+void FunctionTrace::require(const sym::Relation& r, const std::string& error) {
+  const auto known = sym::known(r);
+  if (!known) return below_.require(r, error);
+  if (!*known) fail<UserError>("{}", error);
+}
+
+void FunctionTrace::read(const Tensor& t, std::string_view what, const std::source_location& where) {
+  if (!made_.count(t.impl())) return below_.read(t, what, where);
+  fail<UserError>("{}: {} of a tensor inside of a function that is differentiated; its value is not known yet there",
+                  ops::place_text(where), what);
+}
+
+void FunctionTrace::declare_symbols(const Expr& e) {
+  sym::for_each_symbol(e, [&](const Expr& s) {
+    if (!graph().find_symbol(s.node()->name)) graph().symbols.push_back({s});
+  });
+}
+
+Tensor FunctionTrace::keep(Tensor t, const Device& device) {
+  t.impl()->device = device;
+  made_.insert(t.impl());
+  kept_.push_back(t);
+  return t;
+}
+
+void FunctionTrace::runs_on(const Device& device, const std::source_location& where) {
+  if (!device.is_cuda() || device == device_) return;
+  TOROID_USER_CHECK(!device_.is_cuda(), "{}: {} follows {} in one function that is differentiated; bring its tensors to one GPU with to()",
+                    ops::place_text(where), to_string(device), to_string(device_));
+  device_ = device;
+}
+
+Tensor on_device(const Tensor& t, const Device& device) {
+  return t.defined() && !(t.device() == device) ? current_dispatcher().move(t, device, std::source_location::current()) : t;
+}
+
+std::vector<Tensor> called(const graph::Graph& g, std::span<const Tensor> inputs, const Device& device) {
+  const DeviceScope on(device);
+  const ops::NoAutocast casts_are_nodes;
+  std::unordered_map<const graph::Value*, Tensor> at;
+  for (size_t i = 0; i < g.inputs.size(); ++i)
+    at[g.inputs[i].value] = on_device(g.inputs[i].data.defined() ? g.inputs[i].data : inputs[i], device);
+  int checkpoints = 0;
+  for (auto& n : g.nodes) checkpoints = std::max(checkpoints, n->checkpoint);
+  const uint64_t first = CheckpointScope::new_ids(static_cast<uint64_t>(checkpoints) + 1);
+  for (auto& n : g.nodes) {
+    const ops::PlaceScope place(n->where);
+    const CheckpointScope checkpoint({n->checkpoint ? first + static_cast<uint64_t>(n->checkpoint) : 0});
+    CallArgs args;
+    for (auto& a : n->args) args.push_back(map_arg<Tensor>(a, [&](const graph::Value* v) { return v ? at.at(v) : Tensor(); }));
+    const auto results = ops::call(*n->op, std::move(args));
+    for (size_t i = 0; i < results.size(); ++i) at[n->results[i]] = results[i];
+  }
+  std::vector<Tensor> out;
+  for (auto& o : g.outputs) {
+    if (o.mutates >= 0)
+      ops::call("copy_", {inputs[static_cast<size_t>(o.mutates)], at.at(o.value)});
+    else
+      out.push_back(o.value ? at.at(o.value) : Tensor());
+  }
+  return out;
+}
+
+}  // namespace toroid::autograd

@@ -1,0 +1,51 @@
+// Functions recorded on stand-ins of whatever tensors they use, and the graphs that are called in their place.
+#pragma once
+
+#include <unordered_map>
+#include <unordered_set>
+
+#include "graph/recorder.h"
+
+namespace toroid::autograd {
+
+// Records calls above another dispatcher, which is asked of sizes and gets a graph to call afterwards. Tensors that are not made here,
+// among them stand-ins of a trace below, become inputs.
+class FunctionTrace : public graph::Recorder {
+ public:
+  FunctionTrace(graph::Graph& g, Dispatcher& below) : Recorder(g), below_(below) {}
+
+  // What stands for t here.
+  Tensor lift(const Tensor& t);
+  // Behind the inputs of the graph, in their order.
+  const std::vector<Tensor>& originals() const { return originals_; }
+  // Where the graph runs as a whole: on the one GPU that an operation is on, else on the CPU.
+  const Device& device() const { return device_; }
+
+  std::vector<Tensor> call(const ops::Op& op, CallArgs args, const std::source_location& where) override;
+  Tensor move(const Tensor& t, const Device& device, const std::source_location& where) override;
+  bool decide(const sym::Relation& r) override { return below_.decide(r); }
+  void require(const sym::Relation& r, const std::string& error) override;
+  int64_t specialize(const Expr& e) override { return below_.specialize(e); }
+  void read(const Tensor& t, std::string_view what, const std::source_location& where) override;
+
+ private:
+  void declare_symbols(const Expr& e);
+  Tensor keep(Tensor t, const Device& device);
+  void runs_on(const Device& device, const std::source_location& where);
+
+  Dispatcher& below_;
+  Device device_;
+  std::unordered_set<const TensorImpl*> made_;
+  std::vector<Tensor> kept_;  // so that no address of made_ is used again
+  std::unordered_map<const TensorImpl*, Tensor> lifted_;
+  std::vector<Tensor> originals_;
+};
+
+// t there; t itself where it is there, or undefined.
+Tensor on_device(const Tensor& t, const Device& device);
+
+// Calls the nodes of a functional graph on tensors, through the innermost dispatcher, on one device. What the graph writes to inputs is
+// written. The casts of autocast are nodes already.
+std::vector<Tensor> called(const graph::Graph& g, std::span<const Tensor> inputs, const Device& device);
+
+}  // namespace toroid::autograd

@@ -1,0 +1,290 @@
+#include "autograd/partition/partition.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "autograd/partition/keeping.h"
+#include "autograd/partition/min_cut.h"
+#include "base/check.h"
+#include "base/gradient_bugs.h"
+#include "graph/effects.h"
+
+namespace toroid::autograd {
+
+using graph::Graph;
+using graph::Node;
+using graph::Value;
+
+namespace {
+
+using Nodes = std::vector<const Node*>;
+using NodeSet = std::unordered_set<const Node*>;
+using ValueSet = std::unordered_set<const Value*>;
+
+bool is_seed(const Node& n) { return n.op->name == "prims.gradient_seed"; }
+
+// Calls f on the values that a node reads. Of its first operand a seed takes the sizes alone.
+template <class F>
+void for_each_read(const Node& n, F&& f) {
+  bool skip = is_seed(n);
+  graph::for_each_operand(n, [&](const Value* v) {
+    if (!skip) f(v);
+    skip = false;
+  });
+}
+
+NodeSet what_follows_from_seeds(const Graph& g) {
+  ValueSet follows;
+  NodeSet out;
+  for (auto& n : g.nodes) {
+    bool found = is_seed(*n);
+    graph::for_each_operand(*n, [&](const Value* v) { found = found || follows.count(v) > 0; });
+    if (!found) continue;
+    out.insert(n.get());
+    follows.insert(n->results.begin(), n->results.end());
+  }
+  return out;
+}
+
+class Partitioner {
+ public:
+  Partitioner(const Graph& g, const PartitionPolicy& policy) : g_(g), sizes_(g), behind_(what_follows_from_seeds(g)) {
+    for (auto& n : g.nodes)
+      if (!behind_.count(n.get())) candidates_.push_back(n.get());
+    for (auto& o : g.outputs)
+      if (o.value) outputs_.insert(o.value);
+    find_needed();
+    keep_ = what_to_keep(g, candidates_, needed_, policy, sizes_);
+  }
+
+  bool is_divided() const { return !behind_.empty() && !needed_.empty(); }
+
+  Partition by_budget(double budget) {
+    const Nodes order = dear_nodes();
+    Partition out;
+    out.saved_by_default = cut({}).bytes;
+    out.saved_at_least = cut(order).bytes;
+    const double most = static_cast<double>(out.saved_at_least) +
+                        std::clamp(budget, 0.0, 1.0) * static_cast<double>(out.saved_by_default - out.saved_at_least);
+    // The first so many of `order` are computed again: the bytes fall with their number.
+    size_t low = 0, high = order.size();
+    while (low < high) {
+      const size_t middle = low + (high - low) / 2;
+      if (static_cast<double>(cut({order.begin(), order.begin() + static_cast<std::ptrdiff_t>(middle)}).bytes) <= most)
+        high = middle;
+      else
+        low = middle + 1;
+    }
+    const Cut best = cut({order.begin(), order.begin() + static_cast<std::ptrdiff_t>(low)});
+    divide(best, out);
+    return out;
+  }
+
+  Partition undivided() const {
+    Partition out;
+    for (auto& n : g_.nodes) out.forward.push_back(n.get());
+    return out;
+  }
+
+ private:
+  struct Cut {
+    int64_t bytes = 0;
+    ValueSet saved;
+    NodeSet repeatable;  // of those that are kept by default
+  };
+
+  // What the outputs that follow from no seed need, and what has effects of its own.
+  void find_needed() {
+    ValueSet live;
+    for (const Value* v : outputs_)
+      if (!v->producer || !behind_.count(v->producer)) live.insert(v);
+    for (size_t i = candidates_.size(); i-- > 0;) {
+      const Node& n = *candidates_[i];
+      const bool is_live = std::any_of(n.results.begin(), n.results.end(), [&](auto* r) { return live.count(r) > 0; });
+      if (!is_live && !(effects_of(n).any() && n.results.empty())) continue;
+      needed_.insert(&n);
+      graph::for_each_operand(n, [&](const Value* v) { live.insert(v); });
+    }
+  }
+
+  // The nodes that a smaller budget computes again, the best first.
+  Nodes dear_nodes() const {
+    std::vector<std::pair<double, const Node*>> order;
+    for (const Node* n : candidates_) {
+      const Keep keep = keep_.at(n);
+      if (keep == Keep::No || is_final(keep)) continue;
+      int64_t bytes = 0;
+      for (const Value* r : n->results) bytes += sizes_.bytes(*r);
+      order.emplace_back(arithmetic_of(*n, sizes_) / static_cast<double>(std::max<int64_t>(bytes, 1)), n);
+    }
+    std::stable_sort(order.begin(), order.end(), [](auto& a, auto& b) { return a.first < b.first; });
+    Nodes out;
+    for (auto& [cost, n] : order) out.push_back(n);
+    return out;
+  }
+
+  bool is_there_anyway(const Value* v) const { return !v->producer || outputs_.count(v) > 0; }
+
+  int64_t cost_of_saving(const Value* v, bool kept) const {
+    if (is_there_anyway(v)) return 0;
+    const bool is_within_checkpoint = v->producer->checkpoint != 0 && !planted(GradientBug::CheckpointKept);
+    if (!kept && (is_view(*v->producer) || is_within_checkpoint)) return Network::kInfinite;
+    return sizes_.bytes(*v);
+  }
+
+  Cut cut(const Nodes& repeatable) {
+    Cut out;
+    out.repeatable.insert(repeatable.begin(), repeatable.end());
+    Network network;
+    const int source = network.add_vertex(), sink = network.add_vertex();
+    std::unordered_map<const Value*, int> behind;  // the vertex of a value that is saved or computed again
+    std::vector<std::pair<const Value*, size_t>> edges;
+    for (const Node* n : candidates_) {
+      const Keep keep = keep_.at(n);
+      const bool kept = is_final(keep) || (keep != Keep::No && !out.repeatable.count(n));
+      int made = source;
+      if (!kept) {
+        made = network.add_vertex();
+        graph::for_each_operand(*n, [&](const Value* v) {
+          if (const auto it = behind.find(v); it != behind.end()) network.add_edge(it->second, made, Network::kInfinite);
+        });
+      }
+      for (const Value* r : n->results) {
+        behind[r] = network.add_vertex();
+        edges.emplace_back(r, network.add_edge(made, behind[r], cost_of_saving(r, kept)));
+      }
+    }
+    for (auto& n : g_.nodes)
+      if (behind_.count(n.get()))
+        for_each_read(*n, [&](const Value* v) {
+          if (const auto it = behind.find(v); it != behind.end()) network.add_edge(it->second, sink, Network::kInfinite);
+        });
+    out.bytes = network.cut(source, sink);
+    TOROID_CHECK(out.bytes < Network::kInfinite, "a gradient needs what can neither be saved nor computed again");
+    for (auto& [v, edge] : edges)
+      if (network.is_cut(edge)) out.saved.insert(v);
+    return out;
+  }
+
+  // Nodes that compute what the backward pass reads and is not saved.
+  NodeSet not_saved(const Cut& c) const {
+    NodeSet out;
+    Nodes stack;
+    const auto visit = [&](const Value* v) {
+      const Node* n = v->producer;
+      if (!n || behind_.count(n) || c.saved.count(v) || is_there_anyway(v)) return;
+      if (out.insert(n).second) stack.push_back(n);
+    };
+    for (auto& n : g_.nodes)
+      if (behind_.count(n.get())) for_each_read(*n, visit);
+    while (!stack.empty()) {
+      const Node* n = stack.back();
+      stack.pop_back();
+      graph::for_each_operand(*n, visit);
+    }
+    return out;
+  }
+
+  void divide(const Cut& c, Partition& out) const {
+    // What saved values need comes early, though no output of the forward pass needs it.
+    NodeSet early;
+    Nodes stack;
+    const auto visit = [&](const Value* v) {
+      if (v->producer && !needed_.count(v->producer) && early.insert(v->producer).second) stack.push_back(v->producer);
+    };
+    for (const Value* v : c.saved)
+      if (v->producer) visit(v);
+    while (!stack.empty()) {
+      const Node* n = stack.back();
+      stack.pop_back();
+      graph::for_each_operand(*n, visit);
+    }
+    const NodeSet unsaved = not_saved(c);
+    put_forward(early, out);
+    for (auto& n : g_.nodes) {
+      const bool is_forward = needed_.count(n.get()) || early.count(n.get());
+      if (!is_forward) out.backward.push_back(n.get());
+      if (is_forward && unsaved.count(n.get())) out.again.push_back(n.get());
+    }
+    for (const Node* n : candidates_)
+      for (const Value* r : n->results) {
+        if (!c.saved.count(r) || is_there_anyway(r)) continue;
+        const Keep keep = c.repeatable.count(n) ? Keep::No : keep_.at(n);
+        out.saved.push_back({r, sizes_.bytes(*r), std::string(reason_of(keep))});
+      }
+    out.saved_bytes = c.bytes;
+  }
+
+  // In the order of the graph; each early node just behind what it needs.
+  void put_forward(const NodeSet& early, Partition& out) const {
+    struct Entry {
+      size_t at, own;  // behind which node of the graph; its own place
+      const Node* node;
+    };
+    std::unordered_map<const Node*, size_t> at;
+    std::vector<Entry> entries;
+    for (size_t i = 0; i < g_.nodes.size(); ++i) {
+      const Node* n = g_.nodes[i].get();
+      if (needed_.count(n)) {
+        at[n] = i;
+        entries.push_back({i, 0, n});
+      } else if (early.count(n)) {
+        size_t behind = 0;
+        graph::for_each_operand(*n, [&](const Value* v) {
+          if (v->producer) behind = std::max(behind, at.at(v->producer));
+        });
+        at[n] = behind;
+        entries.push_back({behind, i + 1, n});
+      }
+    }
+    std::stable_sort(entries.begin(), entries.end(),
+                     [](const Entry& a, const Entry& b) { return std::pair(a.at, a.own) < std::pair(b.at, b.own); });
+    for (const Entry& e : entries) out.forward.push_back(e.node);
+  }
+
+  const Graph& g_;
+  const UsualSizes sizes_;
+  const NodeSet behind_;  // the seeds
+  Nodes candidates_;      // all others
+  NodeSet needed_;        // of these, what the forward pass is for
+  ValueSet outputs_;
+  std::unordered_map<const Node*, Keep> keep_;
+};
+
+}  // namespace
+
+int64_t UsualSizes::value_of(const Expr& e) const {
+  if (const auto c = e.maybe_constant()) return *c;
+  constexpr int64_t kTypical = 64;
+  return sym::evaluate(e, [&](const sym::Node& s) {
+    const graph::Symbol* known = g_.find_symbol(s.name);
+    return known && known->hint ? *known->hint : std::clamp<int64_t>(kTypical, s.lo, s.hi);
+  });
+}
+
+int64_t UsualSizes::numel(const Value& v) const { return value_of(v.type.numel()); }
+
+int64_t UsualSizes::bytes(const Value& v) const { return numel(v) * static_cast<int64_t>(size_of(v.type.dtype)); }
+
+Partition partition(const Graph& g, const PartitionPolicy& policy) {
+  Partitioner p(g, policy);
+  return p.is_divided() ? p.by_budget(policy.budget) : p.undivided();
+}
+
+std::string to_string(const Partition& p) {
+  const auto mb = [](int64_t bytes) { return static_cast<double>(bytes) / 1e6; };
+  std::string out = fmt::format(
+      "forward {} operations, backward {}; {} computed again; {:.1f} MB saved in {} values ({:.1f} MB by default, {:.1f} MB at least)\n",
+      p.forward.size(), p.backward.size(), p.again.size(), mb(p.saved_bytes), p.saved.size(), mb(p.saved_by_default), mb(p.saved_at_least));
+  std::vector<const Saved*> order;
+  for (auto& s : p.saved) order.push_back(&s);
+  std::stable_sort(order.begin(), order.end(), [](auto* a, auto* b) { return a->bytes > b->bytes; });
+  for (const Saved* s : order)
+    out += fmt::format("{:.3f} MB %{}: {} ({}{}{})\n", mb(s->bytes), s->value->name, to_string(s->value->type), s->reason,
+                       s->value->producer->where.empty() ? "" : "; ", s->value->producer->where);
+  return out;
+}
+
+}  // namespace toroid::autograd

@@ -1,0 +1,67 @@
+// The partition of a graph with gradients: what runs before the loss, what after it, and which of the values between are kept in memory
+// or computed again.
+#pragma once
+
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace toroid::autograd {
+
+struct PartitionPolicy {
+  // Of what is kept by default beyond what must be, the share that may be kept: 1 keeps whatever is no pointwise function of what is kept
+  // anyway, 0 only what cannot be computed twice.
+  double budget = 1;
+  // Whether arithmetic is dear beside memory, as on CPUs: by default random numbers and what products of the backward pass read are kept.
+  bool arithmetic_is_dear = false;
+};
+
+// A value of the forward pass that the backward pass reads.
+struct Saved {
+  const graph::Value* value = nullptr;
+  int64_t bytes = 0;   // by the usual sizes, where they vary
+  std::string reason;  // why it is not computed again
+};
+
+// All in the order of the graph. Each node is in one of the passes.
+struct Partition {
+  // Outputs that no gradient is part of, and what they and the saved values need.
+  std::vector<const graph::Node*> forward;
+  // What follows from a row prims.gradient_seed, and what that alone needs.
+  std::vector<const graph::Node*> backward;
+  std::vector<Saved> saved;               // inputs aside, which are there anyway
+  std::vector<const graph::Node*> again;  // of the forward pass, computed in the backward pass, too
+  int64_t saved_bytes = 0;
+  int64_t saved_by_default = 0, saved_at_least = 0;  // by the budgets 1 and 0
+};
+
+// A minimum cut: of all sets of values that the backward pass can be computed from, given what must not be computed again, the one of
+// fewest bytes (after H. Zheng and others, "min-cut rematerialization" in PyTorch's AOTAutograd, 2022). Of a checkpoint
+// (toroid/checkpoint.h) exactly what leaves it may be saved. Of a graph that has no seed, or nothing before it, all is forward.
+//
+// With a smaller budget nodes that are kept by default may be computed again, those first that save most memory for their arithmetic, and
+// no more than it takes: the bytes fall with the budget.
+Partition partition(const graph::Graph& g, const PartitionPolicy& policy);
+
+// The graph in that order: the forward pass, then the backward pass, in which what is computed again (graph::Node::again) comes just
+// before its first reader. Each operation gives the same bits. nullptr: nothing changes.
+std::unique_ptr<graph::Graph> recompute(const graph::Graph& g, const Partition& p);
+
+// For people: totals, then a line for each saved value, the largest first.
+std::string to_string(const Partition& p);
+
+// How many elements or bytes values have: by the sizes in the inputs at hand where a graph's sizes vary.
+class UsualSizes {
+ public:
+  explicit UsualSizes(const graph::Graph& g) : g_(g) {}
+  int64_t value_of(const Expr& e) const;
+  int64_t numel(const graph::Value& v) const;
+  int64_t bytes(const graph::Value& v) const;
+
+ private:
+  const graph::Graph& g_;
+};
+
+}  // namespace toroid::autograd
