@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "autograd/control.h"
+#include "autograd/projected_loss.h"
 #include "autograd/rule.h"
 #include "autograd/rules/forms.h"
 #include "base/check.h"
@@ -206,7 +207,8 @@ void check(const Graph& g, const Request& request) {
 
 std::unique_ptr<Graph> differentiate(const Graph& g, const Request& request) {
   check(g, request);
-  const auto with = with_rules(g, request.inputs);
+  const auto projected = request.takes_cotangents ? nullptr : with_projected_losses(g);
+  const auto with = with_rules(projected ? *projected : g, request.inputs);
   auto joint = Reverse(*with, request).run();
   verify(*joint, "differentiate");
   return joint;

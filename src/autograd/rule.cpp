@@ -58,8 +58,8 @@ void pointwise_rule(GradientCall& c) {
 }
 
 std::vector<std::span<const RuleRow>> rule_families() {
-  return {reduction_rules(), scan_rules(), product_rules(),   index_rules(),  bag_rules(),
-          view_rules(),      pool_rules(), attention_rules(), linalg_rules(), complex_rules()};
+  return {reduction_rules(), scan_rules(), product_rules(),   index_rules(),  bag_rules(),    view_rules(),
+          pool_rules(),      loss_rules(), attention_rules(), linalg_rules(), complex_rules()};
 }
 
 Rule find_rule(const ops::Op& op) {

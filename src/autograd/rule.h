@@ -44,6 +44,7 @@ std::span<const RuleRow> index_rules();
 std::span<const RuleRow> bag_rules();
 std::span<const RuleRow> view_rules();
 std::span<const RuleRow> pool_rules();
+std::span<const RuleRow> loss_rules();
 std::span<const RuleRow> attention_rules();  // of calls that draw nothing
 std::span<const RuleRow> linalg_rules();
 std::span<const RuleRow> complex_rules();

@@ -22,6 +22,7 @@
   BUG(MeanForgotten, "rules/reduction.cpp, variance_rule", "the mean beside a variance has no gradient") \
   BUG(PoolFirst, "rules/pool.cpp, max_pool_rule", "each window takes its maximum from the first element of the input") \
   BUG(AttentionMean, "rules/attention.cpp, attention_rule", "the weights of a row change by themselves") \
+  BUG(AttentionFirstHeads, "rules/attention.cpp, heads_of", "each part is of the first heads") \
   BUG(ViewOffset, "rules/view.cpp, gathered_back", "the offset of a view is ignored") \
   BUG(OverlapOverwrites, "rules/view.cpp, gathered_back", "of elements that a view shows twice, one counts") \
   BUG(WriteBackLast, "rules/view.cpp, overwriting", "of several results of a view, the last one counts") \
@@ -78,6 +79,8 @@
   BUG(ChosenAlone, "ops/derivative.cpp, derive", "0 times an infinite slope is no number") \
   BUG(CotangentOfZero, "ops/derivative.cpp, derive", "by a cotangent that is 0, a derivative is 0") \
   BUG(ClampMask, "ops/slopes.cpp, clamp", "the upper limit lets pass what is above it") \
+  BUG(LastPartAlone, "rules/loss.cpp, of_projection", "of the parts of a projection, the last one has a gradient") \
+  BUG(RowsUncounted, "rules/loss.cpp, of_projection", "a mean is not divided by its rows") \
   BUG(FlowStays, "partition/min_cut.cpp, push", "flow that was pushed once cannot be taken back") \
   BUG(CheckpointKept, "partition/partition.cpp, cost_of_saving", "values of a checkpoint are saved") \
   BUG(AgainUnmarked, "partition/recompute.cpp, before", "what is computed again looks like a part of the forward pass") \

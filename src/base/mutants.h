@@ -34,6 +34,7 @@ enum class Mutant {
   OtherElement,        // a load is replaced by the value stored at another index
   SkippedStore,        // a store that others read is dropped
   SeveralWriters,      // one of several writers counts as the only one
+  OverAnyElement,      // a temporary is written over one of which other elements are read later
   ReadBeforeWrite,     // nothing keeps a write behind the reads of the old contents
   LostModulo,          // a variable of a split domain runs on
   MixedKinds,          // space and reduction variables are matched with each other

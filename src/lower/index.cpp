@@ -122,6 +122,13 @@ Index make_domain(Lowering& l, program::Node& node, const std::vector<Expr>& siz
   return index;
 }
 
+// Whether so little is read of a large value that it is read at once: who reads it later would hold all of the value until then.
+bool picks_few(const graph::Value& source, const graph::Value& result) {
+  constexpr int64_t kLarge = int64_t{64} << 20, kShare = 1024;
+  const auto from = source.type.numel().maybe_constant(), to = result.type.numel().maybe_constant();
+  return source.producer && from && to && *from * static_cast<int64_t>(size_of(source.type.dtype)) >= kLarge && *to * kShare <= *from;
+}
+
 }  // namespace
 
 void lower_index(Lowering& l, const graph::Node& n) {
@@ -144,6 +151,7 @@ void lower_index(Lowering& l, const graph::Node& n) {
     return read_inside(b, self, from.at, from.inside);
   };
   l.define(n.results[0], std::move(out));
+  if (picks_few(*source, *n.results[0])) l.realize(n.results[0]);
 }
 
 void lower_gather(Lowering& l, const graph::Node& n) {
@@ -169,6 +177,7 @@ void lower_gather(Lowering& l, const graph::Node& n) {
     return read_inside(b, self, at, may_be_empty(found.inside, self.sizes[dim]) ? found.inside : std::nullopt);
   };
   l.define(n.results[0], std::move(out));
+  if (picks_few(*source, *n.results[0])) l.realize(n.results[0]);
 }
 
 namespace {

@@ -67,7 +67,7 @@ class Lowering {
   program::Program run();
 
   // --- what the rules of the operation families use ---
-  const Lazy& value(const graph::Value* v) { return values_.at(v); }
+  const Lazy& value(const graph::Value* v) const { return values_.at(v); }
   void define(const graph::Value* v, Lazy lazy);
   // Memory for a value; computes it there when it is not in memory yet. `dense`: row-major without gaps.
   Place realize(const graph::Value* v, bool dense = false);

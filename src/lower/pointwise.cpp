@@ -54,8 +54,18 @@ Index broadcast_index(const Lazy& operand, const Index& index) {
 
 }  // namespace
 
+// A product's result that several read as a wider dtype: it is stored as it is, and readers widen what they read.
+bool widens_product(const Lowering& l, const graph::Node& n) {
+  const auto* source = n.op->name == "_to_copy" ? std::get_if<graph::Value*>(&n.args[0]) : nullptr;
+  if (!source || l.uses(n.results[0]) < 2) return false;
+  const Lazy& narrow = l.value(*source);
+  return narrow.over_template && size_of(n.results[0]->type.dtype) > size_of(narrow.dtype);
+}
+
 void lower_pointwise(Lowering& l, const graph::Node& n) {
   const ops::Op& op = *n.op;
+  const bool widens = widens_product(l, n);
+  if (widens) l.realize(std::get<graph::Value*>(n.args[0]));
   std::vector<PointwiseOperand> operands;
   uint32_t bit = 1;
   for (size_t i = 0; i < n.args.size(); ++i) {
@@ -102,6 +112,7 @@ void lower_pointwise(Lowering& l, const graph::Node& n) {
       out.over_template = out.over_template || o.lazy->over_template;
       out.over_open = out.over_open || o.lazy->over_open;
     }
+  if (widens) out.over_template = false;
   auto formula = [&op, types, compute](ScalarBuilder&, std::vector<S> inputs) {
     ops::FormulaCall f(op, *types);
     f.compute = compute;

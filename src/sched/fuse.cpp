@@ -100,6 +100,80 @@ class Fuser {
     }
     order_after_sizes();
     order_collectives();
+    for (size_t i = 0; i < n; ++i) latest_.push_back(is_product(groups_[i].node) ? i + 1 : 0);
+    for (size_t i = 0; i < n; ++i)
+      for (size_t s : next_[i]) latest_[s] = std::max(latest_[s], latest_[i]);
+  }
+
+  static bool is_product(const Node& n) { return !n.is_loop() && !n.is_whole() && !n.is_call(); }
+
+  // What follows from group i waits for a product as late as its own.
+  void raise_latest(size_t i) {
+    std::vector<size_t> stack{i};
+    while (!stack.empty()) {
+      const size_t at = stack.back();
+      stack.pop_back();
+      for (size_t s : next_[at])
+        if (latest_[s] < latest_[at]) latest_[s] = latest_[at], stack.push_back(s);
+    }
+  }
+
+  // Whether one of two that do not depend on each other would be moved behind a product that it need not wait for, where it holds memory
+  // until then.
+  bool waits_for_nothing(size_t first, size_t second) const {
+    constexpr int64_t kSmall = 1 << 20;
+    return latest_[first] != latest_[second] && bytes_of(groups_[first]) > kSmall && bytes_of(groups_[second]) > kSmall;
+  }
+  int64_t bytes_of(const Group& g) const {
+    int64_t sum = 0;
+    for (int b : buffers_of(g)) sum += bytes_of(b);
+    return sum;
+  }
+  int64_t bytes_of(int buffer) const {
+    const auto& b = p_.buffers[static_cast<size_t>(buffer)];
+    return estimate(b.numel) * static_cast<int64_t>(size_of(b.dtype));
+  }
+
+  // A large temporary of which a group picks few elements, by their numbers; -1: there is none.
+  int picked_from(size_t group) const {
+    constexpr int64_t kLarge = int64_t{64} << 20, kShare = 1024;
+    int64_t given = 0;
+    for (int b : groups_[group].writes) given += bytes_of(b);
+    for (auto& s : groups_[group].node.body.steps)
+      if (s.step == Step::Load && loop::uses_values(s.index) &&
+          p_.buffers[static_cast<size_t>(s.buffer)].kind == loop::BufferKind::Temporary &&
+          bytes_of(s.buffer) >= std::max(kLarge, given * kShare))
+        return s.buffer;
+    return -1;
+  }
+  // Whether a joint node would pick from a large temporary beside, or behind, another reader of it, which may be the last one if it does
+  // not: that one may write over it (sched/reuse.h).
+  bool picks_late(size_t first, size_t second, bool depends) const {
+    const auto reads = [&](size_t group, int b) {
+      return std::find(groups_[group].reads.begin(), groups_[group].reads.end(), b) != groups_[group].reads.end();
+    };
+    const int from = picked_from(first);
+    if (!depends) return (from >= 0 && reads(second, from)) || (picked_from(second) >= 0 && reads(first, picked_from(second)));
+    if (from < 0) return false;
+    const auto& users = touching_.at(from);
+    return std::any_of(users.begin(), users.end(), [&](size_t u) {
+      return u != first && !wrote(u, from) && (next_[u].count(second) > 0 || reaches_by_another(u, second));
+    });
+  }
+  bool wrote(size_t group, int buffer) const {
+    const auto& writes = groups_[group].writes;
+    return std::find(writes.begin(), writes.end(), buffer) != writes.end();
+  }
+
+  // Whether the temporaries that the first one reads are larger than what it gives to the second, which waits for a later product.
+  bool holds_more(size_t first, size_t second) const {
+    constexpr int64_t kSmall = 1 << 20;
+    if (latest_[first] == latest_[second]) return false;
+    int64_t more = -kSmall;
+    for (int b : groups_[first].reads)
+      if (p_.buffers[static_cast<size_t>(b)].kind == loop::BufferKind::Temporary) more += bytes_of(b);
+    for (int b : groups_[first].writes) more -= bytes_of(b);
+    return more > 0;
   }
 
   // What uses a size that a call determines comes after it, though it may read nothing of it.
@@ -160,22 +234,22 @@ class Fuser {
   // A path from `from` to `to` (or back) with at least one node in between.
   bool path_between(size_t from, size_t to) {
     if (mutant(Mutant::PathIgnored)) return false;
-    auto reaches = [&](size_t start, size_t goal) {
-      std::vector<size_t> stack;
-      std::vector<bool> seen(groups_.size(), false);
-      for (size_t s : next_[start])
-        if (s != goal) stack.push_back(s);
-      while (!stack.empty()) {
-        size_t at = stack.back();
-        stack.pop_back();
-        if (at == goal) return true;
-        if (seen[at]) continue;
-        seen[at] = true;
-        for (size_t s : next_[at]) stack.push_back(s);
-      }
-      return false;
-    };
-    return reaches(from, to) || reaches(to, from);
+    return reaches_by_another(from, to) || reaches_by_another(to, from);
+  }
+  bool reaches_by_another(size_t start, size_t goal) const {
+    std::vector<size_t> stack;
+    std::vector<bool> seen(groups_.size(), false);
+    for (size_t s : next_[start])
+      if (s != goal) stack.push_back(s);
+    while (!stack.empty()) {
+      size_t at = stack.back();
+      stack.pop_back();
+      if (at == goal) return true;
+      if (seen[at]) continue;
+      seen[at] = true;
+      for (size_t s : next_[at]) stack.push_back(s);
+    }
+    return false;
   }
 
   std::optional<Node> join(size_t first, size_t second, bool depends, std::string* reason) {
@@ -188,6 +262,22 @@ class Fuser {
     }
     if (a.again != b.again && !(a.again && depends)) {
       *reason = "one computes again what the forward pass did not keep, for the other pass";
+      return std::nullopt;
+    }
+    if (template_first && latest_[second] > first + 1) {
+      *reason = "the second waits for a later product: the operands of the first would be held until then";
+      return std::nullopt;
+    }
+    if (!template_first && depends && holds_more(first, second)) {
+      *reason = "the second waits for a later product: the first would hold more than it gives until then";
+      return std::nullopt;
+    }
+    if (picks_late(first, second, depends)) {
+      *reason = "few elements are picked from what another reader could write over, if they were picked before";
+      return std::nullopt;
+    }
+    if (!depends && waits_for_nothing(first, second)) {
+      *reason = "one would wait for a product that it does not need, and hold its memory until then";
       return std::nullopt;
     }
     if (a.is_whole()) {
@@ -476,6 +566,8 @@ class Fuser {
     next_[first].insert(next_[second].begin(), next_[second].end());
     next_[first].erase(first);
     next_[second].clear();
+    latest_[first] = std::max(latest_[first], latest_[second]);
+    raise_latest(first);
     for (int b : buffers_of(groups_[first])) touching_[b].insert(first);
     std::erase_if(candidates_,
                   [&](const Candidate& c) { return c.first == first || c.second == first || c.first == second || c.second == second; });
@@ -530,6 +622,7 @@ class Fuser {
   std::set<size_t> inside_;  // the pair being joined
   std::vector<int> writers_;
   std::vector<std::set<size_t>> next_;
+  std::vector<size_t> latest_;                // by group: one more than the place of the last product that it waits for, or is
   std::map<int, std::set<size_t>> touching_;  // places of the groups that use a buffer
 };
 

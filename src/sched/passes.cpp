@@ -5,6 +5,7 @@
 #include "sched/foreach.h"
 #include "sched/layout.h"
 #include "sched/pair.h"
+#include "sched/reuse.h"
 #include "sched/share.h"
 #include "sched/split.h"
 #include "sched/write_back.h"
@@ -61,6 +62,8 @@ bool run_foreach(program::Program& p, target::PassContext& context) {
 }
 
 bool run_write_back(program::Program& p, target::PassContext&) { return write_back(p) > 0; }
+
+bool run_reuse(program::Program& p, target::PassContext&) { return reuse_temporaries(p) > 0; }
 
 bool run_pad_products(program::Program& p, target::PassContext& context) {
   const size_t before = p.buffers.size();

@@ -14,6 +14,7 @@ bool run_split_reductions(program::Program& p, target::PassContext& context);
 bool run_share_launches(program::Program& p, target::PassContext& context);
 bool run_foreach(program::Program& p, target::PassContext& context);
 bool run_write_back(program::Program& p, target::PassContext& context);
+bool run_reuse(program::Program& p, target::PassContext& context);
 bool run_pad_products(program::Program& p, target::PassContext& context);
 
 inline constexpr target::Fusions kJoins = target::with(Fusion::All);
@@ -37,6 +38,7 @@ inline constexpr target::ProgramPass kForeach = {"foreach", "Runs updates of inp
                                                  run_foreach, kJoins};
 inline constexpr target::ProgramPass kWriteBack = {"write_back", "Writes results that replace an input where that input lies.",
                                                    run_write_back, target::kEachFusion, true};
+inline constexpr target::ProgramPass kReuse = {"reuse", "Writes large temporaries over those that they are made of.", run_reuse, kJoins};
 inline constexpr target::ProgramPass kPadProducts = {"pad_products", "Copies operands of products whose rows are badly aligned.",
                                                      run_pad_products, kJoins};
 

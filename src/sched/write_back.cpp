@@ -6,12 +6,11 @@
 #include <iterator>
 
 #include "program/region.h"
+#include "sched/in_place.h"
 
 namespace toroid::sched {
 namespace {
 
-using loop::Statement;
-using loop::Step;
 using program::Node;
 using program::Program;
 using program::ProgramInput;
@@ -32,44 +31,6 @@ bool is_row_major(const ProgramInput& in) {
   return true;
 }
 
-// Whether steps whose value differs between the points of a reduction follow from step `k`.
-bool reaches_varying(const loop::Nest& nest, size_t k) {
-  const std::vector<bool> varies = loop::varies_over_reduction(nest.domain, nest.body);
-  std::vector<bool> follows(nest.body.steps.size(), false);
-  follows[k] = true;
-  for (size_t i = k; i < follows.size(); ++i) {
-    loop::for_each_use(nest.body.steps[i], [&](size_t use) { follows[i] = follows[i] || follows[use]; });
-    if (follows[i] && varies[i]) return true;
-  }
-  return false;
-}
-
-// Whether each point reads of `old` only the element that it writes of `result` afterwards. Points of a reduction share what does not vary
-// over it, so that only one of the threads that compute it may need the old value: the one that stores the new one.
-bool reads_what_it_writes(const loop::Nest& nest, int old, int result) {
-  const auto& steps = nest.body.steps;
-  std::vector<size_t> loads, stores;
-  for (size_t k = 0; k < steps.size(); ++k) {
-    if (steps[k].step == Step::Load && steps[k].buffer == old) loads.push_back(k);
-    if (steps[k].step == Step::Store && steps[k].buffer == result) stores.push_back(k);
-  }
-  if (loads.empty()) return true;
-  if (stores.size() != 1 || loads.back() > stores[0]) return false;
-  const Statement& store = steps[stores[0]];
-  if (store.mode != loop::StoreMode::Set || loop::uses_values(store.index)) return false;
-  return std::all_of(loads.begin(), loads.end(), [&](size_t k) {
-    return steps[k].index == store.index && (!loop::has_reduction(nest.domain) || !reaches_varying(nest, k));
-  });
-}
-
-bool reads_what_it_writes(const Node& n, int old, int result) {
-  if (!n.is_loop()) return false;
-  return reads_what_it_writes(loop::Nest{n.domain, n.body}, old, result) && std::all_of(n.beside.begin(), n.beside.end(), [&](auto& nest) {
-           // Nests run side by side: none may read what another one writes.
-           return !contains(loop::buffers_read(nest.body), old) && !contains(loop::buffers_written(nest.body), result);
-         });
-}
-
 // Whether the result may be computed into the input's memory.
 bool may_lie_there(const Program& p, const ProgramOutput& o) {
   const ProgramInput& in = p.inputs[static_cast<size_t>(o.mutates)];
@@ -84,7 +45,7 @@ bool may_lie_there(const Program& p, const ProgramOutput& o) {
   }
   for (size_t i = first; i < p.nodes.size(); ++i) {
     if (!contains(program::reads(p.nodes[i]), in.buffer)) continue;
-    if (i != first || writers > 1 || !reads_what_it_writes(p.nodes[i], in.buffer, o.buffer)) return false;
+    if (i != first || writers > 1 || !may_write_over(p.nodes[i], in.buffer, o.buffer)) return false;
   }
   return writers > 0;
 }

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "autograd/differentiate.h"
+#include "autograd/rules/attention.h"
 #include "graph/interpreter.h"
 #include "graph/pass.h"
 #include "graph/random_graph.h"
@@ -305,6 +306,28 @@ Inputs gradients_of(const Inputs& inputs, const std::function<Inputs(const Input
 }
 
 }  // namespace
+
+std::string wrong_attention_parts() {
+  const ops::Op& op = ops::get("scaled_dot_product_attention");
+  const CallArgs args = ops::complete(
+      op, {floats({2, 4, 5, 3}), floats({2, 2, 6, 3}), floats({2, 2, 6, 3}), floats({2, 1, 5, 6}), 0.0, false, std::monostate{}, true});
+  const Tensor result = ops::call(op, args)[0], cotangent = floats({2, 4, 5, 3});
+  const auto gradients = [&](int64_t most_bytes) {
+    GradientCall c(op, args);
+    c.results = {result}, c.cotangents = {cotangent};
+    for (size_t i = 0; i < args.size(); ++i) c.wanted[i] = {i < 3}, c.gradients[i].resize(1);
+    attention_gradients(c, most_bytes);
+    std::vector<Values> out;
+    for (size_t i = 0; i < 3; ++i) out.push_back(c.gradients[i].at(0).to_vector());
+    return out;
+  };
+  const auto whole = gradients(int64_t{1} << 40), parts = gradients(1);
+  for (size_t i = 0; i < whole.size(); ++i)
+    for (size_t k = 0; k < whole[i].size(); ++k)
+      if (std::abs(whole[i][k] - parts[i][k]) > 1e-12)
+        return fmt::format("operand {}: {} by parts, {} of all heads", i, parts[i][k], whole[i][k]);
+  return "";
+}
 
 std::string wrong_corner() {
   using ops::call1;

@@ -49,6 +49,9 @@ struct RandomCheck {
 // A random graph by all its float inputs; `second`: the gradients of its gradients.
 RandomCheck check_random_graph(uint64_t seed, bool second);
 
+// Gradients of attention, of some heads at a time beside those of all.
+std::string wrong_attention_parts();
+
 // Gradients that are zero by definition, those of values that no one chose, of several outputs, of tied parameters.
 std::string wrong_corner();
 

@@ -61,6 +61,8 @@ const std::set<std::string> kWithoutSample = {
     "detach",    "detach_copy", "normal.Tensor_float", "normal.float_Tensor", "normal.Tensor_Tensor",
     "bernoulli", "bernoulli.p", "embedding_renorm"};
 
+TEST_F(Rules, AttentionByParts) { EXPECT_EQ(wrong_attention_parts(), ""); }
+
 TEST_F(Rules, EachHasASample) {
   std::set<std::string> sampled;
   for (const auto& list : {samples(), composite_samples()})

@@ -102,6 +102,7 @@ void add_resamplings(const Add& add) {
 }
 
 void add_losses(const Add& add) {
+  add("prims.with_forward", {floats({2, 3}), floats({2, 3})});
   const Tensor x = floats({4, 5}), y = floats({4, 5}), log_p = ops::call1("log_softmax.int", {x, Expr(1)});
   const Tensor p = floats({4, 5}, 0.1, 0.9), t = floats({4, 5}, 0.1, 0.9), classes = integers({4}, {1, 4, 0, 1}),
                weight = floats({5}, 0.5, 2);
@@ -115,6 +116,8 @@ void add_losses(const Add& add) {
       add("cross_entropy_loss", {x, classes, weight, r, ignored, 0.1});
     }
     add("cross_entropy_loss", {x, p, weight, r, Expr(-100), 0.1});
+    for (int64_t rows : {0, 3})
+      if (reduction != 0) add("prims.linear_cross_entropy", {x, floats({5, 5}), classes, rows ? weight : Tensor(), r, Expr(1), Expr(rows)});
     add("nll_loss2d", {floats({2, 3, 2, 2}), integers({2, 2, 2}, {0, 1, 2, 0, 1, 2, 2, 1}), Arg<Tensor>(), r});
     add("kl_div", {log_p, t, r});
     add("kl_div", {log_p, y, r, true});

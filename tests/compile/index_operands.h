@@ -127,6 +127,14 @@ inline std::vector<IndexedCall> indexed_calls() {
           return call(op, {x, weight, i})[0];
         },
         "linear_cross_entropy");
+  for (int64_t rows : {0, 3})
+    add(
+        "prims.linear_cross_entropy", {4, 6}, {4}, 20, false,
+        [=](auto& x, auto& i) {
+          const Tensor weight = call1("full", {std::vector<Expr>{20, 6}, 0.5, DType::F32});
+          return call1("prims.linear_cross_entropy", {x, weight, i, std::monostate{}, n(1), n(-100), n(rows)});
+        },
+        "cross_entropy_loss");
   add("one_hot", {1}, {4}, 20, false, [=](auto& x, auto& i) { return call1("add.Tensor", {call1("one_hot", {i, n(20)}), x}); });
   for (std::string d : {"2", "3"}) {
     const bool three = d == "3";

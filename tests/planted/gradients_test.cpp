@@ -43,6 +43,7 @@ class Planted : public ::testing::Test {
     std::vector<std::string> by;
     const auto goes_on = [&] { return all_ || by.empty(); };
     if (catches([] { return wrong_corner(); })) by.push_back("corners");
+    if (goes_on() && catches([] { return wrong_attention_parts(); })) by.push_back("heads of attention");
     for (size_t i = 0; i < samples_.size() && goes_on(); ++i)
       if (catches([&] { return wrong_gradient(samples_[i]); })) {
         by.push_back("differences of " + samples_[i].op);

@@ -105,6 +105,7 @@ std::string_view reason_of(Keep k) {
                                            "in memory across a product of the forward pass anyway",
                                            "a product of the backward pass reads it",
                                            "random numbers are dear here",
+                                           "a gradient that is computed with the forward pass",
                                            "a checkpoint gives it"};
   return kReasons[static_cast<size_t>(k)];
 }
@@ -114,6 +115,21 @@ bool is_view(const Node& n) { return n.op->index_map != nullptr; }
 bool is_product(const Node& n) {
   const bool is_light = is_pointwise(n) || is_view(n) || is_lookup(n) || n.op->reduce;
   return !is_light && !n.results.empty();
+}
+
+std::unordered_set<const Value*> in_memory_anyway(const std::vector<const Node*>& candidates,
+                                                  const std::unordered_set<const Node*>& needed) {
+  const HeldAcrossProducts held(candidates, needed);
+  std::unordered_set<const Value*> out;
+  for (size_t i = candidates.size(); i-- > 0;) {
+    const Node& n = *candidates[i];
+    if (!needed.count(&n)) continue;
+    const bool shows = is_view(n) && std::any_of(n.results.begin(), n.results.end(), [&](auto* r) { return out.count(r) > 0; });
+    if (shows || is_product(n)) graph::for_each_operand(n, [&](const Value* v) { out.insert(v); });
+    for (const Value* r : n.results)
+      if (is_product(n) || n.op->reduce || held.holds(r)) out.insert(r);
+  }
+  return out;
 }
 
 double arithmetic_of(const Node& n, const UsualSizes& sizes) {
@@ -135,13 +151,17 @@ std::unordered_map<const Node*, Keep> what_to_keep(const graph::Graph& g, const 
                                                    const UsualSizes& sizes) {
   const HeldAcrossProducts held(candidates, needed);
   const auto operands = policy.arithmetic_is_dear ? operands_of_other_products(g, candidates) : std::unordered_set<const Value*>();
+  std::unordered_set<const Node*> with_forward;
+  for (auto& n : g.nodes)
+    if (n->op->name == "prims.with_forward") with_forward.insert(std::get<graph::Value*>(n->args[0])->producer);
   const auto left = left_by_checkpoints(g, candidates, needed);
   const auto leaves = [&](const Node& n) {
     return std::any_of(n.results.begin(), n.results.end(), [&](const Value* r) { return left.count(r) > 0; });
   };
   const auto reason = [&](const Node& n) {
     if (!is_pure(n) || ops::is_custom(*n.op) || determines_sizes(g, n)) return Keep::Effect;
-    if (is_view(n)) return Keep::No;
+    if (with_forward.count(&n)) return Keep::Forward;
+    if (is_view(n) || !needed.count(&n)) return Keep::No;  // what the backward pass alone needs is computed once anyway
     if (n.checkpoint != 0) return leaves(n) ? Keep::Boundary : Keep::No;
     if (is_product(n)) return Keep::Product;
     if (n.op->reduce) return Keep::Reduction;

@@ -19,6 +19,7 @@ enum class Keep : uint8_t {
   Held,       // the forward pass has them in memory anyway while a product runs
   Operand,    // where arithmetic is dear: a product of the backward pass reads them
   Random,     // where arithmetic is dear
+  Forward,    // a gradient that is computed with the forward pass (prims.with_forward)
   Boundary,   // a checkpoint's results: what is computed again ends here
 };
 std::string_view reason_of(Keep k);
@@ -30,10 +31,15 @@ bool is_view(const graph::Node& n);
 bool is_product(const graph::Node& n);
 
 // Whether a smaller budget may compute them again all the same.
-inline bool is_final(Keep k) { return k == Keep::Effect || k == Keep::Boundary; }
+inline bool is_final(Keep k) { return k == Keep::Effect || k == Keep::Forward || k == Keep::Boundary; }
 
 // What computing a node once more costs, in scalar operations.
 double arithmetic_of(const graph::Node& n, const UsualSizes& sizes);
+
+// The values that the forward pass writes to memory anyway: results of products and reductions, operands of products, what it holds while
+// one runs. Others it may pass on in registers.
+std::unordered_set<const graph::Value*> in_memory_anyway(const std::vector<const graph::Node*>& candidates,
+                                                         const std::unordered_set<const graph::Node*>& needed);
 
 // For each node that may be part of the forward pass (`candidates`, in order). needed: those that its own outputs need.
 std::unordered_map<const graph::Node*, Keep> what_to_keep(const graph::Graph& g, const std::vector<const graph::Node*>& candidates,

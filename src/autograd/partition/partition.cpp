@@ -57,6 +57,7 @@ class Partitioner {
       if (o.value) outputs_.insert(o.value);
     find_needed();
     keep_ = what_to_keep(g, candidates_, needed_, policy, sizes_);
+    in_memory_ = in_memory_anyway(candidates_, needed_);
   }
 
   bool is_divided() const { return !behind_.empty() && !needed_.empty(); }
@@ -68,16 +69,13 @@ class Partitioner {
     out.saved_at_least = cut(order).bytes;
     const double most = static_cast<double>(out.saved_at_least) +
                         std::clamp(budget, 0.0, 1.0) * static_cast<double>(out.saved_by_default - out.saved_at_least);
-    // The first so many of `order` are computed again: the bytes fall with their number.
-    size_t low = 0, high = order.size();
-    while (low < high) {
-      const size_t middle = low + (high - low) / 2;
-      if (static_cast<double>(cut({order.begin(), order.begin() + static_cast<std::ptrdiff_t>(middle)}).bytes) <= most)
-        high = middle;
-      else
-        low = middle + 1;
+    // As few of `order` as it takes are computed again, in steps of a sixty-fourth of them: of two budgets the larger one saves no less.
+    constexpr size_t kSteps = 64;
+    Cut best;
+    for (size_t step = 0; step <= kSteps; ++step) {
+      best = cut({order.begin(), order.begin() + static_cast<std::ptrdiff_t>(order.size() * step / kSteps)});
+      if (static_cast<double>(best.bytes) <= most) break;
     }
-    const Cut best = cut({order.begin(), order.begin() + static_cast<std::ptrdiff_t>(low)});
     divide(best, out);
     return out;
   }
@@ -131,7 +129,8 @@ class Partitioner {
     if (is_there_anyway(v)) return 0;
     const bool is_within_checkpoint = v->producer->checkpoint != 0 && !planted(GradientBug::CheckpointKept);
     if (!kept && (is_view(*v->producer) || is_within_checkpoint)) return Network::kInfinite;
-    return sizes_.bytes(*v);
+    const int64_t bytes = sizes_.bytes(*v);
+    return in_memory_.count(v) ? bytes : bytes + bytes / 8;
   }
 
   Cut cut(const Nodes& repeatable) {
@@ -161,10 +160,12 @@ class Partitioner {
         for_each_read(*n, [&](const Value* v) {
           if (const auto it = behind.find(v); it != behind.end()) network.add_edge(it->second, sink, Network::kInfinite);
         });
-    out.bytes = network.cut(source, sink);
-    TOROID_CHECK(out.bytes < Network::kInfinite, "a gradient needs what can neither be saved nor computed again");
-    for (auto& [v, edge] : edges)
-      if (network.is_cut(edge)) out.saved.insert(v);
+    TOROID_CHECK(network.cut(source, sink) < Network::kInfinite, "a gradient needs what can neither be saved nor computed again");
+    for (auto& [v, edge] : edges) {
+      if (!network.is_cut(edge)) continue;
+      out.saved.insert(v);
+      if (!is_there_anyway(v)) out.bytes += sizes_.bytes(*v);
+    }
     return out;
   }
 
@@ -249,7 +250,7 @@ class Partitioner {
   const NodeSet behind_;  // the seeds
   Nodes candidates_;      // all others
   NodeSet needed_;        // of these, what the forward pass is for
-  ValueSet outputs_;
+  ValueSet outputs_, in_memory_;
   std::unordered_map<const Node*, Keep> keep_;
 };
 

@@ -38,8 +38,9 @@ struct Partition {
 };
 
 // A minimum cut: of all sets of values that the backward pass can be computed from, given what must not be computed again, the one of
-// fewest bytes (after H. Zheng and others, "min-cut rematerialization" in PyTorch's AOTAutograd, 2022). Of a checkpoint
-// (toroid/checkpoint.h) exactly what leaves it may be saved. Of a graph that has no seed, or nothing before it, all is forward.
+// fewest bytes, where a value that the forward pass would write for this alone counts an eighth more (after H. Zheng and others, "min-cut
+// rematerialization" in PyTorch's AOTAutograd, 2022). Of a checkpoint (toroid/checkpoint.h) exactly what leaves it may be saved. Of a graph
+// that has no seed, or nothing before it, all is forward.
 //
 // With a smaller budget nodes that are kept by default may be computed again, those first that save most memory for their arithmetic, and
 // no more than it takes: the bytes fall with the budget.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/gradient_bugs.h"
+#include "graph/graph.h"
 
 namespace toroid::autograd {
 
@@ -16,6 +17,14 @@ Tensor zeros(const Sizes& sizes, DType dtype) {
 }
 Tensor zeros_like(const Tensor& t) { return zeros(sizes_of(t), t.dtype()); }
 Tensor ones_like(const Tensor& t) { return full(sizes_of(t), 1, t.dtype()); }
+
+bool is_plain_seed(const Tensor& t) {
+  const auto* value = is_proxy(t) ? static_cast<const graph::Value*>(t.impl()->proxy) : nullptr;
+  const graph::Node* n = value ? value->producer : nullptr;
+  if (!n || n->op->name != "prims.gradient_seed") return false;
+  const auto* cotangent = std::get_if<graph::Value*>(&n->args[1]);
+  return !cotangent || !*cotangent;
+}
 
 Tensor sum_to(const Tensor& t, const Sizes& sizes) {
   const size_t lead = static_cast<size_t>(t.dim()) - sizes.size();

@@ -11,6 +11,8 @@ using ops::forms::Sizes;
 Tensor zeros(const Sizes& sizes, DType dtype);
 Tensor zeros_like(const Tensor& t);
 Tensor ones_like(const Tensor& t);
+// Whether t is the ones that gradients begin with.
+bool is_plain_seed(const Tensor& t);
 // t summed over the dimensions in which `sizes` was broadcast to t's sizes.
 Tensor sum_to(const Tensor& t, const Sizes& sizes);
 // The result t of a reduction of `of` over `dims` (all when empty), with its dimensions of size 1 put back unless they are there.

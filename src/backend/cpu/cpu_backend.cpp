@@ -97,6 +97,7 @@ constexpr target::ProgramPass kSchedule[] = {
     sched::kAbsorbProducers,
     sched::kSplitReductions,
     sched::kWriteBack,
+    sched::kReuse,
     sched::kShareLaunches,
 };
 

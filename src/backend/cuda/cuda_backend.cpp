@@ -91,6 +91,7 @@ constexpr target::ProgramPass kSchedule[] = {
     sched::kAbsorbProducers,
     sched::kPairProducts,
     sched::kWriteBack,
+    sched::kReuse,
     sched::kForeach,
     {"name_templates", "Reports which template computes each product, and why not those before it.", name_templates},
 };

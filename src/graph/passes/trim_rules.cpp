@@ -114,6 +114,7 @@ std::optional<std::vector<Source>> sources(const Node& n, size_t result) {
 
 // Permutations, slices, selections, reversals, expansions and whatever else takes each dimension of its operand by itself.
 bool follow_view(TrimStep& s) {
+  if (s.operands.size() != 1) return false;  // one that names another tensor for its place in the order
   const Sizes& sizes = s.operands[0]->type.sizes;
   Demand together;
   for (size_t i = 0; i < s.results.size(); ++i) {

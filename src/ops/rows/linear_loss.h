@@ -6,5 +6,6 @@
 namespace toroid::ops {
 
 void add_linear_loss_rows(Table& t);
+void add_linear_cross_entropy_rows(Table& t);
 
 }  // namespace toroid::ops

@@ -293,6 +293,7 @@ void add_matmul_rows(Table& t) {
   t.composite("tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor", tensordot);
   t.composite("einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor", einsum);
   add_linear_loss_rows(t);
+  add_linear_cross_entropy_rows(t);
 }
 
 }  // namespace toroid::ops

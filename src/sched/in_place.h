@@ -1,0 +1,12 @@
+// Which nodes may write results over what they read.
+#pragma once
+
+#include "program/program.h"
+
+namespace toroid::sched {
+
+// Whether the node may compute buffer `result` into the memory of buffer `old`, whose elements nothing else wants: each point reads of it
+// only the element that it writes afterwards. Loops, and products by templates that read it in their epilogue alone.
+bool may_write_over(const program::Node& n, int old, int result);
+
+}  // namespace toroid::sched
