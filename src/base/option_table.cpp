@@ -102,11 +102,17 @@ std::string fusion(std::string_view value, std::string_view what) {
 
 std::string activation_memory_budget(std::string_view value, std::string_view what) {
   if (value == "off") return "off";
-  double share = -1;
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), share);
-  if (error != std::errc() || end != value.data() + value.size() || !(share >= 0 && share <= 1))
-    fail<UserError>("{}: \"{}\" is not acceptable; expected a number from 0 to 1, or off", what, value);
-  return fmt::format("{}", share);
+  constexpr std::pair<std::string_view, double> kUnits[] = {{"B", 1},         {"kB", 1e3},      {"MB", 1e6},     {"GB", 1e9},
+                                                            {"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}};
+  double number = -1;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (error == std::errc() && number >= 0) {
+    const std::string_view rest(end, static_cast<size_t>(value.data() + value.size() - end));
+    if (rest.empty() && number <= 1) return fmt::format("{}", number);
+    for (auto& [unit, bytes] : kUnits)
+      if (rest == unit && number * bytes < 1e15) return fmt::format("{}B", static_cast<int64_t>(number * bytes));
+  }
+  fail<UserError>("{}: \"{}\" is not acceptable; expected a number from 0 to 1, bytes (as \"500MB\" or \"2GiB\"), or off", what, value);
 }
 
 // What a row ends with: nothing, an Int's maximum, or a String's form.

@@ -56,6 +56,9 @@ int why(const WhyArgs& args) {
              report.graph_nodes, report.kernels_unfused, report.kernels, report.host_calls, report.kernels_compiled);
   print_blocks(model.executable().plan(), "");
   print_coverage(model.executable().plan());
+  fmt::print("memory beside the inputs: {:.3f} MB of temporaries, most of them at {}; {:.3f} MB of outputs\n",
+             static_cast<double>(report.memory.temporaries) / 1e6, report.memory.fullest.empty() ? "no node" : report.memory.fullest,
+             static_cast<double>(report.memory.outputs) / 1e6);
   if (!report.partition.empty()) fmt::print("partition: {}", report.partition);
   for (auto& line : report.schedule.choices) fmt::print("chosen: {}\n", line);
   for (auto& m : report.schedule.fusion.misses) fmt::print("not fused: {} and {}: {}\n", m.first, m.second, m.reason);

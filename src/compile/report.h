@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/pass_runner.h"
+#include "compile/memory.h"
 #include "target/program_pass.h"
 #include "tune/search/search.h"
 
@@ -32,7 +33,8 @@ struct CompileReport {
   size_t blocks = 0;            // blocks that branches and loops run, nested ones included
   size_t kernels_compiled = 0;  // distinct texts that were not in a cache
   std::string partition;        // of a graph with gradients: what it saves and computes again (autograd/partition); else empty
-  tune::TuneReport tuning;      // in modes that tune
+  MemoryNeed memory;
+  tune::TuneReport tuning;  // in modes that tune
   target::ScheduleReport schedule;
 };
 

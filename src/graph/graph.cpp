@@ -52,6 +52,16 @@ const Symbol* Graph::find_symbol(const std::string& name) const {
   return nullptr;
 }
 
+int64_t usual_value(const Expr& e, std::span<const Symbol> symbols) {
+  if (const auto c = e.maybe_constant()) return *c;
+  constexpr int64_t kTypical = 64;
+  return sym::evaluate(e, [&](const sym::Node& s) {
+    for (auto& known : symbols)
+      if (known.hint && sym::same_symbol(*known.expr.node(), s)) return *known.hint;
+    return std::clamp<int64_t>(kTypical, s.lo, s.hi);
+  });
+}
+
 namespace {
 bool declares(const Graph& g, const std::string& name) {
   auto in_region = [&](auto& n) {
@@ -98,7 +108,7 @@ std::unique_ptr<Graph> clone(const Graph& g) {
     }
     Node* c = out->add_node(*n->op, std::move(args), std::move(types), n->where, names);
     c->checkpoint = n->checkpoint;
-    c->again = n->again;
+    c->pass = n->pass;
     for (auto& r : n->regions) c->regions.push_back(std::shared_ptr<Graph>(clone(*r)));
     for (size_t i = 0; i < c->results.size(); ++i) map[n->results[i]] = c->results[i];
   }

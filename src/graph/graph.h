@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,11 @@ struct Value {
 
 using NodeArg = Arg<Value*>;
 
+// Of a graph with gradients, after its partition (autograd/partition). Again: in the backward pass, but made of values of the forward pass
+// alone, as what is computed once more; it could be computed there, but is not to be.
+enum class Pass : uint8_t { Forward, Again, Backward };
+inline constexpr std::string_view kPassNames[] = {"", "again", "backward"};
+
 struct Node {
   const ops::Op* op = nullptr;
   std::vector<NodeArg> args;  // parallel to the op's schema
@@ -31,7 +37,7 @@ struct Node {
   std::vector<std::shared_ptr<Graph>> regions;  // cond, while_loop, scan: see their rows
   std::string where;                            // source line or the importer's name of the node
   int checkpoint = 0;                           // number of the checkpoint that it is in (toroid/checkpoint.h); 0: none
-  bool again = false;                           // computes once more what the forward pass did not keep (autograd/partition)
+  Pass pass = Pass::Forward;
 };
 
 // Random: seed and offset of the process's stream of random numbers, i64[2], as they are when a run begins.
@@ -59,6 +65,9 @@ struct Symbol {
   // as the program is the same for others.
   std::optional<int64_t> hint = {};
 };
+
+// An expression over sizes by their hints, or by a usual size where one has none.
+int64_t usual_value(const Expr& e, std::span<const Symbol> symbols);
 
 struct Graph {
   std::string name = "graph";

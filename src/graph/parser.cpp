@@ -174,11 +174,11 @@ class Parser : private TextReader {
       expect("}");
     }
     const int64_t checkpoint = take("checkpoint") ? integer() : 0;
-    const bool again = take("again");
+    const Pass pass = take("again") ? Pass::Again : take("backward") ? Pass::Backward : Pass::Forward;
     std::string where = take("@") ? quoted() : "";
     Node* n = scope_->graph->add_node(*op, std::move(args), std::move(types), std::move(where), names);
     n->checkpoint = static_cast<int>(checkpoint);
-    n->again = again;
+    n->pass = pass;
     n->regions = std::move(regions);
     for (size_t i = 0; i < names.size(); ++i) define(names[i], n->results[i], places[i]);
     std::vector<const Graph*> around;

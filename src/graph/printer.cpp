@@ -40,7 +40,7 @@ std::string print(const Node& n, const std::string& indent) {
   out += ")";
   for (auto& r : n.regions) out += " {\n" + indent + "  " + print(*r, indent + "  ") + indent + "}";
   if (n.checkpoint) out += fmt::format(" checkpoint {}", n.checkpoint);
-  if (n.again) out += " again";
+  if (n.pass != Pass::Forward) out += fmt::format(" {}", kPassNames[static_cast<size_t>(n.pass)]);
   if (!n.where.empty()) out += "  @ " + sym::in_quotes(n.where);
   return out;
 }

@@ -169,7 +169,7 @@ program::Node& Lowering::append(program::Node node, const graph::Value* origin) 
   if (origin) node.origins.push_back(origin->name);
   if (origin && origin->producer) {
     node.where = origin->producer->where;
-    node.again = origin->producer->again;
+    node.pass = origin->producer->pass;
   }
   program_.nodes.push_back(std::move(node));
   return program_.nodes.back();
@@ -409,7 +409,7 @@ void Lowering::lower_composite(const graph::Node& n) {
     DispatchScope scope(recorder);
     results = n.op->decompose(ops::CallReader(*n.op, args));
   }
-  for (auto& p : parts.nodes) p->again = n.again;
+  for (auto& p : parts.nodes) p->pass = n.pass;
   for (auto& p : parts.nodes)
     graph::for_each_operand(*p, [&](const graph::Value* v) {
       ++uses_[v];

@@ -391,7 +391,7 @@ class Parser : private graph::TextReader {
       n.config = located(at, [&] { return parse_config(config); });
     }
     if (next_is("options")) n.options = std::make_shared<const OptionValues>(options());
-    n.again = take("again");
+    n.pass = take("again") ? graph::Pass::Again : take("backward") ? graph::Pass::Backward : graph::Pass::Forward;
     if (take("parts")) n.parts = numbers();
     expect("#");
     while (peek() == '"') n.origins.push_back(quoted());

@@ -70,7 +70,9 @@ bool meets(const Node& n, std::set<std::string>* groups) {
 void take_over(Node& n, const Node& other, bool first) {
   n.origins.insert(first ? n.origins.begin() : n.origins.end(), other.origins.begin(), other.origins.end());
   n.parts.insert(first ? n.parts.begin() : n.parts.end(), other.parts.begin(), other.parts.end());
-  n.again = n.again && other.again;
+  // What joins a forward pass is a part of it; what is computed again is, with what reads it, backward.
+  const bool is_forward = n.pass == graph::Pass::Forward || other.pass == graph::Pass::Forward;
+  n.pass = is_forward ? graph::Pass::Forward : std::max(n.pass, other.pass);
   if (n.where.empty() || (first && !other.where.empty())) n.where = other.where;
 }
 

@@ -98,7 +98,7 @@ struct Node {
   std::vector<std::string> origins;  // names of the graph values that it computes
   std::vector<int> parts;            // numbers of the nodes of the lowered program that it was made of
   std::string where;                 // source line of the first of them that has one
-  bool again = false;                // computes once more what the forward pass computed (graph::Node::again)
+  graph::Pass pass = graph::Pass::Forward;
   bool is_loop() const { return problem.index() == 0; }
   bool is_whole() const;  // does all its work at once: a sort, a call. It has no body
   bool is_extern() const { return std::holds_alternative<Extern>(problem); }

@@ -255,8 +255,8 @@ class Fuser {
       *reason = "they were chosen to stay apart";
       return std::nullopt;
     }
-    if (a.again != b.again && !(a.again && depends)) {
-      *reason = "one computes again what the forward pass did not keep, for the other pass";
+    if (a.pass != b.pass && std::min(a.pass, b.pass) == graph::Pass::Forward && std::max(a.pass, b.pass) == graph::Pass::Again) {
+      *reason = "what the backward pass computes again stays out of the forward pass";
       return std::nullopt;
     }
     if (template_first && latest_[second] > first + 1) {

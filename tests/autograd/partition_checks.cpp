@@ -165,14 +165,18 @@ bool same_bits(const Tensor& a, const Tensor& b) {
 }
 
 std::string wrong_marks(const Graph& g, const Graph& after, const Partition& p) {
-  size_t marked = 0;
+  size_t forward_count = 0;
   std::unordered_set<const Value*> again;
   for (auto& n : after.nodes) {
-    if (!n->again) continue;
-    ++marked;
-    again.insert(n->results.begin(), n->results.end());
+    if (n->pass == graph::Pass::Again) again.insert(n->results.begin(), n->results.end());
+    bool is_made_of_gradients = n->op->name == "prims.gradient_seed";
+    graph::for_each_operand(*n, [&](const Value* v) {
+      is_made_of_gradients = is_made_of_gradients || (v->producer && v->producer->pass == graph::Pass::Backward);
+    });
+    if (is_made_of_gradients != (n->pass == graph::Pass::Backward)) return fmt::format("{} is of the wrong pass", n->op->name);
+    forward_count += n->pass == graph::Pass::Forward;
   }
-  if (marked != p.again.size()) return fmt::format("{} nodes are computed again, {} are marked", p.again.size(), marked);
+  if (forward_count != p.forward.size()) return fmt::format("{} nodes are forward, {} are marked so", p.forward.size(), forward_count);
   const std::unordered_set<const Node*> forward(p.forward.begin(), p.forward.end());
   for (size_t i = 0; i < g.outputs.size(); ++i)
     if (const Value* v = g.outputs[i].value; v && v->producer && forward.count(v->producer) && again.count(after.outputs[i].value))

@@ -33,7 +33,8 @@ bool determines_sizes(const graph::Graph& g, const Node& n) {
   });
 }
 
-// The values that the forward pass has in memory while a product runs: made before it, and read behind it.
+// The values that the forward pass has in memory while a product runs: made before it, and read behind it by other than products, which may
+// share an operand.
 class HeldAcrossProducts {
  public:
   HeldAcrossProducts(const std::vector<const Node*>& candidates, const std::unordered_set<const Node*>& needed) {
@@ -42,7 +43,7 @@ class HeldAcrossProducts {
       if (!needed.count(n)) continue;
       graph::for_each_operand(*n, [&](const Value* v) {
         const auto made = made_.find(shown_by(v));
-        if (made != made_.end() && made->second < products) held_.insert(made->first);
+        if (made != made_.end() && made->second < products && !is_product(*n)) held_.insert(made->first);
       });
       if (is_product(*n)) ++products;
       for (const Value* r : n->results)

@@ -35,19 +35,6 @@ void for_each_read(const Node& n, F&& f) {
   });
 }
 
-NodeSet what_follows_from_seeds(const Graph& g) {
-  ValueSet follows;
-  NodeSet out;
-  for (auto& n : g.nodes) {
-    bool found = is_seed(*n);
-    graph::for_each_operand(*n, [&](const Value* v) { found = found || follows.count(v) > 0; });
-    if (!found) continue;
-    out.insert(n.get());
-    follows.insert(n->results.begin(), n->results.end());
-  }
-  return out;
-}
-
 class Partitioner {
  public:
   Partitioner(const Graph& g, const PartitionPolicy& policy) : g_(g), sizes_(g), behind_(what_follows_from_seeds(g)) {
@@ -256,14 +243,20 @@ class Partitioner {
 
 }  // namespace
 
-int64_t UsualSizes::value_of(const Expr& e) const {
-  if (const auto c = e.maybe_constant()) return *c;
-  constexpr int64_t kTypical = 64;
-  return sym::evaluate(e, [&](const sym::Node& s) {
-    const graph::Symbol* known = g_.find_symbol(s.name);
-    return known && known->hint ? *known->hint : std::clamp<int64_t>(kTypical, s.lo, s.hi);
-  });
+NodeSet what_follows_from_seeds(const Graph& g) {
+  ValueSet follows;
+  NodeSet out;
+  for (auto& n : g.nodes) {
+    bool found = is_seed(*n);
+    graph::for_each_operand(*n, [&](const Value* v) { found = found || follows.count(v) > 0; });
+    if (!found) continue;
+    out.insert(n.get());
+    follows.insert(n->results.begin(), n->results.end());
+  }
+  return out;
 }
+
+int64_t UsualSizes::value_of(const Expr& e) const { return graph::usual_value(e, g_.symbols); }
 
 int64_t UsualSizes::numel(const Value& v) const { return value_of(v.type.numel()); }
 

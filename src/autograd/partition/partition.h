@@ -46,9 +46,12 @@ struct Partition {
 // no more than it takes: the bytes fall with the budget.
 Partition partition(const graph::Graph& g, const PartitionPolicy& policy);
 
-// The graph in that order: the forward pass, then the backward pass, in which what is computed again (graph::Node::again) comes just
-// before its first reader. Each operation gives the same bits. nullptr: nothing changes.
+// The graph in that order: the forward pass, then the backward pass, in which what is computed again comes just before its first reader;
+// each node knows its pass. Each operation gives the same bits. nullptr: there is no backward pass.
 std::unique_ptr<graph::Graph> recompute(const graph::Graph& g, const Partition& p);
+
+// The nodes whose values depend on a seed, and the seeds.
+std::unordered_set<const graph::Node*> what_follows_from_seeds(const graph::Graph& g);
 
 // For people: totals, then a line for each saved value, the largest first.
 std::string to_string(const Partition& p);

@@ -35,7 +35,7 @@ class Again {
     std::sort(found.begin(), found.end(), [&](auto* a, auto* b) { return place_.at(a) < place_.at(b); });
     for (const Node* n : found) {
       out_.copy(*n);
-      out_.graph().nodes.back()->again = !planted(GradientBug::AgainUnmarked);
+      out_.graph().nodes.back()->pass = planted(GradientBug::AgainUnmarked) ? graph::Pass::Forward : graph::Pass::Again;
     }
   }
 
@@ -45,29 +45,22 @@ class Again {
   std::unordered_map<const Node*, size_t> place_;
 };
 
-bool changes(const Graph& g, const Partition& p) {
-  if (!p.again.empty()) return true;
-  size_t at = 0;
-  for (auto* part : {&p.forward, &p.backward})
-    for (const Node* n : *part)
-      if (g.nodes[at++].get() != n) return true;
-  return false;
-}
-
 }  // namespace
 
 std::unique_ptr<Graph> recompute(const Graph& g, const Partition& p) {
-  if (!changes(g, p)) return nullptr;
+  if (p.backward.empty()) return nullptr;
   graph::Rebuild out(g);
   for (const Node* n : p.forward) out.copy(*n);
   // Outputs of the forward pass are its own results, also of nodes that are computed again.
   std::unordered_map<const Value*, Tensor> results;
   for (const Node* n : p.forward)
     for (const Value* r : n->results) results[r] = out.at(r);
+  const auto follows = what_follows_from_seeds(g);
   Again again(out, g, p);
   for (const Node* n : p.backward) {
     again.before(*n);
     out.copy(*n);
+    out.graph().nodes.back()->pass = follows.count(n) ? graph::Pass::Backward : graph::Pass::Again;
   }
   for (auto& o : g.outputs) {
     const auto own = results.find(o.value);

@@ -125,7 +125,7 @@ void Rebuild::copy(const Node& n) {
   }
   Node* made = graph_->add_node(*n.op, std::move(node_args), std::move(types), n.where, names);
   made->checkpoint = n.checkpoint;
-  made->again = n.again;
+  made->pass = n.pass;
   for (auto& r : n.regions) made->regions.push_back(renamed(r));
   for (size_t i = 0; i < n.results.size(); ++i) set(n.results[i], recorder_.proxy(made->results[i]));
 }
