@@ -146,9 +146,10 @@
   ROW(Backend, Function, String, "backend", "compiled", \
       "What runs a function: compiled, or reference: the traced graph is run by the reference evaluator.") \
   ROW(ActivationMemoryBudget, Code, String, "activation_memory_budget", "1", \
-      "How much the forward pass of a program with gradients keeps for its backward pass: 1, all but what is cheap to compute again; 0, " \
-      "only what cannot be computed twice; between them, that share of the bytes between both; bytes (\"500MB\", \"2GiB\"), as much " \
-      "as lets a run have no more than these beside its inputs; off, whatever the operations give.", \
+      "Memory for what the forward pass of a program with gradients keeps for its backward pass: 1, all but what is cheap to compute " \
+      "again; below 1, more is computed again: 0, as much as lets a run take least memory; between them, that share of the memory " \
+      "between both; bytes (\"500MB\", \"2GiB\"), a run takes no more than these beside its inputs, or compiling it is an error; " \
+      "off, the operations in the order in which they were called. Below 1 up to 17 programs are planned.", \
       activation_memory_budget) \
   ROW(FailOnRecompileLimit, Function, Bool, "fail_on_recompile_limit", "0", \
       "Reaching recompile_limit is a UserError; otherwise calls run eagerly from there on.") \

@@ -43,9 +43,11 @@ Kernels generate(Scheduled in, const Job& job, CompileReport& report) {
     for (auto& [node, k] : out.texts) text += k.name + "\n" + k.plan + "\n";
     return text;
   });
+  report.memory = memory_of(out, job);
   for (auto& [node, list] : in.blocks)
     for (auto& b : list) {
-      Kernels program = generate(std::move(b.program), b.job, report);
+      CompileReport own;
+      Kernels program = generate(std::move(b.program), b.job, own);
       out.blocks[node].push_back({std::move(b.name), std::move(b.results), std::move(b.job), std::move(program)});
     }
   return out;

@@ -1,9 +1,7 @@
 // From a graph to its scheduled program.
-#include "autograd/partition/partition.h"
-#include "base/check.h"
 #include "base/log.h"
 #include "compile/disabled_passes.h"
-#include "compile/memory.h"
+#include "compile/partitioning.h"
 #include "compile/pipeline.h"
 #include "graph/pass.h"
 #include "lower/lowering.h"
@@ -20,62 +18,6 @@ void log_schedule(const target::ScheduleReport& made) {
   if (!log_enabled(Artifact::Fusion)) return;
   for (auto& m : made.fusion.misses) log(Artifact::Fusion, m.first + " and " + m.second + " stay apart: " + m.reason);
   for (auto& u : made.fusion.unsplit) log(Artifact::Fusion, u.node + " stays one loop: " + u.reason);
-}
-
-// A share as PartitionPolicy's budget, or a cap in bytes ("1000B") of what a run holds beside its inputs.
-struct Budget {
-  double share = 1;
-  std::optional<int64_t> cap;
-
-  explicit Budget(const std::string& text) {
-    if (text.ends_with('B'))
-      cap = std::stoll(text);
-    else
-      share = std::stod(text);
-  }
-};
-
-// The graph of a partition with the largest budget of those that keep the cap, by the programs that they lead to without tuning.
-autograd::Partition within(int64_t cap, const graph::Graph& g, autograd::PartitionPolicy policy, const Job& job) {
-  constexpr int kSteps = 64;
-  const auto made = [&](int step) {
-    policy.budget = static_cast<double>(step) / kSteps;
-    return autograd::partition(g, policy);
-  };
-  const auto need = [&](int step) {
-    const auto after = autograd::recompute(g, made(step));
-    program::Program p = lower::lower(after ? *after : g, {.options = job.options(), .target = job.target.get()});
-    for (const auto stage : {program::Stage::Lowered, program::Stage::Scheduled})
-      p = target::run_passes(std::move(p), *job.target, stage, job.options());
-    return memory_of(p).all();
-  };
-  int high = kSteps;  // what is above keeps no cap
-  if (need(high) <= cap) return made(high);
-  const int64_t least = need(0);
-  TOROID_USER_CHECK(least <= cap,
-                    "activation_memory_budget: a run of {} needs {} bytes beside its inputs, also where all that can be is computed again; "
-                    "the cap is {}, {} too few",
-                    g.name, least, cap, least - cap);
-  int low = 0;
-  while (high - low > 1) {
-    const int middle = (low + high) / 2;
-    (need(middle) <= cap ? low : high) = middle;
-  }
-  return made(low);
-}
-
-// What the backward pass of a graph with gradients finds in memory, and what it computes again.
-std::unique_ptr<graph::Graph> partitioned(std::unique_ptr<graph::Graph> g, const Job& job, CompileReport& report) {
-  const std::string text = job.options().get(options::kActivationMemoryBudget);
-  if (text == "off" || autograd::what_follows_from_seeds(*g).empty()) return g;
-  const Budget budget(text);
-  const autograd::PartitionPolicy policy{.budget = budget.share, .arithmetic_is_dear = !job.target->facts().device.is_cuda()};
-  const autograd::Partition made = budget.cap ? within(*budget.cap, *g, policy, job) : autograd::partition(*g, policy);
-  if (made.backward.empty()) return g;
-  report.partition = autograd::to_string(made);
-  log(Artifact::Choices, report.partition.substr(0, report.partition.find('\n')));
-  job.debug.show(Artifact::Graph, "partition.txt", [&] { return report.partition; });
-  return autograd::recompute(*g, made);
 }
 
 }  // namespace
@@ -103,7 +45,6 @@ Lowered lower_graph(Transformed in, const Job& job, CompileReport& report) {
 
 Fused schedule(Tuned in, const Job& job, CompileReport& report) {
   Fused out{run_passes(std::move(in.program), program::Stage::Scheduled, job, report), std::move(in.decided)};
-  report.memory = memory_of(out.program);
   job.debug.show(Artifact::Schedule, "program_fused.txt", [&] { return program::to_string(out.program); });
   log_schedule(report.schedule);
   return out;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/mutants.h"
+#include "program/uses.h"
 #include "sched/domain_map.h"
 
 namespace toroid::sched {
@@ -12,25 +13,15 @@ using loop::Step;
 using program::Gemm;
 using program::Node;
 using program::Program;
+using program::Uses;
 
 bool contains(const std::vector<int>& list, int x) { return std::find(list.begin(), list.end(), x) != list.end(); }
 
-// The only node that stores to a buffer; npos when there are several, or none before `reader`.
-size_t only_writer(const Program& p, int buffer, size_t reader) {
-  size_t found = std::string::npos;
-  for (size_t i = 0; i < p.nodes.size(); ++i) {
-    if (!contains(program::writes(p.nodes[i]), buffer)) continue;
-    if (found != std::string::npos || i >= reader) return std::string::npos;
-    found = i;
-  }
-  return found;
-}
-
 // Does nothing but the left operand of this product read the buffer?
-bool only_left_operand(const Program& p, const Node& product, int buffer) {
-  for (auto& n : p.nodes)
-    if (&n != &product && contains(program::reads(n), buffer)) return false;
-  return std::get<Gemm>(product.problem).b.buffer != buffer && !contains(loop::buffers_read(product.body), buffer);
+bool only_left_operand(const Uses& uses, const Program& p, size_t j, int buffer) {
+  const Node& product = p.nodes[j];
+  return uses.readers(buffer) == std::vector{j} && std::get<Gemm>(product.problem).b.buffer != buffer &&
+         !contains(loop::buffers_read(product.body), buffer);
 }
 
 // The left operand's domain: batch..., m, k.
@@ -121,17 +112,19 @@ std::string recompute_refusal(const Node& product, int threads) {
 }
 
 program::Program absorb_producers(program::Program p, const target::Target& target, FusionReport* report) {
+  Uses uses(p);
+  std::vector<bool> gone(p.nodes.size(), false);
   for (size_t j = 0; j < p.nodes.size(); ++j) {
     auto* g = std::get_if<Gemm>(&p.nodes[j].problem);
     if (!g || is_int(g->accumulate) || p.nodes[j].is_library() ||
         p.buffers[static_cast<size_t>(g->a.buffer)].kind != loop::BufferKind::Temporary)
       continue;
-    const size_t i = only_writer(p, g->a.buffer, j);
-    if (i == std::string::npos || !p.nodes[i].is_loop() || !only_left_operand(p, p.nodes[j], g->a.buffer)) continue;
-    const std::vector<int> reads = program::reads(p.nodes[i]);
-    bool overwritten = false;
-    for (size_t between = i + 1; between <= j; ++between)
-      for (int b : program::writes(p.nodes[between])) overwritten = overwritten || contains(reads, b);
+    const std::vector<size_t>& writers = uses.writers(g->a.buffer);
+    if (writers.size() != 1 || writers[0] >= j) continue;
+    const size_t i = writers[0];
+    if (!p.nodes[i].is_loop() || !only_left_operand(uses, p, j, g->a.buffer)) continue;
+    const auto& reads = uses.reads(i);
+    const bool overwritten = std::any_of(reads.begin(), reads.end(), [&](int b) { return Uses::any_between(uses.writers(b), i, j + 1); });
     std::string reason;
     Node product = p.nodes[j];
     if (!program::may_join(p, p.nodes[i], p.nodes[j])) {
@@ -149,12 +142,14 @@ program::Program absorb_producers(program::Program p, const target::Target& targ
     if (reason.empty()) {
       program::take_over(product, p.nodes[i], true);
       p.nodes[j] = std::move(product);
-      p.nodes.erase(p.nodes.begin() + static_cast<long>(i));
-      --j;
+      uses.set(j, p.nodes[j]);
+      uses.remove(i);
+      gone[i] = true;
     } else if (report) {
       report->misses.push_back({program::label(p.nodes[i]), program::label(p.nodes[j]), reason});
     }
   }
+  program::drop(p, gone);
   if (report) report->nodes_after = p.nodes.size();
   return p;
 }

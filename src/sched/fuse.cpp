@@ -10,6 +10,7 @@
 #include "program/sizes.h"
 #include "sched/domain_map.h"
 #include "sched/fuse_checks.h"
+#include "sched/joined_order.h"
 #include "sched/over_points.h"
 
 namespace toroid::sched {
@@ -26,7 +27,8 @@ constexpr int64_t kMostEpilogueArrays = 4;  // on targets whose products are fas
 
 class Fuser {
  public:
-  Fuser(Program& program, FusionReport* report, int workers) : p_(program), report_(report), workers_(workers) {}
+  Fuser(Program& program, FusionReport* report, int workers)
+      : p_(program), report_(report), workers_(workers), order_(program.nodes.size()) {}
 
   void run() {
     for (auto& n : p_.nodes) groups_.push_back(Group{std::move(n)});
@@ -41,12 +43,6 @@ class Fuser {
   }
 
  private:
-  // A node, or several that were joined. Its place in groups_ is its name; the place of a node that went into another one is empty.
-  struct Group {
-    Node node;
-    std::vector<int> reads = program::reads(node), writes = program::writes(node);  // buffers
-    bool gone = false;
-  };
   struct Candidate {
     int64_t score;
     size_t first, second;  // second reads what first writes, or both read the same
@@ -54,6 +50,13 @@ class Fuser {
     bool operator<(const Candidate& o) const {  // the best one comes first
       return std::tie(o.score, first, second) < std::tie(score, o.first, o.second);
     }
+  };
+  // A node, or several that were joined. Its place in groups_ is its name; the place of a node that went into another one is empty.
+  struct Group {
+    Node node;
+    std::vector<int> reads = program::reads(node), writes = program::writes(node);  // buffers
+    bool gone = false;
+    std::vector<Candidate> candidates = {};  // pairs that it is part of
   };
 
   // Joins the best pair that can be joined. False when there is none.
@@ -73,14 +76,13 @@ class Fuser {
     return false;
   }
 
-  // Who touches what, and successor lists.
+  // Who touches what, and who waits for whom.
   void index() {
     size_t n = groups_.size();
-    next_.assign(n, {});
     std::map<int, std::vector<size_t>> wrote, read;
     for (size_t i = 0; i < n; ++i) {
       auto edge = [&](size_t from) {
-        if (from != i) next_[from].insert(i);
+        if (from != i) order_.add_edge(from, i);
       };
       for (int b : groups_[i].reads)
         for (size_t w : wrote[b]) edge(w);
@@ -97,7 +99,7 @@ class Fuser {
     order_collectives();
     for (size_t i = 0; i < n; ++i) latest_.push_back(is_product(groups_[i].node) ? i + 1 : 0);
     for (size_t i = 0; i < n; ++i)
-      for (size_t s : next_[i]) latest_[s] = std::max(latest_[s], latest_[i]);
+      for (size_t s : order_.after(i)) latest_[s] = std::max(latest_[s], latest_[i]);
   }
 
   static bool is_product(const Node& n) { return !n.is_loop() && !n.is_whole() && !n.is_call(); }
@@ -108,7 +110,7 @@ class Fuser {
     while (!stack.empty()) {
       const size_t at = stack.back();
       stack.pop_back();
-      for (size_t s : next_[at])
+      for (size_t s : order_.after(at))
         if (latest_[s] < latest_[at]) latest_[s] = latest_[at], stack.push_back(s);
     }
   }
@@ -152,7 +154,7 @@ class Fuser {
     if (from < 0) return false;
     const auto& users = touching_.at(from);
     return std::any_of(users.begin(), users.end(), [&](size_t u) {
-      return u != first && !wrote(u, from) && (next_[u].count(second) > 0 || reaches_by_another(u, second));
+      return u != first && !wrote(u, from) && (order_.is_edge(u, second) || order_.reaches_by_another(u, second));
     });
   }
   bool wrote(size_t group, int buffer) const {
@@ -179,7 +181,7 @@ class Fuser {
         program::for_each_expression(groups_[i].node, [&](const Expr& e) {
           sym::for_each_symbol(e, [&](const Expr& s) {
             const auto it = sym::is_size(*s.node()) ? determined.find(s.node()->name) : determined.end();
-            if (it != determined.end() && it->second != i) next_[it->second].insert(i);
+            if (it != determined.end() && it->second != i) order_.add_edge(it->second, i);
           });
         });
       if (auto* call = std::get_if<program::Extern>(&groups_[i].node.problem))
@@ -192,7 +194,7 @@ class Fuser {
     std::optional<size_t> before;
     for (size_t i = 0; i < groups_.size(); ++i) {
       if (!program::meets(groups_[i].node)) continue;
-      if (before) next_[*before].insert(i);
+      if (before) order_.add_edge(*before, i);
       before = i;
     }
   }
@@ -213,7 +215,7 @@ class Fuser {
                       static_cast<int64_t>(size_of(p_.buffers[static_cast<size_t>(buffer)].dtype));
       for (size_t j : users) {
         if (j == i || j < from) continue;
-        bool forward = next_[i].count(j) > 0 || (i < j && next_[j].count(i) == 0);
+        bool forward = order_.is_edge(i, j) || (i < j && !order_.is_edge(j, i));
         size_t first = forward ? i : j, second = forward ? j : i;
         if (groups_[first].node.is_call() || groups_[first].node.is_library() || !groups_[second].node.is_loop()) continue;
         const std::vector<int>& writes = groups_[first].writes;
@@ -223,28 +225,16 @@ class Fuser {
         it->second.depends = it->second.depends || wrote;
       }
     }
-    for (auto& [j, c] : pairs) candidates_.insert(c);
+    for (auto& [j, c] : pairs) {
+      candidates_.insert(c);
+      for (const size_t of : {c.first, c.second}) groups_[of].candidates.push_back(c);
+    }
   }
 
   // A path from `from` to `to` (or back) with at least one node in between.
   bool path_between(size_t from, size_t to) {
     if (mutant(Mutant::PathIgnored)) return false;
-    return reaches_by_another(from, to) || reaches_by_another(to, from);
-  }
-  bool reaches_by_another(size_t start, size_t goal) const {
-    std::vector<size_t> stack;
-    std::vector<bool> seen(groups_.size(), false);
-    for (size_t s : next_[start])
-      if (s != goal) stack.push_back(s);
-    while (!stack.empty()) {
-      size_t at = stack.back();
-      stack.pop_back();
-      if (at == goal) return true;
-      if (seen[at]) continue;
-      seen[at] = true;
-      for (size_t s : next_[at]) stack.push_back(s);
-    }
-    return false;
+    return order_.reaches_by_another(from, to) || order_.reaches_by_another(to, from);
   }
 
   std::optional<Node> join(size_t first, size_t second, bool depends, std::string* reason) {
@@ -465,29 +455,22 @@ class Fuser {
 
   // Puts the joint node in the first one's place.
   void replace(size_t first, size_t second, Node joined) {
-    for (int b : buffers_of(groups_[first])) touching_[b].erase(first);
-    for (int b : buffers_of(groups_[second])) touching_[b].erase(second);
+    for (const size_t i : {first, second}) {
+      for (int b : buffers_of(groups_[i])) touching_[b].erase(i);
+      for (auto& c : groups_[i].candidates) candidates_.erase(c);
+    }
     groups_[first] = Group{std::move(joined)};
-    groups_[second].gone = true;
-    for (auto& after : next_)
-      if (after.erase(second)) after.insert(first);
-    next_[first].insert(next_[second].begin(), next_[second].end());
-    next_[first].erase(first);
-    next_[second].clear();
+    groups_[second] = Group{{}, {}, {}, true};
+    order_.join(first, second);
     latest_[first] = std::max(latest_[first], latest_[second]);
     raise_latest(first);
     for (int b : buffers_of(groups_[first])) touching_[b].insert(first);
-    std::erase_if(candidates_,
-                  [&](const Candidate& c) { return c.first == first || c.second == first || c.first == second || c.second == second; });
     propose(first, 0);
   }
 
   // All nodes in an order in which each comes after what it needs.
   // In the order of their names, each behind what it needs: what a joined node waits for comes just before it, and not what needs neither.
   void put_in_order() {
-    std::vector<std::set<size_t>> before(groups_.size());
-    for (size_t i = 0; i < groups_.size(); ++i)
-      for (size_t s : next_[i]) before[s].insert(i);
     enum class State : uint8_t { New, Open, Done };
     std::vector<State> state(groups_.size(), State::New);
     p_.nodes.clear();
@@ -499,7 +482,8 @@ class Fuser {
         const bool is_new = state[i] == State::New;
         if (is_new) {
           state[i] = State::Open;
-          for (auto b = before[i].rbegin(); b != before[i].rend(); ++b)
+          const auto& before = order_.before(i);
+          for (auto b = before.rbegin(); b != before.rend(); ++b)
             if (state[*b] == State::New)
               open.push_back(*b);
             else
@@ -529,7 +513,7 @@ class Fuser {
   std::set<Candidate> candidates_;
   std::set<size_t> inside_;  // the pair being joined
   std::vector<int> writers_;
-  std::vector<std::set<size_t>> next_;
+  JoinedOrder order_;
   std::vector<size_t> latest_;                // by group: one more than the place of the last product that it waits for, or is
   std::map<int, std::set<size_t>> touching_;  // places of the groups that use a buffer
 };

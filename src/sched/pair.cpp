@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "program/uses.h"
 #include "sched/domain_map.h"
 
 namespace toroid::sched {
@@ -12,19 +13,22 @@ using loop::Step;
 using program::Gemm;
 using program::Node;
 using program::Program;
-
-bool contains(const std::vector<int>& list, int x) { return std::find(list.begin(), list.end(), x) != list.end(); }
+using program::Uses;
 
 // The only node that reads a buffer, where it comes after `writer` and nothing else writes the buffer; npos otherwise.
-size_t only_reader(const Program& p, int buffer, size_t writer) {
-  size_t found = std::string::npos;
-  for (size_t i = 0; i < p.nodes.size(); ++i) {
-    if (i != writer && contains(program::writes(p.nodes[i]), buffer)) return std::string::npos;
-    if (!contains(program::reads(p.nodes[i]), buffer)) continue;
-    if (found != std::string::npos || i <= writer) return std::string::npos;
-    found = i;
-  }
-  return found;
+size_t only_reader(const Uses& uses, int buffer, size_t writer) {
+  const std::vector<size_t>& readers = uses.readers(buffer);
+  const bool is_only = readers.size() == 1 && readers[0] > writer && uses.writers(buffer) == std::vector{writer};
+  return is_only ? readers[0] : std::string::npos;
+}
+
+// Whether between two nodes what the first reads is written, or what the second touches is touched.
+bool is_touched_between(const Uses& uses, size_t first, size_t second) {
+  const auto any = [](const std::vector<int>& buffers, auto&& f) { return std::any_of(buffers.begin(), buffers.end(), f); };
+  const auto is_written = [&](int b) { return Uses::any_between(uses.writers(b), first, second); };
+  const auto is_read = [&](int b) { return Uses::any_between(uses.readers(b), first, second); };
+  return any(uses.reads(first), is_written) || any(uses.reads(second), is_written) ||
+         any(uses.writes(second), [&](int b) { return is_written(b) || is_read(b); });
 }
 
 // The position of a body's only Store, which must be unconditional; npos where there are more.
@@ -123,6 +127,8 @@ std::optional<Node> paired(const Node& product, const Node& reader, int between,
 }  // namespace
 
 Program pair_products(Program p, const target::Target& target, FusionReport* report) {
+  Uses uses(p);
+  std::vector<bool> gone(p.nodes.size(), false);
   for (size_t i = 0; i < p.nodes.size(); ++i) {
     auto* g = std::get_if<Gemm>(&p.nodes[i].problem);
     if (!g || g->b2 || p.nodes[i].is_library() || !g->n.is_const() || g->n.constant() % 2 != 0 || p.nodes[i].domain.vars.empty() ||
@@ -132,20 +138,13 @@ Program pair_products(Program p, const target::Target& target, FusionReport* rep
     if (store == std::string::npos) continue;
     const int between = p.nodes[i].body.steps[store].buffer;
     if (p.buffers[static_cast<size_t>(between)].kind != loop::BufferKind::Temporary) continue;
-    const size_t j = only_reader(p, between, i);
+    const size_t j = only_reader(uses, between, i);
     if (j == std::string::npos || !p.nodes[j].is_loop() || !p.nodes[j].beside.empty() || loop::has_reduction(p.nodes[j].domain)) continue;
-    bool moved = false;  // what the product reads is written, or what the loop touches is touched, before the loop
-    for (size_t b = i + 1; b < j; ++b) {
-      for (int w : program::writes(p.nodes[b]))
-        moved = moved || contains(program::reads(p.nodes[i]), w) || contains(program::reads(p.nodes[j]), w) ||
-                contains(program::writes(p.nodes[j]), w);
-      for (int r : program::reads(p.nodes[b])) moved = moved || contains(program::writes(p.nodes[j]), r);
-    }
     std::string reason;
     std::optional<Node> pair;
     if (!program::may_join(p, p.nodes[i], p.nodes[j]))
       reason = "they were chosen to stay apart";
-    else if (moved)
+    else if (is_touched_between(uses, i, j))
       reason = "something between the two touches their memory";
     else
       pair = paired(p.nodes[i], p.nodes[j], between, reason);
@@ -153,12 +152,14 @@ Program pair_products(Program p, const target::Target& target, FusionReport* rep
     if (reason.empty()) {
       // Where the loop was: what it reads is there by then.
       p.nodes[j] = std::move(*pair);
-      p.nodes.erase(p.nodes.begin() + static_cast<long>(i));
-      --i;
+      uses.set(j, p.nodes[j]);
+      uses.remove(i);
+      gone[i] = true;
     } else if (report) {
       report->misses.push_back({program::label(p.nodes[i]), program::label(p.nodes[j]), reason});
     }
   }
+  program::drop(p, gone);
   if (report) report->nodes_after = p.nodes.size();
   return p;
 }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "program/region.h"
+#include "program/uses.h"
 #include "sched/in_place.h"
 
 namespace toroid::sched {
@@ -44,8 +44,8 @@ bool is_large(const loop::Buffer& b) {
 bool is_temporary(const loop::Buffer& b) { return b.kind == loop::BufferKind::Temporary; }
 
 // Lays a result of node i over what it is made of, or the other way round. False: there is none left.
-bool reuse_at(Program& p, size_t i, Lives& lives) {
-  const std::vector<int> written = program::writes(p.nodes[i]), read = program::reads(p.nodes[i]);
+bool reuse_at(Program& p, size_t i, Lives& lives, program::Uses& uses) {
+  const std::vector<int> written = uses.writes(i), read = uses.reads(i);
   for (const int result : written) {
     const auto& made = p.buffers[static_cast<size_t>(result)];
     const bool is_output = made.kind == loop::BufferKind::Output;
@@ -59,7 +59,7 @@ bool reuse_at(Program& p, size_t i, Lives& lives) {
     if (old == read.end()) continue;
     // An output's memory holds the temporary before; else the temporary's holds the result.
     const int kept = is_output ? result : *old, gone = is_output ? *old : result;
-    for (program::Node& n : p.nodes) program::renumber_buffers(n, [&](int b) { return b == gone ? kept : b; });
+    uses.renumber(p, gone, kept);
     lives.join(kept, gone);
     return true;
   }
@@ -70,9 +70,10 @@ bool reuse_at(Program& p, size_t i, Lives& lives) {
 
 int reuse_temporaries(Program& p) {
   Lives lives(p);
+  program::Uses uses(p);
   int count = 0;
   for (size_t i = 0; i < p.nodes.size(); ++i)
-    while (reuse_at(p, i, lives)) ++count;
+    while (reuse_at(p, i, lives, uses)) ++count;
   return count;
 }
 

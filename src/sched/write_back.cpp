@@ -4,8 +4,9 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 
-#include "program/region.h"
+#include "program/uses.h"
 #include "sched/in_place.h"
 
 namespace toroid::sched {
@@ -15,8 +16,7 @@ using program::Node;
 using program::Program;
 using program::ProgramInput;
 using program::ProgramOutput;
-
-bool contains(const std::vector<int>& list, int x) { return std::find(list.begin(), list.end(), x) != list.end(); }
+using program::Uses;
 
 std::vector<Expr> row_major(const std::vector<Expr>& sizes) {
   std::vector<Expr> strides(sizes.size(), 1);
@@ -32,22 +32,13 @@ bool is_row_major(const ProgramInput& in) {
 }
 
 // Whether the result may be computed into the input's memory.
-bool may_lie_there(const Program& p, const ProgramOutput& o) {
+bool may_lie_there(const Program& p, const Uses& uses, const ProgramOutput& o) {
   const ProgramInput& in = p.inputs[static_cast<size_t>(o.mutates)];
   if (in.type.dtype != o.type.dtype || in.type.sizes != o.type.sizes || !is_row_major(in)) return false;
-  size_t first = p.nodes.size(), writers = 0;
-  for (size_t i = 0; i < p.nodes.size(); ++i) {
-    const std::vector<int> written = program::writes(p.nodes[i]);
-    if (contains(written, in.buffer)) return false;
-    if (!contains(written, o.buffer)) continue;
-    ++writers;
-    first = std::min(first, i);
-  }
-  for (size_t i = first; i < p.nodes.size(); ++i) {
-    if (!contains(program::reads(p.nodes[i]), in.buffer)) continue;
-    if (i != first || writers > 1 || !may_write_over(p.nodes[i], in.buffer, o.buffer)) return false;
-  }
-  return writers > 0;
+  const auto &writers = uses.writers(o.buffer), &readers = uses.readers(in.buffer);
+  if (writers.empty() || !uses.writers(in.buffer).empty()) return false;
+  return std::all_of(std::lower_bound(readers.begin(), readers.end(), writers[0]), readers.end(),
+                     [&](size_t i) { return i == writers[0] && writers.size() == 1 && may_write_over(p.nodes[i], in.buffer, o.buffer); });
 }
 
 // A loop that copies the result. Its number among the parts: none, as no node of the lowered program is part of it.
@@ -74,21 +65,24 @@ Node copy_back(const Program& p, const ProgramOutput& o) {
 int write_back(Program& p) {
   int changed = 0;
   std::vector<Node> copies;
+  Uses uses(p);
+  std::map<int, int> results;  // how many outputs are of a buffer
+  for (auto& o : p.outputs) ++results[o.buffer];
   for (ProgramOutput& o : p.outputs) {
     if (o.mutates < 0 || o.buffer < 0) continue;
     auto& result = p.buffers[static_cast<size_t>(o.buffer)];
     const int target = p.inputs[static_cast<size_t>(o.mutates)].buffer;
     if (o.buffer == target || p.buffers[static_cast<size_t>(target)].kind != loop::BufferKind::Input) continue;
-    const bool is_shared =
-        std::any_of(p.outputs.begin(), p.outputs.end(), [&](auto& other) { return &other != &o && other.buffer == o.buffer; });
-    if (!is_shared && may_lie_there(p, o)) {
-      for (Node& n : p.nodes) program::renumber_buffers(n, [&](int b) { return b == o.buffer ? target : b; });
+    const bool is_shared = results[o.buffer] > 1;
+    if (!is_shared && may_lie_there(p, uses, o)) {
+      uses.renumber(p, o.buffer, target);
     } else if (is_complex(o.type.dtype)) {
       continue;  // which loops do not move; the executor does
     } else {
       copies.push_back(copy_back(p, o));
     }
     if (!is_shared) result.kind = loop::BufferKind::Temporary;
+    --results[o.buffer];
     o.buffer = -1;
     ++changed;
   }

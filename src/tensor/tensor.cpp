@@ -91,7 +91,10 @@ Tensor Tensor::empty(std::span<const int64_t> sizes, DType dtype, const Device& 
 Tensor Tensor::full(std::span<const int64_t> sizes, double value, DType dtype, const Device& device) {
   Tensor t = empty(sizes, dtype);
   device::cpu::run_or_record("full", "fill", [data = t.raw_data(), n = t.numel(), dtype, value] {
-    for (int64_t i = 0; i < n; ++i) store_number(data + static_cast<size_t>(i) * size_of(dtype), dtype, Number::of(value));
+    const auto bytes = static_cast<size_t>(n) * size_of(dtype);
+    if (bytes == 0) return;
+    store_number(data, dtype, Number::of(value));
+    for (size_t done = size_of(dtype); done < bytes; done *= 2) std::memcpy(data + done, data, std::min(done, bytes - done));
   });
   return moved(t, device);
 }

@@ -30,7 +30,7 @@ inline constexpr int64_t kSmallBytes = 1 << 20;
 bool is_view(const graph::Node& n);
 bool is_product(const graph::Node& n);
 
-// Whether a smaller budget may compute them again all the same.
+// Whether they are kept whatever the policy.
 inline bool is_final(Keep k) { return k == Keep::Effect || k == Keep::Forward || k == Keep::Boundary; }
 
 // What computing a node once more costs, in scalar operations.

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <map>
 
 #include "autograd/partition/keeping.h"
@@ -49,20 +51,13 @@ class Partitioner {
 
   bool is_divided() const { return !behind_.empty() && !needed_.empty(); }
 
-  Partition by_budget(double budget) {
+  Partition divided(double again) {
     const Nodes order = dear_nodes();
+    const auto count = static_cast<std::ptrdiff_t>(std::ceil(std::clamp(again, 0.0, 1.0) * static_cast<double>(order.size())));
+    const Cut best = cut({order.begin(), order.begin() + count});
     Partition out;
-    out.saved_by_default = cut({}).bytes;
+    out.saved_by_default = count == 0 ? best.bytes : cut({}).bytes;
     out.saved_at_least = cut(order).bytes;
-    const double most = static_cast<double>(out.saved_at_least) +
-                        std::clamp(budget, 0.0, 1.0) * static_cast<double>(out.saved_by_default - out.saved_at_least);
-    // As few of `order` as it takes are computed again, in steps of a sixty-fourth of them: of two budgets the larger one saves no less.
-    constexpr size_t kSteps = 64;
-    Cut best;
-    for (size_t step = 0; step <= kSteps; ++step) {
-      best = cut({order.begin(), order.begin() + static_cast<std::ptrdiff_t>(order.size() * step / kSteps)});
-      if (static_cast<double>(best.bytes) <= most) break;
-    }
     divide(best, out);
     return out;
   }
@@ -94,19 +89,31 @@ class Partitioner {
     }
   }
 
-  // The nodes that a smaller budget computes again, the best first.
+  // The nodes that are kept by default, in the order in which they are computed again.
   Nodes dear_nodes() const {
-    std::vector<std::pair<double, const Node*>> order;
+    std::map<double, Nodes> by_cost;  // scalar operations a byte
     for (const Node* n : candidates_) {
       const Keep keep = keep_.at(n);
       if (keep == Keep::No || is_final(keep)) continue;
       int64_t bytes = 0;
       for (const Value* r : n->results) bytes += sizes_.bytes(*r);
-      order.emplace_back(arithmetic_of(*n, sizes_) / static_cast<double>(std::max<int64_t>(bytes, 1)), n);
+      by_cost[arithmetic_of(*n, sizes_) / static_cast<double>(std::max<int64_t>(bytes, 1))].push_back(n);
     }
-    std::stable_sort(order.begin(), order.end(), [](auto& a, auto& b) { return a.first < b.first; });
     Nodes out;
-    for (auto& [cost, n] : order) out.push_back(n);
+    for (auto& [cost, equal] : by_cost)
+      for (const size_t i : spread(equal.size())) out.push_back(equal[i]);
+    return out;
+  }
+
+  // The numbers below count, each far from those before it: by their bits in reverse order (J. G. van der Corput, 1935).
+  static std::vector<size_t> spread(size_t count) {
+    std::vector<size_t> out;
+    const int bits = std::bit_width(std::max<size_t>(count, 1) - 1);
+    for (size_t i = 0; i < size_t{1} << bits; ++i) {
+      size_t reversed = 0;
+      for (int b = 0; b < bits; ++b) reversed |= (i >> b & 1) << (bits - 1 - b);
+      if (reversed < count) out.push_back(reversed);
+    }
     return out;
   }
 
@@ -264,7 +271,7 @@ int64_t UsualSizes::bytes(const Value& v) const { return numel(v) * static_cast<
 
 Partition partition(const Graph& g, const PartitionPolicy& policy) {
   Partitioner p(g, policy);
-  return p.is_divided() ? p.by_budget(policy.budget) : p.undivided();
+  return p.is_divided() ? p.divided(policy.again) : p.undivided();
 }
 
 std::string to_string(const Partition& p) {

@@ -11,9 +11,9 @@
 namespace toroid::autograd {
 
 struct PartitionPolicy {
-  // Of what is kept by default beyond what must be, the share that may be kept: 1 keeps whatever is no pointwise function of what is kept
-  // anyway, 0 only what cannot be computed twice.
-  double budget = 1;
+  // Of the nodes that are kept by default beyond those that must be, the share that may be computed again: 0 keeps whatever is no pointwise
+  // function of what is kept anyway, 1 only what cannot be computed twice.
+  double again = 0;
   // Whether arithmetic is dear beside memory, as on CPUs: by default random numbers and what products of the backward pass read are kept.
   bool arithmetic_is_dear = false;
 };
@@ -34,7 +34,7 @@ struct Partition {
   std::vector<Saved> saved;               // inputs aside, which are there anyway
   std::vector<const graph::Node*> again;  // of the forward pass, computed in the backward pass, too
   int64_t saved_bytes = 0;
-  int64_t saved_by_default = 0, saved_at_least = 0;  // by the budgets 1 and 0
+  int64_t saved_by_default = 0, saved_at_least = 0;  // where none of those that are kept by default, and where all are computed again
 };
 
 // A minimum cut: of all sets of values that the backward pass can be computed from, given what must not be computed again, the one of
@@ -42,8 +42,9 @@ struct Partition {
 // rematerialization" in PyTorch's AOTAutograd, 2022). Of a checkpoint (toroid/checkpoint.h) exactly what leaves it may be saved. Of a graph
 // that has no seed, or nothing before it, all is forward.
 //
-// With a smaller budget nodes that are kept by default may be computed again, those first that save most memory for their arithmetic, and
-// no more than it takes: the bytes fall with the budget.
+// Of the nodes that are kept by default those are computed again first that save most memory for their arithmetic; of equal ones, as equal
+// layers have, those that lie far from each other, so that what is computed again at once is short. What is saved falls with policy.again;
+// what a run takes need not, as all that is computed again is in memory, too (compile/partitioning.h).
 Partition partition(const graph::Graph& g, const PartitionPolicy& policy);
 
 // The graph in that order: the forward pass, then the backward pass, in which what is computed again comes just before its first reader;
