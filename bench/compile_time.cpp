@@ -70,9 +70,9 @@ int main(int argc, char** argv) {
     for (auto& [name, ms] : made.report.stages) sum += ms, stages += fmt::format(", \"{}\": {:.0f}", name, ms);
     fmt::print("{{\"layers\": {}, \"nodes\": {}, \"kernels\": {}, \"ms\": {:.0f}{}}}\n", n, made.nodes, made.kernels, sum, stages);
     for (auto& p : made.report.passes.passes)
-      if (p.milliseconds > 0.05 * sum) fmt::print("  {} {:.0f} ms\n", p.name, p.milliseconds);
+      if (p.milliseconds > 0.01 * sum) fmt::print("  {} {:.0f} ms\n", p.name, p.milliseconds);
     for (auto& p : made.report.schedule.passes.passes)
-      if (p.milliseconds > 0.05 * sum) fmt::print("  {} {:.0f} ms\n", p.name, p.milliseconds);
+      if (p.milliseconds > 0.01 * sum) fmt::print("  {} {:.0f} ms\n", p.name, p.milliseconds);
     std::fflush(stdout);
   }
   return 0;

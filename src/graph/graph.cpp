@@ -6,6 +6,12 @@
 
 namespace toroid::graph {
 
+void Graph::reserve(size_t node_count, size_t value_count) {
+  nodes.reserve(node_count);
+  values.reserve(value_count);
+  names_.reserve(value_count);
+}
+
 Value* Graph::new_value(TensorType type, std::string name_hint) {
   for (char& c : name_hint)
     if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
@@ -90,13 +96,15 @@ std::unique_ptr<Graph> clone(const Graph& g) {
   out->name = g.name;
   out->symbols = g.symbols;
   out->guards = g.guards;
-  std::map<const Value*, Value*> map;
+  out->reserve(g.nodes.size(), g.values.size());
+  std::vector<Value*> map(g.values.size(), nullptr);  // by number
+  const auto at = [&](const Value* v) -> Value*& { return map[static_cast<size_t>(v->id)]; };
   for (auto& in : g.inputs) {
     Value* v = out->new_value(in.value->type, in.value->name);
     out->inputs.push_back({v, in.kind, in.name, in.data, in.draws});
-    map[in.value] = v;
+    at(in.value) = v;
   }
-  auto arg = [&](const NodeArg& a) { return map_arg<Value*>(a, [&](Value* v) { return v ? map.at(v) : nullptr; }); };
+  auto arg = [&](const NodeArg& a) { return map_arg<Value*>(a, [&](Value* v) { return v ? at(v) : nullptr; }); };
   for (auto& n : g.nodes) {
     std::vector<NodeArg> args;
     for (auto& a : n->args) args.push_back(arg(a));
@@ -110,9 +118,9 @@ std::unique_ptr<Graph> clone(const Graph& g) {
     c->checkpoint = n->checkpoint;
     c->pass = n->pass;
     for (auto& r : n->regions) c->regions.push_back(std::shared_ptr<Graph>(clone(*r)));
-    for (size_t i = 0; i < c->results.size(); ++i) map[n->results[i]] = c->results[i];
+    for (size_t i = 0; i < c->results.size(); ++i) at(n->results[i]) = c->results[i];
   }
-  for (auto& o : g.outputs) out->outputs.push_back({o.value ? map.at(o.value) : nullptr, o.literal, o.mutates});
+  for (auto& o : g.outputs) out->outputs.push_back({o.value ? at(o.value) : nullptr, o.literal, o.mutates});
   return out;
 }
 

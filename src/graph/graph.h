@@ -1,10 +1,10 @@
 // Graph IR: a program over tensors in SSA form. Node order is execution order.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "ops/table.h"
@@ -78,6 +78,8 @@ struct Graph {
   std::vector<Symbol> symbols;
   std::vector<sym::Guard> guards;  // what must hold of the sizes for this graph to be right
 
+  // Room for so many.
+  void reserve(size_t nodes, size_t values);
   Value* new_value(TensorType type, std::string name_hint);
   Value* add_input(TensorType type, InputKind kind, std::string name, Tensor data = {});
   // Appends a node; result types are given. Results are named after the operation unless `names` says otherwise.
@@ -87,7 +89,7 @@ struct Graph {
   Expr new_symbol(const std::string& prefix, int64_t lo, int64_t hi, bool unbacked);
 
  private:
-  std::map<std::string, int> names_;  // every name in use, with the suffix to try next
+  std::unordered_map<std::string, int> names_;  // every name in use, with the suffix to try next
 };
 
 // Calls f on every value that a node reads (not into its regions; those read only their own inputs).

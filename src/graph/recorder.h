@@ -26,7 +26,7 @@ class Recorder : public Dispatcher {
   bool copy(const Tensor& from, const Tensor& to) override { return Dispatcher::copy(from, to); }
 
   // The tensor that stands for a value of the graph, and back. value_of turns a concrete tensor into a constant input.
-  Tensor proxy(Value* v);
+  static Tensor proxy(Value* v);
   Value* value_of(const Tensor& t);
 
   // Hints: value of a symbol for deciding relations that are not known; the graph keeps it.

@@ -304,7 +304,7 @@ TEST_F(CudaGemm, SimtLayouts) {
     for (bool b : {false, true}) {
       const Problem p{77, 131, 45, 2, a, b, DType::F32};
       const program::Node node = node_of(p);
-      add(p, generate_gemm_simt(node, std::get<program::Gemm>(node.problem)), "sm_80");
+      for (const int tile : {64, 32, 16}) add(p, generate_gemm_simt(node, std::get<program::Gemm>(node.problem), {tile}), "sm_80");
     }
 }
 

@@ -30,7 +30,12 @@ struct Uniform {
 std::optional<Uniform> uniform_of(const Nest& given) {
   Uniform u{given, 0, {}};
   simplify(u.nest.domain, u.nest.body);
-  const auto& vars = u.nest.domain.vars;
+  auto& vars = u.nest.domain.vars;
+  if (vars.empty()) {  // a number: one element
+    vars.push_back({sym::loop_symbol("i", 1), false});
+    for (auto& s : u.nest.body.steps)
+      if (accesses_memory(s) && s.index == Expr(0)) s.index = vars[0].symbol;
+  }
   if (vars.size() != 1 || vars[0].reduction || !vars[0].extent().is_const()) return std::nullopt;
   u.size = vars[0].extent().constant();
   for (auto& s : u.nest.body.steps) {

@@ -18,7 +18,7 @@ std::unique_ptr<Graph> cse(const Graph& g) {
       continue;
     }
     std::string key = n->op->name;
-    for (auto& a : out.args(*n)) key += ", " + to_string(map_arg<Value*>(a, [&](const Tensor& t) { return out.recorder().value_of(t); }));
+    for (auto& a : out.node_args(*n)) key += ", " + to_string(a);
     if (mutant(Mutant::EqualOperations)) key = key.substr(0, key.rfind(','));
     auto [it, is_new] = seen.emplace(std::move(key), n.get());
     if (is_new) {

@@ -1,5 +1,6 @@
 #include "graph/passes/rebuild.h"
 
+#include <algorithm>
 #include <functional>
 
 #include "base/check.h"
@@ -39,7 +40,9 @@ void declared_in_regions(const Graph& g, const std::function<void(const Symbol&)
 
 }  // namespace
 
-Rebuild::Rebuild(const Graph& old) : old_(old), graph_(std::make_unique<Graph>()), recorder_(*graph_), scope_(recorder_) {
+Rebuild::Rebuild(const Graph& old)
+    : old_(old), graph_(std::make_unique<Graph>()), recorder_(*graph_), scope_(recorder_), map_(old.values.size()) {
+  graph_->reserve(old.nodes.size(), old.values.size());
   graph_->name = old.name;
   graph_->symbols = old.symbols;
   graph_->guards = old.guards;
@@ -49,20 +52,38 @@ Rebuild::Rebuild(const Graph& old) : old_(old), graph_(std::make_unique<Graph>()
   for (auto& in : old.inputs) {
     Value* v = graph_->new_value(in.value->type, in.value->name);
     graph_->inputs.push_back({v, in.kind, in.name, in.data, in.draws});
-    map_[in.value] = recorder_.proxy(v);
+    set_value(in.value, v);
   }
 }
 
+const Rebuild::Entry& Rebuild::entry(const Value* old) const {
+  const Entry& e = map_[static_cast<size_t>(old->id)];
+  TOROID_CHECK(e.is_set, "the value {} was not rebuilt", old->name);
+  return e;
+}
+
 Tensor Rebuild::at(const Value* old) const {
-  auto it = map_.find(old);
-  TOROID_CHECK(it != map_.end(), "the value {} was not rebuilt", old->name);
-  return it->second;
+  const Entry& e = entry(old);
+  if (e.value && !e.tensor.defined()) e.tensor = Recorder::proxy(e.value);
+  return e.tensor;
+}
+
+Value* Rebuild::value_at(const Value* old) {
+  const Entry& e = entry(old);
+  return e.value ? e.value : recorder_.value_of(e.tensor);
+}
+
+void Rebuild::set_value(const Value* old, Value* value) {
+  map_[static_cast<size_t>(old->id)] = {true, value};
+  note_renamed(old, value->type.sizes);
 }
 
 void Rebuild::set(const Value* old, const Tensor& t) {
-  map_[old] = t;
-  if (!is_proxy(t)) return;
-  const auto& sizes = t.impl()->sym_sizes;
+  map_[static_cast<size_t>(old->id)] = {true, nullptr, t};
+  if (is_proxy(t)) note_renamed(old, t.impl()->sym_sizes);
+}
+
+void Rebuild::note_renamed(const Value* old, const std::vector<Expr>& sizes) {
   for (size_t d = 0; d < sizes.size() && d < old->type.sizes.size(); ++d) {
     const Expr& before = old->type.sizes[d];
     if (before.kind() != sym::Kind::Symbol || before == sizes[d] || renamed_.count(before.node()->name)) continue;
@@ -102,42 +123,58 @@ std::shared_ptr<Graph> Rebuild::renamed(std::shared_ptr<Graph> region) const {
   return out;
 }
 
+template <class T>
+void Rebuild::rename(Arg<T>& a) const {
+  if (renamed_.empty()) return;
+  if (auto* e = std::get_if<Expr>(&a)) *e = renamed(*e);
+  if (auto* list = std::get_if<std::vector<Expr>>(&a))
+    for (auto& e : *list) e = renamed(e);
+}
+
 CallArgs Rebuild::args(const Node& n) const {
   CallArgs out;
+  out.reserve(n.args.size());
   for (auto& a : n.args) {
     out.push_back(map_arg<Tensor>(a, [&](Value* v) { return at_or_undefined(v); }));
-    if (auto* e = std::get_if<Expr>(&out.back())) *e = renamed(*e);
-    if (auto* list = std::get_if<std::vector<Expr>>(&out.back()))
-      for (auto& e : *list) e = renamed(e);
+    rename(out.back());
+  }
+  return out;
+}
+
+std::vector<NodeArg> Rebuild::node_args(const Node& n) {
+  std::vector<NodeArg> out;
+  out.reserve(n.args.size());
+  for (auto& a : n.args) {
+    out.push_back(map_arg<Value*>(a, [&](Value* v) { return v ? value_at(v) : nullptr; }));
+    rename(out.back());
   }
   return out;
 }
 
 void Rebuild::copy(const Node& n) {
-  std::vector<NodeArg> node_args;
-  for (auto& a : args(n)) node_args.push_back(map_arg<Value*>(a, [&](const Tensor& t) { return recorder_.value_of(t); }));
   std::vector<TensorType> types;
   std::vector<std::string> names;
   for (auto* r : n.results) {
     types.push_back(r->type);
-    for (auto& e : types.back().sizes) e = renamed(e);
+    if (!renamed_.empty())
+      for (auto& e : types.back().sizes) e = renamed(e);
     names.push_back(r->name);
   }
-  Node* made = graph_->add_node(*n.op, std::move(node_args), std::move(types), n.where, names);
+  Node* made = graph_->add_node(*n.op, node_args(n), std::move(types), n.where, names);
   made->checkpoint = n.checkpoint;
   made->pass = n.pass;
   for (auto& r : n.regions) made->regions.push_back(renamed(r));
-  for (size_t i = 0; i < n.results.size(); ++i) set(n.results[i], recorder_.proxy(made->results[i]));
+  for (size_t i = 0; i < n.results.size(); ++i) set_value(n.results[i], made->results[i]);
 }
 
 std::unique_ptr<Graph> Rebuild::finish() {
-  for (auto& o : old_.outputs) graph_->outputs.push_back({recorder_.value_of(at_or_undefined(o.value)), o.literal, o.mutates});
+  for (auto& o : old_.outputs) graph_->outputs.push_back({o.value ? value_at(o.value) : nullptr, o.literal, o.mutates});
   return finish_without_outputs();
 }
 
 std::unique_ptr<Graph> Rebuild::finish_without_outputs() {
   std::set<std::string> used;
-  collect_symbols(*graph_, used);
+  if (std::any_of(graph_->symbols.begin(), graph_->symbols.end(), [](auto& s) { return s.unbacked; })) collect_symbols(*graph_, used);
   std::erase_if(graph_->symbols, [&](const Symbol& s) { return reserved_.count(s.expr.node()->name) > 0; });
   std::erase_if(graph_->symbols, [&](const Symbol& s) { return s.unbacked && !used.count(s.expr.node()->name); });
   return std::move(graph_);

@@ -19,10 +19,12 @@ class Rebuild {
 
   // What stands for an old value; InternalError when it was not set.
   Tensor at(const Value* old) const;
+  Value* value_at(const Value* old);
   Tensor at_or_undefined(const Value* old) const { return old ? at(old) : Tensor(); }
   // Lets `t` stand for `old` from now on. Sizes known only at run time that have other symbols in t are renamed in all that follows.
   void set(const Value* old, const Tensor& t);
   CallArgs args(const Node& n) const;
+  std::vector<NodeArg> node_args(const Node& n);
 
   // Appends the node as it is.
   void copy(const Node& n);
@@ -40,6 +42,17 @@ class Rebuild {
   std::unique_ptr<Graph> finish_without_outputs();
 
  private:
+  // A value of the new graph. Its stand-in is made when it is asked for.
+  struct Entry {
+    bool is_set = false;
+    Value* value = nullptr;
+    mutable Tensor tensor = {};
+  };
+  const Entry& entry(const Value* old) const;
+  void set_value(const Value* old, Value* value);
+  void note_renamed(const Value* old, const std::vector<Expr>& sizes);
+  template <class T>
+  void rename(Arg<T>& a) const;
   Expr renamed(const Expr& e) const;
   std::shared_ptr<Graph> renamed(std::shared_ptr<Graph> region) const;
 
@@ -47,7 +60,7 @@ class Rebuild {
   std::unique_ptr<Graph> graph_;
   Recorder recorder_;
   DispatchScope scope_;
-  std::unordered_map<const Value*, Tensor> map_;
+  std::vector<Entry> map_;  // by the number of the old value
   std::unordered_map<std::string, Expr> renamed_;
   std::set<std::string> reserved_;  // symbols of regions: new ones of this graph must not be taken for them
 };

@@ -131,6 +131,7 @@ std::vector<ConvGemmTile> conv_gemm_tiles(const program::Convolution& c, bool cl
   const int64_t steps = ceil_div(conv_k(c), block_k(c));
   for (int split : {1, 2, 4, 8}) {
     if (split > 1 && (!clusters || split > steps)) continue;
+    if (!is_half(c.input.dtype) && !c.tf32) tiles.push_back(tile_of(c, 32, 32, 1, 1, 4, split));
     tiles.push_back(tile_of(c, 64, 32, 2, 1, 2, split));
     tiles.push_back(tile_of(c, 64, 64, 2, 2, 1, split));
     tiles.push_back(tile_of(c, 64, 64, 2, 2, 2, split));
