@@ -110,10 +110,15 @@ std::vector<Expr> channels_last(const std::vector<Expr>& sizes) {
   return {h * w * c, 1, w * c, c};
 }
 
-// The value in memory as [image][row][column][channel].
-Place realize_channels_last(Lowering& l, const graph::Value* v) {
+// [channel][row][column][image]
+std::vector<Expr> images_last(const std::vector<Expr>& sizes) {
+  Expr n = sizes[0], h = sizes[2], w = sizes[3];
+  return {1, h * w * n, w * n, n};
+}
+
+// The value, of four dimensions, in memory with these strides.
+Place realize_as(Lowering& l, const graph::Value* v, const std::vector<Expr>& want) {
   Place p = l.strided(v);
-  auto want = channels_last(v->type.sizes);
   bool fits = p.offset == Expr(0);
   for (size_t d = 0; d < 4; ++d) fits = fits && (v->type.sizes[d] == Expr(1) || p.strides[d] == want[d]);
   if (fits) return {p.buffer, 0, want};
@@ -123,6 +128,9 @@ Place realize_channels_last(Lowering& l, const graph::Value* v) {
   l.fill(copy, from.dtype, from.sizes, from.at, v);
   return copy;
 }
+
+// As [image][row][column][channel].
+Place realize_channels_last(Lowering& l, const graph::Value* v) { return realize_as(l, v, channels_last(v->type.sizes)); }
 
 // The result of a template at `out`.
 void define_template_result(Lowering& l, const graph::Node& n, const Place& out) {
@@ -155,18 +163,29 @@ void add_bias(Lowering& l, const graph::Node& n, program::Node& node, size_t cha
   b.store(store.buffer, store.dtype, store.index, sum);
 }
 
-// The windows of a convolution as rows of a matrix: [image, row, column of the result][tap row][tap column][channel]. Zeros are padding.
-int realize_windows(Lowering& l, const graph::Node& n, const program::Convolution& c) {
+// Whether windows are larger than results, as where the gradient of weights is a convolution by a gradient, whose images are channels, and
+// whose channels images.
+bool has_large_windows(const program::Convolution& c) {
+  const auto pixels = (c.out_h * c.out_w).maybe_constant();
+  return pixels && *pixels < c.kernel_h * c.kernel_w;
+}
+
+// The windows of a convolution as rows of a matrix: [image, row, column of the result][tap row][tap column][channel]. by_tap: as columns of
+// one, [channel][tap row][tap column][row, column of the result, image], which is how the windows lie of the convolution that it is the
+// gradient of. Zeros are padding.
+int realize_windows(Lowering& l, const graph::Node& n, const program::Convolution& c, bool by_tap) {
   const graph::Value* input = std::get<graph::Value*>(n.args[0]);
   const bool pixels = c.kernel_h == 1 && c.kernel_w == 1 && c.stride_h == 1 && c.stride_w == 1 && c.pad_h == 0 && c.pad_w == 0;
-  if (pixels) return realize_channels_last(l, input).buffer;
+  if (pixels && !by_tap) return realize_channels_last(l, input).buffer;
   if (!l.value(input).place && l.value(input).work > 2) l.realize(input);
   const Lazy x = l.value(input);
-  const std::vector<Expr> sizes = {c.n, c.out_h, c.out_w, c.kernel_h, c.kernel_w, c.in_channels};
+  std::vector<Expr> sizes = {c.n, c.out_h, c.out_w, c.kernel_h, c.kernel_w, c.in_channels};
+  if (by_tap) sizes = {c.in_channels, c.kernel_h, c.kernel_w, c.out_h, c.out_w, c.n};
   Place windows = l.allocate(input->name, {x.dtype, sizes, {}});
   l.fill(
       windows, x.dtype, sizes,
-      [&](BodyBuilder& b, const Index& at) {
+      [&](BodyBuilder& b, const Index& place) {
+        const Index at = by_tap ? Index{place[5], place[3], place[4], place[1], place[2], place[0]} : place;
         const Expr h = at[1] * Expr(c.stride_h) + at[3] * Expr(c.dilation_h) - Expr(c.pad_h),
                    w = at[2] * Expr(c.stride_w) + at[4] * Expr(c.dilation_w) - Expr(c.pad_w);
         std::optional<S> inside;
@@ -188,7 +207,7 @@ int realize_windows(Lowering& l, const graph::Node& n, const program::Convolutio
 // A convolution that no template takes as the product of its windows and the weights: for sizes that only the run tells, and for weights
 // that are no constants (in training, and their gradients). False where that is no gain, or needs much memory.
 bool convolution_product(Lowering& l, const graph::Node& n, const program::Convolution& c, bool constant_weight) {
-  constexpr int64_t kLeastTaps = 16, kLeastChannels = 8, kMostElements = int64_t{1} << 28;
+  constexpr int64_t kLeastTaps = 8, kLeastChannels = 8, kMostElements = int64_t{1} << 28;
   const TensorType& type = n.results[0]->type;
   const int64_t taps = c.in_channels * c.kernel_h * c.kernel_w;
   const bool known = std::all_of(c.weight.strides.begin(), c.weight.strides.end(), [](const Expr& e) { return e.is_const(); });
@@ -201,7 +220,8 @@ bool convolution_product(Lowering& l, const graph::Node& n, const program::Convo
   g.k = taps;
   g.a.dtype = g.b.dtype = type.dtype;
   if (!l.takes(g, constant_weight)) return false;
-  g.a = {realize_windows(l, n, c), type.dtype, 0, {taps, 1}};
+  const bool by_tap = !constant_weight && has_large_windows(c);
+  g.a = {realize_windows(l, n, c, by_tap), type.dtype, 0, by_tap ? std::vector<Expr>{1, g.m} : std::vector<Expr>{taps, 1}};
   // The weights in the order of a window.
   if (constant_weight) {
     program::Rearranged weight;
@@ -211,10 +231,15 @@ bool convolution_product(Lowering& l, const graph::Node& n, const program::Convo
     g.b = {weight.buffer, type.dtype, 0, {1, taps}};
     l.program().rearranged.push_back(std::move(weight));
   } else {
-    g.b = {realize_channels_last(l, std::get<graph::Value*>(n.args[1])).buffer, type.dtype, 0, {1, taps}};
+    const graph::Value* weight = std::get<graph::Value*>(n.args[1]);
+    if (by_tap)
+      g.b = {realize_as(l, weight, images_last(weight->type.sizes)).buffer, type.dtype, 0, {c.out_channels, 1}};
+    else
+      g.b = {realize_channels_last(l, weight).buffer, type.dtype, 0, {1, taps}};
   }
   Place out = l.allocate(n.results[0]->name, type);
   out.strides = channels_last(type.sizes);
+  if (by_tap) out.strides = {c.out_channels, 1, c.out_w * c.n * Expr(c.out_channels), c.n * Expr(c.out_channels)};
   program::Node node;
   node.problem = g;
   const std::vector<Expr> points = {g.m, g.n};

@@ -199,7 +199,8 @@ TEST_F(CudaConfigs, WhatDoesNotFitIsReported) {
       {"gemm_wgmma(block_m=128)", "field 2 is not \"block_n\"; expected one like gemm_wgmma(block_m="},
       {"gemm_wgmma(block_m=128,block_n=8,stages=4,split=1,consumers=2,share=1,beside=1,slices=1,alternate=0)", "there is no such tile"},
       {"gemm_mma(block_m=64,block_n=64,block_k=64,stages=99,warps_m=2,warps_n=2)", "stages is not from 2 to 8"},
-      {"gemm_simt(block=1)", "it has no fields"},
+      {"gemm_simt(block=1)", "field 1 is not \"tile\"; expected one like gemm_simt(tile="},
+      {"gemm_simt(tile=48)", "a tile is 16, 32 or 64"},
       {"loop_flat(threads=256,vectors=1)", "is of no form"},
   };
   for (auto& [config, why] : wrong) try {

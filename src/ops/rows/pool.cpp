@@ -134,6 +134,18 @@ std::vector<Tensor> max_pool(const CallReader& c) {
   return {values, window_index(call1("argmax", {flat_windows(windows, kSpatial), Expr(-1)}), p)};
 }
 
+// Without padding: which element of the window that begins `back` windows before the last one the elements of dimension d are; the number
+// of elements of a window, or more, for those that are not in it. 1-d.
+Tensor element_of_window(const Pool& p, size_t d, int64_t back) {
+  const int64_t stride = p.stride[d], dilation = p.dilation[d], all = product_of(to_sizes(p.kernel)).constant();
+  Tensor at = remainder(arange(p.in[d]), stride);
+  if (back > 0) at = add(at, Expr(back * stride));
+  Tensor number = dilation == 1 ? at : floor_div(at, dilation);
+  if ((back + 1) * stride > p.span(d)) number = call1("where.ScalarOther", {call1("lt.Scalar", {at, Expr(p.span(d))}), number, Expr(all)});
+  if (dilation > 1) number = call1("where.ScalarOther", {call1("eq.Scalar", {remainder(at, dilation), Expr(0)}), number, Expr(all)});
+  return number;
+}
+
 // ---- average ----
 
 // Number of elements that window i of dimension d is averaged over.
@@ -239,9 +251,18 @@ void add_rows_for(Table& t) {
 
 }  // namespace
 
-Tensor max_pool_gradient(const CallReader& c, const Tensor& gradient, const Tensor& indices, size_t spatial) {
+Tensor max_pool_best(const CallReader& c, size_t spatial) {
+  const Tensor x = c.tensor("self");
+  const Tensor windows = windows_of(x, read_pool(c, spatial), c.flag("ceil_mode"), lowest_value(x.dtype()));
+  return call1("argmax", {flat_windows(windows, static_cast<int64_t>(spatial)), Expr(-1)});
+}
+
+Tensor max_pool_gradient(const CallReader& c, const Tensor& gradient, const Tensor& best, size_t spatial) {
   const Pool p = read_pool(c, spatial);
-  const Tensor own = reshape(arange(product_of(p.in)), p.in);
+  // Elements of windows are compared by their numbers in it. With padding, of which the maximum of nothing but -inf is an element, by
+  // places.
+  const bool is_padded = std::any_of(p.padding.begin(), p.padding.end(), [](int64_t n) { return n != 0; });
+  const Tensor indices = is_padded ? window_index(best, p) : best;
   Tensor sum;
   std::vector<int64_t> back(spatial, 0);
   for (bool more = true; more;) {
@@ -250,6 +271,12 @@ Tensor max_pool_gradient(const CallReader& c, const Tensor& gradient, const Tens
       g = window_of_each(g, p, d, back[d], Expr(0));
       at = window_of_each(at, p, d, back[d], Expr(-1));
     }
+    Tensor own;
+    for (size_t d = 0; !is_padded && d < spatial; ++d) {
+      const Tensor number = along(element_of_window(p, d, back[d]), static_cast<int64_t>(d), static_cast<int64_t>(spatial));
+      own = d == 0 ? number : add(mul(own, Expr(p.kernel[d])), number);
+    }
+    if (is_padded) own = reshape(arange(product_of(p.in)), p.in);
     const Tensor part = call1("where.ScalarOther", {call1("eq.Tensor", {at, own}), g, Expr(0)});
     sum = sum.defined() ? add(sum, part) : part;
     more = false;

@@ -14,10 +14,12 @@ Tensor flat_windows(const Tensor& windows, int64_t spatial);
 Tensor trailing_amax(const Tensor& windows, int64_t spatial);
 // UserError unless the input has the spatial dimensions, channels and perhaps a batch.
 void check_pool_input(const CallReader& c, const Tensor& x, size_t spatial);
-// The gradient by the input of a maximum over fixed windows, of `gradient` by its result; c: the call of the pool. indices: where each
-// window has its maximum, as max_pool2d_with_indices says. An element takes those of the few windows that it is in, so that nothing is
-// scattered.
-Tensor max_pool_gradient(const CallReader& c, const Tensor& gradient, const Tensor& indices, size_t spatial);
+// Of each window of a maximum over fixed windows, the number of the element that is its first maximum: [lead..., out...], i64. c: the call
+// of the pool.
+Tensor max_pool_best(const CallReader& c, size_t spatial);
+// The gradient by the input of that maximum, of `gradient` by its result. An element takes those of the few windows that it is in, so that
+// nothing is scattered.
+Tensor max_pool_gradient(const CallReader& c, const Tensor& gradient, const Tensor& best, size_t spatial);
 
 // Rows of adaptive and fractional pools.
 void add_adaptive_pool_rows(Table& t);

@@ -1,6 +1,7 @@
 #include "codegen/cpu/templates/gemm_template.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "base/check.h"
 #include "codegen/cpu/templates/gemm.c.h"
@@ -22,6 +23,7 @@ struct Plan {
   const GemmConfig& c;
   int panel = 0, group = 1;
   bool copies_a = false, copies_b = false, splits_k = false;
+  bool columns_of_a = false;  // A is read in place by its columns, which are contiguous
   std::set<int> row_counts, vec_counts;
 
   explicit Plan(const GemmConfig& config) : c(config) {
@@ -30,7 +32,8 @@ struct Plan {
     panel = t.lanes * t.vecs;
     splits_k = !c.k.is_constant() || c.k.value() > t.block_k;
     if (splits_k && c.b_source == GemmB::Packed) group = t.group;
-    copies_a = !produces_a() && ((t.copy_a && group == 1) || c.a_type != DType::F32 || c.a_col_stride != "1");
+    columns_of_a = !produces_a() && c.a_type == DType::F32 && c.a_row_stride == "1" && is_near(c.a_col_stride);
+    copies_a = !produces_a() && !columns_of_a && ((t.copy_a && group == 1) || c.a_type != DType::F32 || c.a_col_stride != "1");
     copies_b = c.b_source == GemmB::Strided || (c.b_source == GemmB::InPlace && !(c.n.is_constant() && c.n.value() % panel == 0));
     if (c.m.is_constant()) {
       if (c.m.value() >= t.block_m) collect_row_counts(t.block_m, t.rows, row_counts);
@@ -46,6 +49,13 @@ struct Plan {
   }
 
   bool produces_a() const { return !c.rows_of_a.empty(); }
+  // Whether places so far apart are on few pages.
+  static bool is_near(const std::string& stride) {
+    constexpr int kMostFloats = 1024;
+    int value = 0;
+    const auto [end, error] = std::from_chars(stride.data(), stride.data() + stride.size(), value);
+    return error == std::errc() && end == stride.data() + stride.size() && value > 1 && value <= kMostFloats;
+  }
   bool uses_scratch() const { return copies_a || copies_b || splits_k || produces_a(); }
 
   // Floats of the scratch areas of a thread behind the first kHead, as C expressions and as values: one formula, two readers.
@@ -71,7 +81,8 @@ std::string micro_text(const Plan& p, int rows, int vecs) {
   }
   for (int r = 0; r < rows; ++r) {
     accs += "vf32";
-    fma += fmt::format("{{ const vf32 x = t_splat(a[{} * lda + k]);", r);
+    fma +=
+        fmt::format("{{ const vf32 x = t_splat(a[{}]);", p.columns_of_a ? fmt::format("k * lda + {}", r) : fmt::format("{} * lda + k", r));
     for (int v = 0; v < vecs; ++v) {
       const std::string acc = fmt::format("c{}_{}", r, v);
       accs += fmt::format("{} {} = {{0}}", v ? "," : "", acc);
@@ -288,7 +299,7 @@ if (*(int64_t*)state) *(int64_t*)state = 0, *held_rows = *held_panel = -1;
   // A copy is made tile by tile just before its first use, when the rows have to come into the cache anyway. A group keeps
   // one block of K, a lone panel all of K for the panels that follow.
   std::string select_a = !p.copies_a ? fmt::format("const int64_t lda = {0};\nconst float* const rows_a = (const float*)bufs[{1}] + ({2});",
-                                                   c.a_row_stride, c.a_buffer, c.a_batch_offset)
+                                                   p.columns_of_a ? c.a_col_stride : c.a_row_stride, c.a_buffer, c.a_batch_offset)
                                      : fmt::format("const int64_t lda = {};", p.copy_stride());
   if (p.copies_a && p.group == 1)
     select_a += "\nconst int copy_a = *held_rows != batch * blocks + block;\n*held_rows = batch * blocks + block;";
@@ -300,13 +311,14 @@ if (*held_rows != batch * blocks + block) {
 })",
                       {{"NAME", c.name}});
   }
-  const std::string tile_a = p.produces_a() ? "const float* a = a_rows + (m - m_begin) * lda + k0;"
-                             : !p.copies_a  ? "const float* a = rows_a + m * lda + k0;"
-                                            : expand(R"(float* a = a_copy + (@BLOCK@m - m_begin) * lda;
+  const std::string tile_a = p.produces_a()   ? "const float* a = a_rows + (m - m_begin) * lda + k0;"
+                             : p.columns_of_a ? "const float* a = rows_a + m + k0 * lda;"
+                             : !p.copies_a    ? "const float* a = rows_a + m * lda + k0;"
+                                              : expand(R"(float* a = a_copy + (@BLOCK@m - m_begin) * lda;
 if (@WHEN@) @NAME@_copy_a(a, m, m + rows, k0, k0 + depth, batch, bufs, params);)",
-                                                     {{"NAME", c.name},
-                                                      {"BLOCK", p.group == 1 ? "k0 / BLOCK_K * BLOCK_M + " : ""},
-                                                      {"WHEN", p.group == 1 ? "copy_a" : "panel == first_panel"}});
+                                                       {{"NAME", c.name},
+                                                        {"BLOCK", p.group == 1 ? "k0 / BLOCK_K * BLOCK_M + " : ""},
+                                                        {"WHEN", p.group == 1 ? "copy_a" : "panel == first_panel"}});
   // The last group of a call is not a sliver: what is left is dealt out evenly.
   if (p.group > 1)
     decode += R"(

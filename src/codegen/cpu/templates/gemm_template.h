@@ -24,7 +24,7 @@ struct GemmTile {
   int vecs = 3;           // vectors of the register tile: a panel has vecs * lanes columns
   int64_t block_k = 384;  // K block: partial sums of longer sums wait in scratch
   int64_t block_m = 128;  // rows of a task (a multiple of rows)
-  bool copy_a = false;    // copy A even where it could be read in place (ignored for groups: a few tasks do not pay for it)
+  bool copy_a = false;    // copy A even where its rows could be read in place (ignored for groups: a few tasks do not pay for it)
   int group = 1;          // packed panels that a K block of A is used for before the next one (long K only)
 };
 template <class Visit>
@@ -43,7 +43,8 @@ struct GemmConfig {
   GemmTile tile;
 
   // A: element (i, j) of batch b is a[offset(b) + i*row_stride + j*col_stride]. Strides are C expressions over `params`,
-  // offset is one over `batch` too. Read in place when f32 with col_stride "1", else copied (scratch).
+  // offset is one over `batch` too. Read in place when f32 with col_stride "1", or with row_stride "1" and near columns, else copied
+  // (scratch).
   int a_buffer = 0;
   DType a_type = DType::F32;
   std::string a_row_stride, a_col_stride = "1", a_batch_offset = "0";
