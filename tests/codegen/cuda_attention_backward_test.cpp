@@ -1,0 +1,182 @@
+// The gradient of attention on a GPU: NVRTC takes its texts without spills, and on a GPU each gradient is that of the problem's definition.
+#include <array>
+#include <cmath>
+
+#include "base/scalar.h"
+#include "codegen/cuda/generate.h"
+#include "cuda_jobs.h"
+#include "program/fields.h"
+
+namespace toroid::codegen {
+namespace {
+
+struct Shape {
+  int64_t batch, heads, kv_heads, queries, keys, depth;
+  bool causal;
+  DType dtype;
+  bool positions_first = false;  // memory is [batch, position, head, dim]
+};
+
+enum Slot : size_t { kQ, kK, kV, kGradOut, kLogsumexp, kRowSums, kGradQuery, kGradKey, kGradValue };
+
+// Memory of a node, what it must leave in the gradients, and the kernel.
+struct Job : CudaJob {
+  Shape shape = {};
+  program::Config config = {};
+  program::Program program = {};
+  program::Node node = {};
+  std::vector<Tensor> memory;  // dense, in the order of Slot
+};
+
+Tensor random(const std::vector<int64_t>& sizes, DType dtype, uint32_t seed) {
+  Tensor t = Tensor::empty(sizes, dtype);
+  uint32_t state = seed;
+  for (int64_t i = 0; i < t.numel(); ++i) {
+    state = state * 1664525u + 1013904223u;
+    store_number(static_cast<std::byte*>(t.raw_data()) + static_cast<size_t>(i) * size_of(dtype), dtype,
+                 Number::of(static_cast<int32_t>(state) * 0x1.8p-31));
+  }
+  return t;
+}
+
+// Views as [batch, head, position, dim] of the memory.
+program::Tensors views(const Job& job, const std::vector<Tensor>& memory) {
+  program::Tensors out;
+  program::visit_operands(job.node, [&](const program::Operand& o, program::Use, std::string_view, const auto& extents) {
+    std::vector<int64_t> sizes, strides;
+    for (const Expr& e : extents()) sizes.push_back(e.constant());
+    for (const Expr& e : o.strides) strides.push_back(e.constant());
+    out.push_back(memory[static_cast<size_t>(o.buffer)].as_strided(sizes, strides, 0));
+  });
+  return out;
+}
+
+// Results and statistics of the forward pass, in double.
+void run_forward(const Job& job, const program::Tensors& t) {
+  const Shape& s = job.shape;
+  const double scale = std::get<program::AttentionBackward>(job.node.problem).scale;
+  for (int64_t b = 0; b < s.batch; ++b)
+    for (int64_t h = 0; h < s.heads; ++h)
+      for (int64_t i = 0; i < s.queries; ++i) {
+        const int64_t own = h / (s.heads / s.kv_heads), seen = s.causal ? std::min(s.keys, i + 1 + s.keys - s.queries) : s.keys;
+        std::vector<double> scores;
+        double total = 0, sum = 0;
+        for (int64_t j = 0; j < seen; ++j) {
+          double score = 0, change = 0;
+          for (int64_t d = 0; d < s.depth; ++d) {
+            score += program::element(t[kQ], {b, h, i, d}).as_double() * program::element(t[kK], {b, own, j, d}).as_double();
+            change += program::element(t[kGradOut], {b, h, i, d}).as_double() * program::element(t[kV], {b, own, j, d}).as_double();
+          }
+          total += std::exp(scale * score);
+          sum += std::exp(scale * score) * change;
+        }
+        const double logarithm = seen > 0 ? std::log(total) : -HUGE_VAL;
+        program::set_element(t[kLogsumexp], std::array{b, h, i}, Number::of(logarithm));
+        program::set_element(t[kRowSums], std::array{b, h, i}, Number::of(seen > 0 ? sum / total : 0));
+      }
+}
+
+Job job_of(const Shape& s, int64_t step, const std::string& architecture) {
+  Job job;
+  job.architecture = architecture;
+  job.shape = s;
+  program::AttentionBackward a;
+  a.batch = s.batch, a.heads = s.heads, a.kv_heads = s.kv_heads, a.queries = s.queries, a.keys = s.keys;
+  a.head_dim = a.value_dim = s.depth, a.causal = s.causal, a.scale = 1.25 / std::sqrt(static_cast<double>(s.depth));
+  const auto rows = [&](int64_t heads, int64_t positions, DType dtype) {
+    const int64_t numel = s.batch * heads * positions * s.depth;
+    const int buffer = job.program.new_buffer("b", dtype, numel, loop::BufferKind::Input);
+    job.memory.push_back(random({numel}, dtype, static_cast<uint32_t>(buffer) + 1));
+    const Expr batch = heads * positions * s.depth;
+    return s.positions_first ? program::Operand{buffer, dtype, 0, {batch, s.depth, heads * s.depth, 1}}
+                             : program::Operand{buffer, dtype, 0, {batch, positions * s.depth, s.depth, 1}};
+  };
+  const auto statistic = [&] {
+    const int64_t numel = s.batch * s.heads * s.queries;
+    const int buffer = job.program.new_buffer("b", DType::F32, numel, loop::BufferKind::Input);
+    job.memory.push_back(random({numel}, DType::F32, 1));
+    return program::Operand{buffer, DType::F32, 0, {s.heads * s.queries, s.queries, 1}};
+  };
+  a.q = rows(s.heads, s.queries, s.dtype), a.k = rows(s.kv_heads, s.keys, s.dtype), a.v = rows(s.kv_heads, s.keys, s.dtype);
+  a.grad_out = rows(s.heads, s.queries, s.dtype), a.logsumexp = statistic(), a.row_sums = statistic();
+  a.grad_query = rows(s.heads, s.queries, DType::F32);
+  a.grad_key = rows(s.kv_heads, s.keys, s.dtype), a.grad_value = rows(s.kv_heads, s.keys, s.dtype);
+  job.node.problem = a;
+  run_forward(job, views(job, job.memory));
+  job.config = {.form = "attention_backward", .fields = {{"queries", step}, {"heads", 1}}};
+  job.node.config = job.config;
+  device::cuda::GpuInfo gpu = KernelRunner::has_gpu() ? KernelRunner::gpu_info() : device::cuda::GpuInfo();
+  gpu.architecture = architecture;
+  ConstantMemory constants;
+  job.kernel = generate_cuda(job.node, job.program, gpu, constants);
+  return job;
+}
+
+void run(const Job& job) {
+  device::cuda::Gpu& gpu = device::cuda::gpu(0);
+  std::vector<std::shared_ptr<void>> memory;
+  for (auto& t : job.memory) {
+    const size_t bytes = static_cast<size_t>(t.numel()) * size_of(t.dtype());
+    memory.push_back(gpu.allocate(bytes));
+    gpu.copy_in(memory.back().get(), t.raw_data(), bytes);
+  }
+  std::vector<void*> addresses;
+  for (int b : job.kernel.buffers) addresses.push_back(memory[static_cast<size_t>(b)].get());
+  std::vector<int64_t> params;
+  for (auto& p : job.kernel.params) params.push_back(p.constant());
+  device::cuda::Arguments arguments(job.kernel.tensor_maps, params, addresses.size(), [](const Expr& e) { return e.constant(); });
+  arguments.set_pointers(addresses);
+  const device::cuda::Kernel kernel = gpu.load(job.cubin, job.kernel.name, job.kernel.shared_bytes, job.kernel.overlaps);
+  gpu.launch(kernel, {job.kernel.tasks.constant(), job.kernel.block, job.kernel.shared_bytes, job.kernel.overlaps}, arguments.list());
+  std::vector<Tensor> got = job.memory, want = job.memory;
+  for (size_t i : {kGradQuery, kGradKey, kGradValue}) {
+    got[i] = Tensor::empty(job.memory[i].sizes(), job.memory[i].dtype());
+    gpu.copy_out(got[i].raw_data(), memory[i].get(), static_cast<size_t>(got[i].numel()) * size_of(got[i].dtype()));
+    want[i] = Tensor::empty(job.memory[i].sizes(), DType::F64);
+    for (int64_t e = 0; e < want[i].numel(); ++e) want[i].data<double>()[e] = program::element(job.memory[i], {e}).as_double();
+  }
+  compute(std::get<program::AttentionBackward>(job.node.problem), views(job, want));
+  for (size_t i : {kGradQuery, kGradKey, kGradValue}) {
+    double difference = 0, size = 0, most = 0;
+    for (int64_t e = 0; e < got[i].numel(); ++e) {
+      const double start = i == kGradQuery ? program::element(job.memory[i], {e}).as_double() : 0;
+      const double y = want[i].data<double>()[e] - start, off = program::element(got[i], {e}).as_double() - start - y;
+      ASSERT_TRUE(std::isfinite(off)) << "element " << e << " of gradient " << i - kGradQuery;
+      difference += off * off, size += y * y, most = std::max(most, std::fabs(off));
+    }
+    // Weights and slopes are rounded once each; a row or a column that is missing or counted twice is beyond that.
+    EXPECT_LE(std::sqrt(difference), (job.shape.dtype == DType::BF16 ? 6e-3 : 1e-3) * std::sqrt(size))
+        << "gradient " << i - kGradQuery << ", largest difference " << most;
+    EXPECT_LE(most,
+              (job.shape.dtype == DType::BF16 ? 6e-2 : 1e-2) * std::max(1.0, 8 * std::sqrt(size / static_cast<double>(got[i].numel()))));
+  }
+}
+
+TEST(CudaAttentionBackward, ShapesOfEachKind) {
+  if (!KernelRunner::has_cuda()) GTEST_SKIP() << "NVRTC, the GPU's compiler, was not found: name its folder in TOROID_CUDA_DIR";
+  constexpr DType kBf16 = DType::BF16, kF16 = DType::F16;
+  const Shape shapes[] = {
+      {1, 2, 2, 256, 256, 64, false, kBf16},      {1, 2, 2, 256, 256, 128, true, kBf16}, {2, 4, 2, 201, 201, 64, true, kBf16, true},
+      {2, 4, 2, 201, 201, 128, true, kF16, true}, {1, 6, 2, 70, 333, 128, false, kBf16}, {1, 6, 1, 333, 70, 64, false, kF16},
+      {1, 2, 1, 300, 100, 128, true, kBf16},      {1, 1, 1, 1, 1, 64, false, kBf16},     {1, 3, 3, 130, 260, 64, true, kF16}};
+  std::vector<Job> jobs;
+  for (const Shape& s : shapes)
+    for (int64_t step : {64, 128}) {
+      if (step == 128 && s.depth == 128) continue;
+      // Without a GPU one text of each kind is enough.
+      if (!KernelRunner::has_gpu() && jobs.size() > 5) continue;
+      jobs.push_back(job_of(s, step, "sm_90a"));
+    }
+  compile_side_by_side(jobs, [](auto& job) { return job.architecture; });
+  for (auto& job : jobs) {
+    const Shape& s = job.shape;
+    SCOPED_TRACE(fmt::format("{} x {}/{} heads x {} x {} x {} {}{} {}", s.batch, s.heads, s.kv_heads, s.queries, s.keys, s.depth,
+                             name_of(s.dtype), s.causal ? " causal" : "", program::to_string(job.config)));
+    ASSERT_EQ(job.error, "");
+    EXPECT_EQ(local_bytes(job.cubin), 0) << "registers are spilled";
+    if (job.runs()) run(job);
+  }
+}
+
+}  // namespace
+}  // namespace toroid::codegen
