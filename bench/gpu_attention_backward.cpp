@@ -1,8 +1,8 @@
 // The gradient of attention on a GPU, by the kernel that the compiler chooses: a line a shape with the median microseconds of a launch and
 // TFLOP/s. The row sums before it and the cast of the queries' gradient behind it do not count.
-//   bench_gpu_attention_backward [--tiles] [shape ...]
-// --tiles: of every configuration. Each time is that of a replayed graph of launches, which take turns with sets of operands that together
-// exceed the cache.
+//   bench_gpu_attention_backward [--tiles|--ordered] [shape ...]
+// --tiles: of every configuration. --ordered: with sums that give the same bits in each run. Each time is that of a replayed graph of
+// launches, which take turns with sets of operands that together exceed the cache.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ constexpr Shape kShapes[] = {{"llama-8b-8k", 1, 32, 8, 8192, 128, true},  {"llam
 constexpr int kRounds = 7;
 constexpr DType kType = DType::BF16;
 
-program::Program program_of(const Shape& s) {
+program::Program program_of(const Shape& s, bool ordered) {
   program::Program p;
   program::AttentionBackward a;
   const auto rows = [&](int64_t heads, DType dtype) {
@@ -46,7 +46,7 @@ program::Program program_of(const Shape& s) {
         p.new_buffer("b", DType::F32, numel, loop::BufferKind::Input), DType::F32, 0, {s.heads * s.positions, s.positions, 1}};
   };
   a.batch = s.batch, a.heads = s.heads, a.kv_heads = s.kv_heads, a.queries = a.keys = s.positions;
-  a.head_dim = a.value_dim = s.depth, a.causal = s.causal, a.scale = 1 / std::sqrt(static_cast<double>(s.depth));
+  a.head_dim = a.value_dim = s.depth, a.causal = s.causal, a.ordered = ordered, a.scale = 1 / std::sqrt(static_cast<double>(s.depth));
   a.q = rows(s.heads, kType), a.k = rows(s.kv_heads, kType), a.v = rows(s.kv_heads, kType), a.grad_out = rows(s.heads, kType);
   a.logsumexp = statistic(), a.row_sums = statistic();
   a.grad_query = rows(s.heads, DType::F32), a.grad_key = rows(s.kv_heads, kType), a.grad_value = rows(s.kv_heads, kType);
@@ -82,9 +82,15 @@ double measure(const program::Program& p, const Shape& s, const codegen::KernelT
       }
       gpu.copy_in(set.back().get(), values.data(), values.size() * sizeof(uint16_t));
     }
+  std::shared_ptr<void> counters;
+  if (const int64_t count = text.counters.constant()) {
+    counters = gpu.allocate(static_cast<size_t>(count) * 4);
+    gpu.fill_zero(counters.get(), static_cast<size_t>(count) * 4);
+  }
   const auto launch = [&](int64_t i) {
     std::vector<void*> pointers;
     for (int b : text.buffers) pointers.push_back(memory[static_cast<size_t>(i % sets)][static_cast<size_t>(b)].get());
+    if (counters) pointers.push_back(counters.get());
     device::cuda::Arguments arguments(text.tensor_maps, {}, pointers.size(), [](const Expr& e) { return e.constant(); });
     arguments.set_pointers(pointers);
     gpu.launch(kernel, {text.tasks.constant(), text.block, text.shared_bytes, text.overlaps}, arguments.list());
@@ -105,13 +111,13 @@ double measure(const program::Program& p, const Shape& s, const codegen::KernelT
 }  // namespace
 
 int main(int argc, char** argv) try {
-  const bool tiles = argc > 1 && std::strcmp(argv[1], "--tiles") == 0;
-  const std::vector<std::string> wanted(argv + (tiles ? 2 : 1), argv + argc);
+  const bool tiles = argc > 1 && std::strcmp(argv[1], "--tiles") == 0, ordered = argc > 1 && std::strcmp(argv[1], "--ordered") == 0;
+  const std::vector<std::string> wanted(argv + (tiles || ordered ? 2 : 1), argv + argc);
   device::cuda::Gpu& gpu = device::cuda::gpu(0);
   fmt::print("{}\n{:<20} {:>10} {:>8}  {}\n", gpu.info().name, "shape", "us", "TFLOP/s", "configuration");
   for (const Shape& s : kShapes) {
     if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), s.name) == wanted.end()) continue;
-    program::Program p = program_of(s);
+    program::Program p = program_of(s, ordered);
     codegen::ConstantMemory constants;
     std::vector<program::Config> configs = codegen::cuda_configs(p.nodes[0], p, gpu.info());
     if (!tiles) configs.resize(1);

@@ -488,6 +488,7 @@ void lower_attention_backward(Lowering& l, const graph::Node& n) {
   a.batch = forward->batch, a.heads = forward->heads, a.kv_heads = forward->kv_heads;
   a.queries = forward->queries, a.keys = forward->keys, a.head_dim = forward->head_dim, a.value_dim = forward->value_dim;
   a.causal = forward->causal, a.scale = forward->scale;
+  a.ordered = l.options().options.get(options::kOrderedSums);
   a.q = realized(l, given(n, "query"));
   a.k = realized(l, given(n, "key"));
   a.v = realized(l, given(n, "value"));

@@ -2,6 +2,7 @@
 #include "ops/rows/attention.h"
 
 #include "autograd/rules/forms.h"
+#include "base/gradient_bugs.h"
 
 namespace toroid::autograd {
 
@@ -23,7 +24,8 @@ void attention_rule(GradientCall& c) { by_weights(c, {}); }
 
 // The operation has no gradient of a mask, and none by a change of the logarithms.
 void flash_rule(GradientCall& c) {
-  if (c.wants("attn_mask") || c.cotangents[1].defined()) return by_weights(c, c.cotangents[1]);
+  const bool by_logarithms = c.cotangents[1].defined() && !planted(GradientBug::AttentionLogarithms);
+  if (c.wants("attn_mask") || by_logarithms) return by_weights(c, by_logarithms ? c.cotangents[1] : Tensor());
   const auto gradients = ops::call(kBackward, {c.cotangent(), c.tensor("query"), c.tensor("key"), c.tensor("value"), c.results[0],
                                                c.results[1], 0.0, c.flag("is_causal"), c.at("attn_mask"), c.at("scale")});
   c.set("query", gradients[0]);
@@ -33,8 +35,8 @@ void flash_rule(GradientCall& c) {
 
 std::vector<Tensor> with_logsumexp(const GradientCall& c) {
   if (c.wants("attn_mask") || c.real("dropout_p") > 0) return {};
-  const Tensor query = c.tensor("query"), key = c.tensor("key");
-  return {ops::call(kFlash, {query, key, c.tensor("value"), 0.0, c.flag("is_causal"), c.at("attn_mask"), c.at("scale")})[0]};
+  const Arg<Tensor> mask = planted(GradientBug::AttentionMaskLost) ? Arg<Tensor>() : c.at("attn_mask");
+  return {ops::call(kFlash, {c.tensor("query"), c.tensor("key"), c.tensor("value"), 0.0, c.flag("is_causal"), mask, c.at("scale")})[0]};
 }
 
 constexpr RuleRow kAttentionRules[] = {{"scaled_dot_product_attention", attention_rule, with_logsumexp}, {kFlash, flash_rule}};

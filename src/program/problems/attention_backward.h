@@ -18,6 +18,7 @@ struct AttentionBackward {
   Operand grad_query;            // of F32; what is there is added to
   Operand grad_key, grad_value;  // of k's and v's dtype
   bool causal = false;           // the last query sees the last key
+  bool ordered = false;          // sums are the same bits in each run
   double scale = 1;
 };
 
@@ -44,6 +45,7 @@ void fields(P& a, Visitor& v) {
   v.operand("grad_value", a.grad_value, Use::Write, "the gradient of the value", of_key_value);
   v.number("scale", a.scale);
   v.flag("causal", a.causal);
+  v.flag("ordered", a.ordered);
 }
 
 inline Expr flops(const AttentionBackward& a) {

@@ -107,10 +107,21 @@ std::string kernel_text(CudaArguments& arguments, const AttentionBackward& a, co
     return arguments.pointer(o.buffer, o.dtype) + " + " + cuda_address(arguments, o.offset, o.strides, at);
   };
   const int keys = kGroups * 64;
+  const bool last_first = a.ordered && a.causal;
+  const std::string turn = !a.ordered
+                               ? ""
+                               : expand(attention_backward_cu::kWaitForTurn,
+                                        {{"LAST_BLOCK", a.causal ? "min((row + kBM - 1 + N - M) / kBN, key_blocks - 1)" : "key_blocks - 1"},
+                                         {"PLACE", a.causal ? "last_block - key_block" : "key_block"}});
   return expand(attention_backward_cu::kKernel,
                 {{"SIZES", attention_sizes(arguments, attention_of(a))},
                  {"FIRST", a.causal ? "max(key0 - (N - M), 0) / kBM" : "0"},
                  {"SOME_HIDDEN", a.causal ? "key0 + kBN > N || key0 + my_row + 15 > row + N - M" : "key0 + kBN > N"},
+                 {"KEY_BLOCK", last_first ? "key_blocks - 1 - in_turn / sharing" : "in_turn / sharing"},
+                 {"ORDER", std::string(a.ordered ? attention_backward_cu::kOrder : "")},
+                 {"BEFORE_SUMS", std::string(a.ordered ? attention_backward_cu::kPassTurn : attention_backward_cu::kWaitForMemory)},
+                 {"TURN", turn},
+                 {"AFTER_SUMS", a.ordered ? "if (leads) {\n  " + std::string(attention_backward_cu::kPassTurn) + "\n}" : ""},
                  {"HIDDEN", a.causal ? "key >= N || key > query + N - M" : "key >= N"},
                  {"LOGSUMEXP", row_value(a.logsumexp)},
                  {"ROW_SUMS", row_value(a.row_sums)},
@@ -128,6 +139,10 @@ KernelText generate(const AttentionBackward& a, const BackwardTile& t) {
   arguments.define(definitions_text(a, t));
   const std::string body = kernel_text(arguments, a, t);
   for (const program::Operand* o : {&a.grad_query, &a.grad_key, &a.grad_value}) arguments.mark_written(o->buffer);
+  if (a.ordered) {
+    arguments.define(std::string(attention_backward_cu::kTurns) + "\n");
+    arguments.use_counters(a.batch * a.heads * sym::ceil_div(a.queries, t.queries) * Expr(kGroups));
+  }
   KernelText k = arguments.kernel("attention_backward", body, (kGroups + 1) * 128, true, 1, true);
   k.tasks = a.batch * a.kv_heads * sym::ceil_div(a.keys, kGroups * 64);
   k.shared_bytes = static_cast<int>(shared_bytes(a, t));
