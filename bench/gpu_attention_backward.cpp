@@ -1,8 +1,8 @@
 // The gradient of attention on a GPU, by the kernel that the compiler chooses: a line a shape with the median microseconds of a launch and
 // TFLOP/s. The row sums before it and the cast of the queries' gradient behind it do not count.
-//   bench_gpu_attention_backward [--tiles|--ordered] [shape ...]
-// --tiles: of every configuration. --ordered: with sums that give the same bits in each run. Each time is that of a replayed graph of
-// launches, which take turns with sets of operands that together exceed the cache.
+//   bench_gpu_attention_backward [--tiles|--ordered|--mma] [shape ...]
+// --tiles: of every configuration. --ordered: with sums that give the same bits in each run. --mma: of the kernel for GPUs without wgmma.
+// Each time is that of a replayed graph of launches, which take turns with sets of operands that together exceed the cache.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -111,21 +111,25 @@ double measure(const program::Program& p, const Shape& s, const codegen::KernelT
 }  // namespace
 
 int main(int argc, char** argv) try {
-  const bool tiles = argc > 1 && std::strcmp(argv[1], "--tiles") == 0, ordered = argc > 1 && std::strcmp(argv[1], "--ordered") == 0;
-  const std::vector<std::string> wanted(argv + (tiles || ordered ? 2 : 1), argv + argc);
+  const std::string flag = argc > 1 && std::strncmp(argv[1], "--", 2) == 0 ? argv[1] : "";
+  const std::vector<std::string> wanted(argv + (flag.empty() ? 1 : 2), argv + argc);
   device::cuda::Gpu& gpu = device::cuda::gpu(0);
+  device::cuda::GpuInfo info = gpu.info();
+  if (flag == "--mma") info.architecture = "sm_80";
   fmt::print("{}\n{:<20} {:>10} {:>8}  {}\n", gpu.info().name, "shape", "us", "TFLOP/s", "configuration");
   for (const Shape& s : kShapes) {
     if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), s.name) == wanted.end()) continue;
-    program::Program p = program_of(s, ordered);
+    program::Program p = program_of(s, flag == "--ordered");
     codegen::ConstantMemory constants;
-    std::vector<program::Config> configs = codegen::cuda_configs(p.nodes[0], p, gpu.info());
-    if (!tiles) configs.resize(1);
+    std::vector<program::Config> configs = codegen::cuda_configs(p.nodes[0], p, info);
+    if (flag != "--tiles" || configs.empty()) configs.resize(1);
     for (auto& config : configs) {
       p.nodes[0].config = config;
-      const double us = measure(p, s, codegen::generate_cuda(p.nodes[0], p, gpu.info(), constants), gpu);
+      const codegen::KernelText text = codegen::generate_cuda(p.nodes[0], p, info, constants);
+      const double us = measure(p, s, text, gpu);
       const double flops = 10.0 * static_cast<double>(s.batch * s.heads * s.depth) * static_cast<double>(s.positions * s.positions);
-      fmt::print("{:<20} {:>10.2f} {:>8.0f}  {}\n", s.name, us, flops / (s.causal ? 2 : 1) / us / 1e6, program::to_string(config));
+      fmt::print("{:<20} {:>10.2f} {:>8.0f}  {}\n", s.name, us, flops / (s.causal ? 2 : 1) / us / 1e6,
+                 config.empty() ? text.plan : program::to_string(config));
       std::fflush(stdout);
     }
   }

@@ -135,7 +135,7 @@ TEST_F(GpuTemplates, GradientsOfAttention) {
     bool causal;
   };
   const Shape shapes[] = {{1, 2, 2, 256, 256, 64, true},  {2, 4, 2, 201, 201, 128, true}, {1, 6, 2, 70, 333, 128, false},
-                          {2, 3, 3, 197, 197, 64, false}, {1, 8, 2, 300, 300, 64, true},  {1, 2, 1, 128, 128, 80, true}};
+                          {2, 3, 3, 197, 197, 64, false}, {1, 8, 2, 300, 300, 64, true},  {1, 2, 1, 130, 130, 80, true}};
   for (const Shape& s : shapes)
     for (DType t : {DType::BF16, DType::F16}) {
       SCOPED_TRACE(fmt::format("{} x {}/{} heads x {} x {} x {} {}{}", s.batch, s.heads, s.kv_heads, s.queries, s.keys, s.depth, name_of(t),
@@ -151,8 +151,7 @@ TEST_F(GpuTemplates, GradientsOfAttention) {
                                        {.inputs = {0, 1, 2}, .takes_cotangents = true});
       };
       if (cuda_device_count() == 0) {
-        EXPECT_EQ(backward_kernels(joint(), "sm_90a"), s.depth == 80 ? 0 : 1);
-        EXPECT_EQ(backward_kernels(joint(), "sm_80"), 0);
+        for (const char* architecture : {"sm_90a", "sm_80"}) EXPECT_EQ(backward_kernels(joint(), architecture), 1) << architecture;
         continue;
       }
       auto model = front::compile_model(joint(), {.device = Device::cuda(), .freeze = false});

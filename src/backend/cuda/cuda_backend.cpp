@@ -22,7 +22,7 @@ target::Facts facts_of(int index, const device::cuda::GpuInfo& gpu) {
           .workers = gpu.multiprocessors,
           .tf32 = true,
           .copies_pieces = true,
-          .attention_gradients = gpu.is_hopper()};
+          .attention_gradients = true};
 }
 
 class CudaBackend : public Backend {

@@ -38,6 +38,7 @@ Form cuda_attention_decode_form(const CudaSite& site);
 Form cuda_attention_prefill_form(const CudaSite& site);
 Form cuda_attention_mma_form(const CudaSite& site);
 Form cuda_attention_backward_form(const CudaSite& site);
+Form cuda_attention_backward_mma_form(const CudaSite& site);
 Form cuda_select_cluster_form(const CudaSite& site);
 Form cuda_sort_form(const CudaSite& site);
 
@@ -60,6 +61,7 @@ inline constexpr CudaTemplate kCudaTemplates[] = {
     {program::is_a<program::Attention>, cuda_attention_prefill_form},
     {program::is_a<program::Attention>, cuda_attention_mma_form},
     {program::is_a<program::AttentionBackward>, cuda_attention_backward_form},
+    {program::is_a<program::AttentionBackward>, cuda_attention_backward_mma_form},
     {program::is_a<program::Sort>, cuda_select_cluster_form},
     {program::is_a<program::Sort>, cuda_sort_form},
 };

@@ -1,4 +1,6 @@
 // The gradient of attention on Hopper's tensor cores.
+#include "codegen/cuda/templates/attention_backward.h"
+
 #include <algorithm>
 
 #include "codegen/cuda/template.h"
@@ -11,9 +13,8 @@ namespace {
 using program::AttentionBackward;
 
 constexpr int kStages = 2;                           // of queries
+constexpr int kGroups = 2;                           // warpgroups that compute, of 64 keys each
 constexpr int64_t kCachedBytes = int64_t{16} << 20;  // of what heads at work read and add to: part of the second-level cache
-
-constexpr int kGroups = 2;  // warpgroups that compute, of 64 keys each
 
 struct BackwardTile {
   int queries = 64;  // that pass by at once
@@ -23,16 +24,6 @@ template <class Visit>
 void fields(BackwardTile& t, const Visit& visit) {
   visit("queries", t.queries, kDoubles);
   visit("heads", t.heads, kDoubles);
-}
-
-// What it is the gradient of.
-program::Attention attention_of(const AttentionBackward& a) {
-  program::Attention out;
-  out.batch = a.batch, out.heads = a.heads, out.kv_heads = a.kv_heads, out.queries = a.queries, out.keys = a.keys;
-  out.head_dim = a.head_dim, out.value_dim = a.value_dim;
-  out.q = a.q, out.k = a.k, out.v = a.v;
-  out.causal = a.causal, out.scale = a.scale;
-  return out;
 }
 
 int64_t shared_bytes(const AttentionBackward& a, const BackwardTile& t) {
@@ -49,26 +40,13 @@ std::string tile_refusal(const AttentionBackward& a, const BackwardTile& t, cons
 
 std::string refusal_of(const AttentionBackward& a, const CudaAttentionTarget& target) {
   if (!target.tensor_copies) return "the GPU has no wgmma";
-  if (std::string why = cuda_attention_refusal(attention_of(a)); !why.empty()) return why;
+  if (std::string why = attention_backward_refusal(a); !why.empty()) return why;
   if (a.head_dim != a.value_dim || (a.head_dim != 64 && a.head_dim != 128)) return fmt::format("heads of {} columns", a.head_dim);
-  if (a.grad_out.dtype != a.q.dtype || a.grad_key.dtype != a.q.dtype || a.grad_value.dtype != a.q.dtype) return "dtypes differ";
-  program::Attention gradients = attention_of(a);
-  gradients.q = a.grad_out, gradients.k = a.grad_key, gradients.v = a.grad_value;
-  if (std::string why = cuda_attention_refusal(gradients); !why.empty()) return "of a gradient, " + why;
   for (const program::Operand* o : {&a.q, &a.grad_out, &a.grad_query})
     if (!has_attention_boxes(a.batch, *o, a.heads, a.queries)) return "rows or heads lie in each other's place";
   for (const program::Operand* o : {&a.k, &a.v, &a.grad_key, &a.grad_value})
     if (!has_attention_boxes(a.batch, *o, a.kv_heads, a.keys)) return "rows or heads lie in each other's place";
   return "";
-}
-
-// Key heads of a turn: as many as the cache has room for, and enough for all multiprocessors.
-int64_t head_group(const AttentionBackward& a, const CudaAttentionTarget& target) {
-  const AttentionSizes sizes = typical_sizes(attention_of(a));
-  const int64_t share = a.heads.constant() / a.kv_heads.constant(), row_bytes = a.head_dim * (2 + 2 + 4);
-  const int64_t cached = kCachedBytes / std::max<int64_t>(1, sizes.queries * share * row_bytes);
-  return std::clamp<int64_t>(std::max(cached, target.multiprocessors / ceil_div(std::max<int64_t>(1, sizes.keys), kGroups * 64)), 1,
-                             a.kv_heads.constant());
 }
 
 // The value of one of two packed halves.
@@ -102,12 +80,7 @@ std::string kernel_text(CudaArguments& arguments, const AttentionBackward& a, co
   const auto boxes = [&](const program::Operand& o, const Expr& heads, const Expr& rows, int box_rows) {
     return arguments.tensor_map(attention_boxes(a.batch, o, heads, rows, a.head_dim, box_rows));
   };
-  const auto row_value = [&](const program::Operand& o) {
-    const std::string at[] = {"batch", "head", "query"};
-    return arguments.pointer(o.buffer, o.dtype) + " + " + cuda_address(arguments, o.offset, o.strides, at);
-  };
   const int keys = kGroups * 64;
-  const bool last_first = a.ordered && a.causal;
   const std::string turn = !a.ordered
                                ? ""
                                : expand(attention_backward_cu::kWaitForTurn,
@@ -115,16 +88,15 @@ std::string kernel_text(CudaArguments& arguments, const AttentionBackward& a, co
                                          {"PLACE", a.causal ? "last_block - key_block" : "key_block"}});
   return expand(attention_backward_cu::kKernel,
                 {{"SIZES", attention_sizes(arguments, attention_of(a))},
-                 {"FIRST", a.causal ? "max(key0 - (N - M), 0) / kBM" : "0"},
-                 {"SOME_HIDDEN", a.causal ? "key0 + kBN > N || key0 + my_row + 15 > row + N - M" : "key0 + kBN > N"},
-                 {"KEY_BLOCK", last_first ? "key_blocks - 1 - in_turn / sharing" : "in_turn / sharing"},
+                 {"TASKS", attention_backward_tasks(a)},
+                 {"SOME_HIDDEN", some_hidden_text(a)},
                  {"ORDER", std::string(a.ordered ? attention_backward_cu::kOrder : "")},
                  {"BEFORE_SUMS", std::string(a.ordered ? attention_backward_cu::kPassTurn : attention_backward_cu::kWaitForMemory)},
                  {"TURN", turn},
                  {"AFTER_SUMS", a.ordered ? "if (leads) {\n  " + std::string(attention_backward_cu::kPassTurn) + "\n}" : ""},
-                 {"HIDDEN", a.causal ? "key >= N || key > query + N - M" : "key >= N"},
-                 {"LOGSUMEXP", row_value(a.logsumexp)},
-                 {"ROW_SUMS", row_value(a.row_sums)},
+                 {"HIDDEN", hidden_text(a)},
+                 {"LOGSUMEXP", row_value_text(arguments, a.logsumexp)},
+                 {"ROW_SUMS", row_value_text(arguments, a.row_sums)},
                  {"Q_MAP", boxes(a.q, a.heads, a.queries, t.queries)},
                  {"G_MAP", boxes(a.grad_out, a.heads, a.queries, t.queries)},
                  {"K_MAP", boxes(a.k, a.kv_heads, a.keys, keys)},
@@ -152,12 +124,55 @@ KernelText generate(const AttentionBackward& a, const BackwardTile& t) {
 
 }  // namespace
 
+program::Attention attention_of(const AttentionBackward& a) {
+  program::Attention out;
+  out.batch = a.batch, out.heads = a.heads, out.kv_heads = a.kv_heads, out.queries = a.queries, out.keys = a.keys;
+  out.head_dim = a.head_dim, out.value_dim = a.value_dim;
+  out.q = a.q, out.k = a.k, out.v = a.v;
+  out.causal = a.causal, out.scale = a.scale;
+  return out;
+}
+
+std::string attention_backward_refusal(const AttentionBackward& a) {
+  if (std::string why = cuda_attention_refusal(attention_of(a)); !why.empty()) return why;
+  if (a.grad_out.dtype != a.q.dtype || a.grad_key.dtype != a.q.dtype || a.grad_value.dtype != a.q.dtype) return "dtypes differ";
+  program::Attention gradients = attention_of(a);
+  gradients.q = a.grad_out, gradients.k = a.grad_key, gradients.v = a.grad_value;
+  const std::string why = cuda_attention_refusal(gradients);
+  return why.empty() ? "" : "of a gradient, " + why;
+}
+
+int64_t attention_backward_heads(const AttentionBackward& a, int64_t block_keys, const CudaAttentionTarget& target) {
+  const AttentionSizes sizes = typical_sizes(attention_of(a));
+  const int64_t share = a.heads.constant() / a.kv_heads.constant(), row_bytes = a.head_dim * (2 + 2 + 4);
+  const int64_t cached = kCachedBytes / std::max<int64_t>(1, sizes.queries * share * row_bytes);
+  return std::clamp<int64_t>(std::max(cached, target.multiprocessors / ceil_div(std::max<int64_t>(1, sizes.keys), block_keys)), 1,
+                             a.kv_heads.constant());
+}
+
+std::string attention_backward_tasks(const AttentionBackward& a) {
+  return expand(attention_backward_cu::kTasks,
+                {{"KEY_BLOCK", a.ordered && a.causal ? "key_blocks - 1 - in_turn / sharing" : "in_turn / sharing"},
+                 {"FIRST", a.causal ? "max(key0 - (N - M), 0) / kBM" : "0"}});
+}
+
+std::string some_hidden_text(const AttentionBackward& a) {
+  return a.causal ? "key0 + kBN > N || key0 + my_row + 15 > row + N - M" : "key0 + kBN > N";
+}
+
+std::string hidden_text(const AttentionBackward& a) { return a.causal ? "key >= N || key > query + N - M" : "key >= N"; }
+
+std::string row_value_text(CudaArguments& arguments, const program::Operand& o) {
+  const std::string at[] = {"batch", "head", "query"};
+  return arguments.pointer(o.buffer, o.dtype) + " + " + cuda_address(arguments, o.offset, o.strides, at);
+}
+
 Form cuda_attention_backward_form(const CudaSite& site) {
   const auto& a = site.problem<AttentionBackward>();
   const CudaAttentionTarget target = cuda_attention_target(site.gpu);
   std::string refusal = refusal_of(a, target);
   Tiling<BackwardTile> how;
-  const auto heads = static_cast<int>(refusal.empty() ? head_group(a, target) : 1);
+  const auto heads = static_cast<int>(refusal.empty() ? attention_backward_heads(a, kGroups * 64, target) : 1);
   how.rule = [&a, heads] { return BackwardTile{a.head_dim == 64 ? 128 : 64, heads}; };
   how.others = [heads] {
     std::vector<BackwardTile> out;

@@ -91,7 +91,8 @@ std::string definitions_text(const Attention& a, const Shape& s) {
                                 {"HEAD_GROUP", number(head_group(a, s))},
                                 {"PRE_SCALED", pre_scaled ? "true" : "false"},
                                 {"WGMMA", wgmma},
-                                {"COPIES", std::string(attention_copies())}};
+                                {"COPIES", std::string(attention_copies())},
+                                {"READS", std::string(attention_mma_cu::kReads)}};
   return attention_definitions(a) +
          expand(s.wgmma ? attention_wgmma_cu::kPrefillWgmmaDefinitions : attention_mma_cu::kPrefillMmaDefinitions, values);
 }
