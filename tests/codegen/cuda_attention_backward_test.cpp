@@ -209,7 +209,7 @@ TEST(CudaAttentionBackward, ShapesOfEachKind) {
                              name_of(s.dtype), s.causal ? " causal" : "", job.kernel.plan) +
                  (std::get<program::AttentionBackward>(job.node.problem).ordered ? " ordered" : ""));
     ASSERT_EQ(job.error, "");
-    if (job.runs_as() == job.architecture) EXPECT_EQ(local_bytes(job.cubin), 0) << "registers are spilled";
+    EXPECT_TRUE(job.runs_as() != job.architecture || local_bytes(job.cubin) == 0) << "registers are spilled";
     if (job.runs()) run(job);
   }
 }
