@@ -61,13 +61,37 @@ class Active {
   std::unordered_set<const Value*> values_;
 };
 
+// The values that an argument holds.
+std::vector<const Value*> operands_of(const graph::NodeArg& a) {
+  if (auto* v = std::get_if<Value*>(&a)) return {*v};
+  if (auto* list = std::get_if<std::vector<Value*>>(&a)) return {list->begin(), list->end()};
+  return {};
+}
+
+void set_wanted(GradientCall& c, const Node& n, const Active& active) {
+  for (size_t i = 0; i < n.args.size(); ++i)
+    for (const Value* v : operands_of(n.args[i])) c.wanted[i].push_back(v && active.holds(v));
+}
+
 // The graph with what is on the paths written as operations that have a rule.
-std::unique_ptr<Graph> with_rules(const Graph& g, const std::vector<size_t>& inputs) {
-  const Active active(g, inputs);
+std::unique_ptr<Graph> with_rules(const Graph& g, const Request& request) {
+  const Active active(g, request.inputs);
   Rebuild out(g);
+  // What the call is recorded as; nothing where that is itself.
+  const auto extended = [&](const Node& n) -> std::vector<Tensor> {
+    const Extension extend = request.extends && active.holds(n) ? find_extension(*n.op) : nullptr;
+    if (!extend) return {};
+    const CallArgs args = out.args(n);
+    GradientCall c(*n.op, args);
+    set_wanted(c, n, active);
+    out.recorder().stand_in_for(n);
+    return extend(c);
+  };
   graph::Expander expander(out.recorder(), [](const ops::Op& op, bool draws) { return !draws && find_rule(op) != nullptr; });
   for (auto& n : g.nodes) {
-    if (active.holds(*n) && expander.expands(*n->op, n->args))
+    if (const auto results = extended(*n); !results.empty())
+      out.replace(*n, [&] { return results; });
+    else if (active.holds(*n) && expander.expands(*n->op, n->args))
       out.replace(*n, [&] { return expander.call(*n->op, out.args(*n), std::source_location::current()); });
     else
       out.copy(*n);
@@ -149,8 +173,7 @@ class Reverse {
       c.cotangents.push_back(active_.holds(r) ? cotangent_of(r) : Tensor());
     }
     if (planted(GradientBug::WrongResult)) std::reverse(c.cotangents.begin(), c.cotangents.end());
-    for (size_t i = 0; i < n.args.size(); ++i)
-      for (const Value* v : operands_of(n.args[i])) c.wanted[i].push_back(v && active_.holds(v));
+    set_wanted(c, n, active_);
     out_.recorder().set_where(n.where);
     rule(c);
     for (size_t i = 0; i < n.args.size(); ++i) {
@@ -174,12 +197,6 @@ class Reverse {
     const auto gradients = gradients_of(out_.recorder(), copied, out_.args(n), cotangents, wanted);
     for (size_t i = 0; i < operands.size(); ++i)
       if (gradients[i].defined()) accumulate(operands[i], gradients[i]);
-  }
-
-  static std::vector<const Value*> operands_of(const graph::NodeArg& a) {
-    if (auto* v = std::get_if<Value*>(&a)) return {*v};
-    if (auto* list = std::get_if<std::vector<Value*>>(&a)) return {list->begin(), list->end()};
-    return {};
   }
 
   const Graph& g_;
@@ -208,7 +225,7 @@ void check(const Graph& g, const Request& request) {
 std::unique_ptr<Graph> differentiate(const Graph& g, const Request& request) {
   check(g, request);
   const auto projected = request.takes_cotangents ? nullptr : with_projected_losses(g);
-  const auto with = with_rules(projected ? *projected : g, request.inputs);
+  const auto with = with_rules(projected ? *projected : g, request);
   auto joint = Reverse(*with, request).run();
   verify(*joint, "differentiate");
   return joint;

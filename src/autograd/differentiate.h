@@ -13,6 +13,9 @@ struct Request {
   bool takes_cotangents = false;
   // Whether gradients begin with rows prims.gradient_seed, by which a partition knows them (autograd/partition).
   bool seeds = true;
+  // Whether calls may be recorded as operations that give more for their gradients (autograd/rule.h, Extension). Otherwise the results of a
+  // call are all that is known of it.
+  bool extends = true;
 };
 
 // The joint graph of a functional graph: its outputs, then the gradient of each input of the request, of the input's sizes and dtype (zeros

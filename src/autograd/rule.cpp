@@ -62,17 +62,31 @@ std::vector<std::span<const RuleRow>> rule_families() {
           pool_rules(),      loss_rules(), attention_rules(), linalg_rules(), complex_rules()};
 }
 
-Rule find_rule(const ops::Op& op) {
-  if (has_custom_gradient(op)) return custom_rule;
-  static const auto& rules = *[] {
-    auto& map = *new std::unordered_map<std::string_view, Rule>;
+namespace {
+
+// nullptr where the name has none.
+const RuleRow* find_row(const std::string& name) {
+  static const auto& rows = *[] {
+    auto& map = *new std::unordered_map<std::string_view, const RuleRow*>;
     for (auto family : rule_families())
-      for (auto& row : family) TOROID_CHECK(map.emplace(row.name, row.rule).second, "two gradient rules for {}", row.name);
+      for (auto& row : family) TOROID_CHECK(map.emplace(row.name, &row).second, "two gradient rules for {}", row.name);
     return &map;
   }();
-  const auto it = rules.find(op.name);
-  if (it != rules.end()) return it->second;
+  const auto it = rows.find(name);
+  return it == rows.end() ? nullptr : it->second;
+}
+
+}  // namespace
+
+Rule find_rule(const ops::Op& op) {
+  if (has_custom_gradient(op)) return custom_rule;
+  if (const RuleRow* row = find_row(op.name)) return row->rule;
   return op.formula ? pointwise_rule : op.index_map ? view_rule : nullptr;
+}
+
+Extension find_extension(const ops::Op& op) {
+  const RuleRow* row = find_row(op.name);
+  return row ? row->extension : nullptr;
 }
 
 }  // namespace toroid::autograd

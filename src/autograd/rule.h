@@ -32,10 +32,17 @@ using Rule = void (*)(GradientCall&);
 // it is made of where it is a composite.
 Rule find_rule(const ops::Op& op);
 
+// What a call is recorded as before it is reversed: an operation whose further results its gradient reads. The call's own results; none
+// where it is recorded as itself. The GradientCall has no results yet.
+using Extension = std::vector<Tensor> (*)(const GradientCall&);
+// nullptr: the operation is always recorded as itself.
+Extension find_extension(const ops::Op& op);
+
 // Where a name has a rule.
 struct RuleRow {
   const char* name;
   Rule rule;
+  Extension extension = nullptr;
 };
 std::span<const RuleRow> reduction_rules();
 std::span<const RuleRow> scan_rules();

@@ -21,8 +21,10 @@
   BUG(VarianceCorrection, "rules/reduction.cpp, variance_rule", "one element too few counts") \
   BUG(MeanForgotten, "rules/reduction.cpp, variance_rule", "the mean beside a variance has no gradient") \
   BUG(PoolFirst, "rules/pool.cpp, max_pool_rule", "each window takes its maximum from the first element of the input") \
-  BUG(AttentionMean, "rules/attention.cpp, attention_rule", "the weights of a row change by themselves") \
-  BUG(AttentionFirstHeads, "rules/attention.cpp, heads_of", "each part is of the first heads") \
+  BUG(AttentionMean, "ops/rows/attention_gradients.cpp, gradients_of", "the weights of a row change by themselves") \
+  BUG(AttentionFirstHeads, "ops/rows/attention_gradients.cpp, heads_of", "each part is of the first heads") \
+  BUG(AttentionLogarithms, "rules/attention.cpp, flash_rule", "a change of the logarithms of sums is dropped") \
+  BUG(AttentionMaskLost, "rules/attention.cpp, with_logsumexp", "the forward pass forgets its mask") \
   BUG(ViewOffset, "rules/view.cpp, gathered_back", "the offset of a view is ignored") \
   BUG(OverlapOverwrites, "rules/view.cpp, gathered_back", "of elements that a view shows twice, one counts") \
   BUG(WriteBackLast, "rules/view.cpp, overwriting", "of several results of a view, the last one counts") \

@@ -47,6 +47,9 @@
       "On GPUs, matrix products and convolutions of f32, those of libraries too, may round their operands to tf32 (10 bits of " \
       "mantissa; sums stay f32), which tensor cores multiply. Unlike PyTorch's switches this is one for both, and off for " \
       "convolutions, too.") \
+  ROW(OrderedSums, Code, Bool, "ordered_sums", "0", \
+      "On GPUs the gradient of attention's queries is summed in one order, so that equal runs give equal bits; without, in the order in " \
+      "which blocks of keys are done.") \
   ROW(OneDnnLibrary, Process, String, "onednn_library", "libdnnl.so.2", "File of oneDNN 2, opened when a backend list names onednn.") \
   ROW(CaptureRequire, Recording, Bool, "capture_require", "0", \
       "A step or call of a program in reduce-overhead mode that is not recorded is an error that says why.") \

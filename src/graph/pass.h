@@ -15,9 +15,10 @@ using PassFunction = std::unique_ptr<Graph> (*)(const Graph&);
 
 // What a graph is transformed for.
 struct Purpose {
-  bool frozen = false;     // parameters are constants
-  bool templates = false;  // operations stay whole that the target has a template for
-  bool int8 = false;       // it has them for products of int8, and they are faster than those of f32
+  bool frozen = false;               // parameters are constants
+  bool templates = false;            // operations stay whole that the target has a template for
+  bool int8 = false;                 // it has them for products of int8, and they are faster than those of f32
+  bool attention_gradients = false;  // it has one for the gradient of attention
 
   bool operator==(const Purpose&) const = default;
 };
@@ -29,9 +30,9 @@ inline constexpr Purpose kFrozenInt8 = {.frozen = true, .templates = true, .int8
 struct PassRow {
   const char* name;
   PassFunction run;
-  bool in_regions = true;   // also run on the sub-graphs of control flow
-  Purpose needs = {};       // part of the pipelines whose purpose has all of these
-  bool loops_only = false;  // and has no templates
+  bool in_regions = true;  // also run on the sub-graphs of control flow
+  Purpose needs = {};      // part of the pipelines whose purpose has all of these
+  Purpose without = {};    // and none of these
   const char* doc = "";
 };
 

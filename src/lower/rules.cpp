@@ -11,6 +11,7 @@ void lower_whole_matmul(Lowering& l, const graph::Node& n);
 void lower_convolution(Lowering& l, const graph::Node& n);
 void lower_whole_convolution(Lowering& l, const graph::Node& n);
 void lower_attention(Lowering& l, const graph::Node& n);
+void lower_attention_backward(Lowering& l, const graph::Node& n);
 void lower_index(Lowering& l, const graph::Node& n);
 void lower_check_index(Lowering& l, const graph::Node& n);
 void lower_gather(Lowering& l, const graph::Node& n);
@@ -34,6 +35,8 @@ Rule find_rule(const std::string& name) {
       {"convolution", lower_convolution},
       {"_int_convolution", lower_whole_convolution},
       {"scaled_dot_product_attention", lower_attention},
+      {"_scaled_dot_product_flash_attention_for_cpu", lower_attention},
+      {"_scaled_dot_product_flash_attention_for_cpu_backward", lower_attention_backward},
       {"index.Tensor", lower_index},
       {"_check_index", lower_check_index},
       {"gather", lower_gather},

@@ -20,10 +20,11 @@ struct Operand {
   std::vector<Expr> strides;
 };
 
-// MayRead, MayWrite: the operand may be absent, which is without a buffer.
-enum class Use : uint8_t { Read, MayRead, Write, MayWrite };
-constexpr bool reads(Use use) { return use == Use::Read || use == Use::MayRead; }
-constexpr bool is_required(Use use) { return use == Use::Read || use == Use::Write; }
+// MayRead, MayWrite: the operand may be absent, which is without a buffer. Update: what is there is read, and written.
+enum class Use : uint8_t { Read, MayRead, Write, MayWrite, Update };
+constexpr bool reads(Use use) { return use == Use::Read || use == Use::MayRead || use == Use::Update; }
+constexpr bool writes(Use use) { return use == Use::Write || use == Use::MayWrite || use == Use::Update; }
+constexpr bool is_required(Use use) { return use != Use::MayRead && use != Use::MayWrite; }
 
 template <class P, class Kind>
 concept IsKind = std::same_as<std::remove_const_t<P>, Kind>;

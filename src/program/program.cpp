@@ -107,7 +107,7 @@ std::vector<int> writes(const Node& n) {
   for (auto& nest : n.beside)
     for (int b : loop::buffers_written(nest.body)) add_unique(out, b);
   visit_operands(n, [&](const Operand& o, Use use, std::string_view, const auto&) {
-    if (!reads(use)) add_unique(out, o.buffer);
+    if (writes(use)) add_unique(out, o.buffer);
   });
   return out;
 }

@@ -11,6 +11,7 @@
 #include "loop/node.h"
 #include "program/config.h"
 #include "program/problems/attention.h"
+#include "program/problems/attention_backward.h"
 #include "program/problems/collective.h"
 #include "program/problems/convolution.h"
 #include "program/problems/gemm.h"
@@ -77,7 +78,7 @@ struct Candidate {
 };
 
 // What a node computes; monostate: its loop body is all there is. The files of problems/ say what each kind is.
-using Problem = std::variant<std::monostate, Gemm, Convolution, Attention, Sort, Scan, Collective, Extern, Open>;
+using Problem = std::variant<std::monostate, Gemm, Convolution, Attention, AttentionBackward, Sort, Scan, Collective, Extern, Open>;
 
 template <class Kind>
 bool is_a(const Problem& problem) {

@@ -8,12 +8,12 @@
 #include <random>
 
 #include "autograd/differentiate.h"
-#include "autograd/rules/attention.h"
 #include "graph/interpreter.h"
 #include "graph/pass.h"
 #include "graph/random_graph.h"
 #include "graph/recorder.h"
 #include "ops/reference.h"
+#include "ops/rows/attention.h"
 #include "toroid/error.h"
 
 namespace toroid::autograd {
@@ -312,13 +312,12 @@ std::string wrong_attention_parts() {
   const CallArgs args = ops::complete(
       op, {floats({2, 4, 5, 3}), floats({2, 2, 6, 3}), floats({2, 2, 6, 3}), floats({2, 1, 5, 6}), 0.0, false, std::monostate{}, true});
   const Tensor result = ops::call(op, args)[0], cotangent = floats({2, 4, 5, 3});
+  const ops::AttentionCall call = ops::attention_call(ops::CallReader(op, args));
+  const ops::AttentionChange change = {result, cotangent, floats({2, 4, 5})};
   const auto gradients = [&](int64_t most_bytes) {
-    GradientCall c(op, args);
-    c.results = {result}, c.cotangents = {cotangent};
-    for (size_t i = 0; i < args.size(); ++i) c.wanted[i] = {i < 3}, c.gradients[i].resize(1);
-    attention_gradients(c, most_bytes);
     std::vector<Values> out;
-    for (size_t i = 0; i < 3; ++i) out.push_back(c.gradients[i].at(0).to_vector());
+    const auto made = ops::attention_gradients(call, change, {true, true, true, false}, most_bytes);
+    for (size_t i = 0; i < 3; ++i) out.push_back(made[i].to_vector());
     return out;
   };
   const auto whole = gradients(int64_t{1} << 40), parts = gradients(1);

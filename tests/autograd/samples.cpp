@@ -380,6 +380,10 @@ std::vector<Sample> composite_samples() {
     add(op, {q, k, v});
     out.back().results = {0};
   }
+  const Tensor few_k = floats({2, 2, 6, 5}), few_v = floats({2, 2, 6, 5});
+  add("_scaled_dot_product_flash_attention_for_cpu", {q, few_k, few_v, 0.0, false, mask, 0.7});  // by both results
+  const Tensor grad_out = floats({2, 4, 3, 5}), result = floats({2, 4, 3, 5}), logarithms = floats({2, 4, 3});
+  add("_scaled_dot_product_flash_attention_for_cpu_backward", {grad_out, q, few_k, few_v, result, logarithms, 0.0, false});
   for (const Tensor& m : {mask, some}) add("scaled_dot_product_attention", {q, k, v, m});
   add("scaled_dot_product_attention", {q, square, square, none, 0.0, true});
   add("scaled_dot_product_attention", {q, floats({2, 2, 6, 5}), floats({2, 2, 6, 5}), none, 0.0, false, 0.7, true});

@@ -2,9 +2,11 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 
+#include "autograd/differentiate.h"
 #include "compile/harness.h"
 #include "front/compile_model.h"
 #include "graph/interpreter.h"
@@ -29,8 +31,27 @@ Tensor sample(const std::vector<int64_t>& sizes, DType dtype, unsigned seed) {
   return t;
 }
 
+// The norm of the difference by that of `want`; infinity where one is no number.
+double distance(const Tensor& got, const Tensor& want) {
+  const std::vector<double> x = got.to_vector(), y = want.to_vector();
+  double difference = x.size() == y.size() ? 0 : HUGE_VAL, size = 0;
+  for (size_t i = 0; i < y.size() && difference < HUGE_VAL; ++i) {
+    difference += std::isfinite(x[i]) ? (x[i] - y[i]) * (x[i] - y[i]) : HUGE_VAL;
+    size += y[i] * y[i];
+  }
+  return std::sqrt(difference / size);
+}
+
 class GpuTemplates : public testing::Test {
  protected:
+  // How many kernels of a program for such a GPU compute gradients of attention.
+  static int64_t backward_kernels(std::unique_ptr<graph::Graph> graph, const char* architecture) {
+    device::cuda::GpuInfo gpu;
+    gpu.architecture = architecture;
+    const auto kernels = front::kernels_for_gpu(std::move(graph), gpu);
+    return std::count_if(kernels.begin(), kernels.end(), [](auto& k) { return k.name.starts_with("attention_backward"); });
+  }
+
   // What `forward` computes is one kernel whose name begins with `name`, and the same as the interpreter's.
   void check(const std::string& what, const std::string& name, const test::Forward& forward, const std::vector<Tensor>& inputs) {
     SCOPED_TRACE(what);
@@ -105,6 +126,43 @@ TEST_F(GpuTemplates, Attention) {
             },
             inputs);
       }
+}
+
+// Attention with its gradients: kernels of the forward pass that give logarithms of sums, and one that takes them.
+TEST_F(GpuTemplates, GradientsOfAttention) {
+  struct Shape {
+    int64_t batch, heads, kv_heads, queries, keys, depth;
+    bool causal;
+  };
+  const Shape shapes[] = {{1, 2, 2, 256, 256, 64, true},  {2, 4, 2, 201, 201, 128, true}, {1, 6, 2, 70, 333, 128, false},
+                          {2, 3, 3, 197, 197, 64, false}, {1, 8, 2, 300, 300, 64, true},  {1, 2, 1, 130, 130, 80, true}};
+  for (const Shape& s : shapes)
+    for (DType t : {DType::BF16, DType::F16}) {
+      SCOPED_TRACE(fmt::format("{} x {}/{} heads x {} x {} x {} {}{}", s.batch, s.heads, s.kv_heads, s.queries, s.keys, s.depth, name_of(t),
+                               s.causal ? " causal" : ""));
+      const std::vector<Tensor> inputs = {
+          sample({s.batch, s.heads, s.queries, s.depth}, t, 1), sample({s.batch, s.kv_heads, s.keys, s.depth}, t, 2),
+          sample({s.batch, s.kv_heads, s.keys, s.depth}, t, 3), sample({s.batch, s.heads, s.queries, s.depth}, t, 4)};
+      const auto forward = [&](auto& in) {
+        return scaled_dot_product_attention(in[0], in[1], in[2], {}, 0, s.causal, std::nullopt, s.heads != s.kv_heads);
+      };
+      const auto joint = [&] {
+        return autograd::differentiate(*graph_of(forward, {inputs.begin(), inputs.begin() + 3}),
+                                       {.inputs = {0, 1, 2}, .takes_cotangents = true});
+      };
+      if (cuda_device_count() == 0) {
+        for (const char* architecture : {"sm_90a", "sm_80"}) EXPECT_EQ(backward_kernels(joint(), architecture), 1) << architecture;
+        continue;
+      }
+      auto model = front::compile_model(joint(), {.device = Device::cuda(), .freeze = false});
+      std::vector<Tensor> there;
+      for (auto& in : inputs) there.push_back(in.to(Device::cuda()));
+      model.run(there);  // what is added to is zero again in the second run
+      const auto got = model.run(there);
+      const auto want = graph::interpret(*joint(), inputs);
+      for (size_t r = 0; r < want.size(); ++r)
+        EXPECT_LE(distance(got[r].to(Device::cpu()), want[r]), t == DType::BF16 ? 1.2e-2 : 2e-3) << "result " << r;
+    }
 }
 
 // A few rows times weights in both layouts, with what joins before and behind.

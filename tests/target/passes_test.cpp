@@ -152,6 +152,8 @@ TEST(GraphPasses, ArePartOfThePipelinesTheyAreFor) {
   EXPECT_EQ(names(graph::kFrozenInt8), list({"functionalize", "freeze", "dce", "store_weights", "fold_conv_bn", "integer_products", "dce",
                                              "find_attention", "decompose_keeping_templates", "plain_convolutions"},
                                             {"merge_linear", "dce"}));
+  EXPECT_EQ(names({.templates = true, .attention_gradients = true}),
+            list({"functionalize", "find_attention", "decompose_keeping_gradients", "plain_convolutions"}, {"dce"}));
   EXPECT_EQ(names({.templates = true, .int8 = true}), names(graph::kInference)) << "only constants are quantized";
 }
 

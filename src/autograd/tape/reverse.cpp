@@ -144,7 +144,7 @@ void drop_unread(Graph& g) {
 std::shared_ptr<const Reverse> make(const ops::Op& op, const CallArgs& args, const std::vector<bool>& wanted) {
   auto out = std::make_shared<Reverse>();
   const auto call = graph_of(op, args);
-  Request request{.inputs = {}, .takes_cotangents = true, .seeds = false};
+  Request request{.inputs = {}, .takes_cotangents = true, .seeds = false, .extends = false};
   for (size_t i = 0; i < wanted.size(); ++i)
     if (wanted[i]) request.inputs.push_back(i);
   out->graph = gradients_alone(op, *call, request);

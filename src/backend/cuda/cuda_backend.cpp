@@ -21,7 +21,8 @@ target::Facts facts_of(int index, const device::cuda::GpuInfo& gpu) {
           .key = fmt::format("{}, {}, {} multiprocessors", gpu.name, gpu.architecture, gpu.multiprocessors),
           .workers = gpu.multiprocessors,
           .tf32 = true,
-          .copies_pieces = true};
+          .copies_pieces = true,
+          .attention_gradients = true};
 }
 
 class CudaBackend : public Backend {

@@ -44,7 +44,7 @@ bool supports(const program::Convolution& c, bool constant_weight, device::Isa i
 
 bool supports(const program::Attention& a, device::Isa isa) {
   auto dtype = [](DType t) { return t == DType::F32 || is_half(t); };
-  return isa != device::Isa::Scalar && dtype(a.q.dtype) && dtype(a.k.dtype) && dtype(a.v.dtype) &&
+  return isa != device::Isa::Scalar && !a.logsumexp && dtype(a.q.dtype) && dtype(a.k.dtype) && dtype(a.v.dtype) &&
          (a.mask.buffer < 0 || a.mask.dtype == DType::Bool || dtype(a.mask.dtype));
 }
 

@@ -37,6 +37,8 @@ Form cuda_conv_gemm_form(const CudaSite& site);
 Form cuda_attention_decode_form(const CudaSite& site);
 Form cuda_attention_prefill_form(const CudaSite& site);
 Form cuda_attention_mma_form(const CudaSite& site);
+Form cuda_attention_backward_form(const CudaSite& site);
+Form cuda_attention_backward_mma_form(const CudaSite& site);
 Form cuda_select_cluster_form(const CudaSite& site);
 Form cuda_sort_form(const CudaSite& site);
 
@@ -58,6 +60,8 @@ inline constexpr CudaTemplate kCudaTemplates[] = {
     {program::is_a<program::Attention>, cuda_attention_decode_form},
     {program::is_a<program::Attention>, cuda_attention_prefill_form},
     {program::is_a<program::Attention>, cuda_attention_mma_form},
+    {program::is_a<program::AttentionBackward>, cuda_attention_backward_form},
+    {program::is_a<program::AttentionBackward>, cuda_attention_backward_mma_form},
     {program::is_a<program::Sort>, cuda_select_cluster_form},
     {program::is_a<program::Sort>, cuda_sort_form},
 };

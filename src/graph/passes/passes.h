@@ -14,6 +14,8 @@ std::unique_ptr<Graph> functionalize(const Graph& g);
 std::unique_ptr<Graph> decompose(const Graph& g);
 // The same, but leaves those whole that have a template (attention) and those that write into an input's memory (graph/inplace.h).
 std::unique_ptr<Graph> decompose_keeping_templates(const Graph& g);
+// The same, but also leaves those gradients of attention whole that templates of halves may compute.
+std::unique_ptr<Graph> decompose_keeping_gradients(const Graph& g);
 
 // Products and convolutions of dequantized numbers with known weights become sums of whole numbers of 8 bits, and what moves such numbers
 // moves them as they are: for targets that have kernels for that. Where such a sum, after whatever happens to it point by point, is

@@ -1,4 +1,7 @@
 // The table of passes.
+#include <algorithm>
+#include <iterator>
+
 #include "graph/pass.h"
 #include "graph/passes/passes.h"
 
@@ -6,15 +9,17 @@ namespace toroid::graph {
 namespace {
 
 constexpr Purpose kWithTemplates = {.templates = true}, kWithConstants = {.frozen = true};
+constexpr Purpose kWithGradients = {.templates = true, .attention_gradients = true};
 
-constexpr PassRow row(const char* name, PassFunction run, const char* doc, Purpose needs = {}) {
-  return {name, run, true, needs, false, doc};
-}
+constexpr PassRow row(const char* name, PassFunction run, const char* doc, Purpose needs = {}) { return {name, run, true, needs, {}, doc}; }
 // One that has nothing to do in the sub-graphs of control flow.
 constexpr PassRow outer(const char* name, PassFunction run, const char* doc, Purpose needs = {}) {
-  return {name, run, false, needs, false, doc};
+  return {name, run, false, needs, {}, doc};
 }
-constexpr PassRow loops_only(const char* name, PassFunction run, const char* doc) { return {name, run, true, {}, true, doc}; }
+constexpr PassRow without(Purpose other, PassRow row) {
+  row.without = other;
+  return row;
+}
 
 constexpr const char* kDce = "Drops what no output needs.";
 
@@ -27,8 +32,10 @@ constexpr PassRow kPasses[] = {
     row("integer_products", integer_products, "Computes products of dequantized numbers in 8 bits.", kFrozenInt8),
     row("dce", dce, kDce, kFrozenInt8),
     row("find_attention", find_attention, "Finds attention that is written out.", kWithTemplates),
-    row("decompose_keeping_templates", decompose_keeping_templates, "Expands composites that have no template.", kWithTemplates),
-    loops_only("decompose", decompose, "Expands composites."),
+    without(kWithGradients,
+            row("decompose_keeping_templates", decompose_keeping_templates, "Expands composites that have no template.", kWithTemplates)),
+    row("decompose_keeping_gradients", decompose_keeping_gradients, "The same, but keeps gradients of attention.", kWithGradients),
+    without(kWithTemplates, row("decompose", decompose, "Expands composites.")),
     row("plain_convolutions", plain_convolutions, "Writes convolutions as plain ones of two dimensions.", kWithTemplates),
     outer("explicit_random", explicit_random, "Makes random numbers a function of an input."),
     row("simplify", simplify, "Removes what changes nothing; merges views and casts."),
@@ -39,9 +46,16 @@ constexpr PassRow kPasses[] = {
     row("dce", dce, kDce),
 };
 
+// What a purpose has of another, in order.
+constexpr bool Purpose::*kTraits[] = {&Purpose::frozen, &Purpose::templates, &Purpose::int8, &Purpose::attention_gradients};
+constexpr const char* kTraitNames[] = {"frozen", "templates", "int8", "gradients of attention"};
+
+bool has_all(const Purpose& p, const Purpose& of) {
+  return std::all_of(std::begin(kTraits), std::end(kTraits), [&](auto trait) { return p.*trait || !(of.*trait); });
+}
+
 bool is_part(const PassRow& row, const Purpose& p) {
-  const Purpose& needs = row.needs;
-  return (p.frozen || !needs.frozen) && (p.templates || !needs.templates) && (p.int8 || !needs.int8) && !(row.loops_only && p.templates);
+  return has_all(p, row.needs) && (row.without == Purpose{} || !has_all(p, row.without));
 }
 
 }  // namespace
@@ -57,13 +71,12 @@ std::vector<PassRow> pipeline(const Purpose& purpose) {
 
 std::string conditions_of(const PassRow& row) {
   std::string out;
-  const auto add = [&](bool needed, const char* name) {
-    if (needed) out += (out.empty() ? "" : ", ") + std::string(name);
+  const auto add = [&](bool needed, const std::string& name) {
+    if (needed) out += (out.empty() ? "" : ", ") + name;
   };
-  add(row.needs.frozen, "frozen");
-  add(row.needs.templates, "templates");
-  add(row.needs.int8, "int8");
-  add(row.loops_only, "no templates");
+  for (size_t i = 0; i < std::size(kTraits); ++i) add(row.needs.*kTraits[i], kTraitNames[i]);
+  for (size_t i = 0; i < std::size(kTraits); ++i)
+    add(row.without.*kTraits[i] && !(row.needs.*kTraits[i]), std::string("no ") + kTraitNames[i]);
   return out.empty() ? "always" : out;
 }
 

@@ -40,27 +40,35 @@ Tensor safe_softmax(const Tensor& scores) {
 
 }  // namespace
 
-Attention attention_weights(const CallReader& c) {
-  Tensor q = c.tensor("query"), k = c.tensor("key"), v = c.tensor("value");
-  const Tensor mask = c.opt_tensor("attn_mask");
-  const std::string& name = c.op().name;
+AttentionCall attention_call(const CallReader& c) {
+  AttentionCall out{c.tensor("query"), c.tensor("key"), c.tensor("value"), c.opt_tensor("attn_mask")};
+  out.causal = c.flag("is_causal");
+  // Rows without the parameter take fewer key heads as they are, as ATen's flash attention.
+  out.grouped = c.op().schema.find("enable_gqa") < 0 || c.flag("enable_gqa");
+  if (c.has("scale")) out.scale = c.real("scale");
+  out.name = c.op().name;
+  return out;
+}
+
+Attention attention_weights(const AttentionCall& c) {
+  Tensor q = c.query, k = c.key, v = c.value;
   TOROID_USER_CHECK(q.dim() >= 2 && k.dim() >= 2 && v.dim() >= 2,
-                    "{}: query, key and value must have at least 2 dimensions, got {}, {} and {}", name, q.dim(), k.dim(), v.dim());
-  if (c.op().schema.find("enable_gqa") >= 0 && c.flag("enable_gqa") && q.dim() >= 3) {
+                    "{}: query, key and value must have at least 2 dimensions, got {}, {} and {}", c.name, q.dim(), k.dim(), v.dim());
+  if (c.grouped && q.dim() >= 3) {
     k = repeat_heads(k, extent(q, -3));
     v = repeat_heads(v, extent(q, -3));
   }
   Attention a{q, k, v};
-  a.scale = c.has("scale") ? c.real("scale") : 1 / std::sqrt(static_cast<double>(std::max<int64_t>(fixed_extent(q, -1), 1)));
+  a.scale = c.scale.value_or(1 / std::sqrt(static_cast<double>(std::max<int64_t>(fixed_extent(q, -1), 1))));
   a.scores = call1("mul.Scalar", {call1("matmul", {q, transpose(k, -2, -1)}), a.scale});
-  if (c.flag("is_causal")) {
-    TOROID_USER_CHECK(!mask.defined(), "{}: give either attn_mask or is_causal, not both", name);
+  if (c.causal) {
+    TOROID_USER_CHECK(!c.mask.defined(), "{}: give either attn_mask or is_causal, not both", c.name);
     Tensor seen = call1("ge.Tensor", {unsqueeze(arange(extent(q, -2)), 1), arange(extent(k, -2))});
     a.scores = where(seen, a.scores, call1("scalar_tensor", {kMinusInf, a.scores.dtype()}));
   }
-  if (mask.defined()) {
-    a.scores = is_bool(mask.dtype()) ? where(mask, a.scores, call1("scalar_tensor", {kMinusInf, a.scores.dtype()}))
-                                     : add(a.scores, cast(mask, a.scores.dtype()));
+  if (c.mask.defined()) {
+    a.scores = is_bool(c.mask.dtype()) ? where(c.mask, a.scores, call1("scalar_tensor", {kMinusInf, a.scores.dtype()}))
+                                       : add(a.scores, cast(c.mask, a.scores.dtype()));
   }
   a.weights = safe_softmax(a.scores);
   return a;
@@ -73,7 +81,7 @@ struct Attended : Attention {
 };
 
 Attended attend(const CallReader& c) {
-  Attended a{attention_weights(c), {}};
+  Attended a{attention_weights(attention_call(c)), {}};
   if (double p = c.real("dropout_p"); p > 0) a.weights = call1("dropout", {a.weights, p, true});
   a.output = call1("matmul", {a.weights, a.value});
   return a;
@@ -83,6 +91,13 @@ std::vector<Tensor> with_logsumexp(const CallReader& c) {
   Attended a = attend(c);
   DType statistic = compute_type(a.scores.dtype());
   return {a.output, call1("logsumexp", {cast(a.scores, statistic), Sizes{Expr(-1)}, false})};
+}
+
+// The logarithms of sums are for templates.
+std::vector<Tensor> backward(const CallReader& c) {
+  TOROID_USER_CHECK(c.real("dropout_p") == 0, "{}: the weights that were dropped are not known", c.op().name);
+  const auto gradients = attention_gradients(attention_call(c), {c.tensor("out"), c.tensor("grad_out")}, {true, true, true, false});
+  return {gradients.begin(), gradients.begin() + 3};
 }
 
 }  // namespace
@@ -95,9 +110,15 @@ void add_attention_rows(Table& t) {
        [](const CallReader& c) -> std::vector<Tensor> { return {attend(c).output}; })
       .has_template = true;
   t.composite(
-      "_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0.0, bool is_causal=False, *, "
-      "Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)",
-      with_logsumexp);
+       "_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0.0, bool is_causal=False, *, "
+       "Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)",
+       with_logsumexp)
+      .has_template = true;
+  t.composite(
+      "_scaled_dot_product_flash_attention_for_cpu_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor out, Tensor "
+      "logsumexp, float dropout_p, bool is_causal, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor grad_query, Tensor grad_key, "
+      "Tensor grad_value)",
+      backward);
   t.composite(
       "_scaled_dot_product_attention_math(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, "
       "bool is_causal=False, Tensor? dropout_mask=None, *, float? scale=None, bool enable_gqa=False) -> (Tensor, Tensor)",

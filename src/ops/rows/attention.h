@@ -1,9 +1,21 @@
-// What attention is made of.
+// What attention and its gradient are made of.
 #pragma once
+
+#include <array>
+#include <optional>
 
 #include "ops/rows/dense_compose.h"
 
 namespace toroid::ops {
+
+// A call of scaled_dot_product_attention or one of its relatives, before dropout.
+struct AttentionCall {
+  Tensor query, key, value, mask;        // mask: undefined where there is none
+  bool causal = false, grouped = false;  // grouped: key heads serve several query heads each, where they are fewer
+  std::optional<double> scale = {};      // the usual one where unset
+  std::string_view name = {};            // for errors
+};
+AttentionCall attention_call(const CallReader& c);
 
 struct Attention {
   Tensor query, key, value;  // heads of keys and values repeated, where each serves several of the queries
@@ -11,8 +23,19 @@ struct Attention {
   Tensor scores = {};   // scaled and masked
   Tensor weights = {};  // softmax of the scores: 0 for rows of nothing but -inf
 };
+Attention attention_weights(const AttentionCall& call);
 
-// Of a call of scaled_dot_product_attention or one of its relatives, before dropout.
-Attention attention_weights(const CallReader& c);
+// What a call gave, and what a change of each result changes.
+struct AttentionChange {
+  Tensor out, grad_out;
+  Tensor grad_logsumexp = {};  // undefined: 0
+};
+// Gradients of query, key, value and mask that are wanted, of the sizes that broadcasting gave them; others are undefined. The weights are
+// made anew of queries and keys (T. Dao and others, "FlashAttention", 2022, of which this is the recomputation alone), of so many heads at
+// a time that they have at most so many bytes, where that can be: a mask whose gradient is wanted, and sizes that vary, leave the heads
+// together.
+inline constexpr int64_t kMostAttentionWeights = int64_t{512} << 20;
+std::array<Tensor, 4> attention_gradients(const AttentionCall& call, const AttentionChange& change, const std::array<bool, 4>& wanted,
+                                          int64_t most_bytes = kMostAttentionWeights);
 
 }  // namespace toroid::ops

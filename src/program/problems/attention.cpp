@@ -1,6 +1,7 @@
 #include "program/problems/attention.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <memory>
 
@@ -11,7 +12,8 @@ namespace {
 class AttentionRows {
  public:
   // q [b, h, i, d], k and v [b, kv head, j, d], mask [b, h, i, j] or undefined.
-  AttentionRows(const Attention& problem, Tensor q, Tensor k, Tensor v, Tensor mask);
+  // logsumexp [b, h, i] or undefined: is written.
+  AttentionRows(const Attention& problem, const Tensors& operands);
   // at: batch, head, query, value dimension. Where all scores of a query are minus infinity, its weights are 0.
   Number value(std::span<const int64_t> at);
 
@@ -19,13 +21,18 @@ class AttentionRows {
   void weigh(int64_t batch, int64_t head, int64_t query);
 
   const Attention& problem_;
-  Tensor q_, k_, v_, mask_;
+  Tensor q_, k_, v_, mask_, logsumexp_;
   std::vector<int64_t> row_;     // that weights_ are of
   std::vector<double> weights_;  // one a key
 };
 
-AttentionRows::AttentionRows(const Attention& problem, Tensor q, Tensor k, Tensor v, Tensor mask)
-    : problem_(problem), q_(std::move(q)), k_(std::move(k)), v_(std::move(v)), mask_(std::move(mask)) {}
+AttentionRows::AttentionRows(const Attention& problem, const Tensors& operands)
+    : problem_(problem),
+      q_(operands[0]),
+      k_(operands[1]),
+      v_(operands[2]),
+      mask_(operands[3]),
+      logsumexp_(problem.logsumexp ? operands[4] : Tensor()) {}
 
 void AttentionRows::weigh(int64_t batch, int64_t head, int64_t query) {
   const int64_t keys = k_.sizes()[2], own = head / (q_.sizes()[1] / k_.sizes()[1]);
@@ -46,6 +53,8 @@ void AttentionRows::weigh(int64_t batch, int64_t head, int64_t query) {
   for (double s : weights_) most = std::isnan(s) || std::isnan(most) ? NAN : std::max(most, s);
   for (double& s : weights_) sum += s = s == -HUGE_VAL ? 0 : std::exp(s - most);
   for (double& s : weights_) s = sum == 0 ? 0 : s / sum;
+  if (logsumexp_.defined())
+    set_element(logsumexp_, std::array{batch, head, query}, Number::of(sum == 0 ? -HUGE_VAL : most + std::log(sum)));
 }
 
 Number AttentionRows::value(std::span<const int64_t> at) {
@@ -62,7 +71,7 @@ Number AttentionRows::value(std::span<const int64_t> at) {
 }  // namespace
 
 loop::Accumulated formula(const Attention& a, const Tensors& operands) {
-  auto rows = std::make_shared<AttentionRows>(a, operands[0], operands[1], operands[2], operands[3]);
+  auto rows = std::make_shared<AttentionRows>(a, operands);
   return [rows](std::span<const int64_t> at, int64_t) { return rows->value(at); };
 }
 

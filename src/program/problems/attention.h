@@ -1,6 +1,8 @@
 // Attention of queries to keys.
 #pragma once
 
+#include <optional>
+
 #include "program/operand.h"
 
 namespace toroid::program {
@@ -10,8 +12,9 @@ struct Attention {
   static constexpr std::string_view kKeyword = "attention";
   Expr batch, heads, kv_heads, queries, keys;
   int64_t head_dim = 0, value_dim = 0;
-  Operand q, k, v;  // strides: b, h, position, dim
-  Operand mask;     // buffer -1: none; strides broadcast with 0; dtype Bool: false is minus infinity
+  Operand q, k, v;                   // strides: b, h, position, dim
+  Operand mask;                      // buffer -1: none; strides broadcast with 0; dtype Bool: false is minus infinity
+  std::optional<Operand> logsumexp;  // F32, of the scores of a query, where it is wanted; strides: b, h, position
   bool causal = false;
   double scale = 1;
 };
@@ -28,6 +31,7 @@ void fields(P& a, Visitor& v) {
   v.operand("k", a.k, Use::Read, "the key", [&] { return of_heads(a.kv_heads, a.keys, a.head_dim); });
   v.operand("v", a.v, Use::Read, "the value", [&] { return of_heads(a.kv_heads, a.keys, a.value_dim); });
   v.operand("mask", a.mask, Use::MayRead, "the mask", [&] { return of_heads(a.heads, a.queries, a.keys); });
+  v.operand("logsumexp", a.logsumexp, Use::Write, "the logarithms of sums", [&] { return std::vector<Expr>{a.batch, a.heads, a.queries}; });
   v.number("scale", a.scale);
   v.flag("causal", a.causal);
 }

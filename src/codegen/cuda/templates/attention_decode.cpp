@@ -211,7 +211,8 @@ Form cuda_attention_decode_form(const CudaSite& site) {
   how.others = [=, &node] { return other_cuda_decode_tiles(node, target); };
   how.refusal = [=, &node](const CudaDecodeTile& t) { return cuda_decode_tile_refusal(node, target, t); };
   how.generate = [=, &node](const CudaDecodeTile& t) { return generate_cuda_attention_decode(node, target, t); };
-  Form form = make_form("attention_decode", cuda_attention_refusal(site.problem<program::Attention>()), how);
+  const auto& a = site.problem<program::Attention>();
+  Form form = make_form("attention_decode", a.logsumexp ? "it gives no logarithms of sums" : cuda_attention_refusal(a), how);
   if (form.refusal.empty() && !prefers_attention_decode(node, target)) form.reluctance = "keys are read once for many queries";
   return form;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "codegen/cuda/template.h"
+#include "codegen/cuda/templates/attention_hopper.h"
 #include "codegen/cuda/templates/attention_mma.cu.h"
 #include "codegen/cuda/templates/attention_prefill.cu.h"
 #include "codegen/cuda/templates/attention_wgmma.cu.h"
@@ -20,28 +21,6 @@ constexpr const char* kRegisters[] = {"232", "240", "160"};  // of a thread that
 constexpr int64_t kManyKeys = 1024;
 
 std::string number(int64_t x) { return std::to_string(x); }
-
-// Boxes of an operand: 64 columns of `rows` rows.
-device::cuda::TensorMap boxes_of(const Attention& a, const program::Operand& o, const Expr& heads, const Expr& rows, int64_t columns,
-                                 int box_rows) {
-  const Expr extents[] = {a.batch, heads, rows};
-  device::cuda::TensorMap map;
-  map.buffer = o.buffer;
-  map.dtype = o.dtype;
-  map.offset = o.offset;
-  map.sizes = {columns, rows, heads, a.batch};
-  for (size_t d = 3; d-- > 0;) map.strides.push_back(extents[d] == Expr(1) ? Expr(columns) : o.strides[d]);
-  map.box = {64, box_rows, 1, 1};
-  map.swizzle = 128;
-  return map;
-}
-
-bool has_boxes(const Attention& a, const program::Operand& o, const Expr& heads, const Expr& rows) {
-  const Expr extents[] = {a.batch, heads, rows};
-  for (size_t d = 0; d < 3; ++d)
-    if (!(extents[d] == Expr(1)) && sym::bounds(o.strides[d]).lo <= 0) return false;
-  return true;
-}
 
 // How the work is divided.
 struct Shape {
@@ -98,34 +77,12 @@ std::string softmax_text(CudaArguments& arguments, const Attention& a, const Sha
                 {{"LIMIT", limit}, {"ALL_SEE", a.causal ? "min(row0 + N - M, N - 1)" : "N - 1"}, {"MASK", mask_text(arguments, a, s)}});
 }
 
-// A wgmma instruction of 64 rows as a function: accumulators d; A in shared memory or registers.
-std::string wgmma_text(DType type, int columns, bool a_in_registers) {
-  const int n = columns / 2;
-  std::string d, bound, a;
-  for (int i = 0; i < n; ++i) {
-    d += fmt::format("{}%{}", i ? ", " : "", i);
-    bound += fmt::format("{}\"+f\"(d[{}])", i ? ", " : "", i);
-  }
-  for (int i = 0; i < 4; ++i) a += fmt::format("{}%{}", i ? ", " : "", n + i);
-  const std::string t = type == DType::BF16 ? "bf16" : "f16";
-  const std::string head = fmt::format("wgmma.mma_async.sync.aligned.m64n{}k16.f32.{}.{} {{{}}}, ", columns, t, t, d);
-  if (a_in_registers)
-    return fmt::format(
-        "__device__ __forceinline__ void wgmma_products(float (&d)[{}], const u32* a, u64 b) {{\n"
-        "  asm volatile(\"{}{{{}}}, %{}, 1, 1, 1, 1;\"\n"
-        "               : {}\n               : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"l\"(b));\n}}\n",
-        n, head, a, n + 4, bound);
-  return fmt::format(
-      "__device__ __forceinline__ void wgmma_scores(float (&d)[{}], u64 a, u64 b, int add) {{\n"
-      "  asm volatile(\"{{\\n.reg .pred p;\\nsetp.ne.b32 p, %{}, 0;\\n{}%{}, %{}, p, 1, 1, 0, 0;\\n}}\\n\"\n"
-      "               : {}\n               : \"l\"(a), \"l\"(b), \"r\"(add));\n}}\n",
-      n, n + 2, head, n, n + 1, bound);
-}
-
 std::string definitions_text(const Attention& a, const Shape& s) {
   // Adding to scores, and scales that would turn their order around, need them scaled first.
   const bool pre_scaled = (a.mask.buffer >= 0 && !is_bool(a.mask.dtype)) || a.scale <= 0;
-  const std::string wgmma = wgmma_text(a.q.dtype, kBlockKeys, false) + wgmma_text(a.q.dtype, static_cast<int>(a.value_dim), true);
+  const std::string wgmma =
+      wgmma_text(a.q.dtype, {.name = "wgmma_scores", .columns = kBlockKeys, .may_begin = true}) +
+      wgmma_text(a.q.dtype, {.name = "wgmma_products", .columns = a.value_dim, .a_in_registers = true, .b_by_depth = true});
   const Substitutions values = {{"D", number(a.head_dim)},
                                 {"DV", number(a.value_dim)},
                                 {"GROUPS", number(s.groups)},
@@ -133,9 +90,21 @@ std::string definitions_text(const Attention& a, const Shape& s) {
                                 {"KEYS", number(s.keys)},
                                 {"HEAD_GROUP", number(head_group(a, s))},
                                 {"PRE_SCALED", pre_scaled ? "true" : "false"},
-                                {"WGMMA", wgmma}};
+                                {"WGMMA", wgmma},
+                                {"COPIES", std::string(attention_copies())},
+                                {"READS", std::string(attention_mma_cu::kReads)}};
   return attention_definitions(a) +
          expand(s.wgmma ? attention_wgmma_cu::kPrefillWgmmaDefinitions : attention_mma_cu::kPrefillMmaDefinitions, values);
+}
+
+// What follows the stores of the results: those of logarithms of sums, where they are wanted.
+std::string logsumexp_text(CudaArguments& arguments, const Attention& a) {
+  if (!a.logsumexp) return "";
+  const std::string at[] = {"batch", "head", "query"};
+  arguments.mark_written(a.logsumexp->buffer);
+  const std::string place =
+      arguments.pointer(a.logsumexp->buffer, DType::F32) + " + " + cuda_address(arguments, a.logsumexp->offset, a.logsumexp->strides, at);
+  return expand(attention_prefill_cu::kPrefillLogsumexp, {{"PLACE", place}});
 }
 
 std::string kernel_text(CudaArguments& arguments, const program::Node& node, const Attention& a, const Shape& s) {
@@ -146,7 +115,7 @@ std::string kernel_text(CudaArguments& arguments, const program::Node& node, con
   Substitutions values = {{"SIZES", attention_sizes(arguments, a)},
                           {"ORDER", order},
                           {"SOFTMAX", softmax_text(arguments, a, s)},
-                          {"STORE", expand(attention_prefill_cu::kPrefillStore, {{"EPILOGUE", epilogue}})}};
+                          {"STORE", expand(attention_prefill_cu::kPrefillStore, {{"EPILOGUE", epilogue}}) + logsumexp_text(arguments, a)}};
   if (!s.wgmma) {
     values.insert(values.end(), {{"K", attention_pointer(arguments, a.k, "batch", "kv_head", "0")},
                                  {"V", attention_pointer(arguments, a.v, "batch", "kv_head", "0")},
@@ -156,9 +125,9 @@ std::string kernel_text(CudaArguments& arguments, const program::Node& node, con
     return expand(attention_mma_cu::kPrefillMmaKernel, values);
   }
   const std::string row = s.lists ? attention_pointer(arguments, a.mask, "batch", "head", "query") : "";
-  values.insert(values.end(), {{"Q_MAP", arguments.tensor_map(boxes_of(a, a.q, a.heads, a.queries, a.head_dim, s.queries()))},
-                               {"K_MAP", arguments.tensor_map(boxes_of(a, a.k, a.kv_heads, a.keys, a.head_dim, kBlockKeys))},
-                               {"V_MAP", arguments.tensor_map(boxes_of(a, a.v, a.kv_heads, a.keys, a.value_dim, kBlockKeys))},
+  values.insert(values.end(), {{"Q_MAP", arguments.tensor_map(attention_boxes(a.batch, a.q, a.heads, a.queries, a.head_dim, s.queries()))},
+                               {"K_MAP", arguments.tensor_map(attention_boxes(a.batch, a.k, a.kv_heads, a.keys, a.head_dim, kBlockKeys))},
+                               {"V_MAP", arguments.tensor_map(attention_boxes(a.batch, a.v, a.kv_heads, a.keys, a.value_dim, kBlockKeys))},
                                {"LIST", s.lists ? expand(attention_wgmma_cu::kPrefillLiveBlocks, {{"ORDER", order}, {"ROW", row}}) : ""},
                                {"BLOCKS", s.lists ? "" : std::string(attention_wgmma_cu::kPrefillEveryBlock)},
                                {"TILES", cuda_size(arguments, tiles_of(a, s))},
@@ -199,7 +168,8 @@ std::string cuda_attention_wgmma_refusal(const program::Node& node, const CudaAt
   if (!target.tensor_copies) return "the GPU has no wgmma";
   for (int64_t d : {a.head_dim, a.value_dim})
     if (d != 64 && d != 128) return fmt::format("heads of {} columns", d);
-  if (!has_boxes(a, a.q, a.heads, a.queries) || !has_boxes(a, a.k, a.kv_heads, a.keys) || !has_boxes(a, a.v, a.kv_heads, a.keys))
+  if (!has_attention_boxes(a.batch, a.q, a.heads, a.queries) || !has_attention_boxes(a.batch, a.k, a.kv_heads, a.keys) ||
+      !has_attention_boxes(a.batch, a.v, a.kv_heads, a.keys))
     return "rows or heads lie in each other's place";
   return cuda_prefill_tile_refusal(node, target, choose_cuda_prefill_tile(node));
 }
