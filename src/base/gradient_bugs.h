@@ -83,7 +83,7 @@
   BUG(RowsUncounted, "rules/loss.cpp, of_projection", "a mean is not divided by its rows") \
   BUG(FlowStays, "partition/min_cut.cpp, push", "flow that was pushed once cannot be taken back") \
   BUG(CheckpointKept, "partition/partition.cpp, cost_of_saving", "values of a checkpoint are saved") \
-  BUG(AgainUnmarked, "partition/recompute.cpp, before", "what is computed again looks like a part of the forward pass") \
+  BUG(AgainUnmarked, "partition/recompute.cpp, recompute", "what is computed again looks like a part of the forward pass") \
   BUG(AgainForAll, "partition/recompute.cpp, recompute", "outputs of the forward pass are what the backward pass computes again")
 
 namespace toroid {

@@ -22,21 +22,9 @@ void log_schedule(const target::ScheduleReport& made) {
   for (auto& u : made.fusion.unsplit) log(Artifact::Fusion, u.node + " stays one loop: " + u.reason);
 }
 
-// A share as PartitionPolicy's budget, or a cap in bytes ("1000B") of what a run holds beside its inputs.
-struct Budget {
-  double share = 1;
-  std::optional<int64_t> cap;
-
-  explicit Budget(const std::string& text) {
-    if (text.ends_with('B'))
-      cap = std::stoll(text);
-    else
-      share = std::stod(text);
-  }
-};
-
 // The graph of a partition with the largest budget of those that keep the cap, by the programs that they lead to without tuning.
 autograd::Partition within(int64_t cap, const graph::Graph& g, autograd::PartitionPolicy policy, const Job& job) {
+  policy.most_bytes.reset();
   constexpr int kSteps = 64;
   const auto made = [&](int step) {
     policy.budget = static_cast<double>(step) / kSteps;
@@ -66,11 +54,9 @@ autograd::Partition within(int64_t cap, const graph::Graph& g, autograd::Partiti
 
 // What the backward pass of a graph with gradients finds in memory, and what it computes again.
 std::unique_ptr<graph::Graph> partitioned(std::unique_ptr<graph::Graph> g, const Job& job, CompileReport& report) {
-  const std::string text = job.options().get(options::kActivationMemoryBudget);
-  if (text == "off" || autograd::what_follows_from_seeds(*g).empty()) return g;
-  const Budget budget(text);
-  const autograd::PartitionPolicy policy{.budget = budget.share, .arithmetic_is_dear = !job.target->facts().device.is_cuda()};
-  const autograd::Partition made = budget.cap ? within(*budget.cap, *g, policy, job) : autograd::partition(*g, policy);
+  const auto policy = autograd::policy_of(job.options().get(options::kActivationMemoryBudget), !job.target->facts().device.is_cuda());
+  if (!policy.recomputes || autograd::what_follows_from_seeds(*g).empty()) return g;
+  const autograd::Partition made = policy.most_bytes ? within(*policy.most_bytes, *g, policy, job) : autograd::partition(*g, policy);
   if (made.backward.empty()) return g;
   report.partition = autograd::to_string(made);
   log(Artifact::Choices, report.partition.substr(0, report.partition.find('\n')));
