@@ -1,5 +1,7 @@
 #include "front/taped_passes.h"
 
+#include <unordered_set>
+
 #include "autograd/differentiate.h"
 #include "base/check.h"
 #include "base/compile_scope.h"
@@ -51,7 +53,9 @@ TapedPasses::TapedPasses(const graph::Graph& g, const std::string& name, const B
     return;
   }
   has_gradients_ = divided_.backward != nullptr;
-  for (auto& o : g.outputs) returned_ += o.mutates < 0;
+  for (auto& o : g.outputs)
+    if (o.mutates < 0) is_input_.push_back(o.value && !o.value->producer);
+  returned_ = is_input_.size();
   BackendOptions own{options.options, options.device, {}};
   own.options.set("capture_results", "own");  // what is saved stays as it is however many calls follow
   forward_.options = backward_.options = own;
@@ -96,9 +100,23 @@ std::vector<int64_t> TapedPasses::sizes_of(std::span<const Tensor> operands) con
   return out;
 }
 
+// Passes may find that values are equal, and backends may return one tensor for these; but who writes a result changes nothing else. An
+// input that the function returns stays itself.
+void TapedPasses::separate(std::vector<Tensor>& made, std::span<const Tensor> operands) const {
+  std::unordered_set<const Storage*> taken;
+  for (auto& t : operands) taken.insert(t.impl()->storage.get());
+  for (size_t i = 0; i < made.size(); ++i) {
+    if (!made[i].defined() || (i < returned_ && is_input_[i]) || taken.insert(made[i].impl()->storage.get()).second) continue;
+    Tensor own = Tensor::empty(made[i].sizes(), made[i].dtype(), made[i].device());
+    copy_elements(made[i], own);
+    made[i] = own;
+  }
+}
+
 TapedPasses::Results TapedPasses::forward(std::span<const Tensor> operands) {
   Results out;
   out.results = compiled(forward_, divided_.forward)(operands);
+  separate(out.results, operands);
   out.saved.assign(out.results.begin() + static_cast<std::ptrdiff_t>(returned_), out.results.end());
   out.results.resize(returned_);
   return out;

@@ -49,12 +49,14 @@ class TapedPasses {
     std::mutex mutex = {};  // where all ranks compile it, in place of `once`
     Program program = {};
   };
+  void separate(std::vector<Tensor>& made, std::span<const Tensor> operands) const;
   const Program& compiled(Compiled& c, const std::unique_ptr<graph::Graph>& g) const;
 
   const Backend backend_;
   std::string error_;
   autograd::Divided divided_;
-  size_t returned_ = 0;  // results in front of what is saved
+  size_t returned_ = 0;         // results in front of what is saved
+  std::vector<bool> is_input_;  // by result: an input as it is
   bool has_gradients_ = false;
   Compiled forward_, backward_;
 };

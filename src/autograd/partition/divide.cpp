@@ -53,6 +53,7 @@ class Division {
     for (size_t i = results_; i < joint.outputs.size(); ++i) {
       const Value* v = joint.outputs[i].value;
       out_.gradients.push_back(is_zero(v) ? std::nullopt : std::optional(count++));
+      if (is_zero(v) && planted(GradientBug::ZeroCounted)) ++count;
     }
     // What is 0 is no output, so that nothing is computed for it.
     divided_ = graph::clone(joint);
@@ -102,7 +103,7 @@ class Division {
         given.push_back({here->name, Kind::Cotangent, number_of(in)});
       else if (in.kind == graph::InputKind::User)
         given.push_back({here->name, Kind::Operand, operand++});
-      else if (in.kind == graph::InputKind::Random)
+      else if (in.kind == graph::InputKind::Random && !planted(GradientBug::DrawnAnew))
         given.push_back({here->name, Kind::Saved, 0, in.value});
     }
     const auto take = [&](const Value* v, Kind kind, size_t index) {
@@ -166,6 +167,7 @@ class Division {
       in.kind = graph::InputKind::User;
       in.draws = 0;
       size_t index = from.index;
+      if (from.kind == Kind::Cotangent && planted(GradientBug::CotangentShifted)) index = index == 0 ? 1 : 0;
       if (from.kind == Kind::Saved) {
         index = saved_.size();
         saved_.push_back(from.saved);
@@ -193,6 +195,7 @@ class Division {
       const graph::Output& o = g.outputs[i];
       out.graph().outputs.push_back({o.value ? out.recorder().value_of(out.at(o.value)) : nullptr, o.literal, o.mutates});
     }
+    if (planted(GradientBug::SavedShifted) && !saved_.empty()) std::rotate(saved_.begin(), saved_.begin() + 1, saved_.end());
     for (const Value* v : saved_) out.graph().outputs.push_back({out.recorder().value_of(out.at(v)), {}, -1});
     auto made = without_dead(out.finish_without_outputs());
     const auto read = read_in(*made);

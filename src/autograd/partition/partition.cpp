@@ -44,7 +44,7 @@ class Partitioner {
     for (auto& o : g.outputs) {
       if (!o.value) continue;
       outputs_.insert(o.value);
-      if (!is_split_ || o.mutates < 0) there_.insert(o.value);
+      if (!is_split_ || o.mutates < 0 || planted(GradientBug::ContentsShared)) there_.insert(o.value);
     }
     find_needed();
     keep_ = what_to_keep(g, candidates_, needed_, policy, sizes_);

@@ -46,10 +46,10 @@ class Regions {
   std::vector<std::vector<Taken>> there_;
 };
 
-std::vector<size_t> by_bytes(size_t count, const auto& bytes_of) {
+std::vector<size_t> by_bytes(size_t count, const auto& key) {
   std::vector<size_t> order(count);
   std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return bytes_of(a) < bytes_of(b); });
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return key(a) < key(b); });
   return order;
 }
 
@@ -59,7 +59,8 @@ std::vector<DonatedPlace> place_in(const std::vector<LiveRange>& regions, const 
   Regions memory(regions);
   std::vector<DonatedPlace> out(wishes.size());
   const auto smallest = by_bytes(regions.size(), [&](size_t i) { return regions[i].bytes; });
-  auto order = by_bytes(wishes.size(), [&](size_t i) { return -wishes[i].range.bytes; });
+  // Of equal ones results first: what they take of the regions is no memory of their own for as long as they live.
+  const auto order = by_bytes(wishes.size(), [&](size_t i) { return std::pair(-wishes[i].range.bytes, !wishes[i].whole); });
   for (size_t i : order) {
     if (wishes[i].range.bytes <= 0) continue;
     for (size_t r : smallest) {
