@@ -1,11 +1,15 @@
 // What compiling a training step takes, stage by stage, and how it grows with the number of equal layers: forward, backward and AdamW of
 // a llama of small width, from the traced graph to the kernels' texts for a GPU of sm_90a, which need not be there.
-//   bench_compile_time [LAYERS...]     layers: 4 16 64 unless told
+//   bench_compile_time [nvrtc] [LAYERS...]     nvrtc: compiles each distinct text, too, one after the other; layers: 4 16 64 unless told
 #include <fmt/core.h>
+
+#include <algorithm>
+#include <map>
 
 #include "base/stopwatch.h"
 #include "compile/pipeline.h"
 #include "front/backend.h"
+#include "jit/nvrtc.h"
 #include "toroid/compile.h"
 #include "toroid/grad.h"
 #include "toroid/nn.h"
@@ -20,6 +24,7 @@ constexpr int64_t kTokens = 8192;
 struct Made {
   size_t nodes = 0, kernels = 0;
   compiler::CompileReport report;
+  std::map<std::string, std::string> sources;  // names by text
 };
 
 // The graph of the step, and what becomes of it.
@@ -42,6 +47,7 @@ Made compiled_step(int64_t layers) {
     const compiler::Job job = compiler::job_of("step", {.device = Device::cuda(), .options = options.options}, {}, &gpu);
     const auto kernels = compiler::advance<compiler::Kernels>(compiler::Imported{std::move(graph)}, job, out.report);
     out.nodes = out.report.graph_nodes, out.kernels = kernels.texts.size();
+    for (auto& [node, text] : kernels.texts) out.sources.emplace(text.source, text.name);
     return [outputs = kernels.program.outputs.size()](std::span<const Tensor>) { return std::vector<Tensor>(outputs, Tensor()); };
   });
   auto step = compile(
@@ -57,11 +63,27 @@ Made compiled_step(int64_t layers) {
   return out;
 }
 
+// The texts that take NVRTC longest.
+void print_nvrtc(const Made& made) {
+  std::vector<std::pair<double, std::string>> times;
+  double sum = 0;
+  for (auto& [source, name] : made.sources) {
+    const Stopwatch watch;
+    jit::nvrtc_compile(source, "sm_90a", name);
+    times.emplace_back(watch.ms(), name);
+    sum += times.back().first;
+  }
+  std::sort(times.rbegin(), times.rend());
+  fmt::print("  NVRTC: {} texts, {:.0f} ms\n", times.size(), sum);
+  for (size_t i = 0; i < std::min<size_t>(times.size(), 8); ++i) fmt::print("  {:>6.0f} ms {}\n", times[i].first, times[i].second);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  const bool nvrtc = argc > 1 && std::string(argv[1]) == "nvrtc";
   std::vector<int64_t> layers;
-  for (int i = 1; i < argc; ++i) layers.push_back(std::stoll(argv[i]));
+  for (int i = nvrtc ? 2 : 1; i < argc; ++i) layers.push_back(std::stoll(argv[i]));
   if (layers.empty()) layers = {4, 16, 64};
   for (const int64_t n : layers) {
     const Made made = compiled_step(n);
@@ -73,6 +95,7 @@ int main(int argc, char** argv) {
       if (p.milliseconds > 0.01 * sum) fmt::print("  {} {:.0f} ms\n", p.name, p.milliseconds);
     for (auto& p : made.report.schedule.passes.passes)
       if (p.milliseconds > 0.01 * sum) fmt::print("  {} {:.0f} ms\n", p.name, p.milliseconds);
+    if (nvrtc) print_nvrtc(made);
     std::fflush(stdout);
   }
   return 0;

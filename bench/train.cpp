@@ -1,7 +1,7 @@
 // Whole training steps (forward, loss, backward, AdamW) as one compiled function, and the parts that decide them: the programs of
 // gpu_train.py, which times PyTorch. One JSON line a row.
 //   bench_train [cpu|cuda] [kernels] [ROW...]     kernels: those of one step, too, by their time (GPU, CUPTI); rows: digits adamw head gpt2
-//   llama1b resnet50 bert minilm; on the CPU digits and minilm unless told
+//   llama1b resnet50 bert minilm layers4 layers64; on the CPU digits and minilm unless told
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -178,6 +178,19 @@ void llama1b(const Setting& s) {
       false);
 }
 
+// How a compile grows with equal layers: a narrow llama. Each number of layers wants a process and a cache of its own.
+void layers(const Setting& s, int64_t count) {
+  nn::LlamaConfig c;
+  c.vocab_size = 4096, c.hidden_size = 512, c.intermediate_size = 2048, c.num_hidden_layers = count, c.num_attention_heads = 8;
+  c.num_key_value_heads = 2, c.max_position_embeddings = 1024;
+  nn::LlamaForCausalLM model(c, weights_on(s, DType::BF16));
+  model.train();
+  const Tensor x = integers({4, 1024}, c.vocab_size, s.device), y = integers({4, 1024}, c.vocab_size, s.device);
+  train(
+      s, fmt::format("llama of {} layers of 512, 4x1024, bf16", count), 4096, "tok", model,
+      [&] { return token_loss(model.forward(x, {}), y); }, false);
+}
+
 void resnet50(const Setting& s) {
   nn::ResNet model(nn::ResNetConfig::preset("resnet50"), weights_on(s));
   model.train();
@@ -223,7 +236,7 @@ void adamw(const Setting& s) {
 
 void head(const Setting& s) {
   const nn::Init init(1, DType::BF16, s.device);
-  const Tensor x = init.normal({8192, 4096}, 0, 1), w = init.normal({128256, 4096}, 0, 0.02), y = integers({8192}, 128256, s.device);
+  const Tensor x = init.normal({8192, 4096}, 0, 1), w = init.normal({128256, 4096}, 0, 1), y = integers({8192}, 128256, s.device);
   auto step = compile(
       [&] {
         auto [loss, g] = value_and_gradients([&] { return cross_entropy(to(linear(x, w), DType::F32), y); }, {x, w});
@@ -250,6 +263,8 @@ int main(int argc, char** argv) {
       {"head", [&] { head(s); }},
       {"gpt2", [&] { gpt2(s); }},
       {"llama1b", [&] { llama1b(s); }},
+      {"layers4", [&] { layers(s, 4); }},
+      {"layers64", [&] { layers(s, 64); }},
       {"resnet50", [&] { resnet50(s); }},
       {"bert", [&] { bert(s, "bert-base fine-tuning step 32x128, dropout, bf16 autocast", "bert-base", 32, true); }},
       {"minilm", [&] { bert(s, "minilm-l6 fine-tuning step 16x128, f32", "minilm-l6", 16, false); }}};

@@ -51,6 +51,7 @@ struct CompileReport {
   std::vector<std::string> fallbacks;          // why calls ran eagerly
   std::vector<std::string> guards;             // of the latest variant
   std::vector<std::string> graphs;             // of the latest variant, as text
+  std::vector<std::string> saved;              // by variant and inputs whose gradients were wanted: what calls keep for backward(), and why
 };
 std::string to_string(const CompileReport& r);
 
@@ -252,6 +253,7 @@ struct Explanation {
   std::vector<std::string> breaks;  // reasons with source lines
   std::vector<std::string> guards;
   std::vector<std::string> graphs;  // as text
+  std::vector<std::string> saved;   // where arguments require gradients: what a call keeps for backward(), and why
 };
 std::string to_string(const Explanation& e);
 

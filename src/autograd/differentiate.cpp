@@ -144,7 +144,8 @@ class Reverse {
       Tensor cotangent;
       if (request_.takes_cotangents) {
         const TensorType type{o.value->type.dtype, o.value->type.sizes, {}};
-        cotangent = out_.recorder().proxy(out_.graph().add_input(type, graph::InputKind::User, "cotangent_" + std::to_string(k)));
+        cotangent =
+            out_.recorder().proxy(out_.graph().add_input(type, graph::InputKind::User, std::string(kCotangent) + std::to_string(k)));
       }
       if (!active_.holds(o.value) || (planted(GradientBug::FirstOutputAlone) && k > 0)) continue;
       accumulate(o.value, seeded(out_.at(o.value), cotangent));

@@ -1,9 +1,14 @@
 // From a graph to its joint graph, which computes its gradients as well.
 #pragma once
 
+#include <string_view>
+
 #include "graph/graph.h"
 
 namespace toroid::autograd {
+
+// What the name of a cotangent begins with, among the inputs of a joint graph.
+inline constexpr std::string_view kCotangent = "cotangent_";
 
 struct Request {
   // Indices of the inputs whose gradients are wanted; they are of float dtypes.

@@ -85,8 +85,13 @@
   BUG(RowsUncounted, "rules/loss.cpp, of_projection", "a mean is not divided by its rows") \
   BUG(FlowStays, "partition/min_cut.cpp, push", "flow that was pushed once cannot be taken back") \
   BUG(CheckpointKept, "partition/partition.cpp, cost_of_saving", "values of a checkpoint are saved") \
-  BUG(AgainUnmarked, "partition/recompute.cpp, before", "what is computed again looks like a part of the forward pass") \
-  BUG(AgainForAll, "partition/recompute.cpp, recompute", "outputs of the forward pass are what the backward pass computes again")
+  BUG(AgainUnmarked, "partition/recompute.cpp, recompute", "what is computed again looks like a part of the forward pass") \
+  BUG(AgainForAll, "partition/recompute.cpp, recompute", "outputs of the forward pass are what the backward pass computes again") \
+  BUG(ContentsShared, "partition/partition.cpp, Partitioner", "new contents of inputs count as memory that nobody writes") \
+  BUG(SavedShifted, "partition/divide.cpp, make_forward", "each value is saved in the place of its neighbour") \
+  BUG(DrawnAnew, "partition/divide.cpp, make_backward", "the backward pass draws random numbers of its own") \
+  BUG(ZeroCounted, "partition/divide.cpp, Division", "gradients behind one that is 0 are those of their neighbours") \
+  BUG(CotangentShifted, "partition/divide.cpp, drop_unread", "the cotangents of two results are exchanged")
 
 namespace toroid {
 

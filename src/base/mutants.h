@@ -56,6 +56,7 @@ enum class Mutant {
   StaleView,           // a view that is read after a write to its base shows the old contents
   EqualOperations,     // operations with other operands count as equal
   DeadWrite,           // memory may be overwritten that is read later
+  DonatedEarly,        // memory that a call gives up is written by the step that reads it last
 };
 
 #ifdef TOROID_MUTANTS

@@ -15,6 +15,7 @@ Job job_of(const std::string& name, const Setup& setup, const TuneListener& list
 
 Job job_of_block(const Job& program, const std::string& name, const program::OptionValues* options, const tune::LockFile& decided) {
   Job job = program;
+  job.setup.donated = {};
   if (options) job.setup.options = job.setup.options.with(*options);
   job.decided = decided;
   job.debug = DebugFolder(name, job.setup.options);

@@ -1,7 +1,5 @@
 #include "compile/partitioning.h"
 
-#include <charconv>
-
 #include "autograd/partition/partition.h"
 #include "base/check.h"
 #include "base/log.h"
@@ -10,19 +8,6 @@
 
 namespace toroid::compiler {
 namespace {
-
-// Of the option's forms: a share, or bytes ("1000B").
-struct Budget {
-  double share = 1;
-  std::optional<int64_t> bytes;
-
-  explicit Budget(const std::string& text) {
-    if (text.ends_with('B'))
-      bytes = std::stoll(text);
-    else
-      share = std::stod(text);
-  }
-};
 
 // Partitions of a graph that compute more and more again, and the memory of their programs, found when it is asked for.
 class Plans {
@@ -68,15 +53,16 @@ class Plans {
   std::array<std::optional<int64_t>, kSteps + 1> bytes_;
 };
 
-autograd::Partition within(const Budget& budget, const graph::Graph& g, const Job& job) {
+// budget: what the option says of saved values holds for the memory of a run.
+autograd::Partition within(const autograd::PartitionPolicy& budget, const graph::Graph& g, const Job& job) {
   Plans plans(g, job);
-  if (!budget.bytes && budget.share >= 1) return plans.partition(0);
+  if (!budget.most_bytes && budget.saved_share >= 1) return plans.partition(0);
   int64_t most = 0;
-  if (budget.bytes) {
-    most = *budget.bytes;
+  if (budget.most_bytes) {
+    most = *budget.most_bytes;
   } else {
     const int64_t least = plans.least();
-    most = least + static_cast<int64_t>(budget.share * static_cast<double>(std::max<int64_t>(plans.bytes(0) - least, 0)));
+    most = least + static_cast<int64_t>(budget.saved_share * static_cast<double>(std::max<int64_t>(plans.bytes(0) - least, 0)));
   }
   const std::optional<int> step = plans.first_within(most);
   TOROID_USER_CHECK(step,
@@ -89,9 +75,9 @@ autograd::Partition within(const Budget& budget, const graph::Graph& g, const Jo
 }  // namespace
 
 std::unique_ptr<graph::Graph> partitioned(std::unique_ptr<graph::Graph> g, const Job& job, CompileReport& report) {
-  const std::string text = job.options().get(options::kActivationMemoryBudget);
-  if (text == "off" || autograd::what_follows_from_seeds(*g).empty()) return g;
-  const autograd::Partition made = within(Budget(text), *g, job);
+  const auto budget = autograd::policy_of(job.options().get(options::kActivationMemoryBudget), !job.target->facts().device.is_cuda());
+  if (!budget.recomputes || autograd::what_follows_from_seeds(*g).empty()) return g;
+  const autograd::Partition made = within(budget, *g, job);
   if (made.backward.empty()) return g;
   report.partition = autograd::to_string(made);
   log(Artifact::Choices, report.partition.substr(0, report.partition.find('\n')));

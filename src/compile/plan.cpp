@@ -208,6 +208,9 @@ class Planner {
       plan.inputs.push_back({in.name, in.type, in.buffer, in.data.defined() || in.draws ? -1 : users++, {}, false});
       if (const Tensor data = on_device(in); data.defined()) plan.inputs.back().constant = common_.store.constants.add(data);
       plan.inputs.back().draws = in.draws;
+      const auto& donated = job_.setup.donated;
+      const int user = plan.inputs.back().user;
+      plan.inputs.back().donated = user >= 0 && std::find(donated.begin(), donated.end(), static_cast<size_t>(user)) != donated.end();
     }
   }
 

@@ -1,6 +1,8 @@
 // What a program is compiled for, and by which options: one value from the door of a compile down.
 #pragma once
 
+#include <vector>
+
 #include "base/compile_options.h"
 #include "toroid/device.h"
 
@@ -9,6 +11,7 @@ namespace toroid::compiler {
 struct Setup {
   Device device = Device::cpu();
   CompileOptions options = {};
+  std::vector<size_t> donated = {};  // user inputs of the program whose memory a run may write over
 };
 
 }  // namespace toroid::compiler

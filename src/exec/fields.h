@@ -106,7 +106,7 @@ void fields(S& s, B& b) {
 template <class S, Is<InputPlan> I>
 void fields(S& s, I& in) {
   s("name", in.name), s("type", in.type), s("buffer", in.buffer), s("user", in.user, -1), s("constant", in.constant, std::string());
-  s("mutated", in.mutated, false), s("draws", in.draws);
+  s("mutated", in.mutated, false), s("donated", in.donated, false), s("draws", in.draws);
 }
 
 template <class S, Is<OutputPlan> O>

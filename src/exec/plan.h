@@ -121,6 +121,7 @@ struct InputPlan {
   std::string constant = {};  // parameters, buffers and constants: the name in the store
   bool mutated = false;
   std::optional<Expr> draws = {};  // seed and offset of the process's random numbers, of which a run takes this many
+  bool donated = false;            // a run may write over its memory once it has been read, where the call gives it up (Storage::donated)
 };
 
 struct OutputPlan {

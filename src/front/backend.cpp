@@ -1,12 +1,15 @@
 #include "front/backend.h"
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <mutex>
 
 #include "base/check.h"
+#include "base/compile_scope.h"
 #include "base/text.h"
 #include "compile/model.h"
+#include "dist/group.h"
 #include "graph/interpreter.h"
 #include "graph/passes/passes.h"
 
@@ -84,7 +87,7 @@ Program run_by(std::shared_ptr<compiler::CompiledModel> model, bool frozen) {
 }
 
 Program compiled(std::unique_ptr<graph::Graph> g, const BackendOptions& options) {
-  const compiler::Setup setup{options.device, options.options};
+  const compiler::Setup setup{options.device, options.options, options.donated};
   return between_copies(std::move(g), options.device, options, [&](std::unique_ptr<graph::Graph> program) -> Program {
     return run_by(std::make_shared<compiler::CompiledModel>(compiler::CompiledModel::make(std::move(program), setup)),
                   setup.options.get(options::kFreezing));
@@ -114,6 +117,53 @@ Registry& registry() {
 Program rebound(const Program& program, OtherTensors others) {
   const auto* made = program.target<Rebindable>();
   return made ? made->rebind(others) : Program();
+}
+
+namespace {
+
+struct Waiting {
+  Backend backend;
+  std::shared_ptr<const graph::Graph> graph;
+  BackendOptions options;
+  std::once_flag once = {};
+  std::atomic<bool> done{false};
+  Program program = {};
+
+  const Program& get() {
+    std::call_once(once, [this] {
+      const CompileScope compiling;
+      program = backend(graph::clone(*graph), options);
+      done.store(true, std::memory_order_release);
+    });
+    return program;
+  }
+};
+
+Program waiting(const Backend& backend, std::shared_ptr<const graph::Graph> g, const BackendOptions& options) {
+  auto state = std::make_shared<Waiting>(backend, std::move(g), options);
+  return Rebindable{[state](std::span<const Tensor> inputs) { return state->get()(inputs); },
+                    [state](OtherTensors others) {
+                      if (state->done.load(std::memory_order_acquire)) return rebound(state->program, others);
+                      std::shared_ptr<graph::Graph> other = graph::clone(*state->graph);
+                      for (auto& in : other->inputs)
+                        for (auto& [from, to] : others)
+                          if (in.data.defined() && in.data.impl() == from.impl()) {
+                            in.data = to;
+                            break;
+                          }
+                      return waiting(state->backend, std::move(other), state->options);
+                    }};
+}
+
+}  // namespace
+
+Program compiled_when_used(const Backend& backend, std::unique_ptr<graph::Graph> g, const BackendOptions& options) {
+  return waiting(backend, std::move(g), options);
+}
+
+bool is_tuned_together(const graph::Graph& g, const CompileOptions& options) {
+  const bool meets = std::any_of(g.nodes.begin(), g.nodes.end(), [](auto& n) { return n->op->collective; });
+  return meets && tunes(options.mode()) && distributed::has_world();
 }
 
 Backend find_backend(const std::string& name) {

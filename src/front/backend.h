@@ -15,6 +15,7 @@ struct BackendOptions {
   CompileOptions options = {};
   Device device = {};                       // where the graph runs
   std::vector<Device> output_devices = {};  // where its outputs belong; empty: there
+  std::vector<size_t> donated = {};         // user inputs whose memory a run may write over, where a call gives it up (Storage::donated)
 };
 
 // Runs a graph on its user inputs, which may be on any device: returns its outputs, and writes those inputs that the graph writes.
@@ -25,6 +26,13 @@ using Backend = std::function<Program(std::unique_ptr<graph::Graph>, const Backe
 // nothing is compiled. Empty where the program holds more of a tensor than its address (folded constants), or its backend cannot.
 using OtherTensors = std::span<const std::pair<Tensor, Tensor>>;
 Program rebound(const Program& program, OtherTensors others);
+
+// The program of a graph, which is compiled when it first runs; errors of that come then.
+Program compiled_when_used(const Backend& backend, std::unique_ptr<graph::Graph> g, const BackendOptions& options);
+
+// Whether all ranks of a group compile a graph side by side, as they time it together: where ranks are threads that share a function, none
+// may wait for another one's program.
+bool is_tuned_together(const graph::Graph& g, const CompileOptions& options);
 
 // "compiled", "reference", and what was registered. UserError with near names for others.
 Backend find_backend(const std::string& name);

@@ -127,8 +127,10 @@ std::vector<Tensor> Function::State::run(const Entry& e, const Call& c) {
   });
 }
 
-front::Program Function::State::compile(trace::Segment& s, const front::OptionsNow& now) const {
-  return settings.backend(std::move(s.graph), {now.options, s.device, s.output_devices});
+front::Program Function::State::compile(trace::Segment& s, const front::OptionsNow& now, bool when_used) const {
+  const front::BackendOptions options{now.options, s.device, s.output_devices};
+  if (when_used) return front::compiled_when_used(settings.backend, std::move(s.graph), options);
+  return settings.backend(std::move(s.graph), options);
 }
 
 // What a trace of the whole function becomes, all but its program.
@@ -194,13 +196,6 @@ void Function::State::keep_entry(const std::shared_ptr<const Entry>& e, uint64_t
   replace_variants(std::move(longer));
 }
 
-// Whether all ranks of a group compile it side by side, as they time it together: where ranks are threads that share the function, none
-// may wait for another one's program.
-static bool tuned_together(const graph::Graph& g, const front::OptionsNow& now) {
-  const bool meets = std::any_of(g.nodes.begin(), g.nodes.end(), [](auto& n) { return n->op->collective; });
-  return meets && tunes(now.options.mode()) && distributed::has_world();
-}
-
 // Compiles a trace of the whole function, unless another thread has made or makes a fitting variant. Null when the recompile limit is
 // reached, with those that other threads compile now.
 std::shared_ptr<const Entry> Function::State::add(const Call& c, trace::Segment s, std::shared_ptr<const Captures> captures,
@@ -208,9 +203,11 @@ std::shared_ptr<const Entry> Function::State::add(const Call& c, trace::Segment 
                                                   const std::shared_ptr<const front::OptionsNow>& now, const std::string& why) {
   auto e = entry_of(c, s, std::move(captures), std::move(policies));
   e->options = now;
-  e->taped = std::make_shared<front::TapedFunction>(config.name, e->text, settings.backend,
+  e->taped = std::make_shared<front::TapedFunction>(config.name, e->text, s.graph->symbols, settings.backend,
                                                     front::BackendOptions{now->options, s.device, s.output_devices});
-  const bool together = tuned_together(*s.graph, *now);
+  // Such calls take other programs, and perhaps all do.
+  const bool remembered = front::is_remembered(s.inputs) || front::is_remembered(e->captures->tensors());
+  const bool together = front::is_tuned_together(*s.graph, now->options);
   std::unique_lock lock(mutex);
   if (!together)
     if (auto known = await_other(lock, c, *now)) return known;
@@ -223,7 +220,7 @@ std::shared_ptr<const Entry> Function::State::add(const Call& c, trace::Segment 
   try {
     const CompileScope compiling;
     front::log_all(messages);
-    if (!e->runs_eagerly) e->program = compile(s, *now), compiles.fetch_add(1);
+    if (!e->runs_eagerly) e->program = compile(s, *now, remembered && !together), compiles.fetch_add(1);
   } catch (...) {
     error = std::current_exception();
   }
@@ -425,6 +422,8 @@ CompileReport Function::report() const {
   r.limit_calls = state_->limit_calls;
   r.rebinds = state_->rebinds;
   r.entries = state_->variants()->size();
+  for (auto& e : *state_->variants())
+    for (auto& text : e->taped->reports()) r.saved.push_back(text);
   for (auto& [site, s] : state_->segments) r.entries += s.programs.size();
   return r;
 }
@@ -448,6 +447,7 @@ Explanation explain(std::span<const ArgumentView> arguments, Body body, void* fu
   e.graph_count = r.graphs.size();
   e.breaks = r.graph_breaks;
   e.guards = r.guards;
+  e.saved = r.saved;
   e.graphs = r.graphs;
   for (auto& g : e.graphs) {
     auto parsed = graph::parse(g);

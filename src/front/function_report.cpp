@@ -19,6 +19,7 @@ std::string to_string(const CompileReport& r) {
   append_list(out, "graph break", r.graph_breaks);
   append_list(out, "eager", r.fallbacks);
   append_list(out, "guard", r.guards);
+  append_list(out, "saved", r.saved);
   return out;
 }
 
@@ -26,6 +27,7 @@ std::string to_string(const Explanation& e) {
   std::string out = fmt::format("graphs {}, operations {}, graph breaks {}\n", e.graph_count, e.operation_count, e.breaks.size());
   append_list(out, "graph break", e.breaks);
   append_list(out, "guard", e.guards);
+  append_list(out, "saved", e.saved);
   for (auto& g : e.graphs) out += g + "\n";
   return out;
 }

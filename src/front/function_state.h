@@ -91,7 +91,8 @@ struct Function::State {
   std::optional<std::vector<Tensor>> refused(const Call& c, const front::OptionsNow& now, const std::string& why);
   std::vector<Tensor> past_limit(const Call& c, const front::OptionsNow& now, const std::string& why);
   void verify(const Entry& e, const Call& c);
-  front::Program compile(trace::Segment& s, const front::OptionsNow& now) const;  // takes its graph
+  // Takes the graph. when_used: it is compiled when the program first runs.
+  front::Program compile(trace::Segment& s, const front::OptionsNow& now, bool when_used = false) const;
   struct SegmentSite {
     std::unordered_map<std::string, front::Program> programs;  // by the graph's text
     Guards latest;

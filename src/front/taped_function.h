@@ -1,5 +1,4 @@
-// Results of compiled functions on the tape: the gradients of a call are one program, compiled when they are first asked for. It computes
-// again what it needs of the function's values from its inputs.
+// Results of compiled functions on the tape. A remembered call is one node: its forward pass gives what its backward pass takes.
 #pragma once
 
 #include <map>
@@ -9,7 +8,7 @@
 #include <vector>
 
 #include "autograd/tape/node.h"
-#include "front/backend.h"
+#include "front/taped_passes.h"
 
 namespace toroid::front {
 
@@ -22,34 +21,39 @@ void note_writes(std::span<const Tensor> tensors, std::span<const size_t> writte
 
 class TapedFunction {
  public:
-  // text: of the traced graph.
-  TapedFunction(std::string name, std::string text, Backend backend, BackendOptions options)
-      : name_(std::move(name)), text_(std::move(text)), backend_(std::move(backend)), options_(std::move(options)) {}
+  // text: of the traced graph; symbols: its sizes that vary, with the hints that the text leaves out.
+  TapedFunction(std::string name, std::string text, std::vector<graph::Symbol> symbols, Backend backend, BackendOptions options)
+      : name_(std::move(name)),
+        text_(std::move(text)),
+        symbols_(std::move(symbols)),
+        backend_(std::move(backend)),
+        options_(std::move(options)) {}
 
-  // The function's results. operands: what the graph's inputs stand for, in their order; program: runs the function on them, and writes
-  // those that it writes. A function that draws random numbers is run operation by operation. UserError where it would write to a leaf that
-  // requires gradients.
+  // The function's results. operands: what the graph's inputs stand for, in their order; those that it writes are written. program: runs
+  // the function on them without gradients; taken where it has none. UserError where it would write to a leaf that requires gradients.
   std::vector<Tensor> call(std::span<const Tensor> operands, const std::function<std::vector<Tensor>()>& program);
 
+  // For people: of each set of inputs whose gradients were wanted, what is saved for them, and why.
+  std::vector<std::string> reports() const;
+
  private:
-  class Gradients;
   void read();
-  std::vector<Tensor> one_by_one(std::span<const Tensor> operands) const;
-  std::shared_ptr<Gradients> gradients(const std::vector<bool>& wanted, std::span<const Tensor> operands);
+  std::shared_ptr<TapedPasses> passes(const std::vector<bool>& wanted, std::span<const Tensor> operands);
   void set_results(const std::shared_ptr<autograd::Node>& node, std::span<const Tensor> results, std::span<const Tensor> operands) const;
+  bool writes(size_t operand) const;
 
   const std::string name_, text_;
+  const std::vector<graph::Symbol> symbols_;
   const Backend backend_;
   const BackendOptions options_;
   std::once_flag once_;
   // Read from the text when they are first needed. Inputs come from the caller.
   std::unique_ptr<graph::Graph> graph_;         // functional: what it writes are outputs behind the others
-  std::unique_ptr<graph::Graph> as_called_;     // of a function that draws random numbers; else null
   std::vector<std::optional<size_t>> written_;  // by output of graph_: the input whose new contents it is
   std::string place_;
 
-  std::mutex mutex_;
-  std::map<std::vector<bool>, std::shared_ptr<Gradients>> gradients_;  // by wanted input
+  mutable std::mutex mutex_;
+  std::map<std::vector<bool>, std::shared_ptr<TapedPasses>> passes_;  // by wanted input
 };
 
 }  // namespace toroid::front

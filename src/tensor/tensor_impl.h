@@ -43,6 +43,8 @@ struct Storage {
   std::shared_ptr<LateStack> late;  // null: the contents are there; see tensor/late_stack.h
   std::shared_ptr<Lent> lent;       // null: the memory is nobody else's
   bool static_address = false;      // see mark_static_address
+  // Its only holder gives the memory up: a program that takes it as a donated input (exec/plan.h) may write over it.
+  bool donated = false;
   WriteCount writes;
   // Set where a tensor that depends on others which require gradients was written into memory of which the tape knew nothing: the history
   // of all its elements. See tensor/grad_state.h.

@@ -9,8 +9,10 @@
 #include <random>
 
 #include "autograd/differentiate.h"
+#include "autograd/partition/divide.h"
 #include "autograd/partition/keeping.h"
 #include "autograd/partition/min_cut.h"
+#include "base/check.h"
 #include "graph/interpreter.h"
 #include "graph/pass.h"
 #include "graph/random_graph.h"
@@ -306,6 +308,134 @@ std::string wrong_checkpoint() {
   const auto after = recompute(*g, p);
   if (!after) return "nothing is computed again";
   return wrong_marks(*g, *after, p);
+}
+
+namespace {
+
+// What the two programs give: the results, new contents of inputs, then the gradients (undefined: 0). cotangents: by result.
+std::vector<Tensor> run_divided(const Divided& d, std::vector<Tensor> operands, const std::vector<Tensor>& cotangents) {
+  const std::vector<Tensor> before = operands;
+  std::vector<Tensor> out = graph::interpret(*d.forward, operands);
+  const std::vector<Tensor> saved(out.begin() + static_cast<std::ptrdiff_t>(d.results), out.end());
+  out.resize(d.results);
+  std::vector<Tensor> gradients;
+  if (d.backward) {
+    std::vector<Tensor> given;
+    for (auto& in : d.inputs) {
+      if (in.kind == Divided::Kind::Operand) given.push_back(before[in.index]);
+      if (in.kind == Divided::Kind::Result) given.push_back(out.at(in.index));
+      if (in.kind == Divided::Kind::Saved) given.push_back(saved.at(in.index));
+      if (in.kind == Divided::Kind::Cotangent) given.push_back(cotangents.at(in.index));
+      if (in.kind != Divided::Kind::Sizes) continue;
+      std::vector<int64_t> sizes;
+      for (auto& s : d.sizes) sizes.push_back(before[s.operand].sizes()[s.dimension]);
+      sizes.push_back(0);
+      given.push_back(Tensor::empty(sizes, DType::U8));
+    }
+    gradients = graph::interpret(*d.backward, given);
+  }
+  for (auto& g : d.gradients) {
+    TOROID_USER_CHECK(!g || *g < gradients.size(), "there is no gradient {}", *g);
+    out.push_back(g ? gradients[*g] : Tensor());
+  }
+  return out;
+}
+
+// Undefined: 0.
+bool same_or_zero(const Tensor& found, const Tensor& expected) {
+  if (found.defined()) return same_bits(found, expected);
+  const auto values = expected.to_vector();
+  return std::all_of(values.begin(), values.end(), [](double v) { return v == 0; });
+}
+
+PartitionPolicy policy_of(double budget, bool dear) {
+  return {.saved_share = budget, .arithmetic_is_dear = dear, .recomputes = budget <= 1};
+}
+constexpr double kBudgetsAndOff[] = {0, 0.5, 1, 2};
+
+}  // namespace
+
+std::string wrong_division(uint64_t seed) {
+  graph::RandomGraphOptions options;
+  options.nodes = 3 + static_cast<int>(seed % 10);
+  options.dynamic_sizes = seed % 3 == 0;
+  options.in_place = options.data_dependent = options.special_values = options.mixed_dtypes = false;
+  const auto g = graph::random_graph(seed, options);
+  for (auto& in : g->inputs) in.kind = graph::InputKind::User;
+  Request request{.inputs = {}, .takes_cotangents = true, .seeds = false};
+  for (size_t i = 0; i < g->inputs.size(); ++i)
+    if (is_float(g->inputs[i].value->type.dtype) && (request.inputs.empty() || (seed + i) % 4 != 0)) request.inputs.push_back(i);
+  std::unique_ptr<Graph> joint;
+  try {
+    joint = graph::run_passes(differentiate(*g, request), graph::pipeline(graph::kLoops));
+  } catch (const UserError&) {
+    return "";  // no gradient
+  }
+  const auto inputs = graph::random_inputs(*joint, seed);
+  const std::vector<Tensor> operands(inputs.begin(), inputs.begin() + static_cast<std::ptrdiff_t>(g->inputs.size()));
+  std::vector<Tensor> cotangents(joint->outputs.size());
+  for (size_t i = operands.size(); i < inputs.size(); ++i)
+    cotangents.at(std::stoul(joint->inputs[i].name.substr(kCotangent.size()))) = inputs[i];
+  const auto expected = graph::interpret(*joint, inputs);
+  for (const double budget : kBudgetsAndOff)
+    for (const bool dear : {false, true}) {
+      const Divided d = divide(*joint, request.inputs.size(), policy_of(budget, dear));
+      graph::verify(*d.forward, "divide");
+      if (d.backward) graph::verify(*d.backward, "divide");
+      const auto found = run_divided(d, operands, cotangents);
+      if (found.size() != expected.size()) return fmt::format("seed {}: {} results of {}", seed, found.size(), expected.size());
+      for (size_t i = 0; i < expected.size(); ++i)
+        if (!same_or_zero(found[i], expected[i])) return fmt::format("seed {}, budget {}: result {} differs", seed, budget, i);
+    }
+  return "";
+}
+
+std::string wrong_divided_effects() {
+  // The first input gets no gradient that is other than 0; the second one's new contents are read by the gradient of the third.
+  const auto g = graph::parse(R"(graph "g"(%w: f32[2, 3], %x: f32[2, 3], %y: f32[2, 3]) {
+  %drawn: f32[2, 3] = rand_like(%x)
+  %mask: bool[2, 3] = gt.Scalar(%drawn, other=0.5)
+  %zero: f32[2, 3] = detach(%w)
+  %kept: f32[2, 3] = where.ScalarOther(%mask, %y, other=0)
+  %next: f32[2, 3] = add.Tensor(%x, %zero)
+  %e: f32[2, 3] = exp(%next)
+  %r: f32[2, 3] = mul.Tensor(%kept, %e)
+  %q: f32[2, 3] = mul.Tensor(%drawn, %y)
+  return %r, %q, %e
+}
+)");
+  Request request{.inputs = {0, 1, 2}, .takes_cotangents = true, .seeds = false};
+  auto joint = differentiate(*g, request);
+  joint->outputs[2].mutates = 1;
+  joint = graph::run_passes(std::move(joint), graph::pipeline(graph::kLoops));
+  const Tensor w = Tensor::of({1, 1, 1, 1, 1, 1}, {2, 3}), x = Tensor::of({.1, .2, .3, .4, .5, .6}, {2, 3}),
+               y = Tensor::of({6, 5, 4, 3, 2, 1}, {2, 3});
+  const std::vector<Tensor> cotangents{Tensor::of({1, 2, 3, 4, 5, 6}, {2, 3}), Tensor::of({.5, .25, 2, 4, 1, 3}, {2, 3}),
+                                       Tensor::of({0, 0, 1, 0, 0, 0}, {2, 3})};
+  for (const double budget : kBudgetsAndOff)
+    for (const bool dear : {false, true}) {
+      const Divided d = divide(*joint, 3, policy_of(budget, dear));
+      if (d.gradients[0]) return "the gradient of a detached input is computed";
+      for (auto& in : d.inputs)
+        if (in.kind == Divided::Kind::Result && in.index == 2) return "new contents of an input are taken from its memory";
+      if (budget == 0)  // f32 by default is less than what is kept without a question
+        if (std::none_of(d.forward->outputs.begin() + 3, d.forward->outputs.end(), [](auto& o) { return !o.value->producer; }))
+          return "the state of the random numbers is not saved by the smallest budget:\n" + graph::to_string(*d.forward);
+      Divided plain = divide(*joint, 3, policy_of(budget, dear));
+      for (auto& o : plain.forward->outputs) o.mutates = -1;  // so that the interpreter returns it
+      const auto found = run_divided(plain, {w, x, y}, cotangents);
+      const auto drawn = found[1].to_vector();
+      for (size_t i = 0; i < 6; ++i) {
+        const double r = drawn[i] / y.to_vector()[i], e = std::exp(x.to_vector()[i] + 1), kept = r > 0.5 ? 1 : 0;
+        const double by_y = kept * e * cotangents[0].to_vector()[i] + r * cotangents[1].to_vector()[i];
+        const double by_x = (kept * y.to_vector()[i] * cotangents[0].to_vector()[i] + cotangents[2].to_vector()[i]) * e;
+        if (std::abs(found[5].to_vector()[i] - by_y) > 1e-3)
+          return fmt::format("budget {}: by y {}, expected {}", budget, found[5].to_vector()[i], by_y);
+        if (std::abs(found[4].to_vector()[i] - by_x) > 1e-3)
+          return fmt::format("budget {}: by x {}, expected {}", budget, found[4].to_vector()[i], by_x);
+      }
+    }
+  return "";
 }
 
 }  // namespace toroid::autograd

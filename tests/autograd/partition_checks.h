@@ -17,5 +17,9 @@ std::string wrong_partition(uint64_t seed);
 std::string wrong_recomputation(uint64_t seed);
 // Values of checkpoints.
 std::string wrong_checkpoint();
+// A random graph with gradients as two programs, by several budgets: the same bits, whatever the order of its inputs and outputs.
+std::string wrong_division(uint64_t seed);
+// Two programs that draw random numbers, of a function that writes to an input, and of gradients that are 0.
+std::string wrong_divided_effects();
 
 }  // namespace toroid::autograd

@@ -32,6 +32,12 @@ TEST_F(PartitionTest, ComputesTheSameBits) {
   for (uint64_t seed = 1; seed <= test::from_environment("TOROID_FUZZ_COUNT", 100); ++seed) ASSERT_EQ(wrong_recomputation(seed), "");
 }
 
+TEST_F(PartitionTest, TwoProgramsComputeTheSameBits) {
+  for (uint64_t seed = 1; seed <= test::from_environment("TOROID_FUZZ_COUNT", 100); ++seed) ASSERT_EQ(wrong_division(seed), "");
+}
+
+TEST_F(PartitionTest, TwoProgramsWithEffects) { EXPECT_EQ(wrong_divided_effects(), ""); }
+
 TEST_F(PartitionTest, ValuesWithinCheckpointsAreComputedAgain) { EXPECT_EQ(wrong_checkpoint(), ""); }
 
 TEST_F(PartitionTest, SaysWhyValuesAreKept) {

@@ -11,7 +11,9 @@
 #include "base/options.h"
 #include "front/harness.h"
 #include "jit/jit.h"
+#include "toroid/autograd.h"
 #include "toroid/model.h"
+#include "toroid/ops.h"
 
 namespace toroid {
 namespace {
@@ -209,6 +211,28 @@ TEST_F(Concurrency, ModelsWithBuffersTakeTurns) {
     }
   });
   tickets.expect_all(1 + kThreads * 5);
+}
+
+// Each thread has calls of its own alive, and goes back while others compile or run the same passes.
+TEST_F(Concurrency, GradientsOfTheSameFunction) {
+  for (Mode mode : {Mode::Default, Mode::ReduceOverhead}) {
+    auto f = compile([](const Tensor& x, const Tensor& y) { return exp(x * 0) * x * y; }, {.mode = mode, .dynamic = true});
+    at_once([&](int t) {
+      for (int64_t i = 0; i < 6; ++i) {
+        const int64_t n = t % 2 ? 3000 + i % 2 : 10 + i % 3;
+        const Tensor x = from_one(n).requires_grad_(), y = t % 3 ? from_one(n) : from_one(n).requires_grad_();
+        const Tensor first = sum(f(x, y)), second = sum(f(x, y) * 2);
+        (i % 2 ? first : second).backward();
+        (i % 2 ? second : first).backward({}, true);
+        ASSERT_EQ(x.grad().to_vector(), line(n, 3, 0));
+        if (t % 3 == 0) {
+          ASSERT_EQ(y.grad().to_vector(), line(n, 3, 0));
+        }
+        if (t == 2) to_string(f.report());
+      }
+    });
+    EXPECT_EQ(f.report().eager_calls, 0);
+  }
 }
 
 TEST_F(Concurrency, EqualTextsAreCompiledOnceIntoTheCache) {

@@ -60,12 +60,15 @@ class Planted : public ::testing::Test {
         break;
       }
     if (goes_on() && catches([] { return wrong_checkpoint(); })) by.push_back("checkpoints");
+    if (goes_on() && catches([] { return wrong_divided_effects(); })) by.push_back("effects of two programs");
     struct {
       const char* name;
       std::string (*check)(uint64_t);
       uint64_t count;
-    } const by_seed[] = {
-        {"cut", wrong_cut, 50 * graphs_}, {"partition", wrong_partition, graphs_}, {"recomputation", wrong_recomputation, graphs_}};
+    } const by_seed[] = {{"cut", wrong_cut, 50 * graphs_},
+                         {"partition", wrong_partition, graphs_},
+                         {"recomputation", wrong_recomputation, graphs_},
+                         {"division", wrong_division, graphs_}};
     for (auto& [name, check, count] : by_seed)
       for (uint64_t seed = 1; seed <= count && goes_on(); ++seed)
         if (catches([&] { return check(seed); })) {

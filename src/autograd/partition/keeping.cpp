@@ -107,7 +107,8 @@ std::string_view reason_of(Keep k) {
                                            "a product of the backward pass reads it",
                                            "random numbers are dear here",
                                            "a gradient that is computed with the forward pass",
-                                           "a checkpoint gives it"};
+                                           "a checkpoint gives it",
+                                           "nothing is to be computed again"};
   return kReasons[static_cast<size_t>(k)];
 }
 
@@ -163,6 +164,7 @@ std::unordered_map<const Node*, Keep> what_to_keep(const graph::Graph& g, const 
     if (!is_pure(n) || ops::is_custom(*n.op) || determines_sizes(g, n)) return Keep::Effect;
     if (with_forward.count(&n)) return Keep::Forward;
     if (is_view(n) || !needed.count(&n)) return Keep::No;  // what the backward pass alone needs is computed once anyway
+    if (!policy.recomputes) return Keep::All;
     if (n.checkpoint != 0) return leaves(n) ? Keep::Boundary : Keep::No;
     if (is_product(n)) return Keep::Product;
     if (n.op->reduce) return Keep::Reduction;

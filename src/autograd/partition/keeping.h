@@ -21,6 +21,7 @@ enum class Keep : uint8_t {
   Random,     // where arithmetic is dear
   Forward,    // a gradient that is computed with the forward pass (prims.with_forward)
   Boundary,   // a checkpoint's results: what is computed again ends here
+  All,        // nothing is to be computed again
 };
 std::string_view reason_of(Keep k);
 

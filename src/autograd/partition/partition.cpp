@@ -29,8 +29,8 @@ bool is_seed(const Node& n) { return n.op->name == "prims.gradient_seed"; }
 
 // Calls f on the values that a node reads. Of its first operand a seed takes the sizes alone.
 template <class F>
-void for_each_read(const Node& n, F&& f) {
-  bool skip = is_seed(n);
+void for_each_read(const Node& n, bool from_seeds, F&& f) {
+  bool skip = from_seeds && is_seed(n);
   graph::for_each_operand(n, [&](const Value* v) {
     if (!skip) f(v);
     skip = false;
@@ -39,25 +39,38 @@ void for_each_read(const Node& n, F&& f) {
 
 class Partitioner {
  public:
-  Partitioner(const Graph& g, const PartitionPolicy& policy) : g_(g), sizes_(g), behind_(what_follows_from_seeds(g)) {
+  Partitioner(const Graph& g, const PartitionPolicy& policy, std::span<const Value* const> cotangents)
+      : g_(g), sizes_(g), behind_(what_follows_from_seeds(g, cotangents)), is_split_(!cotangents.empty()) {
     for (auto& n : g.nodes)
       if (!behind_.count(n.get())) candidates_.push_back(n.get());
-    for (auto& o : g.outputs)
-      if (o.value) outputs_.insert(o.value);
+    for (auto& o : g.outputs) {
+      if (!o.value) continue;
+      outputs_.insert(o.value);
+      if (!is_split_ || o.mutates < 0 || planted(GradientBug::ContentsShared)) there_.insert(o.value);
+    }
     find_needed();
     keep_ = what_to_keep(g, candidates_, needed_, policy, sizes_);
     in_memory_ = in_memory_anyway(candidates_, needed_);
   }
 
-  bool is_divided() const { return !behind_.empty() && !needed_.empty(); }
+  bool is_divided() const { return is_split_ || (!behind_.empty() && !needed_.empty()); }
 
-  Partition divided(double again) {
+  Partition by_policy(const PartitionPolicy& policy) {
     const Nodes order = dear_nodes();
-    const auto count = static_cast<std::ptrdiff_t>(std::ceil(std::clamp(again, 0.0, 1.0) * static_cast<double>(order.size())));
-    const Cut best = cut({order.begin(), order.begin() + count});
+    const auto cut_again = [&](size_t count) { return cut({order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count)}); };
     Partition out;
-    out.saved_by_default = count == 0 ? best.bytes : cut({}).bytes;
+    out.saved_by_default = cut({}).bytes;
     out.saved_at_least = cut(order).bytes;
+    if (policy.most_bytes) check_possible(*policy.most_bytes, out.saved_at_least);
+    const double share = static_cast<double>(out.saved_at_least) +
+                         std::clamp(policy.saved_share, 0.0, 1.0) * static_cast<double>(out.saved_by_default - out.saved_at_least);
+    const double most = policy.most_bytes ? static_cast<double>(*policy.most_bytes) : share;
+    // In steps of a sixty-fourth of them: of two shares or caps the larger one saves no less.
+    constexpr size_t kSteps = 64;
+    auto step = static_cast<size_t>(std::ceil(std::clamp(policy.again, 0.0, 1.0) * kSteps));
+    const auto at_step = [&] { return cut_again((order.size() * step + kSteps - 1) / kSteps); };
+    Cut best = at_step();
+    while (static_cast<double>(best.bytes) > most && step < kSteps) ++step, best = at_step();
     divide(best, out);
     return out;
   }
@@ -83,10 +96,18 @@ class Partitioner {
     for (size_t i = candidates_.size(); i-- > 0;) {
       const Node& n = *candidates_[i];
       const bool is_live = std::any_of(n.results.begin(), n.results.end(), [&](auto* r) { return live.count(r) > 0; });
-      if (!is_live && !(effects_of(n).any() && n.results.empty())) continue;
+      if (!is_live && !effects_of(n).any()) continue;
       needed_.insert(&n);
       graph::for_each_operand(n, [&](const Value* v) { live.insert(v); });
     }
+  }
+
+  void check_possible(int64_t most, int64_t least) const {
+    TOROID_USER_CHECK(
+        least <= most,
+        "activation_memory_budget: {} saves {} bytes for its backward pass, also where all that can be is computed again; the "
+        "cap is {}, {} too few",
+        g_.name, least, most, least - most);
   }
 
   // The nodes that are kept by default, in the order in which they are computed again.
@@ -117,7 +138,7 @@ class Partitioner {
     return out;
   }
 
-  bool is_there_anyway(const Value* v) const { return !v->producer || outputs_.count(v) > 0; }
+  bool is_there_anyway(const Value* v) const { return !v->producer || there_.count(v) > 0; }
 
   int64_t cost_of_saving(const Value* v, bool kept) const {
     if (is_there_anyway(v)) return 0;
@@ -151,7 +172,7 @@ class Partitioner {
     }
     for (auto& n : g_.nodes)
       if (behind_.count(n.get()))
-        for_each_read(*n, [&](const Value* v) {
+        for_each_read(*n, !is_split_, [&](const Value* v) {
           if (const auto it = behind.find(v); it != behind.end()) network.add_edge(it->second, sink, Network::kInfinite);
         });
     TOROID_CHECK(network.cut(source, sink) < Network::kInfinite, "a gradient needs what can neither be saved nor computed again");
@@ -173,7 +194,7 @@ class Partitioner {
       if (out.insert(n).second) stack.push_back(n);
     };
     for (auto& n : g_.nodes)
-      if (behind_.count(n.get())) for_each_read(*n, visit);
+      if (behind_.count(n.get())) for_each_read(*n, !is_split_, visit);
     while (!stack.empty()) {
       const Node* n = stack.back();
       stack.pop_back();
@@ -241,20 +262,32 @@ class Partitioner {
 
   const Graph& g_;
   const UsualSizes sizes_;
-  const NodeSet behind_;  // the seeds
-  Nodes candidates_;      // all others
-  NodeSet needed_;        // of these, what the forward pass is for
-  ValueSet outputs_, in_memory_;
+  const NodeSet behind_;                  // the seeds
+  const bool is_split_;                   // whether the passes are programs of their own
+  Nodes candidates_;                      // all others
+  NodeSet needed_;                        // of these, what the forward pass is for
+  ValueSet outputs_, there_, in_memory_;  // there_: in memory that nobody writes without a word
   std::unordered_map<const Node*, Keep> keep_;
 };
 
 }  // namespace
 
-NodeSet what_follows_from_seeds(const Graph& g) {
-  ValueSet follows;
+PartitionPolicy policy_of(const std::string& budget, bool arithmetic_is_dear) {
+  PartitionPolicy out{.arithmetic_is_dear = arithmetic_is_dear};
+  if (budget == "off")
+    out.recomputes = false;
+  else if (budget.ends_with('B'))
+    out.most_bytes = std::stoll(budget);
+  else
+    out.saved_share = std::stod(budget);
+  return out;
+}
+
+NodeSet what_follows_from_seeds(const Graph& g, std::span<const Value* const> cotangents) {
+  ValueSet follows(cotangents.begin(), cotangents.end());
   NodeSet out;
   for (auto& n : g.nodes) {
-    bool found = is_seed(*n);
+    bool found = cotangents.empty() && is_seed(*n);
     graph::for_each_operand(*n, [&](const Value* v) { found = found || follows.count(v) > 0; });
     if (!found) continue;
     out.insert(n.get());
@@ -269,9 +302,9 @@ int64_t UsualSizes::numel(const Value& v) const { return value_of(v.type.numel()
 
 int64_t UsualSizes::bytes(const Value& v) const { return numel(v) * static_cast<int64_t>(size_of(v.type.dtype)); }
 
-Partition partition(const Graph& g, const PartitionPolicy& policy) {
-  Partitioner p(g, policy);
-  return p.is_divided() ? p.divided(policy.again) : p.undivided();
+Partition partition(const Graph& g, const PartitionPolicy& policy, std::span<const Value* const> cotangents) {
+  Partitioner p(g, policy, cotangents);
+  return p.is_divided() ? p.by_policy(policy) : p.undivided();
 }
 
 std::string to_string(const Partition& p) {

@@ -101,13 +101,12 @@ class Walk {
     }
     bool nan = false;
     for (auto& c : cotangents) nan = nan || (detects_anomaly && has_nan(c));
-    auto gradients = node.gradients(std::move(cotangents));
+    auto gradients = node.gradients(std::move(cotangents), retain_);
     TOROID_CHECK(gradients.size() == node.next().size(), "{} gives {} gradients for {} operands", node.who(), gradients.size(),
                  node.next().size());
     for (size_t i = 0; detects_anomaly && !nan && i < gradients.size(); ++i)
       TOROID_USER_CHECK(!has_nan(gradients[i]), "backward() through {} gives NaN: gradient {} of {} has one, though none came in",
                         node.who(), i, gradients.size());
-    if (!retain_) node.free();
     for (size_t i = 0; i < gradients.size(); ++i) add(node.next()[i], std::move(gradients[i]));
   }
 

@@ -91,7 +91,7 @@ FunctionNode::Function recomputation_of(std::shared_ptr<graph::Graph> g, const R
   std::erase_if(g->outputs, [](auto& o) { return o.mutates >= 0; });  // what it writes is written once
   std::vector<bool> counts;
   for (auto& r : results) counts.push_back(has_gradient(r.dtype()));
-  return [=, gradient_devices = std::move(gradient_devices)](std::span<const Tensor> kept, std::vector<Tensor> cotangents) {
+  return [=, gradient_devices = std::move(gradient_devices)](const std::vector<Tensor>& kept, std::vector<Tensor> cotangents) {
     auto joint = differentiate(*g, request);
     joint->outputs.erase(joint->outputs.begin(), joint->outputs.end() - static_cast<std::ptrdiff_t>(request.inputs.size()));
     std::vector<Tensor> inputs(kept.begin(), kept.end());
@@ -124,7 +124,7 @@ std::vector<Tensor> on_tape(const std::function<std::vector<Tensor>()>& fn, Disp
   }
   if (edges.empty()) return results;
   const auto gradients = recomputation_of(std::move(traced.graph), request, results, traced.device, std::move(devices));
-  const auto reverse = [gradients, drawn](std::span<const Tensor> of, std::vector<Tensor> cotangents) {
+  const auto reverse = [gradients, drawn](const std::vector<Tensor>& of, std::vector<Tensor> cotangents) {
     const DrawnBefore stream(drawn);
     return gradients(of, std::move(cotangents));
   };

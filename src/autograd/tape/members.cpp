@@ -28,9 +28,10 @@ class Members : public TapedMembers {
     const Tensor moved_there = moved(t, device, where);
     GradEdge edge = has_gradient(t.dtype()) ? edge_of(t) : GradEdge{};
     if (!edge) return moved_there;
-    auto node = std::make_shared<FunctionNode>(
-        "to", ops::place_text(where), std::vector{std::move(edge)},
-        [back = t.device()](std::span<const Tensor>, std::vector<Tensor> cotangents) { return std::vector{moved(cotangents[0], back)}; });
+    auto node = std::make_shared<FunctionNode>("to", ops::place_text(where), std::vector{std::move(edge)},
+                                               [back = t.device()](const std::vector<Tensor>&, std::vector<Tensor> cotangents) {
+                                                 return std::vector{moved(cotangents[0], back)};
+                                               });
     node->results.push_back({t.dtype(), t.sizes(), {}, {}});
     node->device = device;
     set_history(moved_there, {std::move(node), 0, nullptr});

@@ -79,7 +79,7 @@ void Node::free() {
   kept_.clear();
 }
 
-std::vector<Tensor> Node::gradients(std::vector<Tensor> cotangents) {
+std::vector<Tensor> Node::gradients(std::vector<Tensor> cotangents, bool retain) {
   TOROID_USER_CHECK(
       !freed_,
       "backward() through {} a second time: what it had kept for its gradients was freed by the first one. Pass retain_graph = "
@@ -94,8 +94,9 @@ std::vector<Tensor> Node::gradients(std::vector<Tensor> cotangents) {
         who(), k.role());
     tensors.push_back(k.tensor());
   }
+  if (!retain) free();
   const ops::PlaceScope place(place_);
-  return reverse(tensors, std::move(cotangents));
+  return reverse(std::move(tensors), std::move(cotangents));
 }
 
 Tensor Node::cotangent_or_zeros(const std::vector<Tensor>& cotangents, size_t result) const {
@@ -104,7 +105,7 @@ Tensor Node::cotangent_or_zeros(const std::vector<Tensor>& cotangents, size_t re
   return ops::call1("zeros", {std::vector<Expr>(sizes.begin(), sizes.end()), results[result].dtype});
 }
 
-std::vector<Tensor> OperationNode::reverse(std::span<const Tensor> kept, std::vector<Tensor> cotangents) {
+std::vector<Tensor> OperationNode::reverse(std::vector<Tensor> kept, std::vector<Tensor> cotangents) {
   TOROID_USER_CHECK(reverse_, "{}", error_);
   std::vector<Tensor> inputs;
   size_t next = 0;
@@ -114,15 +115,15 @@ std::vector<Tensor> OperationNode::reverse(std::span<const Tensor> kept, std::ve
     else if (source.kind == Reverse::Kind::Cotangent)
       inputs.push_back(cotangent_or_zeros(cotangents, source.index));
     else
-      inputs.push_back(kept[next++]);
+      inputs.push_back(std::move(kept[next++]));
   }
   cotangents.clear();
   return run(*reverse_, std::move(inputs));
 }
 
-std::vector<Tensor> FunctionNode::reverse(std::span<const Tensor> kept, std::vector<Tensor> cotangents) {
+std::vector<Tensor> FunctionNode::reverse(std::vector<Tensor> kept, std::vector<Tensor> cotangents) {
   for (size_t r = 0; r < cotangents.size(); ++r) cotangents[r] = cotangent_or_zeros(cotangents, r);
-  return function_(kept, std::move(cotangents));
+  return function_(std::move(kept), std::move(cotangents));
 }
 
 }  // namespace toroid::autograd

@@ -46,8 +46,8 @@ class Node {
   void free();
 
   // The gradients, in the order of `next`; undefined: 0. cotangents: by result; undefined: 0. UserError where what is kept was written or
-  // freed.
-  std::vector<Tensor> gradients(std::vector<Tensor> cotangents);
+  // freed. retain: whether what is kept stays for another time; else it is given up.
+  std::vector<Tensor> gradients(std::vector<Tensor> cotangents, bool retain);
 
   // "mul.Tensor (called at model.cpp:12)"
   std::string who() const;
@@ -65,7 +65,7 @@ class Node {
 
  protected:
   // kept: as they were kept.
-  virtual std::vector<Tensor> reverse(std::span<const Tensor> kept, std::vector<Tensor> cotangents) = 0;
+  virtual std::vector<Tensor> reverse(std::vector<Tensor> kept, std::vector<Tensor> cotangents) = 0;
   // 0 in place of what is undefined.
   Tensor cotangent_or_zeros(const std::vector<Tensor>& cotangents, size_t result) const;
 
@@ -85,7 +85,7 @@ class OperationNode : public Node {
       : Node(std::move(name), std::move(place), std::move(next)), reverse_(std::move(reverse)), error_(std::move(error)) {}
 
  protected:
-  std::vector<Tensor> reverse(std::span<const Tensor> kept, std::vector<Tensor> cotangents) override;
+  std::vector<Tensor> reverse(std::vector<Tensor> kept, std::vector<Tensor> cotangents) override;
 
  private:
   const std::shared_ptr<const Reverse> reverse_;
@@ -95,13 +95,13 @@ class OperationNode : public Node {
 // Of anything else: its gradients are what a function makes of what is kept and the cotangents.
 class FunctionNode : public Node {
  public:
-  using Function = std::function<std::vector<Tensor>(std::span<const Tensor> kept, std::vector<Tensor> cotangents)>;
+  using Function = std::function<std::vector<Tensor>(std::vector<Tensor> kept, std::vector<Tensor> cotangents)>;
   FunctionNode(std::string name, std::string place, std::vector<GradEdge> next, Function function)
       : Node(std::move(name), std::move(place), std::move(next)), function_(std::move(function)) {}
 
  protected:
   // All cotangents are defined.
-  std::vector<Tensor> reverse(std::span<const Tensor> kept, std::vector<Tensor> cotangents) override;
+  std::vector<Tensor> reverse(std::vector<Tensor> kept, std::vector<Tensor> cotangents) override;
 
  private:
   const Function function_;

@@ -41,7 +41,7 @@ std::shared_ptr<Node> custom_node(const ops::Op& op, const CallArgs& args, Wante
                                   const std::source_location& where) {
   CallArgs numbers;  // tensors are kept by the node
   for (auto& a : args) numbers.push_back(map_arg<Tensor>(a, [](const Tensor&) { return Tensor(); }));
-  const auto reverse = [&op, numbers, by_operand = wanted.by_operand](std::span<const Tensor> kept, std::vector<Tensor> cotangents) {
+  const auto reverse = [&op, numbers, by_operand = wanted.by_operand](const std::vector<Tensor>& kept, std::vector<Tensor> cotangents) {
     size_t next = 0;
     CallArgs full;
     for (auto& a : numbers) full.push_back(map_arg<Tensor>(a, [&](const Tensor&) { return kept[next++]; }));

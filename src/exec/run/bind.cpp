@@ -4,6 +4,7 @@
 #include "base/thread_pool.h"
 #include "exec/run/arena.h"
 #include "exec/run/bound.h"
+#include "exec/run/donated.h"
 #include "exec/run/requirements.h"
 #include "exec/steps.h"
 
@@ -16,7 +17,8 @@ constexpr int64_t kSmallBytes = 20'000, kSmallFlops = 200'000;
 // Collects which steps use which memory of the arena, while steps are bound in order.
 class Binder {
  public:
-  Binder(const Plan& plan, const Loaded& loaded, Bound& out) : plan_(plan), loaded_(loaded), out_(out), ranges_(plan.buffers.size()) {}
+  Binder(const Plan& plan, const Loaded& loaded, bool donated, Bound& out)
+      : plan_(plan), loaded_(loaded), donated_(donated), out_(out), ranges_(plan.buffers.size()), used_(plan.buffers.size(), {0, -1, -1}) {}
 
   void bind(const StepPlan& step) {
     BoundStep s;
@@ -38,6 +40,8 @@ class Binder {
 
   void touch(int buffer) {
     auto i = static_cast<size_t>(buffer);
+    if (used_[i].first < 0) used_[i].first = now_;
+    used_[i].last = now_;
     if (plan_.buffers[i].role != BufferRole::Temporary) return;
     LiveRange& r = ranges_[i];
     if (r.bytes == 0) r = {std::max<int64_t>(out_.bytes[i], 1), now_, now_};
@@ -45,6 +49,7 @@ class Binder {
   }
 
   void finish() {
+    if (donated_) use_donated();
     const Arena arena = place(ranges_);
     out_.offsets.assign(arena.offsets.begin(), arena.offsets.begin() + static_cast<long>(plan_.buffers.size()));
     for (auto& s : out_.steps)
@@ -60,6 +65,33 @@ class Binder {
     s.counters = counters.at, out_.zeros = counters.end;
   }
 
+  // Temporaries and results that find a place in memory which the call gives up want none in the arena.
+  void use_donated() {
+    std::vector<LiveRange> regions;
+    std::vector<int> inputs, buffers;
+    for (auto& in : plan_.inputs) {
+      const auto i = static_cast<size_t>(in.buffer);
+      if (!in.donated || in.mutated || plan_.buffers[i].role != BufferRole::Input) continue;
+      regions.push_back({out_.bytes[i], used_[i].first, used_[i].last});
+      inputs.push_back(in.buffer);
+    }
+    std::vector<Wish> wishes;
+    for (size_t i = 0; i < plan_.buffers.size(); ++i) {
+      const BufferRole role = plan_.buffers[i].role;
+      if (used_[i].first < 0 || (role != BufferRole::Temporary && role != BufferRole::Output)) continue;
+      const bool is_result = role == BufferRole::Output;
+      wishes.push_back({{out_.bytes[i], used_[i].first, is_result ? now_ : used_[i].last}, is_result});
+      buffers.push_back(static_cast<int>(i));
+    }
+    const auto places = place_in(regions, wishes);
+    for (size_t w = 0; w < places.size(); ++w) {
+      if (places[w].region < 0) continue;
+      const auto i = static_cast<size_t>(buffers[w]);
+      out_.donated.push_back({buffers[w], inputs[static_cast<size_t>(places[w].region)], places[w].offset});
+      ranges_[i] = {};
+    }
+  }
+
   const Loaded::Step& part() const { return loaded_.steps[static_cast<size_t>(now_)]; }
 
   // The number of a range that is alive during this step only; -1 for none.
@@ -71,9 +103,11 @@ class Binder {
 
   const Plan& plan_;
   const Loaded& loaded_;
+  const bool donated_;
   Bound& out_;
-  std::vector<LiveRange> ranges_;
-  int now_ = 0;  // the step
+  std::vector<LiveRange> ranges_;  // of what the arena has
+  std::vector<LiveRange> used_;    // of all buffers: the steps alone
+  int now_ = 0;                    // the step
 };
 
 }  // namespace
@@ -114,12 +148,13 @@ int64_t bytes_of(const BufferPlan& buffer, const Symbols& symbols) {
   return evaluate(buffer.numel, symbols) * static_cast<int64_t>(size_of(buffer.dtype));
 }
 
-std::shared_ptr<const Bound> bind(const Plan& plan, const Loaded& loaded, const Symbols& symbols) {
+std::shared_ptr<const Bound> bind(const Plan& plan, const Loaded& loaded, const Symbols& symbols, bool donated) {
   auto b = std::make_shared<Bound>();
   b->symbols = symbols;
   check_guards(plan, symbols);
   for (auto& buffer : plan.buffers) b->bytes.push_back(bytes_of(buffer, symbols));
-  Binder binder(plan, loaded, *b);
+  b->takes_donated = donated;
+  Binder binder(plan, loaded, donated, *b);
   for (auto& step : plan.steps) binder.bind(step);
   for (auto& o : plan.outputs) {
     if (o.buffer >= 0) binder.touch(o.buffer);

@@ -28,11 +28,17 @@ struct Bound : std::enable_shared_from_this<Bound> {
   int64_t arena = 0, zeros = 0;  // bytes
   std::vector<BoundStep> steps;
   std::vector<std::vector<int64_t>> output_sizes, input_strides;
+  bool takes_donated = false;  // it is for calls that give up their donated inputs
+  struct Donated {
+    int buffer, input;  // a temporary or a result in the memory of an input
+    int64_t offset;     // bytes
+  };
+  std::vector<Donated> donated;
   mutable std::atomic<int64_t> warmups{0};  // runs at these sizes that were made to warm up
 };
 
-// UserError when the sizes are outside of what the plan was compiled for.
-std::shared_ptr<const Bound> bind(const Plan& plan, const Loaded& loaded, const Symbols& symbols);
+// donated: for calls that give up the memory of all donated inputs. UserError when the sizes are outside of what the plan was compiled for.
+std::shared_ptr<const Bound> bind(const Plan& plan, const Loaded& loaded, const Symbols& symbols, bool donated = false);
 
 // What of a launch follows from the sizes, but for its place in memory.
 BoundStep bind_launch(const Plan& plan, const Launch& l, const KernelCode& kernel, const Symbols& symbols);

@@ -25,6 +25,7 @@ Executable::Executable(Plan plan, Loaded loaded, bool is_block) : plan_(std::mov
   for (size_t i = 0; i < plan_.inputs.size(); ++i) {
     const InputPlan& in = plan_.inputs[i];
     if (in.user >= 0) user_inputs_.push_back(i);
+    if (in.donated) donated_inputs_.push_back(i);
     users_ = std::max(users_, static_cast<size_t>(in.user + 1));
     writes_users_ = writes_users_ || (in.mutated && in.user >= 0);
     stateful_ = stateful_ || (in.mutated && in.user < 0);
@@ -40,11 +41,11 @@ const Tensor& Executable::input_tensor(size_t i, std::span<const Tensor> argumen
   return in.user >= 0 ? arguments[static_cast<size_t>(in.user)] : loaded_.inputs[i];
 }
 
-std::shared_ptr<const Bound> Executable::bind(const Symbols& symbols) {
+std::shared_ptr<const Bound> Executable::bind(const Symbols& symbols, bool donated) {
   std::lock_guard lock(mutex_);
   for (auto& b : bound_)
-    if (b->symbols == symbols) return b;
-  auto b = exec::bind(plan_, loaded_, symbols);
+    if (b->symbols == symbols && b->takes_donated == donated) return b;
+  auto b = exec::bind(plan_, loaded_, symbols, donated);
   constexpr size_t kKept = 64;
   if (bound_.size() >= kKept) {
     if (recorder_) recorder_->drop(*bound_.front());
@@ -155,6 +156,13 @@ void Executable::replay(Recorder::Way& way, Run& run) {
   if (way.record) recorder_->keep(way);
 }
 
+// Whether the call gives up the memory of all donated inputs. Recordings have places of their own.
+bool Executable::gives_up(std::span<const Tensor> arguments) const {
+  if (donated_inputs_.empty() || recorder_ || manual_capture(plan_.device)) return false;
+  return std::all_of(donated_inputs_.begin(), donated_inputs_.end(),
+                     [&](size_t i) { return input_tensor(i, arguments).impl()->storage->donated; });
+}
+
 std::vector<Tensor> Executable::run(std::span<const Tensor> arguments, Symbols symbols) { return run(arguments, std::move(symbols), {}); }
 
 std::vector<Tensor> Executable::run(std::span<const Tensor> arguments, Symbols symbols, std::span<const Tensor> into) {
@@ -169,7 +177,7 @@ std::vector<Tensor> Executable::run(std::span<const Tensor> arguments, Symbols s
   std::optional<ThreadPool::Use> threads;  // from launch to launch
   if (!plan_.device.is_cuda()) threads.emplace(ThreadPool::global());
   if (!dynamic_) {
-    const auto bound = bind(symbols);
+    const auto bound = bind(symbols, gives_up(arguments));
     return run_bound(*bound, nullptr, arguments, into);
   }
   device::refuse_in_capture(plan_.device, "a program with sizes that only its run determines");

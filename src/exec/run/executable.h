@@ -55,7 +55,8 @@ class Executable {
   };
 
   void check_inputs(std::span<const Tensor> arguments, Symbols& symbols) const;
-  std::shared_ptr<const Bound> bind(const Symbols& symbols);
+  std::shared_ptr<const Bound> bind(const Symbols& symbols, bool donated);
+  bool gives_up(std::span<const Tensor> arguments) const;
   // late: null where all sizes are known.
   std::vector<Tensor> run_bound(const Bound& bound, LateSizes* late, std::span<const Tensor> arguments, std::span<const Tensor> into);
   std::vector<Tensor> run_in(Run& run, Recorder::Way& way, std::span<const Tensor> arguments, std::span<const Tensor> into);
@@ -67,6 +68,7 @@ class Executable {
   void place_buffers(std::span<const Tensor> arguments, std::span<const Tensor> into, const Captured* recorded, Run& run);
   void prepare_workspace(Run& run) const;
   void place_inputs(std::span<const Tensor> arguments, Run& run);
+  void place_in_donated(Run& run);
   void place_results(std::span<const Tensor> into, const Captured* recorded, Run& run);
   Tensor result(size_t output, const Run& run) const;
   std::vector<Tensor> collect(std::span<const Tensor> arguments, const Run& run);
@@ -115,6 +117,7 @@ class Executable {
   std::vector<std::shared_ptr<device::IndexFaultRecord>> idle_faults_;
   std::mutex state_mutex_;
   std::vector<size_t> user_inputs_;  // those of plan_.inputs that each call gives
+  std::vector<size_t> donated_inputs_;
   size_t users_ = 0;
   Fixed fixed_;
   std::vector<std::vector<std::unique_ptr<Executable>>> blocks_;  // of each step

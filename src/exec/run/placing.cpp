@@ -118,6 +118,7 @@ void Executable::fix() {
 void Executable::place_buffers(std::span<const Tensor> arguments, std::span<const Tensor> into, const Captured* recorded, Run& run) {
   prepare_workspace(run);
   place_inputs(arguments, run);
+  place_in_donated(run);
   if (!run.late) place_results(into, recorded, run);
 }
 
@@ -153,6 +154,26 @@ void Executable::place_inputs(std::span<const Tensor> arguments, Run& run) {
       if (recorder_ && placed.impl() != given.impl()) recorder_->count(Count::InputCopies);
     }
     run.memory.hold(static_cast<size_t>(in.buffer), std::move(placed));
+  }
+}
+
+// Of a result the tensor of the input becomes another one on the same memory, which belongs to nobody else.
+void Executable::place_in_donated(Run& run) {
+  Workspace& memory = run.memory;
+  for (auto& d : run.bound.donated) {
+    const auto buffer = static_cast<size_t>(d.buffer), input = static_cast<size_t>(d.input);
+    memory.at[buffer] = static_cast<std::byte*>(memory.at[input]) + d.offset;
+    if (plan_.buffers[buffer].role != BufferRole::Output) continue;
+    const Tensor& given = memory.held[input];
+    auto impl = std::make_shared<TensorImpl>();
+    impl->dtype = plan_.buffers[buffer].dtype;
+    for (size_t i = 0; i < plan_.outputs.size(); ++i)
+      if (plan_.outputs[i].buffer == d.buffer) impl->sizes = run.bound.output_sizes[i];
+    impl->strides = contiguous_strides(impl->sizes);
+    impl->storage = given.impl()->storage;
+    impl->storage->donated = false;
+    TOROID_CHECK(memory.at[buffer] == impl->storage->data, "a result lies within donated memory");
+    memory.hold(buffer, Tensor(std::move(impl)));
   }
 }
 
