@@ -151,7 +151,8 @@
   ROW(ActivationMemoryBudget, Code, String, "activation_memory_budget", "1", \
       "Memory for what the forward pass of a program with gradients keeps for its backward pass: 1, all but what is cheap to compute " \
       "again; below 1, more is computed again: 0, as much as lets a run take least memory; between them, that share of the memory " \
-      "between both; bytes (\"500MB\", \"2GiB\"), a run takes no more than these beside its inputs, or compiling it is an error; " \
+      "between both; bytes (\"500MB\", \"2GiB\"), a run takes no more than these beside its inputs, or compiling it is an error (of a " \
+      "call on the tape, whose passes are two programs, what is saved has such a share of bytes, or at most these); " \
       "off, the operations in the order in which they were called. Below 1 up to 17 programs are planned.", \
       activation_memory_budget) \
   ROW(FailOnRecompileLimit, Function, Bool, "fail_on_recompile_limit", "0", \
