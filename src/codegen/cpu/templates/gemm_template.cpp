@@ -32,7 +32,7 @@ struct Plan {
     panel = t.lanes * t.vecs;
     splits_k = !c.k.is_constant() || c.k.value() > t.block_k;
     if (splits_k && c.b_source == GemmB::Packed) group = t.group;
-    columns_of_a = !produces_a() && c.a_type == DType::F32 && c.a_row_stride == "1" && is_near(c.a_col_stride);
+    columns_of_a = !produces_a() && has_few_panels() && c.a_type == DType::F32 && c.a_row_stride == "1" && is_near(c.a_col_stride);
     copies_a = !produces_a() && !columns_of_a && ((t.copy_a && group == 1) || c.a_type != DType::F32 || c.a_col_stride != "1");
     copies_b = c.b_source == GemmB::Strided || (c.b_source == GemmB::InPlace && !(c.n.is_constant() && c.n.value() % panel == 0));
     if (c.m.is_constant()) {
@@ -49,6 +49,8 @@ struct Plan {
   }
 
   bool produces_a() const { return !c.rows_of_a.empty(); }
+  // Columns of A are far apart, and each panel of B walks over all of them.
+  bool has_few_panels() const { return c.n.is_constant() && c.n.value() <= panel; }
   // Whether places so far apart are on few pages.
   static bool is_near(const std::string& stride) {
     constexpr int kMostFloats = 1024;

@@ -43,8 +43,8 @@ struct GemmConfig {
   GemmTile tile;
 
   // A: element (i, j) of batch b is a[offset(b) + i*row_stride + j*col_stride]. Strides are C expressions over `params`,
-  // offset is one over `batch` too. Read in place when f32 with col_stride "1", or with row_stride "1" and near columns, else copied
-  // (scratch).
+  // offset is one over `batch` too. Read in place when f32 with col_stride "1", or with row_stride "1", near columns and one
+  // panel of B, else copied (scratch).
   int a_buffer = 0;
   DType a_type = DType::F32;
   std::string a_row_stride, a_col_stride = "1", a_batch_offset = "0";
