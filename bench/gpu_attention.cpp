@@ -13,6 +13,7 @@
 #include "codegen/cuda/generate.h"
 #include "device/cuda/arguments.h"
 #include "device/cuda/gpu.h"
+#include "gpu_replays.h"
 #include "jit/nvrtc.h"
 
 using namespace toroid;
@@ -42,7 +43,6 @@ constexpr Shape kShapes[] = {
     {"decode-32k-gqa-8", 1, 32, 8, 1, 32768, 128, false, DType::BF16},
     {"decode-4k-gqa-8-batch-8", 8, 32, 8, 1, 4096, 128, false, DType::BF16},
 };
-constexpr int kRounds = 9;
 
 program::Operand rows(int buffer, const Shape& s, int64_t heads, int64_t length) {
   return {buffer, s.dtype, 0, {heads * length * s.depth, length * s.depth, s.depth, 1}};
@@ -109,16 +109,7 @@ double measure(const Shape& s, const codegen::KernelText& text, device::cuda::Gp
     arguments.set_pointers(pointers);
     gpu.launch(kernel, {text.tasks.constant(), text.block, text.shared_bytes, text.overlaps}, arguments.list());
   };
-  const double guess = gpu.time_ms([&] { launch(0); }) * 1e3;
-  const int64_t count = std::clamp<int64_t>(static_cast<int64_t>(4000 / guess), sets, 256);
-  const auto graph = gpu.record([&] {
-    for (int64_t i = 0; i < count; ++i) launch(i % sets);
-  });
-  gpu.launch(*graph);
-  std::vector<double> us;
-  for (int i = 0; i < kRounds; ++i) us.push_back(gpu.time_ms([&] { gpu.launch(*graph); }) * 1e3 / static_cast<double>(count));
-  std::sort(us.begin(), us.end());
-  return us[us.size() / 2];
+  return replayed_us(gpu, launch, sets, {.rounds = 9, .recording_us = 4000});
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "codegen/cuda/generate.h"
 #include "device/cuda/arguments.h"
 #include "device/cuda/gpu.h"
+#include "gpu_replays.h"
 #include "jit/nvrtc.h"
 
 using namespace toroid;
@@ -30,7 +31,6 @@ constexpr Shape kShapes[] = {{"llama-8b-8k", 1, 32, 8, 8192, 128, true},  {"llam
                              {"gpt2-16x1k", 16, 12, 12, 1024, 64, true},  {"causal-4x2k", 4, 16, 16, 2048, 128, true},
                              {"bert-32x128", 32, 12, 12, 128, 64, false}, {"causal-16k", 1, 32, 32, 16384, 128, true},
                              {"full-4k", 1, 32, 32, 4096, 128, false},    {"full-4k-depth-64", 1, 32, 32, 4096, 64, false}};
-constexpr int kRounds = 7;
 constexpr DType kType = DType::BF16;
 
 program::Program program_of(const Shape& s, bool ordered) {
@@ -96,16 +96,7 @@ double measure(const program::Program& p, const Shape& s, const codegen::KernelT
     gpu.launch(kernel, {text.tasks.constant(), text.block, text.shared_bytes, text.overlaps}, arguments.list());
   };
   launch(0);
-  const double guess = gpu.time_ms([&] { launch(0); }) * 1e3;
-  const int64_t count = std::clamp<int64_t>(static_cast<int64_t>(20000 / guess), 2, 256);
-  const auto graph = gpu.record([&] {
-    for (int64_t i = 0; i < count; ++i) launch(i);
-  });
-  gpu.launch(*graph);
-  std::vector<double> us;
-  for (int i = 0; i < kRounds; ++i) us.push_back(gpu.time_ms([&] { gpu.launch(*graph); }) * 1e3 / static_cast<double>(count));
-  std::sort(us.begin(), us.end());
-  return us[us.size() / 2];
+  return replayed_us(gpu, launch, std::max<int64_t>(sets, 2), {.rounds = 7, .recording_us = 20000});
 }
 
 }  // namespace

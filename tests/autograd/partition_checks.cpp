@@ -187,6 +187,23 @@ std::string wrong_marks(const Graph& g, const Graph& after, const Partition& p) 
   return "";
 }
 
+std::unique_ptr<Graph> differentiable_graph(uint64_t seed) {
+  graph::RandomGraphOptions options;
+  options.nodes = 3 + static_cast<int>(seed % 10);
+  options.dynamic_sizes = seed % 3 == 0;
+  options.in_place = options.data_dependent = options.special_values = options.mixed_dtypes = false;
+  return graph::random_graph(seed, options);
+}
+
+// As a compile sees it; null where there is no gradient.
+std::unique_ptr<Graph> joint_of(const Graph& g, const Request& request) {
+  try {
+    return graph::run_passes(differentiate(g, request), graph::pipeline(graph::kLoops));
+  } catch (const UserError&) {
+    return nullptr;
+  }
+}
+
 }  // namespace
 
 std::string wrong_cut(uint64_t seed) {
@@ -255,20 +272,12 @@ std::string wrong_partition(uint64_t seed) {
 }
 
 std::string wrong_recomputation(uint64_t seed) {
-  graph::RandomGraphOptions options;
-  options.nodes = 3 + static_cast<int>(seed % 10);
-  options.dynamic_sizes = seed % 3 == 0;
-  options.in_place = options.data_dependent = options.special_values = options.mixed_dtypes = false;
-  const auto g = graph::random_graph(seed, options);
+  const auto g = differentiable_graph(seed);
   Request request{.inputs = {}, .takes_cotangents = true};
   for (size_t i = 0; i < g->inputs.size(); ++i)
     if (is_float(g->inputs[i].value->type.dtype)) request.inputs.push_back(i);
-  std::unique_ptr<Graph> joint;
-  try {
-    joint = graph::run_passes(differentiate(*g, request), graph::pipeline(graph::kLoops));
-  } catch (const UserError&) {
-    return "";  // no gradient
-  }
+  const auto joint = joint_of(*g, request);
+  if (!joint) return "";
   const auto inputs = graph::random_inputs(*joint, seed);
   const auto expected = graph::interpret(*joint, inputs);
   for (const double again : kShares)
@@ -356,21 +365,13 @@ constexpr double kBudgetsAndOff[] = {0, 0.5, 1, 2};
 }  // namespace
 
 std::string wrong_division(uint64_t seed) {
-  graph::RandomGraphOptions options;
-  options.nodes = 3 + static_cast<int>(seed % 10);
-  options.dynamic_sizes = seed % 3 == 0;
-  options.in_place = options.data_dependent = options.special_values = options.mixed_dtypes = false;
-  const auto g = graph::random_graph(seed, options);
+  const auto g = differentiable_graph(seed);
   for (auto& in : g->inputs) in.kind = graph::InputKind::User;
   Request request{.inputs = {}, .takes_cotangents = true, .seeds = false};
   for (size_t i = 0; i < g->inputs.size(); ++i)
     if (is_float(g->inputs[i].value->type.dtype) && (request.inputs.empty() || (seed + i) % 4 != 0)) request.inputs.push_back(i);
-  std::unique_ptr<Graph> joint;
-  try {
-    joint = graph::run_passes(differentiate(*g, request), graph::pipeline(graph::kLoops));
-  } catch (const UserError&) {
-    return "";  // no gradient
-  }
+  const auto joint = joint_of(*g, request);
+  if (!joint) return "";
   const auto inputs = graph::random_inputs(*joint, seed);
   const std::vector<Tensor> operands(inputs.begin(), inputs.begin() + static_cast<std::ptrdiff_t>(g->inputs.size()));
   std::vector<Tensor> cotangents(joint->outputs.size());
