@@ -2,12 +2,26 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <memory>
 #include <span>
 
 #include "dist/collective.h"
 
 namespace toroid::distributed {
+
+namespace nccl {
+class Communicator;
+}
+namespace p2p {
+class PeerMemory;
+}
+
+// What carries a group's collectives between GPUs. Made by all ranks together when it is first asked for; null: not yet.
+struct OnGpu {
+  std::shared_ptr<nccl::Communicator> nccl;
+  std::shared_ptr<p2p::PeerMemory> peers;
+};
 
 // One rank's end of a group. Calls of one rank come from one thread at a time.
 class Group {
@@ -30,7 +44,11 @@ class Group {
   // What the last collectives of all ranks were, the latest last, a line each: for reports of what hangs.
   virtual std::string history() const = 0;
 
+  // Of this rank's GPU of that index.
+  OnGpu& on_gpu(int index) { return on_gpu_[index]; }
+
  private:
+  std::map<int, OnGpu> on_gpu_;
   const std::string name_;
   const int rank_;
   const std::vector<int> members_;
