@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include "base/check.h"
+
 namespace toroid {
 
 std::string index_error(const IndexSite& site, int64_t index, int64_t size) {
   const std::string place = site.where.empty() ? "" : fmt::format(" (called at {})", site.where);
   if (site.dim == IndexSite::kDivisor) return fmt::format("{}: division of integers by zero{}", site.operation, place);
+  if (site.dim == IndexSite::kRank) return fmt::format("{}: rank {} has not come within {} ms{}", site.operation, index, size, place);
   const std::string range =
       site.dim < 0 ? fmt::format("a tensor of {} elements", size) : fmt::format("dimension {} of size {}", site.dim, size);
   return fmt::format("{}: index {} is out of range for {}{}{}", site.operation, index, range,
@@ -19,6 +22,12 @@ std::string index_error(const IndexSite& site, const IndexFault& fault) {
 
 namespace {
 constinit thread_local const std::string* place = nullptr;
+}
+
+void fail_at(const IndexSite& site, const IndexFault& fault) {
+  const std::string what = index_error(site, fault);
+  if (site.dim == IndexSite::kRank) fail<EnvironmentError>("{}", what);
+  fail<UserError>("{}", what);
 }
 
 OperationPlace::OperationPlace(const std::string& where) : before_(place) { place = &where; }

@@ -9,10 +9,11 @@ namespace toroid {
 
 // An operand of an operation that holds indices, or that it divides integers by.
 struct IndexSite {
-  static constexpr int64_t kDivisor = -2;
+  static constexpr int64_t kDivisor = -2, kRank = -3;
 
   std::string operation, where;  // "embedding"; source line, or empty
-  int64_t dim = 0;               // of the tensor that is indexed; -1: indices count all its elements; kDivisor: checks are given 1 for 0
+  int64_t dim = 0;               // of the tensor that is indexed; -1: indices count all its elements; kDivisor: checks are given 1 for 0;
+                                 // kRank: it waits for ranks, `index` is one that has not come in `size` milliseconds
   bool wraps = false;            // negative indices count from the end; the record holds what they stand for
   bool operator==(const IndexSite&) const = default;
 };
@@ -29,6 +30,8 @@ inline constexpr int64_t kIndexFaultWords = sizeof(IndexFault) / sizeof(int64_t)
 // "embedding: index 50 is out of range for dimension 0 of size 10 (called at model.cpp:12)", "remainder: division of integers by zero
 // (called at model.cpp:12)". index: as the caller gave it.
 std::string index_error(const IndexSite& site, int64_t index, int64_t size);
+// Throws what a record holds: EnvironmentError where a rank has not come, else UserError.
+[[noreturn]] void fail_at(const IndexSite& site, const IndexFault& fault);
 // Of the index that a record holds.
 std::string index_error(const IndexSite& site, const IndexFault& fault);
 

@@ -167,6 +167,7 @@ class Planner {
       exec::BufferPlan bp{b.name, b.dtype, b.numel, exec::BufferRole::Temporary, {}};
       if (b.kind == loop::BufferKind::Output) bp.role = exec::BufferRole::Output;
       if (b.kind == loop::BufferKind::Faults) bp.role = exec::BufferRole::Faults;
+      if (b.kind == loop::BufferKind::Peers) bp.role = exec::BufferRole::Peers, bp.constant = b.name;
       if (auto it = kernels_.constants.packed.find(b.id); it != kernels_.constants.packed.end()) {
         bp.role = exec::BufferRole::Constant;
         bp.constant = common_.store.constants.add(moved(it->second, plan.device));

@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 #include <new>
+#include <optional>
 
 #include "base/check.h"
 #include "device/cuda/cuda_runtime.h"
@@ -26,15 +27,20 @@ namespace {
 
 using Slot = IndexFaultRecord::Slot;
 
-// The error that a record holds, which is empty afterwards; empty text where it holds none that has been written whole.
-std::string take(Slot& s) {
+struct Found {
+  IndexSite site;
+  IndexFault fault;
+};
+
+// What a record holds, which is empty afterwards; nothing where it holds none that has been written whole.
+std::optional<Found> take(Slot& s) {
   const std::atomic_ref<int64_t> state(s.at->state);
-  if (state.load() != IndexFault::kFound) return "";
+  if (state.load() != IndexFault::kFound) return std::nullopt;
   const IndexFault copy = *s.at;
   state.store(IndexFault::kNone, std::memory_order_release);
   TOROID_CHECK(copy.site >= 0 && copy.site < static_cast<int64_t>(s.sites.size()), "a kernel reports an index of operand {} of {}",
                copy.site, s.sites.size());
-  return index_error(s.sites[static_cast<size_t>(copy.site)], copy);
+  return Found{s.sites[static_cast<size_t>(copy.site)], copy};
 }
 
 // All records of a device. Never destroyed: launches may write them whenever they end.
@@ -66,17 +72,17 @@ class Faults {
     int64_t* const raised = raised_.load(std::memory_order_acquire);
     const bool is_raised = raised && std::atomic_ref(*raised).load(std::memory_order_relaxed) != 0;
     if (!is_raised && settled <= freed_.load(std::memory_order_relaxed)) return;
-    std::string error;
+    std::optional<Found> found;
     {
       std::lock_guard lock(mutex_);
       if (is_raised) {
         std::atomic_ref(*raised).exchange(0);  // before records are read: one that is not whole yet raises it again
         for (Slot& s : slots_)
-          if (std::string now = take(s); error.empty()) error = std::move(now);
+          if (auto now = take(s); !found) found = std::move(now);
       }
       reuse(settled);  // now that they have been read
     }
-    if (!error.empty()) fail<UserError>("{}", error);
+    if (found) fail_at(found->site, found->fault);
   }
 
  private:
@@ -139,9 +145,9 @@ IndexFaultRecord::~IndexFaultRecord() { slot_.owner->retire(slot_); }
 IndexFault* IndexFaultRecord::at() const { return slot_.at; }
 
 void IndexFaultRecord::fail() {
-  const std::string error = take(slot_);
-  TOROID_CHECK(!error.empty(), "a kernel has ended while it reports an index");
-  toroid::fail<UserError>("{}", error);
+  const auto found = take(slot_);
+  TOROID_CHECK(found, "a kernel has ended while it reports an index");
+  fail_at(found->site, found->fault);
 }
 
 uint64_t retired_index_faults(const Device& device) { return device.is_cuda() ? faults_of(device).retirements() : 0; }

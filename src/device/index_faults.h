@@ -20,7 +20,7 @@ class IndexFaultRecord {
   IndexFaultRecord& operator=(const IndexFaultRecord&) = delete;
 
   IndexFault* at() const;
-  // UserError where a check has failed; the record is empty afterwards. The work that may write it has ended.
+  // The error (fail_at) where a check has failed; the record is empty afterwards. The work that may write it has ended.
   void check() {
     if (at()->state != IndexFault::kNone) fail();
   }
@@ -34,8 +34,9 @@ class IndexFaultRecord {
 
 // How many records of a GPU nobody holds any more, since the start of the process.
 uint64_t retired_index_faults(const Device& device);
-// UserError for an index that work of a GPU found out of range and that nobody has been told of; of several, one. The host has waited for
-// that work. settled: the host has waited for all work of the device since retired_index_faults() said so; these records serve again.
+// The error (fail_at) of what work of a GPU has found, as an index out of range, and nobody has been told of; of several, one. The host has
+// waited for that work. settled: the host has waited for all work of the device since retired_index_faults() said so; these records serve
+// again.
 void check_index_faults(const Device& device, uint64_t settled = 0);
 
 }  // namespace toroid::device

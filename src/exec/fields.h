@@ -21,7 +21,8 @@ concept Is = std::is_same_v<std::remove_const_t<T>, Of>;
 template <class E>
 inline constexpr std::array<std::string_view, 0> kNames{};
 template <>
-inline constexpr std::array<std::string_view, 6> kNames<BufferRole>{"input", "constant", "temporary", "output", "handed", "faults"};
+inline constexpr std::array<std::string_view, 7> kNames<BufferRole>{"input",  "constant", "temporary", "output",
+                                                                    "handed", "faults",   "peers"};
 template <>
 inline constexpr std::array<std::string_view, 9> kNames<external::PostOpKind>{"add",  "mul",     "relu", "gelu_erf",  "gelu_tanh",
                                                                               "silu", "sigmoid", "tanh", "hard_swish"};

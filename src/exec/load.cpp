@@ -4,6 +4,7 @@
 #include "base/index_fault.h"
 #include "device/cpu/code_loader.h"
 #include "device/cpu/runtime_symbols.h"
+#include "dist/p2p/peer_memory.h"
 #include "exec/run/executable.h"
 #include "exec/steps.h"
 #include "exec/verify.h"
@@ -51,7 +52,8 @@ class Loader {
     check_machine(plan);
     Loaded out;
     out.filling = store_.filling;
-    for (auto& b : plan.buffers) out.constants.push_back(b.constant.empty() ? Tensor() : constant(b.constant));
+    for (auto& b : plan.buffers)
+      out.constants.push_back(b.constant.empty() ? Tensor() : b.role == BufferRole::Peers ? peers(b.constant) : constant(b.constant));
     for (auto& in : plan.inputs) out.inputs.push_back(in.constant.empty() ? Tensor() : input(in));
     for (auto& step : plan.steps) {
       Loaded::Step& s = out.steps.emplace_back();
@@ -84,6 +86,16 @@ class Loader {
     Tensor& there = moved_[name];
     if (!there.defined()) there = moved(t, device_);
     return there;
+  }
+
+  // What the GPUs of the group share, which lasts as long as the tensor.
+  Tensor peers(const std::string& group) {
+    auto memory = distributed::p2p::peer_memory(distributed::current_world().group(group), device_);
+    if (!memory->refusal().empty())
+      fail<EnvironmentError>("the ranks of the group \"{}\" share no memory of GPUs, which the program is compiled for: {}", group,
+                             memory->refusal());
+    void* const table = memory->table();
+    return Tensor::from_blob(table, std::vector<int64_t>{1}, DType::I64, {}, std::move(memory), device_);
   }
 
   // What the program writes to is its own, unless the store has that very tensor.

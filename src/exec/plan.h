@@ -18,15 +18,19 @@
 
 namespace toroid::exec {
 
-// Handed: a step that runs blocks makes the memory. Faults: a record of what launches found wrong with indices, at most one a plan.
-enum class BufferRole : uint8_t { Input, Constant, Temporary, Output, Handed, Faults };
+// Handed: a step that runs blocks makes the memory. Faults: a record of what launches found wrong with indices, at most one a plan. Peers:
+// what GPUs of a group share (dist/p2p).
+enum class BufferRole : uint8_t { Input, Constant, Temporary, Output, Handed, Faults, Peers };
+
+// Whether its memory is there when a plan has been loaded.
+constexpr bool is_loaded(BufferRole role) { return role == BufferRole::Constant || role == BufferRole::Peers; }
 
 struct BufferPlan {
   std::string name;
   DType dtype = DType::F32;
   Expr numel = 1;
   BufferRole role = BufferRole::Temporary;
-  std::string constant = {};  // Constant: its name in the store
+  std::string constant = {};  // Constant: its name in the store; Peers: the group
 };
 
 // What a launch on a GPU needs besides; see codegen::KernelText.

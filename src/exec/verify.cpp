@@ -126,7 +126,7 @@ class Verifier {
     for (auto& b : plan_.buffers) {
       check(!b.numel.is_const() || b.numel.constant() >= 0, "buffer-sizes", "buffer \"{}\" has {} elements", b.name,
             sym::to_string(b.numel));
-      check((b.role == BufferRole::Constant) == !b.constant.empty(), "roles", "buffer \"{}\" is {}, its constant is \"{}\"", b.name,
+      check(is_loaded(b.role) == !b.constant.empty(), "roles", "buffer \"{}\" is {}, its constant is \"{}\"", b.name,
             kNames<BufferRole>[static_cast<size_t>(b.role)], b.constant);
       faults += b.role == BufferRole::Faults;
     }
@@ -308,7 +308,7 @@ class Verifier {
     for (size_t i = 0; i < written.size(); ++i) {
       const BufferPlan& b = plan_.buffers[i];
       const bool empty = b.numel.is_const() && b.numel.constant() == 0;
-      written[i] = b.role == BufferRole::Constant || b.role == BufferRole::Faults || empty;
+      written[i] = is_loaded(b.role) || b.role == BufferRole::Faults || empty;
     }
     for (auto& in : plan_.inputs) written[static_cast<size_t>(in.buffer)] = true;
     for (size_t i = 0; i < plan_.steps.size(); ++i) {

@@ -20,7 +20,11 @@
 namespace toroid::loop {
 
 // Faults: where Check steps leave what they find, see base/index_fault.h; no node reads it, and no order between nodes follows from it.
-enum class BufferKind : uint8_t { Input, Constant, Temporary, Output, Faults };
+// Peers: what the ranks of a group share, whose name the buffer has; nodes that meet follow each other by it.
+enum class BufferKind : uint8_t { Input, Constant, Temporary, Output, Faults, Peers };
+
+// Each run has its own, or the group that it belongs to: it is no input, and nothing is computed in it.
+constexpr bool is_of_runs(BufferKind kind) { return kind == BufferKind::Faults || kind == BufferKind::Peers; }
 
 // Memory that nodes read and write; elements are addressed by a flat element index.
 struct Buffer {

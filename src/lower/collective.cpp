@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "dist/group.h"
+#include "dist/p2p/peer_memory.h"
 #include "graph/pass.h"
 #include "graph/recorder.h"
 #include "lower/lowering.h"
@@ -160,6 +161,11 @@ struct Arguments {
   graph::Value* input() const { return std::get<graph::Value*>(n.args[0]); }
 };
 
+bool is_empty(const TensorType& type) {
+  const Expr numel = type.numel();
+  return numel.is_const() && numel.constant() == 0;
+}
+
 Kind kind_of(const graph::Node& n) {
   for (size_t k = 0; k < std::size(distributed::kKindNames); ++k)
     if (ops::plain_name(*n.op) == distributed::kKindNames[k]) return static_cast<Kind>(k);
@@ -177,9 +183,8 @@ bool Lowering::lower_reduction_ways(const graph::Node& n) {
                     ranks_of(args.text("group_name")),
                     type.numel(),
                     type.sizes};
-  const bool empty = r.numel.is_const() && r.numel.constant() == 0;
   const bool tuned = tunes(options_.options.mode()) && options_.composes() && !facts().device.is_cuda();
-  if (!tuned || is_complex(r.dtype) || r.ranks < 2 || r.ranks > kMostFolded || empty) return false;
+  if (!tuned || is_complex(r.dtype) || r.ranks < 2 || r.ranks > kMostFolded || is_empty(type)) return false;
   program::Open open;
   open.name = n.op->name;
   open.op = n.op;
@@ -206,12 +211,48 @@ bool Lowering::lower_reduction_ways(const graph::Node& n) {
   return true;
 }
 
+// By one kernel, where the GPUs of the ranks reach each other's memory.
+bool Lowering::lower_all_reduce(const graph::Node& n) {
+  const Arguments args{n};
+  const TensorType& type = args.input()->type;
+  program::AllReduce a;
+  a.op = distributed::reduce_op_from_name(args.text("reduce_op"));
+  a.group = args.text("group_name");
+  a.ranks = ranks_of(a.group);
+  a.sizes = type.sizes.empty() ? std::vector<Expr>{1} : type.sizes;
+  a.input.dtype = type.dtype;
+  if (!facts().device.is_cuda() || a.ranks < 2 || !takes(a) || is_empty(type)) return false;
+  if (!distributed::p2p::peer_memory(distributed::current_world().group(a.group), facts().device)->refusal().empty()) return false;
+  const Place from = realize(args.input(), true);
+  a.input = {from.buffer, type.dtype, from.offset, dense_strides(a.sizes)};
+  a.peers = {program_.peers(a.group), DType::I64, 0, {}};
+  a.faults = {program_.faults(), DType::I64, 0, {}};
+  a.site = program_.site({fmt::format("all_reduce of {} elements in the group \"{}\"", sym::to_string(type.numel()), a.group), n.where,
+                          IndexSite::kRank, false});
+  const graph::Value* result = n.results[0];
+  program::Node node;
+  node.problem = a;
+  const Place out = allocate(result->name, result->type);
+  Index index;
+  for (auto& s : a.sizes) {
+    const Expr var = fresh_symbol(s, false);
+    index.push_back(s == Expr(1) ? Expr(0) : var);
+    node.domain.vars.push_back({var, false});
+  }
+  loop::BodyBuilder b(node.body);
+  b.store(out.buffer, type.dtype, flat_index({out.buffer, out.offset, dense_strides(a.sizes)}, index), b.accumulator(DType::F32));
+  append(std::move(node), result);
+  values_[result] = at_place(result->type, out);
+  values_[result].over_template = true;
+  return true;
+}
+
 void Lowering::lower_collective(const graph::Node& n) {
   const Arguments args{n};
   if (is_complex(args.input()->type.dtype)) return lower_extern(n);  // no loop makes them dense
   program::Collective c;
   c.kind = kind_of(n);
-  if (c.kind == Kind::AllReduce && lower_reduction_ways(n)) return;
+  if (c.kind == Kind::AllReduce && (lower_all_reduce(n) || lower_reduction_ways(n))) return;
   c.group = args.text("group_name");
   if (c.kind == Kind::AllReduce || c.kind == Kind::ReduceScatter) c.op = distributed::reduce_op_from_name(args.text("reduce_op"));
   if (c.kind == Kind::AllGather || c.kind == Kind::ReduceScatter) c.ranks = args.integer("group_size");

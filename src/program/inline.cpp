@@ -37,6 +37,8 @@ class Mover {
     for (auto& b : from.buffers)
       if (b.kind == loop::BufferKind::Faults)
         set(b.id, {to.faults(), 0});
+      else if (b.kind == loop::BufferKind::Peers)
+        set(b.id, {to.peers(b.name), 0});
       else if (place(b.id).buffer < 0)
         set(b.id, {to.new_buffer(prefix_ + b.name, b.dtype, b.numel, loop::BufferKind::Temporary), 0});
   }
@@ -50,6 +52,7 @@ class Mover {
       s.value.i = to_.site(from_.sites[static_cast<size_t>(s.value.i)]);
       s.buffer = to_.faults();
     });
+    if (auto* a = std::get_if<AllReduce>(&n.problem)) a->site = to_.site(from_.sites[static_cast<size_t>(a->site)]);
     for (auto& o : n.origins) o = prefix_ + o;
     return n;
   }

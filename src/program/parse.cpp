@@ -178,7 +178,8 @@ class Parser : private graph::TextReader {
     b.dtype = dtype();
     b.numel = sizes(1).front();
     b.kind = one_of<loop::BufferKind>(
-        {{"input", Input}, {"constant", Constant}, {"temporary", Temporary}, {"output", Output}, {"faults", Faults}}, "a kind of buffer");
+        {{"input", Input}, {"constant", Constant}, {"temporary", Temporary}, {"output", Output}, {"faults", Faults}, {"peers", Peers}},
+        "a kind of buffer");
     p_.buffers.push_back(std::move(b));
   }
   void rearranged() {

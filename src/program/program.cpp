@@ -41,6 +41,12 @@ int Program::faults() {
   return new_buffer("faults", DType::I64, kIndexFaultWords, loop::BufferKind::Faults);
 }
 
+int Program::peers(const std::string& group) {
+  for (auto& b : buffers)
+    if (b.kind == loop::BufferKind::Peers && b.name == group) return b.id;
+  return new_buffer(group, DType::I64, 1, loop::BufferKind::Peers);
+}
+
 int Program::site(const IndexSite& s) {
   const auto it = std::find(sites.begin(), sites.end(), s);
   if (it != sites.end()) return static_cast<int>(it - sites.begin());
@@ -51,6 +57,10 @@ int Program::site(const IndexSite& s) {
 bool meets(const Node& n, std::set<std::string>* groups) {
   if (auto* c = std::get_if<Collective>(&n.problem)) {
     if (groups) groups->insert(c->group);
+    return true;
+  }
+  if (auto* a = std::get_if<AllReduce>(&n.problem)) {
+    if (groups) groups->insert(a->group);
     return true;
   }
   bool found = false;

@@ -10,6 +10,7 @@
 #include "graph/graph.h"
 #include "loop/node.h"
 #include "program/config.h"
+#include "program/problems/all_reduce.h"
 #include "program/problems/attention.h"
 #include "program/problems/attention_backward.h"
 #include "program/problems/collective.h"
@@ -78,7 +79,8 @@ struct Candidate {
 };
 
 // What a node computes; monostate: its loop body is all there is. The files of problems/ say what each kind is.
-using Problem = std::variant<std::monostate, Gemm, Convolution, Attention, AttentionBackward, Sort, Scan, Collective, Extern, Open>;
+using Problem =
+    std::variant<std::monostate, Gemm, Convolution, Attention, AttentionBackward, Sort, Scan, AllReduce, Collective, Extern, Open>;
 
 template <class Kind>
 bool is_a(const Problem& problem) {
@@ -153,6 +155,8 @@ struct Program {
   int new_buffer(std::string name, DType dtype, Expr numel, loop::BufferKind kind);
   // The buffer of kind Faults, made at the first call; and the number of a site, which is listed once.
   int faults();
+  // That of kind Peers of a group, likewise.
+  int peers(const std::string& group);
   int site(const IndexSite& s);
 };
 

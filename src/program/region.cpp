@@ -36,7 +36,7 @@ class Region {
     for (size_t at : nodes_) add(whole_.nodes[at]);
     std::vector<std::pair<int, int>> in_order;  // here, there
     for (auto& [from, to] : numbers_)
-      if (whole_.buffers[static_cast<size_t>(from)].kind != loop::BufferKind::Faults) in_order.emplace_back(to, from);
+      if (!loop::is_of_runs(whole_.buffers[static_cast<size_t>(from)].kind)) in_order.emplace_back(to, from);
     std::sort(in_order.begin(), in_order.end());
     for (auto& [to, from] : in_order) connect(from, to);
     for (auto& r : whole_.rearranged)
@@ -60,8 +60,9 @@ class Region {
     auto [it, fresh] = numbers_.try_emplace(buffer, static_cast<int>(out_.buffers.size()));
     if (fresh) {
       const loop::Buffer& b = whole_.buffers[static_cast<size_t>(buffer)];
-      const bool faults = b.kind == loop::BufferKind::Faults;
-      out_.new_buffer("b" + std::to_string(it->second), b.dtype, b.numel, faults ? b.kind : loop::BufferKind::Temporary);
+      const bool peers = b.kind == loop::BufferKind::Peers;
+      out_.new_buffer(peers ? b.name : "b" + std::to_string(it->second), b.dtype, b.numel,
+                      loop::is_of_runs(b.kind) ? b.kind : loop::BufferKind::Temporary);
     }
     return it->second;
   }
@@ -94,6 +95,7 @@ class Region {
     Node n = original;
     const std::string place = std::to_string(out_.nodes.size());
     for_each_check(n, [&](loop::Statement& s) { s.value.i = out_.site(whole_.sites[static_cast<size_t>(s.value.i)]); });
+    if (auto* a = std::get_if<AllReduce>(&n.problem)) a->site = out_.site(whole_.sites[static_cast<size_t>(a->site)]);
     renumber_buffers(n, [&](int b) { return number_of(b); });
     rename_variables(n.domain, n.body, "n" + place + "_");
     n.origins = {"n" + place};

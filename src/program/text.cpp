@@ -123,7 +123,7 @@ class Printer {
   std::string place(const std::string& where) const { return places_ && !where.empty() ? " @ " + in_quotes(where) : ""; }
 
   static std::string text_of(const loop::Buffer& b) {
-    constexpr std::string_view kKinds[] = {"input", "constant", "temporary", "output", "faults"};
+    constexpr std::string_view kKinds[] = {"input", "constant", "temporary", "output", "faults", "peers"};
     return fmt::format("buffer %{} {}: {}[{}] {}\n", b.id, in_quotes(b.name), name_of(b.dtype), sym::to_string(b.numel),
                        kKinds[static_cast<size_t>(b.kind)]);
   }

@@ -16,6 +16,7 @@
 
 #include "base/options.h"
 #include "dist/group.h"
+#include "dist/timeout.h"
 #include "errors.h"
 #include "toroid/collectives.h"
 #include "toroid/compile.h"
@@ -271,12 +272,6 @@ TEST(TuneRanks, AgreeWhereOneHasNoDatabase) {
   for (int r : {1, 2}) EXPECT_EQ(again->at(r).parts.at(0).chosen, again->at(0).parts.at(0).chosen);
 }
 
-class TimeoutScope {
- public:
-  explicit TimeoutScope(const std::string& ms) { set_option("dist_timeout_ms", ms); }
-  ~TimeoutScope() { set_option("dist_timeout_ms", "600000"); }
-};
-
 std::string error_of(const std::function<void()>& f) {
   try {
     f();
@@ -288,7 +283,7 @@ std::string error_of(const std::function<void()>& f) {
 
 // Each gets an error that names a rank and the thing.
 TEST(TuneRanks, AreToldWhoTunesSomethingElse) {
-  const TimeoutScope timeout("20000");
+  const test::TimeoutScope timeout("20000");
   run_local(3, [] {
     const Tensor x = input_of(rank(), {rank() == 1 ? 512 : 256}, DType::F32);
     const std::string said = error_of([&] { compile(sum_relu_scale, tuned())(x); });
@@ -305,7 +300,7 @@ TEST(TuneRanks, AreToldWhoTunesSomethingElse) {
 }
 
 TEST(TuneRanks, AreToldWhoIsDead) {
-  const TimeoutScope timeout("300");
+  const test::TimeoutScope timeout("300");
   for (int at : {0, 1, 2, 5, 9}) {  // how far the others come
     std::atomic<int> told = 0;
     EXPECT_TRUE(contains(error_of([&] {

@@ -39,6 +39,9 @@ Form cuda_attention_prefill_form(const CudaSite& site);
 Form cuda_attention_mma_form(const CudaSite& site);
 Form cuda_attention_backward_form(const CudaSite& site);
 Form cuda_attention_backward_mma_form(const CudaSite& site);
+Form cuda_all_reduce_inline_form(const CudaSite& site);
+Form cuda_all_reduce_one_shot_form(const CudaSite& site);
+Form cuda_all_reduce_two_shot_form(const CudaSite& site);
 Form cuda_select_cluster_form(const CudaSite& site);
 Form cuda_sort_form(const CudaSite& site);
 
@@ -62,6 +65,9 @@ inline constexpr CudaTemplate kCudaTemplates[] = {
     {program::is_a<program::Attention>, cuda_attention_mma_form},
     {program::is_a<program::AttentionBackward>, cuda_attention_backward_form},
     {program::is_a<program::AttentionBackward>, cuda_attention_backward_mma_form},
+    {program::is_a<program::AllReduce>, cuda_all_reduce_inline_form},
+    {program::is_a<program::AllReduce>, cuda_all_reduce_one_shot_form},
+    {program::is_a<program::AllReduce>, cuda_all_reduce_two_shot_form},
     {program::is_a<program::Sort>, cuda_select_cluster_form},
     {program::is_a<program::Sort>, cuda_sort_form},
 };

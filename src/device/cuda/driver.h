@@ -48,12 +48,18 @@ struct CUgraphExecUpdateResultInfo {
   int result;
   CUgraphNode error_node, error_from_node;
 };
+struct CUipcMemHandle {
+  char bytes[64];
+};
 // CUtensorMap: a parameter of kernels.
 struct alignas(64) EncodedTensorMap {
   uint64_t words[16];
 };
 
-inline constexpr CUresult kSuccess = 0, kOutOfMemory = 2, kNoDevice = 100, kNotReady = 600, kUpdateFailure = 910;
+inline constexpr CUresult kSuccess = 0, kOutOfMemory = 2, kNoDevice = 100, kNotReady = 600, kPeerAccessAlreadyEnabled = 704,
+                          kUpdateFailure = 910;
+
+inline constexpr unsigned kLazyPeerAccess = 1;  // CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
 
 // CUdevice_attribute.
 enum class Attribute : int {
@@ -126,6 +132,17 @@ struct Driver {
       encode_im2col =
           library.function<CUresult(EncodedTensorMap*, int, uint32_t, void*, const uint64_t*, const uint64_t*, const int*, const int*,
                                     uint32_t, uint32_t, const uint32_t*, int, int, int, int)>("cuTensorMapEncodeIm2col");
+  // --- memory of other GPUs ---
+  Function<CUresult(char*, CUdevice)> device_uuid = library.function<CUresult(char*, CUdevice)>("cuDeviceGetUuid_v2");
+  Function<CUresult(int*, CUdevice, CUdevice)> can_reach = library.function<CUresult(int*, CUdevice, CUdevice)>("cuDeviceCanAccessPeer");
+  Function<CUresult(CUcontext, unsigned)> enable_reach = library.function<CUresult(CUcontext, unsigned)>("cuCtxEnablePeerAccess");
+  Function<CUresult(CUipcMemHandle*, CUdeviceptr)> export_memory =
+      library.function<CUresult(CUipcMemHandle*, CUdeviceptr)>("cuIpcGetMemHandle");
+  Function<CUresult(CUdeviceptr*, CUipcMemHandle, unsigned)> import_memory =
+      library.function<CUresult(CUdeviceptr*, CUipcMemHandle, unsigned)>("cuIpcOpenMemHandle_v2");
+  Function<CUresult(CUdeviceptr)> close_memory = library.function<CUresult(CUdeviceptr)>("cuIpcCloseMemHandle");
+  Function<CUresult()> synchronize_context = library.function<CUresult()>("cuCtxSynchronize");
+
   // --- graphs ---
   Function<CUresult(CUstream, int)> begin_capture = library.function<CUresult(CUstream, int)>("cuStreamBeginCapture_v2");
   Function<CUresult(CUstream, CUgraph*)> end_capture = library.function<CUresult(CUstream, CUgraph*)>("cuStreamEndCapture");

@@ -22,8 +22,8 @@ Gpu::Gpu(int index) : driver_(driver()), index_(index) {
   driver_.check(driver_.device_count(&count), "counting GPUs");
   if (index < 0 || index >= std::min(count, static_cast<int>(kMostGpus)))
     fail<EnvironmentError>("there is no GPU cuda:{}: the driver finds {} (cuda:0 to cuda:{})", index, count, count - 1);
-  CUdevice device = 0;
-  driver_.check(driver_.device(&device, index), "looking up the GPU");
+  driver_.check(driver_.device(&device_, index), "looking up the GPU");
+  const CUdevice device = device_;
   char name[256] = {};
   driver_.check(driver_.device_name(name, sizeof name, device), "asking for the GPU's name");
   info_.name = name;
@@ -54,6 +54,15 @@ void Gpu::use() const {
   if (current == context_) return;
   driver_.check(driver_.set_context(context_), "switching to the GPU");
   current = context_;
+}
+
+void Gpu::reach(const Gpu& other) {
+  use();
+  int can = 0;
+  driver_.check(driver_.can_reach(&can, device_, other.device_), "asking which GPUs reach each other");
+  if (!can) fail<EnvironmentError>("cuda:{} cannot reach the memory of cuda:{}: no link joins them", index_, other.index_);
+  const CUresult status = driver_.enable_reach(other.context_, 0);
+  if (status != kPeerAccessAlreadyEnabled) driver_.check(status, "reaching the memory of another GPU");
 }
 
 class Gpu::Source final : public MemorySource {

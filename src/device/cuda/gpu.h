@@ -152,6 +152,9 @@ class Gpu {
   void synchronize() { synchronize(stream_); }
   void synchronize(CUstream stream);
   void use() const;  // makes this GPU the calling thread's
+  CUdevice handle() const { return device_; }
+  // Kernels of this GPU may use the memory of another one. EnvironmentError where the two have no way to each other.
+  void reach(const Gpu& other);
   // Milliseconds that the GPU spends on what `work` starts.
   double time_ms(const std::function<void()>& work);
 
@@ -162,6 +165,7 @@ class Gpu {
 
   const Driver& driver_;
   int index_;
+  CUdevice device_ = 0;
   CUcontext context_ = nullptr;
   CUstream stream_ = nullptr, recording_stream_ = nullptr;
   std::mutex recordings_;                                                              // one at a time

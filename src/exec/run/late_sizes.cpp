@@ -99,7 +99,7 @@ void LateSizes::finish(Workspace& memory) {
     if (o.buffer < 0) continue;
     const auto& sizes = bound_.output_sizes[i] = evaluate(o.type.sizes, bound_.symbols);
     const BufferRole role = plan_.buffers[static_cast<size_t>(o.buffer)].role;
-    if (role == BufferRole::Input || role == BufferRole::Constant) continue;  // the caller's, or the program's own
+    if (role == BufferRole::Input || is_loaded(role)) continue;  // the caller's, or the program's own
     provide(o.buffer, memory);
     Tensor& t = memory.held[static_cast<size_t>(o.buffer)];
     const int64_t numel = std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());

@@ -97,11 +97,11 @@ void Executable::fix() {
   std::vector<bool> in_place(plan_.inputs.size(), false);
   fixed_.at.assign(plan_.buffers.size(), nullptr);
   for (size_t i = 0; i < plan_.buffers.size(); ++i)
-    if (plan_.buffers[i].role == BufferRole::Constant) fixed_.at[i] = loaded_.constants[i].raw_data();
+    if (is_loaded(plan_.buffers[i].role)) fixed_.at[i] = loaded_.constants[i].raw_data();
   for (size_t i = 0; i < plan_.inputs.size(); ++i) {
     const InputPlan& in = plan_.inputs[i];
     const auto buffer = static_cast<size_t>(in.buffer);
-    if (plan_.buffers[buffer].role == BufferRole::Constant) continue;
+    if (is_loaded(plan_.buffers[buffer].role)) continue;
     const bool known = std::all_of(in.type.strides.begin(), in.type.strides.end(), [](const Expr& e) { return e.is_const(); });
     in_place[i] = in.user < 0 && !in.draws && known && lies_as_taken(loaded_.inputs[i], in, evaluate(in.type.strides, {}));
     if (in_place[i])

@@ -1,0 +1,169 @@
+#include <algorithm>
+
+#include "codegen/cuda/template.h"
+#include "codegen/cuda/templates/all_reduce.cu.h"
+#include "codegen/cuda/templates/parts.h"
+#include "dist/p2p/layout.h"
+
+namespace toroid::codegen {
+namespace {
+
+using distributed::ReduceOp;
+using distributed::p2p::Layout;
+
+constexpr int kMeetingThreads = 512;
+
+struct MeetingTile {
+  int blocks = 1;
+};
+template <class Visit>
+void fields(MeetingTile& t, const Visit& visit) {
+  visit("blocks", t.blocks, kDoubles);
+}
+
+int64_t bytes_of(DType t) { return static_cast<int64_t>(size_of(t)); }
+
+// Bytes of the input; typical ones where the run tells them.
+int64_t typical_bytes(const program::AllReduce& a) { return typical_size(program::product(a.sizes)) * bytes_of(a.input.dtype); }
+std::optional<int64_t> known_bytes(const program::AllReduce& a) {
+  const auto n = program::product(a.sizes).maybe_constant();
+  return n ? std::optional(*n * bytes_of(a.input.dtype)) : std::nullopt;
+}
+
+std::string refusal_of(const program::AllReduce& a) {
+  if (a.input.dtype != DType::F32 && !is_half(a.input.dtype)) return "the templates reduce f32, f16 and bf16";
+  if (a.ranks < 2 || a.ranks > distributed::p2p::kMostRanks)
+    return fmt::format("{} ranks, of which 2 to {} share memory", a.ranks, distributed::p2p::kMostRanks);
+  return "";
+}
+
+const char* step_of(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::Sum:
+    case ReduceOp::Avg:
+      return "__fadd_rn(a, b)";
+    case ReduceOp::Product:
+      return "__fmul_rn(a, b)";
+    case ReduceOp::Min:
+      return "s_min_f32(a, b)";
+    case ReduceOp::Max:
+      return "s_max_f32(a, b)";
+  }
+  return "";
+}
+
+// The epilogue of a piece, by whole pieces where a row has no part of one.
+std::string finish_of(CudaArguments& arguments, const program::Node& node, const program::AllReduce& a, int width) {
+  const auto last = a.sizes.back().maybe_constant();
+  const bool whole = a.sizes.size() == 1 || (last && *last % width == 0);
+  const auto at = cuda_unflatten(arguments, "flat", a.sizes);
+  const CudaPoints points = whole ? cuda_epilogue(arguments, {node.domain, node.body}, at, "acc", width)
+                                  : cuda_epilogue(arguments, {node.domain, node.body}, at, "one", 1);
+  return expand(whole ? all_reduce_cu::kFinishPiece : all_reduce_cu::kFinishElements, {{"EPILOGUE", points.statements}});
+}
+
+KernelText generate(const CudaSite& site, std::string_view name, std::string_view text, const MeetingTile& tile) {
+  const program::Node& node = site.node;
+  const auto& a = site.problem<program::AllReduce>();
+  const DType t = a.input.dtype;
+  const std::string type(name_of(t));
+  const int width = static_cast<int>(16 / bytes_of(t));
+  const Layout layout(a.ranks);
+  CudaArguments arguments;
+  const std::string widen = fmt::format("s_cvt_{}_f32", type), narrow = fmt::format("s_cvt_f32_{}", type);
+  if (t != DType::F32) arguments.need(widen), arguments.need(narrow);
+  if (a.op == ReduceOp::Min) arguments.need("s_min_f32");
+  if (a.op == ReduceOp::Max) arguments.need("s_max_f32");
+  arguments.need("report_index");
+  arguments.mark_written(a.peers.buffer);
+  arguments.mark_written(a.faults.buffer);
+  auto number = [](auto n) { return std::to_string(n); };
+  arguments.define(
+      expand(all_reduce_cu::kDefinitions, {{"RANKS", number(a.ranks)},
+                                           {"TYPE", type},
+                                           {"SLOTS", number(Layout::kSlots)},
+                                           {"FLAG", number(Layout::kFlagWords)},
+                                           {"INLINE", number(layout.inline_bytes)},
+                                           {"WHOLE", number(layout.whole_bytes)},
+                                           {"PIECE", number(layout.piece_bytes)},
+                                           {"WHOLE_AT", number(layout.whole)},
+                                           {"PIECES_AT", number(layout.pieces)},
+                                           {"ARRIVED_AT", number(layout.arrived)},
+                                           {"MOVED_AT", number(layout.moved)},
+                                           {"MOST_RANKS", number(distributed::p2p::kMostRanks)},
+                                           {"MOST_BLOCKS", number(distributed::p2p::kMostBlocks)},
+                                           {"SITE", number(a.site)},
+                                           {"WIDEN", t == DType::F32 ? "p.x[l]" : widen + "(p.x[l])"},
+                                           {"NARROW", t == DType::F32 ? "x" : narrow + "(x)"},
+                                           {"AVERAGE", a.op == ReduceOp::Avg ? fmt::format("__fdiv_rn(x, {}.0f)", a.ranks) : "x"},
+                                           {"STEP", step_of(a.op)}}));
+  const auto offset = a.input.offset.maybe_constant();
+  const std::string input = arguments.pointer(a.input.buffer, t);
+  const std::string body =
+      expand(all_reduce_cu::kBegin,
+             {{"PEERS", arguments.pointer(a.peers.buffer, DType::I64)},
+              {"FAULTS", arguments.pointer(a.faults.buffer, DType::I64)},
+              {"INPUT", a.input.offset == Expr(0) ? input : fmt::format("{} + {}", input, cuda_size(arguments, a.input.offset))},
+              {"NUMEL", cuda_size(arguments, program::product(a.sizes))},
+              {"ALIGNED", offset && *offset % width == 0 ? "true" : "false"},
+              {"TYPE", type},
+              {"WAIT", site.gpu.is_hopper() ? "wait_for_predecessor();" : ""},
+              {"FINISH", finish_of(arguments, node, a, width)}}) +
+      std::string(text);
+  KernelText k = arguments.kernel(cuda_template_name(std::string(name), node.body), body, kMeetingThreads, true, 0, site.gpu.is_hopper());
+  k.tasks = tile.blocks;
+  k.plan = fmt::format("{}: {} blocks of each of {} ranks\n", name, tile.blocks, a.ranks) + loop::to_string(node.domain, node.body);
+  return k;
+}
+
+// tasks: of 16 bytes, that a block has at least. room: bytes that an input may have; none: any.
+Form meeting_form(const CudaSite& site, const char* name, std::string_view text, int64_t tasks, int64_t most_blocks,
+                  std::optional<int64_t> room) {
+  const auto& a = site.problem<program::AllReduce>();
+  Tiling<MeetingTile> how;
+  most_blocks = std::min<int64_t>(most_blocks, site.gpu.multiprocessors);
+  how.rule = [=, &a] {
+    const int64_t wanted = (typical_bytes(a) / 16 + tasks - 1) / tasks;
+    return MeetingTile{static_cast<int>(known_bytes(a) ? std::clamp<int64_t>(wanted, 1, most_blocks) : most_blocks)};
+  };
+  how.others = [rule = how.rule] {
+    const int blocks = rule().blocks;
+    return std::vector<MeetingTile>{{2 * blocks}, {std::max(blocks / 2, 1)}};
+  };
+  how.refusal = [most = site.gpu.multiprocessors](const MeetingTile& t) {
+    return t.blocks > most ? fmt::format("blocks that wait for others must run at once: {} do", most) : "";
+  };
+  how.generate = [=](const MeetingTile& t) { return generate(site, name, text, t); };
+  std::string refusal = refusal_of(a);
+  if (refusal.empty() && room) {
+    const auto bytes = known_bytes(a);
+    if (!bytes)
+      refusal = "the run tells the size, which may be more than it has room for";
+    else if (*bytes > *room)
+      refusal = fmt::format("{} bytes, it has room for {}", *bytes, *room);
+  }
+  return make_form(name, std::move(refusal), how);
+}
+
+}  // namespace
+
+// Limits of the rules: measured on two H200s that NVLink joins, and by the bytes that each form sends for more ranks.
+Form cuda_all_reduce_inline_form(const CudaSite& site) {
+  const auto& a = site.problem<program::AllReduce>();
+  Form form = meeting_form(site, "all_reduce_inline", all_reduce_cu::kInline, kMeetingThreads, 64, Layout(a.ranks).inline_bytes);
+  if (typical_bytes(a) > (int64_t{1} << 20) / (a.ranks * a.ranks)) form.reluctance = "it sends each byte twice";
+  return form;
+}
+
+Form cuda_all_reduce_one_shot_form(const CudaSite& site) {
+  const auto& a = site.problem<program::AllReduce>();
+  Form form = meeting_form(site, "all_reduce_one_shot", all_reduce_cu::kOneShot, 2 * kMeetingThreads, 128, Layout(a.ranks).whole_bytes);
+  if (typical_bytes(a) > (int64_t{16} << 20) / (a.ranks * a.ranks)) form.reluctance = "it sends whole inputs to all ranks";
+  return form;
+}
+
+Form cuda_all_reduce_two_shot_form(const CudaSite& site) {
+  return meeting_form(site, "all_reduce_two_shot", all_reduce_cu::kTwoShot, kMeetingThreads, distributed::p2p::kMostBlocks, std::nullopt);
+}
+
+}  // namespace toroid::codegen

@@ -1,0 +1,49 @@
+// Where things lie in the memory that kernels of all ranks of a group write, as the texts of kernels and the host see it.
+#pragma once
+
+#include <cstdint>
+
+namespace toroid::distributed::p2p {
+
+inline constexpr int kMostRanks = 16;
+inline constexpr int kMostBlocks = 264;  // of a kernel whose blocks meet
+
+// Each rank has a region of its GPU's memory, which the others write:
+//
+//   inline   [2][ranks][2 * inline_bytes]    elements with the number of the launch between them; launches take turns with the two halves
+//   whole    [2][ranks][whole_bytes]         inputs of the others, whole
+//   pieces   [block][2][kSlots][ranks][piece_bytes]  of a block: parts of the others' inputs on their way, and reduced parts
+//   arrived  [block][ranks] words, kFlagWords apart: of a block, the launch whose input has come whole
+//   moved    [block][2][ranks] words, kFlagWords apart: of a block, how many pieces have come
+struct Layout {
+  static constexpr int64_t kSlots = 4;
+  static constexpr int64_t kFlagWords = 8;  // 32 bytes: what one write to another GPU carries
+  static constexpr int64_t kInlineBytes = int64_t{512} << 10, kWholeBytes = int64_t{8} << 20, kPieceBytes = int64_t{64} << 10;
+
+  explicit constexpr Layout(int64_t ranks)
+      : inline_bytes(kInlineBytes / ranks),
+        whole_bytes(kWholeBytes / ranks / 16 * 16),
+        piece_bytes(kPieceBytes / ranks / 16 * 16),
+        whole(2 * ranks * 2 * inline_bytes),
+        pieces(whole + 2 * ranks * whole_bytes),
+        arrived(pieces + kMostBlocks * 2 * kSlots * ranks * piece_bytes),
+        moved(arrived + kMostBlocks * ranks * kFlagWords * 4),
+        bytes(moved + kMostBlocks * 2 * ranks * kFlagWords * 4) {}
+
+  int64_t inline_bytes, whole_bytes, piece_bytes;  // of an input
+  int64_t whole, pieces, arrived, moved;           // where they begin
+  int64_t bytes;                                   // of a region
+};
+
+// What kernels get: the regions, as this rank's GPU sees them, and what its launches count.
+struct Table {
+  uint64_t regions[kMostRanks] = {};
+  int32_t rank = 0, ranks = 0;
+  uint32_t launch = 1;   // the number of the one that is next, or under way
+  uint32_t counted = 0;  // its blocks that have read that
+  uint32_t failed = 0;   // a rank did not come: nobody waits any more
+  uint32_t timeout_ms = 0;
+  uint32_t moved[kMostBlocks] = {};  // of each block: pieces, in all launches
+};
+
+}  // namespace toroid::distributed::p2p

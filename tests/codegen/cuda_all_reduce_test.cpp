@@ -1,0 +1,110 @@
+// Kernels by which ranks reduce over memory that their GPUs share: their texts compile, and which form takes which size. That they give
+// what ranks on the host do needs several GPUs: tests/dist/gpu_test.cpp.
+#include <gtest/gtest.h>
+
+#include "base/scalar_builder.h"
+#include "codegen/cuda/generate.h"
+#include "codegen/cuda/template.h"
+#include "cuda_jobs.h"
+
+namespace toroid::codegen {
+namespace {
+
+using distributed::ReduceOp;
+
+struct Reduction {
+  program::Program program;
+  program::Node node;
+};
+
+// relu(all_reduce(x) + bias), x of [rows, columns].
+Reduction reduction(int64_t ranks, const Expr& rows, int64_t columns, DType t, ReduceOp op = ReduceOp::Sum, int64_t offset = 0) {
+  Reduction out;
+  program::Program& p = out.program;
+  program::AllReduce a;
+  a.op = op;
+  a.group = "world";
+  a.ranks = ranks;
+  a.sizes = {rows, columns};
+  const Expr numel = rows * Expr(columns);
+  a.input = {p.new_buffer("x", t, numel + Expr(offset), loop::BufferKind::Input), t, offset, {columns, 1}};
+  const int bias = p.new_buffer("bias", t, columns, loop::BufferKind::Input),
+            result = p.new_buffer("out", t, numel, loop::BufferKind::Output);
+  a.peers = {p.peers("world"), DType::I64, 0, {}};
+  a.faults = {p.faults(), DType::I64, 0, {}};
+  a.site = p.site({"all_reduce", "model.cpp:7", IndexSite::kRank, false});
+  const Expr i = sym::loop_symbol("i", rows), j = sym::loop_symbol("j", columns);
+  out.node.domain.vars = {{i, false}, {j, false}};
+  loop::BodyBuilder b(out.node.body);
+  b.store(result, t, i * Expr(columns) + j, cast(maximum(b.accumulator(DType::F32) + cast(b.load(bias, t, j), DType::F32), 0.0), t));
+  out.node.problem = a;
+  return out;
+}
+
+KernelText text_of(const Reduction& r, const program::Config& config = {}, const std::string& architecture = "sm_90a") {
+  device::cuda::GpuInfo gpu;
+  gpu.architecture = architecture;
+  program::Node node = r.node;
+  node.config = config;
+  program::Program p = r.program;
+  ConstantMemory constants;
+  return generate_cuda(node, p, gpu, constants);
+}
+
+std::string form_of(const Reduction& r) {
+  const KernelText k = text_of(r);
+  return k.plan.substr(0, k.plan.find(':'));
+}
+
+TEST(CudaAllReduce, AllFormsCompile) {
+  std::vector<CudaJob> jobs;
+  const Expr open = sym::symbol("n", 1, 1 << 20);
+  for (const char* architecture : {"sm_80", "sm_90a"})
+    for (const DType t : {DType::F32, DType::F16, DType::BF16})
+      for (const auto& r : {reduction(2, 8, 64, t), reduction(3, 8, 65, t, ReduceOp::Max), reduction(8, 4, 24, t, ReduceOp::Avg, 3),
+                            reduction(2, open, 64, t, ReduceOp::Product), reduction(4, 1, 16, t, ReduceOp::Min)}) {
+        device::cuda::GpuInfo gpu;
+        gpu.architecture = architecture;
+        const auto configs = cuda_configs(r.node, r.program, gpu);
+        EXPECT_FALSE(configs.empty());
+        for (auto& config : configs)
+          if (config.fields.at(0).second == configs[0].fields.at(0).second || config.form != configs[0].form)
+            jobs.push_back({text_of(r, config, architecture), architecture});
+      }
+  compile_side_by_side(jobs, [](const CudaJob& j) { return j.architecture; });
+  for (auto& j : jobs) EXPECT_EQ(j.error, "") << j.kernel.plan << j.kernel.source;
+}
+
+// Small inputs go with their flags, large ones in parts.
+TEST(CudaAllReduce, SizesHaveForms) {
+  EXPECT_EQ(form_of(reduction(2, 1, 4096, DType::BF16)), "all_reduce_inline");
+  EXPECT_EQ(form_of(reduction(2, 64, 1024, DType::BF16)), "all_reduce_inline");
+  EXPECT_EQ(form_of(reduction(2, 512, 1024, DType::BF16)), "all_reduce_one_shot");
+  EXPECT_EQ(form_of(reduction(2, 4096, 4096, DType::BF16)), "all_reduce_two_shot");
+  EXPECT_EQ(form_of(reduction(8, 64, 1024, DType::BF16)), "all_reduce_one_shot") << "each byte goes to seven others";
+  EXPECT_EQ(form_of(reduction(8, 512, 1024, DType::BF16)), "all_reduce_two_shot");
+  EXPECT_EQ(form_of(reduction(2, sym::symbol("n", 1, 1 << 20), 1024, DType::BF16)), "all_reduce_two_shot") << "of any size";
+}
+
+// Blocks that wait for others all run at once.
+TEST(CudaAllReduce, NoMoreBlocksThanRunAtOnce) {
+  const Reduction r = reduction(2, 1 << 16, 4096, DType::BF16);
+  for (auto& config : cuda_configs(r.node, r.program, device::cuda::GpuInfo()))
+    EXPECT_LE(text_of(r, config).tasks.constant(), device::cuda::GpuInfo().multiprocessors);
+  EXPECT_THROW(text_of(r, {.form = "all_reduce_two_shot", .fields = {{"blocks", 133}}}), UserError);
+  EXPECT_THROW(text_of(r, {.form = "all_reduce_inline", .fields = {{"blocks", 1}}}), UserError) << "it has no room";
+}
+
+TEST(CudaAllReduce, RefusesWhatItHasNoArithmeticFor) {
+  const device::cuda::GpuInfo gpu;
+  for (const DType t : {DType::F64, DType::I32, DType::Bool, DType::C64}) {
+    Reduction r = reduction(2, 8, 64, DType::F32);
+    std::get<program::AllReduce>(r.node.problem).input.dtype = t;
+    EXPECT_NE(cuda_whole_refusal(r.node.problem, gpu), "") << name_of(t);
+  }
+  EXPECT_NE(cuda_whole_refusal(reduction(17, 8, 64, DType::F32).node.problem, gpu), "");
+  EXPECT_EQ(cuda_whole_refusal(reduction(16, 8, 64, DType::F32).node.problem, gpu), "");
+}
+
+}  // namespace
+}  // namespace toroid::codegen

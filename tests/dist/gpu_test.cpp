@@ -1,0 +1,160 @@
+// Collectives between GPUs, against those of ranks that hold their tensors in the host's memory. Each rank has a GPU of its own.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "dist/group.h"
+#include "dist/p2p/peer_memory.h"
+#include "dist/timeout.h"
+#include "errors.h"
+#include "toroid/collectives.h"
+#include "toroid/compile.h"
+#include "toroid/distributed.h"
+#include "toroid/ops.h"
+
+namespace toroid {
+namespace {
+
+using distributed::all_reduce;
+using distributed::rank;
+using distributed::run_local;
+using test::contains;
+
+#define NEEDS_GPUS(n) \
+  if (cuda_device_count() < (n)) GTEST_SKIP() << (n) << " GPUs are needed, there are " << cuda_device_count()
+
+// Different on each rank and in each round; elements whose sums are rounded.
+Tensor brought(const std::vector<int64_t>& sizes, DType t, int64_t round) {
+  Tensor out = Tensor::empty(sizes, DType::F32);
+  for (int64_t i = 0; i < out.numel(); ++i)
+    out.data<float>()[i] = static_cast<float>((i * 7 + rank() * 5 + round * 3) % 23 - 11) / 7 + static_cast<float>(rank());
+  return to(out, t);
+}
+
+std::string host_bytes(const Tensor& t) {
+  const Tensor dense = t.to(Device::cpu()).contiguous();
+  return std::string(reinterpret_cast<const char*>(dense.raw_data()), static_cast<size_t>(dense.numel()) * size_of(dense.dtype()));
+}
+
+const std::vector<std::vector<int64_t>> kSizes = {{}, {1}, {7}, {1000}, {4096}, {3, 1001}, {5, 8, 33}, {64, 1024}, {1 << 20}, {9000001}};
+
+// The host takes seconds for some.
+bool is_large(const std::vector<int64_t>& sizes) { return !sizes.empty() && sizes[0] > 1000000; }
+
+CompileConfig config_of(Mode mode) {
+  CompileConfig config;
+  config.mode = mode;
+  return config;
+}
+
+TEST(GpuAllReduce, HasTheBitsOfTheHosts) {
+  NEEDS_GPUS(2);
+  run_local(2, [] {
+    const Device own = Device::cuda(rank());
+    for (const Mode mode : {Mode::Default, Mode::ReduceOverhead})
+      for (const DType t : {DType::F32, DType::F16, DType::BF16})
+        for (const char* op : {"sum", "avg", "min", "max", "product"})
+          for (auto& sizes : kSizes) {
+            if (is_large(sizes) && (t != DType::BF16 || std::string_view(op) != "sum")) continue;
+            auto fast = compile([&](const Tensor& x) { return all_reduce(x, op); }, config_of(mode));
+            for (int64_t round = 0; round < 3; ++round) {
+              const Tensor x = brought(sizes, t, round);
+              const std::string want = host_bytes(all_reduce(x, op)), found = host_bytes(fast(x.to(own)));
+              ASSERT_EQ(found.size(), want.size());
+              ASSERT_TRUE(found == want) << op << " of " << name_of(t) << " " << fmt::format("[{}]", fmt::join(sizes, ", ")) << " on rank "
+                                         << rank() << ", round " << round;
+            }
+          }
+  });
+}
+
+TEST(GpuAllReduce, TakesOnWhatFollows) {
+  NEEDS_GPUS(2);
+  run_local(2, [] {
+    const Device own = Device::cuda(rank());
+    for (auto& sizes : kSizes) {
+      if (sizes.empty()) continue;
+      const Tensor bias = brought({sizes.back()}, DType::BF16, 5);
+      auto fn = [&](const Tensor& x, const Tensor& b) { return relu(all_reduce(x) * 0.5 + b); };
+      auto fast = compile(fn);
+      const Tensor x = brought(sizes, DType::BF16, 1);
+      const auto want = fn(x, bias).to_vector(), found = fast(x.to(own), bias.to(own)).to(Device::cpu()).to_vector();
+      for (size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(found[i], want[i], 0.02 * (1 + std::abs(want[i])));
+    }
+  });
+}
+
+TEST(GpuAllReduce, TakesAnySize) {
+  NEEDS_GPUS(2);
+  run_local(2, [] {
+    CompileConfig config;
+    config.dynamic = true;
+    auto fast = compile([](const Tensor& x) { return all_reduce(x) * 2.0; }, config);
+    for (const int64_t n : {2, 1000, 8, 333333, 77, 5000000})
+      EXPECT_EQ(host_bytes(fast(brought({n, 3}, DType::F32, n).to(Device::cuda(rank())))),
+                host_bytes(all_reduce(brought({n, 3}, DType::F32, n)) * 2.0));
+  });
+}
+
+TEST(GpuAllReduce, ChainsOfAllSizesReuseTheMemory) {
+  NEEDS_GPUS(2);
+  run_local(2, [] {
+    const Device own = Device::cuda(rank());
+    std::vector<Tensor> xs, on_gpu;
+    for (int64_t n : {100, 3000000, 4096, 40000, 64, 900000}) xs.push_back(brought({n}, DType::F32, n));
+    for (auto& x : xs) on_gpu.push_back(x.to(own));
+    auto all = [](const std::vector<Tensor>& given) {
+      std::vector<Tensor> out;
+      for (int i = 0; i < 3; ++i)
+        for (auto& x : given) out.push_back(all_reduce(out.size() >= given.size() ? out[out.size() - given.size()] : x, "avg"));
+      return out;
+    };
+    auto fast = compile(all, config_of(Mode::ReduceOverhead));
+    const auto want = all(xs);
+    for (int call = 0; call < 20; ++call) {
+      const auto found = fast(on_gpu);
+      for (size_t i = 0; i < want.size(); ++i)
+        ASSERT_TRUE(host_bytes(found[i]) == host_bytes(want[i])) << "call " << call << ", result " << i;
+    }
+  });
+}
+
+TEST(GpuAllReduce, ARankThatDoesNotComeIsNamed) {
+  NEEDS_GPUS(2);
+  const test::TimeoutScope limit("700");
+  run_local(2, [] {
+    const Tensor x = brought({4096}, DType::F32, 0).to(Device::cuda(rank()));
+    auto fast = compile([](const Tensor& t) { return all_reduce(t); });
+    fast(x);
+    synchronize(x.device());
+    if (rank() == 1) return;
+    const auto since = std::chrono::steady_clock::now();
+    const std::string told = test::environment_error([&] {
+      fast(x);
+      synchronize(x.device());
+    });
+    EXPECT_TRUE(contains(told, "all_reduce of 4096 elements in the group \"world\": rank 1 has not come within 700 ms")) << told;
+    EXPECT_TRUE(contains(told, "gpu_test.cpp:")) << told;
+    EXPECT_LT(std::chrono::steady_clock::now() - since, std::chrono::seconds(5));
+    const std::string again = test::environment_error([&] {
+      fast(x);
+      synchronize(x.device());
+    });
+    EXPECT_TRUE(contains(again, "rank 1")) << again;
+  });
+}
+
+TEST(GpuAllReduce, OneGpuForTwoRanksIsRefused) {
+  NEEDS_GPUS(1);
+  run_local(2, [] {
+    auto memory = distributed::p2p::peer_memory(distributed::current_world().world(), Device::cuda(0));
+    EXPECT_TRUE(contains(memory->refusal(), "ranks 0 and 1 have one GPU")) << memory->refusal();
+  });
+}
+
+}  // namespace
+}  // namespace toroid
