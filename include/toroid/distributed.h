@@ -15,6 +15,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace toroid::distributed {
@@ -51,5 +52,29 @@ int size();
 void new_group(const std::string& name, const std::vector<int>& members);
 // Every rank of the world calls it alike. UserError on all ranks for a group that there is not, and for "world".
 void destroy_group(const std::string& name);
+
+// The ranks of the world as an array with named dimensions, the last one running fastest. The ranks that differ along one dimension alone
+// are a group. A handle, whose groups last as long as the world.
+class Mesh {
+ public:
+  // sizes {2, 4}, names {"data", "tensor"}: rank r stands at [r / 4, r % 4]. Every rank of the world calls it alike. UserError on all ranks
+  // for sizes whose product is not the size of the world, names that come twice, and ranks that ask for different meshes.
+  Mesh(std::vector<int> sizes, std::vector<std::string> names);
+
+  const std::vector<int>& sizes() const { return sizes_; }
+  const std::vector<std::string>& names() const { return names_; }
+  // Of the dimension of this name; UserError that lists the names for another one. Of this rank: its place along it, and its group.
+  int size(std::string_view name) const { return sizes_[find(name)]; }
+  int rank(std::string_view name) const { return place_[find(name)]; }
+  const std::string& group(std::string_view name) const { return groups_[find(name)]; }
+
+ private:
+  size_t find(std::string_view name) const;
+
+  std::vector<int> sizes_;
+  std::vector<std::string> names_;
+  std::vector<int> place_;           // of this rank
+  std::vector<std::string> groups_;  // along each dimension, that this rank is in
+};
 
 }  // namespace toroid::distributed

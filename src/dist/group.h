@@ -67,6 +67,8 @@ class World {
   // Called by all ranks of the world alike; no member may use the group any more. UserError for a name that there is not, for "world", and
   // where ranks name different groups.
   virtual void destroy_group(const std::string& name) = 0;
+
+  int meshes = 0;  // that were made: a number in the names of their groups
 };
 
 // The calling thread's, else that of the process; UserError outside of a world, which says how to get into one.

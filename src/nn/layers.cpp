@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "nn/errors.h"
+#include "toroid/collectives.h"
 
 namespace toroid::nn {
 namespace {
@@ -21,7 +22,19 @@ Linear::Linear(int64_t in_features, int64_t out_features, bool with_bias, const 
   add_parameter("weight", weight);
   add_parameter("bias", bias);
 }
-Tensor Linear::forward(const Tensor& x) { return linear(x, weight, bias); }
+Tensor Linear::forward(const Tensor& x) {
+  if (summed_over_.empty()) return linear(x, weight, bias);
+  const Tensor sum = distributed::all_reduce(linear(x, weight), "sum", summed_over_);
+  return bias.defined() ? sum + bias : sum;
+}
+void Linear::divide_outputs(const TensorRanks& ranks) {
+  divide_parameter(weight, 0, ranks);
+  divide_parameter(bias, 0, ranks);
+}
+void Linear::divide_inputs(const TensorRanks& ranks) {
+  divide_parameter(weight, 1, ranks);
+  summed_over_ = ranks.group;
+}
 
 Embedding::Embedding(int64_t num_embeddings, int64_t embedding_dim, const Init& init, double deviation)
     : weight(init.normal({num_embeddings, embedding_dim}, 0, deviation)) {

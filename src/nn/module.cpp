@@ -31,9 +31,9 @@ void Module::for_each_slot(const std::string& prefix, F&& f) const {
   for (auto& [name, child] : children_) child->for_each_slot(prefix + name + ".", f);
 }
 
-void Module::add_parameter(const std::string& name, Tensor& member) { slots_.push_back({name, &member, false, true, false}); }
+void Module::add_parameter(const std::string& name, Tensor& member) { slots_.push_back({name, &member, false, true, false, {}}); }
 void Module::add_buffer(const std::string& name, Tensor& member, bool persistent, bool exact) {
-  slots_.push_back({name, &member, true, persistent, exact});
+  slots_.push_back({name, &member, true, persistent, exact, {}});
 }
 
 void Module::add_child(const std::string& name, Module& child) {
@@ -91,6 +91,8 @@ void Module::load_state(const std::map<std::string, Tensor>& state, bool strict)
       missing.push_back(name);
     else if (!it->second.defined())
       unfit.push_back(fmt::format("{} (given as an undefined tensor)", name));
+    else if (s.part.ranks > 1 && it->second.sizes() == s.whole_sizes())
+      loads.emplace_back(s.tensor, part_of(it->second, s.part));
     else if (it->second.sizes() != s.tensor->sizes())
       unfit.push_back(fmt::format("{} (given {}, the module has {})", name, sizes_text(it->second), sizes_text(*s.tensor)));
     else
@@ -114,6 +116,43 @@ void Module::load_state(const std::map<std::string, Tensor>& state, bool strict)
     *mine = given.dtype() == mine->dtype() ? given : toroid::to(given, mine->dtype());
     if (grad) mine->set_requires_grad(true);
   }
+}
+
+bool Module::divide(const TensorRanks& ranks) {
+  bool any = false;
+  for (auto& [name, child] : children_) any = child->divide(ranks) || any;
+  return any;
+}
+
+std::vector<int64_t> Module::Slot::whole_sizes() const {
+  std::vector<int64_t> sizes = tensor->sizes();
+  sizes[static_cast<size_t>(part.dim)] *= part.ranks;
+  return sizes;
+}
+
+// What lies in one piece stays where it is.
+Tensor Module::part_of(const Tensor& whole, const Part& part) {
+  const NoGrad copies;
+  const int64_t block = whole.sizes()[static_cast<size_t>(part.dim)] / part.blocks, length = block / part.ranks;
+  std::vector<Tensor> pieces;
+  for (int64_t b = 0; b < part.blocks; ++b)
+    pieces.push_back(slice(whole, part.dim, b * block + part.rank * length, b * block + (part.rank + 1) * length));
+  return part.blocks == 1 ? pieces[0].contiguous() : cat(pieces, part.dim);
+}
+
+void Module::divide_parameter(Tensor& member, int64_t dim, const TensorRanks& ranks, int64_t blocks) {
+  if (!member.defined()) return;
+  const auto slot = std::find_if(slots_.begin(), slots_.end(), [&](auto& s) { return s.tensor == &member; });
+  require(slot != slots_.end() && slot->part.ranks == 1, "parallelize: a parameter has been divided already");
+  const int64_t size = member.sizes()[static_cast<size_t>(dim)];
+  require(size % (blocks * ranks.count) == 0, "parallelize: {} ranks do not divide {} of \"{}\"", ranks.count, size, slot->name);
+  slot->part = {dim, blocks, ranks.rank, ranks.count};
+  const bool grad = member.requires_grad();
+  const NoGrad copies;
+  Tensor part = part_of(member, slot->part);
+  if (dim == 0 && blocks == 1) part = clone(part);  // so that the rest of the memory goes back
+  member = part;
+  if (grad) member.set_requires_grad(true);
 }
 
 void Module::replace(const std::function<Tensor(const Slot&)>& made) {

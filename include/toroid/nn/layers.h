@@ -11,7 +11,13 @@ class Linear : public Layer {
  public:
   Linear(int64_t in_features, int64_t out_features, bool bias = true, const Init& init = Init::standard());
   Tensor forward(const Tensor& x) override;
+  // Each rank has some of the results; or some of the inputs, and forward() adds up what the ranks give (see parallelize()).
+  void divide_outputs(const TensorRanks& ranks);
+  void divide_inputs(const TensorRanks& ranks);
   Tensor weight, bias;  // [out, in], [out]
+
+ private:
+  std::string summed_over_;  // the group whose ranks have the other inputs; empty: all inputs are here
 };
 
 // Integers -> rows of the weight.

@@ -13,6 +13,12 @@
 
 namespace toroid::nn {
 
+// Ranks that share products (toroid/nn/parallel.h), and which of them this one is.
+struct TensorRanks {
+  int64_t rank = 0, count = 1;
+  std::string group;
+};
+
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
 // The base of all modules. A module has a forward() of its own signature. Its tensors are members that it names in its constructor.
@@ -55,19 +61,32 @@ class Module {
   // Marks all parameters.
   void requires_grad(bool on = true);
 
+  // See parallelize() in toroid/nn/parallel.h. Whether something was divided.
+  virtual bool divide(const TensorRanks& ranks);
+
  protected:
   // Names a member. The object that is given must live as long as the module. An undefined parameter (no bias) has no name.
   void add_parameter(const std::string& name, Tensor& member);
   // exact: to(DType) leaves it as it is.
   void add_buffer(const std::string& name, Tensor& member, bool persistent = true, bool exact = false);
   void add_child(const std::string& name, Module& child);
+  // Leaves the rank's part of a parameter along a dimension, which is made of so many blocks that are each divided (query, key and value in
+  // one weight: 3). An undefined parameter stays so. UserError where the ranks do not divide it.
+  void divide_parameter(Tensor& member, int64_t dim, const TensorRanks& ranks, int64_t blocks = 1);
 
  private:
+  // What a divided parameter is of the whole one.
+  struct Part {
+    int64_t dim = 0, blocks = 1, rank = 0, ranks = 1;
+  };
   struct Slot {
     std::string name;
     Tensor* tensor;
     bool buffer, persistent, exact;
+    Part part = {};
+    std::vector<int64_t> whole_sizes() const;
   };
+  static Tensor part_of(const Tensor& whole, const Part& part);
   // Puts made(slot) in the place of each tensor; tied ones stay tied.
   void replace(const std::function<Tensor(const Slot&)>& made);
   template <class F>

@@ -56,6 +56,14 @@ BertLayer::BertLayer(const BertConfig& c, const Init& init)
   add_child("dropout", dropout_);
 }
 
+bool BertLayer::divide(const TensorRanks& ranks) {
+  require_heads("BERT", heads_, heads_, ranks);
+  for (Linear* l : {&query_, &key_, &value_, &intermediate_}) l->divide_outputs(ranks);
+  for (Linear* l : {&attention_dense_, &output_}) l->divide_inputs(ranks);
+  heads_ /= ranks.count;
+  return true;
+}
+
 Tensor BertLayer::forward(const Tensor& x, const Tensor& mask) {
   int64_t dim = query_.weight.sizes()[0] / heads_;
   Tensor y = scaled_dot_product_attention(split_heads(query_(x), heads_, dim), split_heads(key_(x), heads_, dim),

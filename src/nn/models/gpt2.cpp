@@ -1,6 +1,7 @@
 #include "toroid/nn/models/gpt2.h"
 
 #include "nn/models/parts.h"
+#include "toroid/collectives.h"
 
 namespace toroid::nn {
 namespace {
@@ -36,7 +37,18 @@ Conv1D::Conv1D(int64_t in_features, int64_t out_features, const Init& init)
   add_parameter("weight", weight);
   add_parameter("bias", bias);
 }
-Tensor Conv1D::forward(const Tensor& x) { return matmul(x, weight) + bias; }
+Tensor Conv1D::forward(const Tensor& x) {
+  const Tensor y = matmul(x, weight);
+  return (summed_over_.empty() ? y : distributed::all_reduce(y, "sum", summed_over_)) + bias;
+}
+void Conv1D::divide_outputs(const TensorRanks& ranks, int64_t blocks) {
+  divide_parameter(weight, 1, ranks, blocks);
+  divide_parameter(bias, 0, ranks, blocks);
+}
+void Conv1D::divide_inputs(const TensorRanks& ranks) {
+  divide_parameter(weight, 0, ranks);
+  summed_over_ = ranks.group;
+}
 
 GPT2Block::GPT2Block(const GPT2Config& c, const Init& init)
     : activation_(checked(c).activation),
@@ -57,6 +69,15 @@ GPT2Block::GPT2Block(const GPT2Config& c, const Init& init)
   add_child("ln_2", ln_2_);
   add_child("mlp", mlp_);
   add_child("dropout", dropout_);
+}
+
+bool GPT2Block::divide(const TensorRanks& ranks) {
+  require_heads("GPT-2", heads_, heads_, ranks);
+  c_attn_.divide_outputs(ranks, 3);
+  c_fc_.divide_outputs(ranks);
+  for (Conv1D* l : {&attn_proj_, &mlp_proj_}) l->divide_inputs(ranks);
+  heads_ /= ranks.count;
+  return true;
 }
 
 Tensor GPT2Block::forward(const Tensor& x, const Tensor& mask) {

@@ -98,6 +98,16 @@ void LlamaBlock::allocate_cache(int64_t batch, int64_t length, DType dtype, cons
   for (Tensor* cache : {&key_cache_, &value_cache_}) *cache = zeros({batch, kv_heads_, length, head_dim_}, dtype, device);
 }
 
+bool LlamaBlock::divide(const TensorRanks& ranks) {
+  require_heads("Llama", heads_, kv_heads_, ranks);
+  require(!key_cache_.defined(), "parallelize: the caches are of whole layers; call allocate_cache after it");
+  for (Linear* l : {&q_, &k_, &v_, &gate_, &up_}) l->divide_outputs(ranks);
+  for (Linear* l : {&o_, &down_}) l->divide_inputs(ranks);
+  heads_ /= ranks.count;
+  kv_heads_ /= ranks.count;
+  return true;
+}
+
 Tensor LlamaBlock::forward(const Tensor& x, const LlamaContext& context) {
   Tensor n = input_norm_(x);
   Tensor q = rotate(split_heads(q_(n), heads_, head_dim_), context, head_dim_);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "nn/errors.h"
+#include "toroid/nn/module.h"
 #include "toroid/ops.h"
 
 namespace toroid::nn {
@@ -25,6 +26,12 @@ inline Tensor split_heads(const Tensor& x, int64_t heads, int64_t dim) {
 inline Tensor merge_heads(const Tensor& x) {
   Tensor y = transpose(x, 1, 2);
   return reshape(y, {y.size(0), y.size(1), y.size(2) * y.size(3)});
+}
+
+// UserError where heads cannot be shared out among ranks.
+inline void require_heads(const char* model, int64_t heads, int64_t kv_heads, const TensorRanks& ranks) {
+  require(heads % ranks.count == 0 && kv_heads % ranks.count == 0, "parallelize: {} ranks do not divide the {} heads of {}, of {} keys",
+          ranks.count, heads, model, kv_heads);
 }
 
 // attention_mask [batch, length] as Bool [batch, 1, 1, length].

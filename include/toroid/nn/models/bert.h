@@ -21,6 +21,7 @@ class BertLayer : public Layer {
   Tensor forward(const Tensor& x) override { return forward(x, {}); }
   // mask: Bool, broadcast to [batch, heads, queries, keys]; may be undefined.
   Tensor forward(const Tensor& x, const Tensor& mask);
+  bool divide(const TensorRanks& ranks) override;
 
  private:
   std::string activation_;

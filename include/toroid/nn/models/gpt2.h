@@ -19,7 +19,13 @@ class Conv1D : public Layer {
  public:
   Conv1D(int64_t in_features, int64_t out_features, const Init& init);
   Tensor forward(const Tensor& x) override;
+  // As Linear's. blocks: parts of the results, each of which is divided.
+  void divide_outputs(const TensorRanks& ranks, int64_t blocks = 1);
+  void divide_inputs(const TensorRanks& ranks);
   Tensor weight, bias;
+
+ private:
+  std::string summed_over_;
 };
 
 class GPT2Block : public Layer {
@@ -28,6 +34,7 @@ class GPT2Block : public Layer {
   Tensor forward(const Tensor& x) override { return forward(x, {}); }
   // mask: Bool [batch, 1, queries, keys], which includes the causal one; undefined: causal.
   Tensor forward(const Tensor& x, const Tensor& mask);
+  bool divide(const TensorRanks& ranks) override;
 
  private:
   std::string activation_;

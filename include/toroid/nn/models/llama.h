@@ -34,6 +34,7 @@ class LlamaBlock : public Module {
   Tensor forward(const Tensor& x, const LlamaContext& context);
   // Makes key and value buffers for `length` positions, all 0.
   void allocate_cache(int64_t batch, int64_t length, DType dtype, const Device& device = Device::cpu());
+  bool divide(const TensorRanks& ranks) override;
 
  private:
   int64_t heads_, kv_heads_, head_dim_;

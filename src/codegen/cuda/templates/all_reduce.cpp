@@ -107,7 +107,7 @@ KernelText generate(const CudaSite& site, std::string_view name, std::string_vie
               {"NUMEL", cuda_size(arguments, program::product(a.sizes))},
               {"ALIGNED", offset && *offset % width == 0 ? "true" : "false"},
               {"TYPE", type},
-              {"WAIT", site.gpu.is_hopper() ? "wait_for_predecessor();" : ""},
+              {"WAIT", site.gpu.is_hopper() ? "wait_for_predecessor();\nasm volatile(\"griddepcontrol.launch_dependents;\");" : ""},
               {"FINISH", finish_of(arguments, node, a, width)}}) +
       std::string(text);
   KernelText k = arguments.kernel(cuda_template_name(std::string(name), node.body), body, kMeetingThreads, true, 0, site.gpu.is_hopper());
