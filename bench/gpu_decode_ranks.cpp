@@ -52,6 +52,7 @@ class Decoder {
     model_.allocate_cache(1, kCache);
     CompileConfig config;
     config.mode = Mode::ReduceOverhead;
+    config.options = {{"freezing", "1"}};
     step_.emplace([this](const Tensor& ids, const Tensor& at) { return model_.forward_cached(ids, at); }, config);
   }
   // Logits of the token behind `id`, which stands at `position`.

@@ -9,6 +9,7 @@
 
 #include "dist/group.h"
 #include "dist/p2p/peer_memory.h"
+#include "dist/processes.h"
 #include "dist/timeout.h"
 #include "errors.h"
 #include "toroid/collectives.h"
@@ -146,6 +147,37 @@ TEST(GpuAllReduce, ARankThatDoesNotComeIsNamed) {
     });
     EXPECT_TRUE(contains(again, "rank 1")) << again;
   });
+}
+
+// All ranks time the forms at once, and take the same.
+TEST(GpuAllReduce, TunedIsWhatItWas) {
+  NEEDS_GPUS(2);
+  run_local(2, [] {
+    const Device own = Device::cuda(rank());
+    for (const int64_t n : {4096, 1 << 18, 3 << 20}) {
+      auto fn = [](const Tensor& x) { return relu(all_reduce(x)) * 0.5; };
+      auto fast = compile(fn, config_of(Mode::MaxAutotune));
+      const Tensor x = brought({n}, DType::BF16, 1);
+      const std::string want = host_bytes(fn(x));
+      for (int call = 0; call < 3; ++call) EXPECT_TRUE(host_bytes(fast(x.to(own))) == want) << n;
+    }
+  });
+}
+
+TEST(GpuAllReduce, BetweenProcesses) {
+  NEEDS_GPUS(2);
+  const test::RanksOutcome out = test::run_ranks(2, "sums_on_gpus");
+  EXPECT_EQ(out.code, 0) << out.text;
+  for (int r : {0, 1}) EXPECT_TRUE(contains(out.text, fmt::format("rank {}: done", r))) << out.text;
+}
+
+// What a process has shared is there for the others when it dies.
+TEST(GpuAllReduce, AProcessThatDiesIsNamed) {
+  NEEDS_GPUS(2);
+  const test::RanksOutcome out = test::run_ranks(2, "one_dies_on_gpus");
+  EXPECT_TRUE(contains(out.text, "rank 0: told: all_reduce of 100000 elements in the group \"world\": rank 1 has not come within 2000 ms"))
+      << out.text;
+  EXPECT_LT(out.seconds, 30);
 }
 
 TEST(GpuAllReduce, OneGpuForTwoRanksIsRefused) {

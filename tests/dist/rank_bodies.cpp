@@ -16,6 +16,7 @@
 #include "dist/processes.h"
 #include "errors.h"
 #include "toroid/collectives.h"
+#include "toroid/compile.h"
 #include "toroid/distributed.h"
 #include "toroid/ops.h"
 
@@ -186,6 +187,34 @@ void groups_of_threads() {
   for (auto& what : failed) require(what.empty(), what);
 }
 
+// All-reduces of all forms, plain and replayed, have the bits of those on the host.
+void sums_on_gpus() {
+  const Device own = Device::cuda(rank());
+  for (const int64_t n : {7, 4096, 300000, 3000000}) {
+    Tensor x = Tensor::empty({n}, DType::F32);
+    for (int64_t i = 0; i < n; ++i) x.data<float>()[i] = static_cast<float>(i % 13 + rank()) / 7;
+    CompileConfig config;
+    config.mode = Mode::ReduceOverhead;
+    auto fast = compile([](const Tensor& t) { return all_reduce(t); }, config);
+    const auto want = all_reduce(x).to_vector();
+    for (int call = 0; call < 4; ++call) require(fast(x.to(own)).to(Device::cpu()).to_vector() == want, fmt::format("{} sums", n));
+  }
+}
+
+void one_dies_on_gpus() {
+  set_option("dist_timeout_ms", "2000");
+  const Tensor x = Tensor::full(std::vector<int64_t>{100000}, 1).to(Device::cuda(rank()));
+  auto fast = compile([](const Tensor& t) { return all_reduce(t); });
+  for (int call = 0; call < 5; ++call) fast(x);
+  synchronize(x.device());
+  if (rank() == 1) ::_exit(7);
+  say("told: " + environment_error([&] {
+        for (int call = 0; call < 5; ++call) fast(x);
+        synchronize(x.device());
+      }));
+  ::_exit(5);
+}
+
 int without_init(const std::string& name) {
   const std::string own = std::getenv("OMPI_COMM_WORLD_RANK");
   if (name == "late_to_init" && own == "1") {
@@ -203,6 +232,8 @@ const std::map<std::string, void (*)()> kBodies = {{"values", values},
                                                    {"groups", groups},
                                                    {"one_leaves", one_leaves},
                                                    {"one_aborts", one_aborts},
+                                                   {"sums_on_gpus", sums_on_gpus},
+                                                   {"one_dies_on_gpus", one_dies_on_gpus},
                                                    {"from_threads", from_threads},
                                                    {"groups_of_threads", groups_of_threads}};
 

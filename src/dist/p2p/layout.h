@@ -16,7 +16,7 @@ inline constexpr int kMostBlocks = 264;  // of a kernel whose blocks meet
 //   arrived  [block][ranks] words, kFlagWords apart: of a block, the launch whose input has come whole
 //   moved    [block][2][ranks] words, kFlagWords apart: of a block, how many pieces have come
 struct Layout {
-  static constexpr int64_t kSlots = 4;
+  static constexpr int64_t kSlots = 2;
   static constexpr int64_t kFlagWords = 8;  // 32 bytes: what one write to another GPU carries
   static constexpr int64_t kInlineBytes = int64_t{512} << 10, kWholeBytes = int64_t{8} << 20, kPieceBytes = int64_t{64} << 10;
 

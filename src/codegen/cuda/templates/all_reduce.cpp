@@ -62,7 +62,17 @@ std::string finish_of(CudaArguments& arguments, const program::Node& node, const
   return expand(whole ? all_reduce_cu::kFinishPiece : all_reduce_cu::kFinishElements, {{"EPILOGUE", points.statements}});
 }
 
-KernelText generate(const CudaSite& site, std::string_view name, std::string_view text, const MeetingTile& tile) {
+// A form: its text, and how its blocks divide the work.
+struct Meeting {
+  const char* name;
+  std::string_view text;
+  int64_t pieces;            // of 16 bytes, that a block has at least by the rule
+  int per_processor = 1;     // blocks that a multiprocessor runs at once
+  int64_t rule_most = 264;   // blocks of the rule
+  std::optional<int64_t> room = std::nullopt;  // bytes that an input may have; none: any
+};
+
+KernelText generate(const CudaSite& site, const Meeting& how, const MeetingTile& tile) {
   const program::Node& node = site.node;
   const auto& a = site.problem<program::AllReduce>();
   const DType t = a.input.dtype;
@@ -109,40 +119,39 @@ KernelText generate(const CudaSite& site, std::string_view name, std::string_vie
               {"TYPE", type},
               {"WAIT", site.gpu.is_hopper() ? "wait_for_predecessor();\nasm volatile(\"griddepcontrol.launch_dependents;\");" : ""},
               {"FINISH", finish_of(arguments, node, a, width)}}) +
-      std::string(text);
-  KernelText k = arguments.kernel(cuda_template_name(std::string(name), node.body), body, kMeetingThreads, true, 0, site.gpu.is_hopper());
+      expand(how.text, {{"UNROLL", a.ranks <= 2 ? "2" : "1"}});
+  KernelText k = arguments.kernel(cuda_template_name(how.name, node.body), body, kMeetingThreads, true, how.per_processor,
+                                  site.gpu.is_hopper());
   k.tasks = tile.blocks;
-  k.plan = fmt::format("{}: {} blocks of each of {} ranks\n", name, tile.blocks, a.ranks) + loop::to_string(node.domain, node.body);
+  k.plan = fmt::format("{}: {} blocks of each of {} ranks\n", how.name, tile.blocks, a.ranks) + loop::to_string(node.domain, node.body);
   return k;
 }
 
-// tasks: of 16 bytes, that a block has at least. room: bytes that an input may have; none: any.
-Form meeting_form(const CudaSite& site, const char* name, std::string_view text, int64_t tasks, int64_t most_blocks,
-                  std::optional<int64_t> room) {
+Form meeting_form(const CudaSite& site, const Meeting& meeting) {
   const auto& a = site.problem<program::AllReduce>();
   Tiling<MeetingTile> how;
-  most_blocks = std::min<int64_t>(most_blocks, site.gpu.multiprocessors);
+  const int64_t most = std::min<int64_t>(distributed::p2p::kMostBlocks, int64_t{meeting.per_processor} * site.gpu.multiprocessors);
   how.rule = [=, &a] {
-    const int64_t wanted = (typical_bytes(a) / 16 + tasks - 1) / tasks;
-    return MeetingTile{static_cast<int>(known_bytes(a) ? std::clamp<int64_t>(wanted, 1, most_blocks) : most_blocks)};
+    const int64_t wanted = (typical_bytes(a) / 16 + meeting.pieces - 1) / meeting.pieces, top = std::min(most, meeting.rule_most);
+    return MeetingTile{static_cast<int>(known_bytes(a) ? std::clamp<int64_t>(wanted, 1, top) : top)};
   };
   how.others = [rule = how.rule] {
     const int blocks = rule().blocks;
     return std::vector<MeetingTile>{{2 * blocks}, {std::max(blocks / 2, 1)}};
   };
-  how.refusal = [most = site.gpu.multiprocessors](const MeetingTile& t) {
+  how.refusal = [most](const MeetingTile& t) {
     return t.blocks > most ? fmt::format("blocks that wait for others must run at once: {} do", most) : "";
   };
-  how.generate = [=](const MeetingTile& t) { return generate(site, name, text, t); };
+  how.generate = [=](const MeetingTile& t) { return generate(site, meeting, t); };
   std::string refusal = refusal_of(a);
-  if (refusal.empty() && room) {
+  if (refusal.empty() && meeting.room) {
     const auto bytes = known_bytes(a);
     if (!bytes)
       refusal = "the run tells the size, which may be more than it has room for";
-    else if (*bytes > *room)
-      refusal = fmt::format("{} bytes, it has room for {}", *bytes, *room);
+    else if (*bytes > *meeting.room)
+      refusal = fmt::format("{} bytes, it has room for {}", *bytes, *meeting.room);
   }
-  return make_form(name, std::move(refusal), how);
+  return make_form(meeting.name, std::move(refusal), how);
 }
 
 }  // namespace
@@ -150,20 +159,29 @@ Form meeting_form(const CudaSite& site, const char* name, std::string_view text,
 // Limits of the rules: measured on two H200s that NVLink joins, and by the bytes that each form sends for more ranks.
 Form cuda_all_reduce_inline_form(const CudaSite& site) {
   const auto& a = site.problem<program::AllReduce>();
-  Form form = meeting_form(site, "all_reduce_inline", all_reduce_cu::kInline, kMeetingThreads, 64, Layout(a.ranks).inline_bytes);
+  Form form = meeting_form(site, {.name = "all_reduce_inline",
+                                  .text = all_reduce_cu::kInline,
+                                  .pieces = kMeetingThreads,
+                                  .rule_most = 64,
+                                  .room = Layout(a.ranks).inline_bytes});
   if (typical_bytes(a) > (int64_t{1} << 20) / (a.ranks * a.ranks)) form.reluctance = "it sends each byte twice";
   return form;
 }
 
 Form cuda_all_reduce_one_shot_form(const CudaSite& site) {
   const auto& a = site.problem<program::AllReduce>();
-  Form form = meeting_form(site, "all_reduce_one_shot", all_reduce_cu::kOneShot, 2 * kMeetingThreads, 128, Layout(a.ranks).whole_bytes);
+  Form form = meeting_form(site, {.name = "all_reduce_one_shot",
+                                  .text = all_reduce_cu::kOneShot,
+                                  .pieces = 2 * kMeetingThreads,
+                                  .rule_most = 128,
+                                  .room = Layout(a.ranks).whole_bytes});
   if (typical_bytes(a) > (int64_t{16} << 20) / (a.ranks * a.ranks)) form.reluctance = "it sends whole inputs to all ranks";
   return form;
 }
 
 Form cuda_all_reduce_two_shot_form(const CudaSite& site) {
-  return meeting_form(site, "all_reduce_two_shot", all_reduce_cu::kTwoShot, kMeetingThreads, distributed::p2p::kMostBlocks, std::nullopt);
+  return meeting_form(
+      site, {.name = "all_reduce_two_shot", .text = all_reduce_cu::kTwoShot, .pieces = kMeetingThreads, .per_processor = 2});
 }
 
 }  // namespace toroid::codegen
