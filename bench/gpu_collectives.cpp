@@ -1,12 +1,15 @@
 // All-reduce of bf16 between the GPUs of one host, whose ranks are threads: a line a size with the median microseconds of one of a recorded
 // chain, by the form that the rule takes, or of every form.
-//   bench_gpu_collectives [--forms] [RANKS [BYTES ...]]
+//   bench_gpu_collectives [--forms|--tails|--tuned] [RANKS [BYTES ...]]
+// --tails: instead, compiled chains of all_reduce alone and with relu and a factor behind it, of products that are reduced, alone and with
+// bias and gelu, each with what follows in the same kernel and in one of its own. --tuned: compiled chains, by the forms that ranks find
+// fastest together.
 // Each time is the largest of the ranks'. Peers on the same machine: bench/peers/collectives.py.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
-#include <mutex>
+#include <chrono>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,7 +19,10 @@
 #include "dist/agree.h"
 #include "dist/p2p/peer_memory.h"
 #include "jit/nvrtc.h"
+#include "toroid/collectives.h"
+#include "toroid/compile.h"
 #include "toroid/distributed.h"
+#include "toroid/ops.h"
 
 using namespace toroid;
 
@@ -104,20 +110,106 @@ void run_size(int64_t bytes, bool forms) {
   }
 }
 
+// Median microseconds of a link of a chain of `links` calls of `step`, which is compiled and replayed as a whole; the slowest rank's.
+double chained(const std::function<Tensor(const Tensor&)>& step, const Tensor& x, int links, CompileConfig config) {
+  distributed::Group& group = distributed::current_world().world();
+  device::cuda::Gpu& gpu = device::cuda::gpu(x.device().index);
+  config.options["freezing"] = "1";
+  auto fast = compile(
+      [&](const Tensor& first) {
+        Tensor y = first;
+        for (int i = 0; i < links; ++i) y = step(y);
+        return y;
+      },
+      config);
+  for (int i = 0; i < 4; ++i) fast(x);
+  std::vector<double> us;
+  for (int i = 0; i < kRounds; ++i) {
+    synchronize(x.device());
+    group.run({.kind = distributed::Kind::Barrier});
+    const double own = gpu.time_ms([&] { fast(x); }) * 1e3 / links;
+    double most = 0;
+    group.run({.kind = distributed::Kind::AllReduce,
+               .dtype = DType::F64,
+               .op = distributed::ReduceOp::Max,
+               .in = reinterpret_cast<const std::byte*>(&own),
+               .out = reinterpret_cast<std::byte*>(&most),
+               .count = 1});
+    us.push_back(most);
+  }
+  std::sort(us.begin(), us.end());
+  return us[us.size() / 2];
+}
+
+void say(const std::string& line) {
+  if (distributed::rank() == 0) fmt::print("{}\n", line);
+}
+
+CompileConfig config_of(Mode mode, bool fuses) {
+  CompileConfig config;
+  config.mode = mode;
+  if (!fuses) config.options["fusion"] = "none";
+  return config;
+}
+
+Tensor tail(const Tensor& x) { return relu(x) * 0.5; }
+
+void run_tails() {
+  const Device own = Device::cuda(distributed::rank());
+  constexpr int kLinks = 16;
+  for (const int64_t bytes : {int64_t{4} << 10, int64_t{128} << 10, int64_t{1} << 20, int64_t{16} << 20}) {
+    const Tensor x = Tensor::full(std::vector<int64_t>{bytes / 2}, 1, DType::BF16).to(own);
+    const auto alone = [](const Tensor& y) { return distributed::all_reduce(y, "avg"); };
+    const auto with = [](const Tensor& y) { return tail(distributed::all_reduce(y, "avg")); };
+    const double a = chained(alone, x, kLinks, config_of(Mode::ReduceOverhead, true));
+    const double fused = chained(with, x, kLinks, config_of(Mode::ReduceOverhead, true));
+    const double apart = chained(with, x, kLinks, config_of(Mode::ReduceOverhead, false));
+    say(fmt::format(
+        "all_reduce of {:>9} bytes: alone {:7.2f} us, relu and factor in its kernel {:7.2f} ({:.3f}x), in kernels of their own {:7.2f}",
+        bytes, a, fused, fused / a, apart));
+  }
+  constexpr int64_t kFeatures = 4096;
+  const Tensor weight = Tensor::full(std::vector<int64_t>{kFeatures, kFeatures}, 1.0 / kFeatures, DType::BF16).to(own);
+  const Tensor bias = Tensor::full(std::vector<int64_t>{kFeatures}, 0.5, DType::BF16).to(own);
+  for (const int64_t rows : {1, 8, 64, 512}) {
+    const Tensor x = Tensor::full(std::vector<int64_t>{rows, kFeatures}, 1, DType::BF16).to(own);
+    const auto alone = [&](const Tensor& y) { return distributed::all_reduce(matmul(y, weight), "avg"); };
+    const auto with = [&](const Tensor& y) { return gelu(distributed::all_reduce(matmul(y, weight), "avg") + bias); };
+    const double a = chained(alone, x, kLinks, config_of(Mode::ReduceOverhead, true));
+    const double fused = chained(with, x, kLinks, config_of(Mode::ReduceOverhead, true));
+    const double apart = chained(with, x, kLinks, config_of(Mode::ReduceOverhead, false));
+    say(fmt::format(
+        "{}x{} by {}x{}, all_reduce: alone {:7.2f} us, bias and gelu in its kernel {:7.2f} ({:.3f}x), in kernels of their own {:7.2f}",
+        rows, kFeatures, kFeatures, kFeatures, a, fused, fused / a, apart));
+  }
+}
+
+void run_tuned(int64_t bytes) {
+  const Tensor x = Tensor::full(std::vector<int64_t>{bytes / 2}, 1, DType::BF16).to(Device::cuda(distributed::rank()));
+  const auto step = [](const Tensor& y) { return distributed::all_reduce(y, "avg"); };
+  const int links = bytes > (32 << 20) ? 4 : 16;
+  const auto begin = std::chrono::steady_clock::now();
+  const double tuned = chained(step, x, links, config_of(Mode::MaxAutotune, true));
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const double ruled = chained(step, x, links, config_of(Mode::ReduceOverhead, true));
+  say(fmt::format("all_reduce of {:>9} bytes: tuned {:8.2f} us, by the rule {:8.2f} ({:.1f} s to tune and time)", bytes, tuned, ruled,
+                  seconds));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   std::vector<std::string> rest(argv + 1, argv + argc);
-  const auto at = std::find(rest.begin(), rest.end(), "--forms");
-  const bool forms = at != rest.end();
-  if (forms) rest.erase(at);
+  const std::string flag = !rest.empty() && rest[0].starts_with("--") ? rest[0] : "";
+  if (!flag.empty()) rest.erase(rest.begin());
   const int ranks = rest.empty() ? cuda_device_count() : std::stoi(rest[0]);
   std::vector<int64_t> sizes(std::begin(kSizes), std::end(kSizes));
   if (rest.size() > 1) sizes.clear();
   for (size_t i = 1; i < rest.size(); ++i) sizes.push_back(std::stoll(rest[i]));
   try {
     distributed::run_local(ranks, [&] {
-      for (const int64_t bytes : sizes) run_size(bytes, forms);
+      if (flag == "--tails") return run_tails();
+      for (const int64_t bytes : sizes) flag == "--tuned" ? run_tuned(bytes) : run_size(bytes, flag == "--forms");
     });
   } catch (const Error& e) {
     fmt::print(stderr, "{}\n", e.what());

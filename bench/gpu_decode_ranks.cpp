@@ -1,8 +1,8 @@
 // Decoding with Llama, tensor-parallel over the GPUs of one host: milliseconds of a step of one token, from the call until its logits are
 // there, beside what one GPU takes. Ranks are threads, or processes under `toroid launch`.
-//   bench_gpu_decode_ranks [RANKS] [--layers N] [--check]
+//   bench_gpu_decode_ranks [RANKS] [--layers N] [--check|--kernels]
 // --check: instead, f32, few layers: the largest difference of logits from one GPU's, relative to the largest logit, and whether 100 greedy
-// tokens are the same.
+// tokens are the same. --kernels: also, of one step of rank 0 (all ranks', where they are threads), the kernels and what they take.
 // bf16, random weights, batch 1, position 1024 of a cache of 2048. Peer on the same machine: bench/peers/gpu_tp.py.
 #include <fmt/format.h>
 
@@ -10,11 +10,12 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
-#include <mutex>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "device/cuda/cupti.h"
 #include "toroid/capture.h"
 #include "toroid/collectives.h"
 #include "toroid/compile.h"
@@ -34,7 +35,7 @@ constexpr uint64_t kSeed = 11;
 struct Arguments {
   int ranks = 2;
   int64_t layers = 32;
-  bool check = false;
+  bool check = false, kernels = false;
 };
 
 nn::LlamaConfig config_of(const Arguments& a) {
@@ -93,6 +94,31 @@ double measure(Decoder& d, bool together) {
   return ms[ms.size() / 2];
 }
 
+// What a step launches, by kernel.
+void print_kernels(Decoder& d) {
+  const Tensor ids = Tensor::full(std::vector<int64_t>{1, 1}, 7, DType::I64).to(d.device());
+  const Tensor at = Tensor::full(std::vector<int64_t>{1}, static_cast<double>(kPosition), DType::I64).to(d.device());
+  std::optional<device::cuda::ActivityTrace> trace;
+  if (distributed::rank() == 0) trace.emplace();
+  d.run(ids, at);
+  synchronize(d.device());
+  if (trace) trace->take();
+  distributed::barrier();
+  d.run(ids, at);
+  synchronize(d.device());
+  if (!trace) return;
+  std::map<std::string, std::pair<int, double>> sums;
+  int64_t begin = 0, end = 0;
+  for (auto& a : trace->take()) {
+    auto& [count, us] = sums[a.name];
+    ++count, us += static_cast<double>(a.end_ns - a.start_ns) / 1e3;
+    begin = begin ? std::min(begin, a.start_ns) : a.start_ns;
+    end = std::max(end, a.end_ns);
+  }
+  for (auto& [name, sum] : sums) fmt::print("  {:8.1f} us  {:4} x  {}\n", sum.second, sum.first, name);
+  fmt::print("  {:8.1f} us from the first to the last\n", static_cast<double>(end - begin) / 1e3);
+}
+
 int64_t best_of(const Tensor& logits) {
   const auto v = logits.to(Device::cpu()).to_vector();
   return std::max_element(v.begin(), v.end()) - v.begin();
@@ -134,6 +160,7 @@ void body(const Arguments& a) {
       fmt::print("llama-7b decode, bf16, {} layers: {:.3f} ms on {} GPUs, {:.3f} ms on one ({:.2f}x)\n", a.layers, ms, distributed::size(),
                  alone, alone / ms);
   }
+  if (a.kernels) print_kernels(divided);
   const CaptureReport report = capture_report(own);
   for (auto& r : report.recordings)
     fmt::print("rank {}: a recording of {} kernels in {} part(s), {} replays\n", distributed::rank(), r.kernels, report.parts, r.replays);
@@ -148,6 +175,8 @@ int main(int argc, char** argv) {
     const std::string arg = argv[i];
     if (arg == "--check")
       a.check = true;
+    else if (arg == "--kernels")
+      a.kernels = true;
     else if (arg == "--layers" && i + 1 < argc)
       a.layers = std::stoll(argv[++i]);
     else

@@ -92,7 +92,8 @@ TEST(CudaAllReduce, SizesHaveForms) {
 TEST(CudaAllReduce, NoMoreBlocksThanRunAtOnce) {
   const Reduction r = reduction(2, 1 << 16, 4096, DType::BF16);
   for (auto& config : cuda_configs(r.node, r.program, device::cuda::GpuInfo()))
-    EXPECT_LE(text_of(r, config).tasks.constant(), (config.form == "all_reduce_two_shot" ? 2 : 1) * device::cuda::GpuInfo().multiprocessors);
+    EXPECT_LE(text_of(r, config).tasks.constant(),
+              (config.form == "all_reduce_two_shot" ? 2 : 1) * device::cuda::GpuInfo().multiprocessors);
   EXPECT_THROW(text_of(r, {.form = "all_reduce_two_shot", .fields = {{"blocks", 265}}}), UserError);
   EXPECT_THROW(text_of(r, {.form = "all_reduce_inline", .fields = {{"blocks", 1}}}), UserError) << "it has no room";
 }

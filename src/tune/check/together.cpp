@@ -116,7 +116,7 @@ class TimedTogether {
   // alike.
   void record(size_t i) {
     auto graph = std::make_unique<CudaGraph>(device_);
-    require_all(error_of([&] { graph->capture([&] { run(i, runs_[i]); }); }), "");
+    require_all(error_of([&] { graph->capture([&] { run(i, runs_[i]); }, {.error_mode = CaptureErrorMode::ThreadLocal}); }), "");
     graphs_[i] = std::move(graph);
     time(i, runs_[i]);  // the first replay brings it to the device
   }

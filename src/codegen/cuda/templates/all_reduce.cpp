@@ -66,9 +66,9 @@ std::string finish_of(CudaArguments& arguments, const program::Node& node, const
 struct Meeting {
   const char* name;
   std::string_view text;
-  int64_t pieces;            // of 16 bytes, that a block has at least by the rule
-  int per_processor = 1;     // blocks that a multiprocessor runs at once
-  int64_t rule_most = 264;   // blocks of the rule
+  int64_t pieces;                              // of 16 bytes, that a block has at least by the rule
+  int per_processor = 1;                       // blocks that a multiprocessor runs at once
+  int64_t rule_most = 264;                     // blocks of the rule
   std::optional<int64_t> room = std::nullopt;  // bytes that an input may have; none: any
 };
 
@@ -120,8 +120,8 @@ KernelText generate(const CudaSite& site, const Meeting& how, const MeetingTile&
               {"WAIT", site.gpu.is_hopper() ? "wait_for_predecessor();\nasm volatile(\"griddepcontrol.launch_dependents;\");" : ""},
               {"FINISH", finish_of(arguments, node, a, width)}}) +
       expand(how.text, {{"UNROLL", a.ranks <= 2 ? "2" : "1"}});
-  KernelText k = arguments.kernel(cuda_template_name(how.name, node.body), body, kMeetingThreads, true, how.per_processor,
-                                  site.gpu.is_hopper());
+  KernelText k =
+      arguments.kernel(cuda_template_name(how.name, node.body), body, kMeetingThreads, true, how.per_processor, site.gpu.is_hopper());
   k.tasks = tile.blocks;
   k.plan = fmt::format("{}: {} blocks of each of {} ranks\n", how.name, tile.blocks, a.ranks) + loop::to_string(node.domain, node.body);
   return k;
@@ -180,8 +180,8 @@ Form cuda_all_reduce_one_shot_form(const CudaSite& site) {
 }
 
 Form cuda_all_reduce_two_shot_form(const CudaSite& site) {
-  return meeting_form(
-      site, {.name = "all_reduce_two_shot", .text = all_reduce_cu::kTwoShot, .pieces = kMeetingThreads, .per_processor = 2});
+  return meeting_form(site,
+                      {.name = "all_reduce_two_shot", .text = all_reduce_cu::kTwoShot, .pieces = kMeetingThreads, .per_processor = 2});
 }
 
 }  // namespace toroid::codegen
