@@ -120,6 +120,10 @@ std::string describe(const exec::Plan& plan, const exec::StepPlan& step, int64_t
     for (int b : l->buffers) add(b);
     return fmt::format("{} [{}]", l->name, sizes);
   }
+  if (auto* c = std::get_if<exec::CollectiveCall>(&step)) {
+    add(c->input.buffer), add(c->output.buffer);
+    return fmt::format("{} [{}]", c->name, sizes);
+  }
   const auto& call = std::get<exec::HostCall>(step);
   for (const auto& view : call.inputs) add(view.buffer);
   for (const auto& view : call.outputs) add(view.buffer);

@@ -29,27 +29,16 @@ exec::HostCall host_call(const program::Extern& e) {
   return call;
 }
 
-// A call of the row of that name. The operands are tensors of one dimension.
-exec::HostCall collective_call(const program::Collective& c) {
-  using distributed::Kind;
-  exec::HostCall call;
+exec::CollectiveCall collective_call(const program::Collective& c) {
+  exec::CollectiveCall call;
   call.name = fmt::format("_c10d_functional.{}", distributed::name_of(c.kind));
-  call.op = graph::find_op(call.name);
-  TOROID_CHECK(call.op, "there is no row {}", call.name);
-  const std::string op(distributed::name_of(c.op));
-  const Expr ranks = c.ranks;
-  if (c.kind == Kind::AllReduce)
-    call.args = {Arg<int>(0), op, c.group};
-  else if (c.kind == Kind::AllGather)
-    call.args = {Arg<int>(0), ranks, c.group};
-  else if (c.kind == Kind::ReduceScatter)
-    call.args = {Arg<int>(0), op, ranks, c.group};
-  else if (c.kind == Kind::AllToAll)
-    call.args = {Arg<int>(0), c.taken, c.given, c.group};
-  else
-    call.args = {Arg<int>(0), Expr(c.root), c.group};
-  call.inputs = {view_of({c.input, {elements_in(c)}})};
-  call.outputs = {view_of({c.output, {elements_out(c)}})};
+  call.kind = c.kind, call.op = c.op, call.group = c.group;
+  call.ranks = c.ranks, call.root = static_cast<int>(c.root);
+  call.count = c.kind == distributed::Kind::AllToAll ? Expr(0) : c.count;
+  call.given = c.given, call.taken = c.taken;
+  call.input = view_of({c.input, {elements_in(c)}});
+  call.output = view_of({c.output, {elements_out(c)}});
+  call.input.strides = call.output.strides = {1};
   return call;
 }
 
@@ -240,8 +229,8 @@ class Planner {
       return control_step(std::get<program::Extern>(n.problem), plans_of(control->second));
     if (n.is_library()) return library_calls_.at(i);
     if (!n.is_call()) return launch(n, kernels_.texts.at(i));
-    const auto* meet = std::get_if<program::Collective>(&n.problem);
-    exec::HostCall call = meet ? collective_call(*meet) : host_call(std::get<program::Extern>(n.problem));
+    if (const auto* meet = std::get_if<program::Collective>(&n.problem)) return collective_call(*meet);
+    exec::HostCall call = host_call(std::get<program::Extern>(n.problem));
     if (job_.setup.device.is_cuda())
       log(Artifact::Perf,
           fmt::format("{} of {} has no kernel for a GPU and runs on copies in the host's memory", call.name, program_.name));
@@ -307,7 +296,8 @@ exec::Loadable make_plan(Objects in, const Job& job, CompileReport& report) {
   out.store.filling = report.packing = sum_of(std::move(common.filling));
   for (auto& step : out.plan.steps) {
     report.kernels += std::holds_alternative<exec::Launch>(step);
-    report.host_calls += std::holds_alternative<exec::HostCall>(step) || std::holds_alternative<exec::LibraryCall>(step);
+    report.host_calls += std::holds_alternative<exec::HostCall>(step) || std::holds_alternative<exec::LibraryCall>(step) ||
+                         std::holds_alternative<exec::CollectiveCall>(step);
   }
   return out;
 }

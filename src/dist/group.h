@@ -4,6 +4,7 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "dist/collective.h"
@@ -20,6 +21,7 @@ class PeerMemory;
 // What carries a group's collectives between GPUs. Made by all ranks together when it is first asked for; null: not yet.
 struct OnGpu {
   std::shared_ptr<nccl::Communicator> nccl;
+  std::optional<std::string> nccl_refusal;  // why there is none, once all ranks have been asked
   std::shared_ptr<p2p::PeerMemory> peers;
 };
 

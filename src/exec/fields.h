@@ -28,9 +28,13 @@ inline constexpr std::array<std::string_view, 9> kNames<external::PostOpKind>{"a
                                                                               "silu", "sigmoid", "tanh", "hard_swish"};
 template <>
 inline constexpr std::array<std::string_view, 3> kNames<external::CublasLtActivation>{"none", "relu", "gelu_tanh"};
+template <>
+inline constexpr auto kNames<distributed::Kind> = std::to_array(distributed::kKindNames);
+template <>
+inline constexpr auto kNames<distributed::ReduceOp> = std::to_array(distributed::kReduceOpNames);
 
 // Names of the alternatives of a variant, in their order.
-inline constexpr std::array<std::string_view, 5> kStepNames{"launch", "call", "library", "branch", "loop"};
+inline constexpr std::array<std::string_view, 6> kStepNames{"launch", "call", "library", "branch", "loop", "collective"};
 inline constexpr std::array<std::string_view, 3> kProblemNames{"onednn", "cublaslt", "cudnn"};
 
 using Exprs = std::vector<Expr>;
@@ -150,6 +154,13 @@ template <class S, Is<Loop> L>
 void fields(S& s, L& l) {
   s("name", l.name), s("carried", l.carried), s("slices", l.slices), s("unchanging", l.unchanging), s("results", l.results);
   s("where", l.where, std::string());
+}
+
+template <class S, Is<CollectiveCall> C>
+void fields(S& s, C& c) {
+  s("name", c.name), s("kind", c.kind), s("op", c.op, distributed::ReduceOp::Sum), s("group", c.group), s("ranks", c.ranks, int64_t{1});
+  s("root", c.root, 0), s("count", c.count, Expr(0)), s("given", c.given, Exprs()), s("taken", c.taken, Exprs()), s("input", c.input);
+  s("output", c.output), s("where", c.where, std::string());
 }
 
 template <class S, Is<Block> B>

@@ -2,8 +2,10 @@
 
 #include "base/check.h"
 #include "base/index_fault.h"
+#include "base/log.h"
 #include "device/cpu/code_loader.h"
 #include "device/cpu/runtime_symbols.h"
+#include "dist/group.h"
 #include "dist/p2p/peer_memory.h"
 #include "exec/run/executable.h"
 #include "exec/steps.h"
@@ -60,12 +62,27 @@ class Loader {
       if (auto* l = std::get_if<Launch>(&step)) s.kernel = kernel(*l);
       if (auto* c = std::get_if<LibraryCall>(&step))
         s.library = prepare(*c, device_, c->constant.empty() ? Tensor() : store_.constants.at(c->constant));
+      if (auto* c = std::get_if<CollectiveCall>(&step); c && device_.is_cuda()) connect(*c, plan, s);
       for (auto& block : blocks_of(step)) s.blocks.push_back(load(*block.plan));
     }
     return out;
   }
 
  private:
+  void connect(const CollectiveCall& c, const Plan& plan, Loaded::Step& s) const {
+    using namespace distributed;
+    s.refusal = nccl::lacks({.kind = c.kind, .dtype = c.input.dtype, .op = c.op});
+    if (s.refusal.empty() && !has_world()) s.refusal = "no process group was there when it was loaded";
+    if (s.refusal.empty()) {
+      Group& group = current_world().group(c.group);
+      s.refusal = nccl::refusal(group, device_);
+      if (s.refusal.empty()) s.communicator = group.on_gpu(device_.index).nccl;
+    }
+    if (!s.refusal.empty())
+      log(Artifact::Perf, fmt::format("{}{} of {} goes through copies in the host's memory: {}", c.name,
+                                      c.where.empty() ? "" : " (" + c.where + ")", plan.name, s.refusal));
+  }
+
   KernelCode kernel(const Launch& l) {
     const KernelStore::Kernel& k = store_.kernels.at(l.kernel);
     if (!device_.is_cuda()) {

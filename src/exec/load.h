@@ -5,6 +5,7 @@
 
 #include "device/cpu/isa.h"
 #include "device/cuda/gpu.h"
+#include "dist/nccl/communicator.h"
 #include "exec/store.h"
 #include "extern/library_call.h"
 
@@ -23,6 +24,9 @@ struct Loaded {
     KernelCode kernel;                                     // Launch
     std::shared_ptr<const external::LibraryCall> library;  // LibraryCall
     std::vector<Loaded> blocks;                            // Branch, Loop
+    // CollectiveCall on a GPU: what carries it, which recorded graphs need for as long as they live; or why it goes through the host.
+    std::shared_ptr<distributed::nccl::Communicator> communicator;
+    std::string refusal;
   };
   std::vector<Step> steps;
   std::vector<Tensor> constants;  // of buffers
@@ -31,7 +35,7 @@ struct Loaded {
 };
 
 // UserError where the store lacks something. EnvironmentError for kernels that this machine cannot run, damaged objects, and libraries that
-// are missing or refuse a call.
+// are missing or refuse a call. All ranks of a group load a plan with collectives on GPUs alike: they make what carries these.
 Loaded load_parts(const Plan& plan, const Store& store);
 
 // What kernels for a processor are compiled for (Plan::code_for): "avx512 +vnni". The features are those of this processor's own set alone.

@@ -10,6 +10,7 @@
 #include "base/compile_options.h"
 #include "base/index_fault.h"
 #include "device/cuda/tensor_map.h"
+#include "dist/collective.h"
 #include "extern/cublaslt/problem.h"
 #include "extern/cudnn/problem.h"
 #include "extern/onednn/problem.h"
@@ -115,7 +116,22 @@ struct Loop {
   std::string where = {};
 };
 
-using StepPlan = std::variant<Launch, HostCall, LibraryCall, Branch, Loop>;
+// What the ranks of a group do together, between two pieces of dense memory that do not overlap; see distributed::Collective. Counts are
+// elements and get their values when the step runs.
+struct CollectiveCall {
+  std::string name;  // of the row
+  distributed::Kind kind = distributed::Kind::AllReduce;
+  distributed::ReduceOp op = distributed::ReduceOp::Sum;  // of those that reduce
+  std::string group;
+  int64_t ranks = 1;               // that the group must have, of AllGather and ReduceScatter
+  int root = 0;                    // of Broadcast
+  Expr count = 0;                  // of all but AllToAll
+  std::vector<Expr> given, taken;  // of AllToAll: one a rank
+  HostCall::View input, output;    // of one dimension
+  std::string where = {};
+};
+
+using StepPlan = std::variant<Launch, HostCall, LibraryCall, Branch, Loop, CollectiveCall>;
 
 struct InputPlan {
   std::string name;

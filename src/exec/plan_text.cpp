@@ -203,12 +203,13 @@ class Reader : public graph::TextReader {
   }
   void steps(std::vector<StepPlan>& list) {
     for (bool more = true; more;)
-      more = take("launch")    ? step<Launch>(list)
-             : take("call")    ? step<HostCall>(list)
-             : take("library") ? step<LibraryCall>(list)
-             : take("branch")  ? step<Branch>(list)
-             : take("loop")    ? step<Loop>(list)
-                               : false;
+      more = take("launch")       ? step<Launch>(list)
+             : take("call")       ? step<HostCall>(list)
+             : take("library")    ? step<LibraryCall>(list)
+             : take("branch")     ? step<Branch>(list)
+             : take("loop")       ? step<Loop>(list)
+             : take("collective") ? step<CollectiveCall>(list)
+                                  : false;
   }
   void plan(std::shared_ptr<const Plan>& p) {
     expect("plan");

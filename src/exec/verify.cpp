@@ -88,6 +88,8 @@ Uses uses_of(const StepPlan& step) {
     views(h->inputs, u.reads), views(h->outputs, u.writes);
   } else if (auto* c = std::get_if<LibraryCall>(&step)) {
     for (size_t i = 0; i < c->buffers.size(); ++i) (i == result_of(*c) ? u.writes : u.reads).push_back(c->buffers[i]);
+  } else if (auto* m = std::get_if<CollectiveCall>(&step)) {
+    u.reads.push_back(m->input.buffer), u.writes.push_back(m->output.buffer);
   } else {
     views(block_operands(step), u.reads), views(block_results(step), u.writes);
   }
@@ -260,6 +262,31 @@ class Verifier {
     check(c.choice >= 0, "library-calls", "it takes implementation {}", c.choice);
   }
 
+  void of(const CollectiveCall& c) {
+    using distributed::Kind;
+    const Expr ranks = c.ranks;
+    const bool exchanges = c.kind == Kind::AllToAll;
+    check(c.kind != Kind::Barrier, "collectives", "a barrier has no operands");
+    check(!c.group.empty() && c.ranks >= 1 && c.root >= 0, "collectives", "its group is \"{}\" of {} ranks, its root rank {}", c.group,
+          c.ranks, c.root);
+    check(exchanges == !c.given.empty() && c.given.size() == c.taken.size(), "collectives", "it gives {} parts and takes {}",
+          c.given.size(), c.taken.size());
+    check(c.input.dtype == c.output.dtype, "collectives", "it makes {} of {}", name_of(c.output.dtype), name_of(c.input.dtype));
+    check(c.input.buffer != c.output.buffer, "collectives", "its operands are both in buffer {}", c.input.buffer);
+    const auto total = [](const std::vector<Expr>& parts) {
+      Expr sum = 0;
+      for (auto& p : parts) sum = sum + p;
+      return sum;
+    };
+    const auto dense = [&](const HostCall::View& v, const Expr& elements) {
+      view(v);
+      check(v.sizes == std::vector<Expr>{elements} && v.strides == std::vector<Expr>{1}, "collectives",
+            "an operand is no dense memory of {} elements", sym::to_string(elements));
+    };
+    dense(c.input, exchanges ? total(c.given) : c.kind == Kind::ReduceScatter ? c.count * ranks : c.count);
+    dense(c.output, exchanges ? total(c.taken) : c.kind == Kind::AllGather ? c.count * ranks : c.count);
+  }
+
   void of(const Branch& b) {
     const size_t count = b.conditions.empty() ? 2 : b.conditions.size() + 1;
     check(b.blocks.size() == count, "blocks", "it chooses from {} blocks, it has {}", count, b.blocks.size());
@@ -346,6 +373,8 @@ class Verifier {
         each_expr(*l, use);
       else if (h)
         each_expr(h->inputs, use);
+      else if (auto* m = std::get_if<CollectiveCall>(&plan_.steps[i]))
+        each_expr(*m, use);
       else if (!std::holds_alternative<LibraryCall>(plan_.steps[i]))
         each_expr(block_operands(plan_.steps[i]), use);
     }

@@ -171,6 +171,74 @@ TEST(GpuAllReduce, BetweenProcesses) {
   for (int r : {0, 1}) EXPECT_TRUE(contains(out.text, fmt::format("rank {}: done", r))) << out.text;
 }
 
+// Each of `kinds` through the engine, of an x of [2 n, 3].
+std::vector<Tensor> kinds(const Tensor& x) {
+  std::vector<Tensor> out{distributed::all_gather(x), distributed::broadcast(x, 1), distributed::reduce_scatter(x, "max")};
+  const SymInt half = x.size(0) / 2;
+  // Rank 0 gives all to rank 1, which gives half to each.
+  if (rank() == 0)
+    out.push_back(distributed::all_to_all(x, {0, half}, {0, x.size(0)}));
+  else
+    out.push_back(distributed::all_to_all(x, {x.size(0), half}, {half, half}));
+  if (!is_float(x.dtype())) out.push_back(all_reduce(x));
+  return out;
+}
+
+TEST(GpuCollectives, OfAllKindsHaveTheBitsOfTheHosts) {
+  NEEDS_GPUS(2);
+  run_local(2, [] {
+    const Device own = Device::cuda(rank());
+    for (const Mode mode : {Mode::Default, Mode::ReduceOverhead})
+      for (const DType t : {DType::F32, DType::F16, DType::BF16, DType::I64, DType::I32, DType::U8, DType::I16})
+        for (const int64_t rows : {2, 34, 20000}) {
+          auto fast = compile([](const Tensor& x) { return kinds(x); }, config_of(mode));
+          for (int64_t round = 0; round < 3; ++round) {
+            const Tensor x = to(brought({rows, 3}, DType::F32, round) * 2.0, t);
+            const auto want = kinds(x), found = fast(x.to(own));
+            ASSERT_EQ(found.size(), want.size());
+            for (size_t i = 0; i < want.size(); ++i)
+              ASSERT_TRUE(host_bytes(found[i]) == host_bytes(want[i]))
+                  << "kind " << i << " of " << name_of(t) << ", " << rows << " rows, round " << round;
+          }
+        }
+  });
+}
+
+TEST(GpuCollectives, OfAnySize) {
+  NEEDS_GPUS(2);
+  run_local(2, [] {
+    CompileConfig config;
+    config.dynamic = true;
+    auto fast = compile([](const Tensor& x) { return kinds(x); }, config);
+    for (const int64_t rows : {2, 8, 20000, 4}) {
+      const Tensor x = brought({rows, 3}, DType::F32, rows);
+      const auto want = kinds(x), found = fast(x.to(Device::cuda(rank())));
+      for (size_t i = 0; i < want.size(); ++i)
+        ASSERT_TRUE(host_bytes(found[i]) == host_bytes(want[i])) << "kind " << i << ", " << rows << " rows";
+    }
+  });
+}
+
+TEST(GpuCollectives, ARankThatDoesNotComeIsNamed) {
+  NEEDS_GPUS(2);
+  const test::TimeoutScope limit("3000");
+  for (const Mode mode : {Mode::Default, Mode::ReduceOverhead})
+    run_local(2, [mode] {
+      const Tensor x = brought({4096}, DType::F32, 0).to(Device::cuda(rank()));
+      auto fast = compile([](const Tensor& t) { return distributed::all_gather(t); }, config_of(mode));
+      for (int call = 0; call < 4; ++call) fast(x);
+      synchronize(x.device());
+      if (rank() == 1) return;
+      for (int again = 0; again < 2; ++again) {
+        const std::string told = test::environment_error([&] {
+          fast(x);
+          synchronize(x.device());
+        });
+        EXPECT_TRUE(contains(told, "rank 0") && contains(told, "all_gather_into_tensor")) << told;
+      }
+    });
+}
+
 // What a process has shared is there for the others when it dies.
 TEST(GpuAllReduce, AProcessThatDiesIsNamed) {
   NEEDS_GPUS(2);

@@ -82,6 +82,7 @@ struct Driver {
   Function<CUresult(int*)> device_count = library.function<CUresult(int*)>("cuDeviceGetCount");
   Function<CUresult(CUdevice*, int)> device = library.function<CUresult(CUdevice*, int)>("cuDeviceGet");
   Function<CUresult(char*, int, CUdevice)> device_name = library.function<CUresult(char*, int, CUdevice)>("cuDeviceGetName");
+  Function<CUresult(char*, int, CUdevice)> device_bus = library.function<CUresult(char*, int, CUdevice)>("cuDeviceGetPCIBusId");
   Function<CUresult(size_t*, CUdevice)> device_memory = library.function<CUresult(size_t*, CUdevice)>("cuDeviceTotalMem_v2");
   Function<CUresult(int*, int, CUdevice)> device_attribute = library.function<CUresult(int*, int, CUdevice)>("cuDeviceGetAttribute");
   Function<CUresult(CUcontext*, CUdevice)> retain_context = library.function<CUresult(CUcontext*, CUdevice)>("cuDevicePrimaryCtxRetain");

@@ -27,6 +27,9 @@ Gpu::Gpu(int index) : driver_(driver()), index_(index) {
   char name[256] = {};
   driver_.check(driver_.device_name(name, sizeof name, device), "asking for the GPU's name");
   info_.name = name;
+  char bus[32] = {};
+  driver_.check(driver_.device_bus(bus, sizeof bus, device), "asking where the GPU is");
+  info_.bus = bus;
   driver_.check(driver_.version(&info_.driver_version), "asking for the driver's version");
   driver_.check(driver_.device_memory(&info_.memory_bytes, device), "asking for the GPU's memory");
   auto attribute = [&](Attribute a) {
@@ -199,17 +202,44 @@ void Gpu::launch(const Kernel& kernel, const LaunchShape& shape, std::span<void*
 void Gpu::synchronize(CUstream stream) {
   use();
   const int64_t limit_ms = get_option(options::kReplayTimeoutMs);
-  if (limit_ms == 0) return driver_.check(driver_.synchronize(stream), "waiting for the GPU");
+  if (limit_ms == 0 && !watched_) return driver_.check(driver_.synchronize(stream), "waiting for the GPU");
   using Clock = std::chrono::steady_clock;
-  const auto end = Clock::now() + std::chrono::milliseconds(limit_ms);
+  constexpr std::chrono::milliseconds kBetweenWatches{10};
+  const auto begin = Clock::now(), end = begin + std::chrono::milliseconds(limit_ms);
+  auto next = begin + kBetweenWatches;
   for (;;) {
     const CUresult status = driver_.query_stream(stream);
     if (status != kNotReady) return driver_.check(status, "waiting for the GPU");
-    if (Clock::now() > end)
+    const auto now = Clock::now();
+    if (watched_ && now >= next) {
+      for (auto& ask : watches()) (*ask)(std::chrono::duration_cast<std::chrono::milliseconds>(now - begin));
+      next = now + kBetweenWatches;
+    }
+    if (limit_ms > 0 && now > end)
       fail_on_device(DeviceErrorCode::LaunchTimeout, "waiting for the GPU",
                      fmt::format("its work was not done after {} ms (option replay_timeout_ms)", limit_ms));
     std::this_thread::yield();
   }
+}
+
+std::shared_ptr<const Gpu::Watch> Gpu::watch(Watch watch) {
+  auto out = std::make_shared<const Watch>(std::move(watch));
+  std::lock_guard lock(watches_mutex_);
+  watches_.push_back(out);
+  watched_ = true;
+  return out;
+}
+
+std::vector<std::shared_ptr<const Gpu::Watch>> Gpu::watches() {
+  std::lock_guard lock(watches_mutex_);
+  std::vector<std::shared_ptr<const Watch>> out;
+  std::erase_if(watches_, [&](auto& w) {
+    auto held = w.lock();
+    if (held) out.push_back(std::move(held));
+    return w.expired();
+  });
+  watched_ = !watches_.empty();
+  return out;
 }
 
 double Gpu::time_ms(const std::function<void()>& work) {

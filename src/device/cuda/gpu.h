@@ -2,6 +2,8 @@
 #pragma once
 
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -22,6 +24,7 @@ namespace toroid::device::cuda {
 struct GpuInfo {
   std::string name;                     // "NVIDIA H200"
   std::string architecture = "sm_90a";  // what NVRTC compiles for
+  std::string bus;                      // "0000:1b:00.0": which of the host's it is
   int driver_version = 0;               // 13000 is CUDA 13.0
   int multiprocessors = 132;
   size_t memory_bytes = 0, l2_bytes = size_t{50} << 20, shared_bytes = 227 << 10;  // shared: of a block
@@ -151,6 +154,10 @@ class Gpu {
   // replay_timeout_ms allows.
   void synchronize() { synchronize(stream_); }
   void synchronize(CUstream stream);
+  // What whoever waits for this GPU asks again and again, with how long the wait lasts: it throws where the work cannot end by itself. It
+  // is asked as long as the caller keeps what this returns.
+  using Watch = std::function<void(std::chrono::milliseconds waited)>;
+  std::shared_ptr<const Watch> watch(Watch watch);
   void use() const;  // makes this GPU the calling thread's
   CUdevice handle() const { return device_; }
   // Kernels of this GPU may use the memory of another one. EnvironmentError where the two have no way to each other.
@@ -160,6 +167,7 @@ class Gpu {
 
  private:
   class Source;
+  std::vector<std::shared_ptr<const Watch>> watches();
   static constexpr size_t kMostGpus = 64;
   struct Stage;
 
@@ -173,6 +181,9 @@ class Gpu {
   GpuInfo info_;
   std::unique_ptr<DeviceMemory> memory_;
   GraphMemory graph_memory_;
+  std::mutex watches_mutex_;  // of:
+  std::vector<std::weak_ptr<const Watch>> watches_;
+  std::atomic<bool> watched_{false};
   std::mutex upload_mutex_;  // of:
   std::vector<std::shared_ptr<Stage>> stages_;
 };

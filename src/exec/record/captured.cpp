@@ -13,6 +13,12 @@ bool moves(const Plan& plan, int buffer) {
   return role == BufferRole::Input || role == BufferRole::Output || role == BufferRole::Handed;
 }
 
+// What a recorded step that is no launch works on.
+std::vector<int> opaque_buffers(const StepPlan& step) {
+  if (auto* c = std::get_if<CollectiveCall>(&step)) return {c->input.buffer, c->output.buffer};
+  return std::get<LibraryCall>(step).buffers;
+}
+
 }  // namespace
 
 Captured::Captured(const Plan& plan, const Coverage& coverage, std::shared_ptr<const Bound> bound, const Lane& lane, Placement placement)
@@ -82,7 +88,7 @@ void Captured::record(size_t segment, const Memory& memory, const std::vector<St
       if (!l) {
         run_step(s);
         opaque_ = true;
-        for (int i : std::get<LibraryCall>(plan_.steps[s]).buffers) settle(i);
+        for (int i : opaque_buffers(plan_.steps[s])) settle(i);
       } else if (bound_->steps[s].tasks > 0) {
         std::vector<int> slots;
         for (int i : l->buffers) {

@@ -11,7 +11,7 @@ namespace toroid::exec {
 namespace {
 
 // Why a step cannot be recorded; an empty reason when it can.
-CaptureSkip skip_of(const Plan& plan, const StepPlan& step) {
+CaptureSkip skip_of(const Plan& plan, const StepPlan& step, const std::string& on_host) {
   CaptureSkip s{plan.name, name_of(step), "", where_of(step), ""};
   if (std::holds_alternative<HostCall>(step)) {
     s.reason = "it runs as reference code on the host";
@@ -24,6 +24,15 @@ CaptureSkip skip_of(const Plan& plan, const StepPlan& step) {
                                                         })) {
     s.reason = "it works on what control flow hands on, whose address a recorded library call cannot follow";
     s.fix = "gemm_backends and conv_backends without the library";
+  } else if (auto* m = std::get_if<CollectiveCall>(&step); m && !plan.device.is_cuda()) {
+    s.reason = "its ranks meet on the host";
+  } else if (m && !on_host.empty()) {
+    s.reason = "its ranks meet on the host: " + on_host;
+    s.fix = "NCCL, and a GPU for each rank";
+  } else if (m && (plan.buffers[static_cast<size_t>(m->input.buffer)].role == BufferRole::Handed ||
+                   plan.buffers[static_cast<size_t>(m->output.buffer)].role == BufferRole::Handed)) {
+    s.reason = "it works on what control flow hands on, whose address a recorded collective cannot follow";
+    s.fix = "the collective within the block, or outside of the compiled function";
   } else if (auto* b = std::get_if<Branch>(&step); b && !b->conditions.empty()) {
     s.reason = "its size chooses a block";
     s.fix = "nothing is lost but a launch: the kernels of its blocks are recorded by themselves";
@@ -74,7 +83,8 @@ CaptureOptions read_capture_options(const CompileOptions& options) {
   return o;
 }
 
-Coverage cover(const Plan& plan, int64_t min_launches) {
+Coverage cover(const Plan& plan, int64_t min_launches, std::span<const std::string> on_host) {
+  const auto skip = [&](size_t i) { return skip_of(plan, plan.steps[i], i < on_host.size() ? on_host[i] : std::string()); };
   Coverage c;
   std::string fresh;
   for (auto& [e, unbacked] : plan.symbols)
@@ -87,11 +97,11 @@ Coverage cover(const Plan& plan, int64_t min_launches) {
     return c;
   }
   for (size_t i = 0; i < plan.steps.size();) {
-    Segment s{i, i, skip_of(plan, plan.steps[i]).reason.empty()};
+    Segment s{i, i, skip(i).reason.empty()};
     for (; s.last < plan.steps.size(); ++s.last) {
-      CaptureSkip skip = skip_of(plan, plan.steps[s.last]);
-      if (skip.reason.empty() != s.recorded) break;
-      if (!s.recorded) c.skips.push_back(std::move(skip));
+      CaptureSkip why = skip(s.last);
+      if (why.reason.empty() != s.recorded) break;
+      if (!s.recorded) c.skips.push_back(std::move(why));
     }
     const auto launches = static_cast<int64_t>(s.last - s.first);
     if (s.recorded && launches < std::max<int64_t>(min_launches, 1)) {

@@ -1,6 +1,8 @@
 // Which steps of a plan can be recorded, and why the others cannot.
 #pragma once
 
+#include <span>
+
 #include "exec/plan.h"
 #include "toroid/capture.h"
 
@@ -28,8 +30,9 @@ struct Coverage {
   std::vector<CaptureSkip> skips;
   int64_t steps = 0, steps_recorded = 0, parts = 0;
 };
-// The longest runs of steps that can be recorded. A run of fewer than min_launches is not worth it.
-Coverage cover(const Plan& plan, int64_t min_launches);
+// The longest runs of steps that can be recorded. A run of fewer than min_launches is not worth it. on_host: of each step
+// of a loaded plan, why a collective goes through the host's memory (Loaded::Step::refusal); without it collectives on GPUs do not.
+Coverage cover(const Plan& plan, int64_t min_launches, std::span<const std::string> on_host = {});
 
 // "unique (model.cpp:12) of decode: it runs on the host; ..."
 std::string to_string(const CaptureSkip& s);

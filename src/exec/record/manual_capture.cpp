@@ -19,6 +19,7 @@ void keep_for_capture(device::Capture& capture, const Device& device, const Load
     if (step.kernel.owner) capture.retain(step.kernel.owner);
     if (step.kernel.gpu.module) capture.retain(step.kernel.gpu.module);
     if (step.library) capture.retain(step.library);
+    if (step.communicator) capture.retain(step.communicator);
   }
   for (auto* list : {&loaded.constants, &loaded.inputs})
     for (auto& t : *list)
@@ -33,6 +34,10 @@ void capture_call(const HostCall& h, std::vector<Tensor> inputs, std::vector<Ten
     auto results = call(h, inputs, resolve);
     for (size_t i = 0; i < outputs.size(); ++i) copy_elements(results.at(i), outputs[i]);
   });
+}
+
+void capture_call(const CollectiveCall& c, std::function<void()> run) {
+  device::cpu::recorder()->add_call(c.name, "collective", std::move(run));
 }
 
 void capture_call(const std::string& name, std::shared_ptr<const external::LibraryCall> call, std::vector<void*> buffers, void* scratch) {

@@ -23,5 +23,7 @@ void keep_for_capture(device::Capture& capture, const Device& device, const Load
 void capture_call(const HostCall& call, std::vector<Tensor> inputs, std::vector<Tensor> outputs,
                   const std::function<Expr(const Expr&)>& resolve);
 void capture_call(const std::string& name, std::shared_ptr<const external::LibraryCall> call, std::vector<void*> buffers, void* scratch);
+// A collective, with the group of the thread that replays.
+void capture_call(const CollectiveCall& c, std::function<void()> run);
 
 }  // namespace toroid::exec

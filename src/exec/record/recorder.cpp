@@ -18,14 +18,14 @@ void mark_warmup_incomplete() {
   latest_warmup.reset();
 }
 
-Recorder::Recorder(const Plan& plan, bool shares_results)
+Recorder::Recorder(const Plan& plan, bool shares_results, std::span<const std::string> on_host)
     : plan_(plan),
       shares_results_(shares_results),
       manager_(CaptureManager::of(plan.device)),
       function_(std::make_shared<CaptureFunction>()) {
   function_->name = plan.name;
   function_->options = read_capture_options(plan.options);
-  function_->coverage = cover(plan, function_->options.min_launches);
+  function_->coverage = cover(plan, function_->options.min_launches, on_host);
   const auto& skips = function_->coverage.skips;
   for (auto& s : skips) log(Artifact::Captures, "not recorded: " + to_string(s));
   if (function_->options.require && !skips.empty()) {

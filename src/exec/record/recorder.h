@@ -12,7 +12,7 @@ class Recorder {
  public:
   // The plan outlives it. shares_results: whether the option capture_results applies (blocks of control flow hand their results on).
   // UserError where the plan cannot be recorded in whole and the option capture_require is set.
-  Recorder(const Plan& plan, bool shares_results);
+  Recorder(const Plan& plan, bool shares_results, std::span<const std::string> on_host = {});  // on_host: see cover()
 
   // How a call runs.
   struct Way {

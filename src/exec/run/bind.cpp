@@ -31,6 +31,8 @@ class Binder {
     } else if (auto* c = std::get_if<LibraryCall>(&step)) {
       for (int i : c->buffers) touch(i);
       s.scratch = add_scratch(part().library->scratch_bytes());
+    } else if (auto* m = std::get_if<CollectiveCall>(&step)) {
+      touch(m->input.buffer), touch(m->output.buffer);
     } else {
       for (auto& v : block_operands(step)) touch(v.buffer);
     }

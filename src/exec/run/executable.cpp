@@ -30,7 +30,11 @@ Executable::Executable(Plan plan, Loaded loaded, bool is_block) : plan_(std::mov
     writes_users_ = writes_users_ || (in.mutated && in.user >= 0);
     stateful_ = stateful_ || (in.mutated && in.user < 0);
   }
-  if (plan_.record) recorder_ = std::make_unique<Recorder>(plan_, !is_block);
+  if (plan_.record) {
+    std::vector<std::string> on_host;
+    for (auto& step : loaded_.steps) on_host.push_back(step.refusal);
+    recorder_ = std::make_unique<Recorder>(plan_, !is_block, on_host);
+  }
   make_blocks();
 }
 
@@ -138,6 +142,8 @@ void Executable::replay(Recorder::Way& way, Run& run) {
     c.clear(run.lane);
     way.record = way.again = true;
   }
+  for (auto& step : loaded_.steps)
+    if (step.communicator) step.communicator->require_alive();
   const std::vector<Stays> stay = way.record ? stays(run) : std::vector<Stays>();
   const auto& segments = recorder_->coverage().segments;
   for (size_t i = 0; i < segments.size(); ++i) {

@@ -50,6 +50,8 @@ void LateSizes::prepare(size_t step, Lane& lane, Workspace& memory) {
   } else if (auto* c = std::get_if<LibraryCall>(&plan_.steps[step])) {
     for (int b : c->buffers) provide(b, memory);
     scratch = loaded_.steps[step].library->scratch_bytes();
+  } else if (auto* m = std::get_if<CollectiveCall>(&plan_.steps[step])) {
+    provide(m->input.buffer, memory), provide(m->output.buffer, memory);
   } else {
     for (auto& v : block_operands(plan_.steps[step])) provide(v.buffer, memory);
   }

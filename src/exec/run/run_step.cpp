@@ -32,6 +32,8 @@ void Executable::run_step(size_t i, Run& run) {
     run_host_call(*h, run);
   else if (auto* c = std::get_if<LibraryCall>(&step))
     run_library_call(*c, i, run);
+  else if (auto* m = std::get_if<CollectiveCall>(&step))
+    run_collective(*m, i, run);
   else
     run_blocks(i, run);
 }

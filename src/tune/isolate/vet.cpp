@@ -45,6 +45,7 @@ std::vector<Touched> touched_by(const exec::Plan& plan) {
   for (auto& step : plan.steps) {
     if (auto* call = std::get_if<exec::LibraryCall>(&step)) give(call->buffers);
     if (auto* call = std::get_if<exec::HostCall>(&step)) give(buffers_of(call->inputs)), give(buffers_of(call->outputs));
+    if (auto* call = std::get_if<exec::CollectiveCall>(&step)) give({call->input.buffer, call->output.buffer});
     auto* launch = std::get_if<exec::Launch>(&step);
     for (size_t k = 0; launch && k < launch->buffers.size(); ++k) {
       const auto i = static_cast<size_t>(launch->buffers[k]);

@@ -1,0 +1,65 @@
+// Collectives as steps: on memory of the host, or on a stream of a GPU.
+#include "base/check.h"
+#include "base/index_fault.h"
+#include "dist/group.h"
+#include "exec/record/manual_capture.h"
+#include "exec/run/executable.h"
+#include "exec/run/run.h"
+
+namespace toroid::exec {
+namespace {
+
+using distributed::Collective;
+using distributed::Group;
+using distributed::Kind;
+
+// The call with its sizes known, without memory.
+Collective call_of(const CollectiveCall& c, const Symbols& symbols) {
+  Collective out{.kind = c.kind, .dtype = c.input.dtype, .op = c.op, .root = c.root, .count = evaluate(c.count, symbols)};
+  out.in_splits = evaluate(c.given, symbols), out.out_splits = evaluate(c.taken, symbols);
+  out.where = c.where;
+  return out;
+}
+
+// What the plan says about the group's size holds for this one.
+void check_ranks(const CollectiveCall& c, const Group& group) {
+  const std::string_view name = distributed::name_of(c.kind);
+  if (c.kind == Kind::AllGather || c.kind == Kind::ReduceScatter)
+    TOROID_USER_CHECK(c.ranks == group.size(), "{}: group_size is {}, the group \"{}\" has {} ranks", name, c.ranks, group.name(),
+                      group.size());
+  if (c.kind == Kind::AllToAll)
+    TOROID_USER_CHECK(c.given.size() == static_cast<size_t>(group.size()), "{}: {} splits, the group \"{}\" has {} ranks", name,
+                      c.given.size(), group.name(), group.size());
+  if (c.kind == Kind::Broadcast)
+    TOROID_USER_CHECK(c.root < group.size(), "{}: src is rank {}, the group \"{}\" has {} ranks", name, c.root, group.name(), group.size());
+}
+
+// By the calling thread's group.
+void meet(const CollectiveCall& c, Collective what) {
+  Group& group = distributed::current_world().group(c.group);
+  check_ranks(c, group);
+  group.run(what);
+}
+
+}  // namespace
+
+void Executable::run_collective(const CollectiveCall& c, size_t step, Run& run) {
+  Collective what = call_of(c, run.bound.symbols);
+  const Tensor in = tensor_at(c.input, run), out = tensor_at(c.output, run);
+  what.in = in.raw_data(), what.out = out.raw_data();
+  if (!plan_.device.is_cuda()) {
+    if (run.capture) return capture_call(c, [c, what] { meet(c, what); });
+    return meet(c, std::move(what));
+  }
+  if (auto& communicator = loaded_.steps[step].communicator) {
+    check_ranks(c, distributed::current_world().group(c.group));
+    return communicator->enqueue(what, device::cuda::gpu(plan_.device.index).stream());
+  }
+  device::refuse_in_capture(plan_.device, c.name + ", whose ranks meet on the host,");
+  const Tensor given = moved(in, Device::cpu()), taken = Tensor::empty(out.sizes(), out.dtype());
+  what.in = given.raw_data(), what.out = taken.raw_data();
+  meet(c, std::move(what));
+  copy_elements(taken, out);
+}
+
+}  // namespace toroid::exec
