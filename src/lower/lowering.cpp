@@ -392,6 +392,7 @@ Place Lowering::place_for_update(const graph::Node& n) {
 void Lowering::lower_composite(const graph::Node& n) {
   graph::Graph parts;
   parts.symbols = graph_.symbols;
+  parts.guards = program_.guards;  // whether two sizes are equal is answered as it was when the graph was made
   graph::Recorder recorder(parts);
   recorder.set_expand_composites(true);
   recorder.set_where(n.where);
@@ -409,6 +410,7 @@ void Lowering::lower_composite(const graph::Node& n) {
     DispatchScope scope(recorder);
     results = n.op->decompose(ops::CallReader(*n.op, args));
   }
+  program_.guards = parts.guards;  // and what is decided only here holds for the runs of this program
   for (auto& p : parts.nodes) p->pass = n.pass;
   for (auto& p : parts.nodes)
     graph::for_each_operand(*p, [&](const graph::Value* v) {

@@ -426,12 +426,16 @@ const graph::Value* given(const graph::Node& n, std::string_view param) {
   return v ? *v : nullptr;
 }
 
-// The problem of an attention or its gradient, but for its operands; nothing where its sizes are those of no template.
-std::optional<program::Attention> read_attention(Lowering& l, const graph::Node& n, const ops::TypeReader& r) {
+// The problem of an attention with results of these sizes, or of its gradient, but for its operands; nothing where its sizes are those of
+// no template: the queries have all rows and heads of the results, not a mask or keys that they are broadcast to, and each key its value.
+std::optional<program::Attention> read_attention(Lowering& l, const graph::Node& n, const ops::TypeReader& r,
+                                                 const std::vector<Expr>& out) {
   const graph::Value *q = given(n, "query"), *k = given(n, "key"), *v = given(n, "value");
   const auto &queries = q->type.sizes, &keys = k->type.sizes, &values = v->type.sizes;
   bool whole = l.options().templates() && queries.size() == 4 && keys.size() == 4 && values.size() == 4 && constant(queries[3]) &&
-               constant(values[3]) && r.real("dropout_p") == 0 && keys[0] == queries[0] && values[0] == queries[0];
+               constant(values[3]) && r.real("dropout_p") == 0 && keys[0] == queries[0] && values[0] == queries[0] &&
+               values[1] == keys[1] && values[2] == keys[2];
+  whole = whole && out == std::vector<Expr>{queries[0], queries[1], queries[2], values[3]};
   for (auto* sizes : {&queries, &keys, &values})
     for (auto& s : *sizes) whole = whole && constant(s) != 0;
   // "Causal" compares positions from the first query and key on; the template aligns the last ones.
@@ -471,7 +475,7 @@ Place place_of(const program::Operand& o) { return {o.buffer, o.offset, o.stride
 void lower_attention(Lowering& l, const graph::Node& n) {
   auto types = graph::type_args(n);
   ops::TypeReader r(*n.op, types);
-  std::optional<program::Attention> problem = read_attention(l, n, r);
+  std::optional<program::Attention> problem = read_attention(l, n, r, n.results[0]->type.sizes);
   if (!problem) return l.lower_composite(n);
   program::Attention& a = *problem;
   a.q = realized(l, given(n, "query"));
@@ -506,9 +510,9 @@ void lower_attention(Lowering& l, const graph::Node& n) {
 void lower_attention_backward(Lowering& l, const graph::Node& n) {
   auto types = graph::type_args(n);
   ops::TypeReader r(*n.op, types);
-  const std::optional<program::Attention> forward = given(n, "attn_mask") ? std::nullopt : read_attention(l, n, r);
   const graph::Value *grad_out = given(n, "grad_out"), *out = given(n, "out"), *logsumexp = given(n, "logsumexp");
-  if (!forward || out->type.sizes.size() != 4 || !(out->type.sizes[1] == forward->heads)) return l.lower_composite(n);
+  const auto forward = given(n, "attn_mask") ? std::nullopt : read_attention(l, n, r, out->type.sizes);
+  if (!forward) return l.lower_composite(n);
   program::AttentionBackward a;
   a.batch = forward->batch, a.heads = forward->heads, a.kv_heads = forward->kv_heads;
   a.queries = forward->queries, a.keys = forward->keys, a.head_dim = forward->head_dim, a.value_dim = forward->value_dim;

@@ -39,15 +39,18 @@ Tensor numbers(std::vector<int64_t> sizes, int layout) {
   return Tensor::of(values, std::vector<int64_t>{step + 1}).as_strided(sizes, strides);
 }
 
+void expect_close(const Tensor& got, const Tensor& want) {
+  ASSERT_EQ(got.sizes(), want.sizes());
+  const auto g = got.to_vector(), w = want.to_vector();
+  for (size_t k = 0; k < w.size(); ++k) ASSERT_NEAR(g[k], w[k], 1e-4 * (1 + std::fabs(w[k]))) << to_string(want);
+}
+
 void expect_as_evaluated(const char* name, const CallArgs& given) {
+  SCOPED_TRACE(name);
   const ops::Op& op = ops::get(name);
   const CallArgs args = ops::complete(op, given);
   const auto got = ops::call(op, args), want = ops::evaluate(op, args);
-  for (size_t i = 0; i < want.size(); ++i) {
-    ASSERT_EQ(got[i].sizes(), want[i].sizes()) << name;
-    const auto g = got[i].to_vector(), w = want[i].to_vector();
-    for (size_t k = 0; k < w.size(); ++k) ASSERT_NEAR(g[k], w[k], 1e-4 * (1 + std::fabs(w[k]))) << name << to_string(want[i]);
-  }
+  for (size_t i = 0; i < want.size(); ++i) expect_close(got[i], want[i]);
 }
 
 TEST_F(EagerSizes, OfEachKindOfOperation) {
@@ -80,6 +83,22 @@ TEST_F(EagerSizes, OneThatCannotBeOpenLeavesTheOthersOpen) {
     expect_as_evaluated("scaled_dot_product_attention", {x, x, x});
   }
   EXPECT_EQ(compiles() - known, 1);
+}
+
+// Which heads share keys is asked of sizes that are open by then: of the heads first, then of all but the width.
+TEST_F(EagerSizes, OfHeadsThatShareKeys) {
+  auto compiled = compile([](const Tensor& q, const Tensor& k) { return scaled_dot_product_attention(q, k, k, {}, 0, true, {}, true); },
+                          {.dynamic = true});
+  struct Sizes {
+    int64_t batch, heads, shared, length;
+  };
+  for (auto [batch, heads, shared, length] :
+       std::vector<Sizes>{{2, 8, 4, 7}, {2, 4, 2, 7}, {1, 8, 4, 5}, {1, 6, 2, 6}, {3, 4, 4, 5}, {1, 2, 2, 9}, {2, 4, 1, 3}}) {
+    const Tensor q = numbers({batch, heads, length, 4}, 0), k = numbers({batch, shared, length, 4}, 0);
+    const CallArgs args = {q, k, k, std::monostate{}, 0.0, true, std::monostate{}, true};
+    expect_as_evaluated("scaled_dot_product_attention", args);
+    expect_close(compiled(q, k), ops::evaluate(ops::get("scaled_dot_product_attention"), args)[0]);
+  }
 }
 
 TEST_F(EagerSizes, OpenRowsOfPairwiseDistances) {
