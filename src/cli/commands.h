@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "base/json_text.h"
+
 namespace toroid::cli {
 
 // 0 done; the others as documented in the help.
@@ -96,8 +98,5 @@ struct LaunchArgs {
 };
 // Runs a program as ranks of one world on this machine, and returns the exit code of the first that fails (128 + n where signal n ends it).
 int launch(const LaunchArgs& args);
-
-// `text` as a JSON string, quotes included.
-std::string json_string(std::string_view text);
 
 }  // namespace toroid::cli
