@@ -58,6 +58,19 @@ int tune(const TuneArgs& args);
 // Of the model that these name.
 int bisect(const BenchArgs& args);
 
+struct CompileArgs {
+  std::vector<std::string> models;  // "NAME=FILE", or one file
+  std::string out, device = "cpu", mode = "default", lock;
+  std::vector<std::string> targets = {"native"};
+  bool no_freeze = false;
+};
+// Writes a package.
+int compile_package(const CompileArgs& args);
+// What `inspect`, `verify` and `bench` do with packages.
+int inspect_package(const std::string& path, bool json);
+int verify_package(const std::string& path, bool json);
+int bench_package(const BenchArgs& args);
+
 struct InspectArgs {
   std::string model;
   bool json = false, graph = false;

@@ -24,11 +24,11 @@ std::pair<std::string_view, int64_t> format_dtype(DType t) {
   if (t == DType::C128) return {"F64", 2};
   constexpr std::pair<DType, std::string_view> kNames[] = {
       {DType::Bool, "BOOL"}, {DType::U8, "U8"},   {DType::I8, "I8"},   {DType::I16, "I16"},         {DType::I32, "I32"},        {DType::I64, "I64"},
-      {DType::F16, "F16"},   {DType::BF16, "BF16"}, {DType::F32, "F32"}, {DType::F64, "F64"},         {DType::C64, "C64"},
+      {DType::U16, "U16"},   {DType::U32, "U32"}, {DType::U64, "U64"}, {DType::F16, "F16"},   {DType::BF16, "BF16"}, {DType::F32, "F32"}, {DType::F64, "F64"},         {DType::C64, "C64"},
   };
   for (auto& [dtype, name] : kNames)
     if (dtype == t) return {name, 1};
-  return {"U8", static_cast<int64_t>(size_of(t))};
+  fail<InternalError>("no name of {} in safetensors files", name_of(t));
 }
 
 size_t padding(size_t bytes) { return (kAlignment - bytes % kAlignment) % kAlignment; }
