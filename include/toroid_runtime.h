@@ -1,8 +1,9 @@
 /* Runs packages that `toroid compile` has made: C99, for libtoroid_runtime.so and libtoroid_runtime.a.
  *
- * Functions that can fail return 0 or a toroid_status, and toroid_last_error() says what was wrong; no exception, signal or output leaves the
- * library. Packages may be used by several threads at once. A session is one caller's: its calls take turns where the program keeps
- * something from run to run, and sessions of a package know nothing of each other. Handles must be closed; a session may outlive its package.
+ * Functions that can fail return 0 or a toroid_status, and toroid_last_error() says what was wrong; no exception, signal or output leaves
+ * the library. Packages may be used by several threads at once. A session is one caller's: its calls take turns where the program keeps
+ * something from run to run, and sessions of a package know nothing of each other. Handles must be closed; a session may outlive its
+ * package.
  */
 #ifndef TOROID_RUNTIME_H
 #define TOROID_RUNTIME_H
@@ -14,7 +15,7 @@
 extern "C" {
 #endif
 
-#define TOROID_RUNTIME_ABI 1  /* of this header; it changes where a program that was compiled with another one would break */
+#define TOROID_RUNTIME_ABI 1 /* of this header; it changes where a program that was compiled with another one would break */
 #define TOROID_MAX_RANK 16
 
 #define TOROID_API __attribute__((visibility("default")))
@@ -27,8 +28,21 @@ typedef enum toroid_status {
 } toroid_status;
 
 typedef enum toroid_dtype {
-  TOROID_F32, TOROID_F64, TOROID_F16, TOROID_BF16, TOROID_I8, TOROID_I16, TOROID_I32, TOROID_I64,
-  TOROID_U8, TOROID_U16, TOROID_U32, TOROID_U64, TOROID_BOOL, TOROID_C64, TOROID_C128
+  TOROID_F32,
+  TOROID_F64,
+  TOROID_F16,
+  TOROID_BF16,
+  TOROID_I8,
+  TOROID_I16,
+  TOROID_I32,
+  TOROID_I64,
+  TOROID_U8,
+  TOROID_U16,
+  TOROID_U32,
+  TOROID_U64,
+  TOROID_BOOL,
+  TOROID_C64,
+  TOROID_C128
 } toroid_dtype;
 
 typedef struct toroid_package toroid_package;
@@ -38,20 +52,20 @@ typedef struct toroid_session toroid_session;
 typedef struct toroid_value {
   const char* name;
   toroid_dtype dtype;
-  int32_t rank;                     /* -1: an output that is no tensor */
-  int64_t least[TOROID_MAX_RANK];   /* sizes that a call may have, inclusive; equal where the size is fixed */
+  int32_t rank;                   /* -1: an output that is no tensor */
+  int64_t least[TOROID_MAX_RANK]; /* sizes that a call may have, inclusive; equal where the size is fixed */
   int64_t greatest[TOROID_MAX_RANK];
-  int32_t written;                  /* a run writes to this input */
+  int32_t written; /* a run writes to this input */
 } toroid_value;
 
 /* Row-major elements in memory of the host. */
 typedef struct toroid_tensor {
   void* data;
-  size_t bytes;                     /* of data; of inputs at least what the sizes need */
+  size_t bytes; /* of data; of inputs at least what the sizes need */
   toroid_dtype dtype;
   int32_t rank;
   int64_t sizes[TOROID_MAX_RANK];
-  void* owner;                      /* memory of the library, which toroid_tensor_release() gives back; null: the caller's */
+  void* owner; /* memory of the library, which toroid_tensor_release() gives back; null: the caller's */
 } toroid_tensor;
 
 /* TOROID_RUNTIME_ABI of the library. */
@@ -81,10 +95,10 @@ TOROID_API size_t toroid_session_input_count(const toroid_session* session);
 TOROID_API size_t toroid_session_output_count(const toroid_session* session);
 TOROID_API toroid_status toroid_session_input(const toroid_session* session, size_t index, toroid_value* out);
 TOROID_API toroid_status toroid_session_output(const toroid_session* session, size_t index, toroid_value* out);
-/* Runs the program on as many inputs, and fills in as many outputs, as it has. Where outputs[i].data is null the library gives memory, which
- * toroid_tensor_release() takes back; else the result is written there, which must be large enough. */
-TOROID_API toroid_status toroid_session_run(toroid_session* session, const toroid_tensor* inputs, size_t input_count, toroid_tensor* outputs,
-                                            size_t output_count);
+/* Runs the program on as many inputs, and fills in as many outputs, as it has. Where outputs[i].data is null the library gives memory,
+ * which toroid_tensor_release() takes back; else the result is written there, which must be large enough. */
+TOROID_API toroid_status toroid_session_run(toroid_session* session, const toroid_tensor* inputs, size_t input_count,
+                                            toroid_tensor* outputs, size_t output_count);
 TOROID_API void toroid_tensor_release(toroid_tensor* tensor);
 
 #ifdef __cplusplus

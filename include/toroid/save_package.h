@@ -23,8 +23,8 @@ struct PackageEntry {
   std::string model;  // .pt2 or ONNX
 };
 
-// Compiles the models for each target, and replaces the file in one step. Weights that several programs have are in the file once. UserError
-// for what Model::load refuses, for programs that cannot be stored, and for an unknown target, with the known ones.
+// Compiles the models for each target, and replaces the file in one step. Weights that several programs have are in the file once.
+// UserError for what Model::load refuses, for programs that cannot be stored, and for an unknown target, with the known ones.
 void save_package(std::span<const PackageEntry> entries, const std::string& path, const PackageOptions& options = {});
 inline void save_package(const std::string& model, const std::string& path, const PackageOptions& options = {}) {
   const PackageEntry entry{"main", model};
@@ -41,8 +41,8 @@ void save_package(std::span<const Tensor> examples, const std::function<std::vec
 template <class F>
 void save_package(F&& fn, const std::vector<Tensor>& examples, const std::string& path, const PackageOptions& options = {}) {
   detail::save_package(
-      examples,
-      [&](std::span<const Tensor> in) { return std::vector<Tensor>(fn(std::vector<Tensor>(in.begin(), in.end()))); }, path, options);
+      examples, [&](std::span<const Tensor> in) { return std::vector<Tensor>(fn(std::vector<Tensor>(in.begin(), in.end()))); }, path,
+      options);
 }
 
 }  // namespace toroid

@@ -1,6 +1,6 @@
-#include <fmt/core.h>
-
 #include "base/json_text.h"
+
+#include <fmt/core.h>
 
 namespace toroid {
 

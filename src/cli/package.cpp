@@ -11,7 +11,7 @@
 #include "cli/commands.h"
 #include "cli/runner.h"
 #include "cli/tensor_files.h"
-#include "exec/plan_text.h"
+#include "exec/verify.h"
 #include "toroid/save_package.h"
 
 namespace toroid::cli {
@@ -78,7 +78,8 @@ int inspect_package(const std::string& path, bool json) {
     fmt::print("  entry {}\n", e.name);
     for (auto& v : e.inputs) fmt::print("    input  {}: {}{}\n", v.name, v.type, v.written ? ", written" : "");
     for (auto& v : e.outputs) fmt::print("    output {}: {}\n", v.name, v.type);
-    for (auto& s : e.sizes) fmt::print("    size   {}: {} to {}\n", s.name, s.least, s.greatest >= sym::kInf - 1 ? "any" : std::to_string(s.greatest));
+    for (auto& s : e.sizes)
+      fmt::print("    size   {}: {} to {}\n", s.name, s.least, s.greatest >= sym::kInf - 1 ? "any" : std::to_string(s.greatest));
     for (auto& q : e.programs) {
       fmt::print("    program for {}: {} {}, {} kernels, {} steps\n", q.target, q.device, q.code_for, q.kernels.size(),
                  p->plan(q).steps.size());

@@ -32,22 +32,20 @@ std::string text(const Value& v) {
 }
 
 std::string text(const Program& p) {
-  return fmt::format(
-      R"({{"target": {}, "device": {}, "code_for": {}, "plan": {}, "kernels": {}, "libraries": {}, "operations": {}}})",
-      json_string(p.target), json_string(p.device), json_string(p.code_for), json_string(p.plan), list(p.kernels), list(p.libraries),
-      list(p.operations));
+  return fmt::format(R"({{"target": {}, "device": {}, "code_for": {}, "plan": {}, "kernels": {}, "libraries": {}, "operations": {}}})",
+                     json_string(p.target), json_string(p.device), json_string(p.code_for), json_string(p.plan), list(p.kernels),
+                     list(p.libraries), list(p.operations));
 }
 
 std::string text(const Entry& e) {
   const auto value = [](const Value& v) { return text(v); };
-  return fmt::format(
-      "{{\"name\": {},\n     \"inputs\": {},\n     \"outputs\": {},\n     \"sizes\": {},\n     \"programs\": {}}}", json_string(e.name),
-      lines(e.inputs, 5, value), lines(e.outputs, 5, value),
-      lines(e.sizes, 5,
-            [](const Size& s) {
-              return fmt::format(R"({{"name": {}, "least": {}, "greatest": {}}})", json_string(s.name), s.least, s.greatest);
-            }),
-      lines(e.programs, 5, [](const Program& p) { return text(p); }));
+  return fmt::format("{{\"name\": {},\n     \"inputs\": {},\n     \"outputs\": {},\n     \"sizes\": {},\n     \"programs\": {}}}",
+                     json_string(e.name), lines(e.inputs, 5, value), lines(e.outputs, 5, value),
+                     lines(e.sizes, 5,
+                           [](const Size& s) {
+                             return fmt::format(R"({{"name": {}, "least": {}, "greatest": {}}})", json_string(s.name), s.least, s.greatest);
+                           }),
+                     lines(e.programs, 5, [](const Program& p) { return text(p); }));
 }
 
 std::vector<std::string> strings(const Json& j) {
@@ -84,9 +82,9 @@ void require(const std::string& source, std::string_view field, const T& its, co
 std::string to_json(const Manifest& m) {
   std::string constants;
   for (auto& [name, c] : m.constants)
-    constants += fmt::format("{}\n    {}: {{\"tensor\": {}, \"dtype\": \"{}\", \"sizes\": [{}], \"strides\": [{}]}}",
-                             constants.empty() ? "" : ",", json_string(name), json_string(c.tensor), name_of(c.dtype),
-                             fmt::join(c.sizes, ", "), fmt::join(c.strides, ", "));
+    constants +=
+        fmt::format("{}\n    {}: {{\"tensor\": {}, \"dtype\": \"{}\", \"sizes\": [{}], \"strides\": [{}]}}", constants.empty() ? "" : ",",
+                    json_string(name), json_string(c.tensor), name_of(c.dtype), fmt::join(c.sizes, ", "), fmt::join(c.strides, ", "));
   const auto entry = [](const Entry& e) { return text(e); };
   const auto part = [](const Part& p) {
     return fmt::format(R"({{"name": {}, "bytes": {}, "sha256": "{}"}})", json_string(p.name), p.bytes, p.sha256);

@@ -35,10 +35,10 @@ struct Size {
 
 // An entry compiled for one kind of machine.
 struct Program {
-  std::string target;    // as it was asked for: "x86-64-v3"
-  std::string device;    // "cpu", "cuda"
-  std::string code_for;  // see exec::Plan
-  std::string plan;      // the part
+  std::string target;                                       // as it was asked for: "x86-64-v3"
+  std::string device;                                       // "cpu", "cuda"
+  std::string code_for;                                     // see exec::Plan
+  std::string plan;                                         // the part
   std::vector<std::string> kernels, libraries, operations;  // parts; what is opened at run time; calls of reference implementations
 };
 

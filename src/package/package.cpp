@@ -108,8 +108,7 @@ const Program& Package::choose(const Entry& entry, const Device& device) const {
   fail<EnvironmentError>(
       "{}: the field \"code_for\" of the programs of \"{}\" is {}, this machine has \"{}\" ({}); make a package that fits: toroid compile "
       "MODEL -o FILE --target {}",
-      source(), entry.name, names(entry.programs, [](auto& p) { return p.code_for; }), has, kind,
-      device.is_cuda() ? has : "native");
+      source(), entry.name, names(entry.programs, [](auto& p) { return p.code_for; }), has, kind, device.is_cuda() ? has : "native");
 }
 
 exec::Plan Package::plan(const Program& p) const { return exec::read_plan(part(p.plan)); }

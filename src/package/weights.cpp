@@ -23,8 +23,9 @@ constexpr size_t kLength = 8;  // of the number that the file begins with
 std::pair<std::string_view, int64_t> format_dtype(DType t) {
   if (t == DType::C128) return {"F64", 2};
   constexpr std::pair<DType, std::string_view> kNames[] = {
-      {DType::Bool, "BOOL"}, {DType::U8, "U8"},   {DType::I8, "I8"},   {DType::I16, "I16"},         {DType::I32, "I32"},        {DType::I64, "I64"},
-      {DType::U16, "U16"},   {DType::U32, "U32"}, {DType::U64, "U64"}, {DType::F16, "F16"},   {DType::BF16, "BF16"}, {DType::F32, "F32"}, {DType::F64, "F64"},         {DType::C64, "C64"},
+      {DType::Bool, "BOOL"}, {DType::U8, "U8"},   {DType::I8, "I8"},   {DType::I16, "I16"}, {DType::I32, "I32"},
+      {DType::I64, "I64"},   {DType::U16, "U16"}, {DType::U32, "U32"}, {DType::U64, "U64"}, {DType::F16, "F16"},
+      {DType::BF16, "BF16"}, {DType::F32, "F32"}, {DType::F64, "F64"}, {DType::C64, "C64"},
   };
   for (auto& [dtype, name] : kNames)
     if (dtype == t) return {name, 1};

@@ -36,8 +36,8 @@ class WeightsWriter {
   std::map<std::string, Item> items_;  // by their name in the file
 };
 
-// The constants of a package as tensors in the bytes of its weights, which `owner` keeps. UserError for weights that are not as the manifest
-// says: the header is hashed, elements are not.
+// The constants of a package as tensors in the bytes of its weights, which `owner` keeps. UserError for weights that are not as the
+// manifest says: the header is hashed, elements are not.
 std::map<std::string, Tensor> read_weights(const Manifest& m, std::string_view weights, const std::shared_ptr<void>& owner,
                                            const std::string& source);
 

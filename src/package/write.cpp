@@ -72,9 +72,10 @@ void write_package(const std::filesystem::path& path, const std::vector<Compiled
     TOROID_USER_CHECK(same(at->inputs, described.inputs) && same(at->outputs, described.outputs),
                       "entry \"{}\": the program for {} takes or gives other tensors than the one for {}", c.entry, c.target,
                       at->programs.empty() ? c.target : at->programs[0].target);
-    for (auto& other : at->programs)
-      TOROID_USER_CHECK(other.target != c.target, "entry \"{}\" has two programs for {}", c.entry, c.target);
-    Program p{c.target, l.plan.device.is_cuda() ? "cuda" : "cpu", l.plan.code_for, fmt::format("plans/{}.{}.plan", c.entry, c.target), {}, {}, {}};
+    for (auto& other : at->programs) TOROID_USER_CHECK(other.target != c.target, "entry \"{}\" has two programs for {}", c.entry, c.target);
+    Program p{
+        c.target, l.plan.device.is_cuda() ? "cuda" : "cpu", l.plan.code_for, fmt::format("plans/{}.{}.plan", c.entry, c.target), {}, {},
+        {}};
     std::set<std::string> libraries, operations;
     note_needs(l.plan, libraries, operations);
     p.libraries.assign(libraries.begin(), libraries.end()), p.operations.assign(operations.begin(), operations.end());

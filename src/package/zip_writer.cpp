@@ -9,9 +9,9 @@
 namespace toroid::package {
 namespace {
 
-constexpr uint64_t kLong = 0xffffffff;     // sizes and offsets from here on are in a zip64 field
-constexpr uint16_t kPadding = 0xa11a;      // an extra field that holds zeros alone
-constexpr uint16_t kStored = 0, kDay = 33; // method; 1 January 1980
+constexpr uint64_t kLong = 0xffffffff;      // sizes and offsets from here on are in a zip64 field
+constexpr uint16_t kPadding = 0xa11a;       // an extra field that holds zeros alone
+constexpr uint16_t kStored = 0, kDay = 33;  // method; 1 January 1980
 
 constexpr std::array<uint32_t, 256> crc_table() {
   std::array<uint32_t, 256> out{};

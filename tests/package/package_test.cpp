@@ -1,4 +1,6 @@
 // Packages: what is written is what runs, from C too; what is altered is refused.
+#include "package/package.h"
+
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -11,7 +13,6 @@
 #include "base/sha256.h"
 #include "exec/stored.h"
 #include "import/safetensors.h"
-#include "package/package.h"
 #include "package/zip_writer.h"
 #include "toroid/model.h"
 #include "toroid/save_package.h"
@@ -86,7 +87,8 @@ TEST(Package, SeveralEntriesAndTargetsShareWeights) {
   ASSERT_EQ(p->manifest().entries.size(), 2u);
   EXPECT_EQ(p->manifest().entries[1].programs.size(), 2u);
   const auto weights = [](const package::Manifest& m) { return m.parts.back().bytes; };
-  EXPECT_LT(weights(p->manifest()), 3 * weights(package::Package::open(one)->manifest())) << "four programs, two layouts of weights at most";
+  EXPECT_LT(weights(p->manifest()), 3 * weights(package::Package::open(one)->manifest()))
+      << "four programs, two layouts of weights at most";
   const auto inputs = inputs_of("encoder");
   EXPECT_EQ(test::bit_difference(p->load("a")->session()->run(inputs), p->load("b")->session()->run(inputs)), "");
   const std::string error = error_of<UserError>([&] { p->load("c"); });
@@ -104,7 +106,13 @@ TEST(Package, SessionsKeepTheirStateApart) {
   const Folder folder;
   const std::string path = folder / "counter.tpk";
   const Tensor count = Tensor::full(std::vector<int64_t>{1}, 1), x = Tensor::full(std::vector<int64_t>{1}, 10);
-  save_package([count](const std::vector<Tensor>& in) { Tensor c = count; add_(c, in[0]); return std::vector<Tensor>{c * 2}; }, {x}, path);
+  save_package(
+      [count](const std::vector<Tensor>& in) {
+        Tensor c = count;
+        add_(c, in[0]);
+        return std::vector<Tensor>{c * 2};
+      },
+      {x}, path);
   const auto loaded = package::Package::open(path)->load("");
   const auto a = loaded->session(), b = loaded->session();
   const auto call = [&](exec::Executable& e) { return e.run(std::vector<Tensor>{x})[0].to_vector()[0]; };
@@ -135,7 +143,14 @@ void forge(const std::string& from, const std::string& to, const std::string& fi
   std::string json(zip.at(package::kManifest).text());
   const size_t key = json.find("\"" + field + "\": ");
   ASSERT_NE(key, json.npos) << field;
-  const size_t begin = key + field.size() + 4, end = json.find_first_of(",\n}", begin);
+  const size_t begin = key + field.size() + 4;
+  size_t end = begin;
+  bool quoted = false;
+  for (int depth = 0; quoted || depth > 0 || (json[end] != ',' && json[end] != '\n' && json[end] != '}'); ++end) {
+    if (json[end] == '"') quoted = !quoted;
+    if (!quoted && (json[end] == '[' || json[end] == '{')) ++depth;
+    if (!quoted && (json[end] == ']' || json[end] == '}')) --depth;
+  }
   json.replace(begin, end - begin, value);
   const std::string sum = sha256(json) + "  manifest.json\n";
   std::vector<package::ZipPart> parts{{package::kManifest, {json}}, {package::kManifestHash, {sum}}};
@@ -167,9 +182,9 @@ TEST(Package, ForgedFieldsAreRefusedEachByItsText) {
       {"tensor", "\"nothing\"", "the weights hold no tensor \"nothing\""},
       {"dtype", "\"f99\"", "f99"},
       {"dtype", "\"f64\"", "dtype, sizes and strides of"},
-      {"strides", "[-1", "negative sizes or strides of"},
-      {"entries", "{}", "manifest"},
-      {"constants", "[]", ""},
+      {"strides", "[-1]", "negative sizes or strides of"},
+      {"entries", "{}", "expected the name of an entry, found"},
+      {"constants", "[]", "the store has no constant"},
   };
   std::set<std::string> texts;
   for (auto& [field, value, expected] : cases) {
@@ -192,7 +207,6 @@ TEST(Package, DamagedFilesNeverRunAnotherProgram) {
   std::mt19937_64 random(7);
   int refused = 0;
   constexpr int kTrials = 3000;
-  const size_t weights = whole.find(package::kWeights);  // its elements are hashed by verify() alone
   for (int i = 0; i < kTrials; ++i) {
     std::string bytes = whole;
     const bool cut = i % 4 == 0;
@@ -203,7 +217,7 @@ TEST(Package, DamagedFilesNeverRunAnotherProgram) {
     write_file_atomic(damaged, bytes);
     try {
       const auto p = package::Package::open(damaged);
-      p->verify();
+      p->verify();  // elements of weights are hashed by that alone
       EXPECT_EQ(test::bit_difference(p->load("")->session()->run(std::vector<Tensor>{x}), expected), "") << "trial " << i;
       EXPECT_FALSE(cut) << "a file of " << bytes.size() << " bytes of " << whole.size();
     } catch (const Error& e) {
@@ -211,7 +225,6 @@ TEST(Package, DamagedFilesNeverRunAnotherProgram) {
       ++refused;
     }
   }
-  EXPECT_GT(weights, 0u);
   EXPECT_GT(refused, kTrials / 2);
 }
 

@@ -71,7 +71,8 @@ void describe(const toroid::TensorType& t, toroid_value& out) {
 }
 
 Tensor view_of(const toroid_tensor& t, size_t place, const char* what) {
-  TOROID_USER_CHECK(t.rank >= 0 && t.rank <= TOROID_MAX_RANK, "{} {}: the rank is {}, expected 0 to {}", what, place, t.rank, TOROID_MAX_RANK);
+  TOROID_USER_CHECK(t.rank >= 0 && t.rank <= TOROID_MAX_RANK, "{} {}: the rank is {}, expected 0 to {}", what, place, t.rank,
+                    TOROID_MAX_RANK);
   TOROID_USER_CHECK(t.dtype >= 0 && t.dtype < toroid::kDTypeCount, "{} {}: {} is no dtype", what, place, static_cast<int>(t.dtype));
   const std::vector<int64_t> sizes(t.sizes, t.sizes + t.rank);
   size_t bytes = toroid::size_of(static_cast<DType>(t.dtype));
