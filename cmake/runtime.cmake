@@ -1,7 +1,8 @@
 # libtoroid_runtime: what runs packages, by the C interface of include/toroid_runtime.h. It is made of the members of libtoroid_core.a that this
 # interface needs, and of nothing that compiles or imports; fmt is compiled in, so that only the C++ compiler's own libraries are needed.
 
-set(TOROID_RUNTIME_ABI 1)  # as in toroid_runtime.h
+file(STRINGS include/toroid_runtime.h abi REGEX "define TOROID_RUNTIME_ABI [0-9]+")
+string(REGEX MATCH "[0-9]+" TOROID_RUNTIME_ABI "${abi}")
 add_library(toroid_runtime_objects OBJECT src/package/interface/c_api.cpp src/package/interface/fmt_library.cpp)
 target_include_directories(toroid_runtime_objects PRIVATE include src)
 target_include_directories(toroid_runtime_objects SYSTEM PRIVATE "${TOROID_XXHASH_INCLUDE}" $<TARGET_PROPERTY:fmt::fmt,INTERFACE_INCLUDE_DIRECTORIES>)
