@@ -15,7 +15,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]', re.M)
 FORBIDDEN = [re.compile(r"(?<![\w.$}~/-])/(%s)/" % "|".join(("work", "root", "home" + r"/\w+")))]
 # The doors of compiles: there alone the options of the process are read for a compile (or set); below a door the value is passed down.
 # Options of the process itself (get_option) are read where they are used: their keys have a type of their own.
-OPTION_DOORS = ("src/base/", "src/cli/", "src/front/eager.cpp", "src/front/settings.cpp", "src/front/compile_model.cpp",
+OPTION_DOORS = ("src/base/", "src/cli/", "src/package/interface/", "src/front/eager.cpp", "src/front/settings.cpp", "src/front/compile_model.cpp",
                 "src/tune/isolate/worker.cpp", "src/tune/isolate/worker/run_job.cpp")
 PROCESS_OPTIONS = re.compile(r"\b(of_process|process_key_number|list_options|set_option|ScopedOption)\b")
 TEXT_SUFFIXES = (".cpp", ".h", ".md", ".txt", ".py", ".sh", ".json", ".cmake", ".yml", ".toml", ".cu", ".c", ".in", "")
@@ -79,8 +79,8 @@ class Layers:
     def room_of(self, path):
         """The room of a file of src/ or include/, None for a file outside of every room, '?' for one that the table does not know."""
         parts = path.split("/")
-        if parts[:2] == ["include", "toroid"]:
-            return self.public_room("/".join(parts[2:])) or "?"
+        if parts[0] == "include":
+            return self.public_room("/".join(parts[2:] if parts[1] == "toroid" else parts[1:])) or "?"
         if parts[0] != "src":
             return None
         return parts[1] if parts[1] in self.rooms else "?"

@@ -51,6 +51,21 @@ echo "$shown"
 while read -r line; do  # what the README shows
   [[ $shown == *"$line"* ]] || { echo "the example does not say: $line"; exit 1; }
 done < <(sed -n '/^f32\[1, 3\]/,/^```/p' "$root/README.md" | grep -v '^```')
+
+# The runtime: small, with no library but the compiler's own, as a shared object and as an archive.
+"$scratch/prefix/bin/toroid" compile "$root/tests/data/models/digitsnet/core.pt2" -o "$scratch/m.tpk" >"$scratch/compile.log"
+lib=$(dirname "$(find "$scratch/prefix" -name libtoroid_runtime.a)")
+cc -std=c99 -Wall -Wextra -Werror -I"$scratch/prefix/include" "$root/examples/package/classify.c" -o "$scratch/shared" -L"$lib" -ltoroid_runtime \
+  -Wl,-rpath,"$lib"
+cc -std=c99 -I"$scratch/prefix/include" "$root/examples/package/classify.c" -o "$scratch/static" "$lib/libtoroid_runtime.a" -lstdc++ -lm -lpthread -ldl
+strip -o "$scratch/runtime.so" "$lib/libtoroid_runtime.so"
+bytes=$(stat -c %s "$scratch/runtime.so")
+[ "$bytes" -le 5000000 ] || { echo "libtoroid_runtime.so has $bytes bytes, expected at most 5000000"; exit 1; }
+strangers=$(ldd "$scratch/runtime.so" "$scratch/static" | awk '/=>/ {print $1}' | grep -vE '^(lib(stdc\+\+|m|gcc_s|c)\.so)' || true)
+[ -z "$strangers" ] || { echo "the runtime is linked with $strangers"; exit 1; }
+said=$("$scratch/shared" "$scratch/m.tpk")
+[[ $said == *"is the largest"* && $said == $("$scratch/static" "$scratch/m.tpk") ]] || { echo "the runtime says: $said"; exit 1; }
+
 export TOROID_TUNE_ISOLATED=1  # both find toroid-tune-worker
 "$scratch/project/build/tuned"
 "$scratch/prefix/bin/toroid" tune minilm-l6 --layers 1 --seq 8 --rounds 0 >"$scratch/tune.log" || { cat "$scratch/tune.log"; exit 1; }

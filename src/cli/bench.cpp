@@ -16,6 +16,7 @@
 #include "device/memory.h"
 #include "front/compile_model.h"
 #include "jit/jit.h"
+#include "package/package.h"
 
 namespace toroid::cli {
 namespace {
@@ -238,6 +239,7 @@ bool room_for_packing(int64_t weight_bytes) {
 }  // namespace
 
 int bench(const BenchArgs& args) {
+  if (std::filesystem::is_regular_file(args.model) && package::Package::is_package(args.model)) return bench_package(args);
   if (args.threads > 0) set_option("threads", std::to_string(args.threads));
   Progress progress(!args.json);
   Result r;

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "base/json_text.h"
+
 namespace toroid::cli {
 
 // 0 done; the others as documented in the help.
@@ -56,6 +58,19 @@ int tune(const TuneArgs& args);
 // Of the model that these name.
 int bisect(const BenchArgs& args);
 
+struct CompileArgs {
+  std::vector<std::string> models;  // "NAME=FILE", or one file
+  std::string out, device = "cpu", mode = "default", lock;
+  std::vector<std::string> targets = {"native"};
+  bool no_freeze = false;
+};
+// Writes a package.
+int compile_package(const CompileArgs& args);
+// What `inspect`, `verify` and `bench` do with packages.
+int inspect_package(const std::string& path, bool json);
+int verify_package(const std::string& path, bool json);
+int bench_package(const BenchArgs& args);
+
 struct InspectArgs {
   std::string model;
   bool json = false, graph = false;
@@ -96,8 +111,5 @@ struct LaunchArgs {
 };
 // Runs a program as ranks of one world on this machine, and returns the exit code of the first that fails (128 + n where signal n ends it).
 int launch(const LaunchArgs& args);
-
-// `text` as a JSON string, quotes included.
-std::string json_string(std::string_view text);
 
 }  // namespace toroid::cli

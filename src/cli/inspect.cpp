@@ -6,6 +6,7 @@
 
 #include "cli/commands.h"
 #include "import/load_model.h"
+#include "package/package.h"
 
 namespace toroid::cli {
 namespace {
@@ -56,6 +57,7 @@ void print_json(const graph::Graph& g, const Summary& summary) {
 }  // namespace
 
 int inspect(const InspectArgs& args) {
+  if (package::Package::is_package(args.model)) return inspect_package(args.model, args.json);
   auto g = import::load_model(args.model);
   if (args.graph) {
     fmt::print("{}", graph::to_string(*g));

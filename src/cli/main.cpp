@@ -29,6 +29,7 @@ struct Command {
   VerifyArgs verify;
   BenchArgs bench;
   InspectArgs inspect;
+  CompileArgs compiled;
   OptArgs opt;
   CacheArgs cache;
   WhyArgs why;
@@ -70,6 +71,18 @@ struct Command {
                     "Find the first operation of a compiled model whose result is not what the reference evaluator makes of its operands.",
                     [this] { return toroid::cli::bisect(bisected); }),
                 bisected);
+
+    auto* p = add("compile", "Compile models into a package, which libtoroid_runtime.so runs without a compiler.",
+                  [this] { return compile_package(compiled); });
+    p->add_option("models", compiled.models, "The model file, or several as NAME=FILE: the entries of the package")->required();
+    p->add_option("-o,--output", compiled.out, "The package")->required();
+    p->add_option("--target", compiled.targets, "Machines, separated by commas, the best first: native, x86-64-v4, x86-64-v3, x86-64")
+        ->delimiter(',')
+        ->capture_default_str();
+    p->add_option("--device", compiled.device, "What it is compiled for: cpu, cuda or cuda:<number>")->capture_default_str();
+    p->add_option("--mode", compiled.mode, "default, reduce-overhead, max-autotune or max-autotune-no-cudagraphs")->capture_default_str();
+    p->add_option("--lock", compiled.lock, "Lock file of tuning that decides; nothing is timed");
+    p->add_flag("--no-freeze", compiled.no_freeze, "Weights stay as they are: not folded, not packed");
 
     auto* i = add("inspect", "Show what a model holds.", [this] { return toroid::cli::inspect(inspect); });
     i->add_option("model", inspect.model, "The model file")->required();

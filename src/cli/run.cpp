@@ -11,6 +11,7 @@
 #include "cli/tensor_files.h"
 #include "cli/verify_rules.h"
 #include "import/load_model.h"
+#include "package/package.h"
 
 namespace toroid::cli {
 namespace {
@@ -66,9 +67,10 @@ int run_model(const RunArgs& args) {
   Backend backend = backend_from_name(args.backend);
   require_file(args.model);  // what is wrong with this path is said before what is wrong with the other
   auto inputs = read_inputs(args.inputs);
-  auto graph = import::load_model(args.model, inputs.at(0));
+  const bool packed = package::Package::is_package(args.model);
+  auto graph = packed ? std::make_unique<graph::Graph>() : import::load_model(args.model, inputs.at(0));
   VerifyRules rules(*graph);
-  auto runner = make_runner(backend, std::move(graph), args.device);
+  auto runner = packed ? make_package_runner(args.model, args.device) : make_runner(backend, std::move(graph), args.device);
   CallTensors expected;
   if (!args.expect.empty()) expected = read_expected(args.expect, inputs.size());
   bool matches = true;

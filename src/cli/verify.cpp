@@ -9,6 +9,7 @@
 #include "cli/progress.h"
 #include "cli/runner.h"
 #include "cli/verify_case.h"
+#include "package/package.h"
 
 namespace toroid::cli {
 namespace {
@@ -65,6 +66,8 @@ int verify(const VerifyArgs& args) {
   check_tolerance(args.tolerance);
   backend_from_name(args.backend);  // a wrong name is the caller's error, not that of each case
   const Device device = device_from_name(args.device);
+  if (args.paths.size() == 1 && std::filesystem::is_regular_file(args.paths[0]) && package::Package::is_package(args.paths[0]))
+    return verify_package(args.paths[0], args.json);
   std::deque<TempFolder> unpacked;
   std::vector<VerifyCase> cases;
   for (auto& path : args.paths) {

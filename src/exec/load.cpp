@@ -24,6 +24,12 @@ std::vector<std::pair<std::string_view, bool>> features() {
   return {{"f16c", host.f16c}, {"bf16", host.avx512_bf16}, {"vnni", host.avx512_vnni}};
 }
 
+Tensor copy_of(const Tensor& t) {
+  Tensor own = Tensor::empty(t.sizes(), t.dtype(), t.device());
+  copy_elements(t, own);
+  return own;
+}
+
 void check_machine(const Plan& plan) {
   if (plan.code_for.empty()) return;
   if (plan.device.is_cuda()) {
@@ -32,18 +38,9 @@ void check_machine(const Plan& plan) {
     fail<EnvironmentError>("\"{}\" was compiled for a GPU of architecture {}, {} has {}: compile it for this one", plan.name, plan.code_for,
                            to_string(plan.device), has);
   }
-  const std::string mine = code_for(device::host().isa);
-  std::string_view rest = plan.code_for;
-  bool fits = device::isa_from_name(rest.substr(0, rest.find(' '))) <= device::host().isa;
-  for (size_t at = rest.find('+'); at != rest.npos; at = rest.find('+', at + 1)) {
-    const std::string_view name = rest.substr(at + 1, rest.find(' ', at) - at - 1);
-    bool known = false;
-    for (auto& [feature, has] : features()) known = known || (feature == name && has);
-    fits = fits && known;
-  }
-  if (!fits)
+  if (!processor_runs(plan.code_for))
     fail<EnvironmentError>("\"{}\" was compiled for a processor with {}, this one has {}: compile it for this one", plan.name,
-                           plan.code_for, mine);
+                           plan.code_for, code_for(device::host().isa));
 }
 
 class Loader {
@@ -119,9 +116,7 @@ class Loader {
   Tensor input(const InputPlan& in) {
     const Tensor t = constant(in.constant);
     if (!in.mutated || ConstantStore::is_identity(in.constant)) return t;
-    Tensor own = Tensor::empty(t.sizes(), t.dtype(), t.device());
-    copy_elements(t, own);
-    return own;
+    return copy_of(t);
   }
 
   const Store& store_;
@@ -162,6 +157,23 @@ std::string code_for(device::Isa isa) {
   return out;
 }
 
+bool processor_runs(std::string_view code) {
+  if (device::isa_from_name(code.substr(0, code.find(' '))) > device::host().isa) return false;
+  for (size_t at = code.find('+'); at != code.npos; at = code.find('+', at + 1)) {
+    const std::string_view name = code.substr(at + 1, code.find(' ', at) - at - 1);
+    bool known = false;
+    for (auto& [feature, has] : features()) known = known || (feature == name && has);
+    if (!known) return false;
+  }
+  return true;
+}
+
+Loaded with_own_state(const Plan& plan, Loaded loaded) {
+  for (size_t i = 0; i < plan.inputs.size(); ++i)
+    if (plan.inputs[i].mutated && loaded.inputs[i].defined()) loaded.inputs[i] = copy_of(loaded.inputs[i]);
+  return loaded;
+}
+
 Loaded load_parts(const Plan& plan, const Store& store) { return Loader(store, plan.device).load(plan); }
 
 std::vector<Tensor> call(const HostCall& h, const std::vector<Tensor>& inputs, const std::function<Expr(const Expr&)>& resolve) {
@@ -187,11 +199,15 @@ std::shared_ptr<const external::LibraryCall> prepare(const LibraryCall& c, const
                 external::prepare_cudnn(std::get<external::CudnnProblem>(c.problem), device::cuda::gpu(device.index), c.choice + 1));
 }
 
-std::unique_ptr<Executable> load(Plan plan, const Store& store, const Device& device) {
+Plan verified(Plan plan, const Device& device) {
   TOROID_USER_CHECK(plan.device.is_cuda() == device.is_cuda(), "\"{}\" was compiled for {}, and cannot be loaded on {}", plan.name,
                     to_string(plan.device), to_string(device));
   verify(plan);
-  if (!(plan.device == device)) plan = on_device(std::move(plan), device);
+  return plan.device == device ? std::move(plan) : on_device(std::move(plan), device);
+}
+
+std::unique_ptr<Executable> load(Plan plan, const Store& store, const Device& device) {
+  plan = verified(std::move(plan), device);
   Loaded parts = load_parts(plan, store);
   return std::make_unique<Executable>(std::move(plan), std::move(parts));
 }

@@ -34,12 +34,20 @@ struct Loaded {
   std::shared_future<double> filling;
 };
 
+// The plan on a device of the kind that it was compiled for. UserError for another kind, and for a plan that verify() refuses.
+Plan verified(Plan plan, const Device& device);
+
 // UserError where the store lacks something. EnvironmentError for kernels that this machine cannot run, damaged objects, and libraries that
 // are missing or refuse a call. All ranks of a group load a plan with collectives on GPUs alike: they make what carries these.
 Loaded load_parts(const Plan& plan, const Store& store);
 
 // What kernels for a processor are compiled for (Plan::code_for): "avx512 +vnni". The features are those of this processor's own set alone.
 std::string code_for(device::Isa isa);
+// Whether this processor has what such a text names.
+bool processor_runs(std::string_view code_for);
+
+// The same with copies of the memory that the program keeps from run to run: for another caller of the program.
+Loaded with_own_state(const Plan& plan, Loaded loaded);
 
 // The calls of one step: of the reference implementation (`resolve` gives sizes their values), and of a library.
 std::vector<Tensor> call(const HostCall& h, const std::vector<Tensor>& inputs, const std::function<Expr(const Expr&)>& resolve);

@@ -8,6 +8,10 @@
 
 namespace toroid::device::cpu {
 
+// Another number where kernels are called in another way, or may call other functions (runtime_symbols.h): object code that was stored
+// names its own.
+inline constexpr int kKernelAbi = 1;
+
 using KernelFunction = void (*)(void* const* bufs, const int64_t* params, int64_t begin, int64_t end, int thread);
 
 struct Launch {

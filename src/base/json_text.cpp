@@ -1,8 +1,8 @@
+#include "base/json_text.h"
+
 #include <fmt/core.h>
 
-#include "cli/commands.h"
-
-namespace toroid::cli {
+namespace toroid {
 
 std::string json_string(std::string_view text) {
   std::string out = "\"";
@@ -20,4 +20,4 @@ std::string json_string(std::string_view text) {
   return out + "\"";
 }
 
-}  // namespace toroid::cli
+}  // namespace toroid

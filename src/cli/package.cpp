@@ -1,0 +1,134 @@
+// toroid compile, and what other commands do with packages.
+#include "package/package.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/stopwatch.h"
+#include "cli/bench_subject.h"
+#include "cli/commands.h"
+#include "cli/runner.h"
+#include "cli/tensor_files.h"
+#include "exec/verify.h"
+#include "toroid/save_package.h"
+
+namespace toroid::cli {
+namespace {
+
+class PackageRunner : public Runner {
+ public:
+  PackageRunner(const std::string& path, const Device& device)
+      : device_(device), session_(package::Package::open(path)->load("", device)->session()) {}
+  std::vector<Tensor> run(std::span<const Tensor> user_inputs) override {
+    std::vector<Tensor> inputs;
+    for (auto& t : user_inputs) inputs.push_back(t.to(device_));
+    auto outputs = session_->run(inputs);
+    for (auto& t : outputs)
+      if (t.defined()) t = t.to(Device::cpu());
+    return outputs;
+  }
+
+ private:
+  const Device device_;
+  std::shared_ptr<exec::Executable> session_;
+};
+
+// "NAME=FILE" or "FILE".
+PackageEntry entry_of(const std::string& text, size_t models) {
+  const size_t at = text.find('=');
+  if (at != text.npos) return {text.substr(0, at), text.substr(at + 1)};
+  TOROID_USER_CHECK(models == 1, "\"{}\": expected NAME=FILE, since the package has {} models", text, models);
+  return {"main", text};
+}
+
+}  // namespace
+
+std::unique_ptr<Runner> make_package_runner(const std::string& path, const std::string& device) {
+  return std::make_unique<PackageRunner>(path, device_from_name(device));
+}
+
+int compile_package(const CompileArgs& args) {
+  std::vector<PackageEntry> entries;
+  for (auto& m : args.models) entries.push_back(entry_of(m, args.models.size()));
+  PackageOptions options;
+  options.model.device = device_from_name(args.device), options.model.mode = mode_from_name(args.mode);
+  options.model.freeze = !args.no_freeze, options.targets = args.targets;
+  if (!args.lock.empty()) options.model.options["tune_lock"] = args.lock, options.model.options["deterministic"] = "1";
+  const Stopwatch watch;
+  save_package(entries, args.out, options);
+  fmt::print("{}: {:.1f} MB, made in {:.1f} s\n", args.out, static_cast<double>(std::filesystem::file_size(args.out)) / 1e6,
+             watch.ms() / 1e3);
+  return kOk;
+}
+
+int inspect_package(const std::string& path, bool json) {
+  const auto p = package::Package::open(path);
+  const package::Manifest& m = p->manifest();
+  if (json) {
+    fmt::print("{}", to_json(m));
+    return kOk;
+  }
+  uint64_t bytes = 0;
+  for (auto& part : m.parts) bytes += part.name == package::kWeights ? part.bytes : 0;
+  fmt::print("{}: package, format {}, {} parts, {} constants ({:.1f} MB), mode {}\n  made by {}\n", path, m.format, m.parts.size(),
+             m.constants.size(), static_cast<double>(bytes) / 1e6, m.mode, m.compiler);
+  for (auto& e : m.entries) {
+    fmt::print("  entry {}\n", e.name);
+    for (auto& v : e.inputs) fmt::print("    input  {}: {}{}\n", v.name, v.type, v.written ? ", written" : "");
+    for (auto& v : e.outputs) fmt::print("    output {}: {}\n", v.name, v.type);
+    for (auto& s : e.sizes)
+      fmt::print("    size   {}: {} to {}\n", s.name, s.least, s.greatest >= sym::kInf - 1 ? "any" : std::to_string(s.greatest));
+    for (auto& q : e.programs) {
+      fmt::print("    program for {}: {} {}, {} kernels, {} steps\n", q.target, q.device, q.code_for, q.kernels.size(),
+                 p->plan(q).steps.size());
+      for (auto& l : q.libraries) fmt::print("      needs {} when it runs\n", l);
+      for (auto& o : q.operations) fmt::print("      reference code: {}\n", o);
+    }
+  }
+  return kOk;
+}
+
+int verify_package(const std::string& path, bool json) {
+  const auto p = package::Package::open(path);
+  p->verify();
+  for (auto& e : p->manifest().entries)
+    for (auto& q : e.programs) exec::verify(p->plan(q));
+  if (json)
+    fmt::print("{{\"parts\":{}}}\n", p->manifest().parts.size());
+  else
+    fmt::print("{}: all {} parts are as the manifest says\n", path, p->manifest().parts.size());
+  return kOk;
+}
+
+int bench_package(const BenchArgs& args) {
+  TOROID_USER_CHECK(!args.inputs.empty(), "toroid bench of a package needs --inputs");
+  const auto calls = read_calls(args.inputs).calls;
+  std::vector<Tensor> inputs;
+  for (auto& [place, t] : calls.at(0)) inputs.push_back(t.to(device_from_name(args.device)));
+  const Stopwatch opening;
+  const auto p = package::Package::open(args.model);
+  const auto session = p->load("", device_from_name(args.device))->session();
+  const double ready = opening.ms();
+  session->run(inputs);
+  const double first = opening.ms();
+  std::vector<double> ms;
+  const Stopwatch all;
+  while (args.iterations > 0 ? ms.size() < static_cast<size_t>(args.iterations) : ms.size() < 3 || (ms.size() < 100 && all.ms() < 3000)) {
+    const Stopwatch watch;
+    session->run(inputs);
+    synchronize(device_from_name(args.device));
+    ms.push_back(watch.ms());
+  }
+  std::sort(ms.begin(), ms.end());
+  if (args.json)
+    fmt::print("{{\"ready_ms\":{:.3f},\"first_ms\":{:.3f},\"median_ms\":{:.4f},\"least_ms\":{:.4f},\"runs\":{}}}\n", ready, first,
+               ms[ms.size() / 2], ms.front(), ms.size());
+  else
+    fmt::print("ready in {:.2f} ms, first result after {:.2f} ms; a call takes {:.3f} ms (median of {}, least {:.3f})\n", ready, first,
+               ms[ms.size() / 2], ms.size(), ms.front());
+  return kOk;
+}
+
+}  // namespace toroid::cli

@@ -1,0 +1,212 @@
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <new>
+
+#include "base/check.h"
+#include "base/options.h"
+#include "package/package.h"
+#include "toroid/log.h"
+#include "toroid_runtime.h"
+
+using toroid::Device;
+using toroid::DType;
+using toroid::Tensor;
+
+struct toroid_package {
+  std::shared_ptr<toroid::package::Package> package;
+  std::mutex mutex;
+  std::map<std::string, std::shared_ptr<toroid::package::Loaded>> loaded;  // by entry
+};
+
+struct toroid_session {
+  std::shared_ptr<toroid::package::Loaded> program;
+  std::shared_ptr<toroid::exec::Executable> executable;
+  std::vector<std::string> output_names;
+};
+
+namespace {
+
+static_assert(TOROID_C128 + 1 == toroid::kDTypeCount && static_cast<int>(DType::C128) == TOROID_C128, "the numbers of dtypes");
+
+thread_local std::string last_error;
+
+// What an error is for a caller in C.
+template <class F>
+toroid_status guarded(F&& body) noexcept {
+  const auto said = [](toroid_status status, const char* what) {
+    try {
+      last_error = what;
+    } catch (...) {
+      last_error.clear();
+    }
+    return status;
+  };
+  try {
+    body();
+    return TOROID_OK;
+  } catch (const toroid::UserError& e) {
+    return said(TOROID_USER_ERROR, e.what());
+  } catch (const toroid::EnvironmentError& e) {
+    return said(TOROID_ENVIRONMENT_ERROR, e.what());
+  } catch (const std::bad_alloc&) {
+    return said(TOROID_ENVIRONMENT_ERROR, "there is not enough memory");
+  } catch (const std::exception& e) {
+    return said(TOROID_INTERNAL_ERROR, e.what());
+  } catch (...) {
+    return said(TOROID_INTERNAL_ERROR, "an error of an unknown kind");
+  }
+}
+
+void describe(const toroid::TensorType& t, toroid_value& out) {
+  TOROID_USER_CHECK(t.sizes.size() <= TOROID_MAX_RANK, "a tensor has {} dimensions, the interface in C takes {}", t.sizes.size(),
+                    TOROID_MAX_RANK);
+  out.dtype = static_cast<toroid_dtype>(t.dtype);
+  out.rank = static_cast<int32_t>(t.sizes.size());
+  for (size_t d = 0; d < t.sizes.size(); ++d) {
+    const auto fixed = t.sizes[d].maybe_constant();
+    out.least[d] = fixed ? *fixed : t.sizes[d].node()->lo, out.greatest[d] = fixed ? *fixed : t.sizes[d].node()->hi;
+  }
+}
+
+Tensor view_of(const toroid_tensor& t, size_t place, const char* what) {
+  TOROID_USER_CHECK(t.rank >= 0 && t.rank <= TOROID_MAX_RANK, "{} {}: the rank is {}, expected 0 to {}", what, place, t.rank,
+                    TOROID_MAX_RANK);
+  TOROID_USER_CHECK(t.dtype >= 0 && t.dtype < toroid::kDTypeCount, "{} {}: {} is no dtype", what, place, static_cast<int>(t.dtype));
+  const std::vector<int64_t> sizes(t.sizes, t.sizes + t.rank);
+  size_t bytes = toroid::size_of(static_cast<DType>(t.dtype));
+  for (int64_t n : sizes)
+    TOROID_USER_CHECK(n >= 0 && !__builtin_mul_overflow(bytes, static_cast<size_t>(n), &bytes), "{} {}: {} is no size", what, place, n);
+  TOROID_USER_CHECK(t.bytes >= bytes, "{} {} needs {} bytes, {} were given", what, place, bytes, t.bytes);
+  return Tensor::from_blob(t.data, sizes, static_cast<DType>(t.dtype));
+}
+
+// The result as the caller wants it.
+void hand_out(const Tensor& result, size_t place, toroid_tensor& out) {
+  if (!result.defined()) {
+    out = {nullptr, 0, TOROID_F32, -1, {}, nullptr};
+    return;
+  }
+  auto held = std::make_unique<Tensor>(result.contiguous());
+  const auto& sizes = held->sizes();
+  const size_t bytes = static_cast<size_t>(held->numel()) * toroid::size_of(held->dtype());
+  TOROID_USER_CHECK(sizes.size() <= TOROID_MAX_RANK, "output {} has {} dimensions, the interface in C takes {}", place, sizes.size(),
+                    TOROID_MAX_RANK);
+  TOROID_USER_CHECK(!out.data || out.bytes >= bytes, "output {} needs {} bytes, {} were given", place, bytes, out.bytes);
+  out.dtype = static_cast<toroid_dtype>(held->dtype());
+  out.rank = static_cast<int32_t>(sizes.size());
+  std::copy(sizes.begin(), sizes.end(), out.sizes);
+  if (out.data) {
+    if (bytes > 0) std::memcpy(out.data, held->raw_data(), bytes);
+    out.bytes = bytes, out.owner = nullptr;
+    return;
+  }
+  out.data = held->raw_data(), out.bytes = bytes, out.owner = held.release();
+}
+
+}  // namespace
+
+int toroid_runtime_abi(void) { return TOROID_RUNTIME_ABI; }
+
+void toroid_package_formats(int64_t* oldest, int64_t* newest) {
+  *oldest = toroid::package::kOldestFormat, *newest = toroid::package::kFormat;
+}
+
+const char* toroid_last_error(void) { return last_error.c_str(); }
+
+toroid_status toroid_set_threads(int threads) {
+  return guarded([&] { toroid::set_option("threads", std::to_string(threads)); });
+}
+
+void toroid_set_log(void (*sink)(void* user, const char* message), void* user) {
+  if (!sink) return void(toroid::set_log_sink({}));
+  toroid::set_log_sink([sink, user](toroid::Artifact artifact, std::string_view message) {
+    sink(user, fmt::format("{}: {}", toroid::name_of(artifact), message).c_str());
+  });
+}
+
+toroid_status toroid_package_open(const char* path, toroid_package** out) {
+  *out = nullptr;
+  return guarded([&] {
+    auto made = std::make_unique<toroid_package>();
+    made->package = toroid::package::Package::open(path);
+    *out = made.release();
+  });
+}
+
+void toroid_package_close(toroid_package* package) { delete package; }
+
+size_t toroid_package_entry_count(const toroid_package* package) { return package->package->manifest().entries.size(); }
+
+const char* toroid_package_entry_name(const toroid_package* package, size_t index) {
+  const auto& entries = package->package->manifest().entries;
+  return index < entries.size() ? entries[index].name.c_str() : nullptr;
+}
+
+toroid_status toroid_package_verify(const toroid_package* package) {
+  return guarded([&] { package->package->verify(); });
+}
+
+toroid_status toroid_session_open(toroid_package* package, const char* entry, toroid_session** out) {
+  *out = nullptr;
+  return guarded([&] {
+    const toroid::package::Entry& which = package->package->entry(entry ? entry : "");
+    auto made = std::make_unique<toroid_session>();
+    {
+      std::lock_guard lock(package->mutex);
+      auto& loaded = package->loaded[which.name];
+      if (!loaded) loaded = package->package->load(which.name);
+      made->program = loaded;
+    }
+    made->executable = made->program->session();
+    for (auto& o : which.outputs) made->output_names.push_back(o.name);
+    made->output_names.resize(made->program->outputs().size());
+    *out = made.release();
+  });
+}
+
+void toroid_session_close(toroid_session* session) { delete session; }
+
+size_t toroid_session_input_count(const toroid_session* session) { return session->program->inputs().size(); }
+size_t toroid_session_output_count(const toroid_session* session) { return session->program->outputs().size(); }
+
+toroid_status toroid_session_input(const toroid_session* session, size_t index, toroid_value* out) {
+  return guarded([&] {
+    const auto& inputs = session->program->inputs();
+    TOROID_USER_CHECK(index < inputs.size(), "there is no input {}: the program has {}", index, inputs.size());
+    *out = {};
+    describe(inputs[index].type, *out);
+    out->name = inputs[index].name.c_str(), out->written = inputs[index].written;
+  });
+}
+
+toroid_status toroid_session_output(const toroid_session* session, size_t index, toroid_value* out) {
+  return guarded([&] {
+    const auto& outputs = session->program->outputs();
+    TOROID_USER_CHECK(index < outputs.size(), "there is no output {}: the program has {}", index, outputs.size());
+    *out = {};
+    if (session->program->defined_outputs()[index])
+      describe(outputs[index], *out);
+    else
+      out->rank = -1;
+    out->name = session->output_names[index].c_str();
+  });
+}
+
+toroid_status toroid_session_run(toroid_session* session, const toroid_tensor* inputs, size_t input_count, toroid_tensor* outputs,
+                                 size_t output_count) {
+  return guarded([&] {
+    TOROID_USER_CHECK(output_count == session->program->outputs().size(), "the program gives {} outputs, there is room for {}",
+                      session->program->outputs().size(), output_count);
+    std::vector<Tensor> given;
+    for (size_t i = 0; i < input_count; ++i) given.push_back(view_of(inputs[i], i, "input"));
+    const std::vector<Tensor> results = session->executable->run(given);
+    for (size_t i = 0; i < results.size(); ++i) hand_out(results[i], i, outputs[i]);
+  });
+}
+
+void toroid_tensor_release(toroid_tensor* tensor) {
+  delete static_cast<Tensor*>(tensor->owner);
+  tensor->owner = nullptr, tensor->data = nullptr, tensor->bytes = 0;
+}

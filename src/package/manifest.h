@@ -1,0 +1,78 @@
+// What a package says of itself: manifest.json.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "toroid/dtype.h"
+
+namespace toroid::package {
+
+// Another number where a reader of the number before would misread a package. Readers take kOldestFormat to kFormat.
+inline constexpr int64_t kFormat = 1, kOldestFormat = 1;
+inline constexpr std::string_view kFormatName = "toroid-package";
+inline constexpr const char *kManifest = "manifest.json", *kManifestHash = "manifest.sha256", *kWeights = "weights.safetensors";
+
+// A file of the package; the manifest and its hash aside.
+struct Part {
+  std::string name;
+  uint64_t bytes = 0;
+  std::string sha256;
+};
+
+struct Value {
+  std::string name, type;  // "f32[s0, 768]"
+  bool written = false;    // an input that a run writes to
+};
+
+struct Size {
+  std::string name;
+  int64_t least = 0, greatest = 0;
+};
+
+// An entry compiled for one kind of machine.
+struct Program {
+  std::string target;                                       // as it was asked for: "x86-64-v3"
+  std::string device;                                       // "cpu", "cuda"
+  std::string code_for;                                     // see exec::Plan
+  std::string plan;                                         // the part
+  std::vector<std::string> kernels, libraries, operations;  // parts; what is opened at run time; calls of reference implementations
+};
+
+// A function of the package.
+struct Entry {
+  std::string name;
+  std::vector<Value> inputs, outputs;
+  std::vector<Size> sizes;
+  std::vector<Program> programs;  // the first one that fits a machine is for it
+};
+
+// A constant that plans name, as it lies in the weights.
+struct Constant {
+  std::string tensor;  // its name there: elements from the first to the last one in memory
+  DType dtype = DType::F32;
+  std::vector<int64_t> sizes, strides;
+};
+
+struct Manifest {
+  int64_t format = kFormat;
+  int64_t plan_version = 0, kernel_abi = 0;
+  std::string system, machine;  // "linux", "x86-64"
+  std::string compiler;         // what made the kernels, for people
+  std::string mode;             // and how: "default", "max-autotune"
+  std::vector<Entry> entries;
+  std::map<std::string, Constant> constants;
+  std::string weights_head;  // SHA-256 of the weights' header, which says what lies where
+  std::vector<Part> parts;   // by name
+};
+
+std::string to_json(const Manifest& m);
+
+// source: for messages. UserError for text that is no manifest, and for one that this runtime cannot take, which names the field, its
+// value, what is expected, and what makes a package that fits.
+Manifest read_manifest(std::string_view json, const std::string& source);
+
+}  // namespace toroid::package

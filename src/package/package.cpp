@@ -1,0 +1,125 @@
+#include "package/package.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/check.h"
+#include "base/files.h"
+#include "base/sha256.h"
+#include "exec/plan_file.h"
+#include "package/weights.h"
+
+namespace toroid::package {
+namespace {
+
+// The names of a list, for messages.
+template <class T, class F>
+std::string names(const std::vector<T>& items, F&& name) {
+  std::string out;
+  for (auto& item : items) out += fmt::format("{}\"{}\"", out.empty() ? "" : ", ", name(item));
+  return out.empty() ? "none" : out;
+}
+
+}  // namespace
+
+Loaded::Loaded(exec::Plan plan, const exec::Store& store, std::shared_ptr<void> file)
+    : file_(std::move(file)), plan_(std::move(plan)), parts_(exec::load_parts(plan_, store)) {
+  std::map<int, const exec::InputPlan*> users;
+  for (auto& in : plan_.inputs) {
+    if (in.user >= 0) users[in.user] = &in;
+    stateful_ = stateful_ || (in.user < 0 && in.mutated);
+  }
+  for (auto& [place, in] : users) inputs_.push_back({in->name, in->type, in->mutated});
+  for (auto& out : plan_.outputs) {
+    if (out.mutates >= 0) continue;
+    outputs_.push_back(out.type), defined_.push_back(out.buffer >= 0);
+  }
+}
+
+std::shared_ptr<exec::Executable> Loaded::session() {
+  if (stateful_) return std::make_shared<exec::Executable>(plan_, exec::with_own_state(plan_, parts_));
+  std::call_once(once_, [&] { shared_ = std::make_shared<exec::Executable>(plan_, parts_); });
+  return shared_;
+}
+
+bool Package::is_package(const std::filesystem::path& path) {
+  // The manifest is the first entry: its name stands behind the 30 bytes of a local header.
+  const std::string head = read_head(path, 30 + std::string_view(kManifest).size());
+  return head.starts_with("PK\3\4") && head.ends_with(kManifest);
+}
+
+std::shared_ptr<Package> Package::open(const std::filesystem::path& path) { return std::shared_ptr<Package>(new Package(path)); }
+
+Package::Package(const std::filesystem::path& path)
+    : file_(std::make_shared<MappedFile>(path)), zip_(import::ZipArchive::open(file_->span(), path.string())) {
+  const std::string_view json = zip_.at(kManifest).text();
+  const std::string its = fmt::format("{}  {}\n", sha256(json), kManifest);
+  TOROID_USER_CHECK(zip_.at(kManifestHash).text() == its, "{}: {} has not the SHA-256 that {} says; the file is damaged", source(),
+                    kManifest, kManifestHash);
+  manifest_ = read_manifest(json, source());
+  std::set<std::string_view> parts{kManifest, kManifestHash};
+  for (auto& p : manifest_.parts) {
+    const auto* entry = zip_.find(p.name);
+    TOROID_USER_CHECK(entry, "{}: the part \"{}\" of the manifest is missing", source(), p.name);
+    TOROID_USER_CHECK(entry->data.size() == p.bytes, "{}: the part \"{}\" has {} bytes, the manifest says {}", source(), p.name,
+                      entry->data.size(), p.bytes);
+    parts.insert(p.name);
+  }
+  for (auto& e : zip_.entries())
+    TOROID_USER_CHECK(parts.count(e.name), "{}: \"{}\" is not in the manifest; nothing may be added to a package", source(), e.name);
+}
+
+const Part& Package::listed(const std::string& name) const {
+  const auto& parts = manifest_.parts;
+  const auto at = std::find_if(parts.begin(), parts.end(), [&](auto& p) { return p.name == name; });
+  TOROID_USER_CHECK(at != parts.end(), "{}: the manifest names the part \"{}\", but has no hash of it", source(), name);
+  return *at;
+}
+
+std::string_view Package::part(const std::string& name) const {
+  const Part& p = listed(name);
+  const std::string_view bytes = zip_.at(name).text();
+  const std::string its = sha256(bytes);
+  TOROID_USER_CHECK(its == p.sha256, "{}: the part \"{}\" has the SHA-256 {}, the manifest says {}; the file is damaged", source(), name,
+                    its, p.sha256);
+  return bytes;
+}
+
+void Package::verify() const {
+  for (auto& p : manifest_.parts) part(p.name);
+}
+
+const Entry& Package::entry(const std::string& name) const {
+  const auto& entries = manifest_.entries;
+  if (name.empty() && entries.size() == 1) return entries[0];
+  const auto at = std::find_if(entries.begin(), entries.end(), [&](auto& e) { return e.name == name; });
+  TOROID_USER_CHECK(at != entries.end(), "{}: expected the name of an entry, found \"{}\"; it has {}", source(), name,
+                    names(entries, [](auto& e) { return e.name; }));
+  return *at;
+}
+
+const Program& Package::choose(const Entry& entry, const Device& device) const {
+  const std::string kind = device.is_cuda() ? "cuda" : "cpu";
+  const std::string has = device.is_cuda() ? device::cuda::gpu(device.index).info().architecture : exec::code_for(device::host().isa);
+  for (auto& p : entry.programs)
+    if (p.device == kind && (p.code_for.empty() || (device.is_cuda() ? p.code_for == has : exec::processor_runs(p.code_for)))) return p;
+  fail<EnvironmentError>(
+      "{}: the field \"code_for\" of the programs of \"{}\" is {}, this machine has \"{}\" ({}); make a package that fits: toroid compile "
+      "MODEL -o FILE --target {}",
+      source(), entry.name, names(entry.programs, [](auto& p) { return p.code_for; }), has, kind, device.is_cuda() ? has : "native");
+}
+
+exec::Plan Package::plan(const Program& p) const { return exec::read_plan(part(p.plan)); }
+
+std::shared_ptr<Loaded> Package::load(const std::string& name, const Device& device) {
+  const Program& p = choose(entry(name), device);
+  exec::Store store;
+  for (auto& k : p.kernels) store.kernels.add(std::string(part(k)));
+  listed(kWeights);
+  for (auto& [constant, t] : read_weights(manifest_, zip_.at(kWeights).text(), file_, source())) store.constants.add(constant, t);
+  return std::make_shared<Loaded>(exec::verified(plan(p), device), store, file_);
+}
+
+}  // namespace toroid::package

@@ -1,0 +1,110 @@
+#include "package/write.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/check.h"
+#include "base/sha256.h"
+#include "device/cpu/launch.h"
+#include "exec/plan_file.h"
+#include "exec/steps.h"
+#include "package/manifest.h"
+#include "package/weights.h"
+#include "package/zip_writer.h"
+
+namespace toroid::package {
+namespace {
+
+std::string type_text(const TensorType& t) {
+  std::string out;
+  for (auto& n : t.sizes) out += (out.empty() ? "" : ", ") + sym::to_string(n);
+  return fmt::format("{}[{}]", name_of(t.dtype), out);
+}
+
+void describe(Entry& e, const exec::Plan& plan) {
+  std::map<int, const exec::InputPlan*> users;
+  for (auto& in : plan.inputs)
+    if (in.user >= 0) users[in.user] = &in;
+  for (auto& [place, in] : users) e.inputs.push_back({in->name, type_text(in->type), in->mutated});
+  for (auto& out : plan.outputs)
+    if (out.mutates < 0)
+      e.outputs.push_back({fmt::format("output{}", e.outputs.size()), out.buffer < 0 ? "none" : type_text(out.type), false});
+  for (auto& [s, unbacked] : plan.symbols)
+    if (!unbacked) e.sizes.push_back({s.node()->name, s.node()->lo, s.node()->hi});
+}
+
+bool same(const std::vector<Value>& a, const std::vector<Value>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](auto& x, auto& y) { return x.name == y.name && x.type == y.type && x.written == y.written; });
+}
+
+const char* library_of(const exec::LibraryCall& c) { return std::array{"onednn", "cublaslt", "cudnn"}[c.problem.index()]; }
+
+void note_needs(const exec::Plan& plan, std::set<std::string>& libraries, std::set<std::string>& operations) {
+  for (auto& step : plan.steps) {
+    if (auto* c = std::get_if<exec::LibraryCall>(&step)) libraries.insert(library_of(*c));
+    if (auto* h = std::get_if<exec::HostCall>(&step)) operations.insert(h->name);
+    for (auto& block : exec::blocks_of(step)) note_needs(*block.plan, libraries, operations);
+  }
+}
+
+}  // namespace
+
+void write_package(const std::filesystem::path& path, const std::vector<Compiled>& programs, const std::string& compiler,
+                   const std::string& mode) {
+  TOROID_USER_CHECK(!programs.empty(), "a package needs a program");
+  Manifest m;
+  m.plan_version = exec::kPlanVersion, m.kernel_abi = device::cpu::kKernelAbi;
+  m.system = "linux", m.machine = "x86-64", m.compiler = compiler, m.mode = mode;
+  WeightsWriter weights;
+  std::map<std::string, std::string> files;  // by name
+  for (auto& c : programs) {
+    exec::Loadable l = exec::by_content(c.program.plan, c.program.store);
+    l.plan.name = c.entry;
+    weights.add(l);
+    auto at = std::find_if(m.entries.begin(), m.entries.end(), [&](auto& e) { return e.name == c.entry; });
+    const bool fresh = at == m.entries.end();
+    if (fresh) at = m.entries.insert(at, Entry{c.entry, {}, {}, {}, {}});
+    Entry described{c.entry, {}, {}, {}, {}};
+    describe(described, l.plan);
+    if (fresh) *at = described;
+    TOROID_USER_CHECK(same(at->inputs, described.inputs) && same(at->outputs, described.outputs),
+                      "entry \"{}\": the program for {} takes or gives other tensors than the one for {}", c.entry, c.target,
+                      at->programs.empty() ? c.target : at->programs[0].target);
+    for (auto& other : at->programs) TOROID_USER_CHECK(other.target != c.target, "entry \"{}\" has two programs for {}", c.entry, c.target);
+    Program p{
+        c.target, l.plan.device.is_cuda() ? "cuda" : "cpu", l.plan.code_for, fmt::format("plans/{}.{}.plan", c.entry, c.target), {}, {},
+        {}};
+    std::set<std::string> libraries, operations;
+    note_needs(l.plan, libraries, operations);
+    p.libraries.assign(libraries.begin(), libraries.end()), p.operations.assign(operations.begin(), operations.end());
+    for (auto& [name, k] : l.store.kernels.all()) {
+      const std::string file = fmt::format("kernels/{}.{}", name, l.plan.device.is_cuda() ? "cubin" : "o");
+      files[file] = *k.object;
+      p.kernels.push_back(file);
+    }
+    files[p.plan] = exec::write_plan(l.plan);
+    at->programs.push_back(std::move(p));
+  }
+  m.constants = weights.constants();
+  const std::string head = weights.head();
+  m.weights_head = sha256(head);
+  std::vector<ZipPart> parts;
+  for (auto& [name, bytes] : files) {
+    m.parts.push_back({name, bytes.size(), sha256(bytes)});
+    parts.push_back({name, {bytes}});
+  }
+  ZipPart last{kWeights, {head}};
+  Sha256 hash;
+  uint64_t size = 0;
+  for (auto& b : weights.contents()) last.bytes.push_back(b);
+  for (auto& b : last.bytes) hash.add(b), size += b.size();
+  m.parts.push_back({kWeights, size, hash.finish()});
+  const std::string manifest = to_json(m), sum = fmt::format("{}  {}\n", sha256(manifest), kManifest);
+  parts.insert(parts.begin(), {{kManifest, {manifest}}, {kManifestHash, {sum}}});
+  parts.push_back(std::move(last));
+  write_zip(path, parts);
+}
+
+}  // namespace toroid::package

@@ -1,0 +1,23 @@
+// Writes packages.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "exec/store.h"
+
+namespace toroid::package {
+
+// A function compiled for one target. Those of one entry have the same inputs and outputs; the first that fits a machine is taken there.
+struct Compiled {
+  std::string entry, target;
+  exec::Loadable program;
+};
+
+// Replaces the file in one step. Equal programs give equal bytes. compiler, mode: for the manifest. UserError for programs that cannot be
+// stored (exec::by_content), for two programs of one entry and target, and for entries whose programs differ in what they take or give.
+void write_package(const std::filesystem::path& path, const std::vector<Compiled>& programs, const std::string& compiler,
+                   const std::string& mode);
+
+}  // namespace toroid::package

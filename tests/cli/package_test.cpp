@@ -1,0 +1,41 @@
+// toroid compile, and packages in place of models.
+#include <gtest/gtest.h>
+
+#include "base/files.h"
+#include "cli/harness.h"
+#include "errors.h"
+
+namespace toroid {
+namespace {
+
+using test::contains;
+
+TEST(PackageCommand, CompilesShowsChecksRunsAndTimes) {
+  const auto folder = make_temp_dir("toroid-package-cli");
+  const std::string model = std::string(TOROID_SOURCE_DIR) + "/tests/data/models/encoder/", package = (folder / "m.tpk").string();
+  auto out = test::toroid_command("compile a=" + model + "core.pt2 -o " + package + " --target x86-64-v3,x86-64");
+  ASSERT_EQ(out.code, 0) << out.text;
+  out = test::toroid_command("inspect " + package);
+  EXPECT_TRUE(out.code == 0 && contains(out.text, "entry a") && contains(out.text, "program for x86-64-v3: cpu avx2,")) << out.text;
+  out = test::toroid_command("verify " + package);
+  EXPECT_TRUE(out.code == 0 && contains(out.text, "parts are as the manifest says")) << out.text;
+  out = test::toroid_command("run " + package + " --inputs " + model + "in.safetensors --expect " + model + "out.safetensors");
+  EXPECT_TRUE(out.code == 0 && contains(out.text, "all outputs match")) << out.text;
+  out = test::toroid_command("bench " + package + " --iterations 2 --json --inputs " + model + "in.safetensors");
+  EXPECT_TRUE(out.code == 0 && contains(out.text, "\"ready_ms\"")) << out.text;
+
+  std::string bytes = read_file(package);
+  bytes[bytes.find("TOROIDPL") + 40] ^= 1;
+  write_file_atomic(package, bytes);
+  out = test::toroid_command("verify " + package);
+  EXPECT_TRUE(out.code == 2 && contains(out.text, "the file is damaged")) << out.text;
+
+  out = test::toroid_command("compile " + model + "core.pt2 -o " + package + " --target x86-64-v5");
+  EXPECT_TRUE(out.code == 2 && contains(out.text, "unknown target \"x86-64-v5\"")) << out.text;
+  out = test::toroid_command("compile " + model + "core.pt2 " + model + "core.pt2 -o " + package);
+  EXPECT_TRUE(out.code == 2 && contains(out.text, "expected NAME=FILE")) << out.text;
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace toroid
