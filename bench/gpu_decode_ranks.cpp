@@ -3,7 +3,7 @@
 //   bench_gpu_decode_ranks [RANKS] [--layers N] [--check|--kernels]
 // --check: instead, f32, few layers: the largest difference of logits from one GPU's, relative to the largest logit, and whether 100 greedy
 // tokens are the same. --kernels: also, of one step of rank 0 (all ranks', where they are threads), the kernels and what they take.
-// bf16, random weights, batch 1, position 1024 of a cache of 2048. Peer on the same machine: bench/peers/gpu_tp.py.
+// bf16, random weights, batch 1, position 1024 of a cache of 2048.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -94,8 +94,8 @@ double measure(Decoder& d, bool together) {
   return ms[ms.size() / 2];
 }
 
-// What a step launches, by kernel.
-void print_kernels(Decoder& d) {
+// What a step launches, by kernel: how long after the end of the launch before each ends, as launches overlap.
+void print_kernels(Decoder& d, bool together) {
   const Tensor ids = Tensor::full(std::vector<int64_t>{1, 1}, 7, DType::I64).to(d.device());
   const Tensor at = Tensor::full(std::vector<int64_t>{1}, static_cast<double>(kPosition), DType::I64).to(d.device());
   std::optional<device::cuda::ActivityTrace> trace;
@@ -103,20 +103,23 @@ void print_kernels(Decoder& d) {
   d.run(ids, at);
   synchronize(d.device());
   if (trace) trace->take();
-  distributed::barrier();
+  if (together) distributed::barrier();
   d.run(ids, at);
   synchronize(d.device());
   if (!trace) return;
-  std::map<std::string, std::pair<int, double>> sums;
-  int64_t begin = 0, end = 0;
-  for (auto& a : trace->take()) {
-    auto& [count, us] = sums[a.name];
-    ++count, us += static_cast<double>(a.end_ns - a.start_ns) / 1e3;
-    begin = begin ? std::min(begin, a.start_ns) : a.start_ns;
-    end = std::max(end, a.end_ns);
+  auto launches = trace->take();
+  if (launches.empty()) return;
+  std::sort(launches.begin(), launches.end(), [](auto& x, auto& y) { return x.end_ns < y.end_ns; });
+  std::map<std::string, std::pair<int, double>> sums;  // with what ran before
+  int64_t before = launches[0].start_ns;
+  std::string last = "the start";
+  for (auto& l : launches) {
+    auto& [count, us] = sums[fmt::format("{} after {}", l.name, last)];
+    ++count, us += static_cast<double>(l.end_ns - before) / 1e3;
+    before = l.end_ns, last = l.name;
   }
   for (auto& [name, sum] : sums) fmt::print("  {:8.1f} us  {:4} x  {}\n", sum.second, sum.first, name);
-  fmt::print("  {:8.1f} us from the first to the last\n", static_cast<double>(end - begin) / 1e3);
+  fmt::print("  {:8.1f} us from the first to the last\n", static_cast<double>(before - launches[0].start_ns) / 1e3);
 }
 
 int64_t best_of(const Tensor& logits) {
@@ -160,7 +163,8 @@ void body(const Arguments& a) {
       fmt::print("llama-7b decode, bf16, {} layers: {:.3f} ms on {} GPUs, {:.3f} ms on one ({:.2f}x)\n", a.layers, ms, distributed::size(),
                  alone, alone / ms);
   }
-  if (a.kernels) print_kernels(divided);
+  if (a.kernels && whole) print_kernels(*whole, false);
+  if (a.kernels) print_kernels(divided, true);
   const CaptureReport report = capture_report(own);
   for (auto& r : report.recordings)
     fmt::print("rank {}: a recording of {} kernels in {} part(s), {} replays\n", distributed::rank(), r.kernels, report.parts, r.replays);

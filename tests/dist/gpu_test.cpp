@@ -195,6 +195,7 @@ TEST(GpuCollectives, OfAllKindsHaveTheBitsOfTheHosts) {
           for (int64_t round = 0; round < 3; ++round) {
             const Tensor x = to(brought({rows, 3}, DType::F32, round) * 2.0, t);
             const auto want = kinds(x), found = fast(x.to(own));
+            ASSERT_TRUE(distributed::current_world().world().on_gpu(own.index).nccl) << "NCCL is not there, and all went by the host";
             ASSERT_EQ(found.size(), want.size());
             for (size_t i = 0; i < want.size(); ++i)
               ASSERT_TRUE(host_bytes(found[i]) == host_bytes(want[i]))
