@@ -79,14 +79,8 @@ double measure(const program::Program& p, const codegen::KernelText& text, int64
   for (int i = 0; i < kRounds + 2; ++i) {
     group.run({.kind = distributed::Kind::Barrier});
     const double own = gpu.time_ms([&] { gpu.launch(*graph); }) * 1e3 / count;
-    double most = 0;
-    group.run({.kind = distributed::Kind::AllReduce,
-               .dtype = DType::F64,
-               .op = distributed::ReduceOp::Max,
-               .in = reinterpret_cast<const std::byte*>(&own),
-               .out = reinterpret_cast<std::byte*>(&most),
-               .count = 1});
-    if (i >= 2) us.push_back(most);
+    const double slowest = distributed::greatest(group, own);
+    if (i >= 2) us.push_back(slowest);
   }
   std::sort(us.begin(), us.end());
   return us[us.size() / 2];
@@ -128,14 +122,7 @@ double chained(const std::function<Tensor(const Tensor&)>& step, const Tensor& x
     synchronize(x.device());
     group.run({.kind = distributed::Kind::Barrier});
     const double own = gpu.time_ms([&] { fast(x); }) * 1e3 / links;
-    double most = 0;
-    group.run({.kind = distributed::Kind::AllReduce,
-               .dtype = DType::F64,
-               .op = distributed::ReduceOp::Max,
-               .in = reinterpret_cast<const std::byte*>(&own),
-               .out = reinterpret_cast<std::byte*>(&most),
-               .count = 1});
-    us.push_back(most);
+    us.push_back(distributed::greatest(group, own));
   }
   std::sort(us.begin(), us.end());
   return us[us.size() / 2];

@@ -19,7 +19,8 @@ int main(int argc, char** argv) {
   check(toroid_package_open(argv[1], &package));
   check(toroid_session_open(package, argc > 2 ? argv[2] : NULL, &session));
   size_t inputs = toroid_session_input_count(session), outputs = toroid_session_output_count(session);
-  for (size_t i = 0; i < inputs && i < 16; ++i) {
+  if (inputs > 16 || outputs > 16) return fprintf(stderr, "more than 16 inputs or outputs\n"), 1;
+  for (size_t i = 0; i < inputs; ++i) {
     toroid_value v;
     check(toroid_session_input(session, i, &v));
     size_t n = 1;
@@ -29,13 +30,13 @@ int main(int argc, char** argv) {
     for (size_t k = 0; v.dtype == TOROID_I64 && k < n; ++k) ((int64_t*)in[i].data)[k] = 1;
   }
   check(toroid_session_run(session, in, inputs, out, outputs));
-  for (size_t i = 0; i < outputs && i < 16; ++i) {
+  for (size_t i = 0; i < outputs; ++i) {
     size_t best = 0, n = out[i].dtype == TOROID_F32 ? out[i].bytes / sizeof(float) : 0;
     for (size_t k = 1; k < n; ++k)
       if (((float*)out[i].data)[k] > ((float*)out[i].data)[best]) best = k;
     if (n > 0) printf("output %zu: element %zu of %zu is the largest: %g\n", i, best, n, ((float*)out[i].data)[best]);
     toroid_tensor_release(&out[i]);
   }
-  for (size_t i = 0; i < inputs && i < 16; ++i) free(in[i].data);
+  for (size_t i = 0; i < inputs; ++i) free(in[i].data);
   return toroid_session_close(session), toroid_package_close(package), 0;
 }

@@ -112,6 +112,7 @@ int bench_package(const BenchArgs& args) {
   const auto session = p->load("", device_from_name(args.device))->session();
   const double ready = opening.ms();
   session->run(inputs);
+  synchronize(device_from_name(args.device));
   const double first = opening.ms();
   std::vector<double> ms;
   const Stopwatch all;

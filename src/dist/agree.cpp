@@ -56,6 +56,18 @@ std::vector<std::string> all_gather_object(Group& group, const std::string& own,
   return out;
 }
 
+double greatest(Group& group, double own, const std::string& where) {
+  double out = 0;
+  group.run({.kind = Kind::AllReduce,
+             .dtype = DType::F64,
+             .op = ReduceOp::Max,
+             .in = reinterpret_cast<const std::byte*>(&own),
+             .out = reinterpret_cast<std::byte*>(&out),
+             .count = 1,
+             .where = where});
+  return out;
+}
+
 void agree(Group& group, const std::string& thing, const std::string& own) {
   const auto all = all_gather_object(group, own, thing);
   for (size_t r = 1; r < all.size(); ++r)

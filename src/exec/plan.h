@@ -123,11 +123,11 @@ struct CollectiveCall {
   distributed::Kind kind = distributed::Kind::AllReduce;
   distributed::ReduceOp op = distributed::ReduceOp::Sum;  // of those that reduce
   std::string group;
-  int64_t ranks = 1;               // that the group must have, of AllGather and ReduceScatter
-  int root = 0;                    // of Broadcast
-  Expr count = 0;                  // of all but AllToAll
-  std::vector<Expr> given, taken;  // of AllToAll: one a rank
-  HostCall::View input, output;    // of one dimension
+  int64_t ranks = 1;                         // that the group must have, of AllGather and ReduceScatter
+  int root = 0;                              // of Broadcast
+  Expr count = 0;                            // of all but AllToAll
+  std::vector<Expr> given = {}, taken = {};  // of AllToAll: one a rank
+  HostCall::View input = {}, output = {};    // of one dimension
   std::string where = {};
 };
 

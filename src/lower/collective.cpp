@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "dist/group.h"
 #include "dist/p2p/peer_memory.h"
 #include "graph/pass.h"
@@ -222,7 +223,12 @@ bool Lowering::lower_all_reduce(const graph::Node& n) {
   a.sizes = type.sizes.empty() ? std::vector<Expr>{1} : type.sizes;
   a.input.dtype = type.dtype;
   if (!facts().device.is_cuda() || a.ranks < 2 || !takes(a) || is_empty(type)) return false;
-  if (!distributed::p2p::peer_memory(distributed::current_world().group(a.group), facts().device)->refusal().empty()) return false;
+  const auto memory = distributed::p2p::peer_memory(distributed::current_world().group(a.group), facts().device);
+  if (!memory->refusal().empty()) {
+    log(Artifact::Perf, fmt::format("all_reduce{} has no kernel of its own: the GPUs of the group \"{}\" share no memory: {}",
+                                    n.where.empty() ? "" : " (" + n.where + ")", a.group, memory->refusal()));
+    return false;
+  }
   const Place from = realize(args.input(), true);
   a.input = {from.buffer, type.dtype, from.offset, dense_strides(a.sizes)};
   a.peers = {program_.peers(a.group), DType::I64, 0, {}};

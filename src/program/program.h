@@ -155,9 +155,9 @@ struct Program {
   int new_buffer(std::string name, DType dtype, Expr numel, loop::BufferKind kind);
   // The buffer of kind Faults, made at the first call; and the number of a site, which is listed once.
   int faults();
-  // That of kind Peers of a group, likewise.
-  int peers(const std::string& group);
   int site(const IndexSite& s);
+  // The buffer of kind Peers of a group, likewise.
+  int peers(const std::string& group);
 };
 
 // Whether ranks of a group meet in it: a collective, a call of which some alternative has one, control flow with one in a block. groups:

@@ -174,8 +174,25 @@ void good_convolutions(const Context& c) {
   });
 }
 
+// What a reduction over ranks has of the group and of the run.
+void good_reductions(const Context& c, const AllReduce& a) {
+  TOROID_USER_CHECK(!a.group.empty() && a.ranks >= 2, "{} ranks of the group \"{}\" reduce", a.ranks, a.group);
+  const loop::Buffer& peers = c.buffer(a.peers.buffer, "what the ranks share");
+  TOROID_USER_CHECK(peers.kind == loop::BufferKind::Peers && peers.name == a.group, "%{} is not what the ranks of \"{}\" share", peers.id,
+                    a.group);
+  TOROID_USER_CHECK(c.buffer(a.faults.buffer, "the record of faults").kind == loop::BufferKind::Faults,
+                    "it tells %{} of ranks that do not come, which is no record", a.faults.buffer);
+  TOROID_USER_CHECK(
+      a.site >= 0 && a.site < static_cast<int64_t>(c.p.sites.size()) && c.p.sites[static_cast<size_t>(a.site)].dim == IndexSite::kRank,
+      "it is at site {}, which is none of ranks", a.site);
+  std::vector<Expr> dense(a.sizes.size(), 1);
+  for (size_t d = dense.size(); d-- > 1;) dense[d - 1] = dense[d] * a.sizes[d];
+  TOROID_USER_CHECK(a.input.strides == dense, "the memory of what a rank brings is not dense");
+}
+
 void good_collectives(const Context& c) {
-  each_node(c, [](const Node& n) {
+  each_node(c, [&](const Node& n) {
+    if (auto* a = std::get_if<AllReduce>(&n.problem)) good_reductions(c, *a);
     const auto* meet = std::get_if<Collective>(&n.problem);
     if (!meet) return;
     const bool splits = meet->kind == distributed::Kind::AllToAll;
@@ -233,7 +250,8 @@ void good_loops(const Context& c) {
         if (s.step != loop::Step::Load && s.step != loop::Step::Store) continue;
         const loop::Buffer& buffer = c.buffer(s.buffer, "what a loop touches");
         if (row && s.step == loop::Step::Store) continue;
-        TOROID_USER_CHECK(buffer.kind != loop::BufferKind::Faults, "a loop touches %{}, the record of checks", buffer.id);
+        TOROID_USER_CHECK(!loop::is_of_runs(buffer.kind), "a loop touches %{}, {}", buffer.id,
+                          buffer.kind == loop::BufferKind::Faults ? "the record of checks" : "what ranks share");
         TOROID_USER_CHECK(s.dtype == loop_type(buffer.dtype), "a loop touches %{} as {}, which is {}", buffer.id, name_of(s.dtype),
                           name_of(buffer.dtype));
         if (empty || s.mask >= 0 || !buffer.numel.is_const() || !has_exact_bounds(s.index)) continue;
@@ -302,6 +320,8 @@ void written_before_read(const Context& c) {
   auto mark = [&](int buffer) { has_contents[static_cast<size_t>(buffer)] = true; };
   for (auto& in : c.p.inputs) mark(in.buffer);
   for (auto& r : c.p.rearranged) mark(r.buffer);
+  for (auto& b : c.p.buffers)
+    if (loop::is_of_runs(b.kind)) mark(b.id);
   each_node(c, [&](const Node& n) {
     for (int b : reads(n)) {
       const bool own = n.is_loop() && std::any_of(n.body.steps.begin(), n.body.steps.end(), [&](auto& s) {

@@ -253,7 +253,7 @@ TEST(GpuAllReduce, OneGpuForTwoRanksIsRefused) {
   NEEDS_GPUS(1);
   run_local(2, [] {
     auto memory = distributed::p2p::peer_memory(distributed::current_world().world(), Device::cuda(0));
-    EXPECT_TRUE(contains(memory->refusal(), "ranks 0 and 1 have one GPU")) << memory->refusal();
+    EXPECT_TRUE(contains(memory->refusal(), "ranks 0 and 1 have the same GPU")) << memory->refusal();
   });
 }
 

@@ -101,6 +101,31 @@ Plan for_gpu() {
   return p;
 }
 
+// Ranks of a group that meet, three of them, and GPUs that share memory.
+Plan meeting() {
+  using distributed::Kind;
+  const Expr s = sym::symbol("s0", 1, 1000);
+  Plan p;
+  p.name = "meeting";
+  p.symbols = {{s, false}};
+  p.buffers = {{"x", DType::BF16, s, BufferRole::Input},
+               {"sum", DType::BF16, s, BufferRole::Temporary},
+               {"all", DType::BF16, s * 3, BufferRole::Temporary},
+               {"parts", DType::BF16, s * 3, BufferRole::Output},
+               {"shared", DType::I64, 1, BufferRole::Peers, "mesh0.tp.0"}};
+  p.inputs = {{"x", {DType::BF16, {s}, {}}, 0, 0}};
+  const auto flat = [](int buffer, const Expr& n) { return HostCall::View{buffer, DType::BF16, 0, {n}, {1}}; };
+  CollectiveCall sum{.name = "_c10d_functional.all_reduce", .kind = Kind::AllReduce, .op = distributed::ReduceOp::Max, .group = "world"};
+  sum.count = s, sum.input = flat(0, s), sum.output = flat(1, s), sum.where = "model.cpp:7";
+  CollectiveCall gather{.name = "_c10d_functional.all_gather_into_tensor", .kind = Kind::AllGather, .group = "world", .ranks = 3};
+  gather.count = s, gather.input = flat(1, s), gather.output = flat(2, s * 3);
+  CollectiveCall exchange{.name = "_c10d_functional.all_to_all_single", .kind = Kind::AllToAll, .group = "a \"group\""};
+  exchange.given = {s, s, s}, exchange.taken = {s * 3, 0, 0}, exchange.input = flat(2, s * 3), exchange.output = flat(3, s * 3);
+  p.steps = {sum, gather, exchange};
+  p.outputs = {{3, {DType::BF16, {s * 3}, {}}}};
+  return p;
+}
+
 TEST(PlanText, ReadsAsTheHeaderSays) {
   Plan p = chain(1, true);
   p.options = {};
@@ -116,7 +141,7 @@ TEST(PlanText, ReadsAsTheHeaderSays) {
 }
 
 TEST(PlanText, EveryFieldComesBack) {
-  for (const Plan& p : {everything(), for_gpu(), chain(3, false)}) {
+  for (const Plan& p : {everything(), for_gpu(), meeting(), chain(3, false)}) {
     const std::string text = to_string(p);
     EXPECT_EQ(to_string(parse_plan(text)), text);
     EXPECT_EQ(to_string(read_plan(write_plan(p))), text);
@@ -256,6 +281,16 @@ TEST(PlanRules, PlantedFaultsAreRefusedByTheirRule) {
   refuses("launch-arguments", e, [&](Plan& p) {
     change_block(std::get<Branch>(p.steps[3]).blocks[0], [](Plan& b) { std::get<Launch>(b.steps[0]).kernel = ""; });
   });
+  const auto collective = [](Plan& p, size_t i) -> CollectiveCall& { return std::get<CollectiveCall>(p.steps[i]); };
+  const auto m = meeting();
+  refuses("collectives", m, [&](Plan& p) { collective(p, 0).count = 7; });
+  refuses("collectives", m, [&](Plan& p) { collective(p, 0).group = ""; });
+  refuses("collectives", m, [&](Plan& p) { collective(p, 0).output.dtype = DType::F16; });
+  refuses("collectives", m, [&](Plan& p) { collective(p, 1).ranks = 2; });
+  refuses("collectives", m, [&](Plan& p) { collective(p, 1).root = -1; });
+  refuses("collectives", m, [&](Plan& p) { collective(p, 2).taken.pop_back(); });
+  refuses("collectives", m, [&](Plan& p) { collective(p, 2).given[0] = 1; });
+  refuses("roles", m, [](Plan& p) { p.buffers[4].constant = ""; });
   refuses("faults", e, [](Plan& p) { p.sites.clear(); });
   refuses("faults", e, [](Plan& p) { p.buffers.push_back({"g", DType::I64, 8, BufferRole::Faults}); });
 }

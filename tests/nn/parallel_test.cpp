@@ -147,6 +147,12 @@ TEST(Parallelize, RefusesWhatDoesNotFit) {
     LlamaForCausalLM llama(small_llama(), init_of(3));
     parallelize(llama, mesh, {.tensor = "tp"});
     EXPECT_TRUE(contains(user_error([&] { parallelize(llama, mesh, {.tensor = "tp"}); }), "divided already"));
+    LlamaConfig odd = small_llama();
+    odd.intermediate_size = 49;
+    LlamaForCausalLM uneven(odd, init_of(3));
+    const int64_t count = uneven.parameter_count();
+    EXPECT_TRUE(contains(user_error([&] { parallelize(uneven, mesh, {.tensor = "tp"}); }), "do not divide the 49 features"));
+    EXPECT_EQ(uneven.parameter_count(), count) << "nothing is divided";
     LlamaForCausalLM cached(small_llama(), init_of(3));
     cached.allocate_cache(1, 4);
     EXPECT_TRUE(contains(user_error([&] { parallelize(cached, mesh, {.tensor = "tp"}); }), "call allocate_cache after it"));

@@ -11,6 +11,7 @@
 
 #include "base/files.h"
 #include "base/sha256.h"
+#include "errors.h"
 #include "exec/stored.h"
 #include "import/safetensors.h"
 #include "package/zip_writer.h"
@@ -23,6 +24,8 @@ namespace toroid {
 namespace {
 
 namespace fs = std::filesystem;
+using test::contains;
+using test::error_of;
 
 const std::string kModels = std::string(TOROID_SOURCE_DIR) + "/tests/data/models/";
 
@@ -41,18 +44,6 @@ std::vector<Tensor> inputs_of(const std::string& model) {
 std::vector<Tensor> run(const std::string& path, const std::vector<Tensor>& inputs) {
   return package::Package::open(path)->load("")->session()->run(inputs);
 }
-
-template <class E, class F>
-std::string error_of(F&& body) {
-  try {
-    body();
-  } catch (const E& e) {
-    return e.what();
-  }
-  return "no error";
-}
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
 
 TEST(Package, RunsAsTheModelDoesBitByBit) {
   const Folder folder;

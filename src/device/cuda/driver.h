@@ -134,7 +134,6 @@ struct Driver {
           library.function<CUresult(EncodedTensorMap*, int, uint32_t, void*, const uint64_t*, const uint64_t*, const int*, const int*,
                                     uint32_t, uint32_t, const uint32_t*, int, int, int, int)>("cuTensorMapEncodeIm2col");
   // --- memory of other GPUs ---
-  Function<CUresult(char*, CUdevice)> device_uuid = library.function<CUresult(char*, CUdevice)>("cuDeviceGetUuid_v2");
   Function<CUresult(int*, CUdevice, CUdevice)> can_reach = library.function<CUresult(int*, CUdevice, CUdevice)>("cuDeviceCanAccessPeer");
   Function<CUresult(CUcontext, unsigned)> enable_reach = library.function<CUresult(CUcontext, unsigned)>("cuCtxEnablePeerAccess");
   Function<CUresult(CUipcMemHandle*, CUdeviceptr)> export_memory =

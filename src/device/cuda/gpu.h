@@ -159,7 +159,6 @@ class Gpu {
   using Watch = std::function<void(std::chrono::milliseconds waited)>;
   std::shared_ptr<const Watch> watch(Watch watch);
   void use() const;  // makes this GPU the calling thread's
-  CUdevice handle() const { return device_; }
   // Kernels of this GPU may use the memory of another one. EnvironmentError where the two have no way to each other.
   void reach(const Gpu& other);
   // Milliseconds that the GPU spends on what `work` starts.

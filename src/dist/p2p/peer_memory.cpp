@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <cstring>
-#include <fstream>
 #include <map>
 #include <mutex>
 
@@ -11,13 +10,13 @@
 #include "base/options.h"
 #include "device/cuda/gpu.h"
 #include "dist/agree.h"
+#include "dist/gpus.h"
 
 namespace toroid::distributed::p2p {
 namespace {
 
 using device::cuda::CUdeviceptr;
 using device::cuda::Gpu;
-using device::cuda::kSuccess;
 
 // Memory of a GPU that lasts as long as somebody here may write it: ranks that are threads find each other's by its address.
 class Regions {
@@ -25,11 +24,16 @@ class Regions {
   static std::shared_ptr<void> make(Gpu& gpu, int64_t bytes) {
     const auto& driver = gpu.driver_functions();
     CUdeviceptr at = 0;
+    gpu.use();
     {
       const device::cuda::Relaxed relaxed(driver);
       driver.check(driver.allocate(&at, static_cast<size_t>(bytes)), "taking memory that GPUs share");
     }
     std::shared_ptr<void> region(reinterpret_cast<void*>(at), [&gpu](void* p) {
+      {
+        std::lock_guard lock(mutex());
+        all().erase(reinterpret_cast<CUdeviceptr>(p));
+      }
       const auto& functions = gpu.driver_functions();
       gpu.use();
       const device::cuda::Relaxed relaxed(functions);
@@ -58,52 +62,17 @@ class Regions {
   }
 };
 
-// What a rank tells the others.
-struct Offer {
-  char host[40] = {};  // of the operating system that runs: equal for the processes of one
-  char gpu[16] = {};   // its UUID
+constexpr const char* kWhere = "sharing memory of the ranks' GPUs";
+
+}  // namespace
+
+// How the others find a rank's region.
+struct PeerMemory::Offer {
   int64_t process = 0;
   int32_t device = 0;
   device::cuda::CUipcMemHandle handle = {};
-  uint64_t address = 0;
-  char refusal[160] = {};  // why it has nothing to offer
+  CUdeviceptr address = 0;
 };
-
-std::string as_bytes(const Offer& o) { return std::string(reinterpret_cast<const char*>(&o), sizeof o); }
-
-template <size_t N>
-void put(char (&to)[N], const std::string& text) {
-  std::memset(to, 0, N);
-  text.copy(to, N - 1);
-}
-
-std::string boot_id() {
-  std::string id;
-  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), id);
-  return id;
-}
-
-// The first reason that some rank gives; empty where none does.
-std::string first_reason(Group& group, const std::string& own) {
-  const auto all = all_gather_object(group, own, "memory that GPUs share");
-  for (size_t r = 0; r < all.size(); ++r)
-    if (!all[r].empty()) return fmt::format("rank {}: {}", r, all[r]);
-  return "";
-}
-
-std::string conflict(const std::vector<Offer>& offers) {
-  for (size_t r = 0; r < offers.size(); ++r) {
-    if (offers[r].refusal[0]) return fmt::format("rank {}: {}", r, offers[r].refusal);
-    if (std::strncmp(offers[r].host, offers[0].host, sizeof offers[r].host) != 0)
-      return fmt::format("rank {} is on another host than rank 0", r);
-    for (size_t q = 0; q < r; ++q)
-      if (std::memcmp(offers[r].gpu, offers[q].gpu, sizeof offers[r].gpu) == 0)
-        return fmt::format("ranks {} and {} have one GPU, on which their kernels would wait for each other", q, r);
-  }
-  return "";
-}
-
-}  // namespace
 
 PeerMemory::PeerMemory(Group& group, const Device& device) : device_(device) {
   if (group.size() > kMostRanks) {
@@ -115,57 +84,40 @@ PeerMemory::PeerMemory(Group& group, const Device& device) : device_(device) {
 
 void PeerMemory::open(Group& group) {
   const Layout layout(group.size());
-  Offer own;
-  put(own.host, boot_id());
-  own.process = getpid();
-  own.device = device_.index;
+  Offer own{.process = getpid(), .device = device_.index};
   Gpu* gpu = nullptr;
+  std::string place, reason;
   try {
     gpu = &device::cuda::gpu(device_.index);
-    gpu->use();
-    const auto& driver = gpu->driver_functions();
+    place = gpu_place(device_);
     region_ = Regions::make(*gpu, layout.bytes);
     own.address = reinterpret_cast<CUdeviceptr>(region_.get());
     gpu->fill_zero(region_.get(), static_cast<size_t>(layout.bytes));
     gpu->synchronize(gpu->stream());
-    driver.check(driver.device_uuid(own.gpu, gpu->handle()), "asking for the GPU's name");
+    const auto& driver = gpu->driver_functions();
     driver.check(driver.export_memory(&own.handle, own.address), "sharing memory between processes");
   } catch (const Error& e) {
-    put(own.refusal, e.what());
+    reason = e.what();
   }
-  // The others have come, and will not let go of what this rank has found before it has said so itself.
-  std::vector<Offer> offers;
-  for (auto& text : all_gather_object(group, as_bytes(own), "memory that GPUs share")) {
-    TOROID_CHECK(text.size() == sizeof(Offer), "a rank of another version");
-    std::memcpy(&offers.emplace_back(), text.data(), sizeof(Offer));
-  }
-  refusal_ = conflict(offers);
+  refusal_ = first_refusal(group, reason, kWhere);
+  if (!refusal_.empty()) return;
+  const auto places = all_gather_object(group, place, kWhere);
+  refusal_ = other_host(places);
+  if (const std::string same = same_gpu(places); refusal_.empty() && !same.empty())
+    refusal_ = same + ", on which their kernels would wait for each other";
   if (!refusal_.empty()) return;
 
   Table table;
   table.rank = group.rank();
   table.ranks = group.size();
   table.timeout_ms = static_cast<uint32_t>(get_option(options::kDistTimeoutMs));
-  std::string reason;
+  const auto offers = all_gather_object(group, std::string(reinterpret_cast<const char*>(&own), sizeof own), kWhere);
   try {
     const auto& driver = gpu->driver_functions();
     const device::cuda::Relaxed relaxed(driver);
-    for (size_t r = 0; r < offers.size(); ++r) {
-      const Offer& o = offers[r];
-      CUdeviceptr at = o.address;
-      if (static_cast<int>(r) != group.rank() && o.process == own.process) {
-        gpu->reach(device::cuda::gpu(o.device));
-        others_.push_back(Regions::find(at));
-      } else if (static_cast<int>(r) != group.rank()) {
-        driver.check(driver.import_memory(&at, o.handle, device::cuda::kLazyPeerAccess), fmt::format("reaching the memory of rank {}", r));
-        others_.emplace_back(reinterpret_cast<void*>(at), [gpu](void* p) {
-          gpu->use();
-          gpu->driver_functions().close_memory(reinterpret_cast<CUdeviceptr>(p));
-        });
-      }
-      table.regions[r] = at;
-    }
+    for (size_t r = 0; r < offers.size(); ++r) table.regions[r] = reach(*gpu, offers[r], own, static_cast<int>(r) == group.rank());
     CUdeviceptr memory = 0;
+    gpu->use();
     driver.check(driver.allocate(&memory, sizeof table), "taking memory that GPUs share");
     table_ = reinterpret_cast<void*>(memory);
     gpu->copy_in(table_, &table, sizeof table);
@@ -173,7 +125,29 @@ void PeerMemory::open(Group& group) {
   } catch (const Error& e) {
     reason = e.what();
   }
-  refusal_ = first_reason(group, reason);
+  // No rank lets its region go before all have said what they reach.
+  refusal_ = first_refusal(group, reason, kWhere);
+}
+
+// The address of a rank's region on this GPU, which is kept there.
+uint64_t PeerMemory::reach(Gpu& gpu, const std::string& offer, const Offer& own, bool is_own) {
+  Offer its;
+  TOROID_CHECK(offer.size() == sizeof its, "a rank of another version");
+  std::memcpy(&its, offer.data(), sizeof its);
+  if (is_own) return its.address;
+  if (its.process == own.process) {
+    gpu.reach(device::cuda::gpu(its.device));
+    others_.push_back(Regions::find(its.address));
+    return its.address;
+  }
+  const auto& driver = gpu.driver_functions();
+  CUdeviceptr at = 0;
+  driver.check(driver.import_memory(&at, its.handle, device::cuda::kLazyPeerAccess), "reaching the memory of another process");
+  others_.emplace_back(reinterpret_cast<void*>(at), [&gpu](void* p) {
+    gpu.use();
+    gpu.driver_functions().close_memory(reinterpret_cast<CUdeviceptr>(p));
+  });
+  return at;
 }
 
 PeerMemory::~PeerMemory() {

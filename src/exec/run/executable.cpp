@@ -30,6 +30,9 @@ Executable::Executable(Plan plan, Loaded loaded, bool is_block) : plan_(std::mov
     writes_users_ = writes_users_ || (in.mutated && in.user >= 0);
     stateful_ = stateful_ || (in.mutated && in.user < 0);
   }
+  for (auto& step : loaded_.steps)
+    if (step.communicator && std::find(communicators_.begin(), communicators_.end(), step.communicator.get()) == communicators_.end())
+      communicators_.push_back(step.communicator.get());
   if (plan_.record) {
     std::vector<std::string> on_host;
     for (auto& step : loaded_.steps) on_host.push_back(step.refusal);
@@ -142,8 +145,7 @@ void Executable::replay(Recorder::Way& way, Run& run) {
     c.clear(run.lane);
     way.record = way.again = true;
   }
-  for (auto& step : loaded_.steps)
-    if (step.communicator) step.communicator->require_alive();
+  for (auto* c : communicators_) c->require_alive();
   const std::vector<Stays> stay = way.record ? stays(run) : std::vector<Stays>();
   const auto& segments = recorder_->coverage().segments;
   for (size_t i = 0; i < segments.size(); ++i) {

@@ -106,9 +106,10 @@ class Executable {
 
   const Plan plan_;
   const Loaded loaded_;
-  bool dynamic_ = false;      // some size is known only while running
-  int faults_ = -1;           // the buffer of role Faults
-  std::vector<bool> checks_;  // of each step: whether it takes that
+  bool dynamic_ = false;                                         // some size is known only while running
+  std::vector<distributed::nccl::Communicator*> communicators_;  // of loaded_, each once: asked before each replay
+  int faults_ = -1;                                              // the buffer of role Faults
+  std::vector<bool> checks_;                                     // of each step: whether it takes that
   bool stateful_ = false;
   bool writes_users_ = false;                        // steps write inputs that come with a call
   std::unique_ptr<Recorder> recorder_;               // null: calls are not recorded

@@ -57,7 +57,7 @@ BertLayer::BertLayer(const BertConfig& c, const Init& init)
 }
 
 bool BertLayer::divide(const TensorRanks& ranks) {
-  require_heads("BERT", heads_, heads_, ranks);
+  require_shares("BERT", heads_, heads_, output_.weight.sizes()[1], ranks);
   for (Linear* l : {&query_, &key_, &value_, &intermediate_}) l->divide_outputs(ranks);
   for (Linear* l : {&attention_dense_, &output_}) l->divide_inputs(ranks);
   heads_ /= ranks.count;

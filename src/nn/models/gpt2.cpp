@@ -72,7 +72,7 @@ GPT2Block::GPT2Block(const GPT2Config& c, const Init& init)
 }
 
 bool GPT2Block::divide(const TensorRanks& ranks) {
-  require_heads("GPT-2", heads_, heads_, ranks);
+  require_shares("GPT-2", heads_, heads_, mlp_proj_.weight.sizes()[0], ranks);
   c_attn_.divide_outputs(ranks, 3);
   c_fc_.divide_outputs(ranks);
   for (Conv1D* l : {&attn_proj_, &mlp_proj_}) l->divide_inputs(ranks);

@@ -99,7 +99,7 @@ void LlamaBlock::allocate_cache(int64_t batch, int64_t length, DType dtype, cons
 }
 
 bool LlamaBlock::divide(const TensorRanks& ranks) {
-  require_heads("Llama", heads_, kv_heads_, ranks);
+  require_shares("Llama", heads_, kv_heads_, down_.weight.sizes()[1], ranks);
   require(!key_cache_.defined(), "parallelize: the caches are of whole layers; call allocate_cache after it");
   for (Linear* l : {&q_, &k_, &v_, &gate_, &up_}) l->divide_outputs(ranks);
   for (Linear* l : {&o_, &down_}) l->divide_inputs(ranks);

@@ -28,10 +28,11 @@ inline Tensor merge_heads(const Tensor& x) {
   return reshape(y, {y.size(0), y.size(1), y.size(2) * y.size(3)});
 }
 
-// UserError where heads cannot be shared out among ranks.
-inline void require_heads(const char* model, int64_t heads, int64_t kv_heads, const TensorRanks& ranks) {
+// UserError where a layer's heads, or the features within its MLP, cannot be shared out among ranks: before anything of it is divided.
+inline void require_shares(const char* model, int64_t heads, int64_t kv_heads, int64_t features, const TensorRanks& ranks) {
   require(heads % ranks.count == 0 && kv_heads % ranks.count == 0, "parallelize: {} ranks do not divide the {} heads of {}, of {} keys",
           ranks.count, heads, model, kv_heads);
+  require(features % ranks.count == 0, "parallelize: {} ranks do not divide the {} features of {}'s MLP", ranks.count, features, model);
 }
 
 // attention_mask [batch, length] as Bool [batch, 1, 1, length].

@@ -131,15 +131,7 @@ class TimedTogether {
       run(i, runs);
     if (device_.is_cuda()) synchronize(device_);
     const double own = std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count();
-    double slowest = 0;
-    group_.run({.kind = distributed::Kind::AllReduce,
-                .dtype = DType::F64,
-                .op = distributed::ReduceOp::Max,
-                .in = reinterpret_cast<const std::byte*>(&own),
-                .out = reinterpret_cast<std::byte*>(&slowest),
-                .count = 1,
-                .where = region_.label});
-    return slowest / runs;
+    return distributed::greatest(group_, own, region_.label) / runs;
   }
 
   const std::vector<std::shared_ptr<ChoiceCaller>> callers_;
