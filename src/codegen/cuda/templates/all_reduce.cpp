@@ -159,9 +159,12 @@ Form meeting_form(const CudaSite& site, const Meeting& meeting) {
 // Limits of the rules: measured on two H200s that NVLink joins, and by the bytes that each form sends for more ranks.
 Form cuda_all_reduce_inline_form(const CudaSite& site) {
   const auto& a = site.problem<program::AllReduce>();
+  // Few registers. A product of few rows that follows begins beside it, a block a multiprocessor, and blocks go where most of their kind
+  // fit: a multiprocessor that this form fills gets none, another two, and the product takes half as long again.
   Form form = meeting_form(site, {.name = "all_reduce_inline",
                                   .text = all_reduce_cu::kInline,
                                   .pieces = kMeetingThreads,
+                                  .per_processor = a.ranks <= 2 ? 4 : 2,
                                   .rule_most = 64,
                                   .room = Layout(a.ranks).inline_bytes});
   if (typical_bytes(a) > (int64_t{1} << 20) / (a.ranks * a.ranks)) form.reluctance = "it sends each byte twice";
