@@ -13,7 +13,8 @@ struct IndexSite {
 
   std::string operation, where;  // "embedding"; source line, or empty
   int64_t dim = 0;               // of the tensor that is indexed; -1: indices count all its elements; kDivisor: checks are given 1 for 0;
-                                 // kRank: it waits for ranks, `index` is one that has not come in `size` milliseconds
+                                 // kRank: it waits for ranks, `index` is one that has not come in `size` milliseconds, or, of size -1,
+                                 // one that runs something else
   bool wraps = false;            // negative indices count from the end; the record holds what they stand for
   bool operator==(const IndexSite&) const = default;
 };
@@ -30,7 +31,7 @@ inline constexpr int64_t kIndexFaultWords = sizeof(IndexFault) / sizeof(int64_t)
 // "embedding: index 50 is out of range for dimension 0 of size 10 (called at model.cpp:12)", "remainder: division of integers by zero
 // (called at model.cpp:12)". index: as the caller gave it.
 std::string index_error(const IndexSite& site, int64_t index, int64_t size);
-// Throws what a record holds: EnvironmentError where a rank has not come, else UserError.
+// Throws what a record holds: EnvironmentError where a rank has not come, UserError else.
 [[noreturn]] void fail_at(const IndexSite& site, const IndexFault& fault);
 // Of the index that a record holds.
 std::string index_error(const IndexSite& site, const IndexFault& fault);

@@ -149,6 +149,38 @@ TEST(GpuAllReduce, ARankThatDoesNotComeIsNamed) {
   });
 }
 
+// Calls that differ in one thing each, of one kernel form and between forms: both ranks say so, and nobody waits for the end of time.
+TEST(GpuAllReduce, CallsThatDifferAreNamed) {
+  NEEDS_GPUS(2);
+  const test::TimeoutScope limit("20000");
+  struct Call {
+    int64_t elements;
+    DType dtype;
+    const char* op;
+  };
+  const Call base = {4096, DType::F32, "sum"};
+  for (const Call other : {Call{4096, DType::F32, "max"}, Call{4095, DType::F32, "sum"}, Call{4096, DType::BF16, "sum"},
+                           Call{8192, DType::BF16, "sum"}, Call{1 << 18, DType::F32, "sum"}, Call{4 << 20, DType::F32, "sum"}})
+    for (const bool large : {false, true})
+      run_local(2, [&] {
+        auto reduce = [](const Call& c) { return compile([op = std::string(c.op)](const Tensor& t) { return all_reduce(t, op); }); };
+        auto input = [](const Call& c) { return brought({c.elements}, c.dtype, 0).to(Device::cuda(rank())); };
+        const Call first = large ? Call{4 << 20, DType::F32, "max"} : base;
+        auto f = reduce(first), g = reduce(other);
+        const Tensor x = input(first), y = input(other);
+        for (int call = 0; call < 3; ++call) f(x), g(y);
+        synchronize(x.device());
+        const auto since = std::chrono::steady_clock::now();
+        const std::string told = test::user_error([&] {
+          rank() == 0 ? f(x) : g(y);
+          synchronize(x.device());
+        });
+        EXPECT_TRUE(contains(told, fmt::format("rank {} runs another operation", 1 - rank()))) << told;
+        EXPECT_TRUE(contains(told, "gpu_test.cpp:")) << told;
+        EXPECT_LT(std::chrono::steady_clock::now() - since, std::chrono::seconds(5));
+      });
+}
+
 // All ranks time the forms at once, and take the same.
 TEST(GpuAllReduce, TunedIsWhatItWas) {
   NEEDS_GPUS(2);

@@ -15,6 +15,7 @@ inline constexpr int kMostBlocks = 264;  // of a kernel whose blocks meet
 //   pieces   [block][2][kSlots][ranks][piece_bytes]  of a block: parts of the others' inputs on their way, and reduced parts
 //   arrived  [block][ranks] words, kFlagWords apart: of a block, the launch whose input has come whole
 //   moved    [block][2][ranks] words, kFlagWords apart: of a block, how many pieces have come
+//   calls    [2][ranks] pairs of words, kFlagWords apart: the number of a launch, and what it is; launches take turns
 struct Layout {
   static constexpr int64_t kSlots = 2;
   static constexpr int64_t kFlagWords = 8;  // 32 bytes: what one write to another GPU carries
@@ -28,10 +29,11 @@ struct Layout {
         pieces(whole + 2 * ranks * whole_bytes),
         arrived(pieces + kMostBlocks * 2 * kSlots * ranks * piece_bytes),
         moved(arrived + kMostBlocks * ranks * kFlagWords * 4),
-        bytes(moved + kMostBlocks * 2 * ranks * kFlagWords * 4) {}
+        calls(moved + kMostBlocks * 2 * ranks * kFlagWords * 4),
+        bytes(calls + 2 * ranks * kFlagWords * 4) {}
 
   int64_t inline_bytes, whole_bytes, piece_bytes;  // of an input
-  int64_t whole, pieces, arrived, moved;           // where they begin
+  int64_t whole, pieces, arrived, moved, calls;    // where they begin
   int64_t bytes;                                   // of a region
 };
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/hash.h"
 #include "codegen/cuda/template.h"
 #include "codegen/cuda/templates/all_reduce.cu.h"
 #include "codegen/cuda/templates/parts.h"
@@ -62,6 +63,12 @@ std::string finish_of(CudaArguments& arguments, const program::Node& node, const
   return expand(whole ? all_reduce_cu::kFinishPiece : all_reduce_cu::kFinishElements, {{"EPILOGUE", points.statements}});
 }
 
+// What all ranks must run at once, but for the number of elements: 32 bits of a hash.
+std::string call_of(const program::AllReduce& a, const char* form, const MeetingTile& tile) {
+  const Hash128 h = Hasher().add("all_reduce").add(a.op).add(a.input.dtype).add(form).add(tile.blocks).finish();
+  return fmt::format("0x{:08x}", static_cast<uint32_t>(h.lo));
+}
+
 // A form: its text, and how its blocks divide the work.
 struct Meeting {
   const char* name;
@@ -100,6 +107,7 @@ KernelText generate(const CudaSite& site, const Meeting& how, const MeetingTile&
                                            {"PIECES_AT", number(layout.pieces)},
                                            {"ARRIVED_AT", number(layout.arrived)},
                                            {"MOVED_AT", number(layout.moved)},
+                                           {"CALLS_AT", number(layout.calls)},
                                            {"MOST_RANKS", number(distributed::p2p::kMostRanks)},
                                            {"MOST_BLOCKS", number(distributed::p2p::kMostBlocks)},
                                            {"SITE", number(a.site)},
@@ -119,7 +127,8 @@ KernelText generate(const CudaSite& site, const Meeting& how, const MeetingTile&
               {"TYPE", type},
               {"WAIT", site.gpu.is_hopper() ? "wait_for_predecessor();\nasm volatile(\"griddepcontrol.launch_dependents;\");" : ""},
               {"FINISH", finish_of(arguments, node, a, width)}}) +
-      expand(how.text, {{"UNROLL", a.ranks <= 2 ? "2" : "1"}});
+      expand(how.text,
+             {{"UNROLL", a.ranks <= 2 ? "2" : "1"}, {"CALL", expand(all_reduce_cu::kCall, {{"CALL", call_of(a, how.name, tile)}})}});
   KernelText k =
       arguments.kernel(cuda_template_name(how.name, node.body), body, kMeetingThreads, true, how.per_processor, site.gpu.is_hopper());
   k.tasks = tile.blocks;
