@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
+#include <ctime>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -185,6 +186,24 @@ void write_file_atomic(const std::filesystem::path& path, std::span<const std::s
     ::unlink(temporary.c_str());
     write_failure(path, error);
   }
+}
+
+FileStamp stamp_of(const std::filesystem::path& path) {
+  struct stat info {};
+  TOROID_USER_CHECK(::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode), "\"{}\" is no regular file; check the path", path.string());
+  return {static_cast<uint64_t>(info.st_size), int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec, info.st_dev,
+          info.st_ino};
+}
+
+int64_t wall_clock_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+bool is_fresh(const FileStamp& stamp, int64_t read_at_ns) {
+  constexpr int64_t kTicks = 50'000'000;  // ns; several of any file system's clock
+  return stamp.time_ns + kTicks > read_at_ns;
 }
 
 void make_directories(const std::filesystem::path& path) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -43,6 +44,21 @@ std::string read_file(const std::filesystem::path& path);
 void write_file_atomic(const std::filesystem::path& path, std::string_view bytes);
 // The same for bytes that lie in several places. sync: the bytes are on the disk before the file is replaced.
 void write_file_atomic(const std::filesystem::path& path, std::span<const std::string_view> parts, bool sync);
+
+// What tells a regular file from what it was before: whoever writes to it changes its time, and who replaces it its inode, too.
+struct FileStamp {
+  uint64_t bytes = 0;
+  int64_t time_ns = 0;  // of the last write, since 1970
+  uint64_t device = 0, inode = 0;
+  bool operator==(const FileStamp&) const = default;
+};
+// Follows links. UserError where there is no such regular file.
+FileStamp stamp_of(const std::filesystem::path& path);
+// Nanoseconds since 1970.
+int64_t wall_clock_ns();
+// Whether, for who reads the file from then on, it was written to so lately (or later) that another write within a tick of the clock could
+// leave the same stamp.
+bool is_fresh(const FileStamp& stamp, int64_t read_at_ns);
 
 // Creates the folder and its parents where they are missing.
 void make_directories(const std::filesystem::path& path);

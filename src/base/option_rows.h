@@ -14,7 +14,11 @@
 
 // clang-format off
 #define TOROID_OPTIONS(ROW) \
-  ROW(Cache, Process, Bool, "cache", "1", "Keep compiled kernels on disk and use those found there.") \
+  ROW(Cache, Process, Bool, "cache", "1", "Keep what was compiled on disk and use what is found there.") \
+  ROW(CachePrograms, Process, Bool, "cache_programs", "1", \
+      "Keep whole programs for CPUs there too, with packed weights, so that the next process neither imports nor compiles them.") \
+  ROW(CacheWaitMs, Process, Int, "cache_wait_ms", "120000", \
+      "Milliseconds to wait for another process that compiles the same program; after that it is compiled here as well.", 1 << 30) \
   ROW(CacheDir, Process, String, "cache_dir", "", "Folder of the cache; empty: XDG_CACHE_HOME/toroid or ~/.cache/toroid.") \
   ROW(CacheSizeMb, Process, Int, "cache_size_mb", "2048", "Size of the cache in MiB above which old entries are removed.", 1 << 30) \
   ROW(CompileThreads, Process, Int, "compile_threads", "0", "Threads that compile kernels; 0: one for each processor.", 1024) \

@@ -93,7 +93,8 @@ int train(const TrainArgs& args);
 int doctor();
 
 struct CacheArgs {
-  std::string action;  // "stats", "list" or "clear"
+  std::string action;  // "stats", "list", "clear", "export" or "import"
+  std::string file;    // of the last two
 };
 int cache(const CacheArgs& args);
 

@@ -115,8 +115,11 @@ struct Command {
 
     add_launch();
 
-    auto* c = add("cache", "The compiled kernels on disk.", [this] { return toroid::cli::cache(cache); });
-    c->add_option("action", cache.action, "stats, list or clear")->required()->check(CLI::IsMember({"stats", "list", "clear"}));
+    auto* c = add("cache", "Compiled kernels and programs on disk.", [this] { return toroid::cli::cache(cache); });
+    c->add_option("action", cache.action, "stats, list, clear, export or import")
+        ->required()
+        ->check(CLI::IsMember({"stats", "list", "clear", "export", "import"}));
+    c->add_option("file", cache.file, "Of export and import: the archive of all kernels and programs");
 
     auto* w = add("why", "Compile a model and say what was done, and what was not.", [this] { return toroid::cli::why(why); });
     w->add_option("model", why.model, "The model file")->required();

@@ -47,6 +47,7 @@ int why_choice(const WhyArgs& args) {
 
 int why(const WhyArgs& args) {
   if (!args.choice.empty()) return why_choice(args);
+  fmt::print("cache: {}\n", front::why_cached(args.model, {.device = device_from_name(args.device)}));
   auto model = front::compile_model(import::load_model(args.model), {.device = device_from_name(args.device)});
   const auto& report = model.report();
   for (auto* passes : {&report.passes, &report.schedule.passes})

@@ -18,7 +18,8 @@ class Stopwatch {
 
 }  // namespace
 
-CompiledModel CompiledModel::make(std::unique_ptr<graph::Graph> graph, const Setup& setup, const TuneListener& tuning) {
+CompiledModel CompiledModel::make(std::unique_ptr<graph::Graph> graph, const Setup& setup, const TuneListener& tuning,
+                                  const Observer& made) {
   const device::CaptureSuspension not_captured;
   CompiledModel model;
   CompileReport& report = model.report_;
@@ -26,11 +27,23 @@ CompiledModel CompiledModel::make(std::unique_ptr<graph::Graph> graph, const Set
   const Stopwatch all;
   Objects objects = advance<Objects>(Imported{std::move(graph)}, job, report);
   model.sources_ = std::move(objects.sources);
-  exec::Loadable made = advance<exec::Loadable>(std::move(objects), job, report);
+  exec::Loadable loadable = advance<exec::Loadable>(std::move(objects), job, report);
+  if (made) made(loadable, report);
   const Stopwatch loading;
-  model.executable_ = exec::load(std::move(made.plan), made.store, setup.device);
+  model.executable_ = exec::load(std::move(loadable.plan), loadable.store, setup.device);
   report.stages.push_back({"loading", loading.ms()});
   report.total_ms = all.ms();
+  return model;
+}
+
+CompiledModel CompiledModel::of(exec::Loadable made, const Device& device, CompileReport report) {
+  const device::CaptureSuspension not_captured;
+  CompiledModel model;
+  model.report_ = std::move(report);
+  const Stopwatch loading;
+  model.executable_ = exec::load(std::move(made.plan), made.store, device);
+  model.report_.stages.push_back({"loading", loading.ms()});
+  model.report_.total_ms = loading.ms();
   return model;
 }
 

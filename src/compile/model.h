@@ -16,7 +16,12 @@ class CompiledModel {
  public:
   // UserError for programs outside of what the compiler supports, naming the operation and its place. tuning: told how far it has come, in
   // modes that tune; blocks of control flow begin anew.
-  static CompiledModel make(std::unique_ptr<graph::Graph> graph, const Setup& setup, const TuneListener& tuning = {});
+  // made: is shown what was made, before it is loaded.
+  using Observer = std::function<void(const exec::Loadable&, const CompileReport&)>;
+  static CompiledModel make(std::unique_ptr<graph::Graph> graph, const Setup& setup, const TuneListener& tuning = {},
+                            const Observer& made = {});
+  // Of what was made before. See exec::load. report: what is known of it.
+  static CompiledModel of(exec::Loadable made, const Device& device, CompileReport report);
 
   // One tensor an output. See exec::Executable::run.
   std::vector<Tensor> run(std::span<const Tensor> inputs) { return executable_->run(inputs); }
@@ -25,7 +30,7 @@ class CompiledModel {
   std::optional<CompiledModel> rebound(std::span<const std::pair<Tensor, Tensor>> others) const;
   exec::Executable& executable() { return *executable_; }
   const CompileReport& report() const { return report_; }
-  // C text of each distinct kernel, by name.
+  // C text of each distinct kernel that this process has made, by name.
   const std::vector<std::pair<std::string, std::string>>& sources() const { return sources_; }
 
  private:

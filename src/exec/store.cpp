@@ -11,7 +11,7 @@ namespace {
 // Renames the constants of a plan and of its blocks.
 class ByContent {
  public:
-  explicit ByContent(const Store& from) : from_(from) {
+  ByContent(const Store& from, const std::map<std::string, std::string>& theirs) : from_(from), names_(theirs), theirs_(theirs) {
     if (from_.filling.valid()) from_.filling.wait();
   }
 
@@ -32,7 +32,7 @@ class ByContent {
   Store finish() {
     for (auto& [a, lo, hi, written] : places_)
       for (auto& [b, from, to, other] : places_)
-        TOROID_USER_CHECK(!written || a == b || hi <= from || to <= lo,
+        TOROID_USER_CHECK(!written || a == b || hi <= from || to <= lo || (theirs_.count(a) && theirs_.count(b)),
                           "the program writes to memory that it also has as another constant; such a program cannot be stored");
     return std::move(store_);
   }
@@ -46,7 +46,7 @@ class ByContent {
   std::string constant(const std::string& name, bool written) {
     const Tensor& t = from_.constants.at(name);
     const std::byte* const begin = t.raw_data();
-    if (written || names_.find(name) == names_.end())
+    if (written || names_.find(name) == names_.end() || theirs_.count(name))
       places_.push_back({name, begin, begin + extent_of(t) * static_cast<int64_t>(size_of(t.dtype())), written});
     auto [it, fresh] = names_.try_emplace(name);
     if (!fresh) return it->second;
@@ -64,6 +64,7 @@ class ByContent {
   const Store& from_;
   Store store_;
   std::map<std::string, std::string> names_;
+  const std::map<std::string, std::string>& theirs_;
   struct Place {
     std::string name;
     const std::byte *begin, *end;
@@ -110,8 +111,8 @@ const Tensor& ConstantStore::at(const std::string& name) const {
   return it->second;
 }
 
-Loadable by_content(const Plan& plan, const Store& store) {
-  ByContent names(store);
+Loadable by_content(const Plan& plan, const Store& store, const std::map<std::string, std::string>& theirs) {
+  ByContent names(store, theirs);
   Plan renamed = names.rename(plan);
   return {std::move(renamed), names.finish()};
 }

@@ -60,7 +60,9 @@ struct Loadable {
 };
 
 // The same with constants by the hash of dtype, sizes, strides and contents, which it waits for. Only what the plan names is kept.
-// UserError where the program writes to memory that is also that of another constant.
-Loadable by_content(const Plan& plan, const Store& store);
+// theirs: names of constants that are the caller's own tensors, and the names that they get; what is loaded later finds them there, and
+// the store that is returned has them not. UserError where the program writes to memory that is also that of another constant, unless both
+// are the caller's.
+Loadable by_content(const Plan& plan, const Store& store, const std::map<std::string, std::string>& theirs = {});
 
 }  // namespace toroid::exec

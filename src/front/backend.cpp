@@ -9,6 +9,7 @@
 #include "base/compile_scope.h"
 #include "base/text.h"
 #include "compile/model.h"
+#include "compile/program_cache.h"
 #include "dist/group.h"
 #include "graph/interpreter.h"
 #include "graph/passes/passes.h"
@@ -89,8 +90,18 @@ Program run_by(std::shared_ptr<compiler::CompiledModel> model, bool frozen) {
 Program compiled(std::unique_ptr<graph::Graph> g, const BackendOptions& options) {
   const compiler::Setup setup{options.device, options.options, options.donated};
   return between_copies(std::move(g), options.device, options, [&](std::unique_ptr<graph::Graph> program) -> Program {
-    return run_by(std::make_shared<compiler::CompiledModel>(compiler::CompiledModel::make(std::move(program), setup)),
-                  setup.options.get(options::kFreezing));
+    const bool frozen = setup.options.get(options::kFreezing);
+    if (!options.keep)
+      return run_by(std::make_shared<compiler::CompiledModel>(compiler::CompiledModel::make(std::move(program), setup)), frozen);
+    const graph::Graph& g = *program;
+    compiler::ProgramSource source{[&] { return std::move(program); }};
+    for (auto& in : g.inputs) source.bound.push_back(in.data);
+    const auto key = [&] {
+      auto made = compiler::key_of(g.name, setup);
+      add_graph(made, g, setup);
+      return made;
+    };
+    return run_by(std::make_shared<compiler::CompiledModel>(compiler::cached(key, setup, source)), frozen);
   });
 }
 

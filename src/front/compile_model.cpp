@@ -1,7 +1,9 @@
 #include "front/compile_model.h"
 
 #include "base/check.h"
+#include "compile/program_cache.h"
 #include "front/given_options.h"
+#include "import/load_model.h"
 
 namespace toroid::front {
 
@@ -24,6 +26,43 @@ compiler::Setup setup_of(const ModelOptions& options) {
 compiler::CompiledModel compile_model(std::unique_ptr<graph::Graph> graph, const ModelOptions& options,
                                       const compiler::TuneListener& tuning) {
   return compiler::CompiledModel::make(std::move(graph), setup_of(options), tuning);
+}
+
+namespace {
+
+compiler::ProgramKey key_of_model(const std::string& path, std::span<const Tensor> inputs, const compiler::Setup& setup,
+                                  const import::ModelIdentity& identity) {
+  std::error_code error;
+  const auto subject = std::filesystem::canonical(path, error);
+  auto key = compiler::key_of(error ? path : subject.string(), setup);
+  if (!identity.program.empty()) key.add("graph", identity.program);
+  key.add("weights", identity.weights);
+  for (size_t i = 0; i < inputs.size(); ++i)
+    key.add(fmt::format("contents of input {}", i), inputs[i].defined() ? compiler::hash_of(inputs[i]).hex() : "undefined");
+  return key;
+}
+
+}  // namespace
+
+compiler::CompiledModel load_model(const std::string& path, std::span<const Tensor> inputs, const ModelOptions& options) {
+  const compiler::Setup setup = setup_of(options);
+  const int64_t began = wall_clock_ns();
+  const import::ModelIdentity identity = import::identity_of(path);
+  std::vector<std::filesystem::path> others;
+  const compiler::ProgramSource source{.graph = [&] { return import::load_model(path, inputs, &others); },
+                                       .files = [&] { return others; },
+                                       .doubt = [&]() -> std::string {
+                                         if (is_fresh(identity.stamp, began)) return "the model file was written just before it was read";
+                                         return stamp_of(path) == identity.stamp ? "" : "the model file was written to while it was read";
+                                       }};
+  return compiler::cached([&] { return key_of_model(path, inputs, setup, identity); }, setup, source);
+}
+
+std::string why_cached(const std::string& path, const ModelOptions& options) {
+  const compiler::Setup setup = setup_of(options);
+  std::string why = refusal_to_keep(setup);
+  const auto cache = why.empty() ? compiler::ProgramCache::shared(&why) : nullptr;
+  return cache ? cache->explain(key_of_model(path, {}, setup, import::identity_of(path))) : why;
 }
 
 std::vector<codegen::KernelText> kernels_for_gpu(std::unique_ptr<graph::Graph> graph, const device::cuda::GpuInfo& gpu) {

@@ -349,7 +349,7 @@ std::shared_ptr<const EagerDispatcher::Variant> EagerDispatcher::make(const ops:
     v->guards.ignore_requires_grad();
     for (size_t i = 0; i < tensors.size(); ++i)
       if (traced.any_layout[i]) v->guards.open_layout(i);
-    v->program = backend(std::move(traced.graph), {.options = options, .device = device});
+    v->program = backend(std::move(traced.graph), {.options = options, .device = device, .keep = false});
     compiles_.fetch_add(1);
     return v;
   };

@@ -1,6 +1,5 @@
 #include "base/check.h"
 #include "front/compile_model.h"
-#include "import/load_model.h"
 #include "import/safetensors.h"
 #include "toroid/model.h"
 
@@ -16,7 +15,7 @@ Model Model::load(const std::string& path, const ModelOptions& options) { return
 Model Model::load(const std::string& path, std::span<const Tensor> inputs, const ModelOptions& options) {
   Model m;
   m.impl_ = std::make_shared<Impl>();
-  m.impl_->compiled = front::compile_model(import::load_model(path, inputs), options);
+  m.impl_->compiled = front::load_model(path, inputs, options);
   const auto& r = m.impl_->compiled.report();
   m.impl_->summary = {r.total_ms, r.graph_nodes, r.kernels_unfused, r.kernels, r.host_calls, r.kernels_compiled};
   return m;

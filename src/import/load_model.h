@@ -4,13 +4,28 @@
 #include <filesystem>
 #include <memory>
 #include <span>
+#include <string>
+#include <vector>
 
+#include "base/files.h"
 #include "graph/graph.h"
 
 namespace toroid::import {
 
 // The program in a .pt2 archive or an ONNX file, told apart by their contents. `inputs`, when given, are contents of the user inputs for
 // programs whose sizes follow from contents (see import/onnx/importer.h). UserError that lists the supported formats for anything else.
-std::unique_ptr<graph::Graph> load_model(const std::filesystem::path& path, std::span<const Tensor> inputs = {});
+// others: gets the files that were read besides.
+std::unique_ptr<graph::Graph> load_model(const std::filesystem::path& path, std::span<const Tensor> inputs = {},
+                                         std::vector<std::filesystem::path>* others = nullptr);
+
+// What tells one model file from another, without its weights being read.
+struct ModelIdentity {
+  std::string program;  // of a .pt2: hash of the graph, and of the names, dtypes and sizes of the weights
+  std::string weights;  // of a .pt2: hash of what the archive states of its members (sizes, checksums), and the file's time; of others what
+                        // the system knows the file by
+  FileStamp stamp;
+};
+// UserError for what is no model file, as load_model.
+ModelIdentity identity_of(const std::filesystem::path& path);
 
 }  // namespace toroid::import

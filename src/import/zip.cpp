@@ -108,6 +108,7 @@ ZipArchive ZipArchive::open(std::span<const std::byte> bytes, std::string source
   zip.source_ = std::move(source);
   const Reader in(bytes, zip.source_);
   const Directory dir = read_end(in, zip.source_);
+  zip.directory_ = bytes.subspan(dir.offset);
   zip.entries_.reserve(dir.count);
   uint64_t at = dir.offset;
   const uint64_t dir_end = dir.offset + dir.size;

@@ -31,10 +31,13 @@ class ZipArchive {
   // UserError when absent.
   const ZipEntry& at(std::string_view name) const;
   const std::string& source() const { return source_; }
+  // From the first byte of the central directory to the end of the archive: names, sizes and checksums, as the archive states them.
+  std::span<const std::byte> directory() const { return directory_; }
 
  private:
   std::string source_;
   std::vector<ZipEntry> entries_;
+  std::span<const std::byte> directory_;
 };
 
 }  // namespace toroid::import

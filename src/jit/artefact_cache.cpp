@@ -61,11 +61,19 @@ uint64_t file_bytes(const fs::path& path) {
   return ::stat(path.c_str(), &info) == 0 ? uint64_t(info.st_size) : 0;
 }
 
+// The files of an entry: what was made, and of what. `used`: the one whose time is that of the last use.
+struct Kind {
+  CacheKind kind;
+  const char *object, *beside, *used;
+};
+constexpr Kind kKinds[] = {{CacheKind::Kernel, ".o", ".c", ".o"}, {CacheKind::Program, ".tpk", ".key", ".key"}};
+
+fs::path with_suffix(fs::path path, const char* suffix) { return path.replace_extension(suffix); }
+
 // Both files of an entry. True when this call removed the object: of several processes exactly one counts it.
-bool remove_entry(const fs::path& object) {
-  bool removed = ::unlink(object.c_str()) == 0;
-  fs::path source = object;
-  ::unlink(source.replace_extension(".c").c_str());
+bool remove_entry(const CacheEntry& e) {
+  bool removed = ::unlink(e.object.c_str()) == 0;
+  ::unlink(with_suffix(e.object, kKinds[static_cast<size_t>(e.kind)].beside).c_str());
   return removed;
 }
 
@@ -153,12 +161,14 @@ bool ArtefactCache::store(const Hash128& key, std::string_view object, std::stri
 std::vector<CacheEntry> ArtefactCache::list() const {
   std::vector<CacheEntry> entries;
   for_each_file(root_, [&](const fs::path& path, const std::string& name) {
-    if (!is_entry(name, ".o")) return;
-    struct stat info {};
-    if (::stat(path.c_str(), &info) != 0) return;
-    fs::path source = path;
-    source.replace_extension(".c");
-    entries.push_back({name.substr(0, kHexDigits), path, uint64_t(info.st_size) + file_bytes(source), info.st_mtim});
+    for (const Kind& k : kKinds) {
+      struct stat info {
+      }, used{};
+      if (!is_entry(name, k.object) || ::stat(path.c_str(), &info) != 0) continue;
+      if (::stat(with_suffix(path, k.used).c_str(), &used) != 0) used = info;
+      const uint64_t bytes = uint64_t(info.st_size) + file_bytes(with_suffix(path, k.beside));
+      entries.push_back({name.substr(0, kHexDigits), path, bytes, k.kind, used.st_mtim});
+    }
   });
   std::sort(entries.begin(), entries.end(), [](const CacheEntry& a, const CacheEntry& b) { return older(a.last_used, b.last_used); });
   return entries;
@@ -182,15 +192,16 @@ void ArtefactCache::shrink_if_needed(uint64_t added) {
     uint64_t goal = limit_bytes_ - limit_bytes_ / 10;
     for (const CacheEntry& e : entries) {
       if (total <= goal) break;
-      evicted += remove_entry(e.object);
+      evicted += remove_entry(e);
       total -= e.bytes;
     }
-    log(Artifact::Cache, fmt::format("evicted {} kernels, {} bytes remain", evicted, total));
+    log(Artifact::Cache, fmt::format("evicted {} kernels and programs, {} bytes remain", evicted, total));
   }
   std::time_t now = std::time(nullptr);
   for_each_file(root_, [&](const fs::path& path, const std::string& name) {
     struct stat info {};
-    if (name.starts_with(".toroid-tmp-") && ::stat(path.c_str(), &info) == 0 && info.st_mtime + kAbandonedSeconds < now)
+    if ((name.starts_with(".toroid-tmp-") || is_entry(name, ".lock")) && ::stat(path.c_str(), &info) == 0 &&
+        info.st_mtime + kAbandonedSeconds < now)
       ::unlink(path.c_str());
   });
   std::lock_guard lock(mutex_);
@@ -199,14 +210,16 @@ void ArtefactCache::shrink_if_needed(uint64_t added) {
 }
 
 CacheStats ArtefactCache::stats() const {
-  uint64_t entries = 0, bytes = 0;
+  uint64_t entries = 0, programs = 0, bytes = 0;
   for (const CacheEntry& e : list()) {
     ++entries;
+    programs += e.kind == CacheKind::Program;
     bytes += e.bytes;
   }
   std::lock_guard lock(mutex_);
   CacheStats result = counters_;
   result.entries = entries;
+  result.programs = programs;
   result.bytes = bytes;
   return result;
 }
@@ -214,12 +227,12 @@ CacheStats ArtefactCache::stats() const {
 size_t ArtefactCache::clear() {
   size_t removed = 0;
   for_each_file(root_, [&](const fs::path& path, const std::string& name) {
-    if (is_entry(name, ".o")) {
+    if (is_entry(name, ".o") || is_entry(name, ".tpk")) {
       if (::unlink(path.c_str()) == 0)
         ++removed;
       else if (errno != ENOENT)
         note_problem(fmt::format("cannot remove \"{}\": {}", path.string(), std::strerror(errno)));
-    } else if (is_entry(name, ".c") || name.starts_with(".toroid-tmp-")) {
+    } else if (is_entry(name, ".c") || is_entry(name, ".key") || name.starts_with(".toroid-tmp-")) {
       ::unlink(path.c_str());
     }
   });

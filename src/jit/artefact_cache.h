@@ -1,4 +1,5 @@
-// Compiled kernels on disk, named by the hash of what they were made from: <root>/ab/<hash>.o with its source text beside it.
+// What was compiled, on disk, named by the hash of what it was made from: kernels, <root>/ab/<hash>.o with the source text beside it, and
+// whole programs, <root>/ab/<hash>.tpk with their key beside it (compile/program_cache.h). One limit is for all of it.
 #pragma once
 
 #include <cstdint>
@@ -21,15 +22,19 @@ struct CacheStats {
   uint64_t misses = 0;   // including damaged ones
   uint64_t damaged = 0;  // files that failed their checksum
   uint64_t evictions = 0;
-  uint64_t errors = 0;  // refused reads and writes; see last_problem()
-  uint64_t entries = 0;
+  uint64_t errors = 0;    // refused reads and writes; see last_problem()
+  uint64_t entries = 0;   // kernels and programs
+  uint64_t programs = 0;  // of them
   uint64_t bytes = 0;
 };
+
+enum class CacheKind : uint8_t { Kernel, Program };
 
 struct CacheEntry {
   std::string key;  // 32 hexadecimal digits
   std::filesystem::path object;
-  uint64_t bytes = 0;  // object and source
+  uint64_t bytes = 0;  // with the file beside it
+  CacheKind kind = CacheKind::Kernel;
   std::timespec last_used{};
 };
 
@@ -49,6 +54,15 @@ class ArtefactCache {
   // Where the source text of a key lies (whether stored or not).
   std::filesystem::path source_path(const Hash128& key) const;
   const std::filesystem::path& root() const { return root_; }
+  uint64_t limit_bytes() const { return limit_bytes_; }
+
+  // Where a program lies, and its key; the folder of both. Whoever writes them says so afterwards, and marks what is used: the time of the
+  // key orders evictions, that of the program stays what it is.
+  std::filesystem::path program_path(const Hash128& key) const { return path_of(key.hex(), ".tpk"); }
+  std::filesystem::path program_key_path(const Hash128& key) const { return path_of(key.hex(), ".key"); }
+  void note_stored(uint64_t bytes) { shrink_if_needed(bytes); }
+  // Counts a refused read or write, and keeps its reason.
+  void note_problem(std::string text);
 
   CacheStats stats() const;
   // All entries, least recently used first.
@@ -60,7 +74,6 @@ class ArtefactCache {
 
  private:
   std::filesystem::path path_of(const std::string& hex, const char* suffix) const;
-  void note_problem(std::string text);
   void shrink_if_needed(uint64_t added);
 
   const std::filesystem::path root_;

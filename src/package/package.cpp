@@ -113,13 +113,18 @@ const Program& Package::choose(const Entry& entry, const Device& device) const {
 
 exec::Plan Package::plan(const Program& p) const { return exec::read_plan(part(p.plan)); }
 
-std::shared_ptr<Loaded> Package::load(const std::string& name, const Device& device) {
+exec::Loadable Package::parts(const std::string& name, const Device& device) const {
   const Program& p = choose(entry(name), device);
   exec::Store store;
   for (auto& k : p.kernels) store.kernels.add(std::string(part(k)));
   listed(kWeights);
   for (auto& [constant, t] : read_weights(manifest_, zip_.at(kWeights).text(), file_, source())) store.constants.add(constant, t);
-  return std::make_shared<Loaded>(exec::verified(plan(p), device), store, file_);
+  return {plan(p), std::move(store)};
+}
+
+std::shared_ptr<Loaded> Package::load(const std::string& name, const Device& device) {
+  exec::Loadable l = parts(name, device);
+  return std::make_shared<Loaded>(exec::verified(std::move(l.plan), device), l.store, file_);
 }
 
 }  // namespace toroid::package

@@ -62,6 +62,8 @@ class Package {
   // not, and for damaged parts; EnvironmentError where no program of the entry fits this machine, which says what it has, what there is,
   // and how to make one.
   std::shared_ptr<Loaded> load(const std::string& entry, const Device& device = Device::cpu());
+  // The same before it is loaded: constants are views of the file, which they keep mapped.
+  exec::Loadable parts(const std::string& entry, const Device& device = Device::cpu()) const;
   // The program of an entry that load() takes on a device.
   const Program& choose(const Entry& entry, const Device& device) const;
   const Entry& entry(const std::string& name) const;

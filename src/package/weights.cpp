@@ -50,7 +50,7 @@ void WeightsWriter::add(const exec::Plan& plan, const exec::Store& store) {
 }
 
 void WeightsWriter::add(const std::string& constant, const std::string& name, const exec::Store& store) {
-  if (constants_.count(constant)) return;
+  if (constants_.count(constant) || exec::ConstantStore::is_identity(constant)) return;
   const Tensor t = moved(store.constants.at(constant), Device::cpu());
   std::string unique = name.empty() || name == "__metadata__" || name.starts_with("pad.") ? "constant" : name;
   for (int k = 2; items_.count(unique); ++k) unique = fmt::format("{}.{}", name.empty() ? "constant" : name, k);

@@ -15,7 +15,8 @@ namespace toroid::package {
 // What is to be written. Elements are views of the tensors, which the object keeps.
 class WeightsWriter {
  public:
-  // The constants of a program that is named by content, under the names that its inputs and buffers have. One that is here stays.
+  // The constants of a program that is named by content, under the names that its inputs and buffers have. One that is here stays, and
+  // tensors of whoever loads the program are left out.
   void add(const exec::Loadable& l);
   // Their places, by the name in plans.
   const std::map<std::string, Constant>& constants() const { return constants_; }

@@ -60,7 +60,7 @@ void write_package(const std::filesystem::path& path, const std::vector<Compiled
   WeightsWriter weights;
   std::map<std::string, std::string> files;  // by name
   for (auto& c : programs) {
-    exec::Loadable l = exec::by_content(c.program.plan, c.program.store);
+    exec::Loadable l = exec::by_content(c.program.plan, c.program.store, c.theirs);
     l.plan.name = c.entry;
     weights.add(l);
     auto at = std::find_if(m.entries.begin(), m.entries.end(), [&](auto& e) { return e.name == c.entry; });

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@ namespace toroid::package {
 struct Compiled {
   std::string entry, target;
   exec::Loadable program;
+  std::map<std::string, std::string> theirs = {};  // constants that whoever loads it brings along, see exec::by_content
 };
 
 // Replaces the file in one step. Equal programs give equal bytes. compiler, mode: for the manifest. UserError for programs that cannot be

@@ -10,7 +10,7 @@
 namespace toroid::device {
 namespace {
 
-constexpr size_t kLine = 64, kHugePage = size_t{2} << 20, kLarge = 2 * kHugePage;
+constexpr size_t kLine = 64, kHugePage = size_t{2} << 20;
 
 // Outside of private pools malloc is the cache.
 class HostSource final : public MemorySource {
@@ -28,7 +28,7 @@ class HostSource final : public MemorySource {
   bool caches() const override { return true; }
   std::shared_ptr<void> allocate_directly(size_t bytes) override {
     // Large memory asks for huge pages: packing the weights of a BERT costs a hundred page faults instead of eighty thousand.
-    const size_t align = bytes >= kLarge ? kHugePage : kLine;
+    const size_t align = bytes >= kHugePagesFrom ? kHugePage : kLine;
     const size_t size = (bytes + kLine + align - 1) / align * align;  // one spare line, see above
     void* p = take_fault(Fault::OutOfMemory) ? nullptr : aligned(size, align);
     if (!p) return nullptr;

@@ -342,6 +342,12 @@ std::shared_ptr<const ModelFile> ModelFile::open(const std::filesystem::path& pa
   return out;
 }
 
+std::vector<std::filesystem::path> ModelFile::external_files() const {
+  std::vector<std::filesystem::path> out;
+  for (auto& [location, bytes] : others_) out.push_back(std::filesystem::absolute(folder_ / location));
+  return out;
+}
+
 std::span<const std::byte> ModelFile::external(const ExternalData& data, const std::string& tensor) const {
   namespace fs = std::filesystem;
   auto where = [&] { return fmt::format("{}: the external data \"{}\" of tensor \"{}\"", source_, data.location, tensor); };

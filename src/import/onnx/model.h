@@ -109,6 +109,8 @@ class ModelFile {
   std::span<const std::byte> image() const { return file_.span(); }
   // The bytes of another file beside the model. UserError unless it is a regular file within the model's folder that has them.
   std::span<const std::byte> external(const ExternalData& data, const std::string& tensor) const;
+  // Those that were asked for up to now.
+  std::vector<std::filesystem::path> external_files() const;
 
  private:
   std::string source_;

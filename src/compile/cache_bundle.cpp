@@ -1,0 +1,91 @@
+#include "compile/cache_bundle.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/mapped_file.h"
+#include "compile/program_cache.h"
+#include "import/zip.h"
+#include "package/package.h"
+#include "package/zip_writer.h"
+
+namespace toroid::compiler {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Whether it is a file of the cache: "ab/ab0123....o".
+bool is_name(std::string_view name) {
+  constexpr size_t kFolder = 3, kDigits = 32;
+  if (name.size() < kFolder + kDigits) return false;
+  const std::string_view hex = name.substr(kFolder, kDigits), suffix = name.substr(kFolder + kDigits);
+  const bool digits = std::all_of(hex.begin(), hex.end(), [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+  return digits && name[2] == '/' && hex.starts_with(name.substr(0, 2)) &&
+         (suffix == ".o" || suffix == ".c" || suffix == ".tpk" || suffix == ".key");
+}
+
+fs::path beside(fs::path path, const char* suffix) { return path.replace_extension(suffix); }
+
+}  // namespace
+
+BundleCounts export_cache(const jit::ArtefactCache& cache, const fs::path& bundle) {
+  BundleCounts out;
+  std::vector<std::unique_ptr<MappedFile>> files;
+  std::vector<package::ZipPart> parts;
+  const auto add = [&](const fs::path& path) {
+    files.push_back(std::make_unique<MappedFile>(path));
+    const auto bytes = files.back()->span();
+    parts.push_back({fs::relative(path, cache.root()).generic_string(), {{reinterpret_cast<const char*>(bytes.data()), bytes.size()}}});
+  };
+  for (auto& e : cache.list()) {
+    const bool program = e.kind == jit::CacheKind::Program;
+    const fs::path other = beside(e.object, program ? ".key" : ".c");
+    std::error_code error;
+    if (!fs::exists(e.object, error) || !fs::exists(other, error)) continue;  // being written, or removed just now
+    add(e.object), add(other);
+    ++(program ? out.programs : out.kernels);
+  }
+  package::write_zip(bundle, parts);
+  return out;
+}
+
+BundleCounts import_cache(jit::ArtefactCache& cache, const fs::path& bundle) {
+  BundleCounts out;
+  const MappedFile file(bundle);
+  const auto zip = import::ZipArchive::open(file.span(), bundle.string());
+  for (auto& e : zip.entries()) TOROID_USER_CHECK(is_name(e.name), "{}: \"{}\" is no file of a cache", bundle.string(), e.name);
+  for (auto& e : zip.entries()) {
+    const fs::path path = cache.root() / e.name;
+    const std::string ending = path.extension().string();
+    if (ending == ".key" || ending == ".c") continue;  // comes with the other
+    const auto* other = zip.find(beside(fs::path(e.name), ending == ".tpk" ? ".key" : ".c").generic_string());
+    make_directories(path.parent_path());
+    if (ending == ".o") {
+      if (other) write_file_atomic(beside(path, ".c"), other->text());
+      write_file_atomic(path, e.text());
+      ++out.kernels;
+      continue;
+    }
+    try {
+      TOROID_USER_CHECK(other, "{} comes without its key", e.name);
+      KeptKey kept = parse_kept_key(std::string(other->text()), std::string(e.name));
+      const std::string hash = kept.key.hash().hex();
+      TOROID_USER_CHECK(path.stem() == hash, "{} has the key of {}", e.name, hash);
+      write_file_atomic(path, e.text());
+      const auto package = package::Package::open(path);
+      package->verify();
+      package->entry(hash);
+      kept.stamp = stamp_of(path);
+      write_file_atomic(beside(path, ".key"), to_text(kept));
+      ++out.programs;
+    } catch (const UserError& error) {
+      std::error_code ignored;
+      fs::remove(path, ignored);
+      out.refused.push_back(error.what());
+    }
+  }
+  cache.note_stored(file.span().size());
+  return out;
+}
+
+}  // namespace toroid::compiler

@@ -1,0 +1,263 @@
+#include "compile/program_cache.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "base/check.h"
+#include "base/compile_scope.h"
+#include "base/file_lock.h"
+#include "base/json_text.h"
+#include "base/log.h"
+#include "base/options.h"
+#include "base/stopwatch.h"
+#include "import/json.h"
+#include "package/package.h"
+#include "package/write.h"
+
+namespace toroid::compiler {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Counters {
+  std::mutex mutex;
+  ProgramCacheCounters counters;
+};
+Counters& counters() {
+  static Counters& c = *new Counters;  // never destroyed: threads may outlive main
+  return c;
+}
+template <class F>
+void count(F&& change) {
+  std::lock_guard lock(counters().mutex);
+  change(counters().counters);
+}
+
+// Names of the tensors that a program is bound to: in its store, and as its entry has them, by the input of the graph.
+std::map<std::string, std::string> names_of(const exec::Store& store, std::span<const Tensor> bound) {
+  std::map<const void*, std::string> theirs;
+  for (size_t i = 0; i < bound.size(); ++i)
+    if (bound[i].defined()) theirs.try_emplace(bound[i].impl(), fmt::format("#{}", i));
+  std::map<std::string, std::string> out;
+  for (auto& [name, t] : store.constants.all())
+    if (const auto it = theirs.find(t.impl()); it != theirs.end()) out[name] = it->second;
+  return out;
+}
+
+// Of a package that was only moved or copied, time and size stay.
+bool same_contents(const FileStamp& a, const FileStamp& b) { return a.bytes == b.bytes && a.time_ns == b.time_ns; }
+
+std::string stamp_text(const FileStamp& s) { return fmt::format("[{}, {}, {}, {}]", s.bytes, s.time_ns, s.device, s.inode); }
+FileStamp read_stamp(const import::Json& j) {
+  const auto number = [&](size_t i) { return static_cast<uint64_t>(j[i].as_int()); };
+  return {number(0), j[1].as_int(), number(2), number(3)};
+}
+
+}  // namespace
+
+std::string to_text(const KeptKey& k) {
+  std::string parts, files;
+  for (auto& [name, value] : k.key.parts)
+    parts += fmt::format("{}\n    {}: {}", parts.empty() ? "" : ",", json_string(name), json_string(value));
+  for (auto& [path, stamp] : k.files)
+    files += fmt::format("{}\n    {}: {}", files.empty() ? "" : ",", json_string(path), stamp_text(stamp));
+  const std::string text = fmt::format(
+      "{{\n  \"subject\": {},\n  \"package\": {},\n  \"compile_ms\": {:.3f},\n  \"counts\": [{}],\n  \"files\": {{{}}},\n"
+      "  \"parts\": {{{}}}\n}}\n",
+      json_string(k.key.subject), stamp_text(k.stamp), k.compile_ms, fmt::join(k.counts, ", "), files, parts);
+  return text + hash_text(text).hex() + "\n";
+}
+
+KeptKey parse_kept_key(const std::string& text, const std::string& source) {
+  constexpr size_t kLastLine = 33;
+  const size_t end = text.size() < kLastLine ? 0 : text.size() - kLastLine;
+  const std::string json = text.substr(0, end);
+  TOROID_USER_CHECK(end > 0 && text.substr(end) == hash_text(json).hex() + "\n",
+                    "{} is damaged: its last line is not the hash of those before", source);
+  const auto doc = import::JsonDocument::parse(json, source);
+  const import::Json j = doc.root(), parts = j.at("parts"), files = j.at("files"), counts = j.at("counts");
+  KeptKey out;
+  out.key.subject = j.at("subject").as_str();
+  out.stamp = read_stamp(j.at("package"));
+  out.compile_ms = j.at("compile_ms").as_double();
+  for (size_t i = 0; i < counts.size(); ++i) out.counts.push_back(counts[i].as_int());
+  for (size_t i = 0; i < files.size(); ++i) out.files.emplace_back(files.key(i), read_stamp(files.value(i)));
+  for (size_t i = 0; i < parts.size(); ++i) out.key.add(std::string(parts.key(i)), std::string(parts.value(i).as_str()));
+  return out;
+}
+
+std::shared_ptr<ProgramCache> ProgramCache::shared(std::string* why) {
+  if (!get_option(options::kCachePrograms)) {
+    if (why) *why = "the option cache_programs is off";
+    return nullptr;
+  }
+  auto files = jit::shared_cache(why);
+  return files ? std::make_shared<ProgramCache>(std::move(files)) : nullptr;
+}
+
+struct ProgramCache::Found {
+  KeptKey kept;
+  bool hashed = false;  // as a whole, since it had been touched
+};
+
+// What the files say. UserError for what is damaged or another program, and where there is none.
+exec::Loadable ProgramCache::read(const ProgramKey& key, const Device& device, Found& found) const {
+  const Hash128 hash = key.hash();
+  const fs::path path = files_->program_path(hash), key_path = files_->program_key_path(hash);
+  found.kept = parse_kept_key(read_file(key_path), key_path.string());
+  TOROID_USER_CHECK(found.kept.key.parts == key.parts, "{} is the key of another program", key_path.string());
+  for (auto& [file, stamp] : found.kept.files)
+    TOROID_USER_CHECK(stamp_of(file) == stamp, "\"{}\", which the program was made of, has changed", file);
+  const FileStamp now = stamp_of(path);
+  const auto package = package::Package::open(path);
+  if (!same_contents(now, found.kept.stamp)) {
+    package->verify();
+    found.hashed = true, found.kept.stamp = now;
+  }
+  return package->parts(hash.hex(), device);
+}
+
+std::optional<CompiledModel> ProgramCache::find(const ProgramKey& key, const Setup& setup, std::span<const Tensor> bound, bool waited,
+                                                std::string* why) {
+  const Stopwatch watch;
+  const fs::path key_path = files_->program_key_path(key.hash());
+  std::error_code error;
+  if (!fs::exists(key_path, error)) return std::nullopt;
+  try {
+    Found found;
+    exec::Loadable made = read(key, setup.device, found);
+    for (size_t i = 0; i < bound.size(); ++i)
+      if (bound[i].defined()) made.store.constants.add(fmt::format("#{}", i), bound[i]);
+    CompileReport report;
+    const auto& n = found.kept.counts;
+    TOROID_USER_CHECK(n.size() == 5, "{} counts {} things, expected 5", key_path.string(), n.size());
+    report.graph_nodes = static_cast<size_t>(n[0]), report.kernels_unfused = static_cast<size_t>(n[1]);
+    report.kernels = static_cast<size_t>(n[2]), report.host_calls = static_cast<size_t>(n[3]), report.blocks = static_cast<size_t>(n[4]);
+    CompiledModel model = CompiledModel::of(std::move(made), setup.device, std::move(report));
+    // Marks it as used; or, where it had been touched and was found whole, as whole.
+    if (found.hashed)
+      write_file_atomic(key_path, to_text(found.kept));
+    else
+      ::utimensat(AT_FDCWD, key_path.c_str(), nullptr, 0);
+    const double ms = watch.ms();
+    count([&](auto& c) { ++c.hits, c.waits += waited, c.saved_ms += found.kept.compile_ms - ms; });
+    log(Artifact::Cache,
+        fmt::format("the program of {} is on disk ({}): {:.1f} ms where compiling took {:.1f}{}", key.subject, key.hash().hex(), ms,
+                    found.kept.compile_ms, found.hashed ? "; its file had been touched, and was hashed as a whole" : ""));
+    return model;
+  } catch (const InternalError&) {
+    throw;
+  } catch (const Error& e) {
+    *why = fmt::format("the one on disk cannot be used: {}", e.what());
+    return std::nullopt;
+  }
+}
+
+void ProgramCache::keep(const ProgramKey& key, const exec::Loadable& made, const CompileReport& r, const ProgramSource& source,
+                        double compile_ms, int64_t began_ns) {
+  const auto refused = [&](const std::string& why) {
+    log(Artifact::Cache, fmt::format("the program of {} is not kept: {}", key.subject, why));
+    count([&](auto& c) { ++c.bypasses, ++c.reasons[why]; });
+  };
+  if (const std::string doubt = source.doubt ? source.doubt() : ""; !doubt.empty()) return refused(doubt);
+  const auto theirs = names_of(made.store, source.bound);
+  uint64_t bytes = 0;
+  for (auto& [name, t] : made.store.constants.all())
+    if (!theirs.count(name)) bytes += static_cast<uint64_t>(t.numel()) * size_of(t.dtype());
+  if (bytes > files_->limit_bytes() / 2)
+    return refused(
+        fmt::format("its constants take more than half of the {} MiB of the cache (option cache_size_mb)", files_->limit_bytes() >> 20));
+  const Hash128 hash = key.hash();
+  const fs::path path = files_->program_path(hash);
+  KeptKey kept{key, {}, {}, {}, compile_ms};
+  for (size_t n : {r.graph_nodes, r.kernels_unfused, r.kernels, r.host_calls, r.blocks}) kept.counts.push_back(static_cast<int64_t>(n));
+  try {
+    if (source.files)
+      for (auto& file : source.files()) {
+        kept.files.emplace_back(file.string(), stamp_of(file));
+        if (is_fresh(kept.files.back().second, began_ns)) return refused("a file beside the model was written just before it was read");
+      }
+    const Stopwatch watch;
+    package::write_package(path, {{hash.hex(), "native", made, theirs}}, key.subject, "cached");
+    kept.stamp = stamp_of(path);
+    write_file_atomic(files_->program_key_path(hash), to_text(kept));
+    count([](auto& c) { ++c.kept; });
+    log(Artifact::Cache,
+        fmt::format("the program of {} is kept as {}, {} bytes, in {:.1f} ms", key.subject, path.string(), kept.stamp.bytes, watch.ms()));
+    files_->note_stored(kept.stamp.bytes);
+  } catch (const EnvironmentError& e) {
+    files_->note_problem(fmt::format("the program of {} was compiled but not kept: {}", key.subject, e.what()));
+  } catch (const UserError& e) {  // what no file can hold
+    refused(e.what());
+  }
+}
+
+CompiledModel ProgramCache::get(const ProgramKey& key, const Setup& setup, const ProgramSource& source) {
+  std::string why;
+  if (auto model = find(key, setup, source.bound, false, &why)) return std::move(*model);
+  const fs::path lock_path = files_->program_path(key.hash()).replace_extension(".lock");
+  try {
+    make_directories(lock_path.parent_path());
+  } catch (const EnvironmentError& e) {
+    files_->note_problem(e.what());
+  }
+  // Within a compile nobody is waited for: it may be waiting for this thread.
+  const FileLock lock(lock_path, compiles_here > 1 ? 0 : get_option(options::kCacheWaitMs));
+  if (!lock.held()) log(Artifact::Cache, fmt::format("the program of {} is compiled without a lock: {}", key.subject, lock.refusal()));
+  if (lock.waited())
+    if (auto model = find(key, setup, source.bound, true, &why)) return std::move(*model);
+  if (log_enabled(Artifact::Cache))
+    log(Artifact::Cache, fmt::format("the program of {} is compiled: {}", key.subject, why.empty() ? explain(key) : why));
+  count([&](auto& c) { ++c.misses, c.damaged += !why.empty(), c.waits += lock.waited(); });
+  const Stopwatch watch;
+  const int64_t began = wall_clock_ns();
+  auto graph = source.graph();
+  const std::string refusal = refusal_to_keep(*graph);
+  return CompiledModel::make(std::move(graph), setup, {}, [&](const exec::Loadable& made, const CompileReport& report) {
+    if (refusal.empty()) return keep(key, made, report, source, watch.ms(), began);
+    log(Artifact::Cache, fmt::format("the program of {} is not kept: {}", key.subject, refusal));
+    count([&](auto& c) { ++c.bypasses, ++c.reasons[refusal]; });
+  });
+}
+
+std::string ProgramCache::explain(const ProgramKey& key) const {
+  std::string nearest;
+  size_t least = SIZE_MAX;
+  for (auto& e : files_->list()) {
+    if (e.kind != jit::CacheKind::Program) continue;
+    try {
+      const fs::path path = fs::path(e.object).replace_extension(".key");
+      const KeptKey other = parse_kept_key(read_file(path), path.string());
+      if (other.key.subject != key.subject) continue;
+      const std::string text = difference(other.key, key);
+      if (text.empty()) return "it is on disk, as " + e.object.string();
+      const auto differing = static_cast<size_t>(std::count(text.begin(), text.end(), ';'));
+      if (differing < least) least = differing, nearest = text;
+    } catch (const Error&) {  // it is no help
+    }
+  }
+  return nearest.empty() ? "no program of that name is on disk" : "of the one on disk " + nearest;
+}
+
+CompiledModel cached(const std::function<ProgramKey()>& key, const Setup& setup, const ProgramSource& source) {
+  std::string why = refusal_to_keep(setup);
+  if (const auto cache = why.empty() ? ProgramCache::shared(&why) : nullptr) return cache->get(key(), setup, source);
+  count([&](auto& c) { ++c.bypasses, ++c.reasons[why]; });
+  auto graph = source.graph();
+  log(Artifact::Cache, fmt::format("the program of {} is compiled: {}", graph->name, why));
+  return CompiledModel::make(std::move(graph), setup);
+}
+
+}  // namespace toroid::compiler
+
+namespace toroid {
+
+ProgramCacheCounters program_cache_counters() {
+  std::lock_guard lock(compiler::counters().mutex);
+  return compiler::counters().counters;
+}
+
+}  // namespace toroid

@@ -1,0 +1,68 @@
+// Whole programs on disk: what a compile makes, kept as a package under its key, so that another process maps it and runs.
+//
+// An entry is two files of the cache (jit/artefact_cache.h): a package with one program, whose entry's name is the hash of the key, and the
+// key as JSON with a checksum. The key file says when the package was written: one that has been touched since is hashed as a whole before
+// it is used. What cannot be used is a miss with a reason (log artifact "cache"), and is replaced.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <span>
+
+#include "base/files.h"
+#include "compile/model.h"
+#include "compile/program_key.h"
+#include "jit/artefact_cache.h"
+#include "toroid/cache.h"
+
+namespace toroid::compiler {
+
+// What has to be compiled where the cache has it not.
+struct ProgramSource {
+  std::function<std::unique_ptr<graph::Graph>()> graph;  // called at most once
+  std::vector<Tensor> bound = {};                        // by input of the graph: the tensor that it is bound to, which the program runs on
+  // Files besides the one that the key speaks of, known when `graph` has been called. The program is for them as they are now.
+  std::function<std::vector<std::filesystem::path>()> files = {};
+  // Asked when `graph` has been called: why what it gave may not be what the key says; empty: it is.
+  std::function<std::string()> doubt = {};
+};
+
+class ProgramCache {
+ public:
+  explicit ProgramCache(std::shared_ptr<jit::ArtefactCache> files) : files_(std::move(files)) {}
+  // On the folder that the options name now; null where they switch it off, or where there is no folder (then `why` says so).
+  static std::shared_ptr<ProgramCache> shared(std::string* why = nullptr);
+
+  // The program of a key: from disk, else compiled and kept. Of several processes that ask for one key at once one compiles, and the others
+  // wait for it as long as the option cache_wait_ms says.
+  CompiledModel get(const ProgramKey& key, const Setup& setup, const ProgramSource& source);
+
+  // Of the programs kept for the same subject the one with the nearest key, and how it differs: for people.
+  std::string explain(const ProgramKey& key) const;
+
+ private:
+  struct Found;
+  std::optional<CompiledModel> find(const ProgramKey& key, const Setup& setup, std::span<const Tensor> bound, bool waited,
+                                    std::string* why);
+  exec::Loadable read(const ProgramKey& key, const Device& device, Found& found) const;
+  void keep(const ProgramKey& key, const exec::Loadable& made, const CompileReport& report, const ProgramSource& source, double compile_ms,
+            int64_t began_ns);
+
+  const std::shared_ptr<jit::ArtefactCache> files_;
+};
+
+// The one of a key by the cache that the options name now, or compiled where there is none or it refuses (counted as a bypass).
+CompiledModel cached(const std::function<ProgramKey()>& key, const Setup& setup, const ProgramSource& source);
+
+// A key as the cache keeps it. UserError for what is no such text, or is damaged.
+struct KeptKey {
+  ProgramKey key;
+  FileStamp stamp;  // of the package; its device and inode do not count
+  std::vector<std::pair<std::string, FileStamp>> files;
+  std::vector<int64_t> counts;  // of the report: nodes, loops, kernels, calls, blocks
+  double compile_ms = 0;
+};
+std::string to_text(const KeptKey& k);
+KeptKey parse_kept_key(const std::string& text, const std::string& source);
+
+}  // namespace toroid::compiler

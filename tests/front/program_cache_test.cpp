@@ -1,0 +1,307 @@
+// Programs on disk: found again they are what was compiled, and what cannot be trusted is compiled anew.
+#include "compile/program_cache.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <thread>
+
+#include "base/files.h"
+#include "base/options.h"
+#include "compile/cache_bundle.h"
+#include "compile/harness.h"
+#include "errors.h"
+#include "exec/stored.h"
+#include "toroid/compile.h"
+#include "toroid/log.h"
+#include "toroid/model.h"
+#include "toroid/ops.h"
+
+namespace toroid {
+namespace {
+
+namespace fs = std::filesystem;
+using test::bit_difference;
+using test::contains;
+
+const std::string kModels = std::string(TOROID_SOURCE_DIR) + "/tests/data/models/";
+
+struct Folder {
+  fs::path root = make_temp_dir("toroid-programs");
+  ~Folder() { fs::remove_all(root); }
+};
+
+// A folder for the cache, and what happens within its life.
+struct Scratch {
+  Folder folder;
+  ScopedOption dir{"cache_dir", folder.root.string()}, on{"cache_programs", "1"}, cache{"cache", "1"};
+  ProgramCacheCounters before = program_cache_counters();
+
+  int64_t hits() const { return program_cache_counters().hits - before.hits; }
+  int64_t misses() const { return program_cache_counters().misses - before.misses; }
+  int64_t kept() const { return program_cache_counters().kept - before.kept; }
+  int64_t damaged() const { return program_cache_counters().damaged - before.damaged; }
+  int64_t bypasses() const { return program_cache_counters().bypasses - before.bypasses; }
+  std::vector<fs::path> files(const std::string& extension) const {
+    std::vector<fs::path> out;
+    for (auto& f : fs::recursive_directory_iterator(folder.root))
+      if (f.path().extension() == extension) out.push_back(f.path());
+    return out;
+  }
+};
+
+std::vector<Tensor> inputs_of(const std::string& model) {
+  std::vector<Tensor> out;
+  for (auto& [name, t] : load_tensors(kModels + model + "/in.safetensors")) out.push_back(t);
+  return out;
+}
+
+// What is logged of the cache.
+struct CacheLog {
+  std::string text;
+  ScopedOption on{"logs", "cache"};
+  LogSink before = set_log_sink([this](Artifact, std::string_view line) { text += std::string(line) + "\n"; });
+  ~CacheLog() { set_log_sink(before); }
+};
+
+TEST(ProgramCache, AModelIsCompiledOnce) {
+  for (const char* name : {"digitsnet", "encoder", "tied", "regions", "numbers_from_data"}) {
+    const Scratch scratch;
+    const auto inputs = inputs_of(name);
+    const std::string path = kModels + name + "/core.pt2";
+    Model first = Model::load(path);
+    Model second = Model::load(path);
+    EXPECT_EQ(scratch.hits(), 1) << name;
+    EXPECT_EQ(scratch.kept(), 1) << name;
+    for (int call = 0; call < 2; ++call)  // state begins as it was stored
+      EXPECT_EQ(bit_difference(first.run(inputs), second.run(inputs)), "") << name << ", call " << call;
+    EXPECT_EQ(first.summary().kernels, second.summary().kernels);
+    EXPECT_EQ(first.summary().operations, second.summary().operations);
+    EXPECT_EQ(second.summary().kernels_compiled, 0u);
+    const ScopedOption off("cache_programs", "0");
+    Model::load(path);
+    EXPECT_EQ(scratch.hits(), 1) << "the option is off";
+  }
+}
+
+std::string read(const fs::path& path) { return read_file(path); }
+void write(const fs::path& path, std::string_view bytes) {  // in place, as damage comes
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+}
+void set_time(const fs::path& path, int seconds_ago) {
+  fs::last_write_time(path, fs::file_time_type::clock::now() - std::chrono::seconds(seconds_ago));
+}
+
+// Damage at many places, with the time of the file as it was or not: never another result, and the entry is whole again afterwards.
+TEST(ProgramCache, DamageIsAMissAndIsMended) {
+  const Scratch scratch;
+  const std::string model = kModels + "digitsnet/core.pt2";
+  const auto inputs = inputs_of("digitsnet");
+  const auto expected = Model::load(model).run(inputs);
+  ASSERT_EQ(scratch.files(".tpk").size(), 1u);
+  const fs::path tpk = scratch.files(".tpk")[0], key = scratch.files(".key")[0];
+  int64_t damaged = 0;
+  const auto check = [&](const std::string& what, bool is_damage) {
+    const int64_t before = scratch.damaged();
+    EXPECT_EQ(bit_difference(Model::load(model).run(inputs), expected), "") << what;
+    EXPECT_EQ(scratch.damaged() - before, is_damage ? 1 : 0) << what;
+    damaged += is_damage;
+    const int64_t hits = scratch.hits();
+    Model::load(model);
+    EXPECT_EQ(scratch.hits(), hits + 1) << what << ": it was not mended";
+  };
+  for (const auto& path : {tpk, key}) {
+    const std::string good = read(path);
+    for (size_t i = 0; i < 10; ++i) {
+      std::string bad = good;
+      bad[(good.size() - 1) * i / 9] ^= 0x20;
+      write(path, bad), set_time(path, static_cast<int>(i) + 100);
+      check(fmt::format("{} with another byte {}", path.string(), (good.size() - 1) * i / 9), true);
+      write(path, std::string_view(good).substr(0, good.size() * i / 10)), set_time(path, 100);
+      check(fmt::format("{} cut after {} tenths", path.string(), i), true);
+    }
+  }
+  set_time(tpk, 5000);
+  check("a file that was only touched", false);
+  fs::remove(tpk);
+  check("a package that is gone", true);
+  fs::remove(key);
+  check("a key that is gone", false);
+  EXPECT_EQ(scratch.damaged(), damaged);
+}
+
+TEST(ProgramCache, AnEntryUnderAnothersNameIsNotTaken) {
+  const Scratch scratch;
+  const auto inputs = inputs_of("digitsnet");
+  const std::string model = kModels + "digitsnet/core.pt2";
+  const auto expected = Model::load(model).run(inputs);
+  const fs::path tpk = scratch.files(".tpk")[0], key = scratch.files(".key")[0];
+  fs::remove(tpk);
+  Model::load(kModels + "encoder/core.pt2");
+  fs::path other_key;
+  for (auto& k : scratch.files(".key"))
+    if (k != key) other_key = k;
+  fs::copy_file(fs::path(other_key).replace_extension(".tpk"), tpk);
+  EXPECT_EQ(bit_difference(Model::load(model).run(inputs), expected), "");
+  EXPECT_EQ(scratch.damaged(), 1);
+  fs::copy_file(other_key, key, fs::copy_options::overwrite_existing);
+  EXPECT_EQ(bit_difference(Model::load(model).run(inputs), expected), "");
+  EXPECT_EQ(scratch.damaged(), 2);
+}
+
+// Another model of the same size in its place; the same model elsewhere; one that was written just now.
+TEST(ProgramCache, TheFileDecides) {
+  const Scratch scratch;
+  const auto inputs = inputs_of("digitsnet");
+  const fs::path here = scratch.folder.root / "m.pt2", there = scratch.folder.root / "copy.pt2";
+  std::string bytes = read(kModels + "digitsnet/core.pt2");
+  write(here, bytes);
+  Model::load(here.string());
+  EXPECT_EQ(scratch.kept(), 0) << "within a tick of the clock its next contents may have the same time";
+  set_time(here, 1000);
+  const auto expected = Model::load(here.string()).run(inputs);
+  EXPECT_EQ(scratch.kept(), 1);
+  fs::copy_file(here, there);
+  fs::last_write_time(there, fs::last_write_time(here));
+  EXPECT_EQ(bit_difference(Model::load(there.string()).run(inputs), expected), "");
+  EXPECT_EQ(scratch.hits(), 1) << "a copy with its time is the same model";
+  // Weights changed in place, by a writer who keeps no checksum.
+  const size_t at = bytes.find("data/weights/weight_0") + 200;
+  for (size_t i = at; i < at + 64; ++i) bytes[i] ^= 1;
+  write(here, bytes), set_time(here, 500);
+  const auto changed = Model::load(here.string()).run(inputs);
+  EXPECT_EQ(scratch.hits(), 1);
+  const ScopedOption off("cache_programs", "0");
+  EXPECT_EQ(bit_difference(changed, Model::load(here.string()).run(inputs)), "");
+}
+
+TEST(ProgramCache, AMissNamesThePartThatDiffers) {
+  const Scratch scratch;
+  const std::string model = kModels + "digitsnet/core.pt2";
+  CacheLog log;
+  Model::load(model);
+  EXPECT_TRUE(contains(log.text, "no program of that name is on disk")) << log.text;
+  log.text.clear();
+  Model::load(model, {.options = {{"isa", "scalar"}}});
+  EXPECT_TRUE(contains(log.text, "the option isa was \"auto\", is \"scalar\"") || contains(log.text, "the option isa was auto, is scalar"))
+      << log.text;
+  log.text.clear();
+  Model::load(model);
+  EXPECT_TRUE(contains(log.text, "is on disk")) << log.text;
+  log.text.clear();
+  Model::load(model, {.options = {{"verify_passes", "1"}}});
+  EXPECT_TRUE(contains(log.text, "verify_passes")) << log.text;
+  EXPECT_EQ(scratch.bypasses(), 1);
+}
+
+TEST(ProgramCache, FunctionsRunOnTheTensorsThatTheyCapture) {
+  const Scratch scratch;
+  Tensor w = Tensor::full(std::vector<int64_t>{3}, 2), count = Tensor::full(std::vector<int64_t>{3}, 0);
+  const auto fn = [&](const Tensor& x) {
+    add_(count, x);
+    return x * w + 1;
+  };
+  const Tensor x = Tensor::full(std::vector<int64_t>{3}, 5);
+  const auto two = std::vector<double>(3, 11);
+  EXPECT_EQ(compile(fn)(x).to_vector(), two);
+  EXPECT_EQ(scratch.hits(), 0);
+  auto again = compile(fn);
+  EXPECT_EQ(again(x).to_vector(), two);
+  EXPECT_EQ(scratch.hits(), 1);
+  EXPECT_EQ(count.to_vector(), std::vector<double>(3, 10)) << "what it writes to is the tensor, not what was stored";
+  fill_(w, 3);
+  EXPECT_EQ(again(x).to_vector(), std::vector<double>(3, 16));
+  w = Tensor::full(std::vector<int64_t>{3}, 4);  // another tensor: bound anew
+  EXPECT_EQ(again(x).to_vector(), std::vector<double>(3, 21));
+  EXPECT_EQ(compile(fn)(x).to_vector(), std::vector<double>(3, 21)) << "elements of what is not frozen are no part of the key";
+  EXPECT_EQ(scratch.hits(), 2);
+}
+
+TEST(ProgramCache, FrozenElementsDecide) {
+  const Scratch scratch;
+  Tensor w = Tensor::full(std::vector<int64_t>{4, 4}, 2);
+  const auto fn = [&](const Tensor& x) { return matmul(x, w); };
+  const Tensor x = Tensor::full(std::vector<int64_t>{2, 4}, 1);
+  const CompileConfig frozen{.options = {{"freezing", "1"}}};
+  EXPECT_EQ(compile(fn, frozen)(x).to_vector(), std::vector<double>(8, 8));
+  EXPECT_EQ(compile(fn, frozen)(x).to_vector(), std::vector<double>(8, 8));
+  EXPECT_EQ(scratch.hits(), 1);
+  fill_(w, 3);
+  EXPECT_EQ(compile(fn, frozen)(x).to_vector(), std::vector<double>(8, 12));
+  EXPECT_EQ(scratch.hits(), 1);
+}
+
+TEST(ProgramCache, DynamicSizesAndGuardsComeBack) {
+  const Scratch scratch;
+  const auto fn = [](const Tensor& x) { return sum(x, {0}); };
+  for (int run = 0; run < 2; ++run) {
+    auto f = compile(fn, {.dynamic = true});
+    EXPECT_EQ(f(Tensor::full(std::vector<int64_t>{5, 3}, 1)).to_vector(), std::vector<double>(3, 5));
+    EXPECT_EQ(f(Tensor::full(std::vector<int64_t>{9, 3}, 1)).to_vector(), std::vector<double>(3, 9));
+    EXPECT_EQ(f.report().compiles, 1);
+  }
+  EXPECT_EQ(scratch.hits(), 1);
+}
+
+TEST(ProgramCache, OfManyAtOnceOneCompiles) {
+  const Scratch scratch;
+  const std::string model = kModels + "encoder/core.pt2";
+  const auto inputs = inputs_of("encoder");
+  std::vector<std::thread> threads;
+  std::vector<std::vector<Tensor>> results(16);
+  for (size_t i = 0; i < results.size(); ++i) threads.emplace_back([&, i] { results[i] = Model::load(model).run(inputs); });
+  for (auto& t : threads) t.join();
+  EXPECT_EQ(scratch.misses(), 1);
+  EXPECT_EQ(scratch.hits(), 15);
+  for (auto& r : results) EXPECT_EQ(bit_difference(r, results[0]), "");
+  EXPECT_TRUE(scratch.files(".lock").empty());
+}
+
+TEST(ProgramCache, OneLimitIsForAll) {
+  const Scratch scratch;
+  const ScopedOption limit("cache_size_mb", "1");
+  for (const char* name : {"digitsnet", "encoder", "tied", "regions", "numbers_from_data"}) Model::load(kModels + name + "/core.pt2");
+  uint64_t bytes = 0;
+  for (auto& f : fs::recursive_directory_iterator(scratch.folder.root))
+    if (f.is_regular_file()) bytes += f.file_size();
+  EXPECT_LE(bytes, uint64_t{1} << 20);
+  EXPECT_EQ(scratch.files(".tpk").size(), scratch.files(".key").size());
+  const ScopedOption none("cache_size_mb", "0");
+  const int64_t bypasses = scratch.bypasses();
+  Model::load(kModels + "digitsnet/core.pt2", {.options = {{"isa", "scalar"}}});
+  EXPECT_EQ(scratch.bypasses(), bypasses + 1) << "what does not fit is not kept, and that is counted";
+}
+
+TEST(ProgramCache, ABundleFillsAnEmptyMachine) {
+  Folder other;
+  const std::string model = kModels + "digitsnet/core.pt2";
+  const auto inputs = inputs_of("digitsnet");
+  std::vector<Tensor> expected;
+  const fs::path bundle = other.root / "bundle.zip";
+  {
+    const Scratch scratch;
+    expected = Model::load(model).run(inputs);
+    const auto done = compiler::export_cache(*jit::shared_cache(), bundle);
+    EXPECT_EQ(done.programs, 1u);
+    EXPECT_GT(done.kernels, 0u);
+  }
+  {
+    const Scratch scratch;
+    EXPECT_EQ(compiler::import_cache(*jit::shared_cache(), bundle).programs, 1u);
+    Model found = Model::load(model);
+    EXPECT_EQ(scratch.hits(), 1);
+    EXPECT_EQ(bit_difference(found.run(inputs), expected), "");
+  }
+  std::string bytes = read(bundle);
+  bytes[bytes.find("plans/") + 200] ^= 1;
+  write(bundle, bytes);
+  const Scratch scratch;
+  const auto done = compiler::import_cache(*jit::shared_cache(), bundle);
+  EXPECT_EQ(done.programs, 0u);
+  ASSERT_EQ(done.refused.size(), 1u);
+  EXPECT_TRUE(contains(done.refused[0], "SHA-256")) << done.refused[0];
+  EXPECT_EQ(bit_difference(Model::load(model).run(inputs), expected), "");
+}
+
+}  // namespace
+}  // namespace toroid
