@@ -144,6 +144,7 @@ class ProgramImporter {
     bool row_major = true;
     for (size_t d = out.size(); d-- > 0; dense = dense * type.sizes[d])
       row_major = row_major && (type.sizes[d] == Expr(1) || out[d] == dense);
+    for (const Expr& size : type.sizes) row_major = row_major || size == Expr(0);  // no elements: they lie any way
     return row_major ? std::vector<Expr>() : out;
   }
 

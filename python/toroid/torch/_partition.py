@@ -15,7 +15,7 @@ from torch.fx.passes.operator_support import OperatorSupportBase
 
 from .. import _core
 from .._report import GraphReport
-from ._schema import SCALAR_TYPES, Unsupported, is_symbolic, serialize, target_name
+from ._schema import SCALAR_TYPES, Unsupported, is_symbolic, memory_order, serialize, target_name
 
 _NODE = re.compile(r'(?:node "|\()([A-Za-z_]\w*)[")]')
 _LAYOUT_READERS = {torch.ops.aten.as_strided.default, torch.ops.aten.as_strided_scatter.default}
@@ -32,6 +32,14 @@ def op_name(node: Node) -> str:
     return str(node.target)
 
 
+def argument(node: Node, name: str) -> Any:
+    """What a call gives a parameter, or the parameter's default; None where there is no such parameter."""
+    for i, parameter in enumerate(node.target._schema.arguments):
+        if parameter.name == name:
+            return node.args[i] if i < len(node.args) else node.kwargs.get(name, parameter.default_value)
+    return None
+
+
 def _tensors(value: Any) -> list[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         return [value]
@@ -45,8 +53,6 @@ def _refusal_of_tensor(t: torch.Tensor) -> str:
         return f"a tensor of the dtype {t.dtype}"
     if t.device.type != "cpu":
         return f"a tensor on {t.device}"
-    if t.is_conj() or t.is_neg():
-        return "a tensor with a lazy conjugation"
     return ""
 
 
@@ -55,7 +61,7 @@ def refusal(node: Node) -> str:
     target = node.target
     if not isinstance(target, torch._ops.OpOverload):
         return "not an operation of ATen"
-    if torch.Tag.nondeterministic_seeded in target.tags:
+    if torch.Tag.nondeterministic_seeded in target.tags and argument(node, "dropout_p") != 0:
         return "random numbers are PyTorch's, so that seeds mean what they say"
     if target is torch.ops.aten.copy_.default:
         return "" if _is_final_write(node) else "a write in the middle of the graph"
@@ -73,20 +79,42 @@ def _is_final_write(node: Node) -> bool:
     return node.args[0].op == "placeholder" and not node.users
 
 
-def is_view_of_argument(node: Node, seen: dict[Node, bool]) -> bool:
-    """Whether a node is a chain of views that begins at an argument: a result of the graph that needs no memory of its own."""
-    if node not in seen:
-        target = node.target
-        seen[node] = (
-            node.op == "call_function"
-            and isinstance(target, torch._ops.OpOverload)
-            and isinstance(node.meta.get("val"), torch.Tensor)
-            and target._schema.arguments[0].alias_info is not None
-            and not target._schema.is_mutable
-            and isinstance(node.args[0], Node)
-            and (node.args[0].op == "placeholder" or is_view_of_argument(node.args[0], seen))
-        )
-    return seen[node]
+def viewed(node: Node) -> Node | None:
+    """What a node is a view of; None where it has memory of its own."""
+    if node.target is operator.getitem:
+        return viewed(node.args[0])
+    target = node.target
+    if node.op != "call_function" or not isinstance(target, torch._ops.OpOverload) or not target._schema.arguments:
+        return None
+    first = target._schema.arguments[0]
+    is_view = first.alias_info is not None and not target._schema.is_mutable and isinstance(node.args[0], Node)
+    return node.args[0] if is_view else None
+
+
+def final_views(module: GraphModule) -> set[Node]:
+    """Views at the end of the graph that PyTorch makes of what they view, so that they share its memory, and lie in it as they should.
+
+    These are views of arguments, which need no memory of their own, and those with gaps or overlaps.
+    """
+    output = next(n for n in reversed(module.graph.nodes) if n.op == "output")
+    out: set[Node] = set()
+    for node in output.all_input_nodes:
+        if not isinstance(node.meta.get("val"), torch.Tensor):
+            continue
+        chain, at = [], node
+        while (base := viewed(at)) is not None:
+            chain.append(at)
+            at = base
+        if at.op != "placeholder":
+            gaps = [i for i, n in enumerate(chain) if memory_order(n.meta["val"]) is None]
+            chain = chain[: gaps[-1] + 1] if gaps else []
+        for n in chain:
+            out.update({n, n.args[0]} if n.target is operator.getitem else {n})
+    return out
+
+
+def _has_gaps(node: Node) -> bool:
+    return any(memory_order(t) is None for t in _tensors(node.meta.get("val")))
 
 
 class _Support(OperatorSupportBase):
@@ -94,16 +122,15 @@ class _Support(OperatorSupportBase):
 
     def __init__(self, module: GraphModule) -> None:
         self.refused: dict[Node, str] = {}
-        self.views: set[Node] = set()
-        returned = next(n for n in reversed(module.graph.nodes) if n.op == "output").all_input_nodes
-        seen: dict[Node, bool] = {}
-        for node in returned:
-            while is_view_of_argument(node, seen):
-                self.views.add(node)
-                node = node.args[0]
+        self.views = final_views(module)
+        output = next(n for n in reversed(module.graph.nodes) if n.op == "output")
         for node in module.graph.nodes:
             if is_operation(node) and node not in self.views and (why := refusal(node)):
                 self.refused[node] = why
+        for node in output.all_input_nodes:
+            made = node.args[0] if node.target is operator.getitem else node
+            if is_operation(made) and made not in self.views and _has_gaps(node):
+                self.refused.setdefault(made, "its result lies in memory with gaps")
 
     def is_node_supported(self, submodules: Mapping[str, torch.nn.Module], node: Node) -> bool:
         if node.target is operator.getitem:
@@ -112,21 +139,18 @@ class _Support(OperatorSupportBase):
 
 
 class Program:
-    """A part of a graph as a program of Toroid: a module's `forward` in its place."""
+    """A part of a graph as a program of Toroid, which is called in its place."""
 
-    def __init__(self, module: GraphModule, options: _core.ModelOptions) -> None:
-        serialized = serialize(module)
-        self.core = _core.Program(
-            torch.Tensor, serialized.text, {n: t.detach() for n, t in serialized.held.items()}, "graph", serialized.orders, options
-        )
-        count = sum(1 for _ in module.graph.find_nodes(op="placeholder"))
-        self.picks = None if serialized.inputs == list(range(count)) else serialized.inputs
-        self.results = len(serialized.orders)
+    def __init__(self, module: GraphModule, constants: dict[str, torch.Tensor], options: _core.ModelOptions) -> None:
+        serialized = serialize(module, constants)
+        held = {name: t.detach() for name, t in serialized.held.items()}
+        self.core = _core.Program(torch.Tensor, serialized.text, held, "graph", serialized.orders, options)
+        self.arguments = serialized.inputs
         output = next(n for n in reversed(module.graph.nodes) if n.op == "output")
         self.single = not isinstance(output.args[0], (list, tuple))
 
     def __call__(self, *arguments: Any) -> Any:
-        results = self.core(*arguments) if self.picks is None else self.core(*(arguments[i] for i in self.picks))
+        results = self.core(*arguments)
         return results[0] if self.single else results
 
 
@@ -149,11 +173,11 @@ def _compile_parts(
     fused = partitioner.fuse_partitions(partitioner.propose_partitions())
     programs: dict[str, Program] = {}
     refused: dict[Node, str] = {}
-    for name, part in list(fused.named_children()):
-        if not name.startswith("fused_"):
-            continue
+    calls = {n.target: n for n in fused.graph.find_nodes(op="call_module") if n.target.startswith("fused_")}
+    for name, call in calls.items():
+        part = fused.get_submodule(name)
         try:
-            programs[name] = Program(part, options)
+            programs[name] = Program(part, _constants(fused, call, part), options)
         except (Unsupported, _core.UserError, _core.InternalError) as error:
             node = _culprit(error, part)
             found = [node] if node is not None else [n for n in part.graph.nodes if is_operation(n)]
@@ -164,9 +188,20 @@ def _compile_parts(
     for name, program in programs.items():
         delattr(fused, name)
         setattr(fused, name, program)
+        calls[name].args = tuple(calls[name].args[i] for i in program.arguments)
         report.kernels += program.core.summary.kernels
     report.programs = len(programs)
+    for node in fused.graph.find_nodes(op="get_attr"):
+        if not node.users:
+            fused.graph.erase_node(node)
     return fused, {}
+
+
+def _constants(outer: GraphModule, call: Node, part: GraphModule) -> dict[str, torch.Tensor]:
+    """The attributes of the outer graph among the arguments of a part, by the part's names."""
+    names = [n.name for n in part.graph.find_nodes(op="placeholder")]
+    given = zip(names, call.args)
+    return {name: getattr(outer, a.target) for name, a in given if a.op == "get_attr" and isinstance(getattr(outer, a.target), torch.Tensor)}
 
 
 def _copy(graph: torch.fx.Graph) -> torch.fx.Graph:

@@ -10,6 +10,7 @@ from typing import Any
 import sympy
 import torch
 from torch.fx import GraphModule, Node
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 # The schema's own numbers (torch/_export/serde/schema.py), which are not those of c10.
 SCALAR_TYPES = {
@@ -77,16 +78,25 @@ def tensor_meta(t: torch.Tensor) -> Json:
     }
 
 
-def memory_order(t: torch.Tensor) -> list[int]:
-    """The dimensions by falling stride where the tensor is dense but not row-major; else nothing."""
-    if any(is_symbolic(s) for s in (*t.shape, *t.stride())):
+def memory_order(t: torch.Tensor) -> list[int] | None:
+    """The dimensions by falling stride of a dense tensor, [] where it is row-major, None where there are gaps or overlaps."""
+    sizes, strides = list(t.shape), list(t.stride())
+    if any(statically_known_true(s == 0) for s in sizes):
         return []
-    dims = sorted(range(t.dim()), key=lambda d: (-t.stride(d), t.shape[d] == 1, d))
-    dense, expected = True, 1
-    for d in reversed(dims):
-        dense = dense and (t.shape[d] == 1 or t.stride(d) == expected)
-        expected *= t.shape[d]
-    return dims if dense and dims != list(range(t.dim())) else []
+    dims = sorted(range(t.dim()), key=lambda d: (-size_hint(strides[d]), d))
+    row_major = [d for d in range(t.dim()) if not statically_known_true(sizes[d] == 1)]
+    order = [d for d in dims if d in row_major]
+    expected: Any = 1
+    for d in reversed(order):
+        if not statically_known_true(strides[d] == expected):
+            return None
+        expected = expected * sizes[d]
+    return [] if order == row_major else order + [d for d in dims if d not in row_major]
+
+
+def size_hint(value: Any) -> int:
+    """A size, or what it was in the example."""
+    return value.node.hint if is_symbolic(value) and value.node.has_hint() else int(value)
 
 
 class _Writer:
@@ -227,8 +237,11 @@ def _aliases(graph: torch.fx.Graph) -> dict[str, str]:
     return out
 
 
-def serialize(module: GraphModule) -> Serialized:
-    """The graph of a module whose nodes have the value they stand for in meta["val"]. Unsupported names the node that has no form."""
+def serialize(module: GraphModule, constants: dict[str, torch.Tensor]) -> Serialized:
+    """The graph of a module whose nodes have the value they stand for in meta["val"]; `constants` are what some placeholders always are.
+
+    Unsupported names the node that has no form.
+    """
     symbols: dict[sympy.Symbol, Any] = {}
     writer = _Writer(module, symbols)
     out = Serialized("", [])
@@ -238,8 +251,14 @@ def serialize(module: GraphModule) -> Serialized:
     for index, node in enumerate(module.graph.find_nodes(op="placeholder")):
         value = node.meta.get("val")
         if isinstance(value, torch.Tensor):
+            if value.is_conj() or value.is_neg():
+                raise Unsupported(next(iter(node.users)), "an argument whose conjugation PyTorch puts off")
             argument = writer.tensor(node, node.name, value)
             writer.graph["inputs"].append(argument)
+            if node.name in constants:
+                specs.append({"tensor_constant": {"arg": {"name": node.name}, "tensor_constant_name": node.name}})
+                out.held[node.name] = constants[node.name]
+                continue
             specs.append({"user_input": {"arg": argument}})
             out.inputs.append(index)
             told.update(e for s in value.shape if (e := expression(s)).is_Symbol)
@@ -247,13 +266,7 @@ def serialize(module: GraphModule) -> Serialized:
             waiting.append((index, node))
     outputs, output_specs, mutated = [], [], {}
     for node in module.graph.nodes:
-        if node.op == "get_attr":
-            value = getattr(module, node.target)
-            argument = writer.tensor(node, node.name, node.meta.get("val", value))
-            writer.graph["inputs"].append(argument)
-            specs.append({"tensor_constant": {"arg": {"name": node.name}, "tensor_constant_name": node.name}})
-            out.held[node.name] = value
-        elif node.op == "call_function" and node.target is torch.ops.aten.copy_.default and node.args[0].op == "placeholder":
+        if node.op == "call_function" and node.target is torch.ops.aten.copy_.default and node.args[0].op == "placeholder":
             mutated[node.args[0].name] = writer.name(node.args[1])
         elif node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
             writer.call(node)
@@ -261,7 +274,7 @@ def serialize(module: GraphModule) -> Serialized:
         outputs.append({"as_tensor": {"name": name}})
         output_specs.append({"user_input_mutation": {"arg": {"name": name}, "user_input_name": target}})
     for node in _returned(module):
-        name, order = writer.name(node), memory_order(node.meta["val"])
+        name, order = writer.name(node), memory_order(node.meta["val"]) or []
         if order:
             name = f"{node.name}_as_it_lies"
             value = node.meta["val"].permute(order)
