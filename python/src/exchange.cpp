@@ -49,6 +49,17 @@ Tensor view_of(const dlpack::Array& a, std::shared_ptr<void> owner) {
                            device_of(a.device));
 }
 
+// A view that gives the memory back at its end, which may have to do with Python objects.
+template <class M>
+Tensor owned_view(M* managed) {
+  std::shared_ptr<void> owner(managed, [](void* m) {
+    py::gil_scoped_acquire gil;
+    auto* held = static_cast<M*>(m);
+    if (held->deleter) held->deleter(held);
+  });
+  return view_of(managed->array, std::move(owner));
+}
+
 template <class M>
 Tensor take(const py::object& capsule, const char* name, const char* used) {
   auto* managed = static_cast<M*>(PyCapsule_GetPointer(capsule.ptr(), name));
@@ -56,14 +67,8 @@ Tensor take(const py::object& capsule, const char* name, const char* used) {
   if constexpr (std::is_same_v<M, dlpack::Versioned>)
     TOROID_USER_CHECK(managed->version.major == dlpack::kMajor, "the tensor was exported by DLPack {}; Toroid takes version {}",
                       managed->version.major, dlpack::kMajor);
-  // The owner of the memory may have to do with Python objects.
-  std::shared_ptr<void> owner(managed, [](void* m) {
-    py::gil_scoped_acquire gil;
-    auto* held = static_cast<M*>(m);
-    if (held->deleter) held->deleter(held);
-  });
   PyCapsule_SetName(capsule.ptr(), used);
-  return view_of(managed->array, std::move(owner));
+  return owned_view(managed);
 }
 
 Tensor from_capsule(const py::object& capsule) {
@@ -154,6 +159,11 @@ const dlpack::ExchangeApi* exchange_api(py::handle type) {
 
 Tensor tensor_of(py::handle object) {
   if (py::isinstance<Tensor>(object)) return object.cast<Tensor>();
+  if (const dlpack::ExchangeApi* api = exchange_api(py::type::of(object))) {
+    dlpack::Versioned* managed = nullptr;
+    if (api->export_managed(object.ptr(), &managed) != 0) throw py::error_already_set();
+    return owned_view(managed);
+  }
   if (PyObject_CheckBuffer(object.ptr())) return from_buffer(object);
   if (py::hasattr(object, "__dlpack__")) return from_dlpack(object);
   fail<UserError>("expected a tensor (a NumPy array, or an object with __dlpack__), got {}",

@@ -143,8 +143,7 @@ class Program:
 
     def __init__(self, module: GraphModule, constants: dict[str, torch.Tensor], options: _core.ModelOptions) -> None:
         serialized = serialize(module, constants)
-        held = {name: t.detach() for name, t in serialized.held.items()}
-        self.core = _core.Program(torch.Tensor, serialized.text, held, "graph", serialized.orders, options)
+        self.core = _core.Program(torch.Tensor, serialized.text, serialized.held, "graph", serialized.orders, options)
         self.arguments = serialized.inputs
         output = next(n for n in reversed(module.graph.nodes) if n.op == "output")
         self.single = not isinstance(output.args[0], (list, tuple))
@@ -163,7 +162,7 @@ def _culprit(error: Exception, part: GraphModule) -> Node | None:
 
 
 def _compile_parts(
-    module: GraphModule, support: _Support, options: _core.ModelOptions, report: GraphReport
+    module: GraphModule, support: _Support, frozen: Mapping[str, torch.Tensor], options: _core.ModelOptions, report: GraphReport
 ) -> tuple[GraphModule, dict[Node, str]]:
     """The graph with its supported parts replaced by programs; or what is to be refused for that, by node of `module`."""
     whole = torch.fx.GraphModule(module, _copy(module.graph))
@@ -177,7 +176,7 @@ def _compile_parts(
     for name, call in calls.items():
         part = fused.get_submodule(name)
         try:
-            programs[name] = Program(part, _constants(fused, call, part), options)
+            programs[name] = Program(part, _constants(fused, call, part, frozen), options)
         except (Unsupported, _core.UserError, _core.InternalError) as error:
             node = _culprit(error, part)
             found = [node] if node is not None else [n for n in part.graph.nodes if is_operation(n)]
@@ -197,11 +196,14 @@ def _compile_parts(
     return fused, {}
 
 
-def _constants(outer: GraphModule, call: Node, part: GraphModule) -> dict[str, torch.Tensor]:
-    """The attributes of the outer graph among the arguments of a part, by the part's names."""
-    names = [n.name for n in part.graph.find_nodes(op="placeholder")]
-    given = zip(names, call.args)
-    return {name: getattr(outer, a.target) for name, a in given if a.op == "get_attr" and isinstance(getattr(outer, a.target), torch.Tensor)}
+def _constants(outer: GraphModule, call: Node, part: GraphModule, frozen: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """What never changes among the arguments of a part, by the part's names: attributes of the outer graph, and frozen arguments."""
+    out = {}
+    for node, given in zip(part.graph.find_nodes(op="placeholder"), call.args):
+        value = getattr(outer, given.target) if given.op == "get_attr" else frozen.get(given.name)
+        if isinstance(value, torch.Tensor):
+            out[node.name] = value
+    return out
 
 
 def _copy(graph: torch.fx.Graph) -> torch.fx.Graph:
@@ -224,13 +226,18 @@ class _Translated(OperatorSupportBase):
         return original is not None and self.support.is_node_supported(submodules, original)
 
 
-def compile_graph(module: GraphModule, name: str, options: _core.ModelOptions) -> tuple[Callable[..., Any], GraphReport]:
-    """The graph as a function of its arguments, and what became of it. Operations that Toroid cannot take are PyTorch's."""
+def compile_graph(
+    module: GraphModule, name: str, options: _core.ModelOptions, frozen: Mapping[str, torch.Tensor] | None = None
+) -> tuple[Callable[..., Any], GraphReport]:
+    """The graph as a function of its arguments, and what became of it. Operations that Toroid cannot take are PyTorch's.
+
+    frozen: what some placeholders will always be.
+    """
     begin = time.perf_counter()
     support = _Support(module)
     report = GraphReport(name)
     while True:
-        fused, refused = _compile_parts(module, support, options, report)
+        fused, refused = _compile_parts(module, support, frozen or {}, options, report)
         if not refused:
             break
         support.refused.update(refused)
