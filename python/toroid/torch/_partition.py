@@ -5,19 +5,21 @@ from __future__ import annotations
 import operator
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
+from torch.utils._python_dispatch import _disable_current_modes
 
 from .. import _core
 from .._report import GraphReport
-from ._schema import SCALAR_TYPES, Unsupported, is_symbolic, memory_order, serialize, target_name
+from ._schema import SCALAR_TYPES, Unsupported, is_symbolic, memory_order, serialize, size_hint, target_name
 
 _NODE = re.compile(r'(?:node "|\()([A-Za-z_]\w*)[")]')
+_HALVES = {torch.float16, torch.bfloat16}
 _LAYOUT_READERS = {torch.ops.aten.as_strided.default, torch.ops.aten.as_strided_scatter.default}
 
 
@@ -69,6 +71,8 @@ def refusal(node: Node) -> str:
         return "it writes to an argument"
     if not _core.has_operation(target_name(target)):
         return "Toroid has no such operation"
+    if "scaled_dot_product" in target.name() and any(t.dtype in _HALVES for t in _tensors(node.args[0].meta["val"])):
+        return "PyTorch keeps the scores of half-precision attention in f32"
     if target in _LAYOUT_READERS and not node.args[0].meta["val"].is_contiguous():
         return "it reads memory by strides that are not row-major"
     values = [node.meta.get("val"), *(n.meta.get("val") for n in node.all_input_nodes)]
@@ -76,7 +80,12 @@ def refusal(node: Node) -> str:
 
 
 def _is_final_write(node: Node) -> bool:
-    return node.args[0].op == "placeholder" and not node.users
+    return node.args[0].op == "placeholder" and not node.users and not is_put_off(node.args[0].meta["val"])
+
+
+def is_put_off(t: torch.Tensor) -> bool:
+    """Whether the elements in memory are not yet conjugated or negated."""
+    return t.is_conj() or t.is_neg()
 
 
 def viewed(node: Node) -> Node | None:
@@ -94,7 +103,7 @@ def viewed(node: Node) -> Node | None:
 def final_views(module: GraphModule) -> set[Node]:
     """Views at the end of the graph that PyTorch makes of what they view, so that they share its memory, and lie in it as they should.
 
-    These are views of arguments, which need no memory of their own, and those with gaps or overlaps.
+    These are views of arguments, which need no memory of their own, those with gaps or overlaps, and conjugates that are put off.
     """
     output = next(n for n in reversed(module.graph.nodes) if n.op == "output")
     out: set[Node] = set()
@@ -106,7 +115,7 @@ def final_views(module: GraphModule) -> set[Node]:
             chain.append(at)
             at = base
         if at.op != "placeholder":
-            gaps = [i for i, n in enumerate(chain) if memory_order(n.meta["val"]) is None]
+            gaps = [i for i, n in enumerate(chain) if any(is_put_off(t) or memory_order(t) is None for t in _tensors(n.meta["val"]))]
             chain = chain[: gaps[-1] + 1] if gaps else []
         for n in chain:
             out.update({n, n.args[0]} if n.target is operator.getitem else {n})
@@ -131,6 +140,16 @@ class _Support(OperatorSupportBase):
             made = node.args[0] if node.target is operator.getitem else node
             if is_operation(made) and made not in self.views and _has_gaps(node):
                 self.refused.setdefault(made, "its result lies in memory with gaps")
+        self.writes = list(module.graph.find_nodes(op="call_function", target=torch.ops.aten.copy_.default))
+        self.refuse({})
+
+    def refuse(self, found: Mapping[Node, str]) -> None:
+        """Adds what cannot be compiled. What PyTorch computes and writes to an argument is written by PyTorch, too."""
+        self.refused.update(found)
+        for write in self.writes:
+            made = write.args[1].args[0] if write.args[1].target is operator.getitem else write.args[1]
+            if made in self.refused:
+                self.refused.setdefault(write, f"it writes what PyTorch's {op_name(made)} computes")
 
     def is_node_supported(self, submodules: Mapping[str, torch.nn.Module], node: Node) -> bool:
         if node.target is operator.getitem:
@@ -141,16 +160,51 @@ class _Support(OperatorSupportBase):
 class Program:
     """A part of a graph as a program of Toroid, which is called in its place."""
 
-    def __init__(self, module: GraphModule, constants: dict[str, torch.Tensor], options: _core.ModelOptions) -> None:
+    def __init__(
+        self, module: GraphModule, computed: Sequence[bool], constants: dict[str, torch.Tensor], options: _core.ModelOptions
+    ) -> None:
+        """computed: of each placeholder, whether an operation of PyTorch gives it, whose dtype may differ from what the trace says."""
         serialized = serialize(module, constants)
         self.core = _core.Program(torch.Tensor, serialized.text, serialized.held, "graph", serialized.orders, options)
         self.arguments = serialized.inputs
         output = next(n for n in reversed(module.graph.nodes) if n.op == "output")
         self.single = not isinstance(output.args[0], (list, tuple))
+        nodes = list(module.graph.find_nodes(op="placeholder"))
+        has_complex = any(t.is_complex() for n in module.graph.nodes for t in _tensors(n.meta.get("val")))
+        # What PyTorch has put off is done before a call. The trace has not seen what autograd hands to a backward pass.
+        self.unsettled = [
+            (k, t.dtype)
+            for k, i in enumerate(self.arguments)
+            for t in _tensors(nodes[i].meta["val"])
+            if has_complex or computed[i] or is_put_off(t) or nodes[i].name.startswith("tangents")
+        ]
+        if has_complex:
+            self.try_out(nodes)
+
+    def settle(self, arguments: list[Any]) -> tuple[Any, ...]:
+        for i, dtype in self.unsettled:
+            t = arguments[i]
+            if is_put_off(t) or t.dtype != dtype:
+                arguments[i] = t.resolve_conj().resolve_neg().to(dtype)
+        return tuple(arguments)
+
+    def try_out(self, nodes: list[Node]) -> None:
+        """Runs once on zeros: whether the host has an operation of complex numbers shows when it runs."""
+        with _disable_current_modes():
+            self.core(*(_zeros(nodes[i].meta["val"]) for i in self.arguments))
 
     def __call__(self, *arguments: Any) -> Any:
+        if self.unsettled:
+            arguments = self.settle(list(arguments))
         results = self.core(*arguments)
         return results[0] if self.single else results
+
+
+def _zeros(value: Any) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return size_hint(value)
+    sizes, strides = ([size_hint(s) for s in sizes] for sizes in (value.shape, value.stride()))
+    return torch.empty_strided(sizes, strides, dtype=value.dtype).zero_()
 
 
 def _culprit(error: Exception, part: GraphModule) -> Node | None:
@@ -158,7 +212,9 @@ def _culprit(error: Exception, part: GraphModule) -> Node | None:
     if isinstance(error, Unsupported):
         return error.node
     nodes = {n.name: n for n in part.graph.nodes if is_operation(n)}
-    return next((nodes[name] for name in _NODE.findall(str(error)) if name in nodes), None)
+    named = next((nodes[name] for name in _NODE.findall(str(error)) if name in nodes), None)
+    first_word = f"aten.{str(error).split()[0]}".removesuffix(":")
+    return named or next((n for n in nodes.values() if op_name(n).removesuffix(".default") == first_word), None)
 
 
 def _compile_parts(
@@ -176,7 +232,8 @@ def _compile_parts(
     for name, call in calls.items():
         part = fused.get_submodule(name)
         try:
-            programs[name] = Program(part, _constants(fused, call, part, frozen), options)
+            computed = [isinstance(a, Node) and a.op == "call_function" for a in call.args]
+            programs[name] = Program(part, computed, _constants(fused, call, part, frozen), options)
         except (Unsupported, _core.UserError, _core.InternalError) as error:
             node = _culprit(error, part)
             found = [node] if node is not None else [n for n in part.graph.nodes if is_operation(n)]
@@ -240,7 +297,7 @@ def compile_graph(
         fused, refused = _compile_parts(module, support, frozen or {}, options, report)
         if not refused:
             break
-        support.refused.update(refused)
+        support.refuse(refused)
     operations = [n for n in module.graph.nodes if is_operation(n)]
     report.nodes = len(operations)
     report.compiled = sum(1 for n in operations if support.is_node_supported({}, n))

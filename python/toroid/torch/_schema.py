@@ -251,8 +251,6 @@ def serialize(module: GraphModule, constants: dict[str, torch.Tensor]) -> Serial
     for index, node in enumerate(module.graph.find_nodes(op="placeholder")):
         value = node.meta.get("val")
         if isinstance(value, torch.Tensor):
-            if value.is_conj() or value.is_neg():
-                raise Unsupported(next(iter(node.users)), "an argument whose conjugation PyTorch puts off")
             argument = writer.tensor(node, node.name, value)
             writer.graph["inputs"].append(argument)
             if node.name in constants:
