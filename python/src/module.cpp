@@ -78,6 +78,12 @@ py::list run(Runner& runner, const py::args& arguments) {
   return results_for(results, arguments);
 }
 
+std::map<std::string, Tensor> tensors_by_name(const py::dict& given) {
+  std::map<std::string, Tensor> out;
+  for (const auto& [name, value] : given) out[name.cast<std::string>()] = tensor_of(value);
+  return out;
+}
+
 // A graph of PyTorch, compiled: called with a list of tensors and sizes, it returns a list of tensors.
 class Program {
  public:
@@ -85,8 +91,7 @@ class Program {
   Program(const std::string& json, const py::dict& held, const std::string& name, std::vector<std::vector<size_t>> orders,
           const ModelOptions& options)
       : orders_(std::move(orders)) {
-    std::map<std::string, Tensor> tensors;
-    for (const auto& [key, value] : held) tensors[key.cast<std::string>()] = tensor_of(value);
+    const std::map<std::string, Tensor> tensors = tensors_by_name(held);
     py::gil_scoped_release free;
     model_ = Model::from_program(json, tensors, name, options);
   }
@@ -188,6 +193,14 @@ void add_models(py::module_& m) {
         return Model::load(path, examples, options);
       },
       py::arg("path"), py::arg("inputs"), py::arg("options"));
+  m.def(
+      "compile_program",
+      [](const std::string& json, const py::dict& held, const std::string& name, const ModelOptions& options) {
+        const std::map<std::string, Tensor> tensors = tensors_by_name(held);
+        py::gil_scoped_release free;
+        return Model::from_program(json, tensors, name, options);
+      },
+      py::arg("json"), py::arg("held"), py::arg("name"), py::arg("options"));
   py::class_<Program>(m, "Program", "A graph of PyTorch, compiled.")
       .def(py::init([](py::handle type, const std::string& json, const py::dict& held, const std::string& name,
                        std::vector<std::vector<size_t>> orders, const ModelOptions& options) {
