@@ -17,13 +17,13 @@ struct TypeRow {
   dlpack::ElementType element;
   const char* numpy;  // nullptr: NumPy has none
 };
-constexpr TypeRow kTypes[] = {{DType::F32, {dlpack::kFloat, 32, 1}, "f4"},      {DType::F64, {dlpack::kFloat, 64, 1}, "f8"},
-                              {DType::F16, {dlpack::kFloat, 16, 1}, "f2"},      {DType::BF16, {dlpack::kBfloat, 16, 1}, nullptr},
-                              {DType::I8, {dlpack::kInt, 8, 1}, "i1"},          {DType::I16, {dlpack::kInt, 16, 1}, "i2"},
-                              {DType::I32, {dlpack::kInt, 32, 1}, "i4"},        {DType::I64, {dlpack::kInt, 64, 1}, "i8"},
-                              {DType::U8, {dlpack::kUInt, 8, 1}, "u1"},         {DType::U16, {dlpack::kUInt, 16, 1}, "u2"},
-                              {DType::U32, {dlpack::kUInt, 32, 1}, "u4"},       {DType::U64, {dlpack::kUInt, 64, 1}, "u8"},
-                              {DType::Bool, {dlpack::kBool, 8, 1}, "?"},        {DType::C64, {dlpack::kComplex, 64, 1}, "c8"},
+constexpr TypeRow kTypes[] = {{DType::F32, {dlpack::kFloat, 32, 1}, "f4"},     {DType::F64, {dlpack::kFloat, 64, 1}, "f8"},
+                              {DType::F16, {dlpack::kFloat, 16, 1}, "f2"},     {DType::BF16, {dlpack::kBfloat, 16, 1}, nullptr},
+                              {DType::I8, {dlpack::kInt, 8, 1}, "i1"},         {DType::I16, {dlpack::kInt, 16, 1}, "i2"},
+                              {DType::I32, {dlpack::kInt, 32, 1}, "i4"},       {DType::I64, {dlpack::kInt, 64, 1}, "i8"},
+                              {DType::U8, {dlpack::kUInt, 8, 1}, "u1"},        {DType::U16, {dlpack::kUInt, 16, 1}, "u2"},
+                              {DType::U32, {dlpack::kUInt, 32, 1}, "u4"},      {DType::U64, {dlpack::kUInt, 64, 1}, "u8"},
+                              {DType::Bool, {dlpack::kBool, 8, 1}, "?"},       {DType::C64, {dlpack::kComplex, 64, 1}, "c8"},
                               {DType::C128, {dlpack::kComplex, 128, 1}, "c16"}};
 
 const TypeRow& row_of(DType t) {
@@ -118,8 +118,13 @@ struct Exported {
 
   explicit Exported(const Tensor& t) : tensor(t), sizes(t.sizes()), strides(t.strides()) {
     const Device d = t.device();
-    managed.array = {t.raw_data(), {d.is_cuda() ? dlpack::kCuda : dlpack::kCpu, d.is_cuda() ? d.index : 0}, static_cast<int32_t>(t.dim()),
-                     row_of(t.dtype()).element, sizes.data(), strides.data(), 0};
+    managed.array = {t.raw_data(),
+                     {d.is_cuda() ? dlpack::kCuda : dlpack::kCpu, d.is_cuda() ? d.index : 0},
+                     static_cast<int32_t>(t.dim()),
+                     row_of(t.dtype()).element,
+                     sizes.data(),
+                     strides.data(),
+                     0};
     if constexpr (std::is_same_v<M, dlpack::Versioned>) managed.version = {dlpack::kMajor, dlpack::kMinor};
     managed.context = this;
     managed.deleter = [](M* m) { delete static_cast<Exported*>(m->context); };
@@ -210,10 +215,10 @@ const std::vector<Tensor>& Arguments::view(const std::vector<py::handle>& object
       throw py::error_already_set();
     }
     const auto dims = static_cast<size_t>(now.ndim);
-    const bool same = last.defined() && last.raw_data() == static_cast<std::byte*>(now.data) + now.byte_offset &&
-                      last.dtype() == dtype_of(now.dtype) && std::equal(now.shape, now.shape + dims, last.sizes().begin(), last.sizes().end()) &&
-                      std::equal(now.strides, now.strides + dims, last.strides().begin(), last.strides().end()) &&
-                      last.device() == device_of(now.device);
+    const bool same =
+        last.defined() && last.raw_data() == static_cast<std::byte*>(now.data) + now.byte_offset && last.dtype() == dtype_of(now.dtype) &&
+        std::equal(now.shape, now.shape + dims, last.sizes().begin(), last.sizes().end()) &&
+        std::equal(now.strides, now.strides + dims, last.strides().begin(), last.strides().end()) && last.device() == device_of(now.device);
     if (!same) last = view_of(now, nullptr);
   }
   return views_;

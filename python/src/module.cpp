@@ -35,8 +35,13 @@ std::string option_text(py::handle value) {
 
 ModelOptions model_options(const std::string& device, const std::string& mode, bool freeze, bool templates, const std::string& fusion,
                            int threads, const py::dict& options) {
-  ModelOptions out{device_from_name(device), named<Mode>(mode, kModeNames, "mode"), freeze, templates,
-                   named<Fusion>(fusion, kFusionNames, "fusion"), threads, {}};
+  ModelOptions out{device_from_name(device),
+                   named<Mode>(mode, kModeNames, "mode"),
+                   freeze,
+                   templates,
+                   named<Fusion>(fusion, kFusionNames, "fusion"),
+                   threads,
+                   {}};
   for (const auto& [name, value] : options) out.options[name.cast<std::string>()] = option_text(value);
   return out;
 }
@@ -115,8 +120,7 @@ class Program {
 
   void for_class(py::handle type) {
     api_ = exchange_api(type);
-    TOROID_USER_CHECK(api_, "{} has no __dlpack_c_exchange_api__: PyTorch 2.10 or newer is needed",
-                      py::str(type).cast<std::string>());
+    TOROID_USER_CHECK(api_, "{} has no __dlpack_c_exchange_api__: PyTorch 2.10 or newer is needed", py::str(type).cast<std::string>());
   }
 
   const Model& model() const { return model_; }
@@ -148,9 +152,11 @@ void add_errors(py::module_& m) {
 
 void add_tensor(py::module_& m) {
   py::class_<Tensor>(m, "Tensor", "A tensor of Toroid: typed, strided elements that DLPack can share.")
-      .def_property_readonly("dtype", [](const Tensor& t) { return std::string(name_of(t.dtype())); }, "Short name: \"f32\", \"bf16\", ...")
+      .def_property_readonly(
+          "dtype", [](const Tensor& t) { return std::string(name_of(t.dtype())); }, "Short name: \"f32\", \"bf16\", ...")
       .def_property_readonly("shape", [](const Tensor& t) { return py::tuple(py::cast(t.sizes())); })
-      .def_property_readonly("strides", [](const Tensor& t) { return py::tuple(py::cast(t.strides())); }, "In elements.")
+      .def_property_readonly(
+          "strides", [](const Tensor& t) { return py::tuple(py::cast(t.strides())); }, "In elements.")
       .def_property_readonly("device", [](const Tensor& t) { return to_string(t.device()); })
       .def("numpy", &numpy_of, "A NumPy array over the same memory. UserError for bf16 and for tensors on a GPU.")
       .def("__array__", [](const Tensor& t, const py::args&, const py::kwargs&) { return numpy_of(t); })
@@ -211,8 +217,9 @@ void add_models(py::module_& m) {
            py::arg("type"), py::arg("json"), py::arg("held"), py::arg("name"), py::arg("orders"), py::arg("options"))
       .def("__call__", &Program::call)
       .def_property_readonly("summary", [](const Program& p) { return p.model().summary(); });
-  m.def("has_operation", [](const std::string& name) { return ops::table().find(name) != nullptr; }, py::arg("name"),
-        "Whether Toroid has an ATen operation: \"aten.add.Tensor\".");
+  m.def(
+      "has_operation", [](const std::string& name) { return ops::table().find(name) != nullptr; }, py::arg("name"),
+      "Whether Toroid has an ATen operation: \"aten.add.Tensor\".");
 }
 
 void add_packages(py::module_& m) {
@@ -243,8 +250,9 @@ void add_packages(py::module_& m) {
 }
 
 void add_options(py::module_& m) {
-  m.def("set_option", [](const std::string& name, py::handle value) { set_option(name, option_text(value)); }, py::arg("name"),
-        py::arg("value"));
+  m.def(
+      "set_option", [](const std::string& name, py::handle value) { set_option(name, option_text(value)); }, py::arg("name"),
+      py::arg("value"));
   m.def("list_options", [] {
     py::list out;
     for (const OptionInfo& o : list_options()) {
