@@ -76,7 +76,8 @@ const graph::Value* base_of(const graph::Value* v) {
   return v;
 }
 
-// How the caller's tensors lie in memory: programs in files are run on tensors of any strides, which are copied where they are not row-major.
+// How the caller's tensors lie in memory: programs in files are run on tensors of any strides, which are copied where they are not
+// row-major.
 enum class UserLayout : uint8_t { RowMajor, AsStated };
 
 class ProgramImporter {
@@ -115,8 +116,8 @@ class ProgramImporter {
       auto* t = spec.arg.get<TensorArg>();
       if (spec.kind == InputKind::User && !t) {
         bool is_symbol = spec.arg.is<SymIntArg>() && spec.arg.get<SymIntArg>()->is_name();
-        TOROID_USER_CHECK(!is_symbol, "{}: the input \"{}\" is a number that may change from call to call; export it as a tensor",
-                          source_, argument);
+        TOROID_USER_CHECK(!is_symbol, "{}: the input \"{}\" is a number that may change from call to call; export it as a tensor", source_,
+                          argument);
         continue;  // a literal that the program was exported with
       }
       TOROID_USER_CHECK(t && spec.kind != InputKind::CustomObj,
