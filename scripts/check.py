@@ -8,7 +8,7 @@ import os
 import re
 import sys
 
-CODE_FOLDERS = ("src", "include", "tests", "bench", "examples")
+CODE_FOLDERS = ("src", "include", "python", "tests", "bench", "examples")
 SOURCE_LIMIT, SOURCE_WARNING, HEADER_LIMIT = 800, 600, 400
 INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]', re.M)
 # Put together from parts, so that this file does not contain what it looks for.

@@ -12,7 +12,7 @@ if [ -z "$formatter" ]; then
   exit 1
 fi
 folders=()
-for folder in src include tests bench examples; do
+for folder in src include python tests bench examples; do
   [ -d "$folder" ] && folders+=("$folder")
 done
 mapfile -d '' files < <(find "${folders[@]}" \( -name '*.cpp' -o -name '*.h' \) -print0 | sort -z)

@@ -10,6 +10,7 @@ packages=(
   clang-19 llvm-19-dev libclang-19-dev libclang-cpp19-dev libclang-rt-19-dev
   libopenblas0-openmp
   libopenmpi-dev openmpi-bin
+  python3-dev python3-numpy pybind11-dev
   libgtest-dev clang-format-14 libonnx-testdata
 )
 

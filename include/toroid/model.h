@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "toroid/capture.h"
@@ -47,6 +48,12 @@ class Model {
   // the contents of these, and a run with others is a UserError. Where sizes cannot stay open for other reasons, they are those of these
   // inputs (the log artifact "dynamic" says why).
   static Model load(const std::string& path, std::span<const Tensor> inputs, const ModelOptions& options = {});
+
+  // Compiles a program that lies in memory: `json` is what an archive of torch.export.save has for the program (models/model.json), `held`
+  // its parameters, buffers and constants by name, whose elements must not change where options.freeze is set. Inputs may have the strides
+  // that the program states without a copy. `name` is for messages. UserError as above, naming the node, and for a name that is not held.
+  static Model from_program(std::string_view json, const std::map<std::string, Tensor>& held, const std::string& name,
+                            const ModelOptions& options = {});
 
   // Takes the program's tensors in the order of its signature, returns its results. Buffers that the program overwrites keep their
   // contents between runs. UserError naming the input when count, dtype or sizes do not fit.

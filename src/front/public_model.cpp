@@ -1,5 +1,6 @@
 #include "base/check.h"
 #include "front/compile_model.h"
+#include "import/pt2_importer.h"
 #include "import/safetensors.h"
 #include "toroid/model.h"
 
@@ -8,16 +9,34 @@ namespace toroid {
 struct Model::Impl {
   compiler::CompiledModel compiled;
   Summary summary;
+
+  static std::shared_ptr<Impl> make(compiler::CompiledModel compiled) {
+    auto out = std::make_shared<Impl>();
+    out->compiled = std::move(compiled);
+    const auto& r = out->compiled.report();
+    out->summary = {r.total_ms, r.graph_nodes, r.kernels_unfused, r.kernels, r.host_calls, r.kernels_compiled};
+    return out;
+  }
 };
 
 Model Model::load(const std::string& path, const ModelOptions& options) { return load(path, std::span<const Tensor>(), options); }
 
 Model Model::load(const std::string& path, std::span<const Tensor> inputs, const ModelOptions& options) {
   Model m;
-  m.impl_ = std::make_shared<Impl>();
-  m.impl_->compiled = front::load_model(path, inputs, options);
-  const auto& r = m.impl_->compiled.report();
-  m.impl_->summary = {r.total_ms, r.graph_nodes, r.kernels_unfused, r.kernels, r.host_calls, r.kernels_compiled};
+  m.impl_ = Impl::make(front::load_model(path, inputs, options));
+  return m;
+}
+
+Model Model::from_program(std::string_view json, const std::map<std::string, Tensor>& held, const std::string& name,
+                          const ModelOptions& options) {
+  const import::HeldTensor find = [&](const import::InputSpec& spec) {
+    const auto it = held.find(spec.target);
+    TOROID_USER_CHECK(it != held.end() && it->second.defined(), "{}: the program reads \"{}\", which is not among the tensors given", name,
+                      spec.target);
+    return it->second;
+  };
+  Model m;
+  m.impl_ = Impl::make(front::compile_model(import::import_program(json, name, find), options));
   return m;
 }
 

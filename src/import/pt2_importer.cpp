@@ -76,18 +76,24 @@ const graph::Value* base_of(const graph::Value* v) {
   return v;
 }
 
+// How the caller's tensors lie in memory: programs in files are run on tensors of any strides, which are copied where they are not
+// row-major.
+enum class UserLayout : uint8_t { RowMajor, AsStated };
+
 class ProgramImporter {
  public:
-  explicit ProgramImporter(std::shared_ptr<const Pt2Archive> archive)
-      : archive_(std::move(archive)),
-        program_(archive_->program()),
+  ProgramImporter(const ExportedProgram& program, const std::string& source, const HeldTensor& held, UserLayout layout)
+      : program_(program),
+        source_(source),
+        held_(held),
+        layout_(layout),
         graph_(std::make_unique<graph::Graph>()),
         symbols_(program_, *graph_),
         nodes_(*graph_, symbols_, findings_) {}
 
   std::unique_ptr<graph::Graph> run() {
     ops::NoAutocast as_exported;  // but for the program's own regions
-    check_operations(program_.graph, archive_->source());
+    check_operations(program_.graph, source_);
     graph_->name = "main";
     add_inputs();
     nodes_.run(program_.graph);
@@ -96,12 +102,11 @@ class ProgramImporter {
     if (findings_.count == 0) return std::move(graph_);
     std::string list;
     for (auto& m : findings_.mismatches) list += "\n  " + m;
-    fail<InternalError>("{}: {} results have other types than the file states:{}", archive_->source(), findings_.count, list);
+    fail<InternalError>("{}: {} results have other types than the file states:{}", source_, findings_.count, list);
   }
 
  private:
   void add_inputs() {
-    Weights weights(archive_);
     size_t leaf = 0;
     for (auto& spec : program_.input_specs) {
       bool is_user = spec.kind == InputKind::User || spec.kind == InputKind::ConstantInput;
@@ -111,23 +116,37 @@ class ProgramImporter {
       auto* t = spec.arg.get<TensorArg>();
       if (spec.kind == InputKind::User && !t) {
         bool is_symbol = spec.arg.is<SymIntArg>() && spec.arg.get<SymIntArg>()->is_name();
-        TOROID_USER_CHECK(!is_symbol, "{}: the input \"{}\" is a number that may change from call to call; export it as a tensor",
-                          archive_->source(), argument);
+        TOROID_USER_CHECK(!is_symbol, "{}: the input \"{}\" is a number that may change from call to call; export it as a tensor", source_,
+                          argument);
         continue;  // a literal that the program was exported with
       }
       TOROID_USER_CHECK(t && spec.kind != InputKind::CustomObj,
-                        "{}: the input \"{}\" is an object of a custom class, which Toroid cannot run", archive_->source(), spec.target);
+                        "{}: the input \"{}\" is an object of a custom class, which Toroid cannot run", source_, spec.target);
       graph::Value* v = nullptr;
       if (spec.kind == InputKind::User) {
         auto meta = program_.graph.tensor_values.find(t->name);
-        TOROID_USER_CHECK(meta != program_.graph.tensor_values.end(), "{}: the input \"{}\" has no type", archive_->source(), t->name);
-        v = graph_->add_input(symbols_.type(meta->second), graph::InputKind::User, argument.empty() ? t->name : argument);
+        TOROID_USER_CHECK(meta != program_.graph.tensor_values.end(), "{}: the input \"{}\" has no type", source_, t->name);
+        TensorType type = symbols_.type(meta->second);
+        if (layout_ == UserLayout::AsStated) type.strides = strides_of(meta->second, type);
+        v = graph_->add_input(std::move(type), graph::InputKind::User, argument.empty() ? t->name : argument);
       } else {
-        Tensor data = weights.tensor(archive_->tensor_of(spec));
+        Tensor data = held_(spec);
         v = graph_->add_input(type_of(data), kind_of(spec.kind), spec.target, data);
       }
       nodes_.bind(t->name, v);
     }
+  }
+
+  // None for what is row-major.
+  std::vector<Expr> strides_of(const TensorMeta& meta, const TensorType& type) const {
+    std::vector<Expr> out;
+    for (auto& s : meta.strides) out.push_back(symbols_.expr(s));
+    Expr dense = 1;
+    bool row_major = true;
+    for (size_t d = out.size(); d-- > 0; dense = dense * type.sizes[d])
+      row_major = row_major && (type.sizes[d] == Expr(1) || out[d] == dense);
+    for (const Expr& size : type.sizes) row_major = row_major || size == Expr(0);  // no elements: they lie any way
+    return row_major ? std::vector<Expr>() : out;
   }
 
   int mutated_input(const OutputSpec& spec) const {
@@ -137,7 +156,7 @@ class ProgramImporter {
       if (spec.kind == OutputKind::UserInputMutation ? in.value == nodes_.value_of(spec.target) : by_name && in.name == spec.target)
         return static_cast<int>(i);
     }
-    fail<UserError>("{}: an output overwrites \"{}\", which is no input of the program", archive_->source(), spec.target);
+    fail<UserError>("{}: an output overwrites \"{}\", which is no input of the program", source_, spec.target);
   }
 
   void add_outputs() {
@@ -155,7 +174,7 @@ class ProgramImporter {
         case OutputKind::Loss:
           break;
         default:
-          fail<UserError>("{}: the program returns gradients; export the forward program alone", archive_->source());
+          fail<UserError>("{}: the program returns gradients; export the forward program alone", source_);
       }
       if (auto* t = spec.arg.get<TensorArg>())
         out.value = nodes_.value_of(t->name);
@@ -176,7 +195,7 @@ class ProgramImporter {
       auto it = program_.graph.sym_int_values.find(v->name);
       if (it != program_.graph.sym_int_values.end()) return symbols_.expr(it->second);
     }
-    fail<UserError>("{}: the program returns {}; tensors, numbers, texts and None are supported", archive_->source(), arg.tag());
+    fail<UserError>("{}: the program returns {}; tensors, numbers, texts and None are supported", source_, arg.tag());
   }
 
   // The mapped file cannot be written: weights that the program overwrites get memory of their own.
@@ -206,8 +225,10 @@ class ProgramImporter {
     }
   }
 
-  std::shared_ptr<const Pt2Archive> archive_;
   const ExportedProgram& program_;
+  const std::string& source_;
+  const HeldTensor& held_;
+  UserLayout layout_;
   std::unique_ptr<graph::Graph> graph_;
   TypeFindings findings_;
   SymValues symbols_;
@@ -216,6 +237,15 @@ class ProgramImporter {
 
 }  // namespace
 
-std::unique_ptr<graph::Graph> import_pt2(std::shared_ptr<const Pt2Archive> archive) { return ProgramImporter(std::move(archive)).run(); }
+std::unique_ptr<graph::Graph> import_pt2(std::shared_ptr<const Pt2Archive> archive) {
+  Weights weights(archive);
+  const HeldTensor held = [&](const InputSpec& spec) { return weights.tensor(archive->tensor_of(spec)); };
+  return ProgramImporter(archive->program(), archive->source(), held, UserLayout::RowMajor).run();
+}
+
+std::unique_ptr<graph::Graph> import_program(std::string_view json, const std::string& source, const HeldTensor& held) {
+  const JsonDocument document = JsonDocument::parse(json, source);
+  return ProgramImporter(parse_exported_program(document.root()), source, held, UserLayout::AsStated).run();
+}
 
 }  // namespace toroid::import

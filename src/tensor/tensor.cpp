@@ -359,6 +359,20 @@ void for_each_pair(const Tensor& from, const Tensor& to, Fn&& fn) {
 
 }  // namespace
 
+namespace {
+
+template <class From, class To>
+void copy_complex(const Tensor& from, const Tensor& to) {
+  for_each_pair(from, to, [](const std::byte* src, std::byte* dst) {
+    std::complex<From> value;
+    std::memcpy(&value, src, sizeof value);
+    const std::complex<To> converted(static_cast<To>(value.real()), static_cast<To>(value.imag()));
+    std::memcpy(dst, &converted, sizeof converted);
+  });
+}
+
+}  // namespace
+
 void copy_elements(const Tensor& from, const Tensor& to) {
   TOROID_CHECK(from.sizes() == to.sizes(), "copy between different sizes");
   if (from.device().is_cuda() || to.device().is_cuda()) return copy_with_gpu(from, to);
@@ -373,6 +387,9 @@ void copy_elements(const Tensor& from, const Tensor& to) {
   if (same && fs == 4) return for_each_pair(from, to, [](const std::byte* src, std::byte* dst) { std::memcpy(dst, src, 4); });
   if (same && fs == 2) return for_each_pair(from, to, [](const std::byte* src, std::byte* dst) { std::memcpy(dst, src, 2); });
   if (same) return for_each_pair(from, to, [fs](const std::byte* src, std::byte* dst) { std::memcpy(dst, src, fs); });
+  // Numbers of one part go through a double, those of two would lose the second.
+  if (from.dtype() == DType::C64 && to.dtype() == DType::C128) return copy_complex<float, double>(from, to);
+  if (from.dtype() == DType::C128 && to.dtype() == DType::C64) return copy_complex<double, float>(from, to);
   for_each_pair(from, to,
                 [f = from.dtype(), t = to.dtype()](const std::byte* src, std::byte* dst) { store_number(dst, t, load_number(src, f)); });
 }

@@ -1,0 +1,111 @@
+"""From Dynamo's graphs, through AOTAutograd, to programs of Toroid."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch._decomp import decomposition_table
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch.fx import GraphModule
+
+from .. import _core, _report
+from ._partition import compile_graph
+from ._schema import target_name
+
+_counter = itertools.count()
+
+
+@functools.lru_cache(None)
+def decompositions() -> dict[Any, Callable[..., Any]]:
+    """PyTorch's decompositions of those operations that Toroid lacks."""
+    return {
+        op: fn
+        for op, fn in decomposition_table.items()
+        if isinstance(op, torch._ops.OpOverload)
+        and torch.Tag.nondeterministic_seeded not in op.tags
+        and not _core.has_operation(target_name(op))
+    }
+
+
+def _compiler(kind: str, options: _core.ModelOptions) -> Callable[..., Any]:
+    def compile(module: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+        forward, report = compile_graph(module, f"graph {next(_counter)} ({kind})", options)
+        _report.record(report)
+        return _boxed(forward)
+
+    return compile
+
+
+def _boxed(forward: Callable[..., Any]) -> Callable[[list[Any]], Any]:
+    def call(arguments: list[Any]) -> Any:
+        taken = tuple(arguments)
+        arguments.clear()
+        return forward(*taken)
+
+    call._boxed_call = True  # type: ignore[attr-defined]
+    return call
+
+
+def _weights(module: GraphModule, dynamo_inputs: Sequence[Any]) -> dict[int, torch.Tensor]:
+    """The arguments of AOTAutograd's graph that are weights, by position; none where the graph's arguments are not Dynamo's."""
+    nodes = module.graph.find_nodes(op="placeholder")
+    if len(nodes) != len(dynamo_inputs):
+        return {}
+    written = {n.args[0] for n in module.graph.find_nodes(op="call_function", target=torch.ops.aten.copy_.default)}
+    context = torch._guards.TracingContext.try_get()
+    static = context.fw_metadata.static_input_indices if context and context.fw_metadata else []
+    return {i: dynamo_inputs[i] for i in static if nodes[i] not in written and type(dynamo_inputs[i]) in (torch.Tensor, torch.nn.Parameter)}
+
+
+def _freezing_compiler(options: _core.ModelOptions, dynamo_inputs: Sequence[Any]) -> Callable[..., Any]:
+    """Weights are constants. A call with other weights, or with ones that were written since, runs another program, without constants."""
+    thawed = _compiler("inference, weights have changed", options)
+
+    def compile(module: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+        weights = _weights(module, dynamo_inputs)
+        nodes = module.graph.find_nodes(op="placeholder")
+        frozen = {nodes[i].name: t for i, t in weights.items()}
+        forward, report = compile_graph(module, f"graph {next(_counter)} (inference, {len(frozen)} weights frozen)", options, frozen)
+        _report.record(report)
+        pinned = [(i, t, t._version) for i, t in weights.items()]
+        other: Callable[..., Any] | None = None
+
+        def call(arguments: list[Any]) -> Any:
+            nonlocal other
+            for i, weight, version in pinned:
+                if arguments[i] is not weight or weight._version != version:
+                    other = other or thawed(module, example_inputs)
+                    return other(arguments)
+            taken = tuple(arguments)
+            arguments.clear()
+            return forward(*taken)
+
+        call._boxed_call = True  # type: ignore[attr-defined]
+        return call
+
+    return compile
+
+
+def backend(module: GraphModule, example_inputs: Sequence[Any], *, mode: str | None = None, options: dict[str, Any] | None = None) -> Any:
+    """What torch.compile(..., backend="toroid") calls with each graph.
+
+    mode: as toroid.load has it. options: "freezing" (weights of calls without gradients are constants), "threads", "fusion", "templates",
+    and those of docs/options.md by name.
+    """
+    given = dict(options or {})
+    freezing = given.pop("freezing", False)
+    fields = {k: given.pop(k) for k in ("threads", "fusion", "templates") if k in given}
+    compiled_with = _core.ModelOptions(mode=mode or "default", freeze=freezing, options=given, **fields)
+    return aot_autograd(
+        fw_compiler=_compiler("forward", compiled_with),
+        bw_compiler=_compiler("backward", compiled_with),
+        inference_compiler=_freezing_compiler(compiled_with, example_inputs) if freezing else _compiler("inference", compiled_with),
+        decompositions=decompositions(),
+        partition_fn=min_cut_rematerialization_partition,
+        keep_inference_input_mutations=True,
+    )(module, example_inputs)

@@ -1,0 +1,311 @@
+"""Which operations of a graph become programs of Toroid, and which PyTorch runs."""
+
+from __future__ import annotations
+
+import operator
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
+from torch.fx.passes.operator_support import OperatorSupportBase
+from torch.utils._python_dispatch import _disable_current_modes
+
+from .. import _core
+from .._report import GraphReport
+from ._schema import SCALAR_TYPES, Unsupported, is_symbolic, memory_order, serialize, size_hint, target_name
+
+_NODE = re.compile(r'(?:node "|\()([A-Za-z_]\w*)[")]')
+_HALVES = {torch.float16, torch.bfloat16}
+_LAYOUT_READERS = {torch.ops.aten.as_strided.default, torch.ops.aten.as_strided_scatter.default}
+
+
+def is_operation(node: Node) -> bool:
+    """Whether a node computes tensors: neither arithmetic on sizes nor a piece of a result."""
+    return node.op == "call_function" and isinstance(node.target, (torch._ops.OpOverload, torch._ops.HigherOrderOperator)) and (
+        not is_symbolic(node.meta.get("val"))
+    )  # fmt: skip
+
+
+def op_name(node: Node) -> str:
+    return str(node.target)
+
+
+def argument(node: Node, name: str) -> Any:
+    """What a call gives a parameter, or the parameter's default; None where there is no such parameter."""
+    for i, parameter in enumerate(node.target._schema.arguments):
+        if parameter.name == name:
+            return node.args[i] if i < len(node.args) else node.kwargs.get(name, parameter.default_value)
+    return None
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        return [value]
+    return [t for v in value for t in _tensors(v)] if isinstance(value, (list, tuple)) else []
+
+
+def _refusal_of_tensor(t: torch.Tensor) -> str:
+    if t.layout != torch.strided or t.is_nested:
+        return f"a tensor of the layout {t.layout}"
+    if t.dtype not in SCALAR_TYPES:
+        return f"a tensor of the dtype {t.dtype}"
+    if t.device.type != "cpu":
+        return f"a tensor on {t.device}"
+    return ""
+
+
+def refusal(node: Node) -> str:
+    """Why PyTorch runs an operation; empty where Toroid may."""
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload):
+        return "not an operation of ATen"
+    if torch.Tag.nondeterministic_seeded in target.tags and argument(node, "dropout_p") != 0:
+        return "random numbers are PyTorch's, so that seeds mean what they say"
+    if target is torch.ops.aten.copy_.default:
+        return "" if _is_final_write(node) else "a write in the middle of the graph"
+    if target._schema.is_mutable:
+        return "it writes to an argument"
+    if not _core.has_operation(target_name(target)):
+        return "Toroid has no such operation"
+    if "scaled_dot_product" in target.name() and any(t.dtype in _HALVES for t in _tensors(node.args[0].meta["val"])):
+        return "PyTorch keeps the scores of half-precision attention in f32"
+    if target in _LAYOUT_READERS and not node.args[0].meta["val"].is_contiguous():
+        return "it reads memory by strides that are not row-major"
+    values = [node.meta.get("val"), *(n.meta.get("val") for n in node.all_input_nodes)]
+    return next((why for v in values for t in _tensors(v) if (why := _refusal_of_tensor(t))), "")
+
+
+def _is_final_write(node: Node) -> bool:
+    return node.args[0].op == "placeholder" and not node.users and not is_put_off(node.args[0].meta["val"])
+
+
+def is_put_off(t: torch.Tensor) -> bool:
+    """Whether the elements in memory are not yet conjugated or negated."""
+    return t.is_conj() or t.is_neg()
+
+
+def viewed(node: Node) -> Node | None:
+    """What a node is a view of; None where it has memory of its own."""
+    if node.target is operator.getitem:
+        return viewed(node.args[0])
+    target = node.target
+    if node.op != "call_function" or not isinstance(target, torch._ops.OpOverload) or not target._schema.arguments:
+        return None
+    first = target._schema.arguments[0]
+    is_view = first.alias_info is not None and not target._schema.is_mutable and isinstance(node.args[0], Node)
+    return node.args[0] if is_view else None
+
+
+def final_views(module: GraphModule) -> set[Node]:
+    """Views at the end of the graph that PyTorch makes of what they view, so that they share its memory, and lie in it as they should.
+
+    These are views of arguments, which need no memory of their own, those with gaps or overlaps, and conjugates that are put off.
+    """
+    output = next(n for n in reversed(module.graph.nodes) if n.op == "output")
+    out: set[Node] = set()
+    for node in output.all_input_nodes:
+        if not isinstance(node.meta.get("val"), torch.Tensor):
+            continue
+        chain, at = [], node
+        while (base := viewed(at)) is not None:
+            chain.append(at)
+            at = base
+        if at.op != "placeholder":
+            gaps = [i for i, n in enumerate(chain) if any(is_put_off(t) or memory_order(t) is None for t in _tensors(n.meta["val"]))]
+            chain = chain[: gaps[-1] + 1] if gaps else []
+        for n in chain:
+            out.update({n, n.args[0]} if n.target is operator.getitem else {n})
+    return out
+
+
+def _has_gaps(node: Node) -> bool:
+    return any(memory_order(t) is None for t in _tensors(node.meta.get("val")))
+
+
+class _Support(OperatorSupportBase):
+    """Decides node by node; what compiling finds out later is added to `refused`."""
+
+    def __init__(self, module: GraphModule) -> None:
+        self.refused: dict[Node, str] = {}
+        self.views = final_views(module)
+        output = next(n for n in reversed(module.graph.nodes) if n.op == "output")
+        for node in module.graph.nodes:
+            if is_operation(node) and node not in self.views and (why := refusal(node)):
+                self.refused[node] = why
+        for node in output.all_input_nodes:
+            made = node.args[0] if node.target is operator.getitem else node
+            if is_operation(made) and made not in self.views and _has_gaps(node):
+                self.refused.setdefault(made, "its result lies in memory with gaps")
+        self.writes = list(module.graph.find_nodes(op="call_function", target=torch.ops.aten.copy_.default))
+        self.refuse({})
+
+    def refuse(self, found: Mapping[Node, str]) -> None:
+        """Adds what cannot be compiled. What PyTorch computes and writes to an argument is written by PyTorch, too."""
+        self.refused.update(found)
+        for write in self.writes:
+            made = write.args[1].args[0] if write.args[1].target is operator.getitem else write.args[1]
+            if made in self.refused:
+                self.refused.setdefault(write, f"it writes what PyTorch's {op_name(made)} computes")
+
+    def is_node_supported(self, submodules: Mapping[str, torch.nn.Module], node: Node) -> bool:
+        if node.target is operator.getitem:
+            return isinstance(node.meta.get("val"), torch.Tensor) and self.is_node_supported(submodules, node.args[0])
+        return is_operation(node) and node not in self.refused and node not in self.views
+
+
+class Program:
+    """A part of a graph as a program of Toroid, which is called in its place."""
+
+    def __init__(
+        self, module: GraphModule, computed: Sequence[bool], constants: dict[str, torch.Tensor], options: _core.ModelOptions
+    ) -> None:
+        """computed: of each placeholder, whether an operation of PyTorch gives it, whose dtype may differ from what the trace says."""
+        serialized = serialize(module, constants)
+        self.core = _core.Program(torch.Tensor, serialized.text, serialized.held, "graph", serialized.orders, options)
+        self.arguments = serialized.inputs
+        output = next(n for n in reversed(module.graph.nodes) if n.op == "output")
+        self.single = not isinstance(output.args[0], (list, tuple))
+        nodes = list(module.graph.find_nodes(op="placeholder"))
+        has_complex = any(t.is_complex() for n in module.graph.nodes for t in _tensors(n.meta.get("val")))
+        # What PyTorch has put off is done before a call. The trace has not seen what autograd hands to a backward pass.
+        self.unsettled = [
+            (k, t.dtype)
+            for k, i in enumerate(self.arguments)
+            for t in _tensors(nodes[i].meta["val"])
+            if has_complex or computed[i] or is_put_off(t) or nodes[i].name.startswith("tangents")
+        ]
+        if has_complex:
+            self.try_out(nodes)
+
+    def settle(self, arguments: list[Any]) -> tuple[Any, ...]:
+        for i, dtype in self.unsettled:
+            t = arguments[i]
+            if is_put_off(t) or t.dtype != dtype:
+                arguments[i] = t.resolve_conj().resolve_neg().to(dtype)
+        return tuple(arguments)
+
+    def try_out(self, nodes: list[Node]) -> None:
+        """Runs once on zeros: whether the host has an operation of complex numbers shows when it runs."""
+        with _disable_current_modes():
+            self.core(*(_zeros(nodes[i].meta["val"]) for i in self.arguments))
+
+    def __call__(self, *arguments: Any) -> Any:
+        if self.unsettled:
+            arguments = self.settle(list(arguments))
+        results = self.core(*arguments)
+        return results[0] if self.single else results
+
+
+def _zeros(value: Any) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return size_hint(value)
+    sizes, strides = ([size_hint(s) for s in sizes] for sizes in (value.shape, value.stride()))
+    return torch.empty_strided(sizes, strides, dtype=value.dtype).zero_()
+
+
+def _culprit(error: Exception, part: GraphModule) -> Node | None:
+    """The node that an error names."""
+    if isinstance(error, Unsupported):
+        return error.node
+    nodes = {n.name: n for n in part.graph.nodes if is_operation(n)}
+    named = next((nodes[name] for name in _NODE.findall(str(error)) if name in nodes), None)
+    first_word = f"aten.{str(error).split()[0]}".removesuffix(":")
+    return named or next((n for n in nodes.values() if op_name(n).removesuffix(".default") == first_word), None)
+
+
+def _compile_parts(
+    module: GraphModule, support: _Support, frozen: Mapping[str, torch.Tensor], options: _core.ModelOptions, report: GraphReport
+) -> tuple[GraphModule, dict[Node, str]]:
+    """The graph with its supported parts replaced by programs; or what is to be refused for that, by node of `module`."""
+    whole = torch.fx.GraphModule(module, _copy(module.graph))
+    by_name = {n.name: n for n in module.graph.nodes}
+    translated = _Translated(support, by_name)
+    partitioner = CapabilityBasedPartitioner(whole, translated, allows_single_node_partition=True)
+    fused = partitioner.fuse_partitions(partitioner.propose_partitions())
+    programs: dict[str, Program] = {}
+    refused: dict[Node, str] = {}
+    calls = {n.target: n for n in fused.graph.find_nodes(op="call_module") if n.target.startswith("fused_")}
+    for name, call in calls.items():
+        part = fused.get_submodule(name)
+        try:
+            computed = [isinstance(a, Node) and a.op == "call_function" for a in call.args]
+            programs[name] = Program(part, computed, _constants(fused, call, part, frozen), options)
+        except (Unsupported, _core.UserError, _core.InternalError) as error:
+            node = _culprit(error, part)
+            found = [node] if node is not None else [n for n in part.graph.nodes if is_operation(n)]
+            why = str(error).strip().splitlines()[0]
+            refused.update({by_name[n.name]: why for n in found if n.name in by_name})
+    if refused:
+        return fused, refused
+    for name, program in programs.items():
+        delattr(fused, name)
+        setattr(fused, name, program)
+        calls[name].args = tuple(calls[name].args[i] for i in program.arguments)
+        report.kernels += program.core.summary.kernels
+    report.programs = len(programs)
+    for node in fused.graph.find_nodes(op="get_attr"):
+        if not node.users:
+            fused.graph.erase_node(node)
+    return fused, {}
+
+
+def _constants(outer: GraphModule, call: Node, part: GraphModule, frozen: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """What never changes among the arguments of a part, by the part's names: attributes of the outer graph, and frozen arguments."""
+    out = {}
+    for node, given in zip(part.graph.find_nodes(op="placeholder"), call.args):
+        value = getattr(outer, given.target) if given.op == "get_attr" else frozen.get(given.name)
+        if isinstance(value, torch.Tensor):
+            out[node.name] = value
+    return out
+
+
+def _copy(graph: torch.fx.Graph) -> torch.fx.Graph:
+    out = torch.fx.Graph()
+    values: dict[Node, Node] = {}
+    result = out.graph_copy(graph, values)
+    output = out.output(result)
+    output.meta = next(n for n in reversed(graph.nodes) if n.op == "output").meta
+    return out
+
+
+class _Translated(OperatorSupportBase):
+    """The decisions of another graph with equal names."""
+
+    def __init__(self, support: _Support, by_name: dict[str, Node]) -> None:
+        self.support, self.by_name = support, by_name
+
+    def is_node_supported(self, submodules: Mapping[str, torch.nn.Module], node: Node) -> bool:
+        original = self.by_name.get(node.name)
+        return original is not None and self.support.is_node_supported(submodules, original)
+
+
+def compile_graph(
+    module: GraphModule, name: str, options: _core.ModelOptions, frozen: Mapping[str, torch.Tensor] | None = None
+) -> tuple[Callable[..., Any], GraphReport]:
+    """The graph as a function of its arguments, and what became of it. Operations that Toroid cannot take are PyTorch's.
+
+    frozen: what some placeholders will always be.
+    """
+    begin = time.perf_counter()
+    support = _Support(module)
+    report = GraphReport(name)
+    while True:
+        fused, refused = _compile_parts(module, support, frozen or {}, options, report)
+        if not refused:
+            break
+        support.refuse(refused)
+    operations = [n for n in module.graph.nodes if is_operation(n)]
+    report.nodes = len(operations)
+    report.compiled = sum(1 for n in operations if support.is_node_supported({}, n))
+    report.views.update(op_name(n) for n in operations if n in support.views)
+    for node in operations:
+        if why := support.refused.get(node):
+            report.fallbacks[op_name(node)] += 1
+            report.reasons[op_name(node)] = why
+    report.compile_ms = (time.perf_counter() - begin) * 1e3
+    fused.recompile()
+    return fused.forward, report

@@ -1,0 +1,341 @@
+"""Graphs of torch.fx as the JSON that torch.export.save writes: the form in which Toroid's importer reads ATen calls."""
+
+from __future__ import annotations
+
+import json
+import operator
+from dataclasses import dataclass, field
+from typing import Any
+
+import sympy
+import torch
+from torch.fx import GraphModule, Node
+from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+# The schema's own numbers (torch/_export/serde/schema.py), which are not those of c10.
+SCALAR_TYPES = {
+    torch.uint8: 1, torch.int8: 2, torch.int16: 3, torch.int32: 4, torch.int64: 5, torch.float16: 6, torch.float32: 7, torch.float64: 8,
+    torch.complex64: 10, torch.complex128: 11, torch.bool: 12, torch.bfloat16: 13, torch.uint16: 28, torch.uint32: 34, torch.uint64: 35,
+}  # fmt: skip
+MEMORY_FORMATS = {torch.contiguous_format: 1, torch.channels_last: 2, torch.channels_last_3d: 3, torch.preserve_format: 4}
+STRIDED = 7
+
+Json = dict[str, Any]
+
+
+class Unsupported(Exception):
+    """What the schema, or Toroid, has no form for. `node` is where."""
+
+    def __init__(self, node: Node, why: str) -> None:
+        super().__init__(why)
+        self.node = node
+
+
+@dataclass
+class Serialized:
+    """A graph for toroid._core.Program."""
+
+    text: str
+    inputs: list[Any]  # for each argument of the program: a placeholder's index, or the symbol whose size it tells
+    held: dict[str, torch.Tensor] = field(default_factory=dict)  # constants of the graph, by name
+    orders: list[list[int]] = field(default_factory=list)  # of each result: how its dimensions lie in memory; []: row-major
+
+
+def is_symbolic(value: Any) -> bool:
+    """Whether a node's value is a number made of sizes."""
+    return isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool))
+
+
+def expression(value: Any) -> sympy.Expr:
+    """The expression of a symbolic number, or the number."""
+    return value.node.expr if is_symbolic(value) else sympy.sympify(value)
+
+
+def target_name(target: Any) -> str:
+    """The name of an operation as files have it: torch.ops.aten.add.Tensor."""
+    return f"torch.ops.{target.name().replace('::', '.')}" + ("" if target._overloadname else ".default")
+
+
+def sym_int(value: Any) -> Json:
+    expr = expression(value)
+    if expr.is_number:
+        return {"as_int": int(expr)}
+    out: Json = {"expr_str": sympy.srepr(expr)}
+    if value.node.has_hint():
+        out["hint"] = {"as_int": int(value.node.hint)}
+    return {"as_expr": out}
+
+
+def tensor_meta(t: torch.Tensor) -> Json:
+    return {
+        "dtype": SCALAR_TYPES[t.dtype],
+        "sizes": [sym_int(s) for s in t.shape],
+        "strides": [sym_int(s) for s in t.stride()],
+        "storage_offset": {"as_int": 0},
+        "layout": STRIDED,
+        "device": {"type": t.device.type, "index": t.device.index},
+        "requires_grad": False,
+    }
+
+
+def memory_order(t: torch.Tensor) -> list[int] | None:
+    """The dimensions by falling stride of a dense tensor, [] where it is row-major, None where there are gaps or overlaps."""
+    sizes, strides = list(t.shape), list(t.stride())
+    if any(statically_known_true(s == 0) for s in sizes):
+        return []
+    dims = sorted(range(t.dim()), key=lambda d: (-size_hint(strides[d]), d))
+    row_major = [d for d in range(t.dim()) if not statically_known_true(sizes[d] == 1)]
+    order = [d for d in dims if d in row_major]
+    expected: Any = 1
+    for d in reversed(order):
+        if not statically_known_true(strides[d] == expected):
+            return None
+        expected = expected * sizes[d]
+    return [] if order == row_major else order + [d for d in dims if d not in row_major]
+
+
+def size_hint(value: Any) -> int:
+    """A size, or what it was in the example."""
+    return value.node.hint if is_symbolic(value) and value.node.has_hint() else int(value)
+
+
+class _Writer:
+    """Writes one graph module; `sub` graphs are written by others of its kind."""
+
+    def __init__(self, module: GraphModule, symbols: dict[sympy.Symbol, Any]) -> None:
+        self.module = module
+        self.symbols = symbols  # of the whole program: where each symbol comes from
+        self.names = _aliases(module.graph)
+        self.graph: Json = {
+            "inputs": [], "outputs": [], "nodes": [],
+            "tensor_values": {}, "sym_int_values": {}, "sym_float_values": {}, "sym_bool_values": {},
+        }  # fmt: skip
+
+    def tensor(self, node: Node, name: str, value: torch.Tensor) -> Json:
+        self.note(value.shape)
+        self.graph["tensor_values"][name] = tensor_meta(value)
+        return {"as_tensor": {"name": name}}
+
+    def note(self, values: Any) -> None:
+        for v in values:
+            if is_symbolic(v):
+                for s in expression(v).free_symbols:
+                    self.symbols.setdefault(s, v.node.shape_env)
+
+    def number(self, node: Node) -> Json:
+        """A reference to a symbolic number, defined by its expression."""
+        value = node.meta["val"]
+        self.note([value])
+        expr = sympy.srepr(expression(value))
+        if isinstance(value, torch.SymInt):
+            self.graph["sym_int_values"][node.name] = sym_int(value)
+            return {"as_sym_int": {"as_name": node.name}}
+        kind = "float" if isinstance(value, torch.SymFloat) else "bool"
+        self.graph[f"sym_{kind}_values"][node.name] = {"as_expr": {"expr_str": expr}}
+        return {f"as_sym_{kind}": {"as_name": node.name}}
+
+    def reference(self, node: Node) -> Json:
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor):
+            return {"as_tensor": {"name": self.name(node)}}
+        if is_symbolic(value):
+            return self.number(node)
+        return self.argument(node, value)
+
+    def name(self, node: Node) -> str:
+        return self.names.get(node.name, node.name)
+
+    def argument(self, at: Node, value: Any, kind: str = "") -> Json:
+        """`kind`: what the operation's schema says of the parameter."""
+        if isinstance(value, Node):
+            return self.reference(value)
+        if isinstance(value, (list, tuple)):
+            return self.list(at, list(value), kind)
+        if value is None:
+            return {"as_none": True}
+        if isinstance(value, bool):
+            return {"as_bool": value}
+        if isinstance(value, int):
+            return {"as_int": value}
+        if isinstance(value, float):
+            return {"as_float": value}
+        if isinstance(value, complex):
+            return {"as_complex": {"real": value.real, "imag": value.imag}}
+        if isinstance(value, str):
+            return {"as_string": value}
+        if isinstance(value, torch.dtype):
+            if value not in SCALAR_TYPES:
+                raise Unsupported(at, f"the dtype {value}")
+            return {"as_scalar_type": SCALAR_TYPES[value]}
+        if isinstance(value, torch.memory_format):
+            return {"as_memory_format": MEMORY_FORMATS[value]}
+        if isinstance(value, torch.device):
+            return {"as_device": {"type": value.type, "index": value.index}}
+        if isinstance(value, torch.layout) and value == torch.strided:
+            return {"as_layout": STRIDED}
+        raise Unsupported(at, f"an argument of the type {type(value).__name__}")
+
+    def list(self, at: Node, values: list[Any], kind: str) -> Json:
+        if "Tensor" in kind:
+            if "Optional" in kind or any(v is None for v in values):
+                return {"as_optional_tensors": [{"as_none": True} if v is None else self.reference(v) for v in values]}
+            return {"as_tensors": [{"name": self.name(v)} for v in values]}
+        if any(isinstance(v, Node) for v in values):
+            return {"as_sym_ints": [self.argument(at, v).get("as_sym_int", self.argument(at, v)) for v in values]}
+        if any(isinstance(v, bool) for v in values):
+            return {"as_bools": values}
+        if "float" in kind or any(isinstance(v, float) for v in values):
+            return {"as_floats": [float(v) for v in values]}
+        if all(isinstance(v, int) for v in values):
+            return {"as_ints": values}
+        raise Unsupported(at, "a list of " + ", ".join(sorted({type(v).__name__ for v in values})))
+
+    def call(self, node: Node) -> None:
+        schema = node.target._schema
+        inputs = []
+        for i, parameter in enumerate(schema.arguments):
+            if i < len(node.args):
+                value = node.args[i]
+            elif parameter.name in node.kwargs:
+                value = node.kwargs[parameter.name]
+            else:
+                continue
+            inputs.append({"name": parameter.name, "arg": self.argument(node, value, str(parameter.type)), "kind": 1})
+        self.graph["nodes"].append(
+            {"target": target_name(node.target), "name": node.name, "inputs": inputs, "outputs": self.results(node), "metadata": {}}
+        )
+
+    def results(self, node: Node) -> list[Json]:
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor):
+            return [self.tensor(node, node.name, value)]
+        if not isinstance(value, (list, tuple)):
+            raise Unsupported(node, f"a result of the type {type(value).__name__}")
+        readers: dict[int, str] = {}
+        for user in node.users:
+            if user.target is operator.getitem:
+                readers[user.args[1]] = self.name(user)
+        names = [readers.get(i, f"{node.name}_unused_{i}") for i in range(len(value))]
+        if str(node.target._schema.returns[0].type) == "List[Tensor]":
+            for name, t in zip(names, value):
+                self.tensor(node, name, t)
+            return [{"as_tensors": [{"name": n} for n in names]}]
+        return [
+            {"as_none": True} if t is None else self.tensor(node, name, t) if isinstance(t, torch.Tensor) else {"as_int": 0}
+            for name, t in zip(names, value)
+        ]
+
+
+def _aliases(graph: torch.fx.Graph) -> dict[str, str]:
+    """The name under which each getitem node's value is known: several may read the same result."""
+    first: dict[tuple[Node, int], str] = {}
+    out = {}
+    for node in graph.nodes:
+        if node.target is operator.getitem:
+            key = (node.args[0], node.args[1])
+            out[node.name] = first.setdefault(key, node.name)
+    return out
+
+
+def serialize(module: GraphModule, constants: dict[str, torch.Tensor]) -> Serialized:
+    """The graph of a module whose nodes have the value they stand for in meta["val"]; `constants` are what some placeholders always are.
+
+    Unsupported names the node that has no form.
+    """
+    symbols: dict[sympy.Symbol, Any] = {}
+    writer = _Writer(module, symbols)
+    out = Serialized("", [])
+    specs: list[Json] = []
+    told: set[sympy.Symbol] = set()  # symbols that are a size of an input
+    waiting: list[tuple[int, Node]] = []
+    for index, node in enumerate(module.graph.find_nodes(op="placeholder")):
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor):
+            argument = writer.tensor(node, node.name, value)
+            writer.graph["inputs"].append(argument)
+            if node.name in constants:
+                specs.append({"tensor_constant": {"arg": {"name": node.name}, "tensor_constant_name": node.name}})
+                out.held[node.name] = constants[node.name]
+                continue
+            specs.append({"user_input": {"arg": argument}})
+            out.inputs.append(index)
+            told.update(e for s in value.shape if (e := expression(s)).is_Symbol)
+        elif isinstance(value, torch.SymInt):
+            waiting.append((index, node))
+    outputs, output_specs, mutated = [], [], {}
+    for node in module.graph.nodes:
+        if node.op == "call_function" and node.target is torch.ops.aten.copy_.default and node.args[0].op == "placeholder":
+            mutated[node.args[0].name] = writer.name(node.args[1])
+        elif node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
+            writer.call(node)
+    for target, name in mutated.items():
+        outputs.append({"as_tensor": {"name": name}})
+        output_specs.append({"user_input_mutation": {"arg": {"name": name}, "user_input_name": target}})
+    for node in _returned(module):
+        name, order = writer.name(node), memory_order(node.meta["val"]) or []
+        if order:
+            name = f"{node.name}_as_it_lies"
+            value = node.meta["val"].permute(order)
+            writer.graph["tensor_values"][name] = tensor_meta(value)
+            writer.graph["nodes"].append(
+                {
+                    "target": "torch.ops.aten.permute.default", "name": name, "metadata": {},
+                    "inputs": [
+                        {"name": "self", "arg": {"as_tensor": {"name": writer.name(node)}}, "kind": 1},
+                        {"name": "dims", "arg": {"as_ints": order}, "kind": 1},
+                    ],
+                    "outputs": [{"as_tensor": {"name": name}}],
+                }
+            )  # fmt: skip
+        out.orders.append(order)
+        outputs.append({"as_tensor": {"name": name}})
+        output_specs.append({"user_output": {"arg": outputs[-1]}})
+    for index, node in waiting:
+        _tell_size(writer, index, node, told, specs, out)
+    writer.graph["outputs"] = outputs
+    out.text = json.dumps(
+        {
+            "schema_version": {"major": 8, "minor": 8},
+            "graph_module": {
+                "graph": writer.graph,
+                "signature": {"input_specs": specs, "output_specs": output_specs},
+                "module_call_graph": [],
+            },
+            "range_constraints": {str(s): _range(s, env) for s, env in symbols.items()},
+        }
+    )
+    return out
+
+
+def _returned(module: GraphModule) -> list[Node]:
+    output = next(n for n in reversed(module.graph.nodes) if n.op == "output")
+    values = output.args[0]
+    return list(values) if isinstance(values, (list, tuple)) else [values]
+
+
+def _tell_size(writer: _Writer, index: int, node: Node, told: set[sympy.Symbol], specs: list[Json], out: Serialized) -> None:
+    """A symbol that no tensor has as its size becomes that of a tensor without elements."""
+    value = node.meta["val"]
+    needed = writer.symbols.keys() & expression(value).free_symbols
+    if not needed or needed <= told:
+        return
+    told.update(needed)
+    name = f"{node.name}_size"
+    writer.graph["tensor_values"][name] = {
+        "dtype": SCALAR_TYPES[torch.uint8], "sizes": [sym_int(value), {"as_int": 0}], "strides": [{"as_int": 1}, {"as_int": 1}],
+        "storage_offset": {"as_int": 0}, "layout": STRIDED, "device": {"type": "cpu", "index": None}, "requires_grad": False,
+    }  # fmt: skip
+    argument = {"as_tensor": {"name": name}}
+    writer.graph["inputs"].append(argument)
+    specs.append({"user_input": {"arg": argument}})
+    out.inputs.append(index)
+
+
+def _range(symbol: sympy.Symbol, env: Any) -> Json:
+    bounds = env.var_to_range.get(symbol)
+    out: Json = {"min_val": None, "max_val": None}
+    if bounds is not None:
+        for key, bound in (("min_val", bounds.lower), ("max_val", bounds.upper)):
+            if bound.is_Integer:
+                out[key] = int(bound)
+    return out
