@@ -31,7 +31,7 @@ void require(bool holds, const std::string& what) {
 
 // One write a line, so that those of ranks do not mix.
 void say(const std::string& text) {
-  const std::string line = fmt::format("rank {}: {}\n", std::getenv("OMPI_COMM_WORLD_RANK"), text);
+  const std::string line = fmt::format("rank {}: {}\n", told_rank(), text);
   static_cast<void>(::write(1, line.data(), line.size()) > 0);
 }
 
@@ -216,7 +216,7 @@ void one_dies_on_gpus() {
 }
 
 int without_init(const std::string& name) {
-  const std::string own = std::getenv("OMPI_COMM_WORLD_RANK");
+  const std::string own = told_rank();
   if (name == "late_to_init" && own == "1") {
     std::this_thread::sleep_for(std::chrono::seconds(3));
     return 0;

@@ -6,7 +6,7 @@
 
 #include "dist/collective.h"
 
-namespace toroid::distributed::mpi {
+namespace toroid::distributed::messages {
 
 // Bytes that are enough for any call in a group of `ranks`.
 int64_t most_call_bytes(int ranks);
@@ -16,4 +16,4 @@ std::string call_bytes(const Collective& c);
 // EnvironmentError for bytes that are no call: the processes run different versions of Toroid.
 Collective call_from(std::span<const std::byte> bytes);
 
-}  // namespace toroid::distributed::mpi
+}  // namespace toroid::distributed::messages

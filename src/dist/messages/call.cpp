@@ -1,11 +1,11 @@
-#include "dist/mpi/call.h"
+#include "dist/messages/call.h"
 
 #include <algorithm>
 #include <cstring>
 
 #include "base/check.h"
 
-namespace toroid::distributed::mpi {
+namespace toroid::distributed::messages {
 namespace {
 
 constexpr uint32_t kMagic = 0x54443101;  // goes up with each change of the bytes
@@ -51,7 +51,9 @@ Collective call_from(std::span<const std::byte> bytes) {
   Fixed fixed{};
   if (bytes.size() >= sizeof fixed) std::memcpy(&fixed, bytes.data(), sizeof fixed);
   const size_t splits = size_t{8} * (size_t{fixed.in_splits} + fixed.out_splits);
-  if (fixed.magic != kMagic || bytes.size() != sizeof fixed + splits + fixed.where)
+  const bool is_known = fixed.kind < std::size(kKindNames) && fixed.op < std::size(kReduceOpNames) &&
+                        fixed.dtype < kDTypeCount;
+  if (fixed.magic != kMagic || !is_known || bytes.size() != sizeof fixed + splits + fixed.where)
     fail<EnvironmentError>("another rank speaks otherwise; start all ranks with the same version of Toroid");
   Collective c{.kind = static_cast<Kind>(fixed.kind),
                .dtype = static_cast<DType>(fixed.dtype),
@@ -68,4 +70,4 @@ Collective call_from(std::span<const std::byte> bytes) {
   return c;
 }
 
-}  // namespace toroid::distributed::mpi
+}  // namespace toroid::distributed::messages

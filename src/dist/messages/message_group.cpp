@@ -1,19 +1,18 @@
 // How the ranks of a group meet, and how they wait.
-#include "dist/mpi/mpi_group.h"
+#include "dist/messages/message_group.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <thread>
 
 #include "base/check.h"
 #include "base/options.h"
-#include "dist/mpi/call.h"
-#include "dist/mpi/fault.h"
+#include "dist/messages/call.h"
+#include "dist/messages/fault.h"
 
-namespace toroid::distributed::mpi {
+namespace toroid::distributed::messages {
 namespace {
 
 using namespace std::chrono_literals;
@@ -27,22 +26,18 @@ constexpr auto kGrace = 200ms;
 
 std::string said(const Collective& c) { return to_string(c) + (c.where.empty() ? "" : " at " + c.where); }
 
-// Others may need the processor: ranks are often more than processors. Sleeps only where the wait is long already.
-void pause(std::chrono::steady_clock::duration waited) {
-  if (waited < 2ms)
-    std::this_thread::yield();
-  else
-    std::this_thread::sleep_for(waited < 50ms ? 50us : 500us);
-}
-
 }  // namespace
 
-int64_t MpiGroup::most_groups(int32_t most_tag) { return most_tag / kTags; }
+int64_t MessageGroup::most_groups(int most_tag) { return most_tag / kTags; }
 
-MpiGroup::MpiGroup(const ToroidMpi& mpi, const std::string& name, int64_t number, int rank, std::vector<int> members)
-    : Group(name, rank, std::move(members)), mpi_(mpi), first_tag_(static_cast<int>(number * kTags)), left_(size()), last_(size()) {}
+MessageGroup::MessageGroup(Transport& transport, const std::string& name, int64_t number, int rank, std::vector<int> members)
+    : Group(name, rank, std::move(members)),
+      transport_(transport),
+      first_tag_(static_cast<int>(number * kTags)),
+      left_(size()),
+      last_(size()) {}
 
-void MpiGroup::run(const Collective& c) {
+void MessageGroup::run(const Collective& c) {
   Collective told = c;
   told.in = told.out = nullptr;
   static std::atomic<int64_t> number{0};  // of this process's collectives
@@ -62,8 +57,8 @@ void MpiGroup::run(const Collective& c) {
   }
 }
 
-void MpiGroup::meet(const Collective& told, const Collective& c) {
-  Batch batch(mpi_, first_tag_ + kCall);
+void MessageGroup::meet(const Collective& told, const Collective& c) {
+  Batch batch(transport_, first_tag_ + kCall);
   const std::string own = call_bytes(told);
   std::vector<size_t> places(static_cast<size_t>(size()));
   for (int r = 0; r < size(); ++r)
@@ -83,7 +78,7 @@ void MpiGroup::meet(const Collective& told, const Collective& c) {
     fail<UserError>("group \"{}\": the ranks' collectives do not fit together: {}", name(), why);
 }
 
-void MpiGroup::wait(Batch& batch, const Collective& c, Stage stage) {
+void MessageGroup::wait(Batch& batch, const Collective& c, Stage stage) {
   const std::chrono::milliseconds limit(get_option(options::kDistTimeoutMs));
   const auto begin = Clock::now();
   for (int64_t looks = 0; !batch.poll(); ++looks) {
@@ -92,18 +87,18 @@ void MpiGroup::wait(Batch& batch, const Collective& c, Stage stage) {
     if (looks >= kSoon || looks % kRarely == 0) hear();
     if (!failure_.empty()) fail_group(c, failure_, false);
     if (const std::string why = gone(batch); !why.empty()) fail_group(c, why, true);
+    if (const std::string why = lost(batch, stage); !why.empty()) fail_group(c, why, true);
     if (limit.count() != 0 && waited >= limit)
-      fail_group(c, fmt::format("{} within {} ms (option dist_timeout_ms)", absent(batch, stage), limit.count()), true);
-    pause(waited);
+      fail_group(c, fmt::format("{} within {} ms (option dist_timeout_ms)", absent(batch, stage, false), limit.count()), true);
+    transport_.pause(waited);
   }
 }
 
-void MpiGroup::hear() {
-  int32_t found = 1, from = 0;
-  int64_t bytes = 0;
-  while (mpi_.find(first_tag_ + kNotice, &found, &from, &bytes) == 0 && found) {
-    Batch notice(mpi_, first_tag_ + kNotice);
-    const size_t place = notice.receive(from, bytes);
+void MessageGroup::hear() {
+  while (const auto waiting = transport_.find(first_tag_ + kNotice)) {
+    const int from = waiting->from;
+    Batch notice(transport_, first_tag_ + kNotice);
+    const size_t place = notice.receive(from, waiting->bytes);
     for (const auto begin = Clock::now(); !notice.poll() && Clock::now() - begin < kGrace;) std::this_thread::yield();
     if (!notice.poll()) continue;
     const auto content = notice.received(place);
@@ -115,17 +110,17 @@ void MpiGroup::hear() {
   }
 }
 
-void MpiGroup::tell_all(char kind, const std::string& text) {
+void MessageGroup::tell_all(char kind, const std::string& text) {
   const std::string message = (kind + text).substr(0, kMostNotice);
-  Batch batch(mpi_, first_tag_ + kNotice);
+  Batch batch(transport_, first_tag_ + kNotice);
   for (int r = 0; r < size(); ++r)
     if (r != rank()) batch.send(members()[static_cast<size_t>(r)], message.data(), static_cast<int64_t>(message.size()));
   batch.poll();  // they travel by themselves
 }
 
-void MpiGroup::leave(const std::string& reason) { tell_all(kLeaves, reason); }
+void MessageGroup::leave(const std::string& reason) { tell_all(kLeaves, reason); }
 
-void MpiGroup::fail_group(const Collective& c, const std::string& reason, bool is_news) {
+void MessageGroup::fail_group(const Collective& c, const std::string& reason, bool is_news) {
   failure_ = reason;
   if (is_news) try {
       tell_all(kGivesUp, reason);
@@ -135,7 +130,7 @@ void MpiGroup::fail_group(const Collective& c, const std::string& reason, bool i
   fail<EnvironmentError>("group \"{}\": {} cannot be done: {}", name(), said(c), reason);
 }
 
-std::string MpiGroup::gone(const Batch& batch) const {
+std::string MessageGroup::gone(const Batch& batch) const {
   for (bool receives : {true, false})
     for (int world_rank : batch.awaited(receives)) {
       const int r = peer_of(world_rank);
@@ -145,36 +140,50 @@ std::string MpiGroup::gone(const Batch& batch) const {
   return "";
 }
 
-std::string MpiGroup::absent(const Batch& batch, Stage stage) const {
+// Who said why it leaves is told apart above. What others say of a rank comes before what is seen of its connection.
+std::string MessageGroup::lost(const Batch& batch, Stage stage) const {
+  for (bool receives : {true, false})
+    for (int world_rank : batch.awaited(receives))
+      if (!transport_.lost(world_rank).empty() && left_[static_cast<size_t>(peer_of(world_rank))].reason.empty())
+        return absent(batch, stage, true);
+  return "";
+}
+
+std::string MessageGroup::absent(const Batch& batch, Stage stage, bool lost_alone) const {
+  std::vector<std::pair<int, bool>> ranks;  // of the world, and whether something of theirs is awaited
+  for (bool receives : {true, false})
+    for (int world_rank : batch.awaited(receives))
+      if (std::none_of(ranks.begin(), ranks.end(), [&](auto& seen) { return seen.first == world_rank; }))
+        ranks.emplace_back(world_rank, receives);
+  const bool receives = std::any_of(ranks.begin(), ranks.end(), [](auto& r) { return r.second; });
   std::string out;
-  const bool receives = !batch.awaited(true).empty();
-  std::vector<int> ranks = batch.awaited(receives);
-  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
-  for (int world_rank : ranks) {
+  for (auto& [world_rank, is_receive] : ranks) {
+    const std::string lost = transport_.lost(world_rank);
+    if (lost_alone ? lost.empty() : is_receive != receives) continue;
     const int r = peer_of(world_rank);
     const std::string& last = last_[static_cast<size_t>(r)];
     const std::string before = last.empty() ? "which called none before" : "which was last at " + last;
-    const char* what = stage == Stage::Coming ? (receives ? "did not come" : "did not hear of it") : "stopped while the data moved";
-    out += fmt::format("{}rank {} {}, {},", out.empty() ? "" : " ", r, what, before);
+    const char* what = stage == Stage::Coming ? (is_receive ? "did not come" : "did not hear of it") : "stopped while the data moved";
+    out += fmt::format("{}rank {} {}{}, {},", out.empty() ? "" : " ", r, what, lost.empty() ? "" : " (" + lost + ")", before);
   }
   if (!out.empty()) out.pop_back();
   return out;
 }
 
-int MpiGroup::peer_of(int world_rank) const {
+int MessageGroup::peer_of(int world_rank) const {
   return static_cast<int>(std::find(members().begin(), members().end(), world_rank) - members().begin());
 }
 
-void MpiGroup::note(int rank, const Collective& c) {
+void MessageGroup::note(int rank, const Collective& c) {
   last_[static_cast<size_t>(rank)] = said(c);
   std::lock_guard lock(history_mutex_);
   history_.push_back(fmt::format("{}: rank {} came to {}", begun_, rank, said(c)));
   if (history_.size() > kHistoryLines) history_.pop_front();
 }
 
-std::string MpiGroup::history() const {
+std::string MessageGroup::history() const {
   std::lock_guard lock(history_mutex_);
   return fmt::format("{}", fmt::join(history_, "\n"));
 }
 
-}  // namespace toroid::distributed::mpi
+}  // namespace toroid::distributed::messages
