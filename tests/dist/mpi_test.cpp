@@ -42,7 +42,6 @@ void expect_all_done(int ranks, const std::string& body, const std::string& befo
 }
 
 TEST_F(Mpi, GivesTheBitsOfThreadsOnTwo) { expect_all_done(2, "values"); }
-TEST_F(Mpi, GivesTheBitsOfThreadsOnFour) { expect_all_done(4, "values"); }
 TEST_F(Mpi, MovesLargeTensorsInPieces) { expect_all_done(3, "large"); }
 TEST_F(Mpi, ToldApartCallsThatDoNotFit) {
   expect_all_done(2, "mismatch");

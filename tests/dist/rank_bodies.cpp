@@ -164,6 +164,9 @@ void from_threads() {
   require(contains(user_error([] { init(); }), "called before"), "one world a process");
 }
 
+// All are of one host; a starter may say otherwise.
+void local_ranks() { require(local_rank() == rank(), "ranks of one host are counted"); }
+
 // Two threads of each process at a time, each with a group of its own, whose messages must not meet.
 void groups_of_threads() {
   std::vector<int> all(static_cast<size_t>(size()));
@@ -217,7 +220,7 @@ void one_dies_on_gpus() {
 
 int without_init(const std::string& name) {
   const std::string own = told_rank();
-  if (name == "late_to_init" && own == "1") {
+  if (name == "late_to_init" && own == "1" && !std::getenv("TOROID_FAULT")) {
     std::this_thread::sleep_for(std::chrono::seconds(3));
     return 0;
   }
@@ -235,6 +238,7 @@ const std::map<std::string, void (*)()> kBodies = {{"values", values},
                                                    {"sums_on_gpus", sums_on_gpus},
                                                    {"one_dies_on_gpus", one_dies_on_gpus},
                                                    {"from_threads", from_threads},
+                                                   {"local_ranks", local_ranks},
                                                    {"groups_of_threads", groups_of_threads}};
 
 }  // namespace

@@ -84,10 +84,11 @@ void MessageGroup::wait(Batch& batch, const Collective& c, Stage stage) {
   for (int64_t looks = 0; !batch.poll(); ++looks) {
     constexpr int64_t kSoon = 64, kRarely = 16;
     const auto waited = Clock::now() - begin;
-    if (looks >= kSoon || looks % kRarely == 0) hear();
+    const bool has_lost = !lost(batch, stage).empty();
+    if (looks >= kSoon || looks % kRarely == 0 || has_lost) hear();  // what a rank said before it went is there by then
     if (!failure_.empty()) fail_group(c, failure_, false);
     if (const std::string why = gone(batch); !why.empty()) fail_group(c, why, true);
-    if (const std::string why = lost(batch, stage); !why.empty()) fail_group(c, why, true);
+    if (has_lost) fail_group(c, lost(batch, stage), true);
     if (limit.count() != 0 && waited >= limit)
       fail_group(c, fmt::format("{} within {} ms (option dist_timeout_ms)", absent(batch, stage, false), limit.count()), true);
     transport_.pause(waited);
@@ -135,7 +136,8 @@ std::string MessageGroup::gone(const Batch& batch) const {
     for (int world_rank : batch.awaited(receives)) {
       const int r = peer_of(world_rank);
       const Left& left = left_[static_cast<size_t>(r)];
-      if (!left.reason.empty() && Clock::now() - left.when >= kGrace) return fmt::format("rank {} {}", r, left.reason);
+      const bool is_over = Clock::now() - left.when >= kGrace || !transport_.lost(world_rank).empty();
+      if (!left.reason.empty() && is_over) return fmt::format("rank {} {}", r, left.reason);
     }
   return "";
 }

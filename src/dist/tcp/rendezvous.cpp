@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <optional>
+#include <set>
 #include <thread>
 
 #include "base/check.h"
@@ -26,6 +28,8 @@ constexpr auto kPatience = 5s;
 constexpr auto kForTheVerdict = 2s;
 // What is said to ranks that are to end must not take long.
 constexpr auto kFarewell = 1s;
+// Ranks that come when it is known that this fails are told so for that long.
+constexpr auto kForTheLate = 2s;
 constexpr size_t kMostStrangers = 256;
 
 std::string host_name() {
@@ -86,21 +90,17 @@ void tell(const Socket& socket, const Answer& a) {
 // Of rank 0.
 class Gathering {
  public:
-  Gathering(const Place& place, const Secret& secret, const Socket& listener)
-      : place_(place), secret_(secret), door_(listener, kHelloBytes), guests_(static_cast<size_t>(place.size)) {}
+  Gathering(const Place& place, const Secret& secret, const Socket& listener, double timeout, Clock::time_point until)
+      : place_(place), secret_(secret), timeout_(timeout), until_(until), door_(listener, kHelloBytes), guests_(static_cast<size_t>(place.size)) {}
 
-  std::vector<Socket> run(double timeout, Clock::time_point until) {
-    while (true) {
-      const std::string missing = look_who_is_missing();
-      if (missing.empty()) break;
-      if (Clock::now() >= until)
-        end<EnvironmentError>(Answer::Problem, fmt::format("{} did not come to {} within {} s (timeout_seconds)", missing,
-                                                           place_of(place_), timeout));
-      std::vector<pollfd> known;
-      for (auto& g : guests_)
-        if (g.socket) known.push_back({g.socket.file(), POLLRDHUP, 0});
-      door_.look(until, known, [&](Socket socket, const std::string& bytes) { take(std::move(socket), bytes); });
+  std::vector<Socket> run() {
+    for (std::string missing = look_who_is_missing(); !missing.empty(); missing = look_who_is_missing()) {
+      if (Clock::now() >= until_)
+        judge({Answer::Problem, fmt::format("{} did not come to {} within {} s (timeout_seconds)", missing, place_of(place_), timeout_)});
+      if (verdict_) end();
+      look(until_);
     }
+    if (verdict_) end();
     World world{random_secret(), {}};
     for (size_t r = 1; r < guests_.size(); ++r) {
       const std::string address = peer_address(guests_[r].socket);
@@ -140,42 +140,75 @@ class Gathering {
   void take(Socket socket, const std::string& bytes) {
     const auto hello = hello_from(bytes);
     if (!hello || hello->secret != secret_) return;
-    const auto refuse = [&]<class E>(E*, Answer::Kind kind, const std::string& why) {
-      tell(socket, {kind, why});
-      end<E>(kind, why);
-    };
-    if (hello->protocol != kProtocol)
-      refuse(static_cast<EnvironmentError*>(nullptr), Answer::Problem,
-             fmt::format("{} runs another version of Toroid than rank 0 (protocols {} and {}); start all ranks with the same one",
-                         to_string(*hello), hello->protocol, kProtocol));
-    if (hello->size != place_.size)
-      refuse(static_cast<UserError*>(nullptr), Answer::UserProblem,
-             fmt::format("the ranks disagree about their number: {} has {}, rank 0 {}", to_string(*hello), hello->size, place_.size));
-    if (hello->rank < 1 || hello->rank >= place_.size)
-      refuse(static_cast<UserError*>(nullptr), Answer::UserProblem,
-             fmt::format("two processes are the same rank: {}, and process {} of {}", to_string(*hello), ::getpid(), host_name()));
-    Guest& g = guests_[static_cast<size_t>(hello->rank)];
-    if (g.socket && !has_ended(g.socket))
-      refuse(static_cast<UserError*>(nullptr), Answer::UserProblem,
-             fmt::format("two processes are the same rank: {}, and process {} of {}", to_string(*hello), g.hello.pid, g.hello.host));
-    g = {std::move(socket), *hello, false};
+    if (verdict_) return tell_late(socket, hello->rank);
+    const Answer why = what_is_wrong(*hello);
+    if (why.kind != Answer::All) {
+      judge(why);
+      return tell_late(socket, hello->rank);
+    }
+    guests_[static_cast<size_t>(hello->rank)] = {std::move(socket), *hello};
     const std::string missing = look_who_is_missing();
-    if (!missing.empty())
-      for (auto& other : guests_)
-        if (other.socket) tell(other.socket, {Answer::Missing, missing});
+    if (!missing.empty()) tell_guests({Answer::Missing, missing});
   }
 
-  template <class E>
-  [[noreturn]] void end(Answer::Kind kind, const std::string& why) {
+  // Of a rank of this job; All: nothing.
+  Answer what_is_wrong(const Hello& h) const {
+    if (h.protocol != kProtocol)
+      return {Answer::Problem,
+              fmt::format("{} runs another version of Toroid than rank 0 (protocols {} and {}); start all ranks with the same one",
+                          to_string(h), h.protocol, kProtocol)};
+    if (h.size != place_.size)
+      return {Answer::UserProblem,
+              fmt::format("the ranks disagree about their number: {} has {}, rank 0 {}", to_string(h), h.size, place_.size)};
+    const auto twice = [&](int pid, const std::string& host) {
+      return Answer{Answer::UserProblem,
+                    fmt::format("two processes are the same rank: {}, and process {} of {}", to_string(h), pid, host)};
+    };
+    if (h.rank < 1 || h.rank >= place_.size) return twice(::getpid(), host_name());
+    const Guest& g = guests_[static_cast<size_t>(h.rank)];
+    return g.socket && !has_ended(g.socket) ? twice(g.hello.pid, g.hello.host) : Answer{Answer::All, ""};
+  }
+
+  void tell_guests(const Answer& a) const {
     for (auto& g : guests_)
-      if (g.socket) tell(g.socket, {kind, why});
-    fail<E>("distributed::init: {}", why);
+      if (g.socket) tell(g.socket, a);
+  }
+
+  void judge(Answer why) {
+    verdict_ = std::move(why);
+    tell_guests(*verdict_);
+    for (int r = 1; r < place_.size; ++r)
+      if (guests_[static_cast<size_t>(r)].socket) told_.insert(r);
+  }
+
+  void tell_late(const Socket& socket, int rank) {
+    tell(socket, *verdict_);
+    if (rank > 0 && rank < place_.size) told_.insert(rank);
+  }
+
+  // Those that come now would wait for long, and not know what for.
+  [[noreturn]] void end() {
+    const auto until = std::min(until_, Clock::now() + kForTheLate);
+    while (told_.size() + 1 < guests_.size() && Clock::now() < until) look(until);
+    if (verdict_->kind == Answer::UserProblem) fail<UserError>("distributed::init: {}", verdict_->text);
+    fail<EnvironmentError>("distributed::init: {}", verdict_->text);
+  }
+
+  void look(Clock::time_point until) {
+    std::vector<pollfd> known;
+    for (auto& g : guests_)
+      if (g.socket) known.push_back({g.socket.file(), POLLRDHUP, 0});
+    door_.look(until, known, [&](Socket socket, const std::string& bytes) { take(std::move(socket), bytes); });
   }
 
   const Place& place_;
   const Secret secret_;
+  const double timeout_;
+  const Clock::time_point until_;
   Door door_;
   std::vector<Guest> guests_;
+  std::optional<Answer> verdict_;  // why this fails
+  std::set<int> told_;             // ranks that know it
 };
 
 // Where rank 0 listens, as far as it is known now.
@@ -331,7 +364,7 @@ std::vector<Socket> meet(const Place& place, double timeout) {
     const Secret secret = place.file.empty() ? secret_of(place.job) : random_secret();
     std::optional<OwnFile> file;
     if (!place.file.empty()) file.emplace(place, port_of(listener), secret);
-    auto out = Gathering(place, secret, listener).run(timeout, until);
+    auto out = Gathering(place, secret, listener, timeout, until).run();
     messages::apply_fault_at_start(0, "connect");
     return out;
   }
