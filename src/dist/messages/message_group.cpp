@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
+#include <span>
 #include <thread>
 
 #include "base/check.h"
@@ -46,9 +48,12 @@ void MessageGroup::run(const Collective& c) {
   note(rank(), c);
   if (!failure_.empty()) fail_group(c, failure_, false);
   try {
-    meet(told, c);
+    const Carried carried = meet(told, c);
     apply_fault(members()[static_cast<size_t>(rank())], own, true, told);
-    move(c);
+    if (carried.empty())
+      move(c);
+    else
+      take(c, carried);
   } catch (const UserError&) {
     throw;
   } catch (const std::exception& e) {
@@ -57,9 +62,10 @@ void MessageGroup::run(const Collective& c) {
   }
 }
 
-void MessageGroup::meet(const Collective& told, const Collective& c) {
+MessageGroup::Carried MessageGroup::meet(const Collective& told, const Collective& c) {
   Batch batch(transport_, first_tag_ + kCall);
-  const std::string own = call_bytes(told);
+  const std::span given(c.in, static_cast<size_t>(carried_bytes(c, rank())));
+  const std::string own = call_bytes(told, given);
   std::vector<size_t> places(static_cast<size_t>(size()));
   for (int r = 0; r < size(); ++r)
     if (r != rank()) places[static_cast<size_t>(r)] = batch.receive(members()[static_cast<size_t>(r)], most_call_bytes(size()));
@@ -67,15 +73,34 @@ void MessageGroup::meet(const Collective& told, const Collective& c) {
     if (r != rank()) batch.send(members()[static_cast<size_t>(r)], own.data(), static_cast<int64_t>(own.size()));
   wait(batch, c, Stage::Coming);
   std::vector<Collective> calls;
+  Carried carried;
   for (int r = 0; r < size(); ++r) {
-    calls.push_back(r == rank() ? told : call_from(batch.received(places[static_cast<size_t>(r)])));
-    if (r != rank()) note(r, calls.back());
+    Call call = r == rank() ? Call{told, {given.begin(), given.end()}} : call_from(batch.received(places[static_cast<size_t>(r)]));
+    if (r != rank()) note(r, call.what);
+    calls.push_back(std::move(call.what));
+    carried.push_back(std::move(call.carried));
   }
   ++begun_;
   std::vector<const Collective*> all;
   for (auto& call : calls) all.push_back(&call);
   if (const std::string why = mismatch(all); !why.empty())
     fail<UserError>("group \"{}\": the ranks' collectives do not fit together: {}", name(), why);
+  const int giver = c.kind == Kind::Broadcast ? c.root : rank();
+  return carried_bytes(c, giver) > 0 ? carried : Carried();
+}
+
+void MessageGroup::take(const Collective& c, const Carried& carried) const {
+  if (c.kind == Kind::AllReduce) {
+    std::vector<const std::byte*> inputs;
+    for (auto& in : carried) inputs.push_back(in.data());
+    return reduce(c.dtype, c.op, inputs, c.out, c.count);
+  }
+  std::byte* at = c.out;
+  for (size_t r = 0; r < carried.size(); ++r) {
+    if (c.kind == Kind::Broadcast && static_cast<int>(r) != c.root) continue;
+    std::memcpy(at, carried[r].data(), carried[r].size());
+    at += carried[r].size();
+  }
 }
 
 void MessageGroup::wait(Batch& batch, const Collective& c, Stage stage) {

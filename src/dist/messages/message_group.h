@@ -1,7 +1,7 @@
 // A group whose ranks are processes, and whose messages a transport carries.
 //
 // Each collective has two parts. First each rank tells all others what it calls (dist/messages/call.h): so all know who has come, and judge
-// alike whether the calls fit together. Then the data moves, in pieces between pairs of ranks. All are messages from one to one, as of
+// alike whether the calls fit together. What is small comes with that; else the data moves then, in pieces between pairs of ranks. All are messages from one to one, as of
 // those it is known which rank is missing, and as one that is missing does not hold the memory of the others.
 #pragma once
 
@@ -40,7 +40,10 @@ class MessageGroup : public Group {
   // A group's messages: calls, data, and what ranks say that give up or leave.
   enum Tag { kCall, kData, kNotice, kTags };
 
-  void meet(const Collective& told, const Collective& c);
+  // Of each rank what its call carries; empty, of all, where it carries nothing.
+  using Carried = std::vector<std::vector<std::byte>>;
+  Carried meet(const Collective& told, const Collective& c);
+  void take(const Collective& c, const Carried& carried) const;
   void move(const Collective& c);
   void exchange(const Collective& c, const std::vector<Piece>& given, const std::vector<Piece>& taken);
   void gather(const Collective& c);

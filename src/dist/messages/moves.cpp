@@ -10,8 +10,6 @@ namespace {
 
 // Of a message with data: its memory is a copy, which should stay in a processor's cache.
 constexpr int64_t kMostPiece = int64_t{1} << 20;
-// Inputs of up to so many bytes go to all ranks, which reduce them all; larger ones are reduced in parts, one a rank.
-constexpr int64_t kMostWhole = 4096;
 
 std::byte* memory_of(const std::byte* in) { return const_cast<std::byte*>(in); }  // of pieces that are given: they are only read
 
@@ -100,17 +98,9 @@ void MessageGroup::broadcast(const Collective& c) {
   }
 }
 
+// In parts, one a rank: what is small has come with the call, and each rank has reduced it.
 void MessageGroup::reduce_all(const Collective& c) {
   const auto bytes = static_cast<int64_t>(size_of(c.dtype));
-  if (c.count * bytes <= kMostWhole) {
-    std::vector<std::byte> all(static_cast<size_t>(c.count * bytes) * static_cast<size_t>(size()));
-    Collective gathered = c;
-    gathered.out = all.data();
-    gather(gathered);
-    std::vector<const std::byte*> inputs;
-    for (int r = 0; r < size(); ++r) inputs.push_back(all.data() + r * c.count * bytes);
-    return reduce(c.dtype, c.op, inputs, c.out, c.count);
-  }
   std::vector<int64_t> begins(static_cast<size_t>(size()) + 1);
   for (size_t r = 0; r < begins.size(); ++r) {
     const auto rank = static_cast<int64_t>(r);
