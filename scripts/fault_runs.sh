@@ -22,8 +22,10 @@ bad() {
 run() {
   local common=(FAULT_RUN=$$ TOROID_DIST_TIMEOUT_MS=600 TEST_INIT_SECONDS=2 TEST_DATABASE="$folder/db" "$@")
   code=0
+  local begin=$SECONDS
   if [ "$engine" = mpi ]; then
     env "${common[@]}" timeout -k 1 $limit "$build/toroid" launch --grace 5 -n "$ranks" "$build/test_dist" --rank-body "$body" >"$log" 2>&1 || code=$?
+    [ $((SECONDS - begin)) -lt $limit ] || bad "it hangs"
     return
   fi
   rm -f "$folder/port"
@@ -34,6 +36,7 @@ run() {
     pids+=($!)
   done
   for r in "${pids[@]}"; do { wait "$r" || code=$?; } 2>/dev/null; done
+  [ $((SECONDS - begin)) -lt $limit ] || bad "it hangs"
 }
 
 # What each rank that got so far chose, which is the same.
@@ -83,14 +86,12 @@ for ((i = 0; i < runs; ++i, ++seed)); do
     sleep:*:*:*) ;;
     sleep:*) fault+=:$((RANDOM % 2 * 1500 + 50)) ;;
   esac
-  begin=$SECONDS
   rm -rf "$folder/db" && mkdir "$folder/db"
   case $fault in
     cache:*) run_cache ;;
     shape:*) run TEST_ODD=$culprit ;;
     *) run TOROID_FAULT="$fault" ;;
   esac
-  [ $((SECONDS - begin)) -lt $limit ] || bad "it hangs"
   for ((look = 0; look < 20; ++look)); do # the last ones end
     left=$(grep -lszx "FAULT_RUN=$$" /proc/[0-9]*/environ || true)
     [ -n "$left" ] || break

@@ -167,6 +167,6 @@ std::unique_ptr<messages::Transport> start(double timeout) {
   return std::make_unique<MpiTransport>(mpi, *numbers);
 }
 
-std::string describe_library() { return version_of(library()); }
+std::string describe_library() { return fmt::format("{}, by {}", version_of(library()), library_path()); }
 
 }  // namespace toroid::distributed::mpi

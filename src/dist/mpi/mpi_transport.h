@@ -12,7 +12,7 @@ namespace toroid::distributed::mpi {
 // has started them. A process calls it once: MPI does not start a second time.
 std::unique_ptr<messages::Transport> start(double timeout);
 
-// The library and its version, a line. EnvironmentError as of `start` where there is none.
+// The library, its version and where libtoroid_mpi.so was found, a line. EnvironmentError as of `start` where there is none.
 std::string describe_library();
 
 }  // namespace toroid::distributed::mpi
