@@ -63,8 +63,9 @@ void by_tcp(const char* program, int ranks) {
 
 void by_mpi(const char* program, int ranks) {
   if (std::system("command -v mpirun >/dev/null 2>&1") != 0) return;
-  const std::string command = fmt::format(
-      "OMPI_MCA_btl_vader_single_copy_mechanism=none mpirun --allow-run-as-root --oversubscribe --bind-to none -n {} {} --rank", ranks, program);
+  const std::string command =
+      fmt::format("OMPI_MCA_btl_vader_single_copy_mechanism=none mpirun --allow-run-as-root --oversubscribe --bind-to none -n {} {} --rank",
+                  ranks, program);
   if (std::system(command.c_str()) != 0) fmt::print("mpi      {} ranks: it fails\n", ranks);
 }
 

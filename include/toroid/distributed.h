@@ -25,7 +25,8 @@ struct InitOptions {
   double timeout_seconds = 120;  // that the start, and the end, may take; 0: any. Of collectives: option dist_timeout_ms
   // How the ranks meet. Empty: as TOROID_RENDEZVOUS says, else "mpi" where mpirun has started this process, else "env".
   //   mpi              MPI, by libtoroid_mpi.so; it is started where the program has not
-  //   env              the variables RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, as torchrun sets them, or those of Slurm, where the address
+  //   env              the variables RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, as torchrun sets them, or those of Slurm, where the
+  //   address
   //                    is the first host of the step and the port follows from the number of the job
   //   tcp://HOST:PORT  the address of rank 0
   //   file:PATH        processes of one host; rank 0 writes the file, which is removed when all have come

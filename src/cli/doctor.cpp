@@ -194,7 +194,8 @@ std::string describe_links(int count) {
       int there = 0, back = 0;
       driver.check(driver.can_reach(&there, handle(a), handle(b)), "asking what GPUs reach");
       driver.check(driver.can_reach(&back, handle(b), handle(a)), "asking what GPUs reach");
-      pairs[there && back ? "reach each other's memory" : "do not reach each other's memory: what they exchange goes through the host"].push_back(fmt::format("{}-{}", a, b));
+      pairs[there && back ? "reach each other's memory" : "do not reach each other's memory: what they exchange goes through the host"]
+          .push_back(fmt::format("{}-{}", a, b));
     }
   std::string out;
   for (auto& [what, of] : pairs) out += fmt::format("{}GPUs {} {}", out.empty() ? "" : "\n", fmt::join(of, ", "), what);
@@ -204,8 +205,9 @@ std::string describe_links(int count) {
 // What ranks of one program need; where nobody starts ranks, nothing.
 void check_ranks(Checks& checks) {
   const std::string variables = distributed::tcp::starter_variables();
-  checks.ok("ranks", variables.empty() ? "this process was not started as one of several ranks (no RANK, OMPI_COMM_WORLD_RANK, SLURM_PROCID)"
-                                       : variables);
+  checks.ok("ranks", variables.empty()
+                         ? "this process was not started as one of several ranks (no RANK, OMPI_COMM_WORLD_RANK, SLURM_PROCID)"
+                         : variables);
   const auto optional = [&](const char* name, const char* without, const std::function<std::string()>& describe) {
     try {
       checks.ok(name, describe());

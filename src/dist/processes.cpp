@@ -78,12 +78,14 @@ void begin(State& s, const InitOptions& options) {
                     options.timeout_seconds);
   const auto place = tcp::find_place(options);
   const auto is_set = [](const char* name) { return std::getenv(name) != nullptr; };
-  TOROID_USER_CHECK(place || is_set("OMPI_COMM_WORLD_SIZE") || is_set("PMIX_RANK"),
-                    "distributed::init: this process is not one of several ranks: run the program by `toroid launch -n 4 PROGRAM` or mpirun, "
-                    "or by what sets RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT (torchrun, a script) or Slurm's variables");
+  TOROID_USER_CHECK(
+      place || is_set("OMPI_COMM_WORLD_SIZE") || is_set("PMIX_RANK"),
+      "distributed::init: this process is not one of several ranks: run the program by `toroid launch -n 4 PROGRAM` or mpirun, "
+      "or by what sets RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT (torchrun, a script) or Slurm's variables");
   if (!place) mpi::describe_library();  // where it is missing the caller may try again; what starts, once
   s.has_begun = !place;
-  auto transport = place ? tcp::make_transport(place->rank, tcp::meet(*place, options.timeout_seconds)) : mpi::start(options.timeout_seconds);
+  auto transport =
+      place ? tcp::make_transport(place->rank, tcp::meet(*place, options.timeout_seconds)) : mpi::start(options.timeout_seconds);
   s.has_begun = true;
   s.world = std::make_unique<ProcessWorld>(std::move(transport), options.timeout_seconds);
   Group& all = s.world->world();
@@ -97,7 +99,8 @@ void let_messages_end(double seconds) {
   const auto begin = std::chrono::steady_clock::now();
   while (Batch::sweep() != 0) {
     if (Seconds(std::chrono::steady_clock::now() - begin).count() > seconds)
-      fail<EnvironmentError>("distributed::finalize: messages to other ranks do not arrive, so that this world cannot be ended; end the process");
+      fail<EnvironmentError>(
+          "distributed::finalize: messages to other ranks do not arrive, so that this world cannot be ended; end the process");
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }

@@ -39,9 +39,9 @@ RanksOutcome outcome_of(const std::string& command) {
 }  // namespace
 
 RanksOutcome run_ranks(int ranks, const std::string& body, const std::string& before, bool survive) {
-  return outcome_of(fmt::format(
-      "{} {} timeout -k 1 {} mpirun --allow-run-as-root --oversubscribe --bind-to none {} -n {} {} --rank-body {} 2>&1", kEnvironment,
-      before, kMostSeconds, survive ? "--enable-recovery" : "", ranks, own_program(), body));
+  return outcome_of(
+      fmt::format("{} {} timeout -k 1 {} mpirun --allow-run-as-root --oversubscribe --bind-to none {} -n {} {} --rank-body {} 2>&1",
+                  kEnvironment, before, kMostSeconds, survive ? "--enable-recovery" : "", ranks, own_program(), body));
 }
 
 RanksOutcome run_apart(int ranks, const std::string& body, const std::string& before, const std::map<int, std::string>& each) {
@@ -51,8 +51,9 @@ RanksOutcome run_apart(int ranks, const std::string& body, const std::string& be
     script += fmt::format("RANK={} {} {} --rank-body {} & pids=\"$pids $!\"; ", r, each.count(r) ? each.at(r) : "", own_program(), body);
   const bool meets = before.find("MASTER_ADDR") != std::string::npos || before.find("TOROID_RENDEZVOUS") != std::string::npos;
   const std::string file = meets ? "" : "TOROID_RENDEZVOUS=file:" + (folder / "port").string();
-  auto out = outcome_of(fmt::format("{} {} WORLD_SIZE={} {} timeout -k 1 {} sh -c '{} code=0; for p in $pids; do wait $p || code=$?; done; exit $code' 2>&1",
-                                    kEnvironment, file, ranks, before, kMostSeconds, script));
+  auto out = outcome_of(
+      fmt::format("{} {} WORLD_SIZE={} {} timeout -k 1 {} sh -c '{} code=0; for p in $pids; do wait $p || code=$?; done; exit $code' 2>&1",
+                  kEnvironment, file, ranks, before, kMostSeconds, script));
   std::filesystem::remove_all(folder);
   return out;
 }

@@ -117,7 +117,8 @@ void sums() {
 void tunes() {
   std::string chosen;
   const TuneFeedback feedback([&](const TuneResult& r) {
-    for (auto& part : r.parts) chosen += fmt::format(" {} {} by {};", part.label, part.chosen, part.source.substr(0, part.source.find(' ')));
+    for (auto& part : r.parts)
+      chosen += fmt::format(" {} {} by {};", part.label, part.chosen, part.source.substr(0, part.source.find(' ')));
   });
   const char* folder = std::getenv("TEST_DATABASE");
   const char* odd = std::getenv("TEST_ODD");

@@ -27,11 +27,14 @@ using test::contains;
 
 int free_port() { return port_of(listen_at("127.0.0.1", 0)); }
 
-Place at(int port, int rank, int size) { return {.rank = rank, .size = size, .address = "127.0.0.1", .port = port, .file = {}, .job = "test"}; }
+Place at(int port, int rank, int size) {
+  return {.rank = rank, .size = size, .address = "127.0.0.1", .port = port, .file = {}, .job = "test"};
+}
 
 // What each rank ends with: "met", or its error. The last one of several comes a little later, and none closes its connections before all
 // have ended.
-std::vector<std::string> meet_all(const std::vector<Place>& places, double timeout, const std::function<void()>& meanwhile = [] {}) {
+std::vector<std::string> meet_all(
+    const std::vector<Place>& places, double timeout, const std::function<void()>& meanwhile = [] {}) {
   std::vector<std::string> out(places.size());
   std::vector<std::vector<Socket>> all(places.size());
   std::vector<std::thread> threads;
@@ -85,8 +88,8 @@ TEST(Rendezvous, PassesOverWhatIsNoRank) {
       Hello hello{.secret = secret_of("test"), .rank = static_cast<int32_t>(draw()), .size = 3, .host = "evil\n\x1b"};
       std::string bytes = to_bytes(hello);
       if (i % 4 == 0) bytes = random_bytes(draw, draw() % 300);
-      if (i % 4 == 1) bytes.resize(draw() % bytes.size());                          // and then nothing
-      if (i % 4 == 2) bytes.replace(16, 100, random_bytes(draw, 100));              // the secret is wrong
+      if (i % 4 == 1) bytes.resize(draw() % bytes.size());              // and then nothing
+      if (i % 4 == 2) bytes.replace(16, 100, random_bytes(draw, 100));  // the secret is wrong
       if (i % 4 == 3) bytes = "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" + std::string(5000, 'x');
       write_all(*socket, bytes.data(), bytes.size(), Clock::now() + 1s);
       if (i % 2) silent.push_back(std::move(*socket));
@@ -100,10 +103,12 @@ TEST(Rendezvous, NamesRanksThatDoNotCome) {
   const auto begin = Clock::now();
   for (auto& told : meet_all({at(port, 0, 4), at(port, 2, 4)}, 0.4))
     EXPECT_EQ(told, fmt::format("environment: distributed::init: rank 1, rank 3 did not come to port {} of 127.0.0.1 within 0.4 s "
-                                "(timeout_seconds)", port));
+                                "(timeout_seconds)",
+                                port));
   const std::string alone = meet_all({at(port, 1, 2)}, 0.3)[0];
   EXPECT_TRUE(contains(alone, fmt::format("rank 1 has not found rank 0 at port {} of 127.0.0.1 within 0.3 s (timeout_seconds): Connection "
-                                          "refused", port)))
+                                          "refused",
+                                          port)))
       << alone;
   EXPECT_LT(Clock::now() - begin, 5s);
 }
@@ -166,11 +171,14 @@ TEST(Rendezvous, LeavesOthersAlone) {
 
 TEST(Rendezvous, ByAFile) {
   const auto folder = make_temp_dir();
-  const auto by = [&](int rank, int size) { return Place{.rank = rank, .size = size, .address = {}, .port = 0, .file = folder / "port", .job = {}}; };
+  const auto by = [&](int rank, int size) {
+    return Place{.rank = rank, .size = size, .address = {}, .port = 0, .file = folder / "port", .job = {}};
+  };
   const auto none = meet_all({by(1, 2)}, 0.2)[0];
   EXPECT_TRUE(contains(none, "has not found rank 0 at the file " + (folder / "port").string() + " within 0.2 s")) << none;
   // What an earlier run has left, or somebody else has written, is passed over.
-  for (const std::string& before : {std::string(), std::string("garbage\n"), fmt::format("toroid-rendezvous-1 {} {} {:032x}\n", distributed::host_id(), free_port(), 5)}) {
+  for (const std::string& before : {std::string(), std::string("garbage\n"),
+                                    fmt::format("toroid-rendezvous-1 {} {} {:032x}\n", distributed::host_id(), free_port(), 5)}) {
     std::ofstream(folder / "port") << before;
     EXPECT_EQ(meet_all({by(1, 3), by(2, 3), by(0, 3)}, 10), std::vector<std::string>(3, "met"));
     EXPECT_FALSE(std::filesystem::exists(folder / "port")) << "it is removed when all have come";
@@ -218,8 +226,9 @@ class Places : public testing::Test {
  protected:
   void TearDown() override { set({}); }
   static void set(const std::map<std::string, std::string>& variables) {
-    for (const char* name : {"TOROID_RENDEZVOUS", "TOROID_JOB", "RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "PMIX_RANK",
-                             "SLURM_PROCID", "SLURM_NTASKS", "SLURM_STEP_NODELIST", "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_LOCALID"})
+    for (const char* name :
+         {"TOROID_RENDEZVOUS", "TOROID_JOB", "RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "PMIX_RANK", "SLURM_PROCID",
+          "SLURM_NTASKS", "SLURM_STEP_NODELIST", "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_LOCALID"})
       ::unsetenv(name);
     for (auto& [name, value] : variables) ::setenv(name.c_str(), value.c_str(), 1);
   }
@@ -252,13 +261,18 @@ TEST_F(Places, OfTorchrun) {
 }
 
 TEST_F(Places, OfSlurmAndOptions) {
-  set({{"SLURM_PROCID", "5"}, {"SLURM_NTASKS", "8"}, {"SLURM_STEP_NODELIST", "gpu[03-07,9],other"}, {"SLURM_JOB_ID", "1234567"}, {"SLURM_STEP_ID", "0"}});
+  set({{"SLURM_PROCID", "5"},
+       {"SLURM_NTASKS", "8"},
+       {"SLURM_STEP_NODELIST", "gpu[03-07,9],other"},
+       {"SLURM_JOB_ID", "1234567"},
+       {"SLURM_STEP_ID", "0"}});
   auto p = find_place({});
   ASSERT_TRUE(p);
   EXPECT_EQ(fmt::format("{} {} {} {} {}", p->rank, p->size, p->address, p->port, p->job), "5 8 gpu03 24567 1234567.0");
   EXPECT_EQ(first_host("a,b"), "a");
   EXPECT_EQ(first_host("rack[1,3]-node,c"), "rack1-node");
-  for (const char* wrong : {"", ",a", "a[", "a[]"}) EXPECT_TRUE(contains(test::user_error([&] { first_host(wrong); }), "set MASTER_ADDR")) << wrong;
+  for (const char* wrong : {"", ",a", "a[", "a[]"})
+    EXPECT_TRUE(contains(test::user_error([&] { first_host(wrong); }), "set MASTER_ADDR")) << wrong;
   p = find_place({.rendezvous = "tcp://[::1]:99", .rank = 0, .ranks = 2});
   EXPECT_EQ(fmt::format("{} {} {} {}", p->rank, p->size, p->address, p->port), "0 2 ::1 99");
   EXPECT_TRUE(contains(test::user_error([] { find_place({.rendezvous = "file:x", .rank = 2, .ranks = 2}); }), "rank 2 of 2"));

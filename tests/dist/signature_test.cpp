@@ -56,7 +56,8 @@ TEST(Signatures, NameBothCalls) {
   EXPECT_EQ(signature_mismatch(1, its, 0, own),
             "rank 1 called all_gather_into_tensor of f32[64] at a.cpp:7, rank 0 all_reduce(sum) of f32[64] at a.cpp:7");
   EXPECT_EQ(signature_mismatch(1, own, 0, own), "");
-  EXPECT_TRUE(test::contains(signature_mismatch(2, 0x1234abcd, 0, own), "rank 2 called something else (signature 0x1234abcd), rank 0 all_reduce"));
+  EXPECT_TRUE(
+      test::contains(signature_mismatch(2, 0x1234abcd, 0, own), "rank 2 called something else (signature 0x1234abcd), rank 0 all_reduce"));
 }
 
 }  // namespace

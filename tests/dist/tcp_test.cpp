@@ -171,7 +171,9 @@ TEST(Tcp, NamesARankThatDied) { expect_survivors_told("die:1:6", 4, 3, "rank 1 d
 TEST(Tcp, NamesARankThatDiedWhileTheDataMoved) {
   expect_survivors_told("break:1:6", 3, 2, "rank 1 stopped while the data moved (its connection is closed), " + kLastAt, 0.8);
 }
-TEST(Tcp, NamesARankThatExited) { expect_survivors_told("exit:0:6", 2, 1, "rank 0 did not come (its connection is closed), " + kLastAt, 0.8); }
+TEST(Tcp, NamesARankThatExited) {
+  expect_survivors_told("exit:0:6", 2, 1, "rank 0 did not come (its connection is closed), " + kLastAt, 0.8);
+}
 TEST(Tcp, NamesARankThatIsLate) { expect_survivors_told("sleep:1:6:1500", 3, 3, "rank 1 did not come, " + kLastAt, 3); }
 
 TEST(Tcp, TellsOfARankThatLeaves) {

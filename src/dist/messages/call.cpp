@@ -62,8 +62,7 @@ Call call_from(std::span<const std::byte> bytes) {
   Fixed fixed{};
   if (bytes.size() >= sizeof fixed) std::memcpy(&fixed, bytes.data(), sizeof fixed);
   const size_t splits = size_t{8} * (size_t{fixed.in_splits} + fixed.out_splits);
-  const bool is_known = fixed.kind < std::size(kKindNames) && fixed.op < std::size(kReduceOpNames) &&
-                        fixed.dtype < kDTypeCount;
+  const bool is_known = fixed.kind < std::size(kKindNames) && fixed.op < std::size(kReduceOpNames) && fixed.dtype < kDTypeCount;
   if (fixed.magic != kMagic || !is_known || fixed.carried < 0 || fixed.carried > kMostCarried ||
       bytes.size() != sizeof fixed + splits + fixed.where + static_cast<size_t>(fixed.carried))
     fail<EnvironmentError>("another rank speaks otherwise; start all ranks with the same version of Toroid");

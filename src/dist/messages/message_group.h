@@ -1,8 +1,9 @@
 // A group whose ranks are processes, and whose messages a transport carries.
 //
 // Each collective has two parts. First each rank tells all others what it calls (dist/messages/call.h): so all know who has come, and judge
-// alike whether the calls fit together. What is small comes with that; else the data moves then, in pieces between pairs of ranks. All are messages from one to one, as of
-// those it is known which rank is missing, and as one that is missing does not hold the memory of the others.
+// alike whether the calls fit together. What is small comes with that; else the data moves then, in pieces between pairs of ranks. All are
+// messages from one to one, as of those it is known which rank is missing, and as one that is missing does not hold the memory of the
+// others.
 #pragma once
 
 #include <chrono>

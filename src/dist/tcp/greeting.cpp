@@ -34,7 +34,8 @@ T take(std::string_view& bytes) {
 // What somebody else has written may be shown.
 std::string printable(std::string_view text) {
   std::string out(text.substr(0, text.find('\0')));
-  std::replace_if(out.begin(), out.end(), [](unsigned char c) { return c < 0x20 || c >= 0x7f; }, '?');
+  std::replace_if(
+      out.begin(), out.end(), [](unsigned char c) { return c < 0x20 || c >= 0x7f; }, '?');
   return out;
 }
 

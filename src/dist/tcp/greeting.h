@@ -27,8 +27,8 @@ struct Hello {
   uint32_t protocol = kProtocol;
   Secret secret{};
   int32_t rank = 0, size = 0, pid = 0;
-  int32_t port = 0;   // where it listens
-  std::string host;   // its name, at most 63 characters
+  int32_t port = 0;  // where it listens
+  std::string host;  // its name, at most 63 characters
 };
 inline constexpr size_t kHelloBytes = 120;
 std::string to_bytes(const Hello& h);

@@ -28,8 +28,8 @@ int whole(const std::string& text, const std::string& what, int least, int most)
 }
 
 int number_of(const char* name, int least, int most) {
-  TOROID_USER_CHECK(has(name), "distributed::init: the variable {} is not set; RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT belong together",
-                    name);
+  TOROID_USER_CHECK(has(name),
+                    "distributed::init: the variable {} is not set; RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT belong together", name);
   return whole(variable(name), name, least, most);
 }
 
@@ -91,8 +91,8 @@ std::optional<Place> find_place(const InitOptions& options) {
   } else if (way.starts_with(kTcp)) {
     take_address(p, way.substr(kTcp.size()));
   } else {
-    TOROID_USER_CHECK(way.empty() || way == "env", "distributed::init: \"{}\" is no way to meet; expected env, mpi, tcp://HOST:PORT or file:PATH",
-                      way);
+    TOROID_USER_CHECK(way.empty() || way == "env",
+                      "distributed::init: \"{}\" is no way to meet; expected env, mpi, tcp://HOST:PORT or file:PATH", way);
     take_variables(p);
   }
   return p;

@@ -11,7 +11,7 @@ namespace toroid::distributed::tcp {
 
 struct Place {
   int rank = 0, size = 1;
-  std::string address;         // of rank 0, which listens there at `port`
+  std::string address;  // of rank 0, which listens there at `port`
   int port = 0;
   std::filesystem::path file;  // in place of an address: by which rank 0 tells its port to processes of this host
   std::string job;             // those of other jobs are passed over

@@ -91,7 +91,12 @@ void tell(const Socket& socket, const Answer& a) {
 class Gathering {
  public:
   Gathering(const Place& place, const Secret& secret, const Socket& listener, double timeout, Clock::time_point until)
-      : place_(place), secret_(secret), timeout_(timeout), until_(until), door_(listener, kHelloBytes), guests_(static_cast<size_t>(place.size)) {}
+      : place_(place),
+        secret_(secret),
+        timeout_(timeout),
+        until_(until),
+        door_(listener, kHelloBytes),
+        guests_(static_cast<size_t>(place.size)) {}
 
   std::vector<Socket> run() {
     for (std::string missing = look_who_is_missing(); !missing.empty(); missing = look_who_is_missing()) {
@@ -161,8 +166,7 @@ class Gathering {
       return {Answer::UserProblem,
               fmt::format("the ranks disagree about their number: {} has {}, rank 0 {}", to_string(h), h.size, place_.size)};
     const auto twice = [&](int pid, const std::string& host) {
-      return Answer{Answer::UserProblem,
-                    fmt::format("two processes are the same rank: {}, and process {} of {}", to_string(h), pid, host)};
+      return Answer{Answer::UserProblem, fmt::format("two processes are the same rank: {}, and process {} of {}", to_string(h), pid, host)};
     };
     if (h.rank < 1 || h.rank >= place_.size) return twice(::getpid(), host_name());
     const Guest& g = guests_[static_cast<size_t>(h.rank)];
@@ -354,8 +358,8 @@ class OwnFile {
 }  // namespace
 
 std::vector<Socket> meet(const Place& place, double timeout) {
-  const auto until =
-      timeout > 0 ? Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(timeout)) : Clock::time_point::max();
+  const auto until = timeout > 0 ? Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(timeout))
+                                 : Clock::time_point::max();
   if (place.size == 1) return std::vector<Socket>(1);
   messages::apply_fault_at_start(place.rank, "hello");
   const bool is_here_alone = !place.file.empty() || is_loopback(place.address);

@@ -53,8 +53,8 @@ struct Open {
 
 struct Peer {
   Socket socket;
-  std::string lost;       // why nothing comes any more
-  bool is_deaf = false;   // it takes nothing any more; what it has sent may still come
+  std::string lost;      // why nothing comes any more
+  bool is_deaf = false;  // it takes nothing any more; what it has sent may still come
   std::deque<Open*> sends;
   std::map<int, std::deque<Open*>> receives;  // by tag
   std::map<int, std::deque<Bytes>> kept;      // by tag: what no receive has asked for yet
@@ -168,7 +168,8 @@ class TcpTransport : public messages::Transport {
     {
       std::lock_guard lock(mutex_);
       for (auto& p : peers_)
-        if (p->socket) files.push_back({p->socket.file(), static_cast<short>(p->sends.empty() || p->is_deaf ? POLLIN : POLLIN | POLLOUT), 0});
+        if (p->socket)
+          files.push_back({p->socket.file(), static_cast<short>(p->sends.empty() || p->is_deaf ? POLLIN : POLLIN | POLLOUT), 0});
     }
     // Another thread may read what this one waits for.
     constexpr int kSoonMs = 1;
@@ -255,7 +256,8 @@ class TcpTransport : public messages::Transport {
       const int64_t left = p.of_head == sizeof p.head ? p.head.bytes - p.of_body : 0;
       const bool is_direct = left >= static_cast<int64_t>(p.buffer.size());
       p.begin = p.end = 0;
-      const int64_t n = is_direct ? read_some(p.socket, place_of(p), static_cast<size_t>(left)) : read_some(p.socket, p.buffer.data(), p.buffer.size());
+      const int64_t n =
+          is_direct ? read_some(p.socket, place_of(p), static_cast<size_t>(left)) : read_some(p.socket, p.buffer.data(), p.buffer.size());
       if (n < 0) return close(p, "its connection is closed");
       if (n == 0) return;
       if (is_direct) {
