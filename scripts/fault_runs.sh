@@ -67,9 +67,9 @@ for ((i = 0; i < runs; ++i, ++seed)); do
   kinds=(die break exit throw mismatch sleep die exit start start shape cache)
   kind=${kinds[RANDOM % ${#kinds[@]}]}
   bodies=(sums tunes) body=${bodies[RANDOM % 2]}
-  # Of sums: 0 and 1 are those of init, 2 to 13 the sums, 14 that of finalize. The other body has some hundreds, most of them while it tunes.
+  # Of sums: 0 and 1 are those of init, 2 to 13 the sums, 14 that of finalize. The other body has some hundreds, fewer where the machine is busy, most of them while it tunes.
   number=$((RANDOM % 15))
-  [ "$body" = sums ] || number=$((RANDOM % 250))
+  [ "$body" = sums ] || number=$((RANDOM % 140))
   fault=$kind:$culprit:$number survivors=$((ranks - 1))
   if [ "$kind" = start ]; then
     engine=tcp
