@@ -1,46 +1,113 @@
 #!/usr/bin/env bash
-# Runs ranks of which one fails at a drawn place, in a drawn way: scripts/fault_runs.sh [RUNS] [SEED] [BUILD]. All must end, say which rank
-# it was, and leave no process behind; a run that takes longer than 30 s is a hang. Exit code 77 where there is no MPI.
+# Runs ranks of which one fails at a drawn place, in a drawn way: scripts/fault_runs.sh [RUNS] [SEED] [BUILD]. The ranks are processes that
+# meet by a file and, one run in four where there is MPI, those of `toroid launch`. All must end and leave no process behind, those that
+# survive must say which rank it was, and what ranks chose together must be the same; a run that takes longer than 30 s is a hang.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 runs=${1:-20} seed=${2:-1} build=${3:-$root/build}
 limit=30
-if ! command -v mpirun >/dev/null || [ ! -e "$build/libtoroid_mpi.so" ]; then
-  echo "fault_runs: needs mpirun and $build/libtoroid_mpi.so (packages libopenmpi-dev openmpi-bin)"
-  exit 77
-fi
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+has_mpi=0
+! command -v mpirun >/dev/null || [ ! -e "$build/libtoroid_mpi.so" ] || has_mpi=1
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+log=$folder/log
+
 bad() {
-  printf 'fault_runs: seed %s, %s ranks, TOROID_FAULT=%s: %s\n' "$seed" "$ranks" "$fault" "$1"
+  printf 'fault_runs: seed %s, %s ranks by %s, %s, %s: %s\n' "$seed" "$ranks" "$engine" "$body" "$fault" "$1"
   cat "$log"
   exit 1
 }
 
+# run VARIABLE=VALUE...: one world of ranks. The exit code is 0 where all ranks end with 0.
+run() {
+  local common=(FAULT_RUN=$$ TOROID_DIST_TIMEOUT_MS=600 TEST_INIT_SECONDS=2 TEST_DATABASE="$folder/db" "$@")
+  code=0
+  local begin=$SECONDS
+  if [ "$engine" = mpi ]; then
+    env "${common[@]}" timeout -k 1 $limit "$build/toroid" launch --grace 5 -n "$ranks" "$build/test_dist" --rank-body "$body" >"$log" 2>&1 || code=$?
+    [ $((SECONDS - begin)) -lt $limit ] || bad "it hangs"
+    return
+  fi
+  rm -f "$folder/port"
+  : >"$log"
+  local pids=() r
+  for ((r = 0; r < ranks; ++r)); do
+    env "${common[@]}" TOROID_RENDEZVOUS="file:$folder/port" RANK=$r WORLD_SIZE="$ranks" timeout -k 1 $limit "$build/test_dist" --rank-body "$body" >>"$log" 2>&1 &
+    pids+=($!)
+  done
+  for r in "${pids[@]}"; do { wait "$r" || code=$?; } 2>/dev/null; done
+  [ $((SECONDS - begin)) -lt $limit ] || bad "it hangs"
+}
+
+# What each rank that got so far chose, which is the same.
+check_choices() {
+  local different
+  different=$(grep -oE 'rank [0-9]+: chose.*' "$log" | sed 's/rank [0-9]*: //' | sort -u | wc -l || true)
+  [ "$different" -le 1 ] || bad "ranks chose differently"
+}
+
+# Remembered decisions, and those of one rank that are gone: nobody times where all know, all time where one does not.
+run_cache() {
+  local round
+  for round in timed database timed; do
+    run
+    [ $code -eq 0 ] || bad "it fails"
+    check_choices
+    [ "$(grep -c "by $round;" "$log")" -eq "$ranks" ] || bad "not all decisions are $round"
+    [ "$round" != database ] || ! grep -q "by timed;" "$log" || bad "some rank times what all know"
+    [ "$round" != database ] || rm "$folder/db/$culprit.sqlite"
+  done
+}
+
+began=$SECONDS
 for ((i = 0; i < runs; ++i, ++seed)); do
   RANDOM=$seed
-  ranks=$((2 + RANDOM % 3))
-  kinds=(die break exit throw mismatch sleep)
-  kind=${kinds[RANDOM % 6]}
-  # 0 is that of init, 1 to 12 sums, 13 that of finalize.
-  culprit=$((RANDOM % ranks)) number=$((RANDOM % 14))
-  fault=$kind:$culprit:$number
-  [ "$kind" != sleep ] || fault+=:$((RANDOM % 2 * 1500 + 50))
-  code=0 begin=$SECONDS
-  FAULT_RUN=$$ TOROID_FAULT=$fault TOROID_DIST_TIMEOUT_MS=600 timeout -k 1 $limit "$build/toroid" launch --grace 5 -n $ranks \
-    "$build/test_dist" --rank-body sums >"$log" 2>&1 || code=$?
-  [ $((SECONDS - begin)) -lt $limit ] || bad "it hangs"
-  sleep 0.05  # the last ones end
-  left=$(grep -lszx "FAULT_RUN=$$" /proc/[0-9]*/environ || true)
-  [ -z "$left" ] || bad "processes are left: $left"
+  ranks=$((2 + RANDOM % 3)) culprit=$((RANDOM % ranks)) engine=tcp
+  [ $((RANDOM % 4)) -ne 0 ] || [ $has_mpi -eq 0 ] || engine=mpi
+  kinds=(die break exit throw mismatch sleep die exit start start shape cache)
+  kind=${kinds[RANDOM % ${#kinds[@]}]}
+  bodies=(sums tunes) body=${bodies[RANDOM % 2]}
+  # Of sums: 0 and 1 are those of init, 2 to 13 the sums, 14 that of finalize. The other body has some hundreds, fewer where the machine is busy, most of them while it tunes.
+  number=$((RANDOM % 15))
+  [ "$body" = sums ] || number=$((RANDOM % 140))
+  fault=$kind:$culprit:$number survivors=$((ranks - 1))
+  if [ "$kind" = start ]; then
+    engine=tcp
+    kinds=(die:hello die:connect exit:hello exit:connect throw:hello throw:connect version:hello sleep:hello:50 sleep:connect:50 sleep:hello:4000)
+    kind=${kinds[RANDOM % ${#kinds[@]}]}
+    # Rank 0 is where versions are compared.
+    [ "$kind" != version:hello ] || culprit=$((1 + RANDOM % (ranks - 1)))
+    fault=${kind%%:*}:$culprit:${kind#*:}
+  fi
   case $fault in
-    sleep:*:50) [ $code -eq 0 ] || bad "a rank that is a little late is an error" ;;
+    shape:*) body=tunes ;;
+    cache:*) body=tunes ;;
+    sleep:*:[0-9]*:*) ;;
+    sleep:*:*:*) ;;
+    sleep:*) fault+=:$((RANDOM % 2 * 1500 + 50)) ;;
+  esac
+  rm -rf "$folder/db" && mkdir "$folder/db"
+  case $fault in
+    cache:*) run_cache ;;
+    shape:*) run TEST_ODD=$culprit ;;
+    *) run TOROID_FAULT="$fault" ;;
+  esac
+  for ((look = 0; look < 20; ++look)); do # the last ones end
+    left=$(grep -lszx "FAULT_RUN=$$" /proc/[0-9]*/environ || true)
+    [ -n "$left" ] || break
+    sleep 0.05
+  done
+  [ -z "$left" ] || bad "processes are left: $left"
+  check_choices
+  case $fault in
+    sleep:*:50 | cache:*) [ $code -eq 0 ] || bad "a rank that is a little late is an error" ;;
+    # What one choice fails with on all ranks is no more than that choice's end.
+    mismatch:* | throw:*) [ $code -ne 0 ] || [ $body = tunes ] || bad "nobody says that something failed" ;;
     *) [ $code -ne 0 ] || bad "nobody says that something failed" ;;
   esac
   # Each that survives speaks of a rank.
   told=$(grep -cE 'rank [0-9]+: (told|failed).*(rank [0-9]+|a fault that TOROID_FAULT asks for)|rank [0-9]+: done' "$log" || true)
-  survivors=$ranks
-  case $kind in die | break | exit) survivors=$((ranks - 1)) ;; esac
+  case $fault in die:* | break:* | exit:*) ;; *) survivors=$ranks ;; esac
   [ "$told" -ge "$survivors" ] || bad "$told of $survivors ranks that survive say what happened"
 done
-echo "fault_runs: $runs runs ended as they should"
+echo "fault_runs: $runs runs ended as they should, in $((SECONDS - began)) s"

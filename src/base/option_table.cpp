@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <regex>
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/pattern.h"
 #include "base/text.h"
 #include "toroid/mode.h"
 
@@ -77,7 +77,7 @@ std::string tune_backends(std::string_view value, std::string_view what) {
 
 std::string regex(std::string_view value, std::string_view what) {
   try {
-    std::regex(value.begin(), value.end());
+    to_pattern(value);
   } catch (const std::regex_error& e) {
     fail<UserError>("{}: \"{}\" is no regular expression (of ECMAScript): {}", what, value, e.what());
   }

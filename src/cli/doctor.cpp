@@ -1,10 +1,13 @@
 // toroid doctor: what this machine offers and what is missing.
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
+#include <map>
+#include <vector>
 
 #include "base/compile_options.h"
 #include "base/files.h"
@@ -15,6 +18,9 @@
 #include "device/cuda/cupti.h"
 #include "device/cuda/gpu.h"
 #include "device/cuda/nvtx.h"
+#include "dist/mpi/mpi_transport.h"
+#include "dist/nccl/symbols.h"
+#include "dist/tcp/place.h"
 #include "extern/cublaslt/cublaslt.h"
 #include "extern/cudnn/cudnn.h"
 #include "extern/onednn/onednn.h"
@@ -174,6 +180,61 @@ void check_tracing(Checks& checks) {
   }
 }
 
+// What pairs of GPUs are to each other: "GPUs 0-1, 2-3 reach each other's memory".
+std::string describe_links(int count) {
+  const auto& driver = device::cuda::driver();
+  const auto handle = [&](int i) {
+    device::cuda::CUdevice out = 0;
+    driver.check(driver.device(&out, i), "asking for a GPU");
+    return out;
+  };
+  std::map<std::string, std::vector<std::string>> pairs;  // by what they are
+  for (int a = 0; a < count; ++a)
+    for (int b = a + 1; b < count; ++b) {
+      int there = 0, back = 0;
+      driver.check(driver.can_reach(&there, handle(a), handle(b)), "asking what GPUs reach");
+      driver.check(driver.can_reach(&back, handle(b), handle(a)), "asking what GPUs reach");
+      pairs[there && back ? "reach each other's memory" : "do not reach each other's memory: what they exchange goes through the host"]
+          .push_back(fmt::format("{}-{}", a, b));
+    }
+  std::string out;
+  for (auto& [what, of] : pairs) out += fmt::format("{}GPUs {} {}", out.empty() ? "" : "\n", fmt::join(of, ", "), what);
+  return out;
+}
+
+// What ranks of one program need; where nobody starts ranks, nothing.
+void check_ranks(Checks& checks) {
+  const std::string variables = distributed::tcp::starter_variables();
+  checks.ok("ranks", variables.empty()
+                         ? "this process was not started as one of several ranks (no RANK, OMPI_COMM_WORLD_RANK, SLURM_PROCID)"
+                         : variables);
+  const auto optional = [&](const char* name, const char* without, const std::function<std::string()>& describe) {
+    try {
+      checks.ok(name, describe());
+    } catch (const EnvironmentError& e) {
+      checks.ok(name, fmt::format("not used, and not needed: {} ({})", without, first_line(e)));
+    }
+  };
+  optional("mpi", "ranks can meet at MASTER_ADDR and MASTER_PORT instead", distributed::mpi::describe_library);
+  const int count = cuda_device_count();
+  if (count < 2) {
+    checks.ok("links", count == 0 ? "there is no GPU, and so no link between GPUs" : "there is one GPU, and so no link between GPUs");
+    return;
+  }
+  optional("links", "collectives then go through the host", [&] { return describe_links(count); });
+}
+
+void check_nccl(Checks& checks) {
+  try {
+    const auto& nccl = distributed::nccl::library();
+    int version = 0;
+    nccl.version(&version);
+    checks.ok("nccl", fmt::format("{}.{}.{} at {}", version / 10000, version / 100 % 100, version % 100, nccl.library.path()));
+  } catch (const EnvironmentError& e) {
+    checks.ok("nccl", fmt::format("not used, and not needed but for collectives between GPUs ({})", first_line(e)));
+  }
+}
+
 }  // namespace
 
 int doctor() {
@@ -186,6 +247,8 @@ int doctor() {
   check_gpu_library(checks, "cublaslt", options::kGemmBackends, external::cublaslt_version);
   check_gpu_library(checks, "cudnn", options::kConvBackends, external::cudnn_version);
   check_tracing(checks);
+  check_ranks(checks);
+  check_nccl(checks);
   for (auto& o : list_options())
     if (o.value != o.default_value) fmt::print("  note     option {} is {} (default {})\n", o.name, o.value, o.default_value);
   for (const std::string& complaint : unknown_variables()) fmt::print("  note     {}\n", complaint);

@@ -1,32 +1,21 @@
 #include "dist/gpus.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <array>
-#include <fstream>
 #include <map>
 
 #include "device/cuda/gpu.h"
 #include "dist/agree.h"
+#include "dist/host.h"
 
 namespace toroid::distributed {
 namespace {
-
-// The same in all containers of a host.
-std::string host() {
-  std::string id;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
-  std::array<char, 256> name{};
-  if (id.empty() && ::gethostname(name.data(), name.size() - 1) == 0) id = name.data();
-  return id;
-}
 
 std::string host_of(const std::string& place) { return place.substr(0, place.find(' ')); }
 
 }  // namespace
 
-std::string gpu_place(const Device& device) { return host() + " " + device::cuda::gpu(device.index).info().bus; }
+std::string gpu_place(const Device& device) { return host_id() + " " + device::cuda::gpu(device.index).info().bus; }
 
 std::string same_gpu(const std::vector<std::string>& places) {
   std::map<std::string, size_t> seen;

@@ -34,6 +34,7 @@ WorldScope::~WorldScope() { current = before_; }
 
 int rank() { return current_world().world().rank(); }
 int size() { return current_world().world().size(); }
+int local_rank() { return current_world().local_rank; }
 void new_group(const std::string& name, const std::vector<int>& members) { current_world().new_group(name, members); }
 void destroy_group(const std::string& name) { current_world().destroy_group(name); }
 

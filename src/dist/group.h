@@ -41,7 +41,7 @@ class Group {
   // on each of them. EnvironmentError, on all that wait, where a rank does not come within the option dist_timeout_ms or has failed: it
   // names the rank, the operation and its line. A group that failed stays so: every later call ends with the same reason.
   virtual void run(const Collective& c) = 0;
-  // What carries its data, as part of what measured times hold for: "threads", "mpi".
+  // What carries its data, as part of what measured times hold for: "threads", "mpi", "tcp".
   virtual std::string engine() const = 0;
   // What the last collectives of all ranks were, the latest last, a line each: for reports of what hangs.
   virtual std::string history() const = 0;
@@ -70,7 +70,8 @@ class World {
   // where ranks name different groups.
   virtual void destroy_group(const std::string& name) = 0;
 
-  int meshes = 0;  // that were made: a number in the names of their groups
+  int local_rank = 0;  // among the ranks of this host
+  int meshes = 0;      // that were made: a number in the names of their groups
 };
 
 // The calling thread's, else that of the process; UserError outside of a world, which says how to get into one.

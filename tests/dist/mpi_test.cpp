@@ -42,7 +42,6 @@ void expect_all_done(int ranks, const std::string& body, const std::string& befo
 }
 
 TEST_F(Mpi, GivesTheBitsOfThreadsOnTwo) { expect_all_done(2, "values"); }
-TEST_F(Mpi, GivesTheBitsOfThreadsOnFour) { expect_all_done(4, "values"); }
 TEST_F(Mpi, MovesLargeTensorsInPieces) { expect_all_done(3, "large"); }
 TEST_F(Mpi, ToldApartCallsThatDoNotFit) {
   expect_all_done(2, "mismatch");
@@ -83,7 +82,7 @@ TEST_F(Mpi, TellsAllOfAMismatchOnDemand) {
 }
 
 TEST_F(Mpi, FinalizeNamesARankThatDied) {
-  const auto out = run_ranks(2, "from_threads", "TOROID_DIST_TIMEOUT_MS=1500 TOROID_FAULT=die:1:4");
+  const auto out = run_ranks(2, "from_threads", "TOROID_DIST_TIMEOUT_MS=1500 TOROID_FAULT=die:1:5");
   EXPECT_TRUE(contains(out.text, "rank 0: failed: group \"world\": barrier at distributed::finalize cannot be done: rank 1 did not come"))
       << out.text;
 }

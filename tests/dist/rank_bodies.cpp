@@ -19,6 +19,7 @@
 #include "toroid/compile.h"
 #include "toroid/distributed.h"
 #include "toroid/ops.h"
+#include "toroid/tuning.h"
 
 namespace toroid::test {
 namespace {
@@ -30,8 +31,9 @@ void require(bool holds, const std::string& what) {
 }
 
 // One write a line, so that those of ranks do not mix.
-void say(const std::string& text) {
-  const std::string line = fmt::format("rank {}: {}\n", std::getenv("OMPI_COMM_WORLD_RANK"), text);
+void say(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ';');
+  const std::string line = fmt::format("rank {}: {}\n", told_rank(), text);
   static_cast<void>(::write(1, line.data(), line.size()) > 0);
 }
 
@@ -110,6 +112,29 @@ void sums() {
   }
 }
 
+// Tunes what ranks compute together, compiles it for another size, and replays it; says what was chosen and how that was known. Variables:
+// TEST_DATABASE a folder in which each rank has a database of its own, TEST_ODD a rank that brings another size than the others, once.
+void tunes() {
+  std::string chosen;
+  const TuneFeedback feedback([&](const TuneResult& r) {
+    for (auto& part : r.parts)
+      chosen += fmt::format(" {} {} by {};", part.label, part.chosen, part.source.substr(0, part.source.find(' ')));
+  });
+  const char* folder = std::getenv("TEST_DATABASE");
+  const char* odd = std::getenv("TEST_ODD");
+  CompileConfig config;
+  config.mode = Mode::MaxAutotune;
+  config.options = {{"tune_database", folder ? fmt::format("{}/{}.sqlite", folder, rank()) : "none"}, {"tune_whole_ms", "0"}};
+  auto fast = compile([](const Tensor& x) { return relu(all_reduce(x)) * 2.0; }, config);
+  const auto check = [](const Tensor& y, double want) { require(y.to_vector()[0] == want, "a sum of ranks"); };
+  for (int64_t n : {256, 256, 300}) check(fast(Tensor::full(std::vector<int64_t>{n}, 1.0)), 2.0 * size());
+  if (odd) fast(Tensor::full(std::vector<int64_t>{odd == told_rank() ? 128 : 256}, 1.0));
+  config.mode = Mode::ReduceOverhead;
+  auto replayed = compile([](const Tensor& x) { return all_gather(relu(x)) + 1.0; }, config);
+  for (int call = 0; call < 5; ++call) check(replayed(Tensor::full(std::vector<int64_t>{64}, 1.0)), 2);
+  say("chose" + chosen);
+}
+
 size_t resident_kb() {
   std::ifstream file("/proc/self/statm");
   size_t total = 0, resident = 0;
@@ -164,6 +189,9 @@ void from_threads() {
   require(contains(user_error([] { init(); }), "called before"), "one world a process");
 }
 
+// All are of one host; a starter may say otherwise.
+void local_ranks() { require(local_rank() == rank(), "ranks of one host are counted"); }
+
 // Two threads of each process at a time, each with a group of its own, whose messages must not meet.
 void groups_of_threads() {
   std::vector<int> all(static_cast<size_t>(size()));
@@ -216,8 +244,8 @@ void one_dies_on_gpus() {
 }
 
 int without_init(const std::string& name) {
-  const std::string own = std::getenv("OMPI_COMM_WORLD_RANK");
-  if (name == "late_to_init" && own == "1") {
+  const std::string own = told_rank();
+  if (name == "late_to_init" && own == "1" && !std::getenv("TOROID_FAULT")) {
     std::this_thread::sleep_for(std::chrono::seconds(3));
     return 0;
   }
@@ -229,12 +257,14 @@ const std::map<std::string, void (*)()> kBodies = {{"values", values},
                                                    {"large", large},
                                                    {"mismatch", mismatch},
                                                    {"sums", sums},
+                                                   {"tunes", tunes},
                                                    {"groups", groups},
                                                    {"one_leaves", one_leaves},
                                                    {"one_aborts", one_aborts},
                                                    {"sums_on_gpus", sums_on_gpus},
                                                    {"one_dies_on_gpus", one_dies_on_gpus},
                                                    {"from_threads", from_threads},
+                                                   {"local_ranks", local_ranks},
                                                    {"groups_of_threads", groups_of_threads}};
 
 }  // namespace
@@ -242,7 +272,8 @@ const std::map<std::string, void (*)()> kBodies = {{"values", values},
 int run_body(const std::string& name) {
   if (name == "late_to_init" || name == "no_library") return without_init(name);
   try {
-    init({.timeout_seconds = 20});
+    const char* seconds = std::getenv("TEST_INIT_SECONDS");
+    init({.timeout_seconds = seconds ? std::stod(seconds) : 20});
     kBodies.at(name)();
     finalize();
     say("done");

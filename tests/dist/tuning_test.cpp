@@ -249,12 +249,16 @@ class Files {
 // What one rank alone remembers does not decide: all time again, and choose the same.
 TEST(TuneRanks, AgreeWhereOneHasNoDatabase) {
   const Files files;
+  std::atomic<int> samples = 0;  // ranks that have timed something: each sample begins with a barrier
   const auto tune_with = [&](const std::function<std::string(int)>& database) {
     auto found = std::make_unique<Found>();
+    samples = 0;
     run_local(3, [&] {
       auto config = tuned("", database(rank()));
       const Tensor x = input_of(rank(), {512}, DType::F32);
-      EXPECT_EQ(bits(compile(sum_relu_scale, config)(x)), bits(sum_relu_scale(x)));
+      const Tensor y = compile(sum_relu_scale, config)(x);
+      samples += contains(distributed::current_world().world().history(), " came to barrier");
+      EXPECT_EQ(bits(y), bits(sum_relu_scale(x)));
     });
     return found;
   };
@@ -266,7 +270,9 @@ TEST(TuneRanks, AgreeWhereOneHasNoDatabase) {
   const auto each_own = [&](int r) { return files.of(r, "own"); };
   const auto one_new = [&](int r) { return files.of(r, r == 1 ? "new" : "own"); };
   EXPECT_TRUE(contains(sources(*tune_with(each_own))[1], "timed"));
+  EXPECT_EQ(samples, 3);
   EXPECT_EQ(sources(*tune_with(each_own)), (std::vector<std::string>{"database", "database", "database"}));
+  EXPECT_EQ(samples, 0) << "what all know is not timed";
   const auto again = tune_with(one_new);
   for (auto& source : sources(*again)) EXPECT_TRUE(contains(source, "timed")) << source;
   for (int r : {1, 2}) EXPECT_EQ(again->at(r).parts.at(0).chosen, again->at(0).parts.at(0).chosen);

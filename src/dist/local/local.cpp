@@ -43,7 +43,10 @@ struct Shared {
 
 class LocalWorld : public NamedGroups {
  public:
-  LocalWorld(Shared& shared, int rank, int size) : NamedGroups(rank), shared_(shared) { add_world(size); }
+  LocalWorld(Shared& shared, int rank, int size) : NamedGroups(rank), shared_(shared) {
+    add_world(size);
+    local_rank = rank;
+  }
 
   void leave(const std::string& reason) {
     for (Group* group : all()) static_cast<LocalGroup*>(group)->leave(reason);

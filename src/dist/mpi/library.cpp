@@ -28,7 +28,12 @@ std::vector<std::string> library_places() {
   return out;
 }
 
-const ToroidMpi& open_library() {
+struct Opened {
+  const ToroidMpi& functions;
+  std::string path;
+};
+
+Opened open_library() {
   const auto places = library_places();
   std::vector<const char*> names;
   for (auto& place : places) names.push_back(place.c_str());
@@ -37,15 +42,19 @@ const ToroidMpi& open_library() {
   if (mpi.abi != TOROID_MPI_ABI)
     fail<EnvironmentError>("\"{}\" belongs to another version of Toroid (interface {}, expected {}); install the one of this version",
                            opened.path(), mpi.abi, TOROID_MPI_ABI);
-  return mpi;
+  return {mpi, opened.path()};
+}
+
+const Opened& opened_library() {
+  static const Opened opened = open_library();
+  return opened;
 }
 
 }  // namespace
 
-const ToroidMpi& library() {
-  static const ToroidMpi& opened = open_library();
-  return opened;
-}
+const ToroidMpi& library() { return opened_library().functions; }
+
+const std::string& library_path() { return opened_library().path; }
 
 std::string describe(const ToroidMpi& mpi, int32_t code) {
   char text[512] = "";

@@ -1,11 +1,11 @@
 #include "tune/search/choices.h"
 
 #include <algorithm>
-#include <regex>
 #include <set>
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/pattern.h"
 #include "program/region.h"
 #include "program/ways.h"
 #include "tune/check/check.h"
@@ -185,7 +185,7 @@ bool is_wanted(const SearchOptions& options, const std::string& name, const Choi
     const std::string_view by = kind == CallerKind::Library ? way.form : name_of(kind);
     if (std::find(options.backends.begin(), options.backends.end(), by) == options.backends.end()) return false;
   }
-  return options.names.empty() || std::regex_search(name, std::regex(options.names));
+  return options.names.empty() || std::regex_search(name, to_pattern(options.names));
 }
 
 Callers choices_of(const Region& region, std::shared_ptr<const Pipeline> pipeline, const SearchOptions& options, RegionReport& report) {

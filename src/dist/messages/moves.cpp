@@ -3,21 +3,19 @@
 #include <cstring>
 #include <numeric>
 
-#include "dist/mpi/mpi_group.h"
+#include "dist/messages/message_group.h"
 
-namespace toroid::distributed::mpi {
+namespace toroid::distributed::messages {
 namespace {
 
 // Of a message with data: its memory is a copy, which should stay in a processor's cache.
 constexpr int64_t kMostPiece = int64_t{1} << 20;
-// Inputs of up to so many bytes go to all ranks, which reduce them all; larger ones are reduced in parts, one a rank.
-constexpr int64_t kMostWhole = 4096;
 
 std::byte* memory_of(const std::byte* in) { return const_cast<std::byte*>(in); }  // of pieces that are given: they are only read
 
 }  // namespace
 
-void MpiGroup::move(const Collective& c) {
+void MessageGroup::move(const Collective& c) {
   switch (c.kind) {
     case Kind::Barrier:
       return;  // all have come
@@ -38,12 +36,12 @@ void MpiGroup::move(const Collective& c) {
 }
 
 // Both in pieces of at most kMostPiece bytes, a round of them at a time. A rank's own part is copied.
-void MpiGroup::exchange(const Collective& c, const std::vector<Piece>& given, const std::vector<Piece>& taken) {
+void MessageGroup::exchange(const Collective& c, const std::vector<Piece>& given, const std::vector<Piece>& taken) {
   int64_t most = 0;
   for (auto* list : {&given, &taken})
     for (auto& p : *list) most = std::max(most, p.bytes);
   for (int64_t begin = 0; begin < most; begin += kMostPiece) {
-    Batch batch(mpi_, first_tag_ + kData);
+    Batch batch(transport_, first_tag_ + kData);
     std::vector<std::pair<const Piece*, size_t>> places;
     const auto left = [&](const Piece& p) { return std::clamp<int64_t>(p.bytes - begin, 0, kMostPiece); };
     for (auto& p : taken)
@@ -58,7 +56,7 @@ void MpiGroup::exchange(const Collective& c, const std::vector<Piece>& given, co
   if (from != given.end() && to != taken.end() && from->bytes > 0) std::memmove(to->at, from->at, static_cast<size_t>(from->bytes));
 }
 
-void MpiGroup::gather(const Collective& c) {
+void MessageGroup::gather(const Collective& c) {
   const int64_t bytes = c.count * static_cast<int64_t>(size_of(c.dtype));
   std::vector<Piece> given, taken;
   for (int r = 0; r < size(); ++r) {
@@ -68,7 +66,7 @@ void MpiGroup::gather(const Collective& c) {
   exchange(c, given, taken);
 }
 
-void MpiGroup::scatter(const Collective& c) {
+void MessageGroup::scatter(const Collective& c) {
   const auto bytes = static_cast<int64_t>(size_of(c.dtype));
   std::vector<Piece> given, taken;
   int64_t in = 0, out = 0;
@@ -83,7 +81,7 @@ void MpiGroup::scatter(const Collective& c) {
 }
 
 // Along a binomial tree: a rank has it from the one without its lowest bit, counted from the root.
-void MpiGroup::broadcast(const Collective& c) {
+void MessageGroup::broadcast(const Collective& c) {
   const int64_t bytes = c.count * static_cast<int64_t>(size_of(c.dtype));
   const int place = (rank() - c.root + size()) % size();
   const auto rank_at = [&](int p) { return (p + c.root) % size(); };
@@ -100,17 +98,9 @@ void MpiGroup::broadcast(const Collective& c) {
   }
 }
 
-void MpiGroup::reduce_all(const Collective& c) {
+// In parts, one a rank: what is small has come with the call, and each rank has reduced it.
+void MessageGroup::reduce_all(const Collective& c) {
   const auto bytes = static_cast<int64_t>(size_of(c.dtype));
-  if (c.count * bytes <= kMostWhole) {
-    std::vector<std::byte> all(static_cast<size_t>(c.count * bytes) * static_cast<size_t>(size()));
-    Collective gathered = c;
-    gathered.out = all.data();
-    gather(gathered);
-    std::vector<const std::byte*> inputs;
-    for (int r = 0; r < size(); ++r) inputs.push_back(all.data() + r * c.count * bytes);
-    return reduce(c.dtype, c.op, inputs, c.out, c.count);
-  }
   std::vector<int64_t> begins(static_cast<size_t>(size()) + 1);
   for (size_t r = 0; r < begins.size(); ++r) {
     const auto rank = static_cast<int64_t>(r);
@@ -131,7 +121,7 @@ void MpiGroup::reduce_all(const Collective& c) {
 }
 
 // Of the inputs' elements begins[r] to begins[r + 1] rank r gets the reduced ones, folded in the order of the ranks.
-void MpiGroup::reduce_parts(const Collective& c, const std::vector<int64_t>& begins, std::byte* out) {
+void MessageGroup::reduce_parts(const Collective& c, const std::vector<int64_t>& begins, std::byte* out) {
   const auto bytes = static_cast<int64_t>(size_of(c.dtype));
   const auto count = [&](int r) { return begins[static_cast<size_t>(r) + 1] - begins[static_cast<size_t>(r)]; };
   const int64_t own = count(rank()) * bytes;
@@ -147,4 +137,4 @@ void MpiGroup::reduce_parts(const Collective& c, const std::vector<int64_t>& beg
   reduce(c.dtype, c.op, inputs, out, count(rank()));
 }
 
-}  // namespace toroid::distributed::mpi
+}  // namespace toroid::distributed::messages

@@ -1,13 +1,10 @@
-#include "dist/mpi/batch.h"
+#include "dist/messages/batch.h"
 
 #include <algorithm>
 #include <cstring>
 #include <mutex>
 
-#include "base/check.h"
-#include "dist/mpi/library.h"
-
-namespace toroid::distributed::mpi {
+namespace toroid::distributed::messages {
 namespace {
 
 std::mutex& leftover_mutex() {
@@ -15,7 +12,7 @@ std::mutex& leftover_mutex() {
   return mutex;
 }
 
-// Never destroyed: MPI may hold this memory until the process ends.
+// Never destroyed: a transport may hold this memory until the process ends.
 template <class Message>
 std::vector<Message>& leftovers() {
   static auto& all = *new std::vector<Message>;
@@ -27,7 +24,7 @@ std::vector<Message>& leftovers() {
 Batch::~Batch() {
   for (Message& m : messages_) {
     if (!m.request) continue;
-    if (m.is_receive) mpi_.cancel(m.request);
+    transport_.cancel(m.request);
     std::lock_guard lock(leftover_mutex());
     leftovers<Message>().push_back(std::move(m));
   }
@@ -37,42 +34,38 @@ size_t Batch::sweep() {
   std::lock_guard lock(leftover_mutex());
   auto& all = leftovers<Message>();
   std::erase_if(all, [](Message& m) {
-    int32_t done = 0;
-    int64_t received = 0;
-    return m.mpi->test(&m.request, &done, &received) == 0 && done;
+    m.transport->progress();
+    return m.transport->test(m.request).has_value();
   });
   return all.size();
 }
 
-void Batch::check(int32_t code, const Message& m) const {
-  if (code != 0)
-    fail<EnvironmentError>("MPI cannot {} rank {}: {}", m.is_receive ? "receive from" : "send to", m.rank, describe(mpi_, code));
-}
-
 void Batch::send(int to, const void* data, int64_t bytes) {
-  Message m{
-      .mpi = &mpi_, .rank = to, .is_receive = false, .memory = std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(bytes))};
+  Message m{.transport = &transport_,
+            .rank = to,
+            .is_receive = false,
+            .memory = std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(bytes))};
   std::memcpy(m.memory.get(), data, static_cast<size_t>(bytes));
-  check(mpi_.send(m.memory.get(), bytes, to, tag_, &m.request), m);
+  m.request = transport_.send(m.memory.get(), bytes, to, tag_);
   messages_.push_back(std::move(m));
 }
 
 size_t Batch::receive(int from, int64_t bytes) {
-  Message m{
-      .mpi = &mpi_, .rank = from, .is_receive = true, .memory = std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(bytes))};
-  check(mpi_.receive(m.memory.get(), bytes, from, tag_, &m.request), m);
+  Message m{.transport = &transport_,
+            .rank = from,
+            .is_receive = true,
+            .memory = std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(bytes))};
+  m.request = transport_.receive(m.memory.get(), bytes, from, tag_);
   receives_.push_back(messages_.size());
   messages_.push_back(std::move(m));
   return receives_.size() - 1;
 }
 
 bool Batch::poll() {
+  transport_.progress();
   for (size_t i = first_open_; i < messages_.size(); ++i) {
     Message& m = messages_[i];
-    if (m.request) {
-      int32_t done = 0;
-      check(mpi_.test(&m.request, &done, &m.bytes), m);
-    }
+    if (m.request) m.bytes = transport_.test(m.request).value_or(0);
     if (!m.request && i == first_open_) ++first_open_;
   }
   return first_open_ == messages_.size();
@@ -90,4 +83,4 @@ std::span<const std::byte> Batch::received(size_t place) const {
   return {m.memory.get(), static_cast<size_t>(m.bytes)};
 }
 
-}  // namespace toroid::distributed::mpi
+}  // namespace toroid::distributed::messages

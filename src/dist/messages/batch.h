@@ -5,18 +5,17 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
 #include <vector>
 
-#include "dist/mpi/plugin.h"
+#include "dist/messages/transport.h"
 
-namespace toroid::distributed::mpi {
+namespace toroid::distributed::messages {
 
-// Each has memory of its own, which MPI alone knows: whoever stops waiting may leave, and what comes late, or is read late, is never the
-// caller's. Such memory outlives the batch until MPI lets go of it.
+// Each has memory of its own, which the transport alone knows: whoever stops waiting may leave, and what comes late, or is read late, is
+// never the caller's. Such memory outlives the batch until the transport lets go of it.
 class Batch {
  public:
-  Batch(const ToroidMpi& mpi, int tag) : mpi_(mpi), tag_(tag) {}
+  Batch(Transport& transport, int tag) : transport_(transport), tag_(tag) {}
   ~Batch();
   Batch(const Batch&) = delete;
   Batch& operator=(const Batch&) = delete;
@@ -26,32 +25,31 @@ class Batch {
   // Of at most `bytes`. Its place among what this batch receives.
   size_t receive(int from, int64_t bytes);
 
-  // Whether all are done, after looking once. EnvironmentError for what MPI reports, naming the rank.
+  // Whether all are done, after looking once. EnvironmentError for what the transport reports, naming the rank.
   bool poll();
   // What is not done: the ranks that it comes from (receives), or goes to.
   std::vector<int> awaited(bool receives) const;
   // What came; valid when that one is done.
   std::span<const std::byte> received(size_t place) const;
 
-  // Ends the memory of batches that did not end, where MPI has let go of it. How many remain.
+  // Ends the memory of batches that did not end, where the transport has let go of it. How many remain.
   static size_t sweep();
 
  private:
   struct Message {
-    const ToroidMpi* mpi;
+    Transport* transport;
     int rank;
     bool is_receive;
     std::unique_ptr<std::byte[]> memory;
-    void* request = nullptr;  // null: done
+    Transport::Request request = nullptr;  // null: done
     int64_t bytes = 0;
   };
-  void check(int32_t code, const Message& m) const;
 
-  const ToroidMpi& mpi_;
+  Transport& transport_;
   const int tag_;
   size_t first_open_ = 0;  // all before are done
   std::vector<Message> messages_;
   std::vector<size_t> receives_;  // of messages_
 };
 
-}  // namespace toroid::distributed::mpi
+}  // namespace toroid::distributed::messages

@@ -1,8 +1,9 @@
-// A group whose ranks are processes, and whose messages MPI carries.
+// A group whose ranks are processes, and whose messages a transport carries.
 //
-// Each collective has two parts. First each rank tells all others what it calls (dist/mpi/call.h): so all know who has come, and judge
-// alike whether the calls fit together. Then the data moves, in pieces between pairs of ranks. All are messages from one to one, as of
-// those it is known which rank is missing, and as one that is missing does not hold the memory of the others.
+// Each collective has two parts. First each rank tells all others what it calls (dist/messages/call.h): so all know who has come, and judge
+// alike whether the calls fit together. What is small comes with that; else the data moves then, in pieces between pairs of ranks. All are
+// messages from one to one, as of those it is known which rank is missing, and as one that is missing does not hold the memory of the
+// others.
 #pragma once
 
 #include <chrono>
@@ -11,23 +12,23 @@
 #include <vector>
 
 #include "dist/group.h"
-#include "dist/mpi/batch.h"
+#include "dist/messages/batch.h"
 
-namespace toroid::distributed::mpi {
+namespace toroid::distributed::messages {
 
-class MpiGroup : public Group {
+class MessageGroup : public Group {
  public:
   // number: of the group in its world; messages of two groups never meet.
-  MpiGroup(const ToroidMpi& mpi, const std::string& name, int64_t number, int rank, std::vector<int> members);
+  MessageGroup(Transport& transport, const std::string& name, int64_t number, int rank, std::vector<int> members);
 
   void run(const Collective& c) override;
-  std::string engine() const override { return "mpi"; }
+  std::string engine() const override { return transport_.engine(); }
   std::string history() const override;
   // This rank does not come any more. reason: "failed: ...".
   void leave(const std::string& reason);
 
   // How many groups a world can have one after the other.
-  static int64_t most_groups(int32_t most_tag);
+  static int64_t most_groups(int most_tag);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -40,7 +41,10 @@ class MpiGroup : public Group {
   // A group's messages: calls, data, and what ranks say that give up or leave.
   enum Tag { kCall, kData, kNotice, kTags };
 
-  void meet(const Collective& told, const Collective& c);
+  // Of each rank what its call carries; empty, of all, where it carries nothing.
+  using Carried = std::vector<std::vector<std::byte>>;
+  Carried meet(const Collective& told, const Collective& c);
+  void take(const Collective& c, const Carried& carried) const;
   void move(const Collective& c);
   void exchange(const Collective& c, const std::vector<Piece>& given, const std::vector<Piece>& taken);
   void gather(const Collective& c);
@@ -57,7 +61,9 @@ class MpiGroup : public Group {
   // Ends the group here and, where the others have not been told, there. EnvironmentError.
   [[noreturn]] void fail_group(const Collective& c, const std::string& reason, bool is_news);
   std::string gone(const Batch& batch) const;
-  std::string absent(const Batch& batch, Stage stage) const;
+  // Of awaited ranks whose messages do not come any more, why; empty: there are none.
+  std::string lost(const Batch& batch, Stage stage) const;
+  std::string absent(const Batch& batch, Stage stage, bool lost_alone) const;
   void note(int rank, const Collective& c);
   int peer_of(int world_rank) const;
 
@@ -66,7 +72,7 @@ class MpiGroup : public Group {
     Clock::time_point when;
   };
 
-  const ToroidMpi& mpi_;
+  Transport& transport_;
   const int first_tag_;
   std::string failure_;               // why the group is of no use any more; empty: it is
   std::vector<Left> left_;            // of each rank
@@ -76,4 +82,4 @@ class MpiGroup : public Group {
   int64_t begun_ = 0;
 };
 
-}  // namespace toroid::distributed::mpi
+}  // namespace toroid::distributed::messages

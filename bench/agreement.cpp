@@ -1,0 +1,79 @@
+// What it takes ranks to agree on a decision (distributed::agree of a text of 40 characters): microseconds, for ranks that are threads, and
+// for processes by TCP and by MPI. On fewer processors than ranks they take turns.
+//   bench_agreement         2 and 4 ranks of each kind
+//   bench_agreement --rank  as one of the ranks that something else has started
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "dist/agree.h"
+#include "dist/group.h"
+#include "toroid/distributed.h"
+
+using namespace toroid;
+
+namespace {
+
+void measure() {
+  using Clock = std::chrono::steady_clock;
+  constexpr int kRounds = 51, kCalls = 200;
+  distributed::Group& all = distributed::current_world().world();
+  const std::string decision(40, 'x');
+  std::vector<double> us;
+  for (int r = 0; r <= kRounds; ++r) {  // the first one warms up
+    const auto begin = Clock::now();
+    for (int i = 0; i < kCalls; ++i) distributed::agree(all, "the decision", decision);
+    us.push_back(std::chrono::duration<double, std::micro>(Clock::now() - begin).count() / kCalls);
+  }
+  us.erase(us.begin());
+  std::sort(us.begin(), us.end());
+  if (all.rank() == 0)
+    fmt::print("{:<8} {} ranks {:>7.1f} us a decision (least {:.1f}, 90 % {:.1f})\n", all.engine(), all.size(), us[kRounds / 2], us.front(),
+               us[kRounds * 9 / 10]);
+  std::fflush(stdout);
+}
+
+int as_rank() {
+  distributed::init();
+  measure();
+  distributed::finalize();
+  return 0;
+}
+
+void by_tcp(const char* program, int ranks) {
+  const std::string file = fmt::format("/tmp/bench_agreement.{}", ::getpid());
+  ::setenv("TOROID_RENDEZVOUS", ("file:" + file).c_str(), 1);
+  ::setenv("WORLD_SIZE", std::to_string(ranks).c_str(), 1);
+  for (int r = 0; r < ranks; ++r)
+    if (::fork() == 0) {
+      ::setenv("RANK", std::to_string(r).c_str(), 1);
+      ::execl(program, program, "--rank", nullptr);
+      ::_exit(127);
+    }
+  while (::wait(nullptr) > 0) {
+  }
+  ::unsetenv("TOROID_RENDEZVOUS");
+}
+
+void by_mpi(const char* program, int ranks) {
+  if (std::system("command -v mpirun >/dev/null 2>&1") != 0) return;
+  const std::string command =
+      fmt::format("OMPI_MCA_btl_vader_single_copy_mechanism=none mpirun --allow-run-as-root --oversubscribe --bind-to none -n {} {} --rank",
+                  ranks, program);
+  if (std::system(command.c_str()) != 0) fmt::print("mpi      {} ranks: it fails\n", ranks);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc > 1 && std::string(argv[1]) == "--rank") return as_rank();
+  for (int ranks : {2, 4}) distributed::run_local(ranks, measure);
+  for (int ranks : {2, 4}) by_tcp(argv[0], ranks);
+  for (int ranks : {2, 4}) by_mpi(argv[0], ranks);
+}
