@@ -12,7 +12,7 @@ constexpr int kScale = 0;  // a number that all loops read
 
 int updated(int loop) { return 1 + 2 * loop; }
 int read(int loop) { return 2 + 2 * loop; }
-int64_t size_of_loop(int loop) { return 1 + 37 * loop; }
+int64_t size_of_loop(int loop) { return 2 + 37 * loop; }
 
 // updated += scale * read, in every loop, of other memory and size.
 program::Node updates(int loops) {
