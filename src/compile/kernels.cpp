@@ -1,8 +1,12 @@
 // From a scheduled program to its kernels' texts.
+#include <algorithm>
 #include <set>
+#include <unordered_map>
 
 #include "codegen/rearrange.h"
 #include "compile/pipeline.h"
+#include "program/parse.h"
+#include "program/region.h"
 #include "tensor/late_stack.h"
 
 namespace toroid::compiler {
@@ -30,14 +34,52 @@ codegen::ConstantMemory constants_of(const program::Program& p) {
   return out;
 }
 
+// Texts of a program's nodes. A node that reads no constants is generated from its content, as text, so that nothing else has a part in its
+// kernel: equal nodes, as those of equal layers are, are generated once.
+class Texts {
+ public:
+  Texts(program::Program& p, const Job& job, codegen::ConstantMemory& constants) : p_(p), job_(job), constants_(constants) {}
+
+  codegen::KernelText of(const program::Node& n) {
+    program::NodeContent content = program::content_of(p_, n);
+    if (reads_constants(content)) return job_.target->generate(n, p_, constants_);  // which may be laid out anew for it
+    auto [known, is_new] = made_.try_emplace(std::move(content.text));
+    if (is_new) known->second = generated(known->first, n.origins);
+    codegen::KernelText out = known->second;
+    for (int& b : out.buffers) b = content.buffers.at(static_cast<size_t>(b));
+    return out;
+  }
+
+ private:
+  // origins: for messages.
+  codegen::KernelText generated(const std::string& content, const std::vector<std::string>& origins) const {
+    program::Program alone = program::parse(content);
+    program::Node node = alone.nodes.front();
+    node.origins = origins;
+    codegen::ConstantMemory none;
+    return job_.target->generate(node, alone, none);
+  }
+
+  bool reads_constants(const program::NodeContent& content) const {
+    return std::any_of(content.buffers.begin(), content.buffers.end(),
+                       [&](int b) { return p_.buffers[static_cast<size_t>(b)].kind == loop::BufferKind::Constant; });
+  }
+
+  program::Program& p_;
+  const Job& job_;
+  codegen::ConstantMemory& constants_;
+  std::unordered_map<std::string, codegen::KernelText> made_;  // by content, whose numbers of buffers they have
+};
+
 }  // namespace
 
 Kernels generate(Scheduled in, const Job& job, CompileReport& report) {
   Kernels out{std::move(in.program), {}, {}};
   program::Program& p = out.program;
   out.constants = constants_of(p);
+  Texts texts(p, job, out.constants);
   for (size_t i = 0; i < p.nodes.size(); ++i)
-    if (const program::Node& n = p.nodes[i]; !n.is_call() && !n.is_library()) out.texts[i] = job.target->generate(n, p, out.constants);
+    if (const program::Node& n = p.nodes[i]; !n.is_call() && !n.is_library()) out.texts[i] = texts.of(n);
   job.debug.show(Artifact::Kernels, "plan.txt", [&] {
     std::string text;
     for (auto& [node, k] : out.texts) text += k.name + "\n" + k.plan + "\n";

@@ -16,16 +16,19 @@ Value* Graph::new_value(TensorType type, std::string name_hint) {
   for (char& c : name_hint)
     if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
   if (name_hint.empty() || std::isdigit(static_cast<unsigned char>(name_hint[0]))) name_hint = "v" + name_hint;
-  auto v = std::make_unique<Value>();
-  v->id = static_cast<int>(values.size());
-  v->type = std::move(type);
-  v->name = name_hint;
-  if (auto [used, is_new] = names_.emplace(name_hint, 1); !is_new) {
-    do v->name = name_hint + "_" + std::to_string(used->second++);
-    while (!names_.emplace(v->name, 1).second);
+  return add_value(std::move(type), name_hint);
+}
+
+Value* Graph::add_value(TensorType type, const std::string& name) {
+  Value& v = *values.emplace_back(std::make_unique<Value>());
+  v.id = static_cast<int>(values.size()) - 1;
+  v.type = std::move(type);
+  v.name = name;
+  if (auto [used, is_new] = names_.insert({v.name}); !is_new) {
+    do v.name = name + "_" + std::to_string(used->suffix++);
+    while (!names_.insert({v.name}).second);
   }
-  values.push_back(std::move(v));
-  return values.back().get();
+  return &v;
 }
 
 Value* Graph::add_input(TensorType type, InputKind kind, std::string name, Tensor data) {
@@ -50,6 +53,32 @@ Node* Graph::add_node(const ops::Op& op, std::vector<NodeArg> args, std::vector<
   }
   nodes.push_back(std::move(n));
   return nodes.back().get();
+}
+
+Node* Graph::add_copy(const Node& other, std::vector<NodeArg> args) {
+  auto n = std::make_unique<Node>();
+  n->op = other.op;
+  n->args = std::move(args);
+  n->regions = other.regions;
+  n->where = other.where;
+  n->checkpoint = other.checkpoint;
+  n->pass = other.pass;
+  n->results.reserve(other.results.size());
+  for (const Value* r : other.results) {
+    Value* v = add_value(r->type, r->name);
+    v->producer = n.get();
+    v->result = r->result;
+    n->results.push_back(v);
+  }
+  nodes.push_back(std::move(n));
+  return nodes.back().get();
+}
+
+void Graph::keep_values(const std::set<const Value*>& kept) {
+  for (auto& v : values)
+    if (!kept.count(v.get())) names_.erase({v->name});
+  std::erase_if(values, [&](auto& v) { return !kept.count(v.get()); });
+  for (size_t i = 0; i < values.size(); ++i) values[i]->id = static_cast<int>(i);
 }
 
 const Symbol* Graph::find_symbol(const std::string& name) const {
@@ -107,17 +136,10 @@ std::unique_ptr<Graph> clone(const Graph& g) {
   auto arg = [&](const NodeArg& a) { return map_arg<Value*>(a, [&](Value* v) { return v ? at(v) : nullptr; }); };
   for (auto& n : g.nodes) {
     std::vector<NodeArg> args;
+    args.reserve(n->args.size());
     for (auto& a : n->args) args.push_back(arg(a));
-    std::vector<TensorType> types;
-    std::vector<std::string> names;
-    for (auto* r : n->results) {
-      types.push_back(r->type);
-      names.push_back(r->name);
-    }
-    Node* c = out->add_node(*n->op, std::move(args), std::move(types), n->where, names);
-    c->checkpoint = n->checkpoint;
-    c->pass = n->pass;
-    for (auto& r : n->regions) c->regions.push_back(std::shared_ptr<Graph>(clone(*r)));
+    Node* c = out->add_copy(*n, std::move(args));
+    for (auto& r : c->regions) r = clone(*r);
     for (size_t i = 0; i < c->results.size(); ++i) at(n->results[i]) = c->results[i];
   }
   for (auto& o : g.outputs) out->outputs.push_back({o.value ? at(o.value) : nullptr, o.literal, o.mutates});

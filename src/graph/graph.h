@@ -2,9 +2,11 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
-#include <unordered_map>
+#include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "ops/table.h"
@@ -85,11 +87,26 @@ struct Graph {
   // Appends a node; result types are given. Results are named after the operation unless `names` says otherwise.
   Node* add_node(const ops::Op& op, std::vector<NodeArg> args, std::vector<TensorType> types, std::string where,
                  const std::vector<std::string>& names = {});
+  // Appends a node as that of another graph is, but for its arguments: its results have the types of those, and their names where they are
+  // free. Regions are shared.
+  Node* add_copy(const Node& other, std::vector<NodeArg> args);
+  // Drops all other values, which nothing may refer to any more, and numbers these anew.
+  void keep_values(const std::set<const Value*>& kept);
   const Symbol* find_symbol(const std::string& name) const;
   Expr new_symbol(const std::string& prefix, int64_t lo, int64_t hi, bool unbacked);
 
  private:
-  std::unordered_map<std::string, int> names_;  // every name in use, with the suffix to try next
+  Value* add_value(TensorType type, const std::string& name);  // name: an identifier
+
+  struct Name {
+    std::string_view text;   // of its value
+    mutable int suffix = 1;  // to try next
+    bool operator==(const Name& o) const { return text == o.text; }
+  };
+  struct NameHash {
+    size_t operator()(const Name& n) const { return std::hash<std::string_view>()(n.text); }
+  };
+  std::unordered_set<Name, NameHash> names_;  // those of all values
 };
 
 // Calls f on every value that a node reads (not into its regions; those read only their own inputs).

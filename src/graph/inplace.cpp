@@ -1,7 +1,9 @@
 #include "graph/inplace.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
+#include <unordered_map>
 
 #include "base/mutants.h"
 
@@ -64,7 +66,7 @@ class Finder {
   }
 
   const Graph& g_;
-  std::map<const Node*, size_t> position_;
+  std::unordered_map<const Node*, size_t> position_;
   std::vector<std::vector<size_t>> readers_;
   std::vector<bool> is_output_;
 };
@@ -72,7 +74,7 @@ class Finder {
 }  // namespace
 
 std::vector<InplaceChain> inplace_chains(const Graph& g) {
-  Finder finder(g);
+  std::optional<Finder> finder;  // most graphs need none
   std::vector<InplaceChain> out;
   for (size_t i = 0; i < g.outputs.size(); ++i) {
     const Output& o = g.outputs[i];
@@ -86,7 +88,8 @@ std::vector<InplaceChain> inplace_chains(const Graph& g) {
       fits = n && is_partial_write(*n->op) && std::holds_alternative<Value*>(n->args[0]);
       if (!fits) break;
       const Value* before = std::get<Value*>(n->args[0]);
-      fits = finder.dies_at(before, *n);
+      if (!finder) finder.emplace(g);
+      fits = finder->dies_at(before, *n);
       chain.writes.push_back(n);
       v = before;
     }

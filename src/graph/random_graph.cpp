@@ -148,8 +148,7 @@ void RandomGenerator::drop_lost_values() {
   std::set<const Value*> kept;
   for (auto& in : graph_->inputs) kept.insert(in.value);
   for (auto& n : graph_->nodes) kept.insert(n->results.begin(), n->results.end());
-  std::erase_if(graph_->values, [&](auto& v) { return !kept.count(v.get()); });
-  for (size_t i = 0; i < graph_->values.size(); ++i) graph_->values[i]->id = static_cast<int>(i);
+  graph_->keep_values(kept);
 }
 
 DType RandomGenerator::dtype() {

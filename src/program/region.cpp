@@ -168,6 +168,37 @@ void renumber_buffers(Node& n, const std::function<int(int)>& to) {
   for (auto& nest : n.beside) body(nest.body);
 }
 
+NodeContent content_of(const Program& p, const Node& node) {
+  NodeContent out;
+  Program alone;
+  const auto number_of = [&](int buffer) {
+    if (buffer < 0) return buffer;
+    const auto at = std::find(out.buffers.begin(), out.buffers.end(), buffer);
+    const auto number = static_cast<int>(at - out.buffers.begin());
+    if (at != out.buffers.end()) return number;
+    const loop::Buffer& b = p.buffers[static_cast<size_t>(buffer)];
+    out.buffers.push_back(buffer);
+    return alone.new_buffer(b.kind == loop::BufferKind::Peers ? b.name : "", b.dtype, b.numel, b.kind);
+  };
+  // Nodes that update inputs read it without naming it.
+  for (auto& b : p.buffers)
+    if (b.kind == loop::BufferKind::Faults) number_of(b.id);
+  Node n = node;
+  renumber_buffers(n, number_of);
+  rename_variables(n.domain, n.body, "i");
+  if (n.producer) rename_variables(n.producer->domain, n.producer->body, "i");
+  for (auto& nest : n.beside) rename_variables(nest.domain, nest.body, "i");
+  n.origins.clear(), n.parts.clear(), n.where.clear();
+  n.pass = graph::Pass::Forward;
+  alone.nodes.push_back(std::move(n));
+  if (!p.symbols.empty()) {
+    alone.symbols = p.symbols;
+    drop_unused_symbols(alone);
+  }
+  out.text = to_string(alone, false);
+  return out;
+}
+
 Program region(const Program& p, std::span<const size_t> nodes) { return Region(p, nodes).make(); }
 
 Hash128 region_key(const Program& region) { return hash_text(to_string(region, false)); }

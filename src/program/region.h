@@ -18,6 +18,15 @@ void for_each_check(Node& n, const std::function<void(loop::Statement&)>& f);
 // Gives every buffer that a node names the number that `to` says.
 void renumber_buffers(Node& n, const std::function<int(int)>& to);
 
+// The text of a program of this node alone: what it computes and how its operands lie. It is equal for equal nodes, whatever their buffers,
+// loop variables and origins are called and wherever they stand. Sizes that p leaves open keep their names and bounds. What is in p's
+// constants is no part of it.
+struct NodeContent {
+  std::string text;
+  std::vector<int> buffers;  // of p: the text's number 0 is the first, and so on. Among them p's record of faults, if it has one
+};
+NodeContent content_of(const Program& p, const Node& node);
+
 // The program of these nodes alone (positions in p.nodes, ascending): reads what they read of the rest of p, gives what the rest or p's
 // caller reads of them, and updates the inputs that they update. Inputs and outputs are whole buffers, as tensors of one dimension, but for
 // constants, which are the tensors that they are in p. Nodes are numbered from 0 (Node::parts). Buffers, loop variables and origins have

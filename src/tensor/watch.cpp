@@ -1,5 +1,6 @@
 #include "tensor/watch.h"
 
+#include <algorithm>
 #include <mutex>
 
 namespace toroid {
@@ -10,6 +11,7 @@ struct WatchState {
   std::atomic<int> owners{1};
   std::atomic<bool> changed{false}, destroyed{false};
   std::atomic<WatchState*> next{nullptr};  // the variable's state since it was read after an assignment; owned
+  uint64_t noted_by = 0;                   // the number of the latest reads that own it
 };
 
 std::atomic<int> Watch::traces{0};
@@ -70,30 +72,40 @@ WatchedReads::Scope::~Scope() {
 
 void WatchedReads::add(const detail::Watch& w) {
   static std::mutex& mutex = *new std::mutex;  // several threads may read one variable, and find that its state is an old one
-  std::lock_guard lock(mutex);
-  detail::WatchState* s = w.state_;
-  if (!s || s->changed.load(std::memory_order_acquire)) {
-    auto* fresh = new detail::WatchState;
-    w.state_ = fresh;
-    if (s) {
-      fresh->owners.fetch_add(1, std::memory_order_relaxed);
-      s->next.store(fresh, std::memory_order_release);
-      detail::release(s);
+  static uint64_t numbers = 0;
+  {
+    std::lock_guard lock(mutex);
+    if (number_ == 0) number_ = ++numbers;
+    detail::WatchState* s = w.state_;
+    if (!s || s->changed.load(std::memory_order_acquire)) {
+      auto* fresh = new detail::WatchState;
+      w.state_ = fresh;
+      if (s) {
+        fresh->owners.fetch_add(1, std::memory_order_relaxed);
+        s->next.store(fresh, std::memory_order_release);
+        detail::release(s);
+      }
+      s = fresh;
     }
-    s = fresh;
+    if (std::exchange(s->noted_by, number_) == number_) return;
+    s->owners.fetch_add(1, std::memory_order_relaxed);
+    states_.push_back(s);
   }
-  if (states_.insert(s).second) s->owners.fetch_add(1, std::memory_order_relaxed);
+  if (states_.size() < settle_at_) return;
+  settle();
+  settle_at_ = std::max(settle_at_, 2 * states_.size());
 }
 
 void WatchedReads::settle() {
-  for (auto i = states_.begin(); i != states_.end();) {
-    if (!detail::has_ended(*i)) {
-      ++i;
-      continue;
-    }
-    detail::release(*i);
-    i = states_.erase(i);
+  std::sort(states_.begin(), states_.end());
+  size_t kept = 0;
+  for (auto* s : states_) {
+    if (detail::has_ended(s) || (kept > 0 && states_[kept - 1] == s))
+      detail::release(s);
+    else
+      states_[kept++] = s;
   }
+  states_.resize(kept);
 }
 
 bool WatchedReads::stand() const {

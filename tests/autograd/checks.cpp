@@ -51,7 +51,11 @@ class Check {
   }
 
   // UserError where something has no gradient.
-  std::unique_ptr<Graph> joint() const { return differentiate(graph_, request_); }
+  std::unique_ptr<Graph> joint() const {
+    auto joint = differentiate(graph_, request_);
+    graph::verify(*joint, "differentiate");
+    return joint;
+  }
 
   // The inputs of the joint graph: those of the graph, and a cotangent of both signs for each float output.
   Inputs joint_inputs() {

@@ -1,5 +1,9 @@
 #include "fuzz_compiled/program_steps.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -73,6 +77,11 @@ std::vector<Tensor> run_both(const Program& p, const Program& again, const std::
   return out;
 }
 
+bool reads_constants(const Program& p, const program::Node& n) {
+  const auto all = program::reads(n);
+  return std::any_of(all.begin(), all.end(), [&](int b) { return p.buffers[static_cast<size_t>(b)].kind == loop::BufferKind::Constant; });
+}
+
 }  // namespace
 
 ProgramCheck::ProgramCheck(const graph::Graph& g, std::vector<Tensor> inputs, compiler::Setup setup, const device::cuda::GpuInfo* gpu)
@@ -118,17 +127,26 @@ std::string ProgramCheck::fault_of(const Program& p, Stage stage, bool interpret
 }
 
 std::string ProgramCheck::fault_of_kernels(const Program& p) {
-  const auto own = kernels(p), again = kernels(reread(p));
-  for (size_t i = 0; i < own.size(); ++i)
-    if (own[i] != again.at(i)) return "kernel " + std::to_string(i) + " of its text is\n" + again[i] + "\ninstead of\n" + own[i];
+  const auto differ = [](const codegen::KernelText& made, const codegen::KernelText& own, const std::string& what) {
+    if (made.source != own.source) return what + "\n" + made.source + "\ninstead of\n" + own.source;
+    return made.buffers == own.buffers ? "" : what + fmt::format(" of buffers {}, not {}", made.buffers, own.buffers);
+  };
+  const auto made = kernels(p), again = kernels(reread(p));
+  for (auto& [i, own] : made)
+    if (std::string found = differ(again.at(i), own, fmt::format("kernel {} of its text is", i)); !found.empty()) return found;
+  for (auto& [i, kernel] : made) {
+    Program own = p;
+    const program::Node& n = own.nodes[i];
+    codegen::ConstantMemory none;
+    if (reads_constants(p, n)) continue;
+    if (std::string found = differ(kernel, stages_.target->generate(n, own, none), fmt::format("kernel {} is", i)); !found.empty())
+      return found;
+  }
   return "";
 }
 
-std::vector<std::string> ProgramCheck::kernels(Program p) {
-  const auto made = compiler::generate({std::move(p)}, stages_.job(), stages_.report);  // without blocks
-  std::vector<std::string> out;
-  for (auto& [node, kernel] : made.texts) out.push_back(kernel.source);
-  return out;
+std::map<size_t, codegen::KernelText> ProgramCheck::kernels(Program p) {
+  return compiler::generate({std::move(p)}, stages_.job(), stages_.report).texts;  // without blocks
 }
 
 }  // namespace toroid::test

@@ -1,6 +1,7 @@
 // The way of a program from lowering to its schedule, one pass at a time.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,7 @@ class ProgramCheck {
  public:
   struct What {
     bool interprets_each = true;  // else only what lowering gives, and the last
-    bool kernels = false;         // compares kernels of the last program and of its text
+    bool kernels = false;         // compares kernels of the last program with those of its text, and with those of its nodes by themselves
   };
   ProgramCheck(const graph::Graph& g, std::vector<Tensor> inputs, compiler::Setup setup, const device::cuda::GpuInfo* gpu);
   // What is wrong, and after which step; empty where nothing is.
@@ -25,7 +26,7 @@ class ProgramCheck {
  private:
   std::string fault_of(const program::Program& p, program::Stage stage, bool interprets);
   std::string fault_of_kernels(const program::Program& p);
-  std::vector<std::string> kernels(program::Program p);
+  std::map<size_t, codegen::KernelText> kernels(program::Program p);  // by node
 
   const graph::Graph& graph_;
   std::vector<Tensor> inputs_;

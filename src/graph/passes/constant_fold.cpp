@@ -30,7 +30,7 @@ bool reads_weights(const ops::Op& op) {
 
 class Folder {
  public:
-  explicit Folder(const Graph& g) : g_(g), out_(g), known_(g.values.size(), Known::No), data_(g.values.size()) {
+  explicit Folder(const Graph& g) : g_(g), known_(g.values.size(), Known::No), data_(g.values.size()) {
     for (size_t i = 0; i < g.inputs.size(); ++i) {
       const Input& in = g.inputs[i];
       bool written = std::any_of(g.outputs.begin(), g.outputs.end(), [&](auto& o) { return o.mutates == static_cast<int>(i); });
@@ -51,42 +51,43 @@ class Folder {
         if (known_[id(v)] == Known::Computed && v->producer) weights.insert(v);
       });
     }
-    if (weights.empty()) return nullptr;
-    bool changed = false;
+    std::vector<const Node*> stored;
     int64_t left = kMaxStoredBytes;
     for (auto& n : g_.nodes) {
       const bool wanted = n->results.size() == 1 && weights.count(n->results[0]) && bytes(n->results[0]) <= left;
-      if (wanted && is_quick(*n) && compute(*n)) {
-        changed = true;
-        left -= bytes(n->results[0]);
-        replace(*n);
-      } else {
-        out_.copy(*n);
-      }
+      if (!wanted || !is_quick(*n) || !compute(*n)) continue;
+      stored.push_back(n.get());
+      left -= bytes(n->results[0]);
     }
-    return changed ? out_.finish() : nullptr;
+    return with_constants_for(stored);
   }
 
   std::unique_ptr<Graph> run() {
-    bool changed = false;
+    std::vector<const Node*> folded;
     for (auto& n : g_.nodes) {
       Known k = knowledge(*n);
       for (auto* r : n->results) known_[id(r)] = k;
       // Views cost nothing where they are.
-      if (k == Known::Data && !n->op->index_map && is_worth(*n) && compute(*n)) {
-        changed = true;
-        replace(*n);
-      } else {
-        out_.copy(*n);
-      }
+      if (k == Known::Data && !n->op->index_map && is_worth(*n) && compute(*n)) folded.push_back(n.get());
     }
-    return changed ? out_.finish() : nullptr;
+    return with_constants_for(folded);
   }
 
  private:
-  // Constants for the node's results.
-  void replace(const Node& n) {
-    for (auto* r : n.results) out_.set(r, out_.recorder().proxy(out_.recorder().value_of(data_[id(r)])));
+  // The graph with constants for the results of these nodes, which are in its order; nullptr where there are none.
+  std::unique_ptr<Graph> with_constants_for(const std::vector<const Node*>& nodes) const {
+    if (nodes.empty()) return nullptr;
+    Rebuild out(g_);
+    size_t next = 0;
+    for (auto& n : g_.nodes) {
+      if (next == nodes.size() || nodes[next] != n.get()) {
+        out.copy(*n);
+        continue;
+      }
+      ++next;
+      for (auto* r : n->results) out.set(r, out.recorder().proxy(out.recorder().value_of(data_[id(r)])));
+    }
+    return out.finish();
   }
 
   static size_t id(const Value* v) { return static_cast<size_t>(v->id); }
@@ -170,7 +171,6 @@ class Folder {
   }
 
   const Graph& g_;
-  Rebuild out_;
   std::vector<Known> known_;
   std::vector<Tensor> data_;
 };

@@ -152,18 +152,12 @@ std::vector<NodeArg> Rebuild::node_args(const Node& n) {
 }
 
 void Rebuild::copy(const Node& n) {
-  std::vector<TensorType> types;
-  std::vector<std::string> names;
-  for (auto* r : n.results) {
-    types.push_back(r->type);
-    if (!renamed_.empty())
-      for (auto& e : types.back().sizes) e = renamed(e);
-    names.push_back(r->name);
+  Node* made = graph_->add_copy(n, node_args(n));
+  if (!renamed_.empty()) {
+    for (auto* r : made->results)
+      for (auto& e : r->type.sizes) e = renamed(e);
+    for (auto& r : made->regions) r = renamed(r);
   }
-  Node* made = graph_->add_node(*n.op, node_args(n), std::move(types), n.where, names);
-  made->checkpoint = n.checkpoint;
-  made->pass = n.pass;
-  for (auto& r : n.regions) made->regions.push_back(renamed(r));
   for (size_t i = 0; i < n.results.size(); ++i) set_value(n.results[i], made->results[i]);
 }
 
