@@ -10,8 +10,8 @@
 namespace toroid::codegen {
 
 // On the CPU: void name(void* const* bufs, const int64_t* params, int64_t begin, int64_t end, int thread).
-// On a GPU: extern "C" __global__ void name(pointers in the order of `buffers`, of which the last ones may be one structure, scratch
-// memory, counters, tensor maps, params as 64-bit integers).
+// On a GPU: extern "C" __global__ void name(pointers in the order of `buffers`, scratch memory, counters, tensor
+// maps, params as 64-bit integers).
 struct KernelText {
   std::string name;          // a C identifier made of the body's operations
   std::string source;        // complete text; equal loops give equal text whatever their buffers and sizes are called

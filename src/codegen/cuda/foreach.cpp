@@ -124,35 +124,36 @@ KernelText generate_cuda_foreach(const program::Node& node, int faults) {
     if (accesses_memory(s)) types[s.buffer] = s.dtype;
   const std::vector<int> written = loop::buffers_written(nest.body);
   std::string declared;
-  std::vector<size_t> own;  // positions of buffers that each loop has for itself
+  std::vector<std::string> cases(loops.size());
   for (auto& [number, type] : types) {
     const auto position = static_cast<size_t>(number - kOwn);
     const bool writes = std::count(written.begin(), written.end(), number) > 0;
-    const int first = loops[0].buffers[position];
-    if (std::all_of(loops.begin(), loops.end(), [&](auto& u) { return u.buffers[position] == first; })) {
-      if (writes) arguments.mark_written(first);
-      writer.use_pointer(number, arguments.pointer(first, type));
-      continue;
+    std::vector<std::string> pointers;
+    for (auto& u : loops) {
+      pointers.push_back(arguments.pointer(u.buffers[position], type));
+      if (writes) arguments.mark_written(u.buffers[position]);
     }
-    const std::string name = fmt::format("own{}", position), qualified = fmt::format("{}{}*", writes ? "" : "const ", memory_type(type));
-    declared += fmt::format("  {0} const {1} = ({0})own[{2}];\n", qualified, name, own.size());
-    writer.use_pointer(number, name);
-    own.push_back(position);
+    const bool differ = std::any_of(pointers.begin(), pointers.end(), [&](auto& p) { return p != pointers[0]; });
+    const std::string own = differ ? fmt::format("own{}", position) : pointers[0];
+    writer.use_pointer(number, own);
+    if (!differ) continue;
+    declared += fmt::format("  {}{}* {};\n", writes ? "" : "const ", memory_type(type), own);
+    for (size_t i = 0; i < loops.size(); ++i) cases[i] += fmt::format("{} = {}; ", own, pointers[i]);
   }
-  std::vector<int> table;
-  for (auto& u : loops)
-    for (const size_t position : own) table.push_back(u.buffers[position]);
-  if (!own.empty()) declared = fmt::format("  void* const* const own = pointers.all + loop * {};\n", own.size()) + declared;
-  arguments.use_table(std::move(table));
+  std::string choice;
+  for (size_t i = 0; i < cases.size(); ++i)
+    choice += fmt::format("    {} {}break;\n", i + 1 < cases.size() ? fmt::format("case {}:", i) : "default:", cases[i]);
   const std::string body = fmt::format(R"(  // The loop that this block has a part of: the last one that begins at it or before.
-  u32 loop = 0;
-  for (u32 end = {}; end - loop > 1;) {{
-    const u32 middle = (loop + end) / 2;
-    (first_block[middle] <= blockIdx.x ? loop : end) = middle;
+  u32 own = 0;
+  for (u32 end = {}; end - own > 1;) {{
+    const u32 middle = (own + end) / 2;
+    (first_block[middle] <= blockIdx.x ? own : end) = middle;
   }}
-  const idx own_block = (idx)(blockIdx.x - first_block[loop]), own_size = (idx)loop_size[loop];
-{})",
-                                       loops.size(), declared) +
+  const idx own_block = (idx)(blockIdx.x - first_block[own]), own_size = (idx)loop_size[own];
+{}  switch (own) {{
+{}  }}
+)",
+                                       loops.size(), declared, choice) +
                            writer.kernel_body();
   KernelText k = arguments.kernel(name_kernel(plan.body) + "_foreach", body, plan.block, plan.wide, plan.blocks, plan.overlaps);
   k.tasks = shares.blocks;

@@ -76,7 +76,6 @@ KernelText CudaArguments::kernel(const std::string& name, const std::string& bod
   KernelText k;
   k.name = name;
   k.buffers = buffers_;
-  k.buffers.insert(k.buffers.end(), table_.begin(), table_.end());
   k.params = params_;
   k.tensor_maps = maps_;
   k.scratch_bytes = scratch_bytes_;
@@ -87,19 +86,12 @@ KernelText CudaArguments::kernel(const std::string& name, const std::string& bod
   k.source = cuda_prelude_for(used);
   for (auto& [helper, text] : helpers_) k.source += text;
   if (!maps_.empty()) k.source += "struct alignas(64) TensorMap { u64 x[16]; };\n";
-  if (!table_.empty()) k.source += fmt::format("struct Pointers {{ void* all[{}]; }};\n", table_.size());
   k.source += definitions_ + fmt::format("typedef {} idx;\n", wide ? "i64" : "i32");
   std::string parameters, sizes;
   auto parameter = [&](const std::string& text) { parameters += (parameters.empty() ? "" : ", ") + text; };
   for (size_t i = 0; i < buffers_.size(); ++i)
     parameter(fmt::format("{}{}* {}b{}", written_.count(buffers_[i]) ? "" : "const ", memory_type(types_[i]),
                           overlaps && (!written_.count(buffers_[i]) || read_.count(buffers_[i])) ? "" : "__restrict__ ", i));
-  if (!table_.empty()) {
-    // Launches give the address of each pointer, which lie one behind the other: that of the first is the structure's.
-    TOROID_CHECK(maps_.empty() && params_.empty() && scratch_bytes_ == Expr(0) && counters_ == Expr(0),
-                 "{}: a table of pointers is the last parameter", name);
-    parameter("const __grid_constant__ Pointers pointers");
-  }
   if (!(scratch_bytes_ == Expr(0))) parameter("u8* __restrict__ scratch");
   if (!(counters_ == Expr(0))) parameter("u32* __restrict__ counters");
   for (size_t i = 0; i < maps_.size(); ++i) parameter(fmt::format("const __grid_constant__ TensorMap map{}", i));

@@ -27,9 +27,6 @@ class CudaArguments {
   void use_counters(const Expr& count) { counters_ = count; }
   // "map0", a TensorMap.
   std::string tensor_map(device::cuda::TensorMap map);
-  // Pointers by their number rather than by name, `pointers.all[i]`, of type void*: one structure behind the other parameters, which may be
-  // nothing but pointers then, so that the text does not grow with them.
-  void use_table(std::vector<int> buffers) { table_ = std::move(buffers); }
   // "dim0", of type idx.
   std::string size(const sym::Node& symbol);
   // The size has this name from now on, and is no parameter.
@@ -48,7 +45,6 @@ class CudaArguments {
  private:
   std::vector<int> buffers_;
   std::vector<DType> types_;  // of buffers_
-  std::vector<int> table_;
   std::set<int> written_, read_;
   std::vector<device::cuda::TensorMap> maps_;
   std::vector<Expr> params_;

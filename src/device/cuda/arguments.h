@@ -9,8 +9,7 @@
 
 namespace toroid::device::cuda {
 
-// In this order: pointers, tensor maps, sizes. Tensor maps are made anew when the pointers they are about change. Pointers lie one behind
-// the other in memory, so that a kernel without maps and sizes may take the last of them as one structure.
+// In this order: pointers, tensor maps, sizes. Tensor maps are made anew when the pointers they are about change.
 class Arguments {
  public:
   Arguments(const std::vector<TensorMap>& maps, std::vector<int64_t> sizes, size_t pointers,
