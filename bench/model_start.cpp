@@ -48,10 +48,7 @@ int main(int argc, char** argv) {
     const auto c = program_cache_counters();
     fmt::print(
         "{}: ready in {:.2f} ms ({:.2f} ms of processors), first result after {:.2f} ms; a call takes {:.3f} ms (median of 20, least {:.3f}); sum {:.9g}\n",
-        c.hits   ? "found"
-        : c.kept ? "compiled and kept"
-                 : "compiled",
-        ready, ready_cpu, ready + first, later[later.size() / 2], later[0], sum);
+        c.hits ? "found" : "compiled", ready, ready_cpu, ready + first, later[later.size() / 2], later[0], sum);
     return 0;
   } catch (const Error& e) {
     fmt::print(stderr, "{}\n", e.what());

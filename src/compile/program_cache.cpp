@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <set>
 
 #include "base/check.h"
 #include "base/compile_scope.h"
@@ -13,6 +14,8 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "base/stopwatch.h"
+#include "compile/background.h"
+#include "exec/steps.h"
 #include "import/json.h"
 #include "package/package.h"
 #include "package/write.h"
@@ -34,6 +37,32 @@ template <class F>
 void count(F&& change) {
   std::lock_guard lock(counters().mutex);
   change(counters().counters);
+}
+
+// Programs that this process writes in the background.
+class Writing {
+ public:
+  // Whether it was not among them.
+  bool add(const Hash128& hash) {
+    std::lock_guard lock(mutex_);
+    return hashes_.insert(hash.hex()).second;
+  }
+  void remove(const Hash128& hash) {
+    std::lock_guard lock(mutex_);
+    hashes_.erase(hash.hex());
+  }
+  bool has(const Hash128& hash) {
+    std::lock_guard lock(mutex_);
+    return hashes_.count(hash.hex()) > 0;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<std::string> hashes_;
+};
+Writing& writing() {
+  static Writing& w = *new Writing;  // never destroyed, as above
+  return w;
 }
 
 // Names of the tensors that a program is bound to: in its store, and as its entry has them, by the input of the graph.
@@ -156,42 +185,74 @@ std::optional<CompiledModel> ProgramCache::find(const ProgramKey& key, const Set
   }
 }
 
-void ProgramCache::keep(const ProgramKey& key, const exec::Loadable& made, const CompileReport& r, const ProgramSource& source,
-                        double compile_ms, int64_t began_ns) {
+struct ProgramCache::Keeping {
+  KeptKey kept;
+  exec::Loadable made;
+  std::map<std::string, std::string> theirs;  // names of the caller's tensors, which are not kept
+  uint64_t bytes = 0;                         // of its own constants
+};
+
+namespace {
+
+void count_bypass(const ProgramKey& key, const std::string& why) {
+  log(Artifact::Cache, fmt::format("the program of {} is not kept: {}", key.subject, why));
+  count([&](auto& c) { ++c.bypasses, ++c.reasons[why]; });
+}
+
+// Whether runs write to what is kept of the program.
+bool writes_constants(const exec::Plan& plan) {
+  const bool inputs = std::any_of(plan.inputs.begin(), plan.inputs.end(), [](auto& in) { return in.mutated && !in.constant.empty(); });
+  return inputs || std::any_of(plan.steps.begin(), plan.steps.end(), [](auto& step) {
+           const auto blocks = exec::blocks_of(step);
+           return std::any_of(blocks.begin(), blocks.end(), [](auto& block) { return writes_constants(*block.plan); });
+         });
+}
+
+}  // namespace
+
+std::optional<ProgramCache::Keeping> ProgramCache::prepare(const ProgramKey& key, const exec::Loadable& made, const CompileReport& r,
+                                                           const ProgramSource& source, double compile_ms, int64_t began_ns) const {
   const auto refused = [&](const std::string& why) {
-    log(Artifact::Cache, fmt::format("the program of {} is not kept: {}", key.subject, why));
-    count([&](auto& c) { ++c.bypasses, ++c.reasons[why]; });
+    count_bypass(key, why);
+    return std::nullopt;
   };
   if (const std::string doubt = source.doubt ? source.doubt() : ""; !doubt.empty()) return refused(doubt);
-  const auto theirs = names_of(made.store, source.bound);
-  uint64_t bytes = 0;
+  Keeping out{{key, {}, {}, {}, compile_ms}, made, names_of(made.store, source.bound)};
   for (auto& [name, t] : made.store.constants.all())
-    if (!theirs.count(name)) bytes += static_cast<uint64_t>(t.numel()) * size_of(t.dtype());
-  if (bytes > files_->limit_bytes() / 2)
+    if (!out.theirs.count(name)) out.bytes += static_cast<uint64_t>(t.numel()) * size_of(t.dtype());
+  if (out.bytes > files_->limit_bytes() / 2)
     return refused(
         fmt::format("its constants take more than half of the {} MiB of the cache (option cache_size_mb)", files_->limit_bytes() >> 20));
-  const Hash128 hash = key.hash();
-  const fs::path path = files_->program_path(hash);
-  KeptKey kept{key, {}, {}, {}, compile_ms};
-  for (size_t n : {r.graph_nodes, r.kernels_unfused, r.kernels, r.host_calls, r.blocks}) kept.counts.push_back(static_cast<int64_t>(n));
+  for (size_t n : {r.graph_nodes, r.kernels_unfused, r.kernels, r.host_calls, r.blocks}) out.kept.counts.push_back(static_cast<int64_t>(n));
   try {
     if (source.files)
       for (auto& file : source.files()) {
-        kept.files.emplace_back(file.string(), stamp_of(file));
-        if (is_fresh(kept.files.back().second, began_ns)) return refused("a file beside the model was written just before it was read");
+        out.kept.files.emplace_back(file.string(), stamp_of(file));
+        if (is_fresh(out.kept.files.back().second, began_ns)) return refused("a file beside the model was written just before it was read");
       }
+  } catch (const EnvironmentError& e) {
+    return refused(e.what());
+  }
+  return out;
+}
+
+void ProgramCache::keep(Keeping k) const {
+  const ProgramKey& key = k.kept.key;
+  const Hash128 hash = key.hash();
+  const fs::path path = files_->program_path(hash);
+  try {
     const Stopwatch watch;
-    package::write_package(path, {{hash.hex(), "native", made, theirs}}, key.subject, "cached");
-    kept.stamp = stamp_of(path);
-    write_file_atomic(files_->program_key_path(hash), to_text(kept));
+    package::write_package(path, {{hash.hex(), "native", k.made, k.theirs}}, key.subject, "cached");
+    k.kept.stamp = stamp_of(path);
+    write_file_atomic(files_->program_key_path(hash), to_text(k.kept));
     count([](auto& c) { ++c.kept; });
     log(Artifact::Cache,
-        fmt::format("the program of {} is kept as {}, {} bytes, in {:.1f} ms", key.subject, path.string(), kept.stamp.bytes, watch.ms()));
-    files_->note_stored(kept.stamp.bytes);
+        fmt::format("the program of {} is kept as {}, {} bytes, in {:.1f} ms", key.subject, path.string(), k.kept.stamp.bytes, watch.ms()));
+    files_->note_stored(k.kept.stamp.bytes);
   } catch (const EnvironmentError& e) {
     files_->note_problem(fmt::format("the program of {} was compiled but not kept: {}", key.subject, e.what()));
   } catch (const UserError& e) {  // what no file can hold
-    refused(e.what());
+    count_bypass(key, e.what());
   }
 }
 
@@ -204,22 +265,36 @@ CompiledModel ProgramCache::get(const ProgramKey& key, const Setup& setup, const
   } catch (const EnvironmentError& e) {
     files_->note_problem(e.what());
   }
-  // Within a compile nobody is waited for: it may be waiting for this thread.
-  const FileLock lock(lock_path, compiles_here > 1 ? 0 : get_option(options::kCacheWaitMs));
-  if (!lock.held()) log(Artifact::Cache, fmt::format("the program of {} is compiled without a lock: {}", key.subject, lock.refusal()));
-  if (lock.waited())
+  // Within a compile nobody is waited for: it may be waiting for this thread. What this process writes is there sooner by a compile.
+  const bool waits = compiles_here <= 1 && !writing().has(key.hash());
+  const auto lock = std::make_shared<FileLock>(lock_path, waits ? get_option(options::kCacheWaitMs) : 0);
+  if (!lock->held()) log(Artifact::Cache, fmt::format("the program of {} is compiled without a lock: {}", key.subject, lock->refusal()));
+  if (lock->waited() && waits)
     if (auto model = find(key, setup, source.bound, true, &why)) return std::move(*model);
   if (log_enabled(Artifact::Cache))
     log(Artifact::Cache, fmt::format("the program of {} is compiled: {}", key.subject, why.empty() ? explain(key) : why));
-  count([&](auto& c) { ++c.misses, c.damaged += !why.empty(), c.waits += lock.waited(); });
+  count([&](auto& c) { ++c.misses, c.damaged += !why.empty(), c.waits += lock->waited(); });
   const Stopwatch watch;
   const int64_t began = wall_clock_ns();
   auto graph = source.graph();
   const std::string refusal = refusal_to_keep(*graph);
   return CompiledModel::make(std::move(graph), setup, {}, [&](const exec::Loadable& made, const CompileReport& report) {
-    if (refusal.empty()) return keep(key, made, report, source, watch.ms(), began);
-    log(Artifact::Cache, fmt::format("the program of {} is not kept: {}", key.subject, refusal));
-    count([&](auto& c) { ++c.bypasses, ++c.reasons[refusal]; });
+    if (!refusal.empty()) return count_bypass(key, refusal);
+    std::optional<Keeping> keeping = prepare(key, made, report, source, watch.ms(), began);
+    if (!keeping) return;
+    constexpr uint64_t kSoonWritten = 4 << 20;
+    const bool theirs = std::any_of(source.bound.begin(), source.bound.end(), [](const Tensor& t) { return t.defined(); });
+    if (keeping->bytes < kSoonWritten || theirs || writes_constants(made.plan)) return keep(*std::move(keeping));
+    if (!writing().add(key.hash())) return;
+    after_return([cache = *this, lock, keeping = std::make_shared<Keeping>(*std::move(keeping))] {
+      const Hash128 hash = keeping->kept.key.hash();
+      try {
+        cache.keep(std::move(*keeping));
+      } catch (const std::exception& e) {  // nobody is there to be told
+        cache.files_->note_problem(fmt::format("a program was compiled but not kept: {}", e.what()));
+      }
+      writing().remove(hash);
+    });
   });
 }
 

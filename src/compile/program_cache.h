@@ -2,7 +2,8 @@
 //
 // An entry is two files of the cache (jit/artefact_cache.h): a package with one program, whose entry's name is the hash of the key, and the
 // key as JSON with a checksum. The key file says when the package was written: one that has been touched since is hashed as a whole before
-// it is used. What cannot be used is a miss with a reason (log artifact "cache"), and is replaced.
+// it is used. What cannot be used is a miss with a reason (log artifact "cache"), and is replaced. Large entries are written when the
+// compile has returned (compile/background.h).
 #pragma once
 
 #include <filesystem>
@@ -45,8 +46,11 @@ class ProgramCache {
   std::optional<CompiledModel> find(const ProgramKey& key, const Setup& setup, std::span<const Tensor> bound, bool waited,
                                     std::string* why);
   exec::Loadable read(const ProgramKey& key, const Device& device, Found& found) const;
-  void keep(const ProgramKey& key, const exec::Loadable& made, const CompileReport& report, const ProgramSource& source, double compile_ms,
-            int64_t began_ns);
+  // What is kept, as it was when the program was made.
+  struct Keeping;
+  std::optional<Keeping> prepare(const ProgramKey& key, const exec::Loadable& made, const CompileReport& report,
+                                 const ProgramSource& source, double compile_ms, int64_t began_ns) const;
+  void keep(Keeping k) const;
 
   const std::shared_ptr<jit::ArtefactCache> files_;
 };

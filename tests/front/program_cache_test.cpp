@@ -8,10 +8,12 @@
 
 #include "base/files.h"
 #include "base/options.h"
+#include "compile/background.h"
 #include "compile/cache_bundle.h"
 #include "compile/harness.h"
 #include "errors.h"
 #include "exec/stored.h"
+#include "import/onnx_builder.h"
 #include "toroid/compile.h"
 #include "toroid/log.h"
 #include "toroid/model.h"
@@ -82,6 +84,35 @@ TEST(ProgramCache, AModelIsCompiledOnce) {
     Model::load(path);
     EXPECT_EQ(scratch.hits(), 1) << "the option is off";
   }
+}
+
+// Megabytes are written when the load has returned: who loads meanwhile compiles and waits for nobody, who loads later finds them.
+TEST(ProgramCache, LargeProgramsAreWrittenInTheBackground) {
+  using namespace import::onnx;
+  constexpr int64_t kRows = 1200, kColumns = 1100;
+  std::vector<float> weights(kRows * kColumns);
+  for (size_t i = 0; i < weights.size(); ++i) weights[i] = static_cast<float>(i % 17) - 8;
+  Message w;
+  w.number(1, kRows).number(1, kColumns).number(2, 1).text(8, "w");
+  w.text(9, std::string(reinterpret_cast<const char*>(weights.data()), weights.size() * sizeof(float)));
+  const GraphParts parts{{node("MatMul", {"x", "w"}, {"y"})}, {value_info("x", {"3", "1200"})}, {value_info("y", {"3", "1100"})}, {w}};
+  const Scratch scratch;
+  const ModelFolder folder(parts.model(13));
+  fs::last_write_time(folder.model(), fs::file_time_type::clock::now() - std::chrono::seconds(1000));
+  const std::vector<Tensor> x = {Tensor::full(std::vector<int64_t>{3, kRows}, 0.5)};
+  std::vector<std::vector<Tensor>> results;
+  std::mutex held;
+  held.lock();
+  compiler::after_return([&] { std::lock_guard lock(held); });  // nothing is written before this ends
+  for (int load = 0; load < 2; ++load) results.push_back(Model::load(folder.model().string()).run(x));
+  EXPECT_EQ(scratch.misses(), 2);
+  EXPECT_EQ(scratch.kept(), 0);
+  held.unlock();
+  compiler::wait_for_background();
+  EXPECT_EQ(scratch.kept(), 1);
+  results.push_back(Model::load(folder.model().string()).run(x));
+  EXPECT_EQ(scratch.hits(), 1);
+  for (size_t i = 1; i < results.size(); ++i) EXPECT_EQ(bit_difference(results[i], results[0]), "") << i;
 }
 
 std::string read(const fs::path& path) { return read_file(path); }

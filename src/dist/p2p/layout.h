@@ -22,7 +22,7 @@ struct Layout {
   static constexpr int64_t kInlineBytes = int64_t{512} << 10, kWholeBytes = int64_t{8} << 20, kPieceBytes = int64_t{64} << 10;
 
   explicit constexpr Layout(int64_t ranks)
-      : inline_bytes(kInlineBytes / ranks),
+      : inline_bytes(kInlineBytes / ranks / 16 * 16),
         whole_bytes(kWholeBytes / ranks / 16 * 16),
         piece_bytes(kPieceBytes / ranks / 16 * 16),
         whole(2 * ranks * 2 * inline_bytes),
@@ -36,6 +36,16 @@ struct Layout {
   int64_t whole, pieces, arrived, moved, calls;    // where they begin
   int64_t bytes;                                   // of a region
 };
+
+// What kernels move as pieces of 16 bytes begins at multiples of them, whatever the number of ranks.
+static_assert([] {
+  for (int64_t ranks = 2; ranks <= kMostRanks; ++ranks) {
+    const Layout l(ranks);
+    for (const int64_t x : {l.inline_bytes, l.whole_bytes, l.piece_bytes, l.whole, l.pieces, l.arrived, l.moved, l.calls, l.bytes})
+      if (x % 16 != 0) return false;
+  }
+  return true;
+}());
 
 // What kernels get: the regions, as this rank's GPU sees them, and what its launches count.
 struct Table {
