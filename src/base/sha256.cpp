@@ -21,12 +21,12 @@ constexpr uint32_t kRound[64] = {
 uint32_t big_endian(const unsigned char* p) { return uint32_t{p[0]} << 24 | uint32_t{p[1]} << 16 | uint32_t{p[2]} << 8 | uint32_t{p[3]}; }
 
 // The state as the instructions have it: words a b e f and c d g h, the first of each the highest. Two rounds an instruction take their
-// sums of words and constants from the lower half of a vector.
+// sums of words and constants from the lower half of a vector. (No _mm_alignr_epi8: sanitizers make its constant a product that is none.)
 __attribute__((target("sha,sse4.1"))) void blocks_by_instructions(uint32_t* state, const unsigned char* p, size_t count) {
   const auto load = [](const void* from) { return _mm_loadu_si128(static_cast<const __m128i*>(from)); };
   const __m128i reversed = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
   const __m128i badc = _mm_shuffle_epi32(load(state), 0xb1), hgfe = _mm_shuffle_epi32(load(state + 4), 0x1b);
-  __m128i abef = _mm_alignr_epi8(badc, hgfe, 8), cdgh = _mm_blend_epi16(hgfe, badc, 0xf0);
+  __m128i abef = _mm_shuffle_epi32(_mm_blend_epi16(hgfe, badc, 0x0f), 0x4e), cdgh = _mm_blend_epi16(hgfe, badc, 0xf0);
   for (; count > 0; --count, p += 64) {
     const __m128i abef_before = abef, cdgh_before = cdgh;
     __m128i w[4];
@@ -38,14 +38,14 @@ __attribute__((target("sha,sse4.1"))) void blocks_by_instructions(uint32_t* stat
       sums = _mm_shuffle_epi32(sums, 0x0e);
       abef = _mm_sha256rnds2_epu32(abef, cdgh, sums);
       if (i >= 12) continue;  // of the four words behind the last sixteen
-      const __m128i last = w[(i + 3) % 4], seven_ago = _mm_alignr_epi8(last, w[(i + 2) % 4], 4);
+      const __m128i last = w[(i + 3) % 4], seven_ago = _mm_shuffle_epi32(_mm_blend_epi16(w[(i + 2) % 4], last, 0x03), 0x39);
       now = _mm_sha256msg2_epu32(_mm_add_epi32(_mm_sha256msg1_epu32(now, w[(i + 1) % 4]), seven_ago), last);
     }
     abef = _mm_add_epi32(abef, abef_before), cdgh = _mm_add_epi32(cdgh, cdgh_before);
   }
   const __m128i feba = _mm_shuffle_epi32(abef, 0x1b), dchg = _mm_shuffle_epi32(cdgh, 0xb1);
   _mm_storeu_si128(reinterpret_cast<__m128i*>(state), _mm_blend_epi16(feba, dchg, 0xf0));
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(state + 4), _mm_alignr_epi8(dchg, feba, 8));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(state + 4), _mm_shuffle_epi32(_mm_blend_epi16(feba, dchg, 0x0f), 0x4e));
 }
 
 }  // namespace
