@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
-from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
+from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner, Partition
 from torch.fx.passes.operator_support import OperatorSupportBase
 from torch.utils._python_dispatch import _disable_current_modes
 
@@ -20,6 +20,7 @@ from ._schema import SCALAR_TYPES, Unsupported, is_symbolic, memory_order, seria
 
 _NODE = re.compile(r'(?:node "|\()([A-Za-z_]\w*)[")]')
 _HALVES = {torch.float16, torch.bfloat16}
+_AFTER = "toroid_after"  # an argument that stands for an order, while a graph is divided
 _LAYOUT_READERS = {torch.ops.aten.as_strided.default, torch.ops.aten.as_strided_scatter.default}
 
 
@@ -224,8 +225,14 @@ def _compile_parts(
     whole = torch.fx.GraphModule(module, _copy(module.graph))
     by_name = {n.name: n for n in module.graph.nodes}
     translated = _Translated(support, by_name)
+    _chain_effects(whole, support, by_name)
     partitioner = CapabilityBasedPartitioner(whole, translated, allows_single_node_partition=True)
-    fused = partitioner.fuse_partitions(partitioner.propose_partitions())
+    parts = partitioner.propose_partitions()
+    if writes := _unordered_writes(whole, parts, support, by_name):
+        return whole, writes
+    fused = partitioner.fuse_partitions(parts)
+    for node in fused.graph.nodes:
+        node.kwargs = {k: v for k, v in node.kwargs.items() if k != _AFTER}
     programs: dict[str, Program] = {}
     refused: dict[Node, str] = {}
     calls = {n.target: n for n in fused.graph.find_nodes(op="call_module") if n.target.startswith("fused_")}
@@ -251,6 +258,37 @@ def _compile_parts(
         if not node.users:
             fused.graph.erase_node(node)
     return fused, {}
+
+
+def _chain_effects(whole: GraphModule, support: _Support, by_name: Mapping[str, Node]) -> None:
+    """Makes each operation of PyTorch that does more than compute depend on the one before: random numbers are drawn in the order of the
+    graph. The partitioner keeps no order but that of data."""
+    last: Node | None = None
+    for node in whole.graph.nodes:
+        if by_name[node.name] not in support.refused or not _has_effects(node):
+            continue
+        if last is not None:
+            node.kwargs = {**node.kwargs, _AFTER: last}
+        last = node
+
+
+def _has_effects(node: Node) -> bool:
+    target = node.target
+    return not isinstance(target, torch._ops.OpOverload) or torch.Tag.nondeterministic_seeded in target.tags or target._schema.is_mutable
+
+
+def _unordered_writes(whole: GraphModule, parts: Sequence[Partition], support: _Support, by_name: Mapping[str, Node]) -> dict[Node, str]:
+    """Writes to arguments that programs cannot make, by node of the first graph, with the reason.
+
+    A program writes when it ends, and the partitioner knows of data alone, not of what others read and write in the same memory. So
+    programs write only where one program is the whole graph; elsewhere PyTorch writes, after all that comes before in the graph.
+    """
+    inside = {n for part in parts for n in part.nodes}
+    others = [n for n in whole.graph.nodes if is_operation(n) and n not in inside and by_name[n.name] not in support.views]
+    if len(parts) == 1 and not others:
+        return {}
+    writes = whole.graph.find_nodes(op="call_function", target=torch.ops.aten.copy_.default)
+    return {by_name[n.name]: "others may still read what it overwrites" for n in writes if n in inside}
 
 
 def _constants(outer: GraphModule, call: Node, part: GraphModule, frozen: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:

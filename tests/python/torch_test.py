@@ -1,0 +1,81 @@
+"""What torch.compile(backend="toroid") owes to eager PyTorch beyond numbers: the order of writes, memory that is shared, frozen weights.
+
+Usage: torch_test.py. Needs PyTorch; scripts/python-suite.sh runs it.
+"""
+
+from __future__ import annotations
+
+import unittest
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch._dynamo
+
+import toroid.torch
+
+
+class Case(unittest.TestCase):
+    def setUp(self) -> None:
+        torch._dynamo.reset()
+        toroid.reset_explain()
+
+    def same_as_eager(self, fn: Callable[..., Any], *arguments: torch.Tensor) -> None:
+        """Results, and what the arguments hold afterwards, for equal seeds."""
+        given = [[a.clone() for a in arguments] for _ in range(2)]
+        outs = []
+        for call, mine in zip((fn, torch.compile(fn, backend="toroid")), given):
+            torch.manual_seed(0)
+            outs.append(call(*mine))
+        torch.testing.assert_close(outs[1], outs[0])
+        torch.testing.assert_close(given[1], given[0])
+
+
+class Writes(Case):
+    def test_pytorch_reads_before_the_write(self) -> None:
+        def fn(x: torch.Tensor) -> torch.Tensor:
+            s = x.abs()
+            r = torch.normal(x, s)
+            x.add_(1)
+            return r
+
+        self.same_as_eager(fn, torch.arange(6.0))
+
+    def test_pytorch_writes_after_the_read(self) -> None:
+        def fn(w: torch.Tensor, noise: torch.Tensor) -> None:
+            d = noise * 0.1
+            w.add_(d)
+            noise.normal_()
+
+        self.same_as_eager(fn, torch.arange(6.0), torch.ones(6))
+
+    def test_two_programs_of_one_buffer(self) -> None:
+        def fn(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            y = torch.normal(x * 2, 1.0) + x
+            x.mul_(y)
+            return y, torch.normal(y, x.abs()) + x
+
+        self.same_as_eager(fn, torch.arange(6.0))
+
+    def test_a_graph_of_toroid_alone_writes_itself(self) -> None:
+        def fn(x: torch.Tensor) -> torch.Tensor:
+            y = x.exp()
+            x.add_(1)
+            return y.view(2, 3)
+
+        self.same_as_eager(fn, torch.arange(6.0))
+        self.assertFalse(toroid.explain().fallbacks)
+
+
+class RandomNumbers(Case):
+    def test_are_drawn_in_the_order_of_the_program(self) -> None:
+        def fn(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            a = torch.normal(x * 2, 1.0)
+            b = torch.rand(6)
+            return a, b, x * 3, b * x
+
+        self.same_as_eager(fn, torch.arange(6.0))
+
+
+if __name__ == "__main__":
+    unittest.main()
