@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # PyTorch's samples of its operations through torch.compile(backend="toroid") on the CPU: scripts/python-suite.sh [OPTIONS OF opinfo.py]
-# Without options: tests/python/torch_test.py, then results in f32, gradients, half, complex and whole numbers, a line of counts each. Needs a Python with PyTorch 2.10 or
-# newer and expecttest, of the version that the module was built for: PYTHON names it. Exit code 77: skipped, since it has none.
+# Without options: tests/python/torch_test.py, then results in f32, gradients, half, complex and whole numbers, a line of counts each. Needs
+# a Python with PyTorch 2.10 or newer and expecttest, of the version that the module was built for: PYTHON names it. Exit code 77: skipped,
+# since it has none.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}

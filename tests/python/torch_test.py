@@ -13,6 +13,8 @@ import torch
 import torch._dynamo
 
 import toroid.torch
+from toroid import _core
+from toroid.torch._partition import Program
 
 
 class Case(unittest.TestCase):
@@ -75,6 +77,19 @@ class RandomNumbers(Case):
             return a, b, x * 3, b * x
 
         self.same_as_eager(fn, torch.arange(6.0))
+
+
+class Programs(Case):
+    def test_look_at_what_they_are_given(self) -> None:
+        graph = torch.fx.symbolic_trace(lambda x: torch.ops.aten.neg.default(x))
+        for node in graph.graph.nodes:
+            node.meta["val"] = torch.zeros(3)
+        program = Program(graph, [False], {}, _core.ModelOptions())
+        torch.testing.assert_close(program(torch.ones(3)), -torch.ones(3))
+        torch.testing.assert_close(program(torch.nn.Parameter(torch.ones(3))), -torch.ones(3))
+        for other in (None, 1.5, "text", [1]):
+            with self.assertRaisesRegex(toroid.UserError, "argument 0 is of the type"):
+                program(other)
 
 
 if __name__ == "__main__":
