@@ -17,6 +17,12 @@ from toroid import _core
 from toroid.torch._partition import Program
 
 
+def shared(tensors: list[torch.Tensor]) -> list[tuple[int, int]]:
+    """For each tensor the first one with the same storage, and where in it the tensor begins."""
+    storages = [t.untyped_storage().data_ptr() for t in tensors]
+    return [(storages.index(s), t.storage_offset()) for s, t in zip(storages, tensors)]
+
+
 class Case(unittest.TestCase):
     def setUp(self) -> None:
         torch._dynamo.reset()
@@ -77,6 +83,63 @@ class RandomNumbers(Case):
             return a, b, x * 3, b * x
 
         self.same_as_eager(fn, torch.arange(6.0))
+
+
+class Memory(Case):
+    def test_strides_are_those_of_eager_memory(self) -> None:
+        def gaps(x: torch.Tensor) -> torch.Tensor:
+            return torch.as_strided((x * 2)[:, ::2], (4,), (1,), 0) + 1
+
+        def later(x: torch.Tensor) -> torch.Tensor:
+            return torch.as_strided((x * 2)[1:], (4,), (1,), 0) + 1
+
+        def beyond(x: torch.Tensor) -> torch.Tensor:
+            return torch.as_strided((x * 2)[:1], (8,), (1,)) + 1
+
+        def scattered(x: torch.Tensor) -> torch.Tensor:
+            return torch.as_strided_scatter((x * 2).t(), x[0] + 7, (4,), (1,), 0) + 1
+
+        for fn in (gaps, later, beyond, scattered):
+            with self.subTest(fn.__name__):
+                self.same_as_eager(fn, torch.arange(8.0).reshape(2, 4))
+
+    def test_strides_of_an_argument_begin_at_its_storage(self) -> None:
+        def fn(x: torch.Tensor) -> torch.Tensor:
+            return torch.as_strided(x, (2,), (1,), 0) + 1
+
+        base = torch.arange(8.0)
+        compiled = torch.compile(fn, backend="toroid", dynamic=False)
+        for x in (base[:4], base[4:]):
+            torch.testing.assert_close(compiled(x), fn(x))
+        torch._dynamo.reset()
+        torch.testing.assert_close(torch.compile(fn, backend="toroid")(base[4:]), fn(base[4:]))
+
+    def test_results_share_memory_as_in_eager_mode(self) -> None:
+        def with_base(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            y = x + 1
+            return y, y.view(-1)
+
+        def read_inside(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            y = x + 1
+            v = y.view(-1)
+            return v, v[2:6], v.sum(), y.t().exp()
+
+        def pieces(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            y = x + 1
+            a, b = y.split(1)
+            return a, b, b * 2, y
+
+        def of_an_argument(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            return x.view(-1), x.view(-1) + 1
+
+        for fn in (with_base, read_inside, pieces, of_an_argument):
+            with self.subTest(fn.__name__):
+                toroid.reset_explain()
+                self.same_as_eager(fn, torch.arange(8.0).reshape(2, 4))
+                x = torch.arange(8.0).reshape(2, 4)
+                ours, theirs = torch.compile(fn, backend="toroid")(x), fn(x)
+                self.assertEqual(shared([x, *ours]), shared([x, *theirs]))
+                self.assertEqual([g.programs for g in toroid.explain().graphs], [1])
 
 
 class Programs(Case):

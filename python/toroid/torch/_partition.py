@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import collections
 import operator
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner, Partition
 from torch.fx.passes.operator_support import OperatorSupportBase
 from torch.utils._python_dispatch import _disable_current_modes
@@ -74,14 +76,22 @@ def refusal(node: Node) -> str:
         return "Toroid has no such operation"
     if "scaled_dot_product" in target.name() and any(t.dtype in _HALVES for t in _tensors(node.args[0].meta["val"])):
         return "PyTorch keeps the scores of half-precision attention in f32"
-    if target in _LAYOUT_READERS and not node.args[0].meta["val"].is_contiguous():
-        return "it reads memory by strides that are not row-major"
+    if target in _LAYOUT_READERS and not _fills_memory(node.args[0]):
+        return "it reads memory that is not that of a row-major tensor alone"
     values = [node.meta.get("val"), *(n.meta.get("val") for n in node.all_input_nodes)]
     return next((why for v in values for t in _tensors(v) if (why := _refusal_of_tensor(t))), "")
 
 
 def _is_final_write(node: Node) -> bool:
     return node.args[0].op == "placeholder" and not node.users and not is_put_off(node.args[0].meta["val"])
+
+
+def _fills_memory(node: Node) -> bool:
+    """Whether a row-major tensor is all that lies in its memory. Of arguments nothing is known: calls may give other parts of a storage."""
+    t = node.meta["val"]
+    if root_of(node).op == "placeholder" or not t.is_contiguous():
+        return False
+    return statically_known_true(t.untyped_storage().nbytes() == t.numel() * t.element_size())
 
 
 def is_put_off(t: torch.Tensor) -> bool:
@@ -101,26 +111,66 @@ def viewed(node: Node) -> Node | None:
     return node.args[0] if is_view else None
 
 
+def views_from(node: Node) -> tuple[list[Node], Node]:
+    """The views that lead to a node, the last one first, and the tensor with memory of its own that they are views of."""
+    chain, at = [], node
+    while (base := viewed(at)) is not None:
+        chain.append(at)
+        at = base
+    return chain, at
+
+
+def root_of(node: Node) -> Node:
+    return views_from(node)[1]
+
+
+def _with_makers(nodes: Iterable[Node]) -> set[Node]:
+    """The nodes, and the operations whose results they are pieces of."""
+    out: set[Node] = set()
+    for n in nodes:
+        out.update({n, n.args[0]} if n.target is operator.getitem else {n})
+    return out
+
+
 def final_views(module: GraphModule) -> set[Node]:
     """Views at the end of the graph that PyTorch makes of what they view, so that they share its memory, and lie in it as they should.
 
-    These are views of arguments, which need no memory of their own, those with gaps or overlaps, and conjugates that are put off.
+    These are views of arguments, which need no memory of their own, those with gaps or overlaps, conjugates that are put off, and those
+    that share their memory with another result. Where the graph reads such a view, too, it gets a twin for that.
     """
     output = next(n for n in reversed(module.graph.nodes) if n.op == "output")
+    results = [n for n in output.all_input_nodes if isinstance(n.meta.get("val"), torch.Tensor)]
+    roots = collections.Counter(root_of(n) for n in results)
     out: set[Node] = set()
-    for node in output.all_input_nodes:
-        if not isinstance(node.meta.get("val"), torch.Tensor):
+    computed: set[Node] = set()
+    for node in results:
+        chain, root = views_from(node)
+        if root.op == "placeholder":
+            out |= _with_makers(chain)
             continue
-        chain, at = [], node
-        while (base := viewed(at)) is not None:
-            chain.append(at)
-            at = base
-        if at.op != "placeholder":
+        if roots[root] == 1:
             gaps = [i for i, n in enumerate(chain) if any(is_put_off(t) or memory_order(t) is None for t in _tensors(n.meta["val"]))]
             chain = chain[: gaps[-1] + 1] if gaps else []
-        for n in chain:
-            out.update({n, n.args[0]} if n.target is operator.getitem else {n})
-    return out
+        computed |= _with_makers(chain)
+    return out | _separated(module.graph, computed, output)
+
+
+def _separated(graph: torch.fx.Graph, views: set[Node], output: Node) -> set[Node]:
+    """Twins of those views that are not read by `output` and by other views alone, so that what PyTorch makes of the results of a program
+    does not divide it. Returns the views that lead to the output."""
+    read: set[Node] = set()
+    for node in reversed(graph.nodes):
+        if node in views and any(user is not output and (user not in views or user in read) for user in node.users):
+            read.add(node)
+    twins: dict[Node, Node] = {}
+    for node in [n for n in graph.nodes if n in read]:
+        with graph.inserting_after(node):
+            twins[node] = graph.node_copy(node, lambda n: twins.get(n, n))
+    for node, twin in twins.items():
+        for user in list(node.users):
+            if user is output or (user in views and user not in read):
+                user.replace_input_with(node, twin)
+    return (views - read) | set(twins.values())
 
 
 def _has_gaps(node: Node) -> bool:
@@ -141,6 +191,10 @@ class _Support(OperatorSupportBase):
             made = node.args[0] if node.target is operator.getitem else node
             if is_operation(made) and made not in self.views and _has_gaps(node):
                 self.refused.setdefault(made, "its result lies in memory with gaps")
+        for node in list(self.refused):
+            if node.target in _LAYOUT_READERS:
+                self.views |= _with_makers(views_from(node.args[0])[0])
+        self.refused = {n: why for n, why in self.refused.items() if n not in self.views}
         self.writes = list(module.graph.find_nodes(op="call_function", target=torch.ops.aten.copy_.default))
         self.refuse({})
 
