@@ -8,11 +8,13 @@ from __future__ import annotations
 import unittest
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import torch
 import torch._dynamo
 
 import toroid.torch
+from distance import distance
 from toroid import _core
 from toroid.torch._partition import Program
 
@@ -140,6 +142,62 @@ class Memory(Case):
                 ours, theirs = torch.compile(fn, backend="toroid")(x), fn(x)
                 self.assertEqual(shared([x, *ours]), shared([x, *theirs]))
                 self.assertEqual([g.programs for g in toroid.explain().graphs], [1])
+
+
+class Freezing(Case):
+    def setUp(self) -> None:
+        super().setUp()
+        self.model = torch.nn.Linear(8, 8)
+        self.compiled = torch.compile(self.model, backend="toroid", options={"freezing": True})
+        self.x = torch.randn(3, 8)
+        self.check()
+        self.assertIn("2 weights frozen", toroid.explain().graphs[0].name)
+
+    @torch.no_grad()
+    def check(self) -> None:
+        torch.testing.assert_close(self.compiled(self.x), self.model(self.x))
+
+    @torch.no_grad()
+    def test_notices_a_write(self) -> None:
+        self.model.weight.mul_(2)
+        self.check()
+
+    def test_notices_another_parameter(self) -> None:
+        self.model.weight = torch.nn.Parameter(torch.randn(8, 8))
+        self.check()
+
+    def test_notices_other_data(self) -> None:
+        for _ in range(3):
+            self.model.weight.data = torch.randn(8, 8)
+            self.check()
+
+    def test_leaves_weights_without_versions_alone(self) -> None:
+        torch._dynamo.reset()
+        with torch.inference_mode():
+            model = torch.nn.Linear(8, 8)
+            compiled = torch.compile(model, backend="toroid", options={"freezing": True})
+            for _ in range(2):
+                torch.testing.assert_close(compiled(self.x), model(self.x))
+                model.weight.mul_(2)
+
+
+class Errors(Case):
+    def test_internal_ones_are_told(self) -> None:
+        broken = mock.Mock(side_effect=_core.InternalError("node \"neg\": the house is on fire"))
+        with mock.patch.object(_core, "Program", broken), self.assertWarnsRegex(RuntimeWarning, "the house is on fire"):
+            torch.testing.assert_close(torch.compile(torch.neg, backend="toroid")(torch.ones(3)), -torch.ones(3))
+        self.assertEqual(toroid.explain().fallbacks, {"aten.neg.default": 1})
+
+
+class Distance(unittest.TestCase):
+    def test_nan_and_infinity_are_where_they_are_expected(self) -> None:
+        nan, inf = float("nan"), float("inf")
+        for ours, expected, far in (
+            ([1.0, nan], [1.0, nan], 0), ([1.0, nan], [1.0, 2.0], inf), ([1.0, 2.0], [1.0, nan], inf), ([inf, 1.0], [inf, 2.0], 0.5),
+            ([inf], [-inf], inf), ([inf], [1.0], inf), ([], [], 0), ([3.0], [4.0], 0.25), ([1.0], [1.0, 1.0], inf),
+        ):  # fmt: skip
+            self.assertEqual(distance(torch.tensor(ours), torch.tensor(expected)), far, (ours, expected))
+        self.assertEqual(distance(torch.tensor([1, 2]), torch.tensor([1, 3])), 1)
 
 
 class Programs(Case):

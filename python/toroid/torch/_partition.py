@@ -6,6 +6,7 @@ import collections
 import operator
 import re
 import time
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -299,6 +300,8 @@ def _compile_parts(
             node = _culprit(error, part)
             found = [node] if node is not None else [n for n in part.graph.nodes if is_operation(n)]
             why = str(error).strip().splitlines()[0]
+            if isinstance(error, _core.InternalError):
+                warnings.warn(f"a fault of Toroid; PyTorch runs what it names: {error}", RuntimeWarning, stacklevel=2)
             refused.update({by_name[n.name]: why for n in found if n.name in by_name})
     if refused:
         return fused, refused
