@@ -134,13 +134,8 @@ struct Exported {
 
   explicit Exported(const Tensor& t) : tensor(t), sizes(t.sizes()), strides(t.strides()) {
     TOROID_USER_CHECK(!t.device().is_cuda(), "{}", kNoGpus);
-    managed.array = {t.raw_data(),
-                     {dlpack::kCpu, 0},
-                     static_cast<int32_t>(t.dim()),
-                     row_of(t.dtype()).element,
-                     sizes.data(),
-                     strides.data(),
-                     0};
+    managed.array = {
+        t.raw_data(), {dlpack::kCpu, 0}, static_cast<int32_t>(t.dim()), row_of(t.dtype()).element, sizes.data(), strides.data(), 0};
     if constexpr (std::is_same_v<M, dlpack::Versioned>) managed.version = {dlpack::kMajor, dlpack::kMinor};
     managed.context = this;
     managed.deleter = [](M* m) { delete static_cast<Exported*>(m->context); };

@@ -91,8 +91,8 @@ std::map<std::string, Tensor> tensors_by_name(const py::dict& given) {
   return out;
 }
 
-// Ends a model while other threads may use the interpreter: a model waits for what still packs its weights, and a packing thread that lets go
-// of an array of Python needs the interpreter's lock.
+// Ends a model while other threads may use the interpreter: a model waits for what still packs its weights, and a packing thread that lets
+// go of an array of Python needs the interpreter's lock.
 struct WithoutLock {
   void operator()(Model* model) const {
     py::gil_scoped_release free;
@@ -188,7 +188,8 @@ void add_tensor(py::module_& m) {
           "A DLPack capsule over the same memory, or with copy=True over a copy. UserError for tensors on GPUs.")
       .def("__dlpack_device__", &dlpack_device)
       .def("__repr__", [](const Tensor& t) { return to_string(t); });
-  m.def("tensor", &tensor_of, py::arg("object"), "A view of an array's memory: of NumPy, or of any object with __dlpack__; a copy of memory that is read-only.");
+  m.def("tensor", &tensor_of, py::arg("object"),
+        "A view of an array's memory: of NumPy, or of any object with __dlpack__; a copy of memory that is read-only.");
 }
 
 void add_summary(py::module_& m) {
