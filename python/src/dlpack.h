@@ -6,7 +6,7 @@
 namespace toroid::python::dlpack {
 
 inline constexpr uint32_t kMajor = 1, kMinor = 0;
-inline constexpr uint64_t kReadOnly = 1;  // a flag of Versioned
+inline constexpr uint64_t kReadOnly = 1, kCopied = 2;  // flags of Versioned
 
 enum DeviceCode : int32_t { kCpu = 1, kCuda = 2 };
 enum TypeCode : uint8_t { kInt = 0, kUInt = 1, kFloat = 2, kBfloat = 4, kComplex = 5, kBool = 6 };

@@ -30,6 +30,8 @@ const TypeRow& row_of(DType t) {
   return *std::find_if(std::begin(kTypes), std::end(kTypes), [t](const TypeRow& r) { return r.dtype == t; });
 }
 
+constexpr const char* kNoGpus = "tensors on GPUs cannot be exchanged with Python yet";
+
 DType dtype_of(dlpack::ElementType e) {
   for (const TypeRow& r : kTypes)
     if (r.element.code == e.code && r.element.bits == e.bits && e.lanes == 1) return r.dtype;
@@ -38,8 +40,9 @@ DType dtype_of(dlpack::ElementType e) {
 
 Device device_of(dlpack::Place p) {
   if (p.type == dlpack::kCpu) return Device::cpu();
-  if (p.type == dlpack::kCuda) return Device::cuda(p.index);
-  fail<UserError>("a tensor on DLPack's device type {}; Toroid has the CPU (1) and CUDA (2)", p.type);
+  // Streams are not ordered: one side could read what the other has not written yet.
+  TOROID_USER_CHECK(p.type != dlpack::kCuda, "{}", kNoGpus);
+  fail<UserError>("a tensor on DLPack's device type {}; tensors are exchanged with Python on the CPU (1) alone", p.type);
 }
 
 Tensor view_of(const dlpack::Array& a, std::shared_ptr<void> owner) {
@@ -49,7 +52,15 @@ Tensor view_of(const dlpack::Array& a, std::shared_ptr<void> owner) {
                            device_of(a.device));
 }
 
-// A view that gives the memory back at its end, which may have to do with Python objects.
+// The same elements in row-major memory of their own, which may be written.
+Tensor copy_of(const Tensor& t) {
+  const Tensor from = t.contiguous();
+  Tensor out = Tensor::empty(t.sizes(), t.dtype());
+  std::copy_n(from.raw_data(), static_cast<size_t>(t.numel()) * size_of(t.dtype()), out.raw_data());
+  return out;
+}
+
+// A view that gives the memory back at its end, which may have to do with Python objects; a copy where the memory is read-only.
 template <class M>
 Tensor owned_view(M* managed) {
   std::shared_ptr<void> owner(managed, [](void* m) {
@@ -57,7 +68,10 @@ Tensor owned_view(M* managed) {
     auto* held = static_cast<M*>(m);
     if (held->deleter) held->deleter(held);
   });
-  return view_of(managed->array, std::move(owner));
+  Tensor view = view_of(managed->array, std::move(owner));
+  if constexpr (std::is_same_v<M, dlpack::Versioned>)
+    if (managed->flags & dlpack::kReadOnly) return copy_of(view);
+  return view;
 }
 
 template <class M>
@@ -102,11 +116,13 @@ Tensor from_buffer(py::handle object) {
                       bytes);
     strides.push_back(bytes / held->itemsize);
   }
+  const bool read_only = held->readonly;
   std::shared_ptr<void> owner(held.get(), [held](void*) mutable {
     py::gil_scoped_acquire gil;
     held.reset();
   });
-  return Tensor::from_blob(held->ptr, sizes, dtype, strides, std::move(owner));
+  Tensor view = Tensor::from_blob(held->ptr, sizes, dtype, strides, std::move(owner));
+  return read_only ? copy_of(view) : view;
 }
 
 // What an exported tensor needs until its taker is done with it.
@@ -117,14 +133,9 @@ struct Exported {
   std::vector<int64_t> sizes, strides;
 
   explicit Exported(const Tensor& t) : tensor(t), sizes(t.sizes()), strides(t.strides()) {
-    const Device d = t.device();
-    managed.array = {t.raw_data(),
-                     {d.is_cuda() ? dlpack::kCuda : dlpack::kCpu, d.is_cuda() ? d.index : 0},
-                     static_cast<int32_t>(t.dim()),
-                     row_of(t.dtype()).element,
-                     sizes.data(),
-                     strides.data(),
-                     0};
+    TOROID_USER_CHECK(!t.device().is_cuda(), "{}", kNoGpus);
+    managed.array = {
+        t.raw_data(), {dlpack::kCpu, 0}, static_cast<int32_t>(t.dim()), row_of(t.dtype()).element, sizes.data(), strides.data(), 0};
     if constexpr (std::is_same_v<M, dlpack::Versioned>) managed.version = {dlpack::kMajor, dlpack::kMinor};
     managed.context = this;
     managed.deleter = [](M* m) { delete static_cast<Exported*>(m->context); };
@@ -132,8 +143,9 @@ struct Exported {
 };
 
 template <class M>
-py::capsule exported(const Tensor& t, const char* name) {
+py::capsule exported(const Tensor& t, const char* name, [[maybe_unused]] bool copied) {
   auto holder = std::make_unique<Exported<M>>(t);
+  if constexpr (std::is_same_v<M, dlpack::Versioned>) holder->managed.flags = copied ? dlpack::kCopied : 0;
   PyObject* capsule = PyCapsule_New(&holder->managed, name, [](PyObject* c) {
     const char* now = PyCapsule_GetName(c);
     if (std::strncmp(now, "used_", 5) == 0) return;  // whoever took it calls the deleter
@@ -175,8 +187,10 @@ Tensor tensor_of(py::handle object) {
                   py::str(py::type::of(object).attr("__name__")).cast<std::string>());
 }
 
-py::capsule capsule_of(const Tensor& t, bool versioned) {
-  return versioned ? exported<dlpack::Versioned>(t, "dltensor_versioned") : exported<dlpack::Managed>(t, "dltensor");
+py::capsule capsule_of(const Tensor& t, bool versioned, bool copy) {
+  TOROID_USER_CHECK(!t.device().is_cuda(), "{}", kNoGpus);
+  const Tensor given = copy ? copy_of(t) : t;
+  return versioned ? exported<dlpack::Versioned>(given, "dltensor_versioned", copy) : exported<dlpack::Managed>(given, "dltensor", copy);
 }
 
 py::tuple dlpack_device(const Tensor& t) {
@@ -202,7 +216,7 @@ py::object object_of(const Tensor& t, const dlpack::ExchangeApi& api) {
   return py::reinterpret_steal<py::object>(static_cast<PyObject*>(out));
 }
 
-const std::vector<Tensor>& Arguments::view(const std::vector<py::handle>& objects, const dlpack::ExchangeApi& api) {
+const std::vector<Tensor>& Arguments::view(const std::vector<py::handle>& objects, py::handle type, const dlpack::ExchangeApi& api) {
   views_.resize(objects.size());
   for (size_t i = 0; i < objects.size(); ++i) {
     Tensor& last = views_[i];
@@ -211,8 +225,12 @@ const std::vector<Tensor>& Arguments::view(const std::vector<py::handle>& object
     if (PyLong_CheckExact(objects[i].ptr())) {
       number[0] = PyLong_AsLongLong(objects[i].ptr());
       now = {nullptr, {dlpack::kCpu, 0}, 2, {dlpack::kUInt, 8, 1}, number, apart, 0};
-    } else if (api.view(objects[i].ptr(), &now) != 0) {
-      throw py::error_already_set();
+    } else {
+      // The function of the class does not look at what it is given.
+      TOROID_USER_CHECK(PyObject_TypeCheck(objects[i].ptr(), reinterpret_cast<PyTypeObject*>(type.ptr())),
+                        "argument {} is of the type {}; expected {} or int", i, Py_TYPE(objects[i].ptr())->tp_name,
+                        reinterpret_cast<PyTypeObject*>(type.ptr())->tp_name);
+      if (api.view(objects[i].ptr(), &now) != 0) throw py::error_already_set();
     }
     const auto dims = static_cast<size_t>(now.ndim);
     const bool same =

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
+#include <optional>
 
 #include "base/check.h"
 #include "exchange.h"
@@ -89,6 +91,15 @@ std::map<std::string, Tensor> tensors_by_name(const py::dict& given) {
   return out;
 }
 
+// Ends a model while other threads may use the interpreter: a model waits for what still packs its weights, and a packing thread that lets
+// go of an array of Python needs the interpreter's lock.
+struct WithoutLock {
+  void operator()(Model* model) const {
+    py::gil_scoped_release free;
+    delete model;
+  }
+};
+
 // A graph of PyTorch, compiled: called with a list of tensors and sizes, it returns a list of tensors.
 class Program {
  public:
@@ -98,7 +109,7 @@ class Program {
       : orders_(std::move(orders)) {
     const std::map<std::string, Tensor> tensors = tensors_by_name(held);
     py::gil_scoped_release free;
-    model_ = Model::from_program(json, tensors, name, options);
+    model_.reset(new Model(Model::from_program(json, tensors, name, options)));
   }
 
   py::list call(const py::args& given) {
@@ -106,11 +117,11 @@ class Program {
     // Calls may overlap, in other threads or by what frees an object: each has views of its own.
     std::unique_ptr<Arguments> arguments = std::move(idle_);
     if (!arguments) arguments = std::make_unique<Arguments>();
-    const std::vector<Tensor>& views = arguments->view(objects, *api_);
+    const std::vector<Tensor>& views = arguments->view(objects, type_, *api_);
     std::vector<Tensor> results;
     {
       py::gil_scoped_release free;
-      results = model_.run(views);
+      results = model_->run(views);
     }
     py::list out(results.size());
     for (size_t i = 0; i < results.size(); ++i) out[i] = object_of(in_memory_order(results[i], i), *api_);
@@ -121,9 +132,10 @@ class Program {
   void for_class(py::handle type) {
     api_ = exchange_api(type);
     TOROID_USER_CHECK(api_, "{} has no __dlpack_c_exchange_api__: PyTorch 2.10 or newer is needed", py::str(type).cast<std::string>());
+    type_ = type;  // exchange_api() keeps it
   }
 
-  const Model& model() const { return model_; }
+  const Model& model() const { return *model_; }
 
  private:
   Tensor in_memory_order(const Tensor& t, size_t result) const {
@@ -137,9 +149,10 @@ class Program {
     return t.as_strided(sizes, strides);
   }
 
-  Model model_;
+  std::unique_ptr<Model, WithoutLock> model_;
   std::vector<std::vector<size_t>> orders_;
   std::unique_ptr<Arguments> idle_;  // under the GIL
+  py::handle type_;                  // of the arguments that are tensors
   const dlpack::ExchangeApi* api_ = nullptr;
 };
 
@@ -162,14 +175,21 @@ void add_tensor(py::module_& m) {
       .def("__array__", [](const Tensor& t, const py::args&, const py::kwargs&) { return numpy_of(t); })
       .def(
           "__dlpack__",
-          [](const Tensor& t, const py::kwargs& options) {
-            const bool asked = options.contains("max_version") && !options["max_version"].is_none();
-            return capsule_of(t, asked && options["max_version"].cast<py::tuple>()[0].cast<int>() >= static_cast<int>(dlpack::kMajor));
+          [](const Tensor& t, const py::object& stream, const std::optional<std::pair<uint32_t, uint32_t>>& max_version,
+             const std::optional<std::pair<int, int>>& dl_device, const std::optional<bool>& copy) {
+            TOROID_USER_CHECK(stream.is_none(), "a tensor on the CPU has no stream");
+            TOROID_USER_CHECK(!dl_device || *dl_device == std::pair(static_cast<int>(dlpack::kCpu), 0),
+                              "DLPack's device ({}, {}) is asked for; tensors are exchanged with Python on the CPU (1, 0) alone",
+                              dl_device->first, dl_device->second);
+            return capsule_of(t, max_version && max_version->first >= dlpack::kMajor, copy.value_or(false));
           },
-          "A DLPack capsule over the same memory.")
+          py::kw_only(), py::arg("stream") = py::none(), py::arg("max_version") = py::none(), py::arg("dl_device") = py::none(),
+          py::arg("copy") = py::none(),
+          "A DLPack capsule over the same memory, or with copy=True over a copy. UserError for tensors on GPUs.")
       .def("__dlpack_device__", &dlpack_device)
       .def("__repr__", [](const Tensor& t) { return to_string(t); });
-  m.def("tensor", &tensor_of, py::arg("object"), "A view of an array's memory: of NumPy, or of any object with __dlpack__.");
+  m.def("tensor", &tensor_of, py::arg("object"),
+        "A view of an array's memory: of NumPy, or of any object with __dlpack__; a copy of memory that is read-only.");
 }
 
 void add_summary(py::module_& m) {
@@ -187,7 +207,7 @@ void add_models(py::module_& m) {
   py::class_<ModelOptions>(m, "ModelOptions", "How a model is compiled.")
       .def(py::init(&model_options), py::kw_only(), py::arg("device") = "cpu", py::arg("mode") = "default", py::arg("freeze") = true,
            py::arg("templates") = true, py::arg("fusion") = "all", py::arg("threads") = 0, py::arg("options") = py::dict());
-  py::class_<Model>(m, "Model", "A compiled model. Safe to run from several threads.")
+  py::class_<Model, std::unique_ptr<Model, WithoutLock>>(m, "Model", "A compiled model. Safe to run from several threads.")
       .def("run", &run<Model>, "Runs on arrays in the order of the program's signature; returns a list of results.")
       .def_property_readonly("summary", [](const Model& x) { return x.summary(); });
   m.def(

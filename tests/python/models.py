@@ -14,6 +14,7 @@ import torchvision
 import transformers as t
 
 import toroid.torch
+from distance import distance
 
 TEXT = dict(vocab_size=99, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64, max_position_embeddings=64)
 NO_DROPOUT = dict(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
@@ -64,10 +65,10 @@ def step(call: Callable[..., Any], model: torch.nn.Module, inputs: dict[str, tor
 
 
 def apart(ours: list[torch.Tensor], theirs: list[torch.Tensor]) -> float:
-    """The largest difference, relative to the largest number of its tensor."""
+    """The largest distance of all tensors."""
     if len(ours) != len(theirs):
         return float("inf")
-    return max(((a - b).abs().max() / b.abs().max().clamp(min=1e-3)).item() for a, b in zip(ours, theirs))
+    return max(distance(a, b, floor=1e-3) for a, b in zip(ours, theirs))
 
 
 def main() -> int:

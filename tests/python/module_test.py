@@ -5,6 +5,8 @@ Usage: module_test.py FOLDER (tests/data). Exit code 77: skipped, since NumPy is
 
 from __future__ import annotations
 
+import ctypes
+import faulthandler
 import json
 import math
 import pathlib
@@ -164,6 +166,16 @@ class Models(unittest.TestCase):
         with self.assertRaises(toroid.UserError):
             toroid.load(DIGITS / "core.pt2", options={"no_such_option": 1})
 
+    def test_ends_while_its_weights_are_packed(self) -> None:
+        x, w = np.ones((4, 512), np.float32), np.ones((512, 512), np.float32)
+        text = json.loads(program("mm.default", [x, w], x @ w))
+        weight = {"tensor_constant": {"arg": {"name": "x1"}, "tensor_constant_name": "x1"}}
+        text["graph_module"]["signature"]["input_specs"][1] = weight
+        faulthandler.dump_traceback_later(30, exit=True)
+        for _ in range(40):
+            _core.compile_program(json.dumps(text), {"x1": w.copy()}, "test", toroid.ModelOptions(freeze=True))
+        faulthandler.cancel_dump_traceback_later()
+
     def test_other_threads_go_on_while_one_compiles(self) -> None:
         longest, done = 0.0, threading.Event()
 
@@ -184,6 +196,59 @@ class Models(unittest.TestCase):
         self.assertLess(longest, 0.25)
 
 
+KNOWS_VERSIONS = np.lib.NumpyVersion(np.__version__) >= "2.1.0"  # of DLPack: that of 1 says what is read-only
+
+
+class ByDlpack:
+    """An object that has no buffer, but DLPack."""
+
+    def __init__(self, array: object) -> None:
+        self.array = array
+
+    def __array__(self, *args: object, **kwargs: object) -> np.ndarray:
+        return self.array
+
+    def __dlpack__(self, **kwargs: object) -> object:
+        return self.array.__dlpack__(**kwargs)
+
+
+class Capsule:
+    """What np.from_dlpack takes a capsule from."""
+
+    def __init__(self, capsule: object) -> None:
+        self.capsule = capsule
+
+    def __dlpack__(self, **kwargs: object) -> object:
+        return self.capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
+class Managed(ctypes.Structure):
+    """DLManagedTensor, of DLPack 0."""
+
+    _fields_ = [
+        ("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_index", ctypes.c_int32), ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16), ("shape", ctypes.c_void_p),
+        ("strides", ctypes.c_void_p), ("byte_offset", ctypes.c_uint64), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p),
+    ]  # fmt: skip
+
+
+class OnGpu:
+    """An array that says it lies on a GPU."""
+
+    def __init__(self) -> None:
+        self.sizes = (ctypes.c_int64 * 1)(3)
+        at = ctypes.cast(self.sizes, ctypes.c_void_p)
+        self.managed = Managed(at, 2, 0, 1, 2, 32, 1, at, None, 0, None, None)
+
+    def __dlpack__(self, **kwargs: object) -> object:
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        return new(ctypes.addressof(self.managed), b"dltensor", None)
+
+
 class Arrays(unittest.TestCase):
     def test_tensor_shares_the_memory(self) -> None:
         for dtype in (np.float32, np.float64, np.float16, np.int8, np.int64, np.uint16, np.bool_, np.complex64):
@@ -199,6 +264,35 @@ class Arrays(unittest.TestCase):
     def test_memory_outlives_its_first_owner(self) -> None:
         view = toroid.tensor(toroid.tensor(np.full(1000, 7, np.int64))).numpy()
         np.testing.assert_array_equal(view, np.full(1000, 7))
+
+    def test_read_only_memory_is_copied(self) -> None:
+        contents = bytes(range(16))
+        frozen = np.arange(16, dtype=np.uint8)
+        frozen.flags.writeable = False
+        for source in (contents, np.frombuffer(contents, np.uint8), frozen, *([ByDlpack(frozen)] if KNOWS_VERSIONS else [])):
+            view = toroid.tensor(source).numpy()
+            view[:] = 7
+            np.testing.assert_array_equal(np.frombuffer(source, np.uint8) if isinstance(source, bytes) else np.asarray(source), np.arange(16))
+        np.testing.assert_array_equal(toroid.tensor(frozen.reshape(4, 4).T).numpy(), frozen.reshape(4, 4).T)
+
+    def test_dlpack_copies_on_demand(self) -> None:
+        x = np.zeros(3, np.float32)
+        for copy, expected in ((True, 0), (False, 1), (None, 1)):
+            for version in ((1, 0), None) if KNOWS_VERSIONS else (None,):
+                x[:] = 0
+                taken = np.from_dlpack(Capsule(toroid.tensor(x).__dlpack__(max_version=version, copy=copy)))
+                x[:] = 1
+                self.assertEqual(taken[0], expected)
+
+    def test_other_devices_are_refused(self) -> None:
+        t = toroid.tensor(np.zeros(3, np.float32))
+        t.__dlpack__(dl_device=(1, 0))
+        with self.assertRaisesRegex(toroid.UserError, r"device \(2, 0\) is asked for"):
+            t.__dlpack__(dl_device=(2, 0))
+        with self.assertRaisesRegex(toroid.UserError, "no stream"):
+            t.__dlpack__(stream=1)
+        with self.assertRaisesRegex(toroid.UserError, "tensors on GPUs cannot be exchanged"):
+            toroid.tensor(OnGpu())
 
     def test_refused(self) -> None:
         with self.assertRaises(toroid.UserError):

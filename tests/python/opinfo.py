@@ -6,7 +6,7 @@ Prints a line for each operation that is not "equal", then the counts. Exit code
   equal     all of it ran in programs of Toroid, with PyTorch's results, dtypes, sizes and strides
   fallback  the same, but PyTorch ran some operations (they are named)
   untraced  torch.compile handed no operation over, so that nothing has been tested
-  refused   torch.compile cannot take the call, whatever the backend, or gives another result with "aot_eager", too
+  refused   torch.compile cannot take the call, whatever the backend: "aot_eager" gives the same error, or the same other result
   wrong     another result, or an error that the backend "aot_eager" does not give
 """
 
@@ -27,6 +27,7 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._pytree import tree_leaves, tree_map
 
 import toroid.torch
+from distance import distance
 
 TOLERANCES = {torch.float32: (1e-4, 1e-5), torch.complex64: (1e-4, 1e-5), torch.bfloat16: (1.6e-2, 1e-3), torch.float16: (4e-3, 1e-3)}
 
@@ -82,18 +83,20 @@ def compiled(op: Any, backend: str) -> Any:
 
 
 def inaccuracy(values: list[Any], op: Any, sample: Any, grad: bool) -> float:
-    """The largest difference, relative to the largest number, from what PyTorch computes with twice the bits."""
+    """The largest distance from what PyTorch computes with twice the bits; infinity where it cannot."""
     wide = {torch.float32: torch.float64, torch.complex64: torch.complex128, torch.bfloat16: torch.float32, torch.float16: torch.float32}
     try:
         exact = call(op.get_op(), sample.transform(lambda t: t.detach().to(wide.get(t.dtype, t.dtype)).requires_grad_(t.requires_grad)
                                                    if isinstance(t, torch.Tensor) else t), grad)  # fmt: skip
-        worst = 0.0
-        for a, b in zip(values, exact):
-            apart = (a.to(b.dtype) - b).abs().max().item() if a.is_floating_point() or a.is_complex() else float((a != b).any())
-            worst = max(worst, apart / max(1e-30, b.abs().max().item()))
-        return worst if worst == worst else float("inf")
+        return max((distance(a, b) for a, b in zip(values, exact)), default=0.0)
     except Exception:
         return float("inf")
+
+
+def kind_of(error: Exception) -> str:
+    """The class of an error, and of the one within that a backend has raised."""
+    inner = getattr(error, "inner_exception", None)
+    return type(error).__name__ + (f" ({type(inner).__name__})" if inner is not None else "")
 
 
 NO_VALUES = ("empty", "new_empty")  # memory as it was
@@ -122,19 +125,22 @@ def verdict(op: Any, sample: Any, grad: bool) -> tuple[str, str]:
     except Exception as e:
         try:
             call(compiled(op, "aot_eager"), sample, grad)
-        except Exception:
-            return "refused", type(e).__name__
-        return "wrong", f"{type(e).__name__}: {' '.join(str(e).split())[:300]}"
-    if what := difference(comparable(op.name, ours), comparable(op.name, expected)):
+        except Exception as other:
+            if kind_of(other) == kind_of(e):
+                return "refused", kind_of(e)
+        return "wrong", f"{kind_of(e)}: {' '.join(str(e).split())[:300]}"
+    mine, eager = comparable(op.name, ours), comparable(op.name, expected)
+    what = difference(mine, eager)
+    if "not close" in what:
         error, eager_error = inaccuracy(ours, op, sample, grad), inaccuracy(expected, op, sample, grad)
-        if "not close" in what and error <= max(2 * eager_error, 1e-6):
+        if error < float("inf") and error <= max(2 * eager_error, 1e-6):
             what = ""
     if what:
         try:
-            theirs = difference(call(compiled(op, "aot_eager"), sample, grad), expected)
-        except Exception:
-            theirs = "an error"
-        return ("refused" if theirs else "wrong"), what + (f" (aot_eager: {theirs})" if theirs else "")
+            theirs = comparable(op.name, call(compiled(op, "aot_eager"), sample, grad))
+        except Exception as e:
+            return "wrong", f"{what} (aot_eager: {kind_of(e)})"
+        return ("wrong" if difference(mine, theirs) else "refused"), what
     told = toroid.explain()
     if not any(g.nodes for g in told.graphs):
         return "untraced", "no graph"

@@ -12,6 +12,7 @@ from torch._decomp import decomposition_table
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.fx import GraphModule
+from torch.utils._python_dispatch import _disable_current_modes
 
 from .. import _core, _report
 from ._partition import compile_graph
@@ -59,7 +60,12 @@ def _weights(module: GraphModule, dynamo_inputs: Sequence[Any]) -> dict[int, tor
     written = {n.args[0] for n in module.graph.find_nodes(op="call_function", target=torch.ops.aten.copy_.default)}
     context = torch._guards.TracingContext.try_get()
     static = context.fw_metadata.static_input_indices if context and context.fw_metadata else []
-    return {i: dynamo_inputs[i] for i in static if nodes[i] not in written and type(dynamo_inputs[i]) in (torch.Tensor, torch.nn.Parameter)}
+    return {i: dynamo_inputs[i] for i in static if nodes[i] not in written and _tells_writes(dynamo_inputs[i])}
+
+
+def _tells_writes(value: Any) -> bool:
+    """Whether a weight counts what is written to it; tensors of inference mode do not."""
+    return type(value) in (torch.Tensor, torch.nn.Parameter) and not value.is_inference()
 
 
 def _freezing_compiler(options: _core.ModelOptions, dynamo_inputs: Sequence[Any]) -> Callable[..., Any]:
@@ -69,16 +75,18 @@ def _freezing_compiler(options: _core.ModelOptions, dynamo_inputs: Sequence[Any]
     def compile(module: GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         weights = _weights(module, dynamo_inputs)
         nodes = module.graph.find_nodes(op="placeholder")
-        frozen = {nodes[i].name: t for i, t in weights.items()}
+        # Tensors of their own, which keep the memory when a weight's `.data` is replaced, so that no other memory has its address.
+        with _disable_current_modes():
+            frozen = {nodes[i].name: t.detach() for i, t in weights.items()}
         forward, report = compile_graph(module, f"graph {next(_counter)} (inference, {len(frozen)} weights frozen)", options, frozen)
         _report.record(report)
-        pinned = [(i, t, t._version) for i, t in weights.items()]
+        pinned = [(i, t, t._version, t.data_ptr()) for i, t in weights.items()]
         other: Callable[..., Any] | None = None
 
         def call(arguments: list[Any]) -> Any:
             nonlocal other
-            for i, weight, version in pinned:
-                if arguments[i] is not weight or weight._version != version:
+            for i, weight, version, address in pinned:
+                if arguments[i] is not weight or weight._version != version or weight.data_ptr() != address:
                     other = other or thawed(module, example_inputs)
                     return other(arguments)
             taken = tuple(arguments)
@@ -86,6 +94,7 @@ def _freezing_compiler(options: _core.ModelOptions, dynamo_inputs: Sequence[Any]
             return forward(*taken)
 
         call._boxed_call = True  # type: ignore[attr-defined]
+        call.frozen = frozen  # type: ignore[attr-defined]
         return call
 
     return compile

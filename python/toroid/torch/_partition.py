@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import collections
 import operator
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
-from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
+from torch.fx.experimental.symbolic_shapes import statically_known_true
+from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner, Partition
 from torch.fx.passes.operator_support import OperatorSupportBase
 from torch.utils._python_dispatch import _disable_current_modes
 
@@ -20,6 +23,7 @@ from ._schema import SCALAR_TYPES, Unsupported, is_symbolic, memory_order, seria
 
 _NODE = re.compile(r'(?:node "|\()([A-Za-z_]\w*)[")]')
 _HALVES = {torch.float16, torch.bfloat16}
+_AFTER = "toroid_after"  # an argument that stands for an order, while a graph is divided
 _LAYOUT_READERS = {torch.ops.aten.as_strided.default, torch.ops.aten.as_strided_scatter.default}
 
 
@@ -73,14 +77,22 @@ def refusal(node: Node) -> str:
         return "Toroid has no such operation"
     if "scaled_dot_product" in target.name() and any(t.dtype in _HALVES for t in _tensors(node.args[0].meta["val"])):
         return "PyTorch keeps the scores of half-precision attention in f32"
-    if target in _LAYOUT_READERS and not node.args[0].meta["val"].is_contiguous():
-        return "it reads memory by strides that are not row-major"
+    if target in _LAYOUT_READERS and not _fills_memory(node.args[0]):
+        return "it reads memory that is not that of a row-major tensor alone"
     values = [node.meta.get("val"), *(n.meta.get("val") for n in node.all_input_nodes)]
     return next((why for v in values for t in _tensors(v) if (why := _refusal_of_tensor(t))), "")
 
 
 def _is_final_write(node: Node) -> bool:
     return node.args[0].op == "placeholder" and not node.users and not is_put_off(node.args[0].meta["val"])
+
+
+def _fills_memory(node: Node) -> bool:
+    """Whether a row-major tensor is all that lies in its memory. Of arguments nothing is known: calls may give other parts of a storage."""
+    t = node.meta["val"]
+    if root_of(node).op == "placeholder" or not t.is_contiguous():
+        return False
+    return statically_known_true(t.untyped_storage().nbytes() == t.numel() * t.element_size())
 
 
 def is_put_off(t: torch.Tensor) -> bool:
@@ -100,26 +112,66 @@ def viewed(node: Node) -> Node | None:
     return node.args[0] if is_view else None
 
 
+def views_from(node: Node) -> tuple[list[Node], Node]:
+    """The views that lead to a node, the last one first, and the tensor with memory of its own that they are views of."""
+    chain, at = [], node
+    while (base := viewed(at)) is not None:
+        chain.append(at)
+        at = base
+    return chain, at
+
+
+def root_of(node: Node) -> Node:
+    return views_from(node)[1]
+
+
+def _with_makers(nodes: Iterable[Node]) -> set[Node]:
+    """The nodes, and the operations whose results they are pieces of."""
+    out: set[Node] = set()
+    for n in nodes:
+        out.update({n, n.args[0]} if n.target is operator.getitem else {n})
+    return out
+
+
 def final_views(module: GraphModule) -> set[Node]:
     """Views at the end of the graph that PyTorch makes of what they view, so that they share its memory, and lie in it as they should.
 
-    These are views of arguments, which need no memory of their own, those with gaps or overlaps, and conjugates that are put off.
+    These are views of arguments, which need no memory of their own, those with gaps or overlaps, conjugates that are put off, and those
+    that share their memory with another result. Where the graph reads such a view, too, it gets a twin for that.
     """
     output = next(n for n in reversed(module.graph.nodes) if n.op == "output")
+    results = [n for n in output.all_input_nodes if isinstance(n.meta.get("val"), torch.Tensor)]
+    roots = collections.Counter(root_of(n) for n in results)
     out: set[Node] = set()
-    for node in output.all_input_nodes:
-        if not isinstance(node.meta.get("val"), torch.Tensor):
+    computed: set[Node] = set()
+    for node in results:
+        chain, root = views_from(node)
+        if root.op == "placeholder":
+            out |= _with_makers(chain)
             continue
-        chain, at = [], node
-        while (base := viewed(at)) is not None:
-            chain.append(at)
-            at = base
-        if at.op != "placeholder":
+        if roots[root] == 1:
             gaps = [i for i, n in enumerate(chain) if any(is_put_off(t) or memory_order(t) is None for t in _tensors(n.meta["val"]))]
             chain = chain[: gaps[-1] + 1] if gaps else []
-        for n in chain:
-            out.update({n, n.args[0]} if n.target is operator.getitem else {n})
-    return out
+        computed |= _with_makers(chain)
+    return out | _separated(module.graph, computed, output)
+
+
+def _separated(graph: torch.fx.Graph, views: set[Node], output: Node) -> set[Node]:
+    """Twins of those views that are not read by `output` and by other views alone, so that what PyTorch makes of the results of a program
+    does not divide it. Returns the views that lead to the output."""
+    read: set[Node] = set()
+    for node in reversed(graph.nodes):
+        if node in views and any(user is not output and (user not in views or user in read) for user in node.users):
+            read.add(node)
+    twins: dict[Node, Node] = {}
+    for node in [n for n in graph.nodes if n in read]:
+        with graph.inserting_after(node):
+            twins[node] = graph.node_copy(node, lambda n: twins.get(n, n))
+    for node, twin in twins.items():
+        for user in list(node.users):
+            if user is output or (user in views and user not in read):
+                user.replace_input_with(node, twin)
+    return (views - read) | set(twins.values())
 
 
 def _has_gaps(node: Node) -> bool:
@@ -140,6 +192,10 @@ class _Support(OperatorSupportBase):
             made = node.args[0] if node.target is operator.getitem else node
             if is_operation(made) and made not in self.views and _has_gaps(node):
                 self.refused.setdefault(made, "its result lies in memory with gaps")
+        for node in list(self.refused):
+            if node.target in _LAYOUT_READERS:
+                self.views |= _with_makers(views_from(node.args[0])[0])
+        self.refused = {n: why for n, why in self.refused.items() if n not in self.views}
         self.writes = list(module.graph.find_nodes(op="call_function", target=torch.ops.aten.copy_.default))
         self.refuse({})
 
@@ -224,8 +280,14 @@ def _compile_parts(
     whole = torch.fx.GraphModule(module, _copy(module.graph))
     by_name = {n.name: n for n in module.graph.nodes}
     translated = _Translated(support, by_name)
+    _chain_effects(whole, support, by_name)
     partitioner = CapabilityBasedPartitioner(whole, translated, allows_single_node_partition=True)
-    fused = partitioner.fuse_partitions(partitioner.propose_partitions())
+    parts = partitioner.propose_partitions()
+    if writes := _unordered_writes(whole, parts, support, by_name):
+        return whole, writes
+    fused = partitioner.fuse_partitions(parts)
+    for node in fused.graph.nodes:
+        node.kwargs = {k: v for k, v in node.kwargs.items() if k != _AFTER}
     programs: dict[str, Program] = {}
     refused: dict[Node, str] = {}
     calls = {n.target: n for n in fused.graph.find_nodes(op="call_module") if n.target.startswith("fused_")}
@@ -238,6 +300,8 @@ def _compile_parts(
             node = _culprit(error, part)
             found = [node] if node is not None else [n for n in part.graph.nodes if is_operation(n)]
             why = str(error).strip().splitlines()[0]
+            if isinstance(error, _core.InternalError):
+                warnings.warn(f"a fault of Toroid; PyTorch runs what it names: {error}", RuntimeWarning, stacklevel=2)
             refused.update({by_name[n.name]: why for n in found if n.name in by_name})
     if refused:
         return fused, refused
@@ -251,6 +315,37 @@ def _compile_parts(
         if not node.users:
             fused.graph.erase_node(node)
     return fused, {}
+
+
+def _chain_effects(whole: GraphModule, support: _Support, by_name: Mapping[str, Node]) -> None:
+    """Makes each operation of PyTorch that does more than compute depend on the one before: random numbers are drawn in the order of the
+    graph. The partitioner keeps no order but that of data."""
+    last: Node | None = None
+    for node in whole.graph.nodes:
+        if by_name[node.name] not in support.refused or not _has_effects(node):
+            continue
+        if last is not None:
+            node.kwargs = {**node.kwargs, _AFTER: last}
+        last = node
+
+
+def _has_effects(node: Node) -> bool:
+    target = node.target
+    return not isinstance(target, torch._ops.OpOverload) or torch.Tag.nondeterministic_seeded in target.tags or target._schema.is_mutable
+
+
+def _unordered_writes(whole: GraphModule, parts: Sequence[Partition], support: _Support, by_name: Mapping[str, Node]) -> dict[Node, str]:
+    """Writes to arguments that programs cannot make, by node of the first graph, with the reason.
+
+    A program writes when it ends, and the partitioner knows of data alone, not of what others read and write in the same memory. So
+    programs write only where one program is the whole graph; elsewhere PyTorch writes, after all that comes before in the graph.
+    """
+    inside = {n for part in parts for n in part.nodes}
+    others = [n for n in whole.graph.nodes if is_operation(n) and n not in inside and by_name[n.name] not in support.views]
+    if len(parts) == 1 and not others:
+        return {}
+    writes = whole.graph.find_nodes(op="call_function", target=torch.ops.aten.copy_.default)
+    return {by_name[n.name]: "others may still read what it overwrites" for n in writes if n in inside}
 
 
 def _constants(outer: GraphModule, call: Node, part: GraphModule, frozen: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:

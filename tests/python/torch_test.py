@@ -1,0 +1,217 @@
+"""What torch.compile(backend="toroid") owes to eager PyTorch beyond numbers: the order of writes, memory that is shared, frozen weights.
+
+Usage: torch_test.py. Needs PyTorch; scripts/python-suite.sh runs it.
+"""
+
+from __future__ import annotations
+
+import unittest
+from collections.abc import Callable
+from typing import Any
+from unittest import mock
+
+import torch
+import torch._dynamo
+
+import toroid.torch
+from distance import distance
+from toroid import _core
+from toroid.torch._partition import Program
+
+
+def shared(tensors: list[torch.Tensor]) -> list[tuple[int, int]]:
+    """For each tensor the first one with the same storage, and where in it the tensor begins."""
+    storages = [t.untyped_storage().data_ptr() for t in tensors]
+    return [(storages.index(s), t.storage_offset()) for s, t in zip(storages, tensors)]
+
+
+class Case(unittest.TestCase):
+    def setUp(self) -> None:
+        torch._dynamo.reset()
+        toroid.reset_explain()
+
+    def same_as_eager(self, fn: Callable[..., Any], *arguments: torch.Tensor) -> None:
+        """Results, and what the arguments hold afterwards, for equal seeds."""
+        given = [[a.clone() for a in arguments] for _ in range(2)]
+        outs = []
+        for call, mine in zip((fn, torch.compile(fn, backend="toroid")), given):
+            torch.manual_seed(0)
+            outs.append(call(*mine))
+        torch.testing.assert_close(outs[1], outs[0])
+        torch.testing.assert_close(given[1], given[0])
+
+
+class Writes(Case):
+    def test_pytorch_reads_before_the_write(self) -> None:
+        def fn(x: torch.Tensor) -> torch.Tensor:
+            s = x.abs()
+            r = torch.normal(x, s)
+            x.add_(1)
+            return r
+
+        self.same_as_eager(fn, torch.arange(6.0))
+
+    def test_pytorch_writes_after_the_read(self) -> None:
+        def fn(w: torch.Tensor, noise: torch.Tensor) -> None:
+            d = noise * 0.1
+            w.add_(d)
+            noise.normal_()
+
+        self.same_as_eager(fn, torch.arange(6.0), torch.ones(6))
+
+    def test_two_programs_of_one_buffer(self) -> None:
+        def fn(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            y = torch.normal(x * 2, 1.0) + x
+            x.mul_(y)
+            return y, torch.normal(y, x.abs()) + x
+
+        self.same_as_eager(fn, torch.arange(6.0))
+
+    def test_a_graph_of_toroid_alone_writes_itself(self) -> None:
+        def fn(x: torch.Tensor) -> torch.Tensor:
+            y = x.exp()
+            x.add_(1)
+            return y.view(2, 3)
+
+        self.same_as_eager(fn, torch.arange(6.0))
+        self.assertFalse(toroid.explain().fallbacks)
+
+
+class RandomNumbers(Case):
+    def test_are_drawn_in_the_order_of_the_program(self) -> None:
+        def fn(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            a = torch.normal(x * 2, 1.0)
+            b = torch.rand(6)
+            return a, b, x * 3, b * x
+
+        self.same_as_eager(fn, torch.arange(6.0))
+
+
+class Memory(Case):
+    def test_strides_are_those_of_eager_memory(self) -> None:
+        def gaps(x: torch.Tensor) -> torch.Tensor:
+            return torch.as_strided((x * 2)[:, ::2], (4,), (1,), 0) + 1
+
+        def later(x: torch.Tensor) -> torch.Tensor:
+            return torch.as_strided((x * 2)[1:], (4,), (1,), 0) + 1
+
+        def beyond(x: torch.Tensor) -> torch.Tensor:
+            return torch.as_strided((x * 2)[:1], (8,), (1,)) + 1
+
+        def scattered(x: torch.Tensor) -> torch.Tensor:
+            return torch.as_strided_scatter((x * 2).t(), x[0] + 7, (4,), (1,), 0) + 1
+
+        for fn in (gaps, later, beyond, scattered):
+            with self.subTest(fn.__name__):
+                self.same_as_eager(fn, torch.arange(8.0).reshape(2, 4))
+
+    def test_strides_of_an_argument_begin_at_its_storage(self) -> None:
+        def fn(x: torch.Tensor) -> torch.Tensor:
+            return torch.as_strided(x, (2,), (1,), 0) + 1
+
+        base = torch.arange(8.0)
+        compiled = torch.compile(fn, backend="toroid", dynamic=False)
+        for x in (base[:4], base[4:]):
+            torch.testing.assert_close(compiled(x), fn(x))
+        torch._dynamo.reset()
+        torch.testing.assert_close(torch.compile(fn, backend="toroid")(base[4:]), fn(base[4:]))
+
+    def test_results_share_memory_as_in_eager_mode(self) -> None:
+        def with_base(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            y = x + 1
+            return y, y.view(-1)
+
+        def read_inside(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            y = x + 1
+            v = y.view(-1)
+            return v, v[2:6], v.sum(), y.t().exp()
+
+        def pieces(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            y = x + 1
+            a, b = y.split(1)
+            return a, b, b * 2, y
+
+        def of_an_argument(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            return x.view(-1), x.view(-1) + 1
+
+        for fn in (with_base, read_inside, pieces, of_an_argument):
+            with self.subTest(fn.__name__):
+                toroid.reset_explain()
+                self.same_as_eager(fn, torch.arange(8.0).reshape(2, 4))
+                x = torch.arange(8.0).reshape(2, 4)
+                ours, theirs = torch.compile(fn, backend="toroid")(x), fn(x)
+                self.assertEqual(shared([x, *ours]), shared([x, *theirs]))
+                self.assertEqual([g.programs for g in toroid.explain().graphs], [1])
+
+
+class Freezing(Case):
+    def setUp(self) -> None:
+        super().setUp()
+        self.model = torch.nn.Linear(8, 8)
+        self.compiled = torch.compile(self.model, backend="toroid", options={"freezing": True})
+        self.x = torch.randn(3, 8)
+        self.check()
+        self.assertIn("2 weights frozen", toroid.explain().graphs[0].name)
+
+    @torch.no_grad()
+    def check(self) -> None:
+        torch.testing.assert_close(self.compiled(self.x), self.model(self.x))
+
+    @torch.no_grad()
+    def test_notices_a_write(self) -> None:
+        self.model.weight.mul_(2)
+        self.check()
+
+    def test_notices_another_parameter(self) -> None:
+        self.model.weight = torch.nn.Parameter(torch.randn(8, 8))
+        self.check()
+
+    def test_notices_other_data(self) -> None:
+        for _ in range(3):
+            self.model.weight.data = torch.randn(8, 8)
+            self.check()
+
+    def test_leaves_weights_without_versions_alone(self) -> None:
+        torch._dynamo.reset()
+        with torch.inference_mode():
+            model = torch.nn.Linear(8, 8)
+            compiled = torch.compile(model, backend="toroid", options={"freezing": True})
+            for _ in range(2):
+                torch.testing.assert_close(compiled(self.x), model(self.x))
+                model.weight.mul_(2)
+
+
+class Errors(Case):
+    def test_internal_ones_are_told(self) -> None:
+        broken = mock.Mock(side_effect=_core.InternalError("node \"neg\": the house is on fire"))
+        with mock.patch.object(_core, "Program", broken), self.assertWarnsRegex(RuntimeWarning, "the house is on fire"):
+            torch.testing.assert_close(torch.compile(torch.neg, backend="toroid")(torch.ones(3)), -torch.ones(3))
+        self.assertEqual(toroid.explain().fallbacks, {"aten.neg.default": 1})
+
+
+class Distance(unittest.TestCase):
+    def test_nan_and_infinity_are_where_they_are_expected(self) -> None:
+        nan, inf = float("nan"), float("inf")
+        for ours, expected, far in (
+            ([1.0, nan], [1.0, nan], 0), ([1.0, nan], [1.0, 2.0], inf), ([1.0, 2.0], [1.0, nan], inf), ([inf, 1.0], [inf, 2.0], 0.5),
+            ([inf], [-inf], inf), ([inf], [1.0], inf), ([], [], 0), ([3.0], [4.0], 0.25), ([1.0], [1.0, 1.0], inf),
+        ):  # fmt: skip
+            self.assertEqual(distance(torch.tensor(ours), torch.tensor(expected)), far, (ours, expected))
+        self.assertEqual(distance(torch.tensor([1, 2]), torch.tensor([1, 3])), 1)
+
+
+class Programs(Case):
+    def test_look_at_what_they_are_given(self) -> None:
+        graph = torch.fx.symbolic_trace(lambda x: torch.ops.aten.neg.default(x))
+        for node in graph.graph.nodes:
+            node.meta["val"] = torch.zeros(3)
+        program = Program(graph, [False], {}, _core.ModelOptions())
+        torch.testing.assert_close(program(torch.ones(3)), -torch.ones(3))
+        torch.testing.assert_close(program(torch.nn.Parameter(torch.ones(3))), -torch.ones(3))
+        for other in (None, 1.5, "text", [1]):
+            with self.assertRaisesRegex(toroid.UserError, "argument 0 is of the type"):
+                program(other)
+
+
+if __name__ == "__main__":
+    unittest.main()
