@@ -41,6 +41,9 @@ std::string mismatch(const std::vector<const Collective*>& calls) {
   for (size_t r = 1; r < calls.size(); ++r)
     if (!fit(*calls[0], *calls[r])) return fmt::format("rank {} called {}, rank 0 {}", r, said(*calls[r]), said(*calls[0]));
   if (calls[0]->kind != Kind::AllToAll) return "";
+  for (size_t r = 0; r < calls.size(); ++r)
+    if (calls[r]->in_splits.size() != calls.size() || calls[r]->out_splits.size() != calls.size())
+      return fmt::format("rank {} called {}: expected {} numbers in each list, one a rank", r, said(*calls[r]), calls.size());
   for (size_t to = 0; to < calls.size(); ++to)
     for (size_t from = 0; from < calls.size(); ++from)
       if (calls[from]->in_splits[to] != calls[to]->out_splits[from])

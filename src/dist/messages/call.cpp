@@ -65,7 +65,7 @@ Call call_from(std::span<const std::byte> bytes) {
   const bool is_known = fixed.kind < std::size(kKindNames) && fixed.op < std::size(kReduceOpNames) && fixed.dtype < kDTypeCount;
   if (fixed.magic != kMagic || !is_known || fixed.carried < 0 || fixed.carried > kMostCarried ||
       bytes.size() != sizeof fixed + splits + fixed.where + static_cast<size_t>(fixed.carried))
-    fail<EnvironmentError>("another rank speaks otherwise; start all ranks with the same version of Toroid");
+    fail<EnvironmentError>("another rank speaks otherwise; {}", kSameVersion);
   Collective c{.kind = static_cast<Kind>(fixed.kind),
                .dtype = static_cast<DType>(fixed.dtype),
                .op = static_cast<ReduceOp>(fixed.op),

@@ -3,11 +3,15 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "dist/collective.h"
 
 namespace toroid::distributed::messages {
+
+// What to do about messages that are not what they must be.
+inline constexpr std::string_view kSameVersion = "start all ranks with the same version of Toroid";
 
 // Bytes that are enough for any call in a group of `ranks`.
 int64_t most_call_bytes(int ranks);

@@ -85,6 +85,11 @@ MessageGroup::Carried MessageGroup::meet(const Collective& told, const Collectiv
   for (auto& call : calls) all.push_back(&call);
   if (const std::string why = mismatch(all); !why.empty())
     fail<UserError>("group \"{}\": the ranks' collectives do not fit together: {}", name(), why);
+  for (int r = 0; r < size(); ++r) {
+    const auto bytes = static_cast<int64_t>(carried[static_cast<size_t>(r)].size());
+    if (const int64_t right = carried_bytes(c, r); bytes != right)
+      fail_group(c, fmt::format("rank {} sent {} bytes with its call in place of {}; {}", r, bytes, right, kSameVersion), true);
+  }
   const int giver = c.kind == Kind::Broadcast ? c.root : rank();
   return carried_bytes(c, giver) > 0 ? carried : Carried();
 }
@@ -129,9 +134,10 @@ void MessageGroup::hear() {
     if (!notice.poll()) continue;
     const auto content = notice.received(place);
     const std::string text(reinterpret_cast<const char*>(content.data()), content.size());
-    if (text.empty()) continue;
+    const int r = peer_of(from);
+    if (text.empty() || r == size()) continue;
     if (text[0] == kGivesUp && failure_.empty()) failure_ = text.substr(1);
-    Left& left = left_[static_cast<size_t>(peer_of(from))];
+    Left& left = left_[static_cast<size_t>(r)];
     if (text[0] == kLeaves && left.reason.empty()) left = {text.substr(1), Clock::now()};
   }
 }

@@ -65,6 +65,7 @@ class MessageGroup : public Group {
   std::string lost(const Batch& batch, Stage stage) const;
   std::string absent(const Batch& batch, Stage stage, bool lost_alone) const;
   void note(int rank, const Collective& c);
+  // size() where it is not of this group.
   int peer_of(int world_rank) const;
 
   struct Left {

@@ -1,8 +1,11 @@
 // How the data of collectives moves between the ranks of a group.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <numeric>
 
+#include "dist/messages/call.h"
 #include "dist/messages/message_group.h"
 
 namespace toroid::distributed::messages {
@@ -49,7 +52,12 @@ void MessageGroup::exchange(const Collective& c, const std::vector<Piece>& given
     for (auto& p : given)
       if (p.peer != rank() && left(p) > 0) batch.send(members()[static_cast<size_t>(p.peer)], p.at + begin, left(p));
     wait(batch, c, Stage::Moving);
-    for (auto& [p, place] : places) std::memcpy(p->at + begin, batch.received(place).data(), static_cast<size_t>(left(*p)));
+    for (auto& [p, place] : places) {
+      const auto got = batch.received(place);
+      if (static_cast<int64_t>(got.size()) != left(*p))
+        fail_group(c, fmt::format("rank {} sent {} bytes in place of {}; {}", p->peer, got.size(), left(*p), kSameVersion), true);
+      std::memcpy(p->at + begin, got.data(), got.size());
+    }
   }
   const auto is_own = [&](const Piece& p) { return p.peer == rank(); };
   const auto from = std::find_if(given.begin(), given.end(), is_own), to = std::find_if(taken.begin(), taken.end(), is_own);
