@@ -176,9 +176,10 @@ void ProgramCache::keep(const ProgramKey& key, const exec::Loadable& made, const
   for (size_t n : {r.graph_nodes, r.kernels_unfused, r.kernels, r.host_calls, r.blocks}) kept.counts.push_back(static_cast<int64_t>(n));
   try {
     if (source.files)
-      for (auto& file : source.files()) {
-        kept.files.emplace_back(file.string(), stamp_of(file));
-        if (is_fresh(kept.files.back().second, began_ns)) return refused("a file beside the model was written just before it was read");
+      for (auto& [file, stamp] : source.files()) {
+        if (is_fresh(stamp, began_ns)) return refused("a file beside the model was written just before it was read");
+        if (stamp_of(file) != stamp) return refused("a file beside the model was written to while it was read");
+        kept.files.emplace_back(file.string(), stamp);
       }
     const Stopwatch watch;
     package::write_package(path, {{hash.hex(), "native", made, theirs}}, key.subject, "cached");

@@ -8,6 +8,9 @@
 #include <filesystem>
 #include <functional>
 #include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/files.h"
 #include "compile/model.h"
@@ -21,8 +24,8 @@ namespace toroid::compiler {
 struct ProgramSource {
   std::function<std::unique_ptr<graph::Graph>()> graph;  // called at most once
   std::vector<Tensor> bound = {};                        // by input of the graph: the tensor that it is bound to, which the program runs on
-  // Files besides the one that the key speaks of, known when `graph` has been called. The program is for them as they are now.
-  std::function<std::vector<std::filesystem::path>()> files = {};
+  // Files besides the one that the key speaks of, known when `graph` has been called: each with its stamp from before it was read.
+  std::function<std::vector<std::pair<std::filesystem::path, FileStamp>>()> files = {};
   // Asked when `graph` has been called: why what it gave may not be what the key says; empty: it is.
   std::function<std::string()> doubt = {};
 };

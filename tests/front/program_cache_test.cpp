@@ -2,7 +2,10 @@
 #include "compile/program_cache.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <atomic>
+#include <csignal>
 #include <fstream>
 #include <thread>
 
@@ -10,8 +13,13 @@
 #include "base/options.h"
 #include "compile/cache_bundle.h"
 #include "compile/harness.h"
+#include "device/cuda/nvtx.h"
 #include "errors.h"
+#include "exec/steps.h"
 #include "exec/stored.h"
+#include "front/compile_model.h"
+#include "import/load_model.h"
+#include "import/onnx_builder.h"
 #include "toroid/compile.h"
 #include "toroid/log.h"
 #include "toroid/model.h"
@@ -255,6 +263,78 @@ TEST(ProgramCache, OfManyAtOnceOneCompiles) {
   EXPECT_EQ(scratch.hits(), 15);
   for (auto& r : results) EXPECT_EQ(bit_difference(r, results[0]), "");
   EXPECT_TRUE(scratch.files(".lock").empty());
+}
+
+// The sum of what is given and w.bin, four floats.
+std::string model_with_external_weight() {
+  using namespace import::onnx;
+  const auto entry = [](const std::string& key, const std::string& value) { return Message().text(1, key).text(2, value); };
+  Message w;
+  w.number(1, 4).number(2, 1).text(8, "w").message(13, entry("location", "w.bin")).number(14, 1);
+  GraphParts g;
+  g.inputs = {value_info("x", {"4"})};
+  g.outputs = {value_info("y", {"4"})};
+  g.initializers = {w};
+  g.nodes = {node("Add", {"x", "w"}, {"y"})};
+  return g.model(17).bytes;
+}
+
+std::string four_of(float v) {
+  std::string out;
+  for (int i = 0; i < 4; ++i) out.append(reinterpret_cast<const char*>(&v), sizeof v);
+  return out;
+}
+
+// A file beside the model that is written to while the program is compiled, from before it is read until after it.
+TEST(ProgramCache, FilesBesideAModelAreThoseThatWereRead) {
+  const std::vector<Tensor> zeros{Tensor::full(std::vector<int64_t>{4}, 0)};
+  for (const bool replaced : {false, true}) {
+    const Scratch scratch;
+    const import::onnx::ModelFolder folder(model_with_external_weight());
+    const fs::path w = folder.path() / "w.bin";
+    const auto put = [&](float v, int seconds_ago) {
+      if (replaced)
+        write_file_atomic(w, four_of(v));
+      else
+        write(w, four_of(v));
+      set_time(w, seconds_ago);
+    };
+    put(1, 1000);
+    const compiler::Setup setup = front::setup_of({});
+    import::FilesRead others;
+    const compiler::ProgramSource source{.graph =
+                                             [&] {
+                                               auto g = import::load_model(folder.model(), {}, &others);
+                                               put(2, 500);
+                                               return g;
+                                             },
+                                         .files = [&] { return others; }};
+    const auto key = [&] { return compiler::key_of("a test", setup); };
+    EXPECT_EQ(compiler::cached(key, setup, source).run(zeros)[0].to_vector(), std::vector<double>(4, 1));
+    EXPECT_EQ(scratch.kept(), 0);
+    EXPECT_EQ(compiler::cached(key, setup, source).run(zeros)[0].to_vector(), std::vector<double>(4, 2));
+    EXPECT_EQ(scratch.hits(), 0);
+  }
+}
+
+TEST(ProgramCache, FilesBesideAModelDecide) {
+  const Scratch scratch;
+  const std::vector<Tensor> zeros{Tensor::full(std::vector<int64_t>{4}, 0)};
+  const import::onnx::ModelFolder folder(model_with_external_weight());
+  const auto run = [&](float v) {
+    EXPECT_EQ(Model::load(folder.model().string()).run(zeros)[0].to_vector(), std::vector<double>(4, static_cast<double>(v)));
+  };
+  set_time(folder.model(), 1000);
+  folder.write("w.bin", four_of(1));
+  run(1);
+  EXPECT_EQ(scratch.kept(), 0) << "within a tick of the clock its next contents may have the same time";
+  set_time(folder.path() / "w.bin", 1000);
+  run(1), run(1);
+  EXPECT_EQ(scratch.kept(), 1);
+  EXPECT_EQ(scratch.hits(), 1);
+  folder.write("w.bin", four_of(3)), set_time(folder.path() / "w.bin", 500);
+  run(3), run(3);
+  EXPECT_EQ(scratch.hits(), 2);
 }
 
 TEST(ProgramCache, OneLimitIsForAll) {
