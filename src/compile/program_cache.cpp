@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/options.h"
 #include "base/stopwatch.h"
+#include "dist/group.h"
 #include "import/json.h"
 #include "package/package.h"
 #include "package/write.h"
@@ -45,6 +46,12 @@ std::map<std::string, std::string> names_of(const exec::Store& store, std::span<
   for (auto& [name, t] : store.constants.all())
     if (const auto it = theirs.find(t.impl()); it != theirs.end()) out[name] = it->second;
   return out;
+}
+
+// Whether a compile may wait for another one with the same key. Within a compile it may not: the other one may be waiting for this thread.
+// Nor may a rank whose graph is not known yet, and may be one that all ranks time together.
+bool may_wait(const Setup& setup, const ProgramSource& source) {
+  return compiles_here <= 1 && (source.refusal || !tunes(setup.options.mode()) || !distributed::has_world());
 }
 
 // Of a package that was only moved or copied, time and size stay.
@@ -205,14 +212,17 @@ CompiledModel ProgramCache::get(const ProgramKey& key, const Setup& setup, const
   } catch (const EnvironmentError& e) {
     files_->note_problem(e.what());
   }
-  // Within a compile nobody is waited for: it may be waiting for this thread.
-  const FileLock lock(lock_path, compiles_here > 1 ? 0 : get_option(options::kCacheWaitMs));
-  if (!lock.held()) log(Artifact::Cache, fmt::format("the program of {} is compiled without a lock: {}", key.subject, lock.refusal()));
-  if (lock.waited())
-    if (auto model = find(key, setup, source.bound, true, &why)) return std::move(*model);
+  const bool may_wait_here = may_wait(setup, source);
+  std::optional<FileLock> lock(std::in_place, lock_path, may_wait_here ? get_option(options::kCacheWaitMs) : 0);
+  const bool waited = lock->waited() && may_wait_here;
+  if (!lock->held()) log(Artifact::Cache, fmt::format("the program of {} is compiled without a lock: {}", key.subject, lock->refusal()));
+  if (lock->waited() || why.empty())  // or it was kept between the first look and the lock
+    if (auto model = find(key, setup, source.bound, waited, &why)) return std::move(*model);
+  // Whoever was waited for kept nothing, and the next one would wait for nothing again.
+  if (lock->waited()) lock.reset();
   if (log_enabled(Artifact::Cache))
     log(Artifact::Cache, fmt::format("the program of {} is compiled: {}", key.subject, why.empty() ? explain(key) : why));
-  count([&](auto& c) { ++c.misses, c.damaged += !why.empty(), c.waits += lock.waited(); });
+  count([&](auto& c) { ++c.misses, c.damaged += !why.empty(), c.waits += waited; });
   const Stopwatch watch;
   const int64_t began = wall_clock_ns();
   auto graph = source.graph();
@@ -245,6 +255,7 @@ std::string ProgramCache::explain(const ProgramKey& key) const {
 
 CompiledModel cached(const std::function<ProgramKey()>& key, const Setup& setup, const ProgramSource& source) {
   std::string why = refusal_to_keep(setup);
+  if (why.empty()) why = source.refusal.value_or("");
   if (const auto cache = why.empty() ? ProgramCache::shared(&why) : nullptr) return cache->get(key(), setup, source);
   count([&](auto& c) { ++c.bypasses, ++c.reasons[why]; });
   auto graph = source.graph();

@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -28,6 +29,8 @@ struct ProgramSource {
   std::function<std::vector<std::pair<std::filesystem::path, FileStamp>>()> files = {};
   // Asked when `graph` has been called: why what it gave may not be what the key says; empty: it is.
   std::function<std::string()> doubt = {};
+  // Where the graph is known before: why its program is not to be kept (refusal_to_keep), empty where it may be.
+  std::optional<std::string> refusal = {};
 };
 
 class ProgramCache {
@@ -37,7 +40,8 @@ class ProgramCache {
   static std::shared_ptr<ProgramCache> shared(std::string* why = nullptr);
 
   // The program of a key: from disk, else compiled and kept. Of several processes that ask for one key at once one compiles, and the others
-  // wait for it as long as the option cache_wait_ms says.
+  // wait for it as long as the option cache_wait_ms says; those that then find nothing compile side by side. In modes that tune a rank
+  // waits for nobody unless the source says of its graph that it may be kept: others may need it to time with them what they compile.
   CompiledModel get(const ProgramKey& key, const Setup& setup, const ProgramSource& source);
 
   // Of the programs kept for the same subject the one with the nearest key, and how it differs: for people.
@@ -54,7 +58,8 @@ class ProgramCache {
   const std::shared_ptr<jit::ArtefactCache> files_;
 };
 
-// The one of a key by the cache that the options name now, or compiled where there is none or it refuses (counted as a bypass).
+// The one of a key by the cache that the options name now, or compiled where there is none or it refuses (counted as a bypass). The key is
+// asked for where there is a cache alone.
 CompiledModel cached(const std::function<ProgramKey()>& key, const Setup& setup, const ProgramSource& source);
 
 // A key as the cache keeps it. UserError for what is no such text, or is damaged.

@@ -50,6 +50,7 @@ struct Scratch {
   int64_t kept() const { return program_cache_counters().kept - before.kept; }
   int64_t damaged() const { return program_cache_counters().damaged - before.damaged; }
   int64_t bypasses() const { return program_cache_counters().bypasses - before.bypasses; }
+  int64_t waits() const { return program_cache_counters().waits - before.waits; }
   std::vector<fs::path> files(const std::string& extension) const {
     std::vector<fs::path> out;
     for (auto& f : fs::recursive_directory_iterator(folder.root))
@@ -335,6 +336,58 @@ TEST(ProgramCache, FilesBesideAModelDecide) {
   folder.write("w.bin", four_of(3)), set_time(folder.path() / "w.bin", 500);
   run(3), run(3);
   EXPECT_EQ(scratch.hits(), 2);
+}
+
+// Those who waited in vain compile at once: each of the two is within its compile when the other one is.
+TEST(ProgramCache, WhoWaitedInVainCompilesBesideOthers) {
+  const Scratch scratch;
+  const compiler::Setup setup = front::setup_of({});
+  const auto key = [&] { return compiler::key_of("a test", setup); };
+  const auto lock_files_open = [&] {
+    const auto locks = scratch.files(".lock");
+    std::error_code error;
+    return std::count_if(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator(),
+                         [&](auto& f) { return !locks.empty() && fs::read_symlink(f.path(), error) == locks[0]; });
+  };
+  const auto until = [](const auto& done) {
+    for (int i = 0; i < 500 && !done(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return done();
+  };
+  const auto compile = [&](const std::function<bool()>& ready) {
+    compiler::cached(key, setup,
+                     {.graph =
+                          [&] {
+                            EXPECT_TRUE(until(ready));
+                            return graph::parse("graph \"g\"(%x: f32[2]) {\n  %y: f32[2] = aten.add.Tensor(%x, %x)\n  return %y\n}\n");
+                          },
+                      .doubt = []() -> std::string { return "it is of a test"; }});
+  };
+  std::atomic<bool> first_compiles{false};
+  std::atomic<int> within{0};
+  std::thread first([&] {
+    compile([&] {
+      first_compiles = true;
+      const bool all = lock_files_open() == 3;
+      if (all) std::this_thread::sleep_for(std::chrono::milliseconds(50));  // from the opening of the file to the attempt at its lock
+      return all;
+    });
+  });
+  ASSERT_TRUE(until([&] { return first_compiles.load(); }));
+  std::vector<std::thread> others;
+  for (int i = 0; i < 2; ++i)
+    others.emplace_back([&] {
+      bool counted = false;
+      compile([&] {
+        within += !std::exchange(counted, true);
+        return within == 2;
+      });
+    });
+  first.join();
+  for (auto& t : others) t.join();
+  EXPECT_EQ(scratch.misses(), 3);
+  EXPECT_EQ(scratch.bypasses(), 3);
+  EXPECT_EQ(scratch.waits(), 2);
+  EXPECT_TRUE(scratch.files(".lock").empty());
 }
 
 TEST(ProgramCache, OneLimitIsForAll) {
