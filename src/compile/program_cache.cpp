@@ -127,6 +127,21 @@ exec::Loadable ProgramCache::read(const ProgramKey& key, const Device& device, F
   return package->parts(hash.hex(), device);
 }
 
+// Marks it as used; or, where it had been touched and was found whole, as whole. A folder that cannot be written to is one to read from,
+// all the same.
+void ProgramCache::mark_used(const fs::path& key_path, const Found& found) {
+  if (!found.hashed) {
+    ::utimensat(AT_FDCWD, key_path.c_str(), nullptr, 0);
+    return;
+  }
+  try {
+    write_file_atomic(key_path, to_text(found.kept));
+  } catch (const EnvironmentError& e) {
+    files_->note_problem(
+        fmt::format("the program of {} had been touched, and will be hashed as a whole again: {}", found.kept.key.subject, e.what()));
+  }
+}
+
 std::optional<CompiledModel> ProgramCache::find(const ProgramKey& key, const Setup& setup, std::span<const Tensor> bound, bool waited,
                                                 std::string* why) {
   const Stopwatch watch;
@@ -144,11 +159,7 @@ std::optional<CompiledModel> ProgramCache::find(const ProgramKey& key, const Set
     report.graph_nodes = static_cast<size_t>(n[0]), report.kernels_unfused = static_cast<size_t>(n[1]);
     report.kernels = static_cast<size_t>(n[2]), report.host_calls = static_cast<size_t>(n[3]), report.blocks = static_cast<size_t>(n[4]);
     CompiledModel model = CompiledModel::of(std::move(made), setup.device, std::move(report));
-    // Marks it as used; or, where it had been touched and was found whole, as whole.
-    if (found.hashed)
-      write_file_atomic(key_path, to_text(found.kept));
-    else
-      ::utimensat(AT_FDCWD, key_path.c_str(), nullptr, 0);
+    mark_used(key_path, found);
     const double ms = watch.ms();
     count([&](auto& c) { ++c.hits, c.waits += waited, c.saved_ms += found.kept.compile_ms - ms; });
     log(Artifact::Cache,

@@ -52,6 +52,7 @@ class ProgramCache {
   std::optional<CompiledModel> find(const ProgramKey& key, const Setup& setup, std::span<const Tensor> bound, bool waited,
                                     std::string* why);
   exec::Loadable read(const ProgramKey& key, const Device& device, Found& found) const;
+  void mark_used(const std::filesystem::path& key_path, const Found& found);
   void keep(const ProgramKey& key, const exec::Loadable& made, const CompileReport& report, const ProgramSource& source, double compile_ms,
             int64_t began_ns);
 

@@ -266,6 +266,39 @@ TEST(ProgramCache, OfManyAtOnceOneCompiles) {
   EXPECT_TRUE(scratch.files(".lock").empty());
 }
 
+// Nothing can be written while it lives, as on a disk that is full.
+class NoWrites {
+ public:
+  NoWrites() {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    rlimit none = before_;
+    none.rlim_cur = 0;
+    ::setrlimit(RLIMIT_FSIZE, &none);
+  }
+  ~NoWrites() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, signal_);
+  }
+  NoWrites(const NoWrites&) = delete;
+
+ private:
+  void (*const signal_)(int) = std::signal(SIGXFSZ, SIG_IGN);  // a write is then an error
+  rlimit before_{};
+};
+
+TEST(ProgramCache, WhatWasTouchedIsUsedWhereNothingCanBeWritten) {
+  const Scratch scratch;
+  const std::string model = kModels + "digitsnet/core.pt2";
+  const auto inputs = inputs_of("digitsnet");
+  const auto expected = Model::load(model).run(inputs);
+  set_time(scratch.files(".tpk")[0], 5000);
+  const NoWrites full;
+  EXPECT_EQ(bit_difference(Model::load(model).run(inputs), expected), "");
+  EXPECT_EQ(scratch.hits(), 1);
+  EXPECT_EQ(scratch.damaged(), 0);
+  EXPECT_TRUE(contains(jit::shared_cache()->last_problem(), ".key")) << jit::shared_cache()->last_problem();
+}
+
 // The sum of what is given and w.bin, four floats.
 std::string model_with_external_weight() {
   using namespace import::onnx;
