@@ -14,6 +14,7 @@
 #include "base/options.h"
 #include "base/stopwatch.h"
 #include "dist/group.h"
+#include "exec/steps.h"
 #include "import/json.h"
 #include "package/package.h"
 #include "package/write.h"
@@ -52,6 +53,15 @@ std::map<std::string, std::string> names_of(const exec::Store& store, std::span<
 // Nor may a rank whose graph is not known yet, and may be one that all ranks time together.
 bool may_wait(const Setup& setup, const ProgramSource& source) {
   return compiles_here <= 1 && (source.refusal || !tunes(setup.options.mode()) || !distributed::has_world());
+}
+
+// The plan, its blocks included, with the options of this process: where keys leave options out, those of who compiled it may be others.
+// Implementations with options of their own, of custom operations and collectives, are in no program that is kept.
+exec::Plan with_options(exec::Plan plan, const CompileOptions& options) {
+  plan.options = options;
+  for (auto& step : plan.steps)
+    for (auto& block : exec::blocks_of(step)) block.plan = std::make_shared<const exec::Plan>(with_options(*block.plan, options));
+  return plan;
 }
 
 // Of a package that was only moved or copied, time and size stay.
@@ -151,6 +161,7 @@ std::optional<CompiledModel> ProgramCache::find(const ProgramKey& key, const Set
   try {
     Found found;
     exec::Loadable made = read(key, setup.device, found);
+    made.plan = with_options(std::move(made.plan), setup.options);
     for (size_t i = 0; i < bound.size(); ++i)
       if (bound[i].defined()) made.store.constants.add(fmt::format("#{}", i), bound[i]);
     CompileReport report;

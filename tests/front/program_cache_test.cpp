@@ -423,6 +423,28 @@ TEST(ProgramCache, WhoWaitedInVainCompilesBesideOthers) {
   EXPECT_TRUE(scratch.files(".lock").empty());
 }
 
+// The plans of a program and of its blocks.
+void expect_options(const exec::Plan& plan, const CompileOptions& options) {
+  EXPECT_EQ(plan.options.text(), options.text()) << plan.name;
+  for (auto& step : plan.steps)
+    for (auto& block : exec::blocks_of(step)) expect_options(*block.plan, options);
+}
+
+// An option that only watches is no part of a key: it is that of who runs the program, not of who compiled it.
+TEST(ProgramCache, OptionsThatWatchAreThoseOfWhoRuns) {
+  const Scratch scratch;
+  const std::string model = kModels + "regions/core.pt2";
+  const auto options = [](const char* folder) { return ModelOptions{.options = {{"debug_dir", folder}}}; };
+  for (const char* folder : {"one", "two", "toroid_debug"})
+    expect_options(front::load_model(model, {}, options(folder)).executable().plan(), front::setup_of(options(folder)).options);
+  EXPECT_EQ(scratch.hits(), 2);
+  const ModelOptions watched{.options = {{"nvtx", "1"}}};
+  if (device::cuda::has_nvtx())
+    EXPECT_TRUE(front::load_model(model, {}, watched).executable().plan().options.get(options::kNvtx));
+  else
+    EXPECT_TRUE(contains(test::environment_error([&] { Model::load(model, watched); }), "NVTX"));
+}
+
 TEST(ProgramCache, OneLimitIsForAll) {
   const Scratch scratch;
   const ScopedOption limit("cache_size_mb", "1");
