@@ -491,5 +491,38 @@ TEST(ProgramCache, ABundleFillsAnEmptyMachine) {
   EXPECT_EQ(bit_difference(Model::load(model).run(inputs), expected), "");
 }
 
+// What a bundle brings takes the place of an entry when it is found whole.
+TEST(ProgramCache, ABundleThatIsDamagedLeavesWhatIsThere) {
+  const Scratch scratch;
+  const std::string model = kModels + "digitsnet/core.pt2";
+  Model::load(model);
+  const Folder other;
+  const fs::path bundle = other.root / "bundle.zip";
+  compiler::export_cache(*jit::shared_cache(), bundle);
+  std::string bytes = read(bundle);
+  bytes[bytes.find("plans/") + 200] ^= 1;
+  write(bundle, bytes);
+  EXPECT_EQ(compiler::import_cache(*jit::shared_cache(), bundle).refused.size(), 1u);
+  Model::load(model);
+  EXPECT_EQ(scratch.hits(), 1);
+  for (auto& f : fs::recursive_directory_iterator(scratch.folder.root))
+    EXPECT_FALSE(f.path().filename().string().starts_with(".")) << f.path() << " was left";
+}
+
+TEST(ProgramCache, WhatCannotBeReadIsLeftOutOfABundle) {
+  const Scratch scratch;
+  Model::load(kModels + "digitsnet/core.pt2");
+  Model::load(kModels + "encoder/core.pt2");
+  const fs::path key = scratch.files(".key")[0];
+  fs::remove(key), fs::create_directory(key);
+  const Folder other;
+  const auto done = compiler::export_cache(*jit::shared_cache(), other.root / "bundle.zip");
+  EXPECT_EQ(done.programs, 1u);
+  ASSERT_EQ(done.refused.size(), 1u);
+  EXPECT_TRUE(contains(done.refused[0], key.string())) << done.refused[0];
+  const Scratch empty;
+  EXPECT_EQ(compiler::import_cache(*jit::shared_cache(), other.root / "bundle.zip").programs, 1u);
+}
+
 }  // namespace
 }  // namespace toroid
