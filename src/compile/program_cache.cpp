@@ -248,7 +248,7 @@ CompiledModel ProgramCache::get(const ProgramKey& key, const Setup& setup, const
   const Stopwatch watch;
   const int64_t began = wall_clock_ns();
   auto graph = source.graph();
-  const std::string refusal = refusal_to_keep(*graph);
+  const std::string refusal = refusal_to_keep(*graph, setup.device);
   return CompiledModel::make(std::move(graph), setup, {}, [&](const exec::Loadable& made, const CompileReport& report) {
     if (refusal.empty()) return keep(key, made, report, source, watch.ms(), began);
     log(Artifact::Cache, fmt::format("the program of {} is not kept: {}", key.subject, refusal));
