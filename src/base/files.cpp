@@ -202,8 +202,11 @@ int64_t wall_clock_ns() {
 }
 
 bool is_fresh(const FileStamp& stamp, int64_t read_at_ns) {
-  constexpr int64_t kTicks = 50'000'000;  // ns; several of any file system's clock
-  return stamp.time_ns + kTicks > read_at_ns;
+  constexpr int64_t kSecond = 1'000'000'000;
+  constexpr int64_t kTicks = 50'000'000;  // ns; several of a clock with parts of seconds
+  // A file system that has none counts seconds, and FAT every second one.
+  const int64_t tick = stamp.time_ns % kSecond == 0 ? 2 * kSecond + kTicks : kTicks;
+  return stamp.time_ns + tick > read_at_ns;
 }
 
 void make_directories(const std::filesystem::path& path) {

@@ -1,5 +1,7 @@
 #include "compile/cache_bundle.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "base/check.h"
@@ -32,18 +34,24 @@ BundleCounts export_cache(const jit::ArtefactCache& cache, const fs::path& bundl
   BundleCounts out;
   std::vector<std::unique_ptr<MappedFile>> files;
   std::vector<package::ZipPart> parts;
-  const auto add = [&](const fs::path& path) {
-    files.push_back(std::make_unique<MappedFile>(path));
-    const auto bytes = files.back()->span();
+  const auto add = [&](const fs::path& path, std::unique_ptr<MappedFile> file) {
+    const auto bytes = file->span();
     parts.push_back({fs::relative(path, cache.root()).generic_string(), {{reinterpret_cast<const char*>(bytes.data()), bytes.size()}}});
+    files.push_back(std::move(file));
   };
   for (auto& e : cache.list()) {
     const bool program = e.kind == jit::CacheKind::Program;
     const fs::path other = beside(e.object, program ? ".key" : ".c");
     std::error_code error;
     if (!fs::exists(e.object, error) || !fs::exists(other, error)) continue;  // being written, or removed just now
-    add(e.object), add(other);
-    ++(program ? out.programs : out.kernels);
+    // Or it is removed from here on: both files, or none.
+    try {
+      auto object = std::make_unique<MappedFile>(e.object), its = std::make_unique<MappedFile>(other);
+      add(e.object, std::move(object)), add(other, std::move(its));
+      ++(program ? out.programs : out.kernels);
+    } catch (const Error& error) {
+      out.refused.push_back(error.what());
+    }
   }
   package::write_zip(bundle, parts);
   return out;
@@ -66,21 +74,26 @@ BundleCounts import_cache(jit::ArtefactCache& cache, const fs::path& bundle) {
       ++out.kernels;
       continue;
     }
+    // Beside its place until it is found whole, by a name that the cache knows as that of a file which nobody finished.
+    const fs::path arriving = path.parent_path() / fmt::format(".toroid-tmp-{}-{}", ::getpid(), path.filename().string());
     try {
       TOROID_USER_CHECK(other, "{} comes without its key", e.name);
       KeptKey kept = parse_kept_key(std::string(other->text()), std::string(e.name));
       const std::string hash = kept.key.hash().hex();
       TOROID_USER_CHECK(path.stem() == hash, "{} has the key of {}", e.name, hash);
-      write_file_atomic(path, e.text());
-      const auto package = package::Package::open(path);
+      write_file_atomic(arriving, e.text());
+      const auto package = package::Package::open(arriving);
       package->verify();
       package->entry(hash);
-      kept.stamp = stamp_of(path);
+      kept.stamp = stamp_of(arriving);
+      std::error_code error;
+      fs::rename(arriving, path, error);
+      if (error) fail<EnvironmentError>("cannot write \"{}\": {}", path.string(), error.message());
       write_file_atomic(beside(path, ".key"), to_text(kept));
       ++out.programs;
     } catch (const UserError& error) {
       std::error_code ignored;
-      fs::remove(path, ignored);
+      fs::remove(arriving, ignored);
       out.refused.push_back(error.what());
     }
   }

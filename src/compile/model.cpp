@@ -1,22 +1,10 @@
 #include "compile/model.h"
 
-#include <chrono>
-
+#include "base/stopwatch.h"
 #include "compile/pipeline.h"
 #include "device/runtime.h"
 
 namespace toroid::compiler {
-namespace {
-
-class Stopwatch {
- public:
-  double ms() const { return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start_).count(); }
-
- private:
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
-
-}  // namespace
 
 CompiledModel CompiledModel::make(std::unique_ptr<graph::Graph> graph, const Setup& setup, const TuneListener& tuning,
                                   const Observer& made) {

@@ -15,6 +15,7 @@
 #include "base/options.h"
 #include "base/stopwatch.h"
 #include "compile/background.h"
+#include "dist/group.h"
 #include "exec/steps.h"
 #include "import/json.h"
 #include "package/package.h"
@@ -74,6 +75,21 @@ std::map<std::string, std::string> names_of(const exec::Store& store, std::span<
   for (auto& [name, t] : store.constants.all())
     if (const auto it = theirs.find(t.impl()); it != theirs.end()) out[name] = it->second;
   return out;
+}
+
+// Whether a compile may wait for another one with the same key. Within a compile it may not: the other one may be waiting for this thread.
+// Nor may a rank whose graph is not known yet, and may be one that all ranks time together.
+bool may_wait(const Setup& setup, const ProgramSource& source) {
+  return compiles_here <= 1 && (source.refusal || !tunes(setup.options.mode()) || !distributed::has_world());
+}
+
+// The plan, its blocks included, with the options of this process: where keys leave options out, those of who compiled it may be others.
+// Implementations with options of their own, of custom operations and collectives, are in no program that is kept.
+exec::Plan with_options(exec::Plan plan, const CompileOptions& options) {
+  plan.options = options;
+  for (auto& step : plan.steps)
+    for (auto& block : exec::blocks_of(step)) block.plan = std::make_shared<const exec::Plan>(with_options(*block.plan, options));
+  return plan;
 }
 
 // Of a package that was only moved or copied, time and size stay.
@@ -149,6 +165,21 @@ exec::Loadable ProgramCache::read(const ProgramKey& key, const Device& device, F
   return package->parts(hash.hex(), device);
 }
 
+// Marks it as used; or, where it had been touched and was found whole, as whole. A folder that cannot be written to is one to read from,
+// all the same.
+void ProgramCache::mark_used(const fs::path& key_path, const Found& found) {
+  if (!found.hashed) {
+    ::utimensat(AT_FDCWD, key_path.c_str(), nullptr, 0);
+    return;
+  }
+  try {
+    write_file_atomic(key_path, to_text(found.kept));
+  } catch (const EnvironmentError& e) {
+    files_->note_problem(
+        fmt::format("the program of {} had been touched, and will be hashed as a whole again: {}", found.kept.key.subject, e.what()));
+  }
+}
+
 std::optional<CompiledModel> ProgramCache::find(const ProgramKey& key, const Setup& setup, std::span<const Tensor> bound, bool waited,
                                                 std::string* why) {
   const Stopwatch watch;
@@ -158,6 +189,7 @@ std::optional<CompiledModel> ProgramCache::find(const ProgramKey& key, const Set
   try {
     Found found;
     exec::Loadable made = read(key, setup.device, found);
+    made.plan = with_options(std::move(made.plan), setup.options);
     for (size_t i = 0; i < bound.size(); ++i)
       if (bound[i].defined()) made.store.constants.add(fmt::format("#{}", i), bound[i]);
     CompileReport report;
@@ -166,11 +198,7 @@ std::optional<CompiledModel> ProgramCache::find(const ProgramKey& key, const Set
     report.graph_nodes = static_cast<size_t>(n[0]), report.kernels_unfused = static_cast<size_t>(n[1]);
     report.kernels = static_cast<size_t>(n[2]), report.host_calls = static_cast<size_t>(n[3]), report.blocks = static_cast<size_t>(n[4]);
     CompiledModel model = CompiledModel::of(std::move(made), setup.device, std::move(report));
-    // Marks it as used; or, where it had been touched and was found whole, as whole.
-    if (found.hashed)
-      write_file_atomic(key_path, to_text(found.kept));
-    else
-      ::utimensat(AT_FDCWD, key_path.c_str(), nullptr, 0);
+    mark_used(key_path, found);
     const double ms = watch.ms();
     count([&](auto& c) { ++c.hits, c.waits += waited, c.saved_ms += found.kept.compile_ms - ms; });
     log(Artifact::Cache,
@@ -226,9 +254,10 @@ std::optional<ProgramCache::Keeping> ProgramCache::prepare(const ProgramKey& key
   for (size_t n : {r.graph_nodes, r.kernels_unfused, r.kernels, r.host_calls, r.blocks}) out.kept.counts.push_back(static_cast<int64_t>(n));
   try {
     if (source.files)
-      for (auto& file : source.files()) {
-        out.kept.files.emplace_back(file.string(), stamp_of(file));
-        if (is_fresh(out.kept.files.back().second, began_ns)) return refused("a file beside the model was written just before it was read");
+      for (auto& [file, stamp] : source.files()) {
+        if (is_fresh(stamp, began_ns)) return refused("a file beside the model was written just before it was read");
+        if (stamp_of(file) != stamp) return refused("a file beside the model was written to while it was read");
+        out.kept.files.emplace_back(file.string(), stamp);
       }
   } catch (const EnvironmentError& e) {
     return refused(e.what());
@@ -265,19 +294,22 @@ CompiledModel ProgramCache::get(const ProgramKey& key, const Setup& setup, const
   } catch (const EnvironmentError& e) {
     files_->note_problem(e.what());
   }
-  // Within a compile nobody is waited for: it may be waiting for this thread. What this process writes is there sooner by a compile.
-  const bool waits = compiles_here <= 1 && !writing().has(key.hash());
-  const auto lock = std::make_shared<FileLock>(lock_path, waits ? get_option(options::kCacheWaitMs) : 0);
+  // What this process writes is there sooner by a compile.
+  const bool may_wait_here = may_wait(setup, source) && !writing().has(key.hash());
+  auto lock = std::make_shared<FileLock>(lock_path, may_wait_here ? get_option(options::kCacheWaitMs) : 0);
+  const bool waited = lock->waited() && may_wait_here;
   if (!lock->held()) log(Artifact::Cache, fmt::format("the program of {} is compiled without a lock: {}", key.subject, lock->refusal()));
-  if (lock->waited() && waits)
-    if (auto model = find(key, setup, source.bound, true, &why)) return std::move(*model);
+  if (lock->waited() || why.empty())  // or it was kept between the first look and the lock
+    if (auto model = find(key, setup, source.bound, waited, &why)) return std::move(*model);
+  // Whoever was waited for kept nothing, and the next one would wait for nothing again.
+  if (lock->waited()) lock.reset();
   if (log_enabled(Artifact::Cache))
     log(Artifact::Cache, fmt::format("the program of {} is compiled: {}", key.subject, why.empty() ? explain(key) : why));
-  count([&](auto& c) { ++c.misses, c.damaged += !why.empty(), c.waits += lock->waited(); });
+  count([&](auto& c) { ++c.misses, c.damaged += !why.empty(), c.waits += waited; });
   const Stopwatch watch;
   const int64_t began = wall_clock_ns();
   auto graph = source.graph();
-  const std::string refusal = refusal_to_keep(*graph);
+  const std::string refusal = refusal_to_keep(*graph, setup.device);
   return CompiledModel::make(std::move(graph), setup, {}, [&](const exec::Loadable& made, const CompileReport& report) {
     if (!refusal.empty()) return count_bypass(key, refusal);
     std::optional<Keeping> keeping = prepare(key, made, report, source, watch.ms(), began);
@@ -319,6 +351,7 @@ std::string ProgramCache::explain(const ProgramKey& key) const {
 
 CompiledModel cached(const std::function<ProgramKey()>& key, const Setup& setup, const ProgramSource& source) {
   std::string why = refusal_to_keep(setup);
+  if (why.empty()) why = source.refusal.value_or("");
   if (const auto cache = why.empty() ? ProgramCache::shared(&why) : nullptr) return cache->get(key(), setup, source);
   count([&](auto& c) { ++c.bypasses, ++c.reasons[why]; });
   auto graph = source.graph();

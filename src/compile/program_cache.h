@@ -8,7 +8,11 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/files.h"
 #include "compile/model.h"
@@ -22,10 +26,12 @@ namespace toroid::compiler {
 struct ProgramSource {
   std::function<std::unique_ptr<graph::Graph>()> graph;  // called at most once
   std::vector<Tensor> bound = {};                        // by input of the graph: the tensor that it is bound to, which the program runs on
-  // Files besides the one that the key speaks of, known when `graph` has been called. The program is for them as they are now.
-  std::function<std::vector<std::filesystem::path>()> files = {};
+  // Files besides the one that the key speaks of, known when `graph` has been called: each with its stamp from before it was read.
+  std::function<std::vector<std::pair<std::filesystem::path, FileStamp>>()> files = {};
   // Asked when `graph` has been called: why what it gave may not be what the key says; empty: it is.
   std::function<std::string()> doubt = {};
+  // Where the graph is known before: why its program is not to be kept (refusal_to_keep), empty where it may be.
+  std::optional<std::string> refusal = {};
 };
 
 class ProgramCache {
@@ -35,7 +41,8 @@ class ProgramCache {
   static std::shared_ptr<ProgramCache> shared(std::string* why = nullptr);
 
   // The program of a key: from disk, else compiled and kept. Of several processes that ask for one key at once one compiles, and the others
-  // wait for it as long as the option cache_wait_ms says.
+  // wait for it as long as the option cache_wait_ms says; those that then find nothing compile side by side. In modes that tune a rank
+  // waits for nobody unless the source says of its graph that it may be kept: others may need it to time with them what they compile.
   CompiledModel get(const ProgramKey& key, const Setup& setup, const ProgramSource& source);
 
   // Of the programs kept for the same subject the one with the nearest key, and how it differs: for people.
@@ -46,6 +53,7 @@ class ProgramCache {
   std::optional<CompiledModel> find(const ProgramKey& key, const Setup& setup, std::span<const Tensor> bound, bool waited,
                                     std::string* why);
   exec::Loadable read(const ProgramKey& key, const Device& device, Found& found) const;
+  void mark_used(const std::filesystem::path& key_path, const Found& found);
   // What is kept, as it was when the program was made.
   struct Keeping;
   std::optional<Keeping> prepare(const ProgramKey& key, const exec::Loadable& made, const CompileReport& report,
@@ -55,7 +63,8 @@ class ProgramCache {
   const std::shared_ptr<jit::ArtefactCache> files_;
 };
 
-// The one of a key by the cache that the options name now, or compiled where there is none or it refuses (counted as a bypass).
+// The one of a key by the cache that the options name now, or compiled where there is none or it refuses (counted as a bypass). The key is
+// asked for where there is a cache alone.
 CompiledModel cached(const std::function<ProgramKey()>& key, const Setup& setup, const ProgramSource& source);
 
 // A key as the cache keeps it. UserError for what is no such text, or is damaged.

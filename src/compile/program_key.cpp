@@ -148,14 +148,18 @@ std::string refusal_to_keep(const Setup& setup) {
   if (!o.get(options::kKernelDir).empty()) return "the option kernel_dir names kernels that may be edited at any time";
   if (o.get(options::kCompileDebug)) return "the option compile_debug asks for what a compile writes";
   if (o.get(options::kVerifyPasses)) return "the option verify_passes asks for the passes";
-  for (Artifact a : {Artifact::Loops, Artifact::Fusion, Artifact::Kernels, Artifact::OutputCode, Artifact::Schedule, Artifact::Choices})
+  for (Artifact a :
+       {Artifact::Graph, Artifact::Loops, Artifact::Fusion, Artifact::Kernels, Artifact::OutputCode, Artifact::Schedule, Artifact::Choices})
     if (log_enabled(a)) return fmt::format("the log artifact {} asks for what a compile says", name_of(a));
   return "";
 }
 
-std::string refusal_to_keep(const graph::Graph& g) {
+std::string refusal_to_keep(const graph::Graph& g, const Device& device) {
   if (any_node(g, [](const graph::Node& n) { return n.op->collective; })) return "ranks compile programs with collectives together";
   if (any_node(g, [](const graph::Node& n) { return ops::is_custom(*n.op); })) return "nobody knows when a custom operation changes";
+  // Its copy there would be stored in its place, and the next program bound to that.
+  if (std::any_of(g.inputs.begin(), g.inputs.end(), [&](auto& in) { return in.data.defined() && in.data.device() != device; }))
+    return "it captures a tensor of another device";
   return "";
 }
 

@@ -33,6 +33,6 @@ std::string difference(const ProgramKey& was, const ProgramKey& now);
 
 // Why programs that are compiled so are not kept; empty where they are.
 std::string refusal_to_keep(const Setup& setup);
-std::string refusal_to_keep(const graph::Graph& g);
+std::string refusal_to_keep(const graph::Graph& g, const Device& device);
 
 }  // namespace toroid::compiler

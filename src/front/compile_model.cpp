@@ -48,7 +48,7 @@ compiler::CompiledModel load_model(const std::string& path, std::span<const Tens
   const compiler::Setup setup = setup_of(options);
   const int64_t began = wall_clock_ns();
   const import::ModelIdentity identity = import::identity_of(path);
-  std::vector<std::filesystem::path> others;
+  import::FilesRead others;
   const compiler::ProgramSource source{.graph = [&] { return import::load_model(path, inputs, &others); },
                                        .files = [&] { return others; },
                                        .doubt = [&]() -> std::string {

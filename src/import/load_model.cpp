@@ -23,8 +23,7 @@ Format format_of(const std::filesystem::path& path) {
 
 }  // namespace
 
-std::unique_ptr<graph::Graph> load_model(const std::filesystem::path& path, std::span<const Tensor> inputs,
-                                         std::vector<std::filesystem::path>* others) {
+std::unique_ptr<graph::Graph> load_model(const std::filesystem::path& path, std::span<const Tensor> inputs, FilesRead* others) {
   if (format_of(path) == Format::Pt2) return import_pt2(std::make_shared<Pt2Archive>(Pt2Archive::open(path)));
   const auto file = onnx::ModelFile::open(path);
   auto graph = onnx::import_model(file, std::vector<onnx::Item>(inputs.begin(), inputs.end()));

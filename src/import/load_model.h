@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/files.h"
@@ -12,11 +13,14 @@
 
 namespace toroid::import {
 
+// Files, each with its stamp from before it was read.
+using FilesRead = std::vector<std::pair<std::filesystem::path, FileStamp>>;
+
 // The program in a .pt2 archive or an ONNX file, told apart by their contents. `inputs`, when given, are contents of the user inputs for
 // programs whose sizes follow from contents (see import/onnx/importer.h). UserError that lists the supported formats for anything else.
 // others: gets the files that were read besides.
 std::unique_ptr<graph::Graph> load_model(const std::filesystem::path& path, std::span<const Tensor> inputs = {},
-                                         std::vector<std::filesystem::path>* others = nullptr);
+                                         FilesRead* others = nullptr);
 
 // What tells one model file from another, without its weights being read.
 struct ModelIdentity {

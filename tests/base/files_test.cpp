@@ -97,6 +97,20 @@ TEST_F(Files, FullDiskIsAnEnvironmentError) {
   EXPECT_FALSE(std::filesystem::exists(dir_ / "f"));
 }
 
+// The time of a stamp is that of the file system's clock, whose ticks may be whole seconds: those of FAT are two.
+TEST_F(Files, AStampIsFreshForATickOfItsFileSystem) {
+  constexpr int64_t kMs = 1'000'000, kSecond = 1000 * kMs, kThen = 1'700'000'000 * kSecond;
+  const auto fresh = [](int64_t written, int64_t read_at) { return is_fresh({.bytes = 1, .time_ns = written}, read_at); };
+  const int64_t fine = kThen + 123'456'789;
+  EXPECT_TRUE(fresh(fine, fine));
+  EXPECT_TRUE(fresh(fine, fine + 20 * kMs));
+  EXPECT_FALSE(fresh(fine, fine + 60 * kMs));
+  EXPECT_TRUE(fresh(fine, fine - kSecond)) << "a clock that was set back, or a write after the reading";
+  EXPECT_TRUE(fresh(kThen, kThen + 60 * kMs));
+  EXPECT_TRUE(fresh(kThen, kThen + 2 * kSecond));
+  EXPECT_FALSE(fresh(kThen, kThen + 2 * kSecond + 60 * kMs));
+}
+
 TEST_F(Files, CacheDirFollowsTheOptionFirst) {
   const ScopedOption option("cache_dir", "/somewhere/else");
   EXPECT_EQ(cache_dir(), "/somewhere/else");

@@ -14,10 +14,13 @@
 #include <memory>
 #include <mutex>
 
+#include "base/files.h"
 #include "base/options.h"
+#include "compile/program_cache.h"
 #include "dist/group.h"
 #include "dist/timeout.h"
 #include "errors.h"
+#include "toroid/cache.h"
 #include "toroid/collectives.h"
 #include "toroid/compile.h"
 #include "toroid/custom_op.h"
@@ -232,6 +235,35 @@ TEST(TuneRanks, MayShareAFunction) {
       EXPECT_EQ(bits(fast(x)), bits(sum_relu_scale(x)));
     }
   });
+}
+
+// Nor do they wait for each other's lock where programs are kept on disk: what they compile together is not kept.
+TEST(TuneRanks, WaitForNoLockOfTheCacheOfPrograms) {
+  const std::filesystem::path folder = make_temp_dir("toroid-tune-ranks");
+  {
+    const ScopedOption dir("cache_dir", folder.string()), on("cache_programs", "1"), cache("cache", "1"), wait("cache_wait_ms", "4000");
+    const ProgramCacheCounters before = program_cache_counters();
+    run_local(3, [&] {
+      const Tensor x = input_of(rank(), {1024}, DType::F32);
+      EXPECT_EQ(bits(compile(sum_relu_scale, tuned())(x)), bits(sum_relu_scale(x)));
+    });
+    EXPECT_EQ(program_cache_counters().waits, before.waits) << "a function, whose graph is known";
+    // A file, whose graph is not: until it is read nobody knows that it has collectives.
+    run_local(3, [&] {
+      compiler::Setup setup{Device::cpu(), CompileOptions().with(tuned().options)};
+      setup.options.set(Mode::MaxAutotune);
+      const compiler::ProgramSource source{.graph = [] {
+        return graph::parse(
+            "graph \"g\"(%x: f32[1024]) {\n  %y: f32[1024] = _c10d_functional.all_reduce(%x, \"sum\", \"world\")\n  return %y\n}\n");
+      }};
+      auto program = compiler::cached([&] { return compiler::key_of("a test", setup); }, setup, source);
+      const Tensor x = input_of(rank(), {1024}, DType::F32);
+      EXPECT_EQ(bits(program.run(std::vector<Tensor>{x})[0]), bits(distributed::all_reduce(x)));
+    });
+    EXPECT_EQ(program_cache_counters().waits, before.waits) << "a file, whose graph is not known yet";
+    EXPECT_EQ(program_cache_counters().kept, before.kept);
+  }
+  std::filesystem::remove_all(folder);
 }
 
 class Files {

@@ -2,7 +2,10 @@
 #include "compile/program_cache.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <atomic>
+#include <csignal>
 #include <fstream>
 #include <thread>
 
@@ -11,8 +14,12 @@
 #include "compile/background.h"
 #include "compile/cache_bundle.h"
 #include "compile/harness.h"
+#include "device/cuda/nvtx.h"
 #include "errors.h"
+#include "exec/steps.h"
 #include "exec/stored.h"
+#include "front/compile_model.h"
+#include "import/load_model.h"
 #include "import/onnx_builder.h"
 #include "toroid/compile.h"
 #include "toroid/log.h"
@@ -44,6 +51,7 @@ struct Scratch {
   int64_t kept() const { return program_cache_counters().kept - before.kept; }
   int64_t damaged() const { return program_cache_counters().damaged - before.damaged; }
   int64_t bypasses() const { return program_cache_counters().bypasses - before.bypasses; }
+  int64_t waits() const { return program_cache_counters().waits - before.waits; }
   std::vector<fs::path> files(const std::string& extension) const {
     std::vector<fs::path> out;
     for (auto& f : fs::recursive_directory_iterator(folder.root))
@@ -288,6 +296,185 @@ TEST(ProgramCache, OfManyAtOnceOneCompiles) {
   EXPECT_TRUE(scratch.files(".lock").empty());
 }
 
+// Nothing can be written while it lives, as on a disk that is full.
+class NoWrites {
+ public:
+  NoWrites() {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    rlimit none = before_;
+    none.rlim_cur = 0;
+    ::setrlimit(RLIMIT_FSIZE, &none);
+  }
+  ~NoWrites() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, signal_);
+  }
+  NoWrites(const NoWrites&) = delete;
+
+ private:
+  void (*const signal_)(int) = std::signal(SIGXFSZ, SIG_IGN);  // a write is then an error
+  rlimit before_{};
+};
+
+TEST(ProgramCache, WhatWasTouchedIsUsedWhereNothingCanBeWritten) {
+  const Scratch scratch;
+  const std::string model = kModels + "digitsnet/core.pt2";
+  const auto inputs = inputs_of("digitsnet");
+  const auto expected = Model::load(model).run(inputs);
+  set_time(scratch.files(".tpk")[0], 5000);
+  const NoWrites full;
+  EXPECT_EQ(bit_difference(Model::load(model).run(inputs), expected), "");
+  EXPECT_EQ(scratch.hits(), 1);
+  EXPECT_EQ(scratch.damaged(), 0);
+  EXPECT_TRUE(contains(jit::shared_cache()->last_problem(), ".key")) << jit::shared_cache()->last_problem();
+}
+
+// The sum of what is given and w.bin, four floats.
+std::string model_with_external_weight() {
+  using namespace import::onnx;
+  const auto entry = [](const std::string& key, const std::string& value) { return Message().text(1, key).text(2, value); };
+  Message w;
+  w.number(1, 4).number(2, 1).text(8, "w").message(13, entry("location", "w.bin")).number(14, 1);
+  GraphParts g;
+  g.inputs = {value_info("x", {"4"})};
+  g.outputs = {value_info("y", {"4"})};
+  g.initializers = {w};
+  g.nodes = {node("Add", {"x", "w"}, {"y"})};
+  return g.model(17).bytes;
+}
+
+std::string four_of(float v) {
+  std::string out;
+  for (int i = 0; i < 4; ++i) out.append(reinterpret_cast<const char*>(&v), sizeof v);
+  return out;
+}
+
+// A file beside the model that is written to while the program is compiled, from before it is read until after it.
+TEST(ProgramCache, FilesBesideAModelAreThoseThatWereRead) {
+  const std::vector<Tensor> zeros{Tensor::full(std::vector<int64_t>{4}, 0)};
+  for (const bool replaced : {false, true}) {
+    const Scratch scratch;
+    const import::onnx::ModelFolder folder(model_with_external_weight());
+    const fs::path w = folder.path() / "w.bin";
+    const auto put = [&](float v, int seconds_ago) {
+      if (replaced)
+        write_file_atomic(w, four_of(v));
+      else
+        write(w, four_of(v));
+      set_time(w, seconds_ago);
+    };
+    put(1, 1000);
+    const compiler::Setup setup = front::setup_of({});
+    import::FilesRead others;
+    const compiler::ProgramSource source{.graph =
+                                             [&] {
+                                               auto g = import::load_model(folder.model(), {}, &others);
+                                               put(2, 500);
+                                               return g;
+                                             },
+                                         .files = [&] { return others; }};
+    const auto key = [&] { return compiler::key_of("a test", setup); };
+    EXPECT_EQ(compiler::cached(key, setup, source).run(zeros)[0].to_vector(), std::vector<double>(4, 1));
+    EXPECT_EQ(scratch.kept(), 0);
+    EXPECT_EQ(compiler::cached(key, setup, source).run(zeros)[0].to_vector(), std::vector<double>(4, 2));
+    EXPECT_EQ(scratch.hits(), 0);
+  }
+}
+
+TEST(ProgramCache, FilesBesideAModelDecide) {
+  const Scratch scratch;
+  const std::vector<Tensor> zeros{Tensor::full(std::vector<int64_t>{4}, 0)};
+  const import::onnx::ModelFolder folder(model_with_external_weight());
+  const auto run = [&](float v) {
+    EXPECT_EQ(Model::load(folder.model().string()).run(zeros)[0].to_vector(), std::vector<double>(4, static_cast<double>(v)));
+  };
+  set_time(folder.model(), 1000);
+  folder.write("w.bin", four_of(1));
+  run(1);
+  EXPECT_EQ(scratch.kept(), 0) << "within a tick of the clock its next contents may have the same time";
+  set_time(folder.path() / "w.bin", 1000);
+  run(1), run(1);
+  EXPECT_EQ(scratch.kept(), 1);
+  EXPECT_EQ(scratch.hits(), 1);
+  folder.write("w.bin", four_of(3)), set_time(folder.path() / "w.bin", 500);
+  run(3), run(3);
+  EXPECT_EQ(scratch.hits(), 2);
+}
+
+// Those who waited in vain compile at once: each of the two is within its compile when the other one is.
+TEST(ProgramCache, WhoWaitedInVainCompilesBesideOthers) {
+  const Scratch scratch;
+  const compiler::Setup setup = front::setup_of({});
+  const auto key = [&] { return compiler::key_of("a test", setup); };
+  const auto lock_files_open = [&] {
+    const auto locks = scratch.files(".lock");
+    std::error_code error;
+    return std::count_if(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator(),
+                         [&](auto& f) { return !locks.empty() && fs::read_symlink(f.path(), error) == locks[0]; });
+  };
+  const auto until = [](const auto& done) {
+    for (int i = 0; i < 500 && !done(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return done();
+  };
+  const auto compile = [&](const std::function<bool()>& ready) {
+    compiler::cached(key, setup,
+                     {.graph =
+                          [&] {
+                            EXPECT_TRUE(until(ready));
+                            return graph::parse("graph \"g\"(%x: f32[2]) {\n  %y: f32[2] = aten.add.Tensor(%x, %x)\n  return %y\n}\n");
+                          },
+                      .doubt = []() -> std::string { return "it is of a test"; }});
+  };
+  std::atomic<bool> first_compiles{false};
+  std::atomic<int> within{0};
+  std::thread first([&] {
+    compile([&] {
+      first_compiles = true;
+      const bool all = lock_files_open() == 3;
+      if (all) std::this_thread::sleep_for(std::chrono::milliseconds(50));  // from the opening of the file to the attempt at its lock
+      return all;
+    });
+  });
+  ASSERT_TRUE(until([&] { return first_compiles.load(); }));
+  std::vector<std::thread> others;
+  for (int i = 0; i < 2; ++i)
+    others.emplace_back([&] {
+      bool counted = false;
+      compile([&] {
+        within += !std::exchange(counted, true);
+        return within == 2;
+      });
+    });
+  first.join();
+  for (auto& t : others) t.join();
+  EXPECT_EQ(scratch.misses(), 3);
+  EXPECT_EQ(scratch.bypasses(), 3);
+  EXPECT_EQ(scratch.waits(), 2);
+  EXPECT_TRUE(scratch.files(".lock").empty());
+}
+
+// The plans of a program and of its blocks.
+void expect_options(const exec::Plan& plan, const CompileOptions& options) {
+  EXPECT_EQ(plan.options.text(), options.text()) << plan.name;
+  for (auto& step : plan.steps)
+    for (auto& block : exec::blocks_of(step)) expect_options(*block.plan, options);
+}
+
+// An option that only watches is no part of a key: it is that of who runs the program, not of who compiled it.
+TEST(ProgramCache, OptionsThatWatchAreThoseOfWhoRuns) {
+  const Scratch scratch;
+  const std::string model = kModels + "regions/core.pt2";
+  const auto options = [](const char* folder) { return ModelOptions{.options = {{"debug_dir", folder}}}; };
+  for (const char* folder : {"one", "two", "toroid_debug"})
+    expect_options(front::load_model(model, {}, options(folder)).executable().plan(), front::setup_of(options(folder)).options);
+  EXPECT_EQ(scratch.hits(), 2);
+  const ModelOptions watched{.options = {{"nvtx", "1"}}};
+  if (device::cuda::has_nvtx())
+    EXPECT_TRUE(front::load_model(model, {}, watched).executable().plan().options.get(options::kNvtx));
+  else
+    EXPECT_TRUE(contains(test::environment_error([&] { Model::load(model, watched); }), "NVTX"));
+}
+
 TEST(ProgramCache, OneLimitIsForAll) {
   const Scratch scratch;
   const ScopedOption limit("cache_size_mb", "1");
@@ -332,6 +519,39 @@ TEST(ProgramCache, ABundleFillsAnEmptyMachine) {
   ASSERT_EQ(done.refused.size(), 1u);
   EXPECT_TRUE(contains(done.refused[0], "SHA-256")) << done.refused[0];
   EXPECT_EQ(bit_difference(Model::load(model).run(inputs), expected), "");
+}
+
+// What a bundle brings takes the place of an entry when it is found whole.
+TEST(ProgramCache, ABundleThatIsDamagedLeavesWhatIsThere) {
+  const Scratch scratch;
+  const std::string model = kModels + "digitsnet/core.pt2";
+  Model::load(model);
+  const Folder other;
+  const fs::path bundle = other.root / "bundle.zip";
+  compiler::export_cache(*jit::shared_cache(), bundle);
+  std::string bytes = read(bundle);
+  bytes[bytes.find("plans/") + 200] ^= 1;
+  write(bundle, bytes);
+  EXPECT_EQ(compiler::import_cache(*jit::shared_cache(), bundle).refused.size(), 1u);
+  Model::load(model);
+  EXPECT_EQ(scratch.hits(), 1);
+  for (auto& f : fs::recursive_directory_iterator(scratch.folder.root))
+    EXPECT_FALSE(f.path().filename().string().starts_with(".")) << f.path() << " was left";
+}
+
+TEST(ProgramCache, WhatCannotBeReadIsLeftOutOfABundle) {
+  const Scratch scratch;
+  Model::load(kModels + "digitsnet/core.pt2");
+  Model::load(kModels + "encoder/core.pt2");
+  const fs::path key = scratch.files(".key")[0];
+  fs::remove(key), fs::create_directory(key);
+  const Folder other;
+  const auto done = compiler::export_cache(*jit::shared_cache(), other.root / "bundle.zip");
+  EXPECT_EQ(done.programs, 1u);
+  ASSERT_EQ(done.refused.size(), 1u);
+  EXPECT_TRUE(contains(done.refused[0], key.string())) << done.refused[0];
+  const Scratch empty;
+  EXPECT_EQ(compiler::import_cache(*jit::shared_cache(), other.root / "bundle.zip").programs, 1u);
 }
 
 }  // namespace

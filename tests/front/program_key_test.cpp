@@ -74,8 +74,17 @@ TEST(ProgramKey, WatchedRunsAreNotKept) {
   for (const auto& [name, value] : {std::pair("compile_debug", "1"), {"verify_passes", "1"}, {"kernel_dir", "/tmp/kernels"}})
     EXPECT_TRUE(contains(refusal_to_keep(setup_with("default", name, value)), name));
   EXPECT_EQ(refusal_to_keep(setup_with("default")), "");
-  const ScopedOption logs("logs", "fusion");
-  EXPECT_TRUE(contains(refusal_to_keep(setup_with("default")), "fusion"));
+  for (const std::string artifact : {"fusion", "graph"}) {
+    const ScopedOption logs("logs", artifact);
+    EXPECT_TRUE(contains(refusal_to_keep(setup_with("default")), artifact));
+  }
+}
+
+TEST(ProgramKey, TensorsOfOtherDevicesAreNotKept) {
+  auto g = graph::parse("graph \"g\"(%x: f32[2], param %w: f32[2]) {\n  %y: f32[2] = aten.add.Tensor(%x, %w)\n  return %y\n}\n");
+  g->inputs[1].data = Tensor::full(std::vector<int64_t>{2}, 1);
+  EXPECT_EQ(refusal_to_keep(*g, Device::cpu()), "");
+  EXPECT_TRUE(contains(refusal_to_keep(*g, Device::cuda()), "captures a tensor of another device"));
 }
 
 // Each part, in the place of which another value is another key that names it.

@@ -342,9 +342,9 @@ std::shared_ptr<const ModelFile> ModelFile::open(const std::filesystem::path& pa
   return out;
 }
 
-std::vector<std::filesystem::path> ModelFile::external_files() const {
-  std::vector<std::filesystem::path> out;
-  for (auto& [location, bytes] : others_) out.push_back(std::filesystem::absolute(folder_ / location));
+std::vector<std::pair<std::filesystem::path, FileStamp>> ModelFile::external_files() const {
+  std::vector<std::pair<std::filesystem::path, FileStamp>> out;
+  for (auto& [location, other] : others_) out.emplace_back(std::filesystem::absolute(folder_ / location), other.stamp);
   return out;
 }
 
@@ -363,9 +363,9 @@ std::span<const std::byte> ModelFile::external(const ExternalData& data, const s
     // A link may lead out of the folder.
     TOROID_USER_CHECK(std::mismatch(folder.begin(), folder.end(), file.begin(), file.end()).first == folder.end(),
                       "{} leads out of the model's folder, to {}", where(), file.string());
-    it = others_.emplace(data.location, FileBytes(file)).first;
+    it = others_.emplace(data.location, Other{stamp_of(file), FileBytes(file)}).first;
   }
-  auto bytes = it->second.span();
+  auto bytes = it->second.bytes.span();
   uint64_t length = data.length.value_or(data.offset <= bytes.size() ? bytes.size() - data.offset : 0);
   TOROID_USER_CHECK(data.offset <= bytes.size() && length <= bytes.size() - data.offset,
                     "{} should be {} bytes from byte {} on; the file has {}", where(), length, data.offset, bytes.size());

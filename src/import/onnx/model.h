@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -109,15 +110,19 @@ class ModelFile {
   std::span<const std::byte> image() const { return file_.span(); }
   // The bytes of another file beside the model. UserError unless it is a regular file within the model's folder that has them.
   std::span<const std::byte> external(const ExternalData& data, const std::string& tensor) const;
-  // Those that were asked for up to now.
-  std::vector<std::filesystem::path> external_files() const;
+  // Those that were asked for up to now, each with its stamp from before it was read.
+  std::vector<std::pair<std::filesystem::path, FileStamp>> external_files() const;
 
  private:
   std::string source_;
   std::filesystem::path folder_;
   FileBytes file_;
   ModelProto model_;
-  mutable std::map<std::string, FileBytes> others_;
+  struct Other {
+    FileStamp stamp;  // made first: from before the bytes were read
+    FileBytes bytes;
+  };
+  mutable std::map<std::string, Other> others_;
 };
 
 // One tensor, as the files input_0.pb of ONNX's test cases hold it.
