@@ -101,6 +101,22 @@ TEST(TcpTransport, GoesOnAfterBatchesThatEndedEarly) {
   }
 }
 
+// What was not done when its transport ended is nobody's, and those that come later do not ask for it.
+TEST(TcpTransport, EndsWithMessagesOnTheirWay) {
+  for (int round = 0; round < 3; ++round) {
+    Pair p;
+    const std::string large(4 << 20, 'x');
+    {
+      Batch given(*p.first, 1), taken(*p.second, 2);
+      given.send(1, large.data(), static_cast<int64_t>(large.size()));
+      taken.receive(0, 4);
+      EXPECT_FALSE(given.poll());
+    }
+    p.first.reset(), p.second.reset();
+    EXPECT_EQ(Batch::sweep(), 0u);
+  }
+}
+
 TEST(TcpTransport, KnowsWhoIsGone) {
   Pair p;
   {

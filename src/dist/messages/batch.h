@@ -34,6 +34,8 @@ class Batch {
 
   // Ends the memory of batches that did not end, where the transport has let go of it. How many remain.
   static size_t sweep();
+  // Of a transport that ends: what is not done is not looked at again, and its memory stays until the process ends.
+  static void abandon(const Transport& transport);
 
  private:
   struct Message {

@@ -16,7 +16,8 @@ class Transport {
   // An open send or receive: until `test` says that it is done its memory belongs to the transport.
   using Request = void*;
 
-  virtual ~Transport() = default;
+  // Open messages of it are not asked for any more (batch.h); the system may still have their memory.
+  virtual ~Transport();
   virtual int rank() const = 0;
   virtual int size() const = 0;
   virtual int most_tag() const = 0;
