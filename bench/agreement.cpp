@@ -1,6 +1,6 @@
 // What it takes ranks to agree on a decision (distributed::agree of a text of 40 characters): microseconds, for ranks that are threads, and
 // for processes by TCP and by MPI. On fewer processors than ranks they take turns.
-//   bench_agreement         2 and 4 ranks of each kind
+//   bench_agreement         2 and 4 ranks of each kind; exit code 1 where some fail
 //   bench_agreement --rank  as one of the ranks that something else has started
 #include <fmt/format.h>
 #include <sys/wait.h>
@@ -46,27 +46,40 @@ int as_rank() {
   return 0;
 }
 
-void by_tcp(const char* program, int ranks) {
+// Whether all ranks have ended well.
+bool by_tcp(const char* program, int ranks) {
   const std::string file = fmt::format("/tmp/bench_agreement.{}", ::getpid());
   ::setenv("TOROID_RENDEZVOUS", ("file:" + file).c_str(), 1);
   ::setenv("WORLD_SIZE", std::to_string(ranks).c_str(), 1);
-  for (int r = 0; r < ranks; ++r)
-    if (::fork() == 0) {
+  std::vector<pid_t> processes;
+  for (int r = 0; r < ranks; ++r) {
+    processes.push_back(::fork());
+    if (processes.back() == 0) {
       ::setenv("RANK", std::to_string(r).c_str(), 1);
       ::execl(program, program, "--rank", nullptr);
       ::_exit(127);
     }
-  while (::wait(nullptr) > 0) {
+  }
+  bool is_good = true;
+  for (size_t r = 0; r < processes.size(); ++r) {
+    int status = 0;
+    if (processes[r] > 0 && ::waitpid(processes[r], &status, 0) == processes[r] && WIFEXITED(status) && WEXITSTATUS(status) == 0) continue;
+    fmt::print("tcp      {} ranks: rank {} fails\n", ranks, r);
+    is_good = false;
   }
   ::unsetenv("TOROID_RENDEZVOUS");
+  ::unsetenv("WORLD_SIZE");
+  return is_good;
 }
 
-void by_mpi(const char* program, int ranks) {
-  if (std::system("command -v mpirun >/dev/null 2>&1") != 0) return;
+bool by_mpi(const char* program, int ranks) {
+  if (std::system("command -v mpirun >/dev/null 2>&1") != 0) return true;
   const std::string command =
       fmt::format("OMPI_MCA_btl_vader_single_copy_mechanism=none mpirun --allow-run-as-root --oversubscribe --bind-to none -n {} {} --rank",
                   ranks, program);
-  if (std::system(command.c_str()) != 0) fmt::print("mpi      {} ranks: it fails\n", ranks);
+  if (std::system(command.c_str()) == 0) return true;
+  fmt::print("mpi      {} ranks: it fails\n", ranks);
+  return false;
 }
 
 }  // namespace
@@ -74,6 +87,8 @@ void by_mpi(const char* program, int ranks) {
 int main(int argc, char** argv) {
   if (argc > 1 && std::string(argv[1]) == "--rank") return as_rank();
   for (int ranks : {2, 4}) distributed::run_local(ranks, measure);
-  for (int ranks : {2, 4}) by_tcp(argv[0], ranks);
-  for (int ranks : {2, 4}) by_mpi(argv[0], ranks);
+  bool is_good = true;
+  for (int ranks : {2, 4}) is_good &= by_tcp(argv[0], ranks);
+  for (int ranks : {2, 4}) is_good &= by_mpi(argv[0], ranks);
+  return is_good ? 0 : 1;
 }

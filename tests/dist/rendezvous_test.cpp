@@ -3,16 +3,19 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <atomic>
 #include <cstdlib>
 #include <fstream>
 #include <functional>
+#include <limits>
 #include <map>
 #include <random>
 #include <thread>
 
 #include "base/files.h"
+#include "dist/deadline.h"
 #include "dist/host.h"
 #include "dist/tcp/greeting.h"
 #include "dist/tcp/port_file.h"
@@ -138,6 +141,53 @@ TEST(Rendezvous, NamesWhoRunsAnotherVersion) {
     std::this_thread::sleep_for(100ms);
   });
   EXPECT_TRUE(contains(told[0], "rank 1 (process 0 of old) runs another version of Toroid than rank 0")) << told[0];
+}
+
+// The others could not connect to it, and would not know why.
+TEST(Rendezvous, NamesWhoListensNowhere) {
+  for (const int wrong : {-1, 0, 65536, 1 << 30}) {
+    const int port = free_port();
+    const auto told = meet_all({at(port, 0, 2)}, 5, [&] {
+      std::string problem;
+      std::optional<Socket> socket;
+      while (!socket) socket = connect_to("127.0.0.1", port, Clock::now() + 1s, problem);
+      const std::string bytes = to_bytes(Hello{.secret = secret_of("test"), .rank = 1, .size = 2, .port = wrong, .host = "node"});
+      write_all(*socket, bytes.data(), bytes.size(), Clock::now() + 1s);
+      std::this_thread::sleep_for(50ms);
+    });
+    EXPECT_TRUE(contains(told[0], fmt::format("environment: distributed::init: rank 1 (process 0 of node) says that it listens at port {}; "
+                                              "expected 1 to 65535",
+                                              wrong)))
+        << told[0];
+  }
+}
+
+// Seconds that the clock cannot count.
+TEST(Rendezvous, HasNoLimitWhereItIsBeyondTheClock) {
+  for (const double timeout : {0.0, 1e9, 1e30, std::numeric_limits<double>::infinity()}) {
+    const int port = free_port();
+    EXPECT_EQ(meet_all({at(port, 0, 3), at(port, 1, 3), at(port, 2, 3)}, timeout), std::vector<std::string>(3, "met")) << timeout;
+    EXPECT_EQ(distributed::deadline(timeout), Clock::time_point::max()) << timeout;
+  }
+  const auto now = Clock::now();
+  const auto in_a_day = distributed::deadline(86400) - now;
+  EXPECT_TRUE(in_a_day >= 24h && in_a_day < 25h);
+}
+
+TEST(Sockets, TellThatNoMoreCanBeOpened) {
+  const Socket listener = listen_at("127.0.0.1", 0);
+  EXPECT_FALSE(accept_from(listener)) << "nobody has come";
+  std::string problem;
+  const auto comes = connect_to("127.0.0.1", port_of(listener), Clock::now() + 1s, problem);
+  ASSERT_TRUE(comes) << problem;
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{0, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const std::string told = test::environment_error([&] { accept_from(listener); });
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(told, fmt::format("port {}: no connection can be taken: Too many open files", port_of(listener)));
+  EXPECT_TRUE(accept_from(listener)) << "it still waits";
 }
 
 // Jobs that were given the same port, and ports that something else listens at.

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <limits>
 #include <map>
 #include <numeric>
+#include <thread>
 
 #include "dist/messages/batch.h"
 #include "dist/processes.h"
@@ -134,6 +136,21 @@ TEST(TcpTransport, KnowsWhoIsGone) {
   EXPECT_EQ(taken.awaited(true), std::vector<int>{1});
   taken.send(1, "?", 1);
   EXPECT_FALSE(taken.poll());
+}
+
+// The other end closes a little later, which is within any of these.
+TEST(TcpTransport, StopsWithoutALimitThatTheClockCannotCount) {
+  for (const double seconds : {0.0, 1e9, 1e30, std::numeric_limits<double>::infinity()}) {
+    Pair p;
+    std::thread other([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      p.second.reset();
+    });
+    EXPECT_NO_THROW(p.first->stop(seconds)) << seconds;
+    other.join();
+  }
+  Pair p;
+  EXPECT_TRUE(contains(test::environment_error([&] { p.first->stop(0.01); }), "other ranks do not end within 0.01 s"));
 }
 
 TEST(TcpTransport, BelievesNoHead) {

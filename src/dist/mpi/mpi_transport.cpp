@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/check.h"
+#include "dist/deadline.h"
 #include "dist/mpi/library.h"
 
 namespace toroid::distributed::mpi {
@@ -35,10 +36,7 @@ std::optional<int32_t> within(double seconds, std::function<int32_t()> call) {
   }).detach();
   std::unique_lock lock(shared->mutex);
   const auto is_over = [&] { return shared->code.has_value(); };
-  if (seconds > 0)
-    shared->changed.wait_for(lock, std::chrono::duration<double>(seconds), is_over);
-  else
-    shared->changed.wait(lock, is_over);
+  shared->changed.wait_until(lock, deadline(seconds), is_over);
   return shared->code;
 }
 

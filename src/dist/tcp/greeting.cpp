@@ -40,10 +40,9 @@ std::string printable(std::string_view text) {
 }
 
 std::optional<int> port_from(std::string_view text) {
-  constexpr int kMost = 65535;
   int port = 0;
   const auto end = std::from_chars(text.data(), text.data() + text.size(), port);
-  if (end.ec != std::errc() || end.ptr != text.data() + text.size() || port < 1 || port > kMost) return std::nullopt;
+  if (end.ec != std::errc() || end.ptr != text.data() + text.size() || port < 1 || port > kMostPort) return std::nullopt;
   return port;
 }
 

@@ -6,11 +6,12 @@
 #include <cstdlib>
 
 #include "base/check.h"
+#include "dist/tcp/socket.h"
 
 namespace toroid::distributed::tcp {
 namespace {
 
-constexpr int kMostRanks = 65536, kMostPort = 65535;
+constexpr int kMostRanks = 65536;
 
 std::string variable(const char* name) {
   const char* text = std::getenv(name);

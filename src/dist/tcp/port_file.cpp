@@ -36,7 +36,6 @@ void write_port_file(const std::filesystem::path& path, const PortFile& content)
 
 std::optional<PortFile> read_port_file(const std::filesystem::path& path) {
   constexpr size_t kMostBytes = 512;
-  constexpr int kMostPort = 65535;
   std::string text;
   try {
     text = read_head(path, kMostBytes);

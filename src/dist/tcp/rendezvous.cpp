@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/check.h"
+#include "dist/deadline.h"
 #include "dist/host.h"
 #include "dist/messages/fault.h"
 #include "dist/tcp/greeting.h"
@@ -170,6 +171,10 @@ class Gathering {
     };
     if (h.rank < 1 || h.rank >= place_.size) return twice(::getpid(), host_name());
     const Guest& g = guests_[static_cast<size_t>(h.rank)];
+    if (h.port < 1 || h.port > kMostPort)
+      return {Answer::Problem, fmt::format("{} says that it listens at port {}; expected 1 to {}; start all ranks with the same version of "
+                                           "Toroid",
+                                           to_string(h), h.port, kMostPort)};
     return g.socket && !has_ended(g.socket) ? twice(g.hello.pid, g.hello.host) : Answer{Answer::All, ""};
   }
 
@@ -358,8 +363,7 @@ class OwnFile {
 }  // namespace
 
 std::vector<Socket> meet(const Place& place, double timeout) {
-  const auto until = timeout > 0 ? Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(timeout))
-                                 : Clock::time_point::max();
+  const auto until = deadline(timeout);
   if (place.size == 1) return std::vector<Socket>(1);
   messages::apply_fault_at_start(place.rank, "hello");
   const bool is_here_alone = !place.file.empty() || is_loopback(place.address);

@@ -143,7 +143,15 @@ int port_of(const Socket& socket) {
 
 std::optional<Socket> accept_from(const Socket& listener) {
   Socket made(::accept4(listener.file(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-  if (!made) return std::nullopt;
+  if (!made) {
+    // What is wrong with one connection, or with the way to it, is no trouble of others (accept(2)). The rest stays: whoever asks again at
+    // once would ask for ever.
+    constexpr std::array kOfOne = {EAGAIN,     EWOULDBLOCK, EINTR,     ECONNABORTED, EPROTO,       ENOPROTOOPT, EPERM,
+                                   EOPNOTSUPP, ENETDOWN,    EHOSTDOWN, ENONET,       EHOSTUNREACH, ENETUNREACH};
+    const int code = errno;
+    if (std::find(kOfOne.begin(), kOfOne.end(), code) != kOfOne.end()) return std::nullopt;
+    fail<EnvironmentError>("port {}: no connection can be taken: {}", port_of(listener), std::strerror(code));
+  }
   tune(made);
   return made;
 }

@@ -11,6 +11,8 @@ namespace toroid::distributed::tcp {
 
 using Clock = std::chrono::steady_clock;
 
+inline constexpr int kMostPort = 65535;
+
 // Milliseconds from now on, as ::poll takes them: 0 or more, and never so many that a change elsewhere is missed for long.
 int poll_ms(Clock::time_point until);
 
@@ -38,7 +40,8 @@ class Socket {
 // with what the system says where that does not go: "port 29500 of localhost: Address already in use".
 Socket listen_at(const std::string& host, int port);
 int port_of(const Socket& socket);
-// What has asked to be connected; none where nobody has.
+// What has asked to be connected; none where nobody has, or who did has gone. EnvironmentError where this process can take no connection:
+// "Too many open files".
 std::optional<Socket> accept_from(const Socket& listener);
 // Tries each address of the host once, until then. Without a connection, why not is in `problem`.
 std::optional<Socket> connect_to(const std::string& host, int port, Clock::time_point until, std::string& problem);

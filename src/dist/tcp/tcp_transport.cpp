@@ -19,6 +19,7 @@
 #include <thread>
 
 #include "base/check.h"
+#include "dist/deadline.h"
 #include "dist/tcp/greeting.h"
 
 namespace toroid::distributed::tcp {
@@ -186,13 +187,12 @@ class TcpTransport : public messages::Transport {
 
   // What was sent may still be on its way: a connection is closed when the other end has said that nothing more comes.
   void stop(double seconds) override {
-    const auto limit = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
-    const auto begin = Clock::now();
+    const auto until = deadline(seconds);
     for (auto& p : peers_)
       if (p->socket) ::shutdown(p->socket.file(), SHUT_WR);
     const auto is_open = [](auto& p) { return static_cast<bool>(p->socket); };
     while (std::any_of(peers_.begin(), peers_.end(), is_open)) {
-      if (seconds > 0 && Clock::now() - begin > limit)
+      if (Clock::now() > until)
         fail<EnvironmentError>("distributed::finalize: other ranks do not end within {} s (timeout_seconds of init)", seconds);
       pause({});
       progress();
