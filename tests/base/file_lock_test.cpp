@@ -10,17 +10,13 @@
 #include <thread>
 
 #include "base/files.h"
+#include "temp_folder.h"
 
 namespace toroid {
 namespace {
 
-struct Folder {
-  std::filesystem::path path = make_temp_dir("toroid-lock");
-  ~Folder() { std::filesystem::remove_all(path); }
-};
-
 TEST(FileLock, OneHolderAtATime) {
-  const Folder folder;
+  const test::TempFolder folder;
   const auto path = folder.path / "lock";
   std::optional<FileLock> first(std::in_place, path, 0);
   ASSERT_TRUE(first->held() && !first->waited()) << first->refusal();
@@ -40,7 +36,7 @@ TEST(FileLock, OneHolderAtATime) {
 }
 
 TEST(FileLock, OfAProcessThatDiedIsFree) {
-  const Folder folder;
+  const test::TempFolder folder;
   const auto path = folder.path / "lock";
   int ready[2];
   ASSERT_EQ(::pipe(ready), 0);

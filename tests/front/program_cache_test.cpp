@@ -14,6 +14,7 @@
 #include "compile/background.h"
 #include "compile/cache_bundle.h"
 #include "compile/harness.h"
+#include "data_models.h"
 #include "device/cuda/nvtx.h"
 #include "errors.h"
 #include "exec/steps.h"
@@ -21,6 +22,7 @@
 #include "front/compile_model.h"
 #include "import/load_model.h"
 #include "import/onnx_builder.h"
+#include "temp_folder.h"
 #include "toroid/compile.h"
 #include "toroid/log.h"
 #include "toroid/model.h"
@@ -32,18 +34,14 @@ namespace {
 namespace fs = std::filesystem;
 using test::bit_difference;
 using test::contains;
-
-const std::string kModels = std::string(TOROID_SOURCE_DIR) + "/tests/data/models/";
-
-struct Folder {
-  fs::path root = make_temp_dir("toroid-programs");
-  ~Folder() { fs::remove_all(root); }
-};
+using test::inputs_of;
+using test::kModels;
+using test::TempFolder;
 
 // A folder for the cache, and what happens within its life.
 struct Scratch {
-  Folder folder;
-  ScopedOption dir{"cache_dir", folder.root.string()}, on{"cache_programs", "1"}, cache{"cache", "1"};
+  TempFolder folder;
+  ScopedOption dir{"cache_dir", folder.path.string()}, on{"cache_programs", "1"}, cache{"cache", "1"};
   ProgramCacheCounters before = program_cache_counters();
 
   int64_t hits() const { return program_cache_counters().hits - before.hits; }
@@ -54,17 +52,11 @@ struct Scratch {
   int64_t waits() const { return program_cache_counters().waits - before.waits; }
   std::vector<fs::path> files(const std::string& extension) const {
     std::vector<fs::path> out;
-    for (auto& f : fs::recursive_directory_iterator(folder.root))
+    for (auto& f : fs::recursive_directory_iterator(folder.path))
       if (f.path().extension() == extension) out.push_back(f.path());
     return out;
   }
 };
-
-std::vector<Tensor> inputs_of(const std::string& model) {
-  std::vector<Tensor> out;
-  for (auto& [name, t] : load_tensors(kModels + model + "/in.safetensors")) out.push_back(t);
-  return out;
-}
 
 // What is logged of the cache.
 struct CacheLog {
@@ -192,7 +184,7 @@ TEST(ProgramCache, AnEntryUnderAnothersNameIsNotTaken) {
 TEST(ProgramCache, TheFileDecides) {
   const Scratch scratch;
   const auto inputs = inputs_of("digitsnet");
-  const fs::path here = scratch.folder.root / "m.pt2", there = scratch.folder.root / "copy.pt2";
+  const fs::path here = scratch.folder.path / "m.pt2", there = scratch.folder.path / "copy.pt2";
   std::string bytes = read(kModels + "digitsnet/core.pt2");
   write(here, bytes);
   Model::load(here.string());
@@ -480,7 +472,7 @@ TEST(ProgramCache, OneLimitIsForAll) {
   const ScopedOption limit("cache_size_mb", "1");
   for (const char* name : {"digitsnet", "encoder", "tied", "regions", "numbers_from_data"}) Model::load(kModels + name + "/core.pt2");
   uint64_t bytes = 0;
-  for (auto& f : fs::recursive_directory_iterator(scratch.folder.root))
+  for (auto& f : fs::recursive_directory_iterator(scratch.folder.path))
     if (f.is_regular_file()) bytes += f.file_size();
   EXPECT_LE(bytes, uint64_t{1} << 20);
   EXPECT_EQ(scratch.files(".tpk").size(), scratch.files(".key").size());
@@ -491,11 +483,11 @@ TEST(ProgramCache, OneLimitIsForAll) {
 }
 
 TEST(ProgramCache, ABundleFillsAnEmptyMachine) {
-  Folder other;
+  TempFolder other;
   const std::string model = kModels + "digitsnet/core.pt2";
   const auto inputs = inputs_of("digitsnet");
   std::vector<Tensor> expected;
-  const fs::path bundle = other.root / "bundle.zip";
+  const fs::path bundle = other.path / "bundle.zip";
   {
     const Scratch scratch;
     expected = Model::load(model).run(inputs);
@@ -526,8 +518,8 @@ TEST(ProgramCache, ABundleThatIsDamagedLeavesWhatIsThere) {
   const Scratch scratch;
   const std::string model = kModels + "digitsnet/core.pt2";
   Model::load(model);
-  const Folder other;
-  const fs::path bundle = other.root / "bundle.zip";
+  const TempFolder other;
+  const fs::path bundle = other.path / "bundle.zip";
   compiler::export_cache(*jit::shared_cache(), bundle);
   std::string bytes = read(bundle);
   bytes[bytes.find("plans/") + 200] ^= 1;
@@ -535,7 +527,7 @@ TEST(ProgramCache, ABundleThatIsDamagedLeavesWhatIsThere) {
   EXPECT_EQ(compiler::import_cache(*jit::shared_cache(), bundle).refused.size(), 1u);
   Model::load(model);
   EXPECT_EQ(scratch.hits(), 1);
-  for (auto& f : fs::recursive_directory_iterator(scratch.folder.root))
+  for (auto& f : fs::recursive_directory_iterator(scratch.folder.path))
     EXPECT_FALSE(f.path().filename().string().starts_with(".")) << f.path() << " was left";
 }
 
@@ -545,13 +537,13 @@ TEST(ProgramCache, WhatCannotBeReadIsLeftOutOfABundle) {
   Model::load(kModels + "encoder/core.pt2");
   const fs::path key = scratch.files(".key")[0];
   fs::remove(key), fs::create_directory(key);
-  const Folder other;
-  const auto done = compiler::export_cache(*jit::shared_cache(), other.root / "bundle.zip");
+  const TempFolder other;
+  const auto done = compiler::export_cache(*jit::shared_cache(), other.path / "bundle.zip");
   EXPECT_EQ(done.programs, 1u);
   ASSERT_EQ(done.refused.size(), 1u);
   EXPECT_TRUE(contains(done.refused[0], key.string())) << done.refused[0];
   const Scratch empty;
-  EXPECT_EQ(compiler::import_cache(*jit::shared_cache(), other.root / "bundle.zip").programs, 1u);
+  EXPECT_EQ(compiler::import_cache(*jit::shared_cache(), other.path / "bundle.zip").programs, 1u);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "base/files.h"
 #include "import/safetensors.h"
 #include "nn/harness.h"
+#include "temp_folder.h"
 
 namespace toroid::nn {
 namespace {
@@ -12,9 +13,7 @@ namespace {
 using namespace test;
 namespace fs = std::filesystem;
 
-struct Folder {
-  fs::path path = make_temp_dir("toroid-nn-test");
-  ~Folder() { fs::remove_all(path); }
+struct Folder : TempFolder {
   void write(const std::string& name, const std::string& text) const { std::ofstream(path / name) << text; }
   void write_tensors(const std::string& name, const std::map<std::string, Tensor>& tensors) const {
     std::vector<import::SafetensorsItem> items;

@@ -11,10 +11,12 @@
 
 #include "base/files.h"
 #include "base/sha256.h"
+#include "data_models.h"
 #include "errors.h"
 #include "exec/stored.h"
 #include "import/safetensors.h"
 #include "package/zip_writer.h"
+#include "temp_folder.h"
 #include "toroid/model.h"
 #include "toroid/package.h"
 #include "toroid/save_package.h"
@@ -26,27 +28,16 @@ namespace {
 namespace fs = std::filesystem;
 using test::contains;
 using test::error_of;
-
-const std::string kModels = std::string(TOROID_SOURCE_DIR) + "/tests/data/models/";
-
-struct Folder {
-  fs::path path = make_temp_dir("toroid-package");
-  ~Folder() { fs::remove_all(path); }
-  std::string operator/(const char* name) const { return (path / name).string(); }
-};
-
-std::vector<Tensor> inputs_of(const std::string& model) {
-  std::vector<Tensor> out;
-  for (auto& [name, t] : load_tensors(kModels + model + "/in.safetensors")) out.push_back(t);
-  return out;
-}
+using test::inputs_of;
+using test::kModels;
+using test::TempFolder;
 
 std::vector<Tensor> run(const std::string& path, const std::vector<Tensor>& inputs) {
   return package::Package::open(path)->load("")->session()->run(inputs);
 }
 
 TEST(Package, RunsAsTheModelDoesBitByBit) {
-  const Folder folder;
+  const TempFolder folder;
   for (const char* name : {"digitsnet", "encoder", "tied", "regions", "numbers_from_data"}) {
     const std::string model = kModels + name + "/core.pt2", path = folder / "m.tpk";
     save_package(model, path);
@@ -56,7 +47,7 @@ TEST(Package, RunsAsTheModelDoesBitByBit) {
 }
 
 TEST(Package, OpenSizesHaveTheirRange) {
-  const Folder folder;
+  const TempFolder folder;
   const std::string path = folder / "f.tpk";
   const Tensor x = Tensor::full(std::vector<int64_t>{4, 3}, 2), w = Tensor::full(std::vector<int64_t>{3}, 5);
   mark_dynamic(x, 0, 2, 50);
@@ -70,7 +61,7 @@ TEST(Package, OpenSizesHaveTheirRange) {
 }
 
 TEST(Package, SeveralEntriesAndTargetsShareWeights) {
-  const Folder folder;
+  const TempFolder folder;
   const std::string one = folder / "one.tpk", both = folder / "both.tpk", model = kModels + "encoder/core.pt2";
   save_package(model, one, {.targets = {"x86-64"}});
   const PackageEntry entries[] = {{"a", model}, {"b", model}};
@@ -88,14 +79,14 @@ TEST(Package, SeveralEntriesAndTargetsShareWeights) {
 }
 
 TEST(Package, EqualProgramsGiveEqualBytes) {
-  const Folder folder;
+  const TempFolder folder;
   const std::string model = kModels + "digitsnet/core.pt2";
   save_package(model, folder / "a.tpk"), save_package(model, folder / "b.tpk");
   EXPECT_EQ(read_file(folder / "a.tpk"), read_file(folder / "b.tpk"));
 }
 
 TEST(Package, SessionsKeepTheirStateApart) {
-  const Folder folder;
+  const TempFolder folder;
   const std::string path = folder / "counter.tpk";
   const Tensor count = Tensor::full(std::vector<int64_t>{1}, 1), x = Tensor::full(std::vector<int64_t>{1}, 10);
   save_package(
@@ -115,7 +106,7 @@ TEST(Package, SessionsKeepTheirStateApart) {
 
 // The file's pages cannot be written to.
 TEST(Package, ResultsAreMemoryOfTheirOwn) {
-  const Folder folder;
+  const TempFolder folder;
   const Tensor x = Tensor::full(std::vector<int64_t>{64}, 1), w = Tensor::full(std::vector<int64_t>{64}, 5);
   save_package([w](const std::vector<Tensor>& in) { return std::vector<Tensor>{in[0], w, view(w, {8, 8})}; }, {x}, folder / "f.tpk");
   PackageSession session = PackageFile::open(folder / "f.tpk").session();
@@ -131,7 +122,7 @@ TEST(Package, ResultsAreMemoryOfTheirOwn) {
 }
 
 TEST(Package, WeightsAreAlignedSafetensors) {
-  const Folder folder;
+  const TempFolder folder;
   save_package(kModels + "encoder/core.pt2", folder / "m.tpk");
   const auto file = FileBytes(folder / "m.tpk");
   const auto zip = import::ZipArchive::open(file.span(), "m.tpk");
@@ -170,7 +161,7 @@ void forge(const std::string& from, const std::string& to, const std::string& fi
 }
 
 TEST(Package, ForgedFieldsAreRefusedEachByItsText) {
-  const Folder folder;
+  const TempFolder folder;
   const std::string path = folder / "m.tpk", forged = folder / "forged.tpk";
   save_package(kModels + "digitsnet/core.pt2", path);
   const std::string zeros = "\"" + std::string(64, '0') + "\"";
@@ -208,7 +199,7 @@ TEST(Package, ForgedFieldsAreRefusedEachByItsText) {
 
 // Whatever is cut off or flipped is refused, or is not part of the program: then the result is the same.
 TEST(Package, DamagedFilesNeverRunAnotherProgram) {
-  const Folder folder;
+  const TempFolder folder;
   const std::string path = folder / "m.tpk", damaged = folder / "damaged.tpk";
   const Tensor x = Tensor::full(std::vector<int64_t>{4}, 2), w = Tensor::full(std::vector<int64_t>{4}, 5);
   save_package([w](const std::vector<Tensor>& in) { return std::vector<Tensor>{exp(in[0]) * w}; }, {x}, path);
@@ -244,7 +235,7 @@ TEST(Package, DamagedFilesNeverRunAnotherProgram) {
 }
 
 TEST(Package, TheInterfaceInCRunsIt) {
-  const Folder folder;
+  const TempFolder folder;
   save_package(kModels + "digitsnet/core.pt2", folder / "m.tpk");
   const auto inputs = inputs_of("digitsnet");
   const auto expected = run(folder / "m.tpk", inputs);
@@ -281,7 +272,7 @@ TEST(Package, TheInterfaceInCRunsIt) {
 
 // In a process of its own, that has no compiler.
 TEST(Package, AProgramInCRunsIt) {
-  const Folder folder;
+  const TempFolder folder;
   save_package(kModels + "digitsnet/core.pt2", folder / "m.tpk");
   const std::string program = fs::read_symlink("/proc/self/exe").parent_path() / "example_package_classify";
   EXPECT_EQ(std::system((program + " " + (folder / "m.tpk") + " > " + (folder / "out")).c_str()), 0);
