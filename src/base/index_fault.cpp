@@ -10,7 +10,7 @@ std::string index_error(const IndexSite& site, int64_t index, int64_t size) {
   const std::string place = site.where.empty() ? "" : fmt::format(" (called at {})", site.where);
   if (site.dim == IndexSite::kDivisor) return fmt::format("{}: division of integers by zero{}", site.operation, place);
   if (site.dim == IndexSite::kRank && size < 0)
-    return fmt::format("{}{}: rank {} runs another operation, data type, size or reduction at this point", site.operation, place, index);
+    return fmt::format("{}: rank {} runs another operation, data type, size or reduction at this point{}", site.operation, index, place);
   if (site.dim == IndexSite::kRank) return fmt::format("{}: rank {} has not come within {} ms{}", site.operation, index, size, place);
   const std::string range =
       site.dim < 0 ? fmt::format("a tensor of {} elements", size) : fmt::format("dimension {} of size {}", site.dim, size);

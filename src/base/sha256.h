@@ -9,7 +9,7 @@
 
 namespace toroid {
 
-// Whether the processor computes it by instructions of its own (SHA-NI), six times as fast.
+// Whether the processor computes it by instructions of its own (SHA-NI).
 bool has_sha_instructions();
 
 class Sha256 {
