@@ -1,9 +1,9 @@
 // All-reduce of bf16 between the GPUs of one host, whose ranks are threads: a line a size with the median microseconds of one of a recorded
 // chain, by the form that the rule takes, or of every form.
-//   bench_gpu_collectives [--forms|--tails|--tuned] [RANKS [BYTES ...]]
+//   bench_gpu_collectives [--forms|--tails|--tuned|--kinds] [RANKS [BYTES ...]]
 // --tails: instead, compiled chains of all_reduce alone and with relu and a factor behind it, of products that are reduced, alone and with
 // bias and gelu, each with what follows in the same kernel and in one of its own. --tuned: compiled chains, by the forms that ranks find
-// fastest together.
+// fastest together. --kinds: the other collectives, several of each in one compiled function; bytes of the larger side.
 // Each time is the largest of the ranks'. Peers on the same machine: bench/peers/collectives.py.
 #include <fmt/format.h>
 
@@ -183,6 +183,41 @@ void run_tuned(int64_t bytes) {
                   seconds));
 }
 
+// Median microseconds of one of `count` independent calls that are compiled and replayed as a whole; the slowest rank's.
+double repeated(const std::function<Tensor(const Tensor&)>& step, const Tensor& x, int count) {
+  distributed::Group& group = distributed::current_world().world();
+  device::cuda::Gpu& gpu = device::cuda::gpu(x.device().index);
+  auto fast = compile(
+      [&](const Tensor& given) {
+        std::vector<Tensor> out;
+        for (int i = 0; i < count; ++i) out.push_back(step(given));
+        return out;
+      },
+      config_of(Mode::ReduceOverhead, true));
+  for (int i = 0; i < 4; ++i) fast(x);
+  std::vector<double> us;
+  for (int i = 0; i < kRounds; ++i) {
+    synchronize(x.device());
+    group.run({.kind = distributed::Kind::Barrier});
+    const double own = gpu.time_ms([&] { fast(x); }) * 1e3 / count;
+    us.push_back(distributed::greatest(group, own));
+  }
+  std::sort(us.begin(), us.end());
+  return us[us.size() / 2];
+}
+
+void run_kinds(int64_t bytes) {
+  const int64_t ranks = distributed::size(), elements = bytes / 2, part = elements / ranks;
+  const int count = bytes > (8 << 20) ? 4 : 16;
+  const auto ones = [](int64_t n) { return Tensor::full(std::vector<int64_t>{n}, 1, DType::BF16).to(Device::cuda(distributed::rank())); };
+  const std::vector<SymInt> even(static_cast<size_t>(ranks), part);
+  const double gather = repeated([](const Tensor& x) { return distributed::all_gather(x); }, ones(part), count);
+  const double scatter = repeated([](const Tensor& x) { return distributed::reduce_scatter(x); }, ones(elements), count);
+  const double exchange = repeated([&](const Tensor& x) { return distributed::all_to_all(x, even, even); }, ones(elements), count);
+  say(fmt::format("{:>9} bytes, {} ranks: all_gather {:8.2f} us, reduce_scatter {:8.2f}, all_to_all {:8.2f}", bytes, ranks, gather, scatter,
+                  exchange));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -196,7 +231,8 @@ int main(int argc, char** argv) {
   try {
     distributed::run_local(ranks, [&] {
       if (flag == "--tails") return run_tails();
-      for (const int64_t bytes : sizes) flag == "--tuned" ? run_tuned(bytes) : run_size(bytes, flag == "--forms");
+      for (const int64_t bytes : sizes)
+        flag == "--tuned" ? run_tuned(bytes) : flag == "--kinds" ? run_kinds(bytes) : run_size(bytes, flag == "--forms");
     });
   } catch (const Error& e) {
     fmt::print(stderr, "{}\n", e.what());

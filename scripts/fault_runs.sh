@@ -2,10 +2,11 @@
 # Runs ranks of which one fails at a drawn place, in a drawn way: scripts/fault_runs.sh [RUNS] [SEED] [BUILD]. The ranks are processes that
 # meet by a file and, one run in four where there is MPI, those of `toroid launch`. All must end and leave no process behind, those that
 # survive must say which rank it was, and what ranks chose together must be the same; a run that takes longer than 30 s is a hang.
+# GPUS=N: each rank computes on one of N GPUs, and a rank is killed at any time between its start and the end of its work.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 runs=${1:-20} seed=${2:-1} build=${3:-$root/build}
-limit=30
+limit=30 gpus=${GPUS:-0} whole_ms=0
 has_mpi=0
 ! command -v mpirun >/dev/null || [ ! -e "$build/libtoroid_mpi.so" ] || has_mpi=1
 folder=$(mktemp -d)
@@ -20,7 +21,12 @@ bad() {
 
 # run VARIABLE=VALUE...: one world of ranks. The exit code is 0 where all ranks end with 0.
 run() {
-  local common=(FAULT_RUN=$$ TOROID_DIST_TIMEOUT_MS=600 TEST_INIT_SECONDS=2 TEST_DATABASE="$folder/db" "$@")
+  local common=(FAULT_RUN=$$ TEST_DATABASE="$folder/db" "$@")
+  if [ "$gpus" -gt 0 ]; then
+    common+=(TOROID_DIST_TIMEOUT_MS=2000 TEST_INIT_SECONDS=10 TEST_DEVICE=cuda TEST_REPLAYS=30000)
+  else
+    common+=(TOROID_DIST_TIMEOUT_MS=600 TEST_INIT_SECONDS=2)
+  fi
   code=0
   local begin=$SECONDS
   if [ "$engine" = mpi ]; then
@@ -59,17 +65,32 @@ run_cache() {
   done
 }
 
+# How long ranks work that nothing happens to.
+if [ "$gpus" -gt 0 ]; then
+  ranks=$gpus engine=tcp body=tunes fault=none
+  mkdir "$folder/db"
+  began=$(date +%s%3N)
+  run
+  whole_ms=$(($(date +%s%3N) - began))
+  [ $code -eq 0 ] || bad "it fails"
+fi
+
 began=$SECONDS
 for ((i = 0; i < runs; ++i, ++seed)); do
   RANDOM=$seed
   ranks=$((2 + RANDOM % 3)) culprit=$((RANDOM % ranks)) engine=tcp
   [ $((RANDOM % 4)) -ne 0 ] || [ $has_mpi -eq 0 ] || engine=mpi
   kinds=(die break exit throw mismatch sleep die exit start start shape cache)
+  if [ "$gpus" -gt 0 ]; then
+    ranks=$((2 + RANDOM % (gpus - 1))) culprit=$((RANDOM % ranks)) engine=tcp
+    kinds=(kill kill kill kill kill kill die throw sleep shape cache)
+  fi
   kind=${kinds[RANDOM % ${#kinds[@]}]}
   bodies=(sums tunes) body=${bodies[RANDOM % 2]}
   # Of sums: 0 and 1 are those of init, 2 to 13 the sums, 14 that of finalize. The other body has some hundreds, fewer where the machine is busy, most of them while it tunes.
   number=$((RANDOM % 15))
-  [ "$body" = sums ] || number=$((RANDOM % 140))
+  [ "$body" = sums ] || [ "$gpus" -gt 0 ] || number=$((RANDOM % 140))
+  [ "$gpus" -eq 0 ] || body=tunes
   fault=$kind:$culprit:$number survivors=$((ranks - 1))
   if [ "$kind" = start ]; then
     engine=tcp
@@ -80,16 +101,17 @@ for ((i = 0; i < runs; ++i, ++seed)); do
     fault=${kind%%:*}:$culprit:${kind#*:}
   fi
   case $fault in
-    shape:*) body=tunes ;;
-    cache:*) body=tunes ;;
+    shape:* | cache:* | kill:*) body=tunes ;;
     sleep:*:[0-9]*:*) ;;
     sleep:*:*:*) ;;
     sleep:*) fault+=:$((RANDOM % 2 * 1500 + 50)) ;;
   esac
   rm -rf "$folder/db" && mkdir "$folder/db"
+  run_began=$SECONDS
   case $fault in
     cache:*) run_cache ;;
     shape:*) run TEST_ODD=$culprit ;;
+    kill:*) run TEST_KILL="$culprit:$(((RANDOM * 32768 + RANDOM) % whole_ms))" ;;
     *) run TOROID_FAULT="$fault" ;;
   esac
   for ((look = 0; look < 20; ++look)); do # the last ones end
@@ -103,11 +125,13 @@ for ((i = 0; i < runs; ++i, ++seed)); do
     sleep:*:50 | cache:*) [ $code -eq 0 ] || bad "a rank that is a little late is an error" ;;
     # What one choice fails with on all ranks is no more than that choice's end.
     mismatch:* | throw:*) [ $code -ne 0 ] || [ $body = tunes ] || bad "nobody says that something failed" ;;
+    kill:*) [ $code -ne 0 ] || grep -q "rank $culprit: done" "$log" || bad "nobody says that something failed" ;;
     *) [ $code -ne 0 ] || bad "nobody says that something failed" ;;
   esac
   # Each that survives speaks of a rank.
   told=$(grep -cE 'rank [0-9]+: (told|failed).*(rank [0-9]+|a fault that TOROID_FAULT asks for)|rank [0-9]+: done' "$log" || true)
-  case $fault in die:* | break:* | exit:*) ;; *) survivors=$ranks ;; esac
+  case $fault in die:* | break:* | exit:* | kill:*) ;; *) survivors=$ranks ;; esac
   [ "$told" -ge "$survivors" ] || bad "$told of $survivors ranks that survive say what happened"
+  [ "$gpus" -eq 0 ] || echo "$ranks ranks, $fault: $(grep -oE 'rank '"$culprit"': (tunes|captures|replays|chose|done)' "$log" | tail -n 1), $((SECONDS - run_began)) s"
 done
 echo "fault_runs: $runs runs ended as they should, in $((SECONDS - began)) s"

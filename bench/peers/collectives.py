@@ -1,5 +1,6 @@
-"""All-reduce of bf16 between the GPUs of one host by PyTorch: torchrun --nproc-per-node N bench/peers/collectives.py. A JSON line a size: us
-of one, called eagerly, and of one of 20 recorded in a CUDA graph: NCCL's, and one and two shots over symmetric memory (no multicast)."""
+"""Collectives of bf16 between the GPUs of one host by PyTorch: torchrun --nproc-per-node N bench/peers/collectives.py. A JSON line a size: us
+of one all-reduce, called eagerly, and of one of 20 recorded in a CUDA graph: NCCL's, and one and two shots over symmetric memory (no
+multicast); and of the other kinds by NCCL, recorded, where the larger side has so many bytes."""
 import json
 import os
 
@@ -59,6 +60,10 @@ for size in (4096, 32768, 131072, 524288, 1 << 20, 4 << 20, 16 << 20, 64 << 20, 
             continue
         operation = getattr(torch.ops.symm_mem, name)
         row[name.strip("_") + "_us"] = recorded_us(lambda: operation(shared, "sum", group))
+    part, other = x[: x.numel() // dist.get_world_size()].clone(), torch.zeros_like(x)
+    row["all_gather_us"] = recorded_us(lambda: dist.all_gather_into_tensor(other, part))
+    row["reduce_scatter_us"] = recorded_us(lambda: dist.reduce_scatter_tensor(part, other))
+    row["all_to_all_us"] = recorded_us(lambda: dist.all_to_all_single(other, x))
     if rank == 0:
         print(json.dumps(row), flush=True)
 dist.destroy_process_group()

@@ -1,10 +1,13 @@
 // Collectives between GPUs, against those of ranks that hold their tensors in the host's memory. Each rank has a GPU of its own.
+#include "device/cuda/gpu.h"
+
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <functional>
 #include <thread>
 
 #include "dist/group.h"
@@ -27,6 +30,18 @@ using test::contains;
 
 #define NEEDS_GPUS(n) \
   if (cuda_device_count() < (n)) GTEST_SKIP() << (n) << " GPUs are needed, there are " << cuda_device_count()
+
+// In worlds of two ranks, of three, and of as many as there are GPUs: each has one.
+void on_all_worlds(const std::function<void()>& body) {
+  NEEDS_GPUS(2);
+  std::vector<int> sizes{2};
+  for (const int ranks : {3, cuda_device_count()})
+    if (ranks <= cuda_device_count() && ranks > sizes.back()) sizes.push_back(ranks);
+  for (const int ranks : sizes) {
+    SCOPED_TRACE(fmt::format("{} ranks", ranks));
+    run_local(ranks, body);
+  }
+}
 
 // Different on each rank and in each round; elements whose sums are rounded.
 Tensor brought(const std::vector<int64_t>& sizes, DType t, int64_t round) {
@@ -53,8 +68,7 @@ CompileConfig config_of(Mode mode) {
 }
 
 TEST(GpuAllReduce, HasTheBitsOfTheHosts) {
-  NEEDS_GPUS(2);
-  run_local(2, [] {
+  on_all_worlds([] {
     const Device own = Device::cuda(rank());
     for (const Mode mode : {Mode::Default, Mode::ReduceOverhead})
       for (const DType t : {DType::F32, DType::F16, DType::BF16})
@@ -74,8 +88,7 @@ TEST(GpuAllReduce, HasTheBitsOfTheHosts) {
 }
 
 TEST(GpuAllReduce, TakesOnWhatFollows) {
-  NEEDS_GPUS(2);
-  run_local(2, [] {
+  on_all_worlds([] {
     const Device own = Device::cuda(rank());
     for (auto& sizes : kSizes) {
       if (sizes.empty()) continue;
@@ -90,8 +103,7 @@ TEST(GpuAllReduce, TakesOnWhatFollows) {
 }
 
 TEST(GpuAllReduce, TakesAnySize) {
-  NEEDS_GPUS(2);
-  run_local(2, [] {
+  on_all_worlds([] {
     CompileConfig config;
     config.dynamic = true;
     auto fast = compile([](const Tensor& x) { return all_reduce(x) * 2.0; }, config);
@@ -102,8 +114,7 @@ TEST(GpuAllReduce, TakesAnySize) {
 }
 
 TEST(GpuAllReduce, ChainsOfAllSizesReuseTheMemory) {
-  NEEDS_GPUS(2);
-  run_local(2, [] {
+  on_all_worlds([] {
     const Device own = Device::cuda(rank());
     std::vector<Tensor> xs, on_gpu;
     for (int64_t n : {100, 3000000, 4096, 40000, 64, 900000}) xs.push_back(brought({n}, DType::F32, n));
@@ -183,8 +194,7 @@ TEST(GpuAllReduce, CallsThatDifferAreNamed) {
 
 // All ranks time the forms at once, and take the same.
 TEST(GpuAllReduce, TunedIsWhatItWas) {
-  NEEDS_GPUS(2);
-  run_local(2, [] {
+  on_all_worlds([] {
     const Device own = Device::cuda(rank());
     for (const int64_t n : {4096, 1 << 18, 3 << 20}) {
       auto fn = [](const Tensor& x) { return relu(all_reduce(x)) * 0.5; };
@@ -203,26 +213,29 @@ TEST(GpuAllReduce, BetweenProcesses) {
   for (int r : {0, 1}) EXPECT_TRUE(contains(out.text, fmt::format("rank {}: done", r))) << out.text;
 }
 
-// Each of `kinds` through the engine, of an x of [2 n, 3].
+// Each of `kinds` through the engine, of an x of [n * ranks, 3].
 std::vector<Tensor> kinds(const Tensor& x) {
-  std::vector<Tensor> out{distributed::all_gather(x), distributed::broadcast(x, 1), distributed::reduce_scatter(x, "max")};
-  const SymInt half = x.size(0) / 2;
-  // Rank 0 gives all to rank 1, which gives half to each.
-  if (rank() == 0)
-    out.push_back(distributed::all_to_all(x, {0, half}, {0, x.size(0)}));
-  else
-    out.push_back(distributed::all_to_all(x, {x.size(0), half}, {half, half}));
+  const int ranks = distributed::size();
+  std::vector<Tensor> out{distributed::all_gather(x), distributed::broadcast(x, ranks - 1), distributed::reduce_scatter(x, "max")};
+  const SymInt part = x.size(0) / ranks;
+  const std::vector<SymInt> even(static_cast<size_t>(ranks), part);
+  out.push_back(distributed::all_to_all(x, even, even));
+  // Rank 0 gives all to the last rank, the others a part to each.
+  std::vector<SymInt> taken = even, given = even;
+  taken[0] = rank() == ranks - 1 ? x.size(0) : SymInt(0);
+  if (rank() == 0) std::fill(given.begin(), given.end(), SymInt(0)), given.back() = x.size(0);
+  out.push_back(distributed::all_to_all(x, taken, given));
   if (!is_float(x.dtype())) out.push_back(all_reduce(x));
   return out;
 }
 
 TEST(GpuCollectives, OfAllKindsHaveTheBitsOfTheHosts) {
-  NEEDS_GPUS(2);
-  run_local(2, [] {
+  on_all_worlds([] {
     const Device own = Device::cuda(rank());
     for (const Mode mode : {Mode::Default, Mode::ReduceOverhead})
       for (const DType t : {DType::F32, DType::F16, DType::BF16, DType::I64, DType::I32, DType::U8, DType::I16})
-        for (const int64_t rows : {2, 34, 20000}) {
+        for (const int64_t part : {1, 17, 10000}) {
+          const int64_t rows = part * distributed::size();
           auto fast = compile([](const Tensor& x) { return kinds(x); }, config_of(mode));
           for (int64_t round = 0; round < 3; ++round) {
             const Tensor x = to(brought({rows, 3}, DType::F32, round) * 2.0, t);
@@ -238,12 +251,12 @@ TEST(GpuCollectives, OfAllKindsHaveTheBitsOfTheHosts) {
 }
 
 TEST(GpuCollectives, OfAnySize) {
-  NEEDS_GPUS(2);
-  run_local(2, [] {
+  on_all_worlds([] {
     CompileConfig config;
     config.dynamic = true;
     auto fast = compile([](const Tensor& x) { return kinds(x); }, config);
-    for (const int64_t rows : {2, 8, 20000, 4}) {
+    for (const int64_t part : {1, 4, 10000, 2}) {
+      const int64_t rows = part * distributed::size();
       const Tensor x = brought({rows, 3}, DType::F32, rows);
       const auto want = kinds(x), found = fast(x.to(Device::cuda(rank())));
       for (size_t i = 0; i < want.size(); ++i)
@@ -270,6 +283,50 @@ TEST(GpuCollectives, ARankThatDoesNotComeIsNamed) {
         EXPECT_TRUE(contains(told, "rank 0") && contains(told, "all_gather_into_tensor")) << told;
       }
     });
+}
+
+// Two groups of two at once, then two others of the same ranks.
+TEST(GpuCollectives, OfPartsOfTheWorld) {
+  NEEDS_GPUS(4);
+  run_local(4, [] {
+    const Device own = Device::cuda(rank());
+    const std::vector<std::pair<std::string, std::vector<int>>> groups = {
+        {"low", {0, 1}}, {"high", {2, 3}}, {"even", {0, 2}}, {"odd", {3, 1}}};
+    for (auto& [name, members] : groups) distributed::new_group(name, members);
+    for (auto& [name, members] : groups) {
+      if (std::find(members.begin(), members.end(), rank()) == members.end()) continue;
+      auto fn = [group = name](const Tensor& x) {
+        const Tensor y = relu(all_reduce(x, "sum", group)) * 0.5;
+        return std::vector<Tensor>{y, distributed::all_gather(y, group), distributed::reduce_scatter(x, "min", group)};
+      };
+      for (const int64_t rows : {2, 5000}) {
+        const Tensor x = brought({rows, 4}, DType::BF16, rows);
+        auto fast = compile(fn, config_of(Mode::ReduceOverhead));
+        const auto want = fn(x);
+        for (int call = 0; call < 4; ++call) {
+          const auto found = fast(x.to(own));
+          for (size_t i = 0; i < want.size(); ++i) ASSERT_TRUE(host_bytes(found[i]) == host_bytes(want[i])) << name << ", result " << i;
+        }
+      }
+    }
+  });
+}
+
+// Worlds that capture, replay and end leave nothing on the GPU.
+TEST(GpuCollectives, WorldsThatEndGiveTheirMemoryBack) {
+  NEEDS_GPUS(2);
+  size_t after_two = 0;
+  for (int world = 0; world < 10; ++world) {
+    run_local(cuda_device_count(), [] {
+      const Tensor x = brought({100000}, DType::F32, 0).to(Device::cuda(rank()));
+      auto fast = compile([](const Tensor& t) { return distributed::all_gather(all_reduce(t, "avg")); }, config_of(Mode::ReduceOverhead));
+      for (int call = 0; call < 5; ++call) fast(x);
+      synchronize(x.device());
+    });
+    const size_t free = device::cuda::gpu(0).free_bytes();
+    if (world == 1) after_two = free;
+    EXPECT_GT(free + (size_t{16} << 20), after_two) << "after world " << world;
+  }
 }
 
 // What a process has shared is there for the others when it dies.

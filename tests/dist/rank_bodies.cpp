@@ -3,6 +3,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -19,6 +22,7 @@
 #include "toroid/compile.h"
 #include "toroid/distributed.h"
 #include "toroid/ops.h"
+#include "toroid/options.h"
 #include "toroid/tuning.h"
 
 namespace toroid::test {
@@ -112,9 +116,18 @@ void sums() {
   }
 }
 
+// Where the tensors of a rank are: TEST_DEVICE=cuda gives each a GPU.
+Device own_device() {
+  const char* name = std::getenv("TEST_DEVICE");
+  return name && std::string_view(name) == "cuda" ? Device::cuda(rank()) : Device::cpu();
+}
+
 // Tunes what ranks compute together, compiles it for another size, and replays it; says what was chosen and how that was known. Variables:
-// TEST_DATABASE a folder in which each rank has a database of its own, TEST_ODD a rank that brings another size than the others, once.
+// TEST_DATABASE a folder in which each rank has a database of its own, TEST_ODD a rank that brings another size than the others, once,
+// TEST_REPLAYS how often what is recorded is replayed.
 void tunes() {
+  const Device own = own_device();
+  const auto ones = [&](int64_t n) { return Tensor::full(std::vector<int64_t>{n}, 1.0).to(own); };
   std::string chosen;
   const TuneFeedback feedback([&](const TuneResult& r) {
     for (auto& part : r.parts)
@@ -122,16 +135,21 @@ void tunes() {
   });
   const char* folder = std::getenv("TEST_DATABASE");
   const char* odd = std::getenv("TEST_ODD");
+  const char* replays = std::getenv("TEST_REPLAYS");
   CompileConfig config;
   config.mode = Mode::MaxAutotune;
   config.options = {{"tune_database", folder ? fmt::format("{}/{}.sqlite", folder, rank()) : "none"}, {"tune_whole_ms", "0"}};
   auto fast = compile([](const Tensor& x) { return relu(all_reduce(x)) * 2.0; }, config);
-  const auto check = [](const Tensor& y, double want) { require(y.to_vector()[0] == want, "a sum of ranks"); };
-  for (int64_t n : {256, 256, 300}) check(fast(Tensor::full(std::vector<int64_t>{n}, 1.0)), 2.0 * size());
-  if (odd) fast(Tensor::full(std::vector<int64_t>{odd == told_rank() ? 128 : 256}, 1.0));
+  const auto check = [](const Tensor& y, double want) { require(y.to(Device::cpu()).to_vector()[0] == want, "a sum of ranks"); };
+  say("tunes");
+  for (int64_t n : {256, 256, 300}) check(fast(ones(n)), 2.0 * size());
+  if (odd) check(fast(ones(odd == told_rank() ? 128 : 256)), 2.0 * size());
+  say("captures");
   config.mode = Mode::ReduceOverhead;
-  auto replayed = compile([](const Tensor& x) { return all_gather(relu(x)) + 1.0; }, config);
-  for (int call = 0; call < 5; ++call) check(replayed(Tensor::full(std::vector<int64_t>{64}, 1.0)), 2);
+  auto replayed = compile([](const Tensor& x) { return all_gather(relu(x)) + sum(all_reduce(x * 0.0, "max")) + 1.0; }, config);
+  for (int call = 0; call < 5; ++call) check(replayed(ones(64)), 2);
+  say("replays");
+  for (int call = 0; replays && call < std::atoi(replays); ++call) check(replayed(ones(64)), 2);
   say("chose" + chosen);
 }
 
@@ -253,6 +271,16 @@ int without_init(const std::string& name) {
   ::_exit(5);
 }
 
+// TEST_KILL=RANK:MS ends that rank's process after so many milliseconds, whatever it does then.
+void die_later() {
+  const char* text = std::getenv("TEST_KILL");
+  if (!text || std::string_view(text).substr(0, std::string_view(text).find(':')) != told_rank()) return;
+  std::thread([ms = std::atoi(std::strchr(text, ':') + 1)] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+    ::kill(::getpid(), SIGKILL);
+  }).detach();
+}
+
 const std::map<std::string, void (*)()> kBodies = {{"values", values},
                                                    {"large", large},
                                                    {"mismatch", mismatch},
@@ -270,6 +298,7 @@ const std::map<std::string, void (*)()> kBodies = {{"values", values},
 }  // namespace
 
 int run_body(const std::string& name) {
+  die_later();
   if (name == "late_to_init" || name == "no_library") return without_init(name);
   try {
     const char* seconds = std::getenv("TEST_INIT_SECONDS");
