@@ -1,5 +1,5 @@
-// All-reduce of bf16 between the GPUs of one host, whose ranks are threads: a line a size with the median microseconds of one of a recorded
-// chain, by the form that the rule takes, or of every form.
+// All-reduce of bf16 between the GPUs of one host, whose ranks are threads, or processes under mpirun: a line a size with the median
+// microseconds of one of a recorded chain, by the form that the rule takes, or of every form.
 //   bench_gpu_collectives [--forms|--tails|--tuned|--kinds] [RANKS [BYTES ...]]
 // --tails: instead, compiled chains of all_reduce alone and with relu and a factor behind it, of products that are reduced, alone and with
 // bias and gelu, each with what follows in the same kernel and in one of its own. --tuned: compiled chains, by the forms that ranks find
@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <functional>
 #include <string>
 #include <vector>
@@ -228,12 +229,25 @@ int main(int argc, char** argv) {
   std::vector<int64_t> sizes(std::begin(kSizes), std::end(kSizes));
   if (rest.size() > 1) sizes.clear();
   for (size_t i = 1; i < rest.size(); ++i) sizes.push_back(std::stoll(rest[i]));
+  const auto body = [&] {
+    if (flag == "--tails") return run_tails();
+    for (const int64_t bytes : sizes) {
+      if (flag == "--tuned")
+        run_tuned(bytes);
+      else if (flag == "--kinds")
+        run_kinds(bytes);
+      else
+        run_size(bytes, flag == "--forms");
+    }
+  };
   try {
-    distributed::run_local(ranks, [&] {
-      if (flag == "--tails") return run_tails();
-      for (const int64_t bytes : sizes)
-        flag == "--tuned" ? run_tuned(bytes) : flag == "--kinds" ? run_kinds(bytes) : run_size(bytes, flag == "--forms");
-    });
+    if (!std::getenv("OMPI_COMM_WORLD_RANK")) {
+      distributed::run_local(ranks, body);
+      return 0;
+    }
+    distributed::init();
+    body();
+    distributed::finalize();
   } catch (const Error& e) {
     fmt::print(stderr, "{}\n", e.what());
     return 1;

@@ -1,6 +1,8 @@
 // A dispatcher that appends what is called to a graph. Tracing, importing and passes build graphs with it.
 #pragma once
 
+#include <map>
+
 #include "graph/graph.h"
 
 namespace toroid::graph {

@@ -393,6 +393,7 @@ class Parser : private graph::TextReader {
     }
     if (next_is("options")) n.options = std::make_shared<const OptionValues>(options());
     n.pass = take("again") ? graph::Pass::Again : take("backward") ? graph::Pass::Backward : graph::Pass::Forward;
+    n.after_meeting = take("after_meeting");
     if (take("parts")) n.parts = numbers();
     expect("#");
     while (peek() == '"') n.origins.push_back(quoted());

@@ -148,6 +148,7 @@ class Printer {
     if (!n.config.empty()) out += " as " + in_quotes(to_string(n.config));
     if (n.options) out += " " + program::text_of(*n.options);
     if (n.pass != graph::Pass::Forward) out += fmt::format(" {}", graph::kPassNames[static_cast<size_t>(n.pass)]);
+    if (n.after_meeting) out += " after_meeting";
     if (!n.parts.empty()) out += fmt::format(" parts [{}]", fmt::join(n.parts, ", "));
     out += " #";
     for (auto& o : n.origins) out += " " + in_quotes(o);

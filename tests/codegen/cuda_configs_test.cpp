@@ -129,6 +129,12 @@ class CudaConfigs : public testing::Test {
 };
 
 TEST_F(CudaConfigs, ProductOfFewRows) { check(product(3, 520, 1024, true, DType::BF16), {"gemv", "gemm_wgmma", "gemm_mma"}, 16, 2); }
+TEST_F(CudaConfigs, ProductBehindAMeeting) {
+  Case c = product(1, 520, 1032, true, DType::BF16);
+  c.node.after_meeting = true;
+  EXPECT_NE(job_of(c, {}, "sm_90a").kernel.source.find("prefetch.L2"), std::string::npos);
+  check(c, {"gemv"}, 16, 2);
+}
 TEST_F(CudaConfigs, ProductOfSomeRows) { check(product(16, 264, 520, true, DType::F16), {"gemv", "gemm_wgmma", "gemm_mma"}, 16, 2); }
 TEST_F(CudaConfigs, Product) { check(product(200, 328, 1032, false, DType::BF16), {"gemm_wgmma", "gemm_mma"}, 16, 2); }
 TEST_F(CudaConfigs, ProductInF32) { check(product(65, 70, 130, false), {"gemm_simt"}, 1, 1); }

@@ -203,7 +203,7 @@ void add_nest(Plants& out, loop::Domain& domain, loop::Body& body, int other) {
 }
 
 void add_node(Plants& out, Program& p, Node& n, int other) {
-  auto& [problem, by, config, options, domain, body, producer, beside, origins, parts, where, pass] = n;
+  auto& [problem, by, config, options, domain, body, producer, beside, origins, parts, where, pass, after_meeting] = n;
   add_problem(out, problem, other);
   out.choice("by", by, 4);
   auto& [form, numbers] = config;
@@ -213,6 +213,7 @@ void add_node(Plants& out, Program& p, Node& n, int other) {
     out.add("config, gone", [&] { config = {}; });
     for (auto& [name, value] : numbers) out.text("config", name), out.number("config", value);
   }
+  out.add("after a meeting", [&] { after_meeting = !after_meeting; });
   out.add("options", [&] { options = options ? nullptr : std::make_shared<const OptionValues>(OptionValues{{"a", "b"}}); });
   if (!n.is_whole()) add_nest(out, domain, body, other);
   if (producer) {

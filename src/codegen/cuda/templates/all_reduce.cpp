@@ -12,14 +12,14 @@ namespace {
 using distributed::ReduceOp;
 using distributed::p2p::Layout;
 
-constexpr int kMeetingThreads = 512;
-
 struct MeetingTile {
   int blocks = 1;
+  int slots = 0;  // of the rings; 0: the form has none
 };
 template <class Visit>
 void fields(MeetingTile& t, const Visit& visit) {
   visit("blocks", t.blocks, kDoubles);
+  if (t.slots) visit("slots", t.slots, kDoubles);
 }
 
 int64_t bytes_of(DType t) { return static_cast<int64_t>(size_of(t)); }
@@ -65,7 +65,7 @@ std::string finish_of(CudaArguments& arguments, const program::Node& node, const
 
 // What all ranks must run at once, but for the number of elements: 32 bits of a hash.
 std::string call_of(const program::AllReduce& a, const char* form, const MeetingTile& tile) {
-  const Hash128 h = Hasher().add("all_reduce").add(a.op).add(a.input.dtype).add(form).add(tile.blocks).finish();
+  const Hash128 h = Hasher().add("all_reduce").add(a.op).add(a.input.dtype).add(form).add(tile.blocks).add(tile.slots).finish();
   return fmt::format("0x{:08x}", static_cast<uint32_t>(h.lo));
 }
 
@@ -74,7 +74,9 @@ struct Meeting {
   const char* name;
   std::string_view text;
   int64_t pieces;                              // of 16 bytes, that a block has at least by the rule
+  int threads = 512;                           // of a block
   int per_processor = 1;                       // blocks that a multiprocessor runs at once
+  int slots = 0;                               // of its rings, by the rule
   int64_t rule_most = 264;                     // blocks of the rule
   std::optional<int64_t> room = std::nullopt;  // bytes that an input may have; none: any
 };
@@ -98,13 +100,12 @@ KernelText generate(const CudaSite& site, const Meeting& how, const MeetingTile&
   arguments.define(
       expand(all_reduce_cu::kDefinitions, {{"RANKS", number(a.ranks)},
                                            {"TYPE", type},
-                                           {"SLOTS", number(Layout::kSlots)},
                                            {"FLAG", number(Layout::kFlagWords)},
                                            {"INLINE", number(layout.inline_bytes)},
                                            {"WHOLE", number(layout.whole_bytes)},
-                                           {"PIECE", number(layout.piece_bytes)},
+                                           {"RING", number(layout.ring_bytes)},
                                            {"WHOLE_AT", number(layout.whole)},
-                                           {"PIECES_AT", number(layout.pieces)},
+                                           {"RINGS_AT", number(layout.rings)},
                                            {"ARRIVED_AT", number(layout.arrived)},
                                            {"MOVED_AT", number(layout.moved)},
                                            {"CALLS_AT", number(layout.calls)},
@@ -125,12 +126,17 @@ KernelText generate(const CudaSite& site, const Meeting& how, const MeetingTile&
               {"NUMEL", cuda_size(arguments, program::product(a.sizes))},
               {"ALIGNED", offset && *offset % width == 0 ? "true" : "false"},
               {"TYPE", type},
-              {"WAIT", site.gpu.is_hopper() ? "wait_for_predecessor();\nasm volatile(\"griddepcontrol.launch_dependents;\");" : ""},
+              {"WAIT", site.gpu.is_hopper() ? getenv("TOROID_X_DEP")
+                                                  ? "asm volatile(\"griddepcontrol.launch_dependents;\");\nwait_for_predecessor();"
+                                                  : "wait_for_predecessor();\nasm volatile(\"griddepcontrol.launch_dependents;\");"
+                                            : ""},
               {"FINISH", finish_of(arguments, node, a, width)}}) +
-      expand(how.text,
-             {{"UNROLL", a.ranks <= 2 ? "2" : "1"}, {"CALL", expand(all_reduce_cu::kCall, {{"CALL", call_of(a, how.name, tile)}})}});
+      expand(how.text, {{"UNROLL", a.ranks <= 2 ? "2" : "1"},
+                        {"SLOTS", number(tile.slots)},
+                        {"RING_UNITS", number(Layout::kRingUnits)},
+                        {"CALL", expand(all_reduce_cu::kCall, {{"CALL", call_of(a, how.name, tile)}})}});
   KernelText k =
-      arguments.kernel(cuda_template_name(how.name, node.body), body, kMeetingThreads, true, how.per_processor, site.gpu.is_hopper());
+      arguments.kernel(cuda_template_name(how.name, node.body), body, how.threads, true, how.per_processor, site.gpu.is_hopper());
   k.tasks = tile.blocks;
   k.plan = fmt::format("{}: {} blocks of each of {} ranks\n", how.name, tile.blocks, a.ranks) + loop::to_string(node.domain, node.body);
   return k;
@@ -142,13 +148,17 @@ Form meeting_form(const CudaSite& site, const Meeting& meeting) {
   const int64_t most = std::min<int64_t>(distributed::p2p::kMostBlocks, int64_t{meeting.per_processor} * site.gpu.multiprocessors);
   how.rule = [=, &a] {
     const int64_t wanted = (typical_bytes(a) / 16 + meeting.pieces - 1) / meeting.pieces, top = std::min(most, meeting.rule_most);
-    return MeetingTile{static_cast<int>(known_bytes(a) ? std::clamp<int64_t>(wanted, 1, top) : top)};
+    return MeetingTile{static_cast<int>(known_bytes(a) ? std::clamp<int64_t>(wanted, 1, top) : top), meeting.slots};
   };
   how.others = [rule = how.rule] {
-    const int blocks = rule().blocks;
-    return std::vector<MeetingTile>{{2 * blocks}, {std::max(blocks / 2, 1)}};
+    const auto [blocks, slots] = rule();
+    std::vector<MeetingTile> out = {{2 * blocks, slots}, {std::max(blocks / 2, 1), slots}};
+    for (const int other : {2, 4, 8})
+      if (slots && other != slots) out.push_back({blocks, other}), out.push_back({std::max(blocks / 2, 1), other});
+    return out;
   };
   how.refusal = [most](const MeetingTile& t) {
+    if (t.slots && Layout::kRingUnits % t.slots != 0) return fmt::format("slots are no part of {}", Layout::kRingUnits);
     return t.blocks > most ? fmt::format("blocks that wait for others must run at once: {} do", most) : "";
   };
   how.generate = [=](const MeetingTile& t) { return generate(site, meeting, t); };
@@ -169,11 +179,13 @@ Form meeting_form(const CudaSite& site, const Meeting& meeting) {
 Form cuda_all_reduce_inline_form(const CudaSite& site) {
   const auto& a = site.problem<program::AllReduce>();
   // Few registers. A product of few rows that follows begins beside it, a block a multiprocessor, and blocks go where most of their kind
-  // fit: a multiprocessor that this form fills gets none, another two, and the product takes half as long again.
+  // fit: a multiprocessor that this form fills gets none, another two, and the product takes up to twice as long.
+  const int threads = a.ranks <= 2 ? 512 : 256;
   Form form = meeting_form(site, {.name = "all_reduce_inline",
                                   .text = all_reduce_cu::kInline,
-                                  .pieces = kMeetingThreads,
-                                  .per_processor = a.ranks <= 2 ? 4 : 2,
+                                  .pieces = threads,
+                                  .threads = threads,
+                                  .per_processor = 4,
                                   .rule_most = 64,
                                   .room = Layout(a.ranks).inline_bytes});
   if (typical_bytes(a) > (int64_t{1} << 20) / (a.ranks * a.ranks)) form.reluctance = "it sends each byte twice";
@@ -184,16 +196,16 @@ Form cuda_all_reduce_one_shot_form(const CudaSite& site) {
   const auto& a = site.problem<program::AllReduce>();
   Form form = meeting_form(site, {.name = "all_reduce_one_shot",
                                   .text = all_reduce_cu::kOneShot,
-                                  .pieces = 2 * kMeetingThreads,
+                                  .pieces = 1024,
                                   .rule_most = 128,
                                   .room = Layout(a.ranks).whole_bytes});
-  if (typical_bytes(a) > (int64_t{16} << 20) / (a.ranks * a.ranks)) form.reluctance = "it sends whole inputs to all ranks";
+  if (typical_bytes(a) > (int64_t{8} << 20) / (a.ranks * (a.ranks - 1))) form.reluctance = "it sends whole inputs to all ranks";
   return form;
 }
 
 Form cuda_all_reduce_two_shot_form(const CudaSite& site) {
   return meeting_form(site,
-                      {.name = "all_reduce_two_shot", .text = all_reduce_cu::kTwoShot, .pieces = kMeetingThreads, .per_processor = 2});
+                      {.name = "all_reduce_two_shot", .text = all_reduce_cu::kTwoShot, .pieces = 512, .per_processor = 2, .slots = 2});
 }
 
 }  // namespace toroid::codegen
