@@ -35,7 +35,7 @@ constexpr int kRounds = 15;
 // A node that does nothing but reduce.
 program::Program program_of(int64_t elements, int64_t ranks) {
   program::Program p;
-  program::AllReduce a;
+  program::Meeting a;
   a.group = "world";
   a.ranks = ranks;
   a.sizes = {elements};

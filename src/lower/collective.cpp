@@ -213,40 +213,43 @@ bool Lowering::lower_reduction_ways(const graph::Node& n) {
 }
 
 // By one kernel, where the GPUs of the ranks reach each other's memory.
-bool Lowering::lower_all_reduce(const graph::Node& n) {
+bool Lowering::lower_meeting(const graph::Node& n) {
   const Arguments args{n};
-  const TensorType& type = args.input()->type;
-  program::AllReduce a;
-  a.op = distributed::reduce_op_from_name(args.text("reduce_op"));
-  a.group = args.text("group_name");
-  a.ranks = ranks_of(a.group);
-  a.sizes = type.sizes.empty() ? std::vector<Expr>{1} : type.sizes;
-  a.input.dtype = type.dtype;
-  if (!facts().device.is_cuda() || a.ranks < 2 || !takes(a) || is_empty(type)) return false;
-  const auto memory = distributed::p2p::peer_memory(distributed::current_world().group(a.group), facts().device);
+  const TensorType &in = args.input()->type, &type = n.results[0]->type;
+  program::Meeting m;
+  m.kind = kind_of(n);
+  if (m.kind == Kind::Broadcast || m.kind == Kind::AllToAll) return false;
+  if (program::reduces(m)) m.op = distributed::reduce_op_from_name(args.text("reduce_op"));
+  m.group = args.text("group_name");
+  m.ranks = ranks_of(m.group);
+  m.sizes = type.sizes.empty() ? std::vector<Expr>{1} : type.sizes;
+  m.input.dtype = type.dtype;
+  if (!facts().device.is_cuda() || m.ranks < 2 || !takes(m) || is_empty(in) || is_empty(type)) return false;
+  const auto memory = distributed::p2p::peer_memory(distributed::current_world().group(m.group), facts().device);
+  const std::string name(name_of(m.kind));
   if (!memory->refusal().empty()) {
-    log(Artifact::Perf, fmt::format("all_reduce{} has no kernel of its own: the GPUs of the group \"{}\" share no memory: {}",
-                                    n.where.empty() ? "" : " (" + n.where + ")", a.group, memory->refusal()));
+    log(Artifact::Perf, fmt::format("{}{} has no kernel of its own: the GPUs of the group \"{}\" share no memory: {}", name,
+                                    n.where.empty() ? "" : " (" + n.where + ")", m.group, memory->refusal()));
     return false;
   }
   const Place from = realize(args.input(), true);
-  a.input = {from.buffer, type.dtype, from.offset, dense_strides(a.sizes)};
-  a.peers = {program_.peers(a.group), DType::I64, 0, {}};
-  a.faults = {program_.faults(), DType::I64, 0, {}};
-  a.site = program_.site({fmt::format("all_reduce of {} elements in the group \"{}\"", sym::to_string(type.numel()), a.group), n.where,
-                          IndexSite::kRank, false});
+  m.input = {from.buffer, type.dtype, from.offset, dense_strides(in.sizes.empty() ? m.sizes : in.sizes)};
+  m.peers = {program_.peers(m.group), DType::I64, 0, {}};
+  m.faults = {program_.faults(), DType::I64, 0, {}};
+  m.site = program_.site(
+      {fmt::format("{} of {} elements in the group \"{}\"", name, sym::to_string(in.numel()), m.group), n.where, IndexSite::kRank, false});
   const graph::Value* result = n.results[0];
   program::Node node;
-  node.problem = a;
+  node.problem = m;
   const Place out = allocate(result->name, result->type);
   Index index;
-  for (auto& s : a.sizes) {
+  for (auto& s : m.sizes) {
     const Expr var = fresh_symbol(s, false);
     index.push_back(s == Expr(1) ? Expr(0) : var);
     node.domain.vars.push_back({var, false});
   }
   loop::BodyBuilder b(node.body);
-  b.store(out.buffer, type.dtype, flat_index({out.buffer, out.offset, dense_strides(a.sizes)}, index), b.accumulator(DType::F32));
+  b.store(out.buffer, type.dtype, flat_index({out.buffer, out.offset, dense_strides(m.sizes)}, index), b.accumulator(DType::F32));
   append(std::move(node), result);
   values_[result] = at_place(result->type, out);
   values_[result].over_template = true;
@@ -258,7 +261,7 @@ void Lowering::lower_collective(const graph::Node& n) {
   if (is_complex(args.input()->type.dtype)) return lower_extern(n);  // no loop makes them dense
   program::Collective c;
   c.kind = kind_of(n);
-  if (c.kind == Kind::AllReduce && (lower_all_reduce(n) || lower_reduction_ways(n))) return;
+  if (lower_meeting(n) || (c.kind == Kind::AllReduce && lower_reduction_ways(n))) return;
   c.group = args.text("group_name");
   if (c.kind == Kind::AllReduce || c.kind == Kind::ReduceScatter) c.op = distributed::reduce_op_from_name(args.text("reduce_op"));
   if (c.kind == Kind::AllGather || c.kind == Kind::ReduceScatter) c.ranks = args.integer("group_size");

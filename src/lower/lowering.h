@@ -130,7 +130,7 @@ class Lowering {
   bool divides(const Lazy& lazy);
   program::Extern::View custom_operand(const graph::Value* v);
   // Of an all_reduce. False, and nothing done, where it is none of theirs.
-  bool lower_all_reduce(const graph::Node& n);
+  bool lower_meeting(const graph::Node& n);
   bool lower_reduction_ways(const graph::Node& n);
   std::shared_ptr<graph::Graph> block_of(const graph::Node& n, const graph::Graph& region) const;
   // What a constant input holds; undefined for other values.

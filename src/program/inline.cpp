@@ -52,7 +52,7 @@ class Mover {
       s.value.i = to_.site(from_.sites[static_cast<size_t>(s.value.i)]);
       s.buffer = to_.faults();
     });
-    if (auto* a = std::get_if<AllReduce>(&n.problem)) a->site = to_.site(from_.sites[static_cast<size_t>(a->site)]);
+    if (auto* a = std::get_if<Meeting>(&n.problem)) a->site = to_.site(from_.sites[static_cast<size_t>(a->site)]);
     for (auto& o : n.origins) o = prefix_ + o;
     return n;
   }

@@ -59,7 +59,7 @@ bool meets(const Node& n, std::set<std::string>* groups) {
     if (groups) groups->insert(c->group);
     return true;
   }
-  if (auto* a = std::get_if<AllReduce>(&n.problem)) {
+  if (auto* a = std::get_if<Meeting>(&n.problem)) {
     if (groups) groups->insert(a->group);
     return true;
   }

@@ -10,12 +10,12 @@
 #include "graph/graph.h"
 #include "loop/node.h"
 #include "program/config.h"
-#include "program/problems/all_reduce.h"
 #include "program/problems/attention.h"
 #include "program/problems/attention_backward.h"
 #include "program/problems/collective.h"
 #include "program/problems/convolution.h"
 #include "program/problems/gemm.h"
+#include "program/problems/meeting.h"
 #include "program/problems/scan.h"
 #include "program/problems/sort.h"
 
@@ -80,7 +80,7 @@ struct Candidate {
 
 // What a node computes; monostate: its loop body is all there is. The files of problems/ say what each kind is.
 using Problem =
-    std::variant<std::monostate, Gemm, Convolution, Attention, AttentionBackward, Sort, Scan, AllReduce, Collective, Extern, Open>;
+    std::variant<std::monostate, Gemm, Convolution, Attention, AttentionBackward, Sort, Scan, Meeting, Collective, Extern, Open>;
 
 template <class Kind>
 bool is_a(const Problem& problem) {

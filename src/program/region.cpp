@@ -95,7 +95,7 @@ class Region {
     Node n = original;
     const std::string place = std::to_string(out_.nodes.size());
     for_each_check(n, [&](loop::Statement& s) { s.value.i = out_.site(whole_.sites[static_cast<size_t>(s.value.i)]); });
-    if (auto* a = std::get_if<AllReduce>(&n.problem)) a->site = out_.site(whole_.sites[static_cast<size_t>(a->site)]);
+    if (auto* a = std::get_if<Meeting>(&n.problem)) a->site = out_.site(whole_.sites[static_cast<size_t>(a->site)]);
     renumber_buffers(n, [&](int b) { return number_of(b); });
     rename_variables(n.domain, n.body, "n" + place + "_");
     n.origins = {"n" + place};

@@ -174,9 +174,13 @@ void good_convolutions(const Context& c) {
   });
 }
 
-// What a reduction over ranks has of the group and of the run.
-void good_reductions(const Context& c, const AllReduce& a) {
-  TOROID_USER_CHECK(!a.group.empty() && a.ranks >= 2, "{} ranks of the group \"{}\" reduce", a.ranks, a.group);
+// What a meeting has of the group and of the run.
+void good_meeting(const Context& c, const Meeting& a) {
+  using enum distributed::Kind;
+  TOROID_USER_CHECK(!a.group.empty() && a.ranks >= 2, "{} ranks of the group \"{}\" meet", a.ranks, a.group);
+  TOROID_USER_CHECK(a.kind == AllReduce || a.kind == AllGather || a.kind == ReduceScatter, "a {} is no meeting of kernels",
+                    name_of(a.kind));
+  TOROID_USER_CHECK(!a.sizes.empty(), "a result without dimensions has no parts for the ranks");
   const loop::Buffer& peers = c.buffer(a.peers.buffer, "what the ranks share");
   TOROID_USER_CHECK(peers.kind == loop::BufferKind::Peers && peers.name == a.group, "%{} is not what the ranks of \"{}\" share", peers.id,
                     a.group);
@@ -186,13 +190,13 @@ void good_reductions(const Context& c, const AllReduce& a) {
       a.site >= 0 && a.site < static_cast<int64_t>(c.p.sites.size()) && c.p.sites[static_cast<size_t>(a.site)].dim == IndexSite::kRank,
       "it is at site {}, which is none of ranks", a.site);
   std::vector<Expr> dense(a.sizes.size(), 1);
-  for (size_t d = dense.size(); d-- > 1;) dense[d - 1] = dense[d] * a.sizes[d];
+  for (size_t d = dense.size(); d-- > 1;) dense[d - 1] = dense[d] * a.sizes[d];  // the input's first size does not matter
   TOROID_USER_CHECK(a.input.strides == dense, "the memory of what a rank brings is not dense");
 }
 
 void good_collectives(const Context& c) {
   each_node(c, [&](const Node& n) {
-    if (auto* a = std::get_if<AllReduce>(&n.problem)) good_reductions(c, *a);
+    if (auto* a = std::get_if<Meeting>(&n.problem)) good_meeting(c, *a);
     const auto* meet = std::get_if<Collective>(&n.problem);
     if (!meet) return;
     const bool splits = meet->kind == distributed::Kind::AllToAll;

@@ -6,7 +6,7 @@ bool run_load_ahead(program::Program& p, target::PassContext&) {
   bool changed = false;
   for (size_t i = 1; i < p.nodes.size(); ++i) {
     program::Node& n = p.nodes[i];
-    const bool waits = std::holds_alternative<program::AllReduce>(p.nodes[i - 1].problem);
+    const bool waits = std::holds_alternative<program::Meeting>(p.nodes[i - 1].problem);
     if (n.after_meeting || !waits || !std::holds_alternative<program::Gemm>(n.problem) || n.is_library()) continue;
     n.after_meeting = changed = true;
   }

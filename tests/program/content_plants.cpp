@@ -121,9 +121,9 @@ size_t members(const Scan& p) {
   [[maybe_unused]] const auto& [part, rows, length, input, totals, values] = p;
   return 6;
 }
-size_t members(const AllReduce& p) {
-  [[maybe_unused]] const auto& [op, group, ranks, sizes, site, input, peers, faults] = p;
-  return 8;
+size_t members(const Meeting& p) {
+  [[maybe_unused]] const auto& [kind, op, group, ranks, sizes, site, input, peers, faults] = p;
+  return 9;
 }
 // No kernel is generated for these.
 size_t members(const std::monostate&) { return 0; }

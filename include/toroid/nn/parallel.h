@@ -10,7 +10,8 @@ namespace toroid::nn {
 struct Parallel {
   // Products: each rank has some of the heads of attention and some of the features within an MLP, and the sums of what they give are
   // added up by an all_reduce behind each of both (M. Shoeybi and others, "Megatron-LM", 2019). All ranks are given the same inputs and get
-  // the same results. Embeddings, norms and the last projection are whole on each rank.
+  // the same results. Embeddings and norms are whole on each rank; of the last projection each rank has a part of the vocabulary where
+  // Llama has one of its own and the ranks divide it, and all gather the logits.
   std::string tensor;
 };
 

@@ -42,8 +42,17 @@ Form cuda_attention_backward_mma_form(const CudaSite& site);
 Form cuda_all_reduce_inline_form(const CudaSite& site);
 Form cuda_all_reduce_one_shot_form(const CudaSite& site);
 Form cuda_all_reduce_two_shot_form(const CudaSite& site);
+Form cuda_exchange_inline_form(const CudaSite& site);
+Form cuda_exchange_rings_form(const CudaSite& site);
 Form cuda_select_cluster_form(const CudaSite& site);
 Form cuda_sort_form(const CudaSite& site);
+
+// Meetings whose result is whole on all ranks, and others.
+inline bool is_all_reduce(const program::Problem& p) {
+  const auto* m = std::get_if<program::Meeting>(&p);
+  return m && m->kind == distributed::Kind::AllReduce;
+}
+inline bool is_exchange(const program::Problem& p) { return std::holds_alternative<program::Meeting>(p) && !is_all_reduce(p); }
 
 struct CudaTemplate {
   bool (*takes)(const program::Problem& problem);
@@ -65,9 +74,11 @@ inline constexpr CudaTemplate kCudaTemplates[] = {
     {program::is_a<program::Attention>, cuda_attention_mma_form},
     {program::is_a<program::AttentionBackward>, cuda_attention_backward_form},
     {program::is_a<program::AttentionBackward>, cuda_attention_backward_mma_form},
-    {program::is_a<program::AllReduce>, cuda_all_reduce_inline_form},
-    {program::is_a<program::AllReduce>, cuda_all_reduce_one_shot_form},
-    {program::is_a<program::AllReduce>, cuda_all_reduce_two_shot_form},
+    {is_all_reduce, cuda_all_reduce_inline_form},
+    {is_all_reduce, cuda_all_reduce_one_shot_form},
+    {is_all_reduce, cuda_all_reduce_two_shot_form},
+    {is_exchange, cuda_exchange_inline_form},
+    {is_exchange, cuda_exchange_rings_form},
     {program::is_a<program::Sort>, cuda_select_cluster_form},
     {program::is_a<program::Sort>, cuda_sort_form},
 };

@@ -138,6 +138,7 @@ void Gpu::copy_in(void* to, const void* from, size_t bytes) {
     return;
   }
   refuse_in_capture(Device::cuda(index_), "copying to the GPU, which waits for it,");
+  wait_watched();
   driver_.check(driver_.copy_in(address, from, bytes, stream()), "copying to the GPU");
   // Memory that is not pinned has been read when the call returns, except for the last part, which the driver may stage.
   synchronize(stream());
@@ -146,6 +147,7 @@ void Gpu::copy_in(void* to, const void* from, size_t bytes) {
 void Gpu::copy_out(void* to, const void* from, size_t bytes) {
   use();
   refuse_in_capture(Device::cuda(index_), "copying from the GPU, which waits for it,");
+  wait_watched();
   driver_.check(driver_.copy_out(to, reinterpret_cast<CUdeviceptr>(from), bytes, stream()), "copying from the GPU");
   synchronize(stream());
   check_index_faults(Device::cuda(index_));
@@ -197,6 +199,10 @@ void Gpu::launch(const Kernel& kernel, const LaunchShape& shape, std::span<void*
                                  &overlaps,
                                  shape.overlaps ? 1u : 0u};
   driver_.check(driver_.launch(&config, kernel.function, const_cast<void**>(arguments.data()), nullptr), "launching a kernel");
+}
+
+void Gpu::wait_watched() {
+  if (watched_ || get_option(options::kReplayTimeoutMs) > 0) synchronize(stream());
 }
 
 void Gpu::synchronize(CUstream stream) {

@@ -166,6 +166,8 @@ class Gpu {
 
  private:
   class Source;
+  // Before copies of memory that is not pinned, which wait in the driver for what is under way: it asks no watch, and knows no limit.
+  void wait_watched();
   std::vector<std::shared_ptr<const Watch>> watches();
   static constexpr size_t kMostGpus = 64;
   struct Stage;

@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "nn/models/parts.h"
+#include "toroid/collectives.h"
 
 namespace toroid::nn {
 namespace {
@@ -140,6 +141,15 @@ LlamaForCausalLM::LlamaForCausalLM(const LlamaConfig& c, const Init& init)
   }
 }
 
+bool LlamaForCausalLM::divide(const TensorRanks& ranks) {
+  Module::divide(ranks);
+  if (lm_head_ && config_.vocab_size % ranks.count == 0) {
+    lm_head_->divide_outputs(ranks);
+    vocabulary_ = ranks;
+  }
+  return true;
+}
+
 // positions: i64 [length]
 void LlamaForCausalLM::set_rotation(const Tensor& positions, DType dtype, LlamaContext& context) const {
   Tensor angles = unsqueeze(toroid::to(positions, DType::F32), 1) * inv_freq_;
@@ -154,7 +164,11 @@ void LlamaForCausalLM::set_rotation(const Tensor& positions, DType dtype, LlamaC
 Tensor LlamaForCausalLM::run(Tensor x, const LlamaContext& context, int64_t logits_to_keep) {
   for (auto& layer : layers_) x = layer->forward(x, context);
   if (logits_to_keep > 0) x = slice(x, 1, -logits_to_keep);
-  return linear(norm_(x), lm_head_ ? lm_head_->weight : embed_.weight);
+  const Tensor logits = linear(norm_(x), lm_head_ ? lm_head_->weight : embed_.weight);
+  if (vocabulary_.count == 1) return logits;
+  const SymInt batch = x.size(0), length = x.size(1), part = config_.vocab_size / vocabulary_.count;
+  const Tensor parts = reshape(distributed::all_gather(logits, vocabulary_.group), {vocabulary_.count, batch, length, part});
+  return reshape(permute(parts, {1, 2, 0, 3}), {batch, length, config_.vocab_size});
 }
 
 Tensor LlamaForCausalLM::forward(const Tensor& input_ids, const Tensor& attention_mask) { return forward(input_ids, attention_mask, 0); }

@@ -26,7 +26,7 @@ int64_t longest_sum(const program::Node& n, const exec::Symbols& sizes) {
     terms = std::max(terms, c->in_channels / c->groups * c->kernel_h * c->kernel_w);
   if (auto* a = std::get_if<program::Attention>(&n.problem)) terms = std::max(terms, exec::evaluate(a->keys, sizes) + a->head_dim);
   if (auto* c = std::get_if<program::Collective>(&n.problem)) terms = std::max(terms, c->ranks);
-  if (auto* r = std::get_if<program::AllReduce>(&n.problem)) terms = std::max(terms, r->ranks);
+  if (auto* r = std::get_if<program::Meeting>(&n.problem); r && program::reduces(*r)) terms = std::max(terms, r->ranks);
   if (auto* o = std::get_if<program::Open>(&n.problem))
     for (auto& way : o->alternatives)
       for (auto& inner : way.program->nodes) terms = std::max(terms, longest_sum(inner, sizes));

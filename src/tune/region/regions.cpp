@@ -23,7 +23,7 @@ bool overlap(const std::vector<int>& a, const std::vector<int>& b) {
 bool is_choice(const Node& n) {
   return std::holds_alternative<program::Gemm>(n.problem) || std::holds_alternative<program::Convolution>(n.problem) ||
          std::holds_alternative<program::Attention>(n.problem) || std::holds_alternative<program::Sort>(n.problem) ||
-         std::holds_alternative<program::AllReduce>(n.problem) || n.is_open();
+         std::holds_alternative<program::Meeting>(n.problem) || n.is_open();
 }
 
 bool is_pointwise(const Node& n) { return n.is_loop() && !loop::has_reduction(n.domain); }
@@ -87,7 +87,7 @@ std::string sizes_text(const Node& n, const exec::Symbols& usual) {
     sizes = {c->n, c->in_channels, c->in_h, c->in_w, c->out_channels, c->kernel_h, c->kernel_w};
   } else if (auto* a = std::get_if<program::Attention>(&n.problem)) {
     sizes = {a->batch, a->heads, a->queries, a->keys, a->head_dim};
-  } else if (auto* r = std::get_if<program::AllReduce>(&n.problem)) {
+  } else if (auto* r = std::get_if<program::Meeting>(&n.problem)) {
     sizes = r->sizes;
   } else {
     return "";

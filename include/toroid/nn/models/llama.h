@@ -60,6 +60,7 @@ class LlamaForCausalLM : public TokenModel {
   // Returns logits like forward().
   Tensor forward_cached(const Tensor& input_ids, const Tensor& positions);
   const LlamaConfig& config() const { return config_; }
+  bool divide(const TensorRanks& ranks) override;
 
  private:
   void set_rotation(const Tensor& positions, DType dtype, LlamaContext& context) const;
@@ -72,6 +73,7 @@ class LlamaForCausalLM : public TokenModel {
   std::unique_ptr<Linear> lm_head_;  // null: tied to the embedding
   Tensor inv_freq_;
   int64_t cache_length_ = 0;
+  TensorRanks vocabulary_;  // that have a part of lm_head each
   Scope model_;
 };
 

@@ -21,8 +21,9 @@ constexpr int kMaxRows = 16;          // of one tensor core instruction
 constexpr int kMaxProducedRows = 2;   // every block computes them, one after another: more take longer than a kernel of their own
 constexpr int kMaxRowsOfColumns = 4;  // sums that a thread can hold
 // Two blocks of up to this many bytes fit a multiprocessor: the next kernel's blocks fill their rings while this one's end. Three would
-// not spread evenly: some multiprocessors would get two of the next kernel's blocks, others none.
-constexpr int64_t kSharedOfTwo = 113 * 1024, kSharedOfThree = 76 * 1024;
+// not spread evenly: some multiprocessors would get two of the next kernel's blocks, others none. Two of one kernel must not fit where
+// multiprocessors are empty but for those that ranks meet on, of which each takes a block less.
+constexpr int64_t kSharedOfTwo = 113 * 1024, kSharedOfThree = 76 * 1024, kSharedOfOne = 114 * 1024;
 constexpr int64_t kStaticShared = 1024;  // what reductions of the producer take besides
 constexpr int64_t kSumsBytes = 16 * 1024;
 constexpr int64_t kEarlyBytes = 64 * 1024;   // of the constant vectors that a kernel begins with
@@ -351,7 +352,7 @@ KernelText generate_cuda_gemv(const program::Node& node, const std::vector<loop:
   KernelText kernel =
       arguments.kernel(cuda_template_name("gemv", node.body), body, kThreads, wide, s.shared_bytes() <= kSharedOfTwo ? 2 : 1, true);
   kernel.tasks = groups * tile.slices;
-  kernel.shared_bytes = static_cast<int>(std::max(s.shared_bytes(), kSharedOfThree));
+  kernel.shared_bytes = static_cast<int>(std::max(s.shared_bytes(), node.after_meeting ? kSharedOfOne : kSharedOfThree));
   kernel.plan = fmt::format("gemv {} rows, weights {} {}, {}, {} warps along k, {} slices, rings of {}, sums of {}", s.rows,
                             name_of(g.b.dtype), s.columns ? "[k, n]" : "[n, k]", s.tensor_cores ? "tensor cores" : "fma", tile.warps_k,
                             tile.slices, tile.depth, tile.kept);

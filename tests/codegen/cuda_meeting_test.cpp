@@ -1,4 +1,4 @@
-// Kernels by which ranks reduce over memory that their GPUs share: their texts compile, and which form takes which size. That they give
+// Kernels by which ranks meet in memory that their GPUs share: their texts compile, and which form takes which size. That they give
 // what ranks on the host do needs several GPUs: tests/dist/gpu_test.cpp.
 #include <gtest/gtest.h>
 
@@ -12,6 +12,7 @@
 namespace toroid::codegen {
 namespace {
 
+using distributed::Kind;
 using distributed::ReduceOp;
 
 struct Reduction {
@@ -19,17 +20,20 @@ struct Reduction {
   program::Node node;
 };
 
-// relu(all_reduce(x) + bias), x of [rows, columns].
-Reduction reduction(int64_t ranks, const Expr& rows, int64_t columns, DType t, ReduceOp op = ReduceOp::Sum, int64_t offset = 0) {
+// relu(meeting(x) + bias), whose result is [rows, columns]; with `plain` the meeting alone.
+Reduction reduction(int64_t ranks, const Expr& rows, int64_t columns, DType t, ReduceOp op = ReduceOp::Sum, int64_t offset = 0,
+                    Kind kind = Kind::AllReduce, bool plain = false) {
   Reduction out;
   program::Program& p = out.program;
-  program::AllReduce a;
+  program::Meeting a;
+  a.kind = kind;
   a.op = op;
   a.group = "world";
   a.ranks = ranks;
   a.sizes = {rows, columns};
   const Expr numel = rows * Expr(columns);
-  a.input = {p.new_buffer("x", t, numel + Expr(offset), loop::BufferKind::Input), t, offset, {columns, 1}};
+  a.input = {
+      p.new_buffer("x", t, program::product(program::input_sizes(a)) + Expr(offset), loop::BufferKind::Input), t, offset, {columns, 1}};
   const int bias = p.new_buffer("bias", t, columns, loop::BufferKind::Input),
             result = p.new_buffer("out", t, numel, loop::BufferKind::Output);
   a.peers = {p.peers("world"), DType::I64, 0, {}};
@@ -38,7 +42,10 @@ Reduction reduction(int64_t ranks, const Expr& rows, int64_t columns, DType t, R
   const Expr i = sym::loop_symbol("i", rows), j = sym::loop_symbol("j", columns);
   out.node.domain.vars = {{i, false}, {j, false}};
   loop::BodyBuilder b(out.node.body);
-  b.store(result, t, i * Expr(columns) + j, cast(maximum(b.accumulator(DType::F32) + cast(b.load(bias, t, j), DType::F32), 0.0), t));
+  if (plain)
+    b.store(result, t, i * Expr(columns) + j, b.accumulator(DType::F32));
+  else
+    b.store(result, t, i * Expr(columns) + j, cast(maximum(b.accumulator(DType::F32) + cast(b.load(bias, t, j), DType::F32), 0.0), t));
   out.node.problem = a;
   return out;
 }
@@ -77,6 +84,26 @@ TEST(CudaAllReduce, AllFormsCompile) {
   for (auto& j : jobs) EXPECT_EQ(j.error, "") << j.kernel.plan << j.kernel.source;
 }
 
+// Parts that are aligned and parts that are not, with and without what follows.
+TEST(CudaExchange, AllFormsCompile) {
+  std::vector<CudaJob> jobs;
+  const Expr open = Expr(3) * sym::symbol("n", 1, 1 << 20);
+  for (const Kind kind : {Kind::AllGather, Kind::ReduceScatter})
+    for (const bool plain : {false, true})
+      for (const auto& r : {reduction(2, 8, 64, DType::BF16, ReduceOp::Sum, 0, kind, plain),
+                            reduction(3, open, 33, DType::F32, ReduceOp::Max, 1, kind, plain),
+                            reduction(4, 4, 7, DType::F16, ReduceOp::Avg, 0, kind, plain)}) {
+        std::set<std::string> forms;
+        for (auto& config : cuda_configs(r.node, r.program, device::cuda::GpuInfo()))
+          if (forms.insert(config.form).second) jobs.push_back({text_of(r, config), "sm_90a"});
+        EXPECT_TRUE(forms.count("exchange_rings"));
+      }
+  EXPECT_EQ(form_of(reduction(2, 8, 64, DType::BF16, ReduceOp::Sum, 0, Kind::AllGather)), "exchange_inline");
+  EXPECT_EQ(form_of(reduction(2, 1 << 16, 64, DType::BF16, ReduceOp::Sum, 0, Kind::AllGather)), "exchange_rings");
+  compile_side_by_side(jobs, [](const CudaJob& j) { return j.architecture; });
+  for (auto& j : jobs) EXPECT_EQ(j.error, "") << j.kernel.plan << j.kernel.source;
+}
+
 // Small inputs go with their flags, large ones in parts.
 TEST(CudaAllReduce, SizesHaveForms) {
   EXPECT_EQ(form_of(reduction(2, 1, 4096, DType::BF16)), "all_reduce_inline");
@@ -102,7 +129,7 @@ TEST(CudaAllReduce, RefusesWhatItHasNoArithmeticFor) {
   const device::cuda::GpuInfo gpu;
   for (const DType t : {DType::F64, DType::I32, DType::Bool, DType::C64}) {
     Reduction r = reduction(2, 8, 64, DType::F32);
-    std::get<program::AllReduce>(r.node.problem).input.dtype = t;
+    std::get<program::Meeting>(r.node.problem).input.dtype = t;
     EXPECT_NE(cuda_whole_refusal(r.node.problem, gpu), "") << name_of(t);
   }
   EXPECT_NE(cuda_whole_refusal(reduction(17, 8, 64, DType::F32).node.problem, gpu), "");

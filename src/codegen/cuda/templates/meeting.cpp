@@ -1,0 +1,217 @@
+#include "codegen/cuda/templates/meeting.h"
+
+#include <algorithm>
+
+#include "base/hash.h"
+#include "codegen/cuda/templates/meeting.cu.h"
+#include "codegen/cuda/templates/parts.h"
+
+namespace toroid::codegen {
+namespace {
+
+using distributed::Kind;
+using distributed::ReduceOp;
+using distributed::p2p::Layout;
+using program::Meeting;
+
+struct MeetingTile {
+  int blocks = 1;
+  int slots = 0;  // of the rings; 0: the form has none
+};
+template <class Visit>
+void fields(MeetingTile& t, const Visit& visit) {
+  visit("blocks", t.blocks, kDoubles);
+  if (t.slots) visit("slots", t.slots, kDoubles);
+}
+
+int64_t bytes_of(DType t) { return static_cast<int64_t>(size_of(t)); }
+
+std::optional<int64_t> known_part_bytes(const Meeting& m) {
+  const auto n = program::part(m).maybe_constant();
+  return n ? std::optional(*n * bytes_of(m.input.dtype)) : std::nullopt;
+}
+
+std::string refusal_of(const Meeting& m) {
+  if (m.input.dtype != DType::F32 && !is_half(m.input.dtype)) return "the templates take f32, f16 and bf16";
+  if (m.ranks < 2 || m.ranks > distributed::p2p::kMostRanks)
+    return fmt::format("{} ranks, of which 2 to {} share memory", m.ranks, distributed::p2p::kMostRanks);
+  return "";
+}
+
+const char* step_of(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::Sum:
+    case ReduceOp::Avg:
+      return "__fadd_rn(a, b)";
+    case ReduceOp::Product:
+      return "__fmul_rn(a, b)";
+    case ReduceOp::Min:
+      return "s_min_f32(a, b)";
+    case ReduceOp::Max:
+      return "s_max_f32(a, b)";
+  }
+  return "";
+}
+
+// Whether what a rank brings differs from one rank to the other, and whether the result has a part of each.
+bool brings_parts(const Meeting& m) { return m.kind == Kind::ReduceScatter; }
+bool has_parts(const Meeting& m) { return m.kind == Kind::AllGather; }
+
+// The buffer that a body does nothing but store the elements to, one after the other; -1: it does more.
+int plain_result(const program::Node& node, const Meeting& m) {
+  using loop::Step;
+  const auto& steps = node.body.steps;
+  const bool casts = steps.size() == 3 && steps[1].step == Step::Scalar && steps[1].op == ScalarOp::Cast && steps[1].dtype == m.input.dtype;
+  if ((steps.size() != 2 && !casts) || steps[0].step != Step::Accumulate || steps.back().step != Step::Store || steps.back().mask >= 0)
+    return -1;
+  Expr flat = 0;
+  for (size_t d = 0; d < m.sizes.size(); ++d) {
+    const Expr& var = node.domain.vars[d].symbol;
+    flat = flat * m.sizes[d] + (m.sizes[d] == Expr(1) ? Expr(0) : var);
+  }
+  return steps.back().dtype == m.input.dtype && steps.back().index == flat ? steps.back().buffer : -1;
+}
+
+// What is done with a piece of the result: by whole pieces where a row has no part of one.
+std::string finish_of(CudaArguments& arguments, const program::Node& node, const Meeting& m, int width) {
+  const bool even = !has_parts(m) || sym::known_multiple(program::part(m), width);
+  if (const int out = plain_result(node, m); out >= 0) {
+    const std::string type(name_of(m.input.dtype));
+    arguments.mark_written(out);
+    return expand(meeting_cu::kFinishWhole, {{"OUT", fmt::format("{}* const out = {};", type, arguments.pointer(out, m.input.dtype))},
+                                             {"ALIGNED_OUT", even ? "true" : "false"}});
+  }
+  const auto last = m.sizes.back().maybe_constant();
+  const bool whole = even && (m.sizes.size() == 1 || (last && *last % width == 0));
+  const auto at = cuda_unflatten(arguments, "flat", m.sizes);
+  const CudaPoints points = whole ? cuda_epilogue(arguments, {node.domain, node.body}, at, "acc", width)
+                                  : cuda_epilogue(arguments, {node.domain, node.body}, at, "one", 1);
+  return expand(whole ? meeting_cu::kFinishPiece : meeting_cu::kFinishElements, {{"EPILOGUE", points.statements}});
+}
+
+// What all ranks must run at once, but for the number of elements: 32 bits of a hash.
+std::string call_of(const Meeting& m, const char* form, const MeetingTile& tile) {
+  const Hash128 h = Hasher().add(m.kind).add(m.op).add(m.input.dtype).add(form).add(tile.blocks).add(tile.slots).finish();
+  return fmt::format("0x{:08x}", static_cast<uint32_t>(h.lo));
+}
+
+std::string number(int64_t n) { return std::to_string(n); }
+
+std::string definitions_of(CudaArguments& arguments, const Meeting& m) {
+  const Layout layout(m.ranks);
+  const DType t = m.input.dtype;
+  const std::string type(name_of(t)), widen = fmt::format("s_cvt_{}_f32", type), narrow = fmt::format("s_cvt_f32_{}", type);
+  if (t != DType::F32) arguments.need(widen), arguments.need(narrow);
+  if (m.op == ReduceOp::Min) arguments.need("s_min_f32");
+  if (m.op == ReduceOp::Max) arguments.need("s_max_f32");
+  arguments.need("report_index");
+  return expand(meeting_cu::kDefinitions, {{"RANKS", number(m.ranks)},
+                                           {"TYPE", type},
+                                           {"FLAG", number(Layout::kFlagWords)},
+                                           {"INLINE", number(layout.inline_bytes)},
+                                           {"WHOLE", number(layout.whole_bytes)},
+                                           {"RING", number(layout.ring_bytes)},
+                                           {"WHOLE_AT", number(layout.whole)},
+                                           {"RINGS_AT", number(layout.rings)},
+                                           {"ARRIVED_AT", number(layout.arrived)},
+                                           {"MOVED_AT", number(layout.moved)},
+                                           {"CALLS_AT", number(layout.calls)},
+                                           {"MOST_RANKS", number(distributed::p2p::kMostRanks)},
+                                           {"MOST_BLOCKS", number(distributed::p2p::kMostBlocks)},
+                                           {"SITE", number(m.site)},
+                                           {"WIDEN", t == DType::F32 ? "p.x[l]" : widen + "(p.x[l])"},
+                                           {"NARROW", t == DType::F32 ? "x" : narrow + "(x)"},
+                                           {"AVERAGE", m.op == ReduceOp::Avg ? fmt::format("__fdiv_rn(x, {}.0f)", m.ranks) : "x"},
+                                           {"STEP", step_of(m.op)}});
+}
+
+std::string begin_of(CudaArguments& arguments, const CudaSite& site, const Meeting& m) {
+  const DType t = m.input.dtype;
+  const int width = static_cast<int>(16 / bytes_of(t));
+  const auto offset = m.input.offset.maybe_constant();
+  const bool aligned = offset && *offset % width == 0 && (!brings_parts(m) || sym::known_multiple(program::part(m), width));
+  const std::string input = arguments.pointer(m.input.buffer, t);
+  return expand(meeting_cu::kBegin,
+                {{"PEERS", arguments.pointer(m.peers.buffer, DType::I64)},
+                 {"FAULTS", arguments.pointer(m.faults.buffer, DType::I64)},
+                 {"INPUT", m.input.offset == Expr(0) ? input : fmt::format("{} + {}", input, cuda_size(arguments, m.input.offset))},
+                 {"PART", cuda_size(arguments, program::part(m))},
+                 {"FROM", brings_parts(m) ? "r * part" : "0"},
+                 {"TO", has_parts(m) ? "r * part" : "0"},
+                 {"ALIGNED", aligned ? "true" : "false"},
+                 {"TYPE", std::string(name_of(t))},
+                 {"WAIT", site.gpu.is_hopper() ? "wait_for_predecessor();\nasm volatile(\"griddepcontrol.launch_dependents;\");" : ""},
+                 {"FINISH", finish_of(arguments, site.node, m, width)}});
+}
+
+KernelText generate(const CudaSite& site, const MeetingForm& how, const MeetingTile& tile) {
+  const auto& m = site.problem<Meeting>();
+  CudaArguments arguments;
+  arguments.mark_written(m.peers.buffer);
+  arguments.mark_written(m.faults.buffer);
+  arguments.define(definitions_of(arguments, m));
+  const std::string unroll = m.ranks <= 2 ? "2" : "1";
+  Substitutions holes = {
+      {"UNROLL", unroll},
+      {"CALL", expand(meeting_cu::kCall, {{"CALL", call_of(m, how.name, tile)}})},
+      {"RINGS", !how.rings
+                    ? ""
+                    : expand(meeting_cu::kRings, {{"UNROLL", unroll},
+                                                  {"SLOTS", number(tile.slots)},
+                                                  {"RING_UNITS", number(Layout::kRingUnits)},
+                                                  {"OF_RANK", fmt::format("(pieces + {}) / {}", how.ring_pieces - 1, how.ring_pieces)}})}};
+  holes.insert(holes.end(), how.holes.begin(), how.holes.end());
+  const std::string body = begin_of(arguments, site, m) + expand(how.text, holes);
+  KernelText k =
+      arguments.kernel(cuda_template_name(how.name, site.node.body), body, how.threads, true, how.per_processor, site.gpu.is_hopper());
+  k.tasks = tile.blocks;
+  k.plan = fmt::format("{}: {} blocks of each of {} ranks\n", how.name, tile.blocks, m.ranks) +
+           loop::to_string(site.node.domain, site.node.body);
+  return k;
+}
+
+MeetingTile rule_of(const Meeting& m, const MeetingForm& how, int64_t most, int64_t multiprocessors) {
+  const int64_t bytes = typical_part_bytes(m);
+  int64_t top = std::min(most, how.rule_most);
+  // Rings that hold a block's whole share go faster with one block of a multiprocessor.
+  if (how.rings && m.ranks > 2 && bytes / how.ring_pieces / multiprocessors <= Layout(m.ranks).ring_bytes)
+    top = std::min(top, multiprocessors);
+  const int64_t wanted = (bytes / 16 + how.pieces - 1) / how.pieces;
+  MeetingTile out{.blocks = static_cast<int>(known_part_bytes(m) ? std::clamp<int64_t>(wanted, 1, top) : top)};
+  if (how.rings) out.slots = m.ranks <= 2 ? 2 : 4;
+  return out;
+}
+
+}  // namespace
+
+int64_t typical_part_bytes(const Meeting& m) { return typical_size(program::part(m)) * bytes_of(m.input.dtype); }
+
+Form meeting_form(const CudaSite& site, const MeetingForm& form) {
+  const auto& m = site.problem<Meeting>();
+  Tiling<MeetingTile> how;
+  const int64_t most = std::min<int64_t>(distributed::p2p::kMostBlocks, int64_t{form.per_processor} * site.gpu.multiprocessors);
+  how.rule = [=, &m, &site] { return rule_of(m, form, most, site.gpu.multiprocessors); };
+  how.others = [rule = how.rule] {
+    const auto [blocks, slots] = rule();
+    std::vector<MeetingTile> out = {{2 * blocks, slots}, {std::max(blocks / 2, 1), slots}};
+    for (const int other : {2, 4, 8})
+      if (slots && other != slots) out.push_back({blocks, other}), out.push_back({std::max(blocks / 2, 1), other});
+    return out;
+  };
+  how.refusal = [most](const MeetingTile& t) {
+    if (t.slots && Layout::kRingUnits % t.slots != 0) return fmt::format("slots are no part of {}", Layout::kRingUnits);
+    return t.blocks > most ? fmt::format("blocks that wait for others must run at once: {} do", most) : "";
+  };
+  how.generate = [=](const MeetingTile& t) { return generate(site, form, t); };
+  std::string refusal = refusal_of(m);
+  if (refusal.empty() && form.room) {
+    const auto bytes = known_part_bytes(m);
+    if (!bytes)
+      refusal = "the run tells the size, which may be more than it has room for";
+    else if (*bytes > form.room)
+      refusal = fmt::format("{} bytes, it has room for {}", *bytes, form.room);
+  }
+  return make_form(form.name, std::move(refusal), how);
+}
+
+}  // namespace toroid::codegen

@@ -1,0 +1,28 @@
+// Templates of collectives by kernels whose blocks meet those of other ranks (program::Meeting).
+#pragma once
+
+#include "codegen/cuda/template.h"
+#include "codegen/expand.h"
+#include "dist/p2p/layout.h"
+
+namespace toroid::codegen {
+
+// A form: its text, and how its blocks divide the work. A piece is 16 bytes of what one rank brings to another.
+struct MeetingForm {
+  const char* name;
+  std::string_view text;
+  int64_t pieces;            // that a block has at least by the rule
+  int threads = 512;         // of a block
+  int per_processor = 1;     // blocks that a multiprocessor runs at once
+  bool rings = false;        // chunks go through rings
+  int64_t rule_most = 264;   // blocks of the rule
+  int64_t room = 0;          // bytes that a part may have; 0: any
+  Substitutions holes = {};  // of the text, besides those of all forms
+  int64_t ring_pieces = 1;   // parts that the pieces of a part are divided into, for the rings
+};
+Form meeting_form(const CudaSite& site, const MeetingForm& how);
+
+// Bytes of a part; typical ones where the run tells them.
+int64_t typical_part_bytes(const program::Meeting& m);
+
+}  // namespace toroid::codegen
