@@ -102,7 +102,7 @@ struct Node {
   std::vector<int> parts;            // numbers of the nodes of the lowered program that it was made of
   std::string where;                 // source line of the first of them that has one
   graph::Pass pass = graph::Pass::Forward;
-  bool after_meeting = false;  // the launch before waits for other ranks, while memory has nothing to do
+  bool after_meeting = false;  // the launch before meets other ranks, on a few multiprocessors
   bool is_loop() const { return problem.index() == 0; }
   bool is_whole() const;  // does all its work at once: a sort, a call. It has no body
   bool is_extern() const { return std::holds_alternative<Extern>(problem); }

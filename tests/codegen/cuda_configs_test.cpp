@@ -132,7 +132,7 @@ TEST_F(CudaConfigs, ProductOfFewRows) { check(product(3, 520, 1024, true, DType:
 TEST_F(CudaConfigs, ProductBehindAMeeting) {
   Case c = product(1, 520, 1032, true, DType::BF16);
   c.node.after_meeting = true;
-  EXPECT_NE(job_of(c, {}, "sm_90a").kernel.source.find("prefetch.L2"), std::string::npos);
+  EXPECT_GT(2 * job_of(c, {}, "sm_90a").kernel.shared_bytes, 227 << 10) << "two blocks share a multiprocessor";
   check(c, {"gemv"}, 16, 2);
 }
 TEST_F(CudaConfigs, ProductOfSomeRows) { check(product(16, 264, 520, true, DType::F16), {"gemv", "gemm_wgmma", "gemm_mma"}, 16, 2); }

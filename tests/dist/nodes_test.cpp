@@ -107,38 +107,59 @@ TEST(CollectiveNodes, MeanWhatTheRowsDo) {
   });
 }
 
-// What GPUs compute by one kernel means the same on the host: 2 * all_reduce(x) + bias.
-TEST(CollectiveNodes, ThatGoOnWithEachElement) {
+// 2 * meeting(x) + bias of three ranks; the result is [rows, 3].
+program::Program tail_of(distributed::Kind kind, int64_t rows) {
   program::Program p;
-  program::AllReduce a;
+  program::Meeting a;
+  a.kind = kind;
   a.op = distributed::ReduceOp::Max;
   a.group = "world";
   a.ranks = 3;
-  a.sizes = {4, 3};
-  a.input = {p.new_buffer("x", DType::F32, 12, loop::BufferKind::Input), DType::F32, 0, {3, 1}};
+  a.sizes = {rows, 3};
+  const std::vector<Expr> given = program::input_sizes(a);
+  a.input = {p.new_buffer("x", DType::F32, program::product(given), loop::BufferKind::Input), DType::F32, 0, {3, 1}};
   const int bias = p.new_buffer("bias", DType::F32, 3, loop::BufferKind::Input),
-            out = p.new_buffer("out", DType::F32, 12, loop::BufferKind::Output);
+            out = p.new_buffer("out", DType::F32, rows * 3, loop::BufferKind::Output);
   a.peers = {p.peers("world"), DType::I64, 0, {}};
   a.faults = {p.faults(), DType::I64, 0, {}};
   a.site = p.site({"all_reduce", "model.cpp:3", IndexSite::kRank, false});
   program::Node n;
   n.problem = a;
-  const Expr i = sym::loop_symbol("i", 4), j = sym::loop_symbol("j", 3);
+  const Expr i = sym::loop_symbol("i", rows), j = sym::loop_symbol("j", 3);
   n.domain.vars = {{i, false}, {j, false}};
   loop::BodyBuilder b(n.body);
   b.store(out, DType::F32, i * Expr(3) + j, b.accumulator(DType::F32) * 2.0 + b.load(bias, DType::F32, j));
   n.origins = {"sum"}, n.parts = {0};
   p.nodes.push_back(std::move(n));
   p.name = "tail";
-  p.inputs = {{0, {DType::F32, {4, 3}, {}}, graph::InputKind::User, {}, "x"},
+  p.inputs = {{0, {DType::F32, given, {}}, graph::InputKind::User, {}, "x"},
               {bias, {DType::F32, {3}, {}}, graph::InputKind::User, {}, "bias"}};
-  p.outputs.push_back({out, {DType::F32, {4, 3}, {}}, -1, {}});
-  program::verify(p, program::Stage::Lowered, "the test");
+  p.outputs.push_back({out, {DType::F32, {rows, 3}, {}}, -1, {}});
+  return p;
+}
+
+// What GPUs compute by one kernel means the same on the host.
+TEST(CollectiveNodes, ThatGoOnWithEachElement) {
+  using distributed::Kind;
+  const auto check = [](Kind kind, int64_t rows, const std::function<Tensor(const Tensor&)>& meet) {
+    const program::Program p = tail_of(kind, rows);
+    program::verify(p, program::Stage::Lowered, "the test");
+    run_local(3, [&] {
+      const Tensor x = brought(DType::F32, p.inputs[0].type.sizes[0].constant(), "world"),
+                   y = brought(DType::F32, 1, "world").as_strided(std::vector<int64_t>{3}, std::vector<int64_t>{1});
+      EXPECT_EQ(bytes_of(program::interpret(p, std::vector<Tensor>{x, y})[0]), bytes_of(meet(x) * 2.0 + y)) << name_of(kind);
+    });
+  };
+  check(Kind::AllReduce, 4, [](const Tensor& x) { return distributed::all_reduce(x, "max"); });
+  check(Kind::AllGather, 12, [](const Tensor& x) { return distributed::all_gather(x); });
+  check(Kind::ReduceScatter, 2, [](const Tensor& x) { return distributed::reduce_scatter(x, "max"); });
+
+  const program::Program p = tail_of(Kind::AllReduce, 4);
   const program::Program read = program::parse(program::to_string(p));
   EXPECT_EQ(program::to_string(read), program::to_string(p));
-  const auto refused = [&](const std::function<void(program::Program&, program::AllReduce&)>& plant) {
+  const auto refused = [&](const std::function<void(program::Program&, program::Meeting&)>& plant) {
     program::Program wrong = p;
-    plant(wrong, std::get<program::AllReduce>(wrong.nodes[0].problem));
+    plant(wrong, std::get<program::Meeting>(wrong.nodes[0].problem));
     return test::error_of<InternalError>([&] { program::verify(wrong, program::Stage::Lowered, "the test"); });
   };
   EXPECT_TRUE(contains(refused([](auto&, auto& r) { r.group = "other"; }), "is not what the ranks of \"other\" share"));
@@ -146,15 +167,10 @@ TEST(CollectiveNodes, ThatGoOnWithEachElement) {
   EXPECT_TRUE(contains(refused([](auto&, auto& r) { r.faults.buffer = r.input.buffer; }), "which is no record"));
   EXPECT_TRUE(contains(refused([](auto&, auto& r) { r.site = 1; }), "it is at site 1"));
   EXPECT_TRUE(contains(refused([](auto&, auto& r) { r.input.strides = {1, 4}; }), "is not dense"));
+  EXPECT_TRUE(contains(refused([](auto&, auto& r) { r.kind = Kind::AllToAll; }), "is no meeting of kernels"));
   EXPECT_TRUE(contains(refused([](auto& w, auto& r) { w.nodes[0].body.steps.back().buffer = r.peers.buffer; }), "what ranks share"));
   std::set<std::string> groups;
   EXPECT_TRUE(program::meets(read.nodes[0], &groups) && groups.count("world"));
-  run_local(3, [&] {
-    const Tensor x = brought(DType::F32, 4, "world"),
-                 y = brought(DType::F32, 1, "world").as_strided(std::vector<int64_t>{3}, std::vector<int64_t>{1});
-    const Tensor want = distributed::all_reduce(x, "max") * 2.0 + y;
-    EXPECT_EQ(bytes_of(program::interpret(read, std::vector<Tensor>{x, y})[0]), bytes_of(want));
-  });
 }
 
 // One program for all sizes of each dtype.

@@ -94,7 +94,7 @@ constexpr target::ProgramPass kSchedule[] = {
     sched::kWriteBack,
     sched::kReuse,
     sched::kForeach,
-    sched::kLoadAhead,
+    sched::kMarkMeetings,
     {"name_templates", "Reports which template computes each product, and why not those before it.", name_templates},
 };
 

@@ -26,8 +26,7 @@ constexpr int kMaxRowsOfColumns = 4;  // sums that a thread can hold
 constexpr int64_t kSharedOfTwo = 113 * 1024, kSharedOfThree = 76 * 1024, kSharedOfOne = 114 * 1024;
 constexpr int64_t kStaticShared = 1024;  // what reductions of the producer take besides
 constexpr int64_t kSumsBytes = 16 * 1024;
-constexpr int64_t kEarlyBytes = 64 * 1024;   // of the constant vectors that a kernel begins with
-constexpr int64_t kAheadBytes = 192 * 1024;  // of B, of a block: what memory gives while ranks meet
+constexpr int64_t kEarlyBytes = 64 * 1024;  // of the constant vectors that a kernel begins with
 
 // How the work is divided.
 struct Shape {
@@ -204,15 +203,6 @@ std::string early_text(CudaArguments& arguments, const program::Node& node, cons
   return out;
 }
 
-std::string ahead_text(const Shape& s, DType weights) {
-  const int64_t kb = getenv("TOROID_X_AHEAD") ? atoi(getenv("TOROID_X_AHEAD")) : 192;
-  return expand(gemv_cu::kGemvAhead, {{"LINES", s.columns ? "k1 - k0" : "n1 - n0"},
-                                      {"LENGTH", s.columns ? "n1 - n0" : "k1 - k0"},
-                                      {"LINE", s.columns ? "(k0 + i) * ldb + n0" : "(n0 + i) * ldb + k0"},
-                                      {"BTYPE", storage_name(weights)},
-                                      {"AHEAD", number(kb << 10)}});
-}
-
 // What differs between the ways to walk B and to multiply.
 Substitutions walk_text(const Shape& s, DType weights) {
   const Substitutions type = {{"BNAME", std::string(name_of(weights))}};
@@ -341,7 +331,6 @@ KernelText generate_cuda_gemv(const program::Node& node, const std::vector<loop:
       {"LDB", cuda_size(arguments, g.b.strides[s.columns ? nb : nb + 1])},
       {"EARLY", early_text(arguments, node, buffers)},
       {"WAITFIRST", constant ? "" : "wait_previous();"},
-      {"AHEAD", constant && node.after_meeting ? ahead_text(s, g.b.dtype) : ""},
       {"WAITTHEN", constant ? "wait_previous();" : ""},
       {"READX", rows},
       {"EPILOGUE", epilogue.statements},

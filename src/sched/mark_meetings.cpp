@@ -2,7 +2,7 @@
 
 namespace toroid::sched {
 
-bool run_load_ahead(program::Program& p, target::PassContext&) {
+bool run_mark_meetings(program::Program& p, target::PassContext&) {
   bool changed = false;
   for (size_t i = 1; i < p.nodes.size(); ++i) {
     program::Node& n = p.nodes[i];
