@@ -69,10 +69,12 @@ run_cache() {
 if [ "$gpus" -gt 0 ]; then
   ranks=$gpus engine=tcp body=tunes fault=none
   mkdir "$folder/db"
-  began=$(date +%s%3N)
-  run
-  whole_ms=$(($(date +%s%3N) - began))
-  [ $code -eq 0 ] || bad "it fails"
+  for round in first again; do # the first compiles kernels, which are kept
+    began=$(date +%s%3N)
+    run
+    whole_ms=$(($(date +%s%3N) - began))
+    [ $code -eq 0 ] || bad "it fails"
+  done
 fi
 
 began=$SECONDS
@@ -104,7 +106,7 @@ for ((i = 0; i < runs; ++i, ++seed)); do
     shape:* | cache:* | kill:*) body=tunes ;;
     sleep:*:[0-9]*:*) ;;
     sleep:*:*:*) ;;
-    sleep:*) fault+=:$((RANDOM % 2 * 1500 + 50)) ;;
+    sleep:*) fault+=:$((RANDOM % 2 * (gpus > 0 ? 6000 : 1500) + 50)) ;;
   esac
   rm -rf "$folder/db" && mkdir "$folder/db"
   run_began=$SECONDS

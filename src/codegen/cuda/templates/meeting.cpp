@@ -178,7 +178,7 @@ MeetingTile rule_of(const Meeting& m, const MeetingForm& how, int64_t most, int6
     top = std::min(top, multiprocessors);
   const int64_t wanted = (bytes / 16 + how.pieces - 1) / how.pieces;
   MeetingTile out{.blocks = static_cast<int>(known_part_bytes(m) ? std::clamp<int64_t>(wanted, 1, top) : top)};
-  if (how.rings) out.slots = m.ranks <= 2 ? 2 : 4;
+  if (how.rings) out.slots = 2;
   return out;
 }
 
