@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <condition_variable>
+#include <cstdlib>
+#include <functional>
 #include <thread>
 #include <utility>
 
@@ -96,6 +99,43 @@ std::optional<milliseconds> limit() {
   return ms > 0 ? std::optional(milliseconds(ms)) : std::nullopt;
 }
 
+// Threads of communicators that have been given up, each of which waits in NCCL for what holds the communicator. A process that ends waits
+// a while for them, as a library that ends beneath such a thread takes the process down.
+class Aborts {
+ public:
+  static void start(std::function<void()> work) {
+    std::lock_guard lock(mutex());
+    std::thread([work = std::move(work)] {
+      work();
+      std::lock_guard done(mutex());
+      --running();
+      ended().notify_all();
+    }).detach();
+    ++running();
+    std::atexit([] { wait(); });  // now, so that it comes before the end of NCCL and of the driver
+  }
+
+ private:
+  static void wait() {
+    constexpr milliseconds kLongEnough{5000};
+    std::unique_lock lock(mutex());
+    ended().wait_for(lock, kLongEnough, [] { return running() == 0; });
+  }
+  // None is ever destroyed: the threads outlive the statics of this file.
+  static std::mutex& mutex() {
+    static std::mutex& m = *new std::mutex;
+    return m;
+  }
+  static std::condition_variable& ended() {
+    static std::condition_variable& c = *new std::condition_variable;
+    return c;
+  }
+  static int& running() {
+    static int count = 0;
+    return count;
+  }
+};
+
 }  // namespace
 
 std::string lacks(const Collective& c) {
@@ -155,14 +195,14 @@ void Communicator::give_up(const std::string& why) {
   failure_ = fmt::format("NCCL ({}): {}: {}", library_.library.path(), who_, why);
   if (ncclComm_t left = std::exchange(communicator_, nullptr)) {
     device::cuda::Gpu* const gpu = &gpu_;  // never destroyed
-    std::thread([gpu, left, abort = library_.abort] {
+    Aborts::start([gpu, left, abort = library_.abort] {
       try {
         gpu->use();
       } catch (const std::exception&) {
         return;  // the driver is gone, and its work with it
       }
       abort(left);
-    }).detach();
+    });
   }
 }
 
