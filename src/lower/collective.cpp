@@ -225,6 +225,7 @@ bool Lowering::lower_meeting(const graph::Node& n) {
   m.sizes = type.sizes.empty() ? std::vector<Expr>{1} : type.sizes;
   m.input.dtype = type.dtype;
   if (!facts().device.is_cuda() || m.ranks < 2 || !takes(m) || is_empty(in) || is_empty(type)) return false;
+  if (m.kind != Kind::AllReduce && args.integer("group_size") != m.ranks) return false;  // the run says so
   const auto memory = distributed::p2p::peer_memory(distributed::current_world().group(m.group), facts().device);
   const std::string name(name_of(m.kind));
   if (!memory->refusal().empty()) {

@@ -341,7 +341,8 @@ KernelText generate_cuda_gemv(const program::Node& node, const std::vector<loop:
   KernelText kernel =
       arguments.kernel(cuda_template_name("gemv", node.body), body, kThreads, wide, s.shared_bytes() <= kSharedOfTwo ? 2 : 1, true);
   kernel.tasks = groups * tile.slices;
-  kernel.shared_bytes = static_cast<int>(std::max(s.shared_bytes(), node.after_meeting ? kSharedOfOne : kSharedOfThree));
+  const int64_t apart = node.after_meeting ? std::min(kSharedOfOne, target.shared_bytes - kStaticShared) : kSharedOfThree;
+  kernel.shared_bytes = static_cast<int>(std::max(s.shared_bytes(), apart));
   kernel.plan = fmt::format("gemv {} rows, weights {} {}, {}, {} warps along k, {} slices, rings of {}, sums of {}", s.rows,
                             name_of(g.b.dtype), s.columns ? "[k, n]" : "[n, k]", s.tensor_cores ? "tensor cores" : "fma", tile.warps_k,
                             tile.slices, tile.depth, tile.kept);
