@@ -310,6 +310,25 @@ TEST(TuneRanks, AgreeWhereOneHasNoDatabase) {
   for (int r : {1, 2}) EXPECT_EQ(again->at(r).parts.at(0).chosen, again->at(0).parts.at(0).chosen);
 }
 
+// One rank's processor is another: what the others remember of theirs decides nothing, all time, and choose the same.
+TEST(TuneRanks, AgreeWhereOneMachineIsAnother) {
+  const Files files;
+  for (const char* own : {"auto", "scalar", "scalar"}) {
+    Found found;
+    run_local(3, [&] {
+      auto config = tuned("", files.of(rank(), "machines"));
+      if (rank() == 1) config.options["isa"] = own;
+      const Tensor x = input_of(rank(), {512}, DType::F32);
+      EXPECT_EQ(bits(compile(sum_relu_scale, config)(x)), bits(sum_relu_scale(x)));
+    });
+    for (int r : {0, 1, 2}) {
+      ASSERT_EQ(found.at(r).parts.size(), 1u);
+      EXPECT_EQ(found.at(r).parts[0].chosen, found.at(0).parts[0].chosen) << own;
+      EXPECT_TRUE(contains(found.at(r).parts[0].source, "timed")) << own << ": " << found.at(r).parts[0].source;
+    }
+  }
+}
+
 std::string error_of(const std::function<void()>& f) {
   try {
     f();
