@@ -26,7 +26,7 @@ say "the other collectives"
 "${launch[@]}" "$build/bench_gpu_collectives" --kinds "$ranks"
 if command -v torchrun >/dev/null; then
   say "PyTorch"
-  torchrun --nproc-per-node "$ranks" "$root/bench/peers/collectives.py" 2>/dev/null
+  torchrun --nproc-per-node "$ranks" "$root/bench/peers/collectives.py"
 fi
 say "decoding"
 "${launch[@]}" "$build/bench_gpu_decode_ranks" --kernels
