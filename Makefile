@@ -1,6 +1,8 @@
 # The developer's commands. Each works on a bare Debian 12: what is missing is installed first (scripts/setup.sh).
 BUILD := build
 JOBS ?= $(shell nproc)
+# What cmake is told besides: make OPTIONS=-DTOROID_UNITY_SIZE=16
+OPTIONS ?=
 
 .PHONY: build demo test bench format check clean setup configure
 
@@ -11,7 +13,7 @@ setup:
 	@scripts/setup.sh
 
 configure: setup
-	@cmake --preset release --log-level=WARNING >/dev/null
+	@cmake --preset release $(OPTIONS) --log-level=WARNING >/dev/null
 
 demo: configure
 	@cmake --build $(BUILD) -j $(JOBS) --target toroid_demo_digits toroid_demo_train_digits

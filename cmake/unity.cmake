@@ -1,12 +1,15 @@
 # Neighbouring sources of a folder are compiled as one, so that what they share is parsed, instantiated and optimized once.
 #
-# A file whose own names (those of its anonymous namespace) are also those of another one of its folder is listed in unity-apart.txt, and
-# compiled by itself. scripts/unity_apart.py finds these files.
+# Files whose own names (those of their anonymous namespaces) clash are of different sets of their folder, and only files of one set are
+# compiled as one; some are alone. unity-apart.txt lists the files that are not of set 0; scripts/unity_apart.py finds the sets.
 
-file(STRINGS "${CMAKE_CURRENT_LIST_DIR}/unity-apart.txt" TOROID_APART REGEX "^[^#]")
-set(TOROID_UNITY_SIZE 8)
+file(STRINGS "${CMAKE_CURRENT_LIST_DIR}/unity-apart.txt" lines REGEX "^[^#]")
+foreach(line IN LISTS lines)
+  string(REGEX MATCH "^([a-z0-9]+) (.+)$" matched "${line}")
+  set("TOROID_SET_${CMAKE_MATCH_2}" ${CMAKE_MATCH_1})
+endforeach()
 
-# Groups the sources of a target: those of a folder by their order, in eights.
+# Groups the sources of a target: those of a set by their order, TOROID_UNITY_SIZE at a time.
 function(toroid_unity target)
   if(NOT TOROID_UNITY)
     return()
@@ -23,18 +26,21 @@ function(toroid_unity target)
       set_source_files_properties("${source}" PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
       continue()
     endif()
-    cmake_path(GET name PARENT_PATH folder)
-    if(NOT DEFINED "count_${folder}")
-      set("count_${folder}" 0)
-    endif()
-    math(EXPR number "${count_${folder}} / ${TOROID_UNITY_SIZE}")
-    math(EXPR "count_${folder}" "${count_${folder}} + 1")
-    if(name IN_LIST TOROID_APART OR options)
+    if(options OR "${TOROID_SET_${name}}" STREQUAL "alone")
       set_source_files_properties("${source}" PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-    else()
-      string(REPLACE "/" "_" group "${folder}_${number}")
-      set_source_files_properties("${source}" PROPERTIES UNITY_GROUP "${group}")
+      continue()
     endif()
+    cmake_path(GET name PARENT_PATH folder)
+    string(REPLACE "/" "_" set "${folder}")
+    if(DEFINED "TOROID_SET_${name}")
+      string(APPEND set "_set${TOROID_SET_${name}}")
+    endif()
+    if(NOT DEFINED "count_${set}")
+      set("count_${set}" 0)
+    endif()
+    math(EXPR number "${count_${set}} / ${TOROID_UNITY_SIZE}")
+    math(EXPR "count_${set}" "${count_${set}} + 1")
+    set_source_files_properties("${source}" PROPERTIES UNITY_GROUP "${set}_${number}")
   endforeach()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
 endfunction()

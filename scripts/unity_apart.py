@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Finds the sources that cannot be compiled as one with their neighbours, and writes them to cmake/unity-apart.txt.
+"""Divides the sources of each folder into sets that can be compiled as one, and writes those that are not of the first to cmake/unity-apart.txt.
 
 usage: scripts/unity_apart.py   (takes some minutes; only the front end of the compiler runs; build/ must be configured)
 """
@@ -24,13 +24,23 @@ def faults(sources):
     return sorted(set(hits) & set(sources)) or [sources[-1]]
 
 
-def apart(sources):
-    """Those of a folder's sources that stay by themselves. All others are tried as one, so that any groups of them will do."""
-    out = []
+def split(sources):
+    """Sources that can be compiled as one, so that any groups of them will do, and those that cannot be with them."""
+    apart = []
     while len(sources) > 1 and (bad := faults(sources)):
+        bad = [s for s in bad if s != sources[0]] or sources[-1:]  # one stays at least
         sources = [s for s in sources if s not in bad]
-        out += bad
-    return sorted(out)
+        apart += bad
+    return sources, sorted(apart)
+
+
+def sets(sources):
+    """A folder's sources in sets, each of which can be compiled as one."""
+    out = []
+    while sources:
+        together, sources = split(sources)
+        out.append(together)
+    return out
 
 
 def main():
@@ -40,8 +50,10 @@ def main():
         if "/jit/clang/" not in name and not re.search("src/extern/(no_|onednn/)|^src/ops/functions", name):
             folders.setdefault(path.parent, []).append(name)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        found = [name for names in pool.map(apart, folders.values()) for name in names]
-    lines = ["# Files that share a name of their own with a neighbour (scripts/unity_apart.py).", *found]
+        found = [(name, at if len(names) > 1 else "alone")
+                 for folder in pool.map(sets, folders.values()) for at, names in enumerate(folder) if at for name in sorted(names)]
+    lines = ["# Files that share a name of their own with a neighbour of set 0, and their sets (scripts/unity_apart.py).",
+             *(f"{at} {name}" for name, at in found)]
     (ROOT / "cmake/unity-apart.txt").write_text("\n".join(lines) + "\n")
 
 

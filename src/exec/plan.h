@@ -152,6 +152,14 @@ struct OutputPlan {
 };
 
 struct Plan {
+  // Compiled once, in plan.cpp, as they are long.
+  Plan();
+  Plan(const Plan&);
+  Plan(Plan&&) noexcept;
+  Plan& operator=(const Plan&);
+  Plan& operator=(Plan&&) noexcept;
+  ~Plan();
+
   std::string name;
   Device device;                // of all tensors
   CompileOptions options = {};  // that it was compiled with

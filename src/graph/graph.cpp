@@ -6,6 +6,11 @@
 
 namespace toroid::graph {
 
+Graph::Graph() = default;
+Graph::Graph(Graph&&) noexcept = default;
+Graph& Graph::operator=(Graph&&) noexcept = default;
+Graph::~Graph() = default;
+
 void Graph::reserve(size_t node_count, size_t value_count) {
   nodes.reserve(node_count);
   values.reserve(value_count);

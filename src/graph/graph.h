@@ -72,6 +72,11 @@ struct Symbol {
 int64_t usual_value(const Expr& e, std::span<const Symbol> symbols);
 
 struct Graph {
+  Graph();
+  Graph(Graph&&) noexcept;
+  Graph& operator=(Graph&&) noexcept;
+  ~Graph();
+
   std::string name = "graph";
   std::vector<Input> inputs;
   std::vector<Output> outputs;

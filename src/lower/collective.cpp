@@ -24,7 +24,7 @@ constexpr int64_t kSplitBytes[] = {int64_t{8} << 10, int64_t{128} << 10, int64_t
 constexpr int64_t kTopBytes = int64_t{16} << 20;
 
 // What an all_reduce is made of.
-struct Reduction {
+struct AllReduced {
   DType dtype;
   ReduceOp op;
   std::string group;
@@ -55,7 +55,7 @@ const char* step_of(ReduceOp op, bool bools) {
 enum class Order : uint8_t { Ranks, Pairs };
 
 // [ranks, n] -> [n], as distributed::reduce does it.
-Tensor folded(const Reduction& r, const Tensor& rows, Order order) {
+Tensor folded(const AllReduced& r, const Tensor& rows, Order order) {
   const DType wide = ops::compute_type(r.dtype);
   std::vector<Tensor> parts;
   for (int64_t rank = 0; rank < r.ranks; ++rank) parts.push_back(cast(call1("select.int", {rows, Expr(0), Expr(rank)}), wide));
@@ -69,24 +69,24 @@ Tensor folded(const Reduction& r, const Tensor& rows, Order order) {
   return cast(all, r.dtype);
 }
 
-Tensor gathered(const Reduction& r, const Tensor& x) {
+Tensor gathered(const AllReduced& r, const Tensor& x) {
   return call1("_c10d_functional.all_gather_into_tensor", {x, Expr(r.ranks), r.group});
 }
 
 // As the group does it by itself, which nothing is fused into.
-Tensor by_group(const Reduction& r, const Tensor& x, Order) {
+Tensor by_group(const AllReduced& r, const Tensor& x, Order) {
   static constexpr std::string_view kName = "_c10d_functional.all_reduce";
   return call1(kName, {x, std::string(name_of(r.op)), r.group});
 }
 
 // Each rank takes all inputs whole, and folds them.
-Tensor one_shot(const Reduction& r, const Tensor& x, Order order) {
+Tensor one_shot(const AllReduced& r, const Tensor& x, Order order) {
   const Tensor all = gathered(r, reshape(x, {r.numel}));
   return reshape(folded(r, reshape(all, {Expr(r.ranks), r.numel}), order), r.sizes);
 }
 
 // Each rank folds a part of the elements, which all gather then. The last part is filled up with zeros.
-Tensor two_shot(const Reduction& r, const Tensor& x, Order order) {
+Tensor two_shot(const AllReduced& r, const Tensor& x, Order order) {
   const Expr ranks = r.ranks, part = sym::floor_div(r.numel + Expr(r.ranks - 1), ranks);
   Tensor all = reshape(x, {r.numel});
   if (!(part * ranks == r.numel)) all = call1("constant_pad_nd", {all, std::vector<Expr>{0, part * ranks - r.numel}, Expr(0)});
@@ -100,7 +100,7 @@ Tensor two_shot(const Reduction& r, const Tensor& x, Order order) {
 struct Way {
   const char* name;
   Order order;
-  Tensor (*make)(const Reduction& r, const Tensor& x, Order order);
+  Tensor (*make)(const AllReduced& r, const Tensor& x, Order order);
 };
 constexpr Way kWays[] = {
     {"group", Order::Ranks, by_group},          {"one_shot", Order::Ranks, one_shot},       {"two_shot", Order::Ranks, two_shot},
@@ -108,7 +108,7 @@ constexpr Way kWays[] = {
 };
 
 // Pairs are another order from four ranks on, of what rounds.
-std::vector<const Way*> ways_for(const Reduction& r, const LowerOptions& options) {
+std::vector<const Way*> ways_for(const AllReduced& r, const LowerOptions& options) {
   const bool any = options.options.get(options::kCollectiveOrder) == "any" && r.ranks > 3;
   std::vector<const Way*> out;
   for (auto& w : kWays)
@@ -116,7 +116,7 @@ std::vector<const Way*> ways_for(const Reduction& r, const LowerOptions& options
   return out;
 }
 
-program::Alternative alternative(const graph::Graph& around, const graph::Node& n, const Reduction& r, const Way& way,
+program::Alternative alternative(const graph::Graph& around, const graph::Node& n, const AllReduced& r, const Way& way,
                                  const TensorType& type, LowerOptions options) {
   // What is called within has no ways of its own, here and where it becomes a block that is compiled by itself.
   const program::OptionValues untuned = {{"mode", std::string(name_of(Mode::Default))}};
@@ -178,12 +178,12 @@ Kind kind_of(const graph::Node& n) {
 bool Lowering::lower_reduction_ways(const graph::Node& n) {
   const Arguments args{n};
   const TensorType& type = args.input()->type;
-  const Reduction r{type.dtype,
-                    distributed::reduce_op_from_name(args.text("reduce_op")),
-                    args.text("group_name"),
-                    ranks_of(args.text("group_name")),
-                    type.numel(),
-                    type.sizes};
+  const AllReduced r{type.dtype,
+                     distributed::reduce_op_from_name(args.text("reduce_op")),
+                     args.text("group_name"),
+                     ranks_of(args.text("group_name")),
+                     type.numel(),
+                     type.sizes};
   const bool tuned = tunes(options_.options.mode()) && options_.composes() && !facts().device.is_cuda();
   if (!tuned || is_complex(r.dtype) || r.ranks < 2 || r.ranks > kMostFolded || is_empty(type)) return false;
   program::Open open;

@@ -29,6 +29,20 @@ std::string_view name_of(Implementation by) {
   return kNames[static_cast<size_t>(by)];
 }
 
+Node::Node() = default;
+Node::Node(const Node&) = default;
+Node::Node(Node&&) noexcept = default;
+Node& Node::operator=(const Node&) = default;
+Node& Node::operator=(Node&&) noexcept = default;
+Node::~Node() = default;
+
+Program::Program() = default;
+Program::Program(const Program&) = default;
+Program::Program(Program&&) noexcept = default;
+Program& Program::operator=(const Program&) = default;
+Program& Program::operator=(Program&&) noexcept = default;
+Program::~Program() = default;
+
 int Program::new_buffer(std::string name, DType dtype, Expr numel, loop::BufferKind kind) {
   int id = static_cast<int>(buffers.size());
   buffers.push_back({id, std::move(name), dtype, std::move(numel), kind});

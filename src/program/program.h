@@ -88,6 +88,14 @@ bool is_a(const Problem& problem) {
 }
 
 struct Node {
+  // Compiled once, in program.cpp, as they are long; so are those of Program.
+  Node();
+  Node(const Node&);
+  Node(Node&&) noexcept;
+  Node& operator=(const Node&);
+  Node& operator=(Node&&) noexcept;
+  ~Node();
+
   Problem problem;
   Implementation by = Implementation::Template;  // of Gemm and Convolution; others are fused with nothing any more
   Config config;                                 // of the template; empty: its own rule
@@ -141,6 +149,13 @@ struct Rearranged {
 };
 
 struct Program {
+  Program();
+  Program(const Program&);
+  Program(Program&&) noexcept;
+  Program& operator=(const Program&);
+  Program& operator=(Program&&) noexcept;
+  ~Program();
+
   std::string name;
   std::vector<loop::Buffer> buffers;
   std::vector<Node> nodes;

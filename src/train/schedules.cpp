@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "toroid/error.h"
+#include "train/errors.h"
 
 namespace toroid::train {
 namespace {
@@ -16,10 +17,6 @@ Schedule checked(std::function<double(int64_t)> rate) {
     if (step < 0) throw UserError("a schedule of learning rates begins at step 0, not at " + std::to_string(step));
     return rate(step);
   };
-}
-
-void require(bool fits, const char* what) {
-  if (!fits) throw UserError(what);
 }
 
 double cosine(double from, double to, double part) { return to + (from - to) * (1 + std::cos(kPi * part)) / 2; }

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "errors.h"
 #include "front/harness.h"
 #include "toroid/grad.h"
 #include "toroid/nn.h"
@@ -107,19 +108,10 @@ TEST(Gradients, TheSameTensorTwice) {
   EXPECT_EQ(values(gradients[1]), (std::vector<double>{6}));
 }
 
-std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const UserError& e) {
-    return e.what();
-  }
-  return "no error";
-}
-
 TEST(Gradients, AreRefusedClearly) {
   const Tensor x = ones({2, 2}), i = zeros({2}, DType::I64);
   const auto says = [](const std::function<void()>& f, const std::string& what) {
-    EXPECT_NE(error_of(f).find(what), std::string::npos) << error_of(f);
+    EXPECT_NE(test::user_error(f).find(what), std::string::npos) << test::user_error(f);
   };
   says([&] { value_and_gradients([&] { return x * 2; }, {x}); }, "gradients are of one float");
   says([&] { value_and_gradients([&] { return sum(i); }, {i}); }, "only float tensors have gradients");

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "autograd/tape/node.h"
+#include "errors.h"
 #include "front/harness.h"
 #include "toroid/autograd.h"
 #include "toroid/grad.h"
@@ -21,17 +22,8 @@ Tensor leaf(std::initializer_list<double> values, std::initializer_list<int64_t>
   return Tensor::of(values, sizes).requires_grad_();
 }
 
-std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const UserError& e) {
-    return e.what();
-  }
-  return "no error";
-}
-
 void says(const std::function<void()>& f, const std::string& what) {
-  const std::string error = error_of(f);
+  const std::string error = test::user_error(f);
   EXPECT_NE(error.find(what), std::string::npos) << error;
 }
 
@@ -168,7 +160,7 @@ TEST(Tape, NaNIsNamedWhereItArises) {
   const DetectAnomaly on;
   says([&] { loss().backward(); }, "gives NaN");
   says([&] { loss().backward(); }, "(called at tape_test.cpp:");
-  EXPECT_EQ(error_of([&] { sum(x * x).backward(); }), "no error");
+  EXPECT_EQ(test::user_error([&] { sum(x * x).backward(); }), "no error");
 }
 
 TEST(Tape, LeavesNothingBehind) {

@@ -41,12 +41,12 @@ std::vector<std::vector<double>> all_of(const Program& p) {
   return out;
 }
 
-struct Case {
+struct WriteBack {
   const char *name, *nodes, *more;
   size_t launches;  // afterwards
 };
 
-const Case kCases[] = {
+const WriteBack kWriteBacks[] = {
     {"an update of each element",
      "loops parts [] # \"n\"\nloop (i0: 6) {\nv0: f32 = load %0 [i0]\nv1: f32 = load %1 [i0]\nv2: f32 = Add v0 v1\nstore %2 [i0] v2\n}\n",
      "", 1},
@@ -74,7 +74,7 @@ const Case kCases[] = {
 };
 
 TEST(WriteBack, ResultsAreThoseOfBefore) {
-  for (auto& c : kCases) {
+  for (auto& c : kWriteBacks) {
     SCOPED_TRACE(c.name);
     Program p = state_of(c.nodes, c.more);
     const auto want = all_of(p);

@@ -10,7 +10,7 @@
 namespace toroid::codegen {
 namespace {
 
-constexpr int kThreads = 1024;
+constexpr int kSelectThreads = 1024;
 constexpr int64_t kMostKept = 4096;
 constexpr int64_t kLongRow = 2048;
 
@@ -37,7 +37,7 @@ std::string select_refusal(const program::Sort& s, const device::cuda::GpuInfo& 
 
 KernelText generate_select(const program::Sort& s, const SelectTile& tile) {
   CudaArguments arguments;
-  const SortPieces pieces = sort_pieces(arguments, s, kThreads);
+  const SortPieces pieces = sort_pieces(arguments, s, kSelectThreads);
   const auto room = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(s.count.constant())));
   arguments.define(expand(select_cluster_cu::kCluster, {{"BLOCKS", std::to_string(tile.blocks)}}));
   arguments.define(std::string(pieces.pair_bytes == 16 ? select_cluster_cu::kStoreLongPair : select_cluster_cu::kStoreShortPair));
@@ -47,7 +47,7 @@ KernelText generate_select(const program::Sort& s, const SelectTile& tile) {
                                                              {"STEP", cuda_size(arguments, s.keys.strides.back())},
                                                              {"X", pieces.keys},
                                                              {"STORES", pieces.stores}});
-  KernelText k = arguments.kernel("topk", body, kThreads, true);
+  KernelText k = arguments.kernel("topk", body, kSelectThreads, true);
   run_in_clusters(k, tile.blocks);
   k.tasks = pieces.rows * Expr(tile.blocks);
   k.shared_bytes = static_cast<int>(room * pieces.pair_bytes);
