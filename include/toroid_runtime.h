@@ -88,6 +88,17 @@ TOROID_API const char* toroid_package_entry_name(const toroid_package* package, 
 /* Hashes every part. Opening and loading hash all but the elements of weights. */
 TOROID_API toroid_status toroid_package_verify(const toroid_package* package);
 
+/* Weights, of a package that was made with --swappable; otherwise there are none. */
+TOROID_API size_t toroid_package_weight_count(const toroid_package* package);
+/* Null where there is none of this number. Lives as long as the package. */
+TOROID_API const char* toroid_package_weight_name(const toroid_package* package, size_t index);
+/* Gives the programs other weights while sessions run: calls that have begun end with the weights that they began with, later ones have the
+ * new ones. What was folded or packed is made anew before, and the elements are copied. Where it fails, nothing has changed. */
+TOROID_API toroid_status toroid_package_swap_weights(toroid_package* package, const char* const* names, const toroid_tensor* tensors,
+                                                     size_t count);
+/* Those of a safetensors file, a folder of shards or their index. */
+TOROID_API toroid_status toroid_package_swap_weights_file(toroid_package* package, const char* path);
+
 /* entry: its name, or null for the only one. Later sessions of an entry share its code and weights. */
 TOROID_API toroid_status toroid_session_open(toroid_package* package, const char* entry, toroid_session** out);
 TOROID_API void toroid_session_close(toroid_session* session);

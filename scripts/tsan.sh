@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/setup.sh
 cmake --preset tsan -DTOROID_BENCH=OFF -DTOROID_EXAMPLES=OFF --log-level=WARNING >/dev/null
-tests=(test_base test_jit test_exec test_compile test_dist test_front)
+tests=(test_base test_jit test_exec test_compile test_dist test_front test_package)
 cmake --build build-tsan -j "$(nproc)" --target "${tests[@]}"
 # Sixteen threads meet on small machines, too: four kernel threads, whatever the number of processors.
 export TOROID_THREADS=4 TSAN_OPTIONS="second_deadlock_stack=1 ${TSAN_OPTIONS:-}"

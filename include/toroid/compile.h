@@ -52,6 +52,7 @@ struct CompileReport {
   std::vector<std::string> guards;             // of the latest variant
   std::vector<std::string> graphs;             // of the latest variant, as text
   std::vector<std::string> saved;              // by variant and inputs whose gradients were wanted: what calls keep for backward(), and why
+  std::vector<std::string> tuning;  // by variant, with the option tune_in_background: how far it is, what it found, why it failed
 };
 std::string to_string(const CompileReport& r);
 

@@ -61,6 +61,9 @@ class Model {
   std::vector<Tensor> run(std::initializer_list<Tensor> inputs) { return run(std::span(inputs.begin(), inputs.size())); }
 
   const Summary& summary() const;
+  // With the option tune_in_background: how far tuning has come, what it found, or why it failed; else empty. Runs are by the untuned
+  // program until it has ended.
+  std::string tuning() const;
   // What was recorded of the runs so far, and what was not, with reasons.
   CaptureReport captures() const;
 

@@ -1,6 +1,7 @@
 // Packages run in C++: what toroid_runtime.h does in C. Nothing is compiled; save_package.h makes the files.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -12,11 +13,8 @@ namespace toroid {
 
 namespace package {
 class Package;
-class Loaded;
+class Session;
 }  // namespace package
-namespace exec {
-class Executable;
-}
 
 // One caller's program: memory that it keeps from run to run (caches, counters) is this session's alone, and begins as it was stored.
 class PackageSession {
@@ -29,8 +27,7 @@ class PackageSession {
 
  private:
   friend class PackageFile;
-  std::shared_ptr<package::Loaded> program_;
-  std::shared_ptr<exec::Executable> executable_;
+  std::shared_ptr<package::Session> session_;
 };
 
 // An open package. Cheap to copy; safe to use from several threads; its sessions may outlive it.
@@ -43,12 +40,23 @@ class PackageFile {
   // entry: its name; empty: the only one. Sessions share code and weights. EnvironmentError where no program of the entry fits this
   // machine.
   PackageSession session(const std::string& entry = "", const Device& device = Device::cpu()) const;
+
+  // Names of the weights that can be swapped: none where the package was made without PackageOptions::swappable.
+  std::vector<std::string> weights() const;
+  // Gives the programs other weights while sessions run: calls that have begun end with the weights that they began with, later ones have
+  // the new ones, and no call a mixture. What was folded or packed is made anew before, on the calling thread; the tensors are copied.
+  // Memory that sessions keep stays. Weights that are not given stay as they are, unless a folded constant needs them along with a given
+  // one. UserError, before anything changes, for an unknown name, another dtype or size, contents of what cannot be swapped (integers, and
+  // what programs write to) that differ from the package's, and for weights that are needed too, with their names.
+  void swap_weights(const std::map<std::string, Tensor>& tensors) const;
+  // Those of a safetensors file, a folder of shards or their index.
+  void swap_weights(const std::string& path) const;
+
   // Hashes every part, elements of weights too, which opening does not. UserError naming the one that is damaged.
   void verify() const;
 
  private:
-  struct Impl;
-  std::shared_ptr<Impl> impl_;
+  std::shared_ptr<package::Package> package_;
 };
 
 }  // namespace toroid

@@ -15,6 +15,9 @@ struct PackageOptions {
   // "native": this processor, with all that it has; "x86-64-v3" (AVX2), "x86-64-v4" (AVX-512), "x86-64": any processor of that kind. On
   // ModelOptions::device cuda "native" alone. The first that fits a machine is taken there: the best one comes first.
   std::vector<std::string> targets = {"native"};
+  // Weights can be swapped while the package is loaded (PackageFile::swap_weights): parameters and buffers of floats that the programs only
+  // read. The package says how each folded or packed constant is made of them. On CPUs alone.
+  bool swappable = false;
 };
 
 // A function of the package: a model file, compiled under a name.

@@ -162,5 +162,8 @@
   ROW(FailOnRecompileLimit, Function, Bool, "fail_on_recompile_limit", "0", \
       "Reaching recompile_limit is a UserError; otherwise calls run eagerly from there on.") \
   ROW(VerifyTrace, Function, Bool, "verify_trace", "0", \
-      "Trace a function again at every call, and throw a UserError when it takes another path than the compiled one.")
+      "Trace a function again at every call, and throw a UserError when it takes another path than the compiled one.") \
+  ROW(TuneInBackground, Watching, Bool, "tune_in_background", "0", \
+      "In modes that tune, programs run untuned at once; one thread tunes them beside the calls, and the tuned program takes the place of " \
+      "the untuned one between two calls. Not with collectives, whose ranks tune together.")
 // clang-format on

@@ -12,7 +12,7 @@ namespace toroid::cli {
 enum ExitCode : int { kOk = 0, kMismatch = 1, kUserError = 2, kEnvironmentError = 3, kInternalError = 4 };
 
 struct RunArgs {
-  std::string model, inputs, outputs, expect, backend = "compiled", device = "cpu";
+  std::string model, inputs, outputs, expect, weights, backend = "compiled", device = "cpu";
   double tolerance = 1e-4;
   bool json = false;
 };
@@ -62,7 +62,7 @@ struct CompileArgs {
   std::vector<std::string> models;  // "NAME=FILE", or one file
   std::string out, device = "cpu", mode = "default", lock;
   std::vector<std::string> targets = {"native"};
-  bool no_freeze = false;
+  bool no_freeze = false, swappable = false;
 };
 // Writes a package.
 int compile_package(const CompileArgs& args);

@@ -46,6 +46,7 @@ struct Command {
     r->add_option("model", run.model, "The model: a .pt2 archive of torch.export.save, or an ONNX file")->required();
     r->add_option("--inputs", run.inputs, "Inputs \"000\", \"001\", ...; a second call's are \"call1.000\", ...")->required();
     r->add_option("--outputs", run.outputs, "Write the outputs of the last call here");
+    r->add_option("--weights", run.weights, "Of a package: safetensors file whose tensors take the place of its weights");
     r->add_option("--expect", run.expect, "Compare the outputs with these");
     add_common(r, run.backend, run.device, run.json);
     r->add_option("--tolerance", run.tolerance, "Allowed error of f32, as a part of the output's range")->capture_default_str();
@@ -82,6 +83,7 @@ struct Command {
     p->add_option("--device", compiled.device, "What it is compiled for: cpu, cuda or cuda:<number>")->capture_default_str();
     p->add_option("--mode", compiled.mode, "default, reduce-overhead, max-autotune or max-autotune-no-cudagraphs")->capture_default_str();
     p->add_option("--lock", compiled.lock, "Lock file of tuning that decides; nothing is timed");
+    p->add_flag("--swappable", compiled.swappable, "Weights can be swapped while the package is loaded");
     p->add_flag("--no-freeze", compiled.no_freeze, "Weights stay as they are: not folded, not packed");
 
     auto* i = add("inspect", "Show what a model holds.", [this] { return toroid::cli::inspect(inspect); });

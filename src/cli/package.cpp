@@ -19,8 +19,11 @@ namespace {
 
 class PackageRunner : public Runner {
  public:
-  PackageRunner(const std::string& path, const Device& device)
-      : device_(device), session_(package::Package::open(path)->load("", device)->session()) {}
+  PackageRunner(const std::string& path, const Device& device, const std::string& weights) : device_(device) {
+    const auto package = package::Package::open(path);
+    session_ = package->load("", device)->session();
+    if (!weights.empty()) package->swap_weights(std::filesystem::path(weights));
+  }
   std::vector<Tensor> run(std::span<const Tensor> user_inputs) override {
     std::vector<Tensor> inputs;
     for (auto& t : user_inputs) inputs.push_back(t.to(device_));
@@ -32,7 +35,7 @@ class PackageRunner : public Runner {
 
  private:
   const Device device_;
-  std::shared_ptr<exec::Executable> session_;
+  std::shared_ptr<package::Session> session_;
 };
 
 // "NAME=FILE" or "FILE".
@@ -45,8 +48,8 @@ PackageEntry entry_of(const std::string& text, size_t models) {
 
 }  // namespace
 
-std::unique_ptr<Runner> make_package_runner(const std::string& path, const std::string& device) {
-  return std::make_unique<PackageRunner>(path, device_from_name(device));
+std::unique_ptr<Runner> make_package_runner(const std::string& path, const std::string& device, const std::string& weights) {
+  return std::make_unique<PackageRunner>(path, device_from_name(device), weights);
 }
 
 int compile_package(const CompileArgs& args) {
@@ -54,7 +57,7 @@ int compile_package(const CompileArgs& args) {
   for (auto& m : args.models) entries.push_back(entry_of(m, args.models.size()));
   PackageOptions options;
   options.model.device = device_from_name(args.device), options.model.mode = mode_from_name(args.mode);
-  options.model.freeze = !args.no_freeze, options.targets = args.targets;
+  options.model.freeze = !args.no_freeze, options.targets = args.targets, options.swappable = args.swappable;
   if (!args.lock.empty()) options.model.options["tune_lock"] = args.lock, options.model.options["deterministic"] = "1";
   const Stopwatch watch;
   save_package(entries, args.out, options);
@@ -74,6 +77,9 @@ int inspect_package(const std::string& path, bool json) {
   for (auto& part : m.parts) bytes += part.name == package::kWeights ? part.bytes : 0;
   fmt::print("{}: package, format {}, {} parts, {} constants ({:.1f} MB), mode {}\n  made by {}\n", path, m.format, m.parts.size(),
              m.constants.size(), static_cast<double>(bytes) / 1e6, m.mode, m.compiler);
+  if (!m.weights.empty())
+    fmt::print("  {} weights, of which {} can be swapped\n", m.weights.size(),
+               std::count_if(m.weights.begin(), m.weights.end(), [](auto& w) { return w.sha256.empty(); }));
   for (auto& e : m.entries) {
     fmt::print("  entry {}\n", e.name);
     for (auto& v : e.inputs) fmt::print("    input  {}: {}{}\n", v.name, v.type, v.written ? ", written" : "");

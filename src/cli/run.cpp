@@ -68,9 +68,11 @@ int run_model(const RunArgs& args) {
   require_file(args.model);  // what is wrong with this path is said before what is wrong with the other
   auto inputs = read_inputs(args.inputs);
   const bool packed = package::Package::is_package(args.model);
+  TOROID_USER_CHECK(packed || args.weights.empty(),
+                    "--weights is of packages, {} is a model; make one: toroid compile MODEL -o FILE --swappable", args.model);
   auto graph = packed ? std::make_unique<graph::Graph>() : import::load_model(args.model, inputs.at(0));
   VerifyRules rules(*graph);
-  auto runner = packed ? make_package_runner(args.model, args.device) : make_runner(backend, std::move(graph), args.device);
+  auto runner = packed ? make_package_runner(args.model, args.device, args.weights) : make_runner(backend, std::move(graph), args.device);
   CallTensors expected;
   if (!args.expect.empty()) expected = read_expected(args.expect, inputs.size());
   bool matches = true;

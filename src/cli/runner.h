@@ -25,7 +25,7 @@ class Runner {
 // `device` by name: "cpu", "cuda", "cuda:1". The interpreter runs on the CPU alone.
 std::unique_ptr<Runner> make_runner(Backend backend, std::unique_ptr<graph::Graph> graph, const std::string& device);
 
-// The only entry of a package.
-std::unique_ptr<Runner> make_package_runner(const std::string& path, const std::string& device);
+// The only entry of a package. weights: a safetensors file whose tensors take the place of the package's; empty: none.
+std::unique_ptr<Runner> make_package_runner(const std::string& path, const std::string& device, const std::string& weights);
 
 }  // namespace toroid::cli

@@ -1,7 +1,6 @@
 #include "codegen/rearrange.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/check.h"
 
@@ -31,32 +30,68 @@ void copy(const Element* from, Element* to, const Walk& w, size_t dim = 0) {
   for (int64_t i = 0; i < w.sizes[dim]; ++i) copy(from + i * w.from[dim], to + i * w.to[dim], w, dim + 1);
 }
 
+// Numbers that were written one after the other.
+class Numbers {
+ public:
+  explicit Numbers(const Packing& how) : how_(how) {}
+  int64_t next() {
+    TOROID_USER_CHECK(at_ < how_.numbers.size(), "the packing \"{}\" lacks numbers after {}", how_.name, at_);
+    return how_.numbers[at_++];
+  }
+  std::vector<int64_t> next(size_t count) {
+    std::vector<int64_t> out;
+    for (size_t i = 0; i < count; ++i) out.push_back(next());
+    return out;
+  }
+  bool more() const { return at_ < how_.numbers.size(); }
+
+ private:
+  const Packing& how_;
+  size_t at_ = 0;
+};
+
 template <class Element>
-void copy_part(const Tensor& from, Tensor& to, const program::Rearranged::Part& part) {
-  Walk w{part.sizes, {}, part.strides};
-  for (auto& s : part.from.strides) w.from.push_back(s.constant());
+void copy_part(const Tensor& from, const Tensor& to, Numbers& part) {
+  const int64_t offset_from = part.next(), offset_to = part.next();
+  const auto rank = static_cast<size_t>(part.next());
+  Walk w{part.next(rank), part.next(rank), part.next(rank)};
   for (auto* list : {&w.sizes, &w.from, &w.to})
     while (list->size() < 2) list->insert(list->begin(), 1);
-  copy(reinterpret_cast<const Element*>(from.raw_data()) + part.from.offset.constant(),
-       reinterpret_cast<Element*>(to.raw_data()) + part.offset, w);
+  copy(reinterpret_cast<const Element*>(from.raw_data()) + offset_from, reinterpret_cast<Element*>(to.raw_data()) + offset_to, w);
 }
 
 }  // namespace
 
-Tensor rearranged(const program::Rearranged& r, DType dtype, int64_t numel, const std::map<int, Tensor>& constants) {
-  Tensor out = Tensor::empty({numel}, dtype);
-  std::memset(out.raw_data(), 0, static_cast<size_t>(numel) * size_of(dtype));
+std::pair<Packing, std::vector<Tensor>> packing_of(const program::Rearranged& r, DType dtype, int64_t numel,
+                                                   const std::map<int, Tensor>& constants) {
+  Packing how{"rearranged", {static_cast<int64_t>(dtype), numel}};
+  std::vector<Tensor> from;
+  const auto add = [&](const std::vector<int64_t>& list) { how.numbers.insert(how.numbers.end(), list.begin(), list.end()); };
   for (auto& part : r.parts) {
-    const Tensor& from = constants.at(part.from.buffer);
-    TOROID_CHECK(from.dtype() == dtype, "a constant of {} cannot be made of one of {}", name_of(dtype), name_of(from.dtype()));
+    std::vector<int64_t> strides;
+    for (auto& s : part.from.strides) strides.push_back(s.constant());
+    add({static_cast<int64_t>(from.size()), part.from.offset.constant(), part.offset, static_cast<int64_t>(part.sizes.size())});
+    add(part.sizes), add(strides), add(part.strides);
+    from.push_back(constants.at(part.from.buffer));
+  }
+  return {std::move(how), std::move(from)};
+}
+
+Packed rearrange(const Packing& how, const std::vector<Tensor>& from) {
+  Numbers numbers(how);
+  const auto dtype = static_cast<DType>(numbers.next());
+  Tensor out = Tensor::full(numbers.next(1), 0, dtype);
+  while (numbers.more()) {
+    const Tensor& part = from.at(static_cast<size_t>(numbers.next()));
+    TOROID_CHECK(part.dtype() == dtype, "a constant of {} cannot be made of one of {}", name_of(dtype), name_of(part.dtype()));
     if (size_of(dtype) == 2)
-      copy_part<uint16_t>(from, out, part);
+      copy_part<uint16_t>(part, out, numbers);
     else if (size_of(dtype) == 4)
-      copy_part<uint32_t>(from, out, part);
+      copy_part<uint32_t>(part, out, numbers);
     else
       fail<InternalError>("constants of {} are not rearranged", name_of(dtype));
   }
-  return out;
+  return {out, {}};
 }
 
 }  // namespace toroid::codegen

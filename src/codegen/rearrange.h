@@ -3,11 +3,15 @@
 
 #include <map>
 
+#include "codegen/packing.h"
 #include "program/program.h"
 
 namespace toroid::codegen {
 
-// In the CPU's memory. constants: by buffer, those that it is made of, there too.
-Tensor rearranged(const program::Rearranged& r, DType dtype, int64_t numel, const std::map<int, Tensor>& constants);
+// How it is made, and the constants of which, in the order in which its parts name them. constants: by buffer, in the CPU's memory.
+std::pair<Packing, std::vector<Tensor>> packing_of(const program::Rearranged& r, DType dtype, int64_t numel,
+                                                   const std::map<int, Tensor>& constants);
+// See pack(). It is filled when this returns.
+Packed rearrange(const Packing& how, const std::vector<Tensor>& from);
 
 }  // namespace toroid::codegen

@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdlib>
 #include <deque>
@@ -16,9 +17,14 @@ namespace {
 
 class Background {
  public:
-  static Background& global() {
-    static Background& all = *new Background;  // never destroyed: the thread ends while the process does
-    return all;
+  // Never destroyed: the threads end while the process does.
+  static Background& of_returns() {
+    static Background& b = *new Background([] { of_returns().end(); });
+    return b;
+  }
+  static Background& of_tuning() {
+    static Background& b = *new Background([] { of_tuning().end(); });
+    return b;
   }
 
   // Whether the thread will do it.
@@ -37,9 +43,11 @@ class Background {
     }
     waiting_.push_back(std::move(work));
     // Now, so that it comes before the ends of what the process has begun to use.
-    std::atexit([] { global().end(); });
+    std::atexit(at_exit_);
     return true;
   }
+
+  bool ends() const { return ends_; }
 
   void wait() {
     std::unique_lock lock(mutex_);
@@ -48,6 +56,8 @@ class Background {
   }
 
  private:
+  explicit Background(void (*at_exit)()) : at_exit_(at_exit) {}
+
   void run() {
     constexpr int kLowest = 19;
     ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kLowest);
@@ -67,6 +77,7 @@ class Background {
   }
 
   void end() {
+    ends_ = true;
     std::unique_lock lock(mutex_);
     forget_if_forked();
     idle_.wait(lock, [&] { return !busy_; });
@@ -83,6 +94,8 @@ class Background {
     busy_ = false;
   }
 
+  void (*const at_exit_)();
+  std::atomic<bool> ends_{false};
   std::mutex mutex_;  // of all below
   std::condition_variable idle_;
   std::deque<std::function<void()>> waiting_;
@@ -94,9 +107,15 @@ class Background {
 }  // namespace
 
 void after_return(std::function<void()> work) {
-  if (!Background::global().add(work)) work();
+  if (!Background::of_returns().add(work)) work();
 }
 
-void wait_for_background() { Background::global().wait(); }
+bool beside_calls(std::function<void()> work) { return Background::of_tuning().add(work); }
+bool background_ends() { return Background::of_tuning().ends(); }
+
+void wait_for_background() {
+  Background::of_returns().wait();
+  Background::of_tuning().wait();
+}
 
 }  // namespace toroid::compiler

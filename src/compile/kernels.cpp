@@ -5,6 +5,7 @@
 
 #include "codegen/rearrange.h"
 #include "compile/pipeline.h"
+#include "graph/recipe.h"
 #include "program/parse.h"
 #include "program/region.h"
 #include "tensor/late_stack.h"
@@ -27,7 +28,9 @@ codegen::ConstantMemory constants_of(const program::Program& p) {
   }
   for (auto& r : p.rearranged) {
     const auto& b = p.buffers[static_cast<size_t>(r.buffer)];
-    const Tensor made = codegen::rearranged(r, b.dtype, b.numel.constant(), out.tensors);
+    auto [how, from] = codegen::packing_of(r, b.dtype, b.numel.constant(), out.tensors);
+    const Tensor made = codegen::rearrange(how, from).tensor;
+    graph::set_recipe(made, {.layout = how.name, .numbers = how.numbers, .of = from});
     out.tensors[r.buffer] = out.packed[r.buffer] = made;
     out.parts[r.buffer] = {made};
   }
@@ -80,6 +83,8 @@ Kernels generate(Scheduled in, const Job& job, CompileReport& report) {
   Texts texts(p, job, out.constants);
   for (size_t i = 0; i < p.nodes.size(); ++i)
     if (const program::Node& n = p.nodes[i]; !n.is_call() && !n.is_library()) out.texts[i] = texts.of(n);
+  for (auto& [buffer, o] : out.constants.origins)
+    graph::set_recipe(out.constants.packed.at(buffer), {.layout = o.how.name, .numbers = o.how.numbers, .of = o.from});
   job.debug.show(Artifact::Kernels, "plan.txt", [&] {
     std::string text;
     for (auto& [node, k] : out.texts) text += k.name + "\n" + k.plan + "\n";

@@ -2,6 +2,7 @@
 
 #include "base/stopwatch.h"
 #include "compile/pipeline.h"
+#include "compile/tuned_later.h"
 #include "device/runtime.h"
 
 namespace toroid::compiler {
@@ -9,16 +10,36 @@ namespace toroid::compiler {
 CompiledModel CompiledModel::make(std::unique_ptr<graph::Graph> graph, const Setup& setup, const TuneListener& tuning,
                                   const Observer& made) {
   const device::CaptureSuspension not_captured;
+  Job job = job_of(graph->name, setup, tuning);
+  if (!is_tuned_later(*graph, setup)) return of_job(std::move(graph), job, made);
+  Job untuned = job;
+  untuned.may_tune = false;
+  job.compile_threads = 1;  // that of tuning
+  std::shared_ptr<const graph::Graph> kept = graph::clone(*graph);
+  CompiledModel out, first = of_job(std::move(graph), untuned, made);
+  out.report_ = first.report_, out.sources_ = first.sources_;
+  out.later_ = std::make_shared<TunedLater>(std::move(first), [kept, job](const TuneListener& progress) {
+    Job tuned = job;
+    tuned.listener = [&](const tune::TuneProgress& p) {
+      progress(p);
+      if (job.listener) job.listener(p);
+    };
+    return of_job(graph::clone(*kept), tuned, {});
+  });
+  return out;
+}
+
+CompiledModel CompiledModel::of_job(std::unique_ptr<graph::Graph> graph, const Job& job, const Observer& made) {
+  const device::CaptureSuspension not_captured;
   CompiledModel model;
   CompileReport& report = model.report_;
-  const Job job = job_of(graph->name, setup, tuning);
   const Stopwatch all;
   Objects objects = advance<Objects>(Imported{std::move(graph)}, job, report);
   model.sources_ = std::move(objects.sources);
   exec::Loadable loadable = advance<exec::Loadable>(std::move(objects), job, report);
   if (made) made(loadable, report);
   const Stopwatch loading;
-  model.executable_ = exec::load(std::move(loadable.plan), loadable.store, setup.device);
+  model.executable_ = exec::load(std::move(loadable.plan), loadable.store, job.setup.device);
   report.stages.push_back({"loading", loading.ms()});
   report.total_ms = all.ms();
   return model;
@@ -41,10 +62,19 @@ exec::Loadable loadable(std::unique_ptr<graph::Graph> graph, const Setup& setup)
   return advance<exec::Loadable>(Imported{std::move(graph)}, job, report);
 }
 
+std::vector<Tensor> CompiledModel::run(std::span<const Tensor> inputs) { return later_ ? later_->run(inputs) : executable_->run(inputs); }
+
+exec::Executable& CompiledModel::executable() { return later_ ? later_->current()->executable() : *executable_; }
+
+std::string CompiledModel::background_tuning() const { return later_ ? later_->state() : ""; }
+
 std::optional<CompiledModel> CompiledModel::rebound(std::span<const std::pair<Tensor, Tensor>> others) const {
   CompiledModel out;
-  out.executable_ = executable_->rebound(others);
-  if (!out.executable_) return std::nullopt;
+  if (later_)
+    out.later_ = later_->rebound(others);
+  else
+    out.executable_ = executable_->rebound(others);
+  if (!out.later_ && !out.executable_) return std::nullopt;
   out.report_ = report_;
   out.sources_ = sources_;
   return out;

@@ -15,6 +15,7 @@
 #include "base/options.h"
 #include "base/stopwatch.h"
 #include "compile/background.h"
+#include "compile/tuned_later.h"
 #include "dist/group.h"
 #include "exec/steps.h"
 #include "import/json.h"
@@ -309,7 +310,7 @@ CompiledModel ProgramCache::get(const ProgramKey& key, const Setup& setup, const
   const Stopwatch watch;
   const int64_t began = wall_clock_ns();
   auto graph = source.graph();
-  const std::string refusal = refusal_to_keep(*graph, setup.device);
+  const std::string refusal = is_tuned_later(*graph, setup) ? "it runs before it is tuned" : refusal_to_keep(*graph, setup.device);
   return CompiledModel::make(std::move(graph), setup, {}, [&](const exec::Loadable& made, const CompileReport& report) {
     if (!refusal.empty()) return count_bypass(key, refusal);
     std::optional<Keeping> keeping = prepare(key, made, report, source, watch.ms(), began);

@@ -50,6 +50,7 @@ Tuned choose(Lowered in, const Job& job, CompileReport& report) {
   const auto memory = memory_for(*job.target, job.options(), lock.get(), job.decided);
   tune::SearchOptions how = search_options(job.options());
   how.progress = job.listener;
+  how.workers = job.compile_threads;
   how.pipelined = job.setup.device.is_cuda();  // its own clock does not see what the host does
   tune::TuneReport found;
   Tuned out{tune::tune(std::move(in.program), pipeline_for(job), how, memory.get(), found)};

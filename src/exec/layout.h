@@ -5,14 +5,15 @@
 
 namespace toroid::exec {
 
-// Elements of memory from the first to the last one of t, gaps included.
-inline int64_t extent_of(const Tensor& t) {
+// Elements of memory from the first to the last one, gaps included.
+inline int64_t extent_of(std::span<const int64_t> sizes, std::span<const int64_t> strides) {
   int64_t last = 0;
-  for (size_t d = 0; d < t.sizes().size(); ++d) {
-    if (t.sizes()[d] == 0) return 0;
-    last += (t.sizes()[d] - 1) * t.strides()[d];
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (sizes[d] == 0) return 0;
+    last += (sizes[d] - 1) * strides[d];
   }
   return last + 1;
 }
+inline int64_t extent_of(const Tensor& t) { return extent_of(t.sizes(), t.strides()); }
 
 }  // namespace toroid::exec

@@ -174,6 +174,33 @@ Loaded with_own_state(const Plan& plan, Loaded loaded) {
   return loaded;
 }
 
+Loaded with_state_of(const Plan& plan, Loaded loaded, const Loaded& other) {
+  for (size_t i = 0; i < plan.inputs.size(); ++i)
+    if (plan.inputs[i].mutated) loaded.inputs[i] = other.inputs[i];
+  return loaded;
+}
+
+Loaded with_constants(const Plan& plan, Loaded loaded, const std::map<std::string, Tensor>& others) {
+  const auto replace = [&](const std::string& name, Tensor& t) {
+    const auto other = others.find(name);
+    if (other != others.end()) t = moved(other->second, plan.device);
+    return other != others.end();
+  };
+  for (size_t i = 0; i < plan.buffers.size(); ++i)
+    if (plan.buffers[i].role == BufferRole::Constant) replace(plan.buffers[i].constant, loaded.constants[i]);
+  for (size_t i = 0; i < plan.inputs.size(); ++i)
+    TOROID_USER_CHECK(!replace(plan.inputs[i].constant, loaded.inputs[i]) || !plan.inputs[i].mutated,
+                      "\"{}\" is memory that the program writes to, and no constant", plan.inputs[i].name);
+  for (size_t i = 0; i < plan.steps.size(); ++i) {
+    auto& step = loaded.steps[i];
+    Tensor b;
+    if (auto* c = std::get_if<LibraryCall>(&plan.steps[i]); c && replace(c->constant, b)) step.library = prepare(*c, plan.device, b);
+    const auto blocks = blocks_of(plan.steps[i]);
+    for (size_t k = 0; k < step.blocks.size(); ++k) step.blocks[k] = with_constants(*blocks[k].plan, std::move(step.blocks[k]), others);
+  }
+  return loaded;
+}
+
 Loaded load_parts(const Plan& plan, const Store& store) { return Loader(store, plan.device).load(plan); }
 
 std::vector<Tensor> call(const HostCall& h, const std::vector<Tensor>& inputs, const std::function<Expr(const Expr&)>& resolve) {

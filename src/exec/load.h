@@ -1,7 +1,9 @@
 // From a plan and what it names to something that runs.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <string>
 
 #include "device/cpu/isa.h"
 #include "device/cuda/gpu.h"
@@ -48,6 +50,13 @@ bool processor_runs(std::string_view code_for);
 
 // The same with copies of the memory that the program keeps from run to run: for another caller of the program.
 Loaded with_own_state(const Plan& plan, Loaded loaded);
+
+// The same with the memory that another one of the program keeps from run to run.
+Loaded with_state_of(const Plan& plan, Loaded loaded, const Loaded& other);
+
+// The same with other contents of constants, by name; what was prepared with one of them is prepared anew. UserError for a program that
+// writes to one.
+Loaded with_constants(const Plan& plan, Loaded loaded, const std::map<std::string, Tensor>& others);
 
 // The calls of one step: of the reference implementation (`resolve` gives sizes their values), and of a library.
 std::vector<Tensor> call(const HostCall& h, const std::vector<Tensor>& inputs, const std::function<Expr(const Expr&)>& resolve);

@@ -4,6 +4,7 @@
 #include "base/hash.h"
 #include "exec/layout.h"
 #include "exec/steps.h"
+#include "graph/recipe.h"
 
 namespace toroid::exec {
 namespace {
@@ -51,12 +52,7 @@ class ByContent {
     auto [it, fresh] = names_.try_emplace(name);
     if (!fresh) return it->second;
     const Tensor here = moved(t, Device::cpu());
-    Hasher h;
-    h.add(here.dtype()).add(here.sizes().size());
-    for (int64_t n : here.sizes()) h.add(n);
-    for (int64_t n : here.strides()) h.add(n);
-    h.add_bytes(here.raw_data(), static_cast<size_t>(extent_of(here)) * size_of(here.dtype()));
-    it->second = h.finish().hex();
+    it->second = content_name(here);
     store_.constants.add(it->second, here);
     return it->second;
   }
@@ -109,6 +105,16 @@ const Tensor& ConstantStore::at(const std::string& name) const {
   const auto it = tensors_.find(name);
   if (it == tensors_.end()) fail<UserError>("the store has no constant {}: plan and store do not belong together", name);
   return it->second;
+}
+
+std::string content_name(const Tensor& t) {
+  if (const auto r = graph::recipe_of(t)) return graph::key_of(*r);
+  Hasher h;
+  h.add(t.dtype()).add(t.sizes().size());
+  for (int64_t n : t.sizes()) h.add(n);
+  for (int64_t n : t.strides()) h.add(n);
+  h.add_bytes(t.raw_data(), static_cast<size_t>(extent_of(t)) * size_of(t.dtype()));
+  return h.finish().hex();
 }
 
 Loadable by_content(const Plan& plan, const Store& store, const std::map<std::string, std::string>& theirs) {

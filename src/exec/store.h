@@ -59,7 +59,10 @@ struct Loadable {
   Store store;
 };
 
-// The same with constants by the hash of dtype, sizes, strides and contents, which it waits for. Only what the plan names is kept.
+// The hash of a constant's dtype, sizes, strides and contents; of one that is made of weights, of how that is done.
+std::string content_name(const Tensor& t);
+
+// The same with constants by their content_name(), whose contents it waits for. Only what the plan names is kept.
 // theirs: names of constants that are the caller's own tensors, and the names that they get; what is loaded later finds them there, and
 // the store that is returned has them not. UserError where the program writes to memory that is also that of another constant, unless both
 // are the caller's.

@@ -21,6 +21,7 @@ namespace {
 struct Rebindable {
   Program program;
   std::function<Program(OtherTensors)> rebind;
+  std::function<std::string()> tuning = {};  // see background_tuning()
   std::vector<Tensor> operator()(std::span<const Tensor> inputs) const { return program(inputs); }
 };
 
@@ -52,7 +53,7 @@ struct BetweenCopies {
       auto other = std::find_if(others.begin(), others.end(), [&](auto& o) { return t.defined() && o.first.impl() == t.impl(); });
       if (other != others.end()) t = other->second;
     }
-    return Rebindable{out, [out](OtherTensors more) { return out.rebind(more); }};
+    return Rebindable{out, [out](OtherTensors more) { return out.rebind(more); }, [out] { return background_tuning(out.program); }};
   }
 };
 
@@ -76,7 +77,7 @@ Program between_copies(std::unique_ptr<graph::Graph> g, const Device& device, co
   std::vector<Device> places = options.output_devices;
   if (places.empty()) places.assign(g->outputs.size(), options.device);
   BetweenCopies out{make(std::move(g)), std::move(held), std::move(places), device, writes};
-  return Rebindable{out, [out](OtherTensors others) { return out.rebind(others); }};
+  return Rebindable{out, [out](OtherTensors others) { return out.rebind(others); }, [out] { return background_tuning(out.program); }};
 }
 
 Program run_by(std::shared_ptr<compiler::CompiledModel> model, bool frozen) {
@@ -84,7 +85,8 @@ Program run_by(std::shared_ptr<compiler::CompiledModel> model, bool frozen) {
                     [model, frozen](OtherTensors others) -> Program {
                       auto other = frozen ? std::nullopt : model->rebound(others);
                       return other ? run_by(std::make_shared<compiler::CompiledModel>(std::move(*other)), frozen) : Program();
-                    }};
+                    },
+                    [model] { return model->background_tuning(); }};
 }
 
 Program compiled(std::unique_ptr<graph::Graph> g, const BackendOptions& options) {
@@ -131,6 +133,11 @@ Program rebound(const Program& program, OtherTensors others) {
   return made ? made->rebind(others) : Program();
 }
 
+std::string background_tuning(const Program& program) {
+  const auto* made = program.target<Rebindable>();
+  return made && made->tuning ? made->tuning() : "";
+}
+
 namespace {
 
 struct Waiting {
@@ -164,7 +171,8 @@ Program waiting(const Backend& backend, std::shared_ptr<const graph::Graph> g, c
                             break;
                           }
                       return waiting(state->backend, std::move(other), state->options);
-                    }};
+                    },
+                    [state] { return state->done.load(std::memory_order_acquire) ? background_tuning(state->program) : std::string(); }};
 }
 
 }  // namespace

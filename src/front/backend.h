@@ -28,6 +28,9 @@ using Backend = std::function<Program(std::unique_ptr<graph::Graph>, const Backe
 using OtherTensors = std::span<const std::pair<Tensor, Tensor>>;
 Program rebound(const Program& program, OtherTensors others);
 
+// How far tuning the program in the background has come, what it found, or why it failed (option tune_in_background); empty without.
+std::string background_tuning(const Program& program);
+
 // The program of a graph, which is compiled when it first runs; errors of that come then.
 Program compiled_when_used(const Backend& backend, std::unique_ptr<graph::Graph> g, const BackendOptions& options);
 

@@ -422,9 +422,17 @@ CompileReport Function::report() const {
   r.limit_calls = state_->limit_calls;
   r.rebinds = state_->rebinds;
   r.entries = state_->variants()->size();
-  for (auto& e : *state_->variants())
+  const auto note_tuning = [&](const front::Program& p) {
+    if (std::string text = front::background_tuning(p); !text.empty()) r.tuning.push_back(std::move(text));
+  };
+  for (auto& e : *state_->variants()) {
     for (auto& text : e->taped->reports()) r.saved.push_back(text);
-  for (auto& [site, s] : state_->segments) r.entries += s.programs.size();
+    note_tuning(e->program);
+  }
+  for (auto& [site, s] : state_->segments) {
+    r.entries += s.programs.size();
+    for (auto& [graph, program] : s.programs) note_tuning(program);
+  }
   return r;
 }
 

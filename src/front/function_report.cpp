@@ -20,6 +20,7 @@ std::string to_string(const CompileReport& r) {
   append_list(out, "eager", r.fallbacks);
   append_list(out, "guard", r.guards);
   append_list(out, "saved", r.saved);
+  append_list(out, "tuning", r.tuning);
   return out;
 }
 

@@ -47,6 +47,7 @@ Model::Impl& Model::impl() const {
 
 std::vector<Tensor> Model::run(std::span<const Tensor> inputs) { return impl().compiled.run(inputs); }
 const Model::Summary& Model::summary() const { return impl().summary; }
+std::string Model::tuning() const { return impl().compiled.background_tuning(); }
 CaptureReport Model::captures() const { return impl().compiled.executable().captures(); }
 
 std::map<std::string, Tensor> load_tensors(const std::string& path) {

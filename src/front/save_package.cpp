@@ -1,9 +1,12 @@
-#include "toroid/save_package.h"
+#include "front/save_package.h"
 
 #include "base/check.h"
 #include "base/text.h"
+#include "exec/layout.h"
 #include "front/compile_model.h"
 #include "front/settings.h"
+#include "graph/pass.h"
+#include "graph/recipe.h"
 #include "import/load_model.h"
 #include "jit/jit.h"
 #include "package/write.h"
@@ -25,10 +28,45 @@ std::string isa_of(const std::string& target) {
   fail<UserError>("unknown target \"{}\"; there are native, x86-64, x86-64-v3 and x86-64-v4{}", target, did_you_mean(target, known));
 }
 
+bool is_dense(const Tensor& t) { return exec::extent_of(t) == t.numel(); }
+
+// In which writes are known.
+std::unique_ptr<graph::Graph> functional(std::unique_ptr<graph::Graph> g) {
+  const graph::PassRow row = graph::find_pass("functionalize");
+  return graph::run_passes(std::move(g), std::span(&row, 1));
+}
+
+// The graph's parameters and buffers, each with its names. Those that others can take the place of have recipes from now on: what a program
+// writes to is a session's own, and of integers programs know the values.
+std::vector<package::NamedWeight> name_weights(graph::Graph& g) {
+  std::vector<package::NamedWeight> out;
+  std::vector<std::vector<graph::Input*>> users;
+  for (size_t i = 0; i < g.inputs.size(); ++i) {
+    graph::Input& in = g.inputs[i];
+    if (!in.data.defined() || (in.kind != graph::InputKind::Parameter && in.kind != graph::InputKind::Buffer)) continue;
+    size_t same = 0;
+    while (same < out.size() && !(out[same].tensor.raw_data() == in.data.raw_data() && users[same][0]->value->type == in.value->type))
+      ++same;
+    if (same == out.size()) out.push_back({{}, in.data}), users.emplace_back();
+    out[same].names.push_back(in.name), users[same].push_back(&in);
+  }
+  for (size_t k = 0; k < out.size(); ++k) {
+    const bool written = std::any_of(g.outputs.begin(), g.outputs.end(), [&](auto& o) {
+      return o.mutates >= 0 && std::find(users[k].begin(), users[k].end(), &g.inputs[static_cast<size_t>(o.mutates)]) != users[k].end();
+    });
+    if (written || !is_float(out[k].tensor.dtype()) || !is_dense(out[k].tensor)) continue;
+    out[k].tensor = graph::named_weight(out[k].tensor, out[k].names);
+    for (graph::Input* in : users[k]) in->data = out[k].tensor;
+  }
+  return out;
+}
+
 class Packer {
  public:
   explicit Packer(const PackageOptions& options) : options_(options) {
     TOROID_USER_CHECK(!options.targets.empty(), "PackageOptions::targets is empty; expected one target at least");
+    TOROID_USER_CHECK(!options.swappable || !options.model.device.is_cuda(),
+                      "PackageOptions::swappable is of programs for CPUs alone, the device is a GPU");
     for (auto& target : options.targets) {
       ModelOptions& o = targets_.emplace_back(options.model);
       const std::string isa = isa_of(target);
@@ -40,14 +78,19 @@ class Packer {
 
   // graph: makes it anew at each call.
   void add(const std::string& entry, const std::function<std::unique_ptr<graph::Graph>()>& graph) {
-    for (size_t i = 0; i < targets_.size(); ++i)
-      programs_.push_back({entry, options_.targets[i], compiler::loadable(graph(), front::setup_of(targets_[i]))});
+    for (size_t i = 0; i < targets_.size(); ++i) {
+      auto g = options_.swappable ? functional(graph()) : graph();
+      auto weights = options_.swappable ? name_weights(*g) : std::vector<package::NamedWeight>();
+      auto made = compiler::loadable(std::move(g), front::setup_of(targets_[i]));
+      programs_.push_back({entry, options_.targets[i], std::move(made), {}, std::move(weights)});
+    }
   }
 
   void write(const std::string& path) { package::write_package(path, programs_, revision_, std::string(name_of(options_.model.mode))); }
 
  private:
   const PackageOptions& options_;
+  const graph::RecipeScope recipes_;
   std::vector<ModelOptions> targets_;
   std::vector<package::Compiled> programs_;
   std::string revision_;
@@ -74,7 +117,10 @@ std::unique_ptr<graph::Graph> graph_of(std::span<const Tensor> examples,
   trace::settle_guards(*s.graph, s.origins, s.guard_places);
   size_t user = 0;
   for (auto& in : s.graph->inputs) {
-    if (in.kind != graph::InputKind::User) continue;
+    if (in.kind != graph::InputKind::User) {
+      in.name = in.value->name;  // captured tensors have names of their own, by which others can take their places
+      continue;
+    }
     if (user >= s.arguments) in.kind = graph::InputKind::Buffer, in.data = s.inputs[user];
     ++user;
   }
@@ -82,6 +128,13 @@ std::unique_ptr<graph::Graph> graph_of(std::span<const Tensor> examples,
 }
 
 }  // namespace
+
+void front::save_package(const std::function<std::unique_ptr<graph::Graph>()>& graph, const std::string& path,
+                         const PackageOptions& options) {
+  Packer packer(options);
+  packer.add("main", graph);
+  packer.write(path);
+}
 
 void save_package(std::span<const PackageEntry> entries, const std::string& path, const PackageOptions& options) {
   Packer packer(options);
@@ -91,9 +144,7 @@ void save_package(std::span<const PackageEntry> entries, const std::string& path
 
 void detail::save_package(std::span<const Tensor> examples, const std::function<std::vector<Tensor>(std::span<const Tensor>)>& fn,
                           const std::string& path, const PackageOptions& options) {
-  Packer packer(options);
-  packer.add("main", [&] { return graph_of(examples, fn); });
-  packer.write(path);
+  front::save_package([&] { return graph_of(examples, fn); }, path, options);
 }
 
 }  // namespace toroid

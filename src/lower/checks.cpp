@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/mutants.h"
+#include "graph/recipe.h"
 #include "lower/lowering.h"
 
 namespace toroid::lower {
@@ -96,7 +97,7 @@ IndexCheck Lowering::check_of(const graph::Value* indices, const IndexSite& site
   IndexCheck out{.wraps = site.wraps};
   if (!options_.checks()) return out;
   constexpr int64_t kLooked = 1 << 20;  // elements
-  if (const Tensor data = constant_of(indices); data.defined() && extent.is_const() && data.numel() <= kLooked) {
+  if (const Tensor data = constant_of(indices); data.defined() && !graph::recipe_of(data) && extent.is_const() && data.numel() <= kLooked) {
     const Tensor all = moved(data, Device::cpu()).contiguous();
     const auto bytes = static_cast<int64_t>(size_of(all.dtype()));
     for (int64_t i = 0; i < all.numel(); ++i) {

@@ -48,6 +48,20 @@ std::string text(const Entry& e) {
                      lines(e.programs, 5, [](const Program& p) { return text(p); }));
 }
 
+std::string text(const Layout& l) {
+  return fmt::format(R"("dtype": "{}", "sizes": [{}], "strides": [{}])", name_of(l.dtype), fmt::join(l.sizes, ", "),
+                     fmt::join(l.strides, ", "));
+}
+
+std::string text(const Weight& w) { return fmt::format(R"({{"names": {}, {}, "sha256": "{}"}})", list(w.names), text(w.layout), w.sha256); }
+
+std::string text(const Recipe& r) {
+  return fmt::format(
+      R"({{{}, "weight": {}, "constant": {}, "call": {}, "step": {}, "result": {}, "packing": {}, "numbers": [{}], "of": [{}]}})",
+      text(r.layout), r.weight, json_string(r.constant), json_string(r.call), r.step, r.result, json_string(r.packing),
+      fmt::join(r.numbers, ", "), fmt::join(r.of, ", "));
+}
+
 std::vector<std::string> strings(const Json& j) {
   std::vector<std::string> out;
   for (size_t i = 0; i < j.size(); ++i) out.emplace_back(j[i].as_str());
@@ -69,6 +83,27 @@ std::vector<Value> values(const Json& j) {
 
 std::string string(const Json& j, std::string_view key) { return std::string(j.at(key).as_str()); }
 
+Layout layout(const Json& j) {
+  Layout l{dtype_from_name(j.at("dtype").as_str()), integers(j.at("sizes")), integers(j.at("strides"))};
+  if (l.sizes.size() != l.strides.size()) j.refuse("expected as many strides as sizes");
+  return l;
+}
+
+// Of a list that packages of the format's first days have not.
+std::vector<Json> items(const Json& j, std::string_view key) {
+  std::vector<Json> out;
+  if (const auto list = j.find(key))
+    for (size_t i = 0; i < list->size(); ++i) out.push_back((*list)[i]);
+  return out;
+}
+
+// A number below `end`, or -1.
+int place(const Json& j, size_t end) {
+  const int64_t n = j.as_int();
+  if (n < -1 || n >= static_cast<int64_t>(end)) j.refuse(fmt::format("expected a number below {}", end));
+  return static_cast<int>(n);
+}
+
 constexpr const char* kMakeAgain = "make the package again: toroid compile MODEL -o FILE";
 
 // A field that must have one value.
@@ -82,9 +117,8 @@ void require(const std::string& source, std::string_view field, const T& its, co
 std::string to_json(const Manifest& m) {
   std::string constants;
   for (auto& [name, c] : m.constants)
-    constants +=
-        fmt::format("{}\n    {}: {{\"tensor\": {}, \"dtype\": \"{}\", \"sizes\": [{}], \"strides\": [{}]}}", constants.empty() ? "" : ",",
-                    json_string(name), json_string(c.tensor), name_of(c.dtype), fmt::join(c.sizes, ", "), fmt::join(c.strides, ", "));
+    constants += fmt::format("{}\n    {}: {{\"tensor\": {}, {}, \"recipe\": {}}}", constants.empty() ? "" : ",", json_string(name),
+                             json_string(c.tensor), text(c.layout), c.recipe);
   const auto entry = [](const Entry& e) { return text(e); };
   const auto part = [](const Part& p) {
     return fmt::format(R"({{"name": {}, "bytes": {}, "sha256": "{}"}})", json_string(p.name), p.bytes, p.sha256);
@@ -92,9 +126,10 @@ std::string to_json(const Manifest& m) {
   return fmt::format(
       "{{\n  \"format_name\": \"{}\",\n  \"format\": {},\n  \"plan_version\": {},\n  \"kernel_abi\": {},\n  \"system\": {},\n"
       "  \"machine\": {},\n  \"compiler\": {},\n  \"mode\": {},\n  \"entries\": {},\n  \"constants\": {{{}}},\n"
-      "  \"weights_head\": \"{}\",\n  \"parts\": {}\n}}\n",
+      "  \"weights\": {},\n  \"recipes\": {},\n  \"weights_head\": \"{}\",\n  \"parts\": {}\n}}\n",
       kFormatName, m.format, m.plan_version, m.kernel_abi, json_string(m.system), json_string(m.machine), json_string(m.compiler),
-      json_string(m.mode), lines(m.entries, 2, entry), constants, m.weights_head, lines(m.parts, 2, part));
+      json_string(m.mode), lines(m.entries, 2, entry), constants, lines(m.weights, 2, [](const Weight& w) { return text(w); }),
+      lines(m.recipes, 2, [](const Recipe& r) { return text(r); }), m.weights_head, lines(m.parts, 2, part));
 }
 
 Manifest read_manifest(std::string_view json, const std::string& source) {
@@ -114,6 +149,7 @@ Manifest read_manifest(std::string_view json, const std::string& source) {
   require(source, "machine", m.machine, std::string("x86-64"), "run toroid compile on such a machine");
   m.compiler = string(j, "compiler"), m.mode = string(j, "mode"), m.weights_head = string(j, "weights_head");
   const Json entries = j.at("entries"), constants = j.at("constants"), parts = j.at("parts");
+  const auto weights = items(j, "weights"), recipes = items(j, "recipes");
   for (size_t i = 0; i < entries.size(); ++i) {
     const Json e = entries[i], sizes = e.at("sizes"), programs = e.at("programs");
     Entry& entry = m.entries.emplace_back();
@@ -128,8 +164,18 @@ Manifest read_manifest(std::string_view json, const std::string& source) {
   }
   for (size_t i = 0; i < constants.size(); ++i) {
     const Json c = constants.value(i);
-    m.constants[std::string(constants.key(i))] = {string(c, "tensor"), dtype_from_name(c.at("dtype").as_str()), integers(c.at("sizes")),
-                                                  integers(c.at("strides"))};
+    Constant& read = m.constants[std::string(constants.key(i))] = {string(c, "tensor"), layout(c)};
+    if (const auto recipe = c.find("recipe")) read.recipe = place(*recipe, recipes.size());
+  }
+  for (size_t i = 0; i < weights.size(); ++i)
+    m.weights.push_back({strings(weights[i].at("names")), layout(weights[i]), string(weights[i], "sha256")});
+  for (size_t i = 0; i < recipes.size(); ++i) {
+    const Json r = recipes[i];
+    Recipe& read = m.recipes.emplace_back();
+    read.layout = layout(r), read.weight = place(r.at("weight"), weights.size()), read.constant = string(r, "constant");
+    read.call = string(r, "call"), read.step = static_cast<int>(r.at("step").as_int()), read.result = r.at("result").as_int();
+    read.packing = string(r, "packing"), read.numbers = integers(r.at("numbers"));
+    for (size_t k = 0; k < r.at("of").size(); ++k) read.of.push_back(place(r.at("of")[k], i));
   }
   for (size_t i = 0; i < parts.size(); ++i) {
     const int64_t bytes = parts[i].at("bytes").as_int();

@@ -14,7 +14,8 @@ namespace toroid::package {
 // Another number where a reader of the number before would misread a package. Readers take kOldestFormat to kFormat.
 inline constexpr int64_t kFormat = 1, kOldestFormat = 1;
 inline constexpr std::string_view kFormatName = "toroid-package";
-inline constexpr const char *kManifest = "manifest.json", *kManifestHash = "manifest.sha256", *kWeights = "weights.safetensors";
+inline constexpr const char *kManifest = "manifest.json", *kManifestHash = "manifest.sha256", *kWeights = "weights.safetensors",
+                            *kRecipes = "recipes.plan";
 
 // A file of the package; the manifest and its hash aside.
 struct Part {
@@ -50,11 +51,38 @@ struct Entry {
   std::vector<Program> programs;  // the first one that fits a machine is for it
 };
 
+// Where the elements of a tensor lie.
+struct Layout {
+  DType dtype = DType::F32;
+  std::vector<int64_t> sizes, strides;
+  bool operator==(const Layout&) const = default;
+};
+
 // A constant that plans name, as it lies in the weights.
 struct Constant {
   std::string tensor;  // its name there: elements from the first to the last one in memory
-  DType dtype = DType::F32;
-  std::vector<int64_t> sizes, strides;
+  Layout layout;
+  int recipe = -1;  // number of its recipe; -1: it is part of the program
+};
+
+// A parameter or buffer of the models, which others can take the place of.
+struct Weight {
+  std::vector<std::string> names;  // one tensor
+  Layout layout;
+  std::string sha256;  // of its elements, row-major: only the same can be given, as it is part of the program; empty: any
+};
+
+// How a constant is made of weights: it is one, or the result of a call of the reference evaluator, or it is laid out anew.
+struct Recipe {
+  Layout layout;  // of what is made
+  int weight = -1;
+  std::string constant;  // it is this one, and part of the program
+  std::string call;      // an operation, with the arguments of
+  int step = -1;         // this step of the plan kRecipes, whose tensors are places in `of`
+  int64_t result = 0;
+  std::string packing;  // see graph::Recipe::layout
+  std::vector<int64_t> numbers;
+  std::vector<int> of;  // numbers of recipes before it; -1: no tensor
 };
 
 struct Manifest {
@@ -65,6 +93,8 @@ struct Manifest {
   std::string mode;             // and how: "default", "max-autotune"
   std::vector<Entry> entries;
   std::map<std::string, Constant> constants;
+  std::vector<Weight> weights;  // none where the package was made without `swappable`
+  std::vector<Recipe> recipes;
   std::string weights_head;  // SHA-256 of the weights' header, which says what lies where
   std::vector<Part> parts;   // by name
 };

@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "base/sha256.h"
 #include "exec/plan_file.h"
+#include "import/safetensors.h"
 #include "package/weights.h"
 
 namespace toroid::package {
@@ -24,8 +25,7 @@ std::string names(const std::vector<T>& items, F&& name) {
 
 }  // namespace
 
-Loaded::Loaded(exec::Plan plan, const exec::Store& store, std::shared_ptr<void> file)
-    : file_(std::move(file)), plan_(std::move(plan)), parts_(exec::load_parts(plan_, store)) {
+Loaded::Loaded(exec::Plan plan, const exec::Store& store, std::shared_ptr<void> file) : file_(std::move(file)), plan_(std::move(plan)) {
   std::map<int, const exec::InputPlan*> users;
   for (auto& in : plan_.inputs) {
     if (in.user >= 0) users[in.user] = &in;
@@ -36,12 +36,42 @@ Loaded::Loaded(exec::Plan plan, const exec::Store& store, std::shared_ptr<void> 
     if (out.mutates >= 0) continue;
     outputs_.push_back(out.type), defined_.push_back(out.buffer >= 0);
   }
+  version_ = made_of(exec::load_parts(plan_, store));
 }
 
-std::shared_ptr<exec::Executable> Loaded::session() {
-  if (stateful_) return std::make_shared<exec::Executable>(plan_, exec::with_own_state(plan_, parts_));
-  std::call_once(once_, [&] { shared_ = std::make_shared<exec::Executable>(plan_, parts_); });
-  return shared_;
+std::shared_ptr<const Version> Loaded::made_of(exec::Loaded parts) const {
+  Version out{std::move(parts), nullptr};
+  if (!stateful_) out.shared = std::make_shared<exec::Executable>(plan_, out.parts);
+  return std::make_shared<const Version>(std::move(out));
+}
+
+std::shared_ptr<const Version> Loaded::version() const {
+  std::lock_guard lock(mutex_);
+  return version_;
+}
+
+std::shared_ptr<const Version> Loaded::with(const Tensors& constants) const {
+  return made_of(exec::with_constants(plan_, version()->parts, constants));
+}
+
+void Loaded::use(std::shared_ptr<const Version> version) noexcept {
+  std::lock_guard lock(mutex_);
+  version_.swap(version);  // what was there goes without the lock
+}
+
+std::shared_ptr<Session> Loaded::session() { return std::make_shared<Session>(shared_from_this()); }
+
+std::vector<Tensor> Session::run(std::span<const Tensor> inputs) {
+  if (const auto now = program_->version(); now->shared) return now->shared->run(inputs);
+  std::lock_guard turn(turn_);
+  const auto now = program_->version();
+  if (now != version_) {
+    const exec::Plan& plan = program_->plan();
+    own_ = std::make_unique<exec::Executable>(
+        plan, own_ ? exec::with_state_of(plan, now->parts, own_->loaded()) : exec::with_own_state(plan, now->parts));
+    version_ = now;
+  }
+  return own_->run(inputs);
 }
 
 bool Package::is_package(const std::filesystem::path& path) {
@@ -117,14 +147,47 @@ exec::Loadable Package::parts(const std::string& name, const Device& device) con
   const Program& p = choose(entry(name), device);
   exec::Store store;
   for (auto& k : p.kernels) store.kernels.add(std::string(part(k)));
-  listed(kWeights);
-  for (auto& [constant, t] : read_weights(manifest_, zip_.at(kWeights).text(), file_, source())) store.constants.add(constant, t);
+  for (auto& [constant, t] : constants()) store.constants.add(constant, t);
   return {plan(p), std::move(store)};
 }
 
+Tensors Package::constants() const {
+  listed(kWeights);
+  return read_weights(manifest_, zip_.at(kWeights).text(), file_, source());
+}
+
 std::shared_ptr<Loaded> Package::load(const std::string& name, const Device& device) {
+  std::lock_guard lock(mutex_);
+  auto& loaded = loaded_[{entry(name).name, to_string(device)}];
+  if (loaded) return loaded;
   exec::Loadable l = parts(name, device);
-  return std::make_shared<Loaded>(exec::verified(std::move(l.plan), device), l.store, file_);
+  auto fresh = std::make_shared<Loaded>(exec::verified(std::move(l.plan), device), l.store, file_);
+  if (!changed_.empty()) fresh->use(fresh->with(changed_));
+  return loaded = fresh;
+}
+
+void Package::swap_weights(const Tensors& given) {
+  TOROID_USER_CHECK(!manifest_.weights.empty(),
+                    "{}: its weights cannot be swapped; make it with toroid compile --swappable (PackageOptions::swappable)", source());
+  std::lock_guard lock(mutex_);
+  Tensors now = changed_;
+  now.merge(constants());
+  const exec::Plan calls = zip_.find(kRecipes) ? exec::read_plan(part(kRecipes)) : exec::Plan();
+  Tensors changed = remade(manifest_, calls, given, now, source());
+  std::vector<std::pair<Loaded*, std::shared_ptr<const Version>>> versions;
+  for (auto& [name, program] : loaded_)
+    if (program) versions.emplace_back(program.get(), program->with(changed));
+  changed.merge(changed_);
+  for (auto& [program, version] : versions) program->use(std::move(version));
+  changed_.swap(changed);
+}
+
+void Package::swap_weights(const std::filesystem::path& file) {
+  const auto reader = import::SafetensorsReader::open(file);
+  Tensors given;
+  for (auto& r : reader.tensors())
+    given[std::string(r.name)] = Tensor::from_blob(const_cast<std::byte*>(r.bytes().data()), {r.sizes.begin(), r.sizes.end()}, r.dtype);
+  swap_weights(given);
 }
 
 }  // namespace toroid::package

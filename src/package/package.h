@@ -12,12 +12,21 @@
 #include "exec/run/executable.h"
 #include "import/zip.h"
 #include "package/manifest.h"
+#include "package/recipes.h"
 
 namespace toroid::package {
 
+class Session;
+
+// A program with the constants of a time. Calls that begin with it end with it.
+struct Version {
+  exec::Loaded parts;
+  std::shared_ptr<exec::Executable> shared;  // what all sessions run; null: each has its own, as the program keeps memory
+};
+
 // A program of a package on a device. Kernels and weights are shared; memory that the program keeps from run to run (caches, counters) is a
 // session's own.
-class Loaded {
+class Loaded : public std::enable_shared_from_this<Loaded> {
  public:
   Loaded(exec::Plan plan, const exec::Store& store, std::shared_ptr<void> file);
 
@@ -31,19 +40,43 @@ class Loaded {
   const std::vector<bool>& defined_outputs() const { return defined_; }
   const exec::Plan& plan() const { return plan_; }
 
-  // What runs it for one caller, from the state that was stored. Programs without state share it, and it may be called by several threads.
-  std::shared_ptr<exec::Executable> session();
+  // What runs it for one caller, from the state that was stored.
+  std::shared_ptr<Session> session();
+
+  std::shared_ptr<const Version> version() const;
+  // The program with other constants, by name; nothing runs it yet.
+  std::shared_ptr<const Version> with(const Tensors& constants) const;
+  // Calls that begin from now on run it.
+  void use(std::shared_ptr<const Version> version) noexcept;
 
  private:
+  std::shared_ptr<const Version> made_of(exec::Loaded parts) const;
+
   const std::shared_ptr<void> file_;
   const exec::Plan plan_;
-  const exec::Loaded parts_;
   std::vector<Input> inputs_;
   std::vector<TensorType> outputs_;
   std::vector<bool> defined_;
   bool stateful_ = false;
-  std::once_flag once_;
-  std::shared_ptr<exec::Executable> shared_;
+  mutable std::mutex mutex_;
+  std::shared_ptr<const Version> version_;
+};
+
+// One caller's program. It may be called by several threads; calls of a program that keeps memory take turns.
+class Session {
+ public:
+  explicit Session(std::shared_ptr<Loaded> program) : program_(std::move(program)) {}
+
+  // See exec::Executable::run.
+  std::vector<Tensor> run(std::span<const Tensor> inputs);
+  const Loaded& program() const { return *program_; }
+
+ private:
+  const std::shared_ptr<Loaded> program_;
+  // Of a program that keeps memory:
+  std::mutex turn_;
+  std::shared_ptr<const Version> version_;  // that the executable is of
+  std::unique_ptr<exec::Executable> own_;
 };
 
 // An open package. Safe to use from several threads.
@@ -58,9 +91,9 @@ class Package {
   const Manifest& manifest() const { return manifest_; }
   const std::string& source() const { return zip_.source(); }
 
-  // entry: its name; empty: the only one. Plan and kernels are hashed before anything of them is used. UserError for a name that it has
-  // not, and for damaged parts; EnvironmentError where no program of the entry fits this machine, which says what it has, what there is,
-  // and how to make one.
+  // The program of an entry, loaded once for each device. entry: its name; empty: the only one. Plan and kernels are hashed before anything
+  // of them is used. UserError for a name that it has not, and for damaged parts; EnvironmentError where no program of the entry fits this
+  // machine, which says what it has, what there is, and how to make one.
   std::shared_ptr<Loaded> load(const std::string& entry, const Device& device = Device::cpu());
   // The same before it is loaded: constants are views of the file, which they keep mapped.
   exec::Loadable parts(const std::string& entry, const Device& device = Device::cpu()) const;
@@ -70,11 +103,19 @@ class Package {
   // The plan of a program, hashed.
   exec::Plan plan(const Program& p) const;
 
+  // Gives all programs, those that are loaded later too, other weights: tensors on the CPU by name, which are copied. Calls that have begun
+  // end with what they began with, later ones have what is given. UserErrors of remade(), and for a package whose weights cannot be
+  // swapped; then nothing has changed.
+  void swap_weights(const Tensors& given);
+  // Those of a safetensors file, a folder of shards or their index.
+  void swap_weights(const std::filesystem::path& file);
+
   // Hashes every part, the weights too. UserError naming the first that is not as the manifest says.
   void verify() const;
 
  private:
   explicit Package(const std::filesystem::path& path);
+  Tensors constants() const;  // as they are in the file
   // The bytes of a part, hashed.
   std::string_view part(const std::string& name) const;
   const Part& listed(const std::string& name) const;
@@ -82,6 +123,9 @@ class Package {
   const std::shared_ptr<MappedFile> file_;
   const import::ZipArchive zip_;
   Manifest manifest_;
+  std::mutex mutex_;                                                               // of what follows
+  std::map<std::pair<std::string, std::string>, std::shared_ptr<Loaded>> loaded_;  // by entry and device
+  Tensors changed_;                                                                // constants that are not the file's
 };
 
 }  // namespace toroid::package

@@ -10,6 +10,7 @@
 #include "base/sha256.h"
 #include "exec/layout.h"
 #include "exec/steps.h"
+#include "graph/recipe.h"
 #include "import/safetensors.h"
 #include "package/zip_writer.h"
 
@@ -36,6 +37,8 @@ size_t padding(size_t bytes) { return (kAlignment - bytes % kAlignment) % kAlign
 
 }  // namespace
 
+Layout layout_of(const Tensor& t) { return {t.dtype(), t.sizes(), t.strides()}; }
+
 void WeightsWriter::add(const exec::Loadable& l) { add(l.plan, l.store); }
 
 void WeightsWriter::add(const exec::Plan& plan, const exec::Store& store) {
@@ -50,11 +53,22 @@ void WeightsWriter::add(const exec::Plan& plan, const exec::Store& store) {
 }
 
 void WeightsWriter::add(const std::string& constant, const std::string& name, const exec::Store& store) {
-  if (constants_.count(constant) || exec::ConstantStore::is_identity(constant)) return;
-  const Tensor t = moved(store.constants.at(constant), Device::cpu());
+  if (!exec::ConstantStore::is_identity(constant)) add(constant, name, store.constants.at(constant));
+}
+
+void WeightsWriter::add(const std::string& constant, const std::string& name, const Tensor& tensor) {
+  const Tensor t = moved(tensor, Device::cpu());
+  if (const auto known = constants_.find(constant); known != constants_.end()) {
+    const auto& bytes = items_.at(known->second.tensor).bytes;
+    TOROID_USER_CHECK(!graph::recipe_of(t) || std::memcmp(bytes.data(), t.raw_data(), bytes.size()) == 0,
+                      "two programs have weights of the same names with other elements, of which \"{}\" is made; a package whose weights "
+                      "can be swapped has them once",
+                      name);
+    return;
+  }
   std::string unique = name.empty() || name == "__metadata__" || name.starts_with("pad.") ? "constant" : name;
   for (int k = 2; items_.count(unique); ++k) unique = fmt::format("{}.{}", name.empty() ? "constant" : name, k);
-  constants_[constant] = {unique, t.dtype(), t.sizes(), t.strides()};
+  constants_[constant] = {unique, layout_of(t)};
   const auto bytes = static_cast<size_t>(exec::extent_of(t)) * size_of(t.dtype());
   items_[unique] = {unique, t, {reinterpret_cast<const char*>(t.raw_data()), bytes}};
 }
@@ -114,22 +128,23 @@ std::map<std::string, Tensor> read_weights(const Manifest& m, std::string_view w
     const auto refuse = [&](const char* what) {
       fail<UserError>("{}: {} of \"{}\" in the manifest do not fit the {} bytes of the tensor", source, what, c.tensor, data.size());
     };
-    if (c.sizes.size() != c.strides.size()) refuse("the numbers of sizes and strides");
+    if (c.layout.sizes.size() != c.layout.strides.size()) refuse("the numbers of sizes and strides");
     int64_t last = 0;
     bool empty = false;
-    for (size_t d = 0; d < c.sizes.size(); ++d) {
+    for (size_t d = 0; d < c.layout.sizes.size(); ++d) {
       int64_t along = 0;
-      if (c.sizes[d] < 0 || c.strides[d] < 0) refuse("negative sizes or strides");
-      empty = empty || c.sizes[d] == 0;
-      if (c.sizes[d] > 1 && (__builtin_mul_overflow(c.sizes[d] - 1, c.strides[d], &along) || __builtin_add_overflow(last, along, &last)))
+      if (c.layout.sizes[d] < 0 || c.layout.strides[d] < 0) refuse("negative sizes or strides");
+      empty = empty || c.layout.sizes[d] == 0;
+      if (c.layout.sizes[d] > 1 &&
+          (__builtin_mul_overflow(c.layout.sizes[d] - 1, c.layout.strides[d], &along) || __builtin_add_overflow(last, along, &last)))
         refuse("sizes and strides");
     }
-    const auto width = static_cast<int64_t>(size_of(c.dtype)), held = static_cast<int64_t>(data.size());
+    const auto width = static_cast<int64_t>(size_of(c.layout.dtype)), held = static_cast<int64_t>(data.size());
     if (held % width != 0 || (empty ? 0 : last + 1) != held / width) refuse("dtype, sizes and strides");
     if (empty)
-      out[name] = Tensor::empty(c.sizes, c.dtype);
+      out[name] = Tensor::empty(c.layout.sizes, c.layout.dtype);
     else  // nobody writes to it: programs have copies of what they write to
-      out[name] = Tensor::from_blob(const_cast<std::byte*>(data.data()), c.sizes, c.dtype, c.strides, owner);
+      out[name] = Tensor::from_blob(const_cast<std::byte*>(data.data()), c.layout.sizes, c.layout.dtype, c.layout.strides, owner);
   }
   return out;
 }

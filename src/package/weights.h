@@ -12,12 +12,16 @@
 
 namespace toroid::package {
 
+Layout layout_of(const Tensor& t);
+
 // What is to be written. Elements are views of the tensors, which the object keeps.
 class WeightsWriter {
  public:
   // The constants of a program that is named by content, under the names that its inputs and buffers have. One that is here stays, and
   // tensors of whoever loads the program are left out.
   void add(const exec::Loadable& l);
+  // One constant. UserError where it is here, is made of weights, and has other elements.
+  void add(const std::string& constant, const std::string& name, const Tensor& tensor);
   // Their places, by the name in plans.
   const std::map<std::string, Constant>& constants() const { return constants_; }
   // What the file begins with: the length of its header, and that.

@@ -9,7 +9,9 @@
 #include "device/cpu/launch.h"
 #include "exec/plan_file.h"
 #include "exec/steps.h"
+#include "graph/recipe.h"
 #include "package/manifest.h"
+#include "package/recipes.h"
 #include "package/weights.h"
 #include "package/zip_writer.h"
 
@@ -39,6 +41,17 @@ bool same(const std::vector<Value>& a, const std::vector<Value>& b) {
                     [](auto& x, auto& y) { return x.name == y.name && x.type == y.type && x.written == y.written; });
 }
 
+// What has no recipe is part of the program, and must not lie where a weight does.
+void check_no_weight(const Compiled& c, const std::string& name, const Tensor& t) {
+  for (auto& w : c.weights) {
+    const Tensor& weight = w.tensor;
+    const std::byte* const begin = weight.raw_data();
+    TOROID_CHECK(!graph::recipe_of(weight) || t.raw_data() < begin ||
+                     t.raw_data() >= begin + static_cast<size_t>(weight.numel()) * size_of(weight.dtype()),
+                 "the constant {} of \"{}\" is made of the weight {}, but nothing says how", name, c.entry, w.names[0]);
+  }
+}
+
 const char* library_of(const exec::LibraryCall& c) { return std::array{"onednn", "cublaslt", "cudnn"}[c.problem.index()]; }
 
 void note_needs(const exec::Plan& plan, std::set<std::string>& libraries, std::set<std::string>& operations) {
@@ -58,11 +71,20 @@ void write_package(const std::filesystem::path& path, const std::vector<Compiled
   m.plan_version = exec::kPlanVersion, m.kernel_abi = device::cpu::kKernelAbi;
   m.system = "linux", m.machine = "x86-64", m.compiler = compiler, m.mode = mode;
   WeightsWriter weights;
+  RecipesWriter recipes(weights);
+  std::map<std::string, int> made;           // constants by the number of their recipe
   std::map<std::string, std::string> files;  // by name
   for (auto& c : programs) {
     exec::Loadable l = exec::by_content(c.program.plan, c.program.store, c.theirs);
     l.plan.name = c.entry;
     weights.add(l);
+    for (auto& w : c.weights) recipes.add(w);
+    for (auto& [name, t] : l.store.constants.all()) {
+      if (graph::recipe_of(t))
+        made[name] = recipes.add(t);
+      else
+        check_no_weight(c, name, t);
+    }
     auto at = std::find_if(m.entries.begin(), m.entries.end(), [&](auto& e) { return e.name == c.entry; });
     const bool fresh = at == m.entries.end();
     if (fresh) at = m.entries.insert(at, Entry{c.entry, {}, {}, {}, {}});
@@ -87,7 +109,9 @@ void write_package(const std::filesystem::path& path, const std::vector<Compiled
     files[p.plan] = exec::write_plan(l.plan);
     at->programs.push_back(std::move(p));
   }
-  m.constants = weights.constants();
+  if (!recipes.calls().steps.empty()) files[kRecipes] = exec::write_plan(recipes.calls());
+  m.constants = weights.constants(), m.weights = recipes.weights(), m.recipes = recipes.recipes();
+  for (auto& [name, recipe] : made) m.constants.at(name).recipe = recipe;
   const std::string head = weights.head();
   m.weights_head = sha256(head);
   std::vector<ZipPart> parts;

@@ -10,11 +10,18 @@
 
 namespace toroid::package {
 
+// A parameter or buffer of a model.
+struct NamedWeight {
+  std::vector<std::string> names;
+  Tensor tensor;  // with a recipe: another can take its place
+};
+
 // A function compiled for one target. Those of one entry have the same inputs and outputs; the first that fits a machine is taken there.
 struct Compiled {
   std::string entry, target;
   exec::Loadable program;
   std::map<std::string, std::string> theirs = {};  // constants that whoever loads it brings along, see exec::by_content
+  std::vector<NamedWeight> weights = {};           // where they can be swapped
 };
 
 // Replaces the file in one step. Equal programs give equal bytes. compiler, mode: for the manifest. UserError for programs that cannot be

@@ -4,6 +4,10 @@
 #include "base/files.h"
 #include "cli/harness.h"
 #include "errors.h"
+#include "import/load_model.h"
+#include "temp_folder.h"
+#include "toroid/ops.h"
+#include "toroid/weights.h"
 
 namespace toroid {
 namespace {
@@ -35,6 +39,27 @@ TEST(PackageCommand, CompilesShowsChecksRunsAndTimes) {
   out = test::toroid_command("compile " + model + "core.pt2 " + model + "core.pt2 -o " + package);
   EXPECT_TRUE(out.code == 2 && contains(out.text, "expected NAME=FILE")) << out.text;
   std::filesystem::remove_all(folder);
+}
+
+TEST(PackageCommand, RunsOnOtherWeights) {
+  const test::TempFolder folder;
+  const std::string model = std::string(TOROID_SOURCE_DIR) + "/tests/data/models/encoder/", package = folder / "m.tpk";
+  std::map<std::string, Tensor> own, zeros;
+  const auto graph = import::load_model(model + "core.pt2");
+  for (auto& in : graph->inputs)
+    if (in.data.defined()) own[in.name] = in.data, zeros[in.name] = in.data * 0;
+  save_tensors(folder / "own.safetensors", own), save_tensors(folder / "zeros.safetensors", zeros);
+  auto out = test::toroid_command("compile " + model + "core.pt2 --swappable -o " + package);
+  ASSERT_EQ(out.code, 0) << out.text;
+  out = test::toroid_command("inspect " + package);
+  EXPECT_TRUE(contains(out.text, "can be swapped")) << out.text;
+  const std::string run = " --inputs " + model + "in.safetensors --expect " + model + "out.safetensors --weights ";
+  out = test::toroid_command("run " + package + run + (folder / "own.safetensors"));
+  EXPECT_TRUE(out.code == 0 && contains(out.text, "all outputs match")) << out.text;
+  out = test::toroid_command("run " + package + run + (folder / "zeros.safetensors"));
+  EXPECT_TRUE(out.code == 1 && contains(out.text, "differs")) << out.text;
+  out = test::toroid_command("run " + model + "core.pt2" + run + (folder / "own.safetensors"));
+  EXPECT_TRUE(out.code == 2 && contains(out.text, "toroid compile MODEL -o FILE --swappable")) << out.text;
 }
 
 }  // namespace

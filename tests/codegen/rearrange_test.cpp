@@ -15,6 +15,11 @@ Tensor counting(int64_t n) {
   return t;
 }
 
+Tensor rearranged(const program::Rearranged& r, DType dtype, int64_t numel, const std::map<int, Tensor>& constants) {
+  const auto [how, from] = packing_of(r, dtype, numel, constants);
+  return pack(how, from).tensor;
+}
+
 TEST(Rearrange, PartsLieSideBySideWithZerosBetween) {
   program::Rearranged r;
   r.buffer = 2;

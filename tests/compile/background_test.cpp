@@ -14,6 +14,7 @@ namespace toroid {
 namespace {
 
 using compiler::after_return;
+using compiler::beside_calls;
 using compiler::wait_for_background;
 
 TEST(Background, DoesAllInTheOrderGiven) {
@@ -46,6 +47,22 @@ TEST(Background, TakesWorkOfManyThreads) {
   threads.clear();
   wait_for_background();
   EXPECT_EQ(done, 800);
+}
+
+// Long work does not hold up what is done after a return.
+TEST(Background, TuningHasAThreadOfItsOwn) {
+  std::atomic<bool> written = false, tuned = false;
+  EXPECT_TRUE(beside_calls([&] {
+    written.wait(false);  // for ever, if both had one thread
+    tuned = true;
+  }));
+  after_return([&] {
+    written = true;
+    written.notify_all();
+  });
+  wait_for_background();
+  EXPECT_TRUE(tuned);
+  EXPECT_FALSE(compiler::background_ends());
 }
 
 // A fork has no thread but its own; what it is given is done, and it does not wait for what its parent was given.

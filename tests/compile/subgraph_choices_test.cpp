@@ -172,7 +172,8 @@ std::string kernel_for_gpu(const std::string& text, const std::string& choice) {
     if (in.data.defined()) constants.tensors[in.buffer] = in.data;
   for (auto& r : made.rearranged) {
     const auto& b = made.buffers[static_cast<size_t>(r.buffer)];
-    constants.tensors[r.buffer] = codegen::rearranged(r, b.dtype, b.numel.constant(), constants.tensors);
+    const auto [how, from] = codegen::packing_of(r, b.dtype, b.numel.constant(), constants.tensors);
+    constants.tensors[r.buffer] = codegen::rearrange(how, from).tensor;
   }
   const codegen::KernelText k = target->generate(made.nodes.back(), made, constants);
   try {

@@ -1,9 +1,8 @@
 #include "codegen/cpu/convolutions.h"
 
 #include <algorithm>
-#include <array>
-#include <functional>
 
+#include "codegen/cpu/packings.h"
 #include "codegen/cpu/parts.h"
 #include "codegen/cpu/template.h"
 
@@ -51,8 +50,6 @@ bool repeatable(const loop::Body& body) {
   return true;
 }
 
-constexpr std::array<size_t, 4> kOihw = {0, 1, 2, 3}, kOhwi = {0, 2, 3, 1};
-
 // What all kernels of convolutions have in common, in the order of their making.
 struct ConvolutionKernel {
   ConvolutionKernel(const char* name, const program::Node& node, const program::Convolution& problem, device::Isa isa, const ConvTile& tile)
@@ -68,28 +65,12 @@ struct ConvolutionKernel {
     config.input_buffer = slots.buffer(c.input.buffer);
   }
 
-  // Adds the constant of `elements` that `pack` fills from the weights, with their dimensions in this order, a range of its jobs at a time.
-  template <class T>
-  void add_weights(program::Program& program, ConstantMemory& constants, const std::array<size_t, 4>& order, DType type, int64_t elements,
-                   int64_t jobs, const std::function<void(const T*, std::byte*, int64_t, int64_t)>& pack) {
-    const int64_t oihw[] = {c.out_channels, c.in_channels / c.groups, c.kernel_h, c.kernel_w};
-    std::vector<int64_t> sizes, strides;
-    for (size_t d : order) {
-      sizes.push_back(oihw[d]);
-      strides.push_back(c.weight.strides[d].constant());
-    }
-    Tensor weights = constants.tensors.at(c.weight.buffer).as_strided(sizes, strides, c.weight.offset.constant()).contiguous();
-    Tensor packed = Tensor::empty({elements}, type);
-    // Parts of about this many weights a job, so that one large weight is packed by all threads.
-    constexpr int64_t kWeightsPerJob = 1 << 18;
-    const int64_t step = std::max<int64_t>(jobs * kWeightsPerJob / std::max<int64_t>(elements, 1), 1);
-    for (int64_t first = 0; first < jobs; first += step)
-      constants.jobs.push_back(
-          [pack, weights, packed, first, last = std::min(first + step, jobs)] { pack(weights.data<T>(), packed.raw_data(), first, last); });
-    int id = program.new_buffer("packed_" + program.buffers[static_cast<size_t>(c.weight.buffer)].name, type, elements,
-                                loop::BufferKind::Constant);
-    constants.packed[id] = packed;
-    config.weight_buffer = slots.buffer(id);
+  // Adds the constant that the weights are packed into.
+  void add_weights(program::Program& program, ConstantMemory& constants, ConvPacking how) {
+    how.shape = config.shape, how.input = config.input, how.input_type = config.input_type, how.zero = config.zero;
+    how.offset = c.weight.offset.constant();
+    for (size_t d = 0; d < how.strides.size(); ++d) how.strides[d] = c.weight.strides[d].constant();
+    config.weight_buffer = slots.buffer(constants.add(program, c.weight.buffer, packing_of(how), {constants.tensors.at(c.weight.buffer)}));
   }
 
   void add_epilogue(const program::Node& node) {
@@ -123,17 +104,8 @@ struct ConvolutionKernel {
 KernelText generate_convolution(const program::Node& node, const program::Convolution& c, program::Program& program, device::Isa isa,
                                 ConstantMemory& constants, const ConvTile& tile) {
   ConvolutionKernel k(c.accumulate == DType::F32 ? "convolution" : "conv_depthwise_int8", node, c, isa, tile);
-  if (c.accumulate == DType::F32) {
-    k.add_weights<float>(program, constants, kOihw, DType::F32, conv_packed_elements(k.config), conv_pack_jobs(k.config),
-                         [config = k.config](const float* oihw, std::byte* packed, int64_t first, int64_t last) {
-                           pack_conv_weights(config, oihw, reinterpret_cast<float*>(packed), first, last);
-                         });
-  } else {
-    k.add_weights<int8_t>(program, constants, kOihw, DType::I32, conv_packed_elements(k.config), conv_pack_jobs(k.config),
-                          [config = k.config](const int8_t* oihw, std::byte* packed, int64_t first, int64_t last) {
-                            if (first < last) pack_depthwise_weights(config, oihw, reinterpret_cast<int32_t*>(packed));
-                          });
-  }
+  k.add_weights(program, constants,
+                {.kind = c.accumulate == DType::F32 ? ConvPacking::Direct : ConvPacking::DepthwiseInt8, .tile = k.config.tile});
   k.add_epilogue(node);
   k.kernel.source = k.needs.text(tile.lanes) + conv_text(k.config);
   k.kernel.scratch_bytes_per_thread = conv_scratch_bytes(k.config);
@@ -149,10 +121,7 @@ KernelText generate_winograd(const program::Node& node, const program::Convoluti
                              ConstantMemory& constants, const WinogradTile& tile) {
   ConvolutionKernel k("winograd", node, c, isa, {});
   const ConvShape shape = shape_of(c);
-  k.add_weights<float>(program, constants, kOihw, DType::F32, winograd_packed_elements(shape, tile), winograd_pack_jobs(shape, tile),
-                       [shape, tile](const float* oihw, std::byte* packed, int64_t first, int64_t last) {
-                         pack_winograd_weights(shape, tile, oihw, reinterpret_cast<float*>(packed), first, last);
-                       });
+  k.add_weights(program, constants, {.kind = ConvPacking::Winograd, .winograd = tile});
   k.add_epilogue(node);
   k.kernel.source = k.needs.text(tile.lanes) + winograd_text(k.config, tile);
   k.kernel.scratch_bytes_per_thread = winograd_scratch_bytes(shape, tile);
@@ -168,10 +137,7 @@ KernelText generate_conv_int8(const program::Node& node, const program::Convolut
   ConvInt8Tile own = tile;
   own.lanes = lanes_of(isa);
   const ConvShape shape = shape_of(c);
-  k.add_weights<int8_t>(program, constants, kOhwi, DType::I8, conv_int8_packed_bytes(shape, own), c.groups,
-                        [config = k.config, own](const int8_t* ohwi, std::byte* packed, int64_t first, int64_t last) {
-                          for (int64_t group = first; group < last; ++group) pack_conv_int8_weights(config, own, ohwi, group, packed);
-                        });
+  k.add_weights(program, constants, {.kind = ConvPacking::Int8, .int8 = own});
   k.add_epilogue(node);
   k.kernel.source = k.needs.text(own.lanes) + conv_int8_text(k.config, own);
   k.kernel.scratch_bytes_per_thread = conv_int8_scratch_bytes(shape, own);

@@ -1,10 +1,10 @@
 // Kernels of products by the templates of a CPU.
 #include <algorithm>
 
+#include "codegen/cpu/packings.h"
 #include "codegen/cpu/parts.h"
 #include "codegen/cpu/template.h"
 #include "codegen/cpu/templates/gemm_int8.h"
-#include "codegen/cpu/templates/gemm_pack.h"
 #include "codegen/cpu/templates/gemm_template.h"
 #include "codegen/cpu/templates/gemv_template.h"
 
@@ -117,28 +117,17 @@ KernelText generate_gemm(const program::Node& node, const program::Gemm& g, prog
     c.a_batch_offset = batch_offset(g.a, g.batch, slots);
   }
   if (constant_b) {
-    const Tensor& w = weight->second;
-    int panel = c.tile.lanes * c.tile.vecs;
-    int64_t k = g.k.constant(), n = g.n.constant();
     // Half weights are kept half where they are streamed once a call, widened where they are reused.
     DType packed_type = g.m.is_const() && g.m.constant() <= 4 ? g.b.dtype : DType::F32;
-    Tensor packed = Tensor::empty({packed_b_elements(k, n, panel)}, packed_type);
-    // A few panels a job, so that one large weight is packed by all threads.
-    constexpr int64_t kColumnsPerJob = 1024;
-    int64_t columns = std::max<int64_t>(kColumnsPerJob / panel, 1) * panel, begin = 0;
-    for (const Tensor& source : packing_sources(g, constants, panel)) {
-      int64_t end = source.impl() == w.impl() ? n : begin + source.sizes()[0];
-      for (int64_t first = begin; first < end; first += columns)
-        constants.jobs.push_back([=, type = g.b.dtype, offset = g.b.offset.constant(), row = b_row.constant(), col = b_col.constant()] {
-          const std::byte* from = source.raw_data() + (offset + (first - begin) * col) * static_cast<int64_t>(size_of(type));
-          std::byte* to = packed.raw_data() + packed_b_elements(k, first, panel) * static_cast<int64_t>(size_of(packed_type));
-          pack_b(from, type, k, std::min(columns, end - first), row, col, panel, to, packed_type);
-        });
-      begin = end;
-    }
-    int id = program.new_buffer("packed_" + program.buffers[static_cast<size_t>(g.b.buffer)].name, packed_type, packed.numel(),
-                                loop::BufferKind::Constant);
-    constants.packed[id] = packed;
+    const GemmPacking how{.k = g.k.constant(),
+                          .n = g.n.constant(),
+                          .row = b_row.constant(),
+                          .column = b_col.constant(),
+                          .offset = g.b.offset.constant(),
+                          .panel = c.tile.lanes * c.tile.vecs,
+                          .type = g.b.dtype,
+                          .packed_type = packed_type};
+    int id = constants.add(program, g.b.buffer, packing_of(how), packing_sources(g, constants, how.panel));
     c.b_source = GemmB::Packed;
     c.b_type = packed_type;
     c.b_buffer = slots.buffer(id);
@@ -178,21 +167,14 @@ Expr product_of(const std::vector<Expr>& sizes) {
 // The position of the constant that a product's right operand is packed into, added to the program.
 int add_packed_int8(const program::Gemm& g, program::Program& program, ConstantMemory& constants, int panel) {
   const size_t nb = g.batch.size();
-  const int64_t k = g.k.constant(), n = g.n.constant();
-  const Tensor packed = Tensor::empty({packed_int8_bytes(k, n, panel)}, DType::I8);
-  constexpr int64_t kColumnsPerJob = 1024;  // so that one large weight is packed by all threads
-  const int64_t columns = std::max<int64_t>(kColumnsPerJob / panel, 1) * panel;
-  for (int64_t first = 0; first < n; first += columns)
-    constants.jobs.push_back([=, source = constants.tensors.at(g.b.buffer), offset = g.b.offset.constant(),
-                              row = g.b.strides[nb].constant(), col = g.b.strides[nb + 1].constant(),
-                              more = g.a.dtype == DType::I8 ? 128 : 0] {
-      const auto* from = reinterpret_cast<const int8_t*>(source.raw_data()) + offset + first * col;
-      pack_int8(from, k, std::min(columns, n - first), row, col, panel, more, packed.raw_data() + packed_int8_bytes(k, first, panel));
-    });
-  const int id = program.new_buffer("packed_" + program.buffers[static_cast<size_t>(g.b.buffer)].name, DType::I8, packed.numel(),
-                                    loop::BufferKind::Constant);
-  constants.packed[id] = packed;
-  return id;
+  const Int8Packing how{.k = g.k.constant(),
+                        .n = g.n.constant(),
+                        .row = g.b.strides[nb].constant(),
+                        .column = g.b.strides[nb + 1].constant(),
+                        .offset = g.b.offset.constant(),
+                        .panel = panel,
+                        .more = g.a.dtype == DType::I8 ? 128 : 0};
+  return constants.add(program, g.b.buffer, packing_of(how), {constants.tensors.at(g.b.buffer)});
 }
 
 KernelText generate_int8(const program::Node& node, const program::Gemm& g, program::Program& program, device::Isa isa,

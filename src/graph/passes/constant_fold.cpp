@@ -4,7 +4,7 @@
 #include "graph/effects.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rebuild.h"
-#include "ops/reference.h"
+#include "graph/recipe.h"
 
 namespace toroid::graph {
 namespace {
@@ -158,7 +158,7 @@ class Folder {
     CallArgs args;
     for (auto& a : n.args) args.push_back(map_arg<Tensor>(a, [&](Value* v) { return v ? data_[id(v)] : Tensor(); }));
     try {
-      auto results = ops::evaluate(*n.op, std::move(args));
+      auto results = evaluate_constant(*n.op, args);
       for (size_t i = 0; i < results.size(); ++i) {
         const TensorType& type = n.results[i]->type;
         if (results[i].dtype() != type.dtype || results[i].dim() != type.dim()) return false;

@@ -1,9 +1,11 @@
 #include <algorithm>
-#include <cmath>
+#include <bit>
 #include <set>
 
 #include "graph/passes/passes.h"
 #include "graph/passes/rebuild.h"
+#include "graph/recipe.h"
+#include "ops/fold_batch_norm.h"
 
 namespace toroid::graph {
 namespace {
@@ -28,16 +30,11 @@ Tensor constant(const Graph& g, const Value* v) {
     if (in.value == v && in.kind == InputKind::Constant) return in.data;
   return {};
 }
-// Numbers of a constant, or nothing.
-std::optional<std::vector<double>> numbers(const Graph& g, const Value* v) {
-  Tensor t = constant(g, v);
-  return t.defined() ? std::optional(t.to_vector()) : std::nullopt;
-}
-// An absent operand counts as `filler`.
-std::optional<std::vector<double>> numbers_or(const Graph& g, const NodeArg* a, size_t count, double filler) {
-  if (!a || std::holds_alternative<std::monostate>(*a)) return std::vector<double>(count, filler);
-  auto v = numbers(g, tensor(a));
-  return v && v->size() == count ? v : std::nullopt;
+// The constant of an operand, undefined where it is absent; nothing for what is no constant of `count` elements.
+std::optional<Tensor> constant_or_absent(const Graph& g, const NodeArg* a, size_t count) {
+  if (!a || std::holds_alternative<std::monostate>(*a)) return Tensor();
+  Tensor t = constant(g, tensor(a));
+  return t.defined() && t.numel() == static_cast<int64_t>(count) ? std::optional(t) : std::nullopt;
 }
 
 bool is_transposed(const Node& n) { return n.op->name.starts_with("conv_transpose") || is_true(arg(n, "transposed")); }
@@ -61,52 +58,30 @@ bool is_batch_norm(const Node& n) {
   return names.count(n.op->name) && !is_true(arg(n, "training")) && tensor(arg(n, "running_mean")) && tensor(arg(n, "running_var"));
 }
 
-struct Folded {
-  Tensor weight, bias;
-};
-
-// The weight with each output channel multiplied by its factor. groups: 0 where output channels are outermost; else of a transposed
-// convolution, where those of a group are within each of the group's input channels.
-Tensor scaled(const Tensor& weight, const std::vector<double>& factors, size_t groups) {
-  Tensor from = weight.contiguous(), out = Tensor::empty(weight.sizes(), weight.dtype());
-  const size_t in = groups ? static_cast<size_t>(weight.sizes()[0]) : 1, own = factors.size() / std::max<size_t>(groups, 1);
-  const size_t each = static_cast<size_t>(from.numel()) / (in * own), step = size_of(weight.dtype());
-  for (size_t row = 0; row < in * own; ++row) {
-    const double factor = factors[row / own * groups / in * own + row % own];
-    if (weight.dtype() == DType::F32) {
-      const float* source = from.data<float>() + row * each;
-      std::transform(source, source + each, out.data<float>() + row * each, [factor](float x) { return static_cast<float>(x * factor); });
-      continue;
-    }
-    for (size_t i = row * each; i < (row + 1) * each; ++i)
-      store_number(out.raw_data() + i * step, weight.dtype(),
-                   Number::of(load_number(from.raw_data() + i * step, weight.dtype()).as_double() * factor));
-  }
-  return out;
-}
-
-std::optional<Folded> fold(const Graph& g, const Node& layer, const Node& norm) {
+std::optional<ops::FoldedNorm> fold(const Graph& g, const Node& layer, const Node& norm) {
   Tensor w = constant(g, tensor(arg(layer, "weight")));
   if (!w.defined() || w.sizes().empty() || w.numel() == 0 || !is_float(w.dtype())) return std::nullopt;
-  w = moved(w, Device::cpu());
-  size_t groups = 0;
+  int64_t groups = 0;
   if (is_transposed(layer)) {
     auto* count = std::get_if<Expr>(arg(layer, "groups"));
     if (!count || !count->is_const() || w.dim() < 3) return std::nullopt;
-    groups = static_cast<size_t>(count->constant());
+    groups = count->constant();
   }
-  size_t channels = static_cast<size_t>(groups ? w.sizes()[1] : w.sizes()[0]) * std::max<size_t>(groups, 1);
-  auto b = numbers_or(g, arg(layer, "bias"), channels, 0);
-  auto gamma = numbers_or(g, arg(norm, "weight"), channels, 1), beta = numbers_or(g, arg(norm, "bias"), channels, 0);
-  auto mean = numbers_or(g, arg(norm, "running_mean"), channels, 0), var = numbers_or(g, arg(norm, "running_var"), channels, 1);
+  const auto channels = static_cast<size_t>(groups ? w.sizes()[1] * std::max<int64_t>(groups, 1) : w.sizes()[0]);
+  std::vector<Tensor> of{w};
+  for (const NodeArg* a :
+       {arg(layer, "bias"), arg(norm, "weight"), arg(norm, "bias"), arg(norm, "running_mean"), arg(norm, "running_var")}) {
+    auto t = constant_or_absent(g, a, channels);
+    if (!t) return std::nullopt;
+    of.push_back(*t);
+  }
   auto* eps = std::get_if<double>(arg(norm, "eps"));
-  if (!b || !gamma || !beta || !mean || !var || !eps) return std::nullopt;
-  std::vector<double> factors(channels);
-  for (size_t c = 0; c < channels; ++c) {
-    factors[c] = (*gamma)[c] / std::sqrt((*var)[c] + *eps);
-    (*b)[c] = ((*b)[c] - (*mean)[c]) * factors[c] + (*beta)[c];
-  }
-  return Folded{scaled(w, factors, groups), Tensor::of(*b, std::vector<int64_t>{static_cast<int64_t>(channels)}, w.dtype())};
+  if (!eps) return std::nullopt;
+  ops::FoldedNorm out = ops::fold_batch_norm(of, *eps, groups);
+  const std::vector<int64_t> numbers{std::bit_cast<int64_t>(*eps), groups};
+  set_recipe(out.weight, {.layout = "fold_batch_norm.weight", .numbers = numbers, .of = of});
+  set_recipe(out.bias, {.layout = "fold_batch_norm.bias", .numbers = numbers, .of = of});
+  return out;
 }
 
 }  // namespace

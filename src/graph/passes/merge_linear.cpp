@@ -2,6 +2,7 @@
 
 #include "graph/passes/passes.h"
 #include "graph/passes/rebuild.h"
+#include "graph/recipe.h"
 #include "tensor/late_stack.h"
 
 namespace toroid::graph {
@@ -50,6 +51,12 @@ std::optional<Linear> match(const Graph& g, const Node& n, const std::map<const 
   return l;
 }
 
+Tensor stacked(const std::vector<Tensor>& parts) {
+  const Tensor out = stack_late(parts);
+  set_recipe(out, {.op = ops::table().find("cat"), .args = {parts, Expr(0)}});
+  return out;
+}
+
 }  // namespace
 
 std::unique_ptr<Graph> merge_linear(const Graph& g) {
@@ -90,9 +97,9 @@ std::unique_ptr<Graph> merge_linear(const Graph& g) {
         weights.push_back(l.weight);
         biases.push_back(l.bias);
       }
-      Tensor w = ops::call1("permute", {stack_late(weights), std::vector<Expr>{1, 0}});
+      Tensor w = ops::call1("permute", {stacked(weights), std::vector<Expr>{1, 0}});
       Tensor y = ops::call1("mm", {out.at(operand(*list[0].product, 0)), w});
-      if (list[0].sum) y = ops::call1("add.Tensor", {y, stack_late(biases)});
+      if (list[0].sum) y = ops::call1("add.Tensor", {y, stacked(biases)});
       int64_t column = 0;
       for (auto& l : list) {
         int64_t next = column + l.weight.sizes()[0];

@@ -5,7 +5,7 @@
 
 #include "graph/passes/passes.h"
 #include "graph/passes/rebuild.h"
-#include "ops/reference.h"
+#include "graph/recipe.h"
 #include "tensor/tensor_impl.h"
 
 namespace toroid::graph {
@@ -48,7 +48,7 @@ template <class Fn>
 Tensor arranged(const Tensor& t, Fn&& fn) {
   if (!t.defined()) return t;
   if (is_proxy(t)) return fn(t);
-  ops::ReferenceDispatcher now;
+  ConstantDispatcher now;
   DispatchScope scope(now);
   return fn(t);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/effects.h"
+#include "graph/recipe.h"
 #include "ops/reference.h"
 
 namespace toroid::graph {
@@ -70,7 +71,7 @@ QuantizedValues::QuantizedValues(const Graph& g) {
   for (size_t i = 0; i < g.inputs.size(); ++i) {
     const Input& in = g.inputs[i];
     const bool written = std::any_of(g.outputs.begin(), g.outputs.end(), [&](auto& o) { return o.mutates == static_cast<int>(i); });
-    if (in.kind == InputKind::Constant && in.data.defined() && !written) constants_[in.value] = in.data;
+    if (in.kind == InputKind::Constant && in.data.defined() && !recipe_of(in.data) && !written) constants_[in.value] = in.data;
   }
 }
 

@@ -5,6 +5,7 @@
 #include "graph/effects.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rebuild.h"
+#include "graph/recipe.h"
 
 namespace toroid::graph {
 namespace {
@@ -131,7 +132,8 @@ class Simplifier {
     if (dim == indices.size() || indices[dim]->type.dim() > 1) return {};
     const Tensor index = constant(indices[dim]);
     auto size = sizes(x)[dim].maybe_constant();
-    if (!index.defined() || !size || (index.dtype() != DType::I64 && index.dtype() != DType::I32) || index.numel() == 0) return {};
+    if (!index.defined() || recipe_of(index) || !size || (index.dtype() != DType::I64 && index.dtype() != DType::I32) || index.numel() == 0)
+      return {};
     std::vector<double> at = moved(index, Device::cpu()).to_vector();
     if (at[0] < 0)
       for (double& i : at) i += static_cast<double>(*size);

@@ -1,7 +1,5 @@
 #include <algorithm>
 #include <cstring>
-#include <map>
-#include <mutex>
 #include <new>
 
 #include "base/check.h"
@@ -16,13 +14,12 @@ using toroid::Tensor;
 
 struct toroid_package {
   std::shared_ptr<toroid::package::Package> package;
-  std::mutex mutex;
-  std::map<std::string, std::shared_ptr<toroid::package::Loaded>> loaded;  // by entry
+  std::vector<std::string> weights;
 };
 
 struct toroid_session {
   std::shared_ptr<toroid::package::Loaded> program;
-  std::shared_ptr<toroid::exec::Executable> executable;
+  std::shared_ptr<toroid::package::Session> session;
   std::vector<std::string> output_names;
 };
 
@@ -131,6 +128,8 @@ toroid_status toroid_package_open(const char* path, toroid_package** out) {
   return guarded([&] {
     auto made = std::make_unique<toroid_package>();
     made->package = toroid::package::Package::open(path);
+    for (auto& w : made->package->manifest().weights)
+      if (w.sha256.empty()) made->weights.insert(made->weights.end(), w.names.begin(), w.names.end());
     *out = made.release();
   });
 }
@@ -148,18 +147,32 @@ toroid_status toroid_package_verify(const toroid_package* package) {
   return guarded([&] { package->package->verify(); });
 }
 
+size_t toroid_package_weight_count(const toroid_package* package) { return package->weights.size(); }
+
+const char* toroid_package_weight_name(const toroid_package* package, size_t index) {
+  return index < package->weights.size() ? package->weights[index].c_str() : nullptr;
+}
+
+toroid_status toroid_package_swap_weights(toroid_package* package, const char* const* names, const toroid_tensor* tensors, size_t count) {
+  return guarded([&] {
+    toroid::package::Tensors given;
+    for (size_t i = 0; i < count; ++i)
+      TOROID_USER_CHECK(given.emplace(names[i], view_of(tensors[i], i, "weight")).second, "the weight \"{}\" is given twice", names[i]);
+    package->package->swap_weights(given);
+  });
+}
+
+toroid_status toroid_package_swap_weights_file(toroid_package* package, const char* path) {
+  return guarded([&] { package->package->swap_weights(std::filesystem::path(path)); });
+}
+
 toroid_status toroid_session_open(toroid_package* package, const char* entry, toroid_session** out) {
   *out = nullptr;
   return guarded([&] {
     const toroid::package::Entry& which = package->package->entry(entry ? entry : "");
     auto made = std::make_unique<toroid_session>();
-    {
-      std::lock_guard lock(package->mutex);
-      auto& loaded = package->loaded[which.name];
-      if (!loaded) loaded = package->package->load(which.name);
-      made->program = loaded;
-    }
-    made->executable = made->program->session();
+    made->program = package->package->load(which.name);
+    made->session = made->program->session();
     for (auto& o : which.outputs) made->output_names.push_back(o.name);
     made->output_names.resize(made->program->outputs().size());
     *out = made.release();
@@ -201,7 +214,7 @@ toroid_status toroid_session_run(toroid_session* session, const toroid_tensor* i
                       session->program->outputs().size(), output_count);
     std::vector<Tensor> given;
     for (size_t i = 0; i < input_count; ++i) given.push_back(view_of(inputs[i], i, "input"));
-    const std::vector<Tensor> results = session->executable->run(given);
+    const std::vector<Tensor> results = session->session->run(given);
     for (size_t i = 0; i < results.size(); ++i) hand_out(results[i], i, outputs[i]);
   });
 }

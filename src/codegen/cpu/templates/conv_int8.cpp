@@ -234,16 +234,4 @@ int64_t conv_int8_scratch_bytes(const ConvShape& s, const ConvInt8Tile& t) {
   return kHead + p.nothing_bytes() + p.address_bytes() + (p.copies ? t.block * p.row_bytes() : 0);
 }
 
-int64_t conv_int8_packed_bytes(const ConvShape& s, const ConvInt8Tile& t) {
-  const Plan p(s, t);
-  return s.groups * packed_int8_bytes(p.k, p.out, static_cast<int>(p.panel));
-}
-
-void pack_conv_int8_weights(const ConvConfig& c, const ConvInt8Tile& t, const int8_t* ohwi, int64_t group, void* packed) {
-  const Plan p(c.shape, t);
-  const int panel = static_cast<int>(p.panel);
-  pack_int8(ohwi + group * p.out * p.k, p.k, p.out, 1, p.k, panel, c.zero + (c.input_type == DType::I8 ? 128 : 0),
-            static_cast<char*>(packed) + group * packed_int8_bytes(p.k, p.out, panel));
-}
-
 }  // namespace toroid::codegen

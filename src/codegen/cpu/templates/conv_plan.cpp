@@ -24,6 +24,15 @@ TileKind kind_of(const ConvShape& s, bool joined, int64_t start, int64_t pixels)
 
 }  // namespace
 
+bool conv_direct_supported(const ConvShape& s, ConvInput input, int lanes) {
+  if (s.groups == 1) return true;
+  if (s.channels % s.groups || s.out_channels % s.groups || input == ConvInput::Nchw) return false;
+  const int64_t out = s.out_channels / s.groups;
+  if (input == ConvInput::Blocked) return (s.channels / s.groups) % lanes == 0;
+  // With one tap the loops along pixels waste less than vectors of channels that are half empty.
+  return out >= lanes || s.kernel_h * s.kernel_w > 1;
+}
+
 ConvPlan::ConvPlan(const ConvConfig& config) : c(config) {
   const ConvShape& s = c.shape;
   const int lanes = c.tile.lanes;
@@ -92,76 +101,6 @@ void ConvPlan::cut_row(int64_t tiles) {
 int64_t ConvPlan::depthwise_start(int64_t block) const {
   const int64_t start = block * c.tile.lanes;
   return c.input == ConvInput::Nhwc ? std::min(start, c.shape.channels - c.tile.lanes) : start;
-}
-
-std::string conv_epilogue_text(const ConvConfig& c, int64_t pitch, bool ragged) {
-  const bool whole = c.input_type != DType::F32;
-  const std::string type = whole ? "int" : "float", vector = whole ? "t_vi32" : "vf32", load = whole ? "t_load_i32" : "t_load";
-  const std::string overlap = !ragged || !c.repeatable_epilogue ? ""
-                                                                : expand(R"(
-if (j < columns && columns >= T_LANES) {
-  j = columns - T_LANES;
-  const int64_t oc = oc0 + j;
-  const @VEC@ acc = @LOAD@(row + j);
-  @VECTOR@
-  continue;
-})",
-                                                                         {{"VECTOR", c.epilogue.vector}, {"VEC", vector}, {"LOAD", load}});
-  const std::string tail = !ragged ? ""
-                                   : overlap + expand(R"(
-#pragma clang loop vectorize(disable) unroll(disable)
-for (; j < columns; ++j) {
-  const int64_t oc = oc0 + j;
-  const @TYPE@ acc = row[j];
-  @SCALAR@
-})",
-                                                      {{"SCALAR", c.epilogue.scalar}, {"TYPE", type}});
-  return expand(R"(
-// Hands the finished sums of a tile to the consumer's code.
-T_KERNEL void @NAME@_epilogue(const @TYPE@* restrict tile, int64_t pixel0, int64_t pixels, int64_t oc0, int64_t columns, int64_t image,
-                            void* const* bufs, const int64_t* params) {
-  @DECLARATIONS@
-  for (int64_t pixel = pixel0; pixel < pixel0 + pixels; ++pixel) {
-    const @TYPE@* restrict row = tile + (pixel - pixel0) * @PITCH@;
-    int64_t j = 0;
-    for (; j + T_LANES <= columns; j += T_LANES) {
-      const int64_t oc = oc0 + j;
-      const @VEC@ acc = @LOAD@(row + j);
-      @VECTOR@
-    }
-    @TAIL@
-  }
-}
-)",
-                {{"NAME", c.name},
-                 {"TYPE", type},
-                 {"VEC", vector},
-                 {"LOAD", load},
-                 {"PITCH", std::to_string(pitch)},
-                 {"DECLARATIONS", c.epilogue.declarations},
-                 {"VECTOR", c.epilogue.vector},
-                 {"TAIL", tail}});
-}
-
-std::string walk_row_text(const ConvPlan& p, const std::string& call) {
-  std::string out;
-  int64_t first = 0;
-  for (const TileRun& run : p.runs) {
-    const int64_t pixels = p.kinds[run.kind].pixels;
-    std::string loop = run.count == 1
-                           ? fmt::format("{{\n  const int64_t ow = {};", run.start)
-                           : fmt::format("for (int64_t ow = {}; ow < {}; ow += {}) {{", run.start, run.start + run.count * pixels, pixels);
-    if (p.stretch > 0)
-      loop = fmt::format(
-          "for (int64_t t = tile0 > {0} ? tile0 : {0}, end = tile1 < {1} ? tile1 : {1}; t < end; ++t) {{\n"
-          "  const int64_t ow = {2} + (t - {0}) * {3};",
-          first, first + run.count, run.start, pixels);
-    first += run.count;
-    out += expand("@LOOP@\n  @CALL@\n}\n",
-                  {{"LOOP", loop}, {"CALL", expand(call, {{"KIND", std::to_string(run.kind)}, {"PIXELS", std::to_string(pixels)}})}});
-  }
-  out.pop_back();
-  return out;
 }
 
 }  // namespace toroid::codegen

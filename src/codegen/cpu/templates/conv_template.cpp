@@ -174,15 +174,6 @@ bool rows_join(const ConvShape& s) {
 
 }  // namespace
 
-bool conv_direct_supported(const ConvShape& s, ConvInput input, int lanes) {
-  if (s.groups == 1) return true;
-  if (s.channels % s.groups || s.out_channels % s.groups || input == ConvInput::Nchw) return false;
-  const int64_t out = s.out_channels / s.groups;
-  if (input == ConvInput::Blocked) return (s.channels / s.groups) % lanes == 0;
-  // With one tap the loops along pixels waste less than vectors of channels that are half empty.
-  return out >= lanes || s.kernel_h * s.kernel_w > 1;
-}
-
 namespace {
 
 int registers_of(int lanes) { return lanes >= 16 ? 32 : 16; }
@@ -328,75 +319,74 @@ int64_t conv_scratch_bytes(const ConvConfig& config) {
   return config.shape.depthwise() || p.c_chunks == 1 ? 0 : config.tile.block_rows * p.width * p.oc_tile * 4;
 }
 
-int64_t conv_packed_elements(const ConvConfig& config) {
-  const ConvPlan p(config);
-  const ConvShape& s = config.shape;
-  const int64_t taps = s.kernel_h * s.kernel_w;
-  return s.depthwise() ? p.blocks * taps * config.tile.lanes : s.groups * p.oc_tiles * p.blocks * taps * p.block_channels * p.oc_tile;
-}
-
-namespace {
-
-// One vector of depthwise channels after the other.
-template <class From, class To>
-void pack_depthwise(const ConvPlan& p, const From* oihw, To* packed) {
-  const int64_t taps = p.c.shape.kernel_h * p.c.shape.kernel_w, lanes = p.c.tile.lanes;
-  for (int64_t block = 0; block < p.blocks; ++block) {
-    const int64_t start = p.depthwise_start(block), count = std::min(lanes, p.c.shape.channels - start);
-    for (int64_t t = 0; t < taps; ++t, packed += lanes) {
-      for (int64_t lane = 0; lane < lanes; ++lane) packed[lane] = lane < count ? static_cast<To>(oihw[(start + lane) * taps + t]) : To{};
+std::string conv_epilogue_text(const ConvConfig& c, int64_t pitch, bool ragged) {
+  const bool whole = c.input_type != DType::F32;
+  const std::string type = whole ? "int" : "float", vector = whole ? "t_vi32" : "vf32", load = whole ? "t_load_i32" : "t_load";
+  const std::string overlap = !ragged || !c.repeatable_epilogue ? ""
+                                                                : expand(R"(
+if (j < columns && columns >= T_LANES) {
+  j = columns - T_LANES;
+  const int64_t oc = oc0 + j;
+  const @VEC@ acc = @LOAD@(row + j);
+  @VECTOR@
+  continue;
+})",
+                                                                         {{"VECTOR", c.epilogue.vector}, {"VEC", vector}, {"LOAD", load}});
+  const std::string tail = !ragged ? ""
+                                   : overlap + expand(R"(
+#pragma clang loop vectorize(disable) unroll(disable)
+for (; j < columns; ++j) {
+  const int64_t oc = oc0 + j;
+  const @TYPE@ acc = row[j];
+  @SCALAR@
+})",
+                                                      {{"SCALAR", c.epilogue.scalar}, {"TYPE", type}});
+  return expand(R"(
+// Hands the finished sums of a tile to the consumer's code.
+T_KERNEL void @NAME@_epilogue(const @TYPE@* restrict tile, int64_t pixel0, int64_t pixels, int64_t oc0, int64_t columns, int64_t image,
+                            void* const* bufs, const int64_t* params) {
+  @DECLARATIONS@
+  for (int64_t pixel = pixel0; pixel < pixel0 + pixels; ++pixel) {
+    const @TYPE@* restrict row = tile + (pixel - pixel0) * @PITCH@;
+    int64_t j = 0;
+    for (; j + T_LANES <= columns; j += T_LANES) {
+      const int64_t oc = oc0 + j;
+      const @VEC@ acc = @LOAD@(row + j);
+      @VECTOR@
     }
+    @TAIL@
   }
 }
+)",
+                {{"NAME", c.name},
+                 {"TYPE", type},
+                 {"VEC", vector},
+                 {"LOAD", load},
+                 {"PITCH", std::to_string(pitch)},
+                 {"DECLARATIONS", c.epilogue.declarations},
+                 {"VECTOR", c.epilogue.vector},
+                 {"TAIL", tail}});
+}
 
-// One panel: the weights of a tile of output channels under one block of input channels, [tap][channel][output channel].
-void pack_panel(const ConvPlan& p, int64_t oc_tile, int64_t block, const float* group, float* packed) {
-  const int64_t taps = p.c.shape.kernel_h * p.c.shape.kernel_w, first = oc_tile * p.oc_tile, c0 = block * p.block_channels;
-  const int64_t columns = std::min(p.oc_tile, p.group_out - first), channels = std::min(p.block_channels, p.group_channels - c0);
-  if (columns < p.oc_tile || channels < p.block_channels) std::fill(packed, packed + taps * p.block_channels * p.oc_tile, 0.0f);
-  // A few channels of all output channels at a time: reads stay within lines, writes are runs of output channels.
-  constexpr int64_t kStep = 16;
-  for (int64_t i0 = 0; i0 < channels; i0 += kStep) {
-    const int64_t count = std::min(kStep, channels - i0);
-    for (int64_t t = 0; t < taps; ++t) {
-      float* to = packed + (t * p.block_channels + i0) * p.oc_tile;
-      for (int64_t o = 0; o < columns; ++o) {
-        const float* from = group + ((first + o) * p.group_channels + c0 + i0) * taps + t;
-        for (int64_t i = 0; i < count; ++i) to[i * p.oc_tile + o] = from[i * taps];
-      }
-    }
+std::string walk_row_text(const ConvPlan& p, const std::string& call) {
+  std::string out;
+  int64_t first = 0;
+  for (const TileRun& run : p.runs) {
+    const int64_t pixels = p.kinds[run.kind].pixels;
+    std::string loop = run.count == 1
+                           ? fmt::format("{{\n  const int64_t ow = {};", run.start)
+                           : fmt::format("for (int64_t ow = {}; ow < {}; ow += {}) {{", run.start, run.start + run.count * pixels, pixels);
+    if (p.stretch > 0)
+      loop = fmt::format(
+          "for (int64_t t = tile0 > {0} ? tile0 : {0}, end = tile1 < {1} ? tile1 : {1}; t < end; ++t) {{\n"
+          "  const int64_t ow = {2} + (t - {0}) * {3};",
+          first, first + run.count, run.start, pixels);
+    first += run.count;
+    out += expand("@LOOP@\n  @CALL@\n}\n",
+                  {{"LOOP", loop}, {"CALL", expand(call, {{"KIND", std::to_string(run.kind)}, {"PIXELS", std::to_string(pixels)}})}});
   }
-}
-
-}  // namespace
-
-int64_t conv_pack_jobs(const ConvConfig& config) {
-  const ConvPlan p(config);
-  return config.shape.depthwise() ? 1 : config.shape.groups * p.oc_tiles;
-}
-
-void pack_conv_weights(const ConvConfig& config, const float* oihw, float* packed, int64_t first_job, int64_t last_job) {
-  const ConvPlan p(config);
-  if (config.shape.depthwise()) {
-    if (first_job < last_job) pack_depthwise(p, oihw, packed);
-    return;
-  }
-  const int64_t taps = config.shape.kernel_h * config.shape.kernel_w, panel = taps * p.block_channels * p.oc_tile;
-  for (int64_t job = first_job; job < last_job; ++job) {
-    const float* group = oihw + job / p.oc_tiles * p.group_out * p.group_channels * taps;
-    for (int64_t block = 0; block < p.blocks; ++block)
-      pack_panel(p, job % p.oc_tiles, block, group, packed + (job * p.blocks + block) * panel);
-  }
-}
-
-void pack_depthwise_weights(const ConvConfig& config, const int8_t* oihw, int32_t* packed) {
-  pack_depthwise(ConvPlan(config), oihw, packed);
-  const int64_t count = conv_packed_elements(config);
-  std::transform(packed, packed + count, packed, [](int32_t w) { return w & 0xffff; });  // as kernels multiply them
-}
-
-void pack_conv_weights(const ConvConfig& config, const float* oihw, float* packed) {
-  pack_conv_weights(config, oihw, packed, 0, conv_pack_jobs(config));
+  out.pop_back();
+  return out;
 }
 
 }  // namespace toroid::codegen

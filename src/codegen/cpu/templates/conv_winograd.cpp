@@ -211,19 +211,6 @@ std::string entry_text(const ConvConfig& c, const WinogradPlan& p) {
                                           {"RESTS", rests}});
 }
 
-// One kernel of 3 x 3 weights to 4 x 4.
-std::array<float, kMatrices> transformed(const float* g) {
-  const auto line = [](double a, double b, double c) { return std::array<double, 4>{a, (a + b + c) / 2, (a - b + c) / 2, c}; };
-  std::array<std::array<double, 4>, 3> columns;
-  for (size_t w = 0; w < 3; ++w) columns[w] = line(g[w], g[3 + w], g[6 + w]);
-  std::array<float, kMatrices> out;
-  for (size_t h = 0; h < 4; ++h) {
-    const auto row = line(columns[0][h], columns[1][h], columns[2][h]);
-    for (size_t w = 0; w < 4; ++w) out[h * 4 + w] = static_cast<float>(row[w]);
-  }
-  return out;
-}
-
 int registers_of(int lanes) { return lanes >= 16 ? 32 : 16; }
 
 WinogradTile with_tasks(WinogradTile t, const ConvShape& s) {
@@ -325,27 +312,6 @@ int64_t winograd_task_count(const ConvShape& shape, const WinogradTile& tile) {
 int64_t winograd_scratch_bytes(const ConvShape& shape, const WinogradTile& tile) {
   const WinogradPlan p(shape, tile);
   return ceil_div(kMatrices * (p.input_matrix + p.result_matrix) + p.results, 16) * 16 * 4;
-}
-
-int64_t winograd_packed_elements(const ConvShape& shape, const WinogradTile& tile) {
-  const WinogradPlan p(shape, tile);
-  return p.oc_tiles * kMatrices * shape.channels * p.oc_tile;
-}
-
-int64_t winograd_pack_jobs(const ConvShape& shape, const WinogradTile& tile) { return WinogradPlan(shape, tile).oc_tiles; }
-
-void pack_winograd_weights(const ConvShape& shape, const WinogradTile& tile, const float* oihw, float* packed, int64_t first_job,
-                           int64_t last_job) {
-  const WinogradPlan p(shape, tile);
-  const int64_t panel = shape.channels * p.oc_tile;
-  for (int64_t job = first_job; job < last_job; ++job)
-    for (int64_t c = 0; c < shape.channels; ++c)
-      for (int64_t o = 0; o < p.oc_tile; ++o) {
-        const int64_t channel = job * p.oc_tile + o;
-        std::array<float, kMatrices> u = {};
-        if (channel < shape.out_channels) u = transformed(oihw + (channel * shape.channels + c) * 9);
-        for (int64_t i = 0; i < kMatrices; ++i) packed[(job * kMatrices + i) * panel + c * p.oc_tile + o] = u[static_cast<size_t>(i)];
-      }
 }
 
 }  // namespace toroid::codegen

@@ -1,8 +1,11 @@
 #include "codegen/cpu/templates/gemm_pack.h"
 
 #include <algorithm>
+#include <cstring>
+#include <vector>
 
 #include "base/check.h"
+#include "codegen/cpu/templates/gemm_int8.h"
 #include "codegen/cpu/templates/half_convert.h"
 
 namespace toroid::codegen {
@@ -73,6 +76,36 @@ void pack_b(const void* src, DType src_type, int64_t k, int64_t n, int64_t row_s
     const int64_t fast = row_stride == 1 && panel % 4 == 0 ? n / panel * panel : 0;
     for (int64_t n0 = 0; n0 < fast; n0 += panel) pack_panel_of_rows(from + n0 * col_stride, k, col_stride, panel, wide + n0 * k);
     pack(from + fast * col_stride, k, n - fast, row_stride, col_stride, panel, wide + fast * k, same);
+  }
+}
+
+int64_t packed_int8_bytes(int64_t k, int64_t n, int panel) { return ceil_div(n, int64_t{panel}) * panel * (4 + ceil_div(k, 4) * 4); }
+
+void pack_int8(const int8_t* src, int64_t k, int64_t n, int64_t row_stride, int64_t col_stride, int panel, int64_t more, void* dst) {
+  auto* to = static_cast<int8_t*>(dst);
+  const int64_t bytes = packed_int8_bytes(k, panel, panel);
+  for (int64_t n0 = 0; n0 < n; n0 += panel, to += bytes) {
+    std::memset(to, 0, static_cast<size_t>(bytes));
+    const int64_t columns = std::min<int64_t>(panel, n - n0);
+    int8_t* quads = to + int64_t{panel} * 4;
+    std::vector<int64_t> sums(static_cast<size_t>(columns));
+    constexpr int64_t kRows = 64;  // at a time, so that both orders of B are read in whole cache lines
+    for (int64_t k0 = 0; k0 < k; k0 += kRows) {
+      for (int64_t c = 0; c < columns; ++c) {
+        const int8_t* column = src + (n0 + c) * col_stride;
+        int64_t sum = 0;
+        for (int64_t i = k0; i < std::min(k, k0 + kRows); ++i) {
+          const int8_t x = column[i * row_stride];
+          quads[(i / 4 * panel + c) * 4 + i % 4] = x;
+          sum += x;
+        }
+        sums[static_cast<size_t>(c)] += sum;
+      }
+    }
+    for (int64_t c = 0; c < columns && more != 0; ++c) {
+      const auto start = static_cast<int32_t>(static_cast<uint32_t>(-more * sums[static_cast<size_t>(c)]));
+      std::memcpy(to + c * 4, &start, sizeof start);
+    }
   }
 }
 
