@@ -105,10 +105,25 @@ void run_size(int64_t bytes, bool forms) {
   }
 }
 
-// Median microseconds of a link of a chain of `links` calls of `step`, which is compiled and replayed as a whole; the slowest rank's.
-double chained(const std::function<Tensor(const Tensor&)>& step, const Tensor& x, int links, CompileConfig config) {
+// Median microseconds of one of the `count` calls that the compiled function `fast` replays as a whole; the slowest rank's.
+template <class Fast>
+double replayed(Fast& fast, const Tensor& x, int count) {
   distributed::Group& group = distributed::current_world().world();
   device::cuda::Gpu& gpu = device::cuda::gpu(x.device().index);
+  for (int i = 0; i < 4; ++i) fast(x);
+  std::vector<double> us;
+  for (int i = 0; i < kRounds; ++i) {
+    synchronize(x.device());
+    group.run({.kind = distributed::Kind::Barrier});
+    const double own = gpu.time_ms([&] { fast(x); }) * 1e3 / count;
+    us.push_back(distributed::greatest(group, own));
+  }
+  std::sort(us.begin(), us.end());
+  return us[us.size() / 2];
+}
+
+// Of a link of a chain of `links` calls of `step`.
+double chained(const std::function<Tensor(const Tensor&)>& step, const Tensor& x, int links, CompileConfig config) {
   config.options["freezing"] = "1";
   auto fast = compile(
       [&](const Tensor& first) {
@@ -117,16 +132,7 @@ double chained(const std::function<Tensor(const Tensor&)>& step, const Tensor& x
         return y;
       },
       config);
-  for (int i = 0; i < 4; ++i) fast(x);
-  std::vector<double> us;
-  for (int i = 0; i < kRounds; ++i) {
-    synchronize(x.device());
-    group.run({.kind = distributed::Kind::Barrier});
-    const double own = gpu.time_ms([&] { fast(x); }) * 1e3 / links;
-    us.push_back(distributed::greatest(group, own));
-  }
-  std::sort(us.begin(), us.end());
-  return us[us.size() / 2];
+  return replayed(fast, x, links);
 }
 
 void say(const std::string& line) {
@@ -184,10 +190,8 @@ void run_tuned(int64_t bytes) {
                   seconds));
 }
 
-// Median microseconds of one of `count` independent calls that are compiled and replayed as a whole; the slowest rank's.
+// Of one of `count` independent calls of `step`.
 double repeated(const std::function<Tensor(const Tensor&)>& step, const Tensor& x, int count) {
-  distributed::Group& group = distributed::current_world().world();
-  device::cuda::Gpu& gpu = device::cuda::gpu(x.device().index);
   auto fast = compile(
       [&](const Tensor& given) {
         std::vector<Tensor> out;
@@ -195,16 +199,7 @@ double repeated(const std::function<Tensor(const Tensor&)>& step, const Tensor& 
         return out;
       },
       config_of(Mode::ReduceOverhead, true));
-  for (int i = 0; i < 4; ++i) fast(x);
-  std::vector<double> us;
-  for (int i = 0; i < kRounds; ++i) {
-    synchronize(x.device());
-    group.run({.kind = distributed::Kind::Barrier});
-    const double own = gpu.time_ms([&] { fast(x); }) * 1e3 / count;
-    us.push_back(distributed::greatest(group, own));
-  }
-  std::sort(us.begin(), us.end());
-  return us[us.size() / 2];
+  return replayed(fast, x, count);
 }
 
 void run_kinds(int64_t bytes) {

@@ -110,6 +110,8 @@ std::shared_ptr<CompiledModel> TunedLater::current() {
     program_ = std::move(tuned);
   else if (auto other = tuned->rebound(others_))
     program_ = std::make_shared<CompiledModel>(std::move(*other));
+  else
+    stays_untuned_ = true;
   return program_;
 }
 
@@ -136,8 +138,8 @@ std::shared_ptr<TunedLater> TunedLater::rebound(std::span<const std::pair<Tensor
 }
 
 std::string TunedLater::state() const {
-  std::lock_guard lock(work_->mutex);
-  return work_->state;
+  std::scoped_lock lock(mutex_, work_->mutex);
+  return work_->state + (stays_untuned_ ? "; the program stays untuned, as the tuned one cannot have its captured tensors" : "");
 }
 
 }  // namespace toroid::compiler

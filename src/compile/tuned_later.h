@@ -40,8 +40,9 @@ class TunedLater {
   const std::shared_ptr<Work> work_;                     // shared by those on other tensors
   const std::vector<std::pair<Tensor, Tensor>> others_;  // tensors of the program that was compiled, and those of this one
   std::mutex turn_;                                      // of calls, where they take turns
-  std::mutex mutex_;                                     // of what follows
-  bool is_tuned_ = false;
+  mutable std::mutex mutex_;                             // of what follows
+  bool is_tuned_ = false;                                // what tuning has made is taken, or cannot be
+  bool stays_untuned_ = false;
   std::shared_ptr<CompiledModel> program_;
   const bool writes_bound_;
 };

@@ -5,23 +5,9 @@ namespace toroid::codegen {
 
 using distributed::p2p::Layout;
 
-// Limits of the rules: measured on two and four H200s that NVLink joins, and by the bytes that each form sends for more ranks.
-Form cuda_all_reduce_inline_form(const CudaSite& site) {
-  const auto& m = site.problem<program::Meeting>();
-  // Few registers. A product of few rows that follows begins beside it, a block a multiprocessor, and blocks go where most of their kind
-  // fit: a multiprocessor that this form fills gets none, another two, and the product takes up to twice as long.
-  const int threads = m.ranks <= 2 ? 512 : 256;
-  Form form = meeting_form(site, {.name = "all_reduce_inline",
-                                  .text = all_reduce_cu::kInline,
-                                  .pieces = threads,
-                                  .threads = threads,
-                                  .per_processor = 4,
-                                  .rule_most = 64,
-                                  .room = Layout(m.ranks).inline_bytes});
-  if (typical_part_bytes(m) > (int64_t{1} << 20) / (m.ranks * m.ranks)) form.reluctance = "it sends each byte twice";
-  return form;
-}
+Form cuda_all_reduce_inline_form(const CudaSite& site) { return inline_meeting_form(site, "all_reduce_inline", all_reduce_cu::kInline); }
 
+// Limits of the rules: measured on two and four H200s that NVLink joins, and by the bytes that each form sends for more ranks.
 Form cuda_all_reduce_one_shot_form(const CudaSite& site) {
   const auto& m = site.problem<program::Meeting>();
   Form form = meeting_form(site, {.name = "all_reduce_one_shot",

@@ -173,7 +173,7 @@ KernelText generate(const CudaSite& site, const MeetingForm& how, const MeetingT
 MeetingTile rule_of(const Meeting& m, const MeetingForm& how, int64_t most, int64_t multiprocessors) {
   const int64_t bytes = typical_part_bytes(m);
   int64_t top = std::min(most, how.rule_most);
-  // Rings that hold a block's whole share go faster with one block of a multiprocessor.
+  // Between more than two GPUs rings that hold a block's whole share go faster with one block of a multiprocessor.
   if (how.rings && m.ranks > 2 && bytes / how.ring_pieces / multiprocessors <= Layout(m.ranks).ring_bytes)
     top = std::min(top, multiprocessors);
   const int64_t wanted = (bytes / 16 + how.pieces - 1) / how.pieces;
@@ -212,6 +212,22 @@ Form meeting_form(const CudaSite& site, const MeetingForm& form) {
       refusal = fmt::format("{} bytes, it has room for {}", *bytes, form.room);
   }
   return make_form(form.name, std::move(refusal), how);
+}
+
+// Limits: measured on two and four H200s that NVLink joins.
+Form inline_meeting_form(const CudaSite& site, const char* name, std::string_view text, const Substitutions& holes) {
+  const auto& m = site.problem<Meeting>();
+  const int threads = m.ranks <= 2 ? 512 : 256;
+  Form form = meeting_form(site, {.name = name,
+                                  .text = text,
+                                  .pieces = threads,
+                                  .threads = threads,
+                                  .per_processor = 4,
+                                  .rule_most = 64,
+                                  .room = Layout(m.ranks).inline_bytes,
+                                  .holes = holes});
+  if (typical_part_bytes(m) > (int64_t{1} << 20) / (m.ranks * m.ranks)) form.reluctance = "it sends each byte twice";
+  return form;
 }
 
 }  // namespace toroid::codegen

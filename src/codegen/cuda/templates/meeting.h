@@ -22,6 +22,11 @@ struct MeetingForm {
 };
 Form meeting_form(const CudaSite& site, const MeetingForm& how);
 
+// One that sends each byte with a sign of its arrival: few registers and blocks, for small parts. A product of few rows that follows begins
+// beside it, a block a multiprocessor, and blocks go where most of their kind fit: a multiprocessor that the form fills gets none, another
+// two, and the product takes up to twice as long.
+Form inline_meeting_form(const CudaSite& site, const char* name, std::string_view text, const Substitutions& holes = {});
+
 // Bytes of a part; typical ones where the run tells them.
 int64_t typical_part_bytes(const program::Meeting& m);
 
