@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "base/hash.h"
+#include "device/cuda/gpu.h"
 #include "dist/agree.h"
 #include "dist/cases.h"
 #include "dist/processes.h"
@@ -34,8 +35,28 @@ void require(bool holds, const std::string& what) {
   if (!holds) throw std::runtime_error("it does not hold: " + what);
 }
 
+// The rank of whose value the environment's variable NAME speaks, "RANK" or "RANK:...", is this one.
+bool speaks_of_this_rank(const char* variable) {
+  const char* text = std::getenv(variable);
+  return text && std::string_view(text).substr(0, std::string_view(text).find(':')) == told_rank();
+}
+
+// TEST_KILL=RANK:PHASE:MS ends that rank's process so many milliseconds after it said that PHASE begins, whatever it does then.
+void maybe_die_in(std::string_view phase) {
+  if (!speaks_of_this_rank("TEST_KILL")) return;
+  std::string_view rest = std::getenv("TEST_KILL");
+  rest.remove_prefix(rest.find(':') + 1);
+  if (rest.substr(0, rest.find(':')) != phase) return;
+  const int ms = std::atoi(rest.data() + rest.find(':') + 1);
+  std::thread([ms] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+    ::kill(::getpid(), SIGKILL);
+  }).detach();
+}
+
 // One write a line, so that those of ranks do not mix.
 void say(std::string text) {
+  maybe_die_in(text);
   std::replace(text.begin(), text.end(), '\n', ';');
   const std::string line = fmt::format("rank {}: {}\n", told_rank(), text);
   static_cast<void>(::write(1, line.data(), line.size()) > 0);
@@ -124,7 +145,7 @@ Device own_device() {
 
 // Tunes what ranks compute together, compiles it for another size, and replays it; says what was chosen and how that was known. Variables:
 // TEST_DATABASE a folder in which each rank has a database of its own, TEST_ODD a rank that brings another size than the others, once,
-// TEST_REPLAYS how often what is recorded is replayed.
+// TEST_FORGE a rank that takes its machine for another model, TEST_REPLAYS how often what is recorded is replayed.
 void tunes() {
   const Device own = own_device();
   const auto ones = [&](int64_t n) { return Tensor::full(std::vector<int64_t>{n}, 1.0).to(own); };
@@ -134,16 +155,21 @@ void tunes() {
       chosen += fmt::format(" {} {} by {};", part.label, part.chosen, part.source.substr(0, part.source.find(' ')));
   });
   const char* folder = std::getenv("TEST_DATABASE");
-  const char* odd = std::getenv("TEST_ODD");
   const char* replays = std::getenv("TEST_REPLAYS");
   CompileConfig config;
   config.mode = Mode::MaxAutotune;
   config.options = {{"tune_database", folder ? fmt::format("{}/{}.sqlite", folder, rank()) : "none"}, {"tune_whole_ms", "0"}};
+  if (speaks_of_this_rank("TEST_FORGE")) {
+    if (own.is_cuda())
+      const_cast<device::cuda::GpuInfo&>(device::cuda::gpu(own.index).info()).name = "NVIDIA A100-SXM4-80GB";
+    else
+      config.options["isa"] = "scalar";
+  }
   auto fast = compile([](const Tensor& x) { return relu(all_reduce(x)) * 2.0; }, config);
   const auto check = [](const Tensor& y, double want) { require(y.to(Device::cpu()).to_vector()[0] == want, "a sum of ranks"); };
   say("tunes");
   for (int64_t n : {256, 256, 300}) check(fast(ones(n)), 2.0 * size());
-  if (odd) check(fast(ones(odd == told_rank() ? 128 : 256)), 2.0 * size());
+  if (std::getenv("TEST_ODD")) check(fast(ones(speaks_of_this_rank("TEST_ODD") ? 128 : 256)), 2.0 * size());
   say("captures");
   config.mode = Mode::ReduceOverhead;
   auto replayed = compile([](const Tensor& x) { return all_gather(relu(x)) + sum(all_reduce(x * 0.0, "max")) + 1.0; }, config);
@@ -271,16 +297,6 @@ int without_init(const std::string& name) {
   ::_exit(5);
 }
 
-// TEST_KILL=RANK:MS ends that rank's process after so many milliseconds, whatever it does then.
-void die_later() {
-  const char* text = std::getenv("TEST_KILL");
-  if (!text || std::string_view(text).substr(0, std::string_view(text).find(':')) != told_rank()) return;
-  std::thread([ms = std::atoi(std::strchr(text, ':') + 1)] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(ms));
-    ::kill(::getpid(), SIGKILL);
-  }).detach();
-}
-
 const std::map<std::string, void (*)()> kBodies = {{"values", values},
                                                    {"large", large},
                                                    {"mismatch", mismatch},
@@ -298,7 +314,7 @@ const std::map<std::string, void (*)()> kBodies = {{"values", values},
 }  // namespace
 
 int run_body(const std::string& name) {
-  die_later();
+  maybe_die_in("starts");
   if (name == "late_to_init" || name == "no_library") return without_init(name);
   try {
     const char* seconds = std::getenv("TEST_INIT_SECONDS");
