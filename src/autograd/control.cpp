@@ -13,13 +13,12 @@
 namespace toroid::autograd {
 
 using graph::Graph;
-using graph::Node;
 
 namespace {
 
 bool has_gradient(const graph::Value* v) { return is_float(v->type.dtype) || is_complex(v->type.dtype); }
 
-void refuse_draws(const Node& n) {
+void refuse_draws(const graph::Node& n) {
   TOROID_USER_CHECK(!graph::effects_of(n).has(graph::Effect::Draws),
                     "{} ({}): a region draws random numbers, so it has no gradient; draw them before it", n.op->name, n.where);
 }
@@ -53,12 +52,12 @@ std::vector<graph::Value*> values_of(graph::Recorder& recorder, const std::vecto
 }
 
 // What a scan carried into each step, stacked: the scan once more, with that as further results.
-std::vector<Tensor> carried_in(graph::Recorder& recorder, const Node& n, size_t carried) {
+std::vector<Tensor> carried_in(graph::Recorder& recorder, const graph::Node& n, size_t carried) {
   std::shared_ptr<Graph> region = graph::clone(*n.regions[0]);
   size_t left = carried;
   for (auto& in : region->inputs)
     if (in.kind == graph::InputKind::User && left > 0) region->outputs.push_back({in.value, {}, -1}), --left;
-  const Node* made = graph::add_region_node(recorder.graph(), graph::scan_op(), n.args, {region}, n.where);
+  const graph::Node* made = graph::add_region_node(recorder.graph(), graph::scan_op(), n.args, {region}, n.where);
   std::vector<Tensor> out;
   for (size_t i = made->results.size() - carried; i < made->results.size(); ++i) out.push_back(recorder.proxy(made->results[i]));
   return out;
@@ -66,8 +65,8 @@ std::vector<Tensor> carried_in(graph::Recorder& recorder, const Node& n, size_t 
 
 }  // namespace
 
-std::vector<Tensor> cond_gradients(graph::Recorder& recorder, const Node& n, const CallArgs& args, const std::vector<Tensor>& cotangents,
-                                   const std::vector<bool>& wanted) {
+std::vector<Tensor> cond_gradients(graph::Recorder& recorder, const graph::Node& n, const CallArgs& args,
+                                   const std::vector<Tensor>& cotangents, const std::vector<bool>& wanted) {
   refuse_draws(n);
   const std::vector<Tensor> given = list_of(args[3]);
   std::vector<graph::Value*> operands = values_of(recorder, given);
@@ -79,16 +78,16 @@ std::vector<Tensor> cond_gradients(graph::Recorder& recorder, const Node& n, con
   std::vector<std::shared_ptr<Graph>> regions;
   for (auto& r : n.regions) regions.push_back(backward(recorder.graph(), *r, wanted));
   if (planted(GradientBug::OtherBranch)) std::swap(regions[0], regions[1]);
-  const Node* made = graph::add_region_node(recorder.graph(), graph::cond_op(),
-                                            {recorder.value_of(std::get<Tensor>(args[0])), {}, {}, operands}, std::move(regions), n.where);
+  const graph::Node* made = graph::add_region_node(
+      recorder.graph(), graph::cond_op(), {recorder.value_of(std::get<Tensor>(args[0])), {}, {}, operands}, std::move(regions), n.where);
   std::vector<Tensor> out(given.size());
   for (size_t i = 0, next = 0; i < out.size(); ++i)
     if (wanted[i]) out[i] = recorder.proxy(made->results[next++]);
   return out;
 }
 
-std::vector<Tensor> scan_gradients(graph::Recorder& recorder, const Node& n, const CallArgs& args, const std::vector<Tensor>& cotangents,
-                                   const std::vector<bool>& wanted) {
+std::vector<Tensor> scan_gradients(graph::Recorder& recorder, const graph::Node& n, const CallArgs& args,
+                                   const std::vector<Tensor>& cotangents, const std::vector<bool>& wanted) {
   refuse_draws(n);
   const std::vector<Tensor> init = list_of(args[1]), xs = list_of(args[2]), extra = list_of(args[3]);
   const size_t carried = init.size();
@@ -136,7 +135,7 @@ std::vector<Tensor> scan_gradients(graph::Recorder& recorder, const Node& n, con
   for (auto* part : {&first, &sums, &stacked, &last, &others}) body->inputs.insert(body->inputs.end(), part->begin(), part->end());
   body->outputs.clear();
   for (auto* part : {&before, &totals, &of_xs}) body->outputs.insert(body->outputs.end(), part->begin(), part->end());
-  const Node* made =
+  const graph::Node* made =
       graph::add_region_node(recorder.graph(), graph::scan_op(),
                              {{}, values_of(recorder, start), values_of(recorder, over), values_of(recorder, extra)}, {body}, n.where);
   // In the order of the results: carried, sums, xs.

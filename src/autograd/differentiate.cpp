@@ -17,7 +17,6 @@
 namespace toroid::autograd {
 
 using graph::Graph;
-using graph::Node;
 using graph::Rebuild;
 using graph::Value;
 
@@ -48,12 +47,12 @@ class Active {
           if (has_gradient(r->type.dtype)) values_.insert(r);
   }
   bool holds(const Value* v) const { return values_.count(v) > 0; }
-  bool holds(const Node& n) const {
+  bool holds(const graph::Node& n) const {
     return std::any_of(n.results.begin(), n.results.end(), [&](const Value* r) { return holds(r); });
   }
 
  private:
-  bool is_reached(const Node& n) const {
+  bool is_reached(const graph::Node& n) const {
     bool found = false;
     graph::for_each_operand(n, [&](const Value* v) { found = found || holds(v); });
     return found;
@@ -68,7 +67,7 @@ std::vector<const Value*> operands_of(const graph::NodeArg& a) {
   return {};
 }
 
-void set_wanted(GradientCall& c, const Node& n, const Active& active) {
+void set_wanted(GradientCall& c, const graph::Node& n, const Active& active) {
   for (size_t i = 0; i < n.args.size(); ++i)
     for (const Value* v : operands_of(n.args[i])) c.wanted[i].push_back(v && active.holds(v));
 }
@@ -78,7 +77,7 @@ std::unique_ptr<Graph> with_rules(const Graph& g, const Request& request) {
   const Active active(g, request.inputs);
   Rebuild out(g);
   // What the call is recorded as; nothing where that is itself.
-  const auto extended = [&](const Node& n) -> std::vector<Tensor> {
+  const auto extended = [&](const graph::Node& n) -> std::vector<Tensor> {
     const Extension extend = request.extends && active.holds(n) ? find_extension(*n.op) : nullptr;
     if (!extend) return {};
     const CallArgs args = out.args(n);
@@ -158,7 +157,7 @@ class Reverse {
     return ops::call1("prims.gradient_seed", {cotangent.defined() ? cotangent : result, cotangent});
   }
 
-  void reverse(const Node& n) {
+  void reverse(const graph::Node& n) {
     if (!active_.holds(n)) return;
     if (std::none_of(n.results.begin(), n.results.end(), [&](const Value* r) { return cotangent_of(r).defined(); })) return;
     if (n.op == &graph::cond_op()) return reverse_regions(n, cond_gradients, {3});
@@ -186,8 +185,8 @@ class Reverse {
   }
 
   // lists: the arguments that hold operands.
-  void reverse_regions(const Node& n, decltype(&cond_gradients) gradients_of, std::initializer_list<size_t> lists) {
-    const Node& copied = *out_.recorder().value_of(out_.at(n.results[0]))->producer;  // its regions have the sizes of the new graph
+  void reverse_regions(const graph::Node& n, decltype(&cond_gradients) gradients_of, std::initializer_list<size_t> lists) {
+    const graph::Node& copied = *out_.recorder().value_of(out_.at(n.results[0]))->producer;  // its regions have the sizes of the new graph
     std::vector<const Value*> operands;
     for (size_t list : lists)
       for (const Value* v : operands_of(n.args[list])) operands.push_back(v);

@@ -12,26 +12,25 @@
 namespace toroid::autograd {
 
 using graph::Graph;
-using graph::Node;
 using graph::Value;
 using namespace ops::forms;
 
 namespace {
 
-const Value* operand(const Node& n, std::string_view name) {
+const Value* operand(const graph::Node& n, std::string_view name) {
   const int at = n.op->schema.find(name);
   const auto* v = at < 0 ? nullptr : std::get_if<Value*>(&n.args[static_cast<size_t>(at)]);
   return v ? *v : nullptr;
 }
 
 template <class T>
-std::optional<T> argument(const Node& n, std::string_view name) {
+std::optional<T> argument(const graph::Node& n, std::string_view name) {
   const int at = n.op->schema.find(name);
   const auto* a = at < 0 ? nullptr : std::get_if<T>(&n.args[static_cast<size_t>(at)]);
   return a ? std::optional<T>(*a) : std::nullopt;
 }
 
-bool is_one_of(const Node& n, std::initializer_list<std::string_view> names) {
+bool is_one_of(const graph::Node& n, std::initializer_list<std::string_view> names) {
   return std::find(names.begin(), names.end(), n.op->name) != names.end();
 }
 
@@ -49,7 +48,7 @@ class Finder {
       if (o.value) ++readers_[o.value];
   }
 
-  std::optional<ProjectedLoss> find(const Node& loss) const {
+  std::optional<ProjectedLoss> find(const graph::Node& loss) const {
     if (loss.op->name != "cross_entropy_loss" || operand(loss, "weight")) return std::nullopt;
     ProjectedLoss out;
     out.target = operand(loss, "target");
@@ -58,7 +57,7 @@ class Finder {
     out.reduction = reduction->constant(), out.ignore = ignore->constant();
     const Value* scores = operand(loss, "self");
     if (out.reduction == 0 || !out.target || is_float(out.target->type.dtype) || scores->type.dim() != 2) return std::nullopt;
-    const Node* product = product_of(scores);
+    const graph::Node* product = product_of(scores);
     if (!product) return std::nullopt;
     set_operands(*product, out);
     const auto rows = scores->type.sizes[0].maybe_constant(), classes = scores->type.sizes[1].maybe_constant();
@@ -72,10 +71,10 @@ class Finder {
 
  private:
   // What the scores are, through casts to f32 and views that only join rows; null where something else reads one of them.
-  const Node* product_of(const Value* v) const {
+  const graph::Node* product_of(const Value* v) const {
     const Expr classes = v->type.sizes.back();
     while (v->producer && readers_.at(v) == 1 && !v->type.sizes.empty() && v->type.sizes.back() == classes) {
-      const Node& n = *v->producer;
+      const graph::Node& n = *v->producer;
       if (is_one_of(n, {"linear", "matmul", "mm"})) return &n;
       const bool casts = is_one_of(n, {"_to_copy", "to.dtype"}) && v->type.dtype == DType::F32;
       if (!casts && !is_one_of(n, {"view", "reshape", "flatten.using_ints", "_unsafe_view"})) return nullptr;
@@ -84,7 +83,7 @@ class Finder {
     return nullptr;
   }
 
-  static void set_operands(const Node& product, ProjectedLoss& out) {
+  static void set_operands(const graph::Node& product, ProjectedLoss& out) {
     if (product.op->name == "linear") {
       out.input = operand(product, "input"), out.weight = operand(product, "weight"), out.bias = operand(product, "bias");
       return;
@@ -100,7 +99,7 @@ class Finder {
 
 std::unique_ptr<Graph> with_projected_losses(const Graph& g) {
   const Finder finder(g);
-  std::unordered_map<const Node*, ProjectedLoss> found;
+  std::unordered_map<const graph::Node*, ProjectedLoss> found;
   for (auto& n : g.nodes)
     if (auto loss = finder.find(*n)) found.emplace(n.get(), *loss);
   if (found.empty()) return nullptr;

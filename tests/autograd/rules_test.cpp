@@ -28,6 +28,13 @@ TEST_F(Rules, OfComposites) {
   for (const Sample& s : composite_samples()) EXPECT_EQ(wrong_gradient(s), "");
 }
 
+// Of composites one in so many has its second gradients checked: these are arithmetic, of which a sanitizer has seen enough by then.
+#ifdef TOROID_SANITIZED
+constexpr size_t kComposites = 8;
+#else
+constexpr size_t kComposites = 1;
+#endif
+
 // Gradients of gradients. Those that are refused, and those that are wrong at some points, are known by name.
 TEST_F(Rules, HaveGradients) {
   const std::set<std::string> refused = {};
@@ -38,7 +45,7 @@ TEST_F(Rules, HaveGradients) {
   std::set<std::string> found_refused, found_wrong;
   for (size_t i = 0; i < all.size(); ++i) {
     const Sample& s = all[i];
-    if (s.tied) continue;
+    if (s.tied || (i >= primitive && i % kComposites != 0)) continue;
     try {
       const std::string wrong = wrong_second_gradient(s);
       if (!wrong.empty()) found_wrong.insert(s.op);
