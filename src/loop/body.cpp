@@ -90,6 +90,11 @@ S BodyBuilder::index(const Expr& e) {
   return {this, add(s), DType::I64};
 }
 
+S BodyBuilder::is_below(const Expr& e, const Expr& limit) {
+  const S most = index(limit);
+  return index(e) < most;
+}
+
 S BodyBuilder::check(S value, const Expr& extent, int faults, int site) {
   Statement s;
   s.step = Step::Check;

@@ -116,6 +116,8 @@ class BodyBuilder : public ScalarBuilder {
   // Under a mask (below) the load gives 0, without an access, where the mask is false.
   S load(int buffer, DType dtype, const Expr& index);
   S index(const Expr& e);
+  // Whether e is less than the limit, whose step is the first of the two with any compiler: it chooses the order of arguments.
+  S is_below(const Expr& e, const Expr& limit);
   // `value`, an I64, where it lies in [0, extent); see Step::Check. Under a mask it is looked at only where the mask is true.
   S check(S value, const Expr& extent, int faults, int site);
   S reduce(Reduction kind, S value) { return fold(Step::Reduce, kind, value); }

@@ -83,10 +83,14 @@ bool is_inside(const Body& body, int k, const Expr& extent) {
 
 CheckedIndex checked_index(BodyBuilder& b, S raw, const Expr& extent, const IndexCheck& check) {
   S i = cast(raw, DType::I64);
-  if (check.wraps && bounds_of(b.body(), i.id).lo < 0 && !mutant(Mutant::NegativeIndex)) i = select(i < 0.0, i + b.index(extent), i);
+  if (check.wraps && bounds_of(b.body(), i.id).lo < 0 && !mutant(Mutant::NegativeIndex)) {
+    const S from_end = i + b.index(extent);
+    i = select(i < 0.0, from_end, i);
+  }
   std::optional<S> inside;
   if (check.site >= 0 && !is_inside(b.body(), i.id, extent)) {
-    inside = (i >= 0.0) & (i < b.index(extent));
+    const S below = i < b.index(extent);
+    inside = (i >= 0.0) & below;
     i = b.check(i, extent, check.faults, check.site);
   }
   const auto hi = sym::bounds(extent).hi;

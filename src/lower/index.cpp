@@ -273,7 +273,7 @@ void lower_pad(Lowering& l, const graph::Node& n) {
       Expr i = index[d] - before[d];
       at.push_back(i);
       if (!sym::known_ge(i, 0) && !mutant(Mutant::PadLowerMask)) require(b.index(i) >= 0.0);
-      if (!sym::known_lt(i, self.sizes[d])) require(b.index(i) < b.index(self.sizes[d] + (mutant(Mutant::PadOffByOne) ? 1 : 0)));
+      if (!sym::known_lt(i, self.sizes[d])) require(b.is_below(i, self.sizes[d] + (mutant(Mutant::PadOffByOne) ? 1 : 0)));
     }
     if (!inside) return self.at(b, at);
     b.push_mask(*inside);

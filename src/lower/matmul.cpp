@@ -90,7 +90,7 @@ void convolution_loop(Lowering& l, const graph::Node& n, const ops::TypeReader& 
     }
     x_index.push_back(e);
     if (!sym::known_ge(e, 0) && !mutant(Mutant::ConvolutionBorder)) require(b.index(e) >= 0.0);
-    if (!sym::known_lt(e, x.sizes[d])) require(b.index(e) < b.index(x.sizes[d]));
+    if (!sym::known_lt(e, x.sizes[d])) require(b.is_below(e, x.sizes[d]));
   }
   if (inside) b.push_mask(*inside);
   S element = cast(x.at(b, x_index), compute);
@@ -192,7 +192,7 @@ int realize_windows(Lowering& l, const graph::Node& n, const program::Convolutio
         auto require = [&](S holds) { inside = inside ? *inside & holds : holds; };
         for (auto& [e, extent] : {std::pair(h, c.in_h), std::pair(w, c.in_w)}) {
           if (!sym::known_ge(e, 0)) require(b.index(e) >= 0.0);
-          if (!sym::known_lt(e, extent)) require(b.index(e) < b.index(extent));
+          if (!sym::known_lt(e, extent)) require(b.is_below(e, extent));
         }
         if (!inside) return x.at(b, {at[0], at[5], h, w});
         b.push_mask(*inside);
@@ -538,7 +538,7 @@ void lower_attention_backward(Lowering& l, const graph::Node& n) {
     if (!index.back().is_const()) sums.domain.vars.push_back({index.back(), d == 3});
   }
   BodyBuilder b(sums.body);
-  const S product = cast(l.value(grad_out).at(b, index), DType::F32) * cast(l.value(out).at(b, index), DType::F32);
+  const S result = cast(l.value(out).at(b, index), DType::F32), product = cast(l.value(grad_out).at(b, index), DType::F32) * result;
   b.store(a.row_sums.buffer, DType::F32, flat_index(place_of(a.row_sums), {index[0], index[1], index[2]}),
           index[3].is_const() ? product : b.reduce(loop::Reduction::Sum, product));
   loop::eliminate_dead(sums.body);

@@ -48,7 +48,7 @@ Node copy_loop(const Convolution& c, int buffer, int64_t channels) {
   }
   loop::BodyBuilder b(copy.body);
   const bool zeros = channels > c.in_channels;
-  if (zeros) b.push_mask(b.index(channel) < b.index(c.in_channels));
+  if (zeros) b.push_mask(b.is_below(channel, c.in_channels));
   const S element = cast(b.load(c.input.buffer, c.input.dtype, read), DType::F32);
   if (zeros) b.pop_mask();
   b.store(buffer, c.input.dtype, written, element);

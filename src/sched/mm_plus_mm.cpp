@@ -184,7 +184,7 @@ class Copy {
   Node both() {
     loop::BodyBuilder b(node_.body);
     const Expr first_k = pair_.sizes[pair_.k_dim];
-    const S in_first = b.index(at_[pair_.k_dim]) < b.index(first_k);
+    const S in_first = b.is_below(at_[pair_.k_dim], first_k);
     b.push_mask(in_first);
     const S x = element(b, pair_.first, 0);
     b.pop_mask();
