@@ -1,7 +1,10 @@
-"""Times models under torch.compile: backend "toroid" beside "inductor" and eager PyTorch, in turns, on the CPU.
+"""Times models under torch.compile: backend "toroid" beside "inductor" and eager PyTorch, in turns.
 
 Usage: models.py [--models minilm,bert-base,resnet50,mobilenet_v3_large] [--backends toroid,inductor,eager] [--freezing] [--seconds S]
-Prints the median of each in milliseconds, the largest difference from eager PyTorch, and the time of the first call.
+                 [--device cuda] [--dtype bfloat16]
+Prints the median of each in milliseconds, the largest difference from eager PyTorch, and the time of the first call. Models "encoder" and
+"convolutions" need neither transformers nor torchvision. A backend may have a mode: "toroid:reduce-overhead", "inductor:max-autotune". On a
+GPU a time is that of a call and of waiting for it.
 """
 
 from __future__ import annotations
@@ -13,8 +16,6 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-import torchvision
-import transformers
 
 import toroid.torch
 
@@ -22,20 +23,40 @@ Case = tuple[torch.nn.Module, dict[str, torch.Tensor]]
 
 
 def bert(layers: int, width: int, sequence: int) -> Case:
+    import transformers
+
     config = transformers.BertConfig(num_hidden_layers=layers, hidden_size=width, intermediate_size=4 * width, num_attention_heads=12)
     ids = torch.randint(0, config.vocab_size, (1, sequence))
     return transformers.BertModel(config), {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
 
 
-def vision(make: Callable[[], torch.nn.Module]) -> Case:
-    return make(), {"x": torch.randn(1, 3, 224, 224)}
+def vision(name: str) -> Case:
+    import torchvision
+
+    return getattr(torchvision.models, name)(), {"x": torch.randn(1, 3, 224, 224)}
+
+
+def encoder() -> Case:
+    torch.backends.mha.set_fastpath_enabled(False)  # one operation a layer, which compilers cannot look into
+    layer = torch.nn.TransformerEncoderLayer(768, 12, 3072, activation="gelu", batch_first=True, norm_first=True)
+    return torch.nn.TransformerEncoder(layer, 12, enable_nested_tensor=False), {"src": torch.randn(1, 128, 768)}
+
+
+def convolutions() -> Case:
+    layers: list[torch.nn.Module] = []
+    for inside, outside, stride in ((3, 64, 2), (64, 128, 2), (128, 256, 2), (256, 256, 1), (256, 512, 2), (512, 512, 1)):
+        convolution = torch.nn.Conv2d(inside, outside, 3, stride, 1, bias=False)
+        layers += [convolution, torch.nn.BatchNorm2d(outside), torch.nn.ReLU(inplace=True)]
+    return torch.nn.Sequential(*layers, torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten()), {"input": torch.randn(1, 3, 224, 224)}
 
 
 MODELS: dict[str, Callable[[], Case]] = {
+    "encoder": encoder,
+    "convolutions": convolutions,
     "minilm": lambda: bert(6, 384, 128),
     "bert-base": lambda: bert(12, 768, 128),
-    "resnet50": lambda: vision(torchvision.models.resnet50),
-    "mobilenet_v3_large": lambda: vision(torchvision.models.mobilenet_v3_large),
+    "resnet50": lambda: vision("resnet50"),
+    "mobilenet_v3_large": lambda: vision("mobilenet_v3_large"),
 }
 
 
@@ -46,7 +67,11 @@ def first_tensor(out: Any) -> torch.Tensor:
 def compiled(model: torch.nn.Module, backend: str, freezing: bool) -> Any:
     if backend == "eager":
         return model
-    return torch.compile(model, backend=backend, dynamic=False, options={"freezing": True} if freezing else None)
+    name, _, mode = backend.partition(":")
+    if name == "inductor" and mode:
+        return torch.compile(model, backend=name, dynamic=False, mode=mode)
+    options = {"freezing": True} if freezing else {}
+    return torch.compile(model, backend=name, dynamic=False, options=(options | ({"mode": mode} if mode else {})) or None)
 
 
 def measure(runs: dict[str, Callable[[], Any]], seconds: float) -> dict[str, float]:
@@ -68,24 +93,29 @@ def main() -> None:
     parser.add_argument("--backends", default="toroid,inductor,eager")
     parser.add_argument("--freezing", action="store_true")
     parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--dtype", default="float32", choices=("float32", "float16", "bfloat16"))
     options = parser.parse_args()
+    wait = torch.cuda.synchronize if options.device != "cpu" else lambda: None
     for name in options.models.split(","):
         torch.manual_seed(0)
         torch._dynamo.reset()
         toroid.reset_explain()
         model, inputs = MODELS[name]()
-        model.eval()
+        model.eval().to(options.device, getattr(torch, options.dtype))
+        inputs = {k: v.to(options.device, getattr(torch, options.dtype) if v.is_floating_point() else v.dtype) for k, v in inputs.items()}
         with torch.no_grad():
             expected = first_tensor(model(**inputs))
             runs, notes = {}, []
             for backend in options.backends.split(","):
                 fn = compiled(model, backend, options.freezing)
                 begin = time.perf_counter()
-                got = first_tensor(fn(**inputs))
+                got = first_tensor(fn(**inputs)).clone()
+                wait()
                 notes.append(f"{backend} {time.perf_counter() - begin:.1f} s, off by {(got - expected).abs().max():.1e}")
-                runs[backend] = lambda fn=fn: fn(**inputs)
+                runs[backend] = lambda fn=fn: (fn(**inputs), wait())
             medians = measure(runs, options.seconds)
-        print(f"{name}: " + ", ".join(f"{k} {v:.2f} ms" for k, v in medians.items()) + f" | first calls: {'; '.join(notes)}", flush=True)
+        print(f"{name}: " + ", ".join(f"{k} {v:.3f} ms" for k, v in medians.items()) + f" | first calls: {'; '.join(notes)}", flush=True)
         print(toroid.explain(), flush=True)
 
 

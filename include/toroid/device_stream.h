@@ -21,6 +21,9 @@ class Stream {
   // A new stream. Streams of a lower priority number go first where they compete (0 and -1 on GPUs).
   explicit Stream(const Device& device = Device::cuda(), int priority = 0);
   explicit Stream(std::shared_ptr<device::Stream> impl) : impl_(std::move(impl)) {}
+  // One that belongs to another library: on a GPU a CUstream (cudaStream_t) of its primary context, null for the legacy default stream. It
+  // lives on when the handle ends. On the CPU the only stream there is.
+  static Stream adopt(const Device& device, void* native);
 
   Device device() const;
   // Waits until its work is done; whether it is.

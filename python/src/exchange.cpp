@@ -12,6 +12,8 @@
 namespace toroid::python {
 namespace {
 
+constexpr int kLegacyStream = 1;  // in the numbers of __dlpack__
+
 struct TypeRow {
   DType dtype;
   dlpack::ElementType element;
@@ -30,8 +32,6 @@ const TypeRow& row_of(DType t) {
   return *std::find_if(std::begin(kTypes), std::end(kTypes), [t](const TypeRow& r) { return r.dtype == t; });
 }
 
-constexpr const char* kNoGpus = "tensors on GPUs cannot be exchanged with Python yet";
-
 DType dtype_of(dlpack::ElementType e) {
   for (const TypeRow& r : kTypes)
     if (r.element.code == e.code && r.element.bits == e.bits && e.lanes == 1) return r.dtype;
@@ -40,10 +40,11 @@ DType dtype_of(dlpack::ElementType e) {
 
 Device device_of(dlpack::Place p) {
   if (p.type == dlpack::kCpu) return Device::cpu();
-  // Streams are not ordered: one side could read what the other has not written yet.
-  TOROID_USER_CHECK(p.type != dlpack::kCuda, "{}", kNoGpus);
-  fail<UserError>("a tensor on DLPack's device type {}; tensors are exchanged with Python on the CPU (1) alone", p.type);
+  if (p.type == dlpack::kCuda) return Device::cuda(p.index);
+  fail<UserError>("a tensor on DLPack's device type {}; tensors are exchanged with Python on the CPU (1) and on NVIDIA GPUs (2)", p.type);
 }
+
+dlpack::Place place_of(const Device& d) { return d.is_cuda() ? dlpack::Place{dlpack::kCuda, d.index} : dlpack::Place{dlpack::kCpu, 0}; }
 
 Tensor view_of(const dlpack::Array& a, std::shared_ptr<void> owner) {
   const auto dims = static_cast<size_t>(a.ndim);
@@ -54,6 +55,7 @@ Tensor view_of(const dlpack::Array& a, std::shared_ptr<void> owner) {
 
 // The same elements in row-major memory of their own, which may be written.
 Tensor copy_of(const Tensor& t) {
+  if (t.device().is_cuda()) return t.to(Device::cpu()).to(t.device());
   const Tensor from = t.contiguous();
   Tensor out = Tensor::empty(t.sizes(), t.dtype());
   std::copy_n(from.raw_data(), static_cast<size_t>(t.numel()) * size_of(t.dtype()), out.raw_data());
@@ -93,11 +95,16 @@ Tensor from_capsule(const py::object& capsule) {
 
 Tensor from_dlpack(py::handle object) {
   const py::object method = object.attr("__dlpack__");
+  // What is on a GPU is made ready for the legacy default stream, which Toroid's waits for.
+  py::dict given;
+  const bool tells_device = py::hasattr(object, "__dlpack_device__");  // the first versions of DLPack had none
+  if (tells_device && object.attr("__dlpack_device__")().cast<std::pair<int, int>>().first == dlpack::kCuda)
+    given["stream"] = kLegacyStream;
   try {
-    return from_capsule(method(py::arg("max_version") = py::make_tuple(dlpack::kMajor, dlpack::kMinor)));
+    return from_capsule(method(py::arg("max_version") = py::make_tuple(dlpack::kMajor, dlpack::kMinor), **given));
   } catch (py::error_already_set& e) {
     if (!e.matches(PyExc_TypeError)) throw;
-    return from_capsule(method());  // DLPack 0 knows no versions
+    return from_capsule(method(**given));  // DLPack 0 knows no versions
   }
 }
 
@@ -133,9 +140,8 @@ struct Exported {
   std::vector<int64_t> sizes, strides;
 
   explicit Exported(const Tensor& t) : tensor(t), sizes(t.sizes()), strides(t.strides()) {
-    TOROID_USER_CHECK(!t.device().is_cuda(), "{}", kNoGpus);
     managed.array = {
-        t.raw_data(), {dlpack::kCpu, 0}, static_cast<int32_t>(t.dim()), row_of(t.dtype()).element, sizes.data(), strides.data(), 0};
+        t.raw_data(), place_of(t.device()), static_cast<int32_t>(t.dim()), row_of(t.dtype()).element, sizes.data(), strides.data(), 0};
     if constexpr (std::is_same_v<M, dlpack::Versioned>) managed.version = {dlpack::kMajor, dlpack::kMinor};
     managed.context = this;
     managed.deleter = [](M* m) { delete static_cast<Exported*>(m->context); };
@@ -158,6 +164,26 @@ py::capsule exported(const Tensor& t, const char* name, [[maybe_unused]] bool co
 }
 
 }  // namespace
+
+void StreamOrder::enter(const Device& device, const dlpack::ExchangeApi* api) {
+  if (!device.is_cuda()) return;
+  void* native = nullptr;
+  if (api && api->current_stream(dlpack::kCuda, device.index, &native) != 0) throw py::error_already_set();
+  if (!event_ || native != native_ || device != own_->device()) {
+    caller_ = Stream::adopt(device, native);
+    native_ = native;
+    own_ = current_stream(device);
+    event_.emplace(device);
+  }
+  event_->record(*caller_);
+  event_->wait(*own_);
+}
+
+void StreamOrder::leave() {
+  if (!event_) return;
+  event_->record(*own_);
+  event_->wait(*caller_);
+}
 
 const dlpack::ExchangeApi* exchange_api(py::handle type) {
   static auto* known = new std::unordered_map<PyObject*, const dlpack::ExchangeApi*>();  // under the GIL; classes that are in it stay
@@ -188,14 +214,13 @@ Tensor tensor_of(py::handle object) {
 }
 
 py::capsule capsule_of(const Tensor& t, bool versioned, bool copy) {
-  TOROID_USER_CHECK(!t.device().is_cuda(), "{}", kNoGpus);
   const Tensor given = copy ? copy_of(t) : t;
   return versioned ? exported<dlpack::Versioned>(given, "dltensor_versioned", copy) : exported<dlpack::Managed>(given, "dltensor", copy);
 }
 
 py::tuple dlpack_device(const Tensor& t) {
-  const Device d = t.device();
-  return d.is_cuda() ? py::make_tuple(static_cast<int>(dlpack::kCuda), d.index) : py::make_tuple(static_cast<int>(dlpack::kCpu), 0);
+  const dlpack::Place p = place_of(t.device());
+  return py::make_tuple(p.type, p.index);
 }
 
 py::object numpy_of(const Tensor& t) {
@@ -216,7 +241,8 @@ py::object object_of(const Tensor& t, const dlpack::ExchangeApi& api) {
   return py::reinterpret_steal<py::object>(static_cast<PyObject*>(out));
 }
 
-const std::vector<Tensor>& Arguments::view(const std::vector<py::handle>& objects, py::handle type, const dlpack::ExchangeApi& api) {
+const std::vector<Tensor>& Arguments::view(const std::vector<py::handle>& objects, py::handle type, const dlpack::ExchangeApi& api,
+                                           const Device& device) {
   views_.resize(objects.size());
   for (size_t i = 0; i < objects.size(); ++i) {
     Tensor& last = views_[i];
@@ -224,7 +250,7 @@ const std::vector<Tensor>& Arguments::view(const std::vector<py::handle>& object
     int64_t number[2] = {0, 0}, apart[2] = {1, 1};
     if (PyLong_CheckExact(objects[i].ptr())) {
       number[0] = PyLong_AsLongLong(objects[i].ptr());
-      now = {nullptr, {dlpack::kCpu, 0}, 2, {dlpack::kUInt, 8, 1}, number, apart, 0};
+      now = {nullptr, place_of(device), 2, {dlpack::kUInt, 8, 1}, number, apart, 0};
     } else {
       // The function of the class does not look at what it is given.
       TOROID_USER_CHECK(PyObject_TypeCheck(objects[i].ptr(), reinterpret_cast<PyTypeObject*>(type.ptr())),

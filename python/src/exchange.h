@@ -3,9 +3,11 @@
 
 #include <pybind11/pybind11.h>
 
+#include <optional>
 #include <vector>
 
 #include "dlpack.h"
+#include "toroid/device_stream.h"
 #include "toroid/tensor.h"
 
 namespace toroid::python {
@@ -17,10 +19,10 @@ const dlpack::ExchangeApi* exchange_api(py::handle type);
 
 // A view of what the object holds, which the view keeps alive: a toroid.Tensor, an object with a buffer (NumPy), or one with __dlpack__; a
 // copy where the object says that its memory is read-only. UserError for other objects, for elements that Toroid does not have, and for
-// memory of other devices than the CPU.
+// memory of other devices than the CPU and NVIDIA GPUs.
 Tensor tensor_of(py::handle object);
 
-// The tensor, or a copy of it, as a DLPack capsule. versioned: in the form of DLPack 1, else in that of 0. UserError for tensors on GPUs.
+// The tensor, or a copy of it, as a DLPack capsule. versioned: in the form of DLPack 1, else in that of 0.
 py::capsule capsule_of(const Tensor& t, bool versioned, bool copy);
 // (device type, index) in DLPack's numbers.
 py::tuple dlpack_device(const Tensor& t);
@@ -28,15 +30,29 @@ py::tuple dlpack_device(const Tensor& t);
 // A NumPy array over the tensor's memory. UserError for what NumPy has no dtype for, and for tensors on a GPU.
 py::object numpy_of(const Tensor& t);
 
-// A tensor of the CPU, in memory of its own, for the class that `api` belongs to.
+// A tensor in memory of its own, for the class that `api` belongs to.
 py::object object_of(const Tensor& t, const dlpack::ExchangeApi& api);
+
+// Puts what Toroid does on a GPU behind all that the caller's stream was given before, and before what it is given afterwards. The caller's
+// stream is the one that its library works on (`api`), the legacy default stream where there is no library to ask. Events serve again.
+class StreamOrder {
+ public:
+  void enter(const Device& device, const dlpack::ExchangeApi* api);
+  void leave();
+
+ private:
+  std::optional<Stream> caller_, own_;
+  std::optional<Event> event_;
+  void* native_ = nullptr;
+};
 
 // The caller's tensors of a program that is called again and again: views of the last call serve where an argument has not moved.
 class Arguments {
  public:
-  // Views of objects of the class `type`, which has `api`, and of whole numbers n as tensors of sizes [n, 0]. They are valid while the
-  // objects are. UserError for objects of other classes, and as tensor_of() has it.
-  const std::vector<Tensor>& view(const std::vector<py::handle>& objects, py::handle type, const dlpack::ExchangeApi& api);
+  // Views of objects of the class `type`, which has `api`, and of whole numbers n as tensors of sizes [n, 0] on `device`. They are valid
+  // while the objects are. UserError for objects of other classes, and as tensor_of() has it.
+  const std::vector<Tensor>& view(const std::vector<py::handle>& objects, py::handle type, const dlpack::ExchangeApi& api,
+                                  const Device& device);
 
  private:
   std::vector<Tensor> views_;

@@ -48,12 +48,17 @@ ModelOptions model_options(const std::string& device, const std::string& mode, b
   return out;
 }
 
+// The library of the first argument that has one with an exchange interface.
+const dlpack::ExchangeApi* api_of(const py::args& arguments) {
+  for (py::handle a : arguments)
+    if (const dlpack::ExchangeApi* api = exchange_api(py::type::of(a))) return api;
+  return nullptr;
+}
+
 // The results in the form of the arguments: those of the first class with an exchange interface (torch.Tensor), else arrays of NumPy.
 // What NumPy has no dtype for, or cannot reach, stays a toroid.Tensor. None where the program returns None.
 py::list results_for(const std::vector<Tensor>& results, const py::args& arguments) {
-  const dlpack::ExchangeApi* api = nullptr;
-  for (py::handle a : arguments)
-    if (!api) api = exchange_api(py::type::of(a));
+  const dlpack::ExchangeApi* api = api_of(arguments);
   py::list out;
   for (const Tensor& t : results) {
     if (!t.defined())
@@ -77,11 +82,18 @@ std::vector<Tensor> tensors_of(const py::args& arguments) {
 template <class Runner>
 py::list run(Runner& runner, const py::args& arguments) {
   const std::vector<Tensor> inputs = tensors_of(arguments);
+  StreamOrder order;
+  for (auto& t : inputs)
+    if (t.device().is_cuda()) {
+      order.enter(t.device(), api_of(arguments));
+      break;
+    }
   std::vector<Tensor> results;
   {
     py::gil_scoped_release free;
     results = runner.run(inputs);
   }
+  order.leave();
   return results_for(results, arguments);
 }
 
@@ -104,35 +116,38 @@ struct WithoutLock {
 class Program {
  public:
   // orders: for each result the order of its dimensions in memory, or none where it is row-major; the graph returns results in that order.
-  Program(const std::string& json, const py::dict& held, const std::string& name, std::vector<std::vector<size_t>> orders,
+  // type: the class of the arguments that are tensors.
+  Program(py::handle type, const std::string& json, const py::dict& held, const std::string& name, std::vector<std::vector<size_t>> orders,
           const ModelOptions& options)
-      : orders_(std::move(orders)) {
+      : orders_(std::move(orders)), type_(type), api_(exchange_api(type)), device_(options.device) {  // exchange_api() keeps the class
+    TOROID_USER_CHECK(api_, "{} has no __dlpack_c_exchange_api__: PyTorch 2.10 or newer is needed", py::str(type).cast<std::string>());
     const std::map<std::string, Tensor> tensors = tensors_by_name(held);
-    py::gil_scoped_release free;
-    model_.reset(new Model(Model::from_program(json, tensors, name, options)));
+    StreamOrder order;
+    order.enter(device_, api_);
+    {
+      py::gil_scoped_release free;
+      model_.reset(new Model(Model::from_program(json, tensors, name, options)));
+    }
+    order.leave();
   }
 
   py::list call(const py::args& given) {
     std::vector<py::handle> objects(given.begin(), given.end());
     // Calls may overlap, in other threads or by what frees an object: each has views of its own.
-    std::unique_ptr<Arguments> arguments = std::move(idle_);
-    if (!arguments) arguments = std::make_unique<Arguments>();
-    const std::vector<Tensor>& views = arguments->view(objects, type_, *api_);
+    std::unique_ptr<Call> call = std::move(idle_);
+    if (!call) call = std::make_unique<Call>();
+    const std::vector<Tensor>& views = call->arguments.view(objects, type_, *api_, device_);
+    call->order.enter(device_, api_);
     std::vector<Tensor> results;
     {
       py::gil_scoped_release free;
       results = model_->run(views);
     }
+    call->order.leave();
     py::list out(results.size());
     for (size_t i = 0; i < results.size(); ++i) out[i] = object_of(in_memory_order(results[i], i), *api_);
-    idle_ = std::move(arguments);
+    idle_ = std::move(call);
     return out;
-  }
-
-  void for_class(py::handle type) {
-    api_ = exchange_api(type);
-    TOROID_USER_CHECK(api_, "{} has no __dlpack_c_exchange_api__: PyTorch 2.10 or newer is needed", py::str(type).cast<std::string>());
-    type_ = type;  // exchange_api() keeps it
   }
 
   const Model& model() const { return *model_; }
@@ -149,11 +164,17 @@ class Program {
     return t.as_strided(sizes, strides);
   }
 
+  struct Call {
+    Arguments arguments;
+    StreamOrder order;
+  };
+
   std::unique_ptr<Model, WithoutLock> model_;
   std::vector<std::vector<size_t>> orders_;
-  std::unique_ptr<Arguments> idle_;  // under the GIL
-  py::handle type_;                  // of the arguments that are tensors
-  const dlpack::ExchangeApi* api_ = nullptr;
+  std::unique_ptr<Call> idle_;  // under the GIL
+  py::handle type_;
+  const dlpack::ExchangeApi* api_;
+  Device device_;
 };
 
 void add_errors(py::module_& m) {
@@ -161,6 +182,14 @@ void add_errors(py::module_& m) {
   py::register_exception<UserError>(m, "UserError", py::make_tuple(error, py::handle(PyExc_ValueError)));
   py::register_exception<InternalError>(m, "InternalError", error);
   py::register_exception<EnvironmentError>(m, "EnvironmentError", error);
+}
+
+// Lets a stream, in the numbers of __dlpack__, wait for what Toroid does on the device.
+void await(const Device& device, const py::object& stream) {
+  const int64_t number = stream.is_none() ? 1 : stream.cast<int64_t>();
+  TOROID_USER_CHECK(number != 0, "DLPack's stream 0 is ambiguous; 1 is the legacy default stream, 2 that of each thread");
+  if (number == -1) return;
+  Stream::adopt(device, reinterpret_cast<void*>(static_cast<uintptr_t>(number))).wait_stream(current_stream(device));
 }
 
 void add_tensor(py::module_& m) {
@@ -177,15 +206,18 @@ void add_tensor(py::module_& m) {
           "__dlpack__",
           [](const Tensor& t, const py::object& stream, const std::optional<std::pair<uint32_t, uint32_t>>& max_version,
              const std::optional<std::pair<int, int>>& dl_device, const std::optional<bool>& copy) {
-            TOROID_USER_CHECK(stream.is_none(), "a tensor on the CPU has no stream");
-            TOROID_USER_CHECK(!dl_device || *dl_device == std::pair(static_cast<int>(dlpack::kCpu), 0),
-                              "DLPack's device ({}, {}) is asked for; tensors are exchanged with Python on the CPU (1, 0) alone",
-                              dl_device->first, dl_device->second);
+            TOROID_USER_CHECK(stream.is_none() || t.device().is_cuda(), "a tensor on the CPU has no stream");
+            const auto own = dlpack_device(t).cast<std::pair<int, int>>();
+            TOROID_USER_CHECK(!dl_device || *dl_device == own,
+                              "DLPack's device ({}, {}) is asked for; the tensor is on ({}, {}), and is exchanged where it is",
+                              dl_device->first, dl_device->second, own.first, own.second);
+            if (t.device().is_cuda()) await(t.device(), stream);
             return capsule_of(t, max_version && max_version->first >= dlpack::kMajor, copy.value_or(false));
           },
           py::kw_only(), py::arg("stream") = py::none(), py::arg("max_version") = py::none(), py::arg("dl_device") = py::none(),
           py::arg("copy") = py::none(),
-          "A DLPack capsule over the same memory, or with copy=True over a copy. UserError for tensors on GPUs.")
+          "A DLPack capsule over the same memory, or with copy=True over a copy. stream: of a GPU, which waits until the elements are there, in "
+          "DLPack's numbers (None or 1: the legacy default stream, 2: that of each thread, -1: none waits, else a handle).")
       .def("__dlpack_device__", &dlpack_device)
       .def("__repr__", [](const Tensor& t) { return to_string(t); });
   m.def("tensor", &tensor_of, py::arg("object"),
@@ -206,7 +238,14 @@ void add_models(py::module_& m) {
   add_summary(m);
   py::class_<ModelOptions>(m, "ModelOptions", "How a model is compiled.")
       .def(py::init(&model_options), py::kw_only(), py::arg("device") = "cpu", py::arg("mode") = "default", py::arg("freeze") = true,
-           py::arg("templates") = true, py::arg("fusion") = "all", py::arg("threads") = 0, py::arg("options") = py::dict());
+           py::arg("templates") = true, py::arg("fusion") = "all", py::arg("threads") = 0, py::arg("options") = py::dict())
+      .def(
+          "on",
+          [](ModelOptions o, const std::string& device) {
+            o.device = device_from_name(device);
+            return o;
+          },
+          py::arg("device"), "The same for another device: \"cpu\" or \"cuda:0\".");
   py::class_<Model, std::unique_ptr<Model, WithoutLock>>(m, "Model", "A compiled model. Safe to run from several threads.")
       .def("run", &run<Model>, "Runs on arrays in the order of the program's signature; returns a list of results.")
       .def_property_readonly("summary", [](const Model& x) { return x.summary(); });
@@ -230,9 +269,7 @@ void add_models(py::module_& m) {
   py::class_<Program>(m, "Program", "A graph of PyTorch, compiled.")
       .def(py::init([](py::handle type, const std::string& json, const py::dict& held, const std::string& name,
                        std::vector<std::vector<size_t>> orders, const ModelOptions& options) {
-             auto out = std::make_unique<Program>(json, held, name, std::move(orders), options);
-             out->for_class(type);
-             return out;
+             return std::make_unique<Program>(type, json, held, name, std::move(orders), options);
            }),
            py::arg("type"), py::arg("json"), py::arg("held"), py::arg("name"), py::arg("orders"), py::arg("options"))
       .def("__call__", &Program::call)

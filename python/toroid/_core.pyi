@@ -52,6 +52,9 @@ class Summary:
 class ModelOptions:
     """How a model is compiled."""
 
+    def on(self, device: str) -> ModelOptions:
+        """The same for another device: "cpu" or "cuda:0"."""
+
     def __init__(
         self,
         *,

@@ -156,6 +156,8 @@ class Runtime {
   virtual Device device() const = 0;
   virtual DeviceMemory& memory() = 0;
   virtual std::shared_ptr<Stream> make_stream(int priority) = 0;
+  // One of another library, by its native handle.
+  virtual std::shared_ptr<Stream> adopt_stream(void* native) = 0;
   virtual std::shared_ptr<Event> make_event(bool timed) = 0;
   virtual const std::shared_ptr<Stream>& default_stream() = 0;
   // That captures use which name no stream.

@@ -20,6 +20,7 @@ device::Event& behind(const Event& e) {
 }  // namespace
 
 Stream::Stream(const Device& device, int priority) : impl_(runtime_of(device).make_stream(priority)) {}
+Stream Stream::adopt(const Device& device, void* native) { return Stream(runtime_of(device).adopt_stream(native)); }
 Device Stream::device() const { return behind(*this).runtime().device(); }
 void Stream::synchronize() const { behind(*this).synchronize(); }
 bool Stream::query() const { return behind(*this).query(); }

@@ -217,12 +217,20 @@ class ProgramImporter {
       if (!in.data.defined()) continue;
       auto it = copies.find(in.data.impl()->storage.get());
       if (it == copies.end()) continue;
-      if (!it->second) {
-        it->second = allocate_storage(it->first->bytes);
-        if (it->first->bytes) std::memcpy(it->second->data, it->first->data, it->first->bytes);
-      }
+      if (!it->second) it->second = copy_of(in.data.impl()->storage);
       in.data.impl()->storage = it->second;
     }
+  }
+
+  // Other memory of the same device with the same bytes.
+  static std::shared_ptr<Storage> copy_of(const std::shared_ptr<Storage>& from) {
+    if (from->device.is_cuda()) {
+      const std::vector<int64_t> size = {static_cast<int64_t>(from->bytes)};
+      return Tensor::from_blob(from->data, size, DType::U8, {}, from, from->device).to(Device::cpu()).to(from->device).impl()->storage;
+    }
+    std::shared_ptr<Storage> out = allocate_storage(from->bytes);
+    if (from->bytes) std::memcpy(out->data, from->data, from->bytes);
+    return out;
   }
 
   const ExportedProgram& program_;

@@ -235,15 +235,20 @@ class Managed(ctypes.Structure):
     ]  # fmt: skip
 
 
-class OnGpu:
-    """An array that says it lies on a GPU."""
+class Elsewhere:
+    """An array that says it lies on another device; stream: the one that it was asked for."""
 
-    def __init__(self) -> None:
+    def __init__(self, device_type: int) -> None:
         self.sizes = (ctypes.c_int64 * 1)(3)
         at = ctypes.cast(self.sizes, ctypes.c_void_p)
-        self.managed = Managed(at, 2, 0, 1, 2, 32, 1, at, None, 0, None, None)
+        self.device_type = device_type
+        self.managed = Managed(at, device_type, 0, 1, 2, 32, 1, at, None, 0, None, None)
 
-    def __dlpack__(self, **kwargs: object) -> object:
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.device_type, 0
+
+    def __dlpack__(self, *, stream: object = None) -> object:
+        self.stream = stream
         new = ctypes.pythonapi.PyCapsule_New
         new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
         return new(ctypes.addressof(self.managed), b"dltensor", None)
@@ -291,8 +296,15 @@ class Arrays(unittest.TestCase):
             t.__dlpack__(dl_device=(2, 0))
         with self.assertRaisesRegex(toroid.UserError, "no stream"):
             t.__dlpack__(stream=1)
-        with self.assertRaisesRegex(toroid.UserError, "tensors on GPUs cannot be exchanged"):
-            toroid.tensor(OnGpu())
+        with self.assertRaisesRegex(toroid.UserError, "device type 10; tensors are exchanged"):
+            toroid.tensor(Elsewhere(10))
+
+    def test_arrays_of_gpus_are_made_ready_for_a_stream(self) -> None:
+        array = Elsewhere(2)
+        t = toroid.tensor(array)
+        self.assertEqual((array.stream, t.device, t.shape, t.__dlpack_device__()), (1, "cuda:0", (3,), (2, 0)))
+        with self.assertRaisesRegex(toroid.UserError, "on cuda:0; NumPy's arrays are on the CPU"):
+            t.numpy()
 
     def test_refused(self) -> None:
         with self.assertRaises(toroid.UserError):

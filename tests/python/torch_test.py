@@ -189,6 +189,124 @@ class Errors(Case):
         self.assertEqual(toroid.explain().fallbacks, {"aten.neg.default": 1})
 
 
+@unittest.skipUnless(torch.cuda.is_available() and _core.cuda_device_count(), "needs a GPU")
+class Gpu(Case):
+    """Programs of graphs whose tensors are on a GPU, beside PyTorch's own work on its streams."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        torch.manual_seed(0)
+        torch.backends.cuda.matmul.allow_tf32 = False
+
+    def all_by_toroid(self) -> None:
+        self.assertEqual(toroid.explain().fallbacks, {})
+
+    def test_results_are_where_the_arguments_are(self) -> None:
+        def fn(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            y = torch.nn.functional.gelu(x @ w + b)
+            return y.softmax(-1), y.transpose(0, 1)
+
+        arguments = [torch.randn(*s, device="cuda") for s in ((33, 64), (64, 128), (128,))]
+        for mode in ("default", "reduce-overhead", "max-autotune"):
+            compiled = torch.compile(fn, backend="toroid", options={"mode": mode})
+            for _ in range(4):
+                out = compiled(*arguments)
+                torch.testing.assert_close(out, fn(*arguments), rtol=1e-4, atol=1e-5)
+                self.assertEqual([t.device.type for t in out], ["cuda", "cuda"])
+            torch._dynamo.reset()
+        self.all_by_toroid()
+
+    def test_work_of_streams_is_in_order(self) -> None:
+        """No synchronisation anywhere: what PyTorch starts before a call, and after it, is long enough to be overtaken."""
+        slow = torch.randn(4096, 4096, device="cuda") / 64
+        fn = torch.compile(lambda x: (x * 2 + 1).relu(), backend="toroid")
+        fn(slow)
+        for stream in (torch.cuda.default_stream(), torch.cuda.Stream()):
+            with torch.cuda.stream(stream):
+                found, wanted = [], []
+                for k in range(20):
+                    x = slow + k
+                    for _ in range(4):
+                        x = x @ slow
+                    wanted.append((x * 2 + 1).relu().sum(dtype=torch.float64))
+                    y = fn(x)
+                    del x  # its memory is PyTorch's again, before the program has read it
+                    found.append((y @ slow).sum(dtype=torch.float64) * 0 + y.sum(dtype=torch.float64))
+                    del y  # and that of the result Toroid's
+                torch.testing.assert_close(torch.stack(found), torch.stack(wanted))
+
+    def test_training(self) -> None:
+        def network() -> torch.nn.Module:
+            torch.manual_seed(1)
+            layers = (torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.BatchNorm2d(8), torch.nn.ReLU(), torch.nn.MaxPool2d(2),
+                      torch.nn.Flatten(), torch.nn.Linear(8 * 8 * 8, 10))  # fmt: skip
+            return torch.nn.Sequential(*layers).cuda()
+
+        x, labels = torch.randn(4, 3, 16, 16, device="cuda"), torch.tensor([1, 2, 3, 4], device="cuda")
+        eager, ours = network(), network()
+        compiled = torch.compile(ours, backend="toroid")
+        for step in range(4):
+            for model, forward in ((eager, eager), (ours, compiled)):
+                optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+                torch.nn.functional.cross_entropy(forward(x), labels).backward()
+                optimizer.step()
+                optimizer.zero_grad()
+            for a, b in zip(ours.state_dict().values(), eager.state_dict().values()):
+                torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4, msg=f"step {step}")
+
+    def test_attention(self) -> None:
+        q, k, v = (torch.randn(2, 4, 65, 64, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+        mask = torch.rand(2, 1, 65, 65, device="cuda") > 0.3
+        sdpa = torch.nn.functional.scaled_dot_product_attention
+        for extra in ({}, {"is_causal": True}, {"attn_mask": mask}, {"scale": 0.5}):
+            found = torch.compile(lambda *a: sdpa(*a, **extra), backend="toroid")(q, k, v)  # noqa: B023
+            torch.testing.assert_close(found, sdpa(q, k, v, **extra), rtol=2e-2, atol=2e-2)
+        self.all_by_toroid()
+
+    def test_open_sizes(self) -> None:
+        fn = torch.compile(lambda x, n: (x.sum(0) + n).view(1, -1).expand(3, -1) * 2, backend="toroid", dynamic=True)
+        for rows in (2, 5, 9):
+            x = torch.randn(rows, 7, device="cuda")
+            torch.testing.assert_close(fn(x, rows), (x.sum(0) + rows).view(1, -1).expand(3, -1) * 2)
+
+    def test_what_is_on_the_host_is_pytorchs(self) -> None:
+        def fn(x: torch.Tensor, factor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return (x.exp() * factor).sum(), factor.neg()
+
+        x, factor = torch.randn(100, device="cuda"), torch.tensor(3.0)
+        torch.testing.assert_close(torch.compile(fn, backend="toroid")(x, factor), fn(x, factor))
+        self.assertIn("where the graph's are on cuda:0", str(toroid.explain()))
+
+    def test_frozen_weights(self) -> None:
+        model = torch.nn.Linear(64, 64).cuda()
+        x = torch.randn(8, 64, device="cuda")
+        with torch.no_grad():
+            compiled = torch.compile(model, backend="toroid", options={"freezing": True})
+            for _ in range(3):
+                torch.testing.assert_close(compiled(x), model(x), rtol=1e-4, atol=1e-5)
+                model.weight.mul_(2)
+
+    def test_frozen_statistics(self) -> None:
+        model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU()).cuda().eval()
+        x = torch.randn(2, 3, 9, 9, device="cuda")
+        for dtype in (torch.float32, torch.float16):
+            model, x = model.to(dtype), x.to(dtype)
+            with torch.no_grad():
+                for options in ({"freezing": True}, {}):
+                    torch._dynamo.reset()
+                    found = torch.compile(model, backend="toroid", options=options)(x)
+                    torch.testing.assert_close(found, model(x), rtol=1e-2, atol=1e-2)
+
+    def test_dlpack(self) -> None:
+        x = torch.randn(5, 3, device="cuda")
+        t = toroid.tensor(x)
+        self.assertEqual((t.device, t.__dlpack_device__()), ("cuda:0", (2, 0)))
+        back = torch.from_dlpack(t)
+        self.assertEqual(back.data_ptr(), x.data_ptr())
+        with self.assertRaisesRegex(toroid.UserError, "NumPy's arrays are on the CPU"):
+            t.numpy()
+
+
 class Distance(unittest.TestCase):
     def test_nan_and_infinity_are_where_they_are_expected(self) -> None:
         nan, inf = float("nan"), float("inf")

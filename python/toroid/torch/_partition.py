@@ -57,13 +57,17 @@ def _refusal_of_tensor(t: torch.Tensor) -> str:
         return f"a tensor of the layout {t.layout}"
     if t.dtype not in SCALAR_TYPES:
         return f"a tensor of the dtype {t.dtype}"
-    if t.device.type != "cpu":
-        return f"a tensor on {t.device}"
     return ""
 
 
-def refusal(node: Node) -> str:
-    """Why PyTorch runs an operation; empty where Toroid may."""
+def device_of(module: GraphModule) -> torch.device:
+    """Where programs of a graph run: on the first GPU that a tensor of it is on, else on the CPU."""
+    devices = (t.device for n in module.graph.nodes for t in _tensors(n.meta.get("val")))
+    return next((d for d in devices if d.type == "cuda"), torch.device("cpu"))
+
+
+def refusal(node: Node, device: torch.device) -> str:
+    """Why PyTorch runs an operation; empty where Toroid may, on this device."""
     target = node.target
     if not isinstance(target, torch._ops.OpOverload):
         return "not an operation of ATen"
@@ -75,12 +79,44 @@ def refusal(node: Node) -> str:
         return "it writes to an argument"
     if not _core.has_operation(target_name(target)):
         return "Toroid has no such operation"
-    if "scaled_dot_product" in target.name() and any(t.dtype in _HALVES for t in _tensors(node.args[0].meta["val"])):
+    if device.type == "cpu" and "scaled_dot_product" in target.name() and any(t.dtype in _HALVES for t in _tensors(node.args[0].meta["val"])):
         return "PyTorch keeps the scores of half-precision attention in f32"
     if target in _LAYOUT_READERS and not _fills_memory(node.args[0]):
         return "it reads memory that is not that of a row-major tensor alone"
-    values = [node.meta.get("val"), *(n.meta.get("val") for n in node.all_input_nodes)]
-    return next((why for v in values for t in _tensors(v) if (why := _refusal_of_tensor(t))), "")
+    tensors = [t for v in (node.meta.get("val"), *(n.meta.get("val") for n in node.all_input_nodes)) for t in _tensors(v)]
+    if elsewhere := next((t.device for t in tensors if t.device != device), None):
+        return f"a tensor on {elsewhere}, where the graph's are on {device}"
+    return next((why for t in tensors if (why := _refusal_of_tensor(t))), "")
+
+
+# PyTorch's choices among its kernels for attention on GPUs, and the names of a mask among their parameters.
+_ATTENTION = {
+    torch.ops.aten._scaled_dot_product_flash_attention.default: None,
+    torch.ops.aten._scaled_dot_product_efficient_attention.default: "attn_bias",
+    torch.ops.aten._scaled_dot_product_cudnn_attention.default: "attn_bias",
+}
+
+
+def plain_attention(module: GraphModule) -> None:
+    """Turns kernels of attention whose result alone is read into the operation that they compute."""
+    for node in list(module.graph.nodes):
+        if node.target not in _ATTENTION or argument(node, "dropout_p") != 0:
+            continue
+        readers = list(node.users)
+        if any(n.target is not operator.getitem or n.args[1] != 0 for n in readers):
+            continue
+        mask = _ATTENTION[node.target]
+        with module.graph.inserting_before(node):
+            plain = module.graph.call_function(
+                torch.ops.aten.scaled_dot_product_attention.default,
+                (*node.args[:3], argument(node, mask) if mask else None, 0.0, argument(node, "is_causal")),
+                {"scale": argument(node, "scale")},
+            )
+        plain.meta = {**node.meta, "val": node.meta["val"][0]}
+        for reader in readers:
+            reader.replace_all_uses_with(plain)
+            module.graph.erase_node(reader)
+        module.graph.erase_node(node)
 
 
 def _is_final_write(node: Node) -> bool:
@@ -183,10 +219,11 @@ class _Support(OperatorSupportBase):
 
     def __init__(self, module: GraphModule) -> None:
         self.refused: dict[Node, str] = {}
+        self.device = device_of(module)
         self.views = final_views(module)
         output = next(n for n in reversed(module.graph.nodes) if n.op == "output")
         for node in module.graph.nodes:
-            if is_operation(node) and node not in self.views and (why := refusal(node)):
+            if is_operation(node) and node not in self.views and (why := refusal(node, self.device)):
                 self.refused[node] = why
         for node in output.all_input_nodes:
             made = node.args[0] if node.target is operator.getitem else node
@@ -260,7 +297,7 @@ def _zeros(value: Any) -> Any:
     if not isinstance(value, torch.Tensor):
         return size_hint(value)
     sizes, strides = ([size_hint(s) for s in sizes] for sizes in (value.shape, value.stride()))
-    return torch.empty_strided(sizes, strides, dtype=value.dtype).zero_()
+    return torch.empty_strided(sizes, strides, dtype=value.dtype, device=value.device).zero_()
 
 
 def _culprit(error: Exception, part: GraphModule) -> Node | None:
@@ -386,7 +423,9 @@ def compile_graph(
     frozen: what some placeholders will always be.
     """
     begin = time.perf_counter()
+    plain_attention(module)
     support = _Support(module)
+    options = options.on(str(support.device))
     report = GraphReport(name)
     while True:
         fused, refused = _compile_parts(module, support, frozen or {}, options, report)

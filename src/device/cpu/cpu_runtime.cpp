@@ -189,6 +189,7 @@ class CpuRuntime final : public Runtime {
   Device device() const override { return Device::cpu(); }
   DeviceMemory& memory() override { return host_memory(); }
   std::shared_ptr<Stream> make_stream(int) override { return std::make_shared<CpuStream>(*this); }
+  std::shared_ptr<Stream> adopt_stream(void*) override { return default_stream(); }
   std::shared_ptr<Event> make_event(bool timed) override { return std::make_shared<CpuEvent>(*this, timed); }
   const std::shared_ptr<Stream>& default_stream() override { return default_stream_; }
 

@@ -182,6 +182,10 @@ class CudaRuntime final : public Runtime {
     streams_.push_back(out);
     return out;
   }
+  std::shared_ptr<Stream> adopt_stream(void* native) override {
+    const auto legacy = reinterpret_cast<CUstream>(uintptr_t{1});  // CU_STREAM_LEGACY: null is this GPU's own default stream here
+    return std::make_shared<CudaStream>(*this, gpu_, native ? static_cast<CUstream>(native) : legacy, 0, nullptr);
+  }
   std::shared_ptr<Event> make_event(bool timed) override { return std::make_shared<CudaEvent>(*this, gpu_, timed); }
   const std::shared_ptr<Stream>& default_stream() override { return default_stream_; }
 
