@@ -24,7 +24,7 @@ class Counter {
     for (auto& nest : node_.beside) count(nest.domain, nest.body);
     if (node_.producer) {
       count(node_.producer->domain, node_.producer->body);
-      touched_.erase(std::get<program::Gemm>(node_.problem).a.buffer);
+      touched_.erase(program::product_of(node_)->a.buffer);
     }
     for (auto& [buffer, elements] : touched_) {
       const loop::Buffer& b = program_.buffers[static_cast<size_t>(buffer)];

@@ -29,6 +29,11 @@ struct NoFields {
   void text(std::string_view /*name*/, Value&) {}
   template <class Value>
   void flag(std::string_view /*name*/, Value&) {}
+  // Whether there is a problem within this one, whose fields follow.
+  template <class Inner>
+  void presence(std::string_view /*name*/, std::optional<Inner>&) {}
+  template <class Inner>
+  void presence(std::string_view /*name*/, const std::optional<Inner>&) {}
   // An enumeration from 0 on, as the name of its value.
   template <class Value>
   void choice(std::string_view /*name*/, Value&, std::span<const std::string_view> /*names of values*/) {}

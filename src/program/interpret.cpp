@@ -151,7 +151,7 @@ class Run {
   // Those of a problem, but for a left operand whose rows the node computes itself.
   Tensors operands(const Node& n) {
     Tensors out;
-    const Gemm* produces = n.producer ? &std::get<Gemm>(n.problem) : nullptr;
+    const Gemm* produces = n.producer ? product_of(n) : nullptr;
     visit_operands(n, [&](const Operand& o, Use, std::string_view, const auto& extents) {
       if (produces && &o == &produces->a)
         out.push_back(produced(n, *produces, extents()));

@@ -290,6 +290,10 @@ class Parser : private graph::TextReader {
       value = in.quoted();
     }
     void flag(std::string_view name, bool& set) { set = in.take(name); }
+    template <class Inner>
+    void presence(std::string_view name, std::optional<Inner>& inner) {
+      if (in.take(name)) inner.emplace();
+    }
     template <class Value>
     void choice(std::string_view name, Value& value, std::span<const std::string_view> names) {
       in.expect(name);

@@ -19,7 +19,7 @@ bool Node::is_whole() const {
 }
 
 void for_each_view(const Node& n, const VisitView& visit) {
-  const Gemm* rows_made = n.producer ? std::get_if<Gemm>(&n.problem) : nullptr;
+  const Gemm* rows_made = n.producer ? product_of(n) : nullptr;
   visit_operands(n, [&](const Operand& o, Use use, std::string_view what, const auto& extents) {
     if (rows_made && &o == &rows_made->a) return;
     if (o.buffer >= 0 || is_required(use)) visit(o, extents(), what);

@@ -68,6 +68,12 @@ int Program::site(const IndexSite& s) {
   return static_cast<int>(sites.size()) - 1;
 }
 
+const Gemm* product_of(const Node& n) {
+  if (auto* g = std::get_if<Gemm>(&n.problem)) return g;
+  auto* m = std::get_if<Meeting>(&n.problem);
+  return m && m->product ? &*m->product : nullptr;
+}
+
 bool meets(const Node& n, std::set<std::string>* groups) {
   if (auto* c = std::get_if<Collective>(&n.problem)) {
     if (groups) groups->insert(c->group);
@@ -119,7 +125,7 @@ std::vector<int> reads(const Node& n) {
     for (int b : loop::buffers_read(n.producer->body)) add_unique(out, b);
   for (auto& nest : n.beside)
     for (int b : loop::buffers_read(nest.body)) add_unique(out, b);
-  const Gemm* rows_made = n.producer ? std::get_if<Gemm>(&n.problem) : nullptr;
+  const Gemm* rows_made = n.producer ? product_of(n) : nullptr;
   visit_operands(n, [&](const Operand& o, Use use, std::string_view, const auto&) {
     if (reads(use) && !(rows_made && &o == &rows_made->a)) add_unique(out, o.buffer);
   });

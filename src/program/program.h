@@ -102,7 +102,7 @@ struct Node {
   std::shared_ptr<const OptionValues> options;   // as they are when it is decided who computes it; null: no others
   loop::Domain domain;
   loop::Body body;  // templates: reads Accumulate, stores the results
-  // Gemm: what the template computes the rows of `a` by, where it would read them. The domain begins with batch..., m, which say which
+  // Products: what the template computes the rows of `a` by, where it would read them. The domain begins with batch..., m, which say which
   // row; the body stores element k of a row at index k, in f32, to a's buffer: memory that nothing else touches.
   std::optional<loop::Nest> producer;
   std::vector<loop::Nest> beside;    // loops: others in the same launch, independent of this one and of each other
@@ -119,6 +119,9 @@ struct Node {
   bool is_open() const { return std::holds_alternative<Open>(problem); }
   bool is_library() const { return by != Implementation::Template; }
 };
+
+// The product that a node computes, by itself or to bring it to other ranks, whose rows a producer may compute; null: none.
+const Gemm* product_of(const Node& n);
 
 struct ProgramInput {
   int buffer = -1;

@@ -59,6 +59,10 @@ struct FieldText : NoFields {
   void flag(std::string_view name, bool set) {
     if (set) word(name);
   }
+  template <class Inner>
+  void presence(std::string_view name, const std::optional<Inner>& inner) {
+    if (inner) word(name);
+  }
   template <class Value>
   void choice(std::string_view name, const Value& value, std::span<const std::string_view> names) {
     word(name);

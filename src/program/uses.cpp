@@ -41,6 +41,20 @@ bool Uses::any_between(const std::vector<size_t>& nodes, size_t first, size_t la
   return next != nodes.end() && *next < last;
 }
 
+size_t Uses::only_reader(int buffer, size_t writer) const {
+  const std::vector<size_t>& all = readers(buffer);
+  const bool is_only = all.size() == 1 && all[0] > writer && writers(buffer) == std::vector{writer};
+  return is_only ? all[0] : kNone;
+}
+
+bool Uses::is_touched_between(size_t first, size_t second) const {
+  const auto any = [](const std::vector<int>& buffers, auto&& f) { return std::any_of(buffers.begin(), buffers.end(), f); };
+  const auto is_written = [&](int b) { return any_between(writers(b), first, second); };
+  const auto is_read = [&](int b) { return any_between(readers(b), first, second); };
+  return any(reads(first), is_written) || any(reads(second), is_written) ||
+         any(writes(second), [&](int b) { return is_written(b) || is_read(b); });
+}
+
 void Uses::add(size_t node) {
   for (const int b : reads_[node]) insert(readers_, b, node);
   for (const int b : writes_[node]) insert(writers_, b, node);

@@ -21,6 +21,13 @@ class Uses {
   // Whether one of these lies between two nodes, which are not meant themselves.
   static bool any_between(const std::vector<size_t>& nodes, size_t first, size_t last);
 
+  // The only node that reads a buffer, where it comes after `writer` and nothing else writes the buffer; kNone otherwise.
+  static constexpr size_t kNone = static_cast<size_t>(-1);
+  size_t only_reader(int buffer, size_t writer) const;
+  // Whether between two nodes what the first reads is written, or what the second touches is touched: the first cannot run where the
+  // second does.
+  bool is_touched_between(size_t first, size_t second) const;
+
   // The node is another one now, or none any more.
   void set(size_t node, const Node& now);
   void remove(size_t node);

@@ -191,7 +191,15 @@ void good_meeting(const Context& c, const Meeting& a) {
       "it is at site {}, which is none of ranks", a.site);
   std::vector<Expr> dense(a.sizes.size(), 1);
   for (size_t d = dense.size(); d-- > 1;) dense[d - 1] = dense[d] * a.sizes[d];  // the input's first size does not matter
-  TOROID_USER_CHECK(a.input.strides == dense, "the memory of what a rank brings is not dense");
+  if (!a.product) {
+    TOROID_USER_CHECK(a.input.strides == dense, "the memory of what a rank brings is not dense");
+    return;
+  }
+  const Gemm& g = *a.product;
+  const Expr sums = product(points(g));
+  TOROID_USER_CHECK(a.kind == AllReduce && a.input.buffer < 0, "a rank brings to a {} what it computes and what it reads", name_of(a.kind));
+  TOROID_USER_CHECK(sums.is_const() && sums == product(a.sizes) && !g.b2, "a rank brings a product of {} sums, {} are expected",
+                    sym::to_string(sums), sym::to_string(product(a.sizes)));
 }
 
 void good_collectives(const Context& c) {
@@ -304,7 +312,7 @@ void bodies_fit_problems(const Context& c) {
 void producers_compute_rows(const Context& c) {
   each_node(c, [&](const Node& n) {
     if (!n.producer) return;
-    const auto* g = std::get_if<Gemm>(&n.problem);
+    const Gemm* g = product_of(n);
     TOROID_USER_CHECK(g && !n.is_library(), "only products of a template compute their rows themselves");
     auto rows = g->batch;
     rows.push_back(g->m);

@@ -15,22 +15,6 @@ using program::Node;
 using program::Program;
 using program::Uses;
 
-// The only node that reads a buffer, where it comes after `writer` and nothing else writes the buffer; npos otherwise.
-size_t only_reader(const Uses& uses, int buffer, size_t writer) {
-  const std::vector<size_t>& readers = uses.readers(buffer);
-  const bool is_only = readers.size() == 1 && readers[0] > writer && uses.writers(buffer) == std::vector{writer};
-  return is_only ? readers[0] : std::string::npos;
-}
-
-// Whether between two nodes what the first reads is written, or what the second touches is touched.
-bool is_touched_between(const Uses& uses, size_t first, size_t second) {
-  const auto any = [](const std::vector<int>& buffers, auto&& f) { return std::any_of(buffers.begin(), buffers.end(), f); };
-  const auto is_written = [&](int b) { return Uses::any_between(uses.writers(b), first, second); };
-  const auto is_read = [&](int b) { return Uses::any_between(uses.readers(b), first, second); };
-  return any(uses.reads(first), is_written) || any(uses.reads(second), is_written) ||
-         any(uses.writes(second), [&](int b) { return is_written(b) || is_read(b); });
-}
-
 // The position of a body's only Store, which must be unconditional; npos where there are more.
 size_t only_store(const loop::Body& body) {
   size_t found = std::string::npos;
@@ -138,13 +122,13 @@ Program pair_products(Program p, const target::Target& target, FusionReport* rep
     if (store == std::string::npos) continue;
     const int between = p.nodes[i].body.steps[store].buffer;
     if (p.buffers[static_cast<size_t>(between)].kind != loop::BufferKind::Temporary) continue;
-    const size_t j = only_reader(uses, between, i);
-    if (j == std::string::npos || !p.nodes[j].is_loop() || !p.nodes[j].beside.empty() || loop::has_reduction(p.nodes[j].domain)) continue;
+    const size_t j = uses.only_reader(between, i);
+    if (j == Uses::kNone || !p.nodes[j].is_loop() || !p.nodes[j].beside.empty() || loop::has_reduction(p.nodes[j].domain)) continue;
     std::string reason;
     std::optional<Node> pair;
     if (!program::may_join(p, p.nodes[i], p.nodes[j]))
       reason = "they were chosen to stay apart";
-    else if (is_touched_between(uses, i, j))
+    else if (uses.is_touched_between(i, j))
       reason = "something between the two touches their memory";
     else
       pair = paired(p.nodes[i], p.nodes[j], between, reason);

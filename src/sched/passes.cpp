@@ -2,6 +2,7 @@
 
 #include "program/inline.h"
 #include "sched/absorb.h"
+#include "sched/bring.h"
 #include "sched/foreach.h"
 #include "sched/layout.h"
 #include "sched/pair.h"
@@ -48,6 +49,10 @@ bool run_absorb_producers(program::Program& p, target::PassContext& context) {
 
 bool run_pair_products(program::Program& p, target::PassContext& context) {
   return changes_nodes(p, [&](program::Program q) { return pair_products(std::move(q), context.target, &context.report.fusion); });
+}
+
+bool run_bring_products(program::Program& p, target::PassContext& context) {
+  return changes_nodes(p, [&](program::Program q) { return bring_products(std::move(q), context.target, &context.report.fusion); });
 }
 
 bool run_split_reductions(program::Program& p, target::PassContext& context) {

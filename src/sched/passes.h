@@ -10,6 +10,7 @@ bool run_fuse(program::Program& p, target::PassContext& context);
 bool run_fuse_rests(program::Program& p, target::PassContext& context);
 bool run_absorb_producers(program::Program& p, target::PassContext& context);
 bool run_pair_products(program::Program& p, target::PassContext& context);
+bool run_bring_products(program::Program& p, target::PassContext& context);
 bool run_split_reductions(program::Program& p, target::PassContext& context);
 bool run_share_launches(program::Program& p, target::PassContext& context);
 bool run_foreach(program::Program& p, target::PassContext& context);
@@ -31,6 +32,8 @@ inline constexpr target::ProgramPass kAbsorbProducers = {
     "absorb_producers", "Lets products compute the rows of their left operand themselves.", run_absorb_producers, kJoins};
 inline constexpr target::ProgramPass kPairProducts = {"pair_products", "Gives products whose columns are read in pairs two right operands.",
                                                       run_pair_products, kJoins};
+inline constexpr target::ProgramPass kBringProducts = {
+    "bring_products", "Lets products bring their sums to the other ranks of a group themselves.", run_bring_products, kJoins};
 inline constexpr target::ProgramPass kSplitReductions = {"split_reductions", "Folds long rows with few results in two stages.",
                                                          run_split_reductions, target::with(Fusion::None) | target::with(Fusion::All)};
 inline constexpr target::ProgramPass kShareLaunches = {"share_launches", "Runs small independent loops in one launch.", run_share_launches,

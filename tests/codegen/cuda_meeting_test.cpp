@@ -102,6 +102,47 @@ TEST(CudaExchange, AllFormsCompile) {
   for (auto& j : jobs) EXPECT_EQ(j.error, "") << j.kernel.plan << j.kernel.source;
 }
 
+// relu(all_reduce(x * w) + bias), of rows of 64 * columns.
+Reduction of_product(int64_t ranks, int64_t rows, int64_t depth, int64_t columns, DType t, ReduceOp op = ReduceOp::Sum) {
+  Reduction out = reduction(ranks, rows, columns, t, op);
+  auto& m = std::get<program::Meeting>(out.node.problem);
+  m.product.emplace();
+  m.product->m = rows, m.product->n = columns, m.product->k = depth;
+  out.program.buffers[static_cast<size_t>(m.input.buffer)].numel = rows * depth;
+  m.product->a = {m.input.buffer, t, 0, {depth, 1}};
+  m.product->b = {out.program.new_buffer("w", t, columns * depth, loop::BufferKind::Input), t, 0, {1, depth}};
+  m.input = {-1, t, 0, {}};
+  return out;
+}
+
+// With weights of one slice and of several, of all dtypes.
+TEST(CudaAllReduce, ProductsThatSendCompile) {
+  std::vector<CudaJob> jobs;
+  for (const auto& r : {of_product(2, 1, 2048, 4096, DType::BF16), of_product(4, 2, 8192, 512, DType::F16, ReduceOp::Avg),
+                        of_product(3, 1, 96, 33, DType::F32, ReduceOp::Max), of_product(8, 8, 4096, 256, DType::BF16)}) {
+    std::set<int64_t> slices;
+    for (auto& config : cuda_configs(r.node, r.program, device::cuda::GpuInfo())) {
+      EXPECT_EQ(config.form, "gemv_all_reduce");
+      if (slices.insert(config.fields[1].second).second) jobs.push_back({text_of(r, config), "sm_90a"});
+      EXPECT_LE(jobs.back().kernel.tasks.constant(), device::cuda::GpuInfo().multiprocessors) << "blocks that wait run at once";
+    }
+    jobs.push_back({text_of(r, {}, "sm_80"), "sm_80"});
+  }
+  compile_side_by_side(jobs, [](const CudaJob& j) { return j.architecture; });
+  for (auto& j : jobs) EXPECT_EQ(j.error, "") << j.kernel.plan << j.kernel.source;
+}
+
+TEST(CudaAllReduce, ProductsOfManySumsDoNotSend) {
+  const device::cuda::GpuInfo gpu;
+  const auto refusal = [&](const Reduction& r) { return cuda_bringing_refusal(r.node, gpu); };
+  EXPECT_EQ(refusal(of_product(4, 1, 2048, 4096, DType::BF16)), "");
+  EXPECT_EQ(refusal(of_product(4, 4, 2048, 4096, DType::BF16)), "");
+  EXPECT_NE(refusal(of_product(4, 8, 2048, 4096, DType::BF16)), "") << "32,768 sums in 8 bytes each to three others";
+  EXPECT_NE(refusal(of_product(2, 16, 2048, 4096, DType::BF16)), "") << "tiles are faster";
+  EXPECT_NE(refusal(of_product(17, 1, 2048, 4096, DType::BF16)), "");
+  EXPECT_NE(refusal(of_product(2, 1, 2048, 4096, DType::F64)), "");
+}
+
 // Small inputs go with their flags, large ones in parts.
 TEST(CudaAllReduce, SizesHaveForms) {
   EXPECT_EQ(form_of(reduction(2, 1, 4096, DType::BF16)), "all_reduce_inline");

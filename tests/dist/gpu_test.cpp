@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <functional>
@@ -99,6 +100,36 @@ TEST(GpuAllReduce, TakesOnWhatFollows) {
       const auto want = fn(x, bias).to_vector(), found = fast(x.to(own), bias.to(own)).to(Device::cpu()).to_vector();
       for (size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(found[i], want[i], 0.02 * (1 + std::abs(want[i])));
     }
+  });
+}
+
+// Sums of integers, which are the same in any order: products that send their sums by themselves, in chains, with a residual, replayed.
+TEST(GpuAllReduce, OfProductsHasTheBitsOfTheHosts) {
+  on_all_worlds([] {
+    const Device own = Device::cuda(rank());
+    const auto whole = [](const std::vector<int64_t>& sizes, DType t, int64_t round) {
+      Tensor out = Tensor::empty(sizes, DType::F32);
+      for (int64_t i = 0; i < out.numel(); ++i)
+        out.data<float>()[i] = static_cast<float>((i * 7 + i / 11 + rank() * 5 + round * 3) % 5 - 2);
+      return to(out, t);
+    };
+    for (const Mode mode : {Mode::Default, Mode::ReduceOverhead, Mode::MaxAutotune})
+      for (const DType t : {DType::BF16, DType::F32})
+        for (const auto& [rows, depth, columns] : std::vector<std::array<int64_t, 3>>{
+                 {1, 1376, 2048}, {1, 4096, 136}, {2, 512, 2056}, {4, 96, 1024}, {8, 64, 300}, {16, 64, 256}}) {
+          if (mode == Mode::MaxAutotune && (rows > 1 || t == DType::F32)) continue;
+          auto fn = [](const Tensor& x, const Tensor& w, const Tensor& y) {
+            Tensor sum = all_reduce(matmul(relu(x) + 1.0, transpose(w, 0, 1))) + y;
+            return all_reduce(matmul(relu(sum) * 0.125, w), "max");
+          };
+          auto fast = compile(fn, config_of(mode));
+          for (int64_t round = 0; round < 3; ++round) {
+            const Tensor x = whole({rows, depth}, t, round), w = whole({columns, depth}, t, 1), y = whole({rows, columns}, t, 2);
+            const std::string want = host_bytes(fn(x, w, y)), found = host_bytes(fast(x.to(own), w.to(own), y.to(own)));
+            ASSERT_TRUE(found == want) << rows << " x " << depth << " x " << columns << " of " << name_of(t) << ", rank " << rank()
+                                       << ", round " << round;
+          }
+        }
   });
 }
 

@@ -173,6 +173,42 @@ TEST(CollectiveNodes, ThatGoOnWithEachElement) {
   EXPECT_TRUE(program::meets(read.nodes[0], &groups) && groups.count("world"));
 }
 
+// What a rank computes and brings at once means the same on the host: x * w of each rank, rounded, summed up, and a bias.
+TEST(CollectiveNodes, ThatBringProducts) {
+  constexpr int64_t kRows = 2, kDepth = 5;
+  program::Program p = tail_of(distributed::Kind::AllReduce, kRows);
+  auto& m = std::get<program::Meeting>(p.nodes[0].problem);
+  m.op = distributed::ReduceOp::Sum;
+  m.product.emplace();
+  m.product->m = kRows, m.product->n = 3, m.product->k = kDepth;
+  const int w = p.new_buffer("w", DType::F32, 3 * kDepth, loop::BufferKind::Input);
+  m.product->a = {m.input.buffer, DType::F32, 0, {kDepth, 1}};
+  m.product->b = {w, DType::F32, 0, {1, kDepth}};
+  m.input = {-1, DType::BF16, 0, {}};
+  p.buffers[0].numel = kRows * kDepth;
+  p.inputs[0].type.sizes = {kRows, kDepth};
+  p.inputs.push_back({w, {DType::F32, {3, kDepth}, {}}, graph::InputKind::User, {}, "w"});
+  program::verify(p, program::Stage::Lowered, "the test");
+  EXPECT_EQ(program::to_string(program::parse(program::to_string(p))), program::to_string(p));
+  run_local(3, [&] {
+    const auto cut = [](int64_t n, const std::vector<int64_t>& sizes) {
+      return brought(DType::F32, n, "world").as_strided(sizes, std::vector<int64_t>{sizes.back(), 1});
+    };
+    const Tensor x = cut(kRows * kDepth, {kRows, kDepth}), wide = cut(3 * kDepth, {3, kDepth});
+    const Tensor bias = brought(DType::F32, 1, "world").as_strided(std::vector<int64_t>{3}, std::vector<int64_t>{1});
+    const Tensor sum = distributed::all_reduce(to(matmul(x, transpose(wide, 0, 1)), DType::BF16));
+    EXPECT_EQ(bytes_of(program::interpret(p, std::vector<Tensor>{x, bias, wide})[0]), bytes_of(to(sum, DType::F32) * 2.0 + bias));
+  });
+  const auto refused = [&](const std::function<void(program::Meeting&)>& plant) {
+    program::Program wrong = p;
+    plant(std::get<program::Meeting>(wrong.nodes[0].problem));
+    return test::error_of<InternalError>([&] { program::verify(wrong, program::Stage::Lowered, "the test"); });
+  };
+  EXPECT_TRUE(contains(refused([](auto& r) { r.product->k = kDepth + 1; }), "reaches element"));
+  EXPECT_TRUE(contains(refused([](auto& r) { r.product->n = 2; }), "a product of 4 sums, 6 are expected"));
+  EXPECT_TRUE(contains(refused([](auto& r) { r.input.buffer = 0; }), "what it computes and what it reads"));
+}
+
 // One program for all sizes of each dtype.
 TEST(CollectiveNodes, CompiledAreWhatTheRowsDo) {
   for (int size : {2, 3, 8})

@@ -61,6 +61,14 @@ struct ProblemPlants : NoFields {
   void pair(std::string_view name, int64_t& first, int64_t& second) { number(name, first), number(name, second); }
   void dtype(std::string_view name, DType& t) { ++seen, out.dtype(std::string(name), t); }
   void text(std::string_view name, std::string& value) { ++seen, out.text(std::string(name), value); }
+  template <class Inner>
+  void presence(std::string_view name, std::optional<Inner>& inner) {
+    ++seen;
+    if (inner)
+      out.add(std::string(name) + ", gone", [&inner] { inner.reset(); });
+    else
+      out.add(std::string(name) + ", there", [&inner] { inner.emplace(); });
+  }
   void flag(std::string_view name, bool& set) { ++seen, out.flag(std::string(name), set); }
   template <class Value>
   void choice(std::string_view name, Value& value, std::span<const std::string_view> names) {
@@ -122,8 +130,8 @@ size_t members(const Scan& p) {
   return 6;
 }
 size_t members(const Meeting& p) {
-  [[maybe_unused]] const auto& [kind, op, group, ranks, sizes, site, input, peers, faults] = p;
-  return 9;
+  [[maybe_unused]] const auto& [kind, op, group, ranks, sizes, site, input, peers, faults, product] = p;
+  return 10 + (product ? members(*product) : 0);  // in place of the input its dtype
 }
 // No kernel is generated for these.
 size_t members(const std::monostate&) { return 0; }

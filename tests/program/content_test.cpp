@@ -69,7 +69,8 @@ TEST(NodeContent, KnowsNoNames) {
     Program other = p;
     const int shift = other.new_buffer("first", DType::F64, 1, loop::BufferKind::Temporary);
     for (auto& b : p.buffers)
-      if (b.kind != loop::BufferKind::Faults) other.new_buffer(b.name + "'", b.dtype, b.numel, b.kind);
+      if (b.kind != loop::BufferKind::Faults)
+        other.new_buffer(b.kind == loop::BufferKind::Peers ? b.name : b.name + "'", b.dtype, b.numel, b.kind);  // the group's
     std::vector<int> numbers(p.buffers.size());
     int next = shift + 1;
     for (auto& b : p.buffers) numbers[static_cast<size_t>(b.id)] = b.kind == loop::BufferKind::Faults ? b.id : next++;

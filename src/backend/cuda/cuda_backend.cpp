@@ -41,6 +41,8 @@ class CudaBackend : public Backend {
   std::string producer_refusal(const program::Node& product) const override { return codegen::cuda_producer_refusal(product, gpu_); }
   std::string pair_refusal(const program::Node& product) const override { return codegen::cuda_pair_refusal(product, gpu_); }
 
+  std::string bringing_refusal(const program::Node& meeting) const override { return codegen::cuda_bringing_refusal(meeting, gpu_); }
+
   std::string foreach_key(const program::Node& node) const override { return codegen::cuda_foreach_key(node); }
   bool foreach_takes(const program::Node& node, size_t count) const override { return codegen::cuda_foreach_takes(node, count); }
 
@@ -91,6 +93,7 @@ constexpr target::ProgramPass kSchedule[] = {
     sched::kFuseRests,
     sched::kAbsorbProducers,
     sched::kPairProducts,
+    sched::kBringProducts,
     sched::kWriteBack,
     sched::kReuse,
     sched::kForeach,

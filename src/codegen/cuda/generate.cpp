@@ -124,6 +124,11 @@ std::string cuda_producer_refusal(const program::Node& product, const device::cu
   return cuda_gemv_refusal(product, cuda_gemv_target(gpu));
 }
 
+std::string cuda_bringing_refusal(const program::Node& meeting, const device::cuda::GpuInfo& gpu) {
+  const program::Program none;
+  return cuda_gemv_all_reduce_form({meeting, none, gpu}).refusal;
+}
+
 std::string cuda_pair_refusal(const program::Node& product, const device::cuda::GpuInfo& gpu) {
   const auto& pair = std::get<program::Gemm>(product.problem);
   if (std::string why = gemm_wgmma_refusal(product, pair, gpu); !why.empty()) return why;

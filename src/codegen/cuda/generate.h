@@ -30,5 +30,7 @@ std::string cuda_whole_refusal(const program::Problem& problem, const device::cu
 std::string cuda_producer_refusal(const program::Node& product, const device::cuda::GpuInfo& gpu);
 // Why a product should not have two right operands (program::Gemm::b2); empty when it should.
 std::string cuda_pair_refusal(const program::Node& product, const device::cuda::GpuInfo& gpu);
+// Why a product should not bring its sums to the other ranks itself (program::Meeting::product); empty when it should.
+std::string cuda_bringing_refusal(const program::Node& meeting, const device::cuda::GpuInfo& gpu);
 
 }  // namespace toroid::codegen

@@ -39,6 +39,7 @@ Form cuda_attention_prefill_form(const CudaSite& site);
 Form cuda_attention_mma_form(const CudaSite& site);
 Form cuda_attention_backward_form(const CudaSite& site);
 Form cuda_attention_backward_mma_form(const CudaSite& site);
+Form cuda_gemv_all_reduce_form(const CudaSite& site);
 Form cuda_all_reduce_inline_form(const CudaSite& site);
 Form cuda_all_reduce_one_shot_form(const CudaSite& site);
 Form cuda_all_reduce_two_shot_form(const CudaSite& site);
@@ -47,12 +48,19 @@ Form cuda_exchange_rings_form(const CudaSite& site);
 Form cuda_select_cluster_form(const CudaSite& site);
 Form cuda_sort_form(const CudaSite& site);
 
-// Meetings whose result is whole on all ranks, and others.
+// Meetings of products, others whose result is whole on all ranks, and others.
+inline bool brings_product(const program::Problem& p) {
+  const auto* m = std::get_if<program::Meeting>(&p);
+  return m && m->product;
+}
 inline bool is_all_reduce(const program::Problem& p) {
   const auto* m = std::get_if<program::Meeting>(&p);
-  return m && m->kind == distributed::Kind::AllReduce;
+  return m && m->kind == distributed::Kind::AllReduce && !m->product;
 }
-inline bool is_exchange(const program::Problem& p) { return std::holds_alternative<program::Meeting>(p) && !is_all_reduce(p); }
+inline bool is_exchange(const program::Problem& p) {
+  const auto* m = std::get_if<program::Meeting>(&p);
+  return m && m->kind != distributed::Kind::AllReduce;
+}
 
 struct CudaTemplate {
   bool (*takes)(const program::Problem& problem);
@@ -74,6 +82,7 @@ inline constexpr CudaTemplate kCudaTemplates[] = {
     {program::is_a<program::Attention>, cuda_attention_mma_form},
     {program::is_a<program::AttentionBackward>, cuda_attention_backward_form},
     {program::is_a<program::AttentionBackward>, cuda_attention_backward_mma_form},
+    {brings_product, cuda_gemv_all_reduce_form},
     {is_all_reduce, cuda_all_reduce_inline_form},
     {is_all_reduce, cuda_all_reduce_one_shot_form},
     {is_all_reduce, cuda_all_reduce_two_shot_form},

@@ -19,13 +19,37 @@ std::vector<Expr> input_sizes(const Meeting& m) {
   return out;
 }
 
+namespace {
+
+// What this rank brings, in the host's memory.
+Tensor brought(const Meeting& m, const Tensors& operands) {
+  if (!m.product) {
+    const Tensor given = Tensor::empty(operands[0].sizes(), m.input.dtype);
+    copy_elements(operands[0], given);
+    return given;
+  }
+  std::vector<int64_t> sizes = operands[0].sizes();
+  sizes.back() = operands[1].sizes().back();
+  const Tensor made = Tensor::empty(sizes, m.input.dtype);
+  const auto sum = formula(*m.product, operands);
+  each_row(sizes, [&](std::vector<int64_t>& at) {
+    for (at.back() = 0; at.back() < sizes.back(); ++at.back()) set_element(made, at, sum(at, 0));
+  });
+  return made;
+}
+
+}  // namespace
+
 loop::Accumulated formula(const Meeting& m, const Tensors& operands) {
-  const Tensor& x = operands[0];
-  std::vector<int64_t> sizes = x.sizes();
+  const Tensor given = brought(m, operands);
+  std::vector<int64_t> sizes = given.sizes();
+  if (m.product) {
+    sizes.clear();
+    for (auto& s : m.sizes) sizes.push_back(s.constant());
+  }
   if (m.kind == Kind::AllGather) sizes[0] *= m.ranks;
   if (m.kind == Kind::ReduceScatter) sizes[0] /= m.ranks;
-  const Tensor given = Tensor::empty(x.sizes(), m.input.dtype), taken = Tensor::empty(sizes, m.input.dtype);
-  copy_elements(x, given);
+  const Tensor taken = Tensor::empty(sizes, m.input.dtype);
   distributed::current_world().group(m.group).run({.kind = m.kind,
                                                    .dtype = m.input.dtype,
                                                    .op = m.op,

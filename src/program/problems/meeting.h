@@ -1,8 +1,10 @@
 // Collectives on GPUs that reach each other's memory.
 #pragma once
 
+#include <optional>
+
 #include "dist/collective.h"
-#include "program/operand.h"
+#include "program/problems/gemm.h"
 
 namespace toroid::program {
 
@@ -15,17 +17,19 @@ namespace toroid::program {
 //
 // Others are none: a rank's splits of an AllToAll may be even where another's are not.
 // Reductions are folded in F32 in the order of the ranks and rounded to the input's dtype, so that all ranks have the same bits.
+// With `product` a rank brings to an AllReduce what it computes itself, a row-major product's sums, each rounded to the input's dtype.
 struct Meeting {
   static constexpr std::string_view kKeyword = "meeting";
   distributed::Kind kind = distributed::Kind::AllReduce;
   distributed::ReduceOp op = distributed::ReduceOp::Sum;  // of those that reduce
   std::string group;
   int64_t ranks = 2;
-  std::vector<Expr> sizes;  // of the result
-  int64_t site = 0;         // of the program, for a rank that does not come
-  Operand input;            // F32, F16 or BF16; strides: those of a row-major tensor
-  Operand peers;            // of kind Peers
-  Operand faults;           // of kind Faults
+  std::vector<Expr> sizes;      // of the result
+  int64_t site = 0;             // of the program, for a rank that does not come
+  Operand input;                // F32, F16 or BF16; strides: those of a row-major tensor. With a product the dtype alone
+  Operand peers;                // of kind Peers
+  Operand faults;               // of kind Faults
+  std::optional<Gemm> product;  // of constant sizes
 };
 
 inline bool reduces(const Meeting& m) { return m.kind == distributed::Kind::AllReduce || m.kind == distributed::Kind::ReduceScatter; }
@@ -43,13 +47,21 @@ void fields(P& m, Visitor& v) {
   v.number("ranks", m.ranks);
   v.number("site", m.site);
   v.sizes("", m.sizes);
-  v.operand("input", m.input, Use::Read, "what a rank brings", of_input);
+  v.presence("product", m.product);
+  if (m.product) {
+    v.dtype("rounded", m.input.dtype);
+    fields(*m.product, v);
+  } else {
+    v.operand("input", m.input, Use::Read, "what a rank brings", of_input);
+  }
   v.operand("peers", m.peers, Use::Update, "what the ranks share", of_memory);
   v.operand("faults", m.faults, Use::Read, "the record of faults", of_memory);
 }
 
 inline std::vector<Expr> points(const Meeting& m) { return m.sizes; }
-inline Expr flops(const Meeting& m) { return reduces(m) ? product(m.sizes) * Expr(m.ranks - 1) : Expr(0); }
+inline Expr flops(const Meeting& m) {
+  return (reduces(m) ? product(m.sizes) * Expr(m.ranks - 1) : Expr(0)) + (m.product ? flops(*m.product) : Expr(0));
+}
 // At the place in the result. By the group of the calling thread's world, which its other ranks compute, too.
 loop::Accumulated formula(const Meeting& m, const Tensors& operands);
 

@@ -21,7 +21,7 @@ namespace {
 // Terms of the longest sum of a node.
 int64_t longest_sum(const program::Node& n, const exec::Symbols& sizes) {
   int64_t terms = loop::has_reduction(n.domain) ? exec::evaluate(loop::reduction_size(n.domain), sizes) : 1;
-  if (auto* g = std::get_if<program::Gemm>(&n.problem)) terms = std::max(terms, exec::evaluate(g->k, sizes));
+  if (auto* g = program::product_of(n)) terms = std::max(terms, exec::evaluate(g->k, sizes));
   if (auto* c = std::get_if<program::Convolution>(&n.problem))
     terms = std::max(terms, c->in_channels / c->groups * c->kernel_h * c->kernel_w);
   if (auto* a = std::get_if<program::Attention>(&n.problem)) terms = std::max(terms, exec::evaluate(a->keys, sizes) + a->head_dim);
@@ -42,7 +42,7 @@ int64_t longest_sum(const program::Program& p, const exec::Symbols& sizes) {
 
 bool uses_tf32(const program::Program& p) {
   return std::any_of(p.nodes.begin(), p.nodes.end(), [](const program::Node& n) {
-    if (auto* g = std::get_if<program::Gemm>(&n.problem)) return g->tf32;
+    if (auto* g = program::product_of(n)) return g->tf32;
     if (auto* c = std::get_if<program::Convolution>(&n.problem)) return c->tf32;
     auto* o = std::get_if<program::Open>(&n.problem);
     return o && std::any_of(o->alternatives.begin(), o->alternatives.end(), [](auto& way) { return uses_tf32(*way.program); });

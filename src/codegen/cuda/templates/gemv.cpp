@@ -203,6 +203,14 @@ std::string early_text(CudaArguments& arguments, const program::Node& node, cons
   return out;
 }
 
+// Sums go through the node's body to memory.
+CudaGemvEnd stored(CudaArguments& arguments, const program::Node& node) {
+  std::vector<std::string> at(std::get<Gemm>(node.problem).batch.size(), "0");
+  at.insert(at.end(), {"m", "n"});
+  const CudaPoints epilogue = cuda_epilogue(arguments, {node.domain, node.body}, at, "sum", 1);
+  return {.name = "gemv", .finish = expand(gemv_cu::kGemvStore, {{"EPILOGUE", epilogue.statements}}), .wide = epilogue.wide};
+}
+
 // What differs between the ways to walk B and to multiply.
 Substitutions walk_text(const Shape& s, DType weights) {
   const Substitutions type = {{"BNAME", std::string(name_of(weights))}};
@@ -300,7 +308,7 @@ std::string cuda_gemv_tile_refusal(const program::Node& node, const CudaGemvTarg
 }
 
 KernelText generate_cuda_gemv(const program::Node& node, const std::vector<loop::Buffer>& buffers, const CudaGemvTarget& target,
-                              const CudaGemvTile& tile) {
+                              const CudaGemvTile& tile, const MakeCudaGemvEnd& make_end) {
   const auto& g = std::get<Gemm>(node.problem);
   const size_t nb = g.batch.size();
   const Shape s = shape_of(node, tile);
@@ -317,10 +325,8 @@ KernelText generate_cuda_gemv(const program::Node& node, const std::vector<loop:
   if (s.tensor_cores) arguments.define(expand(gemv_cu::kGemvMma, {{"TYPE", std::string(name_of(g.b.dtype))}}));
   bool wide = false;
   const std::string rows = rows_text(arguments, node, s, wide);
-  std::vector<std::string> at(nb, "0");
-  at.insert(at.end(), {"m", "n"});
-  const CudaPoints epilogue = cuda_epilogue(arguments, {node.domain, node.body}, at, "sum", 1);
-  wide = wide || epilogue.wide;
+  const CudaGemvEnd end = make_end ? make_end(arguments) : stored(arguments, node);
+  wide = wide || end.wide;
   Substitutions holes = sizes_text(s);
   for (auto& hole : walk_text(s, g.b.dtype)) holes.push_back(hole);
   const Substitutions rest = {
@@ -333,17 +339,18 @@ KernelText generate_cuda_gemv(const program::Node& node, const std::vector<loop:
       {"WAITFIRST", constant ? "" : "wait_previous();"},
       {"WAITTHEN", constant ? "wait_previous();" : ""},
       {"READX", rows},
-      {"EPILOGUE", epilogue.statements},
+      {"BEGIN", end.begin},
+      {"FINISH", end.finish},
       {"DELIVER", tile.slices == 1 ? "finish(i, bundle + 1 - kept, total);"
-                                   : "((f32*)scratch)[((i64)part * bundles + bundle + 1 - kept) * (WN * M * T) + i] = total;"}};
+                                   : "((f32*)scratch)[((i64)slice * bundles + bundle + 1 - kept) * (WN * M * T) + i] = total;"}};
   holes.insert(holes.end(), rest.begin(), rest.end());
-  const std::string body = expand(gemv_cu::kGemvKernel, holes) + (tile.slices > 1 ? std::string(gemv_cu::kGemvAddSlices) : "");
+  const std::string body = expand(gemv_cu::kGemvKernel, holes) + (tile.slices > 1 ? std::string(gemv_cu::kGemvAddSlices) : "") + end.rest;
   KernelText kernel =
-      arguments.kernel(cuda_template_name("gemv", node.body), body, kThreads, wide, s.shared_bytes() <= kSharedOfTwo ? 2 : 1, true);
+      arguments.kernel(cuda_template_name(end.name, node.body), body, kThreads, wide, s.shared_bytes() <= kSharedOfTwo ? 2 : 1, true);
   kernel.tasks = groups * tile.slices;
   const int64_t apart = node.after_meeting ? std::min(kSharedOfOne, target.shared_bytes - kStaticShared) : kSharedOfThree;
   kernel.shared_bytes = static_cast<int>(std::max(s.shared_bytes(), apart));
-  kernel.plan = fmt::format("gemv {} rows, weights {} {}, {}, {} warps along k, {} slices, rings of {}, sums of {}", s.rows,
+  kernel.plan = fmt::format("{} {} rows, weights {} {}, {}, {} warps along k, {} slices, rings of {}, sums of {}", end.name, s.rows,
                             name_of(g.b.dtype), s.columns ? "[k, n]" : "[n, k]", s.tensor_cores ? "tensor cores" : "fma", tile.warps_k,
                             tile.slices, tile.depth, tile.kept);
   return kernel;
@@ -353,17 +360,22 @@ CudaGemvTarget cuda_gemv_target(const device::cuda::GpuInfo& gpu) {
   return {.multiprocessors = gpu.multiprocessors, .shared_bytes = static_cast<int64_t>(gpu.shared_bytes)};
 }
 
+Tiling<CudaGemvTile> cuda_gemv_tiling(const program::Node& product, const CudaGemvTarget& target) {
+  Tiling<CudaGemvTile> how;
+  how.rule = [=, &product] { return choose_cuda_gemv_tile(product, target); };
+  how.others = [=, &product] { return other_cuda_gemv_tiles(product, target); };
+  how.refusal = [=, &product](const CudaGemvTile& t) { return cuda_gemv_tile_refusal(product, target, t); };
+  how.settle = [=, &product](CudaGemvTile& t) { settle_cuda_gemv_tile(product, target, t); };
+  how.settled = "kept";
+  return how;
+}
+
 Form cuda_gemv_form(const CudaSite& site) {
   const CudaGemvTarget target = cuda_gemv_target(site.gpu);
   const program::Node& node = site.node;
   const auto& buffers = site.program.buffers;
-  Tiling<CudaGemvTile> how;
-  how.rule = [=, &node] { return choose_cuda_gemv_tile(node, target); };
-  how.others = [=, &node] { return other_cuda_gemv_tiles(node, target); };
-  how.refusal = [=, &node](const CudaGemvTile& t) { return cuda_gemv_tile_refusal(node, target, t); };
+  Tiling<CudaGemvTile> how = cuda_gemv_tiling(node, target);
   how.generate = [=, &node, &buffers](const CudaGemvTile& t) { return generate_cuda_gemv(node, buffers, target, t); };
-  how.settle = [=, &node](CudaGemvTile& t) { settle_cuda_gemv_tile(node, target, t); };
-  how.settled = "kept";
   Form form = make_form("gemv", cuda_gemv_refusal(node, target), how);
   // With more rows the sums that warps exchange cost more than what tiles of 64 rows copy for nothing.
   constexpr int64_t kFewRows = 8;

@@ -1,9 +1,11 @@
 // C = A x B of few rows (decoding) as a CUDA kernel that streams the weights B through all multiprocessors at the speed of memory.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "codegen/cuda/writer.h"
 #include "codegen/forms.h"
 #include "device/cuda/gpu.h"
 #include "program/program.h"
@@ -40,9 +42,21 @@ void settle_cuda_gemv_tile(const program::Node& node, const CudaGemvTarget& targ
 
 // Why generate_cuda_gemv() does not take a Gemm node; empty when it does.
 std::string cuda_gemv_refusal(const program::Node& node, const CudaGemvTarget& target);
+
+// What becomes of sums, where it is not what the node's body says.
+struct CudaGemvEnd {
+  std::string name = {};    // of the template
+  std::string begin = {};   // statements of all threads, behind the wait for the kernel before
+  std::string finish = {};  // of a thread that has the sum `total` of row m and column n
+  std::string rest = {};    // of the blocks that have finished sums, behind those of their columns, bundles `first` to `last`
+  bool wide = false;        // their indices need 64 bits
+};
+using MakeCudaGemvEnd = std::function<CudaGemvEnd(CudaArguments& arguments)>;
 // buffers: the program's. Constant ones are read before the kernel waits for its predecessor.
 KernelText generate_cuda_gemv(const program::Node& node, const std::vector<loop::Buffer>& buffers, const CudaGemvTarget& target,
-                              const CudaGemvTile& tile);
+                              const CudaGemvTile& tile, const MakeCudaGemvEnd& make_end = {});
+// A form that divides its work as gemv does; product: the node of the product. It outlives the form.
+Tiling<CudaGemvTile> cuda_gemv_tiling(const program::Node& product, const CudaGemvTarget& target);
 
 CudaGemvTarget cuda_gemv_target(const device::cuda::GpuInfo& gpu);
 

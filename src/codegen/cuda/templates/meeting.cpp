@@ -31,13 +31,6 @@ std::optional<int64_t> known_part_bytes(const Meeting& m) {
   return n ? std::optional(*n * bytes_of(m.input.dtype)) : std::nullopt;
 }
 
-std::string refusal_of(const Meeting& m) {
-  if (m.input.dtype != DType::F32 && !is_half(m.input.dtype)) return "the templates take f32, f16 and bf16";
-  if (m.ranks < 2 || m.ranks > distributed::p2p::kMostRanks)
-    return fmt::format("{} ranks, of which 2 to {} share memory", m.ranks, distributed::p2p::kMostRanks);
-  return "";
-}
-
 const char* step_of(ReduceOp op) {
   switch (op) {
     case ReduceOp::Sum:
@@ -89,41 +82,7 @@ std::string finish_of(CudaArguments& arguments, const program::Node& node, const
   return expand(whole ? meeting_cu::kFinishPiece : meeting_cu::kFinishElements, {{"EPILOGUE", points.statements}});
 }
 
-// What all ranks must run at once, but for the number of elements: 32 bits of a hash.
-std::string call_of(const Meeting& m, const char* form, const MeetingTile& tile) {
-  const Hash128 h = Hasher().add(m.kind).add(m.op).add(m.input.dtype).add(form).add(tile.blocks).add(tile.slots).finish();
-  return fmt::format("0x{:08x}", static_cast<uint32_t>(h.lo));
-}
-
 std::string number(int64_t n) { return std::to_string(n); }
-
-std::string definitions_of(CudaArguments& arguments, const Meeting& m) {
-  const Layout layout(m.ranks);
-  const DType t = m.input.dtype;
-  const std::string type(name_of(t)), widen = fmt::format("s_cvt_{}_f32", type), narrow = fmt::format("s_cvt_f32_{}", type);
-  if (t != DType::F32) arguments.need(widen), arguments.need(narrow);
-  if (m.op == ReduceOp::Min) arguments.need("s_min_f32");
-  if (m.op == ReduceOp::Max) arguments.need("s_max_f32");
-  arguments.need("report_index");
-  return expand(meeting_cu::kDefinitions, {{"RANKS", number(m.ranks)},
-                                           {"TYPE", type},
-                                           {"FLAG", number(Layout::kFlagWords)},
-                                           {"INLINE", number(layout.inline_bytes)},
-                                           {"WHOLE", number(layout.whole_bytes)},
-                                           {"RING", number(layout.ring_bytes)},
-                                           {"WHOLE_AT", number(layout.whole)},
-                                           {"RINGS_AT", number(layout.rings)},
-                                           {"ARRIVED_AT", number(layout.arrived)},
-                                           {"MOVED_AT", number(layout.moved)},
-                                           {"CALLS_AT", number(layout.calls)},
-                                           {"MOST_RANKS", number(distributed::p2p::kMostRanks)},
-                                           {"MOST_BLOCKS", number(distributed::p2p::kMostBlocks)},
-                                           {"SITE", number(m.site)},
-                                           {"WIDEN", t == DType::F32 ? "p.x[l]" : widen + "(p.x[l])"},
-                                           {"NARROW", t == DType::F32 ? "x" : narrow + "(x)"},
-                                           {"AVERAGE", m.op == ReduceOp::Avg ? fmt::format("__fdiv_rn(x, {}.0f)", m.ranks) : "x"},
-                                           {"STEP", step_of(m.op)}});
-}
 
 std::string begin_of(CudaArguments& arguments, const CudaSite& site, const Meeting& m) {
   const DType t = m.input.dtype;
@@ -149,11 +108,11 @@ KernelText generate(const CudaSite& site, const MeetingForm& how, const MeetingT
   CudaArguments arguments;
   arguments.mark_written(m.peers.buffer);
   arguments.mark_written(m.faults.buffer);
-  arguments.define(definitions_of(arguments, m));
+  arguments.define(meeting_definitions(arguments, m));
   const std::string unroll = m.ranks <= 2 ? "2" : "1";
   Substitutions holes = {
       {"UNROLL", unroll},
-      {"CALL", expand(meeting_cu::kCall, {{"CALL", call_of(m, how.name, tile)}})},
+      {"CALL", meeting_call(m, how.name, tile.blocks, tile.slots)},
       {"RINGS", !how.rings
                     ? ""
                     : expand(meeting_cu::kRings, {{"UNROLL", unroll},
@@ -184,6 +143,49 @@ MeetingTile rule_of(const Meeting& m, const MeetingForm& how, int64_t most, int6
 
 }  // namespace
 
+std::string meeting_definitions(CudaArguments& arguments, const Meeting& m) {
+  const Layout layout(m.ranks);
+  const DType t = m.input.dtype;
+  const std::string type(name_of(t)), widen = fmt::format("s_cvt_{}_f32", type), narrow = fmt::format("s_cvt_f32_{}", type);
+  if (t != DType::F32) arguments.need(widen), arguments.need(narrow);
+  if (m.op == ReduceOp::Min) arguments.need("s_min_f32");
+  if (m.op == ReduceOp::Max) arguments.need("s_max_f32");
+  arguments.need("report_index");
+  return expand(meeting_cu::kDefinitions, {{"RANKS", number(m.ranks)},
+                                           {"TYPE", type},
+                                           {"FLAG", number(Layout::kFlagWords)},
+                                           {"INLINE", number(layout.inline_bytes)},
+                                           {"WHOLE", number(layout.whole_bytes)},
+                                           {"RING", number(layout.ring_bytes)},
+                                           {"WHOLE_AT", number(layout.whole)},
+                                           {"RINGS_AT", number(layout.rings)},
+                                           {"ARRIVED_AT", number(layout.arrived)},
+                                           {"MOVED_AT", number(layout.moved)},
+                                           {"CALLS_AT", number(layout.calls)},
+                                           {"MOST_RANKS", number(distributed::p2p::kMostRanks)},
+                                           {"MOST_BLOCKS", number(distributed::p2p::kMostBlocks)},
+                                           {"SITE", number(m.site)},
+                                           {"WIDEN", t == DType::F32 ? "x" : widen + "(x)"},
+                                           {"NARROW", t == DType::F32 ? "x" : narrow + "(x)"},
+                                           {"AVERAGE", m.op == ReduceOp::Avg ? fmt::format("__fdiv_rn(x, {}.0f)", m.ranks) : "x"},
+                                           {"STEP", step_of(m.op)}});
+}
+
+std::string meeting_call(const Meeting& m, const char* form, int64_t blocks, int64_t slots) {
+  const Hash128 h = Hasher().add(m.kind).add(m.op).add(m.input.dtype).add(form).add(blocks).add(slots).finish();
+  return expand(meeting_cu::kCall, {{"CALL", fmt::format("0x{:08x}", static_cast<uint32_t>(h.lo))}});
+}
+
+std::string meeting_refusal(const Meeting& m) {
+  if (m.input.dtype != DType::F32 && !is_half(m.input.dtype)) return "the templates take f32, f16 and bf16";
+  if (m.ranks < 2 || m.ranks > distributed::p2p::kMostRanks)
+    return fmt::format("{} ranks, of which 2 to {} share memory", m.ranks, distributed::p2p::kMostRanks);
+  return "";
+}
+
+// Limits: measured on two and four H200s that NVLink joins.
+int64_t meeting_inline_bytes(const Meeting& m) { return (int64_t{1} << 20) / (m.ranks * m.ranks); }
+
 int64_t typical_part_bytes(const Meeting& m) { return typical_size(program::part(m)) * bytes_of(m.input.dtype); }
 
 Form meeting_form(const CudaSite& site, const MeetingForm& form) {
@@ -203,7 +205,7 @@ Form meeting_form(const CudaSite& site, const MeetingForm& form) {
     return t.blocks > most ? fmt::format("blocks that wait for others must run at once: {} do", most) : "";
   };
   how.generate = [=](const MeetingTile& t) { return generate(site, form, t); };
-  std::string refusal = refusal_of(m);
+  std::string refusal = meeting_refusal(m);
   if (refusal.empty() && form.room) {
     const auto bytes = known_part_bytes(m);
     if (!bytes)
@@ -214,7 +216,6 @@ Form meeting_form(const CudaSite& site, const MeetingForm& form) {
   return make_form(form.name, std::move(refusal), how);
 }
 
-// Limits: measured on two and four H200s that NVLink joins.
 Form inline_meeting_form(const CudaSite& site, const char* name, std::string_view text, const Substitutions& holes) {
   const auto& m = site.problem<Meeting>();
   const int threads = m.ranks <= 2 ? 512 : 256;
@@ -226,7 +227,7 @@ Form inline_meeting_form(const CudaSite& site, const char* name, std::string_vie
                                   .rule_most = 64,
                                   .room = Layout(m.ranks).inline_bytes,
                                   .holes = holes});
-  if (typical_part_bytes(m) > (int64_t{1} << 20) / (m.ranks * m.ranks)) form.reluctance = "it sends each byte twice";
+  if (typical_part_bytes(m) > meeting_inline_bytes(m)) form.reluctance = "it sends each byte twice";
   return form;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "codegen/cuda/template.h"
+#include "codegen/cuda/writer.h"
 #include "codegen/expand.h"
 #include "dist/p2p/layout.h"
 
@@ -26,6 +27,16 @@ Form meeting_form(const CudaSite& site, const MeetingForm& how);
 // beside it, a block a multiprocessor, and blocks go where most of their kind fit: a multiprocessor that the form fills gets none, another
 // two, and the product takes up to twice as long.
 Form inline_meeting_form(const CudaSite& site, const char* name, std::string_view text, const Substitutions& holes = {});
+
+// Why no kernel of meetings takes it, whatever its size; empty when one does.
+std::string meeting_refusal(const program::Meeting& m);
+// The most bytes of a part that are better sent with signs of their arrival.
+int64_t meeting_inline_bytes(const program::Meeting& m);
+
+// What texts of meetings are made of: definitions, and statements by which ranks tell each other what they run, which is the same but for
+// the number of elements.
+std::string meeting_definitions(CudaArguments& arguments, const program::Meeting& m);
+std::string meeting_call(const program::Meeting& m, const char* form, int64_t blocks, int64_t slots);
 
 // Bytes of a part; typical ones where the run tells them.
 int64_t typical_part_bytes(const program::Meeting& m);
