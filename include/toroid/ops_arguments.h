@@ -16,12 +16,12 @@ namespace toroid {
 // promotion by its category only: f16 + 0.5 stays f16.
 class Operand {
  public:
-  Operand(const Tensor& t, std::source_location where = std::source_location::current()) : value_(t), where_(where) {}         // NOLINT
-  Operand(double v, std::source_location where = std::source_location::current()) : value_(v), where_(where) {}                // NOLINT
-  Operand(int64_t v, std::source_location where = std::source_location::current()) : value_(SymInt(v)), where_(where) {}       // NOLINT
-  Operand(int v, std::source_location where = std::source_location::current()) : value_(SymInt(int64_t{v})), where_(where) {}  // NOLINT
-  Operand(bool v, std::source_location where = std::source_location::current()) : value_(v), where_(where) {}                  // NOLINT
-  Operand(const SymInt& v, std::source_location where = std::source_location::current()) : value_(v), where_(where) {}         // NOLINT
+  Operand(const Tensor& t, std::source_location where = std::source_location::current()) : value_(t), where_(where) {}  // NOLINT
+  Operand(double v, std::source_location where = std::source_location::current()) : value_(v), where_(where) {}         // NOLINT
+  template <Integer I>
+  Operand(I v, std::source_location where = std::source_location::current()) : value_(SymInt(v)), where_(where) {}      // NOLINT
+  Operand(bool v, std::source_location where = std::source_location::current()) : value_(v), where_(where) {}           // NOLINT
+  Operand(const SymInt& v, std::source_location where = std::source_location::current()) : value_(v), where_(where) {}  // NOLINT
 
   const std::variant<Tensor, SymInt, double, bool>& value() const { return value_; }
   bool is_tensor() const { return value_.index() == 0; }
@@ -35,12 +35,13 @@ class Operand {
 // Sizes, strides or other integers that may be symbolic: {2, x.size(0)}, or one number.
 class SizeList {
  public:
-  SizeList(std::initializer_list<SymInt> v) : values_(v) {}                 // NOLINT
-  SizeList(std::vector<SymInt> v) : values_(std::move(v)) {}                // NOLINT
-  SizeList(const std::vector<int64_t>& v) : values_(v.begin(), v.end()) {}  // NOLINT
-  SizeList(const SymInt& v) : values_{v} {}                                 // NOLINT
-  SizeList(int64_t v) : values_{v} {}                                       // NOLINT
-  SizeList(int v) : values_{v} {}                                           // NOLINT
+  SizeList(std::initializer_list<SymInt> v) : values_(v) {}   // NOLINT
+  SizeList(std::vector<SymInt> v) : values_(std::move(v)) {}  // NOLINT
+  template <Integer I>
+  SizeList(const std::vector<I>& v) : values_(v.begin(), v.end()) {}  // NOLINT
+  SizeList(const SymInt& v) : values_{v} {}                           // NOLINT
+  template <Integer I>
+  SizeList(I v) : values_{SymInt(v)} {}  // NOLINT
   const std::vector<SymInt>& values() const { return values_; }
 
  private:
@@ -53,8 +54,8 @@ class Dims {
   Dims() = default;
   Dims(std::initializer_list<int64_t> v) : values_(v) {}   // NOLINT
   Dims(std::vector<int64_t> v) : values_(std::move(v)) {}  // NOLINT
-  Dims(int64_t v) : values_{v} {}                          // NOLINT
-  Dims(int v) : values_{v} {}                              // NOLINT
+  template <Integer I>
+  Dims(I v) : values_{detail::to_int64(v)} {}  // NOLINT
   const std::vector<int64_t>& values() const { return values_; }
 
  private:

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <complex>
+#include <concepts>
 #include <cstddef>
 #include <functional>
 #include <initializer_list>
+#include <iosfwd>
 #include <memory>
 #include <source_location>
 #include <span>
@@ -21,6 +23,21 @@
 
 namespace toroid {
 
+// Whole numbers of C++, of any type and sign.
+template <class I>
+concept Integer = std::integral<I> && !std::same_as<std::remove_cv_t<I>, bool>;
+
+namespace detail {
+[[noreturn]] void fail_too_large(uint64_t v);
+// As a size or an index. UserError for more than those have room for.
+template <Integer I>
+constexpr int64_t to_int64(I v) {
+  if constexpr (std::is_unsigned_v<I> && sizeof(I) >= sizeof(int64_t))
+    if (v > static_cast<uint64_t>(INT64_MAX)) fail_too_large(v);
+  return static_cast<int64_t>(v);
+}
+}  // namespace detail
+
 struct TensorImpl;
 class HookHandle;  // toroid/autograd.h
 
@@ -28,9 +45,9 @@ class HookHandle;  // toroid/autograd.h
 // sizes at hand and adds a guard; outside of tracing it is an ordinary integer.
 class SymInt {
  public:
-  SymInt(int64_t v) : expr_(v) {}          // NOLINT
-  SymInt(int v) : expr_(v) {}              // NOLINT
-  SymInt(Expr e) : expr_(std::move(e)) {}  // NOLINT
+  template <Integer I>
+  SymInt(I v) : expr_(detail::to_int64(v)) {}  // NOLINT
+  SymInt(Expr e) : expr_(std::move(e)) {}      // NOLINT
   const Expr& expr() const { return expr_; }
   // The plain number. While tracing, a symbolic size becomes fixed by a guard.
   operator int64_t() const;
@@ -52,7 +69,30 @@ class SymInt {
   Expr expr_;
 };
 
+// A size that is known: an integer of any type, or a SymInt, which is fixed by that while tracing.
+class Size {
+ public:
+  template <Integer I>
+  constexpr Size(I v) : value_(detail::to_int64(v)) {}   // NOLINT
+  Size(const SymInt& v) : value_(v) {}                   // NOLINT
+  constexpr operator int64_t() const { return value_; }  // NOLINT
+  using List = std::initializer_list<Size>;
+  static std::vector<int64_t> values(List list) { return {list.begin(), list.end()}; }
+
+ private:
+  int64_t value_;
+};
+
 namespace detail {
+// A place along a dimension, and the line that named it.
+struct Position {
+  SymInt index;
+  std::source_location where;
+  template <Integer I>
+  Position(I i, std::source_location where = std::source_location::current()) : index(i), where(where) {}              // NOLINT
+  Position(const SymInt& i, std::source_location where = std::source_location::current()) : index(i), where(where) {}  // NOLINT
+};
+
 // What data<T>() is asked for. Raw: bytes. Other: a class, such as a half type of a library.
 enum class ElementKind : uint8_t { Raw, Bool, Signed, Unsigned, Float, Complex, Other };
 
@@ -93,16 +133,38 @@ class Tensor {
 
   // Uninitialised, row-major, 64-byte aligned. Sizes in elements, none negative.
   static Tensor empty(std::span<const int64_t> sizes, DType dtype, const Device& device = Device::cpu());
-  static Tensor empty(std::initializer_list<int64_t> sizes, DType dtype, const Device& device = Device::cpu()) {
-    return empty(std::span(sizes.begin(), sizes.size()), dtype, device);
+  static Tensor empty(Size::List sizes, DType dtype, const Device& device = Device::cpu()) {
+    return empty(Size::values(sizes), dtype, device);
   }
   static Tensor full(std::span<const int64_t> sizes, double value, DType dtype = DType::F32, const Device& device = Device::cpu());
-  // Copies the numbers, converting them to dtype. UserError when their count is not the product of the sizes.
+  static Tensor full(Size::List sizes, double value, DType dtype = DType::F32, const Device& device = Device::cpu()) {
+    return full(Size::values(sizes), value, dtype, device);
+  }
+  // Copies the numbers, converting them to dtype. UserError when their count is not the product of the sizes, or an integer dtype has no
+  // room for one of them.
   static Tensor of(std::span<const double> values, std::span<const int64_t> sizes, DType dtype = DType::F32,
                    const Device& device = Device::cpu());
-  static Tensor of(std::initializer_list<double> values, std::initializer_list<int64_t> sizes, DType dtype = DType::F32,
-                   const Device& device = Device::cpu()) {
-    return of(std::span(values.begin(), values.size()), std::span(sizes.begin(), sizes.size()), dtype, device);
+  static Tensor of(std::initializer_list<double> values, Size::List sizes, DType dtype = DType::F32, const Device& device = Device::cpu()) {
+    return of(std::span(values.begin(), values.size()), Size::values(sizes), dtype, device);
+  }
+  // Copies the numbers as they are, in the dtype of their C++ type: float gives F32, double F64, int64_t I64. Without sizes of one
+  // dimension.
+  template <class T>
+  static Tensor from_vector(const std::vector<T>& values, std::span<const int64_t> sizes, const Device& device = Device::cpu()) {
+    if constexpr (std::is_same_v<T, bool>) {  // its vector has no elements in memory
+      const std::vector<uint8_t> bytes(values.begin(), values.end());
+      return copied(bytes.data(), bytes.size(), detail::element_kind<T>(), 1, sizes, device);
+    } else {
+      return copied(values.data(), values.size(), detail::element_kind<T>(), sizeof(T), sizes, device);
+    }
+  }
+  template <class T>
+  static Tensor from_vector(const std::vector<T>& values, Size::List sizes, const Device& device = Device::cpu()) {
+    return from_vector(values, Size::values(sizes), device);
+  }
+  template <class T>
+  static Tensor from_vector(const std::vector<T>& values, const Device& device = Device::cpu()) {
+    return from_vector(values, {values.size()}, device);
   }
   // A view of memory of a device that is owned elsewhere, and which `owner` keeps alive. strides in elements; empty means row-major.
   static Tensor from_blob(void* data, std::span<const int64_t> sizes, DType dtype, std::span<const int64_t> strides = {},
@@ -135,13 +197,36 @@ class Tensor {
   }
   // The single element as a number. UserError unless numel() == 1.
   double item(Where where = Where::current()) const;
-  // All elements in row-major order, as doubles.
+  // The same as T, a number type of C++ or bool. UserError where T has no such value: 1.5 or 300 as uint8_t. Floats are rounded to T.
+  template <class T>
+  T item(Where where = Where::current()) const {
+    T out;
+    read_numbers(detail::element_kind<T>(), sizeof(T), reinterpret_cast<std::byte*>(&out), true, where);
+    return out;
+  }
+  // All elements in row-major order, as doubles, or as T.
   std::vector<double> to_vector(Where where = Where::current()) const;
+  template <class T>
+  std::vector<T> to_vector(Where where = Where::current()) const {
+    if constexpr (std::is_same_v<T, bool>) {
+      std::vector<uint8_t> bytes(static_cast<size_t>(numel()));
+      read_numbers(detail::ElementKind::Bool, 1, reinterpret_cast<std::byte*>(bytes.data()), false, where);
+      return {bytes.begin(), bytes.end()};
+    } else {
+      std::vector<T> out(static_cast<size_t>(numel()));
+      read_numbers(detail::element_kind<T>(), sizeof(T), reinterpret_cast<std::byte*>(out.data()), false, where);
+      return out;
+    }
+  }
+  // Element or part i along the first dimension, from the end where it is negative: select(x, 0, i). It can be traced.
+  Tensor operator[](const detail::Position& i) const;
   // Row-major copy (or itself when it is that already). The operation toroid::contiguous() can be traced.
   Tensor contiguous(Where where = Where::current()) const;
   // The same elements in the memory of another device (or itself, when they are there already). It can be traced. EnvironmentError when
   // there is no such device, or not enough memory.
   Tensor to(const Device& device, Where where = Where::current()) const;
+  // The same elements converted (or itself, when they are of the dtype already). It can be traced.
+  Tensor to(DType dtype, Where where = Where::current()) const;
   // A view with other sizes and strides (in elements) on the same storage, `offset` elements from this tensor's first.
   Tensor as_strided(std::span<const int64_t> sizes, std::span<const int64_t> strides, int64_t offset = 0,
                     Where where = Where::current()) const;
@@ -182,6 +267,9 @@ class Tensor {
 
  private:
   std::byte* typed_data(detail::ElementKind kind, size_t size, Where where) const;
+  static Tensor copied(const void* values, size_t count, detail::ElementKind kind, size_t size, std::span<const int64_t> sizes,
+                       const Device& device);
+  void read_numbers(detail::ElementKind kind, size_t size, std::byte* out, bool single, Where where) const;
   void tell_move(Tensor& from) noexcept;
 
   std::shared_ptr<TensorImpl> impl_;
@@ -190,5 +278,6 @@ class Tensor {
 
 // Dtype, sizes, device (unless it is the CPU) and the first elements, for people.
 std::string to_string(const Tensor& t);
+std::ostream& operator<<(std::ostream& out, const Tensor& t);
 
 }  // namespace toroid

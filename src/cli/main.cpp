@@ -14,6 +14,7 @@
 #include "cli/bench_subject.h"
 #include "cli/commands.h"
 #include "toroid/error.h"
+#include "toroid/version.h"
 
 namespace {
 
@@ -42,6 +43,7 @@ struct Command {
   Command() {
     app.require_subcommand(1);
     app.footer(kFooter);
+    app.set_version_flag("--version", "toroid " TOROID_VERSION);
     auto* r = add("run", "Run a model on tensors from a safetensors file.", [this] { return run_model(run); });
     r->add_option("model", run.model, "The model: a .pt2 archive of torch.export.save, or an ONNX file")->required();
     r->add_option("--inputs", run.inputs, "Inputs \"000\", \"001\", ...; a second call's are \"call1.000\", ...")->required();
@@ -285,6 +287,8 @@ int main(int argc, char** argv) {
     } catch (const CLI::CallForHelp& e) {
       return command.app.exit(e);
     } catch (const CLI::CallForAllHelp& e) {
+      return command.app.exit(e);
+    } catch (const CLI::CallForVersion& e) {
       return command.app.exit(e);
     } catch (const CLI::ParseError& e) {
       const CLI::App* sub = subcommand(command, argc, argv);

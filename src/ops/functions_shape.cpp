@@ -204,6 +204,8 @@ Tensor pad(const Tensor& x, const SizeList& widths, std::string_view mode, doubl
 Tensor contiguous(const Tensor& x, Where where) { return call1("contiguous", {x}, where); }
 Tensor clone(const Tensor& x, Where where) { return call1("clone", {x}, where); }
 Tensor detach(const Tensor& x, Where where) { return call1("detach", {x}, where); }
+Tensor Tensor::to(DType dtype, Where where) const { return toroid::to(*this, dtype, where); }
+Tensor Tensor::operator[](const detail::Position& i) const { return select(*this, 0, i.index, i.where); }
 Tensor to(const Tensor& x, DType dtype, Where where) { return x.dtype() == dtype ? x : call1("_to_copy", {x, dtype}, where); }
 Tensor to(const Tensor& x, const Device& device, Where where) { return x.to(device, where); }
 

@@ -1,6 +1,9 @@
 #include "toroid/tensor.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <ostream>
 
 #include "base/check.h"
 #include "base/scalar.h"
@@ -88,6 +91,45 @@ Tensor Tensor::empty(std::span<const int64_t> sizes, DType dtype, const Device& 
   return Tensor(std::move(impl));
 }
 
+namespace {
+
+// How C++ writes what data<T>() was asked for.
+std::string element_text(detail::ElementKind kind, size_t size) {
+  using Kind = detail::ElementKind;
+  switch (kind) {
+    case Kind::Bool:
+      return "bool";
+    case Kind::Float:
+      return size == sizeof(float) ? "float" : size == sizeof(double) ? "double" : "long double";
+    case Kind::Complex:
+      return size == sizeof(std::complex<float>) ? "std::complex<float>" : "std::complex<double>";
+    case Kind::Signed:
+    case Kind::Unsigned:
+      return fmt::format("{}int{}_t", kind == Kind::Unsigned ? "u" : "", 8 * size);
+    default:
+      return fmt::format("a class of {} bytes", size);
+  }
+}
+
+detail::ElementKind kind_of(DType t) {
+  using Kind = detail::ElementKind;
+  if (is_half(t)) return Kind::Other;
+  if (is_float(t)) return Kind::Float;
+  if (is_complex(t)) return Kind::Complex;
+  if (is_bool(t)) return Kind::Bool;
+  return t == DType::U8 || t == DType::U16 || t == DType::U32 || t == DType::U64 ? Kind::Unsigned : Kind::Signed;
+}
+
+// The dtype whose elements are of a type of C++, where it has a dtype.
+std::optional<DType> dtype_of(detail::ElementKind kind, size_t size) {
+  for (const DType t : {DType::F32, DType::F64, DType::Bool, DType::I8, DType::I16, DType::I32, DType::I64, DType::U8, DType::U16,
+                        DType::U32, DType::U64, DType::C64, DType::C128})
+    if (kind_of(t) == kind && size_of(t) == size) return t;
+  return std::nullopt;
+}
+
+}  // namespace
+
 Tensor Tensor::full(std::span<const int64_t> sizes, double value, DType dtype, const Device& device) {
   Tensor t = empty(sizes, dtype);
   device::cpu::run_or_record("full", "fill", [data = t.raw_data(), n = t.numel(), dtype, value] {
@@ -102,6 +144,9 @@ Tensor Tensor::full(std::span<const int64_t> sizes, double value, DType dtype, c
 Tensor Tensor::of(std::span<const double> values, std::span<const int64_t> sizes, DType dtype, const Device& device) {
   TOROID_USER_CHECK(product(sizes) == static_cast<int64_t>(values.size()), "{} numbers were given for a tensor of {} elements",
                     values.size(), product(sizes));
+  if (is_int(dtype))
+    for (double v : values)
+      TOROID_USER_CHECK(std::isfinite(v) && convert(Number::of(v), dtype).as_double() == v, "{} has no room for {}", name_of(dtype), v);
   Tensor t = empty(sizes, dtype);
   auto write = [data = t.raw_data(), dtype](std::span<const double> list) {
     for (size_t i = 0; i < list.size(); ++i) store_number(data + i * size_of(dtype), dtype, Number::of(list[i]));
@@ -110,6 +155,25 @@ Tensor Tensor::of(std::span<const double> values, std::span<const int64_t> sizes
     recorder->add_call("constant", "fill", [write, kept = std::vector(values.begin(), values.end())] { write(kept); });
   else
     write(values);
+  return moved(t, device);
+}
+
+Tensor Tensor::copied(const void* values, size_t count, detail::ElementKind kind, size_t size, std::span<const int64_t> sizes,
+                      const Device& device) {
+  const std::optional<DType> dtype = dtype_of(kind, size);
+  TOROID_USER_CHECK(dtype, "from_vector: no dtype has elements of the type {}; float, double, integers, bool and complex have one",
+                    element_text(kind, size));
+  TOROID_USER_CHECK(product(sizes) == static_cast<int64_t>(count), "{} numbers were given for a tensor of {} elements", count,
+                    product(sizes));
+  Tensor t = empty(sizes, *dtype);
+  auto write = [to = t.raw_data()](const std::byte* from, size_t bytes) {
+    if (bytes) std::memcpy(to, from, bytes);
+  };
+  const auto* from = static_cast<const std::byte*>(values);
+  if (auto* recorder = device::cpu::recorder())
+    recorder->add_call("constant", "fill", [write, kept = std::vector(from, from + count * size)] { write(kept.data(), kept.size()); });
+  else
+    write(from, count * size);
   return moved(t, device);
 }
 
@@ -198,37 +262,6 @@ void Tensor::tell_move(Tensor& from) noexcept {
   if (impl_ != from.impl_) watch_.change();
 }
 
-namespace {
-
-// How C++ writes what data<T>() was asked for.
-std::string element_text(detail::ElementKind kind, size_t size) {
-  using Kind = detail::ElementKind;
-  switch (kind) {
-    case Kind::Bool:
-      return "bool";
-    case Kind::Float:
-      return size == sizeof(float) ? "float" : size == sizeof(double) ? "double" : "long double";
-    case Kind::Complex:
-      return size == sizeof(std::complex<float>) ? "std::complex<float>" : "std::complex<double>";
-    case Kind::Signed:
-    case Kind::Unsigned:
-      return fmt::format("{}int{}_t", kind == Kind::Unsigned ? "u" : "", 8 * size);
-    default:
-      return fmt::format("a class of {} bytes", size);
-  }
-}
-
-detail::ElementKind kind_of(DType t) {
-  using Kind = detail::ElementKind;
-  if (is_half(t)) return Kind::Other;
-  if (is_float(t)) return Kind::Float;
-  if (is_complex(t)) return Kind::Complex;
-  if (is_bool(t)) return Kind::Bool;
-  return t == DType::U8 || t == DType::U16 || t == DType::U32 || t == DType::U64 ? Kind::Unsigned : Kind::Signed;
-}
-
-}  // namespace
-
 std::byte* Tensor::typed_data(detail::ElementKind kind, size_t size, Where where) const {
   using Kind = detail::ElementKind;
   const Kind own = kind_of(dtype());
@@ -261,6 +294,40 @@ std::vector<double> Tensor::to_vector(Where where) const {
   std::vector<double> out(static_cast<size_t>(c.numel()));
   for (size_t i = 0; i < out.size(); ++i) out[i] = load_number(data + i * size_of(dtype()), dtype()).as_double();
   return out;
+}
+
+void Tensor::read_numbers(detail::ElementKind kind, size_t size, std::byte* out, bool single, Where where) const {
+  const std::string what = fmt::format("{}<{}>()", single ? "item" : "to_vector", element_text(kind, size));
+  concrete(*this, what.c_str(), where);
+  device::refuse_in_capture(device(), what);
+  const std::optional<DType> as = dtype_of(kind, size);
+  TOROID_USER_CHECK(as, "{}:{}: {}: no dtype has elements of that type", where.file_name(), where.line(), what);
+  TOROID_USER_CHECK(!single || numel() == 1, "{}:{}: {} of a tensor of {} elements; it must have one", where.file_name(), where.line(),
+                    what, numel());
+  TOROID_USER_CHECK(is_complex(*as) == is_complex(dtype()), "{}:{}: {} of a tensor of dtype {}", where.file_name(), where.line(), what,
+                    name_of(dtype()));
+  const GradModeScope values_only(false);
+  const Tensor c = moved(*this, Device::cpu(), where).contiguous(where);
+  const std::byte* data = c.raw_data(where);
+  const size_t own = size_of(dtype()), count = static_cast<size_t>(c.numel());
+  if (*as == dtype()) return void(std::copy_n(data, count * own, out));
+  if (is_complex(dtype())) {
+    for (size_t i = 0; i < 2 * count; ++i)
+      store_number(out + i * size / 2, size == 8 ? DType::F32 : DType::F64,
+                   load_number(data + i * own / 2, own == 8 ? DType::F32 : DType::F64));
+    return;
+  }
+  for (size_t i = 0; i < count; ++i) {
+    const Number v = load_number(data + i * own, dtype());
+    store_number(out + i * size, *as, v);
+    if (is_float(*as)) continue;
+    const Number stored = load_number(out + i * size, *as);
+    // Of 64 bits without a sign the upper half is negative in a Number.
+    const bool changes_sign = v.kind != Number::Kind::Float && v.i < 0 && (*as == DType::U64) != (dtype() == DType::U64);
+    const bool same = v.kind == Number::Kind::Float ? stored.as_double() == v.f : stored.i == v.i && !changes_sign;
+    TOROID_USER_CHECK(same, "{}:{}: {}: element {} is {}, which that type has not", where.file_name(), where.line(), what, i,
+                      v.as_double());
+  }
 }
 
 Tensor Tensor::contiguous(Where where) const {
@@ -418,5 +485,9 @@ std::string to_string(const Tensor& t) {
   for (size_t i = 0; i < values.size() && i < kShown; ++i) out += fmt::format("{}{:g}", i ? ", " : "", values[i]);
   return out + (values.size() > kShown ? ", ...}" : "}");
 }
+
+std::ostream& operator<<(std::ostream& out, const Tensor& t) { return out << to_string(t); }
+
+void detail::fail_too_large(uint64_t v) { fail<UserError>("{} is no size and no index: those have 63 bits", v); }
 
 }  // namespace toroid
