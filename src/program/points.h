@@ -14,6 +14,10 @@ namespace toroid::program {
 // calls).
 std::optional<std::vector<Expr>> points_of(const Node& n);
 
+// The buffer to which a node stores what its problem computes, rounded at most, point by point in row-major order, and does nothing else;
+// -1: it does more, or its problem has no points.
+int plain_result(const Node& n);
+
 // Calls visit for each operand of a node's problem in memory, with the extents along its strides and what it is ("the left operand").
 // Left out: operands that are absent, and a left operand whose rows a producer computes.
 using VisitView = std::function<void(const Operand& operand, const std::vector<Expr>& extents, std::string_view what)>;

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/mutants.h"
-#include "program/uses.h"
 #include "sched/domain_map.h"
+#include "sched/joins.h"
 
 namespace toroid::sched {
 namespace {
@@ -112,8 +112,8 @@ std::string recompute_refusal(const Node& product, int threads) {
 }
 
 program::Program absorb_producers(program::Program p, const target::Target& target, FusionReport* report) {
-  Uses uses(p);
-  std::vector<bool> gone(p.nodes.size(), false);
+  Joins joins(p, report);
+  const Uses& uses = joins.uses();
   for (size_t j = 0; j < p.nodes.size(); ++j) {
     auto* g = std::get_if<Gemm>(&p.nodes[j].problem);
     if (!g || is_int(g->accumulate) || p.nodes[j].is_library() ||
@@ -141,16 +141,12 @@ program::Program absorb_producers(program::Program p, const target::Target& targ
     }
     if (reason.empty()) {
       program::take_over(product, p.nodes[i], true);
-      p.nodes[j] = std::move(product);
-      uses.set(j, p.nodes[j]);
-      uses.remove(i);
-      gone[i] = true;
-    } else if (report) {
-      report->misses.push_back({program::label(p.nodes[i]), program::label(p.nodes[j]), reason});
+      joins.join(i, j, std::move(product));
+    } else {
+      joins.miss(i, j, std::move(reason));
     }
   }
-  program::drop(p, gone);
-  if (report) report->nodes_after = p.nodes.size();
+  joins.finish();
   return p;
 }
 

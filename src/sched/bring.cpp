@@ -1,28 +1,16 @@
 #include "sched/bring.h"
 
-#include "program/uses.h"
+#include "program/points.h"
+#include "sched/joins.h"
 
 namespace toroid::sched {
 namespace {
 
-using loop::Step;
 using program::Gemm;
 using program::Meeting;
 using program::Node;
 using program::Program;
 using program::Uses;
-
-// The buffer to which a product stores its sums, rounded, in row-major order, and does nothing else; -1: it does more.
-int plain_result(const Node& product, const Gemm& g) {
-  const auto& steps = product.body.steps;
-  const bool rounds = steps.size() == 3 && steps[1].step == Step::Scalar && steps[1].op == ScalarOp::Cast;
-  if ((steps.size() != 2 && !rounds) || steps[0].step != Step::Accumulate || steps.back().step != Step::Store) return -1;
-  const loop::Statement& store = steps.back();
-  Expr at = 0;
-  const std::vector<Expr> sizes = points(g);
-  for (size_t d = 0; d < sizes.size(); ++d) at = at * sizes[d] + (sizes[d] == Expr(1) ? Expr(0) : product.domain.vars[d].symbol);
-  return store.mode == loop::StoreMode::Set && store.mask < 0 && store.index == at ? store.buffer : -1;
-}
 
 constexpr const char* kForm = "gemv_all_reduce";
 
@@ -51,12 +39,12 @@ Node joined(const Node& product, const Node& meeting) {
 }  // namespace
 
 Program bring_products(Program p, const target::Target& target, FusionReport* report) {
-  Uses uses(p);
-  std::vector<bool> gone(p.nodes.size(), false);
+  Joins joins(p, report);
+  const Uses& uses = joins.uses();
   for (size_t i = 0; i < p.nodes.size(); ++i) {
     const auto* g = std::get_if<Gemm>(&p.nodes[i].problem);
     if (!g || g->b2 || p.nodes[i].is_library()) continue;
-    const int between = plain_result(p.nodes[i], *g);
+    const int between = program::plain_result(p.nodes[i]);
     if (between < 0 || p.buffers[static_cast<size_t>(between)].kind != loop::BufferKind::Temporary) continue;
     const size_t j = uses.only_reader(between, i);
     const auto* m = j == Uses::kNone ? nullptr : std::get_if<Meeting>(&p.nodes[j].problem);
@@ -73,17 +61,12 @@ Program bring_products(Program p, const target::Target& target, FusionReport* re
       reason = "the ranks meet for a part of it";
     Node whole = joined(p.nodes[i], p.nodes[j]);
     if (reason.empty()) reason = target.bringing_refusal(whole);
-    if (reason.empty()) {
-      p.nodes[j] = std::move(whole);
-      uses.set(j, p.nodes[j]);
-      uses.remove(i);
-      gone[i] = true;
-    } else if (report) {
-      report->misses.push_back({program::label(p.nodes[i]), program::label(p.nodes[j]), reason});
-    }
+    if (reason.empty())
+      joins.join(i, j, std::move(whole));
+    else
+      joins.miss(i, j, std::move(reason));
   }
-  program::drop(p, gone);
-  if (report) report->nodes_after = p.nodes.size();
+  joins.finish();
   return p;
 }
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "program/uses.h"
 #include "sched/domain_map.h"
+#include "sched/joins.h"
 
 namespace toroid::sched {
 namespace {
@@ -111,8 +111,8 @@ std::optional<Node> paired(const Node& product, const Node& reader, int between,
 }  // namespace
 
 Program pair_products(Program p, const target::Target& target, FusionReport* report) {
-  Uses uses(p);
-  std::vector<bool> gone(p.nodes.size(), false);
+  Joins joins(p, report);
+  const Uses& uses = joins.uses();
   for (size_t i = 0; i < p.nodes.size(); ++i) {
     auto* g = std::get_if<Gemm>(&p.nodes[i].problem);
     if (!g || g->b2 || p.nodes[i].is_library() || !g->n.is_const() || g->n.constant() % 2 != 0 || p.nodes[i].domain.vars.empty() ||
@@ -133,18 +133,12 @@ Program pair_products(Program p, const target::Target& target, FusionReport* rep
     else
       pair = paired(p.nodes[i], p.nodes[j], between, reason);
     if (pair) reason = target.pair_refusal(*pair);
-    if (reason.empty()) {
-      // Where the loop was: what it reads is there by then.
-      p.nodes[j] = std::move(*pair);
-      uses.set(j, p.nodes[j]);
-      uses.remove(i);
-      gone[i] = true;
-    } else if (report) {
-      report->misses.push_back({program::label(p.nodes[i]), program::label(p.nodes[j]), reason});
-    }
+    if (reason.empty())
+      joins.join(i, j, std::move(*pair));  // where the loop was: what it reads is there by then
+    else
+      joins.miss(i, j, std::move(reason));
   }
-  program::drop(p, gone);
-  if (report) report->nodes_after = p.nodes.size();
+  joins.finish();
   return p;
 }
 

@@ -377,10 +377,9 @@ Form cuda_gemv_form(const CudaSite& site) {
   Tiling<CudaGemvTile> how = cuda_gemv_tiling(node, target);
   how.generate = [=, &node, &buffers](const CudaGemvTile& t) { return generate_cuda_gemv(node, buffers, target, t); };
   Form form = make_form("gemv", cuda_gemv_refusal(node, target), how);
-  // With more rows the sums that warps exchange cost more than what tiles of 64 rows copy for nothing.
-  constexpr int64_t kFewRows = 8;
   const auto& g = site.problem<program::Gemm>();
-  if (typical_size(g.m) > kFewRows && gemm_wgmma_refusal(node, g, site.gpu).empty()) form.reluctance = "tiles of gemm_wgmma are faster";
+  if (typical_size(g.m) > kCudaGemvFewRows && gemm_wgmma_refusal(node, g, site.gpu).empty())
+    form.reluctance = "tiles of gemm_wgmma are faster";
   return form;
 }
 

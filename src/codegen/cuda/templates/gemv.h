@@ -12,6 +12,9 @@
 
 namespace toroid::codegen {
 
+// With more rows the sums that warps exchange cost more than what tiles of 64 rows copy for nothing.
+inline constexpr int64_t kCudaGemvFewRows = 8;
+
 // What the kernel may use of a GPU.
 struct CudaGemvTarget {
   int multiprocessors = 132;

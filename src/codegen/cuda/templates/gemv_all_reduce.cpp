@@ -15,7 +15,6 @@ using program::Node;
 
 constexpr const char* kName = "gemv_all_reduce";
 constexpr int64_t kWordBytes = 8;
-constexpr int64_t kMostRows = 8;  // more take tiles of 64, which send nothing
 
 // The product by itself. Of the node's body it has what is read, not where the points are.
 Node product_of_meeting(const Node& n) {
@@ -30,7 +29,7 @@ Node product_of_meeting(const Node& n) {
 std::string refusal_of(const Meeting& m, const Node& product, const CudaGemvTarget& target) {
   if (std::string why = meeting_refusal(m); !why.empty()) return why;
   if (std::string why = cuda_gemv_refusal(product, target); !why.empty()) return why;
-  if (m.product->m.constant() > kMostRows) return fmt::format("more than {} rows", kMostRows);
+  if (m.product->m.constant() > kCudaGemvFewRows) return fmt::format("more than {} rows, which tiles compute faster", kCudaGemvFewRows);
   const auto sums = program::part(m).maybe_constant();
   if (!sums) return "the run tells how many sums there are";
   const int64_t most = Layout(m.ranks).inline_bytes * 2 / kWordBytes;

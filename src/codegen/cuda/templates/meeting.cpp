@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "codegen/cuda/templates/meeting.cu.h"
 #include "codegen/cuda/templates/parts.h"
+#include "program/points.h"
 
 namespace toroid::codegen {
 namespace {
@@ -50,25 +51,11 @@ const char* step_of(ReduceOp op) {
 bool brings_parts(const Meeting& m) { return m.kind == Kind::ReduceScatter; }
 bool has_parts(const Meeting& m) { return m.kind == Kind::AllGather; }
 
-// The buffer that a body does nothing but store the elements to, one after the other; -1: it does more.
-int plain_result(const program::Node& node, const Meeting& m) {
-  using loop::Step;
-  const auto& steps = node.body.steps;
-  const bool casts = steps.size() == 3 && steps[1].step == Step::Scalar && steps[1].op == ScalarOp::Cast && steps[1].dtype == m.input.dtype;
-  if ((steps.size() != 2 && !casts) || steps[0].step != Step::Accumulate || steps.back().step != Step::Store || steps.back().mask >= 0)
-    return -1;
-  Expr flat = 0;
-  for (size_t d = 0; d < m.sizes.size(); ++d) {
-    const Expr& var = node.domain.vars[d].symbol;
-    flat = flat * m.sizes[d] + (m.sizes[d] == Expr(1) ? Expr(0) : var);
-  }
-  return steps.back().dtype == m.input.dtype && steps.back().index == flat ? steps.back().buffer : -1;
-}
-
 // What is done with a piece of the result: by whole pieces where a row has no part of one.
 std::string finish_of(CudaArguments& arguments, const program::Node& node, const Meeting& m, int width) {
   const bool even = !has_parts(m) || sym::known_multiple(program::part(m), width);
-  if (const int out = plain_result(node, m); out >= 0) {
+  const int out = program::plain_result(node);
+  if (out >= 0 && node.body.steps.back().dtype == m.input.dtype) {
     const std::string type(name_of(m.input.dtype));
     arguments.mark_written(out);
     return expand(meeting_cu::kFinishWhole, {{"OUT", fmt::format("{}* const out = {};", type, arguments.pointer(out, m.input.dtype))},
