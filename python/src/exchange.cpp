@@ -165,24 +165,34 @@ py::capsule exported(const Tensor& t, const char* name, [[maybe_unused]] bool co
 
 }  // namespace
 
-void StreamOrder::enter(const Device& device, const dlpack::ExchangeApi* api) {
+StreamOrder::Scope::Scope(StreamOrder& order, const Device& device, const dlpack::ExchangeApi* api) {
   if (!device.is_cuda()) return;
   void* native = nullptr;
   if (api && api->current_stream(dlpack::kCuda, device.index, &native) != 0) throw py::error_already_set();
-  if (!event_ || native != native_ || device != own_->device()) {
-    caller_ = Stream::adopt(device, native);
-    native_ = native;
-    own_ = current_stream(device);
-    event_.emplace(device);
+  if (!order.event_ || native != order.native_ || device != order.own_->device()) {
+    order.caller_ = Stream::adopt(device, native);
+    order.native_ = native;
+    order.own_ = current_stream(device);
+    order.event_.emplace(device);
   }
-  event_->record(*caller_);
-  event_->wait(*own_);
+  order.event_->record(*order.caller_);
+  order.event_->wait(*order.own_);
+  order_ = &order;
 }
 
-void StreamOrder::leave() {
-  if (!event_) return;
-  event_->record(*own_);
-  event_->wait(*caller_);
+StreamOrder::Scope::~Scope() {
+  try {
+    leave();
+  } catch (const Error&) {
+    // Another error is on its way, of which this one follows: the GPU takes no work any more.
+  }
+}
+
+void StreamOrder::Scope::leave() {
+  const StreamOrder* order = std::exchange(order_, nullptr);
+  if (!order) return;
+  order->event_->record(*order->own_);
+  order->event_->wait(*order->caller_);
 }
 
 const dlpack::ExchangeApi* exchange_api(py::handle type) {

@@ -37,8 +37,18 @@ py::object object_of(const Tensor& t, const dlpack::ExchangeApi& api);
 // stream is the one that its library works on (`api`), the legacy default stream where there is no library to ask. Events serve again.
 class StreamOrder {
  public:
-  void enter(const Device& device, const dlpack::ExchangeApi* api);
-  void leave();
+  // Of one call. What was started before an error is in order, too.
+  class Scope {
+   public:
+    Scope(StreamOrder& order, const Device& device, const dlpack::ExchangeApi* api);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+    void leave();
+
+   private:
+    StreamOrder* order_ = nullptr;  // null: nothing is on a GPU, or the caller's stream waits already
+  };
 
  private:
   std::optional<Stream> caller_, own_;

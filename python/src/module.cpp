@@ -82,18 +82,15 @@ std::vector<Tensor> tensors_of(const py::args& arguments) {
 template <class Runner>
 py::list run(Runner& runner, const py::args& arguments) {
   const std::vector<Tensor> inputs = tensors_of(arguments);
+  const auto on_gpu = std::find_if(inputs.begin(), inputs.end(), [](const Tensor& t) { return t.device().is_cuda(); });
   StreamOrder order;
-  for (auto& t : inputs)
-    if (t.device().is_cuda()) {
-      order.enter(t.device(), api_of(arguments));
-      break;
-    }
+  StreamOrder::Scope scope(order, on_gpu == inputs.end() ? Device::cpu() : on_gpu->device(), api_of(arguments));
   std::vector<Tensor> results;
   {
     py::gil_scoped_release free;
     results = runner.run(inputs);
   }
-  order.leave();
+  scope.leave();
   return results_for(results, arguments);
 }
 
@@ -123,12 +120,12 @@ class Program {
     TOROID_USER_CHECK(api_, "{} has no __dlpack_c_exchange_api__: PyTorch 2.10 or newer is needed", py::str(type).cast<std::string>());
     const std::map<std::string, Tensor> tensors = tensors_by_name(held);
     StreamOrder order;
-    order.enter(device_, api_);
+    StreamOrder::Scope scope(order, device_, api_);
     {
       py::gil_scoped_release free;
       model_.reset(new Model(Model::from_program(json, tensors, name, options)));
     }
-    order.leave();
+    scope.leave();
   }
 
   py::list call(const py::args& given) {
@@ -137,13 +134,13 @@ class Program {
     std::unique_ptr<Call> call = std::move(idle_);
     if (!call) call = std::make_unique<Call>();
     const std::vector<Tensor>& views = call->arguments.view(objects, type_, *api_, device_);
-    call->order.enter(device_, api_);
+    StreamOrder::Scope scope(call->order, device_, api_);
     std::vector<Tensor> results;
     {
       py::gil_scoped_release free;
       results = model_->run(views);
     }
-    call->order.leave();
+    scope.leave();
     py::list out(results.size());
     for (size_t i = 0; i < results.size(); ++i) out[i] = object_of(in_memory_order(results[i], i), *api_);
     idle_ = std::move(call);

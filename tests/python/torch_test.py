@@ -5,6 +5,7 @@ Usage: torch_test.py. Needs PyTorch; scripts/python-suite.sh runs it.
 
 from __future__ import annotations
 
+import operator
 import unittest
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +17,7 @@ import torch._dynamo
 import toroid.torch
 from distance import distance
 from toroid import _core
-from toroid.torch._partition import Program
+from toroid.torch._partition import Program, plain_attention
 
 
 def shared(tensors: list[torch.Tensor]) -> list[tuple[int, int]]:
@@ -316,6 +317,37 @@ class Distance(unittest.TestCase):
         ):  # fmt: skip
             self.assertEqual(distance(torch.tensor(ours), torch.tensor(expected)), far, (ours, expected))
         self.assertEqual(distance(torch.tensor([1, 2]), torch.tensor([1, 3])), 1)
+
+
+class AttentionKernels(unittest.TestCase):
+    """PyTorch's choices of kernels become the operation that they compute, where its result alone is read."""
+
+    def rewritten(self, target: Any, read: int, kv_heads: int, **arguments: Any) -> list[torch.fx.Node]:
+        graph = torch.fx.Graph()
+        heads = (4, kv_heads, kv_heads)
+        given = [graph.placeholder(name) for name in "qkv"]
+        for node, h in zip(given, heads):
+            node.meta["val"] = torch.empty(2, h, 16, 64, device="meta")
+        names = [a.name for a in target._schema.arguments]
+        rest = {k: v for k, v in {"attn_bias": None, "compute_log_sumexp": False, **arguments}.items() if k in names}
+        attention = graph.call_function(target, tuple(given), rest)
+        attention.meta["val"] = (given[0].meta["val"], torch.empty(2, 4, 16, device="meta"))
+        graph.output(graph.call_function(operator.getitem, (attention, read)))
+        module = torch.fx.GraphModule({}, graph)
+        plain_attention(module)
+        module.graph.lint()
+        return module.graph.find_nodes(op="call_function", target=torch.ops.aten.scaled_dot_product_attention.default)
+
+    def test_rewritten(self) -> None:
+        aten = torch.ops.aten
+        for target in (aten._scaled_dot_product_flash_attention, aten._scaled_dot_product_efficient_attention,
+                       aten._scaled_dot_product_cudnn_attention):  # fmt: skip
+            for kv_heads in (4, 2):
+                (node,) = self.rewritten(target.default, 0, kv_heads, is_causal=True, scale=0.5)
+                self.assertEqual((node.args[4], node.args[5]), (0.0, True))
+                self.assertEqual(node.kwargs, {"scale": 0.5, "enable_gqa": kv_heads == 2})
+            self.assertEqual(self.rewritten(target.default, 1, 4), [], "its logarithms are read")
+            self.assertEqual(self.rewritten(target.default, 0, 4, dropout_p=0.1), [], "it draws numbers")
 
 
 class Programs(Case):

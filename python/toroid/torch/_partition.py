@@ -106,11 +106,12 @@ def plain_attention(module: GraphModule) -> None:
         if any(n.target is not operator.getitem or n.args[1] != 0 for n in readers):
             continue
         mask = _ATTENTION[node.target]
+        heads = [n.meta["val"].shape[1] for n in node.args[:2]]  # of queries and keys
         with module.graph.inserting_before(node):
             plain = module.graph.call_function(
                 torch.ops.aten.scaled_dot_product_attention.default,
                 (*node.args[:3], argument(node, mask) if mask else None, 0.0, argument(node, "is_causal")),
-                {"scale": argument(node, "scale")},
+                {"scale": argument(node, "scale"), "enable_gqa": heads[0] != heads[1]},
             )
         plain.meta = {**node.meta, "val": node.meta["val"][0]}
         for reader in readers:
