@@ -1,7 +1,6 @@
 #include "toroid/tensor.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <ostream>
 
@@ -120,6 +119,11 @@ detail::ElementKind kind_of(DType t) {
   return t == DType::U8 || t == DType::U16 || t == DType::U32 || t == DType::U64 ? Kind::Unsigned : Kind::Signed;
 }
 
+// An element of a dtype as a number: of 64 bits without a sign, the upper half is negative in a Number.
+double value_of(const Number& v, DType t) {
+  return t == DType::U64 && v.i < 0 ? static_cast<double>(static_cast<uint64_t>(v.i)) : v.as_double();
+}
+
 // The dtype whose elements are of a type of C++, where it has a dtype.
 std::optional<DType> dtype_of(detail::ElementKind kind, size_t size) {
   for (const DType t : {DType::F32, DType::F64, DType::Bool, DType::I8, DType::I16, DType::I32, DType::I64, DType::U8, DType::U16,
@@ -146,7 +150,7 @@ Tensor Tensor::of(std::span<const double> values, std::span<const int64_t> sizes
                     values.size(), product(sizes));
   if (is_int(dtype))
     for (double v : values)
-      TOROID_USER_CHECK(std::isfinite(v) && convert(Number::of(v), dtype).as_double() == v, "{} has no room for {}", name_of(dtype), v);
+      TOROID_USER_CHECK(value_of(convert(Number::of(v), dtype), dtype) == v, "{} has no room for {}", name_of(dtype), v);
   Tensor t = empty(sizes, dtype);
   auto write = [data = t.raw_data(), dtype](std::span<const double> list) {
     for (size_t i = 0; i < list.size(); ++i) store_number(data + i * size_of(dtype), dtype, Number::of(list[i]));
@@ -282,7 +286,7 @@ double Tensor::item(Where where) const {
   device::refuse_in_capture(device(), "item()");
   TOROID_USER_CHECK(numel() == 1, "item() of a tensor of {} elements; it must have one", numel());
   if (device().is_cuda()) return moved(*this, Device::cpu(), where).item(where);
-  return load_number(raw_data(where), dtype()).as_double();
+  return value_of(load_number(raw_data(where), dtype()), dtype());
 }
 
 std::vector<double> Tensor::to_vector(Where where) const {
@@ -292,7 +296,7 @@ std::vector<double> Tensor::to_vector(Where where) const {
   Tensor c = moved(*this, Device::cpu(), where).contiguous(where);
   const std::byte* data = c.raw_data(where);
   std::vector<double> out(static_cast<size_t>(c.numel()));
-  for (size_t i = 0; i < out.size(); ++i) out[i] = load_number(data + i * size_of(dtype()), dtype()).as_double();
+  for (size_t i = 0; i < out.size(); ++i) out[i] = value_of(load_number(data + i * size_of(dtype()), dtype()), dtype());
   return out;
 }
 
@@ -319,14 +323,12 @@ void Tensor::read_numbers(detail::ElementKind kind, size_t size, std::byte* out,
   }
   for (size_t i = 0; i < count; ++i) {
     const Number v = load_number(data + i * own, dtype());
-    store_number(out + i * size, *as, v);
+    const double value = value_of(v, dtype());
+    store_number(out + i * size, *as, is_float(*as) ? Number::of(value) : v);
     if (is_float(*as)) continue;
     const Number stored = load_number(out + i * size, *as);
-    // Of 64 bits without a sign the upper half is negative in a Number.
-    const bool changes_sign = v.kind != Number::Kind::Float && v.i < 0 && (*as == DType::U64) != (dtype() == DType::U64);
-    const bool same = v.kind == Number::Kind::Float ? stored.as_double() == v.f : stored.i == v.i && !changes_sign;
-    TOROID_USER_CHECK(same, "{}:{}: {}: element {} is {}, which that type has not", where.file_name(), where.line(), what, i,
-                      v.as_double());
+    const bool same = value_of(stored, *as) == value && (v.kind == Number::Kind::Float || stored.i == v.i);
+    TOROID_USER_CHECK(same, "{}:{}: {}: element {} is {}, which that type has not", where.file_name(), where.line(), what, i, value);
   }
 }
 

@@ -55,6 +55,10 @@ TEST(Numbers, ThatATypeHasNotAreRefused) {
   EXPECT_TRUE(contains(error_of<UserError>([&] { wide.item<int64_t>(); }), "which that type has not"));
   EXPECT_TRUE(
       contains(error_of<UserError>([&] { Tensor::from_vector(std::vector<int64_t>{-1}).item<uint64_t>(); }), "which that type has not"));
+  EXPECT_EQ(wide.to_vector(), (std::vector<double>{0x1p64}));
+  EXPECT_EQ(wide.item<float>(), 0x1p64f);
+  EXPECT_EQ(Tensor::of({0x1p63}, {1}, DType::U64).item<uint64_t>(), uint64_t{1} << 63);
+  EXPECT_TRUE(contains(error_of<UserError>([&] { Tensor::of({-1}, {1}, DType::U64); }), "u64 has no room for -1"));
   EXPECT_TRUE(contains(error_of<UserError>([&] { Tensor::of({1.7}, {1}, DType::I64); }), "i64 has no room for 1.7"));
   EXPECT_TRUE(contains(error_of<UserError>([&] { Tensor::of({300}, {1}, DType::U8); }), "u8 has no room for 300"));
   EXPECT_TRUE(contains(error_of<UserError>([&] { Tensor::of({NAN}, {1}, DType::I32); }), "i32 has no room for nan"));
