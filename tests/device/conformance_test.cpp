@@ -98,6 +98,21 @@ TEST_P(Conformance, StreamsAreOfOneDevice) {
   EXPECT_TRUE(b.query());
 }
 
+TEST_P(Conformance, AdoptedStreamsTakeTheirPlaceInTheOrder) {
+  const Stream own = default_stream(device());
+  {
+    const Stream caller = Stream::adopt(device(), nullptr);
+    EXPECT_EQ(caller.device(), device());
+    own.wait_stream(caller);
+    const Tensor x = numbers(1000, 3);
+    caller.wait_stream(own);
+    caller.synchronize();
+    EXPECT_TRUE(own.query()) << "the caller's stream has waited for what was started";
+    expect_all(x, 3);
+  }
+  EXPECT_TRUE(Stream::adopt(device(), nullptr).query()) << "it outlives a handle";
+}
+
 TEST_P(Conformance, TensorsLieInTheInnermostPool) {
   MemPool outer(device()), inner(device());
   Tensor a, b, c, d;
