@@ -93,6 +93,19 @@ Tensor from_capsule(const py::object& capsule) {
   return take<dlpack::Managed>(capsule, "dltensor", "used_dltensor");
 }
 
+// The stream that a library works on now on a GPU; the legacy default stream where there is no library to ask.
+void* stream_of(const dlpack::ExchangeApi* api, const Device& device) {
+  void* native = nullptr;
+  if (api && api->current_stream(dlpack::kCuda, device.index, &native) != 0) throw py::error_already_set();
+  return native;
+}
+
+// What was taken from a library, after its elements are there for Toroid's work. EnvironmentError where there is no such GPU.
+Tensor ready(Tensor t, const dlpack::ExchangeApi* api) {
+  if (t.device().is_cuda()) current_stream(t.device()).wait_stream(Stream::adopt(t.device(), stream_of(api, t.device())));
+  return t;
+}
+
 Tensor from_dlpack(py::handle object) {
   const py::object method = object.attr("__dlpack__");
   // What is on a GPU is made ready for the legacy default stream, which Toroid's waits for.
@@ -167,8 +180,7 @@ py::capsule exported(const Tensor& t, const char* name, [[maybe_unused]] bool co
 
 StreamOrder::Scope::Scope(StreamOrder& order, const Device& device, const dlpack::ExchangeApi* api) {
   if (!device.is_cuda()) return;
-  void* native = nullptr;
-  if (api && api->current_stream(dlpack::kCuda, device.index, &native) != 0) throw py::error_already_set();
+  void* const native = stream_of(api, device);
   if (!order.event_ || native != order.native_ || device != order.own_->device()) {
     order.caller_ = Stream::adopt(device, native);
     order.native_ = native;
@@ -215,10 +227,10 @@ Tensor tensor_of(py::handle object) {
   if (const dlpack::ExchangeApi* api = exchange_api(py::type::of(object))) {
     dlpack::Versioned* managed = nullptr;
     if (api->export_managed(object.ptr(), &managed) != 0) throw py::error_already_set();
-    return owned_view(managed);
+    return ready(owned_view(managed), api);
   }
   if (PyObject_CheckBuffer(object.ptr())) return from_buffer(object);
-  if (py::hasattr(object, "__dlpack__")) return from_dlpack(object);
+  if (py::hasattr(object, "__dlpack__")) return ready(from_dlpack(object), nullptr);
   fail<UserError>("expected a tensor (a NumPy array, or an object with __dlpack__), got {}",
                   py::str(py::type::of(object).attr("__name__")).cast<std::string>());
 }

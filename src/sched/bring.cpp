@@ -12,6 +12,7 @@ using program::Node;
 using program::Program;
 using program::Uses;
 
+// Templates of GPUs, as configurations name them.
 constexpr const char* kForm = "gemv_all_reduce";
 
 // Whether they were chosen to be computed by templates that do the same apart, or by that of both.

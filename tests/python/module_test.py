@@ -299,12 +299,12 @@ class Arrays(unittest.TestCase):
         with self.assertRaisesRegex(toroid.UserError, "device type 10; tensors are exchanged"):
             toroid.tensor(Elsewhere(10))
 
+    @unittest.skipIf(_core.cuda_device_count(), "there is a GPU, on which the array only says it lies")
     def test_arrays_of_gpus_are_made_ready_for_a_stream(self) -> None:
         array = Elsewhere(2)
-        t = toroid.tensor(array)
-        self.assertEqual((array.stream, t.device, t.shape, t.__dlpack_device__()), (1, "cuda:0", (3,), (2, 0)))
-        with self.assertRaisesRegex(toroid.UserError, "on cuda:0; NumPy's arrays are on the CPU"):
-            t.numpy()
+        with self.assertRaises(toroid.EnvironmentError):
+            toroid.tensor(array)
+        self.assertEqual(array.stream, 1)
 
     def test_refused(self) -> None:
         with self.assertRaises(toroid.UserError):
