@@ -10,8 +10,8 @@ class LibraryCall {
   virtual ~LibraryCall() = default;
   // Bytes of memory that a run needs besides the buffers.
   virtual int64_t scratch_bytes() const = 0;
-  // buffers: addresses in the order that whoever prepared the call documents. scratch: 64-byte aligned. Several threads may run one call at
-  // a time, each with scratch of its own. EnvironmentError when the library refuses.
+  // buffers: addresses in the order that whoever prepared the call documents. scratch: 256-byte aligned. Several threads may run one call
+  // at a time, each with scratch of its own. EnvironmentError when the library refuses.
   virtual void run(void* const* buffers, void* scratch) const = 0;
 };
 

@@ -22,10 +22,11 @@ TEST(Arena, NoTwoLiveRangesOverlap) {
       r.first = static_cast<int>(random() % 20);
       r.last = r.first + static_cast<int>(random() % 6);
       r.bytes = static_cast<int64_t>(random() % 5000);
-      sum += r.bytes ? (r.bytes + 63) / 64 * 64 + 64 : 0;
+      sum += r.bytes ? (r.bytes + 255) / 256 * 256 + 256 : 0;
     }
     Arena a = place(ranges);
     EXPECT_LE(a.bytes, sum);
+    for (int64_t offset : a.offsets) EXPECT_TRUE(offset == -1 || offset % 256 == 0) << "libraries take no other memory to work in";
     for (size_t i = 0; i < ranges.size(); ++i)
       for (size_t j = 0; j < i; ++j) {
         bool live_together = ranges[i].first <= ranges[j].last && ranges[j].first <= ranges[i].last;

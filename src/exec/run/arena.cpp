@@ -9,7 +9,7 @@
 namespace toroid::exec {
 
 Arena place(const std::vector<LiveRange>& ranges) {
-  constexpr int64_t kAlign = 64;
+  constexpr int64_t kAlign = 256;  // of what libraries of GPUs work in
   Arena arena;
   arena.offsets.assign(ranges.size(), -1);
   std::vector<size_t> order(ranges.size());

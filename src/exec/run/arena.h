@@ -6,7 +6,8 @@
 
 namespace toroid::exec {
 
-// Offsets of temporaries in one arena, by first-fit over live ranges: no two buffers that are live at once overlap. Sizes in bytes.
+// Offsets of temporaries in one arena, by first-fit over live ranges: no two buffers that are live at once overlap. Sizes in bytes;
+// offsets are multiples of 256.
 struct LiveRange {
   int64_t bytes = 0;
   int first = 0, last = 0;  // steps, inclusive
