@@ -16,20 +16,28 @@ struct Problem {
   DType dtype = DType::BF16;
   bool pair = false;  // the product of what b and b2 give, halves of a matrix [k, 2 n] or [2 n, k], in place of the bias
   Tf32 tf32 = Tf32::None;
+  bool gaps = false;  // rows of a and b in memory begin at multiples of 8 elements
+
+  int64_t row(int64_t elements) const { return gaps ? (elements + 7) / 8 * 8 : elements; }
+  // From one row in memory to the next.
+  int64_t row_a() const { return row(a_transposed ? m : k); }
+  int64_t row_b(int64_t columns) const { return row(b_transposed ? k : columns); }
+  int64_t elements_a() const { return row_a() * (a_transposed ? k : m); }
+  int64_t elements_b(int64_t columns) const { return row_b(columns) * (b_transposed ? columns : k); }
 };
 
 std::string to_string(const Problem& p) {
   return fmt::format("{} x {} x {} x {}{}{} {}", p.batch, p.m, p.n, p.k, p.a_transposed ? " a'" : "", p.b_transposed ? " b'" : "",
                      name_of(p.dtype)) +
-         (p.tf32 != Tf32::None ? " tf32" : "") + (p.pair ? " pair" : "");
+         (p.tf32 != Tf32::None ? " tf32" : "") + (p.pair ? " pair" : "") + (p.gaps ? " gaps" : "");
 }
 
 // out = a b + bias, of buffers 0 to 3: a, b, out, bias.
 program::Node node_of(const Problem& p) {
   program::Gemm g;
   g.batch = {p.batch}, g.m = p.m, g.n = p.n, g.k = p.k;
-  g.a = {0, p.dtype, 0, {p.m * p.k, p.a_transposed ? 1 : p.k, p.a_transposed ? p.m : 1}};
-  g.b = {1, p.dtype, 0, {p.n * p.k, p.b_transposed ? 1 : p.n, p.b_transposed ? p.k : 1}};
+  g.a = {0, p.dtype, 0, {p.elements_a(), p.a_transposed ? 1 : p.row_a(), p.a_transposed ? p.row_a() : 1}};
+  g.b = {1, p.dtype, 0, {p.elements_b(p.n), p.b_transposed ? 1 : p.row_b(p.n), p.b_transposed ? p.row_b(p.n) : 1}};
   g.tf32 = p.tf32 != Tf32::None;
   program::Node node;
   node.problem = g;
@@ -78,7 +86,7 @@ class CudaGemm : public testing::Test {
     device::cuda::Gpu& gpu = device::cuda::gpu(0);
     std::vector<Memory> memory(4);
     std::vector<std::shared_ptr<void>> device;
-    const int64_t sizes[] = {p.batch * p.m * p.k, p.batch * p.k * p.n * (p.pair ? 2 : 1), p.batch * p.m * p.n, p.n};
+    const int64_t sizes[] = {p.batch * p.elements_a(), p.batch * p.elements_b(p.n * (p.pair ? 2 : 1)), p.batch * p.m * p.n, p.n};
     for (int b = 0; b < 4; ++b) {
       Memory& m = memory[static_cast<size_t>(b)];
       m.dtype = b == 3 ? DType::F32 : p.dtype;
@@ -127,10 +135,10 @@ class CudaGemm : public testing::Test {
       for (int64_t k = 0; k < p.k; ++k) {
         for (int64_t m = 0; m < p.m; ++m)
           a[static_cast<size_t>((i * p.m + m) * p.k + k)] =
-              operand(memory[0], i * p.m * p.k + (p.a_transposed ? k * p.m + m : m * p.k + k));
+              operand(memory[0], i * p.elements_a() + (p.a_transposed ? k * p.row_a() + m : m * p.row_a() + k));
         for (int64_t n = 0; n < columns; ++n)
           b[static_cast<size_t>((i * columns + n) * p.k + k)] =
-              operand(memory[1], i * columns * p.k + (p.b_transposed ? n * p.k + k : k * columns + n));
+              operand(memory[1], i * p.elements_b(columns) + (p.b_transposed ? n * p.row_b(columns) + k : k * p.row_b(columns) + n));
       }
     expected_.clear();
     for (int64_t i = 0; i < p.batch; ++i)
@@ -152,6 +160,38 @@ class CudaGemm : public testing::Test {
 };
 
 constexpr int kProcessors = 132;
+
+// Numbers of rows and columns that are no multiples of 16 bytes, along which memory is contiguous: the last tiles begin where copies may.
+TEST_F(CudaGemm, WgmmaCopiesBeginAtMultiplesOf16Bytes) {
+  for (const Problem& p : {Problem{65, 64, 65, 8, true, false},
+                           {130, 80, 130, 2, true, true},
+                           {64, 65, 65, 2, false, false},
+                           {200, 130, 70, 1, false, false},
+                           {130, 130, 66, 1, true, false}}) {
+    Problem with_gaps = p;
+    with_gaps.gaps = true;
+    for (const DType t : {DType::BF16, DType::F16}) {
+      if (t == DType::F16 && !KernelRunner::has_gpu()) continue;
+      with_gaps.dtype = t;
+      const program::Node node = node_of(with_gaps);
+      const auto& g = std::get<program::Gemm>(node.problem);
+      ASSERT_EQ(gemm_wgmma_refusal(node, g), "") << to_string(with_gaps);
+      auto tiles = wgmma_tiles(g);
+      ASSERT_FALSE(tiles.empty());
+      if (!KernelRunner::has_gpu()) {
+        const auto fits = [&](const WgmmaTile& t) { return t.block_m <= p.m && t.block_n <= p.n; };
+        tiles = {*std::find_if(tiles.begin(), tiles.end(), fits)};
+      }
+      for (const WgmmaTile& tile : tiles) {
+        KernelText k = generate_gemm_wgmma(node, g, tile, kProcessors, true);
+        const auto has = [&](const char* text) { return k.source.find(text) != std::string::npos; };
+        EXPECT_FALSE(p.a_transposed && p.m % 8 != 0 && has("min(m, M - kBlockM)")) << to_string(with_gaps);
+        EXPECT_FALSE(!p.b_transposed && p.n % 8 != 0 && has("min(n, N - kBlockN")) << to_string(with_gaps);
+        add(with_gaps, std::move(k), "sm_90a");
+      }
+    }
+  }
+}
 
 TEST_F(CudaGemm, WgmmaTiles) {
   const Problem odd{200, 328, 200, 2}, single{8, 16, 8}, whole{512, 640, 200};

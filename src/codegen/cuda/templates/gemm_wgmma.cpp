@@ -138,16 +138,18 @@ KernelText generate_gemm_wgmma(const program::Node& node, const program::Gemm& g
   const bool whole_rows = sym::known_multiple(g.m, tile.block_m * tile.share),
              whole_columns = sym::known_multiple(g.n, columns * tile.beside);
   const bool twice = may_run_twice(node.body);
-  w.last_row_early = !whole_rows && twice && sym::known_ge(g.m, tile.block_m);
-  const loop::Nest points{node.domain, node.body};
-  w.around = begins_anywhere(points, kColumns);
-  const bool eights = sym::known_multiple(g.n, kColumns);
-  w.last_column_early = !whole_columns && twice && sym::known_ge(g.n, columns) && (eights || w.around);
-  w.whole_tiles = (w.last_row_early || whole_rows) && (w.last_column_early || whole_columns);
-  w.overlaps = overlaps;
   const Matrix a = matrix_a(g), b = matrix_b(g);
   w.a.k_contiguous = a.k_contiguous();
   w.b.k_contiguous = b.k_contiguous();
+  // Copies begin at multiples of 16 bytes of what is contiguous; others are illegal instructions.
+  const bool rows_anywhere = w.a.k_contiguous || sym::known_multiple(g.m, kColumns);
+  w.last_row_early = !whole_rows && twice && rows_anywhere && sym::known_ge(g.m, tile.block_m);
+  const loop::Nest points{node.domain, node.body};
+  w.around = begins_anywhere(points, kColumns);
+  const bool eights = sym::known_multiple(g.n, kColumns);
+  w.last_column_early = !whole_columns && twice && sym::known_ge(g.n, columns) && (eights || (w.around && w.b.k_contiguous));
+  w.whole_tiles = (w.last_row_early || whole_rows) && (w.last_column_early || whole_columns);
+  w.overlaps = overlaps;
   w.a = operand_of(arguments, g, a, wgmma_box_rows_a(w), at);
   if (g.b2) w.b2.emplace();
   auto fits = [&](const program::Operand& o) { return matrix_b(g, o).k_contiguous() && moving_dims(g, o).empty(); };
