@@ -19,6 +19,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from .. import _core
 from .._report import GraphReport
+from ._nodes import argument, move_numbers, tensors_in, translate_attention
 from ._schema import SCALAR_TYPES, Unsupported, is_symbolic, memory_order, serialize, size_hint, target_name
 
 _NODE = re.compile(r'(?:node "|\()([A-Za-z_]\w*)[")]')
@@ -38,20 +39,6 @@ def op_name(node: Node) -> str:
     return str(node.target)
 
 
-def argument(node: Node, name: str) -> Any:
-    """What a call gives a parameter, or the parameter's default; None where there is no such parameter."""
-    for i, parameter in enumerate(node.target._schema.arguments):
-        if parameter.name == name:
-            return node.args[i] if i < len(node.args) else node.kwargs.get(name, parameter.default_value)
-    return None
-
-
-def _tensors(value: Any) -> list[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        return [value]
-    return [t for v in value for t in _tensors(v)] if isinstance(value, (list, tuple)) else []
-
-
 def _refusal_of_tensor(t: torch.Tensor) -> str:
     if t.layout != torch.strided or t.is_nested:
         return f"a tensor of the layout {t.layout}"
@@ -62,7 +49,7 @@ def _refusal_of_tensor(t: torch.Tensor) -> str:
 
 def device_of(module: GraphModule) -> torch.device:
     """Where programs of a graph run: on the first GPU that a tensor of it is on, else on the CPU."""
-    devices = (t.device for n in module.graph.nodes for t in _tensors(n.meta.get("val")))
+    devices = (t.device for n in module.graph.nodes for t in tensors_in(n.meta.get("val")))
     return next((d for d in devices if d.type == "cuda"), torch.device("cpu"))
 
 
@@ -79,45 +66,14 @@ def refusal(node: Node, device: torch.device) -> str:
         return "it writes to an argument"
     if not _core.has_operation(target_name(target)):
         return "Toroid has no such operation"
-    if device.type == "cpu" and "scaled_dot_product" in target.name() and any(t.dtype in _HALVES for t in _tensors(node.args[0].meta["val"])):
+    if device.type == "cpu" and "scaled_dot_product" in target.name() and any(t.dtype in _HALVES for t in tensors_in(node.args[0].meta["val"])):
         return "PyTorch keeps the scores of half-precision attention in f32"
     if target in _LAYOUT_READERS and not _fills_memory(node.args[0]):
         return "it reads memory that is not that of a row-major tensor alone"
-    tensors = [t for v in (node.meta.get("val"), *(n.meta.get("val") for n in node.all_input_nodes)) for t in _tensors(v)]
+    tensors = [t for v in (node.meta.get("val"), *(n.meta.get("val") for n in node.all_input_nodes)) for t in tensors_in(v)]
     if elsewhere := next((t.device for t in tensors if t.device != device), None):
         return f"a tensor on {elsewhere}, where the graph's are on {device}"
     return next((why for t in tensors if (why := _refusal_of_tensor(t))), "")
-
-
-# PyTorch's choices among its kernels for attention on GPUs, and the names of a mask among their parameters.
-_ATTENTION = {
-    torch.ops.aten._scaled_dot_product_flash_attention.default: None,
-    torch.ops.aten._scaled_dot_product_efficient_attention.default: "attn_bias",
-    torch.ops.aten._scaled_dot_product_cudnn_attention.default: "attn_bias",
-}
-
-
-def plain_attention(module: GraphModule) -> None:
-    """Turns kernels of attention whose result alone is read into the operation that they compute."""
-    for node in list(module.graph.nodes):
-        if node.target not in _ATTENTION or argument(node, "dropout_p") != 0:
-            continue
-        readers = list(node.users)
-        if any(n.target is not operator.getitem or n.args[1] != 0 for n in readers):
-            continue
-        mask = _ATTENTION[node.target]
-        heads = [n.meta["val"].shape[1] for n in node.args[:2]]  # of queries and keys
-        with module.graph.inserting_before(node):
-            plain = module.graph.call_function(
-                torch.ops.aten.scaled_dot_product_attention.default,
-                (*node.args[:3], argument(node, mask) if mask else None, 0.0, argument(node, "is_causal")),
-                {"scale": argument(node, "scale"), "enable_gqa": heads[0] != heads[1]},
-            )
-        plain.meta = {**node.meta, "val": node.meta["val"][0]}
-        for reader in readers:
-            reader.replace_all_uses_with(plain)
-            module.graph.erase_node(reader)
-        module.graph.erase_node(node)
 
 
 def _is_final_write(node: Node) -> bool:
@@ -187,7 +143,7 @@ def final_views(module: GraphModule) -> set[Node]:
             out |= _with_makers(chain)
             continue
         if roots[root] == 1:
-            gaps = [i for i, n in enumerate(chain) if any(is_put_off(t) or memory_order(t) is None for t in _tensors(n.meta["val"]))]
+            gaps = [i for i, n in enumerate(chain) if any(is_put_off(t) or memory_order(t) is None for t in tensors_in(n.meta["val"]))]
             chain = chain[: gaps[-1] + 1] if gaps else []
         computed |= _with_makers(chain)
     return out | _separated(module.graph, computed, output)
@@ -212,7 +168,7 @@ def _separated(graph: torch.fx.Graph, views: set[Node], output: Node) -> set[Nod
 
 
 def _has_gaps(node: Node) -> bool:
-    return any(memory_order(t) is None for t in _tensors(node.meta.get("val")))
+    return any(memory_order(t) is None for t in tensors_in(node.meta.get("val")))
 
 
 class _Support(OperatorSupportBase):
@@ -264,12 +220,12 @@ class Program:
         output = next(n for n in reversed(module.graph.nodes) if n.op == "output")
         self.single = not isinstance(output.args[0], (list, tuple))
         nodes = list(module.graph.find_nodes(op="placeholder"))
-        has_complex = any(t.is_complex() for n in module.graph.nodes for t in _tensors(n.meta.get("val")))
+        has_complex = any(t.is_complex() for n in module.graph.nodes for t in tensors_in(n.meta.get("val")))
         # What PyTorch has put off is done before a call. The trace has not seen what autograd hands to a backward pass.
         self.unsettled = [
             (k, t.dtype)
             for k, i in enumerate(self.arguments)
-            for t in _tensors(nodes[i].meta["val"])
+            for t in tensors_in(nodes[i].meta["val"])
             if has_complex or computed[i] or is_put_off(t) or nodes[i].name.startswith("tangents")
         ]
         if has_complex:
@@ -424,7 +380,8 @@ def compile_graph(
     frozen: what some placeholders will always be.
     """
     begin = time.perf_counter()
-    plain_attention(module)
+    translate_attention(module)
+    move_numbers(module, device_of(module))
     support = _Support(module)
     options = options.on(str(support.device))
     report = GraphReport(name)
