@@ -1,9 +1,10 @@
 // All-reduce of bf16 between the GPUs of one host, whose ranks are threads, or processes under mpirun: a line a size with the median
 // microseconds of one of a recorded chain, by the form that the rule takes, or of every form.
-//   bench_gpu_collectives [--forms|--tails|--tuned|--kinds] [RANKS [BYTES ...]]
+//   bench_gpu_collectives [--forms|--tails|--tuned|--kinds|--products] [RANKS [BYTES ...]]
 // --tails: instead, compiled chains of all_reduce alone and with relu and a factor behind it, of products that are reduced, alone and with
 // bias and gelu, each with what follows in the same kernel and in one of its own. --tuned: compiled chains, by the forms that ranks find
-// fastest together. --kinds: the other collectives, several of each in one compiled function; bytes of the larger side.
+// fastest together. --kinds: the other collectives, several of each in one compiled function; bytes of the larger side. --products: square
+// products whose rows are gathered, and whose result is reduced and scattered, in pieces and in sequence; sizes in place of bytes.
 // Each time is the largest of the ranks'. Peers on the same machine: bench/peers/collectives.py.
 #include <fmt/format.h>
 
@@ -214,6 +215,50 @@ void run_kinds(int64_t bytes) {
                   exchange));
 }
 
+// Square products of `size`, the best of several runs of each way by turns.
+void run_products(int64_t size) {
+  const int64_t ranks = distributed::size();
+  const Device own = Device::cuda(distributed::rank());
+  const auto filled = [&](int64_t rows, int64_t round) {
+    Tensor x = Tensor::empty(std::vector<int64_t>{rows, size}, DType::F32);
+    for (int64_t i = 0; i < x.numel(); ++i) x.data<float>()[i] = static_cast<float>((i + round) * 7919 % 1021 - 510) / 512;
+    return to(x, DType::BF16).to(own);
+  };
+  const int count = size >= 4096 ? 4 : 16;
+  const Tensor all = filled(size, 0), part = filled(size / ranks, 0);
+  std::vector<Tensor> weights;
+  for (int i = 0; i < count; ++i) weights.push_back(filled(size, i));
+  struct Function {
+    const char* name;
+    const Tensor& x;
+    std::function<Tensor(const Tensor&, const Tensor&)> step;
+  };
+  const Function functions[] = {
+      {"all_gather, product", part, [](const Tensor& x, const Tensor& w) { return matmul(distributed::all_gather(x), w); }},
+      {"product, reduce_scatter", all, [](const Tensor& x, const Tensor& w) { return distributed::reduce_scatter(matmul(x, w)); }},
+      {"product", all, [](const Tensor& x, const Tensor& w) { return matmul(x, w); }}};
+  for (auto& f : functions)
+    for (const char* by : {"template", "cublaslt"}) {
+      std::string line = fmt::format("{} ranks, {} x {} x {} bf16, {} ({}):", ranks, size, size, size, f.name, by);
+      for (const char* passes : {"", "overlap_products", "", "overlap_products"}) {
+        CompileConfig config = config_of(Mode::ReduceOverhead, true);
+        config.options["gemm_backends"] = by;
+        config.options["collective_order"] = "any";
+        config.options["disable_passes"] = passes;
+        auto fast = compile(
+            [&](const Tensor& given) {
+              std::vector<Tensor> out;
+              for (auto& w : weights) out.push_back(f.step(given, w));
+              return out;
+            },
+            config);
+        line += fmt::format(" {} {:8.2f} us,", *passes ? "in sequence" : "in pieces", replayed(fast, f.x, count));
+      }
+      line.pop_back();
+      say(line);
+    }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -222,6 +267,7 @@ int main(int argc, char** argv) {
   if (!flag.empty()) rest.erase(rest.begin());
   const int ranks = rest.empty() ? cuda_device_count() : std::stoi(rest[0]);
   std::vector<int64_t> sizes(std::begin(kSizes), std::end(kSizes));
+  if (flag == "--products") sizes = {1024, 2048, 4096, 8192};
   if (rest.size() > 1) sizes.clear();
   for (size_t i = 1; i < rest.size(); ++i) sizes.push_back(std::stoll(rest[i]));
   const auto body = [&] {
@@ -231,6 +277,8 @@ int main(int argc, char** argv) {
         run_tuned(bytes);
       else if (flag == "--kinds")
         run_kinds(bytes);
+      else if (flag == "--products")
+        run_products(bytes);
       else
         run_size(bytes, flag == "--forms");
     }

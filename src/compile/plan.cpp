@@ -5,6 +5,7 @@
 #include "backend/cpu/onednn_problem.h"
 #include "backend/cuda/cublaslt_problem.h"
 #include "backend/cuda/cudnn_problem.h"
+#include "backend/cuda/pieces_problem.h"
 #include "base/check.h"
 #include "base/log.h"
 #include "base/thread_pool.h"
@@ -112,8 +113,11 @@ class Planner {
 
   exec::Plan plan() {
     exec::Plan plan;
-    for (size_t i = 0; i < program_.nodes.size(); ++i)
-      if (program_.nodes[i].is_library()) library_calls_.emplace(i, library_call(program_.nodes[i]));
+    for (size_t i = 0; i < program_.nodes.size(); ++i) {
+      const auto* m = std::get_if<program::Meeting>(&program_.nodes[i].problem);
+      if (program_.nodes[i].is_library()) library_calls_[i].push_back(library_call(program_.nodes[i]));
+      if (m && program::in_pieces(*m)) library_calls_[i] = backend::pieces_calls(program_.nodes[i]);
+    }
     fill_packed();
     plan.name = program_.name;
     plan.device = job_.setup.device;
@@ -127,8 +131,10 @@ class Planner {
     plan.sites = program_.sites;
     for (auto& s : program_.symbols) plan.symbols.emplace_back(s.expr, s.unbacked);
     for (size_t i = 0; i < program_.nodes.size(); ++i) {
-      plan.steps.push_back(step(i));
-      std::visit([&](auto& s) { s.where = program_.nodes[i].where; }, plan.steps.back());
+      for (exec::StepPlan& s : steps(i)) {
+        std::visit([&](auto& of) { of.where = program_.nodes[i].where; }, s);
+        plan.steps.push_back(std::move(s));
+      }
     }
     return plan;
   }
@@ -145,9 +151,11 @@ class Planner {
         common_.filling.push_back(packed);
     }
     for (auto& r : program_.rearranged) {
-      const auto by = [&](auto& k) { return reads(k.second.buffers, r.buffer); };
-      if (std::none_of(kernels_.texts.begin(), kernels_.texts.end(), by) && std::none_of(library_calls_.begin(), library_calls_.end(), by))
-        constants.packed.erase(r.buffer);
+      const auto by = [&](auto& k) { return reads(k.buffers, r.buffer); };
+      const bool by_kernel = std::any_of(kernels_.texts.begin(), kernels_.texts.end(), [&](auto& k) { return by(k.second); });
+      const bool by_library = std::any_of(library_calls_.begin(), library_calls_.end(),
+                                          [&](auto& c) { return std::any_of(c.second.begin(), c.second.end(), by); });
+      if (!by_kernel && !by_library) constants.packed.erase(r.buffer);
     }
   }
 
@@ -177,7 +185,8 @@ class Planner {
     for (auto& n : program_.nodes)
       if (n.is_call())
         for (int b : program::reads(n)) use(b);
-    for (auto& [node, c] : library_calls_) std::for_each(c.buffers.begin(), c.buffers.end(), use);
+    for (auto& [node, calls] : library_calls_)
+      for (auto& c : calls) std::for_each(c.buffers.begin(), c.buffers.end(), use);
     for (auto& o : program_.outputs) {
       use(o.buffer);
       if (o.mutates >= 0) use(program_.inputs[static_cast<size_t>(o.mutates)].buffer);
@@ -223,11 +232,26 @@ class Planner {
     }
   }
 
+  std::vector<exec::StepPlan> steps(size_t i) {
+    const program::Node& n = program_.nodes[i];
+    const auto calls = library_calls_.find(i);
+    if (n.is_library() || calls == library_calls_.end()) return {step(i)};
+    // A product in pieces.
+    exec::Launch barrier = launch(n, kernels_.texts.at(i));
+    barrier.bytes = barrier.flops = 0;
+    std::vector<exec::StepPlan> out;
+    for (auto& call : calls->second) {
+      if (meets_before(std::get<exec::PiecesProblem>(call.problem))) out.emplace_back(barrier);
+      out.emplace_back(std::move(call));
+    }
+    return out;
+  }
+
   exec::StepPlan step(size_t i) {
     const program::Node& n = program_.nodes[i];
     if (const auto control = kernels_.blocks.find(i); control != kernels_.blocks.end())
       return control_step(std::get<program::Extern>(n.problem), plans_of(control->second));
-    if (n.is_library()) return library_calls_.at(i);
+    if (n.is_library()) return std::move(library_calls_.at(i).front());
     if (!n.is_call()) return launch(n, kernels_.texts.at(i));
     if (const auto* meet = std::get_if<program::Collective>(&n.problem)) return collective_call(*meet);
     exec::HostCall call = host_call(std::get<program::Extern>(n.problem));
@@ -282,8 +306,8 @@ class Planner {
   const Job& job_;
   const std::map<int, Tensor>& sent_;
   Common& common_;
-  std::map<size_t, exec::LibraryCall> library_calls_;  // by the place of their node
-  std::vector<int> place_;                             // of the program's inputs among the plan's; -1: left out
+  std::map<size_t, std::vector<exec::LibraryCall>> library_calls_;  // by the place of their node
+  std::vector<int> place_;                                          // of the program's inputs among the plan's; -1: left out
 };
 
 }  // namespace

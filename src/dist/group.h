@@ -16,13 +16,15 @@ class Communicator;
 }
 namespace p2p {
 class PeerMemory;
-}
+class SymmetricMemory;
+}  // namespace p2p
 
 // What carries a group's collectives between GPUs. Made by all ranks together when it is first asked for; null: not yet.
 struct OnGpu {
   std::shared_ptr<nccl::Communicator> nccl;
   std::optional<std::string> nccl_refusal;  // why there is none, once all ranks have been asked
   std::shared_ptr<p2p::PeerMemory> peers;
+  std::map<std::pair<std::string, int64_t>, std::shared_ptr<p2p::SymmetricMemory>> staging;  // by its use and bytes
 };
 
 // One rank's end of a group. Calls of one rank come from one thread at a time.

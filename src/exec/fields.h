@@ -35,7 +35,8 @@ inline constexpr auto kNames<distributed::ReduceOp> = std::to_array(distributed:
 
 // Names of the alternatives of a variant, in their order.
 inline constexpr std::array<std::string_view, 6> kStepNames{"launch", "call", "library", "branch", "loop", "collective"};
-inline constexpr std::array<std::string_view, 3> kProblemNames{"onednn", "cublaslt", "cudnn"};
+inline constexpr std::array<std::string_view, 4> kProblemNames{"onednn", "cublaslt", "cudnn", "pieces"};
+static_assert(kProblemNames.size() == std::variant_size_v<LibraryProblem>);
 
 using Exprs = std::vector<Expr>;
 using Views = std::vector<HostCall::View>;
@@ -70,6 +71,11 @@ void fields(S& s, P& p) {
   s("dtype", p.dtype), s("out_dtype", p.out_dtype), s("m", p.m), s("n", p.n), s("k", p.k), s("batch", p.batch, int64_t{1});
   s("a", p.a), s("b", p.b), s("out", p.out), s("addend", p.addend), s("has_addend", p.has_addend, false);
   s("has_bias", p.has_bias, false), s("bias_offset", p.bias_offset, int64_t{0}), s("activation", p.activation), s("tf32", p.tf32, false);
+}
+
+template <class S, Is<PiecesProblem> P>
+void fields(S& s, P& p) {
+  s("kind", p.kind), s("group", p.group), s("ranks", p.ranks), s("stage", p.stage), s("product", p.product);
 }
 
 template <class S, Is<external::CudnnProblem::Window> W>

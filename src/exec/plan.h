@@ -11,6 +11,7 @@
 #include "base/index_fault.h"
 #include "device/cuda/tensor_map.h"
 #include "dist/collective.h"
+#include "exec/pieces.h"
 #include "extern/cublaslt/problem.h"
 #include "extern/cudnn/problem.h"
 #include "extern/onednn/problem.h"
@@ -76,7 +77,7 @@ struct HostCall {
 };
 
 // A call of a library, which has threads of its own; it is prepared when the plan is loaded.
-using LibraryProblem = std::variant<external::OneDnnProblem, external::CublasLtProblem, external::CudnnProblem>;
+using LibraryProblem = std::variant<external::OneDnnProblem, external::CublasLtProblem, external::CudnnProblem, PiecesProblem>;
 struct LibraryCall {
   std::string name;
   LibraryProblem problem;

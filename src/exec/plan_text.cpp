@@ -310,11 +310,11 @@ class Reader : public graph::TextReader {
     if (it == kNames<E>.end()) error_at(at, fmt::format("expected one of {}", fmt::join(kNames<E>, ", ")));
     v = static_cast<E>(it - kNames<E>.begin());
   }
-  void value(LibraryProblem& v) {
-    if (take(kProblemNames[0])) return record(v.emplace<0>());
-    if (take(kProblemNames[1])) return record(v.emplace<1>());
-    expect(kProblemNames[2]);
-    record(v.emplace<2>());
+  void value(LibraryProblem& v) { one_of(v, std::make_index_sequence<std::variant_size_v<LibraryProblem>>()); }
+  template <size_t... I>
+  void one_of(LibraryProblem& v, std::index_sequence<I...>) {
+    const bool known = ((take(kProblemNames[I]) && (record(v.emplace<I>()), true)) || ...);
+    if (!known) error(fmt::format("expected one of {}", fmt::join(kProblemNames, ", ")));
   }
   template <class T>
   void value(std::vector<T>& v) {

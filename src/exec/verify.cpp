@@ -73,6 +73,7 @@ size_t buffers_of(const LibraryProblem& problem) {
     return n;
   }
   if (auto* p = std::get_if<external::CublasLtProblem>(&problem)) return 3u + p->has_addend + p->has_bias;
+  if (std::holds_alternative<PiecesProblem>(problem)) return 3;
   const auto& p = std::get<external::CudnnProblem>(problem);
   return 3u + p.has_bias + p.has_addend;
 }
@@ -260,6 +261,16 @@ class Verifier {
           c.buffers.size());
     check((onednn && onednn->constant_b) == !c.constant.empty(), "library-calls", "its constant operand is \"{}\"", c.constant);
     check(c.choice >= 0, "library-calls", "it takes implementation {}", c.choice);
+    if (auto* p = std::get_if<PiecesProblem>(&c.problem)) pieces(*p);
+  }
+
+  void pieces(const PiecesProblem& p) {
+    using distributed::Kind;
+    check(p.kind == Kind::AllGather || p.kind == Kind::ReduceScatter, "collectives", "a {} has no pieces", distributed::name_of(p.kind));
+    check(!p.group.empty() && p.ranks >= 2 && p.stage >= 0 && p.stage < stages_of(p), "collectives",
+          "stage {} of {} ranks of the group \"{}\"", p.stage, p.ranks, p.group);
+    const std::string why = refusal_of(p);
+    check(why.empty(), "collectives", "its pieces cannot be computed: {}", why);
   }
 
   void of(const CollectiveCall& c) {

@@ -52,7 +52,7 @@ void check_no_weight(const Compiled& c, const std::string& name, const Tensor& t
   }
 }
 
-const char* library_of(const exec::LibraryCall& c) { return std::array{"onednn", "cublaslt", "cudnn"}[c.problem.index()]; }
+const char* library_of(const exec::LibraryCall& c) { return std::array{"onednn", "cublaslt", "cudnn", "cublaslt"}[c.problem.index()]; }
 
 void note_needs(const exec::Plan& plan, std::set<std::string>& libraries, std::set<std::string>& operations) {
   for (auto& step : plan.steps) {

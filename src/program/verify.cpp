@@ -196,10 +196,13 @@ void good_meeting(const Context& c, const Meeting& a) {
     return;
   }
   const Gemm& g = *a.product;
-  const Expr sums = product(points(g));
-  TOROID_USER_CHECK(a.kind == AllReduce && a.input.buffer < 0, "a rank brings to a {} what it computes and what it reads", name_of(a.kind));
-  TOROID_USER_CHECK(sums.is_const() && sums == product(a.sizes) && !g.b2, "a rank brings a product of {} sums, {} are expected",
-                    sym::to_string(sums), sym::to_string(product(a.sizes)));
+  const Expr sums = product(points(g)), results = product(a.sizes);
+  const bool fits = a.kind == AllReduce       ? sums == results
+                    : a.kind == ReduceScatter ? sums == results * Expr(a.ranks)
+                                              : sums * Expr(a.ranks) == results;
+  TOROID_USER_CHECK(a.input.buffer < 0, "a rank brings to a {} what it computes and what it reads", name_of(a.kind));
+  TOROID_USER_CHECK(sums.is_const() && fits && !g.b2, "the {} of {} elements does not fit to a product of {} sums", name_of(a.kind),
+                    sym::to_string(results), sym::to_string(sums));
 }
 
 void good_collectives(const Context& c) {

@@ -6,8 +6,9 @@ bool run_mark_meetings(program::Program& p, target::PassContext&) {
   bool changed = false;
   for (size_t i = 1; i < p.nodes.size(); ++i) {
     program::Node& n = p.nodes[i];
-    const bool waits = std::holds_alternative<program::Meeting>(p.nodes[i - 1].problem);
-    if (n.after_meeting || !waits || !std::holds_alternative<program::Gemm>(n.problem) || n.is_library()) continue;
+    const auto* meeting = std::get_if<program::Meeting>(&p.nodes[i - 1].problem);
+    if (n.after_meeting || !meeting || program::in_pieces(*meeting) || !std::holds_alternative<program::Gemm>(n.problem) || n.is_library())
+      continue;
     n.after_meeting = changed = true;
   }
   return changed;

@@ -6,6 +6,7 @@
 #include "sched/foreach.h"
 #include "sched/layout.h"
 #include "sched/pair.h"
+#include "sched/pieces.h"
 #include "sched/reuse.h"
 #include "sched/share.h"
 #include "sched/split.h"
@@ -53,6 +54,10 @@ bool run_pair_products(program::Program& p, target::PassContext& context) {
 
 bool run_bring_products(program::Program& p, target::PassContext& context) {
   return changes_nodes(p, [&](program::Program q) { return bring_products(std::move(q), context.target, &context.report.fusion); });
+}
+
+bool run_overlap_products(program::Program& p, target::PassContext& context) {
+  return changes_nodes(p, [&](program::Program q) { return overlap_products(std::move(q), context.target, &context.report.fusion); });
 }
 
 bool run_split_reductions(program::Program& p, target::PassContext& context) {

@@ -11,6 +11,7 @@ bool run_fuse_rests(program::Program& p, target::PassContext& context);
 bool run_absorb_producers(program::Program& p, target::PassContext& context);
 bool run_pair_products(program::Program& p, target::PassContext& context);
 bool run_bring_products(program::Program& p, target::PassContext& context);
+bool run_overlap_products(program::Program& p, target::PassContext& context);
 bool run_split_reductions(program::Program& p, target::PassContext& context);
 bool run_share_launches(program::Program& p, target::PassContext& context);
 bool run_foreach(program::Program& p, target::PassContext& context);
@@ -34,6 +35,10 @@ inline constexpr target::ProgramPass kPairProducts = {"pair_products", "Gives pr
                                                       run_pair_products, kJoins};
 inline constexpr target::ProgramPass kBringProducts = {
     "bring_products", "Lets products bring their sums to the other ranks of a group themselves.", run_bring_products, kJoins};
+inline constexpr target::ProgramPass kOverlapProducts = {
+    "overlap_products",
+    "Computes products of gathered rows, or whose rows are reduced and scattered, in pieces that overlap with the moves.",
+    run_overlap_products, kJoins};
 inline constexpr target::ProgramPass kSplitReductions = {"split_reductions", "Folds long rows with few results in two stages.",
                                                          run_split_reductions, target::with(Fusion::None) | target::with(Fusion::All)};
 inline constexpr target::ProgramPass kShareLaunches = {"share_launches", "Runs small independent loops in one launch.", run_share_launches,

@@ -1,6 +1,7 @@
 #include "sched/split_epilogue.h"
 
 #include "loop/dead_code.h"
+#include "program/points.h"
 
 namespace toroid::sched {
 namespace {
@@ -61,6 +62,25 @@ void split_epilogue(program::Program& p, size_t i, int step, const std::vector<E
   for (auto& v : whole.domain.vars)
     if (!(v.extent() == Expr(1))) rest.domain.vars.push_back(v);
   p.nodes.insert(p.nodes.begin() + static_cast<long>(i) + 1, std::move(rest));
+}
+
+void leave_sums(program::Program& p, size_t i, std::optional<DType> dtype) {
+  const program::Node& node = p.nodes[i];
+  const auto& steps = node.body.steps;
+  if (program::plain_result(node) >= 0 && is_float(steps.back().dtype) && (!dtype || steps.back().dtype == *dtype)) return;
+  int sums = -1, rounded = -1, readers = 0;
+  for (size_t k = 0; k < steps.size(); ++k) {
+    if (steps[k].step == loop::Step::Accumulate) sums = static_cast<int>(k);
+    loop::for_each_use(steps[k], [&](size_t of) {
+      if (static_cast<int>(of) != sums) return;
+      ++readers;
+      if (steps[k].step == loop::Step::Scalar && steps[k].op == ScalarOp::Cast && is_float(steps[k].dtype)) rounded = static_cast<int>(k);
+    });
+  }
+  std::vector<Expr> strides(node.domain.vars.size());
+  Expr step = 1;
+  for (size_t d = strides.size(); d-- > 0; step = step * node.domain.vars[d].extent()) strides[d] = step;
+  split_epilogue(p, i, readers == 1 && rounded >= 0 && !dtype ? rounded : sums, strides, dtype);
 }
 
 }  // namespace toroid::sched

@@ -143,6 +143,21 @@ TEST(CudaAllReduce, ProductsOfManySumsDoNotSend) {
   EXPECT_NE(refusal(of_product(2, 1, 2048, 4096, DType::F64)), "");
 }
 
+// Where ranks meet between the pieces of a product.
+TEST(CudaBarrier, Compiles) {
+  std::vector<CudaJob> jobs;
+  for (const Kind kind : {Kind::AllGather, Kind::ReduceScatter})
+    for (const char* architecture : {"sm_80", "sm_90a"}) {
+      Reduction r = of_product(4, 8, 64, 32, DType::BF16);
+      std::get<program::Meeting>(r.node.problem).kind = kind;
+      jobs.push_back({text_of(r, {}, architecture), architecture});
+      EXPECT_EQ(jobs.back().kernel.tasks, Expr(1));
+      EXPECT_EQ(form_of(r), "barrier");
+    }
+  compile_side_by_side(jobs, [](const CudaJob& j) { return j.architecture; });
+  for (auto& j : jobs) EXPECT_EQ(j.error, "") << j.kernel.plan << j.kernel.source;
+}
+
 // Small inputs go with their flags, large ones in parts.
 TEST(CudaAllReduce, SizesHaveForms) {
   EXPECT_EQ(form_of(reduction(2, 1, 4096, DType::BF16)), "all_reduce_inline");

@@ -133,6 +133,70 @@ TEST(GpuAllReduce, OfProductsHasTheBitsOfTheHosts) {
   });
 }
 
+// Sums of few ones, which 16 bits hold exactly: products in pieces, whose rows are gathered, or reduced and scattered, alone and with what
+// follows, have the bits of those in sequence, call by call and replayed.
+TEST(GpuProducts, InPiecesAreThoseInSequence) {
+  struct Function {
+    int64_t piece;  // rows of one: another number for each, so that each has memory of its own for pieces on their way
+    bool gathers;
+    Tensor (*call)(const Tensor& x, const Tensor& w, const Tensor& bias);
+  };
+  static constexpr Function kFunctions[] = {
+      {2048, true, [](const Tensor& x, const Tensor& w, const Tensor&) { return matmul(distributed::all_gather(x), w); }},
+      {2176, true,
+       [](const Tensor& x, const Tensor& w, const Tensor& bias) {
+         return relu(matmul(distributed::all_gather(x), transpose(w, 0, 1)) + bias) * 0.5;
+       }},
+      {2304, false, [](const Tensor& x, const Tensor& w, const Tensor&) { return distributed::reduce_scatter(matmul(x, w)); }},
+      {2432, false, [](const Tensor& x, const Tensor& w, const Tensor& bias) {
+         return distributed::reduce_scatter(matmul(x, transpose(w, 0, 1))) + bias;
+       }}};
+  on_all_worlds([] {
+    const Device own = Device::cuda(rank());
+    constexpr int64_t kWide = 4096;
+    const auto sparse = [&](const std::vector<int64_t>& sizes, DType t, int64_t round) {
+      Tensor out = Tensor::full(sizes, 0, DType::F32);
+      for (int64_t i = rank() * 5 + round; i < out.numel(); i += 61 + i / kWide % 3) out.data<float>()[i] = static_cast<float>(i % 5 - 2);
+      return to(out, t).to(own);
+    };
+    for (const Mode mode : {Mode::Default, Mode::ReduceOverhead})
+      for (const DType t : {DType::BF16, DType::F16})
+        for (auto& f : kFunctions) {
+          CompileConfig config = config_of(mode);
+          config.options["collective_order"] = "any";
+          auto fast = compile(f.call, config);
+          config.options["disable_passes"] = "overlap_products";
+          auto apart = compile(f.call, config);
+          const Tensor w = sparse({kWide, kWide}, t, 7), bias = sparse({kWide}, t, 2);
+          for (int64_t round = 0; round < 3; ++round) {
+            const Tensor x = sparse({f.gathers ? f.piece : distributed::size() * f.piece, kWide}, t, round);
+            const std::string want = host_bytes(apart(x, w, bias)), found = host_bytes(fast(x, w, bias));
+            ASSERT_TRUE(found == want) << f.piece << " rows a piece of " << name_of(t) << ", rank " << rank() << ", round " << round << ", "
+                                       << name_of(mode);
+          }
+        }
+    EXPECT_EQ(distributed::current_world().world().on_gpu(rank()).staging.size(), std::size(kFunctions));
+  });
+}
+
+TEST(GpuProducts, ARankThatDoesNotComeIsNamed) {
+  NEEDS_GPUS(2);
+  const test::TimeoutScope limit("4000");
+  run_local(2, [] {
+    const Tensor x = Tensor::full({4096, 4096}, 1, DType::BF16).to(Device::cuda(rank()));
+    auto fast = compile([](const Tensor& rows) { return distributed::reduce_scatter(matmul(rows, rows)); });
+    fast(x);
+    synchronize(x.device());
+    if (rank() == 1) return;
+    const std::string told = test::environment_error([&] {
+      fast(x);
+      synchronize(x.device());
+    });
+    EXPECT_TRUE(contains(told, "reduce_scatter_tensor of 16777216 elements in the group \"world\": rank 1 has not come within 4000 ms"))
+        << told;
+  });
+}
+
 TEST(GpuAllReduce, TakesAnySize) {
   on_all_worlds([] {
     CompileConfig config;

@@ -205,8 +205,47 @@ TEST(CollectiveNodes, ThatBringProducts) {
     return test::error_of<InternalError>([&] { program::verify(wrong, program::Stage::Lowered, "the test"); });
   };
   EXPECT_TRUE(contains(refused([](auto& r) { r.product->k = kDepth + 1; }), "reaches element"));
-  EXPECT_TRUE(contains(refused([](auto& r) { r.product->n = 2; }), "a product of 4 sums, 6 are expected"));
+  EXPECT_TRUE(contains(refused([](auto& r) { r.product->n = 2; }), "6 elements does not fit to a product of 4 sums"));
   EXPECT_TRUE(contains(refused([](auto& r) { r.input.buffer = 0; }), "what it computes and what it reads"));
+}
+
+// 2 * (all_gather(x) * w) + bias, and 2 * reduce_scatter(x * w, rounded) + bias, of three ranks.
+TEST(CollectiveNodes, OfProductsInPieces) {
+  using distributed::Kind;
+  constexpr int64_t kDepth = 5;
+  for (const Kind kind : {Kind::AllGather, Kind::ReduceScatter}) {
+    const int64_t own = kind == Kind::AllGather ? 2 : 6, results = kind == Kind::AllGather ? 6 : 2;
+    program::Program p = tail_of(kind, results);
+    auto& m = std::get<program::Meeting>(p.nodes[0].problem);
+    m.op = distributed::ReduceOp::Sum;
+    m.product.emplace();
+    m.product->m = own, m.product->n = 3, m.product->k = kDepth;
+    const int w = p.new_buffer("w", DType::F32, 3 * kDepth, loop::BufferKind::Input);
+    m.product->a = {m.input.buffer, DType::F32, 0, {kDepth, 1}};
+    m.product->b = {w, DType::F32, 0, {1, kDepth}};
+    m.input = {-1, DType::BF16, 0, {}};
+    p.buffers[0].numel = own * kDepth;
+    p.inputs[0].type.sizes = {own, kDepth};
+    p.inputs.push_back({w, {DType::F32, {3, kDepth}, {}}, graph::InputKind::User, {}, "w"});
+    program::verify(p, program::Stage::Lowered, "the test");
+    EXPECT_EQ(program::to_string(program::parse(program::to_string(p))), program::to_string(p));
+    run_local(3, [&] {
+      const auto cut = [](int64_t n, const std::vector<int64_t>& sizes) {
+        return brought(DType::F32, n, "world").as_strided(sizes, std::vector<int64_t>{sizes.back(), 1});
+      };
+      const Tensor x = cut(own * kDepth, {own, kDepth}), wide = transpose(cut(3 * kDepth, {3, kDepth}), 0, 1);
+      const Tensor bias = brought(DType::F32, 1, "world").as_strided(std::vector<int64_t>{3}, std::vector<int64_t>{1});
+      const Tensor want = kind == Kind::AllGather ? matmul(distributed::all_gather(x), wide)
+                                                  : to(distributed::reduce_scatter(to(matmul(x, wide), DType::BF16)), DType::F32);
+      const Tensor expected = want * 2.0 + bias, found = program::interpret(p, std::vector<Tensor>{x, bias, transpose(wide, 0, 1)})[0];
+      for (int64_t i = 0; i < expected.numel(); ++i)
+        EXPECT_NEAR(found.data<float>()[i], expected.data<float>()[i], 1e-5 * std::abs(expected.data<float>()[i])) << name_of(kind);
+    });
+    program::Program wrong = p;
+    std::get<program::Meeting>(wrong.nodes[0].problem).product->m = own - 1;
+    EXPECT_TRUE(contains(test::error_of<InternalError>([&] { program::verify(wrong, program::Stage::Lowered, "the test"); }),
+                         "does not fit to a product"));
+  }
 }
 
 // One program for all sizes of each dtype.

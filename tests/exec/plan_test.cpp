@@ -77,6 +77,13 @@ Plan everything() {
   return p;
 }
 
+PiecesProblem in_pieces() {
+  PiecesProblem p;
+  p.group = "tp", p.ranks = 4, p.stage = 1;
+  p.product.m = p.product.n = p.product.k = 4, p.product.a.row = p.product.b.row = p.product.out.row = 4;
+  return p;
+}
+
 Plan for_gpu() {
   Plan p;
   p.name = "gpu";
@@ -96,6 +103,7 @@ Plan for_gpu() {
   external::CudnnProblem conv;
   conv.in_channels = conv.out_channels = conv.in_h = conv.in_w = 2, conv.window.pad[1] = 1, conv.has_bias = conv.relu = true;
   p.steps.push_back(LibraryCall{"cudnn_convolution_bias_relu", conv, 0, {0, 1, 3, 2}});
+  p.steps.push_back(LibraryCall{"all_gather_in_pieces_1", in_pieces(), 0, {0, 1, 3}});
   p.inputs = {{"x", {DType::F16, {64}, {}}, 0, 0}};
   p.outputs = {{3, {DType::F16, {64}, {}}}};
   return p;

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "sched/split_epilogue.h"
 
 namespace toroid::backend {
 namespace {
@@ -44,8 +43,9 @@ std::optional<CublasLtProblem::Matrix> matrix(const std::vector<Expr>& batch, co
   return x;
 }
 
-// Without the result; a reason where there is no such problem.
-std::string read(const program::Gemm& g, CublasLtProblem& p) {
+}  // namespace
+
+std::string read_cublaslt(const program::Gemm& g, CublasLtProblem& p) {
   if (g.b2) return "it has two right operands";
   if (!is_float(g.a.dtype) || g.a.dtype != g.b.dtype) return "its operands are not floats of one type";
   if (g.accumulate != (g.a.dtype == DType::F64 ? DType::F64 : DType::F32)) return "its sums are of another type";
@@ -67,6 +67,8 @@ std::string read(const program::Gemm& g, CublasLtProblem& p) {
   p.a = *a, p.b = *b;
   return "";
 }
+
+namespace {
 
 // The sums of a node as an operand without gaps.
 program::Operand own_memory(const program::Gemm& g, int buffer, DType t) {
@@ -99,53 +101,25 @@ const Statement* plain_store(const loop::Body& body, int& step) {
   return store;
 }
 
-bool stores_without_gaps(const program::Node& node, const Statement& s) {
-  const auto& g = std::get<program::Gemm>(node.problem);
-  const program::Operand own = own_memory(g, s.buffer, s.dtype);
-  Expr index = 0;
-  for (size_t d = 0; d < own.strides.size(); ++d)
-    if (!(node.domain.vars[d].extent() == Expr(1))) index = index + node.domain.vars[d].symbol * own.strides[d];
-  return s.index == index;
-}
-
 }  // namespace
 
 std::string cublaslt_refusal(const program::Node& node) {
   external::cublaslt_version();
   if (node.producer) return "rows of its left operand are computed";
   CublasLtProblem p;
-  return read(std::get<program::Gemm>(node.problem), p);
-}
-
-void split_for_cublaslt(program::Program& p, size_t i) {
-  const program::Node& node = p.nodes[i];
-  int step = -1;
-  if (const Statement* s = plain_store(node.body, step); s && stores_without_gaps(node, *s)) return;
-  // What is rounded at once is stored so.
-  const auto& steps = node.body.steps;
-  int sums = -1, rounded = -1, readers = 0;
-  for (size_t k = 0; k < steps.size(); ++k) {
-    if (steps[k].step == Step::Accumulate) sums = static_cast<int>(k);
-    loop::for_each_use(steps[k], [&](size_t of) {
-      if (static_cast<int>(of) != sums) return;
-      ++readers;
-      if (steps[k].step == Step::Scalar && steps[k].op == ScalarOp::Cast && is_float(steps[k].dtype)) rounded = static_cast<int>(k);
-    });
-  }
-  const auto& g = std::get<program::Gemm>(node.problem);
-  sched::split_epilogue(p, i, readers == 1 && rounded >= 0 ? rounded : sums, own_memory(g, 0, DType::F32).strides);
+  return read_cublaslt(std::get<program::Gemm>(node.problem), p);
 }
 
 namespace {
 
-// Of a node that split_for_cublaslt has seen. out: the buffer of the sums.
+// Of a node that sched::leave_sums has seen. out: the buffer of the sums.
 CublasLtProblem problem_of(const program::Node& node, int& out) {
   const auto& g = std::get<program::Gemm>(node.problem);
   int step = -1;
   const Statement* store = plain_store(node.body, step);
   TOROID_CHECK(store, "the epilogue of {} is not one that cuBLASLt computes", program::label(node));
   CublasLtProblem p;
-  std::string why = read(g, p);
+  std::string why = read_cublaslt(g, p);
   TOROID_CHECK(why.empty(), "{}: {}", program::label(node), why);
   p.out = *matrix(g.batch, own_memory(g, store->buffer, store->dtype), g.m, g.n, why), p.out_dtype = store->dtype;
   out = store->buffer;

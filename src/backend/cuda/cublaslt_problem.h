@@ -7,14 +7,14 @@
 
 namespace toroid::backend {
 
-// Why cuBLASLt does not compute the bare product; empty when it does, whatever the epilogue: see split_for_cublaslt. EnvironmentError when
+// Why cuBLASLt does not compute the bare product; empty when it does, whatever the epilogue: see sched::leave_sums. EnvironmentError when
 // the library is missing.
 std::string cublaslt_refusal(const program::Node& node);
 
-// Leaves in the body of node i, which is taken, the store of the sums; a loop behind it does the rest.
-void split_for_cublaslt(program::Program& p, size_t i);
+// A product as a problem without its result; why there is none, or empty.
+std::string read_cublaslt(const program::Gemm& g, external::CublasLtProblem& p);
 
-// The call of a node that split_for_cublaslt has seen: by the implementation that the library expects to be fastest or, where Node::config
+// The call of a node that leave_sums has seen: by the implementation that the library expects to be fastest or, where Node::config
 // is "cublaslt(algo=i)", by the one that it expects to be so but for i others. UserError for another configuration; where the library has
 // fewer, loading says so.
 exec::LibraryCall cublaslt_call(const program::Node& node);

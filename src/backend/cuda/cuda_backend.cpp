@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "backend/cuda/cuda_candidates.h"
+#include "backend/cuda/pieces_problem.h"
 #include "backend/proposals.h"
 #include "codegen/cuda/foreach.h"
 #include "codegen/cuda/generate.h"
@@ -41,7 +42,10 @@ class CudaBackend : public Backend {
   std::string producer_refusal(const program::Node& product) const override { return codegen::cuda_producer_refusal(product, gpu_); }
   std::string pair_refusal(const program::Node& product) const override { return codegen::cuda_pair_refusal(product, gpu_); }
 
-  std::string bringing_refusal(const program::Node& meeting) const override { return codegen::cuda_bringing_refusal(meeting, gpu_); }
+  std::string bringing_refusal(const program::Node& meeting) const override {
+    if (program::in_pieces(std::get<program::Meeting>(meeting.problem))) return pieces_refusal(meeting, options_);
+    return codegen::cuda_bringing_refusal(meeting, gpu_);
+  }
 
   std::string foreach_key(const program::Node& node) const override { return codegen::cuda_foreach_key(node); }
   bool foreach_takes(const program::Node& node, size_t count) const override { return codegen::cuda_foreach_takes(node, count); }
@@ -94,6 +98,7 @@ constexpr target::ProgramPass kSchedule[] = {
     sched::kAbsorbProducers,
     sched::kPairProducts,
     sched::kBringProducts,
+    sched::kOverlapProducts,
     sched::kWriteBack,
     sched::kReuse,
     sched::kForeach,

@@ -3,6 +3,7 @@
 #include "backend/cuda/cublaslt_problem.h"
 #include "backend/cuda/cudnn_problem.h"
 #include "codegen/cuda/generate.h"
+#include "sched/split_epilogue.h"
 
 namespace toroid::backend {
 namespace {
@@ -47,7 +48,7 @@ bool choose_on_gpu(program::Program& p, target::PassContext& context) {
     take_chosen(node, g ? Implementation::CublasLt : Implementation::CuDnn, [&] { return gpu_library_refusal(node, p); });
     decide(node, g ? gpu_product_candidates(node, own) : gpu_candidates(*c, is_constant(p, c->weight), own), context.report.choices);
     any = any || node.is_library();
-    if (g && node.by == Implementation::CublasLt) split_for_cublaslt(p, i);
+    if (g && node.by == Implementation::CublasLt) sched::leave_sums(p, i);
     if (c && node.by == Implementation::CuDnn) fit_for_cudnn(p, i);
   }
   context.parted = context.parted || p.nodes.size() > before;

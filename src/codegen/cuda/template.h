@@ -45,13 +45,14 @@ Form cuda_all_reduce_one_shot_form(const CudaSite& site);
 Form cuda_all_reduce_two_shot_form(const CudaSite& site);
 Form cuda_exchange_inline_form(const CudaSite& site);
 Form cuda_exchange_rings_form(const CudaSite& site);
+Form cuda_barrier_form(const CudaSite& site);
 Form cuda_select_cluster_form(const CudaSite& site);
 Form cuda_sort_form(const CudaSite& site);
 
 // Meetings of products, others whose result is whole on all ranks, and others.
 inline bool brings_product(const program::Problem& p) {
   const auto* m = std::get_if<program::Meeting>(&p);
-  return m && m->product;
+  return m && m->product && !program::in_pieces(*m);
 }
 inline bool is_all_reduce(const program::Problem& p) {
   const auto* m = std::get_if<program::Meeting>(&p);
@@ -59,7 +60,11 @@ inline bool is_all_reduce(const program::Problem& p) {
 }
 inline bool is_exchange(const program::Problem& p) {
   const auto* m = std::get_if<program::Meeting>(&p);
-  return m && m->kind != distributed::Kind::AllReduce;
+  return m && m->kind != distributed::Kind::AllReduce && !m->product;
+}
+inline bool is_in_pieces(const program::Problem& p) {
+  const auto* m = std::get_if<program::Meeting>(&p);
+  return m && program::in_pieces(*m);
 }
 
 struct CudaTemplate {
@@ -88,6 +93,7 @@ inline constexpr CudaTemplate kCudaTemplates[] = {
     {is_all_reduce, cuda_all_reduce_two_shot_form},
     {is_exchange, cuda_exchange_inline_form},
     {is_exchange, cuda_exchange_rings_form},
+    {is_in_pieces, cuda_barrier_form},
     {program::is_a<program::Sort>, cuda_select_cluster_form},
     {program::is_a<program::Sort>, cuda_sort_form},
 };

@@ -1,18 +1,12 @@
-// Memory on the GPUs of a group's ranks that kernels of all of them write: NVLink or PCIe within one host, by CUDA's inter-process handles
-// between processes, by peer access between threads of one. No multicast.
+// What kernels need that meet those of other ranks: memory that all of them write, and a table of where it is.
 #pragma once
 
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "dist/group.h"
-#include "dist/p2p/layout.h"
+#include "dist/p2p/symmetric_memory.h"
 #include "toroid/device.h"
-
-namespace toroid::device::cuda {
-class Gpu;
-}
 
 namespace toroid::distributed::p2p {
 
@@ -25,20 +19,16 @@ class PeerMemory {
 
   // Why the ranks' GPUs have none, the same text on all ranks; empty: they have.
   const std::string& refusal() const { return refusal_; }
-  // The Table, in this GPU's memory.
+  // The Table (layout.h), in this GPU's memory.
   void* table() const { return table_; }
 
  private:
   friend std::shared_ptr<PeerMemory> peer_memory(Group& group, const Device& device);
   PeerMemory(Group& group, const Device& device);
-  struct Offer;
-  void open(Group& group);
-  uint64_t reach(device::cuda::Gpu& gpu, const std::string& offer, const Offer& own, bool is_own);
 
   const Device device_;
+  const SymmetricMemory memory_;
   std::string refusal_;
-  std::shared_ptr<void> region_;
-  std::vector<std::shared_ptr<void>> others_;  // regions of the other ranks, as this GPU sees them
   void* table_ = nullptr;
 };
 

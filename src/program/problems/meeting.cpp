@@ -21,13 +21,15 @@ std::vector<Expr> input_sizes(const Meeting& m) {
 
 namespace {
 
+Tensor copy_of(const Tensor& x) {
+  const Tensor out = Tensor::empty(x.sizes(), x.dtype());
+  copy_elements(x, out);
+  return out;
+}
+
 // What this rank brings, in the host's memory.
 Tensor brought(const Meeting& m, const Tensors& operands) {
-  if (!m.product) {
-    const Tensor given = Tensor::empty(operands[0].sizes(), m.input.dtype);
-    copy_elements(operands[0], given);
-    return given;
-  }
+  if (!m.product || m.kind == Kind::AllGather) return copy_of(operands[0]);
   std::vector<int64_t> sizes = operands[0].sizes();
   sizes.back() = operands[1].sizes().back();
   const Tensor made = Tensor::empty(sizes, m.input.dtype);
@@ -43,19 +45,20 @@ Tensor brought(const Meeting& m, const Tensors& operands) {
 loop::Accumulated formula(const Meeting& m, const Tensors& operands) {
   const Tensor given = brought(m, operands);
   std::vector<int64_t> sizes = given.sizes();
-  if (m.product) {
+  if (m.kind == Kind::AllGather) sizes[0] *= m.ranks;
+  if (m.kind == Kind::ReduceScatter) sizes[0] /= m.ranks;
+  if (m.product && m.kind != Kind::AllGather) {
     sizes.clear();
     for (auto& s : m.sizes) sizes.push_back(s.constant());
   }
-  if (m.kind == Kind::AllGather) sizes[0] *= m.ranks;
-  if (m.kind == Kind::ReduceScatter) sizes[0] /= m.ranks;
-  const Tensor taken = Tensor::empty(sizes, m.input.dtype);
+  const Tensor taken = Tensor::empty(sizes, given.dtype());
   distributed::current_world().group(m.group).run({.kind = m.kind,
-                                                   .dtype = m.input.dtype,
+                                                   .dtype = given.dtype(),
                                                    .op = m.op,
                                                    .in = given.raw_data(),
                                                    .out = taken.raw_data(),
                                                    .count = m.kind == Kind::ReduceScatter ? taken.numel() : given.numel()});
+  if (m.product && m.kind == Kind::AllGather) return formula(*m.product, {taken, operands[1]});
   return [taken](std::span<const int64_t> at, int64_t) { return element(taken, at); };
 }
 

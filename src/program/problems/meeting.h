@@ -17,7 +17,11 @@ namespace toroid::program {
 //
 // Others are none: a rank's splits of an AllToAll may be even where another's are not.
 // Reductions are folded in F32 in the order of the ranks and rounded to the input's dtype, so that all ranks have the same bits.
-// With `product` a rank brings to an AllReduce what it computes itself, a row-major product's sums, each rounded to the input's dtype.
+// With `product` what a rank brings, or gets, is not in memory:
+//
+//   AllReduce      a rank brings the sums of a row-major product, each rounded to the input's dtype
+//   ReduceScatter  likewise; the rows are this rank's of the sum over all ranks' products
+//   AllGather      the rows of what the ranks bring are the left operand: the result is its product, whose part of a rank is `product`
 struct Meeting {
   static constexpr std::string_view kKeyword = "meeting";
   distributed::Kind kind = distributed::Kind::AllReduce;
@@ -29,9 +33,11 @@ struct Meeting {
   Operand input;                // F32, F16 or BF16; strides: those of a row-major tensor. With a product the dtype alone
   Operand peers;                // of kind Peers
   Operand faults;               // of kind Faults
-  std::optional<Gemm> product;  // of constant sizes
+  std::optional<Gemm> product;  // of constant sizes, of what this rank has
 };
 
+// Whether it has a product whose pieces are computed while others are on their way.
+inline bool in_pieces(const Meeting& m) { return m.product && m.kind != distributed::Kind::AllReduce; }
 inline bool reduces(const Meeting& m) { return m.kind == distributed::Kind::AllReduce || m.kind == distributed::Kind::ReduceScatter; }
 // Elements that a rank brings to each of the others.
 Expr part(const Meeting& m);
@@ -60,7 +66,8 @@ void fields(P& m, Visitor& v) {
 
 inline std::vector<Expr> points(const Meeting& m) { return m.sizes; }
 inline Expr flops(const Meeting& m) {
-  return (reduces(m) ? product(m.sizes) * Expr(m.ranks - 1) : Expr(0)) + (m.product ? flops(*m.product) : Expr(0));
+  const Expr products = m.kind == distributed::Kind::AllGather ? m.ranks : 1;
+  return (reduces(m) ? product(m.sizes) * Expr(m.ranks - 1) : Expr(0)) + (m.product ? flops(*m.product) * products : Expr(0));
 }
 // At the place in the result. By the group of the calling thread's world, which its other ranks compute, too.
 loop::Accumulated formula(const Meeting& m, const Tensors& operands);
