@@ -180,7 +180,7 @@ void check_tracing(Checks& checks) {
   }
 }
 
-// What pairs of GPUs are to each other: "GPUs 0-1, 2-3 reach each other's memory".
+// What pairs of GPUs are to each other: "GPUs 0-1, 2-3 reach each other's memory by NVLink". A link with native atomics is NVLink.
 std::string describe_links(int count) {
   const auto& driver = device::cuda::driver();
   const auto handle = [&](int i) {
@@ -191,11 +191,15 @@ std::string describe_links(int count) {
   std::map<std::string, std::vector<std::string>> pairs;  // by what they are
   for (int a = 0; a < count; ++a)
     for (int b = a + 1; b < count; ++b) {
-      int there = 0, back = 0;
+      constexpr int kNativeAtomics = 3;  // CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED
+      int there = 0, back = 0, atomics = 0;
       driver.check(driver.can_reach(&there, handle(a), handle(b)), "asking what GPUs reach");
       driver.check(driver.can_reach(&back, handle(b), handle(a)), "asking what GPUs reach");
-      pairs[there && back ? "reach each other's memory" : "do not reach each other's memory: what they exchange goes through the host"]
-          .push_back(fmt::format("{}-{}", a, b));
+      driver.check(driver.link_attribute(&atomics, kNativeAtomics, handle(a), handle(b)), "asking what links GPUs");
+      const char* what = !there || !back ? "do not reach each other's memory: what they exchange goes through the host"
+                         : atomics       ? "reach each other's memory by NVLink"
+                                         : "reach each other's memory by PCIe";
+      pairs[what].push_back(fmt::format("{}-{}", a, b));
     }
   std::string out;
   for (auto& [what, of] : pairs) out += fmt::format("{}GPUs {} {}", out.empty() ? "" : "\n", fmt::join(of, ", "), what);

@@ -24,6 +24,36 @@ int64_t rows_bytes(const PiecesProblem& p) { return bytes_of(p.product.dtype, p.
 int64_t result_bytes(const PiecesProblem& p) { return bytes_of(p.product.out_dtype, p.product.m * p.product.n); }
 // Of a piece on its way.
 int64_t slot_bytes(const PiecesProblem& p) { return p.kind == Kind::AllGather ? rows_bytes(p) : result_bytes(p); }
+
+// A rank sends its rows to the one after it first. Slot i is for those of the rank that is i + 1 steps on.
+Stage gathering(const PiecesProblem& p, int64_t rank) {
+  Stage out;
+  const auto after = [&](int64_t steps) { return (rank + steps) % p.ranks; };
+  if (p.stage == 0) {
+    for (int64_t steps = 1; steps < p.ranks; ++steps)
+      out.moves.push_back({{In::Operand, 0}, static_cast<int>(after(steps)), p.ranks - steps - 1});
+    out.products.push_back({{In::Operand, 0}, {In::Result, rank}, {}});
+  } else {
+    for (int64_t steps = p.ranks - 1; steps > 0; --steps) out.products.push_back({{In::Slot, steps - 1}, {In::Result, after(steps)}, {}});
+  }
+  return out;
+}
+
+// Slot i is for what comes after stage i; those that wait to be sent take turns with the slots behind.
+Stage scattering(const PiecesProblem& p, int64_t rank) {
+  Stage out;
+  const int64_t parts = pieces_of_rank(p.kind), step = p.stage / parts, part = p.stage % parts, comes = (p.ranks - 1) * parts;
+  const auto after = [&](int64_t steps) { return (rank + steps) % p.ranks; };
+  const auto waiting = [&](int64_t stage) { return Stage::Place{In::Slot, comes + stage % parts}; };
+  if (p.stage > 0 && p.stage <= comes) out.moves.push_back({waiting(p.stage - 1), static_cast<int>(after(1)), p.stage - 1});
+  const int64_t piece = after(2 * p.ranks - 1 - step) * parts + part;
+  const bool adds = step > 0, is_last = step == p.ranks - 1;
+  out.products.push_back({{In::Operand, piece},
+                          is_last ? Stage::Place{In::Result, part} : waiting(p.stage),
+                          adds ? Stage::Place{In::Slot, p.stage - parts} : Stage::Place{}});
+  return out;
+}
+
 // A stream beside that of the calling thread's work, in what is recorded, too.
 class SideStream {
  public:
@@ -141,35 +171,6 @@ int64_t slots_of(const PiecesProblem& p) {
 // Memory that a piece comes to must have been read in the call before. A gather waits for that. A sum that goes on at stage 1 comes to
 // memory that is read at stage 2, after which the ranks meet once more in each call; others are sent after they have met in their own.
 bool meets_before(const PiecesProblem& p) { return p.kind == Kind::AllGather || p.stage >= pieces_of_rank(p.kind); }
-
-// A rank sends its rows to the one after it first. Slot i is for those of the rank that is i + 1 steps on.
-static Stage gathering(const PiecesProblem& p, int64_t rank) {
-  Stage out;
-  const auto after = [&](int64_t steps) { return (rank + steps) % p.ranks; };
-  if (p.stage == 0) {
-    for (int64_t steps = 1; steps < p.ranks; ++steps)
-      out.moves.push_back({{In::Operand, 0}, static_cast<int>(after(steps)), p.ranks - steps - 1});
-    out.products.push_back({{In::Operand, 0}, {In::Result, rank}, {}});
-  } else {
-    for (int64_t steps = p.ranks - 1; steps > 0; --steps) out.products.push_back({{In::Slot, steps - 1}, {In::Result, after(steps)}, {}});
-  }
-  return out;
-}
-
-// Slot i is for what comes after stage i; those that wait to be sent take turns with the slots behind.
-static Stage scattering(const PiecesProblem& p, int64_t rank) {
-  Stage out;
-  const int64_t parts = pieces_of_rank(p.kind), step = p.stage / parts, part = p.stage % parts, comes = (p.ranks - 1) * parts;
-  const auto after = [&](int64_t steps) { return (rank + steps) % p.ranks; };
-  const auto waiting = [&](int64_t stage) { return Stage::Place{In::Slot, comes + stage % parts}; };
-  if (p.stage > 0 && p.stage <= comes) out.moves.push_back({waiting(p.stage - 1), static_cast<int>(after(1)), p.stage - 1});
-  const int64_t piece = after(2 * p.ranks - 1 - step) * parts + part;
-  const bool adds = step > 0, is_last = step == p.ranks - 1;
-  out.products.push_back({{In::Operand, piece},
-                          is_last ? Stage::Place{In::Result, part} : waiting(p.stage),
-                          adds ? Stage::Place{In::Slot, p.stage - parts} : Stage::Place{}});
-  return out;
-}
 
 Stage stage_of(const PiecesProblem& p, int rank) { return p.kind == Kind::AllGather ? gathering(p, rank) : scattering(p, rank); }
 

@@ -276,6 +276,51 @@ TEST(CollectiveNodes, CompiledAreWhatTheRowsDo) {
     });
 }
 
+// Each rank but the last sends two tensors to the next one and one to itself; all at once, eagerly and compiled.
+TEST(CollectiveNodes, BatchesOfSendsAndReceives) {
+  using distributed::batch_send_recv;
+  const auto numbers = [](int from, std::vector<int64_t> sizes, int which) {
+    Tensor out = Tensor::full(sizes, 0, DType::F32);
+    for (int64_t i = 0; i < out.numel(); ++i) out.data<float>()[i] = static_cast<float>(1000 * from + 100 * which + i);
+    return out;
+  };
+  for (const int ranks : {2, 3, 5})
+    run_local(ranks, [&] {
+      const int own = rank(), last = distributed::size() - 1, next = (own + 1) % (last + 1), before = (own + last) % (last + 1);
+      const auto batch = [&](const std::vector<Tensor>& x) {
+        std::vector<distributed::Send> sends;
+        std::vector<distributed::Receive> receives;
+        if (before != last) receives = {{{2, 3}, before}, {{5}, before}};
+        if (own != last) {
+          sends = {{transpose(x[0], 0, 1), next}, {x[1], own}, {x[2], next}};
+          receives.insert(receives.begin(), {{4}, own});
+        }
+        return batch_send_recv(sends, receives, DType::F32);
+      };
+      const std::vector<Tensor> x{numbers(own, {3, 2}, 0), numbers(own, {4}, 1), numbers(own, {5}, 2)};
+      auto fast = compile(batch);
+      for (const auto& found : {batch(x), fast(x)}) {
+        std::vector<Tensor> want;
+        if (own != last) want.push_back(x[1]);
+        if (before != last) want.insert(want.end(), {transpose(numbers(before, {3, 2}, 0), 0, 1), numbers(before, {5}, 2)});
+        ASSERT_EQ(found.size(), want.size()) << own << " of " << ranks;
+        for (size_t i = 0; i < want.size(); ++i) {
+          EXPECT_EQ(found[i].sizes(), want[i].sizes());
+          EXPECT_EQ(found[i].to_vector(), want[i].to_vector()) << "tensor " << i << " of rank " << own << " of " << ranks;
+        }
+      }
+    });
+  run_local(2, [&] {
+    const Tensor x = numbers(rank(), {4}, 0);
+    const auto told = [&](const std::vector<distributed::Send>& sends, const std::vector<distributed::Receive>& receives) {
+      return test::user_error([&] { batch_send_recv(sends, receives, DType::F32); });
+    };
+    EXPECT_TRUE(contains(told({{x, 2}}, {}), "there is no rank 2 in the group \"world\" of 2 ranks"));
+    EXPECT_TRUE(contains(told({{to(x, DType::F64), 0}}, {}), "f64 on cpu is sent in a batch of f32 on cpu"));
+    EXPECT_NE(told({{x, 1 - rank()}}, {{{3}, 1 - rank()}}), "no error") << "four come, three are expected";
+  });
+}
+
 // What no rank can run is refused where it is read.
 TEST(CollectiveNodes, AreVerified) {
   std::string good;

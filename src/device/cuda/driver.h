@@ -135,6 +135,8 @@ struct Driver {
                                     uint32_t, uint32_t, const uint32_t*, int, int, int, int)>("cuTensorMapEncodeIm2col");
   // --- memory of other GPUs ---
   Function<CUresult(int*, CUdevice, CUdevice)> can_reach = library.function<CUresult(int*, CUdevice, CUdevice)>("cuDeviceCanAccessPeer");
+  Function<CUresult(int*, int, CUdevice, CUdevice)> link_attribute =
+      library.function<CUresult(int*, int, CUdevice, CUdevice)>("cuDeviceGetP2PAttribute");
   Function<CUresult(CUcontext, unsigned)> enable_reach = library.function<CUresult(CUcontext, unsigned)>("cuCtxEnablePeerAccess");
   Function<CUresult(CUipcMemHandle*, CUdeviceptr)> export_memory =
       library.function<CUresult(CUipcMemHandle*, CUdeviceptr)>("cuIpcGetMemHandle");
