@@ -39,6 +39,12 @@ class Record {
   std::map<std::string, ConfigValue> values_;
 };
 
+// "f32[2, 3]": the text of a tensor without its elements.
+std::string type_of(const Tensor& t) {
+  const std::string text = to_string(t);
+  return text.substr(0, text.find(" {"));
+}
+
 // The tensors of a file, of which all must be as they were written, and fit those that are there now.
 State checked(const std::string& path, const State& now, const std::string& digest) {
   const State read = load_tensors(path);
@@ -47,7 +53,7 @@ State checked(const std::string& path, const State& now, const std::string& dige
     const auto it = read.find(name);
     require(it != read.end(), "{}: there is no \"{}\", which this trainer has; is it of another model, optimizer or option?", path, name);
     require(it->second.dtype() == t.dtype() && it->second.sizes() == t.sizes(), "{}: \"{}\" is {} in the checkpoint and {} here", path,
-            name, to_string(it->second).substr(0, 40), to_string(t).substr(0, 40));
+            name, type_of(it->second), type_of(t));
   }
   for (auto& [name, t] : read) require(now.count(name) > 0, "{}: this trainer has no \"{}\"", path, name);
   return read;

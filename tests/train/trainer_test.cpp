@@ -413,6 +413,11 @@ TEST_F(Trainers, CheckpointsOfOtherRunsAreRefused) {
   SGD optimizer(sgd.model->parameters(), {.momentum = 0.5});
   Trainer other(*sgd.model, [](const Batch& b) { return b[0]; }, optimizer, rows_, {.folder = folder()});
   EXPECT_REFUSED(other.resume(), "optimizer.safetensors: ");
+  SmallNet wide;
+  wide.to(DType::F64);
+  AdamW of_wide(wide.parameters());
+  Trainer in_f64(wide, [](const Batch& b) { return b[0]; }, of_wide, rows_, {.folder = folder()});
+  EXPECT_REFUSED(in_f64.resume(), "\"first.bias\" is f32[8] in the checkpoint and f64[8] here");
 }
 
 TEST_F(Trainers, AFolderThatCannotBeWrittenIsAnErrorAndLosesNothing) {
