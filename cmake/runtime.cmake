@@ -30,4 +30,6 @@ set_target_properties(example_package_classify PROPERTIES C_STANDARD 99 C_EXTENS
 target_include_directories(example_package_classify PRIVATE include)
 target_link_libraries(example_package_classify PRIVATE toroid_runtime)
 
+# The folder may be another one when it is installed, and may be moved.
+file(RELATIVE_PATH TOROID_UP_TO_PREFIX "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" /)
 configure_file(cmake/toroid_runtime.pc.in "${CMAKE_BINARY_DIR}/toroid_runtime.pc" @ONLY)

@@ -239,7 +239,7 @@ class Child:
 
     def step(self, run: bool) -> str:
         if self.process.poll() is not None:
-            return "the program has ended before"
+            return self.said or "the program has ended before"
         try:
             self.process.stdin.write("run\n" if run else "skip\n")
             self.process.stdin.flush()
@@ -319,6 +319,7 @@ class Runner:
             try:
                 for block in page.blocks:
                     if block.file:
+                        (folder / block.file).parent.mkdir(parents=True, exist_ok=True)
                         (folder / block.file).write_text("\n".join(block.text) + "\n", encoding="utf-8")
                     if block.program:
                         write_program(folder / block.program, f'exec "{self.build}/docs_pages" {block.program}')
