@@ -17,7 +17,8 @@ Behind the language of a block may stand, separated by spaces:
     not-run: REASON  to the end of the line; C++ is compiled all the same, in a scope of its own
 
 A block of the language text is what the code block before it prints: a line "..." stands for any number of lines, "..." within a line for
-any text. `text picture` is no output. A block of another language, one without a language and one whose output has no text are errors.
+any text. `text picture` is no output. A block of another language, one without a language and one whose output has no text are errors, and
+so are links to files and headings that are not there.
 """
 
 from __future__ import annotations
@@ -67,6 +68,12 @@ class Block:
         return self.language in RUN and not self.not_run and not self.file and not self.program
 
 
+def headings_of(file: pathlib.Path) -> set[str]:
+    """The anchors that GitHub gives the headings of a document."""
+    lines = re.findall(r"^#+ (.*)$", file.read_text(encoding="utf-8"), re.M)
+    return {re.sub(r"[^\w\- ]", "", line.strip().lower()).replace(" ", "-") for line in lines}
+
+
 class Page:
     def __init__(self, path: pathlib.Path):
         self.path = path
@@ -93,6 +100,20 @@ class Page:
         if begin is not None:
             self.errors.append(f"{self.name}:{begin + 1}: the block is not closed")
         self._join()
+        self._check_links()
+
+    def _check_links(self) -> None:
+        code = {n for b in self.blocks for n in range(b.line - 1, b.last + 1)}
+        for number, line in enumerate(self.lines):
+            for link in () if number in code else re.findall(r"\]\(([^)\s]+)\)", line):
+                target, _, heading = link.partition("#")
+                if re.match(r"[a-z]+:", link):
+                    continue
+                file = (self.path.parent / target).resolve() if target else self.path
+                if not file.exists():
+                    self.errors.append(f"{self.name}:{number + 1}: there is no {link}")
+                elif heading and heading not in headings_of(file):
+                    self.errors.append(f"{self.name}:{number + 1}: {target or self.name} has no heading '#{heading}'")
 
     def _join(self) -> None:
         code = None

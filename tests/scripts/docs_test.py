@@ -63,6 +63,11 @@ class Pages(unittest.TestCase):
         self.assertEqual(code, 0, out)
         self.assertIn("1 blocks run, 0 only compiled here, 1 marked as not run", out)
 
+    def test_links(self):
+        self.expect_error("page.md:1: there is no missing.md", "[a](missing.md)", "")
+        self.expect_error("has no heading '#two'", "# One", "", "[a](page.md#one) [b](#two)", "")
+        self.assertEqual(self.run_page("# The *first* one: `x`", "[a](#the-first-one-x) [b](https://example.org/#x)", block("sh", "true # [a](b)"))[0], 0)
+
     def test_exit_codes(self):
         self.expect_error("ended with exit code 3", block("sh", "exit 3"))
         self.expect_error("ended with exit code 0", block("sh throws", "true"))
