@@ -2,6 +2,7 @@
 """Runs the code blocks of documents and compares what they print with the text block that follows each.
 
 Usage: docs.py test --build BUILD [--update] PAGE...   runs the blocks; --update writes what was printed in place of texts that differ
+       docs.py links                                   says which links of the tree's documents lead nowhere
        docs.py program PAGE                            prints the C++ blocks of a page as one program
        docs.py unit PAGE OUT                           writes them as a part of the program that `test` starts; docs.py main OUT: its main()
 
@@ -84,6 +85,7 @@ class Page:
         self.lines = path.read_text(encoding="utf-8").split("\n")
         self.blocks: list[Block] = []
         self.errors: list[str] = []
+        self.link_errors: list[str] = []
         begin = None
         for number, line in enumerate(self.lines):
             if not line.startswith("```"):
@@ -101,6 +103,7 @@ class Page:
             self.errors.append(f"{self.name}:{begin + 1}: the block is not closed")
         self._join()
         self._check_links()
+        self.errors += self.link_errors
 
     def _check_links(self) -> None:
         code = {n for b in self.blocks for n in range(b.line - 1, b.last + 1)}
@@ -111,9 +114,9 @@ class Page:
                     continue
                 file = (self.path.parent / target).resolve() if target else self.path
                 if not file.exists():
-                    self.errors.append(f"{self.name}:{number + 1}: there is no {link}")
+                    self.link_errors.append(f"{self.name}:{number + 1}: there is no {link}")
                 elif heading and heading not in headings_of(file):
-                    self.errors.append(f"{self.name}:{number + 1}: {target or self.name} has no heading '#{heading}'")
+                    self.link_errors.append(f"{self.name}:{number + 1}: {target or self.name} has no heading '#{heading}'")
 
     def _join(self) -> None:
         code = None
@@ -426,6 +429,13 @@ def test(pages: list[Page], build: pathlib.Path, update: bool) -> int:
     return 1 if errors else 0
 
 
+def check_links() -> int:
+    pages = [p for p in ROOT.rglob("*.md") if not any(part.startswith((".", "build")) for part in p.relative_to(ROOT).parts)]
+    errors = [e for p in sorted(pages) for e in Page(p).link_errors]
+    print("\n".join([*errors, f"links: {len(pages)} documents, {len(errors)} errors"]))
+    return 1 if errors else 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -433,6 +443,7 @@ def main() -> int:
     run.add_argument("--build", type=pathlib.Path, required=True)
     run.add_argument("--update", action="store_true")
     run.add_argument("pages", type=pathlib.Path, nargs="+")
+    commands.add_parser("links")
     commands.add_parser("program").add_argument("page", type=pathlib.Path)
     part = commands.add_parser("unit")
     part.add_argument("page", type=pathlib.Path)
@@ -441,6 +452,8 @@ def main() -> int:
     args = parser.parse_args()
     if args.command == "test":
         return test([Page(p) for p in args.pages], args.build, args.update)
+    if args.command == "links":
+        return check_links()
     if args.command == "main":
         write_if_changed(args.out, '#include "docs/page.h"\n\nint main(int argc, char** argv) { return toroid_docs::run(argc, argv); }\n')
         return 0
