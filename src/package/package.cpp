@@ -84,6 +84,8 @@ std::shared_ptr<Package> Package::open(const std::filesystem::path& path) { retu
 
 Package::Package(const std::filesystem::path& path)
     : file_(std::make_shared<MappedFile>(path)), zip_(import::ZipArchive::open(file_->span(), path.string())) {
+  TOROID_USER_CHECK(zip_.find(kManifest), "{}: this archive is no package (it has no {}); make one: toroid compile MODEL -o FILE", source(),
+                    kManifest);
   const std::string_view json = zip_.at(kManifest).text();
   const std::string its = fmt::format("{}  {}\n", sha256(json), kManifest);
   TOROID_USER_CHECK(zip_.at(kManifestHash).text() == its, "{}: {} has not the SHA-256 that {} says; the file is damaged", source(),

@@ -197,6 +197,10 @@ TEST(Package, ForgedFieldsAreRefusedEachByItsText) {
   }
 }
 
+TEST(Package, AModelIsNamedAsNoPackage) {
+  EXPECT_TRUE(contains(test::user_error([] { PackageFile::open(kModels + "encoder/core.pt2"); }), "core.pt2: this archive is no package"));
+}
+
 // Whatever is cut off or flipped is refused, or is not part of the program: then the result is the same.
 TEST(Package, DamagedFilesNeverRunAnotherProgram) {
   const TempFolder folder;
