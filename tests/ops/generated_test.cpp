@@ -38,7 +38,7 @@ TEST(Generated, EveryPublicOperationIsDescribed) {
   for (const ops::Op& op : ops::table().rows()) {
     const std::string base = op.name.substr(0, op.name.find('.'));
     if (base.starts_with("_") || base.ends_with("_copy") || op.inplace_of || of_another_library(base)) continue;
-    EXPECT_FALSE(ops::description(base).empty()) << op.name << " needs a sentence in src/ops/descriptions.cpp";
+    EXPECT_FALSE(ops::description(base).empty()) << op.name << " needs a sentence in src/ops/descriptions.inc";
   }
 }
 
