@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "nn/errors.h"
+#include "nn/layer_scope.h"
 #include "toroid/collectives.h"
 
 namespace toroid::nn {
@@ -23,6 +24,7 @@ Linear::Linear(int64_t in_features, int64_t out_features, bool with_bias, const 
   add_parameter("bias", bias);
 }
 Tensor Linear::forward(const Tensor& x) {
+  const LayerScope here(*this);
   if (summed_over_.empty()) return linear(x, weight, bias);
   const Tensor sum = distributed::all_reduce(linear(x, weight), "sum", summed_over_);
   return bias.defined() ? sum + bias : sum;
@@ -40,7 +42,10 @@ Embedding::Embedding(int64_t num_embeddings, int64_t embedding_dim, const Init& 
     : weight(init.normal({num_embeddings, embedding_dim}, 0, deviation)) {
   add_parameter("weight", weight);
 }
-Tensor Embedding::forward(const Tensor& indices) { return embedding(weight, indices); }
+Tensor Embedding::forward(const Tensor& indices) {
+  const LayerScope here(*this);
+  return embedding(weight, indices);
+}
 
 LayerNorm::LayerNorm(std::vector<int64_t> normalized_shape, double eps, bool elementwise_affine, const Init& init)
     : normalized_shape_(std::move(normalized_shape)), eps_(eps) {
@@ -51,13 +56,19 @@ LayerNorm::LayerNorm(std::vector<int64_t> normalized_shape, double eps, bool ele
   add_parameter("weight", weight);
   add_parameter("bias", bias);
 }
-Tensor LayerNorm::forward(const Tensor& x) { return layer_norm(x, normalized_shape_, weight, bias, eps_); }
+Tensor LayerNorm::forward(const Tensor& x) {
+  const LayerScope here(*this);
+  return layer_norm(x, normalized_shape_, weight, bias, eps_);
+}
 
 RMSNorm::RMSNorm(std::vector<int64_t> normalized_shape, std::optional<double> eps, const Init& init)
     : weight(init.constant(normalized_shape, 1)), normalized_shape_(std::move(normalized_shape)), eps_(eps) {
   add_parameter("weight", weight);
 }
-Tensor RMSNorm::forward(const Tensor& x) { return rms_norm(x, normalized_shape_, weight, eps_); }
+Tensor RMSNorm::forward(const Tensor& x) {
+  const LayerScope here(*this);
+  return rms_norm(x, normalized_shape_, weight, eps_);
+}
 
 GroupNorm::GroupNorm(int64_t num_groups, int64_t num_channels, double eps, const Init& init)
     : weight(init.constant({num_channels}, 1)), bias(init.constant({num_channels}, 0)), groups_(num_groups), eps_(eps) {
@@ -66,7 +77,10 @@ GroupNorm::GroupNorm(int64_t num_groups, int64_t num_channels, double eps, const
   add_parameter("weight", weight);
   add_parameter("bias", bias);
 }
-Tensor GroupNorm::forward(const Tensor& x) { return group_norm(x, groups_, weight, bias, eps_); }
+Tensor GroupNorm::forward(const Tensor& x) {
+  const LayerScope here(*this);
+  return group_norm(x, groups_, weight, bias, eps_);
+}
 
 Conv2d::Conv2d(int64_t in_channels, int64_t out_channels, std::vector<int64_t> kernel_size, Conv2dOptions options, const Init& init)
     : options_(std::move(options)) {
@@ -83,6 +97,7 @@ Conv2d::Conv2d(int64_t in_channels, int64_t out_channels, std::vector<int64_t> k
 Conv2d::Conv2d(int64_t in_channels, int64_t out_channels, int64_t kernel_size, Conv2dOptions options, const Init& init)
     : Conv2d(in_channels, out_channels, std::vector<int64_t>{kernel_size, kernel_size}, std::move(options), init) {}
 Tensor Conv2d::forward(const Tensor& x) {
+  const LayerScope here(*this);
   return conv2d(x, weight, bias, options_.stride, options_.padding, options_.dilation, options_.groups);
 }
 
@@ -101,7 +116,8 @@ BatchNorm2d::BatchNorm2d(int64_t num_features, double eps, double momentum, cons
   add_buffer("num_batches_tracked", num_batches_tracked);
 }
 Tensor BatchNorm2d::forward(const Tensor& x) {
-  require(x.dim() == 4, "BatchNorm2d: the input needs 4 dimensions, got {}", x.dim());
+  const LayerScope here(*this);
+  here.require(x.dim() == 4, "BatchNorm2d: the input needs 4 dimensions, got {}", x.dim());
   if (is_training()) add_(num_batches_tracked, 1);
   return batch_norm(x, weight, bias, running_mean, running_var, is_training(), momentum_, eps_);
 }
@@ -109,14 +125,38 @@ Tensor BatchNorm2d::forward(const Tensor& x) {
 MaxPool2d::MaxPool2d(int64_t kernel_size, int64_t stride, int64_t padding)
     : kernel_(kernel_size), stride_(stride ? stride : kernel_size), padding_(padding) {}
 Tensor MaxPool2d::forward(const Tensor& x) {
+  const LayerScope here(*this);
   auto both = [](int64_t n) { return std::vector<int64_t>{n, n}; };
   return max_pool2d(x, both(kernel_), both(stride_), both(padding_));
 }
 
-Tensor AdaptiveAvgPool2d::forward(const Tensor& x) { return adaptive_avg_pool2d(x, sizes_); }
+Tensor GELU::forward(const Tensor& x) {
+  const LayerScope here(*this);
+  return gelu(x, approximate_);
+}
+Tensor ReLU::forward(const Tensor& x) {
+  const LayerScope here(*this);
+  return relu(x);
+}
+Tensor SiLU::forward(const Tensor& x) {
+  const LayerScope here(*this);
+  return silu(x);
+}
+Tensor Softmax::forward(const Tensor& x) {
+  const LayerScope here(*this);
+  return softmax(x, dim_);
+}
+
+Tensor AdaptiveAvgPool2d::forward(const Tensor& x) {
+  const LayerScope here(*this);
+  return adaptive_avg_pool2d(x, sizes_);
+}
 
 Dropout::Dropout(double p) : p_(p) { require(p >= 0 && p <= 1, "Dropout: p must lie in [0, 1], got {}", p); }
-Tensor Dropout::forward(const Tensor& x) { return is_training() ? dropout(x, p_, true) : x; }
+Tensor Dropout::forward(const Tensor& x) {
+  const LayerScope here(*this);
+  return is_training() ? dropout(x, p_, true) : x;
+}
 
 MultiheadAttention::MultiheadAttention(int64_t embed_dim, int64_t num_heads, bool with_bias, const Init& init)
     : in_proj_weight(init.xavier_uniform({3 * embed_dim, embed_dim}, embed_dim, 3 * embed_dim)),
@@ -135,8 +175,10 @@ MultiheadAttention::MultiheadAttention(int64_t embed_dim, int64_t num_heads, boo
 }
 
 Tensor MultiheadAttention::forward(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionMask& mask) {
+  const LayerScope here(*this);
   for (auto* t : {&query, &key, &value})
-    require(t->dim() == 3, "MultiheadAttention: query, key and value are [batch, length, {}], got {} dimensions", embed_dim_, t->dim());
+    here.require(t->dim() == 3, "MultiheadAttention: query, key and value are [batch, length, {}], got {} dimensions", embed_dim_,
+                 t->dim());
   std::vector<Tensor> q_k_v;
   if (query.impl() == key.impl() && key.impl() == value.impl()) {
     q_k_v = chunk(linear(query, in_proj_weight, in_proj_bias), 3, -1);

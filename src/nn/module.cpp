@@ -6,6 +6,7 @@
 #include <set>
 
 #include "nn/errors.h"
+#include "nn/layer_scope.h"
 #include "toroid/autograd.h"
 #include "toroid/ops.h"
 
@@ -38,7 +39,15 @@ void Module::add_buffer(const std::string& name, Tensor& member, bool persistent
 
 void Module::add_child(const std::string& name, Module& child) {
   children_.emplace_back(name, &child);
+  child.place_->name = name;
+  child.place_->within = place_;
   child.train(training_);
+}
+
+std::string Module::path() const {
+  std::string out = place_->name;
+  for (auto p = place_->within.lock(); p && !p->name.empty(); p = p->within.lock()) out = p->name + "." + out;
+  return out;
 }
 
 NamedTensors Module::named_parameters() const {
@@ -184,6 +193,11 @@ void Module::train(bool on) {
 
 void Module::requires_grad(bool on) {
   for (auto& t : parameters()) t.set_requires_grad(on);
+}
+
+Tensor Layer::operator()(const Tensor& x, Tensor::Where where) {
+  const CallerScope called(where);
+  return forward(x);
 }
 
 Tensor Sequential::forward(const Tensor& x) {

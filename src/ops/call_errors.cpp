@@ -6,21 +6,6 @@
 #include "ops/custom.h"
 
 namespace toroid::ops {
-namespace {
-thread_local const std::string* innermost_place = nullptr;
-}  // namespace
-
-PlaceScope::PlaceScope(const std::string& place) : before_(innermost_place) {
-  if (!place.empty()) innermost_place = &place;
-}
-PlaceScope::~PlaceScope() { innermost_place = before_; }
-
-std::string place_text(const std::source_location& where) {
-  if (innermost_place) return *innermost_place;
-  std::string_view file = where.file_name();
-  if (size_t slash = file.rfind('/'); slash != std::string_view::npos) file.remove_prefix(slash + 1);
-  return fmt::format("{}:{}", file, where.line());
-}
 
 std::string call_error(std::string_view what, const Op& op, std::string_view place) {
   constexpr std::string_view kPlace = " (called at ";

@@ -3,24 +3,11 @@
 
 #include <source_location>
 
+#include "ops/call_place.h"
 #include "ops/op.h"
 #include "toroid/error.h"
 
 namespace toroid::ops {
-
-// "model.cpp:12"; that of the innermost PlaceScope of the thread, if there is one.
-std::string place_text(const std::source_location& where);
-
-// Calls on behalf of others are at the place of those. An empty place changes nothing. `place` outlives the scope.
-class PlaceScope {
- public:
-  explicit PlaceScope(const std::string& place);
-  ~PlaceScope();
-  PlaceScope(const PlaceScope&) = delete;
-
- private:
-  const std::string* before_;
-};
 
 // `what` as the error of a call of op at `place`: with the operation's name in front, if another says it (a part of a composite), and the
 // place behind.

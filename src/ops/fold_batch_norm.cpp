@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/scalar.h"
 #include "tensor/tensor_impl.h"
 
 namespace toroid::ops {

@@ -1,5 +1,6 @@
 // User-facing functions: element by element, reductions, in place. Each fills in the arguments of a row of the op table.
 #include "base/check.h"
+#include "ops/call_place.h"
 #include "ops/function_arguments.h"
 
 namespace toroid {
@@ -19,7 +20,8 @@ namespace {
 Tensor one(const ops::Op& op, CallArgs args, const std::source_location& where) { return ops::call(op, std::move(args), where).at(0); }
 
 Tensor binary(const ops::Op& op, const Operand& a, const Operand& b) {
-  TOROID_USER_CHECK(a.is_tensor() || b.is_tensor(), "{}: both operands are numbers; one must be a tensor", op.name);
+  TOROID_USER_CHECK(a.is_tensor() || b.is_tensor(), "{}: both operands are numbers; one must be a tensor (called at {})", op.name,
+                    ops::place_text(a.where()));
   return one(op, {argument(a), argument(b)}, a.where());
 }
 // Operations whose operands may change places: the tensor comes first.
@@ -68,7 +70,8 @@ Tensor add(const Operand& a, const Operand& b, double alpha) {
   return one(TOROID_ROW("add.Tensor"), {argument(a), argument(b), alpha}, a.where());
 }
 Tensor sub(const Operand& a, const Operand& b, double alpha) {
-  TOROID_USER_CHECK(a.is_tensor() || b.is_tensor(), "sub: both operands are numbers; one must be a tensor");
+  TOROID_USER_CHECK(a.is_tensor() || b.is_tensor(), "sub: both operands are numbers; one must be a tensor (called at {})",
+                    ops::place_text(a.where()));
   if (!a.is_tensor() && alpha == 1) return one(TOROID_ROW("rsub.Scalar"), {argument(b), argument(a)}, a.where());
   if (alpha == 1) return binary(TOROID_ROW("sub.Tensor"), a, b);
   return one(TOROID_ROW("sub.Tensor"), {argument(a), argument(b), alpha}, a.where());
@@ -164,8 +167,8 @@ TOROID_UNARY(zero_)
 Tensor leaky_relu(const Tensor& x, double negative_slope, Where where) { return one(TOROID_ROW("leaky_relu"), {x, negative_slope}, where); }
 Tensor elu(const Tensor& x, double alpha, Where where) { return one(TOROID_ROW("elu"), {x, alpha}, where); }
 Tensor gelu(const Tensor& x, std::string_view approximate, Where where) {
-  TOROID_USER_CHECK(approximate == "none" || approximate == "tanh", "gelu: approximate is \"{}\"; it must be \"none\" or \"tanh\"",
-                    approximate);
+  TOROID_USER_CHECK(approximate == "none" || approximate == "tanh",
+                    "gelu: approximate is \"{}\"; it must be \"none\" or \"tanh\" (called at {})", approximate, ops::place_text(where));
   return one(TOROID_ROW("gelu"), {x, std::string(approximate)}, where);
 }
 Tensor softplus(const Tensor& x, double beta, double threshold, Where where) {

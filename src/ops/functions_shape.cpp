@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "ops/call_place.h"
 #include "ops/function_arguments.h"
 #include "ops/rows/forms.h"
 
@@ -70,11 +71,12 @@ using namespace ops::arguments;
 namespace {
 
 // The place of a loss in PyTorch's list of reductions.
-Expr reduction_number(std::string_view op, std::string_view reduction) {
+Expr reduction_number(std::string_view op, std::string_view reduction, const Where& where) {
   constexpr std::string_view kNames[] = {"none", "mean", "sum"};
   for (int64_t i = 0; i < 3; ++i)
     if (reduction == kNames[i]) return i;
-  fail<UserError>("{}: reduction is \"{}\"; it must be \"none\", \"mean\" or \"sum\"", op, reduction);
+  fail<UserError>("{}: reduction is \"{}\"; it must be \"none\", \"mean\" or \"sum\" (called at {})", op, reduction,
+                  ops::place_text(where));
 }
 
 }  // namespace
@@ -142,10 +144,10 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
 }
 Tensor embedding(const Tensor& weight, const Tensor& indices, Where where) { return call1("embedding", {weight, indices}, where); }
 Tensor mse_loss(const Tensor& x, const Tensor& target, std::string_view reduction, Where where) {
-  return call1("mse_loss", {x, target, reduction_number("mse_loss", reduction)}, where);
+  return call1("mse_loss", {x, target, reduction_number("mse_loss", reduction, where)}, where);
 }
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, std::string_view reduction, Where where) {
-  return call1("cross_entropy_loss", {logits, target, std::monostate{}, reduction_number("cross_entropy", reduction)}, where);
+  return call1("cross_entropy_loss", {logits, target, std::monostate{}, reduction_number("cross_entropy", reduction, where)}, where);
 }
 
 Tensor reshape(const Tensor& x, const SizeList& sizes, Where where) { return call1("reshape", {x, exprs(sizes)}, where); }

@@ -116,7 +116,7 @@ class GELU : public Layer {
  public:
   // "none" (by erf) or "tanh".
   explicit GELU(std::string approximate = "none") : approximate_(std::move(approximate)) {}
-  Tensor forward(const Tensor& x) override { return gelu(x, approximate_); }
+  Tensor forward(const Tensor& x) override;
 
  private:
   std::string approximate_;
@@ -124,18 +124,18 @@ class GELU : public Layer {
 
 class ReLU : public Layer {
  public:
-  Tensor forward(const Tensor& x) override { return relu(x); }
+  Tensor forward(const Tensor& x) override;
 };
 
 class SiLU : public Layer {
  public:
-  Tensor forward(const Tensor& x) override { return silu(x); }
+  Tensor forward(const Tensor& x) override;
 };
 
 class Softmax : public Layer {
  public:
   explicit Softmax(int64_t dim) : dim_(dim) {}
-  Tensor forward(const Tensor& x) override { return softmax(x, dim_); }
+  Tensor forward(const Tensor& x) override;
 
  private:
   int64_t dim_;

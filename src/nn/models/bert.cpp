@@ -65,6 +65,7 @@ bool BertLayer::divide(const TensorRanks& ranks) {
 }
 
 Tensor BertLayer::forward(const Tensor& x, const Tensor& mask) {
+  const LayerScope here(*this);
   int64_t dim = query_.weight.sizes()[0] / heads_;
   Tensor y = scaled_dot_product_attention(split_heads(query_(x), heads_, dim), split_heads(key_(x), heads_, dim),
                                           split_heads(value_(x), heads_, dim), mask);
@@ -95,6 +96,7 @@ BertModel::BertModel(const BertConfig& c, bool pooler, const Init& init)
 }
 
 Tensor BertModel::forward(const Tensor& input_ids, const Tensor& attention_mask, const Tensor& token_type_ids) {
+  const LayerScope here(*this);
   check_ids("BERT", input_ids, attention_mask);
   require(input_ids.size(1) <= config_.max_position_embeddings, "BERT: the input is longer than the {} positions that the model has",
           config_.max_position_embeddings);
@@ -107,6 +109,7 @@ Tensor BertModel::forward(const Tensor& input_ids, const Tensor& attention_mask,
 }
 
 Tensor BertModel::pool(const Tensor& hidden) {
+  const LayerScope here(*this);
   require(pooler_ != nullptr, "this BertModel was built without a pooler");
   return tanh((*pooler_)(select(hidden, 1, 0)));
 }
@@ -119,6 +122,7 @@ BertForSequenceClassification::BertForSequenceClassification(const BertConfig& c
 }
 
 Tensor BertForSequenceClassification::forward(const Tensor& input_ids, const Tensor& attention_mask, const Tensor& token_type_ids) {
+  const LayerScope here(*this);
   return classifier_(dropout_(bert_.pool(bert_.forward(input_ids, attention_mask, token_type_ids))));
 }
 

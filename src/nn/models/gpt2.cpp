@@ -38,6 +38,7 @@ Conv1D::Conv1D(int64_t in_features, int64_t out_features, const Init& init)
   add_parameter("bias", bias);
 }
 Tensor Conv1D::forward(const Tensor& x) {
+  const LayerScope here(*this);
   const Tensor y = matmul(x, weight);
   return (summed_over_.empty() ? y : distributed::all_reduce(y, "sum", summed_over_)) + bias;
 }
@@ -81,6 +82,7 @@ bool GPT2Block::divide(const TensorRanks& ranks) {
 }
 
 Tensor GPT2Block::forward(const Tensor& x, const Tensor& mask) {
+  const LayerScope here(*this);
   auto q_k_v = chunk(c_attn_(ln_1_(x)), 3, -1);
   int64_t dim = attn_proj_.weight.sizes()[0] / heads_;
   for (auto& t : q_k_v) t = split_heads(t, heads_, dim);
@@ -105,6 +107,7 @@ GPT2LMHeadModel::GPT2LMHeadModel(const GPT2Config& c, const Init& init)
 }
 
 Tensor GPT2LMHeadModel::forward(const Tensor& input_ids, const Tensor& attention_mask) {
+  const LayerScope here(*this);
   check_ids("GPT-2", input_ids, attention_mask);
   SymInt length = input_ids.size(1);
   require(length <= config_.n_positions, "GPT-2: the input is longer than the {} positions that the model has", config_.n_positions);

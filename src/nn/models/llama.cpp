@@ -110,6 +110,7 @@ bool LlamaBlock::divide(const TensorRanks& ranks) {
 }
 
 Tensor LlamaBlock::forward(const Tensor& x, const LlamaContext& context) {
+  const LayerScope here(*this);
   Tensor n = input_norm_(x);
   Tensor q = rotate(split_heads(q_(n), heads_, head_dim_), context, head_dim_);
   Tensor k = rotate(split_heads(k_(n), kv_heads_, head_dim_), context, head_dim_);
@@ -162,6 +163,7 @@ void LlamaForCausalLM::set_rotation(const Tensor& positions, DType dtype, LlamaC
 }
 
 Tensor LlamaForCausalLM::run(Tensor x, const LlamaContext& context, int64_t logits_to_keep) {
+  const LayerScope here(*this);
   for (auto& layer : layers_) x = layer->forward(x, context);
   if (logits_to_keep > 0) x = slice(x, 1, -logits_to_keep);
   const Tensor logits = linear(norm_(x), lm_head_ ? lm_head_->weight : embed_.weight);
@@ -174,6 +176,7 @@ Tensor LlamaForCausalLM::run(Tensor x, const LlamaContext& context, int64_t logi
 Tensor LlamaForCausalLM::forward(const Tensor& input_ids, const Tensor& attention_mask) { return forward(input_ids, attention_mask, 0); }
 
 Tensor LlamaForCausalLM::forward(const Tensor& input_ids, const Tensor& attention_mask, int64_t logits_to_keep) {
+  const LayerScope here(*this);
   require(logits_to_keep >= 0, "Llama: logits_to_keep must not be negative, got {}", logits_to_keep);
   check_ids("Llama", input_ids, attention_mask);
   SymInt length = input_ids.size(1);
@@ -196,6 +199,7 @@ void LlamaForCausalLM::allocate_cache(int64_t batch, int64_t length) {
 }
 
 Tensor LlamaForCausalLM::forward_cached(const Tensor& input_ids, const Tensor& positions) {
+  const LayerScope here(*this);
   check_ids("Llama", input_ids, {});
   require(cache_length_ > 0, "forward_cached needs caches: call allocate_cache(batch, length) first");
   require(positions.dim() == 1, "forward_cached: positions are [length], got {} dimensions", positions.dim());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "nn/errors.h"
+#include "nn/layer_scope.h"
 #include "toroid/nn/module.h"
 #include "toroid/ops.h"
 

@@ -1,6 +1,7 @@
 #include "toroid/nn/models/resnet.h"
 
 #include "nn/errors.h"
+#include "nn/layer_scope.h"
 
 namespace toroid::nn {
 namespace {
@@ -41,6 +42,7 @@ Bottleneck::Bottleneck(int64_t in_channels, int64_t width, int64_t stride, const
 }
 
 Tensor Bottleneck::forward(const Tensor& x) {
+  const LayerScope here(*this);
   Tensor y = relu(bn1_(conv1_(x)));
   y = relu(bn2_(conv2_(y)));
   return relu(bn3_(conv3_(y)) + (downsample_ ? downsample_->forward(x) : x));
@@ -65,6 +67,7 @@ ResNet::ResNet(const ResNetConfig& c, const Init& init)
 }
 
 Tensor ResNet::forward(const Tensor& x) {
+  const LayerScope here(*this);
   require(x.dim() == 4, "ResNet: the input is [n, 3, height, width], got {} dimensions", x.dim());
   Tensor y = pool_(relu(bn1_(conv1_(x))));
   for (auto& stage : stages_) y = stage->forward(y);

@@ -1,0 +1,29 @@
+#include "ops/call_place.h"
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+namespace toroid::ops {
+namespace {
+thread_local const PlaceScope* innermost_place = nullptr;
+}  // namespace
+
+PlaceScope::PlaceScope(const std::string& place)
+    : text_([](const void* of) { return *static_cast<const std::string*>(of); }), of_(&place), before_(innermost_place) {
+  if (!place.empty()) innermost_place = this;
+}
+PlaceScope::PlaceScope(std::string (*text)(const void* of), const void* of) : text_(text), of_(of), before_(innermost_place) {
+  innermost_place = this;
+}
+PlaceScope::~PlaceScope() { innermost_place = before_; }
+
+std::string line_text(const std::source_location& where) {
+  std::string_view file = where.file_name();
+  if (size_t slash = file.rfind('/'); slash != std::string_view::npos) file.remove_prefix(slash + 1);
+  return fmt::format("{}:{}", file, where.line());
+}
+
+std::string place_text(const std::source_location& where) { return innermost_place ? innermost_place->text() : line_text(where); }
+
+}  // namespace toroid::ops

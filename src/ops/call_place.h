@@ -1,0 +1,33 @@
+// Who calls operations: the place that errors, graphs and reports name.
+#pragma once
+
+#include <source_location>
+#include <string>
+
+namespace toroid::ops {
+
+// "model.cpp:12".
+std::string line_text(const std::source_location& where);
+// The same; that of the innermost PlaceScope of the thread, if there is one.
+std::string place_text(const std::source_location& where);
+
+// Calls on behalf of others are at the place of those.
+class PlaceScope {
+ public:
+  // An empty place changes nothing. `place` outlives the scope.
+  explicit PlaceScope(const std::string& place);
+  // text(of) makes the place when somebody asks for it.
+  PlaceScope(std::string (*text)(const void* of), const void* of);
+  ~PlaceScope();
+  PlaceScope(const PlaceScope&) = delete;
+  PlaceScope& operator=(const PlaceScope&) = delete;
+
+  std::string text() const { return text_(of_); }
+
+ private:
+  std::string (*text_)(const void* of);
+  const void* of_;
+  const PlaceScope* before_;
+};
+
+}  // namespace toroid::ops
