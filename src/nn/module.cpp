@@ -8,7 +8,9 @@
 #include "nn/errors.h"
 #include "nn/layer_scope.h"
 #include "toroid/autograd.h"
+#include "toroid/model.h"
 #include "toroid/ops.h"
+#include "toroid/weights.h"
 
 namespace toroid::nn {
 namespace {
@@ -124,6 +126,17 @@ void Module::load_state(const std::map<std::string, Tensor>& state, bool strict)
     bool grad = mine->requires_grad();
     *mine = given.dtype() == mine->dtype() ? given : toroid::to(given, mine->dtype());
     if (grad) mine->set_requires_grad(true);
+  }
+}
+
+void Module::save(const std::string& path) const { save_tensors(path, state()); }
+
+void Module::load(const std::string& path, bool strict) {
+  const auto tensors = load_tensors(path);
+  try {
+    load_state(tensors, strict);
+  } catch (const UserError& e) {
+    throw UserError(fmt::format("{}: {}", path, e.what()));
   }
 }
 

@@ -80,6 +80,19 @@ TEST(Module, TrainReachesChildren) {
   EXPECT_EQ(s.forward(x).impl(), x.impl());
 }
 
+TEST(Module, IsCompiledByItself) {
+  auto m = two_layers();
+  auto f = compile(*m, by_reference());
+  const Tensor x = counting({2, 3}, 0.1);
+  EXPECT_LT(error_of(f(x), m->forward(x)), 1e-5);
+  m->load_state(two_layers()->state());  // seen by the next call
+  EXPECT_LT(error_of(f(x), m->forward(x)), 1e-5);
+  MultiheadAttention attention(4, 2);
+  auto g = compile(attention, by_reference());
+  const Tensor q = counting({1, 3, 4}, 0.1);
+  EXPECT_LT(error_of(g(q, q, q), attention.forward(q, q, q)), 1e-5);
+}
+
 TEST(Module, ConvertsFloatsOnly) {
   BatchNorm2d b(2);
   b.to(DType::BF16);

@@ -51,5 +51,18 @@ TEST(SaveTensors, AnErrorLeavesTheFileBefore) {
   EXPECT_EQ(files, 1u);
 }
 
+TEST(SaveTensors, AModuleIsWrittenAndRead) {
+  const WeightsFile f;
+  Sequential a, b, other;
+  for (Sequential* s : {&a, &b}) s->add<Linear>(3, 4), s->add<BatchNorm2d>(4);
+  other.add<Linear>(3, 5), other.add<BatchNorm2d>(4);
+  a.save(f.path());
+  b.load(f.path());
+  for (auto& [name, t] : a.state()) EXPECT_EQ(b.state().at(name).to_vector(), t.to_vector()) << name;
+  const std::string error = user_error([&] { other.load(f.path()); });
+  EXPECT_TRUE(contains(error, f.path() + ": load_state: ") && contains(error, "0.weight (given [4, 3], the module has [5, 3])")) << error;
+  EXPECT_THROW(a.load((f.folder / "missing.safetensors").string()), Error);
+}
+
 }  // namespace
 }  // namespace toroid::nn

@@ -52,6 +52,10 @@ class Module {
   // are missing, that the module does not have, and those of other sizes; the module is unchanged then. Without `strict`, missing
   // and unknown names are ignored.
   void load_state(const std::map<std::string, Tensor>& state, bool strict = true);
+  // Writes state() as a safetensors file, see save_tensors() in toroid/weights.h.
+  void save(const std::string& path) const;
+  // load_state() of a safetensors file (or folder of shards). Its UserErrors name the file.
+  void load(const std::string& path, bool strict = true);
 
   // Replaces every parameter and float buffer by one of another dtype.
   void to(DType dtype);
