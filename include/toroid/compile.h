@@ -1,4 +1,10 @@
 // compile(): turns a C++ function over tensors into a compiled one.
+//
+//   auto f = compile([](const Tensor& x, const Tensor& w) { return relu(matmul(x, w)); });
+//   Tensor y = f(x, w);  // the first call traces and compiles, later ones run what was compiled
+//
+//   // Weights that no longer change are folded, and laid out once as kernels read them (option freezing).
+//   auto g = compile([&](const Tensor& x) { return net.forward(x); }, {.options = {{"freezing", "1"}}});
 #pragma once
 
 #include <array>
@@ -53,6 +59,7 @@ struct CompileReport {
   std::vector<std::string> graphs;             // of the latest variant, as text
   std::vector<std::string> saved;              // by variant and inputs whose gradients were wanted: what calls keep for backward(), and why
   std::vector<std::string> tuning;  // by variant, with the option tune_in_background: how far it is, what it found, why it failed
+  std::vector<std::string> hints;   // options that would make calls faster, each once
 };
 std::string to_string(const CompileReport& r);
 
@@ -124,29 +131,42 @@ T take(std::span<const ArgumentView> arguments, size_t& position, std::span<cons
 // Results as a list, and back.
 template <class R>
 struct Results {
-  static_assert(std::is_same_v<R, Tensor>, "a compiled function returns Tensor, std::vector<Tensor>, a tuple or pair of Tensor, or void");
-  static std::vector<Tensor> list(R r) { return {std::move(r)}; }
-  static R value(std::vector<Tensor> l) { return std::move(l.at(0)); }
+  static_assert(sizeof(R) == 0, "a compiled function returns Tensor, std::vector<Tensor>, an array, tuple or pair of Tensor, or void");
+  static std::vector<Tensor> list(R r);
+  static R value(std::vector<Tensor> l);
+};
+template <>
+struct Results<Tensor> {
+  static std::vector<Tensor> list(Tensor r) { return {std::move(r)}; }
+  static Tensor value(std::vector<Tensor> l) { return std::move(l.at(0)); }
 };
 template <>
 struct Results<std::vector<Tensor>> {
   static std::vector<Tensor> list(std::vector<Tensor> r) { return r; }
   static std::vector<Tensor> value(std::vector<Tensor> l) { return l; }
 };
-template <class Tuple>
+template <class Tuple, bool holds_tensors_alone>
 struct TupleResults {
   static std::vector<Tensor> list(Tuple r) {
     return std::apply([](auto&... t) { return std::vector<Tensor>{std::move(t)...}; }, r);
   }
   static Tuple value(std::vector<Tensor> l) {
-    return [&]<size_t... I>(std::index_sequence<I...>) { return Tuple(std::move(l.at(I))...); }
+    return [&]<size_t... I>(std::index_sequence<I...>) { return Tuple{std::move(l.at(I))...}; }
     (std::make_index_sequence<std::tuple_size_v<Tuple>>{});
   }
 };
+template <class Tuple>
+struct TupleResults<Tuple, false> {
+  static_assert(sizeof(Tuple) == 0, "an array, tuple or pair that a compiled function returns holds Tensor alone: numbers go into tensors");
+  static std::vector<Tensor> list(Tuple r);
+  static Tuple value(std::vector<Tensor> l);
+};
 template <class... T>
-struct Results<std::tuple<T...>> : TupleResults<std::tuple<T...>> {};
+struct Results<std::tuple<T...>> : TupleResults<std::tuple<T...>, (std::is_same_v<T, Tensor> && ...)> {};
 template <class A, class B>
-struct Results<std::pair<A, B>> : TupleResults<std::pair<A, B>> {};
+struct Results<std::pair<A, B>> : TupleResults<std::pair<A, B>, std::is_same_v<A, Tensor> && std::is_same_v<B, Tensor>> {};
+template <class T, size_t n>
+struct Results<std::array<T, n>> : TupleResults<std::array<T, n>, std::is_same_v<T, Tensor>> {};
 
 template <class F, class... T>
 std::vector<Tensor> invoke(void* function, [[maybe_unused]] std::span<const Tensor> tensors,
@@ -192,7 +212,8 @@ class Compiled {
   std::shared_ptr<detail::Function> function_;
 };
 
-// The compiled form of fn, which takes tensors (and numbers) and returns tensors. UserError for unknown options.
+// The compiled form of fn, which takes tensors (and numbers) and returns a Tensor, a std::vector, array, tuple or pair of them, or nothing.
+// UserError for unknown options. A module: toroid/nn/compile.h.
 //
 // What fn captures. Elements of captured tensors, and of those in captured modules and containers, are read at each call. Where such a
 // variable (the Tensor object) is assigned, moved from or destroyed, or a module's load_state(), to(), train() or eval() is called, the

@@ -9,6 +9,7 @@
 #include "exec/record/shared_results.h"
 #include "front/eager.h"
 #include "front/function_state.h"
+#include "front/hints.h"
 
 namespace toroid {
 namespace detail {
@@ -170,8 +171,12 @@ std::shared_ptr<const Entry> Function::State::await_other(std::unique_lock<std::
 }
 
 // Under the mutex.
-Messages Function::State::report_new(const Call& c, const Entry& e, std::string why) {
+Messages Function::State::report_new(const Call& c, const Entry& e, std::string why, std::string hint) {
   Messages messages;
+  if (!hint.empty()) {
+    messages.emplace_back(Artifact::Perf, fmt::format("{}: {}", config.name, hint));
+    keep(kept.hints, std::move(hint));
+  }
   auto list = variants();
   if (why.empty() && !list->empty()) why = list->back()->failure(c, *e.options);
   if (!why.empty()) {
@@ -213,7 +218,8 @@ std::shared_ptr<const Entry> Function::State::add(const Call& c, trace::Segment 
     if (auto known = await_other(lock, c, *now)) return known;
   if (limit_reached(variants_made() + (together ? 0 : pending.size()), *now)) return nullptr;
   const uint64_t generation = resets.load();
-  const Messages messages = report_new(c, *e, why);
+  const Messages messages =
+      report_new(c, *e, why, remembered || e->runs_eagerly ? "" : front::freezing_hint(*s.graph, now->options, s.device));
   pending.push_back(e);
   lock.unlock();
   std::exception_ptr error;

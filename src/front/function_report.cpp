@@ -21,6 +21,7 @@ std::string to_string(const CompileReport& r) {
   append_list(out, "guard", r.guards);
   append_list(out, "saved", r.saved);
   append_list(out, "tuning", r.tuning);
+  append_list(out, "hint", r.hints);
   return out;
 }
 

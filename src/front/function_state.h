@@ -80,7 +80,8 @@ struct Function::State {
                                    std::vector<std::vector<SizePolicy>> policies, const std::shared_ptr<const front::OptionsNow>& now,
                                    const std::string& why = {});
   std::shared_ptr<const Entry> await_other(std::unique_lock<std::mutex>& lock, const Call& c, const front::OptionsNow& now);
-  Messages report_new(const Call& c, const Entry& e, std::string why);
+  // hint: see CompileReport::hints; empty: none.
+  Messages report_new(const Call& c, const Entry& e, std::string why, std::string hint);
   void keep_entry(const std::shared_ptr<const Entry>& e, uint64_t generation);
   void exchange(const std::shared_ptr<const Entry>& old, std::shared_ptr<const Entry> by);
   static bool limit_reached(size_t programs, const front::OptionsNow& now) {
