@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "graph/custom.h"
 #include "ops/call_errors.h"
+#include "ops/custom.h"
 #include "tensor/checkpoint_scope.h"
 
 namespace toroid::graph {
@@ -277,6 +278,13 @@ int64_t Recorder::specialize(const Expr& e) {
 }
 
 void Recorder::read(const Tensor&, std::string_view what, const std::source_location& where) {
+  const std::string custom = ops::running_custom();
+  TOROID_USER_CHECK(
+      custom.empty(),
+      "{}: {} of a tensor in the function of the custom operation {}, which is recorded here as the operations that it calls; "
+      "the tensor's value exists only at run time. Write the function with operations alone, or make it a plain function "
+      "that compile_disable() calls between compiled graphs",
+      ops::line_text(where), what, custom);
   fail<UserError>("{}: {} of a tensor while a graph is recorded; its value exists only at run time", ops::place_text(where), what);
 }
 

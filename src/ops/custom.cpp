@@ -179,12 +179,18 @@ Invocation invocation(const Entry& e, const CustomOpConfig* variant, std::vector
 }
 
 thread_local int depth = 0;
+thread_local const std::string* running = nullptr;
 struct DepthScope {
-  explicit DepthScope(const std::string& who) {
+  explicit DepthScope(const std::string& who) : before(running) {
     TOROID_USER_CHECK(depth < kMaxDepth, "{}: custom operations call each other without end", who);
     ++depth;
+    running = &who;
   }
-  ~DepthScope() { --depth; }
+  ~DepthScope() {
+    --depth;
+    running = before;
+  }
+  const std::string* before;
 };
 
 // Without tensors: what can be known of a config by itself when it is registered.
@@ -335,6 +341,8 @@ void check_schema(const Schema& s, const CustomFunction& f) {
 }
 
 }  // namespace
+
+std::string running_custom() { return running ? *running : ""; }
 
 bool is_custom(const Op& op) { return op.decompose == run_own; }
 

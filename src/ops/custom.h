@@ -8,6 +8,8 @@ namespace toroid::ops {
 
 // A row of a custom operation, or of its functional form.
 bool is_custom(const Op& op);
+// The custom operation, and its variant, whose function this thread runs, the innermost of several; empty: none.
+std::string running_custom();
 // nullptr when there is none. The functional form of "demo::scale_" is "demo::scale_.functional".
 const Op* find_custom(std::string_view name);
 // Writes to some of its arguments.

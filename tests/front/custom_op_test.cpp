@@ -8,6 +8,7 @@
 #include "graph/interpreter.h"
 #include "graph/pass.h"
 #include "lower/lowering.h"
+#include "ops/custom.h"
 #include "program/inline.h"
 #include "toroid/ops.h"
 
@@ -61,6 +62,26 @@ TEST(CustomOp, IsOneNodeOfTheGraph) {
 
 TEST(CustomOp, EagerCompiledAndInterpretedAgree) {
   expect_alike([](auto& in) { return relu(all_reduce()(in[0] - 3.0)); }, {counting({4, 8})});
+}
+
+// Its function runs at once when called eagerly, and is recorded when compiled.
+TEST(CustomOp, FunctionsThatReadElementsAreRefusedByName) {
+  const auto doubled = custom_op("test::by_hand", [](const Tensor& x) {
+    Tensor y = Tensor::empty(x.sizes(), DType::F32);
+    for (int64_t i = 0; i < x.numel(); ++i) y.data<float>()[i] = 2 * x.data<float>()[i];
+    return y;
+  });
+  const Tensor x = Tensor::of({1, 2}, {2});
+  EXPECT_EQ(doubled(x).to_vector(), (std::vector<double>{2, 4}));
+  auto f = compile([&](const Tensor& x) { return doubled(x) + 1.0; });
+  const std::string error = test::user_error([&] { f(x); });
+  for (const char* part : {"custom_op_test.cpp:", "test::by_hand", "compile_disable()"})
+    EXPECT_NE(error.find(part), std::string::npos) << error;
+  auto g = compile([](const Tensor& x) {
+    return compile_disable([](const Tensor& t) { return Tensor::of({2 * t.to_vector()[0], 2 * t.to_vector()[1]}, {2}); })(x) + 1.0;
+  });
+  EXPECT_EQ(g(x).to_vector(), (std::vector<double>{3, 5}));
+  EXPECT_EQ(ops::running_custom(), "");
 }
 
 TEST(CustomOp, LoweringKeepsTheChoicesOpen) {
