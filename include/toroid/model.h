@@ -1,4 +1,8 @@
 // Exported models: load, compile, run.
+//
+//   Model model = Model::load("bert.onnx");
+//   for (const TensorSpec& t : model.inputs()) std::printf("%s: %s\n", t.name.c_str(), t.text.c_str());
+//   auto results = model.run({{"input_ids", ids}, {"attention_mask", mask}});  // by name, or model.run({ids, mask}) in order
 #pragma once
 
 #include <map>
@@ -26,8 +30,17 @@ struct ModelOptions {
   std::map<std::string, std::string> options = {};
 };
 
-// A compiled program. Cheap to move; safe to run from several threads. Every member function of a model that holds no program, because it
-// was default-constructed or moved from, is a UserError. Indices out of range in its inputs (token ids, positions) are a UserError, see
+// A tensor that a model takes or returns.
+struct TensorSpec {
+  std::string name;
+  DType dtype = DType::F32;
+  std::vector<int64_t> sizes;  // -1: open until the run
+  std::string text;            // for people, with the names of open sizes: "i64[batch, 128]"; "none" for a result that is no tensor
+};
+
+// A compiled program. Cheap to move; safe to run from several threads (runs of a program that overwrites its buffers take turns, and see
+// each other's contents: a model for each conversation keeps them apart). Every member function of a model that holds no program, because
+// it was default-constructed or moved from, is a UserError. Indices out of range in its inputs (token ids, positions) are a UserError, see
 // toroid/compile.h.
 class Model {
  public:
@@ -59,6 +72,14 @@ class Model {
   // contents between runs. UserError naming the input when count, dtype or sizes do not fit.
   std::vector<Tensor> run(std::span<const Tensor> inputs);
   std::vector<Tensor> run(std::initializer_list<Tensor> inputs) { return run(std::span(inputs.begin(), inputs.size())); }
+  // The same by name: inputs of equal dtype and sizes cannot be mistaken for each other. Results that are no tensor are left out.
+  // UserError for a name that is missing, and for one that the program does not have, with the nearest one.
+  std::map<std::string, Tensor> run(const std::map<std::string, Tensor>& inputs);
+
+  // What run() takes, in order, by the names that the model file has.
+  const std::vector<TensorSpec>& inputs() const;
+  // What run() returns, in order; "output0", "output1", ... where the file has no names.
+  const std::vector<TensorSpec>& outputs() const;
 
   const Summary& summary() const;
   // With the option tune_in_background: how far tuning has come, what it found, or why it failed; else empty. Runs are by the untuned

@@ -100,6 +100,12 @@ std::map<std::string, Tensor> tensors_by_name(const py::dict& given) {
   return out;
 }
 
+std::vector<std::string> names_of(const std::vector<TensorSpec>& list) {
+  std::vector<std::string> out;
+  for (auto& s : list) out.push_back(s.name);
+  return out;
+}
+
 // Ends a model while other threads may use the interpreter: a model waits for what still packs its weights, and a packing thread that lets
 // go of an array of Python needs the interpreter's lock.
 struct WithoutLock {
@@ -245,6 +251,8 @@ void add_models(py::module_& m) {
           py::arg("device"), "The same for another device: \"cpu\" or \"cuda:0\".");
   py::class_<Model, std::unique_ptr<Model, WithoutLock>>(m, "Model", "A compiled model. Safe to run from several threads.")
       .def("run", &run<Model>, "Runs on arrays in the order of the program's signature; returns a list of results.")
+      .def_property_readonly("input_names", [](const Model& x) { return names_of(x.inputs()); })
+      .def_property_readonly("output_names", [](const Model& x) { return names_of(x.outputs()); })
       .def_property_readonly("summary", [](const Model& x) { return x.summary(); });
   m.def(
       "load_model",

@@ -1,6 +1,7 @@
 #include "compile/program_cache.h"
 
 #include <fcntl.h>
+#include <fmt/ranges.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -105,15 +106,16 @@ FileStamp read_stamp(const import::Json& j) {
 }  // namespace
 
 std::string to_text(const KeptKey& k) {
-  std::string parts, files;
+  std::string parts, files, outputs;
   for (auto& [name, value] : k.key.parts)
     parts += fmt::format("{}\n    {}: {}", parts.empty() ? "" : ",", json_string(name), json_string(value));
   for (auto& [path, stamp] : k.files)
     files += fmt::format("{}\n    {}: {}", files.empty() ? "" : ",", json_string(path), stamp_text(stamp));
+  for (auto& name : k.outputs) outputs += (outputs.empty() ? "" : ", ") + json_string(name);
   const std::string text = fmt::format(
-      "{{\n  \"subject\": {},\n  \"package\": {},\n  \"compile_ms\": {:.3f},\n  \"counts\": [{}],\n  \"files\": {{{}}},\n"
-      "  \"parts\": {{{}}}\n}}\n",
-      json_string(k.key.subject), stamp_text(k.stamp), k.compile_ms, fmt::join(k.counts, ", "), files, parts);
+      "{{\n  \"subject\": {},\n  \"package\": {},\n  \"compile_ms\": {:.3f},\n  \"counts\": [{}],\n  \"outputs\": [{}],\n"
+      "  \"files\": {{{}}},\n  \"parts\": {{{}}}\n}}\n",
+      json_string(k.key.subject), stamp_text(k.stamp), k.compile_ms, fmt::join(k.counts, ", "), outputs, files, parts);
   return text + hash_text(text).hex() + "\n";
 }
 
@@ -124,12 +126,13 @@ KeptKey parse_kept_key(const std::string& text, const std::string& source) {
   TOROID_USER_CHECK(end > 0 && text.substr(end) == hash_text(json).hex() + "\n",
                     "{} is damaged: its last line is not the hash of those before", source);
   const auto doc = import::JsonDocument::parse(json, source);
-  const import::Json j = doc.root(), parts = j.at("parts"), files = j.at("files"), counts = j.at("counts");
+  const import::Json j = doc.root(), parts = j.at("parts"), files = j.at("files"), counts = j.at("counts"), outputs = j.at("outputs");
   KeptKey out;
   out.key.subject = j.at("subject").as_str();
   out.stamp = read_stamp(j.at("package"));
   out.compile_ms = j.at("compile_ms").as_double();
   for (size_t i = 0; i < counts.size(); ++i) out.counts.push_back(counts[i].as_int());
+  for (size_t i = 0; i < outputs.size(); ++i) out.outputs.emplace_back(outputs[i].as_str());
   for (size_t i = 0; i < files.size(); ++i) out.files.emplace_back(files.key(i), read_stamp(files.value(i)));
   for (size_t i = 0; i < parts.size(); ++i) out.key.add(std::string(parts.key(i)), std::string(parts.value(i).as_str()));
   return out;
@@ -182,7 +185,7 @@ void ProgramCache::mark_used(const fs::path& key_path, const Found& found) {
 }
 
 std::optional<CompiledModel> ProgramCache::find(const ProgramKey& key, const Setup& setup, std::span<const Tensor> bound, bool waited,
-                                                std::string* why) {
+                                                std::string* why, std::vector<std::string>* outputs) {
   const Stopwatch watch;
   const fs::path key_path = files_->program_key_path(key.hash());
   std::error_code error;
@@ -200,6 +203,7 @@ std::optional<CompiledModel> ProgramCache::find(const ProgramKey& key, const Set
     report.kernels = static_cast<size_t>(n[2]), report.host_calls = static_cast<size_t>(n[3]), report.blocks = static_cast<size_t>(n[4]);
     CompiledModel model = CompiledModel::of(std::move(made), setup.device, std::move(report));
     mark_used(key_path, found);
+    if (outputs) *outputs = found.kept.outputs;
     const double ms = watch.ms();
     count([&](auto& c) { ++c.hits, c.waits += waited, c.saved_ms += found.kept.compile_ms - ms; });
     log(Artifact::Cache,
@@ -246,7 +250,8 @@ std::optional<ProgramCache::Keeping> ProgramCache::prepare(const ProgramKey& key
     return std::nullopt;
   };
   if (const std::string doubt = source.doubt ? source.doubt() : ""; !doubt.empty()) return refused(doubt);
-  Keeping out{{key, {}, {}, {}, compile_ms}, made, names_of(made.store, source.bound)};
+  Keeping out{{key, {}, {}, {}, {}, compile_ms}, made, names_of(made.store, source.bound)};
+  if (source.outputs) out.kept.outputs = source.outputs();
   for (auto& [name, t] : made.store.constants.all())
     if (!out.theirs.count(name)) out.bytes += static_cast<uint64_t>(t.numel()) * size_of(t.dtype());
   if (out.bytes > files_->limit_bytes() / 2)
@@ -286,9 +291,9 @@ void ProgramCache::keep(Keeping k) const {
   }
 }
 
-CompiledModel ProgramCache::get(const ProgramKey& key, const Setup& setup, const ProgramSource& source) {
+CompiledModel ProgramCache::get(const ProgramKey& key, const Setup& setup, const ProgramSource& source, std::vector<std::string>* outputs) {
   std::string why;
-  if (auto model = find(key, setup, source.bound, false, &why)) return std::move(*model);
+  if (auto model = find(key, setup, source.bound, false, &why, outputs)) return std::move(*model);
   const fs::path lock_path = files_->program_path(key.hash()).replace_extension(".lock");
   try {
     make_directories(lock_path.parent_path());
@@ -301,7 +306,7 @@ CompiledModel ProgramCache::get(const ProgramKey& key, const Setup& setup, const
   const bool waited = lock->waited() && may_wait_here;
   if (!lock->held()) log(Artifact::Cache, fmt::format("the program of {} is compiled without a lock: {}", key.subject, lock->refusal()));
   if (lock->waited() || why.empty())  // or it was kept between the first look and the lock
-    if (auto model = find(key, setup, source.bound, waited, &why)) return std::move(*model);
+    if (auto model = find(key, setup, source.bound, waited, &why, outputs)) return std::move(*model);
   // Whoever was waited for kept nothing, and the next one would wait for nothing again.
   if (lock->waited()) lock.reset();
   if (log_enabled(Artifact::Cache))
@@ -310,6 +315,7 @@ CompiledModel ProgramCache::get(const ProgramKey& key, const Setup& setup, const
   const Stopwatch watch;
   const int64_t began = wall_clock_ns();
   auto graph = source.graph();
+  if (outputs && source.outputs) *outputs = source.outputs();
   const std::string refusal = is_tuned_later(*graph, setup) ? "it runs before it is tuned" : refusal_to_keep(*graph, setup.device);
   return CompiledModel::make(std::move(graph), setup, {}, [&](const exec::Loadable& made, const CompileReport& report) {
     if (!refusal.empty()) return count_bypass(key, refusal);
@@ -350,12 +356,14 @@ std::string ProgramCache::explain(const ProgramKey& key) const {
   return nearest.empty() ? "no program of that name is on disk" : "of the one on disk " + nearest;
 }
 
-CompiledModel cached(const std::function<ProgramKey()>& key, const Setup& setup, const ProgramSource& source) {
+CompiledModel cached(const std::function<ProgramKey()>& key, const Setup& setup, const ProgramSource& source,
+                     std::vector<std::string>* outputs) {
   std::string why = refusal_to_keep(setup);
   if (why.empty()) why = source.refusal.value_or("");
-  if (const auto cache = why.empty() ? ProgramCache::shared(&why) : nullptr) return cache->get(key(), setup, source);
+  if (const auto cache = why.empty() ? ProgramCache::shared(&why) : nullptr) return cache->get(key(), setup, source, outputs);
   count([&](auto& c) { ++c.bypasses, ++c.reasons[why]; });
   auto graph = source.graph();
+  if (outputs && source.outputs) *outputs = source.outputs();
   log(Artifact::Cache, fmt::format("the program of {} is compiled: {}", graph->name, why));
   return CompiledModel::make(std::move(graph), setup);
 }

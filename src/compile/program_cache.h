@@ -30,6 +30,8 @@ struct ProgramSource {
   std::function<std::vector<std::pair<std::filesystem::path, FileStamp>>()> files = {};
   // Asked when `graph` has been called: why what it gave may not be what the key says; empty: it is.
   std::function<std::string()> doubt = {};
+  // Names of what the program returns, see import::load_model: asked for when `graph` has been called.
+  std::function<std::vector<std::string>()> outputs = {};
   // Where the graph is known before: why its program is not to be kept (refusal_to_keep), empty where it may be.
   std::optional<std::string> refusal = {};
 };
@@ -43,15 +45,15 @@ class ProgramCache {
   // The program of a key: from disk, else compiled and kept. Of several processes that ask for one key at once one compiles, and the others
   // wait for it as long as the option cache_wait_ms says; those that then find nothing compile side by side. In modes that tune a rank
   // waits for nobody unless the source says of its graph that it may be kept: others may need it to time with them what they compile.
-  CompiledModel get(const ProgramKey& key, const Setup& setup, const ProgramSource& source);
+  CompiledModel get(const ProgramKey& key, const Setup& setup, const ProgramSource& source, std::vector<std::string>* outputs = nullptr);
 
   // Of the programs kept for the same subject the one with the nearest key, and how it differs: for people.
   std::string explain(const ProgramKey& key) const;
 
  private:
   struct Found;
-  std::optional<CompiledModel> find(const ProgramKey& key, const Setup& setup, std::span<const Tensor> bound, bool waited,
-                                    std::string* why);
+  std::optional<CompiledModel> find(const ProgramKey& key, const Setup& setup, std::span<const Tensor> bound, bool waited, std::string* why,
+                                    std::vector<std::string>* outputs);
   exec::Loadable read(const ProgramKey& key, const Device& device, Found& found) const;
   void mark_used(const std::filesystem::path& key_path, const Found& found);
   // What is kept, as it was when the program was made.
@@ -64,15 +66,17 @@ class ProgramCache {
 };
 
 // The one of a key by the cache that the options name now, or compiled where there is none or it refuses (counted as a bypass). The key is
-// asked for where there is a cache alone.
-CompiledModel cached(const std::function<ProgramKey()>& key, const Setup& setup, const ProgramSource& source);
+// asked for where there is a cache alone. outputs: gets what source.outputs gives, or gave when the program was kept.
+CompiledModel cached(const std::function<ProgramKey()>& key, const Setup& setup, const ProgramSource& source,
+                     std::vector<std::string>* outputs = nullptr);
 
 // A key as the cache keeps it. UserError for what is no such text, or is damaged.
 struct KeptKey {
   ProgramKey key;
   FileStamp stamp;  // of the package; its device and inode do not count
   std::vector<std::pair<std::string, FileStamp>> files;
-  std::vector<int64_t> counts;  // of the report: nodes, loops, kernels, calls, blocks
+  std::vector<int64_t> counts;       // of the report: nodes, loops, kernels, calls, blocks
+  std::vector<std::string> outputs;  // names, see ProgramSource
   double compile_ms = 0;
 };
 std::string to_text(const KeptKey& k);

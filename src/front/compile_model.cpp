@@ -44,18 +44,21 @@ compiler::ProgramKey key_of_model(const std::string& path, std::span<const Tenso
 
 }  // namespace
 
-compiler::CompiledModel load_model(const std::string& path, std::span<const Tensor> inputs, const ModelOptions& options) {
+compiler::CompiledModel load_model(const std::string& path, std::span<const Tensor> inputs, const ModelOptions& options,
+                                   std::vector<std::string>* outputs) {
   const compiler::Setup setup = setup_of(options);
   const int64_t began = wall_clock_ns();
   const import::ModelIdentity identity = import::identity_of(path);
   import::FilesRead others;
-  const compiler::ProgramSource source{.graph = [&] { return import::load_model(path, inputs, &others); },
+  std::vector<std::string> names;
+  const compiler::ProgramSource source{.graph = [&] { return import::load_model(path, inputs, &others, &names); },
                                        .files = [&] { return others; },
                                        .doubt = [&]() -> std::string {
                                          if (is_fresh(identity.stamp, began)) return "the model file was written just before it was read";
                                          return stamp_of(path) == identity.stamp ? "" : "the model file was written to while it was read";
-                                       }};
-  return compiler::cached([&] { return key_of_model(path, inputs, setup, identity); }, setup, source);
+                                       },
+                                       .outputs = [&] { return names; }};
+  return compiler::cached([&] { return key_of_model(path, inputs, setup, identity); }, setup, source, outputs);
 }
 
 std::string why_cached(const std::string& path, const ModelOptions& options) {

@@ -14,8 +14,9 @@ compiler::CompiledModel compile_model(std::unique_ptr<graph::Graph> graph, const
                                       const compiler::TuneListener& tuning = {});
 
 // The program of a model file, see import::load_model: from the cache of programs where that has it, and then the file is not read but for
-// what says which model it is.
-compiler::CompiledModel load_model(const std::string& path, std::span<const Tensor> inputs, const ModelOptions& options);
+// what says which model it is. outputs: see import::load_model.
+compiler::CompiledModel load_model(const std::string& path, std::span<const Tensor> inputs, const ModelOptions& options,
+                                   std::vector<std::string>* outputs = nullptr);
 // Of that file what load_model looks for in the cache, for people: whether it is there, and if not, why.
 std::string why_cached(const std::string& path, const ModelOptions& options);
 

@@ -76,13 +76,14 @@ class Packer {
     }
   }
 
-  // graph: makes it anew at each call.
-  void add(const std::string& entry, const std::function<std::unique_ptr<graph::Graph>()>& graph) {
+  // graph: makes it anew at each call. outputs: names of what it returns, read when it has been made; none: they have none.
+  void add(const std::string& entry, const std::function<std::unique_ptr<graph::Graph>()>& graph,
+           const std::vector<std::string>& outputs = {}) {
     for (size_t i = 0; i < targets_.size(); ++i) {
       auto g = options_.swappable ? functional(graph()) : graph();
       auto weights = options_.swappable ? name_weights(*g) : std::vector<package::NamedWeight>();
       auto made = compiler::loadable(std::move(g), front::setup_of(targets_[i]));
-      programs_.push_back({entry, options_.targets[i], std::move(made), {}, std::move(weights)});
+      programs_.push_back({entry, options_.targets[i], std::move(made), {}, std::move(weights), outputs});
     }
   }
 
@@ -138,7 +139,11 @@ void front::save_package(const std::function<std::unique_ptr<graph::Graph>()>& g
 
 void save_package(std::span<const PackageEntry> entries, const std::string& path, const PackageOptions& options) {
   Packer packer(options);
-  for (auto& e : entries) packer.add(e.name, [&] { return import::load_model(e.model); });
+  for (auto& e : entries) {
+    std::vector<std::string> outputs;
+    packer.add(
+        e.name, [&] { return import::load_model(e.model, {}, nullptr, &outputs); }, outputs);
+  }
   packer.write(path);
 }
 

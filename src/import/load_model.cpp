@@ -1,5 +1,8 @@
 #include "import/load_model.h"
 
+#include <algorithm>
+#include <set>
+
 #include "base/check.h"
 #include "base/files.h"
 #include "base/hash.h"
@@ -21,14 +24,61 @@ Format format_of(const std::filesystem::path& path) {
                   path.string());
 }
 
+std::vector<std::string> output_names(const ExportedProgram& program) {
+  std::vector<std::string> out;
+  size_t leaf = 0;
+  for (auto& spec : program.output_specs) {
+    if (spec.kind != OutputKind::User && spec.kind != OutputKind::Loss) continue;
+    const auto* tensor = spec.arg.get<TensorArg>();
+    const bool is_named = leaf < program.output_names.size() && !program.output_names[leaf].empty();
+    out.push_back(is_named ? program.output_names[leaf] : tensor ? tensor->name : "");
+    ++leaf;
+  }
+  return out;
+}
+
+std::vector<std::string> output_names(const onnx::GraphProto& graph) {
+  std::vector<std::string> out;
+  for (auto& o : graph.outputs) out.push_back(o.name);
+  return out;
+}
+
+// The names, unless they are not of each result: of an ONNX sequence each tensor is one.
+std::vector<std::string> fitting(std::vector<std::string> names, const graph::Graph& g) {
+  const auto returned = std::count_if(g.outputs.begin(), g.outputs.end(), [](auto& o) { return o.mutates < 0; });
+  const std::set<std::string_view> different(names.begin(), names.end());
+  const bool fit = names.size() == static_cast<size_t>(returned) && different.size() == names.size() && !different.count("");
+  return fit ? std::move(names) : std::vector<std::string>();
+}
+
 }  // namespace
 
-std::unique_ptr<graph::Graph> load_model(const std::filesystem::path& path, std::span<const Tensor> inputs, FilesRead* others) {
-  if (format_of(path) == Format::Pt2) return import_pt2(std::make_shared<Pt2Archive>(Pt2Archive::open(path)));
+std::unique_ptr<graph::Graph> load_model(const std::filesystem::path& path, std::span<const Tensor> inputs, FilesRead* others,
+                                         std::vector<std::string>* outputs) {
+  if (format_of(path) == Format::Pt2) {
+    const auto archive = std::make_shared<Pt2Archive>(Pt2Archive::open(path));
+    auto graph = import_pt2(archive);
+    if (outputs) *outputs = fitting(output_names(archive->program()), *graph);
+    return graph;
+  }
   const auto file = onnx::ModelFile::open(path);
   auto graph = onnx::import_model(file, std::vector<onnx::Item>(inputs.begin(), inputs.end()));
   if (others) *others = file->external_files();
+  if (outputs) *outputs = fitting(output_names(file->model().graph), *graph);
   return graph;
+}
+
+std::vector<std::string> input_names(const std::filesystem::path& path) {
+  std::vector<std::string> out;
+  if (format_of(path) == Format::Onnx) {
+    const auto file = onnx::ModelFile::open(path);
+    for (auto* in : onnx::user_inputs(file->model().graph)) out.push_back(in->name);
+    return out;
+  }
+  const auto graph = load_model(path);
+  for (auto& in : graph->inputs)
+    if (in.kind == graph::InputKind::User) out.push_back(in.name);
+  return out;
 }
 
 ModelIdentity identity_of(const std::filesystem::path& path) {

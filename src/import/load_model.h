@@ -18,9 +18,13 @@ using FilesRead = std::vector<std::pair<std::filesystem::path, FileStamp>>;
 
 // The program in a .pt2 archive or an ONNX file, told apart by their contents. `inputs`, when given, are contents of the user inputs for
 // programs whose sizes follow from contents (see import/onnx/importer.h). UserError that lists the supported formats for anything else.
-// others: gets the files that were read besides.
+// others: gets the files that were read besides. outputs: gets the file's names of what the program returns, all different and one for
+// each; none where the file does not say, or not of each.
 std::unique_ptr<graph::Graph> load_model(const std::filesystem::path& path, std::span<const Tensor> inputs = {},
-                                         FilesRead* others = nullptr);
+                                         FilesRead* others = nullptr, std::vector<std::string>* outputs = nullptr);
+
+// Names of the program's user inputs, in order. UserError as load_model.
+std::vector<std::string> input_names(const std::filesystem::path& path);
 
 // What tells one model file from another, without its weights being read.
 struct ModelIdentity {

@@ -24,14 +24,16 @@ std::string type_text(const TensorType& t) {
   return fmt::format("{}[{}]", name_of(t.dtype), out);
 }
 
-void describe(Entry& e, const exec::Plan& plan) {
+void describe(Entry& e, const exec::Plan& plan, const std::vector<std::string>& outputs) {
   std::map<int, const exec::InputPlan*> users;
   for (auto& in : plan.inputs)
     if (in.user >= 0) users[in.user] = &in;
   for (auto& [place, in] : users) e.inputs.push_back({in->name, type_text(in->type), in->mutated});
   for (auto& out : plan.outputs)
-    if (out.mutates < 0)
-      e.outputs.push_back({fmt::format("output{}", e.outputs.size()), out.buffer < 0 ? "none" : type_text(out.type), false});
+    if (out.mutates < 0) {
+      const size_t i = e.outputs.size();
+      e.outputs.push_back({outputs.empty() ? fmt::format("output{}", i) : outputs.at(i), out.buffer < 0 ? "none" : type_text(out.type)});
+    }
   for (auto& [s, unbacked] : plan.symbols)
     if (!unbacked) e.sizes.push_back({s.node()->name, s.node()->lo, s.node()->hi});
 }
@@ -89,7 +91,7 @@ void write_package(const std::filesystem::path& path, const std::vector<Compiled
     const bool fresh = at == m.entries.end();
     if (fresh) at = m.entries.insert(at, Entry{c.entry, {}, {}, {}, {}});
     Entry described{c.entry, {}, {}, {}, {}};
-    describe(described, l.plan);
+    describe(described, l.plan, c.outputs);
     if (fresh) *at = described;
     TOROID_USER_CHECK(same(at->inputs, described.inputs) && same(at->outputs, described.outputs),
                       "entry \"{}\": the program for {} takes or gives other tensors than the one for {}", c.entry, c.target,

@@ -22,6 +22,7 @@ struct Compiled {
   exec::Loadable program;
   std::map<std::string, std::string> theirs = {};  // constants that whoever loads it brings along, see exec::by_content
   std::vector<NamedWeight> weights = {};           // where they can be swapped
+  std::vector<std::string> outputs = {};           // names of what it returns, one for each; none: output0, output1, ...
 };
 
 // Replaces the file in one step. Equal programs give equal bytes. compiler, mode: for the manifest. UserError for programs that cannot be

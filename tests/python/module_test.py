@@ -136,6 +136,9 @@ class Models(unittest.TestCase):
         model = toroid.load(DIGITS / "core.pt2", threads=1)
         for got, expected in zip(model.run(*arrays_of(DIGITS / "in.safetensors")), arrays_of(DIGITS / "out.safetensors")):
             np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
+        self.assertEqual(len(model.input_names), len(arrays_of(DIGITS / "in.safetensors")))
+        self.assertEqual(len(model.output_names), len(arrays_of(DIGITS / "out.safetensors")))
+        self.assertEqual(len(set(model.input_names + model.output_names)), len(model.input_names) + len(model.output_names))
         self.assertGreater(model.summary.operations, 0)
         self.assertLess(model.summary.kernels, model.summary.kernels_unfused)
 
