@@ -44,6 +44,16 @@ for file in LICENSE README.md; do
   cmp "$root/$file" "$scratch/prefix/share/doc/toroid/$file"
 done
 
+for page in $(grep -oE '\bdocs/[a-z_/-]+\.md' "$root/README.md" | sort -u); do
+  cmp "$root/$page" "$scratch/prefix/share/doc/toroid/$page"
+done
+# A compiler that is too old is named at once, not by an error within a header.
+if refusal=$(cmake -S "$scratch/project" -B "$scratch/project/old" -DCMAKE_PREFIX_PATH="$scratch/prefix" -DTOROID_COMPILER_FITS=OFF 2>&1); then
+  echo "a compiler without std::source_location is taken"
+  exit 1
+fi
+grep -q "lacks std::source_location" <<<"$(tr -s '\n ' '  ' <<<"$refusal")" || { echo "$refusal"; exit 1; }
+
 unset TOROID_JIT_LIBRARY LD_LIBRARY_PATH
 export TOROID_CACHE_DIR=$scratch/cache
 shown=$("$scratch/project/build/first_steps")

@@ -28,14 +28,16 @@ struct TunedChoice {
 };
 
 struct TunedPart {
-  std::string label;                       // of what it computes, for people: "mm [1024x768x768]"
-  std::string key;                         // of its content and the sizes that it is timed at: the same in every process
-  size_t places = 0;                       // of the program that it stands for
-  std::string source;                      // "timed", "database", "remote cache", "lock file", "this program", or why it is not tuned
-  std::string drift;                       // what a lock file decides that is not so any more
-  std::vector<TunedChoice> choices;        // the default first; none where nothing is known but the decision
-  std::string chosen;                      // text of the choice that was made
-  double noise = 0, flip = 0, regret = 0;  // see docs/architecture.md: 0.01 is one percent
+  std::string label;                 // of what it computes, for people: "mm [1024x768x768]"
+  std::string key;                   // of its content and the sizes that it is timed at: the same in every process
+  size_t places = 0;                 // of the program that it stands for
+  std::string source;                // "timed", "database", "remote cache", "lock file", "this program", or why it is not tuned
+  std::string drift;                 // what a lock file decides that is not so any more
+  std::vector<TunedChoice> choices;  // the default first; none where nothing is known but the decision
+  std::string chosen;                // text of the choice that was made
+  double noise = 0;                  // how far the default differs from itself: 0.01 is one percent
+  double flip = 0;                   // estimated probability that another tuning chooses otherwise
+  double regret = 0;                 // how much slower than the fastest the choice may be; infinite: not known
 };
 
 // Of one program: the graph of a compiled function, a model, or a block of its control flow.
