@@ -23,9 +23,9 @@ std::string sizes_text(const Tensor& t) {
 }
 
 // Each call's tensors, each in its place. A place without a tensor would shift those behind it.
-std::vector<std::vector<Tensor>> read_inputs(const std::string& path) {
+std::vector<std::vector<Tensor>> read_inputs(const std::string& path, const std::string& model) {
   std::vector<std::vector<Tensor>> out;
-  for (auto& tensors : read_calls(path).calls) {
+  for (auto& tensors : read_calls(path, [&] { return input_names(model); }).calls) {
     std::vector<Tensor> given;
     for (auto& [index, t] : tensors) {
       std::string prefix = out.empty() ? "" : fmt::format("call{}.", out.size());
@@ -66,7 +66,7 @@ int run_model(const RunArgs& args) {
   check_tolerance(args.tolerance);
   Backend backend = backend_from_name(args.backend);
   require_file(args.model);  // what is wrong with this path is said before what is wrong with the other
-  auto inputs = read_inputs(args.inputs);
+  auto inputs = read_inputs(args.inputs, args.model);
   const bool packed = package::Package::is_package(args.model);
   TOROID_USER_CHECK(packed || args.weights.empty(),
                     "--weights is of packages, {} is a model; make one: toroid compile MODEL -o FILE --swappable", args.model);

@@ -1,12 +1,16 @@
 #include "cli/tensor_files.h"
 
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "base/check.h"
+#include "base/text.h"
+#include "import/load_model.h"
 #include "import/safetensors.h"
+#include "package/package.h"
 
 namespace toroid::cli {
 namespace {
@@ -26,25 +30,52 @@ bool parse_number(std::string_view text, int64_t& out) {
   return true;
 }
 
+// The place of a name; UserError for one that is none of `names`.
+int64_t place_of(std::string_view key, const std::vector<std::string>& names, const std::filesystem::path& path, const std::string& whole) {
+  const auto it = std::find(names.begin(), names.end(), key);
+  if (it != names.end()) return it - names.begin();
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  fail<UserError>("{}: the tensor \"{}\" should be named by its place, \"000\", \"001\", ... or \"call1.000\" for a second call{}{}",
+                  path.string(), whole, names.empty() ? "" : fmt::format(", or as the model names it: {}", fmt::join(names, ", ")),
+                  did_you_mean(key, known));
+}
+
 }  // namespace
 
-CallTensors read_calls(const std::filesystem::path& path) {
+std::vector<std::string> input_names(const std::filesystem::path& model) {
+  std::vector<std::string> out;
+  if (package::Package::is_package(model.string())) {
+    const auto& entries = package::Package::open(model.string())->manifest().entries;
+    if (entries.size() == 1)
+      for (auto& in : entries[0].inputs) out.push_back(in.name);
+    return out;
+  }
+  return import::input_names(model);
+}
+
+CallTensors read_calls(const std::filesystem::path& path, const PlaceNames& names) {
   auto reader = import::SafetensorsReader::open(path);
+  std::optional<std::vector<std::string>> known;
   CallTensors out;
   out.calls.resize(1);
   for (auto& record : reader.tensors()) {
     std::string_view key = record.name;
     int64_t call = 0, index = 0;
-    bool fits = true;
-    if (size_t dot = key.find('.'); dot != std::string_view::npos) {
-      fits = key.starts_with("call") && parse_number(key.substr(4, dot - 4), call);
-      key.remove_prefix(dot + 1);
+    if (size_t dot = key.find('.'); dot != std::string_view::npos && key.starts_with("call")) {
+      int64_t number = 0;
+      if (parse_number(key.substr(4, dot - 4), number) && number < kMaxCalls) {
+        call = number;
+        key.remove_prefix(dot + 1);
+      }
     }
-    fits = fits && parse_number(key, index) && call < kMaxCalls;
-    TOROID_USER_CHECK(fits, "{}: the tensor \"{}\" should be named by its place, \"000\", \"001\", ... or \"call1.000\" for a second call",
-                      path.string(), record.name);
+    if (!parse_number(key, index)) {
+      if (!known) known = names ? names() : std::vector<std::string>();
+      index = place_of(key, *known, path, record.name);
+    }
     if (out.calls.size() <= static_cast<size_t>(call)) out.calls.resize(static_cast<size_t>(call) + 1);
-    out.calls[static_cast<size_t>(call)].emplace(index, copy_of(record));
+    const bool fresh = out.calls[static_cast<size_t>(call)].emplace(index, copy_of(record)).second;
+    TOROID_USER_CHECK(fresh, "{}: the tensor \"{}\" has the place {:03} of its call, which another one has too", path.string(), record.name,
+                      index);
   }
   return out;
 }

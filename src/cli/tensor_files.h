@@ -1,7 +1,9 @@
-// Tensors in safetensors files: "000", "001", ... are the tensors of the first call, "call1.000", ... of the second.
+// Tensors in safetensors files: "000", "001", ... are the tensors of the first call, "call1.000", ... of the second. Where a model has
+// names for its tensors, these may stand in place of the numbers.
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -14,8 +16,13 @@ namespace toroid::cli {
 struct CallTensors {
   std::vector<std::map<int64_t, Tensor>> calls;
 };
-// UserError for a missing or damaged file, or a key of another form.
-CallTensors read_calls(const std::filesystem::path& path);
+// names: those of the places, in order; asked for where a key is no number. UserError for a missing or damaged file, a key of another form,
+// and two keys of one place.
+using PlaceNames = std::function<std::vector<std::string>()>;
+CallTensors read_calls(const std::filesystem::path& path, const PlaceNames& names = {});
+
+// Names of what a model file takes, or the only entry of a package.
+std::vector<std::string> input_names(const std::filesystem::path& model);
 
 // Writes the outputs of one call under the keys "000", "001", ...; undefined ones are left out.
 void write_outputs(const std::filesystem::path& path, const std::vector<Tensor>& outputs);

@@ -105,7 +105,7 @@ std::vector<VerifyCase> find_cases(const fs::path& path) {
 namespace {
 
 void run_safetensors_case(const VerifyCase& c, const VerifyArgs& args, CaseResult& result) {
-  auto in = read_calls(c.folder / "in.safetensors"), out = read_calls(c.folder / "out.safetensors");
+  auto in = read_calls(c.folder / "in.safetensors", [&] { return input_names(c.model); }), out = read_calls(c.folder / "out.safetensors");
   std::vector<Tensor> first;
   if (!in.calls.empty())
     for (auto& [index, t] : in.calls[0]) first.push_back(t);

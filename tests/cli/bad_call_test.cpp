@@ -64,7 +64,15 @@ TEST_F(BadCall, PlacesWithoutATensor) {
   EXPECT_SAYS(run("--inputs " + tensors({"003"})), kUser, "there is a tensor \"003\", but none for the place \"000\"");
   EXPECT_SAYS(run("--inputs " + tensors({"000", "call1.001"})), kUser, "\"call1.001\", but none for the place \"call1.000\"");
   EXPECT_SAYS(run("--inputs " + tensors({"000", "call3.000"})), kUser, "there are tensors for call 3, but none for call 1");
-  EXPECT_SAYS(run("--inputs " + tensors({"src"})), kUser, "should be named by its place");
+  EXPECT_SAYS(run("--inputs " + tensors({"scr"})), kUser, "should be named by its place");
+}
+
+TEST_F(BadCall, InputsByName) {
+  EXPECT_SAYS(run("--inputs " + tensors({"src"})), 0, "output 0: f32[");
+  EXPECT_SAYS(run("--inputs " + tensors({"src", "call1.src"})), 0, "of call 1");
+  EXPECT_SAYS(run("--inputs " + tensors({"src", "000"})), kUser, "has the place 000 of its call, which another one has too");
+  EXPECT_SAYS(run("--inputs " + tensors({"scr"})), kUser, "or as the model names it: src; did you mean \"src\"?");
+  EXPECT_SAYS(run("--inputs " + tensors({"call1.scr"})), kUser, "did you mean \"src\"?");
 }
 
 TEST_F(BadCall, NothingToCompareWith) {
