@@ -16,6 +16,7 @@ struct ProgramCacheCounters {
   int64_t waits = 0;                       // hits and misses that another process or thread with the same program held up
   double saved_ms = 0;                     // what the hits took to compile when they were made, less what loading them took
   std::map<std::string, int64_t> reasons;  // of bypasses, how many each
+  std::string problem;                     // why the folder could not be read or written, the last time; empty: it always could
 };
 ProgramCacheCounters program_cache_counters();
 

@@ -13,6 +13,7 @@
 #include "base/compile_options.h"
 #include "base/option_table.h"
 #include "base/text.h"
+#include "base/unknown_variables.h"
 
 extern char** environ;
 
@@ -29,7 +30,7 @@ bool is_other_variable(std::string_view name) {
 }
 
 struct UnknownVariable {
-  std::string complaint;
+  std::string name, complaint;
   bool is_near = false;  // to the variable of an option
 };
 
@@ -47,14 +48,16 @@ std::vector<UnknownVariable> find_unknown_variables() {
         std::find_if(option_rows().begin(), option_rows().end(), [&](auto& row) { return environment_name(row) == variable; });
     if (compile_only != option_rows().end()) {
       out.push_back(
-          {fmt::format("environment variable {}: option {} belongs to one compile, and the process has no value for it: give it in "
+          {std::string(variable),
+           fmt::format("environment variable {}: option {} belongs to one compile, and the process has no value for it: give it in "
                        "the options of compile() or Model::load",
                        variable, compile_only->name),
            true});
       continue;
     }
     const std::string near = did_you_mean(variable, known);
-    out.push_back({fmt::format("environment variable {}: there is no such option{}", variable, near), !near.empty()});
+    out.push_back(
+        {std::string(variable), fmt::format("environment variable {}: there is no such option{}", variable, near), !near.empty()});
   }
   return out;
 }
@@ -153,6 +156,15 @@ uint64_t options_version() { return table().version(); }
 std::vector<std::string> unknown_variables() {
   std::vector<std::string> out;
   for (UnknownVariable& v : find_unknown_variables()) out.push_back(std::move(v.complaint));
+  return out;
+}
+
+std::vector<std::string> forget_unknown_variables() {
+  std::vector<std::string> out;
+  for (UnknownVariable& v : find_unknown_variables()) {
+    ::unsetenv(v.name.c_str());
+    out.push_back(std::move(v.complaint));
+  }
   return out;
 }
 

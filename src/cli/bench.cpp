@@ -134,6 +134,12 @@ void print_row(const Result& r, const KernelRow& k, double all) {
   if (!r.traced.call.empty()) fmt::print(" {:>9}", k.in_call_us < 0 ? std::string("-") : fmt::format("{:.1f}", k.in_call_us));
 }
 
+// "  encoder.fc1 (Linear) and 11 more".
+std::string places_text(const KernelRow& k) {
+  if (k.places.empty()) return "";
+  return fmt::format("  {}{}", k.places[0], k.places.size() > 1 ? fmt::format(" and {} more", k.places.size() - 1) : "");
+}
+
 void print_kernels(const Result& r) {
   const bool traced = !r.traced.call.empty();
   double all = 0;
@@ -142,15 +148,16 @@ void print_kernels(const Result& r) {
   if (traced)
     fmt::print(": {:.1f} us from the first kernel's begin to the last one's end, {:.1f} of them with a kernel", r.traced.span_us,
                r.traced.busy_us);
-  fmt::print("\n{:<56} {:>6} {:>10} {:>6}{} {:>10} {:>10} {:>7} {:>8}\n", "kernel", "calls", traced ? "us alone" : "us a call", "share",
-             traced ? "   in call" : "", "MB", "MFLOP", "GB/s", "GFLOP/s");
+  fmt::print("\n{:<56} {:>6} {:>10} {:>6}{} {:>10} {:>10} {:>7} {:>8}  place\n", "kernel", "calls", traced ? "us alone" : "us a call",
+             "share", traced ? "   in call" : "", "MB", "MFLOP", "GB/s", "GFLOP/s");
   for (auto& k : r.kernels) {
     print_row(r, k, all);
     if (k.host)
-      fmt::print("  (bytes and operations are not known)\n");
+      fmt::print("  {:<37}", "bytes and operations are not known");
     else
-      fmt::print(" {:>10.3f} {:>10.2f} {:>7.1f} {:>8.1f}\n", static_cast<double>(k.bytes) / 1e6, static_cast<double>(k.flops) / 1e6,
+      fmt::print(" {:>10.3f} {:>10.2f} {:>7.1f} {:>8.1f}", static_cast<double>(k.bytes) / 1e6, static_cast<double>(k.flops) / 1e6,
                  gb_per_s(k), gflop_per_s(k));
+    fmt::print("{}\n", places_text(k));
   }
   fmt::print("{:<56} {:>6} {:>10.1f}\n", "all", r.report.kernels + r.report.host_calls, all);
   for (auto& k : r.traced.others)
@@ -212,11 +219,15 @@ std::string traced_json(const TracedCalls& t) {
 
 void print_json(const Result& r) {
   std::string kernels;
-  for (auto& k : r.kernels)
+  for (auto& k : r.kernels) {
+    std::string places;
+    for (auto& place : k.places) places += (places.empty() ? "" : ",") + json_string(place);
     kernels += fmt::format(
         "{}{{\"name\":{},\"calls\":{},\"us\":{:.3f},\"us_in_call\":{},\"bytes\":{},\"flops\":{},\"gb_per_s\":{:.2f},"
-        "\"gflop_per_s\":{:.2f}}}",
-        kernels.empty() ? "" : ",", json_string(k.name), k.calls, k.us, in_call_json(k), k.bytes, k.flops, gb_per_s(k), gflop_per_s(k));
+        "\"gflop_per_s\":{:.2f},\"places\":[{}]}}",
+        kernels.empty() ? "" : ",", json_string(k.name), k.calls, k.us, in_call_json(k), k.bytes, k.flops, gb_per_s(k), gflop_per_s(k),
+        places);
+  }
   fmt::print(
       "{{\"model\":{},\"machine\":{{\"gpu\":{},\"threads\":{},\"copy_gb_per_s\":{:.2f},\"f32_gflop_per_s\":{:.1f}}},\"compile_ms\":{{"
       "\"cold\":{:.2f},"

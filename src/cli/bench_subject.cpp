@@ -117,18 +117,22 @@ Tensor plain_input(const graph::Input& in) {
   return nn::Init(kSeed, dtype).normal(sizes, 0, 1);
 }
 
-BenchSubject file_subject(const BenchArgs& args) {
+void refuse_options_of_built_in(const BenchArgs& args) {
   TOROID_USER_CHECK(args.of_built_in.empty(),
                     "{}: {} of built-in models; the sizes and dtypes of a model file are its own: give tensors of other sizes by --inputs, "
                     "where it leaves sizes open, or export another model",
                     args.model, fmt::format("{} {}", fmt::join(args.of_built_in, ", "), args.of_built_in.size() == 1 ? "is" : "are"));
+}
+
+BenchSubject file_subject(const BenchArgs& args) {
+  refuse_options_of_built_in(args);
   BenchSubject s;
   s.description = args.model;
   std::string inputs = args.inputs;
   auto folder = std::filesystem::path(args.model).parent_path(), beside = folder / "in.safetensors";
   if (inputs.empty() && std::filesystem::exists(beside)) inputs = beside.string();
   if (!inputs.empty()) {
-    auto calls = read_calls(inputs);
+    auto calls = read_calls(inputs, [&] { return input_names(args.model); });
     if (!calls.calls.empty())
       for (auto& [index, t] : calls.calls[0]) s.inputs.push_back(t);
   }
@@ -155,6 +159,16 @@ constexpr Family kFamilies[] = {
 
 }  // namespace
 
+std::string built_in_models() {
+  std::string out;
+  for (auto& f : kFamilies) out += (out.empty() ? "" : ", ") + std::string(f.name);
+  return out;
+}
+
+bool is_built_in(const std::string& model) {
+  return std::any_of(std::begin(kFamilies), std::end(kFamilies), [&](auto& f) { return f.name == model; });
+}
+
 BenchSubject make_subject(const BenchArgs& args) {
   DType dtype = dtype_from_name(args.dtype);
   TOROID_USER_CHECK(is_float(dtype), "--dtype: parameters are floats, not {}", args.dtype);
@@ -162,12 +176,20 @@ BenchSubject make_subject(const BenchArgs& args) {
     if (f.name == args.model) return f.make(args, nn::Init(kSeed, dtype, device_from_name(args.device)));
   if (std::filesystem::exists(args.model)) return file_subject(args);
   std::vector<std::string_view> names;
-  std::string list;
-  for (auto& f : kFamilies) {
-    names.push_back(f.name);
-    list += (list.empty() ? "" : ", ") + std::string(f.name);
+  for (auto& f : kFamilies) names.push_back(f.name);
+  fail<UserError>("\"{}\" is neither a file nor a built-in model; those are {}{}", args.model, built_in_models(),
+                  did_you_mean(args.model, names));
+}
+
+std::unique_ptr<graph::Graph> make_graph(const BenchArgs& args) {
+  if (is_built_in(args.model) || !std::filesystem::exists(args.model)) return make_subject(args).graph();
+  refuse_options_of_built_in(args);
+  std::vector<Tensor> inputs;
+  if (!args.inputs.empty()) {
+    const auto calls = read_calls(args.inputs, [&] { return input_names(args.model); });
+    for (auto& [index, t] : calls.calls.at(0)) inputs.push_back(t);
   }
-  fail<UserError>("\"{}\" is neither a file nor a built-in model; those are {}{}", args.model, list, did_you_mean(args.model, names));
+  return import::load_model(args.model, inputs);
 }
 
 const std::vector<std::string>& mode_names() {

@@ -21,6 +21,12 @@ struct BenchSubject {
 
 // UserError for a name that is neither a file nor a known model, with the known ones.
 BenchSubject make_subject(const BenchArgs& args);
+// The graph alone. A model file is read as Model::load does: without contents of inputs, unless --inputs gives them.
+std::unique_ptr<graph::Graph> make_graph(const BenchArgs& args);
+
+// "bert-base, gpt2, ...".
+std::string built_in_models();
+bool is_built_in(const std::string& model);
 
 // "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs".
 Mode mode_from_name(const std::string& name);

@@ -35,29 +35,48 @@ int cache(const CacheArgs& args) {
   if (error && error != std::errc::no_such_file_or_directory)
     fail<EnvironmentError>("cannot read the folder of the cache, {}: {}; check its permissions, or set TOROID_CACHE_DIR",
                            cache->root().string(), error.message());
+  const std::string root = cache->root().string();
   if (args.action == "clear") {
     size_t removed = cache->clear();
-    fmt::print("removed {} kernels and programs from {}\n", removed, cache->root().string());
+    if (args.json)
+      fmt::print("{{\"folder\":{},\"removed\":{}}}\n", json_string(root), removed);
+    else
+      fmt::print("removed {} kernels and programs from {}\n", removed, root);
   } else if (args.action == "export" || args.action == "import") {
     TOROID_USER_CHECK(!args.file.empty(), "toroid cache {} needs a file: toroid cache {} FILE", args.action, args.action);
     const bool out = args.action == "export";
     const auto done = out ? compiler::export_cache(*cache, args.file) : compiler::import_cache(*cache, args.file);
-    for (auto& why : done.refused) fmt::print("left out: {}\n", why);
-    fmt::print("{} {} kernels and {} programs {} {}\n", out ? "wrote" : "took", done.kernels, done.programs, out ? "to" : "from",
-               args.file);
+    if (args.json) {
+      std::string refused;
+      for (auto& why : done.refused) refused += (refused.empty() ? "" : ",") + json_string(why);
+      fmt::print("{{\"file\":{},\"kernels\":{},\"programs\":{},\"left_out\":[{}]}}\n", json_string(args.file), done.kernels, done.programs,
+                 refused);
+    } else {
+      for (auto& why : done.refused) fmt::print("left out: {}\n", why);
+      fmt::print("{} {} kernels and {} programs {} {}\n", out ? "wrote" : "took", done.kernels, done.programs, out ? "to" : "from",
+                 args.file);
+    }
     if (!done.refused.empty()) return kMismatch;
   } else if (args.action == "list") {
+    std::string rows;
     for (auto& e : cache->list()) {
       std::tm when{};
       ::gmtime_r(&e.last_used.tv_sec, &when);
       char text[32];
       std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &when);
-      fmt::print("{}  {:>9}  {}  {}\n", e.key, e.bytes, text, e.kind == jit::CacheKind::Kernel ? "kernel" : "program of " + subject_of(e));
+      const bool kernel = e.kind == jit::CacheKind::Kernel;
+      if (args.json)
+        rows += fmt::format("{}{{\"key\":\"{}\",\"kind\":\"{}\",\"bytes\":{},\"last_used\":\"{}\",\"of\":{}}}", rows.empty() ? "" : ",\n ",
+                            e.key, kernel ? "kernel" : "program", e.bytes, text, kernel ? "null" : json_string(subject_of(e)));
+      else
+        fmt::print("{}  {:>9}  {}  {}\n", e.key, e.bytes, text, kernel ? "kernel" : "program of " + subject_of(e));
     }
+    if (args.json) fmt::print("[{}]\n", rows);
   } else {
     auto stats = cache->stats();
-    fmt::print("folder    {}\nkernels   {}\nprograms  {}\nbytes     {}\nlimit     {}\n", cache->root().string(),
-               stats.entries - stats.programs, stats.programs, stats.bytes, cache->limit_bytes());
+    fmt::print(fmt::runtime(args.json ? "{{\"folder\":{},\"kernels\":{},\"programs\":{},\"bytes\":{},\"limit\":{}}}\n"
+                                      : "folder    {}\nkernels   {}\nprograms  {}\nbytes     {}\nlimit     {}\n"),
+               args.json ? json_string(root) : root, stats.entries - stats.programs, stats.programs, stats.bytes, cache->limit_bytes());
   }
   if (auto last = cache->last_problem(); !last.empty()) fail<EnvironmentError>("{}", last);
   return kOk;

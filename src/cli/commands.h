@@ -62,7 +62,7 @@ struct CompileArgs {
   std::vector<std::string> models;  // "NAME=FILE", or one file
   std::string out, device = "cpu", mode = "default", lock;
   std::vector<std::string> targets = {"native"};
-  bool no_freeze = false, swappable = false;
+  bool no_freeze = false, swappable = false, json = false;
 };
 // Writes a package.
 int compile_package(const CompileArgs& args);
@@ -72,14 +72,15 @@ int verify_package(const std::string& path, bool json);
 int bench_package(const BenchArgs& args);
 
 struct InspectArgs {
-  std::string model;
-  bool json = false, graph = false;
+  BenchArgs subject;  // or a package, or a file of tensors
+  bool graph = false;
 };
 int inspect(const InspectArgs& args);
 
 struct OptArgs {
   std::string graph, passes;
   bool list = false;  // the tables of passes, and nothing else
+  bool json = false;
 };
 int opt(const OptArgs& args);
 
@@ -87,19 +88,31 @@ struct TrainArgs {
   std::string config, out, device;    // in place of the configuration's checkpoint.folder and training.device
   std::vector<std::string> settings;  // "training.steps=10"
   bool keys = false;                  // list the keys, and nothing else
+  bool json = false;                  // a line of JSON for each line of text
 };
 int train(const TrainArgs& args);
 
-int doctor();
+struct DoctorArgs {
+  bool json = false;
+};
+int doctor(const DoctorArgs& args);
 
 struct CacheArgs {
   std::string action;  // "stats", "list", "clear", "export" or "import"
   std::string file;    // of the last two
+  bool json = false;
 };
 int cache(const CacheArgs& args);
 
+struct OptionsArgs {
+  std::string word;  // only options that have it in their name or their description; empty: all
+  bool json = false;
+};
+// Lists the options of the library.
+int options(const OptionsArgs& args);
+
 struct WhyArgs {
-  std::string model, device = "cpu";
+  BenchArgs subject;
   std::string choice;  // what was tuned in the parts whose name has this in it; empty: nothing is tuned
 };
 int why(const WhyArgs& args);

@@ -13,6 +13,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "base/thread_pool.h"
+#include "base/unknown_variables.h"
 #include "cli/commands.h"
 #include "device/cpu/isa.h"
 #include "device/cuda/cupti.h"
@@ -33,25 +34,47 @@
 namespace toroid::cli {
 namespace {
 
-// One line a check. A check that fails says what to do.
+// One line a check, or an object. A check that fails says what to do.
 class Checks {
  public:
+  explicit Checks(bool json) : json_(json) {}
   void ok(const char* name, const std::string& text) { line("ok", name, text); }
   void missing(const char* name, const std::string& text) {
     line("missing", name, text);
     healthy_ = false;
   }
-  bool healthy() const { return healthy_; }
+  // What may be of interest, whether or not something is missing.
+  void note(const std::string& text) {
+    if (json_)
+      notes_ += (notes_.empty() ? "" : ",") + json_string(text);
+    else
+      fmt::print("  note     {}\n", text);
+  }
+  // The end of the output. Whether all that is needed is there.
+  bool finish() const {
+    if (json_)
+      fmt::print("{{\"healthy\":{},\"checks\":[{}],\"notes\":[{}]}}\n", healthy_, rows_, notes_);
+    else
+      fmt::print("{}\n", healthy_ ? "everything is in place" : "something is missing: see above");
+    return healthy_;
+  }
 
  private:
   // Further lines of the text stand below its first.
-  static void line(const char* state, const char* name, std::string_view text) {
+  void line(const char* state, const char* name, std::string_view text) {
+    if (json_) {
+      rows_ +=
+          fmt::format("{}{{\"name\":\"{}\",\"state\":\"{}\",\"text\":{}}}", rows_.empty() ? "" : ",\n ", name, state, json_string(text));
+      return;
+    }
     fmt::print("  {:<8} {:<12} ", state, name);
     for (size_t end; (end = text.find('\n')) != text.npos; text.remove_prefix(end + 1)) fmt::print("{}\n{:24}", text.substr(0, end), "");
     fmt::print("{}\n", text);
   }
 
+  const bool json_;
   bool healthy_ = true;
+  std::string rows_, notes_;
 };
 
 void check_processor(Checks& checks) {
@@ -106,7 +129,7 @@ void check_libraries(Checks& checks) {
     checks.ok("onednn", fmt::format("{}{}", external::onednn_version(),
                                     wanted ? "" : ", used where the option gemm_backends or conv_backends says so"));
     if (wanted && !std::getenv("OMP_WAIT_POLICY") && !std::getenv("GOMP_SPINCOUNT"))
-      fmt::print("  note     set OMP_WAIT_POLICY=passive: idle OpenMP threads of oneDNN otherwise spin where other threads have work\n");
+      checks.note("set OMP_WAIT_POLICY=passive: idle OpenMP threads of oneDNN otherwise spin where other threads have work");
   } catch (const EnvironmentError& e) {
     if (wanted)
       checks.missing("onednn", e.what());
@@ -241,8 +264,9 @@ void check_nccl(Checks& checks) {
 
 }  // namespace
 
-int doctor() {
-  Checks checks;
+int doctor(const DoctorArgs& args) {
+  Checks checks(args.json);
+  const std::vector<std::string> complaints = forget_unknown_variables();
   check_processor(checks);
   check_compiler(checks);
   check_cache(checks);
@@ -254,10 +278,9 @@ int doctor() {
   check_ranks(checks);
   check_nccl(checks);
   for (auto& o : list_options())
-    if (o.value != o.default_value) fmt::print("  note     option {} is {} (default {})\n", o.name, o.value, o.default_value);
-  for (const std::string& complaint : unknown_variables()) fmt::print("  note     {}\n", complaint);
-  fmt::print("{}\n", checks.healthy() ? "everything is in place" : "something is missing: see above");
-  return checks.healthy() ? kOk : kEnvironmentError;
+    if (o.value != o.default_value) checks.note(fmt::format("option {} is {} (default {})", o.name, o.value, o.default_value));
+  for (const std::string& complaint : complaints) checks.note(complaint);
+  return checks.finish() ? kOk : kEnvironmentError;
 }
 
 }  // namespace toroid::cli

@@ -1,11 +1,12 @@
 // toroid inspect: what a model file holds.
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 
-#include "cli/commands.h"
-#include "import/load_model.h"
+#include "cli/bench_subject.h"
+#include "import/safetensors.h"
 #include "package/package.h"
 
 namespace toroid::cli {
@@ -54,18 +55,50 @@ void print_json(const graph::Graph& g, const Summary& summary) {
              operations, symbols);
 }
 
+bool holds_tensors(const std::filesystem::path& path) {
+  return path.extension() == ".safetensors" || path.string().ends_with(".safetensors.index.json") || std::filesystem::is_directory(path);
+}
+
+int inspect_tensors(const std::string& path, bool json) {
+  const auto reader = import::SafetensorsReader::open(path);
+  size_t bytes = 0;
+  std::string tensors, metadata;
+  for (auto& t : reader.tensors()) {
+    bytes += t.bytes().size();
+    tensors += fmt::format("{}{{\"name\":{},\"dtype\":\"{}\",\"sizes\":[{}]}}", tensors.empty() ? "" : ",\n ", json_string(t.name),
+                           name_of(t.dtype), fmt::join(t.sizes, ","));
+  }
+  for (auto& [key, value] : reader.metadata())
+    metadata += fmt::format("{}{}:{}", metadata.empty() ? "" : ",", json_string(key), json_string(value));
+  if (json) {
+    fmt::print("{{\"tensors\":[{}],\"metadata\":{{{}}}}}\n", tensors, metadata);
+    return kOk;
+  }
+  fmt::print("{}: {} tensors ({:.1f} MB)\n", path, reader.tensors().size(), static_cast<double>(bytes) / 1e6);
+  for (auto& t : reader.tensors()) fmt::print("  {}: {}[{}]\n", t.name, name_of(t.dtype), fmt::join(t.sizes, ", "));
+  for (auto& [key, value] : reader.metadata()) fmt::print("  metadata {}: {}\n", key, value);
+  return kOk;
+}
+
 }  // namespace
 
 int inspect(const InspectArgs& args) {
-  if (package::Package::is_package(args.model)) return inspect_package(args.model, args.json);
-  auto g = import::load_model(args.model);
+  const std::string& model = args.subject.model;
+  const bool json = args.subject.json;
+  const bool file = std::filesystem::is_regular_file(model);
+  if (file && package::Package::is_package(model)) return inspect_package(model, json);
+  if (!is_built_in(model) && holds_tensors(model)) return inspect_tensors(model, json);
+  auto g = make_graph(args.subject);
   if (args.graph) {
-    fmt::print("{}", graph::to_string(*g));
+    if (json)
+      fmt::print("{{\"text\":{}}}\n", json_string(graph::to_string(*g)));
+    else
+      fmt::print("{}", graph::to_string(*g));
     return kOk;
   }
   Summary summary;
   summary.count(*g);
-  if (args.json) {
+  if (json) {
     print_json(*g, summary);
     return kOk;
   }
@@ -75,7 +108,7 @@ int inspect(const InspectArgs& args) {
     ++weights;
     bytes += static_cast<size_t>(in.data.numel()) * size_of(in.data.dtype());
   }
-  fmt::print("{}: {} nodes, {} weights ({:.1f} MB)\n", args.model, summary.nodes, weights, static_cast<double>(bytes) / 1e6);
+  fmt::print("{}: {} nodes, {} weights ({:.1f} MB)\n", model, summary.nodes, weights, static_cast<double>(bytes) / 1e6);
   for (auto& in : g->inputs)
     if (in.kind == graph::InputKind::User) fmt::print("  input  {}: {}\n", in.name, type_text(in.value->type));
   size_t index = 0;

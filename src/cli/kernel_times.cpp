@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "device/runtime.h"
 #include "exec/call_trace.h"
+#include "exec/steps.h"
 #include "toroid/error.h"
 
 namespace toroid::cli {
@@ -83,7 +84,8 @@ std::vector<KernelRow> profile(CompiledModel& model, const std::vector<Tensor>& 
   std::vector<KernelRow> steps;
   for (size_t i = 0; in_order && i < plan.steps.size(); ++i) {
     KernelRow r;
-    r.name = std::visit([](auto& x) { return x.name; }, plan.steps[i]);
+    r.name = exec::name_of(plan.steps[i]);
+    if (const std::string& where = exec::where_of(plan.steps[i]); !where.empty()) r.places.push_back(where);
     if (auto* l = std::get_if<exec::Launch>(&plan.steps[i])) {
       r.bytes = value_of(l->bytes, plan, inputs);
       r.flops = value_of(l->flops, plan, inputs);
@@ -146,6 +148,9 @@ std::vector<KernelRow> sum_up(const std::vector<KernelRow>& steps) {
   for (const KernelRow& s : steps) {
     auto [row, fresh] = rows.try_emplace({s.name, s.bytes, s.flops}, s);
     if (fresh) continue;
+    for (auto& place : s.places)
+      if (std::find(row->second.places.begin(), row->second.places.end(), place) == row->second.places.end())
+        row->second.places.push_back(place);
     ++row->second.calls;
     row->second.us += s.us;
     row->second.in_call_us += s.in_call_us;

@@ -15,6 +15,7 @@ struct KernelRow {
   double us = 0;                            // of one call
   double in_call_us = -1;                   // that it adds to a whole call (exec::added_ns); negative: not known
   bool host = false;
+  std::vector<std::string> places;  // source lines or layers that it computes for, each once
 };
 
 // The steps of a call in their order, each with its mean time by itself.

@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "cli/bench_subject.h"
 #include "cli/commands.h"
+#include "toroid/cache.h"
 #include "toroid/error.h"
 #include "toroid/version.h"
 
@@ -22,7 +23,7 @@ using namespace toroid::cli;
 
 constexpr const char* kFooter =
     "Exit codes: 0 done, 1 results differ or a case failed, 2 something in the call or the files is wrong, 3 the machine lacks something,\n"
-    "4 a bug in Toroid, 130 interrupted (Ctrl-C). Options of the library are environment variables TOROID_<NAME>.\n";
+    "4 a bug in Toroid, 130 interrupted (Ctrl-C). Options of the library are environment variables TOROID_<NAME>;\n`toroid options` lists them.\n";
 
 struct Command {
   CLI::App app{"Compiles and runs tensor programs.", "toroid"};
@@ -32,7 +33,9 @@ struct Command {
   InspectArgs inspect;
   CompileArgs compiled;
   OptArgs opt;
+  DoctorArgs doctor;
   CacheArgs cache;
+  OptionsArgs options;
   WhyArgs why;
   LaunchArgs launch;
   TrainArgs trained;
@@ -46,7 +49,10 @@ struct Command {
     app.set_version_flag("--version", "toroid " TOROID_VERSION);
     auto* r = add("run", "Run a model on tensors from a safetensors file.", [this] { return run_model(run); });
     r->add_option("model", run.model, "The model: a .pt2 archive of torch.export.save, or an ONNX file")->required();
-    r->add_option("--inputs", run.inputs, "Inputs \"000\", \"001\", ...; a second call's are \"call1.000\", ...")->required();
+    r->add_option(
+         "--inputs", run.inputs,
+         "safetensors file of inputs by place (\"000\", \"001\", ...) or by the model's names; a second call's are \"call1.000\", ...")
+        ->required();
     r->add_option("--outputs", run.outputs, "Write the outputs of the last call here");
     r->add_option("--weights", run.weights, "Of a package: safetensors file whose tensors take the place of its weights");
     r->add_option("--expect", run.expect, "Compare the outputs with these");
@@ -88,9 +94,10 @@ struct Command {
     p->add_flag("--swappable", compiled.swappable, "Weights can be swapped while the package is loaded");
     p->add_flag("--no-freeze", compiled.no_freeze, "Weights stay as they are: not folded, not packed");
 
-    auto* i = add("inspect", "Show what a model holds.", [this] { return toroid::cli::inspect(inspect); });
-    i->add_option("model", inspect.model, "The model file")->required();
-    i->add_flag("--json", inspect.json, "Machine-readable output");
+    p->add_flag("--json", compiled.json, "Machine-readable output");
+
+    auto* i = add("inspect", "Show what a model, a package or a safetensors file holds.", [this] { return toroid::cli::inspect(inspect); });
+    add_graph(i, inspect.subject);
     i->add_flag("--graph", inspect.graph, "The whole graph as text, which `toroid opt` reads");
 
     auto* o = add("opt", "Run passes on a graph or a lowered program in its text form and print it, or list all passes.",
@@ -98,6 +105,7 @@ struct Command {
     o->add_option("graph", opt.graph, "The text of a graph (inspect --graph) or of a program (program_lowered.txt of a debug folder)");
     o->add_option("--passes", opt.passes, "Names separated by commas, in order; none: it is only verified");
     o->add_flag("--list", opt.list, "List the passes of graphs and of programs, in the order in which a compile runs them");
+    o->add_flag("--json", opt.json, "Machine-readable output; a graph or a program is one text in it");
 
     auto* t = add("train", "Train a model as a configuration (TOML) says: lines, checkpoints, a log and a page with plots.",
                   [this] { return toroid::cli::train(trained); });
@@ -108,6 +116,7 @@ struct Command {
     t->add_option("--out", trained.out, "Folder for checkpoints, log.jsonl and training.html, in place of checkpoint.folder");
     t->add_option("--device", trained.device, "cpu, cuda or cuda:<number>, in place of training.device");
     t->add_flag("--keys", trained.keys, "List all keys of a configuration, with kinds, defaults and meanings");
+    t->add_flag("--json", trained.json, "Machine-readable output: an object a line");
     t->footer(
         "A configuration that goes on from the folder of a language model, on token ids of 16 bits:\n"
         "  [model]\n  folder = \"gpt2\"\n  [data]\n  file = \"tokens.bin\"\n  format = \"u16\"\n  [optimizer]\n  lr = 3e-4\n  [training]\n  steps = 1000\n"
@@ -115,7 +124,8 @@ struct Command {
         "The same call goes on from the newest checkpoint. SIGINT and SIGTERM end training after the step that is running, with a checkpoint;\n"
         "exit code 130 or 143. docs/training.md has more.");
 
-    add("doctor", "Check what this machine offers and what is missing.", [] { return doctor(); });
+    auto* d = add("doctor", "Check what this machine offers and what is missing.", [this] { return toroid::cli::doctor(doctor); });
+    d->add_flag("--json", doctor.json, "Machine-readable output");
 
     add_launch();
 
@@ -124,10 +134,15 @@ struct Command {
         ->required()
         ->check(CLI::IsMember({"stats", "list", "clear", "export", "import"}));
     c->add_option("file", cache.file, "Of export and import: the archive of all kernels and programs");
+    c->add_flag("--json", cache.json, "Machine-readable output");
+
+    auto* s = add("options", "List the options of the library: values, environment variables, and what they do.",
+                  [this] { return toroid::cli::options(options); });
+    s->add_option("word", options.word, "Only options that have it in their name or their description");
+    s->add_flag("--json", options.json, "Machine-readable output");
 
     auto* w = add("why", "Compile a model and say what was done, and what was not.", [this] { return toroid::cli::why(why); });
-    w->add_option("model", why.model, "The model file")->required();
-    w->add_option("--device", why.device, "What it is compiled for: cpu, cuda or cuda:<number>")->capture_default_str();
+    add_graph(w, why.subject);
     w->add_option("--choice", why.choice, "Instead: what was timed for the parts of the tuned model whose name has this in it, and why");
   }
 
@@ -145,18 +160,25 @@ struct Command {
   }
 
   static void add_subject(CLI::App* b, BenchArgs& bench) {
+    add_graph(b, bench);
+    b->get_option("--inputs")
+        ->description(
+            "Of a model file: tensors by place (\"000\", ...) or name; otherwise in.safetensors or ONNX's test_data_set_0 beside it, or "
+            "plain numbers");
+    b->add_option("--threads", bench.threads, "Threads of the kernels")->check(CLI::Range(1, 1024));
+  }
+
+  // Of a graph: without what a run of it needs.
+  static void add_graph(CLI::App* b, BenchArgs& bench) {
     b->add_option("model", bench.model,
-                  "A .pt2 archive, an ONNX file, or a built-in model with random weights: bert-base, minilm-l6, gpt2, llama-7b, "
-                  "tinyllama, resnet50, ...")
+                  "A .pt2 archive, an ONNX file, or a built-in model with random weights: " + toroid::cli::built_in_models())
         ->required();
-    b->add_option("--inputs", bench.inputs,
-                  "Of a model file: tensors \"000\", ...; otherwise in.safetensors or ONNX's test_data_set_0 beside it, or plain numbers");
+    b->add_option("--inputs", bench.inputs, "Of an ONNX file whose sizes follow from contents: tensors by place (\"000\", ...) or name");
     b->add_option("--seq", bench.seq, "Tokens, or positions of the cache, or pixels a side")->check(CLI::Range(1, 1 << 20));
     b->add_option("--batch", bench.batch, "Sequences or images")->check(CLI::Range(1, 1 << 16))->capture_default_str();
     b->add_option("--layers", bench.layers, "Layers of a built-in model, where fewer will do")->check(CLI::Range(1, 1000));
     b->add_option("--dtype", bench.dtype, "Of the parameters: f32, bf16, f16 or f64")->capture_default_str();
-    b->add_option("--device", bench.device, "Where it runs: cpu, cuda or cuda:<number>")->capture_default_str();
-    b->add_option("--threads", bench.threads, "Threads of the kernels")->check(CLI::Range(1, 1024));
+    b->add_option("--device", bench.device, "What it is compiled for: cpu, cuda or cuda:<number>")->capture_default_str();
     b->add_flag("--decode", bench.decode, "Llama: one token with a cache of --seq positions, instead of a prefill");
     b->add_option("--position", bench.position, "With --decode: position of the token in the cache; otherwise the last")
         ->check(CLI::Range(1, 1 << 20));
@@ -272,6 +294,14 @@ int take_program(Command& command, int argc, char** argv) {
   return own;
 }
 
+// What a cache that cannot be written to costs: each process compiles anew. Those who ask about it are told by their commands.
+void note_cache_problem(const CLI::App& app) {
+  for (const char* name : {"doctor", "cache", "launch"})
+    if (app.got_subcommand(name)) return;
+  if (const std::string problem = toroid::program_cache_counters().problem; !problem.empty())
+    std::fprintf(stderr, "toroid: note: compiled code is not kept: %s\n", problem.c_str());
+}
+
 int fail_with(const char* kind, const char* what, int code) {
   std::fprintf(stderr, "toroid: %s%s\n", kind, what);
   return code;
@@ -298,6 +328,7 @@ int main(int argc, char** argv) {
     const bool doctor = command.app.got_subcommand("doctor");  // which lists them
     if (const auto unknown = toroid::unknown_variables(); !unknown.empty() && !doctor) return fail_with("", unknown[0].c_str(), kUserError);
     int code = command.action();
+    note_cache_problem(command.app);
     if (std::fflush(stdout) != 0)
       return fail_with("this machine: ", (std::string("cannot write to the standard output: ") + std::strerror(errno)).c_str(),
                        kEnvironmentError);

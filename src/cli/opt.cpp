@@ -13,16 +13,46 @@
 namespace toroid::cli {
 namespace {
 
-void print_row(const char* name, const std::string& when, const char* doc) { fmt::print("  {:<27} {:<23} {}\n", name, when, doc); }
+// A table of passes as it is written: lines below a title, or objects of one array.
+class PassList {
+ public:
+  explicit PassList(bool json) : json_(json) {}
+  void title(std::string text) {
+    title_ = std::move(text);
+    if (!json_) fmt::print("{}\n", title_);
+  }
+  void row(const char* name, const std::string& when, const char* doc) {
+    if (!json_) return fmt::print("  {:<27} {:<23} {}\n", name, when, doc);
+    rows_ += fmt::format("{}{{\"table\":{},\"name\":{},\"when\":{},\"doc\":{}}}", rows_.empty() ? "" : ",\n ", json_string(title_),
+                         json_string(name), json_string(when), json_string(doc));
+  }
+  void finish() const {
+    if (json_) fmt::print("[{}]\n", rows_);
+  }
 
-int list_passes() {
-  fmt::print("graphs\n");
-  for (auto& row : graph::all_passes()) print_row(row.name, graph::conditions_of(row), row.doc);
+ private:
+  const bool json_;
+  std::string title_, rows_;
+};
+
+int list_passes(bool json) {
+  PassList list(json);
+  list.title("graphs");
+  for (auto& row : graph::all_passes()) list.row(row.name, graph::conditions_of(row), row.doc);
   for (auto& table : backend::pass_tables()) {
     if (table.passes.empty()) continue;
-    fmt::print("programs for {}, {}\n", table.backend, table.to == program::Stage::Lowered ? "before tuning" : "schedule");
-    for (auto& pass : table.passes) print_row(pass.name, target::conditions_of(pass), pass.doc);
+    list.title(fmt::format("programs for {}, {}", table.backend, table.to == program::Stage::Lowered ? "before tuning" : "schedule"));
+    for (auto& pass : table.passes) list.row(pass.name, target::conditions_of(pass), pass.doc);
   }
+  list.finish();
+  return kOk;
+}
+
+int print_text(const std::string& text, bool json) {
+  if (json)
+    fmt::print("{{\"text\":{}}}\n", json_string(text));
+  else
+    fmt::print("{}", text);
   return kOk;
 }
 
@@ -45,7 +75,7 @@ void verify(const program::Program& p, const std::string& after) {
   }
 }
 
-int opt_program(const std::string& text, const std::vector<std::string_view>& passes) {
+int opt_program(const std::string& text, const std::vector<std::string_view>& passes, bool json) {
   CompileOptions options = CompileOptions::of_process();
   options.set("max_threads", "2");  // wherever this runs
   const auto target = backend::make_backend(Device::cpu(), options);
@@ -57,24 +87,22 @@ int opt_program(const std::string& text, const std::vector<std::string_view>& pa
     find_program_pass(name, *target).run(p, context);
     program::verify(p, program::Stage::Lowered, std::string(name));
   }
-  fmt::print("{}", program::to_string(p));
-  return kOk;
+  return print_text(program::to_string(p), json);
 }
 
 }  // namespace
 
 int opt(const OptArgs& args) {
-  if (args.list) return list_passes();
+  if (args.list) return list_passes(args.json);
   TOROID_USER_CHECK(!args.graph.empty(), "opt: the text of a graph or a program is required, or --list");
   const std::string text = read_file(args.graph);
-  if (text.starts_with("program")) return opt_program(text, split_list(args.passes));
+  if (text.starts_with("program")) return opt_program(text, split_list(args.passes), args.json);
   auto g = graph::parse(text);
   std::vector<graph::PassRow> rows;
   for (auto name : split_list(args.passes)) rows.push_back(graph::find_pass(name));
   g = graph::run_passes(std::move(g), rows);
   graph::verify(*g, "the end of the passes");
-  fmt::print("{}", graph::to_string(*g));
-  return kOk;
+  return print_text(graph::to_string(*g), args.json);
 }
 
 }  // namespace toroid::cli

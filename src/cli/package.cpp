@@ -61,8 +61,12 @@ int compile_package(const CompileArgs& args) {
   if (!args.lock.empty()) options.model.options["tune_lock"] = args.lock, options.model.options["deterministic"] = "1";
   const Stopwatch watch;
   save_package(entries, args.out, options);
-  fmt::print("{}: {:.1f} MB, made in {:.1f} s\n", args.out, static_cast<double>(std::filesystem::file_size(args.out)) / 1e6,
-             watch.ms() / 1e3);
+  const double seconds = watch.ms() / 1e3;
+  const uint64_t bytes = std::filesystem::file_size(args.out);
+  if (args.json)
+    fmt::print("{{\"package\":{},\"bytes\":{},\"seconds\":{:.3f}}}\n", json_string(args.out), bytes, seconds);
+  else
+    fmt::print("{}: {:.1f} MB, made in {:.1f} s\n", args.out, static_cast<double>(bytes) / 1e6, seconds);
   return kOk;
 }
 
@@ -110,7 +114,7 @@ int verify_package(const std::string& path, bool json) {
 
 int bench_package(const BenchArgs& args) {
   TOROID_USER_CHECK(!args.inputs.empty(), "toroid bench of a package needs --inputs");
-  const auto calls = read_calls(args.inputs).calls;
+  const auto calls = read_calls(args.inputs, [&] { return input_names(args.model); }).calls;
   std::vector<Tensor> inputs;
   for (auto& [place, t] : calls.at(0)) inputs.push_back(t.to(device_from_name(args.device)));
   const Stopwatch opening;

@@ -4,14 +4,16 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <string>
+#include <string_view>
 
 namespace toroid::cli {
 
 class Progress {
  public:
-  // Says nothing where `on` is false, or standard error is no terminal.
-  explicit Progress(bool on) : on_(on && isatty(2)) {}
+  // Says nothing where `on` is false, or standard error is no terminal, or one that cannot write a line anew.
+  explicit Progress(bool on) : on_(on && isatty(2) && !is_dumb()) {}
   ~Progress() { say(""); }
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -22,6 +24,11 @@ class Progress {
   }
 
  private:
+  static bool is_dumb() {
+    const char* term = std::getenv("TERM");
+    return term && std::string_view(term) == "dumb";
+  }
+
   bool on_;
 };
 

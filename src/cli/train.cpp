@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 
@@ -55,17 +56,38 @@ class StopOnSignal {
   struct sigaction before_[2]{};
 };
 
-// Lines on the standard output, and below them, on a terminal, how far it is.
+// JSON has no word for what is not finite.
+std::string number(double v) { return std::isfinite(v) ? fmt::format("{}", v) : "null"; }
+
+// As log.jsonl has them.
+std::string json_of(const train::StepReport& r) {
+  return fmt::format(
+      "{{\"step\":{},\"loss\":{},\"grad_norm\":{},\"lr\":{},\"seconds\":{},\"units_per_second\":{},\"unit\":{},\"loss_scale\":{},\"skipped\":{},"
+      "\"not_finite\":{},\"compiling\":{}}}",
+      r.step, number(r.loss), number(r.grad_norm), number(r.lr), number(r.seconds), number(r.units_per_second), json_string(r.unit),
+      number(r.loss_scale), r.skipped, json_string(r.not_finite), r.compiling);
+}
+std::string json_of(const train::EvaluationReport& r) {
+  return fmt::format("{{\"step\":{},\"held_out_loss\":{},\"samples\":{},\"seconds\":{}}}", r.step, number(r.loss), r.samples,
+                     number(r.seconds));
+}
+
+// Lines on the standard output, and below them, on a terminal, how far it is. With `json` each line is an object.
 class TrainOutput {
  public:
-  explicit TrainOutput(int64_t steps) : progress_(true), steps_(steps) {}
+  TrainOutput(int64_t steps, bool json) : progress_(!json), steps_(steps), json_(json) {}
   void line(const std::string& text) {
     progress_.say("");
     std::printf("%s\n", text.c_str());
     std::fflush(stdout);
   }
+  // `key`: of the object, whose value is `value`; text: the line without `json`.
+  void line(const char* key, const std::string& value, const std::string& text) {
+    line(json_ ? fmt::format("{{\"{}\":{}}}", key, value) : text);
+  }
+  void evaluation(const train::EvaluationReport& r) { line(json_ ? json_of(r) : to_string(r)); }
   void step(const train::StepReport& r) {
-    line(to_string(r));
+    line(json_ ? json_of(r) : to_string(r));
     constexpr int64_t kWidth = 30;
     const auto done = static_cast<size_t>(kWidth * r.step / std::max<int64_t>(steps_, 1));
     const double left = r.seconds * static_cast<double>(steps_ - r.step);
@@ -76,6 +98,7 @@ class TrainOutput {
  private:
   Progress progress_;
   int64_t steps_;
+  bool json_;
 };
 
 train::TrainerOptions options_of(const TrainConfig& c, std::map<std::string, std::string> files) {
@@ -107,7 +130,7 @@ train::Schedule schedule_of(const TrainConfig& c, double lr) {
 }  // namespace
 
 int train(const TrainArgs& args) {
-  if (args.keys) return std::printf("%s", describe_train_keys().c_str()) >= 0 ? kOk : kEnvironmentError;
+  if (args.keys) return std::printf("%s", (args.json ? train_keys_json() : describe_train_keys()).c_str()) >= 0 ? kOk : kEnvironmentError;
   TOROID_USER_CHECK(!args.config.empty(), "train: the configuration's path is missing; `toroid train --keys` lists what it may have");
   TrainConfig config = read_train_config(args.config, args.settings);
   if (!args.out.empty()) config.folder = args.out;
@@ -117,7 +140,7 @@ int train(const TrainArgs& args) {
   const Device device = device_from_name(config.device);
   TrainSubject subject = make_train_subject(config);
   subject.model->to(device);
-  TrainOutput output(config.steps);
+  TrainOutput output(config.steps, args.json);
   train::TrainerOptions options = options_of(config, subject.files);
   if (config.precision == "bf16-weights") options.masters = train::make_master_weights(*subject.model, DType::BF16);
   const auto optimizer = with_place(config, "optimizer", [&] {
@@ -126,16 +149,18 @@ int train(const TrainArgs& args) {
   });
   const double lr = optimizer->learning_rate().item();
   options.on_step = [&](const train::StepReport& r) { output.step(r); };
-  options.on_evaluation = [&](const train::EvaluationReport& r) { output.line(to_string(r)); };
-  options.on_checkpoint = [&](const std::string& folder) { output.line("saved " + folder); };
+  options.on_evaluation = [&](const train::EvaluationReport& r) { output.evaluation(r); };
+  options.on_checkpoint = [&](const std::string& folder) { output.line("saved", json_string(folder), "saved " + folder); };
   train::Trainer trainer(*subject.model, subject.loss, *optimizer, *subject.data, options);
   trainer.set_schedule(with_place(config, "schedule", [&] { return schedule_of(config, lr); }));
   if (subject.held_out) trainer.set_evaluation(*subject.held_out);
   const StopOnSignal on_signal(trainer);
-  output.line(fmt::format("{} on {}; {} samples", subject.description, to_string(device), subject.data->size()));
-  if (config.resume && trainer.resume()) output.line(fmt::format("resumed after step {}", trainer.steps_done()));
+  const std::string begin = fmt::format("{} on {}; {} samples", subject.description, to_string(device), subject.data->size());
+  output.line("training", json_string(begin), begin);
+  const auto done = [&] { return std::to_string(trainer.steps_done()); };
+  if (config.resume && trainer.resume()) output.line("resumed_after_step", done(), "resumed after step " + done());
   if (trainer.run()) return kOk;
-  output.line(fmt::format("stopped after step {}; the same call goes on from there", trainer.steps_done()));
+  output.line("stopped_after_step", done(), fmt::format("stopped after step {}; the same call goes on from there", done()));
   return 128 + received.load();
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/files.h"
+#include "base/json_text.h"
 #include "base/text.h"
 #include "toroid/mode.h"
 
@@ -302,25 +303,53 @@ std::string place_in(const TrainConfig& config, const std::string& table, const 
   return fmt::format("{}, [{}]", config.source, table);
 }
 
-std::string describe_train_keys() {
+namespace {
+
+// The default of a key, as TOML has it.
+std::string default_of(const TrainConfig& defaults, const Member& member) {
+  return std::visit(
+      [&](auto of) {
+        if constexpr (std::is_same_v<std::decay_t<decltype(defaults.*of)>, std::string>)
+          return fmt::format("\"{}\"", defaults.*of);
+        else
+          return fmt::format("{}", defaults.*of);
+      },
+      member);
+}
+
+constexpr const char* kConfigDoc = "What a config.json has, in its place: a model with random weights";
+
+// row(table, name, kind, default, doc) of each.
+template <class F>
+void for_each_key(F&& row) {
   const TrainConfig defaults;
-  std::string out, table;
   for (auto& k : keys()) {
-    if (table != k.table) out += fmt::format("{}[{}]\n", table.empty() ? "" : "\n", table = k.table);
-    const std::string standard = std::visit(
-        [&](auto member) {
-          if constexpr (std::is_same_v<std::decay_t<decltype(defaults.*member)>, std::string>)
-            return fmt::format("\"{}\"", defaults.*member);
-          else
-            return fmt::format("{}", defaults.*member);
-        },
-        k.member);
-    out += fmt::format("  {:<14} {:<8} {:<10} {}\n", k.name, kind_of(k.member), standard, k.doc);
-    if (std::string_view(k.name) == "program")
-      out += fmt::format("  {:<14} {:<8} {:<10} {}\n", "config", "table", "",
-                         "What a config.json has, in its place: a model with random weights");
+    row(std::string(k.table), std::string(k.name), std::string(kind_of(k.member)), default_of(defaults, k.member), std::string(k.doc));
+    if (std::string_view(k.name) == "program") row(std::string(k.table), "config", "table", "", kConfigDoc);
   }
+}
+
+}  // namespace
+
+std::string describe_train_keys() {
+  std::string out, last;
+  for_each_key(
+      [&](const std::string& table, const std::string& name, const std::string& kind, const std::string& standard, const std::string& doc) {
+        if (last != table) out += fmt::format("{}[{}]\n", last.empty() ? "" : "\n", table);
+        last = table;
+        out += fmt::format("  {:<14} {:<8} {:<10} {}\n", name, kind, standard, doc);
+      });
   return out;
+}
+
+std::string train_keys_json() {
+  std::string out;
+  for_each_key(
+      [&](const std::string& table, const std::string& name, const std::string& kind, const std::string& standard, const std::string& doc) {
+        out += fmt::format("{}{{\"table\":{},\"name\":{},\"kind\":{},\"default\":{},\"doc\":{}}}", out.empty() ? "" : ",\n ",
+                           json_string(table), json_string(name), json_string(kind), json_string(standard), json_string(doc));
+      });
+  return fmt::format("[{}]\n", out);
 }
 
 }  // namespace toroid::cli

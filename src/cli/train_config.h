@@ -59,5 +59,7 @@ auto with_place(const TrainConfig& config, const std::string& table, F&& f) {
 
 // All keys with their kinds, defaults and meanings, a line each, by table.
 std::string describe_train_keys();
+// The same as an array of objects.
+std::string train_keys_json();
 
 }  // namespace toroid::cli

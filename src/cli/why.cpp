@@ -1,42 +1,93 @@
 // toroid why: what the compiler did with a model, and what it did not do, with reasons.
-#include <fmt/core.h>
+#include <fmt/format.h>
 
-#include "cli/commands.h"
+#include <algorithm>
+
+#include "cli/bench_subject.h"
 #include "cli/tune_report.h"
 #include "exec/record/coverage.h"
 #include "exec/steps.h"
 #include "front/compile_model.h"
-#include "import/load_model.h"
+#include "tune/report/feedback.h"
 
 namespace toroid::cli {
 namespace {
 
-// The steps of each block that control flow runs, blocks within blocks further to the right.
-void print_blocks(const exec::Plan& plan, const std::string& indent) {
+// What is said, as lines or as the members of an object.
+class Said {
+ public:
+  explicit Said(bool json) : json_(json) {}
+  // A line of the text.
+  template <class... A>
+  void line(fmt::format_string<A...> f, A&&... a) const {
+    if (!json_) fmt::print(f, std::forward<A>(a)...);
+  }
+  // A member of the object; `value` is JSON.
+  void member(const char* name, const std::string& value) {
+    members_ += fmt::format("{}\"{}\":{}", members_.empty() ? "" : ",\n ", name, value);
+  }
+  void member(const char* name, size_t value) { member(name, std::to_string(value)); }
+  // An array of what make(item) gives of each.
+  template <class List, class F>
+  void array(const char* name, const List& list, F&& make) {
+    std::string out;
+    for (auto& item : list) out += (out.empty() ? "" : ",") + make(item);
+    member(name, "[" + out + "]");
+  }
+  void finish() const {
+    if (json_) fmt::print("{{{}}}\n", members_);
+  }
+
+ private:
+  const bool json_;
+  std::string members_;
+};
+
+// The steps of each block that control flow runs, blocks within blocks further to the right. Returns them as JSON.
+std::string say_blocks(const Said& said, const exec::Plan& plan, const std::string& indent) {
+  std::string out;
   for (auto& step : plan.steps)
     for (auto& block : exec::blocks_of(step)) {
-      std::string steps;
-      for (auto& s : block.plan->steps) steps += (steps.empty() ? "" : ", ") + exec::name_of(s);
-      fmt::print("{}block \"{}\" of {}: {}\n", indent, block.name, exec::name_of(step), steps.empty() ? "nothing to run" : steps);
-      print_blocks(*block.plan, indent + "  ");
+      std::string steps, names;
+      for (auto& s : block.plan->steps) {
+        steps += (steps.empty() ? "" : ", ") + exec::name_of(s);
+        names += (names.empty() ? "" : ",") + json_string(exec::name_of(s));
+      }
+      said.line("{}block \"{}\" of {}: {}\n", indent, block.name, exec::name_of(step), steps.empty() ? "nothing to run" : steps);
+      const std::string within = say_blocks(said, *block.plan, indent + "  ");
+      out += fmt::format("{}{{\"name\":{},\"of\":{},\"steps\":[{}],\"blocks\":{}}}", out.empty() ? "" : ",", json_string(block.name),
+                         json_string(exec::name_of(step)), names, within);
     }
+  return "[" + out + "]";
 }
 
-// What mode reduce-overhead would record, of blocks of control flow too.
-void print_coverage(const exec::Plan& plan) {
+// What mode reduce-overhead would record, of blocks of control flow too. Adds to `rows` a JSON object for each plan.
+void say_coverage(const Said& said, const exec::Plan& plan, std::vector<std::string>& rows) {
   const exec::Coverage c = exec::cover(plan, 1);
-  fmt::print("recorded by mode reduce-overhead: {} of {} steps of {}, in {} parts\n", c.steps_recorded, c.steps, plan.name, c.parts);
-  for (auto& s : c.skips) fmt::print("not recorded: {}\n", exec::to_string(s));
+  said.line("recorded by mode reduce-overhead: {} of {} steps of {}, in {} parts\n", c.steps_recorded, c.steps, plan.name, c.parts);
+  std::string skips;
+  for (auto& s : c.skips) {
+    said.line("not recorded: {}\n", exec::to_string(s));
+    skips += (skips.empty() ? "" : ",") + json_string(exec::to_string(s));
+  }
+  rows.push_back(fmt::format("{{\"plan\":{},\"steps\":{},\"steps_recorded\":{},\"parts\":{},\"skips\":[{}]}}", json_string(plan.name),
+                             c.steps, c.steps_recorded, c.parts, skips));
   for (auto& step : plan.steps)
-    for (auto& block : exec::blocks_of(step)) print_coverage(*block.plan);
+    for (auto& block : exec::blocks_of(step)) say_coverage(said, *block.plan, rows);
 }
 
 // Timed now, unless that was done before.
 int why_choice(const WhyArgs& args) {
-  const auto model =
-      front::compile_model(import::load_model(args.model), {.device = device_from_name(args.device), .mode = Mode::MaxAutotune});
+  const Device device = device_from_name(args.subject.device);
+  const auto model = front::compile_model(make_graph(args.subject), {.device = device, .mode = Mode::MaxAutotune});
   const auto& tuning = model.report().tuning;
-  expect_part(tuning, args.choice, args.model);
+  expect_part(tuning, args.choice, args.subject.model);
+  if (args.subject.json) {
+    TuneResult found = tune::result_of(tuning);
+    std::erase_if(found.parts, [&](auto& part) { return part.label.find(args.choice) == part.label.npos; });
+    fmt::print("{}", tune_json(args.subject.model, found, nullptr));
+    return kOk;
+  }
   fmt::print("{}", tune::to_string(tuning, args.choice));
   for (auto& line : model.report().schedule.choices)
     if (line.find(args.choice) != line.npos) fmt::print("{}\n", line);
@@ -47,23 +98,55 @@ int why_choice(const WhyArgs& args) {
 
 int why(const WhyArgs& args) {
   if (!args.choice.empty()) return why_choice(args);
-  fmt::print("cache: {}\n", front::why_cached(args.model, {.device = device_from_name(args.device)}));
-  auto model = front::compile_model(import::load_model(args.model), {.device = device_from_name(args.device)});
+  const ModelOptions options{.device = device_from_name(args.subject.device)};
+  Said said(args.subject.json);
+  auto graph = make_graph(args.subject);
+  const std::string cached =
+      is_built_in(args.subject.model) ? "built-in models are not kept" : front::why_cached(args.subject.model, options);
+  said.line("cache: {}\n", cached);
+  said.member("cache", json_string(cached));
+  auto model = front::compile_model(std::move(graph), options);
   const auto& report = model.report();
-  for (auto* passes : {&report.passes, &report.schedule.passes})
-    for (auto& p : passes->passes) fmt::print("pass {:<28} {:>8.2f} ms{}\n", p.name, p.milliseconds, p.changed ? "" : ", changed nothing");
-  fmt::print("{}\n", compiler::time_text(report));
-  fmt::print("{} graph nodes, {} loops before fusion, {} kernels, {} library calls, {} kernels compiled (the others were cached)\n",
-             report.graph_nodes, report.kernels_unfused, report.kernels, report.host_calls, report.kernels_compiled);
-  print_blocks(model.executable().plan(), "");
-  print_coverage(model.executable().plan());
-  fmt::print("memory beside the inputs: {:.3f} MB of temporaries, most of them at {}; {:.3f} MB of outputs\n",
-             static_cast<double>(report.memory.temporaries) / 1e6, report.memory.fullest.empty() ? "no node" : report.memory.fullest,
-             static_cast<double>(report.memory.outputs) / 1e6);
-  if (!report.partition.empty()) fmt::print("partition: {}", report.partition);
-  for (auto& line : report.schedule.choices) fmt::print("chosen: {}\n", line);
-  for (auto& m : report.schedule.fusion.misses) fmt::print("not fused: {} and {}: {}\n", m.first, m.second, m.reason);
-  for (auto& u : report.schedule.fusion.unsplit) fmt::print("not split: {}: {}\n", u.node, u.reason);
+  std::vector<PassTiming> passes;
+  for (auto* list : {&report.passes, &report.schedule.passes}) passes.insert(passes.end(), list->passes.begin(), list->passes.end());
+  for (auto& p : passes) said.line("pass {:<28} {:>8.2f} ms{}\n", p.name, p.milliseconds, p.changed ? "" : ", changed nothing");
+  said.array("passes", passes, [](auto& p) {
+    return fmt::format("\n  {{\"name\":{},\"ms\":{:.4f},\"changed\":{}}}", json_string(p.name), p.milliseconds, p.changed);
+  });
+  said.line("{}\n", compiler::time_text(report));
+  said.array("stages", report.stages, [](auto& s) { return fmt::format("{{\"stage\":{},\"ms\":{:.3f}}}", json_string(s.stage), s.ms); });
+  said.member("compile_ms", fmt::format("{:.3f}", report.total_ms));
+  said.line("{} graph nodes, {} loops before fusion, {} kernels, {} library calls, {} kernels compiled (the others were cached)\n",
+            report.graph_nodes, report.kernels_unfused, report.kernels, report.host_calls, report.kernels_compiled);
+  said.member("graph_nodes", report.graph_nodes);
+  said.member("kernels_unfused", report.kernels_unfused);
+  said.member("kernels", report.kernels);
+  said.member("host_calls", report.host_calls);
+  said.member("kernels_compiled", report.kernels_compiled);
+  const exec::Plan& plan = model.executable().plan();
+  said.member("blocks", say_blocks(said, plan, ""));
+  std::vector<std::string> coverage;
+  say_coverage(said, plan, coverage);
+  said.array("recorded", coverage, [](auto& row) { return row; });
+  const auto& memory = report.memory;
+  said.line("memory beside the inputs: {:.3f} MB of temporaries, most of them at {}; {:.3f} MB of outputs\n",
+            static_cast<double>(memory.temporaries) / 1e6, memory.fullest.empty() ? "no node" : memory.fullest,
+            static_cast<double>(memory.outputs) / 1e6);
+  said.member("memory", fmt::format("{{\"temporaries\":{},\"fullest\":{},\"outputs\":{}}}", memory.temporaries, json_string(memory.fullest),
+                                    memory.outputs));
+  if (!report.partition.empty()) said.line("partition: {}", report.partition);
+  said.member("partition", json_string(report.partition));
+  for (auto& line : report.schedule.choices) said.line("chosen: {}\n", line);
+  said.array("chosen", report.schedule.choices, [](auto& line) { return json_string(line); });
+  for (auto& m : report.schedule.fusion.misses) said.line("not fused: {} and {}: {}\n", m.first, m.second, m.reason);
+  said.array("not_fused", report.schedule.fusion.misses, [](auto& m) {
+    return fmt::format("\n  {{\"first\":{},\"second\":{},\"reason\":{}}}", json_string(m.first), json_string(m.second),
+                       json_string(m.reason));
+  });
+  for (auto& u : report.schedule.fusion.unsplit) said.line("not split: {}: {}\n", u.node, u.reason);
+  said.array("not_split", report.schedule.fusion.unsplit,
+             [](auto& u) { return fmt::format("{{\"node\":{},\"reason\":{}}}", json_string(u.node), json_string(u.reason)); });
+  said.finish();
   return kOk;
 }
 

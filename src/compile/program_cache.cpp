@@ -373,8 +373,11 @@ CompiledModel cached(const std::function<ProgramKey()>& key, const Setup& setup,
 namespace toroid {
 
 ProgramCacheCounters program_cache_counters() {
+  const auto files = jit::shared_cache();
   std::lock_guard lock(compiler::counters().mutex);
-  return compiler::counters().counters;
+  ProgramCacheCounters out = compiler::counters().counters;
+  if (files) out.problem = files->last_problem();
+  return out;
 }
 
 }  // namespace toroid

@@ -36,6 +36,20 @@ void expect_report(const Outcome& o) {
 
 TEST(Bench, BuiltInModel) { expect_report(bench("minilm-l6 --layers 1 --seq 16 --iterations 3 --json")); }
 
+TEST(Bench, KernelsNameTheLayersThatTheyCompute) {
+  const Outcome o = bench("minilm-l6 --layers 1 --seq 16 --iterations 3 --json --no-eager");
+  ASSERT_EQ(o.code, 0) << o.text;
+  const auto document = import::JsonDocument::parse(o.text, "bench");
+  const import::Json kernels = document.root().at("kernels");
+  std::string places;
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    EXPECT_GT(kernels[i].at("places").size(), 0u) << kernels[i].at("name").as_str();
+    for (size_t k = 0; k < kernels[i].at("places").size(); ++k) places += std::string(kernels[i].at("places")[k].as_str()) + "\n";
+  }
+  EXPECT_NE(places.find("encoder.layer.0.intermediate.dense (Linear)"), std::string::npos) << places;
+  EXPECT_EQ(places.find(".cpp"), std::string::npos) << places;
+}
+
 TEST(Bench, ProcessorWithoutVectors) {
   setenv("TOROID_ISA", "scalar", 1);
   const Outcome o = bench("minilm-l6 --layers 1 --seq 16 --iterations 3 --json");
