@@ -181,7 +181,7 @@ BenchSubject make_subject(const BenchArgs& args) {
                   did_you_mean(args.model, names));
 }
 
-std::unique_ptr<graph::Graph> make_graph(const BenchArgs& args) {
+std::unique_ptr<graph::Graph> make_graph(const BenchArgs& args, std::vector<std::string>* outputs) {
   if (is_built_in(args.model) || !std::filesystem::exists(args.model)) return make_subject(args).graph();
   refuse_options_of_built_in(args);
   std::vector<Tensor> inputs;
@@ -189,7 +189,7 @@ std::unique_ptr<graph::Graph> make_graph(const BenchArgs& args) {
     const auto calls = read_calls(args.inputs, [&] { return input_names(args.model); });
     for (auto& [index, t] : calls.calls.at(0)) inputs.push_back(t);
   }
-  return import::load_model(args.model, inputs);
+  return import::load_model(args.model, inputs, nullptr, outputs);
 }
 
 const std::vector<std::string>& mode_names() {

@@ -21,8 +21,9 @@ struct BenchSubject {
 
 // UserError for a name that is neither a file nor a known model, with the known ones.
 BenchSubject make_subject(const BenchArgs& args);
-// The graph alone. A model file is read as Model::load does: without contents of inputs, unless --inputs gives them.
-std::unique_ptr<graph::Graph> make_graph(const BenchArgs& args);
+// The graph alone. A model file is read as Model::load does: without contents of inputs, unless --inputs gives them. outputs: see
+// import::load_model.
+std::unique_ptr<graph::Graph> make_graph(const BenchArgs& args, std::vector<std::string>* outputs = nullptr);
 
 // "bert-base, gpt2, ...".
 std::string built_in_models();

@@ -40,15 +40,19 @@ struct Summary {
 
 std::string type_text(const TensorType& t) { return to_string(TensorType{t.dtype, t.sizes, {}}); }
 
-void print_json(const graph::Graph& g, const Summary& summary) {
+// names: of what is returned, or none.
+void print_json(const graph::Graph& g, const Summary& summary, const std::vector<std::string>& names) {
+  size_t returned = 0;
   std::string inputs, outputs, operations, symbols;
   for (auto& in : g.inputs)
     inputs += fmt::format("{}{{\"name\":{},\"kind\":\"{}\",\"type\":{}}}", inputs.empty() ? "" : ",", json_string(in.name),
                           kind_text(in.kind), json_string(type_text(in.value->type)));
-  for (auto& o : g.outputs)
-    outputs += fmt::format("{}{{\"type\":{},\"overwrites\":{}}}", outputs.empty() ? "" : ",",
+  for (auto& o : g.outputs) {
+    const std::string name = o.mutates >= 0 || names.empty() ? "null" : json_string(names.at(returned++));
+    outputs += fmt::format("{}{{\"name\":{},\"type\":{},\"overwrites\":{}}}", outputs.empty() ? "" : ",", name,
                            o.value ? json_string(type_text(o.value->type)) : "null",
                            o.mutates < 0 ? "null" : json_string(g.inputs[static_cast<size_t>(o.mutates)].name));
+  }
   for (auto& [name, n] : summary.operations) operations += fmt::format("{}{}:{}", operations.empty() ? "" : ",", json_string(name), n);
   for (auto& s : g.symbols) symbols += fmt::format("{}{}", symbols.empty() ? "" : ",", json_string(sym::to_string(s.expr)));
   fmt::print("{{\"nodes\":{},\"inputs\":[{}],\"outputs\":[{}],\"operations\":{{{}}},\"symbols\":[{}]}}\n", summary.nodes, inputs, outputs,
@@ -88,7 +92,8 @@ int inspect(const InspectArgs& args) {
   const bool file = std::filesystem::is_regular_file(model);
   if (file && package::Package::is_package(model)) return inspect_package(model, json);
   if (!is_built_in(model) && holds_tensors(model)) return inspect_tensors(model, json);
-  auto g = make_graph(args.subject);
+  std::vector<std::string> names;
+  auto g = make_graph(args.subject, &names);
   if (args.graph) {
     if (json)
       fmt::print("{{\"text\":{}}}\n", json_string(graph::to_string(*g)));
@@ -99,7 +104,7 @@ int inspect(const InspectArgs& args) {
   Summary summary;
   summary.count(*g);
   if (json) {
-    print_json(*g, summary);
+    print_json(*g, summary, names);
     return kOk;
   }
   size_t weights = 0, bytes = 0;
@@ -113,10 +118,12 @@ int inspect(const InspectArgs& args) {
     if (in.kind == graph::InputKind::User) fmt::print("  input  {}: {}\n", in.name, type_text(in.value->type));
   size_t index = 0;
   for (auto& o : g->outputs) {
-    if (o.mutates >= 0)
+    if (o.mutates >= 0) {
       fmt::print("  writes {}\n", g->inputs[static_cast<size_t>(o.mutates)].name);
-    else
-      fmt::print("  output {}: {}\n", index++, o.value ? type_text(o.value->type) : "not a tensor");
+    } else {
+      const std::string name = names.empty() ? "" : fmt::format(" ({})", names.at(index));
+      fmt::print("  output {}{}: {}\n", index++, name, o.value ? type_text(o.value->type) : "not a tensor");
+    }
   }
   for (auto& s : g->symbols) {
     const sym::Node& n = *s.expr.node();

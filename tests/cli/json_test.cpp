@@ -8,6 +8,7 @@
 #include "cli/harness.h"
 #include "errors.h"
 #include "temp_folder.h"
+#include "toroid/model.h"
 #include "toroid/ops.h"
 #include "toroid/weights.h"
 
@@ -99,6 +100,13 @@ TEST(Json, WhyAndInspectTakeFilesAndBuiltInModels) {
     expect_json("inspect --graph " + model,
                 [](const import::Json& r) { EXPECT_TRUE(contains(std::string(r.at("text").as_str()), "graph ")); });
   }
+  // The names are those by which Model::run and `toroid run` know the tensors.
+  const Model model = Model::load(kEncoder + "core.pt2");
+  expect_json("inspect " + kEncoder + "core.pt2", [&](const import::Json& r) {
+    EXPECT_EQ(r.at("outputs")[0].at("name").as_str(), model.outputs().at(0).name);
+    EXPECT_EQ(r.at("outputs").size(), model.outputs().size());
+  });
+  EXPECT_TRUE(contains(toroid_command("inspect " + kEncoder + "core.pt2").text, "output 0 (" + model.outputs().at(0).name + "): f32["));
   EXPECT_TRUE(contains(toroid_command("inspect " + kEncoder + "core.pt2 --batch 2").text, "--batch is of built-in models"));
   EXPECT_TRUE(contains(toroid_command("why brt-base").text, "did you mean \"bert-base\"?"));
 }

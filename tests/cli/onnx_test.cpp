@@ -8,6 +8,7 @@
 #include "import/load_model.h"
 #include "import/onnx_builder.h"
 #include "import/safetensors.h"
+#include "toroid/weights.h"
 
 namespace toroid {
 namespace {
@@ -185,8 +186,18 @@ TEST_F(OnnxCommand, LoopsThatEndEarlyStackTheirOutputs) {
 TEST_F(OnnxCommand, InspectShowsSizesWithNames) {
   ModelFolder folder(masked_sum());
   auto out = toroid_command("inspect " + folder.model().string());
-  for (const char* part : {"input  tokens: f32[batch, length, 4]", "output 0: f32[batch, 4]", "size   batch >= 1", "size   length >= 1"})
+  for (const char* part :
+       {"input  tokens: f32[batch, length, 4]", "output 0 (y): f32[batch, 4]", "size   batch >= 1", "size   length >= 1"})
     EXPECT_NE(out.text.find(part), std::string::npos) << part << " is missing in\n" << out.text;
+}
+
+// In the order of the model, which is not that of the file; and where sizes follow from an input's contents.
+TEST_F(OnnxCommand, RunsOnInputsByName) {
+  const std::string tensors = (folder_ / "named.safetensors").string();
+  save_tensors(tensors, {{"x", Tensor::of({1, 2, 3, 4, 5, 6}, {6}, DType::I64)}, {"shape", Tensor::of({2, 3}, {2}, DType::I64)}});
+  const auto out = toroid_command("run " + (folder_ / "right/model.onnx").string() + " --inputs " + tensors);
+  EXPECT_EQ(out.code, 0) << out.text;
+  EXPECT_NE(out.text.find("output 0: i64[2, 3] {1, 2, 3"), std::string::npos) << out.text;
 }
 
 TEST_F(OnnxCommand, InspectNamesWhatIsMissing) {

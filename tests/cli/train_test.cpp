@@ -19,6 +19,7 @@
 
 #include "base/files.h"
 #include "cli/harness.h"
+#include "import/json.h"
 #include "toroid/device.h"
 #include "toroid/model.h"
 #include "toroid/nn.h"
@@ -114,6 +115,31 @@ TEST_F(TrainCommand, ALineAStepAndWhatWasWritten) {
     EXPECT_TRUE(fs::exists(folder_ / "out" / name)) << name;
   const auto model = nn::load_pretrained(path("out/step-000004"));
   EXPECT_EQ(model->parameter_count(), 1976);
+}
+
+// Each line of --json is an object; those of steps and evaluations are the log's, in its order.
+TEST_F(TrainCommand, JsonLinesAreThoseOfTheLog) {
+  const Outcome o = tiny("--json --set checkpoint.every=2 --set evaluation.every=2");
+  ASSERT_EQ(o.code, 0) << o.text;
+  std::istringstream lines(o.text);
+  std::string steps;
+  int saved = 0, others = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const auto document = import::JsonDocument::parse(line, "train");
+    if (document.root().find("step")) {
+      steps += line + "\n";
+    } else if (const auto folder = document.root().find("saved")) {
+      EXPECT_TRUE(fs::exists(std::string(folder->as_str()))) << line;
+      ++saved;
+    } else {
+      EXPECT_TRUE(document.root().find("training")) << line;
+      ++others;
+    }
+  }
+  EXPECT_EQ(steps, file("out/log.jsonl"));
+  EXPECT_EQ(saved, 2);
+  EXPECT_EQ(others, 1);
+  EXPECT_TRAIN(tiny("--json --set training.steps=6"), 0, "{\"resumed_after_step\":4}\n");
 }
 
 // Each key of --keys: refused with its place where the value is of another kind, or below its range; taken with its default.
