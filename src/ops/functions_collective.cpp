@@ -39,11 +39,12 @@ Tensor all_to_all(const Tensor& x, const SizeList& taken, const SizeList& given,
   return call("all_to_all_single", {x, exprs(taken), exprs(given), std::string(group)}, where);
 }
 
-std::vector<Tensor> batch_send_recv(const std::vector<Send>& sends, const std::vector<Receive>& receives, DType dtype,
-                                    const Device& device, std::string_view group, Where where) {
+std::vector<Tensor> batch_send_recv(const std::vector<Send>& sends, const std::vector<Receive>& receives, DType dtype, const Device& device,
+                                    std::string_view group, Where where) {
   const int ranks = current_world().group(group).size();
   const auto check_peer = [&](int peer) {
-    TOROID_USER_CHECK(peer >= 0 && peer < ranks, "batch_send_recv: there is no rank {} in the group \"{}\" of {} ranks", peer, group, ranks);
+    TOROID_USER_CHECK(peer >= 0 && peer < ranks, "batch_send_recv: there is no rank {} in the group \"{}\" of {} ranks", peer, group,
+                      ranks);
   };
   std::vector<std::vector<Tensor>> for_rank(static_cast<size_t>(ranks));
   std::vector<std::vector<size_t>> from_rank(static_cast<size_t>(ranks));

@@ -9,6 +9,7 @@
 #include "graph/control_flow.h"
 #include "graph/recorder.h"
 #include "ops/reference.h"
+#include "samples.h"
 #include "toroid/error.h"
 
 namespace toroid::autograd {
@@ -29,11 +30,7 @@ TEST_F(Rules, OfComposites) {
 }
 
 // Of composites one in so many has its second gradients checked: these are arithmetic, of which a sanitizer has seen enough by then.
-#ifdef TOROID_SANITIZED
-constexpr size_t kComposites = 8;
-#else
-constexpr size_t kComposites = 1;
-#endif
+constexpr size_t kComposites = 8 / test::samples(8);
 
 // Gradients of gradients. Those that are refused, and those that are wrong at some points, are known by name.
 TEST_F(Rules, HaveGradients) {

@@ -9,6 +9,7 @@
 #include "base/options.h"
 #include "graph/interpreter.h"
 #include "graph/pass.h"
+#include "samples.h"
 
 namespace toroid::graph {
 namespace {
@@ -43,7 +44,7 @@ TEST(RandomGraph, PassesKeepTheResults) {
   CompileOptions options;
   options.set("verify_passes", "1");
   int refused = 0;
-  for (uint64_t seed = 0; seed < 150; ++seed) {
+  for (uint64_t seed = 0; seed < test::samples<uint64_t>(150); ++seed) {
     auto g = random_graph(seed, {.nodes = 14, .in_place = false, .control_flow = seed % 2 == 0});
     auto inputs = random_inputs(*g, seed);
     std::vector<Tensor> expected;
@@ -67,7 +68,7 @@ TEST(RandomGraph, FunctionalizedGraphsMeanTheSame) {
   CompileOptions options;
   options.set("verify_passes", "1");
   int refused = 0;
-  for (uint64_t seed = 1000; seed < 1300; ++seed) {
+  for (uint64_t seed = 1000; seed < 1000 + test::samples<uint64_t>(300); ++seed) {
     auto g = random_graph(seed, {.nodes = 16, .dynamic_sizes = false, .mixed_dtypes = false});
     auto inputs = random_inputs(*g, seed);
     auto a = copies(inputs), b = copies(inputs);

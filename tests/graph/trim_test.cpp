@@ -10,6 +10,7 @@
 #include "graph/passes/passes.h"
 #include "graph/passes/rebuild.h"
 #include "graph/random_graph.h"
+#include "samples.h"
 
 namespace toroid::graph {
 namespace {
@@ -223,7 +224,7 @@ TEST(Trim, RandomGraphsKeepTheirBits) {
   CompileOptions options;
   options.set("verify_passes", "1");
   int changed = 0;
-  for (uint64_t seed = 0; seed < 400; ++seed) {
+  for (uint64_t seed = 0; seed < test::samples<uint64_t>(400); ++seed) {
     auto drawn = random_graph(seed, {.nodes = 14, .in_place = false, .control_flow = seed % 4 == 0});
     {
       Rebuild out(*drawn);

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "errors.h"
+#include "samples.h"
 #include "toroid/error.h"
 
 namespace toroid::ops {
@@ -63,7 +64,7 @@ TEST(Schema, MutatedSchemasGiveCleanErrors) {
   std::mt19937 random(7);
   const std::string_view letters = "()[]!?*,=->.:\"' aT109_\x80";
   size_t refused = 0;
-  for (int round = 0; round < 40'000; ++round) {
+  for (int round = 0; round < test::samples(40'000); ++round) {
     std::string text = kSchemas[random() % std::size(kSchemas)];
     for (size_t changes = 1 + random() % 4; changes-- > 0 && !text.empty();) {
       const size_t at = random() % text.size(), count = 1 + random() % 5;

@@ -7,6 +7,8 @@
 #include <random>
 #include <set>
 
+#include "samples.h"
+
 namespace toroid::sched {
 namespace {
 
@@ -40,7 +42,7 @@ class Plain {
 
 TEST(JoinedOrder, FindsThePathsOfRandomHistories) {
   size_t joined = 0, paths = 0;
-  for (uint32_t seed = 1; seed <= 300; ++seed) {
+  for (uint32_t seed = 1; seed <= test::samples(300u); ++seed) {
     std::mt19937 random(seed);
     const size_t count = 2 + random() % 24;
     JoinedOrder order(count);
@@ -72,8 +74,8 @@ TEST(JoinedOrder, FindsThePathsOfRandomHistories) {
         }
     }
   }
-  EXPECT_GT(joined, 1000u);
-  EXPECT_GT(paths, 10000u);
+  EXPECT_GT(joined, test::samples(1000u));
+  EXPECT_GT(paths, test::samples(10000u));
 }
 
 }  // namespace

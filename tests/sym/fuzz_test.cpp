@@ -4,6 +4,7 @@
 #include <random>
 
 #include "base/check.h"
+#include "samples.h"
 #include "toroid/sym_expr.h"
 
 namespace toroid::sym {
@@ -116,7 +117,7 @@ class Fuzzer {
 };
 
 TEST(SymFuzz, ValuesStayWhatTheyAre) {
-  for (uint64_t seed = 0; seed < 4000 && !HasFatalFailure(); ++seed) {
+  for (uint64_t seed = 0; seed < test::samples<uint64_t>(4000) && !HasFatalFailure(); ++seed) {
     SCOPED_TRACE(seed);
     Fuzzer(seed).run();
   }
