@@ -1,6 +1,7 @@
 // Where the ranks of a group meet that are threads of one process.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -34,7 +35,7 @@ class Meeting {
   std::condition_variable changed_;
   std::vector<const Collective*> calls_;  // what each rank brings to the one that gathers or runs; null: it has not come
   size_t arrived_ = 0, departed_ = 0;
-  uint64_t begun_ = 0, ended_ = 0;  // collectives
+  std::atomic<uint64_t> begun_ = 0, ended_ = 0;  // collectives; also read without the mutex
   std::string mismatch_;            // of the one that runs
   std::string failure_;             // why the group is of no use any more; empty: it is
   std::vector<std::string> last_;   // of each rank, what it called last
