@@ -94,7 +94,7 @@ Plan many_tasks(int threads, bool record) {
   l.kernel = native(note_thread);
   l.buffers = {0};
   l.tasks = 64;
-  l.scratch_bytes_per_thread = 64;
+  l.scratch_bytes_per_thread = 256;
   p.steps = {l, l, l};
   p.outputs.push_back({0, {DType::F32, {4}, {}}, -1});
   return p;
@@ -114,7 +114,7 @@ TEST(Executable, APlansThreadsAreTheMostThatRunItsKernels) {
       EXPECT_LT(threads_seen, 4u);
       EXPECT_EQ(stale, 0);
     }
-    EXPECT_EQ(bind(any.plan(), {}, {})->arena - bind(limited.plan(), {}, {})->arena, 64 * (threads_of(any.plan().options) - 1))
+    EXPECT_EQ(bind(any.plan(), {}, {})->arena - bind(limited.plan(), {}, {})->arena, 256 * (threads_of(any.plan().options) - 1))
         << "scratch memory of the threads that there are";
   }
 }
