@@ -72,13 +72,14 @@ TEST(Executable, ReplaysFromManyThreadsAtOnce) {
   EXPECT_EQ(wrong, 0);
 }
 
-// bufs: scratch memory of 64 bytes a thread. Each call tells its thread in `threads_seen` and what it finds in its scratch memory.
+constexpr int64_t kScratch = 256;  // bytes
+// bufs: scratch memory of kScratch a thread. Each call tells its thread in `threads_seen` and what it finds in its scratch memory.
 std::atomic<uint64_t> threads_seen{0};
 std::atomic<int> calls{0}, stale{0};
 void note_thread(void* const* bufs, const int64_t*, int64_t, int64_t, int thread) {
   threads_seen |= uint64_t{1} << thread;
   ++calls;
-  auto* const mine = reinterpret_cast<int64_t*>(static_cast<std::byte*>(bufs[1]) + thread * 64);
+  auto* const mine = reinterpret_cast<int64_t*>(static_cast<std::byte*>(bufs[1]) + thread * kScratch);
   // -1 when the launch begins on this thread, then what its last call left here
   if (mine[0] != -1 && mine[0] != thread + 1000) ++stale;
   mine[0] = thread + 1000;
@@ -94,7 +95,7 @@ Plan many_tasks(int threads, bool record) {
   l.kernel = native(note_thread);
   l.buffers = {0};
   l.tasks = 64;
-  l.scratch_bytes_per_thread = 256;
+  l.scratch_bytes_per_thread = kScratch;
   p.steps = {l, l, l};
   p.outputs.push_back({0, {DType::F32, {4}, {}}, -1});
   return p;
@@ -114,7 +115,7 @@ TEST(Executable, APlansThreadsAreTheMostThatRunItsKernels) {
       EXPECT_LT(threads_seen, 4u);
       EXPECT_EQ(stale, 0);
     }
-    EXPECT_EQ(bind(any.plan(), {}, {})->arena - bind(limited.plan(), {}, {})->arena, 256 * (threads_of(any.plan().options) - 1))
+    EXPECT_EQ(bind(any.plan(), {}, {})->arena - bind(limited.plan(), {}, {})->arena, kScratch * (threads_of(any.plan().options) - 1))
         << "scratch memory of the threads that there are";
   }
 }
