@@ -31,7 +31,8 @@ struct Receive {
 };
 // Sends and receives all at once, so that no order can block: what has come, in the order of `receives`. Several tensors from one rank come
 // in the order in which it sends them. All ranks of the group call it, those too that have nothing to send, with the same dtype; all
-// tensors are of that dtype and on the device. UserError where a rank gives another one more or fewer elements than that expects.
+// tensors are of that dtype and on the device. UserError for a rank that is not there, for another dtype or device, and
+// where a rank gives another one more or fewer elements than that expects.
 std::vector<Tensor> batch_send_recv(const std::vector<Send>& sends, const std::vector<Receive>& receives, DType dtype,
                                     const Device& device = Device::cpu(), std::string_view group = "world", Where where = Where::current());
 // [...] -> [...]: the x of rank `from` of the group.

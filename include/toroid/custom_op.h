@@ -42,8 +42,9 @@ class CustomArg {
 // A function over tensors and numbers with its types erased: parameters are Tensor, const Tensor& (Tensor& where the function writes to
 // it), std::vector<Tensor>, int64_t, SymInt, double, bool and std::string; it returns nothing, a Tensor, or several as a std::vector,
 // std::array, std::pair or std::tuple. It is run when it is called eagerly, and once more for each graph that it becomes a part of, on
-// stand-ins without values; it must not depend on anything else that changes. Reading elements there (data(), item(), to_vector()) is a
-// UserError: a function that reads them is a plain one, and compile_disable() (toroid/compile.h) calls it between compiled graphs.
+// stand-ins without values; it must not depend on anything else that changes. Reading elements while a graph is recorded (data(), item(),
+// to_vector()) is a UserError: a function that reads them is a plain one, and compile_disable() (toroid/compile.h) calls it between
+// compiled graphs.
 class CustomFunction {
  public:
   enum class Kind : uint8_t { Tensor, WrittenTensor, Tensors, Int, Size, Float, Bool, Text };

@@ -78,7 +78,7 @@ class Model {
 
   // What run() takes, in order, by the names that the model file has.
   const std::vector<TensorSpec>& inputs() const;
-  // What run() returns, in order; "output0", "output1", ... where the file has no names.
+  // What run() returns, in order; "output0", "output1", ... where the file does not name each, all differently.
   const std::vector<TensorSpec>& outputs() const;
 
   const Summary& summary() const;

@@ -78,9 +78,9 @@
       "Milliseconds that replayed graphs may take before whoever waits for them gets an error; 0: no limit.", 1 << 30) \
   ROW(DistTimeoutMs, Process, Int, "dist_timeout_ms", "600000", \
       "Milliseconds that a rank waits for the others of its group in a collective before all get an error; 0: no limit.", 1 << 30) \
-  ROW(CollectiveOrder, Tuning, String, "collective_order", "ranks", \
-      "How reductions over ranks may be folded when tuning: ranks (in the order of the ranks, as without tuning), or any (other bits of " \
-      "floats).", collective_order) \
+  ROW(CollectiveOrder, Code, String, "collective_order", "ranks", \
+      "How reductions over more than two ranks may be folded: ranks (in their order), or any (other bits of floats), which adds choices " \
+      "when tuning, and products in pieces between GPUs.", collective_order) \
   ROW(TuneBudgetMs, Tuning, Int, "tune_budget_ms", "0", "Milliseconds that tuning one program may take; 0: no limit.", 1 << 30) \
   ROW(TuneRegionMs, Tuning, Int, "tune_region_ms", "1000", \
       "Milliseconds that timing the choices of one region of a program may take.", 1 << 30) \

@@ -203,7 +203,8 @@ void check_tracing(Checks& checks) {
   }
 }
 
-// What pairs of GPUs are to each other: "GPUs 0-1, 2-3 reach each other's memory by NVLink". A link with native atomics is NVLink.
+// What pairs of GPUs are to each other: "GPUs 0-1, 2-3 reach each other's memory by NVLink". A link with native atomics is taken for
+// NVLink.
 std::string describe_links(int count) {
   const auto& driver = device::cuda::driver();
   const auto handle = [&](int i) {

@@ -93,7 +93,6 @@ struct Command {
     p->add_option("--lock", compiled.lock, "Lock file of tuning that decides; nothing is timed");
     p->add_flag("--swappable", compiled.swappable, "Weights can be swapped while the package is loaded");
     p->add_flag("--no-freeze", compiled.no_freeze, "Weights stay as they are: not folded, not packed");
-
     p->add_flag("--json", compiled.json, "Machine-readable output");
 
     auto* i = add("inspect", "Show what a model, a package or a safetensors file holds.", [this] { return toroid::cli::inspect(inspect); });

@@ -373,10 +373,11 @@ CompiledModel cached(const std::function<ProgramKey()>& key, const Setup& setup,
 namespace toroid {
 
 ProgramCacheCounters program_cache_counters() {
-  const auto files = jit::shared_cache();
+  std::string why;
+  const auto files = jit::shared_cache(&why);
   std::lock_guard lock(compiler::counters().mutex);
   ProgramCacheCounters out = compiler::counters().counters;
-  if (files) out.problem = files->last_problem();
+  out.problem = files ? files->last_problem() : why;
   return out;
 }
 

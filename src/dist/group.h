@@ -24,6 +24,7 @@ struct OnGpu {
   std::shared_ptr<nccl::Communicator> nccl;
   std::optional<std::string> nccl_refusal;  // why there is none, once all ranks have been asked
   std::shared_ptr<p2p::PeerMemory> peers;
+  std::optional<std::string> library_refusal;  // why some rank has no cuBLASLt, once all ranks have been asked
   std::map<std::pair<std::string, int64_t>, std::shared_ptr<p2p::SymmetricMemory>> staging;  // by its use and bytes
 };
 

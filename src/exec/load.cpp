@@ -222,7 +222,7 @@ std::shared_ptr<const external::LibraryCall> prepare(const LibraryCall& c, const
   if (auto* p = std::get_if<external::CublasLtProblem>(&c.problem))
     return chosen(c, "cuBLASLt", external::cublaslt_version(), "gemm_backends",
                   external::prepare_cublaslt(*p, device::cuda::gpu(device.index), c.choice + 1));
-  if (auto* p = std::get_if<PiecesProblem>(&c.problem)) return prepare_pieces(*p, device, c.choice);
+  if (auto* p = std::get_if<PiecesProblem>(&c.problem)) return prepare_pieces(*p, device);
   return chosen(c, "cuDNN", external::cudnn_version(), "conv_backends",
                 external::prepare_cudnn(std::get<external::CudnnProblem>(c.problem), device::cuda::gpu(device.index), c.choice + 1));
 }

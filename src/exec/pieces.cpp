@@ -1,8 +1,11 @@
 #include "exec/pieces.h"
 
+#include <mutex>
+
 #include "base/check.h"
 #include "device/cuda/gpu.h"
 #include "device/runtime.h"
+#include "dist/gpus.h"
 #include "dist/group.h"
 #include "dist/p2p/symmetric_memory.h"
 #include "extern/cublaslt/cublaslt.h"
@@ -13,11 +16,10 @@ namespace {
 
 using device::cuda::CUdeviceptr;
 using device::cuda::CUevent;
+using device::cuda::CUresult;
 using device::cuda::CUstream;
 using distributed::Kind;
 using In = Stage::Place::In;
-
-constexpr int64_t kAlignment = 16;  // of operands, as cuBLASLt is told
 
 int64_t bytes_of(DType t, int64_t elements) { return elements * static_cast<int64_t>(size_of(t)); }
 int64_t rows_bytes(const PiecesProblem& p) { return bytes_of(p.product.dtype, p.product.m * p.product.k); }
@@ -57,23 +59,16 @@ Stage scattering(const PiecesProblem& p, int64_t rank) {
 // A stream beside that of the calling thread's work, in what is recorded, too.
 class SideStream {
  public:
-  SideStream(device::cuda::Gpu& gpu, const Device& device) : gpu_(gpu), driver_(gpu.driver_functions()), stream_(device) {
-    gpu_.use();
-    constexpr unsigned kNoTiming = 2;
-    for (auto* e : {&begun_, &done_}) driver_.check(driver_.create_event(e, kNoTiming), "making an event");
-  }
-  ~SideStream() {
-    for (auto e : {begun_, done_})
-      if (e) driver_.destroy_event(e);
-  }
+  SideStream(device::cuda::Gpu& gpu, const Device& device)
+      : gpu_(gpu), driver_(gpu.driver_functions()), stream_(device), begun_(event()), done_(event()) {}
   SideStream(const SideStream&) = delete;
   SideStream& operator=(const SideStream&) = delete;
 
   CUstream get() const { return static_cast<CUstream>(const_cast<void*>(stream_.impl()->key())); }
   // What is started on it next follows all that has been started on the other one.
-  void follow() const { order(begun_, gpu_.stream(), get()); }
+  void follow() const { order(begun_.get(), gpu_.stream(), get()); }
   // And the other way around.
-  void join() const { order(done_, get(), gpu_.stream()); }
+  void join() const { order(done_.get(), get(), gpu_.stream()); }
 
  private:
   void order(CUevent event, CUstream first, CUstream then) const {
@@ -81,32 +76,39 @@ class SideStream {
     driver_.check(driver_.stream_wait_event(then, event, 0), "waiting for an event");
   }
 
+  using Event = std::unique_ptr<std::remove_pointer_t<CUevent>, CUresult (*)(CUevent)>;
+  Event event() const {
+    constexpr unsigned kNoTiming = 2;
+    CUevent made = nullptr;
+    gpu_.use();
+    driver_.check(driver_.create_event(&made, kNoTiming), "making an event");
+    return {made, driver_.destroy_event};
+  }
+
   device::cuda::Gpu& gpu_;
   const device::cuda::Driver& driver_;
   const Stream stream_;
-  CUevent begun_ = nullptr, done_ = nullptr;
+  const Event begun_, done_;
 };
 
 // One rank's end.
 class Pieces : public external::LibraryCall {
  public:
-  Pieces(const PiecesProblem& p, const Device& device, int choice)
-      : p_(p),
-        gpu_(device::cuda::gpu(device.index)),
-        rank_(distributed::current_world().group(p.group).rank()),
-        stage_(stage_of(p, rank_)),
-        staging_(distributed::p2p::staging_memory(distributed::current_world().group(p.group), device, distributed::name_of(p.kind),
-                                                  slots_of(p) * slot_bytes(p))) {
+  Pieces(const PiecesProblem& p, const Device& device, distributed::Group& group)
+      : p_(p), gpu_(device::cuda::gpu(device.index)), rank_(group.rank()), stage_(stage_of(p, rank_)) {
     external::CublasLtProblem product = p.product;
     product.a.offset = product.out.offset = 0;  // added to the addresses below
     product.has_addend = stage_.products[0].addend.in != In::None;
     product.addend = product.out;
-    auto calls = external::prepare_cublaslt(product, gpu_, choice + 1);
-    if (calls.size() <= static_cast<size_t>(choice))
-      fail<UserError>("cuBLASLt {} has {} implementations of a product in pieces, number {} is asked for: tune it again",
-                      external::cublaslt_version(), calls.size(), choice);
-    product_ = std::move(calls[static_cast<size_t>(choice)]);
+    auto calls = external::prepare_cublaslt(product, gpu_, 1);
+    if (calls.empty())
+      fail<EnvironmentError>(
+          "cuBLASLt {} has no implementation of a product in pieces; leave it whole by the option "
+          "disable_passes=overlap_products",
+          external::cublaslt_version());
+    product_ = std::move(calls[0]);
     if (!stage_.moves.empty()) copies_ = std::make_unique<SideStream>(gpu_, device);
+    staging_ = distributed::p2p::staging_memory(group, device, distributed::name_of(p.kind), slots_of(p) * slot_bytes(p));
   }
 
   int64_t scratch_bytes() const override { return product_->scratch_bytes(); }
@@ -115,6 +117,7 @@ class Pieces : public external::LibraryCall {
     const Memory memory{static_cast<std::byte*>(buffers[0]) + bytes_of(p_.product.dtype, p_.product.a.offset),
                         static_cast<std::byte*>(buffers[2]) + bytes_of(p_.product.out_dtype, p_.product.out.offset)};
     gpu_.use();
+    std::lock_guard lock(mutex_);
     if (copies_) copies_->follow();
     for (auto& move : stage_.moves) send(slot(move.to_rank, move.to_slot), at(move.from, memory));
     for (auto& product : stage_.products) {
@@ -154,9 +157,10 @@ class Pieces : public external::LibraryCall {
   device::cuda::Gpu& gpu_;
   const int rank_;
   const Stage stage_;
-  const std::shared_ptr<distributed::p2p::SymmetricMemory> staging_;
+  std::shared_ptr<distributed::p2p::SymmetricMemory> staging_;
   std::shared_ptr<const external::LibraryCall> product_;
   std::unique_ptr<SideStream> copies_;
+  mutable std::mutex mutex_;  // of copies_
 };
 
 }  // namespace
@@ -180,12 +184,29 @@ std::string refusal_of(const PiecesProblem& p) {
   if (p.kind == Kind::ReduceScatter && g.out_dtype != g.dtype) return "its result is of another dtype than its operands";
   if (g.a.column != 1 || g.a.row != g.k) return "its left operand is not dense";
   for (const int64_t bytes : {rows_bytes(p), result_bytes(p), bytes_of(g.dtype, g.a.offset), bytes_of(g.out_dtype, g.out.offset)})
-    if (bytes % kAlignment != 0) return fmt::format("a piece does not begin at a multiple of {} bytes", kAlignment);
+    if (bytes % external::kCublasLtAlignment != 0)
+      return fmt::format("a piece does not begin at a multiple of {} bytes", external::kCublasLtAlignment);
   return "";
 }
 
-std::shared_ptr<const external::LibraryCall> prepare_pieces(const PiecesProblem& p, const Device& device, int choice) {
-  return std::make_shared<Pieces>(p, device, choice);
+std::string library_refusal(const std::string& group, const Device& device) {
+  distributed::Group& asked = distributed::current_world().group(group);
+  auto& kept = asked.on_gpu(device.index).library_refusal;
+  if (kept) return *kept;
+  std::string own;
+  try {
+    external::cublaslt_version();
+  } catch (const EnvironmentError& e) {
+    own = e.what();
+  }
+  kept = distributed::first_refusal(asked, own, "asking the ranks for cuBLASLt");
+  return *kept;
+}
+
+std::shared_ptr<const external::LibraryCall> prepare_pieces(const PiecesProblem& p, const Device& device) {
+  distributed::Group& group = distributed::current_world().group(p.group);
+  TOROID_USER_CHECK(group.size() == p.ranks, "a product in pieces is of {} ranks, the group \"{}\" has {}", p.ranks, p.group, group.size());
+  return std::make_shared<Pieces>(p, device, group);
 }
 
 }  // namespace toroid::exec

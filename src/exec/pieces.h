@@ -12,7 +12,7 @@
 
 namespace toroid::exec {
 
-// All ranks meet between two stages (meets_before); a stage waits for no other rank. What is on its way is moved by a copy engine.
+// All ranks meet before the stages that meets_before names; a stage waits for no other rank. What is on its way is moved by a copy engine.
 //
 //   AllGather, a: [m, k] a rank, result: [ranks * m, n], in pieces of m rows. Stage 0: the own rows go to the other ranks, while their
 //     product is computed. Stage 1: the products of the others' rows.
@@ -58,11 +58,13 @@ struct Stage {
 };
 Stage stage_of(const PiecesProblem& p, int rank);
 
+// Why some rank of the group has no cuBLASLt; empty where all have it. All ranks ask when one does; the answer is kept.
+std::string library_refusal(const std::string& group, const Device& device);
 // Why the pieces have no product or memory that fits; empty when they do.
 std::string refusal_of(const PiecesProblem& p);
 
-// Of the calling thread's rank, on its GPU, by the library's implementation number `choice` (see LibraryCall). Buffers: a, b, result. All
-// ranks prepare it alike.
-std::shared_ptr<const external::LibraryCall> prepare_pieces(const PiecesProblem& p, const Device& device, int choice);
+// Of the calling thread's rank, on its GPU. Buffers: a, b, result. All ranks prepare it alike. UserError for a group of another size;
+// EnvironmentError where the library has no such product, or the GPUs share no memory.
+std::shared_ptr<const external::LibraryCall> prepare_pieces(const PiecesProblem& p, const Device& device);
 
 }  // namespace toroid::exec

@@ -49,7 +49,7 @@ std::string freezing_hint(const graph::Graph& g, const CompileOptions& options, 
   if (elements < kLeastElements) return "";
   return fmt::format(
       "{} captured weight{} of products may change between calls, so that each call arranges {} for the kernels again; where they stay as "
-      "they are, compile(fn, {{.options = {{{{\"freezing\", \"1\"}}}}}}) does that once",
+      "they are, compile(fn, {{.options = {{{{\"freezing\", \"1\"}}}}}}) arranges them once",
       weights.size(), weights.size() == 1 ? "" : "s", weights.size() == 1 ? "it" : "them");
 }
 

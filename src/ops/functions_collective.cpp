@@ -43,16 +43,19 @@ std::vector<Tensor> batch_send_recv(const std::vector<Send>& sends, const std::v
                                     std::string_view group, Where where) {
   const int ranks = current_world().group(group).size();
   const auto check_peer = [&](int peer) {
-    TOROID_USER_CHECK(peer >= 0 && peer < ranks, "batch_send_recv: there is no rank {} in the group \"{}\" of {} ranks", peer, group,
-                      ranks);
+    TOROID_USER_CHECK(peer >= 0 && peer < ranks, "batch_send_recv: there is no rank {} in the group \"{}\" of {} ranks (called at {})",
+                      peer, group, ranks, ops::place_text(where));
   };
   std::vector<std::vector<Tensor>> for_rank(static_cast<size_t>(ranks));
   std::vector<std::vector<size_t>> from_rank(static_cast<size_t>(ranks));
   std::vector<Expr> given(static_cast<size_t>(ranks), 0), taken(static_cast<size_t>(ranks), 0);
   for (auto& s : sends) {
     check_peer(s.peer);
-    TOROID_USER_CHECK(s.x.dtype() == dtype && s.x.device() == device, "batch_send_recv: {} on {} is sent in a batch of {} on {}",
-                      name_of(s.x.dtype()), to_string(s.x.device()), name_of(dtype), to_string(device));
+    TOROID_USER_CHECK(s.x.defined(), "batch_send_recv: an undefined tensor is sent to rank {} (called at {})", s.peer,
+                      ops::place_text(where));
+    TOROID_USER_CHECK(s.x.dtype() == dtype && s.x.device() == device,
+                      "batch_send_recv: {} on {} is sent in a batch of {} on {} (called at {})", name_of(s.x.dtype()),
+                      to_string(s.x.device()), name_of(dtype), to_string(device), ops::place_text(where));
     for_rank[static_cast<size_t>(s.peer)].push_back(call1("reshape", {s.x, std::vector<Expr>{-1}}, where));
     given[static_cast<size_t>(s.peer)] += for_rank[static_cast<size_t>(s.peer)].back().sym_sizes()[0].expr();
   }

@@ -67,14 +67,16 @@ void split_epilogue(program::Program& p, size_t i, int step, const std::vector<E
 void leave_sums(program::Program& p, size_t i, std::optional<DType> dtype) {
   const program::Node& node = p.nodes[i];
   const auto& steps = node.body.steps;
-  if (program::plain_result(node) >= 0 && is_float(steps.back().dtype) && (!dtype || steps.back().dtype == *dtype)) return;
+  const program::Gemm* product = program::product_of(node);
+  const auto may_be = [&](DType t) { return is_float(t) && (!product || t == product->a.dtype || t == product->accumulate); };
+  if (program::plain_result(node) >= 0 && may_be(steps.back().dtype) && (!dtype || steps.back().dtype == *dtype)) return;
   int sums = -1, rounded = -1, readers = 0;
   for (size_t k = 0; k < steps.size(); ++k) {
     if (steps[k].step == loop::Step::Accumulate) sums = static_cast<int>(k);
     loop::for_each_use(steps[k], [&](size_t of) {
       if (static_cast<int>(of) != sums) return;
       ++readers;
-      if (steps[k].step == loop::Step::Scalar && steps[k].op == ScalarOp::Cast && is_float(steps[k].dtype)) rounded = static_cast<int>(k);
+      if (steps[k].step == loop::Step::Scalar && steps[k].op == ScalarOp::Cast && may_be(steps[k].dtype)) rounded = static_cast<int>(k);
     });
   }
   std::vector<Expr> strides(node.domain.vars.size());

@@ -30,7 +30,7 @@ TEST_F(Rules, OfComposites) {
 }
 
 // Of composites one in so many has its second gradients checked: these are arithmetic, of which a sanitizer has seen enough by then.
-constexpr size_t kComposites = 8 / test::samples(8);
+constexpr size_t kComposites = test::kFewer;
 
 // Gradients of gradients. Those that are refused, and those that are wrong at some points, are known by name.
 TEST_F(Rules, HaveGradients) {

@@ -374,7 +374,7 @@ class AttentionKernels(unittest.TestCase):
         rest = {k: v for k, v in {"attn_bias": None, "compute_log_sumexp": False, **arguments}.items() if k in names}
         attention = graph.call_function(target, tuple(given), rest)
         attention.meta["val"] = (given[0].meta["val"], torch.empty(2, 4, 16, device="meta"))
-        graph.output(graph.call_function(operator.getitem, (attention, read)))
+        graph.output([graph.call_function(operator.getitem, (attention, read)) for _ in range(2)])
         module = torch.fx.GraphModule({}, graph)
         translate_attention(module)
         module.graph.lint()
@@ -440,6 +440,7 @@ class AttentionKernels(unittest.TestCase):
             bias = [torch.randn(mask)] if mask else []
             found = module(*(t.detach() for t in tensors), *bias)
             self.assertEqual([list(found[1].shape), list(found[2].shape), found[2].dtype], [[2, 4, logarithms], [2], torch.uint64])
+            self.assertTrue((found[1][:, :, rows:] == float("inf")).all(), "weights of rows that are not there are 0")
             expected = torch.nn.functional.scaled_dot_product_attention(*tensors[:3], attn_mask=bias[0] if bias else None)
             expected.backward(tensors[3])
             torch.testing.assert_close(found[0], expected.detach())

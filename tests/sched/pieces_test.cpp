@@ -126,6 +126,22 @@ TEST(OverlapProducts, WhatIsScatteredOfAProduct) {
   is_good(more);
 }
 
+// No library multiplies f32 to bf16: what is rounded to another type than that of the operands is so in the loop behind.
+TEST(OverlapProducts, SumsAreOfTheOperandsType) {
+  Program p = gathers();
+  for (const int b : {0, 1, 2}) p.buffers[static_cast<size_t>(b)].dtype = DType::F32;
+  for (auto& in : p.inputs) in.type.dtype = DType::F32;
+  auto& meets = std::get<program::Meeting>(p.nodes[0].problem);
+  auto& g = std::get<program::Gemm>(p.nodes[1].problem);
+  meets.input.dtype = g.a.dtype = g.b.dtype = DType::F32;
+  set_body(p.nodes[0], "loop (i0: 32, i1: 16) {\n v0: f32 = accumulate\n store %2 [i0*16 + i1] v0\n}");
+  set_body(p.nodes[1], "loop (j0: 32, j1: 24) {\n v0: f32 = accumulate\n v1: bf16 = Cast v0\n store %3 [j0*24 + j1] v1\n}");
+  p = overlap_products(std::move(p), Answering(""));
+  ASSERT_EQ(p.nodes.size(), 2u);
+  EXPECT_EQ(p.nodes[0].body.steps.back().dtype, DType::F32);
+  is_good(p);
+}
+
 TEST(OverlapProducts, OthersStayApart) {
   const auto apart = [](const char* why, Program p, const std::function<void(Program&)>& plant, const std::string& answer = "") {
     plant(p);

@@ -36,7 +36,6 @@ _BACKWARD = {
     _aten._scaled_dot_product_efficient_attention_backward.default: "attn_bias",
     _aten._scaled_dot_product_cudnn_attention_backward.default: "attn_bias",
 }
-_PADDED = 32  # the number of rows' logarithms that efficient attention gives is a multiple of this
 
 
 def translate_attention(module: GraphModule) -> None:
@@ -52,11 +51,15 @@ def translate_attention(module: GraphModule) -> None:
 
 
 def _pieces(node: Node) -> dict[int, Node] | None:
-    """The results of a node that are read, by their numbers; None where the whole is."""
-    readers = list(node.users)
-    if any(n.target is not operator.getitem for n in readers):
-        return None
-    return {n.args[1]: n for n in readers}
+    """The results of a node that are read, by their numbers; None where the whole is. Readers of one result become one."""
+    pieces: dict[int, Node] = {}
+    for reader in list(node.users):
+        if reader.target is not operator.getitem:
+            return None
+        first = pieces.setdefault(reader.args[1], reader)
+        if first is not reader:
+            _replace(node.graph, reader, first)
+    return pieces
 
 
 def _mask(node: Node, names: dict[Any, str | None]) -> Any:
@@ -126,7 +129,7 @@ def _translate_with_logarithms(module: GraphModule, node: Node, pieces: dict[int
             if values[1].dim() == 4:
                 fitted = graph.call_function(_aten.unsqueeze.default, (logarithms, 3))
             else:
-                fitted = graph.call_function(_aten.constant_pad_nd.default, (logarithms, [0, values[1].shape[2] - rows], 0.0))
+                fitted = graph.call_function(_aten.constant_pad_nd.default, (logarithms, [0, values[1].shape[2] - rows], float("inf")))
         fitted.meta = {**logarithms.meta}
         logarithms.meta = {**logarithms.meta, "val": both.meta["val"][1]}
         logarithms.replace_all_uses_with(fitted, delete_user_cb=lambda user: user is not fitted)

@@ -43,7 +43,7 @@ class CudaBackend : public Backend {
   std::string pair_refusal(const program::Node& product) const override { return codegen::cuda_pair_refusal(product, gpu_); }
 
   std::string bringing_refusal(const program::Node& meeting) const override {
-    if (program::in_pieces(std::get<program::Meeting>(meeting.problem))) return pieces_refusal(meeting, options_);
+    if (program::in_pieces(std::get<program::Meeting>(meeting.problem))) return pieces_refusal(meeting, facts().device, options_);
     return codegen::cuda_bringing_refusal(meeting, gpu_);
   }
 

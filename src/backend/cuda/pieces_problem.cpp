@@ -1,9 +1,7 @@
 #include "backend/cuda/pieces_problem.h"
 
-#include "backend/candidates.h"
 #include "backend/cuda/cublaslt_problem.h"
 #include "base/check.h"
-#include "extern/cublaslt/cublaslt.h"
 #include "program/points.h"
 
 namespace toroid::backend {
@@ -33,17 +31,16 @@ std::string read(const Meeting& m, DType out, PiecesProblem& p) {
 
 }  // namespace
 
-std::string pieces_refusal(const program::Node& node, const CompileOptions& options) {
+std::string pieces_refusal(const program::Node& node, const Device& device, const CompileOptions& options) {
   const auto& m = std::get<Meeting>(node.problem);
-  if (std::string why = reason_of([] { return external::cublaslt_version(), std::string(); }); !why.empty()) return why;
+  if (m.ranks > 2 && options.get(options::kCollectiveOrder) != "any")
+    return "more than two ranks add pieces in another order than theirs, and round in between: see the option collective_order";
   PiecesProblem p;
   if (std::string why = read(m, m.input.dtype, p); !why.empty()) return why;
-  if (m.kind == Kind::ReduceScatter && m.ranks > 2 && options.get(options::kCollectiveOrder) != "any")
-    return "pieces are added in another order than that of the ranks, and rounded in between: see the option collective_order";
   const auto& g = p.product;
   const int64_t moves = g.m * (m.kind == Kind::AllGather ? g.k : g.n) * static_cast<int64_t>(size_of(g.dtype));
   if (moves < kLeastBytes || 2 * g.m * g.n * g.k < kLeastFlops) return "its pieces are too small";
-  return "";
+  return exec::library_refusal(m.group, device);
 }
 
 std::vector<exec::LibraryCall> pieces_calls(const program::Node& node) {

@@ -36,10 +36,10 @@ class Meeting {
   std::vector<const Collective*> calls_;  // what each rank brings to the one that gathers or runs; null: it has not come
   size_t arrived_ = 0, departed_ = 0;
   std::atomic<uint64_t> begun_ = 0, ended_ = 0;  // collectives; also read without the mutex
-  std::string mismatch_;            // of the one that runs
-  std::string failure_;             // why the group is of no use any more; empty: it is
-  std::vector<std::string> last_;   // of each rank, what it called last
-  std::vector<std::string> left_;   // of each rank, why it does not come any more; empty: it does
+  std::string mismatch_;                         // of the one that runs
+  std::string failure_;                          // why the group is of no use any more; empty: it is
+  std::vector<std::string> last_;                // of each rank, what it called last
+  std::vector<std::string> left_;                // of each rank, why it does not come any more; empty: it does
   std::deque<std::string> history_;
 };
 

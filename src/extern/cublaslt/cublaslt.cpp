@@ -15,7 +15,6 @@ namespace {
 
 using namespace cublaslt;
 
-constexpr int64_t kAlignment = 16;                   // of operands without an offset
 constexpr size_t kMostWorkspace = size_t{32} << 20;  // what the library's documentation advises for Hopper
 
 // A handle of the library, and the function that frees it.
@@ -92,12 +91,13 @@ class Prepared {
     lib_.check(lib_.set_preference(preference.get(), CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &kMostWorkspace, sizeof kMostWorkspace),
                "describing a search");
     // The library's a and b are b and a here.
-    const std::tuple<int, int64_t, DType> operands[] = {{CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, p_.b.offset, p_.dtype},
-                                                        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, p_.a.offset, p_.dtype},
-                                                        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, p_.addend.offset, p_.out_dtype},
-                                                        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, p_.out.offset, p_.out_dtype}};
+    const std::tuple<int, int64_t, DType> operands[] = {
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, p_.b.offset, p_.dtype},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, p_.a.offset, p_.dtype},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, p_.has_addend ? p_.addend.offset : p_.out.offset, p_.out_dtype},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, p_.out.offset, p_.out_dtype}};
     for (auto& [attribute, offset, t] : operands) {
-      const auto bytes = static_cast<uint32_t>(std::gcd(kAlignment, offset * static_cast<int64_t>(size_of(t))));
+      const auto bytes = static_cast<uint32_t>(std::gcd(kCublasLtAlignment, offset * static_cast<int64_t>(size_of(t))));
       lib_.check(lib_.set_preference(preference.get(), attribute, &bytes, sizeof bytes), "describing a search");
     }
     std::vector<cublasLtMatmulHeuristicResult_t> found(static_cast<size_t>(most));

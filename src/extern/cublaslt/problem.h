@@ -7,6 +7,8 @@
 
 namespace toroid::external {
 
+inline constexpr int64_t kCublasLtAlignment = 16;  // bytes, of operands that begin where their memory does
+
 enum class CublasLtActivation : uint8_t { None, Relu, GeluTanh };
 
 // out[i, m, n] = activation(sum over k of a[i, m, k] * b[i, k, n] + addend[i, m, n] + bias[n]), for i < batch.

@@ -1,4 +1,4 @@
-// Where the ranks of a product in pieces meet, before each of its stages.
+// Where the ranks of a product in pieces meet before a stage.
 #include "base/hash.h"
 #include "codegen/cuda/templates/barrier.cu.h"
 #include "codegen/cuda/templates/meeting.h"
@@ -32,7 +32,7 @@ KernelText generate(const CudaSite& site) {
   constexpr int kThreads = 32;
   KernelText k = arguments.kernel(fmt::format("{}_{}", kName, distributed::name_of(m.kind)), body, kThreads, true, 1, false);
   k.tasks = 1;
-  k.plan = fmt::format("{}: of {} ranks, before each stage of a product in pieces\n", kName, m.ranks);
+  k.plan = fmt::format("{}: of {} ranks, before a stage of a product in pieces\n", kName, m.ranks);
   return k;
 }
 
