@@ -268,7 +268,7 @@ TEST(Trim, RandomGraphsKeepTheirBits) {
     for (size_t i = 0; i < want.size(); ++i)
       ASSERT_TRUE(same_bits(want[i], got[i])) << "seed " << seed << "\n" << to_string(*before) << to_string(*after);
   }
-  EXPECT_GT(changed, 200);
+  EXPECT_GT(changed, test::samples(200));
 }
 
 }  // namespace
