@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <csignal>
 #include <cstdio>
 
@@ -16,6 +15,7 @@
 #include "toroid/autograd.h"
 #include "toroid/mode.h"
 #include "toroid/train/trainer.h"
+#include "train/training_log.h"
 
 namespace toroid::cli {
 namespace {
@@ -56,22 +56,6 @@ class StopOnSignal {
   struct sigaction before_[2]{};
 };
 
-// JSON has no word for what is not finite.
-std::string number(double v) { return std::isfinite(v) ? fmt::format("{}", v) : "null"; }
-
-// As log.jsonl has them.
-std::string json_of(const train::StepReport& r) {
-  return fmt::format(
-      "{{\"step\":{},\"loss\":{},\"grad_norm\":{},\"lr\":{},\"seconds\":{},\"units_per_second\":{},\"unit\":{},\"loss_scale\":{},\"skipped\":{},"
-      "\"not_finite\":{},\"compiling\":{}}}",
-      r.step, number(r.loss), number(r.grad_norm), number(r.lr), number(r.seconds), number(r.units_per_second), json_string(r.unit),
-      number(r.loss_scale), r.skipped, json_string(r.not_finite), r.compiling);
-}
-std::string json_of(const train::EvaluationReport& r) {
-  return fmt::format("{{\"step\":{},\"held_out_loss\":{},\"samples\":{},\"seconds\":{}}}", r.step, number(r.loss), r.samples,
-                     number(r.seconds));
-}
-
 // Lines on the standard output, and below them, on a terminal, how far it is. With `json` each line is an object.
 class TrainOutput {
  public:
@@ -85,9 +69,9 @@ class TrainOutput {
   void line(const char* key, const std::string& value, const std::string& text) {
     line(json_ ? fmt::format("{{\"{}\":{}}}", key, value) : text);
   }
-  void evaluation(const train::EvaluationReport& r) { line(json_ ? json_of(r) : to_string(r)); }
+  void evaluation(const train::EvaluationReport& r) { line(json_ ? train::json_of(r) : to_string(r)); }
   void step(const train::StepReport& r) {
-    line(json_ ? json_of(r) : to_string(r));
+    line(json_ ? train::json_of(r) : to_string(r));
     constexpr int64_t kWidth = 30;
     const auto done = static_cast<size_t>(kWidth * r.step / std::max<int64_t>(steps_, 1));
     const double left = r.seconds * static_cast<double>(steps_ - r.step);

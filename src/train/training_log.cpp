@@ -49,18 +49,6 @@ std::string string_in(std::string_view line, std::string_view key) {
 }
 bool has(std::string_view line, std::string_view text) { return line.find(text) != line.npos; }
 
-std::string line_of(const StepReport& r) {
-  return fmt::format(
-      "{{\"step\":{},\"loss\":{},\"grad_norm\":{},\"lr\":{},\"seconds\":{},\"units_per_second\":{},\"unit\":{},\"loss_scale\":{},"
-      "\"skipped\":{},\"not_finite\":{},\"compiling\":{}}}\n",
-      r.step, json_number(r.loss), json_number(r.grad_norm), json_number(r.lr), json_number(r.seconds), json_number(r.units_per_second),
-      json_string(r.unit), json_number(r.loss_scale), r.skipped, json_string(r.not_finite), r.compiling);
-}
-std::string line_of(const EvaluationReport& r) {
-  return fmt::format("{{\"step\":{},\"held_out_loss\":{},\"samples\":{},\"seconds\":{}}}\n", r.step, json_number(r.loss), r.samples,
-                     json_number(r.seconds));
-}
-
 StepReport step_in(std::string_view line) {
   StepReport r;
   r.step = static_cast<int64_t>(number_in(line, "step"));
@@ -72,6 +60,18 @@ StepReport step_in(std::string_view line) {
 }
 
 }  // namespace
+
+std::string json_of(const StepReport& r) {
+  return fmt::format(
+      "{{\"step\":{},\"loss\":{},\"grad_norm\":{},\"lr\":{},\"seconds\":{},\"units_per_second\":{},\"unit\":{},\"loss_scale\":{},"
+      "\"skipped\":{},\"not_finite\":{},\"compiling\":{}}}",
+      r.step, json_number(r.loss), json_number(r.grad_norm), json_number(r.lr), json_number(r.seconds), json_number(r.units_per_second),
+      json_string(r.unit), json_number(r.loss_scale), r.skipped, json_string(r.not_finite), r.compiling);
+}
+std::string json_of(const EvaluationReport& r) {
+  return fmt::format("{{\"step\":{},\"held_out_loss\":{},\"samples\":{},\"seconds\":{}}}", r.step, json_number(r.loss), r.samples,
+                     json_number(r.seconds));
+}
 
 std::string json_string(std::string_view text) {
   std::string out = "\"";
@@ -134,13 +134,13 @@ void TrainingLog::append(const std::string& line) {
 void TrainingLog::add(const StepReport& r) {
   if (folder_.empty()) return;
   steps_.push_back(r);
-  append(line_of(r));
+  append(json_of(r) + "\n");
 }
 
 void TrainingLog::add(const EvaluationReport& r) {
   if (folder_.empty()) return;
   evaluations_.push_back(r);
-  append(line_of(r));
+  append(json_of(r) + "\n");
 }
 
 void TrainingLog::write_page() const {

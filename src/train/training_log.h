@@ -37,6 +37,10 @@ class TrainingLog {
 // Writes a small file in one step, and waits until it is on the disk. EnvironmentError where that fails.
 void write_text(const std::string& path, const std::string& text);
 
+// A line of log.jsonl, without its end. What is not finite is null.
+std::string json_of(const StepReport& r);
+std::string json_of(const EvaluationReport& r);
+
 // With quotes around it.
 std::string json_string(std::string_view text);
 

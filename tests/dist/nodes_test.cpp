@@ -173,27 +173,33 @@ TEST(CollectiveNodes, ThatGoOnWithEachElement) {
   EXPECT_TRUE(program::meets(read.nodes[0], &groups) && groups.count("world"));
 }
 
+// Gives the meeting of tail_of() a product of [rows, depth] and the transpose of a further input, [3, depth], whose sums are bf16.
+void add_product(program::Program& p, int64_t rows, int64_t depth) {
+  auto& m = std::get<program::Meeting>(p.nodes[0].problem);
+  m.op = distributed::ReduceOp::Sum;
+  m.product.emplace();
+  m.product->m = rows, m.product->n = 3, m.product->k = depth;
+  const int w = p.new_buffer("w", DType::F32, 3 * depth, loop::BufferKind::Input);
+  m.product->a = {m.input.buffer, DType::F32, 0, {depth, 1}};
+  m.product->b = {w, DType::F32, 0, {1, depth}};
+  m.input = {-1, DType::BF16, 0, {}};
+  p.buffers[0].numel = rows * depth;
+  p.inputs[0].type.sizes = {rows, depth};
+  p.inputs.push_back({w, {DType::F32, {3, depth}, {}}, graph::InputKind::User, {}, "w"});
+  program::verify(p, program::Stage::Lowered, "the test");
+  EXPECT_EQ(program::to_string(program::parse(program::to_string(p))), program::to_string(p));
+}
+
+Tensor cut(int64_t n, const std::vector<int64_t>& sizes) {
+  return brought(DType::F32, n, "world").as_strided(sizes, std::vector<int64_t>{sizes.back(), 1});
+}
+
 // What a rank computes and brings at once means the same on the host: x * w of each rank, rounded, summed up, and a bias.
 TEST(CollectiveNodes, ThatBringProducts) {
   constexpr int64_t kRows = 2, kDepth = 5;
   program::Program p = tail_of(distributed::Kind::AllReduce, kRows);
-  auto& m = std::get<program::Meeting>(p.nodes[0].problem);
-  m.op = distributed::ReduceOp::Sum;
-  m.product.emplace();
-  m.product->m = kRows, m.product->n = 3, m.product->k = kDepth;
-  const int w = p.new_buffer("w", DType::F32, 3 * kDepth, loop::BufferKind::Input);
-  m.product->a = {m.input.buffer, DType::F32, 0, {kDepth, 1}};
-  m.product->b = {w, DType::F32, 0, {1, kDepth}};
-  m.input = {-1, DType::BF16, 0, {}};
-  p.buffers[0].numel = kRows * kDepth;
-  p.inputs[0].type.sizes = {kRows, kDepth};
-  p.inputs.push_back({w, {DType::F32, {3, kDepth}, {}}, graph::InputKind::User, {}, "w"});
-  program::verify(p, program::Stage::Lowered, "the test");
-  EXPECT_EQ(program::to_string(program::parse(program::to_string(p))), program::to_string(p));
+  add_product(p, kRows, kDepth);
   run_local(3, [&] {
-    const auto cut = [](int64_t n, const std::vector<int64_t>& sizes) {
-      return brought(DType::F32, n, "world").as_strided(sizes, std::vector<int64_t>{sizes.back(), 1});
-    };
     const Tensor x = cut(kRows * kDepth, {kRows, kDepth}), wide = cut(3 * kDepth, {3, kDepth});
     const Tensor bias = brought(DType::F32, 1, "world").as_strided(std::vector<int64_t>{3}, std::vector<int64_t>{1});
     const Tensor sum = distributed::all_reduce(to(matmul(x, transpose(wide, 0, 1)), DType::BF16));
@@ -216,23 +222,8 @@ TEST(CollectiveNodes, OfProductsInPieces) {
   for (const Kind kind : {Kind::AllGather, Kind::ReduceScatter}) {
     const int64_t own = kind == Kind::AllGather ? 2 : 6, results = kind == Kind::AllGather ? 6 : 2;
     program::Program p = tail_of(kind, results);
-    auto& m = std::get<program::Meeting>(p.nodes[0].problem);
-    m.op = distributed::ReduceOp::Sum;
-    m.product.emplace();
-    m.product->m = own, m.product->n = 3, m.product->k = kDepth;
-    const int w = p.new_buffer("w", DType::F32, 3 * kDepth, loop::BufferKind::Input);
-    m.product->a = {m.input.buffer, DType::F32, 0, {kDepth, 1}};
-    m.product->b = {w, DType::F32, 0, {1, kDepth}};
-    m.input = {-1, DType::BF16, 0, {}};
-    p.buffers[0].numel = own * kDepth;
-    p.inputs[0].type.sizes = {own, kDepth};
-    p.inputs.push_back({w, {DType::F32, {3, kDepth}, {}}, graph::InputKind::User, {}, "w"});
-    program::verify(p, program::Stage::Lowered, "the test");
-    EXPECT_EQ(program::to_string(program::parse(program::to_string(p))), program::to_string(p));
+    add_product(p, own, kDepth);
     run_local(3, [&] {
-      const auto cut = [](int64_t n, const std::vector<int64_t>& sizes) {
-        return brought(DType::F32, n, "world").as_strided(sizes, std::vector<int64_t>{sizes.back(), 1});
-      };
       const Tensor x = cut(own * kDepth, {own, kDepth}), wide = transpose(cut(3 * kDepth, {3, kDepth}), 0, 1);
       const Tensor bias = brought(DType::F32, 1, "world").as_strided(std::vector<int64_t>{3}, std::vector<int64_t>{1});
       const Tensor want = kind == Kind::AllGather ? matmul(distributed::all_gather(x), wide)

@@ -11,8 +11,34 @@ namespace toroid::distributed::p2p {
 using device::cuda::CUdeviceptr;
 using device::cuda::Gpu;
 
+namespace {
+
+// Memory of the GPU with these contents. It is given back when all launches that use it are done.
+std::shared_ptr<void> copy_on(Gpu& gpu, const Table& table) {
+  const auto& driver = gpu.driver_functions();
+  const device::cuda::Relaxed relaxed(driver);
+  CUdeviceptr memory = 0;
+  gpu.use();
+  driver.check(driver.allocate(&memory, sizeof table), "taking memory that GPUs share");
+  std::shared_ptr<void> out(reinterpret_cast<void*>(memory), [&gpu](void* p) {
+    try {
+      gpu.use();
+      const auto& functions = gpu.driver_functions();
+      const device::cuda::Relaxed freeing(functions);
+      functions.synchronize_context();
+      functions.free(reinterpret_cast<CUdeviceptr>(p));
+    } catch (const Error&) {  // the driver is gone, and the memory with it
+    }
+  });
+  gpu.copy_in(out.get(), &table, sizeof table);
+  gpu.synchronize(gpu.stream());
+  return out;
+}
+
+}  // namespace
+
 PeerMemory::PeerMemory(Group& group, const Device& device)
-    : device_(device), memory_(group, device, Layout(group.size()).bytes), refusal_(memory_.refusal()) {
+    : memory_(group, device, Layout(group.size()).bytes), refusal_(memory_.refusal()) {
   if (!refusal_.empty()) return;
   Table table;
   table.rank = group.rank();
@@ -21,32 +47,11 @@ PeerMemory::PeerMemory(Group& group, const Device& device)
   for (int r = 0; r < group.size(); ++r) table.regions[r] = reinterpret_cast<uint64_t>(memory_.of_rank(r));
   std::string reason;
   try {
-    Gpu& gpu = device::cuda::gpu(device_.index);
-    const auto& driver = gpu.driver_functions();
-    const device::cuda::Relaxed relaxed(driver);
-    CUdeviceptr memory = 0;
-    gpu.use();
-    driver.check(driver.allocate(&memory, sizeof table), "taking memory that GPUs share");
-    table_ = reinterpret_cast<void*>(memory);
-    gpu.copy_in(table_, &table, sizeof table);
-    gpu.synchronize(gpu.stream());
+    table_ = copy_on(device::cuda::gpu(device.index), table);
   } catch (const Error& e) {
     reason = e.what();
   }
-  refusal_ = first_refusal(group, reason, "sharing memory of the ranks' GPUs");
-}
-
-PeerMemory::~PeerMemory() {
-  if (!table_) return;
-  try {
-    Gpu& gpu = device::cuda::gpu(device_.index);
-    gpu.use();
-    const auto& driver = gpu.driver_functions();
-    const device::cuda::Relaxed relaxed(driver);
-    driver.synchronize_context();  // launches use the table
-    driver.free(reinterpret_cast<CUdeviceptr>(table_));
-  } catch (const Error&) {  // the driver is gone, and the memory with it
-  }
+  refusal_ = first_refusal(group, reason, kSharing);
 }
 
 std::shared_ptr<PeerMemory> peer_memory(Group& group, const Device& device) {

@@ -13,23 +13,21 @@ namespace toroid::distributed::p2p {
 // One rank's part.
 class PeerMemory {
  public:
-  ~PeerMemory();
   PeerMemory(const PeerMemory&) = delete;
   PeerMemory& operator=(const PeerMemory&) = delete;
 
   // Why the ranks' GPUs have none, the same text on all ranks; empty: they have.
   const std::string& refusal() const { return refusal_; }
   // The Table (layout.h), in this GPU's memory.
-  void* table() const { return table_; }
+  void* table() const { return table_.get(); }
 
  private:
   friend std::shared_ptr<PeerMemory> peer_memory(Group& group, const Device& device);
   PeerMemory(Group& group, const Device& device);
 
-  const Device device_;
   const SymmetricMemory memory_;
   std::string refusal_;
-  void* table_ = nullptr;
+  std::shared_ptr<void> table_;
 };
 
 // Of this rank of the group on its GPU. All ranks ask for it, each with its own device; it is made at the first time and kept with the

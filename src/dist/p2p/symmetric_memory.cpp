@@ -62,8 +62,6 @@ class Regions {
   }
 };
 
-constexpr const char* kWhere = "sharing memory of the ranks' GPUs";
-
 }  // namespace
 
 // How the others find a rank's region.
@@ -98,15 +96,15 @@ void SymmetricMemory::open(Group& group, int64_t bytes) {
   } catch (const Error& e) {
     reason = e.what();
   }
-  refusal_ = first_refusal(group, reason, kWhere);
+  refusal_ = first_refusal(group, reason, kSharing);
   if (!refusal_.empty()) return;
-  const auto places = all_gather_object(group, place, kWhere);
+  const auto places = all_gather_object(group, place, kSharing);
   refusal_ = other_host(places);
   if (const std::string same = same_gpu(places); refusal_.empty() && !same.empty())
     refusal_ = same + ", on which their kernels would wait for each other";
   if (!refusal_.empty()) return;
 
-  const auto offers = all_gather_object(group, std::string(reinterpret_cast<const char*>(&own), sizeof own), kWhere);
+  const auto offers = all_gather_object(group, std::string(reinterpret_cast<const char*>(&own), sizeof own), kSharing);
   try {
     const device::cuda::Relaxed relaxed(gpu->driver_functions());
     gpu->use();
@@ -115,7 +113,7 @@ void SymmetricMemory::open(Group& group, int64_t bytes) {
     reason = e.what();
   }
   // No rank lets its region go before all have said what they reach.
-  refusal_ = first_refusal(group, reason, kWhere);
+  refusal_ = first_refusal(group, reason, kSharing);
 }
 
 // The address of a rank's region on this GPU, which is kept there.

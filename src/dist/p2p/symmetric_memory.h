@@ -15,6 +15,9 @@ class Gpu;
 
 namespace toroid::distributed::p2p {
 
+// What ranks that wait for each other here are doing, for errors.
+inline constexpr const char* kSharing = "sharing memory of the ranks' GPUs";
+
 // One rank's end. All ranks make it together, each with its own device.
 class SymmetricMemory {
  public:
