@@ -7,6 +7,7 @@
 #include "device/cpu/runtime_symbols.h"
 #include "dist/group.h"
 #include "dist/p2p/peer_memory.h"
+#include "exec/nccl.h"
 #include "exec/run/executable.h"
 #include "exec/steps.h"
 #include "exec/verify.h"
@@ -67,15 +68,10 @@ class Loader {
 
  private:
   void connect(const CollectiveCall& c, const Plan& plan, Loaded::Step& s) const {
-    using namespace distributed;
-    s.refusal = nccl::lacks({.kind = c.kind, .dtype = c.input.dtype, .op = c.op});
-    if (s.refusal.empty() && !has_world()) s.refusal = "no process group was there when it was loaded";
-    if (s.refusal.empty()) {
-      Group& group = current_world().group(c.group);
-      s.refusal = nccl::refusal(group, device_);
-      if (s.refusal.empty()) s.communicator = group.on_gpu(device_.index).nccl;
-    }
-    if (!s.refusal.empty())
+    s.refusal = nccl_refusal({.kind = c.kind, .dtype = c.input.dtype, .op = c.op}, c.group, device_);
+    if (s.refusal.empty())
+      s.communicator = distributed::current_world().group(c.group).on_gpu(device_.index).nccl;
+    else
       log(Artifact::Perf, fmt::format("{}{} of {} goes through copies in the host's memory: {}", c.name,
                                       c.where.empty() ? "" : " (" + c.where + ")", plan.name, s.refusal));
   }

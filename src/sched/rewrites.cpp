@@ -1,6 +1,7 @@
 #include "sched/rewrites.h"
 
 #include "base/check.h"
+#include "sched/call_nccl.h"
 #include "sched/channels_last.h"
 #include "sched/decompose_k.h"
 #include "sched/decompose_mm.h"
@@ -70,6 +71,19 @@ std::string sum_refused(const Program& p, size_t node, const Config& way) {
 
 void add_products(Program& p, size_t node, const Config&) { mm_plus_mm(p, node); }
 
+std::string nccl_refused(const Program& p, size_t node, const Config& way) {
+  return way.fields.empty() ? call_nccl_refusal(p.nodes[node]) : "it has no numbers";
+}
+
+void by_nccl(Program& p, size_t node, const Config&) { call_nccl(p, node); }
+
+std::vector<Config> nccl(const Program& p, size_t node, const target::Facts&, const CompileOptions& options) {
+  const auto* m = std::get_if<program::Meeting>(&p.nodes[node].problem);
+  if (!m || m->product) return {};
+  const bool may = nccl_has_the_same_bits(*m) || options.get(options::kCollectiveOrder) == "any";
+  return may ? std::vector<Config>{{kNccl, {}}} : std::vector<Config>{};
+}
+
 constexpr Rewrite kRewrites[] = {
     {kPadMm, "pad_mm(a=8,b=0): rows of operands that begin at multiples of so many elements, by a copy.", layout_refused, lay_out, paddings,
      true},
@@ -82,6 +96,7 @@ constexpr Rewrite kRewrites[] = {
      make_loop, small_products},
     {kMmPlusMm, "mm_plus_mm(): one product in place of this and the one whose results are added to its own.", sum_refused, add_products,
      nullptr},
+    {kNccl, "nccl(): a collective between GPUs by NCCL, in place of a kernel of its own.", nccl_refused, by_nccl, nccl},
 };
 
 }  // namespace

@@ -20,6 +20,7 @@
 #include "toroid/compile.h"
 #include "toroid/distributed.h"
 #include "toroid/ops.h"
+#include "toroid/tuning.h"
 
 namespace toroid {
 namespace {
@@ -297,6 +298,32 @@ TEST(GpuAllReduce, TunedIsWhatItWas) {
       const Tensor x = brought({n}, DType::BF16, 1);
       const std::string want = host_bytes(fn(x));
       for (int call = 0; call < 3; ++call) EXPECT_TRUE(host_bytes(fast(x.to(own))) == want) << n;
+    }
+  });
+}
+
+// NCCL is timed beside the kernels where it has their bits, or any are good enough; tuning checks its results.
+TEST(GpuCollectives, AreTimedByNcclToo) {
+  on_all_worlds([] {
+    const Device own = Device::cuda(rank());
+    for (const bool any : {false, true}) {
+      std::vector<TuneResult> found;
+      const TuneFeedback feedback([&, tuner = rank()](const TuneResult& r) {
+        if (rank() == tuner) found.push_back(r);
+      });
+      CompileConfig config = config_of(Mode::MaxAutotune);
+      config.options = {{"tune_database", "none"}, {"tune_choices", "^nccl"}, {"collective_order", any ? "any" : "ranks"}};
+      auto fast = compile([](const Tensor& x) { return relu(distributed::all_gather(all_reduce(x))) * 0.5; }, config);
+      fast(brought({1000, 33}, DType::F32, 1).to(own));
+      ASSERT_EQ(found.size(), 1U);
+      for (auto& part : found[0].parts) {
+        const bool offered = any || part.label.starts_with("all_gather") || distributed::size() == 2;
+        const auto at = std::find_if(part.choices.begin(), part.choices.end(), [](auto& c) { return c.name == "nccl()"; });
+        ASSERT_EQ(at != part.choices.end(), offered) << part.label;
+        if (!offered) continue;
+        EXPECT_FALSE(at->failed) << at->status;
+        EXPECT_GT(at->microseconds, 0) << at->status;
+      }
     }
   });
 }

@@ -15,6 +15,8 @@
 #include "program/interpret.h"
 #include "program/parse.h"
 #include "program/verify.h"
+#include "sched/call_nccl.h"
+#include "sched/rewrites.h"
 #include "toroid/collectives.h"
 #include "toroid/compile.h"
 #include "toroid/distributed.h"
@@ -171,6 +173,47 @@ TEST(CollectiveNodes, ThatGoOnWithEachElement) {
   EXPECT_TRUE(contains(refused([](auto& w, auto& r) { w.nodes[0].body.steps.back().buffer = r.peers.buffer; }), "what ranks share"));
   std::set<std::string> groups;
   EXPECT_TRUE(program::meets(read.nodes[0], &groups) && groups.count("world"));
+}
+
+// What NCCL does in place of a kernel means the same, with and without something that is left to a loop.
+TEST(CollectiveNodes, ThatNcclCanDo) {
+  using distributed::Kind;
+  const auto check = [](Kind kind, int64_t rows, bool plain) {
+    SCOPED_TRACE(fmt::format("{}{}", name_of(kind), plain ? "" : ", and a tail"));
+    program::Program p = tail_of(kind, rows);
+    if (plain) {
+      loop::Body body;
+      loop::BodyBuilder b(body);
+      auto& vars = p.nodes[0].domain.vars;
+      b.store(p.outputs[0].buffer, DType::F32, vars[0].symbol * Expr(3) + vars[1].symbol, b.accumulator(DType::F32));
+      p.nodes[0].body = std::move(body);
+    }
+    const program::Program own = p;
+    sched::rewrite(p, 0, {sched::kNccl, {}});
+    program::verify(p, program::Stage::Lowered, "the test");
+    EXPECT_EQ(p.nodes.size(), plain ? 1U : 2U);
+    EXPECT_TRUE(p.nodes[0].is_collective());
+    run_local(3, [&] {
+      const Tensor x = brought(DType::F32, p.inputs[0].type.sizes[0].constant(), "world"),
+                   y = brought(DType::F32, 1, "world").as_strided(std::vector<int64_t>{3}, std::vector<int64_t>{1});
+      const std::vector<Tensor> inputs = {x, y};
+      EXPECT_EQ(bytes_of(program::interpret(p, inputs)[0]), bytes_of(program::interpret(own, inputs)[0]));
+    });
+  };
+  for (const bool plain : {false, true}) {
+    check(Kind::AllReduce, 4, plain);
+    check(Kind::AllGather, 12, plain);
+    check(Kind::ReduceScatter, 2, plain);
+  }
+  program::Meeting m = std::get<program::Meeting>(tail_of(Kind::AllReduce, 4).nodes[0].problem);
+  for (const bool two : {false, true})
+    for (const auto op : {distributed::ReduceOp::Sum, distributed::ReduceOp::Avg, distributed::ReduceOp::Max}) {
+      m.ranks = two ? 2 : 3, m.op = op;
+      m.kind = Kind::ReduceScatter;
+      EXPECT_EQ(sched::nccl_has_the_same_bits(m), two && op == distributed::ReduceOp::Sum);
+      m.kind = Kind::AllGather;
+      EXPECT_TRUE(sched::nccl_has_the_same_bits(m));
+    }
 }
 
 // Gives the meeting of tail_of() a product of [rows, depth] and the transpose of a further input, [3, depth], whose sums are bf16.

@@ -7,6 +7,8 @@
 #include "backend/proposals.h"
 #include "codegen/cuda/foreach.h"
 #include "codegen/cuda/generate.h"
+#include "exec/nccl.h"
+#include "sched/call_nccl.h"
 #include "sched/passes.h"
 #include "sched/rewrites.h"
 
@@ -57,7 +59,8 @@ class CudaBackend : public Backend {
     const std::string library(name_of(std::holds_alternative<program::Convolution>(n.problem) ? program::Implementation::CuDnn
                                                                                               : program::Implementation::CublasLt));
     for (int64_t algo = 0; algo < kLibraryChoices; ++algo) add_library(out, n, {library, {{"algo", algo}}}, refusal);
-    for (auto& way : sched::proposed_rewrites(p, node, facts(), options_)) out.push_back(std::move(way));
+    for (auto& way : sched::proposed_rewrites(p, node, facts(), options_))
+      if (way.form != sched::kNccl || has_nccl(std::get<program::Meeting>(n.problem))) out.push_back(std::move(way));
     return out;
   }
   std::vector<program::Config> neighbours(const program::Program& p, size_t node, const program::Config& way) const override {
@@ -75,6 +78,11 @@ class CudaBackend : public Backend {
   const device::cuda::GpuInfo& gpu() const { return gpu_; }
 
  private:
+  // All ranks of the group ask alike.
+  bool has_nccl(const program::Meeting& m) const {
+    return exec::nccl_refusal({.kind = m.kind, .dtype = m.input.dtype, .op = m.op}, m.group, facts().device).empty();
+  }
+
   const CompileOptions options_;
   const device::cuda::GpuInfo gpu_;
 };
