@@ -1,6 +1,6 @@
-"""PyTorch's own samples of its operations, through torch.compile(backend="toroid") on the CPU, beside eager PyTorch.
+"""PyTorch's own samples of its operations, through torch.compile(backend="toroid"), beside eager PyTorch on the same device.
 
-Usage: opinfo.py [--dtypes float32,int64] [--samples N] [--grad] [--json FILE] [PATTERN ...]
+Usage: opinfo.py [--device cpu|cuda] [--dtypes float32,int64] [--samples N] [--grad] [--json FILE] [PATTERN ...]
 Prints a line for each operation that is not "equal", then the counts. Exit code 1 where a result is wrong.
 
   equal     all of it ran in programs of Toroid, with PyTorch's results, dtypes, sizes and strides
@@ -153,11 +153,11 @@ def verdict(op: Any, sample: Any, grad: bool) -> tuple[str, str]:
 ORDER = ["wrong", "fallback", "refused", "untraced", "equal", "skipped"]
 
 
-def check(op: Any, dtype: torch.dtype, count: int, grad: bool) -> tuple[str, str]:
+def check(op: Any, device: str, dtype: torch.dtype, count: int, grad: bool) -> tuple[str, str]:
     """The worst verdict of the first samples."""
     found = []
     try:
-        samples = list(itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=grad), count))
+        samples = list(itertools.islice(op.sample_inputs(device, dtype, requires_grad=grad), count))
     except Exception as e:
         return "skipped", f"no samples: {type(e).__name__}"
     for sample in samples:
@@ -168,6 +168,7 @@ def check(op: Any, dtype: torch.dtype, count: int, grad: bool) -> tuple[str, str
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("patterns", nargs="*")
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--dtypes", default="float32")
     parser.add_argument("--samples", type=int, default=2)
     parser.add_argument("--grad", action="store_true")
@@ -184,9 +185,9 @@ def main() -> int:
         if options.patterns and not any(fnmatch.fnmatch(name, p) for p in options.patterns):
             continue
         for dtype in (getattr(torch, d) for d in options.dtypes.split(",")):
-            if dtype not in op.supported_dtypes("cpu") or (options.grad and dtype not in op.supported_backward_dtypes("cpu")):
+            if dtype not in op.supported_dtypes(options.device) or (options.grad and dtype not in op.supported_backward_dtypes(options.device)):
                 continue
-            kind, why = check(op, dtype, options.samples, options.grad)
+            kind, why = check(op, options.device, dtype, options.samples, options.grad)
             counts[kind] += 1
             rows.append({"op": name, "dtype": str(dtype), "verdict": kind, "why": why})
             if kind not in ("equal", "skipped"):
