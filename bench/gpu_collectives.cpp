@@ -173,9 +173,12 @@ void run_tails() {
     const double a = chained(alone, x, kLinks, config_of(Mode::ReduceOverhead, true));
     const double fused = chained(with, x, kLinks, config_of(Mode::ReduceOverhead, true));
     const double apart = chained(with, x, kLinks, config_of(Mode::ReduceOverhead, false));
+    const double tuned_alone = chained(alone, x, kLinks, config_of(Mode::MaxAutotune, true));
+    const double tuned = chained(with, x, kLinks, config_of(Mode::MaxAutotune, true));
     say(fmt::format(
-        "{}x{} by {}x{}, all_reduce: alone {:7.2f} us, bias and gelu in its kernel {:7.2f} ({:.3f}x), in kernels of their own {:7.2f}",
-        rows, kFeatures, kFeatures, kFeatures, a, fused, fused / a, apart));
+        "{}x{} by {}x{}, all_reduce: alone {:7.2f} us, bias and gelu in its kernel {:7.2f} ({:.3f}x), in kernels of their own {:7.2f}; "
+        "tuned: alone {:7.2f}, with both {:7.2f} ({:.3f}x)",
+        rows, kFeatures, kFeatures, kFeatures, a, fused, fused / a, apart, tuned_alone, tuned, tuned / tuned_alone));
   }
 }
 

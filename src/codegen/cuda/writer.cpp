@@ -180,11 +180,12 @@ std::string CudaWriter::points(CudaEarly& near, CudaEarly& far) {
   return points();
 }
 
-// A load of a whole vector at a place that no value decides, of memory that the body does not write.
+// A load at a place that no value decides, of memory that the body does not write.
 bool CudaWriter::loads_early(int k) const {
   const Statement& s = p_.step(k);
   const std::vector<int> written = loop::buffers_written(p_.body);
-  return near_ && s.mask < 0 && !loop::uses_values(s.index) && std::count(written.begin(), written.end(), s.buffer) == 0;
+  return near_ && s.step == Step::Load && s.mask < 0 && !loop::uses_values(s.index) &&
+         std::count(written.begin(), written.end(), s.buffer) == 0;
 }
 
 bool CudaWriter::placed_by_vector(int k) const {
@@ -328,6 +329,16 @@ void CudaWriter::load_packs(const std::vector<int>& steps) {
   }
 }
 
+// One element.
+void CudaWriter::load_early(int k) {
+  const Statement& s = p_.step(k);
+  const std::string name = fmt::format("x{}", k);
+  far_->members += fmt::format("{} {};\n", memory_type(s.dtype), name);
+  far_->registers += (static_cast<int>(size_of(s.dtype)) + 3) / 4;
+  far_->loads += fmt::format("far.{} = {}[{}];\n", name, pointer(s.buffer, s.dtype), e_.index(s.index));
+  e_.define(k, is_bool(s.dtype) ? fmt::format("(far.{} != 0)", name) : "far." + name, false);
+}
+
 // Element l of a vector of memory.
 std::string CudaWriter::element(DType t, const std::string& pack) const {
   return is_bool(t) ? fmt::format("({}{} != 0)", pack, kElement) : fmt::format("{}{}", pack, kElement);
@@ -377,7 +388,7 @@ void CudaWriter::emit_vector(const std::vector<int>& steps, const std::function<
     if (is_kept(k) && !is_packed(k)) e_.line(fmt::format("{} = {};", kept(k), e_.scalar(k)));
   };
   if (p_.vector == 1) {
-    for (int k : steps) emit(k), keep(k);
+    for (int k : steps) loads_early(k) ? load_early(k) : emit(k), keep(k);
     if (each) each();
     return;
   }

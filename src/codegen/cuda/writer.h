@@ -101,6 +101,7 @@ class CudaWriter {
   void emit_vector(const std::vector<int>& steps, const std::function<void()>& each = nullptr);
   std::string store_guard(const loop::Statement& s);
   void load_packs(const std::vector<int>& steps);
+  void load_early(int k);
   bool loads_early(int k) const;
   bool placed_by_vector(int k) const;
   void store_packs(const std::vector<int>& steps);

@@ -12,7 +12,7 @@ Form cuda_all_reduce_one_shot_form(const CudaSite& site) {
   const auto& m = site.problem<program::Meeting>();
   Form form = meeting_form(site, {.name = "all_reduce_one_shot",
                                   .text = all_reduce_cu::kOneShot,
-                                  .pieces = m.ranks <= 2 ? 1024 : 512,
+                                  .pieces = 512,
                                   .rule_most = 128,
                                   .room = Layout(m.ranks).whole_bytes});
   if (typical_part_bytes(m) > (int64_t{8} << 20) / (m.ranks * (m.ranks - 1))) form.reluctance = "it sends whole inputs to all ranks";

@@ -14,7 +14,7 @@ using program::Meeting;
 using program::Node;
 
 constexpr const char* kName = "gemv_all_reduce";
-constexpr int64_t kWordBytes = 8;
+constexpr int64_t kWordBytes = 8, kMostBytes = int64_t{2} << 20;
 
 // The product by itself. Of the node's body it has what is read, not where the points are.
 Node product_of_meeting(const Node& n) {
@@ -34,8 +34,13 @@ std::string refusal_of(const Meeting& m, const Node& product, const CudaGemvTarg
   if (!sums) return "the run tells how many sums there are";
   const int64_t most = Layout(m.ranks).inline_bytes * 2 / kWordBytes;
   if (*sums > most) return fmt::format("{} sums, there is room for {}", *sums, most);
-  if (*sums * kWordBytes > meeting_inline_bytes(m) * 2) return "it sends each sum in 8 bytes to all ranks";
+  if (*sums * kWordBytes > kMostBytes / (m.ranks * m.ranks)) return "it sends each sum in 8 bytes to all ranks";
   return "";
+}
+
+// What the epilogue reads besides the sums, before these are there.
+std::string held_text(const CudaPoints& epilogue) {
+  return epilogue.far.loads.empty() ? "" : fmt::format("struct {{ {} }} far;\n{}", epilogue.far.members, epilogue.far.loads);
 }
 
 CudaGemvEnd summed_over_ranks(CudaArguments& arguments, const Node& node) {
@@ -44,14 +49,14 @@ CudaGemvEnd summed_over_ranks(CudaArguments& arguments, const Node& node) {
   arguments.mark_written(m.faults.buffer);
   arguments.define(meeting_definitions(arguments, m) + std::string(gemv_all_reduce_cu::kDefinitions));
   const auto at = cuda_unflatten(arguments, "flat", m.sizes);
-  const CudaPoints epilogue = cuda_epilogue(arguments, {node.domain, node.body}, at, "sum", 1);
+  const CudaPoints epilogue = cuda_epilogue(arguments, {node.domain, node.body}, at, "sum", 1, true);
   return {.name = kName,
           .begin = expand(gemv_all_reduce_cu::kBegin, {{"PEERS", arguments.pointer(m.peers.buffer, DType::I64)},
                                                        {"FAULTS", arguments.pointer(m.faults.buffer, DType::I64)},
                                                        {"PART", cuda_size(arguments, program::part(m))},
                                                        {"CALL", meeting_call(m, kName, 1, 0)}}),
           .finish = std::string(gemv_all_reduce_cu::kSend),
-          .rest = expand(gemv_all_reduce_cu::kReceive, {{"EPILOGUE", epilogue.statements}}),
+          .rest = expand(gemv_all_reduce_cu::kReceive, {{"HELD", held_text(epilogue)}, {"EPILOGUE", epilogue.statements}}),
           .wide = epilogue.wide};
 }
 

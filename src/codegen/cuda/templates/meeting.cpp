@@ -51,22 +51,35 @@ const char* step_of(ReduceOp op) {
 bool brings_parts(const Meeting& m) { return m.kind == Kind::ReduceScatter; }
 bool has_parts(const Meeting& m) { return m.kind == Kind::AllGather; }
 
-// What is done with a piece of the result: by whole pieces where a row has no part of one.
-std::string finish_of(CudaArguments& arguments, const program::Node& node, const Meeting& m, int width) {
+// What is done with a piece of the result.
+struct Finish {
+  std::string statements;
+  std::string held = {}, loads = {};  // what can be read before the piece is there, in members of a struct
+};
+
+const char* to_of(const Meeting& m) { return has_parts(m) ? "r * part" : "0"; }
+
+// By whole pieces where a row has no part of one.
+Finish finish_of(CudaArguments& arguments, const program::Node& node, const Meeting& m, int width) {
   const bool even = !has_parts(m) || sym::known_multiple(program::part(m), width);
   const int out = program::plain_result(node);
   if (out >= 0 && node.body.steps.back().dtype == m.input.dtype) {
     const std::string type(name_of(m.input.dtype));
     arguments.mark_written(out);
-    return expand(meeting_cu::kFinishWhole, {{"OUT", fmt::format("{}* const out = {};", type, arguments.pointer(out, m.input.dtype))},
-                                             {"ALIGNED_OUT", even ? "true" : "false"}});
+    return {expand(meeting_cu::kFinishWhole, {{"OUT", fmt::format("{}* const out = {};", type, arguments.pointer(out, m.input.dtype))},
+                                              {"ALIGNED_OUT", even ? "true" : "false"}})};
   }
   const auto last = m.sizes.back().maybe_constant();
   const bool whole = even && (m.sizes.size() == 1 || (last && *last % width == 0));
   const auto at = cuda_unflatten(arguments, "flat", m.sizes);
-  const CudaPoints points = whole ? cuda_epilogue(arguments, {node.domain, node.body}, at, "acc", width)
-                                  : cuda_epilogue(arguments, {node.domain, node.body}, at, "one", 1);
-  return expand(whole ? meeting_cu::kFinishPiece : meeting_cu::kFinishElements, {{"EPILOGUE", points.statements}});
+  if (!whole) {
+    const CudaPoints points = cuda_epilogue(arguments, {node.domain, node.body}, at, "one", 1);
+    return {expand(meeting_cu::kFinishElements, {{"EPILOGUE", points.statements}})};
+  }
+  const CudaPoints points = cuda_epilogue(arguments, {node.domain, node.body}, at, "acc", width, true);
+  return {expand(meeting_cu::kFinishPiece, {{"EPILOGUE", points.statements}}),
+          fmt::format("struct {{ {} }} near; struct {{ {} }} far;", points.near.members, points.far.members),
+          expand(meeting_cu::kHoldPiece, {{"TO", to_of(m)}, {"LOADS", points.near.loads + points.far.loads}})};
 }
 
 std::string number(int64_t n) { return std::to_string(n); }
@@ -77,17 +90,20 @@ std::string begin_of(CudaArguments& arguments, const CudaSite& site, const Meeti
   const auto offset = m.input.offset.maybe_constant();
   const bool aligned = offset && *offset % width == 0 && (!brings_parts(m) || sym::known_multiple(program::part(m), width));
   const std::string input = arguments.pointer(m.input.buffer, t);
+  const Finish finish = finish_of(arguments, site.node, m, width);
   return expand(meeting_cu::kBegin,
                 {{"PEERS", arguments.pointer(m.peers.buffer, DType::I64)},
                  {"FAULTS", arguments.pointer(m.faults.buffer, DType::I64)},
                  {"INPUT", m.input.offset == Expr(0) ? input : fmt::format("{} + {}", input, cuda_size(arguments, m.input.offset))},
                  {"PART", cuda_size(arguments, program::part(m))},
                  {"FROM", brings_parts(m) ? "r * part" : "0"},
-                 {"TO", has_parts(m) ? "r * part" : "0"},
+                 {"TO", to_of(m)},
                  {"ALIGNED", aligned ? "true" : "false"},
                  {"TYPE", std::string(name_of(t))},
                  {"WAIT", site.gpu.is_hopper() ? "wait_for_predecessor();\nasm volatile(\"griddepcontrol.launch_dependents;\");" : ""},
-                 {"FINISH", finish_of(arguments, site.node, m, width)}});
+                 {"HELD", finish.held},
+                 {"HOLD", finish.loads},
+                 {"FINISH", finish.statements}});
 }
 
 KernelText generate(const CudaSite& site, const MeetingForm& how, const MeetingTile& tile) {
@@ -103,6 +119,7 @@ KernelText generate(const CudaSite& site, const MeetingForm& how, const MeetingT
       {"RINGS", !how.rings
                     ? ""
                     : expand(meeting_cu::kRings, {{"UNROLL", unroll},
+                                                  {"THREADS", number(how.threads)},
                                                   {"SLOTS", number(tile.slots)},
                                                   {"RING_UNITS", number(Layout::kRingUnits)},
                                                   {"OF_RANK", fmt::format("(pieces + {}) / {}", how.ring_pieces - 1, how.ring_pieces)}})}};
@@ -171,7 +188,7 @@ std::string meeting_refusal(const Meeting& m) {
 }
 
 // Limits: measured on two and four H200s that NVLink joins.
-int64_t meeting_inline_bytes(const Meeting& m) { return (int64_t{1} << 20) / (m.ranks * m.ranks); }
+int64_t meeting_inline_bytes(const Meeting& m) { return m.ranks <= 2 ? int64_t{512} << 10 : (int64_t{1} << 20) / (m.ranks * m.ranks); }
 
 int64_t typical_part_bytes(const Meeting& m) { return typical_size(program::part(m)) * bytes_of(m.input.dtype); }
 
@@ -205,13 +222,14 @@ Form meeting_form(const CudaSite& site, const MeetingForm& form) {
 
 Form inline_meeting_form(const CudaSite& site, const char* name, std::string_view text, const Substitutions& holes) {
   const auto& m = site.problem<Meeting>();
-  const int threads = m.ranks <= 2 ? 512 : 256;
+  // Small blocks on many multiprocessors: each waits for itself, and what follows is computed by more of them.
+  const int threads = m.ranks <= 2 ? 128 : 256;
   Form form = meeting_form(site, {.name = name,
                                   .text = text,
                                   .pieces = threads,
                                   .threads = threads,
                                   .per_processor = 4,
-                                  .rule_most = 64,
+                                  .rule_most = m.ranks <= 2 ? 256 : 64,
                                   .room = Layout(m.ranks).inline_bytes,
                                   .holes = holes});
   if (typical_part_bytes(m) > meeting_inline_bytes(m)) form.reluctance = "it sends each byte twice";

@@ -50,8 +50,7 @@ CudaPoints cuda_epilogue(CudaArguments& arguments, loop::Nest nest, std::span<co
   CudaEarly near, far;
   CudaWriter writer(plan, arguments, "e");
   const std::string points = early && plan.vector == width ? writer.points(near, far) : writer.points();
-  const std::string values = named_sums(nest.body, accumulators);
-  if (width == 1) return {"{\n" + values + "constexpr int l = 0;\n" + named(at) + points + "}\n", plan.wide};
+  const std::string values = named_sums(nest.body, accumulators) + (width == 1 ? "constexpr int l = 0;\n" : "");
   if (plan.vector == width) return whole_vectors(values, at, points, plan.wide, std::move(near), std::move(far));
   // One by one: their number may be no multiple of the width.
   std::vector<std::string> one = at;
