@@ -16,8 +16,10 @@
 #include "ops/autocast.h"
 #include "ops/call_errors.h"
 #include "ops/custom.h"
+#include "ops/gradients.h"
 #include "ops/reference.h"
 #include "ops/strided_view.h"
+#include "toroid/grad.h"
 #include "trace/sizes.h"
 
 namespace toroid {
@@ -551,6 +553,8 @@ std::vector<Tensor> run_one_by_one(const graph::Graph& g, std::span<const Tensor
 namespace detail {
 bool install_eager() {
   install_eager_dispatcher(&front::EagerDispatcher::instance());
+  ops::install_vector_jacobian([](const std::function<std::vector<Tensor>()>& fn, std::span<const Tensor> by,
+                                  std::span<const Tensor> cotangents) { return vjp(fn, by, cotangents).second; });
   return true;
 }
 }  // namespace detail

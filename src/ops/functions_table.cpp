@@ -1175,6 +1175,9 @@ std::pair<Tensor, Tensor> max_pool2d_with_indices(const Tensor& self, const Size
 Tensor max_pool2d_with_indices_backward(const Tensor& grad_output, const Tensor& self, const SizeList& kernel_size, const SizeList& stride, const SizeList& padding, const SizeList& dilation, bool ceil_mode, const Tensor& indices, Where where) {
   return call1("max_pool2d_with_indices_backward", {grad_output, self, exprs(kernel_size), exprs(stride), exprs(padding), exprs(dilation), ceil_mode, indices}, where);
 }
+Tensor adaptive_max_pool2d_backward(const Tensor& grad_output, const Tensor& self, const Tensor& indices, Where where) {
+  return call1("adaptive_max_pool2d_backward", {grad_output, self, indices}, where);
+}
 Tensor max_unpool2d(const Tensor& self, const Tensor& indices, const SizeList& output_size, Where where) {
   return call1("max_unpool2d", {self, indices, exprs(output_size)}, where);
 }
@@ -1189,6 +1192,9 @@ std::pair<Tensor, Tensor> max_pool3d_with_indices(const Tensor& self, const Size
 }
 Tensor max_pool3d_with_indices_backward(const Tensor& grad_output, const Tensor& self, const SizeList& kernel_size, const SizeList& stride, const SizeList& padding, const SizeList& dilation, bool ceil_mode, const Tensor& indices, Where where) {
   return call1("max_pool3d_with_indices_backward", {grad_output, self, exprs(kernel_size), exprs(stride), exprs(padding), exprs(dilation), ceil_mode, indices}, where);
+}
+Tensor adaptive_max_pool3d_backward(const Tensor& grad_output, const Tensor& self, const Tensor& indices, Where where) {
+  return call1("adaptive_max_pool3d_backward", {grad_output, self, indices}, where);
 }
 Tensor max_unpool3d(const Tensor& self, const Tensor& indices, const SizeList& output_size, const SizeList& stride, const SizeList& padding, Where where) {
   return call1("max_unpool3d", {self, indices, exprs(output_size), exprs(stride), exprs(padding)}, where);
@@ -1653,6 +1659,33 @@ Tensor rnn_relu_cell(const Tensor& input, const Tensor& hx, const Tensor& w_ih, 
 }
 std::pair<Tensor, Tensor> lstm_cell(const Tensor& input, const std::vector<Tensor>& hx, const Tensor& w_ih, const Tensor& w_hh, const Tensor& b_ih, const Tensor& b_hh, Where where) {
   return two(ops::get("lstm_cell"), {input, hx, w_ih, w_hh, maybe(b_ih), maybe(b_hh)}, where);
+}
+std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& grad_output, const Tensor& input, const Tensor& weight, const std::optional<SizeList>& bias_sizes, const SizeList& stride, const SizeList& padding, const SizeList& dilation, bool transposed, const SizeList& output_padding, const SymInt& groups, std::vector<bool> output_mask, Where where) {
+  return three(ops::get("convolution_backward"), {grad_output, input, weight, optional(bias_sizes), exprs(stride), exprs(padding), exprs(dilation), transposed, exprs(output_padding), groups.expr(), output_mask}, where);
+}
+Tensor avg_pool2d_backward(const Tensor& grad_output, const Tensor& self, const SizeList& kernel_size, const SizeList& stride, const SizeList& padding, bool ceil_mode, bool count_include_pad, const std::optional<SymInt>& divisor_override, Where where) {
+  return call1("avg_pool2d_backward", {grad_output, self, exprs(kernel_size), exprs(stride), exprs(padding), ceil_mode, count_include_pad, optional(divisor_override)}, where);
+}
+Tensor avg_pool3d_backward(const Tensor& grad_output, const Tensor& self, const SizeList& kernel_size, const SizeList& stride, const SizeList& padding, bool ceil_mode, bool count_include_pad, const std::optional<SymInt>& divisor_override, Where where) {
+  return call1("avg_pool3d_backward", {grad_output, self, exprs(kernel_size), exprs(stride), exprs(padding), ceil_mode, count_include_pad, optional(divisor_override)}, where);
+}
+std::pair<Tensor, Tensor> grid_sampler_2d_backward(const Tensor& grad_output, const Tensor& input, const Tensor& grid, const SymInt& interpolation_mode, const SymInt& padding_mode, bool align_corners, std::vector<bool> output_mask, Where where) {
+  return two(ops::get("grid_sampler_2d_backward"), {grad_output, input, grid, interpolation_mode.expr(), padding_mode.expr(), align_corners, output_mask}, where);
+}
+std::pair<Tensor, Tensor> grid_sampler_3d_backward(const Tensor& grad_output, const Tensor& input, const Tensor& grid, const SymInt& interpolation_mode, const SymInt& padding_mode, bool align_corners, std::vector<bool> output_mask, Where where) {
+  return two(ops::get("grid_sampler_3d_backward"), {grad_output, input, grid, interpolation_mode.expr(), padding_mode.expr(), align_corners, output_mask}, where);
+}
+Tensor replication_pad1d_backward(const Tensor& grad_output, const Tensor& self, const SizeList& padding, Where where) {
+  return call1("replication_pad1d_backward", {grad_output, self, exprs(padding)}, where);
+}
+Tensor replication_pad2d_backward(const Tensor& grad_output, const Tensor& self, const SizeList& padding, Where where) {
+  return call1("replication_pad2d_backward", {grad_output, self, exprs(padding)}, where);
+}
+Tensor replication_pad3d_backward(const Tensor& grad_output, const Tensor& self, const SizeList& padding, Where where) {
+  return call1("replication_pad3d_backward", {grad_output, self, exprs(padding)}, where);
+}
+Tensor masked_scatter_backward(const Tensor& grad_output, const Tensor& mask, const SizeList& sizes, Where where) {
+  return call1("masked_scatter_backward", {grad_output, mask, exprs(sizes)}, where);
 }
 Tensor subtract_(const Tensor& self, const Operand& other, const Operand& alpha, Where where) {
   return call1("subtract_.Tensor", {self, argument(other), number("subtract_.Tensor", "alpha", alpha)}, where);

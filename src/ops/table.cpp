@@ -152,6 +152,7 @@ const Table& table() {
     add_random_rows(t);
     add_recurrent_rows(t);
     add_collective_rows(t);
+    add_backward_rows(t);
     t.derive_inplace();
     return &t;
   }();

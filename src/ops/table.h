@@ -57,6 +57,7 @@ void add_fft_complex_rows(Table& t);
 void add_random_rows(Table& t);
 void add_recurrent_rows(Table& t);
 void add_collective_rows(Table& t);
+void add_backward_rows(Table& t);
 
 // Calls an operation through the dispatch hook. Arguments beyond those given take their defaults.
 std::vector<Tensor> call(const Op& op, CallArgs args, const std::source_location& where = std::source_location::current());

@@ -1,4 +1,4 @@
-"""Nodes of a graph on a GPU that are rewritten before it is divided: attention, and numbers that are tensors of the host."""
+"""Nodes of a graph that are rewritten before it is divided: attention, norms of halves, and numbers that are tensors of the host."""
 
 from __future__ import annotations
 
@@ -162,6 +162,43 @@ def _translate_backward(module: GraphModule, node: Node) -> None:
     for i, reader in pieces.items():
         reader.args = (gradients, i)
     graph.erase_node(node)
+
+
+# Norms whose first result has the dtype of what they normalize, and whose others, of halves, may be float32.
+_NORMS = {
+    _aten.native_layer_norm.default,
+    _aten.native_group_norm.default,
+    _aten._native_batch_norm_legit_functional.default,
+    _aten._native_batch_norm_legit.no_stats,
+    _aten._batch_norm_with_update_functional.default,
+}
+_HALVES = (torch.bfloat16, torch.float16)
+
+
+def widen_norms(module: GraphModule) -> None:
+    """Norms of halves whose statistics are float32 become norms in float32, whose result is rounded."""
+    graph = module.graph
+    for node in list(graph.nodes):
+        values = node.meta.get("val")
+        if node.target not in _NORMS or values[0].dtype not in _HALVES or values[1].dtype in _HALVES:
+            continue
+        pieces = _pieces(node)
+        if pieces is None:
+            continue
+        with graph.inserting_before(node):
+            for given in node.all_input_nodes:
+                if isinstance(given.meta.get("val"), torch.Tensor) and given.meta["val"].dtype in _HALVES:
+                    wide = graph.call_function(_aten._to_copy.default, (given,), {"dtype": torch.float32})
+                    wide.meta = {**given.meta, "val": given.meta["val"].to(torch.float32)}
+                    node.replace_input_with(given, wide)
+        node.meta = {**node.meta, "val": (values[0].to(torch.float32), *values[1:])}
+        if 0 in pieces:
+            sums = pieces[0]
+            with graph.inserting_after(sums):
+                rounded = graph.call_function(_aten._to_copy.default, (sums,), {"dtype": values[0].dtype})
+            rounded.meta = {**sums.meta}
+            sums.meta = {**sums.meta, "val": node.meta["val"][0]}
+            sums.replace_all_uses_with(rounded, delete_user_cb=lambda user: user is not rounded)  # noqa: B023
 
 
 def move_numbers(module: GraphModule, device: torch.device) -> None:

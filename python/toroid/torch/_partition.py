@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from .. import _core
 from .._report import GraphReport
-from ._nodes import argument, move_numbers, tensors_in, translate_attention
+from ._nodes import argument, move_numbers, tensors_in, translate_attention, widen_norms
 from ._schema import SCALAR_TYPES, Unsupported, is_symbolic, memory_order, serialize, size_hint, target_name
 
 _NODE = re.compile(r'(?:node "|\()([A-Za-z_]\w*)[")]')
@@ -381,6 +381,7 @@ def compile_graph(
     """
     begin = time.perf_counter()
     translate_attention(module)
+    widen_norms(module)
     move_numbers(module, device_of(module))
     support = _Support(module)
     options = options.on(str(support.device))

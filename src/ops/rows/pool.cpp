@@ -244,6 +244,8 @@ void add_rows_for(Table& t) {
   t.composite("max_pool" + n + "d_with_indices_backward(Tensor grad_output, Tensor self, " + list + "kernel_size, " + list + "stride, " +
                   list + "padding, " + list + "dilation, bool ceil_mode, Tensor indices) -> Tensor",
               max_pool_backward<kSpatial>);
+  t.composite("adaptive_max_pool" + n + "d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor",
+              max_pool_backward<kSpatial>);
   t.composite("max_unpool" + n + "d(Tensor self, Tensor indices, SymInt[" + n + "] output_size" +
                   (kSpatial == 3 ? ", int[3] stride, int[3] padding" : "") + ") -> Tensor",
               max_unpool<kSpatial>);

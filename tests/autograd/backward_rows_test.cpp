@@ -1,0 +1,181 @@
+// ATen's backward operations, against differences of the operations that they belong to, in f64.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <random>
+
+#include "errors.h"
+#include "ops/table.h"
+#include "toroid/compile.h"
+#include "toroid/ops.h"
+
+namespace toroid::autograd::backward_rows {
+namespace {
+
+using ops::call;
+using Sizes = std::vector<Expr>;
+
+Tensor drawn(const std::vector<int64_t>& sizes, uint64_t seed, double low = -1, double high = 1) {
+  std::mt19937_64 random(seed);
+  Tensor out = Tensor::empty(sizes, DType::F64);
+  for (int64_t i = 0; i < out.numel(); ++i) out.data<double>()[i] = std::uniform_real_distribution<double>(low, high)(random);
+  return out;
+}
+
+struct Case {
+  std::string forward;
+  CallArgs args;
+  size_t by;  // of args: the tensor whose gradient it is
+  std::string backward;
+  std::function<CallArgs(const Tensor& gradient, const std::vector<Tensor>& results)> given;
+  size_t result = 0;  // of the backward operation's
+};
+
+// What a step of the operand along `direction` adds to <gradient, result>, by differences and by the backward operation.
+std::pair<double, double> slopes(const Case& c) {
+  constexpr double kStep = 1e-6;
+  const auto x = std::get<Tensor>(c.args[c.by]);
+  const auto run = [&](double step, const Tensor& direction) {
+    CallArgs args = c.args;
+    args[c.by] = x + direction * step;
+    return call(c.forward, args);
+  };
+  const Tensor direction = drawn(x.sizes(), 1);
+  const std::vector<Tensor> results = run(0, direction);
+  const Tensor gradient = drawn(results[0].sizes(), 2);
+  const auto along = [&](const Tensor& y) { return sum(y * gradient).item<double>(); };
+  const double difference = (along(run(kStep, direction)[0]) - along(run(-kStep, direction)[0])) / (2 * kStep);
+  const Tensor found = call(c.backward, c.given(gradient, results))[c.result];
+  EXPECT_EQ(found.sizes(), x.sizes()) << c.backward;
+  return {difference, sum(found * direction).item<double>()};
+}
+
+// The arguments behind the gradient are those of the operation itself.
+std::function<CallArgs(const Tensor&, const std::vector<Tensor>&)> followed_by(CallArgs rest) {
+  return [rest = std::move(rest)](const Tensor& g, const auto&) {
+    CallArgs out{g};
+    out.insert(out.end(), rest.begin(), rest.end());
+    return out;
+  };
+}
+
+std::vector<Case> convolutions() {
+  std::vector<Case> out;
+  struct Kind {
+    std::vector<int64_t> input, weight;
+    Sizes stride, padding, dilation;
+    bool transposed;
+    Sizes output_padding;
+    int64_t groups;
+  };
+  for (const Kind& k : {Kind{{2, 4, 7}, {6, 2, 3}, {2}, {1}, {1}, false, {0}, 2},
+                        Kind{{2, 3, 6, 5}, {4, 3, 3, 2}, {1, 2}, {1, 0}, {2, 1}, false, {0, 0}, 1},
+                        Kind{{1, 4, 4, 5}, {4, 3, 3, 3}, {2, 2}, {1, 1}, {1, 1}, true, {1, 1}, 2},
+                        Kind{{1, 2, 4, 4, 3}, {2, 2, 2, 2, 2}, {1, 1, 1}, {0, 0, 0}, {1, 1, 1}, false, {0, 0, 0}, 1}}) {
+    const int64_t channels = k.transposed ? k.weight[1] * k.groups : k.weight[0];
+    const CallArgs args{drawn(k.input, 3), drawn(k.weight, 4), drawn({channels}, 5), k.stride,      k.padding,
+                        k.dilation,        k.transposed,       k.output_padding,     Expr(k.groups)};
+    for (size_t by = 0; by < 3; ++by) {
+      CallArgs rest{args[0], args[1], Sizes{channels}};
+      rest.insert(rest.end(), args.begin() + 3, args.end());
+      rest.push_back(std::vector<bool>{by == 0, by == 1, by == 2});
+      out.push_back({"convolution", args, by, "convolution_backward", followed_by(rest), by});
+    }
+  }
+  return out;
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> out = convolutions();
+  const Tensor image = drawn({2, 3, 7, 6}, 6), volume = drawn({1, 2, 5, 6, 4}, 7), line = drawn({2, 3, 5}, 8);
+  const auto same = [&](const std::string& name, const CallArgs& args) {
+    out.push_back({name, args, 0, name + "_backward", followed_by(args)});
+  };
+  for (const bool ceil : {false, true})
+    for (const bool counted : {false, true}) {
+      same("avg_pool2d", {image, Sizes{3, 2}, Sizes{2, 2}, Sizes{1, 0}, ceil, counted, Arg<Tensor>()});
+      same("avg_pool3d", {volume, Sizes{2, 3, 2}, Sizes{2, 2, 1}, Sizes{1, 1, 0}, ceil, counted, Expr(5)});
+    }
+  out.push_back({"_adaptive_avg_pool2d", {image, Sizes{3, 4}}, 0, "_adaptive_avg_pool2d_backward", followed_by({image})});
+  out.push_back({"_adaptive_avg_pool3d", {volume, Sizes{3, 2, 4}}, 0, "_adaptive_avg_pool3d_backward", followed_by({volume})});
+  const auto by_indices = [](const Tensor& x) {
+    return [x](const Tensor& g, const std::vector<Tensor>& results) { return CallArgs{g, x, results[1]}; };
+  };
+  out.push_back({"adaptive_max_pool2d", {image, Sizes{3, 4}}, 0, "adaptive_max_pool2d_backward", by_indices(image)});
+  out.push_back({"adaptive_max_pool3d", {volume, Sizes{3, 2, 3}}, 0, "adaptive_max_pool3d_backward", by_indices(volume)});
+  same("replication_pad1d", {line, Sizes{2, 3}});
+  same("replication_pad2d", {image, Sizes{1, 2, 0, 3}});
+  same("replication_pad3d", {volume, Sizes{1, 0, 2, 1, 1, 3}});
+  same("_pdist_forward", {drawn({5, 4}, 9), 3.0});
+  out.back().backward = "_pdist_backward";
+  out.back().given = [x = out.back().args[0]](const Tensor& g, const auto& results) { return CallArgs{g, x, 3.0, results[0]}; };
+  for (const int64_t mode : {0, 2})
+    for (const int64_t padding : {0, 1, 2})
+      for (const size_t by : {0, 1}) {
+        const CallArgs flat{image, drawn({2, 4, 5, 2}, 10, -1.3, 1.3), Expr(mode), Expr(padding), false};
+        CallArgs rest = flat;
+        rest.push_back(std::vector<bool>{by == 0, by == 1});
+        out.push_back({"grid_sampler_2d", flat, by, "grid_sampler_2d_backward", followed_by(rest), by});
+      }
+  for (const size_t by : {0, 1}) {
+    const CallArgs deep{volume, drawn({1, 3, 2, 4, 3}, 11, -1.3, 1.3), Expr(0), Expr(0), true};
+    CallArgs rest = deep;
+    rest.push_back(std::vector<bool>{by == 0, by == 1});
+    out.push_back({"grid_sampler_3d", deep, by, "grid_sampler_3d_backward", followed_by(rest), by});
+  }
+  for (const char* name : {"_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"})
+    for (const bool corners : {false, true}) {
+      const Sizes size{4, 9};
+      out.push_back({name, {image, size, corners}, 0, std::string(name) + "_backward", followed_by({size, Sizes{2, 3, 7, 6}, corners})});
+    }
+  const Tensor mask = drawn({3, 4}, 12) > 0.0;
+  out.push_back(
+      {"masked_scatter", {drawn({3, 4}, 13), mask, drawn({2, 6}, 14)}, 2, "masked_scatter_backward", followed_by({mask, Sizes{2, 6}})});
+  for (const double p : {1.0, 2.0, 3.5}) {
+    const Tensor a = drawn({2, 3, 4}, 15), b = drawn({2, 5, 4}, 16);
+    out.push_back({"_cdist_forward", {a, b, p, Arg<Tensor>()}, 0, "_cdist_backward", [=](const Tensor& g, const auto& results) {
+                     return CallArgs{g, a, b, p, results[0]};
+                   }});
+  }
+  const Tensor rows = drawn({6, 2}, 17), lengths = Tensor::of({1, 3, 2}, {3}, DType::I64);
+  for (const char* reduce : {"sum", "mean", "max", "min", "prod"}) {
+    const auto given = [=](const Tensor& g, const auto& results) {
+      return CallArgs{g, results[0], rows, std::string(reduce), lengths, Arg<Tensor>(), Expr(0), Arg<Tensor>()};
+    };
+    out.push_back({"segment_reduce", {rows, std::string(reduce), lengths}, 0, "_segment_reduce_backward", given});
+  }
+  return out;
+}
+
+TEST(BackwardRows, AreTheGradientsOfWhatTheyBelongTo) {
+  for (const Case& c : cases()) {
+    const auto [difference, found] = slopes(c);
+    EXPECT_NEAR(found, difference, 1e-6 * std::max(1.0, std::abs(difference))) << c.backward << " by argument " << c.by;
+  }
+}
+
+TEST(BackwardRows, GiveNothingThatIsNotWanted) {
+  for (const Case& c : convolutions()) {
+    const Tensor y = call(c.forward, c.args)[0];
+    const std::vector<Tensor> out = call(c.backward, c.given(y, {y}));
+    for (size_t i = 0; i < 3; ++i) EXPECT_EQ(out[i].numel() > 0, i == c.by);
+  }
+}
+
+// In a compiled function they are a part of its program.
+TEST(BackwardRows, Compile) {
+  const auto fn = [](const Tensor& g, const Tensor& x, const Tensor& w) {
+    const std::vector<Tensor> out = call("convolution_backward", {g, x, w, Arg<Tensor>(), Sizes{1, 1}, Sizes{1, 1}, Sizes{1, 1}, false,
+                                                                  Sizes{0, 0}, Expr(1), std::vector<bool>{true, true, false}});
+    return std::vector<Tensor>{relu(out[0]), out[1]};
+  };
+  const auto f32 = [](const std::vector<int64_t>& sizes, uint64_t seed) { return to(drawn(sizes, seed), DType::F32); };
+  const Tensor g = f32({2, 5, 6, 6}, 1), x = f32({2, 3, 6, 6}, 2), w = f32({5, 3, 3, 3}, 3);
+  const auto want = fn(g, x, w), got = compile(fn)(g, x, w);
+  for (size_t i = 0; i < want.size(); ++i) EXPECT_LT(amax(abs(got[i] - want[i])).item<float>(), 1e-4) << i;
+}
+
+}  // namespace
+}  // namespace toroid::autograd::backward_rows
