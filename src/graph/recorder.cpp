@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "graph/custom.h"
+#include "graph/region_call.h"
 #include "ops/call_errors.h"
 #include "ops/custom.h"
 #include "tensor/checkpoint_scope.h"
@@ -190,7 +191,8 @@ std::vector<Tensor> Recorder::record(const ops::Op& op, CallArgs args, const std
   const ops::Op& typed = op.inplace_of ? *op.inplace_of : op;
   const std::string place = where_.empty() ? ops::place_text(where) : where_;
   const size_t guards = graph_.guards.size();
-  auto types = result_types(typed, args);
+  const bool has_regions = is_control_flow(op);
+  auto types = has_regions ? std::vector<TensorType>() : result_types(typed, args);
   if (op.inplace_of) {  // the result takes the dtype and sizes of what it is written to
     TensorType self = type_of(std::get<Tensor>(args[0]));
     types.resize(1);
@@ -200,7 +202,8 @@ std::vector<Tensor> Recorder::record(const ops::Op& op, CallArgs args, const std
   name_requirements(guards, op, place);
   std::vector<NodeArg> node_args;
   for (auto& a : args) node_args.push_back(map_arg<Value*>(a, [&](const Tensor& t) { return value_of(t); }));
-  Node* n = graph_.add_node(op, std::move(node_args), std::move(types), place);
+  Node* n = has_regions ? add_region_node(graph_, op, std::move(node_args), regions_of_call(op), place)
+                        : graph_.add_node(op, std::move(node_args), std::move(types), place);
   n->checkpoint = checkpoint_of(op);
   std::vector<Tensor> out;
   for (auto* r : n->results) out.push_back(proxy(r));
