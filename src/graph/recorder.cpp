@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "graph/custom.h"
+#include "graph/known_sizes.h"
 #include "graph/region_call.h"
 #include "ops/call_errors.h"
 #include "ops/custom.h"
@@ -20,11 +21,6 @@ TensorType type_of(const Tensor& t) {
   if (!t.is_contiguous())
     for (int64_t s : t.strides()) type.strides.push_back(s);
   return type;
-}
-
-sym::Rel opposite(sym::Rel r) {
-  constexpr sym::Rel kOpposite[] = {sym::Rel::Ne, sym::Rel::Eq, sym::Rel::Ge, sym::Rel::Gt, sym::Rel::Le, sym::Rel::Lt};
-  return kOpposite[static_cast<int>(r)];
 }
 
 // What sizes without a hint are taken for where they are compared: windows fit into them, and there is more than one element.
@@ -58,12 +54,9 @@ std::optional<bool> follows_for_multiples(const std::vector<sym::Guard>& guards,
 
 // Truth of r where one of the guards states it.
 std::optional<bool> follows(const std::vector<sym::Guard>& guards, const sym::Relation& r) {
-  auto states = [&](const sym::Relation& s) {
-    return std::any_of(guards.begin(), guards.end(), [&](const sym::Guard& g) { return g.rel == s.rel && g.a == s.a && g.b == s.b; });
-  };
-  if (states(r) || states(mirrored(r))) return true;
-  sym::Relation negated{opposite(r.rel), r.a, r.b};
-  if (states(negated) || states(mirrored(negated))) return false;
+  if (states(guards, r) || states(guards, mirrored(r))) return true;
+  const sym::Relation negated = opposite(r);
+  if (states(guards, negated) || states(guards, mirrored(negated))) return false;
   return follows_for_multiples(guards, r);
 }
 
@@ -230,8 +223,7 @@ bool Recorder::decide(const sym::Relation& r) {
   bool truth = sym::holds(r, look);
   if (!hinted && r.rel == sym::Rel::Eq) truth = !(r.a == Expr(1) || r.b == Expr(1) || r.a == Expr(0) || r.b == Expr(0));
   if (!hinted && r.rel == sym::Rel::Ne) truth = true;
-  sym::Guard guard = r;
-  if (!truth) guard.rel = opposite(r.rel);
+  sym::Guard guard = truth ? r : opposite(r);
   // Sizes that nobody has seen are taken for equal: operations can do with others only where these are 1.
   if (truth && !hinted && r.rel == sym::Rel::Eq)
     guard.error = fmt::format("the program takes the sizes {} and {} for equal", sym::to_string(r.a), sym::to_string(r.b));
@@ -251,7 +243,7 @@ void Recorder::require(const sym::Relation& r, const std::string& error) {
   const bool holds = truth ? *truth : sym::holds(r, look);
   if (!holds && (truth || hinted)) {
     // Who catches the error goes on in a way that is for these sizes.
-    if (!truth) graph_.guards.push_back({opposite(r.rel), r.a, r.b});
+    if (!truth) graph_.guards.push_back(opposite(r));
     fail<UserError>("{}", error);
   }
   if (truth) return;
