@@ -12,11 +12,11 @@
 // stand-ins without elements, as a region that the program runs as often as the values say. Called as they are, they are an if and two for.
 //
 // What they take and return holds tensors: a Tensor, or std::vector, array, map, tuple, pair and structs of up to 8 fields of such values.
-// Tensors that the functions capture are read as they are when the call begins. Results have memory of their own. Gradients are those of
-// what has run, through cond, scan and map; while_loop has none, and regions that draw random numbers have none where they are recorded.
+// Tensors that the functions capture are read as they are when the call begins. Results have memory of their own. Gradients go through
+// cond, scan and map, but not through while_loop, nor through recorded regions that draw random numbers.
 //
-// UserError, with the line: a value is read in a recorded region (item()); a region writes in place to a tensor that it has not made; the
-// branches of cond, or the rounds of a loop, return tensors that differ in number, dtype or sizes.
+// UserError, with the line: the branches of cond, or the rounds of a loop, return tensors that differ in number, dtype or sizes. Where the
+// functions are recorded, also: one reads a value (item()), or writes in place to a tensor that no operation in it has made.
 #pragma once
 
 #include <functional>

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "graph/known_sizes.h"
 #include "graph/region_call.h"
 #include "graph/stand_in.h"
 #include "ops/autocast.h"
@@ -58,10 +59,29 @@ Tensor FunctionTrace::move(const Tensor& t, const Device& device, const std::sou
   return keep(Recorder::call(ops::get("clone"), {lift(t), std::monostate{}}, where).at(0), device);
 }
 
+void FunctionTrace::note(sym::Guard g) {
+  declare_symbols(g.a), declare_symbols(g.b);
+  if (!sym::known(g) && !graph::states(graph().guards, g)) graph().guards.push_back(std::move(g));
+}
+
+bool FunctionTrace::decide(const sym::Relation& r) {
+  const bool truth = below_.decide(r);
+  note(truth ? r : graph::opposite(r));
+  return truth;
+}
+
 void FunctionTrace::require(const sym::Relation& r, const std::string& error) {
   const auto known = sym::known(r);
-  if (!known) return below_.require(r, error);
-  if (!*known) fail<UserError>("{}", error);
+  if (known && !*known) fail<UserError>("{}", error);
+  if (known) return;
+  below_.require(r, error);
+  note({r, error});
+}
+
+int64_t FunctionTrace::specialize(const Expr& e) {
+  const int64_t value = below_.specialize(e);
+  note({sym::Rel::Eq, e, value});
+  return value;
 }
 
 void FunctionTrace::read(const Tensor& t, std::string_view what, const std::source_location& where) {

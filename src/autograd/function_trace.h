@@ -20,7 +20,7 @@ class FunctionTrace : public graph::Recorder {
   ~FunctionTrace() override;
 
   // What stands for t here.
-  Tensor lift(const Tensor& t);
+  virtual Tensor lift(const Tensor& t);
   // Behind the inputs of the graph, in their order.
   const std::vector<Tensor>& originals() const { return originals_; }
   // Where the graph runs as a whole: on the one GPU that an operation is on, else on the CPU.
@@ -29,9 +29,10 @@ class FunctionTrace : public graph::Recorder {
 
   std::vector<Tensor> call(const ops::Op& op, CallArgs args, const std::source_location& where) override;
   Tensor move(const Tensor& t, const Device& device, const std::source_location& where) override;
-  bool decide(const sym::Relation& r) override { return below_.decide(r); }
+  // What is decided below stays a guard of the graph, for what is made of it.
+  bool decide(const sym::Relation& r) override;
   void require(const sym::Relation& r, const std::string& error) override;
-  int64_t specialize(const Expr& e) override { return below_.specialize(e); }
+  int64_t specialize(const Expr& e) override;
   void read(const Tensor& t, std::string_view what, const std::source_location& where) override;
 
  protected:
@@ -42,6 +43,7 @@ class FunctionTrace : public graph::Recorder {
 
  private:
   void declare_symbols(const Expr& e);
+  void note(sym::Guard g);
   void runs_on(const Device& device, const std::source_location& where);
 
   Dispatcher& below_;

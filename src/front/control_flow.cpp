@@ -70,11 +70,12 @@ Tensors record_cond(const Predicate& pred, const RegionFunction& true_fn, const 
   Dispatcher& below = current_dispatcher();
   const Tensor truth = truth_of(pred.tensor(), "the predicate of cond", pred.where());
   const std::string place = ops::place_text(pred.where());
-  Region yes("the true branch of cond", below), no("the false branch of cond", below);
-  for (auto [region, fn] : {std::pair(&yes, &true_fn), std::pair(&no, &false_fn)}) {
-    add_parameters(*region, operands);
-    region->record(*fn);
-  }
+  Region yes("the true branch of cond", "true", below);
+  add_parameters(yes, operands);
+  yes.record(true_fn);
+  Region no("the false branch of cond", "false", below);
+  add_parameters(no, operands);
+  no.record(false_fn);
   TOROID_USER_CHECK(yes.structure() == no.structure(),
                     "cond ({}): the true branch returns {}, the false branch {} (T is a tensor); expected the same", place, yes.structure(),
                     no.structure());
@@ -102,13 +103,15 @@ void check_carried(Region& body, std::span<const Tensor> carried, const std::str
 Tensors record_while(const RegionFunction& cond_fn, const RegionFunction& body_fn, const Tensors& carried, const std::string& structure,
                      const std::source_location& where) {
   Dispatcher& below = current_dispatcher();
-  Region condition("the condition of while_loop", below), body("the body of while_loop", below);
-  add_parameters(condition, carried), add_parameters(body, carried);
+  Region condition("the condition of while_loop", "condition", below);
+  add_parameters(condition, carried);
   condition.record([&](std::span<const Tensor> given) {
     RegionResults r = cond_fn(given);
     r.tensors[0] = truth_of(r.tensors[0], "the condition of while_loop", where);
     return r;
   });
+  Region body("the body of while_loop", "body", below);
+  add_parameters(body, carried);
   body.record(body_fn);
   check_carried(body, carried, structure, "while_loop", where);
   const Tensors captured = captured_by({&condition, &body});
@@ -119,7 +122,7 @@ Tensors record_while(const RegionFunction& cond_fn, const RegionFunction& body_f
 // xs: scanned over along their dimension 0.
 Tensors record_scan(const RegionFunction& combine_fn, const Tensors& init, const std::string& structure, const Tensors& xs,
                     const std::source_location& where) {
-  Region combine("the function of scan", current_dispatcher());
+  Region combine("the function of scan", "combine", current_dispatcher());
   add_parameters(combine, init);
   for (const Tensor& x : xs) {
     TensorType slice = type_of(x);
@@ -150,6 +153,21 @@ void check_round(const RegionResults& results, std::span<const Tensor> carried, 
     TOROID_USER_CHECK(type_of(results.tensors[i]) == type_of(carried[i]),
                       "{} ({}): tensor {} that is carried is {}, {} returns {} for it; expected the same dtype and sizes", loop,
                       ops::place_text(where), i, to_string(type_of(carried[i])), what, to_string(type_of(results.tensors[i])));
+}
+
+// What a loop without a gradient has computed: it requires gradients where it follows from what does, and refuses them by name.
+Tensors without_gradient(Tensors results, const std::source_location& where) {
+  const bool follows =
+      std::any_of(results.begin(), results.end(), [](auto& t) { return autograd::edge_of(t).node != nullptr || t.requires_grad(); });
+  if (!follows) return results;
+  const std::string place = ops::place_text(where);
+  const GradModeScope off(false);
+  for (Tensor& t : results) t = ops::call1("clone", {t, std::monostate{}}, where);
+  const auto node = std::make_shared<autograd::OperationNode>(
+      "while_loop", place, std::vector<GradEdge>(), nullptr,
+      fmt::format("while_loop ({}): this operation has no gradient; detach() its operands, or write it in other operations", place));
+  autograd::set_results(node, results, {});
+  return results;
 }
 
 Tensors run_while(const RegionFunction& cond_fn, const RegionFunction& body_fn, Tensors carried, const std::string& structure,
@@ -203,7 +221,7 @@ std::vector<Tensor> detail::run_while_loop(const RegionFunction& cond_fn, const 
                                            const std::string& structure, const std::source_location& where) {
   front::check_defined(carried, "while_loop", where);
   if (front::is_recorded()) return front::record_while(cond_fn, body_fn, carried, structure, where);
-  return front::owned(front::run_while(cond_fn, body_fn, std::move(carried), structure, where), where);
+  return front::owned(front::without_gradient(front::run_while(cond_fn, body_fn, std::move(carried), structure, where), where), where);
 }
 
 std::vector<Tensor> detail::run_scan(const RegionFunction& combine_fn, std::vector<Tensor> init, const std::string& structure,
@@ -218,6 +236,10 @@ std::vector<Tensor> detail::run_scan(const RegionFunction& combine_fn, std::vect
     along.push_back(dim == 0 ? x : ops::call1("movedim.int", {x, Expr(dim), Expr(0)}, where));
     TOROID_USER_CHECK(along.back().size(0) == along[0].size(0), "scan ({}): of the tensors to scan over one has {} slices, another {}",
                       ops::place_text(where), sym::to_string(along[0].size(0).expr()), sym::to_string(along.back().size(0).expr()));
+    if (std::vector<Expr> sizes = front::type_of(along.back()).sizes; !(sizes[0] == along[0].size(0).expr())) {
+      sizes[0] = along[0].size(0).expr();  // one name for what has been found to be equal
+      along.back() = ops::call1("reshape", {along.back(), sizes}, where);
+    }
     if (options.reverse) along.back() = ops::call1("flip", {along.back(), std::vector<Expr>{Expr(0)}}, where);
   }
   const size_t carried = init.size();

@@ -18,33 +18,46 @@ bool is_of_input(const graph::Value* v) {
 
 }  // namespace
 
-Region::Region(std::string name, Dispatcher& below) : Region(std::move(name), below, std::make_shared<graph::Graph>()) {}
+Region::Region(std::string name, std::string_view name_in_text, Dispatcher& below)
+    : Region(std::move(name), name_in_text, below, std::make_shared<graph::Graph>()) {}
 
-Region::Region(std::string name, Dispatcher& below, std::shared_ptr<graph::Graph> g)
+Region::Region(std::string name, std::string_view name_in_text, Dispatcher& below, std::shared_ptr<graph::Graph> g)
     : FunctionTrace(*g, below, name), name_(std::move(name)), graph_(std::move(g)) {
+  graph_->name = name_in_text;
   know(below);
   told_ = graph_->guards.size();
 }
 
-void Region::know(const Dispatcher& around) {
-  if ((tracer_ = dynamic_cast<const trace::Tracer*>(&around))) return know(tracer_->graph());
-  auto* function = dynamic_cast<const FunctionTrace*>(&around);
-  auto* region = dynamic_cast<const Region*>(function);
+void Region::know(Dispatcher& around) {
+  if ((tracer_ = dynamic_cast<trace::Tracer*>(&around))) return know(tracer_->graph());
+  auto* function = dynamic_cast<FunctionTrace*>(&around);
+  auto* region = dynamic_cast<Region*>(function);
   if (region)
     tracer_ = region->tracer_;
   else if (function)
     know(function->below());
-  if (auto* recorder = dynamic_cast<const graph::Recorder*>(&around)) know(const_cast<graph::Recorder*>(recorder)->graph());
+  if (auto* recorder = dynamic_cast<graph::Recorder*>(&around)) know(recorder->graph());
 }
 
 void Region::know(const graph::Graph& around) {
+  know_symbols(around);
+  graph_->guards.insert(graph_->guards.end(), around.guards.begin(), around.guards.end());
+}
+
+void Region::know_symbols(const graph::Graph& around) {
   for (auto& s : around.symbols) {
     const std::string& name = s.expr.node()->name;
     if (!around_.insert(name).second) continue;
     graph_->symbols.push_back(s);
     if (s.hint) set_hint(name, *s.hint);
   }
-  graph_->guards.insert(graph_->guards.end(), around.guards.begin(), around.guards.end());
+}
+
+// Sizes of earlier segments of a trace are those that this segment knows, or numbers.
+Expr Region::usable(const Expr& e) {
+  if (!tracer_ || e.is_const()) return e;
+  know_symbols(tracer_->graph());
+  return tracer_->usable(e);
 }
 
 // Whether e depends on a size that only this region knows.
@@ -107,7 +120,7 @@ const TensorType& Region::type(size_t i) { return result(i)->type; }
 
 std::string Region::place(size_t i) {
   const graph::Value* v = result(i);
-  return v->producer ? fmt::format("{} {}", v->producer->op->name, v->producer->where) : "a tensor that it is given";
+  return v->producer ? fmt::format("{} at {}", v->producer->op->name, v->producer->where) : "a tensor that it is given";
 }
 
 bool Region::fit(size_t i, const TensorType& want) {
@@ -117,7 +130,7 @@ bool Region::fit(size_t i, const TensorType& want) {
   for (size_t d = 0; d < have.sizes.size(); ++d)
     if (!decide({sym::Rel::Eq, have.sizes[d], want.sizes[d]})) return false;
   const DispatchScope scope(*this);
-  results_.tensors[i] = ops::call1("expand", {results_.tensors[i], want.sizes});
+  results_.tensors[i] = ops::call1("reshape", {results_.tensors[i], want.sizes});
   return true;
 }
 
@@ -131,7 +144,7 @@ std::shared_ptr<graph::Graph> Region::finish(const std::vector<Tensor>& captured
   graph_->inputs = std::move(inputs);
   for (size_t i = 0; i < size(); ++i) graph_->outputs.push_back({result(i), {}, -1});
   std::erase_if(graph_->guards, [&](auto& g) { return !is_own(g.a) && !is_own(g.b); });
-  std::erase_if(graph_->symbols, [&](auto& s) { return !is_own(s.expr); });
+  std::erase_if(graph_->symbols, [&](auto& s) { return !s.unbacked || around_.count(s.expr.node()->name) > 0; });
   results_.tensors.clear();
   parameters_.clear();
   if (const Tensor held = still_held(); held.defined()) {
@@ -141,6 +154,14 @@ std::shared_ptr<graph::Graph> Region::finish(const std::vector<Tensor>& captured
         v->producer ? fmt::format("the result of {} ({})", v->producer->op->name, v->producer->where) : "a tensor that it is given");
   }
   return graph_;
+}
+
+// Of the sizes that it has in the trace: those of a tensor which was made before a graph break may be open there.
+Tensor Region::lift(const Tensor& t) {
+  if (!tracer_ || !t.defined() || is_proxy(t)) return FunctionTrace::lift(t);
+  const Tensor there = tracer_->lifted(t);
+  know_symbols(tracer_->graph());
+  return FunctionTrace::lift(there);
 }
 
 void Region::refuse_write(const ops::Op& op, const Tensor& written, const std::source_location& where) {

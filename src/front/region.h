@@ -14,8 +14,8 @@ namespace toroid::front {
 // parameters; their contents stay as they are.
 class Region : public autograd::FunctionTrace {
  public:
-  // name: of the region, for errors: "the body of while_loop".
-  Region(std::string name, Dispatcher& below);
+  // name: of the region, for errors ("the body of while_loop") and in the text of graphs ("body").
+  Region(std::string name, std::string_view name_in_text, Dispatcher& below);
 
   // The next input; before the function is recorded.
   void add_parameter(const TensorType& type, const Device& device);
@@ -35,6 +35,7 @@ class Region : public autograd::FunctionTrace {
   // The graph, with inputs for the parameters and then for these tensors, which include all originals().
   std::shared_ptr<graph::Graph> finish(const std::vector<Tensor>& captured);
 
+  Tensor lift(const Tensor& t) override;
   std::vector<Tensor> call(const ops::Op& op, CallArgs args, const std::source_location& where) override;
   bool decide(const sym::Relation& r) override;
   void require(const sym::Relation& r, const std::string& error) override;
@@ -42,9 +43,10 @@ class Region : public autograd::FunctionTrace {
   void read(const Tensor& t, std::string_view what, const std::source_location& where) override;
 
  private:
-  Region(std::string name, Dispatcher& below, std::shared_ptr<graph::Graph> g);
-  void know(const Dispatcher& around);
+  Region(std::string name, std::string_view name_in_text, Dispatcher& below, std::shared_ptr<graph::Graph> g);
+  void know(Dispatcher& around);
   void know(const graph::Graph& around);
+  void know_symbols(const graph::Graph& around);
   bool is_own(const Expr& e) const;
   void tell_guards();
   template <class F>
@@ -52,10 +54,10 @@ class Region : public autograd::FunctionTrace {
   void refuse_write(const ops::Op& op, const Tensor& written, const std::source_location& where);
   graph::Value* result(size_t i) { return value_of(results_.tensors[i]); }
 
-  Expr usable(const Expr& e) const { return tracer_ ? tracer_->usable(e) : e; }
+  Expr usable(const Expr& e);
 
   const std::string name_;
-  const trace::Tracer* tracer_ = nullptr;  // whose graph this becomes a part of
+  trace::Tracer* tracer_ = nullptr;  // whose graph this becomes a part of
   std::shared_ptr<graph::Graph> graph_;
   std::vector<Tensor> parameters_;
   std::set<std::string> around_;  // sizes that are known around it

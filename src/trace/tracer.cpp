@@ -158,6 +158,11 @@ Tensor Tracer::on_graph(const Tensor& t) {
   return lift(t);
 }
 
+Tensor Tracer::lifted(const Tensor& t) {
+  const WatchedReads::Scope own_copies(nullptr);
+  return on_graph(t);
+}
+
 int64_t Tracer::hint_of(const Expr& e) const {
   return sym::evaluate(e, [&](const sym::Node& s) {
     auto it = origins_.find(s.name);

@@ -54,6 +54,8 @@ class Tracer : public Dispatcher {
   size_t operations() const { return operations_; }
   // What is recorded of the segment so far.
   const graph::Graph& graph() const { return *graph_; }
+  // What stands for t in the graph, which takes it in where it comes from outside.
+  Tensor lifted(const Tensor& t);
   // A size with numbers in place of symbols that no input of the segment carries.
   Expr usable(const Expr& e) const;
 
