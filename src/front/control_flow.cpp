@@ -65,6 +65,20 @@ void add_parameters(Region& r, std::span<const Tensor> tensors) {
   for (const Tensor& t : tensors) r.add_parameter(type_of(t), t.device());
 }
 
+// Calls the operation; its results are on the devices of those of the region.
+Tensors called(const ops::Op& op, CallArgs args, std::initializer_list<Region*> regions, const Tensors& captured,
+               const std::source_location& where) {
+  const Region& last = **(regions.end() - 1);
+  std::vector<Device> devices;
+  for (size_t i = 0; i < last.size(); ++i) devices.push_back(last.device(i));
+  graph::Regions graphs;
+  for (Region* r : regions) graphs.push_back(r->finish(captured));
+  Tensors out = graph::call_regions(op, std::move(args), std::move(graphs), where);
+  for (size_t i = 0; i < out.size(); ++i)
+    if (is_proxy(out[i])) out[i].impl()->device = devices[i];
+  return out;
+}
+
 Tensors record_cond(const Predicate& pred, const RegionFunction& true_fn, const RegionFunction& false_fn,
                     std::span<const Tensor> operands) {
   Dispatcher& below = current_dispatcher();
@@ -85,8 +99,7 @@ Tensors record_cond(const Predicate& pred, const RegionFunction& true_fn, const 
         "cond ({}): result {} is {} in the true branch ({}) and {} in the false branch ({}); expected the same dtype and sizes", place, i,
         to_string(yes.type(i)), yes.place(i), to_string(no.type(i)), no.place(i));
   const Tensors captured = captured_by({&yes, &no});
-  return graph::call_regions(graph::cond_op(), {truth, {}, {}, joined({operands, captured})}, {yes.finish(captured), no.finish(captured)},
-                             pred.where());
+  return called(graph::cond_op(), {truth, {}, {}, joined({operands, captured})}, {&yes, &no}, captured, pred.where());
 }
 
 // UserError unless the first results of a loop's region are as what is carried.
@@ -115,8 +128,7 @@ Tensors record_while(const RegionFunction& cond_fn, const RegionFunction& body_f
   body.record(body_fn);
   check_carried(body, carried, structure, "while_loop", where);
   const Tensors captured = captured_by({&condition, &body});
-  return graph::call_regions(graph::while_loop_op(), {{}, {}, carried, captured}, {condition.finish(captured), body.finish(captured)},
-                             where);
+  return called(graph::while_loop_op(), {{}, {}, carried, captured}, {&condition, &body}, captured, where);
 }
 
 // xs: scanned over along their dimension 0.
@@ -132,7 +144,7 @@ Tensors record_scan(const RegionFunction& combine_fn, const Tensors& init, const
   combine.record(combine_fn);
   check_carried(combine, init, structure, "scan", where);
   const Tensors captured = captured_by({&combine});
-  return graph::call_regions(graph::scan_op(), {{}, init, xs, captured}, {combine.finish(captured)}, where);
+  return called(graph::scan_op(), {{}, init, xs, captured}, {&combine}, captured, where);
 }
 
 // --- as it is called -----------------------------------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ class Region : public autograd::FunctionTrace {
   size_t size() const { return results_.tensors.size(); }
   const std::string& structure() const { return results_.structure; }
   const TensorType& type(size_t result);
+  Device device(size_t result) const { return results_.tensors[result].device(); }
   // The line of the operation that made it.
   std::string place(size_t result);
   // Makes a result of this type of one of equal dtype, rank and sizes, whose sizes are told to be equal to these. False: they differ.

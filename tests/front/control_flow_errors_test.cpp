@@ -116,7 +116,8 @@ TEST(ControlFlowErrors, RegionsReadNoValues) {
     return cond(
         p, [&] { return compile_disable([](const Tensor& t) { return t * 2; })(x + 1); }, [&] { return x; });
   };
-  EXPECT_NE(user_error([&] { compile(excluded)(truth(true), ones({1})); }), "no error");
+  EXPECT_CONTAINS(user_error([&] { compile(excluded)(truth(true), ones({1})); }),
+                  "a function that compile_disable() excludes is called within one that is recorded as a whole");
 }
 
 TEST(ControlFlowErrors, RegionsWriteNothingOutside) {

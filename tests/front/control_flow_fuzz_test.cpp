@@ -141,7 +141,7 @@ TEST(ControlFlowFuzz, AllWaysAgree) {
   const ScopedOption verify("verify_passes", "1");
   std::mt19937 random(20);
   int nested = 0;
-  for (int program = 0; program < 60; ++program) {
+  for (int program = 0; program < 40; ++program) {
     const RandomProgram f(random, {});
     const std::string text = f.text();
     SCOPED_TRACE("program " + std::to_string(program) + ": " + text);
@@ -164,13 +164,13 @@ TEST(ControlFlowFuzz, AllWaysAgree) {
     for (int call = 0; call < 2; ++call) expect_same(compiled, "compiled");
     if (HasFailure()) return;
   }
-  EXPECT_GT(nested, 30);
+  EXPECT_GT(nested, 20);
 }
 
 TEST(ControlFlowFuzz, OpenSizesAgree) {
   const ScopedOption verify("verify_passes", "1");
   std::mt19937 random(21);
-  for (int program = 0; program < 40; ++program) {
+  for (int program = 0; program < 25; ++program) {
     const RandomProgram f(random, {.draws = false});
     SCOPED_TRACE("program " + std::to_string(program) + ": " + f.text());
     const auto fn = [&](const Tensor& x, const Tensor& w) { return List{f(x, {w, x * 0.5})}; };
@@ -185,7 +185,7 @@ TEST(ControlFlowFuzz, OpenSizesAgree) {
 TEST(ControlFlowFuzz, GradientsAgree) {
   const ScopedOption verify("verify_passes", "1");
   std::mt19937 random(22);
-  for (int program = 0; program < 40; ++program) {
+  for (int program = 0; program < 25; ++program) {
     const RandomProgram f(random, {.while_loops = false, .draws = false}, 2);
     SCOPED_TRACE("program " + std::to_string(program) + ": " + f.text());
     const auto loss = [&](const Tensor& x, const Tensor& w) { return sum(f(x, {w, x * 0.5}) * inputs(3, 2, 0.1)); };

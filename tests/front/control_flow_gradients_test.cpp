@@ -170,6 +170,17 @@ TEST(ControlFlowGradients, DrawsInRegionsHaveNone) {
   EXPECT_EQ(value.item(), sum(leaf.grad()).item());
 }
 
+// A compiled function in one that is differentiated, or given to control flow, is a part of it.
+TEST(ControlFlowGradients, GoThroughCompiledFunctions) {
+  const auto twice = compile([](const Tensor& x) { return x * 2; });
+  const Tensor x = ones({2});
+  EXPECT_EQ(value_and_gradients([&] { return sum(twice(x)); }, {x}).second[0].to_vector(), (Values{2, 2}));
+  const auto mapped = [&](const Tensor& t) { return map([&](const Tensor& row) { return twice(row); }, t); };
+  EXPECT_EQ(value_and_gradients([&] { return sum(mapped(x)); }, {x}).second[0].to_vector(), (Values{2, 2}));
+  EXPECT_EQ(mapped(ones({0, 3})).sizes(), (std::vector<int64_t>{0, 3}));
+  EXPECT_EQ(twice.report().calls, 0);
+}
+
 // The second derivative of a scan.
 TEST(ControlFlowGradients, OfGradients) {
   const auto f = [](const Tensor& x) {

@@ -1,8 +1,11 @@
 // cond(), while_loop(), scan() and map() of C++ functions: called as they are, compiled, and by the reference evaluator.
 #include "front/control_flow_harness.h"
+#include "tensor/dispatch_layer.h"
 #include "toroid/autocast.h"
 #include "toroid/checkpoint.h"
 #include "toroid/custom_op.h"
+#include "toroid/device.h"
+#include "toroid/grad.h"
 #include "toroid/nn.h"
 #include "toroid/random.h"
 
@@ -379,6 +382,75 @@ TEST(ControlFlowFunctions, AreFoundWithinOthers) {
                     p, [&] { return twice(x); }, [&] { return twice(y); })};
   };
   for (bool p : {true, false}) same_in_all_ways(fn, truth(p), test::counting({3}) - 2);
+}
+
+// A layer above is given control flow as it is given other operations.
+TEST(ControlFlowFunctions, GoThroughLayers) {
+  struct Names : Layer {
+    std::vector<std::string> seen;
+    List call(const ops::Op& op, CallArgs args, const std::source_location& where) override {
+      seen.push_back(op.name);
+      return Layer::call(op, std::move(args), where);
+    }
+  };
+  const auto fn = [](const Tensor& x) {
+    const Tensor y = map(
+        [&](const Tensor& row) {
+          return cond(
+              sum(row) > 4, [&] { return row * x[0]; }, [&] { return -row; });
+        },
+        x);
+    return while_loop([](const Tensor& t) { return sum(t) < 50; }, [](const Tensor& t) { return t + 1; }, y);
+  };
+  const Tensor x = test::counting({3, 2});
+  const Tensor want = fn(x);
+  Names names;
+  {
+    const Layer::Scope scope(names);
+    expect_near({fn(x)}, {want}, "under a layer");
+    expect_near({compile(fn)(x)}, {want}, "compiled under a layer");
+  }
+  EXPECT_EQ(names.seen, (std::vector<std::string>{"scan", "while_loop"}));
+}
+
+TEST(ControlFlowFunctions, RunOnGpus) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU";
+  const auto fn = [](const Tensor& x, const Tensor& w) {
+    const auto [i, y] = while_loop([](const Tensor& i, const Tensor& t) { return logical_and(i < 5, sum(t * t) < 100); },
+                                   [&](const Tensor& i, const Tensor& t) { return std::tuple(i + 1, matmul(t, w) + x); },
+                                   std::tuple(zeros({}, DType::I64, x.device()), x));
+    const auto [last, all] = scan(
+        [&](const Tensor& h, const Tensor& row) {
+          return std::pair(tanh(h + row), cond(
+                                              sum(h) > 0, [&] { return h * row; }, [&] { return row; }));
+        },
+        w[0], y);
+    return List{i, y, last, all};
+  };
+  const auto loss = [&](const Tensor& x, const Tensor& w) {
+    const Tensor y = cond(
+        sum(x) > 0, [&] { return matmul(x, w); }, [&] { return x * 2; });
+    return sum(scan([&](const Tensor& h, const Tensor& row) { return std::pair(tanh(h + row), h * w[1]); }, w[0], y).second);
+  };
+  const auto gradients = [&](const Tensor& x, const Tensor& w) { return value_and_gradients([&] { return loss(x, w); }, {x, w}).second; };
+  const Tensor x = sin(test::counting({6, 4})), w = cos(test::counting({4, 4})) * 0.5;
+  const Tensor there = x.to(Device::cuda()), w_there = w.to(Device::cuda());
+  const auto on_cpu = [](const List& list) {
+    List out;
+    for (const Tensor& t : list) {
+      EXPECT_TRUE(t.device().is_cuda());
+      out.push_back(t.to(Device::cpu()));
+    }
+    return out;
+  };
+  expect_near(on_cpu(fn(there, w_there)), fn(x, w), "called on a GPU");
+  expect_near(on_cpu(gradients(there, w_there)), gradients(x, w), "gradients of calls on a GPU");
+  for (Mode mode : {Mode::Default, Mode::ReduceOverhead})
+    for (int call = 0; call < 2; ++call) {
+      expect_near(on_cpu(compile(fn, {.mode = mode, .fullgraph = true})(there, w_there)), fn(x, w), "compiled for a GPU");
+      expect_near(on_cpu(compile(gradients, {.mode = mode, .fullgraph = true})(there, w_there)), gradients(x, w),
+                  "gradients compiled for a GPU");
+    }
 }
 
 }  // namespace
