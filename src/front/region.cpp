@@ -74,22 +74,30 @@ void Region::tell_guards() {
   while (told_ < graph_->guards.size()) {
     const sym::Guard g = graph_->guards[told_++];
     if (is_own(g.a) || is_own(g.b)) continue;
-    if (g.is_requirement())
+    if (g.is_requirement()) {
       below().require(g, g.error);
-    else
-      TOROID_CHECK(below().decide(g), "{} is assumed in {} and not around it", sym::to_string(g), name_);
+      continue;
+    }
+    const bool holds = below().decide(g);
+    TOROID_CHECK(holds, "{} is assumed in {} and not around it", sym::to_string(g), name_);
   }
 }
 
-// f(), and what it has assumed of sizes is told around, also where it fails.
+// f(), and what it has assumed of sizes is told around, also where it fails: when it has ended, as a call that fails takes back what it
+// required.
 template <class F>
 auto Region::telling_guards(F&& f) {
+  const bool is_part = std::exchange(telling_, true);
+  const auto end = [&] {
+    telling_ = is_part;
+    if (!is_part) tell_guards();
+  };
   try {
     auto out = f();
-    tell_guards();
+    end();
     return out;
   } catch (...) {
-    tell_guards();
+    end();
     throw;
   }
 }

@@ -63,6 +63,7 @@ class Region : public autograd::FunctionTrace {
   std::vector<Tensor> parameters_;
   std::set<std::string> around_;  // sizes that are known around it
   size_t told_ = 0;               // guards that are known around it
+  bool telling_ = false;          // is within telling_guards()
   detail::RegionResults results_;
 };
 

@@ -212,6 +212,28 @@ TEST(ControlFlowFunctions, DecisionsInRegionsAreGuards) {
   EXPECT_EQ(compiled.report().compiles, 4);
 }
 
+// That an operation has failed is one, too, though the failed call takes back what it required.
+TEST(ControlFlowFunctions, FailuresInRegionsAreGuards) {
+  const auto fn = [](const Tensor& p, const Tensor& x, const Tensor& a, const Tensor& b) {
+    const auto solved = [&] {
+      try {
+        ops::call1("_linalg_solve_ex", {a, b, true, true});
+        return x * 2;
+      } catch (const UserError&) {
+        return x.size(0) > 5 ? x * 3 : x * 4;
+      }
+    };
+    return List{cond(p, solved, [&] { return x; })};
+  };
+  const auto compiled = compile(fn, {.fullgraph = true, .dynamic = true});
+  for (int64_t order : {3, 2})
+    for (int64_t rows : {4, 8}) {
+      const Tensor x = ones({rows}), a = sin(test::counting({2, order, order})), b = ones({2, 4});
+      expect_near(compiled(truth(true), x, a, b), fn(truth(true), x, a, b), "guards");
+    }
+  EXPECT_EQ(compiled.report().compiles, 3);
+}
+
 // Branches whose sizes are equal for the call at hand, and not for others.
 TEST(ControlFlowFunctions, BranchesAgreeInOpenSizesByGuards) {
   const auto fn = [](const Tensor& p, const Tensor& x, const Tensor& y) {
