@@ -15,8 +15,8 @@
 // Tensors that the functions capture are read as they are when the call begins. Results have memory of their own. Gradients go through
 // cond, scan and map, but not through while_loop, nor through recorded regions that draw random numbers.
 //
-// UserError, with the line: the branches of cond, or the rounds of a loop, return tensors that differ in number, dtype or sizes. Where the
-// functions are recorded, also: one reads a value (item()), or writes in place to a tensor that no operation in it has made.
+// UserError, with the line: the branches of cond, or the rounds of a loop, return tensors that differ in number, dtype or sizes; a function
+// writes in place to a tensor that no operation in it has made; one that is recorded reads a value (item()).
 #pragma once
 
 #include <functional>

@@ -5,6 +5,7 @@
 
 #include "autograd/tape/record.h"
 #include "base/check.h"
+#include "front/eager_region.h"
 #include "front/region.h"
 #include "graph/region_call.h"
 #include "ops/call_errors.h"
@@ -153,7 +154,13 @@ Tensors record_scan(const RegionFunction& combine_fn, const Tensors& init, const
 Tensors owned(Tensors results, const std::source_location& where) {
   for (Tensor& t : results)
     if (t.shared_impl().use_count() > 1 || t.impl()->storage.use_count() > 1) t = ops::call1("clone", {t, std::monostate{}}, where);
+  if (EagerRegion* around = EagerRegion::current()) around->note_made(results);
   return results;
+}
+
+RegionResults called_as(const char* name, const RegionFunction& fn, std::span<const Tensor> given) {
+  const EagerRegion region(name);
+  return fn(given);
 }
 
 void check_round(const RegionResults& results, std::span<const Tensor> carried, const std::string& structure, std::string_view loop,
@@ -184,8 +191,12 @@ Tensors without_gradient(Tensors results, const std::source_location& where) {
 
 Tensors run_while(const RegionFunction& cond_fn, const RegionFunction& body_fn, Tensors carried, const std::string& structure,
                   const std::source_location& where) {
-  while (truth_of(cond_fn(carried).tensors[0], "the condition of while_loop", where).item(where) != 0) {
-    RegionResults next = body_fn(carried);
+  const auto goes_on = [&] {
+    const RegionResults r = called_as("the condition of while_loop", cond_fn, carried);
+    return truth_of(r.tensors[0], "the condition of while_loop", where).item(where) != 0;
+  };
+  while (goes_on()) {
+    RegionResults next = called_as("the body of while_loop", body_fn, carried);
     check_round(next, carried, structure, "while_loop", "the body of while_loop", where);
     carried = std::move(next.tensors);
   }
@@ -198,7 +209,7 @@ Tensors run_scan(const RegionFunction& combine_fn, Tensors carried, const std::s
   for (int64_t i = 0; i < length; ++i) {
     Tensors given = carried;
     for (const Tensor& x : xs) given.push_back(ops::call1("select.int", {x, Expr(0), Expr(i)}, where));
-    RegionResults next = combine_fn(given);
+    RegionResults next = called_as("the function of scan", combine_fn, given);
     check_round(next, carried, structure, "scan", "the function of scan", where);
     const auto first = next.tensors.begin() + static_cast<std::ptrdiff_t>(carried.size());
     stacked.resize(next.tensors.size() - carried.size());
@@ -224,7 +235,8 @@ std::vector<Tensor> detail::run_cond(const Predicate& pred, const RegionFunction
   front::check_defined(operands, "cond", pred.where());
   if (front::is_recorded()) return front::record_cond(pred, true_fn, false_fn, operands);
   const bool truth = front::truth_of(pred.tensor(), "the predicate of cond", pred.where()).item(pred.where()) != 0;
-  RegionResults results = (truth ? true_fn : false_fn)(operands);
+  RegionResults results = truth ? front::called_as("the true branch of cond", true_fn, operands)
+                                : front::called_as("the false branch of cond", false_fn, operands);
   front::check_defined(results.tensors, "a branch of cond", pred.where());
   return front::owned(std::move(results.tensors), pred.where());
 }

@@ -12,6 +12,7 @@
 #include "base/scalar.h"
 #include "device/runtime.h"
 #include "front/eager_control.h"
+#include "front/eager_region.h"
 #include "graph/bind.h"
 #include "graph/recorder.h"
 #include "ops/autocast.h"
@@ -195,6 +196,7 @@ std::vector<Tensor> EagerDispatcher::parts(const ops::Op& op, const CallArgs& ar
 
 std::vector<Tensor> EagerDispatcher::call(const ops::Op& op, CallArgs args, const std::source_location& where) {
   if (graph::is_control_flow(op)) return run_control_flow(op, args, graph::regions_of_call(op), {});
+  if (EagerRegion* region = EagerRegion::current()) return region->call(op, args, where, [&] { return call(op, args, where); });
   const bool taped = autograd::touches_tape(args);
   const auto call = [&] { return taped ? call_taped(op, std::move(args), where) : call_part(op, std::move(args), where); };
   if (parts_running) return call();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "front/eager_region.h"
 #include "ops/call_errors.h"
 #include "ops/custom.h"
 
@@ -173,12 +174,7 @@ Tensor Region::lift(const Tensor& t) {
 }
 
 void Region::refuse_write(const ops::Op& op, const Tensor& written, const std::source_location& where) {
-  const bool outside = !written.defined() || is_of_input(value_of(lift(written)));
-  TOROID_USER_CHECK(
-      !outside,
-      "{} ({}): {} writes in place to a tensor from outside, which it may only read; return the new contents from it, or write to "
-      "clone() of the tensor",
-      op.name, ops::place_text(where), name_);
+  if (!written.defined() || is_of_input(value_of(lift(written)))) fail_outside_write(op, name_, where);
 }
 
 std::vector<Tensor> Region::call(const ops::Op& op, CallArgs args, const std::source_location& where) {

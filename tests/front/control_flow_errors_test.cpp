@@ -121,20 +121,25 @@ TEST(ControlFlowErrors, RegionsReadNoValues) {
 }
 
 TEST(ControlFlowErrors, RegionsWriteNothingOutside) {
+  const auto expect_refused = [](const auto& fn, const std::string& error, const auto&... arguments) {
+    EXPECT_CONTAINS(compiled_error(fn, arguments...), error);
+    EXPECT_CONTAINS(user_error([&] { fn(arguments...); }), error);
+  };
   const Tensor captured = ones({3});
   const auto fn = [&](const Tensor& p, const Tensor& x) {
     return cond(
         p, [&] { return add_(captured[0], 1); }, [&] { return x[0]; });
   };
-  EXPECT_CONTAINS(
-      compiled_error(fn, truth(true), ones({3})),
-      "add_.Tensor (control_flow_errors_test.cpp:N): the true branch of cond writes in place to a tensor from outside, which it may only read; "
-      "return the new contents from it, or write to clone() of the tensor");
+  expect_refused(
+      fn,
+      "add_.Tensor (control_flow_errors_test.cpp:N): the true branch of cond writes in place to a tensor from outside, which it may "
+      "only read; return the new contents from it, or write to clone() of the tensor",
+      truth(true), ones({3}));
   EXPECT_EQ(captured.to_vector(), (Values{1, 1, 1}));
   const auto operand = [](const Tensor& x) {
     return while_loop([](const Tensor& t) { return sum(t) < 9; }, [](const Tensor& t) { return mul_(t, 2); }, x);
   };
-  EXPECT_CONTAINS(compiled_error(operand, ones({3})), "the body of while_loop writes in place");
+  expect_refused(operand, "the body of while_loop writes in place", ones({3}));
   static const auto scale = custom_op("control::scale_(Tensor(a!) x) -> ()", [](Tensor& x) { mul_(x, 2); });
   const auto custom = [](const Tensor& x) {
     return map(
@@ -144,7 +149,34 @@ TEST(ControlFlowErrors, RegionsWriteNothingOutside) {
         },
         x);
   };
-  EXPECT_CONTAINS(compiled_error(custom, ones({3})), "the function of scan writes in place");
+  expect_refused(custom, "the function of scan writes in place", ones({3}));
+  // What the function around has made is outside, too; what another region has returned is not.
+  const auto around = [](const Tensor& p, const Tensor& x) {
+    return map(
+        [&](const Tensor& row) {
+          const Tensor own = row + 1;
+          return cond(
+              p, [&] { return add_(own, 1); }, [&] { return row; });
+        },
+        x);
+  };
+  expect_refused(around, "the true branch of cond writes in place", truth(true), ones({3}));
+  const auto returned = [](const Tensor& p, const Tensor& x) {
+    return map(
+        [&](const Tensor& row) {
+          return add_(cond(
+                          p, [&] { return row; }, [&] { return row + 1; }),
+                      5);
+        },
+        x);
+  };
+  for (bool p : {true, false}) {
+    EXPECT_EQ(returned(truth(p), ones({2})).to_vector(), (Values(2, p ? 6 : 7)));
+    EXPECT_EQ(compile(returned)(truth(p), ones({2})).to_vector(), (Values(2, p ? 6 : 7)));
+  }
+  // Tensors that no operation has made are from outside.
+  const auto filled = [](const Tensor& x) { return map([](const Tensor& t) { return add_(Tensor::full({2}, 1), t); }, x); };
+  expect_refused(filled, "the function of scan writes in place", ones({3}));
 }
 
 // An error in a region is that of the operation, with its line.
