@@ -9,6 +9,7 @@
 #include "base/gradient_bugs.h"
 #include "graph/control_flow.h"
 #include "graph/effects.h"
+#include "graph/known_sizes.h"
 
 namespace toroid::autograd {
 
@@ -23,12 +24,21 @@ void refuse_draws(const graph::Node& n) {
                     "{} ({}): a region draws random numbers, so it has no gradient; draw them before it", n.op->name, n.where);
 }
 
+// t with sizes that guards have for equal to its own.
+Tensor with_sizes(const Tensor& t, const std::vector<Expr>& sizes) {
+  return ops::forms::sizes_of(t) == sizes ? t : ops::call1("reshape", {t, sizes});
+}
+
+// Of a result of this type; undefined: 0.
+Tensor cotangent_of(const Tensor& t, const TensorType& type) {
+  return t.defined() ? with_sizes(t, type.sizes) : zeros(type.sizes, type.dtype);
+}
+
 // The joint graph of a region by the operands that are wanted, without the results of the region itself: it takes the operands and the
 // cotangents of the float results, and gives the gradients.
-std::shared_ptr<Graph> backward(const Graph& around, const Graph& region, const std::vector<bool>& wanted) {
+std::shared_ptr<Graph> backward(Graph& around, const Graph& region, const std::vector<bool>& wanted) {
   const auto whole = graph::clone(region);
-  for (auto& s : around.symbols)
-    if (!whole->find_symbol(s.expr.node()->name)) whole->symbols.push_back(s);
+  const graph::LentSizes lent(around, *whole);
   Request request{.inputs = {}, .takes_cotangents = true, .seeds = false};
   size_t operand = 0;
   for (size_t i = 0; i < whole->inputs.size(); ++i)
@@ -36,7 +46,15 @@ std::shared_ptr<Graph> backward(const Graph& around, const Graph& region, const 
   std::shared_ptr<Graph> joint = differentiate(*whole, request);
   joint->name = region.name + "_gradient";
   joint->outputs.erase(joint->outputs.begin(), joint->outputs.begin() + static_cast<std::ptrdiff_t>(region.outputs.size()));
-  std::erase_if(joint->symbols, [&](const graph::Symbol& s) { return around.find_symbol(s.expr.node()->name) != nullptr; });
+  {
+    graph::Recorder inside(*joint);
+    DispatchScope scope(inside);
+    for (size_t i = 0; i < request.inputs.size(); ++i) {
+      graph::Value*& gradient = joint->outputs[i].value;
+      gradient = inside.value_of(with_sizes(inside.proxy(gradient), region.inputs[request.inputs[i]].value->type.sizes));
+    }
+  }
+  lent.take_back(around, *joint);
   return joint;
 }
 
@@ -72,8 +90,7 @@ std::vector<Tensor> cond_gradients(graph::Recorder& recorder, const graph::Node&
   std::vector<graph::Value*> operands = values_of(recorder, given);
   for (size_t i = 0; i < cotangents.size(); ++i) {
     const TensorType& type = n.results[i]->type;
-    if (has_gradient(n.results[i]))
-      operands.push_back(recorder.value_of(cotangents[i].defined() ? cotangents[i] : zeros(type.sizes, type.dtype)));
+    if (has_gradient(n.results[i])) operands.push_back(recorder.value_of(cotangent_of(cotangents[i], type)));
   }
   std::vector<std::shared_ptr<Graph>> regions;
   for (auto& r : n.regions) regions.push_back(backward(recorder.graph(), *r, wanted));
@@ -112,7 +129,7 @@ std::vector<Tensor> scan_gradients(graph::Recorder& recorder, const graph::Node&
   for (size_t r = 0, next = operands; r < n.results.size(); ++r) {
     if (!has_gradient(n.results[r])) continue;
     const TensorType& type = n.results[r]->type;
-    const Tensor cotangent = cotangents[r].defined() ? cotangents[r] : zeros(type.sizes, type.dtype);
+    const Tensor cotangent = cotangent_of(cotangents[r], type);
     (r < carried ? first : stacked).push_back(users[next++]);
     (r < carried ? start : over).push_back(r < carried ? cotangent : backwards(cotangent));
   }

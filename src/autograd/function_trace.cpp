@@ -3,12 +3,26 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "graph/known_sizes.h"
+#include "graph/region_call.h"
+#include "graph/stand_in.h"
 #include "ops/autocast.h"
 #include "ops/call_errors.h"
 #include "tensor/checkpoint_scope.h"
 #include "tensor/grad_state.h"
 
 namespace toroid::autograd {
+
+FunctionTrace::~FunctionTrace() {
+  for (auto& t : kept_)
+    if (t.shared_impl().use_count() > 1) graph::retire(*t.impl());
+}
+
+Tensor FunctionTrace::still_held() {
+  lifted_.clear();
+  const auto held = std::find_if(kept_.begin(), kept_.end(), [](auto& t) { return t.shared_impl().use_count() > 1; });
+  return held == kept_.end() ? Tensor() : *held;
+}
 
 Tensor FunctionTrace::lift(const Tensor& t) {
   if (!t.defined() || made_.count(t.impl())) return t;
@@ -45,16 +59,34 @@ Tensor FunctionTrace::move(const Tensor& t, const Device& device, const std::sou
   return keep(Recorder::call(ops::get("clone"), {lift(t), std::monostate{}}, where).at(0), device);
 }
 
+void FunctionTrace::note(sym::Guard g) {
+  declare_symbols(g.a), declare_symbols(g.b);
+  if (!sym::known(g) && !graph::states(graph().guards, g)) graph().guards.push_back(std::move(g));
+}
+
+bool FunctionTrace::decide(const sym::Relation& r) {
+  const bool truth = below_.decide(r);
+  note(truth ? r : graph::opposite(r));
+  return truth;
+}
+
 void FunctionTrace::require(const sym::Relation& r, const std::string& error) {
   const auto known = sym::known(r);
-  if (!known) return below_.require(r, error);
-  if (!*known) fail<UserError>("{}", error);
+  if (known && !*known) fail<UserError>("{}", error);
+  if (known) return;
+  below_.require(r, error);
+  note({r, error});
+}
+
+int64_t FunctionTrace::specialize(const Expr& e) {
+  const int64_t value = below_.specialize(e);
+  note({sym::Rel::Eq, e, value});
+  return value;
 }
 
 void FunctionTrace::read(const Tensor& t, std::string_view what, const std::source_location& where) {
   if (!made_.count(t.impl())) return below_.read(t, what, where);
-  fail<UserError>("{}: {} of a tensor inside of a function that is differentiated; its value is not known yet there",
-                  ops::place_text(where), what);
+  fail<UserError>("{}: {} of a tensor inside of {}; its value is not known yet there", ops::place_text(where), what, function_);
 }
 
 void FunctionTrace::declare_symbols(const Expr& e) {
@@ -72,8 +104,8 @@ Tensor FunctionTrace::keep(Tensor t, const Device& device) {
 
 void FunctionTrace::runs_on(const Device& device, const std::source_location& where) {
   if (!device.is_cuda() || device == device_) return;
-  TOROID_USER_CHECK(!device_.is_cuda(), "{}: {} follows {} in one function that is differentiated; bring its tensors to one GPU with to()",
-                    ops::place_text(where), to_string(device), to_string(device_));
+  TOROID_USER_CHECK(!device_.is_cuda(), "{}: {} follows {} in {}; bring its tensors to one GPU with to()", ops::place_text(where),
+                    to_string(device), to_string(device_), function_);
   device_ = device;
 }
 
@@ -95,7 +127,7 @@ std::vector<Tensor> called(const graph::Graph& g, std::span<const Tensor> inputs
     const CheckpointScope checkpoint({n->checkpoint ? first + static_cast<uint64_t>(n->checkpoint) : 0});
     CallArgs args;
     for (auto& a : n->args) args.push_back(map_arg<Tensor>(a, [&](const graph::Value* v) { return v ? at.at(v) : Tensor(); }));
-    const auto results = ops::call(*n->op, std::move(args));
+    const auto results = graph::call_again(*n, std::move(args));
     for (size_t i = 0; i < results.size(); ++i) at[n->results[i]] = results[i];
   }
   std::vector<Tensor> out;

@@ -12,28 +12,42 @@ namespace toroid::autograd {
 // among them stand-ins of a trace below, become inputs.
 class FunctionTrace : public graph::Recorder {
  public:
-  FunctionTrace(graph::Graph& g, Dispatcher& below) : Recorder(g), below_(below) {}
+  // function: what is recorded, for errors.
+  FunctionTrace(graph::Graph& g, Dispatcher& below, std::string function = "a function that is differentiated")
+      : Recorder(g), below_(below), function_(std::move(function)) {}
+
+  // Stand-ins that somebody has kept become empty tensors.
+  ~FunctionTrace() override;
 
   // What stands for t here.
-  Tensor lift(const Tensor& t);
+  virtual Tensor lift(const Tensor& t);
   // Behind the inputs of the graph, in their order.
   const std::vector<Tensor>& originals() const { return originals_; }
   // Where the graph runs as a whole: on the one GPU that an operation is on, else on the CPU.
   const Device& device() const { return device_; }
+  Dispatcher& below() const { return below_; }
 
   std::vector<Tensor> call(const ops::Op& op, CallArgs args, const std::source_location& where) override;
   Tensor move(const Tensor& t, const Device& device, const std::source_location& where) override;
-  bool decide(const sym::Relation& r) override { return below_.decide(r); }
+  // What is decided below stays a guard of the graph, for what is made of it.
+  bool decide(const sym::Relation& r) override;
   void require(const sym::Relation& r, const std::string& error) override;
-  int64_t specialize(const Expr& e) override { return below_.specialize(e); }
+  int64_t specialize(const Expr& e) override;
   void read(const Tensor& t, std::string_view what, const std::source_location& where) override;
+
+ protected:
+  // t, as made here.
+  Tensor keep(Tensor t, const Device& device);
+  // Forgets what stands for the tensors from outside, and returns a stand-in that somebody else still holds; undefined: nobody does.
+  Tensor still_held();
 
  private:
   void declare_symbols(const Expr& e);
-  Tensor keep(Tensor t, const Device& device);
+  void note(sym::Guard g);
   void runs_on(const Device& device, const std::source_location& where);
 
   Dispatcher& below_;
+  const std::string function_;
   Device device_;
   std::unordered_set<const TensorImpl*> made_;
   std::vector<Tensor> kept_;  // so that no address of made_ is used again

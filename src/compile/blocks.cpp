@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "compile/pipeline.h"
+#include "graph/known_sizes.h"
 
 namespace toroid::compiler {
 namespace {
@@ -46,6 +47,8 @@ Scheduled schedule_blocks(Fused in, const Job& job, CompileReport& report) {
       CompileReport made;
       Scheduled program = advance<Scheduled>(Imported{std::move(g)}, own, made);
       out.decided.add(program.decided);
+      // Before a block runs, the program around it has looked at these.
+      std::erase_if(program.program.guards, [&](auto& guard) { return graph::states(out.program.guards, guard); });
       add(report, std::move(made));
       out.blocks[i].push_back({name, std::move(results), own, std::move(program)});
     }

@@ -12,7 +12,7 @@
 #include "compile/program_cache.h"
 #include "dist/group.h"
 #include "graph/interpreter.h"
-#include "graph/passes/passes.h"
+#include "graph/pass.h"
 
 namespace toroid::front {
 namespace {
@@ -110,7 +110,8 @@ Program compiled(std::unique_ptr<graph::Graph> g, const BackendOptions& options)
 
 Program reference(std::unique_ptr<graph::Graph> g, const BackendOptions& options) {
   return between_copies(std::move(g), Device::cpu(), options, [](std::unique_ptr<graph::Graph> program) -> Program {
-    if (auto functional = graph::functionalize(*program)) program = std::move(functional);
+    const graph::PassRow functionalize = graph::find_pass("functionalize");
+    program = graph::run_passes(std::move(program), std::span(&functionalize, 1));
     return [g = std::shared_ptr<const graph::Graph>(std::move(program))](std::span<const Tensor> inputs) {
       return graph::interpret(*g, inputs);
     };

@@ -11,6 +11,8 @@
 #include "base/log.h"
 #include "base/scalar.h"
 #include "device/runtime.h"
+#include "front/eager_control.h"
+#include "front/eager_region.h"
 #include "graph/bind.h"
 #include "graph/recorder.h"
 #include "ops/autocast.h"
@@ -195,6 +197,8 @@ std::vector<Tensor> EagerDispatcher::parts(const ops::Op& op, const CallArgs& ar
 }
 
 std::vector<Tensor> EagerDispatcher::call(const ops::Op& op, CallArgs args, const std::source_location& where) {
+  if (graph::is_control_flow(op)) return run_control_flow(op, args, graph::regions_of_call(op), {});
+  if (EagerRegion* region = EagerRegion::current()) return region->call(op, args, where, [&] { return call(op, args, where); });
   const bool taped = autograd::touches_tape(args);
   const auto call = [&] { return taped ? call_taped(op, std::move(args), where) : call_part(op, std::move(args), where); };
   if (parts_running) return call();
@@ -525,27 +529,10 @@ void EagerDispatcher::set_backend(Backend backend) {
 
 std::vector<Tensor> run_one_by_one(const graph::Graph& g, std::span<const Tensor> user_inputs) {
   graph::BoundSymbols symbols = graph::bind_inputs(g, user_inputs);
-  std::vector<Tensor> values(g.values.size());
+  std::vector<Tensor> inputs;
   size_t next = 0;
-  for (auto& in : g.inputs) values[static_cast<size_t>(in.value->id)] = in.kind == graph::InputKind::User ? user_inputs[next++] : in.data;
-  EagerDispatcher& eager = EagerDispatcher::instance();
-  for (auto& n : g.nodes) {
-    CallArgs args;
-    for (auto& a : n->args) {
-      args.push_back(map_arg<Tensor>(a, [&](graph::Value* v) { return v ? values[static_cast<size_t>(v->id)] : Tensor(); }));
-      if (auto* e = std::get_if<Expr>(&args.back())) *e = symbols.value(*e);
-      if (auto* list = std::get_if<std::vector<Expr>>(&args.back()))
-        for (auto& e : *list) e = symbols.value(e);
-    }
-    auto results = eager.call(*n->op, std::move(args), std::source_location::current());
-    for (size_t i = 0; i < n->results.size(); ++i) {
-      graph::bind_sizes(symbols, n->results[i]->type, results.at(i).sizes());
-      values[static_cast<size_t>(n->results[i]->id)] = results[i];
-    }
-  }
-  std::vector<Tensor> out;
-  for (auto& o : g.outputs) out.push_back(o.value ? values[static_cast<size_t>(o.value->id)] : Tensor());
-  return out;
+  for (auto& in : g.inputs) inputs.push_back(in.kind == graph::InputKind::User ? user_inputs[next++] : in.data);
+  return run_nodes(g, std::move(inputs), symbols);
 }
 
 }  // namespace front

@@ -10,6 +10,7 @@
 #include "front/eager.h"
 #include "front/function_state.h"
 #include "front/hints.h"
+#include "graph/recorder.h"
 
 namespace toroid {
 namespace detail {
@@ -18,6 +19,13 @@ using front::keep;
 using front::kKeptReasons;
 using front::Surroundings;
 using trace::Tracer;
+
+namespace {
+
+// Whether this thread records a graph that no trace takes apart: its tensors have no elements.
+bool is_recorded() { return dynamic_cast<const graph::Recorder*>(innermost_dispatcher()) != nullptr; }
+
+}  // namespace
 
 std::string Function::State::name_of_tensor(const Call& c, size_t index) const {
   size_t next = 0;
@@ -369,8 +377,8 @@ void Function::State::verify(const Entry& e, const Call& c) {
 
 std::vector<Tensor> Function::State::call(std::span<const ArgumentView> arguments, Body body, void* function) {
   const Call c = front::call_of(arguments, body, function);
-  if (Tracer::current()) return c.run_eagerly();  // a part of the function that is being traced
-  const exec::CallScope one_call;                 // however many graphs it has
+  if (Tracer::current() || is_recorded()) return c.run_eagerly();  // a part of the function that is being traced, or differentiated
+  const exec::CallScope one_call;                                  // however many graphs it has
   calls.fetch_add(1, std::memory_order_relaxed);
   if (resets.load(std::memory_order_relaxed) != front::reset_count()) follow_reset();
   if (front::current_stance() == Stance::ForceEager) return eager(c, "stance ForceEager");
@@ -446,6 +454,10 @@ std::vector<Tensor> run_untraced(std::span<const ArgumentView> arguments, Body b
   const Call c = front::call_of(arguments, body, function);
   Tracer* tracer = Tracer::current();
   if (!tracer) return c.run_eagerly();
+  TOROID_USER_CHECK(
+      !is_recorded(),
+      "a function that compile_disable() excludes is called within one that is recorded as a whole: one that is differentiated, "
+      "or given to cond, while_loop, scan or map. Call it before");
   tracer->break_graph("call of a function that compile_disable() excludes");
   Tracer::Scope none(nullptr);
   DispatchScope eager(front::EagerDispatcher::instance());

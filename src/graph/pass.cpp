@@ -1,31 +1,13 @@
 #include "graph/pass.h"
 
 #include <algorithm>
-#include <set>
 
 #include "base/check.h"
 #include "base/text.h"
+#include "graph/known_sizes.h"
 
 namespace toroid::graph {
 namespace {
-
-// Guards that regions added about sizes of the graph around them must hold for that graph. What their operations require is looked at when
-// a region runs.
-void hoist_guards(Graph& g, Graph& region) {
-  auto is_outer = [&](const Expr& e) {
-    bool outer = true;
-    sym::for_each_symbol(e, [&](const Expr& s) {
-      const Symbol* found = g.find_symbol(s.node()->name);
-      outer = outer && found && !found->unbacked;
-    });
-    return outer;
-  };
-  auto is_known = [&](const sym::Relation& r) {
-    return std::any_of(g.guards.begin(), g.guards.end(), [&](auto& have) { return have.rel == r.rel && have.a == r.a && have.b == r.b; });
-  };
-  for (auto& r : region.guards)
-    if (!r.is_requirement() && is_outer(r.a) && is_outer(r.b) && !is_known(r)) g.guards.push_back(r);
-}
 
 // Regions are shared between clones of a graph, so a changed region is replaced, never edited.
 bool run_on(std::unique_ptr<Graph>& g, const PassRow& row) {
@@ -38,16 +20,12 @@ bool run_on(std::unique_ptr<Graph>& g, const PassRow& row) {
   for (auto& n : g->nodes)
     for (auto& region : n->regions) {
       std::unique_ptr<Graph> copy = clone(*region);
-      // New symbols of the region must differ from those around it.
-      std::set<std::string> borrowed;
-      for (auto& s : g->symbols)
-        if (!copy->find_symbol(s.expr.node()->name) && borrowed.insert(s.expr.node()->name).second) copy->symbols.push_back(s);
+      const LentSizes lent(*g, *copy);
       if (!run_on(copy, row)) continue;
       for (auto& o : copy->outputs)
         TOROID_USER_CHECK(o.mutates < 0, "{} ({}): the region \"{}\" writes to its input \"{}\"; it must return the new contents instead",
                           n->op->name, n->where, copy->name, copy->inputs[static_cast<size_t>(o.mutates)].name);
-      std::erase_if(copy->symbols, [&](const Symbol& s) { return borrowed.count(s.expr.node()->name) > 0; });
-      hoist_guards(*g, *copy);
+      lent.take_back(*g, *copy);
       region = std::move(copy);
       changed = true;
     }

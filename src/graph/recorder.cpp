@@ -5,6 +5,8 @@
 
 #include "base/check.h"
 #include "graph/custom.h"
+#include "graph/known_sizes.h"
+#include "graph/region_call.h"
 #include "ops/call_errors.h"
 #include "ops/custom.h"
 #include "tensor/checkpoint_scope.h"
@@ -19,11 +21,6 @@ TensorType type_of(const Tensor& t) {
   if (!t.is_contiguous())
     for (int64_t s : t.strides()) type.strides.push_back(s);
   return type;
-}
-
-sym::Rel opposite(sym::Rel r) {
-  constexpr sym::Rel kOpposite[] = {sym::Rel::Ne, sym::Rel::Eq, sym::Rel::Ge, sym::Rel::Gt, sym::Rel::Le, sym::Rel::Lt};
-  return kOpposite[static_cast<int>(r)];
 }
 
 // What sizes without a hint are taken for where they are compared: windows fit into them, and there is more than one element.
@@ -57,12 +54,9 @@ std::optional<bool> follows_for_multiples(const std::vector<sym::Guard>& guards,
 
 // Truth of r where one of the guards states it.
 std::optional<bool> follows(const std::vector<sym::Guard>& guards, const sym::Relation& r) {
-  auto states = [&](const sym::Relation& s) {
-    return std::any_of(guards.begin(), guards.end(), [&](const sym::Guard& g) { return g.rel == s.rel && g.a == s.a && g.b == s.b; });
-  };
-  if (states(r) || states(mirrored(r))) return true;
-  sym::Relation negated{opposite(r.rel), r.a, r.b};
-  if (states(negated) || states(mirrored(negated))) return false;
+  if (states(guards, r) || states(guards, mirrored(r))) return true;
+  const sym::Relation negated = opposite(r);
+  if (states(guards, negated) || states(guards, mirrored(negated))) return false;
   return follows_for_multiples(guards, r);
 }
 
@@ -190,7 +184,8 @@ std::vector<Tensor> Recorder::record(const ops::Op& op, CallArgs args, const std
   const ops::Op& typed = op.inplace_of ? *op.inplace_of : op;
   const std::string place = where_.empty() ? ops::place_text(where) : where_;
   const size_t guards = graph_.guards.size();
-  auto types = result_types(typed, args);
+  const bool has_regions = is_control_flow(op);
+  auto types = has_regions ? std::vector<TensorType>() : result_types(typed, args);
   if (op.inplace_of) {  // the result takes the dtype and sizes of what it is written to
     TensorType self = type_of(std::get<Tensor>(args[0]));
     types.resize(1);
@@ -200,7 +195,8 @@ std::vector<Tensor> Recorder::record(const ops::Op& op, CallArgs args, const std
   name_requirements(guards, op, place);
   std::vector<NodeArg> node_args;
   for (auto& a : args) node_args.push_back(map_arg<Value*>(a, [&](const Tensor& t) { return value_of(t); }));
-  Node* n = graph_.add_node(op, std::move(node_args), std::move(types), place);
+  Node* n = has_regions ? add_region_node(graph_, op, std::move(node_args), regions_of_call(op), place)
+                        : graph_.add_node(op, std::move(node_args), std::move(types), place);
   n->checkpoint = checkpoint_of(op);
   std::vector<Tensor> out;
   for (auto* r : n->results) out.push_back(proxy(r));
@@ -227,8 +223,7 @@ bool Recorder::decide(const sym::Relation& r) {
   bool truth = sym::holds(r, look);
   if (!hinted && r.rel == sym::Rel::Eq) truth = !(r.a == Expr(1) || r.b == Expr(1) || r.a == Expr(0) || r.b == Expr(0));
   if (!hinted && r.rel == sym::Rel::Ne) truth = true;
-  sym::Guard guard = r;
-  if (!truth) guard.rel = opposite(r.rel);
+  sym::Guard guard = truth ? r : opposite(r);
   // Sizes that nobody has seen are taken for equal: operations can do with others only where these are 1.
   if (truth && !hinted && r.rel == sym::Rel::Eq)
     guard.error = fmt::format("the program takes the sizes {} and {} for equal", sym::to_string(r.a), sym::to_string(r.b));
@@ -248,7 +243,7 @@ void Recorder::require(const sym::Relation& r, const std::string& error) {
   const bool holds = truth ? *truth : sym::holds(r, look);
   if (!holds && (truth || hinted)) {
     // Who catches the error goes on in a way that is for these sizes.
-    if (!truth) graph_.guards.push_back({opposite(r.rel), r.a, r.b});
+    if (!truth) graph_.guards.push_back(opposite(r));
     fail<UserError>("{}", error);
   }
   if (truth) return;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "graph/known_sizes.h"
 
 namespace toroid::import {
 namespace {
@@ -23,11 +24,6 @@ std::optional<sym::Rel> relation_of(const SymAst& ast) {
   if (ast.is_call("StrictLessThan")) return sym::Rel::Lt;
   if (ast.is_call("StrictGreaterThan")) return sym::Rel::Gt;
   return std::nullopt;
-}
-
-sym::Rel opposite(sym::Rel r) {
-  constexpr sym::Rel kOpposite[] = {sym::Rel::Ne, sym::Rel::Eq, sym::Rel::Ge, sym::Rel::Gt, sym::Rel::Le, sym::Rel::Lt};
-  return kOpposite[static_cast<int>(r)];
 }
 
 std::optional<double> fold_call(const SymAst& ast, const std::vector<double>& x) {
@@ -278,7 +274,7 @@ std::optional<std::vector<sym::Relation>> SymValues::relations(const SymAst& con
   const SymAst& inner = negated ? condition.args[0] : condition;
   auto rel = relation_of(inner);
   if (!rel || inner.args.size() != 2) return std::nullopt;
-  return std::vector<sym::Relation>{{negated ? opposite(*rel) : *rel, expr(inner.args[0]), expr(inner.args[1])}};
+  return std::vector<sym::Relation>{{negated ? graph::opposite(*rel) : *rel, expr(inner.args[0]), expr(inner.args[1])}};
 }
 
 }  // namespace toroid::import

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "graph/known_sizes.h"
 #include "lower/lowering.h"
 
 namespace toroid::lower {
@@ -20,7 +21,8 @@ Tensor Lowering::constant_of(const graph::Value* v) const {
   return {};
 }
 
-// A copy of the region that declares what it uses of the sizes around it, and knows the constants among its operands.
+// A copy of the region that declares what it uses of the sizes around it, knows what is assumed of them there, and the constants among its
+// operands.
 std::shared_ptr<graph::Graph> Lowering::block_of(const graph::Node& n, const graph::Graph& region) const {
   std::shared_ptr<graph::Graph> block = graph::clone(region);
   std::set<std::string> known;  // sizes that have a value when the region runs
@@ -35,6 +37,13 @@ std::shared_ptr<graph::Graph> Lowering::block_of(const graph::Node& n, const gra
     else
       declared->unbacked = false;
   }
+  const auto is_declared = [&](const Expr& e) {
+    bool all = true;
+    sym::for_each_symbol(e, [&](const Expr& s) { all = all && block->find_symbol(s.node()->name); });
+    return all;
+  };
+  for (auto& g : program_.guards)
+    if (is_declared(g.a) && is_declared(g.b) && !graph::states(block->guards, g)) block->guards.push_back(g);
   const auto& unchanging = graph::operands(n.args, kUnchanging);
   std::vector<graph::Input*> given;
   for (auto& in : block->inputs)

@@ -5,6 +5,7 @@
 #include <deque>
 
 #include "base/check.h"
+#include "graph/known_sizes.h"
 #include "graph/pass.h"
 #include "lower/lowering.h"
 #include "program/inline.h"
@@ -20,22 +21,18 @@ struct Refusal {
   std::string reason;
 };
 
-bool states(const std::vector<sym::Guard>& guards, const sym::Relation& r) {
-  return std::any_of(guards.begin(), guards.end(), [&](auto& g) { return g.rel == r.rel && g.a == r.a && g.b == r.b; });
-}
-
 // What a graph must be to take the place of the node.
 std::optional<Refusal> refusal_of(const graph::Graph& around, const graph::Node& n, const graph::Graph& g) {
   if (std::string reason = unfit_for_choice(around, g); !reason.empty()) return Refusal{ops::CustomEvent::OtherRefusal, reason};
   for (auto& r : g.guards)
-    if (!states(around.guards, r) && !sym::known(r))
+    if (!graph::states(around.guards, r) && !sym::known(r))
       return Refusal{ops::CustomEvent::GuardRefusal, "it holds only where " + sym::to_string(r)};
   for (size_t i = 0; i < n.results.size(); ++i) {
     const TensorType &type = n.results[i]->type, &found = g.outputs[i].value->type;
     bool same = type.dtype == found.dtype && type.sizes.size() == found.sizes.size();
     for (size_t d = 0; same && d < type.sizes.size(); ++d)
-      same = type.sizes[d] == found.sizes[d] || states(around.guards, {sym::Rel::Eq, type.sizes[d], found.sizes[d]}) ||
-             states(around.guards, {sym::Rel::Eq, found.sizes[d], type.sizes[d]});
+      same = type.sizes[d] == found.sizes[d] || graph::states(around.guards, {sym::Rel::Eq, type.sizes[d], found.sizes[d]}) ||
+             graph::states(around.guards, {sym::Rel::Eq, found.sizes[d], type.sizes[d]});
     if (!same)
       return Refusal{ops::CustomEvent::TypeRefusal,
                      fmt::format("its result {} is {} where the operation's is {}", i, to_string(found), to_string(type))};

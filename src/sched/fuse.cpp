@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/mutants.h"
+#include "program/effects.h"
 #include "program/sizes.h"
 #include "sched/domain_map.h"
 #include "sched/fuse_checks.h"
@@ -96,7 +97,7 @@ class Fuser {
       for (int b : buffers_of(groups_[i])) touching_[b].insert(i);
     }
     order_after_sizes();
-    order_collectives();
+    order_effects();
     for (size_t i = 0; i < n; ++i) latest_.push_back(is_product(groups_[i].node) ? i + 1 : 0);
     for (size_t i = 0; i < n; ++i)
       for (size_t s : order_.after(i)) latest_[s] = std::max(latest_[s], latest_[i]);
@@ -189,13 +190,15 @@ class Fuser {
     }
   }
 
-  // Other ranks meet in them, whose programs need not be this one.
-  void order_collectives() {
-    std::optional<size_t> before;
-    for (size_t i = 0; i < groups_.size(); ++i) {
-      if (!program::meets(groups_[i].node)) continue;
-      if (before) order_.add_edge(*before, i);
-      before = i;
+  // Other ranks meet in collectives, whose programs need not be this one; and what is drawn depends on what was drawn before.
+  void order_effects() {
+    for (const auto has_effect : {+[](const Node& n) { return program::meets(n); }, &program::draws}) {
+      std::optional<size_t> before;
+      for (size_t i = 0; i < groups_.size(); ++i) {
+        if (!has_effect(groups_[i].node)) continue;
+        if (before) order_.add_edge(*before, i);
+        before = i;
+      }
     }
   }
 

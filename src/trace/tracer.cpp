@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "graph/stand_in.h"
 #include "ops/autocast.h"
 #include "ops/call_errors.h"
 #include "ops/custom.h"
@@ -21,18 +22,6 @@ bool reaches_input(const graph::Value* v) {
   while (v->producer && (is_alias_view(*v->producer->op) || graph::is_mutating(*v->producer->op)))
     v = std::get<graph::Value*>(v->producer->args[0]);
   return !v->producer;
-}
-
-// Makes the handle an empty tensor, so that what outlives its trace is harmless.
-void retire(TensorImpl& t) {
-  t.proxy = nullptr;
-  t.sym_sizes.clear();
-  t.sizes = {0};
-  t.strides = {1};
-  t.offset = 0;
-  t.storage = std::make_shared<Storage>();
-  t.grad = nullptr;
-  t.requires_grad = false;
 }
 
 // Makes the handle stand for what `real` stands for.
@@ -62,7 +51,7 @@ Tracer::Tracer(std::string name, SegmentRunner on_break) : name_(std::move(name)
 
 Tracer::~Tracer() {
   for (auto& [weak, value] : issued_)
-    if (auto t = weak.lock(); t && t->proxy) retire(*t);
+    if (auto t = weak.lock(); t && t->proxy) graph::retire(*t);
 }
 
 void Tracer::start_segment() {
@@ -167,6 +156,11 @@ Tensor Tracer::on_graph(const Tensor& t) {
   if (!t.defined()) return t;
   if (is_proxy(t)) return t;
   return lift(t);
+}
+
+Tensor Tracer::lifted(const Tensor& t) {
+  const WatchedReads::Scope own_copies(nullptr);
+  return on_graph(t);
 }
 
 int64_t Tracer::hint_of(const Expr& e) const {
@@ -405,7 +399,7 @@ Segment Tracer::finish(std::vector<Tensor> results) {
     std::string what =
         value->producer ? fmt::format("the result of {} ({})", value->producer->op->name, value->producer->where) : "an argument";
     for (auto& [other, v] : issued_)
-      if (auto o = other.lock(); o && o->proxy) retire(*o);
+      if (auto o = other.lock(); o && o->proxy) graph::retire(*o);
     fail<UserError>("the function \"{}\" keeps {} beyond its end, in a variable outside of it; return the tensor instead", name_, what);
   }
   return take_segment("", std::move(devices));

@@ -52,6 +52,12 @@ class Tracer : public Dispatcher {
   // Whether a break happened.
   bool broken() const { return segments_ > 0; }
   size_t operations() const { return operations_; }
+  // What is recorded of the segment so far.
+  const graph::Graph& graph() const { return *graph_; }
+  // What stands for t in the graph, which takes it in where it comes from outside.
+  Tensor lifted(const Tensor& t);
+  // A size with numbers in place of symbols that no input of the segment carries.
+  Expr usable(const Expr& e) const;
 
   // The innermost tracer of this thread.
   static Tracer* current();
@@ -76,7 +82,6 @@ class Tracer : public Dispatcher {
   Tensor lift(const Tensor& t);
   Tensor stand_in(const Tensor& original, TensorType type, graph::InputKind kind, const std::string& name);
   Tensor on_graph(const Tensor& t);
-  Expr usable(const Expr& e) const;
   Expr new_size(int64_t size, const SizePolicy& policy, const std::string& what);
   void runs_on(const Device& device);
   void note_guards(const std::string& place);

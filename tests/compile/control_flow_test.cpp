@@ -229,6 +229,32 @@ TEST(ControlFlow, DrawsAreTheInterpreters) {
   EXPECT_EQ(block_plan(m, 0).steps.size(), 1u) << "counter and dropout share a launch";
 }
 
+// What is fused around a call that draws must not bring it before, or behind, another one that draws.
+TEST(ControlFlow, DrawsKeepTheirOrder) {
+  const std::string text = R"(graph "o"(%xs: f32[3, 4], %x: f32[4]) {
+    %m: f32[4] = mul.Tensor(%x, 2)
+    %ys: f32[3, 4] = scan(tensors[], [%xs], [%m]) {
+      graph "combine"(%a: f32[4], %m: f32[4]) {
+        %u: f32[4] = rand_like(%a)
+        %r: f32[4] = mul.Tensor(%u, %m)
+        return %r
+      }
+    }
+    %u: f32[4] = rand_like(%x)
+    %v: f32[4] = mul.Tensor(%u, %x)
+    %w: f32[4] = add.Tensor(%v, 1)
+    return %ys, %w
+  })";
+  auto m = compiled(text);
+  const std::vector<Tensor> inputs = {test::counting({3, 4}), test::counting({4})};
+  manual_seed(6);
+  const auto got = m.run(inputs);
+  manual_seed(6);
+  const auto want = graph::interpret(*graph::parse(text), inputs);
+  for (size_t i : {0, 1})
+    for (size_t k = 0; k < want[i].to_vector().size(); ++k) EXPECT_NEAR(got[i].to_vector()[k], want[i].to_vector()[k], 1e-6);
+}
+
 TEST(ControlFlow, WeightsAreConstantsOfBlocks) {
   auto g = graph::parse(R"(graph "w"(%i: i64[], %x: f32[64, 128], param %w: f32[128, 128]) {
     %j: i64[], %y: f32[64, 128] = while_loop([%i, %x], [%w]) {

@@ -14,6 +14,7 @@
 #include "graph/bind.h"
 #include "graph/pass.h"
 #include "graph/recorder.h"
+#include "graph/region_call.h"
 #include "ops/call_errors.h"
 
 namespace toroid::autograd {
@@ -215,7 +216,7 @@ std::vector<Tensor> run(const Reverse& r, std::vector<Tensor> inputs) {
       if (auto* list = std::get_if<std::vector<Expr>>(&args.back()))
         for (auto& e : *list) e = number(e);
     }
-    const auto results = ops::call(*n.op, std::move(args));
+    const auto results = graph::call_again(n, std::move(args));
     for (size_t k = 0; k < n.results.size(); ++k) {
       if (open) graph::bind_sizes(symbols, n.results[k]->type, results.at(k).sizes());
       values[static_cast<size_t>(n.results[k]->id)] = results.at(k);

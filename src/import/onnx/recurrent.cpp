@@ -113,6 +113,7 @@ class ScanRegion {
   explicit ScanRegion(OpCall& c) : c_(c), graph_(std::make_shared<graph::Graph>()), recorder_(*graph_) {
     graph_->name = "combine";
     graph_->symbols = c.builder().graph().symbols;
+    graph_->guards = c.builder().graph().guards;
   }
 
   Tensor state(const Tensor& t) { return add(t, init_, false); }
@@ -123,7 +124,7 @@ class ScanRegion {
 
   std::vector<Tensor> finish() {
     graph::Graph& around = c_.builder().graph();
-    around.guards.insert(around.guards.end(), graph_->guards.begin(), graph_->guards.end());
+    around.guards = std::move(graph_->guards);
     graph_->guards.clear();
     std::erase_if(graph_->symbols, [&](const graph::Symbol& s) { return around.find_symbol(s.expr.node()->name) != nullptr; });
     auto* n = graph::add_region_node(around, graph::scan_op(), {{}, init_, xs_, extra_}, {graph_},
