@@ -164,7 +164,7 @@ def _translate_backward(module: GraphModule, node: Node) -> None:
     graph.erase_node(node)
 
 
-# Norms whose first result has the dtype of what they normalize, and whose others, of halves, may be float32.
+# Norms whose results may be float32 where they normalize halves: their statistics.
 _NORMS = {
     _aten.native_layer_norm.default,
     _aten.native_group_norm.default,
@@ -176,7 +176,7 @@ _HALVES = (torch.bfloat16, torch.float16)
 
 
 def widen_norms(module: GraphModule) -> None:
-    """Norms of halves whose statistics are float32 become norms in float32, whose result is rounded."""
+    """Norms of halves whose statistics are float32 become norms in float32, whose other results are rounded."""
     graph = module.graph
     for node in list(graph.nodes):
         values = node.meta.get("val")
@@ -191,14 +191,15 @@ def widen_norms(module: GraphModule) -> None:
                     wide = graph.call_function(_aten._to_copy.default, (given,), {"dtype": torch.float32})
                     wide.meta = {**given.meta, "val": given.meta["val"].to(torch.float32)}
                     node.replace_input_with(given, wide)
-        node.meta = {**node.meta, "val": (values[0].to(torch.float32), *values[1:])}
-        if 0 in pieces:
-            sums = pieces[0]
-            with graph.inserting_after(sums):
-                rounded = graph.call_function(_aten._to_copy.default, (sums,), {"dtype": values[0].dtype})
-            rounded.meta = {**sums.meta}
-            sums.meta = {**sums.meta, "val": node.meta["val"][0]}
-            sums.replace_all_uses_with(rounded, delete_user_cb=lambda user: user is not rounded)  # noqa: B023
+        node.meta = {**node.meta, "val": tuple(t.to(torch.float32) if t.dtype in _HALVES else t for t in values)}
+        for i, result in pieces.items():
+            if values[i].dtype not in _HALVES:
+                continue
+            with graph.inserting_after(result):
+                rounded = graph.call_function(_aten._to_copy.default, (result,), {"dtype": values[i].dtype})
+            rounded.meta = {**result.meta}
+            result.meta = {**result.meta, "val": node.meta["val"][i]}
+            result.replace_all_uses_with(rounded, delete_user_cb=lambda user: user is not rounded)  # noqa: B023
 
 
 def move_numbers(module: GraphModule, device: torch.device) -> None:

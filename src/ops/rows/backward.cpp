@@ -84,7 +84,7 @@ std::vector<Tensor> masked_scatter_backward(const CallReader& c) {
 }
 
 std::vector<Tensor> cdist_backward(const CallReader& c) {
-  return gradients(get("_cdist_forward"), {c.tensor("x1"), c.tensor("x2"), c.at("p"), Arg<Tensor>()}, {"x1"}, c.tensor("grad"));
+  return gradients(get("_cdist_forward"), {c.tensor("x1"), c.tensor("x2"), c.at("p"), Arg<Tensor>()}, {"x1"}, c.tensor("grad_output"));
 }
 
 std::vector<Tensor> segment_reduce_backward(const CallReader& c) {
@@ -148,8 +148,8 @@ void add_backward_rows(Table& t) {
   t.composite(resize_schema(kBilinear), resize_backward<kBilinear>);
   t.composite(resize_schema(kBicubic), resize_backward<kBicubic>);
   t.composite("masked_scatter_backward(Tensor grad_output, Tensor mask, SymInt[] sizes) -> Tensor", masked_scatter_backward);
-  t.composite("_cdist_backward(Tensor grad, Tensor x1, Tensor x2, float p, Tensor cdist) -> Tensor", cdist_backward);
-  t.composite("_pdist_backward(Tensor grad, Tensor self, float p, Tensor pdist) -> Tensor", by_first<kPdist>);
+  t.composite("_cdist_backward(Tensor grad_output, Tensor x1, Tensor x2, float p, Tensor cdist) -> Tensor", cdist_backward);
+  t.composite("_pdist_backward(Tensor grad_output, Tensor self, float p, Tensor pdist) -> Tensor", by_first<kPdist>);
   t.composite(
       "_segment_reduce_backward(Tensor grad, Tensor output, Tensor data, str reduce, *, Tensor? lengths=None, Tensor? offsets=None, int "
       "axis=0, Scalar? initial=None) -> Tensor",
