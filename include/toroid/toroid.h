@@ -25,6 +25,7 @@
 #include "toroid/mode.h"
 #include "toroid/model.h"
 #include "toroid/nn.h"
+#include "toroid/opaque_op.h"
 #include "toroid/ops.h"
 #include "toroid/ops_arguments.h"
 #include "toroid/ops_table.h"

@@ -10,12 +10,14 @@
 #include "base/index_fault.h"
 #include "base/log.h"
 #include "base/scalar.h"
+#include "device/cpu/cpu_runtime.h"
 #include "device/runtime.h"
 #include "graph/bind.h"
 #include "graph/recorder.h"
 #include "ops/autocast.h"
 #include "ops/call_errors.h"
 #include "ops/custom.h"
+#include "ops/opaque.h"
 #include "ops/reference.h"
 #include "ops/strided_view.h"
 #include "trace/sizes.h"
@@ -141,6 +143,7 @@ bool is_large(const ops::Op& op, const CallArgs& args) {
 // Operations that write more than their first argument, and those of users: what they are made of is called by itself. So it is with
 // random numbers and training statistics, which no program of one operation draws or writes.
 bool runs_as_parts(const ops::Op& op) {
+  if (ops::is_opaque(op)) return false;
   if (ops::is_custom(op) || (graph::is_mutating(op) && !op.inplace_of)) return true;
   const bool statistics = op.schema.find("training") >= 0 && op.schema.find("running_mean") >= 0;
   return op.decompose && (op.random || statistics);
@@ -184,6 +187,28 @@ std::vector<Tensor> EagerDispatcher::reference(const ops::Op& op, CallArgs args,
   return results;
 }
 
+// Where its tensors are on a GPU the function works on copies, and what it writes goes back.
+std::vector<Tensor> EagerDispatcher::opaque(const ops::Op& op, CallArgs args, const Device& device, const std::source_location& where) {
+  const CallArgs given = args;
+  if (device.is_cuda()) {
+    device::refuse_in_capture(device, op.name + ", which runs on the host,");
+    bring(args, Device::cpu());
+  }
+  auto results = ops::opaque_results(op, args);
+  device::cpu::run_or_record(op.name.c_str(), "opaque call", [&op, args, results, line = ops::place_text(where)] {
+    const OperationPlace place(line);
+    ops::run_opaque(op, args, results);
+  });
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (!op.schema.params[i].mutated) continue;
+    const Tensor &from = std::get<Tensor>(args[i]), &to = std::get<Tensor>(given[i]);
+    if (from.impl() != to.impl()) copy_elements(from, to);
+    to.impl()->storage->writes.note();
+  }
+  for (auto& t : results) t = moved(t, device);
+  return results;
+}
+
 std::vector<Tensor> EagerDispatcher::parts(const ops::Op& op, const CallArgs& args, const Device& device) {
   DispatchScope scope(*this);
   DeviceScope there(device);
@@ -222,6 +247,7 @@ std::vector<Tensor> EagerDispatcher::call_part(const ops::Op& op, CallArgs args,
   const Device device = ops::device_of(op, args);
   args = ops::autocast_args(op, std::move(args), device, where);
   if (ops::is_custom(op)) return parts(op, args, device);
+  if (ops::is_opaque(op)) return opaque(op, std::move(args), device, where);
   if (!graph::is_mutating(op)) return functional(op, std::move(args), device, where);
   if (!op.inplace_of) {  // writes more than its first argument: its parts say what
     TOROID_USER_CHECK(op.decompose, "{} writes in place and has no eager form", op.name);

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/mutants.h"
 #include "program/sizes.h"
+#include "program/users_calls.h"
 #include "sched/domain_map.h"
 #include "sched/fuse_checks.h"
 #include "sched/joined_order.h"
@@ -97,6 +98,7 @@ class Fuser {
     }
     order_after_sizes();
     order_collectives();
+    order_effects();
     for (size_t i = 0; i < n; ++i) latest_.push_back(is_product(groups_[i].node) ? i + 1 : 0);
     for (size_t i = 0; i < n; ++i)
       for (size_t s : order_.after(i)) latest_[s] = std::max(latest_[s], latest_[i]);
@@ -194,6 +196,15 @@ class Fuser {
     std::optional<size_t> before;
     for (size_t i = 0; i < groups_.size(); ++i) {
       if (!program::meets(groups_[i].node)) continue;
+      if (before) order_.add_edge(*before, i);
+      before = i;
+    }
+  }
+
+  void order_effects() {
+    std::optional<size_t> before;
+    for (size_t i = 0; i < groups_.size(); ++i) {
+      if (!program::has_effect(groups_[i].node)) continue;
       if (before) order_.add_edge(*before, i);
       before = i;
     }
