@@ -10,6 +10,7 @@
 #include "toroid/checkpoint.h"
 #include "toroid/collectives.h"
 #include "toroid/compile.h"
+#include "toroid/cuda_kernel.h"
 #include "toroid/custom_gradient.h"
 #include "toroid/custom_op.h"
 #include "toroid/device.h"

@@ -16,6 +16,7 @@
 #include "graph/recorder.h"
 #include "ops/autocast.h"
 #include "ops/call_errors.h"
+#include "ops/cuda_kernels.h"
 #include "ops/custom.h"
 #include "ops/opaque.h"
 #include "ops/reference.h"
@@ -187,25 +188,35 @@ std::vector<Tensor> EagerDispatcher::reference(const ops::Op& op, CallArgs args,
   return results;
 }
 
-// Where its tensors are on a GPU the function works on copies, and what it writes goes back.
+// A kernel for a GPU is a program of one step, whose last results are what is written. A function works in the host's memory: on copies
+// of what is on a GPU, and what it writes goes back.
 std::vector<Tensor> EagerDispatcher::opaque(const ops::Op& op, CallArgs args, const Device& device, const std::source_location& where) {
-  const CallArgs given = args;
-  if (device.is_cuda()) {
-    device::refuse_in_capture(device, op.name + ", which runs on the host,");
-    bring(args, Device::cpu());
+  std::vector<size_t> written;
+  for (size_t i = 0; i < args.size(); ++i)
+    if (op.schema.params[i].mutated) written.push_back(i);
+  std::vector<Tensor> targets, contents, results;
+  for (size_t i : written) targets.push_back(std::get<Tensor>(args[i]));
+  if (device.is_cuda() && ops::has_cuda_kernel(op)) {
+    results = functional(ops::functional_form(op), std::move(args), device, where);
+    contents.assign(results.end() - static_cast<std::ptrdiff_t>(written.size()), results.end());
+    results.resize(results.size() - written.size());
+  } else {
+    if (device.is_cuda()) {
+      device::refuse_in_capture(device, op.name + ", which runs on the host,");
+      bring(args, Device::cpu());
+    }
+    results = ops::opaque_results(op, args);
+    for (size_t i : written) contents.push_back(std::get<Tensor>(args[i]));
+    device::cpu::run_or_record(op.name.c_str(), "opaque call", [&op, args, results, line = ops::place_text(where)] {
+      const OperationPlace place(line);
+      ops::run_opaque(op, args, results);
+    });
+    for (auto& t : results) t = moved(t, device);
   }
-  auto results = ops::opaque_results(op, args);
-  device::cpu::run_or_record(op.name.c_str(), "opaque call", [&op, args, results, line = ops::place_text(where)] {
-    const OperationPlace place(line);
-    ops::run_opaque(op, args, results);
-  });
-  for (size_t i = 0; i < given.size(); ++i) {
-    if (!op.schema.params[i].mutated) continue;
-    const Tensor &from = std::get<Tensor>(args[i]), &to = std::get<Tensor>(given[i]);
-    if (from.impl() != to.impl()) copy_elements(from, to);
-    to.impl()->storage->writes.note();
+  for (size_t k = 0; k < targets.size(); ++k) {
+    if (contents[k].impl() != targets[k].impl()) copy_elements(contents[k], targets[k]);
+    targets[k].impl()->storage->writes.note();
   }
-  for (auto& t : results) t = moved(t, device);
   return results;
 }
 

@@ -24,18 +24,18 @@ struct Opaque {
   std::vector<size_t> written;
 };
 
-struct Registry {
+struct Opaques {
   std::shared_mutex mutex;
   std::deque<Opaque> entries;  // which never change
   std::unordered_map<const Op*, const Opaque*> by_row;
 };
-Registry& registry() {
-  static Registry& r = *new Registry;  // never destroyed: threads may outlive main
+Opaques& opaques() {
+  static Opaques& r = *new Opaques;  // never destroyed: threads may outlive main
   return r;
 }
 
 const Opaque& opaque_of(const Op& op) {
-  Registry& r = registry();
+  Opaques& r = opaques();
   std::shared_lock lock(r.mutex);
   const auto it = r.by_row.find(&op);
   TOROID_CHECK(it != r.by_row.end(), "{} is no opaque operation", op.name);
@@ -63,7 +63,7 @@ auto run_users_code(const Opaque& o, std::string_view which, F&& code) {
   }
 }
 
-// What answers questions about sizes within a type rule of the user's: the program or the call that asks it.
+// What answers questions about sizes within a rule of the user's: who asks it.
 class SizesOnly : public Dispatcher {
  public:
   explicit SizesOnly(MetaCall& c) : c_(c) {}
@@ -71,7 +71,7 @@ class SizesOnly : public Dispatcher {
   bool decide(const sym::Relation& r) override { return c_.decide_or_known(r); }
   void require(const sym::Relation& r, const std::string& error) override { c_.require(r, "{}", error); }
   int64_t specialize(const Expr& e) override {
-    fail<UserError>("its type rule takes the size {} for a number, but it is known only when the program runs; compute with SymInt",
+    fail<UserError>("it takes the size {} for a number, but it is known only when the program runs; compute with SymInt",
                     sym::to_string(e));
   }
   void read(const Tensor&, std::string_view what, const std::source_location&) override { no_tensors(what); }
@@ -79,9 +79,7 @@ class SizesOnly : public Dispatcher {
   bool copy(const Tensor&, const Tensor&) override { no_tensors("copy_()"); }
 
  private:
-  [[noreturn]] static void no_tensors(std::string_view what) {
-    fail<UserError>("its type rule calls {}; it must compute with types alone", what);
-  }
+  [[noreturn]] static void no_tensors(std::string_view what) { fail<UserError>("it calls {}; rules compute with types alone", what); }
   MetaCall& c_;
 };
 
@@ -103,13 +101,7 @@ OpaqueTypeRule::Arg type_argument(const MetaCall& c, const Param& p) {
 void infer_types(MetaCall& c) {
   const Opaque& o = opaque_of(c.op());
   std::vector<MemoryType> specs;
-  if (o.types.run) {
-    std::vector<OpaqueTypeRule::Arg> args;
-    for (auto& p : o.row->schema.params) args.push_back(type_argument(c, p));
-    SizesOnly sizes(c);
-    DispatchScope scope(sizes);
-    specs = run_users_code(o, "type rule", [&] { return o.types.run(args); });
-  }
+  if (o.types.run) ask_rule(c, "type rule", [&](auto args) { specs = o.types.run(args); });
   const size_t expected = o.row->schema.returns.size();
   TOROID_USER_CHECK(specs.size() == expected, "{}: its type rule gives {} types, its schema says that it returns {} tensors", o.row->name,
                     specs.size(), expected);
@@ -208,6 +200,14 @@ void run_kernel(KernelCall& c) { run_opaque(c.op(), c.args(), c.outputs); }
 
 bool is_opaque(const Op& op) { return op.kernel == run_kernel; }
 
+void ask_rule(MetaCall& c, std::string_view which, const std::function<void(std::span<const OpaqueTypeRule::Arg>)>& rule) {
+  std::vector<OpaqueTypeRule::Arg> args;
+  for (auto& p : c.op().schema.params) args.push_back(type_argument(c, p));
+  SizesOnly sizes(c);
+  DispatchScope scope(sizes);
+  run_users_code(opaque_of(c.op()), which, [&] { rule(args); });
+}
+
 std::vector<Tensor> opaque_results(const Op& op, std::span<const Arg<Tensor>> args) {
   std::vector<Tensor> out;
   for (auto& type : known_types(op, args)) {
@@ -300,7 +300,7 @@ const ops::Op* register_opaque_op(std::string_view text, OpaqueTypeRule types, O
   row.meta = ops::infer_types;
   row.kernel = ops::run_kernel;
   row.effect = options.effect;
-  auto& r = ops::registry();
+  auto& r = ops::opaques();
   const auto announce = [&](const ops::Op& made, const ops::Op* functional) {
     std::unique_lock lock(r.mutex);
     auto& o = r.entries.emplace_back();

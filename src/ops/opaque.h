@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ops/op.h"
+#include "toroid/opaque_op.h"
 
 namespace toroid::ops {
 
@@ -12,6 +13,9 @@ bool is_opaque(const Op& op);
 // in an order that leaves what shares memory with these as it was. UserError where the types have changed since somebody has asked for
 // them, EnvironmentError or UserError for what the function throws.
 void run_opaque(const Op& op, std::span<const Arg<Tensor>> args, std::span<const Tensor> outputs);
+// Calls a rule of the user's, of types or of launches (`which`, for errors), with the types of the call. `c` answers its questions about
+// sizes.
+void ask_rule(MetaCall& c, std::string_view which, const std::function<void(std::span<const OpaqueTypeRule::Arg>)>& rule);
 // Memory for the results of a call of known sizes.
 std::vector<Tensor> opaque_results(const Op& op, std::span<const Arg<Tensor>> args);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ops/cuda_kernels.h"
 #include "ops/custom.h"
 #include "ops/opaque.h"
 
@@ -12,19 +13,25 @@ bool has_effect(const Node& n) {
   return call && ops::is_opaque(*call->op) && call->op->effect;
 }
 
-bool writes_over(const Extern& call, int old, int result) {
-  if (!ops::is_opaque(*call.op) || ops::writes_arguments(*call.op)) return false;
-  const auto reads = std::count_if(call.inputs.begin(), call.inputs.end(), [&](auto& v) { return v.memory.buffer == old; });
-  if (reads != 1) return false;
+std::vector<std::pair<size_t, size_t>> written_operands(const Extern& call) {
+  std::vector<std::pair<size_t, size_t>> out;
+  if (!ops::is_opaque(*call.op) || ops::writes_arguments(*call.op)) return out;
   const auto written = ops::written_arguments(*call.op);
   const size_t own_results = call.op->schema.returns.size() - written.size();
-  for (size_t k = 0; k < written.size(); ++k) {
-    const Extern::View& from = call.inputs[static_cast<size_t>(std::get<int>(call.args[written[k]]))];
-    const Extern::View& to = call.outputs[own_results + k];
-    if (from.memory.buffer == old && to.memory.buffer == result)
-      return from.memory.offset == Expr(0) && to.memory.offset == Expr(0) && from.memory.strides == to.memory.strides;
+  for (size_t k = 0; k < written.size(); ++k) out.emplace_back(static_cast<size_t>(std::get<int>(call.args[written[k]])), own_results + k);
+  return out;
+}
+
+bool writes_over(const Extern& call, int old, int result) {
+  const auto reads = std::count_if(call.inputs.begin(), call.inputs.end(), [&](auto& v) { return v.memory.buffer == old; });
+  if (reads != 1) return false;
+  for (auto& [input, output] : written_operands(call)) {
+    const Operand &from = call.inputs[input].memory, &to = call.outputs[output].memory;
+    if (from.buffer == old && to.buffer == result) return from.offset == Expr(0) && to.offset == Expr(0) && from.strides == to.strides;
   }
   return false;
 }
+
+bool is_users_kernel(const Extern& call) { return ops::has_cuda_kernel(*call.op); }
 
 }  // namespace toroid::program
