@@ -235,6 +235,28 @@ TEST(OpaqueOp, EffectsAreKeptInOrder) {
   EXPECT_EQ(log, (std::vector<int64_t>{10, 11, 11, 12}));
 }
 
+// Two loops over the same elements would be one, and the second call before the first, if there were no order.
+TEST(OpaqueOp, FusionKeepsTheOrderOfEffects) {
+  static std::vector<int64_t> log;
+  static auto tells = opaque_op(
+      "opaque_test::tells(Tensor x, int what) -> Tensor", [](const MemoryType& x, int64_t) { return x; },
+      [](InputMemory x, int64_t what, OutputMemory y) {
+        log.push_back(what);
+        std::copy_n(x.as<float>().data(), x.numel(), y.as<float>().data());
+      },
+      {.effect = true});
+  auto f = compile(
+      [](const Tensor& x) {
+        const Tensor first = tells(x * 2.0, 1), second = tells(x, 2);
+        return std::pair(first, second * 3.0 + x);
+      },
+      {.fullgraph = true});
+  const auto [first, second] = f(counting({64, 64}));
+  EXPECT_EQ(log, (std::vector<int64_t>{1, 2}));
+  EXPECT_EQ(first.to_vector()[5], 10);
+  EXPECT_EQ(second.to_vector()[5], 20);
+}
+
 TEST(OpaqueOp, ExceptionsNameTheOperationAndTheCall) {
   static auto fails = opaque_op(
       "opaque_test::fails(Tensor x) -> Tensor", [](const MemoryType& x) { return x; },
