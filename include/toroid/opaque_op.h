@@ -128,8 +128,9 @@ const ops::Op* register_opaque_op(std::string_view schema, OpaqueTypeRule types,
 
 // Registers an operation. The schema is that of custom_op (toroid/custom_op.h): "demo::scale(Tensor x, float by=2.0) -> Tensor", with
 // Tensor(a!) for arguments that the function writes to. Such an argument must not require gradients, and is seen as it was before the call
-// by arguments that share its memory. Gradients: register_custom_op_gradient (toroid/custom_gradient.h). UserError for a name that is
-// taken, for a schema that is malformed or has other types than the functions, and for results without a type rule.
+// by arguments that share its memory. Autocast leaves arguments as they are. Gradients: register_custom_op_gradient
+// (toroid/custom_gradient.h). UserError for a name that is taken, for a schema that is malformed or has other types than the functions, and
+// for results without a type rule.
 template <class Types, class F>
 requires(!std::same_as<std::decay_t<F>, OpaqueOptions>) auto opaque_op(std::string_view schema, Types types, F f,
                                                                        const OpaqueOptions& options = {}) {

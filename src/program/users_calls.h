@@ -14,5 +14,8 @@ std::vector<std::pair<size_t, size_t>> written_operands(const Extern& call);
 bool writes_over(const Extern& call, int old, int result);
 // Whether a GPU has a kernel for it (toroid/cuda_kernel.h): then it is a launch, and its operands are row-major memory.
 bool is_users_kernel(const Extern& call);
+// Whether its operands are as kernels want them once all passes have run: row-major from the beginning of their buffers, and what it writes
+// over where it writes.
+bool has_kernels_operands(const Extern& call);
 
 }  // namespace toroid::program

@@ -322,6 +322,20 @@ TEST(OpaqueOp, TypeRulesMayCompareSizes) {
   EXPECT_TRUE(has_all(number, {"opaque_test::fixed", "compute with SymInt"})) << number;
 }
 
+// A size that only the run tells is known when the function runs.
+TEST(OpaqueOp, TakesSizesThatDependOnData) {
+  const auto body = [](const Tensor& x, const Tensor& total) {
+    bump()(x, total, 2);
+    return cumulate()(masked_select(total, gt(x, 1.0)) * 2.0) + 1.0;
+  };
+  auto f = compile(body, {.fullgraph = true});
+  for (const double start : {0.0, 2.0, -9.0}) {
+    const Tensor x = counting({5}) + start, eager = counting({5}), compiled = counting({5});
+    EXPECT_EQ(f(x, compiled).to_vector(), body(x, eager).to_vector()) << start;
+    EXPECT_EQ(compiled.to_vector(), eager.to_vector()) << start;
+  }
+}
+
 // The sizes that a program has made room for are those that its function sees, or it does not run.
 TEST(OpaqueOp, TypeRulesThatContradictThemselvesAreRefused) {
   static std::atomic<int64_t> more{0};
@@ -427,11 +441,44 @@ TEST(OpaqueOp, HasTheGradientThatIsRegistered) {
   EXPECT_EQ(x.grad().to_vector(), expected);
 }
 
+// Gradients go past a call that takes no part in them.
+TEST(OpaqueOp, WritesBesideGradients) {
+  const auto body = [](const Tensor& x, const Tensor& total) {
+    bump()(x.detach(), total);
+    return sum(x * x * total);
+  };
+  for (const bool compiles : {false, true}) {
+    auto f = compile(body, {.fullgraph = true});
+    const Tensor x = Tensor::of({1, 2}, {2}).requires_grad_(), total = counting({2});
+    const Tensor loss = compiles ? f(x, total) : body(x, total);
+    loss.backward();
+    EXPECT_EQ(total.to_vector(), (Values{1, 3}));
+    EXPECT_EQ(x.grad().to_vector(), (Values{2, 12})) << (compiles ? "compiled" : "eager");
+  }
+}
+
+TEST(OpaqueOp, StandsWithinCustomOperations) {
+  static const auto twice = custom_op("opaque_test::twice(Tensor x, Tensor(a!) total) -> Tensor", [](const Tensor& x, Tensor& total) {
+    const Tensor first = bump()(x, total);
+    return first + bump()(x, total, 2);
+  });
+  const auto body = [](const Tensor& x, const Tensor& total) { return twice(x + 1.0, total) * 1.0; };
+  auto f = compile(body, {.fullgraph = true});
+  const Tensor x = counting({3}), eager = counting({3}), compiled = counting({3});
+  EXPECT_EQ(body(x, eager).to_vector(), (Values{2, 8, 14}));
+  EXPECT_EQ(f(x, compiled).to_vector(), (Values{2, 8, 14}));
+  EXPECT_EQ(eager.to_vector(), (Values{3, 7, 11}));
+  EXPECT_EQ(compiled.to_vector(), eager.to_vector());
+}
+
 TEST(OpaqueOp, GradientsThatNobodyRegisteredAreRefused) {
   const Tensor x = Tensor::of({1, 2}, {2}).requires_grad_();
   EXPECT_TRUE(has_all(user_error([&] { sum(cumulate()(x)).backward(); }), {"opaque_test::cumulate"}));
   auto f = compile([](const Tensor& x) { return sum(cumulate()(x)); }, {.fullgraph = true});
   EXPECT_TRUE(has_all(user_error([&] { f(x).backward(); }), {"opaque_test::cumulate"}));
+  // Behind a detach() no gradient is asked for.
+  const Tensor plain = x.detach();
+  EXPECT_EQ(value_and_gradients([&] { return sum(plain * cumulate()(plain.detach())); }, {plain}).second[0].to_vector(), (Values{1, 3}));
   const Tensor total = counting({2});
   EXPECT_TRUE(has_all(user_error([&] { bump()(x, total); }), {"opaque_test::bump", "\"x\"", "detach()"}));
   EXPECT_EQ(total.to_vector(), (Values{0, 1})) << "a refused call has written";
