@@ -27,10 +27,11 @@ std::span<Block> blocks_of(StepPlan& step) {
 const ops::Op& operation_named(const std::string& name) {
   const ops::Op* op = ops::table().find(name);
   constexpr std::string_view kFunctional = ".functional";  // of what writes to arguments
-  TOROID_USER_CHECK(op,
-                    "unknown operation \"{}\"; one of your own (custom_op, opaque_op) is known by its name alone: register it in this process "
-                    "before its programs are read",
-                    name.ends_with(kFunctional) ? name.substr(0, name.size() - kFunctional.size()) : name);
+  TOROID_USER_CHECK(
+      op,
+      "unknown operation \"{}\"; one of your own (custom_op, opaque_op) is known by its name alone: register it in this process "
+      "before its programs are read",
+      name.ends_with(kFunctional) ? name.substr(0, name.size() - kFunctional.size()) : name);
   return *op;
 }
 
