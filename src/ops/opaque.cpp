@@ -14,8 +14,6 @@ namespace toroid {
 namespace ops {
 namespace {
 
-using Kind = CustomFunction::Kind;
-
 struct Opaque {
   const Op *row = nullptr, *functional = nullptr;  // functional: only where the row writes
   OpaqueTypeRule types;
@@ -83,13 +81,13 @@ class SizesOnly : public Dispatcher {
   MetaCall& c_;
 };
 
-MemoryType spec_of(const TensorType& t) { return {t.dtype, {t.sizes.begin(), t.sizes.end()}}; }
+MemoryType public_type(const TensorType& t) { return {t.dtype, {t.sizes.begin(), t.sizes.end()}}; }
 
 OpaqueTypeRule::Arg type_argument(const MetaCall& c, const Param& p) {
-  if (p.type == ParamType::Tensor && !p.list) return spec_of(*c.tensor(p.name));
+  if (p.type == ParamType::Tensor && !p.list) return public_type(*c.tensor(p.name));
   if (p.type == ParamType::Tensor) {
     std::vector<MemoryType> list;
-    for (const TensorType* t : c.tensors(p.name)) list.push_back(spec_of(*t));
+    for (const TensorType* t : c.tensors(p.name)) list.push_back(public_type(*t));
     return list;
   }
   if (p.type == ParamType::Int) return SymInt(c.expr(p.name));

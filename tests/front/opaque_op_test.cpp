@@ -8,6 +8,7 @@
 #include <random>
 #include <thread>
 
+#include "compile/program_key.h"
 #include "front/compile_model.h"
 #include "front/harness.h"
 #include "graph/interpreter.h"
@@ -97,6 +98,16 @@ TEST(OpaqueOp, IsOneStepAndItsNeighboursFuse) {
   EXPECT_EQ(model.report().kernels, 2u);
   EXPECT_EQ(model.report().host_calls, 1u);
   expect_same(model.run({{counting({4, 8})}}).at(0), graph::interpret(*again, {{counting({4, 8})}}).at(0), "compiled");
+}
+
+// Another process may have another function of that name.
+TEST(OpaqueOp, IsInNoProgramThatIsKept) {
+  const auto with = [](bool opaque) {
+    const auto g = graph_of([&](auto& in) { return opaque ? cumulate()(in[0]) : relu(in[0]); }, {counting({4, 8})});
+    return compiler::refusal_to_keep(*g, Device::cpu());
+  };
+  EXPECT_EQ(with(false), "");
+  EXPECT_TRUE(has_all(with(true), {"custom operation"}));
 }
 
 TEST(OpaqueOp, HasSeveralResultsListsAndTexts) {
