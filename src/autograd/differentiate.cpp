@@ -42,7 +42,7 @@ class Active {
     for (size_t i : inputs)
       for (const Value* v : tied_to(g, i)) values_.insert(v);
     for (auto& n : g.nodes)
-      if (is_reached(*n))
+      if (is_reached(*n) && !ends_gradients(*n->op))
         for (const Value* r : n->results)
           if (has_gradient(r->type.dtype)) values_.insert(r);
   }
@@ -52,6 +52,7 @@ class Active {
   }
 
  private:
+  static bool ends_gradients(const ops::Op& op) { return find_rule(op) == no_gradient && !planted(GradientBug::DetachIgnored); }
   bool is_reached(const graph::Node& n) const {
     bool found = false;
     graph::for_each_operand(n, [&](const Value* v) { found = found || holds(v); });

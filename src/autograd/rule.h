@@ -69,5 +69,7 @@ void pointwise_rule(GradientCall& c);
 bool complex_pointwise_rule(GradientCall& c);
 // A view, by where its elements come from.
 void view_rule(GradientCall& c);
+// Of operations that gradients do not follow, such as detach: their results are numbers like any other.
+void no_gradient(GradientCall& c);
 
 }  // namespace toroid::autograd

@@ -1,13 +1,19 @@
 // From a scheduled program to its kernels' texts.
+#include <fmt/core.h>
+
 #include <algorithm>
+#include <deque>
 #include <set>
 #include <unordered_map>
 
+#include "base/check.h"
 #include "codegen/rearrange.h"
 #include "compile/pipeline.h"
 #include "graph/recipe.h"
+#include "ops/cuda_kernels.h"
 #include "program/parse.h"
 #include "program/region.h"
+#include "program/users_calls.h"
 #include "tensor/late_stack.h"
 
 namespace toroid::compiler {
@@ -74,6 +80,29 @@ class Texts {
   std::unordered_map<std::string, codegen::KernelText> made_;  // by content, whose numbers of buffers they have
 };
 
+// The launch of a kernel of the user's.
+codegen::KernelText text_of(const program::Extern& call) {
+  std::deque<TensorType> held;
+  std::vector<Arg<const TensorType*>> types;
+  codegen::KernelText out;
+  for (auto& a : call.args)
+    types.push_back(map_arg<const TensorType*>(a, [&](int i) -> const TensorType* {
+      const program::Extern::View& v = call.inputs[static_cast<size_t>(i)];
+      out.buffers.push_back(v.memory.buffer);
+      return &held.emplace_back(TensorType{v.memory.dtype, v.sizes, {}});
+    }));
+  TOROID_USER_CHECK(program::has_kernels_operands(call),
+                    "{} got its kernel while a program with it was compiled; register the kernel before", call.op->name);
+  const size_t results = call.outputs.size() - program::written_operands(call).size();  // what it writes over are arguments
+  for (size_t r = 0; r < results; ++r) out.buffers.push_back(call.outputs[r].memory.buffer);
+  ops::CudaKernelLaunch launch = ops::cuda_kernel_launch(*call.op, types);
+  out.name = std::move(launch.name), out.source = std::move(launch.text);
+  out.params = std::move(launch.params), out.tasks = launch.blocks;
+  out.block = launch.threads, out.shared_bytes = launch.shared_bytes;
+  out.plan = fmt::format("the kernel that was registered for {}\n", call.op->name);
+  return out;
+}
+
 }  // namespace
 
 Kernels generate(Scheduled in, const Job& job, CompileReport& report) {
@@ -82,7 +111,10 @@ Kernels generate(Scheduled in, const Job& job, CompileReport& report) {
   out.constants = constants_of(p);
   Texts texts(p, job, out.constants);
   for (size_t i = 0; i < p.nodes.size(); ++i)
-    if (const program::Node& n = p.nodes[i]; !n.is_call() && !n.is_library()) out.texts[i] = texts.of(n);
+    if (const program::Node& n = p.nodes[i]; !n.is_call() && !n.is_library())
+      out.texts[i] = texts.of(n);
+    else if (auto* call = std::get_if<program::Extern>(&n.problem); call && job.setup.device.is_cuda() && program::is_users_kernel(*call))
+      out.texts[i] = text_of(*call);
   for (auto& [buffer, o] : out.constants.origins)
     graph::set_recipe(out.constants.packed.at(buffer), {.layout = o.how.name, .numbers = o.how.numbers, .of = o.from});
   job.debug.show(Artifact::Kernels, "plan.txt", [&] {

@@ -1,6 +1,7 @@
 // From kernels' texts to their code.
 #include <filesystem>
 
+#include "base/check.h"
 #include "base/files.h"
 #include "compile/pipeline.h"
 #include "jit/jit.h"
@@ -8,11 +9,29 @@
 namespace toroid::compiler {
 namespace {
 
-// Those of the program, then those of its blocks.
-void collect(Kernels& k, std::vector<codegen::KernelText*>& out) {
-  for (auto& [node, text] : k.texts) out.push_back(&text);
+// Those of the program, then those of its blocks. owners: the operations that users' kernels are of; empty for others.
+void collect(Kernels& k, std::vector<codegen::KernelText*>& out, std::vector<std::string>& owners) {
+  for (auto& [node, text] : k.texts) {
+    const auto* call = std::get_if<program::Extern>(&k.program.nodes[node].problem);  // only users' have kernels
+    out.push_back(&text), owners.push_back(call ? call->op->name : "");
+  }
   for (auto& [node, list] : k.blocks)
-    for (auto& b : list) collect(b.program, out);
+    for (auto& b : list) collect(b.program, out, owners);
+}
+
+// Texts of users' are wrong by their fault.
+std::vector<jit::Artefact> compile_all(const std::vector<jit::CompileRequest>& requests, const std::vector<std::string>& owners,
+                                       int threads) {
+  try {
+    return jit::compile_all(requests, threads);
+  } catch (const InternalError&) {
+    for (size_t i = 0; i < requests.size(); ++i) try {
+        if (!owners[i].empty()) jit::compile_all({&requests[i], 1});
+      } catch (const InternalError& e) {
+        fail<UserError>("{}: the text of its kernel does not compile: {}", owners[i], e.what());
+      }
+    throw;
+  }
 }
 
 }  // namespace
@@ -20,7 +39,8 @@ void collect(Kernels& k, std::vector<codegen::KernelText*>& out) {
 Objects compile_kernels(Sent in, const Job& job, CompileReport& report) {
   Objects out{std::move(in.kernels), std::move(in.upload), {}, {}, {}};
   std::vector<codegen::KernelText*> kernels;
-  collect(out.kernels, kernels);
+  std::vector<std::string> owners;
+  collect(out.kernels, kernels, owners);
   const std::string edited = job.options().get(options::kKernelDir);
   std::vector<jit::CompileRequest> requests;
   std::vector<std::string> files;
@@ -30,7 +50,7 @@ Objects compile_kernels(Sent in, const Job& job, CompileReport& report) {
     if (!edited.empty() && std::filesystem::exists(replacement)) k->source = read_file(replacement);
     requests.push_back({.source = k->source, .isa = job.target->facts().isa});
   }
-  std::vector<jit::Artefact> artefacts = jit::compile_all(requests, job.compile_threads);
+  std::vector<jit::Artefact> artefacts = compile_all(requests, owners, job.compile_threads);
   for (size_t i = 0; i < kernels.size(); ++i) {
     report.compiler_ms += artefacts[i].compile_ms;
     const codegen::KernelText& k = *kernels[i];

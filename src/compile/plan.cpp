@@ -252,7 +252,7 @@ class Planner {
     if (const auto control = kernels_.blocks.find(i); control != kernels_.blocks.end())
       return control_step(std::get<program::Extern>(n.problem), plans_of(control->second));
     if (n.is_library()) return std::move(library_calls_.at(i).front());
-    if (!n.is_call()) return launch(n, kernels_.texts.at(i));
+    if (!n.is_call() || kernels_.texts.count(i)) return launch(n, kernels_.texts.at(i));
     if (const auto* meet = std::get_if<program::Collective>(&n.problem)) return collective_call(*meet);
     exec::HostCall call = host_call(std::get<program::Extern>(n.problem));
     if (job_.setup.device.is_cuda())

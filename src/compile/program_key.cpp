@@ -156,7 +156,7 @@ std::string refusal_to_keep(const Setup& setup) {
 
 std::string refusal_to_keep(const graph::Graph& g, const Device& device) {
   if (any_node(g, [](const graph::Node& n) { return n.op->collective; })) return "ranks compile programs with collectives together";
-  if (any_node(g, [](const graph::Node& n) { return ops::is_custom(*n.op); })) return "nobody knows when a custom operation changes";
+  if (any_node(g, [](const graph::Node& n) { return ops::is_registered(*n.op); })) return "nobody knows when a custom operation changes";
   // Its copy there would be stored in its place, and the next program bound to that.
   if (std::any_of(g.inputs.begin(), g.inputs.end(), [&](auto& in) { return in.data.defined() && in.data.device() != device; }))
     return "it captures a tensor of another device";

@@ -14,6 +14,7 @@
 #include "extern/cublaslt/cublaslt.h"
 #include "extern/cudnn/cudnn.h"
 #include "extern/onednn/onednn.h"
+#include "ops/opaque.h"
 #include "ops/reference.h"
 
 namespace toroid::exec {
@@ -199,7 +200,9 @@ Loaded with_constants(const Plan& plan, Loaded loaded, const std::map<std::strin
 
 Loaded load_parts(const Plan& plan, const Store& store) { return Loader(store, plan.device).load(plan); }
 
-std::vector<Tensor> call(const HostCall& h, const std::vector<Tensor>& inputs, const std::function<Expr(const Expr&)>& resolve) {
+namespace {
+
+CallArgs arguments_of(const HostCall& h, const std::vector<Tensor>& inputs, const std::function<Expr(const Expr&)>& resolve) {
   CallArgs concrete;
   for (auto& a : h.args) {
     Arg<Tensor> c = map_arg<Tensor>(a, [&](int i) { return i < 0 ? Tensor() : inputs[static_cast<size_t>(i)]; });
@@ -208,8 +211,25 @@ std::vector<Tensor> call(const HostCall& h, const std::vector<Tensor>& inputs, c
       for (auto& x : *list) x = resolve(x);
     concrete.push_back(std::move(c));
   }
+  return concrete;
+}
+
+}  // namespace
+
+std::vector<Tensor> call(const HostCall& h, const std::vector<Tensor>& inputs, const std::function<Expr(const Expr&)>& resolve) {
   const OperationPlace place(h.where);
-  return ops::evaluate(*h.op, std::move(concrete));
+  return ops::evaluate(*h.op, arguments_of(h, inputs, resolve));
+}
+
+void call_into(const HostCall& h, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+               const std::function<Expr(const Expr&)>& resolve) {
+  if (ops::is_opaque(*h.op)) {
+    const OperationPlace place(h.where);
+    return ops::run_opaque(*h.op, arguments_of(h, inputs, resolve), outputs);
+  }
+  const auto results = call(h, inputs, resolve);
+  for (size_t r = 0; r < outputs.size(); ++r)
+    if (results.at(r).defined()) copy_elements(results[r], outputs[r]);
 }
 
 std::shared_ptr<const external::LibraryCall> prepare(const LibraryCall& c, const Device& device, const Tensor& constant) {

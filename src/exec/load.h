@@ -60,6 +60,9 @@ Loaded with_constants(const Plan& plan, Loaded loaded, const std::map<std::strin
 
 // The calls of one step: of the reference implementation (`resolve` gives sizes their values), and of a library.
 std::vector<Tensor> call(const HostCall& h, const std::vector<Tensor>& inputs, const std::function<Expr(const Expr&)>& resolve);
+// ... into memory of the results' sizes and dtypes, which an opaque operation writes itself.
+void call_into(const HostCall& h, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+               const std::function<Expr(const Expr&)>& resolve);
 std::shared_ptr<const external::LibraryCall> prepare(const LibraryCall& c, const Device& device, const Tensor& constant);
 
 class Executable;

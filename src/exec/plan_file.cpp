@@ -5,7 +5,8 @@
 #include "exec/bytes.h"
 #include "exec/fields.h"
 #include "exec/layout.h"
-#include "ops/table.h"
+#include "exec/steps.h"
+#include "ops/op.h"
 
 namespace toroid::exec {
 namespace {
@@ -181,10 +182,7 @@ class Reader {
     named([&](const std::string& s) { v = CompileOptions::parse(s); });
   }
   void value(const ops::Op*& v) {
-    named([&](const std::string& s) {
-      v = ops::table().find(s);
-      TOROID_USER_CHECK(v, "unknown operation \"{}\"; custom operations must be registered first", s);
-    });
+    named([&](const std::string& s) { v = &operation_named(s); });
   }
   void value(TensorType& v) { value(v.dtype), value(v.sizes), value(v.strides); }
   void value(sym::Relation& v) { value(v.rel), value(v.a), value(v.b); }

@@ -4,8 +4,8 @@
 
 #include "base/check.h"
 #include "exec/fields.h"
+#include "exec/steps.h"
 #include "graph/text.h"
-#include "ops/table.h"
 
 namespace toroid::exec {
 namespace {
@@ -283,10 +283,7 @@ class Reader : public graph::TextReader {
     named([&](const std::string& s) { v = CompileOptions::parse(s); });
   }
   void value(const ops::Op*& v) {
-    named([&](const std::string& s) {
-      v = ops::table().find(s);
-      TOROID_USER_CHECK(v, "unknown operation \"{}\"; custom operations must be registered first", s);
-    });
+    named([&](const std::string& s) { v = &operation_named(s); });
   }
   void value(TensorType& v) { v = type(); }
   void value(sym::Relation& v) { v = relation(",]"); }

@@ -1,5 +1,8 @@
 #include "exec/steps.h"
 
+#include "base/check.h"
+#include "ops/table.h"
+
 namespace toroid::exec {
 
 const std::string& name_of(const StepPlan& step) {
@@ -19,6 +22,17 @@ std::span<const Block> blocks_of(const StepPlan& step) {
 std::span<Block> blocks_of(StepPlan& step) {
   const auto blocks = blocks_of(std::as_const(step));
   return {const_cast<Block*>(blocks.data()), blocks.size()};
+}
+
+const ops::Op& operation_named(const std::string& name) {
+  const ops::Op* op = ops::table().find(name);
+  constexpr std::string_view kFunctional = ".functional";  // of what writes to arguments
+  TOROID_USER_CHECK(
+      op,
+      "unknown operation \"{}\"; one of your own (custom_op, opaque_op) is known by its name alone: register it in this process "
+      "before its programs are read",
+      name.ends_with(kFunctional) ? name.substr(0, name.size() - kFunctional.size()) : name);
+  return *op;
 }
 
 std::vector<HostCall::View> block_operands(const StepPlan& step) {

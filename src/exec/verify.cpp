@@ -7,7 +7,9 @@
 #include "exec/fields.h"
 #include "exec/record/coverage.h"
 #include "exec/steps.h"
+#include "ops/custom.h"
 #include "ops/op.h"
+#include "ops/opaque.h"
 
 namespace toroid::exec {
 namespace {
@@ -251,6 +253,21 @@ class Verifier {
       if (auto* list = std::get_if<std::vector<int>>(&a)) std::for_each(list->begin(), list->end(), tensor);
     }
     for (auto* list : {&h.inputs, &h.outputs}) std::for_each(list->begin(), list->end(), [&](auto& v) { view(v); });
+    if (ops::is_opaque(*h.op)) opaque(h);
+  }
+
+  // What was registered may be another function than when the plan was made.
+  void opaque(const HostCall& h) {
+    check(!ops::writes_arguments(*h.op), "host-calls", "{} writes to its arguments; a plan has its functional form", h.op->name);
+    const auto& schema = h.op->schema;
+    check(h.outputs.size() == schema.returns.size(), "host-calls", "{} returns {} tensors, {} are expected", h.op->name,
+          schema.returns.size(), h.outputs.size());
+    for (size_t i = 0; i < std::min(h.args.size(), schema.params.size()); ++i) {
+      const auto& p = schema.params[i];
+      const bool tensor = std::holds_alternative<int>(h.args[i]), list = std::holds_alternative<std::vector<int>>(h.args[i]);
+      const bool fits = p.type != ops::ParamType::Tensor ? !tensor && !list : p.list ? !tensor : tensor && std::get<int>(h.args[i]) >= 0;
+      check(fits, "host-calls", "{} takes something else as \"{}\"", h.op->name, p.name);
+    }
   }
 
   void of(const LibraryCall& c) {

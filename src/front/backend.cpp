@@ -13,6 +13,7 @@
 #include "dist/group.h"
 #include "graph/interpreter.h"
 #include "graph/pass.h"
+#include "ops/custom.h"
 
 namespace toroid::front {
 namespace {
@@ -64,7 +65,7 @@ Program between_copies(std::unique_ptr<graph::Graph> g, const Device& device, co
   if (!device.is_cuda() && !options.device.is_cuda()) return make(std::move(g));
   std::vector<Tensor> held;  // for each input of the program; undefined: the caller's
   bool writes = false;
-  for (auto& n : g->nodes) writes = writes || graph::is_mutating(*n->op);
+  for (auto& n : g->nodes) writes = writes || graph::is_mutating(*n->op) || ops::writes_arguments(*n->op);
   for (auto& in : g->inputs) {
     const bool bound = in.data.defined() && in.kind != graph::InputKind::Constant && in.data.device() != device;
     if (bound) {

@@ -10,6 +10,7 @@
 #include "base/index_fault.h"
 #include "base/log.h"
 #include "base/scalar.h"
+#include "device/cpu/cpu_runtime.h"
 #include "device/runtime.h"
 #include "front/eager_control.h"
 #include "front/eager_region.h"
@@ -17,8 +18,10 @@
 #include "graph/recorder.h"
 #include "ops/autocast.h"
 #include "ops/call_errors.h"
+#include "ops/cuda_kernels.h"
 #include "ops/custom.h"
 #include "ops/gradients.h"
+#include "ops/opaque.h"
 #include "ops/reference.h"
 #include "ops/strided_view.h"
 #include "toroid/grad.h"
@@ -145,6 +148,7 @@ bool is_large(const ops::Op& op, const CallArgs& args) {
 // Operations that write more than their first argument, and those of users: what they are made of is called by itself. So it is with
 // random numbers and training statistics, which no program of one operation draws or writes.
 bool runs_as_parts(const ops::Op& op) {
+  if (ops::is_opaque(op)) return false;
   if (ops::is_custom(op) || (graph::is_mutating(op) && !op.inplace_of)) return true;
   const bool statistics = op.schema.find("training") >= 0 && op.schema.find("running_mean") >= 0;
   return op.decompose && (op.random || statistics);
@@ -188,6 +192,38 @@ std::vector<Tensor> EagerDispatcher::reference(const ops::Op& op, CallArgs args,
   return results;
 }
 
+// A kernel for a GPU is a program of one step, whose last results are what is written. A function works in the host's memory: on copies
+// of what is on a GPU, and what it writes goes back.
+std::vector<Tensor> EagerDispatcher::opaque(const ops::Op& op, CallArgs args, const Device& device, const std::source_location& where) {
+  std::vector<size_t> written;
+  for (size_t i = 0; i < args.size(); ++i)
+    if (op.schema.params[i].mutated) written.push_back(i);
+  std::vector<Tensor> targets, contents, results;
+  for (size_t i : written) targets.push_back(std::get<Tensor>(args[i]));
+  if (device.is_cuda() && ops::has_cuda_kernel(op)) {
+    results = functional(ops::functional_form(op), std::move(args), device, where);
+    contents.assign(results.end() - static_cast<std::ptrdiff_t>(written.size()), results.end());
+    results.resize(results.size() - written.size());
+  } else {
+    if (device.is_cuda()) {
+      device::refuse_in_capture(device, op.name + ", which runs on the host,");
+      bring(args, Device::cpu());
+    }
+    results = ops::opaque_results(op, args);
+    for (size_t i : written) contents.push_back(std::get<Tensor>(args[i]));
+    device::cpu::run_or_record(op.name.c_str(), "opaque call", [&op, args, results, line = ops::place_text(where)] {
+      const OperationPlace place(line);
+      ops::run_opaque(op, args, results);
+    });
+    for (auto& t : results) t = moved(t, device);
+  }
+  for (size_t k = 0; k < targets.size(); ++k) {
+    if (contents[k].impl() != targets[k].impl()) copy_elements(contents[k], targets[k]);
+    targets[k].impl()->storage->writes.note();
+  }
+  return results;
+}
+
 std::vector<Tensor> EagerDispatcher::parts(const ops::Op& op, const CallArgs& args, const Device& device) {
   DispatchScope scope(*this);
   DeviceScope there(device);
@@ -228,6 +264,7 @@ std::vector<Tensor> EagerDispatcher::call_part(const ops::Op& op, CallArgs args,
   const Device device = ops::device_of(op, args);
   args = ops::autocast_args(op, std::move(args), device, where);
   if (ops::is_custom(op)) return parts(op, args, device);
+  if (ops::is_opaque(op)) return opaque(op, std::move(args), device, where);
   if (!graph::is_mutating(op)) return functional(op, std::move(args), device, where);
   if (!op.inplace_of) {  // writes more than its first argument: its parts say what
     TOROID_USER_CHECK(op.decompose, "{} writes in place and has no eager form", op.name);

@@ -79,6 +79,7 @@ class EagerDispatcher : public Dispatcher {
   std::vector<Tensor> call_part(const ops::Op& op, CallArgs args, const std::source_location& where);
   std::vector<Tensor> functional(const ops::Op& op, CallArgs args, const Device& device, const std::source_location& where);
   std::vector<Tensor> parts(const ops::Op& op, const CallArgs& args, const Device& device);
+  std::vector<Tensor> opaque(const ops::Op& op, CallArgs args, const Device& device, const std::source_location& where);
   std::vector<Tensor> reference(const ops::Op& op, CallArgs args, const Device& device, const std::source_location& where);
   std::shared_ptr<const Variant> find(const FamilyKey& key, std::span<const Tensor* const> tensors) const;
   std::shared_ptr<const Variant> make(const ops::Op& op, const FamilyKey& key, const CallArgs& args, std::span<const Tensor* const> tensors,

@@ -18,7 +18,7 @@ const Value* owner_of(const Value* v) {
     const ops::Op& op = *v->producer->op;
     const bool view =
         op.index_map && op.schema.params[0].alias && op.name != "reshape" && op.name != "contiguous" && op.name != "flatten.using_ints";
-    if (!view && (ops::is_custom(op) || !is_mutating(op))) break;
+    if (!view && (ops::is_registered(op) || !is_mutating(op))) break;
     v = std::get<Value*>(v->producer->args[0]);
   }
   return v;

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/index_fault.h"
 #include "graph/control_flow.h"
+#include "ops/custom.h"
 #include "ops/reference.h"
 #include "tensor/random_state.h"
 
@@ -115,7 +116,8 @@ Tensor copy_of(const Tensor& t) {
 }  // namespace
 
 std::vector<Tensor> interpret_node(const Node& n, CallArgs args, BoundSymbols& symbols) {
-  TOROID_USER_CHECK(!is_mutating(*n.op), "{} ({}) writes in place; the functionalize pass must run first", n.op->name, n.where);
+  TOROID_USER_CHECK(!is_mutating(*n.op) && !ops::writes_arguments(*n.op), "{} ({}) writes in place; the functionalize pass must run first",
+                    n.op->name, n.where);
   for (auto& a : args) {
     if (auto* e = std::get_if<Expr>(&a); e && !e->is_const()) *e = symbols.value(*e);
     if (auto* list = std::get_if<std::vector<Expr>>(&a))

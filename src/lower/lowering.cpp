@@ -8,6 +8,7 @@
 #include "graph/inplace.h"
 #include "graph/recorder.h"
 #include "graph/requirements.h"
+#include "ops/cuda_kernels.h"
 #include "ops/custom.h"
 #include "program/dead_code.h"
 
@@ -320,14 +321,25 @@ void Lowering::lower_outputs() {
   }
 }
 
+// Memory that begins with the value.
+Place Lowering::row_major(const graph::Value* v) {
+  const Place there = realize(v, true);
+  if (there.offset == Expr(0)) return there;
+  const Place own = allocate(v->name, v->type);
+  const Lazy& lazy = values_.at(v);
+  fill(own, lazy.dtype, lazy.sizes, lazy.at, v);
+  return own;
+}
+
 void Lowering::lower_extern(const graph::Node& n) {
   TOROID_USER_CHECK(n.op->kernel || n.op->formula || n.op->index_map || n.op->decompose,
                     "{} ({}): this operation is not supported by the compiler", n.op->name, n.where);
   program::Extern call;
   call.op = n.op;
+  const bool has_kernel = facts().device.is_cuda() && ops::has_cuda_kernel(*n.op);
   auto add = [&](const graph::Value* v) {
     if (!v) return -1;
-    Place p = strided(v);
+    const Place p = has_kernel ? row_major(v) : strided(v);
     call.inputs.push_back({{p.buffer, v->type.dtype, p.offset, p.strides}, v->type.sizes});
     return static_cast<int>(call.inputs.size()) - 1;
   };

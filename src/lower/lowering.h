@@ -128,6 +128,7 @@ class Lowering {
   void settle_readers(int buffer, const graph::Value* except);
   // Whether some address divides a variable of the value.
   bool divides(const Lazy& lazy);
+  Place row_major(const graph::Value* v);
   program::Extern::View custom_operand(const graph::Value* v);
   // Of an all_reduce. False, and nothing done, where it is none of theirs.
   bool lower_meeting(const graph::Node& n);

@@ -13,6 +13,7 @@
 
 #include "base/check.h"
 #include "base/compile_options.h"
+#include "ops/opaque.h"
 
 namespace toroid {
 namespace ops {
@@ -289,6 +290,7 @@ void name_configs(const Op& op, std::vector<CustomOpConfig>& configs) {
 
 void add_tuning(const Op& row, Tuning tuning) {
   Entry& e = entry_of(row);
+  TOROID_USER_CHECK(is_custom(row), "{} is opaque; variants are of operations that are made of operations (custom_op)", row.name);
   check_tuning(e.row, tuning.rules);
   name_configs(e.row, tuning.configs);
   for (auto& c : tuning.configs) check_config(e, c);
@@ -297,46 +299,47 @@ void add_tuning(const Op& row, Tuning tuning) {
   e.tuning = std::make_shared<const Tuning>(std::move(tuning));
 }
 
-Schema schema_for(std::string_view text, const CustomFunction& f) {
+// door: the function of the public interface, for errors.
+Schema schema_for(std::string_view door, std::string_view text, const CustomFunction& f) {
   if (text.find('(') == std::string_view::npos) {
     std::string made(text);
     for (size_t i = 0; i < f.params.size(); ++i) made += fmt::format("{}{} arg{}", i ? ", " : "(", row_of(f.params[i]).name, i);
     made += f.params.empty() ? "() -> (" : ") -> (";
     TOROID_USER_CHECK(f.results >= 0,
-                      "custom_op: {} returns a list; give a schema that says how many tensors these are, such as "
+                      "{}: {} returns a list; give a schema that says how many tensors these are, such as "
                       "\"{}(Tensor x) -> (Tensor, Tensor)\"",
-                      text, text);
+                      door, text, text);
     for (int i = 0; i < f.results; ++i) made += i ? ", Tensor" : "Tensor";
     return parse_schema(made + ")");
   }
   try {
     return parse_schema(text);
   } catch (const UserError& e) {
-    fail<UserError>("custom_op: {}; a schema is such as \"demo::scale(Tensor x, float by=2.0) -> Tensor\"", e.what());
+    fail<UserError>("{}: {}; a schema is such as \"demo::scale(Tensor x, float by=2.0) -> Tensor\"", door, e.what());
   }
 }
 
-void check_schema(const Schema& s, const CustomFunction& f) {
+void check_schema(std::string_view door, const Schema& s, const CustomFunction& f) {
   const size_t colons = s.name.find("::");
   auto is_word = [](std::string_view t) {
     return !t.empty() && std::all_of(t.begin(), t.end(), [](unsigned char c) { return std::isalnum(c) || c == '_'; });
   };
   TOROID_USER_CHECK(colons != std::string::npos && is_word(s.name.substr(0, colons)) && is_word(s.name.substr(colons + 2)),
-                    "custom_op: the name \"{}\" needs a namespace, as in \"demo::scale\", and letters, digits and _ alone", s.name);
-  TOROID_USER_CHECK(f.params.size() == s.params.size(), "custom_op: {} has {} parameters in its schema, its function takes {}", s.name,
+                    "{}: the name \"{}\" needs a namespace, as in \"demo::scale\", and letters, digits and _ alone", door, s.name);
+  TOROID_USER_CHECK(f.params.size() == s.params.size(), "{}: {} has {} parameters in its schema, its function takes {}", door, s.name,
                     s.params.size(), f.params.size());
   bool tensors = false;
   for (size_t i = 0; i < s.params.size(); ++i) {
     TOROID_USER_CHECK(fits(f.params[i], s.params[i]),
-                      "custom_op: the parameter \"{}\" of {} has another type in the schema than in the function, which takes {}",
+                      "{}: the parameter \"{}\" of {} has another type in the schema than in the function, which takes {}", door,
                       s.params[i].name, s.name, row_of(f.params[i]).expected);
     tensors = tensors || s.params[i].type == ParamType::Tensor;
   }
-  TOROID_USER_CHECK(tensors, "custom_op: {} takes no tensor", s.name);
+  TOROID_USER_CHECK(tensors, "{}: {} takes no tensor", door, s.name);
   TOROID_USER_CHECK(f.results < 0 || f.results == static_cast<int>(s.returns.size()),
-                    "custom_op: {} returns {} tensors in its schema, its function returns {}", s.name, s.returns.size(), f.results);
+                    "{}: {} returns {} tensors in its schema, its function returns {}", door, s.name, s.returns.size(), f.results);
   for (auto& r : s.returns)
-    TOROID_USER_CHECK(r.type == ParamType::Tensor && !r.list, "custom_op: {} may return tensors only; write (Tensor, Tensor) for two",
+    TOROID_USER_CHECK(r.type == ParamType::Tensor && !r.list, "{}: {} may return tensors only; write (Tensor, Tensor) for two", door,
                       s.name);
 }
 
@@ -345,6 +348,8 @@ void check_schema(const Schema& s, const CustomFunction& f) {
 std::string running_custom() { return running ? *running : ""; }
 
 bool is_custom(const Op& op) { return op.decompose == run_own; }
+
+bool is_registered(const Op& op) { return is_custom(op) || is_opaque(op); }
 
 const Op* find_custom(std::string_view name) {
   Registry& r = registry();
@@ -428,6 +433,8 @@ std::vector<Tensor> CustomOpBase::call(std::vector<CustomArg> args, const std::s
                       args.size());
     const CustomFunction& f = ops::entry_of(*op_).function;
     CustomArg a = ops::argument(op_->name, op_->schema.params[i].name, f.params[i], args[i].value);
+    if (ops::is_opaque(*op_) && f.params[i] == CustomFunction::Kind::Int)
+      a = static_cast<int64_t>(std::get<SymInt>(a.value));  // its type rule is no part of a trace, where numbers become known
     given.push_back(std::visit(
         [](auto&& v) -> Arg<Tensor> {
           if constexpr (std::is_same_v<std::decay_t<decltype(v)>, SymInt>)
@@ -443,34 +450,42 @@ std::vector<Tensor> CustomOpBase::call(std::vector<CustomArg> args, const std::s
 namespace detail {
 
 const ops::Op* register_custom_op(std::string_view text, CustomFunction f) {
-  ops::Schema schema = ops::schema_for(text, f);
-  ops::check_schema(schema, f);
-  auto& r = ops::registry();
+  ops::Op row;
+  row.decompose = ops::run_own;
+  return ops::register_row("custom_op", text, std::move(row), std::move(f), nullptr);
+}
+
+}  // namespace detail
+
+const ops::Op* ops::register_row(std::string_view door, std::string_view text, Op row, CustomFunction f, const Announce& announce) {
+  Schema schema = schema_for(door, text, f);
+  check_schema(door, schema, f);
+  auto& r = registry();
   std::unique_lock lock(r.mutex);
-  TOROID_USER_CHECK(!r.by_name.count(schema.name), "custom_op: there is an operation \"{}\" already; choose another name", schema.name);
-  ops::Entry& e = r.entries.emplace_back();
+  TOROID_USER_CHECK(!r.by_name.count(schema.name), "{}: there is an operation \"{}\" already; choose another name", door, schema.name);
+  Entry& e = r.entries.emplace_back();
+  e.row = std::move(row);
   e.row.name = schema.name;
   e.row.schema = std::move(schema);
-  e.row.decompose = ops::run_own;
   e.function = std::move(f);
   for (size_t i = 0; i < e.row.schema.params.size(); ++i)
     if (e.row.schema.params[i].mutated) e.written.push_back(i);
-  r.by_name[e.row.name] = &e.row;
-  r.by_row[&e.row] = &e;
   if (!e.written.empty()) {
     e.functional = e.row;
     e.functional.name = e.functional.schema.name = e.row.name + ".functional";
     for (size_t i : e.written) {
       e.functional.schema.params[i].mutated = e.functional.schema.params[i].alias = false;
-      e.functional.schema.returns.push_back({ops::ParamType::Tensor, false});
+      e.functional.schema.returns.push_back({ParamType::Tensor, false});
     }
-    r.by_name[e.functional.name] = &e.functional;
-    r.by_row[&e.functional] = &e;
+  }
+  if (announce) announce(e.row, e.written.empty() ? nullptr : &e.functional);
+  for (const Op* op : {&e.row, &e.functional}) {
+    if (op->name.empty()) continue;
+    r.by_name[op->name] = op;
+    r.by_row[op] = &e;
   }
   return &e.row;
 }
-
-}  // namespace detail
 
 void register_custom_op_autotuning(const CustomOpBase& op, std::vector<CustomOpConfig> configs, CustomTuning tuning) {
   ops::add_tuning(op.op(), {std::move(configs), nullptr, std::move(tuning)});

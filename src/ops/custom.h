@@ -8,6 +8,8 @@ namespace toroid::ops {
 
 // A row of a custom operation, or of its functional form.
 bool is_custom(const Op& op);
+// ... or of an opaque one (ops/opaque.h): of users' code, whatever its kind.
+bool is_registered(const Op& op);
 // The custom operation, and its variant, whose function this thread runs, the innermost of several; empty: none.
 std::string running_custom();
 // nullptr when there is none. The functional form of "demo::scale_" is "demo::scale_.functional".
@@ -34,6 +36,12 @@ std::vector<CustomOpConfig> variants_of(const Op& custom, const std::vector<Cust
 // Runs the operation's function (variant == nullptr) or that of a variant through the innermost dispatcher. UserError when it returns
 // another number of tensors than the schema says, or one of its arguments.
 std::vector<Tensor> run_custom(const Op& custom, const CustomOpConfig* variant, std::span<const Arg<Tensor>> args);
+
+// Adds a row of users' code, which is found from then on; `row` has what it is, and gets its name and schema. `f` says what the operation
+// takes, as its call checks it. announce, if any: told of the row and its functional form, or null, before anybody finds them. UserErrors
+// begin with the name of the public function (door).
+using Announce = std::function<void(const Op& row, const Op* functional)>;
+const Op* register_row(std::string_view door, std::string_view schema, Op row, CustomFunction f, const Announce& announce);
 
 // For custom_op_counts.
 enum class CustomEvent : uint8_t { Call, Variant, GuardRefusal, TypeRefusal, OtherRefusal };

@@ -9,6 +9,7 @@
 #include "base/mutants.h"
 #include "program/effects.h"
 #include "program/sizes.h"
+#include "program/users_calls.h"
 #include "sched/domain_map.h"
 #include "sched/fuse_checks.h"
 #include "sched/joined_order.h"
@@ -190,9 +191,10 @@ class Fuser {
     }
   }
 
-  // Other ranks meet in collectives, whose programs need not be this one; and what is drawn depends on what was drawn before.
+  // Other ranks meet in collectives, whose programs need not be this one; what is drawn depends on what was drawn before; and calls of
+  // users' code may do anything.
   void order_effects() {
-    for (const auto has_effect : {+[](const Node& n) { return program::meets(n); }, &program::draws}) {
+    for (const auto has_effect : {+[](const Node& n) { return program::meets(n); }, &program::draws, &program::has_effect}) {
       std::optional<size_t> before;
       for (size_t i = 0; i < groups_.size(); ++i) {
         if (!has_effect(groups_[i].node)) continue;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/mutants.h"
+#include "program/users_calls.h"
 
 namespace toroid::sched {
 namespace {
@@ -58,6 +59,7 @@ bool multiplies(const Node& n, int buffer) {
 bool may_write_over(const Node& n, int old, int result) {
   if (std::holds_alternative<program::Gemm>(n.problem) && !n.is_library())
     return !n.producer && !multiplies(n, old) && keeps_to_its_element({n.domain, n.body}, old, result);
+  if (auto* call = std::get_if<program::Extern>(&n.problem)) return program::writes_over(*call, old, result);
   if (!n.is_loop()) return false;
   return keeps_to_its_element({n.domain, n.body}, old, result) && std::all_of(n.beside.begin(), n.beside.end(), [&](auto& nest) {
            // Nests run side by side: none may read what another one writes.

@@ -17,6 +17,7 @@ bool run_share_launches(program::Program& p, target::PassContext& context);
 bool run_foreach(program::Program& p, target::PassContext& context);
 bool run_write_back(program::Program& p, target::PassContext& context);
 bool run_reuse(program::Program& p, target::PassContext& context);
+bool run_old_contents(program::Program& p, target::PassContext& context);
 bool run_mark_meetings(program::Program& p, target::PassContext& context);
 bool run_pad_products(program::Program& p, target::PassContext& context);
 
@@ -48,6 +49,9 @@ inline constexpr target::ProgramPass kForeach = {"foreach", "Runs updates of inp
 inline constexpr target::ProgramPass kWriteBack = {"write_back", "Writes results that replace an input where that input lies.",
                                                    run_write_back, target::kEachFusion, true};
 inline constexpr target::ProgramPass kReuse = {"reuse", "Writes large temporaries over those that they are made of.", run_reuse, kJoins};
+inline constexpr target::ProgramPass kOldContents = {"old_contents",
+                                                     "Copies what kernels of opaque operations write over to where they write.",
+                                                     run_old_contents, target::kEachFusion, true};
 inline constexpr target::ProgramPass kMarkMeetings = {
     "mark_meetings", "Says which products follow a meeting of ranks, beside which their blocks begin.", run_mark_meetings};
 inline constexpr target::ProgramPass kPadProducts = {"pad_products", "Copies operands of products whose rows are badly aligned.",

@@ -218,7 +218,7 @@ std::vector<Tensor> Tracer::call(const ops::Op& op, CallArgs args, const std::so
   last_place_ = fmt::format("{} ({})", op.name, ops::place_text(where));
   runs_on(device);
   Tensor self;  // what an in-place operation writes to, as the caller holds it
-  if (ops::is_custom(op)) {
+  if (ops::is_registered(op)) {
     for (size_t i : ops::written_arguments(op)) {
       const Tensor written = on_graph(std::get<Tensor>(args.at(i)));
       writes_inputs_ = writes_inputs_ || reaches_input(static_cast<graph::Value*>(written.impl()->proxy));

@@ -1,4 +1,6 @@
 // toroid compile, and packages in place of models.
+#include "toroid/package.h"
+
 #include <gtest/gtest.h>
 
 #include "base/files.h"
@@ -6,7 +8,9 @@
 #include "errors.h"
 #include "import/load_model.h"
 #include "temp_folder.h"
+#include "toroid/opaque_op.h"
 #include "toroid/ops.h"
+#include "toroid/save_package.h"
 #include "toroid/weights.h"
 
 namespace toroid {
@@ -39,6 +43,31 @@ TEST(PackageCommand, CompilesShowsChecksRunsAndTimes) {
   out = test::toroid_command("compile " + model + "core.pt2 " + model + "core.pt2 -o " + package);
   EXPECT_TRUE(out.code == 2 && contains(out.text, "expected NAME=FILE")) << out.text;
   std::filesystem::remove_all(folder);
+}
+
+// The package knows them by name alone, which means nothing to a process that did not register them.
+TEST(PackageCommand, RefusesOperationsThatNobodyRegistered) {
+  static const auto twice = opaque_op(
+      "package_cli::twice(Tensor x, Tensor(a!) total) -> Tensor", [](const MemoryType& x, const MemoryType&) { return x; },
+      [](InputMemory x, OutputMemory total, OutputMemory y) {
+        for (size_t i = 0; i < y.as<float>().size(); ++i) total.as<float>()[i] += y.as<float>()[i] = 2 * x.as<float>()[i];
+      });
+  const test::TempFolder folder;
+  const std::string package = folder / "m.tpk";
+  const Tensor x = Tensor::of({1, 2}, {2});
+  save_package(
+      [](const std::vector<Tensor>& in) {
+        const Tensor total = in[0] * 10.0;
+        return std::vector<Tensor>{twice(in[0] + 1.0, total) + 1.0, total};
+      },
+      {x}, package);
+  const auto results = PackageFile::open(package).session().run({x});
+  EXPECT_EQ(results.at(0).to_vector(), (std::vector<double>{5, 7}));
+  EXPECT_EQ(results.at(1).to_vector(), (std::vector<double>{14, 26}));
+  save_tensors(folder / "in.safetensors", {{"000", x}});
+  const auto out = test::toroid_command("run " + package + " --inputs " + (folder / "in.safetensors"));
+  EXPECT_EQ(out.code, 2);
+  EXPECT_TRUE(contains(out.text, "\"package_cli::twice\"") && contains(out.text, "register it")) << out.text;
 }
 
 TEST(PackageCommand, RunsOnOtherWeights) {

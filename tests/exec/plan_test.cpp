@@ -8,6 +8,7 @@
 #include "exec/plans.h"
 #include "exec/stored.h"
 #include "graph/control_flow.h"
+#include "toroid/opaque_op.h"
 
 namespace toroid::exec {
 namespace {
@@ -278,6 +279,25 @@ TEST(PlanRules, PlantedFaultsAreRefusedByTheirRule) {
   refuses("host-calls", e, [](Plan& p) { std::get<HostCall>(p.steps[1]).args[0] = 1; });
   refuses("host-calls", e, [](Plan& p) { std::get<HostCall>(p.steps[1]).args.pop_back(); });
   refuses("host-calls", e, [](Plan& p) { std::get<HostCall>(p.steps[1]).op = nullptr; });
+  // A plan of a function of another process, whose name is another function's here.
+  static const auto opaque = opaque_op(
+      "plan_test::opaque(Tensor x, Tensor[] list, int n) -> Tensor",
+      [](const MemoryType& x, const std::vector<MemoryType>&, int64_t) { return x; },
+      [](InputMemory, const std::vector<InputMemory>&, int64_t, OutputMemory) {});
+  static const auto writes = opaque_op("plan_test::writes(Tensor(a!) x) -> ()", [](OutputMemory) {});
+  using Args = std::vector<Arg<int>>;
+  const auto calls = [](Plan& p, const CustomOpBase& op, Args args) {
+    auto& h = std::get<HostCall>(p.steps[1]);
+    h.name = op.name(), h.op = &op.op(), h.args = std::move(args);
+  };
+  Plan fits = e;
+  calls(fits, opaque, {0, std::vector<int>{0}, Expr(1)});
+  EXPECT_TRUE(faults_of(fits).empty());
+  for (const Args& args : {Args{0, 0, Expr(1)}, Args{-1, std::vector<int>{0}, Expr(1)}, Args{0, std::vector<int>{0}, 0},
+                           Args{2.0, std::vector<int>{0}, Expr(1)}})
+    refuses("host-calls", e, [&](Plan& p) { calls(p, opaque, args); });
+  refuses("host-calls", fits, [](Plan& p) { std::get<HostCall>(p.steps[1]).outputs.push_back(view(2, {1})); });
+  refuses("host-calls", e, [&](Plan& p) { calls(p, writes, {0}); });
   refuses("library-calls", e, [](Plan& p) { std::get<LibraryCall>(p.steps[2]).buffers.pop_back(); });
   refuses("library-calls", e, [](Plan& p) { std::get<LibraryCall>(p.steps[2]).constant = ""; });
   refuses("library-calls", for_gpu(), [](Plan& p) { std::get<LibraryCall>(p.steps[1]).choice = -1; });

@@ -161,7 +161,7 @@ std::unordered_map<const Node*, Keep> what_to_keep(const graph::Graph& g, const 
     return std::any_of(n.results.begin(), n.results.end(), [&](const Value* r) { return left.count(r) > 0; });
   };
   const auto reason = [&](const Node& n) {
-    if (!is_pure(n) || ops::is_custom(*n.op) || determines_sizes(g, n)) return Keep::Effect;
+    if (!is_pure(n) || ops::is_registered(*n.op) || determines_sizes(g, n)) return Keep::Effect;
     if (with_forward.count(&n)) return Keep::Forward;
     if (is_view(n) || !needed.count(&n)) return Keep::No;  // what the backward pass alone needs is computed once anyway
     if (!policy.recomputes) return Keep::All;

@@ -107,10 +107,6 @@ void unfold_rule(GradientCall& c) {
   if (total.defined()) c.set("self", total);
 }
 
-void no_gradient([[maybe_unused]] GradientCall& c) {
-  if (planted(GradientBug::DetachIgnored) && c.op().schema.find("self") == 0) c.set("self", c.cotangent());
-}
-
 constexpr RuleRow kViewRules[] = {
     {"split.Tensor", split_rule},
     {"split_copy.Tensor", split_rule},
@@ -138,6 +134,10 @@ constexpr RuleRow kViewRules[] = {
 };
 
 }  // namespace
+
+void no_gradient([[maybe_unused]] GradientCall& c) {
+  if (planted(GradientBug::DetachIgnored) && c.op().schema.find("self") == 0) c.set("self", c.cotangent());
+}
 
 std::span<const RuleRow> view_rules() { return kViewRules; }
 

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "ops/autocast.h"
 #include "ops/call_errors.h"
+#include "ops/custom.h"
 
 namespace toroid::autograd {
 namespace {
@@ -120,6 +121,16 @@ std::vector<Tensor> in_place(const ops::Op& op, CallArgs args, const std::source
   return {self};
 }
 
+// Of an opaque operation that writes: nothing is known of what the new contents depend on.
+void check_no_gradients(const ops::Op& op, const CallArgs& args) {
+  const auto operands = operands_of(args);
+  for (size_t i = 0; i < operands.size(); ++i)
+    TOROID_USER_CHECK(!has_gradient(operands[i].dtype()) || !edge_of(operands[i]),
+                      "{} writes to its arguments, which gradients do not follow, and {} requires gradients; call it under NoGrad, or give "
+                      "it detach() of that",
+                      op.name, role_of(op, args, i));
+}
+
 }  // namespace
 
 void set_results(const std::shared_ptr<Node>& node, std::span<const Tensor> results, std::span<const Tensor> operands) {
@@ -146,6 +157,7 @@ std::vector<Tensor> remembered(const ops::Op& op, CallArgs args, const std::sour
       if (r.impl() != self.impl()) cut_history(r);
     return results;
   }
+  if (!op.inplace_of && ops::writes_arguments(op)) check_no_gradients(op, args);
   const Device device = ops::device_of(op, args);
   args = ops::autocast_args(op, std::move(args), device, where);
   const ops::NoAutocast chosen;

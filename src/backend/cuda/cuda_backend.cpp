@@ -109,6 +109,7 @@ constexpr target::ProgramPass kSchedule[] = {
     sched::kOverlapProducts,
     sched::kWriteBack,
     sched::kReuse,
+    sched::kOldContents,
     sched::kForeach,
     sched::kMarkMeetings,
     {"name_templates", "Reports which template computes each product, and why not those before it.", name_templates},

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "exec/steps.h"
+#include "ops/opaque.h"
 
 namespace toroid::exec {
 namespace {
@@ -13,7 +14,9 @@ namespace {
 // Why a step cannot be recorded; an empty reason when it can.
 CaptureSkip skip_of(const Plan& plan, const StepPlan& step, const std::string& on_host) {
   CaptureSkip s{plan.name, name_of(step), "", where_of(step), ""};
-  if (std::holds_alternative<HostCall>(step)) {
+  if (auto* h = std::get_if<HostCall>(&step); h && ops::is_opaque(*h->op)) {
+    s.reason = "it is a function on the host";
+  } else if (h) {
     s.reason = "it runs as reference code on the host";
     s.fix = "an operation that has a kernel, or call it outside of the compiled function";
   } else if (std::holds_alternative<LibraryCall>(step) && !plan.device.is_cuda()) {

@@ -31,8 +31,7 @@ void keep_for_capture(device::Capture& capture, const Device& device, const Load
 void capture_call(const HostCall& h, std::vector<Tensor> inputs, std::vector<Tensor> outputs,
                   const std::function<Expr(const Expr&)>& resolve) {
   device::cpu::recorder()->add_call(h.name, "host call", [h, inputs = std::move(inputs), outputs = std::move(outputs), resolve] {
-    auto results = call(h, inputs, resolve);
-    for (size_t i = 0; i < outputs.size(); ++i) copy_elements(results.at(i), outputs[i]);
+    call_into(h, inputs, outputs, resolve);
   });
 }
 

@@ -58,13 +58,17 @@ void Executable::run_host_call(const HostCall& h, Run& run) {
   if (plan_.device.is_cuda()) device::refuse_in_capture(plan_.device, h.name + ", which runs on the host,");
   std::vector<Tensor> inputs;
   for (auto& v : h.inputs) inputs.push_back(moved(tensor_at(v, run), Device::cpu()));
-  if (run.capture) {
-    std::vector<Tensor> outputs;
-    for (auto& v : h.outputs) outputs.push_back(tensor_at(v, run));
-    return capture_call(h, std::move(inputs), std::move(outputs),
+  const auto outputs = [&] {
+    std::vector<Tensor> out;
+    for (auto& v : h.outputs) out.push_back(tensor_at(v, run));
+    return out;
+  };
+  if (run.capture)
+    return capture_call(h, std::move(inputs), outputs(),
                         [symbols = run.bound.symbols](const Expr& e) { return Expr(evaluate(e, symbols)); });
-  }
-  auto results = call(h, inputs, [&](const Expr& e) { return Expr(evaluate(e, run.bound.symbols)); });
+  const auto resolve = [&](const Expr& e) { return Expr(evaluate(e, run.bound.symbols)); };
+  if (!run.late && !plan_.device.is_cuda()) return call_into(h, inputs, outputs(), resolve);
+  auto results = call(h, inputs, resolve);
   if (run.late) run.late->accept(h, inputs, results, run.memory);
   for (size_t r = 0; r < h.outputs.size(); ++r)
     if (const Tensor& t = results.at(r); t.defined()) copy_elements(t, tensor_at(h.outputs[r], run));

@@ -8,6 +8,7 @@
 #include "graph/passes/passes.h"
 #include "graph/passes/rebuild.h"
 #include "ops/custom_marks.h"
+#include "ops/opaque.h"
 
 namespace toroid::graph {
 namespace {
@@ -101,6 +102,7 @@ class Functionalizer : public Dispatcher {
 
   // Called for nodes, and for the parts of composites whose results share memory with their arguments.
   std::vector<Tensor> call(const ops::Op& op, CallArgs args, const std::source_location& where) override {
+    if (ops::is_opaque(op)) return opaque(op, args, where);
     if (ops::is_custom(op)) return custom(op, args, where);
     if (is_mutating(op)) return {mutate(op, std::move(args), where)};
     if (updates_statistics(op, args)) return update_statistics(op, std::move(args), where);
@@ -158,7 +160,7 @@ class Functionalizer : public Dispatcher {
   }
 
   void record(const Node& n) {
-    bool plain = !ops::is_custom(*n.op) && !is_mutating(*n.op) && !updates_statistics(*n.op, n.args) && !is_alias_view(*n.op);
+    bool plain = !ops::is_registered(*n.op) && !is_mutating(*n.op) && !updates_statistics(*n.op, n.args) && !is_alias_view(*n.op);
     CallArgs args;
     for (auto& a : n.args) args.push_back(map_arg<Tensor>(a, [&](Value* v) { return v ? handles_.at(v) : Tensor(); }));
     if (plain && !(n.op->decompose && shares_memory(*n.op, args))) {
@@ -261,10 +263,20 @@ class Functionalizer : public Dispatcher {
       DispatchScope scope(*this);
       return op.decompose(ops::CallReader(op, args));
     }
+    return opaque(op, args, where);
+  }
+
+  // As one node: its functional form and the writes.
+  std::vector<Tensor> opaque(const ops::Op& op, const CallArgs& args, const std::source_location& where) {
     auto results = record(ops::functional_form(op), args, where);
     size_t next = op.schema.returns.size();
     if (ops::writes_arguments(op))
-      for (size_t i : ops::written_arguments(op)) store(slot(std::get<Tensor>(args[i])), results.at(next++), op);
+      for (size_t i : ops::written_arguments(op)) {
+        const Tensor& target = std::get<Tensor>(args[i]);
+        TOROID_USER_CHECK(is_proxy(target), "{}: {} writes to a tensor that a custom operation captures; make it an argument", where_,
+                          op.name);
+        store(slot(target), results.at(next++), op);
+      }
     results.resize(op.schema.returns.size());
     return as_roots(std::move(results));
   }
@@ -369,7 +381,7 @@ class Functionalizer : public Dispatcher {
 }  // namespace
 
 std::unique_ptr<Graph> functionalize(const Graph& g) {
-  auto writes = [](const auto& n) { return is_mutating(*n->op) || updates_statistics(*n->op, n->args) || ops::is_custom(*n->op); };
+  auto writes = [](const auto& n) { return is_mutating(*n->op) || updates_statistics(*n->op, n->args) || ops::is_registered(*n->op); };
   if (std::none_of(g.nodes.begin(), g.nodes.end(), writes)) return nullptr;
   return Functionalizer(g).run();
 }
