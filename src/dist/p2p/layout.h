@@ -20,7 +20,7 @@ inline constexpr int kMostBlocks = 264;  // of a kernel whose blocks meet
 struct Layout {
   static constexpr int64_t kRingUnits = 8;  // the most slots of a ring
   static constexpr int64_t kFlagWords = 8;  // 32 bytes: what one write to another GPU carries
-  static constexpr int64_t kInlineBytes = int64_t{1} << 20, kWholeBytes = int64_t{8} << 20, kRingBytes = int64_t{128} << 10;
+  static constexpr int64_t kInlineBytes = int64_t{512} << 10, kWholeBytes = int64_t{8} << 20, kRingBytes = int64_t{128} << 10;
 
   explicit constexpr Layout(int64_t ranks)
       : inline_bytes(kInlineBytes / ranks / 16 * 16),

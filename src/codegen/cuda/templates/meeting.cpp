@@ -188,7 +188,7 @@ std::string meeting_refusal(const Meeting& m) {
 }
 
 // Limits: measured on two and four H200s that NVLink joins.
-int64_t meeting_inline_bytes(const Meeting& m) { return m.ranks <= 2 ? int64_t{512} << 10 : (int64_t{1} << 20) / (m.ranks * m.ranks); }
+int64_t meeting_inline_bytes(const Meeting& m) { return (int64_t{1} << 20) / (m.ranks * m.ranks); }
 
 int64_t typical_part_bytes(const Meeting& m) { return typical_size(program::part(m)) * bytes_of(m.input.dtype); }
 
