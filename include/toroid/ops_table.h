@@ -690,7 +690,7 @@ std::pair<Tensor, Tensor> max_pool1d_with_indices(const Tensor& self, const Size
 std::pair<Tensor, Tensor> max_pool2d_with_indices(const Tensor& self, const SizeList& kernel_size, const SizeList& stride = {}, const SizeList& padding = {0, 0}, const SizeList& dilation = {1, 1}, bool ceil_mode = false, Where where = Where::current());
 // The gradient of max pooling: grad_output added at the indices.
 Tensor max_pool2d_with_indices_backward(const Tensor& grad_output, const Tensor& self, const SizeList& kernel_size, const SizeList& stride, const SizeList& padding, const SizeList& dilation, bool ceil_mode, const Tensor& indices, Where where = Where::current());
-// 
+// The gradient of adaptive max pooling: grad_output added at the indices.
 Tensor adaptive_max_pool2d_backward(const Tensor& grad_output, const Tensor& self, const Tensor& indices, Where where = Where::current());
 // The elements at their indices in a larger channel, 0 elsewhere.
 Tensor max_unpool2d(const Tensor& self, const Tensor& indices, const SizeList& output_size, Where where = Where::current());
@@ -702,7 +702,7 @@ Tensor max_pool3d(const Tensor& self, const SizeList& kernel_size, const SizeLis
 std::pair<Tensor, Tensor> max_pool3d_with_indices(const Tensor& self, const SizeList& kernel_size, const SizeList& stride = {}, const SizeList& padding = {0, 0, 0}, const SizeList& dilation = {1, 1, 1}, bool ceil_mode = false, Where where = Where::current());
 // The gradient of max pooling: grad_output added at the indices.
 Tensor max_pool3d_with_indices_backward(const Tensor& grad_output, const Tensor& self, const SizeList& kernel_size, const SizeList& stride, const SizeList& padding, const SizeList& dilation, bool ceil_mode, const Tensor& indices, Where where = Where::current());
-// 
+// The gradient of adaptive max pooling: grad_output added at the indices.
 Tensor adaptive_max_pool3d_backward(const Tensor& grad_output, const Tensor& self, const Tensor& indices, Where where = Where::current());
 // The elements at their indices in a larger channel, 0 elsewhere.
 Tensor max_unpool3d(const Tensor& self, const Tensor& indices, const SizeList& output_size, const SizeList& stride, const SizeList& padding, Where where = Where::current());
@@ -992,23 +992,23 @@ Tensor rnn_tanh_cell(const Tensor& input, const Tensor& hx, const Tensor& w_ih, 
 Tensor rnn_relu_cell(const Tensor& input, const Tensor& hx, const Tensor& w_ih, const Tensor& w_hh, const Tensor& b_ih = {}, const Tensor& b_hh = {}, Where where = Where::current());
 // One step of a long short-term memory: the next state and cell.
 std::pair<Tensor, Tensor> lstm_cell(const Tensor& input, const std::vector<Tensor>& hx, const Tensor& w_ih, const Tensor& w_hh, const Tensor& b_ih = {}, const Tensor& b_hh = {}, Where where = Where::current());
-// 
+// The gradients of convolution by input, weight and bias: those that output_mask names, the others without elements.
 std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& grad_output, const Tensor& input, const Tensor& weight, const std::optional<SizeList>& bias_sizes, const SizeList& stride, const SizeList& padding, const SizeList& dilation, bool transposed, const SizeList& output_padding, const SymInt& groups, std::vector<bool> output_mask, Where where = Where::current());
-// 
+// The gradient of avg_pool2d by self.
 Tensor avg_pool2d_backward(const Tensor& grad_output, const Tensor& self, const SizeList& kernel_size, const SizeList& stride, const SizeList& padding, bool ceil_mode, bool count_include_pad, const std::optional<SymInt>& divisor_override, Where where = Where::current());
-// 
+// The gradient of avg_pool3d by self.
 Tensor avg_pool3d_backward(const Tensor& grad_output, const Tensor& self, const SizeList& kernel_size, const SizeList& stride, const SizeList& padding, bool ceil_mode, bool count_include_pad, const std::optional<SymInt>& divisor_override, Where where = Where::current());
-// 
+// The gradients of grid_sampler_2d by input and grid: those that output_mask names, the others without elements.
 std::pair<Tensor, Tensor> grid_sampler_2d_backward(const Tensor& grad_output, const Tensor& input, const Tensor& grid, const SymInt& interpolation_mode, const SymInt& padding_mode, bool align_corners, std::vector<bool> output_mask, Where where = Where::current());
-// 
+// The gradients of grid_sampler_3d by input and grid: those that output_mask names, the others without elements.
 std::pair<Tensor, Tensor> grid_sampler_3d_backward(const Tensor& grad_output, const Tensor& input, const Tensor& grid, const SymInt& interpolation_mode, const SymInt& padding_mode, bool align_corners, std::vector<bool> output_mask, Where where = Where::current());
-// 
+// The gradient of replication_pad1d by self.
 Tensor replication_pad1d_backward(const Tensor& grad_output, const Tensor& self, const SizeList& padding, Where where = Where::current());
-// 
+// The gradient of replication_pad2d by self.
 Tensor replication_pad2d_backward(const Tensor& grad_output, const Tensor& self, const SizeList& padding, Where where = Where::current());
-// 
+// The gradient of replication_pad3d by self.
 Tensor replication_pad3d_backward(const Tensor& grad_output, const Tensor& self, const SizeList& padding, Where where = Where::current());
-// 
+// The gradient of masked_scatter by source, which has these sizes.
 Tensor masked_scatter_backward(const Tensor& grad_output, const Tensor& mask, const SizeList& sizes, Where where = Where::current());
 // In place: self - alpha * other, broadcast.
 Tensor subtract_(const Tensor& self, const Operand& other, const Operand& alpha = 1, Where where = Where::current());

@@ -152,6 +152,12 @@ inline std::vector<IndexedCall> indexed_calls() {
       two.back() = two[two.size() - 2] = 2;
       return call1(backward, {x, call1("full", {sizes, 1.0, DType::F32}), two, two, zero, one, false, i});
     });
+    const std::string adaptive = "adaptive_max_pool" + d + "d_backward";
+    add(adaptive, small, small, 20, false, [=](auto& x, auto& i) {
+      std::vector<Expr> sizes{1, 2};
+      sizes.insert(sizes.end(), all.begin(), all.end());
+      return call1(adaptive, {x, call1("full", {sizes, 1.0, DType::F32}), i});
+    });
   }
   for (std::string op : {"searchsorted.Tensor"})
     add(op, {20}, {20}, 20, false, [=](auto& x, auto& i) { return call1(op, {x, x, false, false, std::monostate{}, i}); });
