@@ -30,7 +30,8 @@ class PackageSession {
   std::shared_ptr<package::Session> session_;
 };
 
-// An open package. Cheap to copy; safe to use from several threads; its sessions may outlive it.
+// An open package. Cheap to copy; safe to use from several threads; its sessions may outlive it. One that was not opened has nothing: its
+// functions are UserErrors.
 class PackageFile {
  public:
   // Maps the file, which must not be written to while it or a session of it lives. UserError for a file that is no whole package, or that

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <random>
 #include <set>
 
@@ -102,6 +103,31 @@ TEST(Package, SessionsKeepTheirStateApart) {
   EXPECT_EQ((std::vector{call(a), call(a), call(b)}), (std::vector<double>{22, 42, 22}));
   EXPECT_EQ(call(c), 22) << "a session begins with what was stored";
   EXPECT_EQ(a.input_names().size(), 1u);
+}
+
+// Handles that hold nothing, from the beginning or since they were moved from.
+TEST(Package, WhatHoldsNothingSaysSo) {
+  const TempFolder folder;
+  save_package([](const std::vector<Tensor>& in) { return in; }, {Tensor::full(std::vector<int64_t>{2}, 1)}, folder / "f.tpk");
+  PackageFile opened = PackageFile::open(folder / "f.tpk");
+  PackageSession begun = opened.session();
+  const PackageFile file = std::move(opened);
+  const PackageSession session = std::move(begun);
+  for (const PackageFile& none : {PackageFile(), opened}) {  // NOLINT: moved from
+    const std::vector<std::function<void()>> calls = {[&] { none.entries(); },
+                                                      [&] { none.session(); },
+                                                      [&] { none.weights(); },
+                                                      [&] { none.swap_weights(std::string("w.safetensors")); },
+                                                      [&] { none.swap_weights(std::map<std::string, Tensor>()); },
+                                                      [&] { none.verify(); }};
+    for (auto& call : calls) EXPECT_TRUE(contains(test::user_error(call), "PackageFile::open() gives one"));
+  }
+  for (PackageSession none : {PackageSession(), begun}) {  // NOLINT: moved from
+    EXPECT_TRUE(contains(test::user_error([&] { none.run({}); }), "PackageFile::session()"));
+    EXPECT_TRUE(contains(test::user_error([&] { none.input_names(); }), "PackageFile::session()"));
+  }
+  EXPECT_EQ(file.entries().size(), 1u);
+  EXPECT_EQ(session.input_names().size(), 1u);
 }
 
 // The file's pages cannot be written to.
