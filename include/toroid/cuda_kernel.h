@@ -7,13 +7,16 @@
 //                                })",
 //                                .launch = [](const MemoryType& x, double by) {
 //                                  const SymInt n = x.sizes[0] * x.sizes[1];
-//                                  return CudaLaunch{.blocks = (n + 255) / 256, .params = {n}, .defines = {{"BY", std::to_string(by)}}};
+//                                  return CudaLaunch{.blocks = (n + 255) / 256, .params = {n}, .defines = {{"BY", cuda_literal(by)}}};
 //                                }});
 #pragma once
 
 #include "toroid/opaque_op.h"
 
 namespace toroid {
+
+// C++ text of a number with all its bits, whatever the locale: "0x1.8p+1" is 3. UserError for infinities and NaN.
+std::string cuda_literal(double x);
 
 // How a kernel is launched, in one dimension: sizes may be formulas of the program's sizes, which get their values when it runs.
 struct CudaLaunch {

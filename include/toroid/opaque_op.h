@@ -187,13 +187,21 @@ constexpr CustomFunction::Kind spec_kind_of() {
   }
 }
 
+template <class T>
+T fitting(int64_t value) {
+  const T out = static_cast<T>(value);
+  if (static_cast<int64_t>(out) != value || (value < 0) != (out < T{}))
+    throw UserError(std::to_string(value) + " does not fit the integer that the function takes; take int64_t");
+  return out;
+}
+
 template <class T, class Arg>
 T taken_from(const Arg& a) {
   if constexpr (std::integral<T> && !std::same_as<T, bool>) {
     if constexpr (std::same_as<Arg, OpaqueTypeRule::Arg>)
-      return static_cast<T>(static_cast<int64_t>(std::get<SymInt>(a)));
+      return fitting<T>(static_cast<int64_t>(std::get<SymInt>(a)));
     else
-      return static_cast<T>(std::get<int64_t>(a));
+      return fitting<T>(std::get<int64_t>(a));
   } else if constexpr (std::floating_point<T>) {
     return static_cast<T>(std::get<double>(a));
   } else {

@@ -52,6 +52,19 @@ Differentiated differentiated(const std::function<std::vector<Tensor>()>& fn, st
     size_t floats = 0;
     for (auto& o : g.outputs) floats += o.value && (is_float(o.value->type.dtype) || is_complex(o.value->type.dtype));
     TOROID_USER_CHECK(cotangents->size() == floats, "vjp: {} cotangents are given for {} float results", cotangents->size(), floats);
+    size_t next = 0;
+    for (auto& o : g.outputs) {
+      if (!o.value || !(is_float(o.value->type.dtype) || is_complex(o.value->type.dtype))) continue;
+      const Tensor& given = (*cotangents)[next++];
+      TOROID_USER_CHECK(given.defined() && given.dim() == o.value->type.dim(), "vjp: cotangent {} has not the rank of its result, {}",
+                        next - 1, o.value->type.dim());
+      for (size_t d = 0; d < o.value->type.sizes.size(); ++d) {
+        const sym::Relation equal{sym::Rel::Eq, given.size(static_cast<int64_t>(d)).expr(), o.value->type.sizes[d]};
+        if (!sym::known(equal).value_or(false))
+          below.require(equal, fmt::format("vjp: dimension {} of cotangent {} is {}, its result has {}", d, next - 1,
+                                           sym::to_string(equal.a), sym::to_string(equal.b)));
+      }
+    }
     inputs.insert(inputs.end(), cotangents->begin(), cotangents->end());
   }
   Differentiated out;

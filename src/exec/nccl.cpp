@@ -7,7 +7,7 @@ namespace toroid::exec {
 std::string nccl_refusal(const distributed::Collective& c, const std::string& group, const Device& device) {
   using namespace distributed;
   if (std::string why = nccl::lacks(c); !why.empty()) return why;
-  if (!has_world()) return "no process group was there when it was loaded";
+  if (!has_world()) return "there is no process group";
   return nccl::refusal(current_world().group(group), device);
 }
 

@@ -231,7 +231,11 @@ using front::Tensors;
 
 std::vector<Tensor> detail::run_cond(const Predicate& pred, const RegionFunction& true_fn, const RegionFunction& false_fn,
                                      std::span<const Tensor> operands) {
-  if (pred.known()) return (*pred.known() ? true_fn : false_fn)(operands).tensors;
+  if (pred.known()) {
+    Tensors results = (*pred.known() ? true_fn : false_fn)(operands).tensors;
+    front::check_defined(results, "a branch of cond", pred.where());
+    return front::owned(std::move(results), pred.where());
+  }
   front::check_defined(operands, "cond", pred.where());
   if (front::is_recorded()) return front::record_cond(pred, true_fn, false_fn, operands);
   const bool truth = front::truth_of(pred.tensor(), "the predicate of cond", pred.where()).item(pred.where()) != 0;
@@ -269,9 +273,9 @@ std::vector<Tensor> detail::run_scan(const RegionFunction& combine_fn, std::vect
   const size_t carried = init.size();
   // What no step has made has the types that recording tells.
   const bool recorded = front::is_recorded() || along[0].size(0) == 0;
-  std::vector<Tensor> out =
-      recorded ? front::record_scan(combine_fn, init, structure, along, where)
-               : front::owned(front::run_scan(combine_fn, std::move(init), structure, along, along[0].size(0), where), where);
+  std::vector<Tensor> out = recorded ? front::record_scan(combine_fn, init, structure, along, where)
+                                     : front::run_scan(combine_fn, std::move(init), structure, along, along[0].size(0), where);
+  if (!front::is_recorded()) out = front::owned(std::move(out), where);
   for (size_t i = carried; options.reverse && i < out.size(); ++i) out[i] = ops::call1("flip", {out[i], std::vector<Expr>{Expr(0)}}, where);
   return out;
 }

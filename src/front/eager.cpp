@@ -292,7 +292,8 @@ std::vector<Tensor> EagerDispatcher::functional(const ops::Op& op, CallArgs args
   std::vector<const Tensor*> tensors;
   FamilyKey key = family_key(op, args, device, tensors);
   const bool fills = (tensors.empty() || op.random) && !(device.is_cuda() && is_large(op, args));
-  if (fills || op.effect || op.collective || has_complex(tensors)) return reference(op, std::move(args), device, where);
+  const bool by_host = op.effect && !(device.is_cuda() && ops::has_cuda_kernel(op));
+  if (fills || by_host || op.collective || has_complex(tensors)) return reference(op, std::move(args), device, where);
   auto variant = find(key, tensors);
   if (!variant) {
     const CompileOptions options = CompileOptions::of_process();  // this is the door

@@ -41,7 +41,7 @@ std::vector<Tensor> EagerRegion::call(const ops::Op& op, const CallArgs& args, c
   const auto check = [&](size_t argument) {
     if (const auto* t = std::get_if<Tensor>(&args.at(argument)); t && t->defined() && !has_made(*t)) fail_outside_write(op, name_, where);
   };
-  if (ops::is_custom(op))
+  if (ops::is_registered(op))
     for (size_t i : ops::written_arguments(op)) check(i);
   else if (graph::is_mutating(op))
     check(0);

@@ -178,7 +178,7 @@ void Region::refuse_write(const ops::Op& op, const Tensor& written, const std::s
 }
 
 std::vector<Tensor> Region::call(const ops::Op& op, CallArgs args, const std::source_location& where) {
-  if (ops::is_custom(op))
+  if (ops::is_registered(op))
     for (size_t i : ops::written_arguments(op)) refuse_write(op, std::get<Tensor>(args.at(i)), where);
   else if (graph::is_mutating(op))
     refuse_write(op, std::get<Tensor>(args.at(0)), where);

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstring>
 #include <set>
 
 #include "nn/errors.h"
@@ -23,6 +24,13 @@ std::string some_of(const std::vector<std::string>& names) {
   std::string out =
       fmt::format("{}", fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), kShown)), ", "));
   return names.size() > kShown ? fmt::format("{} and {} more", out, names.size() - kShown) : out;
+}
+
+bool same_elements(const Tensor& a, const Tensor& b) {
+  if (a.impl() == b.impl()) return true;
+  if (a.sizes() != b.sizes() || a.dtype() != b.dtype()) return false;
+  const Tensor x = a.to(Device::cpu()).contiguous(), y = b.to(Device::cpu()).contiguous();
+  return std::memcmp(x.raw_data(), y.raw_data(), static_cast<size_t>(x.numel()) * size_of(x.dtype())) == 0;
 }
 
 }  // namespace
@@ -94,10 +102,13 @@ void Module::load_state(const std::map<std::string, Tensor>& state, bool strict)
   std::vector<std::string> missing, unexpected, unfit;
   std::map<std::string, Tensor*> own;
   std::vector<std::pair<Tensor*, Tensor>> loads;
+  const Ties ties = this->ties(state);
+  for (auto& [first, name] : ties.torn) unfit.push_back(fmt::format("{} (which is {} here, given with other contents)", name, first));
   for_each_slot("", [&](const std::string& name, const Slot& s) {
     if (!s.persistent) return;
     own[name] = s.tensor;
     auto it = state.find(name);
+    if (const auto tied = ties.given.find(s.tensor->impl()); tied != ties.given.end()) it = state.find(tied->second);
     if (it == state.end())
       missing.push_back(name);
     else if (!it->second.defined())
@@ -115,18 +126,33 @@ void Module::load_state(const std::map<std::string, Tensor>& state, bool strict)
   auto tell = [&](const char* kind, const std::vector<std::string>& names) {
     if (!names.empty()) what += fmt::format("{}{} {}: {}", what.empty() ? "" : "; ", names.size(), kind, some_of(names));
   };
-  tell("of other sizes", unfit);
+  tell("that do not fit", unfit);
   if (strict) {
     tell("missing", missing);
     tell("that the module does not have", unexpected);
   }
   require(what.empty(), "load_state: the tensors do not fit the module: {}", what);
   const NoGrad conversions;
+  std::map<const TensorImpl*, std::pair<Tensor, Tensor>> done;  // what was, which keeps its address, and what is
   for (auto& [mine, given] : loads) {
-    bool grad = mine->requires_grad();
-    *mine = given.dtype() == mine->dtype() ? given : toroid::to(given, mine->dtype());
-    if (grad) mine->set_requires_grad(true);
+    const Tensor was = *mine;
+    const auto [it, fresh] = done.try_emplace(was.impl(), was, Tensor());
+    if (fresh) it->second.second = given.dtype() == was.dtype() ? given : toroid::to(given, was.dtype());
+    *mine = it->second.second;
+    if (was.requires_grad()) mine->set_requires_grad(true);
   }
+}
+
+// Names that are one tensor here are given under any of them: the first that the state has.
+Module::Ties Module::ties(const std::map<std::string, Tensor>& state) const {
+  Ties out;
+  for_each_slot("", [&](const std::string& name, const Slot& s) {
+    const auto it = state.find(name);
+    if (!s.persistent || it == state.end() || !it->second.defined()) return;
+    const auto [first, fresh] = out.given.try_emplace(s.tensor->impl(), name);
+    if (!fresh && !same_elements(state.at(first->second), it->second)) out.torn.emplace_back(first->second, name);
+  });
+  return out;
 }
 
 void Module::save(const std::string& path) const { save_tensors(path, state()); }

@@ -1,5 +1,9 @@
 #include "ops/cuda_kernels.h"
 
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <iterator>
 #include <mutex>
 #include <shared_mutex>
 #include <unordered_map>
@@ -62,12 +66,24 @@ CudaKernelLaunch cuda_kernel_launch(const Op& op, std::span<const Arg<const Tens
 
 }  // namespace ops
 
+std::string cuda_literal(double x) {
+  TOROID_USER_CHECK(std::isfinite(x), "cuda_literal: {} is no number that text can have", x);
+  char digits[64];
+  const auto [end, error] = std::to_chars(std::begin(digits), std::end(digits), std::abs(x), std::chars_format::hex);
+  TOROID_CHECK(error == std::errc(), "a number takes more than {} characters", sizeof digits);
+  return (std::signbit(x) ? "-0x" : "0x") + std::string(digits, end);
+}
+
 void register_cuda_kernel(const CustomOpBase& base, CudaKernel kernel) {
   const ops::Op& op = base.op();
   TOROID_USER_CHECK(ops::is_opaque(op),
                     "{} is made of operations, which have kernels; one of your own is for an opaque operation (opaque_op)", op.name);
   TOROID_USER_CHECK(kernel.launch.run && !kernel.name.empty() && kernel.text.find(kernel.name) != std::string::npos,
                     "{}: a kernel needs the name of a function in its text, and a launch rule", op.name);
+  const auto letter = [](char c) { return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  const auto in_name = [&](char c) { return letter(c) || (c >= '0' && c <= '9'); };
+  TOROID_USER_CHECK(letter(kernel.name[0]) && std::all_of(kernel.name.begin(), kernel.name.end(), in_name),
+                    "{}: the name of its kernel, \"{}\", is no name of a function", op.name, kernel.name);
   const auto& params = op.schema.params;
   bool fits = kernel.launch.params.size() == params.size();
   for (size_t i = 0; fits && i < params.size(); ++i) fits = ops::takes(kernel.launch.params[i], params[i]);

@@ -58,6 +58,8 @@ auto run_users_code(const Opaque& o, std::string_view which, F&& code) {
     throw UserError(text(e.what()));
   } catch (const std::exception& e) {
     throw UserError(text(fmt::format("its {} threw an exception: {}", which, e.what())));
+  } catch (...) {
+    throw UserError(text(fmt::format("its {} threw what is no std::exception", which)));
   }
 }
 
@@ -226,6 +228,7 @@ void run_opaque(const Op& op, std::span<const Arg<Tensor>> args, std::span<const
                       "{}: its type rule gives {} for result {} now, and gave {} when the program was made; it must depend on its "
                       "arguments alone",
                       o.row->name, to_string(types[r]), r, to_string(there));
+    TOROID_CHECK(outputs[r].is_contiguous(), "{}: result {} is not row-major memory", o.row->name, r);
   }
   const size_t results = o.row->schema.returns.size();
   std::vector<Tensor> written(args.size());

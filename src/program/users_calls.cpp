@@ -7,10 +7,20 @@
 #include "ops/opaque.h"
 
 namespace toroid::program {
+namespace {
+
+bool has_effect(const ops::Op& op) { return ops::is_opaque(op) && op.effect; }
+bool has_effect(const graph::Graph& g) {
+  return std::any_of(g.nodes.begin(), g.nodes.end(), [](auto& n) {
+    return has_effect(*n->op) || std::any_of(n->regions.begin(), n->regions.end(), [](auto& r) { return has_effect(*r); });
+  });
+}
+
+}  // namespace
 
 bool has_effect(const Node& n) {
   const auto* call = std::get_if<Extern>(&n.problem);
-  return call && ops::is_opaque(*call->op) && call->op->effect;
+  return call && (has_effect(*call->op) || std::any_of(call->blocks.begin(), call->blocks.end(), [](auto& b) { return has_effect(*b); }));
 }
 
 std::vector<std::pair<size_t, size_t>> written_operands(const Extern& call) {

@@ -5,7 +5,7 @@
 
 namespace toroid::program {
 
-// Whether the node does something besides giving results, so that its kind keeps the order in which it was called.
+// Whether the node, or one in its blocks, does something besides giving results, so that its kind keeps the order in which it was called.
 bool has_effect(const Node& n);
 // What the call writes over, of an opaque operation's: numbers of inputs, each with that of the output that is its new contents.
 std::vector<std::pair<size_t, size_t>> written_operands(const Extern& call);

@@ -156,6 +156,44 @@ TEST(BackwardRows, AreTheGradientsOfWhatTheyBelongTo) {
   }
 }
 
+// One tensor in two places is two operands.
+TEST(BackwardRows, OfOneTensorInTwoPlaces) {
+  const Tensor x = drawn({2, 3, 4}, 1), g = drawn({2, 3, 3}, 2);
+  const Tensor y = call("_cdist_forward", {x, x, 2.0, Arg<Tensor>()})[0];
+  const Tensor apart = call("_cdist_backward", {g, x, clone(x), 2.0, y})[0], same = call("_cdist_backward", {g, x, x, 2.0, y})[0];
+  EXPECT_EQ(same.to_vector(), apart.to_vector());
+}
+
+// ATen says of a bias that there is none by no sizes, or by one that is 0.
+TEST(BackwardRows, ConvolutionsWithoutBias) {
+  for (const bool transposed : {false, true}) {
+    const Tensor x = drawn({2, 4, 5, 5}, 1), w = drawn(transposed ? std::vector<int64_t>{4, 3, 3, 3} : std::vector<int64_t>{6, 2, 3, 3}, 2);
+    const CallArgs rest{Sizes{1, 1}, Sizes{1, 1}, Sizes{1, 1}, transposed, Sizes{0, 0}, Expr(2)};
+    CallArgs forward{x, w, Arg<Tensor>()};
+    forward.insert(forward.end(), rest.begin(), rest.end());
+    const Tensor g = drawn(call("convolution", forward)[0].sizes(), 3);
+    std::vector<std::vector<double>> found;
+    for (const Arg<Tensor>& bias : {Arg<Tensor>(), Arg<Tensor>(Sizes{0})})
+      for (const bool wants_bias : {false, true}) {
+        CallArgs args{g, x, w, bias};
+        args.insert(args.end(), rest.begin(), rest.end());
+        args.push_back(std::vector<bool>{true, true, wants_bias});
+        const auto out = call("convolution_backward", args);
+        EXPECT_EQ(out[2].numel(), wants_bias ? 6 : 0);
+        found.push_back(out[0].to_vector());
+      }
+    for (auto& other : found) EXPECT_EQ(other, found[0]);
+  }
+}
+
+TEST(BackwardRows, RefuseGradientsOfOtherSizes) {
+  const Tensor image = drawn({2, 3, 6, 6}, 1);
+  const auto told = [&](const std::string& name, CallArgs args) { return test::user_error([&] { call(name, args); }); };
+  EXPECT_TRUE(test::contains(told("_adaptive_avg_pool2d_backward", {drawn({4}, 2), image}), "grad_output has 1 dimensions, self 4"));
+  const CallArgs pool{drawn({2, 3, 1, 3}, 2), image, Sizes{2, 2}, Sizes{2, 2}, Sizes{0, 0}, false, true, Arg<Tensor>()};
+  EXPECT_TRUE(test::contains(told("avg_pool2d_backward", pool), "dimension 2 of cotangent 0 is 1, its result has 3"));
+}
+
 TEST(BackwardRows, GiveNothingThatIsNotWanted) {
   for (const Case& c : convolutions()) {
     const Tensor y = call(c.forward, c.args)[0];

@@ -33,17 +33,16 @@ const auto& scale() {
           for (size_t i = 0; i < y.as<float>().size(); ++i) y.as<float>()[i] = static_cast<float>(by) * x.as<float>()[i];
         }));
     register_cuda_kernel(
-        *made,
-        {.name = "scale_by",
-         .text = R"(extern "C" __global__ void scale_by(const float* x, float* y, long long n) {
+        *made, {.name = "scale_by",
+                .text = R"(extern "C" __global__ void scale_by(const float* x, float* y, long long n) {
   const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
   if (i < n) y[i] = BY * x[i];
 })",
-         .launch = [](const MemoryType& x, double by) {
-           SymInt n = 1;
-           for (auto& s : x.sizes) n = n * s;
-           return CudaLaunch{.blocks = (n + 127) / 128, .threads = 128, .params = {n}, .defines = {{"BY", std::to_string(by) + "f"}}};
-         }});
+                .launch = [](const MemoryType& x, double by) {
+                  SymInt n = 1;
+                  for (auto& s : x.sizes) n = n * s;
+                  return CudaLaunch{.blocks = (n + 127) / 128, .threads = 128, .params = {n}, .defines = {{"BY", cuda_literal(by) + "f"}}};
+                }});
     return made;
   }();
   return op;
@@ -116,7 +115,7 @@ TEST(CudaKernel, IsALaunchWhoseNumbersAreFormulasOfTheSizes) {
   ASSERT_EQ(k->params.size(), 1u);
   EXPECT_EQ(at(k->params[0]), 960);
   EXPECT_EQ(k->block, 128);
-  EXPECT_TRUE(k->source.starts_with("#define BY 2.500000f\n")) << k->source;
+  EXPECT_TRUE(k->source.starts_with("#define BY 0x1.4p+1f\n")) << k->source;
   ASSERT_EQ(k->buffers.size(), 2u);
   EXPECT_NE(k->buffers[0], k->buffers[1]);
 }

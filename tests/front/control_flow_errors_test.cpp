@@ -6,6 +6,7 @@
 #include "front/control_flow_harness.h"
 #include "toroid/custom_op.h"
 #include "toroid/grad.h"
+#include "toroid/opaque_op.h"
 
 namespace toroid::control {
 namespace {
@@ -150,6 +151,18 @@ TEST(ControlFlowErrors, RegionsWriteNothingOutside) {
         x);
   };
   expect_refused(custom, "the function of scan writes in place", ones({3}));
+  static const auto store = opaque_op("control::store(Tensor x, Tensor(a!) out) -> ()",
+                                      [](InputMemory x, OutputMemory out) { out.as<float>()[0] = x.as<float>()[0]; });
+  const auto opaque = [](const Tensor& p, const Tensor& x, const Tensor& out) {
+    return cond(
+        p,
+        [&](const Tensor& t) {
+          store(t, out);
+          return t;
+        },
+        [](const Tensor& t) { return t; }, x);
+  };
+  expect_refused(opaque, "the true branch of cond writes in place", truth(true), ones({3}), ones({3}));
   // What the function around has made is outside, too; what another region has returned is not.
   const auto around = [](const Tensor& p, const Tensor& x) {
     return map(

@@ -275,8 +275,11 @@ TEST(ControlFlowFunctions, ResultsAreNoViews) {
           return std::pair(u, u);
         },
         [](const Tensor& t) { return std::pair(t[0] + t, t); }, x);
-    for (const Tensor& t : {y, z, a}) add_(t, 100);
-    return List{x, captured, y, z, a, b};
+    const Tensor decided = cond(
+        true, [](const Tensor& t) { return t; }, [](const Tensor& t) { return t * 2; }, x);
+    const auto [last, none] = scan([](const Tensor& c, const Tensor& s) { return std::pair(c + s, s); }, x, zeros({0, 3}));
+    for (const Tensor& t : {y, z, a, decided, last}) add_(t, 100);
+    return List{x, captured, y, z, a, b, decided, last, none};
   };
   for (bool p : {true, false}) same_in_all_ways(fn, truth(p), test::counting({3}));
 }

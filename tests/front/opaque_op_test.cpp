@@ -292,6 +292,17 @@ TEST(OpaqueOp, ExceptionsNameTheOperationAndTheCall) {
   EXPECT_THROW(missing(counting({2})), EnvironmentError);
 }
 
+TEST(OpaqueOp, WhatIsNoExceptionAndNumbersThatDoNotFitAreErrors) {
+  static auto thrower = opaque_op("opaque_test::thrower(Tensor(a!) x) -> ()", [](OutputMemory) { throw 1; });
+  EXPECT_TRUE(has_all(user_error([] { thrower(counting({2})); }), {"opaque_test::thrower: its function threw what is no std::exception"}));
+  static auto takes_int =
+      opaque_op("opaque_test::takes_int(Tensor(a!) x, int n) -> ()", [](OutputMemory x, int n) { x.as<float>()[0] = n; });
+  const Tensor x = counting({2});
+  takes_int(x, int64_t{-7});
+  EXPECT_EQ(x.to_vector()[0], -7);
+  EXPECT_TRUE(has_all(user_error([&] { takes_int(x, int64_t{1} << 40); }), {"1099511627776 does not fit"}));
+}
+
 TEST(OpaqueOp, OtherElementsThanItTakesAreRefused) {
   const Tensor x = to(counting({2}), DType::F64);
   for (const std::string& error :

@@ -43,6 +43,37 @@ TEST(Module, LoadsItsOwnState) {
   EXPECT_EQ(b->forward(x).to_vector(), a->forward(x).to_vector());
 }
 
+struct Tied : nn::Module {
+  nn::Embedding words{5, 3};
+  nn::Linear head{3, 5, false};
+  Tied() {
+    add_child("words", words), add_child("head", head);
+    head.weight = words.weight;
+  }
+};
+
+// Members that are one tensor stay one, whichever of its names a state has.
+TEST(Module, LoadStateKeepsTies) {
+  const Tensor given = counting({5, 3});
+  const std::map<std::string, Tensor> states[] = {
+      {{"words.weight", given}, {"head.weight", clone(given)}}, {{"words.weight", given}}, {{"head.weight", given}}};
+  for (auto& state : states) {
+    Tied m;
+    m.load_state(state);
+    EXPECT_EQ(m.words.weight.to_vector(), given.to_vector());
+    EXPECT_EQ(m.head.weight.impl(), m.words.weight.impl());
+    EXPECT_EQ(m.parameters().size(), 1u);
+  }
+  Tied m;
+  const std::vector<double> before = m.head.weight.to_vector();
+  EXPECT_EQ(
+      user_error([&] {
+        m.load_state({{"words.weight", given}, {"head.weight", given + 1}});
+      }),
+      "load_state: the tensors do not fit the module: 1 that do not fit: head.weight (which is words.weight here, given with other contents)");
+  EXPECT_EQ(m.head.weight.to_vector(), before);
+}
+
 TEST(Module, LoadStateConvertsTheDtype) {
   Linear l(2, 2, false);
   l.load_state({{"weight", Tensor::of({1, 2, 3, 4}, {2, 2}, DType::F64)}});
@@ -58,7 +89,7 @@ TEST(Module, LoadStateNamesEveryProblemAndChangesNothing) {
   state["0.wieght"] = before["0.weight"];
   state["2.weight"] = counting({2, 5});
   EXPECT_EQ(user_error([&] { m->load_state(state); }),
-            "load_state: the tensors do not fit the module: 1 of other sizes: 2.weight (given [2, 5], the module has [2, 4]); 1 missing: "
+            "load_state: the tensors do not fit the module: 1 that do not fit: 2.weight (given [2, 5], the module has [2, 4]); 1 missing: "
             "0.bias; 1 that the module does not have: 0.wieght");
   for (auto& [name, t] : m->state()) EXPECT_EQ(t.impl(), before[name].impl());
 }

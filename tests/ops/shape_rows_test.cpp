@@ -138,6 +138,15 @@ TEST_F(ShapeRows, WrongRanksAreRefusedAsWrongSizesAre) {
 TEST_F(ShapeRows, Losses) {
   Tensor scores = Tensor::of({0, 0, 0, 0}, {2, 2}), target = integers({1, -100});
   EXPECT_NEAR(call1("cross_entropy_loss", {scores, target}).item(), std::log(2.0), 1e-6);
+  const auto told = [](const char* op, const Tensor& x, const std::vector<int64_t>& targets) {
+    return test::user_error([&] { call1(op, {x, Tensor::full(targets, 0, DType::I64)}); });
+  };
+  for (const char* op : {"cross_entropy_loss", "nll_loss_nd"}) {
+    EXPECT_TRUE(test::contains(told(op, Tensor::full(std::vector<int64_t>{6, 10}, 0), {4}), "the targets must be [6], they are [4]")) << op;
+    EXPECT_TRUE(
+        test::contains(told(op, Tensor::full(std::vector<int64_t>{2, 3, 10}, 0), {2, 3}), "the targets must be [2, 10], they are [2, 3]"))
+        << op;
+  }
   EXPECT_NEAR(call1("mse_loss", {counting({4}), Tensor::full(std::vector<int64_t>{4}, 0)}).item(), 3.5, 1e-6);
   EXPECT_NEAR(call1("binary_cross_entropy_with_logits", {Tensor::of({0}, {1}), Tensor::of({1}, {1})}).item(), std::log(2.0), 1e-6);
 }

@@ -185,6 +185,48 @@ class Freezing(Case):
                 model.weight.mul_(2)
 
 
+
+class Graphs(Case):
+    """Graphs that run as a whole in programs of Toroid."""
+
+    def test_parts_of_tensors_of_open_sizes(self) -> None:
+        forward = torch.compile(lambda x: x * 2 + 1, backend="toroid", dynamic=True)
+        for rows, columns, width in ((5, 40, 8), (6, 31, 7), (9, 12, 5)):
+            x = torch.randn(rows, columns)[1:, :width]
+            torch.testing.assert_close(forward(x), x * 2 + 1)
+        self.assertFalse(toroid.explain().fallbacks)
+
+    def test_networks_of_convolutions_train(self) -> None:
+        torch.manual_seed(0)
+        layers = [torch.nn.Conv2d(3, 8, 3, padding=1, bias=False), torch.nn.BatchNorm2d(8), torch.nn.ReLU(), torch.nn.AvgPool2d(2),
+                  torch.nn.ConvTranspose2d(8, 4, 2, stride=2), torch.nn.AdaptiveAvgPool2d(3), torch.nn.AdaptiveMaxPool2d(2)]  # fmt: skip
+        eager = torch.nn.Sequential(*layers)
+        ours = copy.deepcopy(eager)
+        compiled = torch.compile(ours, backend="toroid")
+        x = torch.randn(4, 3, 10, 10)
+        for model, forward in ((eager, eager), (ours, compiled)):
+            forward(x).square().sum().backward()
+        for (name, a), b in zip(ours.named_parameters(), eager.parameters()):
+            torch.testing.assert_close(a.grad, b.grad, rtol=1e-3, atol=1e-4, msg=name)
+        self.assertFalse(toroid.explain().fallbacks)
+
+    def test_distances_to_itself(self) -> None:
+        x = torch.randn(5, 3)
+        a, b = (x.clone().requires_grad_() for _ in range(2))
+        torch.compile(lambda t: torch.cdist(t, t), backend="toroid")(a).square().sum().backward()
+        torch.cdist(b, b).square().sum().backward()
+        torch.testing.assert_close(a.grad, b.grad, rtol=1e-3, atol=1e-4)
+        self.assertFalse(toroid.explain().fallbacks)
+
+    def test_norms_of_halves(self) -> None:
+        x = torch.randn(4, 3, 5, 5).bfloat16()
+        ours, theirs = torch.nn.BatchNorm2d(3), torch.nn.BatchNorm2d(3)
+        torch.testing.assert_close(torch.compile(ours, backend="toroid")(x), theirs(x), rtol=1e-2, atol=1e-2)
+        for a, b in zip(ours.state_dict().values(), theirs.state_dict().values()):
+            torch.testing.assert_close(a, b)
+        self.assertFalse(toroid.explain().fallbacks)
+
+
 class Errors(Case):
     def test_internal_ones_are_told(self) -> None:
         broken = mock.Mock(side_effect=_core.InternalError("node \"neg\": the house is on fire"))

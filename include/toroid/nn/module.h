@@ -50,7 +50,8 @@ class Module {
   std::map<std::string, Tensor> state() const;
   // Makes the given tensors the module's own (they are shared, not copied; other dtypes are converted). UserError that lists the names that
   // are missing, that the module does not have, and those of other sizes; the module is unchanged then. Without `strict`, missing
-  // and unknown names are ignored.
+  // and unknown names are ignored. Members that are one tensor (tied weights) stay one: one of their names suffices, and others have the
+  // same contents. An optimizer keeps the tensors that it was made with: make it afterwards.
   void load_state(const std::map<std::string, Tensor>& state, bool strict = true);
   // Writes state() as a safetensors file, see save_tensors() in toroid/weights.h.
   void save(const std::string& path) const;
@@ -99,6 +100,12 @@ class Module {
     std::weak_ptr<const Place> within;
   };
   static Tensor part_of(const Tensor& whole, const Part& part);
+  // What of a state tensors that have several names here are given under, and names whose contents differ from that: pairs of both.
+  struct Ties {
+    std::map<const TensorImpl*, std::string> given;
+    std::vector<std::pair<std::string, std::string>> torn;
+  };
+  Ties ties(const std::map<std::string, Tensor>& state) const;
   // Puts made(slot) in the place of each tensor; tied ones stay tied.
   void replace(const std::function<Tensor(const Slot&)>& made);
   template <class F>

@@ -252,6 +252,8 @@ def serialize(module: GraphModule, constants: dict[str, torch.Tensor]) -> Serial
         value = node.meta.get("val")
         if isinstance(value, torch.Tensor):
             argument = writer.tensor(node, node.name, value)
+            if _has_open_gaps(value):
+                writer.graph["tensor_values"][node.name] = {**tensor_meta(value), "strides": _row_major(value)}
             writer.graph["inputs"].append(argument)
             if node.name in constants:
                 specs.append({"tensor_constant": {"arg": {"name": node.name}, "tensor_constant_name": node.name}})
@@ -305,6 +307,23 @@ def serialize(module: GraphModule, constants: dict[str, torch.Tensor]) -> Serial
         }
     )
     return out
+
+
+def _has_open_gaps(t: torch.Tensor) -> bool:
+    """Whether strides follow from no size of the tensor: a part of a larger one of open sizes. Such arguments are copied at each call."""
+    sizes = {s for n in t.shape for s in _symbols(n)}
+    return any(not _symbols(stride) <= sizes for stride in t.stride())
+
+
+def _symbols(value: Any) -> set[sympy.Symbol]:
+    return set(expression(value).free_symbols) if is_symbolic(value) else set()
+
+
+def _row_major(t: torch.Tensor) -> list[Json]:
+    strides: list[Any] = [1] * t.dim()
+    for d in reversed(range(t.dim() - 1)):
+        strides[d] = strides[d + 1] * t.shape[d + 1]
+    return [sym_int(s) for s in strides]
 
 
 def _returned(module: GraphModule) -> list[Node]:

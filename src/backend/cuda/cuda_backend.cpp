@@ -5,6 +5,7 @@
 #include "backend/cuda/cuda_candidates.h"
 #include "backend/cuda/pieces_problem.h"
 #include "backend/proposals.h"
+#include "base/log.h"
 #include "codegen/cuda/foreach.h"
 #include "codegen/cuda/generate.h"
 #include "exec/nccl.h"
@@ -78,9 +79,12 @@ class CudaBackend : public Backend {
   const device::cuda::GpuInfo& gpu() const { return gpu_; }
 
  private:
-  // All ranks of the group ask alike.
-  bool has_nccl(const program::Meeting& m) const {
+  // All ranks of the group ask alike. One that NCCL cannot join, which is an error on all of them, does without.
+  bool has_nccl(const program::Meeting& m) const try {
     return exec::nccl_refusal({.kind = m.kind, .dtype = m.input.dtype, .op = m.op}, m.group, facts().device).empty();
+  } catch (const EnvironmentError& e) {
+    log(Artifact::Perf, fmt::format("NCCL is no choice for the group \"{}\": {}", m.group, e.what()));
+    return false;
   }
 
   const CompileOptions options_;

@@ -12,10 +12,14 @@ VectorJacobian installed = nullptr;
 
 using Wanted = std::vector<std::string>;
 
-// The gradients of a call of `forward` by its arguments named in `wanted`. args: of the call.
-std::vector<Tensor> gradients(const Op& forward, const CallArgs& args, const Wanted& wanted, const Tensor& cotangent) {
+// The gradients of a call of `forward` by its arguments named in `wanted`, each for itself where several are one tensor. args: of the call.
+std::vector<Tensor> gradients(const Op& forward, CallArgs args, const Wanted& wanted, const Tensor& cotangent) {
   std::vector<Tensor> by;
-  for (auto& name : wanted) by.push_back(std::get<Tensor>(args.at(static_cast<size_t>(forward.schema.find(name)))));
+  for (auto& name : wanted) {
+    auto& argument = args.at(static_cast<size_t>(forward.schema.find(name)));
+    by.push_back(call1("alias", {std::get<Tensor>(argument)}));
+    argument = by.back();
+  }
   return vector_jacobian()([&] { return std::vector<Tensor>{call(forward, args)[0]}; }, by, std::span(&cotangent, 1));
 }
 
@@ -46,8 +50,10 @@ std::vector<Tensor> masked(const CallReader& c, const Op& forward, const CallArg
 
 std::vector<Tensor> convolution_backward(const CallReader& c) {
   const Tensor weight = c.tensor("weight");
-  const Sizes sizes = c.has("bias_sizes") ? c.exprs("bias_sizes") : Sizes{forms::size_at(weight, 0)};
-  CallArgs args{c.tensor("input"), weight, forms::full(sizes, 0, weight.dtype())};
+  const auto mask = std::get<std::vector<bool>>(c.at("output_mask"));
+  const Expr channels = c.flag("transposed") ? forms::size_at(weight, 1) * c.expr("groups") : forms::size_at(weight, 0);
+  CallArgs args{c.tensor("input"), weight, Arg<Tensor>()};
+  if (mask.size() == 3 && mask[2]) args[2] = forms::full({channels}, 0, weight.dtype());
   for (const char* name : {"stride", "padding", "dilation", "transposed", "output_padding", "groups"}) args.push_back(c.at(name));
   return masked(c, get("convolution"), args, {"input", "weight", "bias"});
 }
@@ -61,6 +67,8 @@ std::vector<Tensor> grid_sampler_backward(const CallReader& c) {
 template <size_t kSpatial>
 std::vector<Tensor> adaptive_avg_pool_backward(const CallReader& c) {
   Sizes out = forms::sizes_of(c.tensor("grad_output"));
+  TOROID_USER_CHECK(c.tensor("self").dim() == static_cast<int64_t>(out.size()) && out.size() >= kSpatial,
+                    "{}: grad_output has {} dimensions, self {}", c.op().name, out.size(), c.tensor("self").dim());
   out.erase(out.begin(), out.end() - kSpatial);
   const Op& forward = get(kSpatial == 2 ? "_adaptive_avg_pool2d" : "_adaptive_avg_pool3d");
   return gradients(forward, {c.tensor("self"), out}, {"self"}, c.tensor("grad_output"));

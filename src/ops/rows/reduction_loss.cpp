@@ -65,6 +65,22 @@ Results kl_div(const CallReader& c) {
   return reduced(c, entropy);
 }
 
+std::string sizes_text(const Sizes& sizes) {
+  std::string out;
+  for (const Expr& s : sizes) out += (out.empty() ? "" : ", ") + sym::to_string(s);
+  return "[" + out + "]";
+}
+
+// Targets have the sizes `wanted`. UserError with both, and what scores are.
+void require_targets(const CallReader& c, const Tensor& target, const Sizes& wanted) {
+  const Sizes given = sizes_of(target);
+  TOROID_USER_CHECK(given.size() == wanted.size(), "{}: the targets must be {}, they are {}; scores are [batch, classes, ...]", c.op().name,
+                    sizes_text(wanted), sizes_text(given));
+  for (size_t d = 0; d < wanted.size(); ++d)
+    require({sym::Rel::Eq, given[d], wanted[d]}, "{}: the targets must be {}, they are {}; scores are [batch, classes, ...]", c.op().name,
+            sizes_text(wanted), sizes_text(given));
+}
+
 struct NegativeLogLikelihood {
   Tensor loss, total_weight;
 };
@@ -72,6 +88,9 @@ struct NegativeLogLikelihood {
 NegativeLogLikelihood negative_log_likelihood(const CallReader& c, const Tensor& x, const Tensor& target, const Tensor& weight,
                                               int64_t reduction, int64_t ignore_index) {
   int64_t classes_dim = x.dim() == 1 ? 0 : 1;
+  Sizes wanted = sizes_of(x);
+  wanted.erase(wanted.begin() + classes_dim);
+  require_targets(c, target, wanted);
   Tensor ignored = compare_int("eq", target, ignore_index);
   Tensor safe =
       checked_index(c, where(ignored, full({}, 0, DType::I64), cast_to(target, DType::I64)), size_at(x, classes_dim), classes_dim);
@@ -112,6 +131,7 @@ Results cross_entropy(const CallReader& c) {
   };
   Expr classes = size_at(self, classes_dim);
   if (is_float(target.dtype())) {  // class probabilities
+    require_targets(c, target, sizes_of(self));
     if (smoothing > 0) {
       Tensor share = div(full({}, smoothing, target.dtype()), operand(classes));
       target = add(mul(target, 1 - smoothing), share);

@@ -13,8 +13,8 @@ namespace toroid::codegen {
 namespace {
 
 constexpr int kColumns = 8;  // that a thread stores at once
-// Products of more rows begin when a meeting before them has ended: beside it they take up to 6 % longer, the meeting included (two H200s,
-// 128 to 1024 rows); those of fewer gain.
+// Products of more rows begin when a meeting before them has ended: beside it they and the meeting take up to 6 % longer (two H200s, 128 to
+// 1024 rows); those of up to 64 rows gain.
 constexpr int64_t kRowsBesideMeeting = 64;
 
 // A matrix of a Gemm: `outer` is m or n.

@@ -205,6 +205,7 @@ Form meeting_form(const CudaSite& site, const MeetingForm& form) {
     return out;
   };
   how.refusal = [most](const MeetingTile& t) {
+    if (t.slots == 1) return std::string("a chunk is sent before the one before has come back: two slots at least");
     if (t.slots && Layout::kRingUnits % t.slots != 0) return fmt::format("slots are no part of {}", Layout::kRingUnits);
     return t.blocks > most ? fmt::format("blocks that wait for others must run at once: {} do", most) : "";
   };
