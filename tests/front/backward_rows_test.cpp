@@ -11,7 +11,7 @@
 #include "toroid/compile.h"
 #include "toroid/ops.h"
 
-namespace toroid::autograd::backward_rows {
+namespace toroid::backward_rows {
 namespace {
 
 using ops::call;
@@ -216,4 +216,4 @@ TEST(BackwardRows, Compile) {
 }
 
 }  // namespace
-}  // namespace toroid::autograd::backward_rows
+}  // namespace toroid::backward_rows
