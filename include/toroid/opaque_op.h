@@ -155,36 +155,34 @@ std::span<T> elements(const Tensor& t, const std::source_location& where) {
   return {t.data<T>(where), static_cast<size_t>(t.numel()) * size_of(t.dtype()) / sizeof(T)};
 }
 
+// Of a parameter, where tensors are taken as `In`.
+template <class P, class In>
+constexpr CustomFunction::Kind kind_with() {
+  using T = std::remove_cvref_t<P>;
+  if constexpr (std::same_as<T, In>)
+    return CustomFunction::Kind::Tensor;
+  else if constexpr (std::same_as<T, std::vector<In>>)
+    return CustomFunction::Kind::Tensors;
+  else
+    return kind_of<P>();
+}
+
 template <class P>
 constexpr CustomFunction::Kind memory_kind_of() {
   using T = std::remove_cvref_t<P>;
-  using Kind = CustomFunction::Kind;
-  if constexpr (std::same_as<T, InputMemory>)
-    return Kind::Tensor;
-  else if constexpr (std::same_as<T, OutputMemory>)
-    return Kind::WrittenTensor;
-  else if constexpr (std::same_as<T, std::vector<InputMemory>>)
-    return Kind::Tensors;
-  else {
-    static_assert(!std::same_as<T, Tensor> && !std::same_as<T, SymInt>,
-                  "the function of an opaque operation takes InputMemory, OutputMemory, std::vector<InputMemory>, int64_t, double, bool "
-                  "and std::string");
-    return kind_of<P>();
-  }
+  static_assert(!std::same_as<T, Tensor> && !std::same_as<T, SymInt>,
+                "the function of an opaque operation takes InputMemory, OutputMemory, std::vector<InputMemory>, int64_t, double, bool "
+                "and std::string");
+  if constexpr (std::same_as<T, OutputMemory>)
+    return CustomFunction::Kind::WrittenTensor;
+  else
+    return kind_with<P, InputMemory>();
 }
 
 template <class P>
 constexpr CustomFunction::Kind spec_kind_of() {
-  using T = std::remove_cvref_t<P>;
-  using Kind = CustomFunction::Kind;
-  if constexpr (std::same_as<T, MemoryType>)
-    return Kind::Tensor;
-  else if constexpr (std::same_as<T, std::vector<MemoryType>>)
-    return Kind::Tensors;
-  else {
-    static_assert(!std::same_as<T, Tensor>, "the type rule of an opaque operation takes MemoryType for a tensor");
-    return kind_of<P>();
-  }
+  static_assert(!std::same_as<std::remove_cvref_t<P>, Tensor>, "the type rule of an opaque operation takes MemoryType for a tensor");
+  return kind_with<P, MemoryType>();
 }
 
 template <class T>

@@ -15,6 +15,7 @@
 #include "graph/pass.h"
 #include "toroid/autograd.h"
 #include "toroid/capture.h"
+#include "toroid/control_flow.h"
 #include "toroid/custom_gradient.h"
 #include "toroid/device_graph.h"
 #include "toroid/grad.h"
@@ -266,6 +267,28 @@ TEST(OpaqueOp, FusionKeepsTheOrderOfEffects) {
   EXPECT_EQ(log, (std::vector<int64_t>{1, 2}));
   EXPECT_EQ(first.to_vector()[5], 10);
   EXPECT_EQ(second.to_vector()[5], 20);
+}
+
+// Also where one of the two is called in a branch.
+TEST(OpaqueOp, FusionKeepsTheOrderOfEffectsInBranches) {
+  static std::vector<int64_t> log;
+  static auto tells = opaque_op(
+      "opaque_test::tells_in_branches(Tensor x, int what) -> Tensor", [](const MemoryType& x, int64_t) { return x; },
+      [](InputMemory x, int64_t what, OutputMemory y) {
+        log.push_back(what);
+        std::copy_n(x.as<float>().data(), x.numel(), y.as<float>().data());
+      },
+      {.effect = true});
+  auto f = compile(
+      [](const Tensor& p, const Tensor& x) {
+        const Tensor first = cond(
+            p, [](const Tensor& t) { return tells(t, 1); }, [](const Tensor& t) { return t + 1.0; }, x * 2.0);
+        const Tensor second = tells(x, 2);
+        return std::pair(first, second * 3.0 + x);
+      },
+      {.fullgraph = true});
+  f(Tensor::full(std::vector<int64_t>{}, 1, DType::Bool), counting({64, 64}));
+  EXPECT_EQ(log, (std::vector<int64_t>{1, 2}));
 }
 
 TEST(OpaqueOp, ExceptionsNameTheOperationAndTheCall) {

@@ -14,7 +14,7 @@ using program::Meeting;
 using program::Node;
 
 constexpr const char* kName = "gemv_all_reduce";
-constexpr int64_t kWordBytes = 8, kMostBytes = int64_t{2} << 20;
+constexpr int64_t kWordBytes = 8;
 
 // The product by itself. Of the node's body it has what is read, not where the points are.
 Node product_of_meeting(const Node& n) {
@@ -34,7 +34,7 @@ std::string refusal_of(const Meeting& m, const Node& product, const CudaGemvTarg
   if (!sums) return "the run tells how many sums there are";
   const int64_t most = Layout(m.ranks).inline_bytes * 2 / kWordBytes;
   if (*sums > most) return fmt::format("{} sums, there is room for {}", *sums, most);
-  if (*sums * kWordBytes > kMostBytes / (m.ranks * m.ranks)) return "it sends each sum in 8 bytes to all ranks";
+  if (*sums * kWordBytes > meeting_inline_bytes(m) * 2) return "it sends each sum in 8 bytes to all ranks";
   return "";
 }
 
