@@ -58,7 +58,7 @@ typedef struct toroid_value {
   int32_t written; /* a run writes to this input */
 } toroid_value;
 
-/* Row-major elements in memory of the host. */
+/* Row-major elements, in memory of the host but for toroid_session_run_on(). */
 typedef struct toroid_tensor {
   void* data;
   size_t bytes; /* of data; of inputs at least what the sizes need */
@@ -101,15 +101,22 @@ TOROID_API toroid_status toroid_package_swap_weights_file(toroid_package* packag
 
 /* entry: its name, or null for the only one. Later sessions of an entry share its code and weights. */
 TOROID_API toroid_status toroid_session_open(toroid_package* package, const char* entry, toroid_session** out);
+/* The same on a device: "cpu", "cuda" or "cuda:<number>". */
+TOROID_API toroid_status toroid_session_open_on(toroid_package* package, const char* entry, const char* device, toroid_session** out);
 TOROID_API void toroid_session_close(toroid_session* session);
 TOROID_API size_t toroid_session_input_count(const toroid_session* session);
 TOROID_API size_t toroid_session_output_count(const toroid_session* session);
 TOROID_API toroid_status toroid_session_input(const toroid_session* session, size_t index, toroid_value* out);
 TOROID_API toroid_status toroid_session_output(const toroid_session* session, size_t index, toroid_value* out);
-/* Runs the program on as many inputs, and fills in as many outputs, as it has. Where outputs[i].data is null the library gives memory,
- * which toroid_tensor_release() takes back; else the result is written there, which must be large enough. */
+/* Runs the program on as many inputs, and fills in as many outputs, as it has; on a GPU on copies. Where outputs[i].data is null the
+ * library gives memory, which toroid_tensor_release() takes back; else the result is written there, which must be large enough. */
 TOROID_API toroid_status toroid_session_run(toroid_session* session, const toroid_tensor* inputs, size_t input_count,
                                             toroid_tensor* outputs, size_t output_count);
+/* The same of a session on a GPU with all tensors in its memory, in the order of a stream of the caller's: a CUstream (cudaStream_t) of the
+ * GPU's primary context, null: the legacy default stream. It returns before the work is done: elements of inputs and outputs belong to the
+ * stream until then. What toroid_tensor_release() takes back is used again in the order of the stream. */
+TOROID_API toroid_status toroid_session_run_on(toroid_session* session, void* stream, const toroid_tensor* inputs, size_t input_count,
+                                               toroid_tensor* outputs, size_t output_count);
 TOROID_API void toroid_tensor_release(toroid_tensor* tensor);
 
 #ifdef __cplusplus

@@ -12,8 +12,10 @@ namespace toroid {
 
 struct PackageOptions {
   ModelOptions model = {};  // threads are those of the process that runs the package
-  // "native": this processor, with all that it has; "x86-64-v3" (AVX2), "x86-64-v4" (AVX-512), "x86-64": any processor of that kind. On
-  // ModelOptions::device cuda "native" alone. The first that fits a machine is taken there: the best one comes first.
+  // "native": this processor with all that it has, or the GPU that ModelOptions::device names. "x86-64-v3" (AVX2), "x86-64-v4" (AVX-512),
+  // "x86-64": any processor of that kind. "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a": GPUs of that architecture;
+  // "compute_80": PTX, which the driver of any GPU translates when it is loaded. These GPUs need not be there: a lock file of tuning made
+  // on one decides (option tune_lock), else what is taken untuned. The first that fits a machine is taken there: the best one comes first.
   std::vector<std::string> targets = {"native"};
   // Weights can be swapped while the package is loaded (PackageFile::swap_weights): parameters and buffers of floats that the programs only
   // read. The package says how each folded or packed constant is made of them. On CPUs alone.

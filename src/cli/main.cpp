@@ -85,7 +85,9 @@ struct Command {
                   [this] { return compile_package(compiled); });
     p->add_option("models", compiled.models, "The model file, or several as NAME=FILE: the entries of the package")->required();
     p->add_option("-o,--output", compiled.out, "The package")->required();
-    p->add_option("--target", compiled.targets, "Machines, separated by commas, the best first: native, x86-64-v4, x86-64-v3, x86-64")
+    p->add_option("--target", compiled.targets,
+                  "Machines, separated by commas, the best first: native, x86-64-v4, x86-64-v3, x86-64; GPUs, which need not be "
+                  "there: sm_90a, sm_80, ..., compute_80 (PTX for any)")
         ->delimiter(',')
         ->capture_default_str();
     p->add_option("--device", compiled.device, "What it is compiled for: cpu, cuda or cuda:<number>")->capture_default_str();

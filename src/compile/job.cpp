@@ -8,6 +8,7 @@ Job job_of(const std::string& name, const Setup& setup, const TuneListener& list
   Job job{.setup = setup,
           .target = backend::make_backend(setup.device, setup.options, absent),
           .listener = listener,
+          .absent = absent != nullptr,
           .debug = DebugFolder(name, setup.options)};
   if (job.tunes()) job.constants = std::make_shared<MovedConstants>();
   return job;

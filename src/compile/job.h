@@ -22,6 +22,7 @@ struct Job {
   tune::LockFile decided = {};  // by the program that this is a part of, and by its parts before
   bool may_tune = true;         // else the untuned schedule in modes that tune, too
   bool uploads = true;          // large constants go to a GPU while kernels are compiled, else when the plan is made
+  bool absent = false;          // the GPU need not be there: constants stay where they are
   int compile_threads = 0;      // of jit::compile_all
   DebugFolder debug = {};       // off by default
   // Constants that timing has brought to a GPU, and which several programs share there. Null: each program brings its own.

@@ -56,9 +56,9 @@ CompiledModel CompiledModel::of(exec::Loadable made, const Device& device, Compi
   return model;
 }
 
-exec::Loadable loadable(std::unique_ptr<graph::Graph> graph, const Setup& setup) {
+exec::Loadable loadable(std::unique_ptr<graph::Graph> graph, const Setup& setup, const device::cuda::GpuInfo* absent) {
   CompileReport report;
-  const Job job = job_of(graph->name, setup);
+  const Job job = job_of(graph->name, setup, {}, absent);
   return advance<exec::Loadable>(Imported{std::move(graph)}, job, report);
 }
 

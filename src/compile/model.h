@@ -47,8 +47,8 @@ class CompiledModel {
   std::vector<std::pair<std::string, std::string>> sources_;
 };
 
-// What CompiledModel::make loads: for programs that are stored.
-exec::Loadable loadable(std::unique_ptr<graph::Graph> graph, const Setup& setup);
+// What CompiledModel::make loads: for programs that are stored. absent: see job_of.
+exec::Loadable loadable(std::unique_ptr<graph::Graph> graph, const Setup& setup, const device::cuda::GpuInfo* absent = nullptr);
 
 // The kernels of a graph, without those of its blocks of control flow; no GPU is needed. gpu: what they are for where the device is one.
 std::vector<codegen::KernelText> kernels_of(std::unique_ptr<graph::Graph> graph, const Setup& setup, const device::cuda::GpuInfo* gpu);

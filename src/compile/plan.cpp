@@ -167,7 +167,7 @@ class Planner {
       if (b.kind == loop::BufferKind::Peers) bp.role = exec::BufferRole::Peers, bp.constant = b.name;
       if (auto it = kernels_.constants.packed.find(b.id); it != kernels_.constants.packed.end()) {
         bp.role = exec::BufferRole::Constant;
-        bp.constant = common_.store.constants.add(moved(it->second, plan.device));
+        bp.constant = common_.store.constants.add(job_.absent ? it->second : moved(it->second, plan.device));
       }
       plan.buffers.push_back(std::move(bp));
     }
@@ -213,9 +213,9 @@ class Planner {
     }
   }
 
-  // The data of an input, where it has some.
+  // The data of an input, where it has some, and where a GPU that is there is to have it.
   Tensor on_device(const program::ProgramInput& in) const {
-    if (!in.data.defined()) return in.data;
+    if (!in.data.defined() || job_.absent) return in.data;
     if (const auto sent = sent_.find(in.buffer); sent != sent_.end()) return sent->second;
     return job_.constants ? job_.constants->get(in.data, job_.setup.device) : moved(in.data, job_.setup.device);
   }

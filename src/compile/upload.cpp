@@ -29,7 +29,7 @@ std::vector<bool> buffers_read(const Kernels& k) {
 
 Sent send_constants(Kernels in, const Job& job, CompileReport& report) {
   Sent out{std::move(in), {}};
-  if (!job.setup.device.is_cuda() || !job.uploads) return out;
+  if (!job.setup.device.is_cuda() || !job.uploads || job.absent) return out;
   const std::vector<bool> read = buffers_read(out.kernels);
   std::vector<CopyPair> pairs;
   for (auto& weight : out.kernels.program.inputs) {

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "device/cpu/code_loader.h"
 #include "device/cpu/runtime_symbols.h"
+#include "device/cuda/architecture.h"
 #include "dist/group.h"
 #include "dist/p2p/peer_memory.h"
 #include "exec/nccl.h"
@@ -16,6 +17,7 @@
 #include "extern/onednn/onednn.h"
 #include "ops/opaque.h"
 #include "ops/reference.h"
+#include "tensor/upload.h"
 
 namespace toroid::exec {
 namespace {
@@ -26,6 +28,8 @@ std::vector<std::pair<std::string_view, bool>> features() {
   return {{"f16c", host.f16c}, {"bf16", host.avx512_bf16}, {"vnni", host.avx512_vnni}};
 }
 
+constexpr int64_t kWorthAnUpload = 1 << 16;  // bytes: smaller constants are copied one by one
+
 Tensor copy_of(const Tensor& t) {
   Tensor own = Tensor::empty(t.sizes(), t.dtype(), t.device());
   copy_elements(t, own);
@@ -35,10 +39,10 @@ Tensor copy_of(const Tensor& t) {
 void check_machine(const Plan& plan) {
   if (plan.code_for.empty()) return;
   if (plan.device.is_cuda()) {
-    const std::string& has = device::cuda::gpu(plan.device.index).info().architecture;
-    if (plan.code_for == has) return;
+    const device::cuda::GpuInfo& gpu = device::cuda::gpu(plan.device.index).info();
+    if (device::cuda::runs(plan.code_for, gpu)) return;
     fail<EnvironmentError>("\"{}\" was compiled for a GPU of architecture {}, {} has {}: compile it for this one", plan.name, plan.code_for,
-                           to_string(plan.device), has);
+                           to_string(plan.device), gpu.architecture);
   }
   if (!processor_runs(plan.code_for))
     fail<EnvironmentError>("\"{}\" was compiled for a processor with {}, this one has {}: compile it for this one", plan.name,
@@ -49,6 +53,13 @@ class Loader {
  public:
   Loader(const Store& store, const Device& device) : store_(store), device_(device) {}
 
+  Loaded load_all(const Plan& plan) {
+    Loaded out = load(plan);
+    send();
+    return out;
+  }
+
+ private:
   Loaded load(const Plan& plan) {
     check_machine(plan);
     Loaded out;
@@ -67,7 +78,6 @@ class Loader {
     return out;
   }
 
- private:
   void connect(const CollectiveCall& c, const Plan& plan, Loaded::Step& s) const {
     s.refusal = nccl_refusal({.kind = c.kind, .dtype = c.input.dtype, .op = c.op}, c.group, device_);
     if (s.refusal.empty())
@@ -91,11 +101,19 @@ class Loader {
     return {nullptr, nullptr, it->second};
   }
 
+  // Large ones have their elements when send() is done.
   Tensor constant(const std::string& name) {
     const Tensor& t = store_.constants.at(name);
     if (t.device() == device_) return t;
     Tensor& there = moved_[name];
-    if (!there.defined()) there = moved(t, device_);
+    if (there.defined()) return there;
+    const int64_t bytes = t.numel() * static_cast<int64_t>(size_of(t.dtype()));
+    if (device_.is_cuda() && !t.device().is_cuda() && t.is_contiguous() && bytes >= kWorthAnUpload) {
+      there = Tensor::empty(t.sizes(), t.dtype(), device_);
+      uploads_.push_back({t, there});
+    } else {
+      there = moved(t, device_);
+    }
     return there;
   }
 
@@ -113,7 +131,16 @@ class Loader {
   Tensor input(const InputPlan& in) {
     const Tensor t = constant(in.constant);
     if (!in.mutated || ConstantStore::is_identity(in.constant)) return t;
+    send();
     return copy_of(t);
+  }
+
+  // What constant() has put off.
+  void send() {
+    if (uploads_.empty()) return;
+    synchronize(device_);  // the memory may have been somebody's
+    upload(uploads_);
+    uploads_.clear();
   }
 
   const Store& store_;
@@ -121,6 +148,7 @@ class Loader {
   std::map<std::string, std::shared_ptr<const device::LoadedCode>> code_;
   std::map<std::tuple<std::string, std::string, int, bool>, device::cuda::Kernel> gpu_;
   std::map<std::string, Tensor> moved_;
+  std::vector<CopyPair> uploads_;  // of what is moved, until send()
 };
 
 // The implementation that a call asks for, of those that the library has.
@@ -198,7 +226,7 @@ Loaded with_constants(const Plan& plan, Loaded loaded, const std::map<std::strin
   return loaded;
 }
 
-Loaded load_parts(const Plan& plan, const Store& store) { return Loader(store, plan.device).load(plan); }
+Loaded load_parts(const Plan& plan, const Store& store) { return Loader(store, plan.device).load_all(plan); }
 
 namespace {
 

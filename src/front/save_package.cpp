@@ -1,7 +1,10 @@
 #include "front/save_package.h"
 
+#include <fmt/ranges.h>
+
 #include "base/check.h"
 #include "base/text.h"
+#include "device/cuda/architecture.h"
 #include "exec/layout.h"
 #include "front/compile_model.h"
 #include "front/settings.h"
@@ -9,26 +12,86 @@
 #include "graph/recipe.h"
 #include "import/load_model.h"
 #include "jit/jit.h"
+#include "jit/nvrtc.h"
 #include "package/write.h"
 #include "trace/tracer.h"
+#include "tune/memory/lock_file.h"
 
 namespace toroid {
 namespace {
 
-// The option `isa` of each target.
-constexpr std::pair<std::string_view, std::string_view> kTargets[] = {
-    {"native", "auto"}, {"x86-64", "scalar"}, {"x86-64-v3", "avx2"}, {"x86-64-v4", "avx512"}};
+constexpr const char* kNative = "native";
+// The option `isa` of each processor.
+constexpr std::pair<std::string_view, std::string_view> kProcessors[] = {
+    {"x86-64", "scalar"}, {"x86-64-v3", "avx2"}, {"x86-64-v4", "avx512"}};
 
-std::string isa_of(const std::string& target) {
-  std::vector<std::string_view> known;
-  for (auto& [name, isa] : kTargets) {
-    if (name == target) return std::string(isa);
-    known.push_back(name);
+// A machine that programs are made for.
+struct Machine {
+  ModelOptions options;
+  std::optional<device::cuda::GpuInfo> absent = {};  // the GPU, where it need not be there
+  std::string compiler = {};                         // of its kernels
+  int driver = 0;                                    // the least version of a GPU's driver that takes them
+};
+
+[[noreturn]] void refuse(const std::string& target) {
+  std::vector<std::string_view> known = {kNative};
+  for (auto& [name, isa] : kProcessors) known.push_back(name);
+  for (std::string_view code : device::cuda::known_gpu_codes()) known.push_back(code);
+  fail<UserError>("unknown target \"{}\"; there are {}{}", target, fmt::join(known, ", "), did_you_mean(target, known));
+}
+
+// The GPU of an architecture that the lock file decides for, else a typical one.
+device::cuda::GpuInfo gpu_for(const std::string& target, const CompileOptions& options) {
+  const std::string path = options.get(options::kTuneLock);
+  TOROID_USER_CHECK(!path.empty() || options.get(options::kDeterministic) || !tunes(options.mode()),
+                    "mode {} times kernels on the GPU, and one for the target {} need not be there; expected another mode, a lock file of "
+                    "tuning (option tune_lock, toroid compile --lock), or the target native",
+                    name_of(options.mode()), target);
+  std::vector<device::cuda::GpuInfo> locked;
+  if (!path.empty())
+    for (auto& key : tune::LockFile::read(path).devices())
+      if (auto gpu = device::cuda::gpu_of_tuning_key(key); gpu && gpu->architecture == target) locked.push_back(*gpu);
+  TOROID_USER_CHECK(locked.size() < 2, "{} decides for {} and for {}, which are both {}; expected decisions for one GPU", path,
+                    locked[0].name, locked[1].name, target);
+  return locked.empty() ? device::cuda::typical_gpu(target) : locked[0];
+}
+
+// By NVIDIA's rules of compatibility: machine code runs with all drivers of its major version, PTX with those that are not older.
+int oldest_driver(const std::string& code_for) {
+  const jit::NvrtcInfo& nvrtc = jit::nvrtc_info();
+  return nvrtc.major * 1000 + (device::cuda::is_ptx(code_for) ? nvrtc.minor * 10 : 0);
+}
+
+Machine machine_of(const std::string& target, const ModelOptions& options) {
+  Machine out{options};
+  std::string code = "auto";
+  if (device::cuda::is_gpu_code(target)) {
+    const auto known = device::cuda::known_gpu_codes();
+    if (std::find(known.begin(), known.end(), target) == known.end()) refuse(target);
+    if (!out.options.device.is_cuda()) out.options.device = Device::cuda();
+    out.absent = gpu_for(target, front::setup_of(options).options);
+    code = target;
+  } else if (target != kNative) {
+    const auto row = std::find_if(std::begin(kProcessors), std::end(kProcessors), [&](auto& p) { return p.first == target; });
+    if (row == std::end(kProcessors)) refuse(target);
+    out.options.device = Device::cpu(), out.options.options["isa"] = code = row->second;
+  } else if (options.device.is_cuda()) {
+    code = device::cuda::gpu(options.device.index).info().architecture;
   }
-  fail<UserError>("unknown target \"{}\"; there are native, x86-64, x86-64-v3 and x86-64-v4{}", target, did_you_mean(target, known));
+  out.compiler = jit::compiler_revision(code);
+  if (out.options.device.is_cuda()) out.driver = oldest_driver(code);
+  return out;
 }
 
 bool is_dense(const Tensor& t) { return exec::extent_of(t) == t.numel(); }
+
+// Of which a service's first call is as all others: it can be recorded.
+bool has_fixed_sizes(const graph::Graph& g) {
+  return std::all_of(g.inputs.begin(), g.inputs.end(), [](auto& in) {
+    const auto& sizes = in.value->type.sizes;
+    return std::all_of(sizes.begin(), sizes.end(), [](auto& n) { return n.is_const(); });
+  });
+}
 
 // In which writes are known.
 std::unique_ptr<graph::Graph> functional(std::unique_ptr<graph::Graph> g) {
@@ -65,36 +128,36 @@ class Packer {
  public:
   explicit Packer(const PackageOptions& options) : options_(options) {
     TOROID_USER_CHECK(!options.targets.empty(), "PackageOptions::targets is empty; expected one target at least");
-    TOROID_USER_CHECK(!options.swappable || !options.model.device.is_cuda(),
-                      "PackageOptions::swappable is of programs for CPUs alone, the device is a GPU");
     for (auto& target : options.targets) {
-      ModelOptions& o = targets_.emplace_back(options.model);
-      const std::string isa = isa_of(target);
-      TOROID_USER_CHECK(!o.device.is_cuda() || target == "native", "the target \"{}\" is a processor, the device is a GPU", target);
-      if (target != "native") o.options["isa"] = isa;
-      revision_ = revision_.empty() ? jit::compiler_revision(isa) : revision_;
+      const Machine& m = machines_.emplace_back(machine_of(target, options.model));
+      TOROID_USER_CHECK(!options.swappable || !m.options.device.is_cuda(),
+                        "PackageOptions::swappable is of programs for CPUs alone, the target {} is a GPU", target);
+      if (compilers_.find(m.compiler) == compilers_.npos) compilers_ += (compilers_.empty() ? "" : "; ") + m.compiler;
     }
   }
 
   // graph: makes it anew at each call. outputs: names of what it returns, read when it has been made; none: they have none.
   void add(const std::string& entry, const std::function<std::unique_ptr<graph::Graph>()>& graph,
            const std::vector<std::string>& outputs = {}) {
-    for (size_t i = 0; i < targets_.size(); ++i) {
+    for (size_t i = 0; i < machines_.size(); ++i) {
+      const Machine& m = machines_[i];
       auto g = options_.swappable ? functional(graph()) : graph();
       auto weights = options_.swappable ? name_weights(*g) : std::vector<package::NamedWeight>();
-      auto made = compiler::loadable(std::move(g), front::setup_of(targets_[i]));
-      programs_.push_back({entry, options_.targets[i], std::move(made), {}, std::move(weights), outputs});
+      compiler::Setup setup = front::setup_of(m.options);
+      if (has_fixed_sizes(*g) && !m.options.options.count("capture_warmups")) setup.options.set("capture_warmups", "0");
+      auto made = compiler::loadable(std::move(g), setup, m.absent ? &*m.absent : nullptr);
+      programs_.push_back({entry, options_.targets[i], std::move(made), {}, std::move(weights), outputs, m.driver});
     }
   }
 
-  void write(const std::string& path) { package::write_package(path, programs_, revision_, std::string(name_of(options_.model.mode))); }
+  void write(const std::string& path) { package::write_package(path, programs_, compilers_, std::string(name_of(options_.model.mode))); }
 
  private:
   const PackageOptions& options_;
   const graph::RecipeScope recipes_;
-  std::vector<ModelOptions> targets_;
+  std::vector<Machine> machines_;  // of the targets
   std::vector<package::Compiled> programs_;
-  std::string revision_;
+  std::string compilers_;
 };
 
 std::unique_ptr<graph::Graph> graph_of(std::span<const Tensor> examples,

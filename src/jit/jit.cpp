@@ -12,10 +12,13 @@
 #include "base/stopwatch.h"
 #include "base/thread_pool.h"
 #include "device/cpu/isa.h"
+#include "device/cuda/architecture.h"
 #include "jit/compiler_library.h"
 #include "jit/nvrtc.h"
 
 namespace toroid::jit {
+
+using device::cuda::is_gpu_code;
 
 namespace {
 
@@ -29,10 +32,8 @@ struct Target {
   int vector_bits;
 };
 
-bool is_gpu(const std::string& isa) { return isa.starts_with("sm_"); }
-
 Target target_of(const std::string& name) {
-  if (is_gpu(name)) return {"", "", name, 0};
+  if (is_gpu_code(name)) return {"", "", name, 0};
   bool native = name.empty() || name == "native" || name == "auto";
   device::Isa isa = native ? device::host().isa : device::isa_from_name(name);
   switch (isa) {
@@ -51,7 +52,7 @@ Target target_of(const std::string& name) {
 
 Hash128 key_of(const CompileRequest& request, const Target& target) {
   return Hasher()
-      .add(is_gpu(request.isa) ? "nvrtc r1" : TOROID_JIT_REVISION)
+      .add(is_gpu_code(request.isa) ? "nvrtc r1" : TOROID_JIT_REVISION)
       .add(request.source)
       .add(target.cpu)
       .add(target.tune_cpu)
@@ -64,14 +65,14 @@ Hash128 key_of(const CompileRequest& request, const Target& target) {
 
 std::string run_nvrtc(const CompileRequest& request, const Hash128& key, double* ms) {
   const Stopwatch watch;
-  std::string cubin = nvrtc_compile(request.source, request.isa, key.hex() + ".cu");
+  std::string code = nvrtc_compile(request.source, request.isa, key.hex() + ".cu");
   *ms = watch.ms();
   log(Artifact::Cache, fmt::format("compiled {}.cu for {} in {:.1f} ms", key.hex(), request.isa, *ms));
-  return cubin;
+  return code;
 }
 
 std::string run_compiler(const CompileRequest& request, const Target& target, const Hash128& key, double* ms) {
-  if (is_gpu(request.isa)) return run_nvrtc(request, key, ms);
+  if (is_gpu_code(request.isa)) return run_nvrtc(request, key, ms);
   const CompilerLibrary& library = compiler_library();
   const CompilerUse until_it_has_returned;
   std::string name = key.hex() + ".c";
@@ -101,7 +102,7 @@ std::string run_compiler(const CompileRequest& request, const Target& target, co
 }  // namespace
 
 std::string compiler_revision(const std::string& isa) {
-  if (!is_gpu(isa)) {
+  if (!is_gpu_code(isa)) {
     const Target t = target_of(isa);
     return fmt::format("{}, {} {} {}", TOROID_JIT_REVISION, t.cpu, t.tune_cpu, t.features);
   }

@@ -20,14 +20,15 @@ namespace toroid::jit {
 
 struct CompileRequest {
   std::string source;
-  // "avx512", "avx2", "scalar"; "native": all that this processor offers; "sm_90a": CUDA C++ for that GPU.
+  // "avx512", "avx2", "scalar"; "native": all that this processor offers; "sm_90a", "compute_80": CUDA C++ for GPUs, see
+  // device/cuda/architecture.h.
   std::string isa = "native";
   int opt_level = 1;       // 0: none; 1: short pass list for explicit vector code; 2, 3: LLVM's O2 and O3
   bool vectorize = false;  // let LLVM vectorize plain loops
 };
 
 struct Artefact {
-  std::string object;       // an ELF64 relocatable file, or a cubin
+  std::string object;       // an ELF64 relocatable file, a cubin, or PTX
   double compile_ms = 0;    // 0 when this call did not compile
   bool from_cache = false;  // found on disk, in memory, or compiled by another thread meanwhile
   Hash128 key;

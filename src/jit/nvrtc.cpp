@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/options.h"
 #include "base/shared_library.h"
+#include "device/cuda/architecture.h"
 
 namespace toroid::jit {
 namespace {
@@ -29,6 +30,8 @@ struct Nvrtc {
   int (*log)(Program, char*) = library.function<int(Program, char*)>("nvrtcGetProgramLog");
   int (*cubin_size)(Program, size_t*) = library.function<int(Program, size_t*)>("nvrtcGetCUBINSize");
   int (*cubin)(Program, char*) = library.function<int(Program, char*)>("nvrtcGetCUBIN");
+  int (*ptx_size)(Program, size_t*) = library.function<int(Program, size_t*)>("nvrtcGetPTXSize");
+  int (*ptx)(Program, char*) = library.function<int(Program, char*)>("nvrtcGetPTX");
   int (*destroy)(Program*) = library.function<int(Program*)>("nvrtcDestroyProgram");
   NvrtcInfo info{library.path(), 0, 0};
 
@@ -73,11 +76,12 @@ std::string nvrtc_compile(const std::string& source, const std::string& architec
     if (size) n.log(program, words.data());
     fail<InternalError>("NVRTC {}.{} refused the text of kernel \"{}\" for {}:\n{}", n.info.major, n.info.minor, name, architecture, words);
   }
+  const bool ptx = device::cuda::is_ptx(architecture);
   size_t size = 0;
-  check(n.cubin_size(program, &size), "gave no code for");
-  std::string cubin(size, '\0');
-  check(n.cubin(program, cubin.data()), "gave no code for");
-  return cubin;
+  check((ptx ? n.ptx_size : n.cubin_size)(program, &size), "gave no code for");
+  std::string code(size, '\0');
+  check((ptx ? n.ptx : n.cubin)(program, code.data()), "gave no code for");
+  return code;
 }
 
 }  // namespace toroid::jit

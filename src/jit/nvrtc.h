@@ -1,4 +1,4 @@
-// CUDA C++ to machine code for one GPU architecture, by NVIDIA's run-time compiler, which needs no GPU.
+// CUDA C++ to machine code for one GPU architecture, or to PTX, by NVIDIA's run-time compiler, which needs no GPU.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ struct NvrtcInfo {
 // EnvironmentError, saying what is missing, where the library cannot be loaded.
 const NvrtcInfo& nvrtc_info();
 
-// A cubin for `architecture` ("sm_90a"). InternalError with the compiler's words when it refuses the text. Any number of threads.
+// A cubin for "sm_90a", PTX for "compute_80". InternalError with the compiler's words when it refuses the text. Any number of threads.
 std::string nvrtc_compile(const std::string& source, const std::string& architecture, const std::string& name);
 
 }  // namespace toroid::jit

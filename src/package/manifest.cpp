@@ -32,9 +32,10 @@ std::string text(const Value& v) {
 }
 
 std::string text(const Program& p) {
-  return fmt::format(R"({{"target": {}, "device": {}, "code_for": {}, "plan": {}, "kernels": {}, "libraries": {}, "operations": {}}})",
-                     json_string(p.target), json_string(p.device), json_string(p.code_for), json_string(p.plan), list(p.kernels),
-                     list(p.libraries), list(p.operations));
+  return fmt::format(
+      R"({{"target": {}, "device": {}, "code_for": {}, "plan": {}, "kernels": {}, "libraries": {}, "operations": {}, "driver": {}}})",
+      json_string(p.target), json_string(p.device), json_string(p.code_for), json_string(p.plan), list(p.kernels), list(p.libraries),
+      list(p.operations), p.driver);
 }
 
 std::string text(const Entry& e) {
@@ -160,6 +161,7 @@ Manifest read_manifest(std::string_view json, const std::string& source) {
       const Json p = programs[k];
       entry.programs.push_back({string(p, "target"), string(p, "device"), string(p, "code_for"), string(p, "plan"),
                                 strings(p.at("kernels")), strings(p.at("libraries")), strings(p.at("operations"))});
+      if (const auto driver = p.find("driver")) entry.programs.back().driver = driver->as_int();
     }
   }
   for (size_t i = 0; i < constants.size(); ++i) {

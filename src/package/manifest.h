@@ -41,6 +41,7 @@ struct Program {
   std::string code_for;                                     // see exec::Plan
   std::string plan;                                         // the part
   std::vector<std::string> kernels, libraries, operations;  // parts; what is opened at run time; calls of reference implementations
+  int64_t driver = 0;                                       // the least version of a GPU's driver: 13000 is CUDA 13.0
 };
 
 // A function of the package.

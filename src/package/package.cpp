@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/files.h"
 #include "base/sha256.h"
+#include "device/cuda/architecture.h"
 #include "exec/plan_file.h"
 #include "import/safetensors.h"
 #include "package/weights.h"
@@ -134,9 +135,20 @@ const Entry& Package::entry(const std::string& name) const {
 
 const Program& Package::choose(const Entry& entry, const Device& device) const {
   const std::string kind = device.is_cuda() ? "cuda" : "cpu";
-  const std::string has = device.is_cuda() ? device::cuda::gpu(device.index).info().architecture : exec::code_for(device::host().isa);
-  for (auto& p : entry.programs)
-    if (p.device == kind && (p.code_for.empty() || (device.is_cuda() ? p.code_for == has : exec::processor_runs(p.code_for)))) return p;
+  const device::cuda::GpuInfo* gpu = device.is_cuda() ? &device::cuda::gpu(device.index).info() : nullptr;
+  const std::string has = gpu ? gpu->architecture : exec::code_for(device::host().isa);
+  const Program* newer = nullptr;  // that wants a newer driver
+  for (auto& p : entry.programs) {
+    if (p.device != kind || !(p.code_for.empty() || (gpu ? device::cuda::runs(p.code_for, *gpu) : exec::processor_runs(p.code_for))))
+      continue;
+    if (!gpu || p.driver <= gpu->driver_version) return p;
+    newer = &p;
+  }
+  if (newer)
+    fail<EnvironmentError>(
+        "{}: the field \"driver\" of the program of \"{}\" for {} is {}, the driver of {} has {}; install a newer driver, or make the "
+        "package with an older NVRTC",
+        source(), entry.name, newer->target, newer->driver, to_string(device), gpu->driver_version);
   fail<EnvironmentError>(
       "{}: the field \"code_for\" of the programs of \"{}\" is {}, this machine has \"{}\" ({}); make a package that fits: toroid compile "
       "MODEL -o FILE --target {}",

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/sha256.h"
 #include "device/cpu/launch.h"
+#include "device/cuda/architecture.h"
 #include "exec/plan_file.h"
 #include "exec/steps.h"
 #include "graph/recipe.h"
@@ -98,13 +99,14 @@ void write_package(const std::filesystem::path& path, const std::vector<Compiled
                       at->programs.empty() ? c.target : at->programs[0].target);
     for (auto& other : at->programs) TOROID_USER_CHECK(other.target != c.target, "entry \"{}\" has two programs for {}", c.entry, c.target);
     Program p{
-        c.target, l.plan.device.is_cuda() ? "cuda" : "cpu", l.plan.code_for, fmt::format("plans/{}.{}.plan", c.entry, c.target), {}, {},
-        {}};
+        c.target, l.plan.device.is_cuda() ? "cuda" : "cpu", l.plan.code_for, fmt::format("plans/{}.{}.plan", c.entry, c.target), {}, {}, {},
+        c.driver};
     std::set<std::string> libraries, operations;
     note_needs(l.plan, libraries, operations);
     p.libraries.assign(libraries.begin(), libraries.end()), p.operations.assign(operations.begin(), operations.end());
     for (auto& [name, k] : l.store.kernels.all()) {
-      const std::string file = fmt::format("kernels/{}.{}", name, l.plan.device.is_cuda() ? "cubin" : "o");
+      const char* ending = !l.plan.device.is_cuda() ? "o" : device::cuda::is_ptx(l.plan.code_for) ? "ptx" : "cubin";
+      const std::string file = fmt::format("kernels/{}.{}", name, ending);
       files[file] = *k.object;
       p.kernels.push_back(file);
     }

@@ -23,6 +23,7 @@ struct Compiled {
   std::map<std::string, std::string> theirs = {};  // constants that whoever loads it brings along, see exec::by_content
   std::vector<NamedWeight> weights = {};           // where they can be swapped
   std::vector<std::string> outputs = {};           // names of what it returns, one for each; none: output0, output1, ...
+  int driver = 0;                                  // see Program::driver
 };
 
 // Replaces the file in one step. Equal programs give equal bytes. compiler, mode: for the manifest. UserError for programs that cannot be

@@ -61,6 +61,24 @@ TEST(Package, OpenSizesHaveTheirRange) {
   EXPECT_EQ(std::pair(sizes[0].least, sizes[0].greatest), std::pair(int64_t{2}, int64_t{50}));
 }
 
+TEST(Package, FixedSizesAreRecordedAtTheFirstCall) {
+  const TempFolder folder;
+  const std::string path = folder / "f.tpk";
+  for (const bool open : {false, true}) {
+    const Tensor x = Tensor::full(std::vector<int64_t>{4, 3}, 2);
+    if (open) mark_dynamic(x, 0, 2, 50);
+    PackageOptions o;
+    o.model.mode = Mode::ReduceOverhead;
+    save_package([](const std::vector<Tensor>& in) { return std::vector<Tensor>{exp(softmax(in[0], 1))}; }, {x}, path, o);
+    const auto program = package::Package::open(path)->load("");
+    const auto recordings = [&] { return program->version()->shared->captures().counters.recordings; };
+    program->session()->run(std::vector{x});
+    EXPECT_EQ(recordings(), open ? 0 : 1);
+    program->session()->run(std::vector{x});
+    EXPECT_EQ(recordings(), 1) << "sessions share what keeps nothing";
+  }
+}
+
 TEST(Package, SeveralEntriesAndTargetsShareWeights) {
   const TempFolder folder;
   const std::string one = folder / "one.tpk", both = folder / "both.tpk", model = kModels + "encoder/core.pt2";

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "codegen/cuda/foreach.h"
 #include "codegen/cuda/generate.h"
+#include "device/cuda/architecture.h"
 #include "exec/nccl.h"
 #include "sched/call_nccl.h"
 #include "sched/passes.h"
@@ -22,7 +23,7 @@ constexpr int64_t kLibraryChoices = 3;  // of a library's heuristics
 target::Facts facts_of(int index, const device::cuda::GpuInfo& gpu) {
   return {.device = Device::cuda(index),
           .isa = gpu.architecture,
-          .key = fmt::format("{}, {}, {} multiprocessors", gpu.name, gpu.architecture, gpu.multiprocessors),
+          .key = device::cuda::tuning_key(gpu),
           .workers = gpu.multiprocessors,
           .tf32 = true,
           .copies_pieces = true,

@@ -5,6 +5,8 @@
 #include "base/check.h"
 #include "base/options.h"
 #include "package/package.h"
+#include "tensor/tensor_impl.h"
+#include "toroid/device_stream.h"
 #include "toroid/log.h"
 #include "toroid_runtime.h"
 
@@ -18,6 +20,7 @@ struct toroid_package {
 };
 
 struct toroid_session {
+  Device device;
   std::shared_ptr<toroid::package::Loaded> program;
   std::shared_ptr<toroid::package::Session> session;
   std::vector<std::string> output_names;
@@ -67,7 +70,7 @@ void describe(const toroid::TensorType& t, toroid_value& out) {
   }
 }
 
-Tensor view_of(const toroid_tensor& t, size_t place, const char* what) {
+Tensor view_of(const toroid_tensor& t, size_t place, const char* what, const Device& device = Device::cpu()) {
   TOROID_USER_CHECK(t.rank >= 0 && t.rank <= TOROID_MAX_RANK, "{} {}: the rank is {}, expected 0 to {}", what, place, t.rank,
                     TOROID_MAX_RANK);
   TOROID_USER_CHECK(t.dtype >= 0 && t.dtype < toroid::kDTypeCount, "{} {}: {} is no dtype", what, place, static_cast<int>(t.dtype));
@@ -76,7 +79,13 @@ Tensor view_of(const toroid_tensor& t, size_t place, const char* what) {
   for (int64_t n : sizes)
     TOROID_USER_CHECK(n >= 0 && !__builtin_mul_overflow(bytes, static_cast<size_t>(n), &bytes), "{} {}: {} is no size", what, place, n);
   TOROID_USER_CHECK(t.bytes >= bytes, "{} {} needs {} bytes, {} were given", what, place, bytes, t.bytes);
-  return Tensor::from_blob(t.data, sizes, static_cast<DType>(t.dtype));
+  TOROID_USER_CHECK(t.data || bytes == 0, "{} {}: data is null, {} bytes are needed", what, place, bytes);
+  return Tensor::from_blob(t.data, sizes, static_cast<DType>(t.dtype), {}, {}, device);
+}
+
+void check_room(const toroid_session& session, size_t outputs) {
+  TOROID_USER_CHECK(outputs == session.program->outputs().size(), "the program gives {} outputs, there is room for {}",
+                    session.program->outputs().size(), outputs);
 }
 
 // The result as the caller wants it.
@@ -95,7 +104,8 @@ void hand_out(const Tensor& result, size_t place, toroid_tensor& out) {
   out.rank = static_cast<int32_t>(sizes.size());
   std::copy(sizes.begin(), sizes.end(), out.sizes);
   if (out.data) {
-    if (bytes > 0) std::memcpy(out.data, held->raw_data(), bytes);
+    const Tensor there = Tensor::from_blob(out.data, sizes, held->dtype(), {}, {}, held->device());
+    if (bytes > 0) toroid::copy_elements(*held, there);
     out.bytes = bytes, out.owner = nullptr;
     return;
   }
@@ -167,11 +177,16 @@ toroid_status toroid_package_swap_weights_file(toroid_package* package, const ch
 }
 
 toroid_status toroid_session_open(toroid_package* package, const char* entry, toroid_session** out) {
+  return toroid_session_open_on(package, entry, "cpu", out);
+}
+
+toroid_status toroid_session_open_on(toroid_package* package, const char* entry, const char* device, toroid_session** out) {
   *out = nullptr;
   return guarded([&] {
     const toroid::package::Entry& which = package->package->entry(entry ? entry : "");
     auto made = std::make_unique<toroid_session>();
-    made->program = package->package->load(which.name);
+    made->device = toroid::device_from_name(device);
+    made->program = package->package->load(which.name, made->device);
     made->session = made->program->session();
     for (auto& o : which.outputs) made->output_names.push_back(o.name);
     made->output_names.resize(made->program->outputs().size());
@@ -210,10 +225,23 @@ toroid_status toroid_session_output(const toroid_session* session, size_t index,
 toroid_status toroid_session_run(toroid_session* session, const toroid_tensor* inputs, size_t input_count, toroid_tensor* outputs,
                                  size_t output_count) {
   return guarded([&] {
-    TOROID_USER_CHECK(output_count == session->program->outputs().size(), "the program gives {} outputs, there is room for {}",
-                      session->program->outputs().size(), output_count);
+    check_room(*session, output_count);
     std::vector<Tensor> given;
-    for (size_t i = 0; i < input_count; ++i) given.push_back(view_of(inputs[i], i, "input"));
+    for (size_t i = 0; i < input_count; ++i) given.push_back(view_of(inputs[i], i, "input").to(session->device));
+    const std::vector<Tensor> results = session->session->run(given);
+    for (size_t i = 0; i < results.size(); ++i) hand_out(results[i].defined() ? results[i].to(Device::cpu()) : results[i], i, outputs[i]);
+  });
+}
+
+toroid_status toroid_session_run_on(toroid_session* session, void* stream, const toroid_tensor* inputs, size_t input_count,
+                                    toroid_tensor* outputs, size_t output_count) {
+  return guarded([&] {
+    TOROID_USER_CHECK(session->device.is_cuda(), "the session runs on {}; expected one that toroid_session_open_on() opened on a GPU",
+                      toroid::to_string(session->device));
+    check_room(*session, output_count);
+    const toroid::StreamGuard order(toroid::Stream::adopt(session->device, stream));
+    std::vector<Tensor> given;
+    for (size_t i = 0; i < input_count; ++i) given.push_back(view_of(inputs[i], i, "input", session->device));
     const std::vector<Tensor> results = session->session->run(given);
     for (size_t i = 0; i < results.size(); ++i) hand_out(results[i], i, outputs[i]);
   });
