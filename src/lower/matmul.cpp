@@ -250,6 +250,53 @@ bool convolution_product(Lowering& l, const graph::Node& n, const program::Convo
   return true;
 }
 
+// Dimensions 1 to 3 of two tensors as one, in an order in which the elements of both lie evenly: how far apart; nothing where there is none.
+std::optional<std::pair<Expr, Expr>> as_one(const std::vector<Expr>& sizes, const Place& a, const Place& b) {
+  std::vector<size_t> order;
+  for (size_t d = 1; d < sizes.size(); ++d) {
+    if (!sizes[d].is_const() || !a.strides[d].is_const() || !b.strides[d].is_const()) return std::nullopt;
+    if (sizes[d].constant() > 1) order.push_back(d);
+  }
+  if (order.empty()) return std::nullopt;
+  std::sort(order.begin(), order.end(), [&](size_t x, size_t y) { return a.strides[x].constant() < a.strides[y].constant(); });
+  int64_t next_a = a.strides[order[0]].constant(), next_b = b.strides[order[0]].constant();
+  const std::pair<Expr, Expr> apart(next_a, next_b);
+  for (size_t d : order) {
+    if (a.strides[d].constant() != next_a || b.strides[d].constant() != next_b) return std::nullopt;
+    next_a *= sizes[d].constant(), next_b *= sizes[d].constant();
+  }
+  return apart;
+}
+
+// A convolution with one window an image, which is all of it, as the product of images and weights where they lie: the gradient of the
+// weights of a convolution of single pixels, whose images are channels. False where it is none.
+bool whole_window_product(Lowering& l, const graph::Node& n, const program::Convolution& c) {
+  const TensorType& type = n.results[0]->type;
+  const bool whole = c.out_h == Expr(1) && c.out_w == Expr(1) && c.in_h == Expr(c.kernel_h) && c.in_w == Expr(c.kernel_w) && c.pad_h == 0 &&
+                     c.pad_w == 0 && c.groups == 1 && c.kernel_h * c.kernel_w > 1 && c.dilation_h == 1 && c.dilation_w == 1;
+  if (!whole) return false;
+  const graph::Value *input = std::get<graph::Value*>(n.args[0]), *weight = std::get<graph::Value*>(n.args[1]);
+  program::Gemm g;
+  g.m = c.n, g.n = c.out_channels, g.k = c.in_channels * c.kernel_h * c.kernel_w;
+  g.a.dtype = g.b.dtype = type.dtype;
+  g.tf32 = rounds_to_tf32(l, type.dtype);
+  if (!l.takes(g, is_constant(l, weight))) return false;
+  const Place x = l.strided(input), w = l.strided(weight);
+  const auto apart = as_one(input->type.sizes, x, w);
+  if (!apart) return false;
+  g.a = {x.buffer, type.dtype, x.offset, {x.strides[0], apart->first}};
+  g.b = {w.buffer, type.dtype, w.offset, {apart->second, w.strides[0]}};
+  Place out = l.allocate(n.results[0]->name, type);
+  program::Node node;
+  node.problem = g;
+  const std::vector<Expr> points = {g.m, g.n};
+  store_accumulator(l, node, points, {out.buffer, 0, dense_strides(points)}, g.accumulate, type.dtype);
+  add_bias(l, n, node, 1);
+  l.append(std::move(node), n.results[0]);
+  define_template_result(l, n, out);
+  return true;
+}
+
 }  // namespace
 
 void lower_matmul(Lowering& l, const graph::Node& n) {
@@ -361,6 +408,7 @@ void lower_convolution(Lowering& l, const graph::Node& n) {
   if (!problem) return convolution_loop(l, n, r);
   program::Convolution& c = *problem;
   c.tf32 = rounds_to_tf32(l, type.dtype);
+  if (whole_window_product(l, n, c)) return;
   Place w = l.strided(weight);
   c.weight = operand_of(w, weight->type.dtype);
   bool constant_weight = l.program().buffers[static_cast<size_t>(w.buffer)].kind == loop::BufferKind::Constant;

@@ -3,10 +3,12 @@
 #include "program/inline.h"
 #include "sched/absorb.h"
 #include "sched/bring.h"
+#include "sched/factor_sums.h"
 #include "sched/foreach.h"
 #include "sched/layout.h"
 #include "sched/pair.h"
 #include "sched/pieces.h"
+#include "sched/recompute.h"
 #include "sched/reuse.h"
 #include "sched/share.h"
 #include "sched/split.h"
@@ -42,6 +44,14 @@ bool run_fuse(program::Program& p, target::PassContext& context) {
 bool run_fuse_rests(program::Program& p, target::PassContext& context) {
   return context.parted &&
          changes_nodes(p, [&](program::Program q) { return fuse(std::move(q), nullptr, dividing_workers(context.target)); });
+}
+
+bool run_factor_sums(program::Program& p, target::PassContext&) { return factor_sums(p); }
+
+bool run_recompute(program::Program& p, target::PassContext& context) {
+  const auto lines = recompute(p);
+  context.report.choices.insert(context.report.choices.end(), lines.begin(), lines.end());
+  return !lines.empty();
 }
 
 bool run_absorb_producers(program::Program& p, target::PassContext& context) {

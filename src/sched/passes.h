@@ -8,6 +8,8 @@ namespace toroid::sched {
 bool run_inline_defaults(program::Program& p, target::PassContext& context);
 bool run_fuse(program::Program& p, target::PassContext& context);
 bool run_fuse_rests(program::Program& p, target::PassContext& context);
+bool run_factor_sums(program::Program& p, target::PassContext& context);
+bool run_recompute(program::Program& p, target::PassContext& context);
 bool run_absorb_producers(program::Program& p, target::PassContext& context);
 bool run_pair_products(program::Program& p, target::PassContext& context);
 bool run_bring_products(program::Program& p, target::PassContext& context);
@@ -30,6 +32,10 @@ inline constexpr target::ProgramPass kFuse = {"fuse", "Joins nodes so that value
 // Off with the other: it joins whatever can be joined.
 inline constexpr target::ProgramPass kFuseRests = {"fuse", "Joins what was cut off from epilogues with what reads it.", run_fuse_rests,
                                                    kJoins};
+inline constexpr target::ProgramPass kFactorSums = {
+    "factor_sums", "Takes factors that all terms share out of the sums of backward passes.", run_factor_sums, kJoins};
+inline constexpr target::ProgramPass kRecompute = {
+    "recompute", "Computes values again where they are read, where that moves less memory than keeping them.", run_recompute, kJoins};
 inline constexpr target::ProgramPass kAbsorbProducers = {
     "absorb_producers", "Lets products compute the rows of their left operand themselves.", run_absorb_producers, kJoins};
 inline constexpr target::ProgramPass kPairProducts = {"pair_products", "Gives products whose columns are read in pairs two right operands.",

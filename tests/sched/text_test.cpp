@@ -15,10 +15,12 @@
 #include "sched/channels_last.h"
 #include "sched/decompose_k.h"
 #include "sched/decompose_mm.h"
+#include "sched/factor_sums.h"
 #include "sched/fuse.h"
 #include "sched/layout.h"
 #include "sched/mm_plus_mm.h"
 #include "sched/pair.h"
+#include "sched/recompute.h"
 #include "sched/share.h"
 #include "sched/split.h"
 
@@ -71,6 +73,16 @@ constexpr Pass kPasses[] = {
     {"channels_last",
      [](Program p) {
        channels_last(p, 0, {"channels_last", {{"multiple", 4}}});
+       return p;
+     }},
+    {"factor_sums",
+     [](Program p) {
+       factor_sums(p);
+       return p;
+     }},
+    {"recompute",
+     [](Program p) {
+       recompute(p, 1024);
        return p;
      }},
     {"dead_code",

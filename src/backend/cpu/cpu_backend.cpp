@@ -94,6 +94,8 @@ constexpr target::ProgramPass kSchedule[] = {
     sched::kFuse,
     {"choose", "Decides who computes each product and convolution: the template or oneDNN.", run_choose, target::kEachFusion, true},
     sched::kFuseRests,
+    sched::kFactorSums,
+    sched::kRecompute,
     sched::kAbsorbProducers,
     sched::kSplitReductions,
     sched::kWriteBack,

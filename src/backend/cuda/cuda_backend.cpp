@@ -108,6 +108,8 @@ constexpr target::ProgramPass kSchedule[] = {
     sched::kFuse,
     {"choose", "Decides who computes each product and convolution: templates, cuBLASLt or cuDNN.", run_choose, target::kEachFusion, true},
     sched::kFuseRests,
+    sched::kFactorSums,
+    sched::kRecompute,
     sched::kAbsorbProducers,
     sched::kPairProducts,
     sched::kBringProducts,

@@ -23,6 +23,7 @@ constexpr int64_t kKept = 64;                // registers that kept values may t
 constexpr int64_t kProcessors = 132;         // of a large GPU
 constexpr int64_t kThreads = 2048;           // that each of them runs at once
 constexpr int64_t kSharing = 1536;           // the same of threads that share rows: 42 registers each
+constexpr int64_t kFolding = 1024;           // and of those that fold columns: 64, as what 42 leave no room for took half the time again
 constexpr int64_t kFolds = 16, kLoads = 24;  // registers of those for what columns fold, and for what is loaded meanwhile
 constexpr int64_t kResident = kProcessors * kThreads;
 constexpr int64_t kLeastRepeats = 4;        // vectors of a split row that a thread takes
@@ -157,10 +158,12 @@ bool has_one_pass(const CudaPlan& p) {
 }
 
 // Few rows that are long enough: several blocks fold parts of each. `rows` of a block, `vectors` of a row.
+int64_t sharing(const CudaPlan& p) { return p.shape == CudaPlan::Shape::Columns ? kFolding : kSharing; }
+
 void choose_splits(CudaPlan& p, int64_t rows, const Expr& vectors) {
   const auto all = p.rows.maybe_constant();
   if (!all || *all == 0 || !has_one_pass(p)) return;
-  const int64_t blocks = (*all + rows - 1) / rows, wanted = kProcessors * (kSharing / p.block) / blocks;
+  const int64_t blocks = (*all + rows - 1) / rows, wanted = kProcessors * (sharing(p) / p.block) / blocks;
   const int64_t most = vectors.maybe_constant().value_or(kUnknownRow) / (int64_t{p.row_threads} * kLeastRepeats);
   if (wanted < 3 || most < 2) return;
   p.splits = std::min(wanted, most);
@@ -237,7 +240,7 @@ void choose_early(CudaPlan& p, const CudaLoopTarget& target) {
 int choose_blocks(const CudaPlan& p) {
   static constexpr int64_t kBusy = 1024;  // threads
   if (p.splits == 1 && p.repeats == 0) return 0;
-  int64_t blocks = p.splits > 1 ? kSharing / p.block : blocks_at_once(p);
+  int64_t blocks = p.splits > 1 ? sharing(p) / p.block : blocks_at_once(p);
   if (blocks == 0) blocks = kBusy / p.block;
   return blocks > 1 && kept_registers(p) <= registers_beside(p, blocks) ? static_cast<int>(blocks) : 0;
 }

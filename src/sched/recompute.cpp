@@ -1,0 +1,256 @@
+#include "sched/recompute.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "base/check.h"
+#include "program/uses.h"
+#include "sched/domain_map.h"
+
+namespace toroid::sched {
+namespace {
+
+using loop::Body;
+using loop::Statement;
+using loop::Step;
+using program::Node;
+using program::Program;
+
+constexpr int64_t kSlack = 16;             // held beside it: a row of sums counts for nothing
+constexpr int kMostOperations = 8, kMostLoads = 4;
+constexpr size_t kMostReaders = 6, kMostSteps = 600, kMostBuffers = 32;
+
+bool is_cheap(const Statement& s) {
+  if (s.step == Step::Load) return s.mask < 0 && !loop::uses_values(s.index);
+  return s.step == Step::Scalar && s.op < ScalarOp::Exp;
+}
+
+// The steps that a value is made of, in order; nothing where one of them is not cheap, or there are too many.
+std::optional<std::vector<size_t>> made_of(const Body& b, int value) {
+  std::set<size_t> steps;
+  std::vector<size_t> open{static_cast<size_t>(value)};
+  int operations = 0, loads = 0;
+  while (!open.empty()) {
+    const size_t k = open.back();
+    open.pop_back();
+    if (!steps.insert(k).second) continue;
+    const Statement& s = b.steps[k];
+    if (!is_cheap(s)) return std::nullopt;
+    if (s.step == Step::Load && ++loads > kMostLoads) return std::nullopt;
+    if (s.step == Step::Scalar && s.op != ScalarOp::Const && ++operations > kMostOperations) return std::nullopt;
+    loop::for_each_use(s, [&](size_t use) { open.push_back(use); });
+  }
+  return std::vector<size_t>(steps.begin(), steps.end());
+}
+
+bool divides(const Expr& e) {
+  if (e.is_const()) return false;
+  const sym::Node& n = *e.node();
+  if (n.kind == sym::Kind::FloorDiv || n.kind == sym::Kind::Mod) return true;
+  return std::any_of(n.args.begin(), n.args.end(), divides) || std::any_of(n.terms.begin(), n.terms.end(), [](auto& t) {
+           return std::any_of(t.factors.begin(), t.factors.end(), divides);
+         });
+}
+
+// Each variable of a domain at the point whose place in memory is `at`, where the domain's points lie at `place`, one behind the other.
+std::optional<VarMap> point_at(const loop::Domain& d, const Expr& place, const Expr& at) {
+  std::vector<std::pair<int64_t, const loop::Var*>> order;  // by the distance of neighbours
+  VarMap out;
+  Expr zero = place;
+  for (auto& v : d.vars) {
+    const auto apart = sym::linear_coefficient(place, v.symbol);
+    if (!apart || !apart->is_const() || !v.extent().is_const()) return std::nullopt;
+    zero = zero - v.symbol * *apart;
+    if (v.extent() == Expr(1))
+      out[v.symbol] = 0;
+    else
+      order.emplace_back(apart->constant(), &v);
+  }
+  if (!(zero == Expr(0))) return std::nullopt;
+  std::sort(order.begin(), order.end(), [](auto& a, auto& b) { return a.first < b.first; });
+  int64_t next = 1;
+  for (size_t i = 0; i < order.size(); ++i) {
+    auto& [apart, v] = order[i];
+    if (apart != next) return std::nullopt;
+    next *= v->extent().constant();
+    const Expr whole = sym::floor_div(at, apart);
+    out[v->symbol] = i + 1 == order.size() ? whole : sym::mod(whole, v->extent());
+  }
+  return out;
+}
+
+class Recomputer {
+ public:
+  Recomputer(Program& p, int64_t least_bytes) : p_(p), least_bytes_(least_bytes), uses_(p), gone_(p.nodes.size(), false) {}
+
+  std::vector<std::string> run() {
+    // In the order of nodes: what is computed again may be part of what is computed again later.
+    for (size_t i = 0; i < p_.nodes.size(); ++i)
+      for (const int b : std::vector<int>(uses_.writes(i)))
+        if (!gone_[i]) try_buffer(i, b);
+    program::drop(p_, gone_);
+    return std::move(lines_);
+  }
+
+ private:
+  int64_t bytes_of(int buffer) const {
+    const loop::Buffer& b = p_.buffers[static_cast<size_t>(buffer)];
+    return b.numel.maybe_constant().value_or(0) * static_cast<int64_t>(size_of(b.dtype));
+  }
+  bool is_temporary(int buffer) const { return p_.buffers[static_cast<size_t>(buffer)].kind == loop::BufferKind::Temporary; }
+  // Whose contents are the same wherever it is read from `node` on.
+  bool is_settled(int buffer, size_t node) const {
+    const auto& writers = uses_.writers(buffer);
+    return std::all_of(writers.begin(), writers.end(), [&](size_t w) { return w < node; });
+  }
+
+  void try_buffer(size_t writer, int buffer) {
+    const Node& from = p_.nodes[writer];
+    if (!from.is_loop() || !from.beside.empty() || !is_temporary(buffer) || bytes_of(buffer) < least_bytes_ ||
+        uses_.writers(buffer).size() != 1)
+      return;
+    const std::vector<size_t> readers = uses_.readers(buffer);
+    if (readers.empty() || readers.size() > kMostReaders) return;
+    const auto& steps = from.body.steps;
+    const auto stores = [&](const Statement& s) { return s.step == Step::Store && s.buffer == buffer; };
+    if (std::count_if(steps.begin(), steps.end(), stores) != 1) return;
+    const Statement& store = *std::find_if(steps.begin(), steps.end(), stores);
+    if (store.mode != loop::StoreMode::Set || store.mask >= 0) return;
+    const auto parts = made_of(from.body, store.args[0]);
+    if (!parts || !is_settled_and_small(*parts, writer, buffer, readers)) return;
+    std::vector<Node> changed;
+    int64_t before = bytes_of(buffer), after = 0;
+    for (const size_t r : readers) {
+      auto node = r > writer ? with(p_.nodes[r], from, store, *parts) : std::nullopt;
+      if (!node) return;
+      before += bytes_of(buffer);
+      after += read_anew(p_.nodes[r], *node);
+      changed.push_back(std::move(*node));
+    }
+    if (after >= before) return;
+    lines_.push_back(fmt::format("{} is computed by each of its {} readers: {:.1f} MB less are moved",
+                                 p_.buffers[static_cast<size_t>(buffer)].name, readers.size(), static_cast<double>(before - after) / 1e6));
+    for (size_t i = 0; i < readers.size(); ++i) set(readers[i], std::move(changed[i]));
+    Node rest = from;
+    for (auto& s : rest.body.steps)
+      if (stores(s)) s = Statement{};
+    loop::eliminate_dead(rest.body);
+    if (program::writes(rest).empty()) {
+      uses_.remove(writer), gone_[writer] = true;
+      return;
+    }
+    set(writer, std::move(rest));
+  }
+
+  void set(size_t node, Node now) {
+    p_.nodes[node] = std::move(now);
+    uses_.set(node, p_.nodes[node]);
+  }
+
+  // Whether nothing of what is loaded changes, and no more memory is held until the last reader than the temporary took.
+  bool is_settled_and_small(const std::vector<size_t>& parts, size_t writer, int buffer, const std::vector<size_t>& readers) const {
+    int64_t held = 0;
+    std::set<int> seen;
+    for (const size_t k : parts) {
+      const Statement& s = p_.nodes[writer].body.steps[k];
+      if (s.step != Step::Load || !seen.insert(s.buffer).second) continue;
+      if (!is_settled(s.buffer, writer)) return false;
+      const auto& others = uses_.readers(s.buffer);
+      if (is_temporary(s.buffer) && (others.empty() || others.back() < readers.back())) held += bytes_of(s.buffer);
+    }
+    return held - held / kSlack <= bytes_of(buffer);
+  }
+
+  // A reader that makes the values itself; nothing where it reads them otherwise than one by one.
+  std::optional<Node> with(const Node& reader, const Node& from, const Statement& store, const std::vector<size_t>& parts) const {
+    if (!reader.is_loop() || !reader.beside.empty()) return std::nullopt;
+    int64_t points = 1;
+    for (auto& v : reader.domain.vars) {
+      if (!v.extent().is_const()) return std::nullopt;
+      points *= v.extent().constant();
+    }
+    if (points > 2 * p_.buffers[static_cast<size_t>(store.buffer)].numel.constant()) return std::nullopt;
+    Node out = reader;
+    out.body.steps.clear();
+    loop::BodyBuilder builder(out.body);
+    std::vector<int> to(reader.body.steps.size(), -1);
+    for (size_t i = 0; i < to.size(); ++i) {
+      const Statement& s = reader.body.steps[i];
+      if (s.step == Step::Load && s.buffer == store.buffer) {
+        const auto value = s.mask < 0 && !loop::uses_values(s.index) ? emit(builder, from, store, parts, s.index) : std::nullopt;
+        if (!value) return std::nullopt;
+        to[i] = *value;
+      } else {
+        to[i] = copy(builder, s, to, [](const Expr& e) { return e; });
+      }
+    }
+    std::set<int> touched;
+    for (const int b : loop::buffers_read(out.body)) touched.insert(b);
+    for (const int b : loop::buffers_written(out.body)) touched.insert(b);
+    if (out.body.steps.size() > kMostSteps || touched.size() > kMostBuffers) return std::nullopt;
+    return out;
+  }
+
+  // The steps of `parts` at the point whose value lies at `at`.
+  static std::optional<int> emit(loop::BodyBuilder& builder, const Node& from, const Statement& store, const std::vector<size_t>& parts,
+                                 const Expr& at) {
+    const auto point = point_at(from.domain, store.index, at);
+    if (!point) return std::nullopt;
+    std::vector<int> to(from.body.steps.size(), -1);
+    bool plain = true;
+    for (const size_t k : parts)
+      to[k] = copy(builder, from.body.steps[k], to, [&](const Expr& e) {
+        const Expr there = sym::substitute(e, loop::replacing(*point));
+        plain = plain && (divides(at) || !divides(there));
+        return there;
+      });
+    return plain ? std::optional(to[static_cast<size_t>(store.args[0])]) : std::nullopt;
+  }
+
+  // A step of another body, whose own steps are `to` here.
+  template <class F>
+  static int copy(loop::BodyBuilder& builder, Statement s, const std::vector<int>& to, F&& index) {
+    for (int& a : s.args)
+      if (a >= 0) a = to[static_cast<size_t>(a)];
+    if (s.mask >= 0) s.mask = to[static_cast<size_t>(s.mask)];
+    s.index = sym::substitute(index(s.index), [&](const sym::Node& n) -> std::optional<Expr> {
+      const int k = loop::step_of_symbol(n);
+      return k < 0 ? std::nullopt : std::optional(loop::value_symbol(to[static_cast<size_t>(k)], n.lo, n.hi));
+    });
+    if (s.step == Step::Scalar)
+      return builder.emit({.op = s.op, .dtype = s.dtype, .args = {s.args[0], s.args[1], s.args[2]}, .value = s.value});
+    auto& steps = builder.body().steps;
+    const auto same = [&](const Statement& t) {
+      return t.step == Step::Load && t.buffer == s.buffer && t.mask == s.mask && t.index == s.index;
+    };
+    const auto writes = [&](const Statement& t) { return t.step == Step::Store && t.buffer == s.buffer; };
+    if (s.step == Step::Load && std::none_of(steps.begin(), steps.end(), writes))
+      if (const auto known = std::find_if(steps.begin(), steps.end(), same); known != steps.end())
+        return static_cast<int>(known - steps.begin());
+    steps.push_back(std::move(s));
+    return static_cast<int>(steps.size()) - 1;
+  }
+
+  // Bytes that the new reader loads and the old one did not.
+  int64_t read_anew(const Node& old, const Node& now) const {
+    const auto had = program::reads(old);
+    int64_t sum = 0;
+    for (const int b : program::reads(now))
+      if (std::find(had.begin(), had.end(), b) == had.end()) sum += bytes_of(b);
+    return sum;
+  }
+
+  Program& p_;
+  const int64_t least_bytes_;
+  program::Uses uses_;
+  std::vector<bool> gone_;
+  std::vector<std::string> lines_;
+};
+
+}  // namespace
+
+std::vector<std::string> recompute(Program& p, int64_t least_bytes) { return Recomputer(p, least_bytes).run(); }
+
+}  // namespace toroid::sched
