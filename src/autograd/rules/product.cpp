@@ -16,6 +16,15 @@ void product_rule(GradientCall& c) {
   if (c.wants("mat2")) c.set("mat2", ops::call1(c.op().name, {transposed(a), g}));
 }
 
+// The cotangent is rounded to the operands' dtype: it is an operand of products whose results are rounded to it.
+template <const char* kProduct>
+void product_dtype_rule(GradientCall& c) {
+  const Tensor a = c.tensor("self"), b = c.tensor("mat2"), g = cast_to(c.cotangent(), a.dtype());
+  if (c.wants("self")) c.set("self", ops::call1(kProduct, {g, transposed(b)}));
+  if (c.wants("mat2")) c.set("mat2", ops::call1(kProduct, {transposed(a), g}));
+}
+constexpr char kMm[] = "mm", kBmm[] = "bmm";
+
 // What the sizes of a convolution leave undecided of its input's.
 Sizes left_over(const GradientCall& c, const Tensor& input, const Tensor& weight, const Tensor& result) {
   const Sizes stride = c.exprs("stride"), padding = c.exprs("padding"), dilation = c.exprs("dilation");
@@ -75,7 +84,11 @@ void convolution_rule(GradientCall& c) {
   }
 }
 
-constexpr RuleRow kProductRules[] = {{"mm", product_rule}, {"bmm", product_rule}, {"convolution", convolution_rule}};
+constexpr RuleRow kProductRules[] = {{"mm", product_rule},
+                                     {"bmm", product_rule},
+                                     {"mm.dtype", product_dtype_rule<kMm>},
+                                     {"bmm.dtype", product_dtype_rule<kBmm>},
+                                     {"convolution", convolution_rule}};
 
 }  // namespace
 
