@@ -314,8 +314,8 @@ void lower_matmul(Lowering& l, const graph::Node& n) {
   g.k = av->type.sizes.back();
   g.a.dtype = av->type.dtype;
   g.b.dtype = bv->type.dtype;
-  g.tf32 = rounds_to_tf32(l, type.dtype);
-  const bool fits = template_dtype(type.dtype) && av->type.dtype == type.dtype && bv->type.dtype == type.dtype;
+  g.tf32 = rounds_to_tf32(l, g.a.dtype);
+  const bool fits = template_dtype(g.a.dtype) && g.b.dtype == g.a.dtype && (type.dtype == g.a.dtype || type.dtype == g.accumulate);
   if (fits && l.takes(g, is_constant(l, bv))) {
     g.a = operand_of(l.strided(av), av->type.dtype);
     g.b = operand_of(l.strided(bv), bv->type.dtype);

@@ -31,6 +31,8 @@ Rule find_rule(const std::string& name) {
       {"prims.rand_normal.state", lower_random},
       {"mm", lower_matmul},
       {"bmm", lower_matmul},
+      {"mm.dtype", lower_matmul},
+      {"bmm.dtype", lower_matmul},
       {"_int_mm", lower_whole_matmul},
       {"convolution", lower_convolution},
       {"_int_convolution", lower_whole_convolution},

@@ -204,6 +204,8 @@ std::vector<Sample> samples() {
   add("mm", {m, floats({4, 2})});
   add("mm", {floats({3, 3}), floats({3, 3})});
   add("bmm", {x, floats({2, 4, 3})});
+  add("mm.dtype", {m, floats({4, 2}), m.dtype()});
+  add("bmm.dtype", {x, floats({2, 4, 3}), x.dtype()});
   const Tensor image = floats({2, 4, 7, 6});
   for (bool transposed : {false, true})
     for (int64_t groups : {1, 2})

@@ -236,6 +236,25 @@ TEST(Backends, CublasLtInAReplay) {
   }
 }
 
+// The library's problem for sums of halves that are stored as f32: its operands are halves, its result is none.
+TEST(Backends, CublasLtStoresHalvesAsF32) {
+  for (DType dtype : {DType::BF16, DType::F16}) {
+    program::Gemm g;
+    g.batch = {3}, g.m = 40, g.n = 48, g.k = 64;
+    g.a = {0, dtype, 0, {40 * 64, 64, 1}}, g.b = {1, dtype, 0, {48 * 64, 1, 64}};
+    program::Node node;
+    node.problem = g;
+    const loop::Nest nest = loop::parse("loop (i0: 3, i1: 40, i2: 48) {\n v0: f32 = accumulate\n store %2 [i0*1920 + i1*48 + i2] v0\n}");
+    node.domain = nest.domain, node.body = nest.body;
+    const auto p = std::get<external::CublasLtProblem>(backend::cublaslt_call(node).problem);
+    EXPECT_EQ(p.dtype, dtype);
+    EXPECT_EQ(p.out_dtype, DType::F32);
+    EXPECT_EQ(p.out.row, 48);
+    EXPECT_EQ(p.out.batch, 40 * 48);
+    EXPECT_FALSE(p.tf32);
+  }
+}
+
 // Every implementation that the library names computes the product; what it has not is reported.
 TEST(Backends, CublasLtByConfiguration) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "no GPU";

@@ -10,7 +10,9 @@
 #include "front/compile_model.h"
 #include "import/load_model.h"
 #include "jit/nvrtc.h"
+#include "ops/table.h"
 #include "toroid/error.h"
+#include "toroid/grad.h"
 #include "toroid/nn.h"
 #include "toroid/train/optimizers.h"
 
@@ -79,6 +81,35 @@ TEST_P(GpuKernels, OfTransformersInHalfPrecision) {
     EXPECT_EQ(count(decode, "attention"), 3u);
     EXPECT_EQ(count(decode, "gemv"), 3u * 4 + 1);
     EXPECT_LE(decode.size(), 3u * 6 + 6) << "norms and gates are computed by the products that read them";
+  }
+}
+
+// Products of halves whose results are f32 are templates' work: few rows, many, whole batches, both orders of either operand; and so is
+// the gradient of attention with a mask, which is made of them.
+TEST_P(GpuKernels, OfProductsOfHalvesInF32) {
+  for (DType dtype : {DType::BF16, DType::F16}) {
+    for (int64_t rows : {1, 3, 65, 512})
+      for (bool turned : {false, true}) {
+        const auto names = names_of(graph_of(
+            [&](auto& in) {
+              const Tensor y = turned ? transpose(in[1], 0, 1) : in[1];
+              return relu(ops::call1("mm.dtype", {in[0], y, DType::F32}));
+            },
+            {Tensor::full(std::vector<int64_t>{rows, 256}, 1, dtype),
+             Tensor::full(turned ? std::vector<int64_t>{384, 256} : std::vector<int64_t>{256, 384}, 1, dtype)}));
+        if (!missing_.empty()) GTEST_SKIP() << missing_;
+        EXPECT_EQ(count(names, "gemm_simt"), 0u) << rows;
+        EXPECT_EQ(count(names, "gemm_mma") + count(names, "gemm_wgmma") + count(names, "gemv"), 1u) << rows;
+      }
+    const auto tensor = [&](int64_t heads, int64_t columns) { return Tensor::full(std::vector<int64_t>{2, heads, 65, columns}, 1, dtype); };
+    const auto names = names_of(graph_of(
+        [&](auto& in) {
+          const auto attend = [&] { return sum(to(scaled_dot_product_attention(in[0], in[1], in[2], in[3]), DType::F32)); };
+          return cat(value_and_gradients(attend, {in[0], in[1], in[2], in[3]}).second, -1);
+        },
+        {tensor(1, 64), tensor(1, 64), tensor(1, 64), tensor(1, 65)}));
+    EXPECT_EQ(count(names, "gemm_simt"), 0u);
+    EXPECT_EQ(count(names, "gemm_mma") + count(names, "gemm_wgmma"), 5u) << "scores, their cotangents, three gradients";
   }
 }
 

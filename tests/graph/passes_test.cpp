@@ -302,6 +302,38 @@ TEST(StoreWeights, LetsNormalisationsFold) {
   EXPECT_EQ(after->inputs[2].data.to_vector(), std::vector<double>(4, 0.5));
 }
 
+TEST(WidenProducts, ReadAsF32AloneAlsoThroughViews) {
+  auto g = parse(R"(graph "t"(%x: bf16[2, 3, 4], %y: bf16[2, 4, 5], %m: f16[3, 4], %n: f16[4, 2]) {
+    %p: bf16[2, 3, 5] = bmm(%x, %y)
+    %v: bf16[6, 5] = view(%p, size=[6, 5])
+    %t: bf16[5, 6] = permute(%v, dims=[1, 0])
+    %w: f32[5, 6] = _to_copy(%t, dtype=f32)
+    %q: f16[3, 2] = mm(%m, %n)
+    %e: f16[2, 3, 2] = expand(%q, size=[2, 3, 2])
+    %u: f32[2, 3, 2] = _to_copy(%e, dtype=f32)
+    return %w, %u
+  })");
+  auto after = run("widen_products", *g);
+  EXPECT_EQ(body(*after),
+            "bmm = bmm.dtype %x %y f32\nview = view %bmm [6, 5]\npermute = permute %view [1, 0]\nmm = mm.dtype %m %n f32\n"
+            "expand = expand %mm [2, 3, 2] false\nreturn permute expand");
+  EXPECT_EQ(run("widen_products", *after), nullptr);
+}
+
+TEST(WidenProducts, NotWhereOthersReadThemOrGradientsKeepThem) {
+  const auto with = [](const std::string& nodes, const std::string& outputs) {
+    return parse("graph \"t\"(%x: bf16[3, 4], %y: bf16[4, 5], %z: f32[3, 5]) {\n  %p: bf16[3, 5] = mm(%x, %y)\n" + nodes + "  return " +
+                 outputs + "\n}");
+  };
+  const std::string view = "  %v: bf16[15] = view(%p, size=[15])\n", wide = "  %w: f32[15] = _to_copy(%v, dtype=f32)\n";
+  EXPECT_NE(run("widen_products", *with(view + wide, "%w")), nullptr);
+  EXPECT_EQ(run("widen_products", *with(view + wide, "%w, %p")), nullptr);
+  EXPECT_EQ(run("widen_products", *with(view + wide, "%w, %v")), nullptr);
+  EXPECT_EQ(run("widen_products", *with(view + wide + "  %o: bf16[15] = neg(%v)\n", "%w, %o")), nullptr);
+  EXPECT_EQ(run("widen_products", *with("  %w: f64[3, 5] = _to_copy(%p, dtype=f64)\n", "%w")), nullptr);
+  EXPECT_EQ(run("widen_products", *with(view + wide + "  %s: f32[3, 5] = prims.gradient_seed(%z)\n", "%w, %s")), nullptr);
+}
+
 TEST(InplaceChains, CacheThatIsReadOnlyAfterwards) {
   auto g = parse(R"(graph "t"(buffer %cache: f32[4, 3], %pos: i64[1], %k: f32[1, 3]) {
     %c: f32[4, 3] = index_copy(%cache, dim=0, index=%pos, source=%k)

@@ -120,6 +120,21 @@ TEST(Trim, LastRowOfACausalLayer) {
   EXPECT_EQ(flops(*after), 2 * (36 + 2 * 8 * 36 + 2 * 6 * 24 + 2 * 2 * 8 * 3));
 }
 
+TEST(Trim, ProductsOfHalvesInF32) {
+  auto g = parse(R"(graph "t"(%x: bf16[2, 8, 4], %y: bf16[2, 4, 5], %m: f16[9, 4], %w: f16[4, 6]) {
+    %p: f32[2, 8, 5] = bmm.dtype(%x, %y, out_dtype=f32)
+    %last: f32[2, 5] = select.int(%p, dim=1, index=7)
+    %q: f32[9, 6] = mm.dtype(%m, %w, out_dtype=f32)
+    %some: f32[3, 6] = slice.Tensor(%q, dim=0, start=2, end=5)
+    return %last, %some
+  })");
+  auto after = trimmed(*g);
+  ASSERT_NE(after, nullptr);
+  EXPECT_NE(body(*after).find("f32[2, 1, 5] = bmm.dtype"), std::string::npos) << body(*after);
+  EXPECT_NE(body(*after).find("f32[3, 6] = mm.dtype"), std::string::npos) << body(*after);
+  expect_same(*g, *after);
+}
+
 // A row in the middle sees the keys up to its own; several rows see them by a mask; the first sees itself alone.
 TEST(Trim, CausalRows) {
   for (auto [start, end, want] :

@@ -85,6 +85,23 @@ TEST_F(DenseRows, ProductsOf8BitsAreSummedIn32) {
 
 TEST_F(DenseRows, ProductsOfWrongSizesAreRefused) { EXPECT_THROW(call1("mm", {range({2, 3}), range({2, 3})}), UserError); }
 
+// 256 and 1 are halves of bf16, and their sum is none.
+TEST_F(DenseRows, ProductsOfHalvesAsF32AreNotRounded) {
+  const Tensor a = Tensor::of({16, 1}, {1, 2}, DType::BF16), b = Tensor::of({16, 1}, {2, 1}, DType::BF16);
+  const auto batch = [](const Tensor& t) { return call1("unsqueeze", {t, Expr(0)}); };
+  for (DType as : {DType::F32, DType::BF16}) {
+    for (const Tensor& y : {call1("mm.dtype", {a, b, as}), call1("bmm.dtype", {batch(a), batch(b), as})}) {
+      EXPECT_EQ(y.dtype(), as);
+      EXPECT_EQ(y.to_vector(), std::vector<double>{as == DType::F32 ? 257.0 : 256.0});
+    }
+  }
+  const Tensor f = range({2, 2});
+  expect_values(call1("mm.dtype", {f, f, DType::F32}), {2, 2}, {2, 3, 6, 11});
+  EXPECT_THROW(call1("mm.dtype", {a, b, DType::F16}), UserError);
+  EXPECT_THROW(call1("mm.dtype", {f, f, DType::F64}), UserError);
+  EXPECT_THROW(call1("bmm.dtype", {batch(a), batch(a), DType::F32}), UserError);
+}
+
 TEST_F(DenseRows, EinsumContractsTransposesAndTakesDiagonals) {
   Tensor a = range({2, 3}), b = range({3, 2});
   expect_values(call1("einsum", {std::string("ij,jk->ki"), std::vector<Tensor>{a, b}}), {2, 2}, {10, 28, 13, 40});

@@ -6,7 +6,9 @@ Usage: torch_test.py. Needs PyTorch; scripts/python-suite.sh runs it.
 from __future__ import annotations
 
 import copy
+import itertools
 import operator
+import tempfile
 import unittest
 from collections.abc import Callable
 from typing import Any
@@ -19,6 +21,7 @@ import toroid.torch
 from distance import distance
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from toroid import _core
+from toroid.torch import _partition
 from toroid.torch._nodes import move_numbers, translate_attention
 from toroid.torch._partition import Program
 
@@ -33,6 +36,9 @@ class Case(unittest.TestCase):
     def setUp(self) -> None:
         torch._dynamo.reset()
         toroid.reset_explain()
+
+    def all_by_toroid(self) -> None:
+        self.assertEqual(toroid.explain().fallbacks, {})
 
     def same_as_eager(self, fn: Callable[..., Any], *arguments: torch.Tensor) -> None:
         """Results, and what the arguments hold afterwards, for equal seeds."""
@@ -235,6 +241,57 @@ class Errors(Case):
         self.assertEqual(toroid.explain().fallbacks, {"aten.neg.default": 1})
 
 
+class Halves(Case):
+    def test_products_in_f32(self) -> None:
+        """ATen's bmm.dtype and mm.dtype, which PyTorch has for GPUs alone, of graphs and of exported programs."""
+
+        class Products(torch.nn.Module):
+            def forward(self, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, ...]:
+                wide = torch.bmm(a, b, out_dtype=torch.float32)
+                return wide, torch.mm(a[0], b[0], out_dtype=torch.float32), torch.mm(a[0], b[0], out_dtype=a.dtype)
+
+        for dtype in (torch.bfloat16, torch.float16):
+            a, b = torch.randn(4, 33, 64).to(dtype), torch.randn(4, 64, 65).to(dtype)
+            exact = a.double() @ b.double()
+            torch._dynamo.reset()
+            with tempfile.TemporaryDirectory() as folder:
+                torch.export.save(torch.export.export(Products(), (a, b)), f"{folder}/products.pt2")
+                exported = [torch.from_dlpack(t) for t in toroid.load(f"{folder}/products.pt2").run(a, b)]
+            for found in (torch.compile(Products(), backend="toroid")(a, b), exported):
+                self.assertEqual([t.dtype for t in found], [torch.float32, torch.float32, dtype])
+                self.assertLess(distance(found[0], exact), 1e-6)
+                self.assertLess(distance(found[1], exact[0]), 1e-6)
+                self.assertLess(distance(found[2], exact[0]), torch.finfo(dtype).eps)
+        self.all_by_toroid()
+
+    def test_attention_is_as_near_as_pytorchs(self) -> None:
+        """Results, logarithms of sums and gradients: their distance to f64's is at most twice that of PyTorch's kernel."""
+        forward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+        backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
+        # The partition leaves such attention to PyTorch, whose kernel takes no more time.
+        with mock.patch.object(_partition, "_HALVES", set()):
+            for dtype, kind in itertools.product((torch.bfloat16, torch.float16), ("plain", "masked", "causal")):
+                torch.manual_seed(0)
+                torch._dynamo.reset()
+                q, k, v, gradient = (torch.randn(2, 4, 65, 64).to(dtype) for _ in range(4))
+                q *= 8
+                mask = torch.randn(2, 1, 65, 65).to(dtype) if kind == "masked" else None
+                causal = kind == "causal"
+
+                def attend(*given: torch.Tensor) -> list[torch.Tensor]:
+                    q, k, v, gradient = given
+                    m = mask if mask is None else mask.to(q.dtype)  # noqa: B023
+                    out = forward(q, k, v, 0.0, causal, attn_mask=m)  # noqa: B023
+                    return [*out, *backward(gradient, q, k, v, *out, 0.0, causal, attn_mask=m)]  # noqa: B023
+
+                exact = attend(*(t.double() for t in (q, k, v, gradient)))
+                ours, theirs = torch.compile(attend, backend="toroid")(q, k, v, gradient), attend(q, k, v, gradient)
+                for found, pytorchs, want in zip(ours, theirs, exact):
+                    bound = 2 * distance(pytorchs, want) + torch.finfo(found.dtype).eps
+                    self.assertLessEqual(distance(found, want), bound, (dtype, kind))
+        self.all_by_toroid()
+
+
 @unittest.skipUnless(torch.cuda.is_available() and _core.cuda_device_count(), "needs a GPU")
 class Gpu(Case):
     """Programs of graphs whose tensors are on a GPU, beside PyTorch's own work on its streams."""
@@ -243,9 +300,6 @@ class Gpu(Case):
         super().setUp()
         torch.manual_seed(0)
         torch.backends.cuda.matmul.allow_tf32 = False
-
-    def all_by_toroid(self) -> None:
-        self.assertEqual(toroid.explain().fallbacks, {})
 
     def test_results_are_where_the_arguments_are(self) -> None:
         def fn(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

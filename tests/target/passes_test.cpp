@@ -144,18 +144,19 @@ TEST(GraphPasses, ArePartOfThePipelinesTheyAreFor) {
     first.insert(first.end(), end.begin(), end.end());
     return first;
   };
-  EXPECT_EQ(names(graph::kLoops), list({"functionalize", "decompose"}, {"dce"}));
+  EXPECT_EQ(names(graph::kLoops), list({"functionalize", "decompose"}, {"widen_products", "dce"}));
   EXPECT_EQ(names(graph::kInference),
-            list({"functionalize", "find_attention", "decompose_keeping_templates", "plain_convolutions"}, {"dce"}));
-  EXPECT_EQ(names({.frozen = true}), list({"functionalize", "freeze", "dce", "store_weights", "fold_conv_bn", "decompose"}, {"dce"}));
+            list({"functionalize", "find_attention", "decompose_keeping_templates", "plain_convolutions"}, {"widen_products", "dce"}));
+  EXPECT_EQ(names({.frozen = true}),
+            list({"functionalize", "freeze", "dce", "store_weights", "fold_conv_bn", "decompose"}, {"widen_products", "dce"}));
   EXPECT_EQ(names(graph::kFrozen), list({"functionalize", "freeze", "dce", "store_weights", "fold_conv_bn", "find_attention",
                                          "decompose_keeping_templates", "plain_convolutions"},
-                                        {"merge_linear", "dce"}));
+                                        {"merge_linear", "widen_products", "dce"}));
   EXPECT_EQ(names(graph::kFrozenInt8), list({"functionalize", "freeze", "dce", "store_weights", "fold_conv_bn", "integer_products", "dce",
                                              "find_attention", "decompose_keeping_templates", "plain_convolutions"},
-                                            {"merge_linear", "dce"}));
+                                            {"merge_linear", "widen_products", "dce"}));
   EXPECT_EQ(names({.templates = true, .attention_gradients = true}),
-            list({"functionalize", "find_attention", "decompose_keeping_gradients", "plain_convolutions"}, {"dce"}));
+            list({"functionalize", "find_attention", "decompose_keeping_gradients", "plain_convolutions"}, {"widen_products", "dce"}));
   EXPECT_EQ(names({.templates = true, .int8 = true}), names(graph::kInference)) << "only constants are quantized";
 }
 

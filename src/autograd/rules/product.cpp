@@ -10,10 +10,12 @@ namespace {
 
 Tensor transposed(const Tensor& t) { return ops::call1("transpose.int", {conjugate(t), num(-2), num(-1)}); }
 
+// The cotangent of a product in f32 is rounded to the operands' dtype: it is an operand of products whose results are rounded to it.
 void product_rule(GradientCall& c) {
-  const Tensor a = c.tensor(c.op().schema.params[0].name), b = c.tensor("mat2"), g = c.cotangent();
-  if (c.wants("self")) c.set("self", ops::call1(c.op().name, {g, planted(GradientBug::ProductTransposed) ? b : transposed(b)}));
-  if (c.wants("mat2")) c.set("mat2", ops::call1(c.op().name, {transposed(a), g}));
+  const std::string_view name = std::string_view(c.op().name).substr(0, c.op().name.find('.'));
+  const Tensor a = c.tensor(c.op().schema.params[0].name), b = c.tensor("mat2"), g = cast_to(c.cotangent(), a.dtype());
+  if (c.wants("self")) c.set("self", ops::call1(name, {g, planted(GradientBug::ProductTransposed) ? b : transposed(b)}));
+  if (c.wants("mat2")) c.set("mat2", ops::call1(name, {transposed(a), g}));
 }
 
 // What the sizes of a convolution leave undecided of its input's.
@@ -75,7 +77,11 @@ void convolution_rule(GradientCall& c) {
   }
 }
 
-constexpr RuleRow kProductRules[] = {{"mm", product_rule}, {"bmm", product_rule}, {"convolution", convolution_rule}};
+constexpr RuleRow kProductRules[] = {{"mm", product_rule},
+                                     {"bmm", product_rule},
+                                     {"mm.dtype", product_rule},
+                                     {"bmm.dtype", product_rule},
+                                     {"convolution", convolution_rule}};
 
 }  // namespace
 

@@ -23,8 +23,8 @@ enum class Known { No, Computed, Data };
 // What reads its operands from memory, many times each. Normalisations are folded into such a layer, where their numbers are known.
 bool reads_weights(const ops::Op& op) {
   static const std::set<std::string_view>& names = *new std::set<std::string_view>{
-      "conv1d", "conv2d", "conv3d", "convolution", "_convolution", "linear",     "matmul",
-      "mm",     "bmm",    "addmm",  "baddbmm",     "mv",           "batch_norm", "_native_batch_norm_legit_no_training"};
+      "conv1d", "conv2d", "conv3d",  "convolution", "_convolution", "linear",    "matmul",     "mm",
+      "bmm",    "addmm",  "baddbmm", "mv",          "mm.dtype",     "bmm.dtype", "batch_norm", "_native_batch_norm_legit_no_training"};
   return names.count(op.name) > 0;
 }
 

@@ -58,6 +58,10 @@ std::unique_ptr<Graph> freeze(const Graph& g);
 // Joins matrix products of one input with several constant weights (query, key, value; gate, up) into one product and slices of it.
 std::unique_ptr<Graph> merge_linear(const Graph& g);
 
+// Products of halves that are read as f32 alone, perhaps through views, are stored as f32, as which they are summed: mm.dtype, bmm.dtype.
+// Graphs with gradients stay as they are, since what is kept for the backward pass would take twice the memory.
+std::unique_ptr<Graph> widen_products(const Graph& g);
+
 // Attention written out as two products and a softmax becomes scaled_dot_product_attention, which has a template. With a mask only where
 // rows that are masked as a whole give zero, as exporters write it.
 std::unique_ptr<Graph> find_attention(const Graph& g);

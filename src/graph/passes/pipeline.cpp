@@ -43,6 +43,7 @@ constexpr PassRow kPasses[] = {
     row("cse", cse, "Computes equal things once (common subexpression elimination)."),
     row("trim", trim, "Computes only what is read."),
     outer("merge_linear", merge_linear, "Joins products that share an input.", kFrozen),
+    row("widen_products", widen_products, "Stores products of halves that are read as f32 as f32."),
     row("dce", dce, kDce),
 };
 

@@ -374,6 +374,7 @@ const TrimRule* trim_rule(const Node& n) {
       product{follow_product, same_operation}, index{follow_index, same_operation}, cat{follow_cat, same_operation},
       full{follow_full, emit_full, true}, attention{follow_attention, emit_attention};
   static const Names& scans = *new Names{"cumsum", "cumprod", "cummax", "cummin", "logcumsumexp", "sort", "sort.stable", "topk"};
+  static const Names& products = *new Names{"mm", "bmm", "mm.dtype", "bmm.dtype", "_int_mm"};
   const ops::Op& op = *n.op;
   if (!is_pure(n)) return nullptr;
   if (op.name == "scaled_dot_product_attention") return &attention;
@@ -383,7 +384,7 @@ const TrimRule* trim_rule(const Node& n) {
   if (op.formula) return &pointwise;
   if (op.reduce) return &reduction;
   if (scans.count(op.name)) return &scan;
-  if (op.name == "mm" || op.name == "bmm" || op.name == "_int_mm") return &product;
+  if (products.count(op.name)) return &product;
   if (op.name == "index.Tensor") return &index;
   if (op.name == "cat") return &cat;
   if (op.name == "full") return &full;

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/check.h"
+#include "ops/rows/matmul_einsum.h"
 
 namespace toroid::ops {
 
@@ -50,6 +51,10 @@ AttentionCall attention_call(const CallReader& c) {
   return out;
 }
 
+Tensor scores_product(const AttentionCall& c, const Tensor& a, const Tensor& b) {
+  return is_half(a.dtype()) ? compose_matmul(c.name, a, b, compute_type(a.dtype())) : call1("matmul", {a, b});
+}
+
 Attention attention_weights(const AttentionCall& c) {
   Tensor q = c.query, k = c.key, v = c.value;
   TOROID_USER_CHECK(q.dim() >= 2 && k.dim() >= 2 && v.dim() >= 2,
@@ -60,7 +65,7 @@ Attention attention_weights(const AttentionCall& c) {
   }
   Attention a{q, k, v};
   a.scale = c.scale.value_or(1 / std::sqrt(static_cast<double>(std::max<int64_t>(fixed_extent(q, -1), 1))));
-  a.scores = call1("mul.Scalar", {call1("matmul", {q, transpose(k, -2, -1)}), a.scale});
+  a.scores = call1("mul.Scalar", {scores_product(c, q, transpose(k, -2, -1)), a.scale});
   if (c.causal) {
     TOROID_USER_CHECK(!c.mask.defined(), "{}: give either attn_mask or is_causal, not both", c.name);
     Tensor seen = call1("ge.Tensor", {unsqueeze(arange(extent(q, -2)), 1), arange(extent(k, -2))});
@@ -83,14 +88,14 @@ struct Attended : Attention {
 Attended attend(const CallReader& c) {
   Attended a{attention_weights(attention_call(c)), {}};
   if (double p = c.real("dropout_p"); p > 0) a.weights = call1("dropout", {a.weights, p, true});
+  a.weights = cast(a.weights, a.query.dtype());
   a.output = call1("matmul", {a.weights, a.value});
   return a;
 }
 
 std::vector<Tensor> with_logsumexp(const CallReader& c) {
   Attended a = attend(c);
-  DType statistic = compute_type(a.scores.dtype());
-  return {a.output, call1("logsumexp", {cast(a.scores, statistic), Sizes{Expr(-1)}, false})};
+  return {a.output, call1("logsumexp", {a.scores, Sizes{Expr(-1)}, false})};
 }
 
 // The logarithms of sums are for templates.

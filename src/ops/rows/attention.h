@@ -20,10 +20,12 @@ AttentionCall attention_call(const CallReader& c);
 struct Attention {
   Tensor query, key, value;  // heads of keys and values repeated, where each serves several of the queries
   double scale = 1;
-  Tensor scores = {};   // scaled and masked
-  Tensor weights = {};  // softmax of the scores: 0 for rows of nothing but -inf
+  Tensor scores = {};   // scaled and masked; f32 of halves, as their products are summed
+  Tensor weights = {};  // softmax of the scores, of their dtype: 0 for rows of nothing but -inf
 };
 Attention attention_weights(const AttentionCall& call);
+// The product of two of its operands in the dtype of the scores.
+Tensor scores_product(const AttentionCall& call, const Tensor& a, const Tensor& b);
 
 // What a call gave, and what a change of each result changes.
 struct AttentionChange {

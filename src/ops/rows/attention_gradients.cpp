@@ -31,13 +31,13 @@ Gradients gradients_of(const AttentionCall& c, const AttentionChange& change, co
   const DType compute = compute_type(g.dtype());
   const auto wide = [&](const Tensor& t) { return cast(t, compute); };
   Gradients gradients;
-  if (wanted[2]) gradients[2] = sum_heads(product(flipped(a.weights), g), c.value);
+  if (wanted[2]) gradients[2] = sum_heads(product(flipped(cast(a.weights, g.dtype())), g), c.value);
   // The slope of softmax takes from each row the mean of its cotangents by their weights, which is the cotangent times the result.
   Tensor mean = sum(mul(wide(g), wide(change.out)), {-1}, true);
   if (change.grad_logsumexp.defined()) mean = sub(mean, unsqueeze(cast(change.grad_logsumexp, compute), -1));
-  Tensor slope = wide(product(g, flipped(a.value)));
+  Tensor slope = scores_product(c, g, flipped(a.value));
   if (!planted(GradientBug::AttentionMean)) slope = sub(slope, mean);
-  const Tensor by_scores = mul(wide(a.weights), slope);
+  const Tensor by_scores = mul(a.weights, slope);
   if (wanted[3]) gradients[3] = by_scores;
   const Tensor by_product = cast(mul(by_scores, a.scale), g.dtype());
   if (wanted[0]) gradients[0] = product(by_product, a.key);
@@ -54,7 +54,7 @@ int64_t parts_of(const AttentionCall& c, const std::array<bool, 4>& wanted, int6
   if (!heads || !queries || !weights || !width || *heads < 1 || *width < 1 || *queries % *heads != 0 ||
       !(extent(v, v.dim() - 3) == Expr(*heads)))
     return 1;
-  const int64_t bytes = *weights / *width * static_cast<int64_t>(size_of(q.dtype()));
+  const int64_t bytes = *weights / *width * static_cast<int64_t>(size_of(compute_type(q.dtype())));
   int64_t parts = 1;
   while (parts < *heads && (bytes / parts > most_bytes || *heads % parts != 0)) ++parts;
   return parts;

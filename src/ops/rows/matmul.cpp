@@ -22,17 +22,37 @@ void check_operands(MetaCall& c, const TensorType& a, const TensorType& b, int64
 void mm_meta(MetaCall& c) {
   const TensorType &a = *c.tensor("self"), &b = *c.tensor("mat2");
   check_operands(c, a, b, 2);
-  c.require_same(a.sizes[1], b.sizes[0], "mm: columns of the first matrix {} must equal rows of the second {}", to_string(a), to_string(b));
+  c.require_same(a.sizes[1], b.sizes[0], "{}: columns of the first matrix {} must equal rows of the second {}", c.op().name, to_string(a),
+                 to_string(b));
   c.result(a.dtype, {a.sizes[0], b.sizes[1]});
 }
 
 void bmm_meta(MetaCall& c) {
   const TensorType &a = *c.tensor("self"), &b = *c.tensor("mat2");
   check_operands(c, a, b, 3);
-  c.require_same(a.sizes[0], b.sizes[0], "bmm: batch sizes of {} and {} differ", to_string(a), to_string(b));
-  c.require_same(a.sizes[2], b.sizes[1], "bmm: columns of the first matrices {} must equal rows of the second {}", to_string(a),
+  c.require_same(a.sizes[0], b.sizes[0], "{}: batch sizes of {} and {} differ", c.op().name, to_string(a), to_string(b));
+  c.require_same(a.sizes[2], b.sizes[1], "{}: columns of the first matrices {} must equal rows of the second {}", c.op().name, to_string(a),
                  to_string(b));
   c.result(a.dtype, {a.sizes[0], a.sizes[1], b.sizes[2]});
+}
+
+// The dtype of a product that is asked for: that of its operands, or f32, in which halves are summed.
+void as_out_dtype(MetaCall& c) {
+  const DType own = c.tensor("self")->dtype, out = *c.dtype("out_dtype");
+  TOROID_USER_CHECK(out == own || (out == DType::F32 && is_half(own)),
+                    "{}: out_dtype is {}, and the operands are {}; expected {}{}. Convert the result with to() where it is to be another",
+                    c.op().name, name_of(out), name_of(own), name_of(own), is_half(own) ? " or f32" : "");
+  c.results[0].dtype = out;
+}
+
+void mm_dtype_meta(MetaCall& c) {
+  mm_meta(c);
+  as_out_dtype(c);
+}
+
+void bmm_dtype_meta(MetaCall& c) {
+  bmm_meta(c);
+  as_out_dtype(c);
 }
 
 void int_mm_meta(MetaCall& c) {
@@ -89,14 +109,18 @@ Tensor blend(const CallReader& c, const Tensor& product) {
   return add(scaled(self, beta), p);
 }
 
+// Products of two matrices and of batches of them, stored as `as`.
+Tensor mm_as(const Tensor& a, const Tensor& b, DType as) { return a.dtype() == as ? mm(a, b) : call1("mm.dtype", {a, b, as}); }
 Tensor bmm(const Tensor& a, const Tensor& b) { return call1("bmm", {a, b}); }
+Tensor bmm_as(const Tensor& a, const Tensor& b, DType as) { return a.dtype() == as ? bmm(a, b) : call1("bmm.dtype", {a, b, as}); }
 
 Tensor column(const Tensor& vector) { return unsqueeze(vector, 1); }
 
-Tensor matrix_vector(const Tensor& m, const Tensor& v) { return squeeze(mm(m, column(v)), 1); }
+Tensor matrix_vector(const Tensor& m, const Tensor& v, DType as) { return squeeze(mm_as(m, column(v), as), 1); }
+Tensor matrix_vector(const Tensor& m, const Tensor& v) { return matrix_vector(m, v, m.dtype()); }
 
 // Sizes of the batch dimensions after broadcasting.
-Sizes broadcast_batch(const CallReader& c, const Sizes& a, const Sizes& b) {
+Sizes broadcast_batch(std::string_view name, const Sizes& a, const Sizes& b) {
   size_t n = std::max(a.size(), b.size());
   Sizes out(n);
   for (size_t i = 0; i < n; ++i) {
@@ -111,7 +135,7 @@ Sizes broadcast_batch(const CallReader& c, const Sizes& a, const Sizes& b) {
     else if (equal(x, 1))
       r = y;
     else {
-      require({sym::Rel::Eq, y, 1}, "{}: batch sizes {} and {} neither are equal nor is one of them 1", c.op().name, sym::to_string(x),
+      require({sym::Rel::Eq, y, 1}, "{}: batch sizes {} and {} neither are equal nor is one of them 1", name, sym::to_string(x),
               sym::to_string(y));
       r = x;
     }
@@ -128,31 +152,33 @@ Tensor expand_to_batches(const Tensor& t, const Sizes& batch) {
   return full.size() == 3 ? e : reshape(e, flat);
 }
 
-Tensor matmul(const CallReader& c, const Tensor& a, const Tensor& b) {
+Tensor matmul(std::string_view name, const Tensor& a, const Tensor& b, DType as) {
   int64_t ra = a.dim(), rb = b.dim();
-  TOROID_USER_CHECK(ra >= 1 && rb >= 1, "{}: both operands must have at least one dimension, got {} and {}", c.op().name, ra, rb);
-  if (ra == 1 && rb == 1) return squeeze(squeeze(mm(unsqueeze(a, 0), column(b)), 1), 0);
-  if (ra == 2 && rb == 1) return matrix_vector(a, b);
-  if (ra == 1 && rb == 2) return squeeze(mm(unsqueeze(a, 0), b), 0);
-  if (ra == 2 && rb == 2) return mm(a, b);
+  TOROID_USER_CHECK(ra >= 1 && rb >= 1, "{}: both operands must have at least one dimension, got {} and {}", name, ra, rb);
+  if (ra == 1 && rb == 1) return squeeze(squeeze(mm_as(unsqueeze(a, 0), column(b), as), 1), 0);
+  if (ra == 2 && rb == 1) return matrix_vector(a, b, as);
+  if (ra == 1 && rb == 2) return squeeze(mm_as(unsqueeze(a, 0), b, as), 0);
+  if (ra == 2 && rb == 2) return mm_as(a, b, as);
   if (rb <= 2) {  // rows of all batches at once
     Sizes sizes = sizes_of(a);
     Expr k = sizes.back();
     sizes.pop_back();
     Tensor flat = reshape(a, {product_of(sizes), k});
-    Tensor r = rb == 2 ? mm(flat, b) : matrix_vector(flat, b);
+    Tensor r = rb == 2 ? mm_as(flat, b, as) : matrix_vector(flat, b, as);
     if (rb == 2) sizes.push_back(extent(b, 1));
     return reshape(r, sizes);
   }
   Tensor x = ra == 1 ? unsqueeze(a, 0) : a;
   Sizes sa = sizes_of(x), sb = sizes_of(b);
-  Sizes batch = broadcast_batch(c, Sizes(sa.begin(), sa.end() - 2), Sizes(sb.begin(), sb.end() - 2));
-  Tensor r = bmm(expand_to_batches(x, batch), expand_to_batches(b, batch));
+  Sizes batch = broadcast_batch(name, Sizes(sa.begin(), sa.end() - 2), Sizes(sb.begin(), sb.end() - 2));
+  Tensor r = bmm_as(expand_to_batches(x, batch), expand_to_batches(b, batch), as);
   Sizes out = batch;
   if (ra != 1) out.push_back(sa[sa.size() - 2]);
   out.push_back(sb.back());
   return out.size() == 3 && ra != 1 ? r : reshape(r, out);
 }
+
+Tensor matmul(const CallReader& c, const Tensor& a, const Tensor& b) { return matmul(c.op().name, a, b, a.dtype()); }
 
 std::vector<Tensor> linear_rule(const CallReader& c) {
   Tensor x = c.tensor("input"), w = c.tensor("weight"), bias = c.opt_tensor("bias");
@@ -248,10 +274,14 @@ void add_blended_rows(Table& t) {
 
 Tensor compose_matmul(const CallReader& c, const Tensor& a, const Tensor& b) { return matmul(c, a, b); }
 
+Tensor compose_matmul(std::string_view name, const Tensor& a, const Tensor& b, DType as) { return matmul(name, a, b, as); }
+
 void add_matmul_rows(Table& t) {
   t.primitive("mm(Tensor self, Tensor mat2) -> Tensor", mm_meta, product_kernel);
   t.primitive("_int_mm(Tensor self, Tensor mat2) -> Tensor", int_mm_meta, product_kernel);
   t.primitive("bmm(Tensor self, Tensor mat2) -> Tensor", bmm_meta, product_kernel);
+  t.primitive("mm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor", mm_dtype_meta, product_kernel);
+  t.primitive("bmm.dtype(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor", bmm_dtype_meta, product_kernel);
   add_blended_rows(t);
   t.composite("mv(Tensor self, Tensor vec) -> Tensor",
               [](const CallReader& c) -> std::vector<Tensor> { return {matrix_vector(c.tensor("self"), c.tensor("vec"))}; });
