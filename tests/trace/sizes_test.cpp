@@ -131,6 +131,31 @@ TEST(Sizes, AMarkedSymbolStaysOfTwoEqualOnes) {
   }
 }
 
+// What was decided about either holds in both ranges alone. A marked range is narrowed by another one that the caller has marked.
+TEST(Sizes, EqualSymbolsHaveWhatTheirRangesHaveInCommon) {
+  const auto marked = [](int64_t min, int64_t max) {
+    return std::vector<SizePolicy>{{.dynamic = true, .marked = true, .min = min, .max = max}};
+  };
+  const test::Body body = [](const Tensors& in) { return Tensors{in[1].size(0) > 1 ? in[0] + in[1] : in[0]}; };
+  const Tensors in{counting({6}), counting({6})};
+  for (const bool first : {true, false})
+    EXPECT_TRUE(
+        contains(settled(in, body, first ? test::Policies{marked(0, 16), marked(2, 64)} : test::Policies{marked(2, 64), marked(2, 16)}),
+                 " in 2..16)"));
+  EXPECT_TRUE(contains(settled(in, body, {kOpenRows, kOpenRows}), " in 2..inf)"));
+  for (const bool first : {true, false}) {
+    const std::string said = user_error([&] {
+      settled(in, body, first ? test::Policies{marked(1, 16), kOpenRows} : test::Policies{kOpenRows, marked(0, 16)});
+    });
+    const std::string other = fmt::format("makes it equal to the size of dimension 0 of input {}, which was not marked", first ? 1 : 0);
+    EXPECT_TRUE(contains(said, other) && contains(said, "for all sizes from 2 on. Mark that one, too")) << said;
+  }
+  const std::string three =
+      settled({counting({6}), counting({6}), counting({6})}, [](const Tensors& t) { return Tensors{t[0] + t[1] + t[2]}; },
+              {marked(1, 16), marked(0, 8), marked(2, 64)});
+  EXPECT_TRUE(contains(three, " in 2..8)")) << three;
+}
+
 // The number of elements of what is reshaped ties three sizes to each other; none of them is determined by that.
 TEST(Sizes, EquationsOfSeveralSymbolsStayGuards) {
   const std::string text =
