@@ -60,9 +60,18 @@ bool is_of_remainders(const Expr& e) {
   }
 }
 
+// Whether one side is the smaller or larger of the other side and something else: min(s, 100) == s holds for all sizes up to 100.
+bool is_of_a_range(const sym::Relation& r) {
+  const auto chooses = [](const Expr& e, const Expr& other) {
+    const bool is_choice = e.kind() == sym::Kind::Min || e.kind() == sym::Kind::Max;
+    return is_choice && (e.node()->args[0] == other || e.node()->args[1] == other);
+  };
+  return chooses(r.a, r.b) || chooses(r.b, r.a);
+}
+
 // The replacement that makes an equation between sizes hold, when it determines a symbol.
 std::optional<std::pair<Expr, Expr>> solved(const sym::Relation& r, const Origins& origins) {
-  if (r.rel != sym::Rel::Eq || is_of_remainders(r.a - r.b)) return std::nullopt;
+  if (r.rel != sym::Rel::Eq || is_of_remainders(r.a - r.b) || is_of_a_range(r)) return std::nullopt;
   auto backed = [&](const Expr& e) { return e.kind() == sym::Kind::Symbol && origins.count(e.node()->name); };
   if (backed(r.a) && backed(r.b)) return std::pair(r.b, r.a);
   std::optional<Expr> only;
@@ -142,16 +151,28 @@ void refuse_narrowing(const sym::Relation& guard, const Origins& origins, const 
 
 }  // namespace
 
-void settle_guards(Graph& g, Origins origins, const std::vector<std::string>& places) {
+std::vector<FixedSize> settle_guards(Graph& g, Origins origins, const std::vector<std::string>& places) {
+  std::vector<FixedSize> fixed;
+  std::map<std::string, std::vector<std::string>> equal;  // what else a symbol stands for
   auto place_of = [&](size_t i) { return i < places.size() ? places[i] : std::string("a comparison in the function"); };
   for (size_t i = 0; i < g.guards.size(); ++i) {
     sym::Relation r = g.guards[i];
     if (sym::known(r).value_or(false)) continue;
     auto s = solved(r, origins);
     if (!s) continue;
-    if (s->second.is_const()) refuse_fixing(origins.at(s->first.node()->name), r, place_of(i));
+    if (s->second.is_const()) {
+      const SymbolOrigin& origin = origins.at(s->first.node()->name);
+      refuse_fixing(origin, r, place_of(i));
+      const std::string why = fmt::format("{} requires {}", place_of(i), sym::to_string(r));
+      fixed.push_back({origin.what, why});
+      for (auto& what : equal[s->first.node()->name]) fixed.push_back({what, why});
+    }
     if (!s->second.is_const() && origins.at(s->first.node()->name).policy.marked && !origins.at(s->second.node()->name).policy.marked)
       std::swap(s->first, s->second);
+    if (!s->second.is_const()) {
+      auto &here = equal[s->second.node()->name], &gone = equal[s->first.node()->name];
+      here.push_back(origins.at(s->first.node()->name).what), here.insert(here.end(), gone.begin(), gone.end());
+    }
     replace_in(g,
                s->second.is_const() ? Replacements{{s->first.node()->name, s->second}} : joined(s->first, s->second, origins, place_of(i)));
   }
@@ -164,6 +185,7 @@ void settle_guards(Graph& g, Origins origins, const std::vector<std::string>& pl
     if (!twice) kept.push_back(r);
   }
   g.guards = std::move(kept);
+  return fixed;
 }
 
 }  // namespace toroid::trace
