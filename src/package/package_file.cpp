@@ -64,7 +64,10 @@ std::vector<std::string> PackageFile::weights() const {
 }
 
 void PackageFile::swap_weights(const std::map<std::string, Tensor>& tensors) const { opened(package_).swap_weights(tensors); }
-void PackageFile::swap_weights(const std::string& path) const { opened(package_).swap_weights(std::filesystem::path(path)); }
+void PackageFile::swap_weights(const std::string& path) const {
+  with_our_errors(fmt::format("cannot take the weights of \"{}\"", path),
+                  [&] { opened(package_).swap_weights(std::filesystem::path(path)); });
+}
 
 void PackageFile::verify() const { opened(package_).verify(); }
 

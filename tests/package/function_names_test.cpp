@@ -1,6 +1,8 @@
 // Names, types and ranges of what a function's package takes and returns.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "data_models.h"
 #include "errors.h"
 #include "package/package.h"
@@ -174,6 +176,23 @@ TEST(PackageSpecs, ModelsHaveThem) {
   };
   EXPECT_EQ(texts(session.inputs()), texts(model.inputs()));
   EXPECT_EQ(texts(session.outputs()), texts(model.outputs()));
+}
+
+TEST(PackageSpecs, WhatTheFileSystemRefusesIsNoBugInC) {
+  const TempFolder folder;
+  std::filesystem::create_symlink("loop", folder.path / "loop");
+  save_package(product_and_rest, open_examples(), folder / "f.tpk", {.swappable = true});
+  toroid_package* package = nullptr;
+  for (const std::string& path : {std::string(), folder / "none", folder / "loop", "/" + std::string(5000, 'x')}) {
+    const int status = toroid_package_open(path.c_str(), &package);
+    EXPECT_TRUE(status == TOROID_USER_ERROR || status == TOROID_ENVIRONMENT_ERROR) << path << ": " << toroid_last_error();
+  }
+  ASSERT_EQ(toroid_package_open((folder / "f.tpk").c_str(), &package), TOROID_OK);
+  for (const std::string& path : {std::string(), folder / "loop", "/" + std::string(5000, 'x')}) {
+    const int status = toroid_package_swap_weights_file(package, path.c_str());
+    EXPECT_TRUE(status == TOROID_USER_ERROR || status == TOROID_ENVIRONMENT_ERROR) << path << ": " << toroid_last_error();
+  }
+  toroid_package_close(package);
 }
 
 // Each file says what reads it.
